@@ -2,17 +2,22 @@ package artifact_test
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"slices"
+	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"github.com/unweaver/unweaver/internal/artifact"
 	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/store/blob"
 	"github.com/unweaver/unweaver/internal/testkit/artifacttest"
+	"github.com/unweaver/unweaver/internal/testkit/blobmemory"
 )
 
 // generations makes g1 to g3, of which g2 is current and g3 is held.
@@ -138,4 +143,130 @@ func TestAGenerationThatIsNotThereIsUnknown(t *testing.T) {
 	empty, _ := index()
 	all, err := empty.ListGenerations(t.Context())
 	assert.True(t, err == nil && all != nil && len(all) == 0, "an index without any: %v %v", all, err)
+}
+
+// A pointer that is cut, or that names no generation or two, is damage, and never an index without a generation.
+// Promises: 139.
+func TestAPointerNamesOneGenerationOrIsDamaged(t *testing.T) {
+	x := artifact.Index{Store: blobmemory.New(), Name: "docs"}
+	if pointer, etag, err := x.ReadPointer(t.Context()); err != nil || etag != "" || pointer != (core.Pointer{}) {
+		t.Errorf("before the first publication: %+v %q %v", pointer, etag, err)
+	}
+	sha, err := x.PutManifest(t.Context(), &core.Manifest{Generation: "g1", Seq: 3, Format: core.ManifestFormat})
+	require.NoError(t, err)
+	for name, c := range map[string]struct {
+		raw  string
+		read bool // Current gives it, and Pointed does not
+	}{
+		"empty": {"", false}, "cut": {`{"generation":"g1"`, false}, "null": {"null", false}, "nothing": {"{}", false},
+		"no manifest":        {`{"generation":"g1","seq":3,"epoch":1}`, false},
+		"no generation":      {`{"manifest":"` + sha + `","seq":3,"epoch":1}`, false},
+		"an epoch below all": {`{"generation":"g1","manifest":"` + sha + `","seq":3,"epoch":-1}`, false},
+		"two generations":    {`{"generation":"g2","manifest":"` + sha + `","seq":3,"epoch":1}`, true},
+		"two numbers":        {`{"generation":"g1","manifest":"` + sha + `","seq":4,"epoch":1}`, true},
+		"a manifest that is not there": {`{"generation":"g1","manifest":"` + strings.Repeat("0", 64) + `","seq":3,"epoch":1}`,
+			true},
+	} {
+		must(blob.Write(t.Context(), x.Store, x.CurrentKey(), []byte(c.raw), blob.Cond{}))
+		pointer, _, err := x.ReadPointer(t.Context())
+		if c.read && err == nil {
+			_, err = x.ManifestOf(t.Context(), pointer)
+		} else if c.read {
+			t.Errorf("%s: %v", name, err)
+		}
+		assert.True(t, fault.Is(err, fault.SegmentDamage), "%s: %+v %v", name, pointer, err)
+	}
+	manifest, err := x.ManifestOf(t.Context(), core.Pointer{Generation: "g1", Manifest: sha, Seq: 3, Epoch: 1})
+	assert.True(t, err == nil && manifest.Generation == "g1", "%+v %v", manifest, err)
+}
+
+func TestAnObjectIsIntactWhereItIsWhatItsNameSays(t *testing.T) {
+	x := artifact.Index{Store: blobmemory.New(), Name: "docs"}
+	file := must(artifact.NewFile())
+	defer file.Discard()
+	must(file.Write([]byte("content")))
+	segment, _, err := file.PutSegment(t.Context(), x)
+	require.NoError(t, err)
+	for _, c := range []struct {
+		content string
+		intact  bool
+	}{{"content", true}, {"contenT", false}, {"conten", false}, {"contents", false}, {"", false}} {
+		key := x.SegmentKey(segment.SHA256)
+		must(blob.Write(t.Context(), x.Store, key, []byte(c.content), blob.Cond{}))
+		intact, err := x.IsIntact(t.Context(), segment.SHA256, nil)
+		assert.True(t, err == nil && intact == c.intact, "%q is intact: %t, %v", c.content, intact, err)
+	}
+	require.NoError(t, x.Store.Delete(t.Context(), x.SegmentKey(segment.SHA256)))
+	intact, err := x.IsIntact(t.Context(), segment.SHA256, nil)
+	assert.True(t, err == nil && !intact, "one that is gone is intact: %t, %v", intact, err)
+}
+
+// Names come from all who reach the engine.
+// Promises: 138.
+func TestANameThatIsNoneNeverBecomesAPath(t *testing.T) {
+	store := artifacttest.New()
+	var keys []string
+	for _, name := range []string{"../../../..", "..", "", "/etc", "docs/../..", "a/b", "ledger", "doctor", "Docs", ".tmp"} {
+		x := artifact.Index{Store: store, Name: name}
+		assert.True(t, fault.Is(x.Check(), fault.InvalidParam), "%q names an index", name)
+		keys = append(keys, x.CurrentKey(), x.LeaseKey(), x.SegmentKey("ab"), x.GenerationKey("g", "report.json"),
+			x.RunKey("g", "1", "build.json"), x.SpecKey(core.Digest{}))
+	}
+	good := artifact.Index{Store: store, Name: "docs"}
+	for _, name := range []string{"..", "../other/current.json", "a/../b", "../..", "/etc/passwd", "a\x00", `a\b`} {
+		keys = append(keys, good.SegmentKey(name), good.GenerationKey(name, "report.json"), good.RunKey(name, "x"),
+			good.RunKey("g", name+"/.."), good.GenerationKey("g", "../"+name))
+	}
+	keys = append(keys, good.SegmentKey("a/b"), good.GenerationKey("a/b", "report.json"), good.RunKey("a/b", "x"))
+	for _, key := range keys {
+		assert.True(t, fault.Is(blob.CheckKey(key), fault.InvalidParam), "%q is taken by a store", key)
+		_, err := store.Stat(t.Context(), key)
+		assert.True(t, fault.Is(err, fault.InvalidParam), "%q: %v", key, err)
+	}
+}
+
+// A configuration that another index has, or that a person put in its place, says where to read and whom to pay.
+func TestAConfigurationOfAnotherIndexIsRefused(t *testing.T) {
+	x, store := index()
+	other := artifact.Index{Store: store, Name: "other"}
+	digest := must(other.PutSpec(t.Context(), core.Spec{Index: "other"}))
+	raw := must(json.Marshal(core.Spec{Index: "other"}))
+	must(blob.Write(t.Context(), store, x.SpecKey(digest), raw, blob.Cond{}))
+	if _, err := x.Spec(t.Context(), digest); !fault.Is(err, fault.InvalidParam) || !strings.Contains(err.Error(), "other") {
+		t.Errorf("%v", err)
+	}
+	_, err := other.Spec(t.Context(), digest)
+	assert.NoError(t, err)
+}
+
+// One look after the other, of which each is kept: how far the clock goes when the machine's goes so far.
+// Promises: 113.
+func TestAClockFollowsTheMachinesByBoundedSteps(t *testing.T) {
+	const day = 24 * time.Hour
+	for name, looks := range map[string][]struct{ machine, clock time.Duration }{ // since the first look
+		"every night":         {{day, day}, {2 * day, 2 * day}, {3 * day, 3 * day}},
+		"a year ahead once":   {{day, day}, {365 * day, 3 * day}, {3 * day, 3 * day}, {4 * day, 4 * day}},
+		"ahead from now on":   {{365 * day, day}, {366 * day, 3 * day}, {367 * day, 7 * day}, {368 * day, 15 * day}},
+		"an hour back":        {{day, day}, {day - time.Hour, day}, {2 * day, 2 * day}},
+		"a year back once":    {{day, day}, {-365 * day, day}, {2 * day, 2 * day}},
+		"a year back for two": {{day, day}, {-365 * day, day}, {-364 * day, day}, {2 * day, 2 * day}},
+		"back from now on":    {{day, day}, {-365 * day, day}, {-364 * day, day}, {-363 * day, -363 * day}},
+	} {
+		store, began := blobmemory.New(), time.Date(2026, 3, 1, 2, 0, 0, 0, time.UTC)
+		look := func(machine time.Duration) time.Duration {
+			t.Helper()
+			clock, err := artifact.ReadClock(t.Context(), store, "docs/clock.json", began.Add(machine), day)
+			if err == nil {
+				err = clock.Save(t.Context(), store, "docs/clock.json")
+			}
+			require.NoError(t, err)
+			return clock.At.Sub(began)
+		}
+		look(0)
+		for i, want := range looks {
+			assert.Equal(t, want.clock, look(want.machine), "%s, look %d at %s: the clock is at", name, i, want.machine)
+		}
+		must(blob.Write(t.Context(), store, "docs/clock.json", []byte("{"), blob.Cond{}))
+		assert.Equal(t, 500*day, look(500*day), "%s: one that is damaged is at", name)
+	}
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"testing/iotest"
@@ -243,4 +244,102 @@ func TestNamesThatAreTitles(t *testing.T) {
 			assert.True(t, got == want, "%s: %q, want %q", object, got, want)
 		}
 	}
+}
+
+func TestTheKindIsToldByTheName(t *testing.T) {
+	for key, want := range map[string]struct {
+		kind         document.Kind
+		gz, ok, rows bool
+	}{
+		"a.txt":            {document.Text, false, true, false},
+		"dir/A.TXT":        {document.Text, false, true, false},
+		"a.md.gz":          {document.Markdown, true, true, false},
+		"a.xhtml":          {document.HTML, false, true, false},
+		"a.pdf":            {document.PDF, false, true, false},
+		"a.docx":           {document.DOCX, false, true, false},
+		"a.pptx":           {document.PPTX, false, true, false},
+		"a.xlsx":           {document.XLSX, false, true, false},
+		"a.epub":           {document.EPUB, false, true, false},
+		"a.eml.gz":         {document.EML, true, true, false},
+		"a.rst":            {document.RST, false, true, false},
+		"a.ipynb":          {document.Notebook, false, true, false},
+		"a.json":           {document.JSON, false, true, false},
+		"a.ndjson":         {document.JSONL, false, true, true},
+		"a.CSV.GZ":         {document.CSV, true, true, true},
+		"a.exe":            {"", false, false, false},
+		"txt":              {"", false, false, false},
+		"a.gz":             {"", true, false, false},
+		"dir.with/dots.md": {document.Markdown, false, true, false},
+	} {
+		kind, gz, ok := document.TypeOf(key)
+		assert.True(t, kind == want.kind && gz == want.gz && ok == want.ok && kind.HasRows() == want.rows,
+			"%s: %q gz %v ok %v", key, kind, gz, ok)
+	}
+	for _, extension := range strings.Split(strings.TrimSuffix(document.Extensions, ", each also with .gz"), " ") {
+		_, _, ok := document.TypeOf("a" + extension)
+		assert.True(t, ok, "%s is said to be read", extension)
+	}
+}
+
+// What lies in the folder of compiled code is run: code that others may have put there never is.
+func TestAFolderThatOthersMayWriteToKeepsNoCompiledCode(t *testing.T) {
+	for _, open := range []string{"unweaver", "unweaver/wasm"} {
+		base, temporary := t.TempDir(), t.TempDir()
+		t.Setenv("XDG_CACHE_HOME", base)
+		t.Setenv("TMPDIR", temporary)
+		require.NoError(t, os.MkdirAll(filepath.Join(base, open), 0o700))
+		if err := os.Chmod(filepath.Join(base, open), 0o777); err != nil { //nolint:gosec // as an attacker finds it
+			t.Fatal(err)
+		}
+		second := document.PDFCache()
+		assert.True(t, filepath.Dir(second) == temporary, "%s is open, the cache is %q", open, second)
+		if err := os.Chmod(second, 0o777); err != nil { //nolint:gosec // the same
+			t.Fatal(err)
+		}
+		got := document.PDFCache()
+		assert.True(t, got == "", "both are open, the cache is %q", got)
+	}
+}
+
+// The type of an object follows from its name; text is read as a stream.
+func ExampleParse() {
+	const object = "ships/fram.md.gz"
+	kind, gzipped, ok := document.TypeOf(object)
+	fmt.Println(kind, gzipped, ok)
+
+	source := strings.NewReader("---\ntitle: Fram\nbuilt: 1892\n---\nFram sailed to Antarctica.\n")
+	doc, err := document.Parse(source, kind, object, document.DefaultLimits())
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	body, err := io.ReadAll(doc.Text)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	fmt.Printf("%s (%s): %s", doc.Title, doc.Meta["built"], body)
+	// Output:
+	// markdown true true
+	// Fram (1892): Fram sailed to Antarctica.
+}
+
+// Each line of JSON Lines is a document. One that cannot be used has an error; the others are read.
+func ExampleStreamRows() {
+	source := strings.NewReader(`{"id": "a", "title": "Fram", "text": "A ship."}` + "\n" + `{"id": "b", ` + "\n")
+	err := document.StreamRows(source, document.JSONL, "ships.jsonl", document.DefaultLimits(), func(row document.Row) error {
+		if row.Err != nil {
+			fmt.Println("line", row.Line, "cannot be used")
+			return nil
+		}
+		title, text, _, err := document.DecodeRecord(row.Canonical, document.DefaultLimits())
+		fmt.Println(row.ID, title, text)
+		return err
+	})
+	if err != nil {
+		fmt.Println(err)
+	}
+	// Output:
+	// a Fram A ship.
+	// line 2 cannot be used
 }

@@ -1,6 +1,7 @@
 package blob_test
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"io"
@@ -102,4 +103,44 @@ func TestABodyThatBreaksIsTransientAndNamesItsObject(t *testing.T) {
 	}
 	_, _, err := blob.Read(t.Context(), store, "k")
 	assert.True(t, fault.Is(err, fault.StoreDown) && strings.Contains(err.Error(), "memory:k"), "got %v", err)
+}
+
+// Names come from documents, from stored files and from any client of the engine.
+// Promises: 138.
+func TestNoKeyLeadsOutOfItsStore(t *testing.T) {
+	for _, key := range []string{"a", "a/b.md", ".tmp", "..a", "a..", "a/..b/c", "...", "a//b", `a\..\b`, "ü/ß"} {
+		assert.NoError(t, blob.CheckKey(key), "%q", key)
+	}
+	for _, key := range []string{"", "/", "/etc/passwd", "//a", ".", "..", "./a", "../a", "a/..", "a/.", "a/../b", "a/./b",
+		"a/../../b", "a\x00b"} {
+		err := blob.CheckKey(key)
+		assert.True(t, fault.Is(err, fault.InvalidParam), "%q is taken: %v", key, err)
+	}
+}
+
+// telling is a store of one object that says how large it is, rightly or not.
+type telling struct {
+	blob.Store
+	content []byte
+	size    int64
+}
+
+func (s telling) Get(_ context.Context, key string, _ blob.Range) (io.ReadCloser, blob.Info, error) {
+	return io.NopCloser(struct{ io.Reader }{bytes.NewReader(s.content)}), blob.Info{Key: key, Size: s.size}, nil
+}
+
+func TestAnObjectIsReadWhateverSizeItsStoreTells(t *testing.T) {
+	content := bytes.Repeat([]byte("content "), 1000)
+	for _, size := range []int64{int64(len(content)), 0, -1, 10, 1 << 50} {
+		raw, _, err := blob.Read(t.Context(), telling{content: content, size: size}, "key")
+		assert.True(t, err == nil && bytes.Equal(raw, content),
+			"announced as %d bytes: %d of %d bytes, %v", size, len(raw), len(content), err)
+	}
+}
+
+func TestAnObjectIsReadIntoMemoryOfItsSize(t *testing.T) {
+	content := bytes.Repeat([]byte("content "), 100_000)
+	raw, _, err := blob.Read(t.Context(), telling{content: content, size: int64(len(content))}, "key")
+	assert.True(t, err == nil && cap(raw) <= len(content)+8<<10,
+		"%d bytes of memory for %d, %v", cap(raw), len(content), err)
 }

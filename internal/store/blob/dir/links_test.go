@@ -1,6 +1,7 @@
 package dir_test
 
 import (
+	"fmt"
 	"io"
 	"os"
 	"path/filepath"
@@ -197,4 +198,89 @@ func TestAFolderThatMayBeListedAndNotEnteredIsAnErrorNotAPanic(t *testing.T) {
 		}
 	}
 	assert.True(t, failures != 0, "nothing is reported")
+}
+
+// listAll returns what a listing gives, errors of objects too.
+func listAll(t *testing.T, store blob.Store, after, until string) (out []string) {
+	t.Helper()
+	for info, err := range store.ListRange(t.Context(), "", after, until) {
+		require.True(t, err == nil || info.Key != "", "%v", err)
+		out = append(out, fmt.Sprint(info.Key, " ", fault.CodeOf(err)))
+	}
+	return out
+}
+
+// Wherever a listing is cut, each object and each thing that is left out is given once: links to folders too, which are
+// named without the slash that they are sorted with, and of which only one to each folder is followed.
+// Promises: 33.
+func TestRangesOfACorpusWithLinksTellEverythingOnce(t *testing.T) {
+	root := hostile(t)
+	for _, file := range []string{"outdir-beside.txt", "d1.txt", "sub.txt", "sub-beside.txt"} {
+		require.NoError(t, os.WriteFile(filepath.Join(root, file), []byte(file), 0o600))
+	}
+	store := must(dir.OpenCorpus(root))
+	for name, store := range map[string]blob.Store{"named": store, "followed": blob.FollowLinks(store)} {
+		all := listAll(t, store, "", "")
+		require.True(t, len(all) >= 12, "%s: %q", name, all)
+		for info := range store.ListRange(t.Context(), "", "", "") {
+			for _, cut := range []string{info.Key, info.Key + "-", info.Key + "/", info.Key + "/deep", info.Key + "0"} {
+				low, high := listAll(t, store, "", cut), listAll(t, store, cut, "")
+				assert.True(t, slices.Equal(slices.Concat(low, high), all),
+					"%s, cut at %q: %q and %q, of %q", name, cut, low, high, all)
+			}
+		}
+	}
+}
+
+// project makes a folder of documents with the folder of this program's own files in it, and links into that one.
+func project(t *testing.T) (root, data string) {
+	t.Helper()
+	root = t.TempDir()
+	data = filepath.Join(root, "data")
+	for _, file := range []string{"a.txt", "data.txt", "data/dev.json", "data/deep/secret.txt", "z/b.txt"} {
+		path := filepath.Join(root, file)
+		require.NoError(t, os.MkdirAll(filepath.Dir(path), 0o700))
+		require.NoError(t, os.WriteFile(path, []byte(file), 0o600))
+	}
+	for link, target := range map[string]string{"in.txt": "data/dev.json", "indeed": "data/deep", "whole": "data"} {
+		if err := os.Symlink(target, filepath.Join(root, link)); err != nil {
+			t.Skip("no links here:", err)
+		}
+	}
+	return root, data
+}
+
+func TestOwnFilesBelowACorpusAreNamedAndNeverRead(t *testing.T) {
+	root, data := project(t)
+	corpus, err := dir.OpenCorpus(root, data, filepath.Join(root, "gone"))
+	require.NoError(t, err)
+	for how, store := range map[string]blob.Store{"links named": corpus, "links followed": corpus.FollowLinks()} {
+		keys, left := listed(t, store)
+		want := []string{"a.txt", "data.txt", "z/b.txt"}
+		assert.True(t, slices.Equal(keys, want), "%s: listed %v, want %v", how, keys, want)
+		want = []string{"data", "in.txt", "indeed", "whole"}
+		assert.True(t, slices.Equal(left, want), "%s: left out %v, want %v", how, left, want)
+		for info, err := range store.List(t.Context(), "data/", "") {
+			assert.True(t, fault.Is(err, fault.NotFollowed), "%s: below it %q is listed: %v", how, info.Key, err)
+		}
+		for _, key := range []string{"data/dev.json", "data/deep/secret.txt", "in.txt", "indeed/secret.txt"} {
+			_, _, err := store.Get(t.Context(), key, blob.All)
+			assert.True(t, fault.Is(err, fault.NotFollowed), "%s: %s is read: %v", how, key, err)
+			_, err = store.Stat(t.Context(), key)
+			assert.True(t, fault.Is(err, fault.NotFollowed), "%s: %s is described: %v", how, key, err)
+		}
+		if body, _, err := store.Get(t.Context(), "z/b.txt", blob.All); err != nil {
+			t.Error(err)
+		} else {
+			_ = body.Close()
+		}
+	}
+}
+
+func TestACorpusInAFolderOfOwnFilesIsRefused(t *testing.T) {
+	root, data := project(t)
+	for _, path := range []string{data, filepath.Join(data, "deep"), filepath.Join(root, "indeed"), data + "/../data/"} {
+		_, err := dir.OpenCorpus(path, data)
+		assert.True(t, fault.Is(err, fault.CorpusRefused), "%s: %v", path, err)
+	}
 }

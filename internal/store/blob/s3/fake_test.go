@@ -3,6 +3,7 @@ package s3_test
 import (
 	"bytes"
 	"context"
+	"crypto/rand"
 	"encoding/xml"
 	"fmt"
 	"io"
@@ -13,9 +14,11 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/store/blob"
@@ -243,4 +246,138 @@ func TestKeysLieBelowThePrefix(t *testing.T) {
 	_, err := b.store.Stat(t.Context(), "some/prefix/k")
 	assert.NoError(t, err)
 	assert.Equal(t, "s3://b/some/prefix/k", store.Location("k"), "location")
+}
+
+// passing is a decorator that only passes calls on.
+type passing struct{ blob.Store }
+
+func (p passing) Unwrap() blob.Store { return p.Store }
+
+// pair opens two prefixes of one bucket.
+func pair(t *testing.T) (from, to *s3.Store, b *bucket) {
+	t.Helper()
+	b = &bucket{store: blobmemory.New(), uploads: map[string][][]byte{}}
+	server := httptest.NewServer(b)
+	t.Cleanup(server.Close)
+	open := func(prefix string) *s3.Store {
+		store := must(s3.Open(t.Context(),
+			s3.Config{Bucket: "b", Prefix: prefix, Endpoint: server.URL, Region: "us-east-1", PathStyle: true}))
+		return store
+	}
+	return open("from"), open("to"), b
+}
+
+func TestTheServerCopiesWhatItCanAndTheRestIsReadAndWritten(t *testing.T) {
+	const odd = "seg ments/a+b%20ü"
+	for name, test := range map[string]struct {
+		refuses       bool
+		copies, reads int
+	}{"by the server": {false, 1, 0}, "through this process": {true, 0, 1}} {
+		from, to, b := pair(t)
+		b.refusesCopies = test.refuses
+		must(blob.Write(t.Context(), from, odd, []byte("rows"), blob.Cond{}))
+		err := blob.Copy(t.Context(), to, "copy", passing{from}, odd)
+		require.True(t, err == nil, "%v %v", name, err)
+		assert.True(t, b.copies == test.copies && b.reads == test.reads, "%s: %d copies, %d reads", name, b.copies, b.reads)
+		raw, _, err := blob.Read(t.Context(), to, "copy")
+		assert.True(t, err == nil && string(raw) == "rows", "%s: got %q, %v", name, raw, err)
+		err = blob.Copy(t.Context(), to, "none", from, "absent")
+		assert.True(t, fault.Is(err, fault.NotFound), "%s: an absent object: %v", name, err)
+	}
+}
+
+func TestAnotherServersObjectsAreReadAndWritten(t *testing.T) {
+	from, _, _ := pair(t)
+	_, to, b := pair(t)
+	must(blob.Write(t.Context(), from, "k", []byte("rows"), blob.Cond{}))
+	require.NoError(t, blob.Copy(t.Context(), to, "copy", from, "k"))
+	raw, _, err := blob.Read(t.Context(), to, "copy")
+	assert.True(t, err == nil && string(raw) == "rows" && b.copies == 0, "got %q, %v, %d copies", raw, err, b.copies)
+}
+
+// breaking breaks the connection of the first answers to a GET of an object in their middle.
+type breaking struct {
+	*bucket
+	left  atomic.Int64
+	asked atomic.Int64
+	after func() // called when an answer was broken; may be nil
+}
+
+func (b *breaking) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if r.Method != http.MethodGet || r.URL.Query().Has("list-type") {
+		b.bucket.ServeHTTP(w, r)
+		return
+	}
+	b.asked.Add(1)
+	if b.left.Add(-1) < 0 {
+		b.bucket.ServeHTTP(w, r)
+		return
+	}
+	whole := httptest.NewRecorder()
+	b.bucket.ServeHTTP(whole, r)
+	for name, values := range whole.Header() {
+		w.Header()[name] = values
+	}
+	w.Header().Set("Content-Length", fmt.Sprint(whole.Body.Len()))
+	w.WriteHeader(whole.Code)
+	_, _ = w.Write(whole.Body.Bytes()[:whole.Body.Len()/2])
+	_ = http.NewResponseController(w).Flush()
+	if b.after != nil {
+		b.after()
+	}
+	panic(http.ErrAbortHandler)
+}
+
+func breakingStore(t *testing.T, times int64) (*s3.Store, *breaking) {
+	t.Helper()
+	b := &breaking{bucket: &bucket{store: blobmemory.New(), uploads: map[string][][]byte{}}}
+	b.left.Store(times)
+	server := httptest.NewServer(b)
+	t.Cleanup(server.Close)
+	store := must(s3.Open(t.Context(),
+		s3.Config{Bucket: "b", Endpoint: server.URL, Region: "us-east-1", PathStyle: true, Setting: "stores.artifacts"}))
+	return store, b
+}
+
+func TestAStreamThatBreaksGoesOnWhereItWas(t *testing.T) {
+	want := make([]byte, 300_000)
+	_, _ = rand.Read(want)
+	for name, part := range map[string]blob.Range{
+		"the whole":  {Length: -1},
+		"a part":     {Offset: 1000, Length: 200_000},
+		"to its end": {Offset: 5, Length: -1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			store, b := breakingStore(t, 3)
+			must(blob.Write(t.Context(), store, "k", want, blob.Cond{}))
+			stream, info, err := store.Get(t.Context(), "k", part)
+			require.NoError(t, err)
+			defer func() { _ = stream.Close() }()
+			var got bytes.Buffer
+			must(got.ReadFrom(stream))
+			end := int64(len(want))
+			if part.Length > 0 {
+				end = part.Offset + part.Length
+			}
+			assert.True(t, bytes.Equal(got.Bytes(), want[part.Offset:end]) && info.Size == int64(len(want)),
+				"%d bytes of an object of %d", got.Len(), info.Size)
+			assert.Equal(t, int64(4), b.asked.Load(), "asked")
+		})
+	}
+}
+
+func TestAStreamThatBreaksAgainAndAgainFailsTransiently(t *testing.T) {
+	store, _ := breakingStore(t, 100)
+	must(blob.Write(t.Context(), store, "k", make([]byte, 300_000), blob.Cond{}))
+	_, _, err := blob.Read(t.Context(), store, "k")
+	assert.True(t, fault.KindOf(err) == fault.Transient, "%v", err)
+}
+
+func TestAStreamNeverGoesOnInAnotherVersion(t *testing.T) {
+	store, b := breakingStore(t, 1)
+	one, two := bytes.Repeat([]byte("1"), 300_000), bytes.Repeat([]byte("2"), 300_000)
+	must(blob.Write(t.Context(), store, "k", one, blob.Cond{}))
+	b.after = func() { _, _ = blob.Write(t.Context(), b.store, "k", two, blob.Cond{}) }
+	raw, _, err := blob.Read(t.Context(), store, "k")
+	assert.True(t, fault.KindOf(err) == fault.Transient, "%d bytes, %v", len(raw), err)
 }

@@ -4,16 +4,20 @@ import (
 	"bytes"
 	"crypto/rand"
 	"encoding/hex"
+	"encoding/xml"
 	"errors"
 	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
 	"os"
+	"slices"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/store/blob"
@@ -168,4 +172,214 @@ func must[T any](value T, err error) T {
 		panic(err)
 	}
 	return value
+}
+
+// A store that asks to be asked less is one that time mends: runs wait for it, and status says its word.
+func TestAThrottlingStoreIsOneThatDoesNotAnswerNow(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		status int
+		code   string
+	}{{http.StatusServiceUnavailable, "SlowDown"}, {http.StatusTooManyRequests, "TooManyRequests"}} {
+		seen := 0
+		store := must(s3.Open(t.Context(), answering(t, c.status, c.code, &seen)))
+		_, err := blob.Write(t.Context(), store, "k", []byte("x"), blob.Cond{Absent: true})
+		if !fault.Is(err, fault.StoreDown) || fault.KindOf(err) != fault.Transient || !strings.Contains(err.Error(), c.code) {
+			t.Errorf("%d %s: a write says %v", c.status, c.code, err)
+		}
+		_, _, err = blob.Read(t.Context(), store, "k")
+		assert.True(t, fault.Is(err, fault.StoreDown) && strings.Contains(err.Error(), c.code),
+			"%d %s: a read says %v", c.status, c.code, err)
+	}
+}
+
+// contents returns an entry of a listing: key, storage class, and what else is said of it.
+func contents(key, class, more string) string {
+	return fmt.Sprintf("<Contents><Key>p/%s</Key><Size>1</Size><StorageClass>%s</StorageClass>%s</Contents>", key, class, more)
+}
+
+// Which objects must be restored is known by the listing. That is asked for what is restored only where anything is
+// archived, and what a server does not know of it changes nothing.
+func TestAListingSaysWhatIsArchived(t *testing.T) {
+	const restored = `<RestoreStatus><IsRestoreInProgress>false</IsRestoreInProgress>` +
+		`<RestoreExpiryDate>2999-01-01T00:00:00.000Z</RestoreExpiryDate></RestoreStatus>`
+	plain := contents("a", "STANDARD", "") + contents("b", "GLACIER_IR", "") + contents("c", "", "")
+	for name, c := range map[string]struct {
+		first, again string // pages; no second one: it is refused
+		asked        int
+		want         string
+	}{
+		"nothing":   {plain, "", 1, "a b c "},
+		"something": {plain + contents("d", "GLACIER", ""), plain + contents("d", "GLACIER", ""), 2, "a b c d:GLACIER "},
+		"something restored": {contents("d", "GLACIER", "") + contents("e", "DEEP_ARCHIVE", ""),
+			contents("d", "GLACIER", restored) + contents("e", "DEEP_ARCHIVE",
+				"<RestoreStatus><IsRestoreInProgress>true</IsRestoreInProgress></RestoreStatus>"), 2, "d e:DEEP_ARCHIVE "},
+		"a server that refuses to say": {contents("d", "DEEP_ARCHIVE", ""), "", 2, "d:DEEP_ARCHIVE "},
+	} {
+		asked := 0
+		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			asked++
+			switch page := c.first; {
+			case r.Header.Get("X-Amz-Optional-Object-Attributes") == "":
+				fmt.Fprint(w, "<ListBucketResult>"+page+"</ListBucketResult>")
+			case c.again == "":
+				w.WriteHeader(http.StatusNotImplemented)
+				fmt.Fprint(w, "<Error><Code>NotImplemented</Code></Error>")
+			default:
+				fmt.Fprint(w, "<ListBucketResult>"+c.again+"</ListBucketResult>")
+			}
+		}))
+		t.Cleanup(server.Close)
+		store, err := s3.Open(t.Context(),
+			s3.Config{Bucket: "b", Prefix: "p", Endpoint: server.URL, Region: "us-east-1", PathStyle: true, Setting: "corpus"})
+		require.NoError(t, err)
+		asked = 0 // opening a store lists, too
+		got := ""
+		for info, err := range store.List(t.Context(), "", "") {
+			require.NoError(t, err)
+			got += strings.TrimSuffix(info.Key+":"+info.Archived, ":") + " "
+		}
+		assert.True(t, got == c.want && asked == c.asked, "%s: %s after %d requests, want %s", name, got, asked, c.want)
+	}
+}
+
+func TestAnArchivedObjectThatIsReadSaysSo(t *testing.T) {
+	for body, want := range map[string]string{
+		"<Error><Code>InvalidObjectState</Code></Error>": "it is archived (restore it",
+		"<Error><Code>InvalidObjectState</Code><Message>no</Message><StorageClass>GLACIER</StorageClass></Error>": "it is " +
+			"archived (storage class GLACIER) (restore it",
+		"<Error><Code>InvalidObjectState</Code><AccessTier>DEEP_ARCHIVE_ACCESS</AccessTier></Error>": "it is archived " +
+			"(storage class DEEP_ARCHIVE_ACCESS) (restore it",
+	} {
+		store := guarded(t, long, func(w http.ResponseWriter, _ *http.Request) {
+			w.WriteHeader(http.StatusForbidden)
+			fmt.Fprint(w, body)
+		})
+		_, _, err := store.Get(t.Context(), "k", blob.All)
+		if !fault.Is(err, fault.StoreDenied) || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "write") {
+			t.Errorf("%s: %v, want %s", body, err, want)
+		}
+	}
+}
+
+// How an object is packed is reported with its bytes, which are given as they are.
+func TestTheEncodingOfAnObjectIsTold(t *testing.T) {
+	for _, c := range [][3]string{
+		{"a.txt", "gzip", blob.Gzip}, {"a.txt", "GZIP", blob.Gzip}, {"a.txt", "x-gzip", blob.Gzip},
+		{"a.txt", "aws-chunked, gzip", blob.Gzip}, {"a.txt", "utf-8", ""}, {"a.txt", "", ""}, {"a.txt", "br", ""},
+		{"a.txt.gz", "gzip", ""}, {"a.TXT.GZ", "gzip", ""},
+	} {
+		store := guarded(t, long, func(w http.ResponseWriter, r *http.Request) {
+			accepted := r.Header.Get("Accept-Encoding")
+			assert.True(t, !strings.Contains(accepted, "gzip"), "%s is accepted, which the client would unpack", accepted)
+			w.Header().Set("Content-Encoding", c[1])
+			fmt.Fprint(w, "bytes")
+		})
+		body, info, err := store.Get(t.Context(), c[0], blob.All)
+		require.NoError(t, err)
+		raw, err := io.ReadAll(body)
+		assert.True(t, err == nil && string(raw) == "bytes" && info.Encoding == c[2], "%v: %q %+v %v", c, raw, info, err)
+		_ = body.Close()
+	}
+}
+
+// request is what a client sends to delete many objects.
+type request struct {
+	Object []struct{ Key string }
+	Quiet  bool
+}
+
+func numbered(n int) []string {
+	keys := make([]string, n)
+	for i := range keys {
+		keys[i] = fmt.Sprintf("k/%04d", i)
+	}
+	return keys
+}
+
+func TestManyAreDeletedInFewRequests(t *testing.T) {
+	var sizes []int
+	var first string
+	store := guarded(t, long, func(w http.ResponseWriter, r *http.Request) {
+		var asked request
+		if err := xml.NewDecoder(r.Body).Decode(&asked); err != nil || !r.URL.Query().Has("delete") || !asked.Quiet {
+			t.Errorf("%s %s: %+v, %v", r.Method, r.URL, asked, err)
+			return
+		}
+		if len(sizes) == 0 {
+			first = asked.Object[0].Key
+		}
+		sizes = append(sizes, len(asked.Object))
+		fmt.Fprint(w, `<DeleteResult></DeleteResult>`)
+	})
+	require.NoError(t, store.DeleteAll(t.Context(), numbered(2500)))
+	assert.True(t, slices.Equal(sizes, []int{1000, 1000, 500}) && first == "p/k/0000",
+		"requests of %v keys, the first is %q", sizes, first)
+}
+
+func TestKeysThatStayAreCountedAndTheFirstIsNamed(t *testing.T) {
+	store := guarded(t, long, func(w http.ResponseWriter, _ *http.Request) {
+		fmt.Fprint(w, `<DeleteResult>
+			<Error><Key>p/k/0000</Key><Code>NoSuchKey</Code><Message>gone</Message></Error>
+			<Error><Key>p/k/0003</Key><Code>AccessDenied</Code><Message>it is locked</Message></Error>
+			<Error><Key>p/k/0007</Key><Code>AccessDenied</Code><Message>it is locked</Message></Error>
+		</DeleteResult>`)
+	})
+	err := store.DeleteAll(t.Context(), numbered(10))
+	require.True(t, fault.Is(err, fault.StoreDenied), "got %v", err)
+	for _, says := range []string{"2 of 10", "s3://b/p/k/0003", "it is locked", "delete"} {
+		assert.Contains(t, err.Error(), says, "%v does not say", err)
+	}
+}
+
+func TestAStoreThatDeletesOneByOneIsAskedSo(t *testing.T) {
+	for _, refusal := range []struct {
+		status int
+		code   string
+	}{{501, "NotImplemented"}, {405, "MethodNotAllowed"}, {400, "MissingContentMD5"}, {403, "AccessDenied"}} {
+		var mu sync.Mutex // objects are deleted side by side
+		var deleted []string
+		store := guarded(t, long, func(w http.ResponseWriter, r *http.Request) {
+			if r.Method == http.MethodDelete {
+				mu.Lock()
+				defer mu.Unlock()
+				deleted = append(deleted, r.URL.Path)
+				w.WriteHeader(http.StatusNoContent)
+				return
+			}
+			w.WriteHeader(refusal.status)
+			fmt.Fprintf(w, "<Error><Code>%s</Code><Message>no</Message></Error>", refusal.code)
+		})
+		assert.NoError(t, store.DeleteAll(t.Context(), numbered(3)), "%s", refusal.code)
+		slices.Sort(deleted)
+		want := []string{"/b/p/k/0000", "/b/p/k/0001", "/b/p/k/0002"}
+		assert.True(t, slices.Equal(deleted, want), "%s: deleted %q", refusal.code, deleted)
+	}
+}
+
+func TestADeletionThatIsRefusedForOneObjectIsNotAskedForEach(t *testing.T) {
+	sent := 0
+	store := guarded(t, long, func(w http.ResponseWriter, _ *http.Request) {
+		sent++
+		w.WriteHeader(http.StatusForbidden)
+		fmt.Fprint(w, "<Error><Code>AccessDenied</Code><Message>no</Message></Error>")
+	})
+	err := store.DeleteAll(t.Context(), numbered(100))
+	assert.True(t, fault.Is(err, fault.StoreDenied) && sent == 2, "sent %d times, %v", sent, err)
+}
+
+func TestADeletionThatFailsAsAWholeIsRepeatedWhereItHeals(t *testing.T) {
+	t.Parallel()
+	for status, want := range map[int]struct {
+		code fault.Code
+		sent int
+	}{http.StatusServiceUnavailable: {fault.StoreDown, 4}, http.StatusForbidden: {fault.StoreDenied, 1}} {
+		sent := 0
+		store := guarded(t, long, func(w http.ResponseWriter, _ *http.Request) {
+			sent++
+			w.WriteHeader(status)
+		})
+		err := store.DeleteAll(t.Context(), numbered(3))
+		assert.True(t, fault.Is(err, want.code) && sent == want.sent, "%d: sent %d times, %v", status, sent, err)
+	}
 }

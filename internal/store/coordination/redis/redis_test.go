@@ -139,3 +139,16 @@ func TestAServerThatRefusesIsAFault(t *testing.T) {
 		assert.True(t, fault.Is(err, fault.StoreFull), "%s: %v", name, err)
 	}
 }
+
+func TestManyClaimsAreTakenInOneJourney(t *testing.T) {
+	store := redis.New(redistest.Empty(t, redistest.Server(t)))
+	claim := func(owner string, want []bool, keys ...string) {
+		t.Helper()
+		got, err := store.ClaimAll(t.Context(), keys, owner, time.Minute)
+		assert.True(t, err == nil && slices.Equal(got, want), "%s: %v, %v, want %v", owner, got, err, want)
+	}
+	claim("one", []bool{true, true}, "a", "b")
+	claim("two", []bool{false, true}, "b", "c")
+	require.NoError(t, store.ReleaseAll(t.Context(), []string{"a", "b", "c"}, "one"))
+	claim("three", []bool{true, true, false}, "a", "b", "c")
+}

@@ -3,6 +3,7 @@ package milvus_test
 import (
 	"context"
 	"net"
+	"os"
 	"path"
 	"slices"
 	"strings"
@@ -24,6 +25,7 @@ import (
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/store/vectors"
 	"github.com/unweaver/unweaver/internal/store/vectors/milvus"
+	"github.com/unweaver/unweaver/internal/testkit/vectorstest"
 )
 
 // fake is a Milvus that produces on demand what a real one does not: lost replies, failures that only Status.Code
@@ -330,4 +332,32 @@ func TestNoServerNamesTheSetting(t *testing.T) {
 	wants(t, err, fault.StoreDown, "stores.vectors")
 	_, err = milvus.Open(ctx, milvus.Config{URL: "http://127.0.0.1:1"})
 	wants(t, err, fault.BadConfig, "milvus://")
+}
+
+// conformance runs the suite against the server that an environment variable names.
+func conformance(t *testing.T, variable, index string, lacks ...string) {
+	url := os.Getenv(variable)
+	if url == "" {
+		t.Skip(variable + " names no server: make test-servers starts one")
+	}
+	vectorstest.Run(t, func(t *testing.T) vectors.Store {
+		for _, name := range lacks {
+			if strings.HasSuffix(t.Name(), name) {
+				t.Skip("this server does not have it")
+			}
+		}
+		store, err := milvus.Open(t.Context(), milvus.Config{URL: url, Index: index})
+		require.NoError(t, err)
+		t.Cleanup(func() { _ = store.Close() })
+		require.NoError(t, store.Drop(t.Context(), vectorstest.Collection))
+		return store
+	})
+}
+
+func TestConformance(t *testing.T)        { conformance(t, "UNWEAVER_TEST_MILVUS", "hnsw") }
+func TestConformanceWithIVF(t *testing.T) { conformance(t, "UNWEAVER_TEST_MILVUS", "ivf") }
+
+// The small server gives every collection the same identity, so one that was made again cannot be noticed.
+func TestConformanceWithMilvusLite(t *testing.T) {
+	conformance(t, "UNWEAVER_TEST_MILVUS_LITE", "hnsw", "/a_collection_that_was_made_again_has_another_identity")
 }
