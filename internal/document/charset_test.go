@@ -119,9 +119,8 @@ func TestTextsWithoutALabelAreReadInTheirCharset(t *testing.T) {
 				content, err := encodingOf(t, charset).NewEncoder().String(sample)
 				require.NoError(t, err, "%s %s: %v", charset, sample, err)
 				text, meta := readAs(t, document.Text, content)
-				if text != sample || meta["encoding"] == "" {
-					t.Errorf("%s: %.80q became %.80q as %q", charset, sample, text, meta["encoding"])
-				}
+				assert.True(t, text == sample && meta["encoding"] != "",
+					"%s: %.80q became %.80q as %q", charset, sample, text, meta["encoding"])
 			}
 		}
 	}
@@ -135,9 +134,8 @@ func TestShortWesternTextsStayWestern(t *testing.T) {
 		"Peña • François • Ægir • Köln", "This is § 5 of a ¶ with “quotes”, an ellipsis… and € 30", "l’été à São Paulo"} {
 		content, err := charmap.Windows1252.NewEncoder().String(text)
 		require.NoError(t, err)
-		if got, meta := readAs(t, document.Text, content); got != text {
-			t.Errorf("%q became %q as %s", text, got, meta["encoding"])
-		}
+		got, meta := readAs(t, document.Text, content)
+		assert.True(t, got == text, "%q became %q as %s", text, got, meta["encoding"])
 	}
 }
 
@@ -165,9 +163,8 @@ func TestStrayBytesLeaveTheCharset(t *testing.T) {
 		"# Title with a zero\n\nA\x00B text.\n":                         "# Title with a zero\n\nA B text.\n",
 		"# Zürich\n\nA\x00B text of Jörg.\n":                            "# Zürich\n\nA B text of Jörg.\n",
 	} {
-		if text, meta := readAs(t, document.Text, content); text != want || meta["encoding"] != "" {
-			t.Errorf("%q became %q as %q", content, text, meta["encoding"])
-		}
+		text, meta := readAs(t, document.Text, content)
+		assert.True(t, text == want && meta["encoding"] == "", "%q became %q as %q", content, text, meta["encoding"])
 	}
 }
 
@@ -208,9 +205,7 @@ func TestPagesAreReadInTheCharsetThatTheyName(t *testing.T) {
 		"seven bits":                  {"<meta charset=iso-2022-jp>" + encoded("iso-2022-jp", "<p>山田太郎です"), "山田太郎です", ""},
 	} {
 		text, meta := readAs(t, document.HTML, c.content)
-		if text != c.want || meta["encoding"] != c.guess {
-			t.Errorf("%s: %q as %q", name, text, meta["encoding"])
-		}
+		assert.True(t, text == c.want && meta["encoding"] == c.guess, "%s: %q as %q", name, text, meta["encoding"])
 	}
 }
 

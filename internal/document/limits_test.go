@@ -184,9 +184,8 @@ func TestOpenQuotesAreNotReadAgainWithoutEnd(t *testing.T) {
 		rows++
 		return nil
 	})
-	if err != nil || rows != 2<<18 || time.Since(start) > 5*time.Minute {
-		t.Errorf("%d rows in %v, %v", rows, time.Since(start), err)
-	}
+	assert.True(t, err == nil && rows == 2<<18 && time.Since(start) <= 5*time.Minute,
+		"%d rows in %v, %v", rows, time.Since(start), err)
 }
 
 func TestABrokenSourceBehindALongRowIsTold(t *testing.T) {

@@ -162,9 +162,8 @@ func TestPillsDoNoHarm(t *testing.T) {
 			start, peak := time.Now(), watch()
 			out := consume(t, pill.Name, file, limits)
 			took, memory := time.Since(start), peak()
-			if fate := fateOf(out); fate != fates[pill.Name] {
-				t.Errorf("%q, want %q: %v %.300v", fate, fates[pill.Name], out.err, out.bad)
-			}
+			fate := fateOf(out)
+			assert.True(t, fate == fates[pill.Name], "%q, want %q: %v %.300v", fate, fates[pill.Name], out.err, out.bad)
 			assert.True(t, took <= 10*time.Minute && memory <= 512<<20, "it took %v and %d MiB", took, memory>>20)
 			t.Logf("%v, %d MiB, %d bytes of text, %d rows, %v", took, memory>>20, out.text, out.rows, out.err)
 		})

@@ -254,9 +254,8 @@ func TestWhatIsForgottenLeavesTheDiskWhenNobodyUsesIt(t *testing.T) {
 	for _, sha := range []string{used, idle, "never here"} {
 		cache.Forget(sha)
 	}
-	if here(dir, idle) || !here(dir, used) {
-		t.Errorf("idle is here: %v, used is here: %v", here(dir, idle), here(dir, used))
-	}
+	assert.True(t, !here(dir, idle) && here(dir, used),
+		"idle is here: %v, used is here: %v", here(dir, idle), here(dir, used))
 	// Asked for again, it is not to go.
 	_, releaseAgain, err := localfile.Acquire(t.Context(), cache, store, used, used, read)
 	require.NoError(t, err)

@@ -171,9 +171,7 @@ func columnedPart(t *testing.T, rows []vectors.Row, dim int) (*part, *columned) 
 	require.NoError(t, err)
 	_ = file.Close()
 	raw, err := os.ReadFile(path + ".made")
-	if err != nil || len(raw) != columnsSize(p) {
-		t.Fatal(len(raw), columnsSize(p), err)
-	}
+	require.True(t, err == nil && len(raw) == columnsSize(p), "%v %v %v", len(raw), columnsSize(p), err)
 	made := columnsIn(p, raw)
 	made.values = fitted.values
 	return p, made

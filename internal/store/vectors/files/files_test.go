@@ -53,9 +53,8 @@ func TestProductsEqualThoseOfPlainGo(t *testing.T) {
 				dotsGo(question, codes, want)
 				require.True(t, slices.Equal(got, want), "dimension %d: %v, want %v", dim, got, want)
 			}
-			if want := int32(dim) * int32(most) * 127; dots1(question, codes) != want {
-				t.Fatalf("dimension %d: %d, want %d", dim, dots1(question, codes), want)
-			}
+			want := int32(dim) * int32(most) * 127
+			require.True(t, dots1(question, codes) == want, "dimension %d: %d, want %d", dim, dots1(question, codes), want)
 		}
 		a, b := make([]float32, dim), make([]float32, dim)
 		for range 20 {
@@ -200,9 +199,8 @@ func TestRowsAreWrittenMergedDeletedAndSearchedAtOnce(t *testing.T) {
 		wg.Go(func() {
 			for i := range 30 {
 				hits, err := store.Search(t.Context(), "c", rs[i].Vector, 1)
-				if err != nil || len(hits) != 1 || hits[0].Key != rs[i].Key {
-					t.Error(fmt.Sprint("row ", i, ": "), hits, err)
-				}
+				assert.True(t, err == nil && len(hits) == 1 && hits[0].Key == rs[i].Key,
+					"%v %v %v", fmt.Sprint("row ", i, ": "), hits, err)
 			}
 		})
 	}

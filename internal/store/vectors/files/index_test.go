@@ -213,13 +213,11 @@ func TestRowsBesideAnIndexAreFound(t *testing.T) {
 			require.True(t, err == nil && hits[0].Key == row.Key, "a new row was not found: %v, %v", hits, err)
 		}
 	}
-	if n := len(store.open["c"].parts); n != 9 {
-		t.Fatal(n, "parts")
-	}
+	n := len(store.open["c"].parts)
+	require.True(t, n == 9, "%v %v", n, "parts")
 	reload(t, store)
-	if n := len(store.open["c"].parts); n != 2 || withIndex(store, 10) != 2 {
-		t.Errorf("%d parts, %d with an index", n, withIndex(store, 10))
-	}
+	n = len(store.open["c"].parts)
+	assert.True(t, n == 2 && withIndex(store, 10) == 2, "%d parts, %d with an index", n, withIndex(store, 10))
 	share := recall(t, store, append(slices.Clone(rows), more...), 10)
 	assert.True(t, share >= 0.99, "recall@10 is %.4f", share)
 }
@@ -277,13 +275,10 @@ func TestAnIndexThatIsOfNoUseIsNotMadeAgain(t *testing.T) {
 	reload(t, store)
 	files := matching(t, dir, "*"+indexEnd)
 	for _, path := range files {
-		if st, err := os.Stat(path); err != nil || !st.ModTime().Equal(past) {
-			t.Errorf("%s was made again: %v", filepath.Base(path), err)
-		}
+		st, err := os.Stat(path)
+		assert.True(t, err == nil && st.ModTime().Equal(past), "%s was made again: %v", filepath.Base(path), err)
 	}
-	if len(files) == 0 || withIndex(store, 1) != 0 {
-		t.Errorf("%d files, %d of use", len(files), withIndex(store, 1))
-	}
+	assert.True(t, len(files) != 0 && withIndex(store, 1) == 0, "%d files, %d of use", len(files), withIndex(store, 1))
 }
 
 func TestAnIndexOverRowsThatAreAllEqual(t *testing.T) {
@@ -312,9 +307,8 @@ func TestIndexesAreMadeWhileRowsAreSearchedAndWritten(t *testing.T) {
 	wg.Go(func() { assert.NoError(t, store.Load(t.Context(), "c")) })
 	for i := range 100 {
 		hits, err := store.Search(t.Context(), "c", rows[i].Vector, 5)
-		if err != nil || len(hits) != 5 || hits[0].Key != rows[i].Key {
-			t.Error(fmt.Sprint("row ", i, ": "), hits, err)
-		}
+		assert.True(t, err == nil && len(hits) == 5 && hits[0].Key == rows[i].Key,
+			"%v %v %v", fmt.Sprint("row ", i, ": "), hits, err)
 	}
 	wg.Wait()
 	counts(t, store, fewRows+4400)
