@@ -47,24 +47,11 @@ func hashedRows(n, dim int, seed uint64) []vectors.Row {
 func hashed(t *testing.T, dir string, n int) (*Store, []vectors.Row) {
 	t.Helper()
 	store, rows := indexed(t, dir), hashedRows(n, indexedDim, 61)
-	require.NoError(t, store.Create(t.Context(), "c", indexedDim))
-	require.NoError(t, store.Upsert(t.Context(), "c", rows))
+	fill(t, store, rows)
 	reload(t, store)
 	require.True(t, len(matching(t, dir, "*"+columnsEnd)) == 1 && len(matching(t, dir, "*"+indexEnd)) == 0,
 		"the index is not one of columns")
 	return store, rows
-}
-
-func TestColumnsFindWhatIsBest(t *testing.T) {
-	store, rows := hashed(t, t.TempDir(), indexedRows)
-	for _, n := range []int{1, 10, 100, 133, 208} {
-		require.Equal(t, 1, withIndex(store, n), "no index is used for %d rows", n)
-		share := recall(t, store, rows, n)
-		assert.False(t, share < 0.99, "recall@%d is %.4f", n, share)
-	}
-	if share := recall(t, store, rows, 1001); withIndex(store, 1001) != 0 || share != 1 {
-		t.Errorf("so many that no index was measured for them: recall %.4f", share)
-	}
 }
 
 // A question may be of any kind, whatever the rows are like: all of its numbers equal, one that is all, or none of
@@ -219,34 +206,6 @@ func TestLevelsLieNearestToCodes(t *testing.T) {
 	assert.False(t, fit > even/2, "squares of %g, of even steps %g", fit, even)
 }
 
-// Whatever became of columns, a search is right, and the next load makes them again with the same bytes.
-func TestDamagedColumnsAreMadeAgain(t *testing.T) {
-	dir := t.TempDir()
-	store, rows := hashed(t, dir, indexedRows)
-	path := matching(t, dir, "*"+columnsEnd)[0]
-	whole := must(os.ReadFile(path))
-	flipped := func(at int) []byte {
-		raw := bytes.Clone(whole)
-		raw[at] ^= 0x10
-		return raw
-	}
-	spoiled(t, store, dir, path, rows, map[string][]byte{
-		"missing":     nil,
-		"empty":       {},
-		"magic":       flipped(3),
-		"rows":        flipped(12),
-		"other rows":  flipped(16),
-		"measures":    flipped(20),
-		"levels":      flipped(indexHead + 5),
-		"stripes":     flipped(len(whole) / 2),
-		"checksum":    flipped(len(whole) - 1),
-		"cut":         whole[:len(whole)/2],
-		"longer":      append(bytes.Clone(whole), 0),
-		"header only": whole[:indexHead+4],
-		"zeros":       make([]byte, len(whole)),
-	})
-}
-
 // Signs of rows that would have columns today were made before there were columns: they are used, and the next load
 // makes columns in their place.
 func TestFormerSignsAreUsedUntilColumnsAreMade(t *testing.T) {
@@ -318,6 +277,59 @@ func TestColumnsFindTheSameWithAnyNumberOfWorkers(t *testing.T) {
 			require.NoError(t, err)
 			require.True(t, before == nil || slices.Equal(before, got), "%d workers find other rows", workers)
 			before = got
+		}
+	}
+}
+
+func TestAnIndexFindsWhatIsBest(t *testing.T) {
+	for name, fill := range map[string]func(*testing.T, string, int) (*Store, []vectors.Row){"signs": made, "columns": hashed} {
+		store, rows := fill(t, t.TempDir(), indexedRows)
+		for _, n := range []int{1, 10, 100, 133, 208} {
+			require.True(t, withIndex(store, n) == 1 || n > 100 && name == "signs", "%s: no index for %d rows", name, n)
+			share := recall(t, store, rows, n)
+			assert.True(t, share >= 0.99, "%s: recall@%d is %.4f", name, n, share)
+		}
+		assert.Zero(t, withIndex(store, 1001), "%s: so many that no index was measured for them", name)
+		assert.Equal(t, 1.0, recall(t, store, rows, 1001), "%s: many", name)
+		assert.Equal(t, 1.0, recall(t, store, rows, indexedRows+1), "%s: more than there are", name)
+	}
+}
+
+// Whatever became of an index, a search is right, and the next load makes the index again with the same bytes.
+func TestADamagedIndexIsMadeAgain(t *testing.T) {
+	for end, c := range map[string]struct {
+		fill  func(*testing.T, string, int) (*Store, []vectors.Row)
+		count int
+	}{indexEnd: {made, fewRows}, columnsEnd: {hashed, indexedRows}} {
+		dir := t.TempDir()
+		store, rows := c.fill(t, dir, c.count)
+		path := matching(t, dir, "*"+end)[0]
+		whole := must(os.ReadFile(path))
+		contents := map[string][]byte{
+			"missing": nil, "empty": {}, "cut": whole[:len(whole)/2], "longer": append(bytes.Clone(whole), 0),
+			"only a header": whole[:indexHead+4], "zeros": make([]byte, len(whole)),
+			"no measures": slices.Concat(whole[:20], make([]byte, indexHead-20), whole[len(whole)-4:]),
+		}
+		for name, at := range map[string]int{
+			"magic": 3, "dimension": 8, "rows": 12, "other rows": 16, "measures": 20, "factors or levels": indexHead + 9,
+			"stripes": len(whole) / 2, "signs": len(whole) - 100, "checksum": len(whole) - 1,
+		} {
+			contents[name] = bytes.Clone(whole)
+			contents[name][at] ^= 0x10
+		}
+		for name, raw := range contents {
+			require.NoError(t, store.Close())
+			if write(t, path, raw); raw == nil {
+				require.NoError(t, os.Remove(path))
+			}
+			store = indexed(t, dir)
+			counts(t, store, len(rows)) // opens it
+			store.open["c"].loaded = true
+			share := recall(t, store, rows, 10)
+			assert.True(t, share == 1 && withIndex(store, 10) == 0, "%s, %s: an index is used, recall %.4f", end, name, share)
+			reload(t, store)
+			again, err := os.ReadFile(path)
+			assert.True(t, bytes.Equal(again, whole) && withIndex(store, 10) == 1, "%s, %s: not made again: %v", end, name, err)
 		}
 	}
 }

@@ -63,8 +63,7 @@ func finds(t *testing.T, store *Store, row vectors.Row) {
 
 func identity(t *testing.T, store *Store) string {
 	t.Helper()
-	identity := must(store.Identity(t.Context(), "c"))
-	return identity
+	return must(store.Identity(t.Context(), "c"))
 }
 
 // Whichever byte of an exact row is damaged, no caller gets the row, and filling missing rows mends it.
@@ -154,19 +153,15 @@ func TestADamagedMetaIsWrittenAgain(t *testing.T) {
 		"empty": "", "cut": `{"di`, "zeroed": "\x00\x00\x00", "no dimension": "{}", "below zero": `{"dim":-4}`,
 	} {
 		dir := t.TempDir()
-		store := open(t, dir)
-		rows := vectorstest.Rows(30, vectorstest.Dim, 4)
-		require.NoError(t, store.Create(t.Context(), "full", vectorstest.Dim))
-		require.NoError(t, store.Upsert(t.Context(), "full", rows))
+		store, rows := filled(t, dir, 30)
 		require.NoError(t, store.Create(t.Context(), "bare", vectorstest.Dim))
 		require.NoError(t, store.Close())
-		for _, collection := range []string{"full", "bare"} {
-			require.NoError(t, os.WriteFile(filepath.Join(dir, collection, "meta.json"), []byte(torn), 0o600))
+		for _, collection := range []string{"c", "bare"} {
+			write(t, filepath.Join(dir, collection, metaName), []byte(torn))
 		}
 		for range 2 { // once mended, it stays
 			store = open(t, dir)
-			n, err := store.Count(t.Context(), "full")
-			assert.True(t, err == nil && n == 30, "%s: %d rows, %v", name, n, err)
+			counts(t, store, 30)
 			require.NoError(t, store.Close())
 		}
 		store = open(t, dir)
@@ -203,41 +198,30 @@ func TestACollectionThatLacksAPartIsSetAside(t *testing.T) {
 		assert.True(t, fault.Is(err, fault.NotFound), "%s: load gave %v", name, err)
 		_, err = store.Identity(t.Context(), "c")
 		assert.True(t, fault.Is(err, fault.NotFound), "%s: no build sees it: %v", name, err)
-		require.NoError(t, store.Create(t.Context(), "c", vectorstest.Dim))
-		require.NoError(t, store.Upsert(t.Context(), "c", rows))
+		fill(t, store, rows)
 		counts(t, store, 40)
 	}
 }
 
-// The bytes of a part that is gone while it is mapped are there: it is written again when a build asks for the
-// identity.
-func TestAPartThatIsGoneWhileItIsMappedIsWrittenAgain(t *testing.T) {
-	dir := t.TempDir()
-	rows, part := lose(t, dir)
-	store := open(t, dir)
-	remove(t, store, rows[:1])
-	before := identity(t, store)
-	require.NoError(t, os.Remove(part))
-	assert.Equal(t, before, identity(t, store), "nothing was lost, and it has another identity")
-	require.NoError(t, store.Close())
-	store = loaded(t, dir)
-	counts(t, store, 59)
-	finds(t, store, rows[7])
-}
-
-// With the folder its identity goes, too, so that a build looks for every row; it finds them.
-func TestAFolderThatIsGoneWhileItsPartsAreMappedIsWrittenAgain(t *testing.T) {
-	dir := t.TempDir()
-	rows, _ := lose(t, dir)
-	store := open(t, dir)
-	before := identity(t, store)
-	require.NoError(t, os.RemoveAll(filepath.Join(dir, "c")))
-	after := identity(t, store)
-	assert.True(t, after != before, "it has the identity that was lost with it")
-	require.NoError(t, store.Close())
-	store = loaded(t, dir)
-	counts(t, store, 60)
-	finds(t, store, rows[7])
+// What is gone while it is mapped is written again when a build asks for the identity. With the folder its identity
+// goes, too, so that a build looks for every row; it finds them.
+func TestWhatIsGoneWhileItIsMappedIsWrittenAgain(t *testing.T) {
+	for _, folder := range []bool{false, true} {
+		dir := t.TempDir()
+		rows, gone := lose(t, dir)
+		store := open(t, dir)
+		remove(t, store, rows[:1])
+		before := identity(t, store)
+		if folder {
+			gone = filepath.Join(dir, "c")
+		}
+		require.NoError(t, os.RemoveAll(gone))
+		assert.Equal(t, folder, identity(t, store) != before, "%s has another identity", gone)
+		require.NoError(t, store.Close())
+		store = loaded(t, dir)
+		counts(t, store, 59)
+		finds(t, store, rows[7])
+	}
 }
 
 // One bit of the dimension: the description is made again from the parts, and the next build looks for every row.
@@ -340,8 +324,7 @@ func TestReopenSeesThePartsAsTheNextProcess(t *testing.T) {
 			_, err = store.Has(t.Context(), "c", []string{rows[7].Key})
 			assert.True(t, one.missing == fault.Is(err, fault.NotFound), "%v", err)
 			if one.missing {
-				require.NoError(t, store.Create(t.Context(), "c", vectorstest.Dim))
-				require.NoError(t, store.Upsert(t.Context(), "c", rows[3:]))
+				fill(t, store, rows[3:])
 				require.NoError(t, store.Load(t.Context(), "c"))
 			}
 			assert.True(t, one.missing == (identity(t, store) != before), "the next build does not see it")
@@ -385,36 +368,24 @@ func TestADamagedCollectionIsSetAsideAndFilledAgain(t *testing.T) {
 		"flipped": func(raw []byte) []byte { raw[30] ^= 0x40; return raw },
 	} {
 		dir := t.TempDir()
-		rows := vectorstest.Rows(30, vectorstest.Dim, 4)
 		for range 2 { // the second time what was set aside is replaced
-			store := open(t, dir)
-			require.NoError(t, store.Create(t.Context(), "c", vectorstest.Dim))
-			require.NoError(t, store.Upsert(t.Context(), "c", rows))
-			before := must(store.Identity(t.Context(), "c"))
-			require.NoError(t, store.Close())
-			parts, err := filepath.Glob(filepath.Join(dir, "c", "*.part"))
-			require.True(t, err == nil && len(parts) == 1, "%v %v", parts, err)
-			raw := must(os.ReadFile(parts[0]))
-			require.NoError(t, os.WriteFile(parts[0], spoil(raw), 0o600))
+			store, rows := filled(t, dir, 30)
+			before := identity(t, store)
+			path, raw := onePart(t, store, dir)
+			write(t, path, spoil(raw))
 			store = open(t, dir)
-			_, err = store.Count(t.Context(), "c")
+			_, err := store.Count(t.Context(), "c")
 			assert.True(t, fault.Is(err, fault.NotFound), "%s: %v", situation, err)
-			names, err := store.List(t.Context(), "")
-			assert.True(t, err == nil && len(names) == 0, "%s: listed %q, %v", situation, names, err)
-			_, err = os.Stat(filepath.Join(dir, "c.damaged", filepath.Base(parts[0])))
-			assert.NoError(t, err, "%s", situation)
+			assert.Empty(t, must(store.List(t.Context(), "")), "%s: listed", situation)
+			assert.FileExists(t, filepath.Join(dir, "c.damaged", filepath.Base(path)), "%s", situation)
 			require.NoError(t, store.Create(t.Context(), "c", vectorstest.Dim))
-			after, err := store.Identity(t.Context(), "c")
-			assert.True(t, err == nil && after != before, "%s: it passes for the one that was proven: %v", situation, err)
+			assert.True(t, identity(t, store) != before, "%s: it passes for the one that was proven", situation)
 			require.NoError(t, store.Upsert(t.Context(), "c", rows))
-			n, err := store.Count(t.Context(), "c")
-			assert.True(t, err == nil && n == 30, "%s: %d rows, %v", situation, n, err)
+			counts(t, store, 30)
 			require.NoError(t, store.Close())
 		}
-		store := open(t, dir)
-		require.NoError(t, store.Drop(t.Context(), "c"))
-		left, err := os.ReadDir(dir)
-		assert.True(t, err == nil && len(left) == 0, "%s: a drop left %v, %v", situation, left, err)
+		require.NoError(t, open(t, dir).Drop(t.Context(), "c"))
+		assert.Empty(t, must(os.ReadDir(dir)), "%s: a drop left", situation)
 	}
 }
 

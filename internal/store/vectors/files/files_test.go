@@ -213,9 +213,15 @@ func filled(t *testing.T, dir string, n int) (*Store, []vectors.Row) {
 	t.Helper()
 	store := open(t, dir)
 	rs := vectorstest.Rows(n, vectorstest.Dim, 11)
-	require.NoError(t, store.Create(t.Context(), "c", vectorstest.Dim))
-	require.NoError(t, store.Upsert(t.Context(), "c", rs))
+	fill(t, store, rs)
 	return store, rs
+}
+
+// fill makes collection c and writes rows into it.
+func fill(t *testing.T, store *Store, rows []vectors.Row) {
+	t.Helper()
+	require.NoError(t, store.Create(t.Context(), "c", len(rows[0].Vector)))
+	require.NoError(t, store.Upsert(t.Context(), "c", rows))
 }
 
 func remove(t *testing.T, store *Store, rs []vectors.Row) {

@@ -1,7 +1,6 @@
 package files
 
 import (
-	"bytes"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -38,8 +37,7 @@ func indexed(t *testing.T, dir string) *Store {
 func made(t *testing.T, dir string, n int) (*Store, []vectors.Row) {
 	t.Helper()
 	store, rows := indexed(t, dir), vectorstest.Rows(n, indexedDim, 41)
-	require.NoError(t, store.Create(t.Context(), "c", indexedDim))
-	require.NoError(t, store.Upsert(t.Context(), "c", rows))
+	fill(t, store, rows)
 	reload(t, store)
 	return store, rows
 }
@@ -79,87 +77,6 @@ func recall(t *testing.T, store *Store, rows []vectors.Row, n int) float64 {
 		}
 	}
 	return float64(found) / float64(wanted)
-}
-
-func TestAnIndexFindsWhatIsBest(t *testing.T) {
-	store, rows := made(t, t.TempDir(), indexedRows)
-	for _, n := range []int{1, 10, 100} {
-		require.Equal(t, 1, withIndex(store, n), "no index is used for %d rows", n)
-		share := recall(t, store, rows, n)
-		assert.False(t, share < 0.99, "recall@%d is %.4f", n, share)
-	}
-	if share := recall(t, store, rows, 1001); withIndex(store, 1001) != 0 || share != 1 {
-		t.Errorf("so many that no index was measured for them: recall %.4f", share)
-	}
-	assert.Equal(t, float64(1), recall(t, store, rows, indexedRows+1), "more than there are: recall")
-}
-
-func TestEqualRowsHaveEqualIndexes(t *testing.T) {
-	var before []byte
-	for range 2 {
-		dir := t.TempDir()
-		made(t, dir, fewRows)
-		raw := must(os.ReadFile(matching(t, dir, "*"+indexEnd)[0]))
-		assert.True(t, before == nil || bytes.Equal(before, raw), "the same rows have another index")
-		before = raw
-	}
-}
-
-// Whatever became of an index, a search is right, and the next load makes the index again.
-func TestADamagedIndexIsMadeAgain(t *testing.T) {
-	dir := t.TempDir()
-	store, rows := made(t, dir, fewRows)
-	path := matching(t, dir, "*"+indexEnd)[0]
-	whole := must(os.ReadFile(path))
-	flipped := func(at int) []byte {
-		raw := bytes.Clone(whole)
-		raw[at] ^= 0x10
-		return raw
-	}
-	spoiled(t, store, dir, path, rows, map[string][]byte{
-		"missing":        nil,
-		"empty":          {},
-		"magic":          flipped(3),
-		"dimension":      flipped(8),
-		"rows":           flipped(12),
-		"of other rows":  flipped(16),
-		"measures":       flipped(20),
-		"factors":        flipped(indexHead + 9),
-		"signs":          flipped(len(whole) - 100),
-		"checksum":       flipped(len(whole) - 1),
-		"cut":            whole[:len(whole)/2],
-		"longer":         append(bytes.Clone(whole), 0),
-		"only a header":  whole[:indexHead+4],
-		"zeros":          make([]byte, len(whole)),
-		"of no measures": append(append(bytes.Clone(whole[:20]), make([]byte, indexHead-20)...), whole[len(whole)-4:]...),
-	})
-}
-
-// spoiled has the file of a collection's only index be what it should not: the collection is searched without it, row
-// by row, and the next load makes it again as it was. nil: the file is gone.
-func spoiled(t *testing.T, store *Store, dir, path string, rows []vectors.Row, contents map[string][]byte) {
-	t.Helper()
-	whole, err := os.ReadFile(path)
-	require.NoError(t, err)
-	for name, raw := range contents {
-		require.NoError(t, store.Close())
-		if raw == nil {
-			err = os.Remove(path)
-		} else {
-			err = os.WriteFile(path, raw, 0o600)
-		}
-		require.NoError(t, err)
-		store = indexed(t, dir)
-		counts(t, store, len(rows)) // opens it
-		store.open["c"].loaded = true
-		if share := recall(t, store, rows, 10); share != 1 || withIndex(store, 10) != 0 {
-			t.Errorf("%s: recall %.4f, looked at by %d indexes", name, share, withIndex(store, 10))
-		}
-		reload(t, store)
-		if again, err := os.ReadFile(path); err != nil || !bytes.Equal(again, whole) || withIndex(store, 10) != 1 {
-			t.Errorf("%s: it was not made again: %v", name, err)
-		}
-	}
 }
 
 // Rows that are deleted after an index was made are not given, and do not take the places of others.
