@@ -8,7 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"reflect"
 	"slices"
 	"strings"
 	"sync"
@@ -66,9 +65,8 @@ func TestAFileIsNamedByItsContentAndWrittenOnce(t *testing.T) {
 		assert.True(t, err == nil && fresh == wantFresh && seg.SHA256 == hex.EncodeToString(sum[:]) && seg.Bytes == 11,
 			"round %d: %+v fresh %v, %v", round, seg, fresh, err)
 	}
-	if puts, others := store.Calls(artifacttest.Put), store.Calls(artifacttest.Get); puts != 2 || others != 0 {
-		t.Errorf("asked for %d times on the condition that it is not there, read %d times", puts, others)
-	}
+	assert.Equal(t, 2, store.Calls(artifacttest.Put), "asked for on the condition that it is not there")
+	assert.Zero(t, store.Calls(artifacttest.Get))
 }
 
 // An object of another size under a content's name is not that content.
@@ -82,20 +80,16 @@ func TestASegmentThatLiesThereCutIsWrittenAgain(t *testing.T) {
 	must(file.Write([]byte("hello")))
 	_, fresh, err := file.PutSegment(t.Context(), x)
 	require.True(t, err == nil && fresh, "fresh %v, %v", fresh, err)
-	raw, _, err := blob.Read(t.Context(), store, key)
-	assert.True(t, err == nil && string(raw) == "hello", "%q %v", raw, err)
+	blobtest.Holds(t, store, key, "hello")
 }
 
 func TestTemporaryFilesLeaveTheDiskWhenDiscarded(t *testing.T) {
 	dir := t.TempDir()
 	open := scratchtest.In(t, dir)
 	rows := must(artifact.NewRows())
-	if left := open(); len(left) != 1 {
-		t.Fatalf("%d files", len(left))
-	}
+	assert.Len(t, open(), 1)
 	rows.Discard()
-	left := open()
-	assert.True(t, len(left) == 0, "%v is left", left)
+	assert.Empty(t, open(), "left")
 	t.Setenv("TMPDIR", dir+"/none")
 	_, err := artifact.NewFile()
 	assert.True(t, fault.Is(err, fault.StoreFull), "without a temporary folder: %v", err)
@@ -105,27 +99,18 @@ func TestAManifestIsReadBackOnlyWhole(t *testing.T) {
 	x, store := index()
 	manifest := &core.Manifest{Format: core.ManifestFormat, Index: "docs", Generation: "g1", Seq: 4}
 	sha := must(x.PutManifest(t.Context(), manifest))
-	if again, err := x.PutManifest(t.Context(), manifest); err != nil || again != sha {
-		t.Errorf("the same manifest is %s and %s, %v", sha, again, err)
-	}
-	if got, err := x.Manifest(t.Context(), sha); err != nil || got.Seq != 4 {
-		t.Fatalf("%+v %v", got, err)
-	}
-	_, err := x.Manifest(t.Context(), strings.Repeat("0", 64))
-	if !fault.Is(err, fault.SegmentDamage) || !strings.Contains(fault.As(err).Hint, "index --rebuild --index docs") {
-		t.Errorf("an absent one: %v", err)
-	}
+	assert.Equal(t, sha, must(x.PutManifest(t.Context(), manifest)), "the same manifest")
+	assert.Equal(t, int64(4), must(x.Manifest(t.Context(), sha)).Seq)
 	store.Change(x.SegmentKey(sha), func(raw []byte) []byte { return bytes.Replace(raw, []byte(`:4,`), []byte(`:5,`), 1) })
-	_, err = x.Manifest(t.Context(), sha)
-	assert.True(t, fault.Is(err, fault.SegmentDamage), "a changed one: %v", err)
-	for name, unread := range map[string]core.Manifest{
-		"a later format":           {Format: core.ManifestFormat + 1},
-		"an earlier format":        {Format: core.ManifestFormat - 1},
-		"documents without splits": {Format: core.ManifestFormat, Counts: core.Counts{Documents: 1}},
-		"chunks without splits":    {Format: core.ManifestFormat, Counts: core.Counts{Chunks: 1}},
+	put := func(manifest core.Manifest) string { return must(x.PutManifest(t.Context(), &manifest)) }
+	for name, unread := range map[string]string{
+		"absent": strings.Repeat("0", 64), "changed": sha,
+		"a later format":           put(core.Manifest{Format: core.ManifestFormat + 1}),
+		"an earlier format":        put(core.Manifest{Format: core.ManifestFormat - 1}),
+		"documents without splits": put(core.Manifest{Format: core.ManifestFormat, Counts: core.Counts{Documents: 1}}),
+		"chunks without splits":    put(core.Manifest{Format: core.ManifestFormat, Counts: core.Counts{Chunks: 1}}),
 	} {
-		other := must(x.PutManifest(t.Context(), &unread))
-		_, err := x.Manifest(t.Context(), other)
+		_, err := x.Manifest(t.Context(), unread)
 		assert.True(t, fault.Is(err, fault.SegmentDamage) && strings.Contains(err.Error(), "index --rebuild --index docs"),
 			"%s: %v", name, err)
 	}
@@ -134,16 +119,11 @@ func TestAManifestIsReadBackOnlyWhole(t *testing.T) {
 func TestASpecIsFoundByItsDigest(t *testing.T) {
 	x, store := index()
 	spec := core.Spec{Index: "docs", Corpus: "s3://b/p/", Keep: 3}
-	var digests []core.Digest
-	for range 2 {
-		digest := must(x.PutSpec(t.Context(), spec))
-		digests = append(digests, digest)
-	}
-	got, err := x.Spec(t.Context(), digests[0])
-	if err != nil || !reflect.DeepEqual(got, spec) || digests[0] != digests[1] || len(store.Keys("docs/specs/")) != 1 {
-		t.Errorf("%+v %v %v", got, digests, err)
-	}
-	_, err = x.Spec(t.Context(), core.Sum("other"))
+	digest := must(x.PutSpec(t.Context(), spec))
+	assert.Equal(t, digest, must(x.PutSpec(t.Context(), spec)))
+	assert.Equal(t, spec, must(x.Spec(t.Context(), digest)))
+	assert.Len(t, store.Keys("docs/specs/"), 1)
+	_, err := x.Spec(t.Context(), core.Sum("other"))
 	assert.True(t, fault.Is(err, fault.NotFound), "another digest: %v", err)
 }
 
@@ -196,8 +176,7 @@ func TestAStoreIDIsReadFromItsCopy(t *testing.T) {
 		must(blob.Write(t.Context(), store, "store.json", damaged, blob.Cond{}))
 		again, err := artifact.OpenStoreID(t.Context(), store)
 		assert.True(t, err == nil && again == id, "%q: %s, %v", damaged, again, err)
-		mended, _, err := blob.Read(t.Context(), store, "store.json")
-		assert.True(t, err == nil && bytes.Equal(mended, whole), "%q is left as %q, %v", damaged, mended, err)
+		blobtest.Holds(t, store, "store.json", string(whole))
 	}
 }
 
@@ -234,21 +213,16 @@ func TestAStoreIDThatIsThereTakesOneRequest(t *testing.T) {
 func TestAStoreIDThatCannotBeReadIsNeverReplaced(t *testing.T) {
 	for situation, content := range map[string]string{"cut": "{", "short": `{"id":"abc"}`, "empty": "{}", "0 bytes": ""} {
 		store := artifacttest.New()
-		if _, err := blob.Write(t.Context(), store, "store.json", []byte(content), blob.Cond{}); err != nil {
-			t.Fatal(err)
-		}
+		must(blob.Write(t.Context(), store, "store.json", []byte(content), blob.Cond{}))
 		_, err := artifact.OpenStoreID(t.Context(), store)
-		if !fault.Is(err, fault.SegmentDamage) || !strings.Contains(fault.As(err).Hint, "store.json back from a backup") {
-			t.Errorf("%s: %v", situation, err)
-		}
-		raw, _, err := blob.Read(t.Context(), store, "store.json")
-		assert.True(t, err == nil && string(raw) == content, "%s: it was replaced by %s", situation, raw)
+		assert.True(t, fault.Is(err, fault.SegmentDamage), "%s: %v", situation, err)
+		assert.ErrorContains(t, err, "store.json back from a backup", situation)
+		blobtest.Holds(t, store, "store.json", content)
 	}
 	down := artifacttest.New()
 	down.Fail = func(artifacttest.Op, string) error { return fault.StoreDown.At("read", "store.json") }
-	if _, err := artifact.OpenStoreID(t.Context(), down); !fault.Is(err, fault.StoreDown) || len(down.Keys("")) != 0 {
-		t.Errorf("a store that is down: %v, %v", err, down.Keys(""))
-	}
+	_, err := artifact.OpenStoreID(t.Context(), down)
+	assert.True(t, fault.Is(err, fault.StoreDown) && len(down.Keys("")) == 0, "down: %v, %v", err, down.Keys(""))
 }
 
 func TestAStoreWithoutAnIDIsUnavailableAndGetsNone(t *testing.T) {
@@ -337,8 +311,7 @@ func TestWhatABranchSharesLiesBelowItsBase(t *testing.T) {
 	for _, key := range []string{"exp/segments/a", "exp/segments/b", "exp/specs/c.json", "exp/lease.json", "exp/current.json"} {
 		info, err := blob.Write(t.Context(), store, key, []byte(key), blob.Cond{Absent: true})
 		require.True(t, err == nil && info.Key == key, "%s: %+v, %v", key, info, err)
-		raw, _, err := blob.Read(t.Context(), store, key)
-		assert.True(t, err == nil && string(raw) == key, "%s reads %q, %v", key, raw, err)
+		blobtest.Holds(t, store, key, key)
 	}
 	keys := func(of blob.Store, prefix, after string) (out []string) {
 		for info, err := range of.List(t.Context(), prefix, after) {
@@ -349,8 +322,7 @@ func TestWhatABranchSharesLiesBelowItsBase(t *testing.T) {
 	}
 	want := []string{"_branches/exp.json", "docs/lease.json", "docs/segments/a", "docs/segments/b", "docs/specs/c.json",
 		"exp/current.json"}
-	got := keys(below, "", "")
-	assert.True(t, slices.Equal(got, want), "below lie %v", got)
+	assert.Equal(t, want, keys(below, "", ""), "below lie")
 	assert.Equal(t, []string{"exp/segments/b"}, keys(store, "exp/segments/", "exp/segments/a"), "listed")
 	to := blobmemory.New()
 	assert.NoError(t, blob.Copy(t.Context(), to, "copy", store, "exp/segments/a"), "a copy")
@@ -366,10 +338,7 @@ type frozen struct {
 }
 
 func (f frozen) Deadline() (time.Time, bool) {
-	if f.stood.Load() {
-		return time.Now().Add(-time.Second), true
-	}
-	return time.Now().Add(time.Hour), true
+	return time.Now().Add(map[bool]time.Duration{true: -time.Second, false: time.Hour}[f.stood.Load()]), true
 }
 
 // standing is a store whose process stands still in the middle of its first request.

@@ -179,8 +179,7 @@ func TestABodyThatEndsEarlyIsTheStoresFaultNotTheSegments(t *testing.T) {
 
 func rowsOf(t *testing.T, store blob.Store) *artifact.Reader {
 	t.Helper()
-	reader := must(artifact.OpenRows(t.Context(), store, "f"))
-	return reader
+	return must(artifact.OpenRows(t.Context(), store, "f"))
 }
 
 // short gives at most 40 bytes of a long range.

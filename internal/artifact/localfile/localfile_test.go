@@ -58,8 +58,7 @@ func (s *source) put(t testing.TB, content string) (sha string) {
 
 func newCache(t *testing.T, dir string, limit int64) *localfile.Cache {
 	t.Helper()
-	cache := must(localfile.New(dir, limit))
-	return cache
+	return must(localfile.New(dir, limit))
 }
 
 // file is what tests map: a copy's content.
@@ -75,12 +74,25 @@ func read(path string) (*file, error) {
 	return &file{content: string(raw)}, err
 }
 
+// cached returns a cache in a folder, and a store with one content.
+func cached(t *testing.T) (dir string, store *source, cache *localfile.Cache, sha string) {
+	t.Helper()
+	dir, store = t.TempDir(), newSource()
+	return dir, store, newCache(t, dir, 0), store.put(t, "content")
+}
+
+func acquire(t *testing.T, cache *localfile.Cache, store *source, sha string) (*file, func()) {
+	t.Helper()
+	handle, release, err := localfile.Acquire(t.Context(), cache, store, sha, sha, read)
+	require.NoError(t, err)
+	return handle, release
+}
+
 func names(t *testing.T, dir string) []string {
 	t.Helper()
-	entries := must(os.ReadDir(dir))
-	out := make([]string, len(entries))
-	for i, entry := range entries {
-		out[i] = entry.Name()
+	var out []string
+	for _, entry := range must(os.ReadDir(dir)) {
+		out = append(out, entry.Name())
 	}
 	return out
 }
@@ -118,17 +130,11 @@ func TestADownloadHoldsUpNobodyButThoseWhoWantIt(t *testing.T) {
 		}
 	}
 	got := make(chan error, 1)
-	go func() {
-		_, err := cache.Get(t.Context(), store, slow, slow)
-		got <- err
-	}()
+	go func() { _, err := cache.Get(t.Context(), store, slow, slow); got <- err }()
 	<-begun
-	if handle, release, err := localfile.Acquire(t.Context(), cache, store, fast, fast, read); err != nil {
-		t.Error(err)
-	} else {
-		release()
-		assert.Equal(t, "fast", handle.content)
-	}
+	handle, release := acquire(t, cache, store, fast)
+	release()
+	assert.Equal(t, "fast", handle.content)
 	// One who asks for the same waits, but not beyond its own end.
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
 	defer cancel()
@@ -140,8 +146,7 @@ func TestADownloadHoldsUpNobodyButThoseWhoWantIt(t *testing.T) {
 }
 
 func TestOneMappingIsSharedAndClosedByItsLastUser(t *testing.T) {
-	store, cache := newSource(), newCache(t, t.TempDir(), 0)
-	sha := store.put(t, "content")
+	_, store, cache, sha := cached(t)
 	var opened atomic.Int64
 	open := func(path string) (*file, error) { opened.Add(1); return read(path) }
 	handles, releases := make([]*file, 16), make([]func(), 16)
@@ -162,9 +167,8 @@ func TestOneMappingIsSharedAndClosedByItsLastUser(t *testing.T) {
 		release()
 		release() // once more does nothing
 	}
-	if handles[0].closed.Load() != 1 || cache.Remembered() != 0 {
-		t.Errorf("closed %d times, %d contents remembered", handles[0].closed.Load(), cache.Remembered())
-	}
+	assert.Equal(t, int64(1), handles[0].closed.Load(), "closed")
+	assert.Zero(t, cache.Remembered())
 	again, release, err := localfile.Acquire(t.Context(), cache, store, sha, sha, open)
 	require.NoError(t, err)
 	defer release()
@@ -176,11 +180,8 @@ func TestOneMappingIsSharedAndClosedByItsLastUser(t *testing.T) {
 type other struct{ file }
 
 func TestAContentMayBeMappedAsTwoKinds(t *testing.T) {
-	dir := t.TempDir()
-	store, cache := newSource(), newCache(t, dir, 0)
-	sha := store.put(t, "content")
-	_, releaseFirst, err := localfile.Acquire(t.Context(), cache, store, sha, sha, read)
-	require.NoError(t, err)
+	dir, store, cache, sha := cached(t)
+	_, releaseFirst := acquire(t, cache, store, sha)
 	_, releaseSecond, err := localfile.Acquire(t.Context(), cache, store, sha, sha,
 		func(string) (*other, error) { return &other{}, nil })
 	require.NoError(t, err)
@@ -193,16 +194,12 @@ func TestAContentMayBeMappedAsTwoKinds(t *testing.T) {
 
 // A file that is cut within its last page reads as zeros there, without an error.
 func TestAMappedCopyThatAnotherWroteToIsNotShared(t *testing.T) {
-	dir := t.TempDir()
-	store, cache := newSource(), newCache(t, dir, 0)
-	sha := store.put(t, "content")
-	_, release, err := localfile.Acquire(t.Context(), cache, store, sha, sha, read)
-	require.NoError(t, err)
+	dir, store, cache, sha := cached(t)
+	_, release := acquire(t, cache, store, sha)
 	assert.False(t, cache.HasChanged(sha) || cache.HasChanged("another"))
 	require.NoError(t, os.Truncate(filepath.Join(dir, sha), 3))
 	assert.True(t, cache.HasChanged(sha))
-	again, releaseAgain, err := localfile.Acquire(t.Context(), cache, store, sha, sha, read)
-	require.NoError(t, err)
+	again, releaseAgain := acquire(t, cache, store, sha)
 	assert.Equal(t, "content", again.content)
 	release()
 	assert.False(t, cache.HasChanged(sha))
@@ -219,10 +216,8 @@ func TestEvictionTakesTheOldestAndNothingThatIsUsed(t *testing.T) {
 	for i := range contents {
 		contents[i] = store.put(t, strings.Repeat(fmt.Sprint(i), 300))
 	}
-	used, release, err := localfile.Acquire(t.Context(), cache, store, contents[0], contents[0], read)
-	require.NoError(t, err)
-	_, releaseNeighbour, err := localfile.Acquire(t.Context(), neighbour, store, contents[1], contents[1], read)
-	require.NoError(t, err)
+	used, release := acquire(t, cache, store, contents[0])
+	_, releaseNeighbour := acquire(t, neighbour, store, contents[1])
 	for i, sha := range contents[2:] {
 		must(cache.Get(t.Context(), store, sha, sha))
 		long := time.Now().Add(time.Duration(i-10) * time.Hour)
@@ -248,8 +243,7 @@ func TestWhatIsForgottenLeavesTheDiskWhenNobodyUsesIt(t *testing.T) {
 	dir := t.TempDir()
 	store, cache := newSource(), newCache(t, dir, 0)
 	used, idle := store.put(t, "used"), store.put(t, "idle")
-	_, release, err := localfile.Acquire(t.Context(), cache, store, used, used, read)
-	require.NoError(t, err)
+	_, release := acquire(t, cache, store, used)
 	must(cache.Get(t.Context(), store, idle, idle))
 	for _, sha := range []string{used, idle, "never here"} {
 		cache.Forget(sha)
@@ -257,8 +251,7 @@ func TestWhatIsForgottenLeavesTheDiskWhenNobodyUsesIt(t *testing.T) {
 	assert.True(t, !here(dir, idle) && here(dir, used),
 		"idle is here: %v, used is here: %v", here(dir, idle), here(dir, used))
 	// Asked for again, it is not to go.
-	_, releaseAgain, err := localfile.Acquire(t.Context(), cache, store, used, used, read)
-	require.NoError(t, err)
+	_, releaseAgain := acquire(t, cache, store, used)
 	release()
 	releaseAgain()
 	assert.True(t, here(dir, used), "it was asked for again, and went")
@@ -274,9 +267,7 @@ func TestADamagedCopyIsBroughtOnceMore(t *testing.T) {
 		}
 		return got, err
 	}
-	dir := t.TempDir()
-	store, cache := newSource(), newCache(t, dir, 0)
-	sha := store.put(t, "content")
+	dir, store, cache, sha := cached(t)
 	for _, acquire := range []func() (*file, error){
 		func() (*file, error) { return localfile.Open(t.Context(), cache, store, sha, sha, damaged) },
 		func() (*file, error) {
@@ -326,17 +317,12 @@ func TestADownloadThatFailsLeavesNothingAndSaysWhy(t *testing.T) {
 		}, fault.StoreDenied, "token"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			dir := t.TempDir()
-			store, cache := newSource(), newCache(t, dir, 0)
-			sha := store.put(t, "content")
-			if _, err := blob.Write(t.Context(), store.Store, "k", []byte("content"), blob.Cond{}); err != nil {
-				t.Fatal(err)
-			}
+			dir, store, cache, sha := cached(t)
+			must(blob.Write(t.Context(), store.Store, "k", []byte("content"), blob.Cond{}))
 			c.prepare(store)
 			_, err := cache.Get(t.Context(), store, "k", sha)
 			assert.True(t, fault.Is(err, c.want) && strings.Contains(err.Error(), c.says), "got %v", err)
-			left := names(t, dir)
-			assert.True(t, len(left) == 0, "%q are left", left)
+			assert.Empty(t, names(t, dir))
 		})
 	}
 }
@@ -350,9 +336,7 @@ func TestAFullDiskSaysSo(t *testing.T) {
 	if _, err := os.Stat("/dev/full"); err != nil {
 		t.Skip("no /dev/full here")
 	}
-	dir := t.TempDir()
-	store, cache := newSource(), newCache(t, dir, 0)
-	sha := store.put(t, "content")
+	dir, store, cache, sha := cached(t)
 	full := filepath.Join(dir, ".in-full")
 	cache.WriteTo(func() (*os.File, error) {
 		if err := os.Symlink("/dev/full", full); err != nil {
@@ -362,8 +346,7 @@ func TestAFullDiskSaysSo(t *testing.T) {
 	})
 	_, err := cache.Get(t.Context(), store, sha, sha)
 	assert.True(t, fault.Is(err, fault.StoreFull) && fault.As(err).Object == dir, "got %v", err)
-	left := names(t, dir)
-	assert.True(t, len(left) == 0, "%q are left", left)
+	assert.Empty(t, names(t, dir))
 }
 
 func TestAFolderThatCannotBeMadeIsNamed(t *testing.T) {
@@ -409,8 +392,7 @@ func TestDownloadsOfDeadProcessesAreRemovedAndThoseOfOthersKept(t *testing.T) {
 	require.NoError(t, child.Process.Kill())
 	_ = child.Wait()
 	newCache(t, dir, 0)
-	now := names(t, dir)
-	assert.True(t, len(now) == 0, "a dead process's download is still here: %q", now)
+	assert.Empty(t, names(t, dir))
 }
 
 // never is a body that never gives anything.

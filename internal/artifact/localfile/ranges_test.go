@@ -5,7 +5,6 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
-	"errors"
 	"fmt"
 	"io"
 	"io/fs"
@@ -133,12 +132,9 @@ func TestASmallFileComesAtOnce(t *testing.T) {
 func TestAPartialFileThatIsDamagedIsBroughtAnew(t *testing.T) {
 	for name, damage := range map[string]func(t *testing.T, part, notes string){
 		"a bit": func(t *testing.T, part, _ string) {
-			file := must(os.OpenFile(part, os.O_RDWR, 0))
-			defer func() { _ = file.Close() }()
-			one := make([]byte, 1)
-			_, _ = file.ReadAt(one, 5)
-			one[0] ^= 1
-			_, _ = file.WriteAt(one, 5)
+			raw := must(os.ReadFile(part))
+			raw[5] ^= 1
+			require.NoError(t, os.WriteFile(part, raw, 0o600))
 		},
 		"notes that say too much": func(t *testing.T, _, notes string) {
 			require.NoError(t, os.WriteFile(notes, bytes.Repeat([]byte{1}, 9), 0o600))
@@ -181,9 +177,7 @@ func TestACopyThatAnotherPutThereIsBroughtAgain(t *testing.T) {
 	path := must(newCache(t, dir, 0).Get(t.Context(), store, sha, sha))
 	raw, err := os.ReadFile(path)
 	assert.True(t, err == nil && string(raw) == "content", "%q, %v", raw, err)
-	if info, err := os.Stat(path); err != nil || info.Mode().Perm() != 0o600 {
-		t.Errorf("%v, %v", info.Mode(), err)
-	}
+	hasMode(t, path, 0o600)
 }
 
 func TestACopyIsReadThroughOnceInAProcessAndAgainWhenItChanged(t *testing.T) {
@@ -206,9 +200,7 @@ func TestACopyIsReadThroughOnceInAProcessAndAgainWhenItChanged(t *testing.T) {
 	got, brought := localfile.Checked(), store.reads.Load()
 	assert.True(t, got == 1 && brought == 1, "another process: %d checked, %d downloads", got, brought)
 	file := must(os.OpenFile(filepath.Join(dir, sha), os.O_WRONLY, 0))
-	if _, err := file.WriteString("CONTENT"); err != nil { // in place, as long as before
-		t.Fatal(err)
-	}
+	must(file.WriteString("CONTENT")) // in place, as long as before
 	require.NoError(t, file.Close())
 	get()
 	raw, err := os.ReadFile(filepath.Join(dir, sha))
@@ -225,21 +217,18 @@ func TestCheckingACopyEndsWithItsCaller(t *testing.T) {
 	localfile.ForgetChecked()
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if _, err := cache.Get(ctx, store, sha, sha); !errors.Is(err, context.Canceled) {
-		t.Error(err)
-	}
-	_, err := os.Stat(filepath.Join(dir, sha))
-	assert.NoError(t, err, "a copy that was not looked at is gone")
+	_, err := cache.Get(ctx, store, sha, sha)
+	assert.ErrorIs(t, err, context.Canceled)
+	assert.FileExists(t, filepath.Join(dir, sha), "a copy that was not looked at is gone")
 }
 
 func TestTheFolderOfAnotherUserIsRefusedWithTheWayOut(t *testing.T) {
 	defer localfile.AsOwner(os.Geteuid() + 1)()
 	dir := t.TempDir()
 	_, err := localfile.New(dir, 0)
-	if !fault.Is(err, fault.StoreDenied) || !strings.Contains(err.Error(), dir) ||
-		!strings.Contains(err.Error(), "UNWEAVER_CACHE_DIR") {
-		t.Error(err)
-	}
+	assert.True(t, fault.Is(err, fault.StoreDenied), "%v", err)
+	assert.ErrorContains(t, err, dir)
+	assert.ErrorContains(t, err, "UNWEAVER_CACHE_DIR")
 }
 
 func TestAFolderThatOthersMayWriteToIsTightened(t *testing.T) {
@@ -248,9 +237,7 @@ func TestAFolderThatOthersMayWriteToIsTightened(t *testing.T) {
 	require.NoError(t, os.Chmod(dir, 0o777))
 	folder, err := localfile.MakeFolder(dir, "worker")
 	require.True(t, err == nil && folder == dir, "%s, %v", folder, err)
-	if info, err := os.Stat(dir); err != nil || info.Mode().Perm() != 0o700 {
-		t.Errorf("%v, %v", info.Mode(), err)
-	}
+	hasMode(t, dir, 0o700)
 }
 
 // The tmpfs of a container is for all users, though it has one: it must work as it is.
@@ -261,12 +248,8 @@ func TestInAFolderForAllUsersTheCacheHasItsOwn(t *testing.T) {
 	folder, err := localfile.MakeFolder(shared, "worker")
 	require.True(t, err == nil && folder == filepath.Join(shared, fmt.Sprintf("unweaver-%d", os.Geteuid())),
 		"%s, %v", folder, err)
-	if info, err := os.Stat(folder); err != nil || info.Mode().Perm() != 0o700 {
-		t.Errorf("%v, %v", info.Mode(), err)
-	}
-	if info, err := os.Stat(shared); err != nil || info.Mode().Perm() != 0o777 {
-		t.Errorf("the shared folder is %v, %v", info.Mode(), err)
-	}
+	hasMode(t, folder, 0o700)
+	hasMode(t, shared, 0o777)
 }
 
 func TestWithoutConfigurationACacheIsTheUsersOwn(t *testing.T) {
@@ -278,4 +261,11 @@ func TestWithoutConfigurationACacheIsTheUsersOwn(t *testing.T) {
 	t.Setenv("HOME", "")
 	_, err = localfile.MakeFolder("", "worker")
 	assert.True(t, fault.Is(err, fault.BadConfig) && strings.Contains(err.Error(), "UNWEAVER_CACHE_DIR"), "%v", err)
+}
+
+func hasMode(t *testing.T, path string, mode fs.FileMode) {
+	t.Helper()
+	info, err := os.Stat(path)
+	require.NoError(t, err)
+	assert.Equal(t, mode, info.Mode().Perm(), path)
 }

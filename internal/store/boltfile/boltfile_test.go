@@ -18,28 +18,17 @@ import (
 
 func TestAFileIsMadeWithItsBucketsAndOpenedAgain(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "f")
-	for _, buckets := range [][]string{{"a"}, {"a", "b"}} { // a later version has one more
-		raw := make([][]byte, len(buckets))
-		for i, name := range buckets {
-			raw[i] = []byte(name)
-		}
-		db, err := boltfile.Open(path, false, raw...)
+	for _, buckets := range [][][]byte{{[]byte("a")}, {[]byte("a"), []byte("b")}} { // a later version has one more
+		db, err := boltfile.Open(path, false, buckets...)
 		require.NoError(t, err)
 		assert.True(t, !db.NoSync && !db.NoGrowSync, "a transaction that has returned is not durable")
-		err = db.Update(func(tx *bbolt.Tx) error {
-			for _, name := range raw {
-				bucket := tx.Bucket(name)
-				if bucket == nil {
-					return fmt.Errorf("there is no bucket %s", name)
-				}
-				if err := bucket.Put([]byte("k"), []byte("v")); err != nil {
-					return err
-				}
+		err = boltfile.Update(db, "write", path, func(tx *bbolt.Tx) (err error) {
+			for _, name := range buckets {
+				err = errors.Join(err, tx.Bucket(name).Put([]byte("k"), []byte("v")))
 			}
-			return nil
+			return err
 		})
-		err = errors.Join(err, db.Close())
-		assert.NoError(t, err)
+		assert.NoError(t, errors.Join(err, db.Close()))
 	}
 	if st, err := os.Stat(path); err != nil || st.Mode().Perm() != 0o600 {
 		t.Errorf("others may read it: %v, %v", st.Mode(), err)
@@ -67,38 +56,6 @@ func TestAWholeFileIsWhole(t *testing.T) {
 	require.NoError(t, os.WriteFile(empty, nil, 0o600))
 	for _, path := range []string{whole, empty, filepath.Join(t.TempDir(), "absent")} {
 		assert.NoError(t, boltfile.Check(path))
-	}
-}
-
-// torn returns the ways in which a machine that lost power leaves a file that was not synced.
-func torn(raw []byte) map[string][]byte {
-	zero := func(every, from int) []byte {
-		out := append([]byte(nil), raw...)
-		for at := from * page; at < len(out); at += every * page {
-			clear(out[at:min(len(out), at+page)])
-		}
-		return out
-	}
-	return map[string][]byte{
-		"all data pages zeroed": zero(1, 2), "every second page zeroed": zero(2, 2), "every other page zeroed": zero(2, 3),
-		"cut in half": raw[:len(raw)/2], "cut to its meta pages": raw[:2*page], "no page at all": raw[:100],
-		"meta pages zeroed": append(make([]byte, 2*page), raw[2*page:]...),
-	}
-}
-
-func TestATornVolatileFileIsSetAsideAndBegunAnew(t *testing.T) {
-	for name, damaged := range torn(filledFile(t)) {
-		t.Run(name, func(t *testing.T) {
-			path := filepath.Join(t.TempDir(), "f")
-			require.NoError(t, os.WriteFile(path, damaged, 0o600))
-			db, err := boltfile.Open(path, true, []byte("a"))
-			require.NoError(t, err)
-			defer func() { _ = db.Close() }()
-			aside, err := os.ReadFile(boltfile.DamagedPath(path))
-			assert.True(t, err == nil && len(aside) == len(damaged), "%d bytes are aside, %v", len(aside), err)
-			err = db.Update(func(tx *bbolt.Tx) error { return tx.Bucket([]byte("a")).Put([]byte("k"), []byte("v")) })
-			assert.NoError(t, err)
-		})
 	}
 }
 
@@ -141,11 +98,8 @@ func TestAMistakeOfACallerIsNoDamageOfTheFile(t *testing.T) {
 	require.NoError(t, boltfile.Update(db, "write", path, write))
 	var none []int
 	for name, mistake := range map[string]func(tx *bbolt.Tx) error{
-		"a panic": func(*bbolt.Tx) error { panic("ours") },
-		"an index that is none": func(*bbolt.Tx) error {
-			none[len(path)]++
-			return nil
-		},
+		"a panic":               func(*bbolt.Tx) error { panic("ours") },
+		"an index that is none": func(*bbolt.Tx) error { none[len(path)]++; return nil },
 		"in a loop of bbolt": func(tx *bbolt.Tx) error {
 			return tx.Bucket(bucket).ForEach(func(_, _ []byte) error { panic("ours") })
 		},

@@ -8,6 +8,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -63,10 +64,7 @@ func opens(t *testing.T, path string, raw []byte) (int, error) {
 	}
 	n := 0
 	err = db.View(func(tx *bbolt.Tx) error {
-		return tx.Bucket(bucket).ForEach(func(_, _ []byte) error {
-			n++
-			return nil
-		})
+		return tx.Bucket(bucket).ForEach(func(_, _ []byte) error { n++; return nil })
 	})
 	return n, errors.Join(err, db.Close())
 }
@@ -79,36 +77,28 @@ func TestATornFileIsAnErrorThatNamesItNotAPanic(t *testing.T) {
 	n, err := opens(t, path, whole)
 	require.True(t, n == 400 && err == nil, "the whole file has %d values, %v", n, err)
 	pages := len(whole) / page
-	damages := map[string]func() []byte{
-		"data pages zeroed": func() []byte { return append(bytes.Clone(whole[:2*page]), make([]byte, len(whole)-2*page)...) },
-		"all zeroed":        func() []byte { return make([]byte, len(whole)) },
-		"cut":               func() []byte { return whole[:len(whole)/2] },
-		"cut in a page":     func() []byte { return whole[:5*page+77] },
-		"cut in the first":  func() []byte { return whole[:100] },
+	zeros := make([]byte, len(whole))
+	damages := map[string][]byte{
+		"data pages zeroed": slices.Concat(whole[:2*page], zeros[2*page:]), "all zeroed": zeros,
+		"meta pages zeroed": slices.Concat(zeros[:2*page], whole[2*page:]), "cut": whole[:len(whole)/2],
+		"cut to its meta pages": whole[:2*page], "cut in a page": whole[:5*page+77], "cut in the first": whole[:100],
 	}
 	random := rand.New(rand.NewPCG(5, 22))
 	for i := range pages {
-		damages[fmt.Sprintf("page %d zeroed", i)] = func() []byte {
-			raw := bytes.Clone(whole)
-			clear(raw[i*page : (i+1)*page])
-			return raw
+		rubbish := make([]byte, 48)
+		for j := range rubbish {
+			rubbish[j] = byte(random.Uint32())
 		}
-		damages[fmt.Sprintf("page %d of another place", i)] = func() []byte {
+		for how, piece := range map[string][]byte{
+			"zeroed": zeros[:page], "of another place": whole[random.IntN(pages)*page:][:page], "with a rubbish header": rubbish,
+		} {
 			raw := bytes.Clone(whole)
-			copy(raw[i*page:(i+1)*page], whole[random.IntN(pages)*page:][:page])
-			return raw
-		}
-		damages[fmt.Sprintf("page %d with a rubbish header", i)] = func() []byte {
-			raw := bytes.Clone(whole)
-			for j := range 48 {
-				raw[i*page+j] = byte(random.Uint32())
-			}
-			return raw
+			copy(raw[i*page:], piece)
+			damages[fmt.Sprintf("page %d %s", i, how)] = raw
 		}
 	}
 	refused := 0
-	for what, damaged := range damages {
-		raw := damaged()
+	for what, raw := range damages {
 		_, err := opens(t, path, raw)
 		if err == nil {
 			continue // a page that nothing refers to
@@ -117,6 +107,15 @@ func TestATornFileIsAnErrorThatNamesItNotAPanic(t *testing.T) {
 		left, _ := os.ReadFile(path)
 		assert.True(t, fault.Is(err, fault.SegmentDamage) && fault.As(err).Object == path && bytes.Equal(left, raw) &&
 			strings.Contains(err.Error(), "unweaver restore "), "%s: got %v", what, err)
+		if strings.HasPrefix(what, "page") {
+			continue
+		}
+		db, err := boltfile.Open(path, true, bucket) // a volatile one is set aside and begun anew
+		require.NoError(t, err, what)
+		aside, err := os.ReadFile(boltfile.DamagedPath(path))
+		assert.True(t, err == nil && bytes.Equal(aside, raw), "%s: %d bytes are aside, %v", what, len(aside), err)
+		write := func(tx *bbolt.Tx) error { return tx.Bucket(bucket).Put([]byte("k"), []byte("v")) }
+		assert.NoError(t, errors.Join(db.Update(write), db.Close()), what)
 	}
 	assert.True(t, refused >= pages/2, "of %d damages %d were seen", len(damages), refused)
 }

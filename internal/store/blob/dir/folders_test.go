@@ -20,6 +20,7 @@ import (
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/store/blob"
 	"github.com/unweaver/unweaver/internal/stream/durable"
+	"github.com/unweaver/unweaver/internal/testkit/blobtest"
 )
 
 // watch replaces the sync of a folder for a test.
@@ -76,22 +77,15 @@ func TestASyncThatFailsIsTheWritersError(t *testing.T) {
 func TestAnObjectThatExistsIsDurableBeforeThatIsSaid(t *testing.T) {
 	store, err := Open(t.TempDir())
 	require.NoError(t, err)
-	failing := true
-	watch(t, func(string) error {
-		if failing {
-			return syscall.EIO
+	failure := error(syscall.EIO)
+	watch(t, func(string) error { return failure })
+	for _, want := range []fault.Code{fault.StoreDown, fault.StoreDown, fault.Precondition} {
+		if want == fault.Precondition {
+			failure = nil
 		}
-		return nil
-	})
-	put := func() error {
 		_, err := blob.Write(t.Context(), store, "k", []byte("x"), blob.Cond{Absent: true})
-		return err
+		assert.True(t, fault.Is(err, want), "%v, want %s", err, want)
 	}
-	for range 2 {
-		assert.True(t, fault.Is(put(), fault.StoreDown))
-	}
-	failing = false
-	assert.True(t, fault.Is(put(), fault.Precondition))
 }
 
 func TestWritersOfOneFolderShareItsSyncs(t *testing.T) {
@@ -146,8 +140,7 @@ func TestManyWritersMakeOneTree(t *testing.T) {
 			key := fmt.Sprintf("deep/%d/er/%d", i%4, i)
 			_, err := blob.Write(t.Context(), store, key, []byte(key), blob.Cond{Absent: true})
 			assert.NoError(t, err)
-			raw, _, err := blob.Read(t.Context(), store, key)
-			assert.True(t, err == nil && string(raw) == key, "%s reads %q, %v", key, raw, err)
+			blobtest.Holds(t, store, key, key)
 		})
 	}
 	wg.Wait()

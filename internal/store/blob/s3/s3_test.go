@@ -3,9 +3,7 @@ package s3_test
 import (
 	"bytes"
 	"crypto/rand"
-	"encoding/hex"
 	"encoding/xml"
-	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -36,16 +34,14 @@ func endpoint(t *testing.T) string {
 }
 
 func config(t *testing.T) s3.Config {
-	raw := make([]byte, 8)
-	_, _ = rand.Read(raw)
-	return s3.Config{Bucket: "unweaver", Prefix: "test/" + hex.EncodeToString(raw), Endpoint: endpoint(t),
-		Region: "us-east-1", PathStyle: true, Setting: "stores.artifacts"}
+	config := at(endpoint(t), "test/"+rand.Text())
+	config.Bucket = "unweaver"
+	return config
 }
 
 func open(t *testing.T) blob.Store {
 	t.Helper()
-	store := must(s3.Open(t.Context(), config(t)))
-	return store
+	return must(s3.Open(t.Context(), config(t)))
 }
 
 func TestConformance(t *testing.T) {
@@ -53,8 +49,10 @@ func TestConformance(t *testing.T) {
 	blobtest.Run(t, open)
 }
 
-func TestLargeObjectsTravelInPartsUnderTheirCondition(t *testing.T) {
-	store := open(t)
+func TestLargeObjectsTravelInPartsUnderTheirCondition(t *testing.T) { travelInParts(t, open(t)) }
+
+func travelInParts(t *testing.T, store blob.Store) {
+	t.Helper()
 	big := make([]byte, 20<<20+5)
 	_, _ = rand.Read(big)
 	for _, size := range []int64{int64(len(big)), -1} {
@@ -82,10 +80,9 @@ func TestMissingBucketAndWrongKeysNameTheSetting(t *testing.T) {
 		"missing bucket: %v", err)
 	c.Bucket = "unweaver"
 	t.Setenv("AWS_SECRET_ACCESS_KEY", "wrong")
-	if _, err = s3.Open(t.Context(), c); !fault.Is(err, fault.StoreDenied) ||
-		!strings.Contains(err.Error(), "AWS_SECRET_ACCESS_KEY") {
-		t.Errorf("wrong secret: %v", err)
-	}
+	_, err = s3.Open(t.Context(), c)
+	assert.True(t, fault.Is(err, fault.StoreDenied) && strings.Contains(err.Error(), "AWS_SECRET_ACCESS_KEY"),
+		"wrong secret: %v", err)
 }
 
 // answering starts a server that gives one answer to everything.
@@ -103,7 +100,13 @@ func answering(t *testing.T, status int, code string, seen *int) s3.Config {
 		fmt.Fprintf(w, "<Error><Code>%s</Code><Message>said so</Message></Error>", code)
 	}))
 	t.Cleanup(srv.Close)
-	return s3.Config{Bucket: "b", Endpoint: srv.URL, Region: "us-east-1", PathStyle: true, Setting: "stores.artifacts"}
+	return at(srv.URL, "")
+}
+
+// at returns the configuration of a store at an address, below a prefix of the bucket.
+func at(endpoint, prefix string) s3.Config {
+	return s3.Config{Bucket: "b", Prefix: prefix, Endpoint: endpoint, Region: "us-east-1", PathStyle: true,
+		Setting: "stores.artifacts"}
 }
 
 func TestErrorsOfAStoreNameTheWayOut(t *testing.T) {
@@ -127,35 +130,41 @@ func TestErrorsOfAStoreNameTheWayOut(t *testing.T) {
 	}
 }
 
-func TestConditionalWritesAreSentOnceAndOthersAreRepeated(t *testing.T) {
+// Conditional writes are sent once, others are repeated. A store that asks to be asked less is one that time mends: runs
+// wait for it, and status says its word.
+func TestWritesThatAreRefusedSayWhy(t *testing.T) {
 	t.Parallel()
-	n := 0
-	store := must(s3.Open(t.Context(), answering(t, 500, "InternalError", &n)))
-	_, err := blob.Write(t.Context(), store, "k", []byte("x"), blob.Cond{Absent: true})
-	assert.True(t, fault.Is(err, fault.StoreDown) && n == 1, "a conditional write was sent %d times: %v", n, err)
-	n = 0
-	_, err = blob.Write(t.Context(), store, "k", []byte("x"), blob.Cond{})
-	assert.True(t, fault.Is(err, fault.StoreDown) && n >= 2, "an unconditional write was sent %d times: %v", n, err)
-}
-
-func TestAStoreWithoutConditionalWritesSaysSo(t *testing.T) {
-	t.Parallel()
-	n := 0
-	store := must(s3.Open(t.Context(), answering(t, 501, "NotImplemented", &n)))
-	_, err := blob.Write(t.Context(), store, "k", []byte("x"), blob.Cond{Absent: true})
-	assert.True(t, fault.Is(err, fault.StoreDenied) && strings.Contains(err.Error(), "conditional writes"), "%v", err)
+	for _, c := range []struct {
+		status int
+		code   string
+		want   fault.Code
+		says   string
+	}{
+		{500, "InternalError", fault.StoreDown, ""}, {501, "NotImplemented", fault.StoreDenied, "conditional writes"},
+		{503, "SlowDown", fault.StoreDown, "SlowDown"}, {429, "TooManyRequests", fault.StoreDown, "TooManyRequests"},
+	} {
+		n := 0
+		store := must(s3.Open(t.Context(), answering(t, c.status, c.code, &n)))
+		_, err := blob.Write(t.Context(), store, "k", []byte("x"), blob.Cond{Absent: true})
+		assert.True(t, fault.Is(err, c.want) && strings.Contains(err.Error(), c.says), "%d: %v", c.status, err)
+		assert.Equal(t, 1, n, "%d: a conditional write was sent", c.status)
+		if c.want != fault.StoreDown {
+			continue
+		}
+		assert.Equal(t, fault.Transient, fault.KindOf(err), "%v", err)
+		n = 0
+		_, err = blob.Write(t.Context(), store, "k", []byte("x"), blob.Cond{})
+		assert.True(t, fault.Is(err, fault.StoreDown) && n >= 2, "%d: an unconditional write, sent %d times: %v", c.status, n, err)
+		_, _, err = blob.Read(t.Context(), store, "k")
+		assert.True(t, fault.Is(err, fault.StoreDown) && strings.Contains(err.Error(), c.says), "%d: a read: %v", c.status, err)
+	}
 }
 
 func TestUnreachableEndpointIsTransientAndNamesTheSetting(t *testing.T) {
 	t.Parallel()
-	_, err := s3.Open(
-		t.Context(),
-		s3.Config{Bucket: "b", Endpoint: "http://127.0.0.1:1", Region: "us-east-1", PathStyle: true,
-			Setting: "stores.artifacts"},
-	)
+	_, err := s3.Open(t.Context(), at("http://127.0.0.1:1", ""))
 	assert.True(t, fault.Is(err, fault.StoreDown) && strings.Contains(err.Error(), "stores.s3.endpoint"), "%v", err)
-	var f *fault.Error
-	assert.True(t, errors.As(err, &f) && f.Kind == fault.Transient, "kind %v", f)
+	assert.Equal(t, fault.Transient, fault.KindOf(err))
 }
 
 func TestParse(t *testing.T) {
@@ -172,25 +181,6 @@ func must[T any](value T, err error) T {
 		panic(err)
 	}
 	return value
-}
-
-// A store that asks to be asked less is one that time mends: runs wait for it, and status says its word.
-func TestAThrottlingStoreIsOneThatDoesNotAnswerNow(t *testing.T) {
-	t.Parallel()
-	for _, c := range []struct {
-		status int
-		code   string
-	}{{http.StatusServiceUnavailable, "SlowDown"}, {http.StatusTooManyRequests, "TooManyRequests"}} {
-		seen := 0
-		store := must(s3.Open(t.Context(), answering(t, c.status, c.code, &seen)))
-		_, err := blob.Write(t.Context(), store, "k", []byte("x"), blob.Cond{Absent: true})
-		if !fault.Is(err, fault.StoreDown) || fault.KindOf(err) != fault.Transient || !strings.Contains(err.Error(), c.code) {
-			t.Errorf("%d %s: a write says %v", c.status, c.code, err)
-		}
-		_, _, err = blob.Read(t.Context(), store, "k")
-		assert.True(t, fault.Is(err, fault.StoreDown) && strings.Contains(err.Error(), c.code),
-			"%d %s: a read says %v", c.status, c.code, err)
-	}
 }
 
 // contents returns an entry of a listing: key, storage class, and what else is said of it.
@@ -230,9 +220,7 @@ func TestAListingSaysWhatIsArchived(t *testing.T) {
 			}
 		}))
 		t.Cleanup(server.Close)
-		store, err := s3.Open(t.Context(),
-			s3.Config{Bucket: "b", Prefix: "p", Endpoint: server.URL, Region: "us-east-1", PathStyle: true, Setting: "corpus"})
-		require.NoError(t, err)
+		store := must(s3.Open(t.Context(), at(server.URL, "p")))
 		asked = 0 // opening a store lists, too
 		got := ""
 		for info, err := range store.List(t.Context(), "", "") {
@@ -357,29 +345,26 @@ func TestAStoreThatDeletesOneByOneIsAskedSo(t *testing.T) {
 	}
 }
 
-func TestADeletionThatIsRefusedForOneObjectIsNotAskedForEach(t *testing.T) {
-	sent := 0
-	store := guarded(t, long, func(w http.ResponseWriter, _ *http.Request) {
-		sent++
-		w.WriteHeader(http.StatusForbidden)
-		fmt.Fprint(w, "<Error><Code>AccessDenied</Code><Message>no</Message></Error>")
-	})
-	err := store.DeleteAll(t.Context(), numbered(100))
-	assert.True(t, fault.Is(err, fault.StoreDenied) && sent == 2, "sent %d times, %v", sent, err)
-}
-
-func TestADeletionThatFailsAsAWholeIsRepeatedWhereItHeals(t *testing.T) {
+// What is refused for one object is not asked for each, and what fails as a whole is repeated where it heals.
+func TestADeletionThatFailsIsRepeatedWhereItHeals(t *testing.T) {
 	t.Parallel()
-	for status, want := range map[int]struct {
-		code fault.Code
-		sent int
-	}{http.StatusServiceUnavailable: {fault.StoreDown, 4}, http.StatusForbidden: {fault.StoreDenied, 1}} {
+	for name, c := range map[string]struct {
+		status int
+		body   string
+		want   fault.Code
+		sent   int
+	}{
+		"refused for one":  {403, "<Error><Code>AccessDenied</Code><Message>no</Message></Error>", fault.StoreDenied, 2},
+		"down as a whole":  {503, "", fault.StoreDown, 4},
+		"refused as whole": {403, "", fault.StoreDenied, 1},
+	} {
 		sent := 0
 		store := guarded(t, long, func(w http.ResponseWriter, _ *http.Request) {
 			sent++
-			w.WriteHeader(status)
+			w.WriteHeader(c.status)
+			fmt.Fprint(w, c.body)
 		})
-		err := store.DeleteAll(t.Context(), numbered(3))
-		assert.True(t, fault.Is(err, want.code) && sent == want.sent, "%d: sent %d times, %v", status, sent, err)
+		err := store.DeleteAll(t.Context(), numbered(100))
+		assert.True(t, fault.Is(err, c.want) && sent == c.sent, "%s: sent %d times, %v", name, sent, err)
 	}
 }

@@ -241,8 +241,7 @@ func counts(t *testing.T, store *Store, want int) {
 
 func matching(t *testing.T, dir, pattern string) []string {
 	t.Helper()
-	found := must(filepath.Glob(filepath.Join(dir, "c", pattern)))
-	return found
+	return must(filepath.Glob(filepath.Join(dir, "c", pattern)))
 }
 
 func TestDeletedRowsStayDeletedAfterReopening(t *testing.T) {
