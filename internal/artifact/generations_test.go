@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -25,14 +24,11 @@ func generations(t *testing.T) (artifact.Index, *artifacttest.Memory, map[string
 	t.Helper()
 	x, store := index()
 	manifests := map[string]string{}
-	for seq, gen := range []string{"", "g1", "g2", "g3"} {
-		if gen == "" {
-			continue
-		}
-		sha := must(x.PutManifest(t.Context(), &core.Manifest{Format: core.ManifestFormat, Generation: gen, Seq: int64(seq),
-			Counts: core.Counts{Chunks: int64(100 * seq)}, Segments: core.Segments{Splits: []core.Split{{}}}}))
+	for gen, seq := range map[string]int64{"g1": 1, "g2": 2, "g3": 3} {
+		sha := must(x.PutManifest(t.Context(), &core.Manifest{Format: core.ManifestFormat, Generation: gen, Seq: seq,
+			Counts: core.Counts{Chunks: 100 * seq}, Segments: core.Segments{Splits: []core.Split{{}}}}))
 		state := map[bool]string{true: "held", false: "published"}[gen == "g3"]
-		ref := core.GenerationRef{Manifest: sha, Seq: int64(seq), State: state}
+		ref := core.GenerationRef{Manifest: sha, Seq: seq, State: state}
 		writeJSON(t, store, x.GenerationKey(gen, "manifest.json"), ref)
 		writeJSON(t, store, x.GenerationKey(gen, "report.json"), map[string]string{})
 		manifests[gen] = sha
@@ -52,8 +48,7 @@ func cut(raw []byte) []byte { return raw[:len(raw)/2] }
 
 func listed(t *testing.T, x artifact.Index) (names, states []string) {
 	t.Helper()
-	all := must(x.ListGenerations(t.Context()))
-	for _, g := range all {
+	for _, g := range must(x.ListGenerations(t.Context())) {
 		names, states = append(names, g.Generation), append(states, g.State)
 	}
 	return names, states
@@ -62,14 +57,10 @@ func listed(t *testing.T, x artifact.Index) (names, states []string) {
 func TestGenerationsAreListedTheCurrentFirstThenTheNewest(t *testing.T) {
 	x, _, manifests := generations(t)
 	names, states := listed(t, x)
-	if !slices.Equal(names, []string{"g2", "g3", "g1"}) ||
-		!slices.Equal(states, []string{"current", "held", "published"}) {
-		t.Errorf("%v %v", names, states)
-	}
-	all, err := x.ListGenerations(t.Context())
-	if err != nil || all[0].Chunks != 200 || all[0].Seq != 2 || all[0].Manifest != manifests["g2"] {
-		t.Errorf("%+v %v", all[0], err)
-	}
+	assert.Equal(t, []string{"g2", "g3", "g1"}, names)
+	assert.Equal(t, []string{"current", "held", "published"}, states)
+	first := must(x.ListGenerations(t.Context()))[0]
+	assert.True(t, first.Chunks == 200 && first.Seq == 2 && first.Manifest == manifests["g2"], "%+v", first)
 	refs, err := x.ListRefs(t.Context())
 	assert.True(t, err == nil && len(refs) == 3 && refs["g3"].State == "held", "%v %v", refs, err)
 }
@@ -78,25 +69,20 @@ func TestGenerationsAreListedTheCurrentFirstThenTheNewest(t *testing.T) {
 func TestDamageOfAnOlderGenerationIsNamedAndHidesNoOther(t *testing.T) {
 	for _, c := range []struct {
 		situation string
-		damage    func(artifact.Index, *artifacttest.Memory, map[string]string)
+		damage    func(store *artifacttest.Memory, manifest, ref string)
 		readable  int
 	}{
-		{"its manifest is cut", func(x artifact.Index, s *artifacttest.Memory, m map[string]string) {
-			s.Change(x.SegmentKey(m["g1"]), cut)
+		{"its manifest is cut", func(store *artifacttest.Memory, manifest, _ string) { store.Change(manifest, cut) }, 3},
+		{"its manifest is lost", func(store *artifacttest.Memory, manifest, _ string) {
+			assert.NoError(t, store.Delete(t.Context(), manifest))
 		}, 3},
-		{"its manifest is lost", func(x artifact.Index, s *artifacttest.Memory, m map[string]string) {
-			_ = s.Delete(context.Background(), x.SegmentKey(m["g1"]))
-		}, 3},
-		{"its reference is cut", func(x artifact.Index, s *artifacttest.Memory, _ map[string]string) {
-			s.Change(x.GenerationKey("g1", "manifest.json"), cut)
-		}, 2},
+		{"its reference is cut", func(store *artifacttest.Memory, _, ref string) { store.Change(ref, cut) }, 2},
 	} {
 		x, store, manifests := generations(t)
-		c.damage(x, store, manifests)
+		c.damage(store, x.SegmentKey(manifests["g1"]), x.GenerationKey("g1", "manifest.json"))
 		names, states := listed(t, x)
-		if !slices.Equal(names, []string{"g2", "g3", "g1"}) || states[2] != artifact.Damaged || states[0] != "current" {
-			t.Errorf("%s: %v %v", c.situation, names, states)
-		}
+		assert.Equal(t, []string{"g2", "g3", "g1"}, names, c.situation)
+		assert.Equal(t, []string{"current", "held", artifact.Damaged}, states, c.situation)
 		refs, damaged, err := x.ReadableRefs(t.Context())
 		assert.True(t, err == nil && len(refs) == c.readable && len(refs)+len(damaged) == 3,
 			"%s: %v %v %v", c.situation, refs, damaged, err)
@@ -108,9 +94,8 @@ func TestDamageOfAnOlderGenerationIsNamedAndHidesNoOther(t *testing.T) {
 func TestADamagedCurrentManifestIsAnErrorAndItsReferenceIsNotNeeded(t *testing.T) {
 	x, store, manifests := generations(t)
 	store.Change(x.GenerationKey("g2", "manifest.json"), cut)
-	if names, states := listed(t, x); names[0] != "g2" || states[0] != "current" || len(names) != 3 {
-		t.Errorf("without its reference: %v %v", names, states)
-	}
+	names, states := listed(t, x)
+	assert.True(t, names[0] == "g2" && states[0] == "current" && len(names) == 3, "no reference: %v %v", names, states)
 	store.Change(x.SegmentKey(manifests["g2"]), cut)
 	_, err := x.ListGenerations(t.Context())
 	assert.True(t, fault.Is(err, fault.SegmentDamage), "%v", err)
@@ -149,11 +134,9 @@ func TestAGenerationThatIsNotThereIsUnknown(t *testing.T) {
 // Promises: 139.
 func TestAPointerNamesOneGenerationOrIsDamaged(t *testing.T) {
 	x := artifact.Index{Store: blobmemory.New(), Name: "docs"}
-	if pointer, etag, err := x.ReadPointer(t.Context()); err != nil || etag != "" || pointer != (core.Pointer{}) {
-		t.Errorf("before the first publication: %+v %q %v", pointer, etag, err)
-	}
-	sha, err := x.PutManifest(t.Context(), &core.Manifest{Generation: "g1", Seq: 3, Format: core.ManifestFormat})
-	require.NoError(t, err)
+	pointer, etag, err := x.ReadPointer(t.Context())
+	assert.True(t, err == nil && etag == "" && pointer == core.Pointer{}, "unpublished: %+v %q %v", pointer, etag, err)
+	sha := must(x.PutManifest(t.Context(), &core.Manifest{Generation: "g1", Seq: 3, Format: core.ManifestFormat}))
 	for name, c := range map[string]struct {
 		raw  string
 		read bool // Current gives it, and Pointed does not
@@ -187,18 +170,13 @@ func TestAnObjectIsIntactWhereItIsWhatItsNameSays(t *testing.T) {
 	must(file.Write([]byte("content")))
 	segment, _, err := file.PutSegment(t.Context(), x)
 	require.NoError(t, err)
-	for _, c := range []struct {
-		content string
-		intact  bool
-	}{{"content", true}, {"contenT", false}, {"conten", false}, {"contents", false}, {"", false}} {
-		key := x.SegmentKey(segment.SHA256)
-		must(blob.Write(t.Context(), x.Store, key, []byte(c.content), blob.Cond{}))
-		intact, err := x.IsIntact(t.Context(), segment.SHA256, nil)
-		assert.True(t, err == nil && intact == c.intact, "%q is intact: %t, %v", c.content, intact, err)
+	key := x.SegmentKey(segment.SHA256)
+	for _, content := range []string{"content", "contenT", "conten", "contents", ""} {
+		must(blob.Write(t.Context(), x.Store, key, []byte(content), blob.Cond{}))
+		assert.Equal(t, content == "content", must(x.IsIntact(t.Context(), segment.SHA256, nil)), "%q", content)
 	}
-	require.NoError(t, x.Store.Delete(t.Context(), x.SegmentKey(segment.SHA256)))
-	intact, err := x.IsIntact(t.Context(), segment.SHA256, nil)
-	assert.True(t, err == nil && !intact, "one that is gone is intact: %t, %v", intact, err)
+	require.NoError(t, x.Store.Delete(t.Context(), key))
+	assert.False(t, must(x.IsIntact(t.Context(), segment.SHA256, nil)), "one that is gone")
 }
 
 // Names come from all who reach the engine.
@@ -232,11 +210,9 @@ func TestAConfigurationOfAnotherIndexIsRefused(t *testing.T) {
 	digest := must(other.PutSpec(t.Context(), core.Spec{Index: "other"}))
 	raw := must(json.Marshal(core.Spec{Index: "other"}))
 	must(blob.Write(t.Context(), store, x.SpecKey(digest), raw, blob.Cond{}))
-	if _, err := x.Spec(t.Context(), digest); !fault.Is(err, fault.InvalidParam) || !strings.Contains(err.Error(), "other") {
-		t.Errorf("%v", err)
-	}
-	_, err := other.Spec(t.Context(), digest)
-	assert.NoError(t, err)
+	_, err := x.Spec(t.Context(), digest)
+	assert.True(t, fault.Is(err, fault.InvalidParam) && strings.Contains(err.Error(), "other"), "%v", err)
+	must(other.Spec(t.Context(), digest))
 }
 
 // One look after the other, of which each is kept: how far the clock goes when the machine's goes so far.

@@ -60,19 +60,11 @@ func TestScanGivesTheRowsOfItsFramesInOneRequest(t *testing.T) {
 	store := artifacttest.New()
 	reader := rowFile(t, store, "f")
 	last := len(reader.Frames)
-	for _, c := range []struct {
-		situation string
-		lo, hi    int
-		from, to  int
-	}{
-		{"all", 0, -1, 0, last},
-		{"beyond the end", 0, last + 9, 0, last},
-		{"the middle", 1, 3, 1, 3},
-		{"the last", last - 1, -1, last - 1, last},
-		{"none", 2, 2, 2, 2},
+	for situation, c := range map[string]struct{ lo, hi, from, to int }{
+		"all": {0, -1, 0, last}, "beyond the end": {0, last + 9, 0, last}, "the middle": {1, 3, 1, 3},
+		"the last": {last - 1, -1, last - 1, last}, "none": {2, 2, 2, 2},
 	} {
-		want := 0
-		first := 0
+		first, want := 0, 0
 		for i, frame := range reader.Frames {
 			if i < c.from {
 				first += int(frame.Rows)
@@ -85,27 +77,13 @@ func TestScanGivesTheRowsOfItsFramesInOneRequest(t *testing.T) {
 		seen := 0
 		for row, err := range reader.Scan(t.Context(), c.lo, c.hi) {
 			require.NoError(t, err)
-			if string(row.Key) != rowKey(first+seen) || string(row.Value) != rowValue(first+seen) || row.Frame < c.from {
-				t.Fatalf("%s: row %d is %s of frame %d", c.situation, seen, row.Key, row.Frame)
-			}
+			require.True(t, string(row.Key) == rowKey(first+seen) && string(row.Value) == rowValue(first+seen) &&
+				row.Frame >= c.from, "%s: row %d is %s of frame %d", situation, seen, row.Key, row.Frame)
 			seen++
 		}
 		assert.True(t, seen == want && store.Calls(artifacttest.Get) == min(1, want),
-			"%s: %d rows in %d requests, want %d", c.situation, seen, store.Calls(artifacttest.Get), want)
+			"%s: %d rows in %d requests, want %d", situation, seen, store.Calls(artifacttest.Get), want)
 	}
-}
-
-func TestAReaderMayStopEarly(t *testing.T) {
-	store := artifacttest.New()
-	rowFile(t, store, "f")
-	seen := 0
-	for _, err := range artifact.ScanAll(t.Context(), store, "f") {
-		require.NoError(t, err)
-		if seen++; seen == 10 {
-			break
-		}
-	}
-	assert.Equal(t, 10, seen)
 }
 
 // Whatever byte of a frame is damaged, a reader gets an error that names the object, never other or fewer rows.
@@ -128,17 +106,14 @@ func TestADamagedFrameIsAnErrorThatNamesItsObject(t *testing.T) {
 		assert.True(t, fault.Is(err, fault.SegmentDamage), "frame %d by key: %v", frame, err)
 		store.Change("f", flip)
 	}
-	assert.Equal(t, rowCount, count(t, store, "f"))
-}
-
-func count(t *testing.T, store blob.Store, key string) int {
-	t.Helper()
-	n := 0
-	for _, err := range artifact.ScanAll(t.Context(), store, key) {
+	seen := 0
+	for _, err := range artifact.ScanAll(t.Context(), store, "f") {
 		require.NoError(t, err)
-		n++
+		if seen++; seen == 10 { // a reader may stop early
+			break
+		}
 	}
-	return n
+	assert.Equal(t, 10, seen)
 }
 
 func TestFilesThatAreCutOrForeignAreRefused(t *testing.T) {
@@ -168,13 +143,6 @@ func TestABodyThatEndsEarlyIsTheStoresFaultNotTheSegments(t *testing.T) {
 		_, err = reader.Frame(t.Context(), 0)
 	}
 	assert.Equal(t, fault.Transient, fault.KindOf(err), "a frame: %v", err)
-	good := rowFile(t, store, "f")
-	require.True(t, good.Frames[0].Size >= 100, "frames are too small for this test")
-	err = nil
-	for _, rowErr := range rowsOf(t, store).Scan(t.Context(), 0, -1) {
-		err = rowErr
-	}
-	assert.NoError(t, err, "a whole body")
 }
 
 func rowsOf(t *testing.T, store blob.Store) *artifact.Reader {
@@ -226,15 +194,13 @@ func TestASmallFileIsReadOnce(t *testing.T) {
 	}
 	assert.Equal(t, 1, store.Calls(artifacttest.Get)+store.Calls(artifacttest.Stat)-before)
 	before = store.Calls(artifacttest.Get)
-	if _, err := long.Frame(t.Context(), 0); err != nil || store.Calls(artifacttest.Get) != before+1 {
-		t.Errorf("a frame in %d requests, %v", store.Calls(artifacttest.Get)-before, err)
-	}
+	must(long.Frame(t.Context(), 0))
+	assert.Equal(t, before+1, store.Calls(artifacttest.Get), "a frame is one request")
 }
 
 func TestASizedReaderAtReadsRangesAsAFileDoes(t *testing.T) {
 	store := artifacttest.New()
-	_, err := blob.Write(t.Context(), store, "f", []byte("0123456789"), blob.Cond{})
-	require.NoError(t, err)
+	must(blob.Write(t.Context(), store, "f", []byte("0123456789"), blob.Cond{}))
 	at := artifact.SizedReaderAt(t.Context(), store, "f", 10)
 	for _, c := range []struct {
 		off  int64
@@ -253,8 +219,7 @@ func TestASizedReaderAtReadsRangesAsAFileDoes(t *testing.T) {
 func TestAFileOfAnotherSizeThanItsManifestSaysIsDamaged(t *testing.T) {
 	store := artifacttest.New()
 	reader := rowFile(t, store, "f")
-	info, err := store.Stat(t.Context(), "f")
-	require.NoError(t, err)
+	info := must(store.Stat(t.Context(), "f"))
 	for _, size := range []int64{info.Size, 0, -1} { // not known, but for the first
 		found, err := artifact.OpenRowsOf(t.Context(), store, "f", size)
 		assert.True(t, err == nil && found.Rows == reader.Rows && len(found.Frames) == len(reader.Frames),
@@ -265,7 +230,7 @@ func TestAFileOfAnotherSizeThanItsManifestSaysIsDamaged(t *testing.T) {
 		assert.True(t, fault.Is(err, fault.SegmentDamage), "said to be of %d bytes: %v", size, err)
 	}
 	store.Change("f", func(raw []byte) []byte { return raw[:len(raw)-9] })
-	_, err = artifact.OpenRowsOf(t.Context(), store, "f", info.Size)
+	_, err := artifact.OpenRowsOf(t.Context(), store, "f", info.Size)
 	assert.True(t, fault.Is(err, fault.SegmentDamage), "a file that was cut: %v", err)
 }
 
@@ -274,8 +239,7 @@ func TestAFileIsLoadedByItsSizeOrNotAtAll(t *testing.T) {
 	store := artifacttest.New()
 	reader := rowFile(t, store, "k")
 	info := must(store.Stat(t.Context(), "k"))
-	loaded, err := artifact.LoadOf(t.Context(), store, "k", info.Size)
-	require.NoError(t, err)
+	loaded := must(artifact.LoadOf(t.Context(), store, "k", info.Size))
 	var want, got []string
 	for row, err := range reader.Scan(t.Context(), 0, -1) {
 		require.NoError(t, err)
@@ -308,8 +272,7 @@ func TestRowsUnderKeysAreThoseOfAScan(t *testing.T) {
 		}
 	}
 	require.NoError(t, rows.StoreScratch(t.Context(), store, "f"))
-	info, err := store.Stat(t.Context(), "f")
-	require.NoError(t, err)
+	info := must(store.Stat(t.Context(), "f"))
 	for _, share := range []int{1, 3, 40, 799, 1600} {
 		var keys []string
 		for i := range 1600 {

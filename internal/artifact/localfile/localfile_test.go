@@ -386,9 +386,8 @@ func TestDownloadsOfDeadProcessesAreRemovedAndThoseOfOthersKept(t *testing.T) {
 	old := time.Now().Add(-time.Hour)
 	require.NoError(t, os.Chtimes(filepath.Join(dir, left[0]), old, old))
 	newCache(t, dir, 0)
-	if now := names(t, dir); len(now) != 1 {
-		t.Errorf("a living process lost its download: %q", now)
-	}
+	now := names(t, dir)
+	assert.True(t, len(now) == 1, "a living process lost its download: %q", now)
 	require.NoError(t, child.Process.Kill())
 	_ = child.Wait()
 	newCache(t, dir, 0)
