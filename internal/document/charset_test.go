@@ -94,11 +94,9 @@ func encodingOf(t *testing.T, name string) encoding.Encoding {
 
 func readAs(t *testing.T, kind document.Kind, content string) (text string, meta map[string]string) {
 	t.Helper()
-	doc, err := document.Parse(strings.NewReader(content), kind, "dir/x", document.DefaultLimits())
-	require.NoError(t, err, "%.40q: %v", content, err)
-	raw, err := io.ReadAll(doc.Text)
-	require.NoError(t, err)
-	return string(raw), doc.Meta
+	_, text, meta, err := parse(content, kind)
+	require.NoError(t, err, "%.40q", content)
+	return text, meta
 }
 
 // A few words, a line, three lines, thirty: each is read as it was written, and the guess is noted.

@@ -5,7 +5,6 @@ import (
 	"compress/gzip"
 	"encoding/base64"
 	"fmt"
-	"io"
 	"strings"
 	"testing"
 
@@ -120,14 +119,9 @@ func TestMailIsReadAsItIsShown(t *testing.T) {
 		"no subject": {"From: a@b.example\nDate: Fri, 20 Nov 2026 10:00:00 +0100\n\nHarbour notes\n\nText.", "Harbour notes",
 			"From: a@b.example\nDate: 2026-11-20 10:00 +0100\n\nHarbour notes\n\nText."},
 	} {
-		doc, err := document.Parse(strings.NewReader(c.content), document.EML, "dir/x.eml", document.DefaultLimits())
-		if err != nil {
-			t.Errorf("%s: %v", name, err)
-			continue
-		}
-		raw, err := io.ReadAll(doc.Text)
-		title := document.TitleOf(doc.Title, string(raw), document.EML, "dir/x.eml", document.DefaultLimits())
-		assert.True(t, err == nil && title == c.title && string(raw) == c.text && doc.Missing == "",
+		doc, raw, err := readWhole(c.content, document.EML, "dir/x.eml", document.DefaultLimits())
+		title := document.TitleOf(doc.Title, raw, document.EML, "dir/x.eml", document.DefaultLimits())
+		assert.True(t, err == nil && title == c.title && raw == c.text && doc.Missing == "",
 			"%s: title %q, text %q, missing %q, %v", name, title, raw, doc.Missing, err)
 	}
 }
@@ -153,12 +147,7 @@ func readSo(t *testing.T, content string, kind document.Kind, reading document.R
 	t.Helper()
 	limits := document.DefaultLimits()
 	limits.Reading = reading
-	doc, err := document.Parse(strings.NewReader(content), kind, "dir/x", limits)
-	if err != nil {
-		return doc, "", err
-	}
-	text, err := io.ReadAll(doc.Text)
-	return doc, string(text), err
+	return readWhole(content, kind, "dir/x", limits)
 }
 
 // What is attached is listed, under a name of its own each, and read as a file of its name is.
@@ -354,15 +343,9 @@ func TestChaptersOfBooksAreFound(t *testing.T) {
 				map[string]string{"OPS/a.xhtml": "<p>One", "OPS/b.xhtml": "<p>Two", "OPS/s.css": "x"}), "Two\n\nOne", "",
 		},
 	} {
-		doc, err := document.Parse(strings.NewReader(docx(t, c.files)), document.EPUB, "dir/b.epub", document.DefaultLimits())
-		if err != nil {
-			t.Errorf("%s: %v", name, err)
-			continue
-		}
-		text, err := io.ReadAll(doc.Text)
-		if err != nil || string(text) != c.text || !strings.Contains(doc.Missing, c.missing) || c.missing == "" && doc.Missing != "" {
-			t.Errorf("%s: %q, missing %q, %v", name, text, doc.Missing, err)
-		}
+		doc, text, err := readWhole(docx(t, c.files), document.EPUB, "dir/b.epub", document.DefaultLimits())
+		assert.True(t, err == nil && text == c.text && strings.Contains(doc.Missing, c.missing) &&
+			(c.missing != "" || doc.Missing == ""), "%s: %q, missing %q, %v", name, text, doc.Missing, err)
 	}
 }
 
@@ -405,12 +388,9 @@ func TestANotebookIsReadAsMarkdown(t *testing.T) {
 		"long output": {cells(`{"cell_type":"code","source":"~` + "```" + `~","outputs":[{"text":[` + long + `]}]}`),
 			"````python\n~```~\n````\n\n```\n" + strings.Repeat("row\n", 20) + "…\n```\n\n", ""},
 	} {
-		doc, err := document.Parse(strings.NewReader(c.content), document.Notebook, "a.ipynb", document.Limits{})
-		require.NoError(t, err, "%v %v", name, err)
-		text, _ := io.ReadAll(doc.Text)
-		if string(text) != c.text || doc.Missing != c.missing || doc.Meta["language"] != "python" || doc.Meta["author"] != "Ada" {
-			t.Errorf("%s: %q, %q, %v", name, text, doc.Missing, doc.Meta)
-		}
+		doc, text, err := readWhole(c.content, document.Notebook, "a.ipynb", document.Limits{})
+		assert.True(t, err == nil && text == c.text && doc.Missing == c.missing && doc.Meta["language"] == "python" &&
+			doc.Meta["author"] == "Ada", "%s: %q, %q, %v, %v", name, text, doc.Missing, doc.Meta, err)
 	}
 	for _, broken := range []string{`{"nbformat":3,"worksheets":[]}`, `{"cells":]`, `{"nbformat":4,"cells":[{"source":7}]}`} {
 		_, err := document.Parse(strings.NewReader(broken), document.Notebook, "a.ipynb", document.Limits{})

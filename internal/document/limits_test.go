@@ -50,83 +50,58 @@ func TestEachLimitIsKeptAndNamed(t *testing.T) {
 		"bytes of HTML": {"a.html", func(l *document.Limits) { l.Bytes = 1000 }, x(1000), x(1002), "bytes: 1000"},
 		"bytes of JSON": {"a.json", func(l *document.Limits) { l.Bytes = 9 }, `["1234"]`, `["1234567"]`, "bytes: 9"},
 		"bytes of PDF":  {"a.pdf", func(l *document.Limits) { l.Bytes = 2000 }, pdf("a"), pdf(x(3000)), "bytes: 2000"},
-		"bytes of a part": {
-			"a.docx", func(l *document.Limits) { l.Bytes = 1000 }, body(x(900)), body(x(1100)), "bytes: 1000",
-		},
-		"ratio of gzip": {
-			"a.txt.gz", func(l *document.Limits) { l.Ratio = 50 }, gzipped(t, x(1<<20)), gzipped(t, x(2<<20)), "ratio: 50",
-		},
+		"bytes of a part": {"a.docx", func(l *document.Limits) { l.Bytes = 1000 }, body(x(900)), body(x(1100)),
+			"bytes: 1000"},
+		"ratio of gzip": {"a.txt.gz", func(l *document.Limits) { l.Ratio = 50 }, gzipped(t, x(1<<20)), gzipped(t, x(2<<20)),
+			"ratio: 50"},
 		"text of text":     {"a.txt", func(l *document.Limits) { l.Text = 1000 }, x(1000), x(1002), "text: 1000"},
 		"text of Markdown": {"a.md", func(l *document.Limits) { l.Text = 1000 }, x(1000), x(1002), "text: 1000"},
 		"text of HTML":     {"a.html", func(l *document.Limits) { l.Text = 1000 }, x(900), x(1100), "text: 1000"},
 		"text of PDF":      {"a.pdf", func(l *document.Limits) { l.Text = 50 }, pdf(x(30)), pdf(x(30), x(30)), "text: 50"},
 		"text of Word":     {"a.docx", func(l *document.Limits) { l.Text = 1000 }, body(x(900)), body(x(1100)), "text: 1000"},
-		"text of JSON": {
-			"a.json", func(l *document.Limits) { l.Text = 20 }, `{"text":"short"}`, `{"text":"` + x(40) + `"}`, "text: 20",
-		},
+		"text of JSON": {"a.json", func(l *document.Limits) { l.Text = 20 }, `{"text":"short"}`, `{"text":"` + x(40) + `"}`,
+			"text: 20"},
 		"text of a JSON list": {"a.json", func(l *document.Limits) { l.Text = 20 }, `[1,2]`, `[{"a":"` + x(20) + `"}]`, "text: 20"},
-		"text of a row": {
-			"a.jsonl", func(l *document.Limits) { l.Text = 30 }, `{"text":"a"}`, `{"text":"` + x(40) + `"}`, "text: 30",
-		},
+		"text of a row": {"a.jsonl", func(l *document.Limits) { l.Text = 30 }, `{"text":"a"}`, `{"text":"` + x(40) + `"}`,
+			"text: 30"},
 		"a line":      {"a.jsonl", func(l *document.Limits) { l.Row = 30 }, `{"text":"a"}`, `{"text":"` + x(40) + `"}`, "row: 30"},
 		"a record":    {"a.csv", func(l *document.Limits) { l.Row = 30 }, "id,text\n1,a", "id,text\n1," + x(40), "row: 30"},
 		"an XML text": {"a.docx", func(l *document.Limits) { l.Row = 5000 }, body(x(900)), body(x(9000)), "row: 5000"},
-		"cells of HTML": {
-			"a.html", func(l *document.Limits) { l.Spans = 100 }, "<table><tr><td colspan=9 rowspan=9>a",
-			"<table>" + strings.Repeat("<tr><td rowspan=99>a", 20), "spans: 100",
-		},
-		"cells of two tables": {
-			"a.html", func(l *document.Limits) { l.Spans = 100 }, "<table><tr><td colspan=60>a</table>",
-			strings.Repeat("<table><tr><td colspan=60>a</table>", 2), "spans: 100",
-		},
-		"nesting of HTML": {
-			"a.html", func(l *document.Limits) { l.Nesting = 20 }, nested("<div>", "x", "", 10), nested("<div>", "x", "", 30),
-			"nesting: 20",
-		},
-		"nesting of JSON": {
-			"a.json", func(l *document.Limits) { l.Nesting = 20 }, nested("[", "1", "]", 20), nested("[", "1", "]", 21),
-			"nesting: 20",
-		},
-		"brackets in a string are no nesting": {
-			"a.json", func(l *document.Limits) { l.Nesting = 2 }, `["[[[[\"[["]`, `[[[1]]]`, "nesting: 2",
-		},
-		"nesting of a row": {
-			"a.jsonl", func(l *document.Limits) { l.Nesting = 5 }, `{"text":"x","a":[[1]]}`, `{"text":"x","a":[[[[[1]]]]]}`,
-			"nesting: 5",
-		},
-		"nesting of XML": {
-			"a.docx", func(l *document.Limits) { l.Nesting = 20 }, body("x"), body(nested("<a>", "x", "</a>", 30)),
-			"nesting: 20",
-		},
+		"cells of HTML": {"a.html", func(l *document.Limits) { l.Spans = 100 }, "<table><tr><td colspan=9 rowspan=9>a",
+			"<table>" + strings.Repeat("<tr><td rowspan=99>a", 20), "spans: 100"},
+		"cells of two tables": {"a.html", func(l *document.Limits) { l.Spans = 100 }, "<table><tr><td colspan=60>a</table>",
+			strings.Repeat("<table><tr><td colspan=60>a</table>", 2), "spans: 100"},
+		"nesting of HTML": {"a.html", func(l *document.Limits) { l.Nesting = 20 }, nested("<div>", "x", "", 10),
+			nested("<div>", "x", "", 30), "nesting: 20"},
+		"nesting of JSON": {"a.json", func(l *document.Limits) { l.Nesting = 20 }, nested("[", "1", "]", 20),
+			nested("[", "1", "]", 21), "nesting: 20"},
+		"brackets in a string are no nesting": {"a.json", func(l *document.Limits) { l.Nesting = 2 }, `["[[[[\"[["]`,
+			`[[[1]]]`, "nesting: 2"},
+		"nesting of a row": {"a.jsonl", func(l *document.Limits) { l.Nesting = 5 }, `{"text":"x","a":[[1]]}`,
+			`{"text":"x","a":[[[[[1]]]]]}`, "nesting: 5"},
+		"nesting of XML": {"a.docx", func(l *document.Limits) { l.Nesting = 20 }, body("x"),
+			body(nested("<a>", "x", "</a>", 30)), "nesting: 20"},
 		"pages": {"a.pdf", func(l *document.Limits) { l.Pages = 2 }, pdf("a", "b"), pdf("a", "b", "c"), "pages: 2"},
-		"memory of JSON": {
-			"a.json", func(l *document.Limits) { l.Memory = 10_000 }, `{"a":1}`, "{" + strings.Repeat(`"a":1,`, 900) + `"b":1}`,
-			"memory: 10000",
-		},
-		"memory of HTML": {
-			"a.html", func(l *document.Limits) { l.Memory = 10_000 }, "<p>x", strings.Repeat("<p>", 900), "memory: 10000",
-		},
-		"memory of fields": {
-			"a.csv", func(l *document.Limits) { l.Memory = 10_000 }, "id,text\n1,a", "id,text\n" + strings.Repeat(",", 900),
-			"memory: 10000",
-		},
+		"memory of JSON": {"a.json", func(l *document.Limits) { l.Memory = 10_000 }, `{"a":1}`,
+			"{" + strings.Repeat(`"a":1,`, 900) + `"b":1}`, "memory: 10000"},
+		"memory of HTML": {"a.html", func(l *document.Limits) { l.Memory = 10_000 }, "<p>x", strings.Repeat("<p>", 900),
+			"memory: 10000"},
+		"memory of fields": {"a.csv", func(l *document.Limits) { l.Memory = 10_000 }, "id,text\n1,a",
+			"id,text\n" + strings.Repeat(",", 900), "memory: 10000"},
 		"the clock of a PDF": {"a.pdf", func(l *document.Limits) { l.Time = 0 }, pdf("a"), "", ""},
 	} {
 		limits := document.DefaultLimits()
 		c.set(&limits)
-		if out := consume(t, c.object, strings.NewReader(c.good), limits); out.err != nil || out.bad != nil {
-			t.Errorf("%s, below: %v %v", name, out.err, out.bad)
-		}
+		out := consume(t, c.object, strings.NewReader(c.good), limits)
+		assert.True(t, out.err == nil && out.bad == nil, "%s, below: %v %v", name, out.err, out.bad)
 		if c.over == "" {
 			continue
 		}
-		out := consume(t, c.object, strings.NewReader(c.over), limits)
+		out = consume(t, c.object, strings.NewReader(c.over), limits)
 		err := errors.Join(out.err, errors.Join(out.bad...))
-		if !fault.Is(err, fault.TooLarge) || fault.KindOf(err) != fault.Content ||
-			!strings.Contains(err.Error(), "limits.document."+c.key) || fault.As(err).Hint == "" ||
-			!strings.Contains(err.Error(), c.object) {
-			t.Errorf("%s, above: %v", name, err)
-		}
+		assert.True(t, fault.Is(err, fault.TooLarge) && fault.KindOf(err) == fault.Content && fault.As(err).Hint != "" &&
+			strings.Contains(err.Error(), "limits.document."+c.key) && strings.Contains(err.Error(), c.object),
+			"%s, above: %v", name, err)
 	}
 }
 

@@ -2,7 +2,6 @@ package document_test
 
 import (
 	"fmt"
-	"io"
 	"strings"
 	"testing"
 	"unicode/utf16"
@@ -109,15 +108,11 @@ func office(t *testing.T, kind document.Kind, hidden bool, parts ...part) (title
 	t.Helper()
 	limits := document.DefaultLimits()
 	limits.Hidden = hidden
-	doc, err := document.Parse(strings.NewReader(documenttest.Zip(parts...)), kind, "a."+string(kind), limits)
+	doc, raw, err := readWhole(documenttest.Zip(parts...), kind, "a."+string(kind), limits)
 	if err != nil {
 		return "", err.Error(), ""
 	}
-	raw, err := io.ReadAll(doc.Text)
-	if err != nil {
-		t.Error(err)
-	}
-	return doc.Title, strings.Join(strings.FieldsFunc(string(raw), func(r rune) bool { return r == '\n' }), " / "), doc.Missing
+	return doc.Title, strings.Join(strings.FieldsFunc(raw, func(r rune) bool { return r == '\n' }), " / "), doc.Missing
 }
 
 func p(inner string) string { return "<w:p>" + inner + "</w:p>" }

@@ -25,12 +25,18 @@ func parse(content string, kind document.Kind) (title, text string, meta map[str
 func parseWithin(
 	content string, kind document.Kind, limits document.Limits,
 ) (title, text string, meta map[string]string, err error) {
-	doc, err := document.Parse(strings.NewReader(content), kind, "dir/x", limits)
+	doc, text, err := readWhole(content, kind, "dir/x", limits)
+	return doc.Title, text, doc.Meta, err
+}
+
+// readWhole reads a document to the end of its text.
+func readWhole(content string, kind document.Kind, object string, limits document.Limits) (document.Doc, string, error) {
+	doc, err := document.Parse(strings.NewReader(content), kind, object, limits)
 	if err != nil {
-		return "", "", nil, err
+		return doc, "", err
 	}
 	raw, err := io.ReadAll(doc.Text)
-	return doc.Title, string(raw), doc.Meta, err
+	return doc, string(raw), err
 }
 
 func docx(t *testing.T, files map[string]string) string {

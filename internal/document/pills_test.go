@@ -205,10 +205,8 @@ func TestDirectivesOfAPageBringNothingIn(t *testing.T) {
 		"mail.eml": "Subject: s\nContent-Type: message/external-body; access-type=local-file; name=\"" + secret +
 			"\"\n\nContent-Type: text/plain\n\ngood\n",
 	} {
-		doc, err := document.Parse(strings.NewReader(content), kindOf(t, name), name, document.DefaultLimits())
-		require.NoError(t, err, "%s: %v", name, err)
-		text, err := io.ReadAll(doc.Text)
-		assert.True(t, err == nil && !strings.Contains(string(text)+doc.Title, "of the house"), "%s: %v %s", name, err, text)
+		doc, text, err := readWhole(content, kindOf(t, name), name, document.DefaultLimits())
+		assert.True(t, err == nil && !strings.Contains(text+doc.Title, "of the house"), "%s: %v %s", name, err, text)
 	}
 }
 
@@ -228,10 +226,8 @@ func TestFrontMatterThatTakesTheDecoderLongIsText(t *testing.T) {
 		"a key":    "---\n" + strings.Repeat("a: b\n", 3000) + "---\ngood\n",
 		"in a map": "---\nx:\n" + strings.Repeat("  <<: {a: 1}\n", 1000) + "---\ngood\n",
 	} {
-		doc, err := document.Parse(strings.NewReader(content), document.Markdown, "a.md", document.DefaultLimits())
-		require.NoError(t, err)
-		text, err := io.ReadAll(doc.Text)
-		assert.True(t, err == nil && string(text) == content && len(doc.Meta) == 0,
+		doc, text, err := readWhole(content, document.Markdown, "a.md", document.DefaultLimits())
+		assert.True(t, err == nil && text == content && len(doc.Meta) == 0,
 			"%s: %v, %d bytes, %v", name, err, len(text), doc.Meta)
 	}
 	for _, content := range []string{
