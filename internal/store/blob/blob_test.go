@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"os"
 	"strings"
 	"testing"
 
@@ -17,15 +18,15 @@ import (
 )
 
 func TestSeveralFailuresAreOneFaultThatCountsThem(t *testing.T) {
-	denied := fault.StoreDenied.At("delete", "a").Because("it is locked").Advise("unlock it")
+	denied := fault.StoreDenied.At("delete", "a").Because(os.ErrPermission).Advise("unlock it")
 	for name, c := range map[string]struct {
 		failures []error
 		want     string
 	}{
 		"none": {[]error{nil, nil}, ""},
-		"one":  {[]error{nil, denied}, "delete a: it is locked (unlock it)"},
+		"one":  {[]error{nil, denied}, "delete a: permission denied (unlock it)"},
 		"several": {[]error{denied, nil, fault.StoreDown.At("delete", "b")},
-			"delete a: 2 of 3 objects failed, the first: it is locked (unlock it)"},
+			"delete a: 2 of 3 objects failed, the first: permission denied (unlock it)"},
 		"several without a cause": {[]error{fault.StoreDown.At("delete", "a"), fault.StoreDown.At("delete", "b")},
 			"delete a: 2 of 2 objects failed"},
 		"another kind of error": {[]error{io.ErrUnexpectedEOF, denied}, "unexpected EOF"},
@@ -41,7 +42,7 @@ func TestSeveralFailuresAreOneFaultThatCountsThem(t *testing.T) {
 		}
 		assert.Equal(t, c.want, text, "%s", name)
 		if name == "several" { // the first decides what happens next
-			assert.True(t, fault.Is(err, fault.StoreDenied), "%v", err)
+			assert.True(t, fault.Is(err, fault.StoreDenied) && errors.Is(err, os.ErrPermission), "%v", err)
 		}
 	}
 }

@@ -64,6 +64,8 @@ func TestADamagedFileIsMadeAnew(t *testing.T) {
 	require.NoError(t, os.WriteFile(path, damaged, 0o600))
 	store := open(t, path)
 	assert.NoError(t, store.SetState(t.Context(), "r", []byte("x")))
+	_, err := bolt.Open(path) // a file of another process is not taken for a damaged one
+	assert.True(t, fault.Is(err, fault.DataDirInUse), "%v", err)
 }
 
 func TestOneRunIsNoPrefixOfAnother(t *testing.T) {
