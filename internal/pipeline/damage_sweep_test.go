@@ -54,12 +54,10 @@ func embedded(ctx context.Context, dir string) (*app.Stores, error) {
 // dataDirectory builds two generations of passages in a data directory.
 func dataDirectory(t *testing.T, dir string) {
 	t.Helper()
-	raw, err := os.ReadFile("../../testdata/musique/corpus.jsonl")
-	require.NoError(t, err)
+	raw := must(os.ReadFile("../../testdata/musique/corpus.jsonl"))(t)
 	lines := strings.SplitAfter(string(raw), "\n")
 	s := newSite(t, map[string]string{"passages.jsonl": strings.Join(lines[:90], "")})
-	stores, err := embedded(t.Context(), dir)
-	require.NoError(t, err)
+	stores := must(embedded(t.Context(), dir))(t)
 	s.Artifacts, s.Coordination, s.Records = stores.Artifacts, stores.Coordination, stores.Records
 	s.Vectors, s.StoreID = stores.Vectors, stores.StoreID
 	s.night(t)
@@ -153,8 +151,7 @@ func questions(t *testing.T, dir string) []request {
 	get := func(path string) { out = append(out, request{http.MethodGet, path, ""}) }
 	get("/v1/indexes")
 	get(docs + "/entities?limit=40")
-	found, err := answers(t, dir, out)
-	require.NoError(t, err)
+	found := must(answers(t, dir, out))(t)
 	first := func(body map[string]any, list string, n int) map[string]any {
 		all, ok := body[list].([]any)
 		require.True(t, ok && len(all) > n, "no %d %s in %v", n, list, body)
@@ -183,12 +180,9 @@ func TestADamagedDataDirectoryIsNeverWrong(t *testing.T) {
 	require.NoError(t, os.MkdirAll(dir, 0o700))
 	dataDirectory(t, dir)
 	ask := questions(t, dir)
-	before, err := answers(t, dir, ask)
-	require.NoError(t, err)
+	before := must(answers(t, dir, ask))(t)
 	for i, a := range before {
-		if a.status != http.StatusOK {
-			t.Fatalf("%s %s: %d %v", ask[i].method, ask[i].path, a.status, a.body)
-		}
+		require.True(t, a.status == http.StatusOK, "%s %s: %d %v", ask[i].method, ask[i].path, a.status, a.body)
 	}
 	asked := []byte(asJSON(t, exported(ask, before)))
 	require.NoError(t, os.WriteFile(filepath.Join(root, "questions.json"), asked, 0o600))
@@ -299,8 +293,7 @@ func damageOne(t *testing.T, dir string, random *rand.Rand) string {
 	})
 	require.True(t, err == nil && len(files) >= 10, "%v %v", len(files), err)
 	path := files[random.IntN(len(files))]
-	raw, err := os.ReadFile(path)
-	require.NoError(t, err)
+	raw := must(os.ReadFile(path))(t)
 	at := random.IntN(len(raw))
 	kinds := []string{"bit", "byte", "page", "cut", "junk", "swap"}
 	kind := kinds[random.IntN(len(kinds))]
@@ -319,8 +312,7 @@ func damageOne(t *testing.T, dir string, random *rand.Rand) string {
 			raw[at+i] = byte(random.Uint32())
 		}
 	case "swap":
-		raw, err = os.ReadFile(files[random.IntN(len(files))])
-		require.NoError(t, err)
+		raw = must(os.ReadFile(files[random.IntN(len(files))]))(t)
 	}
 	require.NoError(t, os.WriteFile(path, raw, 0o600))
 	name, _ := filepath.Rel(dir, path)

@@ -3,6 +3,8 @@ package pipeline_test
 import (
 	"bytes"
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"fmt"
 	"io"
 	"os"
@@ -83,9 +85,7 @@ func (s *site) current(t *testing.T) *core.Manifest {
 	t.Helper()
 	pointer, _, err := s.index().ReadPointer(t.Context())
 	require.NoError(t, err)
-	manifest, err := s.index().Manifest(t.Context(), pointer.Manifest)
-	require.NoError(t, err)
-	return manifest
+	return must(s.index().Manifest(t.Context(), pointer.Manifest))(t)
 }
 
 // restore does what the workflow of a restore does.
@@ -115,9 +115,7 @@ func (s *site) whole(t *testing.T) {
 	for _, kind := range manifest.Segments.Kinds() {
 		for _, segment := range kind.Segments {
 			intact, err := s.index().IsIntact(t.Context(), segment.SHA256, nil)
-			if err != nil || !intact {
-				t.Errorf("%s %s is damaged still: %v", kind.Name, segment.SHA256[:12], err)
-			}
+			assert.True(t, err == nil && intact, "%s %s is damaged still: %v", kind.Name, segment.SHA256[:12], err)
 		}
 	}
 	_, err := s.index().Spec(t.Context(), manifest.Spec)
@@ -247,10 +245,9 @@ func TestEveryDamageOfTheCurrentGenerationHasAWayBack(t *testing.T) {
 					assert.True(t, len(steps) == 0 && night.planned.Unchanged, "steps %q, %+v", steps, night.planned)
 				}
 				segment := strings.Contains(key, "/segments/") && object[0] != "manifest"
-				if segment && (night.planned.Unchanged || !strings.Contains(reported, "("+object[0]+")") ||
-					len(report.Problems) == 0 || report.Problems[0].Code != string(fault.ParentDamaged)) {
-					t.Errorf("unchanged %v, it says %q, problems %+v", night.planned.Unchanged, reported, report.Problems)
-				}
+				assert.True(t, !segment || !night.planned.Unchanged && strings.Contains(reported, "("+object[0]+")") &&
+					len(report.Problems) != 0 && report.Problems[0].Code == string(fault.ParentDamaged),
+					"unchanged %v, it says %q, problems %+v", night.planned.Unchanged, reported, report.Problems)
 				if again, err := s.try(t, &how{}); err != nil || !again.planned.Unchanged || again.planned.Repair != 0 {
 					t.Errorf("the night after: %+v, %v", again.planned, err)
 				}
@@ -309,9 +306,8 @@ func TestEverySegmentOfTheParentIsReadOnceInSevenNights(t *testing.T) {
 	for range 7 {
 		store.whole = map[string]int{}
 		now = now.Add(24 * time.Hour)
-		if night := s.night(t); !night.planned.Unchanged {
-			t.Fatalf("%+v", night.planned)
-		}
+		night := s.night(t)
+		require.True(t, night.planned.Unchanged, "%+v", night.planned)
 		tonight := 0
 		for _, segment := range all {
 			if store.whole[s.index().SegmentKey(segment.SHA256)] > 0 {
@@ -386,16 +382,14 @@ func TestARebuildHasTheSameHashesAndPublishesAlsoWhenNothingChanged(t *testing.T
 	night, err := s.try(t, &how{rebuild: true})
 	require.True(t, err == nil && !night.planned.Unchanged && night.manifest.Generation != before.manifest.Generation,
 		"%v %v", night.planned, err)
-	if night.manifest.Hashes != before.manifest.Hashes || night.manifest.Collections != before.manifest.Collections {
-		t.Errorf("hashes or collections are other ones")
-	}
+	assert.True(t, night.manifest.Hashes == before.manifest.Hashes &&
+		night.manifest.Collections == before.manifest.Collections, "hashes or collections are other ones")
 	if len(night.manifest.Segments.ClassVecs) >= len(before.manifest.Segments.ClassVecs) {
 		t.Errorf("%d segments of class vectors, %d before: the parent's are re-used",
 			len(night.manifest.Segments.ClassVecs), len(before.manifest.Segments.ClassVecs))
 	}
-	if reasons := s.report(t).Reasons; !slices.Contains(reasons, "requested with --rebuild") {
-		t.Errorf("reasons %q", reasons)
-	}
+	reasons := s.report(t).Reasons
+	assert.True(t, slices.Contains(reasons, "requested with --rebuild"), "reasons %q", reasons)
 }
 
 // The parent's documents count for the gate although another segment of it is lost.
@@ -406,9 +400,8 @@ func TestAMassDeletionIsHeldAlsoWhereTheParentIsDamaged(t *testing.T) {
 	for i := range 5 {
 		require.NoError(t, os.Remove(filepath.Join(s.corpus, fmt.Sprintf("place-%03d.md", i))))
 	}
-	if night := s.night(t); night.planned.Held != "mass_deletion" {
-		t.Errorf("%+v", night.planned)
-	}
+	night := s.night(t)
+	assert.True(t, night.planned.Held == "mass_deletion", "%+v", night.planned)
 }
 
 func TestRestoreTellsAllThatIsLostAndRestoresTheRest(t *testing.T) {
@@ -477,11 +470,93 @@ func TestOlderGenerationsThatAreDamagedAreLeftOut(t *testing.T) {
 				night, err := s.try(t, &how{})
 				assert.True(t, err == nil && night.published.Status == core.StatusCompleted,
 					"a build: %+v, %v", night.published, err)
-				if list, err := s.index().ListGenerations(t.Context()); err != nil ||
-					list[0].Generation != night.manifest.Generation {
-					t.Errorf("generations %+v, %v", list, err)
-				}
+				list, err := s.index().ListGenerations(t.Context())
+				assert.True(t, err == nil && list[0].Generation == night.manifest.Generation, "generations %+v, %v", list, err)
 			})
 		}
 	}
+}
+
+// Segments that have the bytes of their names, which are no documents all the same: no hash sees them.
+// Promises: 84.
+func TestAForgedListOfDocumentsHasEverythingMadeAgain(t *testing.T) {
+	first := newSite(t, sample(12))
+	want := first.night(t)
+	replace := func(manifest *core.Manifest, other core.Segment) {
+		other.Part = manifest.Segments.Documents[0].Part
+		manifest.Segments.Documents[0] = other
+	}
+	forgeries := map[string]func(*testing.T, *site, *core.Manifest){
+		"bytes of no format": func(t *testing.T, s *site, manifest *core.Manifest) {
+			raw := []byte(strings.Repeat("no documents at all ", 100))
+			sum := sha256.Sum256(raw)
+			forged := core.Segment{SHA256: hex.EncodeToString(sum[:]), Bytes: int64(len(raw))}
+			key := s.index().SegmentKey(forged.SHA256)
+			must(blob.Write(t.Context(), s.Artifacts, key, raw, blob.Cond{}))(t)
+			replace(manifest, forged)
+		},
+		"rows of another kind": func(_ *testing.T, _ *site, manifest *core.Manifest) {
+			replace(manifest, manifest.Segments.Mentions[0])
+		},
+		"fewer than the manifest says": func(_ *testing.T, _ *site, manifest *core.Manifest) {
+			manifest.Segments.Splits[0].Documents++
+		},
+	}
+	for name, forge := range forgeries {
+		for _, rebuild := range []bool{false, true} {
+			t.Run(name, func(t *testing.T) {
+				s := first.copied(t)
+				s.forge(t, func(manifest *core.Manifest) { forge(t, s, manifest) })
+				night := must(s.try(t, &how{rebuild: rebuild}))(t)
+				assert.True(t, !night.planned.Unchanged && night.manifest.Hashes == want.manifest.Hashes,
+					"unchanged %v, hashes %+v, want %+v", night.planned.Unchanged, night.manifest.Hashes, want.manifest.Hashes)
+				reported := strings.Join(s.report(t).Reasons, "\n")
+				assert.Contains(t, reported, "is no list of documents: everything is rebuilt", "reasons")
+				s.whole(t)
+			})
+		}
+	}
+}
+
+// A collector died in a batch, the reference of an old generation is damaged, and the corpus becomes again what it was,
+// so that the night makes segments of the batch: it publishes, and its report reports the damage.
+func TestDamageOfAnOldReferenceAndADeadCollectorBlockNoNight(t *testing.T) {
+	s := newSite(t, sample(8))
+	s.night(t)
+	s.write(t, map[string]string{"a.md": "# A\n\nSalt of Tolmin.\n"})
+	was := s.night(t)
+	s.write(t, map[string]string{"a.md": "# A\n\nTin of Lake Verin.\n"})
+	s.night(t)
+	var batch []string
+	now := s.current(t).Segments.All()
+	for _, segment := range was.manifest.Segments.All() {
+		if !slices.Contains(now, segment) {
+			batch = append(batch, "segment:"+segment.SHA256)
+		}
+	}
+	list := map[string]any{"format": 2, "since": map[string]string{}, "deleting": batch}
+	must(blob.WriteJSON(t.Context(), s.Artifacts, "docs/condemned.json", list, blob.Cond{}))(t)
+	reference := s.index().GenerationKey(was.manifest.Generation, "manifest.json")
+	damages["flipped"](t, s.Artifacts, reference)
+	s.write(t, map[string]string{"a.md": "# A\n\nSalt of Tolmin.\n"})
+	night, err := s.try(t, &how{})
+	require.True(t, err == nil && night.published.Status == core.StatusCompleted,
+		"the night: %+v, %v", night.published, err)
+	shared := 0
+	for _, segment := range night.manifest.Segments.All() {
+		if slices.Contains(batch, "segment:"+segment.SHA256) {
+			shared++
+		}
+	}
+	assert.True(t, shared != 0, "the night made nothing of the batch again")
+	s.whole(t)
+	report := s.report(t)
+	reported := 0
+	for _, problem := range report.Problems {
+		if problem.Code == string(fault.SegmentDamage) && problem.Object == reference {
+			reported++
+		}
+	}
+	assert.True(t, reported == 1 && report.ProblemsTotal == int64(len(report.Problems)),
+		"reported %d times: %+v", reported, report.Problems)
 }

@@ -39,9 +39,7 @@ func (s *site) estimating() upkeep.Estimating {
 
 func estimated(t *testing.T, in upkeep.Estimating) core.Estimated {
 	t.Helper()
-	report, err := upkeep.EstimateBuild(t.Context(), in)
-	require.NoError(t, err)
-	return report
+	return must(upkeep.EstimateBuild(t.Context(), in))(t)
 }
 
 // parsed counts the documents that are parsed.
@@ -79,8 +77,7 @@ func TestAnEstimateParsesWhatChangedAloneAndTellsWhy(t *testing.T) {
 		Stages: []core.StageProgress{{Name: core.StageChunk, Seconds: 10}},
 	}
 	key := artifact.Index{Store: s.Artifacts, Name: "docs"}.GenerationKey(was.manifest.Generation, "report.json")
-	_, err := blob.WriteJSON(t.Context(), s.Artifacts, key, reported, blob.Cond{})
-	require.NoError(t, err)
+	must(blob.WriteJSON(t.Context(), s.Artifacts, key, reported, blob.Cond{}))(t)
 	s.write(t, map[string]string{"new.md": "# New\n\nTolmin sells tin.\n",
 		"place-003.md": "# Other\n\nBern sells salt.\n"})
 	for _, change := range []error{
@@ -102,9 +99,8 @@ func TestAnEstimateParsesWhatChangedAloneAndTellsWhy(t *testing.T) {
 	night := s.night(t)
 	assert.True(t, report.Chunks == night.manifest.Counts.Chunks && report.Documents == night.manifest.Counts.Documents,
 		"expected %d chunks of %d documents, came %+v", report.Chunks, report.Documents, night.manifest.Counts)
-	if report.Plan.Manifest == "" || len(report.Plan.Documents) != 4 || report.Plan.Parent != was.manifest.Generation {
-		t.Errorf("plan: %+v", report.Plan)
-	}
+	assert.True(t, report.Plan.Manifest != "" && len(report.Plan.Documents) == 4 &&
+		report.Plan.Parent == was.manifest.Generation, "plan: %+v", report.Plan)
 }
 
 func TestAnEstimateSaysWhichSettingHasAllMadeAgain(t *testing.T) {
@@ -115,14 +111,12 @@ func TestAnEstimateSaysWhichSettingHasAllMadeAgain(t *testing.T) {
 	in := s.estimating()
 	in.Why = "place-001.md"
 	report := estimated(t, in)
-	if got := fmt.Sprint(shares(report)); got != "map[config: chunking:5]" || report.Why.Reason != "config: chunking" {
-		t.Errorf("%s, %+v", got, report.Why)
-	}
+	got := fmt.Sprint(shares(report))
+	assert.True(t, got == "map[config: chunking:5]" && report.Why.Reason == "config: chunking", "%s, %+v", got, report.Why)
 	in.Why = "nowhere.md"
-	if _, err := upkeep.EstimateBuild(t.Context(), in); !fault.Is(err, fault.NotFound) ||
-		!strings.Contains(err.Error(), "nowhere.md") {
-		t.Errorf("a document that is not there: %v", err)
-	}
+	_, err := upkeep.EstimateBuild(t.Context(), in)
+	assert.True(t, fault.Is(err, fault.NotFound) && strings.Contains(err.Error(), "nowhere.md"),
+		"a document that is not there: %v", err)
 }
 
 // A plan says what has moved since: listing, parent, configuration.
@@ -148,10 +142,8 @@ func TestAPlanTellsWhatHasMovedSince(t *testing.T) {
 	}
 	s.night(t)
 	moved := again()
-	if len(moved) != 2 || !strings.HasPrefix(moved[0], "parent: generation ") ||
-		moved[1] != "new.md: as the parent has it, was added" {
-		t.Errorf("the parent: %q", moved)
-	}
+	assert.True(t, len(moved) == 2 && strings.HasPrefix(moved[0], "parent: generation ") &&
+		moved[1] == "new.md: as the parent has it, was added", "the parent: %q", moved)
 	s.spec.Chunking.MaxTokens = 700
 	if moved := again(); !slices.Contains(moved, "indexes.docs.chunking.max_tokens: 700, was 1500") {
 		t.Errorf("the configuration: %q", moved)
@@ -166,9 +158,8 @@ func TestAReportTellsWhatWasExpected(t *testing.T) {
 	job, holder := s.leased(t)
 	expected := core.Estimate{Extract: core.Range{Low: 3, High: 7}}
 	require.NoError(t, upkeep.WriteExpected(t.Context(), index, job.Generation, expected))
-	out, err := s.stages(t.Context(), job, holder)
-	require.NoError(t, err)
-	err = s.unit(t.Context(), job, "end", func(ctx context.Context, work *upkeep.Run) error {
+	out := must(s.stages(t.Context(), job, holder))(t)
+	err := s.unit(t.Context(), job, "end", func(ctx context.Context, work *upkeep.Run) error {
 		return work.End(ctx, holder, run.Ending{Status: out.published.Status})
 	})
 	var report core.Report

@@ -37,8 +37,7 @@ func zipped(t *testing.T, text string) string {
 	var out bytes.Buffer
 	writer := gzip.NewWriter(&out)
 	for _, line := range strings.SplitAfter(text, "\n") { // flushed, so that a cut file gives what lies before the cut
-		_, err := writer.Write([]byte(line))
-		require.NoError(t, err)
+		must(writer.Write([]byte(line)))(t)
 		require.NoError(t, writer.Flush())
 	}
 	require.NoError(t, writer.Close())
@@ -57,13 +56,11 @@ func (s *site) served(t *testing.T, manifest *core.Manifest) map[string]rows.Doc
 	t.Helper()
 	index := artifact.Index{Store: s.Artifacts, Name: s.spec.Index}
 	all := map[string]rows.Document{}
-	dead, err := segments.OpenTombs(t.Context(), s.Cache, index, manifest.Segments)
-	require.NoError(t, err)
+	dead := must(segments.OpenTombs(t.Context(), s.Cache, index, manifest.Segments))(t)
 	defer dead.Release()
 	for row, err := range segments.StreamDocuments(t.Context(), index, manifest.Segments, dead) {
 		require.NoError(t, err)
-		all[string(row.Key)], err = rows.DecodeDocument(row.Value)
-		require.NoError(t, err)
+		all[string(row.Key)] = must(rows.DecodeDocument(row.Value))(t)
 	}
 	return all
 }
@@ -77,9 +74,7 @@ func (s *site) built(t *testing.T) *core.Manifest {
 		return nil
 	}
 	require.NoError(t, err)
-	manifest, err := index.Manifest(t.Context(), ref.Manifest)
-	require.NoError(t, err)
-	return manifest
+	return must(index.Manifest(t.Context(), ref.Manifest))(t)
 }
 
 func contents(documents map[string]rows.Document) (chunks, stale int) {
@@ -344,15 +339,12 @@ func TestAStaleDocumentStandsAndHealsAndCostsNothing(t *testing.T) {
 	for range 2 {
 		again := s.night(t)
 		report := s.report(t)
-		if !again.planned.Unchanged || again.planned.Status != core.StatusErrors || report.Stale != 1 ||
-			report.Written != (core.Written{}) || report.DocumentsFailed != 1 || len(report.Problems) != 1 {
-			t.Errorf("%+v, %+v", again.planned, report)
-		}
+		assert.True(t, again.planned.Unchanged && again.planned.Status == core.StatusErrors && report.Stale == 1 &&
+			report.Written == (core.Written{}) && report.DocumentsFailed == 1 && len(report.Problems) == 1,
+			"%+v, %+v", again.planned, report)
 		list, _, err := blob.Read(t.Context(), s.Artifacts, report.ProblemsPath)
-		if err != nil || !strings.Contains(string(list), `"standing":true`) ||
-			!strings.Contains(string(list), "empty_document") {
-			t.Errorf("%s, %v", list, err)
-		}
+		assert.True(t, err == nil && strings.Contains(string(list), `"standing":true`) &&
+			strings.Contains(string(list), "empty_document"), "%s, %v", list, err)
 	}
 	s.write(t, map[string]string{"other.md": "# Other\n\nTin from Tolmin.\n"})
 	if other := s.night(t); other.published.Status != core.StatusErrors || s.report(t).Stale != 1 ||
@@ -361,10 +353,9 @@ func TestAStaleDocumentStandsAndHealsAndCostsNothing(t *testing.T) {
 	}
 	s.write(t, map[string]string{"place-003.md": "# Harbour 3\n\nPort Alma 3 was rebuilt by Ivo Kralj.\n"})
 	healed := s.night(t)
-	if row := s.served(t, healed.manifest)["place-003.md"]; row.Stale || row.Problem != "" ||
-		healed.published.Status != core.StatusCompleted || healed.manifest.Counts.Stale != 0 {
-		t.Errorf("healed: %+v, %+v", row, healed.published)
-	}
+	row := s.served(t, healed.manifest)["place-003.md"]
+	assert.True(t, !row.Stale && row.Problem == "" && healed.published.Status == core.StatusCompleted &&
+		healed.manifest.Counts.Stale == 0, "healed: %+v, %+v", row, healed.published)
 }
 
 // A document that should be empty is removed; then it is gone like any other, and may come back empty.
@@ -376,9 +367,8 @@ func TestAStaleDocumentThatIsRemovedIsGone(t *testing.T) {
 	s.remove(t, "place-003.md")
 	night := s.night(t)
 	_, there := s.served(t, night.manifest)["place-003.md"]
-	if there || night.published.Status != core.StatusCompleted || s.report(t).Diff.Removed != 1 {
-		t.Fatalf("there %v, %+v, %+v", there, night.published, s.report(t).Diff)
-	}
+	require.True(t, !there && night.published.Status == core.StatusCompleted && s.report(t).Diff.Removed == 1,
+		"there %v, %+v, %+v", there, night.published, s.report(t).Diff)
 	s.write(t, map[string]string{"place-003.md": ""})
 	s.night(t)
 	if report := s.report(t); report.DocumentsFailed != 0 || report.Stale != 0 || report.Status != core.StatusCompleted {
@@ -408,10 +398,8 @@ func TestACorpusThatFlapsBetweenTwoStatesLosesAndPaysNothing(t *testing.T) {
 			hashes[state] = out.manifest.Hashes
 		}
 		want := int64(2 * state)
-		if out.manifest.Hashes != hashes[state] || report.Stale != want || out.manifest.Counts.Stale != want ||
-			len(s.served(t, out.manifest)) != 14 {
-			t.Errorf("night %d: %+v, stale %d", night, out.manifest.Counts, report.Stale)
-		}
+		assert.True(t, out.manifest.Hashes == hashes[state] && report.Stale == want && out.manifest.Counts.Stale == want &&
+			len(s.served(t, out.manifest)) == 14, "night %d: %+v, stale %d", night, out.manifest.Counts, report.Stale)
 		for key, document := range s.served(t, out.manifest) {
 			assert.True(t, len(document.Chunks) != 0, "night %d: %s is lost", night, key)
 		}
@@ -432,13 +420,10 @@ func TestADocumentThatIsSavedDuringTheBuildIsPublishedAsItIs(t *testing.T) {
 	}
 	night := s.night(t)
 	row := s.served(t, night.manifest)["place-004.md"]
-	if row.Version != core.Digest(sha256.Sum256([]byte(last))) || row.Problem != "" || row.Size != int64(len(last)) ||
-		night.published.Status != core.StatusCompleted {
-		t.Fatalf("%+v, %+v", row, night.published)
-	}
-	if again := s.night(t); !again.planned.Unchanged {
-		t.Errorf("the night after: %+v", again.planned)
-	}
+	require.True(t, row.Version == core.Digest(sha256.Sum256([]byte(last))) && row.Problem == "" &&
+		row.Size == int64(len(last)) && night.published.Status == core.StatusCompleted, "%+v, %+v", row, night.published)
+	again := s.night(t)
+	assert.True(t, again.planned.Unchanged, "the night after: %+v", again.planned)
 }
 
 // What another corpus had under the same keys is none of this one's.
@@ -450,8 +435,7 @@ func TestNothingIsKeptWhereTheCorpusIsReplaced(t *testing.T) {
 	s.write(t, map[string]string{"place-001.md": "", "own.md": "# Own\n\nSalt of Lake Verin.\n"})
 	night := s.night(t)
 	documents := s.served(t, night.manifest)
-	if night.published.Status != core.StatusCompleted || len(documents) != 2 ||
-		len(documents["place-001.md"].Chunks) != 0 || night.manifest.Counts.Stale != 0 {
-		t.Errorf("%+v, %+v", night.published, documents)
-	}
+	assert.True(t, night.published.Status == core.StatusCompleted && len(documents) == 2 &&
+		len(documents["place-001.md"].Chunks) == 0 && night.manifest.Counts.Stale == 0,
+		"%+v, %+v", night.published, documents)
 }

@@ -42,20 +42,17 @@ func servedSite(t *testing.T, s *site) (l *lives, forget func(context.Context) e
 	raw := make([]byte, 8)
 	_, _ = rand.Read(raw)
 	bucket := func(name, prefix string) blob.Store {
-		store, err := s3.Open(t.Context(), s3.Config{
+		store := must(s3.Open(t.Context(), s3.Config{
 			Bucket: name, Prefix: prefix, Endpoint: os.Getenv("UNWEAVER_TEST_S3"), Region: "us-east-1", PathStyle: true,
 			Setting: "stores.artifacts",
-		})
-		require.NoError(t, err)
+		}))(t)
 		return store
 	}
 	artifacts := bucket("unweaver", "test/history-"+hex.EncodeToString(raw))
-	vectors, err := milvus.Open(t.Context(), milvus.Config{URL: os.Getenv("UNWEAVER_TEST_MILVUS"), Index: "hnsw"})
-	require.NoError(t, err)
+	vectors := must(milvus.Open(t.Context(), milvus.Config{URL: os.Getenv("UNWEAVER_TEST_MILVUS"), Index: "hnsw"}))(t)
 	keptAt, _ := redistest.Start(t)
 	lostAt, _ := redistest.Start(t)
-	id, err := artifact.OpenStoreID(t.Context(), artifacts)
-	require.NoError(t, err)
+	id := must(artifact.OpenStoreID(t.Context(), artifacts))(t)
 	records := recordsredis.New(redistest.Open(t, "redis://"+keptAt))
 	require.NoError(t, records.RecordOwner(t.Context(), id))
 	s.Artifacts, s.Records, s.Vectors, s.StoreID = artifacts, records, vectors, id
@@ -177,8 +174,7 @@ func nearAnswers(t *testing.T, got, want *site, night, questions int) {
 	defer have.Close()
 	defer other.Close()
 	for _, method := range methods.Registry().ListPlain() {
-		m, err := methods.Registry().Method(method)
-		require.NoError(t, err)
+		m := must(methods.Registry().Method(method))(t)
 		exact := m.Spec().Needs.Embedding == retrieve.NoEmbedding
 		bits, equal, found := 0, 0, 0
 		for range questions {

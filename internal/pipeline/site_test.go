@@ -5,16 +5,22 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"log/slog"
 	"os"
 	"path/filepath"
+	"sync"
+	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/unweaver/unweaver/internal/app"
 	"github.com/unweaver/unweaver/internal/artifact"
 	"github.com/unweaver/unweaver/internal/artifact/localfile"
+	"github.com/unweaver/unweaver/internal/config"
 	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/document"
 	"github.com/unweaver/unweaver/internal/ledger"
@@ -24,15 +30,27 @@ import (
 	"github.com/unweaver/unweaver/internal/pipeline/run"
 	"github.com/unweaver/unweaver/internal/pipeline/unit"
 	"github.com/unweaver/unweaver/internal/pipeline/upkeep"
+	"github.com/unweaver/unweaver/internal/stage/verify"
 	"github.com/unweaver/unweaver/internal/store/blob"
 	"github.com/unweaver/unweaver/internal/store/blob/dir"
+	"github.com/unweaver/unweaver/internal/store/coordination"
 	coordmemory "github.com/unweaver/unweaver/internal/store/coordination/memory"
 	"github.com/unweaver/unweaver/internal/stream/parallel"
 	"github.com/unweaver/unweaver/internal/testkit/blobmemory"
 	"github.com/unweaver/unweaver/internal/testkit/documenttest"
+	"github.com/unweaver/unweaver/internal/testkit/modeltest"
 	"github.com/unweaver/unweaver/internal/testkit/recordsmemory"
 	"github.com/unweaver/unweaver/internal/testkit/vectorsmemory"
 )
+
+// must returns a value that comes without an error.
+func must[T any](value T, err error) func(testing.TB) T {
+	return func(t testing.TB) T {
+		t.Helper()
+		require.NoError(t, err)
+		return value
+	}
+}
 
 // site is an installation in memory over a corpus in a folder.
 type site struct {
@@ -84,7 +102,7 @@ func (s *site) copied(t *testing.T) *site {
 // linked gives the files of a folder a second name each in another one: they keep their identity and their times.
 func linked(t *testing.T, from, to string) {
 	t.Helper()
-	err := filepath.WalkDir(from, func(path string, entry fs.DirEntry, err error) error {
+	require.NoError(t, filepath.WalkDir(from, func(path string, entry fs.DirEntry, err error) error {
 		name, relErr := filepath.Rel(from, path)
 		if err := errors.Join(err, relErr); err != nil {
 			return err
@@ -93,8 +111,7 @@ func linked(t *testing.T, from, to string) {
 			return os.MkdirAll(filepath.Join(to, name), 0o700)
 		}
 		return os.Link(path, filepath.Join(to, name))
-	})
-	require.NoError(t, err)
+	}))
 }
 
 // open makes the ports of a site over its stores.
@@ -103,10 +120,8 @@ func (s *site) open(
 ) {
 	t.Helper()
 	coordination := coordmemory.New()
-	cache, err := localfile.New(s.cache, 0)
-	require.NoError(t, err)
-	id, err := artifact.OpenStoreID(t.Context(), artifacts)
-	require.NoError(t, err)
+	cache := must(localfile.New(s.cache, 0))(t)
+	id := must(artifact.OpenStoreID(t.Context(), artifacts))(t)
 	s.Ports = &run.Ports{
 		Artifacts: artifacts, Coordination: coordination, Records: records, Vectors: vectors,
 		Corpora: func(_ context.Context, uri string) (blob.Store, error) { return dir.OpenCorpus(uri) },
@@ -154,8 +169,7 @@ type outcome struct {
 
 func (s *site) job(t testing.TB) (run.Job, run.Holder) {
 	t.Helper()
-	digest, err := artifact.Index{Store: s.Artifacts, Name: s.spec.Index}.PutSpec(t.Context(), s.spec)
-	require.NoError(t, err)
+	digest := must(artifact.Index{Store: s.Artifacts, Name: s.spec.Index}.PutSpec(t.Context(), s.spec))(t)
 	s.runs++
 	job := run.Job{
 		Index: s.spec.Index, Generation: fmt.Sprintf("g%03d", s.runs), Spec: digest.String(), Shard: s.shard, Batch: s.batch,
@@ -176,8 +190,7 @@ func (s *site) leased(t testing.TB) (run.Job, run.Holder) {
 // lease takes the lease for a job.
 func (s *site) lease(t testing.TB, job *run.Job, holder run.Holder) {
 	t.Helper()
-	fence, err := run.TakeLease(t.Context(), artifact.Index{Store: s.Artifacts, Name: job.Index}, holder, nil)
-	require.NoError(t, err)
+	fence := must(run.TakeLease(t.Context(), artifact.Index{Store: s.Artifacts, Name: job.Index}, holder, nil))(t)
 	job.Fence = fence
 }
 
@@ -185,8 +198,7 @@ func (s *site) lease(t testing.TB, job *run.Job, holder run.Holder) {
 func (s *site) night(t testing.TB) outcome {
 	t.Helper()
 	job, holder := s.leased(t)
-	out, err := s.stages(t.Context(), job, holder)
-	require.NoError(t, err)
+	out := must(s.stages(t.Context(), job, holder))(t)
 	ending := run.Ending{Status: out.published.Status, Reason: out.published.Reason}
 	switch {
 	case out.planned.Held != "":
@@ -204,8 +216,7 @@ func (s *site) night(t testing.TB) outcome {
 	current, _, err := index.ReadPointer(t.Context())
 	require.NoError(t, err)
 	if current.Manifest != "" {
-		out.manifest, err = index.Manifest(t.Context(), current.Manifest)
-		require.NoError(t, err)
+		out.manifest = must(index.Manifest(t.Context(), current.Manifest))(t)
 	}
 	return out
 }
@@ -404,7 +415,244 @@ func (s *site) report(t testing.TB) core.Report {
 	var report core.Report
 	key := artifact.Index{Store: s.Artifacts, Name: s.spec.Index}.GenerationKey(fmt.Sprintf("g%03d", s.runs),
 		"report.json")
-	_, err := blob.ReadJSON(t.Context(), s.Artifacts, key, &report)
-	require.NoError(t, err)
+	must(blob.ReadJSON(t.Context(), s.Artifacts, key, &report))(t)
 	return report
+}
+
+// setMade has this program claim other rules for one test; empty fields stay as they are.
+func setMade(t *testing.T, other core.Made) {
+	t.Helper()
+	was := run.Rules
+	t.Cleanup(func() { run.Rules = was })
+	for _, field := range []struct{ to, from *string }{
+		{&run.Rules.Parser, &other.Parser},
+		{&run.Rules.Chunker, &other.Chunker},
+		{&run.Rules.Names, &other.Names},
+		{&run.Rules.Analyser, &other.Analyser},
+	} {
+		if *field.from != "" {
+			*field.to = *field.from
+		}
+	}
+}
+
+// setSizes makes splits of so many chunks, class runs of so many rows, and partitions of so many mentions for one test.
+func setSizes(t *testing.T, chunks, rows, mentions int64) {
+	t.Helper()
+	was := [...]int64{unit.LeastChunks, unit.LeastRows, unit.MentionsPerPartition}
+	t.Cleanup(func() { unit.LeastChunks, unit.LeastRows, unit.MentionsPerPartition = was[0], was[1], was[2] })
+	unit.LeastChunks, unit.LeastRows, unit.MentionsPerPartition = chunks, rows, mentions
+}
+
+// stopMerging has nights merge no tiers, so that a generation has a split and a run of each of them.
+func stopMerging(t testing.TB) {
+	t.Helper()
+	was := unit.TierWidth
+	t.Cleanup(func() { unit.TierWidth = was })
+	unit.TierWidth = 1 << 20
+}
+
+// rowsOf returns what reports whether a vector row counts in a generation, by its key.
+func rowsOf(t *testing.T, ports *run.Ports, manifest *core.Manifest) func(key string) bool {
+	t.Helper()
+	begun := upkeep.OpenBare(ports, run.Job{Index: manifest.Index}, core.StageSegment, "test")
+	t.Cleanup(begun.Close)
+	table := must(begun.OpenTable(t.Context(), manifest))(t)
+	t.Cleanup(table.Release)
+	return func(key string) bool { return verify.RowCounts(table, key) }
+}
+
+// portsOfAnother returns the ports of another process on the same stores.
+func portsOfAnother(p *run.Ports) *run.Ports {
+	return &run.Ports{
+		Artifacts: p.Artifacts, Corpora: p.Corpora, Records: p.Records, Coordination: p.Coordination, Vectors: p.Vectors,
+		Models: p.Models, Ledger: p.Ledger, StoreID: p.StoreID, Cache: p.Cache, CPU: p.CPU, Log: p.Log,
+	}
+}
+
+// runsOf returns how many class runs partitions of classes make.
+func runsOf(classes []core.Segment) int { return len(unit.RunCuts(classes)) }
+
+// plannedRuns returns how many units of work a build of so many splits has for them.
+func plannedRuns(splits int, classes int64, partitions int) int {
+	return unit.PiecesOf(make([]unit.SplitCut, splits), classes, partitions).Runs
+}
+
+// Open begins a unit of work with all that a run can do.
+func (s *site) Open(ctx context.Context, job run.Job, stage string) (*upkeep.Run, error) {
+	begun := s.Bare(job, stage, "")
+	return begun, begun.Configure(ctx)
+}
+
+// Bare begins a unit of work without its configuration.
+func (s *site) Bare(job run.Job, stage, scratch string) *upkeep.Run {
+	return upkeep.OpenBare(s.Ports, job, stage, scratch)
+}
+
+// keyVariable is set by tests with a paidSite.
+const keyVariable = "UNWEAVER_TEST_KEY"
+
+var errKilled = errors.New("killed")
+
+// process is what dies by kill -9: from then on nothing that it does reaches a store, or another process. What it
+// sent to a model server is answered, and paid for, all the same.
+type process struct {
+	dead atomic.Bool
+	put  func(key string) error // asked before each write of an artifact; may be nil
+}
+
+func (p *process) alive() error {
+	if p.dead.Load() {
+		return errKilled
+	}
+	return nil
+}
+
+type processBlobs struct {
+	blob.Store
+	*process
+}
+
+func (s processBlobs) Put(
+	ctx context.Context, key string, body io.Reader, size int64, condition blob.Cond,
+) (blob.Info, error) {
+	err := s.alive()
+	if err == nil && s.put != nil {
+		err = s.put(key)
+	}
+	if err != nil {
+		return blob.Info{}, err
+	}
+	return s.Store.Put(ctx, key, body, size, condition)
+}
+
+func (s processBlobs) Delete(ctx context.Context, key string) error {
+	if err := s.alive(); err != nil {
+		return err
+	}
+	return s.Store.Delete(ctx, key)
+}
+
+// processRuns has claims of its own: those of a dead process pass on before the next one asks.
+type processRuns struct {
+	coordination.Store
+	*process
+	claims *coordmemory.Claims
+}
+
+func (s processRuns) Claim(ctx context.Context, key, owner string, ttl time.Duration) (bool, error) {
+	return s.claims.Claim(ctx, key, owner, ttl)
+}
+
+func (s processRuns) Release(ctx context.Context, key, owner string) error {
+	return s.claims.Release(ctx, key, owner)
+}
+
+func (s processRuns) ClaimAll(ctx context.Context, keys []string, owner string, ttl time.Duration) ([]bool, error) {
+	return s.claims.ClaimAll(ctx, keys, owner, ttl)
+}
+
+func (s processRuns) ReleaseAll(ctx context.Context, keys []string, owner string) error {
+	return s.claims.ReleaseAll(ctx, keys, owner)
+}
+
+func (s processRuns) ExchangeAccount(
+	ctx context.Context, work, worker string, value []byte,
+) ([]byte, map[string][]byte, error) {
+	if err := s.alive(); err != nil {
+		return nil, nil, err
+	}
+	return s.Store.ExchangeAccount(ctx, work, worker, value)
+}
+
+// paidSite is a site whose models are those of a server that keeps a book.
+type paidSite struct {
+	*site
+	server  *modeltest.Server
+	blobs   blob.Store
+	runs    coordination.Store
+	mu      sync.Mutex
+	current *process
+}
+
+// newPaidSite makes one of n documents. script is asked about each request.
+func newPaidSite(t *testing.T, n int, script func(s *paidSite, seen modeltest.Seen) modeltest.Injection) *paidSite {
+	t.Helper()
+	s := &paidSite{site: newSite(t, sample(n))}
+	s.blobs, s.runs = s.Artifacts, s.Coordination
+	s.server = modeltest.New(modeltest.Options{Dimension: 16, Script: func(seen modeltest.Seen) modeltest.Injection {
+		return script(s, seen)
+	}})
+	require.NoError(t, s.server.Listen("127.0.0.1:0"))
+	t.Cleanup(s.server.Close)
+	price := core.Price{Prompt: 3, Completion: 15}
+	s.spec.Chat = core.ChatModel{
+		Provider: "openai", BaseURL: s.server.URL, APIKeyEnv: keyVariable, Model: "m", Price: price,
+	}
+	s.spec.Embedding = core.EmbedModel{
+		Provider: "openai", BaseURL: s.server.URL, APIKeyEnv: keyVariable, Model: "e", Dimension: 16, Classes: "model",
+		Price: core.Price{Prompt: 1},
+	}
+	s.spec.Limits.Concurrency = 16
+	s.spec.Shortening.Threshold = 300
+	s.begin()
+	return s
+}
+
+// begin starts a process in place of the one before.
+func (s *paidSite) begin() *process {
+	next := &process{}
+	s.mu.Lock()
+	s.current = next
+	s.mu.Unlock()
+	old := s.Ports
+	s.Ports = &run.Ports{
+		Artifacts: processBlobs{s.blobs, next}, Coordination: processRuns{s.runs, next, coordmemory.NewClaims()},
+		Corpora: old.Corpora, Records: old.Records, Vectors: old.Vectors, StoreID: old.StoreID, Cache: old.Cache,
+		CPU: make(chan struct{}, 2), Log: old.Log, Parser: old.Parser, Limits: old.Limits,
+	}
+	models := app.NewModels(s.Coordination, nil)
+	models.AllowEndpoints(
+		config.Endpoint{BaseURL: s.spec.Chat.BaseURL, APIKeyEnv: s.spec.Chat.APIKeyEnv},
+		config.Endpoint{BaseURL: s.spec.Embedding.BaseURL, APIKeyEnv: s.spec.Embedding.APIKeyEnv},
+	)
+	s.Models = models.NewBuildSet
+	s.Ledger = ledger.New(s.Artifacts, s.Coordination)
+	return next
+}
+
+// process returns the process that works now.
+func (s *paidSite) process() *process {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.current
+}
+
+// start takes the lease of a new run.
+func (s *paidSite) start(t *testing.T) (run.Job, run.Holder) {
+	t.Helper()
+	job, holder := s.job(t)
+	fence := must(run.TakeLease(t.Context(), artifact.Index{Store: s.blobs, Name: job.Index}, holder, nil))(t)
+	job.Fence, job.Batch = fence, 16
+	return job, holder
+}
+
+// end records how the run ends, or that it pauses, and gives its report.
+func (s *paidSite) end(t *testing.T, job run.Job, holder run.Holder, ending run.Ending) core.Report {
+	t.Helper()
+	work := must(s.Open(t.Context(), job, "end"))(t)
+	defer work.Close()
+	require.NoError(t, work.End(t.Context(), holder, ending))
+	return s.report(t)
+}
+
+// steer gives a command as a person does.
+func (s *paidSite) steer(job run.Job, command string, budget *core.Budget) error {
+	work, err := s.Open(context.Background(), job, "steer")
+	if err != nil {
+		return err
+	}
+	defer work.Close()
+	_, err = work.Steer(context.Background(), command, budget)
+	return err
 }

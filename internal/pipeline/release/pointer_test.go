@@ -139,10 +139,9 @@ func TestAFlipWhoseAnswerWasLost(t *testing.T) {
 		b := newBench(t)
 		in := b.flipIn("g1", 1, 0)
 		in.Artifacts.Store = &stagetest.Tampered{Store: b.art.Store, AfterPut: func(string) error { return down }}
-		if _, err := release.Flip(t.Context(), in); !errors.Is(err, down) {
-			t.Fatalf("got %v", err)
-		}
-		_, err := release.Flip(t.Context(), b.flipIn("g1", 1, 0))
+		_, err := release.Flip(t.Context(), in)
+		require.True(t, errors.Is(err, down), "got %v", err)
+		_, err = release.Flip(t.Context(), b.flipIn("g1", 1, 0))
 		stagetest.Ok(t, err)
 		b.want(want)
 	})
@@ -163,10 +162,8 @@ func TestAFlipWhoseAnswerWasLost(t *testing.T) {
 			_, err := release.Flip(t.Context(), b.flipIn("other", 9, 0))
 			return err
 		}}
-		if _, err := release.Flip(t.Context(), in); !fault.Is(err, fault.PointerMoved) ||
-			!strings.Contains(err.Error(), "generation other") {
-			t.Errorf("got %v", err)
-		}
+		_, err := release.Flip(t.Context(), in)
+		assert.True(t, fault.Is(err, fault.PointerMoved) && strings.Contains(err.Error(), "generation other"), "got %v", err)
 		b.want(core.Pointer{Generation: "other", Manifest: "sha-other", Seq: 9, Epoch: 1})
 	})
 }
@@ -184,9 +181,8 @@ func TestAMirrorThatFailsLeavesTheGenerationPublishedAndIsRepeated(t *testing.T)
 	in.Mirror = deafMirror{}
 	got, err := release.Flip(t.Context(), in)
 	require.True(t, fault.Is(err, fault.StoreDown) && got.Epoch == 1, "%v: %+v", err, got)
-	if current, mirrored := b.pointers(); current != got || mirrored != "" {
-		t.Errorf("current %+v, mirrored %q", current, mirrored)
-	}
+	current, mirrored := b.pointers()
+	assert.True(t, current == got && mirrored == "", "current %+v, mirrored %q", current, mirrored)
 	_, err = release.Flip(t.Context(), b.flipIn("g1", 1, 0))
 	stagetest.Ok(t, err)
 	b.want(got)

@@ -74,9 +74,8 @@ func TestAReportSaysWhatHappenedAndWhatToDo(t *testing.T) {
 	idle := report.RenderMarkdown(core.Report{Planned: &core.Estimate{Seconds: core.Range{High: 9}}})
 	assert.Contains(t, idle, "## What was paid for\n\n* Nothing.\n")
 	assert.NotContains(t, idle, "extract calls", "what is nothing is shown")
-	if empty := report.RenderMarkdown(core.Report{}); empty == "" || strings.Contains(empty, "NaN") {
-		t.Errorf("an empty report is %q", empty)
-	}
+	empty := report.RenderMarkdown(core.Report{})
+	assert.True(t, empty != "" && !strings.Contains(empty, "NaN"), "an empty report is %q", empty)
 }
 
 func TestEnrichmentsAreToldWithWhatFailedOfThem(t *testing.T) {

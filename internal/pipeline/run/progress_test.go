@@ -2,6 +2,7 @@ package run
 
 import (
 	"encoding/json"
+	"fmt"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -12,6 +13,8 @@ import (
 	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/store/coordination/memory"
+	"github.com/unweaver/unweaver/internal/testkit/blobmemory"
+	"github.com/unweaver/unweaver/internal/testkit/distance"
 )
 
 // paced gives the pace of a stage by accounts.
@@ -19,8 +22,7 @@ func paced(t *testing.T, state core.RunState, now time.Time, accounts ...Account
 	t.Helper()
 	store := memory.New()
 	for number, account := range accounts {
-		raw, err := json.Marshal(account)
-		require.NoError(t, err)
+		raw := must(json.Marshal(account))(t)
 		require.NoError(t, store.SetAccount(t.Context(), "i/g", string(rune('a'+number)), raw))
 	}
 	_, pace, err := ReadPace(t.Context(), store, "i/g", state, now)
@@ -132,9 +134,8 @@ func TestTheTimeInWhichUnitsRunIsCountedByStage(t *testing.T) {
 	end()
 	through.Mu.Lock()
 	defer through.Mu.Unlock()
-	if worked := through.Mine.Worked; worked["extract"] != 4 || worked["load"] != 2 {
-		t.Errorf("worked %v", worked)
-	}
+	worked := through.Mine.Worked
+	assert.True(t, worked["extract"] == 4 && worked["load"] == 2, "worked %v", worked)
 }
 
 func TestWhatUnitsFailWithIsCountedByStageAndCode(t *testing.T) {
@@ -148,12 +149,83 @@ func TestWhatUnitsFailWithIsCountedByStageAndCode(t *testing.T) {
 		}
 		require.NoError(t, through.Flush(t.Context()))
 	}
-	total, err := ReadTotals(t.Context(), store, "i/g")
-	require.NoError(t, err)
+	total := must(ReadTotals(t.Context(), store, "i/g"))(t)
 	var report core.Report
 	total.FillAccount(&report)
-	if len(report.Retries) != 2 || report.Retries[0].Code != "model_rate_limited" || report.Retries[0].Count != 6 ||
-		report.Retries[0].Detail != "429 at "+two.Worker || report.Retries[1].Count != 2 {
-		t.Errorf("%+v", report.Retries)
+	assert.True(t, len(report.Retries) == 2 && report.Retries[0].Code == "model_rate_limited" &&
+		report.Retries[0].Count == 6 && report.Retries[0].Detail == "429 at "+two.Worker && report.Retries[1].Count == 2,
+		"%+v", report.Retries)
+}
+
+// scratchRun returns a unit of work of a process, with its scratch in the artifact store.
+func scratchRun(ports *Ports) *Run {
+	return &Run{Ports: ports, Scratch: Scratch{Store: ports.Artifacts, Prefix: "i/runs/g/1"}}
+}
+
+// However many units of work begin in a process, each file that all of them need is read once; what was not there is
+// looked for again.
+func TestAProcessReadsAFileOfItsRunOnce(t *testing.T) {
+	requests := distance.New(0)
+	ports := &Ports{Artifacts: distance.Blob(blobmemory.New(), requests)}
+	run := scratchRun(ports)
+	_, err := ReadKept(t.Context(), run, ShardsFile)
+	require.Error(t, err, "a file that is not there was read")
+	want := Shards{Chunks: []int{3, 1}}
+	require.NoError(t, ShardsFile.Write(t.Context(), run.Scratch, want))
+	requests.Take()
+	for range 100 {
+		got, err := ReadKept(t.Context(), scratchRun(ports), ShardsFile)
+		require.True(t, err == nil && fmt.Sprint(got) == fmt.Sprint(want), "%v, %v", got, err)
+	}
+	assert.Equal(t, int64(1), requests.Take().Of(""), "it was read")
+	for unit := range 3 * mostKept {
+		file := fileOf[int]("other-%d.json", unit)
+		require.NoError(t, file.Write(t.Context(), run.Scratch, unit))
+		got, err := ReadKept(t.Context(), run, file)
+		require.True(t, err == nil && got == unit, "%d, %v", got, err)
+	}
+	n := len(ports.Kept.values)
+	assert.True(t, n == mostKept && len(ports.Kept.order) == mostKept, "%d files are kept, at most %d", n, mostKept)
+}
+
+// Files of units are read side by side: at 15 ms a request 640 take 20 times that, not 640 times.
+func TestFilesOfUnitsAreReadSideBySide(t *testing.T) {
+	const units = 20 * readWidth
+	near := blobmemory.New()
+	file := func(unit int) File[int] { return fileOf[int]("unit-%d.json", unit) }
+	run := scratchRun(&Ports{Artifacts: near})
+	for unit := range units {
+		require.NoError(t, file(unit).Write(t.Context(), run.Scratch, unit))
+	}
+	requests := distance.New(15 * time.Millisecond)
+	far := scratchRun(&Ports{Artifacts: distance.Blob(near, requests)})
+	want := 0
+	for unit, err := range ReadEach(t.Context(), far, units, file) {
+		require.True(t, err == nil && unit == want, "unit %d, want %d, %v", unit, want, err)
+		want++
+	}
+	chain := requests.Take().Chain
+	assert.True(t, want == units && chain <= 4*units/readWidth, "%d files in a chain of %d requests", want, chain)
+}
+
+// BenchmarkLook measures one look at control and accounts, by how many processes worked on the run. The size of the
+// corpus does not enter.
+func BenchmarkLook(b *testing.B) {
+	for _, workers := range []int{1, 10, 100} {
+		b.Run(fmt.Sprintf("%d processes", workers), func(b *testing.B) {
+			store := memory.New()
+			for i := range workers {
+				account := []byte(`{"calls":{"extract":17000},"tokens":{"prompt":9000000},"done":{"extract":17000}}`)
+				require.NoError(b, store.SetAccount(b.Context(), "i/g", fmt.Sprint("w", i), account))
+			}
+			all := &books{}
+			through := all.openBook(&Ports{Coordination: store}, "i/g", 1)
+			through.setPrices(core.Spec{})
+			_, end := through.Watch(b.Context(), "extract")
+			defer end()
+			for b.Loop() {
+				require.NoError(b, through.CheckControl(b.Context()))
+			}
+		})
 	}
 }
