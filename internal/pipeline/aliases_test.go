@@ -31,7 +31,6 @@ import (
 
 // aliased has the configuration name a file of aliases with this content; empty: none.
 func (s *site) aliased(t *testing.T, content string) {
-	t.Helper()
 	s.spec.Aliases = ""
 	if content == "" {
 		return
@@ -42,7 +41,6 @@ func (s *site) aliased(t *testing.T, content string) {
 
 // fromNothingAliased does what fromNothing does, with a file of aliases.
 func (s *site) fromNothingAliased(t *testing.T, content string) *core.Manifest {
-	t.Helper()
 	fresh := newSite(t, nil)
 	fresh.corpus = s.corpus
 	fresh.spec, fresh.Models = s.spec, (&shop{sold: map[string]int{}}).models
@@ -135,7 +133,6 @@ func TestAliasesAreSuggestedAndListed(t *testing.T) {
 	files["a.md"] = "# Places\n\nThe mole of Lake Verin was raised by Carla Ruiz. The tower was built by CarlaRuiz.\n"
 	s := newSite(t, files)
 	asked := func(suggest *pairstage.Suggest) core.AliasList {
-		t.Helper()
 		return must(pairstage.ListAliases(t.Context(), s.Cache, artifact.New(s.Artifacts, "docs"), s.Vectors, suggest))(t)
 	}
 	_, err := pairstage.ListAliases(t.Context(), s.Cache, artifact.New(s.Artifacts, "docs"), s.Vectors, nil)
@@ -214,7 +211,6 @@ func (p pairJudge) Complete(ctx context.Context, call model.Call) (model.Reply, 
 
 // pairSite has a model decide pairs of names.
 func pairSite(t *testing.T, documents int) (*site, *judged) {
-	t.Helper()
 	files := sample(documents)
 	if documents > 0 {
 		files["a.md"] = "# Places\n\nThe mole of Lake Verin was raised by Carla Ruiz. The tower was built by CarlaRuiz.\n"
@@ -241,9 +237,8 @@ func TestAModelDecidesPairsOfNamesAndNightsAskForNewOnes(t *testing.T) {
 	made := first.Enrichment(aliases.Enrichment)
 	require.True(t, made != nil && made.Counts["asked"] >= 2 && made.Counts["same"] == 1 && made.Models == "test:judge" &&
 		made.Counts["different"] == made.Counts["asked"]-1 && first.Hashes == plain.Hashes, "%+v", made)
-	if all, twice := bill.calls(); int64(all) != made.Counts["asked"] || twice != 0 {
-		t.Errorf("%d calls of %+v", all, made.Counts)
-	}
+	all, twice := bill.calls()
+	assert.True(t, int64(all) == made.Counts["asked"] && twice == 0, "%d calls of %+v", all, made.Counts)
 	planned := s.night(t).planned
 	assert.True(t, planned.Unchanged, "the same is made again")
 	before, _ := bill.calls()
@@ -251,7 +246,7 @@ func TestAModelDecidesPairsOfNamesAndNightsAskForNewOnes(t *testing.T) {
 	s.remove(t, "place-003.md")
 	s.night(t)
 	night := s.current(t)
-	all, twice := bill.calls()
+	all, twice = bill.calls()
 	if asked := night.Enrichment(aliases.Enrichment).Counts["asked"]; all == before || int64(all-before) >= asked || twice != 0 {
 		t.Errorf("a night pays for %d of %d pairs, %d twice", all-before, asked, twice)
 	}
@@ -259,9 +254,7 @@ func TestAModelDecidesPairsOfNamesAndNightsAskForNewOnes(t *testing.T) {
 	fresh.corpus, fresh.spec.Corpus = s.corpus, s.corpus
 	fresh.night(t)
 	from := fresh.current(t)
-	file := func(m *core.Manifest) string {
-		return m.Segments.FilesOf(aliases.Enrichment, pairstage.Kind)[0].SHA256
-	}
+	file := func(m *core.Manifest) string { return m.Segments.FilesOf(aliases.Enrichment, pairstage.Kind)[0].SHA256 }
 	ofNight, ofNothing := night.Enrichment(aliases.Enrichment), from.Enrichment(aliases.Enrichment)
 	assert.True(t, ofNight.Hash == ofNothing.Hash && file(night) == file(from),
 		"%+v, from nothing %+v", ofNight, ofNothing)

@@ -29,7 +29,6 @@ type filling struct {
 
 // fills begins a backfill.
 func (s *paidSite) fills(t *testing.T, name string, choice core.BackfillChoice) *filling {
-	t.Helper()
 	job, _ := s.job(t)
 	f := &filling{paidSite: s, job: job, index: artifact.Index{Store: s.blobs, Name: "docs"}}
 	f.job.Generation, f.job.Backfill, f.job.Batch = "backfill-"+name+"-1", name, 4
@@ -59,7 +58,6 @@ func (f *filling) unit(ctx context.Context, do func(context.Context, *upkeep.Run
 }
 
 func (f *filling) open(t *testing.T) (opened upkeep.OpenedBackfill) {
-	t.Helper()
 	require.NoError(t, f.unit(t.Context(), func(ctx context.Context, work *upkeep.Run) (err error) {
 		opened, err = work.OpenBackfill(ctx)
 		return err
@@ -75,14 +73,12 @@ func (f *filling) pay(ctx context.Context, unit int, going upkeep.Going) error {
 
 // publish does the build that publishes the backfill.
 func (f *filling) publish(t *testing.T) outcome {
-	t.Helper()
 	f.backfill = f.job.Backfill
 	defer func() { f.backfill = "" }()
 	return f.night(t)
 }
 
 func (f *filling) end(t *testing.T, status string) core.Backfill {
-	t.Helper()
 	require.NoError(t, f.unit(t.Context(), func(ctx context.Context, work *upkeep.Run) error {
 		return work.EndBackfill(ctx, run.Ending{Status: status})
 	}))
@@ -90,7 +86,6 @@ func (f *filling) end(t *testing.T, status string) core.Backfill {
 }
 
 func (f *filling) state(t *testing.T) core.Backfill {
-	t.Helper()
 	return must(run.ReadBackfill(t.Context(), f.index, f.job.Backfill))(t)
 }
 
@@ -107,7 +102,6 @@ func archive(n int) map[string]string {
 // chose; its build asks for no extraction; and the result is that of a build from nothing.
 // Promises: 44.
 func TestAKilledBackfillPaysForNothingTwice(t *testing.T) {
-	t.Setenv(keyVariable, "secret")
 	var extracts, kill atomic.Int64
 	s := newPaidSite(t, 6, func(s *paidSite, seen modeltest.Seen) modeltest.Injection {
 		if seen.Task == "extract" && extracts.Add(1) == kill.Load() {
@@ -156,7 +150,6 @@ func TestAKilledBackfillPaysForNothingTwice(t *testing.T) {
 
 // note writes down which build publishes it, as its workflow does.
 func (f *filling) note(t *testing.T, generation string) {
-	t.Helper()
 	require.NoError(t, f.unit(t.Context(), func(ctx context.Context, work *upkeep.Run) error {
 		return work.NoteBackfill(ctx, func(state *core.BackfillState) {
 			state.Builds = append(state.Builds, core.BackfillBuild{Run: "docs/" + generation})
@@ -168,7 +161,6 @@ func (f *filling) note(t *testing.T, generation string) {
 // documents are the next night's.
 // Promises: 44.
 func TestABackfillTouchesNothingElse(t *testing.T) {
-	t.Setenv(keyVariable, "secret")
 	s := newPaidSite(t, 6, func(*paidSite, modeltest.Seen) modeltest.Injection { return modeltest.Injection{} })
 	s.night(t)
 	s.write(t, archive(3))
@@ -193,7 +185,6 @@ func TestABackfillTouchesNothingElse(t *testing.T) {
 // While another build goes on nothing is asked, and it is reported for whom the backfill waits; a pause ends the wait.
 // Promises: 44.
 func TestABackfillLetsABuildGoFirst(t *testing.T) {
-	t.Setenv(keyVariable, "secret")
 	s := newPaidSite(t, 3, func(*paidSite, modeltest.Seen) modeltest.Injection { return modeltest.Injection{} })
 	s.night(t)
 	s.write(t, archive(9))
@@ -222,7 +213,6 @@ func TestABackfillLetsABuildGoFirst(t *testing.T) {
 // Where everything is made again a backfill is refused before it pays for anything: a night has to come first.
 // Promises: 44.
 func TestABackfillOfAnIndexThatIsMadeAgainIsRefused(t *testing.T) {
-	t.Setenv(keyVariable, "secret")
 	s := newPaidSite(t, 3, func(*paidSite, modeltest.Seen) modeltest.Injection { return modeltest.Injection{} })
 	s.night(t)
 	s.write(t, archive(3))
@@ -235,22 +225,19 @@ func TestABackfillOfAnIndexThatIsMadeAgainIsRefused(t *testing.T) {
 	})
 	assert.True(t, fault.Is(err, fault.PlanMoved) && s.server.Stats().Chat == before,
 		"%v, %d calls", err, s.server.Stats().Chat-before)
-	_, err = run.ReadBackfill(t.Context(), f.index, "other")
-	assert.True(t, fault.Is(err, fault.NotFound), "%v", err)
+	refused(run.ReadBackfill(t.Context(), f.index, "other"))(t, fault.NotFound, "", "")
 }
 
 func TestBackfillsAreListedTheLastBegunFirst(t *testing.T) {
 	s := newSite(t, sample(1))
-	index := artifact.Index{Store: s.Artifacts, Name: "docs"}
-	if all, err := run.ReadBackfills(t.Context(), index); err != nil || len(all) != 0 {
-		t.Fatal(all, err)
-	}
+	all, err := run.ReadBackfills(t.Context(), s.index())
+	require.True(t, err == nil && len(all) == 0, "%v %v", all, err)
 	begun := time.Date(2026, 11, 20, 8, 0, 0, 0, time.UTC)
 	for i, name := range []string{"b", "c", "a"} {
 		one := core.Backfill{Name: name, Started: begun.Add(time.Duration(i) * time.Hour)}
-		require.NoError(t, upkeep.KeepBackfill(t.Context(), index, one))
+		require.NoError(t, upkeep.KeepBackfill(t.Context(), s.index(), one))
 	}
-	all, err := run.ReadBackfills(t.Context(), index)
+	all, err = run.ReadBackfills(t.Context(), s.index())
 	var names []string
 	for _, one := range all {
 		names = append(names, one.Name)
@@ -261,7 +248,6 @@ func TestBackfillsAreListedTheLastBegunFirst(t *testing.T) {
 // A backfill pays for nothing of a document that was purged, though the corpus has it and it is chosen: neither a model
 // nor the ledger sees its text again.
 func TestABackfillLeavesOutWhatWasPurged(t *testing.T) {
-	t.Setenv(keyVariable, "secret")
 	s := newPaidSite(t, 5, func(*paidSite, modeltest.Seen) modeltest.Injection { return modeltest.Injection{} })
 	s.write(t, map[string]string{"old/secret.md": secretDocument(0)})
 	s.night(t)
@@ -274,14 +260,12 @@ func TestABackfillLeavesOutWhatWasPurged(t *testing.T) {
 	assert.Equal(t, int64(3), f.open(t).Documents)
 	require.NoError(t, f.pay(t.Context(), 0, noOtherBuild))
 	assert.Equal(t, int64(3), s.server.Stats().Tasks["extract"].Calls-asked)
-	where := s.holding(t, secrets...)
-	assert.Empty(t, where, "stored again in %q", where)
+	assert.Empty(t, s.holding(t, secrets...), "stored again")
 }
 
 // A backfill that was planned before a purge pays for nothing more, and the purge does not end beside it: once it is
 // begun again, it leaves the document out.
 func TestABackfillThatWasPlannedBeforeAPurgeStops(t *testing.T) {
-	t.Setenv(keyVariable, "secret")
 	s := newPaidSite(t, 5, func(*paidSite, modeltest.Seen) modeltest.Injection { return modeltest.Injection{} })
 	s.write(t, map[string]string{"secret.md": secretDocument(0)})
 	s.night(t)
@@ -295,19 +279,16 @@ func TestABackfillThatWasPlannedBeforeAPurgeStops(t *testing.T) {
 	assert.True(t, now.State == core.PurgePending && len(now.Left) != 0 && strings.Contains(now.Left[0], "backfill old"),
 		"%+v", now)
 	asked := s.server.Stats().Tasks["extract"].Calls
-	err := f.pay(t.Context(), 0, noOtherBuild)
-	assert.True(t, fault.Is(err, fault.PlanMoved), "%v", err)
+	refuses(t, f.pay(t.Context(), 0, noOtherBuild), fault.PlanMoved, "", "")
 	assert.Zero(t, s.server.Stats().Tasks["extract"].Calls-asked)
 	f.end(t, core.StatusFailed)
 	s.night(t)
 	assert.Equal(t, core.PurgeDone, s.purged(t, purge.ID).State)
-	where := s.holding(t, secrets...)
-	assert.Empty(t, where, "still stored in %q", where)
+	assert.Empty(t, s.holding(t, secrets...), "still stored")
 }
 
 // What a backfill was for names a purged document no more, and chooses nothing else in its place.
 func TestAListOfABackfillNamesNoPurgedDocument(t *testing.T) {
-	t.Setenv(keyVariable, "secret")
 	s := newPaidSite(t, 5, func(*paidSite, modeltest.Seen) modeltest.Injection { return modeltest.Injection{} })
 	s.write(t, map[string]string{"secret.md": secretDocument(0)})
 	s.night(t)
@@ -319,8 +300,7 @@ func TestAListOfABackfillNamesNoPurgedDocument(t *testing.T) {
 	purge := s.purge(t, "secret.md")
 	s.night(t)
 	require.Equal(t, core.PurgeDone, s.purged(t, purge.ID).State)
-	where := s.holding(t, "secret.md")
-	assert.Empty(t, where, "still named in %q", where)
+	assert.Empty(t, s.holding(t, "secret.md"), "still named")
 	all, err := run.ReadBackfills(t.Context(), s.index())
 	require.True(t, err == nil && len(all) == 2, "%+v, %v", all, err)
 	for _, one := range all {

@@ -22,7 +22,6 @@ func calm(*paidSite, modeltest.Seen) modeltest.Injection { return modeltest.Inje
 
 // batchSite returns a site of n documents in mode batch, whose server has these faults.
 func batchSite(t *testing.T, n int, faults modeltest.BatchFaults) *paidSite {
-	t.Helper()
 	s := newPaidSite(t, n, calm)
 	s.spec.Chat.Mode = "batch"
 	s.spec.Chat.Batch = core.BatchMode{
@@ -43,7 +42,6 @@ var everyFault = modeltest.BatchFaults{
 // A build whose extraction a faulty Batch API answers, and whose process dies at a write, comes to what an online build
 // comes to; nothing is paid twice, and nothing is left at the server.
 func TestABuildInBatchesPaysForNothingTwice(t *testing.T) {
-	t.Setenv(keyVariable, "secret")
 	const documents = 40
 	online := newPaidSite(t, documents, calm)
 	want := online.night(t).manifest.Hashes
@@ -90,7 +88,6 @@ func TestABuildInBatchesPaysForNothingTwice(t *testing.T) {
 
 // Tokens of batches cost what batches cost, and those of online calls what these do.
 func TestBatchesAreAccountedForAtTheirPrice(t *testing.T) {
-	t.Setenv(keyVariable, "secret")
 	s := batchSite(t, 20, modeltest.BatchFaults{})
 	job, holder := s.start(t)
 	out := must(s.stages(t.Context(), job, holder))(t)
@@ -108,7 +105,6 @@ func TestBatchesAreAccountedForAtTheirPrice(t *testing.T) {
 
 // A server that does not get on is left alone at the deadline, and the build is published by online calls.
 func TestBatchesThatAreLateAreLeftToOnlineCalls(t *testing.T) {
-	t.Setenv(keyVariable, "secret")
 	s := batchSite(t, 20, modeltest.BatchFaults{Stuck: true})
 	s.spec.Chat.Batch.Deadline = core.Duration(300 * time.Millisecond)
 	out := s.night(t)
@@ -121,7 +117,6 @@ func TestBatchesThatAreLateAreLeftToOnlineCalls(t *testing.T) {
 
 // A budget without room for a batch pauses the run before anything of it is sent; with room the run goes on.
 func TestABudgetBoundsBatches(t *testing.T) {
-	t.Setenv(keyVariable, "secret")
 	s := batchSite(t, 20, modeltest.BatchFaults{})
 	s.spec.Budget.Calls = 5
 	job, holder := s.start(t)
@@ -140,20 +135,16 @@ func TestABudgetBoundsBatches(t *testing.T) {
 // A cancel has the batches at work end; what they answered by then is taken by the next build, though its corpus is
 // another.
 func TestWhatACancelledBatchAnsweredIsNotPaidAgain(t *testing.T) {
-	t.Setenv(keyVariable, "secret")
 	s := batchSite(t, 20, modeltest.BatchFaults{Stuck: true})
 	job, holder := s.start(t)
 	var polls atomic.Int64
 	s.process().put = func(key string) error {
 		if strings.Contains(key, "/batches/") && polls.Add(1) == 4 { // two rounds were begun, and are at work
-			go func() {
-				assert.NoError(t, s.steer(job, run.CommandCancel, nil))
-			}()
+			go func() { assert.NoError(t, s.steer(job, run.CommandCancel, nil)) }()
 		}
 		return nil
 	}
-	_, err := s.stages(t.Context(), job, holder)
-	require.True(t, fault.Is(err, fault.Cancelled), "%v", err)
+	refused(s.stages(t.Context(), job, holder))(t, fault.Cancelled, "", "")
 	s.end(t, job, holder, run.Ending{Status: core.StatusCancelled})
 	s.server.SetBatchFaults(modeltest.BatchFaults{})
 	s.begin()
@@ -168,7 +159,6 @@ func TestWhatACancelledBatchAnsweredIsNotPaidAgain(t *testing.T) {
 // Two indexes over the same corpus that are built in batches at once pay for each text once: one sends it, the other
 // takes the answer from the ledger.
 func TestTwoIndexesInBatchesPayOnce(t *testing.T) {
-	t.Setenv(keyVariable, "secret")
 	const documents = 40
 	s := batchSite(t, documents, everyFault)
 	first, firstHolder := s.start(t)
@@ -229,7 +219,6 @@ const batchWidth = 16 // calls in flight at most
 // where a process died before it could count the answer.
 // Promises: 61.
 func TestReportsHoldWhatTheServerCountedInEveryEnding(t *testing.T) {
-	t.Setenv(keyVariable, "secret")
 	rows := make([]string, len(endings))
 	t.Run("endings", func(t *testing.T) {
 		for i, way := range endings {
@@ -257,9 +246,7 @@ func (way ending) run(t *testing.T) string {
 		}
 		mu.Unlock()
 		if command := way.steer[seen.N]; command != "" {
-			wanted.Go(func() {
-				assert.NoError(t, s.steer(job, command, nil))
-			})
+			wanted.Go(func() { assert.NoError(t, s.steer(job, command, nil)) })
 		}
 		if way.drain == seen.N {
 			close(drained)

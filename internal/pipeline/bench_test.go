@@ -39,7 +39,6 @@ import (
 
 // distantSite returns a site whose models are paid for and whose stores answer after a while.
 func distantSite(t testing.TB, documents int, wait time.Duration) (*site, *distance.Requests) {
-	t.Helper()
 	s := newSite(t, sample(documents))
 	requests := distance.New(wait)
 	s.Artifacts = distance.Blob(s.Artifacts, requests)
@@ -52,7 +51,6 @@ func distantSite(t testing.TB, documents int, wait time.Duration) (*site, *dista
 
 // next builds a night in a process that begins with it, and returns the requests and the time of that night.
 func (s *site) next(t testing.TB, requests *distance.Requests) (distance.Counted, time.Duration) {
-	t.Helper()
 	s.Ledger = ledger.New(s.Artifacts, distance.Coordination(coordmemory.New(), requests))
 	requests.Take()
 	begin := time.Now()
@@ -89,7 +87,6 @@ func (c *clock) String() string {
 
 // edit changes every document whose number is a multiple of every.
 func (s *site) edit(t testing.TB, documents, every int) {
-	t.Helper()
 	for i := 0; i < documents; i += every {
 		path := filepath.Join(s.corpus, fmt.Sprintf("place-%03d.md", i))
 		raw := must(os.ReadFile(path))(t)
@@ -224,7 +221,6 @@ type served struct {
 
 // serveSplits builds documents in so many nights that merge nothing, each of which adds an equal share of them.
 func serveSplits(b *testing.B, documents, splits int) served {
-	b.Helper()
 	h := &history{site: newSite(b, nil), random: rand.New(rand.NewPCG(1, 1)), files: map[string]string{}}
 	steady(h.site) // vectors that do not depend on what the first night had
 	h.spec.Chunking.MaxTokens, h.shard, h.batch = 200, 5000, 1000
@@ -257,7 +253,6 @@ func serveSplits(b *testing.B, documents, splits int) served {
 
 // ask asks a question, and gives the chunks that answer.
 func (s served) ask(b *testing.B, method, question string) (chunks []string) {
-	b.Helper()
 	body, err := json.Marshal(map[string]string{"query": question, "method": method})
 	require.NoError(b, err)
 	response, err := http.Post(s.url+"/v1/indexes/docs/query", "application/json", bytes.NewReader(body))
@@ -278,7 +273,6 @@ func (s served) ask(b *testing.B, method, question string) (chunks []string) {
 
 // processor returns the processor time that this process has used.
 func processor(b *testing.B) time.Duration {
-	b.Helper()
 	var used syscall.Rusage
 	require.NoError(b, syscall.Getrusage(syscall.RUSAGE_SELF, &used))
 	return time.Duration(used.Utime.Nano() + used.Stime.Nano())

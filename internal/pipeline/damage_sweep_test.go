@@ -53,7 +53,6 @@ func embedded(ctx context.Context, dir string) (*app.Stores, error) {
 
 // dataDirectory builds two generations of passages in a data directory.
 func dataDirectory(t *testing.T, dir string) {
-	t.Helper()
 	raw := must(os.ReadFile("../../testdata/musique/corpus.jsonl"))(t)
 	lines := strings.SplitAfter(string(raw), "\n")
 	s := newSite(t, map[string]string{"passages.jsonl": strings.Join(lines[:90], "")})
@@ -125,16 +124,12 @@ type answer struct {
 	body   map[string]any
 }
 
-func (a answer) text(t *testing.T) string {
-	t.Helper()
-	return asJSON(t, a.body)
-}
+func (a answer) text(t *testing.T) string { return asJSON(t, a.body) }
 
 const docs = "/v1/indexes/docs"
 
 // questions returns requests for all that can be asked of an index.
 func questions(t *testing.T, dir string) []request {
-	t.Helper()
 	var out []request
 	texts := []string{
 		"Who wrote the novel that the film is based on?", "university founded in the nineteenth century",
@@ -281,7 +276,6 @@ func damagedChild(t *testing.T, root string) {
 
 // damageOne damages a random file of a directory and says what it did.
 func damageOne(t *testing.T, dir string, random *rand.Rand) string {
-	t.Helper()
 	var files []string
 	err := filepath.WalkDir(dir, func(path string, entry fs.DirEntry, err error) error {
 		if err == nil && entry.Type().IsRegular() {
@@ -321,7 +315,6 @@ func damageOne(t *testing.T, dir string, random *rand.Rand) string {
 
 // classified opens a damaged directory, asks, and says in a word what came of it.
 func classified(t *testing.T, dir string, all []tried) string {
-	t.Helper()
 	ask := make([]request, len(all))
 	for i, r := range all {
 		ask[i] = request{r.Method, r.Path, r.Body}

@@ -35,7 +35,6 @@ type how struct {
 
 // try does what the workflow does, also where a segment that is re-used turns out to be damaged.
 func (s *site) try(t *testing.T, way *how) (outcome, error) {
-	t.Helper()
 	job, holder := s.job(t)
 	index := artifact.Index{Store: s.Artifacts, Name: job.Index}
 	holder.Heartbeat = time.Second
@@ -82,7 +81,6 @@ func (s *site) try(t *testing.T, way *how) (outcome, error) {
 func (s *site) index() artifact.Index { return artifact.Index{Store: s.Artifacts, Name: s.spec.Index} }
 
 func (s *site) current(t *testing.T) *core.Manifest {
-	t.Helper()
 	pointer, _, err := s.index().ReadPointer(t.Context())
 	require.NoError(t, err)
 	return must(s.index().Manifest(t.Context(), pointer.Manifest))(t)
@@ -90,7 +88,6 @@ func (s *site) current(t *testing.T) *core.Manifest {
 
 // restore does what the workflow of a restore does.
 func (s *site) restore(t *testing.T) error {
-	t.Helper()
 	s.runs++
 	job := run.Job{Index: s.spec.Index, Generation: fmt.Sprintf("restore-%03d", s.runs)}
 	work := s.Bare(job, "restore", upkeep.RestoreFolder)
@@ -110,7 +107,6 @@ func (s *site) restore(t *testing.T) error {
 
 // whole fails where something that the current generation names is not there as it was written.
 func (s *site) whole(t *testing.T) {
-	t.Helper()
 	manifest := s.current(t)
 	for _, kind := range manifest.Segments.Kinds() {
 		for _, segment := range kind.Segments {
@@ -154,7 +150,6 @@ var damages = map[string]func(*testing.T, blob.Store, string){
 // objects returns the stored objects of the current generation: one of each kind, but every file of enrichments, which
 // have several kinds.
 func (s *site) objects(t *testing.T) [][2]string {
-	t.Helper()
 	pointer, _, err := s.index().ReadPointer(t.Context())
 	require.NoError(t, err)
 	manifest := s.current(t)
@@ -271,7 +266,6 @@ func short(reasons string) string {
 
 // fromNothing builds the same corpus in an installation that holds nothing.
 func (s *site) fromNothing(t *testing.T) *core.Manifest {
-	t.Helper()
 	other := newSite(t, nil)
 	other.corpus, other.spec.Corpus = s.corpus, s.corpus
 	return other.night(t).manifest

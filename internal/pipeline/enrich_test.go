@@ -39,7 +39,6 @@ type Listing struct {
 
 // Register makes it known for one test.
 func (l *Listing) Register(t *testing.T) {
-	t.Helper()
 	methods.Enrichments["listing"] = enrich.Enrichment{
 		Name: "listing", Pay: l.Pay, Seal: l.Seal,
 		DigestRules: func(core.Spec, model.Set) string { return l.Version },
@@ -80,10 +79,8 @@ func (l *Listing) Seal(ctx context.Context, of *enrich.Build) (enrich.Made, erro
 	}
 	made, fresh, err := rows.StoreSegment(ctx, of.Index, 0)
 	out := enrich.Made{
-		Enrichment: core.Enrichment{
-			Hash: core.Sum(lines...), Counts: map[string]int64{"chunks": int64(len(lines))},
-		},
-		Files: []core.EnrichedFile{{Segment: made, Of: "listing", Kind: "list"}},
+		Enrichment: core.Enrichment{Hash: core.Sum(lines...), Counts: map[string]int64{"chunks": int64(len(lines))}},
+		Files:      []core.EnrichedFile{{Segment: made, Of: "listing", Kind: "list"}},
 	}
 	if fresh {
 		out.Fresh = 1
@@ -104,16 +101,14 @@ func TestAnEnrichmentFollowsTheGeneration(t *testing.T) {
 	plain := s.night(t).manifest
 	require.Zero(t, len(plain.Enriched)+len(plain.Segments.Enriched), "%+v", plain.Enriched)
 	s.spec.Enrich = []string{"listing"}
-	if planned := s.night(t).planned; planned.Unchanged {
-		t.Fatal("a new enrichment is no change")
-	}
+	planned := s.night(t).planned
+	require.False(t, planned.Unchanged, "a new enrichment is no change")
 	first := s.current(t)
 	made := first.Enrichment("listing")
 	require.True(t, made != nil && made.Counts["chunks"] == first.Counts.Chunks && first.Hashes == plain.Hashes,
 		"%+v, hashes %v, without it %v", made, first.Hashes, plain.Hashes)
-	if planned := s.night(t).planned; !planned.Unchanged {
-		t.Error("the same is made again")
-	}
+	planned = s.night(t).planned
+	assert.True(t, planned.Unchanged, "the same is made again")
 	s.write(t, map[string]string{"place-003.md": "# Harbour 3\n\nIt was closed.\n", "new.md": "# Quay\n\nNew.\n"})
 	listing.Paid = nil
 	s.night(t)
@@ -203,7 +198,6 @@ func TestAChangeOfAMemorysSettingsMakesWhatItCostsAndNoMore(t *testing.T) {
 	s.night(t)
 	first := s.current(t)
 	night := func(want ...string) *core.Manifest {
-		t.Helper()
 		enrich.SetSettings(&s.spec, gem.Name, set, gem.Settings{})
 		planned := s.night(t).planned
 		require.Equal(t, len(want) == 0, planned.Unchanged, "unchanged")
@@ -220,20 +214,18 @@ func TestAChangeOfAMemorysSettingsMakesWhatItCostsAndNoMore(t *testing.T) {
 	}
 	set.Questions = 2
 	two := night("gem.questions 5 → 2: questions are generated again for every passage")
-	if made := two.Enrichment("gem"); made.Counts["questions"] > 2*made.Counts["chunks"] {
-		t.Errorf("%+v", made)
-	}
+	made := two.Enrichment("gem")
+	assert.True(t, made.Counts["questions"] <= 2*made.Counts["chunks"], "%+v", made)
 	set.Themes = 1
-	if made := night("gem.themes 12 → 1", "no question is generated again").Enrichment("gem"); made.Counts["themes"] != 1 {
-		t.Errorf("%+v", made)
-	}
+	made = night("gem.themes 12 → 1", "no question is generated again").Enrichment("gem")
+	assert.True(t, made.Counts["themes"] == 1, "%+v", made)
 	set.Neighbours = 3
 	night("gem.neighbours 20 → 3")
 	night()
 
 	s.write(t, map[string]string{"new.md": "# Quay\n\nEngineer Ada Lund built the Quay of Skarnes.\n"})
 	s.night(t)
-	made := s.current(t).Enrichment("gem")
+	made = s.current(t).Enrichment("gem")
 	assert.Equal(t, made.Counts["chunks"], made.Counts["spectrum"], "%+v", made)
 	fresh := newSite(t, nil)
 	steady(fresh)
@@ -289,7 +281,6 @@ func TestQuestionsThatFailAreToldAndAskedForAgainByARetry(t *testing.T) {
 
 // memorySite returns a fillingSite with the enrichment gem, whose model asks questions.
 func memorySite(t *testing.T, refuse func(key string) error) (*site, *bill) {
-	t.Helper()
 	s, owed := fillingSite(t, refuse)
 	s.spec.Enrich = []string{"gem"}
 	usual := s.Models
@@ -364,7 +355,6 @@ func (p paidRules) Complete(ctx context.Context, call model.Call) (model.Reply, 
 
 // factSite makes facts by rules that are paid for, and counts what was asked.
 func factSite(t *testing.T, documents int) (s *site, asked *atomic.Int64, embedder *stagetest.Embedder) {
-	t.Helper()
 	s, asked, embedder = newSite(t, sample(documents)), &atomic.Int64{}, &stagetest.Embedder{Dim: 8}
 	s.spec.Embedding.Dimension = 8
 	s.spec.Enrich = []string{"facts"}
@@ -390,14 +380,11 @@ func TestFactsFollowTheGenerationAndNightsPayForWhatChanged(t *testing.T) {
 	fresh.corpus, fresh.spec.Corpus = s.corpus, s.corpus
 	fresh.night(t)
 	from := fresh.current(t)
-	if got, want := night.Enrichment("facts"), from.Enrichment("facts"); got.Hash != want.Hash || got.Hash == made.Hash ||
-		night.Hashes != from.Hashes {
-		t.Errorf("%+v, from nothing %+v", got, want)
-	}
-	if got, want := night.Segments.FilesOf("facts", "facts"), from.Segments.FilesOf("facts", "facts"); len(got) != 1 ||
-		got[0].SHA256 != want[0].SHA256 {
-		t.Errorf("files %v, from nothing %v", got, want)
-	}
+	got, want := night.Enrichment("facts"), from.Enrichment("facts")
+	assert.True(t, got.Hash == want.Hash && got.Hash != made.Hash && night.Hashes == from.Hashes,
+		"%+v, from nothing %+v", got, want)
+	files, fromNothing := night.Segments.FilesOf("facts", "facts"), from.Segments.FilesOf("facts", "facts")
+	assert.True(t, len(files) == 1 && files[0].SHA256 == fromNothing[0].SHA256, "%v, from nothing %v", files, fromNothing)
 	s.spec.Enrich = nil
 	plain := s.night(t).manifest
 	assert.True(t, len(plain.Enriched) == 0 && plain.Hashes == night.Hashes, "without facts: %+v", plain.Enriched)
@@ -497,7 +484,6 @@ func (s *seller) bought(before map[string]int) (calls, texts int) {
 }
 
 func everyIndex(t *testing.T, s *site) (out []artifact.Index) {
-	t.Helper()
 	names := must(artifact.ListIndexes(t.Context(), s.Artifacts))(t)
 	slices.Sort(names)
 	for _, name := range names {
@@ -583,9 +569,7 @@ func TestAPurgeTakesWhatEnrichmentsPaidForTheDocumentAlone(t *testing.T) {
 	}
 	purge := s.purge(t, "secret.md")
 	s.night(t)
-	if where := s.holding(t, words...); len(where) > 0 {
-		t.Errorf("still stored in %q", where)
-	}
+	assert.Empty(t, s.holding(t, words...), "still stored")
 	done := s.purged(t, purge.ID)
 	assert.True(t, done.State == core.PurgeDone && len(done.Forgotten) <= 0 && done.Gone.Ledger != 0, "%+v", done)
 	sold.bought(nil)

@@ -65,7 +65,6 @@ func (b *bill) answer(call model.Call) (model.Reply, error) {
 
 // fillingSite returns a site whose artifact store refuses the writes that refuse names, with models in memory.
 func fillingSite(t *testing.T, refuse func(key string) error) (*site, *bill) {
-	t.Helper()
 	s, owed := newSite(t, sample(6)), &bill{paid: map[string]int{}}
 	s.spec.Shortening.Threshold = 300
 	s.spec.Embedding.Classes, s.spec.Embedding.Dimension = "model", 8
@@ -89,7 +88,6 @@ func fillingSite(t *testing.T, refuse func(key string) error) (*site, *bill) {
 // built does the stages of a run, and again as a person resumes it, until it is done; halted receives each error, and
 // may resume it itself.
 func built(t *testing.T, s *site, halted func(err error, resume func() error)) {
-	t.Helper()
 	job, holder := s.leased(t)
 	collects := false
 	run := func() error {
@@ -182,11 +180,9 @@ func (b *bill) sum() int {
 
 // hashesOf returns the hashes of the published generation.
 func hashesOf(t *testing.T, s *site) core.Hashes {
-	t.Helper()
-	index := artifact.Index{Store: s.Artifacts, Name: s.spec.Index}
-	current, _, err := index.ReadPointer(context.Background())
+	current, _, err := s.index().ReadPointer(context.Background())
 	require.NoError(t, err)
-	manifest := must(index.Manifest(context.Background(), current.Manifest))(t)
+	manifest := must(s.index().Manifest(context.Background(), current.Manifest))(t)
 	return manifest.Hashes
 }
 
@@ -202,9 +198,7 @@ func TestARefusedChunkIsAskedForAgainByTheNextNight(t *testing.T) {
 			}
 			return owed.answer(call)
 		}}
-		return model.Set{
-			Chat: model.MeterChat(chat, meter), Classes: builtin.Embedder{}, Chunks: builtin.Embedder{},
-		}, nil
+		return model.Set{Chat: model.MeterChat(chat, meter), Classes: builtin.Embedder{}, Chunks: builtin.Embedder{}}, nil
 	}
 	s.spec.Embedding = core.EmbedModel{Provider: "builtin"}
 	first := s.night(t)
@@ -318,9 +312,7 @@ func TestAStoreThatThrottlesForMinutesCostsTimeAlone(t *testing.T) {
 	built(t, undisturbed, func(err error, _ func() error) { t.Fatal(err) })
 	want := hashesOf(t, undisturbed)
 	for _, stage := range []string{"chunk", "extract", "embed", "load", "publish"} {
-		t.Run(stage, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) { testThrottled(t, stage, want) })
-		})
+		t.Run(stage, func(t *testing.T) { synctest.Test(t, func(t *testing.T) { testThrottled(t, stage, want) }) })
 	}
 }
 
@@ -358,7 +350,6 @@ func testThrottled(t *testing.T, stage string, want core.Hashes) {
 
 // onDisk lets a site keep all that it writes below a folder, as the embedded stack does.
 func (s *site) onDisk(t *testing.T, data string) {
-	t.Helper()
 	artifacts := must(dir.Open(filepath.Join(data, "artifacts")))(t)
 	coordination := must(coordbolt.Open(filepath.Join(data, "classes.bolt.runs")))(t)
 	t.Cleanup(func() { _ = coordination.Close() })

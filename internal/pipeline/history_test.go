@@ -182,7 +182,6 @@ func TestEveryNightComesToWhatABuildFromNothingComesTo(t *testing.T) {
 
 // freshSite returns a site over the same corpus that has built nothing yet, and builds one split.
 func (h *history) freshSite(t *testing.T) *site {
-	t.Helper()
 	fresh := newSite(t, h.files)
 	steady(fresh)
 	spec := h.spec
@@ -194,7 +193,6 @@ func (h *history) freshSite(t *testing.T) *site {
 // wholeVectors looks whether the vectors segments of a generation have every row that counts, with the vector that the
 // store has, and counts the segments.
 func wholeVectors(t *testing.T, s *site, manifest *core.Manifest) (classes, chunks int) {
-	t.Helper()
 	counts := rowsOf(t, s.Ports, manifest)
 	for _, kind := range []struct {
 		name, collection string
@@ -242,7 +240,6 @@ func sameGeneration(t *testing.T, night int, got, want *core.Manifest) {
 }
 
 func openGeneration(t *testing.T, s *site) *retrieve.Generation {
-	t.Helper()
 	current, _, err := s.index().ReadPointer(t.Context())
 	require.NoError(t, err)
 	return must(retrieve.Open(t.Context(), s.Artifacts, s.Cache, s.Vectors, s.spec.Index, current.Manifest, 1))(t)
@@ -255,7 +252,6 @@ func questionOf(random *rand.Rand) string {
 
 // sameAnswers asks two sites questions by every method.
 func sameAnswers(t *testing.T, got, want *site, night, questions int) {
-	t.Helper()
 	random := rand.New(rand.NewPCG(uint64(night), 9))
 	have, other := openGeneration(t, got), openGeneration(t, want)
 	defer have.Close()
@@ -275,7 +271,6 @@ func sameAnswers(t *testing.T, got, want *site, night, questions int) {
 
 // answerOf gives the chunks that answer with the bits of their scores.
 func answerOf(t *testing.T, s *site, generation *retrieve.Generation, method, question string) []string {
-	t.Helper()
 	var out []string
 	for _, one := range answersOf(t, s, generation, method, question) {
 		out = append(out, fmt.Sprintf("%s %x", one.chunk, math.Float64bits(one.score)))
@@ -290,7 +285,6 @@ type scored struct {
 }
 
 func answersOf(t *testing.T, s *site, generation *retrieve.Generation, method, question string) (out []scored) {
-	t.Helper()
 	m := must(methods.Registry().Method(method))(t)
 	spec := m.Spec()
 	query := retrieve.Query{Text: question, Method: method, TopEntities: spec.Entities, TopChunks: 8, MinSim: -1}
@@ -345,7 +339,6 @@ type plainIndex struct {
 func scanRows[T any](
 	t *testing.T, s *site, list []core.Segment, decode func([]byte) (T, error), take func(key string, row T),
 ) {
-	t.Helper()
 	for _, segment := range list {
 		for row, err := range artifact.ScanAll(t.Context(), s.Artifacts, s.index().SegmentKey(segment.SHA256)) {
 			require.NoError(t, err)
@@ -357,7 +350,6 @@ func scanRows[T any](
 
 // readPlain reads the rows of a generation that was built from nothing: all of them count.
 func readPlain(t *testing.T, s *site) *plainIndex {
-	t.Helper()
 	out := &plainIndex{holding: map[string]int{}}
 	listed, language := s.current(t).Segments, text.LanguageOf(s.spec.Retrieval.Language)
 	for part := range listed.Documents {
@@ -409,7 +401,6 @@ func readPlain(t *testing.T, s *site) *plainIndex {
 
 // compare looks whether the current generation of a site says of everything what the maps say.
 func (p *plainIndex) compare(t *testing.T, s *site, night, questions int) {
-	t.Helper()
 	generation := openGeneration(t, s)
 	defer generation.Close()
 	p.sameCounts(t, generation)
@@ -430,7 +421,6 @@ func (p *plainIndex) compare(t *testing.T, s *site, night, questions int) {
 }
 
 func (p *plainIndex) sameCounts(t *testing.T, generation *retrieve.Generation) {
-	t.Helper()
 	mentions, edges := 0, 0
 	for _, class := range p.classes {
 		edges += len(class.members)
@@ -440,14 +430,11 @@ func (p *plainIndex) sameCounts(t *testing.T, generation *retrieve.Generation) {
 	}
 	counts := generation.Manifest.Counts
 	got := []int64{counts.Documents, counts.Chunks, counts.Classes, counts.Mentions, counts.Edges}
-	want := []int64{
-		int64(len(p.documents)), int64(len(p.chunks)), int64(len(p.classes)), int64(mentions), int64(edges),
-	}
+	want := []int64{int64(len(p.documents)), int64(len(p.chunks)), int64(len(p.classes)), int64(mentions), int64(edges)}
 	require.True(t, slices.Equal(got, want), "documents, chunks, classes, mentions and edges: %d, want %d", got, want)
 }
 
 func (p *plainIndex) sameChunks(t *testing.T, generation *retrieve.Generation) {
-	t.Helper()
 	for place, key := range p.documents {
 		require.Equal(t, key, generation.Live.Key(place), "document %d", place)
 	}

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/methods"
@@ -60,13 +61,10 @@ func TestNightsInALanguageComeToWhatABuildFromNothingComesTo(t *testing.T) {
 
 // worded gives the documents that hold words of a question, by the path of queries.
 func worded(t *testing.T, s *site, question string) (out []string) {
-	t.Helper()
 	generation := openGeneration(t, s)
 	defer generation.Close()
 	searcher := retrieve.Searcher{Vectors: s.Vectors, Records: s.Records, Methods: methods.Registry()}
-	result := must(searcher.Run(t.Context(), generation, retrieve.Query{
-		Text: question, Method: "bm25", TopChunks: 8,
-	}))(t)
+	result := must(searcher.Run(t.Context(), generation, retrieve.Query{Text: question, Method: "bm25", TopChunks: 8}))(t)
 	for _, chunk := range result.Chunks {
 		if !chunk.Filled {
 			out = append(out, generation.Live.Key(int(chunk.Live.Document)))
@@ -85,40 +83,25 @@ func TestAnotherLanguageCountsFromTheNextGenerationOn(t *testing.T) {
 	})
 	inLanguages(s)
 	first := s.night(t).manifest
-	if got := worded(t, s, "Häuser"); len(got) != 0 {
-		t.Fatalf("English finds %q", got)
-	}
-	if got := first.Made; got.Analyser != "en/3" || got.Rules != "rules-6" {
-		t.Errorf("English was made by %+v", got)
-	}
+	require.Empty(t, worded(t, s, "Häuser"), "English finds")
+	assert.True(t, first.Made.Analyser == "en/3" && first.Made.Rules == "rules-6", "English was made by %+v", first.Made)
 	s.spec.Retrieval.Language = "de"
-	if got := worded(t, s, "Häuser"); len(got) != 0 {
-		t.Fatalf("before the build %q is found", got)
-	}
+	require.Empty(t, worded(t, s, "Häuser"), "before the build")
 	restart(s)
 	second := s.night(t).manifest
 	reasons := strings.Join(s.report(t).Reasons, "; ")
 	for _, want := range []string{"config: language", "analyser en/3 → de/2", "rules of names rules-6 → rules-6 de/2"} {
 		assert.True(t, strings.Contains(reasons, want), "the reasons are %s", reasons)
 	}
-	if got := worded(t, s, "Häuser"); !slices.Equal(got, []string{"haus.md"}) {
-		t.Errorf("German finds %q", got)
-	}
-	if got := worded(t, s, "Entscheidungen"); !slices.Equal(got, []string{"bruecke.md"}) {
-		t.Errorf("German finds %q", got)
-	}
-	difference := s.difference(t, first.Generation, second.Generation)
-	assert.True(t, fmt.Sprint(difference) != "", "there is no difference")
+	assert.Equal(t, []string{"haus.md"}, worded(t, s, "Häuser"), "German finds")
+	assert.Equal(t, []string{"bruecke.md"}, worded(t, s, "Entscheidungen"), "German finds")
+	s.difference(t, first.Generation, second.Generation)
 	restart(s)
 	again := s.night(t)
 	assert.True(t, again.planned.Unchanged, "the night after is not unchanged: %v", s.report(t).Reasons)
 	must(s.act(t, "rollback", first.Generation))(t)
-	if got := worded(t, s, "Häuser"); len(got) != 0 {
-		t.Errorf("after a rollback English finds %q", got)
-	}
-	if got := worded(t, s, "Haus"); !slices.Equal(got, []string{"haus.md"}) {
-		t.Errorf("after a rollback English finds %q", got)
-	}
+	assert.Empty(t, worded(t, s, "Häuser"), "after a rollback English finds")
+	assert.Equal(t, []string{"haus.md"}, worded(t, s, "Haus"), "after a rollback English finds")
 }
 
 // A build in auto comes to what one in the language of its corpus comes to, and nights keep it whatever is added.

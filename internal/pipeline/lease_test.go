@@ -56,19 +56,16 @@ func emptyIndex() artifact.Index { return artifact.Index{Store: blobmemory.New()
 
 // take takes the lease and ends the test where it cannot.
 func take(t *testing.T, index artifact.Index, holder run.Holder, known engine) int64 {
-	t.Helper()
 	return must(run.TakeLease(t.Context(), index, holder, known.standing))(t)
 }
 
 func lease(t *testing.T, index artifact.Index) core.Lease {
-	t.Helper()
 	out, _, err := run.ReadLease(t.Context(), index)
 	require.NoError(t, err)
 	return out
 }
 
 func write(t *testing.T, index artifact.Index, lease core.Lease) {
-	t.Helper()
 	must(blob.WriteJSON(t.Context(), index.Store, index.LeaseKey(), lease, blob.Cond{}))(t)
 }
 
@@ -84,9 +81,8 @@ func TestTheLeasePassesOnOnlyWhenItsHolderIsClosed(t *testing.T) {
 		_, err := run.TakeLease(t.Context(), index, two, known.standing)
 		assert.True(t, fault.Is(err, fault.LeaseHeld) && strings.Contains(err.Error(), "unweaver cancel docs/one"),
 			"held by one: %v", err)
-		if took := time.Since(began); took != 0 {
-			t.Errorf("a free lease, and one that is held, took %s", took)
-		}
+		took := time.Since(began)
+		assert.True(t, took == 0, "a free lease, and one that is held, took %s", took)
 		known[asked(one)] = run.StandingClosed
 		second := take(t, index, two, known)
 		if took := time.Since(began); second != first+1 || took < beats || took > beats+beats/4 {
@@ -149,9 +145,7 @@ func TestALeaseThatIsRenewedForEverIsGivenUpWithTheReason(t *testing.T) {
 				write(t, index, renewed)
 			}
 		})
-		_, err := run.TakeLease(t.Context(), index, two, known.standing)
-		assert.True(t, fault.Is(err, fault.LeaseHeld) && strings.Contains(err.Error(), "a process still works on it"),
-			"%v", err)
+		refused(run.TakeLease(t.Context(), index, two, known.standing))(t, fault.LeaseHeld, "a process still works on it", "")
 	})
 }
 
@@ -286,16 +280,13 @@ func TestALeaseWhoseEngineDoesNotAnswerIsNotTaken(t *testing.T) {
 	index := emptyIndex()
 	take(t, index, one, engine{})
 	away := errors.New("the engine is away")
-	ask := func(context.Context, run.Holder) (run.Standing, error) {
-		return run.StandingUnknown, away
-	}
+	ask := func(context.Context, run.Holder) (run.Standing, error) { return run.StandingUnknown, away }
 	_, err := run.TakeLease(t.Context(), index, two, ask)
 	assert.True(t, errors.Is(err, away), "an engine that does not answer: %v", err)
 }
 
 // begin takes the lease for the next run of a site.
 func (s *site) begin(t *testing.T) (run.Job, artifact.Index) {
-	t.Helper()
 	job, holder := s.job(t)
 	index := artifact.Index{Store: s.Artifacts, Name: job.Index}
 	holder.Heartbeat = beats
@@ -305,13 +296,11 @@ func (s *site) begin(t *testing.T) (run.Job, artifact.Index) {
 
 // passOn gives the lease to another run, as after a run that was declared lost.
 func passOn(t *testing.T, index artifact.Index) {
-	t.Helper()
 	was := lease(t, index)
 	write(t, index, core.Lease{Workflow: "build/docs/other", Run: "o", Fence: was.Fence + 1, Renewed: time.Now()})
 }
 
 func keysBelow(t *testing.T, store blob.Store, prefix string) []string {
-	t.Helper()
 	var keys []string
 	for info, err := range store.List(t.Context(), prefix, "") {
 		require.NoError(t, err)
@@ -340,8 +329,7 @@ func TestARunThatLostItsLeasePublishesNothing(t *testing.T) {
 				"the run ended with %v", err)
 			current, _, err := index.ReadPointer(t.Context())
 			assert.True(t, err == nil && current.Generation == first.manifest.Generation, "current is %+v, %v", current, err)
-			_, err = index.GenerationRef(t.Context(), job.Generation)
-			assert.True(t, fault.Is(err, fault.UnknownGen), "its generation has a reference: %v", err)
+			refused(index.GenerationRef(t.Context(), job.Generation))(t, fault.UnknownGen, "", "its generation has a reference")
 		})
 	}
 }
@@ -360,8 +348,7 @@ func TestARunThatLostItsLeaseCollectsNothing(t *testing.T) {
 			passOn(t, index)
 		}
 	}
-	_, err := s.stages(t.Context(), job, job.Holder)
-	require.True(t, fault.Is(err, fault.LeaseLost), "%v", err)
+	refused(s.stages(t.Context(), job, job.Holder))(t, fault.LeaseLost, "", "")
 	left := map[string]bool{}
 	for _, key := range keysBelow(t, s.Artifacts, "docs/") {
 		left[key] = true
@@ -378,9 +365,7 @@ type watched struct {
 	fail   atomic.Bool
 }
 
-func (w *watched) Put(
-	ctx context.Context, key string, body io.Reader, size int64, cond blob.Cond,
-) (blob.Info, error) {
+func (w *watched) Put(ctx context.Context, key string, body io.Reader, size int64, cond blob.Cond) (blob.Info, error) {
 	if strings.HasSuffix(key, "/lease.json") {
 		w.writes.Add(1)
 	}
@@ -419,12 +404,10 @@ func TestTheLeaseIsRenewedOnceInHalfAHeartbeatByAllUnitsOfAProcess(t *testing.T)
 		store.fail.Store(true)
 		time.Sleep(beats)
 		assert.NoError(t, runs[0].Renew(t.Context()), "a store that is away fails the unit")
-		err := runs[0].GuardLease(t.Context())
-		assert.True(t, fault.Is(err, fault.StoreDown), "it is not known whether the lease is held: %v", err)
+		refuses(t, runs[0].GuardLease(t.Context()), fault.StoreDown, "", "it is not known whether the lease is held")
 		store.fail.Store(false)
 		passOn(t, index)
-		err = runs[0].Renew(t.Context())
-		assert.True(t, fault.Is(err, fault.LeaseLost), "another has it: %v", err)
+		refuses(t, runs[0].Renew(t.Context()), fault.LeaseLost, "", "another has it")
 		assert.Equal(t, "build/docs/other", lease(t, index).Workflow, "the lease was taken back")
 	})
 }
@@ -449,8 +432,7 @@ func TestALookThatFindsTheLeaseOldRenewsIt(t *testing.T) {
 		looked := time.Now()
 		at := <-taken
 		assert.True(t, at.Sub(looked) >= beats, "taken %s after a look that permitted deletes", at.Sub(looked))
-		err := work.GuardLease(t.Context())
-		assert.True(t, fault.Is(err, fault.LeaseLost), "%v", err)
+		refuses(t, work.GuardLease(t.Context()), fault.LeaseLost, "", "")
 	})
 }
 
@@ -460,11 +442,9 @@ func TestALeaseThatWasGivenBackOrDeclaredLostIsLost(t *testing.T) {
 	work := s.Bare(job, "extract", "")
 	defer work.Close()
 	require.NoError(t, run.GiveLease(t.Context(), index, job.Holder))
-	err := work.GuardLease(t.Context())
-	assert.True(t, fault.Is(err, fault.LeaseLost), "%v", err)
+	refuses(t, work.GuardLease(t.Context()), fault.LeaseLost, "", "")
 	require.NoError(t, s.Artifacts.Delete(t.Context(), index.LeaseKey()))
-	err = work.GuardLease(t.Context())
-	assert.True(t, fault.Is(err, fault.LeaseLost), "%v", err)
+	refuses(t, work.GuardLease(t.Context()), fault.LeaseLost, "", "")
 }
 
 // Promises: 48.
@@ -526,8 +506,7 @@ func TestARestoreKnowsWhatIsServedAndLeavesNoScratch(t *testing.T) {
 				require.NoError(t, work.FinishRestore(t.Context()))
 				require.NoError(t, work.EndRestore(t.Context(), holder, run.Ending{Status: core.StatusCompleted}))
 			}
-			left := keysBelow(t, s.Artifacts, "docs/runs/restore-1/")
-			assert.Empty(t, left, "left is %q", left)
+			assert.Empty(t, keysBelow(t, s.Artifacts, "docs/runs/restore-1/"), "left is")
 		})
 	}
 }
@@ -552,9 +531,7 @@ func (l *losing) Get(ctx context.Context, key string, part blob.Range) (io.ReadC
 	return body, info, err
 }
 
-func (l *losing) Put(
-	ctx context.Context, key string, body io.Reader, size int64, cond blob.Cond,
-) (blob.Info, error) {
+func (l *losing) Put(ctx context.Context, key string, body io.Reader, size int64, cond blob.Cond) (blob.Info, error) {
 	info, err := l.Store.Put(ctx, key, body, size, cond)
 	l.after(key, l.written)
 	return info, err
@@ -616,7 +593,6 @@ func (b before) Get(ctx context.Context, key string, part blob.Range) (io.ReadCl
 
 // contents returns the files of a run.
 func (s *site) contents(t *testing.T, job run.Job) map[string]string {
-	t.Helper()
 	out := map[string]string{}
 	for _, key := range keysBelow(t, s.Artifacts, job.Index+"/runs/"+job.Generation+"/") {
 		raw, _, err := blob.Read(t.Context(), s.Artifacts, key)
@@ -635,7 +611,6 @@ type unitOf struct {
 // late does a unit; then, once what it reads is another, as an attempt that began before that one ended. Nothing that
 // was recorded may change, and the late attempt must take what was.
 func (s *site) late(t *testing.T, job run.Job, unit unitOf, change func()) {
-	t.Helper()
 	try := func() string {
 		var out any
 		err := s.unit(t.Context(), job, unit.stage, func(ctx context.Context, work *upkeep.Run) (err error) {
@@ -699,13 +674,11 @@ func TestAnAttemptThatEndsLateChangesNothingThatWasRecorded(t *testing.T) {
 	out, err := s.stages(t.Context(), job, holder)
 	require.True(t, err == nil && out.published.Status != core.StatusHeld, "%+v, %v", out.published, err)
 	s.checkHashes(t, undisturbed)
-	left := keysBelow(t, s.Artifacts, "docs/runs/")
-	assert.Empty(t, left, "scratch is left: %q", left)
+	assert.Empty(t, keysBelow(t, s.Artifacts, "docs/runs/"), "scratch is left")
 }
 
 // checkHashes compares what is published with a generation of the same documents.
 func (s *site) checkHashes(t *testing.T, want *core.Manifest) {
-	t.Helper()
 	current, _, err := s.index().ReadPointer(t.Context())
 	require.NoError(t, err)
 	manifest := must(s.index().Manifest(t.Context(), current.Manifest))(t)

@@ -24,8 +24,6 @@ import (
 
 // lettersSite has a model that answers nothing about two of its documents until it gets better.
 func lettersSite(t *testing.T, better *atomic.Bool) *paidSite {
-	t.Helper()
-	t.Setenv(keyVariable, "secret")
 	s := newPaidSite(t, 8, func(_ *paidSite, seen modeltest.Seen) modeltest.Injection {
 		bad := strings.Contains(seen.Text, "Port Alma 2 was") || strings.Contains(seen.Text, "Port Alma 5 was")
 		if seen.Task == "extract" && bad && !better.Load() {
@@ -38,7 +36,6 @@ func lettersSite(t *testing.T, better *atomic.Bool) *paidSite {
 }
 
 func (s *paidSite) letters(t *testing.T, generation string) []core.Letter {
-	t.Helper()
 	return must(run.ReadLetters(t.Context(), artifact.Index{Store: s.Artifacts, Name: "docs"}, generation))(t)
 }
 
@@ -149,8 +146,7 @@ func TestALetterThatWentIsNotWrittenAgainByADiscard(t *testing.T) {
 	letters := s.letters(t, generation)
 	twice := []string{letters[0].Chunk, letters[0].Chunk}
 	index := artifact.Index{Store: vanishing{s.Artifacts}, Name: "docs"}
-	err := run.DiscardLetters(t.Context(), index, generation, twice, "why")
-	assert.True(t, fault.Is(err, fault.GenBusy), "%v", err)
+	refuses(t, run.DiscardLetters(t.Context(), index, generation, twice, "why"), fault.GenBusy, "", "")
 	left := s.letters(t, generation)
 	assert.True(t, len(left) == len(letters)-1, "%d of %d letters are left", len(left), len(letters))
 	twice = []string{letters[1].Chunk, letters[1].Chunk}
@@ -161,7 +157,6 @@ func TestALetterThatWentIsNotWrittenAgainByADiscard(t *testing.T) {
 // file, the chunk and the cause, that night and as long as it stands.
 // Promises: 68.
 func TestAFailedChunkIsNamedWithItsFileAndItsCauseAndHoldsNoFirstBuild(t *testing.T) {
-	t.Setenv(keyVariable, "secret")
 	s := newPaidSite(t, 4, func(_ *paidSite, seen modeltest.Seen) modeltest.Injection {
 		if seen.Task == "extract" && strings.Contains(seen.Text, "Port Alma 2 was") {
 			return modeltest.Injection{Content: "Sorry,\nno entities."}
@@ -191,9 +186,8 @@ func TestAFailedChunkIsNamedWithItsFileAndItsCauseAndHoldsNoFirstBuild(t *testin
 	named("a night with something else new")
 	require.NoError(t, os.Remove(filepath.Join(s.corpus, "place-002.md")))
 	s.night(t)
-	if report := s.report(t); report.ChunksFailed != 0 || len(report.Problems) != 0 {
-		t.Errorf("when its file is gone: %+v", report)
-	}
+	report := s.report(t)
+	assert.True(t, report.ChunksFailed == 0 && len(report.Problems) == 0, "when its file is gone: %+v", report)
 	if extracted := s.server.Stats().Tasks["extract"].Calls; extracted != calls+1 {
 		t.Errorf("%d extractions after %d of the first night, and one of a new file", extracted, calls)
 	}
@@ -203,7 +197,6 @@ func TestAFailedChunkIsNamedWithItsFileAndItsCauseAndHoldsNoFirstBuild(t *testin
 // what was asked for is one of the calls that the build needs anyway, beside one short embedding.
 // Promises: 67.
 func TestModelsAreAskedForLittleBeforeTheWorkBegins(t *testing.T) {
-	t.Setenv(keyVariable, "secret")
 	for name, c := range map[string]struct {
 		refuses string // task
 		with    modeltest.Injection
@@ -213,12 +206,8 @@ func TestModelsAreAskedForLittleBeforeTheWorkBegins(t *testing.T) {
 		"the key of the chat model":      {"extract", modeltest.Injection{Status: 401}, fault.ModelAuth, 0},
 		"the key of the embedding model": {"embed", modeltest.Injection{Status: 401}, fault.ModelAuth, 1},
 		"another chat model":             {"extract", modeltest.Injection{Status: 404}, fault.ModelUnknown, 0},
-		"no model server": {
-			"extract", modeltest.Injection{Body: "<h1>Hello</h1>"}, fault.ModelUnreadable, 4,
-		},
-		"prose": {
-			"extract", modeltest.Injection{Content: "I am a teapot."}, fault.ModelRefused, 3,
-		},
+		"no model server":                {"extract", modeltest.Injection{Body: "<h1>Hello</h1>"}, fault.ModelUnreadable, 4},
+		"prose":                          {"extract", modeltest.Injection{Content: "I am a teapot."}, fault.ModelRefused, 3},
 	} {
 		t.Run(name, func(t *testing.T) {
 			wrong := true
@@ -255,7 +244,6 @@ func TestModelsAreAskedForLittleBeforeTheWorkBegins(t *testing.T) {
 // What asks for nothing does not ask whether it could: the server may be away.
 // Promises: 67.
 func TestANightThatHasEverythingAsksNoModel(t *testing.T) {
-	t.Setenv(keyVariable, "secret")
 	s := newPaidSite(t, 12, func(*paidSite, modeltest.Seen) modeltest.Injection { return modeltest.Injection{} })
 	s.night(t)
 	asked := s.server.Stats().Started

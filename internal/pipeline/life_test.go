@@ -36,9 +36,8 @@ func TestANightBuildsWhatChangedAndAnUnchangedOneWritesNothing(t *testing.T) {
 	again := s.night(t)
 	assert.True(t, again.planned.Unchanged && again.planned.Repair == 0 &&
 		again.manifest.Generation == first.manifest.Generation, "an unchanged night: %+v", again.planned)
-	if report := s.report(t); report.Written != (core.Written{}) || !report.Unchanged || report.Chunks == 0 {
-		t.Errorf("its report: %+v", report)
-	}
+	report = s.report(t)
+	assert.True(t, report.Written == (core.Written{}) && report.Unchanged && report.Chunks != 0, "its report: %+v", report)
 	s.write(t, map[string]string{"new.md": "# Salt\n\nSalt of Lake Verin is sold in Tolmin.\n"})
 	night := s.night(t)
 	assert.True(t, night.manifest.Counts.Documents == 13 && night.manifest.Parent != "" &&
@@ -69,12 +68,11 @@ func TestAStoreThatLostItsMemoryIsFilledAgainAlsoWhenNothingChanged(t *testing.T
 }
 
 func collections(s *site) core.Collections {
-	index := artifact.Index{Store: s.Artifacts, Name: s.spec.Index}
-	current, _, err := index.ReadPointer(context.Background())
+	current, _, err := s.index().ReadPointer(context.Background())
 	if err != nil {
 		panic(err)
 	}
-	manifest, err := index.Manifest(context.Background(), current.Manifest)
+	manifest, err := s.index().Manifest(context.Background(), current.Manifest)
 	if err != nil {
 		panic(err)
 	}
@@ -86,12 +84,10 @@ func TestNewRulesBuildAgainAndSayWhy(t *testing.T) {
 		apply func(*testing.T, *site)
 		want  string
 	}{
-		"a new parser":       {func(t *testing.T, _ *site) { setMade(t, core.Made{Parser: "other"}) }, "parser"},
-		"a new chunker":      {func(t *testing.T, _ *site) { setMade(t, core.Made{Chunker: "other"}) }, "chunker"},
-		"new rules of names": {func(t *testing.T, _ *site) { setMade(t, core.Made{Names: "other"}) }, "names"},
-		"new rules of words": {
-			func(t *testing.T, _ *site) { setMade(t, core.Made{Analyser: "other"}) }, "analyser",
-		},
+		"a new parser":          {func(t *testing.T, _ *site) { setMade(t, core.Made{Parser: "other"}) }, "parser"},
+		"a new chunker":         {func(t *testing.T, _ *site) { setMade(t, core.Made{Chunker: "other"}) }, "chunker"},
+		"new rules of names":    {func(t *testing.T, _ *site) { setMade(t, core.Made{Names: "other"}) }, "names"},
+		"new rules of words":    {func(t *testing.T, _ *site) { setMade(t, core.Made{Analyser: "other"}) }, "analyser"},
 		"another threshold":     {func(_ *testing.T, s *site) { s.spec.Shortening.Threshold = 100 }, "config: shortening"},
 		"another chunk size":    {func(_ *testing.T, s *site) { s.spec.Chunking.MaxTokens = 700 }, "config: chunking"},
 		"titles as they are":    {func(_ *testing.T, s *site) { s.spec.Parity = true }, "config: parity"},
@@ -188,12 +184,11 @@ func TestManyNightsDoNotFillTheStores(t *testing.T) {
 		out := s.night(t)
 		require.True(t, out.published.Status == core.StatusCompleted, "night %d: %+v", night, out.published)
 	}
-	index := artifact.Index{Store: s.Artifacts, Name: "docs"}
-	refs := must(index.ListRefs(t.Context()))(t)
+	refs := must(s.index().ListRefs(t.Context()))(t)
 	named := map[string]bool{}
 	classes, rows := int64(0), int64(0)
 	for _, ref := range refs {
-		manifest := must(index.Manifest(t.Context(), ref.Manifest))(t)
+		manifest := must(s.index().Manifest(t.Context(), ref.Manifest))(t)
 		named[ref.Manifest] = true
 		for _, segment := range manifest.Segments.All() {
 			named[segment.SHA256] = true
@@ -339,9 +334,7 @@ type killed struct {
 	tries int
 }
 
-func (k *killed) Parse(
-	ctx context.Context, reader io.Reader, kind document.Kind, object string,
-) (document.Doc, error) {
+func (k *killed) Parse(ctx context.Context, reader io.Reader, kind document.Kind, object string) (document.Doc, error) {
 	if object == k.by {
 		k.tries++
 		return document.Doc{}, fault.Quarantined.At("read", object).Because("killed")
@@ -376,9 +369,8 @@ func TestANightWithTheSameQuarantinedDocumentPublishesNothing(t *testing.T) {
 	if out := s.night(t); out.equalsParent || out.manifest.Generation != "g005" || out.manifest.Counts.Failed != 0 {
 		t.Errorf("it can be read again: %+v", out)
 	}
-	if out := s.night(t); !out.planned.Unchanged {
-		t.Errorf("%+v", out)
-	}
+	out := s.night(t)
+	assert.True(t, out.planned.Unchanged, "%+v", out)
 }
 
 // Only a publication keeps the limits that documents met: without one each later night would try all of them again.
@@ -394,12 +386,10 @@ func TestANightWithOtherLimitsIsPublishedOnce(t *testing.T) {
 	first := s.night(t)
 	require.True(t, first.manifest.Counts.Failed == 1, "%+v", first.manifest.Counts)
 	limited(3000)
-	if out := s.night(t); out.equalsParent || out.manifest.Generation != "g002" || out.manifest.Counts.Failed != 1 {
-		t.Errorf("%+v", out)
-	}
-	if out := s.night(t); !out.planned.Unchanged {
-		t.Errorf("the same limits: %+v", out)
-	}
+	out := s.night(t)
+	assert.True(t, !out.equalsParent && out.manifest.Generation == "g002" && out.manifest.Counts.Failed == 1, "%+v", out)
+	out = s.night(t)
+	assert.True(t, out.planned.Unchanged, "the same limits: %+v", out)
 }
 
 // A corpus that shrinks to nothing ends the night by name before anything is made, whatever the gate allows: what is
@@ -414,10 +404,9 @@ func TestACorpusThatShrinksToNothingEndsTheNightAndLosesNothing(t *testing.T) {
 		s.remove(t, fmt.Sprintf("place-%03d.md", i))
 	}
 	job, holder := s.leased(t)
-	_, err := s.stages(t.Context(), job, holder)
-	require.True(t, fault.Is(err, fault.CorpusEmpty) && strings.Contains(err.Error(), "holds no document"), "%v", err)
+	refused(s.stages(t.Context(), job, holder))(t, fault.CorpusEmpty, "holds no document", "")
 	require.NoError(t, s.unit(t.Context(), job, "end", func(ctx context.Context, work *upkeep.Run) error {
-		return work.End(ctx, holder, run.Ending{Status: core.StatusFailed, Reason: string(fault.CodeOf(err))})
+		return work.End(ctx, holder, run.Ending{Status: core.StatusFailed, Reason: string(fault.CorpusEmpty)})
 	}))
 	current, _, err := s.index().ReadPointer(t.Context())
 	assert.True(t, err == nil && current.Generation == first.manifest.Generation, "%+v, %v", current, err)
@@ -480,8 +469,7 @@ func TestAFullStoreIsRolledBackAndCollected(t *testing.T) {
 	after := stored()
 	assert.True(t, err == nil && after < before, "collect: %v, %d bytes, then %d", err, before, after)
 	room.Store(0)
-	_, err = s.act(t, core.ActionRollback, "g002")
-	assert.True(t, fault.Is(err, fault.StoreFull), "rollback without a byte: %v", err)
+	refused(s.act(t, core.ActionRollback, "g002"))(t, fault.StoreFull, "", "rollback without a byte")
 	current, _, err := s.index().ReadPointer(t.Context())
 	assert.True(t, err == nil && current.Generation == "g003", "%+v, %v", current, err)
 }
@@ -498,11 +486,10 @@ func TestDocumentsThatCameThroughLinksAreHeldAndTheSettingIsNamed(t *testing.T) 
 		t.Skip("no links here: ", err)
 	}
 	s.spec.FollowLinks = true // as the version before did
-	if out := s.night(t); out.published.Status != core.StatusCompleted || out.planned.Documents != 4 {
-		t.Fatalf("%+v", out.planned)
-	}
-	s.spec.FollowLinks = false
 	out := s.night(t)
+	require.True(t, out.published.Status == core.StatusCompleted && out.planned.Documents == 4, "%+v", out.planned)
+	s.spec.FollowLinks = false
+	out = s.night(t)
 	require.True(t, out.planned.Held != "", "it was not held: %+v", out.planned)
 	report := s.report(t)
 	reported := false
@@ -512,7 +499,6 @@ func TestDocumentsThatCameThroughLinksAreHeldAndTheSettingIsNamed(t *testing.T) 
 	}
 	assert.True(t, reported, "problems: %+v", report.Problems)
 	s.spec.FollowLinks = true
-	if out := s.night(t); out.planned.Held != "" || !out.planned.Unchanged {
-		t.Errorf("with the setting: %+v", out.planned)
-	}
+	out = s.night(t)
+	assert.True(t, out.planned.Held == "" && out.planned.Unchanged, "with the setting: %+v", out.planned)
 }

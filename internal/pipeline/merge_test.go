@@ -92,7 +92,6 @@ func TestASegmentThatDoesNotFitItsSplitMendsItselfInTheSameRun(t *testing.T) {
 }
 
 func contentOf(t *testing.T, store blob.Store, key string) []byte {
-	t.Helper()
 	body, _, err := store.Get(t.Context(), key, blob.All)
 	require.NoError(t, err)
 	raw, err := io.ReadAll(body)
@@ -102,7 +101,6 @@ func contentOf(t *testing.T, store blob.Store, key string) []byte {
 
 // beforeMerge returns a site with a generation whose next night merges all that it has, and what that night comes to.
 func beforeMerge(t *testing.T) (*site, *core.Manifest) {
-	t.Helper()
 	s := newSite(t, sample(12))
 	s.night(t)
 	edits := map[string]string{}
@@ -124,7 +122,6 @@ type crowded struct {
 }
 
 func fillsAt(t *testing.T, from *site, at int64) *crowded {
-	t.Helper()
 	f := &crowded{site: from.copied(t)}
 	f.Artifacts = processBlobs{f.Artifacts, &process{put: func(key string) error {
 		if f.merging.Load() && !f.mended.Load() && f.writes.Add(1) >= at {
@@ -238,7 +235,6 @@ func TestARollbackDuringAMergeLeavesBothWhole(t *testing.T) {
 
 // merging returns a site whose next night merges vectors segments.
 func merging(t *testing.T) *lives {
-	t.Helper()
 	h := &history{site: newSite(t, sample(12)), random: rand.New(rand.NewPCG(7, 7)), files: map[string]string{}}
 	l := &lives{
 		history: h, shop: &shop{sold: map[string]int{}}, blobs: h.Artifacts, records: h.Records, vectors: h.Vectors,
@@ -258,7 +254,6 @@ func merging(t *testing.T) *lives {
 
 // again returns the same site in a copy of its stores.
 func (l *lives) again(t *testing.T) *lives {
-	t.Helper()
 	l.Artifacts, l.Records, l.Vectors = l.blobs, l.records, l.vectors
 	h := &history{site: l.copied(t), random: l.random, files: l.files}
 	return &lives{history: h, shop: l.shop, blobs: h.Artifacts, records: h.Records, vectors: h.Vectors}

@@ -146,7 +146,6 @@ func long(n int) map[string]string {
 }
 
 func move(t *testing.T, s *site, folder string) {
-	t.Helper()
 	entries := must(os.ReadDir(s.corpus))(t)
 	require.NoError(t, os.Mkdir(filepath.Join(s.corpus, folder), 0o755))
 	for n, entry := range entries { // the order changes too
@@ -215,8 +214,7 @@ func TestAHeldOrCancelledBuildIsNotPaidForAgain(t *testing.T) {
 	asked := 0
 	sold.refuse = func([]string) bool { asked++; return asked > 2 }
 	job, holder := s.job(t)
-	_, err := s.stages(t.Context(), job, holder)
-	require.True(t, fault.Is(err, fault.ModelAuth), "%v", err)
+	refused(s.stages(t.Context(), job, holder))(t, fault.ModelAuth, "", "")
 	sold.refuse = nil
 	before := maps.Clone(sold.texts)
 	require.True(t, len(before) != 0, "nothing was paid for before it ended")
@@ -441,7 +439,6 @@ func (s *seller) soldAll(before map[string]int) int {
 
 // anotherIndex has the site build another index from the same corpus and stores.
 func anotherIndex(t *testing.T, s *site, name string) {
-	t.Helper()
 	restart(s)
 	s.spec.Index = name
 }

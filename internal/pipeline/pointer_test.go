@@ -54,7 +54,6 @@ func TestARestoreWritesADamagedPointerAgain(t *testing.T) {
 }
 
 func asJSON(t *testing.T, value any) string {
-	t.Helper()
 	raw := must(json.Marshal(value))(t)
 	return string(raw)
 }
@@ -108,7 +107,6 @@ func TestALostPointerDoesNotUndoARollback(t *testing.T) {
 }
 
 func (s *site) references(t *testing.T) map[string]core.GenerationRef {
-	t.Helper()
 	refs, _, err := s.index().ReadableRefs(t.Context())
 	require.NoError(t, err)
 	return refs
@@ -130,13 +128,11 @@ func TestADeletedBranchGetsNoPointerAgain(t *testing.T) {
 		}
 		large := artifact.Index{Store: s.Artifacts, Name: "large"}
 		require.NoError(t, s.Artifacts.Delete(t.Context(), large.CurrentKey()))
-		if pointer := mend(); pointer.Manifest == "" {
-			t.Error("the pointer of a branch that is open is lost")
-		}
+		pointer := mend()
+		assert.True(t, pointer.Manifest != "", "the pointer of a branch that is open is lost")
 		s.unbranch(t, "large")
-		if pointer := mend(); pointer.Manifest != "" {
-			t.Errorf("a deleted branch serves %+v", pointer)
-		}
+		pointer = mend()
+		assert.True(t, pointer.Manifest == "", "a deleted branch serves %+v", pointer)
 	})
 }
 
@@ -175,8 +171,7 @@ func TestAParentThatNamesNoSplitIsMadeAgain(t *testing.T) {
 		segments := &manifest.Segments
 		segments.Splits, segments.Runs, segments.Tombs, segments.DeadStats = nil, nil, nil, nil
 	})
-	_, err := s.try(t, &how{})
-	require.True(t, fault.Is(err, fault.SegmentDamage) && strings.Contains(err.Error(), "names no split"), "%v", err)
+	refused(s.try(t, &how{}))(t, fault.SegmentDamage, "names no split", "")
 	night, steps := s.heal(t)
 	s.whole(t)
 	assert.True(t, night.manifest.Hashes == want && len(steps) == 1 && strings.Contains(steps[0], "--rebuild"),

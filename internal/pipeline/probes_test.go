@@ -19,7 +19,6 @@ import (
 
 // probing has nights ask probe questions.
 func (s *site) probing(t *testing.T, lines ...string) {
-	t.Helper()
 	sum := must(s.index().PutProbes(t.Context(), []byte(strings.Join(lines, "\n"))))(t)
 	s.spec.Gate.Probes = core.SentFile + sum
 }
@@ -65,9 +64,8 @@ func TestANightWhoseRecallFellIsHeldUntilSomebodyApproves(t *testing.T) {
 	}
 	s.probing(t, probeOf(3), probeOf(4))
 	s.spec.Chunking.MaxTokens = 900
-	if night := s.night(t); night.published.Status != core.StatusCompleted {
-		t.Errorf("%+v, %q", night.published, s.report(t).Detail)
-	}
+	night = s.night(t)
+	assert.True(t, night.published.Status == core.StatusCompleted, "%+v, %q", night.published, s.report(t).Detail)
 }
 
 // The generation before can be asked its questions though the chat server that it was made with is no
@@ -129,8 +127,7 @@ func TestABadProbeFileEndsARunBeforeItReadsTheCorpus(t *testing.T) {
 			"%s: %v", where, err)
 	}
 	s.probing(t, `{"question":"x"}`)
-	_, err := s.try(t, &how{})
-	assert.True(t, fault.Is(err, fault.BadConfig) && strings.Contains(err.Error(), "line 1"), "without documents: %v", err)
+	refused(s.try(t, &how{}))(t, fault.BadConfig, "line 1", "without documents")
 	s.spec.Gate.Probes = "s3://probes/docs/good.jsonl"
 	if night := s.night(t); night.published.Status != core.StatusCompleted || s.report(t).Probes.Recall != 1 {
 		t.Errorf("%+v", night.published)

@@ -49,7 +49,6 @@ func secretDocument(version int) string {
 // holding gives what of the stored bytes holds one of some texts: objects of the artifacts, with the rows of row files,
 // and class records. It shares nothing with the search of the product.
 func (s *site) holding(t *testing.T, texts ...string) (where []string) {
-	t.Helper()
 	ctx := t.Context()
 	look := func(name string, raw []byte) {
 		for _, text := range texts {
@@ -83,18 +82,15 @@ func (s *site) holding(t *testing.T, texts ...string) (where []string) {
 
 // purge asks for documents to leave the index, and has the next run do it.
 func (s *site) purge(t *testing.T, documents ...string) core.Purge {
-	t.Helper()
-	index := artifact.Index{Store: s.Artifacts, Name: s.spec.Index}
-	plan := must(purges.Plan(t.Context(), index, documents))(t)
+	plan := must(purges.Plan(t.Context(), s.index(), documents))(t)
 	wish := purges.WishOf(plan)
 	wish.At = time.Now()
-	purge := must(purges.Begin(t.Context(), index, wish))(t)
-	require.NoError(t, upkeep.ChoosePurge(t.Context(), index, fmt.Sprintf("g%03d", s.runs+1), purge.ID))
+	purge := must(purges.Begin(t.Context(), s.index(), wish))(t)
+	require.NoError(t, upkeep.ChoosePurge(t.Context(), s.index(), fmt.Sprintf("g%03d", s.runs+1), purge.ID))
 	return purge
 }
 
 func (s *site) purged(t *testing.T, id string) core.Purge {
-	t.Helper()
 	all, err := purges.List(t.Context(), artifact.Index{Store: s.Artifacts, Name: s.spec.Index})
 	at := slices.IndexFunc(all, func(purge core.Purge) bool { return purge.ID == id })
 	require.True(t, err == nil && at >= 0, "purge %s is at %d of the list: %v", id, at, err)
@@ -105,26 +101,21 @@ func (s *site) purged(t *testing.T, id string) core.Purge {
 // the texts of classes that were made from it. Nothing else is lost, paid for again, or taken in.
 // Promises: 5.
 func TestAPurgedDocumentLeavesEverythingThatIsStored(t *testing.T) {
-	t.Setenv(keyVariable, "secret")
 	s := newPaidSite(t, 12, func(*paidSite, modeltest.Seen) modeltest.Injection { return modeltest.Injection{} })
 	s.write(t, map[string]string{"secret.md": secretDocument(0)})
 	s.night(t)
-	index := artifact.Index{Store: s.Artifacts, Name: "docs"}
-	require.NoError(t, index.PutTag(t.Context(), "g001", "audit", struct{}{}))
+	require.NoError(t, s.index().PutTag(t.Context(), "g001", "audit", struct{}{}))
 	s.write(t, map[string]string{"secret.md": secretDocument(1)})
 	s.night(t)
-	if where := s.holding(t, secrets...); len(where) < 8 {
-		t.Fatalf("the search finds too little of what is there: %q", where)
-	}
+	where := s.holding(t, secrets...)
+	require.True(t, len(where) >= 8, "the search finds too little of what is there: %q", where)
 	before := s.server.Stats()
 	s.write(t, map[string]string{"place-003.md": "# Harbour 3\n\nBern sells salt to Lake Verin.\n"})
 	purge := s.purge(t, "secret.md")
 	out := s.night(t)
 	require.True(t, out.published.Status == core.StatusCompleted && out.manifest.Counts.Documents == 12 &&
 		out.planned.Documents == 0, "%+v, %+v, %+v", out.planned, out.published, out.manifest.Counts)
-	if where := s.holding(t, secrets...); len(where) > 0 {
-		t.Errorf("still stored in %q", where)
-	}
+	assert.Empty(t, s.holding(t, secrets...), "still stored")
 	done := s.purged(t, purge.ID)
 	assert.True(t, done.State == core.PurgeDone && len(done.Left) <= 0 && done.Gone.Generations == 2 &&
 		done.Gone.Ledger != 0, "%+v", done)
@@ -154,7 +145,6 @@ func TestAPurgedDocumentLeavesEverythingThatIsStored(t *testing.T) {
 
 // onDisk gives a site the stores of the embedded stack, in a folder.
 func (s *paidSite) onDisk(t *testing.T) (folder string) {
-	t.Helper()
 	folder = t.TempDir()
 	artifacts := must(dir.Open(filepath.Join(folder, "artifacts")))(t)
 	classes := must(recordsbolt.Open(filepath.Join(folder, "records.db")))(t)
@@ -176,7 +166,6 @@ func (s *paidSite) onDisk(t *testing.T) (folder string) {
 
 // onDiskHolding gives the files of a folder in whose bytes one of some words stands, in whatever case.
 func onDiskHolding(t *testing.T, folder string, words ...string) (where []string) {
-	t.Helper()
 	require.NoError(t, filepath.WalkDir(folder, func(path string, entry fs.DirEntry, err error) error {
 		if err != nil || entry.IsDir() {
 			return err
@@ -197,7 +186,6 @@ func onDiskHolding(t *testing.T, folder string, words ...string) (where []string
 // of the file of records, nor the table of words, nor the copies that were mapped.
 // Promises: 5.
 func TestNoFileOfTheEmbeddedStoresHoldsAWordOfAPurgedDocument(t *testing.T) {
-	t.Setenv(keyVariable, "secret")
 	s := newPaidSite(t, 12, func(*paidSite, modeltest.Seen) modeltest.Injection { return modeltest.Injection{} })
 	folder := s.onDisk(t)
 	s.spec.Embedding = core.EmbedModel{Provider: "builtin"}
@@ -206,45 +194,34 @@ func TestNoFileOfTheEmbeddedStoresHoldsAWordOfAPurgedDocument(t *testing.T) {
 	first := s.night(t)
 	s.write(t, map[string]string{"secret.md": secretDocument(1), "late.md": "# Late\n\nBern sells tin to Lake Verin.\n"})
 	was := s.night(t)
-	if where := onDiskHolding(t, folder, words...); len(where) < 10 {
-		t.Fatalf("the search finds too little of what is there: %q", where)
-	}
+	where := onDiskHolding(t, folder, words...)
+	require.True(t, len(where) >= 10, "the search finds too little of what is there: %q", where)
 	purge := s.purge(t, "secret.md")
 	out := s.night(t)
 	assert.Equal(t, core.PurgeDone, s.purged(t, purge.ID).State)
-	if where := onDiskHolding(t, folder, words...); len(where) > 0 {
-		t.Errorf("still stored in %q", where)
-	}
-	if where := s.holding(t, append(secrets, "Quastenberg", "quastenberg")...); len(where) > 0 {
-		t.Errorf("still stored in %q", where)
-	}
+	assert.Empty(t, onDiskHolding(t, folder, words...), "still stored")
+	assert.Empty(t, s.holding(t, append(secrets, "Quastenberg", "quastenberg")...), "still stored")
 	// What stays has the vectors that it had.
 	assert.True(t, was.manifest.Class == out.manifest.Class && first.manifest.Collections == out.manifest.Collections,
 		"a purge makes other vectors of what stays")
 	s.write(t, map[string]string{"later.md": "# Later\n\nBasel sells tin to Lake Verin.\n"})
 	next := s.night(t)
 	assert.True(t, next.manifest.Class == out.manifest.Class && next.planned.Documents == 1, "%+v", next.planned)
-	if where := onDiskHolding(t, folder, words...); len(where) > 0 {
-		t.Errorf("the night after stored it again in %q", where)
-	}
+	assert.Empty(t, onDiskHolding(t, folder, words...), "the night after stored it again")
 }
 
 // Words of a language without spaces are runs of characters, which are in no list of English words.
 func TestAPurgeTakesTheWordsOfItsLanguage(t *testing.T) {
-	t.Setenv(keyVariable, "secret")
 	s := newPaidSite(t, 4, func(*paidSite, modeltest.Seen) modeltest.Injection { return modeltest.Injection{} })
 	folder := s.onDisk(t)
 	s.spec.Embedding, s.spec.Retrieval.Language = core.EmbedModel{Provider: "builtin"}, "zh"
 	s.write(t, map[string]string{"secret.md": "# 鎏金\n\n他在瀛台造了鎏金龜。\n"})
 	s.night(t)
-	if where := onDiskHolding(t, folder, "瀛台", "鎏金"); len(where) == 0 {
-		t.Fatal("the search finds nothing of what is there")
-	}
+	where := onDiskHolding(t, folder, "瀛台", "鎏金")
+	require.True(t, len(where) != 0, "the search finds nothing of what is there")
 	s.purge(t, "secret.md")
 	s.night(t)
-	if where := onDiskHolding(t, folder, "瀛台", "鎏金"); len(where) > 0 {
-		t.Errorf("still stored in %q", where)
-	}
+	assert.Empty(t, onDiskHolding(t, folder, "瀛台", "鎏金"), "still stored")
 }
 
 // A purge waits until no reader has a generation open that has to go. That is no work: estimates do not count it.
@@ -268,7 +245,6 @@ func TestAPurgeCountsItsWaitForReadersAsIdle(t *testing.T) {
 // nothing of the document is stored, and nothing else is paid for.
 // Promises: 47.
 func TestAPurgeThatDiesAnywhereIsGoneOnWith(t *testing.T) {
-	t.Setenv(keyVariable, "secret")
 	died := 0
 	for at := 1; ; at += 6 {
 		s := newPaidSite(t, 5, func(*paidSite, modeltest.Seen) modeltest.Injection { return modeltest.Injection{} })
@@ -312,7 +288,6 @@ func TestAPurgeThatDiesAnywhereIsGoneOnWith(t *testing.T) {
 // with the next night.
 // Promises: 47.
 func TestWhatAnotherDocumentHasTooStays(t *testing.T) {
-	t.Setenv(keyVariable, "secret")
 	s := newPaidSite(t, 5, func(*paidSite, modeltest.Seen) modeltest.Injection { return modeltest.Injection{} })
 	s.write(t, map[string]string{"secret.md": secretDocument(0), "twin.md": secretDocument(0)})
 	s.night(t)
@@ -324,8 +299,7 @@ func TestWhatAnotherDocumentHasTooStays(t *testing.T) {
 		"%+v, %+v", done, out.manifest.Counts)
 	where := s.holding(t, secrets[0])
 	assert.True(t, len(where) != 0, "the other document lost its text")
-	index := artifact.Index{Store: s.Artifacts, Name: "docs"}
-	allowed, err := purges.Allow(t.Context(), index, []string{"secret.md"})
+	allowed, err := purges.Allow(t.Context(), s.index(), []string{"secret.md"})
 	assert.True(t, err == nil && allowed == 1, "%d, %v", allowed, err)
 	s.begin() // claims of what was paid for a moment ago run out
 	back := s.night(t)
@@ -335,7 +309,6 @@ func TestWhatAnotherDocumentHasTooStays(t *testing.T) {
 
 // Failures of a document go with it: its dead letters, their paid refusals, and what reports and states of runs quote.
 func TestFailuresOfAPurgedDocumentGoWithIt(t *testing.T) {
-	t.Setenv(keyVariable, "secret")
 	s := newPaidSite(t, 5, func(_ *paidSite, seen modeltest.Seen) modeltest.Injection {
 		if seen.Task == "extract" && strings.Contains(seen.Text, "Quastenberg") {
 			return modeltest.Injection{Content: "Sorry, I do not talk about the heron of Quastenberg."}
@@ -360,9 +333,7 @@ func TestFailuresOfAPurgedDocumentGoWithIt(t *testing.T) {
 	if done := s.purged(t, purge.ID); done.State != core.PurgeDone || out.manifest.Counts.DeadLetters != 0 {
 		t.Errorf("%+v, %+v", done, out.manifest.Counts)
 	}
-	if where := s.holding(t, texts...); len(where) > 0 {
-		t.Errorf("still stored in %q", where)
-	}
+	assert.Empty(t, s.holding(t, texts...), "still stored")
 	for _, work := range []string{"docs/g001", "docs/g002", "docs/g003"} {
 		assert.True(t, !strings.Contains(state(work), "Quastenberg") && !strings.Contains(state(work), "secret.md"),
 			"the state of %s names it: %s", work, state(work))
@@ -381,8 +352,7 @@ func TestWhatIsAttachedToAPurgedDocumentGoesWithIt(t *testing.T) {
 		"r.csv": "id,text\n1,a row\n2,another\n",
 	})
 	s.night(t)
-	index := artifact.Index{Store: s.Artifacts, Name: s.spec.Index}
-	rows, err := purges.Plan(t.Context(), index, []string{"r.csv"})
+	rows, err := purges.Plan(t.Context(), s.index(), []string{"r.csv"})
 	assert.True(t, err == nil && len(rows.Documents) == 1 && !rows.Documents[0].Known, "%+v, %v", rows, err)
 	assert.Equal(t, []string{"r.csv#1", "r.csv#2"}, rows.Documents[0].Rows)
 	require.NotEmpty(t, s.holding(t, secrets...))
@@ -394,7 +364,7 @@ func TestWhatIsAttachedToAPurgedDocumentGoesWithIt(t *testing.T) {
 	assert.Empty(t, s.holding(t, secrets...))
 	s.purge(t, "n.eml")
 	s.night(t)
-	count, err := purges.Allow(t.Context(), index, []string{"m.eml", "n.eml#a.md", "n.eml"})
+	count, err := purges.Allow(t.Context(), s.index(), []string{"m.eml", "n.eml#a.md", "n.eml"})
 	assert.True(t, err == nil && count == 2, "%d, %v", count, err)
 	assert.Contains(t, s.served(t, s.night(t).manifest), "m.eml#b.md")
 }
@@ -403,7 +373,6 @@ func TestWhatIsAttachedToAPurgedDocumentGoesWithIt(t *testing.T) {
 // more for it.
 // Promises: 5.
 func TestAPurgeTakesDocumentsOutOfTheChoicesOfBackfills(t *testing.T) {
-	t.Setenv(keyVariable, "secret")
 	s := newPaidSite(t, 6, func(*paidSite, modeltest.Seen) modeltest.Injection { return modeltest.Injection{} })
 	s.night(t)
 	const secret = "old/heron-tiberius.md"
@@ -421,15 +390,12 @@ func TestAPurgeTakesDocumentsOutOfTheChoicesOfBackfills(t *testing.T) {
 	other.end(t, core.StatusCancelled)
 
 	words := append(slices.Clone(secrets), "heron-tiberius")
-	if where := s.holding(t, words...); len(where) < 8 {
-		t.Fatalf("the search finds too little of what is there: %q", where)
-	}
+	where := s.holding(t, words...)
+	require.True(t, len(where) >= 8, "the search finds too little of what is there: %q", where)
 	purge := s.purge(t, secret)
 	s.night(t)
 	require.Equal(t, core.PurgeDone, s.purged(t, purge.ID).State)
-	if where := s.holding(t, words...); len(where) > 0 {
-		t.Errorf("still stored in %q", where)
-	}
+	assert.Empty(t, s.holding(t, words...), "still stored")
 	chooses := func(f *filling, key string) bool { return f.state(t).Choice.NewChooser()(key, time.Now()) }
 	assert.True(t, chooses(filled, "old/place-001.md") && !chooses(filled, "old/place-002.md"),
 		"%+v", filled.state(t).Choice)
@@ -446,53 +412,45 @@ func TestAPurgeTakesDocumentsOutOfTheChoicesOfBackfills(t *testing.T) {
 // A generation that a gate holds goes with what is purged, though it is not served, and cannot be approved any more.
 // Promises: 5.
 func TestAPurgeTakesAGenerationThatAGateHolds(t *testing.T) {
-	t.Setenv(keyVariable, "secret")
 	s := newPaidSite(t, 12, func(*paidSite, modeltest.Seen) modeltest.Injection { return modeltest.Injection{} })
 	first := s.night(t)
 	s.spec.Gate.MaxSizeChange = 0.01
 	s.write(t, map[string]string{"secret.md": secretDocument(0)})
 	held := s.night(t)
-	index := artifact.Index{Store: s.Artifacts, Name: "docs"}
-	refs, err := index.ListByName(t.Context())
+	refs, err := s.index().ListByName(t.Context())
 	require.True(t, err == nil && held.published.Status == core.StatusHeld && refs["g002"].State == "held" &&
 		held.manifest.Generation == first.manifest.Generation, "%+v, %+v, %v", held.published, refs, err)
-	if where := s.holding(t, secrets...); len(where) < 4 {
-		t.Fatalf("the search finds too little of what is there: %q", where)
-	}
+	where := s.holding(t, secrets...)
+	require.True(t, len(where) >= 4, "the search finds too little of what is there: %q", where)
 	purge := s.purge(t, "secret.md")
 	out := s.night(t)
 	require.Equal(t, core.StatusCompleted, out.published.Status, "%+v", out.published)
 	done := s.purged(t, purge.ID)
 	assert.True(t, done.State == core.PurgeDone && done.Gone.Generations == 1 && done.Gone.Ledger != 0, "%+v", done)
-	if where := s.holding(t, secrets...); len(where) > 0 {
-		t.Errorf("still stored in %q", where)
-	}
-	if refs, err := index.ListByName(t.Context()); err != nil || refs["g002"].Manifest != "" {
-		t.Errorf("%+v, %v", refs, err)
-	}
-	collected, err := index.IsPurged(t.Context(), "g002")
+	assert.Empty(t, s.holding(t, secrets...), "still stored")
+	refs, err = s.index().ListByName(t.Context())
+	assert.True(t, err == nil && refs["g002"].Manifest == "", "%+v, %v", refs, err)
+	collected, err := s.index().IsPurged(t.Context(), "g002")
 	assert.True(t, err == nil && collected, "readers do not learn it: %t, %v", collected, err)
 }
 
 // A purge waits for the schedule alone: what it judges nights by names the document until another is applied.
 // Promises: 5.
 func TestAPurgeTakesStoredProbeFilesThatNameTheDocument(t *testing.T) {
-	t.Setenv(keyVariable, "secret")
 	s := newPaidSite(t, 12, func(*paidSite, modeltest.Seen) modeltest.Injection { return modeltest.Injection{} })
 	s.write(t, map[string]string{"secret.md": secretDocument(0)})
 	s.night(t)
-	index := artifact.Index{Store: s.Artifacts, Name: "docs"}
 	put := func(document string) string {
-		return must(index.PutProbes(t.Context(), []byte(`{"question":"Who?","documents":["`+document+`"]}`)))(t)
+		return must(s.index().PutProbes(t.Context(), []byte(`{"question":"Who?","documents":["`+document+`"]}`)))(t)
 	}
 	names := func(sum string) bool {
-		_, err := s.Artifacts.Stat(t.Context(), index.ProbesKey(sum))
+		_, err := s.Artifacts.Stat(t.Context(), s.index().ProbesKey(sum))
 		return err == nil
 	}
 	scheduled := put("secret.md")
 	spec := s.spec
 	spec.Gate.Probes = core.SentFile + scheduled
-	require.NoError(t, run.KeepSchedule(t.Context(), index, run.Scheduled{Spec: spec}))
+	require.NoError(t, run.KeepSchedule(t.Context(), s.index(), run.Scheduled{Spec: spec}))
 	purge := s.purge(t, "secret.md")
 	s.night(t)
 	waits := s.purged(t, purge.ID)
@@ -503,7 +461,7 @@ func TestAPurgeTakesStoredProbeFilesThatNameTheDocument(t *testing.T) {
 
 	other := put("place-003.md")
 	spec.Gate.Probes = core.SentFile + other
-	require.NoError(t, run.KeepSchedule(t.Context(), index, run.Scheduled{Spec: spec}))
+	require.NoError(t, run.KeepSchedule(t.Context(), s.index(), run.Scheduled{Spec: spec}))
 	s.night(t)
 	assert.Equal(t, core.PurgeDone, s.purged(t, purge.ID).State)
 	assert.True(t, !names(scheduled) && names(other), "gone: %t, kept: %t", !names(scheduled), names(other))
@@ -511,29 +469,27 @@ func TestAPurgeTakesStoredProbeFilesThatNameTheDocument(t *testing.T) {
 
 // Files that came with requests go once no configuration in use names them and they are older than the grace.
 func TestSentFilesThatNoConfigurationNamesAreCollected(t *testing.T) {
-	t.Setenv(keyVariable, "secret")
 	s := newPaidSite(t, 6, func(*paidSite, modeltest.Seen) modeltest.Injection { return modeltest.Injection{} })
 	s.spec.Grace = 0
-	index := artifact.Index{Store: s.Artifacts, Name: "docs"}
-	probes := must(index.PutProbes(t.Context(), []byte(`{"question":"Who?","documents":["place-003.md"]}`)))(t)
-	unused := must(index.PutAliases(t.Context(), []byte("pin A | B")))(t)
+	probes := must(s.index().PutProbes(t.Context(), []byte(`{"question":"Who?","documents":["place-003.md"]}`)))(t)
+	unused := must(s.index().PutAliases(t.Context(), []byte("pin A | B")))(t)
 	spec := s.spec
 	spec.Gate.Probes = core.SentFile + probes
-	require.NoError(t, run.KeepSchedule(t.Context(), index, run.Scheduled{Spec: spec}))
+	require.NoError(t, run.KeepSchedule(t.Context(), s.index(), run.Scheduled{Spec: spec}))
 	s.night(t)
-	_, err := s.Artifacts.Stat(t.Context(), index.AliasesKey(unused))
+	_, err := s.Artifacts.Stat(t.Context(), s.index().AliasesKey(unused))
 	require.Error(t, err, "no configuration names it")
-	_, err = s.Artifacts.Stat(t.Context(), index.ProbesKey(probes))
+	_, err = s.Artifacts.Stat(t.Context(), s.index().ProbesKey(probes))
 	require.NoError(t, err, "the schedule names it")
 
 	must(s.branch(t, "exp", nil))(t)
-	ofBranch := must(index.PutProbes(t.Context(), []byte(`{"question":"Where?","documents":["place-002.md"]}`)))(t)
+	ofBranch := must(s.index().PutProbes(t.Context(), []byte(`{"question":"Where?","documents":["place-002.md"]}`)))(t)
 	spec.Gate.Probes = core.SentFile + ofBranch
 	branch := artifact.Index{Store: s.Artifacts, Name: "exp"}
 	require.NoError(t, run.KeepSchedule(t.Context(), branch, run.Scheduled{Spec: spec}))
 	s.write(t, map[string]string{"new.md": "# New\n\nThe mole of Lake Verin was raised by Carla Ruiz.\n"})
 	s.night(t)
-	_, err = s.Artifacts.Stat(t.Context(), index.ProbesKey(ofBranch))
+	_, err = s.Artifacts.Stat(t.Context(), s.index().ProbesKey(ofBranch))
 	require.NoError(t, err, "the schedule of a branch names it")
 }
 
@@ -575,13 +531,10 @@ func TestWhatARunPaidForThatWasNeverPublishedOutlastsAPurgeByTheLedgersGraceAlon
 		later := time.Now().Add(ledger.Unlisted + time.Hour)
 		must(s.Ledger.Expire(t.Context(), task, collect.ListKeys(t.Context(), index, task), later))(t)
 	}
-	if where := s.holding(t, secrets...); len(where) > 0 {
-		t.Errorf("14 days later still stored in %q", where)
-	}
+	assert.Empty(t, s.holding(t, secrets...), "14 days later still stored")
 }
 
 func (s *site) unbranch(t *testing.T, name string) {
-	t.Helper()
 	idle := func(ctx context.Context, index artifact.Index) (string, error) { return "", nil }
 	must(s.desk().DeleteBranch(t.Context(), release.Branching{Base: "docs", Name: name}, idle))(t)
 }
@@ -616,14 +569,10 @@ func testAPurgeOfABaseEndsOnceItHasNoBranch(t *testing.T) {
 	if done := s.purged(t, purge.ID); done.State != core.PurgeDone || len(done.Left) > 0 {
 		t.Errorf("a purge behind a branch: %s, left %q", done.State, done.Left)
 	}
-	if where := s.holding(t, secrets...); len(where) > 0 {
-		t.Errorf("still stored in %q", where)
-	}
+	assert.Empty(t, s.holding(t, secrets...), "still stored")
 	s.entire(t, "docs")
 	must(s.branch(t, "third", map[string]string{"shortening.threshold": "60"}))(t)
 	s.on("third", 60)
 	s.night(t)
-	if where := s.holding(t, secrets...); len(where) > 0 {
-		t.Errorf("a night of a branch stored it again in %q", where)
-	}
+	assert.Empty(t, s.holding(t, secrets...), "a night of a branch stored it again")
 }

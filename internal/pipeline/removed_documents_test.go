@@ -13,7 +13,6 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/unweaver/unweaver/internal/artifact"
 	"github.com/unweaver/unweaver/internal/artifact/rows"
 	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/fault"
@@ -33,7 +32,6 @@ func essay(topic string, chunks int) string {
 }
 
 func zipped(t *testing.T, text string) string {
-	t.Helper()
 	var out bytes.Buffer
 	writer := gzip.NewWriter(&out)
 	for _, line := range strings.SplitAfter(text, "\n") { // flushed, so that a cut file gives what lies before the cut
@@ -45,7 +43,6 @@ func zipped(t *testing.T, text string) string {
 }
 
 func (s *site) remove(t *testing.T, names ...string) {
-	t.Helper()
 	for _, name := range names {
 		require.NoError(t, os.RemoveAll(filepath.Join(s.corpus, name)))
 	}
@@ -53,12 +50,10 @@ func (s *site) remove(t *testing.T, names ...string) {
 
 // served reads the documents of the generation that is served, or of another by its manifest.
 func (s *site) served(t *testing.T, manifest *core.Manifest) map[string]rows.Document {
-	t.Helper()
-	index := artifact.Index{Store: s.Artifacts, Name: s.spec.Index}
 	all := map[string]rows.Document{}
-	dead := must(segments.OpenTombs(t.Context(), s.Cache, index, manifest.Segments))(t)
+	dead := must(segments.OpenTombs(t.Context(), s.Cache, s.index(), manifest.Segments))(t)
 	defer dead.Release()
-	for row, err := range segments.StreamDocuments(t.Context(), index, manifest.Segments, dead) {
+	for row, err := range segments.StreamDocuments(t.Context(), s.index(), manifest.Segments, dead) {
 		require.NoError(t, err)
 		all[string(row.Key)] = must(rows.DecodeDocument(row.Value))(t)
 	}
@@ -67,14 +62,12 @@ func (s *site) served(t *testing.T, manifest *core.Manifest) map[string]rows.Doc
 
 // built reads the manifest of the last night, published or held; nil where it built nothing.
 func (s *site) built(t *testing.T) *core.Manifest {
-	t.Helper()
-	index := artifact.Index{Store: s.Artifacts, Name: s.spec.Index}
-	ref, err := index.GenerationRef(t.Context(), fmt.Sprintf("g%03d", s.runs))
+	ref, err := s.index().GenerationRef(t.Context(), fmt.Sprintf("g%03d", s.runs))
 	if fault.Is(err, fault.UnknownGen) {
 		return nil
 	}
 	require.NoError(t, err)
-	return must(index.Manifest(t.Context(), ref.Manifest))(t)
+	return must(s.index().Manifest(t.Context(), ref.Manifest))(t)
 }
 
 func contents(documents map[string]rows.Document) (chunks, stale int) {
@@ -168,10 +161,7 @@ func brokenDocuments(t *testing.T) []happening {
 			core.StatusHeld, "failure_budget", 35, 35, true,
 		},
 		{"4 of 40 files truncated to 0 bytes", small(), overwritten(4, ""), core.StatusErrors, "", 4, 4, true},
-		{
-			"5 of 10 large files are rubbish", large(), overwritten(5, rubbish),
-			core.StatusHeld, "failure_budget", 5, 5, true,
-		},
+		{"5 of 10 large files are rubbish", large(), overwritten(5, rubbish), core.StatusHeld, "failure_budget", 5, 5, true},
 		{"1 of 10 large files is rubbish", large(), overwritten(1, rubbish), core.StatusErrors, "", 1, 1, true},
 		{
 			"1 of 6 .jsonl.gz truncated (60 of 360 rows, 40 behind the cut)", packed(t), func(t *testing.T, s *site) {
@@ -255,7 +245,6 @@ type firstNight struct {
 }
 
 func newFirstNight(t *testing.T, files map[string]string) *firstNight {
-	t.Helper()
 	n := &firstNight{site: newSite(t, files), files: t.TempDir()}
 	n.site.spec.Chunking.MaxTokens = 60
 	linked(t, n.site.corpus, n.files)
@@ -266,7 +255,6 @@ func newFirstNight(t *testing.T, files map[string]string) *firstNight {
 
 // again returns the installation after that night, over the corpus as it was then.
 func (n *firstNight) again(t *testing.T) (*site, outcome) {
-	t.Helper()
 	n.site.remove(t, ".")
 	linked(t, n.files, n.site.corpus)
 	return n.site.copied(t), n.out

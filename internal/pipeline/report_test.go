@@ -15,7 +15,6 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/unweaver/unweaver/internal/artifact"
 	"github.com/unweaver/unweaver/internal/artifact/localfile"
 	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/fault"
@@ -33,7 +32,6 @@ func TestAReportKeepsWhatHappenedAndTheRunLogReadsIt(t *testing.T) {
 	s := newSite(t, sample(6))
 	job, holder := s.job(t)
 	step := func(stage string, do func(ctx context.Context, work *upkeep.Run) error) {
-		t.Helper()
 		require.NoError(t, s.unit(t.Context(), job, stage, do))
 	}
 	step("plan", func(ctx context.Context, work *upkeep.Run) error { return work.BeginStage(ctx, holder, "plan", 1) })
@@ -74,9 +72,7 @@ func TestAReportKeepsWhatHappenedAndTheRunLogReadsIt(t *testing.T) {
 	for _, event := range over.Events {
 		kinds = append(kinds, event.Kind+" "+event.Stage+event.Code)
 	}
-	want := []string{
-		"started ", "stage plan", "stage chunk", "paused chunkbudget_spent", "resumed ", "ended cancelled",
-	}
+	want := []string{"started ", "stage plan", "stage chunk", "paused chunkbudget_spent", "resumed ", "ended cancelled"}
 	require.Len(t, kinds, len(want), "%q, want %q", kinds, want)
 	for i := range want {
 		assert.Equal(t, want[i], kinds[i], "event %d", i)
@@ -113,8 +109,7 @@ func TestNightsAreKeptThoughTheirGenerationsAreCollected(t *testing.T) {
 	s.write(t, map[string]string{"new.md": "# Salt\n\nSalt of Lake Verin is sold in Tolmin.\n"})
 	s.night(t)
 	s.night(t)
-	index := artifact.Index{Store: s.Artifacts, Name: s.spec.Index}
-	key := index.NightsKey()
+	key := s.index().NightsKey()
 	var nights core.Nights
 	must(blob.ReadJSON(t.Context(), s.Artifacts, key, &nights))(t)
 	require.Len(t, nights.Nights, 3, "%+v", nights)
@@ -135,8 +130,7 @@ func TestAReportHasItsCourseAndAText(t *testing.T) {
 	s.night(t)
 	report := s.report(t)
 	assert.True(t, len(report.Course) != 0 && report.Course[len(report.Course)-1].Share == 1, "course %+v", report.Course)
-	index := artifact.Index{Store: s.Artifacts, Name: s.spec.Index}
-	text, _, err := blob.Read(t.Context(), s.Artifacts, index.GenerationKey(report.Generation, "report.md"))
+	text, _, err := blob.Read(t.Context(), s.Artifacts, s.index().GenerationKey(report.Generation, "report.md"))
 	assert.True(t, err == nil && strings.Contains(string(text), report.ContentHash), "%v: %s", err, text)
 }
 
@@ -201,9 +195,7 @@ func TestAModelServerThatDoesNotAnswerIsShownBeforeItsUnitGivesUp(t *testing.T) 
 		failure  error
 		reported int
 	}{
-		"away": {
-			fault.ModelUnavailable.At("call chat model", "http://m/v1 model m").Because("connection refused"), 1,
-		},
+		"away":         {fault.ModelUnavailable.At("call chat model", "http://m/v1 model m").Because("connection refused"), 1},
 		"rate limited": {fault.ModelRateLimited.At("call chat model", "http://m/v1 model m"), 0},
 	} {
 		telling, shown := (*upkeep.Run).WithTrouble(run, t.Context(), "extract/7")
@@ -215,7 +207,7 @@ func TestAModelServerThatDoesNotAnswerIsShownBeforeItsUnitGivesUp(t *testing.T) 
 			found := problems()
 			assert.True(t, len(found) == c.reported && shown() == (c.reported > 0), "%s: while it is repeated: %+v", name, found)
 			assert.True(t, c.reported <= 0 || found[0].Object == "extract" && strings.Contains(found[0].Detail, "http://m/v1") &&
-				strings.Contains(found[0].Detail, "connection refused"), "%s: %+v", name, found[0])
+				strings.Contains(found[0].Detail, "connection refused"), "%s: %+v", name, found)
 			return nil
 		})
 		assert.True(t, err == nil && calls == 2 && len(problems()) == 0 && !shown(),
@@ -224,7 +216,6 @@ func TestAModelServerThatDoesNotAnswerIsShownBeforeItsUnitGivesUp(t *testing.T) 
 }
 
 func (s *site) difference(t *testing.T, from, to string) core.Difference {
-	t.Helper()
 	cache := must(localfile.New(t.TempDir(), 0))(t)
 	return must(release.CompareGenerations(t.Context(), cache, s.index(), from, to))(t)
 }
@@ -300,9 +291,8 @@ func TestADifferenceOverNightsIsThatOfTheCorpora(t *testing.T) {
 		out := s.night(t)
 		require.True(t, out.published.Status == core.StatusCompleted, "%+v", out.published)
 	}
-	if d := s.difference(t, "g001", "").Documents; d.Changed != 12 || d.Added+d.Removed+d.Moved != 0 {
-		t.Errorf("of twelve nights: %+v", d)
-	}
+	d := s.difference(t, "g001", "").Documents
+	assert.True(t, d.Changed == 12 && d.Added+d.Removed+d.Moved == 0, "of twelve nights: %+v", d)
 	for night := 2; night <= 13; night++ {
 		from, to := fmt.Sprintf("g%03d", night-1), fmt.Sprintf("g%03d", night)
 		if d := s.difference(t, from, to); d.Documents.Changed != 1 || d.Documents.Added+d.Documents.Removed != 0 ||
@@ -332,9 +322,7 @@ func TestADifferenceOverNightsIsThatOfTheCorpora(t *testing.T) {
 		require.NoError(t, s.Artifacts.(*blobmemory.Store).Delete(t.Context(), s.index().SegmentKey(sha)))
 	}
 	assert.True(t, removed != 0, "the two share no split: this shows nothing")
-	if d := s.difference(t, "g012", "g013"); d.Documents.Changed != 1 {
-		t.Errorf("%+v", d.Documents)
-	}
+	assert.EqualValues(t, 1, s.difference(t, "g012", "g013").Documents.Changed)
 }
 
 func TestADifferenceWithWhatIsNotThere(t *testing.T) {
@@ -344,8 +332,7 @@ func TestADifferenceWithWhatIsNotThere(t *testing.T) {
 		_, err := release.CompareGenerations(t.Context(), cache, s.index(), from, to)
 		return err
 	}
-	err := ask("", "")
-	assert.True(t, fault.Is(err, fault.UnknownGen), "of nothing: %v", err)
+	refuses(t, ask("", ""), fault.UnknownGen, "", "of nothing")
 	s.night(t)
 	if err := ask("", ""); !fault.Is(err, fault.UnknownGen) || !strings.Contains(err.Error(), "no parent to compare") {
 		t.Errorf("of the first: %v", err)
@@ -363,6 +350,5 @@ func TestAFirstGenerationHasNothingToBeComparedWith(t *testing.T) {
 	s := newSite(t, sample(3))
 	s.night(t)
 	cache := must(localfile.New(t.TempDir(), 0))(t)
-	_, err := release.CompareGenerations(t.Context(), cache, s.index(), "", "")
-	assert.True(t, fault.Is(err, fault.UnknownGen) && strings.Contains(err.Error(), "it has no parent"), "%v", err)
+	refused(release.CompareGenerations(t.Context(), cache, s.index(), "", ""))(t, fault.UnknownGen, "it has no parent", "")
 }

@@ -33,7 +33,6 @@ import (
 // servedSite moves a site's stores to real servers: S3 and Milvus are those that the environment names, the two Redis
 // are the test's own, as they are emptied amid a night. It skips, and says so, where a server is not to be had.
 func servedSite(t *testing.T, s *site) (l *lives, forget func(context.Context) error) {
-	t.Helper()
 	for _, name := range []string{"UNWEAVER_TEST_S3", "UNWEAVER_TEST_MILVUS", "UNWEAVER_TEST_SERVERS"} {
 		if os.Getenv(name) == "" {
 			t.Skip(name + " is not set: make test-servers sets it")
@@ -157,7 +156,6 @@ func TestNightsOnRealServersComeToWhatABuildFromNothingComesTo(t *testing.T) {
 
 // sameRows looks whether Milvus has each live row once.
 func sameRows(t *testing.T, l *lives, manifest *core.Manifest) {
-	t.Helper()
 	for collection, want := range map[string]int64{
 		manifest.Collections.Classes: manifest.Counts.Classes, manifest.Collections.Chunks: manifest.Counts.Windows,
 	} {
@@ -194,8 +192,7 @@ func nearAnswers(t *testing.T, got, want *site, night, questions int) {
 			questions, equal, bits)
 		switch {
 		case exact && bits != questions:
-			t.Errorf("night %d, %s: it asks no vectors, and %d of %d answers differ", night, method, questions-bits,
-				questions)
+			t.Errorf("night %d, %s: it asks no vectors, and %d of %d answers differ", night, method, questions-bits, questions)
 		case equal < questions*9/10:
 			t.Errorf("night %d, %s: %d of %d questions have equal chunks", night, method, equal, questions)
 		case found == 0:

@@ -10,11 +10,13 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/unweaver/unweaver/internal/app"
@@ -23,6 +25,7 @@ import (
 	"github.com/unweaver/unweaver/internal/config"
 	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/document"
+	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/ledger"
 	"github.com/unweaver/unweaver/internal/model"
 	"github.com/unweaver/unweaver/internal/model/builtin"
@@ -46,9 +49,22 @@ import (
 // must returns a value that comes without an error.
 func must[T any](value T, err error) func(testing.TB) T {
 	return func(t testing.TB) T {
-		t.Helper()
 		require.NoError(t, err)
 		return value
+	}
+}
+
+// refuses checks that an error has this code and says so.
+func refuses(t testing.TB, err error, code fault.Code, says, what string) {
+	t.Helper()
+	assert.True(t, fault.Is(err, code) && strings.Contains(err.Error(), says), "%s: %v", what, err)
+}
+
+// refused checks that what gives a value and an error has failed with this code and says so.
+func refused[T any](_ T, err error) func(t testing.TB, code fault.Code, says, what string) {
+	return func(t testing.TB, code fault.Code, says, what string) {
+		t.Helper()
+		refuses(t, err, code, says, what)
 	}
 }
 
@@ -70,7 +86,6 @@ type site struct {
 }
 
 func newSite(t testing.TB, files map[string]string) *site {
-	t.Helper()
 	s := &site{corpus: t.TempDir(), cache: t.TempDir(), shard: 50, batch: 8}
 	s.write(t, files)
 	s.open(t, blobmemory.New(), recordsmemory.New(), vectorsmemory.New())
@@ -88,7 +103,6 @@ func newSite(t testing.TB, files map[string]string) *site {
 // copied returns a separate installation that holds what this one does, over the same corpus, as another process finds
 // it.
 func (s *site) copied(t *testing.T) *site {
-	t.Helper()
 	out := &site{
 		corpus: s.corpus, cache: t.TempDir(), spec: s.spec, runs: s.runs, replace: s.replace,
 		shard: s.shard, batch: s.batch, width: s.width,
@@ -101,7 +115,6 @@ func (s *site) copied(t *testing.T) *site {
 
 // linked gives the files of a folder a second name each in another one: they keep their identity and their times.
 func linked(t *testing.T, from, to string) {
-	t.Helper()
 	require.NoError(t, filepath.WalkDir(from, func(path string, entry fs.DirEntry, err error) error {
 		name, relErr := filepath.Rel(from, path)
 		if err := errors.Join(err, relErr); err != nil {
@@ -118,7 +131,6 @@ func linked(t *testing.T, from, to string) {
 func (s *site) open(
 	t testing.TB, artifacts *blobmemory.Store, records *recordsmemory.Store, vectors *vectorsmemory.Store,
 ) {
-	t.Helper()
 	coordination := coordmemory.New()
 	cache := must(localfile.New(s.cache, 0))(t)
 	id := must(artifact.OpenStoreID(t.Context(), artifacts))(t)
@@ -168,7 +180,6 @@ type outcome struct {
 }
 
 func (s *site) job(t testing.TB) (run.Job, run.Holder) {
-	t.Helper()
 	digest := must(artifact.Index{Store: s.Artifacts, Name: s.spec.Index}.PutSpec(t.Context(), s.spec))(t)
 	s.runs++
 	job := run.Job{
@@ -181,7 +192,6 @@ func (s *site) job(t testing.TB) (run.Job, run.Holder) {
 
 // leased takes the lease for the next run and returns its job.
 func (s *site) leased(t testing.TB) (run.Job, run.Holder) {
-	t.Helper()
 	job, holder := s.job(t)
 	s.lease(t, &job, holder)
 	return job, holder
@@ -189,14 +199,12 @@ func (s *site) leased(t testing.TB) (run.Job, run.Holder) {
 
 // lease takes the lease for a job.
 func (s *site) lease(t testing.TB, job *run.Job, holder run.Holder) {
-	t.Helper()
 	fence := must(run.TakeLease(t.Context(), artifact.Index{Store: s.Artifacts, Name: job.Index}, holder, nil))(t)
 	job.Fence = fence
 }
 
 // night does what the workflow does, unit by unit, without an engine.
 func (s *site) night(t testing.TB) outcome {
-	t.Helper()
 	job, holder := s.leased(t)
 	out := must(s.stages(t.Context(), job, holder))(t)
 	ending := run.Ending{Status: out.published.Status, Reason: out.published.Reason}
@@ -221,8 +229,7 @@ func (s *site) night(t testing.TB) outcome {
 	return out
 }
 
-func (s *site) unit(ctx context.Context, job run.Job, stage string, do func(context.Context,
-	*upkeep.Run) error) error {
+func (s *site) unit(ctx context.Context, job run.Job, stage string, do func(context.Context, *upkeep.Run) error) error {
 	if s.before != nil {
 		s.before(stage)
 	}
@@ -411,7 +418,6 @@ func (s *site) collect(ctx context.Context, job run.Job, holder run.Holder) erro
 }
 
 func (s *site) report(t testing.TB) core.Report {
-	t.Helper()
 	var report core.Report
 	key := artifact.Index{Store: s.Artifacts, Name: s.spec.Index}.GenerationKey(fmt.Sprintf("g%03d", s.runs),
 		"report.json")
@@ -421,7 +427,6 @@ func (s *site) report(t testing.TB) core.Report {
 
 // setMade has this program claim other rules for one test; empty fields stay as they are.
 func setMade(t *testing.T, other core.Made) {
-	t.Helper()
 	was := run.Rules
 	t.Cleanup(func() { run.Rules = was })
 	for _, field := range []struct{ to, from *string }{
@@ -438,7 +443,6 @@ func setMade(t *testing.T, other core.Made) {
 
 // setSizes makes splits of so many chunks, class runs of so many rows, and partitions of so many mentions for one test.
 func setSizes(t *testing.T, chunks, rows, mentions int64) {
-	t.Helper()
 	was := [...]int64{unit.LeastChunks, unit.LeastRows, unit.MentionsPerPartition}
 	t.Cleanup(func() { unit.LeastChunks, unit.LeastRows, unit.MentionsPerPartition = was[0], was[1], was[2] })
 	unit.LeastChunks, unit.LeastRows, unit.MentionsPerPartition = chunks, rows, mentions
@@ -446,7 +450,6 @@ func setSizes(t *testing.T, chunks, rows, mentions int64) {
 
 // stopMerging has nights merge no tiers, so that a generation has a split and a run of each of them.
 func stopMerging(t testing.TB) {
-	t.Helper()
 	was := unit.TierWidth
 	t.Cleanup(func() { unit.TierWidth = was })
 	unit.TierWidth = 1 << 20
@@ -454,7 +457,6 @@ func stopMerging(t testing.TB) {
 
 // rowsOf returns what reports whether a vector row counts in a generation, by its key.
 func rowsOf(t *testing.T, ports *run.Ports, manifest *core.Manifest) func(key string) bool {
-	t.Helper()
 	begun := upkeep.OpenBare(ports, run.Job{Index: manifest.Index}, core.StageSegment, "test")
 	t.Cleanup(begun.Close)
 	table := must(begun.OpenTable(t.Context(), manifest))(t)
@@ -489,8 +491,10 @@ func (s *site) Bare(job run.Job, stage, scratch string) *upkeep.Run {
 	return upkeep.OpenBare(s.Ports, job, stage, scratch)
 }
 
-// keyVariable is set by tests with a paidSite.
+// keyVariable has the key of a paidSite.
 const keyVariable = "UNWEAVER_TEST_KEY"
+
+func init() { _ = os.Setenv(keyVariable, "secret") }
 
 var errKilled = errors.New("killed")
 
@@ -577,7 +581,6 @@ type paidSite struct {
 
 // newPaidSite makes one of n documents. script is asked about each request.
 func newPaidSite(t *testing.T, n int, script func(s *paidSite, seen modeltest.Seen) modeltest.Injection) *paidSite {
-	t.Helper()
 	s := &paidSite{site: newSite(t, sample(n))}
 	s.blobs, s.runs = s.Artifacts, s.Coordination
 	s.server = modeltest.New(modeltest.Options{Dimension: 16, Script: func(seen modeltest.Seen) modeltest.Injection {
@@ -630,7 +633,6 @@ func (s *paidSite) process() *process {
 
 // start takes the lease of a new run.
 func (s *paidSite) start(t *testing.T) (run.Job, run.Holder) {
-	t.Helper()
 	job, holder := s.job(t)
 	fence := must(run.TakeLease(t.Context(), artifact.Index{Store: s.blobs, Name: job.Index}, holder, nil))(t)
 	job.Fence, job.Batch = fence, 16
@@ -639,7 +641,6 @@ func (s *paidSite) start(t *testing.T) (run.Job, run.Holder) {
 
 // end records how the run ends, or that it pauses, and gives its report.
 func (s *paidSite) end(t *testing.T, job run.Job, holder run.Holder, ending run.Ending) core.Report {
-	t.Helper()
 	work := must(s.Open(t.Context(), job, "end"))(t)
 	defer work.Close()
 	require.NoError(t, work.End(t.Context(), holder, ending))

@@ -29,7 +29,6 @@ type bench struct {
 }
 
 func newBench(t *testing.T) bench {
-	t.Helper()
 	store, err := dir.Open(t.TempDir())
 	stagetest.Ok(t, err)
 	mirror, err := bolt.Open(filepath.Join(t.TempDir(), "mirror"))
@@ -46,7 +45,6 @@ func (b bench) flipIn(gen string, seq, expected int64) release.FlipIn {
 
 // pointers returns what the artifacts and the mirror say.
 func (b bench) pointers() (current core.Pointer, mirrored string) {
-	b.Helper()
 	current, _, err := b.art.ReadPointer(b.Context())
 	stagetest.Ok(b, err)
 	raw, err := b.mirror.ReadMirror(b.Context(), "i")
@@ -55,7 +53,6 @@ func (b bench) pointers() (current core.Pointer, mirrored string) {
 }
 
 func (b bench) want(pointer core.Pointer) {
-	b.Helper()
 	current, mirrored := b.pointers()
 	raw := fmt.Sprintf(
 		`{"generation":%q,"manifest":%q,"seq":%d,"epoch":%d}`,

@@ -82,10 +82,7 @@ func TestEnrichmentsAreToldWithWhatFailedOfThem(t *testing.T) {
 	r := sample()
 	assert.False(t, strings.Contains(report.RenderMarkdown(r), "Enrichments"),
 		"enrichments are shown for a generation without any")
-	r.Enriched = []core.Enrichment{{
-		Name:   "gem",
-		Counts: map[string]int64{"chunks": 4300, "failed": 12, "themes": 0},
-	}}
+	r.Enriched = []core.Enrichment{{Name: "gem", Counts: map[string]int64{"chunks": 4300, "failed": 12, "themes": 0}}}
 	text := report.RenderMarkdown(r)
 	for _, want := range []string{"12 passages have no questions", "12 failed"} {
 		assert.Contains(t, text, want, "no")

@@ -26,7 +26,6 @@ import (
 // must returns a value that comes without an error.
 func must[T any](value T, err error) func(testing.TB) T {
 	return func(t testing.TB) T {
-		t.Helper()
 		require.NoError(t, err)
 		return value
 	}
@@ -56,7 +55,6 @@ func (f *far) ExchangeAccount(
 
 // worker returns the book of a separate process: the accounts of two never share memory.
 func worker(t *testing.T, store coordination.Store, spec core.Spec) *Book {
-	t.Helper()
 	all := &books{}
 	opened := all.openBook(&Ports{Coordination: store}, "i/g", 1)
 	opened.setPrices(spec)
@@ -116,7 +114,6 @@ func storm(through *Book, to *server, callers int) error {
 // inOwnTime runs a test in time of its own: what the gate counts on takes no longer on a machine that is busy. The
 // loops of accounts end when they have nothing to do at their next look.
 func inOwnTime(t *testing.T, test func(*testing.T)) {
-	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		defer time.Sleep(2 * lookEvery)
 		test(t)
@@ -124,7 +121,6 @@ func inOwnTime(t *testing.T, test func(*testing.T)) {
 }
 
 func isolated(t *testing.T, name string, test func(*testing.T)) {
-	t.Helper()
 	t.Run(name, func(t *testing.T) { inOwnTime(t, test) })
 }
 
@@ -527,7 +523,6 @@ func TestABudgetIsKeptAndNothingStaysInFlightWhereCallsAreAdmittedAhead(t *testi
 
 // settled reports whether the account has these calls and none in flight.
 func settled(t *testing.T, through *Book, store *far, calls int64) {
-	t.Helper()
 	_ = through.Flush(t.Context())
 	total, err := ReadTotals(t.Context(), store, "i/g")
 	assert.True(t, err == nil && total.Calls.Extract == calls && total.InFlight.Sum() == 0,
@@ -640,9 +635,8 @@ func TestADamagedAccountIsNoEmptyOne(t *testing.T) {
 	}
 	large := must(json.Marshal(Account{Calls: core.Calls{Extract: math.MaxInt64 - 1}}))(t)
 	accounts := map[string][]byte{"one": large, "two": large}
-	if total, err := sumAccounts("i/g", accounts, ""); !fault.Is(err, fault.ControlUnreadable) {
-		t.Errorf("two that overflow: %+v, %v", total, err)
-	}
+	total, err := sumAccounts("i/g", accounts, "")
+	assert.True(t, fault.Is(err, fault.ControlUnreadable), "two that overflow: %+v, %v", total, err)
 }
 
 // The control record is looked at before each call, also by a process that has just had one admitted.
@@ -679,7 +673,6 @@ func TestAModelIsAwayOnceNothingIsAnsweredForAWhile(t *testing.T) {
 		require.NoError(t, here.Flush(t.Context()))
 	}
 	fails := func(passed time.Duration, away bool) {
-		t.Helper()
 		now = now.Add(passed)
 		assert.Equal(t, away, here.ModelAway())
 	}

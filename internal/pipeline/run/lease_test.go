@@ -7,14 +7,13 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/unweaver/unweaver/internal/artifact"
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/store/blob"
 	"github.com/unweaver/unweaver/internal/testkit/blobmemory"
-
-	"github.com/stretchr/testify/require"
-
-	"github.com/stretchr/testify/assert"
 )
 
 // An engine may run a workflow again under its name: the lease of a run is not the next one's to keep or to give back.
@@ -33,9 +32,8 @@ func TestALeaseIsOfOneRunOfItsWorkflow(t *testing.T) {
 		}
 	}
 	require.NoError(t, GiveLease(t.Context(), index, next))
-	if lease, _, err := ReadLease(t.Context(), index); err != nil || lease.Run != "1" || lease.Fence != fence {
-		t.Errorf("the lease is %+v, %v", lease, err)
-	}
+	lease, _, err := ReadLease(t.Context(), index)
+	assert.True(t, err == nil && lease.Run == "1" && lease.Fence == fence, "the lease is %+v, %v", lease, err)
 	for name, c := range map[string]struct {
 		holder Holder
 		fence  int64
@@ -134,9 +132,8 @@ func TestALeaseThatIsRenewedIsNotFreed(t *testing.T) {
 		began = time.Now()
 		err = free()
 		assert.True(t, err == nil && time.Since(began) == one.Heartbeat, "freed after %s: %v", time.Since(began), err)
-		if lease, _, err := ReadLease(t.Context(), index); err != nil || lease.Workflow != "" || lease.Fence != 1 {
-			t.Errorf("the lease is %+v, %v", lease, err)
-		}
+		lease, _, err := ReadLease(t.Context(), index)
+		assert.True(t, err == nil && lease.Workflow == "" && lease.Fence == 1, "the lease is %+v, %v", lease, err)
 	})
 }
 

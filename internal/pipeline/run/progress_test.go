@@ -19,7 +19,6 @@ import (
 
 // paced gives the pace of a stage by accounts.
 func paced(t *testing.T, state core.RunState, now time.Time, accounts ...Account) core.Pace {
-	t.Helper()
 	store := memory.New()
 	for number, account := range accounts {
 		raw := must(json.Marshal(account))(t)
@@ -97,7 +96,6 @@ func TestProgressDoesNotFallBackWhileAUnitIsDoneAgain(t *testing.T) {
 	through := worker(t, store, core.Spec{})
 	state := core.RunState{Stage: "chunk", Total: 100, Bytes: 1000, StageAt: time.Now()}
 	shown := func() (int64, float64) {
-		t.Helper()
 		require.NoError(t, through.Flush(t.Context()))
 		_, pace, err := ReadPace(t.Context(), store, "i/g", state, time.Now())
 		require.NoError(t, err)
@@ -106,18 +104,15 @@ func TestProgressDoesNotFallBackWhileAUnitIsDoneAgain(t *testing.T) {
 	first := &Progress{Stage: "chunk", Book: through}
 	first.SetWork(30, 300)
 	first.Drop()
-	if done, share := shown(); done != 30 || share != 0.3 {
-		t.Errorf("after a unit was given up: %d, %g", done, share)
-	}
+	done, share := shown()
+	assert.True(t, done == 30 && share == 0.3, "after a unit was given up: %d, %g", done, share)
 	second := &Progress{Stage: "chunk", Book: through}
 	second.SetWork(20, 200)
-	if done, share := shown(); done != 30 || share != 0.3 {
-		t.Errorf("while it is done again: %d, %g", done, share)
-	}
+	done, share = shown()
+	assert.True(t, done == 30 && share == 0.3, "while it is done again: %d, %g", done, share)
 	second.Finish(core.Progress{Done: 40, Bytes: 400})
-	if done, share := shown(); done != 40 || share != 0.4 {
-		t.Errorf("after it is finished: %d, %g; want what is done, once", done, share)
-	}
+	done, share = shown()
+	assert.True(t, done == 40 && share == 0.4, "after it is finished: %d, %g; want what is done, once", done, share)
 }
 
 func TestTheTimeInWhichUnitsRunIsCountedByStage(t *testing.T) {

@@ -27,7 +27,6 @@ func source() runlog.Source {
 }
 
 func put(t *testing.T, s runlog.Source, key, text string) {
-	t.Helper()
 	_, err := s.Artifacts.Put(t.Context(), key, strings.NewReader(text), int64(len(text)), blob.Cond{})
 	require.NoError(t, err)
 }
@@ -41,14 +40,12 @@ func report(generation, status string, minute int) core.Report {
 }
 
 func ended(t *testing.T, s runlog.Source, of core.Report) {
-	t.Helper()
 	raw, err := json.Marshal(of)
 	require.NoError(t, err)
 	put(t, s, index.GenerationKey(of.Generation, "report.json"), string(raw))
 }
 
 func running(t *testing.T, s runlog.Source, of core.Report) {
-	t.Helper()
 	raw, err := json.Marshal(core.RunState{Report: of, RunID: of.RunID, Stage: "extract", Total: 10})
 	require.NoError(t, err)
 	for key, value := range map[string][]byte{of.Run: raw, runlog.LatestBuild("docs"): []byte(of.Run)} {

@@ -16,10 +16,9 @@ func TestOneSizeOfSegmentsIsMergedOnceThereAreEnough(t *testing.T) {
 		few[i] = mergeable{rows: 10}
 	}
 	few = append(few, mergeable{rows: 100_000})
-	if groups := mergesOf(few, 10, mostChunks); groups != nil {
-		t.Errorf("%v", groups)
-	}
-	groups := mergesOf(append(few, mergeable{rows: 3}), 10, mostChunks)
+	groups := mergesOf(few, 10, mostChunks)
+	assert.True(t, groups == nil, "%v", groups)
+	groups = mergesOf(append(few, mergeable{rows: 3}), 10, mostChunks)
 	assert.True(t, len(groups) == 1 && len(groups[0]) == TierWidth && !slices.Contains(groups[0], TierWidth-1),
 		"the large one is of another tier: %v", groups)
 }
