@@ -4,10 +4,8 @@ import (
 	"context"
 	"fmt"
 	"maps"
-	"math"
 	"os"
 	"path/filepath"
-	"reflect"
 	"slices"
 	"strings"
 	"sync"
@@ -315,45 +313,4 @@ func TestPairsComeToTheSameWhateverWasLost(t *testing.T) {
 		s.night(t)
 		assert.Equal(t, want, s.current(t).Enrichment(aliases.Enrichment), "%s", damage)
 	}
-}
-
-func TestABuildThatIsKilledWhileItDecidesPairsPaysForNothingTwice(t *testing.T) {
-	whole, bill := pairSite(t, 8)
-	whole.night(t)
-	want := whole.current(t)
-	calls, _ := bill.calls()
-	died := 0
-	for kill := int64(0); kill < 40; kill += 3 {
-		s, bill := pairSite(t, 8)
-		store := &dying{Store: s.Artifacts}
-		store.left.Store(math.MaxInt64)
-		s.Artifacts = store
-		armed := false
-		s.before = func(stage string) {
-			if stage == "enrich" && !armed {
-				armed = true
-				store.left.Store(kill)
-			}
-		}
-		job, holder := s.leased(t)
-		_, err := s.stages(t.Context(), job, holder)
-		if err != nil {
-			died++
-			store.left.Store(math.MaxInt64)
-			// Behind the flip the engine repeats the publication alone, never the plan.
-			pointer, _, reading := s.index().ReadPointer(t.Context())
-			if reading == nil && pointer.Generation == job.Generation {
-				continue
-			}
-			_, err = s.stages(t.Context(), job, holder)
-		}
-		require.NoError(t, err, "killed at write %d", kill)
-		got := s.current(t)
-		assert.True(t, reflect.DeepEqual(got.Enriched, want.Enriched) && got.Hashes == want.Hashes,
-			"killed at write %d: %+v, want %+v", kill, got.Enriched, want.Enriched)
-		if all, _ := bill.calls(); all > 2*calls { // what was in flight when it died may be asked for again
-			t.Errorf("killed at write %d: %d calls of %d", kill, all, calls)
-		}
-	}
-	assert.True(t, died >= 3, "it died %d times: the test says little", died)
 }

@@ -440,11 +440,6 @@ func TestAnAuditComparesEveryVector(t *testing.T) {
 		fmt.Sprint(drift(found)) == fmt.Sprint(map[string]int64{core.DriftVector: 1}), "%+v, %v", found, err)
 }
 
-func TestAnAuditOfNothingSaysSo(t *testing.T) {
-	s := newSite(t, sample(1))
-	refused(s.audit(t, core.Everything, false))(t, fault.UnknownIndex, "", "")
-}
-
 // A file of vectors that is gone, and a description of a collection with another bit, are found by the next night. It
 // fills the collection from the artifacts: it asks no model, and no search gives other rows meanwhile.
 // Promises: 85.

@@ -245,24 +245,6 @@ func TestBackfillsAreListedTheLastBegunFirst(t *testing.T) {
 	assert.True(t, err == nil && slices.Equal(names, []string{"a", "c", "b"}), "%v %v", names, err)
 }
 
-// A backfill pays for nothing of a document that was purged, though the corpus has it and it is chosen: neither a model
-// nor the ledger sees its text again.
-func TestABackfillLeavesOutWhatWasPurged(t *testing.T) {
-	s := newPaidSite(t, 5, func(*paidSite, modeltest.Seen) modeltest.Injection { return modeltest.Injection{} })
-	s.write(t, map[string]string{"old/secret.md": secretDocument(0)})
-	s.night(t)
-	purge := s.purge(t, "old/secret.md")
-	s.night(t)
-	require.Equal(t, core.PurgeDone, s.purged(t, purge.ID).State)
-	s.write(t, archive(3))
-	asked := s.server.Stats().Tasks["extract"].Calls
-	f := s.fills(t, "old", core.BackfillChoice{Prefix: "old/"})
-	assert.Equal(t, int64(3), f.open(t).Documents)
-	require.NoError(t, f.pay(t.Context(), 0, noOtherBuild))
-	assert.Equal(t, int64(3), s.server.Stats().Tasks["extract"].Calls-asked)
-	assert.Empty(t, s.holding(t, secrets...), "stored again")
-}
-
 // A backfill that was planned before a purge pays for nothing more, and the purge does not end beside it: once it is
 // begun again, it leaves the document out.
 func TestABackfillThatWasPlannedBeforeAPurgeStops(t *testing.T) {
@@ -285,28 +267,4 @@ func TestABackfillThatWasPlannedBeforeAPurgeStops(t *testing.T) {
 	s.night(t)
 	assert.Equal(t, core.PurgeDone, s.purged(t, purge.ID).State)
 	assert.Empty(t, s.holding(t, secrets...), "still stored")
-}
-
-// What a backfill was for names a purged document no more, and chooses nothing else in its place.
-func TestAListOfABackfillNamesNoPurgedDocument(t *testing.T) {
-	s := newPaidSite(t, 5, func(*paidSite, modeltest.Seen) modeltest.Injection { return modeltest.Injection{} })
-	s.write(t, map[string]string{"secret.md": secretDocument(0)})
-	s.night(t)
-	for name, keys := range map[string][]string{"one": {"secret.md"}, "two": {"place-001.md", "secret.md"}} {
-		f := s.fills(t, name, core.BackfillChoice{Documents: keys})
-		f.open(t)
-		f.end(t, core.StatusCompleted)
-	}
-	purge := s.purge(t, "secret.md")
-	s.night(t)
-	require.Equal(t, core.PurgeDone, s.purged(t, purge.ID).State)
-	assert.Empty(t, s.holding(t, "secret.md"), "still named")
-	all, err := run.ReadBackfills(t.Context(), s.index())
-	require.True(t, err == nil && len(all) == 2, "%+v, %v", all, err)
-	for _, one := range all {
-		chosen := one.Choice.NewChooser()
-		assert.True(t, !chosen("secret.md", time.Now()) && !chosen("place-002.md", time.Now()) &&
-			chosen("place-001.md", time.Now()) == (one.Name == "two") && one.Status == core.StatusCompleted,
-			"%s: %+v", one.Name, one)
-	}
 }

@@ -327,46 +327,6 @@ func TestASmallIndexIsReadWholeEachNight(t *testing.T) {
 	}
 }
 
-// Damage that plan did not read, as its turn had not come: the unit that meets it has the run begin again.
-// Promises: 49.
-func TestDamageThatAUnitMeetsMendsItselfInTheSameRun(t *testing.T) {
-	first := newSite(t, sample(12))
-	want := first.night(t)
-	first.write(t, map[string]string{"more.md": "# More\n\nMore salt of Tolmin goes to Port Alma 3.\n"})
-	sound := first.copied(t).night(t)
-	for _, kind := range []string{"classes", "split", "class run", "mentions", "class vectors"} {
-		t.Run(kind, func(t *testing.T) {
-			s := first.copied(t)
-			key, sha := "", ""
-			for _, list := range want.manifest.Segments.Kinds() {
-				if list.Name == kind {
-					sha = list.Segments[0].SHA256
-					key = s.index().SegmentKey(sha)
-				}
-			}
-			s.Cache.Drop(sha)
-			done := false
-			s.before = func(stage string) {
-				if stage == "chunk" && !done { // after plan
-					done = true
-					damages["flipped"](t, s.Artifacts, key)
-				}
-			}
-			way := &how{}
-			night, err := s.try(t, way)
-			require.True(t, err == nil && night.published.Status == core.StatusCompleted, "%v %v", night.published, err)
-			s.before = nil
-			if !way.restarted && kind != "text" && kind != "extract" { // those may be written again under other names
-				t.Error("the damage went unseen")
-			}
-			assert.True(t, night.manifest.Hashes == sound.manifest.Hashes, "the hashes are not those of an undamaged run")
-			if way.restarted {
-				s.whole(t)
-			}
-		})
-	}
-}
-
 // Promises: 54.
 func TestARebuildHasTheSameHashesAndPublishesAlsoWhenNothingChanged(t *testing.T) {
 	s := newSite(t, sample(12))

@@ -143,12 +143,6 @@ func TestAnEnrichmentThatNobodyKnowsIsRefused(t *testing.T) {
 	assert.True(t, err != nil && strings.Contains(err.Error(), "listing"), "%v", err)
 }
 
-func TestEveryFileOfAnEnrichmentIsListed(t *testing.T) {
-	segments := core.Segments{Enriched: []core.EnrichedFile{{Segment: core.Segment{SHA256: "a"}, Of: "x", Kind: "y"}}}
-	assert.True(t, slices.ContainsFunc(segments.All(), func(one core.Segment) bool { return one.SHA256 == "a" }),
-		"collection would delete it")
-}
-
 // A memory is that of a build from nothing after nights of changes, leaves everything else as it was, and answers.
 // Promises: 87.
 func TestNightsOfAMemoryComeToWhatABuildFromNothingComesTo(t *testing.T) {
@@ -391,47 +385,52 @@ func TestFactsFollowTheGenerationAndNightsPayForWhatChanged(t *testing.T) {
 }
 
 func TestABuildThatIsKilledWhileItIsEnrichedComesToTheSame(t *testing.T) {
-	whole, asked, vectors := factSite(t, 12)
-	whole.night(t)
-	want, calls := whole.current(t), asked.Load()
-	texts := 0
-	for _, request := range vectors.Requests() {
-		texts += len(request)
-	}
-	died := 0
-	for kill := int64(0); kill < 60; kill += 7 {
-		s, asked, vectors := factSite(t, 12)
-		store := &dying{Store: s.Artifacts}
-		store.left.Store(math.MaxInt64)
-		s.Artifacts = store
-		armed := false
-		s.before = func(stage string) {
-			if stage == "enrich" && !armed {
-				armed = true
-				store.left.Store(kill)
-			}
-		}
-		job, holder := s.leased(t)
-		_, err := s.stages(t.Context(), job, holder)
-		if err != nil {
-			died++
+	for name, open := range map[string]func() (s *site, paid func() int){
+		"facts": func() (*site, func() int) {
+			s, asked, vectors := factSite(t, 12)
+			return s, func() int { return int(asked.Load()) + len(slices.Concat(vectors.Requests()...)) }
+		},
+		"aliases": func() (*site, func() int) {
+			s, bill := pairSite(t, 8)
+			return s, func() int { return first(bill.calls()) }
+		},
+	} {
+		whole, paid := open()
+		whole.night(t)
+		want, calls, died := whole.current(t), paid(), 0
+		for kill := int64(0); kill < 60; kill += 5 {
+			s, paid := open()
+			store, armed := &dying{Store: s.Artifacts}, false
 			store.left.Store(math.MaxInt64)
-			_, err = s.stages(t.Context(), job, holder)
+			s.Artifacts = store
+			s.before = func(stage string) {
+				if stage == "enrich" && !armed {
+					armed = true
+					store.left.Store(kill)
+				}
+			}
+			job, holder := s.leased(t)
+			_, err := s.stages(t.Context(), job, holder)
+			if err != nil {
+				died++
+				store.left.Store(math.MaxInt64)
+				if s.pointer(t).Generation == job.Generation {
+					continue // behind the flip the engine repeats the publication alone, never the plan
+				}
+				_, err = s.stages(t.Context(), job, holder)
+			}
+			require.NoError(t, err, "%s, killed at write %d", name, kill)
+			got := s.current(t)
+			assert.Equal(t, want.Enriched, got.Enriched, "%s, killed at write %d", name, kill)
+			assert.Equal(t, want.Hashes, got.Hashes, "%s, killed at write %d", name, kill)
+			// What was in flight when the process died may be asked for again.
+			assert.LessOrEqual(t, paid(), 2*calls, "%s, killed at write %d", name, kill)
 		}
-		require.NoError(t, err, "killed at write %d", kill)
-		got := s.current(t)
-		assert.True(t, got.Enrichment("facts").Hash == want.Enrichment("facts").Hash && got.Hashes == want.Hashes,
-			"killed at write %d: %+v, want %+v", kill, got.Enrichment("facts"), want.Enrichment("facts"))
-		again := 0
-		for _, request := range vectors.Requests() {
-			again += len(request)
-		}
-		// What was in flight when the process died may be asked for again.
-		assert.True(t, asked.Load() <= 2*calls && again <= 2*texts,
-			"killed at write %d: %d calls, %d texts; a whole build has %d and %d", kill, asked.Load(), again, calls, texts)
+		assert.GreaterOrEqual(t, died, 3, "%s: it died so rarely that the test says little", name)
 	}
-	assert.True(t, died >= 3, "it died %d times: the test says little", died)
 }
+
+func first[A, B any](a A, _ B) A { return a }
 
 // asker answers what enrichments ask, too: a question has the first words of its text.
 type asker struct{ chat }

@@ -102,14 +102,6 @@ func TestTheLeasePassesOnOnlyWhenItsHolderIsClosed(t *testing.T) {
 	})
 }
 
-func TestALeaseSaysWhoHasIt(t *testing.T) {
-	index := emptyIndex()
-	take(t, index, one, engine{})
-	got := lease(t, index)
-	assert.True(t, got.Engine == ours && got.Workflow == one.Workflow && got.Run == "1" && got.Fence == 1 &&
-		got.Heartbeat == beats && !got.Taken.IsZero() && !got.Renewed.IsZero(), "%+v", got)
-}
-
 // Promises: 29.
 func TestALeaseThatAProcessRenewsIsNotTakenAlsoWhenItsRunIsOver(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -252,28 +244,6 @@ func TestALeaseThatCannotBeReadIsDecidedByTheEngine(t *testing.T) {
 			})
 		})
 	}
-}
-
-func TestOneOfManyAtOnceGetsTheLease(t *testing.T) {
-	index := artifact.Index{Store: blobmemory.New(), Name: "docs"}
-	var group sync.WaitGroup
-	var mu sync.Mutex
-	won := 0
-	for i := range 16 {
-		group.Go(func() {
-			holder := run.Holder{Workflow: "build/docs/x", Run: string(rune('a' + i)), Engine: ours}
-			_, err := run.TakeLease(t.Context(), index, holder, engine{}.standing)
-			mu.Lock()
-			defer mu.Unlock()
-			if err == nil {
-				won++
-			} else if !fault.Is(err, fault.LeaseHeld) {
-				t.Error(err)
-			}
-		})
-	}
-	group.Wait()
-	assert.True(t, won == 1, "%d runs have the lease", won)
 }
 
 func TestALeaseWhoseEngineDoesNotAnswerIsNotTaken(t *testing.T) {

@@ -25,18 +25,10 @@ import (
 
 // What a night reads of its parent to take documents out and to merge may be damaged since plan looked: the same run
 // makes everything again.
+// Promises: 49.
 func TestDamageThatAMergeMeetsMendsItselfInTheSameRun(t *testing.T) {
-	first := newSite(t, sample(12))
-	want := first.night(t)
-	edits := map[string]string{}
-	for i := range 4 {
-		name := fmt.Sprintf("place-%03d.md", i)
-		edits[name] = sample(12)[name] + "\n\nMore salt of Tolmin goes to Port Alma.\n"
-	}
-	first.write(t, edits)
-	sound := first.copied(t).night(t)
-	require.True(t, len(sound.manifest.Segments.Tombs) == 0, "nothing was merged: %+v", sound.manifest.Segments.Tombs)
-	for _, list := range want.manifest.Segments.Kinds() {
+	first, sound := beforeMerge(t)
+	for _, list := range first.current(t).Segments.Kinds() {
 		for damage, do := range damages {
 			if len(list.Segments) == 0 || list.Name == "idf" {
 				continue
@@ -61,7 +53,7 @@ func TestDamageThatAMergeMeetsMendsItselfInTheSameRun(t *testing.T) {
 						continue
 					}
 					s.before = nil
-					assert.True(t, night.manifest.Hashes == sound.manifest.Hashes,
+					assert.True(t, night.manifest.Hashes == sound.Hashes,
 						"before %s: the hashes are not those of an undamaged run", stage)
 					assert.True(t, done, "before %s: nothing was damaged", stage)
 				}
@@ -80,10 +72,7 @@ func TestASegmentThatDoesNotFitItsSplitMendsItselfInTheSameRun(t *testing.T) {
 	key := first.index().SegmentKey(strange.SHA256)
 	must(first.Artifacts.Put(t.Context(), key, bytes.NewReader(raw), int64(len(raw)), blob.Cond{}))(t)
 	first.forge(t, func(manifest *core.Manifest) { manifest.Segments.Mentions[0] = strange })
-	for i := range 4 {
-		name := fmt.Sprintf("place-%03d.md", i)
-		first.write(t, map[string]string{name: sample(12)[name] + "\n\nMore salt of Tolmin goes to Port Alma.\n"})
-	}
+	first.write(t, edited())
 	way := &how{}
 	night, err := first.try(t, way)
 	require.True(t, err == nil && night.published.Status == core.StatusCompleted && way.restarted,
@@ -99,16 +88,21 @@ func contentOf(t *testing.T, store blob.Store, key string) []byte {
 	return raw
 }
 
-// beforeMerge returns a site with a generation whose next night merges all that it has, and what that night comes to.
-func beforeMerge(t *testing.T) (*site, *core.Manifest) {
-	s := newSite(t, sample(12))
-	s.night(t)
+// edited returns four documents of sample(12) as they are changed.
+func edited() map[string]string {
 	edits := map[string]string{}
 	for i := range 4 {
 		name := fmt.Sprintf("place-%03d.md", i)
 		edits[name] = sample(12)[name] + "\n\nMore salt of Tolmin goes to Port Alma.\n"
 	}
-	s.write(t, edits)
+	return edits
+}
+
+// beforeMerge returns a site with a generation whose next night merges all that it has, and what that night comes to.
+func beforeMerge(t *testing.T) (*site, *core.Manifest) {
+	s := newSite(t, sample(12))
+	s.night(t)
+	s.write(t, edited())
 	sound := s.copied(t).night(t).manifest
 	require.True(t, len(sound.Segments.Tombs) == 0, "nothing was merged: %+v", sound.Segments.Tombs)
 	return s, sound
@@ -200,12 +194,7 @@ func TestARollbackDuringAMergeLeavesBothWhole(t *testing.T) {
 	s.night(t)
 	s.write(t, map[string]string{"more.md": "# More\n\nMore salt of Tolmin goes to Port Alma 3.\n"})
 	left := s.night(t).manifest
-	edits := map[string]string{}
-	for i := range 4 {
-		name := fmt.Sprintf("place-%03d.md", i)
-		edits[name] = sample(12)[name] + "\n\nMore salt of Tolmin goes to Port Alma.\n"
-	}
-	s.write(t, edits)
+	s.write(t, edited())
 	first := left.Segments.Splits[0].SHA256
 	merged := s.copied(t).night(t).manifest.Segments.Splits
 	require.False(t, slices.ContainsFunc(merged, func(split core.Split) bool { return split.SHA256 == first }),

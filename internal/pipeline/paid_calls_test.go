@@ -27,7 +27,6 @@ import (
 	"github.com/unweaver/unweaver/internal/pipeline/upkeep"
 	"github.com/unweaver/unweaver/internal/stage/collect"
 	"github.com/unweaver/unweaver/internal/store/blob"
-	"github.com/unweaver/unweaver/internal/store/blob/dir"
 	coordmemory "github.com/unweaver/unweaver/internal/store/coordination/memory"
 	"github.com/unweaver/unweaver/internal/testkit/blobmemory"
 )
@@ -275,26 +274,6 @@ func TestEveryEmbeddedTextOfAGenerationIsListed(t *testing.T) {
 		assert.True(t, missing <= 0 && len(listed) != 0,
 			"parity %v: %d of %d texts are not listed", parity, missing, len(sold.texts))
 	}
-}
-
-func TestAnEstimateCountsOnlyTextsThatNobodyPaidFor(t *testing.T) {
-	t.Parallel()
-	s := newSite(t, long(15))
-	paying(s)
-	estimated := func() core.Range {
-		report := must(upkeep.EstimateBuild(t.Context(), upkeep.Estimating{
-			Artifacts: s.Artifacts, Corpora: s.Corpora, StoreID: s.StoreID, Settings: s.spec,
-			Models: func(spec core.Spec) (model.Set, error) { return s.Models(spec, nil) },
-			Folder: func(path string) (blob.Store, error) { return dir.Open(path) },
-			Parser: s.Parser, Limits: s.Limits,
-		}))(t)
-		return report.Estimate.Embed
-	}
-	first := estimated()
-	assert.True(t, first.Low >= 1, "a first build: %+v", first)
-	s.night(t)
-	s.spec.Index = "second"
-	assert.Zero(t, estimated().Low, "a second index")
 }
 
 // wide is an embedder whose dimension is in no configuration.

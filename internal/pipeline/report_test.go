@@ -345,10 +345,3 @@ func TestADifferenceWithWhatIsNotThere(t *testing.T) {
 	assert.True(t, got.From.Generation == "g001" && got.To.State == core.GenerationHeld && got.To.Counts.Failed == 20,
 		"a held one: %+v", got)
 }
-
-func TestAFirstGenerationHasNothingToBeComparedWith(t *testing.T) {
-	s := newSite(t, sample(3))
-	s.night(t)
-	cache := must(localfile.New(t.TempDir(), 0))(t)
-	refused(release.CompareGenerations(t.Context(), cache, s.index(), "", ""))(t, fault.UnknownGen, "it has no parent", "")
-}

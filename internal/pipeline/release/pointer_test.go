@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"path/filepath"
 	"strings"
-	"sync"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -103,30 +102,6 @@ func TestAFlipBehindAnotherOneIsRefused(t *testing.T) {
 			"%s does not say what to do: %v", name, err)
 	}
 	b.want(first)
-}
-
-func TestOfRunsThatRaceOneIsPublished(t *testing.T) {
-	b := newBench(t)
-	var mu sync.Mutex
-	won := map[string]core.Pointer{}
-	var wg sync.WaitGroup
-	for n := range 8 {
-		wg.Go(func() {
-			gen := fmt.Sprint("g", n)
-			got, err := release.Flip(t.Context(), b.flipIn(gen, int64(n), 0))
-			switch {
-			case err == nil:
-				mu.Lock()
-				won[gen] = got
-				mu.Unlock()
-			case !fault.Is(err, fault.PointerMoved):
-				t.Errorf("%s: %v", gen, err)
-			}
-		})
-	}
-	wg.Wait()
-	current, _ := b.pointers()
-	assert.True(t, len(won) == 1 && won[current.Generation] == current, "current %+v, won %+v", current, won)
 }
 
 func TestAFlipWhoseAnswerWasLost(t *testing.T) {

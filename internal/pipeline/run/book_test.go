@@ -639,27 +639,6 @@ func TestADamagedAccountIsNoEmptyOne(t *testing.T) {
 	assert.True(t, fault.Is(err, fault.ControlUnreadable), "two that overflow: %+v, %v", total, err)
 }
 
-// The control record is looked at before each call, also by a process that has just had one admitted.
-func TestACallOfARunThatIsStoppedIsRefused(t *testing.T) {
-	for command, code := range map[string]fault.Code{CommandPause: fault.Paused, CommandCancel: fault.Cancelled} {
-		isolated(t, command, func(t *testing.T) {
-			store := memory.New()
-			through := worker(t, store, core.Spec{})
-			for _, stopped := range []bool{false, true} {
-				if stopped {
-					must(Steer(t.Context(), store, "i/g", command, nil))(t)
-				}
-				end, err := through.Begin(t.Context(), model.Extract, 100)
-				assert.True(t, fault.Is(err, code) == stopped && (err != nil) == stopped, "stopped %t: %v", stopped, err)
-				if err == nil {
-					end(model.Usage{}, false)
-				}
-			}
-			assert.Zero(t, through.Mine.InFlight.Sum(), "%+v in flight", through.Mine.InFlight)
-		})
-	}
-}
-
 // A model that other calls of the run reach is not away, however long one unit fails.
 func TestAModelIsAwayOnceNothingIsAnsweredForAWhile(t *testing.T) {
 	store := memory.New()
