@@ -26,7 +26,6 @@ import (
 	"github.com/unweaver/unweaver/internal/store/vectors"
 	"github.com/unweaver/unweaver/internal/store/vectors/files"
 	"github.com/unweaver/unweaver/internal/store/vectors/milvus"
-	"github.com/unweaver/unweaver/internal/testkit/modeltest"
 	"github.com/unweaver/unweaver/internal/testkit/vectorsmemory"
 )
 
@@ -88,8 +87,7 @@ func drift(found core.Audit) map[string]int64 {
 // forge publishes the current generation again with other segments.
 func (s *site) forge(t *testing.T, change func(manifest *core.Manifest)) {
 	index := s.index()
-	pointer, etag, err := index.ReadPointer(t.Context())
-	require.NoError(t, err)
+	pointer, etag := must2(index.ReadPointer(t.Context()))(t)
 	manifest := s.current(t)
 	change(manifest)
 	pointer.Manifest = must(index.PutManifest(t.Context(), manifest))(t)
@@ -114,8 +112,7 @@ func (s *site) rewrite(
 		}
 		at++
 	}
-	written, _, err := out.StoreSegment(t.Context(), s.index(), segment.Part)
-	require.NoError(t, err)
+	written, _ := must2(out.StoreSegment(t.Context(), s.index(), segment.Part))(t)
 	return written
 }
 
@@ -459,7 +456,7 @@ func TestANightFillsACollectionOfWhichAFileIsLost(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			s := newPaidSite(t, 8, func(*paidSite, modeltest.Seen) modeltest.Injection { return modeltest.Injection{} })
+			s := newPaidSite(t, 8, calm)
 			folder := s.onDisk(t)
 			first := s.night(t)
 			rows := func(collection string) int64 { return must(s.Vectors.Count(t.Context(), collection))(t) }
@@ -504,7 +501,7 @@ func TestANightFillsACollectionOfAnotherForm(t *testing.T) {
 	for name, open := range stores {
 		t.Run(name, func(t *testing.T) {
 			store := open(t)
-			s := newPaidSite(t, 8, func(*paidSite, modeltest.Seen) modeltest.Injection { return modeltest.Injection{} })
+			s := newPaidSite(t, 8, calm)
 			s.Vectors = store
 			first := s.night(t)
 			for _, collection := range []string{first.manifest.Collections.Classes, first.manifest.Collections.Chunks} {

@@ -140,7 +140,7 @@ func TestAKilledBackfillPaysForNothingTwice(t *testing.T) {
 	assert.True(t, end.Rebased && end.Parent == night.manifest.Generation && end.Generation == filled.manifest.Generation,
 		"%+v", end.BackfillState)
 	// It is what a build from nothing comes to, and the next night has nothing to do.
-	other := newPaidSite(t, 0, func(*paidSite, modeltest.Seen) modeltest.Injection { return modeltest.Injection{} })
+	other := newPaidSite(t, 0, calm)
 	other.corpus, other.spec.Corpus = s.corpus, s.corpus
 	got := other.night(t).manifest
 	assert.True(t, got.Hashes.Content == filled.manifest.Hashes.Content, "it is not what a build from nothing comes to")
@@ -161,7 +161,7 @@ func (f *filling) note(t *testing.T, generation string) {
 // documents are the next night's.
 // Promises: 44.
 func TestABackfillTouchesNothingElse(t *testing.T) {
-	s := newPaidSite(t, 6, func(*paidSite, modeltest.Seen) modeltest.Injection { return modeltest.Injection{} })
+	s := newPaidSite(t, 6, calm)
 	s.night(t)
 	s.write(t, archive(3))
 	s.write(t, map[string]string{"new.md": "# New\n\nTolmin sells tin.\n", "place-001.md": "# Other\n\nBern sells salt.\n"})
@@ -185,7 +185,7 @@ func TestABackfillTouchesNothingElse(t *testing.T) {
 // While another build goes on nothing is asked, and it is reported for whom the backfill waits; a pause ends the wait.
 // Promises: 44.
 func TestABackfillLetsABuildGoFirst(t *testing.T) {
-	s := newPaidSite(t, 3, func(*paidSite, modeltest.Seen) modeltest.Injection { return modeltest.Injection{} })
+	s := newPaidSite(t, 3, calm)
 	s.night(t)
 	s.write(t, archive(9))
 	f := s.fills(t, "old", core.BackfillChoice{Prefix: "old/"})
@@ -213,7 +213,7 @@ func TestABackfillLetsABuildGoFirst(t *testing.T) {
 // Where everything is made again a backfill is refused before it pays for anything: a night has to come first.
 // Promises: 44.
 func TestABackfillOfAnIndexThatIsMadeAgainIsRefused(t *testing.T) {
-	s := newPaidSite(t, 3, func(*paidSite, modeltest.Seen) modeltest.Injection { return modeltest.Injection{} })
+	s := newPaidSite(t, 3, calm)
 	s.night(t)
 	s.write(t, archive(3))
 	s.spec.Shortening.Threshold++
@@ -248,7 +248,7 @@ func TestBackfillsAreListedTheLastBegunFirst(t *testing.T) {
 // A backfill that was planned before a purge pays for nothing more, and the purge does not end beside it: once it is
 // begun again, it leaves the document out.
 func TestABackfillThatWasPlannedBeforeAPurgeStops(t *testing.T) {
-	s := newPaidSite(t, 5, func(*paidSite, modeltest.Seen) modeltest.Injection { return modeltest.Injection{} })
+	s := newPaidSite(t, 5, calm)
 	s.write(t, map[string]string{"secret.md": secretDocument(0)})
 	s.night(t)
 	s.write(t, archive(3))

@@ -20,7 +20,6 @@ import (
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/pipeline/release"
 	"github.com/unweaver/unweaver/internal/pipeline/run"
-	"github.com/unweaver/unweaver/internal/pipeline/upkeep"
 	"github.com/unweaver/unweaver/internal/store/blob"
 	"github.com/unweaver/unweaver/internal/testkit/blobmemory"
 )
@@ -72,8 +71,7 @@ func (s *site) stored(t *testing.T) map[string]string {
 	out := map[string]string{}
 	for info, err := range s.Artifacts.List(t.Context(), "", "") {
 		require.NoError(t, err)
-		raw, _, err := blob.Read(t.Context(), s.Artifacts, info.Key)
-		require.NoError(t, err)
+		raw, _ := must2(blob.Read(t.Context(), s.Artifacts, info.Key))(t)
 		out["object "+info.Key] = core.Sum(string(raw)).String()
 	}
 	require.NoError(t, s.Records.ScanRecords(t.Context(), "", func(keys []string) error {
@@ -87,8 +85,7 @@ func (s *site) stored(t *testing.T) map[string]string {
 		rows := must(s.Vectors.Count(t.Context(), collection))(t)
 		out["collection "+collection] = fmt.Sprint(rows)
 	}
-	_, mirrors, err := s.Coordination.ReadMirrors(t.Context(), "")
-	require.NoError(t, err)
+	_, mirrors := must2(s.Coordination.ReadMirrors(t.Context(), ""))(t)
 	for index, pointer := range mirrors {
 		out["mirror "+index] = string(pointer)
 	}
@@ -107,8 +104,7 @@ func TestADeletionThatDiedAnywhereIsFinishedByTheSameCommand(t *testing.T) {
 		_, failed := s.delete(t, died, false)
 		if failed != nil {
 			require.ErrorIs(t, failed, errKilled, "at write %d", at)
-			current, _, err := artifact.New(s.Artifacts, "docs").ReadPointer(t.Context())
-			require.NoError(t, err)
+			current, _ := must2(artifact.New(s.Artifacts, "docs").ReadPointer(t.Context()))(t)
 			if current.Manifest != "" {
 				s.entire(t, "docs")
 			}
@@ -158,8 +154,7 @@ func TestADeletedIndexIsBuiltAgainForNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, sold := deletable(t)
 		index := artifact.New(s.Artifacts, "docs")
-		current, _, err := index.ReadPointer(t.Context())
-		require.NoError(t, err)
+		current, _ := must2(index.ReadPointer(t.Context()))(t)
 		first := must(index.Manifest(t.Context(), current.Manifest))(t)
 		wish := "docs/purges/20260101t000000z.json"
 		must(blob.Write(t.Context(), s.Artifacts, wish, []byte("{}"), blob.Cond{}))(t)
@@ -223,9 +218,7 @@ func (u unlisted) List(context.Context, string, string) iter.Seq2[blob.Info, err
 func TestTheNextRunDeletesTheCopiesOfOneThatWasCancelled(t *testing.T) {
 	s := newSite(t, sample(8))
 	job, holder := s.leased(t) // cancelled while it imported
-	require.NoError(t, s.unit(t.Context(), job, "end", func(ctx context.Context, work *upkeep.Run) error {
-		return work.End(ctx, holder, run.Ending{Status: core.StatusCancelled})
-	}))
+	require.NoError(t, s.finish(t.Context(), job, holder, run.Ending{Status: core.StatusCancelled}))
 	bucket := blobmemory.New()
 	s.Staging = bucket
 	copies := core.ImportPrefix(s.StoreID)

@@ -8,7 +8,6 @@ import (
 	"math"
 	"slices"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -20,7 +19,6 @@ import (
 	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/ledger"
-	"github.com/unweaver/unweaver/internal/methods"
 	"github.com/unweaver/unweaver/internal/methods/aliases"
 	"github.com/unweaver/unweaver/internal/methods/enrich"
 	"github.com/unweaver/unweaver/internal/methods/gem"
@@ -29,110 +27,6 @@ import (
 	"github.com/unweaver/unweaver/internal/stage/collect"
 	"github.com/unweaver/unweaver/internal/testkit/stagetest"
 )
-
-// Listing is an enrichment that lists the chunks and the lengths of their texts.
-type Listing struct {
-	Version string
-	mu      sync.Mutex
-	Paid    []string // ids, in the order in which they were paid for
-}
-
-// Register makes it known for one test.
-func (l *Listing) Register(t *testing.T) {
-	methods.Enrichments["listing"] = enrich.Enrichment{
-		Name: "listing", Pay: l.Pay, Seal: l.Seal,
-		DigestRules: func(core.Spec, model.Set) string { return l.Version },
-	}
-	t.Cleanup(func() { delete(methods.Enrichments, "listing") })
-}
-
-func (l *Listing) Pay(ctx context.Context, of *enrich.Build, n, parts int) error {
-	for chunk, err := range of.Chunks(ctx, n, parts) {
-		if err != nil {
-			return err
-		}
-		l.mu.Lock()
-		l.Paid = append(l.Paid, chunk.ID.String())
-		l.mu.Unlock()
-	}
-	return nil
-}
-
-func (l *Listing) Seal(ctx context.Context, of *enrich.Build) (enrich.Made, error) {
-	var lines []string
-	for chunk, err := range of.Chunks(ctx, 0, 1) {
-		if err != nil {
-			return enrich.Made{}, err
-		}
-		lines = append(lines, chunk.ID.String()+" "+chunk.Text)
-	}
-	slices.Sort(lines)
-	lines = slices.Compact(lines)
-	rows, err := artifact.NewRows()
-	if err != nil {
-		return enrich.Made{}, err
-	}
-	defer rows.Discard()
-	for _, line := range lines {
-		id, text, _ := strings.Cut(line, " ")
-		rows.Append(id, []byte(text))
-	}
-	made, fresh, err := rows.StoreSegment(ctx, of.Index, 0)
-	out := enrich.Made{
-		Enrichment: core.Enrichment{Hash: core.Sum(lines...), Counts: map[string]int64{"chunks": int64(len(lines))}},
-		Files:      []core.EnrichedFile{{Segment: made, Of: "listing", Kind: "list"}},
-	}
-	if fresh {
-		out.Fresh = 1
-	}
-	return out, err
-}
-
-// An enrichment is made when the configuration names it, and again when chunks or its rules change; it comes to what
-// a build from nothing comes to, its files stay as long as a generation names them, and what it is made of stays as
-// it is.
-// Promises: 87.
-func TestAnEnrichmentFollowsTheGeneration(t *testing.T) {
-	listing := &Listing{Version: "1"}
-	listing.Register(t)
-	s := newSite(t, sample(30))
-	steady(s)
-	s.spec.Keep, s.spec.Gate.MaxRemoved = 1, 1
-	plain := s.night(t).manifest
-	require.Zero(t, len(plain.Enriched)+len(plain.Segments.Enriched), "%+v", plain.Enriched)
-	s.spec.Enrich = []string{"listing"}
-	planned := s.night(t).planned
-	require.False(t, planned.Unchanged, "a new enrichment is no change")
-	first := s.current(t)
-	made := first.Enrichment("listing")
-	require.True(t, made != nil && made.Counts["chunks"] == first.Counts.Chunks && first.Hashes == plain.Hashes,
-		"%+v, hashes %v, without it %v", made, first.Hashes, plain.Hashes)
-	planned = s.night(t).planned
-	assert.True(t, planned.Unchanged, "the same is made again")
-	s.write(t, map[string]string{"place-003.md": "# Harbour 3\n\nIt was closed.\n", "new.md": "# Quay\n\nNew.\n"})
-	listing.Paid = nil
-	s.night(t)
-	night := s.current(t)
-	fresh := newSite(t, nil)
-	steady(fresh)
-	fresh.corpus, fresh.spec.Corpus = s.corpus, s.corpus
-	fresh.spec.Enrich = s.spec.Enrich
-	fresh.night(t)
-	from := fresh.current(t)
-	assert.True(t, night.Enrichment("listing").Hash == from.Enrichment("listing").Hash && night.Hashes == from.Hashes,
-		"%+v, from nothing %+v", night.Enrichment("listing"), from.Enrichment("listing"))
-	file := night.Segments.FilesOf("listing", "list")
-	_, err := s.Artifacts.Stat(t.Context(), s.index().SegmentKey(file[0].SHA256))
-	assert.True(t, len(file) == 1 && err == nil, "%v: %v", file, err)
-	listing.Version = "2"
-	if out := s.night(t); out.planned.Unchanged || out.manifest.Enrichment("listing").Rules != "2" {
-		t.Errorf("other rules: %+v", out.manifest.Enriched)
-	}
-	s.spec.Enrich = nil
-	out := s.night(t)
-	assert.True(t, len(out.manifest.Enriched)+len(out.manifest.Segments.Enriched) == 0 &&
-		out.manifest.Hashes == night.Hashes, "it is still there: %+v", out.manifest.Enriched)
-}
 
 func TestAnEnrichmentThatNobodyKnowsIsRefused(t *testing.T) {
 	s := newSite(t, sample(3))
@@ -143,40 +37,47 @@ func TestAnEnrichmentThatNobodyKnowsIsRefused(t *testing.T) {
 	assert.True(t, err != nil && strings.Contains(err.Error(), "listing"), "%v", err)
 }
 
-// A memory is that of a build from nothing after nights of changes, leaves everything else as it was, and answers.
+// An enrichment is made once the configuration names it, leaves everything else as it was, and is that of a build from
+// nothing after nights of changes; its files stay as long as a generation names them.
 // Promises: 87.
-func TestNightsOfAMemoryComeToWhatABuildFromNothingComesTo(t *testing.T) {
-	s := newSite(t, sample(30))
-	steady(s)
-	s.spec.Keep, s.spec.Gate.MaxRemoved = 2, 1
-	plain := s.night(t).manifest
-	s.spec.Enrich = []string{"gem"}
-	s.night(t)
-	first := s.current(t)
-	made := first.Enrichment("gem")
-	require.True(t, made != nil && made.Counts["chunks"] == first.Counts.Chunks && made.Counts["questions"] != 0 &&
-		made.Counts["themes"] != 0 && first.Hashes == plain.Hashes,
-		"%+v, hashes %v, without it %v", made, first.Hashes, plain.Hashes)
-	planned := s.night(t).planned
-	assert.True(t, planned.Unchanged, "the same is made again")
-	s.write(t, map[string]string{
-		"place-003.md": "# Harbour 3\n\nCaptain Ivar Moe closed Harbour Tangen in 1931.\n",
-		"new.md":       "# Quay\n\nEngineer Ada Lund built the Quay of Skarnes.\n",
-	})
-	s.night(t)
-	night := s.current(t)
-	fresh := newSite(t, nil)
-	steady(fresh)
-	fresh.corpus, fresh.spec.Corpus = s.corpus, s.corpus
-	fresh.spec.Enrich = s.spec.Enrich
-	fresh.night(t)
-	from := fresh.current(t)
-	assert.True(t, night.Enrichment("gem").Hash == from.Enrichment("gem").Hash && night.Hashes == from.Hashes,
-		"%+v, from nothing %+v", night.Enrichment("gem"), from.Enrichment("gem"))
-	assert.True(t, night.Enrichment("gem").Hash != made.Hash, "other chunks have the same memory")
-	for _, kind := range []string{"questions", "spectral", "themes"} {
-		a, b := night.Segments.FilesOf("gem", kind), from.Segments.FilesOf("gem", kind)
-		assert.True(t, len(a) == 1 && len(b) == 1 && a[0].SHA256 == b[0].SHA256, "%s: %v, from nothing %v", kind, a, b)
+func TestNightsOfEnrichmentsComeToWhatABuildFromNothingComesTo(t *testing.T) {
+	for name, kinds := range map[string][]string{"gem": {"questions", "spectral", "themes"}, "facts": {"facts"}} {
+		s := newSite(t, sample(30))
+		steady(s)
+		s.spec.Keep, s.spec.Gate.MaxRemoved = 1, 1
+		plain := s.night(t).manifest
+		require.Empty(t, plain.Enriched, name)
+		require.Empty(t, plain.Segments.Enriched, name)
+		s.spec.Enrich = []string{name}
+		first := s.night(t).manifest
+		made := first.Enrichment(name)
+		require.True(t, made != nil && made.Counts["chunks"] == first.Counts.Chunks && first.Hashes == plain.Hashes,
+			"%+v, hashes %v, without it %v", made, first.Hashes, plain.Hashes)
+		for _, kind := range map[string][]string{"gem": {"questions", "themes"}, "facts": {"edges"}}[name] {
+			assert.NotZero(t, made.Counts[kind], "%s of %s", kind, name)
+		}
+		assert.True(t, s.night(t).planned.Unchanged, "%s: the same is made again", name)
+		s.write(t, map[string]string{
+			"place-003.md": "# Harbour 3\n\nCaptain Ivar Moe closed Harbour Tangen in 1931.\n",
+			"new.md":       "# Quay\n\nEngineer Ada Lund built the Quay of Skarnes.\n",
+		})
+		night := s.night(t).manifest
+		fresh := newSite(t, nil)
+		steady(fresh)
+		fresh.corpus, fresh.spec.Corpus, fresh.spec.Enrich = s.corpus, s.corpus, s.spec.Enrich
+		from := fresh.night(t).manifest
+		assert.Equal(t, from.Hashes, night.Hashes, name)
+		assert.Equal(t, from.Enrichment(name).Hash, night.Enrichment(name).Hash, name)
+		assert.NotEqual(t, made.Hash, night.Enrichment(name).Hash, "%s: other chunks have the same enrichment", name)
+		for _, kind := range kinds {
+			a, b := night.Segments.FilesOf(name, kind), from.Segments.FilesOf(name, kind)
+			require.True(t, len(a) == 1 && len(b) == 1 && a[0].SHA256 == b[0].SHA256, "%s: %v, from nothing %v", kind, a, b)
+			must(s.Artifacts.Stat(t.Context(), s.index().SegmentKey(a[0].SHA256)))(t)
+		}
+		s.spec.Enrich = nil
+		without := s.night(t).manifest
+		assert.True(t, len(without.Enriched)+len(without.Segments.Enriched) == 0 && without.Hashes == night.Hashes,
+			"it is still there: %+v", without.Enriched)
 	}
 }
 
@@ -356,32 +257,6 @@ func factSite(t *testing.T, documents int) (s *site, asked *atomic.Int64, embedd
 		return model.Set{Chat: paidRules{triples: asked}, Classes: embedder, Chunks: embedder}, nil
 	}
 	return s, asked, embedder
-}
-
-func TestFactsFollowTheGenerationAndNightsPayForWhatChanged(t *testing.T) {
-	s, asked, _ := factSite(t, 20)
-	s.night(t)
-	first := s.current(t)
-	made := first.Enrichment("facts")
-	require.True(t, made != nil && made.Counts["chunks"] == first.Counts.Chunks && made.Counts["edges"] != 0 &&
-		made.Models != "" && asked.Load() == first.Counts.Chunks, "%+v, %d calls", made, asked.Load())
-	s.write(t, map[string]string{"place-003.md": "# Harbour 3\n\nPort Alma 3 belongs to Carla Ruiz.\n"})
-	before := asked.Load()
-	s.night(t)
-	night := s.current(t)
-	assert.Equal(t, int64(1), asked.Load()-before, "a night of one changed chunk pays for")
-	fresh, _, _ := factSite(t, 0)
-	fresh.corpus, fresh.spec.Corpus = s.corpus, s.corpus
-	fresh.night(t)
-	from := fresh.current(t)
-	got, want := night.Enrichment("facts"), from.Enrichment("facts")
-	assert.True(t, got.Hash == want.Hash && got.Hash != made.Hash && night.Hashes == from.Hashes,
-		"%+v, from nothing %+v", got, want)
-	files, fromNothing := night.Segments.FilesOf("facts", "facts"), from.Segments.FilesOf("facts", "facts")
-	assert.True(t, len(files) == 1 && files[0].SHA256 == fromNothing[0].SHA256, "%v, from nothing %v", files, fromNothing)
-	s.spec.Enrich = nil
-	plain := s.night(t).manifest
-	assert.True(t, len(plain.Enriched) == 0 && plain.Hashes == night.Hashes, "without facts: %+v", plain.Enriched)
 }
 
 func TestABuildThatIsKilledWhileItIsEnrichedComesToTheSame(t *testing.T) {

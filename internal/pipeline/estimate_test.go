@@ -149,9 +149,7 @@ func TestAReportTellsWhatWasExpected(t *testing.T) {
 	expected := core.Estimate{Extract: core.Range{Low: 3, High: 7}}
 	require.NoError(t, upkeep.WriteExpected(t.Context(), s.index(), job.Generation, expected))
 	out := must(s.stages(t.Context(), job, holder))(t)
-	err := s.unit(t.Context(), job, "end", func(ctx context.Context, work *upkeep.Run) error {
-		return work.End(ctx, holder, run.Ending{Status: out.published.Status})
-	})
+	err := s.finish(t.Context(), job, holder, run.Ending{Status: out.published.Status})
 	var report core.Report
 	if err == nil {
 		_, err = blob.ReadJSON(t.Context(), s.Artifacts, s.index().GenerationKey(job.Generation, "report.json"), &report)

@@ -19,19 +19,13 @@ import (
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
 
-	"github.com/unweaver/unweaver/internal/artifact"
-	"github.com/unweaver/unweaver/internal/artifact/localfile"
 	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/ledger"
 	"github.com/unweaver/unweaver/internal/model"
 	"github.com/unweaver/unweaver/internal/model/builtin"
 	"github.com/unweaver/unweaver/internal/store/blob"
-	"github.com/unweaver/unweaver/internal/store/blob/dir"
-	coordbolt "github.com/unweaver/unweaver/internal/store/coordination/bolt"
 	coordmemory "github.com/unweaver/unweaver/internal/store/coordination/memory"
-	recordsbolt "github.com/unweaver/unweaver/internal/store/records/bolt"
-	"github.com/unweaver/unweaver/internal/store/vectors/files"
 	"github.com/unweaver/unweaver/internal/testkit/longtest"
 	"github.com/unweaver/unweaver/internal/testkit/stagetest"
 )
@@ -180,8 +174,7 @@ func (b *bill) sum() int {
 
 // hashesOf returns the hashes of the published generation.
 func hashesOf(t *testing.T, s *site) core.Hashes {
-	current, _, err := s.index().ReadPointer(context.Background())
-	require.NoError(t, err)
+	current, _ := must2(s.index().ReadPointer(context.Background()))(t)
 	manifest := must(s.index().Manifest(context.Background(), current.Manifest))(t)
 	return manifest.Hashes
 }
@@ -348,29 +341,13 @@ func testThrottled(t *testing.T, stage string, want core.Hashes) {
 	assert.True(t, got == want && owed.twice == 0, "same hashes %v, paid for twice: %d", got == want, owed.twice)
 }
 
-// onDisk lets a site keep all that it writes below a folder, as the embedded stack does.
-func (s *site) onDisk(t *testing.T, data string) {
-	artifacts := must(dir.Open(filepath.Join(data, "artifacts")))(t)
-	coordination := must(coordbolt.Open(filepath.Join(data, "classes.bolt.runs")))(t)
-	t.Cleanup(func() { _ = coordination.Close() })
-	records := must(recordsbolt.Open(filepath.Join(data, "classes.bolt")))(t)
-	t.Cleanup(func() { _ = records.Close() })
-	vectors := must(files.Open(filepath.Join(data, "vectors")))(t)
-	t.Cleanup(func() { _ = vectors.Close() })
-	cache := must(localfile.New(filepath.Join(data, "cache"), 0))(t)
-	id := must(artifact.OpenStoreID(t.Context(), artifacts))(t)
-	s.Artifacts, s.Coordination, s.Records, s.Vectors, s.Cache = artifacts, coordination, records, vectors, cache
-	s.Ledger, s.StoreID = ledger.New(artifacts, coordination), id
-}
-
 // The text of documents is in almost everything that a build writes: only the owner can read any of it, whatever the
 // umask of the process is.
 func TestNothingThatABuildWritesIsReadableForOthers(t *testing.T) {
 	old := unix.Umask(0)
 	defer unix.Umask(old)
-	data := filepath.Join(t.TempDir(), "data")
-	s := newSite(t, sample(4))
-	s.onDisk(t, data)
+	s := newPaidSite(t, 4, calm)
+	data := s.onDisk(t)
 	s.night(t)
 	s.write(t, map[string]string{"place-001.md": "# New\n\nThe harbour of Port Selm was built by Carla Ruiz.\n"})
 	s.night(t)

@@ -205,8 +205,7 @@ func wholeVectors(t *testing.T, s *site, manifest *core.Manifest) (classes, chun
 		held := map[string][]float32{}
 		var keys []string
 		for _, segment := range kind.list {
-			raw, _, err := blob.Read(t.Context(), s.Artifacts, s.index().SegmentKey(segment.SHA256))
-			require.NoError(t, err)
+			raw, _ := must2(blob.Read(t.Context(), s.Artifacts, s.index().SegmentKey(segment.SHA256)))(t)
 			rows, err := parquet.Read[stage.VectorRow](bytes.NewReader(raw), int64(len(raw)))
 			require.True(t, err == nil && int64(len(rows)) == segment.Rows, "%d of %d rows: %v", len(rows), segment.Rows, err)
 			for _, row := range rows {
@@ -240,8 +239,7 @@ func sameGeneration(t *testing.T, night int, got, want *core.Manifest) {
 }
 
 func openGeneration(t *testing.T, s *site) *retrieve.Generation {
-	current, _, err := s.index().ReadPointer(t.Context())
-	require.NoError(t, err)
+	current, _ := must2(s.index().ReadPointer(t.Context()))(t)
 	return must(retrieve.Open(t.Context(), s.Artifacts, s.Cache, s.Vectors, s.spec.Index, current.Manifest, 1))(t)
 }
 
@@ -532,6 +530,7 @@ func (h *history) oddly(t *testing.T) {
 	keys := h.keys()
 	key := pick(h.random, keys)
 	jsonl := "rows, of #1%.jsonl"
+	h.next++
 	switch h.random.IntN(12) {
 	case 0, 1, 2:
 		lines := strings.Split(strings.TrimSpace(h.files[jsonl]), "\n")
@@ -539,7 +538,6 @@ func (h *history) oddly(t *testing.T) {
 			lines = nil
 		}
 		for range 1 + h.random.IntN(4) {
-			h.next++
 			lines = append(lines, fmt.Sprintf(`{"id":"r#%d%% ä","text":%q}`, h.next, h.document()))
 		}
 		h.random.Shuffle(len(lines), func(i, j int) { lines[i], lines[j] = lines[j], lines[i] })
@@ -553,19 +551,14 @@ func (h *history) oddly(t *testing.T) {
 			require.NoError(t, os.Chtimes(filepath.Join(h.corpus, one), when, when))
 		}
 	case 4:
-		h.next++
 		h.put(t, fmt.Sprintf("none/%03d.md", h.next), "")
 	case 5:
-		h.next++
 		h.put(t, fmt.Sprintf("bad %d%%#.pdf", h.next), "%PDF-1.7\nnone of it")
 	case 6:
-		h.next++
 		h.put(t, fmt.Sprintf("ü #%%é\n\t%d.md", h.next), h.document())
 	case 7:
-		h.next++
 		h.put(t, fmt.Sprintf("long/%d.txt", h.next), strings.Repeat("tolmin", 20_000)+" "+h.document())
 	case 8:
-		h.next++
 		h.put(t, fmt.Sprintf("nul/%d.txt", h.next), "a\x00b \u202e\ufeff\U0001F9D1\u200d\U0001F680 "+h.document())
 	case 9:
 		for _, one := range keys[1:] {
@@ -643,11 +636,9 @@ func TestAPlainGenerationHasItsBytes(t *testing.T) {
 	s.night(t)
 	var found strings.Builder
 	index, manifest := s.index(), s.current(t)
-	pointer, _, err := index.ReadPointer(t.Context())
-	require.NoError(t, err)
+	pointer, _ := must2(index.ReadPointer(t.Context()))(t)
 	for _, key := range []string{index.SegmentKey(pointer.Manifest), index.SpecKey(manifest.Spec)} {
-		raw, _, err := blob.Read(t.Context(), s.Artifacts, key)
-		require.NoError(t, err)
+		raw, _ := must2(blob.Read(t.Context(), s.Artifacts, key))(t)
 		content := strings.ReplaceAll(string(raw), s.corpus, "CORPUS")
 		for _, one := range passing {
 			content = one.what.ReplaceAllString(content, one.as)

@@ -19,7 +19,6 @@ import (
 	"github.com/unweaver/unweaver/internal/model"
 	"github.com/unweaver/unweaver/internal/model/builtin"
 	"github.com/unweaver/unweaver/internal/pipeline/run"
-	"github.com/unweaver/unweaver/internal/pipeline/upkeep"
 	"github.com/unweaver/unweaver/internal/store/blob"
 	"github.com/unweaver/unweaver/internal/store/coordination"
 	coordmemory "github.com/unweaver/unweaver/internal/store/coordination/memory"
@@ -365,9 +364,7 @@ func (l *lives) survive(t *testing.T, kills int) (out outcome, killed int) {
 			}
 			require.True(t, out.planned.Held == "" && out.published.Status != core.StatusHeld,
 				"held: %+v %+v", out.planned, out.published)
-			err = l.unit(t.Context(), job, "end", func(ctx context.Context, work *upkeep.Run) error {
-				return work.End(ctx, holder, ending)
-			})
+			err = l.finish(t.Context(), job, holder, ending)
 		}
 		dead := l.now.alive() != nil
 		switch {

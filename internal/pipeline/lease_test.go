@@ -60,8 +60,7 @@ func take(t *testing.T, index artifact.Index, holder run.Holder, known engine) i
 }
 
 func lease(t *testing.T, index artifact.Index) core.Lease {
-	out, _, err := run.ReadLease(t.Context(), index)
-	require.NoError(t, err)
+	out, _ := must2(run.ReadLease(t.Context(), index))(t)
 	return out
 }
 
@@ -143,43 +142,28 @@ func TestALeaseThatIsRenewedForEverIsGivenUpWithTheReason(t *testing.T) {
 
 // Promises: 29.
 func TestARunThatNobodyCanAskAboutHoldsItsLease(t *testing.T) {
+	engineAt := func(address, namespace string) core.Engine {
+		return core.Engine{Cluster: "ours", Address: address, Namespace: namespace}
+	}
 	for name, test := range map[string]struct {
-		held     core.Lease
+		engine   core.Engine
 		standing run.Standing
 		passes   bool
 		says     []string
 	}{
-		"the engine does not know it": {
-			core.Lease{Engine: ours, Workflow: "build/docs/one", Run: "1", Fence: 3}, run.StandingUnknown, false,
-			[]string{"docs/one (1)", "here:7233, namespace default", "unweaver cancel docs/one --lost"},
-		},
-		"it is another engine's": {
-			core.Lease{Engine: theirs, Workflow: "build/docs/one", Run: "1", Fence: 3}, run.StandingClosed, false,
-			[]string{"docs/one (1)", "there:7233, namespace default", "unweaver cancel docs/one --lost"},
-		},
-		"it is another namespace's": {
-			core.Lease{
-				Engine:   core.Engine{Cluster: "ours", Address: "here:7233", Namespace: "test"},
-				Workflow: "build/docs/one", Run: "1", Fence: 3,
-			}, run.StandingClosed, false, []string{"namespace test", "--lost"},
-		},
-		"the same engine by another address": {
-			core.Lease{
-				Engine:   core.Engine{Cluster: "ours", Address: "10.0.0.1:7233", Namespace: "default"},
-				Workflow: "build/docs/one", Run: "1", Fence: 3,
-			}, run.StandingClosed, true, nil,
-		},
-		"the last release wrote it, and it is over": {
-			core.Lease{Workflow: "build/docs/one", Run: "1", Fence: 3}, run.StandingClosed, true, nil,
-		},
-		"the last release wrote it, and it is unknown": {
-			core.Lease{Workflow: "build/docs/one", Run: "1", Fence: 3}, run.StandingUnknown, false, []string{"--lost"},
-		},
+		"the engine does not know it": {ours, run.StandingUnknown, false,
+			[]string{"docs/one (1)", "here:7233, namespace default", "unweaver cancel docs/one --lost"}},
+		"it is another engine's": {theirs, run.StandingClosed, false,
+			[]string{"docs/one (1)", "there:7233, namespace default", "unweaver cancel docs/one --lost"}},
+		"it is another namespace's":          {engineAt("here:7233", "test"), run.StandingClosed, false, []string{"namespace test", "--lost"}},
+		"the same engine by another address": {engineAt("10.0.0.1:7233", "default"), run.StandingClosed, true, nil},
+		"it names no engine, and is over":    {core.Engine{}, run.StandingClosed, true, nil},
+		"it names no engine, and is unknown": {core.Engine{}, run.StandingUnknown, false, []string{"--lost"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				index := emptyIndex()
-				write(t, index, test.held)
+				write(t, index, core.Lease{Engine: test.engine, Workflow: "build/docs/one", Run: "1", Fence: 3})
 				fence, err := run.TakeLease(t.Context(), index, two, engine{asked(one): test.standing}.standing)
 				if test.passes {
 					assert.True(t, err == nil && fence == 4, "fence %d, %v", fence, err)
@@ -452,40 +436,21 @@ func TestANameThatAGenerationHasIsRefusedByTheRunItself(t *testing.T) {
 	assert.True(t, err == nil && current.Generation == "g001", "current is %+v, %v", current, err)
 }
 
-func TestARestoreKnowsWhatIsServedAndLeavesNoScratch(t *testing.T) {
-	for name, spoil := range map[string]func(index artifact.Index, key string) error{
-		"nothing is wrong":     func(artifact.Index, string) error { return nil },
-		"no reference":         func(index artifact.Index, key string) error { return index.Store.Delete(t.Context(), key) },
-		"another in its place": func(index artifact.Index, key string) error { return other(t, index, key) },
-	} {
-		t.Run(name, func(t *testing.T) {
-			s := newSite(t, sample(6))
-			s.night(t)
-			index := artifact.Index{Store: s.Artifacts, Name: "docs"}
-			require.NoError(t, spoil(index, index.GenerationKey("g001", "manifest.json")))
-			job := run.Job{Index: "docs", Generation: "restore-1"}
-			holder := run.Holder{Workflow: "restore/docs", Run: "r"}
-			work := s.Bare(job, "restore", upkeep.RestoreFolder)
-			defer work.Close()
-			parts, err := work.OpenRestore(t.Context())
-			require.True(t, err == nil && parts != 0, "%v %v", parts, err)
-			for part := range parts {
-				must(work.RestorePart(t.Context(), part))(t)
-			}
-			for range 2 { // its answer may be lost
-				require.NoError(t, work.FinishRestore(t.Context()))
-				require.NoError(t, work.EndRestore(t.Context(), holder, run.Ending{Status: core.StatusCompleted}))
-			}
-			assert.Empty(t, keysBelow(t, s.Artifacts, "docs/runs/restore-1/"), "left is")
-		})
+func TestARestoreThatIsEndedTwiceLeavesNoScratch(t *testing.T) {
+	s := newSite(t, sample(6))
+	s.night(t)
+	require.NoError(t, s.Artifacts.Delete(t.Context(), s.index().GenerationKey("g001", "manifest.json")))
+	work := s.Bare(run.Job{Index: "docs", Generation: "restore-1"}, "restore", upkeep.RestoreFolder)
+	defer work.Close()
+	for part := range must(work.OpenRestore(t.Context()))(t) {
+		must(work.RestorePart(t.Context(), part))(t)
 	}
-}
-
-// other writes a reference to a manifest that is not there.
-func other(t *testing.T, index artifact.Index, key string) error {
-	ref := core.GenerationRef{Manifest: strings.Repeat("0", 64), Seq: 9, State: "held"}
-	_, err := blob.WriteJSON(t.Context(), index.Store, key, ref, blob.Cond{})
-	return err
+	holder := run.Holder{Workflow: "restore/docs", Run: "r"}
+	for range 2 { // its answer may be lost
+		require.NoError(t, work.FinishRestore(t.Context()))
+		require.NoError(t, work.EndRestore(t.Context(), holder, run.Ending{Status: core.StatusCompleted}))
+	}
+	assert.Empty(t, keysBelow(t, s.Artifacts, "docs/runs/restore-1/"))
 }
 
 // losing is a store beside whose use a run loses its lease: once something with an ending was read or written.
@@ -565,8 +530,7 @@ func (b before) Get(ctx context.Context, key string, part blob.Range) (io.ReadCl
 func (s *site) contents(t *testing.T, job run.Job) map[string]string {
 	out := map[string]string{}
 	for _, key := range keysBelow(t, s.Artifacts, job.Index+"/runs/"+job.Generation+"/") {
-		raw, _, err := blob.Read(t.Context(), s.Artifacts, key)
-		require.NoError(t, err)
+		raw, _ := must2(blob.Read(t.Context(), s.Artifacts, key))(t)
 		out[key] = string(raw)
 	}
 	return out
@@ -649,8 +613,7 @@ func TestAnAttemptThatEndsLateChangesNothingThatWasRecorded(t *testing.T) {
 
 // checkHashes compares what is published with a generation of the same documents.
 func (s *site) checkHashes(t *testing.T, want *core.Manifest) {
-	current, _, err := s.index().ReadPointer(t.Context())
-	require.NoError(t, err)
+	current, _ := must2(s.index().ReadPointer(t.Context()))(t)
 	manifest := must(s.index().Manifest(t.Context(), current.Manifest))(t)
 	assert.True(t, manifest.Hashes == want.Hashes, "hashes %+v, want %+v", manifest.Hashes, want.Hashes)
 }

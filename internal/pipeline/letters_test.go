@@ -1,9 +1,7 @@
 package pipeline_test
 
 import (
-	"context"
 	"fmt"
-	"io"
 	"os"
 	"path/filepath"
 	"strings"
@@ -18,8 +16,8 @@ import (
 	"github.com/unweaver/unweaver/internal/fault"
 	shown "github.com/unweaver/unweaver/internal/pipeline/report"
 	"github.com/unweaver/unweaver/internal/pipeline/run"
-	"github.com/unweaver/unweaver/internal/store/blob"
 	"github.com/unweaver/unweaver/internal/testkit/modeltest"
+	"github.com/unweaver/unweaver/internal/testkit/stagetest"
 )
 
 // lettersSite has a model that answers nothing about two of its documents until it gets better.
@@ -86,7 +84,7 @@ func retryLetters(t *testing.T, parity bool) {
 	assert.True(t, night.planned.Documents == 2 && night.manifest.Counts.Documents == 8 &&
 		night.manifest.Counts.DeadLetters == 0, "%+v, %+v", night.planned, night.manifest.Counts)
 	// What came of it is what a build from nothing comes to.
-	fresh := newPaidSite(t, 0, func(*paidSite, modeltest.Seen) modeltest.Injection { return modeltest.Injection{} })
+	fresh := newPaidSite(t, 0, calm)
 	fresh.corpus, fresh.spec.Corpus, fresh.spec.Parity = s.corpus, s.corpus, parity
 	if built := fresh.night(t); built.manifest.Hashes.Content != night.manifest.Hashes.Content {
 		t.Errorf("content hash %s, from nothing %s", night.manifest.Hashes.Content.Digest().Short(12), built.manifest.Hashes.Content.Digest().Short(12))
@@ -126,18 +124,6 @@ func TestALetterIsShownReplayedAndDiscardedByItsChunk(t *testing.T) {
 	}
 }
 
-// vanishing is a store of which letters go at the moment in which one is written.
-type vanishing struct{ blob.Store }
-
-func (v vanishing) Put(ctx context.Context, key string, body io.Reader, n int64, c blob.Cond) (blob.Info, error) {
-	if strings.Contains(key, "/generations/") {
-		if err := v.Delete(ctx, key); err != nil {
-			return blob.Info{}, err
-		}
-	}
-	return v.Store.Put(ctx, key, body, n, c)
-}
-
 // A letter that a purge takes while somebody discards it does not come back: it holds what the model answered.
 func TestALetterThatWentIsNotWrittenAgainByADiscard(t *testing.T) {
 	var better atomic.Bool
@@ -145,7 +131,10 @@ func TestALetterThatWentIsNotWrittenAgainByADiscard(t *testing.T) {
 	generation := s.night(t).manifest.Generation
 	letters := s.letters(t, generation)
 	twice := []string{letters[0].Chunk, letters[0].Chunk}
-	index := artifact.Index{Store: vanishing{s.Artifacts}, Name: "docs"}
+	vanishing := &stagetest.Tampered{Store: s.Artifacts, OnPut: func(key string) error {
+		return s.Artifacts.Delete(t.Context(), key) // at the moment in which it is written
+	}}
+	index := artifact.Index{Store: vanishing, Name: "docs"}
 	refuses(t, run.DiscardLetters(t.Context(), index, generation, twice, "why"), fault.GenBusy, "", "")
 	left := s.letters(t, generation)
 	assert.True(t, len(left) == len(letters)-1, "%d of %d letters are left", len(left), len(letters))
@@ -244,7 +233,7 @@ func TestModelsAreAskedForLittleBeforeTheWorkBegins(t *testing.T) {
 // What asks for nothing does not ask whether it could: the server may be away.
 // Promises: 67.
 func TestANightThatHasEverythingAsksNoModel(t *testing.T) {
-	s := newPaidSite(t, 12, func(*paidSite, modeltest.Seen) modeltest.Injection { return modeltest.Injection{} })
+	s := newPaidSite(t, 12, calm)
 	s.night(t)
 	asked := s.server.Stats().Started
 	s.night(t) // unchanged

@@ -405,9 +405,7 @@ func TestACorpusThatShrinksToNothingEndsTheNightAndLosesNothing(t *testing.T) {
 	}
 	job, holder := s.leased(t)
 	refused(s.stages(t.Context(), job, holder))(t, fault.CorpusEmpty, "holds no document", "")
-	require.NoError(t, s.unit(t.Context(), job, "end", func(ctx context.Context, work *upkeep.Run) error {
-		return work.End(ctx, holder, run.Ending{Status: core.StatusFailed, Reason: string(fault.CorpusEmpty)})
-	}))
+	require.NoError(t, s.finish(t.Context(), job, holder, run.Ending{Status: core.StatusFailed, Reason: string(fault.CorpusEmpty)}))
 	current, _, err := s.index().ReadPointer(t.Context())
 	assert.True(t, err == nil && current.Generation == first.manifest.Generation, "%+v, %v", current, err)
 	s.write(t, sample(6))

@@ -81,8 +81,7 @@ func TestASegmentThatDoesNotFitItsSplitMendsItselfInTheSameRun(t *testing.T) {
 }
 
 func contentOf(t *testing.T, store blob.Store, key string) []byte {
-	body, _, err := store.Get(t.Context(), key, blob.All)
-	require.NoError(t, err)
+	body, _ := must2(store.Get(t.Context(), key, blob.All))(t)
 	raw, err := io.ReadAll(body)
 	require.NoError(t, errors.Join(err, body.Close()))
 	return raw
@@ -274,9 +273,7 @@ func TestADeathAmidAMergeOfVectorsLosesNothing(t *testing.T) {
 			_, err = one.stages(t.Context(), job, holder)
 			require.NoError(t, err, "death %d", left)
 		}
-		require.NoError(t, one.unit(t.Context(), job, "end", func(ctx context.Context, work *upkeep.Run) error {
-			return work.End(ctx, holder, run.Ending{Status: core.StatusCompleted})
-		}))
+		require.NoError(t, one.finish(t.Context(), job, holder, run.Ending{Status: core.StatusCompleted}))
 		got := one.current(t)
 		sameGeneration(t, left, got, calm.manifest)
 		classes, chunks := wholeVectors(t, one.site, got)

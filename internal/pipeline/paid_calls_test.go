@@ -111,8 +111,7 @@ func TestADamagedLedgerIsPaidForAgain(t *testing.T) {
 			require.NoError(t, s.Artifacts.Delete(t.Context(), info.Key))
 			continue
 		}
-		raw, _, err := blob.Read(t.Context(), s.Artifacts, info.Key)
-		require.NoError(t, err)
+		raw, _ := must2(blob.Read(t.Context(), s.Artifacts, info.Key))(t)
 		letter := bytes.LastIndexFunc(raw, unicode.IsLower) // JSON that can be read as before, or a part of a number
 		raw[letter] ^= 1
 		must(blob.Write(t.Context(), s.Artifacts, info.Key, raw, blob.Cond{}))(t)

@@ -1,10 +1,8 @@
 package pipeline_test
 
 import (
-	"context"
 	"encoding/json"
 	"fmt"
-	"io"
 	"os"
 	"path/filepath"
 	"strings"
@@ -22,6 +20,7 @@ import (
 	"github.com/unweaver/unweaver/internal/pipeline/upkeep"
 	"github.com/unweaver/unweaver/internal/store/blob"
 	"github.com/unweaver/unweaver/internal/testkit/recordsmemory"
+	"github.com/unweaver/unweaver/internal/testkit/stagetest"
 )
 
 // A pointer that still has a part of what it had is as damaged as an empty one.
@@ -29,8 +28,7 @@ func TestARestoreWritesADamagedPointerAgain(t *testing.T) {
 	s := newSite(t, sample(4))
 	s.night(t)
 	key := s.index().CurrentKey()
-	before, _, err := s.index().ReadPointer(t.Context())
-	require.NoError(t, err)
+	before, _ := must2(s.index().ReadPointer(t.Context()))(t)
 	renamed, renumbered := before, before
 	renamed.Generation = before.Generation[:len(before.Generation)-1] + "x"
 	renumbered.Seq += 8
@@ -64,8 +62,7 @@ func asJSON(t *testing.T, value any) string {
 func TestANightWritesADamagedPointerAgain(t *testing.T) {
 	s := newSite(t, sample(4))
 	s.night(t)
-	before, _, err := s.index().ReadPointer(t.Context())
-	require.NoError(t, err)
+	before, _ := must2(s.index().ReadPointer(t.Context()))(t)
 	another := before
 	another.Generation = "another"
 	require.NoError(t, run.KeepSchedule(t.Context(), s.index(), run.Scheduled{Spec: core.Spec{Index: s.index().Name}}))
@@ -107,8 +104,7 @@ func TestALostPointerDoesNotUndoARollback(t *testing.T) {
 }
 
 func (s *site) references(t *testing.T) map[string]core.GenerationRef {
-	refs, _, err := s.index().ReadableRefs(t.Context())
-	require.NoError(t, err)
+	refs, _ := must2(s.index().ReadableRefs(t.Context()))(t)
 	return refs
 }
 
@@ -122,8 +118,7 @@ func TestADeletedBranchGetsNoPointerAgain(t *testing.T) {
 			work := s.Bare(run.Job{Index: "large", Generation: "mending"}, "restore", upkeep.RestoreFolder)
 			defer work.Close()
 			require.NoError(t, work.MendPointer(t.Context()))
-			pointer, _, err := work.Index.ReadPointer(t.Context())
-			require.NoError(t, err)
+			pointer, _ := must2(work.Index.ReadPointer(t.Context()))(t)
 			return pointer
 		}
 		large := artifact.Index{Store: s.Artifacts, Name: "large"}
@@ -155,8 +150,7 @@ func TestARebuildReplacesADamagedManifestAlsoWhereTheStoresWereLost(t *testing.T
 	s.night(t)
 	s.write(t, map[string]string{"more.md": "# More\n\nMore salt of Tolmin goes to Port Alma 3.\n"})
 	want := s.night(t).manifest.Hashes
-	pointer, _, err := s.index().ReadPointer(t.Context())
-	require.NoError(t, err)
+	pointer, _ := must2(s.index().ReadPointer(t.Context()))(t)
 	damages["flipped"](t, s.Artifacts, s.index().SegmentKey(pointer.Manifest))
 	s.Records = recordsmemory.New()
 	night, steps := s.heal(t)
@@ -193,35 +187,20 @@ func TestASegmentOfAnOlderGenerationIsReadBeforeItIsServedAgain(t *testing.T) {
 	assert.True(t, night.manifest.Hashes == first.manifest.Hashes, "the hashes are other ones")
 }
 
-// overtaken is a store in which another generation is published right after a reference was written.
-type overtaken struct {
-	blob.Store
-	reference, pointer string
-}
-
-func (o *overtaken) Put(
-	ctx context.Context, key string, body io.Reader, size int64, cond blob.Cond,
-) (blob.Info, error) {
-	info, err := o.Store.Put(ctx, key, body, size, cond)
-	if err != nil || key != o.reference {
-		return info, err
-	}
-	o.reference = ""
-	var pointer core.Pointer
-	if _, err := blob.ReadJSON(ctx, o.Store, o.pointer, &pointer); err != nil {
-		return info, err
-	}
-	pointer.Epoch++
-	_, err = blob.WriteJSON(ctx, o.Store, o.pointer, pointer, blob.Cond{})
-	return info, err
-}
-
 func TestAGenerationThatWasOvertakenDoesNotPassForAPublishedOne(t *testing.T) {
 	s := newSite(t, sample(5))
 	s.night(t)
-	s.Artifacts = &overtaken{
-		Store: s.Artifacts, reference: s.index().GenerationKey("g002", "manifest.json"), pointer: s.index().CurrentKey(),
-	}
+	store, reference := s.Artifacts, s.index().GenerationKey("g002", "manifest.json")
+	s.Artifacts = &stagetest.Tampered{Store: store, AfterPut: func(key string) error {
+		if key != reference {
+			return nil
+		}
+		reference = "" // another generation is published right after it was written
+		pointer := s.pointer(t)
+		pointer.Epoch++
+		_, err := blob.WriteJSON(t.Context(), store, s.index().CurrentKey(), pointer, blob.Cond{})
+		return err
+	}}
 	s.write(t, map[string]string{"more.md": "# More\n\nMore salt of Tolmin goes to Port Alma 3.\n"})
 	if night := s.night(t); night.published.Status != core.StatusHeld || night.published.Reason != "pointer_moved" {
 		t.Fatalf("%+v", night.published)

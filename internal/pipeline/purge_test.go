@@ -60,8 +60,7 @@ func (s *site) holding(t *testing.T, texts ...string) (where []string) {
 	}
 	for info, err := range s.Artifacts.List(ctx, "", "") {
 		require.NoError(t, err)
-		raw, _, err := blob.Read(ctx, s.Artifacts, info.Key)
-		require.NoError(t, err)
+		raw, _ := must2(blob.Read(ctx, s.Artifacts, info.Key))(t)
 		look(info.Key, raw)
 		for row, err := range artifact.ScanAll(ctx, s.Artifacts, info.Key) {
 			if err != nil {
@@ -101,7 +100,7 @@ func (s *site) purged(t *testing.T, id string) core.Purge {
 // the texts of classes that were made from it. Nothing else is lost, paid for again, or taken in.
 // Promises: 5.
 func TestAPurgedDocumentLeavesEverythingThatIsStored(t *testing.T) {
-	s := newPaidSite(t, 12, func(*paidSite, modeltest.Seen) modeltest.Injection { return modeltest.Injection{} })
+	s := newPaidSite(t, 12, calm)
 	s.write(t, map[string]string{"secret.md": secretDocument(0)})
 	s.night(t)
 	require.NoError(t, s.index().PutTag(t.Context(), "g001", "audit", struct{}{}))
@@ -133,7 +132,7 @@ func TestAPurgedDocumentLeavesEverythingThatIsStored(t *testing.T) {
 	assert.True(t, calls == 1, "the night after paid for %d extractions", calls)
 	// It is what a build from nothing without the document comes to.
 	require.NoError(t, os.Remove(filepath.Join(s.corpus, "secret.md")))
-	fresh := newPaidSite(t, 0, func(*paidSite, modeltest.Seen) modeltest.Injection { return modeltest.Injection{} })
+	fresh := newPaidSite(t, 0, calm)
 	fresh.corpus, fresh.spec.Corpus = s.corpus, s.corpus
 	if built := fresh.night(t); built.manifest.Hashes.Content != night.manifest.Hashes.Content ||
 		built.manifest.Hashes.Text != night.manifest.Hashes.Text {
@@ -186,7 +185,7 @@ func onDiskHolding(t *testing.T, folder string, words ...string) (where []string
 // of the file of records, nor the table of words, nor the copies that were mapped.
 // Promises: 5.
 func TestNoFileOfTheEmbeddedStoresHoldsAWordOfAPurgedDocument(t *testing.T) {
-	s := newPaidSite(t, 12, func(*paidSite, modeltest.Seen) modeltest.Injection { return modeltest.Injection{} })
+	s := newPaidSite(t, 12, calm)
 	folder := s.onDisk(t)
 	s.spec.Embedding = core.EmbedModel{Provider: "builtin"}
 	words := []string{"quastenberg", "zuckmayer", "tiberius", "ferryman in opals"}
@@ -212,7 +211,7 @@ func TestNoFileOfTheEmbeddedStoresHoldsAWordOfAPurgedDocument(t *testing.T) {
 
 // Words of a language without spaces are runs of characters, which are in no list of English words.
 func TestAPurgeTakesTheWordsOfItsLanguage(t *testing.T) {
-	s := newPaidSite(t, 4, func(*paidSite, modeltest.Seen) modeltest.Injection { return modeltest.Injection{} })
+	s := newPaidSite(t, 4, calm)
 	folder := s.onDisk(t)
 	s.spec.Embedding, s.spec.Retrieval.Language = core.EmbedModel{Provider: "builtin"}, "zh"
 	s.write(t, map[string]string{"secret.md": "# 鎏金\n\n他在瀛台造了鎏金龜。\n"})
@@ -247,7 +246,7 @@ func TestAPurgeCountsItsWaitForReadersAsIdle(t *testing.T) {
 func TestAPurgeThatDiesAnywhereIsGoneOnWith(t *testing.T) {
 	died := 0
 	for at := 1; ; at += 6 {
-		s := newPaidSite(t, 5, func(*paidSite, modeltest.Seen) modeltest.Injection { return modeltest.Injection{} })
+		s := newPaidSite(t, 5, calm)
 		s.write(t, map[string]string{"secret.md": secretDocument(0)})
 		s.night(t)
 		s.write(t, map[string]string{"secret.md": secretDocument(1)})
@@ -288,7 +287,7 @@ func TestAPurgeThatDiesAnywhereIsGoneOnWith(t *testing.T) {
 // with the next night.
 // Promises: 47.
 func TestWhatAnotherDocumentHasTooStays(t *testing.T) {
-	s := newPaidSite(t, 5, func(*paidSite, modeltest.Seen) modeltest.Injection { return modeltest.Injection{} })
+	s := newPaidSite(t, 5, calm)
 	s.write(t, map[string]string{"secret.md": secretDocument(0), "twin.md": secretDocument(0)})
 	s.night(t)
 	purge := s.purge(t, "secret.md")
@@ -373,7 +372,7 @@ func TestWhatIsAttachedToAPurgedDocumentGoesWithIt(t *testing.T) {
 // more for it.
 // Promises: 5.
 func TestAPurgeTakesDocumentsOutOfTheChoicesOfBackfills(t *testing.T) {
-	s := newPaidSite(t, 6, func(*paidSite, modeltest.Seen) modeltest.Injection { return modeltest.Injection{} })
+	s := newPaidSite(t, 6, calm)
 	s.night(t)
 	const secret = "old/heron-tiberius.md"
 	s.write(t, archive(3))
@@ -412,7 +411,7 @@ func TestAPurgeTakesDocumentsOutOfTheChoicesOfBackfills(t *testing.T) {
 // A generation that a gate holds goes with what is purged, though it is not served, and cannot be approved any more.
 // Promises: 5.
 func TestAPurgeTakesAGenerationThatAGateHolds(t *testing.T) {
-	s := newPaidSite(t, 12, func(*paidSite, modeltest.Seen) modeltest.Injection { return modeltest.Injection{} })
+	s := newPaidSite(t, 12, calm)
 	first := s.night(t)
 	s.spec.Gate.MaxSizeChange = 0.01
 	s.write(t, map[string]string{"secret.md": secretDocument(0)})
@@ -437,7 +436,7 @@ func TestAPurgeTakesAGenerationThatAGateHolds(t *testing.T) {
 // A purge waits for the schedule alone: what it judges nights by names the document until another is applied.
 // Promises: 5.
 func TestAPurgeTakesStoredProbeFilesThatNameTheDocument(t *testing.T) {
-	s := newPaidSite(t, 12, func(*paidSite, modeltest.Seen) modeltest.Injection { return modeltest.Injection{} })
+	s := newPaidSite(t, 12, calm)
 	s.write(t, map[string]string{"secret.md": secretDocument(0)})
 	s.night(t)
 	put := func(document string) string {
@@ -469,7 +468,7 @@ func TestAPurgeTakesStoredProbeFilesThatNameTheDocument(t *testing.T) {
 
 // Files that came with requests go once no configuration in use names them and they are older than the grace.
 func TestSentFilesThatNoConfigurationNamesAreCollected(t *testing.T) {
-	s := newPaidSite(t, 6, func(*paidSite, modeltest.Seen) modeltest.Injection { return modeltest.Injection{} })
+	s := newPaidSite(t, 6, calm)
 	s.spec.Grace = 0
 	probes := must(s.index().PutProbes(t.Context(), []byte(`{"question":"Who?","documents":["place-003.md"]}`)))(t)
 	unused := must(s.index().PutAliases(t.Context(), []byte("pin A | B")))(t)
@@ -515,9 +514,7 @@ func TestWhatARunPaidForThatWasNeverPublishedOutlastsAPurgeByTheLedgersGraceAlon
 	_, err := s.stages(t.Context(), job, holder)
 	require.Error(t, err, "it did not die")
 	s.before, s.Artifacts = nil, whole
-	require.NoError(t, s.unit(t.Context(), job, "end", func(ctx context.Context, work *upkeep.Run) error {
-		return work.End(ctx, holder, run.Ending{Status: core.StatusFailed, Reason: "internal"})
-	}))
+	require.NoError(t, s.finish(t.Context(), job, holder, run.Ending{Status: core.StatusFailed, Reason: "internal"}))
 	restart(s)
 	purge := s.purge(t, "secret.md")
 	s.night(t)

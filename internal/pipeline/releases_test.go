@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"slices"
 	"strings"
 	"sync"
@@ -20,6 +19,7 @@ import (
 	"github.com/unweaver/unweaver/internal/pipeline/release"
 	"github.com/unweaver/unweaver/internal/store/blob"
 	"github.com/unweaver/unweaver/internal/testkit/recordsmemory"
+	"github.com/unweaver/unweaver/internal/testkit/stagetest"
 	"github.com/unweaver/unweaver/internal/testkit/vectorsmemory"
 )
 
@@ -42,8 +42,7 @@ func (s *site) operations(t testing.TB) []core.Operation {
 }
 
 func (s *site) pointer(t testing.TB) core.Pointer {
-	pointer, _, err := s.index().ReadPointer(t.Context())
-	require.NoError(t, err)
+	pointer, _ := must2(s.index().ReadPointer(t.Context()))(t)
 	return pointer
 }
 
@@ -260,19 +259,6 @@ func TestWhatWasServedAtATime(t *testing.T) {
 	refused(to(at("g003").Add(-time.Microsecond)))(t, fault.GenCollected, "", "where one between them is gone")
 }
 
-// stubborn is a store that takes no write of some key.
-type stubborn struct {
-	blob.Store
-	refuses func(key string) bool
-}
-
-func (s *stubborn) Put(ctx context.Context, key string, body io.Reader, size int64, cond blob.Cond) (blob.Info, error) {
-	if s.refuses(key) {
-		return blob.Info{}, fault.StoreFull.At("write", key).Because("no space left")
-	}
-	return s.Store.Put(ctx, key, body, size, cond)
-}
-
 // What cannot be recorded does not take effect, and what did not take effect is recorded as failed, or without an
 // outcome.
 // Promises: 40.
@@ -293,7 +279,12 @@ func TestTheTrailIsWrittenBeforeAndAfter(t *testing.T) {
 			s.changed(t)
 			desk := s.desk()
 			refuses := strings.ToLower(c.refuses)
-			desk.Artifacts = &stubborn{s.Artifacts, func(key string) bool { return strings.Contains(key, refuses) }}
+			desk.Artifacts = &stagetest.Tampered{Store: s.Artifacts, OnPut: func(key string) error {
+				if strings.Contains(key, refuses) {
+					return fault.StoreFull.At("write", key).Because("no space left")
+				}
+				return nil
+			}}
 			_, err := desk.Do(t.Context(), release.Request{Action: core.ActionRollback, Index: "docs"})
 			assert.True(t, fault.Is(err, fault.StoreFull) && (s.pointer(t).Generation == "g001") == c.moved,
 				"%v; %s is served", err, s.pointer(t).Generation)
@@ -373,20 +364,6 @@ func TestAnApprovalThatDiedAtAnyWriteIsFinishedByTheSameCommand(t *testing.T) {
 	}
 }
 
-// overtaking has somebody else move the pointer at the moment in which it is written.
-type overtaking struct {
-	blob.Store
-	once  sync.Once
-	other func()
-}
-
-func (o *overtaking) Put(ctx context.Context, key string, body io.Reader, n int64, c blob.Cond) (blob.Info, error) {
-	if key == "docs/current.json" {
-		o.once.Do(o.other)
-	}
-	return o.Store.Put(ctx, key, body, n, c)
-}
-
 // A generation that was promoted before and gone back from stays one to go back to where a second promote of it loses.
 func TestAPromoteThatIsOvertakenTakesNothingFromTheBase(t *testing.T) {
 	s := branchSite(t)
@@ -404,11 +381,17 @@ func TestAPromoteThatIsOvertakenTakesNothingFromTheBase(t *testing.T) {
 	out := s.night(t)
 	require.True(t, out.planned.Unchanged, "%+v", out.planned)
 	whole := s.Artifacts
-	s.Artifacts = &overtaking{Store: whole, other: func() {
+	var once sync.Once
+	other := func() { // somebody else moves the pointer at the moment in which it is written
 		desk := s.desk()
 		desk.Artifacts = whole
-		_, err := desk.Do(t.Context(), release.Request{Action: core.ActionRollback, Index: "docs", Generation: first})
-		assert.NoError(t, err)
+		must(desk.Do(t.Context(), release.Request{Action: core.ActionRollback, Index: "docs", Generation: first}))(t)
+	}
+	s.Artifacts = &stagetest.Tampered{Store: whole, OnPut: func(key string) error {
+		if key == "docs/current.json" {
+			once.Do(other)
+		}
+		return nil
 	}}
 	_, err := s.promote(t, "exp")
 	s.Artifacts = whole

@@ -264,9 +264,6 @@ func (n *firstNight) again(t *testing.T) (*site, outcome) {
 // night is held, or somebody removed it.
 // Promises: 57.
 func TestWhatIsLostIsHeldOrKeptAndTold(t *testing.T) {
-	var shown strings.Builder
-	shown.WriteString("\n| what happened to the corpus | run | chunks before | in what was built | failed | stale |\n" +
-		"|---|---|---|---|---|---|\n")
 	nights := map[core.Digest]*firstNight{}
 	for _, c := range append(brokenDocuments(t), documentsThatComeAndGo(t)...) {
 		name := core.Sum(fmt.Sprint(c.files))
@@ -300,14 +297,8 @@ func TestWhatIsLostIsHeldOrKeptAndTold(t *testing.T) {
 			}
 			assert.True(t, c.kept || c.status != core.StatusCompleted || !strings.Contains(c.what, "renamed") || now == chunks,
 				"%d chunks became %d", chunks, now)
-			name := report.Status
-			if report.Reason != "" {
-				name += " (" + report.Reason + ")"
-			}
-			fmt.Fprintf(&shown, "| %s | %s | %d | %d | %d | %d |\n", c.what, name, chunks, now, report.DocumentsFailed, stale)
 		})
 	}
-	t.Log(shown.String())
 }
 
 // A document that breaks costs nothing while it is broken: the generation has the hashes that it had, nothing is
@@ -361,36 +352,6 @@ func TestAStaleDocumentThatIsRemovedIsGone(t *testing.T) {
 	s.night(t)
 	if report := s.report(t); report.DocumentsFailed != 0 || report.Stale != 0 || report.Status != core.StatusCompleted {
 		t.Errorf("empty from now on: %+v", report)
-	}
-}
-
-// A corpus that goes to and fro between two states comes to the same two generations again and again.
-func TestACorpusThatFlapsBetweenTwoStatesLosesAndPaysNothing(t *testing.T) {
-	other := map[string]string{
-		"place-001.md": "", "place-002.md": "# Harbour 2\n\nPort Alma 2 was sold to Ana Verk.\n",
-		"rows.jsonl": `{"id":"1","text":"Tin of Tolmin."}` + "\n" + `{"id":"2","te`,
-	}
-	good := map[string]string{
-		"place-001.md": sample(12)["place-001.md"], "place-002.md": sample(12)["place-002.md"],
-		"rows.jsonl": `{"id":"1","text":"Tin of Tolmin."}` + "\n" + `{"id":"2","text":"Salt of Lake Verin."}` + "\n",
-	}
-	s := newSite(t, sample(12))
-	s.write(t, good)
-	hashes := [2]core.Hashes{s.night(t).manifest.Hashes}
-	for night := range 6 {
-		state := (night + 1) % 2
-		s.write(t, []map[string]string{good, other}[state])
-		out := s.night(t)
-		report := s.report(t)
-		if hashes[state] == (core.Hashes{}) {
-			hashes[state] = out.manifest.Hashes
-		}
-		want := int64(2 * state)
-		assert.True(t, out.manifest.Hashes == hashes[state] && report.Stale == want && out.manifest.Counts.Stale == want &&
-			len(s.served(t, out.manifest)) == 14, "night %d: %+v, stale %d", night, out.manifest.Counts, report.Stale)
-		for key, document := range s.served(t, out.manifest) {
-			assert.True(t, len(document.Chunks) != 0, "night %d: %s is lost", night, key)
-		}
 	}
 }
 

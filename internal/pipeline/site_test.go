@@ -54,6 +54,11 @@ func must[T any](value T, err error) func(testing.TB) T {
 	}
 }
 
+// must2 returns two values that come without an error.
+func must2[A, B any](a A, b B, err error) func(testing.TB) (A, B) {
+	return func(t testing.TB) (A, B) { return must(a, err)(t), b }
+}
+
 // refuses checks that an error has this code and says so.
 func refuses(t testing.TB, err error, code fault.Code, says, what string) {
 	t.Helper()
@@ -216,13 +221,9 @@ func (s *site) night(t testing.TB) outcome {
 	case out.equalsParent:
 		ending = run.Ending{Status: core.StatusErrors, Unchanged: true}
 	}
-	s.unit(t.Context(), job, "end", func(ctx context.Context, work *upkeep.Run) error {
-		require.NoError(t, work.End(ctx, holder, ending))
-		return nil
-	})
+	require.NoError(t, s.finish(t.Context(), job, holder, ending))
 	index := artifact.Index{Store: s.Artifacts, Name: job.Index}
-	current, _, err := index.ReadPointer(t.Context())
-	require.NoError(t, err)
+	current, _ := must2(index.ReadPointer(t.Context()))(t)
 	if current.Manifest != "" {
 		out.manifest = must(index.Manifest(t.Context(), current.Manifest))(t)
 	}
@@ -410,6 +411,11 @@ func (s *site) extractShard(ctx context.Context, job run.Job, shard, chunks int)
 		_, err := work.SealShard(ctx, shard, batches)
 		return err
 	})
+}
+
+// finish records how a run ends.
+func (s *site) finish(ctx context.Context, job run.Job, holder run.Holder, ending run.Ending) error {
+	return s.unit(ctx, job, "end", func(ctx context.Context, work *upkeep.Run) error { return work.End(ctx, holder, ending) })
 }
 
 // collect does the last stage, which a workflow repeats without those before it.

@@ -165,17 +165,6 @@ func TestABudgetOfTokensOrMoneyIsOvershotByACallAtMost(t *testing.T) {
 	}
 }
 
-func TestTheRefusalTellsTheTrueNumber(t *testing.T) {
-	inOwnTime(t, func(t *testing.T) {
-		through := worker(t, memory.New(), core.Spec{Budget: core.Budget{Calls: 3}})
-		err := storm(through, &server{}, 1)
-		require.True(t, err != nil && errors.As(err, new(*fault.Error)), "%v", err)
-		for _, want := range []string{"3 calls", "330 tokens", "budget is 3 calls", "--budget-calls"} {
-			assert.Contains(t, err.Error(), want, "%q does not say", err)
-		}
-	})
-}
-
 // Promises: 21.
 func TestNoCallStartsAfterPauseOrCancelIsAcknowledged(t *testing.T) {
 	for command, code := range map[string]fault.Code{CommandPause: fault.Paused, CommandCancel: fault.Cancelled} {
