@@ -2,10 +2,12 @@ package pipeline_test
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -255,17 +257,21 @@ func TestEachKindOfDriftIsFound(t *testing.T) {
 		t.Fatal("no class")
 		return "", class
 	}
-	classes := func(t *testing.T, s *site, change func(at int, key string, value []byte) []byte) {
-		t.Helper()
-		s.forge(t, func(manifest *core.Manifest) {
-			for i, segment := range manifest.Segments.Classes {
-				if segment.Rows > 1 {
-					manifest.Segments.Classes[i] = s.rewrite(t, segment, change)
-					return
-				}
-			}
-			t.Fatal("no partition has two classes")
-		})
+	// classRow plants another row of a partition's second class; nil: none.
+	classRow := func(change func(t *testing.T, class rows.Class) []byte) func(*testing.T, *site) {
+		return func(t *testing.T, s *site) {
+			s.forge(t, func(manifest *core.Manifest) {
+				i := slices.IndexFunc(manifest.Segments.Classes, func(segment core.Segment) bool { return segment.Rows > 1 })
+				require.GreaterOrEqual(t, i, 0, "no partition has two classes")
+				segment := manifest.Segments.Classes[i]
+				manifest.Segments.Classes[i] = s.rewrite(t, segment, func(at int, _ string, value []byte) []byte {
+					if at != 1 {
+						return value
+					}
+					return change(t, must(rows.DecodeClass(value))(t))
+				})
+			})
+		}
 	}
 	liveVector := func(t *testing.T, s *site) (collection, key string) {
 		_, class := firstRecord(t, s)
@@ -312,18 +318,12 @@ func TestEachKindOfDriftIsFound(t *testing.T) {
 				}
 			}
 		}, map[string]int64{core.DriftSegment: 1}, false, "rebuild"},
-		"a row has another name": {func(t *testing.T, s *site) {
-			classes(t, s, func(at int, _ string, value []byte) []byte {
-				class, _ := rows.DecodeClass(value)
-				record, err := rows.DecodeRecord(class.Record)
-				assert.NoError(t, err)
-				if at == 1 {
-					record.Name += "s"
-					class.Record = record.Encode()
-				}
-				return class.Encode()
-			})
-		}, map[string]int64{core.DriftClass: 1, core.DriftLive: 1}, false, "name"},
+		"a row has another name": {classRow(func(t *testing.T, class rows.Class) []byte {
+			record := must(rows.DecodeRecord(class.Record))(t)
+			record.Name += "s"
+			class.Record = record.Encode()
+			return class.Encode()
+		}), map[string]int64{core.DriftClass: 1, core.DriftLive: 1}, false, "name"},
 		"a mention is gone that its split counts": {func(t *testing.T, s *site) {
 			s.forge(t, func(manifest *core.Manifest) {
 				segment := manifest.Segments.Mentions[0]
@@ -337,40 +337,21 @@ func TestEachKindOfDriftIsFound(t *testing.T) {
 				})
 			})
 		}, map[string]int64{core.DriftClass: 1, core.DriftHash: 1}, false, "mentions"},
-		"a row says another vector": {func(t *testing.T, s *site) {
-			classes(t, s, func(at int, _ string, value []byte) []byte {
-				class, _ := rows.DecodeClass(value)
-				if at == 1 {
-					class.Vector[0] ^= 1
-				}
-				return class.Encode()
-			})
-		}, map[string]int64{core.DriftClass: 1, core.DriftLive: 1}, false, "vector digest"},
-		"a class has no row": {func(t *testing.T, s *site) {
-			classes(t, s, func(at int, _ string, value []byte) []byte {
-				if at == 1 {
-					return nil
-				}
-				return value
-			})
-		}, map[string]int64{core.DriftClass: 1, core.DriftLive: 1}, false, "no row"},
+		"a row says another vector": {classRow(func(_ *testing.T, class rows.Class) []byte {
+			class.Vector[0] ^= 1
+			return class.Encode()
+		}), map[string]int64{core.DriftClass: 1, core.DriftLive: 1}, false, "vector digest"},
+		"a class has no row": {classRow(func(*testing.T, rows.Class) []byte { return nil }), map[string]int64{core.DriftClass: 1, core.DriftLive: 1}, false, "no row"},
 		"a class has no mention": {func(t *testing.T, s *site) {
 			s.forge(t, func(manifest *core.Manifest) {
-				for i, segment := range manifest.Segments.Mentions {
-					if segment.Rows > 0 {
-						first := ""
-						manifest.Segments.Mentions[i] = s.rewrite(t, segment, func(at int, key string, value []byte) []byte {
-							if at == 0 {
-								first = key
-							}
-							if key == first {
-								return nil
-							}
-							return value
-						})
-						return
+				i := slices.IndexFunc(manifest.Segments.Mentions, func(segment core.Segment) bool { return segment.Rows > 0 })
+				first, segment := "", manifest.Segments.Mentions[i]
+				manifest.Segments.Mentions[i] = s.rewrite(t, segment, func(at int, key string, value []byte) []byte {
+					if first = cmp.Or(first, key); key == first {
+						return nil
 					}
-				}
+					return value
+				})
 			})
 		}, map[string]int64{core.DriftClass: 1, core.DriftHash: 1}, false, "no mention"},
 		"a document has lost a chunk": {func(t *testing.T, s *site) {

@@ -125,15 +125,6 @@ func TestNightsAreKeptThoughTheirGenerationsAreCollected(t *testing.T) {
 	assert.True(t, err == nil && len(nights.Nights) == 1, "after damage: %+v, %v", nights, err)
 }
 
-func TestAReportHasItsCourseAndAText(t *testing.T) {
-	s := newSite(t, sample(6))
-	s.night(t)
-	report := s.report(t)
-	assert.True(t, len(report.Course) != 0 && report.Course[len(report.Course)-1].Share == 1, "course %+v", report.Course)
-	text, _, err := blob.Read(t.Context(), s.Artifacts, s.index().GenerationKey(report.Generation, "report.md"))
-	assert.True(t, err == nil && strings.Contains(string(text), report.ContentHash), "%v: %s", err, text)
-}
-
 // What renews the lease notes how far the run is; many processes note as much as one does.
 func TestTheCourseOfALongRunIsNotedOnceByAllProcesses(t *testing.T) {
 	s := newSite(t, sample(1))

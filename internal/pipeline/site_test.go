@@ -454,13 +454,6 @@ func setSizes(t *testing.T, chunks, rows, mentions int64) {
 	unit.LeastChunks, unit.LeastRows, unit.MentionsPerPartition = chunks, rows, mentions
 }
 
-// stopMerging has nights merge no tiers, so that a generation has a split and a run of each of them.
-func stopMerging(t testing.TB) {
-	was := unit.TierWidth
-	t.Cleanup(func() { unit.TierWidth = was })
-	unit.TierWidth = 1 << 20
-}
-
 // rowsOf returns what reports whether a vector row counts in a generation, by its key.
 func rowsOf(t *testing.T, ports *run.Ports, manifest *core.Manifest) func(key string) bool {
 	begun := upkeep.OpenBare(ports, run.Job{Index: manifest.Index}, core.StageSegment, "test")

@@ -11,7 +11,7 @@ import (
 )
 
 func TestOneSizeOfSegmentsIsMergedOnceThereAreEnough(t *testing.T) {
-	few := make([]mergeable, TierWidth-1)
+	few := make([]mergeable, tierWidth-1)
 	for i := range few {
 		few[i] = mergeable{rows: 10}
 	}
@@ -19,7 +19,7 @@ func TestOneSizeOfSegmentsIsMergedOnceThereAreEnough(t *testing.T) {
 	groups := mergesOf(few, 10, mostChunks)
 	assert.True(t, groups == nil, "%v", groups)
 	groups = mergesOf(append(few, mergeable{rows: 3}), 10, mostChunks)
-	assert.True(t, len(groups) == 1 && len(groups[0]) == TierWidth && !slices.Contains(groups[0], TierWidth-1),
+	assert.True(t, len(groups) == 1 && len(groups[0]) == tierWidth && !slices.Contains(groups[0], tierWidth-1),
 		"the large one is of another tier: %v", groups)
 }
 
