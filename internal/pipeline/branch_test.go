@@ -141,31 +141,29 @@ func segmentsIn(t testing.TB, s *site) []string {
 // that may: what the other one lists must stay.
 // Promises: 41.
 func TestNightsOfABranchAndItsBaseDeleteNothingOfEachOther(t *testing.T) {
-	synctest.Test(t, testNightsOfABranchAndItsBaseDeleteNothingOfEachOther) // a branch settles for a second and a half
-}
-
-func testNightsOfABranchAndItsBaseDeleteNothingOfEachOther(t *testing.T) {
-	s := branchSite(t)
-	s.spec.Keep, s.spec.Grace = 1, 0
-	must(s.branch(t, "exp", map[string]string{"shortening.threshold": "200"}))(t)
-	for range 4 {
+	synctest.Test(t, func(t *testing.T) { // a branch settles for a second and a half
+		s := branchSite(t)
+		s.spec.Keep, s.spec.Grace = 1, 0
+		must(s.branch(t, "exp", map[string]string{"shortening.threshold": "200"}))(t)
+		for range 4 {
+			s.on("docs", 4000)
+			s.changed(t)
+			s.entire(t, "exp")
+			s.entire(t, "docs")
+			s.on("exp", 200)
+			s.changed(t)
+			s.entire(t, "exp")
+			s.entire(t, "docs")
+		}
 		s.on("docs", 4000)
-		s.changed(t)
+		for range 3 { // what the first generations alone had is gone
+			s.changed(t)
+		}
 		s.entire(t, "exp")
-		s.entire(t, "docs")
-		s.on("exp", 200)
-		s.changed(t)
-		s.entire(t, "exp")
-		s.entire(t, "docs")
-	}
-	s.on("docs", 4000)
-	for range 3 { // what the first generations alone had is gone
-		s.changed(t)
-	}
-	s.entire(t, "exp")
-	for _, key := range segmentsIn(t, s) {
-		assert.True(t, strings.HasPrefix(key, "docs/"), "%s is not below the base", key)
-	}
+		for _, key := range segmentsIn(t, s) {
+			assert.True(t, strings.HasPrefix(key, "docs/"), "%s is not below the base", key)
+		}
+	})
 }
 
 // Promises: 42.
@@ -212,36 +210,34 @@ func testAPromotedBranchIsServedByItsBaseAndRolledBack(t *testing.T) {
 
 // Promises: 43.
 func TestADeletedBranchFreesWhatItAloneUsed(t *testing.T) {
-	synctest.Test(t, testADeletedBranchFreesWhatItAloneUsed) // a branch settles for a second and a half
-}
-
-func testADeletedBranchFreesWhatItAloneUsed(t *testing.T) {
-	s := branchSite(t)
-	s.spec.Keep, s.spec.Grace = 1, 0
-	for range 3 {
+	synctest.Test(t, func(t *testing.T) { // a branch settles for a second and a half
+		s := branchSite(t)
+		s.spec.Keep, s.spec.Grace = 1, 0
+		for range 3 {
+			s.night(t)
+			s.changed(t)
+		}
+		must(s.branch(t, "exp", map[string]string{"shortening.threshold": "60"}))(t)
+		s.on("exp", 60)
 		s.night(t)
-		s.changed(t)
-	}
-	must(s.branch(t, "exp", map[string]string{"shortening.threshold": "60"}))(t)
-	s.on("exp", 60)
-	s.night(t)
-	none := func(context.Context, artifact.Index) (string, error) { return "", nil }
-	must(s.desk().DeleteBranch(t.Context(), release.Branching{Base: "docs", Name: "exp"}, none))(t)
-	s.on("docs", 4000)
-	for range 5 {
-		s.changed(t)
-		s.entire(t, "docs")
-	}
-	for range 3 { // a mark, its grace, what was condemned, its grace
-		s.night(t)
-	}
-	s.onlyNamed(t)
-	for info, err := range s.Artifacts.List(t.Context(), "exp/", "") {
-		assert.True(t, err == nil && strings.Contains(info.Key, "/collected"), "%s stayed (%v)", info.Key, err)
-	}
-	_, err := s.branch(t, "exp", nil)
-	assert.NoError(t, err, "the name cannot be used again")
-	s.entire(t, "exp")
+		none := func(context.Context, artifact.Index) (string, error) { return "", nil }
+		must(s.desk().DeleteBranch(t.Context(), release.Branching{Base: "docs", Name: "exp"}, none))(t)
+		s.on("docs", 4000)
+		for range 5 {
+			s.changed(t)
+			s.entire(t, "docs")
+		}
+		for range 3 { // a mark, its grace, what was condemned, its grace
+			s.night(t)
+		}
+		s.onlyNamed(t)
+		for info, err := range s.Artifacts.List(t.Context(), "exp/", "") {
+			assert.True(t, err == nil && strings.Contains(info.Key, "/collected"), "%s stayed (%v)", info.Key, err)
+		}
+		_, err := s.branch(t, "exp", nil)
+		assert.NoError(t, err, "the name cannot be used again")
+		s.entire(t, "exp")
+	})
 }
 
 // onlyNamed looks that the stores hold nothing that no generation of docs lists.
@@ -338,29 +334,27 @@ func TestABranchAndADeletionOfItsBase(t *testing.T) {
 
 // Promises: 42.
 func TestOfTwoPromotesAtOnceOneIsServed(t *testing.T) {
-	synctest.Test(t, testOfTwoPromotesAtOnceOneIsServed) // a branch settles for a second and a half
-}
-
-func testOfTwoPromotesAtOnceOneIsServed(t *testing.T) {
-	s := branchSite(t)
-	for i, name := range []string{"one", "two"} {
-		must(s.branch(t, name, nil))(t)
-		s.on(name, 200+100*i)
-		s.night(t)
-	}
-	var errs [2]error
-	var wait sync.WaitGroup
-	for i, name := range []string{"one", "two"} {
-		wait.Go(func() { _, errs[i] = s.promote(t, name) })
-	}
-	wait.Wait()
-	require.True(t, (errs[0] == nil) != (errs[1] == nil), "errors %v", errs)
-	for _, err := range errs {
-		assert.True(t, err == nil || fault.Is(err, fault.PointerMoved), "%v", err)
-	}
-	s.entire(t, "docs")
-	refs, err := artifact.New(s.Artifacts, "docs").ListRefs(t.Context())
-	assert.True(t, err == nil && len(refs) == 3, "generations %v, %v", refs, err)
+	synctest.Test(t, func(t *testing.T) { // a branch settles for a second and a half
+		s := branchSite(t)
+		for i, name := range []string{"one", "two"} {
+			must(s.branch(t, name, nil))(t)
+			s.on(name, 200+100*i)
+			s.night(t)
+		}
+		var errs [2]error
+		var wait sync.WaitGroup
+		for i, name := range []string{"one", "two"} {
+			wait.Go(func() { _, errs[i] = s.promote(t, name) })
+		}
+		wait.Wait()
+		require.True(t, (errs[0] == nil) != (errs[1] == nil), "errors %v", errs)
+		for _, err := range errs {
+			assert.True(t, err == nil || fault.Is(err, fault.PointerMoved), "%v", err)
+		}
+		s.entire(t, "docs")
+		refs, err := artifact.New(s.Artifacts, "docs").ListRefs(t.Context())
+		assert.True(t, err == nil && len(refs) == 3, "generations %v, %v", refs, err)
+	})
 }
 
 // dying is a store whose process dies at a write: that one, and all after it, do not happen.

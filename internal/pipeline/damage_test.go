@@ -7,8 +7,6 @@ import (
 	"encoding/hex"
 	"fmt"
 	"io"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -311,18 +309,6 @@ func TestARebuildHasTheSameHashesAndPublishesAlsoWhenNothingChanged(t *testing.T
 	}
 	reasons := s.report(t).Reasons
 	assert.True(t, slices.Contains(reasons, "requested with --rebuild"), "reasons %q", reasons)
-}
-
-// The parent's documents count for the gate although another segment of it is lost.
-func TestAMassDeletionIsHeldAlsoWhereTheParentIsDamaged(t *testing.T) {
-	s := newSite(t, sample(10))
-	first := s.night(t)
-	damages["removed"](t, s.Artifacts, s.index().SegmentKey(first.manifest.Segments.Runs[0].SHA256))
-	for i := range 5 {
-		require.NoError(t, os.Remove(filepath.Join(s.corpus, fmt.Sprintf("place-%03d.md", i))))
-	}
-	night := s.night(t)
-	assert.True(t, night.planned.Held == "mass_deletion", "%+v", night.planned)
 }
 
 func TestRestoreTellsAllThatIsLostAndRestoresTheRest(t *testing.T) {

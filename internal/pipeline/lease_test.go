@@ -155,7 +155,7 @@ func TestARunThatNobodyCanAskAboutHoldsItsLease(t *testing.T) {
 			[]string{"docs/one (1)", "here:7233, namespace default", "unweaver cancel docs/one --lost"}},
 		"it is another engine's": {theirs, run.StandingClosed, false,
 			[]string{"docs/one (1)", "there:7233, namespace default", "unweaver cancel docs/one --lost"}},
-		"it is another namespace's":          {engineAt("here:7233", "test"), run.StandingClosed, false,
+		"it is another namespace's": {engineAt("here:7233", "test"), run.StandingClosed, false,
 			[]string{"namespace test", "--lost"}},
 		"the same engine by another address": {engineAt("10.0.0.1:7233", "default"), run.StandingClosed, true, nil},
 		"it names no engine, and is over":    {core.Engine{}, run.StandingClosed, true, nil},

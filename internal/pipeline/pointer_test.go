@@ -2,9 +2,6 @@ package pipeline_test
 
 import (
 	"encoding/json"
-	"fmt"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -129,20 +126,6 @@ func TestADeletedBranchGetsNoPointerAgain(t *testing.T) {
 		pointer = mend()
 		assert.True(t, pointer.Manifest == "", "a deleted branch serves %+v", pointer)
 	})
-}
-
-// A mount that broke takes documents and artifacts at once: the gate must see it without the parent's list.
-func TestAMassDeletionIsHeldAlsoWhereTheListOfDocumentsIsLost(t *testing.T) {
-	for damage, do := range damages {
-		s := newSite(t, sample(10))
-		first := s.night(t)
-		do(t, s.Artifacts, s.index().SegmentKey(first.manifest.Segments.Documents[0].SHA256))
-		for i := range 5 {
-			require.NoError(t, os.Remove(filepath.Join(s.corpus, fmt.Sprintf("place-%03d.md", i))))
-		}
-		night := s.night(t)
-		assert.True(t, night.planned.Held == "mass_deletion", "%s: %+v", damage, night.planned)
-	}
 }
 
 func TestARebuildReplacesADamagedManifestAlsoWhereTheStoresWereLost(t *testing.T) {

@@ -540,36 +540,34 @@ func (s *site) unbranch(t *testing.T, name string) {
 // leaves goes with it, and no branch is made meanwhile. The nights of a later branch leave the document out.
 // Promises: 46.
 func TestAPurgeOfABaseEndsOnceItHasNoBranch(t *testing.T) {
-	synctest.Test(t, testAPurgeOfABaseEndsOnceItHasNoBranch) // a branch settles for a second and a half
-}
-
-func testAPurgeOfABaseEndsOnceItHasNoBranch(t *testing.T) {
-	s := branchSite(t)
-	s.write(t, map[string]string{"secret.md": secretDocument(0)})
-	s.night(t)
-	must(s.branch(t, "large", map[string]string{"shortening.threshold": "60"}))(t)
-	s.on("large", 60)
-	s.night(t)
-	s.on("docs", 4000)
-	purge := s.purge(t, "secret.md") // as one that met no branch yet
-	if _, err := s.branch(t, "other", nil); !fault.Is(err, fault.Usage) || !strings.Contains(err.Error(), "purge") {
-		t.Errorf("a branch that is made while a purge is pending: %v", err)
-	}
-	s.night(t)
-	waits := s.purged(t, purge.ID)
-	assert.True(t, waits.State == core.PurgePending && strings.Contains(strings.Join(waits.Left, " "), "branch large"),
-		"a purge beside a branch: %s, left %q", waits.State, waits.Left)
-	require.True(t, len(s.holding(t, secrets...)) != 0, "the branch lost what it has")
-	s.entire(t, "large")
-	s.unbranch(t, "large")
-	s.night(t)
-	if done := s.purged(t, purge.ID); done.State != core.PurgeDone || len(done.Left) > 0 {
-		t.Errorf("a purge behind a branch: %s, left %q", done.State, done.Left)
-	}
-	assert.Empty(t, s.holding(t, secrets...), "still stored")
-	s.entire(t, "docs")
-	must(s.branch(t, "third", map[string]string{"shortening.threshold": "60"}))(t)
-	s.on("third", 60)
-	s.night(t)
-	assert.Empty(t, s.holding(t, secrets...), "a night of a branch stored it again")
+	synctest.Test(t, func(t *testing.T) { // a branch settles for a second and a half
+		s := branchSite(t)
+		s.write(t, map[string]string{"secret.md": secretDocument(0)})
+		s.night(t)
+		must(s.branch(t, "large", map[string]string{"shortening.threshold": "60"}))(t)
+		s.on("large", 60)
+		s.night(t)
+		s.on("docs", 4000)
+		purge := s.purge(t, "secret.md") // as one that met no branch yet
+		if _, err := s.branch(t, "other", nil); !fault.Is(err, fault.Usage) || !strings.Contains(err.Error(), "purge") {
+			t.Errorf("a branch that is made while a purge is pending: %v", err)
+		}
+		s.night(t)
+		waits := s.purged(t, purge.ID)
+		assert.True(t, waits.State == core.PurgePending && strings.Contains(strings.Join(waits.Left, " "), "branch large"),
+			"a purge beside a branch: %s, left %q", waits.State, waits.Left)
+		require.True(t, len(s.holding(t, secrets...)) != 0, "the branch lost what it has")
+		s.entire(t, "large")
+		s.unbranch(t, "large")
+		s.night(t)
+		if done := s.purged(t, purge.ID); done.State != core.PurgeDone || len(done.Left) > 0 {
+			t.Errorf("a purge behind a branch: %s, left %q", done.State, done.Left)
+		}
+		assert.Empty(t, s.holding(t, secrets...), "still stored")
+		s.entire(t, "docs")
+		must(s.branch(t, "third", map[string]string{"shortening.threshold": "60"}))(t)
+		s.on("third", 60)
+		s.night(t)
+		assert.Empty(t, s.holding(t, secrets...), "a night of a branch stored it again")
+	})
 }

@@ -320,23 +320,11 @@ func (s *site) stages(ctx context.Context, job run.Job, holder run.Holder) (out 
 		partitions, err = work.SealExtraction(ctx)
 		return err
 	})
-	do("reduce", partitions.Partitions, func(ctx context.Context, work *upkeep.Run, part int) error {
-		_, err := work.Reduce(ctx, part)
-		return err
-	})
-	do("shorten", partitions.Partitions, func(ctx context.Context, work *upkeep.Run, part int) error {
-		_, err := work.Shorten(ctx, part)
-		return err
-	})
+	do("reduce", partitions.Partitions, only((*upkeep.Run).Reduce))
+	do("shorten", partitions.Partitions, only((*upkeep.Run).Shorten))
 	both := partitions.Partitions + len(shards.Chunks)
-	do("embed", both, func(ctx context.Context, work *upkeep.Run, part int) error {
-		_, err := work.Embed(ctx, part)
-		return err
-	})
-	do("load", both, func(ctx context.Context, work *upkeep.Run, part int) error {
-		_, err := work.Load(ctx, part)
-		return err
-	})
+	do("embed", both, only((*upkeep.Run).Embed))
+	do("load", both, only((*upkeep.Run).Load))
 	if s.Staging != nil {
 		do("load", 1, func(ctx context.Context, work *upkeep.Run, _ int) error { return work.Import(ctx) })
 	}
@@ -356,10 +344,7 @@ func (s *site) stages(ctx context.Context, job run.Job, holder run.Holder) (out 
 		})
 		do("enrich", 1, func(ctx context.Context, work *upkeep.Run, _ int) error { return work.SealEnrichment(ctx) })
 	}
-	do("verify", both, func(ctx context.Context, work *upkeep.Run, part int) error {
-		_, err := work.Verify(ctx, part)
-		return err
-	})
+	do("verify", both, only((*upkeep.Run).Verify))
 	do("publish", 1, func(ctx context.Context, work *upkeep.Run, _ int) error {
 		var err error
 		out.published, err = work.Publish(ctx)
@@ -373,6 +358,14 @@ func (s *site) stages(ctx context.Context, job run.Job, holder run.Holder) (out 
 		err = s.collect(ctx, job, holder)
 	}
 	return out, err
+}
+
+// only does a unit of a stage whose result is read from where it is stored.
+func only[T any](do func(*upkeep.Run, context.Context, int) (T, error)) func(context.Context, *upkeep.Run, int) error {
+	return func(ctx context.Context, work *upkeep.Run, n int) error {
+		_, err := do(work, ctx, n)
+		return err
+	}
 }
 
 // each does work of a number, one after another in the caller's goroutine unless it may be done side by side.
@@ -516,9 +509,7 @@ type processBlobs struct {
 	*process
 }
 
-func (s processBlobs) Put(
-	ctx context.Context, key string, body io.Reader, size int64, condition blob.Cond,
-) (blob.Info, error) {
+func (s processBlobs) Put(ctx context.Context, key string, body io.Reader, n int64, c blob.Cond) (blob.Info, error) {
 	err := s.alive()
 	if err == nil && s.put != nil {
 		err = s.put(key)
@@ -526,7 +517,7 @@ func (s processBlobs) Put(
 	if err != nil {
 		return blob.Info{}, err
 	}
-	return s.Store.Put(ctx, key, body, size, condition)
+	return s.Store.Put(ctx, key, body, n, c)
 }
 
 func (s processBlobs) Delete(ctx context.Context, key string) error {
