@@ -140,7 +140,10 @@ type happening struct {
 	kept   bool // every chunk of the parent is in what was built
 }
 
-const rubbish = "\x7fELF\x00\x00\x01"
+const (
+	rubbish    = "\x7fELF\x00\x00\x01"
+	overBudget = "failure_budget"
+)
 
 // overwritten gives files [0, n) another content.
 func overwritten(n int, content string) func(*testing.T, *site) {
@@ -153,43 +156,33 @@ func overwritten(n int, content string) func(*testing.T, *site) {
 	}
 }
 
+// writes gives one file another content.
+func writes(name, content string) func(*testing.T, *site) {
+	return func(t *testing.T, s *site) { s.write(t, map[string]string{name: content}) }
+}
+
 func brokenDocuments(t *testing.T) []happening {
+	cut := zipped(t, packedRows(3, 20)) // and 13 bytes that end it
 	return []happening{
 		{"nothing", small(), func(*testing.T, *site) {}, core.StatusCompleted, "", 0, 0, true},
-		{
-			"35 of 40 files truncated to 0 bytes", small(), overwritten(35, ""),
-			core.StatusHeld, "failure_budget", 35, 35, true,
-		},
+		{"35 of 40 files truncated to 0 bytes", small(), overwritten(35, ""), core.StatusHeld, overBudget, 35, 35, true},
 		{"4 of 40 files truncated to 0 bytes", small(), overwritten(4, ""), core.StatusErrors, "", 4, 4, true},
-		{"5 of 10 large files are rubbish", large(), overwritten(5, rubbish), core.StatusHeld, "failure_budget", 5, 5, true},
+		{"5 of 10 large files are rubbish", large(), overwritten(5, rubbish), core.StatusHeld, overBudget, 5, 5, true},
 		{"1 of 10 large files is rubbish", large(), overwritten(1, rubbish), core.StatusErrors, "", 1, 1, true},
 		{
-			"1 of 6 .jsonl.gz truncated (60 of 360 rows, 40 behind the cut)", packed(t), func(t *testing.T, s *site) {
-				raw := zipped(t, packedRows(3, 20)) // and 13 bytes that end it
-				s.write(t, map[string]string{"rows-3.jsonl.gz": raw[:len(raw)-13]})
-			}, core.StatusHeld, "failure_budget", 40, 40, true,
+			"1 of 6 .jsonl.gz truncated (60 of 360 rows, 40 behind the cut)", packed(t),
+			writes("rows-3.jsonl.gz", cut[:len(cut)-13]), core.StatusHeld, overBudget, 40, 40, true,
 		},
-		{
-			"1 of 6 .jsonl.gz is rubbish", packed(t), func(t *testing.T, s *site) {
-				s.write(t, map[string]string{"rows-3.jsonl.gz": rubbish})
-			}, core.StatusHeld, "failure_budget", 60, 60, true,
-		},
-		{
-			"1 of 10 .jsonl emptied (40 of 400 rows)", emptied(10, 40), func(t *testing.T, s *site) {
-				s.write(t, map[string]string{"rows-3.jsonl": ""})
-			}, core.StatusHeld, "failure_budget", 40, 40, true,
-		},
-		{
-			"1 of 20 .jsonl emptied (4 of 80 rows)", emptied(20, 4), func(t *testing.T, s *site) {
-				s.write(t, map[string]string{"rows-3.jsonl": ""})
-			}, core.StatusErrors, "", 4, 4, true,
-		},
+		{"1 of 6 .jsonl.gz is rubbish", packed(t), writes("rows-3.jsonl.gz", rubbish),
+			core.StatusHeld, overBudget, 60, 60, true},
+		{"1 of 10 .jsonl emptied (40 of 400 rows)", emptied(10, 40), writes("rows-3.jsonl", ""),
+			core.StatusHeld, overBudget, 40, 40, true},
+		{"1 of 20 .jsonl emptied (4 of 80 rows)", emptied(20, 4), writes("rows-3.jsonl", ""),
+			core.StatusErrors, "", 4, 4, true},
 		{
 			"the last 3 rows of a .jsonl are cut off in a line",
-			map[string]string{"rows.jsonl": packedRows(0, 50), "a.md": essay("a", 3)}, func(t *testing.T, s *site) {
-				text := packedRows(0, 47)
-				s.write(t, map[string]string{"rows.jsonl": text + `{"id":"0-47","title":"Ro`})
-			}, core.StatusErrors, "", 3, 3, true,
+			map[string]string{"rows.jsonl": packedRows(0, 50), "a.md": essay("a", 3)},
+			writes("rows.jsonl", packedRows(0, 47)+`{"id":"0-47","title":"Ro`), core.StatusErrors, "", 3, 3, true,
 		},
 	}
 }
@@ -215,25 +208,12 @@ func documentsThatComeAndGo(t *testing.T) []happening {
 				s.write(t, small())
 			}, core.StatusCompleted, "", 0, 0, true,
 		},
-		{
-			"a third of the files deleted", foldered(), func(t *testing.T, s *site) { s.remove(t, "b") },
-			core.StatusHeld, "mass_deletion", 0, 0, true,
-		},
-		{
-			"4 of 40 files deleted", small(), func(t *testing.T, s *site) {
-				s.remove(t, "00.md", "01.md", "02.md", "03.md")
-			}, core.StatusCompleted, "", 0, 0, false,
-		},
-		{
-			"a new file that is rubbish", small(), func(t *testing.T, s *site) {
-				s.write(t, map[string]string{"new.md": rubbish})
-			}, core.StatusErrors, "", 1, 0, true,
-		},
-		{
-			"a new file that is empty", small(), func(t *testing.T, s *site) {
-				s.write(t, map[string]string{"new.md": ""})
-			}, core.StatusCompleted, "", 0, 0, true,
-		},
+		{"a third of the files deleted", foldered(), func(t *testing.T, s *site) { s.remove(t, "b") },
+			core.StatusHeld, "mass_deletion", 0, 0, true},
+		{"4 of 40 files deleted", small(), func(t *testing.T, s *site) { s.remove(t, "00.md", "01.md", "02.md", "03.md") },
+			core.StatusCompleted, "", 0, 0, false},
+		{"a new file that is rubbish", small(), writes("new.md", rubbish), core.StatusErrors, "", 1, 0, true},
+		{"a new file that is empty", small(), writes("new.md", ""), core.StatusCompleted, "", 0, 0, true},
 	}
 }
 
