@@ -150,7 +150,7 @@ func questions(t *testing.T, dir string) []request {
 }
 
 // A data directory is damaged at one place, opened, and asked. What it answers is what it answered before, or an error
-// with a code; it may refuse to open. It is never wrong, and no process dies of it: -v names the damage that one died of.
+// with a code; it may refuse to open. It is never wrong, and no process dies of it: -v names the damage.
 func TestADamagedDataDirectoryIsNeverWrong(t *testing.T) {
 	old := slog.Default()
 	slog.SetDefault(slog.New(slog.DiscardHandler))

@@ -105,8 +105,8 @@ func TestNewRulesBuildAgainAndSayWhy(t *testing.T) {
 	}
 }
 
-// The gate sees a mass deletion also where another segment of the parent, or its list of documents, is lost: a mount that
-// broke takes documents and artifacts at once.
+// The gate sees a mass deletion also where another segment of the parent, or its list of documents, is lost: a mount
+// that broke takes documents and artifacts at once.
 func TestAMassDeletionIsHeldBeforeAnythingIsBuilt(t *testing.T) {
 	for _, lost := range []string{"", "class run", "documents"} {
 		for damage, do := range damages {
@@ -401,7 +401,8 @@ func TestACorpusThatShrinksToNothingEndsTheNightAndLosesNothing(t *testing.T) {
 	}
 	job, holder := s.leased(t)
 	refused(s.stages(t.Context(), job, holder))(t, fault.CorpusEmpty, "holds no document", "")
-	require.NoError(t, s.finish(t.Context(), job, holder, run.Ending{Status: core.StatusFailed, Reason: string(fault.CorpusEmpty)}))
+	failed := run.Ending{Status: core.StatusFailed, Reason: string(fault.CorpusEmpty)}
+	require.NoError(t, s.finish(t.Context(), job, holder, failed))
 	current, _, err := s.index().ReadPointer(t.Context())
 	assert.True(t, err == nil && current.Generation == first.manifest.Generation, "%+v, %v", current, err)
 	s.write(t, sample(6))

@@ -158,7 +158,7 @@ type askedEmbedder struct {
 }
 
 func (e askedEmbedder) Questions() model.Embedder {
-	return recordedQuestions{e.Embedder, e.mu, e.asked}
+	return recordedQuestions(e)
 }
 
 type recordedQuestions askedEmbedder
