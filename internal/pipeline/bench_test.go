@@ -21,7 +21,6 @@ import (
 
 // distantSite returns a site whose models are paid for and whose stores answer after a while.
 func distantSite(t testing.TB, documents int, wait time.Duration) (*site, *distance.Requests) {
-	t.Helper()
 	s := newSite(t, sample(documents))
 	requests := distance.New(wait)
 	s.Artifacts = distance.Blob(s.Artifacts, requests)
@@ -34,7 +33,6 @@ func distantSite(t testing.TB, documents int, wait time.Duration) (*site, *dista
 
 // next builds a night in a process that begins with it, and returns the requests and the time of that night.
 func (s *site) next(t testing.TB, requests *distance.Requests) (distance.Counted, time.Duration) {
-	t.Helper()
 	s.Ledger = ledger.New(s.Artifacts, distance.Coordination(coordmemory.New(), requests))
 	requests.Take()
 	begin := time.Now()
@@ -71,11 +69,9 @@ func (c *clock) String() string {
 
 // edit changes every document whose number is a multiple of every.
 func (s *site) edit(t testing.TB, documents, every int) {
-	t.Helper()
 	for i := 0; i < documents; i += every {
 		path := filepath.Join(s.corpus, fmt.Sprintf("place-%03d.md", i))
-		raw, err := os.ReadFile(path)
-		require.NoError(t, err)
+		raw := must(os.ReadFile(path))(t)
 		require.NoError(t, os.WriteFile(path, append(raw, "Tin came from Tolmin.\n"...), 0o644))
 	}
 }
@@ -122,9 +118,7 @@ func TestRequestsOfABuildAreFewAndThoseOfAnUnchangedNightFewer(t *testing.T) {
 func BenchmarkDistance(b *testing.B) {
 	documents := 1000
 	if asked := os.Getenv("UNWEAVER_BENCH_CHUNKS"); asked != "" {
-		var err error
-		documents, err = strconv.Atoi(asked)
-		require.NoError(b, err)
+		documents = must(strconv.Atoi(asked))(b)
 	}
 	for _, wait := range []time.Duration{0, 15 * time.Millisecond, 60 * time.Millisecond} {
 		b.Run(wait.String(), func(b *testing.B) {
