@@ -158,7 +158,8 @@ func TestEmbeddingsOfNoUseArePaid(t *testing.T) {
 			_, usage, err := embedder.Embed(t.Context(), []string{"some words here", "some other words"})
 			require.Equal(t, c.code, fault.CodeOf(err), "%v", err)
 			got := server.Stats()
-			assert.True(t, account.paid == 1 && got.Embed == 1 && account.prompt == got.EmbedTokens && usage.Prompt == account.prompt,
+			assert.True(t, account.paid == 1 && got.Embed == 1 && account.prompt == got.EmbedTokens &&
+				usage.Prompt == account.prompt,
 				"counted %+v and %+v, the server %d tokens", account, usage, got.EmbedTokens)
 		})
 	}
