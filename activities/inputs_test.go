@@ -137,20 +137,14 @@ func TestPartsOfInputsThatAreNoNamesAreRefused(t *testing.T) {
 		activity string
 		input    any
 	}{
-		"a stage that is a path": {
-			workflows.BeginStage, workflows.StageState{Build: good, Stage: "../../x"},
-		},
-		"a unit's stage that is a path": {
-			workflows.ExtractChunks, workflows.Unit{Build: good, Stage: "a/b"},
-		},
-		"a unit below zero":  {workflows.ReducePartition, workflows.Unit{Build: good, Stage: "reduce", N: -1}},
-		"a batch below zero": {workflows.SealShard, workflows.Unit{Build: good, Stage: "extract", Batch: -1}},
+		"a stage that is a path":        {workflows.BeginStage, workflows.StageState{Build: good, Stage: "../../x"}},
+		"a unit's stage that is a path": {workflows.ExtractChunks, workflows.Unit{Build: good, Stage: "a/b"}},
+		"a unit below zero":             {workflows.ReducePartition, workflows.Unit{Build: good, Stage: "reduce", N: -1}},
+		"a batch below zero":            {workflows.SealShard, workflows.Unit{Build: good, Stage: "extract", Batch: -1}},
 		"an end that quotes another index": {
 			workflows.EndBuild, workflows.End{Build: good, Status: "failed", Ref: "other/current.json"},
 		},
-		"an end that quotes a file outside": {
-			workflows.EndBuild, workflows.End{Build: good, Status: "failed", Ref: outside},
-		},
+		"an end that quotes a file outside": {workflows.EndBuild, workflows.End{Build: good, Status: "failed", Ref: outside}},
 		"a warning that quotes a file outside": {
 			workflows.EndBuild,
 			workflows.End{Build: good, Status: "completed", Warning: &workflows.Warning{Code: "x", Ref: outside}},

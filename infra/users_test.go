@@ -201,8 +201,7 @@ func TestUsersOfRedisMayDoWhatTheirProgramDoes(t *testing.T) {
 	readers := append([]string{"SET " + key + " x", "DEL " + key}, everybody...)
 	for user, commands := range map[string][]string{
 		"worker": everybody, "cli": append([]string{"UNLINK other"}, readers...), "query-api": append([]string{
-			"UNLINK " + key,
-			"SET " + store[:8] + ":owner x", "HSET " + store[:8] + ":mirror:docs pointer x",
+			"UNLINK " + key, "SET " + store[:8] + ":owner x", "HSET " + store[:8] + ":mirror:docs pointer x",
 			"EVAL return(redis.call('SET',KEYS[1],'x')) 1 " + key, "SCAN 0",
 		}, readers...),
 	} {

@@ -76,9 +76,7 @@ func (f *filling) register(to registry) {
 	})
 }
 
-func (f *filling) run(
-	t *testing.T, with func(*testsuite.TestWorkflowEnvironment),
-) (workflows.Outcome, error) {
+func (f *filling) run(t *testing.T, with func(*testsuite.TestWorkflowEnvironment)) (workflows.Outcome, error) {
 	t.Helper()
 	env := environment(f, with)
 	env.ExecuteWorkflow(workflows.BackfillName, workflows.Build{
@@ -135,10 +133,8 @@ func TestABackfillFollowsThePointer(t *testing.T) {
 	out, err := f.run(t, nil)
 	assert.True(t, err == nil && out.Status == "completed" && f.count(workflows.PayBackfill) == 3, "%+v, %v", out, err)
 	want := []string{
-		"paying|||",
-		"publishing|docs/backfill-old-1-1|g1|", "publishing|||lease_held",
-		"publishing|docs/backfill-old-1-2|g2|", "publishing|||pointer_moved",
-		"publishing|docs/backfill-old-1-3|g3|",
+		"paying|||", "publishing|docs/backfill-old-1-1|g1|", "publishing|||lease_held",
+		"publishing|docs/backfill-old-1-2|g2|", "publishing|||pointer_moved", "publishing|docs/backfill-old-1-3|g3|",
 	}
 	if reported := f.listNotes(); !slices.Equal(reported, want) {
 		t.Errorf("%q, want %q", reported, want)
@@ -186,8 +182,7 @@ func TestAPausedBackfillHoldsNoLease(t *testing.T) {
 	want := []string{"backfill-old-1 pause", "backfill-old-1-1 cancel", "backfill-old-1 resume"}
 	assert.True(t, slices.Equal(steered, want), "written down: %q, want %q", steered, want)
 	notes := []string{
-		"paying|||", "publishing|docs/backfill-old-1-1|g1|", "publishing|||paused",
-		"publishing|docs/backfill-old-1-2|g2|",
+		"paying|||", "publishing|docs/backfill-old-1-1|g1|", "publishing|||paused", "publishing|docs/backfill-old-1-2|g2|",
 	}
 	if reported := f.listNotes(); !slices.Equal(reported, notes) {
 		t.Errorf("%q, want %q", reported, notes)
@@ -206,8 +201,7 @@ func TestABuildOfABackfillYields(t *testing.T) {
 	})
 	require.True(t, err == nil && out.Status == "completed" && f.count(workflows.PayBackfill) == 3, "%v %v", out, err)
 	want := []string{
-		"paying|||", "publishing|docs/backfill-old-1-1|g1|", "publishing|||yielded",
-		"publishing|docs/backfill-old-1-2|g2|",
+		"paying|||", "publishing|docs/backfill-old-1-1|g1|", "publishing|||yielded", "publishing|docs/backfill-old-1-2|g2|",
 	}
 	if reported := f.listNotes(); !slices.Equal(reported, want) {
 		t.Errorf("%q, want %q", reported, want)

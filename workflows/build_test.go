@@ -246,11 +246,8 @@ func TestSearchAttributesFollowTheRunWhereTheServerKnowsThem(t *testing.T) {
 
 func TestRunNamesMapToWorkflowIDs(t *testing.T) {
 	for name, want := range map[string]string{
-		"docs/g1":                      "build/docs/g1",
-		"docs/restore-20261120t000000": "restore/docs",
-		"docs/restored":                "build/docs/restored",
-		"docs/audit-20261120t000000":   "audit/docs",
-		"docs/audits":                  "build/docs/audits",
+		"docs/g1": "build/docs/g1", "docs/restore-20261120t000000": "restore/docs", "docs/restored": "build/docs/restored",
+		"docs/audit-20261120t000000": "audit/docs", "docs/audits": "build/docs/audits",
 	} {
 		assert.Equal(t, want, workflows.WorkflowID(name), "%s", name)
 	}

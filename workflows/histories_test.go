@@ -69,11 +69,8 @@ func replay(t *testing.T, recorded *history.History) error {
 	require.NoError(t, err)
 	workflows.Register(replayer)
 	id := recorded.GetEvents()[0].GetWorkflowExecutionStartedEventAttributes().GetWorkflowId()
-	return replayer.ReplayWorkflowHistoryWithOptions(
-		log.NewStructuredLogger(slog.New(slog.DiscardHandler)),
-		recorded,
-		worker.ReplayWorkflowHistoryOptions{OriginalExecution: workflow.Execution{ID: id}},
-	)
+	return replayer.ReplayWorkflowHistoryWithOptions(log.NewStructuredLogger(slog.New(slog.DiscardHandler)), recorded,
+		worker.ReplayWorkflowHistoryOptions{OriginalExecution: workflow.Execution{ID: id}})
 }
 
 // Promises: 27.

@@ -303,8 +303,7 @@ func TestATimeoutIsWaitedForAndADeadWorkerIsNot(t *testing.T) {
 // ofQueries are the transient codes that no build meets: those of query-api, and that of notices, which runs do not
 // wait for.
 var ofQueries = map[fault.Code]bool{
-	fault.RateLimited: true, fault.KeysUnknown: true, fault.WebhookDown: true,
-	fault.Timeout: true,
+	fault.RateLimited: true, fault.KeysUnknown: true, fault.WebhookDown: true, fault.Timeout: true,
 }
 
 // The list is the workflow's own, since it reaches no other package: this test holds it to the faults.

@@ -168,10 +168,7 @@ func TestOtherShardsDrainWhenOnePauses(t *testing.T) {
 }
 
 func TestWhatEndsWithoutTellingWhyPausesAfterItsAttempts(t *testing.T) {
-	for name, failure := range map[string]func(){
-		"a panic":                    func() { panic("boom") },
-		"an error that is not known": nil,
-	} {
+	for name, failure := range map[string]func(){"a panic": func() { panic("boom") }, "an error that is not known": nil} {
 		t.Run(name, func(t *testing.T) {
 			f := newFake(10)
 			calls := 0
@@ -237,13 +234,11 @@ func TestARestorePausesAndResumesLikeABuild(t *testing.T) {
 // The list of pausing codes is the workflow's own, since it reaches no other package: this test holds it to the faults.
 func TestPausingCodesAreThoseThatWaitingOrAPersonMends(t *testing.T) {
 	mended := map[fault.Code]bool{
-		fault.Paused: true, fault.BudgetSpent: true, fault.ActivityFailed: true,
-		fault.EndpointRefused: true, fault.CorpusRefused: true,
-		fault.ModelAuth: true, fault.ModelQuota: true, fault.ModelUnknown: true, fault.ModelRefused: true,
-		fault.ModelUnreadable: true,
-		fault.BadConfig:       true, fault.StoreFull: true, fault.StoreDenied: true,
-		fault.ControlUnreadable: true, fault.NotRecorded: true, fault.DimensionChanged: true, fault.BadVector: true,
-		fault.BadEmbeddings: true,
+		fault.Paused: true, fault.BudgetSpent: true, fault.ActivityFailed: true, fault.EndpointRefused: true,
+		fault.CorpusRefused: true, fault.ModelAuth: true, fault.ModelQuota: true, fault.ModelUnknown: true,
+		fault.ModelRefused: true, fault.ModelUnreadable: true, fault.BadConfig: true, fault.StoreFull: true,
+		fault.StoreDenied: true, fault.ControlUnreadable: true, fault.NotRecorded: true, fault.DimensionChanged: true,
+		fault.BadVector: true, fault.BadEmbeddings: true,
 	}
 	for _, code := range fault.Codes() {
 		want := mended[code] || code.Kind() == fault.Transient && !ofQueries[code]

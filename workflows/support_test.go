@@ -306,9 +306,8 @@ func run(
 
 // fatal returns an error as activities map it: a code, a reference to its text, never to be retried.
 func fatal(code string) error {
-	return temporal.NewApplicationErrorWithOptions(code, code, temporal.ApplicationErrorOptions{
-		NonRetryable: true, Details: []any{"ref-" + code + ".json"},
-	})
+	return temporal.NewApplicationErrorWithOptions(code, code,
+		temporal.ApplicationErrorOptions{NonRetryable: true, Details: []any{"ref-" + code + ".json"}})
 }
 
 // answer is how an update ended.

@@ -229,9 +229,8 @@ func (i *installation) call(question string) string {
 		i.t.Fatal(err)
 	}
 	defer func() { _ = session.Close() }()
-	result, err := session.CallTool(i.t.Context(), &sdk.CallToolParams{
-		Name: "search", Arguments: map[string]any{"index": "docs", "query": question},
-	})
+	result, err := session.CallTool(i.t.Context(),
+		&sdk.CallToolParams{Name: "search", Arguments: map[string]any{"index": "docs", "query": question}})
 	if err != nil || result.IsError {
 		i.t.Fatalf("%+v %v", result, err)
 	}

@@ -87,18 +87,11 @@ indexes:
 	)
 	require.True(t, fault.Is(err, fault.BadConfig), "%v", err)
 	for _, want := range []string{
-		"unweaver.yaml:1:1: unknown key modells",
-		"unweaver.yaml:3:21: models.chat.provider",
-		"unweaver.yaml:3:36: models.chat.base_url",
-		"unweaver.yaml:5:3: indexes.Bad_Name",
-		"unweaver.yaml:7:11: indexes.docs.keep",
-		"unweaver.yaml:8:27: indexes.docs.chunking.strategy",
-		"unweaver.yaml:8:46: indexes.docs.chunking.max_tokens",
-		"unweaver.yaml:9:12: indexes.docs.grace",
-		"variable UNWEAVER_MODELS_CHAT_COLOUR",
-		"indexes.docs.keeep",
-		"--set nonsense",
-		": 11 mistakes",
+		"unweaver.yaml:1:1: unknown key modells", "unweaver.yaml:3:21: models.chat.provider",
+		"unweaver.yaml:3:36: models.chat.base_url", "unweaver.yaml:5:3: indexes.Bad_Name",
+		"unweaver.yaml:7:11: indexes.docs.keep", "unweaver.yaml:8:27: indexes.docs.chunking.strategy",
+		"unweaver.yaml:8:46: indexes.docs.chunking.max_tokens", "unweaver.yaml:9:12: indexes.docs.grace",
+		"variable UNWEAVER_MODELS_CHAT_COLOUR", "indexes.docs.keeep", "--set nonsense", ": 11 mistakes",
 	} {
 		assert.True(t, strings.Contains(err.Error(), want), "%q is missing in\n%v", want, err)
 	}
@@ -109,14 +102,9 @@ func TestASettingWinsOverAVariableAndThatOverTheFile(t *testing.T) {
 		t,
 		"models: { limits: { concurrency: 1 }, chat: { model: file } }\nindexes: { my-docs: { keep: 2 } }\n",
 		[]string{
-			"UNWEAVER_MODELS_LIMITS_CONCURRENCY=2",
-			"UNWEAVER_MODELS_CHAT_MODEL=variable",
-			"UNWEAVER_MODELS_CHAT_BASE_URL=http://v/v1",
-			"UNWEAVER_INDEXES_MY_DOCS_KEEP=7",
-			"UNWEAVER_WORKER_CACHE_DIR=/y",
-			"UNWEAVER_ENGINE_DEPLOYMENT_NAME=blue",
-			"UNWEAVER_ENGINE_DEPLOYMENT_BUILD_ID=v1",
-			"UNWEAVER_DATA_DIR=/x",
+			"UNWEAVER_MODELS_LIMITS_CONCURRENCY=2", "UNWEAVER_MODELS_CHAT_MODEL=variable",
+			"UNWEAVER_MODELS_CHAT_BASE_URL=http://v/v1", "UNWEAVER_INDEXES_MY_DOCS_KEEP=7", "UNWEAVER_WORKER_CACHE_DIR=/y",
+			"UNWEAVER_ENGINE_DEPLOYMENT_NAME=blue", "UNWEAVER_ENGINE_DEPLOYMENT_BUILD_ID=v1", "UNWEAVER_DATA_DIR=/x",
 		},
 		[]string{"models.chat.model=set", "indexes.new.keep=9", "indexes.new.grace=90m"},
 	)
@@ -184,8 +172,7 @@ indexes:
 		t.Errorf("plain: %+v", plain)
 	}
 	wantPrice := core.Price{Prompt: 3}
-	if own.Chat.Provider != "openai" || own.Chat.Model != "own" || own.Chat.BaseURL != "" ||
-		own.Chat.Price != wantPrice {
+	if own.Chat.Provider != "openai" || own.Chat.Model != "own" || own.Chat.BaseURL != "" || own.Chat.Price != wantPrice {
 		t.Errorf("chat: %+v", own.Chat)
 	}
 	assert.True(t, own.Limits == (core.Limits{Concurrency: 8, RequestsPerMinute: 5}) && own.Embedding.MaxInputTokens == 0,

@@ -39,9 +39,8 @@ func TestEveryKeyCanBeGivenByFileVariableAndSetting(t *testing.T) {
 		}
 		base := needs[r.path]
 		fromFile := mustLoad(t, nested(r.path, r.example), nil, others(base, r.path))
-		fromVariable := mustLoad(
-			t, "indexes: {docs: {}}\n", []string{variableOf(r.path) + "=" + r.example}, others(base, r.path),
-		)
+		fromVariable := mustLoad(t, "indexes: {docs: {}}\n", []string{variableOf(r.path) + "=" + r.example},
+			others(base, r.path))
 		fromSet := mustLoad(t, "", nil, append(others(base, r.path), r.path+"="+r.example))
 		for origin, cfg := range map[string]*config.Config{
 			config.FromFile: fromFile, config.FromVariable: fromVariable, config.FromSet: fromSet,

@@ -154,8 +154,7 @@ func TestAFreshFileHoldsTheDefaults(t *testing.T) {
 	standard := config.Default()
 	if cfg.Engine != standard.Engine || !reflect.DeepEqual(cfg.QueryAPI, standard.QueryAPI) ||
 		cfg.Worker != standard.Worker || !reflect.DeepEqual(cfg.Stores, standard.Stores) ||
-		!reflect.DeepEqual(cfg.Models, standard.Models) ||
-		len(cfg.Indexes) != 1 {
+		!reflect.DeepEqual(cfg.Models, standard.Models) || len(cfg.Indexes) != 1 {
 		t.Errorf("%+v", cfg)
 	}
 	given := map[string]bool{}

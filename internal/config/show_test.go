@@ -22,12 +22,10 @@ func settings(t *testing.T, cfg *config.Config) map[string]config.Setting {
 }
 
 func TestEverySettingSaysWhereItCameFrom(t *testing.T) {
-	cfg := mustLoad(
-		t,
+	cfg := mustLoad(t,
 		"worker: { slots: 9 }\nmodels:\n  limits:\n    concurrency: 3\nindexes: { docs: { grace: 48h, keep: } }\n",
 		[]string{"UNWEAVER_MODELS_LIMITS_CONCURRENCY=4", "UNWEAVER_ENGINE_TLS=true"},
-		[]string{"engine.tls=false", "indexes.docs.models.chat.model=own"},
-	)
+		[]string{"engine.tls=false", "indexes.docs.models.chat.model=own"})
 	got := settings(t, cfg)
 	for _, want := range []config.Setting{
 		{Key: "worker.slots", Value: 9, Origin: config.FromFile, At: "unweaver.yaml:1:18", Text: "9"},
@@ -61,10 +59,8 @@ func TestEverySettingSaysWhereItCameFrom(t *testing.T) {
 }
 
 func TestPasswordsOfStoresAreNotShown(t *testing.T) {
-	cfg := mustLoad(t, "", nil, []string{
-		"stores.classes=redis://:verysecret@redis:6379/0",
-		"stores.vectors=milvus://root:verysecret@milvus:19530",
-	})
+	cfg := mustLoad(t, "", nil,
+		[]string{"stores.classes=redis://:verysecret@redis:6379/0", "stores.vectors=milvus://root:verysecret@milvus:19530"})
 	got := settings(t, cfg)
 	if got["stores.classes"].Text != "redis://:xxxxx@redis:6379/0" ||
 		got["stores.vectors"].Value != "milvus://root:xxxxx@milvus:19530" {

@@ -187,9 +187,7 @@ func TestLimitsOfValuesAreStillValid(t *testing.T) {
 }
 
 func TestKeysWithoutEffectAreRefusedUntilTheyHaveOne(t *testing.T) {
-	for _, tc := range []struct{ set, standard string }{
-		{"models.embedding.price.completion=1", "0"},
-	} {
+	for _, tc := range []struct{ set, standard string }{{"models.embedding.price.completion=1", "0"}} {
 		path, _, _ := strings.Cut(tc.set, "=")
 		got := refused(t, "", tc.set)
 		if !strings.Contains(got, "1 mistake\n") || !strings.Contains(got, "--set "+path+": not supported yet: ") ||

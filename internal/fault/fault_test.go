@@ -100,8 +100,7 @@ func TestTheReferenceOfErrorsIsTheTable(t *testing.T) {
 				assert.Regexp(t, "^[A-Z`].*[.]$", part, "%s", code)
 			}
 			if code.Kind() == group.kind {
-				fmt.Fprintf(&text, "\n### %s\n\n%s\n\n* Why: %s\n* What to do: %s\n", code, meaning.What, meaning.Why,
-					meaning.Do)
+				fmt.Fprintf(&text, "\n### %s\n\n%s\n\n* Why: %s\n* What to do: %s\n", code, meaning.What, meaning.Why, meaning.Do)
 			}
 		}
 	}
@@ -118,10 +117,8 @@ func TestKindsThatDecide(t *testing.T) {
 	for kind, codes := range map[fault.Kind][]fault.Code{
 		fault.Transient: {fault.ModelUnavailable, fault.ModelRateLimited, fault.StoreDown, fault.EngineDown},
 		fault.Content:   {fault.BadOutput, fault.Unreadable, fault.Encrypted, fault.EmptyDocument, fault.TooLarge},
-		fault.Fatal: {
-			fault.ModelAuth, fault.ModelQuota, fault.StoreFull, fault.BudgetSpent, fault.Paused, fault.Internal,
-		},
-		fault.Bad: {fault.Usage, fault.BadConfig, fault.InvalidParam, fault.Precondition, fault.NotFound},
+		fault.Fatal:     {fault.ModelAuth, fault.ModelQuota, fault.StoreFull, fault.BudgetSpent, fault.Paused, fault.Internal},
+		fault.Bad:       {fault.Usage, fault.BadConfig, fault.InvalidParam, fault.Precondition, fault.NotFound},
 	} {
 		for _, code := range codes {
 			if code.Kind() != kind || code.At("", "").Kind != kind {
@@ -168,9 +165,7 @@ func TestTheOutermostFaultIsTheOneThatCounts(t *testing.T) {
 		"an expired deadline": {fmt.Errorf("call: %w", context.DeadlineExceeded), fault.Internal, fault.Transient, 0},
 		"cancelled":           {context.Canceled, fault.Internal, fault.Fatal, 0},
 		"nothing":             {nil, "", fault.Transient, 0},
-		"a fatal, timed out": {
-			fault.ModelAuth.At("", "").Because(context.DeadlineExceeded), fault.ModelAuth, fault.Fatal, 0,
-		},
+		"a fatal, timed out":  {fault.ModelAuth.At("", "").Because(context.DeadlineExceeded), fault.ModelAuth, fault.Fatal, 0},
 	} {
 		if code, kind, after := fault.CodeOf(c.err), fault.KindOf(c.err), fault.RetryAfter(c.err); code != c.code ||
 			kind != c.kind || after != c.after {

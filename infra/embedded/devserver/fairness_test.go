@@ -17,9 +17,7 @@ import (
 
 // many does so many activities at once, all on a second queue.
 func many(ctx workflow.Context, index string, activities int) error {
-	ctx = workflow.WithActivityOptions(ctx, workflow.ActivityOptions{
-		TaskQueue: "work", StartToCloseTimeout: time.Minute,
-	})
+	ctx = workflow.WithActivityOptions(ctx, workflow.ActivityOptions{TaskQueue: "work", StartToCloseTimeout: time.Minute})
 	var all []workflow.Future
 	for range activities {
 		all = append(all, workflow.ExecuteActivity(ctx, "do", index))

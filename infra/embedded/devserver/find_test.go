@@ -193,8 +193,7 @@ func TestWhatIsNotThePinnedProgramIsRefused(t *testing.T) {
 				all[platform] = one
 			}
 			finder := Finder{Cache: emptyCache(t), pins: all}
-			if _, err := finder.Find(t.Context()); !fault.Is(err, fault.BadConfig) ||
-				!strings.Contains(err.Error(), "sha256") {
+			if _, err := finder.Find(t.Context()); !fault.Is(err, fault.BadConfig) || !strings.Contains(err.Error(), "sha256") {
 				t.Error(err)
 			}
 			_, err := os.Stat(filepath.Join(finder.Cache, "temporal"))

@@ -176,9 +176,8 @@ func TestANightGoesBeforeTheBuildOfABackfill(t *testing.T) {
 		return modeltest.Injection{}
 	}})
 	named := control.BackfillNamed{Index: "yields", Name: "old"}
-	_, err := serving().StartBackfill(t.Context(), control.BackfillRequest{
-		Index: "yields", Name: "old", Choice: core.BackfillChoice{Prefix: "archive"},
-	})
+	_, err := serving().StartBackfill(t.Context(),
+		control.BackfillRequest{Index: "yields", Name: "old", Choice: core.BackfillChoice{Prefix: "archive"}})
 	must(t, err)
 	backfilled(t, serving, named, func(one core.Backfill) bool {
 		if one.UnitsDone == 1 {

@@ -40,10 +40,8 @@ func TestBadCorporaAreNamed(t *testing.T) {
 				t.Skip("root reads every folder")
 			}
 			sp := spec(t, "bad", c.dir, nil)
-			r, err := shared.Control.BuildIndex(
-				t.Context(),
-				control.IndexRequest{Spec: sp, Generation: strings.ReplaceAll(name, " ", "-")},
-			)
+			r, err := shared.Control.BuildIndex(t.Context(),
+				control.IndexRequest{Spec: sp, Generation: strings.ReplaceAll(name, " ", "-")})
 			if err == nil {
 				st := wait(t, shared.Control, r.Run)
 				assert.True(t, st.Status == core.StatusFailed && st.Reason == string(c.want) && strings.Contains(st.Detail, c.say),
@@ -59,15 +57,12 @@ func TestAnotherCorpusNeedsAWord(t *testing.T) {
 	sp := spec(t, "swap", write(t, map[string]string{"a.txt": "Alpha is here."}), nil)
 	completed(t, index(t, shared.Control, sp))
 	sp.Corpus = write(t, map[string]string{"b.txt": "Beta is there."})
-	if st := index(t, shared.Control, sp); st.Status != core.StatusFailed ||
-		st.Reason != string(fault.CorpusChanged) {
+	if st := index(t, shared.Control, sp); st.Status != core.StatusFailed || st.Reason != string(fault.CorpusChanged) {
 		t.Fatalf("%s %s", st.Status, st.Reason)
 	}
 	sp.Gate.MaxRemoved = 1
-	r, err := shared.Control.BuildIndex(
-		t.Context(),
-		control.IndexRequest{Spec: sp, Generation: "swapped", ReplaceCorpus: true},
-	)
+	r, err := shared.Control.BuildIndex(t.Context(),
+		control.IndexRequest{Spec: sp, Generation: "swapped", ReplaceCorpus: true})
 	require.NoError(t, err)
 	completed(t, wait(t, shared.Control, r.Run))
 }
@@ -96,10 +91,7 @@ func TestABigDocumentAndAnEndlessLineAreStreamed(t *testing.T) {
 }
 
 func TestBadQueriesAreRefusedByName(t *testing.T) {
-	completed(
-		t,
-		index(t, shared.Control, spec(t, "q", write(t, map[string]string{"a.txt": "Alpha is a letter."}), nil)),
-	)
+	completed(t, index(t, shared.Control, spec(t, "q", write(t, map[string]string{"a.txt": "Alpha is a letter."}), nil)))
 	for name, c := range map[string]struct {
 		path string
 		body any
@@ -143,10 +135,7 @@ func TestBadQueriesAreRefusedByName(t *testing.T) {
 
 func TestReadinessMetricsAndContract(t *testing.T) {
 	for path, want := range map[string]string{
-		"/livez":        "status",
-		"/readyz":       "checks",
-		"/openapi.json": "openapi",
-		"/v1/indexes":   "items",
+		"/livez": "status", "/readyz": "checks", "/openapi.json": "openapi", "/v1/indexes": "items",
 	} {
 		status, out := do(t, shared.HTTP, http.MethodGet, path, nil)
 		assert.True(t, status == http.StatusOK && out[want] != nil, "%s: %d %v", path, status, out)
@@ -170,16 +159,8 @@ func TestDoctorProbesEveryPart(t *testing.T) {
 	for _, c := range checks {
 		assert.True(t, c.OK, "%s: %s", c.Name, c.Detail)
 	}
-	bad := spec(
-		t,
-		"doc",
-		"/nowhere",
-		nil,
-		"models.chat.provider=openai",
-		"models.chat.model=m",
-		"models.chat.base_url=http://127.0.0.1:1/v1",
-		"models.chat.api_key_env=E2E_KEY",
-	)
+	bad := spec(t, "doc", "/nowhere", nil, "models.chat.provider=openai", "models.chat.model=m",
+		"models.chat.base_url=http://127.0.0.1:1/v1", "models.chat.api_key_env=E2E_KEY")
 	checks, err = shared.Control.RunDoctor(t.Context(), bad)
 	require.NoError(t, err)
 	failed := map[string]bool{}

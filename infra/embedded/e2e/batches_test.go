@@ -39,9 +39,8 @@ func TestNightsInBatches(t *testing.T) {
 	begin()
 	defer func() { must(t, running.Stop(t.Context())) }()
 	settings := []string{"indexes.docs.chunking.strategy=document", "models.embedding.dimension=256"}
-	sp := spec(t, "docs", docs, server, append(settings,
-		"models.chat.mode=batch", "models.chat.batch.poll=100ms", "models.chat.batch.requests=8",
-		"models.chat.batch.tokens=4000")...)
+	sp := spec(t, "docs", docs, server, append(settings, "models.chat.mode=batch", "models.chat.batch.poll=100ms",
+		"models.chat.batch.requests=8", "models.chat.batch.tokens=4000")...)
 	first := completed(t, index(t, running.Control, sp))
 	created, pushed := server.Batches()
 	assert.True(t, created >= 5 && pushed != 0, "%d batches, %d without room", created, pushed)

@@ -39,9 +39,8 @@ func TestAPurgeWaitsForABranchToBeDeletedAndTakesWhatBothHad(t *testing.T) {
 	})
 	words := []string{"quastenberg", "zuckmayer", "ferryman"}
 	base := completed(t, index(t, own.Control, spec(t, "base", documents, nil)))
-	_, err = own.Control.ChangeBranch(t.Context(), control.BranchRequest{
-		Index: "base", Name: "side", Set: map[string]string{"shortening.threshold": "200"},
-	})
+	_, err = own.Control.ChangeBranch(t.Context(),
+		control.BranchRequest{Index: "base", Name: "side", Set: map[string]string{"shortening.threshold": "200"}})
 	must(t, err)
 	overlay, err := own.Control.ReadOverlay(t.Context(), "side")
 	must(t, err)
@@ -63,9 +62,8 @@ func TestAPurgeWaitsForABranchToBeDeletedAndTakesWhatBothHad(t *testing.T) {
 	refused := func(when string) {
 		t.Helper()
 		for _, name := range []string{"base", "side"} {
-			_, err := own.Control.PurgeDocuments(t.Context(), control.PurgeRequest{
-				Index: name, Documents: []string{"c.md"}, Confirmed: true,
-			})
+			_, err := own.Control.PurgeDocuments(t.Context(),
+				control.PurgeRequest{Index: name, Documents: []string{"c.md"}, Confirmed: true})
 			require.True(t, fault.Is(err, fault.Usage) && strings.Contains(err.Error(), "segments"),
 				"a purge from %s, %s: %v", name, when, err)
 		}
@@ -80,9 +78,8 @@ func TestAPurgeWaitsForABranchToBeDeletedAndTakesWhatBothHad(t *testing.T) {
 
 	_, err = own.Control.ChangeBranch(t.Context(), control.BranchRequest{Index: "base", Name: "side", Delete: true})
 	must(t, err)
-	begun, err := own.Control.PurgeDocuments(t.Context(), control.PurgeRequest{
-		Index: "base", Documents: []string{"c.md"}, Confirmed: true,
-	})
+	begun, err := own.Control.PurgeDocuments(t.Context(),
+		control.PurgeRequest{Index: "base", Documents: []string{"c.md"}, Confirmed: true})
 	must(t, err)
 	completed(t, wait(t, own.Control, begun.Run.Run))
 	stand, err := own.Control.ListPurges(t.Context(), control.PurgesRequest{Index: "base"})

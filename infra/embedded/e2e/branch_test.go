@@ -57,9 +57,7 @@ func TestABranchIsComparedWithItsBaseThenPromotedAndTakenBack(t *testing.T) {
 	const base, line = "eval-lines", "eval-lines-narrow"
 	evaluated := func(args ...string) (report eval.Report) {
 		t.Helper()
-		command(t, &report, append([]string{
-			"eval", "--dataset", "lines", "--methods", "vector", "--k", "2,5",
-		}, args...)...)
+		command(t, &report, append([]string{"eval", "--dataset", "lines", "--methods", "vector", "--k", "2,5"}, args...)...)
 		return report
 	}
 	serves := func(generation string) {
@@ -113,8 +111,7 @@ func TestABranchIsComparedWithItsBaseThenPromotedAndTakenBack(t *testing.T) {
 
 	var move core.Move
 	command(t, &move, "promote", line, "--reason", "it is smaller")
-	if move.From != before.Generation || move.To != compared.Generation ||
-		move.Set["models.embedding.model"] != "narrow" {
+	if move.From != before.Generation || move.To != compared.Generation || move.Set["models.embedding.model"] != "narrow" {
 		t.Fatalf("%+v", move)
 	}
 	serves(compared.Generation)

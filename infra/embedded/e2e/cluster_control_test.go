@@ -81,9 +81,8 @@ func TestAPurgeOnRealServersEndsThoughWorkersAreKilled(t *testing.T) {
 		t.Fatalf("the search finds too little of what is there: %q", where)
 	}
 	paid, begun := server.Stats().Chat, time.Now()
-	purging, err := c.ctl.PurgeDocuments(t.Context(), control.PurgeRequest{
-		Index: "k", Documents: []string{document}, Confirmed: true,
-	})
+	purging, err := c.ctl.PurgeDocuments(t.Context(),
+		control.PurgeRequest{Index: "k", Documents: []string{document}, Confirmed: true})
 	must(t, err)
 	deadly := []string{ // in which a purge has work to do
 		core.StagePlan, core.StageReduce, core.StageSegment, core.StageVerify, core.StagePublish,

@@ -113,17 +113,8 @@ func newCluster(t testing.TB, set ...string) *cluster {
 	c.redis = &proc{
 		t: t,
 		args: []string{
-			filepath.Join(home, "redis", "redis-server"),
-			"--bind",
-			"127.0.0.1",
-			"--port",
-			fmt.Sprint(redisPort),
-			"--dir",
-			t.TempDir(),
-			"--save",
-			"",
-			"--appendonly",
-			"yes",
+			filepath.Join(home, "redis", "redis-server"), "--bind", "127.0.0.1", "--port", fmt.Sprint(redisPort), "--dir",
+			t.TempDir(), "--save", "", "--appendonly", "yes",
 		},
 	}
 	program, err := devserver.Finder{Say: func(line string) { t.Log(line) }}.Find(t.Context())
@@ -157,10 +148,7 @@ func newCluster(t testing.TB, set ...string) *cluster {
 	require.NoError(t, err)
 	t.Cleanup(c.client.Close)
 	c.ctl = &service.Service{
-		Client:    c.client,
-		Engine:    c.cfg.Engine,
-		Stores:    stores,
-		Models:    app.NewModels(stores.Coordination, c.cfg),
+		Client: c.client, Engine: c.cfg.Engine, Stores: stores, Models: app.NewModels(stores.Coordination, c.cfg),
 		Heartbeat: 3 * time.Second,
 	}
 	follows(c.ctl.Models)
@@ -238,12 +226,8 @@ func (c *cluster) replica() string {
 	port := freePort(c.t)
 	p := &proc{
 		t: c.t, args: []string{filepath.Join(c.bin, "unweaver-query-api")},
-		env: append(
-			c.env,
-			"UNWEAVER_CACHE_DIR="+c.t.TempDir(), "UNWEAVER_MODELS_ENDPOINTS="+named(),
-			"E2E_KEY=e2e",
-			fmt.Sprintf("UNWEAVER_QUERY_API_ADDRESS=127.0.0.1:%d", port),
-		),
+		env: append(c.env, "UNWEAVER_CACHE_DIR="+c.t.TempDir(), "UNWEAVER_MODELS_ENDPOINTS="+named(), "E2E_KEY=e2e",
+			fmt.Sprintf("UNWEAVER_QUERY_API_ADDRESS=127.0.0.1:%d", port)),
 	}
 	p.start()
 	c.replicas = append(c.replicas, p)

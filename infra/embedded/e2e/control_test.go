@@ -27,9 +27,7 @@ func paid(t *testing.T, when string, report core.Report, server *modeltest.Serve
 		t.Errorf("%s: the report says %+v, the server answered %d chat and %d embedding requests",
 			when, report.Calls, stats.Chat, stats.Embed)
 	}
-	want := core.Tokens{
-		Prompt: stats.PromptTokens, Completion: stats.CompletionTokens, Embedding: stats.EmbedTokens,
-	}
+	want := core.Tokens{Prompt: stats.PromptTokens, Completion: stats.CompletionTokens, Embedding: stats.EmbedTokens}
 	assert.Equal(t, want, report.Tokens, "%s: the report says", when)
 }
 

@@ -37,9 +37,8 @@ func enrich(t *testing.T) *enriching {
 	e := &enriching{t: t, data: t.TempDir(), server: serve(t, modeltest.Options{Latency: 100 * time.Millisecond})}
 	e.spec = spec(t, "docs", write(t, files), e.server, "indexes.docs.enrich=[gem,facts,aliases]",
 		"indexes.docs.chunking.strategy=document", fmt.Sprintf("models.limits.concurrency=%d", enrichFlight),
-		"models.chat.model=enriching", "models.embedding.model=enriching",
-		"models.chat.trust_domain=enriching", "models.embedding.trust_domain=enriching",
-		"models.embedding.dimension=256")
+		"models.chat.model=enriching", "models.embedding.model=enriching", "models.chat.trust_domain=enriching",
+		"models.embedding.trust_domain=enriching", "models.embedding.dimension=256")
 	e.begin()
 	t.Cleanup(func() { must(t, e.running.Stop(t.Context())) })
 	return e

@@ -28,11 +28,8 @@ func TestQueriesDuringPublishSeeOneGeneration(t *testing.T) {
 	dir := t.TempDir()
 	state := func(n int) {
 		for i := range 6 {
-			writeFile(
-				t,
-				fmt.Sprintf("%s/d%d.txt", dir, i),
-				fmt.Sprintf("Lighthouse %d stands on Cape Merrow. It was painted in colour number %d.", i, n),
-			)
+			writeFile(t, fmt.Sprintf("%s/d%d.txt", dir, i),
+				fmt.Sprintf("Lighthouse %d stands on Cape Merrow. It was painted in colour number %d.", i, n))
 		}
 	}
 	state(0)
@@ -46,13 +43,8 @@ func TestQueriesDuringPublishSeeOneGeneration(t *testing.T) {
 	for range 3 {
 		wg.Go(func() {
 			for !stop.Load() {
-				status, out := do(
-					t,
-					shared.HTTP,
-					http.MethodPost,
-					"/v1/indexes/flip/query",
-					map[string]any{"query": "Lighthouse Cape Merrow colour", "top_chunks": 6},
-				)
+				status, out := do(t, shared.HTTP, http.MethodPost, "/v1/indexes/flip/query",
+					map[string]any{"query": "Lighthouse Cape Merrow colour", "top_chunks": 6})
 				if status != http.StatusOK {
 					t.Errorf("a query during publish: %d %v", status, out)
 					return
@@ -99,10 +91,8 @@ func TestHistoryHoldsNoCustomerText(t *testing.T) {
 	st := index(t, plain.Control, spec(t, "hist", dir, s, "indexes.hist.failures.share=1"))
 	require.True(t, st.Published, "%+v", st.Report)
 	sc := plain.Control.Client
-	list, err := sc.ListWorkflow(
-		t.Context(),
-		&workflowservice.ListWorkflowExecutionsRequest{Namespace: devserver.Namespace, PageSize: 500},
-	)
+	list, err := sc.ListWorkflow(t.Context(),
+		&workflowservice.ListWorkflowExecutionsRequest{Namespace: devserver.Namespace, PageSize: 500})
 	require.NoError(t, err)
 	events, runs := 0, 0
 	for _, info := range list.Executions {
@@ -116,13 +106,8 @@ func TestHistoryHoldsNoCustomerText(t *testing.T) {
 }
 
 func search(t *testing.T, plain *stack.Stack, ex *common.WorkflowExecution) int {
-	it := plain.Control.Client.(client.Client).GetWorkflowHistory(
-		t.Context(),
-		ex.WorkflowId,
-		ex.RunId,
-		false,
-		enums.HISTORY_EVENT_FILTER_TYPE_ALL_EVENT,
-	)
+	it := plain.Control.Client.(client.Client).GetWorkflowHistory(t.Context(), ex.WorkflowId, ex.RunId, false,
+		enums.HISTORY_EVENT_FILTER_TYPE_ALL_EVENT)
 	n := 0
 	for it.HasNext() {
 		ev, err := it.Next()

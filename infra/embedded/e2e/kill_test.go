@@ -53,13 +53,11 @@ func stormOptions(t *testing.T, seed uint64, deadline time.Time) storm.Options {
 // stormSpec keeps one generation, so that every night has something to collect.
 func stormSpec(t *testing.T, index, documents, models string) core.Spec {
 	at := "indexes." + index + "."
-	return spec(t, index, documents, nil,
-		"models.chat.provider=openai", "models.chat.model=storm", "models.chat.api_key_env=E2E_KEY",
-		"models.chat.base_url="+models,
-		"models.embedding.provider=openai", "models.embedding.model=storm", "models.embedding.api_key_env=E2E_KEY",
-		"models.embedding.base_url="+models,
-		fmt.Sprintf("models.limits.concurrency=%d", flight),
-		at+"chunking.strategy=document", at+"shortening.threshold=400", at+"keep=1", at+"grace=1s")
+	return spec(t, index, documents, nil, "models.chat.provider=openai", "models.chat.model=storm",
+		"models.chat.api_key_env=E2E_KEY", "models.chat.base_url="+models, "models.embedding.provider=openai",
+		"models.embedding.model=storm", "models.embedding.api_key_env=E2E_KEY", "models.embedding.base_url="+models,
+		fmt.Sprintf("models.limits.concurrency=%d", flight), at+"chunking.strategy=document", at+"shortening.threshold=400",
+		at+"keep=1", at+"grace=1s")
 }
 
 // Kills while work is in flight, in every stage and in the short activities between them: the same index as an

@@ -135,14 +135,9 @@ func spec(t testing.TB, index, docs string, server *modeltest.Server, set ...str
 	if server != nil {
 		set = append(
 			[]string{
-				"models.chat.provider=openai",
-				"models.chat.model=m-" + t.Name(),
-				"models.chat.api_key_env=E2E_KEY",
-				"models.chat.base_url=" + server.URL,
-				"models.embedding.provider=openai",
-				"models.embedding.model=e-" + t.Name(),
-				"models.embedding.api_key_env=E2E_KEY",
-				"models.embedding.base_url=" + server.URL,
+				"models.chat.provider=openai", "models.chat.model=m-" + t.Name(), "models.chat.api_key_env=E2E_KEY",
+				"models.chat.base_url=" + server.URL, "models.embedding.provider=openai", "models.embedding.model=e-" + t.Name(),
+				"models.embedding.api_key_env=E2E_KEY", "models.embedding.base_url=" + server.URL,
 			},
 			set...)
 	}
@@ -170,10 +165,8 @@ func wait(t testing.TB, c control.Control, run string) control.Status {
 
 func index(t testing.TB, serving control.Control, sp core.Spec) control.Status {
 	t.Helper()
-	r, err := serving.BuildIndex(
-		t.Context(),
-		control.IndexRequest{Spec: sp, Generation: fmt.Sprintf("g%d", time.Now().UnixNano())},
-	)
+	r, err := serving.BuildIndex(t.Context(),
+		control.IndexRequest{Spec: sp, Generation: fmt.Sprintf("g%d", time.Now().UnixNano())})
 	require.NoError(t, err)
 	return wait(t, serving, r.Run)
 }

@@ -41,11 +41,8 @@ func methodsIndex(t *testing.T) string {
 		dir, err := os.MkdirTemp("", "unweaver-methods-")
 		require.NoError(t, err)
 		writeFile(t, filepath.Join(dir, "corpus.jsonl"), text.String())
-		writeFile(
-			t,
-			filepath.Join(dir, "other.txt"),
-			"Lighthouse Merrow stands on Cape Merrow. It was painted by Ottoline Quarrie.",
-		)
+		writeFile(t, filepath.Join(dir, "other.txt"),
+			"Lighthouse Merrow stands on Cape Merrow. It was painted by Ottoline Quarrie.")
 		completed(
 			t,
 			index(t, shared.Control, spec(t, "methods", dir, nil, "indexes.methods.chunking.strategy=document",
@@ -75,10 +72,7 @@ func systems() []map[string]any {
 			"rule":   "seqpav",
 			"params": map[string]any{"weights": "similarity", "ties": "similarity"},
 		},
-		map[string]any{
-			"method": "ppr",
-			"params": map[string]any{"damping": 0.85},
-		},
+		map[string]any{"method": "ppr", "params": map[string]any{"damping": 0.85}},
 		map[string]any{"method": "hybrid", "params": map[string]any{"list": 50, "k_chunks": 5}},
 		map[string]any{"method": "gem", "params": map[string]any{"search": "graph", "alpha": 0.5}},
 	)
@@ -168,53 +162,27 @@ func TestFiltersAndWithoutHoldForEveryMethod(t *testing.T) {
 	for _, sys := range systems() {
 		name := fmt.Sprint(sys)
 		all := ask(t, shared.HTTP, idx, question, with(sys, nil))
-		out := ask(
-			t,
-			shared.HTTP,
-			idx,
-			question,
-			with(
-				sys,
-				map[string]any{
-					"filter":     map[string]any{"metadata": map[string]string{"half": "1"}},
-					"top_chunks": 10,
-				},
-			),
-		)
+		out := ask(t, shared.HTTP, idx, question,
+			with(sys, map[string]any{"filter": map[string]any{"metadata": map[string]string{"half": "1"}}, "top_chunks": 10}))
 		for _, c := range chunksOf(out) {
 			assert.True(t, c["metadata"].(map[string]any)["half"] == "1", "%s: the filter lets %v through", name, c["document"])
 		}
 		assert.Equal(t, 10, len(chunksOf(out)), "%s", name)
-		out = ask(
-			t,
-			shared.HTTP,
-			idx,
-			question,
-			with(sys, map[string]any{"filter": map[string]any{"document_prefix": "other"}}),
-		)
+		out = ask(t, shared.HTTP, idx, question,
+			with(sys, map[string]any{"filter": map[string]any{"document_prefix": "other"}}))
 		if cs := chunksOf(out); len(cs) > 1 || (len(cs) == 1 && cs[0]["document"] != "other.txt") {
 			t.Errorf("%s: a prefix of one document gives %v", name, chunkIDs(out))
 		}
 		first := chunksOf(all)[0]
-		out = ask(
-			t,
-			shared.HTTP,
-			idx,
-			question,
-			with(sys, map[string]any{"without": map[string]any{"documents": []string{first["document"].(string)}}}),
-		)
+		out = ask(t, shared.HTTP, idx, question,
+			with(sys, map[string]any{"without": map[string]any{"documents": []string{first["document"].(string)}}}))
 		for _, c := range chunksOf(out) {
 			assert.True(t, c["document"] != first["document"], "%s: a document that was left out is there", name)
 		}
 		if es, ok := all["entities"].([]any); ok && len(es) > 0 {
 			id := es[0].(map[string]any)["id"].(string)
-			out = ask(
-				t,
-				shared.HTTP,
-				idx,
-				question,
-				with(sys, map[string]any{"without": map[string]any{"entities": []string{id}}}),
-			)
+			out = ask(t, shared.HTTP, idx, question,
+				with(sys, map[string]any{"without": map[string]any{"entities": []string{id}}}))
 			for _, e := range out["entities"].([]any) {
 				assert.True(t, e.(map[string]any)["id"] != id, "%s: an entity that was left out votes", name)
 			}
@@ -229,19 +197,12 @@ func TestBadQueriesNameWhatIsKnown(t *testing.T) {
 		"weighted, av, sav":               {"method": "unweaver", "rule": "borda"},
 		"method hybrid knows: k_chunks":   {"params": map[string]any{"damping": 0.5}},
 		"want a number from 0.01 to 0.99": {"method": "ppr", "params": map[string]any{"damping": 2}},
-		"entry 0": {
-			"method": "aligned", "params": map[string]any{"capacities": []any{map[string]any{"prefix": "a"}}},
-		},
-		"method bm25 has no parameters": {"method": "bm25", "params": map[string]any{"list": 5}},
-		"not known for method ppr":      {"method": "ppr", "rule": "av"},
+		"entry 0":                         {"method": "aligned", "params": map[string]any{"capacities": []any{map[string]any{"prefix": "a"}}}},
+		"method bm25 has no parameters":   {"method": "bm25", "params": map[string]any{"list": 5}},
+		"not known for method ppr":        {"method": "ppr", "rule": "av"},
 	} {
-		status, out := do(
-			t,
-			shared.HTTP,
-			http.MethodPost,
-			"/v1/indexes/"+idx+"/query",
-			with(body, map[string]any{"query": "x"}),
-		)
+		status, out := do(t, shared.HTTP, http.MethodPost, "/v1/indexes/"+idx+"/query",
+			with(body, map[string]any{"query": "x"}))
 		said := fmt.Sprint(out["detail"], " ", out["hint"])
 		assert.True(t, status == http.StatusUnprocessableEntity && strings.Contains(said, says),
 			"%v: %d %v, want %q", body, status, out, says)
@@ -307,8 +268,7 @@ func TestADamagedSplitIsMadeAgain(t *testing.T) {
 		res.Written.Segments != 1 {
 		t.Errorf("the segment was not made again: %v, %+v", err, res.Written)
 	}
-	if out := ask(t, shared.HTTP, "broken", question, nil); out["generation"] != st.Generation ||
-		len(chunksOf(out)) != 5 {
+	if out := ask(t, shared.HTTP, "broken", question, nil); out["generation"] != st.Generation || len(chunksOf(out)) != 5 {
 		t.Errorf("%v", out["generation"])
 	}
 }

@@ -323,9 +323,8 @@ func TestFiveNightsOnTheEmbeddedStack(t *testing.T) {
 	must(t, err)
 	n.upload = func() {}
 	n.begin = func() string {
-		begun, err := n.control.BuildIndex(t.Context(), control.IndexRequest{
-			Spec: n.spec, Files: files, Generation: fmt.Sprintf("g%d", time.Now().UnixNano()),
-		})
+		begun, err := n.control.BuildIndex(t.Context(),
+			control.IndexRequest{Spec: n.spec, Files: files, Generation: fmt.Sprintf("g%d", time.Now().UnixNano())})
 		must(t, err)
 		return begun.Run
 	}

@@ -28,8 +28,7 @@ func TestACorpusBecomesAPublishedIndexAndTheSecondRunPaysAndWritesNothing(t *tes
 	sp := spec(t, "pipe", copySample(t), server, "indexes.pipe.chunking.strategy=document")
 	status := completed(t, index(t, shared.Control, sp))
 	if status.Documents != 120 || status.Chunks != 120 || status.Classes < 500 || status.Calls.Extract != 120 ||
-		status.DeadLetters != 0 ||
-		!status.Published {
+		status.DeadLetters != 0 || !status.Published {
 		t.Errorf("first run: %+v", status.Report)
 	}
 	before := server.Stats()
@@ -38,19 +37,13 @@ func TestACorpusBecomesAPublishedIndexAndTheSecondRunPaysAndWritesNothing(t *tes
 		t.Errorf("the second run paid: %+v, then %+v", before, after)
 	}
 	if !b.Unchanged || b.ContentHash != status.ContentHash || b.TextHash != status.TextHash ||
-		b.VectorHash != status.VectorHash ||
-		b.Written != (core.Written{}) ||
-		b.Calls != (core.Calls{}) {
+		b.VectorHash != status.VectorHash || b.Written != (core.Written{}) || b.Calls != (core.Calls{}) {
 		t.Errorf("second run: %+v", b.Report)
 	}
 	assert.Zero(t, before.Duplicates+before.EmbedTwice, "paid twice: %+v", before)
-	out := ask(
-		t,
-		shared.HTTP,
-		"pipe",
+	out := ask(t, shared.HTTP, "pipe",
 		"Who was the first president of the association which published Journal of Psychotherapy Integration?",
-		map[string]any{"answer": true, "explain": true},
-	)
+		map[string]any{"answer": true, "explain": true})
 	cs := chunksOf(out)
 	require.True(t, len(cs) == 5 && out["generation"] == status.Generation && out["answer"] != nil, "answer %v", out)
 	if !strings.HasSuffix(cs[0]["document"].(string), "mt00006") {
@@ -66,12 +59,8 @@ func verbatim(t *testing.T, cs []map[string]any) {
 			t,
 			shared.HTTP,
 			http.MethodGet,
-			fmt.Sprintf(
-				"/v1/indexes/pipe/documents/%s/text?start=%v&end=%v",
-				url.PathEscape(c["document"].(string)),
-				c["start"],
-				c["end"],
-			),
+			fmt.Sprintf("/v1/indexes/pipe/documents/%s/text?start=%v&end=%v", url.PathEscape(c["document"].(string)), c["start"],
+				c["end"]),
 			nil,
 		)
 		assert.True(t, d["text"] == c["text"] && d["version"] == c["version"],
@@ -110,10 +99,7 @@ func TestRestoreBringsTheIndexBackWithoutAModelCall(t *testing.T) {
 	st, err := start(dir)
 	require.NoError(t, err)
 	server := serve(t, modeltest.Options{})
-	a := completed(
-		t,
-		index(t, st.Control, spec(t, "r", copySample(t), server, "indexes.r.chunking.strategy=document")),
-	)
+	a := completed(t, index(t, st.Control, spec(t, "r", copySample(t), server, "indexes.r.chunking.strategy=document")))
 	q := "Which county is Lake Placid located in?"
 	want := chunksOf(ask(t, st.HTTP, "r", q, nil))
 	require.NoError(t, st.Stop(context.Background()))
@@ -180,8 +166,7 @@ func TestADeletedDocumentIsGoneAndAChangedOneIsNew(t *testing.T) {
 	dir := write(
 		t,
 		map[string]string{
-			"a.txt": "Quillon is a fortress in Veldoria.",
-			"b.txt": "Marbeck is a harbour in Sondrik.",
+			"a.txt": "Quillon is a fortress in Veldoria.", "b.txt": "Marbeck is a harbour in Sondrik.",
 			"c.txt": "Tarrow is a hill.",
 		},
 	)
@@ -200,10 +185,7 @@ func TestADeletedDocumentIsGoneAndAChangedOneIsNew(t *testing.T) {
 		}
 	}
 	if old := chunksOf(ask(t, shared.HTTP, "del", "Quillon fortress", map[string]any{"generation": status.Generation,
-		"top_chunks": 1})); len(
-		old,
-	) != 1 ||
-		old[0]["document"] != "a.txt" {
+		"top_chunks": 1})); len(old) != 1 || old[0]["document"] != "a.txt" {
 		t.Errorf("the kept generation gives %v", old)
 	}
 	t.Run("from nothing it has the same hashes", func(t *testing.T) {
@@ -229,10 +211,8 @@ func TestADeletedDocumentIsGoneAndAChangedOneIsNew(t *testing.T) {
 // Promises: 2.
 func TestFaultsOfTheModelServerLoseNothing(t *testing.T) {
 	s := serve(t, modeltest.Options{})
-	clean := completed(
-		t,
-		index(t, shared.Control, spec(t, "clean", copySample(t), s, "indexes.clean.chunking.strategy=document")),
-	)
+	clean := completed(t,
+		index(t, shared.Control, spec(t, "clean", copySample(t), s, "indexes.clean.chunking.strategy=document")))
 	for name, options := range map[string]modeltest.Options{
 		"429 and 500":               {P429: 0.1, P500: 0.1, Shuffle: true},
 		"garbage now and then":      {PGarbage: 0.05},
@@ -241,15 +221,8 @@ func TestFaultsOfTheModelServerLoseNothing(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			bad := serve(t, options)
 			idx := "f" + fmt.Sprint(len(name))
-			sp := spec(
-				t,
-				idx,
-				copySample(t),
-				bad,
-				"indexes."+idx+".chunking.strategy=document",
-				"models.chat.model=m-"+idx,
-				"indexes."+idx+".failures.share=1",
-			)
+			sp := spec(t, idx, copySample(t), bad, "indexes."+idx+".chunking.strategy=document", "models.chat.model=m-"+idx,
+				"indexes."+idx+".failures.share=1")
 			st := index(t, shared.Control, sp)
 			require.True(t, st.Status == core.StatusCompleted || st.Status == core.StatusErrors,
 				"%s %s %s", st.Status, st.Reason, st.Detail)
@@ -263,15 +236,8 @@ func TestFaultsOfTheModelServerLoseNothing(t *testing.T) {
 // Promises: 8.
 func TestAPoisonedChunkBecomesADeadLetterAndStaysReachable(t *testing.T) {
 	server := serve(t, modeltest.Options{Poison: "Psychotherapy Integration"})
-	sp := spec(
-		t,
-		"poison",
-		copySample(t),
-		server,
-		"indexes.poison.chunking.strategy=document",
-		"models.chat.model=poisoned",
-		"indexes.poison.failures.share=0.2",
-	)
+	sp := spec(t, "poison", copySample(t), server, "indexes.poison.chunking.strategy=document",
+		"models.chat.model=poisoned", "indexes.poison.failures.share=0.2")
 	a := index(t, shared.Control, sp)
 	require.True(t, a.Status == core.StatusErrors && a.DeadLetters != 0 && a.Published, "%+v", a.Report)
 	found := false
@@ -300,17 +266,10 @@ func TestAModelThatRefusesPausesTheRunAndResumeFinishesIt(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			server := serve(t, c.o)
 			idx := "pause-" + strings.ReplaceAll(name, " ", "-")
-			sp := spec(
-				t,
-				idx,
-				copySample(t),
-				server,
-				"indexes."+idx+".chunking.strategy=document",
-				"models.embedding.dimension=256",
-			)
+			sp := spec(t, idx, copySample(t), server, "indexes."+idx+".chunking.strategy=document",
+				"models.embedding.dimension=256")
 			st := index(t, shared.Control, sp)
-			if st.Status != core.StatusPaused || st.Reason != string(c.want) ||
-				!strings.Contains(st.Detail, server.URL) {
+			if st.Status != core.StatusPaused || st.Reason != string(c.want) || !strings.Contains(st.Detail, server.URL) {
 				t.Fatalf("%s %s %s", st.Status, st.Reason, st.Detail)
 			}
 			server.Set(modeltest.Options{})
@@ -328,14 +287,7 @@ func TestAModelThatRefusesPausesTheRunAndResumeFinishesIt(t *testing.T) {
 
 func TestPauseAndCancelByHand(t *testing.T) {
 	server := serve(t, modeltest.Options{Latency: 300 * time.Millisecond, Capacity: 4})
-	sp := spec(
-		t,
-		"hand",
-		copySample(t),
-		server,
-		"indexes.hand.chunking.strategy=document",
-		"models.limits.concurrency=4",
-	)
+	sp := spec(t, "hand", copySample(t), server, "indexes.hand.chunking.strategy=document", "models.limits.concurrency=4")
 	r, err := shared.Control.BuildIndex(t.Context(), control.IndexRequest{Spec: sp})
 	require.NoError(t, err)
 	again, err := shared.Control.BuildIndex(t.Context(), control.IndexRequest{Spec: sp})

@@ -25,9 +25,7 @@ import (
 // stranger returns a client that has the engine's port alone.
 func stranger(t *testing.T) client.Client {
 	t.Helper()
-	out, err := client.DialContext(t.Context(), client.Options{
-		HostPort: shared.Temporal, Namespace: devserver.Namespace,
-	})
+	out, err := client.DialContext(t.Context(), client.Options{HostPort: shared.Temporal, Namespace: devserver.Namespace})
 	require.NoError(t, err)
 	t.Cleanup(out.Close)
 	return out
@@ -104,9 +102,7 @@ func TestWhoHasTheEnginesPortAloneLearnsNothingAndPublishesNothing(t *testing.T)
 }
 
 // startForeign starts a workflow without the key, and waits for its refusal.
-func startForeign(
-	t *testing.T, by client.Client, id string, start *workflowservice.StartWorkflowExecutionRequest,
-) {
+func startForeign(t *testing.T, by client.Client, id string, start *workflowservice.StartWorkflowExecutionRequest) {
 	t.Helper()
 	start.Namespace, start.WorkflowId, start.RequestId = devserver.Namespace, id, id
 	start.TaskQueue = &taskqueue.TaskQueue{Name: workflows.TaskQueue}

@@ -111,10 +111,7 @@ func BenchmarkMilvus(b *testing.B) {
 func importing(b *testing.B, c *cluster, name string, rs []vectors.Row) time.Duration {
 	b.Helper()
 	var buf bytes.Buffer
-	writer := parquet.NewGenericWriter[load.VectorRow](
-		&buf,
-		parquet.Compression(&zstd.Codec{Level: zstd.SpeedFastest}),
-	)
+	writer := parquet.NewGenericWriter[load.VectorRow](&buf, parquet.Compression(&zstd.Codec{Level: zstd.SpeedFastest}))
 	for _, r := range rs {
 		_, err := writer.Write([]load.VectorRow{load.VectorRow(r)})
 		require.NoError(b, err)
@@ -147,10 +144,7 @@ func BenchmarkRedisRecords(b *testing.B) {
 		for i := range n {
 			v := []byte(fmt.Sprintf("%d %s", i, strings.Repeat("a class's name and text, ", 10)))
 			size += len(v)
-			rs = append(
-				rs,
-				records.Record{Key: fmt.Sprintf("%s:c:k:%032x:%064x", c.ctl.Stores.StoreID[:8], i, i), Value: v},
-			)
+			rs = append(rs, records.Record{Key: fmt.Sprintf("%s:c:k:%032x:%064x", c.ctl.Stores.StoreID[:8], i, i), Value: v})
 		}
 		before := redisMemory(b, c)
 		begin := time.Now()

@@ -29,17 +29,9 @@ const unsaved = 2 * flight
 
 // clusterSpec returns the spec of the tests on real servers: documents as chunks, some shortening, few calls in flight.
 func clusterSpec(t testing.TB, s *modeltest.Server) core.Spec {
-	return spec(
-		t,
-		"k",
-		".",
-		s,
-		"indexes.k.chunking.strategy=document",
-		fmt.Sprintf("models.limits.concurrency=%d", flight),
-		"indexes.k.shortening.threshold=400",
-		"models.chat.model=cluster",
-		"models.embedding.model=cluster",
-	) // hashes hold the models
+	return spec(t, "k", ".", s, "indexes.k.chunking.strategy=document",
+		fmt.Sprintf("models.limits.concurrency=%d", flight), "indexes.k.shortening.threshold=400",
+		"models.chat.model=cluster", "models.embedding.model=cluster") // hashes hold the models
 }
 
 // undisturbed builds the sample on the embedded stack: what every build on servers must equal.
@@ -58,28 +50,13 @@ const question = "Who was the first president of the association which published
 func same(t *testing.T, got, want control.Status) {
 	t.Helper()
 	if got.ContentHash != want.ContentHash || got.TextHash != want.TextHash || got.VectorHash != want.VectorHash {
-		t.Errorf(
-			"hashes %.12s %.12s %.12s, undisturbed %.12s %.12s %.12s",
-			got.ContentHash,
-			got.TextHash,
-			got.VectorHash,
-			want.ContentHash,
-			want.TextHash,
-			want.VectorHash,
-		)
+		t.Errorf("hashes %.12s %.12s %.12s, undisturbed %.12s %.12s %.12s", got.ContentHash, got.TextHash, got.VectorHash,
+			want.ContentHash, want.TextHash, want.VectorHash)
 	}
 	if got.Documents != want.Documents || got.Chunks != want.Chunks || got.Classes != want.Classes ||
 		got.DeadLetters != 0 {
-		t.Errorf(
-			"%d documents, %d chunks, %d classes, %d dead letters; want %d, %d, %d",
-			got.Documents,
-			got.Chunks,
-			got.Classes,
-			got.DeadLetters,
-			want.Documents,
-			want.Chunks,
-			want.Classes,
-		)
+		t.Errorf("%d documents, %d chunks, %d classes, %d dead letters; want %d, %d, %d", got.Documents, got.Chunks,
+			got.Classes, got.DeadLetters, want.Documents, want.Chunks, want.Classes)
 	}
 }
 
@@ -188,13 +165,8 @@ func TestThreeWorkersShareABuildAndReplicasSwitchUnderLoad(t *testing.T) {
 		for range 2 {
 			wg.Go(func() {
 				for !stop.Load() {
-					status, out := do(
-						t,
-						b,
-						http.MethodPost,
-						"/v1/indexes/k/query",
-						map[string]any{"query": "Cape Merrow lighthouse painted"},
-					)
+					status, out := do(t, b, http.MethodPost, "/v1/indexes/k/query",
+						map[string]any{"query": "Cape Merrow lighthouse painted"})
 					if status != http.StatusOK {
 						t.Errorf("a query during a switch: %d %v", status, out)
 						return
@@ -318,14 +290,8 @@ func TestKilledPartsOfAClusterEndInTheSameIndex(t *testing.T) {
 			if f.before != nil {
 				f.before(c)
 			}
-			server := serve(
-				t,
-				modeltest.Options{
-					Latency:      150 * time.Millisecond,
-					EmbedLatency: 60 * time.Millisecond,
-					Shuffle:      true,
-				},
-			)
+			server := serve(t,
+				modeltest.Options{Latency: 150 * time.Millisecond, EmbedLatency: 60 * time.Millisecond, Shuffle: true})
 			sp := clusterSpec(t, server)
 			c.upload(copySample(t))
 			w := c.worker()
@@ -342,13 +308,8 @@ func TestKilledPartsOfAClusterEndInTheSameIndex(t *testing.T) {
 			same(t, st, want)
 			rows(t, c, st)
 			paid := server.Stats()
-			t.Logf(
-				"%s: %.0f s, paid twice: %d chat answers, %d embedded texts",
-				f.name,
-				time.Since(begin).Seconds(),
-				paid.Duplicates,
-				paid.EmbedTwice,
-			)
+			t.Logf("%s: %.0f s, paid twice: %d chat answers, %d embedded texts", f.name, time.Since(begin).Seconds(),
+				paid.Duplicates, paid.EmbedTwice)
 			assert.True(t, paid.Duplicates <= f.bound,
 				"%d chat answers were paid twice, want at most %d", paid.Duplicates, f.bound)
 			answers(t, c.replica(), "k", question)
@@ -372,10 +333,7 @@ func TestRestoreBringsBackWipedStoresWithoutAModelCall(t *testing.T) {
 				flushRedis(t, c)
 			}
 			if strings.Contains(what, "Milvus") {
-				names, err := c.ctl.Stores.Vectors.List(
-					t.Context(),
-					"uw_"+core.Sum(c.ctl.Stores.StoreID, "k").Short(8)+"_",
-				)
+				names, err := c.ctl.Stores.Vectors.List(t.Context(), "uw_"+core.Sum(c.ctl.Stores.StoreID, "k").Short(8)+"_")
 				require.True(t, err == nil && len(names) == 2, "%v %v", names, err)
 				for _, n := range names {
 					require.NoError(t, c.ctl.Stores.Vectors.Drop(t.Context(), n))

@@ -23,23 +23,12 @@ func TestTwoInstallationsShareServersAndNeverMeet(t *testing.T) {
 	a := newCluster(t, "stores.milvus.load=insert")
 	a.worker()
 	a.upload(copySample(t))
-	one := completed(
-		t,
-		wait(
-			t,
-			a.ctl,
-			a.begin(control.IndexRequest{Spec: spec(t, "k", ".", nil, "indexes.k.chunking.strategy=document")}),
-		),
-	)
+	one := completed(t,
+		wait(t, a.ctl, a.begin(control.IndexRequest{Spec: spec(t, "k", ".", nil, "indexes.k.chunking.strategy=document")})))
 	b := newCluster(t, "stores.milvus.load=insert", "stores.classes="+a.cfg.Stores.Classes)
 	b.worker()
 	b.upload(
-		write(
-			t,
-			map[string]string{
-				"x.txt": "Lighthouse Merrow stands on Cape Merrow. It was painted by Ottoline Quarrie.",
-			},
-		),
+		write(t, map[string]string{"x.txt": "Lighthouse Merrow stands on Cape Merrow. It was painted by Ottoline Quarrie."}),
 	)
 	two := completed(t, wait(t, b.ctl, b.begin(control.IndexRequest{Spec: spec(t, "k", ".", nil)})))
 	rows(t, a, one)
@@ -90,12 +79,8 @@ func TestRowsOfAnAbandonedBuildAreGoneAfterAnImport(t *testing.T) {
 	s := serve(t, modeltest.Options{Latency: 50 * time.Millisecond, Shuffle: true})
 	c.worker()
 	c.upload(
-		write(
-			t,
-			map[string]string{
-				"old.txt": "Lighthouse Merrow stands on Cape Merrow. It was painted by Ottoline Quarrie.",
-			},
-		),
+		write(t,
+			map[string]string{"old.txt": "Lighthouse Merrow stands on Cape Merrow. It was painted by Ottoline Quarrie."}),
 	)
 	sp := clusterSpec(t, s)
 	run := c.begin(control.IndexRequest{Spec: sp})

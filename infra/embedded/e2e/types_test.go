@@ -31,9 +31,7 @@ func TestEveryFileTypeIsReadAndWhatCannotBeIsNamed(t *testing.T) {
 		t.Fatalf("%s %s %s", st.Status, st.Reason, st.Detail)
 	}
 	for object, code := range map[string]string{
-		"l.txt":          "binary_content",
-		"empty.txt":      "empty_document",
-		"m.pdf":          "unreadable_document",
+		"l.txt": "binary_content", "empty.txt": "empty_document", "m.pdf": "unreadable_document",
 		"e.jsonl line 4": "unreadable_document",
 	} {
 		if !contains(st.Problems, code, object) {

@@ -185,9 +185,7 @@ func TestBadConnectionsChangeNeitherAnIndexNorAnAnswer(t *testing.T) {
 		if night > 0 {
 			asking.Go(func() { askThrough(t, base, want, stop) })
 		}
-		status, pauses := resumed(t, c, c.begin(control.IndexRequest{
-			Spec: spec, Generation: fmt.Sprintf("n%d", night),
-		}))
+		status, pauses := resumed(t, c, c.begin(control.IndexRequest{Spec: spec, Generation: fmt.Sprintf("n%d", night)}))
 		close(stop)
 		asking.Wait()
 		calm()

@@ -93,9 +93,7 @@ func TestNoLossOfPowerTakesBackWhatWasAcknowledged(t *testing.T) {
 	begin := time.Now()
 	same(t, rec, rec.model(t, nil))
 	t.Logf("the record is what the disk holds: %.1f s", time.Since(begin).Seconds())
-	run := &replay{
-		t: t, rec: rec, random: rand.New(rand.NewPCG(2026, 11)), kinds: map[string]*tally{},
-	}
+	run := &replay{t: t, rec: rec, random: rand.New(rand.NewPCG(2026, 11)), kinds: map[string]*tally{}}
 	begin = time.Now()
 	rec.model(t, run.stores)
 	t.Logf("%d cuts, looked at in %.1f s", run.cuts, time.Since(begin).Seconds())

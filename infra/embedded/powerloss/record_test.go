@@ -223,9 +223,8 @@ func specOf(t *testing.T, docs, url string) core.Spec {
 	t.Helper()
 	cfg, err := config.Load(config.Source{Set: []string{
 		"models.chat.provider=openai", "models.chat.model=m", "models.chat.api_key_env=E2E_KEY",
-		"models.chat.base_url=" + url,
-		"models.embedding.provider=openai", "models.embedding.model=e", "models.embedding.api_key_env=E2E_KEY",
-		"models.embedding.base_url=" + url,
+		"models.chat.base_url=" + url, "models.embedding.provider=openai", "models.embedding.model=e",
+		"models.embedding.api_key_env=E2E_KEY", "models.embedding.base_url=" + url,
 		fmt.Sprintf("models.limits.concurrency=%d", flight), "indexes." + index + ".chunking.strategy=document",
 	}})
 	if err != nil {

@@ -72,8 +72,7 @@ func TestANoticeIsSignedAndHoldsCounts(t *testing.T) {
 	require.NoError(t, json.Unmarshal([]byte(raw), &got))
 	if got["documents"] != 10.0 || got["cost"] != 0.25 || got["command"] != "unweaver status docs/g1" ||
 		got["summary"] != "10 documents, 0 changed; 3 calls, 0 tokens, cost 0.2500; 12.0 s" ||
-		got["reason"] != "mass_deletion" || got["seconds"] != 12.0 ||
-		got["link"] != "https://search.example/#/docs/runs/g1" {
+		got["reason"] != "mass_deletion" || got["seconds"] != 12.0 || got["link"] != "https://search.example/#/docs/runs/g1" {
 		t.Errorf("body %s", raw)
 	}
 	assert.True(t, !strings.Contains(raw, "name.pdf") && !strings.Contains(raw, "its text"),
