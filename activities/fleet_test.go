@@ -48,8 +48,7 @@ func TestAMeasureCountsWhoCanDoTheRunsWork(t *testing.T) {
 		},
 		{Workers: 3, Slots: 75, CPU: 11, Chat: 64}: {Index: "docs", Chat: core.ChatModel{Provider: "openai"}},
 	} {
-		digest, err := artifact.Index{Store: p.store, Name: "docs"}.PutSpec(t.Context(), spec)
-		require.NoError(t, err)
+		digest := must(artifact.Index{Store: p.store, Name: "docs"}.PutSpec(t.Context(), spec))(t)
 		p.build.Spec = digest.String()
 		if want.Computing = 6; p.measured(t) != want {
 			t.Errorf("%+v, want %+v", p.measured(t), want)

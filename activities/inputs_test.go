@@ -83,10 +83,8 @@ func refusing(t *testing.T) (*testsuite.TestActivityEnvironment, *artifacttest.M
 func refused(t *testing.T, name string, err error, store *artifacttest.Memory) {
 	t.Helper()
 	var app *temporal.ApplicationError
-	if !errors.As(err, &app) || app.Type() != string(fault.InvalidParam) || !app.NonRetryable() ||
-		app.Message() != string(fault.InvalidParam) {
-		t.Errorf("%s: %v", name, err)
-	}
+	assert.True(t, errors.As(err, &app) && app.Type() == string(fault.InvalidParam) && app.NonRetryable() &&
+		app.Message() == string(fault.InvalidParam), "%s: %v", name, err)
 	for _, op := range []artifacttest.Op{artifacttest.Get, artifacttest.Put, artifacttest.Stat, artifacttest.List} {
 		n := store.Calls(op)
 		assert.True(t, n <= 0, "%s: %d calls of %v", name, n, op)

@@ -60,8 +60,7 @@ func newBench(t *testing.T) *bench {
 		},
 		Log: slog.New(slog.DiscardHandler),
 	}}
-	spec, err := b.index.PutSpec(t.Context(), core.Spec{Index: "docs", Corpus: "c"})
-	require.NoError(t, err)
+	spec := must(b.index.PutSpec(t.Context(), core.Spec{Index: "docs", Corpus: "c"}))(t)
 	b.build = workflows.Build{
 		Index: "docs", Generation: "g1", Spec: spec.String(), Heartbeat: time.Second, Shape: workflows.DefaultShape(),
 	}
@@ -101,9 +100,8 @@ func TestTakingALeaseWaitsForTheProcessesOfARunThatIsOver(t *testing.T) {
 	if err == nil {
 		err = value.Get(&fence)
 	}
-	if err != nil || fence != 8 || time.Since(began) < time.Second {
-		t.Errorf("fence %d after %s, %v", fence, time.Since(began), err)
-	}
+	assert.True(t, err == nil && fence == 8 && time.Since(began) >= time.Second, "fence %d after %s, %v", fence,
+		time.Since(began), err)
 }
 
 // long is more than anything takes, also on a machine that has much else to do.
@@ -138,7 +136,6 @@ func TestAUnitWhoseLeaseIsLostStops(t *testing.T) {
 	assert.True(t, errors.As(err, &app) && app.Type() == string(fault.LeaseLost) && app.NonRetryable(),
 		"the unit ended with %v", err)
 	assert.True(t, renewed, "the lease was not renewed while the unit worked")
-	if got := b.held(t); got.Fence != 4 || got.Run != "r2" {
-		t.Errorf("the lease is %+v", got)
-	}
+	got := b.held(t)
+	assert.True(t, got.Fence == 4 && got.Run == "r2", "the lease is %+v", got)
 }

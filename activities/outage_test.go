@@ -100,8 +100,7 @@ func newPlant(t *testing.T) *plant {
 		Ledger: ledger.New(p.store, coordination), CPU: make(chan struct{}, 1), Log: slog.New(slog.DiscardHandler),
 	}
 	p.Activities = &activities.Activities{Ports: ports, Engine: closed{}, Log: ports.Log}
-	digest, err := artifact.Index{Store: p.store, Name: "docs"}.PutSpec(t.Context(), core.Spec{Index: "docs"})
-	require.NoError(t, err)
+	digest := must(artifact.Index{Store: p.store, Name: "docs"}.PutSpec(t.Context(), core.Spec{Index: "docs"}))(t)
 	p.build = workflows.Build{
 		Index: "docs", Generation: "g1", Spec: digest.String(), Fence: 1, Heartbeat: 800 * time.Millisecond,
 		Shape: workflows.DefaultShape(),
@@ -183,11 +182,10 @@ func TestAWaitIsWrittenDownWhileArtifactsAreDown(t *testing.T) {
 // back.
 func TestACollectGivesUpSoonAndTheEndTellsOfIt(t *testing.T) {
 	p := newPlant(t)
-	lease, err := p.env.ExecuteActivity(workflows.TakeLease, p.build)
-	require.NoError(t, err)
+	lease := must(p.env.ExecuteActivity(workflows.TakeLease, p.build))(t)
 	require.NoError(t, lease.Get(&p.build.Fence))
 	begin := workflows.StageState{Build: p.build, Stage: "collect"}
-	_, err = p.env.ExecuteActivity(workflows.BeginStage, begin)
+	_, err := p.env.ExecuteActivity(workflows.BeginStage, begin)
 	require.NoError(t, err)
 	p.store.down.Store(true)
 	attempts, failed := p.collect()
@@ -228,4 +226,13 @@ func (p *plant) collect() (attempts int, err error) {
 		return workflow.ExecuteActivity(ctx, workflows.CollectGarbage, unit).Get(ctx, nil)
 	})
 	return attempts, env.GetWorkflowError()
+}
+
+// must returns a value that came without an error.
+func must[T any](value T, err error) func(testing.TB) T {
+	return func(t testing.TB) T {
+		t.Helper()
+		require.NoError(t, err)
+		return value
+	}
 }

@@ -95,15 +95,13 @@ func (f *filling) run(t *testing.T, with func(*testsuite.TestWorkflowEnvironment
 func TestABackfillPaysUnitByUnitAndThenPublishes(t *testing.T) {
 	f := newFilling()
 	out, err := f.run(t, nil)
-	if err != nil || out.Status != "completed" || f.count(workflows.PayBackfill) != 3 || f.count(workflows.TakeLease) != 1 {
-		t.Errorf("%+v, %v: %v", out, err, f.calls)
-	}
+	assert.True(t, err == nil && out.Status == "completed" && f.count(workflows.PayBackfill) == 3 &&
+		f.count(workflows.TakeLease) == 1, "%+v, %v: %v", out, err, f.calls)
 	assert.True(t, f.last(workflows.PayBackfill) <= f.first(workflows.TakeLease),
 		"it took the lease before everything was paid for: %v", f.calls)
 	want := []string{"paying|||", "publishing|docs/backfill-old-1-1|g1|"}
-	if reported := f.listNotes(); !slices.Equal(reported, want) {
-		t.Errorf("%q, want %q", reported, want)
-	}
+	reported := f.listNotes()
+	assert.True(t, slices.Equal(reported, want), "%q, want %q", reported, want)
 }
 
 func TestABackfillOfNothingPublishesNothing(t *testing.T) {
@@ -136,9 +134,8 @@ func TestABackfillFollowsThePointer(t *testing.T) {
 		"paying|||", "publishing|docs/backfill-old-1-1|g1|", "publishing|||lease_held",
 		"publishing|docs/backfill-old-1-2|g2|", "publishing|||pointer_moved", "publishing|docs/backfill-old-1-3|g3|",
 	}
-	if reported := f.listNotes(); !slices.Equal(reported, want) {
-		t.Errorf("%q, want %q", reported, want)
-	}
+	reported := f.listNotes()
+	assert.True(t, slices.Equal(reported, want), "%q, want %q", reported, want)
 }
 
 // A gate that holds its build, and a failure of it, are the backfill's.
@@ -166,9 +163,8 @@ func TestAPausedBackfillHoldsNoLease(t *testing.T) {
 		slowly(f.fake, env, workflows.VerifyPart, time.Hour)
 		env.RegisterDelayedCallback(func() { pause = send(env, workflows.UpdatePause) }, time.Minute)
 		env.RegisterDelayedCallback(func() {
-			if end := f.lastEnd(); end.Status != "paused" || end.Generation != "backfill-old-1" {
-				t.Errorf("%+v", end)
-			}
+			end := f.lastEnd()
+			assert.True(t, end.Status == "paused" && end.Generation == "backfill-old-1", "%+v", end)
 			assert.True(t, f.count(workflows.AimBackfill) == 1 && f.count(workflows.EndBuild) == 1, "%v", f.calls)
 		}, 10*time.Hour)
 		resumeAt(t, env, 11*time.Hour, workflows.Resume{})
@@ -184,9 +180,8 @@ func TestAPausedBackfillHoldsNoLease(t *testing.T) {
 	notes := []string{
 		"paying|||", "publishing|docs/backfill-old-1-1|g1|", "publishing|||paused", "publishing|docs/backfill-old-1-2|g2|",
 	}
-	if reported := f.listNotes(); !slices.Equal(reported, notes) {
-		t.Errorf("%q, want %q", reported, notes)
-	}
+	reported := f.listNotes()
+	assert.True(t, slices.Equal(reported, notes), "%q, want %q", reported, notes)
 }
 
 // A build that needs the lease ends the one that has it for a backfill; another one follows.
@@ -203,9 +198,8 @@ func TestABuildOfABackfillYields(t *testing.T) {
 	want := []string{
 		"paying|||", "publishing|docs/backfill-old-1-1|g1|", "publishing|||yielded", "publishing|docs/backfill-old-1-2|g2|",
 	}
-	if reported := f.listNotes(); !slices.Equal(reported, want) {
-		t.Errorf("%q, want %q", reported, want)
-	}
+	reported := f.listNotes()
+	assert.True(t, slices.Equal(reported, want), "%q, want %q", reported, want)
 }
 
 // Cancelled in the middle of its payments, and while it is published, a backfill ends cancelled, and its build with it.
@@ -216,10 +210,9 @@ func TestACancelledBackfillPublishesNothing(t *testing.T) {
 			slowly(f.fake, env, slow, time.Hour)
 			env.RegisterDelayedCallback(func() { send(env, workflows.UpdateCancel) }, time.Minute)
 		})
-		if !temporal.IsCanceledError(err) || f.count(workflows.PublishBuild) != 0 || f.lastEnd().Status != "cancelled" ||
-			f.lastEnd().Generation != "backfill-old-1" {
-			t.Errorf("%s: %v, %+v", slow, err, f.lastEnd())
-		}
+		assert.True(t, temporal.IsCanceledError(err) && f.count(workflows.PublishBuild) == 0 &&
+			f.lastEnd().Status == "cancelled" && f.lastEnd().Generation == "backfill-old-1", "%s: %v, %+v", slow, err,
+			f.lastEnd())
 	}
 }
 

@@ -50,9 +50,8 @@ func TestABuildRunsEveryUnitOnceAndInOrder(t *testing.T) {
 	for _, want := range order {
 		assert.Equal(t, want.calls, f.count(want.name), "%s ran", want.name)
 		// Shards are sealed one by one while others are extracted.
-		if first := f.first(want.name); first < before && want.name != workflows.SealShard {
-			t.Errorf("%s began before %s", want.name, f.calls[before])
-		}
+		first := f.first(want.name)
+		assert.True(t, first >= before || want.name == workflows.SealShard, "%s began before call %d of %v", want.name, before, f.calls)
 		before = f.last(want.name)
 	}
 }
@@ -75,15 +74,11 @@ func TestABuildThatComesToWhatItsParentIsEndsAfterChunk(t *testing.T) {
 	f := newFake(10)
 	f.sameStatus = "completed_with_errors"
 	out, err := run(t, f, workflows.Build{Shape: workflows.DefaultShape()}, nil)
-	if err != nil || out.Status != f.sameStatus {
-		t.Fatal(out, err)
-	}
-	if f.count(workflows.ChunkDocuments) == 0 || f.count(workflows.ExtractChunks)+f.count(workflows.PublishBuild) != 0 {
-		t.Errorf("%v", f.calls)
-	}
-	if end := f.lastEnd(); !end.Unchanged || end.Status != f.sameStatus {
-		t.Errorf("%+v", end)
-	}
+	require.True(t, err == nil && out.Status == f.sameStatus, "%v %v", out, err)
+	assert.True(t, f.count(workflows.ChunkDocuments) != 0 &&
+		f.count(workflows.ExtractChunks)+f.count(workflows.PublishBuild) == 0, "%v", f.calls)
+	end := f.lastEnd()
+	assert.True(t, end.Unchanged && end.Status == f.sameStatus, "%+v", end)
 }
 
 // Plan and the chunks may settle what a configuration leaves open: all that follows goes by what they stored.
@@ -106,9 +101,8 @@ func TestABuildGoesOnUnderTheConfigurationThatWasSettled(t *testing.T) {
 func TestAnUnchangedCorpusDoesNothingAfterPlan(t *testing.T) {
 	f := newFake()
 	f.planned = workflows.Planned{Unchanged: true, Status: "completed"}
-	if out, err := run(t, f, workflows.Build{}, nil); err != nil || out.Status != "completed" {
-		t.Fatal(out, err)
-	}
+	out, err := run(t, f, workflows.Build{}, nil)
+	require.True(t, err == nil && out.Status == "completed", "%v %v", out, err)
 	assert.True(t, f.count(workflows.ChunkDocuments)+f.count(workflows.PublishBuild) == 0 && f.lastEnd().Unchanged,
 		"calls %v, end %+v", f.calls, f.ended)
 }
@@ -118,9 +112,8 @@ func TestAGateThatIsKnownAtPlanTimeHoldsBeforeAnythingIsBuilt(t *testing.T) {
 	f.planned = workflows.Planned{Held: "mass_deletion", Units: 2, Documents: 20}
 	out, err := run(t, f, workflows.Build{}, nil)
 	require.True(t, err == nil && out.Status == "held" && out.Reason == "mass_deletion", "%v %v", out, err)
-	if f.count(workflows.ChunkDocuments) != 0 || f.count(workflows.EndBuild) != 1 {
-		t.Errorf("%d units were chunked", f.count(workflows.ChunkDocuments))
-	}
+	assert.True(t, f.count(workflows.ChunkDocuments) == 0 && f.count(workflows.EndBuild) == 1, "%d units were chunked",
+		f.count(workflows.ChunkDocuments))
 }
 
 func TestStoresThatLostTheirMemoryAreRepairedAlsoWhenNothingChanged(t *testing.T) {
@@ -177,9 +170,8 @@ func TestAnInputThatCannotBeBuiltFailsBeforeAnythingIsDone(t *testing.T) {
 			f := newFake(10)
 			out, err := run(t, f, test.build, nil)
 			require.True(t, err == nil && out.Status == "failed" && out.Reason == "bad_config", "%v %v", out, err)
-			if len(f.calls) != 1 || !strings.Contains(f.lastEnd().Detail, test.says) {
-				t.Errorf("calls %v, end %+v", f.calls, f.lastEnd())
-			}
+			assert.True(t, len(f.calls) == 1 && strings.Contains(f.lastEnd().Detail, test.says), "calls %v, end %+v", f.calls,
+				f.lastEnd())
 		})
 	}
 }
@@ -189,21 +181,18 @@ func TestARestoreRunsItsPartsAndRecordsItsEnd(t *testing.T) {
 	out, err := run(t, f, workflows.Build{Generation: "restore-1"}, nil)
 	require.True(t, err == nil && out.Status == "completed" && f.count(workflows.RestorePart) == 3,
 		"%v %v %v", out, err, f.calls)
-	if end := f.lastEnd(); end.Status != "completed" || end.Fence != fence {
-		t.Errorf("end %+v", end)
-	}
+	end := f.lastEnd()
+	assert.True(t, end.Status == "completed" && end.Fence == fence, "end %+v", end)
 }
 
 func TestAnAuditLooksAtItsPartsAndFailsByDrift(t *testing.T) {
 	f := newFake()
 	out, err := run(t, f, workflows.Build{Generation: "audit-1"}, nil)
-	if err != nil || out.Status != "completed" || f.count(workflows.AuditPart) != 3 || f.count(workflows.SealAudit) != 1 {
-		t.Fatal(out, err, f.calls)
-	}
+	require.True(t, err == nil && out.Status == "completed" && f.count(workflows.AuditPart) == 3 &&
+		f.count(workflows.SealAudit) == 1, "%v %v %v", out, err, f.calls)
 	asked := f.audited[0]
-	if asked.Part != 2 || asked.Of != 7 || !asked.Repair || asked.Index != "i" || f.count(workflows.TakeLease) > 0 {
-		t.Errorf("asked for %+v: %v", asked, f.calls)
-	}
+	assert.True(t, asked.Part == 2 && asked.Of == 7 && asked.Repair && asked.Index == "i" &&
+		f.count(workflows.TakeLease) <= 0, "asked for %+v: %v", asked, f.calls)
 	f = newFake()
 	f.fail[workflows.SealAudit] = []error{fatal("drift")}
 	out, err = run(t, f, workflows.Build{Generation: "audit-2"}, nil)
@@ -270,7 +259,6 @@ func TestABuildOfManyShardsStartsAsManyChildrenAsOneOfFew(t *testing.T) {
 		require.NoError(t, err)
 		return n
 	}
-	if few, many := children(2), children(200); few != many || few == 0 {
-		t.Errorf("%d children of 2 shards, %d of 200", few, many)
-	}
+	few, many := children(2), children(200)
+	assert.True(t, few == many && few != 0, "%d children of 2 shards, %d of 200", few, many)
 }

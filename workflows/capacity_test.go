@@ -191,9 +191,8 @@ func TestExtractionFillsTheModelOfAFleet(t *testing.T) {
 	part := filled(p.calls, 6400, from, to)
 	t.Logf("%.1f %% of the model's places, %d batches at most", 100*part, most(p.batches, from, to))
 	assert.False(t, part < 0.95, "%.1f %% of the model's places are filled", 100*part)
-	if atOnce := most(p.batches, from, to); atOnce > 6400*5/2/64 {
-		t.Errorf("%d batches at once: more than keeps the model full", atOnce)
-	}
+	atOnce := most(p.batches, from, to)
+	assert.True(t, atOnce <= 6400*5/2/64, "%d batches at once: more than keeps the model full", atOnce)
 }
 
 func TestSmallShardsFillTheModelToo(t *testing.T) {
@@ -203,9 +202,8 @@ func TestSmallShardsFillTheModelToo(t *testing.T) {
 	}
 	p, _, _ := executeActivity(t, in, always(fullFleet))
 	assert.Len(t, p.runs, 1600)
-	if part := filled(p.calls, 6400, p.began.Add(10*time.Second), p.began.Add(time.Minute)); part < 0.95 {
-		t.Errorf("%.1f %% of the model's places are filled", 100*part)
-	}
+	part := filled(p.calls, 6400, p.began.Add(10*time.Second), p.began.Add(time.Minute))
+	assert.True(t, part >= 0.95, "%.1f %% of the model's places are filled", 100*part)
 }
 
 // Where fewer shards are left than extraction is spread over, they have all that is wanted between them.
@@ -238,9 +236,8 @@ func lastBegun(p *plant) (last time.Time) {
 func TestAFleetOfOneSlotCompletes(t *testing.T) {
 	p, _, end := executeActivity(t, extraction(2), always(smallest))
 	p.complete(t, 2)
-	if atOnce := most(p.batches, p.began, end); atOnce > 2 {
-		t.Errorf("%d batches wait for one slot", atOnce)
-	}
+	atOnce := most(p.batches, p.began, end)
+	assert.True(t, atOnce <= 2, "%d batches wait for one slot", atOnce)
 }
 
 func TestAFleetShrinksToOneInMidBuild(t *testing.T) {
@@ -270,13 +267,11 @@ func TestAFleetGrowsInMidBuild(t *testing.T) {
 		return fullFleet, nil
 	})
 	p.complete(t, 60)
-	if atOnce := most(p.batches, p.began, p.began.Add(grows)); atOnce > 2 {
-		t.Errorf("%d batches at once before", atOnce)
-	}
+	atOnce := most(p.batches, p.began, p.began.Add(grows))
+	assert.True(t, atOnce <= 2, "%d batches at once before", atOnce)
 	from := p.began.Add(grows + 80*time.Second)
-	if part := filled(p.calls, 6400, from, from.Add(time.Minute)); part < 0.95 {
-		t.Errorf("%.1f %% of the model's places are filled after", 100*part)
-	}
+	part := filled(p.calls, 6400, from, from.Add(time.Minute))
+	assert.True(t, part >= 0.95, "%.1f %% of the model's places are filled after", 100*part)
 }
 
 // A fleet that cannot be measured is worked with as it always was; what was known stands when it cannot be any more.
@@ -362,9 +357,8 @@ func TestLooksAtTheFleetGrowRare(t *testing.T) {
 	p, _, end := executeActivity(t, extraction(10), always(smallest))
 	p.complete(t, 10)
 	took := end.Sub(p.began)
-	if most := int(took/(5*time.Minute)) + 6; p.looks > most || p.looks < 5 {
-		t.Errorf("%d looks in %s, want at most %d", p.looks, took, most)
-	}
+	most := int(took/(5*time.Minute)) + 6
+	assert.True(t, p.looks <= most && p.looks >= 5, "%d looks in %s, want at most %d", p.looks, took, most)
 }
 
 // Shards that have no place in the window hear of a pause, and give back all that they were given.

@@ -84,9 +84,8 @@ func TestAPauseHoldsBeforeTheNextStageBegins(t *testing.T) {
 		slowly(f, env, workflows.VerifyPart, time.Hour)
 		env.RegisterDelayedCallback(func() { send(env, workflows.UpdatePause) }, time.Minute)
 		env.RegisterDelayedCallback(func() {
-			if f.count(workflows.PublishBuild) != 0 || f.lastEnd().Status != "paused" || f.lastEnd().Reason != "paused" {
-				t.Errorf("published %d times, end %+v", f.count(workflows.PublishBuild), f.lastEnd())
-			}
+			assert.True(t, f.count(workflows.PublishBuild) == 0 && f.lastEnd().Status == "paused" &&
+				f.lastEnd().Reason == "paused", "published %d times, end %+v", f.count(workflows.PublishBuild), f.lastEnd())
 		}, 10*time.Hour)
 		resumeAt(t, env, 11*time.Hour, workflows.Resume{})
 	})
@@ -140,10 +139,8 @@ func TestABudgetThatIsSpentWantsABiggerOne(t *testing.T) {
 	merged := workflows.Budget{Calls: 100, Money: 2}
 	last := f.units[len(f.units)-1]
 	assert.True(t, last.Budget != nil && *last.Budget == merged, "the last activity got budget %+v", last.Budget)
-	if len(f.steered) != 2 || *f.steered[0].NewBudget != (workflows.Budget{Calls: 100}) ||
-		*f.steered[1].NewBudget != merged {
-		t.Errorf("written down: %+v", f.steered)
-	}
+	assert.True(t, len(f.steered) == 2 && *f.steered[0].NewBudget == (workflows.Budget{Calls: 100}) &&
+		*f.steered[1].NewBudget == merged, "written down: %+v", f.steered)
 }
 
 func TestCancelIsWrittenDownBeforeTheRunStops(t *testing.T) {
@@ -167,10 +164,8 @@ func TestCancelIsWrittenDownBeforeTheRunStops(t *testing.T) {
 		says(t, "cancel twice", second.rejected, "being cancelled already")
 		end := f.lastEnd()
 		assert.True(t, end.Status == "cancelled" && len(f.ended) == 1, "ends %+v", f.ended)
-		if len(f.steered) != 1 || f.steered[0].Command != "cancel" ||
-			f.first(workflows.SteerRun) > f.last(workflows.EndBuild) {
-			t.Errorf("written down: %+v", f.steered)
-		}
+		assert.True(t, len(f.steered) == 1 && f.steered[0].Command == "cancel" &&
+			f.first(workflows.SteerRun) <= f.last(workflows.EndBuild), "written down: %+v", f.steered)
 	}
 }
 
@@ -180,9 +175,8 @@ func TestAPausedRunCanBeCancelled(t *testing.T) {
 	_, err := run(t, f, workflows.Build{}, func(env *testsuite.TestWorkflowEnvironment) {
 		env.RegisterDelayedCallback(func() { send(env, workflows.UpdateCancel) }, time.Hour)
 	})
-	if !temporal.IsCanceledError(err) || f.lastEnd().Status != "cancelled" || f.count(workflows.PublishBuild) != 0 {
-		t.Fatal(err, f.lastEnd())
-	}
+	require.True(t, temporal.IsCanceledError(err) && f.lastEnd().Status == "cancelled" &&
+		f.count(workflows.PublishBuild) == 0, "%v %v", err, f.lastEnd())
 }
 
 // What the engine's own cancel does, without a command: the end is recorded all the same.
@@ -192,9 +186,7 @@ func TestARunCancelledFromOutsideRecordsItsEnd(t *testing.T) {
 	_, err := run(t, f, workflows.Build{}, func(env *testsuite.TestWorkflowEnvironment) {
 		env.RegisterDelayedCallback(env.CancelWorkflow, time.Hour)
 	})
-	if !temporal.IsCanceledError(err) || f.lastEnd().Status != "cancelled" {
-		t.Fatal(err, f.lastEnd())
-	}
+	require.True(t, temporal.IsCanceledError(err) && f.lastEnd().Status == "cancelled", "%v %v", err, f.lastEnd())
 }
 
 // Activities that find the stop in the control record before their cancellation must not make the run look paused.
@@ -266,7 +258,6 @@ func TestACancelThatEndsTheRunBeforeItIsAcknowledgedIsObeyed(t *testing.T) {
 			})
 		}, 0)
 	})
-	if err == nil || answer != nil || f.lastEnd().Status != "cancelled" {
-		t.Errorf("run %v, answer %v, end %+v", err, answer, f.lastEnd())
-	}
+	assert.True(t, err != nil && answer == nil && f.lastEnd().Status == "cancelled", "run %v, answer %v, end %+v", err,
+		answer, f.lastEnd())
 }

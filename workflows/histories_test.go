@@ -29,8 +29,7 @@ const histories = "testdata/histories"
 // recorded gives every stored history. It is an error to have none.
 func recorded(t *testing.T) map[string]*history.History {
 	t.Helper()
-	all, err := stored()
-	require.NoError(t, err)
+	all := must(stored())(t)
 	return all
 }
 
@@ -65,8 +64,7 @@ func read(path string) (*history.History, error) {
 
 func replay(t *testing.T, recorded *history.History) error {
 	t.Helper()
-	replayer, err := worker.NewWorkflowReplayerWithOptions(worker.WorkflowReplayerOptions{})
-	require.NoError(t, err)
+	replayer := must(worker.NewWorkflowReplayerWithOptions(worker.WorkflowReplayerOptions{}))(t)
 	workflows.Register(replayer)
 	id := recorded.GetEvents()[0].GetWorkflowExecutionStartedEventAttributes().GetWorkflowId()
 	return replayer.ReplayWorkflowHistoryWithOptions(log.NewStructuredLogger(slog.New(slog.DiscardHandler)), recorded,
@@ -91,8 +89,7 @@ func reshaped[Input any](t *testing.T, recorded *history.History, change func(*I
 	var input Input
 	require.NoError(t, converter.GetDefaultDataConverter().FromPayloads(started.GetInput(), &input))
 	change(&input)
-	payloads, err := converter.GetDefaultDataConverter().ToPayloads(input)
-	require.NoError(t, err)
+	payloads := must(converter.GetDefaultDataConverter().ToPayloads(input))(t)
 	started.Input = payloads
 	return changed
 }

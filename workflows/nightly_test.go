@@ -30,9 +30,8 @@ func TestANightBuildsAGenerationThatIsNamedAfterItsTime(t *testing.T) {
 	f := newFake(10)
 	out, err := nightly(t, f, workflows.Night{})
 	want := workflows.NightOutcome{Run: "docs/20261122t030000z", Status: "completed"}
-	if err != nil || out != want || f.lastEnd().Generation != "20261122t030000z" {
-		t.Errorf("%+v, %v; ended %+v", out, err, f.lastEnd())
-	}
+	assert.True(t, err == nil && out == want && f.lastEnd().Generation == "20261122t030000z", "%+v, %v; ended %+v", out,
+		err, f.lastEnd())
 }
 
 func TestANightBesideABuildIsSkippedAndTellsWhy(t *testing.T) {

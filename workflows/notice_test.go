@@ -37,9 +37,8 @@ func TestAWebhookIsToldOfEveryPauseAndOfTheEnd(t *testing.T) {
 	pause, end := begun[0], begun[1]
 	assert.True(t, pause.Status == "paused" && pause.Reason == "model_quota" && end.Status == "completed",
 		"noticed %+v, %+v", pause, end)
-	if pause.ID == end.ID || pause.RunID == "" || !strings.HasPrefix(pause.ID, pause.RunID) || pause.Index != end.Index {
-		t.Errorf("ids %q, %q of %q", pause.ID, end.ID, pause.RunID)
-	}
+	assert.True(t, pause.ID != end.ID && pause.RunID != "" && strings.HasPrefix(pause.ID, pause.RunID) &&
+		pause.Index == end.Index, "ids %q, %q of %q", pause.ID, end.ID, pause.RunID)
 }
 
 // Promises: 108.
@@ -61,9 +60,8 @@ func TestAWebhookThatIsDownHoldsUpNoRun(t *testing.T) {
 // Histories from before notices have ends without an answer.
 func TestAnEndWithoutAnAnswerAsksForNoNotice(t *testing.T) {
 	f := newFake(64)
-	if _, err := run(t, f, workflows.Build{}, nil); err != nil || len(f.notices()) != 0 {
-		t.Errorf("%v, noticed %+v", err, f.notices())
-	}
+	_, err := run(t, f, workflows.Build{}, nil)
+	assert.True(t, err == nil && len(f.notices()) == 0, "%v, noticed %+v", err, f.notices())
 }
 
 // Promises: 108.

@@ -83,9 +83,8 @@ func TestARestoreWaitsForAnOutageToo(t *testing.T) {
 	restore := patient()
 	restore.Generation = "restore-1"
 	out, err := run(t, f, restore, nil)
-	if err != nil || out.Status != "completed" || f.count("RestorePart 1") != 4 || f.count("RestorePart 0") != 1 {
-		t.Fatal(out, err, f.calls)
-	}
+	require.True(t, err == nil && out.Status == "completed" && f.count("RestorePart 1") == 4 &&
+		f.count("RestorePart 0") == 1, "%v %v %v", out, err, f.calls)
 }
 
 func TestAnOutageThatLastsNeedsAPersonInTheEnd(t *testing.T) {
@@ -118,9 +117,8 @@ func TestAShapeSaysHowLongARunWaits(t *testing.T) {
 		env.RegisterDelayedCallback(func() { f.fail["LoadPart 0"] = nil }, time.Hour)
 		resumeAt(t, env, 2*time.Hour, workflows.Resume{})
 	})
-	if delays, _ := f.noted(); err != nil || !slices.Equal(delays, minutes(.5, 1, 2)) {
-		t.Error(err, delays)
-	}
+	delays, _ := f.noted()
+	assert.True(t, err == nil && slices.Equal(delays, minutes(.5, 1, 2)), "%v %v", err, delays)
 }
 
 func TestAStageThatGetsOnHasAnotherOutage(t *testing.T) {
@@ -162,9 +160,8 @@ func TestAnOutageOfTheStoreThatWouldTellOfIt(t *testing.T) {
 			down = false
 		}, 3*time.Hour)
 	})
-	if err != nil || out.Status != "completed" || f.count("LoadPart 0") != 2 || noted < 10 {
-		t.Error(out, err, f.count("LoadPart 0"), noted)
-	}
+	assert.True(t, err == nil && out.Status == "completed" && f.count("LoadPart 0") == 2 && noted >= 10, "%v %v %v %v",
+		out, err, f.count("LoadPart 0"), noted)
 }
 
 func TestARunThatWaitsTakesCommands(t *testing.T) {
@@ -181,17 +178,14 @@ func TestARunThatWaitsTakesCommands(t *testing.T) {
 					var first, second *answer
 					env.RegisterDelayedCallback(func() { // within the fifth wait
 						s := state(t, env)
-						if s.Phase != workflows.PhaseWaiting || s.Paused != "store_unavailable" || s.Waiting == nil ||
-							s.Waiting.Tries != 5 {
-							t.Errorf("state %+v", s)
-						}
+						assert.True(t, s.Phase == workflows.PhaseWaiting && s.Paused == "store_unavailable" && s.Waiting != nil &&
+							s.Waiting.Tries == 5, "state %+v", s)
 						first = commanded(env, command)
 					}, 10*time.Minute)
 					env.RegisterDelayedCallback(func() {
 						assert.True(t, first.completed, "%+v", first)
-						if n := f.count("LoadPart 0"); command == "resume" && n != 6 {
-							t.Errorf("tried %d times, want at once", n)
-						}
+						n := f.count("LoadPart 0")
+						assert.True(t, command != "resume" || n == 6, "tried %d times, want at once", n)
 						down = false
 						if command == "pause, then cancel" {
 							send(env, workflows.UpdateCancel)
@@ -209,10 +203,9 @@ func TestARunThatWaitsTakesCommands(t *testing.T) {
 						}, 101*time.Hour)
 					}
 				})
-				if cancelled := command != "pause" && command != "resume"; cancelled != temporal.IsCanceledError(err) ||
-					!cancelled && out.Status != "completed" {
-					t.Error(out, err)
-				}
+				cancelled := command != "pause" && command != "resume"
+				assert.True(t, cancelled == temporal.IsCanceledError(err) && (cancelled || out.Status == "completed"), "%v %v", out,
+					err)
 			})
 		}
 	}

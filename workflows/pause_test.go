@@ -120,9 +120,8 @@ func TestResumeRunsTheUnitsThatAreLeftAndNoOther(t *testing.T) {
 
 func once(t *testing.T, counts, again map[string]int, call string) {
 	t.Helper()
-	if want := max(again[call], 1); counts[call] != want {
-		t.Errorf("%s was called %d times, want %d", call, counts[call], want)
-	}
+	want := max(again[call], 1)
+	assert.True(t, counts[call] == want, "%s was called %d times, want %d", call, counts[call], want)
 }
 
 func TestAPauseStartsNothingMoreAndLetsTheRestFinish(t *testing.T) {
@@ -134,18 +133,15 @@ func TestAPauseStartsNothingMoreAndLetsTheRestFinish(t *testing.T) {
 		slowly(f, env, workflows.ExtractChunks, time.Minute)
 		env.RegisterDelayedCallback(func() {
 			// Six end together, one of them with the failure: the five others may have been followed.
-			if n := f.count(workflows.ExtractChunks); n < 6 || n > 11 {
-				t.Errorf("%d of 20 batches were begun before the pause", n)
-			}
+			n := f.count(workflows.ExtractChunks)
+			assert.True(t, n >= 6 && n <= 11, "%d of 20 batches were begun before the pause", n)
 			s := state(t, env)
 			assert.True(t, s.Phase == workflows.PhasePaused && s.Paused == "model_auth" && s.Stage == "extract" && s.Total == 1,
 				"state %+v", s)
 		}, time.Hour)
 		resumeAt(t, env, 2*time.Hour, workflows.Resume{})
 	})
-	if err != nil || f.count(workflows.ExtractChunks) != 21 {
-		t.Fatal(err, f.count(workflows.ExtractChunks))
-	}
+	require.True(t, err == nil && f.count(workflows.ExtractChunks) == 21, "%v %v", err, f.count(workflows.ExtractChunks))
 }
 
 func TestOtherShardsDrainWhenOnePauses(t *testing.T) {
@@ -156,15 +152,13 @@ func TestOtherShardsDrainWhenOnePauses(t *testing.T) {
 		slowly(f, env, workflows.ExtractChunks, time.Minute)
 		env.RegisterDelayedCallback(func() {
 			// The other shard hears of it when the first has drained: three rounds of six in each at most.
-			if n := f.count(workflows.ExtractChunks); n > 36 {
-				t.Errorf("%d of 156 batches were begun before the pause", n)
-			}
+			n := f.count(workflows.ExtractChunks)
+			assert.True(t, n <= 36, "%d of 156 batches were begun before the pause", n)
 		}, time.Hour)
 		resumeAt(t, env, 2*time.Hour, workflows.Resume{})
 	})
-	if err != nil || f.count(workflows.ExtractChunks) != 157 || f.count(workflows.SealShard) != 2 {
-		t.Fatal(err, f.count(workflows.ExtractChunks), f.count(workflows.SealShard))
-	}
+	require.True(t, err == nil && f.count(workflows.ExtractChunks) == 157 && f.count(workflows.SealShard) == 2, "%v %v %v",
+		err, f.count(workflows.ExtractChunks), f.count(workflows.SealShard))
 }
 
 func TestWhatEndsWithoutTellingWhyPausesAfterItsAttempts(t *testing.T) {
@@ -212,9 +206,8 @@ func TestATransientFailureThatLastsPausesWithItsOwnCode(t *testing.T) {
 	_, err := run(t, f, workflows.Build{}, func(env *testsuite.TestWorkflowEnvironment) {
 		resumeAt(t, env, 24*time.Hour, workflows.Resume{})
 	})
-	if err != nil || f.ended[0].Reason != "store_unavailable" || f.count("LoadPart 0") != attempts+1 {
-		t.Fatal(err, f.ended[0], f.count("LoadPart 0"))
-	}
+	require.True(t, err == nil && f.ended[0].Reason == "store_unavailable" && f.count("LoadPart 0") == attempts+1,
+		"%v %v %v", err, f.ended[0], f.count("LoadPart 0"))
 }
 
 // A pause that the activities find in their control record is the same as any other.

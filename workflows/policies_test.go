@@ -115,9 +115,8 @@ func TestEveryActivityHasAProfile(t *testing.T) {
 	seen := started(t)
 	all := slices.Concat(quickOnes, recordings, notices, batches)
 	slices.Sort(all)
-	if got := slices.Sorted(maps.Keys(seen.activities)); !slices.Equal(got, all) {
-		t.Errorf("started %v\nwant %v", got, all)
-	}
+	got := slices.Sorted(maps.Keys(seen.activities))
+	assert.True(t, slices.Equal(got, all), "started %v\nwant %v", got, all)
 	for _, name := range all {
 		given := seen.activities[name]
 		assert.True(t, given.WaitForCancellation, "%s may go on after its run has ended", name)
@@ -171,10 +170,8 @@ func TestRecordingAnEndOutlastsAnOutageOfDays(t *testing.T) {
 	seen := started(t)
 	for _, name := range recordings {
 		given := seen.activities[name]
-		if given.ScheduleToCloseTimeout < 3*24*time.Hour || given.RetryPolicy.MaximumAttempts != 0 ||
-			given.RetryPolicy.MaximumInterval > time.Minute {
-			t.Errorf("%s: %+v, %+v", name, given, given.RetryPolicy)
-		}
+		assert.True(t, given.ScheduleToCloseTimeout >= 3*24*time.Hour && given.RetryPolicy.MaximumAttempts == 0 &&
+			given.RetryPolicy.MaximumInterval <= time.Minute, "%s: %+v, %+v", name, given, given.RetryPolicy)
 	}
 }
 

@@ -86,9 +86,8 @@ func TestAPauseAfterAResumeThatTookOneBackCounts(t *testing.T) {
 		at(env, 2*time.Minute, workflows.UpdateResume, &resume)
 		at(env, 3*time.Minute, workflows.UpdatePause, &second)
 		env.RegisterDelayedCallback(func() {
-			if s := state(t, env); s.Phase != workflows.PhasePaused || f.count(workflows.ShortenPartition) != 0 {
-				t.Errorf("state %+v", s)
-			}
+			s := state(t, env)
+			assert.True(t, s.Phase == workflows.PhasePaused && f.count(workflows.ShortenPartition) == 0, "state %+v", s)
 		}, 5*time.Hour)
 		at(env, 6*time.Hour, workflows.UpdateResume, &last)
 	})

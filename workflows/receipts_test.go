@@ -42,8 +42,7 @@ func (s silencing) RegisterActivityWithOptions(function any, options activity.Re
 // encrypt has an environment exchange what the codec encrypts.
 func encrypt(t *testing.T, env *testsuite.TestWorkflowEnvironment) {
 	t.Helper()
-	key, err := codec.Create(filepath.Join(t.TempDir(), "codec.key"), "none")
-	require.NoError(t, err)
+	key := must(codec.Create(filepath.Join(t.TempDir(), "codec.key"), "none"))(t)
 	var options client.Options
 	codec.Apply(&options, key, slog.New(slog.DiscardHandler))
 	env.SetDataConverter(options.DataConverter)
@@ -93,8 +92,7 @@ func TestWorkflowsDecodeEveryAnswer(t *testing.T) {
 		if strings.HasSuffix(file, "_test.go") {
 			continue
 		}
-		raw, err := os.ReadFile(file)
-		require.NoError(t, err)
+		raw := must(os.ReadFile(file))(t)
 		for n, line := range strings.Split(string(raw), "\n") {
 			assert.True(t, !strings.Contains(line, ".Get(") || !strings.Contains(line, ", nil)"),
 				"%s:%d: decode the answer, as execute does: %s", file, n+1, line)

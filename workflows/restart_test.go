@@ -32,9 +32,8 @@ func TestABuildThatMeetsADamagedParentBeginsAnewOnce(t *testing.T) {
 			t.Errorf("%s: planned %d times, leases %d", activity, f.count(workflows.PlanBuild), f.count(workflows.TakeLease))
 		}
 		last := f.units[len(f.units)-1]
-		if !last.Rebuild || last.Anew != "ref-parent_damaged.json" || last.Fence != fence || f.units[0].Rebuild {
-			t.Errorf("%s: %+v, the first %+v", activity, last.Build, f.units[0].Build)
-		}
+		assert.True(t, last.Rebuild && last.Anew == "ref-parent_damaged.json" && last.Fence == fence && !f.units[0].Rebuild,
+			"%s: %+v, the first %+v", activity, last.Build, f.units[0].Build)
 		assert.Equal(t, last.Anew, f.lastEnd().Anew, "%s: it ends in the scratch of the first attempt", activity)
 	}
 }
@@ -65,7 +64,6 @@ func TestARestoreThatLeftSomethingOutFails(t *testing.T) {
 	f.fail[workflows.SealRestore] = []error{fatal("segment_damaged")}
 	_, err := run(t, f, workflows.Build{Generation: "restore-x"}, nil)
 	require.NoError(t, err)
-	if end := f.lastEnd(); end.Status != "failed" || end.Reason != "segment_damaged" || end.Ref == "" {
-		t.Errorf("%+v", end)
-	}
+	end := f.lastEnd()
+	assert.True(t, end.Status == "failed" && end.Reason == "segment_damaged" && end.Ref != "", "%+v", end)
 }

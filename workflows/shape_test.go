@@ -17,9 +17,8 @@ func TestAShapeWithoutSizesHasThoseOfTheDefault(t *testing.T) {
 }
 
 func TestAShapeWithoutAFormatIsRefused(t *testing.T) {
-	if err := (workflows.Shape{}).Validate(); err == nil || !strings.Contains(err.Error(), "start it again") {
-		t.Error(err)
-	}
+	err := (workflows.Shape{}).Validate()
+	assert.True(t, err != nil && strings.Contains(err.Error(), "start it again"), "%v", err)
 }
 
 func TestPiecesCoverEveryChunkOnce(t *testing.T) {

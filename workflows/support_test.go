@@ -351,3 +351,12 @@ func state(t *testing.T, env *testsuite.TestWorkflowEnvironment) workflows.State
 	assert.NoError(t, err)
 	return s
 }
+
+// must returns a value that came without an error.
+func must[T any](value T, err error) func(testing.TB) T {
+	return func(t testing.TB) T {
+		t.Helper()
+		require.NoError(t, err)
+		return value
+	}
+}

@@ -68,9 +68,8 @@ func TestARerankerIsMadeOfEndpointsThatTheProcessNames(t *testing.T) {
 	own := config.Default()
 	own.Models.Rerank = good.Rerank
 	models := app.NewModels(nil, own)
-	if ranker, err := models.Ranker(good); err != nil || ranker.Info().Endpoint != good.Rerank.BaseURL {
-		t.Errorf("%v %v", ranker, err)
-	}
+	ranker, err := models.Ranker(good)
+	assert.True(t, err == nil && ranker.Info().Endpoint == good.Rerank.BaseURL, "%v %v", ranker, err)
 	elsewhere, key := good, good
 	elsewhere.Rerank.BaseURL = "http://attacker.example/v1"
 	key.Rerank.APIKeyEnv = "WIRING_OTHER_SECRET"

@@ -4,7 +4,6 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/assert"
-	"github.com/stretchr/testify/require"
 
 	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/ledger"
@@ -22,10 +21,8 @@ func TestKeysOfWhatWasPaidForStay(t *testing.T) {
 	local.Chat.APIKeyEnv, local.Embedding.APIKeyEnv = "", ""
 	local.Chat.Model, local.Embedding.Model = "a-chat-model", "an-embedding-model"
 	models := factory(local)
-	chat, err := models.Chat(local)
-	require.NoError(t, err)
-	embedder, err := models.Embedder(local, "openai", 3)
-	require.NoError(t, err)
+	chat := must(models.Chat(local))(t)
+	embedder := must(models.Embedder(local, "openai", 3))(t)
 	info := embedder.Info()
 	fingerprint := core.Fingerprint{
 		Provider: info.Provider, Model: info.Model, Dimension: 3, Template: embed.ChunkTemplate, Windows: embed.WindowRule,

@@ -36,11 +36,9 @@ func TestAServerWithoutAKeyIsSentNone(t *testing.T) {
 	local.Chat.BaseURL, local.Embedding.BaseURL = server.URL, server.URL
 	local.Chat.APIKeyEnv, local.Embedding.APIKeyEnv = "", ""
 	models := factory(local)
-	chat, err := models.Chat(local)
-	require.NoError(t, err)
+	chat := must(models.Chat(local))(t)
 	_, _ = chat.Complete(t.Context(), model.Call{Task: model.Answer, User: "hello"})
-	embedder, err := models.Embedder(local, "openai", 3)
-	require.NoError(t, err)
+	embedder := must(models.Embedder(local, "openai", 3))(t)
 	_, _, _ = embedder.Embed(t.Context(), []string{"hello"})
 	mu.Lock()
 	defer mu.Unlock()
@@ -80,10 +78,9 @@ func TestAFileIsNotKeptAmongTheCorpora(t *testing.T) {
 	kept := filepath.Join(data, "roots.json")
 	require.NoError(t, stores.LoadGrants(kept))
 	require.NoError(t, stores.GrantCorpora(file, true))
-	if raw, err := os.ReadFile(kept); err == nil {
-		t.Errorf("it holds %s", raw)
-	}
+	raw, err := os.ReadFile(kept)
+	assert.True(t, err != nil, "it holds %s", raw)
 	require.NoError(t, stores.GrantCorpora(filepath.Dir(file), true))
-	_, err := os.ReadFile(kept)
+	_, err = os.ReadFile(kept)
 	assert.NoError(t, err, "a folder is kept")
 }

@@ -91,8 +91,7 @@ func TestProcessesShareTheConcurrencyOfAnEndpoint(t *testing.T) {
 		member := fleet.Join(store, fleet.Worker{Queue: "q"}, slog.New(slog.DiscardHandler))
 		models := factory(slow)
 		models.ShareWith(member)
-		set, err := models.NewBuildSet(slow, meter)
-		require.NoError(t, err)
+		set := must(models.NewBuildSet(slow, meter))(t)
 		defer func() {
 			assert.NoError(t, member.Leave(t.Context()))
 		}()
@@ -112,8 +111,7 @@ func TestProcessesShareTheConcurrencyOfAnEndpoint(t *testing.T) {
 func TestABuildsModelsAreMeteredBelowTheirLimits(t *testing.T) {
 	meter := &meter{}
 	slow := spec(t, modeltest.Options{Latency: 5 * time.Millisecond})
-	set, err := factory(slow).NewBuildSet(slow, meter)
-	require.NoError(t, err)
+	set := must(factory(slow).NewBuildSet(slow, meter))(t)
 	var wg sync.WaitGroup
 	for range 12 {
 		wg.Go(func() {
@@ -149,10 +147,9 @@ func TestWhatCostsNothingIsNotMetered(t *testing.T) {
 	}{"built-in": {builtin, 0}, "recorded": {recorded, 0}, "lexical class vectors": {lexical, 1}} {
 		t.Run(name, func(t *testing.T) {
 			clear(meter.tasks)
-			set, err := models.NewBuildSet(c.spec, meter)
-			require.NoError(t, err)
+			set := must(models.NewBuildSet(c.spec, meter))(t)
 			call := model.Call{Task: model.Extract, Input: "Niels Bohr", User: "Niels Bohr", Ref: "f#1"}
-			_, err = set.Chat.Complete(t.Context(), call)
+			_, err := set.Chat.Complete(t.Context(), call)
 			require.NoError(t, err)
 			_, _, err = set.Classes.Embed(t.Context(), []string{"Niels Bohr"})
 			require.NoError(t, err)
@@ -178,9 +175,8 @@ func TestModelsThatCannotBeOpenedSayWhichSetting(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, err := factory(c.spec).NewBuildSet(c.spec, nil)
-			if e := fault.As(err); e == nil || e.Code != c.code || e.Object != c.object || e.Hint == "" {
-				t.Errorf("got %v", err)
-			}
+			e := fault.As(err)
+			assert.True(t, e != nil && e.Code == c.code && e.Object == c.object && e.Hint != "", "got %v", err)
 		})
 	}
 }
@@ -190,9 +186,8 @@ func TestAServerOfOnesOwnNeedsNoKeyThatNobodyNamed(t *testing.T) {
 	spec := spec(t, modeltest.Options{})
 	t.Setenv(core.DefaultKeyVariable, "")
 	spec.Chat.APIKeyEnv, spec.Embedding.APIKeyEnv = core.DefaultKeyVariable, core.DefaultKeyVariable
-	made, err := factory(spec).NewBuildSet(spec, nil)
-	require.NoError(t, err)
-	_, err = made.Chat.Complete(t.Context(), model.Call{Task: model.Answer, User: "hello"})
+	made := must(factory(spec).NewBuildSet(spec, nil))(t)
+	_, err := made.Chat.Complete(t.Context(), model.Call{Task: model.Answer, User: "hello"})
 	assert.NoError(t, err)
 	spec.Chat.APIKeyEnv = keyVariable
 	t.Setenv(keyVariable, "")

@@ -50,9 +50,8 @@ func TestWhatTheOwnerGrantsIsReadAlsoAfterARestart(t *testing.T) {
 		_, err = stores.OpenCorpus(t.Context(), once)
 		assert.True(t, (err == nil) == (round == 0), "start %d, granted for a moment: %v", round, err)
 	}
-	if info, err := os.Stat(file); err != nil || info.Mode().Perm() != 0o600 {
-		t.Errorf("%v, %v", info, err)
-	}
+	info, err := os.Stat(file)
+	assert.True(t, err == nil && info.Mode().Perm() == 0o600, "%v, %v", info, err)
 }
 
 func TestABucketOfWhatIsBuiltIsNoCorpus(t *testing.T) {
@@ -72,8 +71,7 @@ func TestWhatThisProcessKeepsIsNoPartOfACorpus(t *testing.T) {
 	token := filepath.Join(data, "dev.json")
 	require.NoError(t, os.WriteFile(token, []byte("{}"), 0o600))
 	listed := func() (keys []string) {
-		corpus, err := stores.OpenCorpus(t.Context(), project)
-		require.NoError(t, err)
+		corpus := must(stores.OpenCorpus(t.Context(), project))(t)
 		for info, err := range corpus.List(t.Context(), "", "") {
 			if err == nil {
 				keys = append(keys, info.Key)

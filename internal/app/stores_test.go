@@ -25,8 +25,7 @@ func wants(t *testing.T, err error, code fault.Code, says string) {
 
 func open(t *testing.T, stores config.Stores) *app.Stores {
 	t.Helper()
-	opened, err := app.Open(t.Context(), stores)
-	require.NoError(t, err)
+	opened := must(app.Open(t.Context(), stores))(t)
 	t.Cleanup(func() { _ = opened.Close() })
 	return opened
 }
@@ -120,9 +119,8 @@ func TestBothPortsOverRedisShareOneConnection(t *testing.T) {
 	stores := open(t, app.FillPaths(config.Stores{Classes: redistest.Server(t)}, t.TempDir()))
 	require.NoError(t, stores.Coordination.SetState(t.Context(), "i/g", []byte("x")))
 	key := stores.StoreID[:8] + ":state:i/g" // the prefix that records took is coordination's too
-	if n, err := redistest.Raw(t, redistest.Server(t)).Exists(t.Context(), key).Result(); err != nil || n != 1 {
-		t.Errorf("%d keys %s, %v", n, key, err)
-	}
+	n, err := redistest.Raw(t, redistest.Server(t)).Exists(t.Context(), key).Result()
+	assert.True(t, err == nil && n == 1, "%d keys %s, %v", n, key, err)
 	assert.NoError(t, stores.Close())
 }
 
@@ -130,11 +128,9 @@ func TestACorpusIsAFolderOrABucket(t *testing.T) {
 	dir := t.TempDir()
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "a.txt"), []byte("text"), 0o600))
 	stores := open(t, app.FillPaths(config.Stores{CorpusRoots: []string{dir}}, t.TempDir()))
-	corpus, err := stores.OpenCorpus(t.Context(), dir)
-	require.NoError(t, err)
-	if raw, _, err := blob.Read(t.Context(), corpus, "a.txt"); err != nil || string(raw) != "text" {
-		t.Errorf("got %q, %v", raw, err)
-	}
+	corpus := must(stores.OpenCorpus(t.Context(), dir))(t)
+	raw, _, err := blob.Read(t.Context(), corpus, "a.txt")
+	assert.True(t, err == nil && string(raw) == "text", "got %q, %v", raw, err)
 	for uri, want := range map[string]struct {
 		code fault.Code
 		says string
@@ -160,5 +156,14 @@ func TestProgramsThatShareStoresRefusePaths(t *testing.T) {
 		stores := all
 		change(&stores)
 		wants(t, stores.NoPaths("the worker"), fault.BadConfig, setting)
+	}
+}
+
+// must returns a value that came without an error.
+func must[T any](value T, err error) func(testing.TB) T {
+	return func(t testing.TB) T {
+		t.Helper()
+		require.NoError(t, err)
+		return value
 	}
 }

@@ -26,8 +26,7 @@ func load(t *testing.T, yaml string, env, set []string) (*config.Config, error) 
 
 func mustLoad(t *testing.T, yaml string, env, set []string) *config.Config {
 	t.Helper()
-	cfg, err := load(t, yaml, env, set)
-	require.NoError(t, err)
+	cfg := must(load(t, yaml, env, set))(t)
 	return cfg
 }
 
@@ -64,9 +63,8 @@ indexes:
     schedule: { cron: "", timezone: UTC, overlap: skip, catchup: 24h, jitter: 5m, pause_on_failure: false }
 `, nil, nil)
 	spec, err := cfg.Spec("docs", "")
-	if err != nil || spec.Corpus != "s3://bucket/docs/" || spec.Chat.Model != "m" || spec.Keep != 3 {
-		t.Errorf("%+v %v", spec, err)
-	}
+	assert.True(t, err == nil && spec.Corpus == "s3://bucket/docs/" && spec.Chat.Model == "m" && spec.Keep == 3, "%+v %v",
+		spec, err)
 }
 
 func TestEveryMistakeIsReportedAtOnceWithItsPlace(t *testing.T) {
@@ -108,12 +106,10 @@ func TestASettingWinsOverAVariableAndThatOverTheFile(t *testing.T) {
 		},
 		[]string{"models.chat.model=set", "indexes.new.keep=9", "indexes.new.grace=90m"},
 	)
-	if cfg.Models.Limits.Concurrency != 2 || cfg.Models.Chat.Model != "set" ||
-		cfg.Models.Chat.BaseURL != "http://v/v1" || cfg.Indexes["my-docs"].Keep != 7 ||
-		cfg.Indexes["new"].Keep != 9 || time.Duration(cfg.Indexes["new"].Grace) != 90*time.Minute ||
-		cfg.Worker.CacheDir != "/y" || cfg.Engine.Deployment != (config.Deployment{Name: "blue", BuildID: "v1"}) {
-		t.Errorf("%+v", cfg)
-	}
+	assert.True(t, cfg.Models.Limits.Concurrency == 2 && cfg.Models.Chat.Model == "set" &&
+		cfg.Models.Chat.BaseURL == "http://v/v1" && cfg.Indexes["my-docs"].Keep == 7 && cfg.Indexes["new"].Keep == 9 &&
+		time.Duration(cfg.Indexes["new"].Grace) == 90*time.Minute && cfg.Worker.CacheDir == "/y" &&
+		cfg.Engine.Deployment == (config.Deployment{Name: "blue", BuildID: "v1"}), "%+v", cfg)
 }
 
 // Specs of releases without the setting, and their digests, stay what they were.
@@ -143,8 +139,7 @@ func TestParityCutsLikeTheReferenceUnlessTheFileSaysHow(t *testing.T) {
 }
 
 func TestAnIndexThatIsNotNamedHasTheDefaults(t *testing.T) {
-	named, err := mustLoad(t, "indexes: {docs: }\n", nil, nil).Spec("docs", "/corpus")
-	require.NoError(t, err)
+	named := must(mustLoad(t, "indexes: {docs: }\n", nil, nil).Spec("docs", "/corpus"))(t)
 	unnamed, err := config.Default().Spec("docs", "/corpus")
 	assert.True(t, err == nil && reflect.DeepEqual(named, unnamed), "%+v\n%+v\n%v", named, unnamed, err)
 	want := core.Failures{Share: 0.01, DocumentsShare: 0.01, Floor: 5}
@@ -168,14 +163,21 @@ indexes:
 	cfg.Models.Chat.Timeout, cfg.Models.Embedding.Timeout = 0, 0 // of a spec: the default
 	cfg.Models.Embedding.Classes = "model"                       // what auto is without a model inside
 	cfg.Models.Chat.Batch = core.BatchMode{}                     // of a spec that is not in mode batch
-	if plain.Chat != cfg.Models.Chat || plain.Limits != cfg.Models.Limits || plain.Embedding != cfg.Models.Embedding {
-		t.Errorf("plain: %+v", plain)
-	}
+	assert.True(t, plain.Chat == cfg.Models.Chat && plain.Limits == cfg.Models.Limits &&
+		plain.Embedding == cfg.Models.Embedding, "plain: %+v", plain)
 	wantPrice := core.Price{Prompt: 3}
-	if own.Chat.Provider != "openai" || own.Chat.Model != "own" || own.Chat.BaseURL != "" || own.Chat.Price != wantPrice {
-		t.Errorf("chat: %+v", own.Chat)
-	}
+	assert.True(t, own.Chat.Provider == "openai" && own.Chat.Model == "own" && own.Chat.BaseURL == "" &&
+		own.Chat.Price == wantPrice, "chat: %+v", own.Chat)
 	assert.True(t, own.Limits == (core.Limits{Concurrency: 8, RequestsPerMinute: 5}) && own.Embedding.MaxInputTokens == 0,
 		"limits: %+v, embedding: %+v", own.Limits, own.Embedding)
 	assert.Equal(t, "general", cfg.Models.Chat.Model, "an index's models leak into the general ones")
+}
+
+// must returns a value that came without an error.
+func must[T any](value T, err error) func(testing.TB) T {
+	return func(t testing.TB) T {
+		t.Helper()
+		require.NoError(t, err)
+		return value
+	}
 }

@@ -5,21 +5,19 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/assert"
-	"github.com/stretchr/testify/require"
 
 	"github.com/unweaver/unweaver/internal/config"
 )
 
 func TestVariablesThatKubernetesInjectsAreIgnored(t *testing.T) {
-	cfg, err := config.Load(config.Source{Env: []string{
+	cfg := must(config.Load(config.Source{Env: []string{
 		"UNWEAVER_SERVICE_HOST=10.96.0.1", "UNWEAVER_PORT=tcp://10.96.0.1:8080", "UNWEAVER_QUERY_API_SERVICE_HOST=10.96.0.7",
 		"UNWEAVER_QUERY_API_SERVICE_PORT=8080", "UNWEAVER_QUERY_API_SERVICE_PORT_HTTP=8080",
 		"UNWEAVER_QUERY_API_PORT=tcp://10.96.0.7:8080", "UNWEAVER_QUERY_API_PORT_8080_TCP=tcp://10.96.0.7:8080",
 		"UNWEAVER_QUERY_API_PORT_8080_TCP_ADDR=10.96.0.7", "UNWEAVER_QUERY_API_PORT_8080_TCP_PORT=8080",
 		"UNWEAVER_QUERY_API_PORT_8080_TCP_PROTO=tcp", "UNWEAVER_DNS_PORT_53_UDP_ADDR=10.96.0.10",
 		"UNWEAVER_QUERY_API_ADDRESS=0.0.0.0:8080", "HOME=/root",
-	}})
-	require.NoError(t, err)
+	}}))(t)
 	assert.Equal(t, "0.0.0.0:8080", cfg.QueryAPI.Address, "a key among them is not read")
 }
 
@@ -36,9 +34,8 @@ func TestUnknownVariablesStayMistakes(t *testing.T) {
 	} {
 		_, err := load(t, "indexes: {docs: {}}\n", []string{tc.variable}, nil)
 		name, _, _ := strings.Cut(tc.variable, "=")
-		if err == nil || !strings.Contains(err.Error(), "variable "+name+": ") || !strings.Contains(err.Error(), tc.want) {
-			t.Errorf("%s: %v", tc.variable, err)
-		}
+		assert.True(t, err != nil && strings.Contains(err.Error(), "variable "+name+": ") &&
+			strings.Contains(err.Error(), tc.want), "%s: %v", tc.variable, err)
 	}
 }
 

@@ -52,9 +52,8 @@ func TestValuesThatMakeNoSenseAreRefusedWithTheirPlace(t *testing.T) {
 		path := filepath.Join(t.TempDir(), "c.yaml")
 		require.NoError(t, os.WriteFile(path, []byte(text), 0o600))
 		_, err := config.Load(config.Source{Path: path})
-		if !fault.Is(err, fault.BadConfig) || !strings.Contains(err.Error(), says) || strings.Contains(err.Error(), "SECRET") {
-			t.Errorf("%s%v", text, err)
-		}
+		assert.True(t, fault.Is(err, fault.BadConfig) && strings.Contains(err.Error(), says) &&
+			!strings.Contains(err.Error(), "SECRET"), "%s%v", text, err)
 	}
 }
 

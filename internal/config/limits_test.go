@@ -32,13 +32,10 @@ func TestWhatDocumentsHideIsReadWhereTheIndexSaysSo(t *testing.T) {
 	index.Documents.Hidden = "include"
 	cfg.Indexes["docs"] = index
 	with, err := cfg.Spec("docs", usual.Corpus)
-	if err != nil || with.Documents == nil || with.Documents.Hidden != "include" ||
-		with.ConfigDigest() == usual.ConfigDigest() {
-		t.Errorf("include: %+v, %v", with.Documents, err)
-	}
+	assert.True(t, err == nil && with.Documents != nil && with.Documents.Hidden == "include" &&
+		with.ConfigDigest() != usual.ConfigDigest(), "include: %+v, %v", with.Documents, err)
 	cfg.Indexes["docs"] = config.Index{Documents: core.Documents{Attachments: true}}
 	with, err = cfg.Spec("docs", usual.Corpus)
-	if err != nil || with.Documents == nil || !with.Documents.Attachments || with.ConfigDigest() == usual.ConfigDigest() {
-		t.Errorf("attachments: %+v, %v", with.Documents, err)
-	}
+	assert.True(t, err == nil && with.Documents != nil && with.Documents.Attachments &&
+		with.ConfigDigest() != usual.ConfigDigest(), "attachments: %+v, %v", with.Documents, err)
 }

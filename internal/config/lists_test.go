@@ -38,8 +38,7 @@ func written(t *testing.T, text string) config.Source {
 }
 
 func TestEndpointsAreThoseThatTheConfigurationNames(t *testing.T) {
-	cfg, err := config.Load(written(t, listed))
-	require.NoError(t, err)
+	cfg := must(config.Load(written(t, listed)))(t)
 	want := []config.Endpoint{
 		{BaseURL: "http://chat:1/v1", APIKeyEnv: "CHAT"}, {BaseURL: "http://more:2/v1", APIKeyEnv: "MORE"},
 		{BaseURL: "http://own:3/v1", APIKeyEnv: "OWN"}, {BaseURL: "https://api.openai.com/v1", APIKeyEnv: "OPENAI"},
@@ -56,10 +55,9 @@ func TestEndpointsAreThoseThatTheConfigurationNames(t *testing.T) {
 }
 
 func TestAListHasAShortForm(t *testing.T) {
-	cfg, err := config.Load(config.Source{Set: []string{
+	cfg := must(config.Load(config.Source{Set: []string{
 		"models.endpoints=http://a/v1=A, https://b/v1?x=1=B", "stores.corpus_roots=/x,/y",
-	}})
-	require.NoError(t, err)
+	}}))(t)
 	want := []config.Endpoint{{BaseURL: "http://a/v1", APIKeyEnv: "A"}, {BaseURL: "https://b/v1?x=1", APIKeyEnv: "B"}}
 	assert.True(t, slices.Equal(cfg.Models.Endpoints, want) && slices.Equal(cfg.Stores.CorpusRoots, []string{"/x", "/y"}),
 		"%+v, %v", cfg.Models.Endpoints, cfg.Stores.CorpusRoots)
@@ -77,24 +75,21 @@ func TestMistakesInListsAreNamed(t *testing.T) {
 		"models: {endpoints: [{base_url: \"http://x/v1\", api_key_env: \"sk-secret value\"}]}": "not the key itself",
 	} {
 		_, err := config.Load(written(t, text))
-		if !fault.Is(err, fault.BadConfig) || !strings.Contains(err.Error(), says) || strings.Contains(err.Error(), "sk-") {
-			t.Errorf("%s: %v", text, err)
-		}
+		assert.True(t, fault.Is(err, fault.BadConfig) && strings.Contains(err.Error(), says) &&
+			!strings.Contains(err.Error(), "sk-"), "%s: %v", text, err)
 	}
 }
 
 // A server without keys is named with an empty variable; OpenAI's own requires one.
 func TestAServerMayWantNoKey(t *testing.T) {
-	cfg, err := load(t, `
+	cfg := must(load(t, `
 models:
   chat: {provider: openai, model: m, base_url: "http://chat:1/v1", api_key_env: ""}
   endpoints: [{base_url: "http://more:2/v1", api_key_env: ""}]
-`, []string{}, nil)
-	require.NoError(t, err)
+`, []string{}, nil))(t)
 	want := []config.Endpoint{{BaseURL: "http://chat:1/v1"}, {BaseURL: "http://more:2/v1"}}
-	if got := cfg.ListEndpoints(); !slices.Equal(got, want) {
-		t.Errorf("got %v, want %v", got, want)
-	}
+	got := cfg.ListEndpoints()
+	assert.True(t, slices.Equal(got, want), "got %v, want %v", got, want)
 	for _, setting := range []string{"chat", "embedding"} {
 		_, err := load(t, "models: {"+setting+": {provider: openai, model: m, api_key_env: \"\"}}\n", []string{}, nil)
 		assert.True(t, err != nil && strings.Contains(err.Error(), "models."+setting+".api_key_env: OpenAI requires a key"),

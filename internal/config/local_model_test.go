@@ -5,7 +5,6 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/assert"
-	"github.com/stretchr/testify/require"
 
 	"github.com/unweaver/unweaver/internal/config"
 )
@@ -15,14 +14,12 @@ func TestAModelInsideHasItsOwnLongestInput(t *testing.T) {
 		"models.embedding.max_input_tokens=8192": 400, "models.embedding.max_input_tokens=0": 400,
 		"models.embedding.max_input_tokens=300": 300,
 	} {
-		cfg, err := config.Load(config.Source{Set: []string{"models.embedding.model=e5", setting}})
-		require.NoError(t, err)
+		cfg := must(config.Load(config.Source{Set: []string{"models.embedding.model=e5", setting}}))(t)
 		spec, err := cfg.Spec("docs", "")
 		assert.True(t, err == nil && spec.Embedding.MaxInputTokens == want && spec.Embedding.IsInside(),
 			"%s: %d tokens, want %d, %v", setting, spec.Embedding.MaxInputTokens, want, err)
 	}
-	cfg, err := config.Load(config.Source{})
-	require.NoError(t, err)
+	cfg := must(config.Load(config.Source{}))(t)
 	if spec, err := cfg.Spec("docs", ""); err != nil || spec.Embedding.IsInside() || spec.Embedding.MaxInputTokens != 8192 {
 		t.Errorf("the default is lexical vectors: %+v, %v", spec.Embedding, err)
 	}
@@ -34,10 +31,8 @@ func TestClassesAreLexicalBesideAModelInsideUnlessItIsSaid(t *testing.T) {
 		"model":   {"models.embedding.model=e5", "models.embedding.classes=model"},
 		"model ":  {"models.embedding.provider=openai", "models.embedding.model=server"},
 	} {
-		cfg, err := config.Load(config.Source{Set: set})
-		require.NoError(t, err)
-		spec, err := cfg.Spec("docs", "")
-		require.NoError(t, err)
+		cfg := must(config.Load(config.Source{Set: set}))(t)
+		spec := must(cfg.Spec("docs", ""))(t)
 		assert.Equal(t, strings.TrimSpace(want), spec.Embedding.Classes, "%v", set)
 	}
 }

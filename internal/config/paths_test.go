@@ -102,9 +102,7 @@ func FuzzLoad(f *testing.F) {
 		require.NoError(t, os.WriteFile(path, raw, 0o600))
 		cfg, err := config.Load(config.Source{Path: path})
 		if err != nil {
-			if !fault.Is(err, fault.BadConfig) {
-				t.Errorf("code %s of %v", fault.CodeOf(err), err)
-			}
+			assert.True(t, fault.Is(err, fault.BadConfig), "code %s of %v", fault.CodeOf(err), err)
 			return
 		}
 		for name := range cfg.Indexes {

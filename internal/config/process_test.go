@@ -28,8 +28,7 @@ func TestAServerProcessFindsItsConfigurationAsTheCommandLineDoes(t *testing.T) {
 		t.Helper()
 		process, _, err := parsed(t, env, args...)
 		require.NoError(t, err)
-		cfg, err := config.Load(process.Source)
-		require.NoError(t, err)
+		cfg := must(config.Load(process.Source))(t)
 		return cfg
 	}
 	assert.Equal(t, 64, load(nil).Worker.Slots, "without a file")
@@ -56,9 +55,8 @@ func TestAServerProcessFindsItsConfigurationAsTheCommandLineDoes(t *testing.T) {
 
 func TestFlagsOfAServerProcess(t *testing.T) {
 	process, help, err := parsed(t, nil, "--help")
-	if err != nil || !process.IsDone() || !strings.Contains(help, "--set") || !strings.Contains(help, "Host workflows.") {
-		t.Errorf("%v\n%s", err, help)
-	}
+	assert.True(t, err == nil && process.IsDone() && strings.Contains(help, "--set") &&
+		strings.Contains(help, "Host workflows."), "%v\n%s", err, help)
 	if process, out, err := parsed(t, nil, "--version"); err != nil || !process.IsDone() ||
 		!strings.HasPrefix(out, "unweaver-worker ") {
 		t.Errorf("%v %s", err, out)

@@ -47,12 +47,10 @@ func TestEverySettingSaysWhereItCameFrom(t *testing.T) {
 		}
 		assert.True(t, have == want, "want %+v\ngot  %+v", want, have)
 	}
-	if grace := got["indexes.docs.grace"]; grace.Text != "48h" || grace.Origin != config.FromFile {
-		t.Errorf("%+v", grace)
-	}
-	if _, listed := got["indexes.docs.models.chat.provider"]; listed {
-		t.Error("a model setting that the index does not give is listed as its own")
-	}
+	grace := got["indexes.docs.grace"]
+	assert.True(t, grace.Text == "48h" && grace.Origin == config.FromFile, "%+v", grace)
+	_, listed := got["indexes.docs.models.chat.provider"]
+	assert.True(t, !listed, "a model setting that the index does not give is listed as its own")
 	if raw, err := json.Marshal(got["indexes.docs.grace"]); err != nil || !strings.Contains(string(raw), `"48h0m0s"`) {
 		t.Errorf("%s %v", raw, err)
 	}
@@ -62,9 +60,8 @@ func TestPasswordsOfStoresAreNotShown(t *testing.T) {
 	cfg := mustLoad(t, "", nil,
 		[]string{"stores.classes=redis://:verysecret@redis:6379/0", "stores.vectors=milvus://root:verysecret@milvus:19530"})
 	got := settings(t, cfg)
-	if got["stores.classes"].Text != "redis://:xxxxx@redis:6379/0" ||
-		got["stores.vectors"].Value != "milvus://root:xxxxx@milvus:19530" {
-		t.Errorf("%+v %+v", got["stores.classes"], got["stores.vectors"])
-	}
+	assert.True(t, got["stores.classes"].Text == "redis://:xxxxx@redis:6379/0" &&
+		got["stores.vectors"].Value == "milvus://root:xxxxx@milvus:19530", "%+v %+v", got["stores.classes"],
+		got["stores.vectors"])
 	assert.Equal(t, "redis://:verysecret@redis:6379/0", cfg.Stores.Classes, "showing a setting changes it")
 }

@@ -20,9 +20,7 @@ func refused(t *testing.T, yaml string, set ...string) string {
 	if err == nil {
 		return ""
 	}
-	if !fault.Is(err, fault.BadConfig) {
-		t.Fatalf("code %s of %v", fault.CodeOf(err), err)
-	}
+	require.True(t, fault.Is(err, fault.BadConfig), "code %s of %v", fault.CodeOf(err), err)
 	return err.Error()
 }
 
@@ -190,10 +188,8 @@ func TestKeysWithoutEffectAreRefusedUntilTheyHaveOne(t *testing.T) {
 	for _, tc := range []struct{ set, standard string }{{"models.embedding.price.completion=1", "0"}} {
 		path, _, _ := strings.Cut(tc.set, "=")
 		got := refused(t, "", tc.set)
-		if !strings.Contains(got, "1 mistake\n") || !strings.Contains(got, "--set "+path+": not supported yet: ") ||
-			!strings.HasSuffix(got, "; remove it") {
-			t.Errorf("%s: %s", tc.set, got)
-		}
+		assert.True(t, strings.Contains(got, "1 mistake\n") && strings.Contains(got, "--set "+path+": not supported yet: ") &&
+			strings.HasSuffix(got, "; remove it"), "%s: %s", tc.set, got)
 		assert.Empty(t, refused(t, "", path+"="+tc.standard), "the default of %s", path)
 	}
 }
@@ -261,13 +257,11 @@ func TestMistakesComeInTheOrderOfTheFileThenVariablesThenSettings(t *testing.T) 
 	lines := strings.Split(err.Error(), "\n")
 	require.True(t, len(lines) == 14 && strings.HasSuffix(lines[0], "13 mistakes"), "%s", err)
 	for i := range 11 {
-		if want := fmt.Sprintf(":%d:13: indexes.%c.keep: want 1", i+2, 'z'-i); !strings.Contains(lines[i+1], want) {
-			t.Errorf("line %d: want %q, got %s", i+1, want, lines[i+1])
-		}
+		want := fmt.Sprintf(":%d:13: indexes.%c.keep: want 1", i+2, 'z'-i)
+		assert.True(t, strings.Contains(lines[i+1], want), "line %d: want %q, got %s", i+1, want, lines[i+1])
 	}
-	if !strings.Contains(lines[12], "variable UNWEAVER_ENGINE_TLS") || !strings.Contains(lines[13], "--set nonsense") {
-		t.Errorf("%s", err)
-	}
+	assert.True(t, strings.Contains(lines[12], "variable UNWEAVER_ENGINE_TLS") &&
+		strings.Contains(lines[13], "--set nonsense"), "%s", err)
 }
 
 func TestAKeyThatWasPastedInPlaceOfItsVariableIsNotRepeated(t *testing.T) {

@@ -5,7 +5,6 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/assert"
-	"github.com/stretchr/testify/require"
 )
 
 func TestSlotsFollowTheModelsAndTheMachineUnlessTheyAreGiven(t *testing.T) {
@@ -22,8 +21,7 @@ func TestSlotsFollowTheModelsAndTheMachineUnlessTheyAreGiven(t *testing.T) {
 		{"worker.slots=1 models.limits.concurrency=512", 16, 1},
 		{"worker.slots=1000", 2, 1000},
 	} {
-		cfg, err := load(t, "", nil, strings.Fields(c.set))
-		require.NoError(t, err)
+		cfg := must(load(t, "", nil, strings.Fields(c.set)))(t)
 		assert.Equal(t, c.want, cfg.CountSlots(c.cores), "%q on %d cores", c.set, c.cores)
 	}
 }
@@ -35,8 +33,7 @@ func TestTheCacheOfWorkflowsFollowsTheMachineUnlessItIsGiven(t *testing.T) {
 	}{
 		{nil, 2, 1024}, {nil, 64, 10_000}, {[]string{"worker.workflow_cache=7"}, 64, 7},
 	} {
-		cfg, err := load(t, "", nil, c.set)
-		require.NoError(t, err)
+		cfg := must(load(t, "", nil, c.set))(t)
 		assert.Equal(t, c.want, cfg.WorkflowCache(c.cores), "%v on %d cores", c.set, c.cores)
 	}
 }

@@ -16,13 +16,11 @@ func TestACourseStaysBoundedAndOfTheWholeRun(t *testing.T) {
 		course = core.MergeMoments(course, core.Moment{Seconds: float64(second), Share: float64(second) / 5000})
 		require.True(t, len(course) <= 240, "%d moments after %d", len(course), second)
 	}
-	if first, last := course[0], course[len(course)-1]; first.Seconds != 0 || last.Seconds != 4999 {
-		t.Errorf("from %v to %v", first.Seconds, last.Seconds)
-	}
+	first, last := course[0], course[len(course)-1]
+	assert.True(t, first.Seconds == 0 && last.Seconds == 4999, "from %v to %v", first.Seconds, last.Seconds)
 	for i := 1; i < len(course); i++ {
-		if course[i].Seconds <= course[i-1].Seconds {
-			t.Fatalf("moment %d: %v after %v", i, course[i].Seconds, course[i-1].Seconds)
-		}
+		require.True(t, course[i].Seconds > course[i-1].Seconds, "moment %d: %v after %v", i, course[i].Seconds,
+			course[i-1].Seconds)
 	}
 	again := core.MergeMoments(course, course...)
 	assert.Len(t, again, len(course), "reported twice")
@@ -48,12 +46,10 @@ func TestWhatANightComesTo(t *testing.T) {
 		},
 	}
 	night := report.ToNight()
-	if night.Changed != 9 || night.Share != 9.0/101 || night.Seconds != 40 || night.Calls != 10 || night.Tokens != 100 {
-		t.Errorf("%+v", night)
-	}
-	if want := (core.Missed{Calls: 0.2, Tokens: 0, Cost: -1.0 / 3, Seconds: 0.5}); *night.Planned != want {
-		t.Errorf("missed by %+v, want %+v", *night.Planned, want)
-	}
+	assert.True(t, night.Changed == 9 && night.Share == 9.0/101 && night.Seconds == 40 && night.Calls == 10 &&
+		night.Tokens == 100, "%+v", night)
+	want := (core.Missed{Calls: 0.2, Tokens: 0, Cost: -1.0 / 3, Seconds: 0.5})
+	assert.True(t, *night.Planned == want, "missed by %+v, want %+v", *night.Planned, want)
 }
 
 func TestNightsHoldEachRunOnceAndLetTheOldestGo(t *testing.T) {
@@ -66,8 +62,7 @@ func TestNightsHoldEachRunOnceAndLetTheOldestGo(t *testing.T) {
 	newest := nights.Nights[len(nights.Nights)-1]
 	newest.Status = core.StatusHeld
 	nights.Add(newest)
-	if len(nights.Nights) != core.MostNights || nights.Nights[0].Run != "docs/20260106" ||
-		nights.Nights[len(nights.Nights)-1].Status != core.StatusHeld {
-		t.Errorf("%d nights, from %s", len(nights.Nights), nights.Nights[0].Run)
-	}
+	assert.True(t, len(nights.Nights) == core.MostNights && nights.Nights[0].Run == "docs/20260106" &&
+		nights.Nights[len(nights.Nights)-1].Status == core.StatusHeld, "%d nights, from %s", len(nights.Nights),
+		nights.Nights[0].Run)
 }

@@ -64,9 +64,8 @@ func TestTimeLeftGoesByTheRunBeforeScaledByChunks(t *testing.T) {
 
 func TestARestoreIsAsFarAsItsParts(t *testing.T) {
 	state := core.RunState{Stage: core.StageRestore}
-	if share, left := state.EstimateProgress(core.Pace{Share: 0.25, Seconds: 30}); share != 0.25 || left != 30 {
-		t.Errorf("%g, %g s left", share, left)
-	}
+	share, left := state.EstimateProgress(core.Pace{Share: 0.25, Seconds: 30})
+	assert.True(t, share == 0.25 && left == 30, "%g, %g s left", share, left)
 }
 
 func TestPausesDoNotCountAndAStageThatWasCancelledIsNotDone(t *testing.T) {
@@ -74,9 +73,8 @@ func TestPausesDoNotCountAndAStageThatWasCancelledIsNotDone(t *testing.T) {
 	state := core.RunState{Stage: core.StageExtract, Total: 100, StageAt: begin}
 	state.Stop(begin.Add(10 * time.Second))
 	state.Stop(begin.Add(20 * time.Second)) // reported again
-	if run, _ := state.IdleSeconds(begin.Add(40 * time.Second)); run != 30 {
-		t.Errorf("idle for %g s so far", run)
-	}
+	run, _ := state.IdleSeconds(begin.Add(40 * time.Second))
+	assert.True(t, run == 30, "idle for %g s so far", run)
 	state.GoOn(begin.Add(70 * time.Second))
 	state.GoOn(begin.Add(80 * time.Second))
 	state.Close(begin.Add(90*time.Second), 37)
@@ -99,7 +97,6 @@ func TestEventsThatAreToldAgainAreOneAndTheFirstAndLastOfManyStay(t *testing.T) 
 	}
 	report.AddEvent(core.Event{Kind: core.EventEnded})
 	n := len(report.Events)
-	if n > 200 || report.Events[0].Kind != core.EventStarted || report.Events[n-1].Kind != core.EventEnded {
-		t.Errorf("%d events, the first %+v, the last %+v", n, report.Events[0], report.Events[n-1])
-	}
+	assert.True(t, n <= 200 && report.Events[0].Kind == core.EventStarted && report.Events[n-1].Kind == core.EventEnded,
+		"%d events, the first %+v, the last %+v", n, report.Events[0], report.Events[n-1])
 }

@@ -13,9 +13,8 @@ func TestProbesAreReadLineByLine(t *testing.T) {
 	got, err := core.ReadProbes(strings.NewReader(
 		`{"question":" Who signed? ","documents":["a.md","b.md"]}`+"\n\n"+`{"question":"When?","documents":["c.md"],"x":1}`),
 		true)
-	if err != nil || len(got) != 2 || got[0].Question != "Who signed?" || len(got[0].Documents) != 2 || got[1].Line != 3 {
-		t.Errorf("%+v, %v", got, err)
-	}
+	assert.True(t, err == nil && len(got) == 2 && got[0].Question == "Who signed?" && len(got[0].Documents) == 2 &&
+		got[1].Line == 3, "%+v, %v", got, err)
 	for text, says := range map[string]string{
 		"":     "no question",
 		"\n\n": "no question",

@@ -25,9 +25,8 @@ func TestATrustDomainIsTheEndpointUnlessItIsNamed(t *testing.T) {
 	} {
 		chat := core.ChatModel{Provider: c.provider, TrustDomain: c.named, BaseURL: c.url}
 		embedding := core.EmbedModel{Provider: c.provider, TrustDomain: c.named, BaseURL: c.url}
-		if chat.Domain() != c.want || embedding.Domain() != c.want {
-			t.Errorf("%+v: %q and %q", c, chat.Domain(), embedding.Domain())
-		}
+		assert.True(t, chat.Domain() == c.want && embedding.Domain() == c.want, "%+v: %q and %q", c, chat.Domain(),
+			embedding.Domain())
 	}
 }
 

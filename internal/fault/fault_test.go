@@ -121,9 +121,8 @@ func TestKindsThatDecide(t *testing.T) {
 		fault.Bad:       {fault.Usage, fault.BadConfig, fault.InvalidParam, fault.Precondition, fault.NotFound},
 	} {
 		for _, code := range codes {
-			if code.Kind() != kind || code.At("", "").Kind != kind {
-				t.Errorf("%s heals as %d, want %d", code, code.Kind(), kind)
-			}
+			assert.True(t, code.Kind() == kind && code.At("", "").Kind == kind, "%s heals as %d, want %d", code, code.Kind(),
+				kind)
 		}
 	}
 	assert.Equal(t, fault.Fatal, fault.Code("made_up").Kind(), "an unknown code is a fault of this program")
@@ -180,7 +179,5 @@ func TestTheOutermostFaultIsTheOneThatCounts(t *testing.T) {
 // The text of an error never stands where only codes may: a code is what goes into histories.
 func TestACodeHoldsNothingOfTheObject(t *testing.T) {
 	err := fault.Unreadable.At("read", "secret name.txt").Because("secret text")
-	if strings.Contains(string(fault.CodeOf(err)), "secret") {
-		t.Error(fault.CodeOf(err))
-	}
+	assert.True(t, !strings.Contains(string(fault.CodeOf(err)), "secret"), "%v", fault.CodeOf(err))
 }

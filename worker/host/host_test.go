@@ -154,17 +154,15 @@ func (s *server) AddSearchAttributes(
 // connect serves s on loopback and connects to it.
 func connect(t *testing.T, s *server) client.Client {
 	t.Helper()
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	require.NoError(t, err)
+	listener := must(net.Listen("tcp", "127.0.0.1:0"))(t)
 	serving := grpc.NewServer()
 	workflowservice.RegisterWorkflowServiceServer(serving, s)
 	operatorservice.RegisterOperatorServiceServer(serving, s)
 	go func() { _ = serving.Serve(listener) }()
 	t.Cleanup(serving.Stop)
-	connected, err := client.Dial(client.Options{
+	connected := must(client.Dial(client.Options{
 		HostPort: listener.Addr().String(), Logger: log.NewStructuredLogger(slog.New(slog.DiscardHandler)),
-	})
-	require.NoError(t, err)
+	}))(t)
 	t.Cleanup(connected.Close)
 	return connected
 }
@@ -172,8 +170,7 @@ func connect(t *testing.T, s *server) client.Client {
 // configured returns a worker over stores in a folder of the test.
 func configured(t *testing.T, s *server) host.Config {
 	t.Helper()
-	stores, err := app.Open(t.Context(), app.FillPaths(config.Default().Stores, t.TempDir()))
-	require.NoError(t, err)
+	stores := must(app.Open(t.Context(), app.FillPaths(config.Default().Stores, t.TempDir())))(t)
 	t.Cleanup(func() { _ = stores.Close() })
 	return host.Config{
 		Client: connect(t, s), TaskQueue: "q", Stores: stores, Models: app.NewModels(stores.Coordination, nil),
@@ -184,8 +181,7 @@ func configured(t *testing.T, s *server) host.Config {
 // polled starts a worker, waits until it asks for all work of its role, and stops it.
 func polled(t *testing.T, config host.Config, s *server) {
 	t.Helper()
-	running, err := host.Start(config)
-	require.NoError(t, err)
+	running := must(host.Start(config))(t)
 	defer running.Stop()
 	for end := time.Now().Add(3 * time.Minute); time.Now().Before(end); {
 		s.mu.Lock()
@@ -249,10 +245,8 @@ func TestAVersionedWorkerBelongsToItsDeployment(t *testing.T) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	got := s.workflows[0].GetDeploymentOptions()
-	if got.GetDeploymentName() != "unweaver" || got.GetBuildId() != "v42" ||
-		got.GetWorkerVersioningMode() != enums.WORKER_VERSIONING_MODE_VERSIONED {
-		t.Errorf("deployment %v", got)
-	}
+	assert.True(t, got.GetDeploymentName() == "unweaver" && got.GetBuildId() == "v42" &&
+		got.GetWorkerVersioningMode() == enums.WORKER_VERSIONING_MODE_VERSIONED, "deployment %v", got)
 }
 
 func TestConfigurationsThatCannotWorkAreRefused(t *testing.T) {
@@ -329,9 +323,8 @@ func TestSearchAttributesAreAddedOnce(t *testing.T) {
 	}
 	assert.True(t, s.added == 1 && len(s.attributes) == 5, "added %d times: %v", s.added, s.attributes)
 	for _, key := range workflows.SearchAttributes() {
-		if s.attributes[key.GetName()] != enums.INDEXED_VALUE_TYPE_KEYWORD {
-			t.Errorf("%s is %v", key.GetName(), s.attributes[key.GetName()])
-		}
+		assert.True(t, s.attributes[key.GetName()] == enums.INDEXED_VALUE_TYPE_KEYWORD, "%s is %v", key.GetName(),
+			s.attributes[key.GetName()])
 	}
 }
 
@@ -353,9 +346,17 @@ func TestAServerThatDoesNotLetUsIsNoError(t *testing.T) {
 func TestTheProbeWantsAWorkerOnTheQueue(t *testing.T) {
 	s := &server{}
 	connected := connect(t, s)
-	if err := host.RequirePoller(t.Context(), connected, "q", host.RoleAll); !fault.Is(err, fault.EngineDown) {
-		t.Error(err)
-	}
+	err := host.RequirePoller(t.Context(), connected, "q", host.RoleAll)
+	assert.True(t, fault.Is(err, fault.EngineDown), "%v", err)
 	s.pollers = []*taskqueue.PollerInfo{{Identity: "w"}}
 	assert.NoError(t, host.RequirePoller(t.Context(), connected, "q", host.RoleAll))
+}
+
+// must returns a value that came without an error.
+func must[T any](value T, err error) func(testing.TB) T {
+	return func(t testing.TB) T {
+		t.Helper()
+		require.NoError(t, err)
+		return value
+	}
 }

@@ -32,23 +32,19 @@ import (
 // fetch asks a server on loopback; a host is the name that it is asked by.
 func fetch(t *testing.T, address, path, name string) (int, string) {
 	t.Helper()
-	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+address+path, nil)
-	require.NoError(t, err)
+	request := must(http.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+address+path, nil))(t)
 	if name != "" {
 		request.Host = name
 	}
-	response, err := http.DefaultClient.Do(request)
-	require.NoError(t, err)
+	response := must(http.DefaultClient.Do(request))(t)
 	defer func() { _ = response.Body.Close() }()
-	raw, err := io.ReadAll(response.Body)
-	require.NoError(t, err)
+	raw := must(io.ReadAll(response.Body))(t)
 	return response.StatusCode, string(raw)
 }
 
 func TestAWorkerTellsWhetherItLivesAndIsReady(t *testing.T) {
 	quiet := slog.New(slog.DiscardHandler)
-	serving, err := host.Serve("127.0.0.1:0", connect(t, &server{}), telemetry.New("worker"), quiet)
-	require.NoError(t, err)
+	serving := must(host.Serve("127.0.0.1:0", connect(t, &server{}), telemetry.New("worker"), quiet))(t)
 	defer func() { _ = serving.Close() }()
 	for path, want := range map[string]int{"/livez": 200, "/metrics": 200, "/": 404} {
 		status, body := fetch(t, serving.Address(), path, "")
@@ -65,17 +61,14 @@ func TestAWorkerTellsWhetherItLivesAndIsReady(t *testing.T) {
 	if status, _ := fetch(t, serving.Address(), "/metrics", "attacker.example"); status != 421 {
 		t.Errorf("a page of another name reads metrics: %d", status)
 	}
-	if _, err := host.Serve(serving.Address(), connect(t, &server{}), telemetry.New("worker"), quiet); !fault.Is(
-		err, fault.PortTaken) {
-		t.Errorf("a taken address: %v", err)
-	}
+	_, err := host.Serve(serving.Address(), connect(t, &server{}), telemetry.New("worker"), quiet)
+	assert.True(t, fault.Is(err, fault.PortTaken), "a taken address: %v", err)
 }
 
 // metrics waits until the metrics of a process hold a text, and returns them.
 func metrics(t *testing.T, process *telemetry.Process, until string) string {
 	t.Helper()
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	require.NoError(t, err)
+	listener := must(net.Listen("tcp", "127.0.0.1:0"))(t)
 	serving := &http.Server{Handler: process.Handler(), ReadHeaderTimeout: time.Second}
 	go func() { _ = serving.Serve(listener) }()
 	defer func() { _ = serving.Close() }()
@@ -102,8 +95,7 @@ func TestAWorkerTellsHowIndexesStand(t *testing.T) {
 		Segments: core.Segments{Splits: []core.Split{{}}},
 	}
 	manifest.Counts.Documents, manifest.Counts.Chunks, manifest.Counts.DeadLetters = 7, 21, 2
-	sha, err := publish.Store(t.Context(), index, manifest, "published")
-	require.NoError(t, err)
+	sha := must(publish.Store(t.Context(), index, manifest, "published"))(t)
 	if _, err := release.Flip(t.Context(), release.FlipIn{
 		Artifacts: index, Mirror: config.Stores.Coordination, Generation: "g1", Manifest: sha, Seq: 1,
 	}); err != nil {
@@ -112,10 +104,8 @@ func TestAWorkerTellsHowIndexesStand(t *testing.T) {
 	runs := config.Stores.Coordination
 	state := core.RunState{Stage: "extract", Total: 50, RunID: "r"}
 	state.Report.Status = core.StatusRunning
-	raw, err := json.Marshal(state)
-	require.NoError(t, err)
-	account, err := json.Marshal(run.Account{Done: map[string]int64{"extract": 30}})
-	require.NoError(t, err)
+	raw := must(json.Marshal(state))(t)
+	account := must(json.Marshal(run.Account{Done: map[string]int64{"extract": 30}}))(t)
 	for key, value := range map[string][]byte{"docs/g2": raw, runlog.LatestBuild("docs"): []byte("docs/g2")} {
 		require.NoError(t, runs.SetState(t.Context(), key, value))
 	}
@@ -123,25 +113,21 @@ func TestAWorkerTellsHowIndexesStand(t *testing.T) {
 		one := artifact.Index{Store: config.Stores.Artifacts, Name: name}
 		state := core.RunState{RunID: "r"}
 		state.Report = core.Report{Index: name, Generation: "g1", Status: "held", Reason: "recall"}
-		raw, err := json.Marshal(state)
-		require.NoError(t, err)
+		raw := must(json.Marshal(state))(t)
 		for key, value := range map[string][]byte{name + "/g1": raw, runlog.LatestBuild(name): []byte(name + "/g1")} {
 			require.NoError(t, runs.SetState(t.Context(), key, value))
 		}
-		_, err = blob.Write(t.Context(), one.Store, one.GenerationKey("g1", "manifest.json"),
+		_, err := blob.Write(t.Context(), one.Store, one.GenerationKey("g1", "manifest.json"),
 			[]byte(`{"state":"`+settled+`"}`), blob.Cond{})
 		require.NoError(t, err)
 	}
 	require.NoError(t, runs.SetAccount(t.Context(), "docs/g2", "w", account))
 	config.CPUSlots = 6
-	authority, err := pki.New("test", time.Hour)
-	require.NoError(t, err)
-	pair, err := authority.IssueClient("worker", time.Hour)
-	require.NoError(t, err)
+	authority := must(pki.New("test", time.Hour))(t)
+	pair := must(authority.IssueClient("worker", time.Hour))(t)
 	config.CertFile = filepath.Join(t.TempDir(), "client.pem")
 	require.NoError(t, os.WriteFile(config.CertFile, pair.Cert, 0o600))
-	running, err := host.Start(config)
-	require.NoError(t, err)
+	running := must(host.Start(config))(t)
 	defer running.Stop()
 	for _, want := range []string{
 		`unweaver_index_documents{index="docs"} 7`, `unweaver_index_chunks{index="docs"} 21`,

@@ -63,8 +63,7 @@ func options(program, dir string) (Options, *logged) {
 
 func start(t *testing.T, options Options) *Server {
 	t.Helper()
-	server, err := Start(t.Context(), options)
-	require.NoError(t, err)
+	server := must(Start(t.Context(), options))(t)
 	return server
 }
 
@@ -75,19 +74,16 @@ func stop(t *testing.T, server *Server) {
 
 func dial(t *testing.T, server *Server) client.Client {
 	t.Helper()
-	c, err := client.Dial(client.Options{HostPort: server.Address, Namespace: Namespace, Logger: silent})
-	require.NoError(t, err)
+	c := must(client.Dial(client.Options{HostPort: server.Address, Namespace: Namespace, Logger: silent}))(t)
 	t.Cleanup(c.Close)
 	return c
 }
 
 func pidOf(t *testing.T, dir string) int {
 	t.Helper()
-	raw, err := os.ReadFile(filepath.Join(dir, pidFile))
-	require.NoError(t, err)
+	raw := must(os.ReadFile(filepath.Join(dir, pidFile)))(t)
 	number, _, _ := strings.Cut(string(raw), " ")
-	pid, err := strconv.Atoi(number)
-	require.NoError(t, err)
+	pid := must(strconv.Atoi(number))(t)
 	return pid
 }
 
@@ -127,9 +123,8 @@ func TestAKilledEngineIsStartedAgainAndHasLostNothing(t *testing.T) {
 		until(t, "another process", func() bool { pid := pidOf(t, dir); return pid != 0 && pid != killed })
 		until(t, "the run that was acknowledged", func() bool { return knows(t, c, id) })
 	}
-	if !strings.Contains(log.String(), "is restarted") || !strings.Contains(log.String(), "signal: killed") {
-		t.Errorf("it logs %q", log.String())
-	}
+	assert.True(t, strings.Contains(log.String(), "is restarted") && strings.Contains(log.String(), "signal: killed"),
+		"it logs %q", log.String())
 	last := pidOf(t, dir)
 	stop(t, server)
 	if err := syscall.Kill(last, 0); err == nil || pidOf(t, dir) != 0 {
@@ -200,8 +195,7 @@ func TestTheEngineDiesWithItsParent(t *testing.T) {
 // leave starts a process that holds the lock of an engine over a directory; ended is closed when it ends.
 func leave(t *testing.T, dir string) (left *exec.Cmd, ended chan struct{}) {
 	t.Helper()
-	lock, err := os.OpenFile(filepath.Join(dir, pidFile), os.O_CREATE|os.O_RDWR, 0o600)
-	require.NoError(t, err)
+	lock := must(os.OpenFile(filepath.Join(dir, pidFile), os.O_CREATE|os.O_RDWR, 0o600))(t)
 	require.NoError(t, syscall.Flock(int(lock.Fd()), syscall.LOCK_EX))
 	left = exec.Command("sleep", "1000")
 	left.ExtraFiles = []*os.File{lock}
@@ -219,8 +213,7 @@ func leave(t *testing.T, dir string) (left *exec.Cmd, ended chan struct{}) {
 func TestAnEngineThatWasLeftBehindIsEnded(t *testing.T) {
 	dir := t.TempDir()
 	_, ended := leave(t, dir)
-	prepared, err := prepareFolder(t.Context(), dir)
-	require.NoError(t, err)
+	prepared := must(prepareFolder(t.Context(), dir))(t)
 	<-ended
 	_ = prepared.lock.Close()
 }
@@ -232,9 +225,7 @@ func TestAProcessThatOnlyGotTheNumberOfAnEngineIsLeftAlone(t *testing.T) {
 	stale := fmt.Sprintf("%-10d %-40s\n", left.Process.Pid, "1")
 	require.NoError(t, os.WriteFile(filepath.Join(dir, pidFile), []byte(stale), 0o600))
 	_, err := prepareFolder(t.Context(), dir)
-	if !fault.Is(err, fault.DataDirInUse) || !strings.Contains(err.Error(), pidFile) {
-		t.Error(err)
-	}
+	assert.True(t, fault.Is(err, fault.DataDirInUse) && strings.Contains(err.Error(), pidFile), "%v", err)
 	select {
 	case <-ended:
 		t.Error("it is ended")
@@ -252,8 +243,7 @@ func TestAFullLogIsKeptAndAnotherBegun(t *testing.T) {
 		assert.True(t, err != nil && strings.Contains(err.Error(), "why it ends"), "%v", err)
 		var all int64
 		for _, name := range []string{log, former} {
-			info, err := os.Stat(name)
-			require.NoError(t, err)
+			info := must(os.Stat(name))(t)
 			all += info.Size()
 		}
 		assert.True(t, all >= 9_000_000 && all <= 2*largestLog, "%d bytes are kept", all)
@@ -264,8 +254,7 @@ func TestAFullLogIsKeptAndAnotherBegun(t *testing.T) {
 
 func TestWhatKeepsAnEngineFromStartingIsNamed(t *testing.T) {
 	program := real(t)
-	taken, err := net.Listen("tcp", localhost+":0")
-	require.NoError(t, err)
+	taken := must(net.Listen("tcp", localhost+":0"))(t)
 	defer func() { _ = taken.Close() }()
 	for name, c := range map[string]struct {
 		program string
@@ -364,10 +353,8 @@ func TestAnEngineThatEndsAgainAndAgainIsGivenUp(t *testing.T) {
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "broken"), nil, 0o600))
 	require.NoError(t, syscall.Kill(pidOf(t, dir), syscall.SIGKILL))
 	err := <-server.WatchFailure()
-	if !fault.Is(err, fault.EngineDown) || !strings.Contains(err.Error(), "it is broken") ||
-		!strings.Contains(err.Error(), logFile) {
-		t.Errorf("%v; it logged %s", err, log)
-	}
+	assert.True(t, fault.Is(err, fault.EngineDown) && strings.Contains(err.Error(), "it is broken") &&
+		strings.Contains(err.Error(), logFile), "%v; it logged %s", err, log)
 	stop(t, server)
 }
 
@@ -405,4 +392,13 @@ func TestItListensOnLoopbackAlone(t *testing.T) {
 		}
 	}
 	assert.True(t, count >= 4, "%d ports are seen: %s", count, out)
+}
+
+// must returns a value that came without an error.
+func must[T any](value T, err error) func(testing.TB) T {
+	return func(t testing.TB) T {
+		t.Helper()
+		require.NoError(t, err)
+		return value
+	}
 }

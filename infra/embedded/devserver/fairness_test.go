@@ -48,11 +48,10 @@ func TestASmallIndexDoesNotWaitForALargeOne(t *testing.T) {
 		index      string
 		activities int
 	}{{"large", large}, {"small", small}} {
-		run, err := c.ExecuteWorkflow(ctx, client.StartWorkflowOptions{
+		run := must(c.ExecuteWorkflow(ctx, client.StartWorkflowOptions{
 			ID: one.index, TaskQueue: "decide",
 			Priority: temporal.Priority{FairnessKey: one.index, FairnessWeight: 1},
-		}, many, one.index, one.activities)
-		require.NoError(t, err)
+		}, many, one.index, one.activities))(t)
 		runs = append(runs, run)
 		waiting(ctx, t, c, one.index, one.activities) // all of the large one wait before the small one begins
 	}
@@ -86,8 +85,7 @@ func TestASmallIndexDoesNotWaitForALargeOne(t *testing.T) {
 func waiting(ctx context.Context, t *testing.T, c client.Client, id string, want int) {
 	t.Helper()
 	for {
-		described, err := c.DescribeWorkflowExecution(ctx, id, "")
-		require.NoError(t, err)
+		described := must(c.DescribeWorkflowExecution(ctx, id, ""))(t)
 		if len(described.GetPendingActivities()) == want {
 			return
 		}

@@ -46,7 +46,7 @@ func TestABackfillBesideANight(t *testing.T) {
 	t.Parallel() // it has a stack or servers of its own
 	data, docs := t.TempDir(), t.TempDir()
 	place := func(folder string, n int) {
-		must(t, os.MkdirAll(filepath.Join(docs, folder), 0o755))
+		check(t, os.MkdirAll(filepath.Join(docs, folder), 0o755))
 		writeFile(t, filepath.Join(docs, folder, fmt.Sprintf("%s-%02d.md", folder, n)), fmt.Sprintf(
 			"# Harbour %s %d\n\nThe harbour of Port %s%d was built in 19%02d by Carla Ruiz.\n", folder, n, folder, n, n))
 	}
@@ -57,12 +57,10 @@ func TestABackfillBesideANight(t *testing.T) {
 	var running *stack.Stack
 	begin := func() {
 		t.Helper()
-		var err error
-		running, err = start(data)
-		must(t, err)
+		running = must(start(data))(t)
 	}
 	begin()
-	defer func() { must(t, running.Stop(t.Context())) }()
+	defer func() { check(t, running.Stop(t.Context())) }()
 	serving := func() *service.Service { return running.Control }
 	sp := spec(t, "docs", docs, server, "indexes.docs.chunking.strategy=document", "models.embedding.dimension=256",
 		"models.limits.concurrency=8")
@@ -79,12 +77,10 @@ func TestABackfillBesideANight(t *testing.T) {
 		Index: "docs", Name: "old", Choice: core.BackfillChoice{Prefix: "archive/"},
 		Throttle: core.BackfillThrottle{Concurrency: 2},
 	}
-	started, err := serving().StartBackfill(t.Context(), request)
-	must(t, err)
+	started := must(serving().StartBackfill(t.Context(), request))(t)
 	assert.True(t, !started.Attached && !started.Again, "%+v", started)
-	if again, err := serving().StartBackfill(t.Context(), request); err != nil || !again.Attached {
-		t.Errorf("a second start of what runs: %+v, %v", again, err)
-	}
+	again, err := serving().StartBackfill(t.Context(), request)
+	assert.True(t, err == nil && again.Attached, "a second start of what runs: %+v, %v", again, err)
 	other := request
 	other.Choice.Prefix = "news/"
 	if _, err := serving().StartBackfill(t.Context(), other); err == nil || !strings.Contains(err.Error(), "conditions") {
@@ -101,22 +97,20 @@ func TestABackfillBesideANight(t *testing.T) {
 		"a night beside it has %d documents, and left out %+v", night.Documents, night.LeftOut)
 
 	// Paused, nothing is asked; then its process ends in the middle, and another goes on.
-	must(t, serving().PauseBackfill(t.Context(), named))
+	check(t, serving().PauseBackfill(t.Context(), named))
 	mark := time.Now()
 	backfilled(t, serving, named, func(one core.Backfill) bool { return one.Status == core.StatusPaused })
 	time.Sleep(time.Second)
 	assert.Zero(t, server.StartedSince(mark))
-	must(t, serving().ResumeBackfill(t.Context(), named))
+	check(t, serving().ResumeBackfill(t.Context(), named))
 	done := backfilled(t, serving, named, some(0)).ChunksDone
 	backfilled(t, serving, named, some(done+4))
-	must(t, running.Stop(t.Context()))
+	check(t, running.Stop(t.Context()))
 	begin()
 
 	end := backfilled(t, serving, named, func(one core.Backfill) bool { return core.IsTerminal(one.Status) })
-	if end.Status != core.StatusCompleted || !end.Rebased || end.Base != base.Generation ||
-		end.Parent != night.Generation || end.Progress != 1 || end.ChunksDone != archived {
-		t.Errorf("%+v", end)
-	}
+	assert.True(t, end.Status == core.StatusCompleted && end.Rebased && end.Base == base.Generation &&
+		end.Parent == night.Generation && end.Progress == 1 && end.ChunksDone == archived, "%+v", end)
 	after := completed(t, index(t, serving(), sp))
 	assert.True(t, after.Documents == archived+5 && after.Unchanged,
 		"the night after it found %d documents, unchanged %v", after.Documents, after.Unchanged)
@@ -130,17 +124,14 @@ func TestABackfillBesideANight(t *testing.T) {
 	}
 	assert.Zero(t, server.Stats().Duplicates)
 	assert.Equal(t, int64(archived+5), server.Stats().Tasks["extract"].Calls)
-	operations, err := serving().ListOperations(t.Context(), "docs", 0)
-	must(t, err)
+	operations := must(serving().ListOperations(t.Context(), "docs", 0))(t)
 	var actions []string
 	for _, one := range operations {
 		actions = append(actions, one.Action+" "+one.Run)
 	}
 	slices.Reverse(actions)
-	if want := []string{"backfill docs/backfill/old", "pause docs/backfill/old", "resume docs/backfill/old"}; !slices.Equal(
-		actions, want) {
-		t.Errorf("%q, want %q", actions, want)
-	}
+	want := []string{"backfill docs/backfill/old", "pause docs/backfill/old", "resume docs/backfill/old"}
+	assert.True(t, slices.Equal(actions, want), "%q, want %q", actions, want)
 }
 
 // A night that comes while a backfill is published goes first: the build of the backfill ends and follows it, on top of
@@ -178,7 +169,7 @@ func TestANightGoesBeforeTheBuildOfABackfill(t *testing.T) {
 	named := control.BackfillNamed{Index: "yields", Name: "old"}
 	_, err := serving().StartBackfill(t.Context(),
 		control.BackfillRequest{Index: "yields", Name: "old", Choice: core.BackfillChoice{Prefix: "archive"}})
-	must(t, err)
+	check(t, err)
 	backfilled(t, serving, named, func(one core.Backfill) bool {
 		if one.UnitsDone == 1 {
 			slow.Store(true)
@@ -186,8 +177,7 @@ func TestANightGoesBeforeTheBuildOfABackfill(t *testing.T) {
 		return one.Status == core.BackfillPublishing
 	})
 	<-arrived
-	begun, err := serving().BuildIndex(t.Context(), control.IndexRequest{Spec: sp})
-	must(t, err)
+	begun := must(serving().BuildIndex(t.Context(), control.IndexRequest{Spec: sp}))(t)
 	require.False(t, begun.Attached, "a night joined the build of a backfill: %+v", begun)
 	close(night)
 	first := completed(t, wait(t, serving(), begun.Run))
@@ -195,17 +185,13 @@ func TestANightGoesBeforeTheBuildOfABackfill(t *testing.T) {
 		"%d documents, left out %+v", first.Documents, first.LeftOut)
 	end := core.Backfill{}
 	for begin := time.Now(); time.Since(begin) < time.Minute && !core.IsTerminal(end.Status); {
-		all, err := serving().ListBackfills(t.Context(), named)
-		must(t, err)
+		all := must(serving().ListBackfills(t.Context(), named))(t)
 		end = all[0]
 		time.Sleep(50 * time.Millisecond)
 	}
-	if end.Status != core.StatusCompleted || end.Parent != first.Generation || len(end.Builds) < 2 ||
-		end.Builds[0].Why != core.BackfillYielded || !end.Rebased {
-		t.Errorf("%+v", end)
-	}
-	if last := completed(t, index(t, serving(), sp)); last.Documents != 10 || !last.Unchanged {
-		t.Errorf("%d documents, unchanged %v", last.Documents, last.Unchanged)
-	}
+	assert.True(t, end.Status == core.StatusCompleted && end.Parent == first.Generation && len(end.Builds) >= 2 &&
+		end.Builds[0].Why == core.BackfillYielded && end.Rebased, "%+v", end)
+	last := completed(t, index(t, serving(), sp))
+	assert.True(t, last.Documents == 10 && last.Unchanged, "%d documents, unchanged %v", last.Documents, last.Unchanged)
 	assert.Zero(t, server.Stats().Duplicates)
 }

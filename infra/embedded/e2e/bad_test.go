@@ -61,9 +61,8 @@ func TestAnotherCorpusNeedsAWord(t *testing.T) {
 		t.Fatalf("%s %s", st.Status, st.Reason)
 	}
 	sp.Gate.MaxRemoved = 1
-	r, err := shared.Control.BuildIndex(t.Context(),
-		control.IndexRequest{Spec: sp, Generation: "swapped", ReplaceCorpus: true})
-	require.NoError(t, err)
+	r := must(shared.Control.BuildIndex(t.Context(),
+		control.IndexRequest{Spec: sp, Generation: "swapped", ReplaceCorpus: true}))(t)
 	completed(t, wait(t, shared.Control, r.Run))
 }
 
@@ -71,10 +70,8 @@ func TestAChangedEmbeddingDimensionPausesWithTheWayOut(t *testing.T) {
 	s := serve(t, modeltest.Options{Dimension: 128})
 	sp := spec(t, "dim", copySample(t), s, "indexes.dim.chunking.strategy=document", "models.embedding.dimension=64")
 	st := index(t, shared.Control, sp)
-	if st.Status != core.StatusPaused || st.Reason != string(fault.DimensionChanged) ||
-		!strings.Contains(st.Detail, "models.embedding.dimension") {
-		t.Errorf("%s %s %s", st.Status, st.Reason, st.Detail)
-	}
+	assert.True(t, st.Status == core.StatusPaused && st.Reason == string(fault.DimensionChanged) &&
+		strings.Contains(st.Detail, "models.embedding.dimension"), "%s %s %s", st.Status, st.Reason, st.Detail)
 	_, err := shared.Control.CancelRun(t.Context(), st.Run)
 	assert.NoError(t, err)
 }
@@ -121,10 +118,9 @@ func TestBadQueriesAreRefusedByName(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			status, out := do(t, shared.HTTP, http.MethodPost, "/v1/indexes/"+c.path+"/query", c.body)
 			hint, _ := out["hint"].(string)
-			if status != c.want || out["code"] != c.code || !strings.Contains(out["detail"].(string)+" "+hint, c.say) ||
-				!strings.HasSuffix(out["type"].(string), c.code) {
-				t.Errorf("%d %v", status, out)
-			}
+			assert.True(t, status == c.want && out["code"] == c.code &&
+				strings.Contains(out["detail"].(string)+" "+hint, c.say) && strings.HasSuffix(out["type"].(string), c.code),
+				"%d %v", status, out)
 		})
 	}
 	out := ask(t, shared.HTTP, "q", "zzz qqq xxx", nil)
@@ -140,15 +136,13 @@ func TestReadinessMetricsAndContract(t *testing.T) {
 		status, out := do(t, shared.HTTP, http.MethodGet, path, nil)
 		assert.True(t, status == http.StatusOK && out[want] != nil, "%s: %d %v", path, status, out)
 	}
-	response, err := http.Get(shared.HTTP + "/metrics")
-	require.NoError(t, err)
+	response := must(http.Get(shared.HTTP + "/metrics"))(t)
 	defer func() { _ = response.Body.Close() }()
 	var b bytes.Buffer
 	if _, err := b.ReadFrom(response.Body); err != nil || !strings.Contains(b.String(), "unweaver_queries_total") {
 		t.Errorf("metrics: %v %.200s", err, b.String())
 	}
-	r2, err := http.Post(shared.HTTP+"/admin/v1/doctor", "application/json", strings.NewReader("{}"))
-	require.NoError(t, err)
+	r2 := must(http.Post(shared.HTTP+"/admin/v1/doctor", "application/json", strings.NewReader("{}")))(t)
 	defer func() { _ = r2.Body.Close() }()
 	assert.Equal(t, http.StatusUnauthorized, r2.StatusCode, "admin without a token")
 }
@@ -161,8 +155,7 @@ func TestDoctorProbesEveryPart(t *testing.T) {
 	}
 	bad := spec(t, "doc", "/nowhere", nil, "models.chat.provider=openai", "models.chat.model=m",
 		"models.chat.base_url=http://127.0.0.1:1/v1", "models.chat.api_key_env=E2E_KEY")
-	checks, err = shared.Control.RunDoctor(t.Context(), bad)
-	require.NoError(t, err)
+	checks = must(shared.Control.RunDoctor(t.Context(), bad))(t)
 	failed := map[string]bool{}
 	for _, c := range checks {
 		failed[c.Name] = !c.OK && c.Hint != ""
@@ -172,13 +165,11 @@ func TestDoctorProbesEveryPart(t *testing.T) {
 
 func TestADataDirectoryInUseAndATakenPortAreNamed(t *testing.T) {
 	dir := t.TempDir()
-	st, err := start(dir)
-	require.NoError(t, err)
+	st := must(start(dir))(t)
 	if _, err := start(dir); !fault.Is(err, fault.DataDirInUse) || !strings.Contains(err.Error(), dir) {
 		t.Errorf("a directory in use: %v", err)
 	}
-	port, err := strconv.Atoi(st.Temporal[strings.LastIndexByte(st.Temporal, ':')+1:])
-	require.NoError(t, err)
+	port := must(strconv.Atoi(st.Temporal[strings.LastIndexByte(st.Temporal, ':')+1:]))(t)
 	if _, err := stack.Start(t.Context(), stack.Options{
 		DataDir: t.TempDir(), Config: config.Default(), TemporalPort: port, Log: slog.New(slog.DiscardHandler),
 	}); !fault.Is(err, fault.PortTaken) || !strings.Contains(err.Error(), "--temporal-port") {

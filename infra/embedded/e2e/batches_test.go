@@ -32,12 +32,10 @@ func TestNightsInBatches(t *testing.T) {
 	var running *stack.Stack
 	begin := func() {
 		t.Helper()
-		var err error
-		running, err = start(data)
-		must(t, err)
+		running = must(start(data))(t)
 	}
 	begin()
-	defer func() { must(t, running.Stop(t.Context())) }()
+	defer func() { check(t, running.Stop(t.Context())) }()
 	settings := []string{"indexes.docs.chunking.strategy=document", "models.embedding.dimension=256"}
 	sp := spec(t, "docs", docs, server, append(settings, "models.chat.mode=batch", "models.chat.batch.poll=100ms",
 		"models.chat.batch.requests=8", "models.chat.batch.tokens=4000")...)
@@ -64,18 +62,16 @@ func TestNightsInBatches(t *testing.T) {
 			require.True(t, time.Since(begun) <= time.Minute, "no batch is sent")
 		}
 	}
-	night, err := running.Control.BuildIndex(t.Context(), control.IndexRequest{Spec: sp})
-	must(t, err)
+	night := must(running.Control.BuildIndex(t.Context(), control.IndexRequest{Spec: sp}))(t)
 	run := night.Run
 	atWork(created + 1)
-	if st, err := running.Control.ReadStatus(t.Context(), run); err != nil || st.Stage != core.StageBatch {
-		t.Errorf("it is at stage %s: %v", st.Stage, err)
-	}
-	must(t, running.Stop(t.Context()))
+	st, err := running.Control.ReadStatus(t.Context(), run)
+	assert.True(t, err == nil && st.Stage == core.StageBatch, "it is at stage %s: %v", st.Stage, err)
+	check(t, running.Stop(t.Context()))
 	begin()
 	_, err = running.Control.PauseRun(t.Context(), run)
-	must(t, err)
-	must(t, running.Control.ResumeRun(t.Context(), run, nil))
+	check(t, err)
+	check(t, running.Control.ResumeRun(t.Context(), run, nil))
 	server.SetBatchFaults(modeltest.BatchFaults{})
 	completed(t, wait(t, running.Control, run))
 	if stats := server.Stats(); stats.Duplicates != 0 || stats.Extract != 60 {

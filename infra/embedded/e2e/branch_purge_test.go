@@ -22,8 +22,7 @@ import (
 func TestAPurgeWaitsForABranchToBeDeletedAndTakesWhatBothHad(t *testing.T) {
 	t.Parallel() // it has a stack or servers of its own
 	folder := t.TempDir()
-	own, err := start(folder)
-	must(t, err)
+	own := must(start(folder))(t)
 	stopped := false
 	stop := func() {
 		if !stopped {
@@ -39,11 +38,10 @@ func TestAPurgeWaitsForABranchToBeDeletedAndTakesWhatBothHad(t *testing.T) {
 	})
 	words := []string{"quastenberg", "zuckmayer", "ferryman"}
 	base := completed(t, index(t, own.Control, spec(t, "base", documents, nil)))
-	_, err = own.Control.ChangeBranch(t.Context(),
+	_, err := own.Control.ChangeBranch(t.Context(),
 		control.BranchRequest{Index: "base", Name: "side", Set: map[string]string{"shortening.threshold": "200"}})
-	must(t, err)
-	overlay, err := own.Control.ReadOverlay(t.Context(), "side")
-	must(t, err)
+	check(t, err)
+	overlay := must(own.Control.ReadOverlay(t.Context(), "side"))(t)
 	side := spec(t, "side", documents, nil, "indexes.side.shortening.threshold=200")
 	side.Overlay = overlay.Set
 	built := completed(t, index(t, own.Control, side))
@@ -73,14 +71,13 @@ func TestAPurgeWaitsForABranchToBeDeletedAndTakesWhatBothHad(t *testing.T) {
 	}
 	refused("beside a branch")
 	_, err = own.Control.MoveGeneration(t.Context(), control.MoveRequest{Action: core.ActionPromote, Index: "side"})
-	must(t, err)
+	check(t, err)
 	refused("promote it")
 
 	_, err = own.Control.ChangeBranch(t.Context(), control.BranchRequest{Index: "base", Name: "side", Delete: true})
-	must(t, err)
-	begun, err := own.Control.PurgeDocuments(t.Context(),
-		control.PurgeRequest{Index: "base", Documents: []string{"c.md"}, Confirmed: true})
-	must(t, err)
+	check(t, err)
+	begun := must(own.Control.PurgeDocuments(t.Context(),
+		control.PurgeRequest{Index: "base", Documents: []string{"c.md"}, Confirmed: true}))(t)
 	completed(t, wait(t, own.Control, begun.Run.Run))
 	stand, err := own.Control.ListPurges(t.Context(), control.PurgesRequest{Index: "base"})
 	require.True(t, err == nil && len(stand.Purges) == 1 && stand.Purges[0].State == core.PurgeDone, "%+v, %v", stand, err)
@@ -91,9 +88,8 @@ func TestAPurgeWaitsForABranchToBeDeletedAndTakesWhatBothHad(t *testing.T) {
 		assert.True(t, chunk["document"] != "c.md", "a query returns %v", chunk)
 	}
 	stop()
-	if where := holdingWords(t, folder, words...); len(where) > 0 {
-		t.Errorf("still stored in %q", where)
-	}
+	where := holdingWords(t, folder, words...)
+	assert.True(t, len(where) <= 0, "still stored in %q", where)
 	_, err = os.Stat(filepath.Join(documents, "c.md"))
 	assert.NoError(t, err)
 }

@@ -71,8 +71,7 @@ func BenchmarkCapacity(b *testing.B) {
 	for _, setting := range strings.FieldsFunc(*benchCapacities, func(r rune) bool { return r == ',' }) {
 		b.Run(setting, func(b *testing.B) {
 			latency, flight, _ := strings.Cut(setting, "/")
-			wait, err := time.ParseDuration(latency)
-			require.NoError(b, err)
+			wait := must(time.ParseDuration(latency))(b)
 			places := number(b, flight)
 			server := benchServer(b, modeltest.Options{Dimension: 512, Latency: wait, Capacity: places})
 			copies := (*benchChunks + corpusLines(b) - 1) / corpusLines(b)
@@ -89,8 +88,7 @@ func BenchmarkCapacity(b *testing.B) {
 
 func number(b *testing.B, text string) int {
 	b.Helper()
-	n, err := strconv.Atoi(text)
-	require.NoError(b, err)
+	n := must(strconv.Atoi(text))(b)
 	return n
 }
 
@@ -127,8 +125,7 @@ func startBench(b *testing.B, server *modeltest.Server, copies int, set ...strin
 
 func readCorpus(b *testing.B) []byte {
 	b.Helper()
-	raw, err := os.ReadFile(filepath.Join(*benchData, "corpus.jsonl"))
-	require.NoError(b, err)
+	raw := must(os.ReadFile(filepath.Join(*benchData, "corpus.jsonl")))(b)
 	return raw
 }
 
@@ -139,8 +136,7 @@ var capital = regexp.MustCompile(`\b([A-Z][a-z]+)\b`)
 // writeCopies writes copies of the corpus; names in later ones are altered, so that they are classes of their own.
 func writeCopies(b *testing.B, path string, copies int) {
 	b.Helper()
-	out, err := os.Create(path)
-	require.NoError(b, err)
+	out := must(os.Create(path))(b)
 	writer := bufio.NewWriter(out)
 	raw := readCorpus(b)
 	for k := range copies {
@@ -171,12 +167,10 @@ func (at benchStack) build(b *testing.B, spec core.Spec) measured {
 	b.Helper()
 	got := measured{during: map[string]float64{}}
 	began, used := time.Now(), at.usage()
-	run, err := at.Control.BuildIndex(b.Context(), control.IndexRequest{Spec: spec})
-	require.NoError(b, err)
+	run := must(at.Control.BuildIndex(b.Context(), control.IndexRequest{Spec: spec}))(b)
 	for !core.IsTerminal(got.Status.Status) {
 		time.Sleep(50 * time.Millisecond)
-		got.Status, err = at.Control.ReadStatus(b.Context(), run.Run)
-		require.NoError(b, err)
+		got.Status = must(at.Control.ReadStatus(b.Context(), run.Run))(b)
 		now := at.usage().anonymous
 		got.most, got.during[got.Stage] = max(got.most, now), max(got.during[got.Stage], now)
 	}
@@ -204,8 +198,7 @@ func (m measured) report(b *testing.B) {
 // askAll puts the questions of the corpus to the stack, which has nothing else to do, one at once and eight at once.
 func (at benchStack) askAll(b *testing.B) {
 	var questions []string
-	raw, err := os.ReadFile(filepath.Join(*benchData, "questions.jsonl"))
-	require.NoError(b, err)
+	raw := must(os.ReadFile(filepath.Join(*benchData, "questions.jsonl")))(b)
 	for line := range bytes.Lines(raw) {
 		var one struct{ Question string }
 		require.NoError(b, json.Unmarshal(line, &one))

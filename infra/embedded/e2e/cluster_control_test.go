@@ -34,9 +34,9 @@ func storedWords(t *testing.T, c *cluster, words ...string) (where []string) {
 		}
 	}
 	for info, err := range stores.Artifacts.List(ctx, "", "") {
-		must(t, err)
+		check(t, err)
 		raw, _, err := blob.Read(ctx, stores.Artifacts, info.Key)
-		must(t, err)
+		check(t, err)
 		look(info.Key, raw)
 		for row, err := range artifact.ScanAll(ctx, stores.Artifacts, info.Key) {
 			if err != nil {
@@ -45,7 +45,7 @@ func storedWords(t *testing.T, c *cluster, words ...string) (where []string) {
 			look(info.Key+" (row)", append(slices.Concat(row.Key, []byte(" ")), row.Value...))
 		}
 	}
-	must(t, stores.Records.ScanRecords(ctx, stores.StoreID[:8]+":c:", func(keys []string) error {
+	check(t, stores.Records.ScanRecords(ctx, stores.StoreID[:8]+":c:", func(keys []string) error {
 		values, err := stores.Records.GetRecords(ctx, keys)
 		for i, value := range values {
 			look("record "+keys[i], value)
@@ -67,7 +67,7 @@ func TestAPurgeOnRealServersEndsThoughWorkersAreKilled(t *testing.T) {
 	folder := copySample(t)
 	const document = "letters/heron.md"
 	text := "# Quastenberg\n\nMarlene Quastenberg paid the ferryman in opals. Carla Ruiz wrote about Zuckmayer Lane.\n"
-	must(t, os.Mkdir(filepath.Join(folder, "letters"), 0o755))
+	check(t, os.Mkdir(filepath.Join(folder, "letters"), 0o755))
 	writeFile(t, filepath.Join(folder, filepath.FromSlash(document)), text)
 	c.upload(folder)
 	worker, base := c.worker(), c.replica()
@@ -81,17 +81,15 @@ func TestAPurgeOnRealServersEndsThoughWorkersAreKilled(t *testing.T) {
 		t.Fatalf("the search finds too little of what is there: %q", where)
 	}
 	paid, begun := server.Stats().Chat, time.Now()
-	purging, err := c.ctl.PurgeDocuments(t.Context(),
-		control.PurgeRequest{Index: "k", Documents: []string{document}, Confirmed: true})
-	must(t, err)
+	purging := must(c.ctl.PurgeDocuments(t.Context(),
+		control.PurgeRequest{Index: "k", Documents: []string{document}, Confirmed: true}))(t)
 	deadly := []string{ // in which a purge has work to do
 		core.StagePlan, core.StageReduce, core.StageSegment, core.StageVerify, core.StagePublish,
 		core.StageCollect,
 	}
 	var killedIn []string
 	for {
-		st, err := c.ctl.ReadStatus(t.Context(), purging.Run.Run)
-		must(t, err)
+		st := must(c.ctl.ReadStatus(t.Context(), purging.Run.Run))(t)
 		if core.IsTerminal(st.Status) || time.Since(begun) > 5*time.Minute {
 			break
 		}
@@ -107,8 +105,7 @@ func TestAPurgeOnRealServersEndsThoughWorkersAreKilled(t *testing.T) {
 	t.Logf("%.0f s; killed in %q", time.Since(begun).Seconds(), killedIn)
 	assert.True(t, len(killedIn) >= 3 && slices.Contains(killedIn, core.StageCollect),
 		"it was killed in %q alone", killedIn)
-	stand, err := c.ctl.ListPurges(t.Context(), control.PurgesRequest{Index: "k"})
-	must(t, err)
+	stand := must(c.ctl.ListPurges(t.Context(), control.PurgesRequest{Index: "k"}))(t)
 	assert.True(t, len(stand.Purges) == 1 && stand.Purges[0].State == core.PurgeDone, "%+v", stand.Purges)
 	if where := storedWords(t, c, words...); len(where) > 0 {
 		t.Errorf("still stored in %q", where)

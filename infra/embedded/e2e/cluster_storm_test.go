@@ -85,9 +85,8 @@ func TestEveryPartOfAClusterIsKilledInTurn(t *testing.T) {
 	}
 	paid := s.server.Stats()
 	s.report(paid, pauses)
-	if limit := int64(len(s.done)) * unsaved; paid.Duplicates > limit {
-		t.Errorf("%d answers were paid twice, %d may have been lost", paid.Duplicates, limit)
-	}
+	limit := int64(len(s.done)) * unsaved
+	assert.True(t, paid.Duplicates <= limit, "%d answers were paid twice, %d may have been lost", paid.Duplicates, limit)
 	assert.True(t, len(s.done) >= s.kills, "%d kills, want %d", len(s.done), s.kills)
 }
 

@@ -77,8 +77,7 @@ func (p *proc) restart() { p.kill(); p.start() }
 
 func freePort(t testing.TB) int {
 	t.Helper()
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	require.NoError(t, err)
+	listener := must(net.Listen("tcp", "127.0.0.1:0"))(t)
 	defer func() { _ = listener.Close() }()
 	return listener.Addr().(*net.TCPAddr).Port
 }
@@ -117,8 +116,7 @@ func newCluster(t testing.TB, set ...string) *cluster {
 			t.TempDir(), "--save", "", "--appendonly", "yes",
 		},
 	}
-	program, err := devserver.Finder{Say: func(line string) { t.Log(line) }}.Find(t.Context())
-	require.NoError(t, err)
+	program := must(devserver.Finder{Say: func(line string) { t.Log(line) }}.Find(t.Context()))(t)
 	database := filepath.Join(t.TempDir(), "engine.db")
 	c.temporal = &proc{t: t, args: append([]string{program}, devserver.Arguments(database, temporalPort)...)}
 	for _, p := range []*proc{c.redis, c.temporal} {
@@ -128,8 +126,7 @@ func newCluster(t testing.TB, set ...string) *cluster {
 	c.set(redisPort, temporalPort, set)
 	reachable(t, redisPort)
 	reachable(t, temporalPort)
-	stores, err := app.Open(t.Context(), c.cfg.Stores)
-	require.NoError(t, err)
+	stores := must(app.Open(t.Context(), c.cfg.Stores))(t)
 	t.Cleanup(func() {
 		if names, err := stores.Vectors.List(context.Background(), "uw_"+core.Sum(stores.StoreID,
 			"k").Short(8)+"_"); err == nil {
@@ -139,6 +136,7 @@ func newCluster(t testing.TB, set ...string) *cluster {
 		}
 		_ = stores.Close()
 	})
+	var err error
 	for range 3000 {
 		if c.client, err = engine.Dial(t.Context(), c.cfg.Engine, slog.New(slog.DiscardHandler)); err == nil {
 			break
@@ -167,18 +165,15 @@ func (c *cluster) set(redisPort, temporalPort int, more []string) {
 		k, v, _ := strings.Cut(s, "=")
 		c.env = append(c.env, "UNWEAVER_"+strings.ToUpper(strings.ReplaceAll(k, ".", "_"))+"="+v)
 	}
-	var err error
-	c.cfg, err = config.Load(config.Source{Set: sets})
-	require.NoError(c.t, err)
+	c.cfg = must(config.Load(config.Source{Set: sets}))(c.t)
 }
 
 // upload replaces the corpus by a folder's files.
 func (c *cluster) upload(dir string) {
 	c.t.Helper()
-	store, err := c.ctl.Stores.OpenCorpus(c.t.Context(), c.docs)
-	require.NoError(c.t, err)
+	store := must(c.ctl.Stores.OpenCorpus(c.t.Context(), c.docs))(c.t)
 	keep := map[string]bool{}
-	err = filepath.WalkDir(dir, func(p string, d os.DirEntry, err error) error {
+	err := filepath.WalkDir(dir, func(p string, d os.DirEntry, err error) error {
 		if err != nil || d.IsDir() {
 			return err
 		}
@@ -248,8 +243,7 @@ func (c *cluster) begin(req control.IndexRequest) string {
 	if req.Generation == "" {
 		req.Generation = fmt.Sprintf("g%d", time.Now().UnixNano())
 	}
-	r, err := c.ctl.BuildIndex(c.t.Context(), req)
-	require.NoError(c.t, err)
+	r := must(c.ctl.BuildIndex(c.t.Context(), req))(c.t)
 	return r.Run
 }
 
@@ -277,9 +271,8 @@ func (c *cluster) reach(run, stage string, done int64) {
 func servers(t testing.TB, args ...string) {
 	t.Helper()
 	cmd := exec.Command("../../servers/servers.sh", args...)
-	if out, err := cmd.CombinedOutput(); err != nil {
-		t.Fatalf("%v: %v: %s", args, err, out)
-	}
+	out, err := cmd.CombinedOutput()
+	require.True(t, err == nil, "%v: %v: %s", args, err, out)
 }
 
 // answers asks until the replica serves the index.
@@ -305,23 +298,20 @@ func answers(t testing.TB, base, index, q string) []string {
 // redisCommand sends a line to the cluster's own Redis and gives what comes back at once.
 func redisCommand(t testing.TB, c *cluster, line string) string {
 	t.Helper()
-	conn, err := net.Dial("tcp", strings.TrimSuffix(strings.TrimPrefix(c.cfg.Stores.Classes, "redis://"), "/0"))
-	require.NoError(t, err)
+	conn := must(net.Dial("tcp", strings.TrimSuffix(strings.TrimPrefix(c.cfg.Stores.Classes, "redis://"), "/0")))(t)
 	defer func() { _ = conn.Close() }()
-	_, err = conn.Write([]byte(line + "\r\n"))
+	_, err := conn.Write([]byte(line + "\r\n"))
 	require.NoError(t, err)
 	buf := make([]byte, 8192)
-	n, err := conn.Read(buf)
-	require.NoError(t, err)
+	n := must(conn.Read(buf))(t)
 	return string(buf[:n])
 }
 
 // flushRedis empties the cluster's own Redis.
 func flushRedis(t testing.TB, c *cluster) {
 	t.Helper()
-	if got := redisCommand(t, c, "FLUSHALL"); !strings.HasPrefix(got, "+OK") {
-		t.Fatal(got)
-	}
+	got := redisCommand(t, c, "FLUSHALL")
+	require.True(t, strings.HasPrefix(got, "+OK"), "%v", got)
 }
 
 // redisMemory reads used_memory of the cluster's own Redis.

@@ -102,8 +102,7 @@ func TestNoCallStartsAfterPauseOrCancelAndTheAccountIsTrue(t *testing.T) {
 	server := serve(t, modeltest.Options{Latency: 150 * time.Millisecond})
 	sp := spec(t, "binds", copySample(t), server, "indexes.binds.chunking.strategy=document",
 		"models.limits.concurrency=8", "models.embedding.dimension=256")
-	begun, err := shared.Control.BuildIndex(t.Context(), control.IndexRequest{Spec: sp})
-	require.NoError(t, err)
+	begun := must(shared.Control.BuildIndex(t.Context(), control.IndexRequest{Spec: sp}))(t)
 	quiet := func(what string, mark time.Time) {
 		t.Helper()
 		time.Sleep(1500 * time.Millisecond)
@@ -160,23 +159,18 @@ func TestAServerThatRefusesEveryCallLeavesAnEmptyAccount(t *testing.T) {
 	server := serve(t, modeltest.Options{Status: 503})
 	sp := spec(t, "refused", copySample(t), server, "indexes.refused.chunking.strategy=document",
 		"models.embedding.dimension=256")
-	begun, err := shared.Control.BuildIndex(t.Context(), control.IndexRequest{Spec: sp})
-	require.NoError(t, err)
+	begun := must(shared.Control.BuildIndex(t.Context(), control.IndexRequest{Spec: sp}))(t)
 	// The status shows it while the unit that meets it is tried again; minutes later the run waits for the server.
 	var status control.Status
 	for begin := time.Now(); len(status.Retries) == 0 && time.Since(begin) < 5*time.Minute; {
 		time.Sleep(100 * time.Millisecond)
-		status, err = shared.Control.ReadStatus(t.Context(), begun.Run)
-		require.NoError(t, err)
+		status = must(shared.Control.ReadStatus(t.Context(), begun.Run))(t)
 	}
-	if len(status.Retries) == 0 || status.Retries[0].Code != string(fault.ModelUnavailable) ||
-		!strings.Contains(status.Retries[0].Detail, "503") {
-		t.Errorf("%s, tried again for %+v", status.Status, status.Retries)
-	}
-	if status.LedgerHits.Sum() != 0 || status.Calls.Sum() != 0 || server.Stats().Refused == 0 {
-		t.Errorf("calls %+v, from the ledger %+v, %d refused", status.Calls, status.LedgerHits, server.Stats().Refused)
-	}
-	_, err = shared.Control.CancelRun(t.Context(), begun.Run)
+	assert.True(t, len(status.Retries) != 0 && status.Retries[0].Code == string(fault.ModelUnavailable) &&
+		strings.Contains(status.Retries[0].Detail, "503"), "%s, tried again for %+v", status.Status, status.Retries)
+	assert.True(t, status.LedgerHits.Sum() == 0 && status.Calls.Sum() == 0 && server.Stats().Refused != 0,
+		"calls %+v, from the ledger %+v, %d refused", status.Calls, status.LedgerHits, server.Stats().Refused)
+	_, err := shared.Control.CancelRun(t.Context(), begun.Run)
 	require.NoError(t, err)
 	wait(t, shared.Control, begun.Run)
 }
@@ -186,8 +180,7 @@ func TestWipedStoresAreFilledAgainByTheNextNight(t *testing.T) {
 	t.Parallel() // it has a stack or servers of its own
 	dir := t.TempDir()
 	begin := func() *stack.Stack {
-		running, err := start(dir)
-		require.NoError(t, err)
+		running := must(start(dir))(t)
 		return running
 	}
 	running := begin()
@@ -200,10 +193,8 @@ func TestWipedStoresAreFilledAgainByTheNextNight(t *testing.T) {
 	running = begin()
 	defer func() { _ = running.Stop(t.Context()) }()
 	night := completed(t, index(t, running.Control, sp))
-	if !night.Unchanged || night.Written.Records == 0 || night.Written.Rows == 0 || night.Calls.Sum() != 0 ||
-		night.ContentHash != first.ContentHash {
-		t.Errorf("%+v", night.Report)
-	}
+	assert.True(t, night.Unchanged && night.Written.Records != 0 && night.Written.Rows != 0 && night.Calls.Sum() == 0 &&
+		night.ContentHash == first.ContentHash, "%+v", night.Report)
 	question := map[string]any{"query": "Who founded the village?", "method": "unweaver"}
 	status, answer := do(t, running.HTTP, http.MethodPost, "/v1/indexes/docs/query", question)
 	assert.True(t, status == http.StatusOK && len(answer["chunks"].([]any)) != 0, "%d %v", status, answer)

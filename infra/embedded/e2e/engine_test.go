@@ -27,13 +27,11 @@ func TestAnEngineThatIsKilledAmidABuildChangesNothing(t *testing.T) {
 	docs := copySample(t)
 	build := func(kills int) (control.Status, modeltest.Stats) {
 		dir := t.TempDir()
-		running, err := start(dir)
-		require.NoError(t, err)
-		defer func() { must(t, running.Stop(context.Background())) }()
+		running := must(start(dir))(t)
+		defer func() { check(t, running.Stop(context.Background())) }()
 		server := serve(t, modeltest.Options{Latency: 300 * time.Millisecond})
 		sp := spec(t, "killed", docs, server, "indexes.killed.chunking.strategy=document", "models.limits.concurrency=2")
-		run, err := running.Control.BuildIndex(t.Context(), control.IndexRequest{Spec: sp, Generation: "g"})
-		require.NoError(t, err)
+		run := must(running.Control.BuildIndex(t.Context(), control.IndexRequest{Spec: sp, Generation: "g"}))(t)
 		for n := range kills {
 			before := server.Stats().Chat
 			for begin := time.Now(); server.Stats().Chat < before+3 && time.Since(begin) < time.Minute; {
@@ -72,16 +70,15 @@ func TestWhatWasPaidForCountsInANewDataDirectory(t *testing.T) {
 	server := serve(t, modeltest.Options{})
 	sp := spec(t, "moved", copySample(t), server, "indexes.moved.chunking.strategy=document")
 	build := func(dir string) control.Status {
-		running, err := start(dir)
-		require.NoError(t, err)
-		defer func() { must(t, running.Stop(context.Background())) }()
+		running := must(start(dir))(t)
+		defer func() { check(t, running.Stop(context.Background())) }()
 		return completed(t, index(t, running.Control, sp))
 	}
 	former, dir := t.TempDir(), t.TempDir()
 	first := build(former)
 	paid := server.Stats()
 	ledger := os.DirFS(filepath.Join(former, "artifacts", "ledger"))
-	must(t, os.CopyFS(filepath.Join(dir, "artifacts", "ledger"), ledger))
+	check(t, os.CopyFS(filepath.Join(dir, "artifacts", "ledger"), ledger))
 	same(t, build(dir), first)
 	if again := server.Stats(); again.Chat != paid.Chat || again.Texts != paid.Texts {
 		t.Errorf("it was paid for again: %+v, then %+v", paid, again)

@@ -40,26 +40,22 @@ func enrich(t *testing.T) *enriching {
 		"models.chat.model=enriching", "models.embedding.model=enriching", "models.chat.trust_domain=enriching",
 		"models.embedding.trust_domain=enriching", "models.embedding.dimension=256")
 	e.begin()
-	t.Cleanup(func() { must(t, e.running.Stop(t.Context())) })
+	t.Cleanup(func() { check(t, e.running.Stop(t.Context())) })
 	return e
 }
 
 func (e *enriching) begin() {
 	e.t.Helper()
-	var err error
-	e.running, err = start(e.data)
-	must(e.t, err)
+	e.running = must(start(e.data))(e.t)
 }
 
 // amid begins a run and waits until its enrichments are paid for.
 func (e *enriching) amid() (run string) {
 	e.t.Helper()
-	begun, err := e.running.Control.BuildIndex(e.t.Context(), control.IndexRequest{Spec: e.spec})
-	must(e.t, err)
+	begun := must(e.running.Control.BuildIndex(e.t.Context(), control.IndexRequest{Spec: e.spec}))(e.t)
 	for since := time.Now(); time.Since(since) < time.Minute; time.Sleep(10 * time.Millisecond) {
 		// 24 extractions and a dozen of what enrichments ask
-		status, err := e.running.Control.ReadStatus(e.t.Context(), begun.Run)
-		must(e.t, err)
+		status := must(e.running.Control.ReadStatus(e.t.Context(), begun.Run))(e.t)
 		if status.Stage == core.StageEnrich && e.server.Stats().Chat >= 36 {
 			return begun.Run
 		}
@@ -98,14 +94,13 @@ func TestRunsAreInterruptedAmidTheirEnrichments(t *testing.T) {
 		assert.True(t, reflect.DeepEqual(got.Enriched, whole.Enriched) && got.TextHash == whole.TextHash,
 			"%+v, undisturbed %+v", got.Enriched, whole.Enriched)
 		stats := e.server.Stats()
-		if stats.Duplicates > twice || stats.Chat > calm.server.Stats().Chat+twice {
-			t.Errorf("%d answers paid twice, %d calls of %d", stats.Duplicates, stats.Chat, calm.server.Stats().Chat)
-		}
+		assert.True(t, stats.Duplicates <= twice && stats.Chat <= calm.server.Stats().Chat+twice,
+			"%d answers paid twice, %d calls of %d", stats.Duplicates, stats.Chat, calm.server.Stats().Chat)
 	}
 	t.Run("its process ends", func(t *testing.T) {
 		e := enrich(t)
 		run := e.amid()
-		must(t, e.running.Stop(t.Context()))
+		check(t, e.running.Stop(t.Context()))
 		e.begin()
 		checkSame(t, e, e.ends(run), enrichFlight)
 	})
@@ -113,21 +108,20 @@ func TestRunsAreInterruptedAmidTheirEnrichments(t *testing.T) {
 		e := enrich(t)
 		run := e.amid()
 		_, err := e.running.Control.PauseRun(t.Context(), run)
-		must(t, err)
+		check(t, err)
 		status := wait(t, e.running.Control, run)
 		paid(t, "paused", status.Report, e.server)
 		stats := e.server.Stats()
 		bound := stats.Chat + stats.Embed + 6
-		must(t, e.running.Control.ResumeRun(t.Context(), run, &core.Budget{Calls: bound}))
+		check(t, e.running.Control.ResumeRun(t.Context(), run, &core.Budget{Calls: bound}))
 		for since := time.Now(); status.Reason != string(fault.BudgetSpent) && time.Since(since) < time.Minute; {
 			time.Sleep(50 * time.Millisecond)
-			status, err = e.running.Control.ReadStatus(t.Context(), run)
-			must(t, err)
+			status = must(e.running.Control.ReadStatus(t.Context(), run))(t)
 		}
 		stats = e.server.Stats()
 		assert.True(t, status.Stage == core.StageEnrich && stats.Chat+stats.Embed == bound,
 			"%s at stage %s, %d calls of %d", status.Reason, status.Stage, stats.Chat+stats.Embed, bound)
-		must(t, e.running.Control.ResumeRun(t.Context(), run, &core.Budget{Calls: 10_000}))
+		check(t, e.running.Control.ResumeRun(t.Context(), run, &core.Budget{Calls: 10_000}))
 		status = e.ends(run)
 		paid(t, "completed", status.Report, e.server)
 		checkSame(t, e, status, 0)
@@ -136,7 +130,7 @@ func TestRunsAreInterruptedAmidTheirEnrichments(t *testing.T) {
 		e := enrich(t)
 		run := e.amid()
 		_, err := e.running.Control.CancelRun(t.Context(), run)
-		must(t, err)
+		check(t, err)
 		if status := wait(t, e.running.Control, run); status.Status != core.StatusCancelled {
 			t.Errorf("%s %s", status.Status, status.Reason)
 		}

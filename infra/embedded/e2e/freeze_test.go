@@ -109,9 +109,8 @@ func TestAWorkerThatWasFrozenAndGoesOnHarmsNothing(t *testing.T) {
 			time.Sleep(10 * time.Second) // it goes on, and learns that another worker has its activity
 			same(t, back, want[0].status)
 			intact(t, c, spec, server, base, want[0])
-			if paid := server.Stats(); paid.Duplicates > 2*flight {
-				t.Errorf("%d answers were paid twice", paid.Duplicates)
-			}
+			paid := server.Stats()
+			assert.True(t, paid.Duplicates <= 2*flight, "%d answers were paid twice", paid.Duplicates)
 		})
 	}
 }
@@ -131,7 +130,6 @@ func intact(t *testing.T, c *cluster, spec core.Spec, server *modeltest.Server, 
 	if now := server.Stats(); !again.Unchanged || now.Chat != paid.Chat || now.Embed != paid.Embed {
 		t.Errorf("an unchanged corpus: unchanged %v, %d calls", again.Unchanged, now.Chat+now.Embed-paid.Chat-paid.Embed)
 	}
-	restore, err := c.ctl.RestoreIndex(t.Context(), "k")
-	require.NoError(t, err)
+	restore := must(c.ctl.RestoreIndex(t.Context(), "k"))(t)
 	completed(t, wait(t, c.ctl, restore.Run))
 }

@@ -91,9 +91,8 @@ func TestHistoryHoldsNoCustomerText(t *testing.T) {
 	st := index(t, plain.Control, spec(t, "hist", dir, s, "indexes.hist.failures.share=1"))
 	require.True(t, st.Published, "%+v", st.Report)
 	sc := plain.Control.Client
-	list, err := sc.ListWorkflow(t.Context(),
-		&workflowservice.ListWorkflowExecutionsRequest{Namespace: devserver.Namespace, PageSize: 500})
-	require.NoError(t, err)
+	list := must(sc.ListWorkflow(t.Context(),
+		&workflowservice.ListWorkflowExecutionsRequest{Namespace: devserver.Namespace, PageSize: 500}))(t)
 	events, runs := 0, 0
 	for _, info := range list.Executions {
 		if !strings.HasPrefix(info.Execution.WorkflowId, "build/hist/") {
@@ -110,11 +109,9 @@ func search(t *testing.T, plain *stack.Stack, ex *common.WorkflowExecution) int 
 		enums.HISTORY_EVENT_FILTER_TYPE_ALL_EVENT)
 	n := 0
 	for it.HasNext() {
-		ev, err := it.Next()
-		require.NoError(t, err)
+		ev := must(it.Next())(t)
 		n++
-		raw, err := ev.Marshal()
-		require.NoError(t, err)
+		raw := must(ev.Marshal())(t)
 		for _, mark := range []string{"Keymark", "Titlemark", "Textmark", "Namemark"} {
 			assert.False(t, strings.Contains(string(raw), mark),
 				"%s event %d (%s) holds %q", ex.WorkflowId, ev.EventId, ev.EventType, mark)

@@ -117,14 +117,12 @@ func judge(t *testing.T, got storm.Result, want storm.Result, each int) {
 		hits := got.Hits(activity)
 		assert.True(t, hits >= each, "%s was hit %d times, want %d", activity, hits, each)
 	}
-	if worst := got.Worst(); worst > bound {
-		t.Errorf("work went on after %.0f s, want %.0f at most", worst, bound)
-	}
+	worst := got.Worst()
+	assert.True(t, worst <= bound, "work went on after %.0f s, want %.0f at most", worst, bound)
 	chat, texts := got.Bound(flight)
 	pairs := int64(len(got.Nights)+1) / 2 // of nights, which pay a text twice without any kill, too
-	if got.Twice > chat+pairs*want.Twice || got.Texts > texts+pairs*want.Texts {
-		t.Errorf("paid twice: %d answers, %d may have been in flight; %d texts, %d may have been in flight",
-			got.Twice, chat, got.Texts, texts)
-	}
+	assert.True(t, got.Twice <= chat+pairs*want.Twice && got.Texts <= texts+pairs*want.Texts,
+		"paid twice: %d answers, %d may have been in flight; %d texts, %d may have been in flight", got.Twice, chat,
+		got.Texts, texts)
 	t.Logf("undisturbed, %d answers and %d texts are paid twice in two nights", want.Twice, want.Texts)
 }

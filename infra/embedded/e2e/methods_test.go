@@ -28,18 +28,15 @@ func methodsIndex(t *testing.T) string {
 	t.Helper()
 	methodsOnce.Do(func() {
 		var text strings.Builder
-		src, err := os.ReadFile(filepath.Join(sample, "corpus.jsonl"))
-		require.NoError(t, err)
+		src := must(os.ReadFile(filepath.Join(sample, "corpus.jsonl")))(t)
 		for i, l := range strings.Split(strings.TrimSpace(string(src)), "\n") {
 			var row map[string]any
 			require.NoError(t, json.Unmarshal([]byte(l), &row))
 			row["metadata"] = map[string]string{"half": fmt.Sprint(i % 2)}
-			raw, err := json.Marshal(row)
-			require.NoError(t, err)
+			raw := must(json.Marshal(row))(t)
 			fmt.Fprintf(&text, "%s\n", raw)
 		}
-		dir, err := os.MkdirTemp("", "unweaver-methods-")
-		require.NoError(t, err)
+		dir := must(os.MkdirTemp("", "unweaver-methods-"))(t)
 		writeFile(t, filepath.Join(dir, "corpus.jsonl"), text.String())
 		writeFile(t, filepath.Join(dir, "other.txt"),
 			"Lighthouse Merrow stands on Cape Merrow. It was painted by Ottoline Quarrie.")
@@ -118,8 +115,7 @@ func TestEveryMethodAnswersExplainsAndRepeats(t *testing.T) {
 
 func TestHybridFindsNoLessThanPlainSearchAndItsSharesAddUp(t *testing.T) {
 	idx := methodsIndex(t)
-	file, err := os.Open(filepath.Join(sample, "questions.jsonl"))
-	require.NoError(t, err)
+	file := must(os.Open(filepath.Join(sample, "questions.jsonl")))(t)
 	defer func() { _ = file.Close() }()
 	found, want := map[string]int{}, 0
 	for sc := bufio.NewScanner(file); sc.Scan(); {
@@ -215,9 +211,8 @@ func TestAQuestionWithoutAnyKnownWordIsNoMatch(t *testing.T) {
 	completed(t, index(t, shared.Control, sp))
 	for _, m := range config.PlainMethods() {
 		out := ask(t, shared.HTTP, "nomatch", "xylqz wvut", map[string]any{"method": m})
-		if out["reason"] != "no_match" || len(chunksOf(out)) != 0 {
-			t.Errorf("%s: reason %v, %d chunks", m, out["reason"], len(chunksOf(out)))
-		}
+		assert.True(t, out["reason"] == "no_match" && len(chunksOf(out)) == 0, "%s: reason %v, %d chunks", m, out["reason"],
+			len(chunksOf(out)))
 		out = ask(t, shared.HTTP, "nomatch", "lighthouse", map[string]any{"method": m})
 		assert.True(t, len(chunksOf(out)) == 1, "%s: a known word gives %v", m, out["reason"])
 	}
@@ -252,8 +247,7 @@ func TestADamagedSplitIsMadeAgain(t *testing.T) {
 	art := artifact.Index{Store: store, Name: "broken"}
 	cur, _, err := art.ReadPointer(t.Context())
 	require.NoError(t, err)
-	manifest, err := art.Manifest(t.Context(), cur.Manifest)
-	require.NoError(t, err)
+	manifest := must(art.Manifest(t.Context(), cur.Manifest))(t)
 	key := art.SegmentKey(manifest.Segments.Splits[0].SHA256)
 	good, _, err := blob.Read(t.Context(), store, key)
 	require.NoError(t, err)
@@ -261,14 +255,11 @@ func TestADamagedSplitIsMadeAgain(t *testing.T) {
 	bad[len(bad)/2] ^= 1
 	_, err = blob.Write(t.Context(), store, key, bad, blob.Cond{})
 	require.NoError(t, err)
-	r, err := shared.Control.RestoreIndex(t.Context(), "broken")
-	require.NoError(t, err)
+	r := must(shared.Control.RestoreIndex(t.Context(), "broken"))(t)
 	res := completed(t, wait(t, shared.Control, r.Run))
-	if again, _, err := blob.Read(t.Context(), store, key); err != nil || string(again) != string(good) ||
-		res.Written.Segments != 1 {
-		t.Errorf("the segment was not made again: %v, %+v", err, res.Written)
-	}
-	if out := ask(t, shared.HTTP, "broken", question, nil); out["generation"] != st.Generation || len(chunksOf(out)) != 5 {
-		t.Errorf("%v", out["generation"])
-	}
+	again, _, err := blob.Read(t.Context(), store, key)
+	assert.True(t, err == nil && string(again) == string(good) && res.Written.Segments == 1,
+		"the segment was not made again: %v, %+v", err, res.Written)
+	out := ask(t, shared.HTTP, "broken", question, nil)
+	assert.True(t, out["generation"] == st.Generation && len(chunksOf(out)) == 5, "%v", out["generation"])
 }

@@ -27,28 +27,23 @@ func TestACorpusBecomesAPublishedIndexAndTheSecondRunPaysAndWritesNothing(t *tes
 	server := serve(t, modeltest.Options{Shuffle: true})
 	sp := spec(t, "pipe", copySample(t), server, "indexes.pipe.chunking.strategy=document")
 	status := completed(t, index(t, shared.Control, sp))
-	if status.Documents != 120 || status.Chunks != 120 || status.Classes < 500 || status.Calls.Extract != 120 ||
-		status.DeadLetters != 0 || !status.Published {
-		t.Errorf("first run: %+v", status.Report)
-	}
+	assert.True(t, status.Documents == 120 && status.Chunks == 120 && status.Classes >= 500 &&
+		status.Calls.Extract == 120 && status.DeadLetters == 0 && status.Published, "first run: %+v", status.Report)
 	before := server.Stats()
 	b := completed(t, index(t, shared.Control, sp))
 	if after := server.Stats(); after.Chat != before.Chat || after.Embed != before.Embed {
 		t.Errorf("the second run paid: %+v, then %+v", before, after)
 	}
-	if !b.Unchanged || b.ContentHash != status.ContentHash || b.TextHash != status.TextHash ||
-		b.VectorHash != status.VectorHash || b.Written != (core.Written{}) || b.Calls != (core.Calls{}) {
-		t.Errorf("second run: %+v", b.Report)
-	}
+	assert.True(t, b.Unchanged && b.ContentHash == status.ContentHash && b.TextHash == status.TextHash &&
+		b.VectorHash == status.VectorHash && b.Written == (core.Written{}) && b.Calls == (core.Calls{}), "second run: %+v",
+		b.Report)
 	assert.Zero(t, before.Duplicates+before.EmbedTwice, "paid twice: %+v", before)
 	out := ask(t, shared.HTTP, "pipe",
 		"Who was the first president of the association which published Journal of Psychotherapy Integration?",
 		map[string]any{"answer": true, "explain": true})
 	cs := chunksOf(out)
 	require.True(t, len(cs) == 5 && out["generation"] == status.Generation && out["answer"] != nil, "answer %v", out)
-	if !strings.HasSuffix(cs[0]["document"].(string), "mt00006") {
-		t.Errorf("the best chunk is %v", cs[0]["document"])
-	}
+	assert.True(t, strings.HasSuffix(cs[0]["document"].(string), "mt00006"), "the best chunk is %v", cs[0]["document"])
 	t.Run("every chunk is a verbatim slice of its document", func(t *testing.T) { verbatim(t, cs) })
 	t.Run("chunks lead to mentions and entities to chunks", func(t *testing.T) { trace(t, cs) })
 }
@@ -96,8 +91,7 @@ func trace(t *testing.T, cs []map[string]any) {
 func TestRestoreBringsTheIndexBackWithoutAModelCall(t *testing.T) {
 	t.Parallel() // it has a stack or servers of its own
 	dir := t.TempDir()
-	st, err := start(dir)
-	require.NoError(t, err)
+	st := must(start(dir))(t)
 	server := serve(t, modeltest.Options{})
 	a := completed(t, index(t, st.Control, spec(t, "r", copySample(t), server, "indexes.r.chunking.strategy=document")))
 	q := "Which county is Lake Placid located in?"
@@ -106,8 +100,7 @@ func TestRestoreBringsTheIndexBackWithoutAModelCall(t *testing.T) {
 	for _, p := range []string{"vectors", "classes.bolt", "classes.bolt.runs", "cache"} {
 		require.NoError(t, os.RemoveAll(filepath.Join(dir, p)))
 	}
-	st, err = start(dir)
-	require.NoError(t, err)
+	st = must(start(dir))(t)
 	defer func() { _ = st.Stop(context.Background()) }()
 	if status, out := do(t, st.HTTP, http.MethodPost, "/v1/indexes/r/query",
 		map[string]any{"query": q}); status != http.StatusServiceUnavailable ||
@@ -120,8 +113,7 @@ func TestRestoreBringsTheIndexBackWithoutAModelCall(t *testing.T) {
 		lost.Audit.Left != a.Classes+lost.Audit.Checked.Vectors {
 		t.Errorf("an audit of wiped stores: %s (%s) %+v", lost.Status, lost.Reason, lost.Audit)
 	}
-	r, err := st.Control.RestoreIndex(t.Context(), "r")
-	require.NoError(t, err)
+	r := must(st.Control.RestoreIndex(t.Context(), "r"))(t)
 	rep := completed(t, wait(t, st.Control, r.Run))
 	assert.True(t, rep.Written.Rows != 0 && rep.Written.Records == a.Classes,
 		"restored %+v of %d classes", rep.Written, a.Classes)
@@ -133,9 +125,7 @@ func TestRestoreBringsTheIndexBackWithoutAModelCall(t *testing.T) {
 		time.Sleep(50 * time.Millisecond)
 	}
 	got := chunksOf(ask(t, st.HTTP, "r", q, nil))
-	if fmt.Sprint(ids(got)) != fmt.Sprint(ids(want)) {
-		t.Errorf("answers differ: %v, then %v", ids(want), ids(got))
-	}
+	assert.True(t, fmt.Sprint(ids(got)) == fmt.Sprint(ids(want)), "answers differ: %v, then %v", ids(want), ids(got))
 	if whole := audited(t, st.Control, "r"); whole.Status != core.StatusCompleted || len(whole.Audit.Drift) > 0 ||
 		whole.Audit.Checked.Classes != a.Classes || whole.Audit.Checked.Chunks != a.Chunks {
 		t.Errorf("an audit of restored stores: %s %+v", whole.Status, whole.Audit)
@@ -146,8 +136,7 @@ func TestRestoreBringsTheIndexBackWithoutAModelCall(t *testing.T) {
 // audited audits all of an index, with nothing written.
 func audited(t *testing.T, serving control.Control, index string) core.Report {
 	t.Helper()
-	run, err := serving.AuditIndex(t.Context(), control.AuditRequest{Index: index})
-	require.NoError(t, err)
+	run := must(serving.AuditIndex(t.Context(), control.AuditRequest{Index: index}))(t)
 	report := wait(t, serving, run.Run)
 	require.True(t, report.Audit != nil, "%s (%s) reports no audit: %s", report.Status, report.Reason, report.Detail)
 	return report.Report
@@ -201,10 +190,8 @@ func TestADeletedDocumentIsGoneAndAChangedOneIsNew(t *testing.T) {
 		require.NoError(t, os.Remove(filepath.Join(dir, "b.txt")))
 		c := index(t, shared.Control, sp)
 		require.True(t, c.Status == core.StatusHeld && c.Reason == "mass_deletion" && c.Detail != "", "%+v", c.Report)
-		if out := ask(t, shared.HTTP, "del", "Marbeck harbour", nil); out["generation"] != b.Generation ||
-			len(chunksOf(out)) == 0 {
-			t.Errorf("queries see %v", out["generation"])
-		}
+		out := ask(t, shared.HTTP, "del", "Marbeck harbour", nil)
+		assert.True(t, out["generation"] == b.Generation && len(chunksOf(out)) != 0, "queries see %v", out["generation"])
 	})
 }
 
@@ -251,9 +238,8 @@ func TestAPoisonedChunkBecomesADeadLetterAndStaysReachable(t *testing.T) {
 	sp.Failures.Share = 0
 	sp.Failures.Floor = 1
 	b := index(t, shared.Control, sp)
-	if b.Status != core.StatusHeld || b.Reason != "failure_budget" || server.Stats().Chat != before {
-		t.Errorf("%s %s, %d calls more", b.Status, b.Reason, server.Stats().Chat-before)
-	}
+	assert.True(t, b.Status == core.StatusHeld && b.Reason == "failure_budget" && server.Stats().Chat == before,
+		"%s %s, %d calls more", b.Status, b.Reason, server.Stats().Chat-before)
 }
 
 func TestAModelThatRefusesPausesTheRunAndResumeFinishesIt(t *testing.T) {
@@ -269,9 +255,8 @@ func TestAModelThatRefusesPausesTheRunAndResumeFinishesIt(t *testing.T) {
 			sp := spec(t, idx, copySample(t), server, "indexes."+idx+".chunking.strategy=document",
 				"models.embedding.dimension=256")
 			st := index(t, shared.Control, sp)
-			if st.Status != core.StatusPaused || st.Reason != string(c.want) || !strings.Contains(st.Detail, server.URL) {
-				t.Fatalf("%s %s %s", st.Status, st.Reason, st.Detail)
-			}
+			require.True(t, st.Status == core.StatusPaused && st.Reason == string(c.want) &&
+				strings.Contains(st.Detail, server.URL), "%s %s %s", st.Status, st.Reason, st.Detail)
 			server.Set(modeltest.Options{})
 			require.NoError(t, shared.Control.ResumeRun(t.Context(), st.Run, nil))
 			for range 6000 {
@@ -288,8 +273,7 @@ func TestAModelThatRefusesPausesTheRunAndResumeFinishesIt(t *testing.T) {
 func TestPauseAndCancelByHand(t *testing.T) {
 	server := serve(t, modeltest.Options{Latency: 300 * time.Millisecond, Capacity: 4})
 	sp := spec(t, "hand", copySample(t), server, "indexes.hand.chunking.strategy=document", "models.limits.concurrency=4")
-	r, err := shared.Control.BuildIndex(t.Context(), control.IndexRequest{Spec: sp})
-	require.NoError(t, err)
+	r := must(shared.Control.BuildIndex(t.Context(), control.IndexRequest{Spec: sp}))(t)
 	again, err := shared.Control.BuildIndex(t.Context(), control.IndexRequest{Spec: sp})
 	assert.True(t, err == nil && again.Attached && again.Run == r.Run,
 		"a second index does not attach: %+v %v", again, err)
@@ -306,9 +290,8 @@ func TestPauseAndCancelByHand(t *testing.T) {
 	require.True(t, st.Status == core.StatusPaused && st.Reason == "paused", "%s %s", st.Status, st.Reason)
 	at := server.Stats().Chat
 	time.Sleep(time.Second)
-	if n := server.Stats().Chat; n > at+4 {
-		t.Errorf("a paused run paid %d calls", n-at)
-	}
+	n := server.Stats().Chat
+	assert.True(t, n <= at+4, "a paused run paid %d calls", n-at)
 	server.Set(modeltest.Options{})
 	require.NoError(t, shared.Control.ResumeRun(t.Context(), r.Run, nil))
 	for range 6000 {
@@ -321,8 +304,7 @@ func TestPauseAndCancelByHand(t *testing.T) {
 	assert.Zero(t, server.Stats().Duplicates)
 	server.Set(modeltest.Options{Latency: time.Second, Capacity: 2})
 	sp.Chat.Model = "slower"
-	r, err = shared.Control.BuildIndex(t.Context(), control.IndexRequest{Spec: sp, Generation: "cancelled"})
-	require.NoError(t, err)
+	r = must(shared.Control.BuildIndex(t.Context(), control.IndexRequest{Spec: sp, Generation: "cancelled"}))(t)
 	time.Sleep(1500 * time.Millisecond)
 	_, err = shared.Control.CancelRun(t.Context(), r.Run)
 	require.NoError(t, err)
@@ -335,16 +317,12 @@ func TestADryRunCountsAndTakesNothing(t *testing.T) {
 	server := serve(t, modeltest.Options{})
 	sp := spec(t, "dry", copySample(t), server, "indexes.dry.chunking.strategy=document", "models.chat.model=dry",
 		"models.embedding.dimension=256", "models.chat.api_key_env=NO_SUCH_KEY")
-	report, err := shared.Control.EstimateBuild(t.Context(), control.IndexRequest{Spec: sp})
-	require.NoError(t, err)
-	if report.Estimate == nil || report.Estimate.Extract != (core.Range{Low: 120, High: 120}) || report.Chunks != 120 ||
-		report.Estimate.Tokens.Low <= 0 || report.Estimate.Embed.Low <= 0 || server.Stats().Started != 0 {
-		t.Errorf("%+v, estimate %+v, server %+v", report, report.Estimate, server.Stats())
-	}
-	_, err = shared.Control.ListGenerations(t.Context(), "dry")
+	report := must(shared.Control.EstimateBuild(t.Context(), control.IndexRequest{Spec: sp}))(t)
+	assert.True(t, report.Estimate != nil && report.Estimate.Extract == (core.Range{Low: 120, High: 120}) &&
+		report.Chunks == 120 && report.Estimate.Tokens.Low > 0 && report.Estimate.Embed.Low > 0 &&
+		server.Stats().Started == 0, "%+v, estimate %+v, server %+v", report, report.Estimate, server.Stats())
+	_, err := shared.Control.ListGenerations(t.Context(), "dry")
 	assert.Error(t, err, "an estimate left a generation behind")
-	if status, _ := do(t, shared.HTTP, http.MethodPost, "/v1/indexes/dry/query",
-		map[string]any{"query": "x"}); status != http.StatusNotFound {
-		t.Errorf("a dry run can be queried: %d", status)
-	}
+	status, _ := do(t, shared.HTTP, http.MethodPost, "/v1/indexes/dry/query", map[string]any{"query": "x"})
+	assert.True(t, status == http.StatusNotFound, "a dry run can be queried: %d", status)
 }

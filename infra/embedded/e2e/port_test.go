@@ -36,24 +36,20 @@ func readable(
 	t *testing.T, by client.Client, part string,
 ) (text string, starts []*workflowservice.StartWorkflowExecutionRequest) {
 	t.Helper()
-	listed, err := by.ListWorkflow(t.Context(), &workflowservice.ListWorkflowExecutionsRequest{PageSize: 1000})
-	require.NoError(t, err)
+	listed := must(by.ListWorkflow(t.Context(), &workflowservice.ListWorkflowExecutionsRequest{PageSize: 1000}))(t)
 	var all strings.Builder
 	for _, found := range listed.GetExecutions() {
 		id := found.GetExecution().GetWorkflowId()
 		if !strings.Contains(id, part) {
 			continue
 		}
-		raw, err := proto.Marshal(found)
-		require.NoError(t, err)
+		raw := must(proto.Marshal(found))(t)
 		all.Write(raw)
 		events := by.GetWorkflowHistory(t.Context(), id, found.GetExecution().GetRunId(), false,
 			enums.HISTORY_EVENT_FILTER_TYPE_ALL_EVENT)
 		for events.HasNext() {
-			event, err := events.Next()
-			require.NoError(t, err)
-			raw, err = proto.Marshal(event)
-			require.NoError(t, err)
+			event := must(events.Next())(t)
+			raw = must(proto.Marshal(event))(t)
 			all.Write(raw)
 			if began := event.GetWorkflowExecutionStartedEventAttributes(); began != nil {
 				starts = append(starts, &workflowservice.StartWorkflowExecutionRequest{
@@ -80,8 +76,7 @@ func TestWhoHasTheEnginesPortAloneLearnsNothingAndPublishesNothing(t *testing.T)
 	}
 	require.True(t, len(starts) != 0 && strings.Contains(text, own.Generation),
 		"the run is not found: %d starts", len(starts))
-	plain, err := converter.GetDefaultDataConverter().ToPayloads(workflows.Build{Index: "harbour", Generation: "evil"})
-	require.NoError(t, err)
+	plain := must(converter.GetDefaultDataConverter().ToPayloads(workflows.Build{Index: "harbour", Generation: "evil"}))(t)
 	for _, name := range []string{
 		workflows.BuildIndexName, workflows.StageName, workflows.ShardName, workflows.RestoreName, workflows.AuditName,
 		workflows.NotifyName, workflows.NightlyName, workflows.BackfillName,
@@ -106,23 +101,16 @@ func startForeign(t *testing.T, by client.Client, id string, start *workflowserv
 	t.Helper()
 	start.Namespace, start.WorkflowId, start.RequestId = devserver.Namespace, id, id
 	start.TaskQueue = &taskqueue.TaskQueue{Name: workflows.TaskQueue}
-	started, err := by.WorkflowService().StartWorkflowExecution(t.Context(), start)
-	require.NoError(t, err)
+	started := must(by.WorkflowService().StartWorkflowExecution(t.Context(), start))(t)
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
-	err = by.GetWorkflow(ctx, id, started.GetRunId()).Get(ctx, nil)
-	if ctx.Err() != nil {
-		t.Fatalf("%s of another user does not end", start.GetWorkflowType().GetName())
-	}
-	if err == nil {
-		t.Errorf("%s of another user ran", start.GetWorkflowType().GetName())
-	}
+	err := by.GetWorkflow(ctx, id, started.GetRunId()).Get(ctx, nil)
+	require.True(t, ctx.Err() == nil, "%s of another user does not end", start.GetWorkflowType().GetName())
+	assert.True(t, err != nil, "%s of another user ran", start.GetWorkflowType().GetName())
 	history := by.GetWorkflowHistory(t.Context(), id, "", false, enums.HISTORY_EVENT_FILTER_TYPE_ALL_EVENT)
 	for history.HasNext() {
-		event, err := history.Next()
-		require.NoError(t, err)
-		if event.GetEventType() == enums.EVENT_TYPE_ACTIVITY_TASK_SCHEDULED {
-			t.Errorf("%s of another user ran an activity", start.GetWorkflowType().GetName())
-		}
+		event := must(history.Next())(t)
+		assert.True(t, event.GetEventType() != enums.EVENT_TYPE_ACTIVITY_TASK_SCHEDULED, "%s of another user ran an activity",
+			start.GetWorkflowType().GetName())
 	}
 }

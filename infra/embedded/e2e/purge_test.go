@@ -46,8 +46,7 @@ func holdingWords(t *testing.T, folder string, words ...string) (where []string)
 func TestNothingOfADataDirectoryTellsOfAPurgedDocument(t *testing.T) {
 	folder := t.TempDir()
 	server := serve(t, modeltest.Options{Dimension: 16})
-	own, err := start(folder)
-	require.NoError(t, err)
+	own := must(start(folder))(t)
 	stopped := false
 	stop := func() {
 		if !stopped {
@@ -91,11 +90,9 @@ func TestNothingOfADataDirectoryTellsOfAPurgedDocument(t *testing.T) {
 		gated := sp
 		gated.Gate.Probes, gated.Gate.MaxRecallDrop = filepath.Join(t.TempDir(), "probes.jsonl"), 0.1
 		require.NoError(t, os.WriteFile(gated.Gate.Probes, []byte(strings.Join(lines, "\n")), 0o600))
-		request.Files, err = config.ReadFiles(&gated)
-		require.NoError(t, err)
+		request.Files = must(config.ReadFiles(&gated))(t)
 		request.Gate = &gated.Gate
-		begun, err := own.Control.PurgeDocuments(t.Context(), request)
-		require.NoError(t, err)
+		begun := must(own.Control.PurgeDocuments(t.Context(), request))(t)
 		return begun
 	}
 	stays := `{"question": "Who built the harbour of Port Alma?", "documents": ["a.md"]}`
@@ -103,14 +100,12 @@ func TestNothingOfADataDirectoryTellsOfAPurgedDocument(t *testing.T) {
 	assert.True(t, held.Status == core.StatusHeld && held.Reason == "recall", "a probe expects the document: %+v", held)
 	begun := asks(stays) // without its line
 	ended := completed(t, wait(t, own.Control, begun.Run.Run))
-	if server.Stats().Chat != calls || ended.Documents != 2 {
-		t.Errorf("%d calls, %+v", server.Stats().Chat-calls, ended.Report)
-	}
+	assert.True(t, server.Stats().Chat == calls && ended.Documents == 2, "%d calls, %+v", server.Stats().Chat-calls,
+		ended.Report)
 	stand, err := own.Control.ListPurges(t.Context(), control.PurgesRequest{Index: "del"})
 	require.True(t, err == nil && len(stand.Purges) == 1, "%+v, %v", stand, err)
-	if one := stand.Purges[0]; one.State != core.PurgeDone || one.Gone.Generations != 2 || one.Gone.Ledger == 0 {
-		t.Errorf("%+v", one)
-	}
+	one := stand.Purges[0]
+	assert.True(t, one.State == core.PurgeDone && one.Gone.Generations == 2 && one.Gone.Ledger != 0, "%+v", one)
 	out := ask(t, own.HTTP, "del", "Who paid the ferryman? Quastenberg", nil)
 	for _, chunk := range chunksOf(out) {
 		assert.True(t, chunk["document"] != "c.md", "a query returns %v", chunk)
@@ -124,10 +119,8 @@ func TestNothingOfADataDirectoryTellsOfAPurgedDocument(t *testing.T) {
 	assert.True(t, err == nil && again.Run == nil && again.Purge != nil && again.Purge.State == core.PurgeDone,
 		"once more: %+v, %v", again, err)
 	trail, err := own.Control.ListOperations(t.Context(), "del", 1)
-	if err != nil || len(trail) != 1 || trail[0].Action != core.ActionPurge ||
-		!strings.HasPrefix(begun.Plan.Documents[0].Digest.String(), trail[0].Name) {
-		t.Errorf("%+v, %v", trail, err)
-	}
+	assert.True(t, err == nil && len(trail) == 1 && trail[0].Action == core.ActionPurge &&
+		strings.HasPrefix(begun.Plan.Documents[0].Digest.String(), trail[0].Name), "%+v, %v", trail, err)
 	completed(t, index(t, own.Control, sp)) // the source is still there, and stays out
 	stop()
 	if where := holdingWords(t, folder, words...); len(where) > 0 {

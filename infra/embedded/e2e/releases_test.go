@@ -135,9 +135,7 @@ func TestQueriesDuringFiftyPublishesAndRollbacksSeeOneGeneration(t *testing.T) {
 	}
 	load.stop()
 	wg.Wait()
-	if len(load.failed) > 0 {
-		t.Errorf("%d queries failed: %s", len(load.failed), load.failed[0])
-	}
+	assert.True(t, len(load.failed) <= 0, "%d queries failed: %s", len(load.failed), load.failed[0])
 	for _, a := range got {
 		if n, known := colours[a.generation]; !known || !strings.Contains(a.text, fmt.Sprintf("colour number %d.", n)) {
 			t.Fatalf("generation %s answered %q", a.generation, a.text)
@@ -147,10 +145,8 @@ func TestQueriesDuringFiftyPublishesAndRollbacksSeeOneGeneration(t *testing.T) {
 	operations, err := client.ListOperations(t.Context(), "moves", 0)
 	require.True(t, err == nil && len(operations) >= 40, "%d operations, %v", len(operations), err)
 	for _, op := range operations {
-		if op.Outcome == nil || op.Outcome.Result != core.OperationDone || op.By != "ada@desk" || op.Via != "token" ||
-			op.Reason != "drill" {
-			t.Errorf("%+v", op)
-		}
+		assert.True(t, op.Outcome != nil && op.Outcome.Result == core.OperationDone && op.By == "ada@desk" &&
+			op.Via == "token" && op.Reason == "drill", "%+v", op)
 	}
 	t.Logf("%d moves, %d answers, none failed", moves, len(got))
 	if _, err := client.MoveGeneration(ctx, control.MoveRequest{

@@ -58,7 +58,7 @@ func killRounds(t *testing.T, mode string, stages []string) {
 		Dir: filepath.Join(t.TempDir(), "data"), Heartbeat: 2 * time.Second,
 		Settings: []string{"models.endpoints=" + server.URL + "=E2E_KEY"},
 	}}
-	must(t, own.Start(t.Context()))
+	check(t, own.Start(t.Context()))
 	t.Cleanup(own.Kill)
 	for n, stage := range stages {
 		heal(modeltest.Options{Poison: poison})
@@ -68,17 +68,15 @@ func killRounds(t *testing.T, mode string, stages []string) {
 			t.Fatalf("night %d is %s with %d dead letters", n, night.Status, night.DeadLetters)
 		}
 		heal(modeltest.Options{Latency: 200 * time.Millisecond, EmbedLatency: 200 * time.Millisecond})
-		round, err := own.Control.RetryFailed(t.Context(), control.LettersRequest{Name: "docs"})
-		must(t, err)
+		round := must(own.Control.RetryFailed(t.Context(), control.LettersRequest{Name: "docs"}))(t)
 		reach(t, own.Control, round.Run, stage)
 		own.Kill()
-		must(t, own.Start(t.Context()))
+		check(t, own.Start(t.Context()))
 		meetRound(t, own.Control, sp, round)
 		completed(t, wait(t, own.Control, round.Run))
 		letters, err := own.Control.DeadLetters(t.Context(), "docs")
 		assert.True(t, err == nil && len(letters) == 0, "killed at %q: letters %+v, %v", stage, letters, err)
-		night, err := own.Control.BuildIndex(t.Context(), control.IndexRequest{Spec: sp})
-		must(t, err)
+		night := must(own.Control.BuildIndex(t.Context(), control.IndexRequest{Spec: sp}))(t)
 		completed(t, wait(t, own.Control, night.Run))
 	}
 	if stats := server.Stats(); stats.Duplicates > int64(len(stages)) {
@@ -91,8 +89,7 @@ func reach(t *testing.T, serving control.Control, run, stage string) {
 	t.Helper()
 	at := slices.Index(retryStages, stage)
 	for begun := time.Now(); at > 0; time.Sleep(5 * time.Millisecond) {
-		status, err := serving.ReadStatus(t.Context(), run)
-		must(t, err)
+		status := must(serving.ReadStatus(t.Context(), run))(t)
 		if slices.Index(retryStages, status.Stage) >= at || core.IsTerminal(status.Status) {
 			return
 		}
@@ -107,8 +104,7 @@ func meetRound(t *testing.T, serving control.Control, sp core.Spec, round contro
 	again, err := serving.RetryFailed(t.Context(), control.LettersRequest{Name: "docs"})
 	assert.True(t, err == nil && (again.Run == "" || again.Run == round.Run && again.Attached),
 		"beside %s: %+v, %v", round.Run, again, err)
-	status, err := serving.ReadStatus(t.Context(), round.Run)
-	must(t, err)
+	status := must(serving.ReadStatus(t.Context(), round.Run))(t)
 	if again.Run == "" || core.IsTerminal(status.Status) {
 		return
 	}

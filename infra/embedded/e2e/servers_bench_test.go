@@ -71,8 +71,7 @@ func latency(b *testing.B, store vectors.Store, name string, qs []vectors.Row) (
 func BenchmarkMilvus(b *testing.B) {
 	c := newCluster(b)
 	store := c.ctl.Stores.Vectors
-	embedded, err := files.Open(b.TempDir())
-	require.NoError(b, err)
+	embedded := must(files.Open(b.TempDir()))(b)
 	ok := func(err error) {
 		require.NoError(b, err)
 	}
@@ -122,8 +121,7 @@ func importing(b *testing.B, c *cluster, name string, rs []vectors.Row) time.Dur
 	_, err := blob.Write(b.Context(), c.ctl.Stores.Staging, path, buf.Bytes(), blob.Cond{})
 	require.NoError(b, err)
 	im := c.ctl.Stores.Vectors.(vectors.Importer)
-	job, err := im.Import(b.Context(), name, path)
-	require.NoError(b, err)
+	job := must(im.Import(b.Context(), name, path))(b)
 	for {
 		st, err := im.ImportState(b.Context(), job)
 		require.True(b, err == nil && st.Failed == "", "%v %v", st, err)
@@ -214,8 +212,7 @@ func extraction(s *modeltest.Server) float64 {
 // manyDocuments writes the sample n times, each copy with other texts.
 func manyDocuments(b *testing.B, n int) string {
 	b.Helper()
-	src, err := os.ReadFile(filepath.Join(copySample(b), "corpus.jsonl"))
-	require.NoError(b, err)
+	src := must(os.ReadFile(filepath.Join(copySample(b), "corpus.jsonl")))(b)
 	dir := b.TempDir()
 	for i := range n {
 		writeFile(

@@ -49,15 +49,12 @@ const question = "Who was the first president of the association which published
 
 func same(t *testing.T, got, want control.Status) {
 	t.Helper()
-	if got.ContentHash != want.ContentHash || got.TextHash != want.TextHash || got.VectorHash != want.VectorHash {
-		t.Errorf("hashes %.12s %.12s %.12s, undisturbed %.12s %.12s %.12s", got.ContentHash, got.TextHash, got.VectorHash,
-			want.ContentHash, want.TextHash, want.VectorHash)
-	}
-	if got.Documents != want.Documents || got.Chunks != want.Chunks || got.Classes != want.Classes ||
-		got.DeadLetters != 0 {
-		t.Errorf("%d documents, %d chunks, %d classes, %d dead letters; want %d, %d, %d", got.Documents, got.Chunks,
-			got.Classes, got.DeadLetters, want.Documents, want.Chunks, want.Classes)
-	}
+	assert.True(t, got.ContentHash == want.ContentHash && got.TextHash == want.TextHash &&
+		got.VectorHash == want.VectorHash, "hashes %.12s %.12s %.12s, undisturbed %.12s %.12s %.12s", got.ContentHash,
+		got.TextHash, got.VectorHash, want.ContentHash, want.TextHash, want.VectorHash)
+	assert.True(t, got.Documents == want.Documents && got.Chunks == want.Chunks && got.Classes == want.Classes &&
+		got.DeadLetters == 0, "%d documents, %d chunks, %d classes, %d dead letters; want %d, %d, %d", got.Documents,
+		got.Chunks, got.Classes, got.DeadLetters, want.Documents, want.Chunks, want.Classes)
 }
 
 // rows checks that both collections hold each row once.
@@ -90,15 +87,13 @@ func TestThePipelineOnRealServersEqualsTheEmbeddedOne(t *testing.T) {
 			st := completed(t, wait(t, c.ctl, c.begin(control.IndexRequest{Spec: sp})))
 			same(t, st, want)
 			rows(t, c, st)
-			if got := answers(t, base, "k", question); !slices.Equal(got, ids) {
-				t.Errorf("chunks %v, embedded %v", got, ids)
-			}
+			got := answers(t, base, "k", question)
+			assert.True(t, slices.Equal(got, ids), "chunks %v, embedded %v", got, ids)
 			paid := server.Stats()
 			again := completed(t, wait(t, c.ctl, c.begin(control.IndexRequest{Spec: sp})))
-			if now := server.Stats(); !again.Unchanged || now.Chat != paid.Chat || now.Embed != paid.Embed ||
-				again.Written != (core.Written{}) {
-				t.Errorf("an unchanged corpus: %+v", again.Report)
-			}
+			now := server.Stats()
+			assert.True(t, again.Unchanged && now.Chat == paid.Chat && now.Embed == paid.Embed &&
+				again.Written == (core.Written{}), "an unchanged corpus: %+v", again.Report)
 			assert.Zero(t, paid.Duplicates+paid.EmbedTwice, "paid twice: %+v", paid)
 			night(t, c, sp, server, base)
 		})
@@ -112,9 +107,8 @@ func night(t *testing.T, c *cluster, sp core.Spec, server *modeltest.Server, bas
 	c.upload(dir)
 	before := server.Stats()
 	st := completed(t, wait(t, c.ctl, c.begin(control.IndexRequest{Spec: sp})))
-	if d := server.Stats().Extract - before.Extract; d != 1 || st.Diff.Added != 1 {
-		t.Errorf("one new document cost %d extractions: %+v", d, st.Diff)
-	}
+	d := server.Stats().Extract - before.Extract
+	assert.True(t, d == 1 && st.Diff.Added == 1, "one new document cost %d extractions: %+v", d, st.Diff)
 	found := false
 	for range 3000 {
 		out := ask(t, base, "k", "Cape Merrow lighthouse", nil)
@@ -136,8 +130,7 @@ func TestThreeWorkersShareABuildAndReplicasSwitchUnderLoad(t *testing.T) {
 	sp := clusterSpec(t, server)
 	dir := copySample(t)
 	for i := range 5 { // enough for every worker
-		raw, err := os.ReadFile(dir + "/corpus.jsonl")
-		require.NoError(t, err)
+		raw := must(os.ReadFile(dir + "/corpus.jsonl"))(t)
 		writeFile(t, fmt.Sprintf("%s/copy%d.jsonl", dir, i), string(raw))
 	}
 	c.upload(dir)
@@ -339,22 +332,17 @@ func TestRestoreBringsBackWipedStoresWithoutAModelCall(t *testing.T) {
 					require.NoError(t, c.ctl.Stores.Vectors.Drop(t.Context(), n))
 				}
 			}
-			r, err := c.ctl.RestoreIndex(t.Context(), "k")
-			require.NoError(t, err)
+			r := must(c.ctl.RestoreIndex(t.Context(), "k"))(t)
 			res := completed(t, wait(t, c.ctl, r.Run))
-			if strings.Contains(what, "Redis") != (res.Written.Records == st.Classes) ||
-				strings.Contains(what, "Milvus") != (res.Written.Rows == st.Classes+st.Chunks) {
-				t.Errorf("restored %+v", res.Written)
-			}
+			assert.True(t, strings.Contains(what, "Redis") == (res.Written.Records == st.Classes) &&
+				strings.Contains(what, "Milvus") == (res.Written.Rows == st.Classes+st.Chunks), "restored %+v", res.Written)
 			rows(t, c, st)
 			c2 := *c
 			c2.t = t
-			if got := answers(t, c2.replica(), "k", question); !slices.Equal(got, want) {
-				t.Errorf("chunks %v, before %v", got, want)
-			}
+			got := answers(t, c2.replica(), "k", question)
+			assert.True(t, slices.Equal(got, want), "chunks %v, before %v", got, want)
 		})
 	}
-	if now := server.Stats(); now.Chat != paid.Chat {
-		t.Errorf("restoring paid for %d answers", now.Chat-paid.Chat)
-	}
+	now := server.Stats()
+	assert.True(t, now.Chat == paid.Chat, "restoring paid for %d answers", now.Chat-paid.Chat)
 }

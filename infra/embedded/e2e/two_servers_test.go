@@ -52,8 +52,7 @@ func TestWhatIsMissingInAClusterIsNamed(t *testing.T) {
 	}
 	sp := spec(t, "k", ".", nil)
 	sp.Corpus = "s3://no-such-bucket/x"
-	checks, err := c.ctl.RunDoctor(t.Context(), sp)
-	require.NoError(t, err)
+	checks := must(c.ctl.RunDoctor(t.Context(), sp))(t)
 	said := map[string]control.Check{}
 	for _, x := range checks {
 		said[x.Name] = x

@@ -60,10 +60,7 @@ func docx(t *testing.T, s string) string {
 	t.Helper()
 	var buffer bytes.Buffer
 	writer := zip.NewWriter(&buffer)
-	w, err := writer.Create("word/document.xml")
-	if err != nil {
-		t.Fatal(err)
-	}
+	w := must(writer.Create("word/document.xml"))(t)
 	_, _ = fmt.Fprintf(
 		w,
 		`<?xml version="1.0"?><w:document xmlns:w="x"><w:body><w:p><w:r><w:t>%s</w:t></w:r></w:p></w:body></w:document>`,

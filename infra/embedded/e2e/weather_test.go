@@ -86,8 +86,7 @@ func (c *cluster) behindProxies(seed uint64) map[string]*proxy.Proxy {
 
 func newProxy(t testing.TB, address string, seed uint64) *proxy.Proxy {
 	t.Helper()
-	made, err := proxy.New(address, seed)
-	require.NoError(t, err)
+	made := must(proxy.New(address, seed))(t)
 	t.Cleanup(made.Close)
 	return made
 }
@@ -193,9 +192,8 @@ func TestBadConnectionsChangeNeitherAnIndexNorAnAnswer(t *testing.T) {
 		if night == 0 { // later ones leave dead rows for a while
 			rows(t, c, status)
 		}
-		if got := settled(t, base, "k", want[night].chunks); !sameChunks(got, want[night].chunks) {
-			t.Errorf("chunks %v, undisturbed %v", got, want[night].chunks)
-		}
+		got := settled(t, base, "k", want[night].chunks)
+		assert.True(t, sameChunks(got, want[night].chunks), "chunks %v, undisturbed %v", got, want[night].chunks)
 		after, now := proxies["models"].Counts(), server.Stats()
 		lost := after.Lost + after.Cut - before.Lost - before.Cut + dropped.Load()*flight
 		twice := now.Duplicates - paid.Duplicates
@@ -251,9 +249,8 @@ func askThrough(t *testing.T, base string, want []calmNight, stop <-chan struct{
 		if out["generation"] == "n1" {
 			night = 1
 		}
-		if !sameChunks(ids, want[night].chunks) {
-			t.Errorf("%v answers %v, undisturbed %v", out["generation"], ids, want[night].chunks)
-		}
+		assert.True(t, sameChunks(ids, want[night].chunks), "%v answers %v, undisturbed %v", out["generation"], ids,
+			want[night].chunks)
 		time.Sleep(50 * time.Millisecond)
 	}
 }

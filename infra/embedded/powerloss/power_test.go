@@ -103,9 +103,8 @@ func TestNoLossOfPowerTakesBackWhatWasAcknowledged(t *testing.T) {
 		assert.True(t, n.lag <= transaction,
 			"%s: syncs cover %d records less than Temporal wrote, which is no single transaction", kind, n.lag)
 	}
-	if run.cuts < 300 || run.kinds["artifacts, vectors, cache"].checks < 60 || run.kinds["engine.db"].checks < 60 {
-		t.Errorf("the record has few cuts: %d", run.cuts)
-	}
+	assert.True(t, run.cuts >= 300 && run.kinds["artifacts, vectors, cache"].checks >= 60 &&
+		run.kinds["engine.db"].checks >= 60, "the record has few cuts: %d", run.cuts)
 	run.samples()
 }
 

@@ -67,11 +67,10 @@ func (r *replay) stack(t *testing.T, tree map[string]leaf, synced string, at tim
 		require.NoError(t, err)
 	}
 	want := r.rec.second
-	if status.Status != core.StatusCompleted || status.ContentHash != want.ContentHash ||
-		status.TextHash != want.TextHash || status.VectorHash != want.VectorHash {
-		t.Errorf("%s: hashes %s %s %s, want %s %s %s", status.Status, status.ContentHash, status.TextHash,
-			status.VectorHash, want.ContentHash, want.TextHash, want.VectorHash)
-	}
+	assert.True(t, status.Status == core.StatusCompleted && status.ContentHash == want.ContentHash &&
+		status.TextHash == want.TextHash && status.VectorHash == want.VectorHash, "%s: hashes %s %s %s, want %s %s %s",
+		status.Status, status.ContentHash, status.TextHash, status.VectorHash, want.ContentHash, want.TextHash,
+		want.VectorHash)
 	assert.NoError(t, p.answers())
 	twice, paid := 0, 0
 	for text := range r.rec.asked.take() {

@@ -38,10 +38,8 @@ func TestADirectoryOfTheFormerLayoutIsLeftAsItIs(t *testing.T) {
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "temporal.db"), []byte("x"), 0o600))
 	_, err := stack.Start(t.Context(),
 		stack.Options{DataDir: dir, Config: config.Default(), Log: slog.New(slog.DiscardHandler)})
-	if !fault.Is(err, fault.FormatUnknown) || !strings.Contains(err.Error(), "unweaver index FOLDER") ||
-		!strings.Contains(err.Error(), filepath.Join(dir, "artifacts", "ledger")) {
-		t.Fatal(err)
-	}
+	require.True(t, fault.Is(err, fault.FormatUnknown) && strings.Contains(err.Error(), "unweaver index FOLDER") &&
+		strings.Contains(err.Error(), filepath.Join(dir, "artifacts", "ledger")), "%v", err)
 	left, err := os.ReadDir(dir)
 	if err != nil || len(left) != 2 { // and the lock
 		t.Errorf("%v, %v", left, err)
