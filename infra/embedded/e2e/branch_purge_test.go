@@ -1,7 +1,6 @@
 package e2e
 
 import (
-	"context"
 	"os"
 	"path/filepath"
 	"strings"
@@ -21,22 +20,7 @@ import (
 // Promises: 46.
 func TestAPurgeWaitsForABranchToBeDeletedAndTakesWhatBothHad(t *testing.T) {
 	t.Parallel() // it has a stack or servers of its own
-	folder := t.TempDir()
-	own := must(start(folder))(t)
-	stopped := false
-	stop := func() {
-		if !stopped {
-			stopped = true
-			assert.NoError(t, own.Stop(context.Background()))
-		}
-	}
-	defer stop()
-	documents := write(t, map[string]string{
-		"a.md": "# Alma\n\nThe harbour of Port Alma was built by Carla Ruiz. Ships carry salt to Lake Verin.\n",
-		"b.md": "# Bern\n\nBern sells tin to Port Alma. Carla Ruiz lived in Bern for a year.\n",
-		"c.md": "# Quastenberg\n\nMarlene Quastenberg paid the ferryman in opals. Carla Ruiz wrote about Zuckmayer Lane.\n",
-	})
-	words := []string{"quastenberg", "zuckmayer", "ferryman"}
+	folder, documents, own, stop := purging(t)
 	base := completed(t, index(t, own.Control, spec(t, "base", documents, nil)))
 	_, err := own.Control.ChangeBranch(t.Context(),
 		control.BranchRequest{Index: "base", Name: "side", Set: map[string]string{"shortening.threshold": "200"}})
@@ -88,7 +72,7 @@ func TestAPurgeWaitsForABranchToBeDeletedAndTakesWhatBothHad(t *testing.T) {
 		assert.True(t, chunk["document"] != "c.md", "a query returns %v", chunk)
 	}
 	stop()
-	where := holdingWords(t, folder, words...)
+	where := holdingWords(t, folder, purgedWords...)
 	assert.True(t, len(where) <= 0, "still stored in %q", where)
 	_, err = os.Stat(filepath.Join(documents, "c.md"))
 	assert.NoError(t, err)

@@ -2,7 +2,6 @@ package e2e
 
 import (
 	"bytes"
-	"context"
 	"os"
 	"path/filepath"
 	"slices"
@@ -11,7 +10,6 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/assert"
-	"github.com/stretchr/testify/require"
 
 	"github.com/unweaver/unweaver/internal/artifact"
 	"github.com/unweaver/unweaver/internal/control"
@@ -113,54 +111,4 @@ func TestAPurgeOnRealServersEndsThoughWorkersAreKilled(t *testing.T) {
 	same(t, ended, want)
 	rows(t, c, ended)
 	assert.Zero(t, server.Stats().Chat-paid, "the purge asked models")
-}
-
-// Limits that are given while a worker dies count for the one that follows: the command is not lost, and never are more
-// calls in flight than it allows.
-// Promises: 1, 2.
-func TestLimitsOnRealServersHoldThoughWorkersAreKilledAmidTheChange(t *testing.T) {
-	t.Parallel()
-	want, _ := undisturbed(t)
-	c := newCluster(t)
-	server := serve(t, modeltest.Options{Latency: 400 * time.Millisecond, Shuffle: true})
-	c.upload(copySample(t))
-	worker := c.worker()
-	run := c.begin(control.IndexRequest{Spec: clusterSpec(t, server)})
-	limits := []int{3, 1, 2}
-	for _, limit := range limits {
-		before := server.Stats().Extract
-		until(t, "calls", func() bool { return server.Stats().Extract >= before+6 })
-		ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
-		changed := make(chan error, 1)
-		go func() {
-			changed <- c.ctl.LimitRun(ctx, control.LimitRequest{Run: run, Limits: &core.LiveLimits{Concurrency: &limit}})
-		}()
-		worker.restart()
-		err := <-changed
-		cancel()
-		require.NoError(t, err, "the limit of %d", limit)
-		time.Sleep(2 * time.Second) // by then it counts
-		after := server.Stats().Extract
-		until(t, "calls below the limit", func() bool {
-			now := server.Stats()
-			require.True(t, now.ChatInFlight <= int64(limit), "%d calls are in flight, the limit is %d", now.ChatInFlight, limit)
-			return now.Extract >= after+6
-		})
-		st, err := c.ctl.ReadStatus(t.Context(), run)
-		assert.True(t, err == nil && st.Limits != nil && st.Limits.Concurrency != nil && *st.Limits.Concurrency == limit,
-			"status shows limits %+v, want %d (%v)", st.Limits, limit, err)
-	}
-	st := completed(t, wait(t, c.ctl, run))
-	same(t, st, want)
-	if paid := server.Stats(); paid.Duplicates > int64(len(limits))*unsaved {
-		t.Errorf("%d chat answers were paid twice in %d kills", paid.Duplicates, len(limits))
-	}
-}
-
-// until waits until a run ends in its own time.
-func until(t *testing.T, what string, come func() bool) {
-	t.Helper()
-	for begun := time.Now(); !come(); time.Sleep(10 * time.Millisecond) {
-		require.True(t, time.Since(begun) <= 2*time.Minute, "%s: not within two minutes", what)
-	}
 }

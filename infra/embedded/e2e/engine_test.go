@@ -63,24 +63,3 @@ func engineOf(t *testing.T, dir string) int {
 	t.Fatal(fmt.Errorf("no engine runs over %s", dir))
 	return 0
 }
-
-// The step that the error of a directory of the former layout names keeps what was paid for.
-func TestWhatWasPaidForCountsInANewDataDirectory(t *testing.T) {
-	t.Parallel() // it has stacks of its own
-	server := serve(t, modeltest.Options{})
-	sp := spec(t, "moved", copySample(t), server, "indexes.moved.chunking.strategy=document")
-	build := func(dir string) control.Status {
-		running := must(start(dir))(t)
-		defer func() { check(t, running.Stop(context.Background())) }()
-		return completed(t, index(t, running.Control, sp))
-	}
-	former, dir := t.TempDir(), t.TempDir()
-	first := build(former)
-	paid := server.Stats()
-	ledger := os.DirFS(filepath.Join(former, "artifacts", "ledger"))
-	check(t, os.CopyFS(filepath.Join(dir, "artifacts", "ledger"), ledger))
-	same(t, build(dir), first)
-	if again := server.Stats(); again.Chat != paid.Chat || again.Texts != paid.Texts {
-		t.Errorf("it was paid for again: %+v, then %+v", paid, again)
-	}
-}

@@ -2,11 +2,7 @@ package e2e
 
 import (
 	"context"
-	"fmt"
-	"net/http"
 	"strings"
-	"sync"
-	"sync/atomic"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -20,58 +16,6 @@ import (
 	"github.com/unweaver/unweaver/infra/embedded/stack"
 	"github.com/unweaver/unweaver/internal/testkit/modeltest"
 )
-
-// Queries that run while generations flip are answered, each by one generation: chunks, counts and texts of one state
-// of the corpus (docs/invariants.md, 3).
-// Promises: 3.
-func TestQueriesDuringPublishSeeOneGeneration(t *testing.T) {
-	dir := t.TempDir()
-	state := func(n int) {
-		for i := range 6 {
-			writeFile(t, fmt.Sprintf("%s/d%d.txt", dir, i),
-				fmt.Sprintf("Lighthouse %d stands on Cape Merrow. It was painted in colour number %d.", i, n))
-		}
-	}
-	state(0)
-	sp := spec(t, "flip", dir, nil)
-	gens := map[string]int{completed(t, index(t, shared.Control, sp)).Generation: 0}
-	var mu sync.Mutex
-	var stop atomic.Bool
-	var wg sync.WaitGroup
-	type seen struct{ gen, text string }
-	var answers []seen
-	for range 3 {
-		wg.Go(func() {
-			for !stop.Load() {
-				status, out := do(t, shared.HTTP, http.MethodPost, "/v1/indexes/flip/query",
-					map[string]any{"query": "Lighthouse Cape Merrow colour", "top_chunks": 6})
-				if status != http.StatusOK {
-					t.Errorf("a query during publish: %d %v", status, out)
-					return
-				}
-				mu.Lock()
-				for _, c := range chunksOf(out) {
-					answers = append(answers, seen{out["generation"].(string), c["text"].(string)})
-				}
-				mu.Unlock()
-			}
-		})
-	}
-	for n := 1; n <= 4; n++ {
-		state(n)
-		gens[completed(t, index(t, shared.Control, sp)).Generation] = n
-	}
-	stop.Store(true)
-	wg.Wait()
-	used := map[string]bool{}
-	for _, a := range answers {
-		n, ok := gens[a.gen]
-		require.True(t, ok && strings.Contains(a.text, fmt.Sprintf("colour number %d.", n)),
-			"generation %s (state %d) answered %q", a.gen, n, a.text)
-		used[a.gen] = true
-	}
-	assert.True(t, len(used) >= 3, "%d answers came from %d generations only", len(answers), len(used))
-}
 
 // History holds references, counts and codes (docs/invariants.md, 10): every payload, failure and id of a build over
 // a corpus with marked keys, titles and texts, one document of which is damaged, is searched for the marks.

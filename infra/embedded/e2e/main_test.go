@@ -251,15 +251,6 @@ func copySample(t testing.TB) string {
 	return write(t, map[string]string{"corpus.jsonl": string(raw)})
 }
 
-func contains(problems []core.Problem, code, object string) bool {
-	for _, p := range problems {
-		if p.Code == code && strings.Contains(p.Object, object) {
-			return true
-		}
-	}
-	return false
-}
-
 func writeFile(t testing.TB, path, s string) {
 	t.Helper()
 	require.NoError(t, os.WriteFile(path, []byte(s), 0o644))

@@ -8,11 +8,13 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/unweaver/unweaver/infra/embedded/stack"
 	"github.com/unweaver/unweaver/internal/config"
 	"github.com/unweaver/unweaver/internal/control"
 	"github.com/unweaver/unweaver/internal/core"
@@ -40,27 +42,29 @@ func holdingWords(t *testing.T, folder string, words ...string) (where []string)
 	return where
 }
 
+// purging starts a stack over a folder, with a corpus whose c.md alone holds purgedWords; stop may be called twice.
+func purging(t *testing.T) (folder, documents string, own *stack.Stack, stop func()) {
+	t.Helper()
+	folder = t.TempDir()
+	own = must(start(folder))(t)
+	stop = sync.OnceFunc(func() { assert.NoError(t, own.Stop(context.Background())) })
+	t.Cleanup(stop)
+	return folder, write(t, map[string]string{
+		"a.md": "# Alma\n\nThe harbour of Port Alma was built by Carla Ruiz. Ships carry salt to Lake Verin.\n",
+		"b.md": "# Bern\n\nBern sells tin to Port Alma. Carla Ruiz lived in Bern for a year.\n",
+		"c.md": "# Quastenberg\n\nMarlene Quastenberg paid the ferryman in opals. Carla Ruiz wrote about Zuckmayer Lane.\n",
+	}), own, stop
+}
+
+var purgedWords = []string{"quastenberg", "zuckmayer", "ferryman"}
+
 // Of a purged document no byte of the data directory of an embedded stack says anything: artifacts and ledger, records
 // and vectors, the engine's history, the copies that workers and query-api mapped. The index answers throughout.
 // Promises: 5.
 func TestNothingOfADataDirectoryTellsOfAPurgedDocument(t *testing.T) {
-	folder := t.TempDir()
+	t.Parallel() // it has a stack of its own
 	server := serve(t, modeltest.Options{Dimension: 16})
-	own := must(start(folder))(t)
-	stopped := false
-	stop := func() {
-		if !stopped {
-			stopped = true
-			assert.NoError(t, own.Stop(context.Background()))
-		}
-	}
-	defer stop()
-	documents := write(t, map[string]string{
-		"a.md": "# Alma\n\nThe harbour of Port Alma was built by Carla Ruiz. Ships carry salt to Lake Verin.\n",
-		"b.md": "# Bern\n\nBern sells tin to Port Alma. Carla Ruiz lived in Bern for a year.\n",
-		"c.md": "# Quastenberg\n\nMarlene Quastenberg paid the ferryman in opals. Carla Ruiz wrote about Zuckmayer Lane.\n",
-	})
-	words := []string{"quastenberg", "zuckmayer", "ferryman"}
+	folder, documents, own, stop := purging(t)
 	sp := spec(t, "del", documents, server)
 	sp.Embedding = spec(t, "del", documents, nil).Embedding // whose table of words is learned from the corpus
 	first := completed(t, index(t, own.Control, sp))
@@ -68,7 +72,7 @@ func TestNothingOfADataDirectoryTellsOfAPurgedDocument(t *testing.T) {
 	completed(t, index(t, own.Control, sp))
 	ask(t, own.HTTP, "del", "Who paid the ferryman?", nil)
 	ask(t, own.HTTP, "del", "Who paid the ferryman?", map[string]any{"generation": first.Generation})
-	if where := holdingWords(t, folder, words...); len(where) < 8 {
+	if where := holdingWords(t, folder, purgedWords...); len(where) < 8 {
 		t.Fatalf("the search finds too little of what is there: %q", where)
 	}
 	request := control.PurgeRequest{Index: "del", Documents: []string{"c.md"}}
@@ -123,7 +127,7 @@ func TestNothingOfADataDirectoryTellsOfAPurgedDocument(t *testing.T) {
 		strings.HasPrefix(begun.Plan.Documents[0].Digest.String(), trail[0].Name), "%+v, %v", trail, err)
 	completed(t, index(t, own.Control, sp)) // the source is still there, and stays out
 	stop()
-	if where := holdingWords(t, folder, words...); len(where) > 0 {
+	if where := holdingWords(t, folder, purgedWords...); len(where) > 0 {
 		t.Errorf("still stored in %q", where)
 	}
 }

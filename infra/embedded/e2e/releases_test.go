@@ -73,7 +73,7 @@ func (a *witness) next(t *testing.T, generation string) {
 
 // Fifty times what is served changes, by builds, approvals and rollbacks through the stack's admin API, while queries
 // go on: none fails, and none mixes two generations (docs/invariants.md, 3).
-// Promises: 34.
+// Promises: 3, 34.
 func TestQueriesDuringFiftyPublishesAndRollbacksSeeOneGeneration(t *testing.T) {
 	dir := t.TempDir()
 	state := func(n int) {

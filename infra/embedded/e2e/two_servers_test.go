@@ -4,17 +4,11 @@ import (
 	"log/slog"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/assert"
-	"github.com/stretchr/testify/require"
 
 	"github.com/unweaver/unweaver/internal/control"
 	"github.com/unweaver/unweaver/internal/control/engine"
-	"github.com/unweaver/unweaver/internal/core"
-	"github.com/unweaver/unweaver/internal/fault"
-	"github.com/unweaver/unweaver/internal/store/blob"
-	"github.com/unweaver/unweaver/internal/testkit/modeltest"
 )
 
 // Promises: 1, 2.
@@ -69,45 +63,4 @@ func TestWhatIsMissingInAClusterIsNamed(t *testing.T) {
 	st, err := c.ctl.ReadStatus(t.Context(), run)
 	assert.True(t, err == nil && len(st.Problems) != 0 && st.Problems[0].Code == "no_worker",
 		"a run without a worker: %+v, %v", st.Problems, err)
-}
-
-// Promises: 121.
-func TestRowsOfAnAbandonedBuildAreGoneAfterAnImport(t *testing.T) {
-	t.Parallel() // it has a stack or servers of its own
-	c := newCluster(t)
-	s := serve(t, modeltest.Options{Latency: 50 * time.Millisecond, Shuffle: true})
-	c.worker()
-	c.upload(
-		write(t,
-			map[string]string{"old.txt": "Lighthouse Merrow stands on Cape Merrow. It was painted by Ottoline Quarrie."}),
-	)
-	sp := clusterSpec(t, s)
-	run := c.begin(control.IndexRequest{Spec: sp})
-	c.reach(run, "verify", 0)
-	if _, err := c.ctl.CancelRun(t.Context(), run); err != nil && !fault.Is(err, fault.RunNotFound) {
-		t.Fatal(err)
-	}
-	first := wait(t, c.ctl, run)
-	// What it would have left, had it been cancelled while it imported, and what another index is about to import.
-	staging, copies := c.ctl.Stores.Staging, core.ImportPrefix(c.ctl.Stores.StoreID)
-	_, generation, _ := strings.Cut(run, "/")
-	left := copies + sp.Index + "/runs/" + generation + "/1/classes-0/ab.parquet"
-	others := copies + "x" + sp.Index + "/runs/" + generation + "/1/classes-0/ab.parquet"
-	for _, key := range []string{left, others} {
-		_, err := blob.Write(t.Context(), staging, key, []byte("rows"), blob.Cond{})
-		require.NoError(t, err)
-	}
-	c.upload(copySample(t))
-	st := completed(t, wait(t, c.ctl, c.begin(control.IndexRequest{Spec: sp})))
-	var found []string
-	for info, err := range staging.List(t.Context(), copies, "") {
-		require.NoError(t, err)
-		found = append(found, info.Key)
-	}
-	assert.Equal(t, []string{others}, found, "copies are left")
-	if first.Status == core.StatusCancelled {
-		rows(t, c, st)
-	} else {
-		t.Logf("the first build ended as %s before it could be cancelled", first.Status)
-	}
 }
