@@ -55,7 +55,6 @@ func TestAMeasureCountsWhoCanDoTheRunsWork(t *testing.T) {
 		}
 	}
 	p.build.Spec = "" // of a restore, or an audit
-	if got, want := p.measured(t), (workflows.Capacity{Workers: 3, Slots: 75, CPU: 11, Computing: 6}); got != want {
-		t.Errorf("without a configuration: %+v, want %+v", got, want)
-	}
+	got, want := p.measured(t), (workflows.Capacity{Workers: 3, Slots: 75, CPU: 11, Computing: 6})
+	assert.True(t, got == want, "without a configuration: %+v, want %+v", got, want)
 }

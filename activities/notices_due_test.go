@@ -54,9 +54,8 @@ func TestAnEndThatIsNotRecordedOrThatNobodyIsToldOfOwesNothing(t *testing.T) {
 	none, cancel := context.WithCancel(t.Context())
 	cancel()
 	end := workflows.End{Build: p.build, Status: core.StatusFailed, Reason: "internal"}
-	if _, err := p.env.ExecuteActivity(workflows.EndBuild, end); err != nil || !p.Due.Wait(none) {
-		t.Errorf("no webhook is configured: %v", err)
-	}
+	_, err := p.env.ExecuteActivity(workflows.EndBuild, end)
+	assert.True(t, err == nil && p.Due.Wait(none), "no webhook is configured: %v", err)
 	p.Notify = func(string) webhook.Hook {
 		return webhook.Hook{URL: "http://127.0.0.1:1", Secret: "a secret to sign with", On: []string{config.OnFailed}}
 	}

@@ -142,10 +142,9 @@ func TestABackfillFollowsThePointer(t *testing.T) {
 func TestABackfillEndsAsItsBuildDoes(t *testing.T) {
 	held := newFilling()
 	held.outcome = workflows.Outcome{Status: "held", Reason: "recall"}
-	if out, err := held.run(t, nil); err != nil || out.Status != "held" || out.Reason != "recall" ||
-		held.count(workflows.TakeLease) != 1 {
-		t.Errorf("%+v, %v", out, err)
-	}
+	out, err := held.run(t, nil)
+	assert.True(t, err == nil && out.Status == "held" && out.Reason == "recall" && held.count(workflows.TakeLease) == 1,
+		"%+v, %v", out, err)
 	failed := newFilling()
 	failed.fail[workflows.PlanBuild] = []error{fatal("plan_moved")}
 	if out, err := failed.run(t, nil); err != nil || out.Status != "failed" || out.Reason != "plan_moved" {

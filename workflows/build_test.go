@@ -1,6 +1,7 @@
 package workflows_test
 
 import (
+	"cmp"
 	"strings"
 	"testing"
 	"time"
@@ -18,8 +19,7 @@ import (
 func TestABuildRunsEveryUnitOnceAndInOrder(t *testing.T) {
 	f := newFake(130, 64)
 	f.imports, f.pieces, f.batch, f.enrich = true, 3, true, 2
-	out, err := run(t, f, workflows.Build{}, nil)
-	require.True(t, err == nil && out.Status == "completed", "%v %v", out, err)
+	completes(t, f, workflows.Build{}, nil)
 	order := []struct {
 		name  string
 		calls int
@@ -58,8 +58,7 @@ func TestABuildRunsEveryUnitOnceAndInOrder(t *testing.T) {
 
 func TestBeginStageIsToldEachStageBeforeItsUnits(t *testing.T) {
 	f := newFake(64)
-	_, err := run(t, f, workflows.Build{}, nil)
-	require.NoError(t, err)
+	completes(t, f, workflows.Build{}, nil)
 	var stages []string
 	for _, call := range f.calls {
 		if stage, ok := strings.CutPrefix(call, workflows.BeginStage+" "); ok {
@@ -85,8 +84,7 @@ func TestABuildThatComesToWhatItsParentIsEndsAfterChunk(t *testing.T) {
 func TestABuildGoesOnUnderTheConfigurationThatWasSettled(t *testing.T) {
 	f := newFake(10)
 	f.planned.Spec, f.spec = strings.Repeat("a", 64), strings.Repeat("b", 64)
-	_, err := run(t, f, workflows.Build{Shape: workflows.DefaultShape()}, nil)
-	require.NoError(t, err)
+	completes(t, f, workflows.Build{Shape: workflows.DefaultShape()}, nil)
 	specs := map[string]string{}
 	for _, unit := range f.units {
 		specs[unit.Stage] = unit.Spec[:1]
@@ -101,8 +99,7 @@ func TestABuildGoesOnUnderTheConfigurationThatWasSettled(t *testing.T) {
 func TestAnUnchangedCorpusDoesNothingAfterPlan(t *testing.T) {
 	f := newFake()
 	f.planned = workflows.Planned{Unchanged: true, Status: "completed"}
-	out, err := run(t, f, workflows.Build{}, nil)
-	require.True(t, err == nil && out.Status == "completed", "%v %v", out, err)
+	completes(t, f, workflows.Build{}, nil)
 	assert.True(t, f.count(workflows.ChunkDocuments)+f.count(workflows.PublishBuild) == 0 && f.lastEnd().Unchanged,
 		"calls %v, end %+v", f.calls, f.ended)
 }
@@ -119,8 +116,7 @@ func TestAGateThatIsKnownAtPlanTimeHoldsBeforeAnythingIsBuilt(t *testing.T) {
 func TestStoresThatLostTheirMemoryAreRepairedAlsoWhenNothingChanged(t *testing.T) {
 	f := newFake(130)
 	f.planned = workflows.Planned{Unchanged: true, Status: "completed", Repair: 7}
-	out, err := run(t, f, workflows.Build{}, nil)
-	require.True(t, err == nil && out.Status == "completed", "%v %v", out, err)
+	completes(t, f, workflows.Build{}, nil)
 	if parts := f.count(workflows.RepairPart); parts != 7 || f.count(workflows.SealRepair) != 1 {
 		t.Errorf("%d of 7 parts were verified, sealed %d times", parts, f.count(workflows.SealRepair))
 	}
@@ -153,26 +149,32 @@ func TestAFailureEndsTheStageThoughOthersPause(t *testing.T) {
 	require.True(t, err == nil && out.Status == "failed" && out.Reason == "segment_damaged", "%v %v", out, err)
 }
 
+// Anyone who reaches the engine may start workflows with any input: nothing is done for one that is none.
 func TestAnInputThatCannotBeBuiltFailsBeforeAnythingIsDone(t *testing.T) {
 	for _, test := range []struct {
-		name, says string
-		build      workflows.Build
+		says  string
+		build workflows.Build
 	}{
-		{"negative window", "shape.windows.load is -1", workflows.Build{
-			Shape: workflows.Shape{Windows: workflows.Windows{Load: -1}},
-		}},
-		{"another format", "bring the workers to the version", workflows.Build{
-			Shape: workflows.Shape{Format: workflows.Format + 1},
-		}},
-		{"a budget below zero", "must not be negative", workflows.Build{Budget: &workflows.Budget{Calls: -5}}},
+		{"shape.windows.load is -1", workflows.Build{Shape: workflows.Shape{Windows: workflows.Windows{Load: -1}}}},
+		{"bring the workers to the version", workflows.Build{Shape: workflows.Shape{Format: workflows.Format + 1}}},
+		{"must not be negative", workflows.Build{Budget: &workflows.Budget{Calls: -5}}},
+		{"index: want letters", workflows.Build{Index: "../../../.."}},
+		{"index: want letters", workflows.Build{Index: "ledger"}},
+		{"generation: want letters", workflows.Build{Generation: "../../x"}},
+		{"spec: want 64 hex digits", workflows.Build{Spec: "../../../../etc/passwd"}},
+		{"spec: want 64 hex digits", workflows.Build{Spec: strings.Repeat("A", 64)}},
 	} {
-		t.Run(test.name, func(t *testing.T) {
-			f := newFake(10)
-			out, err := run(t, f, test.build, nil)
-			require.True(t, err == nil && out.Status == "failed" && out.Reason == "bad_config", "%v %v", out, err)
-			assert.True(t, len(f.calls) == 1 && strings.Contains(f.lastEnd().Detail, test.says), "calls %v, end %+v", f.calls,
-				f.lastEnd())
-		})
+		says, build := test.says, test.build
+		f := newFake(10)
+		build.Index, build.Generation = cmp.Or(build.Index, "i"), cmp.Or(build.Generation, "g")
+		build.Shape.Format = cmp.Or(build.Shape.Format, workflows.Format)
+		env := environment(f, nil)
+		env.ExecuteWorkflow(workflows.BuildIndexName, build)
+		var out workflows.Outcome
+		err := env.GetWorkflowResult(&out)
+		assert.True(t, err == nil && out.Status == "failed" && out.Reason == "bad_config", "%s: %+v, %v", says, out, err)
+		assert.True(t, len(f.ended) == 1 && len(f.calls) <= 1 && strings.Contains(f.lastEnd().Detail, says),
+			"%s: calls %v, end %+v", says, f.calls, f.lastEnd())
 	}
 }
 

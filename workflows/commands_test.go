@@ -37,7 +37,7 @@ func says(t *testing.T, what string, err error, sentence string) {
 
 func TestCommandsAreRefusedWhereTheyMakeNoSense(t *testing.T) {
 	f := newFake(64)
-	_, err := run(t, f, workflows.Build{}, func(env *testsuite.TestWorkflowEnvironment) {
+	completes(t, f, workflows.Build{}, func(env *testsuite.TestWorkflowEnvironment) {
 		slowly(f, env, workflows.ReducePartition, time.Hour)
 		var early, pause, again, late, resume, twice *answer
 		env.RegisterDelayedCallback(func() {
@@ -50,14 +50,12 @@ func TestCommandsAreRefusedWhereTheyMakeNoSense(t *testing.T) {
 			says(t, "pause", pause.rejected, "")
 			says(t, "pause twice at once", again.rejected, "pausing already")
 			assert.True(t, pause.completed, "pause was not acknowledged before the units ended")
-			if s := state(t, env); s.Phase != workflows.PhaseRunning || s.Child == "" {
-				t.Errorf("state %+v", s)
-			}
+			s := state(t, env)
+			assert.True(t, s.Phase == workflows.PhaseRunning && s.Child != "", "state %+v", s)
 		}, 30*time.Minute)
 		env.RegisterDelayedCallback(func() {
-			if s := state(t, env); s.Phase != workflows.PhasePaused || s.Paused != "paused" {
-				t.Errorf("state %+v", s)
-			}
+			s := state(t, env)
+			assert.True(t, s.Phase == workflows.PhasePaused && s.Paused == "paused", "state %+v", s)
 			late = send(env, workflows.UpdatePause)
 			resume = send(env, workflows.UpdateResume, workflows.Resume{})
 			twice = send(env, workflows.UpdateResume, workflows.Resume{})
@@ -71,7 +69,6 @@ func TestCommandsAreRefusedWhereTheyMakeNoSense(t *testing.T) {
 				"refusal %#v has no code of a fault", twice.rejected)
 		}, 3*time.Hour+time.Minute)
 	})
-	require.NoError(t, err)
 	assert.Equal(t, 2, f.count(workflows.ReducePartition))
 	assert.True(t, len(f.steered) == 2 && f.steered[0].Command == "pause" && f.steered[1].Command == "resume",
 		"written down: %+v", f.steered)
@@ -169,24 +166,20 @@ func TestCancelIsWrittenDownBeforeTheRunStops(t *testing.T) {
 	}
 }
 
+// A run that is paused is cancelled by a command, or by the engine's own cancel: its end is recorded.
 func TestAPausedRunCanBeCancelled(t *testing.T) {
-	f := newFake(10)
-	f.fail[workflows.ReducePartition] = []error{fatal("model_quota"), fatal("model_quota")}
-	_, err := run(t, f, workflows.Build{}, func(env *testsuite.TestWorkflowEnvironment) {
-		env.RegisterDelayedCallback(func() { send(env, workflows.UpdateCancel) }, time.Hour)
-	})
-	require.True(t, temporal.IsCanceledError(err) && f.lastEnd().Status == "cancelled" &&
-		f.count(workflows.PublishBuild) == 0, "%v %v", err, f.lastEnd())
-}
-
-// What the engine's own cancel does, without a command: the end is recorded all the same.
-func TestARunCancelledFromOutsideRecordsItsEnd(t *testing.T) {
-	f := newFake(10)
-	f.fail[workflows.ReducePartition] = []error{fatal("model_quota")}
-	_, err := run(t, f, workflows.Build{}, func(env *testsuite.TestWorkflowEnvironment) {
-		env.RegisterDelayedCallback(env.CancelWorkflow, time.Hour)
-	})
-	require.True(t, temporal.IsCanceledError(err) && f.lastEnd().Status == "cancelled", "%v %v", err, f.lastEnd())
+	for name, cancel := range map[string]func(*testsuite.TestWorkflowEnvironment){
+		"by a command":   func(env *testsuite.TestWorkflowEnvironment) { send(env, workflows.UpdateCancel) },
+		"without a word": (*testsuite.TestWorkflowEnvironment).CancelWorkflow,
+	} {
+		f := newFake(10)
+		f.fail[workflows.ReducePartition] = []error{fatal("model_quota"), fatal("model_quota")}
+		_, err := run(t, f, workflows.Build{}, func(env *testsuite.TestWorkflowEnvironment) {
+			env.RegisterDelayedCallback(func() { cancel(env) }, time.Hour)
+		})
+		assert.True(t, temporal.IsCanceledError(err) && f.lastEnd().Status == "cancelled" &&
+			f.count(workflows.PublishBuild) == 0, "%s: %v %+v", name, err, f.lastEnd())
+	}
 }
 
 // Activities that find the stop in the control record before their cancellation must not make the run look paused.

@@ -9,7 +9,6 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
-	"go.temporal.io/sdk/temporal"
 	"go.temporal.io/sdk/testsuite"
 
 	"github.com/unweaver/unweaver/internal/fault"
@@ -193,21 +192,6 @@ func TestWhatEndsWithoutTellingWhyPausesAfterItsAttempts(t *testing.T) {
 			assert.Equal(t, 1, f.count("ReducePartition 0"), "the other unit ran")
 		})
 	}
-}
-
-func TestATransientFailureThatLastsPausesWithItsOwnCode(t *testing.T) {
-	f := newFake(10)
-	const attempts = 10
-	for range attempts - 1 {
-		f.fail["LoadPart 0"] = append(f.fail["LoadPart 0"], temporal.NewApplicationErrorWithOptions(
-			"store_unavailable", "store_unavailable", temporal.ApplicationErrorOptions{Details: []any{"ref"}}))
-	}
-	f.fail["LoadPart 0"] = append(f.fail["LoadPart 0"], fatal("store_unavailable"))
-	_, err := run(t, f, workflows.Build{}, func(env *testsuite.TestWorkflowEnvironment) {
-		resumeAt(t, env, 24*time.Hour, workflows.Resume{})
-	})
-	require.True(t, err == nil && f.ended[0].Reason == "store_unavailable" && f.count("LoadPart 0") == attempts+1,
-		"%v %v %v", err, f.ended[0], f.count("LoadPart 0"))
 }
 
 // A pause that the activities find in their control record is the same as any other.

@@ -13,8 +13,7 @@ import (
 func TestABuildThatMakesAPartOfAGenerationBeginsAnewWhereItHasToMakeAll(t *testing.T) {
 	f := newFake(130, 64)
 	f.fail[workflows.SealChunks] = []error{fatal("outgrown")}
-	out, err := run(t, f, workflows.Build{}, nil)
-	require.True(t, err == nil && out.Status == "completed", "%v %v", out, err)
+	completes(t, f, workflows.Build{}, nil)
 	last := f.units[len(f.units)-1]
 	if end := f.lastEnd(); last.Anew != "ref-outgrown.json" || last.Rebuild || end.Anew != last.Anew ||
 		f.count(workflows.PlanBuild) != 2 || f.count(workflows.TakeLease) != 1 {
@@ -52,8 +51,7 @@ func TestABuildThatIsDamagedAgainFails(t *testing.T) {
 func TestWhatPlanDoubtsIsDoubtedByAllThatFollows(t *testing.T) {
 	f := newFake(64)
 	f.planned = workflows.Planned{Units: 1, Documents: 5, Rebuild: true}
-	_, err := run(t, f, workflows.Build{}, nil)
-	require.NoError(t, err)
+	completes(t, f, workflows.Build{}, nil)
 	for _, unit := range f.units {
 		assert.True(t, unit.Rebuild && unit.Anew == "", "%+v", unit)
 	}

@@ -11,16 +11,6 @@ import (
 	"github.com/unweaver/unweaver/workflows"
 )
 
-func TestAShapeWithoutSizesHasThoseOfTheDefault(t *testing.T) {
-	assert.Equal(t, workflows.DefaultShape(), (workflows.Shape{Format: workflows.Format}).WithDefaults())
-	assert.NoError(t, workflows.DefaultShape().Validate())
-}
-
-func TestAShapeWithoutAFormatIsRefused(t *testing.T) {
-	err := (workflows.Shape{}).Validate()
-	assert.True(t, err != nil && strings.Contains(err.Error(), "start it again"), "%v", err)
-}
-
 func TestPiecesCoverEveryChunkOnce(t *testing.T) {
 	for _, shape := range []workflows.Shape{{}, {ShardChunks: 10, BatchChunks: 3}, {ShardChunks: 64, BatchChunks: 64}} {
 		for _, chunks := range []int{0, 1, 3, 10, 64, 65, 4999, 5000, 5001, 12_345} {
@@ -55,10 +45,11 @@ func TestAShapeThatCannotWorkIsRefusedWithTheSettingsName(t *testing.T) {
 		"has 5000 batches":           {BatchChunks: 1},
 		"shape.format is 2":          {Format: workflows.Format + 1},
 		"shape.format is -1":         {Format: -1},
+		"start it again":             {}, // of a start without a format
 		"shape.outage is -1s":        {Outage: -time.Second},
 		"shape.outage is 200h":       {Outage: 200 * time.Hour},
 	} {
-		if shape.Format == 0 {
+		if shape != (workflows.Shape{}) && shape.Format == 0 {
 			shape.Format = workflows.Format
 		}
 		err := shape.Validate()
@@ -69,8 +60,7 @@ func TestAShapeThatCannotWorkIsRefusedWithTheSettingsName(t *testing.T) {
 func TestTheShapeDecidesTheFanOut(t *testing.T) {
 	f := newFake(100)
 	shape := workflows.Shape{BatchChunks: 10}
-	_, err := run(t, f, workflows.Build{Shape: shape}, nil)
-	require.NoError(t, err)
+	completes(t, f, workflows.Build{Shape: shape}, nil)
 	assert.Equal(t, 10, f.count(workflows.ExtractChunks))
 	for _, unit := range f.units {
 		require.True(t, unit.Shape.BatchChunks == 10 && unit.Shape.ShardChunks == 5000, "a unit got shape %+v", unit.Shape)

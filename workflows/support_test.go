@@ -191,18 +191,13 @@ func (f *fake) register(to registry) {
 	reg(workflows.SealExtraction, func(context.Context, workflows.Build) (workflows.Extracted, error) {
 		return workflows.Extracted{Partitions: 2, Pieces: f.pieces, Enrich: f.enrich}, f.call(workflows.SealExtraction)
 	})
-	reg(workflows.SealEnrichment, func(context.Context, workflows.Build) (workflows.Receipt, error) {
-		return workflows.Receipt{}, f.call(workflows.SealEnrichment)
-	})
-	reg(workflows.SealRepair, func(context.Context, workflows.Build) (workflows.Receipt, error) {
-		return workflows.Receipt{}, f.call(workflows.SealRepair)
-	})
-	reg(workflows.SealRestore, func(context.Context, workflows.Build) (workflows.Receipt, error) {
-		return workflows.Receipt{}, f.call(workflows.SealRestore)
-	})
-	reg(workflows.ImportVectors, func(context.Context, workflows.Build) (workflows.Receipt, error) {
-		return workflows.Receipt{}, f.call(workflows.ImportVectors)
-	})
+	for _, name := range []string{
+		workflows.SealEnrichment, workflows.SealRepair, workflows.SealRestore, workflows.ImportVectors, workflows.SealAudit,
+	} {
+		reg(name, func(context.Context, workflows.Build) (workflows.Receipt, error) {
+			return workflows.Receipt{}, f.call(name)
+		})
+	}
 	for _, name := range unitActivities {
 		reg(name, func(_ context.Context, u workflows.Unit) (workflows.UnitResult, error) {
 			if u.Fence != fence {
@@ -238,9 +233,6 @@ func (f *fake) register(to registry) {
 		f.mu.Unlock()
 		in.Fence = fence
 		return workflows.Restored{Build: in.Build, Parts: 3}, f.call(workflows.OpenAudit)
-	})
-	reg(workflows.SealAudit, func(context.Context, workflows.Build) (workflows.Receipt, error) {
-		return workflows.Receipt{}, f.call(workflows.SealAudit)
 	})
 	reg(workflows.SteerRun, func(_ context.Context, s workflows.Steer) (workflows.Stopped, error) {
 		f.mu.Lock()
@@ -359,4 +351,11 @@ func must[T any](value T, err error) func(testing.TB) T {
 		require.NoError(t, err)
 		return value
 	}
+}
+
+// completes runs a build that has to complete.
+func completes(t *testing.T, f *fake, build workflows.Build, with func(*testsuite.TestWorkflowEnvironment)) {
+	t.Helper()
+	out, err := run(t, f, build, with)
+	require.True(t, err == nil && out.Status == "completed", "%v %v, ends %+v", out, err, f.ended)
 }

@@ -43,9 +43,8 @@ func TestEndpointsThatTheProcessDoesNotNameAreRefused(t *testing.T) {
 				"%s, %s: %v", name, what, err)
 		}
 	}
-	if _, err := models.Describe(file); !fault.Is(err, fault.EndpointRefused) {
-		t.Errorf("an estimate reads any file: %v", err)
-	}
+	_, err := models.Describe(file)
+	assert.True(t, fault.Is(err, fault.EndpointRefused), "an estimate reads any file: %v", err)
 	assert.NoError(t, models.Check(good))
 	slash := good
 	slash.Chat.BaseURL += "/"

@@ -43,9 +43,8 @@ func TestEndpointsAreThoseThatTheConfigurationNames(t *testing.T) {
 		{BaseURL: "http://chat:1/v1", APIKeyEnv: "CHAT"}, {BaseURL: "http://more:2/v1", APIKeyEnv: "MORE"},
 		{BaseURL: "http://own:3/v1", APIKeyEnv: "OWN"}, {BaseURL: "https://api.openai.com/v1", APIKeyEnv: "OPENAI"},
 	}
-	if got := cfg.ListEndpoints(); !slices.Equal(got, want) {
-		t.Errorf("%+v", got)
-	}
+	got := cfg.ListEndpoints()
+	assert.True(t, slices.Equal(got, want), "%+v", got)
 	recording, _ := filepath.Abs("replay.jsonl")
 	assert.Equal(t, []string{recording}, cfg.ListRecordings())
 	assert.Equal(t, []string{"/data/a", "/data/b"}, cfg.Stores.CorpusRoots)

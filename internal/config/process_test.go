@@ -73,7 +73,6 @@ func TestFlagsOfAServerProcess(t *testing.T) {
 		}
 	}
 	var out bytes.Buffer
-	if code := process.Exit(errors.New("odd"), &out); code != 1 || out.String() != "unweaver-worker: odd\n" {
-		t.Errorf("exit %d, %s", code, out.String())
-	}
+	code := process.Exit(errors.New("odd"), &out)
+	assert.True(t, code == 1 && out.String() == "unweaver-worker: odd\n", "exit %d, %s", code, out.String())
 }

@@ -166,10 +166,9 @@ func TestTheOutermostFaultIsTheOneThatCounts(t *testing.T) {
 		"nothing":             {nil, "", fault.Transient, 0},
 		"a fatal, timed out":  {fault.ModelAuth.At("", "").Because(context.DeadlineExceeded), fault.ModelAuth, fault.Fatal, 0},
 	} {
-		if code, kind, after := fault.CodeOf(c.err), fault.KindOf(c.err), fault.RetryAfter(c.err); code != c.code ||
-			kind != c.kind || after != c.after {
-			t.Errorf("%s: %s, kind %d, after %s", name, code, kind, after)
-		}
+		code, kind, after := fault.CodeOf(c.err), fault.KindOf(c.err), fault.RetryAfter(c.err)
+		assert.True(t, code == c.code && kind == c.kind && after == c.after, "%s: %s, kind %d, after %s", name, code, kind,
+			after)
 		assert.True(t, fault.Is(c.err, c.code) == (c.err != nil) && !fault.Is(c.err, fault.Usage), "%s: Is", name)
 	}
 	assert.True(t, errors.Is(outer, io.ErrUnexpectedEOF) && fault.As(plain) == nil && fault.As(nil) == nil,

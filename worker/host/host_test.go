@@ -31,7 +31,6 @@ import (
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/pipeline/run"
 	"github.com/unweaver/unweaver/worker/host"
-	"github.com/unweaver/unweaver/workflows"
 )
 
 func TestMain(m *testing.M) {
@@ -312,19 +311,6 @@ func TestAnEngineIsNamedByItsClusterAndElseByItsAddress(t *testing.T) {
 		}
 		want := core.Engine{Cluster: test.want, Address: "temporal:7233", Namespace: "n"}
 		assert.True(t, err == nil && named == want, "%s: %+v, %v", name, named, err)
-	}
-}
-
-func TestSearchAttributesAreAddedOnce(t *testing.T) {
-	s := &server{attributes: map[string]enums.IndexedValueType{"Other": enums.INDEXED_VALUE_TYPE_INT}}
-	connected := connect(t, s)
-	for range 2 {
-		require.True(t, host.Register(t.Context(), connected, "default", slog.New(slog.DiscardHandler)), "not registered")
-	}
-	assert.True(t, s.added == 1 && len(s.attributes) == 5, "added %d times: %v", s.added, s.attributes)
-	for _, key := range workflows.SearchAttributes() {
-		assert.True(t, s.attributes[key.GetName()] == enums.INDEXED_VALUE_TYPE_KEYWORD, "%s is %v", key.GetName(),
-			s.attributes[key.GetName()])
 	}
 }
 

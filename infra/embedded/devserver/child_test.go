@@ -127,9 +127,8 @@ func TestAKilledEngineIsStartedAgainAndHasLostNothing(t *testing.T) {
 		"it logs %q", log.String())
 	last := pidOf(t, dir)
 	stop(t, server)
-	if err := syscall.Kill(last, 0); err == nil || pidOf(t, dir) != 0 {
-		t.Errorf("after Stop: %v, process %d is noted", err, pidOf(t, dir))
-	}
+	err := syscall.Kill(last, 0)
+	assert.True(t, err != nil && pidOf(t, dir) == 0, "after Stop: %v, process %d is noted", err, pidOf(t, dir))
 	server = start(t, with)
 	if c := dial(t, server); !knows(t, c, "w0") || !knows(t, c, "w2") {
 		t.Error("runs are gone after a restart")

@@ -86,10 +86,9 @@ func TestTheProgramIsTheNamedOneElseATriedOneOnThePathElseFetched(t *testing.T) 
 
 	other := script(t, printing("0.13.2"))
 	t.Setenv("PATH", filepath.Dir(other)+":/usr/bin:/bin")
-	if path, err := finder.Find(t.Context()); path != cached || err != nil || asked.Load() != 1 ||
-		!strings.Contains(said[0], other) || !strings.Contains(said[0], "0.13.2") {
-		t.Errorf("another version on the path: %q, %v, said %q", path, err, said)
-	}
+	path, err := finder.Find(t.Context())
+	assert.True(t, path == cached && err == nil && asked.Load() == 1 && strings.Contains(said[0], other) &&
+		strings.Contains(said[0], "0.13.2"), "another version on the path: %q, %v, said %q", path, err, said)
 	info, err := os.Stat(cached)
 	assert.True(t, err == nil && info.Mode().Perm()&0o500 == 0o500, "%v %v", info, err)
 	if path, err := finder.Find(t.Context()); path != cached || err != nil || asked.Load() != 1 {
@@ -113,10 +112,9 @@ func TestTheProgramIsTheNamedOneElseATriedOneOnThePathElseFetched(t *testing.T) 
 		"it is version 1.9.1-beta.2":     script(t, printing("1.9.1-beta.2")),
 	} {
 		t.Setenv(Variable, named)
-		if _, err := finder.Find(t.Context()); !fault.Is(err, fault.BadConfig) || !strings.Contains(err.Error(), what) ||
-			!strings.Contains(err.Error(), named) || !strings.Contains(err.Error(), Version) {
-			t.Errorf("%s: %v", what, err)
-		}
+		_, err := finder.Find(t.Context())
+		assert.True(t, fault.Is(err, fault.BadConfig) && strings.Contains(err.Error(), what) &&
+			strings.Contains(err.Error(), named) && strings.Contains(err.Error(), Version), "%s: %v", what, err)
 	}
 }
 

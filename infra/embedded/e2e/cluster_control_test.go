@@ -105,9 +105,8 @@ func TestAPurgeOnRealServersEndsThoughWorkersAreKilled(t *testing.T) {
 		"it was killed in %q alone", killedIn)
 	stand := must(c.ctl.ListPurges(t.Context(), control.PurgesRequest{Index: "k"}))(t)
 	assert.True(t, len(stand.Purges) == 1 && stand.Purges[0].State == core.PurgeDone, "%+v", stand.Purges)
-	if where := storedWords(t, c, words...); len(where) > 0 {
-		t.Errorf("still stored in %q", where)
-	}
+	where := storedWords(t, c, words...)
+	assert.True(t, len(where) <= 0, "still stored in %q", where)
 	same(t, ended, want)
 	rows(t, c, ended)
 	assert.Zero(t, server.Stats().Chat-paid, "the purge asked models")

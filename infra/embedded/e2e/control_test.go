@@ -78,9 +78,8 @@ func TestNoCallStartsAfterPauseOrCancelAndTheAccountIsTrue(t *testing.T) {
 	quiet := func(what string, mark time.Time) {
 		t.Helper()
 		time.Sleep(1500 * time.Millisecond)
-		if n := server.StartedSince(mark); n != 0 {
-			t.Errorf("%d calls started after %s was acknowledged", n, what)
-		}
+		n := server.StartedSince(mark)
+		assert.True(t, n == 0, "%d calls started after %s was acknowledged", n, what)
 	}
 	for round := range 2 {
 		for begin := time.Now(); server.Stats().Chat < int64(10+20*round) && time.Since(begin) < time.Minute; {

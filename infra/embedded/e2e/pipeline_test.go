@@ -102,11 +102,9 @@ func TestRestoreBringsTheIndexBackWithoutAModelCall(t *testing.T) {
 	}
 	st = must(start(dir))(t)
 	defer func() { _ = st.Stop(context.Background()) }()
-	if status, out := do(t, st.HTTP, http.MethodPost, "/v1/indexes/r/query",
-		map[string]any{"query": q}); status != http.StatusServiceUnavailable ||
-		!strings.Contains(fmt.Sprint(out["hint"]), "unweaver restore") {
-		t.Errorf("a wiped store answers %d %v", status, out)
-	}
+	status, out := do(t, st.HTTP, http.MethodPost, "/v1/indexes/r/query", map[string]any{"query": q})
+	assert.True(t, status == http.StatusServiceUnavailable &&
+		strings.Contains(fmt.Sprint(out["hint"]), "unweaver restore"), "a wiped store answers %d %v", status, out)
 	before := server.Stats()
 	if lost := audited(t, st.Control, "r"); lost.Status != core.StatusFailed || lost.Reason != "drift" ||
 		!slices.Contains(lost.Audit.Drift, core.Drift{Kind: core.DriftRecord, Found: a.Classes}) ||

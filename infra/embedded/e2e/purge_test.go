@@ -72,9 +72,8 @@ func TestNothingOfADataDirectoryTellsOfAPurgedDocument(t *testing.T) {
 	completed(t, index(t, own.Control, sp))
 	ask(t, own.HTTP, "del", "Who paid the ferryman?", nil)
 	ask(t, own.HTTP, "del", "Who paid the ferryman?", map[string]any{"generation": first.Generation})
-	if where := holdingWords(t, folder, purgedWords...); len(where) < 8 {
-		t.Fatalf("the search finds too little of what is there: %q", where)
-	}
+	where := holdingWords(t, folder, purgedWords...)
+	require.True(t, len(where) >= 8, "the search finds too little of what is there: %q", where)
 	request := control.PurgeRequest{Index: "del", Documents: []string{"c.md"}}
 	if _, err := own.Control.PurgeDocuments(t.Context(), request); !fault.Is(err, fault.Usage) {
 		t.Errorf("without a confirmation: %v", err)

@@ -81,9 +81,8 @@ func TestASchedulesLife(t *testing.T) {
 	}
 	applied := apply(control.ScheduleCreated)
 	for _, next := range applied.Next { // three o'clock in Berlin is one or two in UTC
-		if want := map[time.Month]int{time.January: 2, time.July: 1}[next.UTC().Month()]; next.UTC().Hour() != want {
-			t.Errorf("next at %s", next.UTC())
-		}
+		want := map[time.Month]int{time.January: 2, time.July: 1}[next.UTC().Month()]
+		assert.True(t, next.UTC().Hour() == want, "next at %s", next.UTC())
 	}
 	assert.Len(t, applied.Next, 3, "%+v", applied)
 	apply(control.ScheduleUnchanged)
@@ -102,9 +101,8 @@ func TestASchedulesLife(t *testing.T) {
 	_, err := running.Control.TriggerSchedule(t.Context(), "docs")
 	require.NoError(t, err)
 	first := schedules(t, running.Control, ended(1))
-	if night := first.Nights[0]; night.Status != core.StatusCompleted || !strings.HasPrefix(night.Run, "docs/20") {
-		t.Fatalf("%+v", night)
-	}
+	night := first.Nights[0]
+	require.True(t, night.Status == core.StatusCompleted && strings.HasPrefix(night.Run, "docs/20"), "%+v", night)
 	if status, err := running.Control.ReadStatus(t.Context(), "docs"); err != nil || status.Run != first.Nights[0].Run ||
 		!status.Published || status.Probes == nil || status.Probes.Asked != 1 {
 		t.Errorf("%+v, %v", status, err)

@@ -27,9 +27,8 @@ func TestTwoInstallationsShareServersAndNeverMeet(t *testing.T) {
 	two := completed(t, wait(t, b.ctl, b.begin(control.IndexRequest{Spec: spec(t, "k", ".", nil)})))
 	rows(t, a, one)
 	rows(t, b, two)
-	if got := answers(t, b.replica(), "k", "Cape Merrow"); len(got) != 1 {
-		t.Errorf("b answers %v", got)
-	}
+	got := answers(t, b.replica(), "k", "Cape Merrow")
+	assert.True(t, len(got) == 1, "b answers %v", got)
 	if got := answers(t, a.replica(), "k", question); len(got) != 5 {
 		t.Errorf("a answers %v", got)
 	}

@@ -130,10 +130,9 @@ func TestAnIndexMayHaveAWebhookOfItsOwn(t *testing.T) {
 	require.NoError(t, err)
 	of, err := webhook.ReadHooks(settings)
 	require.NoError(t, err)
-	if hook := of("own"); hook.URL != "https://own.example" || hook.Secret != "own" || len(hook.On) != 1 ||
-		hook.Page != "https://page.example" {
-		t.Errorf("%+v", hook)
-	}
+	hook := of("own")
+	assert.True(t, hook.URL == "https://own.example" && hook.Secret == "own" && len(hook.On) == 1 &&
+		hook.Page == "https://page.example", "%+v", hook)
 	if hook := of("any"); hook.URL != "https://general.example" || hook.Secret != "general" || len(hook.On) != 4 {
 		t.Errorf("%+v", hook)
 	}
