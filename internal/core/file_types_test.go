@@ -4,6 +4,7 @@ import (
 	"maps"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/unweaver/unweaver/internal/core"
 )
 
@@ -15,7 +16,5 @@ func TestFilesOfOtherTypesAreCountedByTheirExtensions(t *testing.T) {
 	all.AddOtherTypes(list)
 	all.AddOtherTypes(list)
 	want := map[string]int64{".png": 4, "no extension": 6}
-	if all.OtherTypes != 10 || !maps.Equal(all.Extensions, want) {
-		t.Errorf("%+v, want %v", all, want)
-	}
+	assert.True(t, all.OtherTypes == 10 && maps.Equal(all.Extensions, want), "%+v, want %v", all, want)
 }

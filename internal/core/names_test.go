@@ -4,6 +4,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/unweaver/unweaver/internal/core"
 )
 
@@ -17,8 +18,7 @@ func TestNamesOfIndexesAndGenerations(t *testing.T) {
 		"": {}, "-a": {}, "_access": {}, ".": {}, "..": {}, ".tmp": {}, "a/b": {}, "../a": {}, `a\b`: {},
 		"Docs": {}, "ä": {}, "a b": {}, "a\x00": {}, "a\n": {}, "a.json": {}, strings.Repeat("a", 64): {},
 	} {
-		if core.ValidSlug(name) != valid.slug || core.ValidIndex(name) != valid.index {
-			t.Errorf("%q: slug %t, index %t", name, core.ValidSlug(name), core.ValidIndex(name))
-		}
+		assert.True(t, core.ValidSlug(name) == valid.slug && core.ValidIndex(name) == valid.index, "%q: slug %t, index %t",
+			name, core.ValidSlug(name), core.ValidIndex(name))
 	}
 }

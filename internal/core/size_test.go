@@ -3,6 +3,7 @@ package core_test
 import (
 	"testing"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/unweaver/unweaver/internal/core"
 )
 
@@ -10,8 +11,7 @@ func TestSizesAreDecimal(t *testing.T) {
 	for bytes, want := range map[int64]string{
 		0: "0 B", 999: "999 B", 1000: "1.0 kB", 27_883_292: "28 MB", 5_250_000: "5.2 MB", 3_200_000_000_000_000: "3200 TB",
 	} {
-		if got := core.FormatSize(bytes); got != want {
-			t.Errorf("%d: %s, want %s", bytes, got, want)
-		}
+		got := core.FormatSize(bytes)
+		assert.True(t, got == want, "%d: %s, want %s", bytes, got, want)
 	}
 }

@@ -73,7 +73,7 @@ func TestAPurgeWaitsForABranchToBeDeletedAndTakesWhatBothHad(t *testing.T) {
 	}
 	stop()
 	where := holdingWords(t, folder, purgedWords...)
-	assert.True(t, len(where) <= 0, "still stored in %q", where)
+	assert.True(t, len(where) == 0, "still stored in %q", where)
 	_, err = os.Stat(filepath.Join(documents, "c.md"))
 	assert.NoError(t, err)
 }

@@ -106,7 +106,7 @@ func TestAPurgeOnRealServersEndsThoughWorkersAreKilled(t *testing.T) {
 	stand := must(c.ctl.ListPurges(t.Context(), control.PurgesRequest{Index: "k"}))(t)
 	assert.True(t, len(stand.Purges) == 1 && stand.Purges[0].State == core.PurgeDone, "%+v", stand.Purges)
 	where := storedWords(t, c, words...)
-	assert.True(t, len(where) <= 0, "still stored in %q", where)
+	assert.True(t, len(where) == 0, "still stored in %q", where)
 	same(t, ended, want)
 	rows(t, c, ended)
 	assert.Zero(t, server.Stats().Chat-paid, "the purge asked models")

@@ -53,9 +53,7 @@ func TestABudgetIsNeverOvershotAndASpentOneNeedsANewOne(t *testing.T) {
 	err = shared.Control.ResumeRun(t.Context(), status.Run, &core.Budget{Calls: 10})
 	assert.Error(t, err, "resumed with a budget that is spent already")
 	require.NoError(t, shared.Control.ResumeRun(t.Context(), status.Run, &core.Budget{Calls: 50}))
-	for begin := time.Now(); calls() < 50 && time.Since(begin) < time.Minute; {
-		time.Sleep(20 * time.Millisecond)
-	}
+	until(t, "calls", func() bool { return calls() >= 50 })
 	if status = wait(t, shared.Control, status.Run); status.Reason != string(fault.BudgetSpent) || calls() != 50 {
 		t.Errorf("%s %s after %d calls, the new budget is 50", status.Status, status.Reason, calls())
 	}
@@ -82,9 +80,7 @@ func TestNoCallStartsAfterPauseOrCancelAndTheAccountIsTrue(t *testing.T) {
 		assert.True(t, n == 0, "%d calls started after %s was acknowledged", n, what)
 	}
 	for round := range 2 {
-		for begin := time.Now(); server.Stats().Chat < int64(10+20*round) && time.Since(begin) < time.Minute; {
-			time.Sleep(10 * time.Millisecond)
-		}
+		until(t, "calls", func() bool { return server.Stats().Chat >= int64(10+20*round) })
 		_, err := shared.Control.PauseRun(t.Context(), begun.Run)
 		require.NoError(t, err)
 		quiet("pause", time.Now())
@@ -94,9 +90,7 @@ func TestNoCallStartsAfterPauseOrCancelAndTheAccountIsTrue(t *testing.T) {
 		assert.Error(t, err, "a paused run was paused again without a word")
 		require.NoError(t, shared.Control.ResumeRun(t.Context(), begun.Run, nil))
 	}
-	for begin := time.Now(); server.Stats().Chat < 60 && time.Since(begin) < time.Minute; {
-		time.Sleep(10 * time.Millisecond)
-	}
+	until(t, "calls", func() bool { return server.Stats().Chat >= 60 })
 	two, asked := 2, time.Now()
 	limit := control.LimitRequest{Run: begun.Run, Limits: &core.LiveLimits{Concurrency: &two}}
 	require.NoError(t, shared.Control.LimitRun(t.Context(), limit))

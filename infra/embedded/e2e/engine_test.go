@@ -34,9 +34,7 @@ func TestAnEngineThatIsKilledAmidABuildChangesNothing(t *testing.T) {
 		run := must(running.Control.BuildIndex(t.Context(), control.IndexRequest{Spec: sp, Generation: "g"}))(t)
 		for n := range kills {
 			before := server.Stats().Chat
-			for begin := time.Now(); server.Stats().Chat < before+3 && time.Since(begin) < time.Minute; {
-				time.Sleep(10 * time.Millisecond)
-			}
+			until(t, "calls", func() bool { return server.Stats().Chat >= before+3 })
 			status, err := running.Control.ReadStatus(t.Context(), run.Run)
 			require.True(t, err != nil || !core.IsTerminal(status.Status), "it ended before kill %d", n+1)
 			require.NoError(t, syscall.Kill(engineOf(t, dir), syscall.SIGKILL))

@@ -264,3 +264,11 @@ func must[T any](value T, err error) func(testing.TB) T {
 		return value
 	}
 }
+
+// until waits for what comes for sure, if late on a busy machine.
+func until(t testing.TB, what string, come func() bool) {
+	t.Helper()
+	for begun := time.Now(); !come(); time.Sleep(20 * time.Millisecond) {
+		require.True(t, time.Since(begun) <= 3*time.Minute, "it did not come: %s", what)
+	}
+}

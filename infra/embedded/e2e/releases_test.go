@@ -135,7 +135,7 @@ func TestQueriesDuringFiftyPublishesAndRollbacksSeeOneGeneration(t *testing.T) {
 	}
 	load.stop()
 	wg.Wait()
-	assert.True(t, len(load.failed) <= 0, "%d queries failed: %s", len(load.failed), load.failed[0])
+	assert.Empty(t, load.failed)
 	for _, a := range got {
 		if n, known := colours[a.generation]; !known || !strings.Contains(a.text, fmt.Sprintf("colour number %d.", n)) {
 			t.Fatalf("generation %s answered %q", a.generation, a.text)

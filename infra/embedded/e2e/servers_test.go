@@ -2,12 +2,9 @@ package e2e
 
 import (
 	"fmt"
-	"net/http"
 	"os"
 	"slices"
 	"strings"
-	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -95,36 +92,30 @@ func TestThePipelineOnRealServersEqualsTheEmbeddedOne(t *testing.T) {
 			assert.True(t, again.Unchanged && now.Chat == paid.Chat && now.Embed == paid.Embed &&
 				again.Written == (core.Written{}), "an unchanged corpus: %+v", again.Report)
 			assert.Zero(t, paid.Duplicates+paid.EmbedTwice, "paid twice: %+v", paid)
-			night(t, c, sp, server, base)
+			night(t, c, sp, server, copySample(t), base)
 		})
 	}
 }
 
-// night changes one document: a small night is upserted into the same collections.
-func night(t *testing.T, c *cluster, sp core.Spec, server *modeltest.Server, base string) {
-	dir := copySample(t)
+// night adds a document to a folder: a small night is upserted into the same collections, and each replica finds it.
+func night(t *testing.T, c *cluster, sp core.Spec, server *modeltest.Server, dir string, bases ...string) {
 	writeFile(t, dir+"/new.txt", "Lighthouse Merrow stands on Cape Merrow. It was painted by Ottoline Quarrie.")
 	c.upload(dir)
 	before := server.Stats()
 	st := completed(t, wait(t, c.ctl, c.begin(control.IndexRequest{Spec: sp})))
 	d := server.Stats().Extract - before.Extract
 	assert.True(t, d == 1 && st.Diff.Added == 1, "one new document cost %d extractions: %+v", d, st.Diff)
-	found := false
-	for range 3000 {
-		out := ask(t, base, "k", "Cape Merrow lighthouse", nil)
-		for _, ch := range chunksOf(out) {
-			found = found || ch["document"] == "new.txt"
-		}
-		if found {
-			return
-		}
-		time.Sleep(100 * time.Millisecond)
+	for _, base := range bases {
+		until(t, "the new document on "+base, func() bool {
+			return slices.ContainsFunc(chunksOf(ask(t, base, "k", "Cape Merrow lighthouse", nil)), func(chunk map[string]any) bool {
+				return chunk["document"] == "new.txt"
+			})
+		})
 	}
-	t.Error("the new document is not found")
 }
 
 // Promises: 1, 2.
-func TestThreeWorkersShareABuildAndReplicasSwitchUnderLoad(t *testing.T) {
+func TestThreeWorkersShareABuildAndReplicasSwitch(t *testing.T) {
 	c := newCluster(t, "stores.milvus.load=insert")
 	server := serve(t, modeltest.Options{Latency: 100 * time.Millisecond, Shuffle: true})
 	sp := clusterSpec(t, server)
@@ -146,55 +137,10 @@ func TestThreeWorkersShareABuildAndReplicasSwitchUnderLoad(t *testing.T) {
 	want, got := st.Chunks/6, server.Stats() // six equal files: one answer each serves all
 	assert.True(t, got.Extract <= want+unsaved && got.Duplicates <= unsaved,
 		"%d extractions were paid for %d texts, %d of them twice", got.Extract, want, got.Duplicates)
-	first := map[string]bool{}
-	for _, b := range bases {
-		answers(t, b, "k", question)
+	for _, base := range bases {
+		answers(t, base, "k", question)
 	}
-	var stop atomic.Bool
-	var mu sync.Mutex
-	var wg sync.WaitGroup
-	seen := map[string]int{}
-	for _, b := range bases {
-		for range 2 {
-			wg.Go(func() {
-				for !stop.Load() {
-					status, out := do(t, b, http.MethodPost, "/v1/indexes/k/query",
-						map[string]any{"query": "Cape Merrow lighthouse painted"})
-					if status != http.StatusOK {
-						t.Errorf("a query during a switch: %d %v", status, out)
-						return
-					}
-					gen := out["generation"].(string)
-					hasNew := false
-					for _, ch := range chunksOf(out) {
-						hasNew = hasNew || ch["document"] == "new.txt"
-					}
-					mu.Lock()
-					seen[gen]++
-					assert.Equal(t, gen != st.Generation, hasNew, "generation %s: the new document is in the answer", gen)
-					first[b+gen] = true
-					mu.Unlock()
-				}
-			})
-		}
-	}
-	writeFile(t, dir+"/new.txt", "Lighthouse Merrow stands on Cape Merrow. It was painted by Ottoline Quarrie.")
-	c.upload(dir)
-	two := completed(t, wait(t, c.ctl, c.begin(control.IndexRequest{Spec: sp})))
-	for begin := time.Now(); time.Since(begin) < 5*time.Minute; time.Sleep(50 * time.Millisecond) {
-		mu.Lock()
-		done := first[bases[0]+two.Generation] && first[bases[1]+two.Generation]
-		mu.Unlock()
-		if done {
-			break
-		}
-	}
-	stop.Store(true)
-	wg.Wait()
-	for _, b := range bases {
-		assert.True(t, first[b+st.Generation] && first[b+two.Generation], "%s did not serve both generations", b)
-	}
-	t.Logf("answers by generation: %v", seen)
+	night(t, c, sp, server, dir, bases...)
 }
 
 // pollers counts the workers that completed activities of a run's extraction.
