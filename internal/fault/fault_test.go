@@ -9,6 +9,7 @@ import (
 	"go/parser"
 	"go/token"
 	"io"
+	"math"
 	"os"
 	"regexp"
 	"slices"
@@ -179,4 +180,19 @@ func TestTheOutermostFaultIsTheOneThatCounts(t *testing.T) {
 func TestACodeHoldsNothingOfTheObject(t *testing.T) {
 	err := fault.Unreadable.At("read", "secret name.txt").Because("secret text")
 	assert.True(t, !strings.Contains(string(fault.CodeOf(err)), "secret"), "%v", fault.CodeOf(err))
+}
+
+// A server that asks to be left alone for days is asked again within minutes.
+// Promises: 141.
+func TestNoServerIsLeftAloneForLongerThanTheLongestWait(t *testing.T) {
+	for wish, want := range map[time.Duration]time.Duration{
+		-time.Hour: 0, 0: 0, time.Second: time.Second, 72 * time.Hour: 5 * time.Minute, math.MaxInt64: 5 * time.Minute,
+	} {
+		limited := fault.ModelRateLimited.At("ask", "model")
+		limited.RetryAfter = wish
+		got := fault.RetryAfter(fmt.Errorf("while asking: %w", limited))
+		assert.True(t, got == want, "a server that asks for %s is left alone for %s, want %s", wish, got, want)
+	}
+	got := fault.RetryAfter(nil)
+	assert.True(t, got == 0, "without an error: %s", got)
 }

@@ -1,8 +1,11 @@
 package e2e
 
 import (
+	"bytes"
 	"fmt"
+	"log/slog"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -12,8 +15,11 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.temporal.io/api/enums/v1"
 
+	"github.com/unweaver/unweaver/internal/artifact"
 	"github.com/unweaver/unweaver/internal/control"
+	"github.com/unweaver/unweaver/internal/control/engine"
 	"github.com/unweaver/unweaver/internal/core"
+	"github.com/unweaver/unweaver/internal/store/blob"
 	"github.com/unweaver/unweaver/internal/testkit/modeltest"
 )
 
@@ -291,4 +297,151 @@ func TestRestoreBringsBackWipedStoresWithoutAModelCall(t *testing.T) {
 	}
 	now := server.Stats()
 	assert.True(t, now.Chat == paid.Chat, "restoring paid for %d answers", now.Chat-paid.Chat)
+}
+
+// storedWords gives the objects of a cluster's artifacts, the rows in them and the class records in which one of some
+// words stands.
+func storedWords(t *testing.T, c *cluster, words ...string) (where []string) {
+	t.Helper()
+	ctx, stores := t.Context(), c.ctl.Stores
+	look := func(name string, raw []byte) {
+		for _, word := range words {
+			if bytes.Contains(bytes.ToLower(raw), []byte(word)) {
+				where = append(where, name+": "+word)
+				return
+			}
+		}
+	}
+	for info, err := range stores.Artifacts.List(ctx, "", "") {
+		check(t, err)
+		raw, _, err := blob.Read(ctx, stores.Artifacts, info.Key)
+		check(t, err)
+		look(info.Key, raw)
+		for row, err := range artifact.ScanAll(ctx, stores.Artifacts, info.Key) {
+			if err != nil {
+				break // no row file
+			}
+			look(info.Key+" (row)", append(slices.Concat(row.Key, []byte(" ")), row.Value...))
+		}
+	}
+	check(t, stores.Records.ScanRecords(ctx, stores.StoreID[:8]+":c:", func(keys []string) error {
+		values, err := stores.Records.GetRecords(ctx, keys)
+		for i, value := range values {
+			look("record "+keys[i], value)
+		}
+		return err
+	}))
+	return where
+}
+
+// A worker that is killed in stage after stage of a purge, on real servers, leaves a purge that ends: nothing that is
+// stored reports the document, and the index is what a build from nothing without it makes.
+// Promises: 1, 2.
+func TestAPurgeOnRealServersEndsThoughWorkersAreKilled(t *testing.T) {
+	t.Parallel()
+	want, _ := undisturbed(t)
+	c := newCluster(t)
+	server := serve(t, modeltest.Options{Shuffle: true})
+	sp := clusterSpec(t, server)
+	folder := copySample(t)
+	const document = "letters/heron.md"
+	text := "# Quastenberg\n\nMarlene Quastenberg paid the ferryman in opals. Carla Ruiz wrote about Zuckmayer Lane.\n"
+	check(t, os.Mkdir(filepath.Join(folder, "letters"), 0o755))
+	writeFile(t, filepath.Join(folder, filepath.FromSlash(document)), text)
+	c.upload(folder)
+	worker, base := c.worker(), c.replica()
+	completed(t, wait(t, c.ctl, c.begin(control.IndexRequest{Spec: sp})))
+	writeFile(t, filepath.Join(folder, filepath.FromSlash(document)), strings.Replace(text, "opals", "pearls", 1))
+	c.upload(folder)
+	completed(t, wait(t, c.ctl, c.begin(control.IndexRequest{Spec: sp})))
+	answers(t, base, "k", question) // a replica holds the generation that goes
+	words := []string{"quastenberg", "zuckmayer", "letters/heron"}
+	if where := storedWords(t, c, words...); len(where) < 8 {
+		t.Fatalf("the search finds too little of what is there: %q", where)
+	}
+	paid, begun := server.Stats().Chat, time.Now()
+	purging := must(c.ctl.PurgeDocuments(t.Context(),
+		control.PurgeRequest{Index: "k", Documents: []string{document}, Confirmed: true}))(t)
+	deadly := []string{ // in which a purge has work to do
+		core.StagePlan, core.StageReduce, core.StageSegment, core.StageVerify, core.StagePublish,
+		core.StageCollect,
+	}
+	var killedIn []string
+	for {
+		st := must(c.ctl.ReadStatus(t.Context(), purging.Run.Run))(t)
+		if core.IsTerminal(st.Status) || time.Since(begun) > 5*time.Minute {
+			break
+		}
+		if n := len(st.Stages); n > 0 {
+			if stage := st.Stages[n-1].Name; slices.Contains(deadly, stage) && !slices.Contains(killedIn, stage) {
+				killedIn = append(killedIn, stage)
+				worker.restart()
+			}
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+	ended := completed(t, wait(t, c.ctl, purging.Run.Run))
+	t.Logf("%.0f s; killed in %q", time.Since(begun).Seconds(), killedIn)
+	assert.True(t, len(killedIn) >= 3 && slices.Contains(killedIn, core.StageCollect),
+		"it was killed in %q alone", killedIn)
+	stand := must(c.ctl.ListPurges(t.Context(), control.PurgesRequest{Index: "k"}))(t)
+	assert.True(t, len(stand.Purges) == 1 && stand.Purges[0].State == core.PurgeDone, "%+v", stand.Purges)
+	where := storedWords(t, c, words...)
+	assert.True(t, len(where) == 0, "still stored in %q", where)
+	same(t, ended, want)
+	rows(t, c, ended)
+	assert.Zero(t, server.Stats().Chat-paid, "the purge asked models")
+}
+
+// Promises: 1, 2.
+func TestTwoInstallationsShareServersAndNeverMeet(t *testing.T) {
+	t.Parallel() // it has a stack or servers of its own
+	a := newCluster(t, "stores.milvus.load=insert")
+	a.worker()
+	a.upload(copySample(t))
+	one := completed(t,
+		wait(t, a.ctl, a.begin(control.IndexRequest{Spec: spec(t, "k", ".", nil, "indexes.k.chunking.strategy=document")})))
+	b := newCluster(t, "stores.milvus.load=insert", "stores.classes="+a.cfg.Stores.Classes)
+	b.worker()
+	b.upload(
+		write(t, map[string]string{"x.txt": "Lighthouse Merrow stands on Cape Merrow. It was painted by Ottoline Quarrie."}),
+	)
+	two := completed(t, wait(t, b.ctl, b.begin(control.IndexRequest{Spec: spec(t, "k", ".", nil)})))
+	rows(t, a, one)
+	rows(t, b, two)
+	got := answers(t, b.replica(), "k", "Cape Merrow")
+	assert.True(t, len(got) == 1, "b answers %v", got)
+	if got := answers(t, a.replica(), "k", question); len(got) != 5 {
+		t.Errorf("a answers %v", got)
+	}
+}
+
+func TestWhatIsMissingInAClusterIsNamed(t *testing.T) {
+	t.Parallel() // it has a stack or servers of its own
+	c := newCluster(t)
+	none := c.cfg.Engine
+	none.Namespace = "no-such-namespace"
+	if _, err := engine.Dial(t.Context(), none, slog.New(slog.DiscardHandler)); err == nil ||
+		!strings.Contains(err.Error(), "engine.namespace") {
+		t.Errorf("a namespace that does not exist: %v", err)
+	}
+	sp := spec(t, "k", ".", nil)
+	sp.Corpus = "s3://no-such-bucket/x"
+	checks := must(c.ctl.RunDoctor(t.Context(), sp))(t)
+	said := map[string]control.Check{}
+	for _, x := range checks {
+		said[x.Name] = x
+	}
+	for name, says := range map[string]string{"worker": "engine.task_queue", "corpus": "the corpus"} {
+		x := said[name]
+		assert.True(t, !x.OK && strings.Contains(x.Detail, says), "doctor on %s: %+v", name, x)
+	}
+	for _, name := range []string{"artifacts", "conditional writes", "import bucket", "classes", "vectors", "temporal"} {
+		assert.True(t, said[name].OK, "doctor on %s: %+v", name, said[name])
+	}
+	c.upload(copySample(t))
+	run := c.begin(control.IndexRequest{Spec: spec(t, "k", ".", nil)})
+	st, err := c.ctl.ReadStatus(t.Context(), run)
+	assert.True(t, err == nil && len(st.Problems) != 0 && st.Problems[0].Code == "no_worker",
+		"a run without a worker: %+v, %v", st.Problems, err)
 }
