@@ -329,8 +329,7 @@ const long = 3 * time.Minute
 func TestAUnitWhoseLeaseIsLostStops(t *testing.T) {
 	b := newBench(t)
 	b.build.Fence = 3
-	holder := workflows.BuildID("docs", "g1")
-	b.hold(t, core.Lease{Workflow: holder, Run: "r1", Fence: 3, Heartbeat: time.Second})
+	b.hold(t, core.Lease{Workflow: workflows.BuildID("docs", "g1"), Run: "r1", Fence: 3, Heartbeat: time.Second})
 	var renewed bool
 	b.Ports.Corpora = func(ctx context.Context, _ string) (blob.Store, error) {
 		for until := time.Now().Add(long); !renewed && time.Now().Before(until); { // the unit works

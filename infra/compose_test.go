@@ -51,8 +51,7 @@ type composeFile struct {
 
 func readFile(t *testing.T, path string) string {
 	t.Helper()
-	raw := must(os.ReadFile(path))(t)
-	return string(raw)
+	return string(must(os.ReadFile(path))(t))
 }
 
 func readCompose(t *testing.T) composeFile {
@@ -190,8 +189,7 @@ func TestMemoryLimitsFitTheStatedMachine(t *testing.T) {
 	}
 	stated := regexp.MustCompile(`(\d+) GB of\s+memory`).FindStringSubmatch(readFile(t, "../docs/guides/cluster.md"))
 	require.NotNil(t, stated)
-	gigabytes := must(strconv.Atoi(stated[1]))(t)
-	assert.LessOrEqual(t, total, gigabytes*1024)
+	assert.LessOrEqual(t, total, must(strconv.Atoi(stated[1]))(t)*1024)
 }
 
 // The models of the cluster's file are read as they stand once the # is taken away, with the key of .env.

@@ -161,8 +161,7 @@ func TestCancelIsWrittenDownBeforeTheRunStops(t *testing.T) {
 		reported := (workflows.Stopped{InFlight: inFlight})
 		assert.True(t, first.reported == reported, "the answer is %+v, want %+v", first.reported, reported)
 		says(t, "cancel twice", second.rejected, "being cancelled already")
-		end := f.lastEnd()
-		assert.True(t, end.Status == "cancelled" && len(f.ended) == 1, "ends %+v", f.ended)
+		assert.True(t, f.lastEnd().Status == "cancelled" && len(f.ended) == 1, "ends %+v", f.ended)
 		assert.True(t, len(f.steered) == 1 && f.steered[0].Command == "cancel" &&
 			f.first(workflows.SteerRun) <= f.last(workflows.EndBuild), "written down: %+v", f.steered)
 	}

@@ -29,8 +29,7 @@ const histories = "testdata/histories"
 // recorded gives every stored history. It is an error to have none.
 func recorded(t *testing.T) map[string]*history.History {
 	t.Helper()
-	all := must(stored())(t)
-	return all
+	return must(stored())(t)
 }
 
 var stored = sync.OnceValues(func() (map[string]*history.History, error) {
@@ -89,8 +88,7 @@ func reshaped[Input any](t *testing.T, recorded *history.History, change func(*I
 	var input Input
 	require.NoError(t, converter.GetDefaultDataConverter().FromPayloads(started.GetInput(), &input))
 	change(&input)
-	payloads := must(converter.GetDefaultDataConverter().ToPayloads(input))(t)
-	started.Input = payloads
+	started.Input = must(converter.GetDefaultDataConverter().ToPayloads(input))(t)
 	return changed
 }
 

@@ -223,8 +223,7 @@ func (r recorder) history(run *common.WorkflowExecution) *history.History {
 	events := r.client.GetWorkflowHistory(
 		r.Context(), run.GetWorkflowId(), run.GetRunId(), false, enums.HISTORY_EVENT_FILTER_TYPE_ALL_EVENT)
 	for events.HasNext() {
-		event := must(events.Next())(r)
-		read.Events = append(read.Events, event)
+		read.Events = append(read.Events, must(events.Next())(r))
 	}
 	return read
 }

@@ -223,8 +223,7 @@ func TestWhatThisProcessKeepsIsNoPartOfACorpus(t *testing.T) {
 	data := filepath.Join(project, "unweaver-data")
 	require.NoError(t, os.WriteFile(filepath.Join(project, "a.txt"), []byte("a"), 0o600))
 	stores := open(t, app.FillPaths(config.Stores{CorpusRoots: []string{project}}, data))
-	token := filepath.Join(data, "dev.json")
-	require.NoError(t, os.WriteFile(token, []byte("{}"), 0o600))
+	require.NoError(t, os.WriteFile(filepath.Join(data, "dev.json"), []byte("{}"), 0o600))
 	listed := func() (keys []string) {
 		corpus := must(stores.OpenCorpus(t.Context(), project))(t)
 		for info, err := range corpus.List(t.Context(), "", "") {

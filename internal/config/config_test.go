@@ -28,8 +28,7 @@ func load(t *testing.T, yaml string, env, set []string) (*config.Config, error) 
 
 func mustLoad(t *testing.T, yaml string, env, set []string) *config.Config {
 	t.Helper()
-	cfg := must(load(t, yaml, env, set))(t)
-	return cfg
+	return must(load(t, yaml, env, set))(t)
 }
 
 func TestTheContractsExampleIsValid(t *testing.T) {

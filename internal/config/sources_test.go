@@ -183,8 +183,7 @@ func TestAServerProcessFindsItsConfigurationAsTheCommandLineDoes(t *testing.T) {
 		t.Helper()
 		process, _, err := parsed(t, env, args...)
 		require.NoError(t, err)
-		cfg := must(config.Load(process.Source))(t)
-		return cfg
+		return must(config.Load(process.Source))(t)
 	}
 	assert.Equal(t, 64, load(nil).Worker.Slots, "without a file")
 	other := filepath.Join(t.TempDir(), "other.yaml")

@@ -210,8 +210,7 @@ func TestMistakesOfACronLineAreNamed(t *testing.T) {
 		{"0 1,, * * *", `hour "": want 0 to 23`},
 		{"@fortnightly", "is not known; use @yearly"},
 	} {
-		got := refused(t, "", "indexes.docs.schedule.cron="+tc.cron)
-		assert.Contains(t, got, tc.want, "%q", tc.cron)
+		assert.Contains(t, refused(t, "", "indexes.docs.schedule.cron="+tc.cron), tc.want, "%q", tc.cron)
 	}
 	for _, cron := range []string{"0 3 * * *", "*/15 0-6,22 1,15 jan-mar MON-fri", "@daily", "5/10 * * * 7"} {
 		assert.Empty(t, refused(t, "", "indexes.docs.schedule.cron="+cron), "%q is right", cron)

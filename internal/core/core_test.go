@@ -127,8 +127,7 @@ func TestACourseStaysBoundedAndOfTheWholeRun(t *testing.T) {
 		require.True(t, course[i].Seconds > course[i-1].Seconds, "moment %d: %v after %v", i, course[i].Seconds,
 			course[i-1].Seconds)
 	}
-	again := core.MergeMoments(course, course...)
-	assert.Len(t, again, len(course), "reported twice")
+	assert.Len(t, core.MergeMoments(course, course...), len(course), "reported twice")
 }
 
 func TestMomentsOfALongRunAreFewer(t *testing.T) {

@@ -368,8 +368,7 @@ func fetch(t *testing.T, address, path, name string) (int, string) {
 	}
 	response := must(http.DefaultClient.Do(request))(t)
 	defer func() { _ = response.Body.Close() }()
-	raw := must(io.ReadAll(response.Body))(t)
-	return response.StatusCode, string(raw)
+	return response.StatusCode, string(must(io.ReadAll(response.Body))(t))
 }
 
 func TestAWorkerTellsWhetherItLivesAndIsReady(t *testing.T) {

@@ -67,8 +67,7 @@ func options(program, dir string) (Options, *logged) {
 
 func start(t *testing.T, options Options) *Server {
 	t.Helper()
-	server := must(Start(t.Context(), options))(t)
-	return server
+	return must(Start(t.Context(), options))(t)
 }
 
 func stop(t *testing.T, server *Server) {
@@ -85,10 +84,8 @@ func dial(t *testing.T, server *Server) client.Client {
 
 func pidOf(t *testing.T, dir string) int {
 	t.Helper()
-	raw := must(os.ReadFile(filepath.Join(dir, pidFile)))(t)
-	number, _, _ := strings.Cut(string(raw), " ")
-	pid := must(strconv.Atoi(number))(t)
-	return pid
+	number, _, _ := strings.Cut(string(must(os.ReadFile(filepath.Join(dir, pidFile)))(t)), " ")
+	return must(strconv.Atoi(number))(t)
 }
 
 // until waits for what comes for sure, if late on a busy machine.

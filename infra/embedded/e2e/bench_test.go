@@ -50,8 +50,7 @@ func BenchmarkBuild(b *testing.B) {
 	var first measured
 	scales := strings.Split(*benchScales, ",")
 	for i, scale := range scales {
-		server := benchServer(b, modeltest.Options{Dimension: 512, Shuffle: true})
-		at, spec := startBench(b, server, number(b, scale))
+		at, spec := startBench(b, benchServer(b, modeltest.Options{Dimension: 512, Shuffle: true}), number(b, scale))
 		b.Run("x"+scale, func(b *testing.B) {
 			for b.Loop() {
 				got := at.build(b, spec)
@@ -96,8 +95,7 @@ func BenchmarkCapacity(b *testing.B) {
 
 func number(b *testing.B, text string) int {
 	b.Helper()
-	n := must(strconv.Atoi(text))(b)
-	return n
+	return must(strconv.Atoi(text))(b)
 }
 
 // benchServer starts a model server that replays the corpus of the benchmark.
@@ -133,8 +131,7 @@ func startBench(b *testing.B, server *modeltest.Server, copies int, set ...strin
 
 func readCorpus(b *testing.B) []byte {
 	b.Helper()
-	raw := must(os.ReadFile(filepath.Join(*benchData, "corpus.jsonl")))(b)
-	return raw
+	return must(os.ReadFile(filepath.Join(*benchData, "corpus.jsonl")))(b)
 }
 
 func corpusLines(b *testing.B) int { return bytes.Count(readCorpus(b), []byte("\n")) }

@@ -264,8 +264,7 @@ func TestNothingOfADataDirectoryTellsOfAPurgedDocument(t *testing.T) {
 		require.NoError(t, os.WriteFile(gated.Gate.Probes, []byte(strings.Join(lines, "\n")), 0o600))
 		request.Files = must(config.ReadFiles(&gated))(t)
 		request.Gate = &gated.Gate
-		begun := must(own.Control.PurgeDocuments(t.Context(), request))(t)
-		return begun
+		return must(own.Control.PurgeDocuments(t.Context(), request))(t)
 	}
 	stays := `{"question": "Who built the harbour of Port Alma?", "documents": ["a.md"]}`
 	held := wait(t, own.Control, asks(stays, `{"question": "Who paid in opals?", "documents": ["c.md"]}`).Run.Run)

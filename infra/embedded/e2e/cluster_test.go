@@ -243,8 +243,7 @@ func (c *cluster) begin(req control.IndexRequest) string {
 	if req.Generation == "" {
 		req.Generation = fmt.Sprintf("g%d", time.Now().UnixNano())
 	}
-	r := must(c.ctl.BuildIndex(c.t.Context(), req))(c.t)
-	return r.Run
+	return must(c.ctl.BuildIndex(c.t.Context(), req))(c.t).Run
 }
 
 // reach waits until a run is in a stage with at least done of its items, or has ended.

@@ -140,9 +140,7 @@ func spec(t testing.TB, index, docs string, server *modeltest.Server, set ...str
 			set...)
 	}
 	cfg := must(config.Load(config.Source{Set: set}))(t)
-	abs := must(filepath.Abs(docs))(t)
-	sp := must(cfg.Spec(index, abs))(t)
-	return sp
+	return must(cfg.Spec(index, must(filepath.Abs(docs))(t)))(t)
 }
 
 // wait follows a run until it ends or pauses.
@@ -177,8 +175,7 @@ func do(t testing.TB, base, method, path string, body any) (int, map[string]any)
 	t.Helper()
 	var reader io.Reader
 	if body != nil {
-		raw := must(json.Marshal(body))(t)
-		reader = bytes.NewReader(raw)
+		reader = bytes.NewReader(must(json.Marshal(body))(t))
 	}
 	req := must(http.NewRequestWithContext(t.Context(), method, base+path, reader))(t)
 	req.Header.Set("Content-Type", "application/json")
@@ -206,8 +203,7 @@ func contractOf(t testing.TB, base string) *apitest.Contract {
 	}
 	res := must(http.Get(base + "/openapi.json"))(t)
 	defer func() { _ = res.Body.Close() }()
-	raw := must(io.ReadAll(res.Body))(t)
-	contract, err := apitest.New(raw)
+	contract, err := apitest.New(must(io.ReadAll(res.Body))(t))
 	require.NoError(t, err, "%s/openapi.json", base)
 	contracts.Store(base, contract)
 	return contract

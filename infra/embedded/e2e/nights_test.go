@@ -340,8 +340,7 @@ func TestFiveNightsOnRealServersWithAWorkerKilledInEach(t *testing.T) {
 	n.begin = func() string { return c.begin(control.IndexRequest{Spec: n.spec, Files: files}) }
 	n.kill = worker.restart
 	begun := time.Now()
-	last := n.play()
-	same(t, last, fromNothing(t, n.folder))
+	same(t, n.play(), fromNothing(t, n.folder))
 	paid := server.Stats()
 	t.Logf("%.0f s, %d kills; paid twice: %d chat answers, %d embedded texts", time.Since(begun).Seconds(), n.kills,
 		paid.Duplicates, paid.EmbedTwice)

@@ -113,8 +113,7 @@ func TestRestoreBringsTheIndexBackWithoutAModelCall(t *testing.T) {
 		lost.Audit.Left != a.Classes+lost.Audit.Checked.Vectors {
 		t.Errorf("an audit of wiped stores: %s (%s) %+v", lost.Status, lost.Reason, lost.Audit)
 	}
-	r := must(st.Control.RestoreIndex(t.Context(), "r"))(t)
-	rep := completed(t, wait(t, st.Control, r.Run))
+	rep := completed(t, wait(t, st.Control, must(st.Control.RestoreIndex(t.Context(), "r"))(t).Run))
 	assert.True(t, rep.Written.Rows != 0 && rep.Written.Records == a.Classes,
 		"restored %+v of %d classes", rep.Written, a.Classes)
 	until(t, "an answer", func() bool { // a query-api that could not open the generation tries again soon
@@ -133,8 +132,7 @@ func TestRestoreBringsTheIndexBackWithoutAModelCall(t *testing.T) {
 // audited audits all of an index, with nothing written.
 func audited(t *testing.T, serving control.Control, index string) core.Report {
 	t.Helper()
-	run := must(serving.AuditIndex(t.Context(), control.AuditRequest{Index: index}))(t)
-	report := wait(t, serving, run.Run)
+	report := wait(t, serving, must(serving.AuditIndex(t.Context(), control.AuditRequest{Index: index}))(t).Run)
 	require.True(t, report.Audit != nil, "%s (%s) reports no audit: %s", report.Status, report.Reason, report.Detail)
 	return report.Report
 }
@@ -302,8 +300,7 @@ func TestNoCallStartsAfterPauseOrCancelAndTheAccountIsTrue(t *testing.T) {
 		_, err := shared.Control.PauseRun(t.Context(), begun.Run)
 		require.NoError(t, err)
 		quiet("pause", time.Now())
-		status := wait(t, shared.Control, begun.Run)
-		paid(t, "paused", status.Report, server)
+		paid(t, "paused", wait(t, shared.Control, begun.Run).Report, server)
 		_, err = shared.Control.PauseRun(t.Context(), begun.Run)
 		assert.Error(t, err, "a paused run was paused again without a word")
 		require.NoError(t, shared.Control.ResumeRun(t.Context(), begun.Run, nil))

@@ -56,8 +56,7 @@ func TestASchedulesLife(t *testing.T) {
 	t.Parallel() // it has a stack or servers of its own
 	dir := t.TempDir()
 	begin := func() *stack.Stack {
-		running := must(start(dir))(t)
-		return running
+		return must(start(dir))(t)
 	}
 	running := begin()
 	stop := func() { check(t, running.Stop(t.Context())) }
@@ -131,8 +130,7 @@ func TestASchedulesLife(t *testing.T) {
 
 	check(t, running.Control.PauseSchedule(t.Context(), "docs", "holidays"))
 	request.Schedule.Timezone = "UTC"
-	paused := apply(control.ScheduleChanged)
-	assert.True(t, paused.Paused, "applying resumed it")
+	assert.True(t, apply(control.ScheduleChanged).Paused, "applying resumed it")
 	stop()
 	running = begin()
 	after := schedules(t, running.Control, func(control.Scheduled) bool { return true })

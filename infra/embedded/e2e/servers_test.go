@@ -40,12 +40,10 @@ func clusterSpec(t testing.TB, s *modeltest.Server) core.Spec {
 // undisturbed builds the sample on the embedded stack: what every build on servers must equal.
 func undisturbed(t *testing.T) (control.Status, []string) {
 	t.Helper()
-	s := serve(t, modeltest.Options{Shuffle: true})
-	sp := clusterSpec(t, s)
+	sp := clusterSpec(t, serve(t, modeltest.Options{Shuffle: true}))
 	sp.Corpus = copySample(t)
 	sp.Index = "undisturbed-" + core.Sum(t.Name()).Short(8)
-	st := completed(t, index(t, shared.Control, sp))
-	return st, answers(t, shared.HTTP, sp.Index, question)
+	return completed(t, index(t, shared.Control, sp)), answers(t, shared.HTTP, sp.Index, question)
 }
 
 const question = "Who was the first president of the association which published Journal of Psychotherapy Integration?"
@@ -284,8 +282,7 @@ func TestRestoreBringsBackWipedStoresWithoutAModelCall(t *testing.T) {
 					require.NoError(t, c.ctl.Stores.Vectors.Drop(t.Context(), n))
 				}
 			}
-			r := must(c.ctl.RestoreIndex(t.Context(), "k"))(t)
-			res := completed(t, wait(t, c.ctl, r.Run))
+			res := completed(t, wait(t, c.ctl, must(c.ctl.RestoreIndex(t.Context(), "k"))(t).Run))
 			assert.True(t, strings.Contains(what, "Redis") == (res.Written.Records == st.Classes) &&
 				strings.Contains(what, "Milvus") == (res.Written.Rows == st.Classes+st.Chunks), "restored %+v", res.Written)
 			rows(t, c, st)

@@ -366,6 +366,5 @@ func intact(t *testing.T, c *cluster, spec core.Spec, server *modeltest.Server, 
 	if now := server.Stats(); !again.Unchanged || now.Chat != paid.Chat || now.Embed != paid.Embed {
 		t.Errorf("an unchanged corpus: unchanged %v, %d calls", again.Unchanged, now.Chat+now.Embed-paid.Chat-paid.Embed)
 	}
-	restore := must(c.ctl.RestoreIndex(t.Context(), "k"))(t)
-	completed(t, wait(t, c.ctl, restore.Run))
+	completed(t, wait(t, c.ctl, must(c.ctl.RestoreIndex(t.Context(), "k"))(t).Run))
 }
