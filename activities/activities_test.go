@@ -269,24 +269,21 @@ type bench struct {
 
 func newBench(t *testing.T) *bench {
 	t.Helper()
-	store := blobmemory.New()
-	b := &bench{index: artifact.Index{Store: store, Name: "docs"}}
-	b.Activities = &activities.Activities{Engine: closed{}, Log: slog.New(slog.DiscardHandler), Ports: &run.Ports{
-		Artifacts: store, Coordination: coordmemory.New(), Records: recordsmemory.New(), Vectors: vectorsmemory.New(),
-		Models: func(core.Spec, model.Meter) (model.Set, error) {
-			return model.Set{Chat: builtin.Chat{}, Classes: builtin.Embedder{}, Chunks: builtin.Embedder{}}, nil
-		},
-		Log: slog.New(slog.DiscardHandler),
-	}}
-	spec := must(b.index.PutSpec(t.Context(), core.Spec{Index: "docs", Corpus: "c"}))(t)
-	b.build = workflows.Build{
-		Index: "docs", Generation: "g1", Spec: spec.String(), Heartbeat: time.Second, Shape: workflows.DefaultShape(),
+	p := newPlant(t)
+	p.Ports.Models = func(core.Spec, model.Meter) (model.Set, error) {
+		return model.Set{Chat: builtin.Chat{}, Classes: builtin.Embedder{}, Chunks: builtin.Embedder{}}, nil
 	}
-	var suite testsuite.WorkflowTestSuite
-	suite.SetLogger(log.NewStructuredLogger(slog.New(slog.DiscardHandler)))
-	b.TestActivityEnvironment = suite.NewTestActivityEnvironment()
-	b.RegisterActivity(b.Activities)
-	return b
+	p.build.Fence, p.build.Heartbeat = 0, time.Second
+	return &bench{p.Activities, p.env, artifact.Index{Store: p.store, Name: "docs"}, p.build}
+}
+
+// take executes TakeLease and returns the fence.
+func (b *bench) take() (fence int64, err error) {
+	value, err := b.ExecuteActivity(workflows.TakeLease, b.build)
+	if err == nil {
+		err = value.Get(&fence)
+	}
+	return fence, err
 }
 
 func (b *bench) hold(t *testing.T, lease core.Lease) {
@@ -304,20 +301,13 @@ func (b *bench) held(t *testing.T) core.Lease {
 
 func TestTakingALeaseWaitsForTheProcessesOfARunThatIsOver(t *testing.T) {
 	b := newBench(t)
-	value, err := b.ExecuteActivity(workflows.TakeLease, b.build)
-	var fence int64
-	if err == nil {
-		err = value.Get(&fence)
-	}
+	fence, err := b.take()
 	if got := b.held(t); err != nil || fence != 1 || got.Engine.Cluster != "c" || got.Heartbeat != time.Second {
 		t.Fatalf("fence %d, %v, lease %+v", fence, err, got)
 	}
 	b.hold(t, core.Lease{Workflow: "build/docs/g0", Run: "r0", Fence: 7, Heartbeat: time.Second})
 	began := time.Now()
-	value, err = b.ExecuteActivity(workflows.TakeLease, b.build)
-	if err == nil {
-		err = value.Get(&fence)
-	}
+	fence, err = b.take()
 	assert.True(t, err == nil && fence == 8 && time.Since(began) >= time.Second, "fence %d after %s, %v", fence,
 		time.Since(began), err)
 }
@@ -397,15 +387,11 @@ func TestABuildOfABackfillYieldsItsLease(t *testing.T) {
 		b.Engine = engine
 		b.build.Generation = test.taker
 		b.hold(t, core.Lease{Workflow: test.holder, Run: "r0", Fence: 7, Heartbeat: time.Second})
-		value, err := b.ExecuteActivity(workflows.TakeLease, b.build)
+		fence, err := b.take()
 		if !test.yields {
 			assert.True(t, err != nil && len(engine.cancelled) == 0 && b.held(t).Workflow == test.holder,
 				"%s: %v, %q", test.name, err, engine.cancelled)
 			continue
-		}
-		var fence int64
-		if err == nil {
-			err = value.Get(&fence)
 		}
 		assert.True(t, err == nil && fence == 8 && len(engine.cancelled) == 1,
 			"%s: fence %d, %v, %q", test.name, fence, err, engine.cancelled)

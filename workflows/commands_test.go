@@ -353,26 +353,6 @@ func TestAResumeRightAfterAPauseIsNotLost(t *testing.T) {
 	}
 }
 
-func TestAPauseAfterAResumeThatTookOneBackCounts(t *testing.T) {
-	f := newFake(64)
-	var first, resume, second, last *answer
-	_, err := run(t, f, workflows.Build{}, func(env *testsuite.TestWorkflowEnvironment) {
-		slowly(f, env, workflows.ReducePartition, time.Hour)
-		at(env, time.Minute, workflows.UpdatePause, &first)
-		at(env, 2*time.Minute, workflows.UpdateResume, &resume)
-		at(env, 3*time.Minute, workflows.UpdatePause, &second)
-		env.RegisterDelayedCallback(func() {
-			s := state(t, env)
-			assert.True(t, s.Phase == workflows.PhasePaused && f.count(workflows.ShortenPartition) == 0, "state %+v", s)
-		}, 5*time.Hour)
-		at(env, 6*time.Hour, workflows.UpdateResume, &last)
-	})
-	require.True(t, err == nil && len(f.ended) == 2, "%v %v", err, f.ended)
-	for i, a := range []*answer{first, resume, second, last} {
-		obeyed(t, fmt.Sprint("command ", i), a)
-	}
-}
-
 // What pauses the run besides is reported, whatever the person asked for; where it is waited for, the run goes on.
 func TestAPauseThatIsTakenBackWhileAUnitFails(t *testing.T) {
 	for code, build := range map[string]workflows.Build{"model_auth": {}, "store_unavailable": patient()} {

@@ -31,43 +31,6 @@ func mustLoad(t *testing.T, yaml string, env, set []string) *config.Config {
 	return must(load(t, yaml, env, set))(t)
 }
 
-func TestTheContractsExampleIsValid(t *testing.T) {
-	cfg := mustLoad(t, `engine:    { address: 127.0.0.1:7233, namespace: default, task_queue: unweaver }
-query_api: { address: 127.0.0.1:8080 }
-worker:    { slots: 64, pollers: 4, cache_bytes: 34359738368, cache_dir: "", cpu: 0 }
-stores:
-  artifacts: s3://bucket/prefix
-  classes:   redis://host:6379/0
-  vectors:   milvus://host:19530/db
-  milvus:    { load: import, bucket: "" }
-  s3:        { endpoint: "", region: us-east-1, path_style: false }
-models:
-  chat:
-    { provider: openai, base_url: "", api_key_env: OPENAI_API_KEY, model: "m", mode: online,
-      price: {prompt: 0, completion: 0} }
-  embedding:
-    { provider: openai, base_url: "", api_key_env: OPENAI_API_KEY, model: "e", dimension: 0,
-      max_input_tokens: 8192, classes: model, price: {prompt: 0} }
-  limits:    { concurrency: 64, requests_per_minute: 0, tokens_per_minute: 0 }
-indexes:
-  docs:
-    corpus: s3://bucket/docs/
-    chunking:   { strategy: text, boundaries: stable, max_tokens: 1500, overlap: 0 }
-    shortening: { threshold: 4000, sample: 256 }
-    retrieval:  { method: unweaver, rule: weighted, top_chunks: 5, language: en, min_similarity: 0 }
-    parity: false
-    keep: 3
-    grace: 24h
-    budget:   { calls: 0, tokens: 0, money: 0 }
-    failures: { share: 0.01, count: 0 }
-    gate:     { max_removed: 0.2, probes: "", max_recall_drop: 0.05 }
-    schedule: { cron: "", timezone: UTC, overlap: skip, catchup: 24h, jitter: 5m, pause_on_failure: false }
-`, nil, nil)
-	spec, err := cfg.Spec("docs", "")
-	assert.True(t, err == nil && spec.Corpus == "s3://bucket/docs/" && spec.Chat.Model == "m" && spec.Keep == 3, "%+v %v",
-		spec, err)
-}
-
 func TestEveryMistakeIsReportedAtOnceWithItsPlace(t *testing.T) {
 	_, err := load(
 		t,

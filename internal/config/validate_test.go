@@ -157,40 +157,19 @@ func TestValuesThatCannotBeMeantAreRefused(t *testing.T) {
 
 func TestLimitsOfValuesAreStillValid(t *testing.T) {
 	for _, set := range [][]string{
-		{"engine.address=dns:///temporal:7233"},
-		{"engine.address=[::1]:7233"},
+		{"engine.address=dns:///temporal:7233"}, {"engine.address=[::1]:7233"},
 		{"engine.deployment.name=blue", "engine.deployment.build_id=v1.2+3", "engine.deployment.versioned=true"},
-		{"query_api.address=:0"},
-		{"query_api.address=https://unweaver.example"},
-		{"worker.slots=1"},
-		{"stores.artifacts=/var/lib/unweaver"},
-		{"stores.artifacts=s3://bucket"},
-		{"stores.classes=rediss://user:p%40ss@redis:6380/1"},
-		{"stores.classes=redis+cluster://a:6379,b:6379"},
-		{"stores.classes=redis://[::1]:6379/0"},
-		{"stores.vectors=milvus+tls://user:pass@milvus/default"},
-		{"indexes.docs.retrieval.min_similarity=-1"},
-		{"indexes.docs.retrieval.top_chunks=100"},
-		{"indexes.docs.retrieval.language=th"},
-		{"indexes.docs.retrieval.language=und"},
-		{"indexes.docs.failures.share=1"},
-		{"indexes.docs.failures.floor=0"},
-		{"indexes.docs.gate.max_removed=0"},
-		{"indexes.docs.chunking.strategy=fixed", "indexes.docs.chunking.overlap=128"},
-		{"models.limits.concurrency=0"},
+		{"query_api.address=:0"}, {"query_api.address=https://unweaver.example"}, {"worker.slots=1"},
+		{"stores.artifacts=/var/lib/unweaver"}, {"stores.artifacts=s3://bucket"},
+		{"stores.classes=rediss://user:p%40ss@redis:6380/1"}, {"stores.classes=redis+cluster://a:6379,b:6379"},
+		{"stores.classes=redis://[::1]:6379/0"}, {"stores.vectors=milvus+tls://user:pass@milvus/default"},
+		{"indexes.docs.retrieval.min_similarity=-1"}, {"indexes.docs.retrieval.top_chunks=100"},
+		{"indexes.docs.retrieval.language=th"}, {"indexes.docs.retrieval.language=und"}, {"indexes.docs.failures.share=1"},
+		{"indexes.docs.failures.floor=0"}, {"indexes.docs.gate.max_removed=0"},
+		{"indexes.docs.chunking.strategy=fixed", "indexes.docs.chunking.overlap=128"}, {"models.limits.concurrency=0"},
 		{"models.chat.model=m", "indexes.docs.models.chat.provider=openai"},
 	} {
 		assert.Empty(t, refused(t, "", set...), "%v", set)
-	}
-}
-
-func TestKeysWithoutEffectAreRefusedUntilTheyHaveOne(t *testing.T) {
-	for _, tc := range []struct{ set, standard string }{{"models.embedding.price.completion=1", "0"}} {
-		path, _, _ := strings.Cut(tc.set, "=")
-		got := refused(t, "", tc.set)
-		assert.True(t, strings.Contains(got, "1 mistake\n") && strings.Contains(got, "--set "+path+": not supported yet: ") &&
-			strings.HasSuffix(got, "; remove it"), "%s: %s", tc.set, got)
-		assert.Empty(t, refused(t, "", path+"="+tc.standard), "the default of %s", path)
 	}
 }
 
