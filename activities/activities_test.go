@@ -174,10 +174,9 @@ func TestAWaitIsWrittenDownWhileArtifactsAreDown(t *testing.T) {
 	_, err = p.env.ExecuteActivity(workflows.EndBuild, waits)
 	require.NoError(t, err)
 	got := p.state(t)
-	if got.Report.Status != core.StatusWaiting || got.Report.Reason != "store_unavailable" || got.Waiting == nil ||
-		*got.Waiting != (core.Waiting{Since: since, Next: since.Add(time.Minute), Tries: 2}) || got.Stage != "load" {
-		t.Errorf("%+v, %+v", got.Report, got.Waiting)
-	}
+	assert.True(t, got.Report.Status == core.StatusWaiting && got.Report.Reason == "store_unavailable" &&
+		got.Waiting != nil && *got.Waiting == (core.Waiting{Since: since, Next: since.Add(time.Minute), Tries: 2}) &&
+		got.Stage == "load", "%+v, %+v", got.Report, got.Waiting)
 	p.store.down.Store(false)
 	begin.Stage = "segment"
 	_, err = p.env.ExecuteActivity(workflows.BeginStage, begin)
@@ -212,9 +211,8 @@ func TestACollectGivesUpSoonAndTheEndTellsOfIt(t *testing.T) {
 	}
 	report := p.state(t).Report
 	want := []core.Problem{{Code: "store_unavailable", Object: "collect"}}
-	if report.Status != core.StatusCompleted || !slices.Equal(report.Problems, want) || report.ProblemsTotal != 1 {
-		t.Errorf("%s, %+v", report.Status, report.Problems)
-	}
+	assert.True(t, report.Status == core.StatusCompleted && slices.Equal(report.Problems, want) &&
+		report.ProblemsTotal == 1, "%s, %+v", report.Status, report.Problems)
 	var held core.Lease
 	key := artifact.Index{Store: p.store, Name: "docs"}.LeaseKey()
 	if _, err := blob.ReadJSON(t.Context(), p.store, key, &held); err != nil || held.Workflow != "" {
@@ -520,9 +518,8 @@ func TestAPanicReachesHistoryAsACodeAlone(t *testing.T) {
 	check := func(t *testing.T, err error) {
 		t.Helper()
 		var reported *temporal.ApplicationError
-		if !errors.As(err, &reported) || reported.Type() != string(fault.Internal) || strings.Contains(err.Error(), secret) {
-			t.Errorf("%v", err)
-		}
+		assert.True(t, errors.As(err, &reported) && reported.Type() == string(fault.Internal) &&
+			!strings.Contains(err.Error(), secret), "%v", err)
 	}
 	b := newBench(t)
 	b.Ports.Corpora = func(context.Context, string) (blob.Store, error) { panic(secret) }

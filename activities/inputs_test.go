@@ -174,9 +174,8 @@ func TestRegisteredNamesAreTheGoldenOnes(t *testing.T) {
 		got = append(got, typ.Method(i).Name)
 	}
 	slices.Sort(got)
-	if want := strings.Fields(golden); !slices.Equal(got, want) {
-		t.Errorf("got %v\nwant %v", got, want)
-	}
+	want := strings.Fields(golden)
+	assert.True(t, slices.Equal(got, want), "got %v\nwant %v", got, want)
 }
 
 // What an activity returns is what the codec seals: one without a value could be answered by everybody.

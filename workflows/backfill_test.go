@@ -84,12 +84,7 @@ func (f *filling) run(t *testing.T, with func(*testsuite.TestWorkflowEnvironment
 		Heartbeat: 1000 * time.Hour, Shape: workflows.DefaultShape(),
 	})
 	require.True(t, env.IsWorkflowCompleted(), "the backfill did not end")
-	var out workflows.Outcome
-	err := env.GetWorkflowError()
-	if err == nil {
-		err = env.GetWorkflowResult(&out)
-	}
-	return out, err
+	return result[workflows.Outcome](env)
 }
 
 func TestABackfillPaysUnitByUnitAndThenPublishes(t *testing.T) {

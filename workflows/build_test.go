@@ -452,11 +452,7 @@ func nightly(t *testing.T, f *fake, in workflows.Night) (workflows.NightOutcome,
 	env.SetStartTime(time.Date(2026, 11, 22, 3, 0, 0, 0, time.UTC))
 	in.Index, in.Shape, in.Heartbeat = "docs", workflows.DefaultShape(), time.Minute
 	env.ExecuteWorkflow(workflows.NightlyName, in)
-	if err := env.GetWorkflowError(); err != nil {
-		return workflows.NightOutcome{}, err
-	}
-	var out workflows.NightOutcome
-	return out, env.GetWorkflowResult(&out)
+	return result[workflows.NightOutcome](env)
 }
 
 func TestANightBuildsAGenerationThatIsNamedAfterItsTime(t *testing.T) {
@@ -544,11 +540,7 @@ func TestNoRunCompletesOnAnAnswerThatHoldsNothing(t *testing.T) {
 			s := &silenced{registrar: f, activity: name}
 			env := environment(s, func(env *testsuite.TestWorkflowEnvironment) { encrypt(t, env) })
 			env.ExecuteWorkflow(workflow, input)
-			var out workflows.Outcome
-			err := env.GetWorkflowError()
-			if err == nil {
-				err = env.GetWorkflowResult(&out)
-			}
+			out, err := result[workflows.Outcome](env)
 			if completed := err == nil && out.Status == "completed"; completed != (name == "") || s.asked == 0 && name != "" {
 				t.Errorf("asked %d times: %+v, %v", s.asked, out, err)
 			}

@@ -283,11 +283,9 @@ func TestLimitsOfARunningBuildAreWrittenDownAndBadOnesRefused(t *testing.T) {
 		give(workflows.UpdateBudget, workflows.Budget{Money: 2}, "")
 	})
 	require.NoError(t, err)
-	if len(f.steered) != 4 || *f.steered[0].NewLimits.Concurrency != 2 ||
-		*f.steered[1].NewLimits.RequestsPerMinute != 60 ||
-		*f.steered[3].NewBudget != (workflows.Budget{Calls: 100, Money: 2}) {
-		t.Errorf("written down: %+v", f.steered)
-	}
+	assert.True(t, len(f.steered) == 4 && *f.steered[0].NewLimits.Concurrency == 2 &&
+		*f.steered[1].NewLimits.RequestsPerMinute == 60 &&
+		*f.steered[3].NewBudget == (workflows.Budget{Calls: 100, Money: 2}), "written down: %+v", f.steered)
 }
 
 // at sends a command at a time after the run's start.

@@ -337,8 +337,7 @@ func executeActivity(
 	}
 	p.in(env, name, calls)
 	env.ExecuteWorkflow(workflows.StageName, in)
-	var out workflows.StageResult
-	require.NoError(t, errors.Join(env.GetWorkflowError(), env.GetWorkflowResult(&out)))
+	out := must(result[workflows.StageResult](env))(t)
 	for unit, runs := range p.runs {
 		assert.Equal(t, 1, runs, "%v ran", unit)
 	}

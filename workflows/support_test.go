@@ -290,9 +290,12 @@ func run(
 	}
 	env.ExecuteWorkflow(name, input)
 	require.True(t, env.IsWorkflowCompleted(), "the run did not end")
-	var out workflows.Outcome
-	err := env.GetWorkflowError()
-	if err == nil {
+	return result[workflows.Outcome](env)
+}
+
+// result returns what a workflow that has ended came to.
+func result[Result any](env *testsuite.TestWorkflowEnvironment) (out Result, err error) {
+	if err = env.GetWorkflowError(); err == nil {
 		err = env.GetWorkflowResult(&out)
 	}
 	return out, err

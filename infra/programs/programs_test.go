@@ -92,9 +92,7 @@ func (i *installation) write(path, text string) {
 	}
 	err := os.MkdirAll(filepath.Dir(path), 0o700)
 	require.True(i.t, err == nil, "%v", err)
-	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-		i.t.Fatal(err)
-	}
+	require.NoError(i.t, os.WriteFile(path, []byte(text), 0o600))
 }
 
 func (i *installation) command(args ...string) *exec.Cmd {
