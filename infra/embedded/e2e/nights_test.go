@@ -9,7 +9,6 @@ import (
 	"slices"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -388,65 +387,4 @@ func backfilled(
 	}
 	t.Fatalf("it did not come to that: %+v", last)
 	return core.Backfill{}
-}
-
-// A night that comes while a backfill is published goes first: the build of the backfill ends and follows it, on top of
-// what the night published, and nothing is paid for twice.
-// Promises: 45.
-func TestANightGoesBeforeTheBuildOfABackfill(t *testing.T) {
-	docs := t.TempDir()
-	place := func(name string, n int) {
-		writeFile(t, filepath.Join(docs, fmt.Sprintf("%s-%02d.md", name, n)), fmt.Sprintf(
-			"# Harbour %s %d\n\nThe harbour of Port %s%d was built in 19%02d by Carla Ruiz.\n", name, n, name, n, n))
-	}
-	for n := range 3 {
-		place("base", n)
-	}
-	server := serve(t, modeltest.Options{})
-	sp := spec(t, "yields", docs, server, "indexes.yields.chunking.strategy=document", "models.embedding.dimension=256")
-	serving := func() *service.Service { return shared.Control }
-	completed(t, index(t, serving(), sp))
-	for n := range 6 {
-		place("archive", n)
-	}
-	place("news", 1)
-
-	// From the moment on at which everything is paid for, the embeddings of classes wait until the night is over.
-	var slow atomic.Bool
-	night := make(chan struct{})
-	arrived := make(chan struct{}, 100)
-	server.Set(modeltest.Options{Script: func(seen modeltest.Seen) modeltest.Injection {
-		if slow.Load() && seen.Task == "embed" && strings.Contains(seen.Text, "archive") {
-			arrived <- struct{}{}
-			<-night
-		}
-		return modeltest.Injection{}
-	}})
-	named := control.BackfillNamed{Index: "yields", Name: "old"}
-	_, err := serving().StartBackfill(t.Context(),
-		control.BackfillRequest{Index: "yields", Name: "old", Choice: core.BackfillChoice{Prefix: "archive"}})
-	check(t, err)
-	backfilled(t, serving, named, func(one core.Backfill) bool {
-		if one.UnitsDone == 1 {
-			slow.Store(true)
-		}
-		return one.Status == core.BackfillPublishing
-	})
-	<-arrived
-	begun := must(serving().BuildIndex(t.Context(), control.IndexRequest{Spec: sp}))(t)
-	require.False(t, begun.Attached, "a night joined the build of a backfill: %+v", begun)
-	close(night)
-	first := completed(t, wait(t, serving(), begun.Run))
-	assert.True(t, first.Documents == 4 && first.LeftOut.Backfills == 6,
-		"%d documents, left out %+v", first.Documents, first.LeftOut)
-	var end core.Backfill
-	until(t, "its end", func() bool {
-		end = must(serving().ListBackfills(t.Context(), named))(t)[0]
-		return core.IsTerminal(end.Status)
-	})
-	assert.True(t, end.Status == core.StatusCompleted && end.Parent == first.Generation && len(end.Builds) >= 2 &&
-		end.Builds[0].Why == core.BackfillYielded && end.Rebased, "%+v", end)
-	last := completed(t, index(t, serving(), sp))
-	assert.True(t, last.Documents == 10 && last.Unchanged, "%d documents, unchanged %v", last.Documents, last.Unchanged)
-	assert.Zero(t, server.Stats().Duplicates)
 }

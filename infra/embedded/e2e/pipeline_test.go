@@ -2,14 +2,12 @@ package e2e
 
 import (
 	"bufio"
-	"context"
 	"encoding/json"
 	"fmt"
 	"net/http"
 	"net/url"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -88,53 +86,6 @@ func trace(t *testing.T, cs []map[string]any) {
 	id := list[0].(map[string]any)["id"].(string)
 	_, ch := do(t, shared.HTTP, http.MethodGet, "/v1/indexes/pipe/entities/"+id+"/chunks", nil)
 	assert.True(t, len(ch["items"].([]any)) != 0, "entity %s has no chunk", id)
-}
-
-func TestRestoreBringsTheIndexBackWithoutAModelCall(t *testing.T) {
-	t.Parallel() // it has a stack or servers of its own
-	dir := t.TempDir()
-	st := must(start(dir))(t)
-	server := serve(t, modeltest.Options{})
-	a := completed(t, index(t, st.Control, spec(t, "r", copySample(t), server, "indexes.r.chunking.strategy=document")))
-	q := "Which county is Lake Placid located in?"
-	want := chunksOf(ask(t, st.HTTP, "r", q, nil))
-	require.NoError(t, st.Stop(context.Background()))
-	for _, p := range []string{"vectors", "classes.bolt", "classes.bolt.runs", "cache"} {
-		require.NoError(t, os.RemoveAll(filepath.Join(dir, p)))
-	}
-	st = must(start(dir))(t)
-	defer func() { _ = st.Stop(context.Background()) }()
-	status, out := do(t, st.HTTP, http.MethodPost, "/v1/indexes/r/query", map[string]any{"query": q})
-	assert.True(t, status == http.StatusServiceUnavailable &&
-		strings.Contains(fmt.Sprint(out["hint"]), "unweaver restore"), "a wiped store answers %d %v", status, out)
-	before := server.Stats()
-	if lost := audited(t, st.Control, "r"); lost.Status != core.StatusFailed || lost.Reason != "drift" ||
-		!slices.Contains(lost.Audit.Drift, core.Drift{Kind: core.DriftRecord, Found: a.Classes}) ||
-		lost.Audit.Left != a.Classes+lost.Audit.Checked.Vectors {
-		t.Errorf("an audit of wiped stores: %s (%s) %+v", lost.Status, lost.Reason, lost.Audit)
-	}
-	rep := completed(t, wait(t, st.Control, must(st.Control.RestoreIndex(t.Context(), "r"))(t).Run))
-	assert.True(t, rep.Written.Rows != 0 && rep.Written.Records == a.Classes,
-		"restored %+v of %d classes", rep.Written, a.Classes)
-	until(t, "an answer", func() bool { // a query-api that could not open the generation tries again soon
-		status, _ := do(t, st.HTTP, http.MethodPost, "/v1/indexes/r/query", map[string]any{"query": q})
-		return status == http.StatusOK
-	})
-	got := chunksOf(ask(t, st.HTTP, "r", q, nil))
-	assert.True(t, fmt.Sprint(ids(got)) == fmt.Sprint(ids(want)), "answers differ: %v, then %v", ids(want), ids(got))
-	if whole := audited(t, st.Control, "r"); whole.Status != core.StatusCompleted || len(whole.Audit.Drift) > 0 ||
-		whole.Audit.Checked.Classes != a.Classes || whole.Audit.Checked.Chunks != a.Chunks {
-		t.Errorf("an audit of restored stores: %s %+v", whole.Status, whole.Audit)
-	}
-	assert.Equal(t, before.Chat, server.Stats().Chat, "restore or audit called the chat model")
-}
-
-// audited audits all of an index, with nothing written.
-func audited(t *testing.T, serving control.Control, index string) core.Report {
-	t.Helper()
-	report := wait(t, serving, must(serving.AuditIndex(t.Context(), control.AuditRequest{Index: index}))(t).Run)
-	require.True(t, report.Audit != nil, "%s (%s) reports no audit: %s", report.Status, report.Reason, report.Detail)
-	return report.Report
 }
 
 func ids(cs []map[string]any) []string {

@@ -138,7 +138,9 @@ func TestASchedulesLife(t *testing.T) {
 		after.Timezone == "UTC", "after a restart: %+v", after)
 	answer := ask(t, running.HTTP, "docs", "Who came in the night?", nil)
 	stop()
+	paid := server.Stats().Chat
 	restoredElsewhere(t, filepath.Join(dir, "artifacts"), answer, after)
+	assert.Equal(t, paid, server.Stats().Chat, "a restore asked models")
 	running = begin()
 	check(t, running.Control.ResumeSchedule(t.Context(), "docs", ""))
 	again := schedules(t, running.Control, func(control.Scheduled) bool { return true })
