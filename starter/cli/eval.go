@@ -11,7 +11,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"time"
 
 	"github.com/spf13/cobra"
 
@@ -27,6 +26,7 @@ import (
 
 type evalFlags struct {
 	dataset, suite, index, out, extraction string
+	questions                              string
 	methods, rules, against                []string
 	shares                                 []string
 	ks                                     []string
@@ -38,7 +38,7 @@ type evalFlags struct {
 func (a *App) evalCmd() *cobra.Command {
 	var flags evalFlags
 	command := &cobra.Command{
-		Use:   "eval",
+		Use:   "eval [INDEX]",
 		Short: "Compare retrieval methods on a dataset with gold passages",
 		Long: `Compare retrieval methods on one index: recall, MRR and nDCG with confidence intervals, tokens and latency.
 
@@ -48,18 +48,31 @@ extractions.jsonl), it is replayed unless you set --extraction config. The index
 changed. With --answers each method also answers, and a model judges the answers (factual correctness). The command
 prints the cost first; add --yes to continue.
 
+With INDEX and --questions the command builds nothing: it evaluates the published index with questions whose documents
+you know, a line each ({"question","documents":[keys]}, as in the file of gate.probes), and lists the questions that
+the first method misses.
+
 With --suite the command evaluates every dataset of a folder and writes one table: each method against bm25 and
 against the previous run in --out, as paired differences, and by the number of gold passages.
 
 With --against each method also runs with other settings, or on another existing index or generation. The page shows
 the paired differences at every cut-off. A difference whose interval contains zero is not reported as real.`,
-		Args: requireArgs(0, 0, "no argument"),
-		RunE: func(command *cobra.Command, _ []string) error {
+		Args: requireArgs(0, 1, "an INDEX with --questions"),
+		RunE: func(command *cobra.Command, args []string) error {
+			if (len(args) > 0) != (flags.questions != "") {
+				return fault.Usage.At("evaluate", strings.Join(args, "")).Because("an INDEX and --questions require each other").
+					Advise("write: unweaver eval INDEX --questions FILE; or: unweaver eval --dataset FOLDER")
+			}
+			if len(args) > 0 {
+				flags.index = args[0]
+				return a.evalPublished(command.Context(), flags)
+			}
 			return a.runEval(command.Context(), flags)
 		},
 	}
 	set := command.Flags()
 	set.StringVar(&flags.dataset, "dataset", "", "folder of the dataset")
+	set.StringVar(&flags.questions, "questions", "", "file of questions about the published INDEX")
 	set.StringVar(&flags.suite, "suite", "", "folder of datasets: one table for all, compared with the previous run")
 	set.StringVar(&flags.index, "index", "", "name of the index (default: eval-<dataset>)")
 	set.StringVar(&flags.out, "out", "", "folder of the reports (default: eval-<dataset>)")
@@ -92,10 +105,12 @@ the paired differences at every cut-off. A difference whose interval contains ze
 	set.Uint64Var(&flags.seed, "seed", 1, "seed of the bootstrap")
 	set.BoolVar(&flags.answers, "answers", false, "also answer and judge (needs a model server)")
 	set.BoolVar(&flags.yes, "yes", false, "continue without confirmation, at any cost")
-	command.MarkFlagsOneRequired("dataset", "suite")
+	command.MarkFlagsOneRequired("dataset", "suite", "questions")
 	for _, other := range []string{"dataset", "index", "answers", "shares"} {
 		command.MarkFlagsMutuallyExclusive("suite", other)
+		command.MarkFlagsMutuallyExclusive("questions", other)
 	}
+	command.MarkFlagsMutuallyExclusive("questions", "suite")
 	return leastOne(command, "runs", "workers", "answer-chunks")
 }
 
@@ -296,59 +311,18 @@ func (a *App) runEval(ctx context.Context, flags evalFlags) error {
 		if err != nil {
 			return err
 		}
-		out := cmp.Or(flags.out, evalIndex(dataset))
-		if err := report.Write(out); err != nil {
-			return fault.StoreDenied.At("write reports to", out).Because(err).Advise("choose another --out")
-		}
-		return a.printOut(report, func(w io.Writer) {
-			fmt.Fprint(w, report.RenderMarkdown())
-			fmt.Fprintf(w, "\nwritten: %s/report.md, report.json, recall.svg\n", out)
-		})
+		return a.writeEvaluation(report, cmp.Or(flags.out, evalIndex(dataset)))
 	})
 }
 
-// evalSuite evaluates every dataset of a folder.
-func (a *App) evalSuite(ctx context.Context, flags evalFlags) error {
-	sets, err := eval.ListSets(flags.suite)
-	if err != nil {
-		return err
+// writeEvaluation writes the files of a report and prints it.
+func (a *App) writeEvaluation(report *eval.Report, out string) error {
+	if err := report.Write(out); err != nil {
+		return fault.StoreDenied.At("write reports to", out).Because(err).Advise("choose another --out")
 	}
-	ks, err := parseCutoffs(flags.ks)
-	if err != nil {
-		return err
-	}
-	out := cmp.Or(flags.out, "eval-suite")
-	last, err := eval.ReadSuite(out)
-	if err != nil {
-		return err
-	}
-	suite := &eval.Suite{At: time.Now().UTC(), Ks: ks, Base: "bm25"}
-	if last != nil {
-		suite.Last = &last.At
-	}
-	if !slices.Contains(flags.methods, suite.Base) {
-		flags.methods = append(flags.methods, suite.Base)
-	}
-	return a.withControl(ctx, func(ctx context.Context, controller control.Control, queries string) error {
-		for _, dataset := range sets {
-			fmt.Fprintf(a.Err, "%s: %d questions\n", dataset.Name, len(dataset.Questions))
-			evaluate, err := a.newEvaluation(flags, dataset)
-			if err != nil {
-				return err
-			}
-			report, err := evaluate(ctx, controller, queries)
-			if err != nil {
-				return err
-			}
-			suite.Add(dataset, report, last)
-		}
-		if err := suite.Write(out); err != nil {
-			return fault.StoreDenied.At("write the suite to", out).Because(err).Advise("choose another --out")
-		}
-		return a.printOut(suite, func(w io.Writer) {
-			fmt.Fprint(w, suite.RenderMarkdown())
-			fmt.Fprintf(w, "\nwritten: %s/suite.md, suite.json, suite.svg\n", out)
-		})
+	return a.printOut(report, func(w io.Writer) {
+		fmt.Fprint(w, report.RenderMarkdown())
+		fmt.Fprintf(w, "\nwritten: %s/report.md, report.json, recall.svg\n", out)
 	})
 }
 

@@ -177,6 +177,41 @@ func TestAnEvaluationStopsBeforeItCostsWhatNobodyAskedFor(t *testing.T) {
 	}
 }
 
+func TestAPublishedIndexIsEvaluatedAndNothingIsBuilt(t *testing.T) {
+	t.Chdir(t.TempDir())
+	write := func(text string) { require.NoError(t, os.WriteFile("own.jsonl", []byte(text), 0o600)) }
+	fake, served := &fakeControl{}, &queries{bodies: []string{ranked}}
+	server := httptest.NewServer(served)
+	defer server.Close()
+	run := func(args ...string) result {
+		return in(t, withConnection(fake, server.URL), nil, append([]string{"eval"}, args...)...)
+	}
+
+	write(`{"question":"which is first","documents":["corpus.jsonl#a"]}` + "\n" + `{"question":"which is second","documents":["b.md"]}`)
+	got := run("docs", "--questions", "own.jsonl", "--methods", "hybrid,bm25", "--k", "5")
+	require.Equal(t, cli.ExitDone, got.exit, "%+v", got)
+	contains(t, got.out, "Index docs, generation g1, embeddings by built-in models", "| hybrid | 50.0 ", "| bm25 | 50.0 ",
+		"hybrid found none of the documents for 1 of 2 questions", "* which is second (b.md)", "written: eval-docs/report.md")
+	assert.True(t, len(fake.asked) == 0 && len(served.asked) == 4 && served.paths[0] == "/v1/indexes/docs/query",
+		"asked %v, %v", fake.asked, served.paths)
+
+	write(`{"question":"which is first"}`)
+	for _, c := range []struct {
+		want string
+		args []string
+	}{
+		{"line 1: it names no document", []string{"docs", "--questions", "own.jsonl"}},
+		{"no such file", []string{"docs", "--questions", "none.jsonl"}},
+		{"require each other", []string{"docs", "--dataset", "own"}},
+		{"require each other", []string{"--questions", "own.jsonl"}},
+		{"want the name of one index", []string{"a+b", "--questions", "own.jsonl"}},
+	} {
+		got := run(c.args...)
+		assert.Equal(t, cli.ExitUsage, got.exit, "%v: %+v", c.args, got)
+		contains(t, got.err, c.want)
+	}
+}
+
 func TestAnEvaluationOfAnIndexThatDoesNotBuildFails(t *testing.T) {
 	dataset(t, nil)
 	held := finished(core.StatusHeld)

@@ -166,7 +166,7 @@ again.
 The command refuses if another generation than the parent of GEN is served now: publishing GEN would undo what changed
 in between. --force publishes it all the same.`,
 		Example: "  unweaver diff docs 20261122t020000z\n" +
-			"  unweaver publish docs 20261122t020000z --reason \"the archive was meant to go\"",
+			"  unweaver publish docs 20261122t020000z --reason \"checked with diff\"",
 		Args: requireArgs(1, 1, "a GEN"),
 	}, &request, func(args []string) error {
 		request.Generation = args[0]

@@ -39,6 +39,7 @@ type Dataset struct {
 	Recorded  string                      // path of the recording; empty: none
 	Matched   bool                        // gold is what matches the evidence best
 	LeftOut   int                         // questions without gold
+	Documents bool                        // gold is keys of documents in an index, not ids of passages
 
 	corpus []byte // what Stage writes; nil: corpus.jsonl of Dir
 }
@@ -182,6 +183,40 @@ func loadLines(dir string) (*Dataset, error) {
 		}
 	}
 	return dataset, nil
+}
+
+// LoadQuestions reads questions about an index that exists: a probe file (core.ReadProbes), whose documents are gold.
+func LoadQuestions(path string) (*Dataset, error) {
+	refused := func(err error) error {
+		return fault.Usage.At("read questions", path).Because(err).
+			Advise(`each line is {"question": "…", "documents": ["KEY"]}`)
+	}
+	file, err := os.Open(path)
+	if err != nil {
+		return nil, refused(err)
+	}
+	defer func() { _ = file.Close() }()
+	probes, err := core.ReadProbes(file, true)
+	if err != nil {
+		return nil, refused(err)
+	}
+	dataset := newDataset(strings.TrimSuffix(path, filepath.Ext(path)))
+	dataset.Documents = true
+	for _, probe := range probes {
+		slices.Sort(probe.Documents)
+		dataset.Questions = append(dataset.Questions, Question{
+			ID: fmt.Sprint(probe.Line), Question: probe.Question, Gold: slices.Compact(probe.Documents),
+		})
+	}
+	return dataset, nil
+}
+
+// rankedID returns what of a document's key is compared with gold.
+func (d *Dataset) rankedID(key string) string {
+	if d.Documents {
+		return key
+	}
+	return Passage(key)
 }
 
 // QuestionsSum names the questions and their gold passages, in whatever order they stand: figures of two reports whose

@@ -41,26 +41,25 @@ var published = map[string][]struct {
 // RenderMarkdown returns a report as Markdown.
 func (r *Report) RenderMarkdown() string {
 	var text strings.Builder
-	fmt.Fprintf(&text, "# %s: %d questions (%d with answers)\n\n", r.Dataset, r.N, r.WithAnswers)
+	built, answered := "", ""
+	if !r.Published {
+		answered = fmt.Sprintf(" (%d with answers)", r.WithAnswers)
+		built = fmt.Sprintf(" (content %.12s, text %.12s, vectors %.12s); extraction by %s", r.Content, r.Text, r.Vectors, r.Chat)
+	}
+	fmt.Fprintf(&text, "# %s: %d questions%s\n\n", r.Dataset, r.N, answered)
 	fmt.Fprintf(
 		&text,
-		"Index %s, generation %s (content %.12s, text %.12s, vectors %.12s); extraction by %s, embeddings by %s. "+
-			"%s UTC. Intervals: 95 %%, paired bootstrap, %d resamples, seed %d.\n\n",
-		r.Index,
-		r.Generation,
-		r.Content,
-		r.Text,
-		r.Vectors,
-		r.Chat,
-		r.Models,
-		r.At.Format("2006-01-02 15:04"),
-		r.Resamples,
-		r.Seed,
+		"Index %s, generation %s%s, embeddings by %s. %s UTC. Intervals: 95 %%, paired bootstrap, %d resamples, seed %d.\n\n",
+		r.Index, r.Generation, built, r.Models, r.At.Format("2006-01-02 15:04"), r.Resamples, r.Seed,
 	)
 	r.writeRetrieval(&text)
+	r.writeMissed(&text)
 	r.writeExtracts(&text)
 	r.writePairs(&text)
 	r.writeShares(&text)
+	if r.Published {
+		return text.String()
+	}
 	r.writeChosen(&text)
 	if !r.isPaid() {
 		text.WriteString("\nNo tokens were spent: the models are built in or recorded.\n")
@@ -102,6 +101,17 @@ func (r *Report) writeRetrieval(text *strings.Builder) {
 			" %.1f | %.3f | %.3f | %s | %s | %s |\n",
 			100*row.All[len(row.All)-1].Mean, row.MRR.Mean, row.NDCG.Mean, against, p50, p99,
 		)
+	}
+}
+
+// writeMissed writes the first questions that the first method missed.
+func (r *Report) writeMissed(text *strings.Builder) {
+	if len(r.Missed) == 0 {
+		return
+	}
+	fmt.Fprintf(text, "\n%s found none of the documents for %d of %d questions:\n\n", r.Rows[0].Name, len(r.Missed), r.N)
+	for _, missed := range r.Missed[:min(10, len(r.Missed))] {
+		fmt.Fprintf(text, "* %s (%s)\n", missed.Question, strings.Join(missed.Gold, ", "))
 	}
 }
 

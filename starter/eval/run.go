@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"math"
 	"sync"
@@ -13,7 +12,6 @@ import (
 	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/methods"
-	"github.com/unweaver/unweaver/internal/model"
 	"github.com/unweaver/unweaver/internal/retrieve"
 	"github.com/unweaver/unweaver/internal/stream/parallel"
 )
@@ -165,9 +163,17 @@ type Report struct {
 	At          time.Time `json:"at"`
 	Rows        []Row     `json:"rows"`
 	Shares      []Share   `json:"shares,omitempty"`
-	Questions   string    `json:"questions_sum"` // Dataset.QuestionsSum
+	Questions   string    `json:"questions_sum"`       // Dataset.QuestionsSum
+	Published   bool      `json:"published,omitempty"` // nothing was built: the index existed
+	Missed      []Missed  `json:"missed,omitempty"`    // by the first row, of a published index
 
 	ids []string // of the questions
+}
+
+// Missed is a question of which a method found no gold within the largest cut-off.
+type Missed struct {
+	Question string   `json:"question"`
+	Gold     []string `json:"gold"`
 }
 
 // Run asks every question of every system.
@@ -179,6 +185,7 @@ func Run(ctx context.Context, plan Plan) (*Report, error) {
 		Ks:        plan.Ks,
 		Seed:      plan.Seed,
 		Resamples: Resamples,
+		Published: plan.Dataset.Documents,
 		At:        time.Now().UTC(),
 	}
 	if len(plan.Ks) == 0 || len(plan.Systems) == 0 || rep.N == 0 {
@@ -198,6 +205,13 @@ func Run(ctx context.Context, plan Plan) (*Report, error) {
 			return nil, err
 		}
 		rep.add(row, drawn, plan.Notice)
+	}
+	if plan.Dataset.Documents {
+		for i, question := range plan.Dataset.Questions {
+			if rep.Rows[0].scores[i].MRR == 0 {
+				rep.Missed = append(rep.Missed, Missed{Question: question.Question, Gold: question.Gold})
+			}
+		}
 	}
 	if plan.Judge == nil {
 		return rep, nil
@@ -319,7 +333,7 @@ func (p Plan) runSystem(ctx context.Context, system System, rep *Report) (Row, e
 		if row.Generation = got.Generation; !system.IsVariant() {
 			rep.Generation, rep.Models = got.Generation, got.Models
 		}
-		row.scores[i] = scoreRanking(got.listPassages(), question.Gold, p.Ks)
+		row.scores[i] = scoreRanking(got.rankPassages(p.Dataset), question.Gold, p.Ks)
 		row.Tokens.EmbedQuery += got.Usage.Embedding + got.Usage.Saved
 		row.Tokens.PromptQuery += got.Usage.Prompt
 		row.Tokens.CompletionQuery += got.Usage.Completion
@@ -415,12 +429,12 @@ func (p Plan) newBody(system System, question Question, seats int, answered bool
 	return body
 }
 
-// listPassages returns the passages of a response in their order, each once: a passage may have several chunks.
-func (r response) listPassages() []string {
+// rankPassages returns the passages of a response in their order, each once: a passage may have several chunks.
+func (r response) rankPassages(dataset *Dataset) []string {
 	var ranked []string
 	seen := map[string]bool{}
 	for _, chunk := range r.Chunks {
-		if id := Passage(chunk.Document); !seen[id] {
+		if id := dataset.rankedID(chunk.Document); !seen[id] {
 			seen[id] = true
 			ranked = append(ranked, id)
 		}
@@ -442,180 +456,4 @@ func (r *Row) sumScores(ks []int, drawn [][]int32) {
 		r.All = append(r.All, column(func(s Scores) float64 { return s.All[k] }))
 	}
 	r.MRR, r.NDCG = column(func(s Scores) float64 { return s.MRR }), column(func(s Scores) float64 { return s.NDCG })
-}
-
-// judgeAnswers rates answers over the runs. An answer that cannot be judged is skipped and asked about again by the
-// next evaluation; what would fail for every answer ends this one.
-func (p Plan) judgeAnswers(ctx context.Context, row *Row, answers []string) error {
-	out := &Factual{}
-	row.F1, row.answers = out, answers
-	var means, zeros []float64
-	for run := range max(1, p.Runs) {
-		rated, spent, err := p.rateAnswers(ctx, run, row.Name, answers)
-		row.Tokens.Judge += spent
-		if err != nil {
-			return err
-		}
-		row.rated = append(row.rated, rated)
-		sum, judged, all := 0.0, 0, 0
-		for i, value := range rated {
-			if p.Dataset.Questions[i].Answer == "" {
-				continue
-			}
-			if all++; !math.IsNaN(value) {
-				sum += value
-				judged++
-			}
-		}
-		out.Skipped += all - judged
-		out.N = all
-		means, zeros = append(means, sum/float64(max(1, judged))), append(zeros, sum/float64(max(1, all)))
-	}
-	out.Mean, out.Variance = variance(means)
-	out.AsZero, _ = variance(zeros)
-	return nil
-}
-
-// hopeless is how many answers, of which none could be judged, show that the judge cannot.
-const hopeless = 10
-
-// rateAnswers gives the F1 of each answer, NaN for those that have no gold answer or could not be judged.
-func (p Plan) rateAnswers(
-	ctx context.Context, run int, system string, answers []string,
-) (rated []float64, used int64, err error) {
-	judge := *p.Judge
-	judge.run = run + 1
-	rated = make([]float64, len(answers))
-	var mu sync.Mutex
-	good, bad := 0, 0
-	var last error
-	useless := func() error {
-		return fault.BadOutput.At("judge answers with", judge.Chat.Info().Model).Because(last).
-			Advise("it returned no usable judgement: set another models.judge")
-	}
-	err = parallel.Each(ctx, len(answers), p.countWorkers(), func(ctx context.Context, i int) error {
-		rated[i] = math.NaN()
-		question := p.Dataset.Questions[i]
-		if question.Answer == "" {
-			return nil
-		}
-		value, spent, err := judge.F1(ctx, answers[i], question.Answer)
-		mu.Lock()
-		defer mu.Unlock()
-		used += spent
-		if err == nil {
-			rated[i] = value
-			good++
-			return nil
-		}
-		if fault.KindOf(err) == fault.Fatal || ctx.Err() != nil {
-			return err
-		}
-		last = fault.CodeOf(err).At("judge the answer to", question.ID+" by "+system).Because(err)
-		if bad++; good == 0 && bad == hopeless && fault.Is(err, fault.BadOutput) {
-			return useless()
-		}
-		p.Notice("skipped: " + last.Error())
-		return nil
-	})
-	if err == nil && good == 0 && fault.Is(last, fault.BadOutput) {
-		err = useless()
-	}
-	return rated, used, err
-}
-
-// The answers without an index: from no passage, and from the gold ones.
-const (
-	closedBook = "closed book"
-	oracle     = "oracle"
-)
-
-// unasked is a model that answers nothing.
-type unasked struct{ info model.Info }
-
-var errUnasked = errors.New("it is in no journal")
-
-func (u unasked) Info() model.Info { return u.info }
-
-func (unasked) Complete(context.Context, model.Call) (model.Reply, error) {
-	return model.Reply{}, errUnasked
-}
-
-// CountUnpaid counts the calls for answers and judgements that a journal does not save. A judgement of which one call
-// is missing counts whole.
-func (p Plan) CountUnpaid(journal *Journal) (answers, judgements int) {
-	ctx := context.Background()
-	judge := Judge{Chat: unasked{p.Judge.Chat.Info()}, Parity: p.Judge.Parity, Journal: journal}
-	if p.Judge.Other != nil {
-		judge.Other = unasked{p.Judge.Other.Info()}
-	}
-	p.Judge = &judge
-	ask := func(context.Context, map[string]any) ([]byte, error) { return nil, errUnasked }
-	count := func(question Question, answer string, err error) {
-		if err != nil {
-			answers++
-		}
-		for run := range max(1, p.Runs) {
-			judge.run = run + 1
-			if err == nil {
-				if _, _, err := judge.F1(ctx, answer, question.Answer); err == nil {
-					continue
-				}
-			}
-			judgements += CallsPerAnswer
-		}
-		judge.run = 0
-	}
-	for _, question := range p.Dataset.Questions {
-		if question.Answer == "" {
-			continue
-		}
-		for _, system := range p.Systems {
-			got, err := p.askSystem(ctx, ask, system, question)
-			answer := ""
-			if got.Answer != nil {
-				answer = got.Answer.Text
-			}
-			count(question, answer, err)
-		}
-		for _, name := range []string{closedBook, oracle} {
-			answer, _, err := judge.Answer(ctx, question.Question, p.passagesFor(name, question))
-			count(question, answer, err)
-		}
-	}
-	return answers, judgements
-}
-
-// passagesFor returns the passages that a baseline has.
-func (p Plan) passagesFor(name string, question Question) (passages []retrieve.Passage) {
-	if name == oracle {
-		for _, id := range question.Gold {
-			passages = append(passages, p.Dataset.Texts[id])
-		}
-	}
-	return passages
-}
-
-// runBaseline answers without any context, or from the gold passages.
-func (p Plan) runBaseline(ctx context.Context, name string) (Row, error) {
-	row := Row{System: System{Method: name}, Name: name}
-	answers := make([]string, len(p.Dataset.Questions))
-	var mu sync.Mutex
-	err := parallel.Each(ctx, len(answers), p.countWorkers(), func(ctx context.Context, i int) error {
-		question := p.Dataset.Questions[i]
-		if question.Answer == "" {
-			return nil
-		}
-		text, usage, err := p.Judge.Answer(ctx, question.Question, p.passagesFor(name, question))
-		mu.Lock()
-		defer mu.Unlock()
-		answers[i] = text
-		row.Tokens.PromptQuery += usage.Prompt
-		row.Tokens.CompletionQuery += usage.Completion
-		return err
-	})
-	if err == nil {
-		err = p.judgeAnswers(ctx, &row, answers)
-	}
-	return row, err
 }

@@ -300,9 +300,9 @@ func Arguments(database string, port int) []string {
 var pragmas = []string{"journal_mode=wal", "synchronous=2", "busy_timeout=10000"}
 
 // childEnv returns the environment of the child. It leaves out the keys of models and stores, which the child does not
-// need.
+// need, and switches off Temporal's daily request for newer versions, which would send version and platform.
 func childEnv() []string {
-	var out []string
+	out := []string{"TEMPORAL_VERSION_CHECK_DISABLED=1"}
 	for _, name := range []string{"HOME", "PATH", "TMPDIR", "TZ", "USER", "GOGC", "GOMAXPROCS", "GOMEMLIMIT"} {
 		if value, ok := os.LookupEnv(name); ok {
 			out = append(out, name+"="+value)

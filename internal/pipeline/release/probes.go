@@ -142,7 +142,7 @@ func (r *Run) askGeneration(ctx context.Context, sha string, probes []core.Probe
 	if err != nil {
 		return out, err
 	}
-	byClass, byChunk, err := r.embedProbes(ctx, generation, spec.Needs, probes)
+	read, err := r.embedProbes(ctx, generation, spec, probes)
 	if err != nil {
 		return out, err
 	}
@@ -150,7 +150,8 @@ func (r *Run) askGeneration(ctx context.Context, sha string, probes []core.Probe
 	err = parallel.Each(ctx, len(probes), probesAtOnce, func(ctx context.Context, i int) error {
 		query := retrieve.Query{
 			Text: probes[i].Question, Method: settings.Method, TopEntities: spec.Entities, TopChunks: chunks,
-			Params: params, MinSim: settings.MinSimilarity, Vector: byClass[i], ChunkVector: byChunk[i],
+			Params: params, MinSim: settings.MinSimilarity,
+			Vector: read[i].byClass, ChunkVector: read[i].byChunk, Reading: read[i].reading,
 		}
 		if len(spec.Rules) > 0 {
 			query.Rule = settings.Rule
@@ -179,59 +180,90 @@ func (r *Run) askGeneration(ctx context.Context, sha string, probes []core.Probe
 	return out, err
 }
 
-// embedProbes embeds the questions as their method needs, by the models that the generation was built with.
+// readProbe is what a method compares of a question.
+type readProbe struct {
+	byClass, byChunk []float32
+	reading          retrieve.Reading
+}
+
+// embedProbes reads and embeds the questions as their method needs, by the embedders that the generation was built
+// with. A method that has questions read gets what rules read: no chat model is asked before a publication.
 func (r *Run) embedProbes(
-	ctx context.Context, generation *retrieve.Generation, needs retrieve.Needs, probes []core.Probe,
-) (byClass, byChunk [][]float32, err error) {
-	byClass, byChunk = make([][]float32, len(probes)), make([][]float32, len(probes))
+	ctx context.Context, generation *retrieve.Generation, method retrieve.Spec, probes []core.Probe,
+) ([]readProbe, error) {
+	out := make([]readProbe, len(probes))
+	needs := method.Needs
 	if needs.Embedding == retrieve.NoEmbedding {
-		return byClass, byChunk, nil
+		return out, nil
 	}
 	spec := generation.Spec // only embedders are asked: the server of another model may be gone since
 	spec.Chat = core.ChatModel{Provider: "builtin"}
 	models, err := r.Models(spec, r.Book)
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	manifest := generation.Manifest
-	embedder := func(made model.Embedder, by core.Fingerprint) model.Embedder {
-		if weighable, ok := model.As[model.Weighable](made); ok && generation.IDF != nil && by.IDF != "" {
-			return weighable.WithIDF(generation.IDF.Weight)
-		}
-		return made
+	questions := make([]string, len(probes))
+	for i, probe := range probes {
+		questions[i] = probe.Question
 	}
 	if needs.Embedding == retrieve.ByClassEmbedder {
-		if byClass, err = r.vectorsOf(ctx, embedder(models.Classes, manifest.Class), probes); err != nil {
-			return nil, nil, err
-		}
-	}
-	if needs.Embedding == retrieve.ByChunkEmbedder || needs.Hashed || manifest.Chunk.Provider != "builtin" {
-		byChunk, err = r.vectorsOf(ctx, embedder(models.Chunks, manifest.Chunk), probes)
-	}
-	return byClass, byChunk, err
-}
-
-// vectorsOf embeds questions, some to a request.
-func (r *Run) vectorsOf(ctx context.Context, embedder model.Embedder, probes []core.Probe) ([][]float32, error) {
-	var out [][]float32
-	for len(out) < len(probes) {
-		var texts []string
-		size := 0
-		for _, probe := range probes[len(out):] {
-			if size += len(probe.Question); len(texts) > 0 && (len(texts) == probeBatch || size > probeBatchBytes) {
-				break
+		texts := slices.Clone(questions)
+		for i := range probes {
+			if method.Reader != nil {
+				out[i].reading = method.Reader.ByRules(generation, questions[i])
+				texts = append(texts, out[i].reading.Texts...)
 			}
-			texts = append(texts, probe.Question)
 		}
-		vectors, _, err := embedder.Embed(ctx, texts)
+		vectors, err := r.embedQuestions(ctx, weighed(models.Classes, manifest.Class, generation), texts)
 		if err != nil {
 			return nil, err
 		}
-		if len(vectors) != len(texts) {
-			return nil, fault.BadEmbeddings.At("embed probe questions", r.Name()).
-				Because(fmt.Sprintf("%d vectors of %d texts", len(vectors), len(texts)))
+		rows := vectors[len(probes):]
+		for i := range out {
+			n := len(out[i].reading.Texts)
+			out[i].byClass, out[i].reading.Rows, rows = vectors[i], rows[:n:n], rows[n:]
 		}
-		out = slices.Concat(out, vectors)
+	}
+	if needs.Embedding == retrieve.ByChunkEmbedder || needs.Hashed || manifest.Chunk.Provider != "builtin" {
+		vectors, err := r.embedQuestions(ctx, weighed(models.Chunks, manifest.Chunk, generation), questions)
+		if err != nil {
+			return nil, err
+		}
+		for i := range out {
+			out[i].byChunk = vectors[i]
+		}
+	}
+	return out, nil
+}
+
+// weighed returns the embedder of questions, with the weights of words of a generation where its vectors have them.
+func weighed(embedder model.Embedder, by core.Fingerprint, generation *retrieve.Generation) model.Embedder {
+	embedder = model.ForQuestions(embedder)
+	if weighable, ok := model.As[model.Weighable](embedder); ok && generation.IDF != nil && by.IDF != "" {
+		return weighable.WithIDF(generation.IDF.Weight)
+	}
+	return embedder
+}
+
+// embedQuestions embeds texts, some to a request.
+func (r *Run) embedQuestions(ctx context.Context, embedder model.Embedder, texts []string) ([][]float32, error) {
+	out := make([][]float32, 0, len(texts))
+	for len(out) < len(texts) {
+		next, n, size := texts[len(out):], 0, 0
+		for n < min(len(next), probeBatch) && (n == 0 || size+len(next[n]) <= probeBatchBytes) {
+			size += len(next[n])
+			n++
+		}
+		vectors, _, err := embedder.Embed(ctx, next[:n])
+		if err != nil {
+			return nil, err
+		}
+		if len(vectors) != n {
+			return nil, fault.BadEmbeddings.At("embed probe questions", r.Name()).
+				Because(fmt.Sprintf("%d vectors of %d texts", len(vectors), n))
+		}
+		out = append(out, vectors...)
 		r.Progress.Touch()
 	}
 	return out, nil
