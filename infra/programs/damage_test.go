@@ -436,7 +436,7 @@ func TestAnyDamagedFileIsHealedOrReported(t *testing.T) {
 	})
 }
 
-// inLanes has lanes side by side try the numbers from one on and before another, or -only alone, each with its own trial.
+// inLanes has lanes side by side try the numbers from one on and before another, or -only alone.
 func inLanes(t *testing.T, lanes, from, before int, open func(t *testing.T) func(number int)) {
 	t.Helper()
 	t.Run("lanes", func(t *testing.T) {

@@ -118,7 +118,9 @@ func TestKindsThatDecide(t *testing.T) {
 	for kind, codes := range map[fault.Kind][]fault.Code{
 		fault.Transient: {fault.ModelUnavailable, fault.ModelRateLimited, fault.StoreDown, fault.EngineDown},
 		fault.Content:   {fault.BadOutput, fault.Unreadable, fault.Encrypted, fault.EmptyDocument, fault.TooLarge},
-		fault.Fatal:     {fault.ModelAuth, fault.ModelQuota, fault.StoreFull, fault.BudgetSpent, fault.Paused, fault.Internal},
+		fault.Fatal:     {
+			fault.ModelAuth, fault.ModelQuota, fault.StoreFull, fault.BudgetSpent, fault.Paused, fault.Internal,
+		},
 		fault.Bad:       {fault.Usage, fault.BadConfig, fault.InvalidParam, fault.Precondition, fault.NotFound},
 	} {
 		for _, code := range codes {
