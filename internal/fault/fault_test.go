@@ -118,10 +118,10 @@ func TestKindsThatDecide(t *testing.T) {
 	for kind, codes := range map[fault.Kind][]fault.Code{
 		fault.Transient: {fault.ModelUnavailable, fault.ModelRateLimited, fault.StoreDown, fault.EngineDown},
 		fault.Content:   {fault.BadOutput, fault.Unreadable, fault.Encrypted, fault.EmptyDocument, fault.TooLarge},
-		fault.Fatal:     {
+		fault.Fatal: {
 			fault.ModelAuth, fault.ModelQuota, fault.StoreFull, fault.BudgetSpent, fault.Paused, fault.Internal,
 		},
-		fault.Bad:       {fault.Usage, fault.BadConfig, fault.InvalidParam, fault.Precondition, fault.NotFound},
+		fault.Bad: {fault.Usage, fault.BadConfig, fault.InvalidParam, fault.Precondition, fault.NotFound},
 	} {
 		for _, code := range codes {
 			assert.True(t, code.Kind() == kind && code.At("", "").Kind == kind, "%s heals as %d, want %d", code, code.Kind(),
