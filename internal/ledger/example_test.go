@@ -25,7 +25,6 @@ func ExampleLedger_Do() {
 		return
 	}
 	defer func() { _ = claims.Close() }()
-
 	store := blobmemory.New()
 	key := ledger.Key(ledger.Extract, "prompt/1", "a-model", "temperature=0", "schema/1", "Fram sailed to Antarctica.")
 	pay := func(context.Context) (ledger.Result, error) {

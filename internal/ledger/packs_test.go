@@ -1,22 +1,29 @@
 package ledger_test
 
 import (
+	"bytes"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"math"
+	"math/rand/v2"
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/unweaver/unweaver/internal/artifact"
 	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/ledger"
 	"github.com/unweaver/unweaver/internal/store/blob"
+	"github.com/unweaver/unweaver/internal/testkit/blobmemory"
+	"github.com/unweaver/unweaver/internal/testkit/distance"
 )
 
 // The pack of the entries 0, 1 and 2, as the first release wrote it.
@@ -27,10 +34,8 @@ const (
 
 // put stores loose entries.
 func (b *book) put(t *testing.T, task string, from, to int) {
-	t.Helper()
 	for i := from; i < to; i++ {
-		_, err := b.Put(t.Context(), task, key(i), 0, ledger.Result{Value: []byte(value(i))})
-		require.NoError(t, err)
+		must(b.Put(t.Context(), task, key(i), 0, ledger.Result{Value: []byte(value(i))}))
 	}
 }
 
@@ -43,12 +48,10 @@ func TestTheNameAndTheBytesOfAPackAreFixed(t *testing.T) {
 	raw, _, err := blob.Read(t.Context(), b.store, packs[0])
 	require.NoError(t, err)
 	sum := sha256.Sum256(raw)
-	if name := packs[0][len("ledger/extract/packs/"):]; name != goldenName || hex.EncodeToString(sum[:]) != goldenBytes {
-		t.Errorf("name %s, bytes %x", name, sum)
-	}
+	name := packs[0][len("ledger/extract/packs/"):]
+	assert.True(t, name == goldenName && hex.EncodeToString(sum[:]) == goldenBytes, "name %s, bytes %x", name, sum)
 }
 
-// Two builds may pay for one key after it expired. Which result counts must not depend on what is asked first.
 func TestOfTwoResultsOfOneKeyOneCountsEverywhereAndAfterAMerge(t *testing.T) {
 	b := newBook(t)
 	b.pay(t, ledger.Extract, 0, 5)
@@ -56,18 +59,14 @@ func TestOfTwoResultsOfOneKeyOneCountsEverywhereAndAfterAMerge(t *testing.T) {
 	var keys []core.Digest
 	for i := range 6 {
 		result := ledger.Result{Value: []byte("another")}
-		_, err := other.Put(t.Context(), ledger.Extract, key(i), 0, result)
-		require.NoError(t, err)
+		must(other.Put(t.Context(), ledger.Extract, key(i), 0, result))
 		keys = append(keys, key(i))
 	}
-	if n, err := other.Pack(t.Context(), ledger.Extract, keys); err != nil || n != 6 {
-		t.Fatal(n, err)
-	}
+	require.Equal(t, 6, must(other.Pack(t.Context(), ledger.Extract, keys)))
 	for _, object := range other.store.Keys("ledger/extract/packs/") {
 		raw, _, err := blob.Read(t.Context(), other.store, object)
 		require.NoError(t, err)
-		_, err = blob.Write(t.Context(), b.store, object, raw, blob.Cond{})
-		require.NoError(t, err)
+		must(blob.Write(t.Context(), b.store, object, raw, blob.Cond{}))
 	}
 	answer := func() string {
 		b.reopen()
@@ -83,11 +82,8 @@ func TestOfTwoResultsOfOneKeyOneCountsEverywhereAndAfterAMerge(t *testing.T) {
 	for range 5 {
 		require.Equal(t, first, answer(), "one process says")
 	}
-	for shard := 1; shard < 12; shard++ {
-		b.pay(t, ledger.Extract, 20*shard, 20*shard+20)
-	}
-	_, err := b.Merge(t.Context(), ledger.Extract, b.now)
-	require.NoError(t, err)
+	b.payShards(t, ledger.Extract, 1, 12, 20)
+	must(b.Merge(t.Context(), ledger.Extract, b.now))
 	assert.Equal(t, first, answer(), "after a merge")
 }
 
@@ -109,9 +105,7 @@ func TestAPackThatIsGoneIsPassedOver(t *testing.T) {
 		e, err := reader.Get(t.Context(), ledger.Extract, key(i), 0)
 		require.True(t, err == nil && string(e.Value) == value(i), "entry %d: %v %v", i, e, err)
 	}
-	if all := named.all(); len(all) != 0 {
-		t.Errorf("named as damage: %v", all)
-	}
+	assert.Empty(t, named.all(), "named as damage")
 }
 
 // A run with few dead entries is not written again for each of them, but not kept for ever either.
@@ -145,8 +139,7 @@ func TestWhatLiesAboutIsPackedOnceItIsOld(t *testing.T) {
 		b := newBook(t)
 		b.put(t, c.task, 0, 30)
 		bad := ledger.Result{Value: []byte("why"), Negative: true}
-		_, err := b.Put(t.Context(), c.task, key(40), 0, bad)
-		require.NoError(t, err)
+		must(b.Put(t.Context(), c.task, key(40), 0, bad))
 		b.now = day(c.day)
 		assert.Equal(t, c.want, b.upkeep(t, c.task, nil).Gathered, "%s on day %d", c.task, c.day)
 		assert.Zero(t, b.upkeep(t, c.task, nil).Gathered, "%s on day %d: gathered twice", c.task, c.day)
@@ -170,25 +163,18 @@ func TestMergesOfMergesAreSweptOldestFirst(t *testing.T) {
 		}
 		b.now = b.now.Add(time.Hour)
 		b.reopen()
-		_, err := b.Merge(t.Context(), ledger.Extract, b.now)
-		require.NoError(t, err)
+		must(b.Merge(t.Context(), ledger.Extract, b.now))
 	}
-	if merges := b.store.Keys("ledger/extract/merges/"); len(merges) < 3 {
-		t.Fatalf("merges %v", merges)
-	}
+	merges := b.store.Keys("ledger/extract/merges/")
+	require.True(t, len(merges) >= 3, "merges %v", merges)
 	b.now = day(3)
 	for range 2 {
 		b.reopen()
-		_, err := b.Sweep(t.Context(), ledger.Extract, b.now)
-		require.NoError(t, err)
+		must(b.Sweep(t.Context(), ledger.Extract, b.now))
 		b.want(t, ledger.Extract, n, all)
 	}
-	if left := b.store.Keys("ledger/extract/merges/"); len(left) != 0 {
-		t.Errorf("left %v", left)
-	}
-	if loose := b.store.Keys("ledger/extract/loose/"); len(loose) != 0 {
-		t.Errorf("%d loose entries are left", len(loose))
-	}
+	assert.Empty(t, b.store.Keys("ledger/extract/merges/"), "left")
+	assert.Empty(t, b.store.Keys("ledger/extract/loose/"), "loose entries are left")
 }
 
 // The cost of merging: an entry is written again a few times, not every night.
@@ -205,19 +191,14 @@ func TestAnEntryIsRewrittenFewTimes(t *testing.T) {
 		for _, object := range b.store.Keys("ledger/extract/merged/") {
 			if !seen[object] {
 				seen[object] = true
-				info, err := b.store.Stat(t.Context(), object)
-				require.NoError(t, err)
-				written += info.Size
+				written += must(b.store.Stat(t.Context(), object)).Size
 			}
 		}
 	}
 	size := int64(0)
 	for _, object := range b.store.Keys("ledger/extract/merged/") {
-		info, err := b.store.Stat(t.Context(), object)
-		require.NoError(t, err)
-		size += info.Size
+		size += must(b.store.Stat(t.Context(), object)).Size
 	}
-	t.Logf("%d entries in 120 nights: %d bytes written by merges, %d bytes stand", paid, written, size)
 	assert.True(t, written <= 8*size, "merges wrote %d bytes for %d that stand", written, size)
 }
 
@@ -225,9 +206,7 @@ func TestAnEntryIsRewrittenFewTimes(t *testing.T) {
 func TestLookUpsAndUpkeepGoOnSideBySide(t *testing.T) {
 	b := newBook(t)
 	b.store.Now = nil
-	for shard := range 10 {
-		b.pay(t, ledger.Extract, 10*shard, 10*shard+10)
-	}
+	b.payShards(t, ledger.Extract, 0, 10, 10)
 	shared := newClaims()
 	var all sync.WaitGroup
 	for worker := range 3 {
@@ -257,28 +236,11 @@ func TestACancelledUpkeepSaysSoAndLosesNothing(t *testing.T) {
 	b.pay(t, ledger.Extract, 0, 20)
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if _, err := b.RunUpkeep(ctx, ledger.Extract, listing(), day(30)); !errors.Is(err, context.Canceled) {
-		t.Errorf("%v", err)
-	}
-	if _, err := b.Expire(ctx, ledger.Extract, listing(key(1)), day(30)); !errors.Is(err, context.Canceled) {
-		t.Errorf("%v", err)
-	}
+	_, err := b.RunUpkeep(ctx, ledger.Extract, listing(), day(30))
+	assert.True(t, errors.Is(err, context.Canceled), "%v", err)
+	_, err = b.Expire(ctx, ledger.Extract, listing(key(1)), day(30))
+	assert.True(t, errors.Is(err, context.Canceled), "%v", err)
 	b.want(t, ledger.Extract, 20, all)
-}
-
-func TestManyListedKeysInAnyOrder(t *testing.T) {
-	b := newBook(t)
-	b.put(t, ledger.Shorten, 0, 200)
-	var keys []core.Digest
-	for i := 4000; i >= 0; i-- { // most of them are of other entries
-		if i%2 == 0 {
-			keys = append(keys, key(i), key(i), key((7*i)%4000/2*2))
-		}
-	}
-	b.now = day(15)
-	dropped, err := b.Expire(t.Context(), ledger.Shorten, listing(keys...), b.now)
-	require.True(t, err == nil && dropped == 100, "%v %v", dropped, err)
-	b.want(t, ledger.Shorten, 200, func(i int) bool { return i%2 == 0 })
 }
 
 func TestObjectsThatAreNoEntriesAreLeftAlone(t *testing.T) {
@@ -286,8 +248,7 @@ func TestObjectsThatAreNoEntriesAreLeftAlone(t *testing.T) {
 	b.put(t, ledger.Shorten, 0, 4)
 	strange := []string{"ledger/shorten/loose/ab/README", "ledger/shorten/loose/x", "ledger/shorten/merges/torn.json"}
 	for _, object := range strange {
-		_, err := blob.Write(t.Context(), b.store, object, []byte("{"), blob.Cond{})
-		require.NoError(t, err)
+		must(blob.Write(t.Context(), b.store, object, []byte("{"), blob.Cond{}))
 	}
 	b.now = day(20)
 	b.upkeep(t, ledger.Shorten, listing(key(1)))
@@ -296,4 +257,253 @@ func TestObjectsThatAreNoEntriesAreLeftAlone(t *testing.T) {
 	}
 	b.want(t, ledger.Shorten, 4, func(i int) bool { return i == 1 })
 	assert.Equal(t, 1, strings.Count(strings.Join(b.store.Keys("ledger/shorten/loose/"), " "), fmt.Sprint(key(1))), "left")
+}
+
+// flipEach changes each byte of the objects below a prefix, and calls look each time with the names that are reported.
+func (b *book) flipEach(t *testing.T, prefix string, look func(where string, i int, named *names)) {
+	whole := map[string][]byte{}
+	for _, object := range b.store.Keys("ledger/") {
+		raw, _, err := blob.Read(t.Context(), b.store, object)
+		require.NoError(t, err)
+		whole[object] = raw
+	}
+	flips := 0
+	for _, object := range b.store.Keys(prefix) {
+		for i := range whole[object] {
+			raw := bytes.Clone(whole[object])
+			raw[i] ^= 1 << (i % 8)
+			must(blob.Write(t.Context(), b.store, object, raw, blob.Cond{}))
+			b.reopen()
+			named := &names{}
+			b.OnDamage = named.add
+			look(object, i, named)
+			for name, raw := range whole { // what does not hold is removed
+				must(blob.Write(t.Context(), b.store, name, raw, blob.Cond{}))
+			}
+			flips++
+		}
+	}
+	require.NotZero(t, flips, "below %s", prefix)
+}
+
+// Whatever byte of a loose entry is damaged: it is absent, named, removed, and paid for once more.
+func TestALooseEntryWithAChangedByteIsAbsent(t *testing.T) {
+	for _, task := range ledger.Tasks() {
+		if task == ledger.Embed {
+			continue
+		}
+		for _, negative := range []bool{false, true} {
+			b := newBook(t)
+			result := ledger.Result{Value: []byte(`{"entities":[]}`), Negative: negative}
+			must(b.Put(t.Context(), task, key(1), 0, result))
+			b.flipEach(t, "ledger/"+task+"/loose/", func(where string, i int, named *names) {
+				entry, err := b.Get(t.Context(), task, key(1), 0)
+				require.True(t, err == nil && entry == nil && len(named.all()) == 1 && len(b.store.Keys(where)) == 0,
+					"byte %d of %s: %v, %v, %v", i, where, entry, err, named.all())
+			})
+			b.flipEach(t, "ledger/"+task+"/loose/", func(where string, i int, _ *names) {
+				entry, err := b.Put(t.Context(), task, key(1), 0, ledger.Result{Value: []byte("new")})
+				require.True(t, err == nil && string(entry.Value) == "new", "byte %d of %s: %v, %v", i, where, entry, err)
+			})
+			b.flipEach(t, "ledger/"+task+"/loose/", func(where string, i int, _ *names) {
+				packed, err := b.Pack(t.Context(), task, []core.Digest{key(1), key(2)})
+				require.True(t, err == nil && packed == 0, "byte %d of %s is packed: %v", i, where, err)
+			})
+		}
+	}
+}
+
+func TestAnEntryUnderAnotherNameIsAbsent(t *testing.T) {
+	b := newBook(t)
+	b.put(t, ledger.Extract, 0, 1)
+	object := b.store.Keys("ledger/extract/")[0]
+	raw, _, err := blob.Read(t.Context(), b.store, object)
+	require.NoError(t, err)
+	b.put(t, ledger.Extract, 1, 2)
+	for _, other := range b.store.Keys("ledger/extract/") {
+		must(blob.Write(t.Context(), b.store, other, raw, blob.Cond{}))
+	}
+	b.want(t, ledger.Extract, 2, func(i int) bool { return i == 0 })
+}
+
+// A pack whose entries lie nowhere else: each reads as it was written, or is absent.
+func TestAPackWithAChangedByteGivesNoOtherValue(t *testing.T) {
+	b := newBook(t)
+	b.pay(t, ledger.Shorten, 0, 3)
+	b.now = day(3)
+	b.upkeep(t, ledger.Shorten, nil) // sweeps the loose ones
+	require.Empty(t, b.store.Keys("ledger/shorten/loose/"))
+	absent := 0
+	b.flipEach(t, "ledger/shorten/packs/", func(where string, i int, named *names) {
+		for n := range 3 {
+			entry := must(b.Get(t.Context(), ledger.Shorten, key(n), 0))
+			if entry == nil {
+				absent++
+				require.Len(t, named.all(), 1, "byte %d of %s", i, where)
+				continue
+			}
+			require.Equal(t, value(n), string(entry.Value), "byte %d of %s", i, where)
+		}
+	})
+	assert.NotZero(t, absent)
+}
+
+func TestVectorsWithAChangedByteAreAbsent(t *testing.T) {
+	texts, vectors := []core.Digest{key(1), key(2)}, [][]float32{{1, 0, 0}, {0, 0.6, 0.8}}
+	for _, sealed := range []bool{false, true} {
+		b := newBook(t)
+		require.NoError(t, b.PutVectors(t.Context(), texts, vectors))
+		if sealed {
+			require.NoError(t, b.SealTexts(t.Context()))
+		}
+		read := func() ([][]float32, error) {
+			return b.ReadVectors(t.Context(), texts, must(b.FindTexts(t.Context(), texts)))
+		}
+		b.flipEach(t, "ledger/embed/", func(where string, i int, named *names) {
+			found, err := read()
+			require.True(t, err == nil && found[0] == nil && found[1] == nil && len(named.all()) == 1,
+				"sealed %t, byte %d of %s: %v, %v, %v", sealed, i, where, found, err, named.all())
+			require.NoError(t, b.PutVectors(t.Context(), texts, vectors))
+			b.reopen()
+			found, err = read()
+			require.True(t, err == nil && assert.ObjectsAreEqual(vectors, found), "paid again: %v, %v", found, err)
+		})
+		if !sealed {
+			continue
+		}
+		b.flipEach(t, "ledger/texts/packs/", func(where string, i int, named *names) {
+			found := must(read())
+			for n := range found {
+				require.True(t, found[n] == nil && len(named.all()) == 1 || assert.ObjectsAreEqual(vectors[n], found[n]),
+					"byte %d of %s: %v, %v", i, where, found, named.all())
+			}
+		})
+	}
+}
+
+// The server is not asked, so it is not at fault.
+func TestAStoredVectorThatIsNotFiniteIsDamage(t *testing.T) {
+	for _, bad := range []float64{math.NaN(), math.Inf(1), math.Inf(-1)} {
+		b := newBook(t)
+		texts := []core.Digest{key(1)}
+		require.NoError(t, b.PutVectors(t.Context(), texts, [][]float32{{1, float32(bad)}}))
+		b.reopen()
+		var named names
+		b.OnDamage = named.add
+		found, err := b.ReadVectors(t.Context(), texts, must(b.FindTexts(t.Context(), texts)))
+		assert.True(t, err == nil && found[0] == nil && len(named.all()) == 1, "%v: %v, %v, %v", bad, found, err, named.all())
+	}
+}
+
+var errPaid = errors.New("it would be paid for again")
+
+// What is removed lies nowhere any more, in no pack, no former copy of one and not loose; everything else is found,
+// also by a process that listed the packs before, and not paid for again.
+func TestWhatIsRemovedIsGoneAndNothingElseIsPaidForAgain(t *testing.T) {
+	b := newBook(t)
+	for first := 0; first < 120; first += 10 { // more packs than a look-up should read
+		b.pay(t, ledger.Extract, first, first+10)
+	}
+	b.put(t, ledger.Extract, 120, 125)
+	must(b.Merge(t.Context(), ledger.Extract, day(0)))
+	other := ledger.New(b.store, newClaims())
+	has := func(l *ledger.Ledger, i int) bool {
+		entry, paid, err := l.Do(t.Context(), ledger.Extract, key(i), 0, func(context.Context) (ledger.Result, error) {
+			return ledger.Result{}, errPaid
+		})
+		require.True(t, (err == nil || errors.Is(err, errPaid)) && !paid, "%v", err)
+		return err == nil && bytes.Equal(entry.Value, []byte(value(i)))
+	}
+	gone := map[core.Digest]bool{key(3): true, key(57): true, key(122): true, key(999): true}
+	require.True(t, has(other, 3) && has(b.Ledger, 57), "nothing is there")
+	removed, err := b.Remove(t.Context(), ledger.Extract, gone, day(1))
+	require.True(t, err == nil && removed != 0, "%v %v", removed, err)
+	for name, l := range map[string]*ledger.Ledger{"own": b.Ledger, "other": other, "new": ledger.New(b.store, newClaims())} {
+		for i := range 125 {
+			if has(l, i) == gone[key(i)] && (name != "other" || !gone[key(i)]) { // the other may remember what it read
+				t.Errorf("%s process, entry %d: removed %v", name, i, gone[key(i)])
+			}
+		}
+	}
+	for info, err := range b.store.List(t.Context(), "ledger/", "") {
+		require.NoError(t, err)
+		raw, _, err := blob.Read(t.Context(), b.store, info.Key)
+		require.NoError(t, err)
+		held := bytes.Contains(raw, []byte(key(57).String()))
+		for row, err := range artifact.ScanAll(t.Context(), b.store, info.Key) {
+			if err != nil {
+				break // no row file
+			}
+			held = held || gone[parsed(string(row.Key))]
+		}
+		assert.False(t, held, "%s still has it", info.Key)
+	}
+	assert.Equal(t, int64(0), must(b.Remove(t.Context(), ledger.Extract, gone, day(1))), "once more")
+}
+
+func parsed(name string) (out core.Digest) {
+	_ = out.UnmarshalText([]byte(name))
+	return out
+}
+
+func TestATextLeavesTheAnswerThatHoldsItAndTheOthersStay(t *testing.T) {
+	b := newBook(t)
+	seller := &shop{sold: map[core.Digest]int{}}
+	all := texts(0, 250)
+	require.NoError(t, seller.buy(t.Context(), b.Ledger, all))
+	gone := map[core.Digest]bool{all[5]: true, all[120]: true}
+	for _, text := range all[200:] {
+		gone[text] = true
+	}
+	require.Equal(t, int64(52), must(b.Remove(t.Context(), ledger.Embed, gone, day(1))))
+	stays := func(i int) bool { return !gone[all[i]] }
+	has(t, b.Ledger, all, stays)
+	has(t, ledger.New(b.store, newClaims()), all, stays)
+	for info, err := range b.store.List(t.Context(), "ledger/", "") {
+		require.NoError(t, err)
+		raw, _, err := blob.Read(t.Context(), b.store, info.Key)
+		assert.True(t, err == nil && !bytes.Contains(raw, all[5][:]), "%s still has it, %v", info.Key, err)
+	}
+	assert.Equal(t, int64(0), must(b.Remove(t.Context(), ledger.Embed, gone, day(1))), "once more")
+}
+
+func TestLookUpsInADistantPackReadEachFrameOnceAndSideBySide(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const entries = 1000
+		near := blobmemory.New()
+		noise := rand.New(rand.NewPCG(1, 2))
+		stored := func(yield func(ledger.Stored, error) bool) {
+			for i := range entries { // as many first bytes as there are, so that keys are spread over the frames
+				key := core.Digest{byte(i >> 2), byte(i << 6)}
+				value := make([]byte, 1000)
+				for j := range value {
+					value[j] = byte(noise.Uint32())
+				}
+				if !yield(ledger.Stored{Key: key, Value: append(value, fmt.Sprint(i)...)}, nil) {
+					return
+				}
+			}
+		}
+		require.Equal(t, entries, must(ledger.New(near, newClaims()).PackEntries(t.Context(), ledger.Extract, stored)))
+		requests := distance.New(15 * time.Millisecond)
+		l := ledger.New(distance.Blob(near, requests), newClaims())
+		if _, err := l.Get(t.Context(), ledger.Extract, key(0), 0); err != nil { // it opens the packs; others wait for it
+			t.Fatal(err)
+		}
+		for range 2 {
+			var all sync.WaitGroup
+			for i := range entries {
+				all.Go(func() {
+					key := core.Digest{byte(i >> 2), byte(i << 6)}
+					entry, err := l.Get(t.Context(), ledger.Extract, key, 0)
+					assert.True(t, err == nil && entry != nil && entry.Packed && string(entry.Value[1000:]) == fmt.Sprint(i),
+						"entry %d: %v, %v", i, entry != nil, err)
+				})
+			}
+			all.Wait()
+		}
+		counted := requests.Take()
+		assert.True(t, counted.Chain <= 14 && counted.Of("ledger/extract/packs", distance.Get) <= 30,
+			"in a chain of %d:\n%s", counted.Chain, counted)
+	})
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"iter"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -41,40 +42,19 @@ func TestManyPacksBecomeFewAndEveryEntryIsFoundAllTheWhile(t *testing.T) {
 	}
 	b.reopen()
 	b.store.Reset()
-	if e, err := b.Get(t.Context(), ledger.Extract, key(n+1), 0); e != nil || err != nil {
-		t.Fatal(e, err)
-	}
+	e, err := b.Get(t.Context(), ledger.Extract, key(n+1), 0)
+	require.True(t, e == nil && err == nil, "%v %v", e, err)
 	if gets := b.store.Calls(artifacttest.Get); gets > 3*8+2 { // footer, trailer and filter of each
 		t.Errorf("the first miss of a process costs %d reads", gets)
-	}
-}
-
-func TestAMissCostsOneLookAtTheLooseEntryAndItsNegative(t *testing.T) {
-	b := newBook(t)
-	b.pay(t, ledger.Extract, 0, 10)
-	pay := func(context.Context) (ledger.Result, error) { return ledger.Result{Value: []byte("v")}, nil }
-	for i := 100; i < 103; i++ {
-		if i == 101 { // the packs are listed now
-			b.store.Reset()
-		}
-		_, paid, err := b.Do(t.Context(), ledger.Extract, key(i), 0, pay)
-		require.True(t, err == nil && paid, "%v %v", paid, err)
-	}
-	gets, puts := b.store.Calls(artifacttest.Get), b.store.Calls(artifacttest.Put)
-	if gets > 4 || puts != 2 || b.store.Calls(artifacttest.List) != 0 {
-		t.Errorf("two misses cost %d reads, %d writes, %d listings", gets, puts, b.store.Calls(artifacttest.List))
 	}
 }
 
 func TestALargeMergeIsCutByTheFirstByteOfItsKeys(t *testing.T) {
 	defer ledger.SetMergedEntries(40)()
 	b := newBook(t)
-	for shard := range 12 {
-		b.pay(t, ledger.Extract, 20*shard, 20*shard+20)
-	}
-	if n, err := b.Merge(t.Context(), ledger.Extract, b.now); err != nil || n < 8 {
-		t.Fatal(n, err)
-	}
+	b.payShards(t, ledger.Extract, 0, 12, 20)
+	n, err := b.Merge(t.Context(), ledger.Extract, b.now)
+	require.True(t, err == nil && n >= 8, "%v %v", n, err)
 	merged := b.store.Keys("ledger/extract/merged/")
 	require.True(t, len(merged) >= 3, "merged packs %v", merged)
 	last := ""
@@ -93,14 +73,11 @@ func TestUpkeepMayEndAfterAnyWriteOrDelete(t *testing.T) {
 	boom := errors.New("killed")
 	fill := func() *book {
 		b := newBook(t)
-		for shard := range 11 {
-			b.pay(t, ledger.Extract, 10*shard, 10*shard+10)
-		}
+		b.payShards(t, ledger.Extract, 0, 11, 10)
 		b.now = day(2)
 		b.upkeep(t, ledger.Extract, nil) // swept and merged
 		for i := 110; i < 120; i++ {     // of a build that ended early
-			_, err := b.Put(t.Context(), ledger.Extract, key(i), 0, ledger.Result{Value: []byte(value(i))})
-			require.NoError(t, err)
+			must(b.Put(t.Context(), ledger.Extract, key(i), 0, ledger.Result{Value: []byte(value(i))}))
 		}
 		b.now = day(20)
 		return b
@@ -176,9 +153,8 @@ func sweepFarAway(t *testing.T, merged bool) {
 	far := ledger.New(distance.Blob(b.store, requests), newClaims())
 	n, err := far.Sweep(t.Context(), ledger.Extract, b.now.Add(2*ledger.LooseGrace))
 	counted := requests.Take()
-	if loose := b.store.Keys("ledger/extract/loose/"); err != nil || n == 0 || len(loose) > 0 {
-		t.Errorf("%d, %v, left %v", n, err, loose)
-	}
+	loose := b.store.Keys("ledger/extract/loose/")
+	assert.True(t, err == nil && n != 0 && len(loose) <= 0, "%d, %v, left %v", n, err, loose)
 	assert.True(t, counted.Of("") >= 3*packs && counted.Chain <= int(counted.Of(""))*2/3,
 		"one after another:\n%s", counted)
 }
@@ -221,12 +197,10 @@ func TestEntriesThatNothingListsGoWhenTheyAreOld(t *testing.T) {
 		b := newBook(t)
 		b.pay(t, task, 0, 40) // packed
 		for i := 40; i < 60; i++ {
-			_, err := b.Put(t.Context(), task, key(i), 0, ledger.Result{Value: []byte(value(i))})
-			require.NoError(t, err)
+			must(b.Put(t.Context(), task, key(i), 0, ledger.Result{Value: []byte(value(i))}))
 		}
 		for i := 60; i < 64; i++ { // content failures
-			_, err := b.Put(t.Context(), task, key(i), 1, ledger.Result{Value: []byte("why"), Negative: true})
-			require.NoError(t, err)
+			must(b.Put(t.Context(), task, key(i), 1, ledger.Result{Value: []byte("why"), Negative: true}))
 		}
 		b.now = day(5)
 		b.pay(t, task, 70, 80) // young when the others go
@@ -234,6 +208,7 @@ func TestEntriesThatNothingListsGoWhenTheyAreOld(t *testing.T) {
 		for i := 0; i < 80; i += 2 {
 			keys = append(keys, key(i), key(i)) // two generations list it
 		}
+		slices.Reverse(keys) // the order is no matter
 		for _, night := range []int{2, 13} {
 			b.now = day(night)
 			b.upkeep(t, task, listing(keys...))
@@ -255,19 +230,15 @@ func TestEntriesThatNothingListsGoWhenTheyAreOld(t *testing.T) {
 	}
 }
 
-// A merge writes old entries into young objects.
 func TestOldEntriesOfAYoungMergeGo(t *testing.T) {
 	b := newBook(t)
-	for shard := range 12 {
-		b.pay(t, ledger.Extract, 20*shard, 20*shard+20)
-	}
+	b.payShards(t, ledger.Extract, 0, 12, 20)
 	b.now = day(16)
 	if n, err := b.Merge(t.Context(), ledger.Extract, b.now); err != nil || n == 0 {
 		t.Fatal(n, err)
 	}
 	b.now = day(18)
-	_, err := b.Sweep(t.Context(), ledger.Extract, b.now)
-	require.NoError(t, err)
+	must(b.Sweep(t.Context(), ledger.Extract, b.now))
 	gone, err := b.Expire(t.Context(), ledger.Extract, listing(key(1)), b.now)
 	assert.True(t, err == nil && gone == 12*20-1, "%d of 239 went, %v", gone, err)
 }
@@ -283,9 +254,8 @@ func TestNothingExpiresWhenTheListOfLiveKeysFails(t *testing.T) {
 			yield(core.Digest{}, lost)
 		}
 	}
-	if kept, err := b.RunUpkeep(t.Context(), ledger.Extract, broken, b.now); !errors.Is(err, lost) || kept.Expired != 0 {
-		t.Errorf("%+v %v", kept, err)
-	}
+	kept, err := b.RunUpkeep(t.Context(), ledger.Extract, broken, b.now)
+	assert.True(t, errors.Is(err, lost) && kept.Expired == 0, "%+v %v", kept, err)
 	b.want(t, ledger.Extract, 20, all)
 }
 
@@ -319,17 +289,14 @@ func TestADamagedPackIsSetAsideAndNamedOnce(t *testing.T) {
 func testDamagedPack(t *testing.T, task string) {
 	t.Helper()
 	for situation, edit := range map[string]func([]byte) []byte{
-		"a frame":  func(raw []byte) []byte { raw[20] ^= 1; return raw },
-		"its end":  func(raw []byte) []byte { return raw[:len(raw)-9] },
-		"all gone": func([]byte) []byte { return nil },
+		"a frame": func(raw []byte) []byte { raw[20] ^= 1; return raw },
+		"its end": func(raw []byte) []byte { return raw[:len(raw)-9] }, "all gone": func([]byte) []byte { return nil },
 	} {
 		b := newBook(t)
 		b.pay(t, task, 0, 20)
 		pack := b.store.Keys("ledger/" + task + "/packs/")[0]
 		b.store.Change(pack, edit)
-		for shard := 1; shard < 12; shard++ {
-			b.pay(t, task, 20*shard, 20*shard+20)
-		}
+		b.payShards(t, task, 1, 12, 20)
 		b.reopen()
 		var named names
 		b.OnDamage = named.add
@@ -353,8 +320,7 @@ func testDamagedPack(t *testing.T, task string) {
 func TestOneProcessAtATimeKeepsALedger(t *testing.T) {
 	b := newBook(t)
 	shared := newClaims()
-	_, err := shared.Claim(t.Context(), "ledger-upkeep:"+ledger.Extract, "another", time.Hour)
-	require.NoError(t, err)
+	must(shared.Claim(t.Context(), "ledger-upkeep:"+ledger.Extract, "another", time.Hour))
 	b.Ledger = ledger.New(b.store, shared)
 	b.store.Reset()
 	kept, err := b.RunUpkeep(t.Context(), ledger.Extract, listing(), b.now)
@@ -363,24 +329,19 @@ func TestOneProcessAtATimeKeepsALedger(t *testing.T) {
 	assert.True(t, err == nil && !kept.Busy, "another task: %+v %v", kept, err)
 }
 
-// A process that listed the packs before a merge still reads what the merge took in.
 func TestWhatAMergeTookInStaysForThoseWhoListedItBefore(t *testing.T) {
 	b := newBook(t)
-	for shard := range 12 {
-		b.pay(t, ledger.Extract, 20*shard, 20*shard+20)
-	}
+	b.payShards(t, ledger.Extract, 0, 12, 20)
 	b.want(t, ledger.Extract, 1, all) // this process has listed them
 	reader := b.Ledger
 	b.reopen()
-	_, err := b.Merge(t.Context(), ledger.Extract, b.now)
-	require.NoError(t, err)
+	must(b.Merge(t.Context(), ledger.Extract, b.now))
 	for _, c := range []struct {
 		hours int
 		packs int
 	}{{1, 12}, {23, 12}, {25, 0}} {
 		b.now = day(0).Add(time.Duration(c.hours) * time.Hour)
-		_, err := b.Sweep(t.Context(), ledger.Extract, b.now)
-		require.NoError(t, err)
+		must(b.Sweep(t.Context(), ledger.Extract, b.now))
 		n := len(b.store.Keys("ledger/extract/packs/"))
 		assert.True(t, n == c.packs, "%d packs after %d hours, want %d", n, c.hours, c.packs)
 		e, err := reader.Get(t.Context(), ledger.Extract, key(7), 0)
@@ -392,28 +353,23 @@ func TestWhatAMergeTookInStaysForThoseWhoListedItBefore(t *testing.T) {
 // A pack that was removed by hand is no reason to delete what it was made from.
 func TestAMergeWhoseResultIsGoneGivesItsInputsBack(t *testing.T) {
 	b := newBook(t)
-	for shard := range 12 {
-		b.pay(t, ledger.Extract, 20*shard, 20*shard+20)
-	}
-	_, err := b.Merge(t.Context(), ledger.Extract, b.now)
-	require.NoError(t, err)
+	b.payShards(t, ledger.Extract, 0, 12, 20)
+	must(b.Merge(t.Context(), ledger.Extract, b.now))
 	for _, name := range b.store.Keys("ledger/extract/merged/") {
 		require.NoError(t, b.store.Delete(t.Context(), name))
 	}
 	b.now = day(2)
-	_, err = b.Sweep(t.Context(), ledger.Extract, b.now)
-	require.NoError(t, err)
+	must(b.Sweep(t.Context(), ledger.Extract, b.now))
 	b.want(t, ledger.Extract, 240, all)
 }
 
 func TestSweepDeletesByBatches(t *testing.T) {
 	b := newBook(t)
 	b.pay(t, ledger.Extract, 0, 2500)
+	require.Zero(t, must(b.Sweep(t.Context(), ledger.Extract, b.now)), "at once")
 	b.now = day(2)
 	b.store.Reset()
-	if n, err := b.Sweep(t.Context(), ledger.Extract, b.now); err != nil || n != 2500 {
-		t.Fatal(n, err)
-	}
+	require.Equal(t, 2500, must(b.Sweep(t.Context(), ledger.Extract, b.now)))
 	assert.Equal(t, 3, b.store.Calls(artifacttest.Delete))
 }
 
@@ -428,12 +384,9 @@ func TestPackLeavesOutWhatLiesInPacksAlready(t *testing.T) {
 	}
 	b.reopen()
 	b.store.Reset()
-	if n, err := b.Pack(t.Context(), ledger.Extract, keys); err != nil || n != 100 {
-		t.Fatal(n, err)
-	}
-	if gets, puts := b.store.Calls(artifacttest.Get), b.store.Calls(artifacttest.Put); gets > 10 || puts != 0 {
-		t.Errorf("%d reads and %d writes to pack 100 entries again", gets, puts)
-	}
+	require.Equal(t, 100, must(b.Pack(t.Context(), ledger.Extract, keys)))
+	gets, puts := b.store.Calls(artifacttest.Get), b.store.Calls(artifacttest.Put)
+	assert.True(t, gets <= 10 && puts == 0, "%d reads and %d writes to pack 100 entries again", gets, puts)
 }
 
 func TestAReadErrorOfTheStoreIsNotTakenForAMiss(t *testing.T) {

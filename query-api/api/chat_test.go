@@ -4,8 +4,10 @@ import (
 	"context"
 	"encoding/json"
 	"maps"
-	"net/http"
 	"net/http/httptest"
+	"os"
+	"os/exec"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -15,26 +17,23 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/unweaver/unweaver/internal/access"
-	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/model"
 	"github.com/unweaver/unweaver/internal/model/openai"
 	"github.com/unweaver/unweaver/internal/model/tokens"
-	"github.com/unweaver/unweaver/internal/testkit/retrievetest"
-	"github.com/unweaver/unweaver/query-api/api"
 )
 
 const completions = "/v1/chat/completions"
 
 // norway returns a question in the form of OpenAI.
-func norway(more map[string]any) string {
-	body := map[string]any{"model": "unweaver/sample", "messages": []any{
-		map[string]any{"role": "system", "content": "Answer in French."},
-		map[string]any{"role": "user", "content": "What is the capital of Sweden?"},
-		map[string]any{"role": "assistant", "content": "Stockholm."},
-		map[string]any{"role": "user", "content": []any{
-			map[string]any{"type": "text", "text": "What is the capital"},
-			map[string]any{"type": "text", "text": "of Norway?"},
+func norway(more object) string {
+	body := object{"model": "unweaver/sample", "messages": []any{
+		object{"role": "system", "content": "Answer in French."},
+		object{"role": "user", "content": "What is the capital of Sweden?"},
+		object{"role": "assistant", "content": "Stockholm."},
+		object{"role": "user", "content": []any{
+			object{"type": "text", "text": "What is the capital"},
+			object{"type": "text", "text": "of Norway?"},
 		}},
 	}}
 	for name, value := range more {
@@ -44,65 +43,60 @@ func norway(more map[string]any) string {
 	return string(raw)
 }
 
-func (f *fixture) chat(body string, headers ...string) (int, map[string]any) {
-	f.t.Helper()
-	got := f.send(http.MethodPost, completions, body, append([]string{"Content-Type", "application/json"}, headers...)...)
-	var out map[string]any
-	if err := json.Unmarshal(got.Body.Bytes(), &out); err != nil {
-		f.t.Fatalf("%v in %q", err, got.Body)
-	}
+func (f *fixture) chat(body string, headers ...string) (int, object) {
+	got := f.send("POST", completions, body, append([]string{"Content-Type", "application/json"}, headers...)...)
+	var out object
+	err := json.Unmarshal(got.Body.Bytes(), &out)
+	require.NoError(f.t, err, "%v in %q", err, got.Body)
 	return got.Code, out
 }
 
 func TestAnIndexAnswersAsAModel(t *testing.T) {
 	f := serve(t, chatting(writing{pieces: []string{"Pas Trømso: Oslo [1]", " et [1], pas [77]."}}))
-	status, out := f.chat(norway(map[string]any{
+	status, out := f.chat(norway(object{
 		"temperature": 0.7, "n": 1, "tools": []any{}, "stop": nil, "user": "somebody", "seed": 4,
-		"response_format": map[string]any{"type": "text"}, "unweaver": map[string]any{"top_chunks": 2},
+		"response_format": object{"type": "text"}, "unweaver": object{"top_chunks": 2},
 	}))
-	require.True(t, status == http.StatusOK && out["object"] == "chat.completion" && out["model"] == "unweaver/sample",
+	require.True(t, status == 200 && out["object"] == "chat.completion" && out["model"] == "unweaver/sample",
 		"%d %v", status, out)
-	choice := out["choices"].([]any)[0].(map[string]any)
-	message := choice["message"].(map[string]any)
+	choice := out["choices"].([]any)[0].(object)
+	message := choice["message"].(object)
 	text := message["content"].(string)
 	assert.True(t, choice["finish_reason"] == "stop" && text == "Pas Trømso: Oslo [1] et [1], pas .", "%v", choice)
-	plain := f.ask(map[string]any{"query": "What is the capital\nof Norway?", "top_chunks": 2})
-	first := plain["chunks"].([]any)[0].(map[string]any)
+	plain := f.ask(object{"query": "What is the capital\nof Norway?", "top_chunks": 2})
+	first := plain["chunks"].([]any)[0].(object)
 	annotations := message["annotations"].([]any)
 	require.Len(t, annotations, 2, "%v", annotations)
 	for i, annotation := range annotations {
-		cited := annotation.(map[string]any)["url_citation"].(map[string]any)
+		cited := annotation.(object)["url_citation"].(object)
 		start, end := int(cited["start_index"].(float64)), int(cited["end_index"].(float64))
 		got := string([]rune(text)[start:end])
 		assert.True(t, got == "[1]" && start == []int{17, 24}[i], "%d to %d is %q", start, end, got)
-		source := annotation.(map[string]any)["unweaver"].(map[string]any)
+		source := annotation.(object)["unweaver"].(object)
 		for _, name := range []string{"document", "version", "start", "end", "rank"} {
 			assert.True(t, source[name] == first[name], "%s: %v, want %v", name, source[name], first[name])
 		}
 		assert.True(t, source["chunk"] == first["id"] && cited["title"] == first["title"], "%v", source)
 		address, _ := strings.CutPrefix(cited["url"].(string), "http://localhost:8080")
-		shown := f.get(address)["chunk"].(map[string]any)
+		shown := f.get(address)["chunk"].(object)
 		assert.True(t, shown["text"] == first["text"], "%s leads to %v", address, shown)
 	}
-	usage := out["usage"].(map[string]any)
+	usage := out["usage"].(object)
 	assert.True(t, usage["prompt_tokens"] == 40.0 && usage["completion_tokens"] == 2.0 && usage["total_tokens"] == 42.0,
 		"%v", usage)
-	if details := out["unweaver"].(map[string]any); details["generation"] != plain["generation"] ||
-		details["answer_kind"] != "model" || details["confidence"] != plain["confidence"] {
-		t.Errorf("%v", details)
-	}
+	details := out["unweaver"].(object)
+	assert.True(t, details["generation"] == plain["generation"] && details["answer_kind"] == "model" &&
+		details["confidence"] == plain["confidence"], "%v", details)
 }
 
 func TestAnAnswerWithoutMarksIsCitedAsAWhole(t *testing.T) {
-	f := serve(t, chatting(writing{pieces: []string{"Oslo is the capital."}}))
-	_, out := f.chat(norway(nil))
-	message := out["choices"].([]any)[0].(map[string]any)["message"].(map[string]any)
+	_, out := serve(t, chatting(writing{pieces: []string{"Oslo is the capital."}})).chat(norway(nil))
+	message := out["choices"].([]any)[0].(object)["message"].(object)
 	annotations := message["annotations"].([]any)
 	require.Len(t, annotations, 1, "%v", message)
-	cited := annotations[0].(map[string]any)["url_citation"].(map[string]any)
-	if cited["start_index"] != 0.0 || int(cited["end_index"].(float64)) != len([]rune(message["content"].(string))) {
-		t.Errorf("%v of %v", cited, message["content"])
-	}
+	cited := annotations[0].(object)["url_citation"].(object)
+	assert.True(t, cited["start_index"] == 0.0 &&
+		int(cited["end_index"].(float64)) == len([]rune(message["content"].(string))), "%v of %v", cited, message["content"])
 }
 
 // Without a chat model every answer with passages has a citation: of each extract, or of the best passage.
@@ -112,42 +106,39 @@ func TestWhatIsQuotedIsCitedByMarks(t *testing.T) {
 		"What is the capital of Norway?":                             "best_sentence",
 		"Who reached the finals of the 2018 football cup in Ottawa?": "none",
 	} {
-		_, out := f.chat(norway(map[string]any{"messages": []any{map[string]any{"role": "user", "content": question}}}))
-		details := out["unweaver"].(map[string]any)
-		message := out["choices"].([]any)[0].(map[string]any)["message"].(map[string]any)
+		_, out := f.chat(norway(object{"messages": []any{object{"role": "user", "content": question}}}))
+		details := out["unweaver"].(object)
+		message := out["choices"].([]any)[0].(object)["message"].(object)
 		annotations, content := message["annotations"].([]any), []rune(message["content"].(string))
 		if _, known := details["confidence"].(float64); details["answer_kind"] != kind || !known || len(annotations) == 0 {
 			t.Errorf("%s: %v %v", question, details, message)
 		}
 		for _, one := range annotations {
-			cited := one.(map[string]any)["url_citation"].(map[string]any)
-			if mark := content[int(cited["start_index"].(float64)):int(cited["end_index"].(float64))]; mark[0] != '[' {
-				t.Errorf("%s: %q of %q", question, string(mark), string(content))
-			}
+			cited := one.(object)["url_citation"].(object)
+			mark := content[int(cited["start_index"].(float64)):int(cited["end_index"].(float64))]
+			assert.True(t, mark[0] == '[', "%s: %q of %q", question, string(mark), string(content))
 		}
 	}
 }
 
 func TestWhatNoDocumentSpeaksOfHasNoAnswer(t *testing.T) {
 	f := serve(t, chatting(writing{pieces: []string{"Invented."}}))
-	asks := norway(map[string]any{"unweaver": map[string]any{"method": "bm25"}})
+	asks := norway(object{"unweaver": object{"method": "bm25"}})
 	status, out := f.chat(strings.NewReplacer("What is the capital", "zzqx", "of Norway?", "qqvv").Replace(asks))
-	choice := out["choices"].([]any)[0].(map[string]any)
-	message := choice["message"].(map[string]any)
-	if status != http.StatusOK || message["content"] == "" || message["content"] == "Invented." ||
-		len(message["annotations"].([]any)) != 0 || out["unweaver"].(map[string]any)["reason"] != "no_match" ||
-		out["unweaver"].(map[string]any)["answer_kind"] != "none" ||
-		out["usage"].(map[string]any)["total_tokens"] != 0.0 {
-		t.Errorf("%d %v", status, out)
-	}
+	choice := out["choices"].([]any)[0].(object)
+	message := choice["message"].(object)
+	assert.True(t, status == 200 && message["content"] != "" && message["content"] != "Invented." &&
+		len(message["annotations"].([]any)) == 0 && out["unweaver"].(object)["reason"] == "no_match" &&
+		out["unweaver"].(object)["answer_kind"] == "none" && out["usage"].(object)["total_tokens"] == 0.0,
+		"%d %v", status, out)
 }
 
 // What cannot be done as it is wished for is an error that names the wish, in the form that clients of this form read.
 func TestWishesThatCannotBeMetAreRefused(t *testing.T) {
 	f := serve(t, nil)
-	asked := func(content any) []any { return []any{map[string]any{"role": "user", "content": content}} }
-	picture := asked([]any{map[string]any{"type": "image_url"}})
-	own := func(name string, value any) map[string]any { return map[string]any{name: value} }
+	asked := func(content any) []any { return []any{object{"role": "user", "content": content}} }
+	picture := asked([]any{object{"type": "image_url"}})
+	own := func(name string, value any) object { return object{name: value} }
 	for name, c := range map[string]struct {
 		field       string
 		value       any
@@ -176,13 +167,11 @@ func TestWishesThatCannotBeMetAreRefused(t *testing.T) {
 		"too much":        {"pad", strings.Repeat("x", 2<<20), 413, "too_large", ""},
 	} {
 		for _, streamed := range []bool{false, true} {
-			status, out := f.chat(norway(map[string]any{c.field: c.value, "stream": streamed}))
-			reported, _ := out["error"].(map[string]any)
+			status, out := f.chat(norway(object{c.field: c.value, "stream": streamed}))
+			reported, _ := out["error"].(object)
 			param, _ := reported["param"].(string)
-			if status != c.status || reported["code"] != c.code || param != c.param || reported["message"] == "" ||
-				reported["type"] != "invalid_request_error" {
-				t.Errorf("%s: %d %v", name, status, out)
-			}
+			assert.True(t, status == c.status && reported["code"] == c.code && param == c.param && reported["message"] != "" &&
+				reported["type"] == "invalid_request_error", "%s: %d %v", name, status, out)
 		}
 	}
 }
@@ -204,35 +193,32 @@ func TestAnAnswerIsAsLongAsIsWishedFor(t *testing.T) {
 	var most int
 	f := serve(t, chatting(bounding{writing{pieces: []string{"Oslo"}}, &most}))
 	for name, c := range map[string]struct {
-		wished map[string]any
+		wished object
 		most   int
 		ended  string
 	}{
-		"nothing said": {map[string]any{"max_tokens": nil}, 0, "stop"},
-		"the old name": {map[string]any{"max_tokens": 7}, 7, "length"},
-		"the new name": {map[string]any{"max_completion_tokens": 8.0}, 8, "length"},
-		"both":         {map[string]any{"max_completion_tokens": 9, "max_tokens": 5}, 5, "length"},
-		"streamed":     {map[string]any{"max_tokens": 7, "stream": true}, 7, "length"},
+		"nothing said": {object{"max_tokens": nil}, 0, "stop"},
+		"the old name": {object{"max_tokens": 7}, 7, "length"},
+		"the new name": {object{"max_completion_tokens": 8.0}, 8, "length"},
+		"both":         {object{"max_completion_tokens": 9, "max_tokens": 5}, 5, "length"},
+		"streamed":     {object{"max_tokens": 7, "stream": true}, 7, "length"},
 	} {
-		got := f.send(http.MethodPost, completions, norway(c.wished), "Content-Type", "application/json")
-		if got.Code != http.StatusOK || most != c.most ||
-			!strings.Contains(got.Body.String(), `"finish_reason":"`+c.ended+`"`) {
-			t.Errorf("%s: %d tokens, %d %s", name, most, got.Code, got.Body)
-		}
+		got := f.send("POST", completions, norway(c.wished), "Content-Type", "application/json")
+		assert.True(t, got.Code == 200 && most == c.most &&
+			strings.Contains(got.Body.String(), `"finish_reason":"`+c.ended+`"`), "%s: %d tokens, %d %s", name, most, got.Code,
+			got.Body)
 	}
 }
 
 func TestAQuotedSentenceEndsWhereItIsWishedToo(t *testing.T) {
 	f := serve(t, nil)
-	whole := f.ask(map[string]any{"query": "What is the capital of Norway?", "answer": true})["answer"].(map[string]any)
-	cut := f.ask(map[string]any{
+	whole := f.ask(object{"query": "What is the capital of Norway?", "answer": true})["answer"].(object)
+	cut := f.ask(object{
 		"query": "What is the capital of Norway?", "answer": true, "max_answer_tokens": 2,
-	})["answer"].(map[string]any)
+	})["answer"].(object)
 	text := cut["text"].(string)
-	if whole["truncated"] == true || cut["truncated"] != true || text == "" || tokens.Count(text) > 2 ||
-		!strings.HasPrefix(whole["text"].(string), text) {
-		t.Errorf("%v, of %v", cut, whole)
-	}
+	assert.True(t, whole["truncated"] != true && cut["truncated"] == true && text != "" && tokens.Count(text) <= 2 &&
+		strings.HasPrefix(whole["text"].(string), text), "%v, of %v", cut, whole)
 }
 
 func TestErrorsBeforeTheRouteHaveItsFormToo(t *testing.T) {
@@ -262,35 +248,23 @@ func TestErrorsBeforeTheRouteHaveItsFormToo(t *testing.T) {
 		var out struct {
 			Error struct{ Code, Message, Type string }
 		}
-		if err := json.Unmarshal(got.Body.Bytes(), &out); err != nil || got.Code != c.status || out.Error.Code != c.code ||
-			out.Error.Message == "" || out.Error.Type == "" {
-			t.Errorf("%s: %d %s %v", name, got.Code, got.Body, err)
-		}
+		err := json.Unmarshal(got.Body.Bytes(), &out)
+		assert.True(t, err == nil && got.Code == c.status && out.Error.Code == c.code && out.Error.Message != "" &&
+			out.Error.Type != "", "%s: %d %s %v", name, got.Code, got.Body, err)
 	}
-	if got := l.send("GET", "/v1/models", "", bearer(key.Text)...); strings.Contains(got.Body.String(), "sample") {
-		t.Errorf("a key of other indexes sees %s", got.Body)
-	}
+	got := l.send("GET", "/v1/models", "", bearer(key.Text)...)
+	assert.False(t, strings.Contains(got.Body.String(), "sample"), "a key of other indexes sees %s", got.Body)
 }
 
 // The money of an answer in this form is the key's, as on the query route.
 func TestAnAnswerAsAModelIsPaidForByTheKey(t *testing.T) {
-	l := lock(t, func(f *fixture, config *api.Config) {
-		price := core.Price{Prompt: 1e6, Completion: 1e6}
-		f.built = retrievetest.Build(t, f.stores, "sample", retrievetest.Sample(), retrievetest.Options{
-			Generation: "priced", Seq: 2, Spec: func(spec *core.Spec) { spec.Chat.Price = price },
-		})
-		retrievetest.Publish(t, f.built, 2)
-		config.Models = models{chat: writing{pieces: []string{"Oslo."}}}
-	})
-	key := l.key(access.Request{Scope: access.Query, Index: "*", Limits: access.Limits{MoneyPerDay: 1}})
-	if status, out := l.chat(norway(nil), bearer(key.Text)...); status != http.StatusOK {
-		t.Fatalf("%d %v", status, out)
-	}
-	got := l.send(http.MethodPost, completions, norway(map[string]any{"stream": true}), bearer(key.Text)...)
-	if got.Code != http.StatusTooManyRequests || !strings.Contains(got.Body.String(), `"code":"budget_spent"`) ||
-		!strings.Contains(got.Body.String(), `"type":"rate_limit_error"`) || got.Header().Get("Retry-After") == "" {
-		t.Errorf("%d %v %s", got.Code, got.Header(), got.Body)
-	}
+	l, key := selling(t, models{chat: writing{pieces: []string{"Oslo."}}})
+	status, out := l.chat(norway(nil), bearer(key.Text)...)
+	require.True(t, status == 200, "%d %v", status, out)
+	got := l.send("POST", completions, norway(object{"stream": true}), bearer(key.Text)...)
+	assert.True(t, got.Code == 429 && strings.Contains(got.Body.String(), `"code":"budget_spent"`) &&
+		strings.Contains(got.Body.String(), `"type":"rate_limit_error"`) && got.Header().Get("Retry-After") != "", "%d %v %s",
+		got.Code, got.Header(), got.Body)
 }
 
 // asking has our own client ask the API as it asks any server of models, and gives the pieces that it was given.
@@ -333,12 +307,11 @@ type chunk struct {
 
 // chunks asks for a stream and returns its chunks; it must be one of events with data alone, and end as such streams
 // do.
-func (f *fixture) chunks(more map[string]any) (out []chunk) {
-	f.t.Helper()
+func (f *fixture) chunks(more object) (out []chunk) {
 	more["stream"] = true
-	got := f.send(http.MethodPost, completions, norway(more), "Content-Type", "application/json")
+	got := f.send("POST", completions, norway(more), "Content-Type", "application/json")
 	kind := got.Header().Get("Content-Type")
-	require.True(f.t, got.Code == http.StatusOK && strings.HasPrefix(kind, "text/event-stream"),
+	require.True(f.t, got.Code == 200 && strings.HasPrefix(kind, "text/event-stream"),
 		"%d %s %s", got.Code, kind, got.Body)
 	body, ended := strings.CutSuffix(got.Body.String(), "data: [DONE]\n\n")
 	for block := range strings.SplitSeq(strings.TrimSuffix(body, "\n\n"), "\n\n") {
@@ -348,22 +321,19 @@ func (f *fixture) chunks(more map[string]any) (out []chunk) {
 		require.True(f.t, err == nil && ok && !strings.Contains(data, "\n"), "%v in %q", err, block)
 		out = append(out, next)
 	}
-	if failed := out[len(out)-1].Error != nil; ended == failed {
-		f.t.Fatalf("it ends as it should not: %s", got.Body)
-	}
+	failed := out[len(out)-1].Error != nil
+	require.True(f.t, ended != failed, "it ends as it should not: %s", got.Body)
 	return out
 }
 
 func TestAStreamIsThatOfAModel(t *testing.T) {
 	f := serve(t, chatting(writing{pieces: []string{"Oslo", " it is [1]."}}))
-	all := f.chunks(map[string]any{"stream_options": map[string]any{"include_usage": true}})
+	all := f.chunks(object{"stream_options": object{"include_usage": true}})
 	var pieces, reasons []string
 	annotated := false
 	for _, next := range all {
-		if next.Object != "chat.completion.chunk" || next.ID == "" || next.ID != all[0].ID || next.Created == 0 ||
-			next.Model != "unweaver/sample" {
-			t.Errorf("%+v", next)
-		}
+		assert.True(t, next.Object == "chat.completion.chunk" && next.ID != "" && next.ID == all[0].ID && next.Created != 0 &&
+			next.Model == "unweaver/sample", "%+v", next)
 		for _, choice := range next.Choices {
 			pieces = append(pieces, choice.Delta.Content)
 			annotated = annotated || strings.Contains(string(choice.Delta.Annotations), `"start_index":11,"end_index":14`)
@@ -373,54 +343,43 @@ func TestAStreamIsThatOfAModel(t *testing.T) {
 			assert.Zero(t, choice.Index, "%+v", choice)
 		}
 	}
-	if got := strings.Join(pieces, "|"); got != "|Oslo| it is [1].|" || !annotated {
-		t.Errorf("%q, annotated %v", got, annotated)
-	}
+	got := strings.Join(pieces, "|")
+	assert.True(t, got == "|Oslo| it is [1].|" && annotated, "%q, annotated %v", got, annotated)
 	last := all[len(all)-1]
-	if !slices.Equal(reasons, []string{"stop"}) || all[0].Choices[0].Delta.Role != "assistant" ||
-		len(last.Choices) != 0 || last.Usage == nil || last.Usage.Total != 42 {
-		t.Errorf("%q, %+v", reasons, last)
-	}
+	assert.True(t, slices.Equal(reasons, []string{"stop"}) && all[0].Choices[0].Delta.Role == "assistant" &&
+		len(last.Choices) == 0 && last.Usage != nil && last.Usage.Total == 42, "%q, %+v", reasons, last)
 }
 
 // What asks other servers can ask this one: the two sides of the contract meet.
 func TestAClientOfModelsReadsAStream(t *testing.T) {
 	pieces, reply, err := asking(t, serve(t, chatting(writing{pieces: []string{"Oslo", " it is [1]."}})))
-	if err != nil || strings.Join(pieces, "") != reply.Text || reply.Text != "Oslo it is [1]." ||
-		reply.Usage.Prompt+reply.Usage.Completion != 42 || reply.Truncated {
-		t.Errorf("%q %+v %v", pieces, reply, err)
-	}
+	assert.True(t, err == nil && strings.Join(pieces, "") == reply.Text && reply.Text == "Oslo it is [1]." &&
+		reply.Usage.Prompt+reply.Usage.Completion == 42 && !reply.Truncated, "%q %+v %v", pieces, reply, err)
 }
 
 func TestAClientOfModelsReadsTheErrorOfAStream(t *testing.T) {
-	fails := fault.ModelRateLimited.At("call chat model", "m")
-	f := serve(t, chatting(writing{pieces: []string{"Oslo"}, fails: fails}))
+	f := serve(t, chatting(writing{pieces: []string{"Oslo"}, fails: fault.ModelRateLimited.At("call chat model", "m")}))
 	pieces, _, err := asking(t, f)
 	if !fault.Is(err, fault.ModelRateLimited) || len(pieces) > 0 { // the first answer of a model comes whole, or not
 		t.Errorf("%q %v", pieces, err)
 	}
-	all := f.chunks(map[string]any{})
-	if reported := all[len(all)-1].Error; reported == nil || reported.Message == "" || reported.Type != "rate_limit_error" {
-		t.Errorf("%+v", reported)
-	}
+	all := f.chunks(object{})
+	reported := all[len(all)-1].Error
+	assert.True(t, reported != nil && reported.Message != "" && reported.Type == "rate_limit_error", "%+v", reported)
 }
 
 // Frameworks of agents send their tools with every question.
 func TestFieldsAreIgnoredWithAWarning(t *testing.T) {
 	f := serve(t, nil)
-	tools := map[string]any{
-		"tools": []any{map[string]any{"type": "function"}}, "tool_choice": "auto", "user": nil, "a\r\nb\"ü": 1,
-	}
-	for path, body := range map[string]map[string]any{
-		completions:     {"messages": []any{map[string]any{"role": "user", "content": "What is the capital of Norway?"}}},
+	tools := object{"tools": []any{object{"type": "function"}}, "tool_choice": "auto", "user": nil, "a\r\nb\"ü": 1}
+	for path, body := range map[string]object{
+		completions:     {"messages": []any{object{"role": "user", "content": "What is the capital of Norway?"}}},
 		"/v1/responses": {"input": "What is the capital of Norway?"},
 	} {
 		body["model"] = "unweaver/sample"
-		for _, with := range []map[string]any{{}, tools} {
+		for _, with := range []object{{}, tools} {
 			maps.Copy(body, with)
-			raw, err := json.Marshal(body)
-			require.NoError(t, err)
-			got := f.send(http.MethodPost, path, string(raw), "Content-Type", "application/json")
+			got := f.send("POST", path, string(must(json.Marshal(body))(t)), "Content-Type", "application/json")
 			var want []string
 			if len(with) > 0 {
 				want = []string{
@@ -429,39 +388,36 @@ func TestFieldsAreIgnoredWithAWarning(t *testing.T) {
 				}
 			}
 			assert.Equal(t, want, got.Header().Values("Warning"), "%d %s", got.Code, got.Body)
-			assert.Equal(t, http.StatusOK, got.Code)
+			assert.Equal(t, 200, got.Code)
 		}
 	}
 }
 
 // respond asks in the newer form of OpenAI.
-func (f *fixture) respond(body map[string]any) *httptest.ResponseRecorder {
-	f.t.Helper()
-	raw, err := json.Marshal(body)
-	require.NoError(f.t, err)
-	return f.send(http.MethodPost, "/v1/responses", string(raw), "Content-Type", "application/json")
+func (f *fixture) respond(body object) *httptest.ResponseRecorder {
+	return f.send("POST", "/v1/responses", string(must(json.Marshal(body))(f.t)), "Content-Type", "application/json")
 }
 
 func TestAResponseSaysWhatACompletionDoes(t *testing.T) {
 	f := serve(t, chatting(writing{pieces: []string{"Oslo", " it is [1]."}}))
-	message := map[string]any{"role": "user", "content": []any{
-		map[string]any{"type": "input_text", "text": "What is the capital of Norway?"},
+	message := object{"role": "user", "content": []any{
+		object{"type": "input_text", "text": "What is the capital of Norway?"},
 	}}
-	var whole map[string]any
+	var whole object
 	for _, input := range []any{"What is the capital of Norway?", []any{message}} {
-		got := f.respond(map[string]any{"model": "unweaver/sample", "input": input})
+		got := f.respond(object{"model": "unweaver/sample", "input": input})
 		require.NoError(t, json.Unmarshal(got.Body.Bytes(), &whole), "%s", got.Body)
-		output := whole["output"].([]any)[0].(map[string]any)
-		text := output["content"].([]any)[0].(map[string]any)
-		cited := text["annotations"].([]any)[0].(map[string]any)
+		output := whole["output"].([]any)[0].(object)
+		text := output["content"].([]any)[0].(object)
+		cited := text["annotations"].([]any)[0].(object)
 		assert.True(t, whole["status"] == "completed" && text["text"] == "Oslo it is [1]." && cited["start_index"] == 11.0 &&
-			cited["type"] == "url_citation" && whole["usage"].(map[string]any)["total_tokens"] == 42.0, "%v", whole)
+			cited["type"] == "url_citation" && whole["usage"].(object)["total_tokens"] == 42.0, "%v", whole)
 	}
-	events := f.respond(map[string]any{"model": "unweaver/sample", "input": "What is the capital of Norway?", "stream": true})
+	events := f.respond(object{"model": "unweaver/sample", "input": "What is the capital of Norway?", "stream": true})
 	var kinds []string
 	var pieces string
 	var last struct {
-		Response map[string]any `json:"response"`
+		Response object `json:"response"`
 	}
 	for i, block := range strings.Split(strings.TrimSuffix(events.Body.String(), "\n\n"), "\n\n") {
 		head, data, _ := strings.Cut(block, "\ndata: ")
@@ -489,14 +445,14 @@ func TestAResponseRefusesWhatItCannotKeep(t *testing.T) {
 		"previous_response_id": "resp_1", "background": true, "input": []any{}, "max_output_tokens": 0,
 		"text.format": "json_schema", "top_k": 3,
 	} {
-		body := map[string]any{"model": "unweaver/sample", "input": "x", param: value}
+		body := object{"model": "unweaver/sample", "input": "x", param: value}
 		if param == "text.format" {
-			body["text"] = map[string]any{"format": map[string]any{"type": value}}
+			body["text"] = object{"format": object{"type": value}}
 		}
 		got := f.respond(body)
-		status := http.StatusBadRequest
+		status := 400
 		if strings.Contains(got.Body.String(), `"code":"invalid_parameter"`) {
-			status = http.StatusUnprocessableEntity
+			status = 422
 		}
 		assert.True(t, got.Code == status && strings.Contains(got.Body.String(), `"param":"`+param+`"`),
 			"%s: %d %s", param, got.Code, got.Body)
@@ -507,15 +463,62 @@ func TestIndexesAreListedAsModels(t *testing.T) {
 	f := serve(t, nil)
 	list := f.get("/v1/models")
 	listed, _ := list["data"].([]any)
-	require.True(t, list["object"] == "list" && len(listed) == 1 && listed[0].(map[string]any)["id"] == "unweaver/sample",
+	require.True(t, list["object"] == "list" && len(listed) == 1 && listed[0].(object)["id"] == "unweaver/sample",
 		"%v", list)
 	made, err := time.Parse(time.RFC3339, f.get("/v1/indexes/sample")["created"].(string))
-	if created := listed[0].(map[string]any)["created"]; err != nil ||
-		created != float64(made.Unix()) || made.Year() < 2000 {
-		t.Errorf("made at %v, and the index at %s, %v", created, made, err)
-	}
+	created := listed[0].(object)["created"]
+	assert.True(t, err == nil && created == float64(made.Unix()) && made.Year() >= 2000,
+		"made at %v, and the index at %s, %v", created, made, err)
 	for _, path := range []string{"/v1/models/unweaver/sample", "/v1/models/unweaver%2Fsample"} {
 		found := f.get(path)
 		assert.True(t, found["id"] == "unweaver/sample" && found["object"] == "model", "%v", found)
 	}
+}
+
+// program returns the path of another project's program, where infra/clients/clients.sh could install it; make
+// test-servers does.
+func program(t *testing.T, parts ...string) string {
+	t.Helper()
+	folder := os.Getenv("UNWEAVER_TEST_CLIENTS")
+	if folder == "" {
+		t.Skip("SKIPPED: UNWEAVER_TEST_CLIENTS names no folder of infra/clients/clients.sh")
+	}
+	path := filepath.Join(append([]string{folder}, parts...)...)
+	if _, err := os.Stat(path); err != nil {
+		t.Skipf("SKIPPED: %v", err)
+	}
+	return path
+}
+
+func TestThePythonClientOfOpenAIReadsIt(t *testing.T) {
+	python := program(t, "venv", "bin", "python")
+	server := httptest.NewServer(serve(t, nil).server.Handler())
+	defer server.Close()
+	out, err := exec.CommandContext(t.Context(), python, "testdata/openai_client.py", server.URL+"/v1").CombinedOutput()
+	require.True(t, err == nil, "%v\n%s", err, out)
+	t.Logf("%s", out)
+}
+
+func TestTheInspectorReadsTheTools(t *testing.T) {
+	inspector := program(t, "node", "node_modules", ".bin", "mcp-inspector")
+	server := httptest.NewServer(serve(t, nil).server.Handler())
+	defer server.Close()
+	inspect := func(args ...string) object {
+		t.Helper()
+		command := exec.CommandContext(t.Context(), inspector,
+			append([]string{"--cli", server.URL + "/mcp", "--transport", "http"}, args...)...)
+		command.Env = append(os.Environ(), "PATH="+filepath.Dir(inspector)+":"+os.Getenv("PATH"), "HOME="+t.TempDir())
+		var reported strings.Builder
+		command.Stderr = &reported
+		raw, err := command.Output()
+		var out object
+		require.True(t, err == nil && json.Unmarshal(raw, &out) == nil, "%v: %v\n%s\n%s", args, err, raw, reported.String())
+		return out
+	}
+	tools := inspect("--method", "tools/list", "--strict")["tools"].([]any)
+	assert.True(t, len(tools) == 6, "%d tools", len(tools))
+	answer := inspect("--method", "tools/call", "--tool-name", "answer", "--tool-arg",
+		"query=What is the capital of Norway?", "max_tokens=500")
+	structured := answer["structuredContent"].(object)
+	assert.True(t, strings.Contains(structured["answer"].(string), "Oslo"), "%v", answer)
 }

@@ -26,6 +26,11 @@ import (
 	"github.com/unweaver/unweaver/query-api/api"
 )
 
+// object is one of JSON.
+type object = map[string]any
+
+const sampleQuery = "/v1/indexes/sample/query"
+
 // models are the built-in ones, unless a test puts others in front.
 type models struct {
 	embedder func(model.Embedder) model.Embedder
@@ -170,8 +175,7 @@ func (f *fixture) shutdown() {
 }
 
 // do sends a request and decodes the answer.
-func (f *fixture) do(method, path string, body any) (int, map[string]any, http.Header) {
-	f.t.Helper()
+func (f *fixture) do(method, path string, body any) (int, object, http.Header) {
 	var sent io.Reader
 	switch b := body.(type) {
 	case nil:
@@ -193,7 +197,7 @@ func (f *fixture) do(method, path string, body any) (int, map[string]any, http.H
 	}
 	f.server.Handler().ServeHTTP(recorder, request)
 	f.asDescribed(request, recorder)
-	var out map[string]any
+	var out object
 	if strings.Contains(recorder.Header().Get("Content-Type"), "json") {
 		err := json.Unmarshal(recorder.Body.Bytes(), &out)
 		assert.True(f.t, err == nil, "%s %s: %v in %q", method, path, err, recorder.Body)
@@ -201,17 +205,15 @@ func (f *fixture) do(method, path string, body any) (int, map[string]any, http.H
 	return recorder.Code, out, recorder.Header()
 }
 
-func (f *fixture) get(path string) map[string]any {
-	f.t.Helper()
-	status, out, _ := f.do(http.MethodGet, path, nil)
-	require.True(f.t, status == http.StatusOK, "GET %s: %d %v", path, status, out)
+func (f *fixture) get(path string) object {
+	status, out, _ := f.do("GET", path, nil)
+	require.True(f.t, status == 200, "GET %s: %d %v", path, status, out)
 	return out
 }
 
-func (f *fixture) ask(body map[string]any) map[string]any {
-	f.t.Helper()
-	status, out, _ := f.do(http.MethodPost, "/v1/indexes/sample/query", body)
-	require.True(f.t, status == http.StatusOK, "query %v: %d %v", body, status, out)
+func (f *fixture) ask(body object) object {
+	status, out, _ := f.do("POST", sampleQuery, body)
+	require.True(f.t, status == 200, "query %v: %d %v", body, status, out)
 	return out
 }
 
@@ -233,4 +235,13 @@ func (f *fixture) publishNext(epoch int64) retrievetest.Built {
 	built := retrievetest.Build(f.t, f.stores, "sample", documents, retrievetest.Options{Generation: "g2", Seq: 2})
 	retrievetest.Publish(f.t, built, epoch)
 	return built
+}
+
+// must returns the value of a call that has to succeed.
+func must[T any](value T, err error) func(testing.TB) T {
+	return func(t testing.TB) T {
+		t.Helper()
+		require.NoError(t, err)
+		return value
+	}
 }

@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -39,7 +40,7 @@ func lock(t *testing.T, edit func(*fixture, *api.Config)) *locked {
 	l.fixture = serve(t, func(f *fixture, config *api.Config) {
 		config.Policy = middleware.Policy{Keys: l.ring, Required: true, AnyHost: true}
 		config.Extra = map[string]http.Handler{"/admin/v1/": http.HandlerFunc(
-			func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusUnauthorized) })}
+			func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(401) })}
 		if edit != nil {
 			edit(f, config)
 		}
@@ -49,9 +50,7 @@ func lock(t *testing.T, edit func(*fixture, *api.Config)) *locked {
 
 // key makes one that the server knows at once.
 func (l *locked) key(request access.Request) access.Made {
-	l.t.Helper()
-	made, err := l.book.CreateKey(l.t.Context(), request)
-	require.NoError(l.t, err)
+	made := must(l.book.CreateKey(l.t.Context(), request))(l.t)
 	require.NoError(l.t, l.ring.Refresh(l.t.Context()))
 	return made
 }
@@ -77,13 +76,17 @@ func (f *fixture) send(method, path, body string, headers ...string) *httptest.R
 	return recorder
 }
 
+// query sends a question to the sample.
+func (f *fixture) query(body string, headers ...string) *httptest.ResponseRecorder {
+	return f.send("POST", sampleQuery, body, headers...)
+}
+
 func bearer(text string) []string {
 	return []string{"Authorization", "Bearer " + text, "Content-Type", "application/json"}
 }
 
 // routes returns all routes that the description names, with their scopes, and some that it does not name.
 func routes(t *testing.T) map[string]access.Scope {
-	t.Helper()
 	var description struct {
 		Paths map[string]map[string]struct {
 			Description string `json:"description"`
@@ -131,7 +134,7 @@ func withoutID(got *httptest.ResponseRecorder) string {
 func (l *locked) attempt(route string, headers []string) *httptest.ResponseRecorder {
 	method, path, _ := strings.Cut(route, " ")
 	body := ""
-	if method == http.MethodPost {
+	if method == "POST" {
 		body = question
 	}
 	return l.send(method, path, body, headers...)
@@ -144,8 +147,7 @@ func TestNoRouteIsServedWithoutAKeyThatAllowsIt(t *testing.T) {
 	query := l.key(access.Request{Scope: access.Query})
 	expired := l.key(access.Request{Scope: access.Admin, Expires: time.Nanosecond})
 	revoked := l.key(access.Request{Scope: access.Admin})
-	_, err := l.book.RevokeKey(t.Context(), revoked.Key.ID)
-	require.NoError(t, err)
+	must(l.book.RevokeKey(t.Context(), revoked.Key.ID))(t)
 	require.NoError(t, l.ring.Refresh(t.Context()))
 	tried, table := 0, routes(t)
 	require.True(t, len(table) >= 20, "%d routes", len(table))
@@ -164,20 +166,17 @@ func TestNoRouteIsServedWithoutAKeyThatAllowsIt(t *testing.T) {
 			if chat.IsChatPath(strings.Fields(route)[1]) { // that of OpenAI
 				form = "application/json"
 			}
-			if got.Code != http.StatusUnauthorized || kind != form ||
-				!strings.Contains(route, "/admin") && got.Header().Get("WWW-Authenticate") == "" {
-				t.Errorf("%s with %s: %d %s %s", route, name, got.Code, kind, got.Body)
-			}
+			assert.True(t, got.Code == 401 && kind == form &&
+				(strings.Contains(route, "/admin") || got.Header().Get("WWW-Authenticate") != ""), "%s with %s: %d %s %s", route,
+				name, got.Code, kind, got.Body)
 		}
 		wide := l.attempt(route, bearer(query.Text))
-		assert.True(t, scope != access.Operate || wide.Code == http.StatusForbidden,
-			"%s with a key to query: %d", route, wide.Code)
+		assert.True(t, scope != access.Operate || wide.Code == 403, "%s with a key to query: %d", route, wide.Code)
 		if other := l.attempt(route, bearer(narrow.Text)); strings.Contains(route, "sample") && scope != access.Operate {
 			unknown := l.attempt(strings.Replace(route, "sample", "nobody", 1), bearer(good.Text))
-			if other.Code != http.StatusNotFound || !strings.Contains(other.Body.String(), "unknown_index") ||
-				strings.ReplaceAll(withoutID(unknown), "nobody", "sample") != withoutID(other) {
-				t.Errorf("%s with a key of other indexes: %d %s", route, other.Code, other.Body)
-			}
+			assert.True(t, other.Code == 404 && strings.Contains(other.Body.String(), "unknown_index") &&
+				strings.ReplaceAll(withoutID(unknown), "nobody", "sample") == withoutID(other),
+				"%s with a key of other indexes: %d %s", route, other.Code, other.Body)
 		}
 		if scope != "" {
 			if got := l.attempt(route, bearer(good.Text)); got.Code == 401 || got.Code == 403 {
@@ -188,7 +187,7 @@ func TestNoRouteIsServedWithoutAKeyThatAllowsIt(t *testing.T) {
 		}
 	}
 	for _, open := range []string{"GET /livez", "GET /"} {
-		if got := l.attempt(open, nil); got.Code != http.StatusOK || strings.Contains(got.Body.String(), "sample") {
+		if got := l.attempt(open, nil); got.Code != 200 || strings.Contains(got.Body.String(), "sample") {
 			t.Errorf("%s: %d %s", open, got.Code, got.Body)
 		}
 	}
@@ -196,32 +195,6 @@ func TestNoRouteIsServedWithoutAKeyThatAllowsIt(t *testing.T) {
 	assert.True(t, list.Code == 200 && !strings.Contains(list.Body.String(), "sample"),
 		"a list shows an index that the key does not read: %s", list.Body)
 	t.Logf("%d requests without a good key, none served", tried)
-}
-
-func TestARevokedKeyEndsOnEveryReplica(t *testing.T) {
-	store := blobmemory.New()
-	book := access.Book{Store: store}
-	made, err := book.CreateKey(t.Context(), access.Request{Scope: access.Query})
-	require.NoError(t, err)
-	var replicas []*fixture
-	for range 2 {
-		ring := access.NewRing(store, slog.New(slog.DiscardHandler), nil)
-		ctx, cancel := context.WithCancel(t.Context())
-		t.Cleanup(cancel)
-		go ring.WatchKeys(ctx)
-		replicas = append(replicas, serve(t, func(_ *fixture, config *api.Config) {
-			config.Policy = middleware.Policy{Keys: ring, Required: true, AnyHost: true}
-		}))
-	}
-	status := func(f *fixture) int { return f.send("GET", "/v1/indexes", "", bearer(made.Text)...).Code }
-	for _, replica := range replicas {
-		eventually(t, "the key is known", func() bool { return status(replica) == http.StatusOK })
-	}
-	_, err = book.RevokeKey(t.Context(), made.Key.ID)
-	require.NoError(t, err)
-	for _, replica := range replicas {
-		eventually(t, "it is refused", func() bool { return status(replica) == http.StatusUnauthorized })
-	}
 }
 
 func TestAPageOfAnotherOriginNeitherReadsNorSpends(t *testing.T) {
@@ -254,19 +227,17 @@ func TestAPageOfAnotherOriginNeitherReadsNorSpends(t *testing.T) {
 		"our address of six":          {200, append(json, "Host", "[::1]:8080")},
 		"the configured name":         {200, append(json, "Host", "Search.example")},
 	} {
-		got := f.send("POST", "/v1/indexes/sample/query", question, c.headers...)
+		got := f.query(question, c.headers...)
 		assert.True(t, got.Code == c.status && got.Header().Get("Access-Control-Allow-Origin") == "",
 			"%s: %d %s", name, got.Code, got.Body)
 		assert.True(t, got.Code == 200 || got.Header().Get("Content-Type") == "application/problem+json",
 			"%s: %s", name, got.Header())
 	}
-	if got := f.send("GET", "/v1/indexes", "", "Sec-Fetch-Site", "cross-site"); got.Code != http.StatusForbidden {
-		t.Errorf("a GET of another site: %d", got.Code)
-	}
-	assert.Equal(t, http.StatusOK, f.send("GET", "/", "", "Sec-Fetch-Site", "cross-site").Code, "a link to the page")
-	if got := f.send("GET", "/", "", "Host", "evil.example"); got.Code != http.StatusMisdirectedRequest {
-		t.Errorf("the page under another name: %d", got.Code)
-	}
+	got := f.send("GET", "/v1/indexes", "", "Sec-Fetch-Site", "cross-site")
+	assert.True(t, got.Code == 403, "a GET of another site: %d", got.Code)
+	assert.Equal(t, 200, f.send("GET", "/", "", "Sec-Fetch-Site", "cross-site").Code, "a link to the page")
+	got = f.send("GET", "/", "", "Host", "evil.example")
+	assert.True(t, got.Code == 421, "the page under another name: %d", got.Code)
 }
 
 func TestEveryAnswerHasItsHeadersAndEveryErrorIsAProblem(t *testing.T) {
@@ -284,13 +255,10 @@ func TestEveryAnswerHasItsHeadersAndEveryErrorIsAProblem(t *testing.T) {
 		assert.True(t, got.Code == status, "%s: %d %s", route, got.Code, got.Body)
 		assert.True(t, status != 405 || strings.Contains(got.Body.String(), method) &&
 			strings.Contains(got.Body.String(), header.Get("Allow")), "%s: %s", route, got.Body)
-		if status >= 300 && header.Get("Content-Type") != "application/problem+json" || header.Get("Location") != "" {
-			t.Errorf("%s: %v", route, header)
-		}
-		if header.Get("X-Content-Type-Options") != "nosniff" || header.Get("Referrer-Policy") != "no-referrer" ||
-			!strings.Contains(header.Get("Content-Security-Policy"), "frame-ancestors 'none'") {
-			t.Errorf("%s: %v", route, header)
-		}
+		assert.True(t, (status < 300 || header.Get("Content-Type") == "application/problem+json") &&
+			header.Get("Location") == "", "%s: %v", route, header)
+		assert.True(t, header.Get("X-Content-Type-Options") == "nosniff" && header.Get("Referrer-Policy") == "no-referrer" &&
+			strings.Contains(header.Get("Content-Security-Policy"), "frame-ancestors 'none'"), "%s: %v", route, header)
 	}
 }
 
@@ -299,7 +267,7 @@ func TestAQueryKeyIsNotToldOfTheInside(t *testing.T) {
 	l := lock(t, func(_ *fixture, config *api.Config) { config.Log = slog.New(slog.NewJSONHandler(&logged, nil)) })
 	query, operate := l.key(access.Request{Scope: access.Query}), l.key(access.Request{Scope: access.Operate})
 	body := `{"query":"Fram","method":"unweaver"}`
-	if got := l.send("POST", "/v1/indexes/sample/query", body, bearer(query.Text)...); got.Code != http.StatusOK {
+	if got := l.query(body, bearer(query.Text)...); got.Code != 200 {
 		t.Fatalf("%d %s", got.Code, got.Body)
 	}
 	for _, code := range fault.Codes() {
@@ -309,7 +277,7 @@ func TestAQueryKeyIsNotToldOfTheInside(t *testing.T) {
 		l.stores.Vectors.Fail(fmt.Errorf("redis 10.0.0.7:6379: %w", code.At("read", "s3://inside/bucket").Because("/etc/x")))
 		logged.Reset()
 		l.unchecked = code == fault.NoSuchMethod // no route has a wrong method
-		got := l.send("POST", "/v1/indexes/sample/query", body, bearer(query.Text)...)
+		got := l.query(body, bearer(query.Text)...)
 		var problem api.Problem
 		err := json.Unmarshal(got.Body.Bytes(), &problem)
 		require.True(t, err == nil, "%s: %v in %s", code, err, got.Body)
@@ -319,7 +287,7 @@ func TestAQueryKeyIsNotToldOfTheInside(t *testing.T) {
 			!strings.Contains(logged.String(), problem.Reference) || !strings.Contains(logged.String(), "10.0.0.7")) {
 			t.Errorf("%s: reported %q, logged %s", code, reported, logged.String())
 		}
-		full := l.send("POST", "/v1/indexes/sample/query", body, bearer(operate.Text)...)
+		full := l.query(body, bearer(operate.Text)...)
 		assert.Contains(t, full.Body.String(), "10.0.0.7", "%s: the operator does not see it: %s", code, full.Body)
 	}
 	assert.False(t, strings.Contains(logged.String(), query.Text[14:]), "a key is in the log")
@@ -349,9 +317,169 @@ func TestLimitsOfAKeyAreKept(t *testing.T) {
 	assert.Equal(t, "[200 200 429 429]", fmt.Sprint(codes), "%v", codes)
 	talk := l.key(access.Request{Scope: access.Query, Limits: access.Limits{AnswersPerMinute: 1}})
 	answer := `{"query":"capital of Norway","answer":true}`
-	first := l.send("POST", "/v1/indexes/sample/query", answer, bearer(talk.Text)...)
-	second := l.send("POST", "/v1/indexes/sample/query", answer, bearer(talk.Text)...)
-	plain := l.send("POST", "/v1/indexes/sample/query", question, bearer(talk.Text)...)
+	first := l.query(answer, bearer(talk.Text)...)
+	second := l.query(answer, bearer(talk.Text)...)
+	plain := l.query(question, bearer(talk.Text)...)
 	assert.True(t, first.Code == 200 && second.Code == 429 && plain.Code == 200,
 		"answers: %d, %d, without an answer %d", first.Code, second.Code, plain.Code)
+}
+
+// lines is a log that a test reads.
+type lines struct {
+	mu   sync.Mutex
+	text bytes.Buffer
+}
+
+func (l *lines) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.Write(p)
+}
+
+// of gives the lines with a message.
+func (l *lines) of(t *testing.T, message string) (out []object) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for line := range strings.Lines(l.text.String()) {
+		var fields object
+		require.NoError(t, json.Unmarshal([]byte(line), &fields))
+		if fields["msg"] == message {
+			out = append(out, fields)
+		}
+	}
+	return out
+}
+
+func logged(t *testing.T) (*fixture, *lines) {
+	t.Helper()
+	log := &lines{}
+	return serve(t, func(_ *fixture, config *api.Config) { config.Log = slog.New(slog.NewJSONHandler(log, nil)) }), log
+}
+
+func (f *fixture) as(method, path, id string) *httptest.ResponseRecorder {
+	recorder := httptest.NewRecorder()
+	request := httptest.NewRequestWithContext(f.t.Context(), method, path, nil)
+	request.Host = "localhost:8080"
+	if id != "" {
+		request.Header.Set(api.HeaderRequestID, id)
+	}
+	f.server.Handler().ServeHTTP(recorder, request)
+	return recorder
+}
+
+func TestEveryRequestHasAnIdInAnswerLogAndError(t *testing.T) {
+	f, log := logged(t)
+	for name, c := range map[string]struct {
+		path, sent string
+		kept       bool
+		status     int
+		route      string
+	}{
+		"sane":              {"/v1/indexes", "abc-1.2_3:4/5", true, 200, "GET /v1/indexes"},
+		"none":              {"/v1/indexes", "", false, 200, "GET /v1/indexes"},
+		"with a line break": {"/v1/indexes", "a\nmsg=forged", false, 200, "GET /v1/indexes"},
+		"too long":          {"/v1/indexes", strings.Repeat("x", 129), false, 200, "GET /v1/indexes"},
+		"an error":          {"/v1/indexes/none/generations", "mine", true, 404, "GET /v1/indexes/{index}/generations"},
+		"no route":          {"/secret/document.pdf", "mine", true, 404, "none"},
+	} {
+		before := len(log.of(t, "request"))
+		got := f.as("GET", c.path, c.sent)
+		id := got.Header().Get(api.HeaderRequestID)
+		assert.True(t, got.Code == c.status && id != "" && (id == c.sent) == c.kept, "%s: %d, id %q", name, got.Code, id)
+		entries := log.of(t, "request")[before:]
+		require.Len(t, entries, 1, "%s", name)
+		entry := entries[0]
+		assert.True(t, entry["request_id"] == id && entry["status"] == float64(c.status) && entry["route"] == c.route,
+			"%s: %v", name, entry)
+		if c.status == 200 {
+			continue
+		}
+		var problem api.Problem
+		err := json.Unmarshal(got.Body.Bytes(), &problem)
+		assert.True(t, err == nil && problem.RequestID == id, "%s: %v, %s", name, err, got.Body)
+	}
+	assert.False(t, strings.Contains(log.text.String(), "document.pdf"), "the log holds a path: %s", log.text.String())
+}
+
+// What machines ask every few seconds is no news, unless it fails.
+func TestProbesAreNotLogged(t *testing.T) {
+	f, log := logged(t)
+	for _, path := range []string{"/livez", "/metrics"} {
+		require.Equal(t, 200, f.as("GET", path, "").Code, "%s", path)
+	}
+	entries := log.of(t, "request")
+	assert.True(t, len(entries) == 0, "%v", entries)
+}
+
+func TestRefusedRequestsAreLoggedAndCounted(t *testing.T) {
+	f, log := logged(t)
+	request := httptest.NewRequestWithContext(t.Context(), "GET", "/v1/indexes", nil)
+	request.Host = "attacker.example"
+	recorder := httptest.NewRecorder()
+	f.server.Handler().ServeHTTP(recorder, request)
+	entries := log.of(t, "request")
+	assert.True(t, recorder.Code == 421 && len(entries) == 1 && entries[0]["status"] == 421.0,
+		"%d, %v", recorder.Code, entries)
+	metrics := f.as("GET", "/metrics", "").Body.String()
+	for _, want := range []string{
+		`unweaver_refused_total{code="misdirected"} 1`,
+		`unweaver_http_request_seconds_count{route="none",status="Misdirected Request"} 1`,
+		"go_goroutines ", "unweaver_build_info{",
+	} {
+		assert.Contains(t, metrics, want, "metrics lack")
+	}
+}
+
+// Readiness and metrics name indexes: a key hears of those that it is for.
+func TestAKeyForOneIndexHearsOfNoOther(t *testing.T) {
+	l := lock(t, nil)
+	all := l.key(access.Request{Scope: access.Operate})
+	mine := l.key(access.Request{Scope: access.Operate, Index: "samp*"})
+	other := l.key(access.Request{Scope: access.Operate, Index: "other"})
+	eventually(t, "the index is open",
+		func() bool { return l.send("GET", "/readyz", "", bearer(all.Text)...).Code == 200 })
+	for name, c := range map[string]struct {
+		text     string
+		reported bool
+		meter    int
+	}{
+		"of all":     {all.Text, true, 200},
+		"of this":    {mine.Text, true, 403},
+		"of another": {other.Text, false, 403},
+	} {
+		got := l.send("GET", "/readyz", "", bearer(c.text)...)
+		reported := strings.Contains(got.Body.String(), "index sample")
+		assert.True(t, got.Code == 200 && reported == c.reported, "%s: %d %s", name, got.Code, got.Body)
+		got = l.send("GET", "/metrics", "", bearer(c.text)...)
+		assert.True(t, got.Code == c.meter && (c.meter == 200 || !strings.Contains(got.Body.String(), "sample")),
+			"%s: %d %s", name, got.Code, got.Body)
+	}
+	got := l.query(`{"query":"x"}`, bearer(other.Text)...)
+	assert.True(t, got.Code == 404 && strings.Contains(got.Body.String(), "or the key is not for it"),
+		"%d %s", got.Code, got.Body)
+	got = l.query(`{"query":"x"}`, append(bearer(all.Text),
+		"Origin", "https://elsewhere.example", "Sec-Fetch-Site", "cross-site")...)
+	assert.True(t, got.Code == 403 && strings.Contains(got.Body.String(), "from its own page only") &&
+		strings.Contains(got.Body.String(), `"hint":"call this server from the backend`), "%d %s", got.Code, got.Body)
+}
+
+// What was asked of one index is remembered for it alone: a key of another must not find out by asking the same.
+func TestNoKeyLearnsWhatWasAskedOfAnotherIndex(t *testing.T) {
+	l := lock(t, nil)
+	retrievetest.Publish(t,
+		retrievetest.Build(t, l.stores, "other-one", retrievetest.Sample()[:2], retrievetest.Options{}), 1)
+	cached := func(index string) bool {
+		key := l.key(access.Request{Scope: access.Query, Index: index}).Text
+		var body string
+		eventually(t, index+" is open", func() bool {
+			got := l.send("POST", "/v1/indexes/"+index+"/query", `{"query":"Who pays for Oslo?"}`,
+				append(bearer(key), "Content-Type", "application/json")...)
+			body = got.Body.String()
+			return got.Code == 200
+		})
+		return strings.Contains(body, `"embed_cached":true`)
+	}
+	assert.False(t, cached("sample"), "it was never asked")
+	assert.False(t, cached("other-one"), "the other index shows that it was asked before")
+	assert.True(t, cached("sample"), "it is embedded again")
 }

@@ -2,21 +2,24 @@ package api_test
 
 import (
 	"encoding/json"
-	"net/http"
+	"fmt"
+	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/unweaver/unweaver/internal/core"
+	"github.com/unweaver/unweaver/internal/pipeline/runlog"
 	"github.com/unweaver/unweaver/internal/store/blob"
+	coordination "github.com/unweaver/unweaver/internal/store/coordination/memory"
 	"github.com/unweaver/unweaver/internal/testkit/retrievetest"
 	"github.com/unweaver/unweaver/query-api/api"
 )
 
 func (f *fixture) mirror(built retrievetest.Built, epoch int64) {
-	f.t.Helper()
 	manifest := built.Manifest
 	raw, err := json.Marshal(core.Pointer{
 		Generation: manifest.Generation, Manifest: built.SHA, Seq: manifest.Seq, Epoch: epoch,
@@ -27,7 +30,7 @@ func (f *fixture) mirror(built retrievetest.Built, epoch int64) {
 	require.NoError(f.t, err)
 }
 
-var fram = map[string]any{"query": "Fram"}
+var fram = object{"query": "Fram"}
 
 // Promises: 53.
 func TestABackupThatIsPutBackIsServedAlthoughTheMirrorIsAhead(t *testing.T) {
@@ -60,23 +63,20 @@ func TestAReplicaThatStartsDoesNotBelieveAMirrorThatIsAhead(t *testing.T) {
 // Promises: 53.
 func TestAnIndexThatIsRemovedAndBuiltAnewIsServed(t *testing.T) {
 	f := serve(t, nil)
-	next := f.publishNext(7)
-	f.mirror(next, 7)
+	f.mirror(f.publishNext(7), 7)
 	eventually(t, "it is served", func() bool { return f.ask(fram)["generation"] == "g2" })
-	key := f.built.Index.CurrentKey()
-	require.NoError(t, f.stores.Blobs.Delete(t.Context(), key))
+	require.NoError(t, f.stores.Blobs.Delete(t.Context(), f.built.Index.CurrentKey()))
 	require.NoError(t, f.stores.Readers.Mirror(t.Context(), "sample", 8, []byte(`{"epoch":8}`))) // as a deletion does
-	status, _, _ := f.do(http.MethodPost, "/v1/indexes/sample/query", fram)
-	assert.Equal(t, http.StatusNotFound, status, "the very next query finds none")
+	status, _, _ := f.do("POST", sampleQuery, fram)
+	assert.Equal(t, 404, status, "the very next query finds none")
 	eventually(t, "its lease is given back", func() bool {
 		leased, err := f.stores.Readers.ListLeased(t.Context(), "sample")
 		return err == nil && !leased["g2"]
 	})
 	retrievetest.Publish(t, f.built, 1)
 	f.mirror(f.built, 1)
-	if out := f.ask(fram); out["generation"] != "g1" {
-		t.Errorf("built again, and yet %v", out["generation"])
-	}
+	out := f.ask(fram)
+	assert.True(t, out["generation"] == "g1", "built again, and yet %v", out["generation"])
 }
 
 // A mirror that is not renewed any more must not cost every query a request.
@@ -101,13 +101,11 @@ func TestAMirrorThatStaysBehindCostsNoRequests(t *testing.T) {
 func TestADamagedPointerLeavesWhatIsServed(t *testing.T) {
 	f := serve(t, nil)
 	f.ask(fram)
-	_, err := blob.Write(t.Context(), f.stores.Blobs, f.built.Index.CurrentKey(), []byte("{"), blob.Cond{})
-	require.NoError(t, err)
+	must(blob.Write(t.Context(), f.stores.Blobs, f.built.Index.CurrentKey(), []byte("{"), blob.Cond{}))(t)
 	before := f.store.reads("current.json")
 	eventually(t, "the watcher met it", func() bool { return f.store.reads("current.json") > before+1 })
-	if out := f.ask(fram); out["generation"] != "g1" {
-		t.Errorf("%v", out["generation"])
-	}
+	out := f.ask(fram)
+	assert.True(t, out["generation"] == "g1", "%v", out["generation"])
 }
 
 // A bit that flips in the name of current.json's generation must not have one generation served as another.
@@ -115,10 +113,102 @@ func TestADamagedPointerLeavesWhatIsServed(t *testing.T) {
 func TestAPointerThatNamesTwoGenerationsServesNone(t *testing.T) {
 	f := serve(t, func(f *fixture, _ *api.Config) {
 		pointer := core.Pointer{Generation: "g3", Manifest: f.built.SHA, Seq: f.built.Manifest.Seq, Epoch: 1}
-		key := f.built.Index.CurrentKey()
-		_, err := blob.WriteJSON(t.Context(), f.stores.Blobs, key, pointer, blob.Cond{})
-		require.NoError(t, err)
+		must(blob.WriteJSON(t.Context(), f.stores.Blobs, f.built.Index.CurrentKey(), pointer, blob.Cond{}))(t)
 	})
-	status, out, _ := f.do(http.MethodPost, "/v1/indexes/sample/query", fram)
-	assert.True(t, status == http.StatusServiceUnavailable && out["code"] == "segment_damaged", "%d %v", status, out)
+	status, out, _ := f.do("POST", sampleQuery, fram)
+	assert.True(t, status == 503 && out["code"] == "segment_damaged", "%d %v", status, out)
+}
+
+// named serves the sample's generations g1 and g2, of which g2 is current and g1 has been asked for by its name.
+func named(t *testing.T) (*fixture, *coordination.Store) {
+	t.Helper()
+	shared := coordination.New()
+	f := serve(t, func(_ *fixture, config *api.Config) { config.Readers = shared })
+	f.ready()
+	f.publishNext(2)
+	eventually(t, "the next generation", func() bool { return f.ask(fram)["generation"] == "g2" })
+	f.ask(object{"query": "Fram", "generation": "g1"})
+	return f, shared
+}
+
+// leased reports whether a reader's lease keeps a generation of the sample from being collected.
+func leased(t *testing.T, shared *coordination.Store, generation string) bool {
+	return must(shared.ListLeased(t.Context(), "sample"))(t)[generation]
+}
+
+// A held generation is named where nothing of its index is published, and answers by its name.
+func TestAHeldGenerationOfAnUnpublishedIndexIsNamedAndCanBeAsked(t *testing.T) {
+	f := serve(t, nil)
+	retrievetest.Hold(t, retrievetest.Build(t, f.stores, "held", retrievetest.Sample(), retrievetest.Options{}), "held")
+	const path = "/v1/indexes/held/query"
+	ask := func(body object, want int) object {
+		code, out, _ := f.do("POST", path, body)
+		assert.True(t, code == want, "%v: %d %v", body, code, out)
+		return out
+	}
+	if out := ask(fram, 404); !strings.Contains(fmt.Sprint(out["detail"]), "no published index") {
+		t.Error(out)
+	}
+	state := `{"report":{"run":"held/g1","generation":"g1","status":"held","reason":"mass","content_hash":"c0ffee"}}`
+	for key, value := range map[string]string{runlog.LatestBuild("held"): "held/g1", "held/g1": state} {
+		require.NoError(t, f.runs.SetState(t.Context(), key, []byte(value)))
+	}
+	if out := ask(fram, 404); !strings.Contains(fmt.Sprint(out["detail"]), "g1 is held") {
+		t.Error(out)
+	}
+	for range 2 {
+		out := ask(object{"query": "Fram", "generation": "g1"}, 200)
+		assert.True(t, out["generation"] == "g1", out)
+	}
+	ask(object{"query": "Fram", "generation": "g7"}, 404)
+}
+
+// A question about an old generation keeps it for a while, and not for as long as the replica lives.
+// Promises: 122.
+func TestAGenerationThatNobodyAsksForByNameAnyMoreIsNoLongerLeased(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f, shared := named(t)
+		for range 10 { // asked for every four minutes it stays
+			time.Sleep(4 * time.Minute)
+			if f.ask(object{"query": "Fram", "generation": "g1"}); !leased(t, shared, "g1") {
+				t.Fatal("a generation that is asked for is not leased")
+			}
+		}
+		opened := f.opened("sample")
+		time.Sleep(6 * time.Minute)
+		synctest.Wait()
+		assert.True(t, !leased(t, shared, "g1") && leased(t, shared, "g2"), "after six minutes: g1 leased %t, g2 %t",
+			leased(t, shared, "g1"), leased(t, shared, "g2"))
+		assert.True(t, f.opened("sample") == opened, "it was opened again before it was idle")
+		out := f.ask(object{"query": "Fram", "generation": "g1"})
+		assert.True(t, out["generation"] == "g1", "asked for again: %v", out)
+		assert.True(t, leased(t, shared, "g1"), "asked for again it is not leased")
+	})
+}
+
+// Of a generation that holds what is purged nothing is reported any more: an open one is closed, its lease with it, and
+// none is opened. Other generations do not have the document.
+// Promises: 122.
+func TestAPurgedGenerationIsClosedAndRefused(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f, shared := named(t)
+		before := retrievetest.Build(t, f.stores, "sample", retrievetest.Sample()[:3], retrievetest.Options{Generation: "g0"})
+		retrievetest.Hold(t, before, "published")
+		for _, generation := range []string{"g0", "g1"} { // a purge marks them, and waits for their leases to end
+			key := f.built.Index.CollectedKey(generation)
+			must(blob.WriteJSON(t.Context(), f.stores.Blobs, key, map[string]bool{"purged": true}, blob.Cond{}))(t)
+		}
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		assert.False(t, leased(t, shared, "g1"), "a purged generation is leased a minute later")
+		for _, generation := range []string{"g0", "g1"} {
+			status, out, _ := f.do("POST", sampleQuery, object{"query": "Fram", "generation": generation})
+			assert.True(t, status == 410 && out["code"] == "generation_collected", "%s: %d %v", generation, status, out)
+		}
+		purged := retrievetest.Sample()[5].Key // which g2 does not have
+		for _, path := range []string{"", "/text"} {
+			status, out, _ := f.do("GET", fmt.Sprintf("/v1/indexes/sample/documents/%s%s", purged, path), nil)
+			assert.True(t, status == 404, "%s%s: %d %v", purged, path, status, out)
+		}
+	})
 }

@@ -1,14 +1,20 @@
 package api_test
 
 import (
+	"bufio"
 	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
+	"math/rand/v2"
+	"net"
 	"net/http"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -16,7 +22,9 @@ import (
 
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/model"
+	"github.com/unweaver/unweaver/internal/testkit/longtest"
 	"github.com/unweaver/unweaver/query-api/api"
+	"github.com/unweaver/unweaver/query-api/middleware"
 )
 
 // expected are the statuses of the contract; codes that are not here never reach a query and are internal errors.
@@ -37,7 +45,7 @@ var expected = map[fault.Code]int{
 func TestEveryFaultHasItsStatusAndItsProblem(t *testing.T) {
 	var logged bytes.Buffer
 	f := serve(t, func(_ *fixture, config *api.Config) { config.Log = slog.New(slog.NewJSONHandler(&logged, nil)) })
-	f.ask(map[string]any{"query": "Fram"})
+	f.ask(object{"query": "Fram"})
 	for _, code := range fault.Codes() {
 		if code == fault.NotFound {
 			continue // a vector store that finds no collection has lost it, which is another problem
@@ -48,27 +56,23 @@ func TestEveryFaultHasItsStatusAndItsProblem(t *testing.T) {
 		}
 		f.stores.Vectors.Fail(cause)
 		logged.Reset()
-		f.unchecked = expected[code] == http.StatusMethodNotAllowed // no route has a wrong method
-		status, out, header := f.do(http.MethodPost, "/v1/indexes/sample/query",
-			map[string]any{"query": "the secret question", "method": "unweaver"})
+		f.unchecked = expected[code] == 405 // no route has a wrong method
+		status, out, header := f.do("POST", sampleQuery, object{"query": "the secret question", "method": "unweaver"})
 		want := expected[code]
 		if want == 0 {
-			want = http.StatusInternalServerError
+			want = 500
 		}
 		if status != want || out["status"] != float64(want) || out["code"] != string(code) {
 			t.Errorf("%s: %d %v, want %d", code, status, out, want)
 			continue
 		}
-		if out["type"] != "https://unweaver.dev/problems/"+string(code) || out["hint"] != "do this" {
-			t.Errorf("%s: %v", code, out)
-		}
-		if !strings.HasPrefix(header.Get("Content-Type"), "application/problem+json") {
-			t.Errorf("%s: %s", code, header.Get("Content-Type"))
-		}
+		assert.True(t, out["type"] == "https://unweaver.dev/problems/"+string(code) && out["hint"] == "do this", "%s: %v",
+			code, out)
+		assert.True(t, strings.HasPrefix(header.Get("Content-Type"), "application/problem+json"), "%s: %s", code,
+			header.Get("Content-Type"))
 		again := (want == 503 || want == 429) && code.Kind() == fault.Transient
-		if wait := header.Get("Retry-After"); again != (wait == "7") || !again && wait != "" {
-			t.Errorf("%s: Retry-After %q", code, header.Get("Retry-After"))
-		}
+		wait := header.Get("Retry-After")
+		assert.True(t, again == (wait == "7") && (again || wait == ""), "%s: Retry-After %q", code, header.Get("Retry-After"))
 		failed := strings.Contains(logged.String(), `"msg":"request failed"`)
 		text := logged.String()
 		assert.True(t, !strings.Contains(text, "secret") && (want >= 500) == failed, "%s is logged as %q", code, text)
@@ -77,15 +81,14 @@ func TestEveryFaultHasItsStatusAndItsProblem(t *testing.T) {
 
 func TestATimeoutAndACancelledCallAreNoInternalErrors(t *testing.T) {
 	f := serve(t, nil)
-	f.ask(map[string]any{"query": "Fram"})
+	f.ask(object{"query": "Fram"})
 	for want, cause := range map[int]error{
-		http.StatusGatewayTimeout:      fmt.Errorf("search: %w", context.DeadlineExceeded),
-		http.StatusServiceUnavailable:  fmt.Errorf("search: %w", context.Canceled),
-		http.StatusInternalServerError: errors.New("an unknown error"),
+		504: fmt.Errorf("search: %w", context.DeadlineExceeded),
+		503: fmt.Errorf("search: %w", context.Canceled),
+		500: errors.New("an unknown error"),
 	} {
 		f.stores.Vectors.Fail(cause)
-		status, out, _ := f.do(http.MethodPost, "/v1/indexes/sample/query",
-			map[string]any{"query": "x Oslo", "method": "unweaver"})
+		status, out, _ := f.do("POST", sampleQuery, object{"query": "x Oslo", "method": "unweaver"})
 		assert.True(t, status == want && (want == 500 || out["hint"] != nil && !strings.Contains(fmt.Sprint(out), "context ")),
 			"%v: %d %v", cause, status, out)
 	}
@@ -93,8 +96,8 @@ func TestATimeoutAndACancelledCallAreNoInternalErrors(t *testing.T) {
 
 func TestWhatCannotBeMeantIsRefused(t *testing.T) {
 	f := serve(t, nil)
-	f.ask(map[string]any{"query": "Fram"})
-	list := func(entries ...any) map[string]any { return map[string]any{"capacities": entries} }
+	f.ask(object{"query": "Fram"})
+	list := func(entries ...any) object { return object{"capacities": entries} }
 	for name, c := range map[string]struct {
 		body   any
 		status int
@@ -103,29 +106,27 @@ func TestWhatCannotBeMeantIsRefused(t *testing.T) {
 		"no JSON":             {"{", 400, "read body"},
 		"two objects":         {`{"query":"x"}{}`, 400, "follows"},
 		"a list":              {[]int{1}, 422, "array"},
-		"an unknown field":    {map[string]any{"query": "x", "top_chunk": 1}, 422, "top_chunks"},
-		"a body over 64 KiB":  {map[string]any{"query": strings.Repeat("x", 70_000)}, 413, "64 KiB"},
-		"a blank question":    {map[string]any{"query": " \n"}, 422, "the question is empty"},
-		"a long question":     {map[string]any{"query": strings.Repeat("ä", 8193)}, 422, "8193 characters"},
-		"a method of no name": {map[string]any{"query": "x", "method": ""}, 422, "it is empty"},
-		"an unknown method":   {map[string]any{"query": "x", "method": "magic"}, 422, "hybrid, unweaver"},
-		"an unknown rule":     {map[string]any{"query": "x", "method": "unweaver", "rule": "dice"}, 422, "weighted, av"},
-		"a rule elsewhere":    {map[string]any{"query": "x", "rule": "av"}, 422, "rules of method unweaver"},
-		"no chunks":           {map[string]any{"query": "x", "top_chunks": 0}, 422, "top_chunks: want 1 to 100"},
-		"no chunks by k":      {map[string]any{"query": "x", "top_k": 0}, 422, "top_k: want 1 to 100"},
+		"an unknown field":    {object{"query": "x", "top_chunk": 1}, 422, "top_chunks"},
+		"a body over 64 KiB":  {object{"query": strings.Repeat("x", 70_000)}, 413, "64 KiB"},
+		"a blank question":    {object{"query": " \n"}, 422, "the question is empty"},
+		"a long question":     {object{"query": strings.Repeat("ä", 8193)}, 422, "8193 characters"},
+		"a method of no name": {object{"query": "x", "method": ""}, 422, "it is empty"},
+		"an unknown method":   {object{"query": "x", "method": "magic"}, 422, "hybrid, unweaver"},
+		"an unknown rule":     {object{"query": "x", "method": "unweaver", "rule": "dice"}, 422, "weighted, av"},
+		"a rule elsewhere":    {object{"query": "x", "rule": "av"}, 422, "rules of method unweaver"},
+		"no chunks":           {object{"query": "x", "top_chunks": 0}, 422, "top_chunks: want 1 to 100"},
+		"no chunks by k":      {object{"query": "x", "top_k": 0}, 422, "top_k: want 1 to 100"},
 		"no UTF-8":            {"{\"query\":\"\xff\"}", 400, "byte 10: invalid UTF-8"},
 		"half a body":         {`{"query":"x`, 400, "in the middle of a JSON value (byte 11)"},
 		"no time": {
 			`{"query":"x","filter":{"modified":{"from":"2026-02-01","to":"2026-01-01"}}}`, 422, "from is not before to",
 		},
-		"themes without summaries": {
-			query("gem", map[string]any{"themes": 3, "summaries": false}), 422, "summaries is false",
-		},
-		"too many chunks":     {map[string]any{"query": "x", "top_chunks": 101}, 422, "1 to 100"},
-		"too many entities":   {map[string]any{"query": "x", "top_entities": 1001}, 422, "1 to 1000"},
-		"too large a context": {map[string]any{"query": "x", "max_context_tokens": 131073}, 422, "131072"},
+		"themes without summaries": {query("gem", object{"themes": 3, "summaries": false}), 422, "summaries is false"},
+		"too many chunks":          {object{"query": "x", "top_chunks": 101}, 422, "1 to 100"},
+		"too many entities":        {object{"query": "x", "top_entities": 1001}, 422, "1 to 1000"},
+		"too large a context":      {object{"query": "x", "max_context_tokens": 131073}, 422, "131072"},
 		"no id": {
-			map[string]any{"query": "x", "without": map[string]any{"entities": []string{"Oslo"}}}, 422, "without.entities",
+			object{"query": "x", "without": object{"entities": []string{"Oslo"}}}, 422, "without.entities",
 		},
 		"a fraction of a list":   {params("hybrid", "list", 1.5), 422, "whole number from 1 to 1000"},
 		"a list that is a text":  {params("hybrid", "list", "9"), 422, "whole number"},
@@ -135,35 +136,32 @@ func TestWhatCannotBeMeantIsRefused(t *testing.T) {
 		"an unknown solver":      {params("aligned", "solver", "magic"), 422, "cls, utility"},
 		"fill that is a number":  {params("unweaver", "fill", 1), 422, "true or false"},
 		"capacities as a number": {params("aligned", "capacities", 3), 422, "list of"},
-		"a capacity of nothing":  {query("aligned", list(map[string]any{"prefix": "a", "value": 0})), 422, "entry 0"},
-		"a capacity for no one":  {query("aligned", list(map[string]any{"value": 1})), 422, "entry 0"},
+		"a capacity of nothing":  {query("aligned", list(object{"prefix": "a", "value": 0})), 422, "entry 0"},
+		"a capacity for no one":  {query("aligned", list(object{"value": 1})), 422, "entry 0"},
 		"a capacity for two": {
-			query("aligned", list(map[string]any{"prefix": "a", "document": "b", "value": 1})), 422, "entry 0",
+			query("aligned", list(object{"prefix": "a", "document": "b", "value": 1})), 422, "entry 0",
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			status, out, _ := f.do(http.MethodPost, "/v1/indexes/sample/query", c.body)
+			status, out, _ := f.do("POST", sampleQuery, c.body)
 			detail, _ := out["detail"].(string)
 			hint, _ := out["hint"].(string)
-			if status != c.status || !strings.Contains(detail+" "+hint, c.say) || hint != "" && strings.Contains(detail, hint) ||
-				(out["param"] != nil) != (status == 422 && name != "a list") {
-				t.Errorf("%d %v", status, out)
-			}
+			assert.True(t, status == c.status && strings.Contains(detail+" "+hint, c.say) &&
+				(hint == "" || !strings.Contains(detail, hint)) && (out["param"] != nil) == (status == 422 && name != "a list"),
+				"%d %v", status, out)
 		})
 	}
 }
 
-func query(method string, params map[string]any) map[string]any {
-	return map[string]any{"query": "Oslo", "method": method, "params": params}
+func query(method string, params object) object {
+	return object{"query": "Oslo", "method": method, "params": params}
 }
 
-func params(method, name string, value any) map[string]any {
-	return query(method, map[string]any{name: value})
-}
+func params(method, name string, value any) object { return query(method, object{name: value}) }
 
 func TestWhatIsNotThereIsSaidSo(t *testing.T) {
 	f := serve(t, nil)
-	f.ask(map[string]any{"query": "Fram"})
+	f.ask(object{"query": "Fram"})
 	unknown := strings.Repeat("0", 32)
 	for path, code := range map[string]string{
 		"/v1/indexes/nope/entities":                                    "unknown_index",
@@ -200,7 +198,7 @@ func TestWhatIsNotThereIsSaidSo(t *testing.T) {
 		"/v1/indexes/sample/documents/cities/oslo.txt/text?start=-1":   "invalid_parameter",
 		"/v1/indexes/sample/documents/cities/oslo.txt/text?start=9999": "invalid_parameter",
 	} {
-		status, out, _ := f.do(http.MethodGet, path, nil)
+		status, out, _ := f.do("GET", path, nil)
 		if out["code"] != "invalid_parameter" {
 			assert.Regexp(t, "/v1/|current|generation|start the list again", out["hint"], path)
 			assert.NotContains(t, out["hint"], "unweaver ", "%s: a command, for a caller of HTTP", path)
@@ -220,19 +218,16 @@ func (failing) Embed(context.Context, []string) ([][]float32, model.Usage, error
 func TestHybridGoesOnWithoutItsEmbedderAndOthersSayThatItIsDown(t *testing.T) {
 	down := func(inner model.Embedder) model.Embedder { return failing{inner} }
 	f := serve(t, func(_ *fixture, config *api.Config) { config.Models = models{embedder: down} })
-	out := f.ask(map[string]any{"query": "capital of Norway"})
-	if degraded := out["degraded"].([]any); !slices.Contains(degraded, any("dense")) || len(out["chunks"].([]any)) == 0 {
-		t.Errorf("%v", out)
-	}
+	out := f.ask(object{"query": "capital of Norway"})
+	degraded := out["degraded"].([]any)
+	assert.True(t, slices.Contains(degraded, any("dense")) && len(out["chunks"].([]any)) != 0, "%v", out)
 	for _, method := range []string{"unweaver", "ppr", "aligned", "vector"} {
-		status, out, header := f.do(http.MethodPost, "/v1/indexes/sample/query",
-			map[string]any{"query": "capital of Norway", "method": method})
+		status, out, header := f.do("POST", sampleQuery, object{"query": "capital of Norway", "method": method})
 		assert.True(t, status == 503 && out["code"] == "embedder_unavailable" && header.Get("Retry-After") != "",
 			"%s: %d %v", method, status, out)
 	}
-	if out := f.ask(map[string]any{"query": "capital", "method": "bm25"}); len(out["chunks"].([]any)) == 0 {
-		t.Error("bm25 needs no embedder")
-	}
+	out = f.ask(object{"query": "capital", "method": "bm25"})
+	assert.True(t, len(out["chunks"].([]any)) != 0, "bm25 needs no embedder")
 }
 
 // wrapped is a decorator that knows nothing of the capabilities of what it wraps.
@@ -253,14 +248,12 @@ func (b bound) Embed(ctx context.Context, texts []string) ([][]float32, model.Us
 
 func TestCapabilitiesOfAnEmbedderSurviveADecorator(t *testing.T) {
 	plain := serve(t, nil)
-	question := map[string]any{"query": "Where is the opera house?", "method": "vector", "top_chunks": 3}
-	want := plain.ask(question)["chunks"].([]any)[0].(map[string]any)["similarity"]
+	question := object{"query": "Where is the opera house?", "method": "vector", "top_chunks": 3}
+	want := plain.ask(question)["chunks"].([]any)[0].(object)["similarity"]
 	f := serve(t, func(_ *fixture, config *api.Config) {
 		config.Models = models{embedder: func(inner model.Embedder) model.Embedder { return wrapped{inner} }}
 	})
-	if got := f.ask(question)["chunks"].([]any)[0].(map[string]any)["similarity"]; got != want {
-		t.Errorf("similarity %v, without the decorator %v: the words are not weighed", got, want)
-	}
+	assert.Equal(t, want, f.ask(question)["chunks"].([]any)[0].(object)["similarity"], "similarity")
 	var callerBound bool
 	f = serve(t, func(_ *fixture, config *api.Config) {
 		config.Models = models{embedder: func(inner model.Embedder) model.Embedder { return bound{inner, &callerBound} }}
@@ -268,4 +261,242 @@ func TestCapabilitiesOfAnEmbedderSurviveADecorator(t *testing.T) {
 	if f.ask(question); !callerBound {
 		t.Error("a question's embedding goes on after its caller has gone")
 	}
+}
+
+// bodies that are worth changing.
+var bodies = []string{`{"query":"capital of Norway"}`, `{"query":"Fram","method":"hybrid","params":{"list":20},"top_chunks":3,"explain":true}`, `{"query":"Fram","method":"unweaver","rule":"seqpav","top_entities":10,"params":{"fill":false}}`, `{"query":"Oslo","method":"aligned","params":{"solver":"cls","capacities":[{"prefix":"a","value":2}]}}`, `{"query":"Oslo","method":"ppr","params":{"damping":0.7},"filter":{"document_prefix":"cities/"}}`, `{"query":"x","filter":{"metadata":{"a":"b"},"modified":{"from":"2026-01-01T00:00:00Z","to":null}}}`, `{"query":"x","without":{"entities":["00000000000000000000000000000000"],"documents":["cities/oslo.txt"]}}`, `{"query":"x","answer":true,"max_context_tokens":188.0,"generation":"g1"}`, `{"query":"x","top_chunks":1e400}`, `{"query":"x","query":"y"}`, `{"QUERY":"x"}`, `{"query":null}`, `[]`, `{"query":[:]]}`, `[x`, `null`, `"x"`, `{"query":"\ud800","params":{"list":-1}}`, `{"query":"x","top_chunks":[1]}`, `{"query":{"a":[[[[]]]]}}`, "\xff\xfe", ""}
+
+func TestABodyMeansOneThing(t *testing.T) {
+	f := serve(t, nil)
+	f.ask(object{"query": "Fram"})
+	for body, status := range map[string]int{
+		`{"query":"Fram","top_chunks":2.0}`:                              200,
+		`{"query":"Fram","top_chunks":2e0,"explain":null,"filter":null}`: 200,
+		`{"query":"Fram","without":{"entities":null},"params":null}`:     200,
+		`{"query":"Fram","top_chunks":2.5}`:                              422,
+		`{"query":"Fram","top_chunks":"2"}`:                              422,
+		`{"query":"Fram","top_chunks":1e400}`:                            422,
+		`{"query":"Fram","query":"Oslo"}`:                                422,
+		`{"query":"Fram","params":{"list":5,"list":6}}`:                  422,
+		`{"query":"Fram","filter":{"metadata":{"a":"1","a":"2"}}}`:       422,
+		`{"QUERY":"Fram"}`:                                               422,
+		`{"query":"Fram","Top_Chunks":2}`:                                422,
+		`{"query":"Fram","filter":{"Metadata":{}}}`:                      422,
+		`{"query":"Fram","filter":{"modified":{"since":1}}}`:             422,
+		`{"query":"Fram","without":{"entities":[""]}}`:                   422,
+		`{"query":"Fram","without":{"documents":[null]}}`:                422,
+		`{"query":"Fram","without":{"entities":[null]}}`:                 422,
+		`{"query":"Fram","filter":{"metadata":{"a":null}}}`:              422,
+		`{"query":null}`:     422,
+		`{"query":"Fram"} x`: 400,
+		`{"query":"Fram"}}`:  400,
+		`{"query":"Fram","params":` + strings.Repeat("[", 60) + `1`:   400,
+		`{"query":"Fram","params":{"a":` + strings.Repeat("[", 30000): 400,
+		`{"query":"Fram",`: 400,
+		`{"query":"Fram","filter":{"modified":{"from":"2026-02-30"}}}`:     422,
+		`{"query":"Fram","filter":{"modified":{"from":""}}}`:               422,
+		`{"query":"Fram","answer":"yes"}`:                                  422,
+		`{"query":"Fram","top_k":2}`:                                       200,
+		`{"query":"Fram","top_k":2,"top_chunks":2}`:                        422,
+		`{"query":"Fram","filter":{"modified":{"from":"2026-01-01"}}}`:     200,
+		`{"query":"Fram","filter":{"metadata":{"a":["1","2"]}}}`:           200,
+		`{"query":"Fram","filter":{"metadata":{"a":[1]}}}`:                 422,
+		`{"query":"Fram","filter":{"metadata":{"a":""}}}`:                  422,
+		`{"query":"Fram","filter":{"metadata":{"a":["","1"]}}}`:            422,
+		`{"query":"Fram","fields":["chunks.text"]}`:                        200,
+		`{"query":"Fram","fields":["text"]}`:                               422,
+		`{"query":"Fram","without":{"documents":["a"],"documents":["b"]}}`: 422,
+	} {
+		got := f.query(body, "Content-Type", "application/json")
+		assert.True(t, got.Code == status, "%.80s: %d %s, want %d", body, got.Code, got.Body, status)
+		if got.Code == 422 {
+			assert.NotRegexp(t, `Go |\b(api|map|time)[.\[]|answer\.[A-Z]|\bint\b`, got.Body.String(), "a type of Go")
+		}
+	}
+}
+
+// nested puts a value into so many lists.
+func nested(levels int, value string) string {
+	return strings.Repeat("[", levels) + value + strings.Repeat("]", levels)
+}
+
+// texts returns so many empty texts of a list, and one more.
+func texts(n int) string { return strings.Repeat(`"",`, n) + `""` }
+
+// What a body costs follows its size, however deep its values lie.
+func TestABodyCostsWhatItsSizeIs(t *testing.T) {
+	for name, c := range map[string]struct {
+		body string
+		most float64
+	}{
+		"deeper than is taken": {`{"query":"q","params":{"a":` + nested(9_990, texts(14_000)) + `}}`, 100},
+		"as deep as is taken":  {`{"query":"q","params":{"a":` + nested(30, texts(14_000)) + `}}`, 6 * 14_000},
+		"beside each other":    {`{"query":"q","without":{"documents":[` + texts(14_000) + `]}}`, 2 * 14_000},
+	} {
+		if allocations := testing.AllocsPerRun(1, func() { _ = api.ReadBody([]byte(c.body)) }); allocations > c.most {
+			t.Errorf("%s: %.0f allocations, want %.0f at most", name, allocations, c.most)
+		} else {
+			t.Logf("%s: %.0f allocations", name, allocations)
+		}
+	}
+}
+
+// sound fails where an answer is no answer of ours.
+func sound(t *testing.T, what string, status int, kind string, body []byte) {
+	assert.True(t, status < 500 && status >= 200, "%d of %q: %.300s", status, what, body)
+	assert.True(t, json.Valid(body) && (status < 300 || kind == "application/problem+json"),
+		"%d of %q is %s: %.300s", status, what, kind, body)
+}
+
+// FuzzQuery checks that whatever is sent as a question is answered, or refused as the caller's fault.
+func FuzzQuery(f *testing.F) {
+	for _, body := range bodies {
+		f.Add(body)
+	}
+	fixture := serve(f, nil)
+	fixture.unchecked = true // TestManyHostileRequests does
+	f.Fuzz(func(t *testing.T, body string) {
+		got := fixture.query(body, "Content-Type", "application/json")
+		sound(t, body, got.Code, got.Header().Get("Content-Type"), got.Body.Bytes())
+	})
+}
+
+// mutate changes a text at a few places, by pieces that parsers stumble over.
+func mutate(random *rand.Rand, text string) string {
+	pieces := []string{
+		"", "\"", "{", "}", "[", "]", ",", ":", "null", "true", "-1", "0", "1e999", "NaN", "\\u0000", "\\ud800", "\x00",
+		"\xff", "../", "%00", "%2f", "..%2f", "é", "\r\n", "query", "Query", "[[[[[[", "999999999999999999999", " ", "0.1",
+		"-0", "\"query\":1,", "A", strings.Repeat("9", 400), strings.Repeat("(", 300),
+	}
+	raw := []byte(text)
+	for range 1 + random.IntN(4) {
+		at := random.IntN(len(raw) + 1)
+		to := min(len(raw), at+random.IntN(4))
+		piece := pieces[random.IntN(len(pieces))]
+		if random.IntN(3) == 0 {
+			piece = string([]byte{byte(random.IntN(256))})
+		}
+		raw = append(raw[:at:at], append([]byte(piece), raw[to:]...)...)
+	}
+	return string(raw)
+}
+
+// hostile makes a request as bytes: half of them questions, the others paths, headers and methods.
+func hostile(random *rand.Rand, key string) []byte {
+	paths := []string{
+		"/v1/indexes", "/v1/indexes/sample/entities?prefix=o&limit=3", "/v1/indexes/sample/generations", "/livez", "/",
+		"/v1/indexes/sample/documents/cities/oslo.txt/text?start=1&end=9", "/openapi.json", "/metrics", "/readyz",
+		"/v1/indexes/sample/chunks/00000000000000000000000000000000", "/admin/v1/status",
+		"/v1/indexes/sample/entities/00000000000000000000000000000000/chunks?cursor=0&limit=2&generation=g1",
+	}
+	methods := []string{"GET", "GET", "GET", "HEAD", "POST", "PUT", "DELETE", "OPTIONS", "PATCH", "TRACE", "get", "X"}
+	var out bytes.Buffer
+	headers := "Host: localhost\r\nConnection: close\r\nAuthorization: Bearer " + key + "\r\n"
+	if random.IntN(2) == 0 {
+		body := mutate(random, bodies[random.IntN(len(bodies))])
+		fmt.Fprintf(&out, "POST /v1/indexes/sample/query HTTP/1.1\r\n%sContent-Type: application/json\r\n"+
+			"Content-Length: %d\r\n\r\n%s", headers, len(body), body)
+		return out.Bytes()
+	}
+	method, path := methods[random.IntN(len(methods))], paths[random.IntN(len(paths))]
+	if random.IntN(4) > 0 {
+		path = "/" + strings.NewReplacer("\r", "", "\n", "", " ", "%20").Replace(mutate(random, path[1:]))
+	}
+	if random.IntN(5) == 0 {
+		headers = mutate(random, headers)
+	}
+	fmt.Fprintf(&out, "%s %s HTTP/1.1\r\n%s\r\n\r\n\r\n", method, path, headers) // ends, whatever became of headers
+	return out.Bytes()
+}
+
+// TestManyHostileRequests sends requests to a server on a real connection: none is a fault of ours, and each that
+// reaches a route is answered with JSON, the page or metrics.
+func TestManyHostileRequests(t *testing.T) {
+	count := longtest.Count(1500, 150_000)
+	const token = "the token of this test"
+	f := serve(t, func(_ *fixture, config *api.Config) {
+		config.Policy = middleware.Policy{
+			Required: true, Token: strings.ReplaceAll(token, " ", "-"), BodyTimeout: 200 * time.Millisecond,
+		}
+		config.Extra = map[string]http.Handler{"/admin/v1/": http.HandlerFunc(
+			func(w http.ResponseWriter, _ *http.Request) { http.Error(w, "no", http.StatusUnauthorized) })}
+	})
+	f.openSample(strings.ReplaceAll(token, " ", "-"))
+	address := f.listening()
+	seed := uint64(time.Now().UnixNano())
+	t.Logf("seed %d", seed)
+	var mu sync.Mutex
+	codes, wait := map[int]int{}, sync.WaitGroup{}
+	const clients = 8
+	for client := range clients {
+		random := rand.New(rand.NewPCG(seed, uint64(client)))
+		wait.Go(func() {
+			for range count / clients {
+				request := hostile(random, strings.ReplaceAll(token, " ", "-"))
+				response, body := exchange(t, address, request)
+				mu.Lock()
+				if response == nil {
+					codes[0]++ // closed without an answer, or nothing that anybody answers
+				} else {
+					codes[response.StatusCode]++
+					inspect(t, request, response, body)
+				}
+				failed := t.Failed()
+				mu.Unlock()
+				if failed {
+					return
+				}
+			}
+		})
+	}
+	wait.Wait()
+	t.Logf("%d requests, by status: %v", count, codes)
+	assert.True(t, codes[200] != 0 && codes[422] != 0 && codes[404] != 0 && codes[0] <= count/10,
+		"too few of them got anywhere: %v", codes)
+}
+
+// exchange sends bytes and reads what comes back; nil where nothing does.
+func exchange(t *testing.T, address string, request []byte) (*http.Response, []byte) {
+	t.Helper()
+	connection, err := net.Dial("tcp", address)
+	if err != nil {
+		t.Error(err)
+		return nil, nil
+	}
+	defer func() { _ = connection.Close() }()
+	_ = connection.SetDeadline(time.Now().Add(long))
+	_, _ = connection.Write(request) // it may be refused before all is sent
+	asked, _ := http.ReadRequest(bufio.NewReader(bytes.NewReader(request)))
+	response, err := http.ReadResponse(bufio.NewReader(connection), asked)
+	if err != nil {
+		var silent net.Error
+		assert.True(t, !errors.As(err, &silent) || !silent.Timeout(), "no answer to %q", request)
+		return nil, nil
+	}
+	body, _ := io.ReadAll(response.Body)
+	_ = response.Body.Close()
+	return response, body
+}
+
+// openSample waits until the sample is open, so that no request meets an opening.
+func (f *fixture) openSample(key string) {
+	f.t.Helper()
+	eventually(f.t, "the sample is open", func() bool { return f.query(question, bearer(key)...).Code == 200 })
+}
+
+func inspect(t *testing.T, request []byte, response *http.Response, body []byte) {
+	kind := response.Header.Get("Content-Type")
+	if response.Header.Get("X-Content-Type-Options") == "" && (response.StatusCode == 400 || response.StatusCode == 431 ||
+		response.StatusCode == 417 || response.StatusCode == 501 || response.StatusCode == 505) {
+		return // no request of HTTP: the library refused it before anything of ours saw it
+	}
+	assert.True(t, response.StatusCode < 500, "%d for %q: %.300s", response.StatusCode, request, body)
+	if asked, err := http.ReadRequest(bufio.NewReader(bytes.NewReader(request))); err == nil {
+		err = must(contract())(t).Check(asked.Method, asked.URL.EscapedPath(), response.StatusCode, response.Header, body)
+		assert.NoError(t, err, "%q", request)
+	}
+	assert.True(t, response.StatusCode < 300 || kind == "application/problem+json",
+		"%d for %q is %s: %.200s", response.StatusCode, request, kind, body)
+	assert.True(t, !strings.Contains(kind, "json") || len(body) == 0 || json.Valid(body),
+		"%d for %q is no JSON: %.300s", response.StatusCode, request, body)
 }

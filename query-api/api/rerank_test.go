@@ -3,6 +3,7 @@ package api_test
 import (
 	"bytes"
 	"context"
+	"fmt"
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
@@ -14,7 +15,9 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/unweaver/unweaver/internal/access"
 	"github.com/unweaver/unweaver/internal/core"
+	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/model"
 	"github.com/unweaver/unweaver/internal/model/limits"
 	"github.com/unweaver/unweaver/internal/model/openai"
@@ -50,10 +53,10 @@ func reranking(t *testing.T, edit func(*core.Spec), config func(*api.Config)) (*
 }
 
 // idsOf returns the ids of the chunks of an answer, in order.
-func idsOf(out map[string]any) []string {
+func idsOf(out object) []string {
 	var ids []string
 	for _, chunk := range out["chunks"].([]any) {
-		ids = append(ids, chunk.(map[string]any)["id"].(string))
+		ids = append(ids, chunk.(object)["id"].(string))
 	}
 	return ids
 }
@@ -63,34 +66,31 @@ var methodsOfTest = []string{"hybrid", "unweaver", "ppr", "aligned", "vector", "
 func TestTheBestChunksOfEveryMethodAreInTheOrderOfTheReranker(t *testing.T) {
 	f, server := reranking(t, nil, nil)
 	for _, method := range methodsOfTest {
-		found := f.ask(map[string]any{
+		found := f.ask(object{
 			"query": "port coast Norway", "method": method, "top_chunks": 8, "rerank": false, "explain": true,
 		})
 		require.True(t, found["rerank"] == nil && len(server.Requests()) == 0,
 			"%s: reranked though the request did not ask for it: %v", method, found["rerank"])
-		out := f.ask(map[string]any{"query": "port coast Norway", "method": method, "top_chunks": 2, "explain": true})
+		out := f.ask(object{"query": "port coast Norway", "method": method, "top_chunks": 2, "explain": true})
 		sent := server.Requests()
-		reported := out["rerank"].(map[string]any)
+		reported := out["rerank"].(object)
 		ranked := 0
 		for _, chunk := range found["chunks"].([]any) {
-			if chunk.(map[string]any)["filled"] == false {
+			if chunk.(object)["filled"] == false {
 				ranked++
 			}
 		}
 		last := sent[len(sent)-1]
-		if reported["applied"] != true || reported["model"] != "words" || reported["chunks"] != float64(ranked) ||
-			len(last.Documents) != ranked {
-			t.Errorf("%s: %v, %d documents, %d were ranked", method, reported, len(last.Documents), ranked)
-		}
+		assert.True(t, reported["applied"] == true && reported["model"] == "words" && reported["chunks"] == float64(ranked) &&
+			len(last.Documents) == ranked, "%s: %v, %d documents, %d were ranked", method, reported, len(last.Documents), ranked)
 		best := rerank.Order(reranktest.Score(last.Query, last.Documents))
 		ids := idsOf(found)
 		for i, chunk := range out["chunks"].([]any) {
-			got := chunk.(map[string]any)
-			if got["id"] != ids[best[i]] || got["found_rank"] != float64(best[i]+1) || got["rank"] != float64(i+1) {
-				t.Errorf("%s: chunk %d is %v, want %s of place %d", method, i, got, ids[best[i]], best[i]+1)
-			}
+			got := chunk.(object)
+			assert.True(t, got["id"] == ids[best[i]] && got["found_rank"] == float64(best[i]+1) && got["rank"] == float64(i+1),
+				"%s: chunk %d is %v, want %s of place %d", method, i, got, ids[best[i]], best[i]+1)
 		}
-		usage := out["usage"].(map[string]any)
+		usage := out["usage"].(object)
 		assert.True(t, usage["rerank_tokens"] == float64(7), "%s: %v", method, usage)
 		server.Forget()
 	}
@@ -109,23 +109,21 @@ func TestAWrongRerankerLeavesChunksAsTheyWereFoundAndIsNamed(t *testing.T) {
 		`<html>`: "model_unreadable",
 	} {
 		for _, method := range methodsOfTest {
-			plain := f.ask(map[string]any{"query": "port coast Norway", "method": method, "rerank": false, "top_chunks": 3})
+			plain := f.ask(object{"query": "port coast Norway", "method": method, "rerank": false, "top_chunks": 3})
 			logged.Reset()
 			server.Saying(says)
-			out := f.ask(map[string]any{"query": "port coast Norway", "method": method, "top_chunks": 3})
-			reported := out["rerank"].(map[string]any)
+			out := f.ask(object{"query": "port coast Norway", "method": method, "top_chunks": 3})
+			reported := out["rerank"].(object)
 			assert.True(t, reported["applied"] == false && reported["reason"] == reason,
 				"%s, %s: %v, want %s", method, says, reported, reason)
-			if !slices.Contains(out["degraded"].([]any), any("rerank")) || !slices.Equal(idsOf(out), idsOf(plain)) {
-				t.Errorf("%s, %s: %v %v, want %v", method, says, out["degraded"], idsOf(out), idsOf(plain))
-			}
-			if text := logged.String(); !strings.Contains(text, "not reranked") || !strings.Contains(text, reason) ||
-				strings.Contains(text, "the-secret-key") || strings.Contains(text, "port coast") {
-				t.Errorf("%s: logged %s", method, text)
-			}
+			assert.True(t, slices.Contains(out["degraded"].([]any), any("rerank")) && slices.Equal(idsOf(out), idsOf(plain)),
+				"%s, %s: %v %v, want %v", method, says, out["degraded"], idsOf(out), idsOf(plain))
+			text := logged.String()
+			assert.True(t, strings.Contains(text, "not reranked") && strings.Contains(text, reason) &&
+				!strings.Contains(text, "the-secret-key") && !strings.Contains(text, "port coast"), "%s: logged %s", method, text)
 		}
 	}
-	metrics := f.send(http.MethodGet, "/metrics", "").Body.String()
+	metrics := f.send("GET", "/metrics", "").Body.String()
 	assert.Contains(t, metrics, `unweaver_reranks_total{index="sample",outcome="bad_rerank"} 18`)
 }
 
@@ -134,7 +132,7 @@ func TestAnElectionOfMoreSeatsIsNotShownWhereItsChunksWereNotReranked(t *testing
 	f, server := reranking(t, nil, nil)
 	server.Saying("no")
 	for _, rule := range []string{"pav", "cc", "seqcc", "phragmen", "mes"} {
-		body := map[string]any{"query": "ship of Norway", "method": "unweaver", "rule": rule, "top_chunks": 3}
+		body := object{"query": "ship of Norway", "method": "unweaver", "rule": rule, "top_chunks": 3}
 		got := idsOf(f.ask(body))
 		body["rerank"] = false
 		want := idsOf(f.ask(body))
@@ -146,8 +144,8 @@ func TestASlowRerankerCostsItsTimeAlone(t *testing.T) {
 	short := func(spec *core.Spec) { spec.Rerank.Timeout = core.Duration(50 * time.Millisecond) }
 	f, server := reranking(t, short, nil)
 	server.Answering(func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() })
-	out := f.ask(map[string]any{"query": "capital of Norway"})
-	reported := out["rerank"].(map[string]any)
+	out := f.ask(object{"query": "capital of Norway"})
+	reported := out["rerank"].(object)
 	assert.True(t, reported["reason"] == "timeout" && len(out["chunks"].([]any)) != 0, "%v", out)
 }
 
@@ -164,32 +162,154 @@ func (g gone) Rerank(ctx context.Context, _ string, _ []string) ([]float64, mode
 func TestACallerThatGoesWhileChunksAreRerankedGetsNoAnswer(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	f, _ := reranking(t, nil, func(c *api.Config) { c.Models = models{ranker: gone{cancel}} })
-	body := strings.NewReader(`{"query":"capital of Norway"}`)
-	request := httptest.NewRequestWithContext(ctx, http.MethodPost, "/v1/indexes/sample/query", body)
+	request := httptest.NewRequestWithContext(ctx, "POST", sampleQuery, strings.NewReader(`{"query":"capital of Norway"}`))
 	request.Host = "localhost:8080"
 	request.Header.Set("Content-Type", "application/json")
 	got := httptest.NewRecorder()
-	if f.server.Handler().ServeHTTP(got, request); got.Code == http.StatusOK {
+	if f.server.Handler().ServeHTTP(got, request); got.Code == 200 {
 		t.Errorf("%d %s", got.Code, got.Body)
 	}
 }
 
 func TestAQueryThatWantsARerankerNeedsOne(t *testing.T) {
 	f := serve(t, nil)
-	status, out, _ := f.do(http.MethodPost, "/v1/indexes/sample/query", map[string]any{"query": "Fram", "rerank": true})
-	assert.True(t, status == http.StatusUnprocessableEntity && out["code"] == "invalid_parameter", "%d %v", status, out)
-	if out := f.ask(map[string]any{"query": "Fram", "rerank": false}); out["rerank"] != nil {
-		t.Errorf("%v", out["rerank"])
-	}
+	status, out, _ := f.do("POST", sampleQuery, object{"query": "Fram", "rerank": true})
+	assert.True(t, status == 422 && out["code"] == "invalid_parameter", "%d %v", status, out)
+	out = f.ask(object{"query": "Fram", "rerank": false})
+	assert.True(t, out["rerank"] == nil, "%v", out["rerank"])
 }
 
 func TestOfALongChunkTheBeginningAloneIsSent(t *testing.T) {
 	f, server := reranking(t, func(spec *core.Spec) { spec.Rerank.MaxInputTokens = 2 }, nil)
-	f.ask(map[string]any{"query": "capital of Norway"})
+	f.ask(object{"query": "capital of Norway"})
 	for _, sent := range server.Requests() {
 		for _, document := range sent.Documents {
 			_, text, _ := strings.Cut(document, "\n")
 			assert.True(t, len(strings.Fields(text)) <= 2, "sent %q", document)
 		}
 	}
+}
+
+// withFacts publishes the sample with its facts, and what its configuration says more.
+func withFacts(spec func(*core.Spec), edit func(*api.Config)) func(*fixture, *api.Config) {
+	return func(f *fixture, config *api.Config) {
+		f.built = retrievetest.Build(f.t, f.stores, "sample", retrievetest.Sample(),
+			retrievetest.Options{Generation: "facts", Seq: 2, Facts: true, Spec: spec})
+		retrievetest.Publish(f.t, f.built, 2)
+		if edit != nil {
+			edit(config)
+		}
+	}
+}
+
+// parsing is a chat model that finds triples in questions.
+type parsing struct {
+	says string
+	err  error
+	wait bool // until the request is over
+	seen *[]model.Call
+}
+
+func (parsing) Info() model.Info { return model.Info{Provider: "openai", Model: "m", Paid: true} }
+
+func (p parsing) Complete(ctx context.Context, call model.Call) (model.Reply, error) {
+	if p.seen != nil {
+		*p.seen = append(*p.seen, call)
+	}
+	if err := model.CheckSend(ctx); err != nil {
+		return model.Reply{}, err
+	}
+	if p.wait {
+		<-ctx.Done()
+		return model.Reply{}, ctx.Err()
+	}
+	if call.Task == model.Answer {
+		return model.Reply{Text: "Roald Amundsen [1]", Usage: model.Usage{Prompt: 100, Completion: 10}}, nil
+	}
+	return model.Reply{Text: p.says, Usage: model.Usage{Prompt: 20, Completion: 7}}, p.err
+}
+
+func priced(spec *core.Spec) {
+	spec.Chat = core.ChatModel{Provider: "openai", Model: "m", Price: core.Price{Prompt: 1e6, Completion: 1e6}}
+}
+
+const southPole = "who was the first at the south pole" // no name that rules find
+
+func TestAChatModelFindsTheTriplesOfAQuestionWhereItIsAskedTo(t *testing.T) {
+	var seen []model.Call
+	says := `{"triples":[{"sentence":0,"head":"?x","relation":"reached","tail":"South Pole"}]}`
+	f := serve(t, withFacts(priced, func(c *api.Config) { c.Models = models{chat: parsing{says: says, seen: &seen}} }))
+	body := object{"query": southPole, "method": "apr", "explain": true}
+	plain := f.ask(body)
+	require.True(t, len(seen) == 0 && plain["explain"].(object)["by"] == "rules",
+		"a model was asked though the request did not ask for it: %v", plain["explain"])
+	body["params"] = object{"triples": "chat"}
+	out := f.ask(body)
+	reported := out["explain"].(object)
+	asked := reported["asked"].([]any)
+	assert.True(t, reported["by"] == "chat" && len(asked) == 1 && asked[0].(object)["head"] == "?x" &&
+		slices.Equal(reported["names"].([]any), []any{"South Pole"}), "%v", reported)
+	first := out["chunks"].([]any)[0].(object)
+	assert.True(t, first["document"] == "people/amundsen.txt" && len(out["degraded"].([]any)) == 0,
+		"%v %v", first["document"], out["degraded"])
+	usage := out["usage"].(object)
+	assert.True(t, usage["prompt_tokens"] == 20.0 && usage["completion_tokens"] == 7.0, "%v", usage)
+	call := seen[0]
+	assert.True(t, call.Most != 0 && strings.Contains(call.System, "?x") && strings.Contains(call.User, southPole),
+		"%+v", call)
+	body["answer"] = true // both count
+	usage = f.ask(body)["usage"].(object)
+	assert.True(t, usage["prompt_tokens"] == 120.0 && usage["completion_tokens"] == 17.0, "with an answer: %v", usage)
+}
+
+func TestAModelThatFindsNoTriplesCostsNoAnswer(t *testing.T) {
+	down := fault.ModelUnavailable.At("call chat model", "m")
+	for name, c := range map[string]struct {
+		chat     parsing
+		degraded bool
+	}{
+		"it is down":            {parsing{err: down}, true},
+		"it says something":     {parsing{says: "I cannot"}, true},
+		"empty parts":           {parsing{says: `{"triples":[{"sentence":0,"head":" ","relation":"r","tail":"b"}]}`}, true},
+		"none":                  {parsing{says: `{"triples":[]}`}, false},
+		"placeholders alone":    {parsing{says: `{"triples":[["?x","reached","?y"]]}`}, false},
+		"it takes all its time": {parsing{wait: true}, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			f := serve(t, withFacts(priced, func(config *api.Config) { config.Models = models{chat: c.chat} }))
+			const question = "What did Roald Amundsen reach?"
+			body := object{"query": question, "method": "apr", "explain": true}
+			want := idsOf(f.ask(body))
+			body["params"] = object{"triples": "chat"}
+			out := f.ask(body)
+			reported := out["explain"].(object)
+			assert.Equal(t, c.degraded, slices.Contains(out["degraded"].([]any), any("question_triples")), "degraded %v",
+				out["degraded"])
+			assert.True(t, reported["by"] == "rules" && slices.Equal(idsOf(out), want) &&
+				slices.Equal(reported["names"].([]any), []any{"Roald Amundsen"}), "%v %v, want %v", reported, idsOf(out), want)
+		})
+	}
+}
+
+func TestTriplesOfQuestionsNeedTheModelThatIsAskedFor(t *testing.T) {
+	f := serve(t, withFacts(nil, nil))
+	assert.Contains(t, f.get("/v1/indexes/sample")["enriched"], "facts")
+	for parser, setting := range map[string]string{"chat": "models.chat", "never": "rules"} {
+		status, out, _ := f.do("POST", sampleQuery,
+			object{"query": southPole, "method": "apr", "params": object{"triples": parser}})
+		assert.True(t, status == 422 && strings.Contains(fmt.Sprint(out), setting), "%s: %d %v", parser, status, out)
+	}
+}
+
+// Reading a question is a call to the chat model: who may have no more of these gets none, and what it cost is spent.
+func TestReadingAQuestionIsPaidForByTheKey(t *testing.T) {
+	says := `{"triples":[["?x","reached","South Pole"]]}`
+	l := lock(t, withFacts(priced, func(c *api.Config) { c.Models = models{chat: parsing{says: says}} }))
+	key := l.key(access.Request{Scope: access.Query, Index: "*", Limits: access.Limits{MoneyPerDay: 1}})
+	const body = `{"query":"` + southPole + `","method":"apr","params":{"triples":"chat"}}`
+	first := l.query(body, bearer(key.Text)...)
+	second := l.query(body, bearer(key.Text)...)
+	assert.True(t, first.Code == 200 && strings.Contains(second.Body.String(), "budget_spent"),
+		"first %d %s, second %d %s", first.Code, first.Body, second.Code, second.Body)
 }

@@ -3,7 +3,7 @@ package api_test
 import (
 	"encoding/json"
 	"fmt"
-	"net/http"
+	"net/http/httptest"
 	"strings"
 	"testing"
 	"time"
@@ -21,16 +21,13 @@ import (
 
 // report leaves the report of a run.
 func (f *fixture) report(generation string, report core.Report) {
-	f.t.Helper()
 	report.Index, report.Generation, report.Run = "sample", generation, "sample/"+generation
 	key := f.built.Index.GenerationKey(generation, "report.json")
-	_, err := blob.WriteJSON(f.t.Context(), f.stores.Blobs, key, report, blob.Cond{})
-	require.NoError(f.t, err)
+	must(blob.WriteJSON(f.t.Context(), f.stores.Blobs, key, report, blob.Cond{}))(f.t)
 }
 
 // state leaves what the processes of a run that goes on write.
 func (f *fixture) state(generation string, state core.RunState) {
-	f.t.Helper()
 	work := "sample/" + generation
 	state.Report.Index, state.Report.Generation, state.Report.Run = "sample", generation, work
 	raw, err := json.Marshal(state)
@@ -59,11 +56,9 @@ func TestAnIndexThatIsBeingBuiltIsNotCalledUnknown(t *testing.T) {
 		if status == core.StatusRunning {
 			want = "unweaver status young --watch"
 		}
-		code, body, _ := f.do(http.MethodPost, "/v1/indexes/young/query", map[string]any{"query": "Who?"})
-		if code != http.StatusNotFound || body["code"] != "unknown_index" ||
-			!strings.Contains(fmt.Sprint(body["hint"]), want) {
-			t.Errorf("%s: %d %v", status, code, body)
-		}
+		code, body, _ := f.do("POST", "/v1/indexes/young/query", object{"query": "Who?"})
+		assert.True(t, code == 404 && body["code"] == "unknown_index" &&
+			strings.Contains(fmt.Sprint(body["hint"]), want), "%s: %d %v", status, code, body)
 	}
 }
 
@@ -72,31 +67,16 @@ func TestRunsAreListedNewestFirstAndPaged(t *testing.T) {
 	f.ask(fram)
 	night := func(n int) time.Time { return time.Date(2026, time.March, n, 3, 0, 0, 0, time.UTC) }
 	for n := 1; n <= 5; n++ {
-		f.report(fmt.Sprintf("n%d", n), core.Report{
-			Status: core.StatusCompleted, Started: night(n), Cost: float64(n), ProblemsTotal: int64(n),
-			Calls: core.Calls{Extract: 2, Embed: 3},
-		})
+		f.report(fmt.Sprint("n", n), core.Report{Status: core.StatusCompleted, Started: night(n), Cost: float64(n)})
 	}
-	key := f.built.Index.GenerationKey("torn", "report.json")
-	_, err := blob.Write(t.Context(), f.stores.Blobs, key, []byte("{"), blob.Cond{})
-	require.NoError(t, err)
-	f.state("n6", core.RunState{
-		Stage: "extract", Total: 10, StageAt: night(6),
-		Report: core.Report{Status: core.StatusRunning, Started: night(6)},
-	})
+	key := f.built.Index.GenerationKey("torn", "report.json") // listed by when it was written
+	must(blob.Write(t.Context(), f.stores.Blobs, key, []byte("{"), blob.Cond{}))(t)
+	f.state("n6", core.RunState{Report: core.Report{Status: core.StatusRunning, Started: night(6)}})
 	for _, limit := range []int{1, 2, 3, 100} {
 		got, _ := f.pages("/v1/indexes/sample/runs", "generation", limit)
-		assert.Equal(t, "torn n6 n5 n4 n3 n2 n1", strings.Join(got, " "), "limit %d: %v", limit, got)
-	}
-	items := f.get("/v1/indexes/sample/runs")["items"].([]any)
-	damaged, first, second := items[0].(map[string]any), items[1].(map[string]any), items[2].(map[string]any)
-	assert.False(t, first["status"] != "running" || first["stage"] != "extract" || first["overall"].(float64) >= 1,
-		"%v", first)
-	if second["status"] != "completed" || second["cost"] != 5.0 || second["calls"] != 5.0 || second["problems"] != 5.0 {
-		t.Errorf("%v", second)
-	}
-	if damaged["status"] != "damaged" { // listed by when its report was written
-		t.Errorf("a report that cannot be read hides others, or itself: %v", damaged)
+		assert.Equal(t, "torn n6 n5 n4 n3 n2 n1", strings.Join(got, " "), "limit %d", limit)
+		got, _ = f.pages("/v1/indexes/sample/runs", "status", limit)
+		assert.Equal(t, []string{"damaged", "running", "completed"}, got[:3])
 	}
 }
 
@@ -109,26 +89,22 @@ func TestARunTellsItsProgressWhileItGoesOnAndItsReportAfterwards(t *testing.T) {
 	})
 	work := f.get("/v1/indexes/sample/runs/n1")
 	for _, name := range []string{"sample/n1", "sample%2Fn1"} { // as a list names it
-		code, out, _ := f.do(http.MethodGet, "/v1/indexes/sample/runs/"+name, nil)
-		assert.True(t, code == http.StatusOK && out["run"] == "sample/n1", "%s: %d %v", name, code, out)
+		code, out, _ := f.do("GET", "/v1/indexes/sample/runs/"+name, nil)
+		assert.True(t, code == 200 && out["run"] == "sample/n1", "%s: %d %v", name, code, out)
 	}
-	if work["status"] != "running" || work["stage"] != "extract" || work["documents"] != 4.0 ||
-		work["stages"].([]any)[0].(map[string]any)["total"] != 10.0 {
-		t.Errorf("%v", work)
-	}
+	assert.True(t, work["status"] == "running" && work["stage"] == "extract" && work["documents"] == 4.0 &&
+		work["stages"].([]any)[0].(object)["total"] == 10.0, "%v", work)
 	assert.NotContains(t, work, "next")
 	f.report("n2", core.Report{Status: core.StatusHeld, Reason: "mass_deletion"})
 	assert.Contains(t, fmt.Sprint(f.get("/v1/indexes/sample/runs/n2")["next"]), "unweaver index [CORPUS]")
 	f.report("n1", core.Report{Status: core.StatusErrors, Problems: []core.Problem{{Code: "unreadable_document"}}})
 	f.state("n1", core.RunState{Report: core.Report{Status: core.StatusErrors}})
 	work = f.get("/v1/indexes/sample/runs/n1")
-	if work["status"] != "completed_with_errors" || work["overall"] != 1.0 || len(work["problems"].([]any)) != 1 {
-		t.Errorf("%v", work)
-	}
+	assert.True(t, work["status"] == "completed_with_errors" && work["overall"] == 1.0 &&
+		len(work["problems"].([]any)) == 1, "%v", work)
 }
 
-// What status --json prints is what runlog reads: of the processes of a run, how fast they are and what they fail with.
-func TestARunThatGoesOnTellsWhenItWillBeOverAndWhatItFailsWith(t *testing.T) {
+func TestARunThatGoesOnIsWhatStatusPrints(t *testing.T) {
 	f := serve(t, nil)
 	f.ask(fram)
 	now := time.Now()
@@ -136,29 +112,18 @@ func TestARunThatGoesOnTellsWhenItWillBeOverAndWhatItFailsWith(t *testing.T) {
 		Stage: "extract", Total: 100, StageAt: now.Add(-time.Minute), RunID: "1",
 		Report: core.Report{Status: core.StatusRunning, Started: now.Add(-time.Minute), RunID: "1"},
 	})
-	account, err := json.Marshal(run.Account{
+	account := must(json.Marshal(run.Account{
 		Done: map[string]int64{"extract": 30}, Worked: map[string]float64{"extract": 60}, Moved: now,
 		Lately: map[string]run.Lately{"extract": {Done: 30, Seconds: 60}},
-	})
-	if err == nil {
-		err = f.runs.SetAccount(t.Context(), "sample/n1", "worker", account)
-	}
-	if err == nil {
-		err = f.runs.SetProblem(t.Context(), "sample/n1", "unit", []byte(`{"code":"model_unavailable","object":"chat"}`))
-	}
-	require.NoError(t, err)
+	}))(t)
+	require.NoError(t, f.runs.SetAccount(t.Context(), "sample/n1", "worker", account))
+	problem := []byte(`{"code":"model_unavailable","object":"chat"}`)
+	require.NoError(t, f.runs.SetProblem(t.Context(), "sample/n1", "unit", problem))
 	work := f.get("/v1/indexes/sample/runs/n1")
-	eta, rate, overall := work["eta_seconds"].(float64), work["rate"].(float64), work["overall"].(float64)
-	assert.False(t, eta < 130 || rate < 0.4 || rate > 0.6 || overall <= 0 || overall >= 1 || work["unit"] != "chunks",
-		"70 of 100 chunks are left, of which two seconds take one: %v", work)
-	problems, _ := work["problems"].([]any)
-	assert.True(t, len(problems) == 1 && problems[0].(map[string]any)["code"] == "model_unavailable", "%v", work)
-	want, err := runlog.Source{Artifacts: f.store, Runs: f.runs}.Read(t.Context(), "sample", "n1")
-	require.NoError(t, err)
-	raw, err := json.Marshal(want)
-	require.NoError(t, err)
-	var printed map[string]any
-	require.NoError(t, json.Unmarshal(raw, &printed))
+	assert.True(t, work["eta_seconds"].(float64) >= 130 && len(work["problems"].([]any)) == 1, "%v", work)
+	want := must(runlog.Source{Artifacts: f.store, Runs: f.runs}.Read(t.Context(), "sample", "n1"))(t)
+	var printed object
+	require.NoError(t, json.Unmarshal(must(json.Marshal(want))(t), &printed))
 	for _, moment := range []string{"seconds", "eta_seconds", "overall", "rate", "stages"} { // they go on
 		delete(printed, moment)
 		delete(work, moment)
@@ -170,18 +135,17 @@ func TestARunThatIsNotThereIsToldFromOneThatCannotBeRead(t *testing.T) {
 	f := serve(t, nil)
 	f.ask(fram)
 	key := f.built.Index.GenerationKey("torn", "report.json")
-	_, err := blob.Write(t.Context(), f.stores.Blobs, key, []byte("{"), blob.Cond{})
-	require.NoError(t, err)
+	must(blob.Write(t.Context(), f.stores.Blobs, key, []byte("{"), blob.Cond{}))(t)
 	tell := func(work string, status int, code fault.Code) {
 		t.Helper()
-		got, out, _ := f.do(http.MethodGet, "/v1/indexes/sample/runs/"+work, nil)
+		got, out, _ := f.do("GET", "/v1/indexes/sample/runs/"+work, nil)
 		assert.True(t, got == status && out["code"] == string(code), "%s: %d %v", work, got, out)
 	}
-	tell("none", http.StatusNotFound, fault.RunNotFound)
-	tell("No%20Name", http.StatusNotFound, fault.RunNotFound)
-	tell("torn", http.StatusServiceUnavailable, fault.SegmentDamage)
+	tell("none", 404, fault.RunNotFound)
+	tell("No%20Name", 404, fault.RunNotFound)
+	tell("torn", 503, fault.SegmentDamage)
 	f.store.fail(fault.StoreDown.At("read", "artifacts").Because("it is away"))
-	tell("n1", http.StatusServiceUnavailable, fault.StoreDown)
+	tell("n1", 503, fault.StoreDown)
 }
 
 // Runs tell paths and causes of the inside: they are the operator's.
@@ -191,11 +155,60 @@ func TestRunsNeedAKeyThatOperates(t *testing.T) {
 	query, operate := l.key(access.Request{Scope: access.Query}), l.key(access.Request{Scope: access.Operate})
 	other := l.key(access.Request{Scope: access.Operate, Index: "other-*"})
 	for _, path := range []string{"/v1/indexes/sample/runs", "/v1/indexes/sample/runs/n1"} {
-		for text, want := range map[string]int{
-			query.Text: http.StatusForbidden, operate.Text: http.StatusOK, other.Text: http.StatusNotFound,
-		} {
+		for text, want := range map[string]int{query.Text: 403, operate.Text: 200, other.Text: 404} {
 			got := l.send("GET", path, "", bearer(text)...)
 			assert.True(t, got.Code == want, "%s: %d, want %d: %s", path, got.Code, want, got.Body)
 		}
 	}
+}
+
+func TestTrendsAreOneReadOfTheLastNights(t *testing.T) {
+	f := serve(t, nil)
+	f.ask(fram)
+	var kept core.Nights
+	for n := 1; n <= 5; n++ {
+		kept.Add(core.Night{
+			Run: fmt.Sprint("sample/n", n), Status: core.StatusCompleted, Cost: float64(n), Published: true,
+			Started: time.Date(2026, time.March, n, 3, 0, 0, 0, time.UTC),
+		})
+	}
+	must(blob.WriteJSON(t.Context(), f.stores.Blobs, f.built.Index.NightsKey(), kept, blob.Cond{}))(t)
+	trends := f.get("/v1/indexes/sample/trends?nights=4")
+	totals, nights := trends["totals"].(object), trends["nights"].([]any)
+	assert.True(t, len(nights) == 4 && nights[0].(object)["run"] == "sample/n2" && totals["cost"] == 14.0 &&
+		totals["published"] == 4.0 && nights[0].(object)["planned"] == nil, "%v", trends)
+	for path, status := range map[string]int{
+		"/v1/indexes/sample/trends?nights=0": 422,
+		"/v1/indexes/never/trends":           404,
+		"/v1/indexes/..a/trends":             404,
+	} {
+		assert.Equal(t, status, f.page(path).Code, "%s", path)
+	}
+}
+
+// page asks for what is not JSON.
+func (f *fixture) page(path string) *httptest.ResponseRecorder {
+	recorder := httptest.NewRecorder()
+	request := httptest.NewRequestWithContext(f.t.Context(), "GET", path, nil)
+	request.Host = "localhost:8080"
+	f.server.Handler().ServeHTTP(recorder, request)
+	f.asDescribed(request, recorder)
+	return recorder
+}
+
+func TestTheReportOfARunHasNoHoldOnItsOrigin(t *testing.T) {
+	f := serve(t, nil)
+	f.ask(fram)
+	f.report("n1", core.Report{
+		Status: core.StatusErrors, Problems: []core.Problem{{Code: "encrypted_document", Object: "<script>x</script>.pdf"}},
+	})
+	got := f.page("/v1/indexes/sample/runs/n1/report")
+	header := got.Header()
+	policy := header.Get("Content-Security-Policy")
+	assert.True(t, got.Code == 200 && strings.HasPrefix(header.Get("Content-Type"), "text/markdown") &&
+		strings.Contains(policy, "sandbox") && strings.Contains(policy, "default-src 'none'") &&
+		header.Get("X-Content-Type-Options") == "nosniff", "%d %v", got.Code, header)
+	assert.Contains(t, got.Body.String(), `| \<script\>x\</script\>.pdf |`)
+	got = f.page("/v1/indexes/sample/runs/none/report")
+	assert.True(t, got.Code == 404, "%d %s", got.Code, got.Body)
 }

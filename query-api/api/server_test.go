@@ -6,45 +6,45 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"net/http"
+	"os"
+	"path/filepath"
 	"strings"
-	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/unweaver/unweaver/internal/artifact"
 	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/methods"
 	"github.com/unweaver/unweaver/internal/retrieve"
+	"github.com/unweaver/unweaver/internal/store/blob"
+	"github.com/unweaver/unweaver/internal/store/blob/dir"
 	"github.com/unweaver/unweaver/internal/testkit/retrievetest"
 	"github.com/unweaver/unweaver/query-api/api"
 )
 
-func ready(f *fixture) (int, map[string]any) {
-	status, out, _ := f.do(http.MethodGet, "/readyz", nil)
-	checks, _ := out["checks"].(map[string]any)
+func ready(f *fixture) (int, object) {
+	status, out, _ := f.do("GET", "/readyz", nil)
+	checks, _ := out["checks"].(object)
 	return status, checks
 }
 
 func TestAReplicaIsReadyOnlyOnceEveryPublishedIndexIsOpen(t *testing.T) {
 	var release func()
-	f := serve(t, func(f *fixture, _ *api.Config) {
-		release = f.store.stall(f.built.Manifest.Segments.Splits[0].SHA256)
-	})
+	f := serve(t, func(f *fixture, _ *api.Config) { release = f.store.stall(f.built.Manifest.Segments.Splits[0].SHA256) })
 	defer release()
 	eventually(t, "the index is known", func() bool {
 		status, checks := ready(f)
-		require.True(t, status != http.StatusOK, "ready while the first generation is being opened: %v", checks)
+		require.True(t, status != 200, "ready while the first generation is being opened: %v", checks)
 		return checks["index sample"] != nil
 	})
 	if status, checks := ready(f); status != 503 || !strings.Contains(checks["index sample"].(string), "being opened") {
 		t.Errorf("while opening: %d %v", status, checks)
 	}
 	release()
-	eventually(t, "ready", func() bool { status, _ := ready(f); return status == http.StatusOK })
+	eventually(t, "ready", func() bool { status, _ := ready(f); return status == 200 })
 }
 
 func TestAReplicaIsNotReadyBeforeItKnowsTheIndexes(t *testing.T) {
@@ -57,103 +57,53 @@ func TestAReplicaIsNotReadyBeforeItKnowsTheIndexes(t *testing.T) {
 		t.Errorf("without a store: %d %v", status, checks)
 	}
 	f.store.fail(nil)
-	eventually(t, "ready once the store answers", func() bool { status, _ := ready(f); return status == http.StatusOK })
+	eventually(t, "ready once the store answers", func() bool { status, _ := ready(f); return status == 200 })
 }
 
 func TestReadinessNamesWhatDoesNotAnswer(t *testing.T) {
 	f := serve(t, nil)
-	eventually(t, "ready", func() bool { status, _ := ready(f); return status == http.StatusOK })
+	eventually(t, "ready", func() bool { status, _ := ready(f); return status == 200 })
 	f.stores.Records.Fail(errors.New("connection refused"))
 	status, checks := ready(f)
 	assert.True(t, status == 503 && checks["classes"] == "connection refused" && checks["artifacts"] == "ok",
 		"%d %v", status, checks)
-	if alive := f.get("/livez"); alive["status"] != "alive" {
-		t.Errorf("a process without stores lives all the same: %v", alive)
-	}
-}
-
-func TestPostingsOfAnotherAnalyserAreRefusedByName(t *testing.T) {
-	f := serve(t, func(f *fixture, _ *api.Config) {
-		built := retrievetest.Build(f.t, f.stores, "old", retrievetest.Sample(), retrievetest.Options{Analyser: "en/1"})
-		retrievetest.Publish(f.t, built, 1)
-	})
-	eventually(t, "the old index is reported", func() bool {
-		status, checks := ready(f)
-		why, _ := checks["index old"].(string)
-		return status == 200 && strings.Contains(why, "analyser en/1") && strings.Contains(why, "unweaver index")
-	})
-	status, out, _ := f.do(http.MethodPost, "/v1/indexes/old/query", map[string]any{"query": "Oslo"})
-	if status != 503 || out["code"] != "format_unknown" || !strings.Contains(out["hint"].(string), "unweaver index") {
-		t.Errorf("%d %v", status, out)
-	}
-	if out := f.ask(map[string]any{"query": "Oslo"}); out["generation"] != "g1" {
-		t.Errorf("the other index suffers: %v", out)
-	}
-}
-
-func TestAQueryCostsNoRequestForThePointer(t *testing.T) {
-	f := serve(t, nil)
-	f.ask(map[string]any{"query": "What is the capital of Norway?"})
-	eventually(t, "the watcher has read the pointer", func() bool { return f.store.reads("current.json") > 1 })
-	begin := time.Now()
-	before := f.store.reads("current.json")
-	for range 50 {
-		f.ask(map[string]any{"query": "What is the capital of Norway?", "top_chunks": 1})
-	}
-	n := f.store.reads("current.json") - before
-	if beats := int(time.Since(begin)/(500*time.Millisecond)) + 1; n > beats { // what the watcher reads meanwhile
-		t.Errorf("50 queries read the pointer %d times, the watcher may have %d times", n, beats)
-	}
-}
-
-func TestANewGenerationIsServedWithoutAMirror(t *testing.T) {
-	f := serve(t, nil)
-	f.ask(map[string]any{"query": "Fram"})
-	f.publishNext(2)
-	eventually(t, "the new generation is served", func() bool {
-		return f.ask(map[string]any{"query": "Fram"})["generation"] == "g2"
-	})
+	alive := f.get("/livez")
+	assert.True(t, alive["status"] == "alive", "a process without stores lives all the same: %v", alive)
 }
 
 func TestTheMirrorTellsTheNextQueryOfANewGeneration(t *testing.T) {
 	f := serve(t, func(_ *fixture, config *api.Config) { config.WaitForNew(long) })
-	f.ask(map[string]any{"query": "Fram"})
-	built := f.publishNext(2)
-	pointer, err := json.Marshal(core.Pointer{Generation: "g2", Manifest: built.SHA, Seq: 2, Epoch: 2})
-	require.NoError(t, err)
+	f.ask(object{"query": "Fram"})
+	pointer := must(json.Marshal(core.Pointer{Generation: "g2", Manifest: f.publishNext(2).SHA, Seq: 2, Epoch: 2}))(t)
 	require.NoError(t, f.stores.Readers.Mirror(t.Context(), "sample", 2, pointer))
-	if out := f.ask(map[string]any{"query": "Fram"}); out["generation"] != "g2" {
-		t.Errorf("the query after the flip saw %v", out["generation"])
-	}
+	out := f.ask(object{"query": "Fram"})
+	assert.True(t, out["generation"] == "g2", "the query after the flip saw %v", out["generation"])
 }
 
 func TestTheOldGenerationServesWhileTheNewOneIsOpenedAndWhereItCannotBe(t *testing.T) {
 	f := serve(t, nil)
-	f.ask(map[string]any{"query": "Fram"})
+	f.ask(object{"query": "Fram"})
 	documents := retrievetest.Sample()[:5]
 	built := retrievetest.Build(t, f.stores, "sample", documents, retrievetest.Options{Generation: "g2", Seq: 2})
 	release := f.store.stall(built.Manifest.Segments.Splits[0].SHA256)
 	defer release()
 	retrievetest.Publish(t, built, 2)
-	eventually(t, "the opening has begun", func() bool {
-		return f.store.reads(built.Manifest.Segments.Splits[0].SHA256) > 0
-	})
-	if out := f.ask(map[string]any{"query": "Fram"}); out["generation"] != "g1" {
-		t.Errorf("while opening: %v", out["generation"])
-	}
-	if status, checks := ready(f); status != http.StatusOK {
-		t.Errorf("the old one serves, and yet: %d %v", status, checks)
-	}
+	eventually(t, "the opening has begun",
+		func() bool { return f.store.reads(built.Manifest.Segments.Splits[0].SHA256) > 0 })
+	out := f.ask(object{"query": "Fram"})
+	assert.True(t, out["generation"] == "g1", "while opening: %v", out["generation"])
+	status, checks := ready(f)
+	assert.True(t, status == 200, "the old one serves, and yet: %d %v", status, checks)
 }
 
 func TestAPinnedGenerationStaysThroughASwitch(t *testing.T) {
 	f := serve(t, nil)
-	question := map[string]any{"query": "ship Fram", "generation": "g1"}
+	question := object{"query": "ship Fram", "generation": "g1"}
 	if out := f.ask(question); out["generation"] != "g1" {
 		t.Fatalf("%v", out["generation"])
 	}
 	f.publishNext(2)
-	eventually(t, "switched", func() bool { return f.ask(map[string]any{"query": "Fram"})["generation"] == "g2" })
+	eventually(t, "switched", func() bool { return f.ask(object{"query": "Fram"})["generation"] == "g2" })
 	out := f.ask(question)
 	assert.True(t, out["generation"] == "g1" && out["release"] == nil,
 		"pinned: %v of release %v", out["generation"], out["release"])
@@ -162,53 +112,15 @@ func TestAPinnedGenerationStaysThroughASwitch(t *testing.T) {
 	assert.Equal(t, reads, f.store.reads("manifest.json"), "an open generation is looked up again")
 }
 
-func TestRequestsForOneGenerationOpenItOnce(t *testing.T) {
-	f := serve(t, nil)
-	f.ask(map[string]any{"query": "Fram"})
-	f.publishNext(2)
-	eventually(t, "switched", func() bool { return f.ask(map[string]any{"query": "Fram"})["generation"] == "g2" })
-	before := f.store.reads("segments/" + f.built.SHA)
-	release := f.store.stall("segments/" + f.built.SHA)
-	var answered sync.WaitGroup
-	var ok atomic.Int64
-	for range 8 {
-		answered.Go(func() {
-			status, out, _ := f.do(http.MethodPost, "/v1/indexes/sample/query",
-				map[string]any{"query": "Fram", "generation": "g1"})
-			if status == http.StatusOK && out["generation"] == "g1" {
-				ok.Add(1)
-			}
-		})
-	}
-	eventually(t, "the opening has begun", func() bool { return f.store.reads("segments/"+f.built.SHA) > before })
-	time.Sleep(50 * time.Millisecond) // the others arrive
-	release()
-	answered.Wait()
-	assert.Equal(t, int64(8), ok.Load())
-	assert.Equal(t, 1, f.store.reads("segments/"+f.built.SHA)-before, "the manifest was read")
-}
-
 func TestShutdownEndsAnOpening(t *testing.T) {
 	f := serve(t, func(f *fixture, config *api.Config) {
 		t.Cleanup(f.store.stall(f.built.Manifest.Segments.Splits[0].SHA256)) // never released before the end
 	})
-	eventually(t, "the opening has begun", func() bool {
-		return f.store.reads(f.built.Manifest.Segments.Splits[0].SHA256) > 0
-	})
+	eventually(t, "the opening has begun",
+		func() bool { return f.store.reads(f.built.Manifest.Segments.Splits[0].SHA256) > 0 })
 	f.shutdown() // it fails where an opening that does not end holds it up
-	status, out, _ := f.do(http.MethodPost, "/v1/indexes/sample/query", map[string]any{"query": "Fram"})
-	assert.True(t, status == http.StatusServiceUnavailable, "after shutdown: %d %v", status, out)
-}
-
-func TestAGenerationThatIsReadIsLeased(t *testing.T) {
-	f := serve(t, nil)
-	f.ask(map[string]any{"query": "Fram"})
-	f.publishNext(2)
-	eventually(t, "switched", func() bool { return f.ask(map[string]any{"query": "Fram"})["generation"] == "g2" })
-	f.stores.Readers.Forget()
-	f.ask(map[string]any{"query": "Fram", "generation": "g1"})
-	leased, err := f.stores.Readers.ListLeased(t.Context(), "sample")
-	assert.True(t, err == nil && leased["g1"], "a pinned generation is not leased when it is opened: %v %v", leased, err)
+	status, out, _ := f.do("POST", sampleQuery, object{"query": "Fram"})
+	assert.True(t, status == 503, "after shutdown: %d %v", status, out)
 }
 
 // What is missing of a generation is damage as long as a reference names it, and nothing where it was collected.
@@ -218,17 +130,15 @@ func TestACollectedGenerationIsGoneAndADamagedOneIsDamaged(t *testing.T) {
 		"split":    func(built retrievetest.Built) string { return built.Manifest.Segments.Splits[0].SHA256 },
 	} {
 		f := serve(t, nil)
-		f.ask(map[string]any{"query": "Fram"})
+		f.ask(object{"query": "Fram"})
 		built := retrievetest.Build(t, f.stores, "sample", retrievetest.Sample()[:2], retrievetest.Options{Generation: "g0"})
 		retrievetest.Hold(t, built, "published")
 		lost := built.Index.SegmentKey(gone(built))
 		require.NoError(t, f.stores.Blobs.Delete(t.Context(), lost))
-		question := map[string]any{"query": "x", "generation": "g0"}
-		status, out, _ := f.do(http.MethodPost, "/v1/indexes/sample/query", question)
-		if status != http.StatusServiceUnavailable || out["code"] != "segment_damaged" ||
-			!strings.Contains(fmt.Sprint(out), "index --rebuild --index sample") {
-			t.Errorf("%s: %d %v", part, status, out)
-		}
+		question := object{"query": "x", "generation": "g0"}
+		status, out, _ := f.do("POST", sampleQuery, question)
+		assert.True(t, status == 503 && out["code"] == "segment_damaged" &&
+			strings.Contains(fmt.Sprint(out), "index --rebuild --index sample"), "%s: %d %v", part, status, out)
 		open := f.store.stall(lost)
 		go func() { // it is collected between the reading of its reference and that of what it names
 			for f.store.reads(lost) < 2 {
@@ -237,8 +147,8 @@ func TestACollectedGenerationIsGoneAndADamagedOneIsDamaged(t *testing.T) {
 			_ = f.stores.Blobs.Delete(context.Background(), built.Index.GenerationKey("g0", "manifest.json"))
 			open()
 		}()
-		status, out, _ = f.do(http.MethodPost, "/v1/indexes/sample/query", question)
-		assert.True(t, status == http.StatusGone && out["code"] == "generation_collected", "%s: %d %v", part, status, out)
+		status, out, _ = f.do("POST", sampleQuery, question)
+		assert.True(t, status == 410 && out["code"] == "generation_collected", "%s: %d %v", part, status, out)
 	}
 }
 
@@ -269,31 +179,193 @@ func (seventh) Run(r *retrieve.Request) (retrieve.Explanation, error) {
 }
 
 func TestAFurtherMethodNeedsNothingButTheRegistry(t *testing.T) {
-	registry, err := retrieve.NewRegistry(append(methods.Registry().All(), seventh{})...)
-	require.NoError(t, err)
+	registry := must(retrieve.NewRegistry(append(methods.Registry().All(), seventh{})...))(t)
 	f := serve(t, func(_ *fixture, config *api.Config) { config.Methods = registry })
 	f.unchecked = true // it is described with the six methods of the program
-	out := f.ask(map[string]any{
-		"query": "x", "method": "first", "params": map[string]any{"skip": 2}, "top_chunks": 2, "explain": true,
-		"filter": map[string]any{"document_prefix": "cities/oslo"},
+	out := f.ask(object{
+		"query": "x", "method": "first", "params": object{"skip": 2}, "top_chunks": 2, "explain": true,
+		"filter": object{"document_prefix": "cities/oslo"},
 	})
 	chunks := out["chunks"].([]any)
-	assert.True(t, len(chunks) == 2 && chunks[0].(map[string]any)["document"] == "cities/oslo.txt", "run: %v", chunks)
-	if explain, _ := out["explain"].(map[string]any); explain["skipped"] != float64(2) {
-		t.Errorf("explain: %v", out["explain"])
-	}
-	for name, body := range map[string]map[string]any{
-		"a value out of bounds":    {"query": "x", "method": "first", "params": map[string]any{"skip": 6}},
-		"another's parameter":      {"query": "x", "method": "first", "params": map[string]any{"damping": 0.5}},
+	assert.True(t, len(chunks) == 2 && chunks[0].(object)["document"] == "cities/oslo.txt", "run: %v", chunks)
+	explain, _ := out["explain"].(object)
+	assert.True(t, explain["skipped"] == float64(2), "explain: %v", out["explain"])
+	for name, body := range map[string]object{
+		"a value out of bounds":    {"query": "x", "method": "first", "params": object{"skip": 6}},
+		"another's parameter":      {"query": "x", "method": "first", "params": object{"damping": 0.5}},
 		"a rule for it":            {"query": "x", "method": "first", "rule": "weighted"},
-		"its parameter on another": {"query": "x", "method": "ppr", "params": map[string]any{"skip": 1}},
+		"its parameter on another": {"query": "x", "method": "ppr", "params": object{"skip": 1}},
 	} {
-		status, problem, _ := f.do(http.MethodPost, "/v1/indexes/sample/query", body)
-		assert.True(t, status == http.StatusUnprocessableEntity, "%s: %d %v", name, status, problem)
+		status, problem, _ := f.do("POST", sampleQuery, body)
+		assert.True(t, status == 422, "%s: %d %v", name, status, problem)
 	}
-	raw, err := json.Marshal(f.get("/openapi.json"))
-	require.NoError(t, err)
+	raw := must(json.Marshal(f.get("/openapi.json")))(t)
 	for _, want := range []string{`"first"`, `"skip"`, `"ExplainFirst"`, `"skipped"`, "first 3"} {
 		assert.True(t, bytes.Contains(raw, []byte(want)), "the description does not say %s", want)
+	}
+}
+
+// old publishes an index whose postings this program cannot read.
+func (f *fixture) old() {
+	f.t.Helper()
+	built := retrievetest.Build(f.t, f.stores, "old", retrievetest.Sample(), retrievetest.Options{Analyser: "en/1"})
+	retrievetest.Publish(f.t, built, 1)
+}
+
+// damaged leaves an index whose pointer cannot be read.
+func (f *fixture) damaged(name string) {
+	key := artifact.Index{Store: f.stores.Blobs, Name: name}.CurrentKey()
+	must(blob.Write(f.t.Context(), f.stores.Blobs, key, []byte("{"), blob.Cond{}))(f.t)
+}
+
+// state returns the state of an index as /readyz has it.
+func state(f *fixture, path, index string) (status int, entry object) {
+	status, out, _ := f.do("GET", path, nil)
+	list, _ := out["indexes"].([]any)
+	for _, one := range list {
+		if one.(object)["index"] == index {
+			entry = one.(object)
+		}
+	}
+	return status, entry
+}
+
+// Promises: 100.
+func TestOneIndexThatCannotBeServedTakesNoReplicaAway(t *testing.T) {
+	f := serve(t, func(f *fixture, _ *api.Config) { f.old(); f.damaged("torn") })
+	eventually(t, "ready, with the causes", func() bool {
+		status, old := state(f, "/readyz", "old")
+		_, torn := state(f, "/readyz", "torn")
+		_, sample := state(f, "/readyz", "sample")
+		return status == 200 && sample["state"] == "ready" && sample["generation"] == "g1" &&
+			old["state"] == "failed" && old["code"] == "format_unknown" && strings.Contains(old["remedy"].(string), "index") &&
+			torn["state"] == "failed" && strings.Contains(torn["remedy"].(string), "restore torn")
+	})
+	for path, want := range map[string]int{
+		"/readyz?index=sample": 200, "/readyz?index=old": 503, "/readyz?index=torn": 503, "/readyz?index=nobody": 404,
+		"/readyz?index=No%20Name": 404,
+	} {
+		status, _ := state(f, path, "")
+		assert.True(t, status == want, "%s: %d, want %d", path, status, want)
+	}
+	metrics := f.send("GET", "/metrics", "").Body.String()
+	for _, want := range []string{
+		`unweaver_index_ready{index="sample"} 1`, `unweaver_index_ready{index="old"} 0`,
+		`unweaver_index_ready{index="torn"} 0`,
+	} {
+		assert.Contains(t, metrics, want, "metrics lack")
+	}
+	var states []string
+	for _, one := range f.get("/v1/indexes")["items"].([]any) {
+		entry := one.(object)
+		states = append(states, entry["index"].(string)+" "+entry["state"].(string))
+	}
+	assert.Equal(t, "old published, sample published, torn damaged", strings.Join(states, ", "), "the list")
+}
+
+// The only index of a replica, whose pointer was damaged when it started: no balancer sends it a request that would
+// open the index, so it has to see by itself that the pointer was mended.
+func TestAPointerThatIsMendedIsServedWithoutARequest(t *testing.T) {
+	var whole []byte
+	f := serve(t, func(f *fixture, _ *api.Config) {
+		key := artifact.Index{Store: f.stores.Blobs, Name: "sample"}.CurrentKey()
+		var err error
+		whole, _, err = blob.Read(f.t.Context(), f.stores.Blobs, key)
+		require.NoError(f.t, err)
+		f.damaged("sample")
+	})
+	eventually(t, "it is reported", func() bool {
+		status, sample := state(f, "/readyz", "sample")
+		return status == 503 && sample["state"] == "failed"
+	})
+	key := artifact.Index{Store: f.stores.Blobs, Name: "sample"}.CurrentKey()
+	must(blob.Write(t.Context(), f.stores.Blobs, key, whole, blob.Cond{}))(t)
+	eventually(t, "ready again", func() bool {
+		status, sample := state(f, "/readyz", "sample")
+		return status == 200 && sample["state"] == "ready"
+	})
+}
+
+func TestAReplicaThatCanServeNothingIsNotReady(t *testing.T) {
+	f := serve(t, func(f *fixture, config *api.Config) {
+		f.old()
+		config.Warm = []string{"old"}
+	})
+	eventually(t, "not ready, and why", func() bool {
+		status, old := state(f, "/readyz", "old")
+		return status == 503 && old["state"] == "failed"
+	})
+}
+
+func TestAnIndexThatIsServedByAnOlderGenerationIsBehind(t *testing.T) {
+	f := serve(t, nil)
+	f.ask(fram)
+	next := retrievetest.Build(t, f.stores, "sample", retrievetest.Sample(),
+		retrievetest.Options{Generation: "g2", Seq: 2, Analyser: "en/1"})
+	retrievetest.Publish(t, next, 2)
+	eventually(t, "behind, and ready", func() bool {
+		status, entry := state(f, "/readyz?index=sample", "sample")
+		return status == 200 && entry["state"] == "behind" && entry["generation"] == "g1" && entry["cause"] != nil
+	})
+}
+
+// A client takes an empty list for true and a 404 for final, and drops what it has: while the store is missing, neither
+// is an answer.
+func TestAMissingStoreIsNotAnEmptyOne(t *testing.T) {
+	root := filepath.Join(t.TempDir(), "artifacts")
+	f := serve(t, func(f *fixture, config *api.Config) {
+		store, err := dir.Open(root)
+		require.NoError(t, err)
+		for info, err := range f.stores.Blobs.List(t.Context(), "", "") {
+			require.NoError(t, err)
+			require.NoError(t, blob.Copy(t.Context(), store, info.Key, f.stores.Blobs, info.Key))
+		}
+		config.Artifacts = store
+	})
+	f.ask(fram)
+	question := object{"query": "Oslo"}
+	requests := []struct {
+		method, path string
+		body         any
+	}{
+		{"GET", "/v1/indexes", nil},
+		{"GET", "/v1/models", nil},
+		{"GET", "/v1/models/unweaver/sample", nil},
+		{"GET", "/v1/indexes/sample", nil},
+		{"GET", "/v1/indexes/sample/generations", nil},
+		{"GET", "/v1/indexes/sample/generations/g1", nil},
+		{"GET", "/v1/indexes/sample/runs", nil},
+		{"GET", "/v1/indexes/sample/runs/g1", nil},
+		{"GET", "/v1/indexes/sample/trends", nil},
+		{"GET", "/v1/indexes/other/documents", nil},
+		{"POST", "/v1/indexes/other/query", question},
+		{"POST", completions, norway(object{"model": "unweaver/other"})},
+	}
+	for name, put := range map[string]func() error{
+		"moved away":   func() error { return nil },
+		"an empty one": func() error { return os.Mkdir(root, 0o700) }, // as a mount point is
+	} {
+		require.NoError(t, os.Rename(root, root+".away"))
+		require.NoError(t, put())
+		for _, one := range requests {
+			status, out, header := f.do(one.method, one.path, one.body)
+			if inner, ok := out["error"].(object); ok {
+				out = inner
+			}
+			assert.True(t, status == 503 && out["code"] == "store_unavailable" &&
+				header.Get("Retry-After") != "", "%s: %s %s: %d %v", name, one.method, one.path, status, out)
+		}
+		status, out, _ := f.do("POST", sampleQuery, question) // it is open: what it has is right
+		assert.True(t, status == 200 || out["code"] == "store_unavailable", "%s: %d %v", name, status, out)
+		status, _, _ = f.do("GET", "/readyz", nil)
+		assert.Equal(t, 503, status, "%s", name)
+		if err := os.Remove(root); name == "an empty one" {
+			require.NoError(t, err, "something was written into it")
+		} else {
+			require.ErrorIs(t, err, os.ErrNotExist, "it was made again")
+		}
+		require.NoError(t, os.Rename(root+".away", root))
+		f.get("/readyz")
+		f.ask(question)
 	}
 }

@@ -2,7 +2,6 @@ package api_test
 
 import (
 	"fmt"
-	"net/http"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -42,18 +41,17 @@ func withIndexes(f *fixture, config *api.Config) {
 }
 
 // askSeveral asks indexes, and requires an answer.
-func (f *fixture) askSeveral(body map[string]any, indexes ...string) map[string]any {
-	f.t.Helper()
+func (f *fixture) askSeveral(body object, indexes ...string) object {
 	body["indexes"] = indexes
-	status, out, _ := f.do(http.MethodPost, "/v1/query", body)
-	require.True(f.t, status == http.StatusOK, "%v of %v: %d %v", body, indexes, status, out)
+	status, out, _ := f.do("POST", "/v1/query", body)
+	require.True(f.t, status == 200, "%v of %v: %d %v", body, indexes, status, out)
 	return out
 }
 
 // placesOf are the passages of an answer, as index, place there and document.
-func placesOf(out map[string]any) (places []string) {
+func placesOf(out object) (places []string) {
 	for _, one := range out["chunks"].([]any) {
-		chunk := one.(map[string]any)
+		chunk := one.(object)
 		places = append(places, fmt.Sprint(chunk["index"], " ", chunk["index_rank"], " ", chunk["document"]))
 	}
 	return places
@@ -62,23 +60,23 @@ func placesOf(out map[string]any) (places []string) {
 func TestOneOfSeveralIndexesIsAnsweredAsByItsOwnRoute(t *testing.T) {
 	f := serve(t, withIndexes)
 	for _, method := range methodsOfTest {
-		body := func() map[string]any {
-			return map[string]any{"query": "port coast Norway", "method": method, "explain": true, "answer": true}
+		body := func() object {
+			return object{"query": "port coast Norway", "method": method, "explain": true, "answer": true}
 		}
 		want := f.ask(body())
 		got := f.askSeveral(body(), "sample")
-		part := got["indexes"].([]any)[0].(map[string]any)
+		part := got["indexes"].([]any)[0].(object)
 		assert.True(t, part["index"] == "sample" && part["chunks"] == float64(len(want["chunks"].([]any))), "%v", part)
 		delete(got, "indexes")
 		for _, list := range []string{"chunks", "entities"} {
 			for _, one := range got[list].([]any) {
-				assert.Equal(t, "sample", one.(map[string]any)["index"])
+				assert.Equal(t, "sample", one.(object)["index"])
 				for _, own := range []string{"index", "generation", "index_rank"} {
-					delete(one.(map[string]any), own)
+					delete(one.(object), own)
 				}
 			}
 		}
-		for _, out := range []map[string]any{want, got} {
+		for _, out := range []object{want, got} {
 			delete(out, "timings_ms")
 			delete(out, "usage")
 		}
@@ -88,8 +86,8 @@ func TestOneOfSeveralIndexesIsAnsweredAsByItsOwnRoute(t *testing.T) {
 
 func TestPassagesOfSeveralIndexesAreFusedByRankAndStandOnce(t *testing.T) {
 	f := serve(t, withIndexes)
-	body := func() map[string]any {
-		return map[string]any{"query": "largest lake, Norway", "method": "bm25", "top_chunks": 6, "answer": true}
+	body := func() object {
+		return object{"query": "largest lake, Norway", "method": "bm25", "top_chunks": 6, "answer": true}
 	}
 	out := f.askSeveral(body(), "sample", "lakes", "sample-*")
 	places := placesOf(out)
@@ -98,14 +96,14 @@ func TestPassagesOfSeveralIndexesAreFusedByRankAndStandOnce(t *testing.T) {
 		"equal ranks stand in the order of the indexes: %v", places)
 	texts, last := map[string]bool{}, 2.0
 	for i, one := range out["chunks"].([]any) {
-		chunk := one.(map[string]any)
+		chunk := one.(object)
 		assert.True(t, !texts[chunk["text"].(string)] && chunk["rank"] == float64(i+1) && chunk["generation"] == "g1", "%v", chunk)
 		score := chunk["score"].(float64)
 		assert.LessOrEqual(t, score, last)
 		texts[chunk["text"].(string)], last = true, score
 	}
 	assert.True(t, out["index"] == "sample+lakes+sample-copy" && out["generation"] == "" && out["method"] == "bm25", "%v", out)
-	cited := out["answer"].(map[string]any)["citations"].([]any)
+	cited := out["answer"].(object)["citations"].([]any)
 	assert.Subset(t, idsOf(out), []string{cited[0].(string)})
 	for range 5 {
 		assert.Equal(t, places, placesOf(f.askSeveral(body(), "sample", "lakes", "sample-*")), "another order")
@@ -113,8 +111,8 @@ func TestPassagesOfSeveralIndexesAreFusedByRankAndStandOnce(t *testing.T) {
 	other := placesOf(f.askSeveral(body(), "lakes", "sample"))
 	assert.True(t, strings.HasPrefix(other[0], "lakes 1"), "%v", other)
 
-	surer := f.askSeveral(map[string]any{"query": "largest lake of Norway", "method": "hybrid"}, "sample", "lakes")
-	sureOf := func(i int) float64 { return surer["indexes"].([]any)[i].(map[string]any)["confidence"].(float64) }
+	surer := f.askSeveral(object{"query": "largest lake of Norway", "method": "hybrid"}, "sample", "lakes")
+	sureOf := func(i int) float64 { return surer["indexes"].([]any)[i].(object)["confidence"].(float64) }
 	assert.Equal(t, "lakes 1 lakes/mjosa.txt", placesOf(surer)[0], "the index that is surer comes first")
 	assert.True(t, sureOf(1) > sureOf(0) && surer["confidence"] == sureOf(1), "%v", surer["indexes"])
 }
@@ -127,7 +125,7 @@ func TestWhatCannotBeAskedOfSeveralIndexesIsRefused(t *testing.T) {
 	}
 	for name, c := range map[string]struct {
 		indexes any
-		more    map[string]any
+		more    object
 		status  int
 		param   string
 		says    string
@@ -139,16 +137,16 @@ func TestWhatCannotBeAskedOfSeveralIndexesIsRefused(t *testing.T) {
 		"no name":         {[]string{"../x"}, nil, 422, "indexes", "no name of an index"},
 		"unknown":         {[]string{"sample", "nowhere"}, nil, 404, "", "no published index"},
 		"nothing fits":    {[]string{"zz*"}, nil, 422, "indexes", "no index fits"},
-		"a generation":    {[]string{"sample"}, map[string]any{"generation": "g1"}, 422, "generation", "of one index"},
-		"an unknown one":  {[]string{"sample"}, map[string]any{"depth": 2}, 422, "depth", "unknown field"},
-		"no question":     {[]string{"sample", "lakes"}, map[string]any{"query": " "}, 422, "query", "empty"},
-		"another's param": {[]string{"s*"}, map[string]any{"params": map[string]any{"x": 1}}, 422, "params.x", "x"},
+		"a generation":    {[]string{"sample"}, object{"generation": "g1"}, 422, "generation", "of one index"},
+		"an unknown one":  {[]string{"sample"}, object{"depth": 2}, 422, "depth", "unknown field"},
+		"no question":     {[]string{"sample", "lakes"}, object{"query": " "}, 422, "query", "empty"},
+		"another's param": {[]string{"s*"}, object{"params": object{"x": 1}}, 422, "params.x", "x"},
 	} {
-		body := map[string]any{"query": "Norway", "indexes": c.indexes}
+		body := object{"query": "Norway", "indexes": c.indexes}
 		for field, value := range c.more {
 			body[field] = value
 		}
-		status, out, _ := f.do(http.MethodPost, "/v1/query", body)
+		status, out, _ := f.do("POST", "/v1/query", body)
 		param, _ := out["param"].(string)
 		assert.True(t, status == c.status && param == c.param && strings.Contains(fmt.Sprint(out["detail"]), c.says),
 			"%s: %d %v", name, status, out)
@@ -157,12 +155,12 @@ func TestWhatCannotBeAskedOfSeveralIndexesIsRefused(t *testing.T) {
 
 func TestAnIndexThatFailsIsNamedAndTheOthersAnswer(t *testing.T) {
 	f := serve(t, withIndexes)
-	out := f.askSeveral(map[string]any{"query": "largest lake", "answer": true}, "damaged", "lakes", "sample")
-	part := out["indexes"].([]any)[0].(map[string]any)
+	out := f.askSeveral(object{"query": "largest lake", "answer": true}, "damaged", "lakes", "sample")
+	part := out["indexes"].([]any)[0].(object)
 	assert.True(t, part["index"] == "damaged" && part["code"] == "format_unknown" &&
 		slices.Contains(out["degraded"].([]any), any("index:damaged")) && out["index"] == "lakes+sample", "%v", out)
 	assert.True(t, strings.HasPrefix(placesOf(out)[0], "lakes 1"), "%v", placesOf(out))
-	status, out, _ := f.do(http.MethodPost, "/v1/query", map[string]any{"query": "lake", "indexes": []string{"dam*"}})
+	status, out, _ := f.do("POST", "/v1/query", object{"query": "lake", "indexes": []string{"dam*"}})
 	assert.True(t, status == 503 && out["code"] == "format_unknown", "all fail: %d %v", status, out)
 }
 
@@ -175,9 +173,9 @@ func TestAnIndexThatIsStillBeingOpenedDoesNotHoldTheOthersUp(t *testing.T) {
 		release = f.store.stall(slow.Manifest.Segments.Splits[0].SHA256)
 	})
 	defer release()
-	eventually(t, "ready", func() bool { status, _ := ready(f); return status == http.StatusOK })
-	out := f.askSeveral(map[string]any{"query": "Fram"}, "slow", "sample")
-	part := out["indexes"].([]any)[0].(map[string]any)
+	eventually(t, "ready", func() bool { status, _ := ready(f); return status == 200 })
+	out := f.askSeveral(object{"query": "Fram"}, "slow", "sample")
+	part := out["indexes"].([]any)[0].(object)
 	assert.True(t, part["code"] == "generation_busy" && out["index"] == "sample" && out["reason"] == nil, "%v", out)
 }
 
@@ -210,17 +208,15 @@ func TestAQuestionToSeveralIndexesIsEmbeddedOnceByEachEmbedder(t *testing.T) {
 	var calls atomic.Int64
 	f := serve(t, func(f *fixture, config *api.Config) {
 		withIndexes(f, config)
-		twin := retrievetest.Build(t, f.stores, "twin", retrievetest.Sample(), retrievetest.Options{})
-		retrievetest.Publish(t, twin, 1)
+		retrievetest.Publish(t, retrievetest.Build(t, f.stores, "twin", retrievetest.Sample(), retrievetest.Options{}), 1)
 		config.Models = models{embedder: func(inner model.Embedder) model.Embedder {
 			return counted{sellingEmbedder{inner}, &calls}
 		}}
 	})
 	for n, indexes := range map[int64][]string{1: {"sample", "twin"}, 2: {"sample", "twin", "lakes"}} {
 		calls.Store(0)
-		question := fmt.Sprint("Which ship of ", n, " is it?")
-		out := f.askSeveral(map[string]any{"query": question, "method": "vector"}, indexes...)
-		used := out["usage"].(map[string]any)
+		out := f.askSeveral(object{"query": fmt.Sprint("Which ship of ", n, " is it?"), "method": "vector"}, indexes...)
+		used := out["usage"].(object)
 		assert.True(t, calls.Load() == n && used["embedding_tokens"] == float64(5*n) &&
 			used["saved_embedding_tokens"] == 5.0, "%v: %d calls, %v", indexes, calls.Load(), used)
 	}
@@ -230,9 +226,7 @@ func TestAQuestionToSeveralIndexesIsEmbeddedOnceByEachEmbedder(t *testing.T) {
 func TestIndexesOfDifferentChatModelsAreQuoted(t *testing.T) {
 	for name, other := range map[string]bool{"the same model": false, "another model": true} {
 		f := serve(t, func(f *fixture, config *api.Config) {
-			for index, documents := range map[string][]retrievetest.Document{
-				"here": retrievetest.Sample(), "there": lakes,
-			} {
+			for index, documents := range map[string][]retrievetest.Document{"here": retrievetest.Sample(), "there": lakes} {
 				built := retrievetest.Build(t, f.stores, index, documents, retrievetest.Options{Spec: func(spec *core.Spec) {
 					spec.Chat = core.ChatModel{Provider: "openai", BaseURL: "http://one.example", Model: "m"}
 					if other && index == "there" {
@@ -243,8 +237,8 @@ func TestIndexesOfDifferentChatModelsAreQuoted(t *testing.T) {
 			}
 			config.Models = models{chat: writing{pieces: []string{"Written [1]."}}}
 		})
-		out := f.askSeveral(map[string]any{"query": "largest lake of Norway", "answer": true}, "here", "there")
-		answer := out["answer"].(map[string]any)
+		out := f.askSeveral(object{"query": "largest lake of Norway", "answer": true}, "here", "there")
+		answer := out["answer"].(object)
 		quoted := answer["kind"] != "model" && strings.Contains(fmt.Sprint(answer["reason"]), "different chat models") &&
 			slices.Contains(out["degraded"].([]any), any("chat_model"))
 		assert.Equal(t, other, quoted, "%s: %v", name, answer)
@@ -253,21 +247,20 @@ func TestIndexesOfDifferentChatModelsAreQuoted(t *testing.T) {
 
 func TestEveryDoorAsksSeveralIndexes(t *testing.T) {
 	f := serve(t, withIndexes)
-	want := f.askSeveral(map[string]any{"query": "largest lake of Sweden", "answer": true}, "sample", "lak*")
+	want := f.askSeveral(object{"query": "largest lake of Sweden", "answer": true}, "sample", "lak*")
 	status, out := f.chat(`{"model":"unweaver/sample+lak*","messages":[{"role":"user","content":"largest lake of Sweden"}]}`)
-	require.Equal(t, http.StatusOK, status, "%v", out)
-	message := out["choices"].([]any)[0].(map[string]any)["message"].(map[string]any)
-	assert.Equal(t, want["answer"].(map[string]any)["text"], message["content"])
-	note := message["annotations"].([]any)[0].(map[string]any)["url_citation"].(map[string]any)
+	require.Equal(t, 200, status, "%v", out)
+	message := out["choices"].([]any)[0].(object)["message"].(object)
+	assert.Equal(t, want["answer"].(object)["text"], message["content"])
+	note := message["annotations"].([]any)[0].(object)["url_citation"].(object)
 	assert.Contains(t, note["url"], "/v1/indexes/lakes/chunks/")
 	assert.NotEmpty(t, f.get(note["url"].(string))["chunk"])
 	status, out = f.chat(`{"model":"unweaver/zz*","messages":[{"role":"user","content":"lake"}]}`)
-	assert.True(t, status == 422 && out["error"].(map[string]any)["param"] == "model", "%d %v", status, out)
+	assert.True(t, status == 422 && out["error"].(object)["param"] == "model", "%d %v", status, out)
 
-	text, found, failed := call(t, f.agent(""), "search", map[string]any{
-		"indexes": []string{"sample", "lak*"}, "query": "largest lake of Sweden",
-	})
-	first := found["passages"].([]any)[0].(map[string]any)
+	text, found, failed := call(t, f.agent(""), "search",
+		object{"indexes": []string{"sample", "lak*"}, "query": "largest lake of Sweden"})
+	first := found["passages"].([]any)[0].(object)
 	assert.True(t, !failed && first["index"] == "lakes" && strings.Contains(text, "(index lakes, lakes/vanern.txt"), "%s", text)
 
 	events := f.send("POST", "/v1/query", `{"indexes":["sample","lakes"],"query":"lake","answer":true,"stream":true}`,

@@ -5,7 +5,9 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"slices"
@@ -20,7 +22,7 @@ import (
 	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/model"
-	"github.com/unweaver/unweaver/internal/testkit/retrievetest"
+	"github.com/unweaver/unweaver/internal/model/builtin"
 	"github.com/unweaver/unweaver/query-api/api"
 )
 
@@ -70,11 +72,10 @@ func chatting(chat model.Chat) func(*fixture, *api.Config) {
 // event of a stream.
 type event struct {
 	name string
-	data map[string]any
+	data object
 }
 
 func eventsOf(t *testing.T, body string) (out []event) {
-	t.Helper()
 	for _, block := range strings.Split(strings.TrimSpace(body), "\n\n") {
 		name, data, ok := strings.Cut(block, "\ndata: ")
 		next := event{name: strings.TrimPrefix(name, "event: ")}
@@ -89,28 +90,23 @@ const streamed = `{"query":"What is the capital of Norway?","answer":true,"strea
 
 func TestAStreamedAnswerIsTheAnswer(t *testing.T) {
 	f := serve(t, chatting(writing{pieces: []string{"Oslo ", "is the capital", " [1", "], not [77]."}}))
-	got := f.send(http.MethodPost, "/v1/indexes/sample/query", streamed, "Content-Type", "application/json")
-	if kind := got.Header().Get("Content-Type"); got.Code != http.StatusOK || kind != "text/event-stream" {
-		t.Fatalf("%d %s %s", got.Code, kind, got.Body)
-	}
+	got := f.query(streamed, "Content-Type", "application/json")
+	kind := got.Header().Get("Content-Type")
+	require.True(t, got.Code == 200 && kind == "text/event-stream", "%d %s %s", got.Code, kind, got.Body)
 	events := eventsOf(t, got.Body.String())
 	found, last := events[0], events[len(events)-1]
-	if found.name != "found" || found.data["answer"] != nil || len(found.data["chunks"].([]any)) == 0 ||
-		found.data["chunks"].([]any)[0].(map[string]any)["in_context"] != true {
-		t.Errorf("first: %v", found)
-	}
+	assert.True(t, found.name == "found" && found.data["answer"] == nil && len(found.data["chunks"].([]any)) != 0 &&
+		found.data["chunks"].([]any)[0].(object)["in_context"] == true, "first: %v", found)
 	text := ""
 	for _, delta := range events[1 : len(events)-1] {
 		assert.Equal(t, "delta", delta.name, "%v", delta)
 		text += delta.data["text"].(string)
 	}
-	whole := f.ask(map[string]any{"query": "What is the capital of Norway?", "answer": true})
-	want, _ := json.Marshal(whole["answer"])
+	want, _ := json.Marshal(f.ask(object{"query": "What is the capital of Norway?", "answer": true})["answer"])
 	have, _ := json.Marshal(last.data["answer"])
-	if last.name != "response" || !bytes.Equal(want, have) || text != last.data["answer"].(map[string]any)["text"] ||
-		text != "Oslo is the capital [1], not ." || len(events) < 5 {
-		t.Errorf("%q %s, want %s", text, have, want)
-	}
+	assert.True(t, last.name == "response" && bytes.Equal(want, have) &&
+		text == last.data["answer"].(object)["text"] && text == "Oslo is the capital [1], not ." && len(events) >= 5,
+		"%q %s, want %s", text, have, want)
 }
 
 // Where the built-in model would quote what hardly fits, a stream says that there is no answer, as the whole does.
@@ -120,15 +116,14 @@ func TestAStreamSaysThatThereIsNoAnswer(t *testing.T) {
 		"Who reached the South Pole first?":                          "best_sentence",
 		"Who reached the finals of the 2018 football cup in Ottawa?": "none",
 	} {
-		body, _ := json.Marshal(map[string]any{"query": question, "answer": true, "stream": true})
-		got := f.send(http.MethodPost, "/v1/indexes/sample/query", string(body), "Content-Type", "application/json")
-		events := eventsOf(t, got.Body.String())
+		body, _ := json.Marshal(object{"query": question, "answer": true, "stream": true})
+		events := eventsOf(t, f.query(string(body), "Content-Type", "application/json").Body.String())
 		text := ""
 		for _, delta := range events[1 : len(events)-1] {
 			text += delta.data["text"].(string)
 		}
-		whole := f.ask(map[string]any{"query": question, "answer": true})["answer"].(map[string]any)
-		last, _ := events[len(events)-1].data["answer"].(map[string]any)
+		whole := f.ask(object{"query": question, "answer": true})["answer"].(object)
+		last, _ := events[len(events)-1].data["answer"].(object)
 		assert.True(t, last["kind"] == kind && whole["kind"] == kind && text == whole["text"] && text == last["text"],
 			"%s: %q %v, whole %v", question, text, last, whole)
 	}
@@ -137,16 +132,14 @@ func TestAStreamSaysThatThereIsNoAnswer(t *testing.T) {
 // A chat model that gives nothing is reported as such, and a sentence is quoted in its place, whole or streamed.
 func TestAChatModelThatGivesNothingIsTold(t *testing.T) {
 	f := serve(t, chatting(writing{}))
-	whole := f.ask(map[string]any{"query": "What is the capital of Norway?", "answer": true})
-	got := f.send(http.MethodPost, "/v1/indexes/sample/query", streamed, "Content-Type", "application/json")
-	events := eventsOf(t, got.Body.String())
-	for _, out := range []map[string]any{whole, events[len(events)-1].data} {
-		answer := out["answer"].(map[string]any)
-		if !slices.Contains(out["degraded"].([]any), any("chat_model")) || answer["kind"] != "best_sentence" ||
-			!strings.Contains(answer["text"].(string), "Oslo") || len(answer["citations"].([]any)) == 0 ||
-			!strings.Contains(answer["reason"].(string), "the model gave no answer (finish_reason") {
-			t.Errorf("%v %v", out["degraded"], answer)
-		}
+	whole := f.ask(object{"query": "What is the capital of Norway?", "answer": true})
+	events := eventsOf(t, f.query(streamed, "Content-Type", "application/json").Body.String())
+	for _, out := range []object{whole, events[len(events)-1].data} {
+		answer := out["answer"].(object)
+		assert.True(t, slices.Contains(out["degraded"].([]any), any("chat_model")) && answer["kind"] == "best_sentence" &&
+			strings.Contains(answer["text"].(string), "Oslo") && len(answer["citations"].([]any)) != 0 &&
+			strings.Contains(answer["reason"].(string), "the model gave no answer (finish_reason"), "%v %v", out["degraded"],
+			answer)
 	}
 }
 
@@ -168,26 +161,25 @@ func TestPassagesAreQuotedInPlaceOfAChatModelThatFails(t *testing.T) {
 	} {
 		code := string(fault.CodeOf(cause))
 		f := serve(t, chatting(writing{fails: cause}))
-		got := f.send(http.MethodPost, "/v1/indexes/sample/query", answered, "Content-Type", "application/json")
+		got := f.query(answered, "Content-Type", "application/json")
 		require.Equal(t, status, got.Code, "%s: %s", code, got.Body)
-		formed := f.send(http.MethodPost, "/v1/chat/completions", inForm, "Content-Type", "application/json")
+		formed := f.send("POST", "/v1/chat/completions", inForm, "Content-Type", "application/json")
 		assert.GreaterOrEqual(t, formed.Code, 400, "%s: %s", code, formed.Body)
-		events := eventsOf(t, f.send(http.MethodPost, "/v1/indexes/sample/query", streamed, "Content-Type",
-			"application/json").Body.String())
+		events := eventsOf(t, f.query(streamed, "Content-Type", "application/json").Body.String())
 		last := events[len(events)-1]
 		if status != 200 {
 			assert.Equal(t, "error", last.name, "%s: %v", code, last)
 			continue
 		}
-		var whole map[string]any
+		var whole object
 		require.NoError(t, json.Unmarshal(got.Body.Bytes(), &whole))
-		for _, out := range []map[string]any{whole, last.data} {
-			answer := out["answer"].(map[string]any)
+		for _, out := range []object{whole, last.data} {
+			answer := out["answer"].(object)
 			assert.True(t, slices.Contains(out["degraded"].([]any), any("chat_model")) && answer["kind"] == "best_sentence" &&
 				strings.Contains(answer["text"].(string), "Oslo") && len(out["chunks"].([]any)) > 0 &&
 				answer["reason"] == "the chat model failed: "+code, "%s: %v", code, answer)
 		}
-		text, _, failed := call(t, f.agent(""), "answer", map[string]any{"query": "What is the capital of Norway?"})
+		text, _, failed := call(t, f.agent(""), "answer", object{"query": "What is the capital of Norway?"})
 		assert.True(t, !failed && strings.Contains(text, "the chat model failed: "+code), "%s: %s", code, text)
 	}
 }
@@ -200,13 +192,12 @@ func askStream(t *testing.T, handler http.Handler, path, body string, headers ..
 	server := httptest.NewServer(handler)
 	t.Cleanup(server.Close)
 	ctx, leave := context.WithCancel(t.Context())
-	request, _ := http.NewRequestWithContext(ctx, http.MethodPost, server.URL+path, strings.NewReader(body))
+	request, _ := http.NewRequestWithContext(ctx, "POST", server.URL+path, strings.NewReader(body))
 	request.Header.Set("Content-Type", "application/json")
 	for i := 0; i+1 < len(headers); i += 2 {
 		request.Header.Set(headers[i], headers[i+1])
 	}
-	response, err := http.DefaultClient.Do(request)
-	require.NoError(t, err)
+	response := must(http.DefaultClient.Do(request))(t)
 	t.Cleanup(func() { leave(); _ = response.Body.Close() })
 	lines = bufio.NewScanner(response.Body)
 	lines.Buffer(nil, 1<<20)
@@ -215,7 +206,6 @@ func askStream(t *testing.T, handler http.Handler, path, body string, headers ..
 
 // await reads to a line that holds a text.
 func await(t *testing.T, lines *bufio.Scanner, text string) {
-	t.Helper()
 	require.NoError(t, lineWith(lines, text))
 }
 
@@ -229,35 +219,29 @@ func lineWith(lines *bufio.Scanner, text string) error {
 	return fmt.Errorf("no line with %q: %w", text, lines.Err())
 }
 
+// What is flushed arrives at once, whether the client accepts packed answers or not.
 func TestAPieceIsSentBeforeTheModelWritesTheNext(t *testing.T) {
-	chat := writing{pieces: []string{"Oslo", " is", " it."}, next: make(chan struct{})}
-	f := serve(t, chatting(chat))
-	lines, _ := askStream(t, f.server.Handler(), "/v1/indexes/sample/query", streamed)
-	for _, piece := range []string{`"Oslo"`, `" is"`} {
-		await(t, lines, piece)
-		chat.next <- struct{}{}
+	for _, accepts := range []string{"identity", "gzip"} {
+		chat := writing{pieces: []string{"Oslo", " is", " it."}, next: make(chan struct{})}
+		lines, _ := askStream(t, serve(t, chatting(chat)).server.Handler(), sampleQuery, streamed, "Accept-Encoding", accepts)
+		for _, piece := range []string{`"Oslo"`, `" is"`} {
+			await(t, lines, piece)
+			chat.next <- struct{}{}
+		}
+		await(t, lines, "event: response")
 	}
-	await(t, lines, "event: response")
 }
 
 // Who goes away ends the model's work, and has spent what was written until then.
 func TestAReaderThatGoesEndsTheModelsWorkAndPaysForIt(t *testing.T) {
 	chat := writing{pieces: []string{"Oslo", " is it."}, next: make(chan struct{}), ended: make(chan error, 1)}
-	l := lock(t, func(f *fixture, config *api.Config) {
-		price := core.Price{Prompt: 1e6, Completion: 1e6}
-		f.built = retrievetest.Build(t, f.stores, "sample", retrievetest.Sample(), retrievetest.Options{
-			Generation: "priced", Seq: 2, Spec: func(spec *core.Spec) { spec.Chat.Price = price },
-		})
-		retrievetest.Publish(t, f.built, 2)
-		config.Models = models{chat: chat}
-	})
-	key := l.key(access.Request{Scope: access.Query, Index: "*", Limits: access.Limits{MoneyPerDay: 1}})
+	l, key := selling(t, models{chat: chat})
 	served := make(chan struct{}) // the request that was left has ended, with its bill
 	handler := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		defer close(served)
 		l.server.Handler().ServeHTTP(w, r)
 	})
-	lines, leave := askStream(t, handler, "/v1/indexes/sample/query", streamed, bearer(key.Text)...)
+	lines, leave := askStream(t, handler, sampleQuery, streamed, bearer(key.Text)...)
 	await(t, lines, "Oslo")
 	leave()
 	select {
@@ -267,7 +251,7 @@ func TestAReaderThatGoesEndsTheModelsWorkAndPaysForIt(t *testing.T) {
 		t.Fatal("the model goes on")
 	}
 	<-served
-	again := l.send(http.MethodPost, "/v1/indexes/sample/query", answered, bearer(key.Text)...)
+	again := l.query(answered, bearer(key.Text)...)
 	assert.Contains(t, again.Body.String(), "budget_spent", "the money is not spent: %d %s", again.Code, again.Body)
 }
 
@@ -281,25 +265,23 @@ func TestAnErrorOfAStreamIsToldWhereItComes(t *testing.T) {
 		"while it is coming": {streamed, "model_rate_limited", true},
 	} {
 		t.Run(name, func(t *testing.T) {
-			fails := fault.ModelRateLimited.At("call chat model", "m")
-			f := serve(t, chatting(writing{pieces: []string{"Oslo"}, fails: fails}))
-			got := f.send(http.MethodPost, "/v1/indexes/sample/query", c.body, "Content-Type", "application/json")
+			f := serve(t, chatting(writing{pieces: []string{"Oslo"}, fails: fault.ModelRateLimited.At("call chat model", "m")}))
+			got := f.query(c.body, "Content-Type", "application/json")
 			if !c.inStream {
 				assert.True(t, got.Code >= 400 && strings.Contains(got.Body.String(), `"code":"`+c.code+`"`),
 					"%d %s", got.Code, got.Body)
 				return
 			}
 			events := eventsOf(t, got.Body.String())
-			if last := events[len(events)-1]; last.name != "error" || last.data["code"] != c.code {
-				t.Errorf("%v", last)
-			}
+			last := events[len(events)-1]
+			assert.True(t, last.name == "error" && last.data["code"] == c.code, "%v", last)
 		})
 	}
 }
 
-// The deadline of a write ends who does not read, not a stream that waits for the model; over HTTP/2 it would. A busy
+// The deadlines of bodies and writes end who does not send or read, not an answer that waits for the model. A busy
 // machine may not come to write within the shortest of these; a server that counts the model's time fails with each.
-func TestAModelMayThinkLongerThanAWriteMayTake(t *testing.T) {
+func TestAModelMayThinkLongerThanABodyOrAWriteMayTake(t *testing.T) {
 	var last string
 	for _, timeout := range []time.Duration{50 * time.Millisecond, time.Second, 10 * time.Second} {
 		if last = thoughtLong(t, timeout); last == "" {
@@ -309,21 +291,46 @@ func TestAModelMayThinkLongerThanAWriteMayTake(t *testing.T) {
 	t.Error(last)
 }
 
-// thoughtLong asks a model that thinks four times as long as a write may take; what goes wrong is what it gives.
+// thoughtLong asks a model that thinks four times as long as a body and a write may take. It returns what goes wrong.
 func thoughtLong(t *testing.T, timeout time.Duration) string {
-	t.Helper()
 	chat := writing{pieces: []string{"Oslo", " is it."}, next: make(chan struct{}), ended: make(chan error, 1)}
 	f := serve(t, func(_ *fixture, config *api.Config) {
-		config.Models, config.Policy.WriteTimeout = models{chat: chat}, timeout
+		config.Models, config.Timeout = models{chat: chat}, long
+		config.Policy.BodyTimeout, config.Policy.WriteTimeout = timeout, timeout
 	})
+	think := func(over <-chan string) error {
+		time.Sleep(4 * timeout)
+		select {
+		case chat.next <- struct{}{}:
+			return <-chat.ended
+		case err := <-chat.ended:
+			return fmt.Errorf("the model was ended: %w", err)
+		case got := <-over:
+			return fmt.Errorf("answered without the model: %s", got)
+		}
+	}
+	whole, address := make(chan string, 1), "http://"+f.listening()+sampleQuery
+	go func() { // the whole answer, over HTTP/1
+		response, err := http.Post(address, "application/json", strings.NewReader(answered))
+		if err != nil {
+			whole <- err.Error()
+			return
+		}
+		body, _ := io.ReadAll(response.Body)
+		_ = response.Body.Close()
+		whole <- string(body)
+	}()
+	if err := think(whole); err != nil {
+		return err.Error()
+	}
+	if got := <-whole; !strings.Contains(got, "Oslo is it.") {
+		return got
+	}
 	server := httptest.NewUnstartedServer(f.server.Handler())
 	server.EnableHTTP2 = true
 	server.StartTLS()
 	defer server.Close()
-	request, _ := http.NewRequestWithContext(t.Context(), http.MethodPost, server.URL+"/v1/indexes/sample/query",
-		strings.NewReader(streamed))
-	request.Header.Set("Content-Type", "application/json")
-	response, err := server.Client().Do(request)
+	response, err := server.Client().Post(server.URL+sampleQuery, "application/json", strings.NewReader(streamed))
 	if err != nil {
 		return err.Error()
 	}
@@ -334,14 +341,84 @@ func thoughtLong(t *testing.T, timeout time.Duration) string {
 	if err := lineWith(lines, `"Oslo"`); err != nil {
 		return err.Error()
 	}
-	time.Sleep(4 * timeout)
-	select {
-	case chat.next <- struct{}{}:
-	case err := <-chat.ended:
-		return fmt.Sprint("the model was ended: ", err)
-	}
-	if err := lineWith(lines, "event: response"); err != nil {
+	if err := errors.Join(think(nil), lineWith(lines, "event: response")); err != nil {
 		return err.Error()
 	}
 	return ""
 }
+
+// selling has models that cost money, and a key that may spend a little of it in a day.
+func selling(t *testing.T, installed models) (*locked, access.Made) {
+	t.Helper()
+	l := lock(t, withFacts(func(spec *core.Spec) {
+		price := core.Price{Prompt: 1e6, Completion: 1e6}
+		spec.Chat.Price, spec.Embedding.Price = price, price
+	}, func(config *api.Config) { config.Models = installed }))
+	return l, l.key(access.Request{Scope: access.Query, Index: "*", Limits: access.Limits{MoneyPerDay: 1}})
+}
+
+// sellingChat is paid for, and fails.
+type sellingChat struct {
+	usage model.Usage
+	err   error
+	send  bool
+}
+
+func (sellingChat) Info() model.Info { return model.Info{Provider: "openai", Model: "m", Paid: true} }
+
+func (c sellingChat) Complete(ctx context.Context, _ model.Call) (model.Reply, error) {
+	if c.send {
+		if err := model.CheckSend(ctx); err != nil {
+			return model.Reply{}, err
+		}
+	}
+	return model.Reply{Text: "Oslo.", Usage: c.usage}, c.err
+}
+
+type sellingEmbedder struct{ model.Embedder }
+
+func (sellingEmbedder) Info() model.Info {
+	return model.Info{Provider: "openai", Model: "m", Paid: true}
+}
+
+func (sellingEmbedder) Embed(ctx context.Context, texts []string) ([][]float32, model.Usage, error) {
+	vectors, _, err := builtin.Embedder{}.Embed(ctx, texts)
+	return vectors, model.Usage{Prompt: 5}, err
+}
+
+// A caller's money is counted whatever becomes of the answer.
+func TestWhatAServerChargedIsSpentAlsoWhenTheAnswerFails(t *testing.T) {
+	used := model.Usage{Prompt: 5, Completion: 5}
+	refused := fault.ModelRateLimited.At("call chat model", "m")
+	down := fault.ModelUnavailable.At("call chat model", "m")
+	for name, c := range map[string]struct {
+		chat     sellingChat
+		embedder bool
+		question string
+		spent    bool
+	}{
+		"an answer":           {sellingChat{usage: used, send: true}, false, answered, true},
+		"an error with usage": {sellingChat{used, model.AnsweredError(down), true}, false, answered, true},
+		"nothing came back":   {sellingChat{err: down, send: true}, false, answered, true},
+		"the time was over":   {sellingChat{err: context.DeadlineExceeded, send: true}, false, answered, true},
+		"the client has gone": {sellingChat{err: context.Canceled, send: true}, false, answered, true},
+		"it was never sent":   {sellingChat{err: context.Canceled}, false, answered, false},
+		"it was refused":      {sellingChat{err: refused, send: true}, false, answered, false},
+		"a vector":            {sellingChat{}, true, `{"query":"Oslo","method":"vector"}`, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			installed := models{chat: c.chat}
+			if c.embedder {
+				installed.embedder = func(model.Embedder) model.Embedder { return sellingEmbedder{builtin.Embedder{}} }
+			}
+			l, key := selling(t, installed)
+			ask := func(body string) int { return l.query(body, bearer(key.Text)...).Code }
+			first := ask(c.question)
+			second := l.query(answered, bearer(key.Text)...)
+			assert.Equal(t, c.spent, strings.Contains(second.Body.String(), "budget_spent"), "first %d, second %d %s", first,
+				second.Code, second.Body)
+		})
+	}
+}
+
+const answered = `{"query":"What is the capital of Norway?","answer":true}`

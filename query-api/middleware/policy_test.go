@@ -5,6 +5,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"net/netip"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -18,7 +19,6 @@ import (
 
 // passed sends a request through a guard, and returns the code of its refusal and who asked.
 func passed(t *testing.T, policy Policy, change func(*http.Request)) (fault.Code, *Caller) {
-	t.Helper()
 	var refused error
 	var caller *Caller
 	guard := New(policy, func(_ http.ResponseWriter, _ *http.Request, err error) { refused = err })
@@ -52,6 +52,8 @@ func TestWhoMayAskByWhatAddressAServerHas(t *testing.T) {
 		"this machine, with keys":          {"required", "", false, local, true, false, false},
 		"every machine without keys":       {"none", "", false, open, false, true, true},
 		"every machine, as was said twice": {"none", "", true, open, false, true, false},
+		"every machine, with keys":         {"required", "", false, open, true, true, false},
+		"every machine, public":            {"auto", "", true, open, true, true, false},
 		"this machine without keys":        {"none", "", false, local, false, false, false},
 	} {
 		settings := config.Default().QueryAPI
@@ -150,4 +152,49 @@ func TestAKeyAllowsItsScopeAndItsIndexesAlone(t *testing.T) {
 	if noCaller := CallerOf(t.Context()); noCaller.MayRead("docs") || noCaller.RequireScope(access.Query) == nil {
 		t.Error("a request that passed no guard may ask")
 	}
+}
+
+func TestMoneyOfADayIsSpentOnce(t *testing.T) {
+	all := newLimits(access.Limits{MoneyPerDay: 1})
+	key := &access.Key{ID: "one"}
+	caller := Caller{account: all.ofKey(key)}
+	caller.Spend(0.6)
+	require.NoError(t, caller.AdmitAnswer())
+	caller.Spend(0.6)
+	err := (&Caller{account: all.ofKey(key)}).AdmitAnswer()
+	assert.True(t, fault.Is(err, fault.BudgetSpent) && fault.RetryAfter(err) > 0, "%v", err)
+	assert.NoError(t, (&Caller{account: all.ofKey(&access.Key{ID: "two"})}).AdmitAnswer(), "another key pays for it")
+	key.Limits.RequestsPerSecond = 5 // another limit forgets nothing
+	err = (&Caller{account: all.ofKey(key)}).AdmitAnswer()
+	assert.True(t, fault.Is(err, fault.BudgetSpent), "%v", err)
+	key.Limits.MoneyPerDay = 2
+	assert.NoError(t, (&Caller{account: all.ofKey(key)}).AdmitAnswer(), "a higher limit of the key's own")
+}
+
+func TestOnlySoManyRequestsRunAtOnce(t *testing.T) {
+	caller := Caller{account: newAccount(access.Limits{Concurrency: 2})}
+	first, err := caller.enterRequest()
+	require.NoError(t, err)
+	_, err = caller.enterRequest()
+	require.NoError(t, err)
+	_, err = caller.enterRequest()
+	assert.True(t, fault.Is(err, fault.RateLimited) && fault.RetryAfter(err) > 0, "a third: %v", err)
+	first()
+	_, err = caller.enterRequest()
+	assert.NoError(t, err, "after one has ended")
+}
+
+func TestAddressesAreBoundedAndThoseOfANetworkShareAnAccount(t *testing.T) {
+	all := newLimits(access.Limits{RequestsPerSecond: 1, Burst: 1})
+	one := all.ofAddress(netip.MustParseAddr("2001:db8::1"))
+	assert.True(t, all.ofAddress(netip.MustParseAddr("2001:db8::ffff:2")) == one, "one network has two accounts")
+	assert.True(t, all.ofAddress(netip.MustParseAddr("2001:db8:0:1::1")) != one, "two networks have one account")
+	if all.ofAddress(netip.MustParseAddr("::ffff:192.0.2.1")) != all.ofAddress(netip.MustParseAddr("192.0.2.1")) {
+		t.Error("one address of four has two accounts")
+	}
+	for i := range 3 * maxAddresses {
+		all.ofAddress(netip.AddrFrom4([4]byte{10, byte(i >> 16), byte(i >> 8), byte(i)}))
+	}
+	assert.True(t, len(all.addresses) <= maxAddresses && all.order.Len() <= maxAddresses,
+		"%d addresses are remembered", len(all.addresses))
 }

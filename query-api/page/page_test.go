@@ -63,8 +63,7 @@ func TestThePageRunsItsOwnFilesAlone(t *testing.T) {
 	inline := `(?i)<[^>]+\s(on\w+|style)=|javascript:|<style|<script(?:\s+(?:src="page/app.js"|type="module"))*\s*>[^<]`
 	assert.False(t, regexp.MustCompile(inline).MatchString(text), "the page has scripts or styles in its markup: %s", text)
 	for _, path := range paths() {
-		body := get(path).Body.String()
-		found := regexp.MustCompile(`https?://[^"'\s)]+`).FindAllString(body, -1)
+		found := regexp.MustCompile(`https?://[^"'\s)]+`).FindAllString(get(path).Body.String(), -1)
 		for _, address := range found {
 			if !strings.HasPrefix(address, "http://www.w3.org/") { // names of SVG and its like, which no browser fetches
 				t.Errorf("%s names %s", path, address)
@@ -121,9 +120,8 @@ func TestTheBuiltFilesAreWhatTheSourcesGive(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
 	defer cancel()
 	for _, arguments := range [][]string{{"build.mjs", "--check"}, {"node_modules/typescript/bin/tsc", "--noEmit"}} {
-		if out, err := exec.CommandContext(ctx, node, arguments...).CombinedOutput(); err != nil {
-			t.Errorf("node %s: %v\n%s", strings.Join(arguments, " "), err, out)
-		}
+		out, err := exec.CommandContext(ctx, node, arguments...).CombinedOutput()
+		assert.NoError(t, err, "node %s: %v\n%s", strings.Join(arguments, " "), err, out)
 	}
 }
 
@@ -176,7 +174,6 @@ func (builtIn) Embedder(core.Spec, string, int) (model.Embedder, error) {
 
 // serve starts a server with two generations of the sample.
 func serve(t *testing.T, policy middleware.Policy) string {
-	t.Helper()
 	stores := retrievetest.NewStores(t)
 	documents := retrievetest.Sample()
 	retrievetest.Publish(t, retrievetest.Build(t, stores, "sample", documents[:5], retrievetest.Options{}), 1)

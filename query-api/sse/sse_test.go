@@ -20,31 +20,28 @@ func TestEventsAreWrittenAsReadersOfStreamsTakeThem(t *testing.T) {
 	events := sse.New(recorder)
 	assert.True(t, !events.HasBegun() && recorder.Header().Get("Content-Type") == "", "it began before the first event")
 	for _, err := range []error{
-		events.JSON("delta", map[string]string{"text": "a\n<b> & c"}), events.JSON("", []int{1}), events.SendText("", "[DONE]"),
+		events.JSON("delta", map[string]string{"text": "a\n<b> & c"}), events.JSON("", []int{1}),
+		events.SendText("", "[DONE]"),
 	} {
 		require.NoError(t, err)
 	}
 	events.Close()
 	want := "event: delta\ndata: {\"text\":\"a\\n<b> & c\"}\n\ndata: [1]\n\ndata: [DONE]\n\n"
-	if got := recorder.Body.String(); got != want || !events.HasBegun() || !recorder.Flushed {
-		t.Errorf("%q", got)
-	}
+	got := recorder.Body.String()
+	assert.True(t, got == want && events.HasBegun() && recorder.Flushed, "%q", got)
 	header := recorder.Header()
-	if header.Get("Content-Type") != "text/event-stream" || header.Get("Cache-Control") != "no-store, no-transform" {
-		t.Errorf("%v", header)
-	}
-	if err := events.SendText("", "late"); err == nil || recorder.Body.String() != want {
-		t.Errorf("behind the end: %v, %q", err, recorder.Body)
-	}
+	assert.True(t, header.Get("Content-Type") == "text/event-stream" &&
+		header.Get("Cache-Control") == "no-store, no-transform", "%v", header)
+	err := events.SendText("", "late")
+	assert.True(t, err != nil && recorder.Body.String() == want, "behind the end: %v, %q", err, recorder.Body)
 }
 
 func TestWhatIsNoJSONBeginsNothing(t *testing.T) {
 	recorder := httptest.NewRecorder()
 	events := sse.New(recorder)
 	defer events.Close()
-	if err := events.JSON("", func() {}); err == nil || events.HasBegun() || recorder.Body.Len() > 0 {
-		t.Errorf("%v, %q", err, recorder.Body)
-	}
+	err := events.JSON("", func() {})
+	assert.True(t, err != nil && !events.HasBegun() && recorder.Body.Len() <= 0, "%v, %q", err, recorder.Body)
 }
 
 func TestAQuietStreamIsKeptAliveUntilItIsClosed(t *testing.T) {
@@ -55,9 +52,8 @@ func TestAQuietStreamIsKeptAliveUntilItIsClosed(t *testing.T) {
 		time.Sleep(25 * time.Second)
 		events.Close()
 		time.Sleep(time.Minute)
-		if want := "data: x\n\n: waiting\n\n: waiting\n\n"; recorder.Body.String() != want {
-			t.Errorf("%q", recorder.Body)
-		}
+		want := "data: x\n\n: waiting\n\n: waiting\n\n"
+		assert.True(t, recorder.Body.String() == want, "%q", recorder.Body)
 	})
 }
 

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"github.com/unweaver/unweaver/internal/artifact"
 	"github.com/unweaver/unweaver/internal/config"
@@ -47,18 +48,13 @@ func TestIndexesAreListedByLsAndByStatusWithoutARun(t *testing.T) {
 	fake := &fakeControl{cards: cards()}
 	for _, command := range []string{"ls", "status"} {
 		got := run(t, fake, command)
-		contains(t, flat(got.out),
-			"index state documents passages entities size age problems last run\n",
+		contains(t, flat(got.out), "index state documents passages entities size age problems last run\n",
 			"docs published 12 81 300 5.2 MB 3 days 2 completed, unchanged\n",
 			"new not published 0 0 0 0 B - 0 running, extract, 40 %\n")
-		if got.exit != cli.ExitDone {
-			t.Errorf("%s: exit %d", command, got.exit)
-		}
+		assert.True(t, got.exit == cli.ExitDone, "%s: exit %d", command, got.exit)
 	}
 	list := decoded(t, run(t, fake, "ls", "--json").out)["indexes"].([]any)
-	if len(list) != 2 || list[0].(map[string]any)["bytes"] != 5.0*(1<<20) {
-		t.Errorf("%v", list)
-	}
+	assert.True(t, len(list) == 2 && list[0].(map[string]any)["bytes"] == 5.0*(1<<20), "%v", list)
 	assert.NotContains(t, run(t, fake, "ls").out, "restore")
 	damaged := runlog.Card{State: runlog.StateDamaged, Detail: "run: unweaver restore it"}
 	fake.cards = append(fake.cards, damaged, damaged)
@@ -76,12 +72,9 @@ func TestRunsAreListedWithWhatTheyCost(t *testing.T) {
 		},
 	}}
 	got := run(t, fake, "runs", "docs", "--limit", "5")
-	contains(t, flat(got.out),
-		"docs/g2 paused, extract, 50 % (budget_spent) 2026-03-01 02:00:00",
+	contains(t, flat(got.out), "docs/g2 paused, extract, 50 % (budget_spent) 2026-03-01 02:00:00",
 		"docs/g1 completed_with_errors 2026-03-01 02:00:00 2m5s 12 81 90 0.5000 EUR 1\n")
-	if fake.asked[0] != "runs docs 5" {
-		t.Errorf("asked %v", fake.asked)
-	}
+	assert.True(t, fake.asked[0] == "runs docs 5", "asked %v", fake.asked)
 	if run(t, fake, "runs"); fake.asked[1] != "runs  20" {
 		t.Errorf("of all indexes: asked %v", fake.asked)
 	}
@@ -112,9 +105,7 @@ func TestALogTellsStagesPausesRetriesProblemsAndDeadLetters(t *testing.T) {
 		"  ! unreadable_document, 2 times: a.pdf, b.pdf: read …: it ends early\n",
 		"dead letters, in /data/letters/:\n  ! c.md, chunk 2 (ff): no JSON\n")
 	as := decoded(t, run(t, fake, "logs", "docs", "--json").out)
-	if len(as["events"].([]any)) != 4 || len(as["letters"].([]any)) != 1 || as["run"] != "docs/g1" {
-		t.Errorf("%v", as)
-	}
+	assert.True(t, len(as["events"].([]any)) == 4 && len(as["letters"].([]any)) == 1 && as["run"] == "docs/g1", "%v", as)
 }
 
 func TestAGenerationIsShownWithTheReportOfItsRun(t *testing.T) {
@@ -126,28 +117,23 @@ func TestAGenerationIsShownWithTheReportOfItsRun(t *testing.T) {
 		fake.asked = nil
 		got := run(t, fake, args...)
 		contains(t, got.out, "docs/g2  current, number 2", "1 document, 0 passages, 0 entities", "text hash beef", "content hash c0ffee")
-		if fake.asked[1] != "status docs/g2" || got.exit != cli.ExitDone {
-			t.Errorf("%v: asked %v, exit %d", args, fake.asked, got.exit)
-		}
+		assert.True(t, fake.asked[1] == "status docs/g2" && got.exit == cli.ExitDone, "%v: asked %v, exit %d", args,
+			fake.asked, got.exit)
 	}
 	unpublished := &fakeControl{kept: kept[1:]}
-	if got := run(t, unpublished, "show", "docs"); !strings.Contains(got.err, "it has no published generation") {
-		t.Errorf("%+v", got)
-	}
+	got := run(t, unpublished, "show", "docs")
+	assert.True(t, strings.Contains(got.err, "it has no published generation"), "%+v", got)
 }
 
 // lines decodes a stream of events.
 func lines(t *testing.T, text string) []map[string]any {
-	t.Helper()
 	var out []map[string]any
 	for line := range strings.Lines(text) {
 		event := map[string]any{}
-		if err := json.Unmarshal([]byte(line), &event); err != nil {
-			t.Fatalf("%v in %q", err, line)
-		}
-		if _, err := time.Parse(time.RFC3339, event["at"].(string)); err != nil {
-			t.Errorf("%v in %q", err, line)
-		}
+		err := json.Unmarshal([]byte(line), &event)
+		require.NoError(t, err, "%v in %q", err, line)
+		_, err = time.Parse(time.RFC3339, event["at"].(string))
+		assert.NoError(t, err, "%v in %q", err, line)
 		out = append(out, event)
 	}
 	return out
@@ -161,8 +147,7 @@ func TestWaitingWithJSONTellsAStreamOfEventsAndPrintsTheReport(t *testing.T) {
 	embedding := extracting
 	embedding.Stage = "embed"
 	embedding.Events = append(embedding.Events, core.Event{At: time.Now(), Kind: core.EventStage, Stage: "embed"})
-	last := finished(core.StatusErrors)
-	statuses := []control.Status{extracting, extracting, embedding, last}
+	statuses := []control.Status{extracting, extracting, embedding, finished(core.StatusErrors)}
 	for name, args := range map[string][]string{
 		"index":   {"index", "--index", "docs", "--wait", "--json"},
 		"restore": {"restore", "--index", "docs", "--json"},
@@ -187,12 +172,9 @@ func TestWaitingWithJSONTellsAStreamOfEventsAndPrintsTheReport(t *testing.T) {
 		if name != "status" {
 			report = decoded(t, got.out) // and nothing besides
 		}
-		if progress["done"] != 40.0 || progress["total"] != 80.0 || progress["unit"] != "chunks" {
-			t.Errorf("%s: %v", name, progress)
-		}
-		if report["status"] != core.StatusErrors || report["content_hash"] != "c0ffee" {
-			t.Errorf("%s: %v", name, report)
-		}
+		assert.True(t, progress["done"] == 40.0 && progress["total"] == 80.0 && progress["unit"] == "chunks", "%s: %v", name,
+			progress)
+		assert.True(t, report["status"] == core.StatusErrors && report["content_hash"] == "c0ffee", "%s: %v", name, report)
 	}
 }
 
@@ -220,32 +202,17 @@ func TestRestoreAllGoesOnAfterAnIndexThatCannotBeRestored(t *testing.T) {
 	got := in(t, withConnection(fake, ""), nil, "restore", "--all")
 	asked := strings.Join(fake.asked, ",")
 	want := "indexes ,restore a,status a/restore-1,restore b,restore d,status d/restore-1"
-	if got.exit != cli.ExitUsage || asked != want || !strings.Contains(got.err, "restore b: a restore of it runs") {
-		t.Errorf("%+v\nasked %s", got, asked)
-	}
+	assert.True(t, got.exit == cli.ExitUsage && asked == want &&
+		strings.Contains(got.err, "restore b: a restore of it runs"), "%+v\nasked %s", got, asked)
 	fake.bad, fake.asked, fake.statuses[0] = "", nil, finished(core.StatusCompleted)
 	fake.noCorpus = "/gone is not there"
 	got = in(t, withConnection(fake, ""), nil, "restore", "--all")
-	if got.exit != cli.ExitDone || strings.Count(got.err, "the next build will fail") != 3 ||
-		!strings.Contains(got.err, "d: the corpus cannot be read, so the next build will fail: /gone is not there") {
-		t.Errorf("%+v", got)
-	}
+	assert.True(t, got.exit == cli.ExitDone && strings.Count(got.err, "the next build will fail") == 3 &&
+		strings.Contains(got.err, "d: the corpus cannot be read, so the next build will fail: /gone is not there"), "%+v",
+		got)
 	fake.cards = listed[2:3]
-	if got = in(t, withConnection(fake, ""), nil, "restore", "--all"); got.exit == cli.ExitDone {
-		t.Errorf("nothing was restored: %+v", got)
-	}
-}
-
-func TestEveryCommandThatIsRunHasExamples(t *testing.T) {
-	for _, command := range cli.Commands().Commands() {
-		all := append(command.Commands(), command)
-		for _, one := range all {
-			if one.Runnable() && !strings.Contains(one.Example, "unweaver "+one.Name()) &&
-				!strings.Contains(one.Example, one.Parent().Name()+" "+one.Name()) {
-				t.Errorf("%s has no example that calls it: %q", one.CommandPath(), one.Example)
-			}
-		}
-	}
+	got = in(t, withConnection(fake, ""), nil, "restore", "--all")
+	assert.True(t, got.exit != cli.ExitDone, "nothing was restored: %+v", got)
 }
 
 func TestTheHelpOfQueryTellsOfEveryMethodAndRule(t *testing.T) {
@@ -257,4 +224,102 @@ func TestTheHelpOfQueryTellsOfEveryMethodAndRule(t *testing.T) {
 	}
 	got := run(t, &fakeControl{}, "query", "--help")
 	contains(t, got.out, "\n  aligned   those entities", "\n  phragmen  Phragmén", "Examples:\n  unweaver query ")
+}
+
+func TestTrendsShowEachNightWithBarsOfTheHighest(t *testing.T) {
+	began := time.Date(2026, 3, 1, 2, 0, 0, 0, time.Local)
+	fake := &fakeControl{trends: []runlog.Trends{{
+		Index: "docs", Totals: runlog.Totals{
+			Nights: 4, Published: 2, Held: 1, Cancelled: 1, Calls: 105, Tokens: 900, Cost: 5.25, Seconds: 190, Bytes: 3 << 20,
+		},
+		Nights: []core.Night{
+			{
+				Status: core.StatusCompleted, Published: true, Started: began, Chunks: 400, Share: 1, Calls: 100, Tokens: 800,
+				Cost: 5, Currency: "EUR", Seconds: 125, Bytes: 3 << 20, Planned: &core.Missed{Cost: 0.25},
+			},
+			{
+				Status: core.StatusHeld, Reason: "recall", Started: began.AddDate(0, 0, 1), Chunks: 410, Share: 0.01, Calls: 5,
+				Cost: 0.25, Currency: "EUR", Seconds: 61, Letters: 2, Planned: &core.Missed{},
+			},
+			{Status: core.StatusCompleted, Unchanged: true, Started: began.AddDate(0, 0, 2), Currency: "EUR"},
+			{Status: core.StatusCancelled, Started: began.AddDate(0, 0, 3), Currency: "EUR", Planned: &core.Missed{Calls: -0.7}},
+		},
+	}}}
+	got := run(t, fake, "trends", "docs")
+	contains(t, flat(got.out), "docs: 4 nights, 2 published, 0 unchanged, 1 held, 0 failed, 1 cancelled",
+		"cancelled 0 ····· 0.0 % ····· 0 0 ····· 0.0000 EUR ····· 0s - 0 0 B",
+		"2026-03-01 02:00:00 completed 400 █████ 100.0 % █████ 100 800 █████ 5.0000 EUR █████ 2m5s +25 % 0 3.1 MB",
+		"held (recall) 410 █···· 1.0 % █···· 5 0 █···· 0.2500 EUR ██··· 1m1s in range 2 0 B", "unchanged 0 ····· 0.0 %",
+		"total: 105 calls, 900 tokens, cost 5.2500 EUR, 3m10s, 3.1 MB written")
+	assert.True(t, fake.asked[0] == "trends docs 30" && got.exit == cli.ExitDone, "%v %d", fake.asked, got.exit)
+	list := decoded(t, run(t, fake, "trends", "--nights", "7", "--json").out)["trends"].([]any)
+	nights := list[0].(map[string]any)["nights"].([]any)
+	assert.True(t, len(nights) == 4 && fake.asked[1] == "trends  7", "%v %v", list, fake.asked)
+	got = run(t, fake, "trends", "--nights", "0")
+	assert.True(t, got.exit == cli.ExitUsage && strings.Contains(got.err, "want 1 to 180"), "%+v", got)
+	contains(t, run(t, &fakeControl{}, "trends").out, "no build yet")
+}
+
+func TestGenerationsAreListedAsControlGivesThem(t *testing.T) {
+	fake := &fakeControl{kept: []artifact.Generation{
+		{
+			Generation: "20261122t020000z", Seq: 7, State: "current", Documents: 12, Chunks: 81, Classes: 300,
+			Created: time.Date(2026, 11, 22, 2, 0, 5, 0, time.UTC), ContentHash: "0123456789abcdef0123456789abcdef",
+		},
+		{Generation: "20261121t020000z", Seq: 6, State: "published", Tags: []string{"audit", "law"}},
+		{Generation: "20261120t020000z", Seq: 5, State: "discarded", Collected: true},
+	}}
+	got := run(t, fake, "generations", "--index", "docs")
+	lines := strings.Split(got.out, "\n")
+	want := "20261122t020000z 7 current 12 81 300 2026-11-22 02:00:05 0123456789abcdef"
+	assert.True(t, got.exit == cli.ExitDone && fake.asked[0] == "generations docs" && len(lines) == 5 &&
+		strings.Contains(lines[2], "audit law") && strings.Contains(lines[3], "being deleted") &&
+		strings.Join(strings.Fields(lines[1]), " ") == want, "%+v", got)
+	as := decoded(t, run(t, fake, "generations", "--index", "docs", "--json").out)
+	list := as["generations"].([]any)
+	assert.True(t, as["index"] == "docs" && len(list) == 3 && list[0].(map[string]any)["seq"] == 7.0, "%v", as)
+}
+
+func TestAnAuditTellsWhatDiffersAndFailsWhereSomethingIsLeft(t *testing.T) {
+	clean := finished(core.StatusCompleted)
+	clean.Audit = &core.Audit{
+		Generation: "g7", Sample: "2/7", Checked: core.Audited{Segments: 3, Bytes: 99, Classes: 5, Mentions: 9},
+	}
+	fake := &fakeControl{statuses: []control.Status{clean}}
+	got := run(t, fake, "audit", "--index", "docs", "--sample", "2/7", "--wait")
+	asked := strings.Join(fake.asked, ",")
+	assert.True(t, got.exit == cli.ExitDone && asked == "audit docs 2/7,status docs/audit-1" &&
+		strings.Contains(got.out, "part 2/7 of generation g7: 3 files (99 B), 9 mentions of 5 entities") &&
+		strings.Contains(got.out, "no differences"), "%+v %v", got, asked)
+	drifted := finished(core.StatusFailed)
+	drifted.Reason = "drift"
+	drifted.Audit = &core.Audit{
+		Generation: "g7", Sample: "1/1", Left: 1, Drift: []core.Drift{{Kind: "record", Found: 3, Mended: 2}},
+		Findings: []core.Found{{Kind: "record", Object: "key", Why: "it is missing", Remedy: "unweaver audit --repair"}},
+	}
+	fake = &fakeControl{statuses: []control.Status{drifted}}
+	got = run(t, fake, "audit", "--index", "docs", "--repair", "--wait")
+	assert.True(t, got.exit == cli.ExitFailed && strings.Contains(got.out, "differs: record 3 (2 mended); left: 1\n") &&
+		strings.Contains(got.out, "! record key: it is missing\n    unweaver audit --repair\n") &&
+		fake.asked[0] == "audit docs 1/1 repair", "%+v %v", got, fake.asked)
+	fake = &fakeControl{}
+	got = run(t, fake, "audit", "--index", "docs")
+	assert.True(t, got.exit == cli.ExitDone && strings.Contains(got.out, "docs/audit-1 started") && len(fake.asked) == 1,
+		"%+v %v", got, fake.asked)
+}
+
+func TestDoctorFailsWhereAProbeFailsAndSaysWhatToDo(t *testing.T) {
+	fake := &fakeControl{checks: []control.Check{{Name: "artifacts", OK: true, Detail: "/data store 01234567"}}}
+	got := run(t, fake, "doctor", "--set", "indexes.docs.corpus=/corpus", "--index", "docs")
+	assert.True(t, got.exit == cli.ExitDone && got.out == "ok    artifacts          /data store 01234567\n" &&
+		fake.spec.Corpus == "/corpus", "%+v %+v", got, fake.spec)
+	fake.checks = append(fake.checks, control.Check{Name: "classes", Detail: "connection refused", Hint: "start redis"},
+		control.Check{Name: "vectors", Detail: "connection refused (start milvus)", Hint: "start milvus"})
+	got = run(t, fake, "doctor")
+	assert.True(t, got.exit == cli.ExitFailed && fake.spec.Index == "default" &&
+		strings.Count(got.out, "start milvus") == 1, "%+v", got)
+	contains(t, got.out, "FAIL  classes            connection refused\n", "start redis\n")
+	failing := run(t, fake, "doctor", "--json")
+	as := decoded(t, failing.out)
+	assert.True(t, as["ok"] == false && len(as["checks"].([]any)) == 3 && failing.exit == cli.ExitFailed, "%+v", failing)
 }

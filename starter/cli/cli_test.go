@@ -6,6 +6,8 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"slices"
@@ -219,8 +221,8 @@ func (c *fakeControl) MoveGeneration(ctx context.Context, r control.MoveRequest)
 func (c *fakeControl) DeleteIndex(ctx context.Context, r control.DeleteRequest) (core.Deletion, error) {
 	c.operator = control.OperatorOf(ctx)
 	return core.Deletion{
-		Index: r.Index, DryRun: r.DryRun, Serves: "g2", Generations: 2, Tags: []string{"release"}, Objects: 61, Bytes: 5 << 20,
-		Collections: []string{"uw_1"}, Records: 300,
+		Index: r.Index, DryRun: r.DryRun, Serves: "g2", Generations: 2, Tags: []string{"release"}, Objects: 61,
+		Bytes: 5 << 20, Collections: []string{"uw_1"}, Records: 300,
 	}, c.ask("delete", fmt.Sprintf("%s %t %t", r.Index, r.DryRun, r.Confirmed))
 }
 
@@ -308,8 +310,7 @@ func in(t *testing.T, connect cli.Connector, env []string, args ...string) resul
 			app.Self = path
 		}
 	}
-	exit := app.Run(t.Context(), args)
-	return result{exit, out.String(), errs.String()}
+	return result{app.Run(t.Context(), args), out.String(), errs.String()}
 }
 
 // withConnection gives a connector to a control, and queries to an address.
@@ -337,16 +338,13 @@ func finished(status string) control.Status {
 }
 
 func decoded(t *testing.T, text string) map[string]any {
-	t.Helper()
 	out := map[string]any{}
-	if err := json.Unmarshal([]byte(text), &out); err != nil {
-		t.Fatalf("no JSON: %v\n%s", err, text)
-	}
+	err := json.Unmarshal([]byte(text), &out)
+	require.NoError(t, err, "no JSON: %v\n%s", err, text)
 	return out
 }
 
 func contains(t *testing.T, text string, wanted ...string) {
-	t.Helper()
 	for _, want := range wanted {
 		assert.Contains(t, text, want)
 	}
@@ -391,7 +389,7 @@ func TestWhatIsAskedWronglyIsUsageAndConnectsToNothing(t *testing.T) {
 		{[]string{"query", "--index", "docs"}, "want a QUESTION in quotes and an INDEX, got 0 arguments"},
 		{[]string{"query", "who?", "--index", "docs", "--param", "damping"}, "want name=value"},
 		{[]string{"config", "validate", "x"}, "want no argument"},
-		{[]string{"eval"}, "at least one of the flags in the group [dataset suite] is required"},
+		{[]string{"eval"}, "at least one of the flags in the group [dataset suite questions] is required"},
 	} {
 		t.Run(strings.Join(tc.args, " "), func(t *testing.T) {
 			fake := &fakeControl{}
@@ -399,10 +397,8 @@ func TestWhatIsAskedWronglyIsUsageAndConnectsToNothing(t *testing.T) {
 			assert.True(t, got.exit == cli.ExitUsage && strings.Contains(got.err, tc.want) && len(fake.asked) == 0,
 				"exit %d, asked %v, %q is not in %s", got.exit, fake.asked, tc.want, got.err)
 			assert.True(t, strings.HasPrefix(got.err, "unweaver: "), "%s", got.err)
-			as := decoded(t, run(t, fake, append([]string{"--json"}, tc.args...)...).err)
-			if code := as["code"]; code != string(fault.Usage) && code != string(fault.BadConfig) {
-				t.Errorf("code %v", code)
-			}
+			code := decoded(t, run(t, fake, append([]string{"--json"}, tc.args...)...).err)["code"]
+			assert.False(t, code != string(fault.Usage) && code != string(fault.BadConfig), "code %v", code)
 		})
 	}
 }
@@ -443,17 +439,11 @@ func TestEveryCodeThatEndsACommandHasItsExitCode(t *testing.T) {
 		ended := code.At("resume run", "docs/g0").Because("it is so")
 		got := run(t, &fakeControl{err: fmt.Errorf("again: %w", ended)}, "resume", "docs")
 		assert.True(t, got.exit == want, "%s: exit %d, want %d", code, got.exit, want)
-		process := config.Process{}
-		assert.Equal(t, want, process.Exit(ended, io.Discard), "%s ends a server with", code)
+		assert.Equal(t, want, new(config.Process).Exit(ended, io.Discard), "%s ends a server with", code)
 	}
-}
-
-func TestAnErrorThatSaysNothingOfItsKindIsNoUsage(t *testing.T) {
 	got := run(t, &fakeControl{err: fmt.Errorf("the wire broke")}, "status", "docs", "--json")
-	if as := decoded(t, got.err); got.exit != cli.ExitFailed || as["code"] != "internal" ||
-		as["error"] != "the wire broke" {
-		t.Errorf("exit %d, %v", got.exit, as)
-	}
+	as := decoded(t, got.err)
+	assert.True(t, got.exit == cli.ExitFailed && as["code"] == "internal" && as["error"] == "the wire broke", "%+v", got)
 }
 
 func TestAFailureToConnectEndsTheCommand(t *testing.T) {
@@ -494,10 +484,8 @@ func TestLimitGivesWhatItsFlagsSay(t *testing.T) {
 	fake := &fakeControl{}
 	got := run(t, fake, "limit", "docs/g1", "--concurrency", "4", "--requests-per-minute", "0", "--budget-calls", "9")
 	want := "docs/g1: limit, concurrency 4, 0 requests a minute, with a budget of 9 calls\n"
-	if got.out != want || fake.limit.Budget.Calls != 9 || *fake.limit.Limits.Concurrency != 4 ||
-		fake.limit.Limits.TokensPerMinute != nil {
-		t.Errorf("%+v %+v", got, fake.limit)
-	}
+	assert.True(t, got.out == want && fake.limit.Budget.Calls == 9 && *fake.limit.Limits.Concurrency == 4 &&
+		fake.limit.Limits.TokensPerMinute == nil, "%+v %+v", got, fake.limit)
 	for _, bad := range [][]string{{}, {"--concurrency", "0"}, {"--tokens-per-minute", "-1"}, {"--budget-calls", "-1"}} {
 		got := run(t, &fakeControl{}, append([]string{"limit", "docs/g1"}, bad...)...)
 		assert.True(t, got.exit == cli.ExitUsage, "%v: %+v", bad, got)
@@ -532,10 +520,8 @@ func TestResumeGivesANewBudgetOnlyWhereOneIsGiven(t *testing.T) {
 	} {
 		fake := &fakeControl{}
 		got := run(t, fake, append([]string{"resume", "docs"}, tc.flags...)...)
-		if got.exit != cli.ExitDone || got.out != tc.text || (fake.budget == nil) != (tc.want == nil) ||
-			tc.want != nil && *fake.budget != *tc.want {
-			t.Errorf("%v: %+v, budget %+v", tc.flags, got, fake.budget)
-		}
+		assert.True(t, got.exit == cli.ExitDone && got.out == tc.text && (fake.budget == nil) == (tc.want == nil) &&
+			(tc.want == nil || *fake.budget == *tc.want), "%v: %+v, budget %+v", tc.flags, got, fake.budget)
 		as := decoded(t, run(t, fake, append([]string{"resume", "docs", "--json"}, tc.flags...)...).out)
 		assert.Equal(t, tc.want != nil, as["budget"] != nil, "%v: %v", tc.flags, as)
 	}
@@ -569,4 +555,76 @@ func TestSettingsComeFromTheFileTheEnvironmentAndTheCommandLine(t *testing.T) {
 	spec := index([]string{"UNWEAVER_INDEXES_DOCS_KEEP=9"}, "there", "--set", "indexes.docs.keep=10")
 	assert.True(t, spec.Keep == 10 && spec.Corpus == filepath.Join(dir, "there"),
 		"--set and the argument do not win: %d %s", spec.Keep, spec.Corpus)
+}
+
+// evil holds what a terminal acts on: a title, a cleared screen, C1 as one byte and as a character, a turned direction.
+const evil = "x\x1b]0;PWNED\a\x1b[2J\u009b31m\x9d\u202egpj.exe\u2066\x7f\rend"
+
+// evilControl answers every question with it.
+type evilControl struct{ control.Control }
+
+func (evilControl) ReadStatus(context.Context, string) (control.Status, error) {
+	var status control.Status
+	status.Index, status.Generation, status.Status = "docs", "g1", core.StatusFailed
+	status.Reason, status.Detail = "internal", evil
+	status.Problems = []core.Problem{{Code: "unreadable_document", Object: evil, Detail: evil}}
+	return status, nil
+}
+
+func (evilControl) ReadOverlay(context.Context, string) (control.Overlaid, error) {
+	return control.Overlaid{}, nil
+}
+
+func (evilControl) PauseRun(context.Context, string) (control.Stopped, error) {
+	return control.Stopped{}, fault.EngineDown.At("pause", evil).Because(evil).Advise(evil)
+}
+
+func (evilControl) RunDoctor(context.Context, core.Spec) ([]control.Check, error) {
+	return []control.Check{{Name: "corpus", Detail: evil, Hint: evil}}, nil
+}
+
+func TestControlCharactersNeverReachATerminal(t *testing.T) {
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		chunk := map[string]any{"id": "00", "document": evil, "title": evil, "text": evil, "score": 1}
+		_ = json.NewEncoder(w).Encode(map[string]any{
+			"index": "docs", "generation": "g1", "chunks": []any{chunk}, "answer": map[string]any{"text": evil},
+			"entities": []any{map[string]any{"id": "0", "name": evil}},
+		})
+	}))
+	t.Cleanup(server.Close)
+	connect := func(context.Context, *config.Config) (cli.Connection, error) {
+		return cli.Connection{Control: evilControl{}, HTTP: server.URL}, nil
+	}
+	for _, args := range [][]string{
+		{"status", "docs"}, {"pause", "docs"}, {"doctor"}, {"query", "who?", "--index", "docs"}, {"status", evil}, {evil},
+		{"config", "show", "--config", evil},
+	} {
+		for _, format := range []string{"", "--json"} {
+			var out, errs bytes.Buffer
+			app := &cli.App{Out: &out, Err: &errs, Connect: connect}
+			if format != "" {
+				args = append(args[:len(args):len(args)], format)
+			}
+			app.Run(t.Context(), args)
+			both := out.String() + errs.String()
+			bad := strings.IndexAny(both, "\x1b\a\x7f\r\u009b\u202e\u2066")
+			assert.True(t, bad < 0 && !strings.Contains(both, "\x9d"), "%q prints %q", args, both)
+			assert.True(t, strings.Contains(both, "PWNED"), "%q did not come to print it: %.200s", args, both)
+			assert.False(t, format != "" && out.Len() > 0 && !json.Valid(out.Bytes()), "%q prints no JSON: %s", args,
+				out.String())
+		}
+	}
+}
+
+func TestOrdinaryTextIsPrintedAsItIs(t *testing.T) {
+	var out bytes.Buffer
+	writer := cli.Printable(&out)
+	const text = "Größe\t日本語 🙂 naïve\n"
+	for i := range len(text) { // also where a character comes in pieces
+		if n, err := writer.Write([]byte(text[i : i+1])); n != 1 || err != nil {
+			t.Fatal(n, err)
+		}
+	}
+	assert.True(t, out.String() == text, "%q", out.String())
 }

@@ -1,6 +1,7 @@
 package cli_test
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -19,9 +20,11 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/unweaver/unweaver/infra/embedded/stack"
+	"github.com/unweaver/unweaver/internal/config"
 	"github.com/unweaver/unweaver/internal/control"
 	"github.com/unweaver/unweaver/internal/control/httpapi"
 	"github.com/unweaver/unweaver/internal/core"
+	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/starter/cli"
 )
 
@@ -39,7 +42,6 @@ func served(t *testing.T, c control.Control) string {
 }
 
 func writeDev(t *testing.T, dir string, dev stack.Dev) {
-	t.Helper()
 	raw, err := json.Marshal(dev)
 	require.NoError(t, err)
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "dev.json"), raw, 0o600))
@@ -79,18 +81,14 @@ func TestAnAddressThatDoesNotProveItsTokenIsToldNothing(t *testing.T) {
 		env := []string{"UNWEAVER_API_KEY=uw_key"}
 		for _, args := range [][]string{{"pause", "docs"}, {"query", "Who?", "--index", "docs"}, {"keys", "list"}} {
 			got := in(t, nil, env, append(args, "--data-dir", data)...)
-			if got.exit != cli.ExitFailed || !strings.Contains(got.err, "no command is sent to it") ||
-				!strings.Contains(got.err, "starting one for this command") {
-				t.Errorf("%s, %s: %+v", name, args[0], got)
-			}
+			assert.True(t, got.exit == cli.ExitFailed && strings.Contains(got.err, "no command is sent to it") &&
+				strings.Contains(got.err, "starting one for this command"), "%s, %s: %+v", name, args[0], got)
 		}
 	}
 	assert.Len(t, asked, 3, "the impostor is asked")
 	for _, request := range asked {
-		if strings.Contains(request, "stale-token") || strings.Contains(request, "uw_key") ||
-			!strings.HasPrefix(request, "/admin/v1/proof?challenge=") {
-			t.Errorf("it learns %s", request)
-		}
+		assert.True(t, !strings.Contains(request, "stale-token") && !strings.Contains(request, "uw_key") &&
+			strings.HasPrefix(request, "/admin/v1/proof?challenge="), "it learns %s", request)
 	}
 }
 
@@ -109,14 +107,12 @@ func TestAStackThatHasEndedIsNotRunning(t *testing.T) {
 		assert.False(t, running, "%v", name)
 	}
 	require.NoError(t, os.WriteFile(filepath.Join(data, "dev.json"), []byte("{half"), 0o600))
-	if _, running := stack.ReadDev(data); running {
-		t.Error("a file that was half written")
-	}
+	_, running := stack.ReadDev(data)
+	assert.False(t, running, "a file that was half written")
 }
 
 // script writes a program that stands for unweaver dev.
 func script(t *testing.T, body string) string {
-	t.Helper()
 	path := filepath.Join(t.TempDir(), "unweaver")
 	require.NoError(t, os.WriteFile(path, []byte("#!/bin/sh\n"+body), 0o700))
 	return path
@@ -135,21 +131,17 @@ sleep 60 & child=$!
 wait $child
 `, dir, served(t, fake), token))
 	env := []string{self + bin, "PATH=" + os.Getenv("PATH")}
-	got := in(
-		t, nil, env,
-		"index", "/corpus", "--index", "docs", "--data-dir", data, "--config", "own.yaml", "--set", "worker.slots=9",
-	)
-	if got.exit != cli.ExitDone || !strings.Contains(got.out, "docs/g1  completed") {
-		t.Errorf("a run on a stack of the command's own is waited for: %+v", got)
-	}
+	got := in(t, nil, env, "index", "/corpus", "--index", "docs", "--data-dir", data, "--config", "own.yaml", "--set",
+		"worker.slots=9")
+	assert.True(t, got.exit == cli.ExitDone && strings.Contains(got.out, "docs/g1  completed"),
+		"a run on a stack of the command's own is waited for: %+v", got)
 	contains(t, got.err, "no embedded stack runs in "+data+": starting one for this command\n")
 	args, err := os.ReadFile("args")
 	want := "dev --temporal-port 0 --http-port 0 --data-dir " + data + " --config own.yaml --set worker.slots=9" +
 		" --end-with-input\nended\n"
 	assert.True(t, err == nil && string(args) == want, "%v\n%s", err, args)
-	if _, running := stack.ReadDev(data); running {
-		t.Error("the stack goes on")
-	}
+	_, running := stack.ReadDev(data)
+	assert.False(t, running, "the stack goes on")
 }
 
 func TestAStackThatDoesNotStartSaysWhy(t *testing.T) {
@@ -247,15 +239,144 @@ var servers = []string{
 	"--set", "stores.classes=redis://127.0.0.1:1/0", "--set", "stores.vectors=milvus://127.0.0.1:1",
 }
 
-// Where the stores are servers, queries need query-api alone: no client of theirs.
-func TestAQueryOnServersAsksQueryAPIAlone(t *testing.T) {
+// developing writes the dev.json of a stack that runs in this process with settings, and gives its folder.
+func developing(t *testing.T, fake *fakeControl, settings *stack.Settings) (data string) {
+	t.Helper()
+	data = t.TempDir()
+	writeDev(t, data, stack.Dev{HTTP: served(t, fake), PID: os.Getpid(), Token: token, Settings: settings})
+	return data
+}
+
+func TestACommandWithoutAConfigurationTakesThatOfTheRunningStack(t *testing.T) {
 	t.Chdir(t.TempDir())
-	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-		_, _ = w.Write([]byte(`{"index":"docs","answer":{"text":"From afar."}}`))
+	other := filepath.Join(t.TempDir(), "other.yaml")
+	text := "models: {chat: {provider: openai, model: big, base_url: 'http://127.0.0.1:1/v1', api_key_env: ''}}\n"
+	require.NoError(t, os.WriteFile(other, []byte(text), 0o600))
+	fake := &fakeControl{}
+	data := developing(t, fake, &stack.Settings{Config: other, Set: []string{"indexes.docs.keep=7"}})
+	got := in(t, nil, nil, "index", "/corpus", "--index", "docs", "--data-dir", data, "--set", "indexes.docs.budget.calls=9")
+	spec := fake.request.Spec
+	assert.True(t, got.exit == cli.ExitDone && spec.Chat.Model == "big" && spec.Keep == 7 && spec.Budget.Calls == 9,
+		"%+v\n%+v", got, spec)
+	assert.Empty(t, got.err, "there is nothing to note")
+	require.NoError(t, os.WriteFile("unweaver.yaml", []byte("indexes: {docs: {keep: 4}}\n"), 0o600))
+	got = in(t, nil, nil, "index", "/corpus", "--index", "docs", "--data-dir", data)
+	spec = fake.request.Spec
+	assert.True(t, spec.Keep == 4 && spec.Chat.Provider == "builtin", "a file of its own counts: %+v", spec)
+	contains(t, got.err, "note: this command reads ", "unweaver.yaml, the running unweaver dev "+other)
+}
+
+func TestASettingThatTheRunningStackDoesNotTakeIsTold(t *testing.T) {
+	t.Chdir(t.TempDir())
+	fake := &fakeControl{}
+	data := developing(t, fake, &stack.Settings{Set: []string{"limits.document.seconds=30"}})
+	args := []string{"index", "/corpus", "--index", "docs", "--data-dir", data, "--set"}
+	got := in(t, nil, nil, append(args, "limits.document.seconds=50")...)
+	assert.True(t, got.exit == cli.ExitDone && strings.Count(got.err, "\n") == 1, "%+v", got)
+	contains(t, got.err, "note: --set limits.document.seconds=50 has no effect")
+	got = in(t, nil, nil, append(args, "limits.document.seconds=30")...)
+	assert.True(t, got.err == "", "dev was started with it: %s", got.err)
+	got = in(t, nil, nil, append(args, "indexes.docs.keep=5")...)
+	assert.True(t, got.err == "", "a setting of the index: %s", got.err)
+}
+
+func TestACommandWaitsForAStackThatIsStarting(t *testing.T) {
+	t.Chdir(t.TempDir())
+	data := t.TempDir()
+	lock, err := os.Create(filepath.Join(data, "lock"))
+	require.NoError(t, err)
+	defer func() { _ = lock.Close() }()
+	require.NoError(t, syscall.Flock(int(lock.Fd()), syscall.LOCK_EX))
+	fake := &fakeControl{}
+	dev := stack.Dev{HTTP: served(t, fake), PID: os.Getpid(), Token: token}
+	written := make(chan struct{})
+	began := time.Now()
+	go func() {
+		defer close(written)
+		time.Sleep(300 * time.Millisecond)
+		writeDev(t, data, dev)
+	}()
+	got := in(t, nil, []string{self + script(t, "exit 3\n")}, "pause", "docs", "--data-dir", data)
+	<-written
+	assert.True(t, got.exit == cli.ExitDone && len(fake.asked) == 1 && time.Since(began) >= 300*time.Millisecond,
+		"%+v, asked %v", got, fake.asked)
+	contains(t, got.err, "note: unweaver dev is starting or stopping in "+data)
+	assert.False(t, strings.Contains(got.err, "starting one for this command"), "it starts another: %s", got.err)
+}
+
+// The stack that takes the data directory while the command starts one serves the command; that it ends is said.
+func TestACommandJoinsTheStackThatIsFasterThanItsOwn(t *testing.T) {
+	t.Chdir(t.TempDir())
+	data, dir := t.TempDir(), t.TempDir()
+	serve := httpapi.Handler(&fakeControl{}, httpapi.Access{Token: token})
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if strings.Contains(r.URL.Path, "resume") {
+			_ = os.Remove(filepath.Join(data, "dev.json"))
+			panic(http.ErrAbortHandler)
+		}
+		serve.ServeHTTP(w, r)
 	}))
 	defer server.Close()
-	address := strings.TrimPrefix(server.URL, "http://")
-	args := append([]string{"query", "Who?", "--index", "docs", "--set", "query_api.address=" + address}, servers...)
-	got := in(t, nil, nil, args...)
-	assert.True(t, got.exit == cli.ExitDone && strings.Contains(got.out, "From afar."), "%+v", got)
+	lock, err := os.Create(filepath.Join(data, "lock"))
+	require.NoError(t, err)
+	defer func() { _ = lock.Close() }()
+	go func() {
+		awaitFile(t, dir+"/began")
+		assert.NoError(t, syscall.Flock(int(lock.Fd()), syscall.LOCK_EX))
+		writeDev(t, data, stack.Dev{HTTP: server.URL, PID: os.Getpid(), Token: token})
+		assert.NoError(t, os.WriteFile(dir+"/taken", nil, 0o600))
+	}()
+	bin := script(t, fmt.Sprintf("touch %s/began\nuntil [ -e %[1]s/taken ]; do sleep 0.02; done\nexit 1\n", dir))
+	got := in(t, nil, []string{self + bin, "PATH=" + os.Getenv("PATH")}, "pause", "docs", "--data-dir", data)
+	assert.Equal(t, cli.ExitDone, got.exit, "%+v", got)
+	got = in(t, nil, nil, "resume", "docs", "--data-dir", data)
+	assert.Equal(t, cli.ExitFailed, got.exit, "%+v", got)
+	contains(t, got.err, "that ran the stack ended", "run this command again")
+}
+
+// What dev does not take from the configuration it says; it serves loopback alone, and no TLS.
+func TestWhereDevServes(t *testing.T) {
+	t.Chdir(t.TempDir())
+	for name, c := range map[string]struct {
+		address string
+		given   bool
+		port    int
+		says    string
+	}{
+		"nothing is configured":      {"", false, 8080, ""},
+		"another port":               {"127.0.0.1:9999", false, 9999, ""},
+		"another port, and a flag":   {"localhost:9999", true, 8080, "--http-port 8080 overrides"},
+		"another loopback":           {"127.0.0.2:9999", false, 9999, "serves only 127.0.0.1:9999"},
+		"every address":              {"0.0.0.0:9999", false, 8080, "0.0.0.0:9999 is ignored"},
+		"a URL of a proxy before it": {"https://q.example", false, 8080, ""},
+	} {
+		var set []string
+		if c.address != "" {
+			set = []string{"query_api.address=" + c.address}
+		}
+		cfg, err := config.Load(config.Source{Path: "none.yaml", Missing: true, Set: set})
+		require.NoError(t, err)
+		port, note, err := cli.DevPort(cfg, 8080, c.given)
+		assert.True(t, err == nil && port == c.port && (note == "") == (c.says == "") && strings.Contains(note, c.says),
+			"%s: %d %q %v", name, port, note, err)
+	}
+	cfg := config.Default()
+	cfg.QueryAPI.TLS.Cert = "cert.pem"
+	_, _, err := cli.DevPort(cfg, 8080, false)
+	assert.True(t, fault.Is(err, fault.BadConfig) && strings.Contains(err.Error(), "plain HTTP"), "%v", err)
+}
+
+func TestStoresThatAreServersAreOpenedAndNothingIsStarted(t *testing.T) {
+	t.Chdir(t.TempDir())
+	t.Setenv("AWS_ACCESS_KEY_ID", "key")
+	t.Setenv("AWS_SECRET_ACCESS_KEY", "secret")
+	for _, args := range [][]string{{"status", "docs"}, {"keys", "list"}} {
+		var out, errs bytes.Buffer
+		app := &cli.App{Out: &out, Err: &errs, Self: "/nonexistent/unweaver"}
+		exit := app.Run(t.Context(), append(append(args, "--json"), servers...))
+		var reported struct{ Code string }
+		err := json.Unmarshal(errs.Bytes(), &reported)
+		assert.True(t, err == nil && exit == cli.ExitFailed && reported.Code == "store_unavailable", "%v: exit %d, %s", args,
+			exit, errs.String())
+	}
 }

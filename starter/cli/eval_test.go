@@ -17,7 +17,6 @@ import (
 
 // dataset writes one of two passages and two questions into the current folder.
 func dataset(t *testing.T, more map[string]string) string {
-	t.Helper()
 	t.Chdir(t.TempDir())
 	home := t.TempDir()
 	t.Setenv("HOME", home)
@@ -55,26 +54,21 @@ func TestAnEvaluationBuildsAsksEveryQuestionByEveryMethodAndReports(t *testing.T
 	got := evaluate(t, fake, served, "--methods", "vector,unweaver", "--rules", "weighted,pav", "--k", "5,1,5")
 	require.Equal(t, cli.ExitDone, got.exit, "%+v", got)
 	spec := fake.request.Spec
-	if spec.Index != "eval-my-set" || spec.Chunking.Strategy != "document" || spec.Chat.Provider != "builtin" ||
-		!fake.request.ReplaceCorpus {
-		t.Errorf("%+v", fake.request)
-	}
+	assert.True(t, spec.Index == "eval-my-set" && spec.Chunking.Strategy == "document" &&
+		spec.Chat.Provider == "builtin" && fake.request.ReplaceCorpus, "%+v", fake.request)
 	if data, err := filepath.Abs("unweaver-data"); err != nil || strings.HasPrefix(spec.Corpus, data) {
 		t.Errorf("%s is never read as documents: %v", spec.Corpus, err)
 	}
-	if staged, err := os.ReadDir(spec.Corpus); err != nil || len(staged) != 1 {
-		t.Errorf("the index sees more than the corpus: %v %v", staged, err)
-	}
+	staged, err := os.ReadDir(spec.Corpus)
+	assert.True(t, err == nil && len(staged) == 1, "the index sees more than the corpus: %v %v", staged, err)
 	asked := map[string]int{}
 	for i, body := range served.asked {
 		asked[toText(body["method"])+" "+toText(body["rule"])]++
-		if body["top_chunks"] != 5.0 || served.paths[i] != "/v1/indexes/eval-my-set/query" {
-			t.Errorf("%v %s", body, served.paths[i])
-		}
+		assert.True(t, body["top_chunks"] == 5.0 && served.paths[i] == "/v1/indexes/eval-my-set/query", "%v %s", body,
+			served.paths[i])
 	}
-	if len(asked) != 3 || asked["vector "] != 2 || asked["unweaver weighted"] != 2 || asked["unweaver pav"] != 2 {
-		t.Errorf("%v", asked)
-	}
+	assert.True(t, len(asked) == 3 && asked["vector "] == 2 && asked["unweaver weighted"] == 2 &&
+		asked["unweaver pav"] == 2, "%v", asked)
 	contains(t, got.out, "vector", "written: eval-my-set/report.md")
 	raw, err := os.ReadFile("eval-my-set/report.json")
 	require.NoError(t, err)
@@ -82,10 +76,9 @@ func TestAnEvaluationBuildsAsksEveryQuestionByEveryMethodAndReports(t *testing.T
 	rows := report["rows"].([]any)
 	first := rows[0].(map[string]any)
 	recall := first["recall"].([]any)
-	if report["index"] != "eval-my-set" || report["content_hash"] != "c0ffee" || len(rows) != 3 || len(recall) != 2 ||
-		recall[0].(map[string]any)["mean"] != 0.5 || first["tokens"].(map[string]any)["prompt_index"] != 0.0 {
-		t.Errorf("%s", raw)
-	}
+	assert.True(t, report["index"] == "eval-my-set" && report["content_hash"] == "c0ffee" && len(rows) == 3 &&
+		len(recall) == 2 && recall[0].(map[string]any)["mean"] == 0.5 &&
+		first["tokens"].(map[string]any)["prompt_index"] == 0.0, "%s", raw)
 	contains(t, got.out, "| vector | – | – | – | 44 | – | – | – |", "| unweaver/pav | 77 | 66 | 55 | 44 | – |")
 }
 

@@ -24,7 +24,8 @@ var examples = map[string]string{
 	"engine pull":     "  unweaver engine pull\n  unweaver engine pull --from https://mirror.example/wheels/",
 	"reproduce": "  unweaver reproduce table1 ./papers --dataset emanual\n" +
 		"  unweaver reproduce table1 ./papers --yes",
-	"eval": "  unweaver eval docs --questions probes.jsonl\n  unweaver eval --dataset ./mine --methods hybrid,bm25 --k 5\n" +
+	"eval": "  unweaver eval docs --questions probes.jsonl\n" +
+		"  unweaver eval --dataset ./mine --methods hybrid,bm25 --k 5\n" +
 		"  unweaver eval --suite ./sets --methods hybrid,unweaver",
 	"keys create": "  unweaver keys create --name frontend --index docs --expires 90d",
 	"keys list":   "  unweaver keys list",

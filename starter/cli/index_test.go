@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -22,13 +23,11 @@ import (
 func TestIndexStartsARunAndSaysHowToWatchIt(t *testing.T) {
 	fake := &fakeControl{}
 	got := run(t, fake, "index", "/corpus", "--index", "docs", "--generation", "g1", "--replace-corpus", "--rebuild")
-	if got.exit != cli.ExitDone || got.out != "docs/g1 started; to watch it: unweaver status docs/g1 --watch\n" {
-		t.Errorf("%+v", got)
-	}
+	assert.True(t, got.exit == cli.ExitDone &&
+		got.out == "docs/g1 started; to watch it: unweaver status docs/g1 --watch\n", "%+v", got)
 	request := fake.request
-	if request.Spec.Corpus != "/corpus" || request.Generation != "g1" || !request.ReplaceCorpus || !request.Rebuild {
-		t.Errorf("%+v", request)
-	}
+	assert.True(t, request.Spec.Corpus == "/corpus" && request.Generation == "g1" && request.ReplaceCorpus &&
+		request.Rebuild, "%+v", request)
 	as := decoded(t, run(t, fake, "index", "--index", "docs", "--json").out)
 	assert.True(t, as["run"] == "docs/g1" && as["attached"] == false, "%v", as)
 	fake.attached = true
@@ -66,13 +65,11 @@ func TestIndexWaitsForTheEndAndExitsByIt(t *testing.T) {
 		t.Run(tc.name, func(t *testing.T) {
 			fake := &fakeControl{statuses: []control.Status{running, tc.last}}
 			got := run(t, fake, "index", "--index", "docs", "--wait")
-			if got.exit != tc.exit || !strings.HasPrefix(got.out, "docs/g1  "+tc.last.Status) || fake.looks != 2 {
-				t.Errorf("exit %d after %d looks\n%s", got.exit, fake.looks, got.out)
-			}
+			assert.True(t, got.exit == tc.exit && strings.HasPrefix(got.out, "docs/g1  "+tc.last.Status) && fake.looks == 2,
+				"exit %d after %d looks\n%s", got.exit, fake.looks, got.out)
 			fake.looks = 1
-			if seen := run(t, fake, "status", "docs/g1"); seen.exit != tc.exit || seen.out != got.out {
-				t.Errorf("status differs: exit %d\n%s", seen.exit, seen.out)
-			}
+			seen := run(t, fake, "status", "docs/g1")
+			assert.True(t, seen.exit == tc.exit && seen.out == got.out, "status differs: exit %d\n%s", seen.exit, seen.out)
 			as := run(t, fake, "status", "--index", "docs", "--json")
 			assert.True(t, as.exit == tc.exit && decoded(t, as.out)["status"] == tc.last.Status,
 				"JSON: exit %d\n%s", as.exit, as.out)
@@ -169,10 +166,9 @@ func TestAnInterruptIsSaid(t *testing.T) {
 	cancel()
 	var out, errs bytes.Buffer
 	app := &cli.App{Out: &out, Err: &errs, Connect: withConnection(&fakeControl{err: fmt.Errorf("ask: %w", ctx.Err())}, "")}
-	if exit := app.Run(ctx, []string{"pause", "docs"}); exit != cli.ExitFailed ||
-		!strings.HasPrefix(errs.String(), "unweaver: interrupted") || strings.Contains(errs.String(), "canceled") {
-		t.Errorf("exit %d, %s", exit, errs.String())
-	}
+	exit := app.Run(ctx, []string{"pause", "docs"})
+	assert.True(t, exit == cli.ExitFailed && strings.HasPrefix(errs.String(), "unweaver: interrupted") &&
+		!strings.Contains(errs.String(), "canceled"), "exit %d, %s", exit, errs.String())
 }
 
 func TestADryRunShowsRanges(t *testing.T) {
@@ -185,23 +181,15 @@ func TestADryRunShowsRanges(t *testing.T) {
 		"%+v %+v", got, fake.request)
 	contains(t, got.out, "would pay: 7 extract, 0 shorten")
 	dry.Estimate = &core.Estimate{
-		Extract: core.Range{Low: 1200, High: 1300},
-		Shorten: core.Range{Low: 0, High: 90},
-		Embed:   core.Range{Low: 210, High: 210},
-		Tokens:  core.Range{Low: 1.2e6, High: 1.4e6},
-		Cost:    core.Range{Low: 0.53, High: 0.61},
-		Seconds: core.Range{Low: 720, High: 900.4},
+		Extract: core.Range{Low: 1200, High: 1300}, Shorten: core.Range{Low: 0, High: 90},
+		Embed: core.Range{Low: 210, High: 210}, Tokens: core.Range{Low: 1.2e6, High: 1.4e6},
+		Cost: core.Range{Low: 0.53, High: 0.61}, Seconds: core.Range{Low: 720, High: 900.4},
 	}
 	fake = &fakeControl{statuses: []control.Status{dry}}
 	got = run(t, fake, "index", "--index", "docs", "--dry-run")
-	contains(t, got.out,
-		"would need extract calls  1200 to 1300\n",
-		"would need shorten calls  0 to 90\n",
-		"would need embed calls    210\n",
-		"would need tokens         1200000 to 1400000\n",
-		"would need cost           0.5300 to 0.6100\n",
-		"would need time           12m0s to 15m0s\n",
-	)
+	contains(t, got.out, "would need extract calls  1200 to 1300\n", "would need shorten calls  0 to 90\n",
+		"would need embed calls    210\n", "would need tokens         1200000 to 1400000\n",
+		"would need cost           0.5300 to 0.6100\n", "would need time           12m0s to 15m0s\n")
 	assert.False(t, strings.Contains(got.out, "would pay"), "two predictions:\n%s", got.out)
 	as := decoded(t, run(t, fake, "index", "--index", "docs", "--dry-run", "--json").out)
 	estimate, _ := as["estimate"].(map[string]any)
@@ -236,9 +224,8 @@ func TestAReportNamesWhatFailedAndWhereTheRestIs(t *testing.T) {
 	bad.DeadLetters, bad.Refused, bad.DocumentsFailed, bad.ChunksFailed, bad.Stale = 2, 4, 3, 5, 2
 	bad.DocumentsEmpty, bad.ProblemsTotal, bad.ProblemsPath = 1, 117, "docs/generations/g1/problems.jsonl"
 	for _, object := range []string{"a", "b", "c", "d", "e", "f", "g"} {
-		bad.Problems = append(bad.Problems, core.Problem{
-			Code: "unreadable_document", Object: object + ".pdf", Detail: "the file ends early",
-		})
+		bad.Problems = append(bad.Problems,
+			core.Problem{Code: "unreadable_document", Object: object + ".pdf", Detail: "the file ends early"})
 	}
 	bad.Problems[1].Detail = ""
 	got := run(t, &fakeControl{statuses: []control.Status{bad}}, "status", "docs")
@@ -262,30 +249,18 @@ func TestAReportNamesWhatFailedAndWhereTheRestIs(t *testing.T) {
 	assert.False(t, strings.Contains(got.out, "f.pdf"), "more than five distinct problems:\n%s", got.out)
 }
 
-func TestAReportOfAnOlderReleaseStillNamesItsProblems(t *testing.T) {
-	old := finished(core.StatusErrors)
-	old.Problems = []core.Problem{{Code: "bad_model_output", Object: "chunk 7", Detail: "no JSON"}}
-	got := run(t, &fakeControl{statuses: []control.Status{old}}, "status", "docs")
-	contains(t, got.out, "problems: 1\n", "! bad_model_output chunk 7")
-	assert.True(t, !strings.Contains(got.out, "more") && !strings.Contains(got.out, "dead letters"), "%s", got.out)
-}
-
 func TestAnUnchangedNightNamesWhatStandsFailedSinceItsParent(t *testing.T) {
 	night := finished(core.StatusCompleted)
 	night.Generation, night.Run, night.Unchanged = "g9", "docs/g9", true
 	clean := run(t, &fakeControl{statuses: []control.Status{night}}, "status", "docs")
-	if clean.exit != cli.ExitDone || !strings.HasPrefix(clean.out, "docs/g9  completed  nothing changed\n") {
-		t.Errorf("%+v", clean)
-	}
+	assert.True(t, clean.exit == cli.ExitDone && strings.HasPrefix(clean.out, "docs/g9  completed  nothing changed\n"),
+		"%+v", clean)
 	night.ProblemsTotal, night.ProblemsPath, night.DeadLetters = 1, "docs/generations/g4/problems.jsonl", 1
 	night.Problems = []core.Problem{{Code: "bad_model_output", Object: "chunk 7", Detail: "no JSON"}}
 	got := run(t, &fakeControl{statuses: []control.Status{night}}, "status", "docs")
 	assert.Equal(t, cli.ExitErrors, got.exit, "exit")
-	contains(t, got.out,
-		"nothing changed, but earlier failures remain\n",
-		"dead letters: 1 in docs/generations/g4/dead-letters/\n",
-		"! bad_model_output chunk 7: no JSON\n",
-	)
+	contains(t, got.out, "nothing changed, but earlier failures remain\n",
+		"dead letters: 1 in docs/generations/g4/dead-letters/\n", "! bad_model_output chunk 7: no JSON\n")
 }
 
 func TestAReportShowsWhatWasBuiltAndPaid(t *testing.T) {
@@ -408,4 +383,63 @@ func TestARestoreThatFoundAllInPlaceSaysSo(t *testing.T) {
 	report.Written.Records = 2
 	fake = &fakeControl{statuses: []control.Status{{Report: report}}}
 	contains(t, run(t, fake, "restore", "docs").out, "rewritten: 0 segments, 2 records, 0 vectors")
+}
+
+func planOf(documents ...core.Planned) *core.Plan {
+	return &core.Plan{Format: core.PlanFormat, Parent: "g1", Manifest: "m1", Documents: documents}
+}
+
+func TestAPlanIsWrittenAndABuildRefusedThatWouldDoOtherwise(t *testing.T) {
+	added := core.Planned{Document: "a.md", Reason: "added", Version: "v1"}
+	dry := control.Status{}
+	dry.Status, dry.Reason, dry.Documents = core.StatusCompleted, "dry_run", 1
+	dry.Estimate = &core.Estimate{Extract: core.Range{Low: 1, High: 1}, Runs: 3}
+	dry.Shares = []core.Share{{Reason: "added", Documents: 1, Chunks: 4, Fresh: 4, Calls: 4}}
+	dry.Why = &core.Why{Document: "a.md", Reason: "added", Chunks: 4, Fresh: 4, Calls: 4, Version: "v1"}
+	file := filepath.Join(t.TempDir(), "plan.json")
+	fake := &fakeControl{statuses: []control.Status{dry}, plan: planOf(added)}
+	got := run(t, fake, "estimate", "--index", "docs", "--why", "a.md", "--out", file)
+	for _, want := range []string{
+		"added: 1 document, 4 passages, 4 of them new, 4 extractions", "a.md: added; 4 passages", "3 earlier generations",
+	} {
+		assert.True(t, got.exit == cli.ExitDone && strings.Contains(got.out, want),
+			"%d, want %q in %s%s", got.exit, want, got.out, got.err)
+	}
+	info, err := os.Stat(file)
+	require.True(t, err == nil && info.Mode().Perm() == 0o600, "%v, %v", info, err)
+	fake = &fakeControl{statuses: []control.Status{dry}, plan: planOf(added)}
+	got = run(t, fake, "index", "--index", "docs", "--plan", file)
+	assert.True(t, got.exit == cli.ExitDone, "as planned: %+v", got)
+	assert.Contains(t, strings.Join(fake.asked, " "), "index docs", "nothing was begun")
+	moved := planOf(added, core.Planned{Document: "b.md", Reason: "removed"})
+	fake = &fakeControl{statuses: []control.Status{dry}, plan: moved}
+	got = run(t, fake, "index", "--index", "docs", "--plan", file)
+	assert.True(t, got.exit == cli.ExitUsage && strings.Contains(got.err, "b.md: removed, was as the parent has it") &&
+		!strings.Contains(strings.Join(fake.asked, " "), "index docs"), "not as planned: %+v, asked %q", got, fake.asked)
+	require.NoError(t, os.WriteFile(file, []byte(`{"format": 99}`), 0o600))
+	got = run(t, fake, "index", "--index", "docs", "--plan", file)
+	assert.True(t, got.exit == cli.ExitUsage && strings.Contains(got.err, "format 99"), "another format: %+v", got)
+}
+
+func TestARunIsShownBesideItsPlan(t *testing.T) {
+	done := control.Status{}
+	done.Run, done.Status, done.Documents, done.Calls.Extract = "docs/g1", core.StatusCompleted, 1, 5
+	done.Planned = &core.Estimate{Extract: core.Range{Low: 4, High: 6}}
+	got := run(t, &fakeControl{statuses: []control.Status{done}}, "status", "docs/g1")
+	assert.Contains(t, got.out, "extract 5, planned 4 to 6")
+}
+
+func TestWaitFollowsTheRunThatItStartedAndNoOtherOfItsName(t *testing.T) {
+	c := &fakeControl{runID: "r2", statuses: []control.Status{{Report: core.Report{Status: core.StatusCompleted}}}}
+	require.Zero(t, run(t, c, "index", t.TempDir(), "--index", "docs", "--wait").exit)
+	assert.True(t, slices.Contains(c.asked, "status docs/g1#r2"), "asked %q", c.asked)
+}
+
+func TestALostRunIsDeclaredLostAndNotCancelled(t *testing.T) {
+	c := &fakeControl{}
+	got := run(t, c, "cancel", "docs/g1", "--lost")
+	assert.True(t, got.exit == 0 && slices.Equal(c.asked, []string{"lost docs/g1"}), "%+v, asked %q", got, c.asked)
+	c = &fakeControl{}
+	got = run(t, c, "cancel", "docs/g1")
+	assert.True(t, got.exit == 0 && slices.Equal(c.asked, []string{"cancel docs/g1"}), "%+v, asked %q", got, c.asked)
 }

@@ -3,12 +3,15 @@ package cli_test
 import (
 	"context"
 	"errors"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"github.com/unweaver/unweaver/internal/control"
 	"github.com/unweaver/unweaver/internal/core"
@@ -28,18 +31,13 @@ func TestDeadLettersAreListedAndShown(t *testing.T) {
 		},
 	}}
 	got := run(t, fake, "dead-letters", "list", "--index", "docs")
-	if !strings.Contains(got.out, "aa  content bad_model_output   2 attempts a.md, passage 3\n") ||
-		strings.Contains(got.out, "bb") || !strings.Contains(got.out, "1 dead letter, and 1 discarded (--all shows them)") {
-		t.Errorf("%s%s", got.out, got.err)
-	}
-	if got = run(t, fake, "dead-letters", "list", "--index", "docs", "--all"); !strings.Contains(got.out,
-		"b.md, passage 0  discarded 1970-01-01: a table") {
-		t.Errorf("%s", got.out)
-	}
-	if got = run(t, fake, "dead-letters", "show", "aa", "--index", "docs"); !strings.Contains(got.out,
-		"the last answer:\n  Sorry,\n  no.\nthe passage:\n  Tin.\n") {
-		t.Errorf("%s", got.out)
-	}
+	assert.True(t, strings.Contains(got.out, "aa  content bad_model_output   2 attempts a.md, passage 3\n") &&
+		!strings.Contains(got.out, "bb") && strings.Contains(got.out, "1 dead letter, and 1 discarded (--all shows them)"),
+		"%s%s", got.out, got.err)
+	got = run(t, fake, "dead-letters", "list", "--index", "docs", "--all")
+	assert.True(t, strings.Contains(got.out, "b.md, passage 0  discarded 1970-01-01: a table"), "%s", got.out)
+	got = run(t, fake, "dead-letters", "show", "aa", "--index", "docs")
+	assert.True(t, strings.Contains(got.out, "the last answer:\n  Sorry,\n  no.\nthe passage:\n  Tin.\n"), "%s", got.out)
 	for _, args := range []string{"list", "show aa", "replay", "discard aa"} {
 		got = run(t, fake, append([]string{"dead-letters"}, strings.Fields(args)...)...)
 		assert.True(t, got.exit == cli.ExitUsage && strings.Contains(got.err, "add --index NAME"), "%s: %+v", args, got)
@@ -59,9 +57,8 @@ func TestWhatFailedIsAskedForAgain(t *testing.T) {
 		assert.True(t, got.exit == cli.ExitDone && strings.Join(fake.asked, ";") == c.asked,
 			"%s: %+v asked %q", c.args, got, fake.asked)
 	}
-	if got := run(t, &fakeControl{}, "retry-failed", "docs"); !strings.Contains(got.out, "docs: no failed passage") {
-		t.Errorf("%s", got.out)
-	}
+	got := run(t, &fakeControl{}, "retry-failed", "docs")
+	assert.True(t, strings.Contains(got.out, "docs: no failed passage"), "%s", got.out)
 }
 
 // queued refuses to begin a run until the status of the index was seen so often.
@@ -155,11 +152,192 @@ func TestARoundThatGoesOnIsJoined(t *testing.T) {
 		retried:  control.Run{Run: "docs/retry-1", Attached: true},
 		statuses: []control.Status{finished(core.StatusCompleted)},
 	}
-	if got := run(t, fake, "retry-failed", "docs"); !strings.Contains(got.out, "docs/retry-1 is already running; to") {
-		t.Errorf("%+v", got)
+	got := run(t, fake, "retry-failed", "docs")
+	assert.True(t, strings.Contains(got.out, "docs/retry-1 is already running; to"), "%+v", got)
+	got = run(t, fake, "retry-failed", "docs", "--wait")
+	assert.True(t, got.exit == cli.ExitDone &&
+		strings.Contains(got.err, "docs/retry-1 is already running; waiting for it"), "%+v", got)
+}
+
+func purgeOf() control.PurgeAnswer {
+	digest := core.PurgedKey("docs", "a.md")
+	return control.PurgeAnswer{
+		Plan: core.PurgePlan{
+			Index: "docs", Documents: []core.PurgeDocument{{Key: "a.md", Digest: digest, Known: true, Chunks: 3}},
+			Current: "g2", Classes: 7, Shortenings: 1, Entries: map[string]int64{"extract": 3, "embed": 10},
+			Drops: []core.PurgeGeneration{
+				{Generation: "g2", State: "published", Current: true}, {Generation: "g1", State: "published", Tags: []string{"may"}},
+			},
+			Probes: []string{"s3://a/probes.jsonl"},
+		},
+		Purge: &core.Purge{ID: "p1", Documents: []core.Digest{digest}},
+		Run:   &control.Run{Run: "docs/purge-1"},
 	}
-	if got := run(t, fake, "retry-failed", "docs", "--wait"); got.exit != cli.ExitDone ||
-		!strings.Contains(got.err, "docs/retry-1 is already running; waiting for it") {
-		t.Errorf("%+v", got)
+}
+
+// Nothing is purged before somebody saw what goes, and confirmed it.
+func TestAPurgeTellsWhatGoesAndWantsToBeConfirmed(t *testing.T) {
+	c := &fakeControl{purging: purgeOf()}
+	if got := run(t, c, "purge", "docs/a.md", "b.md", "--yes"); got.exit != 2 || len(c.asked) > 0 {
+		t.Errorf("keys without an index: %+v, asked %q", got, c.asked)
+	}
+	got := run(t, c, "purge", "docs", "a.md")
+	for _, want := range []string{
+		"a.md", "3 passages", "at most 7 entity texts", "13 entries", "g1 (published, tagged may)",
+		"g2 (published; served until", "s3://a/probes.jsonl", "--yes",
+	} {
+		assert.True(t, strings.Contains(got.out+got.err, want), "without %q: %s%s", want, got.out, got.err)
+	}
+	assert.True(t, got.exit == 2 && len(c.asked) == 1 && c.asked[0] == "purge docs [a.md] false true false",
+		"exit %d, asked %q", got.exit, c.asked)
+	c = &fakeControl{purging: purgeOf()}
+	got = run(t, c, "purge", "a.md", "--index", "docs", "--dry-run", "--yes", "--json")
+	assert.True(t, got.exit == 0 && c.asked[0] == "purge docs [a.md] false true true" &&
+		strings.Contains(got.out, `"drops"`), "%+v, asked %q", got, c.asked)
+	c = &fakeControl{purging: purgeOf()}
+	got = run(t, c, "purge", "a.md", "b.jsonl#7", "--index", "docs", "--yes", "--allow-return")
+	assert.True(t, got.exit == 0 && c.asked[0] == "purge docs [a.md b.jsonl#7] true false true" &&
+		strings.Contains(got.out, "docs/purge-1 started"), "%+v, asked %q", got, c.asked)
+}
+
+// A purge that is done exits 0 whatever stands failed from other runs; of an object with rows the plan names these.
+func TestAPurgeThatIsDoneSucceeds(t *testing.T) {
+	purging := purgeOf()
+	purging.Plan.Documents[0] = core.PurgeDocument{Key: "a.json", Rows: []string{"a.json#1", "a.json#2"}}
+	for state, exit := range map[string]int{core.PurgeDone: 0, core.PurgePending: 1} {
+		c := &fakeControl{purging: purging, purges: control.PurgesAnswer{Purges: []core.Purge{{ID: "p1", State: state}}}}
+		c.statuses = []control.Status{{Report: core.Report{Status: core.StatusErrors, Seconds: 38.5, IdleSeconds: 27.5}}}
+		got := run(t, c, "purge", "docs", "a.md", "--yes", "--wait")
+		assert.True(t, (got.exit == 0) == (exit == 0), "%s: exit %d, %s", state, got.exit, got.err)
+		assert.Contains(t, got.out, "such as a.json#1, a.json#2")
+		assert.Contains(t, got.out, "  11.0 s")
+	}
+}
+
+// How purges stand says what is left to be done.
+func TestPurgesTellWhatIsLeft(t *testing.T) {
+	digest := core.PurgedKey("docs", "a.md")
+	c := &fakeControl{purges: control.PurgesAnswer{Purges: []core.Purge{{
+		ID: "p1", State: core.PurgePending, Documents: []core.Digest{digest}, Left: []string{"wait for a reader"},
+		Gone: core.Purged{Generations: 2, Ledger: 4}, Shared: 1, Ended: time.Time{},
+	}}}}
+	got := run(t, c, "purge", "list", "docs")
+	for _, want := range []string{"p1 pending: " + digest.Short(16), "2 generations", "4 ledger entries", "1 ledger entry",
+		"unfinished: wait for a reader"} {
+		assert.Contains(t, got.out, want, "without")
+	}
+	got = run(t, c, "purge", "list", "--index", "docs", "--readmit", "a.md")
+	assert.True(t, got.exit == 0 && strings.Contains(got.out, "may be indexed again") &&
+		c.asked[1] == "purges docs [a.md]", "%+v, asked %q", got, c.asked)
+}
+
+func TestABackfillIsAskedForWithItsChoiceAndThrottle(t *testing.T) {
+	keys := filepath.Join(t.TempDir(), "keys.txt")
+	require.NoError(t, os.WriteFile(keys, []byte("a.md\r\nb c.md\n\nrows.jsonl#7\n"), 0o600))
+	fake := &fakeControl{}
+	got := run(t, fake, "backfill", "start", "old", "--index", "docs", "--prefix", "2019/", "--from", "2026-03-01",
+		"--to", "2026-06-01T02:00:00+02:00", "--documents", keys, "--concurrency", "4", "--calls-per-minute", "30")
+	day := func(month time.Month) time.Time { return time.Date(2026, month, 1, 0, 0, 0, 0, time.UTC) }
+	want := core.BackfillChoice{
+		Prefix: "2019/", From: day(3), To: day(6), Documents: []string{"a.md", "b c.md", "rows.jsonl#7"},
+	}
+	assert.True(t, got.exit == cli.ExitDone && fake.backfill.Choice.Equal(want) && fake.backfill.Name == "old" &&
+		fake.backfill.Throttle == (core.BackfillThrottle{Concurrency: 4, CallsPerMinute: 30}), "%+v: %+v", got, fake.backfill)
+	fake.attached = true
+	got = run(t, fake, "backfill", "start", "old", "--index", "docs")
+	assert.True(t, strings.Contains(got.out, "is already running; nothing changed"), "%+v", got)
+	for _, bad := range [][]string{
+		{"backfill", "start", "old", "--prefix", "a"},
+		{"backfill", "start", "old", "--index", "docs", "--from", "yesterday"},
+		{"backfill", "start", "old", "--index", "docs", "--documents", keys + ".none"},
+	} {
+		assert.Equal(t, cli.ExitUsage, run(t, fake, bad...).exit, "%q", bad)
+	}
+}
+
+func TestABackfillIsShownAndSteered(t *testing.T) {
+	one := core.Backfill{Index: "docs", Name: "old", Choice: core.BackfillChoice{Prefix: "2019/"}}
+	one.Status, one.Base, one.Generation, one.Parent, one.Rebased = core.StatusCompleted, "g1", "g3", "g2", true
+	one.Builds = []core.BackfillBuild{
+		{Run: "docs/b-1", Parent: "g1", Why: core.BackfillYielded}, {Run: "docs/b-2", Parent: "g2"},
+	}
+	one.Documents, one.Progress, one.ChunksDone = 40, 1, 55
+	fake := &fakeControl{backfills: []core.Backfill{one}}
+	got := run(t, fake, "backfill", "status", "old", "--index", "docs")
+	for _, line := range []string{
+		"backfill old of docs: completed", "prefix 2019/", "40 documents", "docs/b-1 on g1; failed: yielded",
+		"published: g3, on g2 (rebased: it began on g1)",
+	} {
+		assert.Contains(t, got.out, line, "no")
+	}
+	got = run(t, fake, "backfill", "list", "--index", "docs", "--json")
+	assert.True(t, strings.Contains(got.out, `"rebased"`), "%+v", got)
+	fake.asked = nil
+	for _, command := range []string{"pause", "resume", "cancel"} {
+		assert.Equal(t, cli.ExitDone, run(t, fake, "backfill", command, "old", "--index", "docs").exit)
+	}
+	want := []string{"backfill-pause docs/old", "backfill-resume docs/old", "backfill-cancel docs/old"}
+	assert.True(t, slices.Equal(fake.asked, want), "%q", fake.asked)
+	run(t, fake, "backfill", "resume", "old", "--index", "docs", "--budget-calls", "500")
+	assert.True(t, fake.budget != nil && fake.budget.Calls == 500, "%+v", fake.budget)
+	fake.backfills[0].Status = core.StatusPaused
+	got = run(t, fake, "backfill", "status", "old", "--index", "docs", "--wait")
+	assert.True(t, got.exit == cli.ExitPaused, "a paused one is waited for: %+v", got)
+}
+
+func TestSchedulesAreAppliedFromTheConfiguration(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "nightly.yaml")
+	write := func(text string) {
+		t.Helper()
+		require.NoError(t, os.WriteFile(file, []byte(text), 0o600))
+	}
+	write(`indexes:
+  docs: { corpus: ./docs, schedule: { cron: "0 3 * * *", timezone: Europe/Berlin } }
+  more: { corpus: ./more, schedule: { cron: "@weekly" } }
+  none: { corpus: ./none }
+`)
+	fake := &fakeControl{}
+	got := run(t, fake, "schedule", "apply", "-f", file)
+	want := "schedule-apply docs 0 3 * * * Europe/Berlin;schedule-apply more @weekly UTC"
+	assert.True(t, got.exit == cli.ExitDone && strings.Join(fake.asked, ";") == want &&
+		strings.Contains(got.out, "docs: created"), "%+v asked %q", got, fake.asked)
+	fake.asked = nil
+	got = run(t, fake, "schedule", "apply", "-f", file, "--index", "none")
+	assert.True(t, got.exit == cli.ExitUsage && strings.Contains(got.err, "indexes.none.schedule.cron is not set") &&
+		len(fake.asked) <= 0, "%+v", got)
+	write("indexes:\n  docs:\n    corpus: ./docs\n    schedule:\n      cron: 0 25 * * *\n      timezone: Mars/Olympus\n")
+	got = run(t, fake, "schedule", "apply", "-f", file)
+	for _, part := range []string{":5:", ":6:", `"25"`, "Mars/Olympus"} {
+		assert.True(t, got.exit == cli.ExitUsage && strings.Contains(got.err, part) && len(fake.asked) == 0,
+			"want %q in %+v", part, got)
+	}
+}
+
+func TestSchedulesAreShownAndSteered(t *testing.T) {
+	at := time.Date(2026, 11, 22, 2, 0, 0, 0, time.UTC)
+	fake := &fakeControl{triggered: control.Triggered{Running: "docs/g7"}, schedules: []control.Scheduled{{
+		Index: "docs", Timezone: "UTC", Next: []time.Time{at.Add(24 * time.Hour)}, Missed: 2, Overlapped: 1,
+		Nights: []control.NightRun{
+			{Due: at, Status: "skipped", Reason: "another_run", By: "docs/g7"},
+			{Due: at.Add(-time.Hour), Status: "failed", Reason: "lease_held"},
+		},
+	}}}
+	got := run(t, fake, "schedule", "list")
+	for _, part := range []string{
+		"docs  next 2026-11-23 02:00 UTC", "2026-11-22 02:00  skipped: run docs/g7 was building it",
+		"2026-11-22 01:00  failed: lease_held", "skipped: 2 missed by more than catchup, 1 because the",
+	} {
+		assert.True(t, strings.Contains(got.out, part), "want %q in %s%s", part, got.out, got.err)
+	}
+	for args, asked := range map[string]string{
+		"pause docs --reason holidays": "schedule-pause docs holidays", "resume docs": "schedule-resume docs ",
+		"trigger docs": "schedule-trigger docs", "delete docs": "schedule-delete docs",
+	} {
+		fake.asked = nil
+		got = run(t, fake, append([]string{"schedule"}, strings.Fields(args)...)...)
+		assert.True(t, got.exit == cli.ExitDone && strings.Join(fake.asked, ";") == asked,
+			"%s: %+v asked %q", args, got, fake.asked)
+		assert.False(t, strings.HasPrefix(args, "trigger") && !strings.Contains(got.out, "nothing started: run docs/g7 is"),
+			"%s", got.out)
 	}
 }

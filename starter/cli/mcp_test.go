@@ -36,7 +36,8 @@ func TestAnAgentIsServedOnStandardInputAndOutput(t *testing.T) {
 	output, reported := io.Pipe()
 	var errs strings.Builder
 	app := &cli.App{
-		In: asks, Out: reported, Err: &errs, Env: []string{"UNWEAVER_API_KEY=uwk_k"}, Connect: withConnection(&fakeControl{}, served.URL),
+		In: asks, Out: reported, Err: &errs, Env: []string{"UNWEAVER_API_KEY=uwk_k"},
+		Connect: withConnection(&fakeControl{}, served.URL),
 	}
 	exit := make(chan int, 1)
 	go func() {
@@ -44,10 +45,8 @@ func TestAnAgentIsServedOnStandardInputAndOutput(t *testing.T) {
 		_ = reported.Close()
 	}()
 	var lines strings.Builder
-	client := sdk.NewClient(&sdk.Implementation{Name: "test", Version: "1"}, nil)
-	session, err := client.Connect(t.Context(), &sdk.IOTransport{
-		Reader: io.NopCloser(io.TeeReader(output, &lines)), Writer: asked,
-	}, nil)
+	session, err := sdk.NewClient(&sdk.Implementation{Name: "test", Version: "1"}, nil).Connect(t.Context(),
+		&sdk.IOTransport{Reader: io.NopCloser(io.TeeReader(output, &lines)), Writer: asked}, nil)
 	require.NoError(t, err)
 	call := func(name string, arguments map[string]any) *sdk.CallToolResult {
 		t.Helper()
@@ -57,14 +56,12 @@ func TestAnAgentIsServedOnStandardInputAndOutput(t *testing.T) {
 	}
 	result := call("answer", map[string]any{"index": "docs", "query": "who wove it?"})
 	text := result.Content[0].(*sdk.TextContent).Text
-	if result.IsError || !strings.HasPrefix(text, "Arachne.") || !strings.Contains(text, "Arachne   wove\n it.") {
-		t.Errorf("%s", text)
-	}
+	assert.True(t, !result.IsError && strings.HasPrefix(text, "Arachne.") &&
+		strings.Contains(text, "Arachne   wove\n it."), "%s", text)
 	assert.Equal(t, "Bearer uwk_k", <-keys, "asked with")
 	lost := call("get_chunk", map[string]any{"index": "docs", "chunk": "lost"})
-	if text := lost.Content[0].(*sdk.TextContent).Text; !lost.IsError || !strings.Contains(text, "none of that id") {
-		t.Errorf("%s", text)
-	}
+	text = lost.Content[0].(*sdk.TextContent).Text
+	assert.True(t, lost.IsError && strings.Contains(text, "none of that id"), "%s", text)
 	assert.NoError(t, session.Close())
 	select {
 	case code := <-exit:
@@ -101,8 +98,7 @@ func TestAnAgentsServerThatIsDownIsAnErrorOfTheTool(t *testing.T) {
 	for reply.ID != 2 {
 		require.NoError(t, decoder.Decode(&reply))
 	}
-	if !reply.Result.IsError || !strings.Contains(reply.Result.Content[0].Text, "check that query-api runs there") {
-		t.Errorf("%+v", reply)
-	}
+	assert.True(t, reply.Result.IsError &&
+		strings.Contains(reply.Result.Content[0].Text, "check that query-api runs there"), "%+v", reply)
 	_ = writes.Close()
 }

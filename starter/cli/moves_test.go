@@ -1,54 +1,44 @@
 package cli_test
 
 import (
+	"bytes"
+	"encoding/json"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"github.com/unweaver/unweaver/internal/artifact"
 	"github.com/unweaver/unweaver/internal/control"
 	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/fault"
+	"github.com/unweaver/unweaver/internal/methods/aliases"
 	"github.com/unweaver/unweaver/starter/cli"
 )
 
 func TestWhatIsServedIsMovedAsItIsAskedFor(t *testing.T) {
+	evening := time.Date(2026, 11, 22, 18, 0, 0, 0, time.UTC)
 	for _, c := range []struct {
 		args string
 		want control.MoveRequest
 		says string
 	}{
-		{
-			"rollback --index docs", control.MoveRequest{Action: "rollback", Index: "docs"},
-			"docs now serves  (release 7); before: g2",
-		},
-		{
-			"rollback g1 --index docs", control.MoveRequest{Action: "rollback", Index: "docs", Generation: "g1"},
-			"docs now serves g1 (release 7); before: g2",
-		},
-		{
-			"rollback --to 2026-11-22T18:00:00Z --index docs",
-			control.MoveRequest{Action: "rollback", Index: "docs", To: time.Date(2026, 11, 22, 18, 0, 0, 0, time.UTC)}, "",
-		},
-		{
-			"publish g3 --force --index docs",
-			control.MoveRequest{Action: "publish", Index: "docs", Generation: "g3", Force: true}, "docs now serves g3",
-		},
-		{
-			"discard g3 --index docs", control.MoveRequest{Action: "discard", Index: "docs", Generation: "g3"},
-			"discarded g3",
-		},
-		{
-			"tag g1 audit-2026 --index docs",
-			control.MoveRequest{Action: "tag", Index: "docs", Generation: "g1", Name: "audit-2026"}, "g1 has the tag audit-2026",
-		},
-		{
-			"untag g1 audit-2026 --index docs",
-			control.MoveRequest{Action: "untag", Index: "docs", Generation: "g1", Name: "audit-2026"}, "no longer has the tag audit-2026",
-		},
+		{"rollback", control.MoveRequest{}, "docs now serves  (release 7); before: g2"},
+		{"rollback g1", control.MoveRequest{Generation: "g1"}, "docs now serves g1 (release 7); before: g2"},
+		{"rollback --to 2026-11-22T18:00:00Z", control.MoveRequest{To: evening}, ""},
+		{"publish g3 --force", control.MoveRequest{Generation: "g3", Force: true}, "docs now serves g3"},
+		{"discard g3", control.MoveRequest{Generation: "g3"}, "discarded g3"},
+		{"tag g1 audit", control.MoveRequest{Generation: "g1", Name: "audit"}, "g1 has the tag audit"},
+		{"untag g1 audit", control.MoveRequest{Generation: "g1", Name: "audit"}, "no longer has the tag audit"},
 	} {
+		c.want.Index, c.want.Action = "docs", strings.Fields(c.args)[0]
+		c.args += " --index docs"
 		fake := &fakeControl{}
 		got := run(t, fake, append(strings.Fields(c.args), "--by", "ada@desk", "--reason", "wrong answers")...)
 		assert.True(t, got.exit == cli.ExitDone && fake.move == c.want && strings.Contains(got.out, c.says),
@@ -60,21 +50,17 @@ func TestWhatIsServedIsMovedAsItIsAskedFor(t *testing.T) {
 	}}
 	contains(t, run(t, same, "rollback", "docs", "g1").out, "both have the same content")
 	fake := &fakeControl{unchanged: true}
-	if got := run(t, fake, "rollback", "g1", "--index", "docs"); got.exit != cli.ExitDone ||
-		!strings.Contains(got.out, "already serves g1: nothing to do") {
-		t.Errorf("to itself: %+v", got)
-	}
-	if by := fake.operator.By; !strings.Contains(by, "@") || len(by) < 3 {
-		t.Errorf("by default no operator is named: %q", by)
-	}
-	if got := run(t, &fakeControl{}, "rollback", "--to", "yesterday", "--index", "docs"); got.exit != cli.ExitUsage {
-		t.Errorf("a time that is none: %+v", got)
-	}
+	got := run(t, fake, "rollback", "g1", "--index", "docs")
+	assert.True(t, got.exit == cli.ExitDone && strings.Contains(got.out, "already serves g1: nothing to do"),
+		"to itself: %+v", got)
+	by := fake.operator.By
+	assert.True(t, strings.Contains(by, "@") && len(by) >= 3, "by default no operator is named: %q", by)
+	got = run(t, &fakeControl{}, "rollback", "--to", "yesterday", "--index", "docs")
+	assert.True(t, got.exit == cli.ExitUsage, "a time that is none: %+v", got)
 	refused := &fakeControl{err: fault.GenCollected.At("rollback generation", "g1").Because("it was collected")}
-	if got := run(t, refused, "rollback", "g1", "--index", "docs", "--json"); got.exit != cli.ExitUsage ||
-		!strings.Contains(got.err, `"generation_collected"`) {
-		t.Errorf("a collected one: %+v", got)
-	}
+	got = run(t, refused, "rollback", "g1", "--index", "docs", "--json")
+	assert.True(t, got.exit == cli.ExitUsage && strings.Contains(got.err, `"generation_collected"`),
+		"a collected one: %+v", got)
 }
 
 func TestTheTrailIsShownWithWhoAndWhy(t *testing.T) {
@@ -100,22 +86,11 @@ func TestTheTrailIsShownWithWhoAndWhy(t *testing.T) {
 	}
 	assert.Equal(t, "operations docs 7", fake.asked[0], "%v", fake.asked)
 	as := decoded(t, run(t, fake, "operations", "--index", "docs", "--json").out)
-	if list := as["operations"].([]any); len(list) != 3 || list[0].(map[string]any)["by"] != "bob@web" ||
-		list[1].(map[string]any)["outcome"] != nil {
-		t.Errorf("%v", as)
-	}
-	if got := run(t, &fakeControl{}, "operations", "--index", "docs"); !strings.Contains(got.out, "no operation is recorded") {
-		t.Errorf("%+v", got)
-	}
-}
-
-func TestAListOfGenerationsSaysWhatKeepsThem(t *testing.T) {
-	fake := &fakeControl{kept: []artifact.Generation{
-		{Generation: "g2", State: "current"}, {Generation: "g1", State: "published", Tags: []string{"audit", "law"}},
-		{Generation: "g0", State: "discarded", Collected: true},
-	}}
-	got := run(t, fake, "generations", "--index", "docs")
-	assert.True(t, strings.Contains(got.out, "audit law") && strings.Contains(got.out, "being deleted"), "%s", got.out)
+	list := as["operations"].([]any)
+	assert.True(t, len(list) == 3 && list[0].(map[string]any)["by"] == "bob@web" &&
+		list[1].(map[string]any)["outcome"] == nil, "%v", as)
+	got = run(t, &fakeControl{}, "operations", "--index", "docs")
+	assert.True(t, strings.Contains(got.out, "no operation is recorded"), "%+v", got)
 }
 
 // Who meets a generation that was held after it was built sees what can be done with it; of a run that was held
@@ -125,14 +100,203 @@ func TestAHeldRunSaysHowItIsApprovedOrDropped(t *testing.T) {
 	held.Index, held.Generation, held.ContentHash, held.Reason = "docs", "g7", "ab", "failure_budget"
 	got := run(t, &fakeControl{statuses: []control.Status{held}}, "status", "docs")
 	for _, command := range []string{
-		"query docs \"...\" --generation g7", "diff docs g7", "publish docs g7",
-		"discard docs g7",
+		"query docs \"...\" --generation g7", "diff docs g7", "publish docs g7", "discard docs g7",
 	} {
 		assert.Contains(t, got.out, "unweaver "+command, "%q is not in", command)
 	}
 	assert.Equal(t, cli.ExitHeld, got.exit, "exit")
 	held.Reason = "mass_deletion"
-	if got := run(t, &fakeControl{statuses: []control.Status{held}}, "status", "docs"); strings.Contains(got.out, "publish g7") {
-		t.Errorf("%s", got.out)
+	got = run(t, &fakeControl{statuses: []control.Status{held}}, "status", "docs")
+	assert.False(t, strings.Contains(got.out, "publish g7"), "%s", got.out)
+}
+
+func TestABranchIsMadeWithItsSettings(t *testing.T) {
+	fake := &fakeControl{}
+	got := run(t, fake, "branch", "docs", "--as", "exp", "--set", "shortening.threshold=900",
+		"--set", "indexes.exp.models.chat.model=large", "--at", "g2", "--by", "ada@desk", "--reason", "compare")
+	want := control.BranchRequest{
+		Index: "docs", Name: "exp", Generation: "g2",
+		Set: map[string]string{"shortening.threshold": "900", "models.chat.model": "large"},
+	}
+	asked := fake.branched
+	assert.True(t, got.exit == cli.ExitDone && asked.Index == want.Index && asked.Name == want.Name &&
+		asked.Generation == want.Generation && len(asked.Set) == 2 && asked.Set["shortening.threshold"] == "900" &&
+		asked.Set["models.chat.model"] == "large", "%+v, asked for %+v", got, asked)
+	assert.True(t, fake.operator.Reason == "compare" && strings.Contains(got.out, "exp begins with g2 of docs"),
+		"%+v by %+v", got, fake.operator)
+	got = run(t, fake, "branch", "docs", "--delete", "exp")
+	assert.True(t, got.exit == cli.ExitDone && fake.branched.Delete && strings.Contains(got.out, "exp is deleted"),
+		"%+v, asked for %+v", got, fake.branched)
+}
+
+func TestBadBranchesAreRefusedBeforeAnythingIsAsked(t *testing.T) {
+	for args, says := range map[string]string{
+		"branch docs --as exp --set shortening.treshold=900": "unknown key",
+		"branch docs --as exp --set keep=many":               "keep",
+		"branch docs --as exp --set keep":                    "path=value",
+		"branch docs --set keep=2":                           "no name",
+		"branch docs --delete exp --as other":                "cannot be combined",
+		"branch":                                             "INDEX",
+	} {
+		fake := &fakeControl{}
+		got := run(t, fake, strings.Fields(args)...)
+		assert.True(t, got.exit == cli.ExitUsage && fake.branched.Name == "" && strings.Contains(got.err+got.out, says),
+			"%s: %+v, asked for %+v", args, got, fake.branched)
+	}
+}
+
+// What the store says of an index counts over the file, and what the file says as well is the file's.
+func TestABuildTakesWhatTheStoreSaysOfItsIndex(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "unweaver.yaml")
+	text := "indexes:\n  docs:\n    corpus: /corpus\n    keep: 7\n    shortening: {threshold: 900}\n"
+	require.NoError(t, os.WriteFile(file, []byte(text), 0o600))
+	fake := &fakeControl{statuses: []control.Status{{}}, overlays: map[string]control.Overlaid{
+		"exp": {Overlay: core.Overlay{Index: "exp", Base: "docs", Set: map[string]string{"shortening.sample": "32"}}},
+		"docs": {Overlay: core.Overlay{
+			Index: "docs", Set: map[string]string{"shortening.threshold": "900", "shortening.sample": "64"},
+		}},
+	}}
+	run(t, fake, "estimate", "--index", "exp", "--config", file)
+	spec := fake.request.Spec
+	assert.True(t, spec.Index == "exp" && spec.Corpus == "/corpus" && spec.Keep == 7 && spec.Shortening.Threshold == 900 &&
+		spec.Shortening.Sample == 32 && spec.Overlay["shortening.sample"] == "32", "the branch is estimated with %+v", spec)
+	run(t, fake, "estimate", "--index", "docs", "--config", file)
+	spec = fake.request.Spec
+	assert.True(t, spec.Shortening.Sample == 64 && len(spec.Overlay) == 1 && spec.Overlay["shortening.sample"] == "64",
+		"the base is estimated with %+v", spec)
+}
+
+func TestAPromotionSaysWhatToWriteIntoTheFile(t *testing.T) {
+	fake := &fakeControl{}
+	got := run(t, fake, "promote", "exp", "--reason", "better")
+	assert.True(t, got.exit == cli.ExitDone && fake.move.Action == core.ActionPromote && fake.move.Index == "exp",
+		"%+v, asked for %+v", got, fake.move)
+	assert.Contains(t, got.out, "indexes.exp.keep: 2", "it says")
+}
+
+func TestADifferenceIsShownWithTheQuestionsThatHaveOtherChunks(t *testing.T) {
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, request *http.Request) {
+		var asked struct {
+			Query, Generation string
+			Answer            bool
+		}
+		err := json.NewDecoder(request.Body).Decode(&asked)
+		assert.True(t, err == nil && !asked.Answer, "asked %+v, %v", asked, err)
+		chunk := "c1"
+		if asked.Query == "When?" && asked.Generation == "g2" {
+			chunk = "c2"
+		}
+		_ = json.NewEncoder(w).Encode(map[string]any{"chunks": []map[string]string{{"id": chunk, "document": chunk + ".md"}}})
+	}))
+	defer server.Close()
+	file := filepath.Join(t.TempDir(), "questions.jsonl")
+	require.NoError(t, os.WriteFile(file, []byte(`{"question":"Who?"}`+"\n"+`{"question":"When?"}`+"\n"), 0o600))
+	fake := &fakeControl{difference: core.Difference{
+		Index: "docs", From: core.DifferenceSide{Generation: "g1", State: "current"},
+		To:        core.DifferenceSide{Generation: "g2", State: "held", Counts: core.Counts{Documents: 9}},
+		Documents: core.DocumentDifference{Moved: 1, Listed: []core.Change{{Change: "moved", Object: "b", From: "a"}}},
+		Classes:   core.ClassDifference{Born: 7, Listed: []core.Change{{Change: "born", Object: "Tolmin"}}},
+	}}
+	got := in(t, withConnection(fake, server.URL), nil, "diff", "g2", "--index", "docs", "--questions", file)
+	for _, part := range []string{
+		"docs: g1 (current) → g2 (held)", "0 → 9: 0 added, 0 changed, 1 moved", "b, was a", "7 added", "born     Tolmin",
+		"of 2 questions, 1 return different passages first", "When?", "before: c1.md", "after:  c2.md",
+	} {
+		assert.True(t, strings.Contains(got.out, part), "%q is not in %s%s", part, got.out, got.err)
+	}
+	assert.True(t, !strings.Contains(got.out, "Who?") && fake.asked[0] == "diff docs  g2", "%s, %v", got.out, fake.asked)
+	got = run(t, fake, "diff", "g1", "g2", "--index", "docs", "--json")
+	assert.True(t, fake.asked[1] == "diff docs g1 g2" && decoded(t, got.out)["classes"].(map[string]any)["born"] == 7.0,
+		"%+v", got)
+	assert.Equal(t, cli.ExitUsage, run(t, fake, "diff", "--index", "docs", "--questions", file+".none").exit)
+}
+
+// What is suggested is a file that a configuration can name, whatever the names hold.
+func TestSuggestedAliasesAreAFile(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "aliases.txt")
+	require.NoError(t, os.WriteFile(file, []byte("forbid Bern | Berne\n"), 0o600))
+	fake := &fakeControl{aliases: core.AliasList{
+		Index: "docs", Generation: "g1",
+		Suggested: []core.SuggestedOne{
+			{Name: "Alpha-Corp", Of: "Alpha\nCorp", Cosine: .5, Spelled: true},
+			{Name: "A|B", Of: "A B", Cosine: .99, Spelled: true},
+			{Name: "Bern canton", Of: "Bern", Cosine: .98},
+			{Name: "IBM", Of: "I.B.M. Corp", Cosine: .96, Verdict: "same", Why: "a\nshort form"},
+			{Name: "Salt lake", Of: "Salt Lake", Cosine: .95, Spelled: true, Verdict: "different", Why: "a city"},
+			{Name: "Port 1", Of: "Port 2", Cosine: .97, Refused: aliases.WhyNumbers},
+		},
+		Searched: core.AliasSearch{Classes: 3, Of: 9},
+	}}
+	got := run(t, fake, "aliases", "suggest", "--index", "docs", "--set", "indexes.docs.aliases="+file)
+	table, err := aliases.ReadTable([]byte(got.out))
+	assert.True(t, err == nil && len(table) == 2 && table["ibm"] == "i.b.m. corp" && table["alpha-corp"] == "alpha corp",
+		"%v, %v of %s%s", table, err, got.out, got.err)
+	for _, part := range []string{
+		"forbid Bern | Berne", "# cosine 0.500, the same letters\n", "# cosine 0.980: pin Bern canton | Bern",
+		"# cosine 0.960, by the model the same (a short form)\npin IBM",
+		"# cosine 0.950, the same letters, by the model not the same (a city): pin Salt lake | Salt Lake",
+		"5 suggestions of docs/g1, of 3 of its 9 entities", "# refused, other numbers, cosine 0.970: pin Port 1 | Port 2",
+	} {
+		assert.Contains(t, got.out, part)
+	}
+	if asked := fake.aliasesAsked; !asked.Suggest || string(asked.File) != "forbid Bern | Berne\n" || asked.Classes < 2 {
+		t.Errorf("asked %+v", asked)
+	}
+	assert.Equal(t, cli.ExitUsage, run(t, fake, "aliases", "suggest").exit, "without an index")
+}
+
+func TestMappedNamesAreShown(t *testing.T) {
+	fake := &fakeControl{aliases: core.AliasList{Index: "docs", Generation: "g1", Aliases: []core.MappedName{
+		{Name: "ibm", StandsFor: "international business machines"}, {Name: "nyc", StandsFor: "new york"},
+	}, Decided: []core.SuggestedOne{{Name: "IBM", Of: "IBM Germany", Verdict: "different", Why: "a part"}}}}
+	for name, want := range map[string]int{"": 2, "the IBM": 1, "International Business Machines": 1, "Bern": 0} {
+		args := []string{"aliases", "show", "--index", "docs", "--json"}
+		if name != "" {
+			args = append(args, name)
+		}
+		got := run(t, fake, args...)
+		shown := decoded(t, got.out)["aliases"].([]any)
+		assert.True(t, len(shown) == want, "%q: %v", name, shown)
+		_, reported := decoded(t, got.out)["decided"]
+		assert.True(t, reported == (name == "" || name == "the IBM"), "%q: %s", name, got.out)
+	}
+	got := run(t, fake, "aliases", "show", "--index", "docs")
+	assert.True(t, strings.Contains(got.out, "nyc") && strings.Contains(got.out, "docs/g1: 2 names") &&
+		strings.Contains(got.out, "IBM Germany") && !fake.aliasesAsked.Suggest, "%+v", got)
+	got = run(t, fake, "aliases", "show", "Bern", "--index", "docs")
+	assert.True(t, strings.Contains(got.out, "is its own entity"), "a name that is not mapped: %+v", got)
+}
+
+// An index is deleted once its name is typed or --yes is given; a dry run asks nothing and deletes nothing.
+func TestDeleteAsksForTheName(t *testing.T) {
+	for name, tc := range map[string]struct {
+		typed string
+		flags []string
+		asked []string
+		exit  int
+	}{
+		"typed":            {"docs\n", nil, []string{"delete docs true false", "delete docs false true"}, cli.ExitDone},
+		"another name":     {"doc\n", nil, []string{"delete docs true false"}, cli.ExitUsage},
+		"nothing":          {"", nil, []string{"delete docs true false"}, cli.ExitUsage},
+		"a program":        {"docs\n", []string{"--json"}, []string{"delete docs true false"}, cli.ExitUsage},
+		"confirmed":        {"", []string{"--yes"}, []string{"delete docs false true"}, cli.ExitDone},
+		"confirmed, JSON":  {"", []string{"--yes", "--json"}, []string{"delete docs false true"}, cli.ExitDone},
+		"a look":           {"docs\n", []string{"--dry-run"}, []string{"delete docs true false"}, cli.ExitDone},
+		"a look, and sure": {"", []string{"--dry-run", "--yes"}, []string{"delete docs true false"}, cli.ExitDone},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Chdir(t.TempDir())
+			fake := &fakeControl{}
+			var out, errs bytes.Buffer
+			app := &cli.App{In: strings.NewReader(tc.typed), Out: &out, Err: &errs, Connect: withConnection(fake, "")}
+			exit := app.Run(t.Context(), append([]string{"delete", "docs", "--reason", "moved"}, tc.flags...))
+			assert.Equal(t, tc.exit, exit, "%s%s", out.String(), errs.String())
+			assert.Equal(t, tc.asked, fake.asked)
+			assert.Equal(t, "moved", fake.operator.Reason)
+			if len(tc.flags) == 0 {
+				contains(t, out.String(), "docs would be deleted: 2 generations, 61 objects", "tagged generations release",
+					"kept: the corpus")
+			}
+		})
 	}
 }

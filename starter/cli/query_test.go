@@ -1,10 +1,13 @@
 package cli_test
 
 import (
+	"bytes"
 	"encoding/json"
 	"io"
+	"log/slog"
 	"net/http"
 	"net/http/httptest"
+	"os"
 	"strings"
 	"sync"
 	"testing"
@@ -82,10 +85,9 @@ docs, generation g1, method hybrid, built-in models, 12 ms, ` +
 		"confidence in the passages 50 % (moderate: check the passages)\n"
 	assert.True(t, got.exit == cli.ExitDone && got.out == want && served.paths[0] == "/v1/indexes/docs/query",
 		"%s %v %+v", got.out, served.paths, got)
-	if body := served.asked[0]; len(body) != 3 || body["query"] != "who wove it?" || body["answer"] != true ||
-		body["explain"] != false {
-		t.Errorf("what is not given is the server's to choose: %v", body)
-	}
+	body := served.asked[0]
+	assert.True(t, len(body) == 3 && body["query"] == "who wove it?" && body["answer"] == true && body["explain"] == false,
+		"what is not given is the server's to choose: %v", body)
 	assert.Equal(t, answered+"\n", ask(t, served, "--index", "docs", "--json").out, "JSON is the server's own")
 }
 
@@ -98,7 +100,8 @@ func TestSeveralIndexesAreAskedAtOnce(t *testing.T) {
 	for _, args := range [][]string{{"Who?", "--index", "docs+wiki-*"}, {"docs+wiki-*", "Who?"}} {
 		got := in(t, withConnection(&fakeControl{}, server.URL), nil, append([]string{"query"}, args...)...)
 		for _, want := range []string{
-			"[1] Arachne  (wiki-a: a.md, 0–4)", "index wiki-b did not answer: generation_busy\n", "docs+wiki-a, generation current",
+			"[1] Arachne  (wiki-a: a.md, 0–4)", "index wiki-b did not answer: generation_busy\n",
+			"docs+wiki-a, generation current",
 		} {
 			assert.Contains(t, got.out, want, "%v %s", args, got.err)
 		}
@@ -121,10 +124,8 @@ func TestEveryFlagOfAQuestionReachesTheServer(t *testing.T) {
 	want := `{"answer":false,"explain":true,"generation":"g7","method":"unweaver",` +
 		`"params":{"damping":0.5,"flags":[1,2],"solver":"exact"},"query":"who wove it?","rule":"seqpav",` +
 		`"top_chunks":9,"top_entities":30}`
-	if got.exit != cli.ExitDone || err != nil || string(sent) != want ||
-		served.paths[0] != "/v1/indexes/my-docs/query" {
-		t.Errorf("%s %v", sent, served.paths)
-	}
+	assert.True(t, got.exit == cli.ExitDone && err == nil && string(sent) == want &&
+		served.paths[0] == "/v1/indexes/my-docs/query", "%s %v", sent, served.paths)
 }
 
 func TestAnErrorOfTheServerKeepsItsCode(t *testing.T) {
@@ -132,10 +133,9 @@ func TestAnErrorOfTheServerKeepsItsCode(t *testing.T) {
 		status: http.StatusNotFound, bodies: []string{`{"code":"unknown_index","detail":"no index is named docs"}`},
 	}
 	got := ask(t, served, "--index", "docs", "--json")
-	if as := decoded(t, got.err); got.exit != cli.ExitUsage || as["code"] != "unknown_index" ||
-		as["error"] != "no index is named docs" {
-		t.Errorf("%+v", got)
-	}
+	as := decoded(t, got.err)
+	assert.True(t, got.exit == cli.ExitUsage && as["code"] == "unknown_index" && as["error"] == "no index is named docs",
+		"%+v", got)
 	served = &queries{status: http.StatusBadGateway, bodies: []string{"<html>"}}
 	got = ask(t, served, "--index", "docs", "--json")
 	if as := decoded(t, got.err); as["code"] != "internal" || !strings.Contains(as["error"].(string), "502") {
@@ -144,11 +144,6 @@ func TestAnErrorOfTheServerKeepsItsCode(t *testing.T) {
 	t.Chdir(t.TempDir())
 	got = in(t, withConnection(&fakeControl{}, "http://127.0.0.1:1"), nil, "query", "who?", "--index", "docs")
 	contains(t, got.err, "check that query-api runs at this address")
-}
-
-func TestAnAnswerWithoutChunksSaysWhy(t *testing.T) {
-	got := ask(t, &queries{bodies: []string{`{"index":"docs","chunks":[],"reason":"no_match"}`}}, "--index", "docs")
-	assert.True(t, strings.HasPrefix(got.out, "no passage matches the question: "), "%s", got.out)
 }
 
 const entity = "0123456789abcdef0123456789abcdef"
@@ -162,16 +157,13 @@ func TestASecondRankingLeavesOutWhatIsNamed(t *testing.T) {
 	assert.Equal(t, `{"documents":["a.md"],"entities":["`+entity+`"]}`, string(without), "%s", without)
 	lines := strings.Split(got.out, "\n")
 	last := lines[len(lines)-4:]
-	if strings.Join(strings.Fields(last[0]), " ") != "with everything without" ||
-		strings.Join(strings.Fields(last[1]), " ") != "[1] Arachne (0.5000) [1] Looms (0.7500)" ||
-		strings.TrimSpace(last[2]) != "[2] Looms (0.2500)" {
-		t.Errorf("%s", got.out)
-	}
+	assert.True(t, strings.Join(strings.Fields(last[0]), " ") == "with everything without" &&
+		strings.Join(strings.Fields(last[1]), " ") == "[1] Arachne (0.5000) [1] Looms (0.7500)" &&
+		strings.TrimSpace(last[2]) == "[2] Looms (0.2500)", "%s", got.out)
 	as := decoded(t, ask(t, &queries{bodies: []string{answered, second}},
 		"--index", "docs", "--without", "a.md", "--json").out)
-	if as["with"].(map[string]any)["generation"] != "g1" || as["without"].(map[string]any)["method"] != "hybrid" {
-		t.Errorf("%v", as)
-	}
+	assert.True(t, as["with"].(map[string]any)["generation"] == "g1" &&
+		as["without"].(map[string]any)["method"] == "hybrid", "%v", as)
 }
 
 func TestAnExplanationIsShownByItsMethod(t *testing.T) {
@@ -198,9 +190,7 @@ func TestAnExplanationIsShownByItsMethod(t *testing.T) {
 			"weighted election",
 			`"method":"unweaver","rule":"weighted","explain":{"voters":5,"votes":8,"chunks":[
 			{"id":"c1","count":4,"first":1,"score":0.4}]}`,
-			[]string{
-				"voters (of 5, 8 votes):\n", "similarity 0.900  in 4 passages\n", "[1] 4 / 8 * (1 - 1 / 5) = 0.4000\n",
-			},
+			[]string{"voters (of 5, 8 votes):\n", "similarity 0.900  in 4 passages\n", "[1] 4 / 8 * (1 - 1 / 5) = 0.4000\n"},
 		},
 		{
 			"committee",
@@ -234,9 +224,186 @@ func TestAnExplanationIsShownByItsMethod(t *testing.T) {
 			got := ask(t, &queries{bodies: []string{"{" + head + tc.body + "}"}}, "--index", "docs", "--explain")
 			assert.Equal(t, cli.ExitDone, got.exit, "%+v", got)
 			contains(t, got.out, tc.want...)
-			if strings.Contains(got.out, "strength  0.1") {
-				t.Error("a class that does not vote is shown")
-			}
+			assert.False(t, strings.Contains(got.out, "strength  0.1"), "a class that does not vote is shown")
 		})
 	}
+}
+
+const passages = `{"index":"docs","generation":"g1","method":"hybrid","models":"built-in models","confidence":0.834,
+"chunks":[
+ {"id":"c1","document":"a.pdf","title":"Report","heading":["Findings","Cause"],"page":3,"page_end":4,"start":0,"end":90,
+  "text":"Before it. The pilot\n **lost café control. After it.","score":1,"rank":1,
+  "snippet":{"text":"","start":11,"end":42},"markup":[{"start":22,"end":24}],
+  "highlights":[{"start":0,"end":6},{"start":15,"end":20},{"start":29,"end":33}]},
+ {"id":"c2","document":"b.pdf","title":"One","page":7,"page_end":7,"text":"All of it. ","score":1,"rank":2,
+  "snippet":{"text":"","start":0,"end":10}},
+ {"id":"c3","document":"c.md","title":"Odd","text":"short","score":1,"rank":3,"snippet":{"start":3,"end":99}}],
+"answer":{"kind":"best_sentence","text":"The pilot lost control.","citations":["c1"]},"timings_ms":{"total":12.4}}`
+
+func TestAResultShowsTheSentencesThatMatchedWithHeadingAndPage(t *testing.T) {
+	got := ask(t, &queries{bodies: []string{passages}}, "--index", "docs")
+	want := `quoted: The pilot lost control. [1]
+
+[1] Report  (a.pdf, pages 3–4)  ▰▰▰▰▰
+    Findings › Cause
+    … The pilot lost café control. …
+[2] One  (b.pdf, page 7)  ▰▰▰▰▰
+    All of it.
+[3] Odd  (c.md, 0–0)  ▰▰▰▰▰
+    short
+
+docs, generation g1, method hybrid, built-in models, 12 ms, confidence in the passages 83 % (high)
+`
+	assert.True(t, got.out == want, "got\n%s", got.out)
+}
+
+func TestMatchesAreBoldWhereTheyStandAndTheTextCannotColourItself(t *testing.T) {
+	var answer cli.Answer
+	require.NoError(t, json.Unmarshal([]byte(passages), &answer))
+	answer.Chunks[0].Text = strings.Replace(answer.Chunks[0].Text, "lost", "l\x1bst", 1)
+	var out bytes.Buffer
+	cli.ShowChunkBold(&out, answer.Chunks[0])
+	want := "    … The \x1b[1mpilot\x1b[22m l\\u001bst \x1b[1mcafé\x1b[22m control. …\n"
+	assert.True(t, strings.HasSuffix(out.String(), want), "%q", out.String())
+}
+
+func TestOnlyATerminalOfSomeoneWhoWantsColoursIsWrittenInBold(t *testing.T) {
+	file, err := os.CreateTemp(t.TempDir(), "out")
+	require.NoError(t, err)
+	defer func() { _ = file.Close() }()
+	device, err := os.OpenFile("/dev/null", os.O_WRONLY, 0) // a device of characters, as terminals are
+	if err != nil {
+		t.Skip(err)
+	}
+	defer func() { _ = device.Close() }()
+	t.Setenv("TERM", "xterm")
+	t.Setenv("NO_COLOR", "")
+	assert.True(t, !cli.Terminal(cli.Printable(file)) && cli.Terminal(cli.Printable(device)),
+		"a file is a terminal, or a terminal is none")
+	assert.True(t, cli.DevLevel(file) == slog.LevelInfo && cli.DevLevel(device) == slog.LevelWarn,
+		"dev logs stages on a terminal, or nowhere")
+	t.Setenv("NO_COLOR", "1")
+	assert.False(t, cli.Terminal(device), "NO_COLOR is set")
+}
+
+func TestNothingIsQuotedWhereNothingFits(t *testing.T) {
+	body := `{"index":"docs","chunks":[{"id":"c1","rank":1,"text":"x"}],"confidence":0.03,
+"answer":{"kind":"none","text":"No sentence answers this; the best passage is [1].","citations":["c1"]}}`
+	got := ask(t, &queries{bodies: []string{body}}, "--index", "docs")
+	assert.True(t, strings.HasPrefix(got.out, "No sentence answers this; the best passage is [1].\n\n[1]"), "%s", got.out)
+	got = ask(t, &queries{bodies: []string{strings.Replace(body, "0.03", "0.94", 1)}}, "--index", "docs")
+	assert.True(t, strings.HasSuffix(got.out, ", the passages fit the question (94 %), no sentence in them answers it\n"),
+		"%s", got.out)
+	body = `{"index":"docs","chunks":[],"reason":"no_match","answer":{"kind":"none","text":"No data","citations":[]}}`
+	got = ask(t, &queries{bodies: []string{body}}, "--index", "docs")
+	assert.True(t, strings.HasPrefix(got.out, "no passage matches the question: "), "%s", got.out)
+}
+
+func TestAMarkThatTheModelWroteIsNotPrintedAgain(t *testing.T) {
+	body := `{"index":"docs","method":"hybrid","chunks":[{"id":"c1","rank":1,"text":"x"},{"id":"c2","rank":2,"text":"y"}],
+"answer":{"kind":"model","text":"Ingrid signed [1].","citations":["c1","c2"]}}`
+	got := ask(t, &queries{bodies: []string{body}}, "--index", "docs")
+	assert.True(t, strings.HasPrefix(got.out, "Ingrid signed [1]. [2]\n"), "%s", got.out)
+}
+
+func TestAConfidenceThatCannotBeToldIsSaidToBeUnknown(t *testing.T) {
+	for body, want := range map[string]bool{
+		`{"index":"docs","method":"hybrid","confidence":null,"chunks":[{"id":"c1","rank":1,"text":"x"}]}`: true,
+		`{"index":"docs","method":"bm25","confidence":null,"chunks":[{"id":"c1","rank":1,"text":"x"}]}`:   false,
+		`{"index":"docs","method":"hybrid","confidence":null,"chunks":[],"reason":"no_match"}`:            false,
+		`{"index":"docs","method":"hybrid","confidence":0.5,"chunks":[{"id":"c1","rank":1,"text":"x"}]}`:  false,
+	} {
+		got := ask(t, &queries{bodies: []string{body}}, "--index", "docs")
+		assert.Equal(t, want, strings.Contains(got.out, "confidence ? (no passage has most"), "%s\n%s", body, got.out)
+	}
+}
+
+func TestTheLessonSaysWhatPlainSearchDoesNotFind(t *testing.T) {
+	lesson := func(places string) string {
+		var answer cli.Answer
+		body := `{"chunks":[
+ {"id":"c1","rank":1,"text":"The journal of the APA.",
+  "entities":[{"id":"e1","name":"APA"},{"id":"e2","name":"Journal"}]},
+ {"id":"c2","rank":2,"text":"Hall led the APA.","entities":[{"id":"e3","name":"Hall"},{"id":"e1","name":"APA"}]}],
+ "explain":{"chunks":[{"id":"c1","bm25":{"rank":1,"score":9}},{"id":"c2"` + places + `}]}}`
+		require.NoError(t, json.Unmarshal([]byte(body), &answer))
+		return cli.DescribeLesson(answer, "Hall")
+	}
+	through := ": the graph walk reached it through APA, which [1] also mentions."
+	for places, want := range map[string]string{
+		`,"bm25":{"rank":19,"score":5}`:  "The answer, Hall, is in [2], which keyword search (BM25) ranks 19th" + through,
+		`,"bm25":{"rank":103,"score":5}`: "The answer, Hall, is in [2], which keyword search (BM25) ranks 103rd" + through,
+		`,"bm25":{"rank":2,"score":5}`:   "The answer, Hall, is in [2]" + through,
+		"":                               "The answer, Hall, is in [2], which keyword search does not find at all" + through,
+	} {
+		got := lesson(places)
+		assert.True(t, got == want, "%s: %s", places, got)
+	}
+	assert.Equal(t, "", cli.DescribeLesson(cli.Answer{}, "Hall"), "nothing was found")
+}
+
+func TestStepsAlongEdgesAreExplained(t *testing.T) {
+	body := `{"index":"docs","method":"gem","chunks":[{"id":"c1","rank":1},{"id":"c2","rank":2},{"id":"c3","rank":3}],
+"explain":{"chunks":[
+ {"id":"c1","score":0.9,"question":"Who?","step":{"priority":0.9}},
+ {"id":"c2","score":0.5,"question":"Where?","step":{"priority":0.6,"from":"c1","weight":0.4}},
+ {"id":"c3","score":0.4,"question":"When?","step":{"priority":0.5,"theme":2,"weight":0.3}}],"summaries":[]}}`
+	got := ask(t, &queries{bodies: []string{body}}, "--index", "docs", "--explain")
+	contains(t, got.out, "Who?, priority 0.900, no edge led here", "priority 0.600 along an edge of 0.400 from [1]",
+		"priority 0.500 along an edge of 0.300 from the summary of theme 2")
+}
+
+func TestFactsAreExplained(t *testing.T) {
+	body := `{"index":"docs","method":"apr","chunks":[{"id":"c1","rank":1},{"id":"c2","rank":2}],"explain":{
+"names":["Redis"],"encoding":"words","tokens":73,"runs":[
+ {"fine":0.952,"coarse":0.089,"top":0.64,"cover":1,"kept":true,"facts":["Redis holds leases","leases end"]},
+ {"fine":0.5,"kept":false,"facts":["leases are held"]}],
+"told":[{"head":"Redis","relation":"holds","tail":"leases","chunks":["c2","gone"]}]}}`
+	got := ask(t, &queries{bodies: []string{body}}, "--index", "docs", "--explain")
+	contains(t, got.out, "runs of facts, compared by Redis:", "0.952   0.089   0.640   1.000",
+		"Redis holds leases; leases end", "leases are held (left out: another run says the same)",
+		"passed to the model as words, 73 tokens:", "Redis | holds | leases  [2]\n")
+	body = `{"index":"docs","method":"apr","chunks":[],"explain":{"names":[],"runs":[],"told":[]}}`
+	got = ask(t, &queries{bodies: []string{body}}, "--index", "docs", "--explain")
+	contains(t, got.out, "no name in the question: the whole question is compared", "passed to the model: nothing")
+}
+
+// A URL of query-api is asked with the key of the environment. No embedded stack is looked for, nor are stores that are
+// servers.
+func TestAQueryAsksTheAddressThatIsConfigured(t *testing.T) {
+	t.Chdir(t.TempDir())
+	var key, path string
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, request *http.Request) {
+		key, path = request.Header.Get("Authorization"), request.URL.Path
+		if strings.Contains(path, "none") {
+			w.WriteHeader(http.StatusNotFound)
+			_, _ = w.Write([]byte(`{"code":"index_unknown","detail":"query none: no such index","hint":"build it"}`))
+			return
+		}
+		_, _ = w.Write([]byte(`{"index":"docs","answer":{"text":"From afar."}}`))
+	}))
+	defer server.Close()
+	env := []string{"UNWEAVER_QUERY_API_ADDRESS=" + server.URL + "/", "UNWEAVER_API_KEY=uw_key", "OTHER=uw_other"}
+	for want, more := range map[string][]string{"Bearer uw_key": servers, "Bearer uw_other": {"--api-key-env", "OTHER"}} {
+		got := in(t, nil, env, append([]string{"query", "Who?", "--index", "docs"}, more...)...)
+		assert.True(t, got.exit == cli.ExitDone && strings.Contains(got.out, "From afar.") && key == want &&
+			path == "/v1/indexes/docs/query", "%+v, key %q, path %q", got, key, path)
+	}
+	got := in(t, nil, env, "query", "Who?", "--index", "none", "--json")
+	assert.True(t, got.exit == cli.ExitFailed && strings.Count(got.out+got.err, "(build it)") <= 1, "%+v", got)
+	var failed struct{ Hint string }
+	err := json.Unmarshal([]byte(got.out+got.err), &failed)
+	assert.True(t, err == nil && failed.Hint == "build it", "%v: %+v", err, got)
+}
+
+func TestAKeyLastsForDays(t *testing.T) {
+	t.Chdir(t.TempDir())
+	for given, says := range map[string]string{
+		"-1d": "whole days", "1.5d": "whole days", "soon": "90d, 36h", "40000d": "whole days",
+	} {
+		got := in(t, nil, nil, "keys", "create", "--expires", given)
+		assert.True(t, got.exit == cli.ExitUsage && strings.Contains(got.err, says), "%s: %+v", given, got)
+	}
+	got := in(t, nil, nil, "keys", "create", "--expires", "90d")
+	assert.True(t, got.exit != cli.ExitUsage, "%+v", got)
 }

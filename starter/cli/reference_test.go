@@ -9,6 +9,8 @@ import (
 	"testing"
 
 	"github.com/spf13/cobra"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"github.com/unweaver/unweaver/starter/cli"
 )
@@ -17,66 +19,13 @@ var update = flag.Bool("update", false, "write docs/reference/cli.md again")
 
 const referencePath = "../../docs/reference/cli.md"
 
-const preamble = `# Command line
+const firstMade = "\n## Flags of every command\n"
 
-<!-- Made from starter/cli by: go test ./starter/cli -run Reference -update. Change it there. -->
-
-Every command takes ` + "`--json`" + ` and then prints JSON; errors go to standard error as
-` + "`{\"error\", \"code\", \"hint\"}`" + `. What waits for a run writes a [stream of events](#stream-of-events) then.
-
-| exit code | meaning |
-| --- | --- |
-| 0 | done |
-| 1 | failed |
-| 2 | usage: a flag, a name that is none, a mistake in the configuration, a command that a run refuses as it stands |
-| 3 | completed, and something failed or stands failed since an earlier run |
-| 4 | not published: held by a gate. Mend what the report names, or raise the limit (gate, failures), then index again |
-| 5 | paused: see ` + "`unweaver resume`" + ` |
-
-A report shows unsettled calls: sent, and not answered before a process died, so that they may have been paid for.
-They count against budgets, and are not in what it says was paid.
-
-Where the stores are servers a command talks to Temporal and to them. Else it finds the embedded stack of its data
-directory, or starts one for as long as it runs. Without ` + "`--config`" + ` and without an ` + "`unweaver.yaml`" + ` in
-the folder it takes the configuration that the running ` + "`unweaver dev`" + ` was started with.
-
-## Stream of events
-
-With ` + "`--json`" + ` what happens to a run is shown as it happens, one JSON object a line, and at least one every ten
-seconds while a stage runs: by ` + "`index --wait` and `restore`" + ` on standard error, while standard output gets the
-report alone; by ` + "`status --watch`" + ` on standard output, with the report as its last line. Each event has
-` + "`at` (RFC 3339) and `event`" + `; readers pass over events and fields that they do not know, and over what else stands
-on standard error: ` + "`{\"note\"}`" + ` and the error.
-
-| event | further fields |
-| --- | --- |
-| ` + "`run`" + ` | which run it is about: ` + "`run`, `run_id`, `attached`" + ` (it ran already). The first line |
-| ` + "`started`" + ` | |
-| ` + "`stage`" + ` | ` + "`stage`" + `, which begins |
-| ` + "`progress`" + ` | ` + "`run`, `status`, `stage`, `done` of `total` (0: not known) in `unit`s, " +
-	"`rate` (a second), `overall`" + ` (0 to 1), ` + "`eta_seconds` (0: not known), `seconds`, " +
-	"`idle_seconds` (paused or waiting), `documents`, `chunks`, `classes`, `calls`, `tokens`, `cost`, " +
-	"`currency`" + `. At most one a second |
-| ` + "`problem`" + ` | ` + "`code`, `object`, `detail`" + `: each once |
-| ` + "`waiting`" + ` | for an outage to end: ` + "`stage`, `code`, `detail`, `count`" + ` of tries that failed |
-| ` + "`paused`" + ` | ` + "`stage`, `code`, `detail`" + ` |
-| ` + "`resumed`" + ` | by a person |
-| ` + "`ended`" + ` | ` + "`status`, `code`, `detail`" + ` |
-| ` + "`report`" + ` | the whole report, as ` + "`status --json`" + ` prints it. The last line of ` +
-	"`status --watch`" + ` |
-
-` + "`started`, `stage`, `waiting`, `paused`, `resumed` and `ended`" + ` are in ` + "`report.json`" + ` too, as
-` + "`events`; `retries`" + ` there shows what units failed with and were repeated for, by stage and code. The
-time left goes by what was measured: the rest of the running stage by its own pace, by bytes where documents differ in
-size; later stages by what they took when the generation before was built, else by the pace of extraction. Pauses,
-waits and the time in which no process ran do not count.
-`
-
+// reference returns what is made of the reference, behind its head.
 func reference() string {
 	var text strings.Builder
-	text.WriteString(preamble)
 	root := cli.Commands()
-	text.WriteString("\n## Flags of every command\n" + block(root.PersistentFlags().FlagUsages()))
+	text.WriteString(firstMade + block(root.PersistentFlags().FlagUsages()))
 	var visit func(command *cobra.Command)
 	visit = func(command *cobra.Command) {
 		if command.Runnable() {
@@ -129,31 +78,32 @@ func block(usages string) string {
 }
 
 func TestTheReferenceIsMadeFromTheCommands(t *testing.T) {
-	want := reference()
+	raw, err := os.ReadFile(referencePath)
+	require.NoError(t, err)
+	head, _, found := strings.Cut(string(raw), firstMade)
+	require.True(t, found)
+	want := head + reference()
 	if *update {
-		if err := os.WriteFile(referencePath, []byte(want), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	got, err := os.ReadFile(referencePath)
-	if err != nil || string(got) != want {
-		t.Errorf("%s is not what the commands say (%v): go test ./starter/cli -update", referencePath, err)
+		require.NoError(t, os.WriteFile(referencePath, []byte(want), 0o644))
+	} else {
+		assert.True(t, string(raw) == want, "%s is not what the commands say: go test ./starter/cli -update", referencePath)
 	}
 }
 
 func TestEveryCommandSaysWhatItDoes(t *testing.T) {
 	seen := 0
 	for _, command := range cli.Commands().Commands() {
-		if command.GroupID == "" {
-			t.Errorf("unweaver --help lists %s below no group", command.Name())
-		}
-		if seen++; command.Short == "" || command.Args == nil && command.Runnable() {
-			t.Errorf("%s: %q, arguments are checked: %t", command.Name(), command.Short, command.Args != nil)
+		seen++
+		assert.True(t, command.GroupID != "", "unweaver --help lists %s below no group", command.Name())
+		assert.True(t, command.Short != "" && (command.Args != nil || !command.Runnable()),
+			"%s: %q, arguments are checked: %t", command.Name(), command.Short, command.Args != nil)
+		for _, one := range append(command.Commands(), command) {
+			assert.True(t, !one.Runnable() || strings.Contains(one.Example, "unweaver "+one.Name()) ||
+				strings.Contains(one.Example, one.Parent().Name()+" "+one.Name()),
+				"%s has no example that calls it: %q", one.CommandPath(), one.Example)
 		}
 	}
-	if seen < 13 {
-		t.Errorf("%d commands", seen)
-	}
+	assert.True(t, seen >= 13, "%d commands", seen)
 }
 
 // A command takes its index in front of its other arguments, alone or with a generation, or as --index.
@@ -178,8 +128,7 @@ func TestAnIndexMayStandInFrontOfTheArguments(t *testing.T) {
 		"publish docs": "want INDEX GEN, got docs alone", "tag docs g1": "want INDEX GEN NAME, got docs g1 alone",
 		"dead-letters show kb": "want INDEX PASSAGE, got kb alone", "rollback": "no index is named",
 	} {
-		if got := run(t, &fakeControl{}, strings.Fields(args)...); got.exit != 2 || !strings.Contains(got.err, says) {
-			t.Errorf("%s: %+v", args, got)
-		}
+		got := run(t, &fakeControl{}, strings.Fields(args)...)
+		assert.True(t, got.exit == 2 && strings.Contains(got.err, says), "%s: %+v", args, got)
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/parquet-go/parquet-go"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
@@ -18,7 +19,6 @@ import (
 )
 
 func write(t *testing.T, files map[string]string) string {
-	t.Helper()
 	dir := t.TempDir()
 	for n, s := range files {
 		require.NoError(t, os.WriteFile(filepath.Join(dir, n), []byte(s), 0o644))
@@ -29,10 +29,8 @@ func write(t *testing.T, files map[string]string) string {
 func TestScoresByHand(t *testing.T) {
 	s := scoreRanking([]string{"x", "a", "y", "b"}, []string{"a", "b"}, []int{1, 2, 4})
 	want := (1/math.Log2(3) + 1/math.Log2(5)) / (1 + 1/math.Log2(3))
-	if s.Recall[0] != 0 || s.Recall[1] != 0.5 || s.Recall[2] != 1 || s.All[1] != 0 || s.All[2] != 1 || s.MRR != 0.5 ||
-		math.Abs(s.NDCG-want) > 1e-12 {
-		t.Errorf("%+v, nDCG %g", s, want)
-	}
+	assert.True(t, s.Recall[0] == 0 && s.Recall[1] == 0.5 && s.Recall[2] == 1 && s.All[1] == 0 && s.All[2] == 1 &&
+		s.MRR == 0.5 && math.Abs(s.NDCG-want) <= 1e-12, "%+v, nDCG %g", s, want)
 }
 
 func TestIntervalsHoldTheMeanAndNarrow(t *testing.T) {
@@ -74,20 +72,11 @@ func TestDatasetsThatDoNotFitAreRefused(t *testing.T) {
 		_, err := Load(write(t, files))
 		assert.True(t, fault.Is(err, fault.Usage) && strings.Contains(err.Error(), says), "want %q, got %v", says, err)
 	}
-	d, err := Load(
-		write(
-			t,
-			map[string]string{
-				"corpus.jsonl":      corpus,
-				"questions.jsonl":   `{"question":"q","gold":["a"],"answers":["yes"]}`,
-				"extractions.jsonl": "",
-			},
-		),
-	)
-	if err != nil || len(d.Questions) != 1 || d.Questions[0].Answer != "yes" ||
-		!strings.HasSuffix(d.Recorded, "extractions.jsonl") {
-		t.Errorf("%+v %v", d, err)
-	}
+	d, err := Load(write(t, map[string]string{
+		"corpus.jsonl": corpus, "questions.jsonl": `{"question":"q","gold":["a"],"answers":["yes"]}`, "extractions.jsonl": "",
+	}))
+	assert.True(t, err == nil && len(d.Questions) == 1 && d.Questions[0].Answer == "yes" &&
+		strings.HasSuffix(d.Recorded, "extractions.jsonl"), "%+v %v", d, err)
 }
 
 // judging is a chat model that cuts at full stops and supports what it finds in the context.
@@ -130,9 +119,7 @@ func TestAnEvaluationRanksJudgesAndReports(t *testing.T) {
 		"questions.jsonl": `{"id":"1","question":"which is first","gold":["a"],"answers":["Alpha is first. It is old."]}` +
 			"\n" + `{"id":"2","question":"which is second","gold":["b"]}`,
 	})
-	dataset, err := Load(dir)
-	require.NoError(t, err)
-	j := &judging{}
+	dataset := must(Load(dir))(t)
 	ask := func(_ context.Context, body map[string]any) ([]byte, error) {
 		docs := []string{"corpus.jsonl#a", "corpus.jsonl#a", "corpus.jsonl#b"}
 		if body["method"] == "vector" {
@@ -149,21 +136,10 @@ func TestAnEvaluationRanksJudgesAndReports(t *testing.T) {
 		return json.Marshal(r)
 	}
 	var said []string
-	rep, err := Run(
-		t.Context(),
-		Plan{
-			Dataset: dataset,
-			Systems: []System{{Method: "hybrid"}, {Method: "vector"}},
-			Ks:      []int{1, 2},
-			Seed:    7,
-			Ask:     ask,
-			Workers: 2,
-			Runs:    2,
-			Judge:   &Judge{Chat: j},
-			Notice:  func(s string) { said = append(said, s) },
-		},
-	)
-	require.NoError(t, err)
+	rep := must(Run(t.Context(), Plan{
+		Dataset: dataset, Systems: []System{{Method: "hybrid"}, {Method: "vector"}}, Ks: []int{1, 2}, Seed: 7, Ask: ask,
+		Workers: 2, Runs: 2, Judge: &Judge{Chat: &judging{}}, Notice: func(s string) { said = append(said, s) },
+	}))(t)
 	require.True(t, len(rep.Rows) == 4 && rep.N == 2 && rep.WithAnswers == 1 && len(said) == 2, "%+v", rep)
 	row, v := rep.Rows[0], rep.Rows[1]
 	assert.True(t, row.Recall[0].Mean == 0.5 && row.Recall[1].Mean == 1 && v.Recall[0].Mean == 0.5 && v.Against.Mean == 0,
@@ -177,9 +153,84 @@ func TestAnEvaluationRanksJudgesAndReports(t *testing.T) {
 		b, err := os.ReadFile(filepath.Join(out, f))
 		assert.True(t, err == nil && len(b) >= 200, "%s: %d bytes, %v", f, len(b), err)
 	}
-	if md := rep.RenderMarkdown(); !strings.Contains(md, "seed 7") || !strings.Contains(md, "closed book") ||
-		!strings.Contains(md, "oracle") ||
-		!strings.Contains(md, fmt.Sprint(Resamples)) {
-		t.Error(md)
+	md := rep.RenderMarkdown()
+	assert.True(t, strings.Contains(md, "seed 7") && strings.Contains(md, "closed book") &&
+		strings.Contains(md, "oracle") && strings.Contains(md, fmt.Sprint(Resamples)), md)
+}
+
+func TestPublishedFilesAreReadOrRefusedWithTheReason(t *testing.T) {
+	row := `{"id":"1","question":"q","documents":["b","a","b"],"response":"r"}` + "\n"
+	for _, c := range []struct{ set, file, content, says string }{
+		{"covidqa", "covidqa/train.jsonl", row + row, ""},
+		{"covidqa", "covidqa/train.jsonl", `{"id":"7","question":"q","response":"r"}`, `question "7" lacks`},
+		{"covidqa", "covidqa/train.jsonl", `{"id":"7","question":"q","documents":["a"]}`, `question "7" lacks`},
+		{"covidqa", "covidqa/train.jsonl", row[:30], "unexpected end"},
+		{"covidqa", "covidqa/train.jsonl", "\n", "has no question"},
+		{"covidqa", "covidqa/train.parquet", "no parquet", "parquet"},
+		{
+			"musique", "musique_ans_v1.0_dev.jsonl",
+			`{"id":"1","question":"q","answer":"r","paragraphs":[{"paragraph_text":"b","is_supporting":true},` +
+				`{"paragraph_text":"a","is_supporting":true},{"paragraph_text":"c","is_supporting":false}]}` + "\n" +
+				`{"id":"2","question":"p","answer":"r","answerable":false,"paragraphs":[]}`, "",
+		},
+		{"musique", "musique/musique_ans_v1.0_dev.jsonl", `{"id":"1","question":"q"}`, `question "1" lacks`},
+	} {
+		dir := t.TempDir()
+		path := filepath.Join(dir, c.file)
+		require.NoError(t, os.MkdirAll(filepath.Dir(path), 0o755))
+		require.NoError(t, os.WriteFile(path, []byte(c.content), 0o600))
+		dataset, err := LoadPublished(dir, c.set)
+		if c.says != "" {
+			assert.True(t, fault.Is(err, fault.Usage), "%s: %v", c.content, err)
+			assert.ErrorContains(t, err, c.says, c.content)
+			continue
+		}
+		require.NoError(t, err, c.content)
+		gold := []string{"92eb5ffee6ae2fec", "0cc175b9c0f1b6a8"} // the beginnings of the MD5 of b and a
+		want := Question{ID: "1", Question: "q", Answer: "r", Answers: []string{"r"}, Gold: gold}
+		assert.Equal(t, []Question{want}, dataset.Questions)
+		assert.Equal(t, []string{"b", "a"}, dataset.Passages)
+	}
+	dir := t.TempDir()
+	require.NoError(t, os.Mkdir(filepath.Join(dir, "techqa"), 0o755))
+	require.NoError(t, parquet.WriteFile(filepath.Join(dir, "techqa", "train-0.parquet"), []struct {
+		ID       string `parquet:"id"`
+		Question string `parquet:"question"`
+	}{{"1", "q"}}))
+	_, err := LoadPublished(dir, "techqa")
+	assert.ErrorContains(t, err, "it has no column documents")
+	none, err := LoadPublished(dir, "emanual")
+	assert.True(t, none == nil && err == nil, "%v", err)
+}
+
+func TestAJournalGoesOnBehindATornLineAndRefusesAnotherEvaluation(t *testing.T) {
+	dir := t.TempDir()
+	asked := 0
+	ask := func(key string) string {
+		journal := must(OpenJournal(dir, "this one"))(t)
+		defer func() { require.NoError(t, journal.Close()) }()
+		value := must(askOnce(t.Context(), journal, []string{key}, func(context.Context) (string, error) {
+			asked++
+			return "answer " + key, nil
+		}))(t)
+		return value
+	}
+	assert.Equal(t, "answer a", ask("a"))
+	path := filepath.Join(dir, "answers.jsonl")
+	require.NoError(t, os.WriteFile(path, append(must(os.ReadFile(path))(t), `{"key":"x","val`...), 0o600))
+	assert.Equal(t, "answer a", ask("a"))
+	assert.Equal(t, "answer b", ask("b"))
+	assert.Equal(t, "answer b", ask("b"))
+	assert.Equal(t, 2, asked)
+	_, err := OpenJournal(dir, "another one")
+	assert.ErrorContains(t, err, "belong to another evaluation: this one; this one is another one")
+}
+
+// must returns the value of a call that has to succeed.
+func must[T any](value T, err error) func(testing.TB) T {
+	return func(t testing.TB) T {
+		t.Helper()
+		require.NoError(t, err)
+		return value
 	}
 }

@@ -44,7 +44,8 @@ func (r *Report) RenderMarkdown() string {
 	built, answered := "", ""
 	if !r.Published {
 		answered = fmt.Sprintf(" (%d with answers)", r.WithAnswers)
-		built = fmt.Sprintf(" (content %.12s, text %.12s, vectors %.12s); extraction by %s", r.Content, r.Text, r.Vectors, r.Chat)
+		built = fmt.Sprintf(" (content %.12s, text %.12s, vectors %.12s); extraction by %s",
+			r.Content, r.Text, r.Vectors, r.Chat)
 	}
 	fmt.Fprintf(&text, "# %s: %d questions%s\n\n", r.Dataset, r.N, answered)
 	fmt.Fprintf(

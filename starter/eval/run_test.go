@@ -62,20 +62,16 @@ var tables = map[string]map[string][]string{
 }
 
 func plan(ask eval.Asker, systems ...eval.System) eval.Plan {
-	return eval.Plan{
-		Dataset: dataset(), Systems: systems, Ks: []int{1, 2}, Seed: 3, Ask: ask, Notice: func(string) {},
-	}
+	return eval.Plan{Dataset: dataset(), Systems: systems, Ks: []int{1, 2}, Seed: 3, Ask: ask, Notice: func(string) {}}
 }
 
 func TestMethodsAreComparedQuestionByQuestion(t *testing.T) {
-	rep, err := eval.Run(t.Context(), plan(answers(tables), eval.System{Method: "good"}, eval.System{Method: "poor"}))
-	require.NoError(t, err)
+	rep := must(eval.Run(t.Context(), plan(answers(tables), eval.System{Method: "good"}, eval.System{Method: "poor"})))(t)
 	good, poor := rep.Rows[0], rep.Rows[1]
 	close := func(what string, got, want float64) {
 		t.Helper()
-		if diff := got - want; diff > 1e-9 || diff < -1e-9 {
-			t.Errorf("%s is %g, want %g", what, got, want)
-		}
+		diff := got - want
+		assert.True(t, diff <= 1e-9 && diff >= -1e-9, "%s is %g, want %g", what, got, want)
 	}
 	close("recall@1 of good", good.Recall[0].Mean, 2.5/3)
 	close("recall@2 of good: a passage counts once, by its first chunk", good.Recall[1].Mean, 1)
@@ -87,40 +83,6 @@ func TestMethodsAreComparedQuestionByQuestion(t *testing.T) {
 	assert.True(t, good.Tokens.EmbedQuery == 9 && good.Tokens.PromptQuery == 9 && good.Tokens.CompletionQuery == 15,
 		"tokens %+v", good.Tokens)
 	assert.True(t, rep.Generation == "g1" && rep.Models == "m" && rep.WithAnswers == 2 && rep.N == 3, "%+v", rep)
-}
-
-func TestWhatIsAskedOfAMethod(t *testing.T) {
-	for name, c := range map[string]struct {
-		system eval.System
-		judge  *eval.Judge
-		want   string
-	}{
-		"a method": {eval.System{Method: "good"}, nil, `{"method":"good","query":"first","top_chunks":2}`},
-		"a method with a rule": {
-			eval.System{Method: "good", Rule: "borda"}, nil, `{"method":"good","query":"first","rule":"borda","top_chunks":2}`,
-		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			var mu sync.Mutex
-			var asked []string
-			ask := func(ctx context.Context, body map[string]any) ([]byte, error) {
-				raw, err := json.Marshal(body)
-				mu.Lock()
-				asked = append(asked, string(raw))
-				mu.Unlock()
-				if err != nil {
-					return nil, err
-				}
-				return answers(tables)(ctx, body)
-			}
-			p := plan(ask, c.system)
-			p.Judge, p.Workers = c.judge, 2
-			_, err := eval.Run(t.Context(), p)
-			require.NoError(t, err)
-			assert.True(t, len(asked) == 3 && strings.Contains(strings.Join(asked, "\n"), c.want),
-				"asked %q, want %s among them", asked, c.want)
-		})
-	}
 }
 
 func TestAQuestionThatFailsEndsTheEvaluation(t *testing.T) {
@@ -183,10 +145,8 @@ func TestAnswersThatCannotBeJudgedAreSkipped(t *testing.T) {
 		f1      eval.Factual
 		failure fault.Code
 	}{
-		"all are judged": {fussy{}, eval.Factual{Mean: 1, AsZero: 1, N: 2}, ""},
-		"one is refused": {
-			fussy{err: rejected, on: "Beta."}, eval.Factual{Mean: 1, AsZero: 0.5, Skipped: 1, N: 2}, "",
-		},
+		"all are judged":      {fussy{}, eval.Factual{Mean: 1, AsZero: 1, N: 2}, ""},
+		"one is refused":      {fussy{err: rejected, on: "Beta."}, eval.Factual{Mean: 1, AsZero: 0.5, Skipped: 1, N: 2}, ""},
 		"nothing is readable": {fussy{reply: "I cannot"}, eval.Factual{}, fault.BadOutput},
 		"another object":      {fussy{reply: `{"score":1}`}, eval.Factual{}, fault.BadOutput},
 		"too few verdicts":    {fussy{reply: `{"claims":["one"],"verdicts":[]}`}, eval.Factual{}, fault.BadOutput},
@@ -226,8 +186,7 @@ func TestAJudgementThatDoesNotFitIsAskedForOnceMoreAndEntersNoJournal(t *testing
 		{1, 2 + 1, 0}, // and the claims of its gold answer
 		{0, 0, 0},
 	} {
-		journal, err := eval.OpenJournal(dir, "x")
-		require.NoError(t, err)
+		journal := must(eval.OpenJournal(dir, "x"))(t)
 		var notices []string
 		var calls []model.Call
 		p := plan(answers(tables), eval.System{Method: "good"})
@@ -235,8 +194,7 @@ func TestAJudgementThatDoesNotFitIsAskedForOnceMoreAndEntersNoJournal(t *testing
 		chat := &slipping{noting: noting{fussy{}, &sync.Mutex{}, &calls}, on: text, left: c.wrong}
 		p.Judge = &eval.Judge{Chat: chat, Journal: journal}
 		p.Judge.Other = fussy{reply: "Alpha."}
-		rep, err := eval.Run(t.Context(), p)
-		require.NoError(t, err)
+		rep := must(eval.Run(t.Context(), p))(t)
 		require.NoError(t, journal.Close())
 		assert.Equal(t, []int{c.skips, c.asked}, []int{rep.Rows[0].F1.Skipped, len(calls)}, "%+v", c)
 		assert.Equal(t, c.skips > 0, strings.Contains(strings.Join(notices, "\n"),
@@ -282,8 +240,7 @@ func TestBaselinesAskTheModelWithNothingAndWithAllThatIsGold(t *testing.T) {
 		p.Dataset.Texts["long"] = retrieve.Passage{Text: strings.Repeat("word ", 5000) + "end"}
 		var calls []model.Call
 		p.Judge = &eval.Judge{Chat: noting{fussy{}, &sync.Mutex{}, &calls}, Parity: parity}
-		rep, err := eval.Run(t.Context(), p)
-		require.NoError(t, err)
+		rep := must(eval.Run(t.Context(), p))(t)
 		calls = slices.DeleteFunc(calls, func(c model.Call) bool { return c.Task != model.Answer })
 		require.Len(t, calls, 2)
 		system, user := retrieve.FormOf(parity).Ask("", "what?")
@@ -302,29 +259,24 @@ func TestBaselinesAskTheModelWithNothingAndWithAllThatIsGold(t *testing.T) {
 }
 
 func TestAnEmptyAnswerIsWrongAndCostsNothing(t *testing.T) {
-	judge := eval.Judge{Chat: fussy{err: errors.New("never asked")}}
-	f1, used, err := judge.F1(t.Context(), " \n", "gold")
+	f1, used, err := (&eval.Judge{Chat: fussy{err: errors.New("never asked")}}).F1(t.Context(), " \n", "gold")
 	assert.True(t, f1 == 0 && used == 0 && err == nil, "%g, %d, %v", f1, used, err)
 }
 
 func TestReportsCanBeReadAgain(t *testing.T) {
 	p := plan(answers(tables), eval.System{Method: "good"}, eval.System{Method: "poor", Rule: "borda"})
 	p.Dataset.Name = "musique"
-	rep, err := eval.Run(t.Context(), p)
-	require.NoError(t, err)
+	rep := must(eval.Run(t.Context(), p))(t)
 	out := filepath.Join(t.TempDir(), "a", "b")
 	require.NoError(t, rep.Write(out))
-	raw, err := os.ReadFile(filepath.Join(out, "report.json"))
-	require.NoError(t, err)
+	raw := must(os.ReadFile(filepath.Join(out, "report.json")))(t)
 	var again eval.Report
-	if err := json.Unmarshal(raw, &again); err != nil || again.Rows[1].Against.Mean != rep.Rows[1].Against.Mean {
-		t.Errorf("%v %+v", err, again)
-	}
+	err := json.Unmarshal(raw, &again)
+	assert.True(t, err == nil && again.Rows[1].Against.Mean == rep.Rows[1].Against.Mean, "%v %+v", err, again)
 	text := rep.RenderMarkdown()
 	for _, part := range []string{
-		"# musique: 3 questions (2 with answers)", "| good | 83.3 (", "| poor/borda |", "recall@2 against good",
-		"-50.0 (", "| good | – | – | – | – | 9 | 9 | 15 |", "VectorRAG 0.2007 (1.47e-06)",
-		"HippoRAG2 0.2196 (1.01e-06)", "seed 3",
+		"# musique: 3 questions (2 with answers)", "| good | 83.3 (", "| poor/borda |", "recall@2 against good", "-50.0 (",
+		"| good | – | – | – | – | 9 | 9 | 15 |", "VectorRAG 0.2007 (1.47e-06)", "HippoRAG2 0.2196 (1.01e-06)", "seed 3",
 	} {
 		assert.Contains(t, text, part)
 	}
@@ -372,8 +324,7 @@ func TestACorpusIsStagedAloneAndKeepsItsTime(t *testing.T) {
 	} {
 		require.NoError(t, os.WriteFile(filepath.Join(dir, name), []byte(content), 0o600))
 	}
-	loaded, err := eval.Load(dir)
-	require.NoError(t, err)
+	loaded := must(eval.Load(dir))(t)
 	require.True(t, len(loaded.Questions) == 2 && loaded.Texts["1"].Title == "T" && loaded.Texts["b"].Text == "y", "%+v",
 		loaded)
 	assert.True(t, loaded.Questions[0].ID == "1" && loaded.Questions[1].ID == "7" && loaded.Questions[1].Gold[0] == "b",
@@ -383,25 +334,15 @@ func TestACorpusIsStagedAloneAndKeepsItsTime(t *testing.T) {
 	stat := func() os.FileInfo {
 		t.Helper()
 		require.NoError(t, loaded.StageCorpus(staged))
-		info, err := os.Stat(filepath.Join(staged, "corpus.jsonl"))
-		require.NoError(t, err)
-		return info
+		return must(os.Stat(filepath.Join(staged, "corpus.jsonl")))(t)
 	}
-	first := stat()
-	if again := stat(); !again.ModTime().Equal(first.ModTime()) {
-		t.Error("an unchanged corpus was written again")
-	}
-	if entries, err := os.ReadDir(staged); err != nil || len(entries) != 1 {
-		t.Errorf("%v, %v", entries, err)
-	}
+	assert.True(t, stat().ModTime().Equal(stat().ModTime()), "an unchanged corpus was written again")
+	entries, err := os.ReadDir(staged)
+	assert.True(t, err == nil && len(entries) == 1, "%v, %v", entries, err)
 }
 
 func TestTheTableSaysHowOftenWhatIsShownHoldsTheGoldAnswer(t *testing.T) {
-	body := map[string]string{
-		"first":  `{"answer":{"kind":"best_sentence","text":"It is the  ALPHA, they say."},"chunks":[{"snippet":{"text":"Alphabet"}}]}`,
-		"second": `{"answer":{"kind":"none","text":"Beta, but none."},"chunks":[{"snippet":{"text":"A beta."}}]}`,
-		"both":   `{}`,
-	}
+	body := map[string]string{"first": `{"answer":{"kind":"best_sentence","text":"It is the  ALPHA, they say."},"chunks":[{"snippet":{"text":"Alphabet"}}]}`, "second": `{"answer":{"kind":"none","text":"Beta, but none."},"chunks":[{"snippet":{"text":"A beta."}}]}`, "both": `{}`}
 	asked := plan(func(_ context.Context, query map[string]any) ([]byte, error) {
 		return []byte(body[query["query"].(string)]), nil
 	}, eval.System{Method: "good"})
@@ -409,8 +350,211 @@ func TestTheTableSaysHowOftenWhatIsShownHoldsTheGoldAnswer(t *testing.T) {
 	asked.Dataset.Questions[0].Answers = []string{"omega", "an alpha"}
 	asked.Dataset.Questions[1].Answers = []string{"Beta."}
 	report, err := eval.Run(t.Context(), asked)
-	if err != nil || *report.Rows[0].Held != (eval.Held{N: 2, Extract: 1, Snippet: 1, None: 1}) ||
-		!strings.Contains(report.RenderMarkdown(), "| good | 2 | 50.0 | 50.0 | 50.0 |") {
-		t.Errorf("%+v %v", report, err)
+	assert.True(t, err == nil && *report.Rows[0].Held == (eval.Held{N: 2, Extract: 1, Snippet: 1, None: 1}) &&
+		strings.Contains(report.RenderMarkdown(), "| good | 2 | 50.0 | 50.0 | 50.0 |"), "%+v %v", report, err)
+}
+
+func TestRecallIsToldAgainstWhatIsPaidFor(t *testing.T) {
+	dir := t.TempDir()
+	var corpus, questions strings.Builder
+	for i := range 40 {
+		text := fmt.Sprintf("Ada Lovelace met Charles Babbage in London %d times.", i)
+		fmt.Fprintf(&corpus, `{"id":"p%d","title":"T","text":%q}`+"\n", i, text)
+		fmt.Fprintf(&questions, `{"question":"How often, %d?","gold":["p%d"]}`+"\n", i, i)
+	}
+	for name, text := range map[string]string{"corpus.jsonl": corpus.String(), "questions.jsonl": questions.String()} {
+		require.NoError(t, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600))
+	}
+	dataset, err := eval.Load(dir)
+	require.NoError(t, err)
+	none, half, all := dataset.ShareOf(0, "i-share-0"), dataset.ShareOf(0.5, "i-share-50"), dataset.ShareOf(1, "i")
+	require.True(t, none.Sent == 0 && none.PaidShare() == 0 && all.Sent == 40 && all.PaidShare() == 1 && half.Sent != 0 &&
+		half.Sent != 40, "%+v %+v %+v", none, half, all)
+	// the index of share 0 finds nothing, the others everything
+	ask := func(index string) eval.Asker {
+		return func(_ context.Context, body map[string]any) ([]byte, error) {
+			id := "none"
+			if index != none.Index {
+				var n int
+				if _, err := fmt.Sscanf(body["query"].(string), "How often, %d?", &n); err != nil {
+					return nil, err
+				}
+				id = fmt.Sprint("p", n)
+			}
+			return fmt.Appendf(nil, `{"generation":"g","chunks":[{"document":"corpus.jsonl#%s"}]}`, id), nil
+		}
+	}
+	report := must(eval.Run(t.Context(), eval.Plan{
+		Dataset: dataset, Ks: []int{1}, Seed: 1, Ask: ask("i"), AskOf: ask, Notice: func(string) {},
+		Systems: []eval.System{{Method: "bm25"}, {Method: "bm25", Index: none.Index}, {Method: "bm25", Index: half.Index}},
+	}))(t)
+	report.Index, report.Shares = "i", []eval.Share{none, half, all}
+	page := report.RenderMarkdown()
+	for _, want := range []string{
+		"| 0 | 0 of 40 | 0.0 % | 0.0 (0.0–0.0) | -100.0 (-100.0 to -100.0): less |",
+		fmt.Sprintf("| 0.5 | %d of 40 | %.1f %% | 100.0 (100.0–100.0) | +0.0 (+0.0 to +0.0): not significant |", half.Sent,
+			100*half.PaidShare()),
+		"| 1 | 40 of 40 | 100.0 % | 100.0 (100.0–100.0) | – |",
+		"Questions " + dataset.QuestionsSum()[:12],
+	} {
+		assert.Contains(t, page, want, "no")
+	}
+	require.NoError(t, report.Write(dir))
+	drawn, err := os.ReadFile(filepath.Join(dir, "spend.svg"))
+	assert.True(t, err == nil && strings.Count(string(drawn), "<circle") == 3, "%v %s", err, drawn)
+}
+
+func TestTheSumOfQuestionsIsOfWhatIsAskedAndOfNothingElse(t *testing.T) {
+	one := eval.Question{ID: "1", Question: "a", Gold: []string{"x", "y"}}
+	two := eval.Question{ID: "2", Question: "b", Gold: []string{"z"}}
+	sum := func(questions ...eval.Question) string { return (&eval.Dataset{Questions: questions}).QuestionsSum() }
+	renamed := one
+	renamed.ID = "9"
+	assert.Equal(t, sum(two, renamed), sum(one, two), "order, or an id, changes the sum")
+	other := one
+	other.Gold = []string{"x"}
+	for name, got := range map[string]string{
+		"one fewer": sum(one), "other gold": sum(other, two), "twice": sum(one, one, two),
+	} {
+		assert.True(t, got != sum(one, two), "%s has the same sum", name)
+	}
+}
+
+// The second run finds more by one method: the table compares both with the base, and with themselves the run before.
+func TestASuiteComparesSetsWithTheBaseAndWithTheLastRun(t *testing.T) {
+	dir := t.TempDir()
+	once := func(tables map[string]map[string][]string) *eval.Suite {
+		last := must(eval.ReadSuite(dir))(t)
+		p := plan(answers(tables), eval.System{Method: "good"}, eval.System{Method: "poor"})
+		report := must(eval.Run(t.Context(), p))(t)
+		suite := &eval.Suite{Ks: p.Ks, Base: "poor"}
+		suite.Add(p.Dataset, report, last)
+		require.NoError(t, suite.Write(dir))
+		return suite
+	}
+	first := once(tables)
+	assert.InDelta(t, 0.5, first.Rows[0].AgainstBase[1].Mean, 1e-9)
+	assert.Nil(t, first.Rows[1].AgainstBase)
+	assert.Nil(t, first.Rows[0].AgainstLast)
+	assert.Equal(t, []eval.Hop{
+		{Gold: 1, N: 2, Recall: []float64{1, 1}}, {Gold: 2, N: 1, Recall: []float64{0.5, 1}}, {Gold: 3}, {Gold: 4},
+	}, first.Rows[0].Hops)
+	second := once(map[string]map[string][]string{"good": tables["good"], "poor": tables["good"]})
+	assert.InDelta(t, 0.5, second.Rows[1].AgainstLast[1].Mean, 1e-9)
+	assert.Zero(t, second.Rows[0].AgainstLast[1].Mean)
+	raw := must(os.ReadFile(filepath.Join(dir, "suite.md")))(t)
+	assert.Contains(t, string(raw), "| small | 3 | poor | 83.3 | 100.0 | – |")
+	assert.Contains(t, string(must(os.ReadFile(filepath.Join(dir, "suite.svg")))(t)), "Recall on every set, 3 questions")
+}
+
+func TestASuiteIsAFolderOfDatasets(t *testing.T) {
+	dir := t.TempDir()
+	_, err := eval.ListSets(dir)
+	assert.ErrorContains(t, err, "it contains no folder")
+	require.NoError(t, os.Mkdir(filepath.Join(dir, "empty"), 0o755))
+	_, err = eval.ListSets(dir)
+	assert.ErrorContains(t, err, "a dataset is a folder")
+}
+
+// Evidence is paraphrased, and several pieces stand in one text.
+func TestGraphRAGBenchIsReadByThePassagesThatMatchBest(t *testing.T) {
+	dir := t.TempDir()
+	long := make([]byte, 1200)
+	for i := range long {
+		long[i] = "filler "[i%7]
+	}
+	for name, content := range map[string]string{
+		"corpus.json": `{"corpus_name":"Medical","context":"Basal cells lie in the skin. ` + string(long) +
+			`\nSurgery removes a tumour of the liver."}`,
+		"questions.json": `[{"id":"q1","source":"Medical","question":"Where and how?","answer":"skin","evidence":
+			["Basal cells are found in the skin; a tumour of the liver is removed by surgery"]},
+			{"id":"q2","source":"Medical","question":"Who?","answer":"none","evidence":["Amundsen reached the pole"]}]`,
+	} {
+		require.NoError(t, os.WriteFile(filepath.Join(dir, name), []byte(content), 0o600))
+	}
+	dataset := must(eval.Load(dir))(t)
+	require.Len(t, dataset.Questions, 1)
+	assert.Equal(t, []string{"Medical-0", "Medical-1"}, dataset.Questions[0].Gold)
+	assert.Equal(t, 1, dataset.LeftOut)
+	require.NoError(t, dataset.StageCorpus(filepath.Join(dir, "staged")))
+	raw := must(os.ReadFile(filepath.Join(dir, "staged", "corpus.jsonl")))(t)
+	assert.Contains(t, string(raw), `{"id":"Medical-1","text":"Surgery removes a tumour of the liver."}`)
+}
+
+// many returns a set of questions of which each has a passage of its own.
+func many(n int) *eval.Dataset {
+	out := &eval.Dataset{Name: "2wiki", Texts: map[string]retrieve.Passage{}}
+	for i := range n {
+		id := fmt.Sprint(i)
+		out.Texts[id] = retrieve.Passage{Text: "text " + id}
+		out.Questions = append(out.Questions, eval.Question{ID: id, Question: id, Gold: []string{id}})
+	}
+	return out
+}
+
+// Promises: 132.
+func TestVariantsAreComparedWithTheirMethodAndNothingInsideItsIntervalIsCalledReal(t *testing.T) {
+	// Of 40 questions the index finds the first 20; another index 30; a setting finds 19 of them and one other.
+	found := func(index string, body map[string]any) int {
+		var i int
+		_, err := fmt.Sscan(body["query"].(string), &i)
+		switch {
+		case err != nil:
+			t.Error(err)
+		case index == "better" && i < 30, index == "" && body["top_entities"] == nil && i < 20,
+			body["top_entities"] == 7 && i > 0 && i < 21:
+			return i
+		}
+		return -1
+	}
+	var asked []string
+	of := func(index string) eval.Asker {
+		return func(_ context.Context, body map[string]any) ([]byte, error) {
+			asked = append(asked, fmt.Sprint(index, body["generation"], body["top_entities"], body["params"]))
+			return fmt.Appendf(nil, `{"generation":"of %s","chunks":[{"document":"c#%d"}]}`, index, found(index, body)), nil
+		}
+	}
+	plan := eval.Plan{
+		Dataset: many(40), Ks: []int{1, 2}, Seed: 3, Ask: of(""), AskOf: of, Notice: func(string) {},
+		Systems: []eval.System{
+			{Method: "hybrid"},
+			{Method: "vector"},
+			{Method: "hybrid", Index: "better", Generation: "g7"},
+			{Method: "hybrid", Settings: map[string]any{"top_entities": 7, "params": map[string]any{"list": 5.0}}},
+		},
+	}
+	report := must(eval.Run(t.Context(), plan))(t)
+	better, same := report.Rows[2], report.Rows[3]
+	assert.True(t, better.Base == "hybrid" && len(better.Paired) == 2 && better.Paired[0].Verdict() == "more" &&
+		better.Paired[0].Mean == 0.25 && better.Generation == "of better" && report.Generation == "of ", "%+v of %s", better,
+		report.Generation)
+	assert.True(t, same.Base == "hybrid" && same.Paired[1].Verdict() == "not significant" && same.Paired[1].Mean == 0,
+		"%+v", same)
+	assert.True(t, report.Rows[1].Paired == nil, "another method is compared as if it were a variant: %+v", report.Rows[1])
+	assert.True(t, (eval.Interval{Mean: -0.1, Low: -0.2, High: -0.01}).Verdict() == "less",
+		"a loss outside of zero is not called one")
+	assert.Equal(t, "betterg7<nil> <nil>|<nil> 7 map[list:5]", asked[80]+"|"+asked[120], "asked")
+	page := report.RenderMarkdown()
+	for _, want := range []string{
+		"| hybrid index=better generation=g7 | hybrid | of better | +25.0 (", ": more |",
+		`| hybrid {"params":{"list":5},"top_entities":7} | hybrid |`, ": not significant |",
+		"this set has the name of one of them",
+	} {
+		assert.Contains(t, page, want, "the page lacks")
+	}
+}
+
+func TestAPageSaysWhereTheSettingWasNotChosen(t *testing.T) {
+	report := &eval.Report{Dataset: "own", Ks: []int{1}, Rows: []eval.Row{{Name: "bm25", Recall: make([]eval.Interval, 1),
+		All: make([]eval.Interval, 1)}}}
+	assert.Contains(t, report.RenderMarkdown(), "on no set of this name")
+}
+
+// must returns the value of a call that has to succeed.
+func must[T any](value T, err error) func(testing.TB) T {
+	return func(t testing.TB) T {
+		t.Helper()
+		require.NoError(t, err)
+		return value
 	}
 }

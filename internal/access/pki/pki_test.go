@@ -21,7 +21,6 @@ import (
 )
 
 func authority(t *testing.T) *pki.Authority {
-	t.Helper()
 	made, err := pki.New("test", time.Hour)
 	require.NoError(t, err)
 	return made
@@ -29,7 +28,6 @@ func authority(t *testing.T) *pki.Authority {
 
 func must(t *testing.T) func(pki.Pair, error) pki.Pair {
 	return func(pair pki.Pair, err error) pki.Pair {
-		t.Helper()
 		require.NoError(t, err)
 		return pair
 	}
@@ -37,7 +35,6 @@ func must(t *testing.T) func(pki.Pair, error) pki.Pair {
 
 // serve answers "hello" to all whom the configuration lets in, and gives the address.
 func serve(t *testing.T, config *tls.Config) string {
-	t.Helper()
 	listener, err := tls.Listen("tcp", "127.0.0.1:0", config)
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = listener.Close() })
@@ -118,8 +115,7 @@ func TestAClientTalksToNoServerButTheOneThatItMeans(t *testing.T) {
 
 func TestACertificateOfAClientMakesNoOthers(t *testing.T) {
 	own := authority(t)
-	pair := must(t)(own.IssueClient("c", time.Hour))
-	block, _ := pem.Decode(pair.Cert)
+	block, _ := pem.Decode(must(t)(own.IssueClient("c", time.Hour)).Cert)
 	cert, err := x509.ParseCertificate(block.Bytes)
 	assert.True(t, err == nil && !cert.IsCA && cert.KeyUsage&x509.KeyUsageCertSign == 0, "%+v, %v", cert, err)
 }
@@ -130,18 +126,15 @@ func TestFilesAreTheOwnersAndAreNotReplacedUnasked(t *testing.T) {
 	require.NoError(t, pki.Write(folder, first, false))
 	for _, name := range []string{"", pki.AuthorityFile, pki.ClientKeyFile} {
 		info, err := os.Stat(filepath.Join(folder, name))
-		if err != nil || info.Mode().Perm()&0o077 != 0 {
-			t.Errorf("%q: %v, %v", name, info.Mode(), err)
-		}
+		assert.True(t, err == nil && info.Mode().Perm()&0o077 == 0, "%q: %v, %v", name, info.Mode(), err)
 	}
 	second := []pki.File{{Name: pki.ServerFile, Content: []byte("2")}, {Name: pki.ClientKeyFile, Content: []byte("2")}}
 	assert.ErrorIs(t, pki.Write(folder, second, false), fs.ErrExist, "written over")
 	_, err := os.Stat(filepath.Join(folder, pki.ServerFile))
 	assert.Error(t, err, "a refused writing wrote its first file")
 	require.NoError(t, pki.Write(folder, second, true))
-	if raw, err := os.ReadFile(filepath.Join(folder, pki.ClientKeyFile)); err != nil || string(raw) != "2" {
-		t.Errorf("%q, %v", raw, err)
-	}
+	raw, err := os.ReadFile(filepath.Join(folder, pki.ClientKeyFile))
+	assert.True(t, err == nil && string(raw) == "2", "%q, %v", raw, err)
 }
 
 func TestALinkInTheWayOfAFileIsNotFollowed(t *testing.T) {
@@ -152,7 +145,6 @@ func TestALinkInTheWayOfAFileIsNotFollowed(t *testing.T) {
 		t.Skip("no links here:", err)
 	}
 	require.NoError(t, pki.Write(folder, []pki.File{{Name: pki.ClientKeyFile, Content: []byte("key")}}, true))
-	if raw, err := os.ReadFile(outside); err != nil || string(raw) != "mine" {
-		t.Errorf("%q, %v", raw, err)
-	}
+	raw, err := os.ReadFile(outside)
+	assert.True(t, err == nil && string(raw) == "mine", "%q, %v", raw, err)
 }

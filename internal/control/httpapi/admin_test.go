@@ -2,12 +2,15 @@ package httpapi_test
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"os"
 	"reflect"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -209,90 +212,70 @@ func (r *recorder) RunDoctor(_ context.Context, spec core.Spec) ([]control.Check
 	return []control.Check{{Name: "worker", Detail: "none polls", Hint: "start one"}}, r.ask("doctor", spec)
 }
 
+// with returns a call of a method with a request.
+func with[I, O any](ctx context.Context, method func(context.Context, I) (O, error), in I) func() (any, error) {
+	return func() (any, error) { return method(ctx, in) }
+}
+
+// tell returns a call of a method that answers nothing.
+func tell[I any](ctx context.Context, method func(context.Context, I) error, in I) func() (any, error) {
+	return func() (any, error) { return struct{}{}, method(ctx, in) }
+}
+
 // methods calls each method of a Control and gives what it answers.
-func methods(ctx context.Context, controller control.Control) map[string]func() (any, error) {
+func methods(ctx context.Context, c control.Control) map[string]func() (any, error) {
 	none := func(err error) (any, error) { return struct{}{}, err }
-	backfill := control.BackfillNamed{Index: "docs", Name: "old"}
+	backfill, one := control.BackfillNamed{Index: "docs", Name: "old"}, []string{"a.md"}
 	spec := core.Spec{Index: "docs", Corpus: "/c", Keep: 3, Budget: core.Budget{Calls: 5}}
 	return map[string]func() (any, error){
-		"index": func() (any, error) {
-			return controller.BuildIndex(ctx, control.IndexRequest{Spec: spec, Generation: "g1", ReplaceCorpus: true})
-		},
-		"status": func() (any, error) { return controller.ReadStatus(ctx, "docs/g1") },
-		"pause":  func() (any, error) { return controller.PauseRun(ctx, "docs/g1") },
-		"resume": func() (any, error) { return none(controller.ResumeRun(ctx, "docs/g1", nil)) },
-		"resume with a budget": func() (any, error) {
-			return none(controller.ResumeRun(ctx, "docs/g1",
-				&core.Budget{Money: 2.5}))
-		},
-		"cancel": func() (any, error) { return controller.CancelRun(ctx, "docs/g1") },
-		"limit": func() (any, error) {
-			return none(controller.LimitRun(ctx, control.LimitRequest{Run: "docs/g1", Budget: &core.Budget{Calls: 3}}))
-		},
-		"lost": func() (any, error) { return none(controller.MarkLost(ctx, "docs/g1")) },
-		"estimate": func() (any, error) {
-			return controller.EstimateBuild(ctx, control.IndexRequest{Spec: spec})
-		},
-		"generations": func() (any, error) { return controller.ListGenerations(ctx, "docs") },
-		"restore":     func() (any, error) { return controller.RestoreIndex(ctx, "docs") },
-		"move": func() (any, error) {
-			return controller.MoveGeneration(ctx, control.MoveRequest{
-				Action: core.ActionRollback, Index: "docs", To: time.Date(2026, 11, 20, 8, 0, 0, 0, time.UTC), Force: true,
-			})
-		},
-		"branch": func() (any, error) {
-			return controller.ChangeBranch(ctx, control.BranchRequest{
-				Index: "docs", Name: "exp", Set: map[string]string{"keep": "2"}, Generation: "g1",
-			})
-		},
-		"delete": func() (any, error) {
-			return controller.DeleteIndex(ctx, control.DeleteRequest{Index: "docs", Confirmed: true})
-		},
-		"branches": func() (any, error) { return controller.ListBranches(ctx, "docs") },
-		"overlay":  func() (any, error) { return controller.ReadOverlay(ctx, "exp") },
-		"diff": func() (any, error) {
-			return controller.CompareGenerations(ctx, control.DifferenceRequest{Index: "docs", From: "g1", To: "g2"})
-		},
-		"aliases": func() (any, error) {
-			return controller.ListAliases(ctx, control.AliasesRequest{Index: "docs", Suggest: true, File: []byte("prefer A"), Classes: 9})
-		},
-		"operations": func() (any, error) { return controller.ListOperations(ctx, "docs", 5) },
-		"audit": func() (any, error) {
-			return controller.AuditIndex(ctx, control.AuditRequest{Index: "docs", Sample: core.Sample{Part: 2, Of: 7}, Repair: true})
-		},
-		"doctor":       func() (any, error) { return controller.RunDoctor(ctx, spec) },
-		"dead-letters": func() (any, error) { return controller.DeadLetters(ctx, "docs") },
-		"dead-letter":  func() (any, error) { return controller.DeadLetter(ctx, "docs", "c1") },
-		"discard": func() (any, error) {
-			return none(controller.DiscardLetters(ctx, control.LettersRequest{Name: "docs", Chunks: []string{"c1"}, Why: "a table"}))
-		},
-		"schedule-apply": func() (any, error) {
-			return controller.ApplySchedule(ctx, control.ScheduleRequest{Spec: spec, Schedule: config.Schedule{Cron: "@daily"}})
-		},
-		"schedules":        func() (any, error) { return controller.ListSchedules(ctx) },
-		"schedule-pause":   func() (any, error) { return none(controller.PauseSchedule(ctx, "docs", "why")) },
-		"schedule-resume":  func() (any, error) { return none(controller.ResumeSchedule(ctx, "docs", "why")) },
-		"schedule-trigger": func() (any, error) { return controller.TriggerSchedule(ctx, "docs") },
-		"schedule-delete":  func() (any, error) { return none(controller.DeleteSchedule(ctx, "docs")) },
-		"backfill": func() (any, error) {
-			return controller.StartBackfill(ctx, control.BackfillRequest{
-				Index: "docs", Name: "old", Choice: core.BackfillChoice{Prefix: "2019/", Documents: []string{"a.md"}},
-				Throttle: core.BackfillThrottle{CallsPerMinute: 9},
-			})
-		},
-		"backfills":       func() (any, error) { return controller.ListBackfills(ctx, control.BackfillNamed{Index: "docs"}) },
-		"backfill-pause":  func() (any, error) { return none(controller.PauseBackfill(ctx, backfill)) },
-		"backfill-resume": func() (any, error) { return none(controller.ResumeBackfill(ctx, backfill)) },
-		"backfill-cancel": func() (any, error) { return none(controller.CancelBackfill(ctx, backfill)) },
-		"purge": func() (any, error) {
-			return controller.PurgeDocuments(ctx, control.PurgeRequest{Index: "docs", Documents: []string{"a.md"}, Confirmed: true})
-		},
-		"purges": func() (any, error) {
-			return controller.ListPurges(ctx, control.PurgesRequest{Index: "docs", Readmit: []string{"a.md"}})
-		},
-		"retry-failed": func() (any, error) {
-			return controller.RetryFailed(ctx, control.LettersRequest{Name: "docs", Chunks: []string{"c1"}})
-		},
+		"index":    with(ctx, c.BuildIndex, control.IndexRequest{Spec: spec, Generation: "g1", ReplaceCorpus: true}),
+		"status":   with(ctx, c.ReadStatus, "docs/g1"),
+		"pause":    with(ctx, c.PauseRun, "docs/g1"),
+		"resume":   func() (any, error) { return none(c.ResumeRun(ctx, "docs/g1", nil)) },
+		"budget":   func() (any, error) { return none(c.ResumeRun(ctx, "docs/g1", &core.Budget{Money: 2.5})) },
+		"cancel":   with(ctx, c.CancelRun, "docs/g1"),
+		"limit":    tell(ctx, c.LimitRun, control.LimitRequest{Run: "docs/g1", Budget: &core.Budget{Calls: 3}}),
+		"lost":     tell(ctx, c.MarkLost, "docs/g1"),
+		"estimate": with(ctx, c.EstimateBuild, control.IndexRequest{Spec: spec}),
+
+		"generations": with(ctx, c.ListGenerations, "docs"),
+		"restore":     with(ctx, c.RestoreIndex, "docs"),
+		"move": with(ctx, c.MoveGeneration, control.MoveRequest{
+			Action: core.ActionRollback, Index: "docs", To: time.Date(2026, 11, 20, 8, 0, 0, 0, time.UTC), Force: true,
+		}),
+		"branch": with(ctx, c.ChangeBranch,
+			control.BranchRequest{Index: "docs", Name: "exp", Set: map[string]string{"keep": "2"}, Generation: "g1"}),
+		"delete":   with(ctx, c.DeleteIndex, control.DeleteRequest{Index: "docs", Confirmed: true}),
+		"branches": with(ctx, c.ListBranches, "docs"),
+		"overlay":  with(ctx, c.ReadOverlay, "exp"),
+		"diff":     with(ctx, c.CompareGenerations, control.DifferenceRequest{Index: "docs", From: "g1", To: "g2"}),
+		"aliases": with(ctx, c.ListAliases,
+			control.AliasesRequest{Index: "docs", Suggest: true, File: []byte("prefer A"), Classes: 9}),
+		"operations": func() (any, error) { return c.ListOperations(ctx, "docs", 5) },
+		"audit": with(ctx, c.AuditIndex,
+			control.AuditRequest{Index: "docs", Sample: core.Sample{Part: 2, Of: 7}, Repair: true}),
+		"doctor":       with(ctx, c.RunDoctor, spec),
+		"dead-letters": with(ctx, c.DeadLetters, "docs"),
+		"dead-letter":  func() (any, error) { return c.DeadLetter(ctx, "docs", "c1") },
+		"discard":      tell(ctx, c.DiscardLetters, control.LettersRequest{Name: "docs", Chunks: one, Why: "a table"}),
+		"schedule-apply": with(ctx, c.ApplySchedule,
+			control.ScheduleRequest{Spec: spec, Schedule: config.Schedule{Cron: "@daily"}}),
+		"schedules":        func() (any, error) { return c.ListSchedules(ctx) },
+		"schedule-pause":   func() (any, error) { return none(c.PauseSchedule(ctx, "docs", "why")) },
+		"schedule-resume":  func() (any, error) { return none(c.ResumeSchedule(ctx, "docs", "why")) },
+		"schedule-trigger": with(ctx, c.TriggerSchedule, "docs"),
+		"schedule-delete":  tell(ctx, c.DeleteSchedule, "docs"),
+		"backfill": with(ctx, c.StartBackfill, control.BackfillRequest{
+			Index: "docs", Name: "old", Choice: core.BackfillChoice{Prefix: "2019/", Documents: one},
+			Throttle: core.BackfillThrottle{CallsPerMinute: 9},
+		}),
+		"backfills":       with(ctx, c.ListBackfills, control.BackfillNamed{Index: "docs"}),
+		"backfill-pause":  tell(ctx, c.PauseBackfill, backfill),
+		"backfill-resume": tell(ctx, c.ResumeBackfill, backfill),
+		"backfill-cancel": tell(ctx, c.CancelBackfill, backfill),
+		"purge":           with(ctx, c.PurgeDocuments, control.PurgeRequest{Index: "docs", Documents: one, Confirmed: true}),
+		"purges":          with(ctx, c.ListPurges, control.PurgesRequest{Index: "docs", Readmit: one}),
+		"retry-failed":    with(ctx, c.RetryFailed, control.LettersRequest{Name: "docs", Chunks: one}),
 	}
 }
 
@@ -325,9 +308,8 @@ func TestWhoAsksArrivesWithWhatTheyHaveShown(t *testing.T) {
 	client := serve(t, remote)
 	said := core.Operator{By: "Žofie <z@büro>", Reason: "bad answers\nsince 2%", Via: "key of nobody"}
 	_, err := client.MoveGeneration(control.WithOperator(t.Context(), said), control.MoveRequest{Action: "tag", Index: "docs"})
-	if want := (core.Operator{By: said.By, Reason: said.Reason, Via: "token"}); err != nil || remote.operator != want {
-		t.Errorf("%+v, want %+v; %v", remote.operator, want, err)
-	}
+	want := (core.Operator{By: said.By, Reason: said.Reason, Via: "token"})
+	assert.True(t, err == nil && remote.operator == want, "%+v, want %+v; %v", remote.operator, want, err)
 }
 
 func TestEveryMethodsFaultComesBackWhole(t *testing.T) {
@@ -341,10 +323,9 @@ func TestEveryMethodsFaultComesBackWhole(t *testing.T) {
 			for method, do := range methods(t.Context(), serve(t, &recorder{err: sent})) {
 				_, err := do()
 				got := fault.As(err)
-				if got == nil || got.Code != sent.Code || got.Kind != sent.Kind || got.Op != sent.Op ||
-					got.Object != sent.Object || got.Hint != sent.Hint || got.Error() != sent.Error() {
-					t.Errorf("%s: got %#v, want %#v", method, got, sent)
-				}
+				assert.True(t, got != nil && got.Code == sent.Code && got.Kind == sent.Kind && got.Op == sent.Op &&
+					got.Object == sent.Object && got.Hint == sent.Hint && got.Error() == sent.Error(), "%s: got %#v, want %#v", method,
+					got, sent)
 			}
 		})
 	}
@@ -358,20 +339,11 @@ func TestAnErrorOfNoCodeIsInternal(t *testing.T) {
 func TestTheTokenIsNeeded(t *testing.T) {
 	controller := &recorder{}
 	client := serve(t, controller)
-	for name, token := range map[string]string{
-		"another":      "tokem",
-		"a part":       "toke",
-		"a longer one": "token2",
-		"none":         "",
-	} {
-		t.Run(name, func(t *testing.T) {
-			stranger := &httpapi.Client{Base: client.Base, Token: token}
-			_, err := stranger.CancelRun(t.Context(), "docs/g1")
-			if !fault.Is(err, fault.EngineDown) || !strings.Contains(err.Error(), "401") ||
-				!strings.Contains(err.Error(), "dev.json") {
-				t.Errorf("got %v", err)
-			}
-		})
+	for _, token := range []string{"tokem", "toke", "token2", ""} {
+		stranger := &httpapi.Client{Base: client.Base, Token: token}
+		_, err := stranger.CancelRun(t.Context(), "docs/g1")
+		require.True(t, fault.Is(err, fault.EngineDown), "%q: %v", token, err)
+		assert.Regexp(t, "401.*dev.json", err.Error(), token)
 	}
 	assert.True(t, controller.asked == nil, "a stranger did %v", controller.asked)
 }
@@ -405,35 +377,30 @@ func TestAKeyThatOnlyOperatesDoesNotAskAsTheOwner(t *testing.T) {
 	}
 }
 
+// send sends a request with the token, and returns the status and the body of the answer.
+func send(t *testing.T, controller control.Control, method, path, body string) (int, string) {
+	request := httptest.NewRequestWithContext(t.Context(), method, httpapi.Prefix+path, strings.NewReader(body))
+	request.Header.Set("Authorization", "Bearer token")
+	answer := httptest.NewRecorder()
+	httpapi.Handler(controller, httpapi.Access{Token: "token"}).ServeHTTP(answer, request)
+	return answer.Code, answer.Body.String()
+}
+
 func TestRequestsThatAreNotOurs(t *testing.T) {
 	controller := &recorder{}
-	client := serve(t, controller)
 	for name, c := range map[string]struct {
 		method, path, body string
 		status             int
 		says               string
 	}{
-		"not valid JSON": {"POST", "pause", "{", http.StatusConflict, `"usage"`},
-		"an empty body":  {"POST", "pause", "", http.StatusConflict, `"usage"`},
-		"a body without end": {
-			"POST", "pause", `{"name":"` + strings.Repeat("a", 5<<20), http.StatusConflict, `"usage"`,
-		},
-		"a method of the next years": {"POST", "purge-all", "{}", http.StatusNotFound, ""},
-		"a look":                     {"GET", "pause", "", http.StatusMethodNotAllowed, ""},
+		"not valid JSON":             {"POST", "pause", "{", 409, `"usage"`},
+		"an empty body":              {"POST", "pause", "", 409, `"usage"`},
+		"a body without end":         {"POST", "pause", `{"name":"` + strings.Repeat("a", 5<<20), 409, `"usage"`},
+		"a method of the next years": {"POST", "purge-all", "{}", 404, ""},
+		"a look":                     {"GET", "pause", "", 405, ""},
 	} {
-		t.Run(name, func(t *testing.T) {
-			request, err := http.NewRequestWithContext(
-				t.Context(), c.method, client.Base+httpapi.Prefix+c.path, strings.NewReader(c.body),
-			)
-			require.NoError(t, err)
-			request.Header.Set("Authorization", "Bearer token")
-			response, err := http.DefaultClient.Do(request)
-			require.NoError(t, err)
-			defer func() { _ = response.Body.Close() }()
-			body, _ := io.ReadAll(response.Body)
-			assert.True(t, response.StatusCode == c.status && strings.Contains(string(body), c.says),
-				"%d %s", response.StatusCode, body)
-		})
+		status, body := send(t, controller, c.method, c.path, c.body)
+		assert.True(t, status == c.status && strings.Contains(body, c.says), "%s: %d %s", name, status, body)
 	}
 	assert.True(t, controller.asked == nil, "it did %v", controller.asked)
 }
@@ -456,15 +423,76 @@ func TestAnAddressThatIsNoStack(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, err := (&httpapi.Client{Base: c.base, Token: "token"}).ReadStatus(t.Context(), "docs")
-			if !fault.Is(err, fault.EngineDown) || !strings.Contains(err.Error(), c.says) ||
-				!strings.Contains(err.Error(), c.base) {
-				t.Errorf("got %v", err)
-			}
+			assert.True(t, fault.Is(err, fault.EngineDown) && strings.Contains(err.Error(), c.says) &&
+				strings.Contains(err.Error(), c.base), "got %v", err)
 		})
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if _, err := (&httpapi.Client{Base: "http://127.0.0.1:1"}).PauseRun(ctx, "docs"); !errors.Is(err, context.Canceled) {
-		t.Errorf("the caller's own end is %v", err)
+	_, err := (&httpapi.Client{Base: "http://127.0.0.1:1"}).PauseRun(ctx, "docs")
+	assert.True(t, errors.Is(err, context.Canceled), "the caller's own end is %v", err)
+}
+
+func TestANameThatCouldBeAPathReachesNothing(t *testing.T) {
+	asked := &recorder{}
+	refused := func(method, body string) {
+		status, text := send(t, asked, "POST", method, body)
+		assert.True(t, status == http.StatusConflict && strings.Contains(text, `"usage"`), "%s %s: %d %s", method, body,
+			status, text)
+	}
+	for _, method := range []string{"status", "pause", "resume", "cancel", "lost", "generations", "restore"} {
+		for _, name := range []string{
+			"../../../../etc", "docs/../x", "/etc", "docs//g1", "", "a/b/c/d", "docs/g1#../x", "docs\\u0000", "_access",
+		} {
+			refused(method, `{"name":"`+name+`"}`)
+		}
+	}
+	refused("audit", `{"index":"../x"}`)
+	refused("index", `{"spec":{"index":"../x"}}`)
+	for _, body := range []string{
+		`{"index":"../x"}`, `{"index":"docs","generation":"../../x"}`, `{"index":"docs","name":"a/b"}`,
+	} {
+		refused("move", body)
+	}
+	assert.True(t, asked.asked == nil, "it came through: %v", asked.asked)
+	for _, name := range []string{"docs", "docs/g1", "build/docs/g1", "docs/g1#3f0c-aa"} {
+		status, text := send(t, asked, "POST", "status", `{"name":"`+name+`"}`)
+		assert.True(t, status == http.StatusOK, "%s: %d %s", name, status, text)
+	}
+}
+
+// A value of a wrong type is refused by the path of its field and what that takes, on every route, and no message has
+// the name of a Go type.
+func TestAValueOfAWrongTypeIsNamedByItsPath(t *testing.T) {
+	goName := regexp.MustCompile(`\b(json|jsontext|struct|Go|control|core|access|httpapi|int\d*|bool|map|time\.Time)\b`)
+	refused := func(route, body string) string {
+		_, text := send(t, &recorder{}, "POST", route, body)
+		var problem struct{ Code, Cause string }
+		require.NoError(t, json.Unmarshal([]byte(text), &problem), "%s %s: %s", route, body, text)
+		assert.Equal(t, "usage", problem.Code, "%s %s", route, body)
+		assert.NotRegexp(t, goName, problem.Cause)
+		return problem.Cause
+	}
+	source, err := os.ReadFile("routes.go")
+	require.NoError(t, err)
+	routes := regexp.MustCompile(`\(mux, "([a-z-]+)"`).FindAllStringSubmatch(string(source), -1)
+	require.Greater(t, len(routes), 35)
+	for _, route := range routes {
+		assert.Equal(t, "want an object, got a list", refused(route[1], "[]"), route[1])
+	}
+	for body, want := range map[string]string{
+		``:                                  "it is empty",
+		`{"spec":`:                          "it is not valid JSON: unexpected EOF",
+		`{"spec":5}`:                        "spec: want an object, got a number",
+		`{"spec":{"chat":{"model":{}}}}`:    "spec.chat.model: want a text, got an object",
+		`{"spec":{"keep":"5"}}`:             "spec.keep: want a whole number, got a text",
+		`{"spec":{"keep":1.5}}`:             "spec.keep: want a whole number that it can hold",
+		`{"spec":{"include":"a"}}`:          "spec.include: want a list, got a text",
+		`{"spec":{"include":["a",true]}}`:   "spec.include.1: want a text, got true",
+		`{"spec":{"grace":5}}`:              "spec.grace: want a text, got a number",
+		`{"rebuild":"yes"}`:                 "rebuild: want true or false, got a text",
+		`{"spec":{"budget":{"money":"5"}}}`: "spec.budget.money: want a number, got a text",
+	} {
+		assert.Equal(t, want, refused("index", body), body)
 	}
 }

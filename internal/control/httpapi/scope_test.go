@@ -4,12 +4,15 @@ import (
 	"context"
 	"errors"
 	"io"
+	"net"
 	"net/http"
 	"net/http/httptest"
+	"strings"
 	"sync/atomic"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"github.com/unweaver/unweaver/internal/access"
 	"github.com/unweaver/unweaver/internal/control/httpapi"
@@ -46,35 +49,60 @@ func TestAKeyControlsByItsScopeAndOnlyWhereItIsOfAllIndexes(t *testing.T) {
 	}
 }
 
-// A program at the port of a dead stack may ask a living one itself, and give its answer for its own.
-func TestAProofThatIsPassedOnProvesNothing(t *testing.T) {
+func TestWhoHasTheTokenProvesIt(t *testing.T) {
 	server := httptest.NewServer(httpapi.Handler(&recorder{}, httpapi.Access{Token: "right"}))
 	defer server.Close()
-	var passed atomic.Int32
-	relay := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, request *http.Request) {
-		answer, err := http.Get(server.URL + request.URL.String())
-		if err != nil {
-			t.Error(err)
-			return
-		}
-		passed.Add(1)
-		w.WriteHeader(answer.StatusCode)
-		_, _ = io.Copy(w, answer.Body)
-		_ = answer.Body.Close()
-	}))
-	defer relay.Close()
-	if got, err := httpapi.HasToken(t.Context(), relay.URL, "right"); got || err != nil || passed.Load() != 1 {
-		t.Errorf("%v, %v after %d questions", got, err, passed.Load())
+	for token, want := range map[string]bool{"right": true, "wrong": false, "": false} {
+		got, err := httpapi.HasToken(t.Context(), server.URL, token)
+		assert.True(t, got == want && err == nil, "%q: %v, %v", token, got, err)
+	}
+	if got, err := httpapi.HasToken(t.Context(), "http://127.0.0.1:1", "right"); got || err != nil {
+		t.Errorf("nothing listens: %v, %v", got, err)
+	}
+	for _, challenge := range []string{"", "00", strings.Repeat("g", 64), strings.Repeat("0", 66)} {
+		response, err := http.Get(server.URL + httpapi.Prefix + "proof?challenge=" + challenge)
+		require.NoError(t, err)
+		_ = response.Body.Close()
+		assert.True(t, response.StatusCode == http.StatusNotFound, "%q is answered with %s", challenge, response.Status)
 	}
 }
 
-func TestAQuestionForAProofGoesNowhereElse(t *testing.T) {
+// A program at the port of a dead stack may pass the question on to a living one with the same token, or ask that one
+// itself: the answer is of another address, and a redirection is not followed.
+// Promises: 105.
+func TestAProofIsOfOneAddress(t *testing.T) {
 	var asked atomic.Int32
-	other := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { asked.Add(1) }))
-	defer other.Close()
-	away := httptest.NewServer(http.RedirectHandler(other.URL, http.StatusTemporaryRedirect))
-	defer away.Close()
-	if got, err := httpapi.HasToken(t.Context(), away.URL, "right"); got || err != nil || asked.Load() != 0 {
-		t.Errorf("%v, %v; the other address was asked %d times", got, err, asked.Load())
+	handler := httpapi.Handler(&recorder{}, httpapi.Access{Token: "right"})
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, request *http.Request) {
+		asked.Add(1)
+		handler.ServeHTTP(w, request)
+	}))
+	defer server.Close()
+	for times, relay := range []http.HandlerFunc{
+		func(w http.ResponseWriter, request *http.Request) {
+			http.Redirect(w, request, server.URL+request.URL.String(), http.StatusTemporaryRedirect)
+		},
+		func(w http.ResponseWriter, request *http.Request) {
+			answer, err := http.Get(server.URL + request.URL.String())
+			if assert.NoError(t, err) {
+				w.WriteHeader(answer.StatusCode)
+				_, _ = io.Copy(w, answer.Body)
+				_ = answer.Body.Close()
+			}
+		},
+	} {
+		passing := httptest.NewServer(relay)
+		got, err := httpapi.HasToken(t.Context(), passing.URL, "right")
+		assert.True(t, !got && err == nil && int(asked.Load()) == times, "%v, %v after %d questions", got, err, asked.Load())
+		passing.Close()
 	}
+}
+
+func TestAnAddressThatStaysSilentIsAnError(t *testing.T) {
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	defer func() { _ = listener.Close() }()
+	httpapi.ProofDeadline(t)
+	got, err := httpapi.HasToken(t.Context(), "http://"+listener.Addr().String(), "right")
+	assert.True(t, !got && err != nil, "%v, %v", got, err)
 }

@@ -13,9 +13,7 @@ import (
 
 // Promises: 116.
 func TestTheTemporaryFolderIsComparedWithWhatABuildNeeds(t *testing.T) {
-	built := &core.Manifest{Segments: core.Segments{
-		IDF: []core.Segment{{Bytes: 3 << 30}},
-	}}
+	built := &core.Manifest{Segments: core.Segments{IDF: []core.Segment{{Bytes: 3 << 30}}}}
 	for name, c := range map[string]struct {
 		space    scratch.Space
 		manifest *core.Manifest
@@ -39,13 +37,6 @@ func TestTheTemporaryFolderIsComparedWithWhatABuildNeeds(t *testing.T) {
 			assert.Contains(t, text, want, "%s", name)
 		}
 	}
-}
-
-func TestTheFolderOfThisProcessTellsItsRoom(t *testing.T) {
-	space, err := scratch.ReadRoom()
-	assert.True(t, err == nil && space.Free > 0 && space.Folder != "", "%+v: %v", space, err)
-	text, err := probeTemporary(t.Context(), nil, "No Name")
-	assert.True(t, err != nil || strings.Contains(text, space.Folder), "%q, %v", text, err)
 }
 
 func TestEachDiskOfTheStoresIsLookedAtOnce(t *testing.T) {

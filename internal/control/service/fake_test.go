@@ -277,14 +277,10 @@ func (b *bench) CancelRun(ctx context.Context, run string) error {
 }
 
 func newBench(t *testing.T) *bench {
-	t.Helper()
 	root := t.TempDir()
-	artifacts, err := dir.Open(filepath.Join(root, "artifacts"))
-	require.NoError(t, err)
-	_, err = artifact.OpenStoreID(t.Context(), artifacts)
-	require.NoError(t, err)
-	vectors, err := files.Open(filepath.Join(root, "vectors"))
-	require.NoError(t, err)
+	artifacts := must(dir.Open(filepath.Join(root, "artifacts")))(t)
+	must(artifact.OpenStoreID(t.Context(), artifacts))(t)
+	vectors := must(files.Open(filepath.Join(root, "vectors")))(t)
 	store, kept := &faulty{Store: memory.New()}, &deaf{Store: recordsmemory.New()}
 	stores := &app.Stores{Artifacts: artifacts, Records: kept, Coordination: store, Vectors: vectors}
 	t.Cleanup(func() { _ = stores.Close() })
@@ -298,59 +294,42 @@ func newBench(t *testing.T) *bench {
 	}
 	require.NoError(t, stores.LoadGrants(filepath.Join(root, "roots.json")))
 	svc := &service.Service{
-		Client:    fake,
-		Engine:    config.Engine{Address: "127.0.0.1:7233", Namespace: "default", TaskQueue: "unweaver"},
-		Stores:    stores,
-		Models:    app.NewModels(store, own),
-		Heartbeat: time.Minute,
-		Grant:     stores.GrantCorpora,
+		Client: fake, Engine: config.Engine{Address: "127.0.0.1:7233", Namespace: "default", TaskQueue: "unweaver"},
+		Stores: stores, Models: app.NewModels(store, own), Heartbeat: time.Minute, Grant: stores.GrantCorpora,
 	}
 	return &bench{svc, t, fake, store, kept, artifact.Index{Store: artifacts, Name: "docs"}}
 }
 
 // must ends the test on an error.
-func (b *bench) must(err error) {
-	b.t.Helper()
-	require.NoError(b.t, err)
-}
+func (b *bench) must(err error) { require.NoError(b.t, err) }
 
 func (b *bench) setState(run string, state core.RunState) {
-	b.t.Helper()
 	state.Report.Run = run
 	state.Report.Index, state.Report.Generation, _ = strings.Cut(run, "/")
 	b.must(b.Stores.Coordination.SetState(b.t.Context(), run, encode(b.t, state)))
 }
 
 func (b *bench) writeReport(generation, status string) {
-	b.t.Helper()
 	report := core.Report{Index: "docs", Generation: generation, Run: "docs/" + generation, Status: status}
-	_, err := blob.WriteJSON(
-		b.t.Context(), b.art.Store, b.art.GenerationKey(generation, "report.json"), report, blob.Cond{},
-	)
-	b.must(err)
+	must(blob.WriteJSON(b.t.Context(), b.art.Store, b.art.GenerationKey(generation, "report.json"), report,
+		blob.Cond{}))(b.t)
 }
 
 func (b *bench) write(key, content string) {
-	b.t.Helper()
-	_, err := blob.Write(b.t.Context(), b.art.Store, key, []byte(content), blob.Cond{})
-	b.must(err)
+	must(blob.Write(b.t.Context(), b.art.Store, key, []byte(content), blob.Cond{}))(b.t)
 }
 
 // spec returns the spec of an index whose corpus is an empty folder, with built-in models.
 func (b *bench) spec(index string) core.Spec {
 	return core.Spec{
-		Index: index, Corpus: b.t.TempDir(),
-		Chat:      core.ChatModel{Provider: "builtin"},
+		Index: index, Corpus: b.t.TempDir(), Chat: core.ChatModel{Provider: "builtin"},
 		Embedding: core.EmbedModel{Provider: "builtin"},
 	}
 }
 
 // wants checks code, object and that each part is in the text of a fault.
 func wants(t *testing.T, err error, code fault.Code, parts ...string) {
-	t.Helper()
-	if !fault.Is(err, code) {
-		t.Fatalf("got %v (%s), want %s", err, fault.CodeOf(err), code)
-	}
+	require.True(t, fault.Is(err, code), "got %v (%s), want %s", err, fault.CodeOf(err), code)
 	for _, part := range parts {
 		assert.True(t, strings.Contains(err.Error(), part), "%q is not in %q", part, err)
 	}
@@ -384,4 +363,13 @@ type unconditional struct{ blob.Store }
 
 func (u unconditional) Put(ctx context.Context, key string, r io.Reader, n int64, _ blob.Cond) (blob.Info, error) {
 	return u.Store.Put(ctx, key, r, n, blob.Cond{})
+}
+
+// must returns the value of a call that has to succeed.
+func must[T any](value T, err error) func(testing.TB) T {
+	return func(t testing.TB) T {
+		t.Helper()
+		require.NoError(t, err)
+		return value
+	}
 }

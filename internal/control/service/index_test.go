@@ -1,6 +1,7 @@
 package service_test
 
 import (
+	"context"
 	"fmt"
 	"path/filepath"
 	"regexp"
@@ -9,9 +10,12 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 	"go.temporal.io/sdk/temporal"
 
 	"github.com/unweaver/unweaver/internal/control"
+	"github.com/unweaver/unweaver/internal/control/service"
 	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/store/blob"
@@ -25,21 +29,16 @@ func indexRequest(b *bench, index, generation string) control.IndexRequest {
 func TestABuildIsStartedOnce(t *testing.T) {
 	b := newBench(t)
 	request := indexRequest(b, "docs", "")
-	first, err := b.BuildIndex(t.Context(), request)
-	b.must(err)
-	if first.Attached || !regexp.MustCompile(`^docs/\d{8}t\d{6}z$`).MatchString(first.Run) {
-		t.Errorf("started %+v", first)
-	}
+	first := must(b.BuildIndex(t.Context(), request))(b.t)
+	assert.True(t, !first.Attached && regexp.MustCompile(`^docs/\d{8}t\d{6}z$`).MatchString(first.Run), "started %+v",
+		first)
 	b.temporal.hidden["build/"+first.Run] = true // visibility lags behind
-	again, err := b.BuildIndex(t.Context(), request)
-	b.must(err)
-	if !again.Attached || again.Run != first.Run || len(b.temporal.started) != 1 {
-		t.Errorf("again %+v, %d starts", again, len(b.temporal.started))
-	}
+	again := must(b.BuildIndex(t.Context(), request))(b.t)
+	assert.True(t, again.Attached && again.Run == first.Run && len(b.temporal.started) == 1, "again %+v, %d starts", again,
+		len(b.temporal.started))
 	options, input := b.temporal.started[0], b.temporal.inputs[0].(workflows.Build)
-	if options.ID != "build/"+first.Run || options.TaskQueue != "unweaver" || input.Heartbeat == 0 {
-		t.Errorf("%+v with %+v", options, input)
-	}
+	assert.True(t, options.ID == "build/"+first.Run && options.TaskQueue == "unweaver" && input.Heartbeat != 0,
+		"%+v with %+v", options, input)
 }
 
 // Tasks of a run are distinguished by its index, so that a small night of one need not wait for all that another has.
@@ -47,34 +46,26 @@ func TestARunHasThePriorityOfItsIndex(t *testing.T) {
 	b := newBench(t)
 	request := indexRequest(b, "docs", "")
 	request.Priority = control.Priority{Level: 2, Weight: 4}
-	_, err := b.BuildIndex(t.Context(), request)
-	b.must(err)
-	_, err = b.BuildIndex(t.Context(), indexRequest(b, "other", ""))
-	b.must(err)
+	must(b.BuildIndex(t.Context(), request))(b.t)
+	must(b.BuildIndex(t.Context(), indexRequest(b, "other", "")))(b.t)
 	for i, want := range []temporal.Priority{
 		{PriorityKey: 2, FairnessKey: "docs", FairnessWeight: 4}, {FairnessKey: "other"},
 	} {
-		if got := b.temporal.started[i].Priority; got != want {
-			t.Errorf("run %d: %+v, want %+v", i, got, want)
-		}
+		got := b.temporal.started[i].Priority
+		assert.True(t, got == want, "run %d: %+v, want %+v", i, got, want)
 	}
 }
 
 func TestABuildWithAnotherConfigurationIsNotJoined(t *testing.T) {
 	b := newBench(t)
 	request := indexRequest(b, "docs", "")
-	first, err := b.BuildIndex(t.Context(), request)
-	b.must(err)
-	digest, err := b.art.PutSpec(t.Context(), request.Spec)
-	b.must(err)
-	b.setState(first.Run, core.RunState{Spec: digest})
+	first := must(b.BuildIndex(t.Context(), request))(b.t)
+	b.setState(first.Run, core.RunState{Spec: must(b.art.PutSpec(t.Context(), request.Spec))(b.t)})
 
 	priced := request
 	priced.Spec.Chat.Price.Prompt = 3 // rebuilds nothing
 	joined, err := b.BuildIndex(t.Context(), priced)
-	if err != nil || joined.Run != first.Run {
-		t.Errorf("another price: %+v, %v", joined, err)
-	}
+	assert.True(t, err == nil && joined.Run == first.Run, "another price: %+v, %v", joined, err)
 	other := request
 	other.Spec.Shortening.Threshold = 99
 	_, err = b.BuildIndex(t.Context(), other)
@@ -87,11 +78,8 @@ func TestABuildThatStandsStillIsJoinedWithItsOwnSettingsAlone(t *testing.T) {
 	for _, status := range []string{core.StatusPaused, core.StatusWaiting} {
 		b := newBench(t)
 		request := indexRequest(b, "docs", "")
-		first, err := b.BuildIndex(t.Context(), request)
-		b.must(err)
-		digest, err := b.art.PutSpec(t.Context(), request.Spec)
-		b.must(err)
-		state := core.RunState{Spec: digest}
+		first := must(b.BuildIndex(t.Context(), request))(b.t)
+		state := core.RunState{Spec: must(b.art.PutSpec(t.Context(), request.Spec))(b.t)}
 		state.Report.Run, state.Report.Status, state.Report.Reason = first.Run, status, string(fault.ModelAuth)
 		b.setState(first.Run, state)
 
@@ -102,7 +90,7 @@ func TestABuildThatStandsStillIsJoinedWithItsOwnSettingsAlone(t *testing.T) {
 		other.Spec.Chat.Price.Prompt = 3                         // rebuilds nothing
 		other.Spec.Chunking.MaxTokens = 77                       // rebuilds everything
 		other.Spec.Chat.Timeout = core.Duration(7 * time.Minute) // was not set
-		_, err = b.BuildIndex(t.Context(), other)
+		_, err := b.BuildIndex(t.Context(), other)
 		wants(t, err, fault.LeaseHeld, first.Run, status+" (model_auth)", "unweaver resume "+first.Run,
 			"unweaver cancel "+first.Run, "models.chat.price.prompt: 3, was 0", "models.chat.timeout: 7m0s, was not set",
 			"indexes.docs.chunking.max_tokens: 77, was ")
@@ -134,10 +122,8 @@ func TestABuildThatIsJoinedSaysSinceWhenAndOneThatEndsIsNotJoined(t *testing.T) 
 			synctest.Test(t, func(t *testing.T) {
 				b := newBench(t)
 				request := indexRequest(b, "docs", "")
-				first, err := b.BuildIndex(t.Context(), request)
-				b.must(err)
-				digest, err := b.art.PutSpec(t.Context(), request.Spec)
-				b.must(err)
+				first := must(b.BuildIndex(t.Context(), request))(b.t)
+				digest := must(b.art.PutSpec(t.Context(), request.Spec))(b.t)
 				state, since := core.RunState{Spec: digest, Stage: c.stage}, time.Now().UTC()
 				state.Report.Run, state.Report.Status = first.Run, c.status
 				if c.begun {
@@ -153,12 +139,10 @@ func TestABuildThatIsJoinedSaysSinceWhenAndOneThatEndsIsNotJoined(t *testing.T) 
 					defer end.Stop()
 				}
 				second, err := b.BuildIndex(t.Context(), request)
-				if err != nil || second.Attached != c.joined || (second.Run == first.Run) != c.joined {
-					t.Fatalf("%+v, %v", second, err)
-				}
-				if known := second.Begun != nil; known != (c.begun && c.joined) || known && !second.Begun.Equal(since) {
-					t.Errorf("begun %v", second.Begun)
-				}
+				require.True(t, err == nil && second.Attached == c.joined && (second.Run == first.Run) == c.joined, "%+v, %v",
+					second, err)
+				known := second.Begun != nil
+				assert.True(t, known == (c.begun && c.joined) && (!known || second.Begun.Equal(since)), "begun %v", second.Begun)
 			})
 		})
 	}
@@ -169,8 +153,7 @@ func TestAnAuditBeginsOnceOneThatWroteItsReportHasEnded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBench(t)
 		publish(b, "g1")
-		first, err := b.AuditIndex(t.Context(), control.AuditRequest{Index: "docs"})
-		b.must(err)
+		first := must(b.AuditIndex(t.Context(), control.AuditRequest{Index: "docs"}))(b.t)
 		b.setState(first.Run, core.RunState{Report: core.Report{Run: first.Run, Status: core.StatusCompleted}})
 		end := time.AfterFunc(3*time.Second, func() {
 			b.temporal.mu.Lock()
@@ -179,9 +162,8 @@ func TestAnAuditBeginsOnceOneThatWroteItsReportHasEnded(t *testing.T) {
 		})
 		defer end.Stop()
 		second, err := b.AuditIndex(t.Context(), control.AuditRequest{Index: "docs"})
-		if err != nil || second.Run == first.Run || len(b.temporal.started) != 2 {
-			t.Errorf("%+v, %v: %d started", second, err, len(b.temporal.started))
-		}
+		assert.True(t, err == nil && second.Run != first.Run && len(b.temporal.started) == 2, "%+v, %v: %d started", second,
+			err, len(b.temporal.started))
 	})
 }
 
@@ -189,12 +171,10 @@ func TestARebuildIsStartedAsOneAndJoinsNoOther(t *testing.T) {
 	b := newBench(t)
 	request := indexRequest(b, "docs", "")
 	request.Rebuild = true
-	first, err := b.BuildIndex(t.Context(), request)
-	b.must(err)
-	if input := b.temporal.inputs[0].(workflows.Build); !input.Rebuild {
-		t.Errorf("%+v", input)
-	}
-	_, err = b.BuildIndex(t.Context(), request)
+	first := must(b.BuildIndex(t.Context(), request))(b.t)
+	input := b.temporal.inputs[0].(workflows.Build)
+	assert.True(t, input.Rebuild, "%+v", input)
+	_, err := b.BuildIndex(t.Context(), request)
 	wants(t, err, fault.LeaseHeld, first.Run, "unweaver cancel "+first.Run)
 }
 
@@ -212,12 +192,9 @@ func TestMoreRunsThanOnePageOfVisibility(t *testing.T) {
 			b.temporal.executions["build/docs/g0"] = completed
 			b.temporal.executions["build/docs/g1"] = running
 			run, err := b.BuildIndex(t.Context(), indexRequest(b, "docs", ""))
-			if err != nil || !run.Attached || run.Run != "docs/g1" {
-				t.Errorf("got %+v, %v; want to join docs/g1", run, err)
-			}
-			if query := b.temporal.queries[0]; !strings.Contains(query, "WorkflowId STARTS_WITH 'build/docs/'") {
-				t.Errorf("asked for %q", query)
-			}
+			assert.True(t, err == nil && run.Attached && run.Run == "docs/g1", "got %+v, %v; want to join docs/g1", run, err)
+			query := b.temporal.queries[0]
+			assert.True(t, strings.Contains(query, "WorkflowId STARTS_WITH 'build/docs/'"), "asked for %q", query)
 		})
 	}
 }
@@ -246,9 +223,8 @@ func TestTheLeaseShowsABuildThatVisibilityDoesNot(t *testing.T) {
 				b.write(b.art.LeaseKey(), c.lease)
 			}
 			run, err := b.BuildIndex(t.Context(), indexRequest(b, "docs", ""))
-			if err != nil || run.Attached != c.attached || (c.attached && run.Run != "docs/g1") {
-				t.Errorf("got %+v, %v", run, err)
-			}
+			assert.True(t, err == nil && run.Attached == c.attached && (!c.attached || run.Run == "docs/g1"), "got %+v, %v", run,
+				err)
 		})
 	}
 }
@@ -267,28 +243,22 @@ func unreadableLease(t *testing.T, lease string) {
 	b.write(b.art.LeaseKey(), lease)
 	b.writeReport("g1", core.StatusCompleted)
 	status, err := b.ReadStatus(t.Context(), "docs")
-	if err != nil || status.Status != core.StatusCompleted || len(status.Problems) != 1 ||
-		!strings.Contains(status.Problems[0].Object, "lease.json") {
-		t.Errorf("status %+v, %v", status, err)
-	}
+	assert.True(t, err == nil && status.Status == core.StatusCompleted && len(status.Problems) == 1 &&
+		strings.Contains(status.Problems[0].Object, "lease.json"), "status %+v, %v", status, err)
 	// The build that is started decides by the engine who has the lease.
-	if _, err := b.BuildIndex(t.Context(), indexRequest(b, "docs", "")); err != nil || len(b.temporal.started) != 1 {
-		t.Errorf("%d builds were started, %v", len(b.temporal.started), err)
-	}
+	_, err = b.BuildIndex(t.Context(), indexRequest(b, "docs", ""))
+	assert.True(t, err == nil && len(b.temporal.started) == 1, "%d builds were started, %v", len(b.temporal.started), err)
 }
 
 // The newest start of an index is remembered under a key that no run can have.
 func TestAnIndexNamedLatest(t *testing.T) {
 	b := newBench(t)
-	first, err := b.BuildIndex(t.Context(), indexRequest(b, "latest", "docs"))
-	b.must(err)
+	first := must(b.BuildIndex(t.Context(), indexRequest(b, "latest", "docs")))(b.t)
 	b.setState(first.Run, core.RunState{Stage: "extract", Total: 7})
-	_, err = b.BuildIndex(t.Context(), indexRequest(b, "docs", "g1"))
-	b.must(err)
+	must(b.BuildIndex(t.Context(), indexRequest(b, "docs", "g1")))(b.t)
 	status, err := b.ReadStatus(t.Context(), first.Run)
-	if err != nil || status.Stage != "extract" || len(status.Problems) != 0 {
-		t.Errorf("the state of %s was overwritten: %+v, %v", first.Run, status, err)
-	}
+	assert.True(t, err == nil && status.Stage == "extract" && len(status.Problems) == 0,
+		"the state of %s was overwritten: %+v, %v", first.Run, status, err)
 }
 
 func TestNamesThatCannotBeBuilt(t *testing.T) {
@@ -311,23 +281,16 @@ func TestNamesThatCannotBeBuilt(t *testing.T) {
 			wants(t, err, c.code, c.says)
 		})
 	}
-	if len(b.temporal.started) != 0 {
-		t.Errorf("%d builds were started", len(b.temporal.started))
-	}
+	assert.True(t, len(b.temporal.started) == 0, "%d builds were started", len(b.temporal.started))
 }
 
 // publish makes a generation that lists know.
 func publish(b *bench, generation string) {
-	b.t.Helper()
-	sha, err := b.art.PutManifest(b.t.Context(), &core.Manifest{
-		Format: core.ManifestFormat, Index: "docs", Generation: generation,
-	})
-	b.must(err)
+	sha := must(b.art.PutManifest(b.t.Context(),
+		&core.Manifest{Format: core.ManifestFormat, Index: "docs", Generation: generation}))(b.t)
 	ref := core.GenerationRef{Manifest: sha, Seq: 1, State: "published"}
-	_, err = blob.WriteJSON(
-		b.t.Context(), b.art.Store, b.art.GenerationKey(generation, "manifest.json"), ref, blob.Cond{},
-	)
-	b.must(err)
+	must(blob.WriteJSON(b.t.Context(), b.art.Store, b.art.GenerationKey(generation, "manifest.json"),
+		ref, blob.Cond{}))(b.t)
 }
 
 func TestARestoreIsStartedOnceSeenAndCancelled(t *testing.T) {
@@ -336,23 +299,20 @@ func TestARestoreIsStartedOnceSeenAndCancelled(t *testing.T) {
 	wants(t, err, fault.UnknownIndex, "docs", "unweaver index")
 	publish(b, "g1")
 	run, err := b.RestoreIndex(t.Context(), "docs")
-	if err != nil || !strings.HasPrefix(run.Run, "docs/restore-") || run.NoCorpus != "" || b.temporal.started[0].ID != "restore/docs" {
-		t.Fatalf("%+v, %v", run, err)
-	}
+	require.True(t, err == nil && strings.HasPrefix(run.Run, "docs/restore-") && run.NoCorpus == "" &&
+		b.temporal.started[0].ID == "restore/docs", "%+v, %v", run, err)
 	_, err = b.RestoreIndex(t.Context(), "docs")
 	wants(t, err, fault.LeaseHeld, "is already running", "unweaver status "+run.Run, "unweaver cancel "+run.Run)
 	status, err := b.ReadStatus(t.Context(), "docs")
-	if err != nil || status.Run != run.Run || status.Status != core.StatusRunning {
-		t.Errorf("status of the index: %+v, %v", status, err)
-	}
+	assert.True(t, err == nil && status.Run == run.Run && status.Status == core.StatusRunning,
+		"status of the index: %+v, %v", status, err)
 	b.must(b.CancelRun(t.Context(), "docs"))
 	if last := b.temporal.updates[0]; last.WorkflowID != "restore/docs" || last.UpdateName != "cancel" {
 		t.Errorf("%s of %s", last.UpdateName, last.WorkflowID)
 	}
 	generations, err := b.ListGenerations(t.Context(), "docs")
-	if err != nil || len(generations) != 1 || generations[0].Generation != "g1" {
-		t.Errorf("generations %+v, %v", generations, err)
-	}
+	assert.True(t, err == nil && len(generations) == 1 && generations[0].Generation == "g1", "generations %+v, %v",
+		generations, err)
 }
 
 func TestAnAuditIsStartedOnceWithItsPart(t *testing.T) {
@@ -361,9 +321,8 @@ func TestAnAuditIsStartedOnceWithItsPart(t *testing.T) {
 	wants(t, err, fault.UnknownIndex, "no generation")
 	publish(b, "g1")
 	run, err := b.AuditIndex(t.Context(), control.AuditRequest{Index: "docs", Sample: core.Sample{Part: 2, Of: 7}, Repair: true})
-	if err != nil || !strings.HasPrefix(run.Run, "docs/audit-") || b.temporal.started[0].ID != "audit/docs" {
-		t.Fatalf("%+v, %v: %+v", run, err, b.temporal.started)
-	}
+	require.True(t, err == nil && strings.HasPrefix(run.Run, "docs/audit-") && b.temporal.started[0].ID == "audit/docs",
+		"%+v, %v: %+v", run, err, b.temporal.started)
 	_, err = b.AuditIndex(t.Context(), control.AuditRequest{Index: "docs"})
 	wants(t, err, fault.LeaseHeld, "an audit of it is already running", run.Run)
 	_, err = b.AuditIndex(t.Context(), control.AuditRequest{Index: "docs", Sample: core.Sample{Part: 8, Of: 7}})
@@ -384,12 +343,10 @@ func TestARestoreAndABuildAreStartedWhereThePointerIsDamaged(t *testing.T) {
 		_, err := b.ListGenerations(t.Context(), "docs")
 		wants(t, err, fault.SegmentDamage, "current.json", "unweaver restore docs")
 		run, err := b.RestoreIndex(t.Context(), "docs")
-		if err != nil || len(b.temporal.started) != 1 || b.temporal.started[0].ID != "restore/docs" {
-			t.Errorf("%s: %+v, %v", situation, run, err)
-		}
-		if run, err := b.BuildIndex(t.Context(), indexRequest(b, "docs", "g2")); err != nil || len(b.temporal.started) != 2 {
-			t.Errorf("%s: a build: %+v, %v", situation, run, err)
-		}
+		assert.True(t, err == nil && len(b.temporal.started) == 1 && b.temporal.started[0].ID == "restore/docs",
+			"%s: %+v, %v", situation, run, err)
+		run, err = b.BuildIndex(t.Context(), indexRequest(b, "docs", "g2"))
+		assert.True(t, err == nil && len(b.temporal.started) == 2, "%s: a build: %+v, %v", situation, run, err)
 	}
 }
 
@@ -402,26 +359,48 @@ func TestOnlyTheOwnerReplaysAnotherRecording(t *testing.T) {
 	if _, err := b.BuildIndex(stranger, control.IndexRequest{Spec: spec}); !fault.Is(err, fault.EndpointRefused) {
 		t.Errorf("it may: %v", err)
 	}
-	_, err := b.BuildIndex(t.Context(), control.IndexRequest{Spec: spec})
-	b.must(err)
+	must(b.BuildIndex(t.Context(), control.IndexRequest{Spec: spec}))(b.t)
 }
 
 func TestOnlyTheOwnerOpensAnotherFolder(t *testing.T) {
 	b := newBench(t)
 	spec := b.spec("docs")
 	stranger := control.ForAnother(t.Context())
-	if _, err := b.BuildIndex(stranger, control.IndexRequest{Spec: spec}); !fault.Is(err, fault.CorpusRefused) {
-		t.Errorf("it may: %v", err)
-	}
-	checks, err := b.RunDoctor(stranger, spec)
-	b.must(err)
+	_, err := b.BuildIndex(stranger, control.IndexRequest{Spec: spec})
+	assert.True(t, fault.Is(err, fault.CorpusRefused), "it may: %v", err)
+	checks := must(b.RunDoctor(stranger, spec))(b.t)
 	for _, check := range checks {
-		if check.Name == "corpus" && check.OK {
-			t.Errorf("%+v", check)
-		}
+		assert.False(t, check.Name == "corpus" && check.OK, "%+v", check)
 	}
-	_, err = b.BuildIndex(t.Context(), control.IndexRequest{Spec: spec})
-	b.must(err)
-	_, err = b.BuildIndex(stranger, control.IndexRequest{Spec: spec})
-	b.must(err) // granted by then
+	must(b.BuildIndex(t.Context(), control.IndexRequest{Spec: spec}))(b.t)
+	must(b.BuildIndex(stranger, control.IndexRequest{Spec: spec}))(b.t) // granted by then
+}
+
+// A start is over once the engine shows the workers that a build needs, or with the patience of who starts.
+func TestAStartWaitsUntilWorkersPoll(t *testing.T) {
+	b := newBench(t)
+	synctest.Test(t, func(t *testing.T) {
+		for computers, want := range []time.Duration{10 * time.Second, 0} {
+			b.temporal.computers = computers
+			ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+			begun := time.Now()
+			b.AwaitWorkers(ctx)
+			cancel()
+			assert.Equal(t, want, time.Since(begun), "%d computing workers", computers)
+		}
+	})
+}
+
+// An estimate of what this process would refuse is given all the same, and says so.
+func TestAnEstimateSaysThatTheModelServerWouldBeRefused(t *testing.T) {
+	b := newBench(t)
+	spec := b.spec("docs")
+	spec.Chat = core.ChatModel{Provider: "openai", Model: "m", BaseURL: "http://elsewhere/v1", APIKeyEnv: "KEY"}
+	report := core.Report{Problems: []core.Problem{{Code: "x"}}, ProblemsTotal: 1}
+	service.Unallowed(b.Service, spec, &report)
+	assert.True(t, report.ProblemsTotal == 2 && len(report.Problems) == 2 &&
+		report.Problems[1].Code == string(fault.EndpointRefused), "%+v", report)
+	spec.Chat.BaseURL, spec.Chat.APIKeyEnv = "http://127.0.0.1:1/v1", "OPS_TEST_KEY"
+	service.Unallowed(b.Service, spec, &report)
+	assert.Equal(t, int64(2), report.ProblemsTotal, "allowed: %+v", report)
 }

@@ -29,40 +29,32 @@ var segment = strings.Repeat("ab", 32)
 
 // publish has index docs serve generation g1, which holds nothing.
 func (b *bench) publish() core.Digest {
-	b.t.Helper()
 	ctx := b.t.Context()
-	digest, err := b.art.PutSpec(ctx, b.spec("docs"))
-	b.must(err)
+	digest := must(b.art.PutSpec(ctx, b.spec("docs")))(b.t)
 	b.write(b.art.SegmentKey(segment), "x")
-	sha, err := b.art.PutManifest(ctx, &core.Manifest{
+	sha := must(b.art.PutManifest(ctx, &core.Manifest{
 		Segments: core.Segments{Documents: []core.Segment{{SHA256: segment, Bytes: 1}}},
 		Format:   core.ManifestFormat, Index: "docs", Generation: "g1", Seq: 1, Spec: digest,
 		Collections: core.Collections{Classes: "docs-classes", Chunks: "docs-chunks"},
-	})
-	b.must(err)
-	_, err = blob.WriteJSON(ctx, b.art.Store, b.art.CurrentKey(),
-		core.Pointer{Generation: "g1", Manifest: sha, Seq: 1, Epoch: 1}, blob.Cond{})
-	b.must(err)
+	}))(b.t)
+	must(blob.WriteJSON(ctx, b.art.Store, b.art.CurrentKey(),
+		core.Pointer{Generation: "g1", Manifest: sha, Seq: 1, Epoch: 1}, blob.Cond{}))(b.t)
 	return digest
 }
 
 // fail gives generation g1 a dead letter.
 func (b *bench) fail(letter extract.DeadLetter) {
-	b.t.Helper()
-	_, err := blob.WriteJSON(b.t.Context(), b.art.Store, extract.DeadLetterKey(b.art, "g1", letter.Chunk), letter, blob.Cond{})
-	b.must(err)
+	must(blob.WriteJSON(b.t.Context(), b.art.Store, extract.DeadLetterKey(b.art, "g1", letter.Chunk),
+		letter, blob.Cond{}))(b.t)
 }
 
 // A restore needs no corpus. It says where the next build will miss it.
 func TestARestoreSaysWhyTheNextBuildWillFail(t *testing.T) {
 	b := newBench(t)
-	spec, err := b.art.Spec(t.Context(), b.publish())
-	b.must(err)
+	spec := must(b.art.Spec(t.Context(), b.publish()))(b.t)
 	b.must(os.Remove(spec.Corpus))
 	run, err := b.RestoreIndex(t.Context(), "docs")
-	if err != nil || !strings.Contains(run.NoCorpus, spec.Corpus) {
-		t.Errorf("%+v, %v", run, err)
-	}
+	assert.True(t, err == nil && strings.Contains(run.NoCorpus, spec.Corpus), "%+v, %v", run, err)
 }
 
 // An empty list of an index that is known is empty; one of a misspelt name is an error.
@@ -87,42 +79,35 @@ func TestAListOfAnUnknownIndexIsAnError(t *testing.T) {
 func TestARoundOfRetryFailedIsABuildOfWhatFailed(t *testing.T) {
 	b := newBench(t)
 	request := control.LettersRequest{Name: "docs"}
-	if _, err := b.RetryFailed(t.Context(), request); !fault.Is(err, fault.UnknownIndex) {
-		t.Errorf("of an index that was never built: %v", err)
-	}
+	_, err := b.RetryFailed(t.Context(), request)
+	assert.True(t, fault.Is(err, fault.UnknownIndex), "of an index that was never built: %v", err)
 	digest := b.publish()
 	if run, err := b.RetryFailed(t.Context(), request); err != nil || run.Run != "" || len(b.temporal.started) != 0 {
 		t.Errorf("nothing failed: %+v, %v", run, err)
 	}
 	chunk := strings.Repeat("ab", 16)
 	b.fail(extract.DeadLetter{Chunk: chunk, Document: "a.md", Reason: string(fault.BadOutput), Attempt: 4})
-	unknown := control.LettersRequest{Name: "docs", Chunks: []string{strings.Repeat("cd", 16)}}
-	if _, err := b.RetryFailed(t.Context(), unknown); !fault.Is(err, fault.NotFound) ||
-		!strings.Contains(err.Error(), "dead-letters list docs") {
-		t.Errorf("an unknown letter: %v", err)
-	}
-	if _, err := b.RetryFailed(t.Context(), control.LettersRequest{Name: "docs/g0"}); !fault.Is(err, fault.Usage) ||
-		!strings.Contains(err.Error(), "g1 is the published generation") {
-		t.Errorf("an older generation: %v", err)
-	}
+	_, err = b.RetryFailed(t.Context(), control.LettersRequest{Name: "docs", Chunks: []string{strings.Repeat("cd", 16)}})
+	assert.True(t, fault.Is(err, fault.NotFound) && strings.Contains(err.Error(), "dead-letters list docs"),
+		"an unknown letter: %v", err)
+	_, err = b.RetryFailed(t.Context(), control.LettersRequest{Name: "docs/g0"})
+	assert.True(t, fault.Is(err, fault.Usage) && strings.Contains(err.Error(), "g1 is the published generation"),
+		"an older generation: %v", err)
 	run, err := b.RetryFailed(t.Context(), control.LettersRequest{Name: "docs/g1"})
 	require.True(t, err == nil && strings.HasPrefix(run.Run, "docs/"+workflows.RetryGeneration), "%+v, %v", run, err)
-	operations, err := b.ListOperations(t.Context(), "docs", 0)
-	b.must(err)
+	operations := must(b.ListOperations(t.Context(), "docs", 0))(b.t)
 	assert.True(t, len(operations) == 1 && operations[0].Action == core.ActionRetry && operations[0].Run == run.Run,
 		"recorded are %+v", operations)
 	build := b.temporal.inputs[0].(workflows.Build)
 	assert.True(t, build.Attempt == 5 && build.Spec == digest.String(), "%+v", build)
 	again, err := b.RetryFailed(t.Context(), request)
-	if err != nil || !again.Attached || again.Run != run.Run || again.RunID != run.RunID || len(b.temporal.started) != 1 {
-		t.Errorf("a second one: %+v, %v", again, err)
-	}
+	assert.True(t, err == nil && again.Attached && again.Run == run.Run && again.RunID == run.RunID &&
+		len(b.temporal.started) == 1, "a second one: %+v, %v", again, err)
 	_, err = b.RetryFailed(t.Context(), control.LettersRequest{Name: "docs", Chunks: []string{chunk}})
 	wants(t, err, fault.LeaseHeld, run.Run+" is retrying others", "add --wait")
-	if _, err := b.BuildIndex(t.Context(), control.IndexRequest{Spec: b.spec("docs")}); !fault.Is(err, fault.LeaseHeld) ||
-		!strings.Contains(err.Error(), "does not read the corpus") || !strings.Contains(err.Error(), "add --wait") {
-		t.Errorf("a build does not join it: %v", err)
-	}
+	_, err = b.BuildIndex(t.Context(), control.IndexRequest{Spec: b.spec("docs")})
+	assert.True(t, fault.Is(err, fault.LeaseHeld) && strings.Contains(err.Error(), "does not read the corpus") &&
+		strings.Contains(err.Error(), "add --wait"), "a build does not join it: %v", err)
 }
 
 // Who discarded a letter, and which, is recorded; text that names no chunk is not.
@@ -134,13 +119,11 @@ func TestADiscardedLetterIsRecorded(t *testing.T) {
 	b.fail(extract.DeadLetter{Chunk: chunk, Document: "a.md"})
 	b.must(b.DiscardLetters(ctx, control.LettersRequest{Name: "docs", Chunks: []string{chunk}, Why: "a table"}))
 	wants(t, b.DiscardLetters(ctx, control.LettersRequest{Name: "docs", Chunks: []string{"\x1b[31m"}}), fault.NotFound)
-	operations, err := b.ListOperations(ctx, "docs", 0)
-	b.must(err)
-	if len(operations) != 2 || operations[1].Action != core.ActionDiscardLetters || operations[1].By != "ada@desk" ||
-		operations[1].To != "g1" || operations[1].Name != chunk || operations[1].Reason != "a table" ||
-		operations[0].Name != "" || operations[0].Outcome.Code != string(fault.NotFound) {
-		t.Errorf("%+v", operations)
-	}
+	operations := must(b.ListOperations(ctx, "docs", 0))(b.t)
+	assert.True(t, len(operations) == 2 && operations[1].Action == core.ActionDiscardLetters &&
+		operations[1].By == "ada@desk" && operations[1].To == "g1" && operations[1].Name == chunk &&
+		operations[1].Reason == "a table" && operations[0].Name == "" && operations[0].Outcome.Code == string(fault.NotFound),
+		"%+v", operations)
 }
 
 // mortal counts the writes of a process down to its death: the last one is done or not, and nothing after it answers.
@@ -277,10 +260,9 @@ func TestARunThatWroteItsReportIsWaitedFor(t *testing.T) {
 				default:
 					started, err = b.BuildIndex(t.Context(), indexRequest(b, "docs", ""))
 				}
-				if err != nil || started.Attached || started.Run == ending.Report.Run || len(b.temporal.started) != 1 ||
-					time.Since(began) < 3*time.Second {
-					t.Errorf("%s, then %s: %+v, %v", ending.Report.Run, next, started, err)
-				}
+				assert.True(t, err == nil && !started.Attached && started.Run != ending.Report.Run &&
+					len(b.temporal.started) == 1 && time.Since(began) >= 3*time.Second, "%s, then %s: %+v, %v", ending.Report.Run,
+					next, started, err)
 			})
 		}
 	}

@@ -29,56 +29,31 @@ func TestRunsAreListedTheFinishedOnesToo(t *testing.T) {
 	})
 	b.remember("docs/g3")
 	b.temporal.executions["build/docs/g3"] = running
-	runs, err := b.ListRuns(t.Context(), "", 0)
-	b.must(err)
-	if len(runs) != 3 || runs[0].Run != "docs/g3" || runs[0].Status != core.StatusRunning || runs[0].Stage != "extract" {
-		t.Fatalf("%+v", runs)
-	}
+	runs := must(b.ListRuns(t.Context(), "", 0))(b.t)
+	require.True(t, len(runs) == 3 && runs[0].Run == "docs/g3" && runs[0].Status == core.StatusRunning &&
+		runs[0].Stage == "extract", "%+v", runs)
 	b.temporal.executions["build/docs/g3"] = terminated
-	if runs, err = b.ListRuns(t.Context(), "docs", 1); err != nil || len(runs) != 1 ||
-		runs[0].Status != core.StatusFailed || runs[0].Reason != "gone" {
-		t.Errorf("a run that was ended from outside: %+v, %v", runs, err)
-	}
+	runs, err := b.ListRuns(t.Context(), "docs", 1)
+	assert.True(t, err == nil && len(runs) == 1 && runs[0].Status == core.StatusFailed && runs[0].Reason == "gone",
+		"a run that was ended from outside: %+v, %v", runs, err)
 	cards, err := b.ListIndexes(t.Context())
-	if err != nil || len(cards) != 1 || cards[0].State != runlog.StateEmpty || cards[0].Running != nil ||
-		cards[0].LastRun == nil || cards[0].LastRun.Run != "docs/g3" {
-		t.Errorf("%+v, %v", cards, err)
-	}
+	assert.True(t, err == nil && len(cards) == 1 && cards[0].State == runlog.StateEmpty && cards[0].Running == nil &&
+		cards[0].LastRun != nil && cards[0].LastRun.Run == "docs/g3", "%+v, %v", cards, err)
 	_, err = b.ListRuns(t.Context(), "other", 0)
 	wants(t, err, fault.RunNotFound, "never built", "--index other")
 	_, err = b.ListRuns(t.Context(), "../docs", 0)
 	wants(t, err, fault.InvalidParam, "name index")
 }
 
-func TestALogHoldsProblemsAndDeadLetters(t *testing.T) {
-	b := newBench(t)
-	b.writeReport("g1", core.StatusErrors)
-	b.write(b.art.GenerationKey("g1", "problems.jsonl"),
-		`{"code":"unreadable_document","object":"a.pdf","detail":"it ends early","standing":true}`+"\n{half\n")
-	b.write(b.art.GenerationKey("g1", "dead-letters/ff.json"),
-		`{"chunk":"ff","document":"b.md","ordinal":1,"reason":"no JSON"}`)
-	log, err := b.ReadLog(t.Context(), "docs")
-	b.must(err)
-	assert.True(t, log.Run.Run == "docs/g1" && len(log.Listed) == 1 && log.Listed[0].Object == "a.pdf", "%+v", log)
-	if len(log.Letters) != 1 || log.Letters[0].Object != "b.md, chunk 2 (ff)" || log.Letters[0].Detail != "no JSON" {
-		t.Errorf("letters %+v", log.Letters)
-	}
-	_, err = b.ReadLog(t.Context(), "docs/none")
-	wants(t, err, fault.RunNotFound, "unweaver status")
-}
-
 // cancelling writes down that a run is being cancelled.
 func cancelling(b *bench, work string) {
-	b.t.Helper()
-	raw := encode(b.t, run.Control{Stop: run.CommandCancel})
-	b.must(b.Stores.Coordination.SetControl(b.t.Context(), work, raw))
+	b.must(b.Stores.Coordination.SetControl(b.t.Context(), work, encode(b.t, run.Control{Stop: run.CommandCancel})))
 }
 
 func TestABuildDoesNotJoinOneThatIsBeingCancelled(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBench(t)
-		first, err := b.BuildIndex(t.Context(), indexRequest(b, "docs", ""))
-		b.must(err)
+		first := must(b.BuildIndex(t.Context(), indexRequest(b, "docs", "")))(b.t)
 		cancelling(b, first.Run)
 		go func() {
 			time.Sleep(3 * time.Second)
@@ -89,9 +64,8 @@ func TestABuildDoesNotJoinOneThatIsBeingCancelled(t *testing.T) {
 		began := time.Now()
 		second, err := b.BuildIndex(t.Context(), indexRequest(b, "docs", ""))
 		assert.True(t, err == nil && !second.Attached && second.Run != first.Run, "%+v, %v", second, err)
-		if waited := time.Since(began); waited < 3*time.Second || waited > 10*time.Second {
-			t.Errorf("it waited %s for the end of the other", waited)
-		}
+		waited := time.Since(began)
+		assert.True(t, waited >= 3*time.Second && waited <= 10*time.Second, "it waited %s for the end of the other", waited)
 		cancelling(b, second.Run) // and no worker is there to end it
 		_, err = b.BuildIndex(t.Context(), indexRequest(b, "docs", ""))
 		wants(t, err, fault.LeaseHeld, second.Run+" is being cancelled", "unweaver status "+second.Run)
@@ -112,8 +86,7 @@ func TestAnIndexWithoutAReportNamesWhoHoldsItsLease(t *testing.T) {
 func TestAnIndexThatCannotBeServedIsSeen(t *testing.T) {
 	look := func(b *bench) (runlog.Card, control.Check) {
 		t.Helper()
-		cards, err := b.ListIndexes(t.Context())
-		b.must(err)
+		cards := must(b.ListIndexes(t.Context()))(b.t)
 		require.Len(t, cards, 1, "%+v", cards)
 		return cards[0], checks(t, b, b.spec("docs"))["indexes"]
 	}
@@ -123,9 +96,7 @@ func TestAnIndexThatCannotBeServedIsSeen(t *testing.T) {
 			b.must(b.Stores.Vectors.Drop(t.Context(), "docs-classes"))
 			b.must(b.Stores.Vectors.Create(t.Context(), "docs-classes", 3))
 		},
-		"a segment": func(b *bench) {
-			b.must(b.art.Store.Delete(t.Context(), b.art.SegmentKey(segment)))
-		},
+		"a segment":                  func(b *bench) { b.must(b.art.Store.Delete(t.Context(), b.art.SegmentKey(segment))) },
 		"a part of a segment":        func(b *bench) { b.write(b.art.SegmentKey(segment), "") },
 		"the entity or vector store": func(b *bench) { b.Stores.Records = recordsmemory.New() },
 	} {
@@ -137,13 +108,10 @@ func TestAnIndexThatCannotBeServedIsSeen(t *testing.T) {
 			}
 			current, _, err := b.art.ReadPointer(t.Context())
 			b.must(err)
-			manifest, err := b.art.ManifestOf(t.Context(), current)
-			b.must(err)
-			proven, err := unit.ReadIdentities(t.Context(), b.Stores.Records, b.Stores.Vectors, manifest.Collections)
-			b.must(err)
+			manifest := must(b.art.ManifestOf(t.Context(), current))(b.t)
+			proven := must(unit.ReadIdentities(t.Context(), b.Stores.Records, b.Stores.Vectors, manifest.Collections))(b.t)
 			proven.Manifest = current.Manifest
-			_, err = blob.WriteJSON(t.Context(), b.art.Store, unit.ProvenKey(b.art), proven, blob.Cond{})
-			b.must(err)
+			must(blob.WriteJSON(t.Context(), b.art.Store, unit.ProvenKey(b.art), proven, blob.Cond{}))(b.t)
 			if card, check := look(b); card.State != runlog.StatePublished || card.Detail != "" || !check.OK {
 				t.Errorf("whole: %+v, %+v", card, check)
 			}
@@ -151,9 +119,36 @@ func TestAnIndexThatCannotBeServedIsSeen(t *testing.T) {
 			card, check := look(b)
 			assert.True(t, card.State == runlog.StateDamaged && strings.Contains(card.Detail, "unweaver restore docs"),
 				"ls: %+v", card)
-			if check.OK || !strings.Contains(check.Detail, "1 of 1") || !strings.Contains(check.Hint, "restore docs") {
-				t.Errorf("doctor: %+v", check)
-			}
+			assert.True(t, !check.OK && strings.Contains(check.Detail, "1 of 1") && strings.Contains(check.Hint, "restore docs"),
+				"doctor: %+v", check)
 		})
 	}
 }
+
+func TestEveryCommandRefusesWhatIsNoName(t *testing.T) {
+	b := newBench(t)
+	for _, name := range []string{
+		"../../../../etc", "..", "ledger", "doctor", "", "docs/../../x", "ledger/g1", "a b", "docs/g1/",
+	} {
+		for command, err := range map[string]error{
+			"index": second(b.BuildIndex(t.Context(), control.IndexRequest{Spec: b.spec(name)})),
+			"generation": second(b.BuildIndex(t.Context(),
+				control.IndexRequest{Spec: b.spec("docs"), Generation: "../" + name})),
+			"estimate":    second(b.EstimateBuild(t.Context(), control.IndexRequest{Spec: b.spec(name)})),
+			"status":      second(b.ReadStatus(t.Context(), name)),
+			"pause":       b.PauseRun(t.Context(), name),
+			"resume":      b.ResumeRun(t.Context(), name, &core.Budget{Calls: 1}),
+			"cancel":      b.CancelRun(t.Context(), name),
+			"lost":        b.MarkLost(t.Context(), name),
+			"generations": second(b.ListGenerations(t.Context(), name)),
+			"restore":     second(b.RestoreIndex(t.Context(), name)),
+			"audit":       second(b.AuditIndex(t.Context(), control.AuditRequest{Index: name})),
+		} {
+			assert.True(t, fault.Is(err, fault.InvalidParam), "%s %q: %v", command, name, err)
+		}
+	}
+	assert.True(t, len(b.temporal.started)+len(b.temporal.updates)+len(b.temporal.queries) == 0,
+		"the engine was asked: %+v", b.temporal)
+}
+
+func second[T any](_ T, err error) error { return err }

@@ -2,6 +2,7 @@ package service_test
 
 import (
 	"crypto/sha256"
+	"errors"
 	"fmt"
 	"testing"
 	"time"
@@ -15,6 +16,7 @@ import (
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/pipeline/run"
 	"github.com/unweaver/unweaver/internal/store/blob"
+	"github.com/unweaver/unweaver/workflows"
 )
 
 // Promises: 40.
@@ -28,14 +30,11 @@ func TestCommandsOnRunsAreRecordedWithWhoAndWhy(t *testing.T) {
 	b.temporal.executions["build/docs/g1"] = completed
 	b.writeReport("g1", core.StatusCompleted)
 	wants(t, b.PauseRun(ctx, "docs/g1"), fault.RunEnded)
-	operations, err := b.ListOperations(t.Context(), "docs", 0)
-	b.must(err)
+	operations := must(b.ListOperations(t.Context(), "docs", 0))(b.t)
 	var text []string
 	for _, op := range operations {
-		if op.By != "ada@desk" || op.Via != "token" || op.Reason != "too expensive" || op.Run != "docs/g1" ||
-			op.Outcome == nil {
-			t.Fatalf("%+v", op)
-		}
+		require.True(t, op.By == "ada@desk" && op.Via == "token" && op.Reason == "too expensive" && op.Run == "docs/g1" &&
+			op.Outcome != nil, "%+v", op)
 		text = append(text, op.Action+" "+op.Outcome.Result+" "+op.Outcome.Code)
 	}
 	want := []string{"pause failed run_ended", "cancel done ", "resume done ", "pause done "}
@@ -43,7 +42,7 @@ func TestCommandsOnRunsAreRecordedWithWhoAndWhy(t *testing.T) {
 	for i := range want {
 		assert.Equal(t, want[i], text[i], "%q, want %q", text, want)
 	}
-	_, err = b.ListOperations(t.Context(), "../docs", 0)
+	_, err := b.ListOperations(t.Context(), "../docs", 0)
 	wants(t, err, fault.InvalidParam)
 }
 
@@ -84,9 +83,8 @@ func TestNothingIsMovedOfAnIndexThatIsNot(t *testing.T) {
 		`{"status":"held","reason":"mass_deletion","detail":"5 of 10 documents are gone"}`)
 	_, err = b.MoveGeneration(t.Context(), control.MoveRequest{Action: core.ActionPublish, Index: "docs", Generation: "g2"})
 	wants(t, err, fault.UnknownGen, "5 of 10 documents are gone", "gate.max_removed=1")
-	if keys, err := b.ListOperations(t.Context(), "docs", 0); err != nil || len(keys) != 0 {
-		t.Errorf("refused, and recorded: %+v, %v", keys, err)
-	}
+	keys, err := b.ListOperations(t.Context(), "docs", 0)
+	assert.True(t, err == nil && len(keys) == 0, "refused, and recorded: %+v, %v", keys, err)
 }
 
 // What an operator publishes ends the night that a gate held: lists say so, and it counts as a success of the index.
@@ -95,24 +93,20 @@ func TestAHeldRunIsSettledOnceItIsPublished(t *testing.T) {
 	b.publish()
 	current, _, err := b.art.ReadPointer(t.Context())
 	b.must(err)
-	sha, err := b.art.PutManifest(t.Context(), &core.Manifest{
+	sha := must(b.art.PutManifest(t.Context(), &core.Manifest{
 		Format: core.ManifestFormat, Index: "docs", Generation: "g2", Seq: 2, Parent: current.Manifest,
 		Collections: core.Collections{Classes: "docs-classes", Chunks: "docs-chunks"},
-	})
-	b.must(err)
+	}))(b.t)
 	b.write(b.art.GenerationKey("g2", "manifest.json"), `{"manifest":"`+sha+`","seq":2,"state":"held"}`)
 	b.writeReport("g2", core.StatusHeld)
 	for _, collection := range []string{"docs-classes", "docs-chunks"} {
 		b.must(b.Stores.Vectors.Create(t.Context(), collection, 3))
 	}
-	success := func() time.Time {
-		at, err := run.LastSuccess(t.Context(), b.Stores.Coordination, "docs")
-		b.must(err)
-		return at
-	}
+	success := func() time.Time { return must(run.LastSuccess(t.Context(), b.Stores.Coordination, "docs"))(b.t) }
 	require.Zero(t, success())
-	_, err = b.MoveGeneration(t.Context(), control.MoveRequest{Action: core.ActionPublish, Index: "docs", Generation: "g2"})
-	b.must(err)
+	must(
+		b.MoveGeneration(t.Context(), control.MoveRequest{Action: core.ActionPublish, Index: "docs", Generation: "g2"}),
+	)(b.t)
 	assert.NotZero(t, success())
 	cards, err := b.ListIndexes(t.Context())
 	require.True(t, err == nil && len(cards) == 1 && cards[0].LastRun.Status == core.StatusHeld, "%+v, %v", cards, err)
@@ -145,8 +139,47 @@ func TestProbeQuestionsComeWithTheRequest(t *testing.T) {
 	}
 	require.Empty(t, b.temporal.started, "a run was started all the same")
 	request.Spec.Gate.Probes = core.SentFile + sum
-	_, err := b.BuildIndex(t.Context(), request)
-	b.must(err)
+	must(b.BuildIndex(t.Context(), request))(b.t)
 	raw, _, err := blob.Read(t.Context(), b.art.Store, b.art.ProbesKey(sum))
 	assert.True(t, err == nil && string(raw) == string(good), "%s, %v", raw, err)
+}
+
+// A backfill that the engine did not take, or has no more, has nothing left to it: nights would leave out what it chose
+// for as long as it passed for one that goes on.
+func TestABackfillThatTheEngineDoesNotRunEnds(t *testing.T) {
+	b := newBench(t)
+	ctx := t.Context()
+	b.publish()
+	status := func() string { return must(run.ReadBackfill(ctx, b.art, "old"))(t).Status }
+	request := control.BackfillRequest{Index: "docs", Name: "old", Choice: core.BackfillChoice{Prefix: "old/"}}
+	b.temporal.refuses = errors.New("no room")
+	_, err := b.StartBackfill(ctx, request)
+	assert.True(t, err != nil && status() == core.StatusFailed, "%v; it is %s", err, status())
+	b.temporal.refuses = nil
+	must(b.StartBackfill(ctx, request))(b.t)
+	require.Equal(t, core.StatusRunning, status(), "it")
+	b.temporal.executions[workflows.BackfillID("docs", "old")] = terminated
+	named := control.BackfillNamed{Index: "docs", Name: "old"}
+	wants(t, b.PauseBackfill(ctx, named), fault.RunEnded, "does not run it", "resume, or cancel")
+	b.must(b.CancelBackfill(ctx, named))
+	assert.Equal(t, core.StatusCancelled, status(), "it")
+	wants(t, b.CancelBackfill(ctx, named), fault.RunEnded, "it has ended: cancelled")
+}
+
+// What a schedule left that was deleted in the engine alone, or never made there, is deleted by the same command. Where
+// nothing is left that is reported as a fault, and nothing is recorded.
+func TestWhatIsLeftOfAScheduleIsDeleted(t *testing.T) {
+	b := newBench(t)
+	ctx := control.WithOperator(t.Context(), core.Operator{By: "ada@desk"})
+	b.must(run.KeepSchedule(ctx, b.art, run.Scheduled{Spec: b.spec("docs")}))
+	b.must(b.DeleteSchedule(ctx, "docs"))
+	_, err := b.art.Store.Stat(ctx, b.art.ScheduleKey())
+	wants(t, err, fault.NotFound)
+	wants(t, b.DeleteSchedule(ctx, "docs"), fault.NotFound)
+	wants(t, b.PauseSchedule(ctx, "docs", ""), fault.NotFound)
+	wants(t, b.DeleteSchedule(ctx, "../docs"), fault.InvalidParam)
+	operations := must(b.ListOperations(ctx, "docs", 0))(b.t)
+	assert.True(t, len(operations) == 1 && operations[0].Action == core.ActionDeleteNights &&
+		operations[0].By == "ada@desk" && operations[0].Outcome != nil && operations[0].Outcome.Result == core.OperationDone,
+		"%+v", operations)
 }

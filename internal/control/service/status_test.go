@@ -19,7 +19,6 @@ import (
 
 // working writes the state of a run in its extract stage, with what two batches and an older attempt of one wrote.
 func working(b *bench) {
-	b.t.Helper()
 	now := time.Now().UTC()
 	b.temporal.executions["build/docs/g1"] = running
 	state := core.RunState{Stage: "extract", Total: 100, StageAt: now.Add(-10 * time.Second), Workflow: "build/docs/g1"}
@@ -78,11 +77,8 @@ func TestAStatusHoldsWhatTheProcessCouldNotWriteDown(t *testing.T) {
 
 func TestAStatusWithoutOneOfItsSources(t *testing.T) {
 	for name, c := range map[string]struct {
-		prepare func(*bench)
-		status  string
-		reason  string
-		note    string
-		says    string
+		prepare                    func(*bench)
+		status, reason, note, says string
 	}{
 		"no progress can be read": {func(b *bench) {
 			b.classes.progress = fault.StoreDown.At("read progress from", "redis").Because(errDown)
@@ -94,7 +90,7 @@ func TestAStatusWithoutOneOfItsSources(t *testing.T) {
 			b.must(b.Stores.Coordination.SetControl(b.t.Context(), "docs/g1", []byte("{")))
 		}, core.StatusRunning, "", "segment_damaged", "pause or resume the run, which writes the record again"},
 		"the state is damaged": {func(b *bench) {
-			b.must(b.Stores.Coordination.SetState(b.t.Context(), "docs/g1", []byte("{")))
+			b.putState("{")
 		}, core.StatusRunning, "", "segment_damaged", "paid results are safe"},
 		"Temporal has forgotten the run": {func(b *bench) {
 			delete(b.temporal.executions, "build/docs/g1")
@@ -104,13 +100,11 @@ func TestAStatusWithoutOneOfItsSources(t *testing.T) {
 		}, core.StatusFailed, "terminated", "", ""},
 		"it was terminated, its state damaged": {func(b *bench) {
 			b.temporal.executions["build/docs/g1"] = terminated
-			b.must(b.Stores.Coordination.SetState(b.t.Context(), "docs/g1", []byte("{")))
+			b.putState("{")
 		}, core.StatusFailed, "terminated", "segment_damaged", "read the state of run"},
-		"there is no state yet": {func(b *bench) {
-			b.must(b.Stores.Coordination.SetState(b.t.Context(), "docs/g1", nil))
-		}, core.StatusRunning, "", "", ""},
+		"there is no state yet": {func(b *bench) { b.putState("") }, core.StatusRunning, "", "", ""},
 		"no worker polls": {func(b *bench) {
-			b.must(b.Stores.Coordination.SetState(b.t.Context(), "docs/g1", []byte("{}")))
+			b.putState("{}")
 			b.temporal.pollers = 0
 		}, core.StatusRunning, "", "no_worker", "start unweaver-worker"},
 		"no worker computes": {func(b *bench) {
@@ -121,17 +115,17 @@ func TestAStatusWithoutOneOfItsSources(t *testing.T) {
 		}, core.StatusRunning, "", "", ""},
 		"only its report is left": {func(b *bench) {
 			b.writeReport("g1", core.StatusHeld)
-			b.must(b.Stores.Coordination.SetState(b.t.Context(), "docs/g1", []byte("{}")))
+			b.putState("{}")
 			delete(b.temporal.executions, "build/docs/g1")
 		}, core.StatusHeld, "", "", ""},
 		"a gate held it, and an operator published it": {func(b *bench) {
 			b.writeReport("g1", core.StatusHeld)
-			b.must(b.Stores.Coordination.SetState(b.t.Context(), "docs/g1", []byte("{}")))
+			b.putState("{}")
 			b.write(b.art.GenerationKey("g1", "manifest.json"), `{"state":"published"}`)
 		}, core.StatusHeld, "", "", ""},
 		"its report, and no class store": {func(b *bench) {
 			b.writeReport("g1", core.StatusCompleted)
-			b.classes.state = fault.StoreDown.At("read state from", "redis").Because(errDown)
+			noClasses(b)
 		}, core.StatusCompleted, "", "", ""},
 		"it ended, the report is not written": {func(b *bench) {
 			b.setState("docs/g1", state(core.StatusFailed))
@@ -164,17 +158,13 @@ func TestAStatusThatCannotBeTold(t *testing.T) {
 		code    fault.Code
 		says    string
 	}{
-		"an index that was never built": {func(*bench) {}, "docs", fault.RunNotFound, "unweaver index CORPUS --index docs"},
-		"a run that never was":          {func(*bench) {}, "docs/g1", fault.RunNotFound, "status"},
-		"a name of no run":              {func(*bench) {}, "a/b/c", fault.InvalidParam, "a run is index/generation"},
-		"a name with an empty part":     {func(*bench) {}, "docs/", fault.InvalidParam, "a run is index/generation"},
-		"a name of no index":            {func(*bench) {}, "D O C S", fault.InvalidParam, "letters a-z"},
-		"neither report nor class store": {func(b *bench) {
-			b.classes.state = fault.StoreDown.At("read state from", "redis").Because(errDown)
-		}, "docs/g1", fault.StoreDown, "connection refused"},
-		"an index, and no class store": {func(b *bench) {
-			b.classes.state = fault.StoreDown.At("read state from", "redis").Because(errDown)
-		}, "docs", fault.StoreDown, "connection refused"},
+		"an index that was never built":  {func(*bench) {}, "docs", fault.RunNotFound, "unweaver index CORPUS --index docs"},
+		"a run that never was":           {func(*bench) {}, "docs/g1", fault.RunNotFound, "status"},
+		"a name of no run":               {func(*bench) {}, "a/b/c", fault.InvalidParam, "a run is index/generation"},
+		"a name with an empty part":      {func(*bench) {}, "docs/", fault.InvalidParam, "a run is index/generation"},
+		"a name of no index":             {func(*bench) {}, "D O C S", fault.InvalidParam, "letters a-z"},
+		"neither report nor class store": {noClasses, "docs/g1", fault.StoreDown, "connection refused"},
+		"an index, and no class store":   {noClasses, "docs", fault.StoreDown, "connection refused"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			b := newBench(t)
@@ -219,20 +209,16 @@ func TestAReportFromTheFutureDoesNotHideTheOthers(t *testing.T) {
 	b := newBench(t)
 	b.writeReport("g1", core.StatusFailed)
 	b.dated("g1", time.Now().AddDate(1, 0, 0))
-	if got, err := b.ReadStatus(t.Context(), "docs"); err != nil || got.Run != "docs/g1" {
-		t.Errorf("the only one: %s, %v", got.Run, err)
-	}
+	got, err := b.ReadStatus(t.Context(), "docs")
+	assert.True(t, err == nil && got.Run == "docs/g1", "the only one: %s, %v", got.Run, err)
 	b.writeReport("g2", core.StatusCompleted)
-	if got, err := b.ReadStatus(t.Context(), "docs"); err != nil || got.Run != "docs/g2" {
-		t.Errorf("got %s, %v", got.Run, err)
-	}
+	got, err = b.ReadStatus(t.Context(), "docs")
+	assert.True(t, err == nil && got.Run == "docs/g2", "got %s, %v", got.Run, err)
 }
 
 // dated changes when the report of a generation was written.
 func (b *bench) dated(generation string, at time.Time) {
-	b.t.Helper()
-	path := b.Stores.Artifacts.Location(b.art.GenerationKey(generation, "report.json"))
-	b.must(os.Chtimes(path, at, at))
+	b.must(os.Chtimes(b.Stores.Artifacts.Location(b.art.GenerationKey(generation, "report.json")), at, at))
 }
 
 func TestARunThatWaitsSaysForWhatSinceWhenAndUntilWhen(t *testing.T) {
@@ -244,41 +230,32 @@ func TestARunThatWaitsSaysForWhatSinceWhenAndUntilWhen(t *testing.T) {
 	waits.Waiting = &core.Waiting{Since: since, Next: since.Add(70 * time.Minute), Tries: 9}
 	b.setState("docs/g1", waits)
 	got, err := b.ReadStatus(t.Context(), "docs/g1")
-	if err != nil || got.Status != core.StatusWaiting || got.Reason != "store_unavailable" || got.Detail == "" {
-		t.Fatalf("%+v, %v", got, err)
-	}
-	if got.Waiting == nil || !got.Waiting.Since.Equal(since) || !got.Waiting.Next.Equal(since.Add(70*time.Minute)) ||
-		got.Waiting.Tries != 9 {
-		t.Errorf("waiting %+v", got.Waiting)
-	}
+	require.True(t, err == nil && got.Status == core.StatusWaiting && got.Reason == "store_unavailable" &&
+		got.Detail != "", "%+v, %v", got, err)
+	assert.True(t, got.Waiting != nil && got.Waiting.Since.Equal(since) &&
+		got.Waiting.Next.Equal(since.Add(70*time.Minute)) && got.Waiting.Tries == 9, "waiting %+v", got.Waiting)
 	b.temporal.executions["build/docs/g1"] = terminated
 	got, err = b.ReadStatus(t.Context(), "docs/g1")
 	assert.True(t, err == nil && got.Waiting == nil && got.Status == core.StatusFailed, "terminated: %+v, %v", got, err)
 }
 
-// Between its start and its first activity a restore has no state yet.
-func TestARestoreThatHasJustBegunHasAStatus(t *testing.T) {
-	b := newBench(t)
-	publish(b, "g1")
-	work, err := b.RestoreIndex(t.Context(), "docs")
-	require.NoError(t, err)
-	for _, name := range []string{work.Run, "docs"} {
-		got, err := b.ReadStatus(t.Context(), name)
-		assert.True(t, err == nil && got.Status == core.StatusRunning && got.Run == work.Run && got.Index == "docs",
-			"%s: %+v, %v", name, got, err)
-	}
+// putState writes the state of run docs/g1 as it is given.
+func (b *bench) putState(raw string) {
+	b.must(b.Stores.Coordination.SetState(b.t.Context(), "docs/g1", []byte(raw)))
+}
+
+// noClasses has no state of a run readable.
+func noClasses(b *bench) {
+	b.classes.state = fault.StoreDown.At("read state from", "redis").Because(errDown)
 }
 
 func (b *bench) remember(work string) {
-	b.t.Helper()
 	b.must(b.Stores.Coordination.SetState(b.t.Context(), "latest:docs", []byte(work)))
 }
 
 // checks returns the checks of doctor by name.
 func checks(t *testing.T, b *bench, spec core.Spec) map[string]control.Check {
-	t.Helper()
-	all, err := b.RunDoctor(t.Context(), spec)
-	b.must(err)
+	all := must(b.RunDoctor(t.Context(), spec))(b.t)
 	out := map[string]control.Check{}
 	for _, check := range all {
 		out[check.Name] = check
@@ -290,36 +267,24 @@ func TestDoctorFindsWhatIsSound(t *testing.T) {
 	b := newBench(t)
 	got := checks(t, b, b.spec("docs"))
 	for _, name := range []string{
-		"artifacts", "conditional writes", "classes", "vectors", "temporal", "worker", "computing worker", "corpus", "chat model",
-		"embedding model", "temporary folder",
+		"artifacts", "conditional writes", "classes", "vectors", "temporal", "worker", "computing worker", "corpus",
+		"chat model", "embedding model", "temporary folder",
 	} {
 		check, ok := got[name]
 		assert.True(t, ok && check.OK && check.Detail != "", "%s: %+v", name, check)
 	}
-	if _, ok := got["import bucket"]; ok {
-		t.Error("there is no import bucket")
-	}
+	_, ok := got["import bucket"]
+	assert.False(t, ok, "there is no import bucket")
 	for info, err := range b.Stores.Artifacts.List(t.Context(), "doctor/", "") {
 		t.Errorf("a probe was left behind: %s, %v", info.Key, err)
 	}
 }
 
-func TestDoctorNamesExtractionInBatches(t *testing.T) {
-	b := newBench(t)
-	spec := b.spec("docs")
-	online := checks(t, b, spec)["chat model"].Detail
-	spec.Chat.Batch.Deadline = core.Duration(time.Hour)
-	batched := checks(t, b, spec)["chat model"].Detail
-	assert.True(t, !strings.Contains(online, "batches") && batched == online+", extraction in batches",
-		"%q, online %q", batched, online)
-}
-
 func TestDoctorFindsABucketForImportsAndLeavesNothingThere(t *testing.T) {
 	b := newBench(t)
 	b.Stores.Staging = b.Stores.Artifacts
-	if check := checks(t, b, b.spec("docs"))["import bucket"]; !check.OK || check.Detail == "" {
-		t.Errorf("%+v", check)
-	}
+	check := checks(t, b, b.spec("docs"))["import bucket"]
+	assert.True(t, check.OK && check.Detail != "", "%+v", check)
 	for info, err := range b.Stores.Staging.List(t.Context(), "unweaver-import/", "") {
 		t.Errorf("a probe was left behind: %s, %v", info.Key, err)
 	}
@@ -366,10 +331,9 @@ func TestDoctorSaysWhatToDo(t *testing.T) {
 			c.prepare(b, &spec)
 			got := checks(t, b, spec)
 			probe, _, _ := strings.Cut(name, ",")
-			if check := got[probe]; check.OK || !strings.Contains(check.Detail, c.detail) || !strings.Contains(check.Hint,
-				c.hint) {
-				t.Errorf("%+v", check)
-			}
+			check := got[probe]
+			assert.True(t, !check.OK && strings.Contains(check.Detail, c.detail) && strings.Contains(check.Hint, c.hint), "%+v",
+				check)
 			assert.True(t, got["temporary folder"].OK && got["vectors"].OK, "one failure hid the rest")
 		})
 	}

@@ -19,14 +19,11 @@ import (
 	"github.com/unweaver/unweaver/internal/control"
 	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/fault"
+	"github.com/unweaver/unweaver/internal/pipeline/run"
+	"github.com/unweaver/unweaver/internal/store/blob"
 )
 
-func encode(t *testing.T, value any) []byte {
-	t.Helper()
-	raw, err := json.Marshal(value)
-	require.NoError(t, err)
-	return raw
-}
+func encode(t *testing.T, value any) []byte { return must(json.Marshal(value))(t) }
 
 // refuse returns a workflow whose validator refuses.
 func refuse(message, kind string) func(context.Context, client.UpdateWorkflowOptions) error {
@@ -134,17 +131,12 @@ func TestCommandsToARunThatIsOver(t *testing.T) {
 		"it completed": {
 			func(b *bench) { b.writeReport("g1", core.StatusCompleted) }, fault.RunEnded, "run docs/g1 has ended: completed",
 		},
-		"it was held": {
-			func(b *bench) { b.setState("docs/g1", state(core.StatusHeld)) }, fault.RunEnded, "has ended: held",
-		},
+		"it was held": {func(b *bench) { b.setState("docs/g1", state(core.StatusHeld)) }, fault.RunEnded, "has ended: held"},
 		"it was ended": {
 			func(b *bench) { b.setState("docs/g1", state(core.StatusPaused)) }, fault.RunEnded, "outside of its own control",
 		},
-		"it never was": {func(*bench) {}, fault.RunNotFound, "the run does not exist"},
-		"its state lost": {
-			func(b *bench) { b.must(b.Stores.Coordination.SetState(b.t.Context(), "docs/g1", []byte("{"))) },
-			fault.RunNotFound, "the run does not exist",
-		},
+		"it never was":   {func(*bench) {}, fault.RunNotFound, "the run does not exist"},
+		"its state lost": {func(b *bench) { b.putState("{") }, fault.RunNotFound, "the run does not exist"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			b := newBench(t)
@@ -160,9 +152,7 @@ func TestCommandsToARunThatIsOver(t *testing.T) {
 	}
 }
 
-func state(status string) core.RunState {
-	return core.RunState{Report: core.Report{Status: status}}
-}
+func state(status string) core.RunState { return core.RunState{Report: core.Report{Status: status}} }
 
 func TestAnOldWorkerIsCancelledThroughTemporal(t *testing.T) {
 	for name, run := range map[string]string{"a build": "docs/g1", "a restore": "docs/restore-1"} {
@@ -246,4 +236,116 @@ func TestPauseAndCancelTellWhatIsInFlight(t *testing.T) {
 				"%s of a worker that says %q: %s in flight, %v; want %s", name, says, got, err, want)
 		}
 	}
+}
+
+// hold writes a lease.
+func (b *bench) hold(lease core.Lease) {
+	must(blob.WriteJSON(b.t.Context(), b.art.Store, b.art.LeaseKey(), lease, blob.Cond{}))(b.t)
+}
+
+// leased returns who holds the lease.
+func (b *bench) leased() core.Lease {
+	lease, _, err := run.ReadLease(b.t.Context(), b.art)
+	b.must(err)
+	return lease
+}
+
+var foreign = core.Lease{
+	Engine:   core.Engine{Cluster: "theirs", Address: "temporal.example:7233", Namespace: "prod"},
+	Workflow: "build/docs/g1", Run: "r1", Fence: 7, Heartbeat: 6 * time.Second,
+}
+
+func TestALostRunGivesUpItsLeaseAndKeepsItsFence(t *testing.T) {
+	for name, work := range map[string]string{"by its name": "docs/g1", "by the index": "docs"} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				b := newBench(t)
+				b.hold(foreign)
+				began := time.Now()
+				b.must(b.MarkLost(t.Context(), work))
+				lease := b.leased()
+				assert.True(t, lease.Workflow == "" && lease.Fence == 7, "the lease is %+v", lease)
+				took := time.Since(began)
+				assert.True(t, took >= foreign.Heartbeat, "freed after %s: no check saw whether a process renews it", took)
+				b.must(b.MarkLost(t.Context(), work)) // its answer may have been lost
+			})
+		})
+	}
+}
+
+func TestARunIsNotLostWhileItRunsOrAProcessWorksOnIt(t *testing.T) {
+	for name, test := range map[string]struct {
+		arrange func(*bench)
+		run     string
+		code    fault.Code
+		says    []string
+	}{
+		"our engine runs it": {
+			func(b *bench) { b.temporal.executions["build/docs/g1"] = running }, "docs/g1", fault.LeaseHeld,
+			[]string{"is not lost", "unweaver cancel docs/g1"},
+		},
+		"our engine is away": {func(b *bench) { b.temporal.down = errDown }, "docs/g1", fault.EngineDown, nil},
+		"a process renews it": {
+			func(b *bench) {
+				time.AfterFunc(3*time.Second, func() {
+					renewed := foreign
+					renewed.Renewed = time.Now()
+					b.hold(renewed)
+				})
+			}, "docs/g1", fault.LeaseHeld, []string{"working on run docs/g1", "temporal.example:7233, namespace prod"},
+		},
+		"another run holds it": {
+			func(*bench) {}, "docs/g2", fault.Usage, []string{"docs/g1 holds it", "unweaver cancel docs/g1 --lost"},
+		},
+		"a restore": {func(*bench) {}, "docs/restore-1", fault.Usage, []string{"restore"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				b := newBench(t)
+				b.hold(foreign)
+				test.arrange(b)
+				wants(t, b.MarkLost(t.Context(), test.run), test.code, test.says...)
+				assert.Equal(t, "build/docs/g1", b.leased().Workflow, "the lease")
+			})
+		})
+	}
+}
+
+func TestALeaseThatNobodyUnderstandsIsMendedAboveEveryFence(t *testing.T) {
+	b := newBench(t)
+	b.write(b.art.LeaseKey(), `{"workflow":"build/docs/g1","run":"r1","fence":-3}`)
+	b.write(b.art.RunKey("g1", "41", "build.json"), "{}")
+	b.write(b.art.RunKey("restore-1", "restore", "parts.json"), "[]")
+	wants(t, b.MarkLost(t.Context(), "docs/g1"), fault.SegmentDamage, "its fence is -3", "unweaver cancel docs --lost")
+	b.temporal.executions["build/docs/g9"] = running
+	wants(t, b.MarkLost(t.Context(), "docs"), fault.LeaseHeld, "docs/g9")
+	b.temporal.executions["build/docs/g9"] = completed
+	b.must(b.MarkLost(t.Context(), "docs"))
+	lease := b.leased()
+	assert.True(t, lease.Workflow == "" && lease.Fence >= 41, "the lease is %+v", lease)
+}
+
+// A name may be used again after a run that published nothing: what that one left must not pass for the new one's end.
+// Promises: 48.
+func TestAStartedRunIsNotMistakenForAnEarlierOneOfItsName(t *testing.T) {
+	b := newBench(t)
+	first := must(b.BuildIndex(t.Context(), indexRequest(b, "docs", "nightly")))(b.t)
+	left := core.RunState{RunID: first.RunID, Workflow: "build/docs/nightly"}
+	left.Report = core.Report{Status: core.StatusCompleted, RunID: first.RunID}
+	b.setState("docs/nightly", left)
+	b.temporal.executions["build/docs/nightly"] = completed
+	status, err := b.ReadStatus(t.Context(), first.ExactName())
+	require.True(t, err == nil && status.Status == core.StatusCompleted, "%+v, %v", status, err)
+	second := must(b.BuildIndex(t.Context(), indexRequest(b, "docs", "nightly")))(b.t)
+	require.True(t, second.RunID != "" && second.RunID != first.RunID, "runs %+v and %+v", first, second)
+	status, err = b.ReadStatus(t.Context(), second.ExactName())
+	assert.True(t, err == nil && status.Status == core.StatusRunning, "it has just begun: %+v, %v", status.Status, err)
+	b.temporal.executions["build/docs/nightly"] = terminated
+	status, err = b.ReadStatus(t.Context(), second.ExactName())
+	assert.True(t, err == nil && status.Status == core.StatusFailed && status.Reason == "terminated",
+		"it left nothing: %+v %s, %v", status.Status, status.Reason, err)
+	left.RunID, left.Report.RunID, left.Report.Status = second.RunID, second.RunID, core.StatusHeld
+	b.setState("docs/nightly", left)
+	status, err = b.ReadStatus(t.Context(), second.ExactName())
+	assert.True(t, err == nil && status.Status == core.StatusHeld, "it was held: %+v, %v", status.Status, err)
 }

@@ -7,9 +7,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"unicode/utf8"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"github.com/unweaver/unweaver/internal/artifact"
 	"github.com/unweaver/unweaver/internal/artifact/rows"
@@ -39,17 +43,12 @@ type run struct {
 }
 
 func newRun(t *testing.T, objects map[string]string) *run {
-	t.Helper()
-	store, err := dir.Open(t.TempDir())
-	if err != nil {
-		t.Fatal(err)
-	}
+	store := stagetest.Must(dir.Open(t.TempDir()))
 	return &run{
 		t: t, corpus: documenttest.New(objects), art: artifact.Index{Store: store, Name: "i"}, scratch: "i/runs/1",
 		keeps: true, limits: document.DefaultLimits(),
 		spec: core.Spec{
-			Index: "i", Corpus: "memory",
-			Chunking: core.Chunking{Strategy: "text", Boundaries: "stable", MaxTokens: 60},
+			Index: "i", Corpus: "memory", Chunking: core.Chunking{Strategy: "text", Boundaries: "stable", MaxTokens: 60},
 		},
 	}
 }
@@ -63,16 +62,10 @@ func (r *run) chunkRows() string {
 }
 
 func (r *run) plan() plan.Result {
-	r.t.Helper()
-	res, err := plan.Run(r.t.Context(), plan.In{
-		Spec: r.spec, Corpus: r.corpus, Artifacts: r.art, Scratch: r.scratch,
-		Limits: r.limits, Parent: r.parent, Parser: documenttest.Here{Limits: r.limits},
-		Foreign:    !r.keeps,
-		OnProgress: func(int64) {},
-	})
-	if err != nil {
-		r.t.Fatal(err)
-	}
+	res := stagetest.Must(plan.Run(r.t.Context(), plan.In{
+		Spec: r.spec, Corpus: r.corpus, Artifacts: r.art, Scratch: r.scratch, Limits: r.limits, Parent: r.parent,
+		Parser: documenttest.Here{Limits: r.limits}, Foreign: !r.keeps, OnProgress: func(int64) {},
+	}))
 	return res
 }
 
@@ -90,7 +83,6 @@ func (r *run) chunk(ctx context.Context, unit int, units []plan.Unit) (chunk.Res
 
 // night plans and chunks the one unit; what comes of it is the parent of the next.
 func (r *run) night() chunk.Result {
-	r.t.Helper()
 	res := r.all()
 	r.after(res)
 	return res
@@ -106,49 +98,27 @@ func (r *run) after(res chunk.Result) {
 
 // all plans and chunks the one unit.
 func (r *run) all() chunk.Result {
-	r.t.Helper()
-	res, err := r.chunk(r.t.Context(), 0, r.plan().Units)
-	if err != nil {
-		r.t.Fatal(err)
-	}
-	if res.Listed != res.Counts.Documents+res.Failed+res.Empty {
-		r.t.Fatalf("the counts do not add up: %+v", res)
-	}
+	res := stagetest.Must(r.chunk(r.t.Context(), 0, r.plan().Units))
+	require.True(r.t, res.Listed == res.Counts.Documents+res.Failed+res.Empty, "the counts do not add up: %+v", res)
 	return res
 }
 
 func (r *run) documents(res chunk.Result) map[string]rows.Document {
-	r.t.Helper()
 	out := map[string]rows.Document{}
 	for row, err := range artifact.ScanAll(r.t.Context(), r.art.Store, r.art.SegmentKey(res.Documents.SHA256)) {
-		if err != nil {
-			r.t.Fatal(err)
-		}
-		document, err := rows.DecodeDocument(row.Value)
-		if err != nil {
-			r.t.Fatal(err)
-		}
-		out[string(row.Key)] = document
+		require.NoError(r.t, err)
+		out[string(row.Key)] = stagetest.Must(rows.DecodeDocument(row.Value))
 	}
 	return out
 }
 
 // text reads a range of a document back from the text segment.
 func (r *run) text(res chunk.Result, key string, d rows.Document, start, end int) string {
-	r.t.Helper()
-	reader, err := textseg.Open(r.t.Context(), r.art.Store, r.art.SegmentKey(res.Text.SHA256))
-	if err != nil {
-		r.t.Fatal(err)
-	}
-	text, err := reader.Slice(r.t.Context(), key, d.Frame, start, end)
-	if err != nil {
-		r.t.Fatal(err)
-	}
-	return text
+	reader := stagetest.Must(textseg.Open(r.t.Context(), r.art.Store, r.art.SegmentKey(res.Text.SHA256)))
+	return stagetest.Must(reader.Slice(r.t.Context(), key, d.Frame, start, end))
 }
 
 func zipped(t *testing.T, files map[string]string) string {
-	t.Helper()
 	var buffer bytes.Buffer
 	archive := zip.NewWriter(&buffer)
 	for name, content := range files {
@@ -156,41 +126,29 @@ func zipped(t *testing.T, files map[string]string) string {
 		if err == nil {
 			_, err = file.Write([]byte(content))
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 	}
-	if err := archive.Close(); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, archive.Close())
 	return buffer.String()
 }
 
 func gz(t *testing.T, content string) string {
-	t.Helper()
 	var buffer bytes.Buffer
 	writer := gzip.NewWriter(&buffer)
-	if _, err := writer.Write([]byte(content)); err != nil {
-		t.Fatal(err)
-	}
-	if err := writer.Close(); err != nil {
-		t.Fatal(err)
-	}
+	stagetest.Must(writer.Write([]byte(content)))
+	require.NoError(t, writer.Close())
 	return buffer.String()
 }
 
-// Documents of every kind become text, chunks with ids, places and titles; what chunks say is what the text says.
 func TestDocumentsOfEveryKindBecomeChunks(t *testing.T) {
 	long := strings.Repeat("Grain was carried down the river é. ", 40)
 	r := newRun(t, map[string]string{
-		"plain.txt":    "The river\n\n" + long,
-		"marked.md":    "intro\n\n# The heading\n\n" + long,
-		"page.html":    "<title>A page</title><h1>Head</h1><p>" + long + "</p>",
-		"word.docx":    zipped(t, map[string]string{"word/document.xml": "<w:p><w:t>" + long + "</w:t></w:p>"}),
-		"data.json":    `{"title":"A record","text":"` + long + `","year":1999}`,
-		"packed.md.gz": gz(t, "# Packed\n\n"+long),
-		"rows.jsonl":   `{"id":"1","title":"Row one","text":"` + long + `"}` + "\n" + `{"id":"2","text":"short"}`,
-		"sheet.csv":    "id,text,lang\n9,some text,en\n",
+		"plain.txt": "The river\n\n" + long, "marked.md": "intro\n\n# The heading\n\n" + long,
+		"page.html": "<title>A page</title><h1>Head</h1><p>" + long + "</p>",
+		"word.docx": zipped(t, map[string]string{"word/document.xml": "<w:p><w:t>" + long + "</w:t></w:p>"}),
+		"data.json": `{"title":"A record","text":"` + long + `","year":1999}`, "packed.md.gz": gz(t, "# Packed\n\n"+long),
+		"rows.jsonl": `{"id":"1","title":"Row one","text":"` + long + `"}` + "\n" + `{"id":"2","text":"short"}`,
+		"sheet.csv":  "id,text,lang\n9,some text,en\n",
 	})
 	res := r.all()
 	titles := map[string]string{
@@ -199,43 +157,31 @@ func TestDocumentsOfEveryKindBecomeChunks(t *testing.T) {
 		"word.docx": "word", // its first line is too long
 	}
 	documents := r.documents(res)
-	if len(documents) != len(titles) || res.Counts.Documents != 9 || res.Failed != 0 || res.ProblemCount != 0 {
-		t.Fatalf("%d documents, %+v", len(documents), res)
-	}
+	require.True(t, len(documents) == len(titles) && res.Counts.Documents == 9 && res.Failed == 0 && res.ProblemCount == 0,
+		"%d documents, %+v", len(documents), res)
 	for key, title := range titles {
-		if d := documents[key]; d.Title != title || d.Problem != "" || len(d.Chunks) == 0 || d.Runes == 0 {
-			t.Errorf("%s: %+v", key, d)
-		}
+		d := documents[key]
+		assert.True(t, d.Title == title && d.Problem == "" && len(d.Chunks) != 0 && d.Runes != 0, "%s: %+v", key, d)
 	}
-	if documents["data.json"].Meta["year"] != "1999" || documents["sheet.csv#9"].Meta["lang"] != "en" {
-		t.Error("metadata are lost")
-	}
+	assert.True(t, documents["data.json"].Meta["year"] == "1999" && documents["sheet.csv#9"].Meta["lang"] == "en",
+		"metadata are lost")
 	ordinal, last, count := 0, "", int64(0)
 	for row, err := range artifact.ScanAll(t.Context(), r.art.Store, r.chunkRows()) {
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		key := string(row.Key)
-		c, err := rows.DecodeChunk(row.Value)
-		if err != nil {
-			t.Fatal(err)
-		}
+		c := stagetest.Must(rows.DecodeChunk(row.Value))
 		if key != last {
 			ordinal, last = 0, key
 		}
 		d := documents[key]
 		text := r.text(res, key, d, c.Start, c.End)
-		if c.Ordinal != ordinal || c.Title != d.Title || c.Tokens == 0 || text != strings.TrimSpace(text) ||
-			d.Chunks[ordinal].ID != c.ID || d.Chunks[ordinal].Start != c.Start || d.Chunks[ordinal].End != c.End ||
-			utf8.RuneCountInString(text) != c.End-c.Start {
-			t.Errorf("%s chunk %d: %+v, %q", key, ordinal, c, text)
-		}
+		assert.True(t, c.Ordinal == ordinal && c.Title == d.Title && c.Tokens != 0 && text == strings.TrimSpace(text) &&
+			d.Chunks[ordinal].ID == c.ID && d.Chunks[ordinal].Start == c.Start && d.Chunks[ordinal].End == c.End &&
+			utf8.RuneCountInString(text) == c.End-c.Start, "%s chunk %d: %+v, %q", key, ordinal, c, text)
 		ordinal++
 		count++
 	}
-	if count != res.Counts.Chunks || count < 20 {
-		t.Errorf("%d chunks are stored, %d counted", count, res.Counts.Chunks)
-	}
+	assert.True(t, count == res.Counts.Chunks && count >= 20, "%d chunks are stored, %d counted", count, res.Counts.Chunks)
 }
 
 // Equal texts in one document are different chunks, numbered; in another document they are others again.
@@ -244,18 +190,13 @@ func TestChunkIdsCountEqualTexts(t *testing.T) {
 	text := paragraph + "\n\n" + paragraph + "\n\n" + paragraph
 	r := newRun(t, map[string]string{"a.txt": text, "b.txt": text})
 	seen := map[core.ID]bool{}
-	documents := r.documents(r.all())
-	for key, d := range documents {
+	for key, d := range r.documents(r.all()) {
 		for n, place := range d.Chunks {
-			if place.ID != core.ChunkID(key, paragraph, n) {
-				t.Errorf("%s chunk %d has another id", key, n)
-			}
+			assert.True(t, place.ID == core.ChunkID(key, paragraph, n), "%s chunk %d has another id", key, n)
 			seen[place.ID] = true
 		}
 	}
-	if len(seen) != 6 {
-		t.Errorf("%d ids", len(seen))
-	}
+	assert.True(t, len(seen) == 6, "%d ids", len(seen))
 }
 
 // What is wrong with one document is a problem of it; the others of its unit are chunked.
@@ -268,37 +209,27 @@ func TestProblemsOfDocumentsAreRecorded(t *testing.T) {
 	units := r.plan().Units
 	r.corpus.Open["denied.txt"] = fault.StoreDenied.At("read", "denied.txt")
 	r.corpus.Break["breaks.txt"] = errors.New("connection reset")
-	res, err := r.chunk(t.Context(), 0, units)
-	if err != nil {
-		t.Fatal(err)
-	}
+	res := stagetest.Must(r.chunk(t.Context(), 0, units))
 	want := map[string]fault.Code{
-		"fine.txt": "", "empty.txt": fault.EmptyDocument, "blank.md": fault.EmptyDocument,
-		"binary.txt": fault.BinaryContent, "bad.json": fault.Unreadable, "old.docx": fault.Encrypted,
-		"not.pdf": fault.Unreadable, "not.txt.gz": fault.Unreadable, "denied.txt": fault.StoreDenied,
-		"breaks.txt": fault.Unreadable,
+		"fine.txt": "", "empty.txt": fault.EmptyDocument, "blank.md": fault.EmptyDocument, "binary.txt": fault.BinaryContent,
+		"bad.json": fault.Unreadable, "old.docx": fault.Encrypted, "not.pdf": fault.Unreadable,
+		"not.txt.gz": fault.Unreadable, "denied.txt": fault.StoreDenied, "breaks.txt": fault.Unreadable,
 	}
 	reported := map[string]string{}
 	for _, problem := range res.Problems {
 		reported[problem.Object] = problem.Code
-		if problem.Detail == "" {
-			t.Errorf("%s has no detail", problem.Object)
-		}
+		assert.True(t, problem.Detail != "", "%s has no detail", problem.Object)
 	}
 	for key, d := range r.documents(res) {
 		if fault.Code(d.Problem) != want[key] || reported[key] != d.Problem {
 			t.Errorf("%s: %q, reported %q; want %q", key, d.Problem, reported[key], want[key])
 		}
 	}
-	if res.Listed != 10 || res.Counts.Documents != 1 || res.Empty != 2 || res.Failed != 7 || res.ProblemCount != 9 ||
-		res.Unadded != 9 {
-		t.Errorf("%+v", res)
-	}
-	key := stagetest.Stored(t, r.art.Store, chunk.ProblemsKey(r.scratch, 0))
-	raw, _, err := blob.Read(t.Context(), r.art.Store, key)
-	if err != nil || bytes.Count(raw, []byte("\n")) != 9 || !bytes.Contains(raw, []byte(`"standing":false`)) {
-		t.Errorf("%s, %v", raw, err)
-	}
+	assert.True(t, res.Listed == 10 && res.Counts.Documents == 1 && res.Empty == 2 && res.Failed == 7 &&
+		res.ProblemCount == 9 && res.Unadded == 9, "%+v", res)
+	raw, _, err := blob.Read(t.Context(), r.art.Store, stagetest.Stored(t, r.art.Store, chunk.ProblemsKey(r.scratch, 0)))
+	assert.True(t, err == nil && bytes.Count(raw, []byte("\n")) == 9 && bytes.Contains(raw, []byte(`"standing":false`)),
+		"%s, %v", raw, err)
 }
 
 // What plan found is not read again, not reported again, and counts.
@@ -309,25 +240,21 @@ func TestProblemsOfPlanAreTaken(t *testing.T) {
 	delete(r.corpus.Open, "b.txt")
 	r.corpus.Reads("b.txt")
 	res, err := r.chunk(t.Context(), 0, units)
-	if err != nil || res.Failed != 1 || res.ProblemCount != 0 || r.corpus.Reads("b.txt") != 0 ||
-		r.documents(res)["b.txt"].Problem != string(fault.StoreDenied) {
-		t.Errorf("%+v, %v", res, err)
-	}
+	assert.True(t, err == nil && res.Failed == 1 && res.ProblemCount == 0 && r.corpus.Reads("b.txt") == 0 &&
+		r.documents(res)["b.txt"].Problem == string(fault.StoreDenied), "%+v, %v", res, err)
 }
 
 func TestAStoreThatIsDownStopsTheUnit(t *testing.T) {
 	r := newRun(t, map[string]string{"a.txt": "text"})
 	units := r.plan().Units
 	r.corpus.Open["a.txt"] = fault.StoreDown.At("read", "bucket")
-	if _, err := r.chunk(t.Context(), 0, units); !fault.Is(err, fault.StoreDown) {
-		t.Errorf("%v", err)
-	}
+	_, err := r.chunk(t.Context(), 0, units)
+	assert.True(t, fault.Is(err, fault.StoreDown), "%v", err)
 	ctx, cancel := context.WithCancel(t.Context())
 	delete(r.corpus.Open, "a.txt")
 	r.corpus.Touched = func(string) { cancel() }
-	if _, err := r.chunk(ctx, 0, units); !errors.Is(err, context.Canceled) {
-		t.Errorf("%v", err)
-	}
+	_, err = r.chunk(ctx, 0, units)
+	assert.True(t, errors.Is(err, context.Canceled), "%v", err)
 }
 
 // A unit that is done twice writes the same bytes; so do equal documents in another run.
@@ -335,14 +262,11 @@ func TestARepeatedUnitIsTheSame(t *testing.T) {
 	objects := map[string]string{"a.md": "# A\n\n" + strings.Repeat("Some words here. ", 200), "b.txt": "other"}
 	r := newRun(t, objects)
 	first, second := r.all(), r.all()
-	if second.Fresh != 0 || first.Fresh != 2 {
-		t.Errorf("%d, then %d new segments", first.Fresh, second.Fresh)
-	}
+	assert.True(t, second.Fresh == 0 && first.Fresh == 2, "%d, then %d new segments", first.Fresh, second.Fresh)
 	other := newRun(t, objects).all()
-	if first.Text != second.Text || first.Documents != second.Documents || first.Text != other.Text ||
-		first.Documents != other.Documents || first.Hashes != second.Hashes || first.Hashes != other.Hashes {
-		t.Errorf("%+v\n%+v\n%+v", first, second, other)
-	}
+	assert.True(t, first.Text == second.Text && first.Documents == second.Documents && first.Text == other.Text &&
+		first.Documents == other.Documents && first.Hashes == second.Hashes && first.Hashes == other.Hashes, "%+v\n%+v\n%+v",
+		first, second, other)
 }
 
 // The hashes of units add up to those of the whole, however it is cut.
@@ -353,21 +277,14 @@ func TestHashesDoNotDependOnUnits(t *testing.T) {
 	}
 	r := newRun(t, map[string]string{"r.jsonl": text.String()})
 	units := r.plan().Units
-	if len(units) < 2 {
-		t.Fatalf("%d units", len(units))
-	}
+	require.True(t, len(units) >= 2, "%d units", len(units))
 	var parts core.Hashes
 	for i := range units {
-		res, err := r.chunk(t.Context(), i, units)
-		if err != nil {
-			t.Fatal(err)
-		}
-		parts.Merge(res.Hashes)
+		parts.Merge(stagetest.Must(r.chunk(t.Context(), i, units)).Hashes)
 	}
 	whole, err := r.chunk(t.Context(), 0, []plan.Unit{{From: 0, To: units[len(units)-1].To}})
-	if err != nil || whole.Counts.Documents != 6_000 || whole.Hashes != parts {
-		t.Errorf("%d documents, hashes equal: %v, %v", whole.Counts.Documents, whole.Hashes == parts, err)
-	}
+	assert.True(t, err == nil && whole.Counts.Documents == 6_000 && whole.Hashes == parts,
+		"%d documents, hashes equal: %v, %v", whole.Counts.Documents, whole.Hashes == parts, err)
 }
 
 // Cuts and decoded text of this version: where this fails, ParserVersion or ChunkerVersion has to be raised.
@@ -375,12 +292,187 @@ func TestHashesDoNotDependOnUnits(t *testing.T) {
 func TestOutputOfThisVersion(t *testing.T) {
 	r := newRun(t, map[string]string{
 		"a.md":   "# Title\r\n\r\n" + strings.Repeat("The river carried grain in 1911. It froze! Did it? ", 30),
-		"b.html": "<title>T</title><p>Some <b>bold</b> text.</p><ul><li>one</li></ul>",
-		"c.csv":  "id,text\n1,\"a\nb\"\n",
+		"b.html": "<title>T</title><p>Some <b>bold</b> text.</p><ul><li>one</li></ul>", "c.csv": "id,text\n1,\"a\nb\"\n",
 	})
 	res := r.all()
 	got := fmt.Sprintf("%s %s: %s", document.ParserVersion, chunk.ChunkerVersion, res.Hashes.Content.Digest().Short(16))
-	if got != "parse/11 chunk/1: d709ddbf9da3df56" {
-		t.Errorf("got %s", got)
+	assert.True(t, got == "parse/11 chunk/1: d709ddbf9da3df56", "got %s", got)
+}
+
+func attachedTo(name, text string) string {
+	return documenttest.MailWith("A mail", documenttest.Part{Name: name, Content: text})
+}
+
+// An object in the version of the parent is not opened, and what is attached to it stays. One that changes between its
+// plan and its reading is opened by the next run, whatever it has by then.
+func TestAttachmentsOfAnObjectThatChangesMeanwhileAreFoundByTheNextRun(t *testing.T) {
+	r := newRun(t, map[string]string{"m.eml": attachedTo("a.txt", "alpha"), "p.pdf": "no PDF"})
+	r.spec.Documents = &core.Documents{Attachments: true}
+	first := r.documents(r.night())
+	require.True(t, first["m.eml#a.txt"].Title == "alpha" && first["p.pdf"].Problem == string(fault.Unreadable) &&
+		len(first) == 3, "%+v", first)
+	r.corpus.Reads("m.eml")
+	if planned := r.plan(); !planned.Unchanged || r.corpus.Reads("m.eml") != 0 {
+		t.Errorf("nothing changed: %+v", planned)
+	}
+	r.corpus.Set("m.eml", attachedTo("a.txt", "beta"))
+	planned := r.plan()
+	r.corpus.Set("m.eml", attachedTo("b.txt", "gamma"))
+	res := stagetest.Must(r.chunk(t.Context(), 0, planned.Units))
+	kept := r.documents(res)["m.eml#a.txt"]
+	assert.True(t, kept.Title == "alpha" && kept.Stale && kept.Problem == string(fault.DocumentChanged),
+		"gone meanwhile: %+v", kept)
+	r.after(res)
+	got := r.documents(r.night())
+	assert.True(t, got["m.eml#b.txt"].Title == "gamma" && got["m.eml#a.txt"].Title == "", "the night after: %+v", got)
+	r.corpus.Set("m.eml", attachedTo("b.txt", "delta"))
+	planned = r.plan()
+	r.corpus.Set("m.eml", attachedTo("b.txt", "epsilon"))
+	res = stagetest.Must(r.chunk(t.Context(), 0, planned.Units))
+	if got := r.documents(res)["m.eml#b.txt"]; got.Title != "epsilon" || got.Problem != "" {
+		t.Errorf("another by then: %+v", got)
+	}
+}
+
+func TestTextsAreReadInTheirCharset(t *testing.T) {
+	const koi8 = "\xeb\xc1\xd0\xc9\xd4\xc1\xce \xeb\xc9\xd2" // Капитан Кир
+	r := newRun(t, map[string]string{
+		"a.txt": koi8, "b/c.txt": koi8, "d.html": "<meta charset=gbk><p>" + koi8, "rows.csv": "id,text\n2," + koi8 + "\n",
+	})
+	r.spec.Documents = &core.Documents{Encoding: []string{"b/*=koi8-r", "*.{html,csv}=koi8-r"}}
+	res := r.all()
+	documents := r.documents(res)
+	for key, noted := range map[string]string{"a.txt": "koi8-u", "b/c.txt": "", "d.html": "", "rows.csv#2": ""} {
+		d, found := documents[key]
+		if !found || d.Problem != "" || d.Meta["encoding"] != noted {
+			t.Errorf("%s: %+v", key, d)
+			continue
+		}
+		assert.Contains(t, r.text(res, key, d, 0, d.Runes), "Капитан Кир", "%s", key)
+	}
+}
+
+func TestTextThatIsMostlyUnknownCharactersIsAProblem(t *testing.T) {
+	bad := strings.Repeat("\uFFFD\ue001 ", 50)
+	r := newRun(t, map[string]string{
+		"good.txt": "Words.", "a.txt": bad, "b.html": "<p>" + bad, "c.jsonl": `{"id":"1","text":"` + bad + `"}` + "\n" + `{"id":"2","text":"Words."}`,
+		"long.md": strings.Repeat(bad, 1000),
+	})
+	res := r.all()
+	for key, d := range r.documents(res) {
+		want := fault.Unreadable
+		if key == "good.txt" || strings.HasSuffix(key, "#2") {
+			want = ""
+		}
+		assert.Equal(t, want, fault.Code(d.Problem), "%s: %q", key, d.Problem)
+	}
+	assert.True(t, res.Failed == 4 && strings.Contains(res.Problems[0].Detail, "are not letters"), "%+v", res.Problems)
+}
+
+func TestWhatIsHiddenIsReadWhereTheIndexSaysSo(t *testing.T) {
+	r := newRun(t, map[string]string{"a.docx": zipped(t, map[string]string{"word/document.xml": "<d><p><r><t>Shown.</t></r>" +
+		"<r><rPr><vanish/></rPr><t> Hidden.</t></r></p></d>"})})
+	for hidden, want := range map[string]string{"": "Shown.", "include": "Shown. Hidden."} {
+		r.spec.Documents = &core.Documents{Hidden: hidden}
+		res := r.all()
+		read := r.documents(res)["a.docx"]
+		if text := r.text(res, "a.docx", read, 0, -1); text != want || (read.Missing == "") != (hidden == "include") {
+			t.Errorf("%q: %q, missing %q", hidden, text, read.Missing)
+		}
+	}
+}
+
+// placesOf returns the headings and pages of a document's chunks.
+func placesOf(document rows.Document) string {
+	var out []string
+	for _, chunk := range document.Chunks {
+		first, last := document.PagesOf(chunk.Start, chunk.End)
+		out = append(out, fmt.Sprintf("%v %d-%d", document.HeadingAt(chunk.Start), first, last))
+	}
+	return strings.Join(out, ", ")
+}
+
+// Promises: 98.
+func TestChunksAreUnderTheirHeadingsAndOnTheirPages(t *testing.T) {
+	long := strings.Repeat("Grain was carried down the river é. ", 6)
+	r := newRun(t, map[string]string{
+		"a.md":   "---\ntitle: From front\ndate: 2026-11-20\n---\n# One\n\n" + long + "\n\n## Two\n\n" + long,
+		"b.pptx": documenttest.Slides(), "c.txt": "# no heading\n\n" + long, "d.pdf": documenttest.PDF("good"),
+	})
+	before := r.documents(r.night())
+	for key, want := range map[string]string{
+		"a.md": "[One] 0-0, [One] 0-0, [One Two] 0-0", "b.pptx": "[The start] 1-2",
+		"c.txt": "[] 0-0, [] 0-0", "d.pdf": "[] 1-1",
+	} {
+		assert.Equal(t, want, placesOf(before[key]), "%s", key)
+	}
+	got := before["a.md"]
+	assert.True(t, got.Title == "From front" && got.Meta["date"] == "2026-11-20", "%q %v", got.Title, got.Meta)
+	// What is kept of a document that breaks keeps its headings and pages.
+	r.corpus.Set("a.md", "\x00\x01\x02")
+	r.corpus.Set("b.pptx", "no slides")
+	after := r.documents(r.night())
+	for _, key := range []string{"a.md", "b.pptx"} {
+		got := placesOf(after[key])
+		assert.True(t, after[key].Stale && got == placesOf(before[key]), "%s: stale %v, %s", key, after[key].Stale, got)
+	}
+}
+
+func TestChunksOfAPDFHaveTheirPlacesOnPages(t *testing.T) {
+	r := newRun(t, map[string]string{"a.pdf": documenttest.PDF("Salt and ships")})
+	res := r.night()
+	before := r.documents(res)["a.pdf"]
+	want := []core.Rect{{Page: 1, Left: 72, Top: 81, Right: 148, Bottom: 95}}
+	near := func(a, b int) bool { return a-b <= 4 && b-a <= 4 } // how high letters are is the font's to say
+	got := before.Chunks[0].Rects
+	assert.True(t, len(got) == 1 && got[0].Page == 1 && near(got[0].Left, want[0].Left) &&
+		near(got[0].Right, want[0].Right) && near(got[0].Top, want[0].Top) && near(got[0].Bottom, want[0].Bottom),
+		"%+v, want %+v", got, want)
+	sheet := before.SheetOf(1)
+	assert.True(t, sheet.Width == 612 && sheet.Height == 792, "%+v", sheet)
+	// What is kept of a document that breaks keeps them.
+	r.corpus.Set("a.pdf", "no PDF")
+	after := r.documents(r.night())["a.pdf"]
+	assert.True(t, after.Stale && slices.Equal(after.Chunks[0].Rects, got) && slices.Equal(after.Sheets, before.Sheets),
+		"%+v", after)
+}
+
+func TestPagesWithoutTextAreAProblemOfADocumentThatIsUsed(t *testing.T) {
+	r := newRun(t, map[string]string{"a.pdf": documenttest.PDF("one", "", "three"), "b.pdf": documenttest.PDF("", "")})
+	res := r.night()
+	want := []core.Problem{{Code: "parts_missing", Object: "a.pdf", Detail: "page 2 has no text (scanned images?)"}}
+	assert.True(t, res.Counts.Documents == 1 && res.Failed+res.Empty == 1 && len(res.Problems) == 2 &&
+		res.Problems[0] == want[0], "%+v %+v", res.Counts, res.Problems)
+	assert.Equal(t, want[0].Detail, r.documents(res)["a.pdf"].Missing)
+}
+
+// An object whose size alone says that it is above a limit is refused without being read, by a first build too.
+func TestAnObjectThatIsTooLargeBySizeIsNotRead(t *testing.T) {
+	for name, c := range map[string]struct {
+		key   string
+		bytes int
+		reads int    // by plan and by this stage
+		limit string // that it is above
+	}{
+		"far above":                           {"a.txt", 4000, 0, "text"},
+		"above, unless it is in UTF-16":       {"a.md", 1500, 2, "text"},
+		"below":                               {"a.txt", 900, 2, ""},
+		"of a type that is read as whole":     {"a.html", 2000, 2, "text"},
+		"of such a type, with too many bytes": {"a.html", 4000, 0, "bytes"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := newRun(t, map[string]string{c.key: strings.Repeat("word ", c.bytes/5), "z.txt": "short"})
+			r.limits = document.DefaultLimits()
+			r.limits.Text, r.limits.Bytes = 1000, 3000
+			planned := r.plan()
+			res := stagetest.Must(r.chunk(t.Context(), 0, planned.Units))
+			assert.Equal(t, c.reads, r.corpus.Reads(c.key), "reads of the object")
+			problems := append(planned.Problems, res.Problems...)
+			if c.limit == "" && len(problems) == 0 {
+				return
+			}
+			assert.True(t, len(problems) == 1 && problems[0].Code == string(fault.TooLarge) &&
+				strings.Contains(problems[0].Detail, "limits.document."+c.limit), "%+v", problems)
+		})
 	}
 }

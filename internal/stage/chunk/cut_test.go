@@ -1,8 +1,10 @@
 package chunk
 
 import (
+	"context"
 	"fmt"
 	"io"
+	"iter"
 	"math/rand/v2"
 	"strings"
 	"testing"
@@ -11,7 +13,10 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	"golang.org/x/sync/semaphore"
 
+	"github.com/unweaver/unweaver/internal/artifact"
+	"github.com/unweaver/unweaver/internal/artifact/rows"
 	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/model/tokens"
 )
@@ -19,7 +24,6 @@ import (
 var stable = core.Chunking{Strategy: "text", Boundaries: "stable", MaxTokens: 1500}
 
 func chunks(t *testing.T, s string, c core.Chunking) []cutting {
-	t.Helper()
 	var out []cutting
 	require.NoError(t, cutChunks(strings.NewReader(s), c, func(x cutting) error { out = append(out, x); return nil }))
 	return out
@@ -54,17 +58,15 @@ func prose(r *rand.Rand, n int) []string {
 
 // check proves what holds for every chunking: pieces are the document, chunks are verbatim slices, sizes are bounded.
 func check(t *testing.T, s string, cs []cutting, chunking core.Chunking) {
-	t.Helper()
 	var all strings.Builder
 	rs := []rune(s)
 	for i, x := range cs {
 		all.WriteString(x.piece)
 		got := string(rs[x.start : x.start+utf8.RuneCountInString(x.text)])
 		require.True(t, got == x.text, "chunk %d is no slice of the document", i)
-		if n := tokens.Count(x.text); chunking.Strategy != "document" &&
-			n > chunking.MaxTokens+chunking.MaxTokens/50 {
-			t.Errorf("chunk %d has %d tokens", i, n)
-		}
+		n := tokens.Count(x.text)
+		assert.True(t, chunking.Strategy == "document" || n <= chunking.MaxTokens+chunking.MaxTokens/50,
+			"chunk %d has %d tokens", i, n)
 	}
 	require.True(t, chunking.Strategy == "fixed" || all.String() == s, "the pieces are not the document")
 }
@@ -72,14 +74,10 @@ func check(t *testing.T, s string, cs []cutting, chunking core.Chunking) {
 func TestPiecesAreTheDocumentAndChunksAreSlices(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 1))
 	texts := map[string]string{
-		"prose":                strings.Join(prose(r, 120), "\n\n"),
-		"one line without end": strings.Repeat("word after word ", 6000),
-		"one word without end": strings.Repeat("x", 30_000),
-		"many blank lines":     "a\n\n\n\n\nb\n \n\t\n\nc",
-		"signs":                strings.Repeat("é漢字🙂 ", 4000),
-		"leading blanks":       "\n\n  \n" + strings.Join(prose(r, 30), "\n\n") + "\n\n\n",
-		"empty":                "",
-		"blank":                " \n\n ",
+		"prose": strings.Join(prose(r, 120), "\n\n"), "one line without end": strings.Repeat("word after word ", 6000),
+		"one word without end": strings.Repeat("x", 30_000), "many blank lines": "a\n\n\n\n\nb\n \n\t\n\nc",
+		"signs": strings.Repeat("é漢字🙂 ", 4000), "leading blanks": "\n\n  \n" + strings.Join(prose(r, 30), "\n\n") + "\n\n\n",
+		"empty": "", "blank": " \n\n ",
 	}
 	chunkings := []core.Chunking{
 		stable,
@@ -98,8 +96,7 @@ func TestChunksDoNotDependOnHowTheTextIsRead(t *testing.T) {
 	s := strings.Join(prose(rand.New(rand.NewPCG(2, 2)), 100), "\n\n")
 	want := fmt.Sprint(chunks(t, s, stable))
 	for name, r := range map[string]io.Reader{
-		"byte by byte": iotest.OneByteReader(strings.NewReader(s)),
-		"halves":       iotest.HalfReader(strings.NewReader(s)),
+		"byte by byte": iotest.OneByteReader(strings.NewReader(s)), "halves": iotest.HalfReader(strings.NewReader(s)),
 	} {
 		var got []cutting
 		require.NoError(t, cutChunks(r, stable, func(x cutting) error { got = append(got, x); return nil }))
@@ -114,7 +111,6 @@ func TestStableChunksLieBetweenTheirBounds(t *testing.T) {
 	}
 }
 
-// Property: an edit changes few chunks, 1.5 on average (docs/reference/formats.md, Chunking).
 func TestAnEditChangesFewChunks(t *testing.T) {
 	r := rand.New(rand.NewPCG(4, 4))
 	const edits = 40
@@ -144,7 +140,6 @@ func TestAnEditChangesFewChunks(t *testing.T) {
 		most = max(most, n)
 	}
 	mean := float64(total) / edits
-	t.Logf("changed chunks: mean %.2f, most %d", mean, most)
 	assert.False(t, mean > 1.6 || most > 4,
 		"changed chunks: mean %.2f (want at most 1.6), most %d (want at most 4)", mean, most)
 }
@@ -159,9 +154,8 @@ func TestFixedWindowsOverlapAsTheReferenceDoes(t *testing.T) {
 	for start := 0; start+1500 < n; start += 1372 {
 		want++
 	}
-	if d := len(cs) - want; d < -1 || d > 1 {
-		t.Errorf("%d windows of %d tokens, want %d", len(cs), n, want)
-	}
+	d := len(cs) - want
+	assert.True(t, d >= -1 && d <= 1, "%d windows of %d tokens, want %d", len(cs), n, want)
 	for i := 1; i < len(cs); i++ {
 		if prev := cs[i-1]; cs[i].start >= prev.start+utf8.RuneCountInString(prev.text) {
 			t.Errorf("window %d does not overlap the one before", i)
@@ -179,4 +173,38 @@ func FuzzPiecesAreTheDocument(f *testing.F) {
 		c := core.Chunking{Strategy: "text", Boundaries: "stable", MaxTokens: 60}
 		check(t, s, chunks(t, s, c), core.Chunking{Strategy: "document"})
 	})
+}
+
+// Records of any size do not gather in memory: what is given and not done yet has aheadRoom at most, or is one record.
+func TestWhatWaitsIsBoundedByItsBytes(t *testing.T) {
+	sizes := []int64{1, aheadRoom, 3 * aheadRoom, aheadRoom / 2, aheadRoom / 2, aheadRoom / 2, 0, 2}
+	plan := func(yield func(artifact.Row, error) bool) {
+		for _, size := range sizes {
+			if !yield(artifact.Row{Key: []byte("r#1"), Value: rows.Plan{Line: 1, Size: size}.Encode()}, nil) {
+				return
+			}
+		}
+	}
+	room := semaphore.NewWeighted(aheadRoom)
+	next, stop := iter.Pull2(streamUpcoming(t.Context(), plan, room))
+	defer stop()
+	for i, size := range sizes {
+		given, err, ok := next()
+		require.True(t, ok && err == nil && given.plan.Size == size, "%d: %+v, %v", i, given, err)
+		full := !room.TryAcquire(aheadRoom - given.room + 1)
+		assert.True(t, full, "a record of %d bytes takes room for %d", size, given.room)
+		room.Release(given.room)
+	}
+	// While nothing is done, a record that takes all the room waits for the one before it.
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	given := 0
+	for _, err := range streamUpcoming(ctx, plan, semaphore.NewWeighted(aheadRoom)) {
+		if err != nil {
+			break
+		}
+		given++
+		cancel()
+	}
+	assert.Equal(t, 1, given)
 }

@@ -18,19 +18,16 @@ import (
 func ExampleRun() {
 	ctx := context.Background()
 	corpus := documenttest.New(map[string]string{
-		"fram.txt":   "Fram sailed to Antarctica. It was built in Larvik.",
-		"broken.pdf": "no PDF at all",
+		"fram.txt": "Fram sailed to Antarctica. It was built in Larvik.", "broken.pdf": "no PDF at all",
 	})
 	artifacts := artifact.Index{Store: blobmemory.New(), Name: "ships"}
 	limits := document.DefaultLimits()
 	spec := core.Spec{
-		Index: "ships", Corpus: "memory",
-		Chunking: core.Chunking{Strategy: "text", Boundaries: "stable", MaxTokens: 60},
+		Index: "ships", Corpus: "memory", Chunking: core.Chunking{Strategy: "text", Boundaries: "stable", MaxTokens: 60},
 	}
 	const scratch = "ships/runs/1"
 	planned, err := plan.Run(ctx, plan.In{
-		Spec: spec, Corpus: corpus, Artifacts: artifacts, Scratch: scratch, Limits: limits,
-		OnProgress: func(int64) {},
+		Spec: spec, Corpus: corpus, Artifacts: artifacts, Scratch: scratch, Limits: limits, OnProgress: func(int64) {},
 	})
 	if err != nil {
 		fmt.Println(err)
@@ -39,9 +36,8 @@ func ExampleRun() {
 	rows := artifact.ScratchKey(plan.RowsKey(scratch), planned.Rows)
 	for number, unit := range planned.Units {
 		result, err := chunk.Run(ctx, chunk.In{
-			Spec: spec, Corpus: corpus, Artifacts: artifacts, Scratch: scratch, Plan: rows,
-			Unit: number, From: unit.From, To: unit.To, Limits: limits, Parser: documenttest.Here{Limits: limits},
-			OnProgress: func(int64) {},
+			Spec: spec, Corpus: corpus, Artifacts: artifacts, Scratch: scratch, Plan: rows, Unit: number, From: unit.From,
+			To: unit.To, Limits: limits, Parser: documenttest.Here{Limits: limits}, OnProgress: func(int64) {},
 		})
 		if err != nil {
 			fmt.Println(err)

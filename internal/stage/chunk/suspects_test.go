@@ -22,6 +22,7 @@ import (
 	"github.com/unweaver/unweaver/internal/stage/chunk"
 	"github.com/unweaver/unweaver/internal/store/blob"
 	"github.com/unweaver/unweaver/internal/testkit/documenttest"
+	"github.com/unweaver/unweaver/internal/testkit/stagetest"
 )
 
 func TestMain(m *testing.M) {
@@ -52,27 +53,17 @@ func (f *fatal) Parse(ctx context.Context, r io.Reader, kind document.Kind, obje
 
 // attempt tries the only unit in a separate process; dead reports that the process died.
 func (r *run) attempt(tries int, parser document.Parser, died <-chan struct{}) (res chunk.Result, dead bool) {
-	r.t.Helper()
-	units := r.plan().Units
-	type ended struct {
-		res chunk.Result
-		err error
-	}
-	end := make(chan ended, 1)
+	in, end := r.with(tries, parser), make(chan chunk.Result, 1)
 	go func() {
-		var out ended
-		out.res, out.err = chunk.Run(context.WithoutCancel(r.t.Context()), chunk.In{
-			Spec: r.spec, Corpus: r.corpus, Artifacts: r.art, Scratch: r.scratch, From: units[0].From, To: units[0].To,
-			Plan: r.rows(), OnProgress: func(int64) {}, Tries: tries, Limits: document.DefaultLimits(), Parser: parser,
-		})
+		out, err := chunk.Run(context.WithoutCancel(r.t.Context()), in)
+		assert.NoError(r.t, err)
 		end <- out
 	}()
 	select {
 	case <-died:
 		return res, true
-	case out := <-end:
-		require.True(r.t, out.err == nil, "%v", out.err)
-		return out.res, false
+	case res = <-end:
+		return res, false
 	}
 }
 
@@ -123,10 +114,8 @@ func TestADocumentThatProcessesDieOfIsNamedAndNotTriedAgain(t *testing.T) {
 					continue
 				}
 				require.True(t, !dead && try == test.attempts+1 && parser.tried <= 0, "attempt %d: dead %v", try, dead)
-				if res.Counts.Documents != 2 || res.Failed != 1 || len(res.Problems) != 1 ||
-					res.Problems[0].Code != string(fault.Quarantined) || res.Problems[0].Object != "b.html" {
-					t.Errorf("%+v", res)
-				}
+				assert.True(t, res.Counts.Documents == 2 && res.Failed == 1 && len(res.Problems) == 1 &&
+					res.Problems[0].Code == string(fault.Quarantined) && res.Problems[0].Object == "b.html", "%+v", res)
 				return
 			}
 		})
@@ -234,10 +223,8 @@ func TestADocumentWhoseProcessSomebodyElseKilledIsReadOnceMore(t *testing.T) {
 		parser := &interrupted{times: times}
 		parser.Limits = document.DefaultLimits()
 		res, err := chunk.Run(t.Context(), r.with(1, parser))
-		if err != nil || res.Counts.Documents != want || res.Failed != 1-want ||
-			!slices.Equal(parser.tries, []bool{false, true}) {
-			t.Errorf("%d times: %+v, %v, tries %v", times, res, err, parser.tries)
-		}
+		assert.True(t, err == nil && res.Counts.Documents == want && res.Failed == 1-want &&
+			slices.Equal(parser.tries, []bool{false, true}), "%d times: %+v, %v, tries %v", times, res, err, parser.tries)
 		assert.True(t, want != 0 || res.Problems[0].Code == string(fault.Quarantined), "%+v", res.Problems)
 	}
 }
@@ -271,8 +258,7 @@ func (r *run) with(tries int, parser document.Parser) chunk.In {
 func TestACorpusOfPillsAndGoodDocumentsIsChunkedAndNamesEachPill(t *testing.T) {
 	limits := document.DefaultLimits()
 	limits.Time, limits.Memory, limits.Text = time.Minute, 192<<20, 4<<20
-	pool, err := sandbox.New(2, limits)
-	require.NoError(t, err)
+	pool := stagetest.Must(sandbox.New(2, limits))
 	defer pool.Close()
 	objects := map[string]string{
 		"a.md": "Salt of the lake.", "m.html": "<p>Ships of the lake.</p>", "z.pdf": documenttest.PDF("Port Alma"),
@@ -282,8 +268,7 @@ func TestACorpusOfPillsAndGoodDocumentsIsChunkedAndNamesEachPill(t *testing.T) {
 		objects[name] = content
 	}
 	r := newRun(t, objects)
-	res, err := chunk.Run(t.Context(), r.with(1, pool))
-	require.NoError(t, err)
+	res := stagetest.Must(chunk.Run(t.Context(), r.with(1, pool)))
 	assert.True(t, res.Counts.Documents == int64(good) && res.Failed == int64(len(documenttest.Deadly())),
 		"%d documents, %d failed", res.Counts.Documents, res.Failed)
 	named := map[string]bool{}
@@ -298,17 +283,14 @@ func TestACorpusOfPillsAndGoodDocumentsIsChunkedAndNamesEachPill(t *testing.T) {
 func TestPauseAndCancelTakeEffectWhileADocumentHangs(t *testing.T) {
 	limits := document.DefaultLimits()
 	limits.Time, limits.Memory = 10*time.Minute, 4<<30 // a fast machine takes the usual 512 MiB in a second
-	pool, err := sandbox.New(1, limits)
-	require.NoError(t, err)
+	pool := stagetest.Must(sandbox.New(1, limits))
 	defer pool.Close()
 	r := newRun(t, map[string]string{"hang.pdf": documenttest.Tireless()})
 	ctx, cancel := context.WithCancel(t.Context())
 	time.AfterFunc(500*time.Millisecond, cancel)
 	in, start := r.with(1, pool), time.Now()
-	if _, err := chunk.Run(ctx, in); !errors.Is(err, context.Canceled) {
-		t.Error(err)
-	}
-	if took := time.Since(start); took > 2*time.Minute {
-		t.Errorf("it took %v", took)
-	}
+	_, err := chunk.Run(ctx, in)
+	assert.True(t, errors.Is(err, context.Canceled), "%v", err)
+	took := time.Since(start)
+	assert.True(t, took <= 2*time.Minute, "it took %v", took)
 }

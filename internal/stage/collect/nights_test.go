@@ -3,82 +3,324 @@ package collect_test
 import (
 	"context"
 	"fmt"
-	"path/filepath"
+	"maps"
+	"slices"
+	"strings"
+	"sync/atomic"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/unweaver/unweaver/internal/artifact"
 	"github.com/unweaver/unweaver/internal/core"
+	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/ledger"
 	"github.com/unweaver/unweaver/internal/stage/collect"
-	"github.com/unweaver/unweaver/internal/store/coordination"
-	"github.com/unweaver/unweaver/internal/store/coordination/bolt"
-	recordsbolt "github.com/unweaver/unweaver/internal/store/records/bolt"
-	"github.com/unweaver/unweaver/internal/store/vectors/files"
+	"github.com/unweaver/unweaver/internal/store/blob"
+	"github.com/unweaver/unweaver/internal/store/coordination/memory"
+	"github.com/unweaver/unweaver/internal/testkit/artifacttest"
+	"github.com/unweaver/unweaver/internal/testkit/stagetest"
 )
+
+// oneByOne deletes as a folder does: object by object, as long as it is permitted.
+type oneByOne struct {
+	*artifacttest.Memory
+	before func() // each delete
+}
+
+func (o oneByOne) DeleteAll(ctx context.Context, keys []string) error {
+	for _, key := range keys {
+		if err := blob.CheckContext(ctx); err != nil {
+			return err
+		}
+		o.before()
+		if err := o.Delete(context.WithoutCancel(ctx), key); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// whenFrozen runs a collector that stands still for half a minute in the middle of a batch of deletes, as its process
+// does in a machine that is suspended, while another does what it does. It gives what the collector ended with.
+func whenFrozen(w *world, batch []string, meanwhile func()) error {
+	w.abandon(batch...)
+	w.collect(0)
+	w.now = day(1)
+	var lost, deletes atomic.Int32
+	slow := oneByOne{Memory: w.store, before: func() {
+		if deletes.Add(1) == 3 {
+			time.Sleep(30 * time.Second)
+		}
+	}}
+	in := w.in()
+	in.Artifacts.Store = slow
+	in.Guard = func(context.Context) error {
+		if lost.Load() > 0 {
+			return fault.LeaseLost.At("work on", "docs/a")
+		}
+		return nil
+	}
+	ended := make(chan error)
+	go func() {
+		_, err := collect.Run(context.Background(), in)
+		ended <- err
+	}()
+	time.Sleep(10 * time.Second)
+	lost.Store(1) // the lease passes: another run has it now
+	meanwhile()
+	return <-ended
+}
+
+// Promises: 30, 124.
+func TestACollectorThatWakesUpDeletesNothingOfTheRunThatFollowedIt(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := worldOf(t, first)
+		err := whenFrozen(w, []string{"s1", "s2", "s3", "s4", "s5", "s6"}, func() {
+			w.check(collect.Settle(t.Context(), w.index, w.vectors, collect.Permit{}))
+			w.abandon("s4", "s5") // the next build writes them again, and names them
+			w.nameSegments("g2", "s4", "s5")
+		})
+		assert.True(t, fault.Is(err, fault.LeaseLost), "the collector ended with %v", err)
+		for _, name := range []string{"s4", "s5"} {
+			assert.True(t, w.has(name), "segment %s of the published generation is gone", name)
+		}
+	})
+}
+
+// nameSegments publishes a generation that names segments besides those of the one before it.
+func (w *world) nameSegments(gen string, names ...string) {
+	w.t.Helper()
+	manifest := stagetest.Must(w.index.Manifest(context.Background(), w.manifest["g1"]))
+	for _, name := range names {
+		manifest.Segments.Text = append(manifest.Segments.Text, core.Segment{SHA256: name})
+	}
+	w.seq++
+	manifest.Generation, manifest.Seq = gen, w.seq
+	sha := stagetest.Must(w.index.PutManifest(context.Background(), manifest))
+	w.manifest[gen] = sha
+	ref := core.GenerationRef{Manifest: sha, Seq: w.seq, State: "published"}
+	_, err := blob.WriteJSON(context.Background(), w.store, w.index.GenerationKey(gen, "manifest.json"), ref, blob.Cond{})
+	w.check(err)
+	w.point(gen, w.seq)
+}
+
+func TestTheLeaseIsLookedAtBeforeEveryDelete(t *testing.T) {
+	w := worldOf(t, first, second)
+	w.abandon("s1")
+	w.check(w.vectors.Create(t.Context(), collPrefix+"classes_7", 2))
+	w.collect(0) // marks g1, condemns
+	for _, key := range []string{w.index.RunKey("g1", "0", "build.json"), w.index.GenerationKey("gone", "report.json")} {
+		stagetest.Must(blob.Write(t.Context(), w.store, key, []byte("{}"), blob.Cond{}))
+	}
+	looked := false
+	var deletes int
+	w.guard = func(context.Context) error { looked = true; return nil }
+	w.fail = func(op string) error {
+		if strings.HasPrefix(op, "delete") || strings.HasPrefix(op, "drop") || strings.HasSuffix(op, "/collected") {
+			if deletes++; !looked {
+				t.Errorf("no check came before: %s", op)
+			}
+			looked = false
+		}
+		return nil
+	}
+	w.collect(30)
+	if w.fail = nil; deletes < 7 { // scratch, report, records, rows of two kinds, folder, reference, segments, collection
+		t.Errorf("only %d deletes", deletes)
+	}
+}
+
+// The pointer is the authority: its generation's reference may be missing, or name another manifest.
+func TestWhatThePointerNamesStaysWhateverItsReferenceSays(t *testing.T) {
+	for name, spoil := range map[string]func(w *world, key string) error{
+		"the reference is missing": func(w *world, key string) error { return w.store.Delete(context.Background(), key) },
+		"it names another manifest": func(w *world, key string) error {
+			_, err := blob.WriteJSON(context.Background(), w.store, key,
+				core.GenerationRef{Manifest: w.manifest["g0"], Seq: 9, State: "held"}, blob.Cond{})
+			return err
+		},
+		"it is damaged": func(w *world, key string) error {
+			_, err := blob.Write(context.Background(), w.store, key, []byte("{"), blob.Cond{})
+			return err
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t)
+			w.publish("g0", second)
+			w.publish("g1", first)
+			w.check(spoil(w, w.index.GenerationKey("g1", "manifest.json")))
+			for _, on := range []int{0, 3, 6} {
+				w.collect(on)
+			}
+			missing := w.missing("g1", first)
+			assert.True(t, len(missing) <= 0, "gone: %q", missing)
+			refs, err := w.index.ListByName(t.Context())
+			assert.True(t, err == nil && refs["g1"].Manifest == w.manifest["g1"], "named are %+v, %v", refs, err)
+		})
+	}
+}
+
+// copiesOf is where this installation's copies for bulk import lie.
+var copiesOf = core.ImportPrefix(storeID)
+
+// stage puts copies into the bucket of a vector store, and gives what collects them with a lease of a fence.
+func stage(w *world, fence int64, keys ...string) (bucket *artifacttest.Memory, in collect.In) {
+	bucket = artifacttest.New()
+	for _, key := range keys {
+		stagetest.Must(blob.Write(context.Background(), bucket, key, []byte("rows"), blob.Cond{}))
+	}
+	in = w.in()
+	in.Staging, in.Copies, in.Fence = bucket, copiesOf, fence
+	return bucket, in
+}
+
+// Promises: 121.
+func TestCopiesOfImportsThatAreOverGoAndNoOthers(t *testing.T) {
+	w := worldOf(t, first)
+	over := []string{
+		copiesOf + "docs/runs/g0/3/classes-0/ab.parquet",     // a run that was cancelled
+		copiesOf + "docs/runs/g0/3/anew/chunks-2/ab.parquet", // in its second attempt
+		copiesOf + "docs/runs/g1/5/chunks-0/cd-1.parquet",    // an attempt of the collecting run that was frozen
+	}
+	stays := []string{
+		copiesOf + "docs/runs/g2/6/classes-0/ab.parquet",                               // a run that goes on
+		copiesOf + "docs/runs/g2/10/classes-0/ab.parquet",                              // numbers, not letters, are compared
+		copiesOf + "docs/runs/g0/notes/ab.parquet",                                     // no copy of this program's
+		copiesOf + "docs2/runs/g0/3/classes-0/ab.parquet",                              // another index
+		copiesOf + "a/docs/runs/g0/3/classes-0/ab.parquet",                             // and one more
+		core.ImportPrefix("76543210") + "docs/runs/g0/3/classes-0/ab.parquet",          // another installation
+		"unweaver-import/docs/runs/g0/3/classes-0/ab.parquet",                          // no installation's
+		"files/insert_log/docs/runs/g0/3/1",                                            // the vector store's own
+		strings.TrimSuffix(copiesOf, "/") + "0/docs/runs/g0/3/classes-0/ab.parquet",    // a longer id
+		"x" + copiesOf + "docs/runs/g0/3/classes-0/ab.parquet",                         // behind something
+		copiesOf + "docs/generations/g0/3/ab.parquet",                                  // not of a run
+		copiesOf + "docs/runs/3/ab.parquet",                                            // of no generation
+		copiesOf + "docs/runs/g0/03x/ab.parquet",                                       // of no fence
+		copiesOf + "docs/runs/g0/9223372036854775808/classes-0/beyond-a-fence.parquet", // nor this
+	}
+	bucket, in := stage(w, 5, append(slices.Clone(over), stays...)...)
+	res, err := collect.Run(t.Context(), in)
+	assert.True(t, err == nil && res.Copies == int64(len(over)) && len(res.Problems) == 0, "%+v, %v", res, err)
+	slices.Sort(stays)
+	assert.Equal(t, stays, bucket.Keys(""), "left are")
+}
+
+func TestWithoutImportsNoBucketIsAsked(t *testing.T) {
+	w := worldOf(t, first)
+	in := w.in()
+	in.Copies = copiesOf
+	res, err := collect.Run(t.Context(), in)
+	assert.True(t, err == nil && res.Copies == 0 && res.Problems == nil, "%+v, %v", res, err)
+}
+
+// Promises: 121.
+func TestABucketThatRefusesItsCopiesIsToldAndEverythingElseIsCollected(t *testing.T) {
+	denied := fault.StoreDenied.At("ask", "bucket").Because("no such right").Advise("all that it holds")
+	for _, c := range []struct {
+		op     artifacttest.Op
+		err    error
+		code   fault.Code
+		advice string
+	}{
+		{artifacttest.List, denied, fault.StoreDenied, "list and delete below " + copiesOf},
+		{artifacttest.Delete, denied, fault.StoreDenied, "list and delete below " + copiesOf},
+		{artifacttest.List, fault.StoreDown.At("ask", "bucket").Because("no such right"), fault.StoreDown, "the next run"},
+	} {
+		w := worldOf(t, first, second)
+		w.collect(0)
+		w.now = day(1)
+		copied := copiesOf + "docs/runs/g0/3/classes-0/ab.parquet"
+		bucket, in := stage(w, 5, copied)
+		bucket.Fail = func(op artifacttest.Op, _ string) error {
+			if op == c.op {
+				return c.err
+			}
+			return nil
+		}
+		res, err := collect.Run(t.Context(), in)
+		require.True(t, err == nil && res.Generations == 1 && res.Copies == 0 && len(res.Problems) == 1,
+			"%s: %+v, %v", c.op, res, err)
+		problem := res.Problems[0]
+		assert.True(t, problem.Code == string(c.code) && strings.Contains(problem.Object, copiesOf+"docs/runs/") &&
+			strings.Contains(problem.Detail, c.advice) && strings.Contains(problem.Detail, "no such right") &&
+			!strings.Contains(problem.Detail, "all that it holds"), "%s: %+v", c.op, problem)
+		w.alone("g2", second)
+		bucket.Fail = nil
+		if res, err := collect.Run(t.Context(), in); err != nil || res.Copies != 1 || len(bucket.Keys("")) != 0 {
+			t.Errorf("%s, with the right: %+v, %v", c.op, res, err)
+		}
+	}
+}
+
+// A run that lost the lease while it collects deletes no copies, and that is no matter of the bucket.
+// Promises: 121.
+func TestCopiesAreLeftToWhoHasTheLease(t *testing.T) {
+	bucket, in := stage(worldOf(t, first), 5, copiesOf+"docs/runs/g0/3/classes-0/ab.parquet")
+	var listed atomic.Bool
+	bucket.Fail = func(op artifacttest.Op, _ string) error {
+		if op == artifacttest.List {
+			listed.Store(true)
+		}
+		return nil
+	}
+	in.Guard = func(context.Context) error {
+		if listed.Load() {
+			return fault.LeaseLost.At("work on", "docs/g1")
+		}
+		return nil
+	}
+	res, err := collect.Run(t.Context(), in)
+	assert.True(t, fault.Is(err, fault.LeaseLost) && res.Problems == nil && len(bucket.Keys("")) == 1,
+		"%+v, %v, left %q", res, err, bucket.Keys(""))
+}
+
+func TestManyCopiesAreDeletedUnderALookAtTheLeaseEach(t *testing.T) {
+	w := worldOf(t, first)
+	var keys []string
+	for i := range 4500 {
+		keys = append(keys, fmt.Sprintf("%sdocs/runs/g0/3/classes-0/%04d.parquet", copiesOf, i))
+	}
+	bucket, in := stage(w, 5, keys...)
+	var looks atomic.Int32
+	var listed atomic.Bool
+	bucket.Fail = func(op artifacttest.Op, _ string) error {
+		if op == artifacttest.List {
+			listed.Store(true)
+		}
+		return nil
+	}
+	in.Permit = time.Hour
+	in.Guard = func(context.Context) error {
+		if listed.Load() {
+			looks.Add(1)
+		}
+		return nil
+	}
+	res, err := collect.Run(t.Context(), in)
+	if err != nil || res.Copies != 4500 || len(bucket.Keys("")) != 0 || bucket.Calls(artifacttest.Delete) != 5 ||
+		looks.Load() != 2 { // 4,000 and 500
+		t.Errorf("%d looks, %d requests: %+v, %v", looks.Load(), bucket.Calls(artifacttest.Delete), res, err)
+	}
+}
 
 // Sixty nights of one per cent of changes must not make the stores grow: records and rows, artifacts and ledger, by
 // what the kept generations need.
 func TestSixtyNightsLeaveTheStoresAboutAsLargeAsWhatIsLive(t *testing.T) {
-	w := newWorld(t)
-	simulate(w, 60, claimsOf(t), func() (records, rows int) {
-		for _, keys := range w.vectors.(*memoryVectors).rows {
-			rows += len(keys)
-		}
-		return len(w.records.(*memoryRecords).keys), rows
-	})
-}
-
-// The same holds of the stores that are embedded, which are slower.
-func TestNightsOnTheEmbeddedStores(t *testing.T) {
-	w := newWorld(t)
-	store, err := recordsbolt.Open(filepath.Join(t.TempDir(), "records"))
-	w.check(err)
-	defer func() { _ = store.Close() }()
-	rowStore, err := files.Open(t.TempDir())
-	w.check(err)
-	defer func() { _ = rowStore.Close() }()
-	w.records, w.vectors = store, rowStore
-	simulate(w, 7, claimsOf(t), func() (records, rows int) {
-		w.check(store.ScanRecords(t.Context(), storeID[:8]+":c:docs:", func(keys []string) error {
-			records += len(keys)
-			return nil
-		}))
-		for _, collection := range []string{"classes_0", "chunks_0"} {
-			n, err := rowStore.Count(t.Context(), collPrefix+collection)
-			w.check(err)
-			rows += int(n)
-		}
-		return records, rows
-	})
-}
-
-func claimsOf(t *testing.T) *bolt.Store {
-	t.Helper()
-	store, err := bolt.Open(filepath.Join(t.TempDir(), "classes"))
-	require.NoError(t, err)
-	t.Cleanup(func() { _ = store.Close() })
-	return store
-}
-
-// simulate builds and collects night by night, and compares what the stores hold with what the kept generations need.
-func simulate(w *world, nights int, claims coordination.Claims, stored func() (records, rows int)) {
-	const chunks, classes, keep = 300, 600, 3
-	t := w.t
-	t.Helper()
+	const nights, chunks, classes, keep = 60, 300, 600, 3
+	w, claims := newWorld(t), memory.NewClaims()
 	w.keep = keep
 	book := ledger.New(w.store, claims)
 	now := content{classes: map[string]string{}, chunks: map[string]string{}}
 	pay := func(task string, keys ...core.Digest) {
 		for _, key := range keys {
-			_, err := book.Put(t.Context(), task, key, 0, ledger.Result{Value: []byte("paid")})
-			w.check(err)
+			stagetest.Must(book.Put(t.Context(), task, key, 0, ledger.Result{Value: []byte("paid")}))
 		}
 		if task == ledger.Extract {
-			_, err := book.Pack(t.Context(), task, keys)
-			w.check(err)
+			stagetest.Must(book.Pack(t.Context(), task, keys))
 		}
 	}
 	var recent []content
@@ -101,22 +343,25 @@ func simulate(w *world, nights int, claims coordination.Claims, stored func() (r
 		pay(ledger.Shorten, shortened...)
 		pay(ledger.Embed, core.Sum("batch", fmt.Sprint(night)))
 		w.publish(fmt.Sprintf("g%02d", night), now)
-		if recent = append(recent, clone(now)); len(recent) > keep {
+		recent = append(recent, content{classes: maps.Clone(now.classes), chunks: maps.Clone(now.chunks)})
+		if len(recent) > keep {
 			recent = recent[1:]
 		}
 		w.collect(night)
 		for _, task := range ledger.Tasks() {
 			book = ledger.New(w.store, claims) // another worker
-			_, err := book.RunUpkeep(
-				t.Context(),
-				task,
-				collect.ListKeys(t.Context(), []artifact.Index{w.index}, task),
-				w.now,
-			)
+			_, err := book.RunUpkeep(t.Context(), task, collect.ListKeys(t.Context(), []artifact.Index{w.index}, task), w.now)
 			w.check(err)
 		}
 	}
-	records, rows := stored()
+	records, rows := 0, 0
+	for _, entry := range w.state() {
+		if strings.HasPrefix(entry, "record ") {
+			records++
+		} else if strings.HasPrefix(entry, "row ") {
+			rows++
+		}
+	}
 	liveRecords, liveRows := w.listed(recent)
 	t.Logf("%d records of %d live, %d rows of %d live, %d files of the index, %d of the ledger, after %d nights",
 		records, liveRecords, rows, liveRows, len(w.store.Keys("docs/")), len(w.store.Keys("ledger/")), nights)
@@ -124,25 +369,13 @@ func simulate(w *world, nights int, claims coordination.Claims, stored func() (r
 		"%d records of %d live, %d rows of %d live", records, liveRecords, rows, liveRows)
 	assert.True(t, records >= liveRecords && rows >= liveRows,
 		"live ones went: %d records of %d, %d rows of %d", records, liveRecords, rows, liveRows)
-	if segments := len(w.store.Keys("docs/segments/")); segments > 2*4*keep {
-		t.Errorf("%d segments, the kept generations have %d", segments, 4*keep)
-	}
+	segments := len(w.store.Keys("docs/segments/"))
+	assert.True(t, segments <= 2*4*keep, "%d segments, the kept generations have %d", segments, 4*keep)
 	// Of up to 1,491 paid results: loose ones of the last nights, embeddings of the last 15, and few packs.
 	if n := len(w.store.Keys("ledger/")); n > 120 {
 		t.Errorf("%d objects of the ledger: %v", n, w.store.Keys("ledger/"))
 	}
 	w.wantPaid(ledger.New(w.store, claims), now)
-}
-
-func clone(c content) content {
-	out := content{classes: map[string]string{}, chunks: map[string]string{}}
-	for name, text := range c.classes {
-		out.classes[name] = text
-	}
-	for name, text := range c.chunks {
-		out.chunks[name] = text
-	}
-	return out
 }
 
 // listed counts the records and rows that any of these generations lists.
@@ -166,7 +399,6 @@ func (w *world) listed(all []content) (records, rows int) {
 
 // wantPaid checks that nothing that a generation lists would be paid for again.
 func (w *world) wantPaid(book *ledger.Ledger, c content) {
-	w.t.Helper()
 	for name, text := range c.chunks {
 		e, err := book.Get(context.Background(), ledger.Extract, extractKey(name, text), 0)
 		require.True(w.t, err == nil && e != nil, "the extraction of %s is lost: %v", name, err)

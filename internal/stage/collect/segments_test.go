@@ -3,7 +3,6 @@ package collect_test
 import (
 	"context"
 	"errors"
-	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -19,65 +18,21 @@ import (
 	"github.com/unweaver/unweaver/internal/stage/collect"
 	"github.com/unweaver/unweaver/internal/store/blob"
 	"github.com/unweaver/unweaver/internal/testkit/artifacttest"
+	"github.com/unweaver/unweaver/internal/testkit/stagetest"
 )
 
 // abandon leaves segments that no manifest names, as a build that ended early does.
 func (w *world) abandon(names ...string) {
 	for _, name := range names {
-		_, err := blob.Write(context.Background(), w.store, w.index.SegmentKey(name), []byte(name), blob.Cond{})
-		w.check(err)
+		stagetest.Must(blob.Write(context.Background(), w.store, w.index.SegmentKey(name), []byte(name), blob.Cond{}))
 	}
 }
 
 func (w *world) has(name string) bool { return len(w.store.Keys(w.index.SegmentKey(name))) == 1 }
 
-func TestAnAbandonedSegmentWaitsForTheGraceAndThenGoes(t *testing.T) {
-	w := newWorld(t)
-	w.publish("g1", first)
-	w.abandon("s1")
-	w.check(w.vectors.Create(t.Context(), collPrefix+"classes_7", 2))
-	w.check(w.vectors.Create(t.Context(), "another_index", 2))
-	if res := w.collect(0); res.Condemned != 2 || res.Deleted != 0 || !w.has("s1") {
-		t.Errorf("at first: %+v", res)
-	}
-	w.abandon("s2")
-	if res := w.collect(1); res.Condemned != 1 || res.Deleted != 2 || w.has("s1") || !w.has("s2") {
-		t.Errorf("a day later: %+v", res)
-	}
-	if all, err := w.vectors.List(t.Context(), ""); err != nil || len(all) != 3 {
-		t.Errorf("collections %v %v", all, err)
-	}
-	w.collect(2)
-	w.store.Reset()
-	if w.collect(3); w.store.Calls(
-		artifacttest.Put,
-	)+w.store.Calls(
-		artifacttest.Delete,
-	) > 1 { // the cursor that is not there
-		t.Errorf(
-			"with nothing to do: %d writes, %d deletes",
-			w.store.Calls(artifacttest.Put),
-			w.store.Calls(artifacttest.Delete),
-		)
-	}
-}
-
-func TestDeletesGoByBatches(t *testing.T) {
-	w := newWorld(t)
-	w.publish("g1", first)
-	for i := range 2500 {
-		w.abandon(fmt.Sprint("s", i))
-	}
-	w.collect(0)
-	w.store.Reset()
-	assert.Equal(t, int64(2500), w.collect(1).Deleted)
-	assert.Equal(t, 3, w.store.Calls(artifacttest.Delete))
-}
-
 // A build that finds a condemned segment there, and re-uses it, takes it off the list before it names it.
 func TestWhatABuildReclaimsStays(t *testing.T) {
-	w := newWorld(t)
-	w.publish("g1", first)
+	w := worldOf(t, first)
 	w.abandon("s1", "s2")
 	w.check(w.vectors.Create(t.Context(), collPrefix+"classes_7", 2))
 	w.collect(0)
@@ -93,74 +48,47 @@ func TestWhatABuildReclaimsStays(t *testing.T) {
 
 // The collector writes down what it is going to delete before it does. A build that comes in between sees it.
 func TestAReclaimSeesWhatIsBeingDeleted(t *testing.T) {
-	w := newWorld(t)
-	w.publish("g1", first)
-	w.abandon("s1", "s2")
-	w.collect(0)
-	killed := errors.New("killed")
-	w.fail = func(op string) error {
-		if strings.HasPrefix(op, "delete docs/segments") {
-			return killed
-		}
-		return nil
-	}
-	w.now = day(1)
-	if _, err := collect.Run(t.Context(), w.in()); !errors.Is(err, killed) {
-		t.Fatal(err)
-	}
-	w.fail = nil
+	w := worldOf(t, first)
+	killedInTheBatch(w)
 	w.check(w.store.Delete(t.Context(), w.index.SegmentKey("s1"))) // it came as far as this
 	for range 2 {
 		missing, err := collect.Reclaim(t.Context(), w.index, []string{"s1", "s3"})
 		assert.True(t, err == nil && slices.Equal(missing, []string{"s1"}), "missing %v, %v", missing, err)
 	}
 	// The next build ends what the dead collector began: from then on what it finds is there to stay.
-	if err := collect.Settle(t.Context(), w.index, w.vectors, collect.Permit{}); err != nil || w.has("s1") || w.has("s2") {
-		t.Errorf("after settling: %v", err)
-	}
+	err := collect.Settle(t.Context(), w.index, w.vectors, collect.Permit{})
+	assert.True(t, err == nil && !w.has("s1") && !w.has("s2"), "after settling: %v", err)
 	w.abandon("s1") // it writes it again
-	if missing, err := collect.Reclaim(t.Context(), w.index, []string{"s1"}); err != nil || len(missing) != 0 {
-		t.Errorf("missing %v, %v", missing, err)
-	}
-	if res := w.collect(1); !w.has("s1") || res.Deleted != 0 {
-		t.Errorf("the new segment was deleted: %+v", res)
-	}
+	assert.Empty(t, stagetest.Must(collect.Reclaim(t.Context(), w.index, []string{"s1"})), "missing")
+	res := w.collect(1)
+	assert.True(t, w.has("s1") && res.Deleted == 0, "the new segment was deleted: %+v", res)
 }
 
 // Settling must not take away what was named since, though a collector had it in its batch.
 func TestSettlingAndTheNextRunSpareWhatIsNamedNow(t *testing.T) {
 	for _, settle := range []bool{true, false} {
-		w := newWorld(t)
-		w.publish("g1", first)
-		manifest, err := w.index.Manifest(t.Context(), w.manifest["g1"])
-		w.check(err)
+		w := worldOf(t, first)
+		manifest := stagetest.Must(w.index.Manifest(t.Context(), w.manifest["g1"]))
 		sha := manifest.Segments.Splits[0].SHA256
 		list := map[string]any{
-			"format":   1,
-			"since":    map[string]time.Time{},
-			"deleting": []string{"segment:" + sha, "segment:s1"},
+			"format": 1, "since": map[string]time.Time{}, "deleting": []string{"segment:" + sha, "segment:s1"},
 		}
-		_, err = blob.WriteJSON(t.Context(), w.store, "docs/condemned.json", list, blob.Cond{})
-		w.check(err)
+		stagetest.Must(blob.WriteJSON(t.Context(), w.store, "docs/condemned.json", list, blob.Cond{}))
 		w.abandon("s1")
 		if settle {
 			w.check(collect.Settle(t.Context(), w.index, w.vectors, collect.Permit{}))
 		} else {
 			w.collect(0)
 		}
-		if !w.has(sha) || w.has("s1") {
-			t.Errorf("settle %v: named %v, dead %v", settle, w.has(sha), w.has("s1"))
-		}
+		assert.True(t, w.has(sha) && !w.has("s1"), "settle %v: named %v, dead %v", settle, w.has(sha), w.has("s1"))
 		raw, _, err := blob.Read(t.Context(), w.store, "docs/condemned.json")
 		assert.True(t, err == nil && !strings.Contains(string(raw), "deleting"),
 			"settle %v: the batch is not cleared: %s %v", settle, raw, err)
 	}
 }
 
-// Of a collector that slept and a build that reclaimed meanwhile, the collector gives way.
 func TestACollectorGivesWayToABuildThatChangedTheList(t *testing.T) {
-	w := newWorld(t)
-	w.publish("g1", first)
+	w := worldOf(t, first)
 	w.abandon("s1")
 	w.collect(0)
 	w.now = day(1)
@@ -173,16 +101,13 @@ func TestACollectorGivesWayToABuildThatChangedTheList(t *testing.T) {
 		}
 		return nil
 	}
-	if _, err := collect.Run(t.Context(), w.in()); !fault.Is(err, fault.GenBusy) ||
-		fault.KindOf(err) != fault.Transient {
-		t.Errorf("%v", err)
-	}
+	_, err := collect.Run(t.Context(), w.in())
+	assert.True(t, fault.Is(err, fault.GenBusy) && fault.KindOf(err) == fault.Transient, "%v", err)
 	assert.True(t, w.has("s1") && reclaimed, "it deleted what the build reclaimed")
 }
 
 func TestAListThatCannotBeReadBeginsAnew(t *testing.T) {
-	w := newWorld(t)
-	w.publish("g1", first)
+	w := worldOf(t, first)
 	w.abandon("s1")
 	w.collect(0)
 	w.store.Change("docs/condemned.json", cut)
@@ -195,7 +120,6 @@ func TestAListThatCannotBeReadBeginsAnew(t *testing.T) {
 }
 
 func listedKeys(t *testing.T, w *world, task string) (map[core.Digest]bool, error) {
-	t.Helper()
 	got := map[core.Digest]bool{}
 	for key, err := range collect.ListKeys(t.Context(), []artifact.Index{w.index}, task) {
 		if err != nil {
@@ -207,9 +131,7 @@ func listedKeys(t *testing.T, w *world, task string) (map[core.Digest]bool, erro
 }
 
 func TestEveryLedgerKeyOfEveryGenerationIsListed(t *testing.T) {
-	w := newWorld(t)
-	w.publish("g1", first)
-	w.publish("g2", second)
+	w := worldOf(t, first, second)
 	want := map[string]map[core.Digest]bool{ledger.Extract: {}, ledger.Shorten: {}}
 	for _, c := range []content{first, second} {
 		for name, text := range c.chunks {
@@ -240,16 +162,114 @@ func TestListingFailsWhereAnythingIsDamaged(t *testing.T) {
 		"a manifest":  func(w *world) string { return w.index.SegmentKey(w.manifest["g1"]) },
 		"a reference": func(w *world) string { return w.index.GenerationKey("g1", "manifest.json") },
 		"a segment": func(w *world) string {
-			manifest, err := w.index.Manifest(context.Background(), w.manifest["g1"])
-			w.check(err)
+			manifest := stagetest.Must(w.index.Manifest(context.Background(), w.manifest["g1"]))
 			return w.index.SegmentKey(manifest.Segments.Extract[0].SHA256)
 		},
 	} {
-		w := newWorld(t)
-		w.publish("g1", first)
-		w.publish("g2", second)
+		w := worldOf(t, first, second)
 		w.store.Change(object(w), cut)
 		_, err := listedKeys(t, w, ledger.Extract)
 		assert.True(t, fault.Is(err, fault.SegmentDamage), "%s: %v", situation, err)
 	}
+}
+
+// killedInTheBatch leaves segments s1 and s2 in a batch of deletes that ended before the first of them.
+func killedInTheBatch(w *world) {
+	w.abandon("s1", "s2")
+	w.collect(0)
+	killed := errors.New("killed")
+	w.fail = func(op string) error {
+		if strings.HasPrefix(op, "delete docs/segments") {
+			return killed
+		}
+		return nil
+	}
+	w.now = day(1)
+	_, err := collect.Run(w.t.Context(), w.in())
+	require.True(w.t, errors.Is(err, killed), "%v", err)
+	w.fail = nil
+}
+
+func (w *world) condemned() string {
+	raw, _, err := blob.Read(w.t.Context(), w.store, "docs/condemned.json")
+	w.check(err)
+	return string(raw)
+}
+
+// What a generation that cannot be read names is not known: what a dead collector was deleting stays, and the build
+// that makes it again must be able to name it.
+func TestADamagedGenerationKeepsABatchAndBlocksNoBuild(t *testing.T) {
+	for name, object := range map[string]func(w *world) string{
+		"reference": func(w *world) string { return w.index.GenerationKey("g1", "manifest.json") },
+		"manifest":  func(w *world) string { return w.index.SegmentKey(w.manifest["g1"]) },
+	} {
+		w := worldOf(t, first, second)
+		w.keep = 2
+		killedInTheBatch(w)
+		w.store.Change(object(w), cut)
+		w.check(collect.Settle(t.Context(), w.index, w.vectors, collect.Permit{}))
+		if list := w.condemned(); !w.has("s1") || !w.has("s2") || strings.Contains(list, "deleting") {
+			t.Errorf("%s: settled: s1 %v, s2 %v, %s", name, w.has("s1"), w.has("s2"), list)
+		}
+		missing, err := collect.Reclaim(t.Context(), w.index, []string{"s1"})
+		assert.True(t, err == nil && len(missing) == 0, "%s: missing %v, %v", name, missing, err)
+	}
+}
+
+// A collector that lost its lease may still write the list, and a build that settled before holds the lease.
+func TestAReclaimTakesOutOfABatchWhatIsStillThere(t *testing.T) {
+	w := worldOf(t, first)
+	killedInTheBatch(w)
+	missing, err := collect.Reclaim(t.Context(), w.index, []string{"s1"})
+	assert.True(t, err == nil && len(missing) <= 0, "missing %v, %v", missing, err)
+	list := w.condemned()
+	assert.True(t, !strings.Contains(list, "segment:s1") && strings.Contains(list, "segment:s2"), "the list: %s", list)
+	w.check(collect.Settle(t.Context(), w.index, w.vectors, collect.Permit{}))
+	assert.True(t, w.has("s1") && !w.has("s2"), "settled: s1 %v, s2 %v", w.has("s1"), w.has("s2"))
+}
+
+func TestADamagedReferenceGoesAfterItsGraceAndCollectionGoesOn(t *testing.T) {
+	w := worldOf(t, first, second, first)
+	w.keep = 2
+	w.abandon("s1")
+	reference := w.index.GenerationKey("g2", "manifest.json")
+	w.store.Change(reference, cut)
+	w.leases["g2"] = true
+	for night := range 4 {
+		res := w.collect(night)
+		reported := len(res.Problems) == 1 && res.Problems[0].Object == reference &&
+			res.Problems[0].Code == string(fault.SegmentDamage) && res.Problems[0].Detail != ""
+		assert.True(t, reported && slices.Equal(res.Damaged, []string{"g2"}), "night %d: reported %+v", night, res)
+		assert.True(t, res.Deleted+res.Records+res.Rows <= 0 && w.missing("g2", second) == nil,
+			"night %d: what it may need went: %+v", night, res)
+		assert.Equal(t, night < 3, len(w.store.Keys(reference)) == 1, "night %d: its reference is there", night)
+		if night == 2 { // a reader held it until now
+			delete(w.leases, "g2")
+		}
+	}
+	_, err := listedKeys(t, w, ledger.Extract)
+	assert.NoError(t, err, "the ledger")
+	res := w.collect(4)
+	assert.True(t, res.Damaged == nil && res.Problems == nil, "it is reported for ever: %+v", res)
+	w.publish("g4", content{classes: map[string]string{"e": "1"}})
+	w.publish("g5", content{classes: map[string]string{"f": "1"}})
+	w.collectNights(5, 9)
+	if w.has("s1") || w.has(w.manifest["g2"]) || !slices.Equal(generations(w), []string{"g4", "g5"}) {
+		t.Errorf("collection does not go on: %v, %v", generations(w), w.store.Keys("docs/segments/"))
+	}
+}
+
+func TestAReferenceThatIsPutBackKeepsItsGeneration(t *testing.T) {
+	w := worldOf(t, first, second)
+	w.keep = 2
+	reference := w.index.GenerationKey("g1", "manifest.json")
+	w.store.Change(reference, cut)
+	w.collect(0)
+	marked := len(w.store.Keys(collect.MarkKey(w.index, "g1"))) == 1
+	ref := core.GenerationRef{Manifest: w.manifest["g1"], Seq: 1, State: "published"}
+	stagetest.Must(blob.WriteJSON(t.Context(), w.store, reference, ref, blob.Cond{}))
+	w.collect(5)
+	missing := w.missing("g1", first)
+	assert.True(t, marked && missing == nil && len(w.store.Keys(collect.MarkKey(w.index, "g1"))) <= 0 &&
+		len(generations(w)) == 2, "marked %v, then it lost %v, generations %v", marked, missing, generations(w))
 }

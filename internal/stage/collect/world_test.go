@@ -27,6 +27,8 @@ import (
 	"github.com/unweaver/unweaver/internal/store/records"
 	"github.com/unweaver/unweaver/internal/store/vectors"
 	"github.com/unweaver/unweaver/internal/testkit/artifacttest"
+	"github.com/unweaver/unweaver/internal/testkit/recordsmemory"
+	"github.com/unweaver/unweaver/internal/testkit/stagetest"
 	"github.com/unweaver/unweaver/internal/text"
 )
 
@@ -38,43 +40,17 @@ const (
 // day returns when the n-th day of a test begins.
 func day(n int) time.Time { return time.Date(2026, 3, 1, 2, 0, 0, 0, time.UTC).AddDate(0, 0, n) }
 
-// memoryRecords is a store of class records whose calls can fail.
+// memoryRecords is a store of class records whose deletes can fail.
 type memoryRecords struct {
-	records.Store
-	keys map[string]bool
+	*recordsmemory.Store
 	fail func(op string) error
 }
 
-func (m *memoryRecords) PutRecords(_ context.Context, all []records.Record) error {
-	for _, record := range all {
-		m.keys[record.Key] = true
-	}
-	return nil
-}
-
-func (m *memoryRecords) DeleteRecords(_ context.Context, keys []string) error {
+func (m memoryRecords) DeleteRecords(ctx context.Context, keys []string) error {
 	if err := m.fail("delete records"); err != nil {
 		return err
 	}
-	for _, key := range keys {
-		delete(m.keys, key)
-	}
-	return nil
-}
-
-func (m *memoryRecords) ScanRecords(_ context.Context, prefix string, f func([]string) error) error {
-	var keys []string
-	for key := range m.keys {
-		if strings.HasPrefix(key, prefix) {
-			keys = append(keys, key)
-		}
-	}
-	for batch := range slices.Chunk(keys, 7) {
-		if err := f(batch); err != nil {
-			return err
-		}
-	}
-	return nil
+	return m.Store.DeleteRecords(ctx, keys)
 }
 
 // memoryVectors holds the keys of rows by collection.
@@ -177,7 +153,7 @@ func newWorld(t *testing.T) *world {
 		}
 		return nil
 	}
-	w.records = &memoryRecords{keys: map[string]bool{}, fail: w.change}
+	w.records = memoryRecords{recordsmemory.New(), w.change}
 	w.vectors = &memoryVectors{rows: map[string]map[string]bool{}, fail: w.change}
 	return w
 }
@@ -191,10 +167,7 @@ func (w *world) change(op string) error {
 	return w.fail(op)
 }
 
-func (w *world) check(err error) {
-	w.t.Helper()
-	require.NoError(w.t, err)
-}
+func (w *world) check(err error) { require.NoError(w.t, err) }
 
 func classOf(name, text string) liveset.Class {
 	id := core.ClassID(name)
@@ -208,11 +181,7 @@ func chunkOf(name, text string) liveset.Chunk {
 		_, _ = fmt.Sscan(n, &windows)
 		text, _, _ = strings.Cut(text, "*")
 	}
-	return liveset.Chunk{
-		ID:      core.ChunkID("d", name, 0),
-		Digest:  core.Sum("chunk", name, text),
-		Windows: uint32(windows),
-	}
+	return liveset.Chunk{ID: core.ChunkID("d", name, 0), Digest: core.Sum("chunk", name, text), Windows: uint32(windows)}
 }
 
 func sorted[T any](of map[string]string, make func(name, text string) T, id func(T) core.ID) []T {
@@ -228,8 +197,7 @@ func sorted[T any](of map[string]string, make func(name, text string) T, id func
 }
 
 func (w *world) segment(write func(*artifact.File) error) core.Segment {
-	file, err := artifact.NewFile()
-	w.check(err)
+	file := stagetest.Must(artifact.NewFile())
 	defer file.Discard()
 	w.check(write(file))
 	seg, _, err := file.PutSegment(context.Background(), w.index)
@@ -238,8 +206,7 @@ func (w *world) segment(write func(*artifact.File) error) core.Segment {
 }
 
 func (w *world) rowSegment(fill func(*artifact.Rows)) core.Segment {
-	out, err := artifact.NewRows()
-	w.check(err)
+	out := stagetest.Must(artifact.NewRows())
 	defer out.Discard()
 	fill(out)
 	seg, _, err := out.StoreSegment(context.Background(), w.index, 0)
@@ -290,8 +257,7 @@ func (w *world) build(gen string, c content) {
 	w.check(w.vectors.Create(ctx, c.collections.Classes, 2))
 	w.check(w.vectors.Create(ctx, c.collections.Chunks, 2))
 	w.load(ctx, classes, chunks, c.collections)
-	sha, err := w.index.PutManifest(ctx, manifest)
-	w.check(err)
+	sha := stagetest.Must(w.index.PutManifest(ctx, manifest))
 	w.manifest[gen] = sha
 	state := c.state
 	if state == "" {
@@ -299,8 +265,7 @@ func (w *world) build(gen string, c content) {
 	}
 	ref := core.GenerationRef{Manifest: sha, Seq: w.seq, State: state}
 	for file, v := range map[string]any{"manifest.json": ref, "report.json": ref} {
-		_, err = blob.WriteJSON(ctx, w.store, w.index.GenerationKey(gen, file), v, blob.Cond{})
-		w.check(err)
+		stagetest.Must(blob.WriteJSON(ctx, w.store, w.index.GenerationKey(gen, file), v, blob.Cond{}))
 	}
 }
 
@@ -385,8 +350,7 @@ func (w *world) point(gen string, seq int64) {
 	current, _, err := w.index.ReadPointer(context.Background())
 	w.check(err)
 	next := core.Pointer{Generation: gen, Manifest: w.manifest[gen], Seq: seq, Epoch: current.Epoch + 1}
-	_, err = blob.WriteJSON(context.Background(), w.store, w.index.CurrentKey(), next, blob.Cond{})
-	w.check(err)
+	stagetest.Must(blob.WriteJSON(context.Background(), w.store, w.index.CurrentKey(), next, blob.Cond{}))
 }
 
 func (w *world) in() collect.In {
@@ -406,19 +370,19 @@ func (w *world) open(ctx context.Context, manifest *core.Manifest) (*segments.Ta
 
 // collect runs the stage on a day.
 func (w *world) collect(on int) collect.Result {
-	w.t.Helper()
 	w.now = day(on)
-	res, err := collect.Run(context.Background(), w.in())
-	w.check(err)
-	return res
+	return stagetest.Must(collect.Run(context.Background(), w.in()))
 }
 
 // state returns every key of every store.
 func (w *world) state() []string {
 	all := w.store.Keys("docs/")
-	for key := range w.records.(*memoryRecords).keys {
-		all = append(all, "record "+key)
-	}
+	w.check(w.records.ScanRecords(context.Background(), "", func(keys []string) error {
+		for _, key := range keys {
+			all = append(all, "record "+key)
+		}
+		return nil
+	}))
 	for collection, keys := range w.vectors.(*memoryVectors).rows {
 		all = append(all, "collection "+collection)
 		for key := range keys {
@@ -459,4 +423,20 @@ func (w *world) missing(gen string, c content) []string {
 		}
 	}
 	return out
+}
+
+// worldOf returns a world in which generations g1, g2 and so on were published.
+func worldOf(t *testing.T, generations ...content) *world {
+	w := newWorld(t)
+	for i, c := range generations {
+		w.publish(fmt.Sprint("g", i+1), c)
+	}
+	return w
+}
+
+// collectNights runs the stage on each of the days from one to before another.
+func (w *world) collectNights(from, to int) {
+	for night := from; night < to; night++ {
+		w.collect(night)
+	}
 }

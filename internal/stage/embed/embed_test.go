@@ -3,7 +3,6 @@ package embed_test
 import (
 	"context"
 	"fmt"
-	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -26,7 +25,8 @@ import (
 	embedstage "github.com/unweaver/unweaver/internal/stage/embed"
 	"github.com/unweaver/unweaver/internal/stage/join"
 	"github.com/unweaver/unweaver/internal/store/blob/dir"
-	"github.com/unweaver/unweaver/internal/store/coordination/bolt"
+	"github.com/unweaver/unweaver/internal/store/coordination"
+	"github.com/unweaver/unweaver/internal/store/coordination/memory"
 	"github.com/unweaver/unweaver/internal/testkit/stagetest"
 )
 
@@ -35,26 +35,18 @@ const scratch = "i/runs/g"
 type bench struct {
 	*testing.T
 	art    artifact.Index
-	claims *bolt.Store
+	claims coordination.Claims
 }
 
 func newBench(t *testing.T) bench {
-	t.Helper()
-	store, err := dir.Open(t.TempDir())
-	stagetest.Ok(t, err)
-	claims, err := bolt.Open(filepath.Join(t.TempDir(), "claims"))
-	stagetest.Ok(t, err)
-	t.Cleanup(func() { _ = claims.Close() })
-	return bench{t, artifact.Index{Store: store, Name: "i"}, claims}
+	return bench{t, artifact.Index{Store: stagetest.Must(dir.Open(t.TempDir())), Name: "i"}, memory.NewClaims()}
 }
 
 func (b bench) in(embedder *stagetest.Embedder, part stage.Part) embedstage.In {
 	return embedstage.In{
 		Env: join.Env{
-			Spec:        core.Spec{Index: "i", Embedding: core.EmbedModel{MaxInputTokens: 400}},
-			Artifacts:   b.art,
-			Store:       strings.Repeat("a", 32),
-			Collections: core.Collections{Classes: "c", Chunks: "k"},
+			Spec: core.Spec{Index: "i", Embedding: core.EmbedModel{MaxInputTokens: 400}}, Artifacts: b.art,
+			Store: strings.Repeat("a", 32), Collections: core.Collections{Classes: "c", Chunks: "k"},
 		},
 		Scratch: scratch,
 		Part:    part,
@@ -64,7 +56,6 @@ func (b bench) in(embedder *stagetest.Embedder, part stage.Part) embedstage.In {
 
 // classes writes n reduced classes, of which every tenth was shortened.
 func (b bench) classes(n int) stage.Part {
-	b.Helper()
 	var reduced, short []stagetest.Row
 	for i := range n {
 		id := fmt.Sprintf("%016d", i)
@@ -80,21 +71,8 @@ func (b bench) classes(n int) stage.Part {
 	return part
 }
 
-// chunks writes documents with an extract segment that follows them.
 func (b bench) chunks(docs ...stagetest.Document) stage.Part {
-	b.Helper()
-	var list []stagetest.Row
-	for _, doc := range docs {
-		for _, chunk := range doc.Chunks {
-			id := core.ChunkID(doc.Key, chunk, 0)
-			list = append(list, stagetest.Row{Key: string(id[:]), Value: string(rows.Extract{}.Encode())})
-		}
-	}
-	return stage.Part{Kind: stage.Chunks, Shard: join.Shard{
-		Text:    stagetest.Chunks(b, b.art, scratch, 0, docs...),
-		Extract: stagetest.Segment(b, b.art, list...),
-		To:      len(list),
-	}}
+	return stage.Part{Kind: stage.Chunks, Shard: stagetest.Shard(b, b.art, scratch, 0, docs...)}
 }
 
 func texts(requests [][]string) map[string]int {
@@ -114,8 +92,7 @@ func TestEveryNewClassIsEmbeddedOnceWithItsFinalText(t *testing.T) {
 	var reported core.Progress
 	in := b.in(embedder, part)
 	in.OnProgress = func(p core.Progress) { reported = p }
-	res, err := embedstage.Run(t.Context(), in)
-	stagetest.Ok(t, err)
+	res := stagetest.Must(embedstage.Run(t.Context(), in))
 	got := texts(embedder.Requests())
 	assert.True(t, len(got) == 500 && got["Class 7: It is one of 500"] == 1 && got["Class 30: made short"] == 1,
 		"%d texts", len(got))
@@ -126,12 +103,9 @@ func TestEveryNewClassIsEmbeddedOnceWithItsFinalText(t *testing.T) {
 		assert.True(t, len(request) <= 256, "a request of %d texts", len(request))
 	}
 	t.Run("a second run finds every text in the ledger", func(t *testing.T) {
-		res, err := embedstage.Run(t.Context(), b.in(embedder, part))
-		stagetest.Ok(t, err)
-		if res.Progress.Hits.Embed != 500 || len(embedder.Requests()) != requests ||
-			res.Progress.Done != 500 {
-			t.Errorf("%+v after %d requests, then %d", res.Progress, requests, len(embedder.Requests()))
-		}
+		res := stagetest.Must(embedstage.Run(t.Context(), b.in(embedder, part)))
+		assert.True(t, res.Progress.Hits.Embed == 500 && len(embedder.Requests()) == requests && res.Progress.Done == 500,
+			"%+v after %d requests, then %d", res.Progress, requests, len(embedder.Requests()))
 	})
 }
 
@@ -159,13 +133,10 @@ func TestProgressFollowsAModelInside(t *testing.T) {
 	var seen []int64
 	in := b.in(&stagetest.Embedder{}, b.classes(100))
 	in.OnProgress = func(p core.Progress) { reported = p }
-	in.Source.Embedder = &steps{
-		Embedder: &stagetest.Embedder{Dim: 4}, look: func() { seen = append(seen, reported.Done) },
-	}
+	in.Source.Embedder = &steps{Embedder: &stagetest.Embedder{Dim: 4}, look: func() { seen = append(seen, reported.Done) }}
 	_, err := embedstage.Run(t.Context(), in)
 	assert.True(t, err != nil && reported.Done == 0, "a request that failed counts %d, %v", reported.Done, err)
-	res, err := embedstage.Run(t.Context(), in)
-	stagetest.Ok(t, err)
+	res := stagetest.Must(embedstage.Run(t.Context(), in))
 	assert.True(t, res.Progress.Done == 100 && reported == res.Progress && slices.Equal(seen, []int64{50, 50}),
 		"%+v, on the way %v", res, seen)
 }
@@ -201,13 +172,9 @@ func TestADeathCostsAtMostOneRequestASlot(t *testing.T) {
 			ended <- err
 		}()
 		synctest.Wait()
-		claims, err := bolt.Open(filepath.Join(t.TempDir(), "claims")) // those of the dead process have run out
-		stagetest.Ok(t, err)
-		defer func() { _ = claims.Close() }()
-		b.claims = claims
+		b.claims = memory.NewClaims() // those of the dead process have run out
 		second := &stagetest.Embedder{Dim: 4}
-		_, err = embedstage.Run(t.Context(), b.in(second, part))
-		stagetest.Ok(t, err)
+		stagetest.Must(embedstage.Run(t.Context(), b.in(second, part)))
 		paid, again := texts(first.Requests()), texts(second.Requests())
 		for text := range paid {
 			assert.Zero(t, again[text], "%q was answered, and is paid again", text)
@@ -230,11 +197,9 @@ func TestLongChunksAreEmbeddedInWindows(t *testing.T) {
 		stagetest.Document{Key: "b", Title: "Long", Chunks: []string{strings.Join(words, " ")}},
 	)
 	embedder := &stagetest.Embedder{Dim: 4}
-	res, err := embedstage.Run(t.Context(), b.in(embedder, part))
-	stagetest.Ok(t, err)
+	res := stagetest.Must(embedstage.Run(t.Context(), b.in(embedder, part)))
 	got := texts(embedder.Requests())
-	assert.True(t, got["Short\n\nA few words."] == 1 && res.Texts == 2 && len(got) >= 4,
-		"%d texts, %+v", len(got), res)
+	assert.True(t, got["Short\n\nA few words."] == 1 && res.Texts == 2 && len(got) >= 4, "%d texts, %+v", len(got), res)
 	for text := range got {
 		assert.True(t, strings.HasPrefix(text, "Short\n\n") || strings.HasPrefix(text, "Long\n\nw"),
 			"a window without its title: %.30q", text)
@@ -243,29 +208,17 @@ func TestLongChunksAreEmbeddedInWindows(t *testing.T) {
 		embedder := &stagetest.Embedder{Dim: 4}
 		in := b.in(embedder, part)
 		in.Env.Spec.Parity = true
-		_, err := embedstage.Run(t.Context(), in)
-		stagetest.Ok(t, err)
-		if got := texts(embedder.Requests()); got["A few words."] != 1 {
-			t.Errorf("%v", got)
-		}
+		stagetest.Must(embedstage.Run(t.Context(), in))
+		got := texts(embedder.Requests())
+		assert.True(t, got["A few words."] == 1, "%v", got)
 	})
 }
-
-// former is what a parent has.
-type former map[core.ID]segments.Class
-
-func (f former) FindClass(id core.ID) (segments.Class, bool) {
-	found, ok := f[id]
-	return found, ok
-}
-
-func (former) FindChunk(core.ID) (segments.Chunk, bool) { return segments.Chunk{}, false }
 
 func TestWhatTheParentHasIsNotEmbeddedAgain(t *testing.T) {
 	b := newBench(t)
 	part := b.classes(100)
 	in := b.in(&stagetest.Embedder{Dim: 4}, part)
-	table := former{}
+	table := stagetest.Former{}
 	for class, err := range part.StreamClasses(t.Context(), in.Env) {
 		stagetest.Ok(t, err)
 		row := segments.Class{Record: rows.RecordDigest(class.Record), Vector: class.Vector.Prefix()}
@@ -287,8 +240,7 @@ func TestWhatTheParentHasIsNotEmbeddedAgain(t *testing.T) {
 		in.Env.Parent, in.Env.Table, in.Env.Collections.Classes = parent, table, c.collection
 		other := newBench(t)
 		in.Source.Ledger = ledger.New(other.art.Store, other.claims)
-		res, err := embedstage.Run(t.Context(), in)
-		stagetest.Ok(t, err)
+		res := stagetest.Must(embedstage.Run(t.Context(), in))
 		assert.True(t, res.Texts == int64(c.want) && len(texts(embedder.Requests())) == c.want,
 			"%s: %d texts", name, res.Texts)
 	}

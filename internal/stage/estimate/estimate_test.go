@@ -25,9 +25,7 @@ func new10(unseen int64) estimate.New { return estimate.New{Chunks: 10, Tokens: 
 func TestShorteningOfANight(t *testing.T) {
 	again, free := night(estimate.New{}), night(new10(10))
 	again.Again, free.Paid = true, false
-	first := estimate.ShortenIn{
-		Paid: true, Shortening: again.Shortening, New: estimate.New{Chunks: 1000, Tokens: 150_000},
-	}
+	first := estimate.ShortenIn{Paid: true, Shortening: again.Shortening, New: estimate.New{Chunks: 1000, Tokens: 150_000}}
 	whole := estimate.EstimateShorten(first, nil).Calls.High
 	for name, c := range map[string]struct {
 		in   estimate.ShortenIn
@@ -99,12 +97,8 @@ func TestRequestsOfNewChunksAreWithinTheRange(t *testing.T) {
 				}
 			}
 			got := estimate.EmbedChunks(estimate.EmbedIn{
-				Paid: true,
-				New: estimate.New{
-					Chunks: int64(c.chunks),
-					Tokens: int64(c.chunks * c.words),
-				},
-				MaxInputTokens: c.limit, Parts: 1,
+				Paid: true, New: estimate.New{Chunks: int64(c.chunks), Tokens: int64(c.chunks * c.words)}, MaxInputTokens: c.limit,
+				Parts: 1,
 			})
 			assert.True(t, requests >= got.Calls.Low && requests <= got.Calls.High && got.Calls.High <= 6*got.Calls.Low+2,
 				"%d requests, estimated %+v", requests, got.Calls)
@@ -122,35 +116,23 @@ func TestVectorsOfClasses(t *testing.T) {
 	}{
 		"nothing new": {parent, estimate.New{}, estimate.Range{}, estimate.Range{}},
 		"100 chunks have 800 classes to 1,300": {
-			parent,
-			estimate.New{Chunks: 100, Tokens: 13_000, Unseen: 100},
-			estimate.Range{Low: 3, High: 5},
+			parent, estimate.New{Chunks: 100, Tokens: 13_000, Unseen: 100}, estimate.Range{Low: 3, High: 5},
 			estimate.Range{Low: 9, High: 13},
 		},
 		"seen ones may be paid already": {
-			parent,
-			estimate.New{Chunks: 100, Tokens: 13_000},
-			estimate.Range{},
-			estimate.Range{Low: 9, High: 13},
+			parent, estimate.New{Chunks: 100, Tokens: 13_000}, estimate.Range{}, estimate.Range{Low: 9, High: 13},
 		},
 		"chunks that go change classes": {
-			parent,
-			estimate.New{Gone: 100},
-			estimate.Range{},
-			estimate.Range{Low: 9, High: 13},
+			parent, estimate.New{Gone: 100}, estimate.Range{}, estimate.Range{Low: 9, High: 13},
 		},
 		"a first build goes by the chunks' length": {
-			core.Counts{},
-			estimate.New{Chunks: 1000, Tokens: 130_000, Unseen: 1000},
-			estimate.Range{Low: 17, High: 21},
+			core.Counts{}, estimate.New{Chunks: 1000, Tokens: 130_000, Unseen: 1000}, estimate.Range{Low: 17, High: 21},
 			estimate.Range{Low: 80, High: 105},
 		},
 	} {
 		got := estimate.EmbedClasses(estimate.EmbedIn{Paid: true, Parent: c.parent, New: c.added, Parts: 1})
-		if got.Calls.Low < c.least.Low || got.Calls.Low > c.least.High || got.Calls.High < c.most.Low ||
-			got.Calls.High > c.most.High {
-			t.Errorf("%s: %+v", name, got.Calls)
-		}
+		assert.True(t, got.Calls.Low >= c.least.Low && got.Calls.Low <= c.least.High && got.Calls.High >= c.most.Low &&
+			got.Calls.High <= c.most.High, "%s: %+v", name, got.Calls)
 		assert.True(t, got.Prompt.Low <= got.Prompt.High && (got.Prompt.High == 0) == (got.Calls.High == 0),
 			"%s: tokens %+v", name, got.Prompt)
 	}
@@ -174,4 +156,67 @@ func TestCostIsByTheMillionTokens(t *testing.T) {
 	}
 	low, high := task.Cost(core.Price{Prompt: 0.5, Completion: 2})
 	assert.True(t, low == 0.5 && high == 2, "%v to %v", low, high)
+}
+
+func pastOf(runs ...estimate.Actual) estimate.Past { return runs }
+
+func shortened(calls core.Calls) int64 { return calls.Shorten }
+
+func TestRunsOfAboutTheSizeNarrowARange(t *testing.T) {
+	t.Parallel()
+	night := estimate.Actual{Chunks: 100, Calls: core.Calls{Shorten: 20}}
+	another := estimate.Actual{Chunks: 200, Calls: core.Calls{Shorten: 60}}
+	large := estimate.Actual{Chunks: 10_000, Calls: core.Calls{Shorten: 9_000}}
+	task := estimate.Task{Calls: estimate.Range{Low: 0, High: 1000}, Prompt: estimate.Range{Low: 0, High: 50_000}}
+	for _, c := range []struct {
+		name string
+		past estimate.Past
+		want estimate.Range
+	}{
+		{"two of the size", pastOf(night, another), estimate.Range{Low: 14, High: 42}},
+		{"one of the size", pastOf(night, large), task.Calls},
+		{"none", nil, task.Calls},
+	} {
+		if got := c.past.NarrowTask(task, 100, 0, shortened); got.Calls != c.want {
+			t.Errorf("%s: %+v, want %+v", c.name, got.Calls, c.want)
+		} else if got.Prompt.High != 50*c.want.High {
+			t.Errorf("%s: tokens %+v", c.name, got.Prompt)
+		}
+	}
+	sure := estimate.Task{Calls: estimate.Range{Low: 500, High: 600}}
+	got := pastOf(night, another).NarrowTask(sure, 100, 0, shortened)
+	assert.True(t, got.Calls.Low >= 500 && got.Calls.High >= got.Calls.Low,
+		"what is sure is not taken away: %+v", got.Calls)
+}
+
+// The time of a run is that of its calls at the pace of earlier ones, and of the rest by its size.
+func TestTimeGoesByWhatEarlierRunsTook(t *testing.T) {
+	t.Parallel()
+	past := pastOf(estimate.Actual{Documents: 10, Chunks: 50, Calls: core.Calls{Extract: 100}, Extract: 200, Rest: 10})
+	got, ok := past.EstimateSeconds(10, core.Range{Low: 50, High: 50}, core.Range{}, core.Range{})
+	assert.False(t, !ok || got.Low < 70 || got.Low > 110 || got.High < 110 || got.High > 160, "%+v", got)
+	more, _ := past.EstimateSeconds(20, core.Range{Low: 50, High: 50}, core.Range{}, core.Range{})
+	assert.False(t, more.High <= got.High || more.Low != got.Low, "twice the documents: %+v, once %+v", more, got)
+	_, ok = estimate.Past(nil).EstimateSeconds(1, core.Range{}, core.Range{}, core.Range{})
+	assert.False(t, ok, "nothing to go by")
+}
+
+func TestARunThatShortenedMuchDoesNotTellWhatExtractionCosts(t *testing.T) {
+	t.Parallel()
+	past := pastOf(
+		estimate.Actual{Calls: core.Calls{Extract: 100, Shorten: 5}, Tokens: core.Tokens{Prompt: 1000, Completion: 2000}},
+		estimate.Actual{Calls: core.Calls{Extract: 100, Shorten: 6}, Tokens: core.Tokens{Prompt: 7, Completion: 7}},
+	)
+	if calls, prompt, completion := past.SumCharged(); calls != 100 || prompt != 1000 || completion != 2000 {
+		t.Errorf("%d calls, %d and %d tokens", calls, prompt, completion)
+	}
+}
+
+func TestANightThatMadeNothingCountsNoDocuments(t *testing.T) {
+	report := core.Report{Documents: 40, Stages: []core.StageProgress{{Name: core.StagePlan, Seconds: 1}}}
+	past := estimate.ActualOf(report)
+	assert.True(t, past != nil && past.Documents == 0, "%+v", past)
+	report.LedgerHits.Extract = 90
+	past = estimate.ActualOf(report)
+	assert.True(t, past != nil && past.Documents == 40, "%+v", past)
 }

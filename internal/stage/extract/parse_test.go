@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -11,8 +12,13 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/model"
+	"github.com/unweaver/unweaver/internal/model/builtin"
+	"github.com/unweaver/unweaver/internal/stage"
 	"github.com/unweaver/unweaver/internal/stage/extract"
+	"github.com/unweaver/unweaver/internal/store/blob"
+	"github.com/unweaver/unweaver/internal/testkit/stagetest"
 )
 
 func show(s string) string {
@@ -41,9 +47,8 @@ func TestPartsOfExactJSON(t *testing.T) {
 		`{"entities":[{"name":"A"}],"entities":null}`:                                             "repaired A=;",
 		`{"entities":[{"name":"A","name":"B","description":"x","description":null}]}`:             "strict B=;",
 		`{"entities":[{"NAME":"A\u00a0B","Description":" d "}]}`:                                  "strict A B=d;",
-		`{"entities":[{"description":"d"}]}`:                                                      "bad",
-		`null`:                                                                                    "strict",
-		"\u00a0[{\"name\":\"A\u2003B\"}]\u3000":                                                   "strict A B=;",
+		`{"entities":[{"description":"d"}]}`:                                                      "bad", `null`: "strict",
+		"\u00a0[{\"name\":\"A\u2003B\"}]\u3000": "strict A B=;",
 	} {
 		assert.Equal(t, want, show(text), "%s", text)
 	}
@@ -52,46 +57,30 @@ func TestPartsOfExactJSON(t *testing.T) {
 func TestParseLadder(t *testing.T) {
 	for name, c := range map[string][2]string{
 		"the contract's form": {
-			`{"entities":[{"name":"A B","description":"d"},{"name":"C","description":""}]}`,
-			"strict A B=d; C=;",
+			`{"entities":[{"name":"A B","description":"d"},{"name":"C","description":""}]}`, "strict A B=d; C=;",
 		},
 		"the reference's list": {`[{"entity_name":"A","entity_description":"d"}]`, "strict A=d;"},
 		"nothing to list":      {`{"entities":[]}`, "strict"},
-		"a code fence": {
-			"```json\n{\"entities\":[{\"name\":\"A\",\"description\":\"d\"}]}\n```",
-			"strict A=d;",
-		},
+		"a code fence":         {"```json\n{\"entities\":[{\"name\":\"A\",\"description\":\"d\"}]}\n```", "strict A=d;"},
 		"a think block": {
-			"<think>maybe {\"entities\":[]}</think>{\"entities\":[{\"name\":\"A\",\"description\":\"d\"}]}",
-			"strict A=d;",
+			"<think>maybe {\"entities\":[]}</think>{\"entities\":[{\"name\":\"A\",\"description\":\"d\"}]}", "strict A=d;",
 		},
 		"two think blocks": {
-			"<think>a</think>{\"entities\":[{\"name\":\"A\",\"description\":\"x\"}]}<think>b</think>",
-			"strict A=x;",
+			"<think>a</think>{\"entities\":[{\"name\":\"A\",\"description\":\"x\"}]}<think>b</think>", "strict A=x;",
 		},
 		"a think block without its start": {"so the list is</think>[{\"name\":\"A\",\"description\":\"d\"}]", "strict A=d;"},
 		"words around": {
-			"Here you are: {\"entities\":[{\"name\":\"A\",\"description\":\"d\"}]} I hope it helps",
-			"repaired A=d;",
+			"Here you are: {\"entities\":[{\"name\":\"A\",\"description\":\"d\"}]} I hope it helps", "repaired A=d;",
 		},
-		"trailing commas": {`{"entities":[{"name":"A","description":"d",},]}`, "repaired A=d;"},
-		"single quotes":   {`{'entities':[{'name':'A','description':'d'}]}`, "repaired A=d;"},
-		"a truncated tail": {
-			`{"entities":[{"name":"A","description":"d"},{"name":"B","descr`,
-			"repaired A=d;",
-		},
-		"an element without a name": {
-			`{"entities":[{"description":"d"},{"name":"A","description":"e"}]}`,
-			"strict A=e;",
-		},
-		"unicode spaces": {
-			"{\"entities\":[{\"name\":\"A\u00a0B\",\"description\":\"d\u2009e\"}]}",
-			"strict A B=d e;",
-		},
-		"brackets inside strings": {`{"entities":[{"name":"A]}","description":"{d"}]} tail`, "repaired A]}={d;"},
-		"a refusal":               {"I cannot help with that.", "bad"},
-		"another object":          {`{"answer":"no"}`, "bad"},
-		"nothing":                 {"", "bad"},
+		"trailing commas":           {`{"entities":[{"name":"A","description":"d",},]}`, "repaired A=d;"},
+		"single quotes":             {`{'entities':[{'name':'A','description':'d'}]}`, "repaired A=d;"},
+		"a truncated tail":          {`{"entities":[{"name":"A","description":"d"},{"name":"B","descr`, "repaired A=d;"},
+		"an element without a name": {`{"entities":[{"description":"d"},{"name":"A","description":"e"}]}`, "strict A=e;"},
+		"unicode spaces":            {"{\"entities\":[{\"name\":\"A\u00a0B\",\"description\":\"d\u2009e\"}]}", "strict A B=d e;"},
+		"brackets inside strings":   {`{"entities":[{"name":"A]}","description":"{d"}]} tail`, "repaired A]}={d;"},
+		"a refusal":                 {"I cannot help with that.", "bad"},
+		"another object":            {`{"answer":"no"}`, "bad"},
+		"nothing":                   {"", "bad"},
 	} {
 		assert.Equal(t, c[1], show(c[0]), "%s", name)
 	}
@@ -102,18 +91,15 @@ func hostile(size int) map[string]string {
 	fill := func(unit string) string { return strings.Repeat(unit, size/len(unit)) }
 	nested := size / len(`{"x" }`)
 	return map[string]string{
-		"nested objects":     "{" + strings.Repeat(`{"x" `, nested) + strings.Repeat("}", nested),
-		"nested lists":       strings.Repeat("[", size/2) + strings.Repeat("]", size/2),
-		"nested calls":       "{" + strings.Repeat("a(", size/3) + strings.Repeat(")", size/3) + "}",
-		"open objects":       fill("{"),
-		"open strings":       fill(`{"`),
-		"objects in strings": `{"` + fill("{}"),
-		"missing commas":     `{"entities":[` + fill("1 ") + `]}`,
-		"quotes in strings":  `{"entities":[` + fill(`"a "b" c" `) + `]}`,
-		"objects of quotes":  strings.Repeat("{"+strings.Repeat(`"a "b" c" `, 1500)+"}", size/15_002),
-		"paths":              strings.Repeat("{"+strings.Repeat(`"C:\\a" `, 1500)+"}", size/12_002),
-		"fences":             fill("```json {\n"),
-		"thoughts":           fill("<think>"),
+		"nested objects": "{" + strings.Repeat(`{"x" `, nested) + strings.Repeat("}", nested),
+		"nested lists":   strings.Repeat("[", size/2) + strings.Repeat("]", size/2),
+		"nested calls":   "{" + strings.Repeat("a(", size/3) + strings.Repeat(")", size/3) + "}", "open objects": fill("{"),
+		"open strings": fill(`{"`), "objects in strings": `{"` + fill("{}"),
+		"missing commas":    `{"entities":[` + fill("1 ") + `]}`,
+		"quotes in strings": `{"entities":[` + fill(`"a "b" c" `) + `]}`,
+		"objects of quotes": strings.Repeat("{"+strings.Repeat(`"a "b" c" `, 1500)+"}", size/15_002),
+		"paths":             strings.Repeat("{"+strings.Repeat(`"C:\\a" `, 1500)+"}", size/12_002), "fences": fill("```json {\n"),
+		"thoughts": fill("<think>"),
 	}
 }
 
@@ -134,12 +120,10 @@ func TestHostileAnswersAreReadInTimeThatGrowsWithTheirLength(t *testing.T) {
 func TestAnAnswerThatIsTooLongIsNotRead(t *testing.T) {
 	whole := `{"entities":[{"name":"A","description":"` + strings.Repeat("d", extract.MaxAnswer) + `"}]}`
 	assert.Equal(t, "bad", show(whole))
-	if found, _, ok := extract.Parse(whole[:60] + `"}]}`); !ok || len(found) != 1 {
-		t.Error("one that is short enough is not read")
-	}
+	found, _, ok := extract.Parse(whole[:60] + `"}]}`)
+	assert.True(t, ok && len(found) == 1, "one that is short enough is not read")
 }
 
-// A long answer with one slip has all its entities all the same.
 func TestALongAnswerWithASlipIsSalvaged(t *testing.T) {
 	var text strings.Builder
 	text.WriteString(`{"entities":[`)
@@ -147,26 +131,8 @@ func TestALongAnswerWithASlipIsSalvaged(t *testing.T) {
 	for i := range many {
 		fmt.Fprintf(&text, `{"name":"Name %d","description":"It is %d.",},`, i, i)
 	}
-	if found, rung, ok := extract.Parse(text.String()); !ok || rung != extract.RungRepaired || len(found) != many {
-		t.Errorf("%d of %d entities", len(found), many)
-	}
-}
-
-func BenchmarkParseHostile(b *testing.B) {
-	for name, text := range map[string]string{
-		"nested objects 24 KB":  hostile(24 << 10)["nested objects"],
-		"nested objects 48 KB":  hostile(48 << 10)["nested objects"],
-		"nested objects 960 KB": hostile(960 << 10)["nested objects"],
-		"nested lists 960 KB":   hostile(960 << 10)["nested lists"],
-		"nested lists 6 MB":     hostile(6 << 20)["nested lists"],
-	} {
-		b.Run(name, func(b *testing.B) {
-			b.SetBytes(int64(len(text)))
-			for b.Loop() {
-				_, _, _ = extract.Parse(text)
-			}
-		})
-	}
+	found, rung, ok := extract.Parse(text.String())
+	assert.True(t, ok && rung == extract.RungRepaired && len(found) == many, "%d of %d entities", len(found), many)
 }
 
 func FuzzParse(f *testing.F) {
@@ -200,10 +166,8 @@ type (
 // give it, bare, behind thoughts, within a fence, or both.
 func TestAnExactAnswerIsReadWhateverItHolds(t *testing.T) {
 	parts := []string{
-		"```json\n{\"entities\":[]}\n```", "``` [1] ```", "```", "</think>", "<think>no</think>", "<thinking>", "{",
-		"}]", "[]", "'", "\\", "a, b,", "# Heading", `"`, `\"`, "\n\n", "\t", "\u2028",
-		"{}", "null", "é", "日本", "\u0000",
-		"😀",
+		"```json\n{\"entities\":[]}\n```", "``` [1] ```", "```", "</think>", "<think>no</think>", "<thinking>", "{", "}]",
+		"[]", "'", "\\", "a, b,", "# Heading", `"`, `\"`, "\n\n", "\t", "\u2028", "{}", "null", "é", "日本", "\u0000", "😀",
 	}
 	random := rand.New(rand.NewPCG(3, 4))
 	anything := func(name string) string {
@@ -232,9 +196,7 @@ func TestAnExactAnswerIsReadWhateverItHolds(t *testing.T) {
 				reference = append(reference, writtenAsReference(one))
 			}
 			for _, form := range []any{map[string]any{"entities": want}, want, reference} {
-				raw, err := json.Marshal(form)
-				require.NoError(t, err)
-				text := wrap.before + string(raw) + wrap.after
+				text := wrap.before + string(stagetest.Must(json.Marshal(form))) + wrap.after
 				said, _ := model.TakeAnswer(text)
 				read, rung, ok := extract.Parse(said)
 				require.True(t, ok && rung == wrap.rung && len(read) == len(want), "%s: %s: %v %q %v", name, text, read, rung, ok)
@@ -250,3 +212,169 @@ func TestAnExactAnswerIsReadWhateverItHolds(t *testing.T) {
 
 // joinWords returns the words of a name, apart by single spaces.
 func joinWords(name string) string { return strings.Join(strings.Fields(name), " ") }
+
+func TestOfAnAnswerThatHoldsTooMuchTheBeginningIsTakenAndTheRestCounted(t *testing.T) {
+	type entity struct {
+		Name        string `json:"name"`
+		Description string `json:"description"`
+	}
+	entities := []entity{
+		{strings.Repeat("n", extract.MaxName+1), "d"},
+		{"Long", strings.Repeat("d", extract.MaxDescription+5)},
+	}
+	for i := range 8_000 {
+		entities = append(entities, entity{fmt.Sprint("Name ", i), "d"})
+	}
+	answer := stagetest.Must(json.Marshal(map[string]any{"entities": entities}))
+	b := newBench(t)
+	in := b.in(&stagetest.Chat{Answer: stagetest.Says(string(answer))}, stagetest.Numbered(1, "Text %d.")...)
+	for _, when := range []string{"paid for", "from the ledger"} {
+		res := stagetest.Must(extract.Run(t.Context(), in))
+		if want := int64(len(entities) - extract.MaxEntities + 1); res.Progress.Cut != want { // one is cut and taken
+			t.Errorf("%s: %d counted, want %d", when, res.Progress.Cut, want)
+		}
+	}
+}
+
+// The answer of the built-in rules about a long line of names, as of a table without full stops, can be read.
+func TestRulesReadADocumentOfAnySize(t *testing.T) {
+	var row strings.Builder
+	for i := 0; row.Len() < 140_000; i++ {
+		fmt.Fprintf(&row, "met Name%d & \"Sons\" <x>, ", i)
+	}
+	reply := stagetest.Must(builtin.Chat{}.Complete(t.Context(), model.Call{Task: model.Extract, Input: row.String()}))
+	entities, rung, ok := extract.Parse(reply.Text)
+	assert.True(t, ok && rung == extract.RungStrict && len(entities) == extract.MaxEntities,
+		"%d bytes, %d entities, %q", len(reply.Text), len(entities), rung)
+}
+
+func plainNames(content string, names ...string) (out []string) {
+	for _, one := range extract.Plain(names, make([]string, len(names)), content) {
+		out = append(out, one[0])
+	}
+	return out
+}
+
+func TestDecoratedNamesAreTheirPlainOnes(t *testing.T) {
+	const content = "Odalys Brenn of AT&T wrote snake_case and C++ for !!!, \"Weird Al\" Yankovic, *NSYNC and 1. FC Köln."
+	for name, want := range map[string]string{
+		"**Odalys Brenn**": "Odalys Brenn", "__Odalys Brenn__": "Odalys Brenn", "*Odalys Brenn*": "Odalys Brenn",
+		"_Odalys Brenn_": "Odalys Brenn", "`Odalys Brenn`": "Odalys Brenn", "- Odalys Brenn": "Odalys Brenn",
+		"* Odalys Brenn": "Odalys Brenn", "• Odalys Brenn": "Odalys Brenn", "1. Odalys Brenn": "Odalys Brenn",
+		"12) Odalys Brenn": "Odalys Brenn", "(3) Odalys Brenn": "Odalys Brenn", "## Odalys Brenn": "Odalys Brenn",
+		"1. **Odalys Brenn**": "Odalys Brenn", "- **Odalys Brenn**:": "Odalys Brenn", "**Odalys Brenn:**": "Odalys Brenn",
+		`"Odalys Brenn"`: "Odalys Brenn", "“Odalys Brenn”": "Odalys Brenn", "«Odalys Brenn»": "Odalys Brenn",
+		"'Odalys Brenn'": "Odalys Brenn", "<b>Odalys Brenn</b>": "Odalys Brenn", "[Odalys Brenn](#a)": "Odalys Brenn",
+		"Odalys Brenn\x00": "Odalys Brenn", "\x00Odalys\x00Brenn": "Odalys Brenn", "Oda\x00lys Brenn": "Odalys Brenn",
+		"Odalys\u200b Brenn": "Odalys Brenn", " Odalys \n Brenn ": "Odalys Brenn", "AT&amp;T": "AT&T",
+		"AT&amp;amp;T": "AT&T", "**AT&amp;T**": "AT&T", `snake\_case`: "snake_case", `C\+\+`: "C++",
+		"C++": "C++", "!!!": "!!!", `"Weird Al" Yankovic`: `"Weird Al" Yankovic`, "*NSYNC": "*NSYNC",
+		"1. FC Köln": "1. FC Köln", "None of the Above": "None of the Above", "Unknown Soldier": "Unknown Soldier",
+		"Null Island": "Null Island", "Nil Yalter": "Nil Yalter", "3.5 mm": "3.5 mm", "2. Bundesliga": "Bundesliga",
+	} {
+		assert.Equal(t, []string{want}, plainNames(content, name), "%q", name)
+	}
+}
+
+func TestWordsForNothingAreNoEntity(t *testing.T) {
+	for _, name := range []string{
+		"N/A", "n/a", "N.A.", "None", "none.", "(None)", "null", "NULL", "Unknown", "**None**", "- None", "1. N/A", "-", "—", "...",
+		"?", "", " ", "\x00", "\"\"", "Not specified", "Nil", "[null]", "<none>", "**", "No entities",
+	} {
+		got := plainNames("None of it is unknown.", name)
+		assert.True(t, len(got) == 0, "%q is %q", name, got)
+	}
+}
+
+func TestNumbersOfAListGo(t *testing.T) {
+	got := plainNames("1. Ann\n2. 1. FC Köln\n3. Bo", "1. Ann", "2. 1. FC Köln", "3. Bo")
+	want := []string{"Ann", "1. FC Köln", "Bo"}
+	assert.True(t, slices.Equal(got, want), "%q", got)
+	got = plainNames("1. FC Köln beat 1. FC Nürnberg.", "1. FC Köln", "1. FC Nürnberg")
+	want = []string{"1. FC Köln", "1. FC Nürnberg"}
+	assert.True(t, slices.Equal(got, want), "%q", got)
+}
+
+func TestAnEntryThatComesAgainCountsOnce(t *testing.T) {
+	names := []string{"Ann", "**Ann**", "ann", "Bo", "Ann", "Ann", "Bo"}
+	descriptions := []string{"", "a captain", "a captain", "x", "a captain of the sea", "lives in Oslo", "x"}
+	want := [][2]string{{"Ann", "a captain of the sea"}, {"Bo", "x"}, {"Ann", "lives in Oslo"}}
+	got := extract.Plain(names, descriptions, "")
+	assert.True(t, slices.Equal(got, want), "%q", got)
+	many := make([]string, 20_000) // a model that cannot stop
+	for i := range many {
+		many[i] = "Ann"
+	}
+	got = extract.Plain(many, many, "")
+	assert.True(t, len(got) == 1, "%d entries", len(got))
+}
+
+// What was paid for before is read by the same rule, and not asked for again.
+func TestPlainNamesAreOfAllAnswers(t *testing.T) {
+	b := newBench(t)
+	chat := &stagetest.Chat{Answer: stagetest.Says(entities("**Marbeck**", "N/A", "1. Marbeck", "Marbeck"))}
+	for range 2 {
+		in := b.in(chat, stagetest.Document{Key: "a", Chunks: []string{"Marbeck is a town."}})
+		stagetest.Must(extract.Run(t.Context(), in))
+		got := b.extracted(in)
+		assert.True(t, len(got) == 1 && len(got[0].Entities) == 3 && got[0].Entities[0].Name == "Marbeck" &&
+			got[0].Entities[0].Spans != nil, "%+v", got)
+	}
+	assert.Len(t, chat.Calls(), 1)
+}
+
+func TestHalfAListIsAskedForWithTwiceTheRoom(t *testing.T) {
+	whole := entities("Ann", "Bo", "Cy", "Dee")
+	half := func(share int) model.Reply {
+		return model.Reply{Text: whole[:len(whole)*share/100], Truncated: true, Roomier: true, Finish: "length"}
+	}
+	for name, c := range map[string]struct {
+		replies []any
+		calls   int
+		names   int
+	}{
+		"then whole":              {[]any{half(60), model.Reply{Text: whole}}, 2, 4},
+		"then longer":             {[]any{half(40), half(80)}, 2, 3},
+		"then refused":            {[]any{half(60), fault.ModelRejected.At("call", "m")}, 2, 2},
+		"then nonsense":           {[]any{half(60), model.Reply{Text: "no"}}, 2, 2},
+		"a thought, then whole":   {[]any{model.Reply{Truncated: true, Roomier: true, Thinking: true}, model.Reply{Text: whole}}, 2, 4},
+		"whole though it was cut": {[]any{model.Reply{Text: whole, Truncated: true, Roomier: true}, model.Reply{Text: whole}}, 2, 4},
+	} {
+		b := newBench(t)
+		chat := &stagetest.Chat{}
+		chat.Answer = func(model.Call) (model.Reply, error) {
+			switch next := c.replies[min(len(chat.Calls()), len(c.replies))-1].(type) {
+			case model.Reply:
+				return next, nil
+			default:
+				return model.Reply{}, next.(error)
+			}
+		}
+		in := b.in(chat, stagetest.Document{Key: "a", Chunks: []string{"Ann, Bo, Cy and Dee."}})
+		in.Health = stage.NewHealth()
+		stagetest.Must(extract.Run(t.Context(), in))
+		calls := chat.Calls()
+		assert.True(t, len(calls) == c.calls && !calls[0].Roomy && calls[1].Roomy && calls[1].User == calls[0].User,
+			"%s: %d calls", name, len(calls))
+		got := b.extracted(in)
+		assert.True(t, len(got[0].Entities) == c.names && got[0].Fallback == "", "%s: %+v", name, got)
+	}
+}
+
+func TestADeadLetterSaysThatTheModelGaveNothing(t *testing.T) {
+	b := newBench(t)
+	chat := &stagetest.Chat{Answer: func(call model.Call) (model.Reply, error) {
+		if strings.Contains(call.User, "Ann") {
+			return model.Reply{Truncated: true, Thinking: true, Finish: "length"}, nil
+		}
+		return model.Reply{Text: entities("Bo")}, nil
+	}}
+	in := b.in(chat, stagetest.Document{Key: "a", Chunks: []string{"Ann.", "Bo."}})
+	in.Health = stage.NewHealth()
+	stagetest.Must(extract.Run(t.Context(), in))
+	letters := b.deadLetters()
+	require.Len(t, letters, 1, "%v", letters)
+	var letter extract.DeadLetter
+	stagetest.Must(blob.ReadJSON(t.Context(), b.art.Store, letters[0], &letter))
+	assert.Contains(t, letter.Problem().Detail, "gave no answer (finish_reason length, within its thoughts)")
+}

@@ -6,16 +6,22 @@ import (
 	"path"
 	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/unweaver/unweaver/internal/artifact"
 	"github.com/unweaver/unweaver/internal/artifact/rows"
 	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/ledger"
 	"github.com/unweaver/unweaver/internal/model"
 	"github.com/unweaver/unweaver/internal/stage/extract"
 	"github.com/unweaver/unweaver/internal/store/blob"
+	coordmemory "github.com/unweaver/unweaver/internal/store/coordination/memory"
+	"github.com/unweaver/unweaver/internal/testkit/blobmemory"
+	"github.com/unweaver/unweaver/internal/testkit/distance"
 	"github.com/unweaver/unweaver/internal/testkit/stagetest"
 )
 
@@ -35,22 +41,15 @@ func (b bench) sealed(
 	answers map[string]string,
 	docs ...stagetest.Document,
 ) (extract.SealResult, []string) {
-	b.Helper()
 	in := b.in(&stagetest.Chat{Free: true, Answer: func(call model.Call) (model.Reply, error) {
 		return model.Reply{Text: answers[call.Input]}, nil
 	}}, docs...)
-	_, err := extract.Run(b.Context(), in)
-	stagetest.Ok(b, err)
+	stagetest.Must(extract.Run(b.Context(), in))
 	var shown []int64
-	res, err := extract.Seal(b.Context(), extract.SealIn{
-		Spec:       core.Spec{Index: "i", Parity: parity},
-		Artifacts:  b.art,
-		Scratch:    scratch,
-		Batches:    1,
-		Batch:      stored(b, b.art.Store, scratch),
-		OnProgress: func(p core.Progress) { shown = append(shown, p.Done) },
-	})
-	stagetest.Ok(b, err)
+	res := stagetest.Must(extract.Seal(b.Context(), extract.SealIn{
+		Spec: core.Spec{Index: "i", Parity: parity}, Artifacts: b.art, Scratch: scratch, Batches: 1,
+		Batch: stored(b, b.art.Store, scratch), OnProgress: func(p core.Progress) { shown = append(shown, p.Done) },
+	}))
 	for i, done := range shown {
 		assert.Equal(b, int64(64*(i+1)), done, "reported %v chunks", shown)
 	}
@@ -63,8 +62,7 @@ func (b bench) sealed(
 	var out []string
 	last := ""
 	for _, row := range stagetest.Read(b, b.art, b.art.SegmentKey(res.Kept.SHA256)) {
-		m, err := rows.DecodeMention([]byte(row.Value))
-		stagetest.Ok(b, err)
+		m := stagetest.Must(rows.DecodeMention([]byte(row.Value)))
 		assert.True(b, row.Key >= last, "mentions are not sorted by class")
 		last = row.Key
 		want := numbers[m.Chunk]
@@ -100,17 +98,13 @@ func TestSealAddsATitleToEveryChunkThatDoesNotNameItItself(t *testing.T) {
 		{Key: "b", Title: "", Chunks: []string{"No title."}},
 	}
 	answers := map[string]string{
-		"One. Two! Three? Four.": entities("Crane", "Crane"),
-		"More of it.":            entities("the harbour"),
-		"No title.":              entities("Crane"),
+		"One. Two! Three? Four.": entities("Crane", "Crane"), "More of it.": entities("the harbour"),
+		"No title.": entities("Crane"),
 	}
 	t.Run("with its first three sentences", func(t *testing.T) {
 		res, got := newBench(t).sealed(false, answers, docs...)
 		sameSet(
-			t, got,
-			"a#0.-1 The Harbour: One. Two! Three?",
-			"a#0.0 Crane: About Crane.",
-			"a#1.0 the harbour: About the harbour.",
+			t, got, "a#0.-1 The Harbour: One. Two! Three?", "a#0.0 Crane: About Crane.", "a#1.0 the harbour: About the harbour.",
 			"b#0.0 Crane: About Crane.",
 		)
 		assert.True(t, res.Mentions == 4 && res.Chunks == 3 && res.Fallbacks == 0, "%+v", res)
@@ -170,12 +164,10 @@ func TestSealPacksWhatItsShardPaidFor(t *testing.T) {
 	b := newBench(t)
 	chat := &stagetest.Chat{Answer: stagetest.Says(entities("X"))}
 	in := b.in(chat, stagetest.Numbered(5, "Text %d.")...)
-	_, err := extract.Run(t.Context(), in)
-	stagetest.Ok(t, err)
+	stagetest.Must(extract.Run(t.Context(), in))
 	sealIn := extract.SealIn{Artifacts: b.art, Scratch: scratch, Batches: 1, Paid: true, Ledger: in.Ledger}
 	sealIn.Batch = stored(t, b.art.Store, scratch)
-	first, err := extract.Seal(t.Context(), sealIn)
-	stagetest.Ok(t, err)
+	first := stagetest.Must(extract.Seal(t.Context(), sealIn))
 	second, err := extract.Seal(t.Context(), sealIn) // a repeated attempt
 	stagetest.Ok(t, err)
 	assert.True(t, first.Fresh && !second.Fresh && first.Extract == second.Extract, "%+v, then %+v", first, second)
@@ -187,22 +179,80 @@ func TestSealPacksWhatItsShardPaidFor(t *testing.T) {
 	for info := range b.art.Store.List(t.Context(), "ledger/extract/loose/", "") {
 		stagetest.Ok(t, b.art.Store.Delete(t.Context(), info.Key))
 	}
-	again := b.in(chat, stagetest.Numbered(5, "Text %d.")...)
-	res, err := extract.Run(t.Context(), again)
-	stagetest.Ok(t, err)
-	if res.Progress.Hits.Extract != 5 || len(chat.Calls()) != 5 {
-		t.Errorf("the pack answers %d of 5; %d calls", res.Progress.Hits.Extract, len(chat.Calls()))
-	}
+	res := stagetest.Must(extract.Run(t.Context(), b.in(chat, stagetest.Numbered(5, "Text %d.")...)))
+	assert.True(t, res.Progress.Hits.Extract == 5 && len(chat.Calls()) == 5,
+		"the pack answers %d of 5; %d calls", res.Progress.Hits.Extract, len(chat.Calls()))
 }
 
 func TestSealOfABatchThatIsMissingFails(t *testing.T) {
 	b := newBench(t)
 	in := b.in(&stagetest.Chat{Free: true, Answer: stagetest.Says(entities("X"))}, stagetest.Numbered(1, "Text %d.")...)
-	_, err := extract.Run(t.Context(), in)
-	stagetest.Ok(t, err)
-	_, err = extract.Seal(t.Context(), extract.SealIn{
+	stagetest.Must(extract.Run(t.Context(), in))
+	_, err := extract.Seal(t.Context(), extract.SealIn{
 		Artifacts: b.art, Scratch: scratch, Batches: 2, Ledger: ledger.New(b.art.Store, b.claims),
 		Batch: stored(t, b.art.Store, scratch),
 	})
 	assert.Error(t, err, "a shard without its second batch was sealed")
+}
+
+// A shard of a test, in batches of 16 chunks.
+const (
+	shardBatches = 40
+	batchChunks  = 16
+)
+
+// extractShard extracts a shard near its store.
+func extractShard(t *testing.T, near blob.Store, into string) {
+	art := artifact.Index{Store: near, Name: "i"}
+	text := stagetest.Chunks(t, art, into, 0, stagetest.Numbered(shardBatches*batchChunks, "Text %d.")...)
+	book := ledger.New(near, coordmemory.NewClaims())
+	for batch := range shardBatches {
+		stagetest.Must(extract.Run(t.Context(), extract.In{
+			Spec: core.Spec{Index: "i"}, Artifacts: art, Scratch: into, Gen: "g", Text: text,
+			Shard: extract.Shard{To: shardBatches * batchChunks}, Batch: batch, From: batch * batchChunks,
+			To: (batch + 1) * batchChunks, Chat: &stagetest.Chat{Answer: stagetest.Says(entities("Crane"))}, Ledger: book,
+		}))
+	}
+}
+
+// sealShard seals a shard of a store, whose batches are listed near it.
+func sealShard(t *testing.T, store, near blob.Store, from string) extract.SealResult {
+	result := stagetest.Must(extract.Seal(t.Context(), extract.SealIn{
+		Spec: core.Spec{Index: "i"}, Artifacts: artifact.Index{Store: store, Name: "i"}, Scratch: from,
+		Batches: shardBatches, Batch: stored(t, near, from), Paid: true, Ledger: ledger.New(store, coordmemory.NewClaims()),
+	}))
+	return result
+}
+
+func keysBelow(t *testing.T, store blob.Store, prefix string) []string {
+	t.Helper()
+	var keys []string
+	for info, err := range store.List(t.Context(), prefix, "") {
+		stagetest.Ok(t, err)
+		keys = append(keys, info.Key)
+	}
+	return keys
+}
+
+func TestSealingADistantShardReadsNoLedgerEntryAgainAndTakesNoSecond(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		near := blobmemory.New()
+		extractShard(t, near, scratch)
+		requests := distance.New(15 * time.Millisecond)
+		begin := time.Now()
+		result := sealShard(t, distance.Blob(near, requests), near, scratch)
+		passed, counted := time.Since(begin), requests.Take()
+		assert.Zero(t, counted.Of("ledger/extract/loose"), "it read entries one by one")
+		all := counted.Of("")
+		assert.True(t, all <= 2*shardBatches+10, "%d requests", all)
+		if counted.Chain > 12 || passed > time.Second { // of the clock of the test
+			t.Errorf("a chain of %d requests", counted.Chain)
+		}
+		// The next night finds all of it in packs, and packs nothing again.
+		stagetest.Ok(t, near.DeleteAll(t.Context(), keysBelow(t, near, "ledger/extract/loose/")))
+		extractShard(t, near, scratch+"-next")
+		assert.Equal(t, result.Extract.SHA256, sealShard(t, near, near, scratch+"-next").Extract.SHA256, "another extraction")
+		packs, loose := keysBelow(t, near, "ledger/extract/packs/"), keysBelow(t, near, "ledger/extract/loose/")
+		assert.True(t, len(packs) == 1 && len(loose) == 0, "packs %v, loose %v", packs, loose)
+	})
 }

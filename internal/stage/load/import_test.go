@@ -137,23 +137,12 @@ type importBench struct {
 
 // newImport has n files of ten rows each.
 func newImport(t *testing.T, n int) *importBench {
-	t.Helper()
-	artifacts, err := dir.Open(t.TempDir())
-	stagetest.Ok(t, err)
-	staging, err := dir.Open(t.TempDir())
-	stagetest.Ok(t, err)
+	artifacts := stagetest.Must(dir.Open(t.TempDir()))
+	staging := stagetest.Must(dir.Open(t.TempDir()))
 	b := &importBench{
-		T: t,
-		store: &importer{
-			bucket: staging,
-			jobs:   map[string]*job{},
-			rows:   []string{"left of an abandoned build"},
-			polls:  2,
-		},
-		artRaw:  artifacts,
-		tamper:  &stagetest.Tampered{Store: artifacts},
-		want:    10 * n,
-		staging: staging,
+		T:      t,
+		store:  &importer{bucket: staging, jobs: map[string]*job{}, rows: []string{"left of an abandoned build"}, polls: 2},
+		artRaw: artifacts, tamper: &stagetest.Tampered{Store: artifacts}, want: 10 * n, staging: staging,
 	}
 	art := artifact.Index{Store: b.tamper, Name: "i"}
 	b.in = load.ImportIn{
@@ -189,23 +178,19 @@ func TestAnImportWhoseLeaseIsLostTouchesNothing(t *testing.T) {
 }
 
 func vectorsSegment(t *testing.T, art artifact.Index, n int) core.Segment {
-	t.Helper()
-	file, err := artifact.NewFile()
-	stagetest.Ok(t, err)
-	defer file.Discard()
 	list := make([]load.VectorRow, 10)
 	for i := range list {
 		key := fmt.Sprintf("file %d row %d", n, i)
 		list[i] = load.VectorRow{Key: key, Vector: stagetest.Vector(key, dim)}
 	}
-	writer := parquet.NewGenericWriter[load.VectorRow](file)
-	_, err = writer.Write(list)
-	stagetest.Ok(t, err)
-	stagetest.Ok(t, writer.Close())
-	segment, _, err := file.PutSegment(t.Context(), art)
-	stagetest.Ok(t, err)
-	segment.Rows = 10
-	return segment
+	return stagetest.Vectors(t, art, list...)
+}
+
+// imports ends an import, after which each row is there once, and the collection was emptied so many times.
+func (b *importBench) imports(rounds int) {
+	b.Helper()
+	stagetest.Ok(b, load.Import(b.Context(), b.in))
+	b.check(rounds)
 }
 
 func (b *importBench) check(rounds int) {
@@ -228,12 +213,41 @@ func TestAnImportFillsACollectionWithEachRowOnce(t *testing.T) {
 		b.in.InFlight = 0 // as many as are usual
 		var reported []int64
 		b.in.OnProgress = func(p core.Progress) { reported = append(reported, p.Done) }
-		stagetest.Ok(t, load.Import(t.Context(), b.in))
-		b.check(1)
+		b.imports(1)
 		assert.Equal(t, "[0 0 30]", fmt.Sprint(reported), "reported %v", reported)
-		stagetest.Ok(t, load.Import(t.Context(), b.in)) // a repeated attempt finds it done
-		b.check(1)
+		b.imports(1) // a repeated attempt finds it done
 	})
+}
+
+// Jobs are as many as may be in flight and as the store takes, and none of those begins again. One that fails is
+// repeated for its file alone, once; what fails again is left to verify.
+// Promises: 117.
+func TestJobsAreBoundedAndAJobThatFailsIsRepeatedForItsFileAlone(t *testing.T) {
+	for name, c := range map[string]struct {
+		files, inFlight, limit int
+		broken                 string // what ends the paths that fail, behind the name of the second file
+		most, asked, want      int    // asked is 0 where it is no matter
+	}{
+		"as many as may be":                {20, 4, 0, "", 4, 0, 200},
+		"as many as the store takes":       {7, 5, 2, "", 2, 0, 70},
+		"one fails":                        {3, 1, 0, ".parquet", 1, 4, 30},
+		"one fails beside others":          {3, 8, 0, ".parquet", 3, 4, 30},
+		"one fails again, though it waits": {3, 1, 0, "", 1, 5, 20},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				b := newImport(t, c.files)
+				b.in.InFlight, b.store.limit, b.want = c.inFlight, c.limit, c.want
+				if c.want != 10*c.files || c.broken != "" {
+					b.store.broken = func(path string) bool { return strings.Contains(path, b.in.Files[1].SHA256+c.broken) }
+				}
+				b.imports(1)
+				assert.True(t, b.store.most == c.most && (c.asked == 0 || len(b.store.asked) == c.asked),
+					"%d at once, asked for %v", b.store.most, b.store.asked)
+				b.imports(1)
+			})
+		})
+	}
 }
 
 // observed is a store behind a decorator, as that of a worker is: what imports is found below it.
@@ -244,8 +258,7 @@ func (o observed) Unwrap() vectors.Store { return o.Store }
 func TestAStoreThatIsObservedImportsToo(t *testing.T) {
 	b := newImport(t, 3)
 	b.in.Vectors = observed{b.store}
-	stagetest.Ok(t, load.Import(t.Context(), b.in))
-	b.check(1)
+	b.imports(1)
 }
 
 // A process may die between any two steps. The next one must end with each row once, and may begin again only where
@@ -342,25 +355,13 @@ func TestAnImportWhoseAnswerWasLost(t *testing.T) {
 				stagetest.Ok(t, load.Import(t.Context(), b.in))
 				for name, j := range b.store.jobs { // jobs that no state names end too
 					for !j.done {
-						_, err := b.store.ImportState(t.Context(), name)
-						stagetest.Ok(t, err)
+						stagetest.Must(b.store.ImportState(t.Context(), name))
 					}
 				}
 				b.check(1)
 			})
 		})
 	}
-}
-
-// Promises: 117.
-func TestAStoreThatRefusesMoreJobsIsWaitedForAndNothingBeginsAgain(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		b := newImport(t, 7)
-		b.in.InFlight, b.store.limit = 5, 2
-		stagetest.Ok(t, load.Import(t.Context(), b.in))
-		b.check(1)
-		assert.Equal(t, 2, b.store.most)
-	})
 }
 
 func TestAStoreThatRefusesEverythingIsLeftToTheCallerAndGoesOn(t *testing.T) {
@@ -373,18 +374,7 @@ func TestAStoreThatRefusesEverythingIsLeftToTheCallerAndGoesOn(t *testing.T) {
 			require.ErrorIs(t, load.Import(t.Context(), b.in), refused)
 		}
 		up = true
-		stagetest.Ok(t, load.Import(t.Context(), b.in))
-		b.check(1)
-	})
-}
-
-func TestNoMoreJobsAreInFlightThanMayBe(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		b := newImport(t, 20)
-		b.in.InFlight = 4
-		stagetest.Ok(t, load.Import(t.Context(), b.in))
-		b.check(1)
-		assert.Equal(t, 4, b.store.most)
+		b.imports(1)
 	})
 }
 
@@ -402,8 +392,7 @@ func TestAJobThatMayBeOfALostCallBeginsAgain(t *testing.T) {
 			taken()
 			return true, fault.StoreDown.At("import", "c")
 		}
-		stagetest.Ok(t, load.Import(t.Context(), b.in))
-		b.check(2)
+		b.imports(2)
 	})
 }
 
@@ -420,37 +409,8 @@ func TestAnAttemptThatWasFrozenDoublesNothing(t *testing.T) {
 			}
 			return nil
 		}
-		if err := load.Import(t.Context(), b.in); !fault.Is(err, fault.StoreDown) {
-			t.Errorf("got %v", err)
-		}
-		b.check(1)
-	})
-}
-
-// Promises: 117.
-func TestAJobThatFailsIsRepeatedForItsFileAlone(t *testing.T) {
-	for _, inFlight := range []int{1, 8} {
-		synctest.Test(t, func(t *testing.T) {
-			b := newImport(t, 3)
-			b.in.InFlight = inFlight
-			broken := b.in.Files[1].SHA256 + ".parquet" // its first copy
-			b.store.broken = func(path string) bool { return strings.HasSuffix(path, broken) }
-			stagetest.Ok(t, load.Import(t.Context(), b.in))
-			b.check(1)
-			assert.Len(t, b.store.asked, 4, "asked for %v", b.store.asked)
-		})
-	}
-}
-
-func TestAFileThatFailsAgainAndAgainIsLeftToVerify(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		b := newImport(t, 3)
-		b.store.broken = func(path string) bool { return strings.Contains(path, b.in.Files[1].SHA256) }
-		b.want = 20
-		stagetest.Ok(t, load.Import(t.Context(), b.in))
-		b.check(1)
-		assert.Len(t, b.store.asked, 5, "asked for %v", b.store.asked)
-		stagetest.Ok(t, load.Import(t.Context(), b.in))
+		err := load.Import(t.Context(), b.in)
+		assert.True(t, fault.Is(err, fault.StoreDown), "got %v", err)
 		b.check(1)
 	})
 }
@@ -466,8 +426,7 @@ func TestRowsThatDoNotAddUpBeginAgain(t *testing.T) {
 			}
 			return false, nil
 		}
-		stagetest.Ok(t, load.Import(t.Context(), b.in))
-		b.check(2)
+		b.imports(2)
 	})
 }
 
@@ -477,15 +436,12 @@ func TestAStoreThatForgotAJobIsJudgedByItsCount(t *testing.T) {
 		b.store.onImport = func(path string, _ func()) (bool, error) {
 			raw, _, err := blob.Read(t.Context(), b.staging, path)
 			stagetest.Ok(t, err)
-			list, err := parquet.Read[load.VectorRow](bytes.NewReader(raw), int64(len(raw)))
-			stagetest.Ok(t, err)
-			for _, row := range list {
+			for _, row := range stagetest.Must(parquet.Read[load.VectorRow](bytes.NewReader(raw), int64(len(raw)))) {
 				b.store.rows = append(b.store.rows, row.Key)
 			}
 			return true, nil
 		}
-		stagetest.Ok(t, load.Import(t.Context(), b.in))
-		b.check(1)
+		b.imports(1)
 	})
 }
 
@@ -507,17 +463,15 @@ func TestAnImportStopsWhenItIsTold(t *testing.T) {
 			j.left = 0
 		}
 		b.in.OnProgress = nil
-		stagetest.Ok(t, load.Import(t.Context(), b.in))
-		b.check(1)
+		b.imports(1)
 	})
 }
 
 func TestAStoreThatCannotImportIsToldSo(t *testing.T) {
 	b := newImport(t, 1)
 	b.in.Vectors = fullVectors{}
-	if err := load.Import(t.Context(), b.in); !fault.Is(err, fault.Internal) {
-		t.Errorf("got %v", err)
-	}
+	err := load.Import(t.Context(), b.in)
+	assert.True(t, fault.Is(err, fault.Internal), "got %v", err)
 }
 
 // A store that never takes one file, though it answers and has nothing else to do, costs that file its import alone.
@@ -560,9 +514,8 @@ func TestARightThatIsMissingIsWaitedFor(t *testing.T) {
 			require.True(t, fault.Is(err, fault.StoreDenied), "%v", err)
 		}
 		denied = false
-		if err := load.Import(t.Context(), b.in); err != nil || len(b.store.rows) != b.want {
-			t.Errorf("%d rows of %d, %v", len(b.store.rows), b.want, err)
-		}
+		err := load.Import(t.Context(), b.in)
+		assert.True(t, err == nil && len(b.store.rows) == b.want, "%d rows of %d, %v", len(b.store.rows), b.want, err)
 	})
 }
 
@@ -582,21 +535,17 @@ func (s *slowDrop) Drop(ctx context.Context, collection string) error {
 
 func (s *slowDrop) Unwrap() vectors.Store { return s.importer }
 
-// An attempt that is frozen before it empties the collection, and wakes after another has filled it, reports it.
 func TestAnAttemptThatEmptiesAFilledCollectionSaysSo(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newImport(t, 3)
 		frozen := b.in
 		frozen.Vectors = &slowDrop{b.store, func() {
-			if err := load.Import(t.Context(), b.in); err != nil || len(b.store.rows) != b.want {
-				t.Errorf("%d rows, %v", len(b.store.rows), err)
-			}
+			err := load.Import(t.Context(), b.in)
+			assert.True(t, err == nil && len(b.store.rows) == b.want, "%d rows, %v", len(b.store.rows), err)
 		}}
-		if err := load.Import(t.Context(), frozen); !fault.Is(err, fault.StoreDown) {
-			t.Errorf("got %v", err)
-		}
-		if err := load.Import(t.Context(), b.in); err != nil || len(b.store.rows) != b.want {
-			t.Errorf("%d rows of %d, %v", len(b.store.rows), b.want, err)
-		}
+		err := load.Import(t.Context(), frozen)
+		assert.True(t, fault.Is(err, fault.StoreDown), "got %v", err)
+		err = load.Import(t.Context(), b.in)
+		assert.True(t, err == nil && len(b.store.rows) == b.want, "%d rows of %d, %v", len(b.store.rows), b.want, err)
 	})
 }

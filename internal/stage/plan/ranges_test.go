@@ -2,10 +2,13 @@ package plan_test
 
 import (
 	"bytes"
+	"compress/gzip"
 	"context"
 	"encoding/json"
 	"fmt"
+	"io"
 	"iter"
+	"maps"
 	"math/rand/v2"
 	"reflect"
 	"slices"
@@ -16,6 +19,9 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/unweaver/unweaver/internal/artifact"
 	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/fault"
@@ -24,6 +30,7 @@ import (
 	"github.com/unweaver/unweaver/internal/testkit/blobmemory"
 	"github.com/unweaver/unweaver/internal/testkit/distance"
 	"github.com/unweaver/unweaver/internal/testkit/documenttest"
+	"github.com/unweaver/unweaver/internal/testkit/stagetest"
 )
 
 // watched is a corpus that remembers the ranges that it was asked for.
@@ -44,29 +51,19 @@ func (w *watched) ListRange(ctx context.Context, prefix, after, until string) it
 type outcome struct{ result, rows, problems string }
 
 func (x *index) outcome(store blob.Store, parent *core.Manifest) outcome {
-	x.t.Helper()
 	x.nights++
-	res, err := plan.Run(x.t.Context(), plan.In{
+	res := stagetest.Must(plan.Run(x.t.Context(), plan.In{
 		Spec: core.Spec{Index: "i", Corpus: "memory", Include: x.include, Exclude: x.exclude,
 			Documents: &core.Documents{Types: x.types}},
 		Corpus: store, Artifacts: x.art, Scratch: x.scratch(),
 		Limits: x.limits, Parent: parent, OnProgress: func(int64) {},
-	})
-	if err != nil {
-		x.t.Fatal(err)
-	}
-	raw, err := json.Marshal(res)
-	if err != nil {
-		x.t.Fatal(err)
-	}
-	out := outcome{result: string(bytes.ReplaceAll(raw, []byte(x.scratch()), nil))}
+	}))
+	out := outcome{result: string(bytes.ReplaceAll(stagetest.Must(json.Marshal(res)), []byte(x.scratch()), nil))}
 	for key, file := range map[string]*string{
 		x.stored(plan.RowsKey(x.scratch())): &out.rows, x.stored(plan.ProblemsKey(x.scratch())): &out.problems,
 	} {
 		content, _, err := blob.Read(x.t.Context(), x.art.Store, key)
-		if err != nil {
-			x.t.Fatal(err)
-		}
+		require.NoError(x.t, err)
 		*file = string(content)
 	}
 	return out
@@ -84,7 +81,6 @@ func uncut(parent *core.Manifest) *core.Manifest {
 
 // split has the parent's documents lie in segments of so many rows, as those of many units of work do.
 func (x *index) split(rows int) {
-	x.t.Helper()
 	var segments []core.Segment
 	var out *artifact.Rows
 	count := 0
@@ -93,9 +89,7 @@ func (x *index) split(rows int) {
 			return
 		}
 		segment, _, err := out.StoreSegment(x.t.Context(), x.art, len(segments))
-		if err != nil {
-			x.t.Fatal(err)
-		}
+		require.NoError(x.t, err)
 		out.Discard()
 		segments, count = append(segments, segment), 0
 	}
@@ -104,9 +98,7 @@ func (x *index) split(rows int) {
 		if err == nil && count == 0 {
 			out, err = artifact.NewRows()
 		}
-		if err != nil {
-			x.t.Fatal(err)
-		}
+		require.NoError(x.t, err)
 		out.Append(string(row.Key), bytes.Clone(row.Value))
 		if count++; count == rows {
 			flush()
@@ -146,7 +138,6 @@ func oddContent(r *rand.Rand, key string) string {
 	return fmt.Sprint("text ", r.IntN(20))
 }
 
-// A corpus is planned to the same bytes however its listing is cut: documents, problems in their order, counts.
 // Promises: 33.
 func TestACorpusThatIsListedInRangesIsPlannedToTheSameBytes(t *testing.T) {
 	synctest.Test(t, samePlans) // what is torn is read again after a while, which costs no time so
@@ -211,21 +202,16 @@ func samePlans(t *testing.T) {
 			ranges += len(store.asked)
 			slices.SortFunc(store.asked, func(a, b [2]string) int { return strings.Compare(a[0], b[0]) })
 			for i, asked := range store.asked[1:] {
-				if asked[0] != store.asked[i][1] || asked[0] == "" {
-					t.Errorf("seed %d: ranges %q", seed, store.asked)
-				}
+				assert.True(t, asked[0] == store.asked[i][1] && asked[0] != "", "seed %d: ranges %q", seed, store.asked)
 			}
 		}
 	}
-	if ranges < 25*3*5 {
-		t.Errorf("%d ranges were listed: the corpora were hardly cut", ranges)
-	}
+	assert.True(t, ranges >= 25*3*5, "%d ranges were listed: the corpora were hardly cut", ranges)
 }
 
 // many returns an index of a corpus of so many files, every hundredth of which holds rows. Its parent lies in segments
 // of a hundred documents.
 func many(t *testing.T, files int) *index {
-	t.Helper()
 	objects := map[string]string{}
 	for i := range files {
 		if i%100 == 0 {
@@ -255,16 +241,12 @@ func TestRangesOfACorpusAreListedSideBySide(t *testing.T) {
 		began := time.Now()
 		got := x.outcome(store, x.parent)
 		counted, passed := requests.Take(), time.Since(began)
-		if !reflect.DeepEqual(got, want) {
-			t.Errorf("%+v, want %+v", got.result, want.result)
-		}
+		assert.True(t, reflect.DeepEqual(got, want), "%+v, want %+v", got.result, want.result)
 		// 16 listings in one chain are 16 requests, and 160 readings, eight at once, are 20.
-		if lists := counted.Of("", distance.List); lists < 16 || lists > 32 {
-			t.Errorf("%d requests to list:\n%s", lists, counted)
-		}
-		if most := 24 * 15 * time.Millisecond; passed > most || counted.Chain > 24 {
-			t.Errorf("%s passed, want at most %s:\n%s", passed, most, counted)
-		}
+		lists := counted.Of("", distance.List)
+		assert.True(t, lists >= 16 && lists <= 32, "%d requests to list:\n%s", lists, counted)
+		most := 24 * 15 * time.Millisecond
+		assert.True(t, passed <= most && counted.Chain <= 24, "%s passed, want at most %s:\n%s", passed, most, counted)
 	})
 }
 
@@ -279,13 +261,11 @@ func TestAnUnchangedCorpusWaitsForOneRangeOfItsListing(t *testing.T) {
 		x.t = t
 		requests := distance.New(15 * time.Millisecond)
 		x.outcome(distance.Blob(x.corpus, requests), x.parent)
-		if counted := requests.Take(); counted.Chain != 1 || counted.Of("", distance.List) != 16 {
-			t.Errorf("the corpus:\n%s", counted)
-		}
+		counted := requests.Take()
+		assert.True(t, counted.Chain == 1 && counted.Of("", distance.List) == 16, "the corpus:\n%s", counted)
 	})
 }
 
-// The parent's segments are not fetched one after another.
 func TestTheParentsSegmentsAreFetchedAhead(t *testing.T) {
 	x := many(t, 4000)
 	near := x.art.Store
@@ -294,15 +274,117 @@ func TestTheParentsSegmentsAreFetchedAhead(t *testing.T) {
 		requests := distance.New(15 * time.Millisecond)
 		x.art.Store = distance.Blob(near, requests)
 		res, err := x.plan(t.Context())
-		if err != nil || !res.Unchanged {
-			t.Fatalf("%+v %v", res, err)
-		}
+		require.True(t, err == nil && res.Unchanged, "%+v %v", res, err)
 		counted := requests.Take()
-		if reads := counted.Of("index/segments"); reads < 40 || reads > 44 {
-			t.Errorf("%d requests for 40 segments:\n%s", reads, counted)
-		}
+		reads := counted.Of("index/segments")
+		assert.True(t, reads >= 40 && reads <= 44, "%d requests for 40 segments:\n%s", reads, counted)
 		if counted.Chain > 40/8+1+4 { // one for footers, and what writes the plan
 			t.Errorf("the chain is %d:\n%s", counted.Chain, counted)
 		}
 	})
+}
+
+// bucket is a corpus as object stores give it: some keys come twice, some objects are archived, some are packed.
+type bucket struct {
+	*documenttest.Corpus
+	twice    []string
+	after    bool // the second entry comes at the end of the listing
+	archived map[string]string
+	packed   []string
+}
+
+func (b *bucket) ListRange(ctx context.Context, prefix, after, until string) iter.Seq2[blob.Info, error] {
+	return func(yield func(blob.Info, error) bool) {
+		var late []blob.Info
+		for info, err := range b.Corpus.ListRange(ctx, prefix, after, until) {
+			info.Archived = b.archived[info.Key]
+			again := slices.Contains(b.twice, info.Key)
+			if again && b.after {
+				late = append(late, info)
+			}
+			if !yield(info, err) || again && !b.after && !yield(info, err) {
+				return
+			}
+		}
+		for _, info := range late {
+			if !yield(info, nil) {
+				return
+			}
+		}
+	}
+}
+
+func (b *bucket) Get(ctx context.Context, key string, part blob.Range) (io.ReadCloser, blob.Info, error) {
+	if class := b.archived[key]; class != "" {
+		return nil, blob.Info{}, blob.ArchivedObject(key, "")
+	}
+	body, info, err := b.Corpus.Get(ctx, key, part)
+	if slices.Contains(b.packed, key) {
+		info.Encoding = blob.Gzip
+	}
+	return body, info, err
+}
+
+func TestAKeyThatIsListedTwiceIsReadOnce(t *testing.T) {
+	for _, late := range []bool{false, true} {
+		x := newIndex(t, map[string]string{
+			"a.txt": "one", "b.jsonl": `{"id":"x","text":"two"}` + "\n" + `{"id":"y","text":"three"}`, "c.txt": "four",
+		})
+		x.store = &bucket{Corpus: x.corpus, twice: []string{"a.txt", "b.jsonl"}, after: late}
+		res := x.night(nil)
+		require.True(t, res.Listed == 4 && res.Diff.Added == 4 && res.Refused == 2 && len(maps.Collect(x.planned())) == 4,
+			"late %v: %+v", late, res)
+		for _, object := range []string{"a.txt", "b.jsonl"} {
+			if !slices.ContainsFunc(res.Problems, func(p core.Problem) bool {
+				return p.Object == object && p.Code == string(fault.DuplicateRow) && strings.Contains(p.Detail, "lists this key twice")
+			}) {
+				t.Errorf("late %v: %s: %+v", late, object, res.Problems)
+			}
+		}
+		res = x.night(nil)
+		assert.True(t, res.Unchanged && res.Diff.Same == 4 && res.Refused == 2, "late %v: the next night: %+v", late, res)
+	}
+}
+
+// What the listing says is archived is not read, and said so; what was read before stays, and what is restored is read.
+func TestAnArchivedObjectIsToBeRestored(t *testing.T) {
+	x := newIndex(t, map[string]string{"a.txt": "one", "b.txt": "two", "c.jsonl": `{"id":"x","text":"three"}`})
+	store := &bucket{Corpus: x.corpus, archived: map[string]string{"b.txt": "GLACIER", "c.jsonl": "DEEP_ARCHIVE"}}
+	x.store = store
+	res := x.night(nil)
+	require.True(t, res.Documents == 1 && res.Unreadable == 1 && res.Refused == 1 && x.corpus.Reads("b.txt") == 0,
+		"%+v", res)
+	for object, class := range store.archived {
+		if !slices.ContainsFunc(res.Problems, func(p core.Problem) bool {
+			return p.Object == object && p.Code == string(fault.StoreDenied) &&
+				strings.Contains(p.Detail, "it is archived (storage class "+class+") (restore it")
+		}) {
+			t.Errorf("%s: %+v", object, res.Problems)
+		}
+	}
+	res = x.night(nil)
+	assert.True(t, res.Unchanged, "the next night: %+v", res)
+	store.archived = map[string]string{"a.txt": "GLACIER"} // the others were restored
+	res = x.night(nil)
+	assert.True(t, res.Diff.Added+res.Diff.Changed == 2 && res.Diff.Same == 1 && res.Unreadable == 0 &&
+		res.Diff.Removed == 0, "restored: %+v", res)
+}
+
+// The version of a packed object is that of what it holds; one whose bytes are not packed is read as it is.
+func TestAPackedObjectIsUnpacked(t *testing.T) {
+	var packed bytes.Buffer
+	writer := gzip.NewWriter(&packed)
+	_, _ = writer.Write([]byte("one"))
+	_ = writer.Close()
+	x := newIndex(t, map[string]string{
+		"a.txt": packed.String(), "b.txt": "one", "c.txt": "one", "d.txt": "\x1f\x8bno gzip",
+		"e.jsonl": `{"id":"x","text":"one"}`,
+	})
+	x.store = &bucket{Corpus: x.corpus, packed: []string{"a.txt", "c.txt", "d.txt", "e.jsonl"}}
+	res := x.night(nil)
+	rows := maps.Collect(x.planned())
+	assert.True(t, rows["a.txt"].Version == rows["b.txt"].Version && rows["c.txt"].Version == rows["b.txt"].Version,
+		"%+v", rows)
+	assert.True(t, res.Documents == 4 && res.Unreadable == 1 && rows["d.txt"].Problem == string(fault.Unreadable),
+		"%+v", res)
 }

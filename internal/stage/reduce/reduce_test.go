@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -20,6 +22,9 @@ import (
 	"github.com/unweaver/unweaver/internal/store/blob"
 	"github.com/unweaver/unweaver/internal/store/blob/dir"
 	"github.com/unweaver/unweaver/internal/stream/extsort"
+	"github.com/unweaver/unweaver/internal/testkit/blobmemory"
+	"github.com/unweaver/unweaver/internal/testkit/distance"
+	"github.com/unweaver/unweaver/internal/testkit/stagetest"
 )
 
 type mention struct {
@@ -29,15 +34,13 @@ type mention struct {
 
 // shard writes a sorted mention file.
 func shard(t testing.TB, art artifact.Index, name string, ms []mention) {
-	t.Helper()
 	var sorter extsort.Sorter
 	defer sorter.Close()
 	for _, m := range ms {
 		id := core.ClassID(m.key)
 		sorter.Add(id[:], m.Encode())
 	}
-	w, err := artifact.NewRows()
-	require.NoError(t, err)
+	w := stagetest.Must(artifact.NewRows())
 	defer w.Discard()
 	for kv, err := range sorter.StreamSorted() {
 		require.NoError(t, err)
@@ -47,10 +50,7 @@ func shard(t testing.TB, art artifact.Index, name string, ms []mention) {
 }
 
 func store(t *testing.T) artifact.Index {
-	t.Helper()
-	s, err := dir.Open(t.TempDir())
-	require.NoError(t, err)
-	return artifact.Index{Store: s, Name: "i"}
+	return artifact.Index{Store: stagetest.Must(dir.Open(t.TempDir())), Name: "i"}
 }
 
 func spec(sample int) core.Spec {
@@ -59,37 +59,21 @@ func spec(sample int) core.Spec {
 
 // all reduces every partition and reads the classes back.
 func all(
-	t *testing.T,
-	art artifact.Index,
-	sp core.Spec,
-	partitions int,
-	shards ...string,
+	t *testing.T, art artifact.Index, sp core.Spec, partitions int, shards ...string,
 ) (map[core.ID]rows.Reduced, core.Digest) {
-	t.Helper()
 	out := map[core.ID]rows.Reduced{}
 	var sum core.SetHash
 	for p := range partitions {
 		scratch := fmt.Sprintf("s%d", partitions)
-		res, err := reduce.Run(
-			t.Context(),
-			reduce.In{
-				Spec:       sp,
-				Artifacts:  art,
-				Scratch:    scratch,
-				Shards:     shards,
-				Partition:  p,
-				Partitions: partitions,
-				OnProgress: func(int64) {},
-			},
-		)
-		require.NoError(t, err)
+		res := stagetest.Must(reduce.Run(t.Context(), reduce.In{
+			Spec: sp, Artifacts: art, Scratch: scratch, Shards: shards, Partition: p, Partitions: partitions,
+			OnProgress: func(int64) {},
+		}))
 		sum.Merge(res.Content)
 		key := artifact.ScratchKey(reduce.Key(scratch, p), res.Rows)
 		for row, err := range artifact.ScanAll(t.Context(), art.Store, key) {
 			require.NoError(t, err)
-			reduced, err := rows.DecodeReduced(row.Value)
-			require.NoError(t, err)
-			out[core.ID(row.Key)] = reduced
+			out[core.ID(row.Key)] = stagetest.Must(rows.DecodeReduced(row.Value))
 		}
 	}
 	return out, sum.Digest()
@@ -104,23 +88,13 @@ func TestMentionsOfOneNameBecomeOneClass(t *testing.T) {
 		{"bohr", rows.Mention{Chunk: chunk(0), Number: 0, Position: 3, Surface: "BOHR", Description: "Twice here."}},
 		{"dane", rows.Mention{Chunk: chunk(1), Number: 1, Position: 0, Surface: "Dane"}},
 	})
-	shard(
-		t,
-		art,
-		"b",
-		[]mention{
-			{
-				"bohr",
-				rows.Mention{Chunk: chunk(2), Number: 0, Position: -1, Surface: "Bohr", Description: "From Denmark."},
-			},
-		},
-	)
+	shard(t, art, "b", []mention{
+		{"bohr", rows.Mention{Chunk: chunk(2), Number: 0, Position: -1, Surface: "Bohr", Description: "From Denmark."}},
+	})
 	cs, sum := all(t, art, spec(256), 1, "a", "b")
 	b := cs[core.ClassID("bohr")]
-	if len(cs) != 2 || b.Name != "Bohr" || b.Mentions != 3 || b.ChunkTotal != 2 ||
-		fmt.Sprint(b.Descriptions) != "[From Denmark. Twice here. A physicist.]" {
-		t.Errorf("%d classes, %+v", len(cs), b)
-	}
+	assert.True(t, len(cs) == 2 && b.Name == "Bohr" && b.Mentions == 3 && b.ChunkTotal == 2 &&
+		fmt.Sprint(b.Descriptions) == "[From Denmark. Twice here. A physicist.]", "%d classes, %+v", len(cs), b)
 	for _, p := range []int{2, 16} {
 		got, s := all(t, art, spec(256), p, "a", "b")
 		assert.True(t, s == sum && len(got) == 2, "%d partitions: %d classes, hash %s, want %s", p, len(got), s, sum)
@@ -217,41 +191,39 @@ func of(name string, n, position int, description string) mention {
 	}}
 }
 
+// reduceX reduces mentions of one class.
+func reduceX(t *testing.T, settings core.Spec, ms []mention) rows.Reduced {
+	art := store(t)
+	shard(t, art, "a", ms)
+	classes, _ := all(t, art, settings, 1, "a")
+	return classes[core.ClassID("x")]
+}
+
 func TestTheShownNameIsTheMostFrequentThenTheFirst(t *testing.T) {
 	for want, ms := range map[string][]mention{
 		"often":  {of("first", 0, 0, ""), of("often", 1, 0, ""), of("often", 2, 0, "")},
 		"first":  {of("first", 0, 0, ""), of("second", 1, 0, "")},
 		"second": {of("first", 0, 0, ""), of("second", 1, 0, ""), of("second", 2, 0, ""), of("third", 3, 0, "")},
 	} {
-		art := store(t)
-		shard(t, art, "a", ms)
-		classes, _ := all(t, art, spec(256), 1, "a")
-		assert.Equal(t, want, classes[core.ClassID("x")].Name)
+		assert.Equal(t, want, reduceX(t, spec(256), ms).Name)
 	}
 }
 
 // 6,000 forms of one name: only so many are counted, and the class is whole.
 func TestFormsOfANameAreBounded(t *testing.T) {
-	art := store(t)
 	var ms []mention
 	for i := range 6000 {
 		ms = append(ms, of(fmt.Sprintf("form %d", i), i, 0, ""))
 	}
-	shard(t, art, "a", append(ms, of("form 7", 6000, 0, "")))
-	classes, _ := all(t, art, spec(256), 1, "a")
-	if class := classes[core.ClassID("x")]; class.Name != "form 7" || class.Mentions != 6001 {
-		t.Errorf("%q, %d mentions", class.Name, class.Mentions)
-	}
+	class := reduceX(t, spec(256), append(ms, of("form 7", 6000, 0, "")))
+	assert.True(t, class.Name == "form 7" && class.Mentions == 6001, "%q, %d mentions", class.Name, class.Mentions)
 }
 
 // What a class's digests cover: members the chunks with their counts, text the name and the sampled descriptions.
 func TestDigestsFollowWhatTheyCover(t *testing.T) {
 	base := []mention{of("Bohr", 0, 0, "one"), of("Bohr", 1, 0, "two")}
 	digests := func(ms []mention) (members, text core.Digest) {
-		art := store(t)
-		shard(t, art, "a", ms)
-		classes, _ := all(t, art, spec(256), 1, "a")
-		class := classes[core.ClassID("x")]
+		class := reduceX(t, spec(256), ms)
 		return class.Members, class.Text
 	}
 	members, text := digests(base)
@@ -269,33 +241,27 @@ func TestDigestsFollowWhatTheyCover(t *testing.T) {
 		"once more, undescribed": {append(base[:2:2], of("Bohr", 2, 0, "")), true, false},
 	} {
 		gotMembers, gotText := digests(c.ms)
-		if (gotMembers != members) != c.newMembers || (gotText != text) != c.newText {
-			t.Errorf("%s: members differ %v, want %v; text differs %v, want %v",
-				name, gotMembers != members, c.newMembers, gotText != text, c.newText)
-		}
+		assert.True(t, (gotMembers != members) == c.newMembers && (gotText != text) == c.newText,
+			"%s: members differ %v, want %v; text differs %v, want %v", name, gotMembers != members, c.newMembers,
+			gotText != text, c.newText)
 	}
 }
 
 func TestTheSampleIsByContentAndParityTakesAll(t *testing.T) {
-	art := store(t)
 	var ms []mention
 	for i := range 400 {
 		ms = append(ms, of("X", i, 0, fmt.Sprintf("description %03d", i)))
 	}
-	shard(t, art, "a", ms)
-	sampled, _ := all(t, art, spec(16), 1, "a")
-	class := sampled[core.ClassID("x")]
+	class := reduceX(t, spec(16), ms)
 	assert.True(t, len(class.Descriptions) == 16 && class.ChunkTotal == 400,
 		"%d chunks, sample %q", class.ChunkTotal, class.Descriptions)
 	parity := spec(16)
 	parity.Parity = true
-	everything, _ := all(t, art, parity, 1, "a")
-	if got := everything[core.ClassID("x")].Descriptions; len(got) != 400 || !slices.IsSorted(got) {
+	if got := reduceX(t, parity, ms).Descriptions; len(got) != 400 || !slices.IsSorted(got) {
 		t.Errorf("parity takes %d of 400, in chunk order: %v", len(got), slices.IsSorted(got))
 	}
 }
 
-// What documents are called orders the chunks. It must not order texts: each would be paid for again.
 func TestATextDoesNotFollowTheOrderOfChunks(t *testing.T) {
 	there := []mention{
 		of("Port Alma", 0, 0, "one"), of("PORT ALMA", 1, 0, "two"), of("port alma", 2, 1, "three"), of("Port alma", 3, 2, "four"),
@@ -309,12 +275,9 @@ func TestATextDoesNotFollowTheOrderOfChunks(t *testing.T) {
 		var names []string
 		var texts []core.Digest
 		for _, ms := range [][]mention{there, moved} {
-			art := store(t)
-			shard(t, art, "a", ms)
 			settings := spec(256)
 			settings.Parity = parity
-			classes, _ := all(t, art, settings, 1, "a")
-			class := classes[core.ClassID("x")]
+			class := reduceX(t, settings, ms)
 			names, texts = append(names, class.Name), append(texts, class.Text)
 		}
 		assert.True(t, (texts[0] == texts[1]) != parity && (names[0] == names[1]) != parity,
@@ -344,12 +307,10 @@ func TestCountsOfLongClassesEdgesAndMentions(t *testing.T) {
 		{"over", rows.Mention{Chunk: chunk(1), Number: 1, Surface: "Over"}},
 	})
 	res, err := reduce.Run(t.Context(), reduce.In{
-		Spec: spec(256), Artifacts: art, Scratch: "s", Shards: []string{"a"}, Partitions: 1,
-		OnProgress: func(int64) {},
+		Spec: spec(256), Artifacts: art, Scratch: "s", Shards: []string{"a"}, Partitions: 1, OnProgress: func(int64) {},
 	})
-	if err != nil || res.Long != 1 || res.Counts.Classes != 2 || res.Counts.Edges != 3 || res.Counts.Mentions != 3 {
-		t.Errorf("%+v, %v", res, err)
-	}
+	assert.True(t, err == nil && res.Long == 1 && res.Counts.Classes == 2 && res.Counts.Edges == 3 &&
+		res.Counts.Mentions == 3, "%+v, %v", res, err)
 }
 
 func TestADamagedOrMissingShardIsAnError(t *testing.T) {
@@ -358,8 +319,7 @@ func TestADamagedOrMissingShardIsAnError(t *testing.T) {
 	raw, _, err := blob.Read(t.Context(), art.Store, "good")
 	require.NoError(t, err)
 	raw[12] ^= 1
-	_, err = blob.Write(t.Context(), art.Store, "bad", raw, blob.Cond{})
-	require.NoError(t, err)
+	stagetest.Must(blob.Write(t.Context(), art.Store, "bad", raw, blob.Cond{}))
 	for key, code := range map[string]fault.Code{"bad": fault.SegmentDamage, "missing": fault.NotFound} {
 		_, err := reduce.Run(t.Context(), reduce.In{
 			Spec: spec(256), Artifacts: art, Scratch: "s", Shards: []string{"good", key},
@@ -367,4 +327,25 @@ func TestADamagedOrMissingShardIsAnError(t *testing.T) {
 		})
 		assert.True(t, fault.Is(err, code), "%s: %v", key, err)
 	}
+}
+
+func TestDistantShardsAreOpenedSideBySide(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		near := artifact.Index{Store: blobmemory.New(), Name: "i"}
+		var shards []string
+		for n := range 30 {
+			name := fmt.Sprint("shard", n)
+			shard(t, near, name, []mention{of("crane", n, 0, "A crane."), of(fmt.Sprint("lone", n), n, 1, "One.")})
+			shards = append(shards, name)
+		}
+		requests := distance.New(15 * time.Millisecond)
+		far := artifact.Index{Store: distance.Blob(near.Store, requests), Name: "i"}
+		in := reduce.In{
+			Spec: spec(256), Artifacts: far, Scratch: "s", Shards: shards, Partitions: 1, OnProgress: func(int64) {},
+		}
+		result, err := reduce.Run(t.Context(), in)
+		require.True(t, err == nil && result.Counts.Mentions == 60, "%+v %v", result.Counts, err)
+		counted := requests.Take()
+		assert.True(t, counted.Chain <= 8 && counted.Of("") <= 5*30, "a chain of %d:\n%s", counted.Chain, counted)
+	})
 }

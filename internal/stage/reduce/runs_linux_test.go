@@ -22,11 +22,8 @@ import (
 
 // openRuns counts the files of runs that this process has open (proc(5)); they have no name any more.
 func openRuns(t *testing.T) (open int) {
-	t.Helper()
 	const descriptors = "/proc/self/fd"
-	list, err := os.ReadDir(descriptors)
-	stagetest.Ok(t, err)
-	for _, one := range list {
+	for _, one := range stagetest.Must(os.ReadDir(descriptors)) {
 		target, err := os.Readlink(filepath.Join(descriptors, one.Name()))
 		if err == nil && strings.Contains(target, "unweaver-") {
 			open++
@@ -68,20 +65,17 @@ func TestRunsOnAFullDisk(t *testing.T) {
 		}
 		return
 	}
-	most, err := strconv.ParseUint(limit, 10, 64)
-	stagetest.Ok(t, err)
+	most := stagetest.Must(strconv.ParseUint(limit, 10, 64))
 	run := mergeByRuns(t)
 	signal.Ignore(syscall.SIGXFSZ)
 	stagetest.Ok(t, syscall.Setrlimit(syscall.RLIMIT_FSIZE, &syscall.Rlimit{Cur: most, Max: most}))
-	err = run(t.Context(), func(int64) {})
-	if open := openRuns(t); open != 0 || !fault.Is(err, fault.StoreFull) {
-		t.Errorf("%v, %d files are open", err, open)
-	}
+	err := run(t.Context(), func(int64) {})
+	open := openRuns(t)
+	assert.True(t, open == 0 && fault.Is(err, fault.StoreFull), "%v, %d files are open", err, open)
 }
 
 // mergeByRuns gives a merge of so many shards that it goes by way of runs.
 func mergeByRuns(t *testing.T) func(ctx context.Context, tell func(int64)) error {
-	t.Helper()
 	art := artifact.Index{Store: blobmemory.New(), Name: "i"}
 	shards := manyShards(t, art, 60)
 	reduce.SetFanIn(t, 4)

@@ -12,13 +12,13 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/assert"
-	"github.com/stretchr/testify/require"
 
 	"github.com/unweaver/unweaver/internal/artifact"
 	"github.com/unweaver/unweaver/internal/artifact/rows"
 	"github.com/unweaver/unweaver/internal/stage/reduce"
 	"github.com/unweaver/unweaver/internal/store/blob"
 	"github.com/unweaver/unweaver/internal/testkit/blobmemory"
+	"github.com/unweaver/unweaver/internal/testkit/stagetest"
 )
 
 // opens counts the readers of shards that are open at once, and looks at what is in use when there are most.
@@ -59,7 +59,6 @@ func (o *opened) Close() error {
 
 // manyShards writes shards of three mentions: of a name that all have, of one that some have, and of their own.
 func manyShards(t *testing.T, art artifact.Index, n int) []string {
-	t.Helper()
 	shards := make([]string, n)
 	for k := range shards {
 		key := fmt.Sprintf("shard-%05d", k)
@@ -77,14 +76,12 @@ func manyShards(t *testing.T, art artifact.Index, n int) []string {
 }
 
 func reduced(t testing.TB, art artifact.Index, partitions int, shards []string) string {
-	t.Helper()
 	var out strings.Builder
 	for p := range partitions {
-		res, err := reduce.Run(t.Context(), reduce.In{
+		res := stagetest.Must(reduce.Run(t.Context(), reduce.In{
 			Spec: spec(16), Artifacts: art, Scratch: "s", Shards: shards, Partition: p, Partitions: partitions,
 			OnProgress: func(int64) {},
-		})
-		require.NoError(t, err)
+		}))
 		fmt.Fprintf(&out, "%+v\n", res) // which names all files by their content
 	}
 	return out.String()
@@ -105,7 +102,6 @@ func TestShardsThatAreMergedInLevelsGiveTheSameBytes(t *testing.T) {
 	}
 }
 
-// What a partition holds open, and in memory, does not grow with the number of shards.
 // Promises: 7.
 func TestReadersOfAPartitionAreBoundedWhateverTheNumberOfShards(t *testing.T) {
 	type held struct{ open, bytes int64 }
@@ -130,9 +126,8 @@ func TestReadersOfAPartitionAreBoundedWhateverTheNumberOfShards(t *testing.T) {
 	if most := seen[5000].open; most > 128+64 { // and those that are just being opened
 		t.Errorf("%d readers are open at once", most)
 	}
-	if most := seen[5000].bytes; most > 32<<20 {
-		t.Errorf("%d MiB are held", most>>20)
-	}
+	most := seen[5000].bytes
+	assert.True(t, most <= 32<<20, "%d MiB are held", most>>20)
 }
 
 // An error in the middle of the merge is returned, and leaves nothing open.
@@ -159,32 +154,4 @@ func TestAShardThatCannotBeReadStopsTheMergeOfRuns(t *testing.T) {
 		},
 	})
 	assert.True(t, errors.Is(err, context.Canceled) && watched.now.Load() == 0, "%v, %d open", err, watched.now.Load())
-}
-
-// BenchmarkReduceOfManyShards reduces 200 shards of 1,000 mentions: in one merge, and by way of runs.
-func BenchmarkReduceOfManyShards(b *testing.B) {
-	const shardCount, perShard = 200, 1000
-	art := artifact.Index{Store: blobmemory.New(), Name: "i"}
-	var shards []string
-	for k := range shardCount {
-		list := make([]mention, perShard)
-		for i := range list {
-			n := k*perShard + i
-			list[i] = mention{fmt.Sprint("name ", n%40_000), rows.Mention{
-				Chunk: chunk(n), Number: int64(i), Document: "d", Surface: "Name",
-				Description: fmt.Sprintf("Description %d of it, which is long enough to be worth something.", n),
-			}}
-		}
-		key := fmt.Sprintf("shard-%05d", k)
-		shard(b, art, key, list)
-		shards = append(shards, key)
-	}
-	for _, files := range []int{1 << 30, 128, 16} {
-		b.Run(fmt.Sprintf("at_once=%d", files), func(b *testing.B) {
-			reduce.SetFanIn(b, files)
-			for b.Loop() {
-				reduced(b, art, 1, shards)
-			}
-		})
-	}
 }

@@ -24,7 +24,6 @@ import (
 
 // local copies a segment into a file.
 func local(t *testing.T, stores retrievetest.Stores, built retrievetest.Built, made core.Segment) string {
-	t.Helper()
 	raw, _, err := blob.Read(t.Context(), stores.Blobs, built.Index.SegmentKey(made.SHA256))
 	require.NoError(t, err)
 	path := filepath.Join(t.TempDir(), "segment")
@@ -50,7 +49,6 @@ func splitIn(built retrievetest.Built) segment.SplitIn {
 
 // opened opens the split and the class run of a generation.
 func opened(t *testing.T, stores retrievetest.Stores, built retrievetest.Built) (*split.File, *classrun.File) {
-	t.Helper()
 	one, run := built.Manifest.Segments.Splits[0], built.Manifest.Segments.Runs[0]
 	documents, err := split.Open(local(t, stores, built, one.Segment), split.Expect{
 		Analyser: text.Analyser, Documents: int(one.Documents), Chunks: int(one.Chunks), Classes: int(one.Classes),
@@ -86,9 +84,8 @@ func TestASplitAndARunSayWhatTheirDocumentsSay(t *testing.T) {
 	number, mentioned := uint32(0), map[string][]uint32{}
 	for i, document := range retrievetest.Sample() {
 		meta, modified := set.FilterFields(i)
-		if set.Key(i) != document.Key || !maps.Equal(meta, document.Meta) || !modified.Equal(document.Modified) {
-			t.Errorf("document %d: %s, %v at %s", i, set.Key(i), meta, modified)
-		}
+		assert.True(t, set.Key(i) == document.Key && maps.Equal(meta, document.Meta) && modified.Equal(document.Modified),
+			"document %d: %s, %v at %s", i, set.Key(i), meta, modified)
 		for n, chunk := range document.Chunks {
 			got := set.ByNumber(int(number))
 			assert.True(t, got.ID == retrievetest.ChunkID(document, n) && int(got.Document) == i && int(got.Ordinal) == n,
@@ -106,9 +103,8 @@ func TestASplitAndARunSayWhatTheirDocumentsSay(t *testing.T) {
 	}
 	for name, chunks := range mentioned {
 		place := uint32(set.ClassPlace(retrievetest.ClassID(name)))
-		if !slices.Equal(set.Graph.ChunksOf(place), chunks) {
-			t.Errorf("%s is mentioned by %v, want %v", name, set.Graph.ChunksOf(place), chunks)
-		}
+		assert.True(t, slices.Equal(set.Graph.ChunksOf(place), chunks),
+			"%s is mentioned by %v, want %v", name, set.Graph.ChunksOf(place), chunks)
 		for _, term := range text.SurfaceWords(name) {
 			assert.True(t, slices.Contains(holding(classes.Words, term), place), "%s does not hold %q", name, term)
 		}
@@ -119,8 +115,7 @@ func TestASplitAndARunSayWhatTheirDocumentsSay(t *testing.T) {
 }
 
 func TestChunksThatDoNotFollowTheDocumentsAreNoSplit(t *testing.T) {
-	stores := retrievetest.NewStores(t)
-	built := retrievetest.Build(t, stores, "sample", retrievetest.Sample(), retrievetest.Options{})
+	built := retrievetest.Build(t, retrievetest.NewStores(t), "sample", retrievetest.Sample(), retrievetest.Options{})
 	for name, keys := range map[string][2]string{
 		"a first document without its chunks": {"cities/oslo.txt", ""},
 		"chunks behind the last document":     {"", "people/"},

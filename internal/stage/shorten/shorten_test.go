@@ -3,7 +3,6 @@ package shorten_test
 import (
 	"context"
 	"fmt"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -22,7 +21,8 @@ import (
 	"github.com/unweaver/unweaver/internal/model/builtin"
 	"github.com/unweaver/unweaver/internal/stage/shorten"
 	"github.com/unweaver/unweaver/internal/store/blob/dir"
-	"github.com/unweaver/unweaver/internal/store/coordination/bolt"
+	"github.com/unweaver/unweaver/internal/store/coordination"
+	"github.com/unweaver/unweaver/internal/store/coordination/memory"
 	"github.com/unweaver/unweaver/internal/testkit/stagetest"
 )
 
@@ -31,17 +31,11 @@ const threshold = 1000
 type bench struct {
 	*testing.T
 	art    artifact.Index
-	claims *bolt.Store
+	claims coordination.Claims
 }
 
 func newBench(t *testing.T) bench {
-	t.Helper()
-	store, err := dir.Open(t.TempDir())
-	stagetest.Ok(t, err)
-	claims, err := bolt.Open(filepath.Join(t.TempDir(), "claims"))
-	stagetest.Ok(t, err)
-	t.Cleanup(func() { _ = claims.Close() })
-	return bench{t, artifact.Index{Store: store, Name: "i"}, claims}
+	return bench{t, artifact.Index{Store: stagetest.Must(dir.Open(t.TempDir())), Name: "i"}, memory.NewClaims()}
 }
 
 // class returns a reduced class with n mentions of about 60 runes.
@@ -49,15 +43,13 @@ func class(name string, n int) rows.Reduced {
 	reduced := rows.Reduced{Name: name}
 	for i := range n {
 		reduced.Descriptions = append(
-			reduced.Descriptions,
-			fmt.Sprintf("%s does thing %d in place %d, they say so.", name, i, i*7),
+			reduced.Descriptions, fmt.Sprintf("%s does thing %d in place %d, they say so.", name, i, i*7),
 		)
 	}
 	return reduced
 }
 
 func (b bench) in(chat model.Chat, classes ...rows.Reduced) shorten.In {
-	b.Helper()
 	slices.SortFunc(classes, func(a, b rows.Reduced) int {
 		x, y := core.ClassID(a.Name), core.ClassID(b.Name)
 		return strings.Compare(string(x[:]), string(y[:]))
@@ -69,26 +61,19 @@ func (b bench) in(chat model.Chat, classes ...rows.Reduced) shorten.In {
 	}
 	stagetest.Rows(b, b.art, "s/reduced.rows", list...)
 	return shorten.In{
-		Spec:      core.Spec{Index: "i", Shortening: core.Shortening{Threshold: threshold, Sample: 256}},
-		Artifacts: b.art,
-		Scratch:   "s",
-		Source:    "s/reduced.rows",
-		Chat:      chat,
-		Ledger:    ledger.New(b.art.Store, b.claims),
+		Spec: core.Spec{Index: "i", Shortening: core.Shortening{Threshold: threshold, Sample: 256}}, Artifacts: b.art,
+		Scratch: "s", Source: "s/reduced.rows", Chat: chat, Ledger: ledger.New(b.art.Store, b.claims),
 	}
 }
 
 // short runs a partition and gives its texts by class name.
 func (b bench) short(in shorten.In, names ...string) (shorten.Result, map[string]rows.Short) {
-	b.Helper()
-	res, err := shorten.Run(b.Context(), in)
-	stagetest.Ok(b, err)
+	res := stagetest.Must(shorten.Run(b.Context(), in))
 	out := map[string]rows.Short{}
 	for _, row := range stagetest.Read(b, b.art, shorten.Key("s", 0)) {
 		for _, name := range names {
 			if id := core.ClassID(name); row.Key == string(id[:]) {
-				out[name], err = rows.DecodeShort([]byte(row.Value))
-				stagetest.Ok(b, err)
+				out[name] = stagetest.Must(rows.DecodeShort([]byte(row.Value)))
 			}
 		}
 	}
@@ -111,9 +96,7 @@ func TestUnderParityAWholeTextIsShortenedByOneMessageAndTakenAsItIs(t *testing.T
 			model.Reply{Text: fmt.Sprintf(`{"description":%q}`, strings.Repeat("long ", 300))},
 			func(string) string { return strings.TrimSpace(strings.Repeat("long ", 300)) },
 		},
-		"nothing of use": {
-			model.Reply{Text: "no"}, func(whole string) string { return whole[:threshold] },
-		},
+		"nothing of use": {model.Reply{Text: "no"}, func(whole string) string { return whole[:threshold] }},
 	} {
 		chat := &stagetest.Chat{Answer: func(model.Call) (model.Reply, error) { return c.answer, nil }}
 		class := class("Parity "+says, 600)
@@ -138,9 +121,8 @@ func TestOnlyLongTextsAreShortenedAndOnlyOnce(t *testing.T) {
 		in.OnProgress = func(p core.Progress) { reported = p }
 		res, got := b.short(in, "Beta", "Gamma")
 		want := core.Progress{Stage: "shorten", Done: 2, Hits: core.Calls{Shorten: hits}}
-		if res.Progress != want || reported != want || len(chat.Calls()) != 2 {
-			t.Errorf("run %d: %+v, reported %+v, %d calls", run, res.Progress, reported, len(chat.Calls()))
-		}
+		assert.True(t, res.Progress == want && reported == want && len(chat.Calls()) == 2,
+			"run %d: %+v, reported %+v, %d calls", run, res.Progress, reported, len(chat.Calls()))
 		for name, short := range got {
 			assert.True(t, strings.HasPrefix(short.Text, "brief of ") && len(short.Keys) == 1, "%s: %+v", name, short)
 		}
@@ -153,11 +135,8 @@ func TestOnlyLongTextsAreShortenedAndOnlyOnce(t *testing.T) {
 	})
 	t.Run("the call holds name, text and limit", func(t *testing.T) {
 		call := chat.Calls()[2]
-		if call.Name != "Beth" || call.Limit != threshold ||
-			!strings.HasPrefix(call.User, "Name: Beth\n\nDescriptions:\nBeta does") ||
-			call.Task != model.Shorten {
-			t.Errorf("%+v", call)
-		}
+		assert.True(t, call.Name == "Beth" && call.Limit == threshold &&
+			strings.HasPrefix(call.User, "Name: Beth\n\nDescriptions:\nBeta does") && call.Task == model.Shorten, "%+v", call)
 	})
 }
 
@@ -244,12 +223,10 @@ func TestAPartitionAsksAsMuchAtOnceAsTheLimitAllows(t *testing.T) {
 			for i := range want {
 				classes = append(classes, class(fmt.Sprintf("Name %d", i), 40))
 			}
-			chat := together(t, want)
-			in := b.in(chat, classes...)
+			in := b.in(together(t, want), classes...)
 			in.Spec.Limits.Concurrency = limit
-			if res, err := shorten.Run(t.Context(), in); err != nil || res.Classes != int64(want) {
-				t.Errorf("%+v, %v", res, err)
-			}
+			res, err := shorten.Run(t.Context(), in)
+			assert.True(t, err == nil && res.Classes == int64(want), "%+v, %v", res, err)
 		})
 	}
 }
@@ -278,13 +255,10 @@ func TestATextThatTheModelGivesNothingForFallsBackToItsStart(t *testing.T) {
 			for run, hits := range []int64{0, 1} { // it is remembered
 				res, got := b.short(b.in(chat, class("Beta", 40)), "Beta")
 				text := got["Beta"].Text
-				if !strings.HasPrefix(text, "Beta does thing 0") || !strings.HasSuffix(text, "say so.") ||
-					utf8.RuneCountInString(text) > threshold {
-					t.Errorf("%q", text)
-				}
-				if len(chat.Calls()) != c.calls || res.Progress.Hits.Shorten != hits {
-					t.Errorf("run %d: %d calls, %+v", run, len(chat.Calls()), res.Progress)
-				}
+				assert.True(t, strings.HasPrefix(text, "Beta does thing 0") && strings.HasSuffix(text, "say so.") &&
+					utf8.RuneCountInString(text) <= threshold, "%q", text)
+				assert.True(t, len(chat.Calls()) == c.calls && res.Progress.Hits.Shorten == hits,
+					"run %d: %d calls, %+v", run, len(chat.Calls()), res.Progress)
 			}
 		})
 	}
@@ -292,9 +266,7 @@ func TestATextThatTheModelGivesNothingForFallsBackToItsStart(t *testing.T) {
 
 func TestAnswersAreReadInSeveralForms(t *testing.T) {
 	for answer, want := range map[string]string{
-		`{"description":" Good. "}`: "Good.",
-		`["Good."]`:                 "Good.",
-		"Here it is: {\"description\":\"Good.\"} I hope":      "Good.",
+		`{"description":" Good. "}`: "Good.", `["Good."]`: "Good.", "Here it is: {\"description\":\"Good.\"} I hope": "Good.",
 		"```json\n{\"description\":\"Good.\"}\n```":           "Good.",
 		`{"description":"` + strings.Repeat("y", 3000) + `"}`: strings.Repeat("y", threshold),
 	} {
@@ -341,12 +313,9 @@ func TestBlocksAreCutByContent(t *testing.T) {
 		}
 	}
 	assert.True(t, changed != 0 && changed <= 3, "%d of %d blocks change when one mention goes", changed, len(all))
-	if huge := shorten.Blocks([]string{strings.Repeat("a", 50_000), "b"}); len(huge) != 2 {
-		t.Errorf("a huge mention: %d blocks", len(huge))
-	}
-	if none := shorten.Blocks(nil); none != nil {
-		t.Errorf("no mention: %v", none)
-	}
+	assert.Len(t, shorten.Blocks([]string{strings.Repeat("a", 50_000), "b"}), 2, "blocks of a huge mention")
+	none := shorten.Blocks(nil)
+	assert.True(t, none == nil, "no mention: %v", none)
 }
 
 func TestTruncateEndsWithASentenceOrAWord(t *testing.T) {

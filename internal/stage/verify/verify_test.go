@@ -75,41 +75,38 @@ type bench struct {
 }
 
 func newBench(t *testing.T, classes, chunks int) *bench {
-	t.Helper()
-	store, err := dir.Open(t.TempDir())
-	stagetest.Ok(t, err)
-	b := &bench{T: t, art: artifact.Index{Store: store, Name: "i"}}
+	b := &bench{T: t, art: artifact.Index{Store: stagetest.Must(dir.Open(t.TempDir())), Name: "i"}}
 	b.manifest = &core.Manifest{
-		Index: "i", Store: strings.Repeat("ab", 16),
-		Collections: core.Collections{Classes: "c", Chunks: "k"},
-		Class:       core.Fingerprint{Dimension: dim},
-		Chunk:       core.Fingerprint{Dimension: dim},
+		Index: "i", Store: strings.Repeat("ab", 16), Collections: core.Collections{Classes: "c", Chunks: "k"},
+		Class: core.Fingerprint{Dimension: dim}, Chunk: core.Fingerprint{Dimension: dim},
 	}
 	b.wipe()
 	b.addClasses(classes)
-	var rows []vectors.Row
+	var rows []stage.VectorRow
 	for i := range chunks {
-		chunk := liveset.Chunk{
-			ID:      core.ChunkID("d", fmt.Sprint(i), 0),
-			Digest:  core.Sum("chunk", fmt.Sprint(i)),
-			Windows: 2,
-		}
+		chunk := liveset.Chunk{ID: core.ChunkID("d", fmt.Sprint(i), 0), Digest: core.Sum("chunk", fmt.Sprint(i)), Windows: 2}
 		b.live.Chunks = append(b.live.Chunks, chunk)
 		for window := range 2 {
-			rows = append(rows, row(core.ChunkRow(chunk.ID, window, chunk.Digest)))
+			rows = append(rows, stage.VectorRow(row(core.ChunkRow(chunk.ID, window, chunk.Digest))))
 		}
 	}
 	slices.SortFunc(b.live.Chunks, func(x, y liveset.Chunk) int { return bytes.Compare(x.ID[:], y.ID[:]) })
-	b.manifest.Segments.ChunkVecs = []core.Segment{b.segment(rows)}
+	b.manifest.Segments.ChunkVecs = []core.Segment{stagetest.Vectors(t, b.art, rows...)}
+	return b
+}
+
+// filled is a generation of classes alone, which the stores have.
+func filled(t *testing.T, classes int) *bench {
+	b := newBench(t, classes, 0)
+	b.all()
 	return b
 }
 
 func row(key string) vectors.Row { return vectors.Row{Key: key, Vector: stagetest.Vector(key, dim)} }
 
 func (b *bench) addClasses(n int) {
-	b.Helper()
 	var list []stagetest.Row
-	var vecs []vectors.Row
+	var vecs []stage.VectorRow
 	for i := range n {
 		id := core.ClassID(fmt.Sprint("class ", i))
 		class := rows.Class{
@@ -117,7 +114,7 @@ func (b *bench) addClasses(n int) {
 			Vector: core.Sum("vector", fmt.Sprint(i)),
 		}
 		list = append(list, stagetest.Row{Key: string(id[:]), Value: string(class.Encode())})
-		vecs = append(vecs, row(core.ClassRow(id, class.Vector)))
+		vecs = append(vecs, stage.VectorRow(row(core.ClassRow(id, class.Vector))))
 		key := core.RecordKey(b.manifest.Store, "i", id, rows.RecordDigest(class.Record))
 		b.records = append(b.records, records.Record{Key: key, Value: class.Record})
 		b.live.Classes = append(b.live.Classes, liveset.Class{ID: id, Vector: class.Vector})
@@ -125,36 +122,14 @@ func (b *bench) addClasses(n int) {
 	slices.SortFunc(list, func(x, y stagetest.Row) int { return strings.Compare(x.Key, y.Key) })
 	slices.SortFunc(b.live.Classes, func(x, y liveset.Class) int { return bytes.Compare(x.ID[:], y.ID[:]) })
 	b.manifest.Segments.Classes = []core.Segment{stagetest.Segment(b, b.art, list...)}
-	b.manifest.Segments.ClassVecs = []core.Segment{b.segment(vecs)}
-}
-
-// segment writes a vectors segment.
-func (b *bench) segment(list []vectors.Row) core.Segment {
-	b.Helper()
-	file, err := artifact.NewFile()
-	stagetest.Ok(b, err)
-	defer file.Discard()
-	writer := parquet.NewGenericWriter[stage.VectorRow](file, parquet.MaxRowsPerRowGroup(500))
-	for _, row := range list {
-		_, err = writer.Write([]stage.VectorRow{stage.VectorRow(row)})
-		stagetest.Ok(b, err)
-	}
-	stagetest.Ok(b, writer.Close())
-	segment, _, err := file.PutSegment(b.Context(), b.art)
-	stagetest.Ok(b, err)
-	segment.Rows = int64(len(list))
-	return segment
+	b.manifest.Segments.ClassVecs = []core.Segment{stagetest.Vectors(b, b.art, vecs...)}
 }
 
 // wipe gives the generation stores without memory.
 func (b *bench) wipe() {
-	b.Helper()
-	var err error
-	b.classes, err = bolt.Open(filepath.Join(b.TempDir(), "classes"))
-	stagetest.Ok(b, err)
+	b.classes = stagetest.Must(bolt.Open(filepath.Join(b.TempDir(), "classes")))
 	b.folder = b.TempDir()
-	b.vectors, err = files.Open(b.folder)
-	stagetest.Ok(b, err)
+	b.vectors = stagetest.Must(files.Open(b.folder))
 	classes, rows := b.classes, b.vectors
 	b.Cleanup(func() { _, _ = classes.Close(), rows.Close() })
 }
@@ -163,16 +138,10 @@ func (b *bench) in(unit verify.Unit) verify.In {
 	return verify.In{Artifacts: b.art, Manifest: b.manifest, Unit: unit, Classes: b.classes, Vectors: b.vectors}
 }
 
-func (b *bench) run(in verify.In) verify.Result {
-	b.Helper()
-	res, err := verify.Run(b.Context(), in)
-	stagetest.Ok(b, err)
-	return res
-}
+func (b *bench) run(in verify.In) verify.Result { return stagetest.Must(verify.Run(b.Context(), in)) }
 
 // all checks every unit of the generation.
 func (b *bench) all() (sum verify.Result) {
-	b.Helper()
 	for _, unit := range verify.Units(b.manifest) {
 		res := b.run(b.in(unit))
 		sum.Checked += res.Checked
@@ -182,10 +151,7 @@ func (b *bench) all() (sum verify.Result) {
 }
 
 func (b *bench) count(collection string) int64 {
-	b.Helper()
-	n, err := b.vectors.Count(b.Context(), collection)
-	stagetest.Ok(b, err)
-	return n
+	return stagetest.Must(b.vectors.Count(b.Context(), collection))
 }
 
 func (b *bench) classUnit(kind verify.Kind) verify.Unit {
@@ -196,18 +162,14 @@ func TestStoresThatLostTheirMemoryGetEverythingBackFromSegments(t *testing.T) {
 	b := newBench(t, 2300, 700)
 	const total = 2300 + 2300 + 1400 // records, class rows, chunk rows
 	require.Equal(t, verify.Result{Checked: total, Rewritten: total}, b.all(), "wiped stores")
-	if b.count("c") != 2300 || b.count("k") != 1400 {
-		t.Errorf("%d and %d rows", b.count("c"), b.count("k"))
-	}
+	assert.True(t, b.count("c") == 2300 && b.count("k") == 1400, "%d and %d rows", b.count("c"), b.count("k"))
 	for _, record := range b.records {
 		got, err := b.classes.GetRecords(t.Context(), []string{record.Key})
 		require.True(t, err == nil && bytes.Equal(got[0], record.Value), "record %s: %v", record.Key, err)
 	}
 	key := core.ClassRow(b.live.Classes[9].ID, b.live.Classes[9].Vector)
-	if got, err := b.vectors.Fetch(t.Context(), "c", []string{key}); err != nil ||
-		!slices.Equal(got[0], row(key).Vector) {
-		t.Errorf("vector of %s: %v", key, err)
-	}
+	got, err := b.vectors.Fetch(t.Context(), "c", []string{key})
+	assert.True(t, err == nil && slices.Equal(got[0], row(key).Vector), "vector of %s: %v", key, err)
 	assert.Equal(t, verify.Result{Checked: total}, b.all(), "whole stores")
 	t.Run("one of them alone too", func(t *testing.T) {
 		rows := b.vectors
@@ -218,8 +180,7 @@ func TestStoresThatLostTheirMemoryGetEverythingBackFromSegments(t *testing.T) {
 }
 
 func TestWhatIsMissingAmongTheRestIsWrittenAgain(t *testing.T) {
-	b := newBench(t, 2300, 0)
-	b.all()
+	b := filled(t, 2300)
 	keys := make([]string, 0, 3)
 	for _, i := range []int{0, 1100, 2299} {
 		keys = append(keys, core.ClassRow(b.live.Classes[i].ID, b.live.Classes[i].Vector))
@@ -227,10 +188,7 @@ func TestWhatIsMissingAmongTheRestIsWrittenAgain(t *testing.T) {
 	stagetest.Ok(t, b.vectors.Delete(t.Context(), "c", keys))
 	stagetest.Ok(t, b.classes.DeleteRecords(t.Context(), []string{b.records[5].Key, b.records[6].Key}))
 	// a record that another program spoilt
-	stagetest.Ok(
-		t,
-		b.classes.PutRecords(t.Context(), []records.Record{{Key: b.records[7].Key, Value: []byte("spoilt")}}),
-	)
+	stagetest.Ok(t, b.classes.PutRecords(t.Context(), []records.Record{{Key: b.records[7].Key, Value: []byte("spoilt")}}))
 	assert.Equal(t, int64(6), b.all().Rewritten)
 	for _, key := range keys {
 		got, err := b.vectors.Fetch(t.Context(), "c", []string{key})
@@ -243,8 +201,7 @@ func TestWhatIsMissingAmongTheRestIsWrittenAgain(t *testing.T) {
 func (b *bench) spoil(vector func(key string) []float32, at ...int) {
 	b.Helper()
 	for _, i := range at {
-		id := core.ClassID(fmt.Sprint("class ", i))
-		key := core.ClassRow(id, core.Sum("vector", fmt.Sprint(i)))
+		key := core.ClassRow(core.ClassID(fmt.Sprint("class ", i)), core.Sum("vector", fmt.Sprint(i)))
 		stagetest.Ok(b, b.vectors.Delete(b.Context(), "c", []string{key}))
 		stagetest.Ok(b, b.vectors.Upsert(b.Context(), "c", []vectors.Row{{Key: key, Vector: vector(key)}}))
 	}
@@ -253,23 +210,19 @@ func (b *bench) spoil(vector func(key string) []float32, at ...int) {
 func TestAWrongVectorIsFoundByItsNeighbourhoodAndMended(t *testing.T) {
 	other := func(key string) []float32 { return stagetest.Vector("other "+key, dim) }
 	t.Run("one among the first of a batch has all compared", func(t *testing.T) {
-		b := newBench(t, 1300, 0)
-		b.all()
+		b := filled(t, 1300)
 		b.spoil(other, 1003, 500, 77)
 		assert.Equal(t, int64(3), b.run(b.in(b.classUnit(verify.Vectors))).Rewritten)
-		if got := b.run(b.in(b.classUnit(verify.Vectors))); got.Rewritten != 0 || b.count("c") != 1300 {
-			t.Errorf("a second look: %+v, %d rows", got, b.count("c"))
-		}
-		id := core.ClassID("class 500")
-		key := core.ClassRow(id, core.Sum("vector", "500"))
+		got := b.run(b.in(b.classUnit(verify.Vectors)))
+		assert.True(t, got.Rewritten == 0 && b.count("c") == 1300, "a second look: %+v, %d rows", got, b.count("c"))
+		key := core.ClassRow(core.ClassID("class 500"), core.Sum("vector", "500"))
 		if got, err := b.vectors.Fetch(t.Context(), "c", []string{key}); err != nil ||
 			!slices.Equal(got[0], row(key).Vector) {
 			t.Errorf("vector of %s: %v", key, err)
 		}
 	})
 	t.Run("one far from the first of a batch is found where all are compared", func(t *testing.T) {
-		b := newBench(t, 1300, 0)
-		b.all()
+		b := filled(t, 1300)
 		b.spoil(other, 500)
 		look := b.in(b.classUnit(verify.Vectors))
 		look.Compare, look.ReadOnly = true, true
@@ -282,13 +235,11 @@ func TestAWrongVectorIsFoundByItsNeighbourhoodAndMended(t *testing.T) {
 		}
 		look.ReadOnly = false
 		assert.Equal(t, int64(1), b.run(look).Rewritten)
-		if got := b.run(look); got.Rewritten != 0 || b.count("c") != 1300 {
-			t.Errorf("a second look: %+v, %d rows", got, b.count("c"))
-		}
+		got := b.run(look)
+		assert.True(t, got.Rewritten == 0 && b.count("c") == 1300, "a second look: %+v, %d rows", got, b.count("c"))
 	})
 	t.Run("one that is only rounded is right", func(t *testing.T) {
-		b := newBench(t, 10, 0)
-		b.all()
+		b := filled(t, 10)
 		b.spoil(func(key string) []float32 {
 			vector := stagetest.Vector(key, dim)
 			vector[0] += 0.001
@@ -297,14 +248,12 @@ func TestAWrongVectorIsFoundByItsNeighbourhoodAndMended(t *testing.T) {
 		assert.Zero(t, b.run(b.in(b.classUnit(verify.Vectors))).Rewritten)
 	})
 	t.Run("and missing ones beside it", func(t *testing.T) {
-		b := newBench(t, 100, 0)
-		b.all()
+		b := filled(t, 100)
 		b.spoil(other, 3)
 		gone := core.ClassRow(core.ClassID("class 50"), core.Sum("vector", "50"))
 		stagetest.Ok(t, b.vectors.Delete(t.Context(), "c", []string{gone}))
-		if got := b.run(b.in(b.classUnit(verify.Vectors))); got.Rewritten != 2 || b.count("c") != 100 {
-			t.Errorf("%+v, %d rows", got, b.count("c"))
-		}
+		got := b.run(b.in(b.classUnit(verify.Vectors)))
+		assert.True(t, got.Rewritten == 2 && b.count("c") == 100, "%+v, %d rows", got, b.count("c"))
 	})
 }
 
@@ -323,28 +272,22 @@ func (a *away) Fetch(ctx context.Context, collection string, keys []string) ([][
 
 // Promises: 52.
 func TestAWrongRowStaysUntilItIsWrittenAgain(t *testing.T) {
-	b := newBench(t, 1300, 0)
-	b.all()
+	b := filled(t, 1300)
 	b.spoil(func(key string) []float32 { return stagetest.Vector("other "+key, dim) }, 77)
 	look := b.in(b.classUnit(verify.Vectors))
 	look.Compare, look.Vectors = true, &away{b.vectors, 1}
-	if _, err := verify.Run(t.Context(), look); !fault.Is(err, fault.StoreDown) || b.count("c") != 1300 {
-		t.Errorf("%v, %d rows are left", err, b.count("c"))
-	}
+	_, err := verify.Run(t.Context(), look)
+	assert.True(t, fault.Is(err, fault.StoreDown) && b.count("c") == 1300, "%v, %d rows are left", err, b.count("c"))
 	look.Vectors = b.vectors
-	if got := b.run(look); got.Rewritten != 1 || b.count("c") != 1300 {
-		t.Errorf("%+v, %d rows", got, b.count("c"))
-	}
+	got := b.run(look)
+	assert.True(t, got.Rewritten == 1 && b.count("c") == 1300, "%+v, %d rows", got, b.count("c"))
 }
 
-// A damaged row is what a store lost: it is found wherever it lies, and written again.
 func TestDamagedRowsAreWrittenAgain(t *testing.T) {
-	b := newBench(t, 1300, 0)
-	b.all()
+	b := filled(t, 1300)
 	b.vectors = b.damage(b.vectors, "c", 3, 500, 1001)
-	if got := b.run(b.in(b.classUnit(verify.Vectors))); got.Rewritten != 3 || b.count("c") != 1300 {
-		t.Errorf("%+v, %d rows", got, b.count("c"))
-	}
+	got := b.run(b.in(b.classUnit(verify.Vectors)))
+	assert.True(t, got.Rewritten == 3 && b.count("c") == 1300, "%+v, %d rows", got, b.count("c"))
 	assert.Zero(t, b.run(b.in(b.classUnit(verify.Vectors))).Rewritten, "a second look")
 	b.vectors = b.damage(b.vectors, "c", 30)
 	assert.Equal(t, int64(1), b.run(b.in(b.classUnit(verify.Sample))).Rewritten, "a sample")
@@ -360,12 +303,10 @@ func (b *bench) damage(store *files.Store, collection string, at ...int) *files.
 		for _, number := range stagetest.Vector(key, dim) {
 			exact = binary.LittleEndian.AppendUint32(exact, math.Float32bits(number))
 		}
-		parts, err := filepath.Glob(filepath.Join(b.folder, collection, "*.part"))
-		stagetest.Ok(b, err)
+		parts := stagetest.Must(filepath.Glob(filepath.Join(b.folder, collection, "*.part")))
 		found := false
 		for _, path := range parts {
-			raw, err := os.ReadFile(path)
-			stagetest.Ok(b, err)
+			raw := stagetest.Must(os.ReadFile(path))
 			if place := bytes.Index(raw, exact); place >= 0 {
 				raw[place+6] ^= 0x10
 				stagetest.Ok(b, os.WriteFile(path, raw, 0o600))
@@ -374,8 +315,7 @@ func (b *bench) damage(store *files.Store, collection string, at ...int) *files.
 		}
 		require.True(b, found, "no vector of %v", key)
 	}
-	again, err := files.Open(b.folder)
-	stagetest.Ok(b, err)
+	again := stagetest.Must(files.Open(b.folder))
 	b.Cleanup(func() { _ = again.Close() })
 	return again
 }
@@ -396,8 +336,7 @@ func TestASampleLooksAtAllOnlyWhenARowIsMissingOrWrong(t *testing.T) {
 // look costs the same however long the segment is.
 // Promises: 25.
 func TestSamplesOfOtherGenerationsAreOfOtherRows(t *testing.T) {
-	b := newBench(t, 1500, 0)
-	b.all()
+	b := filled(t, 1500)
 	b.spoil(func(key string) []float32 { return stagetest.Vector("other "+key, dim) }, 700)
 	sample := b.in(b.classUnit(verify.Sample))
 	first := verify.Result{Checked: 64}
@@ -461,10 +400,9 @@ func TestRowsThatAreNoLongerLiveAreNotWanted(t *testing.T) {
 		b.wipe()
 		in := b.in(b.classUnit(kind))
 		in.Live = b.live
-		if got := b.run(in); got != (verify.Result{Checked: wantClasses, Rewritten: wantClasses}) ||
-			b.count("c") != wantClasses {
-			t.Errorf("%s: %+v, want %d; %d rows", kind, got, wantClasses, b.count("c"))
-		}
+		got := b.run(in)
+		assert.True(t, got == (verify.Result{Checked: wantClasses, Rewritten: wantClasses}) && b.count("c") == wantClasses,
+			"%s: %+v, want %d; %d rows", kind, got, wantClasses, b.count("c"))
 		assert.Zero(t, b.run(in).Rewritten, "%s: a second look", kind)
 		in = b.in(verify.Unit{Kind: kind, Segment: b.manifest.Segments.ChunkVecs[0], Collection: "k", Dimension: dim})
 		in.Live = b.live
@@ -542,8 +480,7 @@ func readAll(raw []byte) (rows []stage.VectorRow, panics bool, err error) {
 }
 
 func TestASegmentOnWhichTheLibraryPanicsIsDamaged(t *testing.T) {
-	b := newBench(t, 6, 0)
-	b.all()
+	b := filled(t, 6)
 	unit := b.classUnit(verify.Vectors)
 	object := b.art.SegmentKey(unit.Segment.SHA256)
 	raw, _, err := blob.Read(t.Context(), b.art.Store, object)
@@ -555,8 +492,7 @@ func TestASegmentOnWhichTheLibraryPanicsIsDamaged(t *testing.T) {
 		if _, panics, _ := readAll(bad); !panics {
 			continue
 		}
-		_, err = blob.Write(t.Context(), b.art.Store, object, bad, blob.Cond{})
-		stagetest.Ok(t, err)
+		stagetest.Must(blob.Write(t.Context(), b.art.Store, object, bad, blob.Cond{}))
 		for _, kind := range []verify.Kind{verify.Vectors, verify.Sample} {
 			look := b.in(unit)
 			look.Unit.Kind, look.Compare = kind, true
@@ -607,8 +543,7 @@ func TestASpoiltSegmentMendsNothing(t *testing.T) {
 			b.all()
 			unit := b.classUnit(c.kind)
 			object := b.art.SegmentKey(unit.Segment.SHA256)
-			_, err := blob.Write(t.Context(), b.art.Store, object, bad, blob.Cond{})
-			stagetest.Ok(t, err)
+			stagetest.Must(blob.Write(t.Context(), b.art.Store, object, bad, blob.Cond{}))
 			key := good[at].Key
 			if c.missing {
 				stagetest.Ok(t, b.vectors.Delete(t.Context(), "c", []string{key}))
@@ -616,11 +551,9 @@ func TestASpoiltSegmentMendsNothing(t *testing.T) {
 			look := b.in(unit)
 			look.ReadOnly = c.reads
 			look.Found = func(one verify.Finding) { t.Errorf("reported %+v", one) }
-			if _, err := verify.Run(t.Context(), look); !fault.Is(err, fault.SegmentDamage) {
-				t.Errorf("got %v", err)
-			}
-			has, err := b.vectors.Has(t.Context(), "c", []string{key})
-			stagetest.Ok(t, err)
+			_, err := verify.Run(t.Context(), look)
+			assert.True(t, fault.Is(err, fault.SegmentDamage), "got %v", err)
+			has := stagetest.Must(b.vectors.Has(t.Context(), "c", []string{key}))
 			if has[0] == c.missing {
 				t.Errorf("the store has it: %t", has[0])
 			}
@@ -628,8 +561,7 @@ func TestASpoiltSegmentMendsNothing(t *testing.T) {
 				got, err := b.vectors.Fetch(t.Context(), "c", []string{key})
 				assert.True(t, err == nil && slices.Equal(got[0], good[at].Vector), "the good row became %v: %v", got, err)
 			}
-			_, err = blob.Write(t.Context(), b.art.Store, object, whole, blob.Cond{})
-			stagetest.Ok(t, err)
+			stagetest.Must(blob.Write(t.Context(), b.art.Store, object, whole, blob.Cond{}))
 			if got := b.run(b.in(unit)); (got.Rewritten == 1) != c.missing || b.count("c") != 6 {
 				t.Errorf("when it is whole again: %+v, %d rows", got, b.count("c"))
 			}
@@ -645,9 +577,8 @@ func TestWhatGoesWrongIsTold(t *testing.T) {
 		store.left.Store(1)
 		in.Vectors = store
 		res, err := verify.Run(t.Context(), in)
-		if !fault.Is(err, fault.StoreDown) || res.Rewritten != b.count("c") || res.Rewritten == 0 {
-			t.Errorf("%v: %+v, %d rows", err, res, b.count("c"))
-		}
+		assert.True(t, fault.Is(err, fault.StoreDown) && res.Rewritten == b.count("c") && res.Rewritten != 0,
+			"%v: %+v, %d rows", err, res, b.count("c"))
 		b.run(b.in(b.classUnit(verify.Vectors)))
 		assert.Equal(t, int64(9000), b.count("c"))
 	})
@@ -671,8 +602,7 @@ func TestWhatGoesWrongIsTold(t *testing.T) {
 			key := b.art.SegmentKey(unit.Segment.SHA256)
 			raw, _, err := blob.Read(t.Context(), b.art.Store, key)
 			stagetest.Ok(t, err)
-			_, err = blob.Write(t.Context(), b.art.Store, key, spoil(raw), blob.Cond{})
-			stagetest.Ok(t, err)
+			stagetest.Must(blob.Write(t.Context(), b.art.Store, key, spoil(raw), blob.Cond{}))
 			_, err = verify.Run(t.Context(), b.in(unit))
 			assert.True(t, fault.Is(err, fault.SegmentDamage) && fault.As(err).Hint != "", "got %v", err)
 		})
@@ -686,8 +616,7 @@ func TestWhatGoesWrongIsTold(t *testing.T) {
 		}
 	})
 	t.Run("a unit that is nothing", func(t *testing.T) {
-		if _, err := verify.Run(t.Context(), newBench(t, 1, 0).in(verify.Unit{})); !fault.Is(err, fault.Internal) {
-			t.Errorf("got %v", err)
-		}
+		_, err := verify.Run(t.Context(), newBench(t, 1, 0).in(verify.Unit{}))
+		assert.True(t, fault.Is(err, fault.Internal), "got %v", err)
 	})
 }

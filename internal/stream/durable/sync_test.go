@@ -14,7 +14,6 @@ import (
 
 // seeSyncs has each sync seen for one test: what was synced, by its name, and how much it held.
 func seeSyncs(t *testing.T, failing string) *[]string {
-	t.Helper()
 	var seen []string
 	was := syncFile
 	t.Cleanup(func() { syncFile = was })
@@ -31,7 +30,6 @@ func seeSyncs(t *testing.T, failing string) *[]string {
 	return &seen
 }
 
-// The content is synced before it gets its name, and the name before the file counts as written.
 // Promises: 137.
 func TestAFileIsSyncedBeforeItGetsItsNameAndItsFolderAfter(t *testing.T) {
 	folder := filepath.Join(t.TempDir(), "folder")
@@ -42,9 +40,8 @@ func TestAFileIsSyncedBeforeItGetsItsNameAndItsFolderAfter(t *testing.T) {
 	if want := []string{"f.tmp of 7", "folder"}; !slices.Equal(*seen, want) {
 		t.Errorf("synced %q, want %q", *seen, want)
 	}
-	if info, err := os.Stat(path); err != nil || info.Mode().Perm() != PrivateFile {
-		t.Errorf("%v, %v", info.Mode(), err)
-	}
+	info, err := os.Stat(path)
+	assert.True(t, err == nil && info.Mode().Perm() == PrivateFile, "%v, %v", info.Mode(), err)
 	for _, failing := range []string{"f.tmp of 5", "folder"} {
 		seeSyncs(t, failing)
 		assert.ErrorIs(t, WriteFile(path, []byte("other"), PrivateFile), syscall.EIO, "a sync of %s that failed", failing)

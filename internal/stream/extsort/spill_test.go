@@ -21,7 +21,6 @@ import (
 
 // inDir makes a sorter spill into a separate folder.
 func inDir(t *testing.T, run int) (*extsort.Sorter, func() int) {
-	t.Helper()
 	open := scratchtest.In(t, t.TempDir())
 	sorter := &extsort.Sorter{Run: run}
 	t.Cleanup(sorter.Close)
@@ -29,7 +28,6 @@ func inDir(t *testing.T, run int) (*extsort.Sorter, func() int) {
 }
 
 func sorted(t *testing.T, sorter *extsort.Sorter) [][2]string {
-	t.Helper()
 	var out [][2]string
 	for pair, err := range sorter.StreamSorted() {
 		require.NoError(t, err)
@@ -38,7 +36,6 @@ func sorted(t *testing.T, sorter *extsort.Sorter) [][2]string {
 	return out
 }
 
-// Rows come back sorted and stable, whether none, some or all of them were on disk.
 func TestRowsComeBackInOrderFromMemoryAndDisk(t *testing.T) {
 	for name, c := range map[string]struct{ run, rows, runs int }{
 		"nothing":        {1 << 10, 0, 0},
@@ -57,9 +54,8 @@ func TestRowsComeBackInOrderFromMemoryAndDisk(t *testing.T) {
 				sorter.Add([]byte(row[0]), []byte(row[1]))
 			}
 			slices.SortStableFunc(want, func(a, b [2]string) int { return strings.Compare(a[0], b[0]) })
-			if got := files(); got < c.runs || (c.runs == 0 && got > 0) {
-				t.Errorf("%d runs on disk, want at least %d", got, c.runs)
-			}
+			got := files()
+			assert.True(t, got >= c.runs && (c.runs != 0 || got <= 0), "%d runs on disk, want at least %d", got, c.runs)
 			assert.True(t, slices.Equal(sorted(t, sorter), want), "other rows, or in another order")
 			sorter.Close()
 			assert.True(t, files() <= 0, "Close leaves files")
@@ -77,9 +73,7 @@ func TestKeysAndValuesOfAnyBytes(t *testing.T) {
 	for _, row := range rows[:2] {
 		sorter.Add([]byte(row[0]), []byte(row[1]))
 	}
-	if got := sorted(t, sorter); !slices.Equal(got, rows) {
-		t.Errorf("%q", got)
-	}
+	assert.Equal(t, rows, sorted(t, sorter))
 }
 
 // What is added is copied: the caller may use its buffer again.
@@ -108,10 +102,8 @@ func TestRowsMayBeKept(t *testing.T) {
 		sorter.Close()
 		for i, pair := range kept {
 			added := 2999 - i
-			if string(pair[0]) != fmt.Sprintf("%04d", i) ||
-				!bytes.Equal(pair[1], bytes.Repeat([]byte{byte(added)}, added%9)) {
-				t.Fatalf("row %d became %q", i, pair)
-			}
+			require.True(t, string(pair[0]) == fmt.Sprintf("%04d", i) &&
+				bytes.Equal(pair[1], bytes.Repeat([]byte{byte(added)}, added%9)), "row %d became %q", i, pair)
 		}
 	}
 }

@@ -7,7 +7,6 @@ import (
 	"io"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"testing"
 
@@ -31,7 +30,6 @@ type section struct {
 }
 
 func write(t testing.TB, sections []section) []byte {
-	t.Helper()
 	var buffer bytes.Buffer
 	writer := mapped.NewWriter(&buffer, "test", 3, map[string]string{"analyser": "en/2"})
 	for _, s := range sections {
@@ -48,7 +46,6 @@ func write(t testing.TB, sections []section) []byte {
 }
 
 func open(t testing.TB, content []byte) (*mapped.File, error) {
-	t.Helper()
 	path := filepath.Join(t.TempDir(), "file")
 	require.NoError(t, os.WriteFile(path, content, 0o600))
 	return mapped.Open(path, "test", 3)
@@ -88,9 +85,7 @@ func TestRecordsAreReadAsTheyWereWritten(t *testing.T) {
 	file, err := open(t, buffer.Bytes())
 	require.NoError(t, err)
 	defer file.Close()
-	if got := mapped.ViewSection[record](file, "records"); !slices.Equal(got, records) {
-		t.Errorf("%v", got)
-	}
+	assert.Equal(t, records, mapped.ViewSection[record](file, "records"))
 	assert.True(t, mapped.ViewSection[record](file, "missing") == nil && mapped.ViewSection[record](file, "odd") == nil,
 		"records of a section that has none")
 }
@@ -115,14 +110,12 @@ func TestSortedStringsAreFound(t *testing.T) {
 	defer file.Close()
 	table := mapped.StringsOf(file, "text", "ends")
 	for i, word := range words {
-		if table.At(i) != word || table.Find(word) != i || table.FindFrom(word) != i {
-			t.Errorf("%q at %d: %q, found at %d", word, i, table.At(i), table.Find(word))
-		}
+		assert.True(t, table.At(i) == word && table.Find(word) == i && table.FindFrom(word) == i,
+			"%q at %d: %q, found at %d", word, i, table.At(i), table.Find(word))
 	}
 	for word, place := range map[string]int{"aa": 2, "c": 4, "zz": 4, "ü": 5} {
-		if table.Find(word) != -1 || table.FindFrom(word) != place {
-			t.Errorf("%q: found at %d, belongs at %d", word, table.Find(word), table.FindFrom(word))
-		}
+		assert.True(t, table.Find(word) == -1 && table.FindFrom(word) == place,
+			"%q: found at %d, belongs at %d", word, table.Find(word), table.FindFrom(word))
 	}
 	assert.True(t, table.Len() == len(words) && mapped.StringsOf(file, "missing", "missing").Find("a") == -1,
 		"the length, or an empty table")
@@ -155,10 +148,9 @@ func TestDamageInALaterBlockIsNamed(t *testing.T) {
 	raw := write(t, sections)
 	at := bytes.Index(raw, []byte("0123456789abcdef")) + 1<<20 + 5
 	raw[at] ^= 1
-	if _, err := open(t, raw); !fault.Is(err, fault.SegmentDamage) ||
-		!strings.Contains(err.Error(), "section over a block block 1") {
-		t.Errorf("%v", err)
-	}
+	_, err := open(t, raw)
+	assert.True(t, fault.Is(err, fault.SegmentDamage) && strings.Contains(err.Error(), "section over a block block 1"),
+		"%v", err)
 }
 
 func TestCutFilesAndOtherKindsAreRefused(t *testing.T) {
@@ -168,18 +160,15 @@ func TestCutFilesAndOtherKindsAreRefused(t *testing.T) {
 		require.True(t, fault.Is(err, fault.SegmentDamage), "cut to %d bytes: %v, %v", n, file, err)
 	}
 	path := filepath.Join(t.TempDir(), "file")
-	if _, err := mapped.Open(path, "test", 3); !fault.Is(err, fault.NotFound) {
-		t.Errorf("missing: %v", err)
-	}
+	_, err := mapped.Open(path, "test", 3)
+	assert.True(t, fault.Is(err, fault.NotFound), "missing: %v", err)
 	require.NoError(t, os.WriteFile(path, good, 0o600))
-	if _, err := mapped.Open(path, "other", 3); !fault.Is(err, fault.SegmentDamage) ||
-		!strings.Contains(err.Error(), "kind test") {
-		t.Errorf("another kind: %v", err)
-	}
-	if _, err := mapped.Open(path, "test", 4); !fault.Is(err, fault.FormatUnknown) ||
-		!strings.Contains(err.Error(), "version 3") {
-		t.Errorf("another version: %v", err)
-	}
+	_, err = mapped.Open(path, "other", 3)
+	assert.True(t, fault.Is(err, fault.SegmentDamage) && strings.Contains(err.Error(), "kind test"), "another kind: %v",
+		err)
+	_, err = mapped.Open(path, "test", 4)
+	assert.True(t, fault.Is(err, fault.FormatUnknown) && strings.Contains(err.Error(), "version 3"), "another version: %v",
+		err)
 }
 
 // A file is valid while it is mapped, also when its name is gone; closing twice is harmless.
@@ -239,13 +228,69 @@ func TestColumnsComeOutWhole(t *testing.T) {
 		}
 		numbers.Close()
 		text.Close()
-		left := open()
-		assert.True(t, len(left) == 0, "%d files stay", len(left))
+		assert.Empty(t, open(), "files stay")
 	}
 	t.Setenv("TMPDIR", filepath.Join(dir, "gone"))
 	var column mapped.Column
 	defer column.Close()
-	if err := column.Put(make([]byte, 2<<20)); !fault.Is(err, fault.StoreFull) {
-		t.Errorf("no room: %v", err)
+	err := column.Put(make([]byte, 2<<20))
+	assert.True(t, fault.Is(err, fault.StoreFull), "no room: %v", err)
+}
+
+// fronts returns strings of which neighbours are equal, begin the same, share nothing, are empty or long.
+func fronts(count int) []string {
+	out := make([]string, count)
+	for i := range out {
+		switch i % 7 {
+		case 0:
+			out[i] = fmt.Sprintf("name %d", i)
+		case 1, 2:
+			out[i] = out[i-1]
+		case 3:
+			out[i] = out[i-1] + strings.Repeat("x", i)
+		case 4:
+			out[i] = ""
+		default:
+			out[i] = fmt.Sprintf("%x", i*7919)
+		}
+	}
+	return out
+}
+
+func frontTable(t testing.TB, strings []string) []byte {
+	var writer mapped.FrontWriter
+	defer writer.Close()
+	var out bytes.Buffer
+	file := mapped.NewWriter(&out, "test", 1, nil)
+	for _, s := range strings {
+		require.NoError(t, writer.Add([]byte(s)))
+	}
+	require.NoError(t, writer.Write(file, "strings", "groups"))
+	require.NoError(t, file.Close())
+	return out.Bytes()
+}
+
+func openFront(t testing.TB, raw []byte, count int) (mapped.Front, error) {
+	path := filepath.Join(t.TempDir(), "table")
+	require.NoError(t, os.WriteFile(path, raw, 0o600))
+	file, err := mapped.Open(path, "test", 1)
+	if err != nil {
+		return mapped.Front{}, err
+	}
+	t.Cleanup(file.Close)
+	return mapped.FrontOf(file, "strings", "groups", count), nil
+}
+
+func TestAFrontCodedTableGivesItsStringsInAnyOrder(t *testing.T) {
+	for _, count := range []int{0, 1, 15, 16, 17, 32, 33, 500} {
+		want := fronts(count)
+		table, err := openFront(t, frontTable(t, want), count)
+		require.True(t, err == nil && table.Len() == count, "%d strings: %v", count, err)
+		for i := range want {
+			place := (i*31 + 7) % count
+			if got := table.Append([]byte("before "), place); string(got) != "before "+want[place] {
+				t.Fatalf("string %d of %d: %q, want %q", place, count, got, want[place])
+			}
+		}
 	}
 }

@@ -30,7 +30,6 @@ func list(keys []int, source int) iter.Seq2[pair, error] {
 }
 
 func sources(t *testing.T, lists ...[]int) []merge.Next[pair] {
-	t.Helper()
 	var out []merge.Next[pair]
 	for i, keys := range lists {
 		next, stop := merge.Pull(list(keys, i))
@@ -41,7 +40,6 @@ func sources(t *testing.T, lists ...[]int) []merge.Next[pair] {
 }
 
 func collect(t *testing.T, merged iter.Seq2[pair, error]) []pair {
-	t.Helper()
 	var out []pair
 	for value, err := range merged {
 		require.NoError(t, err)
@@ -82,8 +80,7 @@ func TestAMergeIsAStableSort(t *testing.T) {
 			}
 		}
 		slices.SortStableFunc(want, byKey)
-		got := collect(t, merge.MergeSorted(byKey, sources(t, lists...)...))
-		require.True(t, slices.Equal(got, want), "%v: got %v", lists, got)
+		require.Equal(t, want, collect(t, merge.MergeSorted(byKey, sources(t, lists...)...)), "%v", lists)
 	}
 }
 
@@ -91,9 +88,7 @@ func TestAnErrorEndsTheMerge(t *testing.T) {
 	broken := errors.New("broken")
 	for name, failing := range map[string]iter.Seq2[pair, error]{
 		"at the start": func(yield func(pair, error) bool) { yield(pair{}, broken) },
-		"later": func(yield func(pair, error) bool) {
-			_ = yield(pair{2, 9}, nil) && yield(pair{}, broken)
-		},
+		"later":        func(yield func(pair, error) bool) { _ = yield(pair{2, 9}, nil) && yield(pair{}, broken) },
 	} {
 		next, stop := merge.Pull(failing)
 		defer stop()

@@ -57,9 +57,8 @@ func TestResultsComeInTheOrderOfTheItems(t *testing.T) {
 				got = append(got, value)
 			}
 			assert.True(t, len(got) == 20 && slices.IsSorted(got) && got[19] == 361, "%v", got)
-			if limit := int64(min(max(width, 1), 20)); most.Load() != limit {
-				t.Errorf("%d at once, want %d", most.Load(), limit)
-			}
+			limit := int64(min(max(width, 1), 20))
+			assert.True(t, most.Load() == limit, "%d at once, want %d", most.Load(), limit)
 		})
 	}
 }
@@ -184,10 +183,8 @@ func TestAPanicIsTheErrorOfItsItemAndTellsNoText(t *testing.T) {
 	atIndex := func(_ context.Context, i int) error { _ = make([]int, 2)[i+5]; return nil }
 	check := func(t *testing.T, err error) {
 		t.Helper()
-		if !fault.Is(err, fault.Internal) || strings.Contains(err.Error(), secret) ||
-			!strings.Contains(err.Error(), "parallel_test.") {
-			t.Errorf("%v", err)
-		}
+		assert.True(t, fault.Is(err, fault.Internal) && !strings.Contains(err.Error(), secret) &&
+			strings.Contains(err.Error(), "parallel_test."), "%v", err)
 	}
 	isolated(t, "of each", func(t *testing.T) {
 		check(t, parallel.Each(t.Context(), 3, 2, boom))

@@ -44,7 +44,6 @@ func TestMain(m *testing.M) {
 
 // begin starts such a process and gives the folder that it made.
 func begin(t *testing.T, below string) (process *exec.Cmd, made string) {
-	t.Helper()
 	process = exec.Command(os.Args[0])
 	process.Env = append(os.Environ(), asProcess+"="+below)
 	out, err := process.StdoutPipe()
@@ -59,7 +58,6 @@ func begin(t *testing.T, below string) (process *exec.Cmd, made string) {
 
 // age lets folders be as old as those of processes that are long gone.
 func age(t *testing.T, folders ...string) {
-	t.Helper()
 	old := time.Now().Add(-time.Hour)
 	for _, folder := range folders {
 		require.NoError(t, os.Chtimes(folder, old, old))
@@ -91,23 +89,19 @@ func TestScratchIsItsOwnersAloneAndBelowTheGivenFolder(t *testing.T) {
 	require.NoError(t, err)
 	assert.True(t, strings.HasPrefix(folder, filepath.Join(below, "scratch")+"/"), "%s lies elsewhere", folder)
 	for path := folder; path != below; path = filepath.Dir(path) {
-		if info, err := os.Stat(path); err != nil || info.Mode().Perm() != 0o700 {
-			t.Errorf("%s: %v, %v", path, info.Mode(), err)
-		}
+		info, err := os.Stat(path)
+		assert.True(t, err == nil && info.Mode().Perm() == 0o700, "%s: %v, %v", path, info.Mode(), err)
 	}
 	file, err := scratch.CreateFile()
 	require.NoError(t, err)
 	info, err := file.Stat()
-	if err != nil || info.Mode().Perm() != 0o600 {
-		t.Errorf("%v, %v", info.Mode(), err)
-	}
+	assert.True(t, err == nil && info.Mode().Perm() == 0o600, "%v, %v", info.Mode(), err)
 	assert.NoError(t, file.Close())
 }
 
 func TestAFolderThatCannotBeUsedIsNamed(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "file")
 	require.NoError(t, os.WriteFile(file, nil, 0o600))
-	if err := scratch.Use(file); !fault.Is(err, fault.StoreDenied) || !strings.Contains(err.Error(), file) {
-		t.Error(err)
-	}
+	err := scratch.Use(file)
+	assert.True(t, fault.Is(err, fault.StoreDenied) && strings.Contains(err.Error(), file), "%v", err)
 }

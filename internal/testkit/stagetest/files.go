@@ -9,11 +9,15 @@ import (
 	"testing"
 	"unicode/utf8"
 
+	"github.com/parquet-go/parquet-go"
+
 	"github.com/unweaver/unweaver/internal/artifact"
 	"github.com/unweaver/unweaver/internal/artifact/rows"
 	"github.com/unweaver/unweaver/internal/artifact/textseg"
 	"github.com/unweaver/unweaver/internal/core"
+	"github.com/unweaver/unweaver/internal/index/segments"
 	"github.com/unweaver/unweaver/internal/model/tokens"
+	"github.com/unweaver/unweaver/internal/stage"
 	"github.com/unweaver/unweaver/internal/stage/join"
 	"github.com/unweaver/unweaver/internal/store/blob"
 )
@@ -133,4 +137,52 @@ func Ok(t testing.TB, err error) {
 	if err != nil {
 		t.Fatal(err)
 	}
+}
+
+// Must returns the value of a call, and panics on its error.
+func Must[T any](value T, err error) T {
+	if err != nil {
+		panic(err)
+	}
+	return value
+}
+
+// Former is what a parent has: classes, and no chunks.
+type Former map[core.ID]segments.Class
+
+// FindClass implements the stages' tables.
+func (f Former) FindClass(id core.ID) (segments.Class, bool) {
+	found, ok := f[id]
+	return found, ok
+}
+
+// FindChunk implements the stages' tables.
+func (Former) FindChunk(core.ID) (segments.Chunk, bool) { return segments.Chunk{}, false }
+
+// Shard writes what the chunk stage leaves of a unit, and an extract segment that follows its chunks.
+func Shard(t testing.TB, art artifact.Index, scratch string, unit int, docs ...Document) join.Shard {
+	t.Helper()
+	var list []Row
+	for _, doc := range docs {
+		for _, chunk := range doc.Chunks {
+			id := core.ChunkID(doc.Key, chunk, 0)
+			list = append(list, Row{Key: string(id[:]), Value: string(rows.Extract{}.Encode())})
+		}
+	}
+	text := Chunks(t, art, scratch, unit, docs...)
+	return join.Shard{Unit: unit, Text: text, Extract: Segment(t, art, list...), To: len(list)}
+}
+
+// Vectors writes a vectors segment, in groups of 500 rows.
+func Vectors(t testing.TB, art artifact.Index, list ...stage.VectorRow) core.Segment {
+	t.Helper()
+	file := Must(artifact.NewFile())
+	defer file.Discard()
+	writer := parquet.NewGenericWriter[stage.VectorRow](file, parquet.MaxRowsPerRowGroup(500))
+	Must(writer.Write(list))
+	Ok(t, writer.Close())
+	segment, _, err := file.PutSegment(t.Context(), art)
+	Ok(t, err)
+	segment.Rows = int64(len(list))
+	return segment
 }

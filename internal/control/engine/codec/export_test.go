@@ -9,12 +9,9 @@ import (
 )
 
 // Sealed returns what checks the starts of workflows, and a header with a seal that is made by hand.
-func Sealed(
-	key *Key, kind, name, id, run string, at time.Time,
-) (interceptor.WorkerInterceptor, *common.Header, error) {
+func Sealed(key *Key, kind, name, id, run string, at time.Time) (interceptor.WorkerInterceptor, *common.Header, error) {
 	log := slog.New(slog.DiscardHandler)
 	sealing := &sealer{codec: &payloads{key: key, log: log, bound: bindParts("unbound")}, log: log}
 	var header *common.Header
-	err := sealing.putSeal(&header, seal{Kind: kind, Name: name, ID: id, Run: run, At: at})
-	return sealing, header, err
+	return sealing, header, sealing.putSeal(&header, seal{Kind: kind, Name: name, ID: id, Run: run, At: at})
 }

@@ -1,14 +1,25 @@
 package codec_test
 
 import (
+	"bytes"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	"go.temporal.io/api/common/v1"
+	"go.temporal.io/sdk/client"
+	"go.temporal.io/sdk/converter"
+	"go.temporal.io/sdk/interceptor"
+	"go.temporal.io/sdk/testsuite"
+	"go.temporal.io/sdk/worker"
+	"go.temporal.io/sdk/workflow"
+	"google.golang.org/protobuf/proto"
 
 	"github.com/unweaver/unweaver/internal/control/engine/codec"
 	"github.com/unweaver/unweaver/internal/fault"
@@ -16,16 +27,13 @@ import (
 
 // made creates a key file in a folder of the test, and returns the name of an engine's database beside it.
 func made(t *testing.T) (path, database string, key *codec.Key) {
-	t.Helper()
 	folder := t.TempDir()
 	path, database = filepath.Join(folder, "codec.key"), filepath.Join(folder, "temporal.db")
-	key, err := codec.Create(path, database)
-	require.NoError(t, err)
+	key = must(codec.Create(path, database))(t)
 	return path, database, key
 }
 
 func writeLine(t *testing.T, path, text string) {
-	t.Helper()
 	require.NoError(t, os.WriteFile(path, []byte(text), 0o600))
 }
 
@@ -36,9 +44,8 @@ func TestAKeyIsMadeOnceForItsOwnerAlone(t *testing.T) {
 	writeLine(t, database, "")
 	again, err := codec.Create(path, database)
 	assert.True(t, err == nil && again.ID == key.ID, "%v, %v", again, err)
-	if loaded, err := codec.Load(path); err != nil || loaded.ID != key.ID {
-		t.Errorf("%v, %v", loaded, err)
-	}
+	loaded, err := codec.Load(path)
+	assert.True(t, err == nil && loaded.ID == key.ID, "%v, %v", loaded, err)
 }
 
 func TestTwoThatMakeAKeyAtOnceHaveTheSame(t *testing.T) {
@@ -101,15 +108,12 @@ func TestAKeyFileThatCannotBeTrustedIsRefused(t *testing.T) {
 			path, database, _ := made(t)
 			test.spoil(t, path, database)
 			_, err := codec.Create(path, database)
-			if !fault.Is(err, fault.BadConfig) || !strings.Contains(err.Error(), test.says) ||
-				!strings.Contains(err.Error(), path) {
-				t.Errorf("got %v", err)
-			}
+			assert.True(t, fault.Is(err, fault.BadConfig) && strings.Contains(err.Error(), test.says) &&
+				strings.Contains(err.Error(), path), "got %v", err)
 		})
 	}
-	if _, err := codec.Load(filepath.Join(t.TempDir(), "none")); !fault.Is(err, fault.BadConfig) {
-		t.Errorf("a file that is not there: %v", err)
-	}
+	_, err := codec.Load(filepath.Join(t.TempDir(), "none"))
+	assert.True(t, fault.Is(err, fault.BadConfig), "a file that is not there: %v", err)
 }
 
 func TestAKeyThatIsLostOrDamagedIsReadFromItsCopy(t *testing.T) {
@@ -124,19 +128,135 @@ func TestAKeyThatIsLostOrDamagedIsReadFromItsCopy(t *testing.T) {
 			t.Run(name+which, func(t *testing.T) {
 				path, database, key := made(t)
 				writeLine(t, database, "histories")
-				raw, err := os.ReadFile(path + which)
-				require.NoError(t, err)
+				raw := must(os.ReadFile(path + which))(t)
 				require.NoError(t, os.Remove(path+which))
 				if raw = spoil(raw); raw != nil {
 					writeLine(t, path+which, string(raw))
 				}
-				if again, err := codec.Create(path, database); err != nil || again.ID != key.ID {
-					t.Fatalf("%v, %v", again, err)
-				}
-				if mended, err := codec.Load(path + which); err != nil || mended.ID != key.ID {
-					t.Errorf("the file is still %v, %v", mended, err)
-				}
+				again, err := codec.Create(path, database)
+				require.True(t, err == nil && again.ID == key.ID, "%v, %v", again, err)
+				mended, err := codec.Load(path + which)
+				assert.True(t, err == nil && mended.ID == key.ID, "the file is still %v, %v", mended, err)
 			})
 		}
+	}
+}
+
+// keyed returns the data converter of an installation, for a workflow.
+func keyed(t *testing.T, key *codec.Key, log *bytes.Buffer, namespace, id string) converter.DataConverter {
+	t.Helper()
+	var options client.Options
+	codec.Apply(&options, key, slog.New(slog.NewTextHandler(log, nil)))
+	return converter.WithDataConverterSerializationContext(options.DataConverter,
+		converter.WorkflowSerializationContext{Namespace: namespace, WorkflowID: id})
+}
+
+func TestAPayloadOpensForItsOwnPlaceAlone(t *testing.T) {
+	_, _, key := made(t)
+	_, _, other := made(t)
+	var log bytes.Buffer
+	own := keyed(t, key, &log, "default", "build/docs/g1")
+	closed, err := own.ToPayloads("Alfred Nobel")
+	require.True(t, err == nil && !bytes.Contains(closed.Payloads[0].GetData(), []byte("Nobel")), "%v, %v", closed, err)
+	twice, err := own.ToPayloads("Alfred Nobel")
+	assert.True(t, err == nil && !bytes.Equal(twice.Payloads[0].GetData(), closed.Payloads[0].GetData()),
+		"the same text looks the same: %v", err)
+	var text string
+	err = own.FromPayloads(closed, &text)
+	require.True(t, err == nil && text == "Alfred Nobel", "%q, %v", text, err)
+	ofSchedule := must(keyed(t, key, &log, "default", "unweaver/docs").ToPayloads("night"))(t)
+	err = keyed(t, key, &log, "default", "unweaver/docs-2026-11-27T18:00:00Z").FromPayloads(ofSchedule, &text)
+	assert.True(t, err == nil && text == "night", "a schedule's workflow cannot read its input: %v", err)
+	plain, err := converter.GetDefaultDataConverter().ToPayloads("plain")
+	require.NoError(t, err)
+	bent := proto.CloneOf(closed)
+	bent.Payloads[0].Data[20] ^= 1
+	passing := proto.CloneOf(plain)
+	passing.Payloads[0].Metadata[converter.MetadataEncoding] = []byte("binary/encrypted")
+	short := proto.CloneOf(closed)
+	short.Payloads[0].Data = short.Payloads[0].Data[:5]
+	log.Reset()
+	for name, test := range map[string]struct {
+		by   converter.DataConverter
+		sent *common.Payloads
+	}{
+		"plain":                     {own, plain},
+		"plain, called encrypted":   {own, passing},
+		"changed":                   {own, bent},
+		"cut off":                   {own, short},
+		"none":                      {own, nil},
+		"an empty list":             {own, &common.Payloads{}},
+		"an empty one":              {own, &common.Payloads{Payloads: []*common.Payload{{}}}},
+		"with another key":          {keyed(t, other, &log, "default", "build/docs/g1"), closed},
+		"for another workflow":      {keyed(t, key, &log, "default", "build/docs/g2"), closed},
+		"for another namespace":     {keyed(t, key, &log, "builds", "build/docs/g1"), closed},
+		"of a schedule, for a name": {keyed(t, key, &log, "default", "unweaver/docs-2"), ofSchedule},
+		"for an activity": {converter.WithDataConverterSerializationContext(own, converter.ActivitySerializationContext{
+			Namespace: "default", WorkflowID: "build/docs/g1", ActivityType: "PlanBuild",
+		}), closed},
+	} {
+		text = ""
+		err := test.by.FromPayloads(test.sent, &text)
+		assert.True(t, err != nil && text == "", "%s: read %q, %v", name, text, err)
+	}
+	assert.True(t, strings.Contains(log.String(), "refused a payload") && !strings.Contains(log.String(), "Nobel"),
+		"logged %s", log.String())
+	assert.Error(t, own.FromPayload(nil, &text), "no payload passes for an empty one")
+}
+
+// Promises: 133.
+func TestAStartIsGoodForItsWorkflowAndAWhileOnly(t *testing.T) {
+	_, _, key := made(t)
+	now := time.Date(2026, 11, 27, 18, 0, 0, 0, time.UTC)
+	for name, test := range map[string]struct {
+		kind, name, sealed, id string
+		at                     time.Time
+		runs                   bool
+		run, after             string // that continues, by the seal and by the engine
+	}{
+		"of a client":               {"start", "Stage", "build/a/g", "build/a/g", now, true, "", ""},
+		"of a clock that is behind": {"start", "Stage", "build/a/g", "build/a/g", now.Add(-10 * time.Minute), true, "", ""},
+		"repeated an hour later":    {"start", "Stage", "build/a/g", "build/a/g", now.Add(-time.Hour), false, "", ""},
+		"of another type":           {"start", "Build", "build/a/g", "build/a/g", now, false, "", ""},
+		"of another workflow":       {"start", "Stage", "build/a/g", "build/b/g", now, false, "", ""},
+		"of a schedule": {
+			"schedule", "Stage", "unweaver/a", "unweaver/a-2026-11-27T18:00:00Z", now, true, "", "",
+		},
+		"of a schedule, by hand":        {"schedule", "Stage", "unweaver/a", "unweaver/a", now, false, "", ""},
+		"of a child, without a parent":  {"child", "Stage", "build/a/g", "build/a/g", now, false, "", ""},
+		"of a run that goes on in none": {"continue", "Stage", "", "build/a/g", now, false, "", ""},
+		"of a run that goes on":         {"continue", "Stage", "", "build/a/g", now, true, "r1", "r1"},
+		"of another run that goes on":   {"continue", "Stage", "", "build/a/g", now, false, "r1", "r2"},
+		"that names no run before it":   {"continue", "Stage", "", "build/a/g", now, false, "", "r2"},
+		"that went on an hour ago":      {"continue", "Stage", "", "build/a/g", now.Add(-time.Hour), false, "r1", "r1"},
+		"of an update":                  {"update", "Stage", "build/a/g", "build/a/g", now, false, "", ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			checks, header, err := codec.Sealed(key, test.kind, test.name, test.sealed, test.run, test.at)
+			require.NoError(t, err)
+			var suite testsuite.WorkflowTestSuite
+			suite.SetHeader(header)
+			env := suite.NewTestWorkflowEnvironment()
+			env.SetStartTime(now)
+			env.SetStartWorkflowOptions(client.StartWorkflowOptions{ID: test.id, TaskQueue: "unweaver"})
+			env.SetWorkerOptions(worker.Options{Interceptors: []interceptor.WorkerInterceptor{checks}})
+			env.SetContinuedExecutionRunID(test.after)
+			ran := false
+			env.RegisterWorkflowWithOptions(func(workflow.Context) error { ran = true; return nil },
+				workflow.RegisterOptions{Name: "Stage"})
+			env.ExecuteWorkflow("Stage")
+			err = env.GetWorkflowError()
+			assert.True(t, ran == test.runs && (err == nil) == test.runs &&
+				(err == nil || strings.Contains(err.Error(), "refused: its seal is of")), "ran: %v, %v", ran, err)
+		})
+	}
+}
+
+// must returns the value of a call that has to succeed.
+func must[T any](value T, err error) func(testing.TB) T {
+	return func(t testing.TB) T {
+		t.Helper()
+		require.NoError(t, err)
+		return value
 	}
 }

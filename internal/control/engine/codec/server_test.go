@@ -4,8 +4,10 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"os"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -15,9 +17,11 @@ import (
 	"github.com/google/uuid"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	"go.temporal.io/api/command/v1"
 	"go.temporal.io/api/common/v1"
 	"go.temporal.io/api/enums/v1"
 	"go.temporal.io/api/query/v1"
+	"go.temporal.io/api/taskqueue/v1"
 	"go.temporal.io/api/update/v1"
 	"go.temporal.io/api/workflowservice/v1"
 	"go.temporal.io/sdk/client"
@@ -75,9 +79,8 @@ func build(ctx workflow.Context, in input) (string, error) {
 	if err := workflow.ExecuteActivity(quick, "Publish", in).Get(ctx, &made); err != nil {
 		return "", err
 	}
-	child := workflow.WithChildOptions(ctx, workflow.ChildWorkflowOptions{
-		WorkflowID: workflow.GetInfo(ctx).WorkflowExecution.ID + "/stage",
-	})
+	child := workflow.WithChildOptions(ctx,
+		workflow.ChildWorkflowOptions{WorkflowID: workflow.GetInfo(ctx).WorkflowExecution.ID + "/stage"})
 	stage := workflow.ExecuteChildWorkflow(child, "Stage", input{Text: in.Text})
 	if err := stage.GetChildWorkflowExecution().Get(ctx, nil); err != nil {
 		return "", err
@@ -158,25 +161,20 @@ func install(t *testing.T) installation {
 }
 
 func dial(t *testing.T, options client.Options) client.Client {
-	t.Helper()
-	out, err := client.DialContext(t.Context(), options)
-	require.NoError(t, err)
+	out := must(client.DialContext(t.Context(), options))(t)
 	t.Cleanup(out.Close)
 	return out
 }
 
 func (i installation) start(t *testing.T, id string, in input) client.WorkflowRun {
-	t.Helper()
-	run, err := i.owner.ExecuteWorkflow(t.Context(), client.StartWorkflowOptions{
+	run := must(i.owner.ExecuteWorkflow(t.Context(), client.StartWorkflowOptions{
 		ID: id, TaskQueue: i.queue, Memo: map[string]any{"first": secret}, StaticSummary: secret,
-	}, "Build", in)
-	require.NoError(t, err)
+	}, "Build", in))(t)
 	return run
 }
 
 // ended waits for a run and returns why it failed.
 func ended(t *testing.T, by client.Client, id, run string, result any) error {
-	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	err := by.GetWorkflow(ctx, id, run).Get(ctx, result)
@@ -186,21 +184,12 @@ func ended(t *testing.T, by client.Client, id, run string, result any) error {
 
 // history returns everything that the server says of a workflow, as text.
 func history(t *testing.T, by client.Client, id string) string {
-	t.Helper()
 	var out strings.Builder
 	events := by.GetWorkflowHistory(t.Context(), id, "", false, enums.HISTORY_EVENT_FILTER_TYPE_ALL_EVENT)
 	for events.HasNext() {
-		event, err := events.Next()
-		require.NoError(t, err)
-		raw, err := proto.Marshal(event)
-		require.NoError(t, err)
-		out.Write(raw)
+		out.Write(must(proto.Marshal(must(events.Next())(t)))(t))
 	}
-	described, err := by.DescribeWorkflowExecution(t.Context(), id, "")
-	require.NoError(t, err)
-	raw, err := proto.Marshal(described)
-	require.NoError(t, err)
-	return out.String() + string(raw)
+	return out.String() + string(must(proto.Marshal(must(by.DescribeWorkflowExecution(t.Context(), id, ""))(t)))(t))
 }
 
 // Promises: 133.
@@ -208,25 +197,22 @@ func TestRunsWorkWithEncryptedPayloadsAndSayNothingToOthers(t *testing.T) {
 	in := install(t)
 	id := "build/" + in.queue
 	run := in.start(t, id, input{Text: secret})
-	handle, err := in.owner.UpdateWorkflow(t.Context(), client.UpdateWorkflowOptions{
-		WorkflowID: id, UpdateName: "pause", WaitForStage: client.WorkflowUpdateStageCompleted,
-	})
+	handle, err := in.owner.UpdateWorkflow(t.Context(),
+		client.UpdateWorkflowOptions{WorkflowID: id, UpdateName: "pause", WaitForStage: client.WorkflowUpdateStageCompleted})
 	var paused string
 	if err == nil {
 		err = handle.Get(t.Context(), &paused)
 	}
 	assert.True(t, err == nil && paused == "paused "+secret, "the owner's update: %q, %v", paused, err)
 	var state string
-	if value, err := in.owner.QueryWorkflow(t.Context(), id, "", "state"); err != nil || value.Get(&state) != nil ||
-		state != "building "+secret {
-		t.Errorf("the owner's query: %q, %v", state, err)
-	}
+	value, err := in.owner.QueryWorkflow(t.Context(), id, "", "state")
+	assert.True(t, err == nil && value.Get(&state) == nil && state == "building "+secret, "the owner's query: %q, %v",
+		state, err)
 	require.NoError(t, in.owner.SignalWorkflow(t.Context(), id, "", "end", "ended by "+secret))
 	var result string
 	want := secret + " published, " + secret + " " + secret + " staged, ended by " + secret
-	if err := run.Get(t.Context(), &result); err != nil || result != want {
-		t.Errorf("%q, %v", result, err)
-	}
+	err = run.Get(t.Context(), &result)
+	assert.True(t, err == nil && result == want, "%q, %v", result, err)
 	failing := in.start(t, id+"-failing", input{Text: "fail"})
 	var failed *temporal.ApplicationError
 	var detail string
@@ -235,12 +221,10 @@ func TestRunsWorkWithEncryptedPayloadsAndSayNothingToOthers(t *testing.T) {
 		t.Errorf("the owner learns not why a run failed: %v", err)
 	}
 	for _, seen := range []string{id, id + "/stage", id + "-failing"} {
-		text := history(t, in.other, seen)
-		assert.False(t, strings.Contains(text, "Nobel"), "the history of %s shows the secret", seen)
+		assert.False(t, strings.Contains(history(t, in.other, seen), "Nobel"), "the history of %s shows the secret", seen)
 	}
-	if strings.Contains(in.log.String(), "refused") {
-		t.Errorf("something of the owner's was refused: %s", in.log.String())
-	}
+	assert.False(t, strings.Contains(in.log.String(), "refused"), "something of the owner's was refused: %s",
+		in.log.String())
 }
 
 func TestASchedulesWorkflowsRunAlsoAfterTheScheduleWasChanged(t *testing.T) {
@@ -249,9 +233,8 @@ func TestASchedulesWorkflowsRunAlsoAfterTheScheduleWasChanged(t *testing.T) {
 		ID: "unweaver/" + in.queue, Workflow: "Stage", TaskQueue: in.queue, Args: []any{input{Text: secret, Round: 1}},
 		StaticSummary: "settings " + secret,
 	}
-	handle, err := in.owner.ScheduleClient().Create(t.Context(), client.ScheduleOptions{
-		ID: action.ID, Spec: client.ScheduleSpec{}, Action: action, TriggerImmediately: true,
-	})
+	handle, err := in.owner.ScheduleClient().Create(t.Context(),
+		client.ScheduleOptions{ID: action.ID, Spec: client.ScheduleSpec{}, Action: action, TriggerImmediately: true})
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = handle.Delete(context.WithoutCancel(t.Context())) })
 	fires := func(times int) {
@@ -296,7 +279,7 @@ func TestWhoHasThePortAloneRunsNothing(t *testing.T) {
 		require.True(t, time.Since(begun) <= time.Minute, "the run does not begin")
 	}
 	published := in.runs.published.Load()
-	recorded := in.recorded(t, id)
+	recorded := in.recorded(t, id, "")
 	starts := map[string]func(id string, request *workflowservice.StartWorkflowExecutionRequest){
 		"plain": func(_ string, r *workflowservice.StartWorkflowExecutionRequest) {
 			r.Input = plain(t, input{Text: "mine"})
@@ -315,43 +298,23 @@ func TestWhoHasThePortAloneRunsNothing(t *testing.T) {
 			WorkflowType: &common.WorkflowType{Name: "Build"}, TaskQueue: recorded.GetTaskQueue(),
 		}
 		change(request.WorkflowId, request)
-		started, err := in.other.WorkflowService().StartWorkflowExecution(t.Context(), request)
-		require.NoError(t, err)
+		started := must(in.other.WorkflowService().StartWorkflowExecution(t.Context(), request))(t)
 		assert.Error(t, ended(t, in.owner, request.WorkflowId, started.GetRunId(), nil), "%s: it ran", name)
 	}
 	in.disturb(t, id)
-	if value, err := in.other.QueryWorkflow(t.Context(), id, "", "__stack_trace"); err == nil && value.Get(&state) == nil {
-		t.Errorf("the stack of a run is readable: %q", state)
-	}
-	if ran := in.runs.published.Load(); ran != published {
-		t.Errorf("%d activities ran for another user", ran-published)
-	}
-	if text := in.log.String(); !strings.Contains(text, "refused a message of the engine") ||
-		!strings.Contains(text, "refused a payload of the engine") || strings.Contains(text, "Nobel") {
-		t.Errorf("logged %s", text)
-	}
+	value, err := in.other.QueryWorkflow(t.Context(), id, "", "__stack_trace")
+	assert.False(t, err == nil && value.Get(&state) == nil, "the stack of a run is readable: %q", state)
+	ran := in.runs.published.Load()
+	assert.True(t, ran == published, "%d activities ran for another user", ran-published)
+	text := in.log.String()
+	assert.True(t, strings.Contains(text, "refused a message of the engine") &&
+		strings.Contains(text, "refused a payload of the engine") && !strings.Contains(text, "Nobel"), "logged %s", text)
 	in.repeat(t, id, run)
 }
 
 // plain returns a payload of a program without a key.
 func plain(t *testing.T, value any) *common.Payloads {
-	t.Helper()
-	out, err := converter.GetDefaultDataConverter().ToPayloads(value)
-	require.NoError(t, err)
-	return out
-}
-
-// recorded returns how a workflow was started, as anybody with the port can read it.
-func (i installation) recorded(t *testing.T, id string) (out *workflowservice.StartWorkflowExecutionRequest) {
-	t.Helper()
-	first, err := i.other.GetWorkflowHistory(t.Context(), id, "", false,
-		enums.HISTORY_EVENT_FILTER_TYPE_ALL_EVENT).Next()
-	require.NoError(t, err)
-	started := first.GetWorkflowExecutionStartedEventAttributes()
-	return &workflowservice.StartWorkflowExecutionRequest{
-		Namespace: client.DefaultNamespace, WorkflowId: id, WorkflowType: started.GetWorkflowType(),
-		TaskQueue: started.GetTaskQueue(), Input: started.GetInput(), Header: started.GetHeader(),
-	}
+	return must(converter.GetDefaultDataConverter().ToPayloads(value))(t)
 }
 
 // disturb sends a run what ends or steers it, without the key: it goes on.
@@ -387,15 +350,14 @@ func (i installation) update(
 	t *testing.T, execution *common.WorkflowExecution, name string, sent *common.Payloads,
 ) *update.Outcome {
 	t.Helper()
-	answered, err := i.other.WorkflowService().UpdateWorkflowExecution(t.Context(),
+	answered := must(i.other.WorkflowService().UpdateWorkflowExecution(t.Context(),
 		&workflowservice.UpdateWorkflowExecutionRequest{
 			Namespace: client.DefaultNamespace, WorkflowExecution: execution,
 			WaitPolicy: &update.WaitPolicy{LifecycleStage: enums.UPDATE_WORKFLOW_EXECUTION_LIFECYCLE_STAGE_COMPLETED},
 			Request: &update.Request{
 				Meta: &update.Meta{UpdateId: uuid.NewString()}, Input: &update.Input{Name: name, Args: sent},
 			},
-		})
-	require.NoError(t, err)
+		}))(t)
 	return answered.GetOutcome()
 }
 
@@ -408,9 +370,8 @@ func (i installation) repeat(t *testing.T, id string, run client.WorkflowRun) {
 	})
 	require.True(t, err == nil && handle.Get(t.Context(), nil) == nil, "the owner cannot steer the run: %v", err)
 	var result string
-	if err := run.Get(t.Context(), &result); err != nil || !strings.HasSuffix(result, "by the owner") {
-		t.Fatalf("%q, %v", result, err)
-	}
+	err = run.Get(t.Context(), &result)
+	require.True(t, err == nil && strings.HasSuffix(result, "by the owner"), "%q, %v", result, err)
 	// An activity outside of any workflow is refused, too.
 	started, err := i.other.ExecuteActivity(t.Context(), client.StartActivityOptions{
 		ID: uuid.NewString(), TaskQueue: i.queue, StartToCloseTimeout: time.Minute,
@@ -421,7 +382,115 @@ func (i installation) repeat(t *testing.T, id string, run client.WorkflowRun) {
 		return
 	}
 	before := i.runs.published.Load()
-	if err := started.Get(t.Context(), nil); err == nil || i.runs.published.Load() != before {
-		t.Errorf("an activity of another user ran: %v", err)
+	err = started.Get(t.Context(), nil)
+	assert.True(t, err != nil && i.runs.published.Load() == before, "an activity of another user ran: %v", err)
+}
+
+// command has a workflow of somebody without the key, on a task queue of their own, do what they say. It returns its
+// run.
+func (i installation) command(t *testing.T, id string, commands ...*command.Command) string {
+	service, queue := i.other.WorkflowService(), &taskqueue.TaskQueue{Name: "mine-" + uuid.NewString()}
+	started := must(service.StartWorkflowExecution(t.Context(), &workflowservice.StartWorkflowExecutionRequest{
+		Namespace: client.DefaultNamespace, WorkflowId: id, RequestId: uuid.NewString(), TaskQueue: queue,
+		WorkflowType: &common.WorkflowType{Name: "Mine"},
+	}))(t)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	task, err := service.PollWorkflowTaskQueue(ctx,
+		&workflowservice.PollWorkflowTaskQueueRequest{Namespace: client.DefaultNamespace, TaskQueue: queue})
+	if err == nil {
+		_, err = service.RespondWorkflowTaskCompleted(t.Context(), &workflowservice.RespondWorkflowTaskCompletedRequest{
+			Namespace: client.DefaultNamespace, TaskToken: task.GetTaskToken(), Commands: commands,
+		})
+	}
+	require.NoError(t, err)
+	return started.GetRunId()
+}
+
+// recorded returns how a run was started, as anybody with the port can read it.
+func (i installation) recorded(t *testing.T, id, run string) *workflowservice.StartWorkflowExecutionRequest {
+	events := i.other.GetWorkflowHistory(t.Context(), id, run, false, enums.HISTORY_EVENT_FILTER_TYPE_ALL_EVENT)
+	started := must(events.Next())(t).GetWorkflowExecutionStartedEventAttributes()
+	return &workflowservice.StartWorkflowExecutionRequest{
+		WorkflowType: started.GetWorkflowType(), TaskQueue: started.GetTaskQueue(), Input: started.GetInput(),
+		Header: started.GetHeader(),
+	}
+}
+
+// Promises: 133.
+func TestARecordedChildIsStartedNoMoreByOthers(t *testing.T) {
+	in := install(t)
+	id := "build/" + in.queue
+	in.start(t, id, input{Text: secret})
+	t.Cleanup(func() { _ = in.owner.TerminateWorkflow(context.WithoutCancel(t.Context()), id, "", "over") })
+	stage := id + "/stage"
+	var began, went string
+	for begun := time.Now(); began == "" || went == began; time.Sleep(50 * time.Millisecond) {
+		require.True(t, time.Since(begun) <= time.Minute, "the stage does not go on")
+		if described, err := in.other.DescribeWorkflowExecution(t.Context(), stage, ""); err == nil {
+			info := described.GetWorkflowExecutionInfo()
+			began, went = info.GetFirstRunId(), info.GetExecution().GetRunId()
+		}
+	}
+	var result string
+	require.NoError(t, ended(t, in.owner, stage, went, &result))
+	for n, run := range []string{began, went} {
+		recorded := in.recorded(t, stage, run)
+		// A parent of its own starts the child again, and a workflow of the child's name continues as it.
+		for name, again := range map[string]func() string{
+			"child": func() string {
+				in.command(t, "mine/"+uuid.NewString(), &command.Command{
+					CommandType: enums.COMMAND_TYPE_START_CHILD_WORKFLOW_EXECUTION,
+					Attributes: &command.Command_StartChildWorkflowExecutionCommandAttributes{
+						StartChildWorkflowExecutionCommandAttributes: &command.StartChildWorkflowExecutionCommandAttributes{
+							WorkflowId: stage, WorkflowType: recorded.GetWorkflowType(), TaskQueue: recorded.GetTaskQueue(),
+							Input: recorded.GetInput(), Header: recorded.GetHeader(),
+						},
+					},
+				})
+				return ""
+			},
+			"continued": func() string {
+				return in.command(t, stage, &command.Command{
+					CommandType: enums.COMMAND_TYPE_CONTINUE_AS_NEW_WORKFLOW_EXECUTION,
+					Attributes: &command.Command_ContinueAsNewWorkflowExecutionCommandAttributes{
+						ContinueAsNewWorkflowExecutionCommandAttributes: &command.ContinueAsNewWorkflowExecutionCommandAttributes{
+							WorkflowType: recorded.GetWorkflowType(), TaskQueue: recorded.GetTaskQueue(),
+							Input: recorded.GetInput(), Header: recorded.GetHeader(),
+						},
+					},
+				})
+			},
+		} {
+			latest := in.latest(t, stage)
+			in.refusedAfter(t, stage, []string{latest, again()}, fmt.Sprintf("start %d of the stage, as %s", n, name))
+		}
+	}
+}
+
+func (i installation) latest(t *testing.T, id string) string {
+	described := must(i.other.DescribeWorkflowExecution(t.Context(), id, ""))(t)
+	return described.GetWorkflowExecutionInfo().GetExecution().GetRunId()
+}
+
+// refusedAfter waits for the run of a workflow that follows others, which has to be refused.
+func (i installation) refusedAfter(t *testing.T, id string, before []string, name string) {
+	t.Helper()
+	for begun := time.Now(); ; time.Sleep(50 * time.Millisecond) {
+		if time.Since(begun) > 30*time.Second {
+			_ = i.owner.TerminateWorkflow(context.WithoutCancel(t.Context()), id, "", "over")
+			t.Errorf("%s: it was not refused", name)
+			return
+		}
+		info := must(i.other.DescribeWorkflowExecution(t.Context(), id, ""))(t).GetWorkflowExecutionInfo()
+		run := info.GetExecution().GetRunId()
+		if slices.Contains(before, run) || info.GetStatus() == enums.WORKFLOW_EXECUTION_STATUS_RUNNING {
+			continue
+		}
+		var result string
+		err := ended(t, i.owner, id, run, &result)
+		assert.True(t, err != nil && strings.Contains(err.Error(), "refused: its seal is of"),
+			"%s: it ran: %q, %v", name, result, err)
+		return
 	}
 }
