@@ -81,7 +81,8 @@ func TestAnAnswerCitesWhatItRestsOn(t *testing.T) {
 		"nothing was found": {nil, 1000, "", "No data was found for this question; please rephrase it.", retrieve.NoAnswer, nil},
 	} {
 		text, used := retrieve.PackContext(c.passages, c.budget)
-		answered, err := retrieve.AnswerQuestion(t.Context(), builtin.Chat{}, retrieve.FormOf(false), "?", text, c.passages, used,
+		answered, err := retrieve.AnswerQuestion(t.Context(), builtin.Chat{}, retrieve.FormOf(false, ""),
+			"?", text, c.passages, used,
 			func() string { return c.quoted })
 		assert.True(t, err == nil && answered.Text == c.text && answered.Kind == c.kind &&
 			slices.Equal(answered.Citations, c.cited), "%s: %+v %v", name, answered, err)
@@ -152,7 +153,7 @@ func TestAnAnswerInPiecesIsTheAnswer(t *testing.T) {
 	used := []bool{true, true, false}
 	random := rand.New(rand.NewPCG(1, 2)) //nolint:gosec // places to cut at
 	for _, c := range said {
-		whole, err := retrieve.AnswerQuestion(t.Context(), speaking{pieces: []string{c.raw}}, retrieve.FormOf(false), "?", "context",
+		whole, err := retrieve.AnswerQuestion(t.Context(), speaking{pieces: []string{c.raw}}, retrieve.FormOf(false, ""), "?", "context",
 			passages, used, silence)
 		require.True(t, err == nil && whole.Text == c.want && slices.Equal(whole.Citations, c.cited),
 			"%.60q: %.60q %v %v", c.raw, whole.Text, whole.Citations, err)
@@ -167,7 +168,7 @@ func TestAnAnswerInPiecesIsTheAnswer(t *testing.T) {
 			}
 			var heard strings.Builder
 			ctx := model.WithDeltas(t.Context(), func(text string) error { heard.WriteString(text); return nil })
-			parts, err := retrieve.AnswerQuestion(ctx, speaking{pieces: pieces}, retrieve.FormOf(false), "?", "context", passages, used,
+			parts, err := retrieve.AnswerQuestion(ctx, speaking{pieces: pieces}, retrieve.FormOf(false, ""), "?", "context", passages, used,
 				silence)
 			if err != nil || parts.Text != c.want || heard.String() != c.want || !slices.Equal(parts.Citations, c.cited) {
 				t.Fatalf("%q: heard %.60q, text %.60q %v %v", pieces, heard.String(), parts.Text, parts.Citations, err)
@@ -198,7 +199,7 @@ func TestAModelThatGivesNothingIsToldAsTheModel(t *testing.T) {
 	} {
 		heard := ""
 		ctx := model.WithDeltas(t.Context(), func(text string) error { heard += text; return nil })
-		answered, err := retrieve.AnswerQuestion(ctx, giving{reply: c.reply}, retrieve.FormOf(false), "?", "context", passages, []bool{true},
+		answered, err := retrieve.AnswerQuestion(ctx, giving{reply: c.reply}, retrieve.FormOf(false, ""), "?", "context", passages, []bool{true},
 			func() string { return c.quoted })
 		assert.True(t, err == nil && answered.Text == c.text && heard == c.text && answered.Kind == c.kind &&
 			answered.Missing == c.missing, "%s: heard %q, %+v %v", name, heard, answered, err)
@@ -216,7 +217,7 @@ func (g giving) Complete(context.Context, model.Call) (model.Reply, error) { ret
 func TestAnAnswerWithoutPiecesComesInOne(t *testing.T) {
 	heard := ""
 	ctx := model.WithDeltas(t.Context(), func(text string) error { heard += text; return nil })
-	form := retrieve.FormOf(false)
+	form := retrieve.FormOf(false, "")
 	answered, err := retrieve.AnswerQuestion(ctx, giving{reply: model.Reply{Text: " Oslo [1]. "}}, form, "?", "context", []retrieve.Passage{{ID: "a"}}, []bool{true}, silence)
 	assert.True(t, err == nil && heard == "Oslo [1]." && answered.Text == heard && answered.Kind == retrieve.ByModel,
 		"%q %+v %v", heard, answered, err)
@@ -230,7 +231,7 @@ func TestAnAnswerThatBreaksOffIsNone(t *testing.T) {
 	broken := errors.New("broken")
 	ctx := model.WithDeltas(t.Context(), func(string) error { return nil })
 	chat := speaking{[]string{"Oslo"}, broken}
-	_, err := retrieve.AnswerQuestion(ctx, chat, retrieve.FormOf(false), "?", "context", []retrieve.Passage{{ID: "a"}}, []bool{true},
+	_, err := retrieve.AnswerQuestion(ctx, chat, retrieve.FormOf(false, ""), "?", "context", []retrieve.Passage{{ID: "a"}}, []bool{true},
 		silence)
 	assert.ErrorIs(t, err, broken)
 }

@@ -57,8 +57,8 @@ func asks(call model.Call) (model.Reply, error) {
 
 func maker(store blob.Store, chat model.Chat, embedder model.Embedder) gemstage.In {
 	return gemstage.In{
-		Language: text.LanguageOf("en"), Chat: chat, Ledger: ledger.New(store, claims.New()), Embedder: embedder,
-		Fingerprint: core.Sum("embedder"), Settings: gem.DefaultSettings,
+		Language: text.LanguageOf("en"), Chat: chat, Summarizer: chat, Ledger: ledger.New(store, claims.New()),
+		Embedder: embedder, Fingerprint: core.Sum("embedder"), Settings: gem.DefaultSettings,
 	}
 }
 
