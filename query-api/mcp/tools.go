@@ -33,7 +33,7 @@ type Asked struct {
 	Rerank      *bool          `json:"rerank,omitempty" jsonschema:"false: without the index's reranker"`
 
 	MaxContextTokens *int    `json:"max_context_tokens,omitempty" jsonschema:"passage tokens for an answer; default 4000"`
-	MaxAnswerTokens  *int    `json:"max_answer_tokens,omitempty" jsonschema:"longest answer in tokens; default: the model's"`
+	MaxAnswerTokens  *int    `json:"max_answer_tokens,omitempty" jsonschema:"longest answer, tokens; default: the model's"`
 	AnswerStyle      *string `json:"answer_style,omitempty" jsonschema:"short or full; default: the index's"`
 }
 
