@@ -4,6 +4,7 @@ import (
 	"errors"
 	"log/slog"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 
@@ -83,10 +84,8 @@ func refusing(t *testing.T) (*testsuite.TestActivityEnvironment, *artifacttest.M
 func refused(t *testing.T, name string, err error, store *artifacttest.Memory) {
 	t.Helper()
 	var app *temporal.ApplicationError
-	if !errors.As(err, &app) || app.Type() != string(fault.InvalidParam) || !app.NonRetryable() ||
-		app.Message() != string(fault.InvalidParam) {
-		t.Errorf("%s: %v", name, err)
-	}
+	assert.True(t, errors.As(err, &app) && app.Type() == string(fault.InvalidParam) && app.NonRetryable() &&
+		app.Message() == string(fault.InvalidParam), "%s: %v", name, err)
 	for _, op := range []artifacttest.Op{artifacttest.Get, artifacttest.Put, artifacttest.Stat, artifacttest.List} {
 		n := store.Calls(op)
 		assert.True(t, n <= 0, "%s: %d calls of %v", name, n, op)
@@ -137,20 +136,14 @@ func TestPartsOfInputsThatAreNoNamesAreRefused(t *testing.T) {
 		activity string
 		input    any
 	}{
-		"a stage that is a path": {
-			workflows.BeginStage, workflows.StageState{Build: good, Stage: "../../x"},
-		},
-		"a unit's stage that is a path": {
-			workflows.ExtractChunks, workflows.Unit{Build: good, Stage: "a/b"},
-		},
-		"a unit below zero":  {workflows.ReducePartition, workflows.Unit{Build: good, Stage: "reduce", N: -1}},
-		"a batch below zero": {workflows.SealShard, workflows.Unit{Build: good, Stage: "extract", Batch: -1}},
+		"a stage that is a path":        {workflows.BeginStage, workflows.StageState{Build: good, Stage: "../../x"}},
+		"a unit's stage that is a path": {workflows.ExtractChunks, workflows.Unit{Build: good, Stage: "a/b"}},
+		"a unit below zero":             {workflows.ReducePartition, workflows.Unit{Build: good, Stage: "reduce", N: -1}},
+		"a batch below zero":            {workflows.SealShard, workflows.Unit{Build: good, Stage: "extract", Batch: -1}},
 		"an end that quotes another index": {
 			workflows.EndBuild, workflows.End{Build: good, Status: "failed", Ref: "other/current.json"},
 		},
-		"an end that quotes a file outside": {
-			workflows.EndBuild, workflows.End{Build: good, Status: "failed", Ref: outside},
-		},
+		"an end that quotes a file outside": {workflows.EndBuild, workflows.End{Build: good, Status: "failed", Ref: outside}},
 		"a warning that quotes a file outside": {
 			workflows.EndBuild,
 			workflows.End{Build: good, Status: "completed", Warning: &workflows.Warning{Code: "x", Ref: outside}},
@@ -167,5 +160,30 @@ func TestPartsOfInputsThatAreNoNamesAreRefused(t *testing.T) {
 		env, store := refusing(t)
 		_, err := env.ExecuteActivity(c.activity, c.input)
 		refused(t, name, err, store)
+	}
+}
+
+// golden are the names that histories hold: a renamed activity breaks runs in progress.
+const golden = `AimBackfill AuditPart BeginStage ChunkDocuments CollectGarbage EmbedPart EndAudit EndBackfill EndBuild EndRestore EnrichPart ExtractChunks ImportVectors LoadPart MeasureFleet NoteBackfill OpenAudit OpenBackfill OpenNight OpenRestore PayBackfill PayBatches PlanBuild
+PublishBuild ReducePartition RepairPart RestorePart SealAudit SealChunks SealEnrichment SealExtraction SealRepair SealRestore SealShard SendNotice ShortenPartition SteerRun TakeLease VerifyPart WritePiece WriteSegments`
+
+func TestRegisteredNamesAreTheGoldenOnes(t *testing.T) {
+	var got []string
+	typ := reflect.TypeFor[*activities.Activities]()
+	for i := range typ.NumMethod() {
+		got = append(got, typ.Method(i).Name)
+	}
+	slices.Sort(got)
+	want := strings.Fields(golden)
+	assert.True(t, slices.Equal(got, want), "got %v\nwant %v", got, want)
+}
+
+// What an activity returns is what the codec seals: one without a value could be answered by everybody.
+func TestEveryActivityReturnsAValue(t *testing.T) {
+	typ := reflect.TypeFor[*activities.Activities]()
+	for i := range typ.NumMethod() {
+		if of := typ.Method(i); of.Type.NumOut() != 2 || of.Type.Out(0).Kind() == reflect.Pointer {
+			t.Errorf("%s returns no value, or one that may be nil", of.Name)
+		}
 	}
 }

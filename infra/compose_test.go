@@ -51,17 +51,14 @@ type composeFile struct {
 
 func readFile(t *testing.T, path string) string {
 	t.Helper()
-	raw, err := os.ReadFile(path)
-	require.NoError(t, err)
-	return string(raw)
+	return string(must(os.ReadFile(path))(t))
 }
 
 func readCompose(t *testing.T) composeFile {
 	t.Helper()
 	file := composeFile{text: readFile(t, "../docker-compose.yml")}
-	if err := yaml.Unmarshal([]byte(file.text), &file); err != nil || len(file.Services) < 8 {
-		t.Fatalf("%d services: %v", len(file.Services), err)
-	}
+	err := yaml.Unmarshal([]byte(file.text), &file)
+	require.True(t, err == nil && len(file.Services) >= 8, "%d services: %v", len(file.Services), err)
 	return file
 }
 
@@ -72,10 +69,9 @@ func TestServicesHaveTheRightsTheyNeed(t *testing.T) {
 	for name, s := range file.Services {
 		assert.False(t, !memory.MatchString(s.MemLimit) || s.PidsLimit <= 0 || s.CPUs <= 0 || s.CPUs > 2,
 			"%s has the limits mem_limit %q, pids_limit %d, cpus %v", name, s.MemLimit, s.PidsLimit, s.CPUs)
-		if s.Privileged || len(s.CapAdd) > 0 || !slices.Equal(s.CapDrop, []string{"ALL"}) ||
-			!slices.Contains(s.SecurityOpt, "no-new-privileges:true") {
-			t.Errorf("%s keeps rights: drop %v, add %v, %v", name, s.CapDrop, s.CapAdd, s.SecurityOpt)
-		}
+		assert.True(t, !s.Privileged && len(s.CapAdd) == 0 && slices.Equal(s.CapDrop, []string{"ALL"}) &&
+			slices.Contains(s.SecurityOpt, "no-new-privileges:true"), "%s keeps rights: drop %v, add %v, %v", name, s.CapDrop,
+			s.CapAdd, s.SecurityOpt)
 		// Milvus writes beside its volume, as root. Images of ours and of Temporal's tools name a user.
 		named := s.User != "" || s.Build != nil || strings.HasPrefix(s.Image, "temporalio/admin-tools:")
 		assert.True(t, name == "milvus" || s.ReadOnly && named && s.User != "root" && !strings.HasPrefix(s.User, "0"),
@@ -185,8 +181,7 @@ func TestMemoryLimitsFitTheStatedMachine(t *testing.T) {
 		if s.Restart == "no" && name != "cli" {
 			continue
 		}
-		n, err := strconv.Atoi(s.MemLimit[:len(s.MemLimit)-1])
-		require.NoError(t, err)
+		n := must(strconv.Atoi(s.MemLimit[:len(s.MemLimit)-1]))(t)
 		if strings.HasSuffix(s.MemLimit, "g") {
 			n *= 1024
 		}
@@ -194,9 +189,7 @@ func TestMemoryLimitsFitTheStatedMachine(t *testing.T) {
 	}
 	stated := regexp.MustCompile(`(\d+) GB of\s+memory`).FindStringSubmatch(readFile(t, "../docs/guides/cluster.md"))
 	require.NotNil(t, stated)
-	gigabytes, err := strconv.Atoi(stated[1])
-	require.NoError(t, err)
-	assert.LessOrEqual(t, total, gigabytes*1024)
+	assert.LessOrEqual(t, total, must(strconv.Atoi(stated[1]))(t)*1024)
 }
 
 // The models of the cluster's file are read as they stand once the # is taken away, with the key of .env.
@@ -204,8 +197,7 @@ func TestTheModelsOfTheClusterNeedNoOtherLine(t *testing.T) {
 	text := regexp.MustCompile(`(?m)^#(models:|  \w+:)`).ReplaceAllString(readFile(t, "unweaver.cluster.yaml"), "$1")
 	path := filepath.Join(t.TempDir(), "unweaver.yaml")
 	require.NoError(t, os.WriteFile(path, []byte(text), 0o600))
-	cfg, err := config.Load(config.Source{Path: path})
-	require.NoError(t, err)
+	cfg := must(config.Load(config.Source{Path: path}))(t)
 	for _, model := range [][2]string{
 		{cfg.Models.Chat.Provider, cfg.Models.Chat.APIKeyEnv},
 		{cfg.Models.Embedding.Provider, cfg.Models.Embedding.APIKeyEnv},
@@ -242,22 +234,18 @@ func TestImagesArePinnedAndBuiltFromTheSourcesAlone(t *testing.T) {
 	}
 	rules := regexp.MustCompile(`(?m)^[^#\n].*`).FindAllString(readFile(t, "../.dockerignore"), -1)
 	out, err := exec.CommandContext(t.Context(), "go", "list", "-deps", "../worker", "../query-api", "../starter").Output()
-	if err != nil || rules[0] != "**" {
-		t.Fatalf("the first rule of .dockerignore is %q, want **: %v", rules[0], err)
-	}
+	require.True(t, err == nil && rules[0] == "**", "the first rule of .dockerignore is %q, want **: %v", rules[0], err)
 	sources := []string{"!go.mod", "!go.sum"}
 	room := regexp.MustCompile(`(?m)^github.com/unweaver/unweaver/(\w[\w-]*)`)
 	for _, m := range room.FindAllStringSubmatch(string(out), -1) {
 		sources = append(sources, "!"+m[1])
 	}
 	for _, source := range sources {
-		if !slices.Contains(rules, source) {
-			t.Errorf("the programs are built from %s, which .dockerignore keeps out", source[1:])
-		}
+		assert.True(t, slices.Contains(rules, source), "the programs are built from %s, which .dockerignore keeps out",
+			source[1:])
 	}
 	for _, rule := range rules {
-		if rule[0] == '!' && !slices.Contains(sources, rule) {
-			t.Errorf("%s goes to the builder and is no source of the programs", rule[1:])
-		}
+		assert.True(t, rule[0] != '!' || slices.Contains(sources, rule),
+			"%s goes to the builder and is no source of the programs", rule[1:])
 	}
 }

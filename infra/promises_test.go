@@ -18,13 +18,11 @@ var (
 )
 
 func TestEveryPromiseHasATestAndEveryMarkAPromise(t *testing.T) {
-	page, err := os.ReadFile("../docs/invariants.md")
-	require.NoError(t, err)
+	page := must(os.ReadFile("../docs/invariants.md"))(t)
 	tests := map[string]int{} // of each promise
 	for _, found := range promised.FindAllStringSubmatch(string(page), -1) {
-		if _, twice := tests[found[1]]; twice {
-			t.Errorf("docs/invariants.md has promise %s twice", found[1])
-		}
+		_, twice := tests[found[1]]
+		assert.True(t, !twice, "docs/invariants.md has promise %s twice", found[1])
 		tests[found[1]] = 0
 	}
 	require.True(t, len(tests) >= 100, "docs/invariants.md has %d promises", len(tests))

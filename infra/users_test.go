@@ -56,8 +56,7 @@ func TestASecretThatWouldBreakAFileOfUsersIsRefused(t *testing.T) {
 }
 
 func TestUsersOfS3MayWriteWhereTheirProgramDoes(t *testing.T) {
-	out, err := writeUsers(t, "seaweedfs/identities.sh", "", "")
-	require.NoError(t, err)
+	out := must(writeUsers(t, "seaweedfs/identities.sh", "", ""))(t)
 	writes := map[string][]string{}
 	for line := range strings.Lines(out) {
 		words := regexp.MustCompile(`[\w*/.:-]{2,}`).FindAllString(line, -1)
@@ -90,8 +89,7 @@ func mayWrite(rights []string, bucket, object string) bool {
 // What each command of an operator writes with the command line's own credentials, it may write; no one but the user of
 // the corpus fills the corpus.
 func TestTheCommandLineMayDoWhatOperatorsDo(t *testing.T) {
-	out, err := writeUsers(t, "seaweedfs/identities.sh", "", "")
-	require.NoError(t, err)
+	out := must(writeUsers(t, "seaweedfs/identities.sh", "", ""))(t)
 	rights := map[string][]string{}
 	for line := range strings.Lines(out) {
 		words := regexp.MustCompile(`[\w*/.:-]{2,}`).FindAllString(line, -1)
@@ -140,8 +138,7 @@ func TestTheCommandLineMayDoWhatOperatorsDo(t *testing.T) {
 
 // TestUsersOfRedisMayDoWhatTheirProgramDoes tries the file of users on a real server.
 func TestUsersOfRedisMayDoWhatTheirProgramDoes(t *testing.T) {
-	out, err := writeUsers(t, "redis/users.sh", "", "")
-	require.NoError(t, err)
+	out := must(writeUsers(t, "redis/users.sh", "", ""))(t)
 	users := filepath.Join(t.TempDir(), "users")
 	require.NoError(t, os.WriteFile(users, []byte(out), 0o600))
 	address, _ := redistest.Start(t, "--aclfile", users)
@@ -201,8 +198,7 @@ func TestUsersOfRedisMayDoWhatTheirProgramDoes(t *testing.T) {
 	readers := append([]string{"SET " + key + " x", "DEL " + key}, everybody...)
 	for user, commands := range map[string][]string{
 		"worker": everybody, "cli": append([]string{"UNLINK other"}, readers...), "query-api": append([]string{
-			"UNLINK " + key,
-			"SET " + store[:8] + ":owner x", "HSET " + store[:8] + ":mirror:docs pointer x",
+			"UNLINK " + key, "SET " + store[:8] + ":owner x", "HSET " + store[:8] + ":mirror:docs pointer x",
 			"EVAL return(redis.call('SET',KEYS[1],'x')) 1 " + key, "SCAN 0",
 		}, readers...),
 	} {
@@ -216,5 +212,14 @@ func TestUsersOfRedisMayDoWhatTheirProgramDoes(t *testing.T) {
 		for _, command := range everybody {
 			checkRefused(client, url, command)
 		}
+	}
+}
+
+// must returns a value that came without an error.
+func must[T any](value T, err error) func(testing.TB) T {
+	return func(t testing.TB) T {
+		t.Helper()
+		require.NoError(t, err)
+		return value
 	}
 }

@@ -76,9 +76,7 @@ func (f *filling) register(to registry) {
 	})
 }
 
-func (f *filling) run(
-	t *testing.T, with func(*testsuite.TestWorkflowEnvironment),
-) (workflows.Outcome, error) {
+func (f *filling) run(t *testing.T, with func(*testsuite.TestWorkflowEnvironment)) (workflows.Outcome, error) {
 	t.Helper()
 	env := environment(f, with)
 	env.ExecuteWorkflow(workflows.BackfillName, workflows.Build{
@@ -86,26 +84,19 @@ func (f *filling) run(
 		Heartbeat: 1000 * time.Hour, Shape: workflows.DefaultShape(),
 	})
 	require.True(t, env.IsWorkflowCompleted(), "the backfill did not end")
-	var out workflows.Outcome
-	err := env.GetWorkflowError()
-	if err == nil {
-		err = env.GetWorkflowResult(&out)
-	}
-	return out, err
+	return result[workflows.Outcome](env)
 }
 
 func TestABackfillPaysUnitByUnitAndThenPublishes(t *testing.T) {
 	f := newFilling()
 	out, err := f.run(t, nil)
-	if err != nil || out.Status != "completed" || f.count(workflows.PayBackfill) != 3 || f.count(workflows.TakeLease) != 1 {
-		t.Errorf("%+v, %v: %v", out, err, f.calls)
-	}
+	assert.True(t, err == nil && out.Status == "completed" && f.count(workflows.PayBackfill) == 3 &&
+		f.count(workflows.TakeLease) == 1, "%+v, %v: %v", out, err, f.calls)
 	assert.True(t, f.last(workflows.PayBackfill) <= f.first(workflows.TakeLease),
 		"it took the lease before everything was paid for: %v", f.calls)
 	want := []string{"paying|||", "publishing|docs/backfill-old-1-1|g1|"}
-	if reported := f.listNotes(); !slices.Equal(reported, want) {
-		t.Errorf("%q, want %q", reported, want)
-	}
+	reported := f.listNotes()
+	assert.True(t, slices.Equal(reported, want), "%q, want %q", reported, want)
 }
 
 func TestABackfillOfNothingPublishesNothing(t *testing.T) {
@@ -135,24 +126,20 @@ func TestABackfillFollowsThePointer(t *testing.T) {
 	out, err := f.run(t, nil)
 	assert.True(t, err == nil && out.Status == "completed" && f.count(workflows.PayBackfill) == 3, "%+v, %v", out, err)
 	want := []string{
-		"paying|||",
-		"publishing|docs/backfill-old-1-1|g1|", "publishing|||lease_held",
-		"publishing|docs/backfill-old-1-2|g2|", "publishing|||pointer_moved",
-		"publishing|docs/backfill-old-1-3|g3|",
+		"paying|||", "publishing|docs/backfill-old-1-1|g1|", "publishing|||lease_held",
+		"publishing|docs/backfill-old-1-2|g2|", "publishing|||pointer_moved", "publishing|docs/backfill-old-1-3|g3|",
 	}
-	if reported := f.listNotes(); !slices.Equal(reported, want) {
-		t.Errorf("%q, want %q", reported, want)
-	}
+	reported := f.listNotes()
+	assert.True(t, slices.Equal(reported, want), "%q, want %q", reported, want)
 }
 
 // A gate that holds its build, and a failure of it, are the backfill's.
 func TestABackfillEndsAsItsBuildDoes(t *testing.T) {
 	held := newFilling()
 	held.outcome = workflows.Outcome{Status: "held", Reason: "recall"}
-	if out, err := held.run(t, nil); err != nil || out.Status != "held" || out.Reason != "recall" ||
-		held.count(workflows.TakeLease) != 1 {
-		t.Errorf("%+v, %v", out, err)
-	}
+	out, err := held.run(t, nil)
+	assert.True(t, err == nil && out.Status == "held" && out.Reason == "recall" && held.count(workflows.TakeLease) == 1,
+		"%+v, %v", out, err)
 	failed := newFilling()
 	failed.fail[workflows.PlanBuild] = []error{fatal("plan_moved")}
 	if out, err := failed.run(t, nil); err != nil || out.Status != "failed" || out.Reason != "plan_moved" {
@@ -170,9 +157,8 @@ func TestAPausedBackfillHoldsNoLease(t *testing.T) {
 		slowly(f.fake, env, workflows.VerifyPart, time.Hour)
 		env.RegisterDelayedCallback(func() { pause = send(env, workflows.UpdatePause) }, time.Minute)
 		env.RegisterDelayedCallback(func() {
-			if end := f.lastEnd(); end.Status != "paused" || end.Generation != "backfill-old-1" {
-				t.Errorf("%+v", end)
-			}
+			end := f.lastEnd()
+			assert.True(t, end.Status == "paused" && end.Generation == "backfill-old-1", "%+v", end)
 			assert.True(t, f.count(workflows.AimBackfill) == 1 && f.count(workflows.EndBuild) == 1, "%v", f.calls)
 		}, 10*time.Hour)
 		resumeAt(t, env, 11*time.Hour, workflows.Resume{})
@@ -186,12 +172,10 @@ func TestAPausedBackfillHoldsNoLease(t *testing.T) {
 	want := []string{"backfill-old-1 pause", "backfill-old-1-1 cancel", "backfill-old-1 resume"}
 	assert.True(t, slices.Equal(steered, want), "written down: %q, want %q", steered, want)
 	notes := []string{
-		"paying|||", "publishing|docs/backfill-old-1-1|g1|", "publishing|||paused",
-		"publishing|docs/backfill-old-1-2|g2|",
+		"paying|||", "publishing|docs/backfill-old-1-1|g1|", "publishing|||paused", "publishing|docs/backfill-old-1-2|g2|",
 	}
-	if reported := f.listNotes(); !slices.Equal(reported, notes) {
-		t.Errorf("%q, want %q", reported, notes)
-	}
+	reported := f.listNotes()
+	assert.True(t, slices.Equal(reported, notes), "%q, want %q", reported, notes)
 }
 
 // A build that needs the lease ends the one that has it for a backfill; another one follows.
@@ -206,12 +190,10 @@ func TestABuildOfABackfillYields(t *testing.T) {
 	})
 	require.True(t, err == nil && out.Status == "completed" && f.count(workflows.PayBackfill) == 3, "%v %v", out, err)
 	want := []string{
-		"paying|||", "publishing|docs/backfill-old-1-1|g1|", "publishing|||yielded",
-		"publishing|docs/backfill-old-1-2|g2|",
+		"paying|||", "publishing|docs/backfill-old-1-1|g1|", "publishing|||yielded", "publishing|docs/backfill-old-1-2|g2|",
 	}
-	if reported := f.listNotes(); !slices.Equal(reported, want) {
-		t.Errorf("%q, want %q", reported, want)
-	}
+	reported := f.listNotes()
+	assert.True(t, slices.Equal(reported, want), "%q, want %q", reported, want)
 }
 
 // Cancelled in the middle of its payments, and while it is published, a backfill ends cancelled, and its build with it.
@@ -222,10 +204,9 @@ func TestACancelledBackfillPublishesNothing(t *testing.T) {
 			slowly(f.fake, env, slow, time.Hour)
 			env.RegisterDelayedCallback(func() { send(env, workflows.UpdateCancel) }, time.Minute)
 		})
-		if !temporal.IsCanceledError(err) || f.count(workflows.PublishBuild) != 0 || f.lastEnd().Status != "cancelled" ||
-			f.lastEnd().Generation != "backfill-old-1" {
-			t.Errorf("%s: %v, %+v", slow, err, f.lastEnd())
-		}
+		assert.True(t, temporal.IsCanceledError(err) && f.count(workflows.PublishBuild) == 0 &&
+			f.lastEnd().Status == "cancelled" && f.lastEnd().Generation == "backfill-old-1", "%s: %v, %+v", slow, err,
+			f.lastEnd())
 	}
 }
 

@@ -1,6 +1,12 @@
 package workflows_test
 
 import (
+	"cmp"
+	"context"
+	"errors"
+	"log/slog"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -8,18 +14,21 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/mock"
 	"github.com/stretchr/testify/require"
+	"go.temporal.io/sdk/activity"
+	"go.temporal.io/sdk/client"
+	"go.temporal.io/sdk/converter"
 	"go.temporal.io/sdk/temporal"
 	"go.temporal.io/sdk/testsuite"
 	"go.temporal.io/sdk/workflow"
 
+	"github.com/unweaver/unweaver/internal/control/engine/codec"
 	"github.com/unweaver/unweaver/workflows"
 )
 
 func TestABuildRunsEveryUnitOnceAndInOrder(t *testing.T) {
 	f := newFake(130, 64)
 	f.imports, f.pieces, f.batch, f.enrich = true, 3, true, 2
-	out, err := run(t, f, workflows.Build{}, nil)
-	require.True(t, err == nil && out.Status == "completed", "%v %v", out, err)
+	completes(t, f, workflows.Build{}, nil)
 	order := []struct {
 		name  string
 		calls int
@@ -50,17 +59,15 @@ func TestABuildRunsEveryUnitOnceAndInOrder(t *testing.T) {
 	for _, want := range order {
 		assert.Equal(t, want.calls, f.count(want.name), "%s ran", want.name)
 		// Shards are sealed one by one while others are extracted.
-		if first := f.first(want.name); first < before && want.name != workflows.SealShard {
-			t.Errorf("%s began before %s", want.name, f.calls[before])
-		}
+		first := f.first(want.name)
+		assert.True(t, first >= before || want.name == workflows.SealShard, "%s began before call %d of %v", want.name, before, f.calls)
 		before = f.last(want.name)
 	}
 }
 
 func TestBeginStageIsToldEachStageBeforeItsUnits(t *testing.T) {
 	f := newFake(64)
-	_, err := run(t, f, workflows.Build{}, nil)
-	require.NoError(t, err)
+	completes(t, f, workflows.Build{}, nil)
 	var stages []string
 	for _, call := range f.calls {
 		if stage, ok := strings.CutPrefix(call, workflows.BeginStage+" "); ok {
@@ -75,23 +82,18 @@ func TestABuildThatComesToWhatItsParentIsEndsAfterChunk(t *testing.T) {
 	f := newFake(10)
 	f.sameStatus = "completed_with_errors"
 	out, err := run(t, f, workflows.Build{Shape: workflows.DefaultShape()}, nil)
-	if err != nil || out.Status != f.sameStatus {
-		t.Fatal(out, err)
-	}
-	if f.count(workflows.ChunkDocuments) == 0 || f.count(workflows.ExtractChunks)+f.count(workflows.PublishBuild) != 0 {
-		t.Errorf("%v", f.calls)
-	}
-	if end := f.lastEnd(); !end.Unchanged || end.Status != f.sameStatus {
-		t.Errorf("%+v", end)
-	}
+	require.True(t, err == nil && out.Status == f.sameStatus, "%v %v", out, err)
+	assert.True(t, f.count(workflows.ChunkDocuments) != 0 &&
+		f.count(workflows.ExtractChunks)+f.count(workflows.PublishBuild) == 0, "%v", f.calls)
+	end := f.lastEnd()
+	assert.True(t, end.Unchanged && end.Status == f.sameStatus, "%+v", end)
 }
 
 // Plan and the chunks may settle what a configuration leaves open: all that follows goes by what they stored.
 func TestABuildGoesOnUnderTheConfigurationThatWasSettled(t *testing.T) {
 	f := newFake(10)
 	f.planned.Spec, f.spec = strings.Repeat("a", 64), strings.Repeat("b", 64)
-	_, err := run(t, f, workflows.Build{Shape: workflows.DefaultShape()}, nil)
-	require.NoError(t, err)
+	completes(t, f, workflows.Build{Shape: workflows.DefaultShape()}, nil)
 	specs := map[string]string{}
 	for _, unit := range f.units {
 		specs[unit.Stage] = unit.Spec[:1]
@@ -106,9 +108,7 @@ func TestABuildGoesOnUnderTheConfigurationThatWasSettled(t *testing.T) {
 func TestAnUnchangedCorpusDoesNothingAfterPlan(t *testing.T) {
 	f := newFake()
 	f.planned = workflows.Planned{Unchanged: true, Status: "completed"}
-	if out, err := run(t, f, workflows.Build{}, nil); err != nil || out.Status != "completed" {
-		t.Fatal(out, err)
-	}
+	completes(t, f, workflows.Build{}, nil)
 	assert.True(t, f.count(workflows.ChunkDocuments)+f.count(workflows.PublishBuild) == 0 && f.lastEnd().Unchanged,
 		"calls %v, end %+v", f.calls, f.ended)
 }
@@ -118,16 +118,14 @@ func TestAGateThatIsKnownAtPlanTimeHoldsBeforeAnythingIsBuilt(t *testing.T) {
 	f.planned = workflows.Planned{Held: "mass_deletion", Units: 2, Documents: 20}
 	out, err := run(t, f, workflows.Build{}, nil)
 	require.True(t, err == nil && out.Status == "held" && out.Reason == "mass_deletion", "%v %v", out, err)
-	if f.count(workflows.ChunkDocuments) != 0 || f.count(workflows.EndBuild) != 1 {
-		t.Errorf("%d units were chunked", f.count(workflows.ChunkDocuments))
-	}
+	assert.True(t, f.count(workflows.ChunkDocuments) == 0 && f.count(workflows.EndBuild) == 1, "%d units were chunked",
+		f.count(workflows.ChunkDocuments))
 }
 
 func TestStoresThatLostTheirMemoryAreRepairedAlsoWhenNothingChanged(t *testing.T) {
 	f := newFake(130)
 	f.planned = workflows.Planned{Unchanged: true, Status: "completed", Repair: 7}
-	out, err := run(t, f, workflows.Build{}, nil)
-	require.True(t, err == nil && out.Status == "completed", "%v %v", out, err)
+	completes(t, f, workflows.Build{}, nil)
 	if parts := f.count(workflows.RepairPart); parts != 7 || f.count(workflows.SealRepair) != 1 {
 		t.Errorf("%d of 7 parts were verified, sealed %d times", parts, f.count(workflows.SealRepair))
 	}
@@ -160,27 +158,32 @@ func TestAFailureEndsTheStageThoughOthersPause(t *testing.T) {
 	require.True(t, err == nil && out.Status == "failed" && out.Reason == "segment_damaged", "%v %v", out, err)
 }
 
+// Anyone who reaches the engine may start workflows with any input: nothing is done for one that is none.
 func TestAnInputThatCannotBeBuiltFailsBeforeAnythingIsDone(t *testing.T) {
 	for _, test := range []struct {
-		name, says string
-		build      workflows.Build
+		says  string
+		build workflows.Build
 	}{
-		{"negative window", "shape.windows.load is -1", workflows.Build{
-			Shape: workflows.Shape{Windows: workflows.Windows{Load: -1}},
-		}},
-		{"another format", "bring the workers to the version", workflows.Build{
-			Shape: workflows.Shape{Format: workflows.Format + 1},
-		}},
-		{"a budget below zero", "must not be negative", workflows.Build{Budget: &workflows.Budget{Calls: -5}}},
+		{"shape.windows.load is -1", workflows.Build{Shape: workflows.Shape{Windows: workflows.Windows{Load: -1}}}},
+		{"bring the workers to the version", workflows.Build{Shape: workflows.Shape{Format: workflows.Format + 1}}},
+		{"must not be negative", workflows.Build{Budget: &workflows.Budget{Calls: -5}}},
+		{"index: want letters", workflows.Build{Index: "../../../.."}},
+		{"index: want letters", workflows.Build{Index: "ledger"}},
+		{"generation: want letters", workflows.Build{Generation: "../../x"}},
+		{"spec: want 64 hex digits", workflows.Build{Spec: "../../../../etc/passwd"}},
+		{"spec: want 64 hex digits", workflows.Build{Spec: strings.Repeat("A", 64)}},
 	} {
-		t.Run(test.name, func(t *testing.T) {
-			f := newFake(10)
-			out, err := run(t, f, test.build, nil)
-			require.True(t, err == nil && out.Status == "failed" && out.Reason == "bad_config", "%v %v", out, err)
-			if len(f.calls) != 1 || !strings.Contains(f.lastEnd().Detail, test.says) {
-				t.Errorf("calls %v, end %+v", f.calls, f.lastEnd())
-			}
-		})
+		says, build := test.says, test.build
+		f := newFake(10)
+		build.Index, build.Generation = cmp.Or(build.Index, "i"), cmp.Or(build.Generation, "g")
+		build.Shape.Format = cmp.Or(build.Shape.Format, workflows.Format)
+		env := environment(f, nil)
+		env.ExecuteWorkflow(workflows.BuildIndexName, build)
+		var out workflows.Outcome
+		err := env.GetWorkflowResult(&out)
+		assert.True(t, err == nil && out.Status == "failed" && out.Reason == "bad_config", "%s: %+v, %v", says, out, err)
+		assert.True(t, len(f.ended) == 1 && len(f.calls) <= 1 && strings.Contains(f.lastEnd().Detail, says),
+			"%s: calls %v, end %+v", says, f.calls, f.lastEnd())
 	}
 }
 
@@ -189,21 +192,18 @@ func TestARestoreRunsItsPartsAndRecordsItsEnd(t *testing.T) {
 	out, err := run(t, f, workflows.Build{Generation: "restore-1"}, nil)
 	require.True(t, err == nil && out.Status == "completed" && f.count(workflows.RestorePart) == 3,
 		"%v %v %v", out, err, f.calls)
-	if end := f.lastEnd(); end.Status != "completed" || end.Fence != fence {
-		t.Errorf("end %+v", end)
-	}
+	end := f.lastEnd()
+	assert.True(t, end.Status == "completed" && end.Fence == fence, "end %+v", end)
 }
 
 func TestAnAuditLooksAtItsPartsAndFailsByDrift(t *testing.T) {
 	f := newFake()
 	out, err := run(t, f, workflows.Build{Generation: "audit-1"}, nil)
-	if err != nil || out.Status != "completed" || f.count(workflows.AuditPart) != 3 || f.count(workflows.SealAudit) != 1 {
-		t.Fatal(out, err, f.calls)
-	}
+	require.True(t, err == nil && out.Status == "completed" && f.count(workflows.AuditPart) == 3 &&
+		f.count(workflows.SealAudit) == 1, "%v %v %v", out, err, f.calls)
 	asked := f.audited[0]
-	if asked.Part != 2 || asked.Of != 7 || !asked.Repair || asked.Index != "i" || f.count(workflows.TakeLease) > 0 {
-		t.Errorf("asked for %+v: %v", asked, f.calls)
-	}
+	assert.True(t, asked.Part == 2 && asked.Of == 7 && asked.Repair && asked.Index == "i" &&
+		f.count(workflows.TakeLease) <= 0, "asked for %+v: %v", asked, f.calls)
 	f = newFake()
 	f.fail[workflows.SealAudit] = []error{fatal("drift")}
 	out, err = run(t, f, workflows.Build{Generation: "audit-2"}, nil)
@@ -246,11 +246,8 @@ func TestSearchAttributesFollowTheRunWhereTheServerKnowsThem(t *testing.T) {
 
 func TestRunNamesMapToWorkflowIDs(t *testing.T) {
 	for name, want := range map[string]string{
-		"docs/g1":                      "build/docs/g1",
-		"docs/restore-20261120t000000": "restore/docs",
-		"docs/restored":                "build/docs/restored",
-		"docs/audit-20261120t000000":   "audit/docs",
-		"docs/audits":                  "build/docs/audits",
+		"docs/g1": "build/docs/g1", "docs/restore-20261120t000000": "restore/docs", "docs/restored": "build/docs/restored",
+		"docs/audit-20261120t000000": "audit/docs", "docs/audits": "build/docs/audits",
 	} {
 		assert.Equal(t, want, workflows.WorkflowID(name), "%s", name)
 	}
@@ -273,7 +270,295 @@ func TestABuildOfManyShardsStartsAsManyChildrenAsOneOfFew(t *testing.T) {
 		require.NoError(t, err)
 		return n
 	}
-	if few, many := children(2), children(200); few != many || few == 0 {
-		t.Errorf("%d children of 2 shards, %d of 200", few, many)
+	few, many := children(2), children(200)
+	assert.True(t, few == many && few != 0, "%d children of 2 shards, %d of 200", few, many)
+}
+
+func TestPiecesCoverEveryChunkOnce(t *testing.T) {
+	for _, shape := range []workflows.Shape{{}, {ShardChunks: 10, BatchChunks: 3}, {ShardChunks: 64, BatchChunks: 64}} {
+		for _, chunks := range []int{0, 1, 3, 10, 64, 65, 4999, 5000, 5001, 12_345} {
+			covered := 0
+			for n := range shape.CountShards(chunks) {
+				from, to := shape.ShardRange(n, chunks)
+				require.True(t, from == covered && to > from,
+					"%+v: shard %d of %d chunks is [%d, %d), after %d", shape, n, chunks, from, to, covered)
+				within := 0
+				for batch := range shape.CountBatches(to - from) {
+					lower, upper := shape.BatchRange(batch, to-from)
+					require.True(t, lower == within && upper > lower,
+						"%+v: batch %d of %d is [%d, %d)", shape, batch, to-from, lower, upper)
+					within = upper
+				}
+				require.Equal(t, to-from, within, "%+v: batches cover", shape)
+				covered = to
+			}
+			require.Equal(t, chunks, covered, "%+v: shards cover", shape)
+		}
+	}
+}
+
+func TestAShapeThatCannotWorkIsRefusedWithTheSettingsName(t *testing.T) {
+	for says, shape := range map[string]workflows.Shape{
+		"shape.batch_chunks is -1":   {BatchChunks: -1},
+		"shape.batch_chunks is 6000": {BatchChunks: 6000},
+		"shape.shard_chunks is -2":   {ShardChunks: -2},
+		"shape.shard_window is 401":  {ShardWindow: 401},
+		"shape.windows.chunk is -1":  {Windows: workflows.Windows{Chunk: -1}},
+		"shape.windows.verify is":    {Windows: workflows.Windows{Verify: 1_000}},
+		"has 5000 batches":           {BatchChunks: 1},
+		"shape.format is 2":          {Format: workflows.Format + 1},
+		"shape.format is -1":         {Format: -1},
+		"start it again":             {}, // of a start without a format
+		"shape.outage is -1s":        {Outage: -time.Second},
+		"shape.outage is 200h":       {Outage: 200 * time.Hour},
+	} {
+		if shape != (workflows.Shape{}) && shape.Format == 0 {
+			shape.Format = workflows.Format
+		}
+		err := shape.Validate()
+		assert.True(t, err != nil && strings.Contains(err.Error(), says), "%+v: %v, want %q", shape, err, says)
+	}
+}
+
+func TestTheShapeDecidesTheFanOut(t *testing.T) {
+	f := newFake(100)
+	shape := workflows.Shape{BatchChunks: 10}
+	completes(t, f, workflows.Build{Shape: shape}, nil)
+	assert.Equal(t, 10, f.count(workflows.ExtractChunks))
+	for _, unit := range f.units {
+		require.True(t, unit.Shape.BatchChunks == 10 && unit.Shape.ShardChunks == 5000, "a unit got shape %+v", unit.Shape)
+	}
+}
+
+func TestABudgetLaidOverAnotherKeepsWhatItDoesNotGive(t *testing.T) {
+	older := workflows.Budget{Calls: 10, Tokens: 20, Money: 3}
+	over := &workflows.Budget{Calls: 50}
+	assert.Equal(t, workflows.Budget{Calls: 50, Tokens: 20, Money: 3}, over.LayOver(older))
+	assert.Equal(t, older, (*workflows.Budget)(nil).LayOver(older))
+}
+
+// A corpus that has outgrown its table of word weights: all of it is made, from the same parent.
+func TestABuildThatMakesAPartOfAGenerationBeginsAnewWhereItHasToMakeAll(t *testing.T) {
+	f := newFake(130, 64)
+	f.fail[workflows.SealChunks] = []error{fatal("outgrown")}
+	completes(t, f, workflows.Build{}, nil)
+	last := f.units[len(f.units)-1]
+	if end := f.lastEnd(); last.Anew != "ref-outgrown.json" || last.Rebuild || end.Anew != last.Anew ||
+		f.count(workflows.PlanBuild) != 2 || f.count(workflows.TakeLease) != 1 {
+		t.Errorf("%+v, last unit %+v, planned %d times", end, last.Build, f.count(workflows.PlanBuild))
+	}
+}
+
+func TestABuildThatMeetsADamagedParentBeginsAnewOnce(t *testing.T) {
+	for _, activity := range []string{workflows.ChunkDocuments, workflows.LoadPart, workflows.PublishBuild} {
+		f := newFake(130, 64)
+		f.fail[activity] = []error{fatal("parent_damaged")}
+		out, err := run(t, f, workflows.Build{}, nil)
+		require.True(t, err == nil && out.Status == "completed", "%v %v %v", activity, out, err)
+		if f.count(workflows.PlanBuild) != 2 || f.count(workflows.TakeLease) != 1 || f.count(workflows.EndBuild) != 1 {
+			t.Errorf("%s: planned %d times, leases %d", activity, f.count(workflows.PlanBuild), f.count(workflows.TakeLease))
+		}
+		last := f.units[len(f.units)-1]
+		assert.True(t, last.Rebuild && last.Anew == "ref-parent_damaged.json" && last.Fence == fence && !f.units[0].Rebuild,
+			"%s: %+v, the first %+v", activity, last.Build, f.units[0].Build)
+		assert.Equal(t, last.Anew, f.lastEnd().Anew, "%s: it ends in the scratch of the first attempt", activity)
+	}
+}
+
+func TestABuildThatIsDamagedAgainFails(t *testing.T) {
+	f := newFake(130)
+	f.fail[workflows.LoadPart] = []error{fatal("parent_damaged"), nil, nil, nil, fatal("parent_damaged")}
+	f.fail[workflows.PublishBuild] = []error{fatal("parent_damaged")}
+	_, err := run(t, f, workflows.Build{}, nil)
+	require.NoError(t, err)
+	if end := f.lastEnd(); end.Status != "failed" || end.Reason != "parent_damaged" || f.count(workflows.PlanBuild) != 2 {
+		t.Errorf("%+v, planned %d times", end, f.count(workflows.PlanBuild))
+	}
+}
+
+func TestWhatPlanDoubtsIsDoubtedByAllThatFollows(t *testing.T) {
+	f := newFake(64)
+	f.planned = workflows.Planned{Units: 1, Documents: 5, Rebuild: true}
+	completes(t, f, workflows.Build{}, nil)
+	for _, unit := range f.units {
+		assert.True(t, unit.Rebuild && unit.Anew == "", "%+v", unit)
+	}
+}
+
+func TestARestoreThatLeftSomethingOutFails(t *testing.T) {
+	f := newFake()
+	f.fail[workflows.SealRestore] = []error{fatal("segment_damaged")}
+	_, err := run(t, f, workflows.Build{Generation: "restore-x"}, nil)
+	require.NoError(t, err)
+	end := f.lastEnd()
+	assert.True(t, end.Status == "failed" && end.Reason == "segment_damaged" && end.Ref != "", "%+v", end)
+}
+
+func TestAWebhookIsToldOfEveryPauseAndOfTheEnd(t *testing.T) {
+	f := newFake(64)
+	f.notify = true
+	f.fail["ReducePartition 1"] = []error{fatal("model_quota")}
+	var begun []workflows.Notice // what the run began and does not wait for
+	completes(t, f, workflows.Build{}, func(env *testsuite.TestWorkflowEnvironment) {
+		env.SetOnChildWorkflowStartedListener(
+			func(info *workflow.Info, _ workflow.Context, args converter.EncodedValues) {
+				var notice workflows.Notice
+				if info.WorkflowType.Name == workflows.NotifyName && args.Get(&notice) == nil {
+					begun = append(begun, notice)
+				}
+			},
+		)
+		resumeAt(t, env, time.Hour, workflows.Resume{})
+	})
+	sent := f.notices()
+	require.True(t, len(begun) == 2 && len(sent) != 0 && sent[0].ID == begun[0].ID, "begun %+v, sent %+v", begun, sent)
+	pause, end := begun[0], begun[1]
+	assert.True(t, pause.Status == "paused" && pause.Reason == "model_quota" && end.Status == "completed",
+		"noticed %+v, %+v", pause, end)
+	assert.True(t, pause.ID != end.ID && pause.RunID != "" && strings.HasPrefix(pause.ID, pause.RunID) &&
+		pause.Index == end.Index, "ids %q, %q of %q", pause.ID, end.ID, pause.RunID)
+}
+
+// Promises: 108.
+func TestAWebhookThatIsDownHoldsUpNoRun(t *testing.T) {
+	f := newFake(64)
+	f.notify = true
+	var down []error
+	for range 10_000 {
+		down = append(down, errors.New("the receiver does not answer"))
+	}
+	f.fail[workflows.SendNotice] = down
+	completes(t, f, workflows.Build{}, nil)
+	if tries := f.count(workflows.SendNotice); tries > 20 { // a day's are some 150
+		t.Errorf("the run went on for %d attempts", tries)
+	}
+}
+
+// Promises: 108.
+func TestANoticeIsTriedAgainForADay(t *testing.T) {
+	f := newFake(1)
+	f.fail[workflows.SendNotice] = []error{errors.New("down"), errors.New("down"), errors.New("down")}
+	env := environment(f, nil)
+	env.ExecuteWorkflow(workflows.Notify, workflows.Notice{ID: "run-1"})
+	if err := env.GetWorkflowError(); err != nil || f.count(workflows.SendNotice) != 4 {
+		t.Errorf("%v after %d attempts", err, f.count(workflows.SendNotice))
+	}
+}
+
+// nightly runs one night that is due at three o'clock.
+func nightly(t *testing.T, f *fake, in workflows.Night) (workflows.NightOutcome, error) {
+	t.Helper()
+	env := environment(f, nil)
+	env.SetStartTime(time.Date(2026, 11, 22, 3, 0, 0, 0, time.UTC))
+	in.Index, in.Shape, in.Heartbeat = "docs", workflows.DefaultShape(), time.Minute
+	env.ExecuteWorkflow(workflows.NightlyName, in)
+	return result[workflows.NightOutcome](env)
+}
+
+func TestANightBuildsAGenerationThatIsNamedAfterItsTime(t *testing.T) {
+	f := newFake(10)
+	out, err := nightly(t, f, workflows.Night{})
+	want := workflows.NightOutcome{Run: "docs/20261122t030000z", Status: "completed"}
+	assert.True(t, err == nil && out == want && f.lastEnd().Generation == "20261122t030000z", "%+v, %v; ended %+v", out,
+		err, f.lastEnd())
+}
+
+func TestANightBesideABuildIsSkippedAndTellsWhy(t *testing.T) {
+	f := newFake(10)
+	f.builder = "docs/g7"
+	out, err := nightly(t, f, workflows.Night{Skip: true})
+	want := workflows.NightOutcome{Status: "skipped", Reason: workflows.ReasonRunning, By: "docs/g7"}
+	assert.True(t, err == nil && out == want && f.count(workflows.TakeLease) == 0, "%+v, %v", out, err)
+}
+
+// A night whose configuration is gone, and one whose build fails, fail by their code, so that a schedule may pause.
+func TestANightThatFailsTellsItsCode(t *testing.T) {
+	gone := newFake(10)
+	gone.fail[workflows.OpenNight] = []error{fatal("bad_config")}
+	broken := newFake(10)
+	broken.fail[workflows.TakeLease] = []error{fatal("lease_held")}
+	for code, f := range map[string]*fake{"bad_config": gone, "lease_held": broken} {
+		_, err := nightly(t, f, workflows.Night{})
+		var failed *temporal.ApplicationError
+		assert.True(t, errors.As(err, &failed) && failed.Type() == code && !strings.Contains(err.Error(), "broke"),
+			"%s: %v", code, err)
+	}
+}
+
+// silenced registers activities of which one is answered with nothing, as one without the codec's key can.
+type silenced struct {
+	registrar
+	activity string
+	asked    int
+}
+
+func (s *silenced) register(to registry) { s.registrar.register(silencing{to, s}) }
+
+type silencing struct {
+	registry
+	of *silenced
+}
+
+func (s silencing) RegisterActivityWithOptions(function any, options activity.RegisterOptions) {
+	if options.Name == s.of.activity {
+		function = func(context.Context, map[string]any) error { s.of.asked++; return nil }
+	}
+	s.registry.RegisterActivityWithOptions(function, options)
+}
+
+// encrypt has an environment exchange what the codec encrypts.
+func encrypt(t *testing.T, env *testsuite.TestWorkflowEnvironment) {
+	t.Helper()
+	key := must(codec.Create(filepath.Join(t.TempDir(), "codec.key"), "none"))(t)
+	var options client.Options
+	codec.Apply(&options, key, slog.New(slog.DiscardHandler))
+	env.SetDataConverter(options.DataConverter)
+	env.SetFailureConverter(options.FailureConverter)
+}
+
+// Promises: 133.
+func TestNoRunCompletesOnAnAnswerThatHoldsNothing(t *testing.T) {
+	for _, name := range []string{
+		"", workflows.TakeLease, workflows.BeginStage, workflows.SealRepair, workflows.SealShard, workflows.ReducePartition,
+		workflows.ImportVectors, workflows.WriteSegments, workflows.SealEnrichment, workflows.PublishBuild,
+		workflows.SealRestore, workflows.SealAudit,
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := newFake(3)
+			f.planned.Repair, f.imports, f.enrich = 2, true, 2
+			build := workflows.Build{Index: "i", Generation: "g", Shape: workflows.DefaultShape()}
+			workflow := workflows.BuildIndexName
+			var input any = build
+			switch name {
+			case workflows.SealRestore:
+				build.Generation, workflow = "restore-1", workflows.RestoreName
+				input = build
+			case workflows.SealAudit:
+				build.Generation, workflow = "audit-1", workflows.AuditName
+				input = workflows.Audited{Build: build, Part: 2, Of: 7}
+			}
+			s := &silenced{registrar: f, activity: name}
+			env := environment(s, func(env *testsuite.TestWorkflowEnvironment) { encrypt(t, env) })
+			env.ExecuteWorkflow(workflow, input)
+			out, err := result[workflows.Outcome](env)
+			if completed := err == nil && out.Status == "completed"; completed != (name == "") || s.asked == 0 && name != "" {
+				t.Errorf("asked %d times: %+v, %v", s.asked, out, err)
+			}
+		})
+	}
+}
+
+func TestWorkflowsDecodeEveryAnswer(t *testing.T) {
+	files, err := filepath.Glob("*.go")
+	require.True(t, err == nil && len(files) != 0, "%v %v", files, err)
+	for _, file := range files {
+		if strings.HasSuffix(file, "_test.go") {
+			continue
+		}
+		raw := must(os.ReadFile(file))(t)
+		for n, line := range strings.Split(string(raw), "\n") {
+			assert.True(t, !strings.Contains(line, ".Get(") || !strings.Contains(line, ", nil)"),
+				"%s:%d: decode the answer, as execute does: %s", file, n+1, line)
+		}
 	}
 }

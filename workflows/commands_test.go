@@ -3,6 +3,8 @@ package workflows_test
 import (
 	"context"
 	"errors"
+	"fmt"
+	"math/rand/v2"
 	"strings"
 	"testing"
 	"time"
@@ -37,7 +39,7 @@ func says(t *testing.T, what string, err error, sentence string) {
 
 func TestCommandsAreRefusedWhereTheyMakeNoSense(t *testing.T) {
 	f := newFake(64)
-	_, err := run(t, f, workflows.Build{}, func(env *testsuite.TestWorkflowEnvironment) {
+	completes(t, f, workflows.Build{}, func(env *testsuite.TestWorkflowEnvironment) {
 		slowly(f, env, workflows.ReducePartition, time.Hour)
 		var early, pause, again, late, resume, twice *answer
 		env.RegisterDelayedCallback(func() {
@@ -50,14 +52,12 @@ func TestCommandsAreRefusedWhereTheyMakeNoSense(t *testing.T) {
 			says(t, "pause", pause.rejected, "")
 			says(t, "pause twice at once", again.rejected, "pausing already")
 			assert.True(t, pause.completed, "pause was not acknowledged before the units ended")
-			if s := state(t, env); s.Phase != workflows.PhaseRunning || s.Child == "" {
-				t.Errorf("state %+v", s)
-			}
+			s := state(t, env)
+			assert.True(t, s.Phase == workflows.PhaseRunning && s.Child != "", "state %+v", s)
 		}, 30*time.Minute)
 		env.RegisterDelayedCallback(func() {
-			if s := state(t, env); s.Phase != workflows.PhasePaused || s.Paused != "paused" {
-				t.Errorf("state %+v", s)
-			}
+			s := state(t, env)
+			assert.True(t, s.Phase == workflows.PhasePaused && s.Paused == "paused", "state %+v", s)
 			late = send(env, workflows.UpdatePause)
 			resume = send(env, workflows.UpdateResume, workflows.Resume{})
 			twice = send(env, workflows.UpdateResume, workflows.Resume{})
@@ -71,7 +71,6 @@ func TestCommandsAreRefusedWhereTheyMakeNoSense(t *testing.T) {
 				"refusal %#v has no code of a fault", twice.rejected)
 		}, 3*time.Hour+time.Minute)
 	})
-	require.NoError(t, err)
 	assert.Equal(t, 2, f.count(workflows.ReducePartition))
 	assert.True(t, len(f.steered) == 2 && f.steered[0].Command == "pause" && f.steered[1].Command == "resume",
 		"written down: %+v", f.steered)
@@ -84,9 +83,8 @@ func TestAPauseHoldsBeforeTheNextStageBegins(t *testing.T) {
 		slowly(f, env, workflows.VerifyPart, time.Hour)
 		env.RegisterDelayedCallback(func() { send(env, workflows.UpdatePause) }, time.Minute)
 		env.RegisterDelayedCallback(func() {
-			if f.count(workflows.PublishBuild) != 0 || f.lastEnd().Status != "paused" || f.lastEnd().Reason != "paused" {
-				t.Errorf("published %d times, end %+v", f.count(workflows.PublishBuild), f.lastEnd())
-			}
+			assert.True(t, f.count(workflows.PublishBuild) == 0 && f.lastEnd().Status == "paused" &&
+				f.lastEnd().Reason == "paused", "published %d times, end %+v", f.count(workflows.PublishBuild), f.lastEnd())
 		}, 10*time.Hour)
 		resumeAt(t, env, 11*time.Hour, workflows.Resume{})
 	})
@@ -140,10 +138,8 @@ func TestABudgetThatIsSpentWantsABiggerOne(t *testing.T) {
 	merged := workflows.Budget{Calls: 100, Money: 2}
 	last := f.units[len(f.units)-1]
 	assert.True(t, last.Budget != nil && *last.Budget == merged, "the last activity got budget %+v", last.Budget)
-	if len(f.steered) != 2 || *f.steered[0].NewBudget != (workflows.Budget{Calls: 100}) ||
-		*f.steered[1].NewBudget != merged {
-		t.Errorf("written down: %+v", f.steered)
-	}
+	assert.True(t, len(f.steered) == 2 && *f.steered[0].NewBudget == (workflows.Budget{Calls: 100}) &&
+		*f.steered[1].NewBudget == merged, "written down: %+v", f.steered)
 }
 
 func TestCancelIsWrittenDownBeforeTheRunStops(t *testing.T) {
@@ -165,35 +161,25 @@ func TestCancelIsWrittenDownBeforeTheRunStops(t *testing.T) {
 		reported := (workflows.Stopped{InFlight: inFlight})
 		assert.True(t, first.reported == reported, "the answer is %+v, want %+v", first.reported, reported)
 		says(t, "cancel twice", second.rejected, "being cancelled already")
-		end := f.lastEnd()
-		assert.True(t, end.Status == "cancelled" && len(f.ended) == 1, "ends %+v", f.ended)
-		if len(f.steered) != 1 || f.steered[0].Command != "cancel" ||
-			f.first(workflows.SteerRun) > f.last(workflows.EndBuild) {
-			t.Errorf("written down: %+v", f.steered)
-		}
+		assert.True(t, f.lastEnd().Status == "cancelled" && len(f.ended) == 1, "ends %+v", f.ended)
+		assert.True(t, len(f.steered) == 1 && f.steered[0].Command == "cancel" &&
+			f.first(workflows.SteerRun) <= f.last(workflows.EndBuild), "written down: %+v", f.steered)
 	}
 }
 
+// A run that is paused is cancelled by a command, or by the engine's own cancel: its end is recorded.
 func TestAPausedRunCanBeCancelled(t *testing.T) {
-	f := newFake(10)
-	f.fail[workflows.ReducePartition] = []error{fatal("model_quota"), fatal("model_quota")}
-	_, err := run(t, f, workflows.Build{}, func(env *testsuite.TestWorkflowEnvironment) {
-		env.RegisterDelayedCallback(func() { send(env, workflows.UpdateCancel) }, time.Hour)
-	})
-	if !temporal.IsCanceledError(err) || f.lastEnd().Status != "cancelled" || f.count(workflows.PublishBuild) != 0 {
-		t.Fatal(err, f.lastEnd())
-	}
-}
-
-// What the engine's own cancel does, without a command: the end is recorded all the same.
-func TestARunCancelledFromOutsideRecordsItsEnd(t *testing.T) {
-	f := newFake(10)
-	f.fail[workflows.ReducePartition] = []error{fatal("model_quota")}
-	_, err := run(t, f, workflows.Build{}, func(env *testsuite.TestWorkflowEnvironment) {
-		env.RegisterDelayedCallback(env.CancelWorkflow, time.Hour)
-	})
-	if !temporal.IsCanceledError(err) || f.lastEnd().Status != "cancelled" {
-		t.Fatal(err, f.lastEnd())
+	for name, cancel := range map[string]func(*testsuite.TestWorkflowEnvironment){
+		"by a command":   func(env *testsuite.TestWorkflowEnvironment) { send(env, workflows.UpdateCancel) },
+		"without a word": (*testsuite.TestWorkflowEnvironment).CancelWorkflow,
+	} {
+		f := newFake(10)
+		f.fail[workflows.ReducePartition] = []error{fatal("model_quota"), fatal("model_quota")}
+		_, err := run(t, f, workflows.Build{}, func(env *testsuite.TestWorkflowEnvironment) {
+			env.RegisterDelayedCallback(func() { cancel(env) }, time.Hour)
+		})
+		assert.True(t, temporal.IsCanceledError(err) && f.lastEnd().Status == "cancelled" &&
+			f.count(workflows.PublishBuild) == 0, "%s: %v %+v", name, err, f.lastEnd())
 	}
 }
 
@@ -266,7 +252,193 @@ func TestACancelThatEndsTheRunBeforeItIsAcknowledgedIsObeyed(t *testing.T) {
 			})
 		}, 0)
 	})
-	if err == nil || answer != nil || f.lastEnd().Status != "cancelled" {
-		t.Errorf("run %v, answer %v, end %+v", err, answer, f.lastEnd())
+	assert.True(t, err != nil && answer == nil && f.lastEnd().Status == "cancelled", "run %v, answer %v, end %+v", err,
+		answer, f.lastEnd())
+}
+
+func TestLimitsOfARunningBuildAreWrittenDownAndBadOnesRefused(t *testing.T) {
+	number := func(n int) *int { return &n }
+	f := newFake(64 * 4)
+	_, err := run(t, f, workflows.Build{Spec: strings.Repeat("a", 64)}, func(env *testsuite.TestWorkflowEnvironment) {
+		slowly(f, env, workflows.ExtractChunks, time.Hour)
+		after := time.Minute
+		give := func(update string, input any, sentence string) {
+			after += time.Second
+			var a *answer
+			env.RegisterDelayedCallback(func() { a = send(env, update, input) }, after)
+			env.RegisterDelayedCallback(func() {
+				says(t, update, a.rejected, sentence)
+				says(t, update, a.failed, "")
+			}, after+time.Second)
+		}
+		give(workflows.UpdateConcurrency, workflows.Limits{}, "want a concurrency")
+		give(workflows.UpdateConcurrency, workflows.Limits{Concurrency: number(0)}, "pause the run")
+		give(workflows.UpdateConcurrency, workflows.Limits{Concurrency: number(2)}, "")
+		give(workflows.UpdateRates, workflows.Limits{}, "want requests or tokens")
+		give(workflows.UpdateRates, workflows.Limits{TokensPerMinute: number(-1)}, "want 0")
+		give(workflows.UpdateRates, workflows.Limits{RequestsPerMinute: number(60)}, "")
+		give(workflows.UpdateBudget, workflows.Budget{}, "no budget is given")
+		give(workflows.UpdateBudget, workflows.Budget{Calls: -1}, "must not be negative")
+		give(workflows.UpdateBudget, workflows.Budget{Calls: 100}, "")
+		give(workflows.UpdateBudget, workflows.Budget{Money: 2}, "")
+	})
+	require.NoError(t, err)
+	assert.True(t, len(f.steered) == 4 && *f.steered[0].NewLimits.Concurrency == 2 &&
+		*f.steered[1].NewLimits.RequestsPerMinute == 60 &&
+		*f.steered[3].NewBudget == (workflows.Budget{Calls: 100, Money: 2}), "written down: %+v", f.steered)
+}
+
+// at sends a command at a time after the run's start.
+func at(env *testsuite.TestWorkflowEnvironment, after time.Duration, update string, into **answer) {
+	env.RegisterDelayedCallback(func() {
+		if update == workflows.UpdateResume {
+			*into = send(env, update, workflows.Resume{})
+		} else {
+			*into = send(env, update)
+		}
+	}, after)
+}
+
+// obeyed checks that a command was acknowledged.
+func obeyed(t *testing.T, what string, a *answer) {
+	t.Helper()
+	assert.True(t, a != nil && a.rejected == nil && a.failed == nil && a.completed, "%s: %+v", what, a)
+}
+
+// A person resumes before what was in flight has ended, or before the pause is even written down: the pause is off.
+// Promises: 111.
+func TestAResumeRightAfterAPauseIsNotLost(t *testing.T) {
+	for name, c := range map[string]struct {
+		noticed bool          // units end with the pause in the control record
+		after   time.Duration // between the commands
+	}{
+		"at once":                               {false, 0},
+		"while units drain":                     {false, 10 * time.Minute},
+		"at once, units noticed":                {true, 0},
+		"while units drain that noticed":        {true, 10 * time.Minute},
+		"when some have noticed and some begin": {true, 59 * time.Minute},
+	} {
+		for _, generation := range []string{"g", "restore-1"} {
+			f := newFake(64 * 20)
+			activity := workflows.ExtractChunks
+			if generation != "g" {
+				activity = workflows.RestorePart
+			}
+			var pause, resume *answer
+			out, err := run(t, f, workflows.Build{Generation: generation}, func(env *testsuite.TestWorkflowEnvironment) {
+				slowly(f, env, activity, time.Hour)
+				if c.noticed {
+					f.fails(activity, "paused", 2)
+				}
+				env.OnActivity(workflows.SteerRun, mock.Anything, mock.Anything).Return(workflows.Stopped{}, nil).
+					After(2 * time.Second)
+				at(env, time.Minute, workflows.UpdatePause, &pause)
+				at(env, time.Minute+c.after, workflows.UpdateResume, &resume)
+			})
+			require.True(t, err == nil && out.Status == "completed", "%s, %s: %+v, %v", name, generation, out, err)
+			obeyed(t, name+": pause", pause)
+			obeyed(t, name+": resume", resume)
+			assert.Len(t, f.ended, 1, "%s, %s: it paused all the same: %+v", name, generation, f.ended)
+			want := 20
+			if generation != "g" {
+				want = 3
+			}
+			if c.noticed {
+				want += 2
+			}
+			assert.Equal(t, want, f.count(activity), "%s, %s", name, generation)
+		}
+	}
+}
+
+// What pauses the run besides is reported, whatever the person asked for; where it is waited for, the run goes on.
+func TestAPauseThatIsTakenBackWhileAUnitFails(t *testing.T) {
+	for code, build := range map[string]workflows.Build{"model_auth": {}, "store_unavailable": patient()} {
+		f := newFake(64)
+		f.fails("ReducePartition 1", code, 1)
+		var pause, resume, again *answer
+		out, err := run(t, f, build, func(env *testsuite.TestWorkflowEnvironment) {
+			slowly(f, env, workflows.ReducePartition, time.Hour)
+			at(env, time.Minute, workflows.UpdatePause, &pause)
+			at(env, 2*time.Minute, workflows.UpdateResume, &resume)
+			env.RegisterDelayedCallback(func() {
+				if code == "model_auth" {
+					s := state(t, env)
+					assert.True(t, s.Phase == workflows.PhasePaused && s.Paused == code, "state %+v", s)
+					again = send(env, workflows.UpdateResume, workflows.Resume{})
+				}
+			}, 10*time.Hour)
+		})
+		obeyed(t, code+": pause", pause)
+		obeyed(t, code+": resume", resume)
+		if code == "model_auth" {
+			obeyed(t, "resume after it was reported", again)
+		}
+		assert.True(t, err == nil && out.Status == "completed" && f.count("ReducePartition 0") == 1,
+			"%v %v %v %v", code, out, err, f.calls)
+	}
+}
+
+// Commands at any time, units that notice them or not, and outages: the last command that was acknowledged counts.
+// Promises: 111.
+func TestTheLastAcknowledgedCommandCounts(t *testing.T) {
+	for seed := range uint64(50) {
+		random := rand.New(rand.NewPCG(seed, 1))
+		f := newFake(64*6, 64*3)
+		f.pauses = random.IntN(2) == 0
+		if random.IntN(2) == 0 {
+			f.fails(fmt.Sprintf("ExtractChunks 0/%d", random.IntN(6)), "store_unavailable", 1+random.IntN(5))
+		}
+		build := workflows.Build{}
+		if random.IntN(3) > 0 {
+			build = patient()
+		}
+		type sent struct {
+			command string
+			answer  *answer
+		}
+		var all []*sent
+		last := "resume"
+		observe := func() { // commands end in the order they were sent: they are written down one at a time
+			for _, s := range all {
+				if s.answer.completed {
+					last = s.command
+				}
+			}
+		}
+		out, err := run(t, f, build, func(env *testsuite.TestWorkflowEnvironment) {
+			slowly(f, env, workflows.ExtractChunks, time.Minute)
+			for range 2 + random.IntN(6) {
+				command := []string{workflows.UpdatePause, workflows.UpdateResume}[random.IntN(2)]
+				env.RegisterDelayedCallback(func() {
+					s := &sent{command: command}
+					if all = append(all, s); command == workflows.UpdateResume {
+						s.answer = send(env, command, workflows.Resume{})
+					} else {
+						s.answer = send(env, command)
+					}
+				}, time.Duration(random.IntN(240))*time.Second)
+			}
+			for hour := 20; hour < 300; hour += 20 { // a run that is paused by now stays so until it is resumed
+				env.RegisterDelayedCallback(func() {
+					observe()
+					if f.lastEnd().Status == "paused" {
+						reason := f.lastEnd().Reason
+						assert.True(t, last != workflows.UpdateResume || reason != "paused",
+							"seed %d: paused after a resume that was acknowledged", seed)
+						s := &sent{workflows.UpdateResume, send(env, workflows.UpdateResume, workflows.Resume{})}
+						all = append(all, s)
+						env.RegisterDelayedCallback(func() {
+							assert.True(t, s.answer.completed, "seed %d: a run that is paused was not resumed: %+v", seed, s.answer)
+						}, time.Hour)
+					}
+				}, time.Duration(hour)*time.Hour)
+			}
+		})
+		require.True(t, err == nil && out.Status == "completed" && f.count(workflows.SealShard) == 2,
+			"seed %d: %+v, %v, %+v", seed, out, err, f.ended)
+		for _, s := range all {
+			assert.NoError(t, s.answer.failed, "seed %d: %s was taken and failed: %v", seed, s.command, s.answer.failed)
+		}
 	}
 }

@@ -29,9 +29,7 @@ const histories = "testdata/histories"
 // recorded gives every stored history. It is an error to have none.
 func recorded(t *testing.T) map[string]*history.History {
 	t.Helper()
-	all, err := stored()
-	require.NoError(t, err)
-	return all
+	return must(stored())(t)
 }
 
 var stored = sync.OnceValues(func() (map[string]*history.History, error) {
@@ -65,15 +63,11 @@ func read(path string) (*history.History, error) {
 
 func replay(t *testing.T, recorded *history.History) error {
 	t.Helper()
-	replayer, err := worker.NewWorkflowReplayerWithOptions(worker.WorkflowReplayerOptions{})
-	require.NoError(t, err)
+	replayer := must(worker.NewWorkflowReplayerWithOptions(worker.WorkflowReplayerOptions{}))(t)
 	workflows.Register(replayer)
 	id := recorded.GetEvents()[0].GetWorkflowExecutionStartedEventAttributes().GetWorkflowId()
-	return replayer.ReplayWorkflowHistoryWithOptions(
-		log.NewStructuredLogger(slog.New(slog.DiscardHandler)),
-		recorded,
-		worker.ReplayWorkflowHistoryOptions{OriginalExecution: workflow.Execution{ID: id}},
-	)
+	return replayer.ReplayWorkflowHistoryWithOptions(log.NewStructuredLogger(slog.New(slog.DiscardHandler)), recorded,
+		worker.ReplayWorkflowHistoryOptions{OriginalExecution: workflow.Execution{ID: id}})
 }
 
 // Promises: 27.
@@ -94,9 +88,7 @@ func reshaped[Input any](t *testing.T, recorded *history.History, change func(*I
 	var input Input
 	require.NoError(t, converter.GetDefaultDataConverter().FromPayloads(started.GetInput(), &input))
 	change(&input)
-	payloads, err := converter.GetDefaultDataConverter().ToPayloads(input)
-	require.NoError(t, err)
-	started.Input = payloads
+	started.Input = must(converter.GetDefaultDataConverter().ToPayloads(input))(t)
 	return changed
 }
 

@@ -99,45 +99,42 @@ var (
 	}, unitActivities...)
 )
 
-// What fills a core must not wait for what waits for models, nor the other way: they are in queues of their own.
-func TestComputingActivitiesHaveAQueueOfTheirOwn(t *testing.T) {
-	apart := []string{
-		workflows.ChunkDocuments, workflows.ReducePartition, workflows.SealShard, workflows.WritePiece,
-		workflows.WriteSegments,
-	}
-	for name, options := range started(t).activities {
-		assert.True(t, strings.HasSuffix(options.TaskQueue, "-cpu") == slices.Contains(apart, name),
-			"%s is in queue %q", name, options.TaskQueue)
-	}
-}
-
+// Each activity is of one kind, whose retries and time-outs it has. What fills a core has a queue of its own, and
+// children end with their run.
 func TestEveryActivityHasAProfile(t *testing.T) {
 	seen := started(t)
 	all := slices.Concat(quickOnes, recordings, notices, batches)
 	slices.Sort(all)
-	if got := slices.Sorted(maps.Keys(seen.activities)); !slices.Equal(got, all) {
-		t.Errorf("started %v\nwant %v", got, all)
+	assert.Equal(t, all, slices.Sorted(maps.Keys(seen.activities)))
+	apart := []string{
+		workflows.ChunkDocuments, workflows.ReducePartition, workflows.SealShard, workflows.WritePiece,
+		workflows.WriteSegments,
 	}
-	for _, name := range all {
-		given := seen.activities[name]
+	for name, given := range seen.activities {
+		assert.Equal(t, slices.Contains(apart, name), strings.HasSuffix(given.TaskQueue, "-cpu"), "%s: %q", name, given.TaskQueue)
 		assert.True(t, given.WaitForCancellation, "%s may go on after its run has ended", name)
 		assert.True(t, given.RetryPolicy != nil && given.RetryPolicy.InitialInterval == time.Second,
 			"%s: retries %+v", name, given.RetryPolicy)
 	}
-}
-
-func TestBatchesAreBounded(t *testing.T) {
-	seen := started(t)
 	for _, name := range batches {
-		given := seen.activities[name]
-		attempts := given.RetryPolicy.MaximumAttempts
-		assert.True(t, attempts >= 20 && attempts <= 50, "%s is tried %d times", name, attempts)
-		longest := 12 * time.Hour
+		given, longest := seen.activities[name], 12*time.Hour
 		if name == workflows.PayBatches {
 			longest = 7 * 24 * time.Hour // it waits for a server that takes a day
 		}
+		attempts := given.RetryPolicy.MaximumAttempts
+		assert.True(t, attempts >= 20 && attempts <= 50, "%s is tried %d times", name, attempts)
 		assert.True(t, given.StartToCloseTimeout >= 10*time.Minute && given.StartToCloseTimeout <= longest,
 			"%s may take %s", name, given.StartToCloseTimeout)
+	}
+	for _, name := range recordings { // an end outlasts an outage of days
+		given := seen.activities[name]
+		assert.True(t, given.ScheduleToCloseTimeout >= 3*24*time.Hour && given.RetryPolicy.MaximumAttempts == 0 &&
+			given.RetryPolicy.MaximumInterval <= time.Minute, "%s: %+v, %+v", name, given, given.RetryPolicy)
+	}
+	for _, name := range []string{workflows.StageName, workflows.ShardName} {
+		given, ok := seen.children[name]
+		assert.True(t, ok && given.WaitForCancellation && given.ParentClosePolicy == enums.PARENT_CLOSE_POLICY_REQUEST_CANCEL,
+			"%s: %v, %+v", name, ok, given)
 	}
 }
 
@@ -167,17 +164,6 @@ func TestAKillAtAnyTimeCostsLessThanHalfAMinute(t *testing.T) {
 	}
 }
 
-func TestRecordingAnEndOutlastsAnOutageOfDays(t *testing.T) {
-	seen := started(t)
-	for _, name := range recordings {
-		given := seen.activities[name]
-		if given.ScheduleToCloseTimeout < 3*24*time.Hour || given.RetryPolicy.MaximumAttempts != 0 ||
-			given.RetryPolicy.MaximumInterval > time.Minute {
-			t.Errorf("%s: %+v, %+v", name, given, given.RetryPolicy)
-		}
-	}
-}
-
 func TestAnAttemptMayTakeAsLongAsItsUnitIsLarge(t *testing.T) {
 	limitOf := func(batch int) time.Duration {
 		f := newFake(1000)
@@ -198,18 +184,8 @@ func TestAnAttemptMayTakeAsLongAsItsUnitIsLarge(t *testing.T) {
 
 func TestARunWithoutAHeartbeatGetsOne(t *testing.T) {
 	f := newFake(64)
-	_, err := run(t, f, workflows.Build{Heartbeat: -1}, nil)
-	require.NoError(t, err)
+	completes(t, f, workflows.Build{Heartbeat: -1}, nil)
 	for _, unit := range f.units {
 		require.Equal(t, workflows.DefaultHeartbeat, unit.Heartbeat, "heartbeat")
-	}
-}
-
-func TestChildrenEndWithTheirRun(t *testing.T) {
-	seen := started(t)
-	for _, name := range []string{workflows.StageName, workflows.ShardName} {
-		given, ok := seen.children[name]
-		assert.True(t, ok && given.WaitForCancellation && given.ParentClosePolicy == enums.PARENT_CLOSE_POLICY_REQUEST_CANCEL,
-			"%s: %v, %+v", name, ok, given)
 	}
 }

@@ -38,8 +38,7 @@ func TestRecordHistories(t *testing.T) {
 	if os.Getenv("UNWEAVER_RECORD_HISTORIES") == "" {
 		t.Skip("UNWEAVER_RECORD_HISTORIES is not set")
 	}
-	binary, err := exec.LookPath(cmp.Or(os.Getenv("UNWEAVER_TEMPORAL"), "temporal"))
-	require.NoError(t, err)
+	binary := must(exec.LookPath(cmp.Or(os.Getenv("UNWEAVER_TEMPORAL"), "temporal")))(t)
 	server, err := testsuite.StartDevServer(t.Context(), testsuite.DevServerOptions{
 		ExistingPath:  binary,
 		ClientOptions: &client.Options{Logger: log.NewStructuredLogger(slog.New(slog.DiscardHandler))},
@@ -198,8 +197,7 @@ func (r recorder) run(
 	case workflows.NightlyName:
 		input, options.ID = workflows.Night{Build: build, Level: 2, Weight: 1}, workflows.ScheduleID(build.Index)
 	}
-	begun, err := r.client.ExecuteWorkflow(r.Context(), options, name, input)
-	require.NoError(r, err)
+	begun := must(r.client.ExecuteWorkflow(r.Context(), options, name, input))(r)
 	if steer != nil {
 		steer(options.ID)
 	}
@@ -225,9 +223,7 @@ func (r recorder) history(run *common.WorkflowExecution) *history.History {
 	events := r.client.GetWorkflowHistory(
 		r.Context(), run.GetWorkflowId(), run.GetRunId(), false, enums.HISTORY_EVENT_FILTER_TYPE_ALL_EVENT)
 	for events.HasNext() {
-		event, err := events.Next()
-		require.NoError(r, err)
-		read.Events = append(read.Events, event)
+		read.Events = append(read.Events, must(events.Next())(r))
 	}
 	return read
 }
@@ -250,12 +246,10 @@ func (r recorder) child(of *common.WorkflowExecution, name, ending string) *comm
 func (r recorder) store(end string, run *common.WorkflowExecution) {
 	r.Helper()
 	recorded := r.history(run)
-	raw, err := temporalproto.CustomJSONMarshalOptions{}.Marshal(recorded)
-	require.NoError(r, err)
-	file, err := os.Create(filepath.Join(histories, end+"."+typeOf(recorded)+".json.gz"))
-	require.NoError(r, err)
+	raw := must(temporalproto.CustomJSONMarshalOptions{}.Marshal(recorded))(r)
+	file := must(os.Create(filepath.Join(histories, end+"."+typeOf(recorded)+".json.gz")))(r)
 	zipped, _ := gzip.NewWriterLevel(file, gzip.BestCompression)
-	_, err = zipped.Write(raw)
+	_, err := zipped.Write(raw)
 	require.NoError(r, errors.Join(err, zipped.Close(), file.Close()))
 }
 

@@ -16,6 +16,7 @@ import (
 	"go.temporal.io/sdk/log"
 	"go.temporal.io/sdk/temporal"
 	"go.temporal.io/sdk/testsuite"
+	"go.temporal.io/sdk/worker"
 
 	"github.com/unweaver/unweaver/workflows"
 )
@@ -191,18 +192,13 @@ func (f *fake) register(to registry) {
 	reg(workflows.SealExtraction, func(context.Context, workflows.Build) (workflows.Extracted, error) {
 		return workflows.Extracted{Partitions: 2, Pieces: f.pieces, Enrich: f.enrich}, f.call(workflows.SealExtraction)
 	})
-	reg(workflows.SealEnrichment, func(context.Context, workflows.Build) (workflows.Receipt, error) {
-		return workflows.Receipt{}, f.call(workflows.SealEnrichment)
-	})
-	reg(workflows.SealRepair, func(context.Context, workflows.Build) (workflows.Receipt, error) {
-		return workflows.Receipt{}, f.call(workflows.SealRepair)
-	})
-	reg(workflows.SealRestore, func(context.Context, workflows.Build) (workflows.Receipt, error) {
-		return workflows.Receipt{}, f.call(workflows.SealRestore)
-	})
-	reg(workflows.ImportVectors, func(context.Context, workflows.Build) (workflows.Receipt, error) {
-		return workflows.Receipt{}, f.call(workflows.ImportVectors)
-	})
+	for _, name := range []string{
+		workflows.SealEnrichment, workflows.SealRepair, workflows.SealRestore, workflows.ImportVectors, workflows.SealAudit,
+	} {
+		reg(name, func(context.Context, workflows.Build) (workflows.Receipt, error) {
+			return workflows.Receipt{}, f.call(name)
+		})
+	}
 	for _, name := range unitActivities {
 		reg(name, func(_ context.Context, u workflows.Unit) (workflows.UnitResult, error) {
 			if u.Fence != fence {
@@ -239,9 +235,6 @@ func (f *fake) register(to registry) {
 		in.Fence = fence
 		return workflows.Restored{Build: in.Build, Parts: 3}, f.call(workflows.OpenAudit)
 	})
-	reg(workflows.SealAudit, func(context.Context, workflows.Build) (workflows.Receipt, error) {
-		return workflows.Receipt{}, f.call(workflows.SealAudit)
-	})
 	reg(workflows.SteerRun, func(_ context.Context, s workflows.Steer) (workflows.Stopped, error) {
 		f.mu.Lock()
 		f.steered = append(f.steered, s)
@@ -259,6 +252,7 @@ func environment(f registrar, with func(*testsuite.TestWorkflowEnvironment)) *te
 	suite.SetLogger(log.NewStructuredLogger(slog.New(slog.DiscardHandler)))
 	env := suite.NewTestWorkflowEnvironment()
 	env.SetTestTimeout(10 * time.Minute)
+	env.SetWorkerOptions(worker.Options{DeadlockDetectionTimeout: time.Minute}) // on a busy machine
 	f.register(env)
 	workflows.Register(env)
 	if with != nil {
@@ -296,9 +290,12 @@ func run(
 	}
 	env.ExecuteWorkflow(name, input)
 	require.True(t, env.IsWorkflowCompleted(), "the run did not end")
-	var out workflows.Outcome
-	err := env.GetWorkflowError()
-	if err == nil {
+	return result[workflows.Outcome](env)
+}
+
+// result returns what a workflow that has ended came to.
+func result[Result any](env *testsuite.TestWorkflowEnvironment) (out Result, err error) {
+	if err = env.GetWorkflowError(); err == nil {
 		err = env.GetWorkflowResult(&out)
 	}
 	return out, err
@@ -306,9 +303,8 @@ func run(
 
 // fatal returns an error as activities map it: a code, a reference to its text, never to be retried.
 func fatal(code string) error {
-	return temporal.NewApplicationErrorWithOptions(code, code, temporal.ApplicationErrorOptions{
-		NonRetryable: true, Details: []any{"ref-" + code + ".json"},
-	})
+	return temporal.NewApplicationErrorWithOptions(code, code,
+		temporal.ApplicationErrorOptions{NonRetryable: true, Details: []any{"ref-" + code + ".json"}})
 }
 
 // answer is how an update ended.
@@ -351,4 +347,20 @@ func state(t *testing.T, env *testsuite.TestWorkflowEnvironment) workflows.State
 	}
 	assert.NoError(t, err)
 	return s
+}
+
+// must returns a value that came without an error.
+func must[T any](value T, err error) func(testing.TB) T {
+	return func(t testing.TB) T {
+		t.Helper()
+		require.NoError(t, err)
+		return value
+	}
+}
+
+// completes runs a build that has to complete.
+func completes(t *testing.T, f *fake, build workflows.Build, with func(*testsuite.TestWorkflowEnvironment)) {
+	t.Helper()
+	out, err := run(t, f, build, with)
+	require.True(t, err == nil && out.Status == "completed", "%v %v, ends %+v", out, err, f.ended)
 }

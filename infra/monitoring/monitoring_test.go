@@ -55,9 +55,8 @@ func expressions(t *testing.T) map[string][]string {
 	for _, group := range rules.Groups {
 		for _, rule := range group.Rules {
 			out["alert "+rule.Alert] = append(out["alert "+rule.Alert], rule.Expr)
-			if rule.Labels["severity"] == "" || rule.Annotations["summary"] == "" || rule.Annotations["action"] == "" {
-				t.Errorf("%s lacks a severity, a summary or what to do", rule.Alert)
-			}
+			assert.True(t, rule.Labels["severity"] != "" && rule.Annotations["summary"] != "" &&
+				rule.Annotations["action"] != "", "%s lacks a severity, a summary or what to do", rule.Alert)
 		}
 	}
 	require.True(t, len(out) >= 30, "only %d expressions", len(out))
@@ -112,9 +111,8 @@ func TestRulesFireWhenTheyShould(t *testing.T) {
 	for _, args := range [][]string{
 		{"check", "rules", "rules.yml"}, {"test", "rules", "rules_test.yml"}, {"check", "rules", panels},
 	} {
-		if out, err := exec.CommandContext(t.Context(), tool, args...).CombinedOutput(); err != nil {
-			t.Errorf("promtool %s: %v\n%s", strings.Join(args, " "), err, out)
-		}
+		out, err := exec.CommandContext(t.Context(), tool, args...).CombinedOutput()
+		assert.True(t, err == nil, "promtool %s: %v\n%s", strings.Join(args, " "), err, out)
 	}
 }
 

@@ -17,11 +17,12 @@ import (
 	"regexp"
 	"slices"
 	"strings"
-	"sync"
 	"syscall"
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 	"github.com/unweaver/unweaver/internal/testkit/longtest"
 	"github.com/unweaver/unweaver/internal/testkit/modeltest"
 )
@@ -117,9 +118,8 @@ func (i *installation) say(args ...string) (string, int) {
 // must runs a command that has to end with an exit code.
 func (i *installation) must(code int, args ...string) {
 	i.t.Helper()
-	if said, got := i.say(args...); got != code {
-		i.t.Fatalf("exit code %d, want %d: %s", got, code, said)
-	}
+	said, got := i.say(args...)
+	require.True(i.t, got == code, "exit code %d, want %d: %s", got, code, said)
 }
 
 // stop ends the stack as Ctrl-C does.
@@ -132,9 +132,8 @@ func (i *installation) stop() {
 
 func copyFolder(t *testing.T, from, to string) {
 	t.Helper()
-	if out, err := exec.Command("cp", "-a", from, to).CombinedOutput(); err != nil {
-		t.Fatalf("%v: %s", err, out)
-	}
+	out, err := exec.Command("cp", "-a", from, to).CombinedOutput()
+	require.True(t, err == nil, "%v: %s", err, out)
 }
 
 // kindsOf lists the files of a data directory by kind. A segment's kind is what manifests list it as.
@@ -142,9 +141,7 @@ func kindsOf(t *testing.T, data string) map[string][]string {
 	t.Helper()
 	all, segments := map[string][]string{}, map[string]string{}
 	files, err := filesOf(data)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	for _, file := range files {
 		raw, _ := os.ReadFile(filepath.Join(data, file))
 		var manifest struct {
@@ -256,9 +253,7 @@ type ruin struct {
 
 func newRuin(t *testing.T) *ruin {
 	server := modeltest.New(modeltest.Options{Poison: "Zyxpoison"})
-	if err := server.Listen("127.0.0.1:0"); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, server.Listen("127.0.0.1:0"))
 	t.Cleanup(server.Close)
 	r := &ruin{installation: install(t, server.URL, enrichedSettings)}
 	for n := range 24 {
@@ -275,9 +270,7 @@ func newRuin(t *testing.T) *ruin {
 		r.write(quay(n, 1))
 	}
 	r.write(quay(30, 1))
-	if err := os.Remove(filepath.Join(r.corpus, "quay-09.md")); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.Remove(filepath.Join(r.corpus, "quay-09.md")))
 	r.start()
 	r.must(3, "index", "--index", "docs", "--wait")
 	r.must(0, "schedule", "apply", "--index", "docs")
@@ -285,9 +278,8 @@ func newRuin(t *testing.T) *ruin {
 	r.stop()
 	r.start() // a second time, as what is asked first may be distinguished
 	for n, again := range r.replies("docs") {
-		if again != r.want[n] || again.status != http.StatusOK || again.degraded {
-			t.Fatalf("question %d is answered by %+v and by %+v", n, again, r.want[n])
-		}
+		require.True(t, again == r.want[n] && again.status == http.StatusOK && !again.degraded,
+			"question %d is answered by %+v and by %+v", n, again, r.want[n])
 	}
 	r.stop()
 	r.kinds = kindsOf(t, r.data)
@@ -321,9 +313,7 @@ func (r *ruin) try(number int) (d damage) {
 	copyFolder(r.t, r.data, i.data)
 	path := filepath.Join(i.data, d.file)
 	raw, err := os.ReadFile(path)
-	if err != nil {
-		r.t.Fatal(err)
-	}
+	require.True(r.t, err == nil, "%v", err)
 	older, _ := os.ReadFile(filepath.Join(r.older, d.file))
 	other, _ := os.ReadFile(filepath.Join(i.data, r.kinds[d.kind][random.IntN(len(r.kinds[d.kind]))]))
 	names := slices.Sorted(maps.Keys(harms))
@@ -341,9 +331,7 @@ func (r *ruin) try(number int) (d damage) {
 		} else {
 			err = os.WriteFile(path, harmed, 0o600)
 		}
-		if err != nil {
-			r.t.Fatal(err)
-		}
+		require.True(r.t, err == nil, "%v", err)
 	}
 
 	var said string
@@ -438,25 +426,19 @@ func (r *ruin) mendStart(i *installation, d *damage) (said string) {
 func TestAnyDamagedFileIsHealedOrReported(t *testing.T) {
 	longtest.Nightly(t)
 	r := newRuin(t)
-	all := inLanes(t, 4, *from, *trials, func(t *testing.T) func(int) []damage {
+	inLanes(t, 4, *from, *trials, func(t *testing.T) func(int) {
 		t.Helper()
-		return func(number int) []damage {
+		return func(number int) {
 			d := r.of(t).try(number)
 			t.Log(d)
-			if d.wrong > 0 || !d.healed {
-				t.Errorf("seed %d, damage %d: %s", *seed, number, d.file)
-			}
-			return []damage{d}
+			assert.True(t, d.wrong <= 0 && d.healed, "seed %d, damage %d: %s", *seed, number, d.file)
 		}
 	})
-	t.Logf("\n%s", tableOfDamages(all))
 }
 
-// inLanes returns what lanes side by side find for the numbers from one on and before another, or for -only alone. Each
-// lane opens a finder of its own.
-func inLanes[T any](t *testing.T, lanes, from, before int, open func(t *testing.T) func(number int) []T) (all []T) {
+// inLanes has lanes side by side try the numbers from one on and before another, or -only alone.
+func inLanes(t *testing.T, lanes, from, before int, open func(t *testing.T) func(number int)) {
 	t.Helper()
-	var mu sync.Mutex
 	t.Run("lanes", func(t *testing.T) {
 		for lane := range lanes {
 			t.Run(fmt.Sprint(lane), func(t *testing.T) {
@@ -466,48 +448,9 @@ func inLanes[T any](t *testing.T, lanes, from, before int, open func(t *testing.
 					if *only >= 0 && number != *only {
 						continue
 					}
-					found := find(number)
-					mu.Lock()
-					all = append(all, found...)
-					mu.Unlock()
+					find(number)
 				}
 			})
 		}
 	})
-	return all
-}
-
-// tableOfDamages returns a table of damages in Markdown.
-func tableOfDamages(all []damage) string {
-	kinds := map[string][]damage{}
-	for _, d := range all {
-		kinds[d.kind] = append(kinds[d.kind], d)
-		kinds["**all**"] = append(kinds["**all**"], d)
-	}
-	table := &strings.Builder{}
-	fmt.Fprintln(table, "| file | damages | answers: equal | degraded | refused | wrong | "+
-		"written again by the start or the night | not needed, as audit finds | "+
-		"healed by the command that is named | none of these |\n"+
-		"|---|---:|---:|---:|---:|---:|---:|---:|---:|---:|")
-	for _, kind := range slices.Backward(slices.Sorted(maps.Keys(kinds))) {
-		var sum damage
-		var night, unused, command, none int
-		for _, d := range kinds[kind] {
-			sum.same, sum.degraded = sum.same+d.same, sum.degraded+d.degraded
-			sum.refused, sum.wrong = sum.refused+d.refused, sum.wrong+d.wrong
-			switch {
-			case !d.healed:
-				none++
-			case d.command != "":
-				command++
-			case d.left:
-				unused++
-			default:
-				night++
-			}
-		}
-		fmt.Fprintf(table, "| %s | %d | %d | %d | %d | %d | %d | %d | %d | %d |\n", kind, len(kinds[kind]), sum.same,
-			sum.degraded, sum.refused, sum.wrong, night, unused, command, none)
-	}
-	return table.String()
 }

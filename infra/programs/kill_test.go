@@ -14,6 +14,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 	"github.com/unweaver/unweaver/internal/testkit/longtest"
 	"github.com/unweaver/unweaver/internal/testkit/modeltest"
 )
@@ -75,9 +77,7 @@ func newSite(t *testing.T, building sync.Locker) *site {
 	building.Lock()
 	defer building.Unlock()
 	server := modeltest.New(modeltest.Options{Poison: "Zyxpoison"})
-	if err := server.Listen("127.0.0.1:0"); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, server.Listen("127.0.0.1:0"))
 	t.Cleanup(server.Close)
 	s := &site{installation: install(t, server.URL, operationSettings), server: server, generations: map[string]string{}}
 	put := func(index string, n, night int) {
@@ -102,9 +102,7 @@ func newSite(t *testing.T, building sync.Locker) *site {
 	s.must(0, "branch", "archive", "--as", "wide", "--set", "shortening.threshold=200")
 	s.must(0, "index", "--index", "wide", "--wait")
 	for n := range 8 {
-		if err := os.Remove(filepath.Join(s.corpus, "gated", fmt.Sprintf("quay-%02d.md", n))); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, os.Remove(filepath.Join(s.corpus, "gated", fmt.Sprintf("quay-%02d.md", n))))
 		put("merged", n, 1)
 		put("archive/old", 30+n, 1)
 	}
@@ -210,17 +208,14 @@ func (s *site) killAmid(o operation, calm outcome, took, after time.Duration, at
 func TestAnyOperationThatIsKilledEndsAsIfUndisturbed(t *testing.T) {
 	longtest.Nightly(t)
 	var building sync.Mutex
-	all := inLanes(t, 2, 0, len(operations), func(t *testing.T) func(int) []killed {
+	inLanes(t, 2, 0, len(operations), func(t *testing.T) func(int) {
 		t.Helper()
 		s := newSite(t, &building)
-		return func(n int) []killed {
-			return s.killEach(operations[n], rand.New(rand.NewPCG(*seed, uint64(n))), *kills)
-		}
+		return func(n int) { s.killEach(operations[n], rand.New(rand.NewPCG(*seed, uint64(n))), *kills) }
 	})
-	t.Logf("\n%s", tableOfKills(all))
 }
 
-func (s *site) killEach(o operation, random *rand.Rand, times int) (all []killed) {
+func (s *site) killEach(o operation, random *rand.Rand, times int) {
 	at := s.data + ".calm"
 	i := s.on(at)
 	copyFolder(s.t, s.data, at)
@@ -233,41 +228,12 @@ func (s *site) killEach(o operation, random *rand.Rand, times int) (all []killed
 	i.kill()
 	_ = os.RemoveAll(at)
 	s.t.Logf("%s, undisturbed: %s, %d answers, %d texts", o.name, took, calm.paid, calm.texts)
-	if strings.Contains(said, "exit status") && !strings.Contains(said, "exit status 3") {
-		s.t.Errorf("%s, undisturbed: %s", o.name, said)
-	}
+	assert.True(s.t, !strings.Contains(said, "exit status") || strings.Contains(said, "exit status 3"),
+		"%s, undisturbed: %s", o.name, said)
 	for n := range times {
 		k, said := s.killAmid(o, calm, took, time.Duration(random.Int64N(int64(took))), fmt.Sprintf("%s.%d", s.data, n))
 		s.t.Logf("%+v", k)
-		if !k.equal || k.paid > inFlight || k.texts > inFlight*256 {
-			s.t.Errorf("seed %d, %s, kill %d: %+v, want %s: %s", *seed, o.name, n, k, calm.hashes, said)
-		}
-		all = append(all, k)
+		assert.True(s.t, k.equal && k.paid <= inFlight && k.texts <= inFlight*256, "seed %d, %s, kill %d: %+v, want %s: %s",
+			*seed, o.name, n, k, calm.hashes, said)
 	}
-	return all
-}
-
-// tableOfKills returns a table of kills in Markdown.
-func tableOfKills(all []killed) string {
-	table := &strings.Builder{}
-	fmt.Fprintln(table, "| operation | undisturbed (s) | kills | equal | answers paid again, at most | texts, at most | "+
-		"from the restart to the end, at most (s) |\n|---|---:|---:|---:|---:|---:|---:|")
-	for _, o := range operations {
-		var sum killed
-		kills, equal := 0, 0
-		for _, k := range all {
-			if k.operation != o.name {
-				continue
-			}
-			kills++
-			if k.equal {
-				equal++
-			}
-			sum.of, sum.again = k.of, max(sum.again, k.again)
-			sum.paid, sum.texts = max(sum.paid, k.paid), max(sum.texts, k.texts)
-		}
-		fmt.Fprintf(table, "| %s | %.1f | %d | %d | %d | %d | %.1f |\n", o.name, sum.of.Seconds(), kills, equal, sum.paid,
-			sum.texts, sum.again.Seconds())
-	}
-	return table.String()
 }

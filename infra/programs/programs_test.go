@@ -23,6 +23,8 @@ import (
 
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 	"github.com/unweaver/unweaver/internal/testkit/modeltest"
 )
 
@@ -88,12 +90,9 @@ func (i *installation) write(path, text string) {
 	if !filepath.IsAbs(path) {
 		path = filepath.Join(i.corpus, path)
 	}
-	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
-		i.t.Fatal(err)
-	}
-	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-		i.t.Fatal(err)
-	}
+	err := os.MkdirAll(filepath.Dir(path), 0o700)
+	require.True(i.t, err == nil, "%v", err)
+	require.NoError(i.t, os.WriteFile(path, []byte(text), 0o600))
 }
 
 func (i *installation) command(args ...string) *exec.Cmd {
@@ -118,18 +117,14 @@ func (i *installation) run(args ...string) (out map[string]any) {
 			out = next
 		}
 	}
-	if !errors.Is(err, io.EOF) || out == nil {
-		i.t.Fatalf("unweaver %s: %v: %s", strings.Join(args, " "), err, raw)
-	}
+	require.True(i.t, errors.Is(err, io.EOF) && out != nil, "unweaver %s: %v: %s", strings.Join(args, " "), err, raw)
 	return out
 }
 
 // start runs the embedded stack and returns once it is ready.
 func (i *installation) start() {
 	i.t.Helper()
-	if !i.begin() {
-		i.t.Fatal("the stack ended before it was ready")
-	}
+	require.True(i.t, i.begin(), "the stack ended before it was ready")
 }
 
 // busy is what a program prints whose engine did not answer in time: the machine has other work.
@@ -160,9 +155,7 @@ func (i *installation) beginOnce() bool {
 	if err == nil {
 		err = i.dev.Start()
 	}
-	if err != nil {
-		i.t.Fatal(err)
-	}
+	require.True(i.t, err == nil, "%v", err)
 	ready := make(chan bool, 1)
 	go func() {
 		lines := bufio.NewScanner(out)
@@ -183,9 +176,7 @@ func (i *installation) beginOnce() bool {
 	if err == nil {
 		err = json.Unmarshal(raw, &dev)
 	}
-	if err != nil {
-		i.t.Fatal(err)
-	}
+	require.True(i.t, err == nil, "%v", err)
 	i.http = dev.HTTP
 	return true
 }
@@ -203,9 +194,7 @@ func (i *installation) ask(question string) (documents []string) {
 	i.t.Helper()
 	body, _ := json.Marshal(map[string]any{"query": question, "top_chunks": 10})
 	response, err := http.Post(i.http+"/v1/indexes/docs/query", "application/json", bytes.NewReader(body))
-	if err != nil {
-		i.t.Fatal(err)
-	}
+	require.True(i.t, err == nil, "%v", err)
 	defer func() { _ = response.Body.Close() }()
 	var out struct {
 		Chunks []struct{ Document string }
@@ -225,16 +214,11 @@ func (i *installation) call(question string) string {
 	i.t.Helper()
 	session, err := sdk.NewClient(&sdk.Implementation{Name: "test", Version: "1"}, nil).
 		Connect(i.t.Context(), &sdk.CommandTransport{Command: i.command("mcp")}, nil)
-	if err != nil {
-		i.t.Fatal(err)
-	}
+	require.True(i.t, err == nil, "%v", err)
 	defer func() { _ = session.Close() }()
-	result, err := session.CallTool(i.t.Context(), &sdk.CallToolParams{
-		Name: "search", Arguments: map[string]any{"index": "docs", "query": question},
-	})
-	if err != nil || result.IsError {
-		i.t.Fatalf("%+v %v", result, err)
-	}
+	result, err := session.CallTool(i.t.Context(),
+		&sdk.CallToolParams{Name: "search", Arguments: map[string]any{"index": "docs", "query": question}})
+	require.True(i.t, err == nil && !result.IsError, "%+v %v", result, err)
 	return result.Content[0].(*sdk.TextContent).Text
 }
 
@@ -251,9 +235,7 @@ func TestANightThatIsKilledIsAnsweredOverHTTPAndMCP(t *testing.T) {
 		}
 		return modeltest.Injection{Hang: hang}
 	}})
-	if err := server.Listen("127.0.0.1:0"); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, server.Listen("127.0.0.1:0"))
 	defer server.Close()
 	i := install(t, server.URL, settings)
 	i.write("fortress.txt", "Quillon is a fortress in Veldoria.")
@@ -261,19 +243,15 @@ func TestANightThatIsKilledIsAnsweredOverHTTPAndMCP(t *testing.T) {
 	i.write("hill.txt", "Tarrow is a hill in Sondrik.")
 	i.start()
 	defer func() { i.kill() }()
-	if first := i.run("index", "--index", "docs", "--wait"); first["status"] != "completed" {
-		t.Fatalf("the first build: %v", first)
-	}
-	if got := i.ask("Where is the fortress Quillon?"); len(got) == 0 || got[0] != "fortress.txt" {
-		t.Errorf("HTTP finds %q", got)
-	}
+	first := i.run("index", "--index", "docs", "--wait")
+	require.True(t, first["status"] == "completed", "the first build: %v", first)
+	got := i.ask("Where is the fortress Quillon?")
+	assert.True(t, len(got) != 0 && got[0] == "fortress.txt", "HTTP finds %q", got)
 	if got := i.call("Where is the fortress Quillon?"); !strings.Contains(got, "Quillon is a fortress in Veldoria.") {
 		t.Errorf("MCP finds %q", got)
 	}
 
-	if err := os.Remove(filepath.Join(i.corpus, "fortress.txt")); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.Remove(filepath.Join(i.corpus, "fortress.txt")))
 	i.write("hill.txt", "Tarrow is a lake near Quorn.")
 	shut.Store(true)
 	run := i.run("index", "--index", "docs")["run"].(string)
@@ -282,12 +260,9 @@ func TestANightThatIsKilledIsAnsweredOverHTTPAndMCP(t *testing.T) {
 	shut.Store(false)
 	i.start()
 	night := i.run("status", run, "--watch")
-	if night["status"] != "completed" || night["published"] != true {
-		t.Fatalf("the night: %v", night)
-	}
-	if paid := server.Stats(); paid.Duplicates > 1 {
-		t.Errorf("%d answers were paid for twice, one was in flight", paid.Duplicates)
-	}
+	require.True(t, night["status"] == "completed" && night["published"] == true, "the night: %v", night)
+	paid := server.Stats()
+	assert.True(t, paid.Duplicates <= 1, "%d answers were paid for twice, one was in flight", paid.Duplicates)
 	if got := i.ask("Quillon fortress Veldoria, Tarrow lake Quorn"); len(got) != 2 || got[0] != "hill.txt" {
 		t.Errorf("HTTP finds %q", got)
 	}
@@ -298,11 +273,9 @@ func TestANightThatIsKilledIsAnsweredOverHTTPAndMCP(t *testing.T) {
 	before := server.Stats().Chat
 	nothing := i.run("index", "--index", "again", "--wait")
 	for _, hash := range []string{"content_hash", "text_hash", "vector_hash"} {
-		if nothing[hash] == "" || nothing[hash] != night[hash] {
-			t.Errorf("%s is %v, from nothing %v", hash, night[hash], nothing[hash])
-		}
+		assert.True(t, nothing[hash] != "" && nothing[hash] == night[hash], "%s is %v, from nothing %v", hash, night[hash],
+			nothing[hash])
 	}
-	if now := server.Stats().Chat; now != before {
-		t.Errorf("a build from nothing of what was paid for called the model %d times", now-before)
-	}
+	now := server.Stats().Chat
+	assert.True(t, now == before, "a build from nothing of what was paid for called the model %d times", now-before)
 }

@@ -65,9 +65,8 @@ func TestClassesMayBeLexicalBesideAModelInside(t *testing.T) {
 	for classes, want := range map[string]string{"model": model.Neural, "lexical": "builtin"} {
 		spec.Embedding.Classes = classes
 		set, err := insideModels(t.TempDir()).Describe(spec)
-		if err != nil || set.Chunks.Info().Provider != model.Neural || set.Classes.Info().Provider != want {
-			t.Errorf("%s: %+v, %v", classes, set.Classes.Info(), err)
-		}
+		assert.True(t, err == nil && set.Chunks.Info().Provider == model.Neural && set.Classes.Info().Provider == want,
+			"%s: %+v, %v", classes, set.Classes.Info(), err)
 	}
 	lexical := inside("")
 	set, err := insideModels(t.TempDir()).NewBuildSet(lexical, nil)
@@ -86,9 +85,8 @@ func TestModelsInsideAreOfTheLanguageOfTheIndex(t *testing.T) {
 	require.NoError(t, err)
 	chat, embedder := builtin.Chat{Language: "pt"}.Info(), builtin.Embedder{Language: "pt"}.Info()
 	for _, set := range []model.Set{built, described} {
-		if set.Chat.Info() != chat || set.Chunks.Info() != embedder || set.Classes.Info() != embedder {
-			t.Errorf("%v, %v, %v", set.Chat.Info(), set.Chunks.Info(), set.Classes.Info())
-		}
+		assert.True(t, set.Chat.Info() == chat && set.Chunks.Info() == embedder && set.Classes.Info() == embedder,
+			"%v, %v, %v", set.Chat.Info(), set.Chunks.Info(), set.Classes.Info())
 	}
 }
 

@@ -3,8 +3,11 @@ package app_test
 import (
 	"context"
 	"log/slog"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -16,8 +19,11 @@ import (
 	"github.com/unweaver/unweaver/internal/config"
 	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/fault"
+	"github.com/unweaver/unweaver/internal/ledger"
+	"github.com/unweaver/unweaver/internal/ledger/embed"
 	"github.com/unweaver/unweaver/internal/model"
 	"github.com/unweaver/unweaver/internal/model/fleet"
+	"github.com/unweaver/unweaver/internal/stage/extract"
 	"github.com/unweaver/unweaver/internal/store/coordination/memory"
 	"github.com/unweaver/unweaver/internal/testkit/modeltest"
 )
@@ -91,8 +97,7 @@ func TestProcessesShareTheConcurrencyOfAnEndpoint(t *testing.T) {
 		member := fleet.Join(store, fleet.Worker{Queue: "q"}, slog.New(slog.DiscardHandler))
 		models := factory(slow)
 		models.ShareWith(member)
-		set, err := models.NewBuildSet(slow, meter)
-		require.NoError(t, err)
+		set := must(models.NewBuildSet(slow, meter))(t)
 		defer func() {
 			assert.NoError(t, member.Leave(t.Context()))
 		}()
@@ -112,8 +117,7 @@ func TestProcessesShareTheConcurrencyOfAnEndpoint(t *testing.T) {
 func TestABuildsModelsAreMeteredBelowTheirLimits(t *testing.T) {
 	meter := &meter{}
 	slow := spec(t, modeltest.Options{Latency: 5 * time.Millisecond})
-	set, err := factory(slow).NewBuildSet(slow, meter)
-	require.NoError(t, err)
+	set := must(factory(slow).NewBuildSet(slow, meter))(t)
 	var wg sync.WaitGroup
 	for range 12 {
 		wg.Go(func() {
@@ -149,10 +153,9 @@ func TestWhatCostsNothingIsNotMetered(t *testing.T) {
 	}{"built-in": {builtin, 0}, "recorded": {recorded, 0}, "lexical class vectors": {lexical, 1}} {
 		t.Run(name, func(t *testing.T) {
 			clear(meter.tasks)
-			set, err := models.NewBuildSet(c.spec, meter)
-			require.NoError(t, err)
+			set := must(models.NewBuildSet(c.spec, meter))(t)
 			call := model.Call{Task: model.Extract, Input: "Niels Bohr", User: "Niels Bohr", Ref: "f#1"}
-			_, err = set.Chat.Complete(t.Context(), call)
+			_, err := set.Chat.Complete(t.Context(), call)
 			require.NoError(t, err)
 			_, _, err = set.Classes.Embed(t.Context(), []string{"Niels Bohr"})
 			require.NoError(t, err)
@@ -178,9 +181,8 @@ func TestModelsThatCannotBeOpenedSayWhichSetting(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, err := factory(c.spec).NewBuildSet(c.spec, nil)
-			if e := fault.As(err); e == nil || e.Code != c.code || e.Object != c.object || e.Hint == "" {
-				t.Errorf("got %v", err)
-			}
+			e := fault.As(err)
+			assert.True(t, e != nil && e.Code == c.code && e.Object == c.object && e.Hint != "", "got %v", err)
 		})
 	}
 }
@@ -190,9 +192,8 @@ func TestAServerOfOnesOwnNeedsNoKeyThatNobodyNamed(t *testing.T) {
 	spec := spec(t, modeltest.Options{})
 	t.Setenv(core.DefaultKeyVariable, "")
 	spec.Chat.APIKeyEnv, spec.Embedding.APIKeyEnv = core.DefaultKeyVariable, core.DefaultKeyVariable
-	made, err := factory(spec).NewBuildSet(spec, nil)
-	require.NoError(t, err)
-	_, err = made.Chat.Complete(t.Context(), model.Call{Task: model.Answer, User: "hello"})
+	made := must(factory(spec).NewBuildSet(spec, nil))(t)
+	_, err := made.Chat.Complete(t.Context(), model.Call{Task: model.Answer, User: "hello"})
 	assert.NoError(t, err)
 	spec.Chat.APIKeyEnv = keyVariable
 	t.Setenv(keyVariable, "")
@@ -203,4 +204,169 @@ func TestAServerOfOnesOwnNeedsNoKeyThatNobodyNamed(t *testing.T) {
 	if _, err := factory(spec).Chat(spec, ""); !fault.Is(err, fault.ModelAuth) {
 		t.Errorf("OpenAI's own: %v", err)
 	}
+}
+
+// What an index is configured with comes from any builder of it: it chooses where documents and keys go among what
+// the process's own configuration names.
+func TestEndpointsThatTheProcessDoesNotNameAreRefused(t *testing.T) {
+	good := spec(t, modeltest.Options{})
+	t.Setenv("WIRING_OTHER_SECRET", "secret of something else")
+	elsewhere, key, embedding, file := good, good, good, good
+	elsewhere.Chat.BaseURL = "http://attacker.example/v1"
+	key.Chat.APIKeyEnv = "WIRING_OTHER_SECRET"
+	embedding.Embedding.BaseURL = "http://attacker.example/v1"
+	file.Chat = core.ChatModel{Provider: "recorded", File: "/etc/passwd"}
+	models := factory(good)
+	for name, c := range map[string]struct {
+		spec core.Spec
+		says string
+	}{
+		"another server":                {elsewhere, "models.endpoints"},
+		"the key of something else":     {key, "WIRING_OTHER_SECRET"},
+		"another server for embeddings": {embedding, "models.endpoints"},
+		"another file":                  {file, "models.chat.file"},
+	} {
+		_, built := models.NewBuildSet(c.spec, nil)
+		_, chat := models.Chat(c.spec, "")
+		if c.spec.Chat == good.Chat {
+			_, chat = models.Embedder(c.spec, "openai", 8)
+		}
+		for what, err := range map[string]error{"build": built, "query": chat, "check": models.Check(c.spec)} {
+			assert.True(t, fault.Is(err, fault.EndpointRefused) && strings.Contains(err.Error(), c.says),
+				"%s, %s: %v", name, what, err)
+		}
+	}
+	_, err := models.Describe(file)
+	assert.True(t, fault.Is(err, fault.EndpointRefused), "an estimate reads any file: %v", err)
+	assert.NoError(t, models.Check(good))
+	slash := good
+	slash.Chat.BaseURL += "/"
+	assert.NoError(t, models.Check(slash), "a slash at the end")
+	builtin := core.Spec{Chat: core.ChatModel{Provider: "builtin"}, Embedding: core.EmbedModel{Provider: "builtin"}}
+	none := app.NewModels(nil, nil)
+	assert.NoError(t, none.Check(builtin), "built-in models")
+	if err := none.Check(good); !fault.Is(err, fault.EndpointRefused) {
+		t.Errorf("a process without configuration: %v", err)
+	}
+	none.AllowEndpoints(config.Endpoint{BaseURL: good.Chat.BaseURL, APIKeyEnv: keyVariable})
+	assert.NoError(t, none.Check(good), "allowed since")
+}
+
+func TestARerankerIsMadeOfEndpointsThatTheProcessNames(t *testing.T) {
+	good := spec(t, modeltest.Options{})
+	none, err := factory(good).Ranker(good)
+	assert.True(t, err == nil && none == nil, "without one: %v %v", none, err)
+	good.Rerank = core.RerankModel{Provider: "http", BaseURL: "http://reranker.example/v1"}
+	own := config.Default()
+	own.Models.Rerank = good.Rerank
+	models := app.NewModels(nil, own)
+	ranker, err := models.Ranker(good)
+	assert.True(t, err == nil && ranker.Info().Endpoint == good.Rerank.BaseURL, "%v %v", ranker, err)
+	elsewhere, key := good, good
+	elsewhere.Rerank.BaseURL = "http://attacker.example/v1"
+	key.Rerank.APIKeyEnv = "WIRING_OTHER_SECRET"
+	for name, spec := range map[string]core.Spec{"another server": elsewhere, "another key": key} {
+		_, made := models.Ranker(spec)
+		spec.Chat, spec.Embedding = core.ChatModel{Provider: "builtin"}, core.EmbedModel{Provider: "builtin"}
+		for what, err := range map[string]error{"query": made, "check": models.Check(spec)} {
+			assert.True(t, fault.Is(err, fault.EndpointRefused) && strings.Contains(err.Error(), "models.rerank"),
+				"%s, %s: %v", name, what, err)
+		}
+	}
+}
+
+// What was paid for lies in ledgers under these keys: they stay for every way of asking a model server.
+// The address of a server is in them by its domain alone.
+// Promises: 71.
+func TestKeysOfWhatWasPaidForStay(t *testing.T) {
+	local := spec(t, modeltest.Options{})
+	local.Chat.BaseURL, local.Embedding.BaseURL = "https://models.example/v1", "https://models.example/v1"
+	local.Chat.APIKeyEnv, local.Embedding.APIKeyEnv = "", ""
+	local.Chat.Model, local.Embedding.Model = "a-chat-model", "an-embedding-model"
+	models := factory(local)
+	chat := must(models.Chat(local, ""))(t)
+	embedder := must(models.Embedder(local, "openai", 3))(t)
+	info := embedder.Info()
+	fingerprint := core.Fingerprint{
+		Provider: info.Provider, Model: info.Model, Dimension: 3, Template: embed.ChunkTemplate, Windows: embed.WindowRule,
+	}
+	for name, c := range map[string]struct{ got, want string }{
+		"a text's extraction": {
+			extract.Key(chat.Info(), core.Spec{}, "some text").String(),
+			"542490e3fd65fd0500cd28069d1825bdc6452454024adf5ca8df7b8f7c8d9051",
+		},
+		"a text's vector": {
+			ledger.ScopeKey(info.Domain, embed.Digest("some text", fingerprint.Digest())).String(),
+			"78e36748d938ceac2717cf7da7c6071adbe55f49f4c5f6746608c655c886468d",
+		},
+	} {
+		assert.Equal(t, c.want, c.got, "%s has the key", name)
+	}
+}
+
+// A server that is configured without a variable gets no key: not that of OpenAI, which may lie in the environment.
+func TestAServerWithoutAKeyIsSentNone(t *testing.T) {
+	var mu sync.Mutex
+	sent := map[string][]string{}
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, request *http.Request) {
+		mu.Lock()
+		defer mu.Unlock()
+		sent[request.URL.Path] = append(sent[request.URL.Path], request.Header.Values("Authorization")...)
+		sent[request.URL.Path+" asked"] = []string{"yes"}
+		w.WriteHeader(http.StatusTeapot)
+	}))
+	defer server.Close()
+	t.Setenv("OPENAI_API_KEY", "sk-of-somebody-else")
+	t.Setenv("OPENAI_ADMIN_KEY", "sk-admin-of-somebody-else")
+	local := spec(t, modeltest.Options{})
+	local.Chat.BaseURL, local.Embedding.BaseURL = server.URL, server.URL
+	local.Chat.APIKeyEnv, local.Embedding.APIKeyEnv = "", ""
+	models := factory(local)
+	chat := must(models.Chat(local, ""))(t)
+	_, _ = chat.Complete(t.Context(), model.Call{Task: model.Answer, User: "hello"})
+	embedder := must(models.Embedder(local, "openai", 3))(t)
+	_, _, _ = embedder.Embed(t.Context(), []string{"hello"})
+	mu.Lock()
+	defer mu.Unlock()
+	for _, path := range []string{"/chat/completions", "/embeddings"} {
+		assert.True(t, len(sent[path+" asked"]) == 1 && len(sent[path]) == 0,
+			"%s was asked with %q (%v)", path, sent[path], sent)
+	}
+}
+
+func TestAKeyThatIsMissingIsNamedByItsSetting(t *testing.T) {
+	server := spec(t, modeltest.Options{})
+	server.Chat.APIKeyEnv = "NO_SUCH_KEY_HERE"
+	openAI := server
+	openAI.Chat.BaseURL, openAI.Chat.APIKeyEnv = "", ""
+	models := factory(server, openAI)
+	for says, asked := range map[string]string{
+		"variable NO_SUCH_KEY_HERE, which models.chat.api_key_env names, is empty": server.Chat.BaseURL,
+		"models.chat.api_key_env names no variable":                                "",
+	} {
+		configured := server
+		if asked == "" {
+			configured = openAI
+		}
+		_, err := models.Chat(configured, "")
+		if !fault.Is(err, fault.ModelAuth) || !strings.Contains(err.Error(), says) ||
+			!strings.Contains(err.Error(), `models.chat.api_key_env to ""`) {
+			t.Errorf("want %s, got %v", says, err)
+		}
+	}
+}
+
+// A file is refused as a corpus: it must not stay among those that may be read after a restart.
+func TestAFileIsNotKeptAmongTheCorpora(t *testing.T) {
+	data, file := t.TempDir(), filepath.Join(t.TempDir(), "one.txt")
+	require.NoError(t, os.WriteFile(file, []byte("text"), 0o600))
+	stores := &app.Stores{}
+	kept := filepath.Join(data, "roots.json")
+	require.NoError(t, stores.LoadGrants(kept))
+	require.NoError(t, stores.GrantCorpora(file, true))
+	raw, err := os.ReadFile(kept)
+	assert.True(t, err != nil, "it holds %s", raw)
+	require.NoError(t, stores.GrantCorpora(filepath.Dir(file), true))
+	_, err = os.ReadFile(kept)
+	assert.NoError(t, err, "a folder is kept")
 }

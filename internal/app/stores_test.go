@@ -25,8 +25,7 @@ func wants(t *testing.T, err error, code fault.Code, says string) {
 
 func open(t *testing.T, stores config.Stores) *app.Stores {
 	t.Helper()
-	opened, err := app.Open(t.Context(), stores)
-	require.NoError(t, err)
+	opened := must(app.Open(t.Context(), stores))(t)
 	t.Cleanup(func() { _ = opened.Close() })
 	return opened
 }
@@ -120,9 +119,8 @@ func TestBothPortsOverRedisShareOneConnection(t *testing.T) {
 	stores := open(t, app.FillPaths(config.Stores{Classes: redistest.Server(t)}, t.TempDir()))
 	require.NoError(t, stores.Coordination.SetState(t.Context(), "i/g", []byte("x")))
 	key := stores.StoreID[:8] + ":state:i/g" // the prefix that records took is coordination's too
-	if n, err := redistest.Raw(t, redistest.Server(t)).Exists(t.Context(), key).Result(); err != nil || n != 1 {
-		t.Errorf("%d keys %s, %v", n, key, err)
-	}
+	n, err := redistest.Raw(t, redistest.Server(t)).Exists(t.Context(), key).Result()
+	assert.True(t, err == nil && n == 1, "%d keys %s, %v", n, key, err)
 	assert.NoError(t, stores.Close())
 }
 
@@ -130,11 +128,9 @@ func TestACorpusIsAFolderOrABucket(t *testing.T) {
 	dir := t.TempDir()
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "a.txt"), []byte("text"), 0o600))
 	stores := open(t, app.FillPaths(config.Stores{CorpusRoots: []string{dir}}, t.TempDir()))
-	corpus, err := stores.OpenCorpus(t.Context(), dir)
-	require.NoError(t, err)
-	if raw, _, err := blob.Read(t.Context(), corpus, "a.txt"); err != nil || string(raw) != "text" {
-		t.Errorf("got %q, %v", raw, err)
-	}
+	corpus := must(stores.OpenCorpus(t.Context(), dir))(t)
+	raw, _, err := blob.Read(t.Context(), corpus, "a.txt")
+	assert.True(t, err == nil && string(raw) == "text", "got %q, %v", raw, err)
 	for uri, want := range map[string]struct {
 		code fault.Code
 		says string
@@ -160,5 +156,88 @@ func TestProgramsThatShareStoresRefusePaths(t *testing.T) {
 		stores := all
 		change(&stores)
 		wants(t, stores.NoPaths("the worker"), fault.BadConfig, setting)
+	}
+}
+
+// must returns a value that came without an error.
+func must[T any](value T, err error) func(testing.TB) T {
+	return func(t testing.TB) T {
+		t.Helper()
+		require.NoError(t, err)
+		return value
+	}
+}
+
+func TestACorpusOutsideOfEveryRootIsRefused(t *testing.T) {
+	root, outside, data := t.TempDir(), t.TempDir(), t.TempDir()
+	require.NoError(t, os.Mkdir(filepath.Join(root, "docs"), 0o700))
+	link := filepath.Join(root, "link")
+	if err := os.Symlink(outside, link); err != nil {
+		t.Skip("no links here:", err)
+	}
+	stores := open(t, app.FillPaths(config.Stores{CorpusRoots: []string{root}}, data))
+	if _, err := stores.OpenCorpus(t.Context(), filepath.Join(root, "docs")); err != nil {
+		t.Error(err)
+	}
+	for _, path := range []string{outside, link, root + "/../" + filepath.Base(outside), "/etc", root + "x"} {
+		_, err := stores.OpenCorpus(t.Context(), path)
+		wants(t, err, fault.CorpusRefused, "stores.corpus_roots")
+	}
+	if err := stores.GrantCorpora(outside, true); err != nil { // without a data directory nothing is granted
+		t.Fatal(err)
+	}
+	_, err := stores.OpenCorpus(t.Context(), outside)
+	wants(t, err, fault.CorpusRefused, outside)
+}
+
+func TestWhatTheOwnerGrantsIsReadAlsoAfterARestart(t *testing.T) {
+	kept, once, data := t.TempDir(), t.TempDir(), t.TempDir()
+	file := filepath.Join(data, "roots.json")
+	for round := range 2 {
+		stores := open(t, app.FillPaths(config.Stores{}, t.TempDir()))
+		require.NoError(t, stores.LoadGrants(file))
+		if round == 0 {
+			require.NoError(t, stores.GrantCorpora(kept, true))
+			require.NoError(t, stores.GrantCorpora(once, false))
+		}
+		_, err := stores.OpenCorpus(t.Context(), kept)
+		assert.NoError(t, err, "start %d", round)
+		_, err = stores.OpenCorpus(t.Context(), once)
+		assert.True(t, (err == nil) == (round == 0), "start %d, granted for a moment: %v", round, err)
+	}
+	info, err := os.Stat(file)
+	assert.True(t, err == nil && info.Mode().Perm() == 0o600, "%v, %v", info, err)
+}
+
+func TestABucketOfWhatIsBuiltIsNoCorpus(t *testing.T) {
+	stores := open(t, app.FillPaths(config.Stores{}, t.TempDir()))
+	stores.Place(config.Stores{Artifacts: "s3://own/artifacts", Milvus: config.Milvus{Bucket: "milvus"}})
+	for _, uri := range []string{"s3://own", "s3://own/artifacts", "s3://own/artifacts/docs/segments", "s3://milvus/files"} {
+		_, err := stores.OpenCorpus(t.Context(), uri)
+		wants(t, err, fault.CorpusRefused, "prefix or a bucket of its own")
+	}
+}
+
+func TestWhatThisProcessKeepsIsNoPartOfACorpus(t *testing.T) {
+	project := t.TempDir()
+	data := filepath.Join(project, "unweaver-data")
+	require.NoError(t, os.WriteFile(filepath.Join(project, "a.txt"), []byte("a"), 0o600))
+	stores := open(t, app.FillPaths(config.Stores{CorpusRoots: []string{project}}, data))
+	require.NoError(t, os.WriteFile(filepath.Join(data, "dev.json"), []byte("{}"), 0o600))
+	listed := func() (keys []string) {
+		corpus := must(stores.OpenCorpus(t.Context(), project))(t)
+		for info, err := range corpus.List(t.Context(), "", "") {
+			if err == nil {
+				keys = append(keys, info.Key)
+			}
+		}
+		return keys
+	}
+	assert.Equal(t, []string{"a.txt", "unweaver-data/dev.json"}, listed(), "stores alone")
+	stores.BarPaths(data)
+	assert.Equal(t, []string{"a.txt"}, listed(), "with the data directory")
+	for _, path := range []string{data, filepath.Join(data, "artifacts"), filepath.Join(data, "vectors")} {
+		_, err := stores.OpenCorpus(t.Context(), path)
+		wants(t, err, fault.CorpusRefused, "the data folder of this program")
 	}
 }

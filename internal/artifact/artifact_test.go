@@ -8,10 +8,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"reflect"
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -24,6 +24,8 @@ import (
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/store/blob"
 	"github.com/unweaver/unweaver/internal/testkit/artifacttest"
+	"github.com/unweaver/unweaver/internal/testkit/blobmemory"
+	"github.com/unweaver/unweaver/internal/testkit/blobtest"
 	"github.com/unweaver/unweaver/internal/testkit/scratchtest"
 )
 
@@ -53,11 +55,9 @@ func TestKeysAreWhereTheContractSaysTheyAre(t *testing.T) {
 func TestAFileIsNamedByItsContentAndWrittenOnce(t *testing.T) {
 	x, store := index()
 	for round, wantFresh := range []bool{true, false} {
-		file, err := artifact.NewFile()
-		require.NoError(t, err)
+		file := must(artifact.NewFile())
 		for _, part := range []string{"hello ", "world"} {
-			_, err := file.Write([]byte(part))
-			require.NoError(t, err)
+			must(file.Write([]byte(part)))
 		}
 		seg, fresh, err := file.PutSegment(t.Context(), x)
 		file.Discard()
@@ -65,9 +65,8 @@ func TestAFileIsNamedByItsContentAndWrittenOnce(t *testing.T) {
 		assert.True(t, err == nil && fresh == wantFresh && seg.SHA256 == hex.EncodeToString(sum[:]) && seg.Bytes == 11,
 			"round %d: %+v fresh %v, %v", round, seg, fresh, err)
 	}
-	if puts, others := store.Calls(artifacttest.Put), store.Calls(artifacttest.Get); puts != 2 || others != 0 {
-		t.Errorf("asked for %d times on the condition that it is not there, read %d times", puts, others)
-	}
+	assert.Equal(t, 2, store.Calls(artifacttest.Put), "asked for on the condition that it is not there")
+	assert.Zero(t, store.Calls(artifacttest.Get))
 }
 
 // An object of another size under a content's name is not that content.
@@ -75,104 +74,57 @@ func TestASegmentThatLiesThereCutIsWrittenAgain(t *testing.T) {
 	x, store := index()
 	sum := sha256.Sum256([]byte("hello"))
 	key := x.SegmentKey(hex.EncodeToString(sum[:]))
-	_, err := blob.Write(t.Context(), store, key, []byte("hel"), blob.Cond{})
-	require.NoError(t, err)
-	file, err := artifact.NewFile()
-	require.NoError(t, err)
+	must(blob.Write(t.Context(), store, key, []byte("hel"), blob.Cond{}))
+	file := must(artifact.NewFile())
 	defer file.Discard()
-	_, err = file.Write([]byte("hello"))
-	require.NoError(t, err)
-	if _, fresh, err := file.PutSegment(t.Context(), x); err != nil || !fresh {
-		t.Fatalf("fresh %v, %v", fresh, err)
-	}
-	if raw, _, err := blob.Read(t.Context(), store, key); err != nil || string(raw) != "hello" {
-		t.Errorf("%q %v", raw, err)
-	}
+	must(file.Write([]byte("hello")))
+	_, fresh, err := file.PutSegment(t.Context(), x)
+	require.True(t, err == nil && fresh, "fresh %v, %v", fresh, err)
+	blobtest.Holds(t, store, key, "hello")
 }
 
 func TestTemporaryFilesLeaveTheDiskWhenDiscarded(t *testing.T) {
 	dir := t.TempDir()
 	open := scratchtest.In(t, dir)
-	rows, err := artifact.NewRows()
-	require.NoError(t, err)
-	if left := open(); len(left) != 1 {
-		t.Fatalf("%d files", len(left))
-	}
+	rows := must(artifact.NewRows())
+	assert.Len(t, open(), 1)
 	rows.Discard()
-	if left := open(); len(left) != 0 {
-		t.Errorf("%v is left", left)
-	}
+	assert.Empty(t, open(), "left")
 	t.Setenv("TMPDIR", dir+"/none")
-	if _, err := artifact.NewFile(); !fault.Is(err, fault.StoreFull) {
-		t.Errorf("without a temporary folder: %v", err)
-	}
+	_, err := artifact.NewFile()
+	assert.True(t, fault.Is(err, fault.StoreFull), "without a temporary folder: %v", err)
 }
 
 func TestAManifestIsReadBackOnlyWhole(t *testing.T) {
 	x, store := index()
 	manifest := &core.Manifest{Format: core.ManifestFormat, Index: "docs", Generation: "g1", Seq: 4}
-	sha, err := x.PutManifest(t.Context(), manifest)
-	require.NoError(t, err)
-	if again, err := x.PutManifest(t.Context(), manifest); err != nil || again != sha {
-		t.Errorf("the same manifest is %s and %s, %v", sha, again, err)
-	}
-	if got, err := x.Manifest(t.Context(), sha); err != nil || got.Seq != 4 {
-		t.Fatalf("%+v %v", got, err)
-	}
-	_, err = x.Manifest(t.Context(), strings.Repeat("0", 64))
-	if !fault.Is(err, fault.SegmentDamage) || !strings.Contains(fault.As(err).Hint, "index --rebuild --index docs") {
-		t.Errorf("an absent one: %v", err)
-	}
-	store.Change(
-		x.SegmentKey(sha),
-		func(raw []byte) []byte { return bytes.Replace(raw, []byte(`:4,`), []byte(`:5,`), 1) },
-	)
-	if _, err := x.Manifest(t.Context(), sha); !fault.Is(err, fault.SegmentDamage) {
-		t.Errorf("a changed one: %v", err)
-	}
-	for name, unread := range map[string]core.Manifest{
-		"a later format":           {Format: core.ManifestFormat + 1},
-		"an earlier format":        {Format: core.ManifestFormat - 1},
-		"documents without splits": {Format: core.ManifestFormat, Counts: core.Counts{Documents: 1}},
-		"chunks without splits":    {Format: core.ManifestFormat, Counts: core.Counts{Chunks: 1}},
+	sha := must(x.PutManifest(t.Context(), manifest))
+	assert.Equal(t, sha, must(x.PutManifest(t.Context(), manifest)), "the same manifest")
+	assert.Equal(t, int64(4), must(x.Manifest(t.Context(), sha)).Seq)
+	store.Change(x.SegmentKey(sha), func(raw []byte) []byte { return bytes.Replace(raw, []byte(`:4,`), []byte(`:5,`), 1) })
+	put := func(manifest core.Manifest) string { return must(x.PutManifest(t.Context(), &manifest)) }
+	for name, unread := range map[string]string{
+		"absent": strings.Repeat("0", 64), "changed": sha,
+		"a later format":           put(core.Manifest{Format: core.ManifestFormat + 1}),
+		"an earlier format":        put(core.Manifest{Format: core.ManifestFormat - 1}),
+		"documents without splits": put(core.Manifest{Format: core.ManifestFormat, Counts: core.Counts{Documents: 1}}),
+		"chunks without splits":    put(core.Manifest{Format: core.ManifestFormat, Counts: core.Counts{Chunks: 1}}),
 	} {
-		other, err := x.PutManifest(t.Context(), &unread)
-		require.NoError(t, err)
-		if _, err := x.Manifest(t.Context(), other); !fault.Is(err, fault.SegmentDamage) ||
-			!strings.Contains(err.Error(), "index --rebuild --index docs") {
-			t.Errorf("%s: %v", name, err)
-		}
-	}
-}
-
-func TestAnIndexThatWasNeverPublishedHasTheZeroPointer(t *testing.T) {
-	x, store := index()
-	if pointer, tag, err := x.ReadPointer(t.Context()); err != nil || pointer != (core.Pointer{}) || tag != "" {
-		t.Errorf("%+v %q %v", pointer, tag, err)
-	}
-	_, err := blob.Write(t.Context(), store, x.CurrentKey(), []byte("{"), blob.Cond{})
-	require.NoError(t, err)
-	if _, _, err := x.ReadPointer(t.Context()); !fault.Is(err, fault.SegmentDamage) {
-		t.Errorf("a damaged pointer: %v", err)
+		_, err := x.Manifest(t.Context(), unread)
+		assert.True(t, fault.Is(err, fault.SegmentDamage) && strings.Contains(err.Error(), "index --rebuild --index docs"),
+			"%s: %v", name, err)
 	}
 }
 
 func TestASpecIsFoundByItsDigest(t *testing.T) {
 	x, store := index()
 	spec := core.Spec{Index: "docs", Corpus: "s3://b/p/", Keep: 3}
-	var digests []core.Digest
-	for range 2 {
-		digest, err := x.PutSpec(t.Context(), spec)
-		require.NoError(t, err)
-		digests = append(digests, digest)
-	}
-	got, err := x.Spec(t.Context(), digests[0])
-	if err != nil || !reflect.DeepEqual(got, spec) || digests[0] != digests[1] || len(store.Keys("docs/specs/")) != 1 {
-		t.Errorf("%+v %v %v", got, digests, err)
-	}
-	if _, err := x.Spec(t.Context(), core.Sum("other")); !fault.Is(err, fault.NotFound) {
-		t.Errorf("another digest: %v", err)
-	}
+	digest := must(x.PutSpec(t.Context(), spec))
+	assert.Equal(t, digest, must(x.PutSpec(t.Context(), spec)))
+	assert.Equal(t, spec, must(x.Spec(t.Context(), digest)))
+	assert.Len(t, store.Keys("docs/specs/"), 1)
+	_, err := x.Spec(t.Context(), core.Sum("other"))
+	assert.True(t, fault.Is(err, fault.NotFound), "another digest: %v", err)
 }
 
 // Programs that start together on an empty store must agree on its identity: Redis and Milvus are marked with it.
@@ -185,10 +137,8 @@ func TestProgramsThatStartTogetherAgreeOnTheStoreID(t *testing.T) {
 	var all sync.WaitGroup
 	for i := range ids {
 		all.Go(func() {
-			id, err := artifact.OpenStoreID(
-				t.Context(),
-				&late{Memory: store, wait: func() { once[i].Do(func() { meet.Done(); meet.Wait() }) }},
-			)
+			id, err := artifact.OpenStoreID(t.Context(),
+				&late{Memory: store, wait: func() { once[i].Do(func() { meet.Done(); meet.Wait() }) }})
 			assert.NoError(t, err)
 			ids[i] = id
 		})
@@ -197,9 +147,8 @@ func TestProgramsThatStartTogetherAgreeOnTheStoreID(t *testing.T) {
 	for _, id := range ids {
 		assert.True(t, len(id) == 32 && id == ids[0], "ids %v", ids)
 	}
-	if id, err := artifact.OpenStoreID(t.Context(), store); err != nil || id != ids[0] {
-		t.Errorf("later it is %s, %v", id, err)
-	}
+	id, err := artifact.OpenStoreID(t.Context(), store)
+	assert.True(t, err == nil && id == ids[0], "later it is %s, %v", id, err)
 }
 
 // late makes every program find no identity before any of them writes one.
@@ -218,19 +167,16 @@ func (l *late) Get(ctx context.Context, key string, r blob.Range) (body io.ReadC
 
 func TestAStoreIDIsReadFromItsCopy(t *testing.T) {
 	store := artifacttest.New()
-	id, err := artifact.OpenStoreID(t.Context(), store)
-	require.NoError(t, err)
+	id := must(artifact.OpenStoreID(t.Context(), store))
 	whole, _, err := blob.Read(t.Context(), store, "store.json")
 	require.NoError(t, err)
 	changed := bytes.Clone(whole)
 	changed[bytes.Index(changed, []byte(id))] ^= 1 // 'a' for a '`', a digit for its neighbour: still 32 signs
 	for _, damaged := range [][]byte{changed, whole[:len(whole)/2], {}} {
-		_, err := blob.Write(t.Context(), store, "store.json", damaged, blob.Cond{})
-		require.NoError(t, err)
+		must(blob.Write(t.Context(), store, "store.json", damaged, blob.Cond{}))
 		again, err := artifact.OpenStoreID(t.Context(), store)
 		assert.True(t, err == nil && again == id, "%q: %s, %v", damaged, again, err)
-		mended, _, err := blob.Read(t.Context(), store, "store.json")
-		assert.True(t, err == nil && bytes.Equal(mended, whole), "%q is left as %q, %v", damaged, mended, err)
+		blobtest.Holds(t, store, "store.json", string(whole))
 	}
 }
 
@@ -257,68 +203,36 @@ func TestTheCopyOfAStoreIDIsWrittenAnew(t *testing.T) {
 // Replicas ask for it at every beat, to see whether the store answers.
 func TestAStoreIDThatIsThereTakesOneRequest(t *testing.T) {
 	store := artifacttest.New()
-	_, err := artifact.OpenStoreID(t.Context(), store)
-	require.NoError(t, err)
+	must(artifact.OpenStoreID(t.Context(), store))
 	asked := 0
 	store.Fail = func(artifacttest.Op, string) error { asked++; return nil }
-	if _, err := artifact.StoreID(t.Context(), store); err != nil || asked != 1 {
-		t.Errorf("%d requests, %v", asked, err)
-	}
+	_, err := artifact.StoreID(t.Context(), store)
+	assert.True(t, err == nil && asked == 1, "%d requests, %v", asked, err)
 }
 
 func TestAStoreIDThatCannotBeReadIsNeverReplaced(t *testing.T) {
 	for situation, content := range map[string]string{"cut": "{", "short": `{"id":"abc"}`, "empty": "{}", "0 bytes": ""} {
 		store := artifacttest.New()
-		if _, err := blob.Write(t.Context(), store, "store.json", []byte(content), blob.Cond{}); err != nil {
-			t.Fatal(err)
-		}
+		must(blob.Write(t.Context(), store, "store.json", []byte(content), blob.Cond{}))
 		_, err := artifact.OpenStoreID(t.Context(), store)
-		if !fault.Is(err, fault.SegmentDamage) || !strings.Contains(fault.As(err).Hint, "store.json back from a backup") {
-			t.Errorf("%s: %v", situation, err)
-		}
-		raw, _, err := blob.Read(t.Context(), store, "store.json")
-		assert.True(t, err == nil && string(raw) == content, "%s: it was replaced by %s", situation, raw)
+		assert.True(t, fault.Is(err, fault.SegmentDamage), "%s: %v", situation, err)
+		assert.ErrorContains(t, err, "store.json back from a backup", situation)
+		blobtest.Holds(t, store, "store.json", content)
 	}
 	down := artifacttest.New()
 	down.Fail = func(artifacttest.Op, string) error { return fault.StoreDown.At("read", "store.json") }
-	if _, err := artifact.OpenStoreID(t.Context(), down); !fault.Is(err, fault.StoreDown) || len(down.Keys("")) != 0 {
-		t.Errorf("a store that is down: %v, %v", err, down.Keys(""))
-	}
+	_, err := artifact.OpenStoreID(t.Context(), down)
+	assert.True(t, fault.Is(err, fault.StoreDown) && len(down.Keys("")) == 0, "down: %v, %v", err, down.Keys(""))
 }
 
 func TestAStoreWithoutAnIDIsUnavailableAndGetsNone(t *testing.T) {
 	store := artifacttest.New()
 	_, err := artifact.StoreID(t.Context(), store)
 	assert.True(t, fault.Is(err, fault.StoreDown) && len(store.Keys("")) == 0, "%v, %v", err, store.Keys(""))
-	id, err := artifact.OpenStoreID(t.Context(), store)
-	require.NoError(t, err)
+	id := must(artifact.OpenStoreID(t.Context(), store))
 	require.NoError(t, store.Delete(t.Context(), "store.json"))
 	known, err := artifact.StoreID(t.Context(), store)
 	assert.True(t, err == nil && known == id && len(store.Keys("")) == 1, "of the copy: %s, %v", known, err)
-}
-
-func TestDeleteAllGoesByBatches(t *testing.T) {
-	for _, c := range []struct {
-		situation string
-		wrap      func(*artifacttest.Memory) blob.Store
-		requests  int
-	}{
-		{"a store with batches", func(m *artifacttest.Memory) blob.Store { return m }, 3},
-	} {
-		memory := artifacttest.New()
-		var keys []string
-		for i := range 2500 {
-			keys = append(keys, fmt.Sprint("k/", i))
-			if i%2 == 0 { // the rest is absent
-				_, err := blob.Write(t.Context(), memory, keys[i], nil, blob.Cond{})
-				require.NoError(t, err)
-			}
-		}
-		require.NoError(t, artifact.DeleteAll(t.Context(), c.wrap(memory), keys))
-		if n := memory.Calls(artifacttest.Delete); n != c.requests || len(memory.Keys("")) != 0 {
-			t.Errorf("%s: %d requests, %d left", c.situation, n, len(memory.Keys("")))
-		}
-	}
 }
 
 // slowly deletes as a distant store does.
@@ -367,12 +281,88 @@ func TestDeleteAllStopsWhenItIsCancelledAndTellsErrors(t *testing.T) {
 	cancel()
 	memory := artifacttest.New()
 	err := artifact.DeleteAll(ctx, memory, []string{"a"})
-	if !errors.Is(err, context.Canceled) || memory.Calls(artifacttest.Delete) != 0 {
-		t.Errorf("%v after %d deletes", err, memory.Calls(artifacttest.Delete))
-	}
+	assert.True(t, errors.Is(err, context.Canceled) && memory.Calls(artifacttest.Delete) == 0,
+		"%v after %d deletes", err, memory.Calls(artifacttest.Delete))
 	memory.Fail = func(artifacttest.Op, string) error { return fault.StoreDenied.At("delete", "a") }
-	for _, store := range []blob.Store{memory} {
-		err := artifact.DeleteAll(t.Context(), store, []string{"a"})
-		assert.True(t, fault.Is(err, fault.StoreDenied), "%v", err)
+	err = artifact.DeleteAll(t.Context(), memory, []string{"a"})
+	assert.True(t, fault.Is(err, fault.StoreDenied), "%v", err)
+}
+
+// must returns a value of a fixture that does not fail.
+func must[T any](value T, err error) T {
+	if err != nil {
+		panic(err)
+	}
+	return value
+}
+
+func TestAStoreOfBranchesIsAStore(t *testing.T) {
+	blobtest.Run(t, func(*testing.T) blob.Store { return artifact.NewBranched(blobmemory.New()) })
+}
+
+func TestWhatABranchSharesLiesBelowItsBase(t *testing.T) {
+	below := blobmemory.New()
+	store := artifact.NewBranched(below)
+	branch := artifact.New(store, "exp")
+	require.NoError(t, branch.PutBase(t.Context(), "docs"))
+	assert.NoError(t, branch.PutBase(t.Context(), "docs"), "it may not be repeated")
+	err := branch.PutBase(t.Context(), "other")
+	assert.True(t, fault.Is(err, fault.Usage), "the name is given to another base: %v", err)
+	for _, key := range []string{"exp/segments/a", "exp/segments/b", "exp/specs/c.json", "exp/lease.json", "exp/current.json"} {
+		info, err := blob.Write(t.Context(), store, key, []byte(key), blob.Cond{Absent: true})
+		require.True(t, err == nil && info.Key == key, "%s: %+v, %v", key, info, err)
+		blobtest.Holds(t, store, key, key)
+	}
+	keys := func(of blob.Store, prefix, after string) (out []string) {
+		for info, err := range of.List(t.Context(), prefix, after) {
+			require.NoError(t, err)
+			out = append(out, info.Key)
+		}
+		return out
+	}
+	want := []string{"_branches/exp.json", "docs/lease.json", "docs/segments/a", "docs/segments/b", "docs/specs/c.json",
+		"exp/current.json"}
+	assert.Equal(t, want, keys(below, "", ""), "below lie")
+	assert.Equal(t, []string{"exp/segments/b"}, keys(store, "exp/segments/", "exp/segments/a"), "listed")
+	to := blobmemory.New()
+	assert.NoError(t, blob.Copy(t.Context(), to, "copy", store, "exp/segments/a"), "a copy")
+	require.NoError(t, store.DeleteAll(t.Context(), []string{"exp/segments/a"}))
+	_, err = store.Stat(t.Context(), "docs/segments/a")
+	assert.True(t, fault.Is(err, fault.NotFound), "it is there after it was deleted: %v", err)
+}
+
+// frozen is a context whose deadline has passed once a process stood still, and whose timer has not gone off.
+type frozen struct {
+	context.Context
+	stood *atomic.Bool
+}
+
+func (f frozen) Deadline() (time.Time, bool) {
+	return time.Now().Add(map[bool]time.Duration{true: -time.Second, false: time.Hour}[f.stood.Load()]), true
+}
+
+// standing is a store whose process stands still in the middle of its first request.
+type standing struct {
+	*artifacttest.Memory
+	requests atomic.Int32
+	stood    atomic.Bool
+}
+
+func (s *standing) DeleteAll(context.Context, []string) error {
+	s.requests.Add(1)
+	s.stood.Store(true)
+	return nil
+}
+
+// What was in flight when the process stood still is done; nothing is asked for afterwards.
+func TestNoRequestBeginsInAProcessThatStoodStill(t *testing.T) {
+	store := &standing{Memory: artifacttest.New()}
+	keys := make([]string, 20_000)
+	for i := range keys {
+		keys[i] = fmt.Sprint("docs/segments/", i)
+	}
+	err := artifact.DeleteAll(frozen{t.Context(), &store.stood}, store, keys)
+	if requests := store.requests.Load(); !errors.Is(err, context.DeadlineExceeded) || requests > 4 {
+		t.Errorf("%d requests, of which four may be in flight: %v", requests, err)
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"os"
 	"path/filepath"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -14,6 +15,7 @@ import (
 
 	"github.com/unweaver/unweaver/internal/config"
 	"github.com/unweaver/unweaver/internal/core"
+	"github.com/unweaver/unweaver/internal/document"
 	"github.com/unweaver/unweaver/internal/fault"
 )
 
@@ -26,47 +28,7 @@ func load(t *testing.T, yaml string, env, set []string) (*config.Config, error) 
 
 func mustLoad(t *testing.T, yaml string, env, set []string) *config.Config {
 	t.Helper()
-	cfg, err := load(t, yaml, env, set)
-	require.NoError(t, err)
-	return cfg
-}
-
-func TestTheContractsExampleIsValid(t *testing.T) {
-	cfg := mustLoad(t, `engine:    { address: 127.0.0.1:7233, namespace: default, task_queue: unweaver }
-query_api: { address: 127.0.0.1:8080 }
-worker:    { slots: 64, pollers: 4, cache_bytes: 34359738368, cache_dir: "", cpu: 0 }
-stores:
-  artifacts: s3://bucket/prefix
-  classes:   redis://host:6379/0
-  vectors:   milvus://host:19530/db
-  milvus:    { load: import, bucket: "" }
-  s3:        { endpoint: "", region: us-east-1, path_style: false }
-models:
-  chat:
-    { provider: openai, base_url: "", api_key_env: OPENAI_API_KEY, model: "m", mode: online,
-      price: {prompt: 0, completion: 0} }
-  embedding:
-    { provider: openai, base_url: "", api_key_env: OPENAI_API_KEY, model: "e", dimension: 0,
-      max_input_tokens: 8192, classes: model, price: {prompt: 0} }
-  limits:    { concurrency: 64, requests_per_minute: 0, tokens_per_minute: 0 }
-indexes:
-  docs:
-    corpus: s3://bucket/docs/
-    chunking:   { strategy: text, boundaries: stable, max_tokens: 1500, overlap: 0 }
-    shortening: { threshold: 4000, sample: 256 }
-    retrieval:  { method: unweaver, rule: weighted, top_chunks: 5, language: en, min_similarity: 0 }
-    parity: false
-    keep: 3
-    grace: 24h
-    budget:   { calls: 0, tokens: 0, money: 0 }
-    failures: { share: 0.01, count: 0 }
-    gate:     { max_removed: 0.2, probes: "", max_recall_drop: 0.05 }
-    schedule: { cron: "", timezone: UTC, overlap: skip, catchup: 24h, jitter: 5m, pause_on_failure: false }
-`, nil, nil)
-	spec, err := cfg.Spec("docs", "")
-	if err != nil || spec.Corpus != "s3://bucket/docs/" || spec.Chat.Model != "m" || spec.Keep != 3 {
-		t.Errorf("%+v %v", spec, err)
-	}
+	return must(load(t, yaml, env, set))(t)
 }
 
 func TestEveryMistakeIsReportedAtOnceWithItsPlace(t *testing.T) {
@@ -87,18 +49,11 @@ indexes:
 	)
 	require.True(t, fault.Is(err, fault.BadConfig), "%v", err)
 	for _, want := range []string{
-		"unweaver.yaml:1:1: unknown key modells",
-		"unweaver.yaml:3:21: models.chat.provider",
-		"unweaver.yaml:3:36: models.chat.base_url",
-		"unweaver.yaml:5:3: indexes.Bad_Name",
-		"unweaver.yaml:7:11: indexes.docs.keep",
-		"unweaver.yaml:8:27: indexes.docs.chunking.strategy",
-		"unweaver.yaml:8:46: indexes.docs.chunking.max_tokens",
-		"unweaver.yaml:9:12: indexes.docs.grace",
-		"variable UNWEAVER_MODELS_CHAT_COLOUR",
-		"indexes.docs.keeep",
-		"--set nonsense",
-		": 11 mistakes",
+		"unweaver.yaml:1:1: unknown key modells", "unweaver.yaml:3:21: models.chat.provider",
+		"unweaver.yaml:3:36: models.chat.base_url", "unweaver.yaml:5:3: indexes.Bad_Name",
+		"unweaver.yaml:7:11: indexes.docs.keep", "unweaver.yaml:8:27: indexes.docs.chunking.strategy",
+		"unweaver.yaml:8:46: indexes.docs.chunking.max_tokens", "unweaver.yaml:9:12: indexes.docs.grace",
+		"variable UNWEAVER_MODELS_CHAT_COLOUR", "indexes.docs.keeep", "--set nonsense", ": 11 mistakes",
 	} {
 		assert.True(t, strings.Contains(err.Error(), want), "%q is missing in\n%v", want, err)
 	}
@@ -109,23 +64,16 @@ func TestASettingWinsOverAVariableAndThatOverTheFile(t *testing.T) {
 		t,
 		"models: { limits: { concurrency: 1 }, chat: { model: file } }\nindexes: { my-docs: { keep: 2 } }\n",
 		[]string{
-			"UNWEAVER_MODELS_LIMITS_CONCURRENCY=2",
-			"UNWEAVER_MODELS_CHAT_MODEL=variable",
-			"UNWEAVER_MODELS_CHAT_BASE_URL=http://v/v1",
-			"UNWEAVER_INDEXES_MY_DOCS_KEEP=7",
-			"UNWEAVER_WORKER_CACHE_DIR=/y",
-			"UNWEAVER_ENGINE_DEPLOYMENT_NAME=blue",
-			"UNWEAVER_ENGINE_DEPLOYMENT_BUILD_ID=v1",
-			"UNWEAVER_DATA_DIR=/x",
+			"UNWEAVER_MODELS_LIMITS_CONCURRENCY=2", "UNWEAVER_MODELS_CHAT_MODEL=variable",
+			"UNWEAVER_MODELS_CHAT_BASE_URL=http://v/v1", "UNWEAVER_INDEXES_MY_DOCS_KEEP=7", "UNWEAVER_WORKER_CACHE_DIR=/y",
+			"UNWEAVER_ENGINE_DEPLOYMENT_NAME=blue", "UNWEAVER_ENGINE_DEPLOYMENT_BUILD_ID=v1", "UNWEAVER_DATA_DIR=/x",
 		},
 		[]string{"models.chat.model=set", "indexes.new.keep=9", "indexes.new.grace=90m"},
 	)
-	if cfg.Models.Limits.Concurrency != 2 || cfg.Models.Chat.Model != "set" ||
-		cfg.Models.Chat.BaseURL != "http://v/v1" || cfg.Indexes["my-docs"].Keep != 7 ||
-		cfg.Indexes["new"].Keep != 9 || time.Duration(cfg.Indexes["new"].Grace) != 90*time.Minute ||
-		cfg.Worker.CacheDir != "/y" || cfg.Engine.Deployment != (config.Deployment{Name: "blue", BuildID: "v1"}) {
-		t.Errorf("%+v", cfg)
-	}
+	assert.True(t, cfg.Models.Limits.Concurrency == 2 && cfg.Models.Chat.Model == "set" &&
+		cfg.Models.Chat.BaseURL == "http://v/v1" && cfg.Indexes["my-docs"].Keep == 7 && cfg.Indexes["new"].Keep == 9 &&
+		time.Duration(cfg.Indexes["new"].Grace) == 90*time.Minute && cfg.Worker.CacheDir == "/y" &&
+		cfg.Engine.Deployment == (config.Deployment{Name: "blue", BuildID: "v1"}), "%+v", cfg)
 }
 
 // Specs of releases without the setting, and their digests, stay what they were.
@@ -155,8 +103,7 @@ func TestParityCutsLikeTheReferenceUnlessTheFileSaysHow(t *testing.T) {
 }
 
 func TestAnIndexThatIsNotNamedHasTheDefaults(t *testing.T) {
-	named, err := mustLoad(t, "indexes: {docs: }\n", nil, nil).Spec("docs", "/corpus")
-	require.NoError(t, err)
+	named := must(mustLoad(t, "indexes: {docs: }\n", nil, nil).Spec("docs", "/corpus"))(t)
 	unnamed, err := config.Default().Spec("docs", "/corpus")
 	assert.True(t, err == nil && reflect.DeepEqual(named, unnamed), "%+v\n%+v\n%v", named, unnamed, err)
 	want := core.Failures{Share: 0.01, DocumentsShare: 0.01, Floor: 5}
@@ -180,15 +127,344 @@ indexes:
 	cfg.Models.Chat.Timeout, cfg.Models.Embedding.Timeout = 0, 0 // of a spec: the default
 	cfg.Models.Embedding.Classes = "model"                       // what auto is without a model inside
 	cfg.Models.Chat.Batch = core.BatchMode{}                     // of a spec that is not in mode batch
-	if plain.Chat != cfg.Models.Chat || plain.Limits != cfg.Models.Limits || plain.Embedding != cfg.Models.Embedding {
-		t.Errorf("plain: %+v", plain)
-	}
+	assert.True(t, plain.Chat == cfg.Models.Chat && plain.Limits == cfg.Models.Limits &&
+		plain.Embedding == cfg.Models.Embedding, "plain: %+v", plain)
 	wantPrice := core.Price{Prompt: 3}
-	if own.Chat.Provider != "openai" || own.Chat.Model != "own" || own.Chat.BaseURL != "" ||
-		own.Chat.Price != wantPrice {
-		t.Errorf("chat: %+v", own.Chat)
-	}
+	assert.True(t, own.Chat.Provider == "openai" && own.Chat.Model == "own" && own.Chat.BaseURL == "" &&
+		own.Chat.Price == wantPrice, "chat: %+v", own.Chat)
 	assert.True(t, own.Limits == (core.Limits{Concurrency: 8, RequestsPerMinute: 5}) && own.Embedding.MaxInputTokens == 0,
 		"limits: %+v, embedding: %+v", own.Limits, own.Embedding)
 	assert.Equal(t, "general", cfg.Models.Chat.Model, "an index's models leak into the general ones")
+}
+
+// must returns a value that came without an error.
+func must[T any](value T, err error) func(testing.TB) T {
+	return func(t testing.TB) T {
+		t.Helper()
+		require.NoError(t, err)
+		return value
+	}
+}
+
+func TestVariablesThatKubernetesInjectsAreIgnored(t *testing.T) {
+	cfg := must(config.Load(config.Source{Env: []string{
+		"UNWEAVER_SERVICE_HOST=10.96.0.1", "UNWEAVER_PORT=tcp://10.96.0.1:8080", "UNWEAVER_QUERY_API_SERVICE_HOST=10.96.0.7",
+		"UNWEAVER_QUERY_API_SERVICE_PORT=8080", "UNWEAVER_QUERY_API_SERVICE_PORT_HTTP=8080",
+		"UNWEAVER_QUERY_API_PORT=tcp://10.96.0.7:8080", "UNWEAVER_QUERY_API_PORT_8080_TCP=tcp://10.96.0.7:8080",
+		"UNWEAVER_QUERY_API_PORT_8080_TCP_ADDR=10.96.0.7", "UNWEAVER_QUERY_API_PORT_8080_TCP_PORT=8080",
+		"UNWEAVER_QUERY_API_PORT_8080_TCP_PROTO=tcp", "UNWEAVER_DNS_PORT_53_UDP_ADDR=10.96.0.10",
+		"UNWEAVER_QUERY_API_ADDRESS=0.0.0.0:8080", "HOME=/root",
+	}}))(t)
+	assert.Equal(t, "0.0.0.0:8080", cfg.QueryAPI.Address, "a key among them is not read")
+}
+
+func TestUnknownVariablesStayMistakes(t *testing.T) {
+	for _, tc := range []struct{ variable, want string }{
+		{"UNWEAVER_MODELS_CHAT_COLOUR=red", "no such key"},
+		{"UNWEAVER_STORES=s3://bucket", "no such key"},
+		{"UNWEAVER_QUERY_API_PORTS=8080", "no such key"},
+		{"UNWEAVER_QUERY_API_PORT_8080=x", "no such key"},
+		{"UNWEAVER_QUERY_API_SERVICE=x", "no such key"},
+		{"UNWEAVER_QUERY_API_PORT_8080_TCP_NAME=x", "no such key"},
+		{"UNWEAVER_INDEXES_OTHER_KEEP=2", "use --set indexes.NAME"},
+		{"UNWEAVER_WORKER_SLOTS=many", `"many" is not a whole number`},
+	} {
+		_, err := load(t, "indexes: {docs: {}}\n", []string{tc.variable}, nil)
+		name, _, _ := strings.Cut(tc.variable, "=")
+		assert.True(t, err != nil && strings.Contains(err.Error(), "variable "+name+": ") &&
+			strings.Contains(err.Error(), tc.want), "%s: %v", tc.variable, err)
+	}
+}
+
+func TestVariablesThatProgramsReadThemselvesAreNoKeys(t *testing.T) {
+	_, err := config.Load(config.Source{Env: []string{
+		"UNWEAVER_DATA_DIR=/x", "UNWEAVER_CONFIG=/y", "UNWEAVER_CACHE_DIR=/c", "UNWEAVER_TEST_REDIS=redis://127.0.0.1",
+	}})
+	assert.NoError(t, err)
+}
+
+func TestAFileIsReadWhereItIsAndAnObjectIsNot(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "probes.jsonl")
+	line := `{"question":"Who?","documents":["a.md"]}`
+	require.NoError(t, os.WriteFile(file, []byte(line), 0o600))
+	spec := core.Spec{Index: "docs", Gate: core.Gate{Probes: file}}
+	files, err := config.ReadFiles(&spec)
+	assert.True(t, err == nil && string(files.Probes) == line && files.Aliases == nil, "%+v, %v", files, err)
+	for _, elsewhere := range []string{"", "s3://bucket/probes.jsonl", spec.Gate.Probes} {
+		spec := core.Spec{Gate: core.Gate{Probes: elsewhere}, Aliases: elsewhere}
+		files, err := config.ReadFiles(&spec)
+		assert.True(t, err == nil && files.Probes == nil && files.Aliases == nil && spec.Gate.Probes == elsewhere,
+			"%q: %+v, %v", elsewhere, files, err)
+	}
+	require.NoError(t, os.WriteFile(file, []byte(line+"\n{}"), 0o600))
+	for _, bad := range []string{file, file + ".none"} {
+		for _, spec := range []core.Spec{{Gate: core.Gate{Probes: bad}}, {Aliases: bad}} {
+			_, err := config.ReadFiles(&spec)
+			assert.True(t, fault.Is(err, fault.BadConfig) && strings.Contains(err.Error(), bad), "%s: %v", bad, err)
+		}
+	}
+}
+
+func TestAModelInsideHasItsOwnLongestInput(t *testing.T) {
+	for setting, want := range map[string]int{
+		"models.embedding.max_input_tokens=8192": 400, "models.embedding.max_input_tokens=0": 400,
+		"models.embedding.max_input_tokens=300": 300,
+	} {
+		cfg := must(config.Load(config.Source{Set: []string{"models.embedding.model=e5", setting}}))(t)
+		spec, err := cfg.Spec("docs", "")
+		assert.True(t, err == nil && spec.Embedding.MaxInputTokens == want && spec.Embedding.IsInside(),
+			"%s: %d tokens, want %d, %v", setting, spec.Embedding.MaxInputTokens, want, err)
+	}
+	cfg := must(config.Load(config.Source{}))(t)
+	if spec, err := cfg.Spec("docs", ""); err != nil || spec.Embedding.IsInside() || spec.Embedding.MaxInputTokens != 8192 {
+		t.Errorf("the default is lexical vectors: %+v, %v", spec.Embedding, err)
+	}
+}
+
+func TestClassesAreLexicalBesideAModelInsideUnlessItIsSaid(t *testing.T) {
+	for want, set := range map[string][]string{
+		"lexical": {"models.embedding.model=e5"},
+		"model":   {"models.embedding.model=e5", "models.embedding.classes=model"},
+		"model ":  {"models.embedding.provider=openai", "models.embedding.model=server"},
+	} {
+		cfg := must(config.Load(config.Source{Set: set}))(t)
+		spec := must(cfg.Spec("docs", ""))(t)
+		assert.Equal(t, strings.TrimSpace(want), spec.Embedding.Classes, "%v", set)
+	}
+}
+
+func TestAModelInsideIsOneThatThereIs(t *testing.T) {
+	for says, set := range map[string][]string{
+		"not a built-in model": {"models.embedding.model=e6"},
+		"want 0 or 384":        {"models.embedding.model=minilm", "models.embedding.dimension=512"},
+	} {
+		_, err := config.Load(config.Source{Set: set})
+		assert.True(t, err != nil && strings.Contains(err.Error(), says), "%v: %v", set, err)
+	}
+}
+
+// What a branch is made with is refused where the file would be: an unknown key, another type, a value out of bounds.
+func TestSettingsOfABranchAreCheckedByThemselves(t *testing.T) {
+	for _, good := range []map[string]string{
+		nil, {"shortening.threshold": "400"}, {"models.chat.model": "large", "retrieval.language": "de"},
+	} {
+		assert.NoError(t, config.CheckOverlay(good), "%v", good)
+	}
+	for key, bad := range map[string]struct{ value, why string }{
+		"shortening.threshold": {"60", "200"},
+		"shortening.limit":     {"1", "shortening.limit"},
+		"keep":                 {"many", "keep"},
+		"retrieval.language":   {"klingon", "language"},
+	} {
+		err := config.CheckOverlay(map[string]string{key: bad.value})
+		assert.True(t, fault.Is(err, fault.BadConfig) && strings.Contains(err.Error(), bad.why),
+			"%s=%s: %v", key, bad.value, err)
+	}
+}
+
+// A name that no index may have is a mistake like others, also where it comes with the settings of a branch.
+func TestABranchOfAnImpossibleNameIsAMistake(t *testing.T) {
+	for _, name := range []string{"../x", "a.b", ".", "*", "a.models.b"} {
+		_, err := config.Load(config.Source{Missing: true, Overlays: []core.Overlay{{Index: name, Base: "docs"}}})
+		assert.True(t, fault.Is(err, fault.BadConfig) && strings.Contains(err.Error(), "a name has letters"),
+			"%q: %v", name, err)
+	}
+}
+
+func TestSlotsFollowTheModelsAndTheMachineUnlessTheyAreGiven(t *testing.T) {
+	for _, c := range []struct {
+		set   string
+		cores int
+		want  int
+	}{
+		{"", 2, 64},
+		{"models.limits.concurrency=512", 2, 64},   // two cores feed no more
+		{"models.limits.concurrency=512", 16, 104}, // one and a half times 512, in requests of 8 an activity
+		{"models.limits.concurrency=100000", 16, 512},
+		{"indexes.docs.models.limits.concurrency=512", 16, 104},
+		{"worker.slots=1 models.limits.concurrency=512", 16, 1},
+		{"worker.slots=1000", 2, 1000},
+	} {
+		cfg := must(load(t, "", nil, strings.Fields(c.set)))(t)
+		assert.Equal(t, c.want, cfg.CountSlots(c.cores), "%q on %d cores", c.set, c.cores)
+	}
+}
+
+func TestTheCacheOfWorkflowsFollowsTheMachineUnlessItIsGiven(t *testing.T) {
+	for _, c := range []struct {
+		set         []string
+		cores, want int
+	}{
+		{nil, 2, 1024}, {nil, 64, 10_000}, {[]string{"worker.workflow_cache=7"}, 64, 7},
+	} {
+		cfg := must(load(t, "", nil, c.set))(t)
+		assert.Equal(t, c.want, cfg.WorkflowCache(c.cores), "%v on %d cores", c.set, c.cores)
+	}
+}
+
+func TestLimitsOfDocumentsAreWhatParsersTake(t *testing.T) {
+	assert.Equal(t, document.DefaultLimits(), config.Default().DocumentLimits(), "nothing configured")
+	cfg := config.Default()
+	cfg.Limits.Document = config.DocumentLimits{
+		Bytes: 1, Ratio: 2, Text: 3, Title: 4, Row: 5, Spans: 6, Nesting: 7, Pages: 8, Seconds: 9, Memory: 10,
+	}
+	want := document.Limits{
+		Bytes: 1, Ratio: 2, Text: 3, Title: 4, Row: 5, Spans: 6, Nesting: 7, Pages: 8, Time: 9 * time.Second, Memory: 10,
+	}
+	assert.Equal(t, want, cfg.DocumentLimits())
+}
+
+func TestWhatDocumentsHideIsReadWhereTheIndexSaysSo(t *testing.T) {
+	cfg := config.Default()
+	cfg.Indexes["docs"] = config.Index{Documents: core.Documents{Hidden: "omit"}}
+	usual, err := cfg.Spec("docs", t.TempDir())
+	assert.True(t, err == nil && usual.Documents == nil, "nothing configured: %+v, %v", usual.Documents, err)
+	index := cfg.Indexes["docs"]
+	index.Documents.Hidden = "include"
+	cfg.Indexes["docs"] = index
+	with, err := cfg.Spec("docs", usual.Corpus)
+	assert.True(t, err == nil && with.Documents != nil && with.Documents.Hidden == "include" &&
+		with.ConfigDigest() != usual.ConfigDigest(), "include: %+v, %v", with.Documents, err)
+	cfg.Indexes["docs"] = config.Index{Documents: core.Documents{Attachments: true}}
+	with, err = cfg.Spec("docs", usual.Corpus)
+	assert.True(t, err == nil && with.Documents != nil && with.Documents.Attachments &&
+		with.ConfigDigest() != usual.ConfigDigest(), "attachments: %+v, %v", with.Documents, err)
+}
+
+const listed = `
+stores:
+  corpus_roots: [/data/a, "/data/b"]
+models:
+  chat: {provider: openai, model: m, base_url: "http://chat:1/v1/", api_key_env: CHAT}
+  endpoints:
+    - {base_url: "http://more:2/v1", api_key_env: MORE}
+    - {api_key_env: OPENAI}
+indexes:
+  own:
+    models:
+      embedding: {provider: openai, model: e, base_url: "http://own:3/v1", api_key_env: OWN}
+  builtin:
+    models: {chat: {provider: recorded, file: replay.jsonl}}
+`
+
+func written(t *testing.T, text string) config.Source {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "unweaver.yaml")
+	require.NoError(t, os.WriteFile(path, []byte(text), 0o600))
+	return config.Source{Path: path}
+}
+
+func TestEndpointsAreThoseThatTheConfigurationNames(t *testing.T) {
+	cfg := must(config.Load(written(t, listed)))(t)
+	want := []config.Endpoint{
+		{BaseURL: "http://chat:1/v1", APIKeyEnv: "CHAT"}, {BaseURL: "http://more:2/v1", APIKeyEnv: "MORE"},
+		{BaseURL: "http://own:3/v1", APIKeyEnv: "OWN"}, {BaseURL: "https://api.openai.com/v1", APIKeyEnv: "OPENAI"},
+	}
+	got := cfg.ListEndpoints()
+	assert.True(t, slices.Equal(got, want), "%+v", got)
+	recording, _ := filepath.Abs("replay.jsonl")
+	assert.Equal(t, []string{recording}, cfg.ListRecordings())
+	assert.Equal(t, []string{"/data/a", "/data/b"}, cfg.Stores.CorpusRoots)
+	if got := config.Default().ListEndpoints(); len(got) != 0 {
+		t.Errorf("built-in models name %v", got)
+	}
+}
+
+func TestAListHasAShortForm(t *testing.T) {
+	cfg := must(config.Load(config.Source{Set: []string{
+		"models.endpoints=http://a/v1=A, https://b/v1?x=1=B", "stores.corpus_roots=/x,/y",
+	}}))(t)
+	want := []config.Endpoint{{BaseURL: "http://a/v1", APIKeyEnv: "A"}, {BaseURL: "https://b/v1?x=1", APIKeyEnv: "B"}}
+	assert.True(t, slices.Equal(cfg.Models.Endpoints, want) && slices.Equal(cfg.Stores.CorpusRoots, []string{"/x", "/y"}),
+		"%+v, %v", cfg.Models.Endpoints, cfg.Stores.CorpusRoots)
+}
+
+func TestMistakesInListsAreNamed(t *testing.T) {
+	for text, says := range map[string]string{
+		"stores: {corpus_roots: [docs]}":                                                       "not an absolute path",
+		"stores: {corpus_roots: {a: b}}":                                                       "must be a list",
+		"models: {endpoints: [{base_url: \"ftp://x\", api_key_env: A}]}":                       "not an http(s) URL",
+		"models: {endpoints: [{api_key_env: \"\"}]}":                                           "environment variable",
+		"models: {endpoints: [{url: \"http://x/v1\"}]}":                                        "unknown key",
+		"models: {endpoints: \"http://x/v1\"}":                                                 "URL=VARIABLE",
+		"engine: {tls_cert: a.pem}":                                                            "engine.tls_key",
+		"models: {endpoints: [{base_url: \"http://x/v1\", api_key_env: \"sk-secret value\"}]}": "not the key itself",
+	} {
+		_, err := config.Load(written(t, text))
+		assert.True(t, fault.Is(err, fault.BadConfig) && strings.Contains(err.Error(), says) &&
+			!strings.Contains(err.Error(), "sk-"), "%s: %v", text, err)
+	}
+}
+
+// A server without keys is named with an empty variable; OpenAI's own requires one.
+func TestAServerMayWantNoKey(t *testing.T) {
+	cfg := must(load(t, `
+models:
+  chat: {provider: openai, model: m, base_url: "http://chat:1/v1", api_key_env: ""}
+  endpoints: [{base_url: "http://more:2/v1", api_key_env: ""}]
+`, []string{}, nil))(t)
+	want := []config.Endpoint{{BaseURL: "http://chat:1/v1"}, {BaseURL: "http://more:2/v1"}}
+	got := cfg.ListEndpoints()
+	assert.True(t, slices.Equal(got, want), "got %v, want %v", got, want)
+	for _, setting := range []string{"chat", "embedding"} {
+		_, err := load(t, "models: {"+setting+": {provider: openai, model: m, api_key_env: \"\"}}\n", []string{}, nil)
+		assert.True(t, err != nil && strings.Contains(err.Error(), "models."+setting+".api_key_env: OpenAI requires a key"),
+			"%s: %v", setting, err)
+	}
+}
+
+func settings(t *testing.T, cfg *config.Config) map[string]config.Setting {
+	t.Helper()
+	out := map[string]config.Setting{}
+	for _, s := range cfg.Settings() {
+		_, twice := out[s.Key]
+		assert.False(t, twice, "%s is listed twice", s.Key)
+		out[s.Key] = s
+	}
+	return out
+}
+
+func TestEverySettingSaysWhereItCameFrom(t *testing.T) {
+	cfg := mustLoad(t,
+		"worker: { slots: 9 }\nmodels:\n  limits:\n    concurrency: 3\nindexes: { docs: { grace: 48h, keep: } }\n",
+		[]string{"UNWEAVER_MODELS_LIMITS_CONCURRENCY=4", "UNWEAVER_ENGINE_TLS=true"},
+		[]string{"engine.tls=false", "indexes.docs.models.chat.model=own"})
+	got := settings(t, cfg)
+	for _, want := range []config.Setting{
+		{Key: "worker.slots", Value: 9, Origin: config.FromFile, At: "unweaver.yaml:1:18", Text: "9"},
+		{
+			Key: "models.limits.concurrency", Value: 4, Origin: config.FromVariable,
+			At: "variable UNWEAVER_MODELS_LIMITS_CONCURRENCY", Text: "4",
+		},
+		{Key: "engine.tls", Value: false, Origin: config.FromSet, At: "--set engine.tls", Text: "false"},
+		{Key: "worker.pollers", Value: 4, Origin: config.FromDefault, Text: "4"},
+		{Key: "indexes.docs.keep", Value: 3, Origin: config.FromDefault, Text: "3"},
+		{
+			Key: "indexes.docs.models.chat.model", Value: "own", Origin: config.FromSet,
+			At: "--set indexes.docs.models.chat.model", Text: "own",
+		},
+	} {
+		have := got[want.Key]
+		if i := strings.LastIndexByte(have.At, '/'); have.Origin == config.FromFile {
+			have.At = have.At[i+1:]
+		}
+		assert.True(t, have == want, "want %+v\ngot  %+v", want, have)
+	}
+	grace := got["indexes.docs.grace"]
+	assert.True(t, grace.Text == "48h" && grace.Origin == config.FromFile, "%+v", grace)
+	_, listed := got["indexes.docs.models.chat.provider"]
+	assert.True(t, !listed, "a model setting that the index does not give is listed as its own")
+	if raw, err := json.Marshal(got["indexes.docs.grace"]); err != nil || !strings.Contains(string(raw), `"48h0m0s"`) {
+		t.Errorf("%s %v", raw, err)
+	}
+}
+
+func TestPasswordsOfStoresAreNotShown(t *testing.T) {
+	cfg := mustLoad(t, "", nil,
+		[]string{"stores.classes=redis://:verysecret@redis:6379/0", "stores.vectors=milvus://root:verysecret@milvus:19530"})
+	got := settings(t, cfg)
+	assert.True(t, got["stores.classes"].Text == "redis://:xxxxx@redis:6379/0" &&
+		got["stores.vectors"].Value == "milvus://root:xxxxx@milvus:19530", "%+v %+v", got["stores.classes"],
+		got["stores.vectors"])
+	assert.Equal(t, "redis://:verysecret@redis:6379/0", cfg.Stores.Classes, "showing a setting changes it")
 }

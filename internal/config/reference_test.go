@@ -113,10 +113,8 @@ var needs = map[string][]string{
 
 func digest(t *testing.T, set ...string) core.Digest {
 	t.Helper()
-	cfg, err := config.Load(config.Source{Set: set})
-	require.NoError(t, err)
-	spec, err := cfg.Spec("docs", "")
-	require.NoError(t, err)
+	cfg := must(config.Load(config.Source{Set: set}))(t)
+	spec := must(cfg.Spec("docs", ""))(t)
 	return spec.ConfigDigest()
 }
 
@@ -136,8 +134,7 @@ func TestAnExampleIsValidAndRebuildsWhatTheReferenceSays(t *testing.T) {
 }
 
 func TestTheDigestOfTheDefaultsHasNotMoved(t *testing.T) {
-	spec, err := config.Default().Spec("docs", "/corpus")
-	require.NoError(t, err)
+	spec := must(config.Default().Spec("docs", "/corpus"))(t)
 	assert.Equal(t, core.LanguageAuto, spec.Retrieval.Language)
 	spec.Retrieval.Language = "en" // as a build finds it
 	assert.Equal(t, "433aa416138a126fc693dddfaadbabe3cf406d78a18cfd3d927f1842d3a856de", spec.ConfigDigest().String())
@@ -146,26 +143,21 @@ func TestTheDigestOfTheDefaultsHasNotMoved(t *testing.T) {
 func TestAFreshFileHoldsTheDefaults(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "unweaver.yaml")
 	require.NoError(t, os.WriteFile(path, []byte(config.RenderSample()), 0o600))
-	cfg, err := config.Load(config.Source{Path: path})
-	require.NoError(t, err)
+	cfg := must(config.Load(config.Source{Path: path}))(t)
 	got, _ := cfg.Spec("docs", "/corpus")
 	want, _ := config.Default().Spec("docs", "/corpus")
 	assert.True(t, reflect.DeepEqual(got, want), "index docs:\n%+v\n%+v", got, want)
 	standard := config.Default()
-	if cfg.Engine != standard.Engine || !reflect.DeepEqual(cfg.QueryAPI, standard.QueryAPI) ||
-		cfg.Worker != standard.Worker || !reflect.DeepEqual(cfg.Stores, standard.Stores) ||
-		!reflect.DeepEqual(cfg.Models, standard.Models) ||
-		len(cfg.Indexes) != 1 {
-		t.Errorf("%+v", cfg)
-	}
+	assert.True(t, cfg.Engine == standard.Engine && reflect.DeepEqual(cfg.QueryAPI, standard.QueryAPI) &&
+		cfg.Worker == standard.Worker && reflect.DeepEqual(cfg.Stores, standard.Stores) &&
+		reflect.DeepEqual(cfg.Models, standard.Models) && len(cfg.Indexes) == 1, "%+v", cfg)
 	given := map[string]bool{}
 	for _, s := range cfg.Settings() {
 		given[s.Key] = s.Origin == config.FromFile
 	}
 	for _, r := range rows(t) {
-		if given[r.path] == r.unsupported() {
-			t.Errorf("%s: in the file %t, unsupported %t", r.path, given[r.path], r.unsupported())
-		}
+		assert.True(t, given[r.path] != r.unsupported(), "%s: in the file %t, unsupported %t", r.path, given[r.path],
+			r.unsupported())
 	}
 	for n, line := range strings.Split(strings.TrimSpace(config.RenderSample()), "\n") {
 		assert.True(t, strings.Contains(line, "#") || strings.HasSuffix(line, ":") || line == "",

@@ -1,14 +1,19 @@
 package document_test
 
 import (
+	"bytes"
+	"compress/gzip"
 	"encoding/base64"
 	"fmt"
-	"io"
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/unweaver/unweaver/internal/document"
 	"github.com/unweaver/unweaver/internal/fault"
+	"github.com/unweaver/unweaver/internal/testkit/documenttest"
 )
 
 // multi returns a body of several parts, each with its header.
@@ -21,9 +26,7 @@ func multi(kind string, parts ...string) string {
 func TestMailIsReadAsItIsShown(t *testing.T) {
 	in := func(charset, text string) string {
 		out, err := encodingOf(t, charset).NewEncoder().String(text)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		return out
 	}
 	word := func(charset, text string) string {
@@ -31,36 +34,31 @@ func TestMailIsReadAsItIsShown(t *testing.T) {
 	}
 	const russian = "Капитан корабля Фёдор Громов"
 	for name, c := range map[string]struct{ content, title, text string }{
-		"UTF-8 as us-ascii": {
-			"Subject: a\r\nContent-Type: text/plain; charset=us-ascii\r\n\r\nGösta Åkesson", "a", "Gösta Åkesson",
-		},
+		"UTF-8 as us-ascii": {"Subject: a\r\nContent-Type: text/plain; charset=us-ascii\r\n\r\nGösta Åkesson", "a",
+			"Gösta Åkesson"},
 		"UTF-8 as Latin-1":  {"Subject: a\nContent-Type: text/plain; charset=iso-8859-1\n\nRené", "a", "René"},
 		"Latin-1 as UTF-8":  {"Subject: a\nContent-Type: text/plain; charset=utf-8\n\nRen\xe9 in Z\xfcrich", "a", "René in Zürich"},
 		"an unknown set":    {"Subject: a\nContent-Type: text/plain; charset=x-what\n\n" + in("koi8-r", russian), "a", russian},
 		"a set that counts": {"Subject: a\nContent-Type: text/plain; charset=\"koi8-r\"\n\n" + in("koi8-r", "Ёж"), "a", "Ёж"},
 		"no set":            {"Subject: a\n\n" + in("windows-1251", russian), "a", russian},
-		"seven bits": {
-			"Subject: a\nContent-Type: text/plain; charset=iso-2022-jp\n\n" + in("iso-2022-jp", "山田太郎です"), "a", "山田太郎です",
-		},
-		"a page that says its set": {
-			"Subject: a\nContent-Type: text/html\n\n<meta charset=koi8-r><p>" + in("koi8-r", "Ёж"), "a", "Ёж",
-		},
+		"seven bits": {"Subject: a\nContent-Type: text/plain; charset=iso-2022-jp\n\n" + in("iso-2022-jp", "山田太郎です"), "a",
+			"山田太郎です"},
+		"a page that says its set": {"Subject: a\nContent-Type: text/html\n\n<meta charset=koi8-r><p>" + in("koi8-r", "Ёж"),
+			"a", "Ёж"},
 		"a page with a heading":      {"Subject: a\nContent-Type: text/html\n\n<h1>Tide</h1><p># x", "a", "Tide\n\n    # x"},
 		"raw Latin-1 in the header":  {"Subject: Gr\xfc\xdfe aus K\xf6ln\n\nx", "Grüße aus Köln", "x"},
 		"raw UTF-8 in the header":    {"Subject: Łódź\n\nx", "Łódź", "x"},
 		"raw Cyrillic in the header": {"Subject: " + in("windows-1251", russian) + "\n\nx", russian, "x"},
-		"a character between words": {
-			"Subject: " + word("utf-8", "Мария"[:5]) + "\n " + word("UTF-8", "Мария"[5:]) + "\n\nx", "Мария", "x",
-		},
+		"a character between words": {"Subject: " + word("utf-8", "Мария"[:5]) + "\n " + word("UTF-8", "Мария"[5:]) + "\n\nx",
+			"Мария", "x"},
 		"words in quotes, a blank in one": {"Subject: \"=?iso-8859-1*de?Q?J=FCrgen M=FCller?=\" r\n\nx", `"Jürgen Müller" r`, "x"},
 		"a set of two bytes":              {"Subject: " + word("gb2312", in("gb18030", "朱镕基")) + "\n\nx", "朱镕基", "x"},
 		"no empty line": {
 			"Subject: No blank\r\nFrom: a@b.example\r\nContent-Type: text/plain\r\nThis follows at once.\r\nMore.\r\n",
 			"No blank", "From: a@b.example\n\nThis follows at once.\nMore.",
 		},
-		"no empty line, a word and a colon": {
-			"Subject: No blank\r\nX-Mailer: m\r\nNote: bring the keys.\r\nMore.\r\n", "No blank", "Note: bring the keys.\nMore.",
-		},
+		"no empty line, a word and a colon": {"Subject: No blank\r\nX-Mailer: m\r\nNote: bring the keys.\r\nMore.\r\n",
+			"No blank", "Note: bring the keys.\nMore."},
 		"an odd header, an empty line": {"Subject: a\r\nNote: b\r\n\r\nBody", "a", "Body"},
 		"a line of a blank":            {"Subject: a\r\n\t\r\nBody", "a", "Body"},
 		"a folded subject":             {"Subject: a\r\n b\r\nX-Empty:\r\nFrom : a@b.example\r\n\r\nx", "a b", "From: a@b.example\n\nx"},
@@ -116,23 +114,15 @@ func TestMailIsReadAsItIsShown(t *testing.T) {
 			"Subject: a\n" + multi("mixed", "\r\nSee", "Content-Type: message/rfc822\r\nContent-Disposition: attachment\r\n\r\n"+
 				"From: Max <m@a.example>\r\nSubject: Inner\r\n\r\nInside"), "a", "See\n\nFrom: Max <m@a.example>\nSubject: Inner\n\nInside",
 		},
-		"a digest": {
-			"Subject: a\n" + multi("digest", "\r\nSubject: One\r\n\r\nFirst", "\r\nSubject: Two\r\n\r\nSecond"), "a",
-			"Subject: One\n\nFirst\n\nSubject: Two\n\nSecond",
-		},
+		"a digest": {"Subject: a\n" + multi("digest", "\r\nSubject: One\r\n\r\nFirst", "\r\nSubject: Two\r\n\r\nSecond"), "a",
+			"Subject: One\n\nFirst\n\nSubject: Two\n\nSecond"},
 		"no subject": {"From: a@b.example\nDate: Fri, 20 Nov 2026 10:00:00 +0100\n\nHarbour notes\n\nText.", "Harbour notes",
 			"From: a@b.example\nDate: 2026-11-20 10:00 +0100\n\nHarbour notes\n\nText."},
 	} {
-		doc, err := document.Parse(strings.NewReader(c.content), document.EML, "dir/x.eml", document.DefaultLimits())
-		if err != nil {
-			t.Errorf("%s: %v", name, err)
-			continue
-		}
-		raw, err := io.ReadAll(doc.Text)
-		title := document.TitleOf(doc.Title, string(raw), document.EML, "dir/x.eml", document.DefaultLimits())
-		if err != nil || title != c.title || string(raw) != c.text || doc.Missing != "" {
-			t.Errorf("%s: title %q, text %q, missing %q, %v", name, title, raw, doc.Missing, err)
-		}
+		doc, raw, err := readWhole(c.content, document.EML, "dir/x.eml", document.DefaultLimits())
+		title := document.TitleOf(doc.Title, raw, document.EML, "dir/x.eml", document.DefaultLimits())
+		assert.True(t, err == nil && title == c.title && raw == c.text && doc.Missing == "",
+			"%s: title %q, text %q, missing %q, %v", name, title, raw, doc.Missing, err)
 	}
 }
 
@@ -144,14 +134,266 @@ func TestWhatIsLeftOutOfMailIsNamed(t *testing.T) {
 		"Subject: a\n" + multi("mixed", "\r\nx", "Content-Type: text/plain; charset=iso-2022-kr\r\n\r\ny"): "iso-2022-kr",
 	} {
 		doc, err := document.Parse(strings.NewReader(content), document.EML, "dir/x.eml", document.DefaultLimits())
-		if err != nil || !strings.Contains(doc.Missing, want) {
-			t.Errorf("%.60q: %q, %v", content, doc.Missing, err)
-		}
+		assert.True(t, err == nil && strings.Contains(doc.Missing, want), "%.60q: %q, %v", content, doc.Missing, err)
 	}
 	for _, content := range []string{"", "\n\n", "no header at all\n", "Received: x\n\n"} {
 		_, err := document.Parse(strings.NewReader(content), document.EML, "dir/x.eml", document.DefaultLimits())
-		if !fault.Is(err, fault.Unreadable) || !strings.Contains(fmt.Sprint(err), "dir/x.eml") {
-			t.Errorf("%q: %v", content, err)
+		assert.True(t, fault.Is(err, fault.Unreadable) && strings.Contains(fmt.Sprint(err), "dir/x.eml"),
+			"%q: %v", content, err)
+	}
+}
+
+func readSo(t *testing.T, content string, kind document.Kind, reading document.Reading) (document.Doc, string, error) {
+	t.Helper()
+	limits := document.DefaultLimits()
+	limits.Reading = reading
+	return readWhole(content, kind, "dir/x", limits)
+}
+
+// What is attached is listed, under a name of its own each, and read as a file of its name is.
+func TestAttachmentsAreListedAndReadByThemselves(t *testing.T) {
+	var packed bytes.Buffer
+	zipped := gzip.NewWriter(&packed)
+	_, _ = zipped.Write([]byte("packed notes")) // to memory
+	_ = zipped.Close()
+	files := []documenttest.Part{
+		{Name: "plan.txt", Content: "first plan"}, {Name: "logo.png", Content: "png"}, {Name: "plan.txt", Content: "second plan"},
+		{Name: "rows.csv", Content: "id,text\n1,a row\n"}, {Name: "a.txt.gz", Content: packed.String()},
+		{Name: "in.eml", Content: documenttest.MailWith("inner", documenttest.Part{Name: "deep.txt", Content: "deep"})},
+		{Name: "p.pdf", Content: documenttest.PDFWith("pages", documenttest.Part{Name: "deep.txt", Content: "deep"})},
+		{Name: "none.txt"},
+	}
+	for kind, content := range map[document.Kind]string{
+		document.EML: documenttest.MailWith("s", files...), document.PDF: documenttest.PDFWith("t", files...),
+	} {
+		own, text, err := readSo(t, content, kind, document.Reading{Attached: true})
+		if want := "attachments: logo.png is of a type that is not read, none.txt is empty, damaged or too large"; err != nil ||
+			own.Missing != want || !strings.Contains(text, "Attachments: plan.txt, logo.png, plan.txt, rows.csv") {
+			t.Errorf("%s: %q, missing %q, %v", kind, text, own.Missing, err)
 		}
+		if plain, same, err := readSo(t, content, kind, document.Reading{}); err != nil || plain.Missing != "" || same != text {
+			t.Errorf("%s, not asked for: %q, missing %q, %v", kind, same, plain.Missing, err)
+		}
+		list, _, err := readSo(t, content, kind, document.Reading{Attached: true, List: true})
+		require.NoError(t, err)
+		got := map[string]string{}
+		for _, one := range list.Attached {
+			doc, text, err := readSo(t, content, kind, document.Reading{Attached: true, Part: one})
+			assert.True(t, err == nil && len(doc.Attached) == 1 && doc.Attached[0] == one,
+				"%s: %+v gives %+v, %v", kind, one, doc.Attached, err)
+			got[one.Name] = strings.Join(strings.Fields(doc.Title+" "+text), " ")
+		}
+		want := map[string]string{
+			"plan.txt": "first plan", "plan.txt#2": "second plan", "rows.csv": "id,text 1,a row", "a.txt.gz": "packed notes",
+			"in.eml": "inner See what is attached. Attachments: deep.txt", "p.pdf": "pages Attachments: deep.txt",
+		}
+		for name, text := range want {
+			if got[name] != text {
+				t.Errorf("%s: %s is %q, want %q", kind, name, got[name], text)
+			}
+		}
+		assert.True(t, len(got) == len(want), "%s: %q", kind, got)
+		other := list.Attached[0]
+		other.Version[0]++
+		for _, one := range []document.Attachment{other, {Name: "gone"}} {
+			_, _, err := readSo(t, content, kind, document.Reading{Attached: true, Part: one})
+			assert.True(t, fault.Is(err, fault.DocumentChanged), "%s: %+v gives %v", kind, one, err)
+		}
+	}
+}
+
+// Types count where names say none, characters are those of the header, and what the text shows is not missing.
+func TestAttachmentsOfMailAreWhatTheirHeadersSay(t *testing.T) {
+	content := "Subject: a\n" + multi("mixed", "\r\nSee",
+		"Content-Type: text/plain; charset=koi8-r; name=note\r\n\r\n\xeb\xcf\xd2\xc1\xc2\xcc\xd8",
+		"Content-Type: image/png; name=in.png\r\nContent-ID: <a>\r\n\r\nx",
+		"Content-Type: application/pkcs7-signature; name=smime.p7s\r\n\r\nx",
+		"Content-Type: application/zip; name=all.zip\r\n\r\nx")
+	list, _, err := readSo(t, content, document.EML, document.Reading{Attached: true, List: true})
+	require.True(t, err == nil && len(list.Attached) == 1 && list.Attached[0].Name == "note",
+		"%+v, %v", list.Attached, err)
+	_, text, err := readSo(t, content, document.EML, document.Reading{Attached: true, Part: list.Attached[0]})
+	assert.True(t, err == nil && strings.TrimSpace(text) == "Корабль", "%q, %v", text, err)
+	own, _, err := readSo(t, content, document.EML, document.Reading{Attached: true})
+	want := "attachments: all.zip is of a type that is not read"
+	assert.True(t, err == nil && own.Missing == want, "missing %q, %v", own.Missing, err)
+}
+
+// What attachments may cost is bounded: their number, and each as a file of its own is.
+func TestAttachmentsAreBounded(t *testing.T) {
+	var many []documenttest.Part
+	for range 150 {
+		many = append(many, documenttest.Part{Name: "a.txt", Content: "a"})
+	}
+	for kind, content := range map[document.Kind]string{
+		document.EML: documenttest.MailWith("s", many...), document.PDF: documenttest.PDFWith("t", many...),
+	} {
+		own, _, err := readSo(t, content, kind, document.Reading{Attached: true})
+		list, _, listed := readSo(t, content, kind, document.Reading{Attached: true, List: true})
+		if want := "50 attachments behind the first 100 are left out"; err != nil || listed != nil || own.Missing != want ||
+			len(list.Attached) != 100 || list.Attached[99].Name != "a.txt#100" {
+			t.Errorf("%s: missing %q, %d attachments, %v, %v", kind, own.Missing, len(list.Attached), err, listed)
+		}
+	}
+	var bomb bytes.Buffer
+	packed := gzip.NewWriter(&bomb)
+	_, _ = packed.Write(make([]byte, 8<<20)) // to memory
+	_ = packed.Close()
+	content := documenttest.MailWith("s", documenttest.Part{Name: "bomb.html.gz", Content: bomb.String()})
+	_, _, err := readSo(t, content, document.EML,
+		document.Reading{Attached: true, Part: document.Attachment{Name: "bomb.html.gz"}})
+	assert.True(t, fault.Is(err, fault.TooLarge), "a bomb: %v", err)
+}
+
+// bookOf returns a book with a package that says so, and chapters by name.
+func bookOf(manifest, spine string, chapters map[string]string) map[string]string {
+	files := map[string]string{
+		"META-INF/container.xml": `<container><rootfiles><rootfile full-path="OPS/b.opf"/></rootfiles></container>`,
+		"OPS/b.opf": `<package><metadata><dc:title xmlns:dc="d">Book</dc:title></metadata><manifest>` + manifest +
+			`</manifest><spine>` + spine + `</spine></package>`,
+	}
+	for name, content := range chapters {
+		files[name] = content
+	}
+	return files
+}
+
+const page = "application/xhtml+xml"
+
+func item(id, href, kind string) string {
+	return `<item id="` + id + `" href="` + href + `" media-type="` + kind + `"/>`
+}
+
+func TestChaptersOfBooksAreFound(t *testing.T) {
+	both := `<itemref idref="a"/><itemref idref="b"/>`
+	for name, c := range map[string]struct {
+		files         map[string]string
+		text, missing string
+	}{
+		"in other case": {
+			bookOf(item("a", "Text/One.XHTML", page)+item("b", "two.html", page), both,
+				map[string]string{"OPS/text/one.xhtml": "<p>One", "ops/Two.html": "<p>Two"}), "One\n\nTwo", "",
+		},
+		"with escapes": {
+			bookOf(item("a", "a%20b.xhtml", page)+item("b", "%c3%a9.xhtml#x", page), both,
+				map[string]string{"OPS/a b.xhtml": "<p>One", "OPS/e\u0301.xhtml": "<p>Two"}), "One\n\nTwo", "",
+		},
+		"with escapes in the archive": {
+			bookOf(item("a", "a b.xhtml", page), `<itemref idref="a"/>`, map[string]string{"OPS/a%20b.xhtml": "<p>One"}), "One", "",
+		},
+		"of types of EPUB 2": {
+			bookOf(item("a", "a.html", "text/x-oeb1-document")+item("b", "b.xml", "application/x-dtbook+xml"), both,
+				map[string]string{
+					"OPS/a.html": "<p>Loose<br>no end &nbsp; &eacute;<p>Next", "OPS/b.xml": "<dtbook><book><level1><p>Two</p></level1></book></dtbook>",
+				}), "Loose\nno end \u00a0 é\n\nNext\n\nTwo", "",
+		},
+		"of a type by its name": {
+			bookOf(item("a", "a.xhtml", "application/octet-stream"), `<itemref idref="a"/>`, map[string]string{"OPS/a.xhtml": "<p>One"}),
+			"One", "",
+		},
+		"by a fallback": {
+			bookOf(`<item id="a" href="a.pdf" media-type="application/pdf" fallback="b"/>`+item("b", "b.xhtml", page),
+				`<itemref idref="a"/>`, map[string]string{"OPS/b.xhtml": "<p>Two"}), "Two", "",
+		},
+		"in windows-1251": {
+			bookOf(item("a", "a.xhtml", page), `<itemref idref="a"/>`, map[string]string{
+				"OPS/a.xhtml": "<?xml version='1.0' encoding='windows-1251'?><html><p>\xca\xe0\xef\xe8\xf2\xe0\xed</p></html>",
+			}), "Капитан", "",
+		},
+		"with a title that is closed at once": {
+			bookOf(item("a", "a.xhtml", page), `<itemref idref="a"/>`, map[string]string{
+				"OPS/a.xhtml": "<?xml version='1.0'?><html><head><title/></head><body><p>One</p></body></html>",
+			}), "One", "",
+		},
+		"once, and no contents": {
+			bookOf(`<item id="n" href="n.xhtml" media-type="`+page+`" properties="nav"/>`+item("a", "a.xhtml", page)+
+				item("b", "a.xhtml", page), `<itemref idref="n"/>`+both, map[string]string{
+				"OPS/n.xhtml": "<nav>One</nav>", "OPS/a.xhtml": "<h1>One</h1>",
+			}), "# One", "",
+		},
+		"one is not there": {
+			bookOf(item("a", "a.xhtml", page)+item("b", "gone.xhtml", page), both, map[string]string{"OPS/a.xhtml": "<p>One"}),
+			"One", "gone.xhtml could not be read: it is not there",
+		},
+		"one is not listed": {bookOf(item("a", "a.xhtml", page), both, map[string]string{"OPS/a.xhtml": "<p>One"}), "One",
+			"chapter b"},
+		"one is no page": {
+			bookOf(item("a", "a.xhtml", page)+item("b", "b.pdf", "application/pdf"), both, map[string]string{
+				"OPS/a.xhtml": "<p>One", "OPS/b.pdf": "x",
+			}), "One", "b.pdf could not be read: it is of the type application/pdf",
+		},
+		"one is damaged": {
+			bookOf(item("a", "a.xhtml", page)+item("b", "b.xhtml", page), both, map[string]string{
+				"OPS/a.xhtml": "\x7fELF\x00\x00\x00", "OPS/b.xhtml": "<p>Two",
+			}), "Two", "a.xhtml could not be read",
+		},
+		"without a container": {
+			map[string]string{
+				"b.opf":  "<package><manifest>" + item("a", "a.html", page) + "</manifest><spine><itemref idref='a'/></spine></package>",
+				"a.html": "<p>One",
+			}, "One", "",
+		},
+		"with a sealed font": {
+			bookOf(item("a", "a.xhtml", page), `<itemref idref="a"/>`, map[string]string{"OPS/a.xhtml": "<p>One",
+				"META-INF/encryption.xml": `<e><EncryptedData><CipherData><CipherReference URI="OPS/f.otf"/></CipherData></EncryptedData></e>`}),
+			"One", "",
+		},
+		"without a spine": {
+			bookOf(item("b", "b.xhtml", page)+item("s", "s.css", "text/css")+item("a", "a.xhtml", page), "",
+				map[string]string{"OPS/a.xhtml": "<p>One", "OPS/b.xhtml": "<p>Two", "OPS/s.css": "x"}), "Two\n\nOne", "",
+		},
+	} {
+		doc, text, err := readWhole(docx(t, c.files), document.EPUB, "dir/b.epub", document.DefaultLimits())
+		assert.True(t, err == nil && text == c.text && strings.Contains(doc.Missing, c.missing) &&
+			(c.missing != "" || doc.Missing == ""), "%s: %q, missing %q, %v", name, text, doc.Missing, err)
+	}
+}
+
+func TestBooksThatCannotBeReadSayWhy(t *testing.T) {
+	for name, c := range map[string]struct {
+		files map[string]string
+		code  fault.Code
+		why   string
+	}{
+		"protected": {map[string]string{"META-INF/license.lcpl": "{}"}, fault.Encrypted, "protection"},
+		"a sealed chapter": {
+			bookOf(item("a", "a.xhtml", page), `<itemref idref="a"/>`, map[string]string{"OPS/a.xhtml": "\x8f\x01",
+				"META-INF/encryption.xml": `<e><EncryptedData><CipherData><CipherReference URI="OPS/A.xhtml"/></CipherData></EncryptedData></e>`}),
+			fault.Encrypted, "protection",
+		},
+		"without any chapter": {bookOf(item("a", "gone.xhtml", page), `<itemref idref="a"/>`, nil), fault.Unreadable,
+			"gone.xhtml"},
+		"without a package": {map[string]string{"a.html": "<p>One"}, fault.Unreadable, "no chapter"},
+	} {
+		_, err := document.Parse(strings.NewReader(docx(t, c.files)), document.EPUB, "dir/b.epub", document.DefaultLimits())
+		assert.True(t, fault.Is(err, c.code) && strings.Contains(err.Error(), c.why), "%s: %v", name, err)
+	}
+}
+
+func TestANotebookIsReadAsMarkdown(t *testing.T) {
+	cells := func(cells string) string {
+		return `{"nbformat":4,"metadata":{"kernelspec":{"display_name":"Python 3","language":"python"},` +
+			`"authors":[{"name":"Ada"}]},"cells":[` + cells + `]}`
+	}
+	long := strings.Repeat(`"row\n",`, 30) + `"end"`
+	for name, c := range map[string]struct{ content, text, missing string }{
+		"cells": {
+			cells(`{"cell_type":"markdown","source":["# Tides\n","![h](data:image/png;base64,iVBORw0KGgo=) high"]},` +
+				`{"cell_type":"code","source":"print(1)","outputs":[{"output_type":"stream","text":["\u001b[31m1\u001b[0m\n"]},` +
+				`{"data":{"image/png":"iVBO","text/plain":"<Figure size 1x1>"}},{"data":{"text/html":"<table>"}},` +
+				`{"data":{"text/markdown":["**b**"]}},{"ename":"E","evalue":"no","traceback":["x"]}]}`),
+			"# Tides\n![h]() high\n\n```python\nprint(1)\n```\n\n```\n1\n```\n\n**b**\n\n```\nE: no\n```\n\n",
+			"left out: pictures: 2, outputs of HTML without a text: 1",
+		},
+		"long output": {cells(`{"cell_type":"code","source":"~` + "```" + `~","outputs":[{"text":[` + long + `]}]}`),
+			"````python\n~```~\n````\n\n```\n" + strings.Repeat("row\n", 20) + "…\n```\n\n", ""},
+	} {
+		doc, text, err := readWhole(c.content, document.Notebook, "a.ipynb", document.Limits{})
+		assert.True(t, err == nil && text == c.text && doc.Missing == c.missing && doc.Meta["language"] == "python" &&
+			doc.Meta["author"] == "Ada", "%s: %q, %q, %v, %v", name, text, doc.Missing, doc.Meta, err)
+	}
+	for _, broken := range []string{`{"nbformat":3,"worksheets":[]}`, `{"cells":]`, `{"nbformat":4,"cells":[{"source":7}]}`} {
+		_, err := document.Parse(strings.NewReader(broken), document.Notebook, "a.ipynb", document.Limits{})
+		assert.True(t, fault.Is(err, fault.Unreadable) && strings.Contains(err.Error(), "nbconvert"), "%s: %v", broken, err)
 	}
 }

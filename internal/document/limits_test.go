@@ -14,6 +14,9 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/unweaver/unweaver/internal/document"
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/testkit/documenttest"
@@ -24,9 +27,7 @@ func gzipped(t *testing.T, content string) string {
 	var out bytes.Buffer
 	writer := gzip.NewWriter(&out)
 	_, err := io.WriteString(writer, content)
-	if err := errors.Join(err, writer.Close()); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, errors.Join(err, writer.Close()))
 	return out.String()
 }
 
@@ -49,87 +50,58 @@ func TestEachLimitIsKeptAndNamed(t *testing.T) {
 		"bytes of HTML": {"a.html", func(l *document.Limits) { l.Bytes = 1000 }, x(1000), x(1002), "bytes: 1000"},
 		"bytes of JSON": {"a.json", func(l *document.Limits) { l.Bytes = 9 }, `["1234"]`, `["1234567"]`, "bytes: 9"},
 		"bytes of PDF":  {"a.pdf", func(l *document.Limits) { l.Bytes = 2000 }, pdf("a"), pdf(x(3000)), "bytes: 2000"},
-		"bytes of a part": {
-			"a.docx", func(l *document.Limits) { l.Bytes = 1000 }, body(x(900)), body(x(1100)), "bytes: 1000",
-		},
-		"ratio of gzip": {
-			"a.txt.gz", func(l *document.Limits) { l.Ratio = 50 }, gzipped(t, x(1<<20)), gzipped(t, x(2<<20)), "ratio: 50",
-		},
+		"bytes of a part": {"a.docx", func(l *document.Limits) { l.Bytes = 1000 }, body(x(900)), body(x(1100)),
+			"bytes: 1000"},
+		"ratio of gzip": {"a.txt.gz", func(l *document.Limits) { l.Ratio = 50 }, gzipped(t, x(1<<20)), gzipped(t, x(2<<20)),
+			"ratio: 50"},
 		"text of text":     {"a.txt", func(l *document.Limits) { l.Text = 1000 }, x(1000), x(1002), "text: 1000"},
 		"text of Markdown": {"a.md", func(l *document.Limits) { l.Text = 1000 }, x(1000), x(1002), "text: 1000"},
 		"text of HTML":     {"a.html", func(l *document.Limits) { l.Text = 1000 }, x(900), x(1100), "text: 1000"},
-		"text of PDF": {
-			"a.pdf", func(l *document.Limits) { l.Text = 50 }, pdf(x(30)), pdf(x(30), x(30)), "text: 50",
-		},
-		"text of Word": {"a.docx", func(l *document.Limits) { l.Text = 1000 }, body(x(900)), body(x(1100)), "text: 1000"},
-		"text of JSON": {
-			"a.json", func(l *document.Limits) { l.Text = 20 }, `{"text":"short"}`, `{"text":"` + x(40) + `"}`, "text: 20",
-		},
+		"text of PDF":      {"a.pdf", func(l *document.Limits) { l.Text = 50 }, pdf(x(30)), pdf(x(30), x(30)), "text: 50"},
+		"text of Word":     {"a.docx", func(l *document.Limits) { l.Text = 1000 }, body(x(900)), body(x(1100)), "text: 1000"},
+		"text of JSON": {"a.json", func(l *document.Limits) { l.Text = 20 }, `{"text":"short"}`, `{"text":"` + x(40) + `"}`,
+			"text: 20"},
 		"text of a JSON list": {"a.json", func(l *document.Limits) { l.Text = 20 }, `[1,2]`, `[{"a":"` + x(20) + `"}]`, "text: 20"},
-		"text of a row": {
-			"a.jsonl", func(l *document.Limits) { l.Text = 30 }, `{"text":"a"}`, `{"text":"` + x(40) + `"}`, "text: 30",
-		},
-		"a line": {
-			"a.jsonl", func(l *document.Limits) { l.Row = 30 }, `{"text":"a"}`, `{"text":"` + x(40) + `"}`, "row: 30",
-		},
+		"text of a row": {"a.jsonl", func(l *document.Limits) { l.Text = 30 }, `{"text":"a"}`, `{"text":"` + x(40) + `"}`,
+			"text: 30"},
+		"a line":      {"a.jsonl", func(l *document.Limits) { l.Row = 30 }, `{"text":"a"}`, `{"text":"` + x(40) + `"}`, "row: 30"},
 		"a record":    {"a.csv", func(l *document.Limits) { l.Row = 30 }, "id,text\n1,a", "id,text\n1," + x(40), "row: 30"},
 		"an XML text": {"a.docx", func(l *document.Limits) { l.Row = 5000 }, body(x(900)), body(x(9000)), "row: 5000"},
-		"cells of HTML": {
-			"a.html", func(l *document.Limits) { l.Spans = 100 }, "<table><tr><td colspan=9 rowspan=9>a",
-			"<table>" + strings.Repeat("<tr><td rowspan=99>a", 20), "spans: 100",
-		},
-		"cells of two tables": {
-			"a.html", func(l *document.Limits) { l.Spans = 100 }, "<table><tr><td colspan=60>a</table>",
-			strings.Repeat("<table><tr><td colspan=60>a</table>", 2), "spans: 100",
-		},
-		"nesting of HTML": {
-			"a.html", func(l *document.Limits) { l.Nesting = 20 }, nested("<div>", "x", "", 10), nested("<div>", "x", "", 30),
-			"nesting: 20",
-		},
-		"nesting of JSON": {
-			"a.json", func(l *document.Limits) { l.Nesting = 20 }, nested("[", "1", "]", 20), nested("[", "1", "]", 21),
-			"nesting: 20",
-		},
-		"brackets in a string are no nesting": {
-			"a.json", func(l *document.Limits) { l.Nesting = 2 }, `["[[[[\"[["]`, `[[[1]]]`, "nesting: 2",
-		},
-		"nesting of a row": {
-			"a.jsonl", func(l *document.Limits) { l.Nesting = 5 }, `{"text":"x","a":[[1]]}`, `{"text":"x","a":[[[[[1]]]]]}`,
-			"nesting: 5",
-		},
-		"nesting of XML": {
-			"a.docx", func(l *document.Limits) { l.Nesting = 20 }, body("x"), body(nested("<a>", "x", "</a>", 30)),
-			"nesting: 20",
-		},
+		"cells of HTML": {"a.html", func(l *document.Limits) { l.Spans = 100 }, "<table><tr><td colspan=9 rowspan=9>a",
+			"<table>" + strings.Repeat("<tr><td rowspan=99>a", 20), "spans: 100"},
+		"cells of two tables": {"a.html", func(l *document.Limits) { l.Spans = 100 }, "<table><tr><td colspan=60>a</table>",
+			strings.Repeat("<table><tr><td colspan=60>a</table>", 2), "spans: 100"},
+		"nesting of HTML": {"a.html", func(l *document.Limits) { l.Nesting = 20 }, nested("<div>", "x", "", 10),
+			nested("<div>", "x", "", 30), "nesting: 20"},
+		"nesting of JSON": {"a.json", func(l *document.Limits) { l.Nesting = 20 }, nested("[", "1", "]", 20),
+			nested("[", "1", "]", 21), "nesting: 20"},
+		"brackets in a string are no nesting": {"a.json", func(l *document.Limits) { l.Nesting = 2 }, `["[[[[\"[["]`,
+			`[[[1]]]`, "nesting: 2"},
+		"nesting of a row": {"a.jsonl", func(l *document.Limits) { l.Nesting = 5 }, `{"text":"x","a":[[1]]}`,
+			`{"text":"x","a":[[[[[1]]]]]}`, "nesting: 5"},
+		"nesting of XML": {"a.docx", func(l *document.Limits) { l.Nesting = 20 }, body("x"),
+			body(nested("<a>", "x", "</a>", 30)), "nesting: 20"},
 		"pages": {"a.pdf", func(l *document.Limits) { l.Pages = 2 }, pdf("a", "b"), pdf("a", "b", "c"), "pages: 2"},
-		"memory of JSON": {
-			"a.json", func(l *document.Limits) { l.Memory = 10_000 }, `{"a":1}`, "{" + strings.Repeat(`"a":1,`, 900) + `"b":1}`,
-			"memory: 10000",
-		},
-		"memory of HTML": {
-			"a.html", func(l *document.Limits) { l.Memory = 10_000 }, "<p>x", strings.Repeat("<p>", 900), "memory: 10000",
-		},
-		"memory of fields": {
-			"a.csv", func(l *document.Limits) { l.Memory = 10_000 }, "id,text\n1,a", "id,text\n" + strings.Repeat(",", 900),
-			"memory: 10000",
-		},
+		"memory of JSON": {"a.json", func(l *document.Limits) { l.Memory = 10_000 }, `{"a":1}`,
+			"{" + strings.Repeat(`"a":1,`, 900) + `"b":1}`, "memory: 10000"},
+		"memory of HTML": {"a.html", func(l *document.Limits) { l.Memory = 10_000 }, "<p>x", strings.Repeat("<p>", 900),
+			"memory: 10000"},
+		"memory of fields": {"a.csv", func(l *document.Limits) { l.Memory = 10_000 }, "id,text\n1,a",
+			"id,text\n" + strings.Repeat(",", 900), "memory: 10000"},
 		"the clock of a PDF": {"a.pdf", func(l *document.Limits) { l.Time = 0 }, pdf("a"), "", ""},
 	} {
 		limits := document.DefaultLimits()
 		c.set(&limits)
-		if out := consume(t, c.object, strings.NewReader(c.good), limits); out.err != nil || out.bad != nil {
-			t.Errorf("%s, below: %v %v", name, out.err, out.bad)
-		}
+		out := consume(t, c.object, strings.NewReader(c.good), limits)
+		assert.True(t, out.err == nil && out.bad == nil, "%s, below: %v %v", name, out.err, out.bad)
 		if c.over == "" {
 			continue
 		}
-		out := consume(t, c.object, strings.NewReader(c.over), limits)
+		out = consume(t, c.object, strings.NewReader(c.over), limits)
 		err := errors.Join(out.err, errors.Join(out.bad...))
-		if !fault.Is(err, fault.TooLarge) || fault.KindOf(err) != fault.Content ||
-			!strings.Contains(err.Error(), "limits.document."+c.key) || fault.As(err).Hint == "" ||
-			!strings.Contains(err.Error(), c.object) {
-			t.Errorf("%s, above: %v", name, err)
-		}
+		assert.True(t, fault.Is(err, fault.TooLarge) && fault.KindOf(err) == fault.Content && fault.As(err).Hint != "" &&
+			strings.Contains(err.Error(), "limits.document."+c.key) && strings.Contains(err.Error(), c.object),
+			"%s, above: %v", name, err)
 	}
 }
 
@@ -137,9 +109,7 @@ func TestReadingAPDFEndsByTheClock(t *testing.T) {
 	limits := document.DefaultLimits()
 	limits.Time = time.Nanosecond
 	_, _, _, err := parseWithin(pdf("text"), document.PDF, limits)
-	if !fault.Is(err, fault.TooLarge) || !strings.Contains(err.Error(), "limits.document.seconds") {
-		t.Errorf("%v", err)
-	}
+	assert.True(t, fault.Is(err, fault.TooLarge) && strings.Contains(err.Error(), "limits.document.seconds"), "%v", err)
 }
 
 // A row above a limit costs that row: those behind it keep their line numbers. Where a quote was left open, they are
@@ -157,14 +127,11 @@ func TestRowsBehindALongOneAreRead(t *testing.T) {
 		"a long last line":   {document.JSONL, `{"id":1}` + "\n" + `{"a":"` + long, "1:1 2:!"},
 		"a long record":      {document.CSV, "id,text\n2," + long + "\n3,c\n", "2:! 3:3"},
 		"a long last record": {document.CSV, "id,text\n2,b\n3," + long, "2:2 3:!"},
-		"an open quote": {
-			document.CSV, "id,text\n2,\"open\n" + strings.Repeat("3,a\n", 5) + strings.Repeat("4,b\n", 10),
-			"2:! 2:2 3:3 4:3 5:3 6:3 7:3 8:4 9:4 10:4 11:4 12:4 13:4 14:4 15:4 16:4 17:4",
-		},
+		"an open quote": {document.CSV, "id,text\n2,\"open\n" + strings.Repeat("3,a\n", 5) + strings.Repeat("4,b\n", 10),
+			"2:! 2:2 3:3 4:3 5:3 6:3 7:3 8:4 9:4 10:4 11:4 12:4 13:4 14:4 15:4 16:4 17:4"},
 		"a long quoted record of one line": {document.CSV, "id,text\n2,\"" + long + "\"\n3,c\n", "2:! 3:3"},
-		"a quoted record of many lines": {
-			document.CSV, "id,text\n2,\"a\nb\n\nc\"\n6,\"d\"\r\n7,\"say \"\"so\"\"\n\"\n", "2:2 6:6 7:7",
-		},
+		"a quoted record of many lines": {document.CSV, "id,text\n2,\"a\nb\n\nc\"\n6,\"d\"\r\n7,\"say \"\"so\"\"\n\"\n",
+			"2:2 6:6 7:7"},
 	} {
 		var got []string
 		err := document.StreamRows(strings.NewReader(c.content), c.kind, "f", limits, func(row document.Row) error {
@@ -178,9 +145,7 @@ func TestRowsBehindALongOneAreRead(t *testing.T) {
 			got = append(got, fmt.Sprintf("%d:%s", row.Line, id))
 			return nil
 		})
-		if err != nil || strings.Join(got, " ") != c.want {
-			t.Errorf("%s: %v, %v", name, got, err)
-		}
+		assert.True(t, err == nil && strings.Join(got, " ") == c.want, "%s: %v, %v", name, got, err)
 	}
 }
 
@@ -194,9 +159,8 @@ func TestOpenQuotesAreNotReadAgainWithoutEnd(t *testing.T) {
 		rows++
 		return nil
 	})
-	if err != nil || rows != 2<<18 || time.Since(start) > 5*time.Minute {
-		t.Errorf("%d rows in %v, %v", rows, time.Since(start), err)
-	}
+	assert.True(t, err == nil && rows == 2<<18 && time.Since(start) <= 5*time.Minute,
+		"%d rows in %v, %v", rows, time.Since(start), err)
 }
 
 func TestABrokenSourceBehindALongRowIsTold(t *testing.T) {
@@ -208,9 +172,7 @@ func TestABrokenSourceBehindALongRowIsTold(t *testing.T) {
 	} {
 		source := io.MultiReader(strings.NewReader(content), failing{broken})
 		err := document.StreamRows(source, kind, "f", limits, func(document.Row) error { return nil })
-		if !errors.Is(err, broken) {
-			t.Errorf("%s: %v", kind, err)
-		}
+		assert.True(t, errors.Is(err, broken), "%s: %v", kind, err)
 	}
 }
 
@@ -229,9 +191,8 @@ func TestATitleIsOneLineOfBoundedLength(t *testing.T) {
 		"line\u2028and\u2029paragraph ": "line and paragraph",
 		long:                            strings.TrimSpace(long[:1500]),
 	} {
-		if got := document.TitleOf(given, "", document.Text, "dir/name.txt", limits); got != want {
-			t.Errorf("%.50q became %.50q, want %.50q", given, got, want)
-		}
+		got := document.TitleOf(given, "", document.Text, "dir/name.txt", limits)
+		assert.True(t, got == want, "%.50q became %.50q, want %.50q", given, got, want)
 	}
 	limits.Title = 3
 	for object, content := range map[string]string{
@@ -241,9 +202,8 @@ func TestATitleIsOneLineOfBoundedLength(t *testing.T) {
 			"word/document.xml": "<d><p><t>x</t></p></d>", "docProps/core.xml": "<c><title>A long title</title></c>",
 		}),
 	} {
-		if out := consume(t, object, strings.NewReader(content), limits); out.err != nil || out.title != "A l" {
-			t.Errorf("%s: %q, %v", object, out.title, out.err)
-		}
+		out := consume(t, object, strings.NewReader(content), limits)
+		assert.True(t, out.err == nil && out.title == "A l", "%s: %q, %v", object, out.title, out.err)
 	}
 }
 
@@ -252,10 +212,8 @@ var onlyReturns = regexp.MustCompile(`(?m)^\r{2,}$`)
 
 // Records without faults are those that encoding/csv reads.
 func FuzzRecordsAreThoseOfTheStandardLibrary(f *testing.F) {
-	for _, seed := range []string{
-		"a,b\n1,\"x\ny\"\n", "a\n\"q\"\"q\"\r\n\n\"open\n1", "a\n\"x\" y\"\r\nz\n", "\r\na,\"b\r", "\"\"\n\"\"\"\n",
-		"a\r\r\nb", "a,b\n,\n1,2,3\n",
-	} {
+	for _, seed := range []string{"a,b\n1,\"x\ny\"\n", "a\n\"q\"\"q\"\r\n\n\"open\n1", "a\n\"x\" y\"\r\nz\n",
+		"\r\na,\"b\r", "\"\"\n\"\"\"\n", "a\r\r\nb", "a,b\n,\n1,2,3\n"} {
 		f.Add(seed)
 	}
 	f.Fuzz(func(t *testing.T, content string) {
@@ -300,18 +258,14 @@ func FuzzRecordsAreThoseOfTheStandardLibrary(f *testing.F) {
 				got = append(got, fmt.Sprintf("%d %s", row.Line, fields))
 				return row.Err
 			})
-		if err != nil || fmt.Sprint(got) != fmt.Sprint(want) {
-			t.Errorf("%q: got %q, want %q, %v", content, got, want, err)
-		}
+		assert.True(t, err == nil && fmt.Sprint(got) == fmt.Sprint(want), "%q: got %q, want %q, %v", content, got, want, err)
 	})
 }
 
 // Whatever the shape of a JSON value, each name on the way to a value, each text and each number is read.
 func FuzzAllOfJSONIsRead(f *testing.F) {
-	for _, seed := range []string{
-		`[1,{"b":[],"a":{}},"<é\u2028\ud800>",null,true,1.50e3]`, `"x"`, `{"a":[[{}]]}`, `-0`, `{"a":{"b":[1,{"c":"d\ne"}]}}`,
-		`{"text":"t","metadata":{"title":5,"deep":[["x"]]},"id":7,"_id":8,"name":""}`,
-	} {
+	for _, seed := range []string{`[1,{"b":[],"a":{}},"<é\u2028\ud800>",null,true,1.50e3]`, `"x"`, `{"a":[[{}]]}`, `-0`,
+		`{"a":{"b":[1,{"c":"d\ne"}]}}`, `{"text":"t","metadata":{"title":5,"deep":[["x"]]},"id":7,"_id":8,"name":""}`} {
 		f.Add(seed)
 	}
 	f.Fuzz(func(t *testing.T, content string) {
@@ -338,9 +292,8 @@ func FuzzAllOfJSONIsRead(f *testing.F) {
 					look(each)
 				}
 			case string, json.Number, bool:
-				if said := strings.TrimSpace(fmt.Sprint(v)); !strings.Contains(whole, said) {
-					t.Errorf("%s: %q has no %q", content, whole, said)
-				}
+				said := strings.TrimSpace(fmt.Sprint(v))
+				assert.True(t, strings.Contains(whole, said), "%s: %q has no %q", content, whole, said)
 			}
 		}
 		if record, ok := value.(map[string]any); ok {
@@ -355,9 +308,8 @@ func FuzzAllOfJSONIsRead(f *testing.F) {
 func TestSamplesAreSound(t *testing.T) {
 	for name, content := range documenttest.Samples() {
 		out := consume(t, name, bytes.NewReader(content), document.DefaultLimits())
-		if out.err != nil || out.bad != nil || out.text == 0 {
-			t.Errorf("%s: %d bytes of text, %v, %v", name, out.text, out.err, out.bad)
-		}
+		assert.True(t, out.err == nil && out.bad == nil && out.text != 0,
+			"%s: %d bytes of text, %v, %v", name, out.text, out.err, out.bad)
 	}
 }
 
@@ -370,13 +322,10 @@ func TestARowOfTooManyColumnsIsABadRowAndTheNextIsRead(t *testing.T) {
 			got = append(got, fmt.Sprintf("%d:%v:%v", row.Line, row.Err == nil, bad))
 			return nil
 		})
-	if want := "2:true:false 3:false:true 4:true:false"; err != nil || strings.Join(got, " ") != want {
-		t.Errorf("%v, %v", got, err)
-	}
+	want := "2:true:false 3:false:true 4:true:false"
+	assert.True(t, err == nil && strings.Join(got, " ") == want, "%v, %v", got, err)
 	wide := strings.Repeat("x,", 10_000) + "x\n1\n"
 	err = document.StreamRows(strings.NewReader(wide), document.CSV, "f", document.DefaultLimits(),
 		func(document.Row) error { return nil })
-	if !fault.Is(err, fault.TooLarge) || !strings.Contains(err.Error(), "columns") {
-		t.Errorf("a head: %v", err)
-	}
+	assert.True(t, fault.Is(err, fault.TooLarge) && strings.Contains(err.Error(), "columns"), "a head: %v", err)
 }

@@ -11,6 +11,9 @@ import (
 	"testing"
 	"unicode/utf16"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"golang.org/x/image/font/gofont/goregular"
 	"golang.org/x/image/font/sfnt"
 
@@ -53,9 +56,8 @@ func wantText(t *testing.T, name, content, missing string, lines ...string) {
 			got = append(got, line)
 		}
 	}
-	if strings.Join(got, "|") != strings.Join(lines, "|") || doc.Missing != missing {
-		t.Errorf("%s: %q, %q; want %q, %q", name, got, doc.Missing, lines, missing)
-	}
+	assert.True(t, strings.Join(got, "|") == strings.Join(lines, "|") && doc.Missing == missing,
+		"%s: %q, %q; want %q, %q", name, got, doc.Missing, lines, missing)
 }
 
 const noLetters = " letters that are left out: its fonts do not say which letters they show"
@@ -195,15 +197,11 @@ func TestBlanksWithoutRoomStandNotBetweenIdeographs(t *testing.T) {
 func goFont(t *testing.T, text string, width int, code func(glyph int) int, encoding, glyphs string) string {
 	t.Helper()
 	font, err := sfnt.Parse(goregular.TTF)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	codes := ""
 	for _, char := range text {
 		glyph, err := font.GlyphIndex(nil, char)
-		if err != nil || glyph == 0 {
-			t.Fatal(char, glyph, err)
-		}
+		require.True(t, err == nil && glyph != 0, "%v %v %v", char, glyph, err)
 		codes += fmt.Sprintf("%0*x", width, code(int(glyph)))
 	}
 	map0, map1 := "<< >>", "<< >>"
@@ -255,9 +253,8 @@ func TestLettersThatNoFontNamesAreToldOf(t *testing.T) {
 	for _, codes := range []string{"0005000700010012000b", moved} {
 		mute := collected("Identity-H", "Identity", shown(codes))
 		_, err := document.Parse(strings.NewReader(mute), document.PDF, "a.pdf", document.DefaultLimits())
-		if err == nil || !strings.Contains(err.Error(), "its fonts do not say which letters they show") {
-			t.Errorf("%s: %v", codes, err)
-		}
+		assert.True(t, err != nil && strings.Contains(err.Error(), "its fonts do not say which letters they show"),
+			"%s: %v", codes, err)
 	}
 	some := inFont("/Subtype /Type1 /BaseFont /Other /Encoding 100 0 R",
 		[]string{"<< /Type /Encoding /BaseEncoding /WinAnsiEncoding /Differences [1 /g1 /g2] >>"}, shown("01"+"6f"+"0263"), "fine")
@@ -289,9 +286,8 @@ func TestLettersThatPDFiumMisreadsAreReadOrToldOf(t *testing.T) {
 				"<< /Type /Font /Subtype /CIDFontType2 /BaseFont /Own /CIDSystemInfo << /Registry (Adobe) /Ordering (Japan1) " +
 					"/Supplement 0 >> /FontDescriptor 100 0 R /DW 600 >>", packed("", letters+" endcmap end")}, shown("05a605b0"))
 		doc, err := document.Parse(strings.NewReader(content), document.PDF, "a.pdf", document.DefaultLimits())
-		if reported := fault.Is(err, fault.EmptyDocument); reported != empty || !reported && err != nil {
-			t.Errorf("%s: %+v, %v", name, doc, err)
-		}
+		reported := fault.Is(err, fault.EmptyDocument)
+		assert.True(t, reported == empty && (reported || err == nil), "%s: %+v, %v", name, doc, err)
 	}
 }
 
@@ -302,9 +298,8 @@ func TestLettersAreReadByTheNamesOfTheirGlyphs(t *testing.T) {
 		"variants":   {"1 /one.oldstyle /a.sc /ff", "0120" + "0220" + "03", "1 a ff"},
 	} {
 		c.codes = strings.ReplaceAll(c.codes, "0a", "")
-		content := inFont("/Subtype /Type1 /BaseFont /Other /Encoding 100 0 R", []string{
-			"<< /Type /Encoding /BaseEncoding /WinAnsiEncoding /Differences [" + c.names + "] >>",
-		}, shown(c.codes))
+		content := inFont("/Subtype /Type1 /BaseFont /Other /Encoding 100 0 R",
+			[]string{"<< /Type /Encoding /BaseEncoding /WinAnsiEncoding /Differences [" + c.names + "] >>"}, shown(c.codes))
 		wantText(t, name, content, "", c.want)
 	}
 }
@@ -322,9 +317,8 @@ func TestSlantedLinesAreReadInTheirOrder(t *testing.T) {
 			page += "ET Q\n"
 		}
 		_, text := readPDF(t, pdf(page+"BT /F1 10 Tf ("))
-		if got := strings.Join(strings.Fields(text), " "); got != "Approved copy for the north wing" {
-			t.Errorf("%.0f: %q", angle, text)
-		}
+		got := strings.Join(strings.Fields(text), " ")
+		assert.True(t, got == "Approved copy for the north wing", "%.0f: %q", angle, text)
 	}
 	over := ") Tj /F1 -10 Tf 1 0 0 1 150 100 Tm (turned over) Tj 1 0 0 1 150 112 Tm (twice) Tj /F1 10 Tf ("
 	wantText(t, "a size below zero", pdf(over), "", "turned over", "twice")
@@ -365,9 +359,8 @@ func TestValuesOfFieldsStandBehindTheirLabels(t *testing.T) {
 		},
 		"a check": {[]string{field("/FT /Btn /V /Yes /AS /Yes /AP << /N << /Yes 101 0 R >> >>"), look}, "Name: ✔"},
 		"none":    {[]string{field("/FT /Btn /V /Off /AS /Off /AP << /N << /Yes 101 0 R >> >>"), look}, "Name:"},
-		"a high field": {
-			[]string{strings.Replace(field("/FT /Tx /V (Rosalind Thorne)"), "195 280 215", "182 280 242", 1)}, "Name: Rosalind Thorne",
-		},
+		"a high field": {[]string{strings.Replace(field("/FT /Tx /V (Rosalind Thorne)"), "195 280 215", "182 280 242", 1)},
+			"Name: Rosalind Thorne"},
 		"a high field of others": {
 			[]string{strings.Replace(field("/FT /Tx /V <feff"+wide("Иван Громов")+">"), "195 280 215", "182 280 242", 1)},
 			"Name: Иван Громов",
@@ -465,10 +458,6 @@ func TestAPDFIsFoundInWhatIsAroundIt(t *testing.T) {
 		"version 2.0":          strings.Replace(whole, "%PDF-1.4", "%PDF-2.0", 1),
 		"no version":           strings.Replace(whole, "%PDF-1.4", "%PDF-x.y", 1),
 	} {
-		if _, err := document.Parse(strings.NewReader(content), document.PDF, "a.pdf", document.DefaultLimits()); err != nil {
-			t.Errorf("%s: %v", name, err)
-			continue
-		}
 		wantText(t, name, content, "", "text")
 	}
 }
@@ -485,16 +474,12 @@ func TestFilesThatAPDFHoldsAreNamed(t *testing.T) {
 	pinned := noted("Contract", "", "<< /Type /Annot /Subtype /FileAttachment /Rect [10 10 20 20] /FS << /Type /Filespec "+
 		"/F (pinned.txt) /UF (pinned.txt) /EF << /F 101 0 R >> >> >>", packed("/Type /EmbeddedFile", "pinned words"))
 	wantText(t, "a file pinned to the page", pinned, "", "Contract", "Attachments: pinned.txt")
-	_, text, err := readSo(t, pinned, document.PDF, document.Reading{
-		Attached: true, Part: document.Attachment{Name: "pinned.txt"},
-	})
-	if err != nil || strings.TrimSpace(text) != "pinned words" {
-		t.Errorf("what is pinned: %q, %v", text, err)
-	}
+	_, text, err := readSo(t, pinned, document.PDF,
+		document.Reading{Attached: true, Part: document.Attachment{Name: "pinned.txt"}})
+	assert.True(t, err == nil && strings.TrimSpace(text) == "pinned words", "what is pinned: %q, %v", text, err)
 	wantText(t, "attachments", content, "", "Contract", "Attachments: prices.xlsx, notes of May.txt")
-	if doc, _ := readPDF(t, content); doc.Meta["attachments"] != "prices.xlsx, notes of May.txt" {
-		t.Errorf("metadata %q", doc.Meta)
-	}
+	doc, _ := readPDF(t, content)
+	assert.True(t, doc.Meta["attachments"] == "prices.xlsx, notes of May.txt", "metadata %q", doc.Meta)
 }
 
 // A stream of a few kilobytes may unpack to ranges of all codes, again and again: read whole, they take minutes.

@@ -2,9 +2,11 @@ package document_test
 
 import (
 	"fmt"
-	"io"
 	"strings"
 	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"github.com/unweaver/unweaver/internal/document"
 	"github.com/unweaver/unweaver/internal/testkit/documenttest"
@@ -13,15 +15,9 @@ import (
 // readPDF gives a PDF as it is read, and its text.
 func readPDF(t *testing.T, content string) (document.Doc, string) {
 	t.Helper()
-	doc, err := document.Parse(strings.NewReader(content), document.PDF, "a.pdf", document.DefaultLimits())
-	if err != nil {
-		t.Fatal(err)
-	}
-	raw, err := io.ReadAll(doc.Text)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return doc, string(raw)
+	doc, text, err := readWhole(content, document.PDF, "a.pdf", document.DefaultLimits())
+	require.NoError(t, err)
+	return doc, text
 }
 
 func TestPagesThatShowSomethingAndHaveNoTextAreNamed(t *testing.T) {
@@ -31,20 +27,14 @@ func TestPagesThatShowSomethingAndHaveNoTextAreNamed(t *testing.T) {
 	}{
 		{[]string{"one", "two"}, ""},
 		{[]string{"one", ""}, "page 2 has no text (scanned images?)"},
-		{
-			[]string{"one", "two", "", "four", "five", "six", "", "", ""},
-			"pages 3, 7-9 have no text (scanned images?)",
-		},
+		{[]string{"one", "two", "", "four", "five", "six", "", "", ""}, "pages 3, 7-9 have no text (scanned images?)"},
 	} {
 		doc, text := readPDF(t, documenttest.PDF(c.pages...))
-		if doc.Missing != c.want || strings.Count(text, "\f") != len(c.pages) {
-			t.Errorf("%q: %q, %q", c.pages, doc.Missing, text)
-		}
+		assert.True(t, doc.Missing == c.want && strings.Count(text, "\f") == len(c.pages),
+			"%q: %q, %q", c.pages, doc.Missing, text)
 	}
 	doc, _ := readPDF(t, strings.Replace(pdf("one", "two"), "(two) Tj", strings.Repeat(" ", len("(two) Tj")), 1))
-	if doc.Missing != "" {
-		t.Errorf("a page that shows nothing: %q", doc.Missing)
-	}
+	assert.True(t, doc.Missing == "", "a page that shows nothing: %q", doc.Missing)
 }
 
 // scanned shows a picture that takes half of a page, and a text.
@@ -62,19 +52,16 @@ func TestAScannedPageWithAFooterIsNamed(t *testing.T) {
 	}{
 		"a footer": {[]string{said(1), scanned + footer(2), said(3)}, "page 2 has no text (scanned images?)"},
 		"a header that stays of the first page": {
-			[]string{
-				scanned + header + footer(1), scanned + header + footer(2),
-				scanned + header + "1 0 0 1 20 200 Tm (Text) Tj (",
-			},
+			[]string{scanned + header + footer(1), scanned + header + footer(2),
+				scanned + header + "1 0 0 1 20 200 Tm (Text) Tj ("},
 			"pages 1-2 have no text (scanned images?)",
 		},
 		"a page left empty": {[]string{said(1), ") Tj " + footer(2), said(3)}, ""},
 		"a logo":            {[]string{said(1), logo + footer(2), said(3)}, ""},
 		"text on a picture": {[]string{said(1), scanned + at(20, 200, 10, "Text") + footer(2), said(3)}, ""},
 	} {
-		if doc, text := readPDF(t, pdf(c.pages...)); doc.Missing != c.want {
-			t.Errorf("%s: %q, want %q: %q", name, doc.Missing, c.want, text)
-		}
+		doc, text := readPDF(t, pdf(c.pages...))
+		assert.True(t, doc.Missing == c.want, "%s: %q, want %q: %q", name, doc.Missing, c.want, text)
 	}
 }
 
@@ -88,9 +75,8 @@ func TestTextThatIsNotShownIsLeftOut(t *testing.T) {
 		"nothing but invisible": {") Tj " + unseen + "(", "unseen"},
 		"beside the page":       {shown + at(320, 200, 10, "beside") + at(20, -20, 10, "below") + at(20, 320, 10, "above") + "(", "One Two"},
 	} {
-		if _, text := readPDF(t, pdf(c.page)); strings.Join(strings.Fields(text), " ") != c.want {
-			t.Errorf("%s: %q", name, text)
-		}
+		_, text := readPDF(t, pdf(c.page))
+		assert.True(t, strings.Join(strings.Fields(text), " ") == c.want, "%s: %q", name, text)
 	}
 }
 
@@ -101,10 +87,8 @@ func TestRomanNumbersOfPagesAreNoText(t *testing.T) {
 	}
 	pages[5] = strings.Replace(pages[5], "(2)", "(mix)", 1)
 	_, text := readPDF(t, pdf(pages...))
-	if got := strings.Join(strings.Fields(text), " "); got !=
-		"Text 0 Text 1 Text 4 Text 9 Text 16 Text 25 mix Text 36 Text 49 Text 64 Text 81" {
-		t.Errorf("%q", got)
-	}
+	got := strings.Join(strings.Fields(text), " ")
+	assert.True(t, got == "Text 0 Text 1 Text 4 Text 9 Text 16 Text 25 mix Text 36 Text 49 Text 64 Text 81", "%q", got)
 }
 
 // linesAt returns the lines of a text with the places that they have, in tens of points.
@@ -125,12 +109,10 @@ func TestLinesHaveTheirPlacesOnPages(t *testing.T) {
 		at(20, 88, 10, "side") + "("
 	doc, text := readPDF(t, pdf(page, ") Tj "+at(20, 200, 10, "next")+"("))
 	want := "first \u00e9: page 1, 2,4 to 4,5; a word that is cut inside: page 1, 2,19 to 11,21; next: page 2, 2,9 to 4,10"
-	if got := linesAt(doc, text); got != want {
-		t.Errorf("%s, want %s: %q", got, want, text)
-	}
-	if sheets := doc.Places.Sheets(); len(sheets) != 1 || sheets[0].Width != 300 || sheets[0].Height != 300 {
-		t.Errorf("%+v", sheets)
-	}
+	got := linesAt(doc, text)
+	assert.True(t, got == want, "%s, want %s: %q", got, want, text)
+	sheets := doc.Places.Sheets()
+	assert.True(t, len(sheets) == 1 && sheets[0].Width == 300 && sheets[0].Height == 300, "%+v", sheets)
 }
 
 // A page that is turned is read, and its lines have places, as it is shown.
@@ -138,40 +120,29 @@ func TestATurnedPageIsReadAsItIsShown(t *testing.T) {
 	turned := ") Tj /F1 10 Tf 0 1 -1 0 50 20 Tm (first) Tj 0 1 -1 0 65 20 Tm (second) Tj ("
 	content := strings.Replace(pdf(turned), "/MediaBox [0 0 300 300]", "/MediaBox [0 0 300 400]/Rotate 90", 1)
 	doc, text := readPDF(t, content)
-	if got, want := linesAt(doc, text), "first: page 1, 2,4 to 4,5; second: page 1, 2,6 to 5,7"; got != want {
-		t.Errorf("%s, want %s: %q", got, want, text)
-	}
-	if sheets := doc.Places.Sheets(); len(sheets) != 1 || sheets[0].Width != 400 || sheets[0].Height != 300 {
-		t.Errorf("%+v", sheets)
-	}
+	got, want := linesAt(doc, text), "first: page 1, 2,4 to 4,5; second: page 1, 2,6 to 5,7"
+	assert.True(t, got == want, "%s, want %s: %q", got, want, text)
+	sheets := doc.Places.Sheets()
+	assert.True(t, len(sheets) == 1 && sheets[0].Width == 400 && sheets[0].Height == 300, "%+v", sheets)
 }
 
 // Lines that are turned are read in their order, and take their whole room on the page; what is upright comes first.
 func TestTurnedTextIsReadAsIfItWereNot(t *testing.T) {
 	for name, c := range map[string]struct{ shown, want string }{
-		"to the left": {
-			"0 1 -1 0 100 100 Tm (first line) Tj 0 1 -1 0 120 100 Tm (second) Tj ",
-			"first line: page 1, 9,17 to 10,20; second: page 1, 11,17 to 12,20",
-		},
-		"to the right": {
-			"0 -1 1 0 200 200 Tm (first line) Tj 0 -1 1 0 180 200 Tm (second) Tj ",
-			"first line: page 1, 20,10 to 21,13; second: page 1, 18,10 to 19,13",
-		},
-		"over": {
-			"-1 0 0 -1 250 100 Tm (first line) Tj -1 0 0 -1 250 120 Tm (second) Tj ",
-			"first line: page 1, 22,20 to 25,21; second: page 1, 22,18 to 25,19",
-		},
+		"to the left": {"0 1 -1 0 100 100 Tm (first line) Tj 0 1 -1 0 120 100 Tm (second) Tj ",
+			"first line: page 1, 9,17 to 10,20; second: page 1, 11,17 to 12,20"},
+		"to the right": {"0 -1 1 0 200 200 Tm (first line) Tj 0 -1 1 0 180 200 Tm (second) Tj ",
+			"first line: page 1, 20,10 to 21,13; second: page 1, 18,10 to 19,13"},
+		"over": {"-1 0 0 -1 250 100 Tm (first line) Tj -1 0 0 -1 250 120 Tm (second) Tj ",
+			"first line: page 1, 22,20 to 25,21; second: page 1, 22,18 to 25,19"},
 		"a line alone": {"0 1 -1 0 100 100 Tm (first line) Tj ", "first line: page 1, 9,17 to 10,20"},
 		"slanted":      {"0.7 0.7 -0.7 0.7 100 100 Tm (DRAFT 2) Tj ", "DRAFT 2: page 1, 9,16 to 13,20"},
-		"beside a table": {
-			"0 1 -1 0 100 100 Tm (cell) Tj 0 1 -1 0 100 160 Tm (next) Tj 1 0 0 1 20 150 Tm (upright) Tj ",
-			"upright: page 1, 2,14 to 5,15; cell\tnext: page 1, 9,12 to 10,20",
-		},
+		"beside a table": {"0 1 -1 0 100 100 Tm (cell) Tj 0 1 -1 0 100 160 Tm (next) Tj 1 0 0 1 20 150 Tm (upright) Tj ",
+			"upright: page 1, 2,14 to 5,15; cell\tnext: page 1, 9,12 to 10,20"},
 	} {
 		doc, text := readPDF(t, pdf(") Tj /F1 10 Tf "+c.shown+"("))
-		if got := linesAt(doc, text); got != c.want {
-			t.Errorf("%s: %s, want %s: %q", name, got, c.want, text)
-		}
+		got := linesAt(doc, text)
+		assert.True(t, got == c.want, "%s: %s, want %s: %q", name, got, c.want, text)
 	}
 }
 
@@ -180,33 +151,26 @@ func TestAFileThatIsNoPDFIsSaidToBeNone(t *testing.T) {
 		"It is a letter.": "it is not a PDF", "%PDF-1.7\nIt is a letter.": "its pages cannot be found",
 	} {
 		_, err := document.Parse(strings.NewReader(content), document.PDF, "a.pdf", document.DefaultLimits())
-		if err == nil || !strings.HasPrefix(err.Error(), "read a.pdf: "+want+" (") {
-			t.Errorf("%q: %v", content, err)
-		}
+		assert.True(t, err != nil && strings.HasPrefix(err.Error(), "read a.pdf: "+want+" ("), "%q: %v", content, err)
 	}
 }
 
 // Places come from a process that is not trusted.
 func TestPlacesThatAreNoneHaveNoLines(t *testing.T) {
-	for _, raw := range []string{
-		"", "\xff", "\xff\xff\xff\xff\x0f", "\x00\xff\xff\xff\xff\xff\xff\xff\xff\x7f", "\x01\x01",
-	} {
+	for _, raw := range []string{"", "\xff", "\xff\xff\xff\xff\x0f", "\x00\xff\xff\xff\xff\xff\xff\xff\xff\x7f",
+		"\x01\x01"} {
 		places := document.Places(raw)
 		count := 0
 		for range places.Lines() {
 			count++
 		}
-		if count > 0 || len(places.Sheets()) > 0 {
-			t.Errorf("%q: %d lines", raw, count)
-		}
+		assert.True(t, count <= 0 && len(places.Sheets()) <= 0, "%q: %d lines", raw, count)
 	}
 }
 
 func TestTextThatStandsUprightIsOneLine(t *testing.T) {
 	_, text := readPDF(t, pdf(") Tj "+at(50, 200, 10, "text")+"/F1 10 Tf 0 1 -1 0 20 50 Tm (on the margin) Tj ("))
-	if !strings.Contains(text, "text\n") || !strings.Contains(text, "on the margin\n") {
-		t.Errorf("%q", text)
-	}
+	assert.True(t, strings.Contains(text, "text\n") && strings.Contains(text, "on the margin\n"), "%q", text)
 }
 
 // A line that is read from right to left keeps numbers and words of other scripts, which are not.
@@ -219,7 +183,113 @@ func TestALineFromRightToLeftIsReadSo(t *testing.T) {
 	content = strings.Replace(content, "trailer",
 		fmt.Sprintf("6 0 obj\n<< /Length %d >>\nstream\n%s\nendstream\nendobj\ntrailer", len(letters), letters), 1)
 	_, text := readPDF(t, strings.Replace(content, "startxref", "startxref 0", 1)) // its table is made again
-	if want := "\u05d1\u05d0\u05d2 19 20 \u05d0\u05d2\u05d1\n\f\n"; text != want {
-		t.Errorf("%q, want %q", text, want)
+	want := "\u05d1\u05d0\u05d2 19 20 \u05d0\u05d2\u05d1\n\f\n"
+	assert.True(t, text == want, "%q, want %q", text, want)
+}
+
+// at shows a text at a place in letters of a size.
+func at(x, y, size int, text string) string {
+	return fmt.Sprintf("/F1 %d Tf 1 0 0 1 %d %d Tm (%s) Tj\n", size, x, y, text)
+}
+
+// large gives the pages of a PDF more room.
+func large(content string) string {
+	return strings.ReplaceAll(content, "/MediaBox [0 0 300 300]", "/MediaBox [0 0 600 800]")
+}
+
+// drawn returns the text of a PDF whose pages show what is placed on them.
+func drawn(t *testing.T, pages ...string) string {
+	t.Helper()
+	for i := range pages {
+		pages[i] = ") Tj " + pages[i] + "("
 	}
+	_, text, _, err := parse(large(pdf(pages...)), document.PDF)
+	require.NoError(t, err)
+	return text
+}
+
+func TestLabelsAndValuesOfATableStandApart(t *testing.T) {
+	got := drawn(t, at(20, 700, 10, "Location:")+at(100, 700, 10, "Death Valley")+at(300, 700, 10, "Number:")+
+		at(400, 700, 10, "SEA08")+at(20, 687, 10, "Event:")+at(300, 687, 10, "Injuries:")+at(400, 687, 10, "1 None"))
+	want := "Location: Death Valley\tNumber: SEA08\nEvent:\tInjuries: 1 None\n\f\n"
+	assert.True(t, got == want, "%q, want %q", got, want)
+}
+
+func TestWordsAreToldByTheRoomBetweenThem(t *testing.T) {
+	got := drawn(t, "/F1 10 Tf 1 0 0 1 20 700 Tm [(Sa) 20 (fety) -300 (Board)] TJ\n"+
+		at(20, 688, 10, "exam-")+at(20, 676, 10, "ple of it")+at(20, 664, 10, "Bold")+at(20, 664, 10, "Bold"))
+	want := "Safety Board\nexample\nof it\nBold\n\f\n"
+	assert.True(t, got == want, "%q, want %q", got, want)
+}
+
+func TestMarksStandInTheirLine(t *testing.T) {
+	const low, high, level = "/F1 8 Tf -5 Ts ", "/F1 8 Tf 5 Ts ", "/F1 10 Tf 0 Ts "
+	got := drawn(t, at(20, 700, 10, "Water is H")+low+"(2) Tj "+level+"(O on 40 m) Tj "+high+"(2) Tj "+level+
+		"( of x) Tj "+low+"(i) Tj "+high+"(3) Tj "+level+"( by Rosa Vale.) Tj "+high+"(12) Tj "+level+
+		at(20, 688, 10, "The next line."))
+	want := "Water is H2O on 40 m2 of xi3 by Rosa Vale.12\nThe next line.\n"
+	assert.True(t, strings.HasPrefix(got, want), "%q, want %q", got, want)
+}
+
+func TestAWatermarkIsNoHeading(t *testing.T) {
+	page := ""
+	for i := range 9 {
+		page += at(72, 700-14*i, 11, fmt.Sprintf("line %d of the text about the river", i))
+	}
+	title, text, _, err := parse(large(pdf(") Tj "+page+"/F1 60 Tf 0.7 0.7 -0.7 0.7 100 100 Tm (DRAFT) Tj (")), document.PDF)
+	assert.True(t, err == nil && !strings.Contains(title, "DRAFT") && strings.HasSuffix(text, "\n\nDRAFT\n\f\n"),
+		"%q, %q, %v", title, text, err)
+}
+
+func TestLinesBesideALargeLetterStayApart(t *testing.T) {
+	got := drawn(t, at(20, 676, 40, "O")+at(54, 700, 11, "nce upon a time")+at(54, 688, 11, "in the valley of Vale")+
+		at(54, 676, 11, "a miller lived.")+at(20, 600, 36, "42")+at(80, 612, 9, "mills were counted")+
+		at(80, 600, 9, "in the valley"))
+	for _, line := range []string{"nce upon a time", "in the valley of Vale", "a miller lived.", "mills were counted",
+		"in the valley\n"} {
+		assert.True(t, strings.Contains(got, line), "%q is not in %q", line, got)
+	}
+}
+
+func TestLinesComeFromTopToBottomWhateverTheirOrder(t *testing.T) {
+	got := drawn(t, at(20, 100, 10, "last")+at(20, 700, 10, "first")+at(20, 400, 10, "middle"))
+	want := "first\nmiddle\nlast\n\f\n"
+	assert.True(t, strings.ReplaceAll(got, "\n\n", "\n") == want, "%q", got)
+}
+
+func TestColumnsOfRunningTextAreReadOneAfterTheOther(t *testing.T) {
+	page := at(20, 740, 10, "A line that goes over both of the columns of this page and is the only one that does")
+	for i := range 8 {
+		page += at(20, 700-12*i, 10, fmt.Sprintf("left %d runs over the width of it", i))
+		page += at(300, 697-12*i, 10, fmt.Sprintf("right %d runs over the width of it", i))
+	}
+	got := drawn(t, page)
+	left, right := strings.Index(got, "left 7"), strings.Index(got, "right 0")
+	assert.True(t, left >= 0 && right >= left && !strings.Contains(got, "\t") && strings.HasPrefix(got, "A line"),
+		"%q", got)
+}
+
+func TestHeadersAndFootersStandOnceAndNumbersOfPagesNever(t *testing.T) {
+	var pages []string
+	for i := range 4 {
+		pages = append(pages, at(20, 750, 10, "The Annual Report")+at(20, 700, 10, fmt.Sprintf("Text of part %c.", 'A'+i))+
+			at(20, 680, 10, "More text.")+at(20, 660, 10, fmt.Sprintf("And more of %c.", 'A'+i))+
+			at(20, 20, 10, fmt.Sprintf("Page %d of 4", i+1))+
+			at(300, 20, 10, fmt.Sprint(100+i)))
+	}
+	got := drawn(t, pages...)
+	for part, want := range map[string]int{"The Annual Report": 1, "Page": 0, "103": 0, "And more of": 4, "\f": 4} {
+		assert.Equal(t, want, strings.Count(got, part), "%s in %q", part, got)
+	}
+}
+
+func TestLargeLettersAreHeadings(t *testing.T) {
+	page := at(20, 750, 18, "The") + at(60, 750, 18, "Report") + at(20, 700, 14, "Analysis")
+	for i := range 9 {
+		page += at(20, 680-12*i, 10, "# the text goes on and on, as texts do")
+	}
+	got := drawn(t, page)
+	assert.True(t, strings.HasPrefix(got, "# The Report\n\n## Analysis\n\n\\# the text"), "%q", got)
+	outline, pages := outlineOf(document.PDF, got, 7)
+	assert.True(t, outline == "0-14:1:The Report 14-27:2:Analysis" && len(pages) == 1, "%s %v", outline, pages)
 }

@@ -5,11 +5,16 @@ import (
 	"io"
 	"os"
 	"runtime"
+	"runtime/debug"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 	"unicode"
 	"unicode/utf8"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"github.com/unweaver/unweaver/internal/document"
 	"github.com/unweaver/unweaver/internal/fault"
@@ -29,9 +34,7 @@ type outcome struct {
 func consume(t *testing.T, name string, content io.Reader, limits document.Limits) outcome {
 	t.Helper()
 	kind, gz, ok := document.TypeOf(name)
-	if !ok {
-		t.Fatalf("%s is of no kind", name)
-	}
+	require.True(t, ok, "%s is of no kind", name)
 	var out outcome
 	plain, err := document.Gunzip(content, gz, name, limits)
 	if err != nil {
@@ -63,18 +66,14 @@ func consume(t *testing.T, name string, content io.Reader, limits document.Limit
 	var valid validity
 	out.text, out.err = io.Copy(&valid, doc.Text)
 	out.title = document.TitleOf(doc.Title, "", kind, name, limits)
-	if valid.bad || len(valid.rest) > 0 {
-		t.Errorf("%s: the text is not valid UTF-8", name)
-	}
+	assert.True(t, !valid.bad && len(valid.rest) <= 0, "%s: the text is not valid UTF-8", name)
 	check(t, name, out, limits)
 	return out
 }
 
 func check(t *testing.T, name string, out outcome, limits document.Limits) {
 	t.Helper()
-	if out.text > limits.Text {
-		t.Errorf("%s: %d bytes of text", name, out.text)
-	}
+	assert.True(t, out.text <= limits.Text, "%s: %d bytes of text", name, out.text)
 	if utf8.RuneCountInString(out.title) > limits.Title || strings.ContainsFunc(out.title, unicode.IsControl) ||
 		!utf8.ValidString(out.title) {
 		t.Errorf("%s: title %.100q", name, out.title)
@@ -155,25 +154,17 @@ func TestPillsDoNoHarm(t *testing.T) {
 	for _, pill := range pills {
 		t.Run(pill.Name, func(t *testing.T) {
 			file, err := os.Create(t.TempDir() + "/pill")
-			if err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, err)
 			defer func() { _ = file.Close() }()
-			if err := pill.Make(file); err != nil {
-				t.Fatal(err)
-			}
-			if _, err := file.Seek(0, io.SeekStart); err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, pill.Make(file))
+			_, err = file.Seek(0, io.SeekStart)
+			require.NoError(t, err)
 			start, peak := time.Now(), watch()
 			out := consume(t, pill.Name, file, limits)
 			took, memory := time.Since(start), peak()
-			if fate := fateOf(out); fate != fates[pill.Name] {
-				t.Errorf("%q, want %q: %v %.300v", fate, fates[pill.Name], out.err, out.bad)
-			}
-			if took > 10*time.Minute || memory > 512<<20 {
-				t.Errorf("it took %v and %d MiB", took, memory>>20)
-			}
+			fate := fateOf(out)
+			assert.True(t, fate == fates[pill.Name], "%q, want %q: %v %.300v", fate, fates[pill.Name], out.err, out.bad)
+			assert.True(t, took <= 10*time.Minute && memory <= 512<<20, "it took %v and %d MiB", took, memory>>20)
 			t.Logf("%v, %d MiB, %d bytes of text, %d rows, %v", took, memory>>20, out.text, out.rows, out.err)
 		})
 	}
@@ -204,9 +195,7 @@ func watch() func() uint64 {
 // Nothing that a text says brings another file into it.
 func TestDirectivesOfAPageBringNothingIn(t *testing.T) {
 	secret := t.TempDir() + "/secret"
-	if err := os.WriteFile(secret, []byte("the secret of the house"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.WriteFile(secret, []byte("the secret of the house"), 0o600))
 	for name, content := range map[string]string{
 		"page.rst": "Title\n=====\n\n.. include:: " + secret + "\n\n.. raw:: html\n   :file: " + secret +
 			"\n\n.. csv-table:: t\n   :file: " + secret + "\n",
@@ -216,23 +205,15 @@ func TestDirectivesOfAPageBringNothingIn(t *testing.T) {
 		"mail.eml": "Subject: s\nContent-Type: message/external-body; access-type=local-file; name=\"" + secret +
 			"\"\n\nContent-Type: text/plain\n\ngood\n",
 	} {
-		doc, err := document.Parse(strings.NewReader(content), kindOf(t, name), name, document.DefaultLimits())
-		if err != nil {
-			t.Fatalf("%s: %v", name, err)
-		}
-		text, err := io.ReadAll(doc.Text)
-		if err != nil || strings.Contains(string(text)+doc.Title, "of the house") {
-			t.Errorf("%s: %v %s", name, err, text)
-		}
+		doc, text, err := readWhole(content, kindOf(t, name), name, document.DefaultLimits())
+		assert.True(t, err == nil && !strings.Contains(text+doc.Title, "of the house"), "%s: %v %s", name, err, text)
 	}
 }
 
 func kindOf(t *testing.T, name string) document.Kind {
 	t.Helper()
 	kind, _, ok := document.TypeOf(name)
-	if !ok {
-		t.Fatalf("%s is of no kind", name)
-	}
+	require.True(t, ok, "%s is of no kind", name)
 	return kind
 }
 
@@ -245,22 +226,105 @@ func TestFrontMatterThatTakesTheDecoderLongIsText(t *testing.T) {
 		"a key":    "---\n" + strings.Repeat("a: b\n", 3000) + "---\ngood\n",
 		"in a map": "---\nx:\n" + strings.Repeat("  <<: {a: 1}\n", 1000) + "---\ngood\n",
 	} {
-		doc, err := document.Parse(strings.NewReader(content), document.Markdown, "a.md", document.DefaultLimits())
-		if err != nil {
-			t.Fatal(err)
-		}
-		text, err := io.ReadAll(doc.Text)
-		if err != nil || string(text) != content || len(doc.Meta) != 0 {
-			t.Errorf("%s: %v, %d bytes, %v", name, err, len(text), doc.Meta)
-		}
+		doc, text, err := readWhole(content, document.Markdown, "a.md", document.DefaultLimits())
+		assert.True(t, err == nil && text == content && len(doc.Meta) == 0,
+			"%s: %v, %d bytes, %v", name, err, len(text), doc.Meta)
 	}
 	for _, content := range []string{
 		"+++\ntitle = \"1.2.3................................ \\\" .\" # ...................................\n+++\ngood",
 		"---\ntitle: a . . . . . . . . . . . . . . . . . . . . . . . . . . . . . . . . . . . . .\n---\ngood",
 	} {
 		doc, err := document.Parse(strings.NewReader(content), document.Markdown, "a.md", document.DefaultLimits())
-		if err != nil || len(doc.Title) < 30 {
-			t.Errorf("%v %q", err, doc.Title)
+		assert.True(t, err == nil && len(doc.Title) >= 30, "%v %q", err, doc.Title)
+	}
+}
+
+// tight limits are reached by the small inputs that fuzzing makes.
+var tight = document.Limits{Bytes: 1 << 20, Ratio: 100, Text: 64 << 10, Title: 50, Row: 8 << 10, Spans: 1000,
+	Nesting: 100, Pages: 50, Time: 2 * time.Second, Memory: 64 << 20}
+
+// fuzz reads whatever it is given as an object of that name: no panic, text that is valid and within the limits, a
+// title that is one line, in bounded time. It starts from the samples and the pills of the kind, where those are small.
+func fuzz(f *testing.F, name string) {
+	kind, gz, _ := document.TypeOf(name)
+	for sample, content := range documenttest.Samples() {
+		if of, packed, _ := document.TypeOf(sample); of == kind && packed == gz {
+			f.Add(content)
 		}
 	}
+	for _, pill := range documenttest.Pills() {
+		var content bytes.Buffer
+		_, packed, _ := document.TypeOf(pill.Name)
+		if pill.Kind != kind || packed != gz {
+			continue
+		}
+		small := limited{out: &content, left: 4 << 10}
+		if strings.HasPrefix(pill.Name, "flatebomb") || pill.Make(&small) != nil {
+			continue // too large to begin from
+		}
+		f.Add(content.Bytes())
+	}
+	f.Fuzz(func(t *testing.T, content []byte) {
+		if len(content) > 1<<20 {
+			return
+		}
+		start := time.Now()
+		consume(t, name, bytes.NewReader(content), tight)
+		took := time.Since(start)
+		assert.True(t, took <= time.Minute, "%d bytes took %v", len(content), took)
+	})
+}
+
+// limited takes so many bytes and no more.
+type limited struct {
+	out  io.Writer
+	left int
+}
+
+func (l *limited) Write(raw []byte) (int, error) {
+	if l.left -= len(raw); l.left < 0 {
+		return 0, io.ErrShortWrite
+	}
+	return l.out.Write(raw)
+}
+
+func FuzzHTML(f *testing.F)  { fuzz(f, "a.html") }
+func FuzzJSON(f *testing.F)  { fuzz(f, "a.json") }
+func FuzzJSONL(f *testing.F) { fuzz(f, "a.jsonl") }
+func FuzzCSV(f *testing.F)   { fuzz(f, "a.csv") }
+func FuzzDOCX(f *testing.F)  { fuzz(f, "a.docx") }
+func FuzzPPTX(f *testing.F)  { fuzz(f, "a.pptx") }
+func FuzzXLSX(f *testing.F)  { fuzz(f, "a.xlsx") }
+func FuzzEPUB(f *testing.F)  { fuzz(f, "a.epub") }
+func FuzzEML(f *testing.F)   { fuzz(f, "a.eml") }
+
+func FuzzMarkdown(f *testing.F) { fuzz(f, "a.md") }
+func FuzzRST(f *testing.F)      { fuzz(f, "a.rst") }
+func FuzzText(f *testing.F)     { fuzz(f, "a.txt") }
+func FuzzGunzip(f *testing.F)   { fuzz(f, "a.csv.gz") }
+
+// A stack without end ends the process, and no test can catch that: the stack is bounded, so that such an input is
+// found at once and kept by the fuzzer. TestDamagedFilesAreReadOrRefused of package sandbox reads in child processes.
+func FuzzPDF(f *testing.F) {
+	debug.SetMaxStack(64 << 20)
+	fuzz(f, "a.pdf")
+}
+
+// FuzzOfficeParts reads parts that a zip holds whole, so that what reads XML is reached: of a document that has of
+// everything, one part is the content.
+func FuzzOfficeParts(f *testing.F) {
+	rich := documenttest.Rich()
+	for name, parts := range rich {
+		for i, part := range parts {
+			f.Add(name, i, part.Content)
+		}
+	}
+	f.Fuzz(func(t *testing.T, name string, at int, content string) {
+		parts := slices.Clone(rich[name])
+		if at < 0 || at >= len(parts) {
+			return
+		}
+		parts[at].Content = content
+		consume(t, name, strings.NewReader(documenttest.Zip(parts...)), tight)
+	})
 }

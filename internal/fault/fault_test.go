@@ -9,6 +9,7 @@ import (
 	"go/parser"
 	"go/token"
 	"io"
+	"math"
 	"os"
 	"regexp"
 	"slices"
@@ -100,8 +101,7 @@ func TestTheReferenceOfErrorsIsTheTable(t *testing.T) {
 				assert.Regexp(t, "^[A-Z`].*[.]$", part, "%s", code)
 			}
 			if code.Kind() == group.kind {
-				fmt.Fprintf(&text, "\n### %s\n\n%s\n\n* Why: %s\n* What to do: %s\n", code, meaning.What, meaning.Why,
-					meaning.Do)
+				fmt.Fprintf(&text, "\n### %s\n\n%s\n\n* Why: %s\n* What to do: %s\n", code, meaning.What, meaning.Why, meaning.Do)
 			}
 		}
 	}
@@ -124,9 +124,8 @@ func TestKindsThatDecide(t *testing.T) {
 		fault.Bad: {fault.Usage, fault.BadConfig, fault.InvalidParam, fault.Precondition, fault.NotFound},
 	} {
 		for _, code := range codes {
-			if code.Kind() != kind || code.At("", "").Kind != kind {
-				t.Errorf("%s heals as %d, want %d", code, code.Kind(), kind)
-			}
+			assert.True(t, code.Kind() == kind && code.At("", "").Kind == kind, "%s heals as %d, want %d", code, code.Kind(),
+				kind)
 		}
 	}
 	assert.Equal(t, fault.Fatal, fault.Code("made_up").Kind(), "an unknown code is a fault of this program")
@@ -168,14 +167,11 @@ func TestTheOutermostFaultIsTheOneThatCounts(t *testing.T) {
 		"an expired deadline": {fmt.Errorf("call: %w", context.DeadlineExceeded), fault.Internal, fault.Transient, 0},
 		"cancelled":           {context.Canceled, fault.Internal, fault.Fatal, 0},
 		"nothing":             {nil, "", fault.Transient, 0},
-		"a fatal, timed out": {
-			fault.ModelAuth.At("", "").Because(context.DeadlineExceeded), fault.ModelAuth, fault.Fatal, 0,
-		},
+		"a fatal, timed out":  {fault.ModelAuth.At("", "").Because(context.DeadlineExceeded), fault.ModelAuth, fault.Fatal, 0},
 	} {
-		if code, kind, after := fault.CodeOf(c.err), fault.KindOf(c.err), fault.RetryAfter(c.err); code != c.code ||
-			kind != c.kind || after != c.after {
-			t.Errorf("%s: %s, kind %d, after %s", name, code, kind, after)
-		}
+		code, kind, after := fault.CodeOf(c.err), fault.KindOf(c.err), fault.RetryAfter(c.err)
+		assert.True(t, code == c.code && kind == c.kind && after == c.after, "%s: %s, kind %d, after %s", name, code, kind,
+			after)
 		assert.True(t, fault.Is(c.err, c.code) == (c.err != nil) && !fault.Is(c.err, fault.Usage), "%s: Is", name)
 	}
 	assert.True(t, errors.Is(outer, io.ErrUnexpectedEOF) && fault.As(plain) == nil && fault.As(nil) == nil,
@@ -185,7 +181,20 @@ func TestTheOutermostFaultIsTheOneThatCounts(t *testing.T) {
 // The text of an error never stands where only codes may: a code is what goes into histories.
 func TestACodeHoldsNothingOfTheObject(t *testing.T) {
 	err := fault.Unreadable.At("read", "secret name.txt").Because("secret text")
-	if strings.Contains(string(fault.CodeOf(err)), "secret") {
-		t.Error(fault.CodeOf(err))
+	assert.True(t, !strings.Contains(string(fault.CodeOf(err)), "secret"), "%v", fault.CodeOf(err))
+}
+
+// A server that asks to be left alone for days is asked again within minutes.
+// Promises: 141.
+func TestNoServerIsLeftAloneForLongerThanTheLongestWait(t *testing.T) {
+	for wish, want := range map[time.Duration]time.Duration{
+		-time.Hour: 0, 0: 0, time.Second: time.Second, 72 * time.Hour: 5 * time.Minute, math.MaxInt64: 5 * time.Minute,
+	} {
+		limited := fault.ModelRateLimited.At("ask", "model")
+		limited.RetryAfter = wish
+		got := fault.RetryAfter(fmt.Errorf("while asking: %w", limited))
+		assert.True(t, got == want, "a server that asks for %s is left alone for %s, want %s", wish, got, want)
 	}
+	got := fault.RetryAfter(nil)
+	assert.True(t, got == 0, "without an error: %s", got)
 }

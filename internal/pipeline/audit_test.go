@@ -1,7 +1,13 @@
 package pipeline_test
 
 import (
+	"bytes"
+	"cmp"
+	"context"
 	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -20,6 +26,9 @@ import (
 	"github.com/unweaver/unweaver/internal/store/blob"
 	"github.com/unweaver/unweaver/internal/store/records"
 	"github.com/unweaver/unweaver/internal/store/vectors"
+	"github.com/unweaver/unweaver/internal/store/vectors/files"
+	"github.com/unweaver/unweaver/internal/store/vectors/milvus"
+	"github.com/unweaver/unweaver/internal/testkit/vectorsmemory"
 )
 
 // What an audit reads is kept until the audit ends, and no longer: a purge that follows it does not wait.
@@ -28,11 +37,9 @@ func TestAnAuditKeepsWhatItReadsUntilItEnds(t *testing.T) {
 	s.night(t)
 	work := s.Bare(run.Job{Index: s.spec.Index, Generation: "audit-001"}, core.StageAudit, upkeep.AuditFolder)
 	defer work.Close()
-	parts, err := work.OpenAudit(t.Context(), core.Everything, false)
-	require.NoError(t, err)
+	parts := must(work.OpenAudit(t.Context(), core.Everything, false))(t)
 	for part := range parts {
-		_, err := work.AuditPart(t.Context(), part)
-		require.NoError(t, err)
+		must(work.AuditPart(t.Context(), part))(t)
 	}
 	leased, err := s.Coordination.ListLeased(t.Context(), s.spec.Index)
 	require.True(t, err == nil && leased[s.current(t).Generation], "%v, %v", leased, err)
@@ -45,7 +52,6 @@ func TestAnAuditKeepsWhatItReadsUntilItEnds(t *testing.T) {
 
 // audit does what the workflow of an audit does.
 func (s *site) audit(t *testing.T, sample core.Sample, repair bool) (core.Audit, error) {
-	t.Helper()
 	s.runs++
 	job := run.Job{Index: s.spec.Index, Generation: fmt.Sprintf("audit-%03d", s.runs)}
 	work := s.Bare(job, core.StageAudit, upkeep.AuditFolder)
@@ -62,9 +68,7 @@ func (s *site) audit(t *testing.T, sample core.Sample, repair bool) (core.Audit,
 		ending = run.Ending{Status: core.StatusFailed, Reason: string(fault.CodeOf(err))}
 	}
 	require.NoError(t, work.EndRestore(t.Context(), run.Holder{Workflow: "audit/docs", Run: "r"}, ending))
-	if left := keysBelow(t, s.Artifacts, s.spec.Index+"/runs/"+job.Generation+"/"); len(left) > 0 {
-		t.Errorf("it left scratch: %v", left)
-	}
+	assert.Empty(t, keysBelow(t, s.Artifacts, s.spec.Index+"/runs/"+job.Generation+"/"), "it left scratch")
 	state, stateErr := run.ReadState(t.Context(), s.Coordination, job.Name())
 	require.NoError(t, stateErr)
 	if state.Report.Audit == nil {
@@ -84,30 +88,23 @@ func drift(found core.Audit) map[string]int64 {
 
 // forge publishes the current generation again with other segments.
 func (s *site) forge(t *testing.T, change func(manifest *core.Manifest)) {
-	t.Helper()
 	index := s.index()
-	pointer, etag, err := index.ReadPointer(t.Context())
-	require.NoError(t, err)
+	pointer, etag := must2(index.ReadPointer(t.Context()))(t)
 	manifest := s.current(t)
 	change(manifest)
-	pointer.Manifest, err = index.PutManifest(t.Context(), manifest)
-	require.NoError(t, err)
+	pointer.Manifest = must(index.PutManifest(t.Context(), manifest))(t)
 	ref := core.GenerationRef{Manifest: pointer.Manifest, Seq: pointer.Seq, State: "published"}
 	key := index.GenerationKey(pointer.Generation, "manifest.json")
-	_, err = blob.WriteJSON(t.Context(), s.Artifacts, key, ref, blob.Cond{})
-	require.NoError(t, err)
+	must(blob.WriteJSON(t.Context(), s.Artifacts, key, ref, blob.Cond{}))(t)
 	cond := blob.Cond{Match: etag}
-	_, err = blob.WriteJSON(t.Context(), s.Artifacts, index.CurrentKey(), pointer, cond)
-	require.NoError(t, err)
+	must(blob.WriteJSON(t.Context(), s.Artifacts, index.CurrentKey(), pointer, cond))(t)
 }
 
 // rewrite gives a segment of rows that a change makes of another; a row that becomes nil is left out.
 func (s *site) rewrite(
 	t *testing.T, segment core.Segment, change func(at int, key string, value []byte) []byte,
 ) core.Segment {
-	t.Helper()
-	out, err := artifact.NewRows()
-	require.NoError(t, err)
+	out := must(artifact.NewRows())(t)
 	defer out.Discard()
 	at := 0
 	for row, err := range artifact.ScanAll(t.Context(), s.Artifacts, s.index().SegmentKey(segment.SHA256)) {
@@ -117,8 +114,7 @@ func (s *site) rewrite(
 		}
 		at++
 	}
-	written, _, err := out.StoreSegment(t.Context(), s.index(), segment.Part)
-	require.NoError(t, err)
+	written, _ := must2(out.StoreSegment(t.Context(), s.index(), segment.Part))(t)
 	return written
 }
 
@@ -135,12 +131,11 @@ func TestAnAuditOfWhatWasJustBuiltFindsNothing(t *testing.T) {
 		after := keysBelow(t, s.Artifacts, "")
 		assert.True(t, len(after) == len(before), "%s: there were %d objects, and are %d", name, len(before), len(after))
 		manifest := s.current(t)
-		if part.IsWhole() && (found.Checked.Classes != manifest.Counts.Classes ||
-			found.Checked.Mentions != manifest.Counts.Mentions || found.Checked.Chunks != manifest.Counts.Chunks ||
-			found.Checked.Documents != manifest.Counts.Documents || found.Checked.Records != manifest.Counts.Classes ||
-			found.Checked.Vectors != manifest.Counts.Classes+manifest.Counts.Windows) {
-			t.Errorf("looked at %+v of %+v", found.Checked, manifest.Counts)
-		}
+		assert.True(t, !part.IsWhole() || found.Checked.Classes == manifest.Counts.Classes &&
+			found.Checked.Mentions == manifest.Counts.Mentions && found.Checked.Chunks == manifest.Counts.Chunks &&
+			found.Checked.Documents == manifest.Counts.Documents && found.Checked.Records == manifest.Counts.Classes &&
+			found.Checked.Vectors == manifest.Counts.Classes+manifest.Counts.Windows,
+			"looked at %+v of %+v", found.Checked, manifest.Counts)
 	}
 }
 
@@ -166,20 +161,17 @@ func TestAnAuditOfAnEarlierRecipeFindsNothing(t *testing.T) {
 			})
 		}
 	})
-	if found, err := s.audit(t, core.Everything, false); err != nil || len(found.Drift) > 0 {
-		t.Errorf("%+v, %v", found, err)
-	}
+	found, err := s.audit(t, core.Everything, false)
+	assert.True(t, err == nil && len(found.Drift) <= 0, "%+v, %v", found, err)
 }
 
 // folded makes the classes of a generation that all mentions of one split make.
 func (s *site) folded(t *testing.T, manifest *core.Manifest) map[string]rows.Reduced {
-	t.Helper()
 	folds := map[string]*classmerge.Class{}
 	for _, segment := range manifest.Segments.Mentions {
 		for row, err := range artifact.ScanAll(t.Context(), s.Artifacts, s.index().SegmentKey(segment.SHA256)) {
 			require.NoError(t, err)
-			mention, err := rows.DecodeMention(row.Value)
-			require.NoError(t, err)
+			mention := must(rows.DecodeMention(row.Value))(t)
 			key := string(row.Key)
 			if folds[key] == nil {
 				folds[key] = classmerge.BeginClass(core.ID(row.Key), s.spec)
@@ -199,12 +191,10 @@ func TestThePartsOfAnAuditLookAtEverythingOnce(t *testing.T) {
 	s := newSite(t, sample(40))
 	s.shard = 10
 	s.night(t)
-	whole, err := s.audit(t, core.Everything, false)
-	require.NoError(t, err)
+	whole := must(s.audit(t, core.Everything, false))(t)
 	var sum core.Audited
 	for part := 1; part <= 3; part++ {
-		found, err := s.audit(t, core.Sample{Part: part, Of: 3}, false)
-		require.NoError(t, err)
+		found := must(s.audit(t, core.Sample{Part: part, Of: 3}, false))(t)
 		assert.True(t, found.Checked.Classes != 0 && found.Checked.Classes != whole.Checked.Classes,
 			"part %d looked at %d of %d classes", part, found.Checked.Classes, whole.Checked.Classes)
 		sum.Add(found.Checked)
@@ -222,14 +212,12 @@ func TestAnAuditThatStoodStillIsNotMisledByWhatWasCollected(t *testing.T) {
 		job := run.Job{Index: s.spec.Index, Generation: "audit-paused"}
 		work := s.Bare(job, core.StageAudit, upkeep.AuditFolder)
 		defer work.Close()
-		parts, err := work.OpenAudit(t.Context(), core.Everything, repair)
-		require.NoError(t, err)
+		parts := must(work.OpenAudit(t.Context(), core.Everything, repair))(t)
 		manifest := s.current(t)
 		s.write(t, map[string]string{"place-003.md": "# Changed\n\nPort Alma 3 was given to Carla Ruiz in 1999.\n"})
 		s.night(t)
 		mark := collect.MarkKey(s.index(), manifest.Generation)
-		_, err = blob.Write(t.Context(), s.Artifacts, mark, []byte("{}"), blob.Cond{})
-		require.NoError(t, err)
+		must(blob.Write(t.Context(), s.Artifacts, mark, []byte("{}"), blob.Cond{}))(t)
 		require.NoError(t, s.Vectors.Drop(t.Context(), manifest.Collections.Classes))
 		refused := -1
 		for part := range parts {
@@ -247,7 +235,7 @@ func TestAnAuditThatStoodStillIsNotMisledByWhatWasCollected(t *testing.T) {
 		for _, key := range []string{s.index().GenerationKey(manifest.Generation, "manifest.json"), mark} {
 			require.NoError(t, s.Artifacts.Delete(t.Context(), key))
 		}
-		_, err = work.AuditPart(t.Context(), refused)
+		_, err := work.AuditPart(t.Context(), refused)
 		assert.True(t, fault.Is(err, fault.GenCollected), "repair %v: of a generation without a reference: %v", repair, err)
 	}
 }
@@ -261,8 +249,7 @@ func TestEachKindOfDriftIsFound(t *testing.T) {
 		for _, segment := range manifest.Segments.Classes {
 			for row, err := range artifact.ScanAll(t.Context(), s.Artifacts, s.index().SegmentKey(segment.SHA256)) {
 				require.NoError(t, err)
-				class, err = rows.DecodeClass(row.Value)
-				require.NoError(t, err)
+				class = must(rows.DecodeClass(row.Value))(t)
 				digest := rows.RecordDigest(class.Record)
 				return core.RecordKey(manifest.Store, manifest.Index, core.ID(row.Key), digest), class
 			}
@@ -270,23 +257,25 @@ func TestEachKindOfDriftIsFound(t *testing.T) {
 		t.Fatal("no class")
 		return "", class
 	}
-	classes := func(t *testing.T, s *site, change func(at int, key string, value []byte) []byte) {
-		t.Helper()
-		s.forge(t, func(manifest *core.Manifest) {
-			for i, segment := range manifest.Segments.Classes {
-				if segment.Rows > 1 {
-					manifest.Segments.Classes[i] = s.rewrite(t, segment, change)
-					return
-				}
-			}
-			t.Fatal("no partition has two classes")
-		})
+	// classRow plants another row of a partition's second class; nil: none.
+	classRow := func(change func(t *testing.T, class rows.Class) []byte) func(*testing.T, *site) {
+		return func(t *testing.T, s *site) {
+			s.forge(t, func(manifest *core.Manifest) {
+				i := slices.IndexFunc(manifest.Segments.Classes, func(segment core.Segment) bool { return segment.Rows > 1 })
+				require.GreaterOrEqual(t, i, 0, "no partition has two classes")
+				segment := manifest.Segments.Classes[i]
+				manifest.Segments.Classes[i] = s.rewrite(t, segment, func(at int, _ string, value []byte) []byte {
+					if at != 1 {
+						return value
+					}
+					return change(t, must(rows.DecodeClass(value))(t))
+				})
+			})
+		}
 	}
 	liveVector := func(t *testing.T, s *site) (collection, key string) {
-		t.Helper()
 		_, class := firstRecord(t, s)
-		record, err := rows.DecodeRecord(class.Record)
-		require.NoError(t, err)
+		record := must(rows.DecodeRecord(class.Record))(t)
 		return s.current(t).Collections.Classes, core.ClassRow(record.ID, class.Vector)
 	}
 	for name, c := range map[string]struct {
@@ -329,18 +318,12 @@ func TestEachKindOfDriftIsFound(t *testing.T) {
 				}
 			}
 		}, map[string]int64{core.DriftSegment: 1}, false, "rebuild"},
-		"a row has another name": {func(t *testing.T, s *site) {
-			classes(t, s, func(at int, _ string, value []byte) []byte {
-				class, _ := rows.DecodeClass(value)
-				record, err := rows.DecodeRecord(class.Record)
-				assert.NoError(t, err)
-				if at == 1 {
-					record.Name += "s"
-					class.Record = record.Encode()
-				}
-				return class.Encode()
-			})
-		}, map[string]int64{core.DriftClass: 1, core.DriftLive: 1}, false, "name"},
+		"a row has another name": {classRow(func(t *testing.T, class rows.Class) []byte {
+			record := must(rows.DecodeRecord(class.Record))(t)
+			record.Name += "s"
+			class.Record = record.Encode()
+			return class.Encode()
+		}), map[string]int64{core.DriftClass: 1, core.DriftLive: 1}, false, "name"},
 		"a mention is gone that its split counts": {func(t *testing.T, s *site) {
 			s.forge(t, func(manifest *core.Manifest) {
 				segment := manifest.Segments.Mentions[0]
@@ -354,40 +337,21 @@ func TestEachKindOfDriftIsFound(t *testing.T) {
 				})
 			})
 		}, map[string]int64{core.DriftClass: 1, core.DriftHash: 1}, false, "mentions"},
-		"a row says another vector": {func(t *testing.T, s *site) {
-			classes(t, s, func(at int, _ string, value []byte) []byte {
-				class, _ := rows.DecodeClass(value)
-				if at == 1 {
-					class.Vector[0] ^= 1
-				}
-				return class.Encode()
-			})
-		}, map[string]int64{core.DriftClass: 1, core.DriftLive: 1}, false, "vector digest"},
-		"a class has no row": {func(t *testing.T, s *site) {
-			classes(t, s, func(at int, _ string, value []byte) []byte {
-				if at == 1 {
-					return nil
-				}
-				return value
-			})
-		}, map[string]int64{core.DriftClass: 1, core.DriftLive: 1}, false, "no row"},
+		"a row says another vector": {classRow(func(_ *testing.T, class rows.Class) []byte {
+			class.Vector[0] ^= 1
+			return class.Encode()
+		}), map[string]int64{core.DriftClass: 1, core.DriftLive: 1}, false, "vector digest"},
+		"a class has no row": {classRow(func(*testing.T, rows.Class) []byte { return nil }), map[string]int64{core.DriftClass: 1, core.DriftLive: 1}, false, "no row"},
 		"a class has no mention": {func(t *testing.T, s *site) {
 			s.forge(t, func(manifest *core.Manifest) {
-				for i, segment := range manifest.Segments.Mentions {
-					if segment.Rows > 0 {
-						first := ""
-						manifest.Segments.Mentions[i] = s.rewrite(t, segment, func(at int, key string, value []byte) []byte {
-							if at == 0 {
-								first = key
-							}
-							if key == first {
-								return nil
-							}
-							return value
-						})
-						return
+				i := slices.IndexFunc(manifest.Segments.Mentions, func(segment core.Segment) bool { return segment.Rows > 0 })
+				first, segment := "", manifest.Segments.Mentions[i]
+				manifest.Segments.Mentions[i] = s.rewrite(t, segment, func(at int, key string, value []byte) []byte {
+					if first = cmp.Or(first, key); key == first {
+						return nil
 					}
-				}
+					return value
+				})
 			})
 		}, map[string]int64{core.DriftClass: 1, core.DriftHash: 1}, false, "no mention"},
 		"a document has lost a chunk": {func(t *testing.T, s *site) {
@@ -417,17 +381,15 @@ func TestEachKindOfDriftIsFound(t *testing.T) {
 			found, err := s.audit(t, core.Everything, false)
 			require.True(t, fault.Is(err, fault.Drift) && found.Left != 0 && strings.Contains(err.Error(), c.says),
 				"%+v, %v", found, err)
-			if c.want != nil && fmt.Sprint(drift(found)) != fmt.Sprint(c.want) {
-				t.Errorf("found %v, want %v: %+v", drift(found), c.want, found.Findings)
-			}
+			assert.True(t, c.want == nil || fmt.Sprint(drift(found)) == fmt.Sprint(c.want),
+				"found %v, want %v: %+v", drift(found), c.want, found.Findings)
 			again, err := s.audit(t, core.Everything, false)
 			require.True(t, fault.Is(err, fault.Drift) && fmt.Sprint(again.Drift) == fmt.Sprint(found.Drift),
 				"an audit that only reads changed something: %+v, %v", again, err)
 			repaired, err := s.audit(t, core.Everything, true)
 			require.Equal(t, c.mended, err == nil, "repair: %+v, %v", repaired, err)
-			if after, err := s.audit(t, core.Everything, false); (err == nil) != c.mended {
-				t.Errorf("after the repair: %+v, %v", after, err)
-			}
+			after, err := s.audit(t, core.Everything, false)
+			assert.True(t, (err == nil) == c.mended, "after the repair: %+v, %v", after, err)
 		})
 	}
 }
@@ -442,8 +404,7 @@ func TestAnAuditComparesEveryVector(t *testing.T) {
 	for _, segment := range manifest.Segments.Classes {
 		for row, err := range artifact.ScanAll(t.Context(), s.Artifacts, s.index().SegmentKey(segment.SHA256)) {
 			require.NoError(t, err)
-			class, err := rows.DecodeClass(row.Value)
-			require.NoError(t, err)
+			class := must(rows.DecodeClass(row.Value))(t)
 			last = max(last, core.ClassRow(core.ID(row.Key), class.Vector))
 		}
 	}
@@ -453,14 +414,152 @@ func TestAnAuditComparesEveryVector(t *testing.T) {
 	spoiled := []vectors.Row{{Key: last, Vector: other}}
 	require.NoError(t, s.Vectors.Upsert(t.Context(), manifest.Collections.Classes, spoiled))
 	found, err := s.audit(t, core.Everything, false)
-	if !fault.Is(err, fault.Drift) || fmt.Sprint(drift(found)) != fmt.Sprint(map[string]int64{core.DriftVector: 1}) {
-		t.Errorf("%+v, %v", found, err)
+	assert.True(t, fault.Is(err, fault.Drift) &&
+		fmt.Sprint(drift(found)) == fmt.Sprint(map[string]int64{core.DriftVector: 1}), "%+v, %v", found, err)
+}
+
+// A file of vectors that is gone, and a description of a collection with another bit, are found by the next night. It
+// fills the collection from the artifacts: it asks no model, and no search gives other rows meanwhile.
+// Promises: 85.
+func TestANightFillsACollectionOfWhichAFileIsLost(t *testing.T) {
+	for name, damage := range map[string]func(t *testing.T, collection string){
+		"part gone": func(t *testing.T, collection string) {
+			parts, err := filepath.Glob(filepath.Join(collection, "*.part"))
+			require.True(t, err == nil && len(parts) != 0, "%v %v", parts, err)
+			require.NoError(t, os.Remove(parts[0]))
+		},
+		"another dimension": func(t *testing.T, collection string) {
+			path := filepath.Join(collection, "meta.json")
+			raw := must(os.ReadFile(path))(t)
+			at := bytes.Index(raw, []byte(`"dim":`)) + len(`"dim":`)
+			raw[at] ^= 2
+			require.NoError(t, os.WriteFile(path, raw, 0o600))
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newPaidSite(t, 8, calm)
+			folder := s.onDisk(t)
+			first := s.night(t)
+			rows := func(collection string) int64 { return must(s.Vectors.Count(t.Context(), collection))(t) }
+			for _, collection := range []string{first.manifest.Collections.Classes, first.manifest.Collections.Chunks} {
+				want := rows(collection)
+				require.NoError(t, s.Vectors.Close())
+				damage(t, filepath.Join(folder, "vectors", collection))
+				dense := must(files.Open(filepath.Join(folder, "vectors")))(t)
+				t.Cleanup(func() { _ = dense.Close() })
+				s.Vectors = dense
+				before := s.server.Stats()
+				night := s.night(t)
+				assert.True(t, night.planned.Repair != 0, "%s: the night does not look: %+v", collection, night.planned)
+				got := rows(collection)
+				assert.True(t, got == want, "%s has %d rows, and had %d", collection, got, want)
+				if after := s.server.Stats(); after.Chat != before.Chat || after.Texts != before.Texts {
+					t.Errorf("models were asked: %+v, before %+v", after, before)
+				}
+				again := s.night(t)
+				assert.True(t, again.planned.Repair == 0, "%s: the night after looks again", collection)
+			}
+		})
 	}
 }
 
-func TestAnAuditOfNothingSaysSo(t *testing.T) {
-	s := newSite(t, sample(1))
-	if _, err := s.audit(t, core.Everything, false); !fault.Is(err, fault.UnknownIndex) {
-		t.Error(err)
+// A collection that has another dimension than its name says is damaged, whatever the configuration is: it is made
+// again and filled from the artifacts, without a model call.
+// Promises: 85.
+func TestANightFillsACollectionOfAnotherForm(t *testing.T) {
+	stores := map[string]func(*testing.T) vectors.Store{
+		"in memory": func(*testing.T) vectors.Store { return vectorsmemory.New() },
+		"milvus-lite": func(t *testing.T) vectors.Store {
+			url := os.Getenv("UNWEAVER_TEST_MILVUS_LITE")
+			if url == "" {
+				t.Skip("UNWEAVER_TEST_MILVUS_LITE names no server: make test-servers starts one")
+			}
+			store := must(milvus.Open(t.Context(), milvus.Config{URL: url, Index: "hnsw"}))(t)
+			t.Cleanup(func() { _ = store.Close() })
+			return store
+		},
 	}
+	for name, open := range stores {
+		t.Run(name, func(t *testing.T) {
+			store := open(t)
+			s := newPaidSite(t, 8, calm)
+			s.Vectors = store
+			first := s.night(t)
+			for _, collection := range []string{first.manifest.Collections.Classes, first.manifest.Collections.Chunks} {
+				t.Cleanup(func() { _ = store.Drop(context.Background(), collection) })
+				want, err := store.Count(t.Context(), collection)
+				require.True(t, err == nil && want != 0, "%v %v", want, err)
+				require.NoError(t, store.Create(t.Context(), collection, 7))
+				_, err = store.Search(t.Context(), collection, make([]float32, 1024), 1)
+				assert.Error(t, err, "a damaged collection answers")
+				before := s.server.Stats()
+				night := s.night(t)
+				assert.True(t, night.planned.Repair != 0, "%s: the night does not look: %+v", collection, night.planned)
+				got, err := store.Count(t.Context(), collection)
+				assert.True(t, err == nil && got == want, "%s has %d rows, and had %d, %v", collection, got, want, err)
+				if after := s.server.Stats(); after.Chat != before.Chat || after.Texts != before.Texts {
+					t.Errorf("models were asked: %+v, before %+v", after, before)
+				}
+			}
+		})
+	}
+}
+
+// Damage to open files of vectors is found by an audit, and mended by its repair, a restore and a night that looks for
+// every row: the next process finds the collections whole, and this one searches them.
+// Promises: 50, 85.
+func TestDamageToOpenVectorsIsFoundAndMended(t *testing.T) {
+	for name, mend := range map[string]func(t *testing.T, s *site, folder string) error{
+		"repair": func(t *testing.T, s *site, _ string) error {
+			found, err := s.audit(t, core.Everything, false)
+			require.True(t, fault.Is(err, fault.Drift), "an audit finds nothing: %+v, %v", found, err)
+			refused(s.audit(t, core.Sample{Part: 1, Of: 2}, true))(t, fault.Drift, "", "half of a lost collection was filled")
+			_, err = s.audit(t, core.Everything, true)
+			return err
+		},
+		"restore": func(t *testing.T, s *site, _ string) error { return s.restore(t) },
+		"night": func(t *testing.T, s *site, folder string) error {
+			for _, path := range matching(t, folder, "identity") { // a question met a damaged row
+				require.NoError(t, os.Remove(path))
+			}
+			assert.NotZero(t, s.night(t).planned.Repair)
+			return nil
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s, folder := newSite(t, sample(8)), t.TempDir()
+			open := func() *files.Store {
+				dense := must(files.Open(folder))(t)
+				t.Cleanup(func() { _ = dense.Close() })
+				return dense
+			}
+			s.Vectors = open()
+			first := s.night(t).manifest
+			parts := matching(t, folder, "*.part")
+			for _, path := range parts {
+				raw := must(os.ReadFile(path))(t)
+				raw[len(raw)/6] ^= 0xff // of the codes, which are checked when the file is opened
+				require.NoError(t, os.WriteFile(path, raw, 0o600))
+			}
+			require.NoError(t, mend(t, s, folder))
+			require.True(t, len(parts) > 1 && len(matching(t, folder, "*.part")) > 1, "%v", parts)
+			question := make([]float32, first.Class.Dimension)
+			question[0] = 1
+			for _, collection := range []string{first.Collections.Classes, first.Collections.Chunks} {
+				hits, err := s.Vectors.Search(t.Context(), collection, question, 1)
+				assert.True(t, err == nil && len(hits) == 1, "%s: %v, %v", collection, hits, err)
+			}
+			require.NoError(t, s.Vectors.Close())
+			s.Vectors = open()
+			found, err := s.audit(t, core.Everything, false)
+			assert.NoError(t, err, "%+v", found)
+		})
+	}
+}
+
+// matching lists the files of collections of a name.
+func matching(t *testing.T, folder, name string) []string {
+	paths, err := filepath.Glob(filepath.Join(folder, "*[0-9]", name))
+	require.True(t, err == nil && len(paths) > 0, "%v, %v", paths, err)
+	return paths
 }

@@ -1,22 +1,18 @@
 package pipeline_test
 
 import (
-	"bufio"
-	"bytes"
-	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
 	"io/fs"
 	"log/slog"
+	"maps"
 	"math/rand/v2"
 	"net/http"
 	"net/http/httptest"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -36,16 +32,6 @@ import (
 	"github.com/unweaver/unweaver/query-api/api"
 )
 
-// A data directory is damaged at one place, opened, and asked. What it answers is what it answered before, or an error
-// with a code; it may refuse to open. It is never wrong, and no process dies of it.
-//
-// The damages are tried in child processes: one that dies is seen, and which damage it died of.
-const (
-	damagedFolder = "UNWEAVER_TEST_DAMAGED_DIR" // the child's
-	damagedFrom   = "UNWEAVER_TEST_DAMAGED_FROM"
-	damagedTo     = "UNWEAVER_TEST_DAMAGED_TO"
-)
-
 // embedded opens the stores of a data directory.
 func embedded(ctx context.Context, dir string) (*app.Stores, error) {
 	return app.Open(ctx, app.FillPaths(config.Stores{}, dir))
@@ -53,13 +39,10 @@ func embedded(ctx context.Context, dir string) (*app.Stores, error) {
 
 // dataDirectory builds two generations of passages in a data directory.
 func dataDirectory(t *testing.T, dir string) {
-	t.Helper()
-	raw, err := os.ReadFile("../../testdata/musique/corpus.jsonl")
-	require.NoError(t, err)
+	raw := must(os.ReadFile("../../testdata/musique/corpus.jsonl"))(t)
 	lines := strings.SplitAfter(string(raw), "\n")
 	s := newSite(t, map[string]string{"passages.jsonl": strings.Join(lines[:90], "")})
-	stores, err := embedded(t.Context(), dir)
-	require.NoError(t, err)
+	stores := must(embedded(t.Context(), dir))(t)
 	s.Artifacts, s.Coordination, s.Records = stores.Artifacts, stores.Coordination, stores.Records
 	s.Vectors, s.StoreID = stores.Vectors, stores.StoreID
 	s.night(t)
@@ -127,16 +110,10 @@ type answer struct {
 	body   map[string]any
 }
 
-func (a answer) text(t *testing.T) string {
-	t.Helper()
-	return asJSON(t, a.body)
-}
-
 const docs = "/v1/indexes/docs"
 
 // questions returns requests for all that can be asked of an index.
 func questions(t *testing.T, dir string) []request {
-	t.Helper()
 	var out []request
 	texts := []string{
 		"Who wrote the novel that the film is based on?", "university founded in the nineteenth century",
@@ -153,8 +130,7 @@ func questions(t *testing.T, dir string) []request {
 	get := func(path string) { out = append(out, request{http.MethodGet, path, ""}) }
 	get("/v1/indexes")
 	get(docs + "/entities?limit=40")
-	found, err := answers(t, dir, out)
-	require.NoError(t, err)
+	found := must(answers(t, dir, out))(t)
 	first := func(body map[string]any, list string, n int) map[string]any {
 		all, ok := body[list].([]any)
 		require.True(t, ok && len(all) > n, "no %d %s in %v", n, list, body)
@@ -173,121 +149,39 @@ func questions(t *testing.T, dir string) []request {
 	return out
 }
 
+// A data directory is damaged at one place, opened, and asked. What it answers is what it answered before, or an error
+// with a code; it may refuse to open. It is never wrong, and no process dies of it: -v names the damage.
 func TestADamagedDataDirectoryIsNeverWrong(t *testing.T) {
-	if dir := os.Getenv(damagedFolder); dir != "" {
-		damagedChild(t, dir)
-		return
-	}
+	old := slog.Default()
+	slog.SetDefault(slog.New(slog.DiscardHandler))
+	defer slog.SetDefault(old)
 	root := t.TempDir()
 	dir := filepath.Join(root, "whole")
 	require.NoError(t, os.MkdirAll(dir, 0o700))
 	dataDirectory(t, dir)
 	ask := questions(t, dir)
-	before, err := answers(t, dir, ask)
-	require.NoError(t, err)
-	for i, a := range before {
-		if a.status != http.StatusOK {
-			t.Fatalf("%s %s: %d %v", ask[i].method, ask[i].path, a.status, a.body)
-		}
+	before := must(answers(t, dir, ask))(t)
+	for _, a := range before {
+		require.Equal(t, http.StatusOK, a.status, "%v", a.body)
 	}
-	asked := []byte(asJSON(t, exported(ask, before)))
-	require.NoError(t, os.WriteFile(filepath.Join(root, "questions.json"), asked, 0o600))
-	total := longtest.Count(8, 400)
 	counts := map[string]int{}
-	for next := 0; next < total; {
-		next = runDamaged(t, root, next, total, counts)
-	}
-	var table strings.Builder
-	for _, class := range slices.Sorted(func(yield func(string) bool) {
-		for class := range counts {
-			if !yield(class) {
-				return
-			}
-		}
-	}) {
-		fmt.Fprintf(&table, "\n%-60s %5d", class, counts[class])
-	}
-	t.Logf("%d damages, %d requests each:%s", total, len(ask), table.String())
-}
-
-// tried is what child processes read: what to ask, and what was answered.
-type tried struct {
-	Method, Path, Body, Answer string
-}
-
-func exported(ask []request, before []answer) []tried {
-	var out []tried
-	for i, r := range ask {
-		raw, err := json.Marshal(before[i].body)
-		if err != nil {
-			panic(err) // it was JSON
-		}
-		out = append(out, tried{r.method, r.path, r.body, string(raw)})
-	}
-	return out
-}
-
-// runDamaged tries damages in one child process, and gives the first that was not tried.
-func runDamaged(t *testing.T, root string, from, to int, counts map[string]int) int {
-	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), time.Duration(to-from)*longest)
-	defer cancel()
-	child := exec.CommandContext(ctx, os.Args[0], "-test.run=^TestADamagedDataDirectoryIsNeverWrong$", "-test.count=1")
-	child.Env = append(os.Environ(), damagedFolder+"="+root,
-		fmt.Sprint(damagedFrom, "=", from), fmt.Sprint(damagedTo, "=", to))
-	var reported bytes.Buffer
-	child.Stderr = &reported
-	out, err := child.StdoutPipe()
-	if err == nil {
-		err = child.Start()
-	}
-	require.NoError(t, err)
-	next, begun := from, ""
-	for lines := bufio.NewScanner(out); lines.Scan(); {
-		word, rest, _ := strings.Cut(lines.Text(), " ")
-		switch word {
-		case "TRY":
-			begun = rest
-		case "END":
-			class, detail, _ := strings.Cut(rest, "|")
-			counts[class]++
-			assert.False(t, strings.HasPrefix(class, "WRONG"), "%s: %s %s", begun, class, detail)
-			begun = ""
-			next++
-		}
-	}
-	if err := child.Wait(); begun != "" {
-		counts["CRASH"]++
-		t.Errorf("%s: CRASH %v\n%.3000s", begun, err, reported.String())
-		next++
-	} else if err != nil && next < to {
-		t.Fatalf("the child process failed before %d: %v\n%.3000s", next, err, reported.String())
-	}
-	return next
-}
-
-func damagedChild(t *testing.T, root string) {
-	raw, err := os.ReadFile(filepath.Join(root, "questions.json"))
-	var all []tried
-	if err == nil {
-		err = json.Unmarshal(raw, &all)
-	}
-	from, fromErr := strconv.Atoi(os.Getenv(damagedFrom))
-	to, toErr := strconv.Atoi(os.Getenv(damagedTo))
-	require.NoError(t, cmp.Or(err, fromErr, toErr))
-	slog.SetDefault(slog.New(slog.DiscardHandler))
-	for number := from; number < to; number++ {
+	for number := range longtest.Count(8, 400) {
 		copied := filepath.Join(root, fmt.Sprint("copy-", number))
-		require.NoError(t, os.CopyFS(copied, os.DirFS(filepath.Join(root, "whole"))))
-		fmt.Println("TRY", number, damageOne(t, copied, rand.New(rand.NewPCG(11, uint64(number)))))
-		fmt.Println("END " + classified(t, copied, all))
+		require.NoError(t, os.CopyFS(copied, os.DirFS(dir)))
+		t.Run(damageOne(t, copied, rand.New(rand.NewPCG(11, uint64(number)))), func(t *testing.T) {
+			class, wrong := classified(t, copied, ask, before)
+			counts[class]++
+			assert.Empty(t, wrong, "it is wrong")
+		})
 		require.NoError(t, os.RemoveAll(copied))
+	}
+	for _, class := range slices.Sorted(maps.Keys(counts)) {
+		t.Logf("%-60s %5d", class, counts[class])
 	}
 }
 
 // damageOne damages a random file of a directory and says what it did.
 func damageOne(t *testing.T, dir string, random *rand.Rand) string {
-	t.Helper()
 	var files []string
 	err := filepath.WalkDir(dir, func(path string, entry fs.DirEntry, err error) error {
 		if err == nil && entry.Type().IsRegular() {
@@ -299,8 +193,7 @@ func damageOne(t *testing.T, dir string, random *rand.Rand) string {
 	})
 	require.True(t, err == nil && len(files) >= 10, "%v %v", len(files), err)
 	path := files[random.IntN(len(files))]
-	raw, err := os.ReadFile(path)
-	require.NoError(t, err)
+	raw := must(os.ReadFile(path))(t)
 	at := random.IntN(len(raw))
 	kinds := []string{"bit", "byte", "page", "cut", "junk", "swap"}
 	kind := kinds[random.IntN(len(kinds))]
@@ -319,49 +212,40 @@ func damageOne(t *testing.T, dir string, random *rand.Rand) string {
 			raw[at+i] = byte(random.Uint32())
 		}
 	case "swap":
-		raw, err = os.ReadFile(files[random.IntN(len(files))])
-		require.NoError(t, err)
+		raw = must(os.ReadFile(files[random.IntN(len(files))]))(t)
 	}
 	require.NoError(t, os.WriteFile(path, raw, 0o600))
 	name, _ := filepath.Rel(dir, path)
 	return fmt.Sprintf("%s at %d of %s", kind, at, name)
 }
 
-// classified opens a damaged directory, asks, and says in a word what came of it.
-func classified(t *testing.T, dir string, all []tried) string {
-	t.Helper()
-	ask := make([]request, len(all))
-	for i, r := range all {
-		ask[i] = request{r.Method, r.Path, r.Body}
-	}
+// classified opens a damaged directory, asks, and says in a word what came of it, and what of that is wrong.
+func classified(t *testing.T, dir string, ask []request, before []answer) (class, wrong string) {
 	after, err := answers(t, dir, ask)
 	if err != nil {
-		code := fault.CodeOf(err)
-		if code == fault.Internal || code == "" {
-			return "WRONG: an error without a code|" + oneLine(err.Error())
+		if code := fault.CodeOf(err); code != fault.Internal && code != "" {
+			return "refused to open: " + string(code), ""
 		}
-		return "refused to open: " + string(code)
+		return "wrong", "an error without a code: " + err.Error()
 	}
-	class := "same"
+	class = "same"
 	for i, a := range after {
-		switch {
+		switch code := fmt.Sprint(a.body["code"]); {
+		case a.status == http.StatusInternalServerError,
+			a.status != http.StatusOK && (code == "" || code == string(fault.Internal)):
+			return "wrong", fmt.Sprintf("%s: %d %v", ask[i].path, a.status, a.body)
 		case a.status != http.StatusOK:
-			code := fmt.Sprint(a.body["code"])
-			if a.status == http.StatusInternalServerError || code == "" || code == string(fault.Internal) {
-				return fmt.Sprintf("WRONG: %d|%s %s", a.status, ask[i].path, oneLine(a.text(t)))
-			}
 			class = fmt.Sprintf("error %d %s", a.status, code)
-		case a.text(t) == all[i].Answer:
+		case asJSON(t, a.body) == asJSON(t, before[i].body):
 		case isDegraded(a.body["degraded"]):
 			class = "degraded, and says so"
 		case saysDamaged(a.body["indexes"]):
 			class = "listed as damaged"
 		default:
-			return fmt.Sprintf("WRONG with 200|%s %s: %s, it was %s",
-				ask[i].path, ask[i].body, oneLine(a.text(t)), all[i].Answer)
+			return "wrong", fmt.Sprintf("%s %s: %v, it was %v", ask[i].path, ask[i].body, a.body, before[i].body)
 		}
 	}
-	return class
+	return class, ""
 }
 
 // isDegraded reports whether an answer says that it is degraded.
@@ -378,5 +262,3 @@ func saysDamaged(indexes any) bool {
 		return index["state"] == "damaged"
 	})
 }
-
-func oneLine(text string) string { return strings.ReplaceAll(fmt.Sprintf("%.900s", text), "\n", " ") }

@@ -3,10 +3,10 @@ package pipeline_test
 import (
 	"bytes"
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"fmt"
 	"io"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -33,7 +33,6 @@ type how struct {
 
 // try does what the workflow does, also where a segment that is re-used turns out to be damaged.
 func (s *site) try(t *testing.T, way *how) (outcome, error) {
-	t.Helper()
 	job, holder := s.job(t)
 	index := artifact.Index{Store: s.Artifacts, Name: job.Index}
 	holder.Heartbeat = time.Second
@@ -67,10 +66,7 @@ func (s *site) try(t *testing.T, way *how) (outcome, error) {
 	case out.planned.Unchanged:
 		ending = run.Ending{Status: out.planned.Status, Unchanged: true}
 	}
-	ended := s.unit(t.Context(), job, "end", func(ctx context.Context, work *upkeep.Run) error {
-		return work.End(ctx, holder, ending)
-	})
-	require.NoError(t, ended)
+	require.NoError(t, s.finish(t.Context(), job, holder, ending))
 	if err == nil {
 		out.manifest = s.current(t)
 	}
@@ -80,17 +76,12 @@ func (s *site) try(t *testing.T, way *how) (outcome, error) {
 func (s *site) index() artifact.Index { return artifact.Index{Store: s.Artifacts, Name: s.spec.Index} }
 
 func (s *site) current(t *testing.T) *core.Manifest {
-	t.Helper()
-	pointer, _, err := s.index().ReadPointer(t.Context())
-	require.NoError(t, err)
-	manifest, err := s.index().Manifest(t.Context(), pointer.Manifest)
-	require.NoError(t, err)
-	return manifest
+	pointer, _ := must2(s.index().ReadPointer(t.Context()))(t)
+	return must(s.index().Manifest(t.Context(), pointer.Manifest))(t)
 }
 
 // restore does what the workflow of a restore does.
 func (s *site) restore(t *testing.T) error {
-	t.Helper()
 	s.runs++
 	job := run.Job{Index: s.spec.Index, Generation: fmt.Sprintf("restore-%03d", s.runs)}
 	work := s.Bare(job, "restore", upkeep.RestoreFolder)
@@ -110,14 +101,11 @@ func (s *site) restore(t *testing.T) error {
 
 // whole fails where something that the current generation names is not there as it was written.
 func (s *site) whole(t *testing.T) {
-	t.Helper()
 	manifest := s.current(t)
 	for _, kind := range manifest.Segments.Kinds() {
 		for _, segment := range kind.Segments {
 			intact, err := s.index().IsIntact(t.Context(), segment.SHA256, nil)
-			if err != nil || !intact {
-				t.Errorf("%s %s is damaged still: %v", kind.Name, segment.SHA256[:12], err)
-			}
+			assert.True(t, err == nil && intact, "%s %s is damaged still: %v", kind.Name, segment.SHA256[:12], err)
 		}
 	}
 	_, err := s.index().Spec(t.Context(), manifest.Spec)
@@ -134,21 +122,19 @@ var damages = map[string]func(*testing.T, blob.Store, string){
 	},
 	"cut": func(t *testing.T, store blob.Store, key string) {
 		t.Helper()
-		raw, _, err := blob.Read(t.Context(), store, key)
-		require.NoError(t, err)
-		_, err = blob.Write(t.Context(), store, key, bytes.Clone(raw[:len(raw)/2]), blob.Cond{})
+		raw, _ := must2(blob.Read(t.Context(), store, key))(t)
+		_, err := blob.Write(t.Context(), store, key, bytes.Clone(raw[:len(raw)/2]), blob.Cond{})
 		require.NoError(t, err)
 	},
 	"flipped": func(t *testing.T, store blob.Store, key string) {
 		t.Helper()
-		raw, _, err := blob.Read(t.Context(), store, key)
-		require.NoError(t, err)
+		raw, _ := must2(blob.Read(t.Context(), store, key))(t)
 		raw = bytes.Clone(raw)
 		raw[len(raw)/2] ^= 0x40
 		if strings.HasSuffix(key, ".json") {
 			raw[0] ^= 0x40 // a JSON file that is no JSON any more
 		}
-		_, err = blob.Write(t.Context(), store, key, raw, blob.Cond{})
+		_, err := blob.Write(t.Context(), store, key, raw, blob.Cond{})
 		require.NoError(t, err)
 	},
 }
@@ -156,9 +142,7 @@ var damages = map[string]func(*testing.T, blob.Store, string){
 // objects returns the stored objects of the current generation: one of each kind, but every file of enrichments, which
 // have several kinds.
 func (s *site) objects(t *testing.T) [][2]string {
-	t.Helper()
-	pointer, _, err := s.index().ReadPointer(t.Context())
-	require.NoError(t, err)
+	pointer, _ := must2(s.index().ReadPointer(t.Context()))(t)
 	manifest := s.current(t)
 	var out [][2]string
 	for _, kind := range manifest.Segments.Kinds() {
@@ -216,7 +200,6 @@ func TestEveryDamageOfTheCurrentGenerationHasAWayBack(t *testing.T) {
 	for _, kind := range before.manifest.Segments.Kinds() {
 		assert.True(t, len(kind.Segments) != 0, "no segment of the kind %s", kind.Name)
 	}
-	var table []string
 	for _, object := range whole.objects(t) {
 		for _, damage := range []string{"removed", "flipped", "cut"} {
 			t.Run(object[0]+" "+damage, func(t *testing.T) {
@@ -231,50 +214,23 @@ func TestEveryDamageOfTheCurrentGenerationHasAWayBack(t *testing.T) {
 				assert.True(t, night.manifest.Hashes == want, "the hashes are other ones")
 				report := s.report(t)
 				reported := strings.Join(report.Reasons, "; ")
-				what := "the next night "
-				switch {
-				case len(report.Reasons) > 0:
-					what += "makes everything again and says: " + short(reported)
-				case night.planned.Repair > 0:
-					what += "verifies the stores and writes it again"
-				case night.planned.Unchanged:
-					what += "writes the record again"
-				}
-				if len(steps) > 0 {
-					what = "fails with " + strings.Join(steps, ", ") + "; " + what
-				}
 				if strings.HasSuffix(key, "/current.json") || strings.HasSuffix(key, "/lease.json") {
 					assert.True(t, len(steps) == 0 && night.planned.Unchanged, "steps %q, %+v", steps, night.planned)
 				}
 				segment := strings.Contains(key, "/segments/") && object[0] != "manifest"
-				if segment && (night.planned.Unchanged || !strings.Contains(reported, "("+object[0]+")") ||
-					len(report.Problems) == 0 || report.Problems[0].Code != string(fault.ParentDamaged)) {
-					t.Errorf("unchanged %v, it says %q, problems %+v", night.planned.Unchanged, reported, report.Problems)
-				}
+				assert.True(t, !segment || !night.planned.Unchanged && strings.Contains(reported, "("+object[0]+")") &&
+					len(report.Problems) != 0 && report.Problems[0].Code == string(fault.ParentDamaged),
+					"unchanged %v, it says %q, problems %+v", night.planned.Unchanged, reported, report.Problems)
 				if again, err := s.try(t, &how{}); err != nil || !again.planned.Unchanged || again.planned.Repair != 0 {
 					t.Errorf("the night after: %+v, %v", again.planned, err)
 				}
-				table = append(table, fmt.Sprintf("| %s | %s | %s |", object[0], damage, what))
 			})
 		}
 	}
-	t.Logf("\n| object | damage | what follows |\n|---|---|---|\n%s", strings.Join(table, "\n"))
-}
-
-// short leaves out the names that differ from run to run.
-func short(reasons string) string {
-	words := strings.Fields(reasons)
-	for i := range words {
-		if i > 0 && words[i-1] == "segment" {
-			words[i] = "…"
-		}
-	}
-	return "“" + strings.Join(words, " ") + "”"
 }
 
 // fromNothing builds the same corpus in an installation that holds nothing.
 func (s *site) fromNothing(t *testing.T) *core.Manifest {
-	t.Helper()
 	other := newSite(t, nil)
 	other.corpus, other.spec.Corpus = s.corpus, s.corpus
 	return other.night(t).manifest
@@ -309,9 +265,8 @@ func TestEverySegmentOfTheParentIsReadOnceInSevenNights(t *testing.T) {
 	for range 7 {
 		store.whole = map[string]int{}
 		now = now.Add(24 * time.Hour)
-		if night := s.night(t); !night.planned.Unchanged {
-			t.Fatalf("%+v", night.planned)
-		}
+		night := s.night(t)
+		require.True(t, night.planned.Unchanged, "%+v", night.planned)
 		tonight := 0
 		for _, segment := range all {
 			if store.whole[s.index().SegmentKey(segment.SHA256)] > 0 {
@@ -337,46 +292,6 @@ func TestASmallIndexIsReadWholeEachNight(t *testing.T) {
 	}
 }
 
-// Damage that plan did not read, as its turn had not come: the unit that meets it has the run begin again.
-// Promises: 49.
-func TestDamageThatAUnitMeetsMendsItselfInTheSameRun(t *testing.T) {
-	first := newSite(t, sample(12))
-	want := first.night(t)
-	first.write(t, map[string]string{"more.md": "# More\n\nMore salt of Tolmin goes to Port Alma 3.\n"})
-	sound := first.copied(t).night(t)
-	for _, kind := range []string{"classes", "split", "class run", "mentions", "class vectors"} {
-		t.Run(kind, func(t *testing.T) {
-			s := first.copied(t)
-			key, sha := "", ""
-			for _, list := range want.manifest.Segments.Kinds() {
-				if list.Name == kind {
-					sha = list.Segments[0].SHA256
-					key = s.index().SegmentKey(sha)
-				}
-			}
-			s.Cache.Drop(sha)
-			done := false
-			s.before = func(stage string) {
-				if stage == "chunk" && !done { // after plan
-					done = true
-					damages["flipped"](t, s.Artifacts, key)
-				}
-			}
-			way := &how{}
-			night, err := s.try(t, way)
-			require.True(t, err == nil && night.published.Status == core.StatusCompleted, "%v %v", night.published, err)
-			s.before = nil
-			if !way.restarted && kind != "text" && kind != "extract" { // those may be written again under other names
-				t.Error("the damage went unseen")
-			}
-			assert.True(t, night.manifest.Hashes == sound.manifest.Hashes, "the hashes are not those of an undamaged run")
-			if way.restarted {
-				s.whole(t)
-			}
-		})
-	}
-}
-
 // Promises: 54.
 func TestARebuildHasTheSameHashesAndPublishesAlsoWhenNothingChanged(t *testing.T) {
 	s := newSite(t, sample(12))
@@ -386,29 +301,14 @@ func TestARebuildHasTheSameHashesAndPublishesAlsoWhenNothingChanged(t *testing.T
 	night, err := s.try(t, &how{rebuild: true})
 	require.True(t, err == nil && !night.planned.Unchanged && night.manifest.Generation != before.manifest.Generation,
 		"%v %v", night.planned, err)
-	if night.manifest.Hashes != before.manifest.Hashes || night.manifest.Collections != before.manifest.Collections {
-		t.Errorf("hashes or collections are other ones")
-	}
+	assert.True(t, night.manifest.Hashes == before.manifest.Hashes &&
+		night.manifest.Collections == before.manifest.Collections, "hashes or collections are other ones")
 	if len(night.manifest.Segments.ClassVecs) >= len(before.manifest.Segments.ClassVecs) {
 		t.Errorf("%d segments of class vectors, %d before: the parent's are re-used",
 			len(night.manifest.Segments.ClassVecs), len(before.manifest.Segments.ClassVecs))
 	}
-	if reasons := s.report(t).Reasons; !slices.Contains(reasons, "requested with --rebuild") {
-		t.Errorf("reasons %q", reasons)
-	}
-}
-
-// The parent's documents count for the gate although another segment of it is lost.
-func TestAMassDeletionIsHeldAlsoWhereTheParentIsDamaged(t *testing.T) {
-	s := newSite(t, sample(10))
-	first := s.night(t)
-	damages["removed"](t, s.Artifacts, s.index().SegmentKey(first.manifest.Segments.Runs[0].SHA256))
-	for i := range 5 {
-		require.NoError(t, os.Remove(filepath.Join(s.corpus, fmt.Sprintf("place-%03d.md", i))))
-	}
-	if night := s.night(t); night.planned.Held != "mass_deletion" {
-		t.Errorf("%+v", night.planned)
-	}
+	reasons := s.report(t).Reasons
+	assert.True(t, slices.Contains(reasons, "requested with --rebuild"), "reasons %q", reasons)
 }
 
 func TestRestoreTellsAllThatIsLostAndRestoresTheRest(t *testing.T) {
@@ -477,11 +377,93 @@ func TestOlderGenerationsThatAreDamagedAreLeftOut(t *testing.T) {
 				night, err := s.try(t, &how{})
 				assert.True(t, err == nil && night.published.Status == core.StatusCompleted,
 					"a build: %+v, %v", night.published, err)
-				if list, err := s.index().ListGenerations(t.Context()); err != nil ||
-					list[0].Generation != night.manifest.Generation {
-					t.Errorf("generations %+v, %v", list, err)
-				}
+				list, err := s.index().ListGenerations(t.Context())
+				assert.True(t, err == nil && list[0].Generation == night.manifest.Generation, "generations %+v, %v", list, err)
 			})
 		}
 	}
+}
+
+// Segments that have the bytes of their names, which are no documents all the same: no hash sees them.
+// Promises: 84.
+func TestAForgedListOfDocumentsHasEverythingMadeAgain(t *testing.T) {
+	first := newSite(t, sample(12))
+	want := first.night(t)
+	replace := func(manifest *core.Manifest, other core.Segment) {
+		other.Part = manifest.Segments.Documents[0].Part
+		manifest.Segments.Documents[0] = other
+	}
+	forgeries := map[string]func(*testing.T, *site, *core.Manifest){
+		"bytes of no format": func(t *testing.T, s *site, manifest *core.Manifest) {
+			raw := []byte(strings.Repeat("no documents at all ", 100))
+			sum := sha256.Sum256(raw)
+			forged := core.Segment{SHA256: hex.EncodeToString(sum[:]), Bytes: int64(len(raw))}
+			key := s.index().SegmentKey(forged.SHA256)
+			must(blob.Write(t.Context(), s.Artifacts, key, raw, blob.Cond{}))(t)
+			replace(manifest, forged)
+		},
+		"rows of another kind": func(_ *testing.T, _ *site, manifest *core.Manifest) {
+			replace(manifest, manifest.Segments.Mentions[0])
+		},
+		"fewer than the manifest says": func(_ *testing.T, _ *site, manifest *core.Manifest) {
+			manifest.Segments.Splits[0].Documents++
+		},
+	}
+	for name, forge := range forgeries {
+		for _, rebuild := range []bool{false, true} {
+			t.Run(name, func(t *testing.T) {
+				s := first.copied(t)
+				s.forge(t, func(manifest *core.Manifest) { forge(t, s, manifest) })
+				night := must(s.try(t, &how{rebuild: rebuild}))(t)
+				assert.True(t, !night.planned.Unchanged && night.manifest.Hashes == want.manifest.Hashes,
+					"unchanged %v, hashes %+v, want %+v", night.planned.Unchanged, night.manifest.Hashes, want.manifest.Hashes)
+				reported := strings.Join(s.report(t).Reasons, "\n")
+				assert.Contains(t, reported, "is no list of documents: everything is rebuilt", "reasons")
+				s.whole(t)
+			})
+		}
+	}
+}
+
+// A collector died in a batch, the reference of an old generation is damaged, and the corpus becomes again what it was,
+// so that the night makes segments of the batch: it publishes, and its report reports the damage.
+func TestDamageOfAnOldReferenceAndADeadCollectorBlockNoNight(t *testing.T) {
+	s := newSite(t, sample(8))
+	s.night(t)
+	s.write(t, map[string]string{"a.md": "# A\n\nSalt of Tolmin.\n"})
+	was := s.night(t)
+	s.write(t, map[string]string{"a.md": "# A\n\nTin of Lake Verin.\n"})
+	s.night(t)
+	var batch []string
+	now := s.current(t).Segments.All()
+	for _, segment := range was.manifest.Segments.All() {
+		if !slices.Contains(now, segment) {
+			batch = append(batch, "segment:"+segment.SHA256)
+		}
+	}
+	list := map[string]any{"format": 2, "since": map[string]string{}, "deleting": batch}
+	must(blob.WriteJSON(t.Context(), s.Artifacts, "docs/condemned.json", list, blob.Cond{}))(t)
+	reference := s.index().GenerationKey(was.manifest.Generation, "manifest.json")
+	damages["flipped"](t, s.Artifacts, reference)
+	s.write(t, map[string]string{"a.md": "# A\n\nSalt of Tolmin.\n"})
+	night, err := s.try(t, &how{})
+	require.True(t, err == nil && night.published.Status == core.StatusCompleted,
+		"the night: %+v, %v", night.published, err)
+	shared := 0
+	for _, segment := range night.manifest.Segments.All() {
+		if slices.Contains(batch, "segment:"+segment.SHA256) {
+			shared++
+		}
+	}
+	assert.True(t, shared != 0, "the night made nothing of the batch again")
+	s.whole(t)
+	report := s.report(t)
+	reported := 0
+	for _, problem := range report.Problems {
+		if problem.Code == string(fault.SegmentDamage) && problem.Object == reference {
+			reported++
+		}
+	}
+	assert.True(t, reported == 1 && report.ProblemsTotal == int64(len(report.Problems)),
+		"reported %d times: %+v", reported, report.Problems)
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"iter"
 	"maps"
 	"slices"
 	"strings"
@@ -26,28 +27,23 @@ import (
 // deletable returns an installation with two indexes: docs, which has two generations and what is left of a branch, and
 // docs-2.
 func deletable(t *testing.T) (*site, *shop) {
-	t.Helper()
 	s, sold := newSite(t, sample(40)), &shop{sold: map[string]int{}}
 	s.Models = sold.models
 	stored := s.Artifacts
 	s.Artifacts = artifact.NewBranched(stored)
 	s.night(t)
 	s.changed(t)
-	_, err := s.act(t, core.ActionTag, fmt.Sprintf("g%03d", s.runs))
-	require.NoError(t, err)
-	_, err = s.branch(t, "exp", nil)
-	require.NoError(t, err)
+	must(s.act(t, core.ActionTag, fmt.Sprintf("g%03d", s.runs)))(t)
+	must(s.branch(t, "exp", nil))(t)
 	idle := func(context.Context, artifact.Index) (string, error) { return "", nil }
-	_, err = s.desk().DeleteBranch(t.Context(), release.Branching{Base: "docs", Name: "exp"}, idle)
-	require.NoError(t, err)
+	must(s.desk().DeleteBranch(t.Context(), release.Branching{Base: "docs", Name: "exp"}, idle))(t)
 	// A record that was begun says docs-2; the name went to another index.
 	key := artifact.New(stored, "docs").BranchKey("docs-2")
-	_, err = blob.WriteJSON(t.Context(), stored, key, core.Branch{Base: "docs", Name: "docs-2", State: core.BranchOpen}, blob.Cond{})
+	_, err := blob.WriteJSON(t.Context(), stored, key, core.Branch{Base: "docs", Name: "docs-2", State: core.BranchOpen}, blob.Cond{})
 	require.NoError(t, err)
 	s.spec.Index = "docs-2"
 	s.night(t)
-	_, err = s.desk().DeleteBranch(t.Context(), release.Branching{Base: "docs", Name: "docs-2"}, idle)
-	require.NoError(t, err)
+	must(s.desk().DeleteBranch(t.Context(), release.Branching{Base: "docs", Name: "docs-2"}, idle))(t)
 	s.entire(t, "docs-2")
 	s.spec.Index = "docs"
 	s.Artifacts = stored
@@ -56,17 +52,14 @@ func deletable(t *testing.T) (*site, *shop) {
 
 // delete deletes docs by a process of its own, which dies at a write.
 func (s *site) delete(t *testing.T, died *mortal, dry bool) (core.Deletion, error) {
-	t.Helper()
 	desk := &release.Desk{
 		Artifacts: artifact.NewBranched(mortalBlobs{s.Artifacts, died}), Mirror: s.Coordination,
 		Records: mortalRecords{s.Records, died}, Vectors: mortalVectors{s.Vectors, died},
 	}
 	return desk.DeleteIndex(t.Context(), release.Deleting{
 		Index: "docs", DryRun: dry, Operator: core.Operator{By: "ada@desk", Reason: "moved"}, StoreID: s.StoreID,
-		Standings: func(context.Context, run.Holder) (run.Standing, error) { return run.StandingUnknown, nil },
-		Unschedule: func(context.Context) error {
-			return died.write(func(float64) error { return nil })
-		},
+		Standings:  func(context.Context, run.Holder) (run.Standing, error) { return run.StandingUnknown, nil },
+		Unschedule: func(context.Context) error { return died.write(func(float64) error { return nil }) },
 		Forget: func(ctx context.Context, index string) error {
 			return died.write(func(float64) error { return s.Coordination.ForgetIndex(ctx, index) })
 		},
@@ -75,12 +68,10 @@ func (s *site) delete(t *testing.T, died *mortal, dry bool) (core.Deletion, erro
 
 // stored returns everything that the stores have, by store and key, and the coordination's mirror.
 func (s *site) stored(t *testing.T) map[string]string {
-	t.Helper()
 	out := map[string]string{}
 	for info, err := range s.Artifacts.List(t.Context(), "", "") {
 		require.NoError(t, err)
-		raw, _, err := blob.Read(t.Context(), s.Artifacts, info.Key)
-		require.NoError(t, err)
+		raw, _ := must2(blob.Read(t.Context(), s.Artifacts, info.Key))(t)
 		out["object "+info.Key] = core.Sum(string(raw)).String()
 	}
 	require.NoError(t, s.Records.ScanRecords(t.Context(), "", func(keys []string) error {
@@ -89,15 +80,12 @@ func (s *site) stored(t *testing.T) map[string]string {
 		}
 		return nil
 	}))
-	collections, err := s.Vectors.List(t.Context(), "")
-	require.NoError(t, err)
+	collections := must(s.Vectors.List(t.Context(), ""))(t)
 	for _, collection := range collections {
-		rows, err := s.Vectors.Count(t.Context(), collection)
-		require.NoError(t, err)
+		rows := must(s.Vectors.Count(t.Context(), collection))(t)
 		out["collection "+collection] = fmt.Sprint(rows)
 	}
-	_, mirrors, err := s.Coordination.ReadMirrors(t.Context(), "")
-	require.NoError(t, err)
+	_, mirrors := must2(s.Coordination.ReadMirrors(t.Context(), ""))(t)
 	for index, pointer := range mirrors {
 		out["mirror "+index] = string(pointer)
 	}
@@ -116,8 +104,7 @@ func TestADeletionThatDiedAnywhereIsFinishedByTheSameCommand(t *testing.T) {
 		_, failed := s.delete(t, died, false)
 		if failed != nil {
 			require.ErrorIs(t, failed, errKilled, "at write %d", at)
-			current, _, err := artifact.New(s.Artifacts, "docs").ReadPointer(t.Context())
-			require.NoError(t, err)
+			current, _ := must2(artifact.New(s.Artifacts, "docs").ReadPointer(t.Context()))(t)
 			if current.Manifest != "" {
 				s.entire(t, "docs")
 			}
@@ -134,8 +121,7 @@ func TestADeletionThatDiedAnywhereIsFinishedByTheSameCommand(t *testing.T) {
 			assert.True(t, err != nil || done.Begun, "write %d: it goes on with an earlier one: %v", at, done.Begun)
 		}
 		after := s.stored(t)
-		trail, err := release.ListOperations(t.Context(), artifact.New(s.Artifacts, "docs"), 0)
-		require.NoError(t, err)
+		trail := must(release.ListOperations(t.Context(), artifact.New(s.Artifacts, "docs"), 0))(t)
 		assert.True(t, len(trail) > 0 && trail[0].Action == core.ActionDelete && trail[0].By == "ada@desk", "%+v", trail)
 		maps.DeleteFunc(after, func(key, _ string) bool { return strings.HasPrefix(key, "object _deleted/docs/") })
 		assert.Equal(t, expectedAfterDeletion(s, before), after, "at write %d", at)
@@ -168,24 +154,18 @@ func TestADeletedIndexIsBuiltAgainForNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, sold := deletable(t)
 		index := artifact.New(s.Artifacts, "docs")
-		current, _, err := index.ReadPointer(t.Context())
-		require.NoError(t, err)
-		first, err := index.Manifest(t.Context(), current.Manifest)
-		require.NoError(t, err)
+		current, _ := must2(index.ReadPointer(t.Context()))(t)
+		first := must(index.Manifest(t.Context(), current.Manifest))(t)
 		wish := "docs/purges/20260101t000000z.json"
-		_, err = blob.Write(t.Context(), s.Artifacts, wish, []byte("{}"), blob.Cond{})
-		require.NoError(t, err)
-		_, err = blob.Write(t.Context(), s.Artifacts, index.ScheduleKey(), []byte("{}"), blob.Cond{})
-		require.NoError(t, err)
-		plan, err := s.delete(t, &mortal{}, true)
-		require.NoError(t, err)
+		must(blob.Write(t.Context(), s.Artifacts, wish, []byte("{}"), blob.Cond{}))(t)
+		must(blob.Write(t.Context(), s.Artifacts, index.ScheduleKey(), []byte("{}"), blob.Cond{}))(t)
+		plan := must(s.delete(t, &mortal{}, true))(t)
 		assert.Equal(t, 1, plan.Purges)
 		assert.True(t, plan.Schedule)
 		assert.True(t, plan.Generations >= 2 && plan.Serves == current.Generation && slices.Equal(plan.Tags, []string{"kept"}) &&
 			slices.Equal(plan.Branches, []string{"exp"}) && len(plan.Collections) == 2, "%+v", plan)
 		s.entire(t, "docs") // a dry run deletes nothing
-		gone, err := s.delete(t, &mortal{}, false)
-		require.NoError(t, err)
+		gone := must(s.delete(t, &mortal{}, false))(t)
 		assert.True(t, gone.Objects == plan.Objects && gone.Records > 0 && gone.Records == plan.Records && gone.Operation != "", "%+v", gone)
 		_, paid := sold.twice()
 		again := s.night(t)
@@ -204,9 +184,7 @@ func TestADeletionIsAlone(t *testing.T) {
 		s, _ := deletable(t)
 		stored := s.Artifacts.(*blobmemory.Store)
 		refused := func(code fault.Code, way string) {
-			t.Helper()
-			_, err := s.delete(t, &mortal{}, false)
-			assert.True(t, fault.Is(err, code) && strings.Contains(err.Error(), way), "%v", err)
+			refused(s.delete(t, &mortal{}, false))(t, code, way, "")
 			s.Artifacts = artifact.NewBranched(stored)
 			s.entire(t, "docs")
 			s.Artifacts = stored
@@ -215,16 +193,54 @@ func TestADeletionIsAlone(t *testing.T) {
 		refused(fault.LeaseHeld, "unweaver cancel "+job.Name())
 		require.NoError(t, run.GiveLease(t.Context(), artifact.New(stored, "docs"), holder))
 		s.Artifacts = artifact.NewBranched(stored)
-		_, err := s.branch(t, "twin", nil)
-		require.NoError(t, err)
+		must(s.branch(t, "twin", nil))(t)
 		s.Artifacts = stored
 		refused(fault.Usage, "unweaver branch docs --delete twin")
 		idle := func(context.Context, artifact.Index) (string, error) { return "", nil }
-		_, err = s.desk().DeleteBranch(t.Context(), release.Branching{Base: "docs", Name: "twin"}, idle)
-		require.NoError(t, err)
-		_, err = s.delete(t, &mortal{left: 12}, false)
+		must(s.desk().DeleteBranch(t.Context(), release.Branching{Base: "docs", Name: "twin"}, idle))(t)
+		_, err := s.delete(t, &mortal{left: 12}, false)
 		require.True(t, errors.Is(err, errKilled), "%v", err)
 		_, err = run.TakeLease(t.Context(), artifact.New(stored, "docs"), holder, nil)
 		assert.True(t, fault.Is(err, fault.LeaseHeld) && strings.Contains(err.Error(), "unweaver delete docs"), "%v", err)
 	})
+}
+
+// unlisted is a bucket whose objects may not be listed.
+type unlisted struct{ blob.Store }
+
+func (u unlisted) List(context.Context, string, string) iter.Seq2[blob.Info, error] {
+	return func(yield func(blob.Info, error) bool) {
+		yield(blob.Info{}, fault.StoreDenied.At("list", "bucket").Because("no such right"))
+	}
+}
+
+// Promises: 121.
+func TestTheNextRunDeletesTheCopiesOfOneThatWasCancelled(t *testing.T) {
+	s := newSite(t, sample(8))
+	job, holder := s.leased(t) // cancelled while it imported
+	require.NoError(t, s.finish(t.Context(), job, holder, run.Ending{Status: core.StatusCancelled}))
+	bucket := blobmemory.New()
+	s.Staging = bucket
+	copies := core.ImportPrefix(s.StoreID)
+	running := copies + "notes/runs/g001/1/classes-0/ab.parquet" // of another index, whose fences count for it alone
+	for _, key := range []string{copies + "docs/runs/g001/1/classes-0/ab.parquet", running} {
+		must(blob.Write(t.Context(), bucket, key, []byte("rows"), blob.Cond{}))(t)
+	}
+	s.Staging = unlisted{bucket}
+	night := s.night(t)
+	require.True(t, night.published.Status == core.StatusCompleted, "%+v", night.published)
+	var reported []core.Problem
+	for _, problem := range s.report(t).Problems {
+		if strings.Contains(problem.Detail, "let the worker's credentials list and delete") {
+			reported = append(reported, problem)
+		}
+	}
+	assert.True(t, len(reported) == 1 && reported[0].Code == string(fault.StoreDenied) &&
+		len(keysBelow(t, bucket, "")) == 2, "reported %+v, left %q", reported, keysBelow(t, bucket, ""))
+	s.Staging = bucket
+	s.write(t, map[string]string{"new.md": "# Salt\n\nSalt of Lake Verin is sold in Tolmin.\n"})
+	s.night(t)
+	if left := keysBelow(t, bucket, ""); !slices.Equal(left, []string{running}) || len(s.report(t).Problems) != 0 {
+		t.Errorf("left %q, reported %+v", left, s.report(t).Problems)
+	}
 }

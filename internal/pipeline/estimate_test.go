@@ -38,10 +38,7 @@ func (s *site) estimating() upkeep.Estimating {
 }
 
 func estimated(t *testing.T, in upkeep.Estimating) core.Estimated {
-	t.Helper()
-	report, err := upkeep.EstimateBuild(t.Context(), in)
-	require.NoError(t, err)
-	return report
+	return must(upkeep.EstimateBuild(t.Context(), in))(t)
 }
 
 // parsed counts the documents that are parsed.
@@ -50,9 +47,7 @@ type parsed struct {
 	count *atomic.Int64
 }
 
-func (p parsed) Parse(
-	ctx context.Context, reader io.Reader, kind document.Kind, object string,
-) (document.Doc, error) {
+func (p parsed) Parse(ctx context.Context, reader io.Reader, kind document.Kind, object string) (document.Doc, error) {
 	p.count.Add(1)
 	return p.Parser.Parse(ctx, reader, kind, object)
 }
@@ -79,8 +74,7 @@ func TestAnEstimateParsesWhatChangedAloneAndTellsWhy(t *testing.T) {
 		Stages: []core.StageProgress{{Name: core.StageChunk, Seconds: 10}},
 	}
 	key := artifact.Index{Store: s.Artifacts, Name: "docs"}.GenerationKey(was.manifest.Generation, "report.json")
-	_, err := blob.WriteJSON(t.Context(), s.Artifacts, key, reported, blob.Cond{})
-	require.NoError(t, err)
+	must(blob.WriteJSON(t.Context(), s.Artifacts, key, reported, blob.Cond{}))(t)
 	s.write(t, map[string]string{"new.md": "# New\n\nTolmin sells tin.\n",
 		"place-003.md": "# Other\n\nBern sells salt.\n"})
 	for _, change := range []error{
@@ -102,9 +96,8 @@ func TestAnEstimateParsesWhatChangedAloneAndTellsWhy(t *testing.T) {
 	night := s.night(t)
 	assert.True(t, report.Chunks == night.manifest.Counts.Chunks && report.Documents == night.manifest.Counts.Documents,
 		"expected %d chunks of %d documents, came %+v", report.Chunks, report.Documents, night.manifest.Counts)
-	if report.Plan.Manifest == "" || len(report.Plan.Documents) != 4 || report.Plan.Parent != was.manifest.Generation {
-		t.Errorf("plan: %+v", report.Plan)
-	}
+	assert.True(t, report.Plan.Manifest != "" && len(report.Plan.Documents) == 4 &&
+		report.Plan.Parent == was.manifest.Generation, "plan: %+v", report.Plan)
 }
 
 func TestAnEstimateSaysWhichSettingHasAllMadeAgain(t *testing.T) {
@@ -115,14 +108,10 @@ func TestAnEstimateSaysWhichSettingHasAllMadeAgain(t *testing.T) {
 	in := s.estimating()
 	in.Why = "place-001.md"
 	report := estimated(t, in)
-	if got := fmt.Sprint(shares(report)); got != "map[config: chunking:5]" || report.Why.Reason != "config: chunking" {
-		t.Errorf("%s, %+v", got, report.Why)
-	}
+	got := fmt.Sprint(shares(report))
+	assert.True(t, got == "map[config: chunking:5]" && report.Why.Reason == "config: chunking", "%s, %+v", got, report.Why)
 	in.Why = "nowhere.md"
-	if _, err := upkeep.EstimateBuild(t.Context(), in); !fault.Is(err, fault.NotFound) ||
-		!strings.Contains(err.Error(), "nowhere.md") {
-		t.Errorf("a document that is not there: %v", err)
-	}
+	refused(upkeep.EstimateBuild(t.Context(), in))(t, fault.NotFound, "nowhere.md", "a document that is not there")
 }
 
 // A plan says what has moved since: listing, parent, configuration.
@@ -137,21 +126,15 @@ func TestAPlanTellsWhatHasMovedSince(t *testing.T) {
 		in.Unpriced = true
 		return plan.ListDifferences(*estimated(t, in).Plan)
 	}
-	if moved := again(); len(moved) != 0 {
-		t.Fatalf("nothing moved: %q", moved)
-	}
+	require.Empty(t, again(), "nothing moved")
 	s.write(t, map[string]string{"new.md": "# New\n\nTolmin sells iron.\n",
 		"place-001.md": "# Other\n\nBern sells salt.\n"})
 	want := []string{"new.md: other bytes", "place-001.md: changed, was as the parent has it"}
-	if moved := again(); !slices.Equal(moved, want) {
-		t.Errorf("the listing: %q", moved)
-	}
+	assert.Equal(t, want, again(), "the listing")
 	s.night(t)
 	moved := again()
-	if len(moved) != 2 || !strings.HasPrefix(moved[0], "parent: generation ") ||
-		moved[1] != "new.md: as the parent has it, was added" {
-		t.Errorf("the parent: %q", moved)
-	}
+	assert.True(t, len(moved) == 2 && strings.HasPrefix(moved[0], "parent: generation ") &&
+		moved[1] == "new.md: as the parent has it, was added", "the parent: %q", moved)
 	s.spec.Chunking.MaxTokens = 700
 	if moved := again(); !slices.Contains(moved, "indexes.docs.chunking.max_tokens: 700, was 1500") {
 		t.Errorf("the configuration: %q", moved)
@@ -162,18 +145,14 @@ func TestAPlanTellsWhatHasMovedSince(t *testing.T) {
 func TestAReportTellsWhatWasExpected(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, sample(4))
-	index := artifact.Index{Store: s.Artifacts, Name: "docs"}
 	job, holder := s.leased(t)
 	expected := core.Estimate{Extract: core.Range{Low: 3, High: 7}}
-	require.NoError(t, upkeep.WriteExpected(t.Context(), index, job.Generation, expected))
-	out, err := s.stages(t.Context(), job, holder)
-	require.NoError(t, err)
-	err = s.unit(t.Context(), job, "end", func(ctx context.Context, work *upkeep.Run) error {
-		return work.End(ctx, holder, run.Ending{Status: out.published.Status})
-	})
+	require.NoError(t, upkeep.WriteExpected(t.Context(), s.index(), job.Generation, expected))
+	out := must(s.stages(t.Context(), job, holder))(t)
+	err := s.finish(t.Context(), job, holder, run.Ending{Status: out.published.Status})
 	var report core.Report
 	if err == nil {
-		_, err = blob.ReadJSON(t.Context(), s.Artifacts, index.GenerationKey(job.Generation, "report.json"), &report)
+		_, err = blob.ReadJSON(t.Context(), s.Artifacts, s.index().GenerationKey(job.Generation, "report.json"), &report)
 	}
 	assert.True(t, err == nil && report.Planned != nil && *report.Planned == expected, "%+v, %v", report.Planned, err)
 }
@@ -221,9 +200,7 @@ func TestAnEstimateCountsWhatIsEmbeddedAgain(t *testing.T) {
 	var calls atomic.Int64
 	sold, weights := &shop{sold: map[string]int{}}, ""
 	s.Models = func(spec core.Spec, _ model.Meter) (model.Set, error) {
-		embedder := counting{
-			&stagetest.Embedder{Dim: spec.Embedding.Dimension}, spec.Embedding.Model + weights, &calls,
-		}
+		embedder := counting{&stagetest.Embedder{Dim: spec.Embedding.Dimension}, spec.Embedding.Model + weights, &calls}
 		return model.Set{Chat: shopChat{sold, spec.Chat.Model}, Classes: embedder, Chunks: embedder}, nil
 	}
 	s.spec.Chat.Provider, s.spec.Chat.Model = "openai", "c1"
@@ -240,9 +217,7 @@ func TestAnEstimateCountsWhatIsEmbeddedAgain(t *testing.T) {
 		{"a shorter input", func() { s.spec.Embedding.MaxInputTokens = 8 }, true},
 		{"other weights", func() { weights = " weights/2" }, true},
 		{"what was paid for before", func() {
-			s.spec.Embedding, weights = core.EmbedModel{
-				Provider: "openai", Model: "a", Dimension: 8,
-			}, ""
+			s.spec.Embedding, weights = core.EmbedModel{Provider: "openai", Model: "a", Dimension: 8}, ""
 		}, false},
 		{"another chat model", func() { s.spec.Chat.Model = "c2" }, false},
 		{"other short texts", func() { s.spec.Shortening.Threshold = 30 }, false},

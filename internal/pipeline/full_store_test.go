@@ -3,6 +3,11 @@ package pipeline_test
 import (
 	"context"
 	"encoding/json"
+	"io"
+	"io/fs"
+	"iter"
+	"os"
+	"path/filepath"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -12,13 +17,14 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
 
-	"github.com/unweaver/unweaver/internal/artifact"
 	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/ledger"
 	"github.com/unweaver/unweaver/internal/model"
 	"github.com/unweaver/unweaver/internal/model/builtin"
+	"github.com/unweaver/unweaver/internal/store/blob"
 	coordmemory "github.com/unweaver/unweaver/internal/store/coordination/memory"
 	"github.com/unweaver/unweaver/internal/testkit/longtest"
 	"github.com/unweaver/unweaver/internal/testkit/stagetest"
@@ -53,7 +59,6 @@ func (b *bill) answer(call model.Call) (model.Reply, error) {
 
 // fillingSite returns a site whose artifact store refuses the writes that refuse names, with models in memory.
 func fillingSite(t *testing.T, refuse func(key string) error) (*site, *bill) {
-	t.Helper()
 	s, owed := newSite(t, sample(6)), &bill{paid: map[string]int{}}
 	s.spec.Shortening.Threshold = 300
 	s.spec.Embedding.Classes, s.spec.Embedding.Dimension = "model", 8
@@ -77,7 +82,6 @@ func fillingSite(t *testing.T, refuse func(key string) error) (*site, *bill) {
 // built does the stages of a run, and again as a person resumes it, until it is done; halted receives each error, and
 // may resume it itself.
 func built(t *testing.T, s *site, halted func(err error, resume func() error)) {
-	t.Helper()
 	job, holder := s.leased(t)
 	collects := false
 	run := func() error {
@@ -151,10 +155,9 @@ func failsAt(t *testing.T, code fault.Code, at int64, want core.Hashes) (held bo
 			t.Errorf("%s at write %d: the process shows %+v", code, at, shown)
 		}
 		paid := owed.sum()
-		if again := resume(); !fault.Is(again, code) || owed.sum() != paid {
-			t.Errorf("%s at write %d: resumed while nothing can be stored: %v, paid %d more", code, at, again,
-				owed.sum()-paid)
-		}
+		again := resume()
+		assert.True(t, fault.Is(again, code) && owed.sum() == paid,
+			"%s at write %d: resumed while nothing can be stored: %v, paid %d more", code, at, again, owed.sum()-paid)
 	})
 	if got := hashesOf(t, s); got != want || owed.twice != 0 || len(s.ListProblems("docs/g001")) != 0 {
 		t.Errorf("%s at write %d: same hashes %v, paid twice %d, still %v", code, at, got == want, owed.twice,
@@ -171,12 +174,8 @@ func (b *bill) sum() int {
 
 // hashesOf returns the hashes of the published generation.
 func hashesOf(t *testing.T, s *site) core.Hashes {
-	t.Helper()
-	index := artifact.Index{Store: s.Artifacts, Name: s.spec.Index}
-	current, _, err := index.ReadPointer(context.Background())
-	require.NoError(t, err)
-	manifest, err := index.Manifest(context.Background(), current.Manifest)
-	require.NoError(t, err)
+	current, _ := must2(s.index().ReadPointer(context.Background()))(t)
+	manifest := must(s.index().Manifest(context.Background(), current.Manifest))(t)
 	return manifest.Hashes
 }
 
@@ -192,23 +191,176 @@ func TestARefusedChunkIsAskedForAgainByTheNextNight(t *testing.T) {
 			}
 			return owed.answer(call)
 		}}
-		return model.Set{
-			Chat: model.MeterChat(chat, meter), Classes: builtin.Embedder{}, Chunks: builtin.Embedder{},
-		}, nil
+		return model.Set{Chat: model.MeterChat(chat, meter), Classes: builtin.Embedder{}, Chunks: builtin.Embedder{}}, nil
 	}
 	s.spec.Embedding = core.EmbedModel{Provider: "builtin"}
 	first := s.night(t)
-	if first.published.Status != core.StatusErrors || first.manifest.Counts.DeadLetters != 1 ||
-		first.manifest.Counts.Refused != 1 {
-		t.Fatalf("%+v, %+v", first.published, first.manifest.Counts)
-	}
+	require.True(t, first.published.Status == core.StatusErrors && first.manifest.Counts.DeadLetters == 1 &&
+		first.manifest.Counts.Refused == 1, "%+v, %+v", first.published, first.manifest.Counts)
 	refusing = false
 	next := s.night(t)
-	if next.planned.Unchanged || next.published.Status != core.StatusCompleted ||
-		next.manifest.Counts.DeadLetters != 0 {
-		t.Errorf("the next night: %+v, %+v", next.planned, next.published)
+	assert.True(t, !next.planned.Unchanged && next.published.Status == core.StatusCompleted &&
+		next.manifest.Counts.DeadLetters == 0, "the next night: %+v, %+v", next.planned, next.published)
+	last := s.night(t)
+	assert.True(t, last.planned.Unchanged, "and the one after: %+v", last.planned)
+}
+
+// throttled is a store that takes few requests a second for a while, and answers 503 SlowDown to the others, as a
+// bucket does that is asked too much. Every kind of request counts.
+type throttled struct {
+	blob.Store
+	mu            sync.Mutex
+	from, until   time.Time
+	second        time.Time // that is counted
+	taken         int       // in it
+	served, asked int       // while it lasts
+}
+
+const throttledTo = 20 // requests a second
+
+func (s *throttled) admit(verb, key string) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	now := time.Now()
+	if now.Before(s.from) || !now.Before(s.until) {
+		return nil
 	}
-	if last := s.night(t); !last.planned.Unchanged {
-		t.Errorf("and the one after: %+v", last.planned)
+	s.asked++
+	if now.Sub(s.second) >= time.Second {
+		s.second, s.taken = now, 0
 	}
+	if s.taken >= throttledTo {
+		return fault.StoreDown.At(verb, key).Because("503 SlowDown: please reduce your request rate")
+	}
+	s.taken++
+	s.served++
+	return nil
+}
+
+func (s *throttled) refused() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.asked - s.served
+}
+
+// begin throttles from now on, if it has not begun.
+func (s *throttled) begin(lasts time.Duration) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.from.IsZero() {
+		s.from, s.until = time.Now(), time.Now().Add(lasts)
+	}
+}
+
+func (s *throttled) Put(ctx context.Context, key string, body io.Reader, n int64, c blob.Cond) (blob.Info, error) {
+	if err := s.admit("write", key); err != nil {
+		return blob.Info{}, err
+	}
+	return s.Store.Put(ctx, key, body, n, c)
+}
+
+func (s *throttled) Get(ctx context.Context, key string, part blob.Range) (io.ReadCloser, blob.Info, error) {
+	if err := s.admit("read", key); err != nil {
+		return nil, blob.Info{}, err
+	}
+	return s.Store.Get(ctx, key, part)
+}
+
+func (s *throttled) Stat(ctx context.Context, key string) (blob.Info, error) {
+	if err := s.admit("stat", key); err != nil {
+		return blob.Info{}, err
+	}
+	return s.Store.Stat(ctx, key)
+}
+
+func (s *throttled) List(ctx context.Context, prefix, after string) iter.Seq2[blob.Info, error] {
+	return s.ListRange(ctx, prefix, after, "")
+}
+
+func (s *throttled) ListRange(ctx context.Context, prefix, after, until string) iter.Seq2[blob.Info, error] {
+	if err := s.admit("list", prefix); err != nil {
+		return func(yield func(blob.Info, error) bool) { yield(blob.Info{}, err) }
+	}
+	return s.Store.ListRange(ctx, prefix, after, until)
+}
+
+func (s *throttled) DeleteAll(ctx context.Context, keys []string) error {
+	if err := s.admit("delete", ""); err != nil {
+		return err
+	}
+	return s.Store.DeleteAll(ctx, keys)
+}
+
+func (s *throttled) Delete(ctx context.Context, key string) error {
+	return s.DeleteAll(ctx, []string{key})
+}
+
+// A store throttles for minutes from the middle of a stage on: what is tried again every half a minute, as by an engine
+// that waits for an outage, comes to the same index without a person, and nothing is lost or paid for twice.
+func TestAStoreThatThrottlesForMinutesCostsTimeAlone(t *testing.T) {
+	undisturbed, _ := fillingSite(t, func(string) error { return nil })
+	undisturbed.write(t, sample(60))
+	built(t, undisturbed, func(err error, _ func() error) { t.Fatal(err) })
+	want := hashesOf(t, undisturbed)
+	for _, stage := range []string{"chunk", "extract", "embed", "load", "publish"} {
+		t.Run(stage, func(t *testing.T) { synctest.Test(t, func(t *testing.T) { testThrottled(t, stage, want) }) })
+	}
+}
+
+func testThrottled(t *testing.T, stage string, want core.Hashes) {
+	const lasts, wait = 4 * time.Minute, 30 * time.Second
+	s, owed := fillingSite(t, func(string) error { return nil })
+	s.write(t, sample(60))
+	s.width = 8
+	store := &throttled{Store: s.Artifacts}
+	s.Artifacts = store
+	s.Ledger = ledger.New(s.Artifacts, s.Coordination)
+	var units atomic.Int64
+	s.before = func(now string) {
+		if now == stage && (units.Add(1) == 2 || stage == "publish") {
+			store.begin(lasts)
+		}
+	}
+	begun, halts := time.Now(), 0
+	built(t, s, func(err error, _ func() error) {
+		if halts++; !fault.Is(err, fault.StoreDown) || halts > 100 {
+			t.Fatalf("halt %d: %v", halts, err)
+		}
+		time.Sleep(wait)
+	})
+	took, refused := time.Since(begun), store.refused()
+	t.Logf("%d requests were refused, the build halted %d times and took %s", refused, halts, took)
+	assert.True(t, refused != 0 && halts != 0, "%d requests were refused, and the build halted %d times", refused, halts)
+	assert.True(t, took <= lasts+2*time.Minute, "it took %s of a store that throttles for %s", took, lasts)
+	if err := s.Ledger.Drain(t.Context()); err != nil || s.Ledger.FindTrouble() != nil {
+		t.Errorf("something is still held: %v, %v", err, s.Ledger.FindTrouble())
+	}
+	got := hashesOf(t, s)
+	assert.True(t, got == want && owed.twice == 0, "same hashes %v, paid for twice: %d", got == want, owed.twice)
+}
+
+// The text of documents is in almost everything that a build writes: only the owner can read any of it, whatever the
+// umask of the process is.
+func TestNothingThatABuildWritesIsReadableForOthers(t *testing.T) {
+	old := unix.Umask(0)
+	defer unix.Umask(old)
+	s := newPaidSite(t, 4, calm)
+	data := s.onDisk(t)
+	s.night(t)
+	s.write(t, map[string]string{"place-001.md": "# New\n\nThe harbour of Port Selm was built by Carla Ruiz.\n"})
+	s.night(t)
+	seen := 0
+	err := filepath.WalkDir(data, func(path string, entry fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		info, err := os.Lstat(path)
+		if err != nil {
+			return err
+		}
+		seen++
+		assert.True(t, path == data || info.Mode().Perm()&0o077 == 0, "%s %s", info.Mode(), path)
+		return nil
+	})
+	assert.True(t, err == nil && seen >= 30, "%d files, %v", seen, err)
 }

@@ -19,7 +19,6 @@ import (
 	"github.com/unweaver/unweaver/internal/model"
 	"github.com/unweaver/unweaver/internal/model/builtin"
 	"github.com/unweaver/unweaver/internal/pipeline/run"
-	"github.com/unweaver/unweaver/internal/pipeline/upkeep"
 	"github.com/unweaver/unweaver/internal/store/blob"
 	"github.com/unweaver/unweaver/internal/store/coordination"
 	coordmemory "github.com/unweaver/unweaver/internal/store/coordination/memory"
@@ -113,13 +112,13 @@ func (s mortalBlobs) List(ctx context.Context, prefix, after string) iter.Seq2[b
 }
 
 func (s mortalBlobs) Put(
-	ctx context.Context, key string, body io.Reader, size int64, cond blob.Cond,
+	ctx context.Context, key string, body io.Reader, n int64, c blob.Cond,
 ) (info blob.Info, err error) {
 	err = s.write(func(share float64) error {
 		if share < 0.5 { // an object is there whole, or it is not
 			return nil
 		}
-		info, err = s.Store.Put(ctx, key, body, size, cond)
+		info, err = s.Store.Put(ctx, key, body, n, c)
 		return err
 	})
 	return info, err
@@ -210,13 +209,13 @@ func (s mortalImporter) ImportState(ctx context.Context, job string) (vectors.Im
 type mortalStaging struct{ mortalBlobs }
 
 func (s mortalStaging) Put(
-	ctx context.Context, key string, body io.Reader, size int64, cond blob.Cond,
+	ctx context.Context, key string, body io.Reader, n int64, c blob.Cond,
 ) (info blob.Info, err error) {
 	err = s.imports(func(share float64) error {
 		if share < 0.5 {
 			return nil
 		}
-		info, err = s.Store.Put(ctx, key, body, size, cond)
+		info, err = s.Store.Put(ctx, key, body, n, c)
 		return err
 	})
 	return info, err
@@ -365,9 +364,7 @@ func (l *lives) survive(t *testing.T, kills int) (out outcome, killed int) {
 			}
 			require.True(t, out.planned.Held == "" && out.published.Status != core.StatusHeld,
 				"held: %+v %+v", out.planned, out.published)
-			err = l.unit(t.Context(), job, "end", func(ctx context.Context, work *upkeep.Run) error {
-				return work.End(ctx, holder, ending)
-			})
+			err = l.finish(t.Context(), job, holder, ending)
 		}
 		dead := l.now.alive() != nil
 		switch {

@@ -1,10 +1,12 @@
 package pipeline_test
 
 import (
+	"encoding/json"
 	"fmt"
 	"math/rand/v2"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -14,8 +16,10 @@ import (
 	"github.com/unweaver/unweaver/internal/methods"
 	"github.com/unweaver/unweaver/internal/model"
 	"github.com/unweaver/unweaver/internal/model/builtin"
+	"github.com/unweaver/unweaver/internal/model/sampling"
 	"github.com/unweaver/unweaver/internal/retrieve"
 	"github.com/unweaver/unweaver/internal/store/blob"
+	"github.com/unweaver/unweaver/internal/testkit/documenttest"
 	"github.com/unweaver/unweaver/internal/testkit/longtest"
 	"github.com/unweaver/unweaver/internal/testkit/stagetest"
 )
@@ -57,16 +61,10 @@ func TestNightsInALanguageComeToWhatABuildFromNothingComesTo(t *testing.T) {
 
 // worded gives the documents that hold words of a question, by the path of queries.
 func worded(t *testing.T, s *site, question string) (out []string) {
-	t.Helper()
 	generation := openGeneration(t, s)
 	defer generation.Close()
 	searcher := retrieve.Searcher{Vectors: s.Vectors, Records: s.Records, Methods: methods.Registry()}
-	result, err := searcher.Run(t.Context(), generation, retrieve.Query{
-		Text: question, Method: "bm25", TopChunks: 8,
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	result := must(searcher.Run(t.Context(), generation, retrieve.Query{Text: question, Method: "bm25", TopChunks: 8}))(t)
 	for _, chunk := range result.Chunks {
 		if !chunk.Filled {
 			out = append(out, generation.Live.Key(int(chunk.Live.Document)))
@@ -85,46 +83,25 @@ func TestAnotherLanguageCountsFromTheNextGenerationOn(t *testing.T) {
 	})
 	inLanguages(s)
 	first := s.night(t).manifest
-	if got := worded(t, s, "Häuser"); len(got) != 0 {
-		t.Fatalf("English finds %q", got)
-	}
-	if got := first.Made; got.Analyser != "en/3" || got.Rules != "rules-6" {
-		t.Errorf("English was made by %+v", got)
-	}
+	require.Empty(t, worded(t, s, "Häuser"), "English finds")
+	assert.True(t, first.Made.Analyser == "en/3" && first.Made.Rules == "rules-6", "English was made by %+v", first.Made)
 	s.spec.Retrieval.Language = "de"
-	if got := worded(t, s, "Häuser"); len(got) != 0 {
-		t.Fatalf("before the build %q is found", got)
-	}
+	require.Empty(t, worded(t, s, "Häuser"), "before the build")
 	restart(s)
 	second := s.night(t).manifest
 	reasons := strings.Join(s.report(t).Reasons, "; ")
 	for _, want := range []string{"config: language", "analyser en/3 → de/2", "rules of names rules-6 → rules-6 de/2"} {
-		if !strings.Contains(reasons, want) {
-			t.Errorf("the reasons are %s", reasons)
-		}
+		assert.True(t, strings.Contains(reasons, want), "the reasons are %s", reasons)
 	}
-	if got := worded(t, s, "Häuser"); !slices.Equal(got, []string{"haus.md"}) {
-		t.Errorf("German finds %q", got)
-	}
-	if got := worded(t, s, "Entscheidungen"); !slices.Equal(got, []string{"bruecke.md"}) {
-		t.Errorf("German finds %q", got)
-	}
-	if difference := s.difference(t, first.Generation, second.Generation); fmt.Sprint(difference) == "" {
-		t.Error("there is no difference")
-	}
+	assert.Equal(t, []string{"haus.md"}, worded(t, s, "Häuser"), "German finds")
+	assert.Equal(t, []string{"bruecke.md"}, worded(t, s, "Entscheidungen"), "German finds")
+	s.difference(t, first.Generation, second.Generation)
 	restart(s)
-	if again := s.night(t); !again.planned.Unchanged {
-		t.Errorf("the night after is not unchanged: %v", s.report(t).Reasons)
-	}
-	if _, err := s.act(t, "rollback", first.Generation); err != nil {
-		t.Fatal(err)
-	}
-	if got := worded(t, s, "Häuser"); len(got) != 0 {
-		t.Errorf("after a rollback English finds %q", got)
-	}
-	if got := worded(t, s, "Haus"); !slices.Equal(got, []string{"haus.md"}) {
-		t.Errorf("after a rollback English finds %q", got)
-	}
+	again := s.night(t)
+	assert.True(t, again.planned.Unchanged, "the night after is not unchanged: %v", s.report(t).Reasons)
+	must(s.act(t, "rollback", first.Generation))(t)
+	assert.Empty(t, worded(t, s, "Häuser"), "after a rollback English finds")
+	assert.Equal(t, []string{"haus.md"}, worded(t, s, "Haus"), "after a rollback English finds")
 }
 
 // A build in auto comes to what one in the language of its corpus comes to, and nights keep it whatever is added.
@@ -139,8 +116,7 @@ func TestTheLanguageOfTheCorpusIsFoundOnceAndKept(t *testing.T) {
 	inLanguages(named)
 	s.spec.Retrieval.Language, named.spec.Retrieval.Language = core.LanguageAuto, "de"
 	first, want := s.night(t).manifest, named.night(t).manifest
-	spec, err := s.index().Spec(t.Context(), first.Spec)
-	require.NoError(t, err)
+	spec := must(s.index().Spec(t.Context(), first.Spec))(t)
 	assert.Equal(t, "de", spec.Retrieval.Language)
 	assert.Equal(t, want.Made, first.Made)
 	assert.Equal(t, want.Hashes, first.Hashes)
@@ -148,12 +124,10 @@ func TestTheLanguageOfTheCorpusIsFoundOnceAndKept(t *testing.T) {
 	restart(s)
 	assert.True(t, s.night(t).planned.Unchanged)
 	// What was found is written again where the configuration that names it is damaged.
-	_, err = blob.Write(t.Context(), s.Artifacts, s.index().SpecKey(first.Spec), []byte("{}"), blob.Cond{})
-	require.NoError(t, err)
+	must(blob.Write(t.Context(), s.Artifacts, s.index().SpecKey(first.Spec), []byte("{}"), blob.Cond{}))(t)
 	restart(s)
 	s.night(t)
-	again, err := s.index().Spec(t.Context(), first.Spec)
-	require.NoError(t, err)
+	again := must(s.index().Spec(t.Context(), first.Spec))(t)
 	assert.Equal(t, spec, again)
 	for i := range 9 {
 		s.write(t, map[string]string{fmt.Sprintf("en%d.md", i): "It is the one that was not in the house, and it is the last of them.\n"})
@@ -162,4 +136,127 @@ func TestTheLanguageOfTheCorpusIsFoundOnceAndKept(t *testing.T) {
 	second := s.night(t)
 	assert.Equal(t, first.Made, second.manifest.Made)
 	assert.Empty(t, s.report(t).Reasons)
+}
+
+// Which chunks a model gets depends on nothing but the chunks and the share: nights on which documents come and go, and
+// nights after the share was changed, come to what a build from nothing comes to.
+// Promises: 78.
+func TestNightsOfAShareComeToWhatABuildFromNothingComesTo(t *testing.T) {
+	var sent atomic.Int64
+	spared := int64(0)
+	h := &history{site: newSite(t, nil), random: rand.New(rand.NewPCG(5, 1)), files: map[string]string{}}
+	sharing := func(s *site) {
+		steady(s)
+		chat := &stagetest.Chat{Free: true, Answer: func(call model.Call) (model.Reply, error) {
+			if call.Task != model.Extract {
+				return builtin.Chat{}.Complete(t.Context(), call)
+			}
+			if !sampling.ShouldSend(call.Input, s.spec.ExtractionShare()) {
+				return model.Reply{}, fmt.Errorf("a chunk was sent that is not of the share: %.40q", call.Input)
+			}
+			sent.Add(1)
+			raw, err := json.Marshal(map[string]any{"entities": []map[string]string{
+				{"name": "Ledger of " + call.Input[:12], "description": "as the model says"},
+				{"name": pick(rand.New(rand.NewPCG(uint64(len(call.Input)), 3)), places), "description": "a place"},
+			}})
+			return model.Reply{Text: string(raw)}, err
+		}}
+		s.Models = func(core.Spec, model.Meter) (model.Set, error) {
+			embedder := &stagetest.Embedder{Dim: 8, Free: true}
+			return model.Set{Chat: chat, Classes: embedder, Chunks: embedder}, nil
+		}
+	}
+	sharing(h.site)
+	h.spec.Gate.MaxRemoved, h.spec.Chunking.MaxTokens, h.shard = 1, 200, 7
+	h.spec.Extraction = &core.Extraction{Share: 0.3}
+	for range 15 {
+		h.add(t)
+	}
+	h.night(t)
+	for night := range longtest.Count(6, 20) {
+		if night%5 == 3 { // the dial is turned, back and forth
+			h.spec.Extraction = &core.Extraction{Share: 1 - h.spec.ExtractionShare()}
+		}
+		h.change(t)
+		out := h.night(t)
+		if out.planned.Unchanged || out.manifest.Generation != fmt.Sprintf("g%03d", h.runs) {
+			continue
+		}
+		fresh := h.freshSite(t)
+		sharing(fresh)
+		before := sent.Load()
+		want := fresh.night(t)
+		spared += want.manifest.Counts.Chunks - (sent.Load() - before)
+		sameGeneration(t, night, out.manifest, want.manifest)
+	}
+	assert.True(t, sent.Load() != 0 && spared != 0,
+		"%d chunks were sent and %d were not: nothing was shown", sent.Load(), spared)
+}
+
+// Attachments are documents of their own: what changes, goes or cannot be read for a while is that attachment, and each
+// night comes to what a build from nothing comes to.
+func TestNightsOfAttachmentsComeToWhatABuildFromNothingComesTo(t *testing.T) {
+	file := func(name, words string) documenttest.Part {
+		return documenttest.Part{Name: name, Content: "# About " + name + "\n\nThe barge " + words + " carried rye to Tolmin.\n"}
+	}
+	a, b, c := file("a.md", "Alma"), file("b.md", "Berit"), file("b.md", "Clara")
+	s := newSite(t, sample(30))
+	s.spec.Documents, s.spec.Gate.MaxRemoved = &core.Documents{Attachments: true}, 0.5
+	s.spec.Failures = core.Failures{Share: 1}
+	s.write(t, map[string]string{
+		"m.eml!.md": "# Between\n\nA key between two others.",
+		"m.eml":     documenttest.MailWith("A barge", a), "d.pdf": documenttest.PDFWith("Plan", a, b),
+	})
+	three, two := documenttest.MailWith("Three barges", a, b, c), documenttest.MailWith("Three barges", a, file("b.md", "Dora"))
+	const first, second = "m%231.eml m%231.eml#a.md m%231.eml#b.md m%231.eml#b.md#2", "m%231.eml m%231.eml#a.md m%231.eml#b.md"
+	for _, night := range []struct {
+		name, object, content string // no content: the object goes
+		held, stale           string
+		diff                  core.Diff
+	}{
+		{"the first", "m#1.eml", three, first + " m.eml m.eml#a.md", "", core.Diff{Added: 40}},
+		{"nothing", "", "", first + " m.eml m.eml#a.md", "", core.Diff{Same: 40}},
+		{"one changes, one goes", "m#1.eml", two, second + " m.eml m.eml#a.md", "",
+			core.Diff{Changed: 2, Removed: 1, Same: 37}},
+		{"it cannot be read", "m#1.eml", "\x00", second + " m.eml m.eml#a.md", second, core.Diff{Same: 36, Unusable: 3}},
+		{"nothing, unreadable still", "", "", second + " m.eml m.eml#a.md", second, core.Diff{Same: 36, Unusable: 3}},
+		{"it can again", "m#1.eml", two, second + " m.eml m.eml#a.md", "", core.Diff{Changed: 3, Same: 36}},
+		{"none is attached", "m#1.eml", documenttest.MailWith("Three barges"), "m%231.eml m.eml m.eml#a.md", "",
+			core.Diff{Changed: 1, Removed: 2, Same: 36}},
+		{"a mail goes", "m.eml", "", "m%231.eml", "", core.Diff{Removed: 2, Same: 35}},
+	} {
+		if night.object != "" {
+			s.remove(t, night.object)
+		}
+		if night.content != "" {
+			s.write(t, map[string]string{night.object: night.content})
+		}
+		out := s.night(t)
+		var held, stale []string
+		for key, document := range s.served(t, out.manifest) {
+			if strings.HasPrefix(key, "m") && key != "m.eml!.md" {
+				held = append(held, key)
+			}
+			if document.Stale {
+				stale = append(stale, key)
+			}
+			if of := document.Meta["attached_to"]; of != core.ObjectKey(document.Object) && strings.Contains(key, "#") {
+				t.Errorf("%s: %s is attached to %q", night.name, key, of)
+			}
+		}
+		slices.Sort(held)
+		slices.Sort(stale)
+		if got := s.report(t).Diff; strings.Join(held, " ") != night.held || strings.Join(stale, " ") != night.stale ||
+			got != night.diff || out.planned.Unchanged != (night.object == "") {
+			t.Errorf("%s: %q, stale %q, %+v, unchanged %v", night.name, held, stale, got, out.planned.Unchanged)
+		}
+		if night.stale != "" {
+			continue
+		}
+		fresh := newSite(t, nil)
+		fresh.corpus, fresh.spec = s.corpus, s.spec
+		want := fresh.night(t).manifest
+		assert.True(t, out.manifest.Hashes.Content == want.Hashes.Content && out.manifest.Counts == want.Counts,
+			"%s: %+v, from nothing %+v", night.name, out.manifest.Counts, want.Counts)
+	}
 }

@@ -27,7 +27,6 @@ import (
 	"github.com/unweaver/unweaver/internal/pipeline/upkeep"
 	"github.com/unweaver/unweaver/internal/stage/collect"
 	"github.com/unweaver/unweaver/internal/store/blob"
-	"github.com/unweaver/unweaver/internal/store/blob/dir"
 	coordmemory "github.com/unweaver/unweaver/internal/store/coordination/memory"
 	"github.com/unweaver/unweaver/internal/testkit/blobmemory"
 )
@@ -112,16 +111,13 @@ func TestADamagedLedgerIsPaidForAgain(t *testing.T) {
 			require.NoError(t, s.Artifacts.Delete(t.Context(), info.Key))
 			continue
 		}
-		raw, _, err := blob.Read(t.Context(), s.Artifacts, info.Key)
-		require.NoError(t, err)
+		raw, _ := must2(blob.Read(t.Context(), s.Artifacts, info.Key))(t)
 		letter := bytes.LastIndexFunc(raw, unicode.IsLower) // JSON that can be read as before, or a part of a number
 		raw[letter] ^= 1
-		_, err = blob.Write(t.Context(), s.Artifacts, info.Key, raw, blob.Cond{})
-		require.NoError(t, err)
+		must(blob.Write(t.Context(), s.Artifacts, info.Key, raw, blob.Cond{}))(t)
 	}
 	restart(s)
-	out, err := s.try(t, &how{rebuild: true})
-	require.NoError(t, err)
+	out := must(s.try(t, &how{rebuild: true}))(t)
 	extract, shorten, texts, _ := sold.sold(before)
 	assert.True(t, extract > 0 && shorten > 0 && texts > 0, "paid for %d, %d, %d", extract, shorten, texts)
 	assert.Equal(t, first.manifest.Hashes, out.manifest.Hashes)
@@ -148,9 +144,7 @@ func long(n int) map[string]string {
 }
 
 func move(t *testing.T, s *site, folder string) {
-	t.Helper()
-	entries, err := os.ReadDir(s.corpus)
-	require.NoError(t, err)
+	entries := must(os.ReadDir(s.corpus))(t)
 	require.NoError(t, os.Mkdir(filepath.Join(s.corpus, folder), 0o755))
 	for n, entry := range entries { // the order changes too
 		name := fmt.Sprintf("%03d-%s", (n*37+11)%len(entries), entry.Name())
@@ -170,9 +164,8 @@ func TestAFolderThatMovedPaysNothing(t *testing.T) {
 	restart(s)
 	before := maps.Clone(sold.texts)
 	move(t, s, "archive")
-	if night := s.night(t); night.planned.Unchanged || night.published.Status != core.StatusCompleted {
-		t.Fatalf("%+v", night)
-	}
+	night := s.night(t)
+	require.True(t, !night.planned.Unchanged && night.published.Status == core.StatusCompleted, "%+v", night)
 	if extract, shorten, texts, _ := sold.sold(before); extract+shorten+texts != 0 {
 		t.Errorf("it paid %d extractions, %d shortenings and %d texts", extract, shorten, texts)
 	}
@@ -219,9 +212,7 @@ func TestAHeldOrCancelledBuildIsNotPaidForAgain(t *testing.T) {
 	asked := 0
 	sold.refuse = func([]string) bool { asked++; return asked > 2 }
 	job, holder := s.job(t)
-	if _, err := s.stages(t.Context(), job, holder); !fault.Is(err, fault.ModelAuth) {
-		t.Fatal(err)
-	}
+	refused(s.stages(t.Context(), job, holder))(t, fault.ModelAuth, "", "")
 	sold.refuse = nil
 	before := maps.Clone(sold.texts)
 	require.True(t, len(before) != 0, "nothing was paid for before it ended")
@@ -284,28 +275,6 @@ func TestEveryEmbeddedTextOfAGenerationIsListed(t *testing.T) {
 	}
 }
 
-func TestAnEstimateCountsOnlyTextsThatNobodyPaidFor(t *testing.T) {
-	t.Parallel()
-	s := newSite(t, long(15))
-	paying(s)
-	estimated := func() core.Range {
-		report, err := upkeep.EstimateBuild(t.Context(), upkeep.Estimating{
-			Artifacts: s.Artifacts, Corpora: s.Corpora, StoreID: s.StoreID, Settings: s.spec,
-			Models: func(spec core.Spec) (model.Set, error) { return s.Models(spec, nil) },
-			Folder: func(path string) (blob.Store, error) { return dir.Open(path) },
-			Parser: s.Parser, Limits: s.Limits,
-		})
-		require.NoError(t, err)
-		return report.Estimate.Embed
-	}
-	if first := estimated(); first.Low < 1 {
-		t.Errorf("a first build: %+v", first)
-	}
-	s.night(t)
-	s.spec.Index = "second"
-	assert.Zero(t, estimated().Low, "a second index")
-}
-
 // wide is an embedder whose dimension is in no configuration.
 type wide struct{ *seller }
 
@@ -319,12 +288,10 @@ func TestTheDimensionOfAModelIsPaidForOnce(t *testing.T) {
 		return model.Set{Chat: chat{sold}, Classes: wide{sold}, Chunks: wide{sold}}, nil
 	}
 	job, _ := s.job(t) // a run that ends before anything is published
-	if err := s.unit(t.Context(), job, "plan", func(ctx context.Context, run *upkeep.Run) error {
+	require.NoError(t, s.unit(t.Context(), job, "plan", func(ctx context.Context, run *upkeep.Run) error {
 		_, err := run.Plan(ctx)
 		return err
-	}); err != nil {
-		t.Fatal(err)
-	}
+	}))
 	restart(s)
 	s.night(t)
 	s.spec.Index = "second"
@@ -338,4 +305,147 @@ func TestTheDimensionOfAModelIsPaidForOnce(t *testing.T) {
 	s.spec.Index, s.spec.Embedding.BaseURL = "fourth", "http://another/v1" // whose model of this name may be another
 	s.night(t)
 	assert.Equal(t, 2, sold.texts["dimension"], "another server was not asked")
+}
+
+// since returns what was sold since a moment, by kind: extract, shorten, and embed.
+func (s *shop) since(before map[string]int) map[string]int {
+	out := map[string]int{}
+	for key, n := range s.sold {
+		kind, _, _ := strings.Cut(key, " ")
+		if strings.HasPrefix(kind, "embedder") {
+			kind = "embed"
+		}
+		if n -= before[key]; n > 0 {
+			out[kind] += n
+		}
+	}
+	return out
+}
+
+// What changes in a night decides what is paid for: no kind of call is made that the change does not need.
+// Promises: 16, 76.
+func TestAChangePaysForTheKindsOfCallsThatItNeeds(t *testing.T) {
+	for what, do := range map[string]struct {
+		change func(t *testing.T, s *site)
+		pays   string // kinds of calls
+		why    string // part of the reasons that plan gives; empty: documents, or nothing
+	}{
+		"nothing": {func(*testing.T, *site) {}, "", ""},
+		"another embedding model": {
+			func(_ *testing.T, s *site) { s.spec.Embedding.Model = "embedder-1" }, "embed", "embedding",
+		},
+		"another threshold": {
+			func(_ *testing.T, s *site) { s.spec.Shortening.Threshold = 120 }, "embed shorten", "shortening",
+		},
+		"another chat model":       {func(_ *testing.T, s *site) { s.spec.Chat.Model = "chat-1" }, "extract shorten", "chat"},
+		"what retrieval is set to": {func(_ *testing.T, s *site) { s.spec.Retrieval.TopChunks = 9 }, "", ""},
+		"another language":         {func(_ *testing.T, s *site) { s.spec.Retrieval.Language = "de" }, "", "language"},
+		"how many are kept":        {func(_ *testing.T, s *site) { s.spec.Keep = 2 }, "", ""},
+		"documents moved": {func(t *testing.T, s *site) {
+			from, to := filepath.Join(s.corpus, "place-003.md"), filepath.Join(s.corpus, "other.md")
+			require.NoError(t, os.Rename(from, to))
+		}, "", ""},
+		"a document removed": {func(t *testing.T, s *site) {
+			require.NoError(t, os.Remove(filepath.Join(s.corpus, "place-003.md")))
+		}, "embed shorten", ""},
+		"a document added": {func(t *testing.T, s *site) {
+			s.write(t, map[string]string{"more.md": "# More\n\nGreta Lind sold amber to Rhine Gate.\n"})
+		}, "embed extract", ""},
+	} {
+		t.Run(what, func(t *testing.T) {
+			s, sold := newSite(t, sample(20)), &shop{sold: map[string]int{}}
+			s.Models = sold.models
+			s.spec.Chat = core.ChatModel{Provider: "openai", Model: "chat-0"}
+			s.spec.Embedding = core.EmbedModel{Provider: "openai", Model: "embedder-0", Dimension: 8}
+			s.spec.Shortening.Threshold, s.spec.Gate.MaxRemoved = 700, 1
+			s.night(t)
+			before := maps.Clone(sold.sold)
+			do.change(t, s)
+			restart(s)
+			out := s.night(t)
+			reasons := s.report(t).Reasons
+			paid := sold.since(before)
+			for _, kind := range slices.Sorted(maps.Keys(paid)) {
+				assert.True(t, strings.Contains(do.pays, kind), "%d calls of %s were paid for", paid[kind], kind)
+			}
+			for _, kind := range strings.Fields(do.pays) {
+				assert.True(t, paid[kind] != 0, "no %s was paid for: the case shows nothing", kind)
+			}
+			assert.Contains(t, fmt.Sprint(reasons), do.why, "the reasons are %s", reasons)
+			t.Logf("%v, reasons %v, unchanged %v", paid, reasons, out.planned.Unchanged)
+		})
+	}
+}
+
+// vendor is a seller whose answers are of a domain.
+type vendor struct {
+	*seller
+	domain string
+}
+
+func (v vendor) Info() model.Info {
+	info := v.seller.Info()
+	info.Domain = v.domain
+	return info
+}
+
+type vendorChat struct {
+	chat
+	domain string
+}
+
+func (v vendorChat) Info() model.Info { return vendor{v.seller, v.domain}.Info() }
+
+// asWired gives a site's models the domains of its configuration.
+func asWired(s *site, sold *seller) {
+	s.Models = func(spec core.Spec, _ model.Meter) (model.Set, error) {
+		embedder := vendor{sold, spec.Embedding.Domain()}
+		return model.Set{Chat: vendorChat{chat{sold}, spec.Chat.Domain()}, Classes: embedder, Chunks: embedder}, nil
+	}
+}
+
+func at(s *site, url, domain string) {
+	s.spec.Chat.BaseURL, s.spec.Chat.TrustDomain = url, domain
+	s.spec.Embedding.BaseURL, s.spec.Embedding.TrustDomain = url, domain
+}
+
+// soldAll returns what was sold since before, all tasks together.
+func (s *seller) soldAll(before map[string]int) int {
+	extract, shorten, texts, _ := s.sold(before)
+	return extract + shorten + texts
+}
+
+// anotherIndex has the site build another index from the same corpus and stores.
+func anotherIndex(t *testing.T, s *site, name string) {
+	restart(s)
+	s.spec.Index = name
+}
+
+// Promises: 32.
+func TestATenantAtAnotherServerGetsNothingOfTheFirst(t *testing.T) {
+	s := newSite(t, sample(8))
+	sold := paying(s)
+	asWired(s, sold)
+	at(s, "http://one.example/v1", "")
+	s.night(t)
+	all := sold.soldAll(nil)
+	for _, c := range []struct {
+		index, url, domain string
+		pays               bool
+	}{
+		{"second", "http://two.example/v1", "", true},
+		{"third", "http://ONE.example:80/v1/", "", false},
+		{"fourth", "http://four.example/v1", "http://one.example/v1", false},
+		{"fifth", "http://five.example/v1", "gateway", true},
+		{"sixth", "http://six.example/v1", "gateway", false},
+		{"seventh", "http://seven.example/v1", core.NoTrustDomain, true},
+	} {
+		anotherIndex(t, s, c.index)
+		at(s, c.url, c.domain)
+		before := maps.Clone(sold.texts)
+		s.night(t)
+		if paid := sold.soldAll(before); paid != 0 && !c.pays || c.pays && paid != all {
+			t.Errorf("%s at %s in domain %q: %d sold, the first index %d", c.index, c.url, c.domain, paid, all)
+		}
+	}
 }

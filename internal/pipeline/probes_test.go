@@ -5,7 +5,9 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -19,9 +21,7 @@ import (
 
 // probing has nights ask probe questions.
 func (s *site) probing(t *testing.T, lines ...string) {
-	t.Helper()
-	sum, err := s.index().PutProbes(t.Context(), []byte(strings.Join(lines, "\n")))
-	require.NoError(t, err)
+	sum := must(s.index().PutProbes(t.Context(), []byte(strings.Join(lines, "\n"))))(t)
 	s.spec.Gate.Probes = core.SentFile + sum
 }
 
@@ -37,9 +37,8 @@ func TestANightWhoseRecallFellIsHeldUntilSomebodyApproves(t *testing.T) {
 	s.spec.Gate.MaxRecallDrop = 0.2
 	s.probing(t, probeOf(1), probeOf(2), probeOf(3), probeOf(4))
 	first := s.night(t)
-	if first.published.Status != core.StatusCompleted {
-		t.Fatalf("a first build has nothing to be compared with: %+v, %q", first.published, s.report(t).Detail)
-	}
+	require.True(t, first.published.Status == core.StatusCompleted,
+		"a first build has nothing to be compared with: %+v, %q", first.published, s.report(t).Detail)
 	found := s.report(t).Probes
 	require.True(t, found != nil && found.Asked == 4 && found.Recall == 1 && found.Before == nil && found.Chunks == 5,
 		"%+v", found)
@@ -47,19 +46,16 @@ func TestANightWhoseRecallFellIsHeldUntilSomebodyApproves(t *testing.T) {
 		require.NoError(t, os.Remove(filepath.Join(s.corpus, fmt.Sprintf("place-%03d.md", place))))
 	}
 	night := s.night(t)
-	if night.published.Status != core.StatusHeld || night.published.Reason != "recall" ||
-		s.pointer(t).Generation != "g001" {
-		t.Fatalf("%+v", night.published)
-	}
+	require.True(t, night.published.Status == core.StatusHeld && night.published.Reason == "recall" &&
+		s.pointer(t).Generation == "g001", "%+v", night.published)
 	report := s.report(t)
 	for _, part := range []string{
 		"fell from 1.000 to 0.500", "the accepted drop is 0.2", "Port Alma 1?; Who built the harbour of Port Alma 2?",
 	} {
 		assert.Contains(t, report.Detail, part)
 	}
-	if report.Probes == nil || *report.Probes.Before != 1 || report.Probes.Recall != 0.5 || report.ContentHash == "" {
-		t.Errorf("%+v", report.Probes)
-	}
+	assert.True(t, report.Probes != nil && *report.Probes.Before == 1 && report.Probes.Recall == 0.5 &&
+		report.ContentHash != "", "%+v", report.Probes)
 	if _, err := s.act(t, core.ActionPublish, "g002"); err != nil || s.pointer(t).Generation != "g002" {
 		t.Errorf("approved: %v, %s is served", err, s.pointer(t).Generation)
 	}
@@ -70,9 +66,8 @@ func TestANightWhoseRecallFellIsHeldUntilSomebodyApproves(t *testing.T) {
 	}
 	s.probing(t, probeOf(3), probeOf(4))
 	s.spec.Chunking.MaxTokens = 900
-	if night := s.night(t); night.published.Status != core.StatusCompleted {
-		t.Errorf("%+v, %q", night.published, s.report(t).Detail)
-	}
+	night = s.night(t)
+	assert.True(t, night.published.Status == core.StatusCompleted, "%+v, %q", night.published, s.report(t).Detail)
 }
 
 // The generation before can be asked its questions though the chat server that it was made with is no
@@ -93,10 +88,9 @@ func TestProbesNeedNoModelButTheEmbedders(t *testing.T) {
 	s.night(t)
 	s.spec.Chat.BaseURL, refused = "", true
 	night := s.changed(t)
-	if report := s.report(t); night.published.Status != core.StatusCompleted || report.Probes == nil ||
-		report.Probes.Before == nil {
-		t.Errorf("%+v, %q", night.published, report.Detail)
-	}
+	report := s.report(t)
+	assert.True(t, night.published.Status == core.StatusCompleted && report.Probes != nil && report.Probes.Before != nil,
+		"%+v, %q", night.published, report.Detail)
 }
 
 // Promises: 38.
@@ -104,10 +98,9 @@ func TestAProbeFileThatNamesMissingDocumentsHoldsAlsoAFirstBuild(t *testing.T) {
 	s := newSite(t, sample(6))
 	s.probing(t, probeOf(1), "", `{"question":"Where is Atlantis?","documents":["place-002.md","atlantis.md"]}`)
 	night := s.night(t)
-	if night.published.Reason != "probes_invalid" ||
-		!strings.Contains(s.report(t).Detail, "its parent: line 3: atlantis.md (indexes.docs.gate.probes)") {
-		t.Errorf("%+v, %q", night.published, s.report(t).Detail)
-	}
+	assert.True(t, night.published.Reason == "probes_invalid" &&
+		strings.Contains(s.report(t).Detail, "its parent: line 3: atlantis.md (indexes.docs.gate.probes)"),
+		"%+v, %q", night.published, s.report(t).Detail)
 }
 
 // What is wrong with a probe file is known before anything is read or paid for.
@@ -131,15 +124,12 @@ func TestABadProbeFileEndsARunBeforeItReadsTheCorpus(t *testing.T) {
 		core.SentFile + "../../x":     "",
 	} {
 		s.spec.Gate.Probes = where
-		if _, err := s.try(t, &how{}); err == nil || !strings.Contains(err.Error(), says) ||
-			says != "" && !fault.Is(err, fault.BadConfig) {
-			t.Errorf("%s: %v", where, err)
-		}
+		_, err := s.try(t, &how{})
+		assert.True(t, err != nil && strings.Contains(err.Error(), says) && (says == "" || fault.Is(err, fault.BadConfig)),
+			"%s: %v", where, err)
 	}
 	s.probing(t, `{"question":"x"}`)
-	if _, err := s.try(t, &how{}); !fault.Is(err, fault.BadConfig) || !strings.Contains(err.Error(), "line 1") {
-		t.Errorf("without documents: %v", err)
-	}
+	refused(s.try(t, &how{}))(t, fault.BadConfig, "line 1", "without documents")
 	s.spec.Gate.Probes = "s3://probes/docs/good.jsonl"
 	if night := s.night(t); night.published.Status != core.StatusCompleted || s.report(t).Probes.Recall != 1 {
 		t.Errorf("%+v", night.published)
@@ -157,5 +147,57 @@ func TestARunOutOfProportionIsHeld(t *testing.T) {
 	if night := s.night(t); night.published.Reason != "size_jump" ||
 		!strings.Contains(s.report(t).Detail, "14 passages, the generation before had 10 (+40 %)") {
 		t.Errorf("%+v, %q", night.published, s.report(t).Detail)
+	}
+}
+
+// askedEmbedder embeds questions otherwise than passages, and records them.
+type askedEmbedder struct {
+	model.Embedder
+	mu    *sync.Mutex
+	asked *[]string
+}
+
+func (e askedEmbedder) Questions() model.Embedder {
+	return recordedQuestions(e)
+}
+
+type recordedQuestions askedEmbedder
+
+func (e recordedQuestions) Embed(ctx context.Context, texts []string) ([][]float32, model.Usage, error) {
+	e.mu.Lock()
+	*e.asked = append(*e.asked, texts...)
+	e.mu.Unlock()
+	return e.Embedder.Embed(ctx, texts)
+}
+
+// Probe questions are embedded as questions, with what their method reads of them.
+func TestProbesAreReadAndEmbeddedAsQueriesAre(t *testing.T) {
+	const question = "Where does the canal of Port Alma 3 lead?"
+	for method, enrichment := range map[string]string{"unweaver": "", "vector": "", "apr": "facts"} {
+		t.Run(method, func(t *testing.T) {
+			s := newSite(t, sample(6))
+			var asked []string
+			var mu sync.Mutex
+			plain := s.Models
+			s.Models = func(spec core.Spec, meter model.Meter) (model.Set, error) {
+				set, err := plain(spec, meter)
+				if err == nil {
+					set.Classes = askedEmbedder{set.Classes, &mu, &asked}
+					set.Chunks = askedEmbedder{set.Chunks, &mu, &asked}
+				}
+				return set, err
+			}
+			s.spec.Retrieval.Method = method
+			read := enrichment != ""
+			if read {
+				s.spec.Enrich = []string{enrichment}
+			}
+			s.probing(t, `{"question":"`+question+`","documents":["place-003.md"]}`)
+			require.Equal(t, core.StatusCompleted, s.night(t).published.Status, "%q", s.report(t).Detail)
+			assert.True(t, slices.Contains(asked, question), "asked as questions: %q", asked)
+			others := slices.DeleteFunc(asked, func(text string) bool { return text == question })
+			assert.Equal(t, read, len(others) > 0, "read of the question: %q", others)
+			assert.True(t, !read || strings.Contains(strings.Join(others, "\n"), "Port Alma"), "%q", others)
+		})
 	}
 }

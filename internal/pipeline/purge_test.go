@@ -2,9 +2,11 @@ package pipeline_test
 
 import (
 	"bytes"
+	"context"
 	"fmt"
 	"io/fs"
 	"maps"
+	"math"
 	"os"
 	"path/filepath"
 	"slices"
@@ -19,10 +21,13 @@ import (
 	"github.com/unweaver/unweaver/internal/artifact"
 	"github.com/unweaver/unweaver/internal/artifact/localfile"
 	"github.com/unweaver/unweaver/internal/core"
+	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/ledger"
 	"github.com/unweaver/unweaver/internal/pipeline/purges"
+	"github.com/unweaver/unweaver/internal/pipeline/release"
 	"github.com/unweaver/unweaver/internal/pipeline/run"
 	"github.com/unweaver/unweaver/internal/pipeline/upkeep"
+	"github.com/unweaver/unweaver/internal/stage/collect"
 	"github.com/unweaver/unweaver/internal/store/blob"
 	"github.com/unweaver/unweaver/internal/store/blob/dir"
 	recordsbolt "github.com/unweaver/unweaver/internal/store/records/bolt"
@@ -44,7 +49,6 @@ func secretDocument(version int) string {
 // holding gives what of the stored bytes holds one of some texts: objects of the artifacts, with the rows of row files,
 // and class records. It shares nothing with the search of the product.
 func (s *site) holding(t *testing.T, texts ...string) (where []string) {
-	t.Helper()
 	ctx := t.Context()
 	look := func(name string, raw []byte) {
 		for _, text := range texts {
@@ -56,8 +60,7 @@ func (s *site) holding(t *testing.T, texts ...string) (where []string) {
 	}
 	for info, err := range s.Artifacts.List(ctx, "", "") {
 		require.NoError(t, err)
-		raw, _, err := blob.Read(ctx, s.Artifacts, info.Key)
-		require.NoError(t, err)
+		raw, _ := must2(blob.Read(ctx, s.Artifacts, info.Key))(t)
 		look(info.Key, raw)
 		for row, err := range artifact.ScanAll(ctx, s.Artifacts, info.Key) {
 			if err != nil {
@@ -66,33 +69,27 @@ func (s *site) holding(t *testing.T, texts ...string) (where []string) {
 			look(info.Key+" (row)", append(append(bytes.Clone(row.Key), ' '), row.Value...))
 		}
 	}
-	err := s.Records.ScanRecords(ctx, "", func(keys []string) error {
+	require.NoError(t, s.Records.ScanRecords(ctx, "", func(keys []string) error {
 		values, err := s.Records.GetRecords(ctx, keys)
 		for i, value := range values {
 			look("record "+keys[i], value)
 		}
 		return err
-	})
-	require.NoError(t, err)
+	}))
 	return where
 }
 
 // purge asks for documents to leave the index, and has the next run do it.
 func (s *site) purge(t *testing.T, documents ...string) core.Purge {
-	t.Helper()
-	index := artifact.Index{Store: s.Artifacts, Name: s.spec.Index}
-	plan, err := purges.Plan(t.Context(), index, documents)
-	require.NoError(t, err)
+	plan := must(purges.Plan(t.Context(), s.index(), documents))(t)
 	wish := purges.WishOf(plan)
 	wish.At = time.Now()
-	purge, err := purges.Begin(t.Context(), index, wish)
-	require.NoError(t, err)
-	require.NoError(t, upkeep.ChoosePurge(t.Context(), index, fmt.Sprintf("g%03d", s.runs+1), purge.ID))
+	purge := must(purges.Begin(t.Context(), s.index(), wish))(t)
+	require.NoError(t, upkeep.ChoosePurge(t.Context(), s.index(), fmt.Sprintf("g%03d", s.runs+1), purge.ID))
 	return purge
 }
 
 func (s *site) purged(t *testing.T, id string) core.Purge {
-	t.Helper()
 	all, err := purges.List(t.Context(), artifact.Index{Store: s.Artifacts, Name: s.spec.Index})
 	at := slices.IndexFunc(all, func(purge core.Purge) bool { return purge.ID == id })
 	require.True(t, err == nil && at >= 0, "purge %s is at %d of the list: %v", id, at, err)
@@ -103,79 +100,61 @@ func (s *site) purged(t *testing.T, id string) core.Purge {
 // the texts of classes that were made from it. Nothing else is lost, paid for again, or taken in.
 // Promises: 5.
 func TestAPurgedDocumentLeavesEverythingThatIsStored(t *testing.T) {
-	t.Setenv(keyVariable, "secret")
-	s := newPaidSite(t, 12, func(*paidSite, modeltest.Seen) modeltest.Injection { return modeltest.Injection{} })
+	s := newPaidSite(t, 12, calm)
 	s.write(t, map[string]string{"secret.md": secretDocument(0)})
 	s.night(t)
-	index := artifact.Index{Store: s.Artifacts, Name: "docs"}
-	require.NoError(t, index.PutTag(t.Context(), "g001", "audit", struct{}{}))
+	require.NoError(t, s.index().PutTag(t.Context(), "g001", "audit", struct{}{}))
 	s.write(t, map[string]string{"secret.md": secretDocument(1)})
 	s.night(t)
-	if where := s.holding(t, secrets...); len(where) < 8 {
-		t.Fatalf("the search finds too little of what is there: %q", where)
-	}
+	where := s.holding(t, secrets...)
+	require.True(t, len(where) >= 8, "the search finds too little of what is there: %q", where)
 	before := s.server.Stats()
 	s.write(t, map[string]string{"place-003.md": "# Harbour 3\n\nBern sells salt to Lake Verin.\n"})
 	purge := s.purge(t, "secret.md")
 	out := s.night(t)
-	if out.published.Status != core.StatusCompleted || out.manifest.Counts.Documents != 12 ||
-		out.planned.Documents != 0 {
-		t.Fatalf("%+v, %+v, %+v", out.planned, out.published, out.manifest.Counts)
-	}
-	if where := s.holding(t, secrets...); len(where) > 0 {
-		t.Errorf("still stored in %q", where)
-	}
+	require.True(t, out.published.Status == core.StatusCompleted && out.manifest.Counts.Documents == 12 &&
+		out.planned.Documents == 0, "%+v, %+v, %+v", out.planned, out.published, out.manifest.Counts)
+	assert.Empty(t, s.holding(t, secrets...), "still stored")
 	done := s.purged(t, purge.ID)
-	if done.State != core.PurgeDone || len(done.Left) > 0 || done.Gone.Generations != 2 || done.Gone.Ledger == 0 {
-		t.Errorf("%+v", done)
-	}
+	assert.True(t, done.State == core.PurgeDone && len(done.Left) <= 0 && done.Gone.Generations == 2 &&
+		done.Gone.Ledger != 0, "%+v", done)
 	assert.Zero(t, s.server.Stats().Tasks["extract"].Calls-before.Tasks["extract"].Calls, "the purge paid for")
 	asked := s.estimating()
 	asked.Why = "secret.md"
-	if why := estimated(t, asked).Why; why.Reason != "purged" || !strings.Contains(why.Detail, "--readmit") {
-		t.Errorf("why it is not taken in: %+v", why)
-	}
+	why := estimated(t, asked).Why
+	assert.True(t, why.Reason == "purged" && strings.Contains(why.Detail, "--readmit"), "why it is not taken in: %+v", why)
 	// The next night takes in what changed meanwhile, pays for that alone, and leaves the document out.
 	before = s.server.Stats()
 	night := s.night(t)
-	if night.planned.Documents != 1 || night.manifest.Counts.Documents != 12 || len(s.holding(t, secrets...)) > 0 {
-		t.Errorf("%+v, %+v", night.planned, night.manifest.Counts)
-	}
-	if calls := s.server.Stats().Tasks["extract"].Calls - before.Tasks["extract"].Calls; calls != 1 {
-		t.Errorf("the night after paid for %d extractions", calls)
-	}
+	assert.True(t, night.planned.Documents == 1 && night.manifest.Counts.Documents == 12 &&
+		len(s.holding(t, secrets...)) <= 0, "%+v, %+v", night.planned, night.manifest.Counts)
+	calls := s.server.Stats().Tasks["extract"].Calls - before.Tasks["extract"].Calls
+	assert.True(t, calls == 1, "the night after paid for %d extractions", calls)
 	// It is what a build from nothing without the document comes to.
 	require.NoError(t, os.Remove(filepath.Join(s.corpus, "secret.md")))
-	fresh := newPaidSite(t, 0, func(*paidSite, modeltest.Seen) modeltest.Injection { return modeltest.Injection{} })
+	fresh := newPaidSite(t, 0, calm)
 	fresh.corpus, fresh.spec.Corpus = s.corpus, s.corpus
 	if built := fresh.night(t); built.manifest.Hashes.Content != night.manifest.Hashes.Content ||
 		built.manifest.Hashes.Text != night.manifest.Hashes.Text {
 		t.Error("the nights after a purge come to another index than a build from nothing")
 	}
-	if again := s.night(t); !again.planned.Unchanged {
-		t.Errorf("%+v", again.planned)
-	}
+	again := s.night(t)
+	assert.True(t, again.planned.Unchanged, "%+v", again.planned)
 }
 
 // onDisk gives a site the stores of the embedded stack, in a folder.
 func (s *paidSite) onDisk(t *testing.T) (folder string) {
-	t.Helper()
 	folder = t.TempDir()
-	artifacts, err := dir.Open(filepath.Join(folder, "artifacts"))
-	require.NoError(t, err)
-	classes, err := recordsbolt.Open(filepath.Join(folder, "records.db"))
-	require.NoError(t, err)
-	dense, err := files.Open(filepath.Join(folder, "vectors"))
-	require.NoError(t, err)
+	artifacts := must(dir.Open(filepath.Join(folder, "artifacts")))(t)
+	classes := must(recordsbolt.Open(filepath.Join(folder, "records.db")))(t)
+	dense := must(files.Open(filepath.Join(folder, "vectors")))(t)
 	t.Cleanup(func() {
 		for _, err := range []error{classes.Close(), dense.Close()} {
 			assert.NoError(t, err)
 		}
 	})
-	s.Cache, err = localfile.New(filepath.Join(folder, "cache"), 0)
-	require.NoError(t, err)
-	s.StoreID, err = artifact.OpenStoreID(t.Context(), artifacts)
-	require.NoError(t, err)
+	s.Cache = must(localfile.New(filepath.Join(folder, "cache"), 0))(t)
+	s.StoreID = must(artifact.OpenStoreID(t.Context(), artifacts))(t)
 	s.Records, s.Vectors = classes, dense
 	s.blobs = artifacts
 	s.begin()
@@ -186,8 +165,7 @@ func (s *paidSite) onDisk(t *testing.T) (folder string) {
 
 // onDiskHolding gives the files of a folder in whose bytes one of some words stands, in whatever case.
 func onDiskHolding(t *testing.T, folder string, words ...string) (where []string) {
-	t.Helper()
-	err := filepath.WalkDir(folder, func(path string, entry fs.DirEntry, err error) error {
+	require.NoError(t, filepath.WalkDir(folder, func(path string, entry fs.DirEntry, err error) error {
 		if err != nil || entry.IsDir() {
 			return err
 		}
@@ -199,8 +177,7 @@ func onDiskHolding(t *testing.T, folder string, words ...string) (where []string
 			}
 		}
 		return err
-	})
-	require.NoError(t, err)
+	}))
 	return where
 }
 
@@ -208,8 +185,7 @@ func onDiskHolding(t *testing.T, folder string, words ...string) (where []string
 // of the file of records, nor the table of words, nor the copies that were mapped.
 // Promises: 5.
 func TestNoFileOfTheEmbeddedStoresHoldsAWordOfAPurgedDocument(t *testing.T) {
-	t.Setenv(keyVariable, "secret")
-	s := newPaidSite(t, 12, func(*paidSite, modeltest.Seen) modeltest.Injection { return modeltest.Injection{} })
+	s := newPaidSite(t, 12, calm)
 	folder := s.onDisk(t)
 	s.spec.Embedding = core.EmbedModel{Provider: "builtin"}
 	words := []string{"quastenberg", "zuckmayer", "tiberius", "ferryman in opals"}
@@ -217,46 +193,34 @@ func TestNoFileOfTheEmbeddedStoresHoldsAWordOfAPurgedDocument(t *testing.T) {
 	first := s.night(t)
 	s.write(t, map[string]string{"secret.md": secretDocument(1), "late.md": "# Late\n\nBern sells tin to Lake Verin.\n"})
 	was := s.night(t)
-	if where := onDiskHolding(t, folder, words...); len(where) < 10 {
-		t.Fatalf("the search finds too little of what is there: %q", where)
-	}
+	where := onDiskHolding(t, folder, words...)
+	require.True(t, len(where) >= 10, "the search finds too little of what is there: %q", where)
 	purge := s.purge(t, "secret.md")
 	out := s.night(t)
 	assert.Equal(t, core.PurgeDone, s.purged(t, purge.ID).State)
-	if where := onDiskHolding(t, folder, words...); len(where) > 0 {
-		t.Errorf("still stored in %q", where)
-	}
-	if where := s.holding(t, append(secrets, "Quastenberg", "quastenberg")...); len(where) > 0 {
-		t.Errorf("still stored in %q", where)
-	}
+	assert.Empty(t, onDiskHolding(t, folder, words...), "still stored")
+	assert.Empty(t, s.holding(t, append(secrets, "Quastenberg", "quastenberg")...), "still stored")
 	// What stays has the vectors that it had.
 	assert.True(t, was.manifest.Class == out.manifest.Class && first.manifest.Collections == out.manifest.Collections,
 		"a purge makes other vectors of what stays")
 	s.write(t, map[string]string{"later.md": "# Later\n\nBasel sells tin to Lake Verin.\n"})
-	if next := s.night(t); next.manifest.Class != out.manifest.Class || next.planned.Documents != 1 {
-		t.Errorf("%+v", next.planned)
-	}
-	if where := onDiskHolding(t, folder, words...); len(where) > 0 {
-		t.Errorf("the night after stored it again in %q", where)
-	}
+	next := s.night(t)
+	assert.True(t, next.manifest.Class == out.manifest.Class && next.planned.Documents == 1, "%+v", next.planned)
+	assert.Empty(t, onDiskHolding(t, folder, words...), "the night after stored it again")
 }
 
 // Words of a language without spaces are runs of characters, which are in no list of English words.
 func TestAPurgeTakesTheWordsOfItsLanguage(t *testing.T) {
-	t.Setenv(keyVariable, "secret")
-	s := newPaidSite(t, 4, func(*paidSite, modeltest.Seen) modeltest.Injection { return modeltest.Injection{} })
+	s := newPaidSite(t, 4, calm)
 	folder := s.onDisk(t)
 	s.spec.Embedding, s.spec.Retrieval.Language = core.EmbedModel{Provider: "builtin"}, "zh"
 	s.write(t, map[string]string{"secret.md": "# 鎏金\n\n他在瀛台造了鎏金龜。\n"})
 	s.night(t)
-	if where := onDiskHolding(t, folder, "瀛台", "鎏金"); len(where) == 0 {
-		t.Fatal("the search finds nothing of what is there")
-	}
+	where := onDiskHolding(t, folder, "瀛台", "鎏金")
+	require.True(t, len(where) != 0, "the search finds nothing of what is there")
 	s.purge(t, "secret.md")
 	s.night(t)
-	if where := onDiskHolding(t, folder, "瀛台", "鎏金"); len(where) > 0 {
-		t.Errorf("still stored in %q", where)
-	}
+	assert.Empty(t, onDiskHolding(t, folder, "瀛台", "鎏金"), "still stored")
 }
 
 // A purge waits until no reader has a generation open that has to go. That is no work: estimates do not count it.
@@ -271,8 +235,7 @@ func TestAPurgeCountsItsWaitForReadersAsIdle(t *testing.T) {
 		require.Equal(t, core.PurgeDone, s.purged(t, purge.ID).State)
 		var report core.Report
 		key := artifact.New(s.Artifacts, "docs").GenerationKey("g002", "report.json")
-		_, err := blob.ReadJSON(t.Context(), s.Artifacts, key, &report)
-		require.NoError(t, err)
+		must(blob.ReadJSON(t.Context(), s.Artifacts, key, &report))(t)
 		assert.True(t, report.IdleSeconds >= 9 && report.IdleSeconds <= time.Since(begun).Seconds(), "%g s", report.IdleSeconds)
 	})
 }
@@ -281,10 +244,9 @@ func TestAPurgeCountsItsWaitForReadersAsIdle(t *testing.T) {
 // nothing of the document is stored, and nothing else is paid for.
 // Promises: 47.
 func TestAPurgeThatDiesAnywhereIsGoneOnWith(t *testing.T) {
-	t.Setenv(keyVariable, "secret")
 	died := 0
 	for at := 1; ; at += 6 {
-		s := newPaidSite(t, 5, func(*paidSite, modeltest.Seen) modeltest.Injection { return modeltest.Injection{} })
+		s := newPaidSite(t, 5, calm)
 		s.write(t, map[string]string{"secret.md": secretDocument(0)})
 		s.night(t)
 		s.write(t, map[string]string{"secret.md": secretDocument(1)})
@@ -325,8 +287,7 @@ func TestAPurgeThatDiesAnywhereIsGoneOnWith(t *testing.T) {
 // with the next night.
 // Promises: 47.
 func TestWhatAnotherDocumentHasTooStays(t *testing.T) {
-	t.Setenv(keyVariable, "secret")
-	s := newPaidSite(t, 5, func(*paidSite, modeltest.Seen) modeltest.Injection { return modeltest.Injection{} })
+	s := newPaidSite(t, 5, calm)
 	s.write(t, map[string]string{"secret.md": secretDocument(0), "twin.md": secretDocument(0)})
 	s.night(t)
 	purge := s.purge(t, "secret.md")
@@ -335,23 +296,18 @@ func TestWhatAnotherDocumentHasTooStays(t *testing.T) {
 	done := s.purged(t, purge.ID)
 	assert.True(t, done.State == core.PurgeDone && done.Shared != 0 && out.manifest.Counts.Documents == 6,
 		"%+v, %+v", done, out.manifest.Counts)
-	if where := s.holding(t, secrets[0]); len(where) == 0 {
-		t.Error("the other document lost its text")
-	}
-	index := artifact.Index{Store: s.Artifacts, Name: "docs"}
-	if allowed, err := purges.Allow(t.Context(), index, []string{"secret.md"}); err != nil || allowed != 1 {
-		t.Errorf("%d, %v", allowed, err)
-	}
+	where := s.holding(t, secrets[0])
+	assert.True(t, len(where) != 0, "the other document lost its text")
+	allowed, err := purges.Allow(t.Context(), s.index(), []string{"secret.md"})
+	assert.True(t, err == nil && allowed == 1, "%d, %v", allowed, err)
 	s.begin() // claims of what was paid for a moment ago run out
-	if back := s.night(t); back.manifest.Counts.Documents != 7 {
-		t.Errorf("%+v", back.manifest.Counts)
-	}
+	back := s.night(t)
+	assert.True(t, back.manifest.Counts.Documents == 7, "%+v", back.manifest.Counts)
 	assert.Zero(t, s.server.Stats().Tasks["extract"].Calls-paid)
 }
 
 // Failures of a document go with it: its dead letters, their paid refusals, and what reports and states of runs quote.
 func TestFailuresOfAPurgedDocumentGoWithIt(t *testing.T) {
-	t.Setenv(keyVariable, "secret")
 	s := newPaidSite(t, 5, func(_ *paidSite, seen modeltest.Seen) modeltest.Injection {
 		if seen.Task == "extract" && strings.Contains(seen.Text, "Quastenberg") {
 			return modeltest.Injection{Content: "Sorry, I do not talk about the heron of Quastenberg."}
@@ -365,8 +321,7 @@ func TestFailuresOfAPurgedDocumentGoWithIt(t *testing.T) {
 	s.night(t)
 	texts := append(slices.Clone(secrets), "the heron of Quastenberg")
 	state := func(work string) string {
-		raw, err := s.Coordination.ReadState(t.Context(), work)
-		require.NoError(t, err)
+		raw := must(s.Coordination.ReadState(t.Context(), work))(t)
 		return string(raw)
 	}
 	if where := s.holding(t, texts...); len(where) < 8 || !strings.Contains(state("docs/g001"), "Quastenberg") {
@@ -377,13 +332,10 @@ func TestFailuresOfAPurgedDocumentGoWithIt(t *testing.T) {
 	if done := s.purged(t, purge.ID); done.State != core.PurgeDone || out.manifest.Counts.DeadLetters != 0 {
 		t.Errorf("%+v, %+v", done, out.manifest.Counts)
 	}
-	if where := s.holding(t, texts...); len(where) > 0 {
-		t.Errorf("still stored in %q", where)
-	}
+	assert.Empty(t, s.holding(t, texts...), "still stored")
 	for _, work := range []string{"docs/g001", "docs/g002", "docs/g003"} {
-		if strings.Contains(state(work), "Quastenberg") || strings.Contains(state(work), "secret.md") {
-			t.Errorf("the state of %s names it: %s", work, state(work))
-		}
+		assert.True(t, !strings.Contains(state(work), "Quastenberg") && !strings.Contains(state(work), "secret.md"),
+			"the state of %s names it: %s", work, state(work))
 	}
 }
 
@@ -399,8 +351,7 @@ func TestWhatIsAttachedToAPurgedDocumentGoesWithIt(t *testing.T) {
 		"r.csv": "id,text\n1,a row\n2,another\n",
 	})
 	s.night(t)
-	index := artifact.Index{Store: s.Artifacts, Name: s.spec.Index}
-	rows, err := purges.Plan(t.Context(), index, []string{"r.csv"})
+	rows, err := purges.Plan(t.Context(), s.index(), []string{"r.csv"})
 	assert.True(t, err == nil && len(rows.Documents) == 1 && !rows.Documents[0].Known, "%+v, %v", rows, err)
 	assert.Equal(t, []string{"r.csv#1", "r.csv#2"}, rows.Documents[0].Rows)
 	require.NotEmpty(t, s.holding(t, secrets...))
@@ -412,7 +363,211 @@ func TestWhatIsAttachedToAPurgedDocumentGoesWithIt(t *testing.T) {
 	assert.Empty(t, s.holding(t, secrets...))
 	s.purge(t, "n.eml")
 	s.night(t)
-	count, err := purges.Allow(t.Context(), index, []string{"m.eml", "n.eml#a.md", "n.eml"})
+	count, err := purges.Allow(t.Context(), s.index(), []string{"m.eml", "n.eml#a.md", "n.eml"})
 	assert.True(t, err == nil && count == 2, "%d, %v", count, err)
 	assert.Contains(t, s.served(t, s.night(t).manifest), "m.eml#b.md")
+}
+
+// What a backfill was begun for names no document that was purged, and what is left of its choice chooses nothing
+// more for it.
+// Promises: 5.
+func TestAPurgeTakesDocumentsOutOfTheChoicesOfBackfills(t *testing.T) {
+	s := newPaidSite(t, 6, calm)
+	s.night(t)
+	const secret = "old/heron-tiberius.md"
+	s.write(t, archive(3))
+	s.write(t, map[string]string{secret: secretDocument(0)})
+	filled := s.fills(t, "old", core.BackfillChoice{Documents: []string{secret, "old/place-001.md"}})
+	require.Equal(t, int64(2), filled.open(t).Documents)
+	filled.publish(t)
+	filled.end(t, core.StatusCompleted)
+	only := s.fills(t, "only", core.BackfillChoice{Documents: []string{secret}})
+	only.end(t, core.StatusCancelled)
+	prefix := s.fills(t, "prefix", core.BackfillChoice{Prefix: secret})
+	prefix.end(t, core.StatusCancelled)
+	other := s.fills(t, "other", core.BackfillChoice{Prefix: "old/"})
+	other.end(t, core.StatusCancelled)
+
+	words := append(slices.Clone(secrets), "heron-tiberius")
+	where := s.holding(t, words...)
+	require.True(t, len(where) >= 8, "the search finds too little of what is there: %q", where)
+	purge := s.purge(t, secret)
+	s.night(t)
+	require.Equal(t, core.PurgeDone, s.purged(t, purge.ID).State)
+	assert.Empty(t, s.holding(t, words...), "still stored")
+	chooses := func(f *filling, key string) bool { return f.state(t).Choice.NewChooser()(key, time.Now()) }
+	assert.True(t, chooses(filled, "old/place-001.md") && !chooses(filled, "old/place-002.md"),
+		"%+v", filled.state(t).Choice)
+	for _, none := range []*filling{only, prefix} {
+		assert.True(t, !chooses(none, "old/place-001.md") && none.state(t).Choice.FindMistake() == "",
+			"a choice of which nothing is left: %+v", none.state(t).Choice)
+	}
+	assert.True(t, chooses(other, "old/place-002.md"), "%+v", other.state(t).Choice)
+	// The object is in the corpus as it was: a backfill that begins now does not read it, let alone pay for it.
+	opened := s.fills(t, "later", core.BackfillChoice{Prefix: "old/heron"}).open(t)
+	assert.True(t, opened.Documents == 0, "a backfill after the purge takes up %+v", opened)
+}
+
+// A generation that a gate holds goes with what is purged, though it is not served, and cannot be approved any more.
+// Promises: 5.
+func TestAPurgeTakesAGenerationThatAGateHolds(t *testing.T) {
+	s := newPaidSite(t, 12, calm)
+	first := s.night(t)
+	s.spec.Gate.MaxSizeChange = 0.01
+	s.write(t, map[string]string{"secret.md": secretDocument(0)})
+	held := s.night(t)
+	refs, err := s.index().ListByName(t.Context())
+	require.True(t, err == nil && held.published.Status == core.StatusHeld && refs["g002"].State == "held" &&
+		held.manifest.Generation == first.manifest.Generation, "%+v, %+v, %v", held.published, refs, err)
+	where := s.holding(t, secrets...)
+	require.True(t, len(where) >= 4, "the search finds too little of what is there: %q", where)
+	purge := s.purge(t, "secret.md")
+	out := s.night(t)
+	require.Equal(t, core.StatusCompleted, out.published.Status, "%+v", out.published)
+	done := s.purged(t, purge.ID)
+	assert.True(t, done.State == core.PurgeDone && done.Gone.Generations == 1 && done.Gone.Ledger != 0, "%+v", done)
+	assert.Empty(t, s.holding(t, secrets...), "still stored")
+	refs, err = s.index().ListByName(t.Context())
+	assert.True(t, err == nil && refs["g002"].Manifest == "", "%+v, %v", refs, err)
+	collected, err := s.index().IsPurged(t.Context(), "g002")
+	assert.True(t, err == nil && collected, "readers do not learn it: %t, %v", collected, err)
+}
+
+// A purge waits for the schedule alone: what it judges nights by names the document until another is applied.
+// Promises: 5.
+func TestAPurgeTakesStoredProbeFilesThatNameTheDocument(t *testing.T) {
+	s := newPaidSite(t, 12, calm)
+	s.write(t, map[string]string{"secret.md": secretDocument(0)})
+	s.night(t)
+	put := func(document string) string {
+		return must(s.index().PutProbes(t.Context(), []byte(`{"question":"Who?","documents":["`+document+`"]}`)))(t)
+	}
+	names := func(sum string) bool {
+		_, err := s.Artifacts.Stat(t.Context(), s.index().ProbesKey(sum))
+		return err == nil
+	}
+	scheduled := put("secret.md")
+	spec := s.spec
+	spec.Gate.Probes = core.SentFile + scheduled
+	require.NoError(t, run.KeepSchedule(t.Context(), s.index(), run.Scheduled{Spec: spec}))
+	purge := s.purge(t, "secret.md")
+	s.night(t)
+	waits := s.purged(t, purge.ID)
+	require.Equal(t, core.PurgePending, waits.State)
+	require.Len(t, waits.Left, 1)
+	assert.Contains(t, waits.Left[0], "unweaver schedule apply docs")
+	assert.True(t, names(scheduled))
+
+	other := put("place-003.md")
+	spec.Gate.Probes = core.SentFile + other
+	require.NoError(t, run.KeepSchedule(t.Context(), s.index(), run.Scheduled{Spec: spec}))
+	s.night(t)
+	assert.Equal(t, core.PurgeDone, s.purged(t, purge.ID).State)
+	assert.True(t, !names(scheduled) && names(other), "gone: %t, kept: %t", !names(scheduled), names(other))
+}
+
+// Files that came with requests go once no configuration in use names them and they are older than the grace.
+func TestSentFilesThatNoConfigurationNamesAreCollected(t *testing.T) {
+	s := newPaidSite(t, 6, calm)
+	s.spec.Grace = 0
+	probes := must(s.index().PutProbes(t.Context(), []byte(`{"question":"Who?","documents":["place-003.md"]}`)))(t)
+	unused := must(s.index().PutAliases(t.Context(), []byte("pin A | B")))(t)
+	spec := s.spec
+	spec.Gate.Probes = core.SentFile + probes
+	require.NoError(t, run.KeepSchedule(t.Context(), s.index(), run.Scheduled{Spec: spec}))
+	s.night(t)
+	_, err := s.Artifacts.Stat(t.Context(), s.index().AliasesKey(unused))
+	require.Error(t, err, "no configuration names it")
+	_, err = s.Artifacts.Stat(t.Context(), s.index().ProbesKey(probes))
+	require.NoError(t, err, "the schedule names it")
+
+	must(s.branch(t, "exp", nil))(t)
+	ofBranch := must(s.index().PutProbes(t.Context(), []byte(`{"question":"Where?","documents":["place-002.md"]}`)))(t)
+	spec.Gate.Probes = core.SentFile + ofBranch
+	branch := artifact.Index{Store: s.Artifacts, Name: "exp"}
+	require.NoError(t, run.KeepSchedule(t.Context(), branch, run.Scheduled{Spec: spec}))
+	s.write(t, map[string]string{"new.md": "# New\n\nThe mole of Lake Verin was raised by Carla Ruiz.\n"})
+	s.night(t)
+	_, err = s.Artifacts.Stat(t.Context(), s.index().ProbesKey(ofBranch))
+	require.NoError(t, err, "the schedule of a branch names it")
+}
+
+// What enrichments of a run paid for that was never published is listed by no generation. After a purge the ledger
+// alone may have a text of the document, and only until entries that no generation lists expire.
+func TestWhatARunPaidForThatWasNeverPublishedOutlastsAPurgeByTheLedgersGraceAlone(t *testing.T) {
+	s := newSite(t, sample(9))
+	enriching(s)
+	enrich := s.spec.Enrich
+	s.spec.Enrich = nil
+	s.write(t, map[string]string{"secret.md": secretDocument(0)})
+	s.night(t)
+	s.spec.Enrich = enrich
+	whole, store, enriched := s.Artifacts, &dying{Store: s.Artifacts}, false
+	store.left.Store(math.MaxInt64)
+	s.Artifacts = store
+	s.before = func(stage string) {
+		if enriched = enriched || stage == "enrich"; enriched && stage != "enrich" {
+			store.left.Store(0)
+		}
+	}
+	job, holder := s.leased(t)
+	_, err := s.stages(t.Context(), job, holder)
+	require.Error(t, err, "it did not die")
+	s.before, s.Artifacts = nil, whole
+	require.NoError(t, s.finish(t.Context(), job, holder, run.Ending{Status: core.StatusFailed, Reason: "internal"}))
+	restart(s)
+	purge := s.purge(t, "secret.md")
+	s.night(t)
+	done := s.purged(t, purge.ID)
+	assert.True(t, done.State == core.PurgeDone, "%s, %q", done.State, done.Left)
+	for _, where := range s.holding(t, secrets...) {
+		assert.True(t, strings.HasPrefix(where, "ledger/"), "still stored in %s", where)
+	}
+	index := []artifact.Index{{Store: s.Artifacts, Name: s.spec.Index}}
+	for _, task := range ledger.Tasks() {
+		later := time.Now().Add(ledger.Unlisted + time.Hour)
+		must(s.Ledger.Expire(t.Context(), task, collect.ListKeys(t.Context(), index, task), later))(t)
+	}
+	assert.Empty(t, s.holding(t, secrets...), "14 days later still stored")
+}
+
+func (s *site) unbranch(t *testing.T, name string) {
+	idle := func(ctx context.Context, index artifact.Index) (string, error) { return "", nil }
+	must(s.desk().DeleteBranch(t.Context(), release.Branching{Base: "docs", Name: name}, idle))(t)
+}
+
+// A purge of a base that got a branch after it was asked for does not end before the branch is gone; what the branch
+// leaves goes with it, and no branch is made meanwhile. The nights of a later branch leave the document out.
+// Promises: 46.
+func TestAPurgeOfABaseEndsOnceItHasNoBranch(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) { // a branch settles for a second and a half
+		s := branchSite(t)
+		s.write(t, map[string]string{"secret.md": secretDocument(0)})
+		s.night(t)
+		must(s.branch(t, "large", map[string]string{"shortening.threshold": "60"}))(t)
+		s.on("large", 60)
+		s.night(t)
+		s.on("docs", 4000)
+		purge := s.purge(t, "secret.md") // as one that met no branch yet
+		if _, err := s.branch(t, "other", nil); !fault.Is(err, fault.Usage) || !strings.Contains(err.Error(), "purge") {
+			t.Errorf("a branch that is made while a purge is pending: %v", err)
+		}
+		s.night(t)
+		waits := s.purged(t, purge.ID)
+		assert.True(t, waits.State == core.PurgePending && strings.Contains(strings.Join(waits.Left, " "), "branch large"),
+			"a purge beside a branch: %s, left %q", waits.State, waits.Left)
+		require.True(t, len(s.holding(t, secrets...)) != 0, "the branch lost what it has")
+		s.entire(t, "large")
+		s.unbranch(t, "large")
+		s.night(t)
+		if done := s.purged(t, purge.ID); done.State != core.PurgeDone || len(done.Left) > 0 {
+			t.Errorf("a purge behind a branch: %s, left %q", done.State, done.Left)
+		}
+		assert.Empty(t, s.holding(t, secrets...), "still stored")
+		s.entire(t, "docs")
+		must(s.branch(t, "third", map[string]string{"shortening.threshold": "60"}))(t)
+		s.on("third", 60)
+		s.night(t)
+		assert.Empty(t, s.holding(t, secrets...), "a night of a branch stored it again")
+	})
 }

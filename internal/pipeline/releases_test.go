@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"slices"
 	"strings"
 	"sync"
@@ -14,11 +13,13 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/unweaver/unweaver/internal/artifact"
 	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/pipeline/release"
 	"github.com/unweaver/unweaver/internal/store/blob"
 	"github.com/unweaver/unweaver/internal/testkit/recordsmemory"
+	"github.com/unweaver/unweaver/internal/testkit/stagetest"
 	"github.com/unweaver/unweaver/internal/testkit/vectorsmemory"
 )
 
@@ -30,7 +31,6 @@ func (s *site) desk() *release.Desk {
 }
 
 func (s *site) act(t testing.TB, action, generation string) (core.Move, error) {
-	t.Helper()
 	return s.desk().Do(t.Context(), release.Request{
 		Action: action, Index: "docs", Generation: generation, Name: "kept",
 		Operator: core.Operator{By: "ada@desk", Reason: "because"},
@@ -38,22 +38,16 @@ func (s *site) act(t testing.TB, action, generation string) (core.Move, error) {
 }
 
 func (s *site) operations(t testing.TB) []core.Operation {
-	t.Helper()
-	operations, err := release.ListOperations(t.Context(), s.index(), 0)
-	require.NoError(t, err)
-	return operations
+	return must(release.ListOperations(t.Context(), s.index(), 0))(t)
 }
 
 func (s *site) pointer(t testing.TB) core.Pointer {
-	t.Helper()
-	pointer, _, err := s.index().ReadPointer(t.Context())
-	require.NoError(t, err)
+	pointer, _ := must2(s.index().ReadPointer(t.Context()))(t)
 	return pointer
 }
 
 // changed adds a document and builds a night.
 func (s *site) changed(t testing.TB) outcome {
-	t.Helper()
 	name := fmt.Sprintf("new-%d.md", s.runs)
 	s.write(t, map[string]string{name: "# " + name + "\n\nThe ferry " + name + " goes to Tolmin.\n"})
 	return s.night(t)
@@ -61,15 +55,13 @@ func (s *site) changed(t testing.TB) outcome {
 
 // held builds a night that the failure gate holds once it is built, and returns its generation.
 func (s *site) held(t testing.TB) string {
-	t.Helper()
 	files := map[string]string{}
 	for i := range 20 {
 		files[fmt.Sprintf("rubbish-%02d.pdf", i)] = "%PDF-1.4\nrubbish"
 	}
 	s.write(t, files)
-	if out := s.changed(t); out.published.Status != core.StatusHeld {
-		t.Fatalf("it is not held: %+v", out.published)
-	}
+	out := s.changed(t)
+	require.True(t, out.published.Status == core.StatusHeld, "it is not held: %+v", out.published)
 	return fmt.Sprintf("g%03d", s.runs)
 }
 
@@ -80,31 +72,26 @@ func TestARollbackFlipsThePointerAndIsRecorded(t *testing.T) {
 	s.changed(t)
 	before := s.pointer(t)
 	move, err := s.act(t, core.ActionRollback, "")
-	if err != nil || move.From != "g003" || move.To != "g002" || move.Unchanged || move.Release != before.Epoch+1 {
-		t.Fatalf("%+v, %v", move, err)
-	}
+	require.True(t, err == nil && move.From == "g003" && move.To == "g002" && !move.Unchanged &&
+		move.Release == before.Epoch+1, "%+v, %v", move, err)
 	after := s.pointer(t)
 	assert.True(t, after.Generation == "g002" && after.Epoch == before.Epoch+1 && after.Seq == 2, "%+v", after)
-	if mirrored, err := s.Coordination.ReadMirror(t.Context(), "docs"); err != nil ||
-		!strings.Contains(string(mirrored), `"g002"`) {
-		t.Errorf("the mirror says %s, %v", mirrored, err)
-	}
+	mirrored, err := s.Coordination.ReadMirror(t.Context(), "docs")
+	assert.True(t, err == nil && strings.Contains(string(mirrored), `"g002"`), "the mirror says %s, %v", mirrored, err)
 	move, err = s.act(t, core.ActionRollback, "g002")
 	assert.True(t, err == nil && move.Unchanged && move.Operation == "", "to itself: %+v, %v", move, err)
 	move, err = s.act(t, core.ActionRollback, "g003")
 	assert.True(t, err == nil && move.To == "g003", "forward again: %+v, %v", move, err)
 	operations := s.operations(t)
-	if len(operations) != 2 || operations[0].To != "g003" || operations[1].To != "g002" ||
-		operations[1].By != "ada@desk" || operations[1].Reason != "because" || operations[1].From != "g003" {
-		t.Fatalf("%+v", operations)
-	}
+	require.True(t, len(operations) == 2 && operations[0].To == "g003" && operations[1].To == "g002" &&
+		operations[1].By == "ada@desk" && operations[1].Reason == "because" && operations[1].From == "g003",
+		"%+v", operations)
 	for _, op := range operations {
 		assert.True(t, op.Outcome != nil && op.Outcome.Result == core.OperationDone && op.Outcome.Release != 0, "%+v", op)
 	}
-	if limited, err := release.ListOperations(t.Context(), s.index(), 1); err != nil || len(limited) != 1 ||
-		limited[0].ID != operations[0].ID {
-		t.Errorf("the last one: %+v, %v", limited, err)
-	}
+	limited, err := release.ListOperations(t.Context(), s.index(), 1)
+	assert.True(t, err == nil && len(limited) == 1 && limited[0].ID == operations[0].ID,
+		"the last one: %+v, %v", limited, err)
 }
 
 // The next nights go on from what is served, number their generations above all others, and collect none of what is
@@ -114,12 +101,10 @@ func TestNightsAfterARollbackNumberAndKeepOn(t *testing.T) {
 	s := newSite(t, sample(12))
 	s.spec.Keep = 2
 	s.night(t)
-	_, err := s.act(t, core.ActionTag, "g001")
-	require.NoError(t, err)
+	must(s.act(t, core.ActionTag, "g001"))(t)
 	s.changed(t)
 	s.changed(t)
-	_, err = s.act(t, core.ActionRollback, "g002")
-	require.NoError(t, err)
+	must(s.act(t, core.ActionRollback, "g002"))(t)
 	parent := s.pointer(t).Manifest
 	s.spec.Chunking.MaxTokens = 900
 	night := s.night(t)
@@ -129,8 +114,7 @@ func TestNightsAfterARollbackNumberAndKeepOn(t *testing.T) {
 		s.changed(t)
 	}
 	var left, tagged []string
-	generations, err := s.index().ListGenerations(t.Context())
-	require.NoError(t, err)
+	generations := must(s.index().ListGenerations(t.Context()))(t)
 	for _, generation := range generations {
 		if !generation.Collected {
 			left = append(left, generation.Generation)
@@ -139,19 +123,12 @@ func TestNightsAfterARollbackNumberAndKeepOn(t *testing.T) {
 	}
 	assert.True(t, slices.Equal(left, []string{"g010", "g009", "g001"}) && slices.Equal(tagged, []string{"kept"}),
 		"left are %v, tags %v", left, tagged)
-	_, err = s.act(t, core.ActionRollback, "g001")
+	_, err := s.act(t, core.ActionRollback, "g001")
 	assert.NoError(t, err, "back to the tagged one")
-	if _, err := s.act(t, core.ActionRollback, "g005"); !fault.Is(err, fault.GenCollected) {
-		t.Errorf("back to a collected one: %v", err)
-	}
-	if _, err := s.act(t, core.ActionRollback, "g077"); !fault.Is(err, fault.UnknownGen) {
-		t.Errorf("back to one that never was: %v", err)
-	}
-	_, err = s.act(t, core.ActionUntag, "g001")
-	require.NoError(t, err)
-	if _, err := s.act(t, core.ActionUntag, "g001"); !fault.Is(err, fault.NotFound) {
-		t.Errorf("untagged twice: %v", err)
-	}
+	refused(s.act(t, core.ActionRollback, "g005"))(t, fault.GenCollected, "", "back to a collected one")
+	refused(s.act(t, core.ActionRollback, "g077"))(t, fault.UnknownGen, "", "back to one that never was")
+	must(s.act(t, core.ActionUntag, "g001"))(t)
+	refused(s.act(t, core.ActionUntag, "g001"))(t, fault.NotFound, "", "untagged twice")
 }
 
 // A build that began before a rollback must not be published over it, and what it built can be approved.
@@ -168,18 +145,15 @@ func TestABuildThatEndsAfterARollbackIsHeld(t *testing.T) {
 	}
 	night := s.changed(t)
 	s.before = nil
-	if night.published.Status != core.StatusHeld || night.published.Reason != string(fault.PointerMoved) ||
-		s.pointer(t).Generation != "g001" {
-		t.Fatalf("%+v, %s is served", night.published, s.pointer(t).Generation)
-	}
+	require.True(t, night.published.Status == core.StatusHeld && night.published.Reason == string(fault.PointerMoved) &&
+		s.pointer(t).Generation == "g001", "%+v, %s is served", night.published, s.pointer(t).Generation)
 	if detail := s.report(t).Detail; !strings.Contains(detail, "g001") || !strings.Contains(detail, "publish docs g003") {
 		t.Errorf("the report says %q", detail)
 	}
 	assert.Equal(t, core.GenerationHeld, s.references(t)["g003"].State)
 	_, err := s.act(t, core.ActionPublish, "g003")
-	if !fault.Is(err, fault.Usage) || !strings.Contains(err.Error(), "from generation g002, and g001 is served now") {
-		t.Errorf("without force: %v", err)
-	}
+	assert.True(t, fault.Is(err, fault.Usage) &&
+		strings.Contains(err.Error(), "from generation g002, and g001 is served now"), "without force: %v", err)
 	move, err := s.desk().Do(t.Context(), release.Request{
 		Action: core.ActionPublish, Index: "docs", Generation: "g003", Force: true,
 	})
@@ -191,53 +165,32 @@ func TestAHeldGenerationIsApprovedOrDiscarded(t *testing.T) {
 	s := newSite(t, sample(4))
 	s.night(t)
 	held := s.held(t)
-	if _, err := s.act(t, core.ActionRollback, held); !fault.Is(err, fault.Usage) ||
-		!strings.Contains(err.Error(), "unweaver publish docs "+held) {
-		t.Errorf("a rollback to it: %v", err)
-	}
+	refused(s.act(t, core.ActionRollback, held))(t, fault.Usage, "unweaver publish docs "+held, "a rollback to it")
 	calls := s.report(t).Calls
 	move, err := s.act(t, core.ActionPublish, held)
 	require.True(t, err == nil && move.From == "g001" && s.pointer(t).Generation == held && s.report(t).Calls == calls,
 		"%+v, %v", move, err)
-	if move, err := s.act(t, core.ActionPublish, held); err != nil || !move.Unchanged {
-		t.Errorf("once more: %+v, %v", move, err)
-	}
-	if _, err := s.act(t, core.ActionPublish, "g001"); !fault.Is(err, fault.Usage) ||
-		!strings.Contains(err.Error(), "unweaver rollback docs g001") {
-		t.Errorf("one that was published: %v", err)
-	}
-	if _, err := s.act(t, core.ActionDiscard, held); !fault.Is(err, fault.Usage) {
-		t.Errorf("discard what is served: %v", err)
-	}
-	if _, err := s.act(t, core.ActionDiscard, "g001"); !fault.Is(err, fault.Usage) {
-		t.Errorf("discard what was published: %v", err)
-	}
+	move, err = s.act(t, core.ActionPublish, held)
+	assert.True(t, err == nil && move.Unchanged, "once more: %+v, %v", move, err)
+	refused(s.act(t, core.ActionPublish, "g001"))(t, fault.Usage, "unweaver rollback docs g001", "one that was published")
+	refused(s.act(t, core.ActionDiscard, held))(t, fault.Usage, "", "discard what is served")
+	refused(s.act(t, core.ActionDiscard, "g001"))(t, fault.Usage, "", "discard what was published")
 
 	s = newSite(t, sample(4))
 	s.night(t)
 	held = s.held(t)
-	_, err = s.act(t, core.ActionTag, held)
-	require.NoError(t, err)
-	if _, err := s.act(t, core.ActionDiscard, held); !fault.Is(err, fault.Usage) ||
-		!strings.Contains(err.Error(), "untag") {
-		t.Errorf("discard a tagged one: %v", err)
-	}
-	_, err = s.act(t, core.ActionUntag, held)
-	require.NoError(t, err)
-	_, err = s.act(t, core.ActionDiscard, held)
-	require.NoError(t, err)
-	if move, err := s.act(t, core.ActionDiscard, held); err != nil || !move.Unchanged {
-		t.Errorf("once more: %+v, %v", move, err)
-	}
-	if _, err := s.act(t, core.ActionPublish, held); !fault.Is(err, fault.Usage) {
-		t.Errorf("publish it after all: %v", err)
-	}
+	must(s.act(t, core.ActionTag, held))(t)
+	refused(s.act(t, core.ActionDiscard, held))(t, fault.Usage, "untag", "discard a tagged one")
+	must(s.act(t, core.ActionUntag, held))(t)
+	must(s.act(t, core.ActionDiscard, held))(t)
+	move, err = s.act(t, core.ActionDiscard, held)
+	assert.True(t, err == nil && move.Unchanged, "once more: %+v, %v", move, err)
+	refused(s.act(t, core.ActionPublish, held))(t, fault.Usage, "", "publish it after all")
 	s.spec.Failures.Count, s.spec.Chunking.MaxTokens = 100, 900
 	s.changed(t) // marks it
 	s.changed(t) // and deletes it
-	if ref, there := s.references(t)[held]; there {
-		t.Errorf("it is left: %+v", ref)
-	}
+	ref, there := s.references(t)[held]
+	assert.False(t, there, "it is left: %+v", ref)
 }
 
 // Whatever is missing of a generation is found before it is served, and nothing is recorded as done.
@@ -249,8 +202,7 @@ func TestWhatIsNotCompleteIsNotServed(t *testing.T) {
 		says string
 	}{
 		"a file": {func(t *testing.T, s *site) {
-			manifest, err := s.index().Manifest(t.Context(), s.references(t)["g001"].Manifest)
-			require.NoError(t, err)
+			manifest := must(s.index().Manifest(t.Context(), s.references(t)["g001"].Manifest))(t)
 			damages["removed"](t, s.Artifacts, s.index().SegmentKey(manifest.Segments.Classes[0].SHA256))
 		}, fault.SegmentDamage, "missing"},
 		"the manifest": {func(t *testing.T, s *site) {
@@ -264,8 +216,7 @@ func TestWhatIsNotCompleteIsNotServed(t *testing.T) {
 		"all vectors": {func(_ *testing.T, s *site) { s.Vectors = vectorsmemory.New() },
 			fault.GenCollected, "unweaver restore"},
 		"the mark": {func(t *testing.T, s *site) {
-			_, err := blob.Write(t.Context(), s.Artifacts, s.index().CollectedKey("g001"), []byte("{}"), blob.Cond{})
-			require.NoError(t, err)
+			must(blob.Write(t.Context(), s.Artifacts, s.index().CollectedKey("g001"), []byte("{}"), blob.Cond{}))(t)
 		}, fault.GenCollected, "being deleted"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -275,13 +226,9 @@ func TestWhatIsNotCompleteIsNotServed(t *testing.T) {
 			s.changed(t)
 			before := s.pointer(t)
 			c.lose(t, s)
-			if _, err := s.act(t, core.ActionRollback, "g001"); !fault.Is(err, c.code) ||
-				!strings.Contains(err.Error(), c.says) {
-				t.Errorf("%v (%s)", err, fault.CodeOf(err))
-			}
-			if s.pointer(t) != before || len(s.operations(t)) != 0 {
-				t.Errorf("%+v, %+v", s.pointer(t), s.operations(t))
-			}
+			_, err := s.act(t, core.ActionRollback, "g001")
+			assert.True(t, fault.Is(err, c.code) && strings.Contains(err.Error(), c.says), "%v (%s)", err, fault.CodeOf(err))
+			assert.True(t, s.pointer(t) == before && len(s.operations(t)) == 0, "%+v, %+v", s.pointer(t), s.operations(t))
 		})
 	}
 }
@@ -292,8 +239,7 @@ func TestWhatWasServedAtATime(t *testing.T) {
 	s.changed(t)
 	s.changed(t)
 	at := func(generation string) time.Time {
-		info, err := s.Artifacts.Stat(t.Context(), s.index().GenerationKey(generation, "manifest.json"))
-		require.NoError(t, err)
+		info := must(s.Artifacts.Stat(t.Context(), s.index().GenerationKey(generation, "manifest.json")))(t)
 		return info.Modified
 	}
 	if !at("g001").Before(at("g002")) || !at("g002").Before(at("g003")) {
@@ -302,36 +248,15 @@ func TestWhatWasServedAtATime(t *testing.T) {
 	to := func(when time.Time) (core.Move, error) {
 		return s.desk().Do(t.Context(), release.Request{Action: core.ActionRollback, Index: "docs", To: when})
 	}
-	if _, err := to(at("g001").Add(-time.Second)); !fault.Is(err, fault.GenCollected) {
-		t.Errorf("before the first: %v", err)
-	}
+	refused(to(at("g001").Add(-time.Second)))(t, fault.GenCollected, "", "before the first")
 	moved, err := to(at("g002"))
 	assert.True(t, err == nil && moved.To == "g002", "as the second was published: %+v, %v", moved, err)
 	later := s.operations(t)[0].Outcome.At
-	_, err = s.act(t, core.ActionRollback, "g003")
-	require.NoError(t, err)
-	if moved, err := to(later); err != nil || moved.To != "g002" {
-		t.Errorf("after the rollback: %+v, %v", moved, err)
-	}
+	must(s.act(t, core.ActionRollback, "g003"))(t)
+	moved, err = to(later)
+	assert.True(t, err == nil && moved.To == "g002", "after the rollback: %+v, %v", moved, err)
 	damages["removed"](t, s.Artifacts, s.index().GenerationKey("g002", "manifest.json"))
-	if _, err := to(at("g003").Add(-time.Microsecond)); !fault.Is(err, fault.GenCollected) {
-		t.Errorf("where one between them is gone: %v", err)
-	}
-}
-
-// stubborn is a store that takes no write of some key.
-type stubborn struct {
-	blob.Store
-	refuses func(key string) bool
-}
-
-func (s *stubborn) Put(
-	ctx context.Context, key string, body io.Reader, size int64, cond blob.Cond,
-) (blob.Info, error) {
-	if s.refuses(key) {
-		return blob.Info{}, fault.StoreFull.At("write", key).Because("no space left")
-	}
-	return s.Store.Put(ctx, key, body, size, cond)
+	refused(to(at("g003").Add(-time.Microsecond)))(t, fault.GenCollected, "", "where one between them is gone")
 }
 
 // What cannot be recorded does not take effect, and what did not take effect is recorded as failed, or without an
@@ -354,11 +279,15 @@ func TestTheTrailIsWrittenBeforeAndAfter(t *testing.T) {
 			s.changed(t)
 			desk := s.desk()
 			refuses := strings.ToLower(c.refuses)
-			desk.Artifacts = &stubborn{s.Artifacts, func(key string) bool { return strings.Contains(key, refuses) }}
+			desk.Artifacts = &stagetest.Tampered{Store: s.Artifacts, OnPut: func(key string) error {
+				if strings.Contains(key, refuses) {
+					return fault.StoreFull.At("write", key).Because("no space left")
+				}
+				return nil
+			}}
 			_, err := desk.Do(t.Context(), release.Request{Action: core.ActionRollback, Index: "docs"})
-			if !fault.Is(err, fault.StoreFull) || (s.pointer(t).Generation == "g001") != c.moved {
-				t.Errorf("%v; %s is served", err, s.pointer(t).Generation)
-			}
+			assert.True(t, fault.Is(err, fault.StoreFull) && (s.pointer(t).Generation == "g001") == c.moved,
+				"%v; %s is served", err, s.pointer(t).Generation)
 			operations := s.operations(t)
 			require.Len(t, operations, c.records, "%+v", operations)
 			for _, op := range operations {
@@ -382,9 +311,8 @@ func TestOperatorsWhoMoveAtOnce(t *testing.T) {
 		wait.Go(func() { _, failures[i] = s.act(t, core.ActionRollback, []string{"g001", "g002"}[i%2]) })
 	}
 	wait.Wait()
-	if err := errors.Join(failures...); err != nil && !fault.Is(err, fault.PointerMoved) {
-		t.Error(err)
-	}
+	err := errors.Join(failures...)
+	assert.True(t, err == nil || fault.Is(err, fault.PointerMoved), "%v", err)
 	done, last := int64(0), ""
 	for _, op := range s.operations(t) {
 		if op.Outcome == nil {
@@ -404,17 +332,75 @@ func TestADamagedRecordIsTold(t *testing.T) {
 	s.night(t)
 	s.changed(t)
 	for range 2 {
-		_, err := s.act(t, core.ActionRollback, "")
-		require.NoError(t, err)
-		_, err = s.act(t, core.ActionRollback, "g002")
-		require.NoError(t, err)
+		must(s.act(t, core.ActionRollback, ""))(t)
+		must(s.act(t, core.ActionRollback, "g002"))(t)
 	}
 	key := "docs/operations/" + s.operations(t)[1].ID + ".json"
-	_, err := blob.Write(t.Context(), s.Artifacts, key, []byte("{"), blob.Cond{})
-	require.NoError(t, err)
+	must(blob.Write(t.Context(), s.Artifacts, key, []byte("{"), blob.Cond{}))(t)
 	operations := s.operations(t)
-	if len(operations) != 4 || operations[1].Action != "unreadable" || operations[1].Outcome == nil ||
-		operations[2].Action != core.ActionRollback {
-		t.Errorf("%+v", operations)
+	assert.True(t, len(operations) == 4 && operations[1].Action == "unreadable" && operations[1].Outcome != nil &&
+		operations[2].Action == core.ActionRollback, "%+v", operations)
+}
+
+// A process that dies at any write of an approval, or cannot write the pointer, leaves what the same command finishes.
+func TestAnApprovalThatDiedAtAnyWriteIsFinishedByTheSameCommand(t *testing.T) {
+	for at := int64(0); ; at++ {
+		s := newSite(t, sample(4))
+		s.night(t)
+		held := s.held(t)
+		died := &dying{Store: s.Artifacts}
+		died.left.Store(at)
+		desk := s.desk()
+		desk.Artifacts = died
+		_, err := desk.Do(t.Context(), release.Request{Action: core.ActionPublish, Index: "docs", Generation: held})
+		require.True(t, err == nil || errors.Is(err, errDied), "at write %d: %v", at, err)
+		if _, again := s.act(t, core.ActionPublish, held); again != nil || s.pointer(t).Generation != held {
+			t.Errorf("again after write %d: %v; %s is served", at, again, s.pointer(t).Generation)
+		}
+		if err == nil {
+			require.True(t, at >= 3, "it takes %d writes only", at)
+			break
+		}
 	}
+}
+
+// A generation that was promoted before and gone back from stays one to go back to where a second promote of it loses.
+func TestAPromoteThatIsOvertakenTakesNothingFromTheBase(t *testing.T) {
+	s := branchSite(t)
+	first := s.pointer(t).Generation
+	s.on("docs", 4000)
+	s.changed(t)
+	must(s.branch(t, "exp", nil))(t)
+	s.on("exp", 200)
+	s.night(t)
+	must(s.promote(t, "exp"))(t)
+	s.on("docs", 4000)
+	promoted := s.pointer(t).Generation
+	must(s.act(t, core.ActionRollback, ""))(t)
+	s.on("exp", 200)
+	out := s.night(t)
+	require.True(t, out.planned.Unchanged, "%+v", out.planned)
+	whole := s.Artifacts
+	var once sync.Once
+	other := func() { // somebody else moves the pointer at the moment in which it is written
+		desk := s.desk()
+		desk.Artifacts = whole
+		must(desk.Do(t.Context(), release.Request{Action: core.ActionRollback, Index: "docs", Generation: first}))(t)
+	}
+	s.Artifacts = &stagetest.Tampered{Store: whole, OnPut: func(key string) error {
+		if key == "docs/current.json" {
+			once.Do(other)
+		}
+		return nil
+	}}
+	_, err := s.promote(t, "exp")
+	s.Artifacts = whole
+	s.on("docs", 4000)
+	assert.True(t, fault.Is(err, fault.PointerMoved) && s.pointer(t).Generation == first,
+		"%v; %s is served", err, s.pointer(t).Generation)
+	refs, err := artifact.New(s.Artifacts, "docs").ListRefs(t.Context())
+	assert.True(t, err == nil && refs[promoted].State == core.GenerationPublished,
+		"the base does not know %s any more: %+v, %v", promoted, refs, err)
+	_, err = s.act(t, core.ActionRollback, promoted)
+	assert.NoError(t, err, "it cannot be gone back to")
 }

@@ -13,7 +13,6 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/unweaver/unweaver/internal/artifact"
 	"github.com/unweaver/unweaver/internal/artifact/rows"
 	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/fault"
@@ -33,12 +32,10 @@ func essay(topic string, chunks int) string {
 }
 
 func zipped(t *testing.T, text string) string {
-	t.Helper()
 	var out bytes.Buffer
 	writer := gzip.NewWriter(&out)
 	for _, line := range strings.SplitAfter(text, "\n") { // flushed, so that a cut file gives what lies before the cut
-		_, err := writer.Write([]byte(line))
-		require.NoError(t, err)
+		must(writer.Write([]byte(line)))(t)
 		require.NoError(t, writer.Flush())
 	}
 	require.NoError(t, writer.Close())
@@ -46,7 +43,6 @@ func zipped(t *testing.T, text string) string {
 }
 
 func (s *site) remove(t *testing.T, names ...string) {
-	t.Helper()
 	for _, name := range names {
 		require.NoError(t, os.RemoveAll(filepath.Join(s.corpus, name)))
 	}
@@ -54,32 +50,24 @@ func (s *site) remove(t *testing.T, names ...string) {
 
 // served reads the documents of the generation that is served, or of another by its manifest.
 func (s *site) served(t *testing.T, manifest *core.Manifest) map[string]rows.Document {
-	t.Helper()
-	index := artifact.Index{Store: s.Artifacts, Name: s.spec.Index}
 	all := map[string]rows.Document{}
-	dead, err := segments.OpenTombs(t.Context(), s.Cache, index, manifest.Segments)
-	require.NoError(t, err)
+	dead := must(segments.OpenTombs(t.Context(), s.Cache, s.index(), manifest.Segments))(t)
 	defer dead.Release()
-	for row, err := range segments.StreamDocuments(t.Context(), index, manifest.Segments, dead) {
+	for row, err := range segments.StreamDocuments(t.Context(), s.index(), manifest.Segments, dead) {
 		require.NoError(t, err)
-		all[string(row.Key)], err = rows.DecodeDocument(row.Value)
-		require.NoError(t, err)
+		all[string(row.Key)] = must(rows.DecodeDocument(row.Value))(t)
 	}
 	return all
 }
 
 // built reads the manifest of the last night, published or held; nil where it built nothing.
 func (s *site) built(t *testing.T) *core.Manifest {
-	t.Helper()
-	index := artifact.Index{Store: s.Artifacts, Name: s.spec.Index}
-	ref, err := index.GenerationRef(t.Context(), fmt.Sprintf("g%03d", s.runs))
+	ref, err := s.index().GenerationRef(t.Context(), fmt.Sprintf("g%03d", s.runs))
 	if fault.Is(err, fault.UnknownGen) {
 		return nil
 	}
 	require.NoError(t, err)
-	manifest, err := index.Manifest(t.Context(), ref.Manifest)
-	require.NoError(t, err)
-	return manifest
+	return must(s.index().Manifest(t.Context(), ref.Manifest))(t)
 }
 
 func contents(documents map[string]rows.Document) (chunks, stale int) {
@@ -152,7 +140,10 @@ type happening struct {
 	kept   bool // every chunk of the parent is in what was built
 }
 
-const rubbish = "\x7fELF\x00\x00\x01"
+const (
+	rubbish    = "\x7fELF\x00\x00\x01"
+	overBudget = "failure_budget"
+)
 
 // overwritten gives files [0, n) another content.
 func overwritten(n int, content string) func(*testing.T, *site) {
@@ -165,46 +156,33 @@ func overwritten(n int, content string) func(*testing.T, *site) {
 	}
 }
 
+// writes gives one file another content.
+func writes(name, content string) func(*testing.T, *site) {
+	return func(t *testing.T, s *site) { s.write(t, map[string]string{name: content}) }
+}
+
 func brokenDocuments(t *testing.T) []happening {
+	cut := zipped(t, packedRows(3, 20)) // and 13 bytes that end it
 	return []happening{
 		{"nothing", small(), func(*testing.T, *site) {}, core.StatusCompleted, "", 0, 0, true},
-		{
-			"35 of 40 files truncated to 0 bytes", small(), overwritten(35, ""),
-			core.StatusHeld, "failure_budget", 35, 35, true,
-		},
+		{"35 of 40 files truncated to 0 bytes", small(), overwritten(35, ""), core.StatusHeld, overBudget, 35, 35, true},
 		{"4 of 40 files truncated to 0 bytes", small(), overwritten(4, ""), core.StatusErrors, "", 4, 4, true},
-		{
-			"5 of 10 large files are rubbish", large(), overwritten(5, rubbish),
-			core.StatusHeld, "failure_budget", 5, 5, true,
-		},
+		{"5 of 10 large files are rubbish", large(), overwritten(5, rubbish), core.StatusHeld, overBudget, 5, 5, true},
 		{"1 of 10 large files is rubbish", large(), overwritten(1, rubbish), core.StatusErrors, "", 1, 1, true},
 		{
-			"1 of 6 .jsonl.gz truncated (60 of 360 rows, 40 behind the cut)", packed(t), func(t *testing.T, s *site) {
-				raw := zipped(t, packedRows(3, 20)) // and 13 bytes that end it
-				s.write(t, map[string]string{"rows-3.jsonl.gz": raw[:len(raw)-13]})
-			}, core.StatusHeld, "failure_budget", 40, 40, true,
+			"1 of 6 .jsonl.gz truncated (60 of 360 rows, 40 behind the cut)", packed(t),
+			writes("rows-3.jsonl.gz", cut[:len(cut)-13]), core.StatusHeld, overBudget, 40, 40, true,
 		},
-		{
-			"1 of 6 .jsonl.gz is rubbish", packed(t), func(t *testing.T, s *site) {
-				s.write(t, map[string]string{"rows-3.jsonl.gz": rubbish})
-			}, core.StatusHeld, "failure_budget", 60, 60, true,
-		},
-		{
-			"1 of 10 .jsonl emptied (40 of 400 rows)", emptied(10, 40), func(t *testing.T, s *site) {
-				s.write(t, map[string]string{"rows-3.jsonl": ""})
-			}, core.StatusHeld, "failure_budget", 40, 40, true,
-		},
-		{
-			"1 of 20 .jsonl emptied (4 of 80 rows)", emptied(20, 4), func(t *testing.T, s *site) {
-				s.write(t, map[string]string{"rows-3.jsonl": ""})
-			}, core.StatusErrors, "", 4, 4, true,
-		},
+		{"1 of 6 .jsonl.gz is rubbish", packed(t), writes("rows-3.jsonl.gz", rubbish),
+			core.StatusHeld, overBudget, 60, 60, true},
+		{"1 of 10 .jsonl emptied (40 of 400 rows)", emptied(10, 40), writes("rows-3.jsonl", ""),
+			core.StatusHeld, overBudget, 40, 40, true},
+		{"1 of 20 .jsonl emptied (4 of 80 rows)", emptied(20, 4), writes("rows-3.jsonl", ""),
+			core.StatusErrors, "", 4, 4, true},
 		{
 			"the last 3 rows of a .jsonl are cut off in a line",
-			map[string]string{"rows.jsonl": packedRows(0, 50), "a.md": essay("a", 3)}, func(t *testing.T, s *site) {
-				text := packedRows(0, 47)
-				s.write(t, map[string]string{"rows.jsonl": text + `{"id":"0-47","title":"Ro`})
-			}, core.StatusErrors, "", 3, 3, true,
+			map[string]string{"rows.jsonl": packedRows(0, 50), "a.md": essay("a", 3)},
+			writes("rows.jsonl", packedRows(0, 47)+`{"id":"0-47","title":"Ro`), core.StatusErrors, "", 3, 3, true,
 		},
 	}
 }
@@ -230,25 +208,12 @@ func documentsThatComeAndGo(t *testing.T) []happening {
 				s.write(t, small())
 			}, core.StatusCompleted, "", 0, 0, true,
 		},
-		{
-			"a third of the files deleted", foldered(), func(t *testing.T, s *site) { s.remove(t, "b") },
-			core.StatusHeld, "mass_deletion", 0, 0, true,
-		},
-		{
-			"4 of 40 files deleted", small(), func(t *testing.T, s *site) {
-				s.remove(t, "00.md", "01.md", "02.md", "03.md")
-			}, core.StatusCompleted, "", 0, 0, false,
-		},
-		{
-			"a new file that is rubbish", small(), func(t *testing.T, s *site) {
-				s.write(t, map[string]string{"new.md": rubbish})
-			}, core.StatusErrors, "", 1, 0, true,
-		},
-		{
-			"a new file that is empty", small(), func(t *testing.T, s *site) {
-				s.write(t, map[string]string{"new.md": ""})
-			}, core.StatusCompleted, "", 0, 0, true,
-		},
+		{"a third of the files deleted", foldered(), func(t *testing.T, s *site) { s.remove(t, "b") },
+			core.StatusHeld, "mass_deletion", 0, 0, true},
+		{"4 of 40 files deleted", small(), func(t *testing.T, s *site) { s.remove(t, "00.md", "01.md", "02.md", "03.md") },
+			core.StatusCompleted, "", 0, 0, false},
+		{"a new file that is rubbish", small(), writes("new.md", rubbish), core.StatusErrors, "", 1, 0, true},
+		{"a new file that is empty", small(), writes("new.md", ""), core.StatusCompleted, "", 0, 0, true},
 	}
 }
 
@@ -260,7 +225,6 @@ type firstNight struct {
 }
 
 func newFirstNight(t *testing.T, files map[string]string) *firstNight {
-	t.Helper()
 	n := &firstNight{site: newSite(t, files), files: t.TempDir()}
 	n.site.spec.Chunking.MaxTokens = 60
 	linked(t, n.site.corpus, n.files)
@@ -271,7 +235,6 @@ func newFirstNight(t *testing.T, files map[string]string) *firstNight {
 
 // again returns the installation after that night, over the corpus as it was then.
 func (n *firstNight) again(t *testing.T) (*site, outcome) {
-	t.Helper()
 	n.site.remove(t, ".")
 	linked(t, n.files, n.site.corpus)
 	return n.site.copied(t), n.out
@@ -281,9 +244,6 @@ func (n *firstNight) again(t *testing.T) (*site, outcome) {
 // night is held, or somebody removed it.
 // Promises: 57.
 func TestWhatIsLostIsHeldOrKeptAndTold(t *testing.T) {
-	var shown strings.Builder
-	shown.WriteString("\n| what happened to the corpus | run | chunks before | in what was built | failed | stale |\n" +
-		"|---|---|---|---|---|---|\n")
 	nights := map[core.Digest]*firstNight{}
 	for _, c := range append(brokenDocuments(t), documentsThatComeAndGo(t)...) {
 		name := core.Sum(fmt.Sprint(c.files))
@@ -317,14 +277,8 @@ func TestWhatIsLostIsHeldOrKeptAndTold(t *testing.T) {
 			}
 			assert.True(t, c.kept || c.status != core.StatusCompleted || !strings.Contains(c.what, "renamed") || now == chunks,
 				"%d chunks became %d", chunks, now)
-			name := report.Status
-			if report.Reason != "" {
-				name += " (" + report.Reason + ")"
-			}
-			fmt.Fprintf(&shown, "| %s | %s | %d | %d | %d | %d |\n", c.what, name, chunks, now, report.DocumentsFailed, stale)
 		})
 	}
-	t.Log(shown.String())
 }
 
 // A document that breaks costs nothing while it is broken: the generation has the hashes that it had, nothing is
@@ -344,15 +298,12 @@ func TestAStaleDocumentStandsAndHealsAndCostsNothing(t *testing.T) {
 	for range 2 {
 		again := s.night(t)
 		report := s.report(t)
-		if !again.planned.Unchanged || again.planned.Status != core.StatusErrors || report.Stale != 1 ||
-			report.Written != (core.Written{}) || report.DocumentsFailed != 1 || len(report.Problems) != 1 {
-			t.Errorf("%+v, %+v", again.planned, report)
-		}
+		assert.True(t, again.planned.Unchanged && again.planned.Status == core.StatusErrors && report.Stale == 1 &&
+			report.Written == (core.Written{}) && report.DocumentsFailed == 1 && len(report.Problems) == 1,
+			"%+v, %+v", again.planned, report)
 		list, _, err := blob.Read(t.Context(), s.Artifacts, report.ProblemsPath)
-		if err != nil || !strings.Contains(string(list), `"standing":true`) ||
-			!strings.Contains(string(list), "empty_document") {
-			t.Errorf("%s, %v", list, err)
-		}
+		assert.True(t, err == nil && strings.Contains(string(list), `"standing":true`) &&
+			strings.Contains(string(list), "empty_document"), "%s, %v", list, err)
 	}
 	s.write(t, map[string]string{"other.md": "# Other\n\nTin from Tolmin.\n"})
 	if other := s.night(t); other.published.Status != core.StatusErrors || s.report(t).Stale != 1 ||
@@ -361,10 +312,9 @@ func TestAStaleDocumentStandsAndHealsAndCostsNothing(t *testing.T) {
 	}
 	s.write(t, map[string]string{"place-003.md": "# Harbour 3\n\nPort Alma 3 was rebuilt by Ivo Kralj.\n"})
 	healed := s.night(t)
-	if row := s.served(t, healed.manifest)["place-003.md"]; row.Stale || row.Problem != "" ||
-		healed.published.Status != core.StatusCompleted || healed.manifest.Counts.Stale != 0 {
-		t.Errorf("healed: %+v, %+v", row, healed.published)
-	}
+	row := s.served(t, healed.manifest)["place-003.md"]
+	assert.True(t, !row.Stale && row.Problem == "" && healed.published.Status == core.StatusCompleted &&
+		healed.manifest.Counts.Stale == 0, "healed: %+v, %+v", row, healed.published)
 }
 
 // A document that should be empty is removed; then it is gone like any other, and may come back empty.
@@ -376,45 +326,12 @@ func TestAStaleDocumentThatIsRemovedIsGone(t *testing.T) {
 	s.remove(t, "place-003.md")
 	night := s.night(t)
 	_, there := s.served(t, night.manifest)["place-003.md"]
-	if there || night.published.Status != core.StatusCompleted || s.report(t).Diff.Removed != 1 {
-		t.Fatalf("there %v, %+v, %+v", there, night.published, s.report(t).Diff)
-	}
+	require.True(t, !there && night.published.Status == core.StatusCompleted && s.report(t).Diff.Removed == 1,
+		"there %v, %+v, %+v", there, night.published, s.report(t).Diff)
 	s.write(t, map[string]string{"place-003.md": ""})
 	s.night(t)
 	if report := s.report(t); report.DocumentsFailed != 0 || report.Stale != 0 || report.Status != core.StatusCompleted {
 		t.Errorf("empty from now on: %+v", report)
-	}
-}
-
-// A corpus that goes to and fro between two states comes to the same two generations again and again.
-func TestACorpusThatFlapsBetweenTwoStatesLosesAndPaysNothing(t *testing.T) {
-	other := map[string]string{
-		"place-001.md": "", "place-002.md": "# Harbour 2\n\nPort Alma 2 was sold to Ana Verk.\n",
-		"rows.jsonl": `{"id":"1","text":"Tin of Tolmin."}` + "\n" + `{"id":"2","te`,
-	}
-	good := map[string]string{
-		"place-001.md": sample(12)["place-001.md"], "place-002.md": sample(12)["place-002.md"],
-		"rows.jsonl": `{"id":"1","text":"Tin of Tolmin."}` + "\n" + `{"id":"2","text":"Salt of Lake Verin."}` + "\n",
-	}
-	s := newSite(t, sample(12))
-	s.write(t, good)
-	hashes := [2]core.Hashes{s.night(t).manifest.Hashes}
-	for night := range 6 {
-		state := (night + 1) % 2
-		s.write(t, []map[string]string{good, other}[state])
-		out := s.night(t)
-		report := s.report(t)
-		if hashes[state] == (core.Hashes{}) {
-			hashes[state] = out.manifest.Hashes
-		}
-		want := int64(2 * state)
-		if out.manifest.Hashes != hashes[state] || report.Stale != want || out.manifest.Counts.Stale != want ||
-			len(s.served(t, out.manifest)) != 14 {
-			t.Errorf("night %d: %+v, stale %d", night, out.manifest.Counts, report.Stale)
-		}
-		for key, document := range s.served(t, out.manifest) {
-			assert.True(t, len(document.Chunks) != 0, "night %d: %s is lost", night, key)
-		}
 	}
 }
 
@@ -432,13 +349,10 @@ func TestADocumentThatIsSavedDuringTheBuildIsPublishedAsItIs(t *testing.T) {
 	}
 	night := s.night(t)
 	row := s.served(t, night.manifest)["place-004.md"]
-	if row.Version != core.Digest(sha256.Sum256([]byte(last))) || row.Problem != "" || row.Size != int64(len(last)) ||
-		night.published.Status != core.StatusCompleted {
-		t.Fatalf("%+v, %+v", row, night.published)
-	}
-	if again := s.night(t); !again.planned.Unchanged {
-		t.Errorf("the night after: %+v", again.planned)
-	}
+	require.True(t, row.Version == core.Digest(sha256.Sum256([]byte(last))) && row.Problem == "" &&
+		row.Size == int64(len(last)) && night.published.Status == core.StatusCompleted, "%+v, %+v", row, night.published)
+	again := s.night(t)
+	assert.True(t, again.planned.Unchanged, "the night after: %+v", again.planned)
 }
 
 // What another corpus had under the same keys is none of this one's.
@@ -450,8 +364,7 @@ func TestNothingIsKeptWhereTheCorpusIsReplaced(t *testing.T) {
 	s.write(t, map[string]string{"place-001.md": "", "own.md": "# Own\n\nSalt of Lake Verin.\n"})
 	night := s.night(t)
 	documents := s.served(t, night.manifest)
-	if night.published.Status != core.StatusCompleted || len(documents) != 2 ||
-		len(documents["place-001.md"].Chunks) != 0 || night.manifest.Counts.Stale != 0 {
-		t.Errorf("%+v, %+v", night.published, documents)
-	}
+	assert.True(t, night.published.Status == core.StatusCompleted && len(documents) == 2 &&
+		len(documents["place-001.md"].Chunks) == 0 && night.manifest.Counts.Stale == 0,
+		"%+v, %+v", night.published, documents)
 }

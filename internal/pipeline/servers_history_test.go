@@ -33,7 +33,6 @@ import (
 // servedSite moves a site's stores to real servers: S3 and Milvus are those that the environment names, the two Redis
 // are the test's own, as they are emptied amid a night. It skips, and says so, where a server is not to be had.
 func servedSite(t *testing.T, s *site) (l *lives, forget func(context.Context) error) {
-	t.Helper()
 	for _, name := range []string{"UNWEAVER_TEST_S3", "UNWEAVER_TEST_MILVUS", "UNWEAVER_TEST_SERVERS"} {
 		if os.Getenv(name) == "" {
 			t.Skip(name + " is not set: make test-servers sets it")
@@ -42,20 +41,17 @@ func servedSite(t *testing.T, s *site) (l *lives, forget func(context.Context) e
 	raw := make([]byte, 8)
 	_, _ = rand.Read(raw)
 	bucket := func(name, prefix string) blob.Store {
-		store, err := s3.Open(t.Context(), s3.Config{
+		store := must(s3.Open(t.Context(), s3.Config{
 			Bucket: name, Prefix: prefix, Endpoint: os.Getenv("UNWEAVER_TEST_S3"), Region: "us-east-1", PathStyle: true,
 			Setting: "stores.artifacts",
-		})
-		require.NoError(t, err)
+		}))(t)
 		return store
 	}
 	artifacts := bucket("unweaver", "test/history-"+hex.EncodeToString(raw))
-	vectors, err := milvus.Open(t.Context(), milvus.Config{URL: os.Getenv("UNWEAVER_TEST_MILVUS"), Index: "hnsw"})
-	require.NoError(t, err)
+	vectors := must(milvus.Open(t.Context(), milvus.Config{URL: os.Getenv("UNWEAVER_TEST_MILVUS"), Index: "hnsw"}))(t)
 	keptAt, _ := redistest.Start(t)
 	lostAt, _ := redistest.Start(t)
-	id, err := artifact.OpenStoreID(t.Context(), artifacts)
-	require.NoError(t, err)
+	id := must(artifact.OpenStoreID(t.Context(), artifacts))(t)
 	records := recordsredis.New(redistest.Open(t, "redis://"+keptAt))
 	require.NoError(t, records.RecordOwner(t.Context(), id))
 	s.Artifacts, s.Records, s.Vectors, s.StoreID = artifacts, records, vectors, id
@@ -160,7 +156,6 @@ func TestNightsOnRealServersComeToWhatABuildFromNothingComesTo(t *testing.T) {
 
 // sameRows looks whether Milvus has each live row once.
 func sameRows(t *testing.T, l *lives, manifest *core.Manifest) {
-	t.Helper()
 	for collection, want := range map[string]int64{
 		manifest.Collections.Classes: manifest.Counts.Classes, manifest.Collections.Chunks: manifest.Counts.Windows,
 	} {
@@ -177,8 +172,7 @@ func nearAnswers(t *testing.T, got, want *site, night, questions int) {
 	defer have.Close()
 	defer other.Close()
 	for _, method := range methods.Registry().ListPlain() {
-		m, err := methods.Registry().Method(method)
-		require.NoError(t, err)
+		m := must(methods.Registry().Method(method))(t)
 		exact := m.Spec().Needs.Embedding == retrieve.NoEmbedding
 		bits, equal, found := 0, 0, 0
 		for range questions {
@@ -198,8 +192,7 @@ func nearAnswers(t *testing.T, got, want *site, night, questions int) {
 			questions, equal, bits)
 		switch {
 		case exact && bits != questions:
-			t.Errorf("night %d, %s: it asks no vectors, and %d of %d answers differ", night, method, questions-bits,
-				questions)
+			t.Errorf("night %d, %s: it asks no vectors, and %d of %d answers differ", night, method, questions-bits, questions)
 		case equal < questions*9/10:
 			t.Errorf("night %d, %s: %d of %d questions have equal chunks", night, method, equal, questions)
 		case found == 0:

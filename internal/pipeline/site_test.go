@@ -5,18 +5,27 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"log/slog"
 	"os"
 	"path/filepath"
+	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
+	"time"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/unweaver/unweaver/internal/app"
 	"github.com/unweaver/unweaver/internal/artifact"
 	"github.com/unweaver/unweaver/internal/artifact/localfile"
+	"github.com/unweaver/unweaver/internal/config"
 	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/document"
+	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/ledger"
 	"github.com/unweaver/unweaver/internal/model"
 	"github.com/unweaver/unweaver/internal/model/builtin"
@@ -24,15 +33,45 @@ import (
 	"github.com/unweaver/unweaver/internal/pipeline/run"
 	"github.com/unweaver/unweaver/internal/pipeline/unit"
 	"github.com/unweaver/unweaver/internal/pipeline/upkeep"
+	"github.com/unweaver/unweaver/internal/stage/verify"
 	"github.com/unweaver/unweaver/internal/store/blob"
 	"github.com/unweaver/unweaver/internal/store/blob/dir"
+	"github.com/unweaver/unweaver/internal/store/coordination"
 	coordmemory "github.com/unweaver/unweaver/internal/store/coordination/memory"
 	"github.com/unweaver/unweaver/internal/stream/parallel"
 	"github.com/unweaver/unweaver/internal/testkit/blobmemory"
 	"github.com/unweaver/unweaver/internal/testkit/documenttest"
+	"github.com/unweaver/unweaver/internal/testkit/modeltest"
 	"github.com/unweaver/unweaver/internal/testkit/recordsmemory"
 	"github.com/unweaver/unweaver/internal/testkit/vectorsmemory"
 )
+
+// must returns a value that comes without an error.
+func must[T any](value T, err error) func(testing.TB) T {
+	return func(t testing.TB) T {
+		require.NoError(t, err)
+		return value
+	}
+}
+
+// must2 returns two values that come without an error.
+func must2[A, B any](a A, b B, err error) func(testing.TB) (A, B) {
+	return func(t testing.TB) (A, B) { return must(a, err)(t), b }
+}
+
+// refuses checks that an error has this code and says so.
+func refuses(t testing.TB, err error, code fault.Code, says, what string) {
+	t.Helper()
+	assert.True(t, fault.Is(err, code) && strings.Contains(err.Error(), says), "%s: %v", what, err)
+}
+
+// refused checks that what gives a value and an error has failed with this code and says so.
+func refused[T any](_ T, err error) func(t testing.TB, code fault.Code, says, what string) {
+	return func(t testing.TB, code fault.Code, says, what string) {
+		t.Helper()
+		refuses(t, err, code, says, what)
+	}
+}
 
 // site is an installation in memory over a corpus in a folder.
 type site struct {
@@ -52,7 +91,6 @@ type site struct {
 }
 
 func newSite(t testing.TB, files map[string]string) *site {
-	t.Helper()
 	s := &site{corpus: t.TempDir(), cache: t.TempDir(), shard: 50, batch: 8}
 	s.write(t, files)
 	s.open(t, blobmemory.New(), recordsmemory.New(), vectorsmemory.New())
@@ -70,7 +108,6 @@ func newSite(t testing.TB, files map[string]string) *site {
 // copied returns a separate installation that holds what this one does, over the same corpus, as another process finds
 // it.
 func (s *site) copied(t *testing.T) *site {
-	t.Helper()
 	out := &site{
 		corpus: s.corpus, cache: t.TempDir(), spec: s.spec, runs: s.runs, replace: s.replace,
 		shard: s.shard, batch: s.batch, width: s.width,
@@ -83,8 +120,7 @@ func (s *site) copied(t *testing.T) *site {
 
 // linked gives the files of a folder a second name each in another one: they keep their identity and their times.
 func linked(t *testing.T, from, to string) {
-	t.Helper()
-	err := filepath.WalkDir(from, func(path string, entry fs.DirEntry, err error) error {
+	require.NoError(t, filepath.WalkDir(from, func(path string, entry fs.DirEntry, err error) error {
 		name, relErr := filepath.Rel(from, path)
 		if err := errors.Join(err, relErr); err != nil {
 			return err
@@ -93,20 +129,16 @@ func linked(t *testing.T, from, to string) {
 			return os.MkdirAll(filepath.Join(to, name), 0o700)
 		}
 		return os.Link(path, filepath.Join(to, name))
-	})
-	require.NoError(t, err)
+	}))
 }
 
 // open makes the ports of a site over its stores.
 func (s *site) open(
 	t testing.TB, artifacts *blobmemory.Store, records *recordsmemory.Store, vectors *vectorsmemory.Store,
 ) {
-	t.Helper()
 	coordination := coordmemory.New()
-	cache, err := localfile.New(s.cache, 0)
-	require.NoError(t, err)
-	id, err := artifact.OpenStoreID(t.Context(), artifacts)
-	require.NoError(t, err)
+	cache := must(localfile.New(s.cache, 0))(t)
+	id := must(artifact.OpenStoreID(t.Context(), artifacts))(t)
 	s.Ports = &run.Ports{
 		Artifacts: artifacts, Coordination: coordination, Records: records, Vectors: vectors,
 		Corpora: func(_ context.Context, uri string) (blob.Store, error) { return dir.OpenCorpus(uri) },
@@ -153,9 +185,7 @@ type outcome struct {
 }
 
 func (s *site) job(t testing.TB) (run.Job, run.Holder) {
-	t.Helper()
-	digest, err := artifact.Index{Store: s.Artifacts, Name: s.spec.Index}.PutSpec(t.Context(), s.spec)
-	require.NoError(t, err)
+	digest := must(artifact.Index{Store: s.Artifacts, Name: s.spec.Index}.PutSpec(t.Context(), s.spec))(t)
 	s.runs++
 	job := run.Job{
 		Index: s.spec.Index, Generation: fmt.Sprintf("g%03d", s.runs), Spec: digest.String(), Shard: s.shard, Batch: s.batch,
@@ -167,7 +197,6 @@ func (s *site) job(t testing.TB) (run.Job, run.Holder) {
 
 // leased takes the lease for the next run and returns its job.
 func (s *site) leased(t testing.TB) (run.Job, run.Holder) {
-	t.Helper()
 	job, holder := s.job(t)
 	s.lease(t, &job, holder)
 	return job, holder
@@ -175,18 +204,14 @@ func (s *site) leased(t testing.TB) (run.Job, run.Holder) {
 
 // lease takes the lease for a job.
 func (s *site) lease(t testing.TB, job *run.Job, holder run.Holder) {
-	t.Helper()
-	fence, err := run.TakeLease(t.Context(), artifact.Index{Store: s.Artifacts, Name: job.Index}, holder, nil)
-	require.NoError(t, err)
+	fence := must(run.TakeLease(t.Context(), artifact.Index{Store: s.Artifacts, Name: job.Index}, holder, nil))(t)
 	job.Fence = fence
 }
 
 // night does what the workflow does, unit by unit, without an engine.
 func (s *site) night(t testing.TB) outcome {
-	t.Helper()
 	job, holder := s.leased(t)
-	out, err := s.stages(t.Context(), job, holder)
-	require.NoError(t, err)
+	out := must(s.stages(t.Context(), job, holder))(t)
 	ending := run.Ending{Status: out.published.Status, Reason: out.published.Reason}
 	switch {
 	case out.planned.Held != "":
@@ -196,22 +221,16 @@ func (s *site) night(t testing.TB) outcome {
 	case out.equalsParent:
 		ending = run.Ending{Status: core.StatusErrors, Unchanged: true}
 	}
-	s.unit(t.Context(), job, "end", func(ctx context.Context, work *upkeep.Run) error {
-		require.NoError(t, work.End(ctx, holder, ending))
-		return nil
-	})
+	require.NoError(t, s.finish(t.Context(), job, holder, ending))
 	index := artifact.Index{Store: s.Artifacts, Name: job.Index}
-	current, _, err := index.ReadPointer(t.Context())
-	require.NoError(t, err)
+	current, _ := must2(index.ReadPointer(t.Context()))(t)
 	if current.Manifest != "" {
-		out.manifest, err = index.Manifest(t.Context(), current.Manifest)
-		require.NoError(t, err)
+		out.manifest = must(index.Manifest(t.Context(), current.Manifest))(t)
 	}
 	return out
 }
 
-func (s *site) unit(ctx context.Context, job run.Job, stage string, do func(context.Context,
-	*upkeep.Run) error) error {
+func (s *site) unit(ctx context.Context, job run.Job, stage string, do func(context.Context, *upkeep.Run) error) error {
 	if s.before != nil {
 		s.before(stage)
 	}
@@ -301,23 +320,11 @@ func (s *site) stages(ctx context.Context, job run.Job, holder run.Holder) (out 
 		partitions, err = work.SealExtraction(ctx)
 		return err
 	})
-	do("reduce", partitions.Partitions, func(ctx context.Context, work *upkeep.Run, part int) error {
-		_, err := work.Reduce(ctx, part)
-		return err
-	})
-	do("shorten", partitions.Partitions, func(ctx context.Context, work *upkeep.Run, part int) error {
-		_, err := work.Shorten(ctx, part)
-		return err
-	})
+	do("reduce", partitions.Partitions, only((*upkeep.Run).Reduce))
+	do("shorten", partitions.Partitions, only((*upkeep.Run).Shorten))
 	both := partitions.Partitions + len(shards.Chunks)
-	do("embed", both, func(ctx context.Context, work *upkeep.Run, part int) error {
-		_, err := work.Embed(ctx, part)
-		return err
-	})
-	do("load", both, func(ctx context.Context, work *upkeep.Run, part int) error {
-		_, err := work.Load(ctx, part)
-		return err
-	})
+	do("embed", both, only((*upkeep.Run).Embed))
+	do("load", both, only((*upkeep.Run).Load))
 	if s.Staging != nil {
 		do("load", 1, func(ctx context.Context, work *upkeep.Run, _ int) error { return work.Import(ctx) })
 	}
@@ -337,10 +344,7 @@ func (s *site) stages(ctx context.Context, job run.Job, holder run.Holder) (out 
 		})
 		do("enrich", 1, func(ctx context.Context, work *upkeep.Run, _ int) error { return work.SealEnrichment(ctx) })
 	}
-	do("verify", both, func(ctx context.Context, work *upkeep.Run, part int) error {
-		_, err := work.Verify(ctx, part)
-		return err
-	})
+	do("verify", both, only((*upkeep.Run).Verify))
 	do("publish", 1, func(ctx context.Context, work *upkeep.Run, _ int) error {
 		var err error
 		out.published, err = work.Publish(ctx)
@@ -354,6 +358,14 @@ func (s *site) stages(ctx context.Context, job run.Job, holder run.Holder) (out 
 		err = s.collect(ctx, job, holder)
 	}
 	return out, err
+}
+
+// only does a unit of a stage whose result is read from where it is stored.
+func only[T any](do func(*upkeep.Run, context.Context, int) (T, error)) func(context.Context, *upkeep.Run, int) error {
+	return func(ctx context.Context, work *upkeep.Run, n int) error {
+		_, err := do(work, ctx, n)
+		return err
+	}
 }
 
 // each does work of a number, one after another in the caller's goroutine unless it may be done side by side.
@@ -394,17 +406,244 @@ func (s *site) extractShard(ctx context.Context, job run.Job, shard, chunks int)
 	})
 }
 
+// finish records how a run ends.
+func (s *site) finish(ctx context.Context, job run.Job, holder run.Holder, ending run.Ending) error {
+	return s.unit(ctx, job, "end", func(ctx context.Context, work *upkeep.Run) error { return work.End(ctx, holder, ending) })
+}
+
 // collect does the last stage, which a workflow repeats without those before it.
 func (s *site) collect(ctx context.Context, job run.Job, holder run.Holder) error {
 	return s.unit(ctx, job, "collect", func(ctx context.Context, work *upkeep.Run) error { return work.Collect(ctx, holder) })
 }
 
 func (s *site) report(t testing.TB) core.Report {
-	t.Helper()
 	var report core.Report
 	key := artifact.Index{Store: s.Artifacts, Name: s.spec.Index}.GenerationKey(fmt.Sprintf("g%03d", s.runs),
 		"report.json")
-	_, err := blob.ReadJSON(t.Context(), s.Artifacts, key, &report)
-	require.NoError(t, err)
+	must(blob.ReadJSON(t.Context(), s.Artifacts, key, &report))(t)
 	return report
+}
+
+// setMade has this program claim other rules for one test; empty fields stay as they are.
+func setMade(t *testing.T, other core.Made) {
+	was := run.Rules
+	t.Cleanup(func() { run.Rules = was })
+	for _, field := range []struct{ to, from *string }{
+		{&run.Rules.Parser, &other.Parser},
+		{&run.Rules.Chunker, &other.Chunker},
+		{&run.Rules.Names, &other.Names},
+		{&run.Rules.Analyser, &other.Analyser},
+	} {
+		if *field.from != "" {
+			*field.to = *field.from
+		}
+	}
+}
+
+// setSizes makes splits of so many chunks, class runs of so many rows, and partitions of so many mentions for one test.
+func setSizes(t *testing.T, chunks, rows, mentions int64) {
+	was := [...]int64{unit.LeastChunks, unit.LeastRows, unit.MentionsPerPartition}
+	t.Cleanup(func() { unit.LeastChunks, unit.LeastRows, unit.MentionsPerPartition = was[0], was[1], was[2] })
+	unit.LeastChunks, unit.LeastRows, unit.MentionsPerPartition = chunks, rows, mentions
+}
+
+// rowsOf returns what reports whether a vector row counts in a generation, by its key.
+func rowsOf(t *testing.T, ports *run.Ports, manifest *core.Manifest) func(key string) bool {
+	begun := upkeep.OpenBare(ports, run.Job{Index: manifest.Index}, core.StageSegment, "test")
+	t.Cleanup(begun.Close)
+	table := must(begun.OpenTable(t.Context(), manifest))(t)
+	t.Cleanup(table.Release)
+	return func(key string) bool { return verify.RowCounts(table, key) }
+}
+
+// portsOfAnother returns the ports of another process on the same stores.
+func portsOfAnother(p *run.Ports) *run.Ports {
+	return &run.Ports{
+		Artifacts: p.Artifacts, Corpora: p.Corpora, Records: p.Records, Coordination: p.Coordination, Vectors: p.Vectors,
+		Models: p.Models, Ledger: p.Ledger, StoreID: p.StoreID, Cache: p.Cache, CPU: p.CPU, Log: p.Log,
+	}
+}
+
+// runsOf returns how many class runs partitions of classes make.
+func runsOf(classes []core.Segment) int { return len(unit.RunCuts(classes)) }
+
+// plannedRuns returns how many units of work a build of so many splits has for them.
+func plannedRuns(splits int, classes int64, partitions int) int {
+	return unit.PiecesOf(make([]unit.SplitCut, splits), classes, partitions).Runs
+}
+
+// Open begins a unit of work with all that a run can do.
+func (s *site) Open(ctx context.Context, job run.Job, stage string) (*upkeep.Run, error) {
+	begun := s.Bare(job, stage, "")
+	return begun, begun.Configure(ctx)
+}
+
+// Bare begins a unit of work without its configuration.
+func (s *site) Bare(job run.Job, stage, scratch string) *upkeep.Run {
+	return upkeep.OpenBare(s.Ports, job, stage, scratch)
+}
+
+// keyVariable has the key of a paidSite.
+const keyVariable = "UNWEAVER_TEST_KEY"
+
+func init() { _ = os.Setenv(keyVariable, "secret") }
+
+var errKilled = errors.New("killed")
+
+// process is what dies by kill -9: from then on nothing that it does reaches a store, or another process. What it
+// sent to a model server is answered, and paid for, all the same.
+type process struct {
+	dead atomic.Bool
+	put  func(key string) error // asked before each write of an artifact; may be nil
+}
+
+func (p *process) alive() error {
+	if p.dead.Load() {
+		return errKilled
+	}
+	return nil
+}
+
+type processBlobs struct {
+	blob.Store
+	*process
+}
+
+func (s processBlobs) Put(ctx context.Context, key string, body io.Reader, n int64, c blob.Cond) (blob.Info, error) {
+	err := s.alive()
+	if err == nil && s.put != nil {
+		err = s.put(key)
+	}
+	if err != nil {
+		return blob.Info{}, err
+	}
+	return s.Store.Put(ctx, key, body, n, c)
+}
+
+func (s processBlobs) Delete(ctx context.Context, key string) error {
+	if err := s.alive(); err != nil {
+		return err
+	}
+	return s.Store.Delete(ctx, key)
+}
+
+// processRuns has claims of its own: those of a dead process pass on before the next one asks.
+type processRuns struct {
+	coordination.Store
+	*process
+	claims *coordmemory.Claims
+}
+
+func (s processRuns) Claim(ctx context.Context, key, owner string, ttl time.Duration) (bool, error) {
+	return s.claims.Claim(ctx, key, owner, ttl)
+}
+
+func (s processRuns) Release(ctx context.Context, key, owner string) error {
+	return s.claims.Release(ctx, key, owner)
+}
+
+func (s processRuns) ClaimAll(ctx context.Context, keys []string, owner string, ttl time.Duration) ([]bool, error) {
+	return s.claims.ClaimAll(ctx, keys, owner, ttl)
+}
+
+func (s processRuns) ReleaseAll(ctx context.Context, keys []string, owner string) error {
+	return s.claims.ReleaseAll(ctx, keys, owner)
+}
+
+func (s processRuns) ExchangeAccount(
+	ctx context.Context, work, worker string, value []byte,
+) ([]byte, map[string][]byte, error) {
+	if err := s.alive(); err != nil {
+		return nil, nil, err
+	}
+	return s.Store.ExchangeAccount(ctx, work, worker, value)
+}
+
+// paidSite is a site whose models are those of a server that keeps a book.
+type paidSite struct {
+	*site
+	server  *modeltest.Server
+	blobs   blob.Store
+	runs    coordination.Store
+	mu      sync.Mutex
+	current *process
+}
+
+// newPaidSite makes one of n documents. script is asked about each request.
+func newPaidSite(t *testing.T, n int, script func(s *paidSite, seen modeltest.Seen) modeltest.Injection) *paidSite {
+	s := &paidSite{site: newSite(t, sample(n))}
+	s.blobs, s.runs = s.Artifacts, s.Coordination
+	s.server = modeltest.New(modeltest.Options{Dimension: 16, Script: func(seen modeltest.Seen) modeltest.Injection {
+		return script(s, seen)
+	}})
+	require.NoError(t, s.server.Listen("127.0.0.1:0"))
+	t.Cleanup(s.server.Close)
+	price := core.Price{Prompt: 3, Completion: 15}
+	s.spec.Chat = core.ChatModel{
+		Provider: "openai", BaseURL: s.server.URL, APIKeyEnv: keyVariable, Model: "m", Price: price,
+	}
+	s.spec.Embedding = core.EmbedModel{
+		Provider: "openai", BaseURL: s.server.URL, APIKeyEnv: keyVariable, Model: "e", Dimension: 16, Classes: "model",
+		Price: core.Price{Prompt: 1},
+	}
+	s.spec.Limits.Concurrency = 16
+	s.spec.Shortening.Threshold = 300
+	s.begin()
+	return s
+}
+
+// begin starts a process in place of the one before.
+func (s *paidSite) begin() *process {
+	next := &process{}
+	s.mu.Lock()
+	s.current = next
+	s.mu.Unlock()
+	old := s.Ports
+	s.Ports = &run.Ports{
+		Artifacts: processBlobs{s.blobs, next}, Coordination: processRuns{s.runs, next, coordmemory.NewClaims()},
+		Corpora: old.Corpora, Records: old.Records, Vectors: old.Vectors, StoreID: old.StoreID, Cache: old.Cache,
+		CPU: make(chan struct{}, 2), Log: old.Log, Parser: old.Parser, Limits: old.Limits,
+	}
+	models := app.NewModels(s.Coordination, nil)
+	models.AllowEndpoints(
+		config.Endpoint{BaseURL: s.spec.Chat.BaseURL, APIKeyEnv: s.spec.Chat.APIKeyEnv},
+		config.Endpoint{BaseURL: s.spec.Embedding.BaseURL, APIKeyEnv: s.spec.Embedding.APIKeyEnv},
+	)
+	s.Models = models.NewBuildSet
+	s.Ledger = ledger.New(s.Artifacts, s.Coordination)
+	return next
+}
+
+// process returns the process that works now.
+func (s *paidSite) process() *process {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.current
+}
+
+// start takes the lease of a new run.
+func (s *paidSite) start(t *testing.T) (run.Job, run.Holder) {
+	job, holder := s.job(t)
+	fence := must(run.TakeLease(t.Context(), artifact.Index{Store: s.blobs, Name: job.Index}, holder, nil))(t)
+	job.Fence, job.Batch = fence, 16
+	return job, holder
+}
+
+// end records how the run ends, or that it pauses, and gives its report.
+func (s *paidSite) end(t *testing.T, job run.Job, holder run.Holder, ending run.Ending) core.Report {
+	work := must(s.Open(t.Context(), job, "end"))(t)
+	defer work.Close()
+	require.NoError(t, work.End(t.Context(), holder, ending))
+	return s.report(t)
+}
+
+// steer gives a command as a person does.
+func (s *paidSite) steer(job run.Job, command string, budget *core.Budget) error {
+	work, err := s.Open(context.Background(), job, "steer")
+	if err != nil {
+		return err
+	}
+	defer work.Close()
+	_, err = work.Steer(context.Background(), command, budget)
+	return err
 }

@@ -134,11 +134,8 @@ func TestWhatIsLookedUpIsReplacedWholeAndAges(t *testing.T) {
 
 func TestAbsentObjectsAreAnswersOfAStore(t *testing.T) {
 	for code, want := range map[string]error{
-		"not_found":         fault.NotFound.At("read", "k"),
-		"store_unavailable": fault.StoreDown.At("read", "k"),
-		"cancelled":         context.Canceled,
-		"timeout":           context.DeadlineExceeded,
-		"internal":          errors.New("broken"),
+		"not_found": fault.NotFound.At("read", "k"), "store_unavailable": fault.StoreDown.At("read", "k"),
+		"cancelled": context.Canceled, "timeout": context.DeadlineExceeded, "internal": errors.New("broken"),
 	} {
 		process := telemetry.New("worker")
 		_, end := process.BeginStore(t.Context(), observe.Artifacts, "get")

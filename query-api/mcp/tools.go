@@ -35,7 +35,7 @@ type Asked struct {
 	History []answer.Turn `json:"history,omitempty" jsonschema:"earlier messages that the question refers to"`
 
 	MaxContextTokens *int    `json:"max_context_tokens,omitempty" jsonschema:"passage tokens for an answer; default 4000"`
-	MaxAnswerTokens  *int    `json:"max_answer_tokens,omitempty" jsonschema:"longest answer in tokens; default: the model's"`
+	MaxAnswerTokens  *int    `json:"max_answer_tokens,omitempty" jsonschema:"longest answer, tokens; default: the model's"`
 	AnswerStyle      *string `json:"answer_style,omitempty" jsonschema:"short or full; default: the index's"`
 }
 

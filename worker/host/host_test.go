@@ -2,9 +2,13 @@ package host_test
 
 import (
 	"context"
+	"encoding/json"
+	"io"
 	"log/slog"
 	"net"
+	"net/http"
 	"os"
+	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
@@ -24,14 +28,21 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
+	"github.com/unweaver/unweaver/internal/access/pki"
 	"github.com/unweaver/unweaver/internal/app"
+	"github.com/unweaver/unweaver/internal/artifact"
 	"github.com/unweaver/unweaver/internal/config"
 	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/document/sandbox"
 	"github.com/unweaver/unweaver/internal/fault"
+	"github.com/unweaver/unweaver/internal/model"
+	"github.com/unweaver/unweaver/internal/pipeline/release"
 	"github.com/unweaver/unweaver/internal/pipeline/run"
+	"github.com/unweaver/unweaver/internal/pipeline/runlog"
+	"github.com/unweaver/unweaver/internal/stage/publish"
+	"github.com/unweaver/unweaver/internal/store/blob"
+	"github.com/unweaver/unweaver/internal/telemetry"
 	"github.com/unweaver/unweaver/worker/host"
-	"github.com/unweaver/unweaver/workflows"
 )
 
 func TestMain(m *testing.M) {
@@ -154,17 +165,15 @@ func (s *server) AddSearchAttributes(
 // connect serves s on loopback and connects to it.
 func connect(t *testing.T, s *server) client.Client {
 	t.Helper()
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	require.NoError(t, err)
+	listener := must(net.Listen("tcp", "127.0.0.1:0"))(t)
 	serving := grpc.NewServer()
 	workflowservice.RegisterWorkflowServiceServer(serving, s)
 	operatorservice.RegisterOperatorServiceServer(serving, s)
 	go func() { _ = serving.Serve(listener) }()
 	t.Cleanup(serving.Stop)
-	connected, err := client.Dial(client.Options{
+	connected := must(client.Dial(client.Options{
 		HostPort: listener.Addr().String(), Logger: log.NewStructuredLogger(slog.New(slog.DiscardHandler)),
-	})
-	require.NoError(t, err)
+	}))(t)
 	t.Cleanup(connected.Close)
 	return connected
 }
@@ -172,8 +181,7 @@ func connect(t *testing.T, s *server) client.Client {
 // configured returns a worker over stores in a folder of the test.
 func configured(t *testing.T, s *server) host.Config {
 	t.Helper()
-	stores, err := app.Open(t.Context(), app.FillPaths(config.Default().Stores, t.TempDir()))
-	require.NoError(t, err)
+	stores := must(app.Open(t.Context(), app.FillPaths(config.Default().Stores, t.TempDir())))(t)
 	t.Cleanup(func() { _ = stores.Close() })
 	return host.Config{
 		Client: connect(t, s), TaskQueue: "q", Stores: stores, Models: app.NewModels(stores.Coordination, nil),
@@ -184,8 +192,7 @@ func configured(t *testing.T, s *server) host.Config {
 // polled starts a worker, waits until it asks for all work of its role, and stops it.
 func polled(t *testing.T, config host.Config, s *server) {
 	t.Helper()
-	running, err := host.Start(config)
-	require.NoError(t, err)
+	running := must(host.Start(config))(t)
 	defer running.Stop()
 	for end := time.Now().Add(3 * time.Minute); time.Now().Before(end); {
 		s.mu.Lock()
@@ -249,10 +256,8 @@ func TestAVersionedWorkerBelongsToItsDeployment(t *testing.T) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	got := s.workflows[0].GetDeploymentOptions()
-	if got.GetDeploymentName() != "unweaver" || got.GetBuildId() != "v42" ||
-		got.GetWorkerVersioningMode() != enums.WORKER_VERSIONING_MODE_VERSIONED {
-		t.Errorf("deployment %v", got)
-	}
+	assert.True(t, got.GetDeploymentName() == "unweaver" && got.GetBuildId() == "v42" &&
+		got.GetWorkerVersioningMode() == enums.WORKER_VERSIONING_MODE_VERSIONED, "deployment %v", got)
 }
 
 func TestConfigurationsThatCannotWorkAreRefused(t *testing.T) {
@@ -321,20 +326,6 @@ func TestAnEngineIsNamedByItsClusterAndElseByItsAddress(t *testing.T) {
 	}
 }
 
-func TestSearchAttributesAreAddedOnce(t *testing.T) {
-	s := &server{attributes: map[string]enums.IndexedValueType{"Other": enums.INDEXED_VALUE_TYPE_INT}}
-	connected := connect(t, s)
-	for range 2 {
-		require.True(t, host.Register(t.Context(), connected, "default", slog.New(slog.DiscardHandler)), "not registered")
-	}
-	assert.True(t, s.added == 1 && len(s.attributes) == 5, "added %d times: %v", s.added, s.attributes)
-	for _, key := range workflows.SearchAttributes() {
-		if s.attributes[key.GetName()] != enums.INDEXED_VALUE_TYPE_KEYWORD {
-			t.Errorf("%s is %v", key.GetName(), s.attributes[key.GetName()])
-		}
-	}
-}
-
 func TestAServerThatDoesNotLetUsIsNoError(t *testing.T) {
 	for name, test := range map[string]struct {
 		refuse error
@@ -353,9 +344,135 @@ func TestAServerThatDoesNotLetUsIsNoError(t *testing.T) {
 func TestTheProbeWantsAWorkerOnTheQueue(t *testing.T) {
 	s := &server{}
 	connected := connect(t, s)
-	if err := host.RequirePoller(t.Context(), connected, "q", host.RoleAll); !fault.Is(err, fault.EngineDown) {
-		t.Error(err)
-	}
+	err := host.RequirePoller(t.Context(), connected, "q", host.RoleAll)
+	assert.True(t, fault.Is(err, fault.EngineDown), "%v", err)
 	s.pollers = []*taskqueue.PollerInfo{{Identity: "w"}}
 	assert.NoError(t, host.RequirePoller(t.Context(), connected, "q", host.RoleAll))
+}
+
+// must returns a value that came without an error.
+func must[T any](value T, err error) func(testing.TB) T {
+	return func(t testing.TB) T {
+		t.Helper()
+		require.NoError(t, err)
+		return value
+	}
+}
+
+// fetch asks a server on loopback; a host is the name that it is asked by.
+func fetch(t *testing.T, address, path, name string) (int, string) {
+	t.Helper()
+	request := must(http.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+address+path, nil))(t)
+	if name != "" {
+		request.Host = name
+	}
+	response := must(http.DefaultClient.Do(request))(t)
+	defer func() { _ = response.Body.Close() }()
+	return response.StatusCode, string(must(io.ReadAll(response.Body))(t))
+}
+
+func TestAWorkerTellsWhetherItLivesAndIsReady(t *testing.T) {
+	quiet := slog.New(slog.DiscardHandler)
+	serving := must(host.Serve("127.0.0.1:0", connect(t, &server{}), telemetry.New("worker"), quiet))(t)
+	defer func() { _ = serving.Close() }()
+	for path, want := range map[string]int{"/livez": 200, "/metrics": 200, "/": 404} {
+		status, body := fetch(t, serving.Address(), path, "")
+		assert.True(t, status == want, "%s: %d %s", path, status, body)
+	}
+	// The engine of this test knows no health check: it does not answer.
+	status, body := fetch(t, serving.Address(), "/readyz", "")
+	assert.True(t, status == 503 && strings.Contains(body, "engine"), "ready without an engine: %d %s", status, body)
+	serving.Drain()
+	if status, body := fetch(t, serving.Address(), "/readyz", ""); status != 503 || !strings.Contains(body, "stopping") {
+		t.Errorf("ready while it stops: %d %s", status, body)
+	}
+	if status, _ := fetch(t, serving.Address(), "/metrics", "attacker.example"); status != 421 {
+		t.Errorf("a page of another name reads metrics: %d", status)
+	}
+	_, err := host.Serve(serving.Address(), connect(t, &server{}), telemetry.New("worker"), quiet)
+	assert.True(t, fault.Is(err, fault.PortTaken), "a taken address: %v", err)
+}
+
+// metrics waits until the metrics of a process hold a text, and returns them.
+func metrics(t *testing.T, process *telemetry.Process, until string) string {
+	t.Helper()
+	listener := must(net.Listen("tcp", "127.0.0.1:0"))(t)
+	serving := &http.Server{Handler: process.Handler(), ReadHeaderTimeout: time.Second}
+	go func() { _ = serving.Serve(listener) }()
+	defer func() { _ = serving.Close() }()
+	text := ""
+	for end := time.Now().Add(3 * time.Minute); time.Now().Before(end); {
+		if _, text = fetch(t, listener.Addr().String(), "/", ""); strings.Contains(text, until) {
+			return text
+		}
+		time.Sleep(20 * time.Millisecond)
+	}
+	t.Fatalf("metrics never held %q:\n%s", until, text)
+	return ""
+}
+
+func TestAWorkerTellsHowIndexesStand(t *testing.T) {
+	s := &server{}
+	config := configured(t, s)
+	config.Telemetry = telemetry.New("worker")
+	config.Stores.SetObserver(config.Telemetry)
+	index := artifact.Index{Store: config.Stores.Artifacts, Name: "docs"}
+	made := time.Now().Add(-2 * time.Hour).UTC()
+	manifest := &core.Manifest{
+		Format: core.ManifestFormat, Index: "docs", Generation: "g1", Created: made, Seq: 1,
+		Segments: core.Segments{Splits: []core.Split{{}}},
+	}
+	manifest.Counts.Documents, manifest.Counts.Chunks, manifest.Counts.DeadLetters = 7, 21, 2
+	sha := must(publish.Store(t.Context(), index, manifest, "published"))(t)
+	if _, err := release.Flip(t.Context(), release.FlipIn{
+		Artifacts: index, Mirror: config.Stores.Coordination, Generation: "g1", Manifest: sha, Seq: 1,
+	}); err != nil {
+		t.Fatal(err)
+	}
+	runs := config.Stores.Coordination
+	state := core.RunState{Stage: "extract", Total: 50, RunID: "r"}
+	state.Report.Status = core.StatusRunning
+	raw := must(json.Marshal(state))(t)
+	account := must(json.Marshal(run.Account{Done: map[string]int64{"extract": 30}}))(t)
+	for key, value := range map[string][]byte{"docs/g2": raw, runlog.LatestBuild("docs"): []byte("docs/g2")} {
+		require.NoError(t, runs.SetState(t.Context(), key, value))
+	}
+	for name, settled := range map[string]string{"approved": "published", "dropped": "discarded", "open": "held"} {
+		one := artifact.Index{Store: config.Stores.Artifacts, Name: name}
+		state := core.RunState{RunID: "r"}
+		state.Report = core.Report{Index: name, Generation: "g1", Status: "held", Reason: "recall"}
+		raw := must(json.Marshal(state))(t)
+		for key, value := range map[string][]byte{name + "/g1": raw, runlog.LatestBuild(name): []byte(name + "/g1")} {
+			require.NoError(t, runs.SetState(t.Context(), key, value))
+		}
+		_, err := blob.Write(t.Context(), one.Store, one.GenerationKey("g1", "manifest.json"),
+			[]byte(`{"state":"`+settled+`"}`), blob.Cond{})
+		require.NoError(t, err)
+	}
+	require.NoError(t, runs.SetAccount(t.Context(), "docs/g2", "w", account))
+	config.CPUSlots = 6
+	authority := must(pki.New("test", time.Hour))(t)
+	pair := must(authority.IssueClient("worker", time.Hour))(t)
+	config.CertFile = filepath.Join(t.TempDir(), "client.pem")
+	require.NoError(t, os.WriteFile(config.CertFile, pair.Cert, 0o600))
+	running := must(host.Start(config))(t)
+	defer running.Stop()
+	for _, want := range []string{
+		`unweaver_index_documents{index="docs"} 7`, `unweaver_index_chunks{index="docs"} 21`,
+		`unweaver_index_dead_letters{index="docs"} 2`, `unweaver_index_generation_age_seconds{index="docs"} 720`,
+		`unweaver_run_status{index="docs",reason="",status="running"} 1`,
+		`unweaver_run_status{index="approved",reason="",status="completed"} 1`,
+		`unweaver_run_status{index="dropped",reason="",status="cancelled"} 1`,
+		`unweaver_run_status{index="open",reason="recall",status="held"} 1`,
+		`unweaver_stage_done{index="docs",stage="extract"} 30`, `unweaver_stage_total{index="docs",stage="extract"} 50`,
+		`unweaver_index_last_success_timestamp_seconds{index="docs"} 1.`, `unweaver_activity_slots{type="activity"} 64`,
+		`unweaver_activity_slots{type="computing"} 6`,
+		"unweaver_certificate_expires_timestamp_seconds 1.",
+		`unweaver_store_operation_seconds_count{operation="get",store="artifacts"} `,
+		`unweaver_store_operation_seconds_count{operation="state",store="coordination"} `,
+	} {
+		metrics(t, config.Telemetry, want) // one look at the indexes sets them one after another
+	}
+	config.Telemetry.CountPaid("docs", model.Extract, model.Usage{Prompt: 5, Completion: 2}, 0.5)
+	metrics(t, config.Telemetry, `unweaver_index_cost_total{index="docs"} 0.5`)
 }

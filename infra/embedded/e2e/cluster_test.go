@@ -77,8 +77,7 @@ func (p *proc) restart() { p.kill(); p.start() }
 
 func freePort(t testing.TB) int {
 	t.Helper()
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	require.NoError(t, err)
+	listener := must(net.Listen("tcp", "127.0.0.1:0"))(t)
 	defer func() { _ = listener.Close() }()
 	return listener.Addr().(*net.TCPAddr).Port
 }
@@ -113,21 +112,11 @@ func newCluster(t testing.TB, set ...string) *cluster {
 	c.redis = &proc{
 		t: t,
 		args: []string{
-			filepath.Join(home, "redis", "redis-server"),
-			"--bind",
-			"127.0.0.1",
-			"--port",
-			fmt.Sprint(redisPort),
-			"--dir",
-			t.TempDir(),
-			"--save",
-			"",
-			"--appendonly",
-			"yes",
+			filepath.Join(home, "redis", "redis-server"), "--bind", "127.0.0.1", "--port", fmt.Sprint(redisPort), "--dir",
+			t.TempDir(), "--save", "", "--appendonly", "yes",
 		},
 	}
-	program, err := devserver.Finder{Say: func(line string) { t.Log(line) }}.Find(t.Context())
-	require.NoError(t, err)
+	program := must(devserver.Finder{Say: func(line string) { t.Log(line) }}.Find(t.Context()))(t)
 	database := filepath.Join(t.TempDir(), "engine.db")
 	c.temporal = &proc{t: t, args: append([]string{program}, devserver.Arguments(database, temporalPort)...)}
 	for _, p := range []*proc{c.redis, c.temporal} {
@@ -137,8 +126,7 @@ func newCluster(t testing.TB, set ...string) *cluster {
 	c.set(redisPort, temporalPort, set)
 	reachable(t, redisPort)
 	reachable(t, temporalPort)
-	stores, err := app.Open(t.Context(), c.cfg.Stores)
-	require.NoError(t, err)
+	stores := must(app.Open(t.Context(), c.cfg.Stores))(t)
 	t.Cleanup(func() {
 		if names, err := stores.Vectors.List(context.Background(), "uw_"+core.Sum(stores.StoreID,
 			"k").Short(8)+"_"); err == nil {
@@ -148,6 +136,7 @@ func newCluster(t testing.TB, set ...string) *cluster {
 		}
 		_ = stores.Close()
 	})
+	var err error
 	for range 3000 {
 		if c.client, err = engine.Dial(t.Context(), c.cfg.Engine, slog.New(slog.DiscardHandler)); err == nil {
 			break
@@ -157,10 +146,7 @@ func newCluster(t testing.TB, set ...string) *cluster {
 	require.NoError(t, err)
 	t.Cleanup(c.client.Close)
 	c.ctl = &service.Service{
-		Client:    c.client,
-		Engine:    c.cfg.Engine,
-		Stores:    stores,
-		Models:    app.NewModels(stores.Coordination, c.cfg),
+		Client: c.client, Engine: c.cfg.Engine, Stores: stores, Models: app.NewModels(stores.Coordination, c.cfg),
 		Heartbeat: 3 * time.Second,
 	}
 	follows(c.ctl.Models)
@@ -179,18 +165,15 @@ func (c *cluster) set(redisPort, temporalPort int, more []string) {
 		k, v, _ := strings.Cut(s, "=")
 		c.env = append(c.env, "UNWEAVER_"+strings.ToUpper(strings.ReplaceAll(k, ".", "_"))+"="+v)
 	}
-	var err error
-	c.cfg, err = config.Load(config.Source{Set: sets})
-	require.NoError(c.t, err)
+	c.cfg = must(config.Load(config.Source{Set: sets}))(c.t)
 }
 
 // upload replaces the corpus by a folder's files.
 func (c *cluster) upload(dir string) {
 	c.t.Helper()
-	store, err := c.ctl.Stores.OpenCorpus(c.t.Context(), c.docs)
-	require.NoError(c.t, err)
+	store := must(c.ctl.Stores.OpenCorpus(c.t.Context(), c.docs))(c.t)
 	keep := map[string]bool{}
-	err = filepath.WalkDir(dir, func(p string, d os.DirEntry, err error) error {
+	err := filepath.WalkDir(dir, func(p string, d os.DirEntry, err error) error {
 		if err != nil || d.IsDir() {
 			return err
 		}
@@ -238,12 +221,8 @@ func (c *cluster) replica() string {
 	port := freePort(c.t)
 	p := &proc{
 		t: c.t, args: []string{filepath.Join(c.bin, "unweaver-query-api")},
-		env: append(
-			c.env,
-			"UNWEAVER_CACHE_DIR="+c.t.TempDir(), "UNWEAVER_MODELS_ENDPOINTS="+named(),
-			"E2E_KEY=e2e",
-			fmt.Sprintf("UNWEAVER_QUERY_API_ADDRESS=127.0.0.1:%d", port),
-		),
+		env: append(c.env, "UNWEAVER_CACHE_DIR="+c.t.TempDir(), "UNWEAVER_MODELS_ENDPOINTS="+named(), "E2E_KEY=e2e",
+			fmt.Sprintf("UNWEAVER_QUERY_API_ADDRESS=127.0.0.1:%d", port)),
 	}
 	p.start()
 	c.replicas = append(c.replicas, p)
@@ -264,9 +243,7 @@ func (c *cluster) begin(req control.IndexRequest) string {
 	if req.Generation == "" {
 		req.Generation = fmt.Sprintf("g%d", time.Now().UnixNano())
 	}
-	r, err := c.ctl.BuildIndex(c.t.Context(), req)
-	require.NoError(c.t, err)
-	return r.Run
+	return must(c.ctl.BuildIndex(c.t.Context(), req))(c.t).Run
 }
 
 // reach waits until a run is in a stage with at least done of its items, or has ended.
@@ -293,9 +270,8 @@ func (c *cluster) reach(run, stage string, done int64) {
 func servers(t testing.TB, args ...string) {
 	t.Helper()
 	cmd := exec.Command("../../servers/servers.sh", args...)
-	if out, err := cmd.CombinedOutput(); err != nil {
-		t.Fatalf("%v: %v: %s", args, err, out)
-	}
+	out, err := cmd.CombinedOutput()
+	require.True(t, err == nil, "%v: %v: %s", args, err, out)
 }
 
 // answers asks until the replica serves the index.
@@ -321,23 +297,20 @@ func answers(t testing.TB, base, index, q string) []string {
 // redisCommand sends a line to the cluster's own Redis and gives what comes back at once.
 func redisCommand(t testing.TB, c *cluster, line string) string {
 	t.Helper()
-	conn, err := net.Dial("tcp", strings.TrimSuffix(strings.TrimPrefix(c.cfg.Stores.Classes, "redis://"), "/0"))
-	require.NoError(t, err)
+	conn := must(net.Dial("tcp", strings.TrimSuffix(strings.TrimPrefix(c.cfg.Stores.Classes, "redis://"), "/0")))(t)
 	defer func() { _ = conn.Close() }()
-	_, err = conn.Write([]byte(line + "\r\n"))
+	_, err := conn.Write([]byte(line + "\r\n"))
 	require.NoError(t, err)
 	buf := make([]byte, 8192)
-	n, err := conn.Read(buf)
-	require.NoError(t, err)
+	n := must(conn.Read(buf))(t)
 	return string(buf[:n])
 }
 
 // flushRedis empties the cluster's own Redis.
 func flushRedis(t testing.TB, c *cluster) {
 	t.Helper()
-	if got := redisCommand(t, c, "FLUSHALL"); !strings.HasPrefix(got, "+OK") {
-		t.Fatal(got)
-	}
+	got := redisCommand(t, c, "FLUSHALL")
+	require.True(t, strings.HasPrefix(got, "+OK"), "%v", got)
 }
 
 // redisMemory reads used_memory of the cluster's own Redis.

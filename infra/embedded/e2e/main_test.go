@@ -119,10 +119,8 @@ func named() string {
 func serve(t testing.TB, o modeltest.Options) *modeltest.Server {
 	t.Helper()
 	server := modeltest.New(o)
-	if err := server.Replay(filepath.Join(sample, "corpus.jsonl"), filepath.Join(sample,
-		"extractions_desc.jsonl")); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, server.Replay(filepath.Join(sample, "corpus.jsonl"), filepath.Join(sample,
+		"extractions_desc.jsonl")))
 	require.NoError(t, server.Listen("127.0.0.1:0"))
 	t.Cleanup(server.Close)
 	name(server.URL)
@@ -135,24 +133,14 @@ func spec(t testing.TB, index, docs string, server *modeltest.Server, set ...str
 	if server != nil {
 		set = append(
 			[]string{
-				"models.chat.provider=openai",
-				"models.chat.model=m-" + t.Name(),
-				"models.chat.api_key_env=E2E_KEY",
-				"models.chat.base_url=" + server.URL,
-				"models.embedding.provider=openai",
-				"models.embedding.model=e-" + t.Name(),
-				"models.embedding.api_key_env=E2E_KEY",
-				"models.embedding.base_url=" + server.URL,
+				"models.chat.provider=openai", "models.chat.model=m-" + t.Name(), "models.chat.api_key_env=E2E_KEY",
+				"models.chat.base_url=" + server.URL, "models.embedding.provider=openai", "models.embedding.model=e-" + t.Name(),
+				"models.embedding.api_key_env=E2E_KEY", "models.embedding.base_url=" + server.URL,
 			},
 			set...)
 	}
-	cfg, err := config.Load(config.Source{Set: set})
-	require.NoError(t, err)
-	abs, err := filepath.Abs(docs)
-	require.NoError(t, err)
-	sp, err := cfg.Spec(index, abs)
-	require.NoError(t, err)
-	return sp
+	cfg := must(config.Load(config.Source{Set: set}))(t)
+	return must(cfg.Spec(index, must(filepath.Abs(docs))(t)))(t)
 }
 
 // wait follows a run until it ends or pauses.
@@ -170,11 +158,8 @@ func wait(t testing.TB, c control.Control, run string) control.Status {
 
 func index(t testing.TB, serving control.Control, sp core.Spec) control.Status {
 	t.Helper()
-	r, err := serving.BuildIndex(
-		t.Context(),
-		control.IndexRequest{Spec: sp, Generation: fmt.Sprintf("g%d", time.Now().UnixNano())},
-	)
-	require.NoError(t, err)
+	r := must(serving.BuildIndex(t.Context(),
+		control.IndexRequest{Spec: sp, Generation: fmt.Sprintf("g%d", time.Now().UnixNano())}))(t)
 	return wait(t, serving, r.Run)
 }
 
@@ -190,12 +175,9 @@ func do(t testing.TB, base, method, path string, body any) (int, map[string]any)
 	t.Helper()
 	var reader io.Reader
 	if body != nil {
-		raw, err := json.Marshal(body)
-		require.NoError(t, err)
-		reader = bytes.NewReader(raw)
+		reader = bytes.NewReader(must(json.Marshal(body))(t))
 	}
-	req, err := http.NewRequestWithContext(t.Context(), method, base+path, reader)
-	require.NoError(t, err)
+	req := must(http.NewRequestWithContext(t.Context(), method, base+path, reader))(t)
 	req.Header.Set("Content-Type", "application/json")
 	client := http.DefaultClient
 	if !strings.HasPrefix(path, httpapi.Prefix) { // every answer is as the server itself describes it
@@ -203,8 +185,7 @@ func do(t testing.TB, base, method, path string, body any) (int, map[string]any)
 			t.Errorf("not as described: %v", err)
 		}}}
 	}
-	res, err := client.Do(req)
-	require.NoError(t, err)
+	res := must(client.Do(req))(t)
 	defer func() { _ = res.Body.Close() }()
 	var out map[string]any
 	require.NoError(t, json.NewDecoder(res.Body).Decode(&out))
@@ -220,12 +201,9 @@ func contractOf(t testing.TB, base string) *apitest.Contract {
 	if known, ok := contracts.Load(base); ok {
 		return known.(*apitest.Contract)
 	}
-	res, err := http.Get(base + "/openapi.json")
-	require.NoError(t, err)
+	res := must(http.Get(base + "/openapi.json"))(t)
 	defer func() { _ = res.Body.Close() }()
-	raw, err := io.ReadAll(res.Body)
-	require.NoError(t, err)
-	contract, err := apitest.New(raw)
+	contract, err := apitest.New(must(io.ReadAll(res.Body))(t))
 	require.NoError(t, err, "%s/openapi.json", base)
 	contracts.Store(base, contract)
 	return contract
@@ -265,21 +243,28 @@ func write(t testing.TB, files map[string]string) string {
 // copySample puts the sample's corpus, and nothing else, into a folder.
 func copySample(t testing.TB) string {
 	t.Helper()
-	raw, err := os.ReadFile(filepath.Join(sample, "corpus.jsonl"))
-	require.NoError(t, err)
+	raw := must(os.ReadFile(filepath.Join(sample, "corpus.jsonl")))(t)
 	return write(t, map[string]string{"corpus.jsonl": string(raw)})
-}
-
-func contains(problems []core.Problem, code, object string) bool {
-	for _, p := range problems {
-		if p.Code == code && strings.Contains(p.Object, object) {
-			return true
-		}
-	}
-	return false
 }
 
 func writeFile(t testing.TB, path, s string) {
 	t.Helper()
 	require.NoError(t, os.WriteFile(path, []byte(s), 0o644))
+}
+
+// must returns a value that came without an error.
+func must[T any](value T, err error) func(testing.TB) T {
+	return func(t testing.TB) T {
+		t.Helper()
+		require.NoError(t, err)
+		return value
+	}
+}
+
+// until waits for what comes for sure, if late on a busy machine.
+func until(t testing.TB, what string, come func() bool) {
+	t.Helper()
+	for begun := time.Now(); !come(); time.Sleep(20 * time.Millisecond) {
+		require.True(t, time.Since(begun) <= 3*time.Minute, "it did not come: %s", what)
+	}
 }

@@ -159,10 +159,9 @@ func answered(out map[string]any) bool {
 func (n *fiveNights) diff(st control.Status, documents int64, want core.Diff) {
 	n.t.Helper()
 	got := core.Diff{Added: st.Diff.Added, Changed: st.Diff.Changed, Removed: st.Diff.Removed, Same: st.Diff.Same}
-	if st.Documents != documents || got != want || st.DeadLetters != 0 || st.DocumentsFailed != 0 {
-		n.t.Errorf("%s: %d documents, want %d; %+v, want %+v; %d dead letters, %d failed", st.Run, st.Documents,
-			documents, got, want, st.DeadLetters, st.DocumentsFailed)
-	}
+	assert.True(n.t, st.Documents == documents && got == want && st.DeadLetters == 0 && st.DocumentsFailed == 0,
+		"%s: %d documents, want %d; %+v, want %+v; %d dead letters, %d failed", st.Run, st.Documents, documents, got, want,
+		st.DeadLetters, st.DocumentsFailed)
 }
 
 // play has the nights of docs/guides/nights.md, and gives the last one.
@@ -185,19 +184,17 @@ func (n *fiveNights) play() control.Status {
 	before := n.server.Stats().Extract
 	second := completed(t, n.night("Evening two"))
 	n.diff(second, 118, core.Diff{Changed: 1, Removed: 2, Same: 117})
-	if asked := n.server.Stats().Extract - before; asked < 1 || asked > 1+n.kills*flight {
-		t.Errorf("one changed passage took %d extractions", asked)
-	}
+	asked := n.server.Stats().Extract - before
+	assert.True(t, asked >= 1 && asked <= 1+n.kills*flight, "one changed passage took %d extractions", asked)
 
 	// A bad one: the answer to a probe question is overwritten.
 	good := n.lines[n.row("mt00087")]
 	n.lines[n.row("mt00087")] = `{"id": "mt00087", "title": "Error", "text": "503 Evening three, unavailable."}`
 	n.write()
 	third := n.night("Evening three")
-	if third.Status != core.StatusHeld || third.Reason != "recall" || third.Published || third.Probes == nil ||
-		!slices.Contains(third.Probes.Worse, fiveQuestion) || *third.Probes.Before != 1 {
-		t.Fatalf("the bad night is %s (%s) %+v", third.Status, third.Reason, third.Probes)
-	}
+	require.True(t, third.Status == core.StatusHeld && third.Reason == "recall" && !third.Published &&
+		third.Probes != nil && slices.Contains(third.Probes.Worse, fiveQuestion) && *third.Probes.Before == 1,
+		"the bad night is %s (%s) %+v", third.Status, third.Reason, third.Probes)
 	n.diff(third, 118, core.Diff{Changed: 1, Same: 117})
 	assert.True(t, answered(n.serves(second.Generation)), "what is served while a night is held lacks the answer")
 
@@ -210,9 +207,8 @@ func (n *fiveNights) play() control.Status {
 	} {
 		_, err := n.control.MoveGeneration(operator, move)
 		require.NoError(t, err)
-		if out := n.serves(move.Generation); answered(out) != (move.Generation == second.Generation) {
-			t.Errorf("after %s: %v", move.Action, chunksOf(out))
-		}
+		out := n.serves(move.Generation)
+		assert.True(t, answered(out) == (move.Generation == second.Generation), "after %s: %v", move.Action, chunksOf(out))
 	}
 	if now := n.server.Stats(); now.Extract != paid.Extract || now.Tasks["shorten"] != paid.Tasks["shorten"] {
 		t.Errorf("approval and rollback asked models: %+v, before %+v", now, paid)
@@ -225,16 +221,14 @@ func (n *fiveNights) play() control.Status {
 	assert.True(t, answered(n.serves(fourth.Generation)), "the fourth night lacks the answer")
 
 	n.backfill(fourth)
-	trends, err := n.control.ReadTrends(t.Context(), index, 30)
-	must(t, err)
+	trends := must(n.control.ReadTrends(t.Context(), index, 30))(t)
 	var ended []string
 	for _, night := range trends[0].Nights {
 		ended = append(ended, night.Status)
 	}
 	done := core.StatusCompleted
-	if want := []string{done, done, core.StatusHeld, done, done, done}; !slices.Equal(ended, want) {
-		t.Errorf("trends tell %q, want %q", ended, want)
-	}
+	want := []string{done, done, core.StatusHeld, done, done, done}
+	assert.True(t, slices.Equal(ended, want), "trends tell %q, want %q", ended, want)
 	last := completed(t, wait(t, n.control, n.begin()))
 	assert.True(t, last.Unchanged && last.Documents == 118+archived,
 		"the night after it: unchanged %v, %d documents", last.Unchanged, last.Documents)
@@ -248,7 +242,7 @@ func (n *fiveNights) backfill(fourth control.Status) {
 	for i := range letters {
 		letters[i] = fmt.Sprintf(`{"id": "a%02d", "text": "Letter number %d. Port A%d was built by Carla Ruiz."}`, i, i, i)
 	}
-	must(t, os.MkdirAll(filepath.Join(n.folder, "archive"), 0o755))
+	check(t, os.MkdirAll(filepath.Join(n.folder, "archive"), 0o755))
 	writeFile(t, filepath.Join(n.folder, "archive", "2019.jsonl"), strings.Join(letters, "\n")+"\n")
 	n.revise("mt00008", "Evening five")
 	n.write()
@@ -260,7 +254,7 @@ func (n *fiveNights) backfill(fourth control.Status) {
 		Index: named.Index, Name: named.Name, Choice: core.BackfillChoice{Prefix: "archive/"},
 		Throttle: core.BackfillThrottle{Concurrency: 2},
 	})
-	must(t, err)
+	check(t, err)
 	n.killed(letter)
 	fifth := completed(t, n.night("Evening five"))
 	n.diff(fifth, 118, core.Diff{Changed: 1, Same: 117})
@@ -269,10 +263,8 @@ func (n *fiveNights) backfill(fourth control.Status) {
 	end := backfilled(t, func() *service.Service { return n.control }, named, func(one core.Backfill) bool {
 		return core.IsTerminal(one.Status)
 	})
-	if end.Status != core.StatusCompleted || !end.Rebased || end.Base != fourth.Generation ||
-		end.Parent != fifth.Generation || end.Documents != archived || end.ChunksDone != archived {
-		t.Errorf("%+v", end)
-	}
+	assert.True(t, end.Status == core.StatusCompleted && end.Rebased && end.Base == fourth.Generation &&
+		end.Parent == fifth.Generation && end.Documents == archived && end.ChunksDone == archived, "%+v", end)
 	asked := n.server.Stats().Extract - before - archived - 1 // beyond the letters and the night's passage
 	inflight := int64(0)
 	if n.kill != nil { // the backfill may have had two in flight when either kill came, and the night one more
@@ -285,8 +277,7 @@ func (n *fiveNights) backfill(fourth control.Status) {
 // prepare takes the sample as its corpus.
 func (n *fiveNights) prepare(sp core.Spec) {
 	n.t.Helper()
-	raw, err := os.ReadFile(filepath.Join(sample, "corpus.jsonl"))
-	must(n.t, err)
+	raw := must(os.ReadFile(filepath.Join(sample, "corpus.jsonl")))(n.t)
 	n.lines = strings.Split(strings.TrimSpace(string(raw)), "\n")
 	n.spec = sp
 }
@@ -319,14 +310,11 @@ func TestFiveNightsOnTheEmbeddedStack(t *testing.T) {
 	t.Cleanup(held.opened)
 	n := &fiveNights{t: t, control: shared.Control, base: shared.HTTP, server: server, gates: held, folder: t.TempDir()}
 	n.prepare(spec(t, "five", n.folder, server, probed(t, "five")...))
-	files, err := config.ReadFiles(&n.spec)
-	must(t, err)
+	files := must(config.ReadFiles(&n.spec))(t)
 	n.upload = func() {}
 	n.begin = func() string {
-		begun, err := n.control.BuildIndex(t.Context(), control.IndexRequest{
-			Spec: n.spec, Files: files, Generation: fmt.Sprintf("g%d", time.Now().UnixNano()),
-		})
-		must(t, err)
+		begun := must(n.control.BuildIndex(t.Context(),
+			control.IndexRequest{Spec: n.spec, Files: files, Generation: fmt.Sprintf("g%d", time.Now().UnixNano())}))(t)
 		return begun.Run
 	}
 	same(t, n.play(), fromNothing(t, n.folder))
@@ -345,15 +333,13 @@ func TestFiveNightsOnRealServersWithAWorkerKilledInEach(t *testing.T) {
 	worker := c.worker()
 	n := &fiveNights{t: t, control: c.ctl, server: server, gates: held, folder: t.TempDir()}
 	n.prepare(spec(t, "k", ".", server, probed(t, "k")...))
-	files, err := config.ReadFiles(&n.spec)
-	must(t, err)
+	files := must(config.ReadFiles(&n.spec))(t)
 	n.base = c.replica()
 	n.upload = func() { c.upload(n.folder) }
 	n.begin = func() string { return c.begin(control.IndexRequest{Spec: n.spec, Files: files}) }
 	n.kill = worker.restart
 	begun := time.Now()
-	last := n.play()
-	same(t, last, fromNothing(t, n.folder))
+	same(t, n.play(), fromNothing(t, n.folder))
 	paid := server.Stats()
 	t.Logf("%.0f s, %d kills; paid twice: %d chat answers, %d embedded texts", time.Since(begun).Seconds(), n.kills,
 		paid.Duplicates, paid.EmbedTwice)
@@ -380,7 +366,25 @@ func TestTheScriptOfFiveNights(t *testing.T) {
 	} {
 		assert.Contains(t, string(out), want, "it does not say")
 	}
-	if left, err := os.ReadDir(temporary); err != nil || len(left) != 0 {
-		t.Errorf("it left %v (%v)", left, err)
+	left, err := os.ReadDir(temporary)
+	assert.True(t, err == nil && len(left) == 0, "it left %v (%v)", left, err)
+}
+
+// backfilled waits until a backfill stands as it should, and returns how it stands.
+func backfilled(
+	t *testing.T, serving func() *service.Service, named control.BackfillNamed, wanted func(core.Backfill) bool,
+) core.Backfill {
+	t.Helper()
+	var last []core.Backfill
+	for begin := time.Now(); time.Since(begin) < 3*time.Minute; time.Sleep(50 * time.Millisecond) {
+		var err error
+		if last, err = serving().ListBackfills(t.Context(), named); err == nil && wanted(last[0]) {
+			return last[0]
+		}
+		if err == nil && core.IsTerminal(last[0].Status) {
+			break
+		}
 	}
+	t.Fatalf("it did not come to that: %+v", last)
+	return core.Backfill{}
 }

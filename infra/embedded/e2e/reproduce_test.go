@@ -44,14 +44,13 @@ func publish(t *testing.T) string {
 			fmt.Sprintf("%s is a ship that was built in %s.", thing, place),
 		}
 		rows = append(rows, ragRow{fmt.Sprint(i), "What does " + place + " sell?", texts, place + " sells salt."})
-		line, err := json.Marshal(map[string]any{
+		line := must(json.Marshal(map[string]any{
 			"id": "2hop__" + fmt.Sprint(i), "question": "Where was " + thing + " built?", "answer": place, "answerable": true,
 			"paragraphs": []map[string]any{
 				{"idx": 0, "title": thing, "paragraph_text": texts[1], "is_supporting": true},
 				{"idx": 1, "title": "Other", "paragraph_text": "Of no use.", "is_supporting": false},
 			},
-		})
-		require.NoError(t, err)
+		}))(t)
 		lines.Write(append(line, '\n'))
 	}
 	rows = append(rows, rows[0]) // of several models; the first counts
@@ -107,8 +106,7 @@ func TestTable1IsReproducedFromPublishedFilesAndGoesOnAfterAStopWithoutPayingTwi
 		assert.Contains(t, out, part)
 	}
 	report := func() (out eval.Report) {
-		raw, err := os.ReadFile("table1/covidqa/report.json")
-		require.NoError(t, err)
+		raw := must(os.ReadFile("table1/covidqa/report.json"))(t)
 		require.NoError(t, json.Unmarshal(raw, &out))
 		return out
 	}
@@ -119,8 +117,7 @@ func TestTable1IsReproducedFromPublishedFilesAndGoesOnAfterAStopWithoutPayingTwi
 	assert.True(t, unweaver.PromptIndex > 0 && unweaver.EmbedClasses > 0 && unweaver.EmbedChunks == 0 &&
 		unweaver.EmbedQuery == vector.EmbedQuery && vector.EmbedQuery > 0, "%+v", unweaver)
 	assert.True(t, first.Rows[3].Tokens.PromptQuery > 0 && first.Rows[3].F1.N == 4, "closed book: %+v", first.Rows[3])
-	raw, err := os.ReadFile("table1/covidqa/questions.jsonl")
-	require.NoError(t, err)
+	raw := must(os.ReadFile("table1/covidqa/questions.jsonl"))(t)
 	assert.Equal(t, 4, strings.Count(string(raw), "\n"))
 	assert.Contains(t, string(raw), `"oracle":{"answer":"An answer from the test server."`)
 

@@ -28,9 +28,7 @@ func schedules(t *testing.T, controller *service.Service, wanted func(control.Sc
 	t.Helper()
 	var all []control.Scheduled
 	for begin := time.Now(); time.Since(begin) < 3*time.Minute; time.Sleep(100 * time.Millisecond) {
-		var err error
-		all, err = controller.ListSchedules(t.Context())
-		require.NoError(t, err)
+		all = must(controller.ListSchedules(t.Context()))(t)
 		for _, one := range all {
 			if one.Index == "docs" && wanted(one) {
 				return one
@@ -47,7 +45,7 @@ func ended(nights int) func(control.Scheduled) bool {
 	}
 }
 
-func must(t *testing.T, err error) {
+func check(t *testing.T, err error) {
 	t.Helper()
 	require.NoError(t, err)
 }
@@ -58,12 +56,10 @@ func TestASchedulesLife(t *testing.T) {
 	t.Parallel() // it has a stack or servers of its own
 	dir := t.TempDir()
 	begin := func() *stack.Stack {
-		running, err := start(dir)
-		must(t, err)
-		return running
+		return must(start(dir))(t)
 	}
 	running := begin()
-	stop := func() { must(t, running.Stop(t.Context())) }
+	stop := func() { check(t, running.Stop(t.Context())) }
 	defer func() { stop() }()
 	server := serve(t, modeltest.Options{})
 	docs := copySample(t)
@@ -78,16 +74,14 @@ func TestASchedulesLife(t *testing.T) {
 	}
 	apply := func(want string) control.Applied {
 		t.Helper()
-		applied, err := running.Control.ApplySchedule(t.Context(), request)
-		must(t, err)
+		applied := must(running.Control.ApplySchedule(t.Context(), request))(t)
 		assert.Equal(t, want, applied.Change, "applied: %+v", applied)
 		return applied
 	}
 	applied := apply(control.ScheduleCreated)
 	for _, next := range applied.Next { // three o'clock in Berlin is one or two in UTC
-		if want := map[time.Month]int{time.January: 2, time.July: 1}[next.UTC().Month()]; next.UTC().Hour() != want {
-			t.Errorf("next at %s", next.UTC())
-		}
+		want := map[time.Month]int{time.January: 2, time.July: 1}[next.UTC().Month()]
+		assert.True(t, next.UTC().Hour() == want, "next at %s", next.UTC())
 	}
 	assert.Len(t, applied.Next, 3, "%+v", applied)
 	apply(control.ScheduleUnchanged)
@@ -95,9 +89,7 @@ func TestASchedulesLife(t *testing.T) {
 	for _, change := range []string{"", "\n"} { // a file of this machine is there for the nights, as it is now
 		writeFile(t, probes, fmt.Sprintf("{\"question\": %q, \"documents\": [%q]}%s", "Who?", "corpus.jsonl#mt00000", change))
 		request.Spec.Gate.Probes = probes
-		var err error
-		request.Files, err = config.ReadFiles(&request.Spec)
-		must(t, err)
+		request.Files = must(config.ReadFiles(&request.Spec))(t)
 		apply(control.ScheduleChanged)
 		apply(control.ScheduleUnchanged)
 	}
@@ -108,9 +100,8 @@ func TestASchedulesLife(t *testing.T) {
 	_, err := running.Control.TriggerSchedule(t.Context(), "docs")
 	require.NoError(t, err)
 	first := schedules(t, running.Control, ended(1))
-	if night := first.Nights[0]; night.Status != core.StatusCompleted || !strings.HasPrefix(night.Run, "docs/20") {
-		t.Fatalf("%+v", night)
-	}
+	night := first.Nights[0]
+	require.True(t, night.Status == core.StatusCompleted && strings.HasPrefix(night.Run, "docs/20"), "%+v", night)
 	if status, err := running.Control.ReadStatus(t.Context(), "docs"); err != nil || status.Run != first.Nights[0].Run ||
 		!status.Published || status.Probes == nil || status.Probes.Asked != 1 {
 		t.Errorf("%+v, %v", status, err)
@@ -119,16 +110,14 @@ func TestASchedulesLife(t *testing.T) {
 	// A build that is paused holds its index: a second trigger is refused, and a night that is due is skipped.
 	writeFile(t, filepath.Join(docs, "more.txt"), "Another document\n\nIt came in the night.")
 	request.Spec.Budget.Calls = 1
-	held, err := running.Control.BuildIndex(t.Context(), control.IndexRequest{Spec: request.Spec, Generation: "held"})
-	must(t, err)
+	held := must(running.Control.BuildIndex(t.Context(), control.IndexRequest{Spec: request.Spec, Generation: "held"}))(t)
 	require.Equal(t, core.StatusPaused, wait(t, running.Control, held.Run).Status)
-	triggered, err := running.Control.TriggerSchedule(t.Context(), "docs")
-	must(t, err)
+	triggered := must(running.Control.TriggerSchedule(t.Context(), "docs"))(t)
 	assert.Equal(t, "docs/held", triggered.Running, "%+v", triggered)
 	due := func() {
 		t.Helper()
 		handle := running.Control.Client.ScheduleClient().GetHandle(t.Context(), workflows.ScheduleID("docs"))
-		must(t, handle.Trigger(t.Context(), client.ScheduleTriggerOptions{}))
+		check(t, handle.Trigger(t.Context(), client.ScheduleTriggerOptions{}))
 	}
 	due()
 	skipped := schedules(t, running.Control, ended(2))
@@ -136,40 +125,38 @@ func TestASchedulesLife(t *testing.T) {
 		t.Errorf("%+v", night)
 	}
 	_, err = running.Control.CancelRun(t.Context(), held.Run)
-	must(t, err)
+	check(t, err)
 	wait(t, running.Control, held.Run)
 
-	must(t, running.Control.PauseSchedule(t.Context(), "docs", "holidays"))
+	check(t, running.Control.PauseSchedule(t.Context(), "docs", "holidays"))
 	request.Schedule.Timezone = "UTC"
-	if paused := apply(control.ScheduleChanged); !paused.Paused {
-		t.Error("applying resumed it")
-	}
+	assert.True(t, apply(control.ScheduleChanged).Paused, "applying resumed it")
 	stop()
 	running = begin()
 	after := schedules(t, running.Control, func(control.Scheduled) bool { return true })
-	if !after.Paused || after.Note != "holidays" || len(after.Next) != 0 || len(after.Nights) != 2 ||
-		after.Timezone != "UTC" {
-		t.Errorf("after a restart: %+v", after)
-	}
+	assert.True(t, after.Paused && after.Note == "holidays" && len(after.Next) == 0 && len(after.Nights) == 2 &&
+		after.Timezone == "UTC", "after a restart: %+v", after)
 	answer := ask(t, running.HTTP, "docs", "Who came in the night?", nil)
 	stop()
+	paid := server.Stats().Chat
 	restoredElsewhere(t, filepath.Join(dir, "artifacts"), answer, after)
+	assert.Equal(t, paid, server.Stats().Chat, "a restore asked models")
 	running = begin()
-	must(t, running.Control.ResumeSchedule(t.Context(), "docs", ""))
+	check(t, running.Control.ResumeSchedule(t.Context(), "docs", ""))
 	again := schedules(t, running.Control, func(control.Scheduled) bool { return true })
 	assert.True(t, !again.Paused && len(again.Next) == 3 && again.Note == "", "resumed: %+v", again)
-	must(t, running.Control.PauseSchedule(t.Context(), "docs", ""))
+	check(t, running.Control.PauseSchedule(t.Context(), "docs", ""))
 	again = schedules(t, running.Control, func(control.Scheduled) bool { return true })
 	assert.Equal(t, "no reason was given", again.Note)
-	must(t, running.Control.ResumeSchedule(t.Context(), "docs", ""))
+	check(t, running.Control.ResumeSchedule(t.Context(), "docs", ""))
 
-	must(t, os.Remove(filepath.Join(dir, "artifacts", "docs", "schedule.json")))
+	check(t, os.Remove(filepath.Join(dir, "artifacts", "docs", "schedule.json")))
 	due()
 	gone := schedules(t, running.Control, ended(3))
 	if night := gone.Nights[0]; night.Status != core.StatusFailed || night.Reason != string(fault.BadConfig) {
 		t.Errorf("its configuration is gone: %+v", night)
 	}
-	must(t, running.Control.DeleteSchedule(t.Context(), "docs"))
+	check(t, running.Control.DeleteSchedule(t.Context(), "docs"))
 	if err := running.Control.DeleteSchedule(t.Context(), "docs"); !fault.Is(err, fault.NotFound) {
 		t.Errorf("deleted twice: %v", err)
 	}
@@ -178,8 +165,7 @@ func TestASchedulesLife(t *testing.T) {
 	}
 
 	apply(control.ScheduleCreated) // an index that is deleted leaves no schedule, and no answer
-	deleted, err := running.Control.DeleteIndex(t.Context(), control.DeleteRequest{Index: "docs", Confirmed: true})
-	must(t, err)
+	deleted := must(running.Control.DeleteIndex(t.Context(), control.DeleteRequest{Index: "docs", Confirmed: true}))(t)
 	assert.True(t, deleted.Generations > 0 && deleted.Records > 0 && len(deleted.Collections) > 0, "%+v", deleted)
 	status, _ := do(t, running.HTTP, http.MethodPost, "/v1/indexes/docs/query", map[string]any{"query": "night"})
 	assert.Equal(t, http.StatusNotFound, status)
@@ -198,20 +184,17 @@ func TestASchedulesLife(t *testing.T) {
 func restoredElsewhere(t *testing.T, artifacts string, answer map[string]any, was control.Scheduled) {
 	t.Helper()
 	folder := t.TempDir()
-	must(t, os.CopyFS(filepath.Join(folder, "artifacts"), os.DirFS(artifacts)))
-	elsewhere, err := start(folder)
-	must(t, err)
-	defer func() { must(t, elsewhere.Stop(t.Context())) }()
+	check(t, os.CopyFS(filepath.Join(folder, "artifacts"), os.DirFS(artifacts)))
+	elsewhere := must(start(folder))(t)
+	defer func() { check(t, elsewhere.Stop(t.Context())) }()
 	none, err := elsewhere.Control.ListSchedules(t.Context())
 	assert.True(t, err == nil && len(none) == 0, "the engine begins without: %+v, %v", none, err)
 	for _, want := range []string{"restored, and paused as before", ""} { // the second time it is there
-		restored, err := elsewhere.Control.RestoreIndex(t.Context(), "docs")
-		must(t, err)
+		restored := must(elsewhere.Control.RestoreIndex(t.Context(), "docs"))(t)
 		assert.Equal(t, want, restored.Schedule)
 		completed(t, wait(t, elsewhere.Control, restored.Run))
 	}
-	all, err := elsewhere.Control.ListSchedules(t.Context())
-	must(t, err)
+	all := must(elsewhere.Control.ListSchedules(t.Context()))(t)
 	was.Nights, was.Missed, was.Overlapped = []control.NightRun{}, 0, 0 // those are the engine's, and gone with it
 	assert.Equal(t, []control.Scheduled{was}, all)
 	now := ask(t, elsewhere.HTTP, "docs", "Who came in the night?", nil)

@@ -1,13 +1,13 @@
 package e2e
 
 import (
+	"bytes"
 	"fmt"
-	"net/http"
+	"log/slog"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
-	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -15,8 +15,11 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.temporal.io/api/enums/v1"
 
+	"github.com/unweaver/unweaver/internal/artifact"
 	"github.com/unweaver/unweaver/internal/control"
+	"github.com/unweaver/unweaver/internal/control/engine"
 	"github.com/unweaver/unweaver/internal/core"
+	"github.com/unweaver/unweaver/internal/store/blob"
 	"github.com/unweaver/unweaver/internal/testkit/modeltest"
 )
 
@@ -29,58 +32,30 @@ const unsaved = 2 * flight
 
 // clusterSpec returns the spec of the tests on real servers: documents as chunks, some shortening, few calls in flight.
 func clusterSpec(t testing.TB, s *modeltest.Server) core.Spec {
-	return spec(
-		t,
-		"k",
-		".",
-		s,
-		"indexes.k.chunking.strategy=document",
-		fmt.Sprintf("models.limits.concurrency=%d", flight),
-		"indexes.k.shortening.threshold=400",
-		"models.chat.model=cluster",
-		"models.embedding.model=cluster",
-	) // hashes hold the models
+	return spec(t, "k", ".", s, "indexes.k.chunking.strategy=document",
+		fmt.Sprintf("models.limits.concurrency=%d", flight), "indexes.k.shortening.threshold=400",
+		"models.chat.model=cluster", "models.embedding.model=cluster") // hashes hold the models
 }
 
 // undisturbed builds the sample on the embedded stack: what every build on servers must equal.
 func undisturbed(t *testing.T) (control.Status, []string) {
 	t.Helper()
-	s := serve(t, modeltest.Options{Shuffle: true})
-	sp := clusterSpec(t, s)
+	sp := clusterSpec(t, serve(t, modeltest.Options{Shuffle: true}))
 	sp.Corpus = copySample(t)
 	sp.Index = "undisturbed-" + core.Sum(t.Name()).Short(8)
-	st := completed(t, index(t, shared.Control, sp))
-	return st, answers(t, shared.HTTP, sp.Index, question)
+	return completed(t, index(t, shared.Control, sp)), answers(t, shared.HTTP, sp.Index, question)
 }
 
 const question = "Who was the first president of the association which published Journal of Psychotherapy Integration?"
 
 func same(t *testing.T, got, want control.Status) {
 	t.Helper()
-	if got.ContentHash != want.ContentHash || got.TextHash != want.TextHash || got.VectorHash != want.VectorHash {
-		t.Errorf(
-			"hashes %.12s %.12s %.12s, undisturbed %.12s %.12s %.12s",
-			got.ContentHash,
-			got.TextHash,
-			got.VectorHash,
-			want.ContentHash,
-			want.TextHash,
-			want.VectorHash,
-		)
-	}
-	if got.Documents != want.Documents || got.Chunks != want.Chunks || got.Classes != want.Classes ||
-		got.DeadLetters != 0 {
-		t.Errorf(
-			"%d documents, %d chunks, %d classes, %d dead letters; want %d, %d, %d",
-			got.Documents,
-			got.Chunks,
-			got.Classes,
-			got.DeadLetters,
-			want.Documents,
-			want.Chunks,
-			want.Classes,
-		)
-	}
+	assert.True(t, got.ContentHash == want.ContentHash && got.TextHash == want.TextHash &&
+		got.VectorHash == want.VectorHash, "hashes %.12s %.12s %.12s, undisturbed %.12s %.12s %.12s", got.ContentHash,
+		got.TextHash, got.VectorHash, want.ContentHash, want.TextHash, want.VectorHash)
+	assert.True(t, got.Documents == want.Documents && got.Chunks == want.Chunks && got.Classes == want.Classes &&
+		got.DeadLetters == 0, "%d documents, %d chunks, %d classes, %d dead letters; want %d, %d, %d", got.Documents,
+		got.Chunks, got.Classes, got.DeadLetters, want.Documents, want.Chunks, want.Classes)
 }
 
 // rows checks that both collections hold each row once.
@@ -113,54 +88,44 @@ func TestThePipelineOnRealServersEqualsTheEmbeddedOne(t *testing.T) {
 			st := completed(t, wait(t, c.ctl, c.begin(control.IndexRequest{Spec: sp})))
 			same(t, st, want)
 			rows(t, c, st)
-			if got := answers(t, base, "k", question); !slices.Equal(got, ids) {
-				t.Errorf("chunks %v, embedded %v", got, ids)
-			}
+			got := answers(t, base, "k", question)
+			assert.True(t, slices.Equal(got, ids), "chunks %v, embedded %v", got, ids)
 			paid := server.Stats()
 			again := completed(t, wait(t, c.ctl, c.begin(control.IndexRequest{Spec: sp})))
-			if now := server.Stats(); !again.Unchanged || now.Chat != paid.Chat || now.Embed != paid.Embed ||
-				again.Written != (core.Written{}) {
-				t.Errorf("an unchanged corpus: %+v", again.Report)
-			}
+			now := server.Stats()
+			assert.True(t, again.Unchanged && now.Chat == paid.Chat && now.Embed == paid.Embed &&
+				again.Written == (core.Written{}), "an unchanged corpus: %+v", again.Report)
 			assert.Zero(t, paid.Duplicates+paid.EmbedTwice, "paid twice: %+v", paid)
-			night(t, c, sp, server, base)
+			night(t, c, sp, server, copySample(t), base)
 		})
 	}
 }
 
-// night changes one document: a small night is upserted into the same collections.
-func night(t *testing.T, c *cluster, sp core.Spec, server *modeltest.Server, base string) {
-	dir := copySample(t)
+// night adds a document to a folder: a small night is upserted into the same collections, and each replica finds it.
+func night(t *testing.T, c *cluster, sp core.Spec, server *modeltest.Server, dir string, bases ...string) {
 	writeFile(t, dir+"/new.txt", "Lighthouse Merrow stands on Cape Merrow. It was painted by Ottoline Quarrie.")
 	c.upload(dir)
 	before := server.Stats()
 	st := completed(t, wait(t, c.ctl, c.begin(control.IndexRequest{Spec: sp})))
-	if d := server.Stats().Extract - before.Extract; d != 1 || st.Diff.Added != 1 {
-		t.Errorf("one new document cost %d extractions: %+v", d, st.Diff)
+	d := server.Stats().Extract - before.Extract
+	assert.True(t, d == 1 && st.Diff.Added == 1, "one new document cost %d extractions: %+v", d, st.Diff)
+	for _, base := range bases {
+		until(t, "the new document on "+base, func() bool {
+			return slices.ContainsFunc(chunksOf(ask(t, base, "k", "Cape Merrow lighthouse", nil)), func(chunk map[string]any) bool {
+				return chunk["document"] == "new.txt"
+			})
+		})
 	}
-	found := false
-	for range 3000 {
-		out := ask(t, base, "k", "Cape Merrow lighthouse", nil)
-		for _, ch := range chunksOf(out) {
-			found = found || ch["document"] == "new.txt"
-		}
-		if found {
-			return
-		}
-		time.Sleep(100 * time.Millisecond)
-	}
-	t.Error("the new document is not found")
 }
 
 // Promises: 1, 2.
-func TestThreeWorkersShareABuildAndReplicasSwitchUnderLoad(t *testing.T) {
+func TestThreeWorkersShareABuildAndReplicasSwitch(t *testing.T) {
 	c := newCluster(t, "stores.milvus.load=insert")
 	server := serve(t, modeltest.Options{Latency: 100 * time.Millisecond, Shuffle: true})
 	sp := clusterSpec(t, server)
 	dir := copySample(t)
 	for i := range 5 { // enough for every worker
-		raw, err := os.ReadFile(dir + "/corpus.jsonl")
-		require.NoError(t, err)
+		raw := must(os.ReadFile(dir + "/corpus.jsonl"))(t)
 		writeFile(t, fmt.Sprintf("%s/copy%d.jsonl", dir, i), string(raw))
 	}
 	c.upload(dir)
@@ -176,60 +141,10 @@ func TestThreeWorkersShareABuildAndReplicasSwitchUnderLoad(t *testing.T) {
 	want, got := st.Chunks/6, server.Stats() // six equal files: one answer each serves all
 	assert.True(t, got.Extract <= want+unsaved && got.Duplicates <= unsaved,
 		"%d extractions were paid for %d texts, %d of them twice", got.Extract, want, got.Duplicates)
-	first := map[string]bool{}
-	for _, b := range bases {
-		answers(t, b, "k", question)
+	for _, base := range bases {
+		answers(t, base, "k", question)
 	}
-	var stop atomic.Bool
-	var mu sync.Mutex
-	var wg sync.WaitGroup
-	seen := map[string]int{}
-	for _, b := range bases {
-		for range 2 {
-			wg.Go(func() {
-				for !stop.Load() {
-					status, out := do(
-						t,
-						b,
-						http.MethodPost,
-						"/v1/indexes/k/query",
-						map[string]any{"query": "Cape Merrow lighthouse painted"},
-					)
-					if status != http.StatusOK {
-						t.Errorf("a query during a switch: %d %v", status, out)
-						return
-					}
-					gen := out["generation"].(string)
-					hasNew := false
-					for _, ch := range chunksOf(out) {
-						hasNew = hasNew || ch["document"] == "new.txt"
-					}
-					mu.Lock()
-					seen[gen]++
-					assert.Equal(t, gen != st.Generation, hasNew, "generation %s: the new document is in the answer", gen)
-					first[b+gen] = true
-					mu.Unlock()
-				}
-			})
-		}
-	}
-	writeFile(t, dir+"/new.txt", "Lighthouse Merrow stands on Cape Merrow. It was painted by Ottoline Quarrie.")
-	c.upload(dir)
-	two := completed(t, wait(t, c.ctl, c.begin(control.IndexRequest{Spec: sp})))
-	for begin := time.Now(); time.Since(begin) < 5*time.Minute; time.Sleep(50 * time.Millisecond) {
-		mu.Lock()
-		done := first[bases[0]+two.Generation] && first[bases[1]+two.Generation]
-		mu.Unlock()
-		if done {
-			break
-		}
-	}
-	stop.Store(true)
-	wg.Wait()
-	for _, b := range bases {
-		assert.True(t, first[b+st.Generation] && first[b+two.Generation], "%s did not serve both generations", b)
-	}
-	t.Logf("answers by generation: %v", seen)
+	night(t, c, sp, server, dir, bases...)
 }
 
 // pollers counts the workers that completed activities of a run's extraction.
@@ -318,14 +233,8 @@ func TestKilledPartsOfAClusterEndInTheSameIndex(t *testing.T) {
 			if f.before != nil {
 				f.before(c)
 			}
-			server := serve(
-				t,
-				modeltest.Options{
-					Latency:      150 * time.Millisecond,
-					EmbedLatency: 60 * time.Millisecond,
-					Shuffle:      true,
-				},
-			)
+			server := serve(t,
+				modeltest.Options{Latency: 150 * time.Millisecond, EmbedLatency: 60 * time.Millisecond, Shuffle: true})
 			sp := clusterSpec(t, server)
 			c.upload(copySample(t))
 			w := c.worker()
@@ -342,13 +251,8 @@ func TestKilledPartsOfAClusterEndInTheSameIndex(t *testing.T) {
 			same(t, st, want)
 			rows(t, c, st)
 			paid := server.Stats()
-			t.Logf(
-				"%s: %.0f s, paid twice: %d chat answers, %d embedded texts",
-				f.name,
-				time.Since(begin).Seconds(),
-				paid.Duplicates,
-				paid.EmbedTwice,
-			)
+			t.Logf("%s: %.0f s, paid twice: %d chat answers, %d embedded texts", f.name, time.Since(begin).Seconds(),
+				paid.Duplicates, paid.EmbedTwice)
 			assert.True(t, paid.Duplicates <= f.bound,
 				"%d chat answers were paid twice, want at most %d", paid.Duplicates, f.bound)
 			answers(t, c.replica(), "k", question)
@@ -372,31 +276,169 @@ func TestRestoreBringsBackWipedStoresWithoutAModelCall(t *testing.T) {
 				flushRedis(t, c)
 			}
 			if strings.Contains(what, "Milvus") {
-				names, err := c.ctl.Stores.Vectors.List(
-					t.Context(),
-					"uw_"+core.Sum(c.ctl.Stores.StoreID, "k").Short(8)+"_",
-				)
+				names, err := c.ctl.Stores.Vectors.List(t.Context(), "uw_"+core.Sum(c.ctl.Stores.StoreID, "k").Short(8)+"_")
 				require.True(t, err == nil && len(names) == 2, "%v %v", names, err)
 				for _, n := range names {
 					require.NoError(t, c.ctl.Stores.Vectors.Drop(t.Context(), n))
 				}
 			}
-			r, err := c.ctl.RestoreIndex(t.Context(), "k")
-			require.NoError(t, err)
-			res := completed(t, wait(t, c.ctl, r.Run))
-			if strings.Contains(what, "Redis") != (res.Written.Records == st.Classes) ||
-				strings.Contains(what, "Milvus") != (res.Written.Rows == st.Classes+st.Chunks) {
-				t.Errorf("restored %+v", res.Written)
-			}
+			res := completed(t, wait(t, c.ctl, must(c.ctl.RestoreIndex(t.Context(), "k"))(t).Run))
+			assert.True(t, strings.Contains(what, "Redis") == (res.Written.Records == st.Classes) &&
+				strings.Contains(what, "Milvus") == (res.Written.Rows == st.Classes+st.Chunks), "restored %+v", res.Written)
 			rows(t, c, st)
 			c2 := *c
 			c2.t = t
-			if got := answers(t, c2.replica(), "k", question); !slices.Equal(got, want) {
-				t.Errorf("chunks %v, before %v", got, want)
-			}
+			got := answers(t, c2.replica(), "k", question)
+			assert.True(t, slices.Equal(got, want), "chunks %v, before %v", got, want)
 		})
 	}
-	if now := server.Stats(); now.Chat != paid.Chat {
-		t.Errorf("restoring paid for %d answers", now.Chat-paid.Chat)
+	now := server.Stats()
+	assert.True(t, now.Chat == paid.Chat, "restoring paid for %d answers", now.Chat-paid.Chat)
+}
+
+// storedWords gives the objects of a cluster's artifacts, the rows in them and the class records in which one of some
+// words stands.
+func storedWords(t *testing.T, c *cluster, words ...string) (where []string) {
+	t.Helper()
+	ctx, stores := t.Context(), c.ctl.Stores
+	look := func(name string, raw []byte) {
+		for _, word := range words {
+			if bytes.Contains(bytes.ToLower(raw), []byte(word)) {
+				where = append(where, name+": "+word)
+				return
+			}
+		}
 	}
+	for info, err := range stores.Artifacts.List(ctx, "", "") {
+		check(t, err)
+		raw, _, err := blob.Read(ctx, stores.Artifacts, info.Key)
+		check(t, err)
+		look(info.Key, raw)
+		for row, err := range artifact.ScanAll(ctx, stores.Artifacts, info.Key) {
+			if err != nil {
+				break // no row file
+			}
+			look(info.Key+" (row)", append(slices.Concat(row.Key, []byte(" ")), row.Value...))
+		}
+	}
+	check(t, stores.Records.ScanRecords(ctx, stores.StoreID[:8]+":c:", func(keys []string) error {
+		values, err := stores.Records.GetRecords(ctx, keys)
+		for i, value := range values {
+			look("record "+keys[i], value)
+		}
+		return err
+	}))
+	return where
+}
+
+// A worker that is killed in stage after stage of a purge, on real servers, leaves a purge that ends: nothing that is
+// stored reports the document, and the index is what a build from nothing without it makes.
+// Promises: 1, 2.
+func TestAPurgeOnRealServersEndsThoughWorkersAreKilled(t *testing.T) {
+	t.Parallel()
+	want, _ := undisturbed(t)
+	c := newCluster(t)
+	server := serve(t, modeltest.Options{Shuffle: true})
+	sp := clusterSpec(t, server)
+	folder := copySample(t)
+	const document = "letters/heron.md"
+	text := "# Quastenberg\n\nMarlene Quastenberg paid the ferryman in opals. Carla Ruiz wrote about Zuckmayer Lane.\n"
+	check(t, os.Mkdir(filepath.Join(folder, "letters"), 0o755))
+	writeFile(t, filepath.Join(folder, filepath.FromSlash(document)), text)
+	c.upload(folder)
+	worker, base := c.worker(), c.replica()
+	completed(t, wait(t, c.ctl, c.begin(control.IndexRequest{Spec: sp})))
+	writeFile(t, filepath.Join(folder, filepath.FromSlash(document)), strings.Replace(text, "opals", "pearls", 1))
+	c.upload(folder)
+	completed(t, wait(t, c.ctl, c.begin(control.IndexRequest{Spec: sp})))
+	answers(t, base, "k", question) // a replica holds the generation that goes
+	words := []string{"quastenberg", "zuckmayer", "letters/heron"}
+	if where := storedWords(t, c, words...); len(where) < 8 {
+		t.Fatalf("the search finds too little of what is there: %q", where)
+	}
+	paid, begun := server.Stats().Chat, time.Now()
+	purging := must(c.ctl.PurgeDocuments(t.Context(),
+		control.PurgeRequest{Index: "k", Documents: []string{document}, Confirmed: true}))(t)
+	deadly := []string{ // in which a purge has work to do
+		core.StagePlan, core.StageReduce, core.StageSegment, core.StageVerify, core.StagePublish,
+		core.StageCollect,
+	}
+	var killedIn []string
+	for {
+		st := must(c.ctl.ReadStatus(t.Context(), purging.Run.Run))(t)
+		if core.IsTerminal(st.Status) || time.Since(begun) > 5*time.Minute {
+			break
+		}
+		if n := len(st.Stages); n > 0 {
+			if stage := st.Stages[n-1].Name; slices.Contains(deadly, stage) && !slices.Contains(killedIn, stage) {
+				killedIn = append(killedIn, stage)
+				worker.restart()
+			}
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+	ended := completed(t, wait(t, c.ctl, purging.Run.Run))
+	t.Logf("%.0f s; killed in %q", time.Since(begun).Seconds(), killedIn)
+	assert.True(t, len(killedIn) >= 3 && slices.Contains(killedIn, core.StageCollect),
+		"it was killed in %q alone", killedIn)
+	stand := must(c.ctl.ListPurges(t.Context(), control.PurgesRequest{Index: "k"}))(t)
+	assert.True(t, len(stand.Purges) == 1 && stand.Purges[0].State == core.PurgeDone, "%+v", stand.Purges)
+	where := storedWords(t, c, words...)
+	assert.True(t, len(where) == 0, "still stored in %q", where)
+	same(t, ended, want)
+	rows(t, c, ended)
+	assert.Zero(t, server.Stats().Chat-paid, "the purge asked models")
+}
+
+// Promises: 1, 2.
+func TestTwoInstallationsShareServersAndNeverMeet(t *testing.T) {
+	t.Parallel() // it has a stack or servers of its own
+	a := newCluster(t, "stores.milvus.load=insert")
+	a.worker()
+	a.upload(copySample(t))
+	one := completed(t,
+		wait(t, a.ctl, a.begin(control.IndexRequest{Spec: spec(t, "k", ".", nil, "indexes.k.chunking.strategy=document")})))
+	b := newCluster(t, "stores.milvus.load=insert", "stores.classes="+a.cfg.Stores.Classes)
+	b.worker()
+	b.upload(
+		write(t, map[string]string{"x.txt": "Lighthouse Merrow stands on Cape Merrow. It was painted by Ottoline Quarrie."}),
+	)
+	two := completed(t, wait(t, b.ctl, b.begin(control.IndexRequest{Spec: spec(t, "k", ".", nil)})))
+	rows(t, a, one)
+	rows(t, b, two)
+	got := answers(t, b.replica(), "k", "Cape Merrow")
+	assert.True(t, len(got) == 1, "b answers %v", got)
+	if got := answers(t, a.replica(), "k", question); len(got) != 5 {
+		t.Errorf("a answers %v", got)
+	}
+}
+
+func TestWhatIsMissingInAClusterIsNamed(t *testing.T) {
+	t.Parallel() // it has a stack or servers of its own
+	c := newCluster(t)
+	none := c.cfg.Engine
+	none.Namespace = "no-such-namespace"
+	if _, err := engine.Dial(t.Context(), none, slog.New(slog.DiscardHandler)); err == nil ||
+		!strings.Contains(err.Error(), "engine.namespace") {
+		t.Errorf("a namespace that does not exist: %v", err)
+	}
+	sp := spec(t, "k", ".", nil)
+	sp.Corpus = "s3://no-such-bucket/x"
+	checks := must(c.ctl.RunDoctor(t.Context(), sp))(t)
+	said := map[string]control.Check{}
+	for _, x := range checks {
+		said[x.Name] = x
+	}
+	for name, says := range map[string]string{"worker": "engine.task_queue", "corpus": "the corpus"} {
+		x := said[name]
+		assert.True(t, !x.OK && strings.Contains(x.Detail, says), "doctor on %s: %+v", name, x)
+	}
+	for _, name := range []string{"artifacts", "conditional writes", "import bucket", "classes", "vectors", "temporal"} {
+		assert.True(t, said[name].OK, "doctor on %s: %+v", name, said[name])
+	}
+	c.upload(copySample(t))
+	run := c.begin(control.IndexRequest{Spec: spec(t, "k", ".", nil)})
+	st, err := c.ctl.ReadStatus(t.Context(), run)
+	assert.True(t, err == nil && len(st.Problems) != 0 && st.Problems[0].Code == "no_worker",
+		"a run without a worker: %+v, %v", st.Problems, err)
 }

@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/require"
 	"github.com/unweaver/unweaver/infra/embedded/stack"
 	"github.com/unweaver/unweaver/internal/config"
 	"github.com/unweaver/unweaver/internal/control"
@@ -55,9 +56,7 @@ func start(t *testing.T, data string, before ...string) *process {
 	if len(before) > 0 {
 		p.cmd.Env = append(p.cmd.Env, "TMPDIR="+filepath.Join(filepath.Dir(data), "tmp"))
 	}
-	if err := p.cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, p.cmd.Start())
 	p.ends = make(chan struct{})
 	go func() { _ = p.cmd.Wait(); close(p.ends) }()
 	t.Cleanup(p.kill)
@@ -169,20 +168,14 @@ func record(t *testing.T) *recording {
 	rec.trace = filepath.Join(t.TempDir(), "trace")
 	server := modeltest.New(modeltest.Options{Script: rec.asked.script})
 	extractions := filepath.Join(sample, "extractions_desc.jsonl")
-	if err := server.Replay(filepath.Join(sample, "corpus.jsonl"), extractions); err != nil {
-		t.Fatal(err)
-	}
-	if err := server.Listen("127.0.0.1:0"); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, server.Replay(filepath.Join(sample, "corpus.jsonl"), extractions))
+	require.NoError(t, server.Listen("127.0.0.1:0"))
 	t.Cleanup(server.Close)
 	t.Setenv("UNWEAVER_MODELS_ENDPOINTS", server.URL+"=E2E_KEY") // the stack's own: it names its model servers
 	rec.spec = specOf(t, rec.docs, server.URL)
 	rec.documents(t, 20)
 
-	if err := os.Mkdir(filepath.Join(rec.base, "tmp"), 0o700); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.Mkdir(filepath.Join(rec.base, "tmp"), 0o700))
 	p := start(t, filepath.Join(rec.base, "data"), "strace", "-f", "--seccomp-bpf", "-ttt", "-xx", "-s", "64000000",
 		"-e", recorded, "-e", "signal=none", "-o", rec.trace)
 	var err error
@@ -198,9 +191,7 @@ func record(t *testing.T) *recording {
 	rec.secondAt = time.Now()
 	rec.seconds = rec.secondAt.Sub(rec.firstAt).Seconds()
 	rec.paid = rec.asked.take()
-	if err := syscall.Kill(p.dev.PID, syscall.SIGTERM); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, syscall.Kill(p.dev.PID, syscall.SIGTERM))
 	<-p.ends // strace writes what is left
 	return rec
 }
@@ -209,32 +200,23 @@ func record(t *testing.T) *recording {
 func (r *recording) documents(t *testing.T, n int) {
 	t.Helper()
 	raw, err := os.ReadFile(filepath.Join(sample, "corpus.jsonl"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	lines := strings.SplitAfter(string(raw), "\n")
 	first := []byte(strings.Join(lines[:n], ""))
-	if err := os.WriteFile(filepath.Join(r.docs, "corpus.jsonl"), first, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.WriteFile(filepath.Join(r.docs, "corpus.jsonl"), first, 0o600))
 }
 
 func specOf(t *testing.T, docs, url string) core.Spec {
 	t.Helper()
 	cfg, err := config.Load(config.Source{Set: []string{
 		"models.chat.provider=openai", "models.chat.model=m", "models.chat.api_key_env=E2E_KEY",
-		"models.chat.base_url=" + url,
-		"models.embedding.provider=openai", "models.embedding.model=e", "models.embedding.api_key_env=E2E_KEY",
-		"models.embedding.base_url=" + url,
+		"models.chat.base_url=" + url, "models.embedding.provider=openai", "models.embedding.model=e",
+		"models.embedding.api_key_env=E2E_KEY", "models.embedding.base_url=" + url,
 		fmt.Sprintf("models.limits.concurrency=%d", flight), "indexes." + index + ".chunking.strategy=document",
 	}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	spec, err := cfg.Spec(index, docs)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return spec
 }
 

@@ -17,10 +17,8 @@ func TestASecondStackOverTheSameArtifactsIsRefusedAndToldWhoHasThem(t *testing.T
 	first, err := lockArtifacts(folder, "/data/one")
 	require.NoError(t, err)
 	_, err = lockArtifacts(folder, "/data/two")
-	if !fault.Is(err, fault.DataDirInUse) || !strings.Contains(err.Error(), "/data/one") ||
-		!strings.Contains(err.Error(), fmt.Sprint("process ", os.Getpid())) {
-		t.Fatalf("%v", err)
-	}
+	require.True(t, fault.Is(err, fault.DataDirInUse) && strings.Contains(err.Error(), "/data/one") &&
+		strings.Contains(err.Error(), fmt.Sprint("process ", os.Getpid())), "%v", err)
 	require.NoError(t, first.Close())
 	again, err := lockArtifacts(folder, "/data/two")
 	require.NoError(t, err)

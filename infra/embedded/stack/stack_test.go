@@ -25,9 +25,8 @@ func TestARefusedStackLeavesTheAddressOfTheFirst(t *testing.T) {
 	require.NoError(t, syscall.Flock(int(held.Fd()), syscall.LOCK_EX|syscall.LOCK_NB))
 	address := filepath.Join(dir, "dev.json")
 	require.NoError(t, os.WriteFile(address, []byte(`{"http":"http://127.0.0.1:1","pid":1}`), 0o600))
-	_, err = stack.Start(t.Context(), stack.Options{
-		DataDir: dir, Config: config.Default(), Log: slog.New(slog.DiscardHandler),
-	})
+	_, err = stack.Start(t.Context(),
+		stack.Options{DataDir: dir, Config: config.Default(), Log: slog.New(slog.DiscardHandler)})
 	require.True(t, fault.Is(err, fault.DataDirInUse) && strings.Contains(err.Error(), dir), "%v", err)
 	_, err = os.Stat(address)
 	assert.NoError(t, err, "the first stack is cut off")
@@ -37,13 +36,10 @@ func TestARefusedStackLeavesTheAddressOfTheFirst(t *testing.T) {
 func TestADirectoryOfTheFormerLayoutIsLeftAsItIs(t *testing.T) {
 	dir := t.TempDir()
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "temporal.db"), []byte("x"), 0o600))
-	_, err := stack.Start(t.Context(), stack.Options{
-		DataDir: dir, Config: config.Default(), Log: slog.New(slog.DiscardHandler),
-	})
-	if !fault.Is(err, fault.FormatUnknown) || !strings.Contains(err.Error(), "unweaver index FOLDER") ||
-		!strings.Contains(err.Error(), filepath.Join(dir, "artifacts", "ledger")) {
-		t.Fatal(err)
-	}
+	_, err := stack.Start(t.Context(),
+		stack.Options{DataDir: dir, Config: config.Default(), Log: slog.New(slog.DiscardHandler)})
+	require.True(t, fault.Is(err, fault.FormatUnknown) && strings.Contains(err.Error(), "unweaver index FOLDER") &&
+		strings.Contains(err.Error(), filepath.Join(dir, "artifacts", "ledger")), "%v", err)
 	left, err := os.ReadDir(dir)
 	if err != nil || len(left) != 2 { // and the lock
 		t.Errorf("%v, %v", left, err)

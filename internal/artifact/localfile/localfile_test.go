@@ -52,16 +52,13 @@ func (s *source) put(t testing.TB, content string) (sha string) {
 	t.Helper()
 	sum := sha256.Sum256([]byte(content))
 	sha = hex.EncodeToString(sum[:])
-	_, err := blob.Write(t.Context(), s.Store, sha, []byte(content), blob.Cond{})
-	require.NoError(t, err)
+	must(blob.Write(t.Context(), s.Store, sha, []byte(content), blob.Cond{}))
 	return sha
 }
 
 func newCache(t *testing.T, dir string, limit int64) *localfile.Cache {
 	t.Helper()
-	cache, err := localfile.New(dir, limit)
-	require.NoError(t, err)
-	return cache
+	return must(localfile.New(dir, limit))
 }
 
 // file is what tests map: a copy's content.
@@ -77,13 +74,25 @@ func read(path string) (*file, error) {
 	return &file{content: string(raw)}, err
 }
 
+// cached returns a cache in a folder, and a store with one content.
+func cached(t *testing.T) (dir string, store *source, cache *localfile.Cache, sha string) {
+	t.Helper()
+	dir, store = t.TempDir(), newSource()
+	return dir, store, newCache(t, dir, 0), store.put(t, "content")
+}
+
+func acquire(t *testing.T, cache *localfile.Cache, store *source, sha string) (*file, func()) {
+	t.Helper()
+	handle, release, err := localfile.Acquire(t.Context(), cache, store, sha, sha, read)
+	require.NoError(t, err)
+	return handle, release
+}
+
 func names(t *testing.T, dir string) []string {
 	t.Helper()
-	entries, err := os.ReadDir(dir)
-	require.NoError(t, err)
-	out := make([]string, len(entries))
-	for i, entry := range entries {
-		out[i] = entry.Name()
+	var out []string
+	for _, entry := range must(os.ReadDir(dir)) {
+		out = append(out, entry.Name())
 	}
 	return out
 }
@@ -101,9 +110,8 @@ func TestManyWhoAskForOneContentBringItOnce(t *testing.T) {
 	for range 20 {
 		wg.Go(func() {
 			path, err := cache.Get(t.Context(), store, sha, sha)
-			if raw, rerr := os.ReadFile(path); err != nil || rerr != nil || string(raw) != "content" {
-				t.Errorf("got %q, %v, %v", raw, err, rerr)
-			}
+			raw, rerr := os.ReadFile(path)
+			assert.True(t, err == nil && rerr == nil && string(raw) == "content", "got %q, %v, %v", raw, err, rerr)
 		})
 	}
 	wg.Wait()
@@ -122,31 +130,23 @@ func TestADownloadHoldsUpNobodyButThoseWhoWantIt(t *testing.T) {
 		}
 	}
 	got := make(chan error, 1)
-	go func() {
-		_, err := cache.Get(t.Context(), store, slow, slow)
-		got <- err
-	}()
+	go func() { _, err := cache.Get(t.Context(), store, slow, slow); got <- err }()
 	<-begun
-	if handle, release, err := localfile.Acquire(t.Context(), cache, store, fast, fast, read); err != nil {
-		t.Error(err)
-	} else {
-		release()
-		assert.Equal(t, "fast", handle.content)
-	}
+	handle, release := acquire(t, cache, store, fast)
+	release()
+	assert.Equal(t, "fast", handle.content)
 	// One who asks for the same waits, but not beyond its own end.
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
 	defer cancel()
-	if _, err := cache.Get(ctx, store, slow, slow); !errors.Is(err, context.DeadlineExceeded) {
-		t.Errorf("got %v", err)
-	}
+	_, err := cache.Get(ctx, store, slow, slow)
+	assert.True(t, errors.Is(err, context.DeadlineExceeded), "got %v", err)
 	close(finish)
 	assert.NoError(t, <-got)
 	assert.Zero(t, cache.Remembered())
 }
 
 func TestOneMappingIsSharedAndClosedByItsLastUser(t *testing.T) {
-	store, cache := newSource(), newCache(t, t.TempDir(), 0)
-	sha := store.put(t, "content")
+	_, store, cache, sha := cached(t)
 	var opened atomic.Int64
 	open := func(path string) (*file, error) { opened.Add(1); return read(path) }
 	handles, releases := make([]*file, 16), make([]func(), 16)
@@ -167,9 +167,8 @@ func TestOneMappingIsSharedAndClosedByItsLastUser(t *testing.T) {
 		release()
 		release() // once more does nothing
 	}
-	if handles[0].closed.Load() != 1 || cache.Remembered() != 0 {
-		t.Errorf("closed %d times, %d contents remembered", handles[0].closed.Load(), cache.Remembered())
-	}
+	assert.Equal(t, int64(1), handles[0].closed.Load(), "closed")
+	assert.Zero(t, cache.Remembered())
 	again, release, err := localfile.Acquire(t.Context(), cache, store, sha, sha, open)
 	require.NoError(t, err)
 	defer release()
@@ -181,11 +180,8 @@ func TestOneMappingIsSharedAndClosedByItsLastUser(t *testing.T) {
 type other struct{ file }
 
 func TestAContentMayBeMappedAsTwoKinds(t *testing.T) {
-	dir := t.TempDir()
-	store, cache := newSource(), newCache(t, dir, 0)
-	sha := store.put(t, "content")
-	_, releaseFirst, err := localfile.Acquire(t.Context(), cache, store, sha, sha, read)
-	require.NoError(t, err)
+	dir, store, cache, sha := cached(t)
+	_, releaseFirst := acquire(t, cache, store, sha)
 	_, releaseSecond, err := localfile.Acquire(t.Context(), cache, store, sha, sha,
 		func(string) (*other, error) { return &other{}, nil })
 	require.NoError(t, err)
@@ -198,16 +194,12 @@ func TestAContentMayBeMappedAsTwoKinds(t *testing.T) {
 
 // A file that is cut within its last page reads as zeros there, without an error.
 func TestAMappedCopyThatAnotherWroteToIsNotShared(t *testing.T) {
-	dir := t.TempDir()
-	store, cache := newSource(), newCache(t, dir, 0)
-	sha := store.put(t, "content")
-	_, release, err := localfile.Acquire(t.Context(), cache, store, sha, sha, read)
-	require.NoError(t, err)
+	dir, store, cache, sha := cached(t)
+	_, release := acquire(t, cache, store, sha)
 	assert.False(t, cache.HasChanged(sha) || cache.HasChanged("another"))
 	require.NoError(t, os.Truncate(filepath.Join(dir, sha), 3))
 	assert.True(t, cache.HasChanged(sha))
-	again, releaseAgain, err := localfile.Acquire(t.Context(), cache, store, sha, sha, read)
-	require.NoError(t, err)
+	again, releaseAgain := acquire(t, cache, store, sha)
 	assert.Equal(t, "content", again.content)
 	release()
 	assert.False(t, cache.HasChanged(sha))
@@ -224,13 +216,10 @@ func TestEvictionTakesTheOldestAndNothingThatIsUsed(t *testing.T) {
 	for i := range contents {
 		contents[i] = store.put(t, strings.Repeat(fmt.Sprint(i), 300))
 	}
-	used, release, err := localfile.Acquire(t.Context(), cache, store, contents[0], contents[0], read)
-	require.NoError(t, err)
-	_, releaseNeighbour, err := localfile.Acquire(t.Context(), neighbour, store, contents[1], contents[1], read)
-	require.NoError(t, err)
+	used, release := acquire(t, cache, store, contents[0])
+	_, releaseNeighbour := acquire(t, neighbour, store, contents[1])
 	for i, sha := range contents[2:] {
-		_, err := cache.Get(t.Context(), store, sha, sha)
-		require.NoError(t, err)
+		must(cache.Get(t.Context(), store, sha, sha))
 		long := time.Now().Add(time.Duration(i-10) * time.Hour)
 		require.NoError(t, os.Chtimes(filepath.Join(dir, sha), long, long))
 	}
@@ -245,8 +234,7 @@ func TestEvictionTakesTheOldestAndNothingThatIsUsed(t *testing.T) {
 		require.NoError(t, os.Chtimes(filepath.Join(dir, sha), old, old))
 	}
 	for _, sha := range contents[2:4] {
-		_, err := cache.Get(t.Context(), store, sha, sha)
-		require.NoError(t, err)
+		must(cache.Get(t.Context(), store, sha, sha))
 	}
 	assert.True(t, !here(dir, contents[0]) && !here(dir, contents[1]), "what is not in use any more was kept")
 }
@@ -255,19 +243,15 @@ func TestWhatIsForgottenLeavesTheDiskWhenNobodyUsesIt(t *testing.T) {
 	dir := t.TempDir()
 	store, cache := newSource(), newCache(t, dir, 0)
 	used, idle := store.put(t, "used"), store.put(t, "idle")
-	_, release, err := localfile.Acquire(t.Context(), cache, store, used, used, read)
-	require.NoError(t, err)
-	_, err = cache.Get(t.Context(), store, idle, idle)
-	require.NoError(t, err)
+	_, release := acquire(t, cache, store, used)
+	must(cache.Get(t.Context(), store, idle, idle))
 	for _, sha := range []string{used, idle, "never here"} {
 		cache.Forget(sha)
 	}
-	if here(dir, idle) || !here(dir, used) {
-		t.Errorf("idle is here: %v, used is here: %v", here(dir, idle), here(dir, used))
-	}
+	assert.True(t, !here(dir, idle) && here(dir, used),
+		"idle is here: %v, used is here: %v", here(dir, idle), here(dir, used))
 	// Asked for again, it is not to go.
-	_, releaseAgain, err := localfile.Acquire(t.Context(), cache, store, used, used, read)
-	require.NoError(t, err)
+	_, releaseAgain := acquire(t, cache, store, used)
 	release()
 	releaseAgain()
 	assert.True(t, here(dir, used), "it was asked for again, and went")
@@ -283,9 +267,7 @@ func TestADamagedCopyIsBroughtOnceMore(t *testing.T) {
 		}
 		return got, err
 	}
-	dir := t.TempDir()
-	store, cache := newSource(), newCache(t, dir, 0)
-	sha := store.put(t, "content")
+	dir, store, cache, sha := cached(t)
 	for _, acquire := range []func() (*file, error){
 		func() (*file, error) { return localfile.Open(t.Context(), cache, store, sha, sha, damaged) },
 		func() (*file, error) {
@@ -335,18 +317,12 @@ func TestADownloadThatFailsLeavesNothingAndSaysWhy(t *testing.T) {
 		}, fault.StoreDenied, "token"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			dir := t.TempDir()
-			store, cache := newSource(), newCache(t, dir, 0)
-			sha := store.put(t, "content")
-			if _, err := blob.Write(t.Context(), store.Store, "k", []byte("content"), blob.Cond{}); err != nil {
-				t.Fatal(err)
-			}
+			dir, store, cache, sha := cached(t)
+			must(blob.Write(t.Context(), store.Store, "k", []byte("content"), blob.Cond{}))
 			c.prepare(store)
 			_, err := cache.Get(t.Context(), store, "k", sha)
 			assert.True(t, fault.Is(err, c.want) && strings.Contains(err.Error(), c.says), "got %v", err)
-			if left := names(t, dir); len(left) != 0 {
-				t.Errorf("%q are left", left)
-			}
+			assert.Empty(t, names(t, dir))
 		})
 	}
 }
@@ -360,9 +336,7 @@ func TestAFullDiskSaysSo(t *testing.T) {
 	if _, err := os.Stat("/dev/full"); err != nil {
 		t.Skip("no /dev/full here")
 	}
-	dir := t.TempDir()
-	store, cache := newSource(), newCache(t, dir, 0)
-	sha := store.put(t, "content")
+	dir, store, cache, sha := cached(t)
 	full := filepath.Join(dir, ".in-full")
 	cache.WriteTo(func() (*os.File, error) {
 		if err := os.Symlink("/dev/full", full); err != nil {
@@ -372,17 +346,14 @@ func TestAFullDiskSaysSo(t *testing.T) {
 	})
 	_, err := cache.Get(t.Context(), store, sha, sha)
 	assert.True(t, fault.Is(err, fault.StoreFull) && fault.As(err).Object == dir, "got %v", err)
-	if left := names(t, dir); len(left) != 0 {
-		t.Errorf("%q are left", left)
-	}
+	assert.Empty(t, names(t, dir))
 }
 
 func TestAFolderThatCannotBeMadeIsNamed(t *testing.T) {
 	inTheWay := filepath.Join(t.TempDir(), "file")
 	require.NoError(t, os.WriteFile(inTheWay, nil, 0o600))
-	if _, err := localfile.New(inTheWay, 0); fault.As(err) == nil || fault.As(err).Object != inTheWay {
-		t.Errorf("got %v", err)
-	}
+	_, err := localfile.New(inTheWay, 0)
+	assert.True(t, fault.As(err) != nil && fault.As(err).Object == inTheWay, "got %v", err)
 }
 
 // downloader names the folder into which the test's own program downloads until it is killed.
@@ -402,12 +373,10 @@ func TestDownloadsOfDeadProcessesAreRemovedAndThoseOfOthersKept(t *testing.T) {
 	dir := t.TempDir()
 	child := exec.Command(os.Args[0], "-test.run=^"+t.Name()+"$")
 	child.Env = append(os.Environ(), downloader+"="+dir)
-	out, err := child.StdoutPipe()
-	require.NoError(t, err)
+	out := must(child.StdoutPipe())
 	require.NoError(t, child.Start())
 	t.Cleanup(func() { _ = child.Process.Kill(); _ = child.Wait() })
-	_, err = io.ReadFull(out, make([]byte, len("begun")))
-	require.NoError(t, err)
+	must(io.ReadFull(out, make([]byte, len("begun"))))
 	var left []string
 	for begin := time.Now(); len(left) == 0; left = names(t, dir) {
 		require.True(t, time.Since(begin) <= time.Minute, "the child made no file")
@@ -417,15 +386,12 @@ func TestDownloadsOfDeadProcessesAreRemovedAndThoseOfOthersKept(t *testing.T) {
 	old := time.Now().Add(-time.Hour)
 	require.NoError(t, os.Chtimes(filepath.Join(dir, left[0]), old, old))
 	newCache(t, dir, 0)
-	if now := names(t, dir); len(now) != 1 {
-		t.Errorf("a living process lost its download: %q", now)
-	}
+	now := names(t, dir)
+	assert.True(t, len(now) == 1, "a living process lost its download: %q", now)
 	require.NoError(t, child.Process.Kill())
 	_ = child.Wait()
 	newCache(t, dir, 0)
-	if now := names(t, dir); len(now) != 0 {
-		t.Errorf("a dead process's download is still here: %q", now)
-	}
+	assert.Empty(t, names(t, dir))
 }
 
 // never is a body that never gives anything.
@@ -434,4 +400,12 @@ type never struct{}
 func (never) Read([]byte) (int, error) {
 	time.Sleep(time.Minute)
 	return 0, io.ErrUnexpectedEOF
+}
+
+// must returns a value of a fixture that does not fail.
+func must[T any](value T, err error) T {
+	if err != nil {
+		panic(err)
+	}
+	return value
 }

@@ -5,10 +5,13 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
+	"fmt"
 	"io"
+	"io/fs"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"strings"
 	"sync"
 	"testing"
 
@@ -75,17 +78,9 @@ func large(t *testing.T, size int) (store *ranged, content []byte, sha string) {
 	source := rand.NewChaCha8([32]byte{})
 	_, _ = source.Read(content)
 	store = &ranged{Store: blobmemory.New(), breaks: map[int64]bool{}}
-	_, err := blob.Write(t.Context(), store.Store, "k", content, blob.Cond{})
-	require.NoError(t, err)
+	must(blob.Write(t.Context(), store.Store, "k", content, blob.Cond{}))
 	sum := sha256.Sum256(content)
 	return store, content, hex.EncodeToString(sum[:])
-}
-
-func cacheIn(t *testing.T, folder string) *localfile.Cache {
-	t.Helper()
-	cache, err := localfile.New(folder, 0)
-	require.NoError(t, err)
-	return cache
 }
 
 // holdsAlone reports whether a folder holds a content and nothing else.
@@ -93,9 +88,8 @@ func holdsAlone(t *testing.T, folder, sha string, content []byte) {
 	t.Helper()
 	raw, err := os.ReadFile(filepath.Join(folder, sha))
 	assert.True(t, err == nil && bytes.Equal(raw, content), "%d bytes, want %d: %v", len(raw), len(content), err)
-	if entries, err := os.ReadDir(folder); err != nil || len(entries) != 1 {
-		t.Errorf("the folder holds %v: %v", entries, err)
-	}
+	entries, err := os.ReadDir(folder)
+	assert.True(t, err == nil && len(entries) == 1, "the folder holds %v: %v", entries, err)
 }
 
 // Promises: 115.
@@ -103,13 +97,12 @@ func TestOfALargeFileSevenOfWhoseEightRangesAreThereOneIsAskedFor(t *testing.T) 
 	store, content, sha := large(t, 8*aRange-1000)
 	folder := t.TempDir()
 	store.breaks[7*aRange] = true
-	if _, err := cacheIn(t, folder).Get(t.Context(), store, "k", sha); !fault.Is(err, fault.StoreDown) {
-		t.Fatalf("an answer that broke off: %v", err)
-	}
+	_, err := newCache(t, folder, 0).Get(t.Context(), store, "k", sha)
+	require.True(t, fault.Is(err, fault.StoreDown), "an answer that broke off: %v", err)
 	first := store.ranges()
 	require.Len(t, first, 8, "asked for %v", first)
 	store.breaks = nil
-	path, err := cacheIn(t, folder).Get(t.Context(), store, "k", sha) // another process
+	path, err := newCache(t, folder, 0).Get(t.Context(), store, "k", sha) // another process
 	require.True(t, err == nil && path != "", "%v", err)
 	again := store.ranges()
 	assert.True(t, len(again) == 1 && again[0].Offset == 7*aRange && again[0].Length == aRange-1000,
@@ -121,19 +114,16 @@ func TestRangesComeSideBySide(t *testing.T) {
 	store, content, sha := large(t, 4*aRange)
 	store.gather, store.full = 4, make(chan struct{})
 	folder := t.TempDir()
-	_, err := cacheIn(t, folder).Get(t.Context(), store, "k", sha)
-	require.NoError(t, err)
+	must(newCache(t, folder, 0).Get(t.Context(), store, "k", sha))
 	holdsAlone(t, folder, sha, content)
 }
 
 func TestASmallFileComesAtOnce(t *testing.T) {
 	store, content, sha := large(t, 2*aRange-1)
 	folder := t.TempDir()
-	_, err := cacheIn(t, folder).Get(t.Context(), store, "k", sha)
-	require.NoError(t, err)
-	if asked := store.ranges(); len(asked) != 0 {
-		t.Errorf("asked for %v", asked)
-	}
+	must(newCache(t, folder, 0).Get(t.Context(), store, "k", sha))
+	asked := store.ranges()
+	assert.True(t, len(asked) == 0, "asked for %v", asked)
 	holdsAlone(t, folder, sha, content)
 }
 
@@ -142,37 +132,26 @@ func TestASmallFileComesAtOnce(t *testing.T) {
 func TestAPartialFileThatIsDamagedIsBroughtAnew(t *testing.T) {
 	for name, damage := range map[string]func(t *testing.T, part, notes string){
 		"a bit": func(t *testing.T, part, _ string) {
-			file, err := os.OpenFile(part, os.O_RDWR, 0)
-			require.NoError(t, err)
-			defer func() { _ = file.Close() }()
-			one := make([]byte, 1)
-			_, _ = file.ReadAt(one, 5)
-			one[0] ^= 1
-			_, _ = file.WriteAt(one, 5)
+			raw := must(os.ReadFile(part))
+			raw[5] ^= 1
+			require.NoError(t, os.WriteFile(part, raw, 0o600))
 		},
 		"notes that say too much": func(t *testing.T, _, notes string) {
 			require.NoError(t, os.WriteFile(notes, bytes.Repeat([]byte{1}, 9), 0o600))
 		},
-		"no notes": func(t *testing.T, _, notes string) {
-			require.NoError(t, os.Remove(notes))
-		},
-		"a file that was cut": func(t *testing.T, part, _ string) {
-			require.NoError(t, os.Truncate(part, aRange))
-		},
-		"a file without bytes": func(t *testing.T, part, _ string) {
-			require.NoError(t, os.Truncate(part, 0))
-		},
+		"no notes":             func(t *testing.T, _, notes string) { require.NoError(t, os.Remove(notes)) },
+		"a file that was cut":  func(t *testing.T, part, _ string) { require.NoError(t, os.Truncate(part, aRange)) },
+		"a file without bytes": func(t *testing.T, part, _ string) { require.NoError(t, os.Truncate(part, 0)) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			store, content, sha := large(t, 3*aRange)
 			folder := t.TempDir()
 			store.breaks[2*aRange] = true
-			_, err := cacheIn(t, folder).Get(t.Context(), store, "k", sha)
+			_, err := newCache(t, folder, 0).Get(t.Context(), store, "k", sha)
 			require.Error(t, err, "an answer that broke off")
 			damage(t, filepath.Join(folder, ".part-"+sha), filepath.Join(folder, ".have-"+sha))
 			store.breaks = nil
-			_, err = cacheIn(t, folder).Get(t.Context(), store, "k", sha)
-			require.NoError(t, err)
+			must(newCache(t, folder, 0).Get(t.Context(), store, "k", sha))
 			holdsAlone(t, folder, sha, content)
 		})
 	}
@@ -181,13 +160,112 @@ func TestAPartialFileThatIsDamagedIsBroughtAnew(t *testing.T) {
 func TestALargeObjectThatIsNotItsContentLeavesNothing(t *testing.T) {
 	store, content, sha := large(t, 2*aRange)
 	content[len(content)/2] ^= 1
-	_, err := blob.Write(t.Context(), store.Store, "k", content, blob.Cond{})
-	require.NoError(t, err)
+	must(blob.Write(t.Context(), store.Store, "k", content, blob.Cond{}))
 	folder := t.TempDir()
-	if _, err := cacheIn(t, folder).Get(t.Context(), store, "k", sha); !fault.Is(err, fault.SegmentDamage) {
-		t.Errorf("%v", err)
+	_, err := newCache(t, folder, 0).Get(t.Context(), store, "k", sha)
+	assert.True(t, fault.Is(err, fault.SegmentDamage), "%v", err)
+	entries, err := os.ReadDir(folder)
+	assert.True(t, err == nil && len(entries) == 0, "the folder holds %v: %v", entries, err)
+}
+
+// Who can put a file into the cache must not decide what is served: a copy is not believed by its name.
+func TestACopyThatAnotherPutThereIsBroughtAgain(t *testing.T) {
+	dir := t.TempDir()
+	store := newSource()
+	sha := store.put(t, "content")
+	require.NoError(t, os.WriteFile(filepath.Join(dir, sha), []byte("EVIL!!!"), 0o600))
+	path := must(newCache(t, dir, 0).Get(t.Context(), store, sha, sha))
+	raw, err := os.ReadFile(path)
+	assert.True(t, err == nil && string(raw) == "content", "%q, %v", raw, err)
+	hasMode(t, path, 0o600)
+}
+
+func TestACopyIsReadThroughOnceInAProcessAndAgainWhenItChanged(t *testing.T) {
+	localfile.ForgetChecked()
+	dir := t.TempDir()
+	store := newSource()
+	sha := store.put(t, "content")
+	get := func() {
+		t.Helper()
+		must(newCache(t, dir, 0).Get(t.Context(), store, sha, sha))
 	}
-	if entries, err := os.ReadDir(folder); err != nil || len(entries) != 0 {
-		t.Errorf("the folder holds %v: %v", entries, err)
+	get()
+	assert.Equal(t, 1, localfile.Checked())
+	for range 3 {
+		get() // nor does the age of use make it another file
 	}
+	assert.Equal(t, 1, localfile.Checked(), "it was read")
+	localfile.ForgetChecked()
+	get()
+	got, brought := localfile.Checked(), store.reads.Load()
+	assert.True(t, got == 1 && brought == 1, "another process: %d checked, %d downloads", got, brought)
+	file := must(os.OpenFile(filepath.Join(dir, sha), os.O_WRONLY, 0))
+	must(file.WriteString("CONTENT")) // in place, as long as before
+	require.NoError(t, file.Close())
+	get()
+	raw, err := os.ReadFile(filepath.Join(dir, sha))
+	assert.True(t, err == nil && string(raw) == "content", "%q, %v", raw, err)
+}
+
+func TestCheckingACopyEndsWithItsCaller(t *testing.T) {
+	localfile.ForgetChecked()
+	dir := t.TempDir()
+	store := newSource()
+	sha := store.put(t, "content")
+	cache := newCache(t, dir, 0)
+	must(cache.Get(t.Context(), store, sha, sha))
+	localfile.ForgetChecked()
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	_, err := cache.Get(ctx, store, sha, sha)
+	assert.ErrorIs(t, err, context.Canceled)
+	assert.FileExists(t, filepath.Join(dir, sha), "a copy that was not looked at is gone")
+}
+
+func TestTheFolderOfAnotherUserIsRefusedWithTheWayOut(t *testing.T) {
+	defer localfile.AsOwner(os.Geteuid() + 1)()
+	dir := t.TempDir()
+	_, err := localfile.New(dir, 0)
+	assert.True(t, fault.Is(err, fault.StoreDenied), "%v", err)
+	assert.ErrorContains(t, err, dir)
+	assert.ErrorContains(t, err, "UNWEAVER_CACHE_DIR")
+}
+
+func TestAFolderThatOthersMayWriteToIsTightened(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "cache")
+	require.NoError(t, os.Mkdir(dir, 0o700))
+	require.NoError(t, os.Chmod(dir, 0o777))
+	folder, err := localfile.MakeFolder(dir, "worker")
+	require.True(t, err == nil && folder == dir, "%s, %v", folder, err)
+	hasMode(t, dir, 0o700)
+}
+
+// The tmpfs of a container is for all users, though it has one: it must work as it is.
+func TestInAFolderForAllUsersTheCacheHasItsOwn(t *testing.T) {
+	shared := filepath.Join(t.TempDir(), "cache")
+	require.NoError(t, os.Mkdir(shared, 0o700))
+	require.NoError(t, os.Chmod(shared, 0o777|fs.ModeSticky))
+	folder, err := localfile.MakeFolder(shared, "worker")
+	require.True(t, err == nil && folder == filepath.Join(shared, fmt.Sprintf("unweaver-%d", os.Geteuid())),
+		"%s, %v", folder, err)
+	hasMode(t, folder, 0o700)
+	hasMode(t, shared, 0o777)
+}
+
+func TestWithoutConfigurationACacheIsTheUsersOwn(t *testing.T) {
+	base := t.TempDir()
+	t.Setenv("XDG_CACHE_HOME", base)
+	folder, err := localfile.MakeFolder("", "worker")
+	assert.True(t, err == nil && folder == filepath.Join(base, "unweaver", "worker"), "%s, %v", folder, err)
+	t.Setenv("XDG_CACHE_HOME", "")
+	t.Setenv("HOME", "")
+	_, err = localfile.MakeFolder("", "worker")
+	assert.True(t, fault.Is(err, fault.BadConfig) && strings.Contains(err.Error(), "UNWEAVER_CACHE_DIR"), "%v", err)
+}
+
+func hasMode(t *testing.T, path string, mode fs.FileMode) {
+	t.Helper()
+	info, err := os.Stat(path)
+	require.NoError(t, err)
+	assert.Equal(t, mode, info.Mode().Perm(), path)
 }

@@ -24,10 +24,8 @@ type kind struct {
 }
 
 func of[T any](encode func(T) []byte, decode func([]byte) (T, error), examples ...T) kind {
-	k := kind{
-		encode: func(v any) []byte { return encode(v.(T)) },
-		decode: func(b []byte) (any, error) { return decode(b) },
-	}
+	k := kind{encode: func(v any) []byte { return encode(v.(T)) },
+		decode: func(b []byte) (any, error) { return decode(b) }}
 	for _, example := range examples {
 		k.examples = append(k.examples, example)
 	}
@@ -45,25 +43,18 @@ var (
 var kinds = map[string]kind{
 	"plan": of(rows.Plan.Encode, rows.DecodePlan,
 		rows.Plan{Modified: noon, Part: "plan.pdf"},
-		rows.Plan{
-			Object: "a/b.jsonl.gz", Kind: "jsonl", Gzip: true, Version: digestA, ETag: "e", Size: 1 << 40, Modified: noon,
-			Line: 7, Record: []byte(`{"id":"7"}`), Problem: "store_denied",
-		}),
+		rows.Plan{Object: "a/b.jsonl.gz", Kind: "jsonl", Gzip: true, Version: digestA, ETag: "e", Size: 1 << 40,
+			Modified: noon, Line: 7, Record: []byte(`{"id":"7"}`), Problem: "store_denied"}),
 	"document": of(rows.Document.Encode, rows.DecodeDocument,
 		rows.Document{Modified: noon},
-		rows.Document{
-			Object: "a", Version: digestA, ETag: "e", Size: 5, Modified: noon, Title: "T", Kind: "text",
+		rows.Document{Object: "a", Version: digestA, ETag: "e", Size: 5, Modified: noon, Title: "T", Kind: "text",
 			Meta: map[string]string{"b": "2", "a": "1"}, Chunks: []rows.Place{{one, 0, 10, nil}, {two, 10, 20, nil}}, Runes: 20,
-			Frame: 3,
-		},
+			Frame: 3},
 		rows.Document{Modified: noon, Frame: 1, Problem: "encrypted_document"},
-		rows.Document{
-			Object: "a", Version: digestA, ETag: "e", Size: 5, Modified: noon, Title: "T", Kind: "text",
-			Chunks: []rows.Place{{one, 0, 10, nil}}, Runes: 10, Problem: "empty_document", Stale: true, Found: digestB,
-		},
-		rows.Document{
-			Object: "a", Modified: noon, Headings: []core.Heading{{End: 4, Level: 1, Text: "One"}, {Start: 9, End: 13, Level: 2, Text: "Two"}}, Runes: 20,
-		},
+		rows.Document{Object: "a", Version: digestA, ETag: "e", Size: 5, Modified: noon, Title: "T", Kind: "text",
+			Chunks: []rows.Place{{one, 0, 10, nil}}, Runes: 10, Problem: "empty_document", Stale: true, Found: digestB},
+		rows.Document{Object: "a", Modified: noon,
+			Headings: []core.Heading{{End: 4, Level: 1, Text: "One"}, {Start: 9, End: 13, Level: 2, Text: "Two"}}, Runes: 20},
 		rows.Document{Object: "a", Modified: noon, Pages: []int{0, 7}, Runes: 20, Stale: true, Found: digestB},
 		rows.Document{
 			Object: "a", Modified: noon, Pages: []int{0, 7}, Runes: 20, Missing: "page 3 has no text",
@@ -83,32 +74,24 @@ var kinds = map[string]kind{
 		rows.Extract{Fallback: "bad_model_output", Entities: []rows.Entity{{Name: "T 1234"}}}),
 	"mention": of(rows.Mention.Encode, rows.DecodeMention,
 		rows.Mention{},
-		rows.Mention{
-			Chunk: one, Number: 9, Document: "d", Ordinal: 3, Position: rows.TitlePosition, Surface: "Bohr",
-			Description: "x", Fallback: true,
-		}),
+		rows.Mention{Chunk: one, Number: 9, Document: "d", Ordinal: 3, Position: rows.TitlePosition, Surface: "Bohr",
+			Description: "x", Fallback: true}),
 	"reduced": of(rows.Reduced.Encode, rows.DecodeReduced,
 		rows.Reduced{},
-		rows.Reduced{
-			Name: "Bohr", Descriptions: []string{"a", "", "b"}, Members: digestA, Text: digestB, Mentions: 3, ChunkTotal: 2,
-		}),
+		rows.Reduced{Name: "Bohr", Descriptions: []string{"a", "", "b"}, Members: digestA, Text: digestB, Mentions: 3,
+			ChunkTotal: 2}),
 	"short": of(rows.Short.Encode, rows.DecodeShort,
 		rows.Short{}, rows.Short{Text: "brief", Keys: []core.Digest{digestA, digestB}}),
-	"record": of(rows.Record.Encode, rows.DecodeRecord,
-		rows.Record{},
-		rows.Record{ID: core.ClassID("bohr"), Name: "Bohr", Text: "Bohr: x"},
-		rows.Record{}),
+	"record": of(rows.Record.Encode, rows.DecodeRecord, rows.Record{},
+		rows.Record{ID: core.ClassID("bohr"), Name: "Bohr", Text: "Bohr: x"}, rows.Record{}),
 	"class": of(rows.Class.Encode, rows.DecodeClass,
 		rows.Class{},
-		rows.Class{
-			Record: []byte("canonical"), Vector: digestA, Text: digestB, Keys: []core.Digest{digestA}, Mentions: 5,
-			Chunks: 4,
-		}),
+		rows.Class{Record: []byte("canonical"), Vector: digestA, Text: digestB, Keys: []core.Digest{digestA}, Mentions: 5,
+			Chunks: 4}),
 	"chunk of a split": of(rows.SplitChunk.Encode, rows.DecodeSplitChunk,
 		rows.SplitChunk{},
-		rows.SplitChunk{
-			Document: "d", Digest: digestA, Ordinal: 1, Start: 2, End: 3, Tokens: 4, TextFrame: 6, ExtFrame: 8, Windows: 9,
-		}),
+		rows.SplitChunk{Document: "d", Digest: digestA, Ordinal: 1, Start: 2, End: 3, Tokens: 4, TextFrame: 6, ExtFrame: 8,
+			Windows: 9}),
 }
 
 func each(t *testing.T, f func(*testing.T, kind, any, []byte)) {
@@ -137,9 +120,8 @@ func TestAnotherVersionIsRefused(t *testing.T) {
 	each(t, func(t *testing.T, k kind, _ any, raw []byte) {
 		later := bytes.Clone(raw)
 		later[0] = 9
-		if _, err := k.decode(later); !fault.Is(err, fault.SegmentDamage) || !strings.Contains(err.Error(), "version 9") {
-			t.Errorf("%v", err)
-		}
+		_, err := k.decode(later)
+		assert.True(t, fault.Is(err, fault.SegmentDamage) && strings.Contains(err.Error(), "version 9"), "%v", err)
 	})
 }
 
@@ -150,18 +132,15 @@ func TestARowThatIsCutOrTooLongIsAnError(t *testing.T) {
 			_, err := k.decode(raw[:n])
 			assert.True(t, fault.Is(err, fault.SegmentDamage), "cut to %d of %d bytes: %v", n, len(raw), err)
 		}
-		if _, err := k.decode(append(bytes.Clone(raw), 0)); !fault.Is(err, fault.SegmentDamage) {
-			t.Errorf("a byte more: %v", err)
-		}
+		_, err := k.decode(append(bytes.Clone(raw), 0))
+		assert.True(t, fault.Is(err, fault.SegmentDamage), "a byte more: %v", err)
 	})
 }
 
 // The bytes of segments that exist must stay readable: a change here needs a new version.
 func TestTheBytesOfVersionOne(t *testing.T) {
-	got := rows.Mention{
-		Chunk: core.ID{1, 2}, Number: 3, Document: "d", Ordinal: 4, Position: -1, Surface: "S", Description: "D",
-		Fallback: true,
-	}.Encode()
+	got := rows.Mention{Chunk: core.ID{1, 2}, Number: 3, Document: "d", Ordinal: 4, Position: -1, Surface: "S",
+		Description: "D", Fallback: true}.Encode()
 	want := append([]byte{1, 1, 2}, make([]byte, 14)...)
 	want = append(want, 6, 1, 'd', 4, 1, 1, 'S', 1, 'D', 1)
 	assert.True(t, bytes.Equal(got, want), "got %v, want %v", got, want)
@@ -225,7 +204,6 @@ func TestTheHeadingsAndPagesOfAPlace(t *testing.T) {
 		first, last := document.PagesOf(span[0], span[1])
 		assert.True(t, [2]int{first, last} == want, "%v: pages %d to %d, want %v", span, first, last, want)
 	}
-	if first, last := (rows.Document{}).PagesOf(0, 9); first != 0 || last != 0 {
-		t.Errorf("without pages: %d, %d", first, last)
-	}
+	first, last := (rows.Document{}).PagesOf(0, 9)
+	assert.True(t, first == 0 && last == 0, "without pages: %d, %d", first, last)
 }

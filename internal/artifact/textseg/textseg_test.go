@@ -46,9 +46,8 @@ func name(i int) string { return fmt.Sprintf("doc %d", i) }
 // Property: any range of any document is a slice of its code points, from any frame at or before it.
 func TestRangesAreSlicesOfTheDocument(t *testing.T) {
 	r := rand.New(rand.NewPCG(7, 8))
-	documents := []string{
-		strings.Repeat("plain ascii text. ", 9000), strings.Repeat("naïve 漢字 🙂 ", 9000), "short", strings.Repeat("é", 70_000),
-	}
+	documents := []string{strings.Repeat("plain ascii text. ", 9000), strings.Repeat("naïve 漢字 🙂 ", 9000), "short",
+		strings.Repeat("é", 70_000)}
 	store, frames, starts := segment(t, documents, 9000)
 	reader, err := textseg.Open(t.Context(), store, "text")
 	require.NoError(t, err)
@@ -95,9 +94,8 @@ func TestWhatIsNotThereIsDamageOrEmpty(t *testing.T) {
 		assert.True(t, text == "" && fault.Is(err, fault.SegmentDamage) == c.damage && (err != nil) == c.damage,
 			"%s: %q, %v", name, text, err)
 	}
-	if _, err := textseg.Open(t.Context(), store, "missing"); !fault.Is(err, fault.NotFound) {
-		t.Errorf("%v", err)
-	}
+	_, err = textseg.Open(t.Context(), store, "missing")
+	assert.True(t, fault.Is(err, fault.NotFound), "%v", err)
 }
 
 // Ranges that are read in order cost one read a frame.
@@ -146,7 +144,6 @@ func TestADocumentStreamsWhole(t *testing.T) {
 				"document %d from frame %d: %d bytes, want %d, %v", i, frame, len(got), len(want), err)
 		}
 	}
-	if got, err := io.ReadAll(reader.Text(t.Context(), "unknown", 0)); err != nil || len(got) != 0 {
-		t.Errorf("a document that is not there: %q, %v", got, err)
-	}
+	got, err := io.ReadAll(reader.Text(t.Context(), "unknown", 0))
+	assert.True(t, err == nil && len(got) == 0, "a document that is not there: %q, %v", got, err)
 }

@@ -21,11 +21,9 @@ func TestVectorsAreReadAsTheyWereWritten(t *testing.T) {
 		err = json.Unmarshal(raw, &got)
 		assert.True(t, err == nil && slices.Equal(got, want), "%v became %v: %v", want, got, err)
 	}
-	if raw, _ := json.Marshal(vector.JSON{1}); string(raw) != `"AACAPw=="` {
-		t.Errorf("1 is written %s", raw)
-	}
+	raw, _ := json.Marshal(vector.JSON{1})
+	assert.True(t, string(raw) == `"AACAPw=="`, "1 is written %s", raw)
 	var got vector.JSON
-	if err := json.Unmarshal([]byte(`"AACAPwA="`), &got); !fault.Is(err, fault.SegmentDamage) {
-		t.Errorf("five bytes are read as %v: %v", got, err)
-	}
+	err := json.Unmarshal([]byte(`"AACAPwA="`), &got)
+	assert.True(t, fault.Is(err, fault.SegmentDamage), "five bytes are read as %v: %v", got, err)
 }

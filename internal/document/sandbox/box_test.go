@@ -7,13 +7,17 @@ import (
 	"io"
 	"os"
 	"os/exec"
-	"reflect"
+	"path/filepath"
 	"regexp"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"testing/iotest"
 	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"github.com/unweaver/unweaver/internal/document"
 	"github.com/unweaver/unweaver/internal/document/sandbox"
@@ -36,10 +40,7 @@ func limits() document.Limits {
 
 func newPool(t testing.TB, places int, limits document.Limits) *sandbox.Pool {
 	t.Helper()
-	pool, err := sandbox.New(places, limits)
-	if err != nil {
-		t.Fatal(err)
-	}
+	pool := must(sandbox.New(places, limits))
 	t.Cleanup(pool.Close)
 	return pool
 }
@@ -57,87 +58,69 @@ func parseDocument(ctx context.Context, parser document.Parser, object, content 
 	return doc, string(raw), err
 }
 
+// readsGood fails a test unless a pool reads a document of the type of the name.
+func readsGood(t *testing.T, pool *sandbox.Pool, object string) {
+	t.Helper()
+	content := map[string]string{".html": "<p>good</p>", ".json": `{"text":"good"}`, ".pdf": documenttest.PDF("good")}
+	_, text, err := parseDocument(t.Context(), pool, object, content[filepath.Ext(object)])
+	assert.True(t, err == nil && strings.Contains(text, "good"), "%s: %q, %v", object, text, err)
+}
+
 func TestADocumentWithTooMuchMetadataIsTooLarge(t *testing.T) {
 	content := `{"text":"words","` + strings.Repeat("k", 17<<20) + `":"value"}`
 	_, _, err := parseDocument(t.Context(), newPool(t, 1, document.DefaultLimits()), "long.json", content)
-	if !fault.Is(err, fault.TooLarge) || !strings.Contains(err.Error(), "long.json") {
-		t.Errorf("%.300v", err)
-	}
+	assert.True(t, fault.Is(err, fault.TooLarge) && strings.Contains(err.Error(), "long.json"), "%.300v", err)
 }
 
 func TestEachPillIsNamedAndTheNextDocumentIsParsed(t *testing.T) {
 	pool := newPool(t, 1, limits())
-	good := documenttest.PDF("All is well")
 	for name, content := range documenttest.Deadly() {
 		start := time.Now()
 		_, _, err := parseDocument(t.Context(), pool, name, content)
 		t.Logf("%-16s %6d bytes %6.2f s: %v", name, len(content), time.Since(start).Seconds(), err)
 		known := fault.As(err)
-		if known == nil || known.Kind != fault.Content || !strings.Contains(err.Error(), name) || known.Hint == "" {
-			t.Errorf("%s: %v", name, err)
-		}
-		if _, text, err := parseDocument(t.Context(), pool, "good.pdf", good); err != nil || !strings.Contains(text, "All is well") {
-			t.Errorf("after %s: %q, %v", name, text, err)
-		}
+		assert.True(t, known != nil && known.Kind == fault.Content && strings.Contains(err.Error(), name) && known.Hint != "",
+			"%s: %v", name, err)
+		readsGood(t, pool, "good.pdf")
 	}
 }
 
 func TestAChildThatIsNotWellIsAnErrorOfTheDocumentAndGone(t *testing.T) {
-	for how, want := range map[string]fault.Code{
-		"one that writes garbage":              fault.ParseCrashed,
-		"one that sends other bytes than text": fault.ParseCrashed,
-		"one that never ends":                  fault.ParseCrashed,
-		"one that never ends its head":         fault.ParseCrashed,
-		"one that invents faults":              fault.ParseCrashed,
-		"one that ends without a word":         fault.ParseCrashed,
-		"one that stops in the middle":         fault.ParseCrashed,
-		"one that closes its input":            fault.ParseCrashed,
-		"one that ignores signals":             fault.Quarantined, // it sleeps, and takes no time of a processor
-	} {
+	for _, how := range []string{"one that writes garbage", "one that sends other bytes than text", "one that never ends",
+		"one that never ends its head", "one that invents faults", "one that ends without a word",
+		"one that stops in the middle", "one that closes its input", "one that ignores signals"} {
 		t.Run(how, func(t *testing.T) {
-			small := limits()
-			if want == fault.Quarantined {
-				small.Time = 500 * time.Millisecond
+			small, want := limits(), fault.ParseCrashed
+			if how == "one that ignores signals" { // it sleeps, and takes no time of a processor
+				small.Time, want = 500*time.Millisecond, fault.Quarantined
 			}
 			pool := newPool(t, 1, small)
 			pool.Args("x", behaviour+how)
 			large := strings.Repeat("<p>text</p>", 1<<16) // more than a pipe holds
-			if _, _, err := parseDocument(t.Context(), pool, "a.html", large); !fault.Is(err, want) ||
-				!strings.Contains(err.Error(), "a.html") {
-				t.Errorf("%v, not %s", err, want)
-			}
-			if pids := pool.PIDs(); len(pids) > 0 && how != "one that invents faults" {
-				t.Errorf("it is still there: %v", pids)
-			}
+			_, _, err := parseDocument(t.Context(), pool, "a.html", large)
+			assert.True(t, fault.Is(err, want) && strings.Contains(err.Error(), "a.html"), "%v, not %s", err, want)
+			pids := pool.PIDs()
+			assert.True(t, len(pids) <= 0 || how == "one that invents faults", "it is still there: %v", pids)
 		})
 	}
 }
 
-func TestAChildHasNoEnvironmentAndNoFilesButItsPipes(t *testing.T) {
+func TestAChildHasNoEnvironmentNoFilesButItsPipesAndLimits(t *testing.T) {
 	t.Setenv("UNWEAVER_SECRET", "s3cr3t")
-	secret, err := os.Open(os.Args[0])
-	if err != nil {
-		t.Fatal(err)
-	}
+	secret := must(os.Open(os.Args[0]))
 	defer func() { _ = secret.Close() }()
 	inherited, err := syscall.Dup(int(secret.Fd())) // without the mark that keeps it from a child
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	defer func() { _ = syscall.Close(inherited) }()
 	pool := newPool(t, 1, limits())
-	if _, _, err := parseDocument(t.Context(), pool, "a.html", "<p>x</p>"); err != nil {
-		t.Fatal(err)
-	}
+	readsGood(t, pool, "a.html")
 	pid := pool.PIDs()[0]
 	proc := fmt.Sprintf("/proc/%d/", pid)
 	env, err := os.ReadFile(proc + "environ")
 	if err != nil {
 		t.Skip("no /proc")
 	}
-	if len(env) > 0 {
-		t.Errorf("environment: %q", env)
-	}
+	assert.True(t, len(env) <= 0, "environment: %q", env)
 	names, _ := os.ReadDir(proc + "fd")
 	for _, name := range names {
 		target, _ := os.Readlink(proc + "fd/" + name.Name())
@@ -146,38 +129,19 @@ func TestAChildHasNoEnvironmentAndNoFilesButItsPipes(t *testing.T) {
 			t.Errorf("file %s: %s", fd, target)
 		}
 	}
-	if group, err := syscall.Getpgid(pid); group != pid {
-		t.Errorf("its group is %d, %v", group, err)
-	}
-	status, _ := os.ReadFile(proc + "status")
-	if !strings.Contains(string(status), "NoNewPrivs:\t1\n") {
-		t.Errorf("it may get privileges:\n%s", status)
-	}
-}
-
-func TestAChildOpensNoFileAndItsLimitsAreSet(t *testing.T) {
-	pool := newPool(t, 1, limits())
-	if _, _, err := parseDocument(t.Context(), pool, "a.html", "<p>x</p>"); err != nil {
-		t.Fatal(err)
-	}
-	proc := fmt.Sprintf("/proc/%d/", pool.PIDs()[0])
-	set, err := os.ReadFile(proc + "limits")
-	if err != nil {
-		t.Skip("no /proc")
-	}
+	group, err := syscall.Getpgid(pid)
+	assert.True(t, group == pid, "its group is %d, %v", group, err)
+	set, _ := os.ReadFile(proc + "limits")
 	for _, want := range []string{
 		`Max data size +(335544320 +335544320|unlimited)`, // the race detector has no bound
 		`Max file size +0 +0`, `Max core file size +0 +0`, `Max open files +16 +16`,
 		`Max cpu time +[0-9]+ +unlimited`,
 	} {
-		if !regexp.MustCompile(want).Match(set) {
-			t.Errorf("%s is not in\n%s", want, set)
-		}
+		assert.True(t, regexp.MustCompile(want).Match(set), "%s is not in\n%s", want, set)
 	}
 	status, _ := os.ReadFile(proc + "status")
-	if !strings.Contains(string(status), "Seccomp:\t2") {
-		t.Errorf("no filter:\n%s", status)
-	}
+	assert.Contains(t, string(status), "NoNewPrivs:\t1\n", "it may get privileges")
+	assert.Contains(t, string(status), "Seccomp:\t2", "no filter")
 }
 
 // gone reports whether there is no process of this number any more, not even a zombie.
@@ -201,9 +165,7 @@ func files(t *testing.T) int {
 
 func TestClosingLeavesNoProcessAndNoFile(t *testing.T) {
 	pool, err := sandbox.New(2, limits())
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	_, _, _ = parseDocument(t.Context(), pool, "a.html", "<p>warm</p>") // what a first one opens once is not counted
 	before := files(t)
 	pool.Close()
@@ -213,25 +175,17 @@ func TestClosingLeavesNoProcessAndNoFile(t *testing.T) {
 	for _, name := range []string{"xrefsize.pdf", "selfstream.pdf"} {
 		_, _, _ = parseDocument(t.Context(), pool, name, documenttest.Deadly()[name])
 	}
-	if _, _, err := parseDocument(t.Context(), pool, "a.html", "<p>x</p>"); err != nil {
-		t.Error(err)
-	}
+	readsGood(t, pool, "a.html")
 	pids := pool.PIDs()
-	if len(pids) != 1 {
-		t.Errorf("children: %v", pids)
-	}
+	assert.True(t, len(pids) == 1, "children: %v", pids)
 	pool.Close()
 	for _, pid := range pids {
-		if !gone(pid) {
-			t.Errorf("process %d is left", pid)
-		}
+		assert.True(t, gone(pid), "process %d is left", pid)
 	}
-	if after := files(t); after >= before {
-		t.Errorf("%d files are open, %d with one child", after, before)
-	}
-	if _, _, err := parseDocument(t.Context(), pool, "a.html", "<p>x</p>"); !fault.Is(err, fault.ParserDown) {
-		t.Errorf("a closed pool: %v", err)
-	}
+	after := files(t)
+	assert.True(t, after < before, "%d files are open, %d with one child", after, before)
+	_, _, err = parseDocument(t.Context(), pool, "a.html", "<p>x</p>")
+	assert.True(t, fault.Is(err, fault.ParserDown), "a closed pool: %v", err)
 }
 
 func TestADocumentThatIsGivenUpFreesItsPlaceAtOnce(t *testing.T) {
@@ -242,51 +196,33 @@ func TestADocumentThatIsGivenUpFreesItsPlaceAtOnce(t *testing.T) {
 	stopped := errors.New("a person stopped it")
 	time.AfterFunc(200*time.Millisecond, func() { cancel(stopped) })
 	start := time.Now()
-	if _, _, err := parseDocument(ctx, pool, "hang.pdf", documenttest.Tireless()); !errors.Is(err, stopped) {
-		t.Errorf("it ended with %v", err)
-	}
-	if _, _, err := parseDocument(t.Context(), pool, "a.html", "<p>x</p>"); err != nil {
-		t.Error(err)
-	}
-	if took := time.Since(start); took > 2*time.Minute {
-		t.Errorf("the next document waited %v", took)
-	}
+	_, _, err := parseDocument(ctx, pool, "hang.pdf", documenttest.Tireless())
+	assert.True(t, errors.Is(err, stopped), "it ended with %v", err)
+	readsGood(t, pool, "a.html")
+	took := time.Since(start)
+	assert.True(t, took <= 2*time.Minute, "the next document waited %v", took)
 }
 
 func TestATextThatIsNotReadToItsEndFreesItsPlace(t *testing.T) {
 	pool := newPool(t, 1, limits())
 	ctx, cancel := context.WithCancel(t.Context())
 	long := "<p>" + strings.Repeat("many words ", 50_000) + "</p>"
-	doc, err := pool.Parse(ctx, strings.NewReader(long), document.HTML, "a.html")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := doc.Text.Read(make([]byte, 10)); err != nil {
-		t.Fatal(err)
-	}
+	doc := must(pool.Parse(ctx, strings.NewReader(long), document.HTML, "a.html"))
+	must(doc.Text.Read(make([]byte, 10)))
 	cancel()
-	if _, _, err := parseDocument(t.Context(), pool, "b.html", "<p>x</p>"); err != nil {
-		t.Error(err)
-	}
+	readsGood(t, pool, "b.html")
 }
 
 func TestAParentThatIsKilledLeavesNoChild(t *testing.T) {
 	cmd := exec.Command(os.Args[0], behaviour+"a parent")
-	out, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	out := must(cmd.StdoutPipe())
+	require.NoError(t, cmd.Start())
 	var pid int
-	_, err = fmt.Fscan(out, &pid)
+	_, err := fmt.Fscan(out, &pid)
 	time.Sleep(200 * time.Millisecond) // it parses by now
 	_ = cmd.Process.Kill()
 	_ = cmd.Wait()
-	if err != nil || pid == 0 {
-		t.Fatalf("no child: %v", err)
-	}
+	require.True(t, err == nil && pid != 0, "no child: %v", err)
 	if !gone(pid) {
 		_ = syscall.Kill(pid, syscall.SIGKILL)
 		t.Errorf("process %d outlived its parent", pid)
@@ -302,13 +238,10 @@ func TestADocumentIsWhatItIsInThisProcess(t *testing.T) {
 	} {
 		wantDoc, wantText, wantErr := parseDocument(t.Context(), documenttest.Here{Limits: limits()}, name, content)
 		doc, text, err := parseDocument(t.Context(), pool, name, content)
-		if doc.Title != wantDoc.Title || !reflect.DeepEqual(doc.Meta, wantDoc.Meta) || text != wantText {
-			t.Errorf("%s: %q %v %d bytes, in this process %q %v %d bytes", name, doc.Title, doc.Meta, len(text),
-				wantDoc.Title, wantDoc.Meta, len(wantText))
-		}
-		if fmt.Sprint(err) != fmt.Sprint(wantErr) || fault.CodeOf(err) != fault.CodeOf(wantErr) {
-			t.Errorf("%s: %v, in this process %v", name, err, wantErr)
-		}
+		assert.Equal(t, wantDoc.Title, doc.Title, name)
+		assert.Equal(t, wantDoc.Meta, doc.Meta, name)
+		assert.True(t, text == wantText, "%s: %d bytes, in this process %d", name, len(text), len(wantText))
+		assert.Equal(t, fmt.Sprint(fault.CodeOf(wantErr), wantErr), fmt.Sprint(fault.CodeOf(err), err), name)
 	}
 }
 
@@ -316,23 +249,71 @@ func TestAChildGoesAfterManyDocuments(t *testing.T) {
 	pool := newPool(t, 1, limits())
 	seen := map[int]bool{}
 	for range sandbox.Lifetime + 1 {
-		if _, _, err := parseDocument(t.Context(), pool, "a.json", `{"text":"x"}`); err != nil {
-			t.Fatal(err)
-		}
+		readsGood(t, pool, "a.json")
 		for _, pid := range pool.PIDs() {
 			seen[pid] = true
 		}
 	}
-	if len(seen) != 2 {
-		t.Errorf("%d children", len(seen))
-	}
+	assert.True(t, len(seen) == 2, "%d children", len(seen))
 }
 
 func TestASourceThatBreaksIsNoFaultOfTheChild(t *testing.T) {
 	pool := newPool(t, 1, limits())
 	broken := io.MultiReader(strings.NewReader("<p>"), iotest.ErrReader(errors.New("torn")))
 	_, err := pool.Parse(t.Context(), broken, document.HTML, "a.html")
-	if !fault.Is(err, fault.Unreadable) || !strings.Contains(err.Error(), "torn") || len(pool.PIDs()) != 1 {
-		t.Errorf("%v, children %v", err, pool.PIDs())
+	assert.True(t, fault.Is(err, fault.Unreadable) && strings.Contains(err.Error(), "torn") && len(pool.PIDs()) == 1,
+		"%v, children %v", err, pool.PIDs())
+}
+
+// Children that start at once with an empty folder compile once, and leave the code to this user alone.
+func TestCompiledCodeIsKeptForTheNextChild(t *testing.T) {
+	base := t.TempDir()
+	t.Setenv("XDG_CACHE_HOME", base)
+	folder := filepath.Join(base, "unweaver", "wasm")
+	require.NoError(t, os.MkdirAll(folder, 0o755)) // it is to be mended
+	pool := newPool(t, 3, limits())
+	var all sync.WaitGroup
+	for range 3 {
+		all.Go(func() { readsGood(t, pool, "a.pdf") })
 	}
+	all.Wait()
+	info, err := os.Stat(folder)
+	assert.True(t, err == nil && info.Mode().Perm() == 0o700, "%v, %v", info, err)
+	kept, _ := filepath.Glob(filepath.Join(folder, "wazero-*", "*"))
+	require.True(t, len(kept) == 1, "kept: %v", kept)
+	whole := must(os.Stat(kept[0]))
+	require.NoError(t, os.Truncate(kept[0], whole.Size()/2)) // as a loss of power may leave it
+	again := newPool(t, 1, limits())
+	readsGood(t, again, "a.pdf")
+	now, err := os.Stat(kept[0])
+	assert.True(t, err == nil && now.Size() == whole.Size(), "%v, %v: it is not mended", now, err)
+}
+
+// Where no folder can be used, children compile for themselves.
+func TestWithoutAFolderForCompiledCodeAChildCompiles(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "file")
+	require.NoError(t, os.WriteFile(file, nil, 0o600))
+	t.Setenv("XDG_CACHE_HOME", file)
+	t.Setenv("TMPDIR", file)
+	pool := newPool(t, 1, limits())
+	for range 2 { // the second in the same child
+		readsGood(t, pool, "a.pdf")
+	}
+	pids := pool.PIDs()
+	assert.True(t, len(pids) == 1, "children: %v", pids)
+	_, _, err := parseDocument(t.Context(), pool, "forms.pdf", documenttest.Deadly()["forms.pdf"])
+	assert.True(t, err != nil && strings.Contains(err.Error(), "memory"), "a document that takes too much: %v", err)
+}
+
+// A child that reads no PDF compiles nothing; one that does reads everything.
+func TestAChildForPDFsTakesThePlaceOfAnother(t *testing.T) {
+	pool := newPool(t, 1, limits())
+	seen := map[int]bool{}
+	for _, name := range []string{"a.html", "a.pdf", "b.html", "b.pdf"} {
+		readsGood(t, pool, name)
+		pids := pool.PIDs()
+		assert.True(t, len(pids) == 1, "children: %v", pids)
+		seen[pids[0]] = true
+	}
+	assert.True(t, len(seen) == 2, "%d children", len(seen))
 }

@@ -1,15 +1,24 @@
 package sandbox_test
 
 import (
+	"bufio"
+	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"io"
+	"os"
+	"os/signal"
 	"strings"
 	"syscall"
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/unweaver/unweaver/internal/document"
+	"github.com/unweaver/unweaver/internal/document/sandbox"
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/testkit/documenttest"
 )
@@ -17,9 +26,7 @@ import (
 // A context may be over before a document is begun, or while its child is taken.
 func TestAContextThatIsOverAlreadyHarmsNobody(t *testing.T) {
 	pool := newPool(t, 1, limits())
-	if _, _, err := parseDocument(t.Context(), pool, "warm.html", "<p>x</p>"); err != nil {
-		t.Fatal(err)
-	}
+	readsGood(t, pool, "warm.html")
 	for i := range 300 {
 		ctx, cancel := context.WithCancel(t.Context())
 		if i%2 == 0 {
@@ -28,31 +35,22 @@ func TestAContextThatIsOverAlreadyHarmsNobody(t *testing.T) {
 			go cancel()
 		}
 		_, _, err := parseDocument(ctx, pool, "a.html", "<p>x</p>")
-		if err != nil && !errors.Is(err, context.Canceled) || err == nil && i%2 == 0 {
-			t.Fatalf("%d: %v", i, err)
-		}
+		require.True(t, (err == nil || errors.Is(err, context.Canceled)) && (err != nil || i%2 != 0), "%d: %v", i, err)
 		cancel()
 	}
-	if _, _, err := parseDocument(t.Context(), pool, "b.html", "<p>x</p>"); err != nil {
-		t.Error(err)
-	}
+	readsGood(t, pool, "b.html")
 }
 
 // A watcher of a context that ends before the session is whole must not find half of one.
 func TestASessionOfAContextThatIsOverGivesItsChildUp(t *testing.T) {
 	pool := newPool(t, 1, limits())
-	if _, _, err := parseDocument(t.Context(), pool, "warm.html", "<p>x</p>"); err != nil {
-		t.Fatal(err)
-	}
+	readsGood(t, pool, "warm.html")
 	pid := pool.PIDs()[0]
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if err := pool.Session(ctx); !errors.Is(err, context.Canceled) {
-		t.Error(err)
-	}
-	if !gone(pid) {
-		t.Error("the child is kept")
-	}
+	err := pool.Session(ctx)
+	assert.True(t, errors.Is(err, context.Canceled), "%v", err)
+	assert.True(t, gone(pid), "the child is kept")
 }
 
 // kill ends every child from outside, as the system does where memory is short.
@@ -66,20 +64,12 @@ func TestADocumentWhoseChildSomebodyElseKillsIsNotBlamedForIt(t *testing.T) {
 	pool := newPool(t, 1, limits())
 	long := "<p>" + strings.Repeat("salt and ships of the sea ", 20_000) + "</p>"
 	for _, which := range []string{"a fresh child", "a child that had others"} {
-		doc, err := pool.Parse(t.Context(), strings.NewReader(long), document.HTML, "a.html")
-		if err != nil {
-			t.Fatal(err)
-		}
-		if _, err := doc.Text.Read(make([]byte, 10)); err != nil {
-			t.Fatal(err)
-		}
+		doc := must(pool.Parse(t.Context(), strings.NewReader(long), document.HTML, "a.html"))
+		must(doc.Text.Read(make([]byte, 10)))
 		kill(pool.PIDs())
-		if _, err := io.Copy(io.Discard, doc.Text); !fault.Is(err, fault.Quarantined) {
-			t.Errorf("%s: %v", which, err)
-		}
-		if _, _, err := parseDocument(t.Context(), pool, "b.html", "<p>x</p>"); err != nil {
-			t.Errorf("%s: the next document: %v", which, err)
-		}
+		_, err := io.Copy(io.Discard, doc.Text)
+		assert.True(t, fault.Is(err, fault.Quarantined), "%s: %v", which, err)
+		readsGood(t, pool, "b.html")
 	}
 }
 
@@ -93,25 +83,20 @@ func TestOfAnObjectThatIsTooLargeToKeepAKilledChildTellsNothing(t *testing.T) {
 		_, _ = io.WriteString(writer, large)
 		_ = writer.Close()
 	}()
-	if _, err := pool.Parse(t.Context(), reader, document.HTML, "a.html"); !fault.Is(err, fault.Quarantined) {
-		t.Error(err)
-	}
+	_, err := pool.Parse(t.Context(), reader, document.HTML, "a.html")
+	assert.True(t, fault.Is(err, fault.Quarantined), "%v", err)
 	_ = reader.Close()
 }
 
 // Once more means a child that had no other document, so that what it does is the document's.
 func TestOnceMoreIsInAChildOfItsOwn(t *testing.T) {
 	pool := newPool(t, 1, limits())
-	if _, _, err := parseDocument(t.Context(), pool, "a.html", "<p>x</p>"); err != nil {
-		t.Fatal(err)
-	}
+	readsGood(t, pool, "a.html")
 	before := pool.PIDs()
-	if _, _, err := parseDocument(document.WithRetry(t.Context()), pool, "a.html", "<p>x</p>"); err != nil {
-		t.Fatal(err)
-	}
-	if after := pool.PIDs(); len(before) != 1 || len(after) != 2 {
-		t.Errorf("%v, then %v", before, after)
-	}
+	_, _, err := parseDocument(document.WithRetry(t.Context()), pool, "a.html", "<p>x</p>")
+	require.NoError(t, err)
+	after := pool.PIDs()
+	assert.True(t, len(before) == 1 && len(after) == 2, "%v, then %v", before, after)
 }
 
 func TestAChildReadsWhatIsHiddenWhereItIsAskedTo(t *testing.T) {
@@ -125,9 +110,7 @@ func TestAChildReadsWhatIsHiddenWhereItIsAskedTo(t *testing.T) {
 		if document.ReadingOf(ctx).Hidden {
 			want, missing = "shown hid", ""
 		}
-		if err != nil || text != want || doc.Missing != missing {
-			t.Errorf("%q %q %v", text, doc.Missing, err)
-		}
+		assert.True(t, err == nil && text == want && doc.Missing == missing, "%q %q %v", text, doc.Missing, err)
 	}
 }
 
@@ -137,13 +120,11 @@ func TestAChildReadsWhatIsAttached(t *testing.T) {
 	content := documenttest.MailWith("s", documenttest.Part{Name: "p.pdf", Content: documenttest.PDFWith("pages")})
 	list := document.WithReading(t.Context(), document.Reading{Attached: true, List: true})
 	doc, text, err := parseDocument(list, pool, "a.eml", content)
-	if err != nil || text != "" || len(doc.Attached) != 1 || doc.Attached[0].Name != "p.pdf" {
-		t.Fatalf("%+v, %q, %v", doc.Attached, text, err)
-	}
+	require.True(t, err == nil && text == "" && len(doc.Attached) == 1 && doc.Attached[0].Name == "p.pdf",
+		"%+v, %q, %v", doc.Attached, text, err)
 	one := document.WithReading(t.Context(), document.Reading{Attached: true, Part: doc.Attached[0]})
-	if _, text, err = parseDocument(one, pool, "a.eml", content); err != nil || strings.TrimSpace(text) != "pages" {
-		t.Errorf("%q, %v", text, err)
-	}
+	_, text, err = parseDocument(one, pool, "a.eml", content)
+	assert.True(t, err == nil && strings.TrimSpace(text) == "pages", "%q, %v", text, err)
 }
 
 func TestATimeoutThatTheDocumentEarnedIsItsOwn(t *testing.T) {
@@ -155,9 +136,7 @@ func TestATimeoutThatTheDocumentEarnedIsItsOwn(t *testing.T) {
 		if fault.Is(err, fault.ParseTimeout) {
 			return
 		}
-		if !fault.Is(err, fault.Quarantined) {
-			t.Fatal(err)
-		}
+		require.True(t, fault.Is(err, fault.Quarantined), "%v", err)
 	}
 	t.Skip("the machine is too busy to tell")
 }
@@ -175,9 +154,8 @@ func TestAPoolThatClosesBlamesNoDocument(t *testing.T) {
 		_, _ = io.WriteString(writer, strings.Repeat("x", 1<<20))
 		_ = writer.Close()
 	}()
-	if _, err := pool.Parse(t.Context(), reader, document.HTML, "a.html"); !fault.Is(err, fault.ParserDown) {
-		t.Error(err)
-	}
+	_, err := pool.Parse(t.Context(), reader, document.HTML, "a.html")
+	assert.True(t, fault.Is(err, fault.ParserDown), "%v", err)
 	_ = reader.Close()
 }
 
@@ -186,16 +164,79 @@ func TestClosingDoesNotWaitForAStoreThatHangs(t *testing.T) {
 	pool.Closing(200 * time.Millisecond)
 	reader, writer := io.Pipe()
 	ended := make(chan error, 1)
-	go func() {
-		_, err := pool.Parse(t.Context(), reader, document.HTML, "a.html")
-		ended <- err
-	}()
-	if _, err := io.WriteString(writer, "<html>"); err != nil {
-		t.Fatal(err)
-	}
+	go func() { _, err := pool.Parse(t.Context(), reader, document.HTML, "a.html"); ended <- err }()
+	must(io.WriteString(writer, "<html>"))
 	pool.Close() // else it waits for what the next line does
 	_ = writer.Close()
-	if err := <-ended; !fault.Is(err, fault.ParserDown) {
-		t.Error(err)
+	err := <-ended
+	assert.True(t, fault.Is(err, fault.ParserDown), "%v", err)
+}
+
+// behaviour is the argument that makes this test binary a child that does not do what it should.
+const behaviour = "--behave-like="
+
+// misbehave runs such a child.
+func misbehave() {
+	if len(os.Args) < 2 || !strings.HasPrefix(os.Args[1], behaviour) {
+		return
 	}
+	how := strings.TrimPrefix(os.Args[1], behaviour)
+	switch how {
+	case "a parent":
+		parent()
+	case "an intruder":
+		intrude()
+	}
+	say := func(letter byte, content string) { _ = sandbox.WriteFrame(os.Stdout, letter, []byte(content)) }
+	in := bufio.NewReader(os.Stdin)
+	say(sandbox.FrameReady, "")
+	if how != "one that closes its input" {
+		for space := make([]byte, 1<<20); ; {
+			if letter, _, err := sandbox.ReadFrame(in, space); err != nil || letter == sandbox.FrameEnd {
+				break
+			}
+		}
+	}
+	switch how {
+	case "one that writes garbage":
+		_, _ = os.Stdout.Write(bytes.Repeat([]byte{0xff}, 1<<20))
+	case "one that sends other bytes than text":
+		say(sandbox.FrameHead, "{}")
+		say(sandbox.FrameText, "\xff\xfe")
+	case "one that never ends":
+		say(sandbox.FrameHead, "{}")
+		for text := strings.Repeat("x", 64<<10); ; {
+			say(sandbox.FrameText, text)
+		}
+	case "one that never ends its head":
+		for {
+			say(sandbox.FrameHead, strings.Repeat(" ", 64<<10))
+		}
+	case "one that invents faults":
+		say(sandbox.FrameFailed, `{"code":"store_full"}`)
+		say(sandbox.FrameEnd, "s")
+		time.Sleep(time.Minute)
+	case "one that stops in the middle":
+		say(sandbox.FrameHead, "{}")
+		say(sandbox.FrameText, "half")
+	case "one that closes its input":
+		_ = os.Stdin.Close()
+		time.Sleep(time.Minute)
+	case "one that ignores signals":
+		signal.Ignore(syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP)
+		time.Sleep(time.Minute)
+	}
+	os.Exit(0)
+}
+
+// parent starts a child on a document that hangs, and prints its number.
+func parent() {
+	sandbox.RunChild()
+	pool := must(sandbox.New(1, document.DefaultLimits()))
+	go func() { _, _, _ = parseDocument(context.Background(), pool, "hang.pdf", documenttest.Tireless()) }()
+	for len(pool.PIDs()) != 1 {
+		time.Sleep(time.Millisecond)
+	}
+	fmt.Println(pool.PIDs()[0])
+	time.Sleep(time.Minute)
 }

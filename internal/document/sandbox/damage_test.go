@@ -134,10 +134,8 @@ func flipped(random *rand.Rand, content []byte) []byte {
 var digits = regexp.MustCompile(`[0-9]+`)
 
 // numbers that programs are known to stumble over.
-var numbers = []string{
-	"0", "1", "-1", "255", "256", "65535", "65536", "2147483647", "4294967296", "30000000000", "9223372036854775807",
-	"1e999", "99999999999999999999",
-}
+var numbers = []string{"0", "1", "-1", "255", "256", "65535", "65536", "2147483647", "4294967296", "30000000000",
+	"9223372036854775807", "1e999", "99999999999999999999"}
 
 // changed removes, repeats, inserts and replaces pieces of content in one to eight places.
 func changed(random *rand.Rand, content, other []byte) []byte {

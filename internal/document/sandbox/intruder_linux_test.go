@@ -11,6 +11,8 @@ import (
 	"time"
 	"unsafe"
 
+	"github.com/stretchr/testify/assert"
+
 	"golang.org/x/sys/unix"
 
 	"github.com/unweaver/unweaver/internal/document/sandbox"
@@ -88,7 +90,5 @@ func TestAChildReachesNoFileProcessOrMachine(t *testing.T) {
 	command := exec.CommandContext(t.Context(), os.Args[0], behaviour+"an intruder")
 	command.WaitDelay = 10 * time.Second
 	out, err := command.CombinedOutput()
-	if err != nil || strings.TrimSpace(string(out)) != "tried all" {
-		t.Errorf("%v: %s", err, out)
-	}
+	assert.True(t, err == nil && strings.TrimSpace(string(out)) == "tried all", "%v: %s", err, out)
 }

@@ -66,9 +66,8 @@ func TestAStopEndsTheWait(t *testing.T) {
 		defer cancel()
 		start, calls := time.Now(), 0
 		err := retry.Do(ctx, func(context.Context) error { calls++; return wishing(20 * time.Second) })
-		if !errors.Is(err, context.DeadlineExceeded) || calls != 1 || time.Since(start) != time.Second {
-			t.Errorf("%d calls in %s: %v", calls, time.Since(start), err)
-		}
+		assert.True(t, errors.Is(err, context.DeadlineExceeded) && calls == 1 && time.Since(start) == time.Second,
+			"%d calls in %s: %v", calls, time.Since(start), err)
 		calls = 0
 		if err := retry.Do(ctx, func(context.Context) error {
 			calls++

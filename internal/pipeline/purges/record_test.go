@@ -17,7 +17,6 @@ import (
 
 // begin asks for the purge of documents.
 func begin(t *testing.T, index artifact.Index, documents ...string) core.Purge {
-	t.Helper()
 	purge, err := Begin(t.Context(), index, core.Purge{
 		At: time.Date(2026, 11, 27, 0, 0, 0, 0, time.UTC), Documents: SetOf(index.Name, documents).ListDigests(),
 	})
@@ -27,7 +26,6 @@ func begin(t *testing.T, index artifact.Index, documents ...string) core.Purge {
 
 // left returns those of the given documents that runs leave out, and those for which a purge has yet to go on.
 func left(t *testing.T, index artifact.Index, documents ...string) (excluded, pending []string) {
-	t.Helper()
 	all, err := List(t.Context(), index)
 	require.NoError(t, err)
 	out, now := ListExcluded(all)
@@ -58,14 +56,12 @@ func TestAPurgedDocumentStaysOutUntilItMayReturnAndIsGone(t *testing.T) {
 	purge.State = core.PurgeDone
 	require.NoError(t, Write(t.Context(), index, purge))
 	expect("done", []string{"a", "b"}, nil)
-	if n, err := Allow(t.Context(), index, []string{"a"}); !fault.Is(err, fault.Usage) || n != 0 {
-		t.Errorf("one of two may return: %d, %v", n, err)
-	}
+	n, err := Allow(t.Context(), index, []string{"a"})
+	assert.True(t, fault.Is(err, fault.Usage) && n == 0, "one of two may return: %d, %v", n, err)
 	expect("half of it was asked back", []string{"a", "b"}, nil)
 	begin(t, index, "c")
-	if n, err := Allow(t.Context(), index, []string{"a", "b", "c"}); err != nil || n != 2 {
-		t.Errorf("all may return: %d, %v", n, err)
-	}
+	n, err = Allow(t.Context(), index, []string{"a", "b", "c"})
+	assert.True(t, err == nil && n == 2, "all may return: %d, %v", n, err)
 	expect("what is pending is gone on with first", []string{"c"}, []string{"c"})
 }
 

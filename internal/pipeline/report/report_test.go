@@ -74,19 +74,15 @@ func TestAReportSaysWhatHappenedAndWhatToDo(t *testing.T) {
 	idle := report.RenderMarkdown(core.Report{Planned: &core.Estimate{Seconds: core.Range{High: 9}}})
 	assert.Contains(t, idle, "## What was paid for\n\n* Nothing.\n")
 	assert.NotContains(t, idle, "extract calls", "what is nothing is shown")
-	if empty := report.RenderMarkdown(core.Report{}); empty == "" || strings.Contains(empty, "NaN") {
-		t.Errorf("an empty report is %q", empty)
-	}
+	empty := report.RenderMarkdown(core.Report{})
+	assert.True(t, empty != "" && !strings.Contains(empty, "NaN"), "an empty report is %q", empty)
 }
 
 func TestEnrichmentsAreToldWithWhatFailedOfThem(t *testing.T) {
 	r := sample()
 	assert.False(t, strings.Contains(report.RenderMarkdown(r), "Enrichments"),
 		"enrichments are shown for a generation without any")
-	r.Enriched = []core.Enrichment{{
-		Name:   "gem",
-		Counts: map[string]int64{"chunks": 4300, "failed": 12, "themes": 0},
-	}}
+	r.Enriched = []core.Enrichment{{Name: "gem", Counts: map[string]int64{"chunks": 4300, "failed": 12, "themes": 0}}}
 	text := report.RenderMarkdown(r)
 	for _, want := range []string{"12 passages have no questions", "12 failed"} {
 		assert.Contains(t, text, want, "no")

@@ -7,6 +7,9 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/unweaver/unweaver/internal/artifact"
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/store/blob"
@@ -21,22 +24,16 @@ func TestALeaseIsOfOneRunOfItsWorkflow(t *testing.T) {
 	next := first
 	next.Run = "2"
 	open := func(context.Context, Holder) (Standing, error) { return StandingOpen, nil }
-	fence, err := TakeLease(t.Context(), index, first, open)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fence := must(TakeLease(t.Context(), index, first, open))(t)
 	for _, standing := range []Standing{StandingOpen, StandingUnknown} { // an engine that lost its memory knows no run
 		says := func(context.Context, Holder) (Standing, error) { return standing, nil }
 		if _, err := TakeLease(t.Context(), index, next, says); !fault.Is(err, fault.LeaseHeld) {
 			t.Errorf("standing %d: the next run of the workflow takes it: %v", standing, err)
 		}
 	}
-	if err := GiveLease(t.Context(), index, next); err != nil {
-		t.Fatal(err)
-	}
-	if lease, _, err := ReadLease(t.Context(), index); err != nil || lease.Run != "1" || lease.Fence != fence {
-		t.Errorf("the lease is %+v, %v", lease, err)
-	}
+	require.NoError(t, GiveLease(t.Context(), index, next))
+	lease, _, err := ReadLease(t.Context(), index)
+	assert.True(t, err == nil && lease.Run == "1" && lease.Fence == fence, "the lease is %+v, %v", lease, err)
 	for name, c := range map[string]struct {
 		holder Holder
 		fence  int64
@@ -82,39 +79,28 @@ func TestALeaseIsWrittenAsItWasSeen(t *testing.T) {
 			return TakeLease(t.Context(), index, holder, open)
 		}
 		if given {
-			if _, err := take(plain, one); err != nil {
-				t.Fatal(err)
-			}
-			if err := GiveLease(t.Context(), plain, one); err != nil {
-				t.Fatal(err)
-			}
+			must(take(plain, one))(t)
+			require.NoError(t, GiveLease(t.Context(), plain, one))
 		}
 		index := artifact.Index{Name: "docs", Store: &beside{Store: plain.Store, happens: func() {
-			if _, err := take(plain, two); err != nil {
-				t.Error(err)
-			}
+			_, err := take(plain, two)
+			assert.NoError(t, err)
 		}}}
-		if fence, err := take(index, one); !fault.Is(err, fault.LeaseHeld) {
-			t.Errorf("%s: two runs have the lease, one with fence %d: %v", name, fence, err)
-		}
+		fence, err := take(index, one)
+		assert.True(t, fault.Is(err, fault.LeaseHeld), "%s: two runs have the lease, one with fence %d: %v", name, fence, err)
 		// Its own process renews it while it is given back; another has it while it is declared lost.
 		renewed, _, err := ReadLease(t.Context(), plain)
-		if err != nil || renewed.Run != "2" {
-			t.Fatalf("%s: %+v, %v", name, renewed, err)
-		}
+		require.True(t, err == nil && renewed.Run == "2", "%s: %+v, %v", name, renewed, err)
 		index.Store = &beside{Store: plain.Store, happens: func() {
 			renewed.Renewed = renewed.Renewed.Add(time.Second)
-			if _, err := blob.WriteJSON(t.Context(), plain.Store, plain.LeaseKey(), renewed, blob.Cond{}); err != nil {
-				t.Error(err)
-			}
+			_, err := blob.WriteJSON(t.Context(), plain.Store, plain.LeaseKey(), renewed, blob.Cond{})
+			assert.NoError(t, err)
 		}}
-		if err := GiveLease(t.Context(), index, two); err != nil {
-			t.Errorf("%s: %v", name, err)
-		}
+		err = GiveLease(t.Context(), index, two)
+		assert.True(t, err == nil, "%s: %v", name, err)
 		lease, _, err := ReadLease(t.Context(), plain)
-		if err != nil || lease.Workflow != "" || lease.Fence != renewed.Fence {
-			t.Errorf("%s: after it was given back it is %+v, %v", name, lease, err)
-		}
+		assert.True(t, err == nil && lease.Workflow == "" && lease.Fence == renewed.Fence,
+			"%s: after it was given back it is %+v, %v", name, lease, err)
 	}
 }
 
@@ -124,9 +110,7 @@ func TestALeaseThatIsRenewedIsNotFreed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		index := artifact.Index{Store: blobmemory.New(), Name: "docs"}
 		one := Holder{Workflow: "build/docs/g1", Run: "1", Heartbeat: 8 * time.Second}
-		if _, err := TakeLease(t.Context(), index, one, nil); err != nil {
-			t.Fatal(err)
-		}
+		must(TakeLease(t.Context(), index, one, nil))(t)
 		open, began := true, time.Now()
 		free := func() error {
 			return FreeLease(t.Context(), index, "", func(context.Context, Holder) (bool, error) { return open, nil })
@@ -141,20 +125,15 @@ func TestALeaseThatIsRenewedIsNotFreed(t *testing.T) {
 				lease.Renewed = time.Now()
 				_, err = blob.WriteJSON(t.Context(), index.Store, index.LeaseKey(), lease, blob.Cond{})
 			}
-			if err != nil {
-				t.Error(err)
-			}
+			assert.NoError(t, err)
 		})
-		if err := free(); !fault.Is(err, fault.LeaseHeld) {
-			t.Errorf("a process renews it: %v", err)
-		}
+		err := free()
+		assert.True(t, fault.Is(err, fault.LeaseHeld), "a process renews it: %v", err)
 		began = time.Now()
-		if err := free(); err != nil || time.Since(began) != one.Heartbeat {
-			t.Errorf("freed after %s: %v", time.Since(began), err)
-		}
-		if lease, _, err := ReadLease(t.Context(), index); err != nil || lease.Workflow != "" || lease.Fence != 1 {
-			t.Errorf("the lease is %+v, %v", lease, err)
-		}
+		err = free()
+		assert.True(t, err == nil && time.Since(began) == one.Heartbeat, "freed after %s: %v", time.Since(began), err)
+		lease, _, err := ReadLease(t.Context(), index)
+		assert.True(t, err == nil && lease.Workflow == "" && lease.Fence == 1, "the lease is %+v, %v", lease, err)
 	})
 }
 
@@ -165,10 +144,7 @@ func TestWhatALookPermitsIsOverBeforeAnotherRunHasTheLease(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		index := artifact.Index{Store: blobmemory.New(), Name: "docs"}
 		one := Holder{Workflow: "build/docs/g1", Run: "1", Heartbeat: 8 * time.Second}
-		fence, err := TakeLease(t.Context(), index, one, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		fence := must(TakeLease(t.Context(), index, one, nil))(t)
 		work := &Run{
 			Ports: &Ports{Artifacts: index.Store}, Index: index, Book: &Book{},
 			Job: Job{Index: "docs", Generation: "g1", Fence: fence, Holder: one},
@@ -180,23 +156,17 @@ func TestWhatALookPermitsIsOverBeforeAnotherRunHasTheLease(t *testing.T) {
 		go func() {
 			closed := func(context.Context, Holder) (Standing, error) { return StandingClosed, nil }
 			_, err := TakeLease(t.Context(), index, Holder{Workflow: "build/docs/g2", Run: "2"}, closed)
-			if err != nil {
-				t.Error(err)
-			}
+			assert.NoError(t, err)
 			taken <- time.Now()
 		}()
 		time.Sleep(one.Heartbeat/renewals - time.Millisecond)
 		before, _, _ := ReadLease(t.Context(), index)
-		if err := work.GuardLease(t.Context()); err != nil {
-			t.Fatal(err)
-		}
-		if after, _, err := ReadLease(t.Context(), index); err != nil || after != before {
-			t.Errorf("it was renewed: %+v, %v", after, err)
-		}
+		require.NoError(t, work.GuardLease(t.Context()))
+		after, _, err := ReadLease(t.Context(), index)
+		assert.True(t, err == nil && after == before, "it was renewed: %+v, %v", after, err)
 		permitted := time.Now().Add(work.PermitTime())
-		if at := <-taken; !at.After(permitted) {
-			t.Errorf("another run has the lease %s before the permit is over", permitted.Sub(at))
-		}
+		at := <-taken
+		assert.True(t, at.After(permitted), "another run has the lease %s before the permit is over", permitted.Sub(at))
 	})
 }
 
@@ -208,22 +178,14 @@ func TestAMendedLeaseIsAboveEveryFence(t *testing.T) {
 		highest := int64(41)
 		for _, scratch := range []string{index.RunKey("g1", "41", "build.json"), ""} { // then all of it is collected
 			if scratch == "" {
-				if err := index.Store.Delete(t.Context(), index.RunKey("g1", "41", "build.json")); err != nil {
-					t.Fatal(err)
-				}
+				require.NoError(t, index.Store.Delete(t.Context(), index.RunKey("g1", "41", "build.json")))
 			} else if _, err := blob.Write(t.Context(), index.Store, scratch, []byte("{}"), blob.Cond{}); err != nil {
 				t.Fatal(err)
 			}
-			if _, err := blob.Write(t.Context(), index.Store, index.LeaseKey(), []byte(`{"fence":`), blob.Cond{}); err != nil {
-				t.Fatal(err)
-			}
-			if err := MendLease(t.Context(), index); err != nil {
-				t.Fatal(err)
-			}
+			must(blob.Write(t.Context(), index.Store, index.LeaseKey(), []byte(`{"fence":`), blob.Cond{}))(t)
+			require.NoError(t, MendLease(t.Context(), index))
 			fence, err := TakeLease(t.Context(), index, Holder{Workflow: "build/docs/g3", Run: "3"}, nil)
-			if err != nil || fence <= highest {
-				t.Errorf("the next fence is %d, %v", fence, err)
-			}
+			assert.True(t, err == nil && fence > highest, "the next fence is %d, %v", fence, err)
 			highest = fence
 			time.Sleep(time.Second)
 		}

@@ -2,6 +2,7 @@ package run
 
 import (
 	"encoding/json"
+	"fmt"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -12,15 +13,15 @@ import (
 	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/store/coordination/memory"
+	"github.com/unweaver/unweaver/internal/testkit/blobmemory"
+	"github.com/unweaver/unweaver/internal/testkit/distance"
 )
 
 // paced gives the pace of a stage by accounts.
 func paced(t *testing.T, state core.RunState, now time.Time, accounts ...Account) core.Pace {
-	t.Helper()
 	store := memory.New()
 	for number, account := range accounts {
-		raw, err := json.Marshal(account)
-		require.NoError(t, err)
+		raw := must(json.Marshal(account))(t)
 		require.NoError(t, store.SetAccount(t.Context(), "i/g", string(rune('a'+number)), raw))
 	}
 	_, pace, err := ReadPace(t.Context(), store, "i/g", state, now)
@@ -95,7 +96,6 @@ func TestProgressDoesNotFallBackWhileAUnitIsDoneAgain(t *testing.T) {
 	through := worker(t, store, core.Spec{})
 	state := core.RunState{Stage: "chunk", Total: 100, Bytes: 1000, StageAt: time.Now()}
 	shown := func() (int64, float64) {
-		t.Helper()
 		require.NoError(t, through.Flush(t.Context()))
 		_, pace, err := ReadPace(t.Context(), store, "i/g", state, time.Now())
 		require.NoError(t, err)
@@ -104,18 +104,15 @@ func TestProgressDoesNotFallBackWhileAUnitIsDoneAgain(t *testing.T) {
 	first := &Progress{Stage: "chunk", Book: through}
 	first.SetWork(30, 300)
 	first.Drop()
-	if done, share := shown(); done != 30 || share != 0.3 {
-		t.Errorf("after a unit was given up: %d, %g", done, share)
-	}
+	done, share := shown()
+	assert.True(t, done == 30 && share == 0.3, "after a unit was given up: %d, %g", done, share)
 	second := &Progress{Stage: "chunk", Book: through}
 	second.SetWork(20, 200)
-	if done, share := shown(); done != 30 || share != 0.3 {
-		t.Errorf("while it is done again: %d, %g", done, share)
-	}
+	done, share = shown()
+	assert.True(t, done == 30 && share == 0.3, "while it is done again: %d, %g", done, share)
 	second.Finish(core.Progress{Done: 40, Bytes: 400})
-	if done, share := shown(); done != 40 || share != 0.4 {
-		t.Errorf("after it is finished: %d, %g; want what is done, once", done, share)
-	}
+	done, share = shown()
+	assert.True(t, done == 40 && share == 0.4, "after it is finished: %d, %g; want what is done, once", done, share)
 }
 
 func TestTheTimeInWhichUnitsRunIsCountedByStage(t *testing.T) {
@@ -132,9 +129,8 @@ func TestTheTimeInWhichUnitsRunIsCountedByStage(t *testing.T) {
 	end()
 	through.Mu.Lock()
 	defer through.Mu.Unlock()
-	if worked := through.Mine.Worked; worked["extract"] != 4 || worked["load"] != 2 {
-		t.Errorf("worked %v", worked)
-	}
+	worked := through.Mine.Worked
+	assert.True(t, worked["extract"] == 4 && worked["load"] == 2, "worked %v", worked)
 }
 
 func TestWhatUnitsFailWithIsCountedByStageAndCode(t *testing.T) {
@@ -148,12 +144,61 @@ func TestWhatUnitsFailWithIsCountedByStageAndCode(t *testing.T) {
 		}
 		require.NoError(t, through.Flush(t.Context()))
 	}
-	total, err := ReadTotals(t.Context(), store, "i/g")
-	require.NoError(t, err)
+	total := must(ReadTotals(t.Context(), store, "i/g"))(t)
 	var report core.Report
 	total.FillAccount(&report)
-	if len(report.Retries) != 2 || report.Retries[0].Code != "model_rate_limited" || report.Retries[0].Count != 6 ||
-		report.Retries[0].Detail != "429 at "+two.Worker || report.Retries[1].Count != 2 {
-		t.Errorf("%+v", report.Retries)
+	assert.True(t, len(report.Retries) == 2 && report.Retries[0].Code == "model_rate_limited" &&
+		report.Retries[0].Count == 6 && report.Retries[0].Detail == "429 at "+two.Worker && report.Retries[1].Count == 2,
+		"%+v", report.Retries)
+}
+
+// scratchRun returns a unit of work of a process, with its scratch in the artifact store.
+func scratchRun(ports *Ports) *Run {
+	return &Run{Ports: ports, Scratch: Scratch{Store: ports.Artifacts, Prefix: "i/runs/g/1"}}
+}
+
+// However many units of work begin in a process, each file that all of them need is read once; what was not there is
+// looked for again.
+func TestAProcessReadsAFileOfItsRunOnce(t *testing.T) {
+	requests := distance.New(0)
+	ports := &Ports{Artifacts: distance.Blob(blobmemory.New(), requests)}
+	run := scratchRun(ports)
+	_, err := ReadKept(t.Context(), run, ShardsFile)
+	require.Error(t, err, "a file that is not there was read")
+	want := Shards{Chunks: []int{3, 1}}
+	require.NoError(t, ShardsFile.Write(t.Context(), run.Scratch, want))
+	requests.Take()
+	for range 100 {
+		got, err := ReadKept(t.Context(), scratchRun(ports), ShardsFile)
+		require.True(t, err == nil && fmt.Sprint(got) == fmt.Sprint(want), "%v, %v", got, err)
 	}
+	assert.Equal(t, int64(1), requests.Take().Of(""), "it was read")
+	for unit := range 3 * mostKept {
+		file := fileOf[int]("other-%d.json", unit)
+		require.NoError(t, file.Write(t.Context(), run.Scratch, unit))
+		got, err := ReadKept(t.Context(), run, file)
+		require.True(t, err == nil && got == unit, "%d, %v", got, err)
+	}
+	n := len(ports.Kept.values)
+	assert.True(t, n == mostKept && len(ports.Kept.order) == mostKept, "%d files are kept, at most %d", n, mostKept)
+}
+
+// Files of units are read side by side: at 15 ms a request 640 take 20 times that, not 640 times.
+func TestFilesOfUnitsAreReadSideBySide(t *testing.T) {
+	const units = 20 * readWidth
+	near := blobmemory.New()
+	file := func(unit int) File[int] { return fileOf[int]("unit-%d.json", unit) }
+	run := scratchRun(&Ports{Artifacts: near})
+	for unit := range units {
+		require.NoError(t, file(unit).Write(t.Context(), run.Scratch, unit))
+	}
+	requests := distance.New(15 * time.Millisecond)
+	far := scratchRun(&Ports{Artifacts: distance.Blob(near, requests)})
+	want := 0
+	for unit, err := range ReadEach(t.Context(), far, units, file) {
+		require.True(t, err == nil && unit == want, "unit %d, want %d, %v", unit, want, err)
+		want++
+	}
+	chain := requests.Take().Chain
+	assert.True(t, want == units && chain <= 4*units/readWidth, "%d files in a chain of %d requests", want, chain)
 }

@@ -27,7 +27,6 @@ func source() runlog.Source {
 }
 
 func put(t *testing.T, s runlog.Source, key, text string) {
-	t.Helper()
 	_, err := s.Artifacts.Put(t.Context(), key, strings.NewReader(text), int64(len(text)), blob.Cond{})
 	require.NoError(t, err)
 }
@@ -41,14 +40,12 @@ func report(generation, status string, minute int) core.Report {
 }
 
 func ended(t *testing.T, s runlog.Source, of core.Report) {
-	t.Helper()
 	raw, err := json.Marshal(of)
 	require.NoError(t, err)
 	put(t, s, index.GenerationKey(of.Generation, "report.json"), string(raw))
 }
 
 func running(t *testing.T, s runlog.Source, of core.Report) {
-	t.Helper()
 	raw, err := json.Marshal(core.RunState{Report: of, RunID: of.RunID, Stage: "extract", Total: 10})
 	require.NoError(t, err)
 	for key, value := range map[string][]byte{of.Run: raw, runlog.LatestBuild("docs"): []byte(of.Run)} {
@@ -69,13 +66,10 @@ func TestARunIsReadFromItsReportOrFromItsState(t *testing.T) {
 	limits, budget := core.LiveLimits{Concurrency: &places}, core.Budget{Calls: 90}
 	require.NoError(t, run.WriteLimits(t.Context(), s.Runs, "docs/g2", &budget, &limits))
 	live, err := s.Read(t.Context(), "docs", "g2")
-	if err != nil || live.Status != core.StatusRunning || live.Stage != "extract" || live.Unit == "" ||
-		live.Overall >= 1 || len(live.Problems) != 1 || live.Problems[0].Code != "model_auth" {
-		t.Errorf("%+v, %v", live, err)
-	}
-	if live.Limits == nil || live.Limits.String() != limits.String() || live.Budget == nil || *live.Budget != budget {
-		t.Errorf("it was given %+v and %+v", live.Limits, live.Budget)
-	}
+	assert.True(t, err == nil && live.Status == core.StatusRunning && live.Stage == "extract" && live.Unit != "" &&
+		live.Overall < 1 && len(live.Problems) == 1 && live.Problems[0].Code == "model_auth", "%+v, %v", live, err)
+	assert.True(t, live.Limits != nil && live.Limits.String() == limits.String() && live.Budget != nil &&
+		*live.Budget == budget, "it was given %+v and %+v", live.Limits, live.Budget)
 }
 
 func TestWhatIsNoRunIsSaid(t *testing.T) {
@@ -85,12 +79,10 @@ func TestWhatIsNoRunIsSaid(t *testing.T) {
 		assert.True(t, fault.Is(err, code), "%s: %v", generation, err)
 	}
 	require.NoError(t, s.Runs.SetState(t.Context(), "docs/g3", []byte("{half")))
-	if _, err := s.Read(t.Context(), "docs", "g3"); !fault.Is(err, fault.SegmentDamage) {
-		t.Errorf("a state that cannot be read: %v", err)
-	}
-	if _, err := s.List(t.Context(), "../x", 0); !fault.Is(err, fault.InvalidParam) {
-		t.Errorf("no index: %v", err)
-	}
+	_, err := s.Read(t.Context(), "docs", "g3")
+	assert.True(t, fault.Is(err, fault.SegmentDamage), "a state that cannot be read: %v", err)
+	_, err = s.List(t.Context(), "../x", 0)
+	assert.True(t, fault.Is(err, fault.InvalidParam), "no index: %v", err)
 }
 
 func TestRunsAreListedNewestFirstWithThoseThatGoOnAndThoseThatAreDamaged(t *testing.T) {
@@ -102,12 +94,10 @@ func TestRunsAreListedNewestFirstWithThoseThatGoOnAndThoseThatAreDamaged(t *test
 	require.NoError(t, err)
 	assert.Equal(t, "g3 running, g2 completed_with_errors, g1 completed", shown(list))
 	put(t, s, index.GenerationKey("g2", "report.json"), "{half")
-	if list, err = s.List(t.Context(), "docs", 0); err != nil || !strings.Contains(shown(list), "g2 damaged") {
-		t.Errorf("%s, %v", shown(list), err)
-	}
-	if list, err = s.List(t.Context(), "docs", 1); err != nil || len(list) != 1 {
-		t.Errorf("a bound: %s, %v", shown(list), err)
-	}
+	list, err = s.List(t.Context(), "docs", 0)
+	assert.True(t, err == nil && strings.Contains(shown(list), "g2 damaged"), "%s, %v", shown(list), err)
+	list, err = s.List(t.Context(), "docs", 1)
+	assert.True(t, err == nil && len(list) == 1, "a bound: %s, %v", shown(list), err)
 }
 
 func shown(list []runlog.Summary) string {
@@ -158,10 +148,8 @@ func TestALogHasWhatTheStoresHoldAndAsMuchAsIsRead(t *testing.T) {
 		`{"document":"a.md","ordinal":2,"chunk":"c0ffee","reason":"no JSON"}`)
 	put(t, s, index.GenerationKey("g1", "dead-letters/two.json"), "{half")
 	log, err := s.ReadLog(t.Context(), runlog.NewEnded(report("g1", core.StatusErrors, 1)))
-	if err != nil || len(log.Listed) != 1000 || log.Listed[0].Object != "0.pdf" || len(log.Letters) != 2 ||
-		log.LettersPath == "" {
-		t.Fatalf("%d listed, %+v, %v", len(log.Listed), log.Letters, err)
-	}
+	require.True(t, err == nil && len(log.Listed) == 1000 && log.Listed[0].Object == "0.pdf" && len(log.Letters) == 2 &&
+		log.LettersPath != "", "%d listed, %+v, %v", len(log.Listed), log.Letters, err)
 	assert.True(t, log.Letters[0].Object == "a.md, chunk 3 (c0ffee)" && log.Letters[1].Code == string(fault.SegmentDamage),
 		"%+v", log.Letters)
 	none, err := s.ReadLog(t.Context(), runlog.NewEnded(report("g2", core.StatusCompleted, 2)))
@@ -173,10 +161,8 @@ func TestACardTellsAnIndexThatIsNotPublishedFromOneThatIsDamaged(t *testing.T) {
 	ended(t, s, report("g1", core.StatusFailed, 1))
 	running(t, s, report("g2", core.StatusRunning, 2))
 	card, err := s.ReadCard(t.Context(), "docs")
-	if err != nil || card.State != runlog.StateEmpty || card.LastRun == nil || card.LastRun.Generation != "g1" ||
-		card.Running == nil || card.Running.Generation != "g2" {
-		t.Errorf("%+v, %v", card, err)
-	}
+	assert.True(t, err == nil && card.State == runlog.StateEmpty && card.LastRun != nil &&
+		card.LastRun.Generation == "g1" && card.Running != nil && card.Running.Generation == "g2", "%+v, %v", card, err)
 	put(t, s, index.LeaseKey(), `{"fence":1,"run":"r","workflow":"build/docs/`+run.DeletionGeneration+`20261129t000000z"}`)
 	card, err = s.ReadCard(t.Context(), "docs")
 	assert.True(t, err == nil && card.State == runlog.StateDeleting && strings.Contains(card.Detail, "unweaver delete docs"),

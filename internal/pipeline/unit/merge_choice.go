@@ -24,8 +24,8 @@ const (
 	corpusShare = 12 // or one part in so many of the corpus, where that is more
 )
 
-// TierWidth segments of about one size become one. It is a variable for tests alone.
-var TierWidth = 8
+// tierWidth segments of about one size become one.
+const tierWidth = 8
 
 // mergeable is a segment as the policy sees it.
 type mergeable struct {
@@ -43,7 +43,7 @@ func (m mergeable) deadRatio() float64 {
 
 // tierOf returns the tier of a size.
 func tierOf(rows int64) (number int) {
-	for limit := int64(tierBase * TierWidth); rows >= limit; limit *= int64(TierWidth) {
+	for limit := int64(tierBase * tierWidth); rows >= limit; limit *= int64(tierWidth) {
 		number++
 	}
 	return number
@@ -91,20 +91,20 @@ func (m mergeRule) chooseGroups(list []mergeable, change int64) (groups [][]int)
 		group := tiers[number]
 		delete(tiers, number)
 		group = slices.DeleteFunc(group, func(i int) bool { return taken[i] })
-		if len(group) < TierWidth {
+		if len(group) < tierWidth {
 			continue
 		}
 		slices.SortStableFunc(group, func(a, b int) int { return cmp.Compare(list[a].countLive(), list[b].countLive()) })
 		var chosen []int
 		var rows int64
-		for _, i := range group[:TierWidth] {
+		for _, i := range group[:tierWidth] {
 			if rows+list[i].countLive() > min(budget, m.most) {
 				break
 			}
 			rows += list[i].countLive()
 			chosen = append(chosen, i)
 		}
-		if len(chosen) > TierWidth/2 { // fewer save nothing: what a night can pay for comes another night
+		if len(chosen) > tierWidth/2 { // fewer save nothing: what a night can pay for comes another night
 			take(chosen, rows)
 		}
 	}

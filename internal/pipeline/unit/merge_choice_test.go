@@ -11,16 +11,15 @@ import (
 )
 
 func TestOneSizeOfSegmentsIsMergedOnceThereAreEnough(t *testing.T) {
-	few := make([]mergeable, TierWidth-1)
+	few := make([]mergeable, tierWidth-1)
 	for i := range few {
 		few[i] = mergeable{rows: 10}
 	}
 	few = append(few, mergeable{rows: 100_000})
-	if groups := mergesOf(few, 10, mostChunks); groups != nil {
-		t.Errorf("%v", groups)
-	}
-	groups := mergesOf(append(few, mergeable{rows: 3}), 10, mostChunks)
-	assert.True(t, len(groups) == 1 && len(groups[0]) == TierWidth && !slices.Contains(groups[0], TierWidth-1),
+	groups := mergesOf(few, 10, mostChunks)
+	assert.True(t, groups == nil, "%v", groups)
+	groups = mergesOf(append(few, mergeable{rows: 3}), 10, mostChunks)
+	assert.True(t, len(groups) == 1 && len(groups[0]) == tierWidth && !slices.Contains(groups[0], tierWidth-1),
 		"the large one is of another tier: %v", groups)
 }
 
@@ -41,78 +40,34 @@ func TestNothingGrowsAboveTheSizeOfASegment(t *testing.T) {
 	}
 }
 
-// 300 nights of 1 %: what is written follows the change, and there are few segments at the end of each.
-func TestThreeHundredNightsCostWhatChanged(t *testing.T) {
-	const corpus, change = 100_000, 1000
-	random := rand.New(rand.NewPCG(3, 3))
-	var list []mergeable
-	for range firstPieces {
-		list = append(list, mergeable{rows: corpus / firstPieces})
-	}
-	var written, worst, most int64
-	for range 300 {
-		for range change { // as many documents change, one in proportion to what a segment has of them
-			at := random.Int64N(corpus)
-			for i := range list {
-				if at -= list[i].countLive(); at < 0 {
-					list[i].dead++
-					break
-				}
-			}
-		}
-		list = append(list, mergeable{rows: change})
-		list = slices.DeleteFunc(list, func(one mergeable) bool { return one.countLive() <= 0 })
-		tonight := int64(change)
-		var next []mergeable
-		merged := map[int]bool{}
-		for _, group := range mergesOf(list, 2*change, mostChunks) {
-			sum := mergeable{}
-			for _, i := range group {
-				merged[i] = true
-				sum.rows += list[i].countLive()
-			}
-			tonight += sum.rows
-			next = append(next, sum)
-		}
-		for i, one := range list {
-			if !merged[i] {
-				next = append(next, one)
-			}
-		}
-		list = next
-		written, worst, most = written+tonight, max(worst, tonight), max(most, int64(len(list)))
-	}
-	dead, rows := int64(0), int64(0)
-	for _, one := range list {
-		dead, rows = dead+one.dead, rows+one.rows
-	}
-	mean := float64(written) / 300 / change
-	t.Logf("a night writes %.1f times its change, the worst %.1f %% of the corpus; at most %d segments, %.0f %% dead",
-		mean, 100*float64(worst)/corpus, most, 100*float64(dead)/float64(rows))
-	assert.False(t, mean > 8 || worst > corpus/8 || most > 40, "that is more than what changed")
-}
-
-// vectorsSegment is one of a simulated night: how many of its rows count, and of all.
-type vectorsSegment struct {
+// simulated is a segment of a simulated night: how many rows it has, and how many of them count.
+type simulated struct {
 	name       string
 	rows, live int64
 }
 
-// 300 nights of 1 % after a first build: there are few vectors segments at the end of each, what is written follows the
-// change, and what is dead stays bounded.
-func TestThreeHundredNightsMergeVectors(t *testing.T) {
-	for _, corpusRows := range []int64{20_000, 600_000} {
-		change := corpusRows / 100
-		random := rand.New(rand.NewPCG(8, 8))
-		var list []vectorsSegment
-		for at := int64(0); at < corpusRows; at += 5000 {
-			list = append(list, vectorsSegment{fmt.Sprint("first-", at), 5000, 5000})
+// 300 nights of 1 % after a first build: there are few segments at the end of each, what is written follows the change,
+// and what is dead stays bounded, also where a night looks at some vectors segments only to find what of them is dead.
+func TestThreeHundredNightsCostWhatChanged(t *testing.T) {
+	for name, c := range map[string]struct {
+		corpus, first   int64 // rows, and those of a segment of the first build
+		vectors         bool
+		mean, worst     float64 // of what changed, and of the corpus
+		most, mostAtEnd int
+	}{
+		"splits":                   {100_000, 100_000 / firstPieces, false, 8, 1. / 8, 40, 40},
+		"vectors of a small index": {20_000, 5000, true, 5, 1. / 7, 32, 32},
+		"vectors of a large index": {600_000, 5000, true, 5, 1. / 7, 600_000 / 5000, 32},
+	} {
+		change, random, list := c.corpus/100, rand.New(rand.NewPCG(8, 8)), []simulated(nil)
+		for at := int64(0); at < c.corpus; at += c.first {
+			list = append(list, simulated{fmt.Sprint("first-", at), c.first, c.first})
 		}
-		var written, worst, looked int64
+		var written, worst int64
 		most, mostDead := 0, 0.0
 		for night := range 300 {
-			for range change {
-				at := random.Int64N(corpusRows)
+			for range change { // as many rows change, one in proportion to what a segment has of them
+				at := random.Int64N(c.corpus)
 				for i := range list {
 					if at -= list[i].live; at < 0 {
 						list[i].live--
@@ -120,49 +75,49 @@ func TestThreeHundredNightsMergeVectors(t *testing.T) {
 					}
 				}
 			}
-			list = append(list, vectorsSegment{fmt.Sprint("night-", night), change, change})
-			sizes, names := make([]mergeable, len(list)), make([]string, len(list))
+			list = append(list, simulated{fmt.Sprint("night-", night), change, change})
+			sizes, names, looks := make([]mergeable, len(list)), make([]string, len(list)), make([]int, len(list))
 			for i, one := range list {
-				sizes[i].rows, names[i] = one.rows, one.name
+				sizes[i].rows, names[i], looks[i] = one.rows, one.name, i
 			}
-			for _, i := range looksOf(sizes, names, corpusRows, 2*change, fmt.Sprint("g", night)) {
+			if c.vectors {
+				looks = looksOf(sizes, names, c.corpus, 2*change, fmt.Sprint("g", night))
+			}
+			for _, i := range looks {
 				sizes[i].dead = list[i].rows - list[i].live
-				looked += list[i].rows
 			}
-			tonight, merged := change, map[int]bool{}
-			var next []vectorsSegment
-			for number, group := range vectorsRule.chooseGroups(sizes, 2*change) {
-				sum := vectorsSegment{name: fmt.Sprint("merged-", night, "-", number)}
+			groups := mergesOf(sizes, 2*change, mostChunks)
+			if c.vectors {
+				groups = vectorsRule.chooseGroups(sizes, 2*change)
+			}
+			tonight, merged, next, rows := change, map[int]bool{}, []simulated(nil), int64(0)
+			for number, group := range groups {
+				sum := simulated{name: fmt.Sprint("merged-", night, "-", number)}
 				for _, i := range group {
 					merged[i] = true
 					sum.rows += list[i].live
 				}
 				sum.live = sum.rows
 				tonight += sum.rows
-				require.True(t, sum.rows <= mostVectors, "a segment of %d rows", sum.rows)
-				if sum.rows > 0 {
-					next = append(next, sum)
-				}
+				require.True(t, !c.vectors || sum.rows <= mostVectors, "%s: a segment of %d rows", name, sum.rows)
+				next = append(next, sum)
 			}
-			var rows int64
 			for i, one := range list {
 				if !merged[i] {
 					next = append(next, one)
 				}
 			}
-			list = next
+			list = slices.DeleteFunc(next, func(one simulated) bool { return one.live <= 0 })
 			for _, one := range list {
 				rows += one.rows
 			}
 			written, worst, most = written+tonight, max(worst, tonight), max(most, len(list))
-			mostDead = max(mostDead, 1-float64(corpusRows)/float64(rows))
+			mostDead = max(mostDead, 1-float64(c.corpus)/float64(rows))
 		}
-		mean := float64(written) / 300 / float64(change)
-		t.Logf("%d rows: a night writes %.1f times its change and reads the keys of %.1f times it, the worst %.1f %% of the "+
-			"corpus; at most %d segments, %d at last, at most %.0f %% dead", corpusRows, mean,
-			float64(looked)/300/float64(change), 100*float64(worst)/float64(corpusRows), most, len(list), 100*mostDead)
-		assert.False(t, mean > 5 || worst > corpusRows/7 || mostDead > 0.5, "that is more than what changed")
-		first := int(corpusRows / 5000)
-		assert.True(t, most <= max(32, first) && len(list) <= 32, "more segments than 32, or the %d of a first build", first)
+		mean, share := float64(written)/300/float64(change), float64(worst)/float64(c.corpus)
+		what := fmt.Sprintf("%s: a night writes %.1f times its change, the worst %.1f %% of the corpus; at most %d segments, "+
+			"%d at last, at most %.0f %% dead", name, mean, 100*share, most, len(list), 100*mostDead)
+		assert.True(t, mean <= c.mean && share <= c.worst && mostDead <= 0.5, what)
+		assert.True(t, most <= c.most && len(list) <= c.mostAtEnd, what)
 	}
 }

@@ -18,28 +18,17 @@ import (
 
 func TestAFileIsMadeWithItsBucketsAndOpenedAgain(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "f")
-	for _, buckets := range [][]string{{"a"}, {"a", "b"}} { // a later version has one more
-		raw := make([][]byte, len(buckets))
-		for i, name := range buckets {
-			raw[i] = []byte(name)
-		}
-		db, err := boltfile.Open(path, false, raw...)
+	for _, buckets := range [][][]byte{{[]byte("a")}, {[]byte("a"), []byte("b")}} { // a later version has one more
+		db, err := boltfile.Open(path, false, buckets...)
 		require.NoError(t, err)
 		assert.True(t, !db.NoSync && !db.NoGrowSync, "a transaction that has returned is not durable")
-		err = db.Update(func(tx *bbolt.Tx) error {
-			for _, name := range raw {
-				bucket := tx.Bucket(name)
-				if bucket == nil {
-					return fmt.Errorf("there is no bucket %s", name)
-				}
-				if err := bucket.Put([]byte("k"), []byte("v")); err != nil {
-					return err
-				}
+		err = boltfile.Update(db, "write", path, func(tx *bbolt.Tx) (err error) {
+			for _, name := range buckets {
+				err = errors.Join(err, tx.Bucket(name).Put([]byte("k"), []byte("v")))
 			}
-			return nil
+			return err
 		})
-		err = errors.Join(err, db.Close())
-		assert.NoError(t, err)
+		assert.NoError(t, errors.Join(err, db.Close()))
 	}
 	if st, err := os.Stat(path); err != nil || st.Mode().Perm() != 0o600 {
 		t.Errorf("others may read it: %v, %v", st.Mode(), err)
@@ -60,7 +49,67 @@ func TestFailuresNameTheFileAndTheWayOut(t *testing.T) {
 	assert.NoError(t, boltfile.Wrap("write", "the/file", nil), "no failure gave")
 }
 
-func TestAFolderInTheWayIsAnError(t *testing.T) {
-	_, err := boltfile.Open(t.TempDir(), false)
-	assert.Error(t, err, "a folder was opened")
+func TestAWholeFileIsWhole(t *testing.T) {
+	whole := filepath.Join(t.TempDir(), "f")
+	require.NoError(t, os.WriteFile(whole, filledFile(t), 0o600))
+	empty := filepath.Join(t.TempDir(), "empty")
+	require.NoError(t, os.WriteFile(empty, nil, 0o600))
+	for _, path := range []string{whole, empty, filepath.Join(t.TempDir(), "absent")} {
+		assert.NoError(t, boltfile.Check(path))
+	}
+}
+
+func TestAFileThatAnotherHoldsIsLeftAlone(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "f")
+	db, err := boltfile.Open(path, true, []byte("a"))
+	require.NoError(t, err)
+	defer func() { _ = db.Close() }()
+	_, err = boltfile.Open(path, true, []byte("a"))
+	assert.True(t, fault.Is(err, fault.DataDirInUse), "got %v", err)
+	_, err = os.Stat(boltfile.DamagedPath(path))
+	assert.Error(t, err, "a file in use was set aside")
+}
+
+// A file that cannot be reached may be whole: it is neither called damaged nor set aside.
+func TestAFileThatCannotBeReachedIsNotCalledDamaged(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "runs")
+	require.NoError(t, os.Mkdir(path, 0o700))
+	for _, replaceable := range []bool{false, true} {
+		_, err := boltfile.Open(path, replaceable, []byte("a"))
+		assert.True(t, err != nil && !fault.Is(err, fault.SegmentDamage), "replaceable %v: %v", replaceable, err)
+		_, err = os.Stat(path)
+		assert.NoError(t, err, "replaceable %v: it was set aside", replaceable)
+	}
+}
+
+// panics says what f panicked of; nil: it did not.
+func panics(f func()) (panicked any) {
+	defer func() { panicked = recover() }()
+	f()
+	return nil
+}
+
+func TestAMistakeOfACallerIsNoDamageOfTheFile(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "f")
+	db, err := boltfile.Open(path, false, bucket)
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = boltfile.Close(db) })
+	write := func(tx *bbolt.Tx) error { return tx.Bucket(bucket).Put([]byte("k"), []byte("v")) }
+	require.NoError(t, boltfile.Update(db, "write", path, write))
+	var none []int
+	for name, mistake := range map[string]func(tx *bbolt.Tx) error{
+		"a panic":               func(*bbolt.Tx) error { panic("ours") },
+		"an index that is none": func(*bbolt.Tx) error { none[len(path)]++; return nil },
+		"in a loop of bbolt": func(tx *bbolt.Tx) error {
+			return tx.Bucket(bucket).ForEach(func(_, _ []byte) error { panic("ours") })
+		},
+	} {
+		for kind, do := range map[string]func(*bbolt.DB, string, string, func(*bbolt.Tx) error) error{
+			"view": boltfile.View, "update": boltfile.Update,
+		} {
+			assert.True(t, panics(func() { err = do(db, "try", path, mistake) }) != nil,
+				"%s in a %s came to %v", name, kind, err)
+			require.NoError(t, boltfile.Update(db, "write", path, write), "after %s in a %s", name, kind)
+		}
+	}
 }

@@ -50,9 +50,8 @@ func TestOnlyWhatHealsIsAskedAgain(t *testing.T) {
 		asked := 0
 		conn := redistest.Open(t, redistest.Fake(t, func([]string) string { asked++; return reply }))
 		begin := time.Now()
-		if err := conn.TakePrefix(t.Context(), "aaaaaaaa0000"); err == nil || asked != want {
-			t.Errorf("%s: asked %d times in %s, %v", reply, asked, time.Since(begin), err)
-		}
+		err := conn.TakePrefix(t.Context(), "aaaaaaaa0000")
+		assert.True(t, err != nil && asked == want, "%s: asked %d times in %s, %v", reply, asked, time.Since(begin), err)
 	}
 }
 
@@ -74,10 +73,8 @@ func TestAServerThatDoesNotAnswerIsNotWaitedForBeyondTheDeadline(t *testing.T) {
 }
 
 func TestAURLThatNamesNoServerIsRefusedWithoutItsPassword(t *testing.T) {
-	for _, url := range []string{
-		"http://:secret@localhost", "redis://:secret@host:port", "redis+cluster://:secret@a:x,b:y",
-		"redis://:secret@h/notanumber",
-	} {
+	for _, url := range []string{"http://:secret@localhost", "redis://:secret@host:port",
+		"redis+cluster://:secret@a:x,b:y", "redis://:secret@h/notanumber"} {
 		_, err := redisconn.Open(t.Context(), url)
 		wants(t, err, fault.BadConfig, "stores.classes")
 		assert.False(t, strings.Contains(fmt.Sprint(err), "secret"), "%s: the password is in %v", url, err)
@@ -98,9 +95,8 @@ func TestAConnectionThatIsSharedMayBeClosedByEach(t *testing.T) {
 	for range 2 {
 		assert.NoError(t, conn.Close())
 	}
-	if err := conn.Ping(t.Context()); !fault.Is(err, fault.StoreDown) {
-		t.Errorf("after closing: %v", err)
-	}
+	err := conn.Ping(t.Context())
+	assert.True(t, fault.Is(err, fault.StoreDown), "after closing: %v", err)
 }
 
 func TestKeysBeginWithTheOwner(t *testing.T) {

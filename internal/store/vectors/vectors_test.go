@@ -44,21 +44,16 @@ func TestCapabilitiesSurviveDecorators(t *testing.T) {
 	}
 	sealer, ok := vectors.As[vectors.Sealer](store)
 	require.True(t, ok, "the capability is lost")
-	if err := sealer.Seal(t.Context(), "c"); err != nil || len(beneath.sealed) != 1 {
-		t.Errorf("sealed %v, %v", beneath.sealed, err)
-	}
-	if _, ok := vectors.As[vectors.Importer](store); ok {
-		t.Error("a capability that nothing has was found")
-	}
-	if _, ok := vectors.As[vectors.Sealer](closed{beneath}); ok {
-		t.Error("a decorator without Unwrap was passed by")
-	}
-	if _, ok := vectors.As[vectors.Sealer](nil); ok {
-		t.Error("no store has a capability")
-	}
-	if outer, ok := vectors.As[*counting](store); !ok || outer != store {
-		t.Error("the outermost store that fits was not taken")
-	}
+	err := sealer.Seal(t.Context(), "c")
+	assert.True(t, err == nil && len(beneath.sealed) == 1, "sealed %v, %v", beneath.sealed, err)
+	_, ok = vectors.As[vectors.Importer](store)
+	assert.True(t, !ok, "a capability that nothing has was found")
+	_, ok = vectors.As[vectors.Sealer](closed{beneath})
+	assert.True(t, !ok, "a decorator without Unwrap was passed by")
+	_, ok = vectors.As[vectors.Sealer](nil)
+	assert.True(t, !ok, "no store has a capability")
+	outer, ok := vectors.As[*counting](store)
+	assert.True(t, ok && outer == store, "the outermost store that fits was not taken")
 }
 
 func TestVectorsThatWouldPoisonASearchAreRefused(t *testing.T) {

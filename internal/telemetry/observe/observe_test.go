@@ -113,13 +113,11 @@ func (followed) Stat(context.Context, string) (blob.Info, error) { return blob.I
 
 func TestCapabilitiesAreFoundBelowAnObserver(t *testing.T) {
 	store := observe.OfVectors(aliasing{vectorsmemory.New()}, &noted{})
-	if _, ok := vectors.As[vectors.Aliaser](store); !ok {
-		t.Error("an observer hides what its store can do")
-	}
-	if blob.IsVersioned(observe.Blob(blobmemory.New(), "x", &noted{})) ||
-		!blob.IsVersioned(observe.Blob(corpus{blobmemory.New()}, "x", &noted{})) {
-		t.Error("an observer hides whether its store gives bytes of one version under an ETag")
-	}
+	_, ok := vectors.As[vectors.Aliaser](store)
+	assert.True(t, ok, "an observer hides what its store can do")
+	assert.True(t, !blob.IsVersioned(observe.Blob(blobmemory.New(), "x", &noted{})) &&
+		blob.IsVersioned(observe.Blob(corpus{blobmemory.New()}, "x", &noted{})),
+		"an observer hides whether its store gives bytes of one version under an ETag")
 	followed := blob.FollowLinks(observe.Blob(corpus{blobmemory.New()}, "x", &noted{}))
 	_, err := followed.Stat(t.Context(), "behind a link")
 	assert.NoError(t, err, "an observer hides the links of its store")
@@ -153,14 +151,11 @@ func TestWaitingForLimitsIsToldApartFromTheRequest(t *testing.T) {
 	n := &noted{}
 	below := observe.Chat(answering{fault.ModelRateLimited.At("call", "m")}, n)
 	chat := observe.AskedChat(slow{below, 30 * time.Millisecond}, n)
-	if _, err := chat.Complete(t.Context(), model.Call{Task: model.Extract}); !fault.Is(err, fault.ModelRateLimited) {
-		t.Error(err)
-	}
+	_, err := chat.Complete(t.Context(), model.Call{Task: model.Extract})
+	assert.True(t, fault.Is(err, fault.ModelRateLimited), "%v", err)
 	assert.True(t, len(n.waited) == 1 && n.waited[0] >= 30*time.Millisecond, "waited %v", n.waited)
-	if want := []string{"model m extract model_rate_limited"}; !slices.Equal(n.ended, want) {
-		t.Errorf("ended %v", n.ended)
-	}
-	if _, ok := model.As[answering](chat); !ok {
-		t.Error("an observer hides its model")
-	}
+	want := []string{"model m extract model_rate_limited"}
+	assert.True(t, slices.Equal(n.ended, want), "ended %v", n.ended)
+	_, ok := model.As[answering](chat)
+	assert.True(t, ok, "an observer hides its model")
 }

@@ -63,19 +63,16 @@ func TestANoticeIsSignedAndHoldsCounts(t *testing.T) {
 	require.NoError(t, webhook.Send(t.Context(), hook, body))
 	header, raw := r.headers[0], r.bodies[0]
 	at, err := strconv.ParseInt(header.Get(webhook.HeaderTimestamp), 10, 64)
-	if err != nil || time.Since(time.Unix(at, 0)).Abs() > time.Minute || header.Get(webhook.HeaderID) != "run-1" {
-		t.Errorf("header %v: %v", header, err)
-	}
+	assert.True(t, err == nil && time.Since(time.Unix(at, 0)).Abs() <= time.Minute &&
+		header.Get(webhook.HeaderID) == "run-1", "header %v: %v", header, err)
 	want := webhook.Sign("s3cret", "run-1", header.Get(webhook.HeaderTimestamp), []byte(raw))
 	assert.Equal(t, want, header.Get(webhook.HeaderSignature), "signature")
 	var got map[string]any
 	require.NoError(t, json.Unmarshal([]byte(raw), &got))
-	if got["documents"] != 10.0 || got["cost"] != 0.25 || got["command"] != "unweaver status docs/g1" ||
-		got["summary"] != "10 documents, 0 changed; 3 calls, 0 tokens, cost 0.2500; 12.0 s" ||
-		got["reason"] != "mass_deletion" || got["seconds"] != 12.0 ||
-		got["link"] != "https://search.example/#/docs/runs/g1" {
-		t.Errorf("body %s", raw)
-	}
+	assert.True(t, got["documents"] == 10.0 && got["cost"] == 0.25 && got["command"] == "unweaver status docs/g1" &&
+		got["summary"] == "10 documents, 0 changed; 3 calls, 0 tokens, cost 0.2500; 12.0 s" &&
+		got["reason"] == "mass_deletion" && got["seconds"] == 12.0 && got["link"] == "https://search.example/#/docs/runs/g1",
+		"body %s", raw)
 	assert.True(t, !strings.Contains(raw, "name.pdf") && !strings.Contains(raw, "its text"),
 		"the body names documents: %s", raw)
 }
@@ -133,10 +130,9 @@ func TestAnIndexMayHaveAWebhookOfItsOwn(t *testing.T) {
 	require.NoError(t, err)
 	of, err := webhook.ReadHooks(settings)
 	require.NoError(t, err)
-	if hook := of("own"); hook.URL != "https://own.example" || hook.Secret != "own" || len(hook.On) != 1 ||
-		hook.Page != "https://page.example" {
-		t.Errorf("%+v", hook)
-	}
+	hook := of("own")
+	assert.True(t, hook.URL == "https://own.example" && hook.Secret == "own" && len(hook.On) == 1 &&
+		hook.Page == "https://page.example", "%+v", hook)
 	if hook := of("any"); hook.URL != "https://general.example" || hook.Secret != "general" || len(hook.On) != 4 {
 		t.Errorf("%+v", hook)
 	}

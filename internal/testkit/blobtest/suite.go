@@ -31,6 +31,14 @@ func Run(t *testing.T, open func(t *testing.T) blob.Store) {
 	t.Run("a key that leads out of the store is refused", func(t *testing.T) { outside(t, open(t)) })
 }
 
+// Holds fails a test unless a key of a store has the content.
+func Holds(t testing.TB, store blob.Store, key, content string) {
+	t.Helper()
+	if raw, _, err := blob.Read(t.Context(), store, key); err != nil || string(raw) != content {
+		t.Errorf("%s holds %.200q, want %.200q, %v", key, raw, content, err)
+	}
+}
+
 func folders(t *testing.T, store blob.Store) {
 	if names, err := store.ListFolders(t.Context()); len(names) != 0 || err != nil {
 		t.Errorf("of an empty store: %q %v", names, err)

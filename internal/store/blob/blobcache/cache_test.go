@@ -50,9 +50,8 @@ func read(t *testing.T, store blob.Store, key string, part blob.Range) []byte {
 
 func write(t *testing.T, store blob.Store, key string, raw []byte, cond blob.Cond) {
 	t.Helper()
-	if _, err := blob.Write(t.Context(), store, key, raw, cond); err != nil {
-		t.Fatal(key, err)
-	}
+	_, err := blob.Write(t.Context(), store, key, raw, cond)
+	require.NoError(t, err, "%v %v", key, err)
 }
 
 // Promises: 17.
@@ -145,13 +144,11 @@ func TestTheStoreItselfIsAskedWhereItsBytesMatter(t *testing.T) {
 	if got := read(t, doubting, key, blob.All); string(got) != "y" {
 		t.Errorf("who doubts reads %q", got)
 	}
-	if got := read(t, blobcache.WithMemory(beneath, memory), key, blob.All); string(got) != "x" {
-		t.Errorf("what was written is not kept for others: %q", got)
-	}
-	assert.True(
-		t, blobcache.UnwrapMemory(beneath) == blob.Store(beneath) && blob.UnwrapStore(store) == blob.Store(beneath),
-		"another store is beneath",
-	)
+	got := read(t, blobcache.WithMemory(beneath, memory), key, blob.All)
+	assert.True(t, string(got) == "x", "what was written is not kept for others: %q", got)
+	assert.True(t,
+		blobcache.UnwrapMemory(beneath) == blob.Store(beneath) && blob.UnwrapStore(store) == blob.Store(beneath),
+		"another store is beneath")
 }
 
 // What is kept is bounded: what was asked for longest ago is asked for again.

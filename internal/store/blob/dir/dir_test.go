@@ -1,6 +1,9 @@
 package dir_test
 
 import (
+	"context"
+	"errors"
+	"fmt"
 	"io"
 	"os"
 	"path/filepath"
@@ -18,24 +21,17 @@ import (
 )
 
 func TestConformance(t *testing.T) {
-	blobtest.Run(t, func(t *testing.T) blob.Store {
-		store, err := dir.Open(t.TempDir())
-		require.NoError(t, err)
-		return store
-	})
+	blobtest.Run(t, func(t *testing.T) blob.Store { return must(dir.Open(t.TempDir())) })
 }
 
 func TestOpenSweepsWhatACrashLeft(t *testing.T) {
 	root := t.TempDir()
-	_, err := dir.Open(root)
-	require.NoError(t, err)
+	must(dir.Open(root))
 	left := filepath.Join(root, ".tmp", "1-1")
 	require.NoError(t, os.WriteFile(left, []byte("half"), 0o600))
-	_, err = dir.Open(root)
-	require.NoError(t, err)
-	if _, err := os.Stat(left); !os.IsNotExist(err) {
-		t.Error("the file is still there")
-	}
+	must(dir.Open(root))
+	_, err := os.Stat(left)
+	assert.True(t, os.IsNotExist(err), "the file is still there")
 }
 
 func TestACorpusThatIsNoFolderIsNamed(t *testing.T) {
@@ -48,24 +44,18 @@ func TestACorpusThatIsNoFolderIsNamed(t *testing.T) {
 }
 
 func TestAFolderInTheWayOfAnObjectIsAnError(t *testing.T) {
-	store, err := dir.Open(t.TempDir())
-	require.NoError(t, err)
-	_, err = blob.Write(t.Context(), store, "a", []byte("x"), blob.Cond{})
-	require.NoError(t, err)
-	_, err = blob.Write(t.Context(), store, "a/b", []byte("x"), blob.Cond{})
+	store := must(dir.Open(t.TempDir()))
+	must(blob.Write(t.Context(), store, "a", []byte("x"), blob.Cond{}))
+	_, err := blob.Write(t.Context(), store, "a/b", []byte("x"), blob.Cond{})
 	assert.Error(t, err, "an object was stored below another")
-	if raw, _, err := blob.Read(t.Context(), store, "a"); err != nil || string(raw) != "x" {
-		t.Errorf("the first object reads %q, %v", raw, err)
-	}
+	blobtest.Holds(t, store, "a", "x")
 }
 
 func TestAFolderThatWasRemovedIsMadeAgain(t *testing.T) {
 	root := t.TempDir()
-	store, err := dir.Open(root)
-	require.NoError(t, err)
+	store := must(dir.Open(root))
 	for range 2 {
-		_, err := blob.Write(t.Context(), store, "a/b/c", []byte("x"), blob.Cond{})
-		require.NoError(t, err)
+		must(blob.Write(t.Context(), store, "a/b/c", []byte("x"), blob.Cond{}))
 		require.NoError(t, os.RemoveAll(filepath.Join(root, "a")))
 	}
 }
@@ -73,10 +63,8 @@ func TestAFolderThatWasRemovedIsMadeAgain(t *testing.T) {
 // A store that was moved away, and its mount point without the mount, hold no objects and are not empty either.
 func TestAStoreWhoseFolderIsGoneIsUnavailable(t *testing.T) {
 	root := filepath.Join(t.TempDir(), "store")
-	store, err := dir.Open(root)
-	require.NoError(t, err)
-	_, err = blob.Write(t.Context(), store, "a/b", []byte("x"), blob.Cond{})
-	require.NoError(t, err)
+	store := must(dir.Open(root))
+	must(blob.Write(t.Context(), store, "a/b", []byte("x"), blob.Cond{}))
 	for _, empty := range []bool{false, true} {
 		require.NoError(t, os.Rename(root, root+".away"))
 		if empty {
@@ -98,30 +86,25 @@ func TestAStoreWhoseFolderIsGoneIsUnavailable(t *testing.T) {
 		}
 		require.NoError(t, os.Rename(root+".away", root))
 	}
-	raw, _, err := blob.Read(t.Context(), store, "a/b")
-	assert.True(t, err == nil && string(raw) == "x", "%q, %v", raw, err)
-	corpus, err := dir.OpenCorpus(root)
-	require.NoError(t, err)
+	blobtest.Holds(t, store, "a/b", "x")
+	corpus := must(dir.OpenCorpus(root))
 	require.NoError(t, os.RemoveAll(root))
-	_, err = corpus.ListFolders(t.Context())
+	_, err := corpus.ListFolders(t.Context())
 	assert.True(t, fault.Is(err, fault.CorpusMissing), "a corpus that is gone passes for an empty one: %v", err)
 }
 
 // A key that cannot be removed must not keep the others, and must be named.
 func TestDeletingManyGoesOnPastAFailureAndNamesIt(t *testing.T) {
 	root := t.TempDir()
-	store, err := dir.Open(root)
-	require.NoError(t, err)
+	store := must(dir.Open(root))
 	for _, key := range []string{"folder1/x", "folder2/x", "b"} {
-		_, err := blob.Write(t.Context(), store, key, []byte("x"), blob.Cond{})
-		require.NoError(t, err)
+		must(blob.Write(t.Context(), store, key, []byte("x"), blob.Cond{}))
 	}
-	err = store.DeleteAll(t.Context(), []string{"folder1", "folder2", "b"}) // folders that are not empty
+	err := store.DeleteAll(t.Context(), []string{"folder1", "folder2", "b"}) // folders that are not empty
 	assert.True(t, err != nil && strings.Contains(err.Error(), "2 of 3") && strings.Contains(err.Error(), "folder1"),
 		"got %v", err)
-	if _, err := store.Stat(t.Context(), "b"); !fault.Is(err, fault.NotFound) {
-		t.Errorf("the last one is still there: %v", err)
-	}
+	_, err = store.Stat(t.Context(), "b")
+	assert.True(t, fault.Is(err, fault.NotFound), "the last one is still there: %v", err)
 }
 
 // A file that is written to in place while it is read is of neither version: a reader that asked for one gets an error.
@@ -133,25 +116,20 @@ func TestAFileThatIsWrittenToWhileItIsReadIsToldAtItsEnd(t *testing.T) {
 		"appended":  func() error { return os.WriteFile(path, []byte(strings.Repeat("b", 5000)), 0o600) },
 		"truncated": func() error { return os.Truncate(path, 10) },
 		"replaced": func() error { // under the name: the reader has the old file, whole
-			if err := os.WriteFile(path+".new", []byte("new"), 0o600); err != nil {
-				return err
-			}
-			return os.Rename(path+".new", path)
+			return errors.Join(os.WriteFile(path+".new", []byte("new"), 0o600), os.Rename(path+".new", path))
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			require.NoError(t, os.WriteFile(path, []byte(strings.Repeat("a", 4000)), 0o600))
 			old := time.Now().Add(-time.Hour)
 			require.NoError(t, os.Chtimes(path, old, old))
-			store, err := dir.OpenCorpus(root)
-			require.NoError(t, err)
+			store := must(dir.OpenCorpus(root))
 			seen, err := store.Stat(t.Context(), "a.txt")
 			require.NoError(t, err)
 			for _, match := range []string{seen.ETag, ""} {
 				body, _, err := store.Get(t.Context(), "a.txt", blob.Range{Length: -1, Match: match})
 				require.NoError(t, err)
-				_, err = io.ReadFull(body, make([]byte, 100))
-				require.NoError(t, err)
+				must(io.ReadFull(body, make([]byte, 100)))
 				if match != "" {
 					require.NoError(t, change())
 				}
@@ -164,5 +142,39 @@ func TestAFileThatIsWrittenToWhileItIsReadIsToldAtItsEnd(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// must returns a value of a fixture that does not fail.
+func must[T any](value T, err error) T {
+	if err != nil {
+		panic(err)
+	}
+	return value
+}
+
+// late is a context whose deadline has passed and whose timer has not gone off: that of a process that just woke up.
+type late struct{ context.Context }
+
+func (late) Deadline() (time.Time, bool) { return time.Now().Add(-time.Second), true }
+
+func TestDeletesEndWithTheirContextAndItsDeadline(t *testing.T) {
+	store, err := dir.Open(t.TempDir())
+	require.NoError(t, err)
+	var keys []string
+	for i := range 5 {
+		keys = append(keys, fmt.Sprint("docs/segments/", i))
+		must(blob.Write(t.Context(), store, keys[i], []byte("x"), blob.Cond{}))
+	}
+	cancelled, cancel := context.WithCancel(t.Context())
+	cancel()
+	for name, ctx := range map[string]context.Context{"cancelled": cancelled, "late": late{t.Context()}} {
+		for _, err := range []error{store.DeleteAll(ctx, keys), store.Delete(ctx, keys[0])} {
+			assert.True(t, errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded), "%s: %v", name, err)
+		}
+	}
+	for _, key := range keys {
+		_, err := store.Stat(t.Context(), key)
+		assert.NoError(t, err)
 	}
 }

@@ -3,6 +3,9 @@ package dir
 import (
 	"errors"
 	"fmt"
+	"io"
+	"io/fs"
+	"os"
 	"path/filepath"
 	"slices"
 	"sync"
@@ -12,9 +15,12 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
 
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/store/blob"
+	"github.com/unweaver/unweaver/internal/stream/durable"
+	"github.com/unweaver/unweaver/internal/testkit/blobtest"
 )
 
 // watch replaces the sync of a folder for a test.
@@ -71,22 +77,15 @@ func TestASyncThatFailsIsTheWritersError(t *testing.T) {
 func TestAnObjectThatExistsIsDurableBeforeThatIsSaid(t *testing.T) {
 	store, err := Open(t.TempDir())
 	require.NoError(t, err)
-	failing := true
-	watch(t, func(string) error {
-		if failing {
-			return syscall.EIO
+	failure := error(syscall.EIO)
+	watch(t, func(string) error { return failure })
+	for _, want := range []fault.Code{fault.StoreDown, fault.StoreDown, fault.Precondition} {
+		if want == fault.Precondition {
+			failure = nil
 		}
-		return nil
-	})
-	put := func() error {
 		_, err := blob.Write(t.Context(), store, "k", []byte("x"), blob.Cond{Absent: true})
-		return err
+		assert.True(t, fault.Is(err, want), "%v, want %s", err, want)
 	}
-	for range 2 {
-		assert.True(t, fault.Is(put(), fault.StoreDown))
-	}
-	failing = false
-	assert.True(t, fault.Is(put(), fault.Precondition))
 }
 
 func TestWritersOfOneFolderShareItsSyncs(t *testing.T) {
@@ -102,9 +101,7 @@ func TestWritersOfOneFolderShareItsSyncs(t *testing.T) {
 	var all folders
 	var wg sync.WaitGroup
 	for range 100 {
-		wg.Go(func() {
-			assert.NoError(t, all.joinSync("folder"))
-		})
+		wg.Go(func() { assert.NoError(t, all.joinSync("folder")) })
 	}
 	wg.Wait()
 	assert.True(t, syncs != 0 && syncs <= 20, "100 writers cost %d syncs", syncs)
@@ -143,30 +140,94 @@ func TestManyWritersMakeOneTree(t *testing.T) {
 			key := fmt.Sprintf("deep/%d/er/%d", i%4, i)
 			_, err := blob.Write(t.Context(), store, key, []byte(key), blob.Cond{Absent: true})
 			assert.NoError(t, err)
-			if raw, _, err := blob.Read(t.Context(), store, key); err != nil || string(raw) != key {
-				t.Errorf("%s reads %q, %v", key, raw, err)
-			}
+			blobtest.Holds(t, store, key, key)
 		})
 	}
 	wg.Wait()
 }
 
-func BenchmarkPut(b *testing.B) {
-	for _, writers := range []int{1, 16} {
-		b.Run(fmt.Sprint(writers), func(b *testing.B) {
-			store, err := Open(b.TempDir())
-			require.NoError(b, err)
-			b.SetParallelism(writers)
-			var number sync.Map
-			b.RunParallel(func(pb *testing.PB) {
-				me := fmt.Sprintf("%p", pb)
-				number.Store(me, true)
-				for i := 0; pb.Next(); i++ {
-					key := fmt.Sprintf("objects/%s-%d", me, i)
-					_, err := blob.Write(b.Context(), store, key, []byte(key), blob.Cond{})
-					assert.NoError(b, err)
-				}
-			})
-		})
+// The whole content is synced before it has the object's name; one that cannot be synced never gets it.
+// Promises: 137.
+func TestAnObjectIsSyncedWholeBeforeItHasItsName(t *testing.T) {
+	root := t.TempDir()
+	store, err := Open(root)
+	require.NoError(t, err)
+	before := syncFile
+	t.Cleanup(func() { syncFile = before })
+	for _, cond := range []blob.Cond{{}, {Absent: true}} {
+		for _, failure := range []error{syscall.EIO, nil} {
+			synced := 0
+			syncFile = func(file *os.File) error {
+				synced++
+				info, err := file.Stat()
+				assert.True(t, err == nil && info.Size() == 7 && info.Mode().Perm() == durable.PrivateFile,
+					"synced %v, %v", info, err)
+				_, err = os.Lstat(filepath.Join(root, "a", "k"))
+				assert.True(t, errors.Is(err, fs.ErrNotExist), "it has its name before it is synced: %v", err)
+				return failure
+			}
+			_, err := blob.Write(t.Context(), store, "a/k", []byte("content"), cond)
+			assert.True(t, synced == 1 && (err != nil) == (failure != nil), "%+v: synced %d times, %v", cond, synced, err)
+			_, err = store.Stat(t.Context(), "a/k")
+			assert.True(t, fault.Is(err, fault.NotFound) == (failure != nil), "%+v, the sync gave %v: %v", cond, failure, err)
+		}
+		require.NoError(t, store.Delete(t.Context(), "a/k"))
+	}
+}
+
+// Objects hold the texts of documents: nothing below a store is for other users, also where it was before.
+// Promises: 137.
+func TestObjectsAreTheirOwnersAlone(t *testing.T) {
+	root := filepath.Join(t.TempDir(), "artifacts")
+	require.NoError(t, errors.Join(os.Mkdir(root, 0o755), os.Chmod(root, 0o755)))
+	plain, err := Open(root)
+	require.NoError(t, err)
+	for _, key := range []string{"docs/segments/1", "a/b/2"} {
+		_, err := blob.Write(t.Context(), plain, key, []byte("x"), blob.Cond{})
+		require.NoError(t, err)
+	}
+	objects := 0
+	err = filepath.WalkDir(root, func(path string, entry fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		info, err := entry.Info()
+		if err == nil && info.Mode().Perm()&0o077 != 0 {
+			t.Errorf("others may use %s: %s", path, info.Mode())
+		}
+		objects++
+		return err
+	})
+	assert.True(t, err == nil && objects >= 6, "%d files and folders, %v", objects, err)
+}
+
+// Systems without a call for it walk: neither way follows a link, wherever in the name it stands.
+func TestNoWayToOpenAnObjectFollowsALink(t *testing.T) {
+	folder, outside := t.TempDir(), t.TempDir()
+	for _, file := range []string{filepath.Join(folder, "sub/deep/a.txt"), filepath.Join(outside, "key.txt")} {
+		require.NoError(t, errors.Join(os.MkdirAll(filepath.Dir(file), 0o755), os.WriteFile(file, []byte("text"), 0o600)))
+	}
+	for name, target := range map[string]string{"out": outside, "in": "sub", "sub/deep/b.txt": "a.txt"} {
+		require.NoError(t, os.Symlink(target, filepath.Join(folder, name)))
+	}
+	root, err := os.Open(folder)
+	require.NoError(t, err)
+	defer func() { _ = root.Close() }()
+	for way, open := range map[string]func(*os.File, string) (int, error){"call": openBeneath, "steps": stepsBeneath} {
+		for key, want := range map[string]error{
+			"sub/deep/a.txt": nil, "sub/none.txt": unix.ENOENT, "sub/deep/a.txt/b": unix.ENOTDIR,
+			"out/key.txt": unix.ELOOP, "in/deep/a.txt": unix.ELOOP, "sub/deep/b.txt": unix.ELOOP,
+			"../key.txt": unix.EXDEV,
+		} {
+			descriptor, err := open(root, key)
+			assert.ErrorIs(t, err, want, "%s: %s", way, key)
+			if err != nil {
+				continue
+			}
+			file := os.NewFile(uintptr(descriptor), key)
+			raw, err := io.ReadAll(file)
+			assert.True(t, err == nil && string(raw) == "text", "%s: %q, %v", way, raw, err)
+			_ = file.Close()
+		}
 	}
 }

@@ -1,6 +1,7 @@
 package dir_test
 
 import (
+	"fmt"
 	"io"
 	"os"
 	"path/filepath"
@@ -70,9 +71,8 @@ func TestLinksOfACorpusAreNamedAndNotFollowed(t *testing.T) {
 	if want := []string{"a.txt", "sub/b.txt"}; !slices.Equal(keys, want) {
 		t.Errorf("listed %v, want %v", keys, want)
 	}
-	want := []string{
-		"d1", "d2", "in.txt", "nowhere.txt", "null.txt", "out.txt", "outdir", "outdir2", "pipe.txt", "self.txt", "sub/up",
-	}
+	want := []string{"d1", "d2", "in.txt", "nowhere.txt", "null.txt", "out.txt", "outdir", "outdir2", "pipe.txt",
+		"self.txt", "sub/up"}
 	assert.True(t, slices.Equal(left, want), "left out %v, want %v", left, want)
 	for _, err := range store.List(t.Context(), "out.txt", "") {
 		assert.Contains(t, err.Error(), "follow_links", "%v does not name the option", err)
@@ -80,17 +80,15 @@ func TestLinksOfACorpusAreNamedAndNotFollowed(t *testing.T) {
 }
 
 func TestFollowedLinksLeadOutOnceAndNeverRound(t *testing.T) {
-	corpus, err := dir.OpenCorpus(hostile(t))
-	require.NoError(t, err)
+	corpus := must(dir.OpenCorpus(hostile(t)))
 	store := corpus.FollowLinks()
 	keys, left := listed(t, store)
 	want := []string{"a.txt", "in.txt", "out.txt", "outdir/deep/c.txt", "outdir/key.txt", "sub/b.txt"}
 	assert.True(t, slices.Equal(keys, want), "listed %v, want %v", keys, want)
 	want = []string{"d1", "d2", "nowhere.txt", "null.txt", "outdir2", "pipe.txt", "self.txt", "sub/up"}
 	assert.True(t, slices.Equal(left, want), "left out %v, want %v", left, want)
-	if raw, _, err := blob.Read(t.Context(), store, "outdir/key.txt"); err != nil || string(raw) != "secrets/key.txt" {
-		t.Errorf("%q, %v", raw, err)
-	}
+	raw, _, err := blob.Read(t.Context(), store, "outdir/key.txt")
+	assert.True(t, err == nil && string(raw) == "secrets/key.txt", "%q, %v", raw, err)
 }
 
 // What is listed as a file may be a link or a pipe when it is read.
@@ -123,14 +121,11 @@ func TestACorpusMayBeALinkItself(t *testing.T) {
 	root := hostile(t)
 	link := filepath.Join(t.TempDir(), "link")
 	require.NoError(t, os.Symlink(root, link))
-	store, err := dir.OpenCorpus(link)
-	require.NoError(t, err)
-	if keys, _ := listed(t, store); len(keys) != 2 {
-		t.Errorf("%v", keys)
-	}
-	if raw, _, err := blob.Read(t.Context(), store, "sub/b.txt"); err != nil || string(raw) != "corpus/sub/b.txt" {
-		t.Errorf("%q, %v", raw, err)
-	}
+	store := must(dir.OpenCorpus(link))
+	keys, _ := listed(t, store)
+	assert.True(t, len(keys) == 2, "%v", keys)
+	raw, _, err := blob.Read(t.Context(), store, "sub/b.txt")
+	assert.True(t, err == nil && string(raw) == "corpus/sub/b.txt", "%q, %v", raw, err)
 }
 
 // A chain of folders that are each linked twice has as many paths as 2 to its length.
@@ -151,11 +146,9 @@ func TestLinksCannotMultiplyFolders(t *testing.T) {
 		}
 	}
 	require.NoError(t, os.Symlink(folders[0], filepath.Join(root, "begin")))
-	corpus, err := dir.OpenCorpus(root)
-	require.NoError(t, err)
-	if keys, left := listed(t, corpus.FollowLinks()); len(keys) > 100 || len(left) == 0 {
-		t.Errorf("%d documents of 40, %d left out", len(keys), len(left))
-	}
+	corpus := must(dir.OpenCorpus(root))
+	keys, left := listed(t, corpus.FollowLinks())
+	assert.True(t, len(keys) <= 100 && len(left) != 0, "%d documents of 40, %d left out", len(keys), len(left))
 }
 
 // Folders that are gone between the listing of their parent and the look at them leave what is above them known.
@@ -180,9 +173,8 @@ func TestFoldersThatVanishWhileACorpusIsListedLoseNothingElse(t *testing.T) {
 			}
 		}
 	}
-	if want := []string{"top/a/x.txt", "top/d/up", "top/d/x.txt"}; !slices.Equal(keys, want) {
-		t.Errorf("%q, want %q", keys, want)
-	}
+	want := []string{"top/a/x.txt", "top/d/up", "top/d/x.txt"}
+	assert.True(t, slices.Equal(keys, want), "%q, want %q", keys, want)
 }
 
 // The names in a folder without the right to enter it can be listed, and nothing that they name can be looked at.
@@ -206,4 +198,89 @@ func TestAFolderThatMayBeListedAndNotEnteredIsAnErrorNotAPanic(t *testing.T) {
 		}
 	}
 	assert.True(t, failures != 0, "nothing is reported")
+}
+
+// listAll returns what a listing gives, errors of objects too.
+func listAll(t *testing.T, store blob.Store, after, until string) (out []string) {
+	t.Helper()
+	for info, err := range store.ListRange(t.Context(), "", after, until) {
+		require.True(t, err == nil || info.Key != "", "%v", err)
+		out = append(out, fmt.Sprint(info.Key, " ", fault.CodeOf(err)))
+	}
+	return out
+}
+
+// Wherever a listing is cut, each object and each thing that is left out is given once: links to folders too, which are
+// named without the slash that they are sorted with, and of which only one to each folder is followed.
+// Promises: 33.
+func TestRangesOfACorpusWithLinksTellEverythingOnce(t *testing.T) {
+	root := hostile(t)
+	for _, file := range []string{"outdir-beside.txt", "d1.txt", "sub.txt", "sub-beside.txt"} {
+		require.NoError(t, os.WriteFile(filepath.Join(root, file), []byte(file), 0o600))
+	}
+	store := must(dir.OpenCorpus(root))
+	for name, store := range map[string]blob.Store{"named": store, "followed": blob.FollowLinks(store)} {
+		all := listAll(t, store, "", "")
+		require.True(t, len(all) >= 12, "%s: %q", name, all)
+		for info := range store.ListRange(t.Context(), "", "", "") {
+			for _, cut := range []string{info.Key, info.Key + "-", info.Key + "/", info.Key + "/deep", info.Key + "0"} {
+				low, high := listAll(t, store, "", cut), listAll(t, store, cut, "")
+				assert.True(t, slices.Equal(slices.Concat(low, high), all),
+					"%s, cut at %q: %q and %q, of %q", name, cut, low, high, all)
+			}
+		}
+	}
+}
+
+// project makes a folder of documents with the folder of this program's own files in it, and links into that one.
+func project(t *testing.T) (root, data string) {
+	t.Helper()
+	root = t.TempDir()
+	data = filepath.Join(root, "data")
+	for _, file := range []string{"a.txt", "data.txt", "data/dev.json", "data/deep/secret.txt", "z/b.txt"} {
+		path := filepath.Join(root, file)
+		require.NoError(t, os.MkdirAll(filepath.Dir(path), 0o700))
+		require.NoError(t, os.WriteFile(path, []byte(file), 0o600))
+	}
+	for link, target := range map[string]string{"in.txt": "data/dev.json", "indeed": "data/deep", "whole": "data"} {
+		if err := os.Symlink(target, filepath.Join(root, link)); err != nil {
+			t.Skip("no links here:", err)
+		}
+	}
+	return root, data
+}
+
+func TestOwnFilesBelowACorpusAreNamedAndNeverRead(t *testing.T) {
+	root, data := project(t)
+	corpus, err := dir.OpenCorpus(root, data, filepath.Join(root, "gone"))
+	require.NoError(t, err)
+	for how, store := range map[string]blob.Store{"links named": corpus, "links followed": corpus.FollowLinks()} {
+		keys, left := listed(t, store)
+		want := []string{"a.txt", "data.txt", "z/b.txt"}
+		assert.True(t, slices.Equal(keys, want), "%s: listed %v, want %v", how, keys, want)
+		want = []string{"data", "in.txt", "indeed", "whole"}
+		assert.True(t, slices.Equal(left, want), "%s: left out %v, want %v", how, left, want)
+		for info, err := range store.List(t.Context(), "data/", "") {
+			assert.True(t, fault.Is(err, fault.NotFollowed), "%s: below it %q is listed: %v", how, info.Key, err)
+		}
+		for _, key := range []string{"data/dev.json", "data/deep/secret.txt", "in.txt", "indeed/secret.txt"} {
+			_, _, err := store.Get(t.Context(), key, blob.All)
+			assert.True(t, fault.Is(err, fault.NotFollowed), "%s: %s is read: %v", how, key, err)
+			_, err = store.Stat(t.Context(), key)
+			assert.True(t, fault.Is(err, fault.NotFollowed), "%s: %s is described: %v", how, key, err)
+		}
+		if body, _, err := store.Get(t.Context(), "z/b.txt", blob.All); err != nil {
+			t.Error(err)
+		} else {
+			_ = body.Close()
+		}
+	}
+}
+
+func TestACorpusInAFolderOfOwnFilesIsRefused(t *testing.T) {
+	root, data := project(t)
+	for _, path := range []string{data, filepath.Join(data, "deep"), filepath.Join(root, "indeed"), data + "/../data/"} {
+		_, err := dir.OpenCorpus(path, data)
+		assert.True(t, fault.Is(err, fault.CorpusRefused), "%s: %v", path, err)
+	}
 }

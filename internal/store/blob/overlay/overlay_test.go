@@ -70,14 +70,12 @@ func TestConditionsAreHeldToWhatIsSeen(t *testing.T) {
 	lower := blobmemory.New()
 	put(t, lower, "a", "below")
 	over := overlay.New(lower, blobmemory.New())
-	if _, err := blob.Write(t.Context(), over, "a", nil, blob.Cond{Absent: true}); !fault.Is(err, fault.Precondition) {
-		t.Errorf("an object that lies below counts as absent: %v", err)
-	}
+	_, err := blob.Write(t.Context(), over, "a", nil, blob.Cond{Absent: true})
+	assert.True(t, fault.Is(err, fault.Precondition), "an object that lies below counts as absent: %v", err)
 	info, err := over.Stat(t.Context(), "a")
 	require.NoError(t, err)
 	_, err = blob.Write(t.Context(), over, "a", []byte("x"), blob.Cond{Match: info.ETag})
 	assert.NoError(t, err)
-	if _, err := blob.Write(t.Context(), over, "a", nil, blob.Cond{Match: info.ETag}); !fault.Is(err, fault.Precondition) {
-		t.Errorf("an old tag matches: %v", err)
-	}
+	_, err = blob.Write(t.Context(), over, "a", nil, blob.Cond{Match: info.ETag})
+	assert.True(t, fault.Is(err, fault.Precondition), "an old tag matches: %v", err)
 }

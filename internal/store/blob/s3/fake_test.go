@@ -3,6 +3,7 @@ package s3_test
 import (
 	"bytes"
 	"context"
+	"crypto/rand"
 	"encoding/xml"
 	"fmt"
 	"io"
@@ -13,6 +14,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -167,9 +169,8 @@ func (b *bucket) list(w http.ResponseWriter, query url.Values) {
 			result.CommonPrefixes = append(result.CommonPrefixes, struct{ Prefix string }{url.QueryEscape(folder)})
 			continue
 		}
-		result.Contents = append(result.Contents, object{
-			url.QueryEscape(info.Key), `"` + info.ETag + `"`, info.Modified.UTC().Format("2006-01-02T15:04:05.000Z"), info.Size,
-		})
+		result.Contents = append(result.Contents, object{url.QueryEscape(info.Key), `"` + info.ETag + `"`,
+			info.Modified.UTC().Format("2006-01-02T15:04:05.000Z"), info.Size})
 	}
 	_ = xml.NewEncoder(w).Encode(result)
 }
@@ -210,12 +211,7 @@ func faked(t *testing.T) (*s3.Store, *bucket) {
 	b := &bucket{store: blobmemory.New(), uploads: map[string][][]byte{}}
 	server := httptest.NewServer(b)
 	t.Cleanup(server.Close)
-	store, err := s3.Open(t.Context(), s3.Config{
-		Bucket: "b", Prefix: "some/prefix", Endpoint: server.URL, Region: "us-east-1", PathStyle: true,
-		Setting: "stores.artifacts",
-	})
-	require.NoError(t, err)
-	return store, b
+	return must(s3.Open(t.Context(), at(server.URL, "some/prefix"))), b
 }
 
 func TestConformanceOnAFake(t *testing.T) {
@@ -227,26 +223,140 @@ func TestConformanceOnAFake(t *testing.T) {
 
 func TestPartsOfAnUploadThatFailsAreGivenUp(t *testing.T) {
 	store, b := faked(t)
-	body := make([]byte, 20<<20)
-	if _, err := store.Put(t.Context(), "k", bytes.NewReader(body), int64(len(body))+1, blob.Cond{}); err == nil {
-		t.Error("a body that ends early was stored")
-	}
+	travelInParts(t, store)
 	assert.Equal(t, 1, b.aborted)
-	if _, err := store.Put(t.Context(), "k", bytes.NewReader(body), -1, blob.Cond{Absent: true}); err != nil {
-		t.Fatal(err)
-	}
-	if info, err := store.Stat(t.Context(), "k"); err != nil || info.Size != int64(len(body)) {
-		t.Errorf("stored %+v, %v", info, err)
-	}
-	_, err := store.Put(t.Context(), "k", bytes.NewReader(body), -1, blob.Cond{Absent: true})
-	assert.True(t, fault.Is(err, fault.Precondition), "a second If-None-Match: %v", err)
 }
 
 func TestKeysLieBelowThePrefix(t *testing.T) {
 	store, b := faked(t)
-	_, err := blob.Write(t.Context(), store, "k", []byte("x"), blob.Cond{})
-	require.NoError(t, err)
-	_, err = b.store.Stat(t.Context(), "some/prefix/k")
+	must(blob.Write(t.Context(), store, "k", []byte("x"), blob.Cond{}))
+	_, err := b.store.Stat(t.Context(), "some/prefix/k")
 	assert.NoError(t, err)
 	assert.Equal(t, "s3://b/some/prefix/k", store.Location("k"), "location")
+}
+
+// passing is a decorator that only passes calls on.
+type passing struct{ blob.Store }
+
+func (p passing) Unwrap() blob.Store { return p.Store }
+
+// pair opens two prefixes of one bucket.
+func pair(t *testing.T) (from, to *s3.Store, b *bucket) {
+	t.Helper()
+	b = &bucket{store: blobmemory.New(), uploads: map[string][][]byte{}}
+	server := httptest.NewServer(b)
+	t.Cleanup(server.Close)
+	return must(s3.Open(t.Context(), at(server.URL, "from"))), must(s3.Open(t.Context(), at(server.URL, "to"))), b
+}
+
+func TestTheServerCopiesWhatItCanAndTheRestIsReadAndWritten(t *testing.T) {
+	const odd = "seg ments/a+b%20ü"
+	for name, test := range map[string]struct {
+		refuses       bool
+		copies, reads int
+	}{"by the server": {false, 1, 0}, "through this process": {true, 0, 1}} {
+		from, to, b := pair(t)
+		b.refusesCopies = test.refuses
+		must(blob.Write(t.Context(), from, odd, []byte("rows"), blob.Cond{}))
+		err := blob.Copy(t.Context(), to, "copy", passing{from}, odd)
+		require.True(t, err == nil, "%v %v", name, err)
+		assert.True(t, b.copies == test.copies && b.reads == test.reads, "%s: %d copies, %d reads", name, b.copies, b.reads)
+		blobtest.Holds(t, to, "copy", "rows")
+		err = blob.Copy(t.Context(), to, "none", from, "absent")
+		assert.True(t, fault.Is(err, fault.NotFound), "%s: an absent object: %v", name, err)
+	}
+}
+
+func TestAnotherServersObjectsAreReadAndWritten(t *testing.T) {
+	from, _, _ := pair(t)
+	_, to, b := pair(t)
+	must(blob.Write(t.Context(), from, "k", []byte("rows"), blob.Cond{}))
+	require.NoError(t, blob.Copy(t.Context(), to, "copy", from, "k"))
+	blobtest.Holds(t, to, "copy", "rows")
+	assert.Zero(t, b.copies)
+}
+
+// breaking breaks the connection of the first answers to a GET of an object in their middle.
+type breaking struct {
+	*bucket
+	left  atomic.Int64
+	asked atomic.Int64
+	after func() // called when an answer was broken; may be nil
+}
+
+func (b *breaking) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if r.Method != http.MethodGet || r.URL.Query().Has("list-type") {
+		b.bucket.ServeHTTP(w, r)
+		return
+	}
+	b.asked.Add(1)
+	if b.left.Add(-1) < 0 {
+		b.bucket.ServeHTTP(w, r)
+		return
+	}
+	whole := httptest.NewRecorder()
+	b.bucket.ServeHTTP(whole, r)
+	for name, values := range whole.Header() {
+		w.Header()[name] = values
+	}
+	w.Header().Set("Content-Length", fmt.Sprint(whole.Body.Len()))
+	w.WriteHeader(whole.Code)
+	_, _ = w.Write(whole.Body.Bytes()[:whole.Body.Len()/2])
+	_ = http.NewResponseController(w).Flush()
+	if b.after != nil {
+		b.after()
+	}
+	panic(http.ErrAbortHandler)
+}
+
+func breakingStore(t *testing.T, times int64) (*s3.Store, *breaking) {
+	t.Helper()
+	b := &breaking{bucket: &bucket{store: blobmemory.New(), uploads: map[string][][]byte{}}}
+	b.left.Store(times)
+	server := httptest.NewServer(b)
+	t.Cleanup(server.Close)
+	return must(s3.Open(t.Context(), at(server.URL, ""))), b
+}
+
+func TestAStreamThatBreaksGoesOnWhereItWas(t *testing.T) {
+	want := make([]byte, 300_000)
+	_, _ = rand.Read(want)
+	for name, part := range map[string]blob.Range{
+		"the whole":  {Length: -1},
+		"a part":     {Offset: 1000, Length: 200_000},
+		"to its end": {Offset: 5, Length: -1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			store, b := breakingStore(t, 3)
+			must(blob.Write(t.Context(), store, "k", want, blob.Cond{}))
+			stream, info, err := store.Get(t.Context(), "k", part)
+			require.NoError(t, err)
+			defer func() { _ = stream.Close() }()
+			var got bytes.Buffer
+			must(got.ReadFrom(stream))
+			end := int64(len(want))
+			if part.Length > 0 {
+				end = part.Offset + part.Length
+			}
+			assert.True(t, bytes.Equal(got.Bytes(), want[part.Offset:end]) && info.Size == int64(len(want)),
+				"%d bytes of an object of %d", got.Len(), info.Size)
+			assert.Equal(t, int64(4), b.asked.Load(), "asked")
+		})
+	}
+}
+
+func TestAStreamThatBreaksAgainAndAgainFailsTransiently(t *testing.T) {
+	store, _ := breakingStore(t, 100)
+	must(blob.Write(t.Context(), store, "k", make([]byte, 300_000), blob.Cond{}))
+	_, _, err := blob.Read(t.Context(), store, "k")
+	assert.True(t, fault.KindOf(err) == fault.Transient, "%v", err)
+}
+
+func TestAStreamNeverGoesOnInAnotherVersion(t *testing.T) {
+	store, b := breakingStore(t, 1)
+	one, two := bytes.Repeat([]byte("1"), 300_000), bytes.Repeat([]byte("2"), 300_000)
+	must(blob.Write(t.Context(), store, "k", one, blob.Cond{}))
+	b.after = func() { _, _ = blob.Write(t.Context(), b.store, "k", two, blob.Cond{}) }
+	raw, _, err := blob.Read(t.Context(), store, "k")
+	assert.True(t, fault.KindOf(err) == fault.Transient, "%d bytes, %v", len(raw), err)
 }

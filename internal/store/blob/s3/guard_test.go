@@ -16,7 +16,6 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/assert"
-	"github.com/stretchr/testify/require"
 
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/store/blob"
@@ -70,12 +69,9 @@ func guarded(t *testing.T, limit time.Duration, handle http.HandlerFunc) *s3.Sto
 	server.Start()
 	t.Cleanup(server.Close)
 	t.Cleanup(func() { close(done) }) // first: hanging handlers end
-	store, err := s3.Open(t.Context(), s3.Config{
-		Bucket: "b", Prefix: "p", Endpoint: server.URL, Region: "us-east-1", PathStyle: true,
-		Setting: "stores.artifacts", Stall: limit,
-	})
-	require.NoError(t, err)
-	return store
+	config := at(server.URL, "p")
+	config.Stall = limit
+	return must(s3.Open(t.Context(), config))
 }
 
 type endKey struct{}

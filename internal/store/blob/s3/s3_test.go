@@ -3,14 +3,15 @@ package s3_test
 import (
 	"bytes"
 	"crypto/rand"
-	"encoding/hex"
-	"errors"
+	"encoding/xml"
 	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
 	"os"
+	"slices"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -33,23 +34,14 @@ func endpoint(t *testing.T) string {
 }
 
 func config(t *testing.T) s3.Config {
-	raw := make([]byte, 8)
-	_, _ = rand.Read(raw)
-	return s3.Config{
-		Bucket:    "unweaver",
-		Prefix:    "test/" + hex.EncodeToString(raw),
-		Endpoint:  endpoint(t),
-		Region:    "us-east-1",
-		PathStyle: true,
-		Setting:   "stores.artifacts",
-	}
+	config := at(endpoint(t), "test/"+rand.Text())
+	config.Bucket = "unweaver"
+	return config
 }
 
 func open(t *testing.T) blob.Store {
 	t.Helper()
-	store, err := s3.Open(t.Context(), config(t))
-	require.NoError(t, err)
-	return store
+	return must(s3.Open(t.Context(), config(t)))
 }
 
 func TestConformance(t *testing.T) {
@@ -57,16 +49,17 @@ func TestConformance(t *testing.T) {
 	blobtest.Run(t, open)
 }
 
-func TestLargeObjectsTravelInPartsUnderTheirCondition(t *testing.T) {
-	store := open(t)
+func TestLargeObjectsTravelInPartsUnderTheirCondition(t *testing.T) { travelInParts(t, open(t)) }
+
+func travelInParts(t *testing.T, store blob.Store) {
+	t.Helper()
 	big := make([]byte, 20<<20+5)
 	_, _ = rand.Read(big)
 	for _, size := range []int64{int64(len(big)), -1} {
 		key := fmt.Sprint("big", size)
 		// Hiding Seek and Len proves that nothing but the stream is needed.
 		stream := io.MultiReader(bytes.NewReader(big))
-		_, err := store.Put(t.Context(), key, stream, size, blob.Cond{Absent: true})
-		require.NoError(t, err)
+		must(store.Put(t.Context(), key, stream, size, blob.Cond{Absent: true}))
 		got, in, err := blob.Read(t.Context(), store, key)
 		assert.True(t, err == nil && bytes.Equal(got, big) && in.Size == int64(len(big)),
 			"read back %d bytes, %+v, %v", len(got), in, err)
@@ -75,9 +68,8 @@ func TestLargeObjectsTravelInPartsUnderTheirCondition(t *testing.T) {
 	}
 	_, err := store.Put(t.Context(), "short", bytes.NewReader(big), int64(len(big))+1, blob.Cond{})
 	assert.Error(t, err, "a body that ends early was stored")
-	if _, err := store.Stat(t.Context(), "short"); !fault.Is(err, fault.NotFound) {
-		t.Errorf("a broken upload left %v", err)
-	}
+	_, err = store.Stat(t.Context(), "short")
+	assert.True(t, fault.Is(err, fault.NotFound), "a broken upload left %v", err)
 }
 
 func TestMissingBucketAndWrongKeysNameTheSetting(t *testing.T) {
@@ -88,10 +80,9 @@ func TestMissingBucketAndWrongKeysNameTheSetting(t *testing.T) {
 		"missing bucket: %v", err)
 	c.Bucket = "unweaver"
 	t.Setenv("AWS_SECRET_ACCESS_KEY", "wrong")
-	if _, err = s3.Open(t.Context(), c); !fault.Is(err, fault.StoreDenied) ||
-		!strings.Contains(err.Error(), "AWS_SECRET_ACCESS_KEY") {
-		t.Errorf("wrong secret: %v", err)
-	}
+	_, err = s3.Open(t.Context(), c)
+	assert.True(t, fault.Is(err, fault.StoreDenied) && strings.Contains(err.Error(), "AWS_SECRET_ACCESS_KEY"),
+		"wrong secret: %v", err)
 }
 
 // answering starts a server that gives one answer to everything.
@@ -109,13 +100,13 @@ func answering(t *testing.T, status int, code string, seen *int) s3.Config {
 		fmt.Fprintf(w, "<Error><Code>%s</Code><Message>said so</Message></Error>", code)
 	}))
 	t.Cleanup(srv.Close)
-	return s3.Config{
-		Bucket:    "b",
-		Endpoint:  srv.URL,
-		Region:    "us-east-1",
-		PathStyle: true,
-		Setting:   "stores.artifacts",
-	}
+	return at(srv.URL, "")
+}
+
+// at returns the configuration of a store at an address, below a prefix of the bucket.
+func at(endpoint, prefix string) s3.Config {
+	return s3.Config{Bucket: "b", Prefix: prefix, Endpoint: endpoint, Region: "us-east-1", PathStyle: true,
+		Setting: "stores.artifacts"}
 }
 
 func TestErrorsOfAStoreNameTheWayOut(t *testing.T) {
@@ -139,49 +130,41 @@ func TestErrorsOfAStoreNameTheWayOut(t *testing.T) {
 	}
 }
 
-func TestConditionalWritesAreSentOnceAndOthersAreRepeated(t *testing.T) {
+// Conditional writes are sent once, others are repeated. Runs wait for a store that asks for fewer requests, and status
+// says its word.
+func TestWritesThatAreRefusedSayWhy(t *testing.T) {
 	t.Parallel()
-	n := 0
-	store, err := s3.Open(t.Context(), answering(t, 500, "InternalError", &n))
-	require.NoError(t, err)
-	if _, err := blob.Write(t.Context(), store, "k", []byte("x"), blob.Cond{Absent: true}); !fault.Is(
-		err,
-		fault.StoreDown,
-	) ||
-		n != 1 {
-		t.Errorf("a conditional write was sent %d times: %v", n, err)
+	for _, c := range []struct {
+		status int
+		code   string
+		want   fault.Code
+		says   string
+	}{
+		{500, "InternalError", fault.StoreDown, ""}, {501, "NotImplemented", fault.StoreDenied, "conditional writes"},
+		{503, "SlowDown", fault.StoreDown, "SlowDown"}, {429, "TooManyRequests", fault.StoreDown, "TooManyRequests"},
+	} {
+		n := 0
+		store := must(s3.Open(t.Context(), answering(t, c.status, c.code, &n)))
+		_, err := blob.Write(t.Context(), store, "k", []byte("x"), blob.Cond{Absent: true})
+		assert.True(t, fault.Is(err, c.want) && strings.Contains(err.Error(), c.says), "%d: %v", c.status, err)
+		assert.Equal(t, 1, n, "%d: a conditional write was sent", c.status)
+		if c.want != fault.StoreDown {
+			continue
+		}
+		assert.Equal(t, fault.Transient, fault.KindOf(err), "%v", err)
+		n = 0
+		_, err = blob.Write(t.Context(), store, "k", []byte("x"), blob.Cond{})
+		assert.True(t, fault.Is(err, fault.StoreDown) && n >= 2, "%d: an unconditional write, sent %d times: %v", c.status, n, err)
+		_, _, err = blob.Read(t.Context(), store, "k")
+		assert.True(t, fault.Is(err, fault.StoreDown) && strings.Contains(err.Error(), c.says), "%d: a read: %v", c.status, err)
 	}
-	n = 0
-	if _, err := blob.Write(t.Context(), store, "k", []byte("x"), blob.Cond{}); !fault.Is(err, fault.StoreDown) ||
-		n < 2 {
-		t.Errorf("an unconditional write was sent %d times: %v", n, err)
-	}
-}
-
-func TestAStoreWithoutConditionalWritesSaysSo(t *testing.T) {
-	t.Parallel()
-	n := 0
-	store, err := s3.Open(t.Context(), answering(t, 501, "NotImplemented", &n))
-	require.NoError(t, err)
-	_, err = blob.Write(t.Context(), store, "k", []byte("x"), blob.Cond{Absent: true})
-	assert.True(t, fault.Is(err, fault.StoreDenied) && strings.Contains(err.Error(), "conditional writes"), "%v", err)
 }
 
 func TestUnreachableEndpointIsTransientAndNamesTheSetting(t *testing.T) {
 	t.Parallel()
-	_, err := s3.Open(
-		t.Context(),
-		s3.Config{
-			Bucket:    "b",
-			Endpoint:  "http://127.0.0.1:1",
-			Region:    "us-east-1",
-			PathStyle: true,
-			Setting:   "stores.artifacts",
-		},
-	)
+	_, err := s3.Open(t.Context(), at("http://127.0.0.1:1", ""))
 	assert.True(t, fault.Is(err, fault.StoreDown) && strings.Contains(err.Error(), "stores.s3.endpoint"), "%v", err)
-	var f *fault.Error
-	assert.True(t, errors.As(err, &f) && f.Kind == fault.Transient, "kind %v", f)
+	assert.Equal(t, fault.Transient, fault.KindOf(err))
 }
 
 func TestParse(t *testing.T) {
@@ -189,5 +172,199 @@ func TestParse(t *testing.T) {
 		b, p, err := s3.Parse(uri)
 		got := b + " " + p
 		assert.True(t, (err == nil) == (want != "") && (err != nil || got == want), "%s: %q, %v", uri, got, err)
+	}
+}
+
+// must returns a value of a fixture that does not fail.
+func must[T any](value T, err error) T {
+	if err != nil {
+		panic(err)
+	}
+	return value
+}
+
+// contents returns an entry of a listing: key, storage class, and what else is said of it.
+func contents(key, class, more string) string {
+	return fmt.Sprintf("<Contents><Key>p/%s</Key><Size>1</Size><StorageClass>%s</StorageClass>%s</Contents>", key, class, more)
+}
+
+// Which objects must be restored is known by the listing. That is asked for what is restored only where anything is
+// archived, and what a server does not know of it changes nothing.
+func TestAListingSaysWhatIsArchived(t *testing.T) {
+	const restored = `<RestoreStatus><IsRestoreInProgress>false</IsRestoreInProgress>` +
+		`<RestoreExpiryDate>2999-01-01T00:00:00.000Z</RestoreExpiryDate></RestoreStatus>`
+	plain := contents("a", "STANDARD", "") + contents("b", "GLACIER_IR", "") + contents("c", "", "")
+	for name, c := range map[string]struct {
+		first, again string // pages; no second one: it is refused
+		asked        int
+		want         string
+	}{
+		"nothing":   {plain, "", 1, "a b c "},
+		"something": {plain + contents("d", "GLACIER", ""), plain + contents("d", "GLACIER", ""), 2, "a b c d:GLACIER "},
+		"something restored": {contents("d", "GLACIER", "") + contents("e", "DEEP_ARCHIVE", ""),
+			contents("d", "GLACIER", restored) + contents("e", "DEEP_ARCHIVE",
+				"<RestoreStatus><IsRestoreInProgress>true</IsRestoreInProgress></RestoreStatus>"), 2, "d e:DEEP_ARCHIVE "},
+		"a server that refuses to say": {contents("d", "DEEP_ARCHIVE", ""), "", 2, "d:DEEP_ARCHIVE "},
+	} {
+		asked := 0
+		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			asked++
+			switch page := c.first; {
+			case r.Header.Get("X-Amz-Optional-Object-Attributes") == "":
+				fmt.Fprint(w, "<ListBucketResult>"+page+"</ListBucketResult>")
+			case c.again == "":
+				w.WriteHeader(http.StatusNotImplemented)
+				fmt.Fprint(w, "<Error><Code>NotImplemented</Code></Error>")
+			default:
+				fmt.Fprint(w, "<ListBucketResult>"+c.again+"</ListBucketResult>")
+			}
+		}))
+		t.Cleanup(server.Close)
+		store := must(s3.Open(t.Context(), at(server.URL, "p")))
+		asked = 0 // opening a store lists, too
+		got := ""
+		for info, err := range store.List(t.Context(), "", "") {
+			require.NoError(t, err)
+			got += strings.TrimSuffix(info.Key+":"+info.Archived, ":") + " "
+		}
+		assert.True(t, got == c.want && asked == c.asked, "%s: %s after %d requests, want %s", name, got, asked, c.want)
+	}
+}
+
+func TestAnArchivedObjectThatIsReadSaysSo(t *testing.T) {
+	for body, want := range map[string]string{
+		"<Error><Code>InvalidObjectState</Code></Error>": "it is archived (restore it",
+		"<Error><Code>InvalidObjectState</Code><Message>no</Message><StorageClass>GLACIER</StorageClass></Error>": "it is " +
+			"archived (storage class GLACIER) (restore it",
+		"<Error><Code>InvalidObjectState</Code><AccessTier>DEEP_ARCHIVE_ACCESS</AccessTier></Error>": "it is archived " +
+			"(storage class DEEP_ARCHIVE_ACCESS) (restore it",
+	} {
+		store := guarded(t, long, func(w http.ResponseWriter, _ *http.Request) {
+			w.WriteHeader(http.StatusForbidden)
+			fmt.Fprint(w, body)
+		})
+		_, _, err := store.Get(t.Context(), "k", blob.All)
+		if !fault.Is(err, fault.StoreDenied) || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "write") {
+			t.Errorf("%s: %v, want %s", body, err, want)
+		}
+	}
+}
+
+// How an object is packed is reported with its bytes, which are given as they are.
+func TestTheEncodingOfAnObjectIsTold(t *testing.T) {
+	for _, c := range [][3]string{
+		{"a.txt", "gzip", blob.Gzip}, {"a.txt", "GZIP", blob.Gzip}, {"a.txt", "x-gzip", blob.Gzip},
+		{"a.txt", "aws-chunked, gzip", blob.Gzip}, {"a.txt", "utf-8", ""}, {"a.txt", "", ""}, {"a.txt", "br", ""},
+		{"a.txt.gz", "gzip", ""}, {"a.TXT.GZ", "gzip", ""},
+	} {
+		store := guarded(t, long, func(w http.ResponseWriter, r *http.Request) {
+			accepted := r.Header.Get("Accept-Encoding")
+			assert.True(t, !strings.Contains(accepted, "gzip"), "%s is accepted, which the client would unpack", accepted)
+			w.Header().Set("Content-Encoding", c[1])
+			fmt.Fprint(w, "bytes")
+		})
+		body, info, err := store.Get(t.Context(), c[0], blob.All)
+		require.NoError(t, err)
+		raw, err := io.ReadAll(body)
+		assert.True(t, err == nil && string(raw) == "bytes" && info.Encoding == c[2], "%v: %q %+v %v", c, raw, info, err)
+		_ = body.Close()
+	}
+}
+
+// request is what a client sends to delete many objects.
+type request struct {
+	Object []struct{ Key string }
+	Quiet  bool
+}
+
+func numbered(n int) []string {
+	keys := make([]string, n)
+	for i := range keys {
+		keys[i] = fmt.Sprintf("k/%04d", i)
+	}
+	return keys
+}
+
+func TestManyAreDeletedInFewRequests(t *testing.T) {
+	var sizes []int
+	var first string
+	store := guarded(t, long, func(w http.ResponseWriter, r *http.Request) {
+		var asked request
+		if err := xml.NewDecoder(r.Body).Decode(&asked); err != nil || !r.URL.Query().Has("delete") || !asked.Quiet {
+			t.Errorf("%s %s: %+v, %v", r.Method, r.URL, asked, err)
+			return
+		}
+		if len(sizes) == 0 {
+			first = asked.Object[0].Key
+		}
+		sizes = append(sizes, len(asked.Object))
+		fmt.Fprint(w, `<DeleteResult></DeleteResult>`)
+	})
+	require.NoError(t, store.DeleteAll(t.Context(), numbered(2500)))
+	assert.True(t, slices.Equal(sizes, []int{1000, 1000, 500}) && first == "p/k/0000",
+		"requests of %v keys, the first is %q", sizes, first)
+}
+
+func TestKeysThatStayAreCountedAndTheFirstIsNamed(t *testing.T) {
+	store := guarded(t, long, func(w http.ResponseWriter, _ *http.Request) {
+		fmt.Fprint(w, `<DeleteResult>
+			<Error><Key>p/k/0000</Key><Code>NoSuchKey</Code><Message>gone</Message></Error>
+			<Error><Key>p/k/0003</Key><Code>AccessDenied</Code><Message>it is locked</Message></Error>
+			<Error><Key>p/k/0007</Key><Code>AccessDenied</Code><Message>it is locked</Message></Error>
+		</DeleteResult>`)
+	})
+	err := store.DeleteAll(t.Context(), numbered(10))
+	require.True(t, fault.Is(err, fault.StoreDenied), "got %v", err)
+	for _, says := range []string{"2 of 10", "s3://b/p/k/0003", "it is locked", "delete"} {
+		assert.Contains(t, err.Error(), says, "%v does not say", err)
+	}
+}
+
+func TestAStoreThatDeletesOneByOneIsAskedSo(t *testing.T) {
+	for _, refusal := range []struct {
+		status int
+		code   string
+	}{{501, "NotImplemented"}, {405, "MethodNotAllowed"}, {400, "MissingContentMD5"}, {403, "AccessDenied"}} {
+		var mu sync.Mutex // objects are deleted side by side
+		var deleted []string
+		store := guarded(t, long, func(w http.ResponseWriter, r *http.Request) {
+			if r.Method == http.MethodDelete {
+				mu.Lock()
+				defer mu.Unlock()
+				deleted = append(deleted, r.URL.Path)
+				w.WriteHeader(http.StatusNoContent)
+				return
+			}
+			w.WriteHeader(refusal.status)
+			fmt.Fprintf(w, "<Error><Code>%s</Code><Message>no</Message></Error>", refusal.code)
+		})
+		assert.NoError(t, store.DeleteAll(t.Context(), numbered(3)), "%s", refusal.code)
+		slices.Sort(deleted)
+		want := []string{"/b/p/k/0000", "/b/p/k/0001", "/b/p/k/0002"}
+		assert.True(t, slices.Equal(deleted, want), "%s: deleted %q", refusal.code, deleted)
+	}
+}
+
+// What is refused for one object is not asked for each, and what fails as a whole is repeated where it heals.
+func TestADeletionThatFailsIsRepeatedWhereItHeals(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		status int
+		body   string
+		want   fault.Code
+		sent   int
+	}{
+		"refused for one":  {403, "<Error><Code>AccessDenied</Code><Message>no</Message></Error>", fault.StoreDenied, 2},
+		"down as a whole":  {503, "", fault.StoreDown, 4},
+		"refused as whole": {403, "", fault.StoreDenied, 1},
+	} {
+		sent := 0
+		store := guarded(t, long, func(w http.ResponseWriter, _ *http.Request) {
+			sent++
+			w.WriteHeader(c.status)
+			fmt.Fprint(w, c.body)
+		})
+		err := store.DeleteAll(t.Context(), numbered(100))
+		assert.True(t, fault.Is(err, c.want) && sent == c.sent, "%s: sent %d times, %v", name, sent, err)
 	}
 }

@@ -6,6 +6,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/stretchr/testify/assert"
+
 	"github.com/stretchr/testify/require"
 )
 
@@ -29,12 +31,10 @@ func TestClaimsThatRanOutGo(t *testing.T) {
 			}
 		}
 		time.Sleep(time.Minute) // nothing is claimed
-		if kept := c.kept(); kept != 1 || c.most != 1 {
-			t.Errorf("%d claims are kept where one holds, with room for %d", kept, c.most)
-		}
-		if got, _ := c.Claim(t.Context(), "held", "b", time.Minute); got {
-			t.Error("a claim that holds went with the others")
-		}
+		kept := c.kept()
+		assert.True(t, kept == 1 && c.most == 1, "%d claims are kept where one holds, with room for %d", kept, c.most)
+		got, _ := c.Claim(t.Context(), "held", "b", time.Minute)
+		assert.True(t, !got, "a claim that holds went with the others")
 		require.NoError(t, c.Release(t.Context(), "held", "a"))
 		time.Sleep(2 * sweepEvery)
 		if c.mu.Lock(); c.sweeper != nil {

@@ -19,13 +19,11 @@ func TestConformance(t *testing.T) {
 func TestWhatIsReadIsTheReadersOwn(t *testing.T) {
 	store := memory.New()
 	value := []byte("abc")
-	for _, set := range []func() error{
-		func() error { return store.SetState(t.Context(), "r", value) },
+	for _, set := range []func() error{func() error { return store.SetState(t.Context(), "r", value) },
 		func() error { return store.SetControl(t.Context(), "r", value) },
 		func() error { return store.SetProgress(t.Context(), "r", "f", value) },
 		func() error { return store.SetAccount(t.Context(), "r", "w", value) },
-		func() error { return store.Mirror(t.Context(), "i", 1, value) },
-	} {
+		func() error { return store.Mirror(t.Context(), "i", 1, value) }} {
 		require.NoError(t, set())
 	}
 	value[0] = 'X' // the writer goes on with its buffer
@@ -59,7 +57,6 @@ func TestABucketNeverHoldsMoreThanAMinute(t *testing.T) {
 	if wait := reserve(); wait != 0 {
 		t.Errorf("after a refund it waits %s", wait)
 	}
-	if wait := reserve(); wait <= 0 {
-		t.Error("a refund larger than the window was kept")
-	}
+	wait := reserve()
+	assert.True(t, wait > 0, "a refund larger than the window was kept")
 }

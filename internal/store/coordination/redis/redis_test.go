@@ -59,9 +59,8 @@ func TestAReservationWhoseReplyIsLostIsNotSentAgain(t *testing.T) {
 		t.Fatal(err)
 	}
 	cut <- true
-	if _, err := store.Reserve(t.Context(), "e", 1, 0, 100, 0); !fault.Is(err, fault.StoreDown) {
-		t.Fatalf("a lost reply gave %v", err)
-	}
+	_, err := store.Reserve(t.Context(), "e", 1, 0, 100, 0)
+	require.True(t, fault.Is(err, fault.StoreDown), "a lost reply gave %v", err)
 	left, err := redistest.Raw(t, "redis://"+address).HGet(t.Context(), "rate:e", "requests").Float64()
 	assert.False(t, err != nil || left < 97.9 || left > 98.9,
 		"%v requests are left, %v; want 98 and what refilled since", left, err)
@@ -95,10 +94,8 @@ func TestSpendingIsOneTransactionOnOneServer(t *testing.T) {
 	assert.True(t, err == nil && control == nil && string(all["w"]) == "3",
 		"control %q, accounts %q, %v", control, all, err)
 	// The hash tag of the accounts is the key of the control record, which has none: a cluster keeps both together.
-	want := []string{
-		"multi", "hset account:{control:i/g} w 3", "expire account:{control:i/g} 7776000", "get control:i/g",
-		"hgetall account:{control:i/g}", "exec",
-	}
+	want := []string{"multi", "hset account:{control:i/g} w 3", "expire account:{control:i/g} 7776000", "get control:i/g",
+		"hgetall account:{control:i/g}", "exec"}
 	assert.True(t, slices.Equal(sent, want), "sent %q, want %q", sent, want)
 }
 
@@ -141,4 +138,17 @@ func TestAServerThatRefusesIsAFault(t *testing.T) {
 	} {
 		assert.True(t, fault.Is(err, fault.StoreFull), "%s: %v", name, err)
 	}
+}
+
+func TestManyClaimsAreTakenInOneJourney(t *testing.T) {
+	store := redis.New(redistest.Empty(t, redistest.Server(t)))
+	claim := func(owner string, want []bool, keys ...string) {
+		t.Helper()
+		got, err := store.ClaimAll(t.Context(), keys, owner, time.Minute)
+		assert.True(t, err == nil && slices.Equal(got, want), "%s: %v, %v, want %v", owner, got, err, want)
+	}
+	claim("one", []bool{true, true}, "a", "b")
+	claim("two", []bool{false, true}, "b", "c")
+	require.NoError(t, store.ReleaseAll(t.Context(), []string{"a", "b", "c"}, "one"))
+	claim("three", []bool{true, true, false}, "a", "b", "c")
 }

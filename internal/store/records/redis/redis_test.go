@@ -60,9 +60,8 @@ func TestAServerThatLostItsMemoryHasAnotherIdentity(t *testing.T) {
 	}
 	before := identity(redis.New(redistest.Empty(t, url)))
 	assert.Equal(t, before, identity(redis.New(redistest.Open(t, url))), "the same server was")
-	if after := identity(redis.New(redistest.Empty(t, url))); after == before {
-		t.Error("a server that was emptied says that it was not")
-	}
+	after := identity(redis.New(redistest.Empty(t, url)))
+	assert.True(t, after != before, "a server that was emptied says that it was not")
 }
 
 // In a pipeline an absent key is reported first and would hide the failure of another.
@@ -86,9 +85,8 @@ func TestWritesTravelTogether(t *testing.T) {
 	rs := []records.Record{{Key: "aaaaaaaa:c:i:1", Value: []byte("x")}, {Key: "aaaaaaaa:c:i:2", Value: []byte("y")}}
 	require.NoError(t, store.PutRecords(t.Context(), rs))
 	// A record lies under its own key: another layout would lose what is stored.
-	if want := []string{"set aaaaaaaa:c:i:1 x", "set aaaaaaaa:c:i:2 y"}; !slices.Equal(sent, want) {
-		t.Errorf("sent %q", sent)
-	}
+	want := []string{"set aaaaaaaa:c:i:1 x", "set aaaaaaaa:c:i:2 y"}
+	assert.True(t, slices.Equal(sent, want), "sent %q", sent)
 }
 
 func TestAScanTakesItsPrefixLiterally(t *testing.T) {
@@ -98,7 +96,6 @@ func TestAScanTakesItsPrefixLiterally(t *testing.T) {
 		return "*2\r\n$1\r\n0\r\n*0"
 	})))
 	require.NoError(t, store.ScanRecords(t.Context(), `a*b?[c]\`, func([]string) error { return nil }))
-	if want := `a\*b\?\[c]\\*`; pattern != want {
-		t.Errorf("asked for %q, want %q", pattern, want)
-	}
+	want := `a\*b\?\[c]\\*`
+	assert.True(t, pattern == want, "asked for %q, want %q", pattern, want)
 }

@@ -47,24 +47,11 @@ func hashedRows(n, dim int, seed uint64) []vectors.Row {
 func hashed(t *testing.T, dir string, n int) (*Store, []vectors.Row) {
 	t.Helper()
 	store, rows := indexed(t, dir), hashedRows(n, indexedDim, 61)
-	require.NoError(t, store.Create(t.Context(), "c", indexedDim))
-	require.NoError(t, store.Upsert(t.Context(), "c", rows))
+	fill(t, store, rows)
 	reload(t, store)
 	require.True(t, len(matching(t, dir, "*"+columnsEnd)) == 1 && len(matching(t, dir, "*"+indexEnd)) == 0,
 		"the index is not one of columns")
 	return store, rows
-}
-
-func TestColumnsFindWhatIsBest(t *testing.T) {
-	store, rows := hashed(t, t.TempDir(), indexedRows)
-	for _, n := range []int{1, 10, 100, 133, 208} {
-		require.Equal(t, 1, withIndex(store, n), "no index is used for %d rows", n)
-		share := recall(t, store, rows, n)
-		assert.False(t, share < 0.99, "recall@%d is %.4f", n, share)
-	}
-	if share := recall(t, store, rows, 1001); withIndex(store, 1001) != 0 || share != 1 {
-		t.Errorf("so many that no index was measured for them: recall %.4f", share)
-	}
 }
 
 // A question may be of any kind, whatever the rows are like: all of its numbers equal, one that is all, or none of
@@ -161,8 +148,7 @@ func columnedPart(t *testing.T, rows []vectors.Row, dim int) (*part, *columned) 
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "00000000"+partEnd)
 	require.NoError(t, writePart(path, dim, sourceOf(sortRows(rows), dim)))
-	p, err := openPart(path)
-	require.NoError(t, err)
+	p := must(openPart(path))
 	t.Cleanup(func() { _ = p.close() })
 	fitted := p.fittedLevels()
 	file, err := os.Create(path + ".made")
@@ -172,9 +158,7 @@ func columnedPart(t *testing.T, rows []vectors.Row, dim int) (*part, *columned) 
 	require.NoError(t, err)
 	_ = file.Close()
 	raw, err := os.ReadFile(path + ".made")
-	if err != nil || len(raw) != columnsSize(p) {
-		t.Fatal(len(raw), columnsSize(p), err)
-	}
+	require.True(t, err == nil && len(raw) == columnsSize(p), "%v %v %v", len(raw), columnsSize(p), err)
 	made := columnsIn(p, raw)
 	made.values = fitted.values
 	return p, made
@@ -211,8 +195,7 @@ func TestLevelsLieNearestToCodes(t *testing.T) {
 			own := math.Abs(float64(code) - float64(fitted.values[fitted.level[byte(code)]]))
 			for _, value := range fitted.values {
 				if value != 0 && math.Abs(float64(code)-float64(value)) < own-1e-3 { // a level without codes is 0
-					t.Fatalf("code %d is nearer to %g than to its level %g", code, value,
-						fitted.values[fitted.level[byte(code)]])
+					t.Fatalf("code %d is nearer to %g than to its level %g", code, value, fitted.values[fitted.level[byte(code)]])
 				}
 			}
 			fit += own * own
@@ -221,35 +204,6 @@ func TestLevelsLieNearestToCodes(t *testing.T) {
 		}
 	}
 	assert.False(t, fit > even/2, "squares of %g, of even steps %g", fit, even)
-}
-
-// Whatever became of columns, a search is right, and the next load makes them again with the same bytes.
-func TestDamagedColumnsAreMadeAgain(t *testing.T) {
-	dir := t.TempDir()
-	store, rows := hashed(t, dir, indexedRows)
-	path := matching(t, dir, "*"+columnsEnd)[0]
-	whole, err := os.ReadFile(path)
-	require.NoError(t, err)
-	flipped := func(at int) []byte {
-		raw := bytes.Clone(whole)
-		raw[at] ^= 0x10
-		return raw
-	}
-	spoiled(t, store, dir, path, rows, map[string][]byte{
-		"missing":     nil,
-		"empty":       {},
-		"magic":       flipped(3),
-		"rows":        flipped(12),
-		"other rows":  flipped(16),
-		"measures":    flipped(20),
-		"levels":      flipped(indexHead + 5),
-		"stripes":     flipped(len(whole) / 2),
-		"checksum":    flipped(len(whole) - 1),
-		"cut":         whole[:len(whole)/2],
-		"longer":      append(bytes.Clone(whole), 0),
-		"header only": whole[:indexHead+4],
-		"zeros":       make([]byte, len(whole)),
-	})
 }
 
 // Signs of rows that would have columns today were made before there were columns: they are used, and the next load
@@ -272,19 +226,16 @@ func TestFormerSignsAreUsedUntilColumnsAreMade(t *testing.T) {
 		t.Errorf("by signs recall@10 is %.4f", share)
 	}
 	reload(t, store)
-	if x := store.open["c"].parts[0].index.Load(); x == nil || !x.byDim {
-		t.Error("no columns were made")
-	}
+	x := store.open["c"].parts[0].index.Load()
+	assert.True(t, x != nil && x.byDim, "no columns were made")
 	if left := matching(t, dir, "*"+indexEnd); len(left) != 0 {
 		t.Errorf("left: %v", left)
 	}
-	if share := recall(t, store, rows, 10); share < 0.99 {
-		t.Errorf("by columns recall@10 is %.4f", share)
-	}
+	share := recall(t, store, rows, 10)
+	assert.True(t, share >= 0.99, "by columns recall@10 is %.4f", share)
 	remove(t, store, rows)
-	if left := matching(t, dir, "*"+columnsEnd); len(left) != 0 {
-		t.Errorf("left of a part that is gone: %v", left)
-	}
+	left := matching(t, dir, "*"+columnsEnd)
+	assert.True(t, len(left) == 0, "left of a part that is gone: %v", left)
 }
 
 // Rows of which all numbers count have signs, as before.
@@ -315,9 +266,8 @@ func TestColumnsFindTheSameWithAnyNumberOfWorkers(t *testing.T) {
 	require.NoError(t, err)
 	reload(t, store)
 	p := store.open["c"].parts[0]
-	if x := p.index.Load(); x == nil || x.columns == nil {
-		t.Fatal("there are no columns")
-	}
+	x := p.index.Load()
+	require.True(t, x != nil && x.columns != nil, "there are no columns")
 	for i := range 20 {
 		var before []vectors.Hit
 		for _, workers := range []int{1, 2, 5} {
@@ -331,10 +281,62 @@ func TestColumnsFindTheSameWithAnyNumberOfWorkers(t *testing.T) {
 	}
 }
 
-func TestFloorsAreInTheOrderOfNumbers(t *testing.T) {
-	numbers := []float32{
-		float32(math.Inf(-1)), -math.MaxFloat32, -1, -1e-40, 0, 1e-40, 0.5, 1, math.MaxFloat32, float32(math.Inf(1)),
+func TestAnIndexFindsWhatIsBest(t *testing.T) {
+	for name, fill := range map[string]func(*testing.T, string, int) (*Store, []vectors.Row){"signs": made, "columns": hashed} {
+		store, rows := fill(t, t.TempDir(), indexedRows)
+		for _, n := range []int{1, 10, 100, 133, 208} {
+			require.True(t, withIndex(store, n) == 1 || n > 100 && name == "signs", "%s: no index for %d rows", name, n)
+			share := recall(t, store, rows, n)
+			assert.True(t, share >= 0.99, "%s: recall@%d is %.4f", name, n, share)
+		}
+		assert.Zero(t, withIndex(store, 1001), "%s: so many that no index was measured for them", name)
+		assert.Equal(t, 1.0, recall(t, store, rows, 1001), "%s: many", name)
+		assert.Equal(t, 1.0, recall(t, store, rows, indexedRows+1), "%s: more than there are", name)
 	}
+}
+
+// Whatever became of an index, a search is right, and the next load makes the index again with the same bytes.
+func TestADamagedIndexIsMadeAgain(t *testing.T) {
+	for end, c := range map[string]struct {
+		fill  func(*testing.T, string, int) (*Store, []vectors.Row)
+		count int
+	}{indexEnd: {made, fewRows}, columnsEnd: {hashed, indexedRows}} {
+		dir := t.TempDir()
+		store, rows := c.fill(t, dir, c.count)
+		path := matching(t, dir, "*"+end)[0]
+		whole := must(os.ReadFile(path))
+		contents := map[string][]byte{
+			"missing": nil, "empty": {}, "cut": whole[:len(whole)/2], "longer": append(bytes.Clone(whole), 0),
+			"only a header": whole[:indexHead+4], "zeros": make([]byte, len(whole)),
+			"no measures": slices.Concat(whole[:20], make([]byte, indexHead-20), whole[len(whole)-4:]),
+		}
+		for name, at := range map[string]int{
+			"magic": 3, "dimension": 8, "rows": 12, "other rows": 16, "measures": 20, "factors or levels": indexHead + 9,
+			"stripes": len(whole) / 2, "signs": len(whole) - 100, "checksum": len(whole) - 1,
+		} {
+			contents[name] = bytes.Clone(whole)
+			contents[name][at] ^= 0x10
+		}
+		for name, raw := range contents {
+			require.NoError(t, store.Close())
+			if write(t, path, raw); raw == nil {
+				require.NoError(t, os.Remove(path))
+			}
+			store = indexed(t, dir)
+			counts(t, store, len(rows)) // opens it
+			store.open["c"].loaded = true
+			share := recall(t, store, rows, 10)
+			assert.True(t, share == 1 && withIndex(store, 10) == 0, "%s, %s: an index is used, recall %.4f", end, name, share)
+			reload(t, store)
+			again, err := os.ReadFile(path)
+			assert.True(t, bytes.Equal(again, whole) && withIndex(store, 10) == 1, "%s, %s: not made again: %v", end, name, err)
+		}
+	}
+}
+
+func TestFloorsAreInTheOrderOfNumbers(t *testing.T) {
+	numbers := []float32{float32(math.Inf(-1)), -math.MaxFloat32, -1, -1e-40, 0, 1e-40, 0.5, 1, math.MaxFloat32,
+		float32(math.Inf(1))}
 	for i, x := range numbers {
 		if order := orderOf(x); order == 0 || floatOf(order) != x || i > 0 && order <= orderOf(numbers[i-1]) {
 			t.Errorf("%g has the order %d, which is of %g", x, order, floatOf(order))

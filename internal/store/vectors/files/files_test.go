@@ -1,12 +1,16 @@
 package files
 
 import (
+	"errors"
+	"fmt"
+	"io/fs"
 	"math"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -19,8 +23,7 @@ import (
 
 func open(t *testing.T, dir string) *Store {
 	t.Helper()
-	store, err := Open(dir)
-	require.NoError(t, err)
+	store := must(Open(dir))
 	t.Cleanup(func() { _ = store.Close() })
 	return store
 }
@@ -50,9 +53,8 @@ func TestProductsEqualThoseOfPlainGo(t *testing.T) {
 				dotsGo(question, codes, want)
 				require.True(t, slices.Equal(got, want), "dimension %d: %v, want %v", dim, got, want)
 			}
-			if want := int32(dim) * int32(most) * 127; dots1(question, codes) != want {
-				t.Fatalf("dimension %d: %d, want %d", dim, dots1(question, codes), want)
-			}
+			want := int32(dim) * int32(most) * 127
+			require.True(t, dots1(question, codes) == want, "dimension %d: %d, want %d", dim, dots1(question, codes), want)
 		}
 		a, b := make([]float32, dim), make([]float32, dim)
 		for range 20 {
@@ -85,38 +87,328 @@ func TestRowsSurviveReopeningAndMerging(t *testing.T) {
 	}
 	require.NoError(t, store.Close())
 	store = open(t, dir)
-	if n, err := store.Count(t.Context(), "c"); err != nil || n != int64(len(rs)) {
-		t.Errorf("%d rows, %v", n, err)
-	}
+	n, err := store.Count(t.Context(), "c")
+	assert.True(t, err == nil && n == int64(len(rs)), "%d rows, %v", n, err)
 }
 
-func TestADamagedPartIsNamed(t *testing.T) {
+// must returns a value of a fixture that does not fail.
+func must[T any](value T, err error) T {
+	if err != nil {
+		panic(err)
+	}
+	return value
+}
+
+func TestDamageAnywhereButInTheExactRowsIsSeenAtOpen(t *testing.T) {
 	dir := t.TempDir()
-	store := open(t, dir)
-	require.NoError(t, store.Create(t.Context(), "c", vectorstest.Dim))
-	require.NoError(t, store.Upsert(t.Context(), "c", vectorstest.Rows(50, vectorstest.Dim, 3)))
+	store, _ := filled(t, dir, 50)
 	require.NoError(t, store.Close())
-	parts, err := filepath.Glob(filepath.Join(dir, "c", "*.part"))
-	require.True(t, err == nil && len(parts) == 1, "%v %v", parts, err)
-	raw, err := os.ReadFile(parts[0])
+	part := matching(t, dir, "*.part")[0]
+	whole, err := os.ReadFile(part)
 	require.NoError(t, err)
-	raw[200] ^= 1
-	require.NoError(t, os.WriteFile(parts[0], raw, 0o600))
-	_, err = open(t, dir).Count(t.Context(), "c")
-	assert.True(t, fault.Is(err, fault.NotFound) && strings.Contains(err.Error(), parts[0]), "got %v", err)
+	flipped := func(at int) []byte {
+		raw := append([]byte(nil), whole...)
+		raw[at] ^= 0x40
+		return raw
+	}
+	rows := 4*50*vectorstest.Dim + 4 // the exact rows and the checksum, at the end
+	for name, raw := range map[string][]byte{
+		"magic":                 flipped(0),
+		"dimension":             flipped(8),
+		"number of rows":        flipped(12),
+		"ends of keys":          flipped(20),
+		"keys":                  flipped(16 + 4*50 + 7),
+		"quantised rows":        flipped(len(whole) - rows - 100),
+		"checksum":              flipped(len(whole) - 1),
+		"cut by a byte":         whole[:len(whole)-1],
+		"cut in its header":     whole[:10],
+		"nothing but a header":  whole[:20],
+		"bytes after its end":   append(append([]byte(nil), whole...), 0),
+		"a file of zeros alone": make([]byte, len(whole)),
+	} {
+		require.NoError(t, os.WriteFile(part, raw, 0o600))
+		folder := filepath.Dir(part)
+		_, err := open(t, dir).Count(t.Context(), "c")
+		require.True(t, fault.Is(err, fault.NotFound) && strings.Contains(err.Error(), part), "%s: %v", name, err)
+		require.NoError(t, os.Rename(folder+".damaged", folder), "%s", name)
+	}
 }
 
-func BenchmarkSearch(b *testing.B) {
-	store, err := Open(b.TempDir())
-	require.NoError(b, err)
-	defer func() { _ = store.Close() }()
-	const dim = 512
-	rs := vectorstest.Rows(100_000, dim, 4)
-	require.NoError(b, store.Create(b.Context(), "c", dim))
-	require.NoError(b, store.Upsert(b.Context(), "c", rs))
-	require.NoError(b, store.Load(b.Context(), "c"))
-	for i := 0; b.Loop(); i++ {
-		_, err := store.Search(b.Context(), "c", rs[i%1000].Vector, 10)
-		require.NoError(b, err)
+// What a crash left half written has another name, and is no part.
+func TestWhatACrashLeftIsNoPart(t *testing.T) {
+	dir := t.TempDir()
+	store, _ := filled(t, dir, 20)
+	require.NoError(t, store.Close())
+	for _, name := range []string{"00000001.part.tmp", "00000001.dead.tmp", "meta.json.tmp", "notes.txt", "x.part"} {
+		require.NoError(t, os.WriteFile(filepath.Join(dir, "c", name), []byte("half"), 0o600))
 	}
+	store = open(t, dir)
+	counts(t, store, 20)
+	require.NoError(t, store.Upsert(t.Context(), "c", vectorstest.Rows(5, vectorstest.Dim, 77)))
+	counts(t, store, 25)
+}
+
+// A merge that a crash cut off leaves rows twice: a search gives each once.
+func TestRowsThatAreThereTwiceAreFoundOnce(t *testing.T) {
+	dir := t.TempDir()
+	store, rs := filled(t, dir, 40)
+	require.NoError(t, store.Close())
+	twice(t, dir, rs)
+	store = open(t, dir)
+	require.NoError(t, store.Load(t.Context(), "c"))
+	found, err := store.Search(t.Context(), "c", rs[0].Vector, 10)
+	require.True(t, err == nil && len(found) == 10, "%d hits, %v", len(found), err)
+	seen := map[string]bool{}
+	for _, hit := range found {
+		assert.False(t, seen[hit.Key], "%s is there twice", hit.Key)
+		seen[hit.Key] = true
+	}
+	remove(t, store, rs[:1]) // from both
+	has, err := store.Has(t.Context(), "c", []string{rs[0].Key})
+	assert.True(t, err == nil && !has[0], "a deleted row is there: %v, %v", has, err)
+}
+
+func TestAReleasedCollectionAnswersNoSearches(t *testing.T) {
+	store, rs := filled(t, t.TempDir(), 10)
+	for _, loaded := range []bool{false, true, false, true} {
+		set := store.Release
+		if loaded {
+			set = store.Load
+		}
+		require.NoError(t, set(t.Context(), "c"))
+		_, err := store.Search(t.Context(), "c", rs[0].Vector, 1)
+		assert.True(t, (err == nil) == loaded, "loaded %v: %v", loaded, err)
+	}
+}
+
+func TestRowsAreWrittenMergedDeletedAndSearchedAtOnce(t *testing.T) {
+	store, rs := filled(t, t.TempDir(), 200)
+	require.NoError(t, store.Load(t.Context(), "c"))
+	var wg sync.WaitGroup
+	for w := range 3 {
+		wg.Go(func() {
+			more := vectorstest.Rows(15*5, vectorstest.Dim, uint64(100+w))
+			for at := 0; at < len(more); at += 5 {
+				assert.NoError(t, store.Upsert(t.Context(), "c", more[at:at+5]))
+				assert.NoError(t, store.Delete(t.Context(), "c", []string{more[at].Key}))
+				if at%25 == 0 {
+					assert.NoError(t, store.Load(t.Context(), "c"))
+				}
+			}
+		})
+		wg.Go(func() {
+			for i := range 30 {
+				hits, err := store.Search(t.Context(), "c", rs[i].Vector, 1)
+				assert.True(t, err == nil && len(hits) == 1 && hits[0].Key == rs[i].Key,
+					"%v %v %v", fmt.Sprint("row ", i, ": "), hits, err)
+			}
+		})
+	}
+	wg.Wait()
+	counts(t, store, 200+3*15*4)
+}
+
+// filled opens a store whose collection c holds rows in one part.
+func filled(t *testing.T, dir string, n int) (*Store, []vectors.Row) {
+	t.Helper()
+	store := open(t, dir)
+	rs := vectorstest.Rows(n, vectorstest.Dim, 11)
+	fill(t, store, rs)
+	return store, rs
+}
+
+// fill makes collection c and writes rows into it.
+func fill(t *testing.T, store *Store, rows []vectors.Row) {
+	t.Helper()
+	require.NoError(t, store.Create(t.Context(), "c", len(rows[0].Vector)))
+	require.NoError(t, store.Upsert(t.Context(), "c", rows))
+}
+
+func remove(t *testing.T, store *Store, rs []vectors.Row) {
+	t.Helper()
+	keys := make([]string, len(rs))
+	for i, row := range rs {
+		keys[i] = row.Key
+	}
+	require.NoError(t, store.Delete(t.Context(), "c", keys))
+}
+
+func counts(t *testing.T, store *Store, want int) {
+	t.Helper()
+	n, err := store.Count(t.Context(), "c")
+	assert.True(t, err == nil && n == int64(want), "%d rows, %v; want %d", n, err, want)
+}
+
+func matching(t *testing.T, dir, pattern string) []string {
+	t.Helper()
+	return must(filepath.Glob(filepath.Join(dir, "c", pattern)))
+}
+
+func TestDeletedRowsStayDeletedAfterReopening(t *testing.T) {
+	for _, gone := range []int{1, 249, 250, 999, 1000} { // below the share that rewrites, at it, and all
+		t.Run(fmt.Sprint(gone), func(t *testing.T) {
+			dir := t.TempDir()
+			store, rs := filled(t, dir, 1000)
+			remove(t, store, rs[:gone])
+			counts(t, store, 1000-gone)
+			require.NoError(t, store.Close())
+			store = open(t, dir)
+			counts(t, store, 1000-gone)
+			has, err := store.Has(t.Context(), "c", []string{rs[0].Key, rs[gone-1].Key})
+			assert.True(t, err == nil && !has[0] && !has[1], "deleted rows are there: %v, %v", has, err)
+			require.NoError(t, store.Load(t.Context(), "c"))
+			hits, err := store.Search(t.Context(), "c", rs[0].Vector, 1000)
+			assert.True(t, err == nil && len(hits) == 1000-gone, "%d hits, %v", len(hits), err)
+		})
+	}
+}
+
+// A sweep deletes in many batches; writing all rows again at each would cost the square of the collection.
+func TestAFewDeletionsDoNotWriteThePartAnew(t *testing.T) {
+	dir := t.TempDir()
+	store, rs := filled(t, dir, 1000)
+	before := matching(t, dir, "*.part")
+	for i := range 24 {
+		remove(t, store, rs[10*i:10*i+10])
+	}
+	if after := matching(t, dir, "*.part"); len(after) != 1 || after[0] != before[0] {
+		t.Errorf("parts %v became %v", before, after)
+	}
+	remove(t, store, rs[240:260])
+	after := matching(t, dir, "*.part")
+	assert.True(t, len(after) == 1 && after[0] != before[0] && len(matching(t, dir, "*.dead")) == 0,
+		"a quarter is dead, and the parts are %v", after)
+	counts(t, store, 740)
+}
+
+func TestOnlyPartsThatAreMostlyDeadAreWrittenAnew(t *testing.T) {
+	dir := t.TempDir()
+	store, rs := filled(t, dir, 400)
+	more := vectorstest.Rows(400, vectorstest.Dim, 12)
+	require.NoError(t, store.Upsert(t.Context(), "c", more))
+	before := matching(t, dir, "*.part")
+	remove(t, store, append(append([]vectors.Row{}, rs[:300]...), more[:3]...))
+	after := matching(t, dir, "*.part")
+	assert.True(t, len(before) == 2 && len(after) == 2 && after[0] == before[1] && len(matching(t, dir, "*.dead")) == 1,
+		"parts %v became %v", before, after)
+	counts(t, store, 497)
+}
+
+// A crash between the removal of a part and of its list leaves a list: a new part of that number must not get it.
+func TestAListWithoutItsPartTouchesNoOther(t *testing.T) {
+	dir := t.TempDir()
+	store, rs := filled(t, dir, 100)
+	remove(t, store, rs[:5])
+	lists := matching(t, dir, "*.dead")
+	require.True(t, len(lists) == 1, "%v", lists)
+	kept := must(os.ReadFile(lists[0]))
+	remove(t, store, rs) // the part goes
+	require.NoError(t, store.Close())
+	require.NoError(t, os.WriteFile(lists[0], kept, 0o600))
+	store = open(t, dir)
+	counts(t, store, 0)
+	assert.Empty(t, matching(t, dir, "*.dead"), "the list is still there")
+	require.NoError(t, store.Upsert(t.Context(), "c", rs))
+	require.NoError(t, store.Close())
+	counts(t, open(t, dir), 100)
+}
+
+func TestADamagedListOfDeletedRowsIsNamed(t *testing.T) {
+	for name, damage := range map[string]func(raw []byte) []byte{
+		"a flipped bit": func(raw []byte) []byte { raw[len(deadMagic)] ^= 1; return raw },
+		"cut short":     func(raw []byte) []byte { return raw[:len(raw)-3] },
+		"empty":         func([]byte) []byte { return nil },
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir := t.TempDir()
+			store, rs := filled(t, dir, 100)
+			remove(t, store, rs[:5])
+			require.NoError(t, store.Close())
+			list := matching(t, dir, "*.dead")[0]
+			raw := must(os.ReadFile(list))
+			require.NoError(t, os.WriteFile(list, damage(raw), 0o600))
+			_, err := open(t, dir).Count(t.Context(), "c")
+			assert.True(t, fault.Is(err, fault.NotFound) && strings.Contains(err.Error(), list), "got %v", err)
+		})
+	}
+}
+
+// A deletion that could not be written must not be taken for one that was when it is repeated.
+func TestADeletionThatFailedIsWrittenWhenItIsRepeated(t *testing.T) {
+	dir := t.TempDir()
+	store, rs := filled(t, dir, 100)
+	obstacle := filepath.Join(dir, "c", "00000000.dead.tmp")
+	require.NoError(t, os.Mkdir(obstacle, 0o755))
+	err := store.Delete(t.Context(), "c", []string{rs[0].Key})
+	require.Error(t, err, "nothing could be written, and there was no error")
+	require.NoError(t, os.Remove(obstacle))
+	require.NoError(t, store.Delete(t.Context(), "c", []string{rs[0].Key}))
+	require.NoError(t, store.Close())
+	counts(t, open(t, dir), 99)
+}
+
+func TestIdentitySurvivesReopeningAndIsLostWithTheFolder(t *testing.T) {
+	dir := t.TempDir()
+	identity := func() string {
+		store, _ := filled(t, dir, 5)
+		defer func() { _ = store.Close() }()
+		id, err := store.Identity(t.Context(), "c")
+		require.True(t, err == nil && id != "", "%v %v", id, err)
+		return id
+	}
+	before := identity()
+	assert.Equal(t, before, identity(), "it was")
+	require.NoError(t, os.RemoveAll(filepath.Join(dir, "c")))
+	after := identity()
+	assert.True(t, after != before, "a collection that was lost says that it was not")
+}
+
+// Vectors tell of the texts that they were made from: nothing below a store is for other users.
+// Promises: 137.
+func TestFilesOfVectorsAreTheirOwnersAlone(t *testing.T) {
+	root := filepath.Join(t.TempDir(), "vectors")
+	store := open(t, root)
+	rows := vectorstest.Rows(50, vectorstest.Dim, 3)
+	err := errors.Join(store.Create(t.Context(), "c", vectorstest.Dim), store.Upsert(t.Context(), "c", rows),
+		store.Delete(t.Context(), "c", []string{rows[0].Key}), store.Load(t.Context(), "c"))
+	require.NoError(t, err)
+	seen := map[string]bool{}
+	err = filepath.WalkDir(root, func(path string, entry fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		info, err := entry.Info()
+		if err == nil && info.Mode().Perm()&0o077 != 0 {
+			t.Errorf("others may use %s: %s", path, info.Mode())
+		}
+		seen[filepath.Ext(path)] = true
+		return err
+	})
+	assert.True(t, err == nil && seen[partEnd] && seen[deadEnd], "looked at %v, %v", seen, err)
+}
+
+// A crash between the two steps of a drop leaves a folder of another name: it is no collection, nothing of it comes
+// back in a new one, and the next start removes it.
+func TestWhatACrashLeftOfADroppedCollectionIsRemoved(t *testing.T) {
+	root := t.TempDir()
+	store, err := Open(root)
+	require.NoError(t, err)
+	ctx, row := t.Context(), vectors.Row{Key: "k", Vector: []float32{1, 0}}
+	require.NoError(t, store.Create(ctx, "c", 2))
+	require.NoError(t, store.Upsert(ctx, "c", []vectors.Row{row}))
+	require.NoError(t, store.Close())
+	require.NoError(t, os.Rename(filepath.Join(root, "c"), filepath.Join(root, ".dropped-1")))
+	store, err = Open(root)
+	require.NoError(t, err)
+	defer func() { _ = store.Close() }()
+	names, err := store.List(ctx, "")
+	assert.True(t, err == nil && len(names) == 0, "listed %q, %v", names, err)
+	require.NoError(t, store.Create(ctx, "c", 2))
+	n, err := store.Count(ctx, "c")
+	assert.True(t, err == nil && n == 0, "%d rows, %v", n, err)
+	for range 2 { // what is not there is dropped already
+		require.NoError(t, store.Drop(ctx, "c"))
+	}
+	entries, err := os.ReadDir(root)
+	assert.True(t, err == nil && len(entries) == 0, "%v, %v", entries, err)
 }

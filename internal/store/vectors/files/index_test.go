@@ -1,10 +1,10 @@
 package files
 
 import (
-	"bytes"
 	"fmt"
 	"os"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"sync"
 	"testing"
@@ -37,8 +37,7 @@ func indexed(t *testing.T, dir string) *Store {
 func made(t *testing.T, dir string, n int) (*Store, []vectors.Row) {
 	t.Helper()
 	store, rows := indexed(t, dir), vectorstest.Rows(n, indexedDim, 41)
-	require.NoError(t, store.Create(t.Context(), "c", indexedDim))
-	require.NoError(t, store.Upsert(t.Context(), "c", rows))
+	fill(t, store, rows)
 	reload(t, store)
 	return store, rows
 }
@@ -80,89 +79,6 @@ func recall(t *testing.T, store *Store, rows []vectors.Row, n int) float64 {
 	return float64(found) / float64(wanted)
 }
 
-func TestAnIndexFindsWhatIsBest(t *testing.T) {
-	store, rows := made(t, t.TempDir(), indexedRows)
-	for _, n := range []int{1, 10, 100} {
-		require.Equal(t, 1, withIndex(store, n), "no index is used for %d rows", n)
-		share := recall(t, store, rows, n)
-		assert.False(t, share < 0.99, "recall@%d is %.4f", n, share)
-	}
-	if share := recall(t, store, rows, 1001); withIndex(store, 1001) != 0 || share != 1 {
-		t.Errorf("so many that no index was measured for them: recall %.4f", share)
-	}
-	assert.Equal(t, float64(1), recall(t, store, rows, indexedRows+1), "more than there are: recall")
-}
-
-func TestEqualRowsHaveEqualIndexes(t *testing.T) {
-	var before []byte
-	for range 2 {
-		dir := t.TempDir()
-		made(t, dir, fewRows)
-		raw, err := os.ReadFile(matching(t, dir, "*"+indexEnd)[0])
-		require.NoError(t, err)
-		assert.True(t, before == nil || bytes.Equal(before, raw), "the same rows have another index")
-		before = raw
-	}
-}
-
-// Whatever became of an index, a search is right, and the next load makes the index again.
-func TestADamagedIndexIsMadeAgain(t *testing.T) {
-	dir := t.TempDir()
-	store, rows := made(t, dir, fewRows)
-	path := matching(t, dir, "*"+indexEnd)[0]
-	whole, err := os.ReadFile(path)
-	require.NoError(t, err)
-	flipped := func(at int) []byte {
-		raw := bytes.Clone(whole)
-		raw[at] ^= 0x10
-		return raw
-	}
-	spoiled(t, store, dir, path, rows, map[string][]byte{
-		"missing":        nil,
-		"empty":          {},
-		"magic":          flipped(3),
-		"dimension":      flipped(8),
-		"rows":           flipped(12),
-		"of other rows":  flipped(16),
-		"measures":       flipped(20),
-		"factors":        flipped(indexHead + 9),
-		"signs":          flipped(len(whole) - 100),
-		"checksum":       flipped(len(whole) - 1),
-		"cut":            whole[:len(whole)/2],
-		"longer":         append(bytes.Clone(whole), 0),
-		"only a header":  whole[:indexHead+4],
-		"zeros":          make([]byte, len(whole)),
-		"of no measures": append(append(bytes.Clone(whole[:20]), make([]byte, indexHead-20)...), whole[len(whole)-4:]...),
-	})
-}
-
-// spoiled has the file of a collection's only index be what it should not: the collection is searched without it, row
-// by row, and the next load makes it again as it was. nil: the file is gone.
-func spoiled(t *testing.T, store *Store, dir, path string, rows []vectors.Row, contents map[string][]byte) {
-	t.Helper()
-	whole, err := os.ReadFile(path)
-	require.NoError(t, err)
-	for name, raw := range contents {
-		require.NoError(t, store.Close())
-		if raw == nil {
-			err = os.Remove(path)
-		} else {
-			err = os.WriteFile(path, raw, 0o600)
-		}
-		require.NoError(t, err)
-		store = indexed(t, dir)
-		counts(t, store, len(rows)) // opens it
-		store.open["c"].loaded = true
-		if share := recall(t, store, rows, 10); share != 1 || withIndex(store, 10) != 0 {
-			t.Errorf("%s: recall %.4f, looked at by %d indexes", name, share, withIndex(store, 10))
-		}
-		reload(t, store)
-		if again, err := os.ReadFile(path); err != nil || !bytes.Equal(again, whole) || withIndex(store, 10) != 1 {
-			t.Errorf("%s: it was not made again: %v", name, err)
-		}
-	}
-}
-
 // Rows that are deleted after an index was made are not given, and do not take the places of others.
 func TestDeletedRowsAreNotFoundByAnIndex(t *testing.T) {
 	store, rows := made(t, t.TempDir(), indexedRows)
@@ -185,9 +101,8 @@ func TestDeletedRowsAreNotFoundByAnIndex(t *testing.T) {
 		t.Errorf("without an index recall@100 is %.4f", share)
 	}
 	reload(t, store)
-	if share := recall(t, store, left, 10); share < 0.99 || withIndex(store, 10) != 1 {
-		t.Errorf("with another index recall@10 is %.4f", share)
-	}
+	share := recall(t, store, left, 10)
+	assert.True(t, share >= 0.99 && withIndex(store, 10) == 1, "with another index recall@10 is %.4f", share)
 }
 
 // However many rows near the question are dead, those that live are found.
@@ -200,9 +115,8 @@ func TestAnIndexGivesAsManyRowsAsLive(t *testing.T) {
 			p.killRow(row)
 		}
 	}
-	if hits, err := store.Search(t.Context(), "c", rows[0].Vector, 10); err != nil || !slices.Equal(hits, last) {
-		t.Errorf("found %v, %v; want %v", hits, err, last)
-	}
+	hits, err := store.Search(t.Context(), "c", rows[0].Vector, 10)
+	assert.True(t, err == nil && slices.Equal(hits, last), "found %v, %v; want %v", hits, err, last)
 }
 
 // Rows that came after an index are found at once, and get one of their own when they are many.
@@ -216,16 +130,13 @@ func TestRowsBesideAnIndexAreFound(t *testing.T) {
 			require.True(t, err == nil && hits[0].Key == row.Key, "a new row was not found: %v, %v", hits, err)
 		}
 	}
-	if n := len(store.open["c"].parts); n != 9 {
-		t.Fatal(n, "parts")
-	}
+	n := len(store.open["c"].parts)
+	require.True(t, n == 9, "%v %v", n, "parts")
 	reload(t, store)
-	if n := len(store.open["c"].parts); n != 2 || withIndex(store, 10) != 2 {
-		t.Errorf("%d parts, %d with an index", n, withIndex(store, 10))
-	}
-	if share := recall(t, store, append(slices.Clone(rows), more...), 10); share < 0.99 {
-		t.Errorf("recall@10 is %.4f", share)
-	}
+	n = len(store.open["c"].parts)
+	assert.True(t, n == 2 && withIndex(store, 10) == 2, "%d parts, %d with an index", n, withIndex(store, 10))
+	share := recall(t, store, append(slices.Clone(rows), more...), 10)
+	assert.True(t, share >= 0.99, "recall@10 is %.4f", share)
 }
 
 // An index whose part is gone belongs to no part, and must not become that of a new part of the number.
@@ -233,8 +144,7 @@ func TestAnIndexGoesWithItsPart(t *testing.T) {
 	dir := t.TempDir()
 	store, rows := made(t, dir, fewRows)
 	path := matching(t, dir, "*"+indexEnd)[0]
-	kept, err := os.ReadFile(path)
-	require.NoError(t, err)
+	kept := must(os.ReadFile(path))
 	remove(t, store, rows)
 	if left := matching(t, dir, "*"+indexEnd); len(left) != 0 {
 		t.Errorf("left: %v", left)
@@ -242,9 +152,8 @@ func TestAnIndexGoesWithItsPart(t *testing.T) {
 	require.NoError(t, store.Close())
 	write(t, path, kept)
 	counts(t, open(t, dir), 0)
-	if left := matching(t, dir, "*"+indexEnd); len(left) != 0 {
-		t.Errorf("left: %v", left)
-	}
+	left := matching(t, dir, "*"+indexEnd)
+	assert.True(t, len(left) == 0, "left: %v", left)
 }
 
 // A merge while an index is made leaves neither the index nor the mapping of the part behind.
@@ -265,9 +174,8 @@ func TestAPartThatIsMergedWhileItIsIndexedIsLetGo(t *testing.T) {
 		}
 	}
 	require.NoError(t, releaseParts(parts))
-	if left := matching(t, dir, "*"+indexEnd); len(left) != 0 {
-		t.Errorf("left: %v", left)
-	}
+	left := matching(t, dir, "*"+indexEnd)
+	assert.True(t, len(left) == 0, "left: %v", left)
 	for _, p := range parts {
 		assert.True(t, p.users.Load() < 0, "a part is still held")
 	}
@@ -284,13 +192,10 @@ func TestAnIndexThatIsOfNoUseIsNotMadeAgain(t *testing.T) {
 	reload(t, store)
 	files := matching(t, dir, "*"+indexEnd)
 	for _, path := range files {
-		if st, err := os.Stat(path); err != nil || !st.ModTime().Equal(past) {
-			t.Errorf("%s was made again: %v", filepath.Base(path), err)
-		}
+		st, err := os.Stat(path)
+		assert.True(t, err == nil && st.ModTime().Equal(past), "%s was made again: %v", filepath.Base(path), err)
 	}
-	if len(files) == 0 || withIndex(store, 1) != 0 {
-		t.Errorf("%d files, %d of use", len(files), withIndex(store, 1))
-	}
+	assert.True(t, len(files) != 0 && withIndex(store, 1) == 0, "%d files, %d of use", len(files), withIndex(store, 1))
 }
 
 func TestAnIndexOverRowsThatAreAllEqual(t *testing.T) {
@@ -316,15 +221,69 @@ func TestIndexesAreMadeWhileRowsAreSearchedAndWritten(t *testing.T) {
 			assert.NoError(t, store.Load(t.Context(), "c"))
 		}
 	})
-	wg.Go(func() {
-		assert.NoError(t, store.Load(t.Context(), "c"))
-	})
+	wg.Go(func() { assert.NoError(t, store.Load(t.Context(), "c")) })
 	for i := range 100 {
 		hits, err := store.Search(t.Context(), "c", rows[i].Vector, 5)
-		if err != nil || len(hits) != 5 || hits[0].Key != rows[i].Key {
-			t.Error(fmt.Sprint("row ", i, ": "), hits, err)
-		}
+		assert.True(t, err == nil && len(hits) == 5 && hits[0].Key == rows[i].Key,
+			"%v %v %v", fmt.Sprint("row ", i, ": "), hits, err)
 	}
 	wg.Wait()
 	counts(t, store, fewRows+4400)
+}
+
+// allocated returns how many bytes the heap gives out meanwhile, those that are given back at once included: no more
+// can be held at any time.
+func allocated(t *testing.T, do func() error) int {
+	t.Helper()
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	err := do()
+	runtime.ReadMemStats(&after)
+	require.NoError(t, err)
+	return int(after.TotalAlloc - before.TotalAlloc)
+}
+
+// Four times as many rows take no more memory: an index of ten million would else take a gigabyte to be made.
+func TestAnIndexIsMadeInMemoryThatDoesNotGrowWithItsRows(t *testing.T) {
+	const rows, dim = 8192, fewestSigns
+	made := func(rows int) int {
+		path := filepath.Join(t.TempDir(), "00000000"+partEnd)
+		require.NoError(t, writePart(path, dim, sourceOf(sortRows(vectorstest.Rows(rows, dim, 7)), dim)))
+		p, err := openPart(path)
+		require.NoError(t, err)
+		defer func() { _ = p.close() }()
+		return allocated(t, func() error {
+			_, err := writeIndex(t.Context(), p)
+			return err
+		})
+	}
+	few, many := made(rows), made(4*rows)
+	if more := many - few; more > 2*3*rows { // factors alone are four bytes a row
+		t.Errorf("of %d rows %d bytes, of %d %d: %d more", rows, few, 4*rows, many, more)
+	}
+}
+
+// The places of rows while parts are merged lie in a file.
+func TestPartsAreMergedInMemoryThatDoesNotGrowWithTheirRows(t *testing.T) {
+	const rows, dim, parts = 1 << 16, 2, 6 // eight times as many have places of 4 MiB, which would be copied as they grow
+	merged := func(rows int) int {
+		store := open(t, t.TempDir())
+		require.NoError(t, store.Create(t.Context(), "c", dim))
+		all := vectorstest.Rows(rows, dim, 7)
+		for i := range parts {
+			var some []vectors.Row
+			for at := i; at < rows; at += parts {
+				some = append(some, all[at])
+			}
+			require.NoError(t, store.Upsert(t.Context(), "c", some))
+		}
+		c := store.open["c"]
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		return allocated(t, func() error { return c.mergeParts(c.parts) })
+	}
+	few, many := merged(rows), merged(8*rows)
+	const column = 4 << 20 // what a column holds before it is written out, and what it was before it grew to that
+	more := many - few
+	assert.True(t, more <= column, "of %d rows %d bytes, of %d %d: %d more", rows, few, 8*rows, many, more)
 }

@@ -1,8 +1,10 @@
 package milvus_test
 
 import (
+	"cmp"
 	"context"
 	"net"
+	"os"
 	"path"
 	"slices"
 	"strings"
@@ -24,6 +26,7 @@ import (
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/store/vectors"
 	"github.com/unweaver/unweaver/internal/store/vectors/milvus"
+	"github.com/unweaver/unweaver/internal/testkit/vectorstest"
 )
 
 // fake is a Milvus that produces on demand what a real one does not: lost replies, failures that only Status.Code
@@ -31,8 +34,7 @@ import (
 type fake struct {
 	milvuspb.UnimplementedMilvusServiceServer
 	mu     sync.Mutex
-	calls  map[string]int
-	expr   string
+	calls  map[string]int   // by method
 	exprs  []string         // of every deletion
 	status *commonpb.Status // of writes; nil: success
 	err    error            // of writes, after they were counted
@@ -50,169 +52,89 @@ type fake struct {
 	asked    string                    // how many hits the last search wanted
 }
 
-func (f *fake) count(name string) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	f.calls[name]++
-}
-
+// n returns how often a method was called.
 func (f *fake) n(name string) int {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return f.calls[name]
 }
 
-func (f *fake) write(name string) (*commonpb.Status, error) {
-	f.count(name)
-	if f.status != nil {
-		return f.status, f.err
+// answer gives what the fake answers to a request; nil: nothing that it knows.
+func (f *fake) answer(request any) (any, error) {
+	ok, written := &commonpb.Status{}, cmp.Or(f.status, &commonpb.Status{})
+	switch r := request.(type) {
+	case *milvuspb.ConnectRequest:
+		return &milvuspb.ConnectResponse{Status: ok, ServerInfo: &commonpb.ServerInfo{}}, nil
+	case *milvuspb.DescribeCollectionRequest:
+		return f.describe(r.GetCollectionName()), nil
+	case *milvuspb.DescribeIndexRequest:
+		return &milvuspb.DescribeIndexResponse{Status: ok,
+			IndexDescriptions: []*milvuspb.IndexDescription{{IndexName: "vector", FieldName: "vector"}}}, nil
+	case *milvuspb.CreateCollectionRequest, *milvuspb.AlterAliasRequest, *milvuspb.CreateAliasRequest,
+		*milvuspb.LoadCollectionRequest, *milvuspb.DropCollectionRequest, *milvuspb.ReleaseCollectionRequest:
+		return written, f.err
+	case *milvuspb.UpsertRequest:
+		return &milvuspb.MutationResult{Status: written,
+			IDs: &schemapb.IDs{IdField: &schemapb.IDs_StrId{StrId: &schemapb.StringArray{Data: []string{"k"}}}}}, f.err
+	case *milvuspb.ImportRequest:
+		return &milvuspb.ImportResponse{Status: written, Tasks: []int64{7}}, f.err
+	case *milvuspb.FlushRequest:
+		return &milvuspb.FlushResponse{Status: written}, f.err
+	case *milvuspb.DeleteRequest:
+		f.exprs = append(f.exprs, r.GetExpr())
+		return &milvuspb.MutationResult{Status: ok}, nil
+	case *milvuspb.GetLoadStateRequest:
+		return &milvuspb.GetLoadStateResponse{Status: ok, State: f.state}, nil
+	case *milvuspb.ShowCollectionsRequest:
+		return &milvuspb.ShowCollectionsResponse{Status: ok, CollectionNames: []string{"uw_b", "other", "uw_a"}}, nil
+	case *milvuspb.ListImportTasksRequest:
+		return &milvuspb.ListImportTasksResponse{Status: ok, Tasks: f.tasks}, nil
+	case *milvuspb.GetImportStateRequest:
+		return f.job, nil
+	case *milvuspb.QueryRequest:
+		return f.found, nil
+	case *milvuspb.CheckHealthRequest:
+		return &milvuspb.CheckHealthResponse{Status: ok, Reasons: []string{"a node is down"}}, nil
+	case *milvuspb.SearchRequest:
+		return f.search(r), nil
 	}
-	return &commonpb.Status{}, f.err
+	return nil, nil
 }
 
-func (f *fake) Connect(context.Context, *milvuspb.ConnectRequest) (*milvuspb.ConnectResponse, error) {
-	return &milvuspb.ConnectResponse{Status: &commonpb.Status{}, ServerInfo: &commonpb.ServerInfo{}}, nil
-}
-
-func (f *fake) DescribeCollection(
-	_ context.Context,
-	r *milvuspb.DescribeCollectionRequest,
-) (*milvuspb.DescribeCollectionResponse, error) {
-	name := r.GetCollectionName()
+func (f *fake) describe(name string) *milvuspb.DescribeCollectionResponse {
 	if name == "absent" {
-		return &milvuspb.DescribeCollectionResponse{
-			Status: &commonpb.Status{Code: 100, Reason: "collection not found"},
-		}, nil
+		return &milvuspb.DescribeCollectionResponse{Status: &commonpb.Status{Code: 100, Reason: "collection not found"}}
 	}
 	if name == f.alias {
 		name = "uw_other"
 	}
 	fields := []*schemapb.FieldSchema{
-		{
-			FieldID:      100,
-			Name:         "key",
-			DataType:     schemapb.DataType_VarChar,
-			IsPrimaryKey: true,
-			TypeParams:   []*commonpb.KeyValuePair{{Key: "max_length", Value: "128"}},
-		},
-		{
-			FieldID:    101,
-			Name:       "vector",
-			DataType:   schemapb.DataType_FloatVector,
-			TypeParams: []*commonpb.KeyValuePair{{Key: "dim", Value: "4"}},
-		},
+		{FieldID: 100, Name: "key", DataType: schemapb.DataType_VarChar, IsPrimaryKey: true,
+			TypeParams: []*commonpb.KeyValuePair{{Key: "max_length", Value: "128"}}},
+		{FieldID: 101, Name: "vector", DataType: schemapb.DataType_FloatVector,
+			TypeParams: []*commonpb.KeyValuePair{{Key: "dim", Value: "4"}}},
 	}
 	if f.form != nil {
 		fields = f.form(fields)
 	}
-	return &milvuspb.DescribeCollectionResponse{
-		Status:           &commonpb.Status{},
-		CollectionName:   name,
-		CollectionID:     f.number,
-		CreatedTimestamp: f.made,
-		Schema:           &schemapb.CollectionSchema{Name: name, Fields: fields},
-	}, nil
+	return &milvuspb.DescribeCollectionResponse{Status: &commonpb.Status{}, CollectionName: name, CollectionID: f.number,
+		CreatedTimestamp: f.made, Schema: &schemapb.CollectionSchema{Name: name, Fields: fields}}
 }
 
-func (f *fake) CreateCollection(context.Context, *milvuspb.CreateCollectionRequest) (*commonpb.Status, error) {
-	return f.write("create")
-}
-
-func (f *fake) DescribeIndex(
-	context.Context,
-	*milvuspb.DescribeIndexRequest,
-) (*milvuspb.DescribeIndexResponse, error) {
-	return &milvuspb.DescribeIndexResponse{
-		Status:            &commonpb.Status{},
-		IndexDescriptions: []*milvuspb.IndexDescription{{IndexName: "vector", FieldName: "vector"}},
-	}, nil
-}
-
-func (f *fake) Upsert(context.Context, *milvuspb.UpsertRequest) (*milvuspb.MutationResult, error) {
-	st, err := f.write("upsert")
-	if err != nil {
-		return nil, err
+func (f *fake) search(r *milvuspb.SearchRequest) *milvuspb.SearchResults {
+	for _, param := range r.GetSearchParams() {
+		if param.GetKey() == "topk" {
+			f.asked = param.GetValue()
+		}
 	}
-	return &milvuspb.MutationResult{
-		Status: st,
-		IDs:    &schemapb.IDs{IdField: &schemapb.IDs_StrId{StrId: &schemapb.StringArray{Data: []string{"k"}}}},
-	}, nil
-}
-
-func (f *fake) AlterAlias(context.Context, *milvuspb.AlterAliasRequest) (*commonpb.Status, error) {
-	return f.write("alter")
-}
-
-func (f *fake) CreateAlias(context.Context, *milvuspb.CreateAliasRequest) (*commonpb.Status, error) {
-	return f.write("alias")
-}
-
-func (f *fake) LoadCollection(context.Context, *milvuspb.LoadCollectionRequest) (*commonpb.Status, error) {
-	return f.write("load")
-}
-
-func (f *fake) GetLoadState(context.Context, *milvuspb.GetLoadStateRequest) (*milvuspb.GetLoadStateResponse, error) {
-	f.count("state")
-	return &milvuspb.GetLoadStateResponse{Status: &commonpb.Status{}, State: f.state}, nil
-}
-
-func (f *fake) Delete(_ context.Context, r *milvuspb.DeleteRequest) (*milvuspb.MutationResult, error) {
-	f.mu.Lock()
-	f.expr = r.GetExpr()
-	f.exprs = append(f.exprs, f.expr)
-	f.mu.Unlock()
-	return &milvuspb.MutationResult{Status: &commonpb.Status{}}, nil
-}
-
-func (f *fake) ShowCollections(
-	context.Context,
-	*milvuspb.ShowCollectionsRequest,
-) (*milvuspb.ShowCollectionsResponse, error) {
-	return &milvuspb.ShowCollectionsResponse{
-		Status:          &commonpb.Status{},
-		CollectionNames: []string{"uw_b", "other", "uw_a"},
-	}, nil
-}
-
-func (f *fake) Import(context.Context, *milvuspb.ImportRequest) (*milvuspb.ImportResponse, error) {
-	st, err := f.write("import")
-	return &milvuspb.ImportResponse{Status: st, Tasks: []int64{7}}, err
-}
-
-func (f *fake) ListImportTasks(
-	context.Context,
-	*milvuspb.ListImportTasksRequest,
-) (*milvuspb.ListImportTasksResponse, error) {
-	return &milvuspb.ListImportTasksResponse{Status: &commonpb.Status{}, Tasks: f.tasks}, nil
-}
-
-func (f *fake) GetImportState(
-	context.Context,
-	*milvuspb.GetImportStateRequest,
-) (*milvuspb.GetImportStateResponse, error) {
-	return f.job, nil
-}
-
-func (f *fake) Query(context.Context, *milvuspb.QueryRequest) (*milvuspb.QueryResults, error) {
-	f.count("query")
-	return f.found, nil
-}
-
-func (f *fake) CheckHealth(context.Context, *milvuspb.CheckHealthRequest) (*milvuspb.CheckHealthResponse, error) {
-	return &milvuspb.CheckHealthResponse{Status: &commonpb.Status{}, Reasons: []string{"a node is down"}}, nil
-}
-
-func (f *fake) Flush(context.Context, *milvuspb.FlushRequest) (*milvuspb.FlushResponse, error) {
-	st, err := f.write("flush")
-	return &milvuspb.FlushResponse{Status: st}, err
-}
-
-func (f *fake) DropCollection(context.Context, *milvuspb.DropCollectionRequest) (*commonpb.Status, error) {
-	return f.write("drop")
-}
-
-func (f *fake) ReleaseCollection(context.Context, *milvuspb.ReleaseCollectionRequest) (*commonpb.Status, error) {
-	return f.write("release")
+	if len(f.searched) == 0 {
+		return hits()
+	}
+	answer := f.searched[0]
+	if len(f.searched) > 1 {
+		f.searched = f.searched[1:]
+	}
+	return answer
 }
 
 // callTimeout is the store's, in these tests: long enough for a busy machine, short enough to wait for.
@@ -228,9 +150,16 @@ func connectWithin(t *testing.T, f *fake, timeout time.Duration, opts ...grpc.Se
 	opts = append(opts, grpc.UnaryInterceptor(func(
 		ctx context.Context, request any, info *grpc.UnaryServerInfo, handle grpc.UnaryHandler,
 	) (any, error) {
-		if f.hangs != "" && path.Base(info.FullMethod) == f.hangs {
+		method := path.Base(info.FullMethod)
+		if method == f.hangs {
 			<-ctx.Done()
 			return nil, ctx.Err()
+		}
+		f.mu.Lock()
+		defer f.mu.Unlock()
+		f.calls[method]++
+		if answer, err := f.answer(request); answer != nil {
+			return answer, err
 		}
 		return handle(ctx, request)
 	}))
@@ -241,9 +170,7 @@ func connectWithin(t *testing.T, f *fake, timeout time.Duration, opts ...grpc.Se
 	milvuspb.RegisterMilvusServiceServer(srv, f)
 	go func() { _ = srv.Serve(listener) }()
 	t.Cleanup(srv.Stop)
-	store, err := milvus.Open(t.Context(), milvus.Config{
-		URL: "milvus://" + listener.Addr().String(), Timeout: timeout,
-	})
+	store, err := milvus.Open(t.Context(), milvus.Config{URL: "milvus://" + listener.Addr().String(), Timeout: timeout})
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = store.Close() })
 	return store
@@ -262,12 +189,9 @@ func TestAWriteWhoseReplyIsLostIsSentOnce(t *testing.T) {
 	f := &fake{err: status.Error(codes.Unavailable, "the reply was lost")}
 	s := connect(t, f)
 	wants(t, s.Upsert(t.Context(), "uw_c", one), fault.StoreDown, "lost")
-	if _, err := s.Import(t.Context(), "uw_c", "f.parquet"); !fault.Is(err, fault.StoreDown) {
-		t.Error(err)
-	}
-	if f.n("upsert") != 1 || f.n("import") != 1 {
-		t.Errorf("%d upserts and %d imports arrived", f.n("upsert"), f.n("import"))
-	}
+	wants(t, second(s.Import(t.Context(), "uw_c", "f.parquet")), fault.StoreDown, "lost")
+	assert.True(t, f.n("Upsert") == 1 && f.n("Import") == 1,
+		"%d upserts and %d imports arrived", f.n("Upsert"), f.n("Import"))
 }
 
 // The SDK looks at ErrorCode alone, and newer servers set Code.
@@ -276,8 +200,6 @@ func TestAFailureInStatusCodeAloneIsAnError(t *testing.T) {
 	wants(t, store.Upsert(t.Context(), "uw_c", one), fault.StoreDown, "it failed")
 	wants(t, store.Alias(t.Context(), "a", "uw_c"), fault.StoreDown, "it failed")
 	wants(t, store.Load(t.Context(), "uw_c"), fault.StoreDown, "it failed")
-	store = connect(t, &fake{status: &commonpb.Status{Code: 9, Reason: "quota exceeded"}})
-	wants(t, store.Upsert(t.Context(), "uw_c", one), fault.StoreFull, "memory or disk")
 }
 
 // The SDK's wait for a load that fails goes on until its context ends.
@@ -291,9 +213,7 @@ func TestALoadThatFailsEndsAtOnce(t *testing.T) {
 }
 
 // received counts the upserts that arrive, also those that are too large for a handler to see.
-type received struct {
-	upserts atomic.Int64
-}
+type received struct{ upserts atomic.Int64 }
 
 func (r *received) TagRPC(ctx context.Context, info *stats.RPCTagInfo) context.Context {
 	if path.Base(info.FullMethodName) == "Upsert" {
@@ -323,9 +243,7 @@ func TestKeysAreQuotedInExpressions(t *testing.T) {
 	f := &fake{}
 	s := connect(t, f)
 	require.NoError(t, s.Delete(t.Context(), "uw_c", []string{`a"] or key != "`, `b\`}))
-	if want := `key in ["a\"] or key != \"","b\\"]`; f.expr != want {
-		t.Errorf("got %s, want %s", f.expr, want)
-	}
+	assert.Equal(t, []string{`key in ["a\"] or key != \"","b\\"]`}, f.exprs)
 }
 
 // The SDK lists nothing when names come without ids.
@@ -341,25 +259,51 @@ func TestNothingGoesThroughAnAlias(t *testing.T) {
 	s := connect(t, f)
 	wants(t, s.Upsert(t.Context(), "uw_alias", one), fault.BadConfig, "alias of uw_other")
 	wants(t, s.Create(t.Context(), "uw_alias", 4), fault.BadConfig, "alias of uw_other")
-	assert.Zero(t, f.n("upsert")+f.n("create"), "a write went through an alias")
+	assert.Zero(t, f.n("Upsert")+f.n("CreateCollection"), "a write went through an alias")
 }
 
 func TestImportsAreFoundByTheirPath(t *testing.T) {
-	store := connect(t, &fake{tasks: []*milvuspb.GetImportStateResponse{
-		{Status: &commonpb.Status{}, Id: 3, Infos: []*commonpb.KeyValuePair{{Key: "files", Value: "a.parquet"}}},
-		{Status: &commonpb.Status{}, Id: 4, Infos: []*commonpb.KeyValuePair{{Key: "files", Value: "b.parquet"}}},
-		{Status: &commonpb.Status{}, Id: 5, Infos: []*commonpb.KeyValuePair{{Key: "files", Value: "b.parquet"}}},
-	}})
-	got, err := store.ListImports(t.Context(), "uw_c")
-	assert.True(t, err == nil && slices.Equal(got["a.parquet"], []string{"3"}) && len(got["b.parquet"]) == 2,
-		"got %v, %v", got, err)
+	f := &fake{}
+	for id, name := range []string{"a.parquet", "b.parquet", "b.parquet"} {
+		f.tasks = append(f.tasks, &milvuspb.GetImportStateResponse{Status: &commonpb.Status{}, Id: int64(id),
+			Infos: []*commonpb.KeyValuePair{{Key: "files", Value: name}}})
+	}
+	got, err := connect(t, f).ListImports(t.Context(), "uw_c")
+	require.NoError(t, err)
+	assert.Equal(t, map[string][]string{"a.parquet": {"0"}, "b.parquet": {"1", "2"}}, got)
 }
 
 func TestNoServerNamesTheSetting(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 	defer cancel()
-	_, err := milvus.Open(ctx, milvus.Config{URL: "milvus://127.0.0.1:1"})
-	wants(t, err, fault.StoreDown, "stores.vectors")
-	_, err = milvus.Open(ctx, milvus.Config{URL: "http://127.0.0.1:1"})
-	wants(t, err, fault.BadConfig, "milvus://")
+	wants(t, second(milvus.Open(ctx, milvus.Config{URL: "milvus://127.0.0.1:1"})), fault.StoreDown, "stores.vectors")
+	wants(t, second(milvus.Open(ctx, milvus.Config{URL: "http://127.0.0.1:1"})), fault.BadConfig, "milvus://")
+}
+
+// conformance runs the suite against the server that an environment variable names.
+func conformance(t *testing.T, variable, index string, lacks ...string) {
+	url := os.Getenv(variable)
+	if url == "" {
+		t.Skip(variable + " names no server: make test-servers starts one")
+	}
+	vectorstest.Run(t, func(t *testing.T) vectors.Store {
+		for _, name := range lacks {
+			if strings.HasSuffix(t.Name(), name) {
+				t.Skip("this server does not have it")
+			}
+		}
+		store, err := milvus.Open(t.Context(), milvus.Config{URL: url, Index: index})
+		require.NoError(t, err)
+		t.Cleanup(func() { _ = store.Close() })
+		require.NoError(t, store.Drop(t.Context(), vectorstest.Collection))
+		return store
+	})
+}
+
+func TestConformance(t *testing.T)        { conformance(t, "UNWEAVER_TEST_MILVUS", "hnsw") }
+func TestConformanceWithIVF(t *testing.T) { conformance(t, "UNWEAVER_TEST_MILVUS", "ivf") }
+
+// The small server gives every collection the same identity, so one that was made again cannot be noticed.
+func TestConformanceWithMilvusLite(t *testing.T) {
+	conformance(t, "UNWEAVER_TEST_MILVUS_LITE", "hnsw", "/a_collection_that_was_made_again_has_another_identity")
 }

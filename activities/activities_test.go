@@ -1,0 +1,536 @@
+package activities_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"iter"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"go.temporal.io/sdk/activity"
+	"go.temporal.io/sdk/converter"
+	"go.temporal.io/sdk/log"
+	"go.temporal.io/sdk/temporal"
+	"go.temporal.io/sdk/testsuite"
+	"go.temporal.io/sdk/workflow"
+
+	"github.com/unweaver/unweaver/activities"
+	"github.com/unweaver/unweaver/internal/artifact"
+	"github.com/unweaver/unweaver/internal/config"
+	"github.com/unweaver/unweaver/internal/core"
+	"github.com/unweaver/unweaver/internal/fault"
+	"github.com/unweaver/unweaver/internal/ledger"
+	"github.com/unweaver/unweaver/internal/model"
+	"github.com/unweaver/unweaver/internal/model/builtin"
+	"github.com/unweaver/unweaver/internal/model/fleet"
+	"github.com/unweaver/unweaver/internal/pipeline/run"
+	"github.com/unweaver/unweaver/internal/store/blob"
+	coordmemory "github.com/unweaver/unweaver/internal/store/coordination/memory"
+	"github.com/unweaver/unweaver/internal/telemetry/webhook"
+	"github.com/unweaver/unweaver/internal/testkit/blobmemory"
+	"github.com/unweaver/unweaver/internal/testkit/recordsmemory"
+	"github.com/unweaver/unweaver/internal/testkit/vectorsmemory"
+	"github.com/unweaver/unweaver/workflows"
+)
+
+// outage is a store of artifacts that is down, or slow, when it is asked to be.
+type outage struct {
+	blob.Store
+	down atomic.Bool
+	slow atomic.Pointer[chan struct{}] // closed when the store may answer
+}
+
+func (o *outage) ask(ctx context.Context) error {
+	if answer := o.slow.Load(); answer != nil {
+		select {
+		case <-*answer:
+		case <-time.After(long):
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+	if o.down.Load() {
+		return fault.StoreDown.At("reach", "artifacts").Because("connection refused")
+	}
+	return nil
+}
+
+func (o *outage) Get(ctx context.Context, key string, r blob.Range) (io.ReadCloser, blob.Info, error) {
+	if err := o.ask(ctx); err != nil {
+		return nil, blob.Info{}, err
+	}
+	return o.Store.Get(ctx, key, r)
+}
+
+func (o *outage) Put(ctx context.Context, key string, body io.Reader, size int64, c blob.Cond) (blob.Info, error) {
+	if err := o.ask(ctx); err != nil {
+		return blob.Info{}, err
+	}
+	return o.Store.Put(ctx, key, body, size, c)
+}
+
+func (o *outage) List(ctx context.Context, prefix, after string) iter.Seq2[blob.Info, error] {
+	return o.ListRange(ctx, prefix, after, "")
+}
+
+func (o *outage) ListRange(ctx context.Context, prefix, after, until string) iter.Seq2[blob.Info, error] {
+	if err := o.ask(ctx); err != nil {
+		return func(yield func(blob.Info, error) bool) { yield(blob.Info{}, err) }
+	}
+	return o.Store.ListRange(ctx, prefix, after, until)
+}
+
+// plant is what activities work with, in memory, and the build that they work on.
+type plant struct {
+	*activities.Activities
+	store *outage
+	build workflows.Build
+	env   *testsuite.TestActivityEnvironment
+	suite testsuite.WorkflowTestSuite
+}
+
+func newPlant(t *testing.T) *plant {
+	t.Helper()
+	p := &plant{store: &outage{Store: blobmemory.New()}}
+	coordination := coordmemory.New()
+	ports := &run.Ports{
+		Artifacts: p.store, Coordination: coordination, Records: recordsmemory.New(), Vectors: vectorsmemory.New(),
+		Ledger: ledger.New(p.store, coordination), CPU: make(chan struct{}, 1), Log: slog.New(slog.DiscardHandler),
+	}
+	p.Activities = &activities.Activities{Ports: ports, Engine: closed{}, Log: ports.Log}
+	digest := must(artifact.Index{Store: p.store, Name: "docs"}.PutSpec(t.Context(), core.Spec{Index: "docs"}))(t)
+	p.build = workflows.Build{
+		Index: "docs", Generation: "g1", Spec: digest.String(), Fence: 1, Heartbeat: 800 * time.Millisecond,
+		Shape: workflows.DefaultShape(),
+	}
+	p.suite.SetLogger(log.NewStructuredLogger(ports.Log))
+	p.env = p.suite.NewTestActivityEnvironment()
+	p.env.RegisterActivity(p.Activities)
+	return p
+}
+
+func (p *plant) state(t *testing.T) core.RunState {
+	t.Helper()
+	var state core.RunState
+	raw, err := p.Ports.Coordination.ReadState(t.Context(), "docs/g1")
+	if err == nil && raw != nil {
+		err = json.Unmarshal(raw, &state)
+	}
+	require.NoError(t, err)
+	return state
+}
+
+// Short ones too: a store that answers slowly must not look like a dead worker, nor hide one.
+func TestActivitiesBeatFromTheirFirstLookAtAStore(t *testing.T) {
+	for name, input := range map[string]func(p *plant) any{
+		workflows.BeginStage: func(p *plant) any { return workflows.StageState{Build: p.build, Stage: "chunk", Total: 9} },
+		workflows.EndBuild: func(p *plant) any {
+			return workflows.End{Build: p.build, Status: core.StatusPaused, Reason: "model_auth"}
+		},
+		workflows.TakeLease:   func(p *plant) any { return p.build },
+		workflows.OpenRestore: func(p *plant) any { return p.build },
+		workflows.PlanBuild:   func(p *plant) any { return p.build },
+	} {
+		p := newPlant(t)
+		beat := make(chan struct{})
+		once := sync.OnceFunc(func() { close(beat) })
+		p.store.slow.Store(&beat) // the store takes its time until it does
+		p.env.SetOnActivityHeartbeatListener(func(info *activity.Info, _ converter.EncodedValues) {
+			if info.ActivityType.Name == name {
+				once()
+			}
+		})
+		_, _ = p.env.ExecuteActivity(name, input(p)) // what it comes to is not asked here
+		select {
+		case <-beat:
+		default:
+			t.Errorf("%s did not beat while the store took its time", name)
+		}
+	}
+}
+
+func TestAWaitIsWrittenDownWhileArtifactsAreDown(t *testing.T) {
+	p := newPlant(t)
+	begin := workflows.StageState{Build: p.build, Stage: "load", Total: 3}
+	_, err := p.env.ExecuteActivity(workflows.BeginStage, begin)
+	require.NoError(t, err)
+	p.store.down.Store(true)
+	since := time.Date(2026, 3, 1, 12, 3, 0, 0, time.UTC)
+	waits := workflows.End{
+		Build: p.build, Status: core.StatusWaiting, Reason: "store_unavailable", Ref: "docs/runs/g1/1/errors/e.json",
+		Waiting: &workflows.Waiting{Since: since, Next: since.Add(time.Minute), Tries: 2},
+	}
+	_, err = p.env.ExecuteActivity(workflows.EndBuild, waits)
+	require.NoError(t, err)
+	got := p.state(t)
+	assert.True(t, got.Report.Status == core.StatusWaiting && got.Report.Reason == "store_unavailable" &&
+		got.Waiting != nil && *got.Waiting == (core.Waiting{Since: since, Next: since.Add(time.Minute), Tries: 2}) &&
+		got.Stage == "load", "%+v, %+v", got.Report, got.Waiting)
+	p.store.down.Store(false)
+	begin.Stage = "segment"
+	_, err = p.env.ExecuteActivity(workflows.BeginStage, begin)
+	require.NoError(t, err)
+	if got = p.state(t); got.Report.Status != core.StatusRunning || got.Report.Reason != "" || got.Waiting != nil {
+		t.Errorf("when it goes on: %+v, %+v", got.Report, got.Waiting)
+	}
+}
+
+// A collect that can neither work nor report gives up at once: the run ends, and its end reports and gives the lease
+// back.
+func TestACollectGivesUpSoonAndTheEndTellsOfIt(t *testing.T) {
+	p := newPlant(t)
+	lease := must(p.env.ExecuteActivity(workflows.TakeLease, p.build))(t)
+	require.NoError(t, lease.Get(&p.build.Fence))
+	begin := workflows.StageState{Build: p.build, Stage: "collect"}
+	_, err := p.env.ExecuteActivity(workflows.BeginStage, begin)
+	require.NoError(t, err)
+	p.store.down.Store(true)
+	attempts, failed := p.collect()
+	var app *temporal.ApplicationError
+	require.True(t, errors.As(failed, &app) && app.Type() == "store_unavailable" && app.NonRetryable() && attempts <= 3,
+		"%d attempts, %v", attempts, failed)
+	p.store.down.Store(false)
+	end := workflows.End{
+		Build: p.build, Status: core.StatusCompleted,
+		Warning: &workflows.Warning{Code: "store_unavailable", Object: "collect"},
+	}
+	for range 2 { // an attempt whose answer is lost is repeated
+		_, err := p.env.ExecuteActivity(workflows.EndBuild, end)
+		require.NoError(t, err)
+	}
+	report := p.state(t).Report
+	want := []core.Problem{{Code: "store_unavailable", Object: "collect"}}
+	assert.True(t, report.Status == core.StatusCompleted && slices.Equal(report.Problems, want) &&
+		report.ProblemsTotal == 1, "%s, %+v", report.Status, report.Problems)
+	var held core.Lease
+	key := artifact.Index{Store: p.store, Name: "docs"}.LeaseKey()
+	if _, err := blob.ReadJSON(t.Context(), p.store, key, &held); err != nil || held.Workflow != "" {
+		t.Errorf("the lease is kept: %+v, %v", held, err)
+	}
+}
+
+// collect runs CollectGarbage as a workflow does, with retries, and counts its attempts.
+func (p *plant) collect() (attempts int, err error) {
+	env := p.suite.NewTestWorkflowEnvironment()
+	env.SetTestTimeout(10 * time.Minute)
+	env.RegisterActivity(p.Activities)
+	env.SetOnActivityStartedListener(func(*activity.Info, context.Context, converter.EncodedValues) { attempts++ })
+	env.ExecuteWorkflow(func(ctx workflow.Context) error {
+		ctx = workflow.WithActivityOptions(ctx,
+			workflow.ActivityOptions{StartToCloseTimeout: time.Minute, RetryPolicy: &temporal.RetryPolicy{MaximumAttempts: 10}})
+		unit := workflows.Unit{Build: p.build, Stage: "collect"}
+		return workflow.ExecuteActivity(ctx, workflows.CollectGarbage, unit).Get(ctx, nil)
+	})
+	return attempts, env.GetWorkflowError()
+}
+
+// must returns a value that came without an error.
+func must[T any](value T, err error) func(testing.TB) T {
+	return func(t testing.TB) T {
+		t.Helper()
+		require.NoError(t, err)
+		return value
+	}
+}
+
+// closed is an engine whose every run is over but those that the test runs.
+type closed struct{}
+
+func (closed) Identity(context.Context) (core.Engine, error) {
+	return core.Engine{Cluster: "c", Address: "here:7233", Namespace: "default"}, nil
+}
+
+func (closed) DescribeRun(context.Context, run.Holder) (run.Standing, error) {
+	return run.StandingClosed, nil
+}
+
+func (closed) Cancel(context.Context, run.Holder) error { return nil }
+
+// bench runs activities over stores in memory, for index docs.
+type bench struct {
+	*activities.Activities
+	*testsuite.TestActivityEnvironment
+	index artifact.Index
+	build workflows.Build
+}
+
+func newBench(t *testing.T) *bench {
+	t.Helper()
+	p := newPlant(t)
+	p.Ports.Models = func(core.Spec, model.Meter) (model.Set, error) {
+		return model.Set{Chat: builtin.Chat{}, Classes: builtin.Embedder{}, Chunks: builtin.Embedder{}}, nil
+	}
+	p.build.Fence, p.build.Heartbeat = 0, time.Second
+	return &bench{p.Activities, p.env, artifact.Index{Store: p.store, Name: "docs"}, p.build}
+}
+
+// take executes TakeLease and returns the fence.
+func (b *bench) take() (fence int64, err error) {
+	value, err := b.ExecuteActivity(workflows.TakeLease, b.build)
+	if err == nil {
+		err = value.Get(&fence)
+	}
+	return fence, err
+}
+
+func (b *bench) hold(t *testing.T, lease core.Lease) {
+	t.Helper()
+	_, err := blob.WriteJSON(t.Context(), b.index.Store, b.index.LeaseKey(), lease, blob.Cond{})
+	require.NoError(t, err)
+}
+
+func (b *bench) held(t *testing.T) core.Lease {
+	t.Helper()
+	lease, _, err := run.ReadLease(t.Context(), b.index)
+	require.NoError(t, err)
+	return lease
+}
+
+func TestTakingALeaseWaitsForTheProcessesOfARunThatIsOver(t *testing.T) {
+	b := newBench(t)
+	fence, err := b.take()
+	if got := b.held(t); err != nil || fence != 1 || got.Engine.Cluster != "c" || got.Heartbeat != time.Second {
+		t.Fatalf("fence %d, %v, lease %+v", fence, err, got)
+	}
+	b.hold(t, core.Lease{Workflow: "build/docs/g0", Run: "r0", Fence: 7, Heartbeat: time.Second})
+	began := time.Now()
+	fence, err = b.take()
+	assert.True(t, err == nil && fence == 8 && time.Since(began) >= time.Second, "fence %d after %s, %v", fence,
+		time.Since(began), err)
+}
+
+// long is more than anything takes, also on a machine that has much else to do.
+const long = 3 * time.Minute
+
+// A unit that works when its run has lost the lease is a zombie: it is cancelled with the reason.
+func TestAUnitWhoseLeaseIsLostStops(t *testing.T) {
+	b := newBench(t)
+	b.build.Fence = 3
+	b.hold(t, core.Lease{Workflow: workflows.BuildID("docs", "g1"), Run: "r1", Fence: 3, Heartbeat: time.Second})
+	var renewed bool
+	b.Ports.Corpora = func(ctx context.Context, _ string) (blob.Store, error) {
+		for until := time.Now().Add(long); !renewed && time.Now().Before(until); { // the unit works
+			select {
+			case <-ctx.Done():
+				return nil, context.Cause(ctx)
+			case <-time.After(50 * time.Millisecond):
+			}
+			renewed = !b.held(t).Renewed.IsZero()
+		}
+		b.hold(t, core.Lease{Workflow: "build/docs/g2", Run: "r2", Fence: 4, Heartbeat: time.Second})
+		select {
+		case <-ctx.Done():
+			return nil, context.Cause(ctx)
+		case <-time.After(long):
+			return nil, errors.New("it worked on")
+		}
+	}
+	_, err := b.ExecuteActivity(workflows.PlanBuild, b.build)
+	var app *temporal.ApplicationError
+	assert.True(t, errors.As(err, &app) && app.Type() == string(fault.LeaseLost) && app.NonRetryable(),
+		"the unit ended with %v", err)
+	assert.True(t, renewed, "the lease was not renewed while the unit worked")
+	got := b.held(t)
+	assert.True(t, got.Fence == 4 && got.Run == "r2", "the lease is %+v", got)
+}
+
+// yielding is an engine in which one run goes on until it is cancelled.
+type yielding struct {
+	closed
+	mu        sync.Mutex
+	open      string
+	cancelled []string
+}
+
+func (y *yielding) DescribeRun(_ context.Context, holder run.Holder) (run.Standing, error) {
+	y.mu.Lock()
+	defer y.mu.Unlock()
+	if holder.Workflow == y.open {
+		return run.StandingOpen, nil
+	}
+	return run.StandingClosed, nil
+}
+
+func (y *yielding) Cancel(_ context.Context, holder run.Holder) error {
+	y.mu.Lock()
+	defer y.mu.Unlock()
+	y.cancelled, y.open = append(y.cancelled, holder.Workflow), ""
+	return nil
+}
+
+// A build that needs the lease ends the build of a backfill that has it, and no other.
+// Promises: 45.
+func TestABuildOfABackfillYieldsItsLease(t *testing.T) {
+	for _, test := range []struct {
+		name, taker, holder string
+		yields              bool
+	}{
+		{"a night", "g1", "build/docs/backfill-old-1-1", true},
+		{"another backfill", "backfill-new-1-1", "build/docs/backfill-old-1-1", false},
+		{"a night that meets a night", "g1", "build/docs/g0", false},
+	} {
+		b := newBench(t)
+		engine := &yielding{open: test.holder}
+		b.Engine = engine
+		b.build.Generation = test.taker
+		b.hold(t, core.Lease{Workflow: test.holder, Run: "r0", Fence: 7, Heartbeat: time.Second})
+		fence, err := b.take()
+		if !test.yields {
+			assert.True(t, err != nil && len(engine.cancelled) == 0 && b.held(t).Workflow == test.holder,
+				"%s: %v, %q", test.name, err, engine.cancelled)
+			continue
+		}
+		assert.True(t, err == nil && fence == 8 && len(engine.cancelled) == 1,
+			"%s: fence %d, %v, %q", test.name, fence, err, engine.cancelled)
+		control, err := run.ReadControl(t.Context(), b.Ports.Coordination, "docs/backfill-old-1-1")
+		assert.True(t, err == nil && control.Stop == run.CommandCancel,
+			"%s: %+v, %v: calls of what yields may start", test.name, control, err)
+	}
+}
+
+// What no program of ours sends is refused before anything is opened for it.
+func TestABackfillWithoutAPlainNameIsRefused(t *testing.T) {
+	b := newBench(t)
+	for _, name := range []string{"", "../old", "Old"} {
+		b.build.Backfill = name
+		_, err := b.ExecuteActivity(workflows.OpenBackfill, b.build)
+		assert.True(t, err != nil && typeOf(err) == string(fault.InvalidParam), "%q: %v", name, err)
+	}
+}
+
+// typeOf returns the code that the engine gets.
+func typeOf(err error) string {
+	var app *temporal.ApplicationError
+	if errors.As(err, &app) {
+		return app.Type()
+	}
+	return ""
+}
+
+// measured runs MeasureFleet.
+func (p *plant) measured(t *testing.T) workflows.Capacity {
+	t.Helper()
+	var capacity workflows.Capacity
+	value, err := p.env.ExecuteActivity(workflows.MeasureFleet, p.build)
+	if err == nil {
+		err = value.Get(&capacity)
+	}
+	require.NoError(t, err)
+	return capacity
+}
+
+func TestAMeasureCountsWhoCanDoTheRunsWork(t *testing.T) {
+	p := newPlant(t)
+	p.Self = fleet.Worker{Queue: "q", Version: "1"}
+	assert.Equal(t, workflows.Capacity{}, p.measured(t), "a fleet without a member")
+	for name, value := range map[string]string{
+		"a":                   `{"queue":"q","version":"1","slots":64,"cpu":8}`,
+		"b":                   `{"queue":"q","version":"1","slots":1,"cpu":1}`,
+		"of computing alone":  `{"queue":"q","version":"1","slots":0,"cpu":4,"apart":true}`,
+		"of both queues":      `{"queue":"q","version":"1","slots":10,"cpu":2,"apart":true}`,
+		"of an older version": `{"queue":"q","slots":64,"cpu":8}`,
+		"of another queue":    `{"queue":"r","version":"1","slots":64,"cpu":8}`,
+	} {
+		_, _, err := p.Ports.Coordination.Beat(t.Context(), name, []byte(value), nil, time.Hour)
+		require.NoError(t, err)
+	}
+	for want, spec := range map[workflows.Capacity]core.Spec{
+		{Workers: 3, Slots: 75, CPU: 11}: {Index: "docs"},
+		{Workers: 3, Slots: 75, CPU: 11, Chat: 500, Embed: 500}: {
+			Index: "docs", Chat: core.ChatModel{Provider: "openai"}, Embedding: core.EmbedModel{Provider: "openai"},
+			Limits: core.Limits{Concurrency: 500},
+		},
+		{Workers: 3, Slots: 75, CPU: 11, Chat: 64}: {Index: "docs", Chat: core.ChatModel{Provider: "openai"}},
+	} {
+		digest := must(artifact.Index{Store: p.store, Name: "docs"}.PutSpec(t.Context(), spec))(t)
+		p.build.Spec = digest.String()
+		if want.Computing = 6; p.measured(t) != want {
+			t.Errorf("%+v, want %+v", p.measured(t), want)
+		}
+	}
+	p.build.Spec = "" // of a restore, or an audit
+	got, want := p.measured(t), (workflows.Capacity{Workers: 3, Slots: 75, CPU: 11, Computing: 6})
+	assert.True(t, got == want, "without a configuration: %+v, want %+v", got, want)
+}
+
+// Who stops a process because a run ended must not take its notice with them.
+func TestANoticeIsDueFromTheEndOfARunUntilItWasTried(t *testing.T) {
+	for name, status := range map[string]int{"taken": http.StatusOK, "refused": http.StatusServiceUnavailable} {
+		t.Run(name, func(t *testing.T) {
+			reported := 0
+			receiver := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+				reported++
+				w.WriteHeader(status)
+			}))
+			defer receiver.Close()
+			p := newPlant(t)
+			p.Due = &activities.Due{}
+			p.Notify = func(string) webhook.Hook {
+				return webhook.Hook{URL: receiver.URL, Secret: "a secret to sign with", On: []string{config.OnFailed}}
+			}
+			end := workflows.End{Build: p.build, Status: core.StatusFailed, Reason: "internal"}
+			if _, err := p.env.ExecuteActivity(workflows.EndBuild, end); err != nil {
+				t.Fatal(err)
+			}
+			none, cancel := context.WithCancel(t.Context())
+			cancel()
+			require.False(t, p.Due.Wait(none), "nothing is due after the end of a run that a webhook asks for")
+			_, err := p.env.ExecuteActivity(workflows.SendNotice, workflows.Notice{
+				Build: p.build, ID: "r-1", RunID: "r", Status: core.StatusFailed, Reason: "internal", At: time.Now(),
+			})
+			assert.True(t, (err == nil) == (status == http.StatusOK) && reported == 1, "reported %d times, %v", reported, err)
+			assert.True(t, p.Due.Wait(none), "it is due still")
+		})
+	}
+}
+
+func TestAnEndThatIsNotRecordedOrThatNobodyIsToldOfOwesNothing(t *testing.T) {
+	p := newPlant(t)
+	p.Due = &activities.Due{}
+	none, cancel := context.WithCancel(t.Context())
+	cancel()
+	end := workflows.End{Build: p.build, Status: core.StatusFailed, Reason: "internal"}
+	_, err := p.env.ExecuteActivity(workflows.EndBuild, end)
+	assert.True(t, err == nil && p.Due.Wait(none), "no webhook is configured: %v", err)
+	p.Notify = func(string) webhook.Hook {
+		return webhook.Hook{URL: "http://127.0.0.1:1", Secret: "a secret to sign with", On: []string{config.OnFailed}}
+	}
+	p.store.down.Store(true)
+	end.Attempt++
+	if _, err := p.env.ExecuteActivity(workflows.EndBuild, end); err == nil || !p.Due.Wait(none) {
+		t.Errorf("the end is not recorded: %v", err)
+	}
+}
+
+func TestAPanicReachesHistoryAsACodeAlone(t *testing.T) {
+	const secret = "text of a document"
+	check := func(t *testing.T, err error) {
+		t.Helper()
+		var reported *temporal.ApplicationError
+		assert.True(t, errors.As(err, &reported) && reported.Type() == string(fault.Internal) &&
+			!strings.Contains(err.Error(), secret), "%v", err)
+	}
+	b := newBench(t)
+	b.Ports.Corpora = func(context.Context, string) (blob.Store, error) { panic(secret) }
+	b.build.Fence = 3
+	b.hold(t, core.Lease{Workflow: workflows.BuildID("docs", "g1"), Run: "r1", Fence: 3})
+	_, err := b.ExecuteActivity(workflows.PlanBuild, b.build)
+	check(t, err)
+	b.Engine = nil // what takes the lease has no engine to ask
+	_, err = b.ExecuteActivity(workflows.TakeLease, b.build)
+	check(t, err)
+	b.Ports.Coordination = nil // what records the error panics too
+	_, err = b.ExecuteActivity(workflows.PlanBuild, b.build)
+	check(t, err)
+}

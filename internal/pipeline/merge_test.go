@@ -1,0 +1,383 @@
+package pipeline_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"slices"
+	"sync/atomic"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/unweaver/unweaver/internal/core"
+	"github.com/unweaver/unweaver/internal/fault"
+	"github.com/unweaver/unweaver/internal/pipeline/run"
+	"github.com/unweaver/unweaver/internal/pipeline/upkeep"
+	"github.com/unweaver/unweaver/internal/store/blob"
+	"github.com/unweaver/unweaver/internal/stream/parallel"
+	"github.com/unweaver/unweaver/internal/testkit/vectorsmemory"
+)
+
+// What a night reads of its parent to take documents out and to merge may be damaged since plan looked: the same run
+// makes everything again.
+// Promises: 49.
+func TestDamageThatAMergeMeetsMendsItselfInTheSameRun(t *testing.T) {
+	first, sound := beforeMerge(t)
+	for _, list := range first.current(t).Segments.Kinds() {
+		for damage, do := range damages {
+			if len(list.Segments) == 0 || list.Name == "idf" {
+				continue
+			}
+			t.Run(list.Name+" "+damage, func(t *testing.T) {
+				s := first.copied(t)
+				for _, stage := range []string{"chunk", "segment"} {
+					done, sha := false, list.Segments[0].SHA256
+					s := s.copied(t)
+					s.Cache.Drop(sha)
+					s.before = func(at string) {
+						if at == stage && !done {
+							done = true
+							do(t, s.Artifacts, s.index().SegmentKey(sha))
+							s.Cache.Drop(sha)
+						}
+					}
+					way := &how{}
+					night, err := s.try(t, way)
+					if err != nil || night.published.Status != core.StatusCompleted {
+						t.Errorf("before %s: %+v, %v", stage, night.published, err)
+						continue
+					}
+					s.before = nil
+					assert.True(t, night.manifest.Hashes == sound.Hashes,
+						"before %s: the hashes are not those of an undamaged run", stage)
+					assert.True(t, done, "before %s: nothing was damaged", stage)
+				}
+			})
+		}
+	}
+}
+
+// A segment whose content is that of its name, and does not fit the others of its split, is damage too.
+func TestASegmentThatDoesNotFitItsSplitMendsItselfInTheSameRun(t *testing.T) {
+	first := newSite(t, sample(12))
+	first.night(t)
+	other := newSite(t, sample(40))
+	strange := other.night(t).manifest.Segments.Mentions[0] // by chunks that the split does not have
+	raw := contentOf(t, other.Artifacts, other.index().SegmentKey(strange.SHA256))
+	key := first.index().SegmentKey(strange.SHA256)
+	must(first.Artifacts.Put(t.Context(), key, bytes.NewReader(raw), int64(len(raw)), blob.Cond{}))(t)
+	first.forge(t, func(manifest *core.Manifest) { manifest.Segments.Mentions[0] = strange })
+	first.write(t, edited())
+	way := &how{}
+	night, err := first.try(t, way)
+	require.True(t, err == nil && night.published.Status == core.StatusCompleted && way.restarted,
+		"%+v, restarted %v, %v", night.published, way.restarted, err)
+	first.whole(t)
+}
+
+func contentOf(t *testing.T, store blob.Store, key string) []byte {
+	body, _ := must2(store.Get(t.Context(), key, blob.All))(t)
+	raw, err := io.ReadAll(body)
+	require.NoError(t, errors.Join(err, body.Close()))
+	return raw
+}
+
+// edited returns four documents of sample(12) as they are changed.
+func edited() map[string]string {
+	edits := map[string]string{}
+	for i := range 4 {
+		name := fmt.Sprintf("place-%03d.md", i)
+		edits[name] = sample(12)[name] + "\n\nMore salt of Tolmin goes to Port Alma.\n"
+	}
+	return edits
+}
+
+// beforeMerge returns a site with a generation whose next night merges all that it has, and what that night comes to.
+func beforeMerge(t *testing.T) (*site, *core.Manifest) {
+	s := newSite(t, sample(12))
+	s.night(t)
+	s.write(t, edited())
+	sound := s.copied(t).night(t).manifest
+	require.True(t, len(sound.Segments.Tombs) == 0, "nothing was merged: %+v", sound.Segments.Tombs)
+	return s, sound
+}
+
+// crowded is a night over a store that is full from a write of the step that merges on, until it is mended.
+type crowded struct {
+	*site
+	merging, mended atomic.Bool
+	writes          atomic.Int64
+}
+
+func fillsAt(t *testing.T, from *site, at int64) *crowded {
+	f := &crowded{site: from.copied(t)}
+	f.Artifacts = processBlobs{f.Artifacts, &process{put: func(key string) error {
+		if f.merging.Load() && !f.mended.Load() && f.writes.Add(1) >= at {
+			return fault.StoreFull.At("write", key)
+		}
+		return nil
+	}}}
+	f.before = func(stage string) { f.merging.Store(stage == "segment") }
+	return f
+}
+
+// A disk that fills in the middle of a merge, at each of its writes in turn: the run says so, what is served stays
+// whole, and once there is room the same run comes to what it would have come to.
+func TestADiskThatFillsDuringAMergeCostsNothing(t *testing.T) {
+	first, sound := beforeMerge(t)
+	failed := int64(0)
+	for at := int64(1); ; at++ {
+		s := fillsAt(t, first, at)
+		job, holder := s.leased(t)
+		_, err := s.stages(t.Context(), job, holder)
+		if err == nil {
+			break // it has fewer writes
+		}
+		failed++
+		require.True(t, fault.Is(err, fault.StoreFull), "write %d: %v", at, err)
+		assert.Equal(t, "g001", s.pointer(t).Generation, "write %d", at)
+		s.whole(t)
+		s.mended.Store(true)
+		_, err = s.stages(t.Context(), job, holder)
+		require.NoError(t, err, "write %d, resumed", at)
+		s.whole(t)
+		made := s.current(t)
+		if made.Generation != "g002" || made.Hashes != sound.Hashes || len(made.Segments.Tombs) != 0 {
+			t.Errorf("write %d: %s, hashes equal %v, %d bitmaps", at, made.Generation, made.Hashes == sound.Hashes,
+				len(made.Segments.Tombs))
+		}
+	}
+	t.Logf("%d writes failed, each in turn", failed)
+	if failed < 10 { // a split has five files beside its own, a run two
+		t.Errorf("only %d writes failed", failed)
+	}
+}
+
+// Two attempts of one merge at once, as where a worker was lost sight of that goes on, write the same.
+func TestTwoMergesAtOnceWriteTheSame(t *testing.T) {
+	s, sound := beforeMerge(t)
+	again := s.copied(t)
+	job, holder := s.leased(t)
+	twice := false
+	s.before = func(stage string) {
+		if stage != "segment" || twice {
+			return
+		}
+		twice = true
+		before := s.before
+		s.before = nil
+		defer func() { s.before = before }()
+		err := parallel.Each(t.Context(), 2, 2, func(ctx context.Context, _ int) error {
+			return s.unit(ctx, job, "segment", func(ctx context.Context, run *upkeep.Run) error {
+				_, err := run.WriteSegments(ctx)
+				return err
+			})
+		})
+		assert.NoError(t, err)
+	}
+	must(s.stages(t.Context(), job, holder))(t)
+	s.whole(t)
+	made, alone := s.current(t), again.night(t).manifest
+	assert.True(t, twice && made.Hashes == sound.Hashes && fmt.Sprint(made.Segments) == fmt.Sprint(alone.Segments),
+		"twice %v, hashes equal %v:\n%+v\nwant\n%+v", twice, made.Hashes == sound.Hashes, made.Segments, alone.Segments)
+}
+
+// A rollback while a night merges: the night is held, and what the rollback serves and what it left are whole.
+func TestARollbackDuringAMergeLeavesBothWhole(t *testing.T) {
+	s := newSite(t, sample(12))
+	s.night(t)
+	s.write(t, map[string]string{"more.md": "# More\n\nMore salt of Tolmin goes to Port Alma 3.\n"})
+	left := s.night(t).manifest
+	s.write(t, edited())
+	first := left.Segments.Splits[0].SHA256
+	merged := s.copied(t).night(t).manifest.Segments.Splits
+	require.False(t, slices.ContainsFunc(merged, func(split core.Split) bool { return split.SHA256 == first }),
+		"nothing was merged: %+v", merged)
+	s.before = func(stage string) {
+		if stage == "segment" && s.pointer(t).Generation == "g002" {
+			_, err := s.act(t, core.ActionRollback, "g001")
+			assert.NoError(t, err)
+		}
+	}
+	night := s.night(t)
+	s.before = nil
+	require.True(t, night.published.Status == core.StatusHeld && night.published.Reason == string(fault.PointerMoved) &&
+		s.pointer(t).Generation == "g001", "%+v, %s is served", night.published, s.pointer(t).Generation)
+	s.whole(t)
+	must(s.act(t, core.ActionRollback, "g002"))(t)
+	s.whole(t)
+	assert.True(t, s.current(t).Hashes == left.Hashes, "g002 is another one")
+	s.write(t, map[string]string{"last.md": "# Last\n\nTin of Tolmin goes to Port Alma 4.\n"})
+	next := s.night(t)
+	fresh := s.fromNothing(t).Hashes // whose vectors weigh words otherwise
+	made := next.manifest.Hashes
+	assert.True(t, next.published.Status == core.StatusCompleted && made.Content == fresh.Content &&
+		made.Text == fresh.Text, "the night after: %+v", next.published)
+	s.whole(t)
+}
+
+// merging returns a site whose next night merges vectors segments.
+func merging(t *testing.T) *lives {
+	h := &history{site: newSite(t, sample(12)), random: rand.New(rand.NewPCG(7, 7)), files: map[string]string{}}
+	l := &lives{
+		history: h, shop: &shop{sold: map[string]int{}}, blobs: h.Artifacts, records: h.Records, vectors: h.Vectors,
+	}
+	h.spec.Chat = core.ChatModel{Provider: "openai", Model: "chat-0"}
+	h.spec.Embedding = core.EmbedModel{Provider: "openai", Model: "embedder-0", Dimension: 8}
+	l.survive(t, 0)
+	for night := range 6 {
+		h.put(t, fmt.Sprintf("new-%d.md", night), h.document())
+		out, _ := l.survive(t, 0)
+		vectors := out.manifest.Segments.ChunkVecs
+		require.True(t, len(vectors) == night+2, "night %d: %d vectors segments", night, len(vectors))
+	}
+	h.put(t, "new-6.md", h.document())
+	return l
+}
+
+// again returns the same site in a copy of its stores.
+func (l *lives) again(t *testing.T) *lives {
+	l.Artifacts, l.Records, l.Vectors = l.blobs, l.records, l.vectors
+	h := &history{site: l.copied(t), random: l.random, files: l.files}
+	return &lives{history: h, shop: l.shop, blobs: h.Artifacts, records: h.Records, vectors: h.Vectors}
+}
+
+// A night in which vectors segments are merged may die at any of its writes, of which every third is tried: it comes to
+// what it comes to undisturbed, every row that counts is in the segments, and what the store loses afterwards is
+// written again from them. Nothing is paid for.
+func TestADeathAmidAMergeOfVectorsLosesNothing(t *testing.T) {
+	l := merging(t)
+	calm, _ := l.again(t).survive(t, 0)
+	vectors := calm.manifest.Segments.ChunkVecs
+	require.True(t, len(vectors) <= 3, "%d vectors segments of chunks: nothing was merged", len(vectors))
+	_, paid := l.shop.twice()
+	deaths := 0
+	for left := 1; ; left += 3 {
+		one := l.again(t)
+		one.begin(0, 0)
+		job, holder := one.leased(t)
+		one.begin(left, float64(left%2))
+		out, err := one.stages(t.Context(), job, holder)
+		if one.now.alive() == nil {
+			require.NoError(t, err)
+			break
+		}
+		deaths++
+		one.begin(0, 0)
+		if !out.collects {
+			_, err = one.stages(t.Context(), job, holder)
+			require.NoError(t, err, "death %d", left)
+		}
+		require.NoError(t, one.finish(t.Context(), job, holder, run.Ending{Status: core.StatusCompleted}))
+		got := one.current(t)
+		sameGeneration(t, left, got, calm.manifest)
+		classes, chunks := wholeVectors(t, one.site, got)
+		assert.True(t, chunks == len(calm.manifest.Segments.ChunkVecs) && classes == len(calm.manifest.Segments.ClassVecs),
+			"death %d: %d and %d vectors segments", left, classes, chunks)
+		if deaths%8 != 0 {
+			continue
+		}
+		one.vectors = vectorsmemory.New()
+		one.begin(0, 0)
+		night, _ := one.survive(t, 0)
+		assert.True(t, night.planned.Repair != 0, "death %d: the lost vectors were not noticed", left)
+		count, err := one.vectors.Count(t.Context(), got.Collections.Chunks)
+		assert.True(t, err == nil && count == got.Counts.Windows,
+			"death %d: %d of %d rows came back: %v", left, count, got.Counts.Windows, err)
+	}
+	_, all := l.shop.twice()
+	assert.True(t, all == paid, "%d answers were paid for", all-paid)
+	t.Logf("%d deaths", deaths)
+	assert.True(t, deaths >= 20, "only %d deaths: too few to prove anything", deaths)
+}
+
+// A vectors segment that is damaged is not merged into one that looks like a good one: everything is made
+// again from what is paid for.
+func TestADamagedVectorsSegmentIsNotMerged(t *testing.T) {
+	l := merging(t)
+	calm := l.again(t)
+	after, _ := calm.survive(t, 0)
+	var victims []core.Segment // those that are merged
+	for _, one := range l.current(t).Segments.ChunkVecs {
+		if !slices.Contains(after.manifest.Segments.ChunkVecs, one) {
+			victims = append(victims, one)
+		}
+	}
+	require.True(t, len(victims) >= 4, "%d vectors segments were merged", len(victims))
+	for damage, do := range damages {
+		one := l.again(t)
+		do(t, one.Artifacts, one.index().SegmentKey(victims[1].SHA256))
+		one.begin(0, 0)
+		out, steps := one.heal(t)
+		require.True(t, out.manifest != nil, "%s: %+v after %q", damage, out.published, steps)
+		one.whole(t)
+		one.Vectors = calm.vectors
+		wholeVectors(t, one.site, out.manifest)
+		fresh := one.freshSite(t)
+		fresh.Models = (&shop{sold: map[string]int{}}).models
+		fresh.write(t, sample(12))
+		sameGeneration(t, 0, out.manifest, fresh.night(t).manifest)
+	}
+}
+
+// A first build of several splits and class runs writes them in units of work of their own, and comes to the bytes that
+// one unit comes to.
+func TestPiecesComeToWhatOneUnitOfWorkComesTo(t *testing.T) {
+	setSizes(t, 100, 50, 2000)
+	files := map[string]string{}
+	for n := range 5200 { // a unit has 5,000 documents
+		files[fmt.Sprintf("%05d.txt", n)] = fmt.Sprintf("%s went from %s to %s.\n", people[n%len(people)],
+			places[n%len(places)], fmt.Sprintf("Harbour Number%d", n/30))
+	}
+	one := newSite(t, files)
+	steady(one)
+	one.width, one.shard, one.batch = 4, 1000, 500
+	several := one.copied(t)
+	steady(several)
+	several.batch = one.batch
+	one.alone = true
+	whole := one.night(t).manifest
+	var pieces atomic.Int64
+	several.before = func(stage string) {
+		if stage == "segment" {
+			pieces.Add(1)
+		}
+	}
+	parts := several.night(t).manifest
+	assert.True(t, pieces.Load() >= 6,
+		"the segment stage had %d units of work, want two splits, several class runs and what joins them", pieces.Load())
+	assert.True(t, len(parts.Segments.Splits) == 2 && len(parts.Segments.Runs) >= 2,
+		"%d splits and %d class runs", len(parts.Segments.Splits), len(parts.Segments.Runs))
+	assert.True(t, slices.Equal(whole.Segments.Splits, parts.Segments.Splits),
+		"splits differ:\n%+v\n%+v", whole.Segments.Splits, parts.Segments.Splits)
+	assert.True(t, slices.Equal(whole.Segments.Runs, parts.Segments.Runs),
+		"class runs differ:\n%+v\n%+v", whole.Segments.Runs, parts.Segments.Runs)
+	assert.True(t, whole.Hashes == parts.Hashes, "hashes differ: %v, %v", whole.Hashes, parts.Hashes)
+	// A night of one document is one split and one run: nothing is planned beside what joins them.
+	pieces.Store(0)
+	several.write(t, map[string]string{"new.txt": "Greta Lind went from Tolmin to Osk Harbour.\n"})
+	if out := several.night(t); len(out.manifest.Segments.Splits) != 3 || pieces.Load() != 1 {
+		t.Errorf("a night has %d splits, by %d units of work", len(out.manifest.Segments.Splits), pieces.Load())
+	}
+}
+
+func TestPiecesAreAsManyAsTheRunsThatThereCanBe(t *testing.T) {
+	setSizes(t, 100, 50, 2000)
+	for _, rows := range [][]int64{
+		{1}, {60}, {49, 2, 49, 2, 49}, {1, 1, 1, 1}, {0, 0, 7}, {400, 1, 400, 1, 400}, {50, 50},
+	} {
+		var classes []core.Segment
+		var total int64
+		for _, n := range rows {
+			classes = append(classes, core.Segment{Rows: n})
+			total += n
+		}
+		made, planned := runsOf(classes), plannedRuns(2, total, len(classes))
+		assert.True(t, made <= planned, "%v makes %d runs, and %d are planned", rows, made, planned)
+	}
+}
