@@ -96,9 +96,7 @@ func (hybridMethod) Run(r *Request) (Explanation, error) {
 		return nil, nil
 	}
 	signals := r.measureSignals(found)
-	if r.Query.Before == "" { // it is calibrated by questions that stand alone
-		r.Result.Confidence = signals.Confidence(r.Generation.Language())
-	}
+	r.Result.Confidence = signals.Confidence(r.Generation.Language())
 	return func() any {
 		out := r.explainHybrid(params, seeds, found, mass, steps)
 		out.Setting = r.explainSetting(kind, titles)
@@ -135,7 +133,7 @@ type lists struct {
 }
 
 // pastWeight is that of a list by the words of earlier questions, of one by the words of the question 1.
-const pastWeight = 0.7
+const pastWeight = 0.6
 
 func (l *lists) chunkLists() []fuse.List { return []fuse.List{l.chunkBM25, l.chunkDense, l.chunkPast} }
 func (l *lists) classLists() []fuse.List { return []fuse.List{l.classBM25, l.classDense, l.classPast} }
