@@ -100,6 +100,9 @@ func (r *Request) explainHybrid(
 			"classes_bm25": sumList(found.classBM25), "classes_dense": sumList(found.classDense),
 		},
 	}
+	if r.Query.Before != "" {
+		out.Lists["chunks_past"], out.Lists["classes_past"] = sumList(found.chunkPast), sumList(found.classPast)
+	}
 	byWords, bySimilarity := placesOf(found.classBM25), placesOf(found.classDense)
 	for _, entity := range r.Result.Entities {
 		rank := r.Generation.Live.Rank[entity.Place]

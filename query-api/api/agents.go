@@ -30,8 +30,8 @@ func (s *Server) agentRoutes() []route {
 		{
 			method: "POST", pattern: "/v1/chat/completions", id: "createChatCompletion", tag: tagAgents,
 			summary: "Ask an index in OpenAI's form", most: "1 MiB",
-			doc: "The last user message is the question. Tools and unknown fields are ignored with a Warning header; " +
-				"options that an index cannot honour are rejected.",
+			doc: "The last user message is the question, which may refer to earlier ones. Tools and unknown fields " +
+				"are ignored with a Warning header; options that an index cannot honour are rejected.",
 			body: chat.Request{}, answer: chat.Completion{}, problems: ofAQuery, failure: chat.Failure{},
 			events: "with stream: chunks of a completion, then [DONE]", handler: service.Complete,
 		},

@@ -135,7 +135,8 @@ func TestAQuestionThatRefersToEarlierOnesIsAskedAsOneThatStandsAlone(t *testing.
 			object{"query": "And of Norway?", "index": "sample", "history": swedish()})
 		assert.True(t, !failed && out["question"] == ofNorway && len(chat.takeSeen()) == 1, "%s: %s", tool, text)
 	}
-	text, _, failed := call(t, f.agent(""), "search", object{"query": "x", "history": []any{turn("tool", "x")}, "index": "sample"})
+	wrong := object{"query": "x", "history": []any{turn("tool", "x")}, "index": "sample"}
+	text, _, failed := call(t, f.agent(""), "search", wrong)
 	assert.True(t, failed && strings.Contains(text, "use user or assistant"), "%s", text)
 	out := f.askSeveral(object{"query": "And of Norway?", "history": swedish()}, "sample", "other")
 	assert.True(t, slices.Contains(out["degraded"].([]any), any("conversation")) && len(chat.takeSeen()) == 0,
@@ -215,7 +216,8 @@ func TestAHistoryIsReadAsFarAsItIsOfUse(t *testing.T) {
 // Making a question is a call to the chat model: who may have no more of these gets none, and what it cost is spent,
 // whatever becomes of it.
 func TestAQuestionOfAConversationIsPaidForByTheKey(t *testing.T) {
-	for name, chat := range map[string]parsing{"made": {says: ofNorway}, "failed": {err: model.AnsweredError(errors.New("x"))}} {
+	failed := model.AnsweredError(errors.New("it says what cannot be"))
+	for name, chat := range map[string]parsing{"made": {says: ofNorway}, "failed": {err: failed}} {
 		l := lock(t, condensing(&condenser{says: chat}))
 		withCopies(l.fixture)
 		for _, path := range []string{sampleQuery, "/v1/query"} {

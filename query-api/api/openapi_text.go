@@ -161,7 +161,7 @@ var schemaTexts = map[string]string{
 	"ChatMessage":          "The message of a choice.",
 	"ChatModel":            "An index, presented as a model.",
 	"ChatModels":           "The indexes that the key covers, as models.",
-	"ChatRequest":          "A conversation. Its last user message is the question. Other fields are ignored.",
+	"ChatRequest":          "A conversation. Its last user message is the question and may refer to earlier ones.",
 	"ChatRequestMessage":   "One message of a request.",
 	"ChatIncomplete":       "Why a response ends early.",
 	"ChatOutputAnnotation": "Says where a part of the answer's text comes from.",

@@ -19,7 +19,7 @@ import (
 // Request is the body of POST /v1/chat/completions, as far as it is looked at: other fields are let be.
 type Request struct {
 	Model         string           `json:"model" pattern:"^unweaver/[a-z0-9*][a-z0-9*+-]*$" doc:"unweaver/INDEX, or A+B*"`
-	Messages      []RequestMessage `json:"messages" doc:"the last user message is the question; it may refer to earlier ones"`
+	Messages      []RequestMessage `json:"messages" doc:"the last one of a user is the question"`
 	Stream        *bool            `json:"stream,omitempty" doc:"send the answer as events"`
 	StreamOptions *StreamOptions   `json:"stream_options,omitempty" doc:"options of a stream"`
 

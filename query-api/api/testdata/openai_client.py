@@ -23,6 +23,12 @@ assert answer.annotations[0].type == "url_citation" and 0 <= cited.start_index <
 assert answer.annotations[0].unweaver["document"] == "cities/oslo.txt", answer.annotations
 assert whole.usage.total_tokens == whole.usage.prompt_tokens + whole.usage.completion_tokens
 
+talk = [{"role": "user", "content": "What is the capital of Sweden?"}, {"role": "assistant", "content": "Stockholm."},
+        {"role": "user", "content": "And of Norway?"}]
+for said in (client.chat.completions.create(model="unweaver/sample", messages=talk).choices[0].message.annotations[0],
+             client.responses.create(model="unweaver/sample", input=talk).output[0].content[0].annotations[0]):
+    assert said.unweaver["document"] == "cities/oslo.txt", said
+
 text, ended, annotations, usage = "", None, None, None
 for chunk in client.chat.completions.create(
     model="unweaver/sample", messages=question, stream=True, stream_options={"include_usage": True}
