@@ -111,7 +111,7 @@ func (s *Service) prepareQuestion(ctx context.Context, asked *question, admit fu
 	if plan.parser, err = plan.parsedBy(spec); err != nil {
 		return err
 	}
-	if body.Answer || plan.parser == retrieve.ByChat || asked.talk.asks { // counted once nothing of the request can be refused
+	if body.Answer || plan.parser == retrieve.ByChat || asked.talk.asks { // counted once nothing can be refused
 		if err := admit(); err != nil {
 			return err
 		}

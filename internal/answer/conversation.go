@@ -43,8 +43,8 @@ type Turn struct {
 	Content string `json:"content" required:"true" doc:"its text"`
 }
 
-// TrimHistory returns what is read of a history: its last messages that have a text, and of each the beginning. Those of
-// other roles than user and assistant are left out.
+// TrimHistory returns what is read of a history: its last messages that have a text, and the beginning of each. It
+// leaves out those of other roles than user and assistant.
 func TrimHistory(history []Turn) []Turn {
 	var out []Turn
 	for _, message := range slices.Backward(history) {

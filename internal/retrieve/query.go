@@ -206,7 +206,8 @@ func (r *Request) MatchesNothing() bool {
 	if r.Generation.Spec.Parity { // the reference always answers
 		return false
 	}
-	known := r.past || r.Generation.chunkWords.index.HasAnyTerm(r.terms) || r.Generation.classWords.index.HasAnyTerm(r.surface)
+	words, names := r.Generation.chunkWords.index, r.Generation.classWords.index
+	known := r.past || words.HasAnyTerm(r.terms) || names.HasAnyTerm(r.surface)
 	best := -2.0
 	for _, chunk := range r.Result.Chunks {
 		if chunk.HasSim {
