@@ -173,9 +173,9 @@ func (r *Request) searchLists(n int) (lists, error) {
 		language := generation.Language()
 		found.chunkPast, found.classPast = r.searchWords(n, lexical, language.Terms(before), language.SurfaceWords(before))
 		found.chunkPast.Weight, found.classPast.Weight = pastWeight, pastWeight
-		r.past = len(found.chunkPast.Hits)+len(found.classPast.Hits) > 0
 	}
-	beside.Wait()
+	beside.Wait() // the searches beside this one read r
+	r.past = len(found.chunkPast.Hits)+len(found.classPast.Hits) > 0
 	found.classSims, found.chunkSims = byID(found.classDense), byID(found.chunkDense)
 	found.chunkLex = byID(found.chunkBM25)
 	return found, cmp.Or(classErr, chunkErr)
