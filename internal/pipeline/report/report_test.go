@@ -77,15 +77,3 @@ func TestAReportSaysWhatHappenedAndWhatToDo(t *testing.T) {
 	empty := report.RenderMarkdown(core.Report{})
 	assert.True(t, empty != "" && !strings.Contains(empty, "NaN"), "an empty report is %q", empty)
 }
-
-func TestEnrichmentsAreToldWithWhatFailedOfThem(t *testing.T) {
-	r := sample()
-	assert.False(t, strings.Contains(report.RenderMarkdown(r), "Enrichments"),
-		"enrichments are shown for a generation without any")
-	r.Enriched = []core.Enrichment{{Name: "gem", Counts: map[string]int64{"chunks": 4300, "failed": 12, "themes": 0}}}
-	text := report.RenderMarkdown(r)
-	for _, want := range []string{"12 passages have no questions", "12 failed"} {
-		assert.Contains(t, text, want, "no")
-	}
-	assert.False(t, strings.Contains(text, "0 themes"), "a count of zero is shown")
-}
