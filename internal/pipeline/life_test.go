@@ -19,7 +19,6 @@ import (
 	"github.com/unweaver/unweaver/internal/document"
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/pipeline/run"
-	"github.com/unweaver/unweaver/internal/pipeline/upkeep"
 	"github.com/unweaver/unweaver/internal/store/blob"
 	"github.com/unweaver/unweaver/internal/testkit/documenttest"
 	"github.com/unweaver/unweaver/internal/testkit/recordsmemory"
@@ -207,20 +206,6 @@ func TestAStoreThatLosesItsMemoryWhileABuildVerifiesIsNoticedByTheNextNight(t *t
 	require.NoError(t, run.GiveLease(t.Context(), index, holder))
 	night := s.night(t)
 	assert.True(t, night.planned.Repair != 0 && s.report(t).Written.Records != 0, "not noticed: %+v", night.planned)
-}
-
-func TestNothingIsPaidUnderTheNameOfARunThatEnded(t *testing.T) {
-	s := newSite(t, sample(4))
-	s.night(t)
-	job, holder := s.job(t)
-	job.Generation = "g001" // a worker that was cut off still believes to work on it
-	err := s.unit(t.Context(), job, "extract", func(context.Context, *upkeep.Run) error { return nil })
-	assert.True(t, fault.Is(err, fault.Cancelled), "a unit of an ended run: %v", err)
-	work := must(s.Open(t.Context(), job, "lease"))(t)
-	defer work.Close()
-	require.NoError(t, work.Reopen(t.Context(), run.Holder{Workflow: holder.Workflow, Run: "a later one"}))
-	err = s.unit(t.Context(), job, "extract", func(context.Context, *upkeep.Run) error { return nil })
-	assert.NoError(t, err, "a later run of that name")
 }
 
 // The built-in embedder learns its words again once there are twice as many chunks: then a part cannot be made alone.

@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"flag"
 	"fmt"
+	"maps"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
@@ -293,6 +294,8 @@ func (s referenceSchema) meaning(all map[string]referenceSchema) string {
 
 var word = regexp.MustCompile(`[a-z_]+`)
 
+func sortedKeys[T any](of map[string]T) []string { return slices.Sorted(maps.Keys(of)) }
+
 // newReference renders docs/reference/api.md from the description.
 func newReference(t *testing.T) string {
 	var d struct {
@@ -326,8 +329,8 @@ func newReference(t *testing.T) string {
 	codes := map[string]string{"405": d.Components.Responses["405"].Description}
 	for _, tag := range d.Tags {
 		fmt.Fprintf(&out, "\n## Routes: %s\n\n%s\n", tag.Name, tag.Description)
-		for _, path := range sorted(d.Paths) {
-			for _, method := range sorted(d.Paths[path]) {
+		for _, path := range sortedKeys(d.Paths) {
+			for _, method := range sortedKeys(d.Paths[path]) {
 				one := d.Paths[path][method]
 				if one.Tags[0] != tag.Name {
 					continue
@@ -344,7 +347,7 @@ func newReference(t *testing.T) string {
 				call := "curl -s http://127.0.0.1:8080" + address
 				if one.RequestBody != nil {
 					body := one.RequestBody.Content["application/json"]
-					sent := must(json.Marshal(body.Examples[sorted(body.Examples)[0]].Value))(t)
+					sent := must(json.Marshal(body.Examples[sortedKeys(body.Examples)[0]].Value))(t)
 					call += " -H 'Content-Type: application/json' \\\n  -d '" + string(sent) + "'"
 					rows += fmt.Sprintf("| | body | %s | |\n", body.Schema.name())
 				}
@@ -353,15 +356,17 @@ func newReference(t *testing.T) string {
 					out.WriteString("\n| parameter | in | type | meaning |\n| --- | --- | --- | --- |\n" + rows)
 				}
 				var answers, errors []string
-				for _, status := range sorted(one.Responses) {
+				for _, status := range sortedKeys(one.Responses) {
 					answer := one.Responses[status]
 					if status >= "400" {
 						errors = append(errors, status)
-						codes[status] = longer(codes[status], answer.Description)
+						if len(answer.Description) > len(codes[status]) {
+							codes[status] = answer.Description
+						}
 						continue
 					}
 					answers = append(answers, status)
-					for _, kind := range sorted(answer.Content) {
+					for _, kind := range sortedKeys(answer.Content) {
 						answers = append(answers, answer.Content[kind].Schema.name()+" as "+kind)
 					}
 				}
@@ -370,7 +375,7 @@ func newReference(t *testing.T) string {
 		}
 	}
 	out.WriteString("\n## Statuses of errors\n\n| status | codes |\n| --- | --- |\n")
-	for _, status := range sorted(codes) {
+	for _, status := range sortedKeys(codes) {
 		linked := word.ReplaceAllStringFunc(codes[status], func(code string) string {
 			if fault.IsKnown(fault.Code(code)) {
 				return "[" + code + "](errors.md#" + code + ")"
@@ -381,7 +386,7 @@ func newReference(t *testing.T) string {
 	}
 	out.WriteString("\n## Schemas\n\nA response field that is marked with ? may be absent. A request requires the fields " +
 		"that are not.\n")
-	for _, name := range sorted(d.Components.Schemas) {
+	for _, name := range sortedKeys(d.Components.Schemas) {
 		schema := d.Components.Schemas[name]
 		fmt.Fprintf(&out, "\n### %s\n\n%s\n", name, strings.ReplaceAll(schema.Description, "\n", " "))
 		if kinds := append(schema.OneOf, schema.AnyOf...); len(kinds) > 0 {
@@ -390,7 +395,7 @@ func newReference(t *testing.T) string {
 		if len(schema.Properties) > 0 {
 			out.WriteString("\n| field | type | meaning |\n| --- | --- | --- |\n")
 		}
-		for _, field := range sorted(schema.Properties) {
+		for _, field := range sortedKeys(schema.Properties) {
 			mark := "?"
 			if slices.Contains(schema.Required, field) {
 				mark = ""
@@ -400,22 +405,6 @@ func newReference(t *testing.T) string {
 		}
 	}
 	return out.String()
-}
-
-// longer returns the longer one of two texts.
-func longer(a, b string) string {
-	if len(b) > len(a) {
-		return b
-	}
-	return a
-}
-
-func sorted[T any](of map[string]T) (out []string) {
-	for name := range of {
-		out = append(out, name)
-	}
-	slices.Sort(out)
-	return out
 }
 
 // compareReference fails where docs/reference/api.md, behind its head, is not what the description says.

@@ -55,24 +55,6 @@ func (b bench) want(pointer core.Pointer) {
 		"current is %+v, mirrored %s, want %+v", current, mirrored, pointer)
 }
 
-func TestAFlipBehindAnotherOneIsRefused(t *testing.T) {
-	b := newBench(t)
-	first, err := release.Flip(t.Context(), b.flipIn("g1", 1, 0))
-	stagetest.Ok(t, err)
-	for name, in := range map[string]release.FlipIn{
-		"that was planned before it":        b.flipIn("g2", 2, 0),
-		"that was planned behind the next":  b.flipIn("g2", 2, 7),
-		"of the same manifest, planned now": {Artifacts: b.art, Mirror: b.mirror, Manifest: "sha-g1", Expected: 5},
-	} {
-		_, err := release.Flip(t.Context(), in)
-		assert.True(t, fault.Is(err, fault.PointerMoved) && strings.Contains(err.Error(), "switched to generation g1"),
-			"%s: %v", name, err)
-		assert.True(t, strings.Contains(err.Error(), "run the build") && strings.Contains(err.Error(), "unweaver publish"),
-			"%s does not say what to do: %v", name, err)
-	}
-	b.want(first)
-}
-
 func TestAFlipWhoseAnswerWasLost(t *testing.T) {
 	down := fault.StoreDown.At("write", "current.json")
 	want := core.Pointer{Generation: "g1", Manifest: "sha-g1", Seq: 1, Epoch: 1}
