@@ -474,8 +474,8 @@ func TestTheListFollowsWhatIsPublishedAndDropped(t *testing.T) {
 	})
 }
 
-// What the mirror has news of is read at once, also where a thousand others wait for their turn. One that says nothing, or
-// is lost, is found out by the artifacts, for what is open.
+// What the mirror has news of is read at once, also where a thousand others wait for their turn. Where the mirror has
+// none, the artifacts are looked at, for what is open.
 func TestAThousandIndexesAreFollowedWithAndWithoutAMirror(t *testing.T) {
 	for mirrored, within := range map[bool]time.Duration{true: time.Second, false: 2 * time.Second} {
 		synctest.Test(t, func(t *testing.T) {
