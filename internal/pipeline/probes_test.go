@@ -103,6 +103,18 @@ func TestAProbeFileThatNamesMissingDocumentsHoldsAlsoAFirstBuild(t *testing.T) {
 		"%+v, %q", night.published, s.report(t).Detail)
 }
 
+// Promises: 38.
+func TestAParentThatCannotBeAskedItsProbesHoldsTheNight(t *testing.T) {
+	s := newSite(t, sample(3))
+	s.spec.Retrieval.Method = "of-a-later-version"
+	s.night(t)
+	s.spec.Retrieval.Method = "hybrid"
+	s.probing(t, probeOf(1))
+	night := s.changed(t)
+	assert.True(t, night.published.Reason == "probes_invalid" &&
+		strings.Contains(s.report(t).Detail, "the parent generation cannot answer"), "%+v", night.published)
+}
+
 // What is wrong with a probe file is known before anything is read or paid for.
 // Promises: 38.
 func TestABadProbeFileEndsARunBeforeItReadsTheCorpus(t *testing.T) {
@@ -138,7 +150,7 @@ func TestABadProbeFileEndsARunBeforeItReadsTheCorpus(t *testing.T) {
 
 // Promises: 38.
 func TestARunOutOfProportionIsHeld(t *testing.T) {
-	s := newSite(t, sample(10))
+	s := newPaidSite(t, 10, calm)
 	s.spec.Gate.MaxSizeChange = 0.25
 	s.night(t)
 	for i := range 4 {
@@ -148,6 +160,9 @@ func TestARunOutOfProportionIsHeld(t *testing.T) {
 		!strings.Contains(s.report(t).Detail, "14 passages, the generation before had 10 (+40 %)") {
 		t.Errorf("%+v, %q", night.published, s.report(t).Detail)
 	}
+	s.spec.Gate.MaxSizeChange, s.spec.Gate.MaxCost = 0, 1e-6
+	s.write(t, map[string]string{"dear.md": "# Dear\n\nThe train goes to Most na Soči.\n"})
+	assert.Equal(t, "cost_jump", s.night(t).published.Reason, s.report(t).Detail)
 }
 
 // askedEmbedder embeds questions otherwise than passages, and records them.

@@ -542,6 +542,7 @@ func (s *site) unbranch(t *testing.T, name string) {
 func TestAPurgeOfABaseEndsOnceItHasNoBranch(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) { // a branch settles for a second and a half
 		s := branchSite(t)
+		s.spec.Grace = core.Duration(24 * time.Hour) // what a deleted branch leaves does not wait for it
 		s.write(t, map[string]string{"secret.md": secretDocument(0)})
 		s.night(t)
 		must(s.branch(t, "large", map[string]string{"shortening.threshold": "60"}))(t)

@@ -160,6 +160,7 @@ func TestAFilterIsMetOrSaysThatItLeavesNothing(t *testing.T) {
 		"no such key":   {object{"document_prefix": "zzz/"}, "no_document"},
 		"a later day":   {object{"modified": object{"from": "2999-01-01"}}, "no_document"},
 		"an early day":  {object{"modified": object{"to": "1970-01-01"}}, "no_document"},
+		"until it":      {object{"modified": object{"to": "2026-01-01T12:00:00Z"}}, "no_document"},
 		"until then":    {object{"modified": object{"to": "2999-01-01"}}, ""},
 	} {
 		for _, method := range []string{"hybrid", "bm25", "unweaver"} {

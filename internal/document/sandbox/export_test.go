@@ -23,7 +23,8 @@ var (
 const (
 	FrameReady, FrameHead, FrameText, FrameFailed, FrameEnd = frameReady, frameHead, frameText, frameFailed, frameEnd
 
-	Lifetime = lifetime
+	Lifetime     = lifetime
+	BoundsMemory = boundsMemory
 )
 
 // Closed reports whether Close has begun, and killed those who are at work.

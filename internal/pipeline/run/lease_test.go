@@ -50,6 +50,9 @@ func TestALeaseIsOfOneRunOfItsWorkflow(t *testing.T) {
 		if work := (&Run{Job: Job{Fence: c.fence, Holder: c.holder}}); err != nil || work.holdsLease(lease) != c.holds {
 			t.Errorf("%s holds it: %t, %v", name, work.holdsLease(lease), err)
 		}
+		if err := HoldLease(t.Context(), index, c.holder, c.fence); c.holder.Run != "" && (err == nil) != c.holds {
+			t.Errorf("%s renews it: %v", name, err)
+		}
 	}
 }
 

@@ -148,6 +148,12 @@ func TestNothingFoundIsNothing(t *testing.T) {
 		"%+v", s)
 }
 
+func TestAmongTheBestAreThoseThatTieWithTheLast(t *testing.T) {
+	mass := []walk.Weighted{{ID: 5, Weight: 1}, {ID: 3, Weight: 0.25}, {ID: 4, Weight: 0.25 + 1e-11}}
+	got := fuse.Rank(fuse.Default, mass, nil, 2)
+	assert.True(t, len(got) == 3 && got[1].ID == 3, "%v", got)
+}
+
 func TestAListCountsByItsWeight(t *testing.T) {
 	words := fuse.List{Lexical: true, Hits: []fuse.Hit{{ID: 1, Score: 4}, {ID: 2, Score: 2}}}
 	other := fuse.List{Hits: []fuse.Hit{{ID: 3, Score: 0.9}, {ID: 2, Score: 0.5}, {ID: 4, Score: 0.1}}}

@@ -2,6 +2,7 @@ package codec_test
 
 import (
 	"bytes"
+	"context"
 	"log/slog"
 	"os"
 	"path/filepath"
@@ -13,6 +14,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	"go.temporal.io/api/common/v1"
+	"go.temporal.io/sdk/activity"
 	"go.temporal.io/sdk/client"
 	"go.temporal.io/sdk/converter"
 	"go.temporal.io/sdk/interceptor"
@@ -249,6 +251,36 @@ func TestAStartIsGoodForItsWorkflowAndAWhileOnly(t *testing.T) {
 			assert.True(t, ran == test.runs && (err == nil) == test.runs &&
 				(err == nil || strings.Contains(err.Error(), "refused: its seal is of")), "ran: %v, %v", ran, err)
 		})
+	}
+}
+
+// Promises: 133.
+func TestASealIsOfOneActivityOfARun(t *testing.T) {
+	_, _, key := made(t)
+	try := func(name, id string) (ran string, err error) {
+		checks, header, err := codec.Sealed(key, "activity", name, id, "", time.Time{})
+		require.NoError(t, err)
+		var suite testsuite.WorkflowTestSuite
+		suite.SetHeader(header)
+		env := suite.NewTestActivityEnvironment()
+		if name != "" {
+			env.SetWorkerOptions(worker.Options{Interceptors: []interceptor.WorkerInterceptor{checks}})
+		}
+		env.RegisterActivityWithOptions(func(ctx context.Context) error {
+			ran = "as " + activity.GetInfo(ctx).ActivityID
+			return nil
+		}, activity.RegisterOptions{Name: "Note"})
+		_, err = env.ExecuteActivity("Note")
+		return ran, err
+	}
+	ran, err := try("", "")
+	require.NoError(t, err)
+	id := strings.TrimPrefix(ran, "as ") // as the suite gives it
+	ran, err = try("Note", id)
+	assert.True(t, ran != "" && err == nil, "its own seal: %v", err)
+	for _, sealed := range [][2]string{{"Other", id}, {"Note", id + "0"}} {
+		ran, err := try(sealed[0], sealed[1])
+		assert.True(t, ran == "" && err != nil, "it ran with the seal of %s: %v", sealed, err)
 	}
 }
 

@@ -224,7 +224,7 @@ func TestConformanceOnAFake(t *testing.T) {
 func TestPartsOfAnUploadThatFailsAreGivenUp(t *testing.T) {
 	store, b := faked(t)
 	travelInParts(t, store)
-	assert.Equal(t, 1, b.aborted)
+	assert.Equal(t, 2, b.aborted)
 }
 
 func TestKeysLieBelowThePrefix(t *testing.T) {

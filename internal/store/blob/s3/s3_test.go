@@ -2,6 +2,7 @@ package s3_test
 
 import (
 	"bytes"
+	"cmp"
 	"crypto/rand"
 	"encoding/xml"
 	"fmt"
@@ -66,11 +67,24 @@ func travelInParts(t *testing.T, store blob.Store) {
 		_, err = store.Put(t.Context(), key, bytes.NewReader(big), size, blob.Cond{Absent: true})
 		assert.True(t, fault.Is(err, fault.Precondition), "a second If-None-Match: %v", err)
 	}
-	_, err := store.Put(t.Context(), "short", bytes.NewReader(big), int64(len(big))+1, blob.Cond{})
+	// Another writer is first while the parts are sent.
+	first := readerFunc(func([]byte) (int, error) {
+		_, err := blob.Write(t.Context(), store, "raced", []byte("first"), blob.Cond{Absent: true})
+		return 0, cmp.Or(err, io.EOF)
+	})
+	_, err := store.Put(t.Context(), "raced", io.MultiReader(bytes.NewReader(big), first), -1, blob.Cond{Absent: true})
+	assert.True(t, fault.Is(err, fault.Precondition), "an object that came while parts were sent: %v", err)
+	raced, _, err := blob.Read(t.Context(), store, "raced")
+	assert.True(t, err == nil && string(raced) == "first", "%d bytes took its place, %v", len(raced), err)
+	_, err = store.Put(t.Context(), "short", bytes.NewReader(big), int64(len(big))+1, blob.Cond{})
 	assert.Error(t, err, "a body that ends early was stored")
 	_, err = store.Stat(t.Context(), "short")
 	assert.True(t, fault.Is(err, fault.NotFound), "a broken upload left %v", err)
 }
+
+type readerFunc func([]byte) (int, error)
+
+func (f readerFunc) Read(out []byte) (int, error) { return f(out) }
 
 func TestMissingBucketAndWrongKeysNameTheSetting(t *testing.T) {
 	c := config(t)
