@@ -5,6 +5,7 @@ import (
 
 	"go.temporal.io/sdk/temporal"
 
+	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/model/fleet"
 	"github.com/unweaver/unweaver/internal/model/limits"
@@ -47,12 +48,15 @@ func (a *Activities) measureCapacity(ctx context.Context, b workflows.Build) (ca
 	if err != nil {
 		return workflows.Capacity{}, err
 	}
-	concurrency := limits.Concurrency(control.Limits.ApplyTo(work.Settings.Limits).Concurrency)
-	if work.Settings.Chat.Provider == "openai" {
-		capacity.Chat = concurrency
+	spec := work.Settings
+	concurrency := func(of core.Limits) int { return limits.Concurrency(control.Limits.ApplyTo(of).Concurrency) }
+	for _, role := range []string{core.RoleExtraction, core.RoleShortening} {
+		if spec.ChatOf(role).Provider == "openai" {
+			capacity.Chat = max(capacity.Chat, concurrency(spec.LimitsOf(role)))
+		}
 	}
-	if work.Settings.Embedding.Provider == "openai" {
-		capacity.Embed = concurrency
+	if spec.Embedding.Provider == "openai" {
+		capacity.Embed = concurrency(spec.Limits)
 	}
 	return capacity, nil
 }

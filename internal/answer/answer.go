@@ -36,7 +36,7 @@ import (
 
 // Models makes the models that questions need.
 type Models interface {
-	Chat(spec core.Spec) (model.Chat, error)
+	Chat(spec core.Spec, role string) (model.Chat, error)
 	Embedder(spec core.Spec, provider string, dimension int) (model.Embedder, error)
 	// Ranker is nil where the spec has none.
 	Ranker(spec core.Spec) (rerank.Ranker, error)
@@ -290,7 +290,7 @@ func (s *Service) completeResponse(ctx context.Context, asked *question, found F
 	for i, chunk := range response.Chunks {
 		passages[i] = retrieve.Passage{ID: chunk.ID, Title: chunk.Title, Text: chunk.Text}
 	}
-	form := retrieve.FormOf(generation.Spec.Parity)
+	form := retrieve.FormOf(generation.Spec.Parity, cmp.Or(asked.body.AnswerStyle, generation.Spec.Answer.Style))
 	packing := time.Now()
 	text := response.addNotes(result.Notes, plan.budget)
 	given, used := form.Pack(passages, plan.budget-int(response.Usage.NoteTokens))
@@ -316,11 +316,11 @@ func (s *Service) completeResponse(ctx context.Context, asked *question, found F
 		}
 	}
 	at := time.Now()
-	chat, err := s.models.Chat(generation.Spec)
+	chat, err := s.models.Chat(generation.Spec, core.RoleAnswer)
 	if err != nil {
 		chat = unmade{err}
 	}
-	chat = billed{chat, generation.Spec.Chat.Price, asked.cost, plan.most}
+	chat = billed{chat, generation.Spec.ChatOf(core.RoleAnswer).Price, asked.cost, plan.most}
 	if plan.unasked != "" {
 		chat = builtin.Chat{}
 	} else if !asked.body.NeedsModel {

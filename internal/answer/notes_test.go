@@ -1,12 +1,19 @@
 package answer
 
 import (
+	"context"
+	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"github.com/unweaver/unweaver/internal/core"
+	"github.com/unweaver/unweaver/internal/fault"
+	"github.com/unweaver/unweaver/internal/model"
+	"github.com/unweaver/unweaver/internal/model/neural"
 	"github.com/unweaver/unweaver/internal/retrieve"
 	"github.com/unweaver/unweaver/internal/retrieve/snippet"
 )
@@ -38,7 +45,94 @@ func TestNotesAreReadWithTheMarksOfTheirPassages(t *testing.T) {
 func TestASnippetHasNoFormFeed(t *testing.T) {
 	chunk := Chunk{Passage: Passage{Text: "One.\n\f\nTwo."}}
 	chunk.showSnippet(snippet.Found{Span: snippet.Span{End: 11}})
-	if *chunk.Snippet != (Snippet{Text: "One.\n\n\nTwo.", End: 11}) {
-		t.Errorf("%+v", chunk.Snippet)
+	assert.True(t, *chunk.Snippet == (Snippet{Text: "One.\n\n\nTwo.", End: 11}), "%+v", chunk.Snippet)
+}
+
+// insideAsker embeds questions by other vectors than passages.
+type insideAsker struct{ model.Embedder }
+
+func (a insideAsker) Questions() model.Embedder { return insideQuestion(a) }
+
+type insideQuestion struct{ model.Embedder }
+
+func (q insideQuestion) Embed(ctx context.Context, texts []string) ([][]float32, model.Usage, error) {
+	for i := range texts {
+		texts[i] = "query: " + texts[i]
 	}
+	return q.Embedder.Embed(ctx, texts)
+}
+
+// Promises: 131.
+func TestAQuestionIsEmbeddedAsOneByTheWeightsOfItsGeneration(t *testing.T) {
+	described, err := neural.Describe("e5", t.TempDir())
+	require.NoError(t, err)
+	made := core.Fingerprint{Provider: model.Neural, Model: described.Info().Model}
+	asked, err := asQuestions(insideAsker{described}, made)
+	_, is := asked.(insideQuestion)
+	assert.True(t, err == nil && is, "%T, %v", asked, err)
+	for _, other := range []string{strings.Replace(made.Model, "1571", "1572", 1), made.Model + "1", "minilm"} {
+		made.Model = other
+		_, err := asQuestions(described, made)
+		assert.True(t, fault.Is(err, fault.EmbedderDown) && strings.Contains(fault.As(err).Hint, "index again"),
+			"vectors of %s are compared with those of %s: %v", other, described.Info().Model, err)
+	}
+}
+
+// Ranks are weighed by confidence where one is known; what is twice stands once, and what only fills up comes last.
+func TestPassagesAreFusedByRankAndConfidence(t *testing.T) {
+	passages := func(index string, confidence *float64, chunks ...Chunk) *question {
+		one := &question{response: Response{Index: index, Confidence: confidence}}
+		one.plan.TopChunks = 4
+		for i, chunk := range chunks {
+			chunk.Index, chunk.IndexRank = index, i+1
+			one.response.Chunks = append(one.response.Chunks, chunk)
+		}
+		return one
+	}
+	chunk := func(id string) Chunk { return Chunk{Passage: Passage{ID: id, Version: id}} }
+	at := func(id, version string, start int) Chunk {
+		return Chunk{Passage: Passage{ID: id, Version: version, Start: start}}
+	}
+	filled := Chunk{Passage: Passage{ID: "filled", Version: "f"}, Filled: true}
+	sure, unsure := 0.9, 0.2
+	for name, c := range map[string]struct {
+		asked []*question
+		want  string
+	}{
+		"none is known": {[]*question{passages("a", nil, chunk("1"), chunk("2")), passages("b", nil, chunk("3"), chunk("4"))},
+			"[1 3 2 4]"},
+		"one is surer": {[]*question{passages("a", &unsure, chunk("1")), passages("b", &sure, chunk("2"), chunk("3"))},
+			"[2 3 1]"},
+		"one is unknown": {[]*question{
+			passages("a", &unsure, chunk("1")), passages("b", nil, chunk("2")), passages("c", &sure, chunk("3")),
+		}, "[3 2 1]"},
+		"fillers": {[]*question{passages("a", nil, filled), passages("b", nil, chunk("1"), chunk("2"))}, "[1 2 filled]"},
+		"one key and text": {[]*question{passages("a", nil, chunk("1"), at("2", "v", 0)), passages("b", nil, at("2", "w", 7))},
+			"[1 2]"},
+		"one span of a content": {[]*question{
+			passages("a", nil, at("1", "v", 0), at("2", "v", 9)), passages("b", nil, at("3", "v", 9), at("4", "v", 20)),
+		}, "[1 3 4]"},
+		"too many": {[]*question{
+			passages("a", nil, chunk("1"), chunk("2"), chunk("3")), passages("b", nil, chunk("4"), chunk("5")),
+		}, "[1 4 2 5]"},
+		"nothing": {[]*question{passages("a", nil), passages("b", nil)}, "[]"},
+	} {
+		ids := []string{}
+		for i, chunk := range fuseChunks(c.asked) {
+			assert.Equal(t, i+1, chunk.Rank)
+			ids = append(ids, chunk.ID)
+		}
+		assert.Equal(t, c.want, fmt.Sprint(ids), name)
+	}
+}
+
+func TestThePartsOfAQuerysTimeAreItsTotal(t *testing.T) {
+	timings := Timings{
+		Open: 1, Parse: 2, Embed: 3, Search: 4, Ballots: 5, Election: 6, Chunks: 7, Rerank: 8, Context: 9, Answer: 10,
+	}
+	timings.End(57500 * time.Microsecond)
+	assert.Equal(t, 57.5, timings.Total)
+	assert.Equal(t, 2.5, timings.Other)
+	timings.End(time.Millisecond)
+	assert.Zero(t, timings.Other)
 }

@@ -23,9 +23,9 @@ func (p *planned) parsedBy(spec core.Spec) (string, error) {
 		return "", nil
 	}
 	by := p.Params.Text(p.spec.Reader.Param)
-	if by == retrieve.ByChat && spec.Chat.Provider != "openai" {
+	if by == retrieve.ByChat && spec.ChatOf(core.RoleTriples).Provider != "openai" {
 		return "", newFault("read query", "params."+p.spec.Reader.Param, "the index has no chat model to parse questions",
-			"set models.chat and build the index again, or omit the parameter")
+			"set models.chat or models.triples and build the index again, or omit the parameter")
 	}
 	return by, nil
 }
@@ -63,12 +63,12 @@ func (s *Service) parseQuestion(
 ) (retrieve.Reading, error) {
 	ctx, cancel := context.WithTimeout(model.CallerBound(ctx), parseTimeout)
 	defer cancel()
-	chat, err := s.models.Chat(generation.Spec)
+	chat, err := s.models.Chat(generation.Spec, core.RoleTriples)
 	if err != nil {
 		return retrieve.Reading{}, err
 	}
 	call, read := plan.spec.Reader.ByChat(generation, plan.Text)
-	reply, err := billed{chat, generation.Spec.Chat.Price, cost, call.Most}.Complete(ctx, call)
+	reply, err := billed{chat, generation.Spec.ChatOf(core.RoleTriples).Price, cost, call.Most}.Complete(ctx, call)
 	response.Usage.PromptTokens += reply.Usage.Prompt
 	response.Usage.CompletionTokens += reply.Usage.Completion
 	if err != nil && ctx.Err() != nil {

@@ -29,6 +29,7 @@ type Request struct {
 	MaxContextTokens *Count         `json:"max_context_tokens" bounds:"1,131072" default:"4000" doc:"tokens of passages"`
 	Answer           bool           `json:"answer" default:"false" doc:"also answer the question from the passages"`
 	MaxAnswerTokens  *Count         `json:"max_answer_tokens" bounds:"1,1000000" doc:"default: the model's limit"`
+	AnswerStyle      string         `json:"answer_style" doc:"short: one sentence if possible; full; default: the index's"`
 	Stream           bool           `json:"stream" default:"false" doc:"with answer: send the answer as events"`
 	Explain          bool           `json:"explain" default:"false" doc:"also report how the passages were found"`
 	Generation       *string        `json:"generation" doc:"the generation to ask; default: the current one"`
@@ -96,6 +97,10 @@ func (q *Request) planQuery(defaults core.Retrieval, methods *retrieve.Registry)
 	if n := utf8.RuneCountInString(q.Query); n > maxQuery {
 		why := fmt.Sprintf("the question has %d characters, at most %d are allowed", n, maxQuery)
 		return out, newFault("read query", "query", why, "shorten it")
+	}
+	if q.AnswerStyle != "" && q.AnswerStyle != core.StyleShort && q.AnswerStyle != core.StyleFull {
+		return out, newFault("read query", "answer_style", "there is no style "+fault.QuoteName(q.AnswerStyle),
+			"use "+core.StyleShort+" or "+core.StyleFull)
 	}
 	if q.Method == "" {
 		q.Method = defaults.Method

@@ -171,7 +171,7 @@ func fuseQuestions(asked []*question) *question {
 		out.result.Notes = append(out.result.Notes, one.result.Notes...)
 		out.result.NotesAlone = out.result.NotesAlone && one.result.NotesAlone
 		has := slices.ContainsFunc(chunks, func(chunk Chunk) bool { return chunk.Index == one.response.Index })
-		if has && !isSameChat(one.generation.Spec.Chat, lead.generation.Spec.Chat) {
+		if has && !isSameChat(one.generation.Spec, lead.generation.Spec) {
 			out.plan.unasked = mixedModels
 		}
 	}
@@ -179,7 +179,8 @@ func fuseQuestions(asked []*question) *question {
 }
 
 // isSameChat reports whether two indexes are answered by the same server and model.
-func isSameChat(a, b core.ChatModel) bool {
+func isSameChat(one, other core.Spec) bool {
+	a, b := one.ChatOf(core.RoleAnswer), other.ChatOf(core.RoleAnswer)
 	return a.Provider == b.Provider && a.BaseURL == b.BaseURL && a.Model == b.Model && a.APIKeyEnv == b.APIKeyEnv &&
 		a.Domain() == b.Domain()
 }

@@ -1,6 +1,7 @@
 package app
 
 import (
+	"maps"
 	"path/filepath"
 	"slices"
 	"sync"
@@ -96,19 +97,25 @@ func (a *allowed) batchServer(settings core.BatchMode) (batch.Server, error) {
 		Advise("set models.chat.mode and models.chat.batch.folder in the configuration of worker or unweaver dev")
 }
 
+// checkChat refuses a chat model that this process may not use.
+func (m *Models) checkChat(chat core.ChatModel, setting string) error {
+	switch chat.Provider {
+	case "builtin":
+		return nil
+	case "recorded":
+		return m.allowed.checkRecording(chat.File)
+	}
+	if err := m.allowed.checkEndpoint(setting, chat.BaseURL, chat.APIKeyEnv); err != nil {
+		return err
+	}
+	_, err := m.allowed.batchServer(chat.Batch)
+	return err
+}
+
 // Check refuses the models of an index that this process may not use, before anything is built with them.
 func (m *Models) Check(spec core.Spec) error {
-	switch spec.Chat.Provider {
-	case "builtin":
-	case "recorded":
-		if err := m.allowed.checkRecording(spec.Chat.File); err != nil {
-			return err
-		}
-	default:
-		if err := m.allowed.checkEndpoint("models.chat", spec.Chat.BaseURL, spec.Chat.APIKeyEnv); err != nil {
-			return err
-		}
-		if _, err := m.allowed.batchServer(spec.Chat.Batch); err != nil {
+	for _, role := range append(slices.Sorted(maps.Keys(spec.Roles)), "") {
+		if err := m.checkChat(spec.ChatOf(role), nameSetting(spec, role)); err != nil {
 			return err
 		}
 	}

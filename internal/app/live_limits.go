@@ -1,6 +1,7 @@
 package app
 
 import (
+	"strings"
 	"time"
 
 	"github.com/unweaver/unweaver/internal/core"
@@ -45,14 +46,18 @@ func (m *Models) configureLimits(spec core.Spec) (core.Limits, *limits.Rates) {
 func (m *Models) SetLimits(index string, given *core.LiveLimits) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	known := m.live[index]
-	if known == nil {
-		if given == nil {
-			return
-		}
-		known = &live{rates: limits.NewRates(0, 0)}
-		m.live[index] = known
+	if m.live[index] == nil && given != nil {
+		m.live[index] = &live{rates: limits.NewRates(0, 0)}
 	}
+	for name, known := range m.live {
+		if name == index || strings.HasPrefix(name, index+ofRole) {
+			m.changeLimits(name, known, given)
+		}
+	}
+}
+
+// changeLimits gives the limits of an index, or of one of its roles. The caller holds the lock.
+func (m *Models) changeLimits(index string, known *live, given *core.LiveLimits) {
 	before := known.given.ApplyTo(known.configured)
 	known.given, known.at = given, time.Now()
 	now := known.currentLimits()

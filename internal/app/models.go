@@ -131,8 +131,38 @@ func endpointOf(baseURL string) string {
 	return baseURL
 }
 
-// Chat makes the chat model of a spec, for queries and probes: nothing meters it.
-func (m *Models) Chat(spec core.Spec) (model.Chat, error) { return m.openChat(spec, nil) }
+// Chat makes the chat model of a role, for queries and probes: nothing meters it.
+func (m *Models) Chat(spec core.Spec, role string) (model.Chat, error) {
+	return m.openChat(spec, role, nil)
+}
+
+// buildRoles are the roles whose models a build asks.
+var buildRoles = []string{core.RoleExtraction, core.RoleShortening, core.RoleTriples}
+
+// openRoles opens models.chat and the models of those roles of a build that have their own.
+func openRoles(spec core.Spec, set *model.Set, open func(role string) (model.Chat, error)) (err error) {
+	for _, role := range buildRoles {
+		if _, own := spec.Roles[role]; !own {
+			continue
+		}
+		if set.Roles == nil {
+			set.Roles = map[string]model.Chat{}
+		}
+		if set.Roles[role], err = open(role); err != nil {
+			return err
+		}
+	}
+	set.Chat, err = open("")
+	return err
+}
+
+// nameSetting returns where the configuration names the model of a role.
+func nameSetting(spec core.Spec, role string) string {
+	if _, own := spec.Roles[role]; own {
+		return "models." + role
+	}
+	return "models.chat"
+}
 
 // Provider returns the provider of a spec's embedder, as fingerprints name it.
 func Provider(spec core.Spec) string {
@@ -174,8 +204,8 @@ func (m *Models) Ranker(spec core.Spec) (rerank.Ranker, error) {
 // sits between the limits and the adapter, so that nothing waits between admission and sending. Nil meters nothing.
 func (m *Models) NewBuildSet(spec core.Spec, meter model.Meter) (model.Set, error) {
 	var set model.Set
-	var err error
-	if set.Chat, err = m.openChat(spec, meter); err != nil {
+	err := openRoles(spec, &set, func(role string) (model.Chat, error) { return m.openChat(spec, role, meter) })
+	if err != nil {
 		return set, err
 	}
 	if set.Chunks, err = m.openEmbedder(spec, Provider(spec), spec.Embedding.Dimension, meter); err != nil {
@@ -188,37 +218,48 @@ func (m *Models) NewBuildSet(spec core.Spec, meter model.Meter) (model.Set, erro
 	return set, nil
 }
 
-func (m *Models) openChat(spec core.Spec, meter model.Meter) (model.Chat, error) {
-	switch spec.Chat.Provider {
+// openChat opens the chat model of a role; of "", models.chat.
+func (m *Models) openChat(spec core.Spec, role string, meter model.Meter) (model.Chat, error) {
+	chat, setting := spec.ChatOf(role), nameSetting(spec, role)
+	switch chat.Provider {
 	case "builtin":
 		return builtin.Chat{Language: spec.Retrieval.Language}, nil
 	case "recorded":
-		return m.openRecording(spec)
+		return m.openRecording(spec, chat.File)
 	}
-	if err := m.allowed.checkEndpoint("models.chat", spec.Chat.BaseURL, spec.Chat.APIKeyEnv); err != nil {
+	if err := m.allowed.checkEndpoint(setting, chat.BaseURL, chat.APIKeyEnv); err != nil {
 		return nil, err
 	}
-	secret, err := readKey(spec.Chat.APIKeyEnv, spec.Chat.BaseURL, "models.chat")
+	secret, err := readKey(chat.APIKeyEnv, chat.BaseURL, setting)
 	if err != nil {
 		return nil, err
 	}
-	url := endpointOf(spec.Chat.BaseURL)
-	batches, err := m.allowed.batchServer(spec.Chat.Batch)
+	url := endpointOf(chat.BaseURL)
+	batches, err := m.allowed.batchServer(chat.Batch)
 	if err != nil {
 		return nil, err
 	}
 	client := openai.New(openai.Config{
-		Batches: batches, BaseURL: url, APIKey: secret, Model: spec.Chat.Model, MaxTokens: spec.Chat.MaxTokens,
-		Domain:  spec.Chat.Domain(),
-		Timeout: time.Duration(spec.Chat.Timeout),
+		Batches: batches, BaseURL: url, APIKey: secret, Model: chat.Model, MaxTokens: chat.MaxTokens,
+		Domain:  chat.Domain(),
+		Timeout: time.Duration(chat.Timeout),
 	})
 	metered := model.MeterChat(observe.Chat(client, m.observer), meter)
-	return observe.AskedChat(limits.Chat{Chat: metered, Limits: m.limitsOf("chat "+url, spec)}, m.observer), nil
+	bounds := m.limitsOf("chat "+url, spec)
+	if chat.Limits != (core.Limits{}) {
+		own := spec
+		own.Index, own.Limits = spec.Index+ofRole+role, spec.LimitsOf(role)
+		bounds = m.limitsOf("chat "+url+ofRole+role, own)
+		bounds.Scope = ofRole + role
+	}
+	return observe.AskedChat(limits.Chat{Chat: metered, Limits: bounds}, m.observer), nil
 }
 
+// ofRole stands between an index, or an endpoint, and a role whose model has limits of its own.
+const ofRole = " as "
+
 // openRecording opens a recording once a process and language.
-func (m *Models) openRecording(spec core.Spec) (model.Chat, error) {
-	path := spec.Chat.File
+func (m *Models) openRecording(spec core.Spec, path string) (model.Chat, error) {
 	if err := m.allowed.checkRecording(path); err != nil {
 		return nil, err
 	}
@@ -275,19 +316,21 @@ func (m *Models) openEmbedder(
 func (m *Models) Describe(spec core.Spec) (model.Set, error) {
 	lexical := builtin.Embedder{Language: spec.Retrieval.Language}
 	set := model.Set{Chunks: lexical, Classes: lexical}
-	switch spec.Chat.Provider {
-	case "builtin":
-		set.Chat = builtin.Chat{Language: spec.Retrieval.Language}
-	case "recorded":
-		var err error
-		if set.Chat, err = m.openRecording(spec); err != nil {
-			return set, err
+	err := openRoles(spec, &set, func(role string) (model.Chat, error) {
+		switch chat := spec.ChatOf(role); chat.Provider {
+		case "builtin":
+			return builtin.Chat{Language: spec.Retrieval.Language}, nil
+		case "recorded":
+			return m.openRecording(spec, chat.File)
+		default:
+			client := openai.New(openai.Config{
+				BaseURL: endpointOf(chat.BaseURL), Model: chat.Model, Domain: chat.Domain(),
+			})
+			return model.MeterChat(client, uncallable{}), nil
 		}
-	default:
-		client := openai.New(openai.Config{
-			BaseURL: endpointOf(spec.Chat.BaseURL), Model: spec.Chat.Model, Domain: spec.Chat.Domain(),
-		})
-		set.Chat = model.MeterChat(client, uncallable{})
+	})
+	if err != nil {
+		return set, err
 	}
 	if spec.Embedding.IsInside() {
 		described, err := neural.Describe(spec.Embedding.Model, m.weights)

@@ -197,11 +197,11 @@ func TestAServerOfOnesOwnNeedsNoKeyThatNobodyNamed(t *testing.T) {
 	assert.NoError(t, err)
 	spec.Chat.APIKeyEnv = keyVariable
 	t.Setenv(keyVariable, "")
-	if _, err := factory(spec).Chat(spec); !fault.Is(err, fault.ModelAuth) {
+	if _, err := factory(spec).Chat(spec, ""); !fault.Is(err, fault.ModelAuth) {
 		t.Errorf("a variable that was named and is empty: %v", err)
 	}
 	spec.Chat.BaseURL, spec.Chat.APIKeyEnv = "", core.DefaultKeyVariable
-	if _, err := factory(spec).Chat(spec); !fault.Is(err, fault.ModelAuth) {
+	if _, err := factory(spec).Chat(spec, ""); !fault.Is(err, fault.ModelAuth) {
 		t.Errorf("OpenAI's own: %v", err)
 	}
 }
@@ -227,7 +227,7 @@ func TestEndpointsThatTheProcessDoesNotNameAreRefused(t *testing.T) {
 		"another file":                  {file, "models.chat.file"},
 	} {
 		_, built := models.NewBuildSet(c.spec, nil)
-		_, chat := models.Chat(c.spec)
+		_, chat := models.Chat(c.spec, "")
 		if c.spec.Chat == good.Chat {
 			_, chat = models.Embedder(c.spec, "openai", 8)
 		}
@@ -284,7 +284,7 @@ func TestKeysOfWhatWasPaidForStay(t *testing.T) {
 	local.Chat.APIKeyEnv, local.Embedding.APIKeyEnv = "", ""
 	local.Chat.Model, local.Embedding.Model = "a-chat-model", "an-embedding-model"
 	models := factory(local)
-	chat := must(models.Chat(local))(t)
+	chat := must(models.Chat(local, ""))(t)
 	embedder := must(models.Embedder(local, "openai", 3))(t)
 	info := embedder.Info()
 	fingerprint := core.Fingerprint{
@@ -292,7 +292,7 @@ func TestKeysOfWhatWasPaidForStay(t *testing.T) {
 	}
 	for name, c := range map[string]struct{ got, want string }{
 		"a text's extraction": {
-			extract.Key(chat.Info(), false, "some text").String(),
+			extract.Key(chat.Info(), core.Spec{}, "some text").String(),
 			"542490e3fd65fd0500cd28069d1825bdc6452454024adf5ca8df7b8f7c8d9051",
 		},
 		"a text's vector": {
@@ -322,7 +322,7 @@ func TestAServerWithoutAKeyIsSentNone(t *testing.T) {
 	local.Chat.BaseURL, local.Embedding.BaseURL = server.URL, server.URL
 	local.Chat.APIKeyEnv, local.Embedding.APIKeyEnv = "", ""
 	models := factory(local)
-	chat := must(models.Chat(local))(t)
+	chat := must(models.Chat(local, ""))(t)
 	_, _ = chat.Complete(t.Context(), model.Call{Task: model.Answer, User: "hello"})
 	embedder := must(models.Embedder(local, "openai", 3))(t)
 	_, _, _ = embedder.Embed(t.Context(), []string{"hello"})
@@ -348,7 +348,7 @@ func TestAKeyThatIsMissingIsNamedByItsSetting(t *testing.T) {
 		if asked == "" {
 			configured = openAI
 		}
-		_, err := models.Chat(configured)
+		_, err := models.Chat(configured, "")
 		if !fault.Is(err, fault.ModelAuth) || !strings.Contains(err.Error(), says) ||
 			!strings.Contains(err.Error(), `models.chat.api_key_env to ""`) {
 			t.Errorf("want %s, got %v", says, err)

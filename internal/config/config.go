@@ -8,7 +8,7 @@
 package config
 
 import (
-	"cmp"
+	"maps"
 	"reflect"
 	"slices"
 	"strings"
@@ -154,6 +154,11 @@ func (c *Config) CountSlots(cores int) int {
 	for index := range c.Indexes {
 		concurrency = max(concurrency, c.modelsOf(index).Limits.Concurrency)
 	}
+	for _, index := range append(slices.Collect(maps.Keys(c.Indexes)), "") {
+		for _, role := range []string{core.RoleExtraction, core.RoleShortening} {
+			concurrency = max(concurrency, c.ModelOf(index, role).Limits.Concurrency)
+		}
+	}
 	want := (3*concurrency+2*callsOfPart-1)/(2*callsOfPart) + partsForStores
 	return max(c.Worker.Slots, min(want, slotsOfCore*cores))
 }
@@ -191,35 +196,22 @@ type S3 struct {
 	PathStyle bool   `yaml:"path_style"`
 }
 
-// Judge is who rates answers in evaluations.
-type Judge struct {
-	BaseURL   string     `yaml:"base_url"`
-	APIKeyEnv string     `yaml:"api_key_env"`
-	Model     string     `yaml:"model"`
-	Price     core.Price `yaml:"price"`
-}
-
-// ChooseChat returns the judge, or, where none is set, the model that answers.
-func (j Judge) ChooseChat(chat core.ChatModel) core.ChatModel {
-	if j.Model == "" {
-		return chat
-	}
-	return core.ChatModel{
-		Provider: chat.Provider, BaseURL: cmp.Or(j.BaseURL, chat.BaseURL), APIKeyEnv: cmp.Or(j.APIKeyEnv, chat.APIKeyEnv),
-		Model: j.Model, Price: j.Price,
-	}
-}
-
 // Models and their limits.
 type Models struct {
-	Chat      core.ChatModel   `yaml:"chat"`
+	Chat      core.ChatModel   `yaml:"chat"` // of every role that sets nothing
 	Embedding core.EmbedModel  `yaml:"embedding"`
 	Rerank    core.RerankModel `yaml:"rerank"`
-	Judge     Judge            `yaml:"judge"`
-	Dir       string           `yaml:"dir"`
-	Currency  string           `yaml:"currency"`
-	Limits    core.Limits      `yaml:"limits"`
-	Endpoints []Endpoint       `yaml:"endpoints"`
+
+	Extraction core.ChatModel `yaml:"extraction"`
+	Shortening core.ChatModel `yaml:"shortening"`
+	Triples    core.ChatModel `yaml:"triples"`
+	Answer     core.ChatModel `yaml:"answer"`
+	Judge      core.ChatModel `yaml:"judge"`
+
+	Dir       string      `yaml:"dir"`
+	Currency  string      `yaml:"currency"`
+	Limits    core.Limits `yaml:"limits"`
+	Endpoints []Endpoint  `yaml:"endpoints"`
 }
 
 // Index is one index. What its Models set wins over the general ones, key by key.
@@ -236,6 +228,7 @@ type Index struct {
 	Gem         gem.Settings     `yaml:"gem"`
 	Pairs       aliases.Settings `yaml:"pairs"`
 	Extraction  core.Extraction  `yaml:"extraction"`
+	Answer      core.Answering   `yaml:"answer"`
 	Retrieval   core.Retrieval   `yaml:"retrieval"`
 	Parity      bool             `yaml:"parity"`
 	Keep        int              `yaml:"keep"`
@@ -315,7 +308,8 @@ func defaultIndex() Index {
 		Shortening: core.Shortening{Threshold: 4000, Sample: 256},
 		Gem:        gem.DefaultSettings,
 		Pairs:      aliases.DefaultSettings,
-		Extraction: core.Extraction{Share: 1},
+		Extraction: core.Extraction{Share: 1, Language: core.LanguageAuto},
+		Answer:     core.Answering{Style: core.StyleShort},
 		Retrieval:  core.Retrieval{Method: "hybrid", Rule: "weighted", TopChunks: 5, Language: core.LanguageAuto},
 		Keep:       3,
 		Priority:   Priority{Level: 3, Weight: 1},
@@ -355,19 +349,15 @@ func (c *Config) Spec(index, corpusURI string) (core.Spec, error) {
 			models.Embedding.Classes = "lexical"
 		}
 	}
-	if models.Chat.Mode != modeBatch || models.Chat.Provider != "openai" {
-		models.Chat.Batch = core.BatchMode{}
-	}
-	for _, timeout := range []*core.Duration{&models.Chat.Timeout, &models.Embedding.Timeout} {
-		if *timeout == core.DefaultModelTimeout {
-			*timeout = 0
-		}
+	if models.Embedding.Timeout == core.DefaultModelTimeout {
+		models.Embedding.Timeout = 0
 	}
 	if !models.Rerank.IsOn() {
 		models.Rerank = core.RerankModel{}
 	}
 	var extraction *core.Extraction
-	if settings.Extraction.Share < 1 {
+	settings.fitWriting()
+	if settings.Extraction.Share < 1 || settings.Extraction.Language != "" {
 		extraction = &settings.Extraction
 	}
 	var read *core.Documents
@@ -381,6 +371,7 @@ func (c *Config) Spec(index, corpusURI string) (core.Spec, error) {
 	spec := core.Spec{
 		Documents:  read,
 		Extraction: extraction,
+		Answer:     settings.Answer,
 		Index:      index,
 		Corpus:     corpusURI,
 		Chunking:   settings.Chunking,
@@ -392,7 +383,8 @@ func (c *Config) Spec(index, corpusURI string) (core.Spec, error) {
 		Budget:     settings.Budget,
 		Failures:   settings.Failures,
 		Gate:       settings.Gate,
-		Chat:       models.Chat,
+		Chat:       fitChat(models.Chat),
+		Roles:      c.listRoles(index),
 		Embedding:  models.Embedding,
 		Rerank:     models.Rerank,
 		Limits:     models.Limits,

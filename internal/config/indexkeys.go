@@ -1,6 +1,12 @@
 package config
 
-import "strings"
+import (
+	"fmt"
+	"strings"
+
+	"github.com/unweaver/unweaver/internal/core"
+	"github.com/unweaver/unweaver/internal/text"
+)
 
 // indexKeys are the keys of an index. Its own models are described with the general ones.
 // omitHidden leaves out what documents hide.
@@ -164,6 +170,25 @@ var indexKeys = []key{
 		example:  "0.3",
 		rebuilds: paysShare,
 		rule:     requireRange(0, 1),
+	},
+	{
+		path:     "indexes.*.extraction.language",
+		meaning:  "language of the chat model's descriptions; auto: the language of each passage. No effect under parity",
+		example:  "de",
+		rebuilds: paysWriting,
+		rule: newTextRule("auto or a code such as de", func(code string) string {
+			if code == core.LanguageAuto || text.NameOf(code) != "" {
+				return ""
+			}
+			return fmt.Sprintf("%q is no language: use auto or a code such as de, fr or ko", code)
+		}),
+	},
+	{
+		path: "indexes.*.answer.style",
+		meaning: "short: the chat model answers in one sentence if possible; full: in as many as the answer takes. A query " +
+			"may set `answer_style` instead",
+		example: "full",
+		rule:    oneOf(core.StyleShort, core.StyleFull),
 	},
 	{
 		path:     "indexes.*.shortening.threshold",

@@ -45,6 +45,7 @@ const (
 	paysClasses    = again + "pays for shortening and embedding of classes whose text is new"
 	paysParity     = again + "pays for extraction, shortening and embeddings with other prompts and texts"
 	paysShare      = again + "pays for extraction of newly selected chunks"
+	paysWriting    = again + "pays for extraction and shortening of texts that get another language"
 	paysExtraction = again + "pays for extraction and shortening by the new model"
 	paysEmbeddings = again + "pays for embeddings"
 	paysLanguage   = again + "pays for class texts that change with the name rules"
@@ -264,8 +265,9 @@ var generalKeys = []key{
 	},
 	{
 		path: "models.chat.provider",
-		meaning: "who extracts, shortens and answers. builtin: rules, no model; recorded: a recorded " +
-			"extraction is replayed",
+		meaning: "who extracts, shortens, answers and judges, unless models.extraction, .shortening, .triples, .answer " +
+			"or .judge, which have the same keys, name another. builtin: rules, no model; recorded: a recorded extraction " +
+			"is replayed",
 		example:  "openai",
 		rebuilds: paysExtraction,
 		rule:     oneOf("builtin", "openai", "recorded"),
@@ -363,6 +365,27 @@ var generalKeys = []key{
 		rule:    allowAnything(),
 	},
 	modelTimeout("models.chat.timeout"),
+	{
+		path:    "models.chat.limits.concurrency",
+		meaning: "as models.limits.concurrency, of this model's calls alone; 0: those are among the endpoint's",
+		unit:    "calls",
+		example: "16",
+		rule:    requireRange(0, 100000),
+	},
+	{
+		path:    "models.chat.limits.requests_per_minute",
+		meaning: "as models.limits.requests_per_minute, of this model's calls; 0: the general one",
+		unit:    "calls a minute",
+		example: "500",
+		rule:    requireRange(0, 1e9),
+	},
+	{
+		path:    "models.chat.limits.tokens_per_minute",
+		meaning: "as models.limits.tokens_per_minute, of this model's calls; 0: the general one",
+		unit:    "tokens a minute",
+		example: "200000",
+		rule:    requireRange(0, 1e12),
+	},
 	newPriceKey("models.chat.price.prompt", "price of prompt tokens", ""),
 	newPriceKey("models.chat.price.completion", "price of completion tokens", ""),
 	{
@@ -488,26 +511,6 @@ var generalKeys = []key{
 		example: "0.002",
 		rule:    requireRange(0, million),
 	},
-	{
-		path:    "models.judge.model",
-		meaning: "model that judges answers in `eval --answers` and `reproduce`; empty: models.chat",
-		example: "openai/gpt-oss-120b",
-		rule:    allowAnything(),
-	},
-	{
-		path:    "models.judge.base_url",
-		meaning: "the judge's server; empty: that of models.chat",
-		example: "http://judge:8000/v1",
-		rule:    allowEmpty(requireURL()),
-	},
-	{
-		path:    "models.judge.api_key_env",
-		meaning: "variable that holds the judge's API key; empty: that of models.chat",
-		example: "JUDGE_API_KEY",
-		rule:    allowEmpty(requireVariable()),
-	},
-	newPriceKey("models.judge.price.prompt", "price of what a judge reads", ""),
-	newPriceKey("models.judge.price.completion", "price of what a judge writes", ""),
 	{
 		path:    "models.currency",
 		meaning: "currency of prices, costs and money budgets; it is only a label, nothing is converted",

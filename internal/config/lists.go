@@ -3,6 +3,7 @@ package config
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"path/filepath"
 	"reflect"
 	"slices"
@@ -39,9 +40,11 @@ func (e Endpoint) Normalise() Endpoint {
 // models, general and of indexes, and those that it lists beside them.
 func (c *Config) ListEndpoints() []Endpoint {
 	var out []Endpoint
-	add := func(models Models) {
-		if models.Chat.Provider == providerOpenAI {
-			out = append(out, Endpoint{models.Chat.BaseURL, models.Chat.APIKeyEnv}.Normalise())
+	add := func(index string, models Models) {
+		for _, chat := range c.listChats("", index) {
+			if chat.Provider == providerOpenAI {
+				out = append(out, Endpoint{chat.BaseURL, chat.APIKeyEnv}.Normalise())
+			}
 		}
 		if models.Embedding.Provider == providerOpenAI {
 			out = append(out, Endpoint{models.Embedding.BaseURL, models.Embedding.APIKeyEnv}.Normalise())
@@ -53,9 +56,9 @@ func (c *Config) ListEndpoints() []Endpoint {
 			out = append(out, listed.Normalise())
 		}
 	}
-	add(c.Models)
+	add("", c.Models)
 	for name := range c.Indexes {
-		add(c.modelsOf(name))
+		add(name, c.modelsOf(name))
 	}
 	slices.SortFunc(out, func(a, b Endpoint) int {
 		return strings.Compare(a.BaseURL+" "+a.APIKeyEnv, b.BaseURL+" "+b.APIKeyEnv)
@@ -72,37 +75,33 @@ const (
 
 // ListRecordings returns the files that a process with this configuration may replay models from, as absolute paths.
 func (c *Config) ListRecordings() []string {
-	var out []string
-	add := func(models Models) {
-		if models.Chat.Provider != providerRecorded {
-			return
+	return c.listPaths(func(chat core.ChatModel) string {
+		if chat.Provider != providerRecorded {
+			return ""
 		}
-		if path, err := filepath.Abs(models.Chat.File); err == nil {
-			out = append(out, path)
-		}
-	}
-	add(c.Models)
-	for name := range c.Indexes {
-		add(c.modelsOf(name))
-	}
-	slices.Sort(out)
-	return slices.Compact(out)
+		return chat.File
+	})
 }
 
 // BatchFolders returns the folders for batches that the configuration names, absolute.
 func (c *Config) BatchFolders() []string {
+	return c.listPaths(func(chat core.ChatModel) string {
+		if chat.Mode != modeBatch {
+			return ""
+		}
+		return chat.Batch.Folder
+	})
+}
+
+// listPaths lists the paths that chat models name, absolute and sorted.
+func (c *Config) listPaths(of func(chat core.ChatModel) string) []string {
 	var out []string
-	add := func(models Models) {
-		if models.Chat.Mode != modeBatch || models.Chat.Batch.Folder == "" {
-			return
+	for _, index := range append(slices.Collect(maps.Keys(c.Indexes)), "") {
+		for _, chat := range c.listChats("", index) {
+			if path, err := filepath.Abs(of(chat)); err == nil && of(chat) != "" {
+				out = append(out, path)
+			}
 		}
-		if path, err := filepath.Abs(models.Chat.Batch.Folder); err == nil {
-			out = append(out, path)
-		}
-	}
-	add(c.Models)
-	for name := range c.Indexes {
-		add(c.modelsOf(name))
 	}
 	slices.Sort(out)
 	return slices.Compact(out)

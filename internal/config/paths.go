@@ -67,23 +67,28 @@ func walkValues(value reflect.Value, path string, visit func(path string, value 
 	}
 }
 
-// toGeneral gives the path under which keys.go describes a path: the name of an index becomes *, and an index's models
-// are described once, with the general ones.
+// toGeneral gives the path under which keys.go describes a path: the name of an index becomes *, an index's models are
+// described once, with the general ones, and the chat models of roles with models.chat.
 func toGeneral(path string) string {
 	parts := strings.Split(path, ".")
 	if len(parts) < 3 || parts[0] != "indexes" {
+		path, _ = generalRole(path)
 		return path
 	}
 	if parts[2] == "models" {
-		return strings.Join(parts[2:], ".")
+		path, _ = generalRole(strings.Join(parts[2:], "."))
+		return path
 	}
 	parts[1] = "*"
 	return strings.Join(parts, ".")
 }
 
-// isOverride reports whether a path is that of an index's own models, where a value that is not given means the general
-// one.
+// isOverride reports whether a path is that of an index's own models, or of a role, where a value that is not given
+// means the general one.
 func isOverride(path string) bool {
+	if _, role := generalRole(path); role {
+		return true
+	}
 	parts := strings.Split(path, ".")
 	return len(parts) > 3 && parts[0] == "indexes" && parts[2] == "models"
 }

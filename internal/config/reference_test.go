@@ -72,7 +72,7 @@ func leaves(typ reflect.Type, path string) []string {
 		tag := typ.Field(i).Tag
 		key := tag.Get("yaml") + tag.Get("json")
 		key, _, _ = strings.Cut(key, ",")
-		if key == "" || path == "indexes.docs" && key == "models" {
+		if key == "" || path == "indexes.docs" && key == "models" || path == "models" && slices.Contains(config.Roles, key) {
 			continue
 		}
 		out = append(out, leaves(typ.Field(i).Type, strings.TrimPrefix(path+"."+key, "."))...)

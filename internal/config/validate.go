@@ -46,7 +46,7 @@ func (l *loader) validateConfig() {
 	l.queryAPI()
 	l.checkKey(l.cfg.Notify.Webhook == "" || l.cfg.Notify.SecretEnv != "", "notify.secret_env",
 		"set it to the variable that holds the secret for signing webhook requests")
-	l.modelsNeed("models", l.cfg.Models)
+	l.modelsNeed("models", "", l.cfg.Models)
 	for index, settings := range l.cfg.Indexes {
 		l.checkIndex("indexes."+index, index, settings)
 	}
@@ -115,7 +115,7 @@ func (l *loader) checkIndex(path, name string, settings Index) {
 	)
 	below := path + ".models."
 	if slices.ContainsFunc(l.listGiven(), func(given string) bool { return strings.HasPrefix(given, below) }) {
-		l.modelsNeed(path+".models", l.cfg.modelsOf(name))
+		l.modelsNeed(path+".models", name, l.cfg.modelsOf(name))
 	}
 }
 
@@ -128,21 +128,27 @@ func (l *loader) listGiven() []string {
 }
 
 // modelsNeed checks what providers need, on models as they are resolved.
-func (l *loader) modelsNeed(path string, models Models) {
-	chat := models.Chat
-	l.checkKey(chat.Provider != "openai" || chat.Model != "", path+".chat.model", "provider openai needs a model")
-	l.checkKey(chat.Provider != "recorded" || chat.File != "", path+".chat.file", "provider recorded requires a file")
-	for setting, endpoint := range map[string]Endpoint{
-		path + ".chat":      {chat.BaseURL, chat.APIKeyEnv},
-		path + ".embedding": {models.Embedding.BaseURL, models.Embedding.APIKeyEnv},
-	} {
-		openAI := chat.Provider == providerOpenAI
-		if setting == path+".embedding" {
-			openAI = models.Embedding.Provider == providerOpenAI
-		}
-		l.checkKey(!openAI || endpoint.APIKeyEnv != "" || endpoint.BaseURL != "", setting+".api_key_env",
+func (l *loader) modelsNeed(path, index string, models Models) {
+	needsKey := func(setting, provider, url, variable string) {
+		l.checkKey(provider != providerOpenAI || variable != "" || url != "", setting+".api_key_env",
 			"OpenAI requires a key: name the variable that holds it; only a server set as base_url may need none")
 	}
+	for setting, chat := range l.cfg.listChats(path, index) {
+		if setting != path+".chat" && chat == models.Chat {
+			continue
+		}
+		l.checkKey(chat.Provider != providerOpenAI || chat.Model != "", setting+".model", "provider openai needs a model")
+		l.checkKey(chat.Provider != providerRecorded || chat.File != "", setting+".file", "provider recorded requires a file")
+		needsKey(setting, chat.Provider, chat.BaseURL, chat.APIKeyEnv)
+		l.checkKey(setting == path+".chat" || chat.Provider != providerBuiltin || chat.Model == "", setting+".model",
+			"set provider or base_url of the role, too: built-in rules have no model")
+		extracts := setting == path+".chat" || setting == path+"."+core.RoleExtraction
+		l.checkKey(extracts || chat.Provider != providerRecorded, setting+".provider", "a recording has only extractions")
+		l.checkKey(extracts || !l.cfg.IsGiven(setting+".mode") || chat.Mode != modeBatch, setting+".mode",
+			"only extraction is sent in batches")
+	}
+	embedding := models.Embedding
+	needsKey(path+".embedding", embedding.Provider, embedding.BaseURL, embedding.APIKeyEnv)
 	l.checkKey(
 		!models.Rerank.IsOn() || models.Rerank.BaseURL != "", path+".rerank.base_url", "provider http requires base_url",
 	)

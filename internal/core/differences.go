@@ -47,6 +47,10 @@ func (s Spec) listSettings() map[string]string {
 	}
 	out := map[string]string{}
 	for name, value := range tree {
+		if name == "roles" {
+			flattenTree(out, "models", value)
+			continue
+		}
 		prefix := "indexes." + s.Index + "."
 		if name == "chat" || name == "embedding" || name == "rerank" || name == "limits" {
 			prefix = "models."

@@ -222,8 +222,11 @@ func (m Made) ListChanges(parent Made) []string {
 
 // ModelSummary names the models as people see them; built-in ones are labelled so wherever results are shown.
 type ModelSummary struct {
-	Chat      string `json:"chat"`
+	Chat      string `json:"chat"` // who extracts, and does what Roles has no model for
 	Embedding string `json:"embedding"`
+
+	// Roles names the models of the other roles, where they are not Chat.
+	Roles map[string]string `json:"roles,omitempty" doc:"models of other roles that are not chat"`
 }
 
 // Collections are the physical vector collections of a generation.

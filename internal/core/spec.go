@@ -25,10 +25,14 @@ type Spec struct {
 	Chat       ChatModel  `json:"chat"`
 	Embedding  EmbedModel `json:"embedding"`
 	Limits     Limits     `json:"limits"`
+	// Roles are the chat models of roles that are not Chat. See ChatOf.
+	Roles map[string]ChatModel `json:"roles,omitempty"`
 	// Rerank is who orders the chunks that a query found again; without a provider they stay as they are.
 	Rerank RerankModel `json:"rerank,omitzero"`
 	// Extraction says which chunks the chat model extracts from; nil: from all.
 	Extraction *Extraction `json:"extraction,omitempty"`
+	// Answer says how queries are answered.
+	Answer Answering `json:"answer,omitzero"`
 	// FollowLinks lets links in a corpus that is a folder count as what they lead to, also outside the folder.
 	FollowLinks bool `json:"follow_links,omitempty"`
 	// Currency is what prices, costs and budgets of money are in, as people write it; empty: not set.
@@ -100,9 +104,30 @@ type Retrieval struct {
 // configurations, and in no specification that a generation was built with.
 const LanguageAuto = "auto"
 
-// Extraction is the share of chunks that the chat model extracts from; rules do from the others.
+// Extraction is the share of chunks that the chat model extracts from, where rules do from the others, and the language
+// that it writes in.
 type Extraction struct {
-	Share float64 `json:"share"`
+	Share    float64 `json:"share"`
+	Language string  `json:"language,omitempty"` // that descriptions are written in; empty: that of the text
+}
+
+// Answering says how queries are answered; none of it rebuilds anything.
+type Answering struct {
+	Style string `json:"style,omitempty"` // empty: StyleShort
+}
+
+// Styles of answers.
+const (
+	StyleShort = "short" // one sentence where that is possible
+	StyleFull  = "full"  // all that the passages say of it
+)
+
+// WritingLanguage returns the language that descriptions are written in; empty: that of the text.
+func (s Spec) WritingLanguage() string {
+	if s.Extraction == nil {
+		return ""
+	}
+	return s.Extraction.Language
 }
 
 // ExtractionShare returns the share of chunks that are sent to the chat model.
@@ -178,7 +203,47 @@ type Price struct {
 	Completion float64 `json:"completion"`
 }
 
-// ChatModel says who extracts, shortens and answers.
+// Roles of chat models. What has none, such as a decision about two names, is asked of models.chat.
+const (
+	RoleExtraction = "extraction" // entities of chunks, and questions of the enrichment gem
+	RoleShortening = "shortening" // texts of classes, and summaries of the enrichment gem
+	RoleTriples    = "triples"    // triples of chunks and of questions
+	RoleAnswer     = "answer"     // answers of queries
+	RoleJudge      = "judge"      // of answers in evaluations; no part of a Spec
+)
+
+// ChatOf returns the chat model of a role: its own, else models.chat.
+func (s Spec) ChatOf(role string) ChatModel {
+	if own, ok := s.Roles[role]; ok {
+		return own
+	}
+	return s.Chat
+}
+
+// LimitsOf returns the limits that calls of a role have: each that the model sets for itself, else that of the index.
+func (s Spec) LimitsOf(role string) Limits {
+	own := s.ChatOf(role).Limits
+	return Limits{
+		Concurrency:       cmp.Or(own.Concurrency, s.Limits.Concurrency),
+		RequestsPerMinute: cmp.Or(own.RequestsPerMinute, s.Limits.RequestsPerMinute),
+		TokensPerMinute:   cmp.Or(own.TokensPerMinute, s.Limits.TokensPerMinute),
+	}
+}
+
+// BuildChats returns the provider and model of the two roles that decide what a generation says: a change of either
+// makes it again.
+func (s Spec) BuildChats() (extraction, shortening [2]string) {
+	name := func(m ChatModel) [2]string { return [2]string{m.Provider, m.Model} }
+	return name(s.ChatOf(RoleExtraction)), name(s.ChatOf(RoleShortening))
+}
+
+// BuildsBy reports whether a provider extracts or shortens.
+func (s Spec) BuildsBy(provider string) bool {
+	extraction, shortening := s.BuildChats()
+	return extraction[0] == provider || shortening[0] == provider
+}
+
+// ChatModel is a model for one role, or for all.
 type ChatModel struct {
 	Provider  string `json:"provider"` // builtin | openai | recorded
 	BaseURL   string `json:"base_url,omitempty"`
@@ -193,6 +258,8 @@ type ChatModel struct {
 	Timeout     Duration `json:"timeout,omitempty"`      // of one request; 0: DefaultModelTimeout
 
 	Batch BatchMode `json:"batch,omitzero"` // of mode batch; zero: every call is a separate request
+
+	Limits Limits `json:"limits,omitzero"` // of this model's calls, in place of the general ones; zero: none
 }
 
 // BatchMode says how extraction is answered by a server's Batch API: files of requests, answered within a day for less
@@ -276,6 +343,11 @@ type Limits struct {
 // so that a change of prices, limits, retrieval defaults or gates rebuilds nothing. Trust domains are not in it: a
 // build compares them with those of the generation before.
 func (s Spec) ConfigDigest() Digest {
+	extraction, shortening := s.BuildChats()
+	var shortened *[2]string
+	if shortening != extraction {
+		shortened = &shortening
+	}
 	covered := struct {
 		Corpus     string
 		Chunking   Chunking
@@ -289,14 +361,16 @@ func (s Spec) ConfigDigest() Digest {
 		Classes    string
 		Extraction *Extraction `json:",omitempty"` // not in the digests of those that send all chunks
 		Documents  *Documents  `json:",omitempty"`
+		Shortened  *[2]string  `json:",omitempty"` // only of a model that does not extract, too
 	}{
 		s.Corpus, s.Chunking, s.Shortening, s.Parity, s.Retrieval.Language,
-		[2]string{s.Chat.Provider, s.Chat.Model},
+		extraction,
 		[2]string{
 			s.Embedding.Provider,
 			s.Embedding.Model,
 		},
 		s.Embedding.Dimension, s.Embedding.MaxInputTokens, s.Embedding.Classes, s.Extraction, s.Documents,
+		shortened,
 	}
 	raw, err := json.Marshal(covered)
 	if err != nil {

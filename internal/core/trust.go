@@ -15,8 +15,10 @@ const NoTrustDomain = "none"
 // Trust says in whose answers a generation trusts, model by model; empty for models that are not asked over a network,
 // and for those of NoTrustDomain.
 type Trust struct {
-	Chat      string `json:"chat,omitempty"`
+	Chat      string `json:"chat,omitempty"` // of extraction
 	Embedding string `json:"embedding,omitempty"`
+
+	Shortening string `json:"shortening,omitempty"`
 }
 
 // Domain is whose answers the model's are (docs/reference/formats.md, Identity).

@@ -30,7 +30,9 @@ func parseWithin(
 }
 
 // readWhole reads a document to the end of its text.
-func readWhole(content string, kind document.Kind, object string, limits document.Limits) (document.Doc, string, error) {
+func readWhole(
+	content string, kind document.Kind, object string, limits document.Limits,
+) (document.Doc, string, error) {
 	doc, err := document.Parse(strings.NewReader(content), kind, object, limits)
 	if err != nil {
 		return doc, "", err

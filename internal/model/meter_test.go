@@ -14,7 +14,6 @@ import (
 	"github.com/unweaver/unweaver/internal/model/limits"
 )
 
-// scripted is a paid model that answers as configured.
 type scripted struct {
 	reply model.Reply
 	err   error
@@ -82,29 +81,29 @@ func TestWhatCountsAsAPaidCall(t *testing.T) {
 		"an answer of no use":            {model.AnsweredError(rejected), usage, end{usage, true}},
 		"an answer of no use, no tokens": {model.AnsweredError(rejected), model.Usage{}, end{model.Usage{}, true}},
 	} {
-		t.Run(name, func(t *testing.T) {
-			below, meter := &scripted{reply: model.Reply{Usage: c.report}, err: c.err}, &tally{}
-			reply, err := model.MeterChat(below, meter).Complete(t.Context(), model.Call{Task: model.Shorten})
-			assert.True(t, errors.Is(err, c.err) && reply.Usage == c.report, "the meter changed the answer: %+v, %v", reply, err)
-			_, report, err := model.MeterEmbedder(below, meter).Embed(t.Context(), []string{"a"})
-			assert.True(t, errors.Is(err, c.err) && report == c.report, "the meter changed the embedding: %+v, %v", report, err)
-			assert.True(t, len(meter.ends) == 2 && meter.ends[0] == c.want && meter.ends[1] == c.want,
-				"counted %+v, want twice %+v", meter.ends, c.want)
-			refused := map[bool][]string{true: {model.Shorten, model.EmbedTask}}
-			assert.Equal(t, refused[errors.Is(c.err, down) || errors.Is(c.err, limited)], meter.passed, "refused for now")
-			assert.True(t, len(meter.tasks) == 2 && meter.tasks[0] == model.Shorten && meter.tasks[1] == model.EmbedTask,
-				"tasks %q", meter.tasks)
-		})
+		below, meter := &scripted{reply: model.Reply{Usage: c.report}, err: c.err}, &tally{}
+		reply, err := model.MeterChat(below, meter).Complete(t.Context(), model.Call{Task: model.Shorten})
+		assert.True(t, errors.Is(err, c.err) && reply.Usage == c.report,
+			"%s: the meter changed the answer: %+v, %v", name, reply, err)
+		_, report, err := model.MeterEmbedder(below, meter).Embed(t.Context(), []string{"a"})
+		assert.True(t, errors.Is(err, c.err) && report == c.report,
+			"%s: the meter changed the embedding: %+v, %v", name, report, err)
+		assert.True(t, len(meter.ends) == 2 && meter.ends[0] == c.want && meter.ends[1] == c.want,
+			"%s: counted %+v, want twice %+v", name, meter.ends, c.want)
+		refused := map[bool][]string{true: {model.Shorten, model.EmbedTask}}
+		assert.Equal(t, refused[errors.Is(c.err, down) || errors.Is(c.err, limited)], meter.passed,
+			"%s: refused for now", name)
+		assert.True(t, len(meter.tasks) == 2 && meter.tasks[0] == model.Shorten && meter.tasks[1] == model.EmbedTask,
+			"%s: tasks %q", name, meter.tasks)
 	}
 }
 
 func TestARefusedRequestIsNotSent(t *testing.T) {
 	paused := fault.Paused.At("run", "i/g").Because("it was paused")
 	below, meter := &scripted{}, &tally{refuse: paused}
-	if _, err := model.MeterChat(below, meter).Complete(t.Context(), model.Call{}); !fault.Is(err, fault.Paused) {
-		t.Errorf("chat: %v", err)
-	}
-	_, _, err := model.MeterEmbedder(below, meter).Embed(t.Context(), []string{"a"})
+	_, err := model.MeterChat(below, meter).Complete(t.Context(), model.Call{})
+	assert.True(t, fault.Is(err, fault.Paused), "chat: %v", err)
+	_, _, err = model.MeterEmbedder(below, meter).Embed(t.Context(), []string{"a"})
 	assert.True(t, fault.Is(err, fault.Paused), "embed: %v", err)
 	assert.True(t, below.calls == 0 && len(meter.ends) == 0,
 		"%d calls were sent, %d counted", below.calls, len(meter.ends))
@@ -112,32 +111,18 @@ func TestARefusedRequestIsNotSent(t *testing.T) {
 
 func TestAPanicBelowStillEndsItsRequest(t *testing.T) {
 	below, meter := &scripted{boom: true}, &tally{}
-	for _, call := range []func(){
-		func() { _, _ = model.MeterChat(below, meter).Complete(t.Context(), model.Call{}) },
-		func() { _, _, _ = model.MeterEmbedder(below, meter).Embed(t.Context(), []string{"a"}) },
-	} {
-		func() {
-			defer func() {
-				assert.True(t, recover() != nil, "the panic was swallowed")
-			}()
-			call()
-		}()
-	}
+	assert.Panics(t, func() { _, _ = model.MeterChat(below, meter).Complete(t.Context(), model.Call{}) })
+	assert.Panics(t, func() { _, _, _ = model.MeterEmbedder(below, meter).Embed(t.Context(), []string{"a"}) })
 	assert.True(t, len(meter.ends) == 2 && !meter.ends[0].answered && !meter.ends[1].answered, "counted %+v", meter.ends)
 }
 
 func TestModelsThatCostNothingAreNotMetered(t *testing.T) {
 	free, meter := &scripted{free: true}, &tally{refuse: errors.New("never asked")}
-	if chat := model.MeterChat(free, meter); chat != model.Chat(free) {
-		t.Errorf("a free chat model became %T", chat)
-	}
-	if embedder := model.MeterEmbedder(builtin.Embedder{}, meter); embedder.Info().Paid {
-		t.Errorf("the built-in embedder became %T", embedder)
-	}
+	assert.Equal(t, model.Chat(free), model.MeterChat(free, meter), "a free chat model became")
+	embedder := model.MeterEmbedder(builtin.Embedder{}, meter)
+	assert.False(t, embedder.Info().Paid, "the built-in embedder became %T", embedder)
 	paid := &scripted{}
-	if chat := model.MeterChat(paid, nil); chat != model.Chat(paid) {
-		t.Errorf("without a meter the model became %T", chat)
-	}
+	assert.Equal(t, model.Chat(paid), model.MeterChat(paid, nil), "without a meter the model became")
 }
 
 func TestAnErrorOfAnAnsweredRequestKeepsItsFault(t *testing.T) {
@@ -145,16 +130,13 @@ func TestAnErrorOfAnAnsweredRequestKeepsItsFault(t *testing.T) {
 	limited := fault.ModelRateLimited.At("call", "m").Because("slow down")
 	limited.RetryAfter = 3e9
 	err := model.AnsweredError(limited)
-	if !fault.Is(err, fault.ModelRateLimited) || fault.KindOf(err) != fault.Transient ||
-		fault.RetryAfter(err) != 3e9 || err.Error() != limited.Error() {
-		t.Errorf("%v", err)
-	}
+	assert.True(t, fault.Is(err, fault.ModelRateLimited) && fault.KindOf(err) == fault.Transient &&
+		fault.RetryAfter(err) == 3e9 && err.Error() == limited.Error(), "%v", err)
 }
 
 // bare is a decorator that does not tell what it wraps.
 type bare struct{ model.Embedder }
 
-// opaque unwraps to any value.
 type opaque struct{ inner any }
 
 func (o opaque) Unwrap() any { return o.inner }
@@ -175,19 +157,71 @@ func TestCapabilitiesAreFoundBelowDecorators(t *testing.T) {
 		"nothing at all":                   {nil, false},
 		"below one that unwraps to nobody": {opaque{}, false},
 	} {
-		t.Run(name, func(t *testing.T) {
-			weighable, ok := model.As[model.Weighable](c.value)
-			require.Equal(t, c.want, ok, "found")
-			if ok && weighable.WithIDF(func(string) float64 { return 2 }).Dimension() != builtin.Dimension {
-				t.Error("another embedder was found")
-			}
-		})
+		weighable, ok := model.As[model.Weighable](c.value)
+		require.Equal(t, c.want, ok, "%s: found", name)
+		assert.True(t, !ok || weighable.WithIDF(func(string) float64 { return 2 }).Dimension() == builtin.Dimension,
+			"%s: another embedder was found", name)
 	}
 	chat := limits.Chat{Chat: model.MeterChat(&scripted{}, &tally{})}
-	if found, ok := model.As[*scripted](chat); !ok || found.free {
-		t.Error("a chat model below limits and meter is not found")
-	}
+	found, ok := model.As[*scripted](chat)
+	assert.True(t, ok && !found.free, "a chat model below limits and meter is not found")
 	if outer, ok := model.As[limits.Embedder](opaque{limited}); !ok || !outer.Query {
 		t.Error("a decorator is not found by its own type")
 	}
+}
+
+// seer is a tally with foresight: its admissions hold as long as it says.
+type seer struct {
+	tally
+	holds bool
+	ahead int
+}
+
+func (s *seer) AdmitAhead(ctx context.Context, task string, prompt int64) (*model.Admission, error) {
+	s.ahead++
+	over, err := s.Begin(ctx, task, prompt)
+	return &model.Admission{Holds: func() bool { return s.holds }, End: over}, err
+}
+
+func TestARequestIsSentByTheAdmissionItHas(t *testing.T) {
+	usage := model.Usage{Prompt: 7}
+	for name, c := range map[string]struct {
+		holds bool
+		begun int
+		ends  []end
+	}{
+		"it holds":         {true, 2, []end{{usage, true}, {usage, true}}},
+		"it holds no more": {false, 3, []end{{model.Usage{}, false}, {usage, true}, {usage, true}}},
+	} {
+		meter := &seer{holds: c.holds}
+		chat := model.MeterChat(&scripted{reply: model.Reply{Usage: usage}}, meter)
+		admit := model.NewAdmitter(chat, model.Extract, "twelve", " bytes")
+		admission, err := admit(t.Context())
+		require.NoError(t, err, name)
+		ctx := model.WithAdmission(t.Context(), admission)
+		for range 2 { // of two requests the first is sent by it
+			_, err := chat.Complete(ctx, model.Call{Task: model.Extract, User: "twelve bytes"})
+			require.NoError(t, err, name)
+		}
+		admission.GiveBack() // too late to count
+		assert.True(t, meter.ahead == 1 && len(meter.tasks) == c.begun && meter.prompt[0] == 3,
+			"%s: %d times ahead, begun %q of %v tokens, want %d", name, meter.ahead, meter.tasks, meter.prompt, c.begun)
+		require.Len(t, meter.ends, len(c.ends), "%s: ends %+v, want %+v", name, meter.ends, c.ends)
+		for i, want := range c.ends {
+			assert.Equal(t, want, meter.ends[i], "%s: end %d", name, i)
+		}
+	}
+}
+
+func TestNothingIsAdmittedAheadOfWhatCostsNothingOrByAMeterWithoutForesight(t *testing.T) {
+	for name, chat := range map[string]model.Chat{
+		"free":      model.MeterChat(&scripted{free: true}, &seer{}),
+		"no meter":  &scripted{},
+		"no seeing": model.MeterChat(&scripted{}, &tally{}),
+	} {
+		assert.True(t, model.NewAdmitter(chat, model.Extract, "a") == nil, "%s: is admitted ahead", name)
+	}
+	embedder := model.MeterEmbedder(&scripted{}, &seer{holds: true})
+	assert.True(t, model.NewAdmitter(embedder, model.EmbedTask, "a") != nil,
+		"embeddings that are paid for are not admitted ahead")
 }

@@ -9,6 +9,8 @@ import (
 	"context"
 	"encoding/json"
 	"strings"
+
+	"github.com/unweaver/unweaver/internal/core"
 )
 
 // Tasks of a chat call.
@@ -166,8 +168,45 @@ func (i Info) Label() string {
 // Set is the models of one configuration, with the limits of their endpoints.
 type Set struct {
 	Chat    Chat
+	Roles   map[string]Chat // of roles that have a chat model of their own
 	Classes Embedder
 	Chunks  Embedder
+}
+
+// ChatOf returns the chat model of a role (core.RoleExtraction and others).
+func (s Set) ChatOf(role string) Chat {
+	if own := s.Roles[role]; own != nil {
+		return own
+	}
+	return s.Chat
+}
+
+// PaysChat reports whether a chat model is paid for.
+func (s Set) PaysChat() bool {
+	for _, chat := range s.Roles {
+		if chat.Info().Paid {
+			return true
+		}
+	}
+	return s.Chat.Info().Paid
+}
+
+// Extractor returns the chat model that extracts.
+func (s Set) Extractor() Chat { return s.ChatOf(core.RoleExtraction) }
+
+// RoleOf returns the role that does a task; empty: models.chat does it.
+func RoleOf(task string) string {
+	switch task {
+	case Extract:
+		return core.RoleExtraction
+	case Shorten:
+		return core.RoleShortening
+	case Triples:
+		return core.RoleTriples
+	case Answer:
+		return core.RoleAnswer
+	}
+	return ""
 }
 
 // Timed is an embedder that measures how fast it is here. Find it with As.

@@ -56,7 +56,7 @@ const longest = 10 * time.Minute
 
 type builtinModels struct{}
 
-func (builtinModels) Chat(core.Spec) (model.Chat, error) { return builtin.Chat{}, nil }
+func (builtinModels) Chat(core.Spec, string) (model.Chat, error) { return builtin.Chat{}, nil }
 
 func (builtinModels) Finder(core.Spec) (model.Chat, error) { return nil, nil } //nolint:nilnil // none is configured
 

@@ -1,8 +1,12 @@
 package retrieve
 
 import (
-	"github.com/unweaver/unweaver/internal/index/lexical"
-	"github.com/unweaver/unweaver/internal/index/liveset"
+	"bytes"
+	"encoding/binary"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+
 	"github.com/unweaver/unweaver/internal/text"
 )
 
@@ -24,20 +28,42 @@ func KeepFrames(limit int) func() {
 	return func() { unpacked.SetLimit(was) }
 }
 
-// Composed returns a generation that answers from many segments, with the stores and texts of another, which closes
-// them.
-func Composed(of *Generation, set *liveset.Set, chunks, classes lexical.Dead) (*Generation, error) {
-	generation := &Generation{
-		Manifest: of.Manifest, Spec: of.Spec, Release: of.Release, IDF: of.IDF,
-		art: of.art, texts: of.texts, docs: of.docs, extracts: of.extracts,
-		cache: of.cache,
-	}
-	generation.refs.Store(1)
-	return generation, generation.setLive(set, chunks, classes, func() {})
-}
-
 // Coefficients returns what confidence in a language is made of.
 func Coefficients(language *text.Language) (bySimilarity, byWords []float64) {
 	of := coefficientsOf(language)
 	return of.bySimilarity, of.byWords
+}
+
+// rowsOf makes the rows of a frame: a key, and the place at which it stands as the value.
+func rowsOf(keys ...string) (raw []byte) {
+	for at, key := range keys {
+		raw = binary.AppendUvarint(raw, uint64(len(key)))
+		raw = append(raw, key...)
+		raw = append(raw, 1, byte(at))
+	}
+	return raw
+}
+
+// Whatever the order of rows is, the first of a key is found, and what is not there is not; in the order of keys
+// without reading those before it.
+func TestARowOfAFrameIsFoundInAnyOrder(t *testing.T) {
+	for name, keys := range map[string][]string{
+		"empty":         {},
+		"one":           {"b"},
+		"in order":      {"", "a", "ab", "b", "c"},
+		"several a key": {"a", "b", "b", "b", "c", "c"},
+		"in disorder":   {"c", "a", "b", "a"},
+	} {
+		raw := rowsOf(keys...)
+		one := newFrame(raw)
+		assert.Equal(t, (len(one.rows) == len(keys)), name != "in disorder", "%s %d %d", name, len(one.rows), len(keys))
+		for _, key := range []string{"", "a", "aa", "ab", "b", "bb", "c", "d"} {
+			want := findRow(raw, key)
+			got := one.valueOf(key)
+			assert.True(t, bytes.Equal(got, want), "%s: %q has %v, want %v", name, key, got, want)
+			if from := one.rowsFrom(key); want != nil && len(one.rows) > 0 && &from[0] != &raw[one.rows[want[0]]] {
+				t.Errorf("%s: rows before %q are read", name, key)
+			}
+		}
+	}
 }

@@ -3,15 +3,17 @@ package retrieve_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
-	"os"
 	"slices"
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"github.com/unweaver/unweaver/internal/artifact/localfile"
 	"github.com/unweaver/unweaver/internal/core"
@@ -19,89 +21,38 @@ import (
 	"github.com/unweaver/unweaver/internal/index/liveset"
 	"github.com/unweaver/unweaver/internal/retrieve"
 	"github.com/unweaver/unweaver/internal/store/blob"
+	"github.com/unweaver/unweaver/internal/testkit/distance"
 	"github.com/unweaver/unweaver/internal/testkit/retrievetest"
 )
 
-// opened is the sample, built and open.
-type opened struct {
-	stores     retrievetest.Stores
-	built      retrievetest.Built
-	generation *retrieve.Generation
-}
-
-func open(t testing.TB, options retrievetest.Options) opened {
+func open(t testing.TB, options retrievetest.Options) retrievetest.Opened {
 	t.Helper()
-	return openDocuments(t, retrievetest.Sample(), options)
-}
-
-func openDocuments(t testing.TB, documents []retrievetest.Document, options retrievetest.Options) opened {
-	t.Helper()
-	stores := retrievetest.NewStores(t)
-	built := retrievetest.Build(t, stores, "sample", documents, options)
-	generation, err := openBuilt(t.Context(), stores, built)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(generation.Close)
-	return opened{stores, built, generation}
-}
-
-func openBuilt(
-	ctx context.Context, stores retrievetest.Stores, built retrievetest.Built,
-) (*retrieve.Generation, error) {
-	return retrieve.Open(ctx, stores.Blobs, stores.Cache, stores.Vectors, "sample", built.SHA, 3)
-}
-
-// mappings counts the files of a folder that this process has mapped.
-func mappings(t *testing.T, folder string) int {
-	t.Helper()
-	raw, err := os.ReadFile("/proc/self/maps")
-	if err != nil {
-		t.Skip("no /proc here")
-	}
-	return strings.Count(string(raw), folder)
+	return retrievetest.Open(t, retrievetest.Sample(), options)
 }
 
 func TestMappingsGoWithTheLastHolder(t *testing.T) {
-	stores := retrievetest.NewStores(t)
-	folder := t.TempDir()
-	var err error
-	if stores.Cache, err = localfile.New(folder, 0); err != nil {
-		t.Fatal(err)
-	}
+	stores, folder := retrievetest.NewStores(t), ""
+	stores.Cache, folder = retrievetest.CacheIn(t)
 	built := retrievetest.Build(t, stores, "sample", retrievetest.Sample(), retrievetest.Options{})
-	generation, err := openBuilt(t.Context(), stores, built)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if n := mappings(t, folder); n != 3 { // live, search, idf
-		t.Errorf("%d files are mapped, want 3", n)
-	}
-	if !generation.Hold() || !generation.IsHeld() { // a query
-		t.Fatal("an open generation cannot be held")
-	}
-	generation.Close() // the server has switched
-	if mappings(t, folder) != 3 || !generation.IsHeld() {
-		t.Error("unmapped under a query")
-	}
-	if chunk := generation.Live.ByNumber(2); chunk == nil || chunk.Ordinal != 0 {
-		t.Errorf("%+v", chunk)
-	}
+	generation, err := retrievetest.OpenBuilt(t.Context(), stores, built)
+	require.NoError(t, err)
+	assert.Equal(t, 3, retrievetest.CountMappings(t, folder))                                      // live, search, idf
+	require.True(t, generation.Hold() && generation.IsHeld(), "an open generation cannot be held") // a query
+	// The server switches.
+	generation.Close()
+	assert.True(t, retrievetest.CountMappings(t, folder) == 3 && generation.IsHeld(), "unmapped under a query")
+	chunk := generation.Live.ByNumber(2)
+	assert.True(t, chunk != nil && chunk.Ordinal == 0, "%+v", chunk)
 	generation.Close() // the query is over
-	if n := mappings(t, folder); n != 0 || generation.IsHeld() {
-		t.Errorf("%d files stay mapped", n)
-	}
-	if generation.Hold() {
-		t.Error("a closed generation is held again")
-	}
+	n := retrievetest.CountMappings(t, folder)
+	assert.True(t, n == 0 && !generation.IsHeld(), "%d files stay mapped", n)
+	assert.False(t, generation.Hold(), "a closed generation is held again")
 }
 
 func TestHoldersRaceWithTheLastClose(t *testing.T) {
 	o := open(t, retrievetest.Options{})
-	generation, err := openBuilt(t.Context(), o.stores, o.built)
-	if err != nil {
-		t.Fatal(err)
-	}
+	generation, err := retrievetest.OpenBuilt(t.Context(), o.Stores, o.Built)
+	require.NoError(t, err)
 	var all sync.WaitGroup
 	for range 8 {
 		all.Go(func() {
@@ -109,9 +60,7 @@ func TestHoldersRaceWithTheLastClose(t *testing.T) {
 				if !generation.Hold() {
 					return
 				}
-				if generation.Live.ByNumber(0) == nil {
-					t.Error("chunk 0 is gone")
-				}
+				assert.True(t, generation.Live.ByNumber(0) != nil, "chunk 0 is gone")
 				generation.Close()
 			}
 		})
@@ -119,153 +68,74 @@ func TestHoldersRaceWithTheLastClose(t *testing.T) {
 	time.Sleep(5 * time.Millisecond)
 	generation.Close()
 	all.Wait()
-	if generation.IsHeld() {
-		t.Error("held by none, and yet held")
-	}
+	assert.False(t, generation.IsHeld(), "held by none, and yet held")
 }
 
 func TestTextsDocumentsAndExtractionsAreReadByRange(t *testing.T) {
 	o := open(t, retrievetest.Options{})
 	number := 0
 	for d, document := range retrievetest.Sample() {
-		row, err := o.generation.ReadDocument(t.Context(), d)
-		if err != nil || row.Title != document.Title || len(row.Chunks) != len(document.Chunks) {
-			t.Fatalf("document %d: %+v %v", d, row, err)
-		}
+		row, err := o.Generation.ReadDocument(t.Context(), d)
+		require.True(t, err == nil && row.Title == document.Title && len(row.Chunks) == len(document.Chunks),
+			"document %d: %+v %v", d, row, err)
 		for _, want := range document.Chunks {
-			chunk := o.generation.Live.ByNumber(number)
-			text, err := o.generation.ReadText(t.Context(), chunk)
-			if err != nil || text != want.Text {
-				t.Errorf("chunk %d: %q %v", number, text, err)
-			}
-			extract, err := o.generation.ReadExtraction(t.Context(), chunk)
-			if err != nil || len(extract.Entities) != len(want.Entities) || extract.Entities[0].Name != want.Entities[0] {
-				t.Errorf("chunk %d: %+v %v", number, extract, err)
-			}
+			chunk := o.Generation.Live.ByNumber(number)
+			text, err := o.Generation.ReadText(t.Context(), chunk)
+			assert.True(t, err == nil && text == want.Text, "chunk %d: %q %v", number, text, err)
+			extract, err := o.Generation.ReadExtraction(t.Context(), chunk)
+			assert.True(t, err == nil && len(extract.Entities) == len(want.Entities) &&
+				extract.Entities[0].Name == want.Entities[0], "chunk %d: %+v %v", number, extract, err)
 			number++
 		}
 	}
-	if text, err := o.generation.DocumentText(t.Context(), 2, 0, 6); err != nil || text != "Tromsø" {
-		t.Errorf("%q %v", text, err)
-	}
-	if text, err := o.generation.DocumentText(t.Context(), 2, 1000, -1); err != nil || text != "" {
-		t.Errorf("behind the end: %q %v", text, err)
-	}
-}
-
-// counting counts reads of a store.
-type counting struct {
-	blob.Store
-	mu   sync.Mutex
-	gets int
-	fail error
-}
-
-func (c *counting) Get(ctx context.Context, key string, r blob.Range) (io.ReadCloser, blob.Info, error) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.gets++; c.fail != nil {
-		return nil, blob.Info{}, c.fail
-	}
-	return c.Store.Get(ctx, key, r)
-}
-
-func TestAFrameOfExtractionsIsReadOnce(t *testing.T) {
-	o := open(t, retrievetest.Options{})
-	store := &counting{Store: o.stores.Blobs}
-	o.stores.Blobs = store
-	generation, err := openBuilt(t.Context(), o.stores, o.built)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer generation.Close()
-	before := store.gets
-	for range 5 {
-		for n := range 9 {
-			if _, err := generation.ReadExtraction(t.Context(), generation.Live.ByNumber(n)); err != nil {
-				t.Fatal(err)
-			}
-		}
-	}
-	if n := store.gets - before; n != 1 {
-		t.Errorf("one frame was read %d times", n)
-	}
+	text, err := o.Generation.DocumentText(t.Context(), 2, 0, 6)
+	assert.True(t, err == nil && text == "Tromsø", "%q %v", text, err)
+	text, err = o.Generation.DocumentText(t.Context(), 2, 1000, -1)
+	assert.True(t, err == nil && text == "", "behind the end: %q %v", text, err)
 }
 
 func TestWhatCannotBeOpenedSaysWhyAndLeavesNothingMapped(t *testing.T) {
 	missing := core.Segment{SHA256: strings.Repeat("0", 64)}
+	const rebuild, restore = "index --rebuild --index sample", "restore sample"
 	for name, c := range map[string]struct {
-		options retrievetest.Options
-		spoil   func(t *testing.T, o retrievetest.Stores, built retrievetest.Built)
-		code    fault.Code
-		say     string
+		edit func(*core.Manifest)
+		code fault.Code
+		say  string
 	}{
-		"no split": {
-			retrievetest.Options{Edit: func(m *core.Manifest) { m.Segments.Splits = nil }}, nil, fault.SegmentDamage,
-			"names no split (rebuild it from paid results: unweaver index --rebuild --index sample)",
-		},
-		"neither splits nor class runs": {
-			retrievetest.Options{Edit: func(m *core.Manifest) {
-				m.Segments.Splits, m.Segments.Runs, m.Segments.Tombs, m.Segments.DeadStats = nil, nil, nil, nil
-			}}, nil, fault.SegmentDamage, "index --rebuild --index sample",
-		},
-		"the class run is gone": {
-			retrievetest.Options{Edit: func(m *core.Manifest) { m.Segments.Runs[0].Segment = missing }},
-			nil, fault.SegmentDamage, "restore sample",
-		},
-		"another analyser": {
-			retrievetest.Options{Analyser: "en/1"}, nil, fault.FormatUnknown, "unweaver index",
-		},
-		"the texts are gone": {
-			retrievetest.Options{Edit: func(m *core.Manifest) { m.Segments.Text = []core.Segment{missing} }},
-			nil, fault.SegmentDamage, "index --rebuild --index sample",
-		},
-		"the split is gone": {
-			retrievetest.Options{Edit: func(m *core.Manifest) { m.Segments.Splits[0].Segment = missing }},
-			nil, fault.SegmentDamage, "index --rebuild --index sample",
-		},
-		"the documents are gone": {
-			retrievetest.Options{Edit: func(m *core.Manifest) { m.Segments.Documents = []core.Segment{missing} }},
-			nil, fault.SegmentDamage, "index --rebuild --index sample",
-		},
-		"the word weights are gone": {
-			retrievetest.Options{Edit: func(m *core.Manifest) { m.Segments.IDF = []core.Segment{missing} }},
-			nil, fault.SegmentDamage, "restore sample",
-		},
-		"the vectors are lost": {
-			retrievetest.Options{}, func(t *testing.T, o retrievetest.Stores, built retrievetest.Built) {
-				if err := o.Vectors.Drop(t.Context(), built.Manifest.Collections.Chunks); err != nil {
-					t.Fatal(err)
-				}
-			}, fault.StoreDown, "restore sample",
-		},
-		"the manifest is gone": {
-			retrievetest.Options{}, func(t *testing.T, o retrievetest.Stores, built retrievetest.Built) {
-				if err := o.Blobs.Delete(t.Context(), built.Index.SegmentKey(built.SHA)); err != nil {
-					t.Fatal(err)
-				}
-			}, fault.SegmentDamage, "index --rebuild --index sample",
-		},
+		"no split": {func(m *core.Manifest) { m.Segments.Splits = nil }, fault.SegmentDamage,
+			"names no split (rebuild it from paid results: unweaver index --rebuild --index sample)"},
+		"neither splits nor class runs": {func(m *core.Manifest) {
+			m.Segments.Splits, m.Segments.Runs, m.Segments.Tombs, m.Segments.DeadStats = nil, nil, nil, nil
+		}, fault.SegmentDamage, rebuild},
+		"the class run is gone":     {func(m *core.Manifest) { m.Segments.Runs[0].Segment = missing }, fault.SegmentDamage, restore},
+		"the texts are gone":        {func(m *core.Manifest) { m.Segments.Text[0] = missing }, fault.SegmentDamage, rebuild},
+		"the split is gone":         {func(m *core.Manifest) { m.Segments.Splits[0].Segment = missing }, fault.SegmentDamage, rebuild},
+		"the documents are gone":    {func(m *core.Manifest) { m.Segments.Documents[0] = missing }, fault.SegmentDamage, rebuild},
+		"the word weights are gone": {func(m *core.Manifest) { m.Segments.IDF[0] = missing }, fault.SegmentDamage, restore},
+		"another analyser":          {nil, fault.FormatUnknown, "unweaver index"},
+		"the vectors are lost":      {nil, fault.StoreDown, restore},
+		"the manifest is gone":      {nil, fault.SegmentDamage, rebuild},
 	} {
-		t.Run(name, func(t *testing.T) {
-			stores := retrievetest.NewStores(t)
-			folder := t.TempDir()
-			var err error
-			if stores.Cache, err = localfile.New(folder, 0); err != nil {
-				t.Fatal(err)
-			}
-			built := retrievetest.Build(t, stores, "sample", retrievetest.Sample(), c.options)
-			if c.spoil != nil {
-				c.spoil(t, stores, built)
-			}
-			generation, err := openBuilt(t.Context(), stores, built)
-			if !fault.Is(err, c.code) || !strings.Contains(err.Error(), c.say) {
-				t.Errorf("%v, want %s", err, c.code)
-			}
-			if generation != nil || mappings(t, folder) != 0 {
-				t.Errorf("%d files stay mapped", mappings(t, folder))
-			}
-		})
+		stores := retrievetest.NewStores(t)
+		folder := t.TempDir()
+		var err error
+		stores.Cache, err = localfile.New(folder, 0)
+		require.NoError(t, err, name)
+		options := retrievetest.Options{Edit: c.edit}
+		if name == "another analyser" {
+			options.Analyser = "en/1"
+		}
+		built := retrievetest.Build(t, stores, "sample", retrievetest.Sample(), options)
+		switch name {
+		case "the vectors are lost":
+			require.NoError(t, stores.Vectors.Drop(t.Context(), built.Manifest.Collections.Chunks), name)
+		case "the manifest is gone":
+			require.NoError(t, stores.Blobs.Delete(t.Context(), built.Index.SegmentKey(built.SHA)), name)
+		}
+		generation, err := retrievetest.OpenBuilt(t.Context(), stores, built)
+		assert.True(t, fault.Is(err, c.code) && strings.Contains(err.Error(), c.say), "%s: %v, want %s", name, err, c.code)
+		assert.Nil(t, generation, name)
+		assert.Zero(t, retrievetest.CountMappings(t, folder), "%s: files stay mapped", name)
 	}
 }
 
@@ -273,19 +143,18 @@ func TestAnOpeningEndsWithItsContext(t *testing.T) {
 	o := open(t, retrievetest.Options{})
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if generation, err := openBuilt(ctx, o.stores, o.built); !errors.Is(err, context.Canceled) {
-		t.Errorf("%v %v", generation, err)
-	}
+	generation, err := retrievetest.OpenBuilt(ctx, o.Stores, o.Built)
+	assert.True(t, errors.Is(err, context.Canceled), "%v %v", generation, err)
 }
 
 func TestClassesAreListedByNameAndByChunks(t *testing.T) {
 	o := open(t, retrievetest.Options{})
-	live := o.generation.Live
+	live := o.Generation.Live
 	for of, want := range map[retrieve.Names]int{
 		{}: live.Names(), {Prefix: "OSLO"}: 1, {Prefix: "o"}: 2, {Prefix: "zzz"}: 0, {Part: "SLO"}: 1, {Part: "o"}: -1,
 		{ByChunks: true}: live.Names(), {Part: "slo", ByChunks: true}: 1, {Prefix: "o", Part: "s", ByChunks: true}: -1,
 	} {
-		whole, next := o.generation.ListClasses(of, 0, 1000)
+		whole, next := o.Generation.ListClasses(of, 0, 1000)
 		assert.Zero(t, next)
 		if want < 0 { // by the names themselves
 			want = 0
@@ -305,12 +174,12 @@ func TestClassesAreListedByNameAndByChunks(t *testing.T) {
 		var paged []*liveset.Class
 		for at, first := 0, true; first || at > 0; first = false {
 			var found []*liveset.Class
-			found, at = o.generation.ListClasses(of, at, 4)
+			found, at = o.Generation.ListClasses(of, at, 4)
 			paged = append(paged, found...)
 		}
 		assert.Equal(t, whole, paged, "%+v", of)
 	}
-	most, _ := o.generation.ListClasses(retrieve.Names{ByChunks: true}, 0, 1)
+	most, _ := o.Generation.ListClasses(retrieve.Names{ByChunks: true}, 0, 1)
 	assert.Greater(t, most[0].Chunks, uint32(1), "the sample has nothing to sort")
 }
 
@@ -318,23 +187,214 @@ func TestListsGoOnFromAPlace(t *testing.T) {
 	o := open(t, retrievetest.Options{})
 	sample := retrievetest.Sample()
 	for prefix, want := range map[string][2]int{"": {0, len(sample)}, "cities/": {0, 3}, "people/": {3, 5}, "zzz": {6, 6}} {
-		if from, to, next := o.generation.DocumentsFrom(prefix, 0, 100); from != want[0] || to != want[1] || next != 0 {
-			t.Errorf("%q: %d to %d, then %d", prefix, from, to, next)
-		}
+		from, to, next := o.Generation.DocumentsFrom(prefix, 0, 100)
+		assert.True(t, from == want[0] && to == want[1] && next == 0, "%q: %d to %d, then %d", prefix, from, to, next)
 	}
-	if from, to, next := o.generation.DocumentsFrom("cities/", 1, 1); from != 1 || to != 2 || next != 2 {
-		t.Errorf("the second city: %d to %d, then %d", from, to, next)
-	}
-	if from, to, next := o.generation.DocumentsFrom("cities/", 99, 5); from != to || next != 0 { // behind the last
+	from, to, next := o.Generation.DocumentsFrom("cities/", 1, 1)
+	assert.True(t, from == 1 && to == 2 && next == 2, "the second city: %d to %d, then %d", from, to, next)
+	if from, to, next := o.Generation.DocumentsFrom("cities/", 99, 5); from != to || next != 0 { // behind the last
 		t.Errorf("behind the last city: %d to %d, then %d", from, to, next)
 	}
-	found, err := o.generation.ReadDocuments(t.Context(), 2, 5)
-	if err != nil || len(found) != 3 {
-		t.Fatal(found, err)
-	}
+	found, err := o.Generation.ReadDocuments(t.Context(), 2, 5)
+	require.True(t, err == nil && len(found) == 3, "%v %v", found, err)
 	for i, document := range found {
-		if document.Title != sample[2+i].Title {
-			t.Errorf("document %d is %q", 2+i, document.Title)
+		assert.True(t, document.Title == sample[2+i].Title, "document %d is %q", 2+i, document.Title)
+	}
+}
+
+// counted counts reads of a store, and can hold or fail them.
+type counted struct {
+	blob.Store
+	mu    sync.Mutex
+	reads int
+	hold  chan struct{} // nil: none is held
+	fail  error         // of the next read
+}
+
+func (c *counted) Get(ctx context.Context, key string, part blob.Range) (io.ReadCloser, blob.Info, error) {
+	c.mu.Lock()
+	c.reads++
+	hold, fail := c.hold, c.fail
+	c.fail = nil
+	c.mu.Unlock()
+	if hold != nil {
+		select {
+		case <-hold:
+		case <-ctx.Done():
+			return nil, blob.Info{}, ctx.Err()
 		}
 	}
+	if fail != nil {
+		return nil, blob.Info{}, fail
+	}
+	return c.Store.Get(ctx, key, part)
+}
+
+// since gives the reads since it was asked last.
+func (c *counted) since() int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	n := c.reads
+	c.reads = 0
+	return n
+}
+
+// set says what becomes of the reads that follow.
+func (c *counted) set(hold chan struct{}, fail error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.hold, c.fail = hold, fail
+}
+
+func openCounted(t *testing.T) (*retrieve.Generation, *counted) {
+	t.Helper()
+	stores := retrievetest.NewStores(t)
+	built := retrievetest.Build(t, stores, "sample", retrievetest.Sample(), retrievetest.Options{})
+	store := &counted{Store: stores.Blobs}
+	generation, err := retrieve.Open(t.Context(), store, stores.Cache, stores.Vectors, "sample", built.SHA, 1)
+	require.NoError(t, err)
+	store.since()
+	return generation, store
+}
+
+func TestWhatWasReadIsNotReadAgainUntilTheGenerationCloses(t *testing.T) {
+	before := retrieve.KeptFrameBytes()
+	generation, store := openCounted(t)
+	chunk := generation.Live.ByNumber(0)
+	for round, want := range []int{3, 0, 0} { // a frame of documents, one of text, one of extractions
+		_, err := generation.ReadDocument(t.Context(), int(chunk.Document))
+		require.NoError(t, err)
+		text, err := generation.ReadText(t.Context(), chunk)
+		require.True(t, err == nil && text != "", "%v %v", text, err)
+		_, err = generation.ReadExtraction(t.Context(), chunk)
+		require.NoError(t, err)
+		assert.Equal(t, want, store.since(), "%d", round)
+	}
+	assert.True(t, retrieve.KeptFrameBytes() > before, "nothing is kept")
+	generation.Close()
+	assert.Equal(t, before, retrieve.KeptFrameBytes(), "of a closed generation")
+}
+
+func TestAFrameThatManyWantIsReadOnce(t *testing.T) {
+	generation, store := openCounted(t)
+	defer generation.Close()
+	hold := make(chan struct{})
+	store.set(hold, nil)
+	chunk := generation.Live.ByNumber(0)
+	var beside sync.WaitGroup
+	errs := make([]error, 8)
+	for i := range errs {
+		beside.Go(func() { _, errs[i] = generation.ReadText(t.Context(), chunk) })
+	}
+	for retrieve.FramesUnderWay() == 0 { // a later caller waits for it, or finds it read
+		time.Sleep(time.Millisecond)
+	}
+	close(hold)
+	beside.Wait()
+	require.NoError(t, errors.Join(errs...))
+	assert.Equal(t, 1, store.since(), "it was read")
+}
+
+func TestAReadThatFailsIsTriedAgainByTheNext(t *testing.T) {
+	generation, store := openCounted(t)
+	defer generation.Close()
+	failure := errors.New("the store is away")
+	store.set(nil, failure)
+	chunk := generation.Live.ByNumber(0)
+	_, err := generation.ReadText(t.Context(), chunk)
+	assert.True(t, errors.Is(err, failure), "got %v", err)
+	text, err := generation.ReadText(t.Context(), chunk)
+	assert.True(t, err == nil && text != "", "%q %v", text, err)
+}
+
+func TestWhoLosesPatienceTakesTheFrameFromNobody(t *testing.T) {
+	generation, store := openCounted(t)
+	defer generation.Close()
+	hold := make(chan struct{})
+	store.set(hold, nil)
+	chunk := generation.Live.ByNumber(0)
+	first, cancel := context.WithCancel(t.Context())
+	gone, stayed := make(chan error, 1), make(chan error, 1)
+	go func() { _, err := generation.ReadText(first, chunk); gone <- err }()
+	for retrieve.FramesUnderWay() == 0 {
+		time.Sleep(time.Millisecond)
+	}
+	go func() { _, err := generation.ReadText(t.Context(), chunk); stayed <- err }()
+	cancel()
+	assert.ErrorIs(t, <-gone, context.Canceled)
+	close(hold)
+	assert.NoError(t, <-stayed, "the other one got")
+}
+
+func TestTheCacheOfFramesKeepsItsBound(t *testing.T) {
+	readAll := func() {
+		generation, _ := openCounted(t)
+		t.Cleanup(generation.Close)
+		for i := range generation.Manifest.Counts.Chunks {
+			chunk := generation.Live.ByNumber(int(i))
+			text, err := generation.ReadText(t.Context(), chunk)
+			require.True(t, err == nil && text != "", "%v %v", text, err)
+			_, err = generation.ReadExtraction(t.Context(), chunk)
+			require.NoError(t, err)
+		}
+	}
+	before := retrieve.KeptFrameBytes()
+	readAll()
+	one := retrieve.KeptFrameBytes() - before
+	limit := before + 4*one
+	t.Cleanup(retrieve.KeepFrames(limit))
+	for range 6 {
+		readAll()
+		got := retrieve.KeptFrameBytes()
+		require.True(t, got <= limit && got > before, "%d bytes are kept, of %d", got, limit)
+	}
+}
+
+// Files that are mapped come beside each other but for the first, and of one that is read by range the end comes in one
+// request.
+func TestAnOpeningIsAShortChainOfRequests(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const wait = 15 * time.Millisecond
+		stores := retrievetest.NewStores(t)
+		built := retrievetest.Build(t, stores, "sample", retrievetest.Sample(), retrievetest.Options{})
+		requests := distance.New(wait)
+		far := distance.Blob(stores.Blobs, requests)
+		began := time.Now()
+		generation, err := retrieve.Open(t.Context(), far, stores.Cache, stores.Vectors, "sample", built.SHA, 1)
+		require.NoError(t, err)
+		defer generation.Close()
+		took, counted := time.Since(began), requests.Take()
+		if took > 4*wait { // manifest, settings, splits and class runs, all others
+			t.Errorf("%s for an opening at %s a request", took, wait)
+		}
+		assert.Zero(t, counted.Of("", distance.Head), "the size of")
+	})
+}
+
+// The extractions of eight chunks lie in eight frames, which one voter under parity needs.
+func TestUnderParityTheChunksOfABallotAreReadSideBySide(t *testing.T) {
+	var documents []retrievetest.Document
+	for i := range 8 {
+		names := []string{"kvarn", strings.Repeat(fmt.Sprint(i), 70<<10)}
+		chunk := retrievetest.Chunk{Text: fmt.Sprintf("text %d. ", i), Entities: names}
+		documents = append(documents, retrievetest.Document{Key: fmt.Sprint(i), Chunks: []retrievetest.Chunk{chunk}})
+	}
+	synctest.Test(t, func(t *testing.T) {
+		stores := retrievetest.NewStores(t)
+		parity := retrievetest.Options{Spec: func(spec *core.Spec) { spec.Parity = true }}
+		built := retrievetest.Build(t, stores, "sample", documents, parity)
+		requests := distance.New(15 * time.Millisecond)
+		stores.Blobs = distance.Blob(stores.Blobs, requests)
+		generation, err := retrievetest.OpenBuilt(t.Context(), stores, built)
+		require.NoError(t, err)
+		defer generation.Close()
+		o := retrievetest.Opened{Stores: stores, Built: built, Generation: generation}
+		requests.Take()
+		query := o.Query(t, "unweaver", "kvarn")
+		query.TopEntities = 1
+		o.Run(t, query)
+		counted := requests.Take()
+		assert.GreaterOrEqual(t, counted.Of(""), int64(8), "%s", counted)
+		assert.Less(t, counted.Chain, 4, "%s", counted)
+	})
 }

@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"math/rand/v2"
+	"os"
 	"runtime"
 	"slices"
 	"sync"
@@ -12,31 +14,22 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/unweaver/unweaver/internal/fault"
+	"github.com/unweaver/unweaver/internal/index/lexical"
 	"github.com/unweaver/unweaver/internal/methods"
 	"github.com/unweaver/unweaver/internal/retrieve"
+	"github.com/unweaver/unweaver/internal/retrieve/election"
+	"github.com/unweaver/unweaver/internal/retrieve/fuse"
+	"github.com/unweaver/unweaver/internal/retrieve/walk"
 	"github.com/unweaver/unweaver/internal/testkit/retrievetest"
+	"github.com/unweaver/unweaver/internal/testkit/searchtest"
 )
 
-// looks is a context that ends after so many looks at it. Looks may come from several goroutines.
-type looks struct {
-	context.Context
-	mu         sync.Mutex
-	left, late int // late: looks after its end
-}
-
-func (l *looks) Err() error {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.left--; l.left >= 0 {
-		return nil
-	}
-	l.late++
-	return context.Canceled
-}
-
 // crowded returns an index of many classes that share chunks.
-func crowded(t testing.TB) opened {
+func crowded(t testing.TB) retrievetest.Opened {
 	t.Helper()
 	random := rand.New(rand.NewPCG(3, 4))
 	var documents []retrievetest.Document
@@ -52,14 +45,7 @@ func crowded(t testing.TB) opened {
 					i%7), Entities: slices.Compact(entities),
 			}}})
 	}
-	stores := retrievetest.NewStores(t)
-	built := retrievetest.Build(t, stores, "sample", documents, retrievetest.Options{Facts: true})
-	generation, err := openBuilt(t.Context(), stores, built)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(generation.Close)
-	return opened{stores, built, generation}
+	return retrievetest.Open(t, documents, retrievetest.Options{Facts: true})
 }
 
 // largest gives the queries of a method at its largest parameters: each of its rules, with every choice of each
@@ -97,14 +83,10 @@ func largest(t *testing.T, base retrieve.Query, spec retrieve.Spec) []retrieve.Q
 		for _, query := range out {
 			for _, value := range values {
 				parsed, why := param.Parse(value)
-				if why != "" {
-					t.Fatalf("%s %s: %s", spec.Name, param.Name, why)
-				}
+				require.True(t, why == "", "%s %s: %s", spec.Name, param.Name, why)
 				wider := query
 				wider.Params = retrieve.Params{param.Name: parsed}
-				for name, value := range query.Params {
-					wider.Params[name] = value
-				}
+				maps.Copy(wider.Params, query.Params)
 				if wider.Params["summaries"] != false || wider.Params.Int("themes") == 0 { // themes are read by their summaries
 					next = append(next, wider)
 				}
@@ -119,30 +101,17 @@ func TestEveryMethodStopsSoonAfterItsCallerLeft(t *testing.T) {
 	o := crowded(t)
 	for _, method := range methods.Registry().All() {
 		spec := method.Spec()
-		base := o.query(t, spec.Name, "Which ship left Harbour 7?")
-		if spec.Reader != nil {
-			base = o.askFacts(t, o.embedder(), base.Text)
-		}
+		base := o.Query(t, spec.Name, "Which ship left Harbour 7?")
 		for _, query := range largest(t, base, spec) {
 			run := func(ctx context.Context) error {
-				_, err := o.searcher().Run(ctx, o.generation, query)
+				_, err := o.Searcher().Run(ctx, o.Generation, query)
 				return err
 			}
-			whole := &looks{Context: t.Context(), left: 1 << 30}
-			if err := run(whole); err != nil {
-				t.Fatal(spec.Name, query.Rule, query.Params, err)
+			least := 3
+			if spec.Name == retrieve.Vector || spec.Name == retrieve.BM25 {
+				least = 0
 			}
-			all := 1<<30 - whole.left
-			if search := spec.Name == retrieve.Vector || spec.Name == retrieve.BM25; all < 3 && !search {
-				t.Errorf("%s %s %v: only %d looks at the context", spec.Name, query.Rule, query.Params, all)
-			}
-			for after := 0; after < all; after += 1 + all/2 {
-				ctx := &looks{Context: t.Context(), left: after}
-				if err := run(ctx); !errors.Is(err, context.Canceled) || ctx.late > 100 {
-					t.Errorf("%s %s %v, ended after %d of %d looks: %v, and %d more", spec.Name, query.Rule, query.Params,
-						after, all, err, ctx.late)
-				}
-			}
+			searchtest.CheckEnds(t, fmt.Sprint(spec.Name, query.Rule, query.Params), least, 100, 2, run)
 		}
 	}
 }
@@ -166,17 +135,16 @@ func (h *held) Err() error {
 // BenchmarkOrdinaryBesideSixHeavy asks ordinary questions while six clients ask heavy ones, one after another.
 func BenchmarkOrdinaryBesideSixHeavy(b *testing.B) {
 	o := crowded(b)
-	searcher := o.searcher()
+	searcher := o.Searcher()
 	searcher.Heavy = &retrieve.Heavy{}
-	ordinary, heavy := o.query(b, retrieve.Hybrid, "Which ship left Harbour 7?"), o.query(b, retrieve.Aligned, "Coal?")
+	ordinary, heavy := o.Query(b, retrieve.Hybrid, "Which ship left Harbour 7?"), o.Query(b, retrieve.Aligned, "Coal?")
 	heavy.TopEntities, heavy.MinSim = 1000, -1
 	ask := func() float64 {
 		var took []float64
 		for range b.N {
 			start := time.Now()
-			if _, err := searcher.Run(b.Context(), o.generation, ordinary); err != nil {
-				b.Fatal(err)
-			}
+			_, err := searcher.Run(b.Context(), o.Generation, ordinary)
+			require.True(b, err == nil, "%v", err)
 			took = append(took, time.Since(start).Seconds()*1000)
 		}
 		slices.Sort(took)
@@ -189,7 +157,7 @@ func BenchmarkOrdinaryBesideSixHeavy(b *testing.B) {
 	for range 6 {
 		six.Go(func() {
 			for ctx.Err() == nil {
-				switch _, err := searcher.Run(ctx, o.generation, heavy); {
+				switch _, err := searcher.Run(ctx, o.Generation, heavy); {
 				case err == nil:
 					answered.Add(1)
 				case fault.Is(err, fault.RateLimited):
@@ -216,38 +184,202 @@ func BenchmarkOrdinaryBesideSixHeavy(b *testing.B) {
 
 func TestFewHeavyQuestionsAreAnsweredAtOnceAndOrdinaryOnesAlways(t *testing.T) {
 	o := crowded(t)
-	searcher := o.searcher()
+	searcher := o.Searcher()
 	searcher.Heavy = &retrieve.Heavy{}
-	heavy := o.query(t, retrieve.Aligned, "Which ship left Harbour 7?")
+	heavy := o.Query(t, retrieve.Aligned, "Which ship left Harbour 7?")
 	heavy.TopEntities = 1000
 	looked, let := make(chan struct{}), make(chan struct{})
 	var under sync.WaitGroup
 	for range max(1, runtime.GOMAXPROCS(0)/2) {
 		under.Go(func() {
 			ctx := &held{Context: t.Context(), looked: looked, let: let}
-			if _, err := searcher.Run(ctx, o.generation, heavy); err != nil {
-				t.Error(err)
-			}
+			_, err := searcher.Run(ctx, o.Generation, heavy)
+			assert.NoError(t, err)
 		})
 		<-looked
 	}
-	_, err := searcher.Run(t.Context(), o.generation, heavy)
-	if !fault.Is(err, fault.RateLimited) || fault.RetryAfter(err) <= 0 {
-		t.Errorf("one heavy question more: %v", err)
-	}
+	_, err := searcher.Run(t.Context(), o.Generation, heavy)
+	assert.True(t, fault.Is(err, fault.RateLimited) && fault.RetryAfter(err) > 0, "one heavy question more: %v", err)
 	for _, method := range methods.Registry().ListPlain() {
-		if _, err := searcher.Run(t.Context(), o.generation, o.query(t, method, "Which ship left Harbour 7?")); err != nil {
-			t.Errorf("an ordinary question by %s beside them: %v", method, err)
-		}
+		_, err = searcher.Run(t.Context(), o.Generation, o.Query(t, method, "Which ship left Harbour 7?"))
+		assert.True(t, err == nil, "an ordinary question by %s beside them: %v", method, err)
 	}
 	close(let)
 	under.Wait()
 	gone, leave := context.WithCancel(t.Context())
 	leave()
-	if _, err := searcher.Run(gone, o.generation, heavy); !errors.Is(err, context.Canceled) { // gives its place back, too
-		t.Errorf("one that left: %v", err)
+	_, err = searcher.Run(gone, o.Generation, heavy)
+	assert.True(t, errors.Is(err, context.Canceled), "one that left: %v", err) // gives its place back, too
+	_, err = searcher.Run(t.Context(), o.Generation, heavy)
+	assert.True(t, err == nil, "once they are answered: %v", err)
+}
+
+// synthetic returns a search side of n documents whose words follow Zipf's law (exponent 1.1; 200,000 words, the
+// hundred most frequent left out as function words are), and a source of questions.
+func synthetic(b *testing.B, n, length int, seed uint64) (*lexical.Index, func() []string) {
+	b.Helper()
+	r := rand.New(rand.NewPCG(seed, 1))
+	z := rand.NewZipf(r, 1.1, 2, 200_000)
+	word := func() string {
+		for {
+			if w := z.Uint64(); w >= 100 {
+				return fmt.Sprintf("w%d", w)
+			}
+		}
 	}
-	if _, err := searcher.Run(t.Context(), o.generation, heavy); err != nil {
-		t.Errorf("once they are answered: %v", err)
+	documents := make([][]string, n)
+	for i := range documents {
+		documents[i] = make([]string, 1+r.IntN(2*length))
+		for j := range documents[i] {
+			documents[i][j] = word()
+		}
+	}
+	index, err := lexical.Compose([]lexical.Part{{Side: searchtest.OpenSide(b, documents)}}, nil)
+	require.NoError(b, err)
+	return index, func() []string {
+		q := make([]string, 12)
+		for i := range q {
+			q[i] = word()
+		}
+		return q
+	}
+}
+
+// bipartite has so many classes to a chunk; nine of ten classes are mentioned once, the others by a power law up to a
+// tenth of the chunks, as measured on the recorded extractions of MuSiQue.
+func bipartite(chunks, perChunk int) *walk.Graph {
+	r := rand.New(rand.NewPCG(3, 3))
+	zipf := rand.NewZipf(r, 1.6, 1, uint64(chunks/10))
+	lists := make([][]uint32, perChunk*chunks)
+	for c := range lists {
+		n := 1
+		if c%10 == 0 {
+			n = 2 + int(zipf.Uint64())
+		}
+		for range n {
+			lists[c] = append(lists[c], uint32(r.IntN(chunks)))
+		}
+		slices.Sort(lists[c])
+		lists[c] = slices.Compact(lists[c])
+	}
+	return &walk.Graph{Adjacency: searchtest.MakeGraph(lists, chunks)}
+}
+
+// BenchmarkHybrid measures hybrid without its dense list and without stores: BM25 over chunks and classes, fusion,
+// walk, ranking, at the sizes S (100,000 chunks, 1,000,000 classes) and, where UNWEAVER_TEST_BENCH_M is set, M
+// (1,000,000 and 7,000,000).
+func BenchmarkHybrid(b *testing.B) {
+	b.Run("S", func(b *testing.B) { hybridAt(b, 100_000, 10) })
+	if os.Getenv("UNWEAVER_TEST_BENCH_M") != "" {
+		b.Run("M", func(b *testing.B) { hybridAt(b, 1_000_000, 7) })
+	}
+}
+
+func hybridAt(b *testing.B, chunks, perChunk int) {
+	begin := time.Now()
+	kc, ask := synthetic(b, chunks, 80, 1)
+	cc, _ := synthetic(b, perChunk*chunks, 20, 2)
+	built := time.Since(begin).Seconds()
+	g := bipartite(chunks, perChunk)
+	var ms, walked, summed []float64
+	pushes := 0
+	for b.Loop() {
+		names := ask()
+		start := time.Now()
+		kl, cl := fuse.List{Lexical: true}, fuse.List{Lexical: true}
+		done := make(chan struct{})
+		go func() {
+			for _, h := range cc.Search(names, 100, nil, nil) {
+				cl.Hits = append(cl.Hits, fuse.Hit{ID: h.Doc, Score: h.Score})
+			}
+			close(done)
+		}()
+		for _, h := range kc.Search(names, 100, nil, nil) {
+			kl.Hits = append(kl.Hits, fuse.Hit{ID: h.Doc, Score: h.Score})
+		}
+		<-done
+		at := time.Now()
+		s := fuse.MakeSeeds(fuse.Default, []fuse.List{kl}, []fuse.List{cl}, g.ChunksOf, fuse.Titles{})
+		scoring := time.Now()
+		steps := byWords(kc.ScoreAll(names), cc.ScoreAll(names), kl, cl)
+		summed = append(summed, float64(time.Since(scoring).Microseconds())/1000)
+		mass := g.RunToChunks(s.Start, fuse.Default.Damping, fuse.Eps, steps)
+		fuse.Rank(fuse.Default, mass.Chunks, s.P, 10)
+		walked = append(walked, float64(time.Since(at).Microseconds())/1000)
+		ms = append(ms, float64(time.Since(start).Microseconds())/1000)
+		pushes += mass.Pushes
+	}
+	slices.Sort(ms)
+	slices.Sort(walked)
+	slices.Sort(summed)
+	b.ReportMetric(summed[len(summed)/2], "scores-p50-ms")
+	b.ReportMetric(ms[len(ms)/2], "p50-ms")
+	b.ReportMetric(ms[len(ms)*99/100], "p99-ms")
+	b.ReportMetric(walked[len(walked)/2], "walk-p50-ms")
+	b.ReportMetric(float64(pushes)/float64(len(ms)), "pushes/query")
+	b.ReportMetric(built, "index-build-s")
+}
+
+// byWords returns the steps of hybrid without titles.
+func byWords(chunks, classes *lexical.Scores, chunkList, classList fuse.List) walk.Steps {
+	weigh := func(scores *lexical.Scores, list fuse.List, floor float64) func(uint32, []uint32, []float64) {
+		return func(_ uint32, to []uint32, weights []float64) {
+			for i, one := range to {
+				weights[i] = floor + scores.ScoreOf(one)/list.Hits[0].Score
+			}
+		}
+	}
+	return walk.Steps{
+		ToChunks:  weigh(chunks, chunkList, fuse.Default.ChunkFloor),
+		ToClasses: weigh(classes, classList, fuse.Default.ClassFloor),
+	}
+}
+
+// BenchmarkPassagesAtS measures one BM25 search over 100,000 chunks of 80 words on average, for 12 words.
+func BenchmarkPassagesAtS(b *testing.B) {
+	begin := time.Now()
+	index, ask := synthetic(b, 100_000, 80, 1)
+	built := time.Since(begin).Seconds()
+	var ms []float64
+	for b.Loop() {
+		q := ask()
+		start := time.Now()
+		index.Search(q, 100, nil, nil)
+		ms = append(ms, float64(time.Since(start).Microseconds())/1000)
+	}
+	slices.Sort(ms)
+	b.ReportMetric(ms[len(ms)/2], "p50-ms")
+	b.ReportMetric(ms[len(ms)*99/100], "p99-ms")
+	b.ReportMetric(built, "index-build-s")
+}
+
+// BenchmarkElections measures elections of k0 voters over candidates, with ballots as of mostly rare classes.
+func BenchmarkElections(b *testing.B) {
+	for _, k0 := range []int{10, 100, 1000} {
+		for _, candidates := range []int{10, 1000, 100_000} {
+			r := rand.New(rand.NewPCG(uint64(k0), uint64(candidates)))
+			profile := election.Profile{Candidates: candidates}
+			for range k0 {
+				var ballot []uint32
+				for range max(1, candidates/k0) {
+					ballot = append(ballot, uint32(r.IntN(candidates)))
+				}
+				slices.Sort(ballot)
+				profile.Ballots = append(profile.Ballots, slices.Compact(ballot))
+			}
+			for _, rule := range []string{election.RuleAV, election.RuleSeqPAV, election.RulePhragmen, election.RuleMES} {
+				b.Run(fmt.Sprintf("%s/voters=%d/candidates=%d", rule, k0, candidates), func(b *testing.B) {
+					for b.Loop() {
+						_, err := election.Elect(b.Context(), rule, profile, election.Options{Seats: 5})
+						require.True(b, err == nil, "%v", err)
+					}
+				})
+			}
+			b.Run(fmt.Sprintf("weighted/voters=%d/candidates=%d", k0, candidates), func(b *testing.B) {
+				for b.Loop() {
+					election.ElectWeighted(profile.Ballots, k0, 5)
+				}
+			})
+		}
 	}
 }

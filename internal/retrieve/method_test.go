@@ -1,53 +1,30 @@
 package retrieve_test
 
 import (
+	"context"
 	"fmt"
-	"os/exec"
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/stretchr/testify/assert"
 
 	"github.com/unweaver/unweaver/internal/config"
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/methods"
 	"github.com/unweaver/unweaver/internal/retrieve"
+	"github.com/unweaver/unweaver/internal/testkit/retrievetest"
 )
 
 func TestConfigurationKnowsTheMethodsAndRulesOfTheRegistry(t *testing.T) {
-	if got := methods.Registry().Names(); !slices.Equal(got, config.Methods) {
-		t.Errorf("registry %v, configuration %v", got, config.Methods)
-	}
+	assert.Equal(t, config.Methods, methods.Registry().Names(), "registry")
 	for _, method := range methods.Registry().All() {
 		spec := method.Spec()
-		if want := config.MethodEnrichments[spec.Name]; spec.Needs.Enriched != want {
-			t.Errorf("%s needs %q, the configuration says %q", spec.Name, spec.Needs.Enriched, want)
-		}
+		assert.Equal(t, config.MethodEnrichments[spec.Name], spec.Needs.Enriched, spec.Name)
 	}
-	if got := methods.Registry().Rules(); !slices.Equal(got, config.Rules) {
-		t.Errorf("registry %v, configuration %v", got, config.Rules)
-	}
+	assert.True(t, slices.Equal(methods.Registry().Rules(), config.Rules), "%v", config.Rules)
 }
 
-func TestEveryMethodSaysWhatItIs(t *testing.T) {
-	for _, method := range methods.Registry().All() {
-		spec := method.Spec()
-		if spec.Doc == "" || spec.Entities < 1 || spec.Entities > 1000 || len(spec.Explains) == 0 {
-			t.Errorf("%+v", spec)
-		}
-		for _, param := range spec.Params {
-			if param.Doc == "" || param.Schema["type"] == nil || param.Parse == nil {
-				t.Errorf("%s: parameter %+v", spec.Name, param)
-			}
-		}
-		for _, rule := range spec.Rules {
-			if rule.Doc == "" {
-				t.Errorf("%s: rule %s says nothing of itself", spec.Name, rule.Name)
-			}
-		}
-	}
-}
-
-// named is a method of a name and parameters, and nothing else.
 type named struct {
 	name   string
 	params []retrieve.Param
@@ -64,14 +41,12 @@ func TestARegistryRefusesWhatIsAmbiguous(t *testing.T) {
 		"no name":             {named{}},
 		"two parameters size": {named{name: "a", params: []retrieve.Param{size, size}}},
 	} {
-		if _, err := retrieve.NewRegistry(methods...); err == nil {
-			t.Errorf("%s: accepted", name)
-		}
+		_, err := retrieve.NewRegistry(methods...)
+		assert.True(t, err != nil, "%s: accepted", name)
 	}
 	both := []retrieve.Param{size}
-	if _, err := retrieve.NewRegistry(named{name: "a", params: both}, named{name: "b", params: both}); err != nil {
-		t.Errorf("two methods may have a parameter of one name: %v", err)
-	}
+	_, err := retrieve.NewRegistry(named{name: "a", params: both}, named{name: "b", params: both})
+	assert.True(t, err == nil, "two methods may have a parameter of one name: %v", err)
 }
 
 func TestParametersAreCheckedAndHaveDefaults(t *testing.T) {
@@ -86,14 +61,10 @@ func TestParametersAreCheckedAndHaveDefaults(t *testing.T) {
 		want  retrieve.Params // nil: refused
 	}{
 		"nothing": {nil, retrieve.Params{"whole": 5, "number": 1.0, "choice": "a", "switch": true}},
-		"all": {
-			map[string]any{"whole": 2.0, "number": 0.5, "choice": "b", "switch": false},
-			retrieve.Params{"whole": 2, "number": 0.5, "choice": "b", "switch": false},
-		},
-		"the largest": {
-			map[string]any{"whole": 9.0, "number": 1.5},
-			retrieve.Params{"whole": 9, "number": 1.5, "choice": "a", "switch": true},
-		},
+		"all": {map[string]any{"whole": 2.0, "number": 0.5, "choice": "b", "switch": false},
+			retrieve.Params{"whole": 2, "number": 0.5, "choice": "b", "switch": false}},
+		"the largest": {map[string]any{"whole": 9.0, "number": 1.5},
+			retrieve.Params{"whole": 9, "number": 1.5, "choice": "a", "switch": true}},
 		"below":             {map[string]any{"whole": 1.0}, nil},
 		"above":             {map[string]any{"whole": 10.0}, nil},
 		"a fraction":        {map[string]any{"whole": 2.5}, nil},
@@ -106,51 +77,67 @@ func TestParametersAreCheckedAndHaveDefaults(t *testing.T) {
 		"another":           {map[string]any{"other": 1.0}, nil},
 	} {
 		got, err := spec.ReadParams(c.given)
-		if c.want == nil {
-			if !fault.Is(err, fault.InvalidParam) || !strings.Contains(err.Error(), "choice, number, switch, whole") {
-				t.Errorf("%s: %v %v", name, got, err)
-			}
-			continue
-		}
-		if err != nil {
-			t.Errorf("%s: %v", name, err)
-			continue
-		}
-		for key, value := range c.want {
-			if got[key] != value {
-				t.Errorf("%s: %s is %v, want %v", name, key, got[key], value)
-			}
-		}
+		assert.Equal(t, c.want, got, name)
+		assert.True(t, (c.want == nil) == (err != nil) && (err == nil || fault.Is(err, fault.InvalidParam) &&
+			strings.Contains(err.Error(), "choice, number, switch, whole")), "%s: %v", name, err)
 	}
 }
 
 func TestRulesBelongToTheirMethod(t *testing.T) {
 	methods := methods.Registry()
 	for _, rule := range config.Rules {
-		if err := methods.CheckRule(retrieve.Unweaver, rule); err != nil {
-			t.Error(err)
-		}
-		if err := methods.CheckRule(retrieve.Hybrid, rule); !fault.Is(err, fault.InvalidParam) {
-			t.Errorf("hybrid by rule %s: %v", rule, err)
-		}
+		assert.NoError(t, methods.CheckRule(retrieve.Unweaver, rule))
+		err := methods.CheckRule(retrieve.Hybrid, rule)
+		assert.True(t, fault.Is(err, fault.InvalidParam), "hybrid by rule %s: %v", rule, err)
 	}
-	if err := methods.CheckRule(retrieve.Unweaver, "dice"); err == nil || !strings.Contains(err.Error(), "weighted, av") {
-		t.Errorf("%v", err)
-	}
+	err := methods.CheckRule(retrieve.Unweaver, "dice")
+	assert.True(t, err != nil && strings.Contains(err.Error(), "weighted, av"), "%v", err)
 }
 
-// What is written on disk must be readable without the code that searches it.
-func TestFormatsReachNoReadPath(t *testing.T) {
-	const module = "github.com/unweaver/unweaver/internal/"
-	out, err := exec.Command("go", "list", "-deps", module+"format/...", module+"stage/segment").Output()
+// A generation is opened by the digest of its manifest, and asked by one of the methods. Chunk and document are
+// numbers of the generation; texts and titles are read for what is shown.
+func ExampleSearcher_Run() {
+	example := new(retrievetest.Example)
+	defer example.Close()
+	stores := retrievetest.NewStores(example)
+	built := retrievetest.Build(example, stores, "norway", retrievetest.Sample(), retrievetest.Options{})
+
+	ctx := context.Background()
+	generation, err := retrieve.Open(ctx, stores.Blobs, stores.Cache, stores.Vectors, "norway", built.SHA, 1)
 	if err != nil {
-		t.Fatal(err)
+		fmt.Println(err)
+		return
 	}
-	for _, reached := range strings.Fields(string(out)) {
-		if strings.HasPrefix(reached, module+"retrieve") {
-			t.Errorf("a format or the stage that writes segments reaches %s", reached)
-		}
+	defer generation.Close()
+
+	searcher := retrieve.Searcher{Vectors: stores.Vectors, Records: stores.Records, Methods: methods.Registry()}
+	result, err := searcher.Run(ctx, generation,
+		retrieve.Query{Text: "Who composed in Bergen?", Method: retrieve.BM25, TopEntities: 10, TopChunks: 1})
+	if err != nil {
+		fmt.Println(err)
+		return
 	}
+	for _, found := range result.Chunks {
+		passage, err := generation.ReadText(ctx, found.Live)
+		fmt.Println(generation.Live.Key(int(found.Live.Document)), passage, err)
+	}
+	// Output: people/grieg.txt Edvard Grieg composed in Bergen, Norway.  <nil>
 }
 
-func typeName(value any) string { return fmt.Sprintf("%T", value) }
+// The context of an answer numbers the passages, and leaves out what the budget of tokens has no room for.
+func ExampleContext() {
+	passages := []retrieve.Passage{
+		{ID: "c1", Title: "Edvard Grieg", Text: "Edvard Grieg composed in Bergen, Norway."},
+		{ID: "c2", Title: "Bergen", Text: "Bergen is a port on the west coast of Norway."},
+	}
+	text, used := retrieve.PackContext(passages, 1000)
+	fmt.Println(text)
+	fmt.Println(used)
+	// Output:
+	// [1] (Edvard Grieg)
+	// Edvard Grieg composed in Bergen, Norway.
+	//
+	// [2] (Bergen)
+	// Bergen is a port on the west coast of Norway.
+	// [true true]
+}

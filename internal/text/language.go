@@ -11,6 +11,8 @@ import (
 	"github.com/blevesearch/snowballstem/german"
 	"github.com/blevesearch/snowballstem/portuguese"
 	"github.com/blevesearch/snowballstem/spanish"
+	"golang.org/x/text/language"
+	"golang.org/x/text/language/display"
 )
 
 // Language is how texts of one language are read: as words without function words, reduced to stems, and where no space
@@ -92,6 +94,15 @@ func (l *Language) Code() string { return l.code }
 
 // Name returns the name of the language in English.
 func (l *Language) Name() string { return l.name }
+
+// NameOf returns the English name of a language by its code (BCP 47), of any language; empty where the code is none.
+func NameOf(code string) string {
+	tag, err := language.Parse(code)
+	if err != nil || tag.String() != code || tag.IsRoot() {
+		return ""
+	}
+	return display.English.Languages().Name(tag)
+}
 
 // Analyser names the rules of Terms and Surface; it is part of identities.
 func (l *Language) Analyser() string { return fmt.Sprintf("%s/%d", l.code, l.revision) }

@@ -25,19 +25,13 @@ func TestSentencesAreTheTextAndKeepAbbreviationsAndWrappedLines(t *testing.T) {
 		{"etc. The next. Inc. The end.", []string{"etc. ", "The next. ", "Inc. ", "The end."}},
 		{"He said \"Go.\" Then left.", []string{"He said \"Go.\" ", "Then left."}},
 		{"The value is 3.14 here. Next.", []string{"The value is 3.14 here. ", "Next."}},
-		{
-			"As in Fig. 3 it falls. It rises, cf. Smith et al. Then it ends.",
-			[]string{"As in Fig. 3 it falls. ", "It rises, cf. Smith et al. Then it ends."},
-		},
-		{
-			"The pilot landed on runway ten without\nany further trouble at all. He left.",
-			[]string{"The pilot landed on runway ten without\nany further trouble at all. ", "He left."},
-		},
+		{"As in Fig. 3 it falls. It rises, cf. Smith et al. Then it ends.",
+			[]string{"As in Fig. 3 it falls. ", "It rises, cf. Smith et al. Then it ends."}},
+		{"The pilot landed on runway ten without\nany further trouble at all. He left.",
+			[]string{"The pilot landed on runway ten without\nany further trouble at all. ", "He left."}},
 		{"Heading\nThe text begins.", []string{"Heading\n", "The text begins."}},
-		{
-			"A line that is longer than sixty signs and does not end with one\nGoes on in capitals.",
-			[]string{"A line that is longer than sixty signs and does not end with one\nGoes on in capitals."},
-		},
+		{"A line that is longer than sixty signs and does not end with one\nGoes on in capitals.",
+			[]string{"A line that is longer than sixty signs and does not end with one\nGoes on in capitals."}},
 		{"one\n\ntwo", []string{"one\n", "\n", "two"}},
 	} {
 		got := text.Sentences(c.in)
@@ -62,23 +56,16 @@ func TestStatementsPartTablesAndLists(t *testing.T) {
 func TestDaysAreReadInTheirForms(t *testing.T) {
 	for _, said := range []string{"2 June 2026", "June 2nd, 2026", "Jun. 2, 2026", "2. Juni 2026", "2 juin 2026", "2 de junio de 2026",
 		"2 de junho de 2026", "02.06.2026", "2026-06-02T06:55"} {
-		if got := text.Dates("on " + said); len(got) != 1 || got[0].Day != "2026-06-02" {
-			t.Errorf("%s: %v", said, got)
-		}
+		got := text.Dates("on " + said)
+		assert.True(t, len(got) == 1 && got[0].Day == "2026-06-02", "%s: %v", said, got)
 	}
-	if got := text.Dates("room 2 on 45 June 2026, 2 Junk 2026 and 2026-13-01"); len(got) != 0 {
-		t.Errorf("%v", got)
-	}
-	if got := text.WithDays("at 2 June 2026"); got != "at 2 June 2026 2026-06-02" {
-		t.Error(got)
-	}
+	assert.Empty(t, text.Dates("room 2 on 45 June 2026, 2 Junk 2026 and 2026-13-01"))
+	assert.Equal(t, "at 2 June 2026 2026-06-02", text.WithDays("at 2 June 2026"))
 }
 
 func TestWordsHoldALetterOrADigit(t *testing.T) {
 	got := strings.Join(text.Words("don't e-mail U.S.A. 3.14 COVID-19 x_y 漢字 ... — ünï"), " ")
-	if want := "don't e mail U.S.A 3.14 COVID 19 x_y 漢 字 ünï"; got != want {
-		t.Errorf("got %q, want %q", got, want)
-	}
+	assert.Equal(t, "don't e mail U.S.A 3.14 COVID 19 x_y 漢 字 ünï", got)
 }
 
 func TestPlacesAreThoseOfTheWords(t *testing.T) {
@@ -89,9 +76,7 @@ func TestPlacesAreThoseOfTheWords(t *testing.T) {
 		plain = append(plain, text.LanguageOf("en").PlainForm(word))
 		terms = append(terms, text.LanguageOf("en").TermsOf(word)...)
 	}
-	if got, want := strings.Join(terms, " "), strings.Join(text.Terms(content), " "); got != want {
-		t.Errorf("terms %q, want %q", got, want)
-	}
+	assert.Equal(t, text.Terms(content), terms)
 	assert.Equal(t, "cafe ete 漢 字 the rivers 3.14", strings.Join(plain, " "), "plain")
 }
 
@@ -129,9 +114,7 @@ func TestStemsMeetOverEndings(t *testing.T) {
 		{"house", "houses"},
 	} {
 		for _, form := range forms[1:] {
-			if text.Stem(form) != text.Stem(forms[0]) {
-				t.Errorf("%s becomes %s, %s becomes %s", form, text.Stem(form), forms[0], text.Stem(forms[0]))
-			}
+			assert.Equal(t, text.Stem(forms[0]), text.Stem(form), "%s %s", form, forms[0])
 		}
 	}
 	for _, word := range []string{"virus", "glass", "bed", "red", "king", "sing", "is", "漢字"} {
@@ -156,9 +139,8 @@ func TestWordsThatAreNoNames(t *testing.T) {
 		"the": {true, true}, "isn't": {true, true}, "according": {false, true}, "zero": {false, true},
 		"bohr": {false, false}, "The": {false, false}, "": {false, false},
 	} {
-		if text.IsStopWord(word) != want[0] || text.IsCommon(word) != want[1] {
-			t.Errorf("%q: stop %v, common %v", word, text.IsStopWord(word), text.IsCommon(word))
-		}
+		assert.True(t, text.IsStopWord(word) == want[0] && text.IsCommon(word) == want[1],
+			"%q: stop %v, common %v", word, text.IsStopWord(word), text.IsCommon(word))
 	}
 }
 
@@ -180,7 +162,6 @@ func FuzzTermsOfTermsAreFolded(f *testing.F) {
 	})
 }
 
-// placed returns the words of a text by their places.
 func placed(s string) []string {
 	var out []string
 	for place := range text.Pieces(s) {
@@ -206,8 +187,23 @@ func TestPlacesAreOfTheSameWordsForTextsOfEveryKind(t *testing.T) {
 func FuzzPlacesAreOfTheSameWords(f *testing.F) {
 	f.Add("don't e-mail U.S.A. 3.14, x_y: 漢字 e\u0301")
 	f.Fuzz(func(t *testing.T, s string) {
-		if got, want := placed(s), text.Words(s); !slices.Equal(got, want) {
-			t.Errorf("%q: places %q, words %q", s, got, want)
-		}
+		assert.True(t, slices.Equal(placed(s), text.Words(s)), "%q: places %q, words %q", s, placed(s), text.Words(s))
 	})
+}
+
+func TestProseIsWhatStandsInSentences(t *testing.T) {
+	for _, line := range []string{
+		"| words, fusion, walk | 12 ms |", "## How Berlin is built", `"chunk/2", "config: chunking")`,
+		"unweaver index --wait docs", "$ make build", "chunk_size: 400", "return x.Find(a[i], b) == nil {",
+		"```\nAnna met Bob.\n```",
+	} {
+		assert.Empty(t, strings.TrimSpace(text.KeepProse(line)), "%q is prose", line)
+	}
+	for _, line := range []string{
+		"Ada Lovelace met Charles Babbage in London.", "`unweaver diff` compares two generations (of one index).",
+		"Note: the Rhine flows through Basel and Cologne", "莱茵河流经巴塞尔。", "1999–2000 Premier League",
+		"He was – in 1815 – born in Paris;\nhis sister (1817), too.",
+	} {
+		assert.Equal(t, line, text.KeepProse(line))
+	}
 }

@@ -38,7 +38,7 @@ type models struct {
 	ranker   rerank.Ranker
 }
 
-func (m models) Chat(core.Spec) (model.Chat, error) {
+func (m models) Chat(core.Spec, string) (model.Chat, error) {
 	if m.chat != nil {
 		return m.chat, nil
 	}

@@ -124,6 +124,7 @@ func TestWhatCannotBeMeantIsRefused(t *testing.T) {
 		"themes without summaries": {query("gem", object{"themes": 3, "summaries": false}), 422, "summaries is false"},
 		"too many chunks":          {object{"query": "x", "top_chunks": 101}, 422, "1 to 100"},
 		"too many entities":        {object{"query": "x", "top_entities": 1001}, 422, "1 to 1000"},
+		"no style of answers":      {object{"query": "x", "answer_style": "long"}, 422, "answer_style"},
 		"too large a context":      {object{"query": "x", "max_context_tokens": 131073}, 422, "131072"},
 		"no id": {
 			object{"query": "x", "without": object{"entities": []string{"Oslo"}}}, 422, "without.entities",

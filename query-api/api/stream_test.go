@@ -352,7 +352,8 @@ func selling(t *testing.T, installed models) (*locked, access.Made) {
 	t.Helper()
 	l := lock(t, withFacts(func(spec *core.Spec) {
 		price := core.Price{Prompt: 1e6, Completion: 1e6}
-		spec.Chat.Price, spec.Embedding.Price = price, price
+		spec.Roles = map[string]core.ChatModel{core.RoleAnswer: {Price: price}} // models.chat costs nothing
+		spec.Embedding.Price = price
 	}, func(config *api.Config) { config.Models = installed }))
 	return l, l.key(access.Request{Scope: access.Query, Index: "*", Limits: access.Limits{MoneyPerDay: 1}})
 }

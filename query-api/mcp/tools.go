@@ -32,8 +32,9 @@ type Asked struct {
 	Generation  *string        `json:"generation,omitempty" jsonschema:"a kept generation; default: the current one"`
 	Rerank      *bool          `json:"rerank,omitempty" jsonschema:"false: without the index's reranker"`
 
-	MaxContextTokens *int `json:"max_context_tokens,omitempty" jsonschema:"passage tokens for an answer; default 4000"`
-	MaxAnswerTokens  *int `json:"max_answer_tokens,omitempty" jsonschema:"longest answer in tokens; default: the model's"`
+	MaxContextTokens *int    `json:"max_context_tokens,omitempty" jsonschema:"passage tokens for an answer; default 4000"`
+	MaxAnswerTokens  *int    `json:"max_answer_tokens,omitempty" jsonschema:"longest answer, tokens; default: the model's"`
+	AnswerStyle      *string `json:"answer_style,omitempty" jsonschema:"short or full; default: the index's"`
 }
 
 // Filter narrows a question to documents.

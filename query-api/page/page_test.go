@@ -164,9 +164,9 @@ func needs(t *testing.T, program string) string {
 // builtIn gives the built-in models.
 type builtIn struct{}
 
-func (builtIn) Chat(core.Spec) (model.Chat, error)      { return builtin.Chat{}, nil }
-func (builtIn) Finder(core.Spec) (model.Chat, error)    { return nil, nil } //nolint:nilnil // none is configured
-func (builtIn) Ranker(core.Spec) (rerank.Ranker, error) { return nil, nil } //nolint:nilnil // none is configured
+func (builtIn) Chat(core.Spec, string) (model.Chat, error) { return builtin.Chat{}, nil }
+func (builtIn) Finder(core.Spec) (model.Chat, error)       { return nil, nil } //nolint:nilnil // none is configured
+func (builtIn) Ranker(core.Spec) (rerank.Ranker, error)    { return nil, nil } //nolint:nilnil // none is configured
 
 func (builtIn) Embedder(core.Spec, string, int) (model.Embedder, error) {
 	return builtin.Embedder{}, nil

@@ -230,6 +230,14 @@ func (a *App) resolveSpec(index, corpusURI string) (core.Spec, error) {
 	if err != nil {
 		return spec, err
 	}
+	for role, chat := range spec.Roles {
+		if chat.File != "" {
+			if chat.File, err = filepath.Abs(chat.File); err != nil {
+				return spec, fault.Usage.At("make absolute", chat.File).Because(err)
+			}
+			spec.Roles[role] = chat
+		}
+	}
 	for _, path := range []*string{&spec.Corpus, &spec.Chat.File} {
 		if *path != "" && !isURL(*path) {
 			if *path, err = filepath.Abs(*path); err != nil {

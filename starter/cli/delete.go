@@ -21,8 +21,8 @@ func (a *App) deleteCmd() *cobra.Command {
 		Short: "Delete an index: its generations, files, store rows and schedule",
 		Long: `Delete everything of INDEX: all generations, tagged ones included, files, entity records, vectors, its
 schedule and its audit trail. Queries stop finding the index at once. The corpus stays. Paid results also stay
-for 14 days, because all indexes share the ledger: to build INDEX again costs only what changed. Who deleted it, when and why
-stays visible: unweaver operations INDEX.
+for 14 days, because all indexes share the ledger: to build INDEX again costs only what changed. Who deleted it, when
+and why stays visible: unweaver operations INDEX.
 
 To confirm, type the name or add --yes. The command refuses while a run works on INDEX, and while INDEX has branches.
 If the deletion is interrupted, run the same command again to finish it.`,

@@ -256,7 +256,8 @@ func (a *App) evalSpec(flags evalFlags, dataset *eval.Dataset) (core.Spec, error
 	if !spec.Parity && !cfg.IsGiven("indexes."+flags.index+".chunking.strategy") {
 		spec.Chunking.Strategy = "document"
 	}
-	if flags.extraction == "auto" && dataset.Recorded != "" && spec.Chat.Provider == "builtin" {
+	if flags.extraction == "auto" && dataset.Recorded != "" && spec.Chat.Provider == "builtin" &&
+		spec.ChatOf(core.RoleExtraction).Provider == "builtin" {
 		path, err := filepath.Abs(dataset.Recorded)
 		if err != nil {
 			return spec, err
@@ -365,8 +366,9 @@ func (a *App) newEvaluation(flags evalFlags, dataset *eval.Dataset) (evaluation,
 			return nil, err
 		}
 		plan.Judge.Parity = spec.Parity
-		about = fmt.Sprintf("answers by %s of %q, vectors by %s of %q, questions %.12s", spec.Chat.Model,
-			spec.Chat.BaseURL, spec.Embedding.Model, spec.Embedding.BaseURL, dataset.QuestionsSum())
+		answers := spec.ChatOf(core.RoleAnswer)
+		about = fmt.Sprintf("answers by %s of %q, vectors by %s of %q, questions %.12s", answers.Model,
+			answers.BaseURL, spec.Embedding.Model, spec.Embedding.BaseURL, dataset.QuestionsSum())
 		if err := a.tellAnswerCost(plan, about, flags); err != nil {
 			return nil, err
 		}
@@ -397,7 +399,7 @@ func (a *App) newEvaluation(flags evalFlags, dataset *eval.Dataset) (evaluation,
 			}
 			defer func() { _ = plan.Judge.Journal.Close() }()
 		}
-		plan.Quotes = spec.Chat.Provider != "openai" && flags.suite == ""
+		plan.Quotes = spec.ChatOf(core.RoleAnswer).Provider != "openai" && flags.suite == ""
 		report, err := eval.Run(ctx, plan)
 		if err != nil {
 			return nil, err
@@ -462,7 +464,7 @@ func (a *App) chooseJudges(flags evalFlags) (answers, judges core.ChatModel, err
 		return answers, judges, err
 	}
 	index, err := cfg.Spec(flags.index, "")
-	return index.Chat, cfg.Models.Judge.ChooseChat(index.Chat), err
+	return index.ChatOf(core.RoleAnswer), cfg.ModelOf(flags.index, core.RoleJudge), err
 }
 
 // tellAnswerCost prints what answers and judgements cost that are in no journal, and refuses to go on without --yes.
@@ -507,10 +509,12 @@ func (a *App) openJudge(flags evalFlags) (*eval.Judge, error) {
 	if err != nil {
 		return nil, err
 	}
-	if index.Provider != "openai" {
-		return nil, fault.Usage.At("judge answers with", "models.chat").
-			Because("it is " + index.Provider + ", which cannot judge").
-			Advise("set models.chat to a model server, or remove --answers")
+	for _, asked := range []core.ChatModel{index, judge} {
+		if asked.Provider != "openai" {
+			return nil, fault.Usage.At("judge answers with", "models.chat").
+				Because("it is " + asked.Provider + ", which cannot judge").
+				Advise("set models.chat, or models.answer and models.judge, to a model server, or remove --answers")
+		}
 	}
 	open := func(from core.ChatModel) model.Chat {
 		return openai.New(openai.Config{BaseURL: from.BaseURL, APIKey: a.lookupEnv(from.APIKeyEnv), Model: from.Model})

@@ -111,7 +111,7 @@ func showFound(w io.Writer, report core.Report) {
 		fmt.Fprintf(w, ", %s, %s", countOf(report.Classes, "entity"), countOf(report.Mentions, "mention"))
 	}
 	if report.Models.Chat != "" {
-		fmt.Fprintf(w, "  [%s / %s]", report.Models.Chat, report.Models.Embedding)
+		fmt.Fprintf(w, "  [%s]", listModels(report.Models))
 	}
 	fmt.Fprintln(w)
 	if diff := report.Diff; diff.Changed+diff.Moved+diff.Removed+diff.Same > 0 { // a first build adds all
@@ -122,6 +122,15 @@ func showFound(w io.Writer, report core.Report) {
 
 // publishedSince follows the status of a run that a gate held and an operator published.
 const publishedSince = ", published by an operator"
+
+// listModels names the chat model, those of roles that have their own, and the embedder.
+func listModels(models core.ModelSummary) string {
+	out := models.Chat
+	for _, role := range slices.Sorted(maps.Keys(models.Roles)) {
+		out += ", " + role + ": " + models.Roles[role]
+	}
+	return out + " / " + models.Embedding
+}
 
 // showState prints how a run ended, or where it stands.
 func showState(w io.Writer, status control.Status) {

@@ -24,7 +24,7 @@ func evalShares(given []string, dataset *eval.Dataset, spec core.Spec) ([]eval.S
 		return nil, fault.Usage.At("read --shares", fmt.Sprint(given)).Because(why).Advise(hint)
 	}
 	switch {
-	case spec.Chat.Provider == "builtin":
+	case spec.ChatOf(core.RoleExtraction).Provider == "builtin":
 		return refused("extraction by rules costs nothing", "use a dataset with a recording, or a model")
 	case spec.ExtractionShare() != 1:
 		return refused("the index sets extraction.share", "remove extraction.share")

@@ -206,7 +206,7 @@ func scoreClaims(tp, fp, fn int) float64 {
 func (j *Judge) Answer(
 	ctx context.Context, question string, passages []retrieve.Passage,
 ) (string, model.Usage, error) {
-	form := retrieve.FormOf(j.Parity)
+	form := retrieve.FormOf(j.Parity, "")
 	given, _ := form.Pack(passages, math.MaxInt)
 	system, user := form.Ask(given, question)
 	call := model.Call{Task: model.Answer, System: system, User: user, Question: question}

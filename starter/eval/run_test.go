@@ -243,7 +243,7 @@ func TestBaselinesAskTheModelWithNothingAndWithAllThatIsGold(t *testing.T) {
 		rep := must(eval.Run(t.Context(), p))(t)
 		calls = slices.DeleteFunc(calls, func(c model.Call) bool { return c.Task != model.Answer })
 		require.Len(t, calls, 2)
-		system, user := retrieve.FormOf(parity).Ask("", "what?")
+		system, user := retrieve.FormOf(parity, "").Ask("", "what?")
 		assert.Equal(t, [2]string{system, user}, [2]string{calls[0].System, calls[0].User}, "closed book")
 		assert.NotContains(t, system, "context")
 		given := calls[1].User

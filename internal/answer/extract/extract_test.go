@@ -5,11 +5,12 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+
 	"github.com/unweaver/unweaver/internal/answer/extract"
 	"github.com/unweaver/unweaver/internal/text"
 )
 
-// weighEqually weighs every term the same.
 func weighEqually(string) float64 { return 1 }
 
 func TestAnExtractAddsWhatIsAsked(t *testing.T) {
@@ -90,9 +91,7 @@ func TestAnExtractBeginsWhereASentenceDoes(t *testing.T) {
 	} {
 		passages := []extract.Passage{{Title: "Bridge report", Text: c.content}}
 		got, _ := extract.ChooseExtracts(text.LanguageOf("en"), c.question, weighEqually, 1, passages)
-		if len(got) != 1 || got[0].Text != c.want {
-			t.Errorf("%s: %+v", c.question, got)
-		}
+		assert.True(t, len(got) == 1 && got[0].Text == c.want, "%s: %+v", c.question, got)
 	}
 }
 
@@ -108,12 +107,10 @@ func TestASecondExtractGoesOnFromTheFirst(t *testing.T) {
 		{}, // of one that is not in the context
 		{Title: "Raoul Walsh", Text: "He was born in New York. His spouse was Miriam Cooper. He liked boats."},
 	}
-	got, _ := extract.ChooseExtracts(
-		text.LanguageOf("en"), "Who is the spouse of the director of Jump for Glory?", weighEqually, 1, passages,
-	)
-	if len(got) != 2 || got[0].Passage != 0 || got[1].Passage != 3 || !strings.Contains(got[1].Text, "Miriam Cooper") {
-		t.Errorf("%+v", got)
-	}
+	got, _ := extract.ChooseExtracts(text.LanguageOf("en"), "Who is the spouse of the director of Jump for Glory?",
+		weighEqually, 1, passages)
+	assert.True(t, len(got) == 2 && got[0].Passage == 0 && got[1].Passage == 3 &&
+		strings.Contains(got[1].Text, "Miriam Cooper"), "%+v", got)
 }
 
 func TestMarkupIsWhatAReaderIsNotShown(t *testing.T) {
@@ -140,9 +137,7 @@ func TestMarkupIsWhatAReaderIsNotShown(t *testing.T) {
 			}
 			runes = slices.Concat(runes[:span.Start], []rune(shown), runes[span.End:])
 		}
-		if string(runes) != want {
-			t.Errorf("%q: %q", content, string(runes))
-		}
+		assert.True(t, string(runes) == want, "%q: %q", content, string(runes))
 	}
 }
 
@@ -212,15 +207,11 @@ func TestEvidenceSaysWhatAnExtractLacks(t *testing.T) {
 		{"en", "Was the rent paid in May 2024?", of("The rent was paid on 2024-05-03."), "", false},
 		{"en", "How high is the tide on 2 June 2026?", of("date: 2026-06-01\nhigh_tide: 3.9 metres\n"), "2 June 2026", false},
 	} {
-		found, evidence := extract.ChooseExtracts(
-			text.LanguageOf(c.language), c.question, weighEqually, 2, []extract.Passage{c.passage},
-		)
-		if len(found) == 0 || strings.Join(evidence.Lacks, " ") != c.lacks || evidence.Fails != c.fails {
-			t.Errorf("%s: %+v %+v", c.question, found, evidence)
-		}
-		if high := evidence.Confidence(1) > 0.4; high == evidence.IsPartial() {
-			t.Errorf("%s: %g", c.question, evidence.Confidence(1))
-		}
+		found, evidence := extract.ChooseExtracts(text.LanguageOf(c.language), c.question, weighEqually, 2,
+			[]extract.Passage{c.passage})
+		assert.True(t, len(found) != 0 && strings.Join(evidence.Lacks, " ") == c.lacks && evidence.Fails == c.fails,
+			"%s: %+v %+v", c.question, found, evidence)
+		assert.True(t, evidence.Confidence(1) > 0.4 != evidence.IsPartial(), "%s: %g", c.question, evidence.Confidence(1))
 	}
 	refit := extract.Passage{
 		Title: "vessel: Saint Olan",
@@ -239,8 +230,6 @@ func TestEvidenceSaysWhatAnExtractLacks(t *testing.T) {
 		_, evidence := extract.ChooseExtracts(
 			text.LanguageOf("en"), c.question, weighEqually, 2, []extract.Passage{c.passage},
 		)
-		if sure := evidence.Confidence(0.94) >= 0.7; sure != c.high {
-			t.Errorf("%s: %g", c.question, evidence.Confidence(0.94))
-		}
+		assert.Equal(t, c.high, evidence.Confidence(0.94) >= 0.7, "%s %g", c.question, evidence.Confidence(0.94))
 	}
 }

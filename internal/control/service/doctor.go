@@ -61,7 +61,9 @@ func (s *Service) RunDoctor(ctx context.Context, spec core.Spec) ([]control.Chec
 			return spec.Corpus, err
 		})
 	}
-	probe("chat model", func() (string, error) { return s.probeChat(ctx, spec) })
+	for _, chat := range listChats(spec) {
+		probe(chat.name, func() (string, error) { return s.probeChat(ctx, spec, chat.role) })
+	}
 	probe("embedding model", func() (string, error) { return s.probeEmbedder(ctx, spec) })
 	if spec.Rerank.IsOn() {
 		probe("reranker", func() (string, error) { return s.probeRanker(ctx, spec) })
@@ -75,14 +77,42 @@ func (s *Service) RunDoctor(ctx context.Context, spec core.Spec) ([]control.Chec
 	return out, nil
 }
 
+// probedChat is a chat model that is probed once for all its roles.
+type probedChat struct{ role, name string }
+
+// listChats lists the chat models of an index, each once. The name of a check lists the roles of its model, where there
+// are several models.
+func listChats(spec core.Spec) []probedChat {
+	type asked struct {
+		provider, url, key, model string
+		batch                     bool
+	}
+	var out []probedChat
+	at := map[asked]int{}
+	for _, role := range []string{core.RoleExtraction, core.RoleShortening, core.RoleTriples, core.RoleAnswer} {
+		chat := spec.ChatOf(role)
+		one := asked{chat.Provider, chat.BaseURL, chat.APIKeyEnv, chat.Model, chat.Batch.IsOn()}
+		if i, known := at[one]; known {
+			out[i].name += ", " + role
+			continue
+		}
+		at[one] = len(out)
+		out = append(out, probedChat{role, "chat model of " + role})
+	}
+	if len(out) == 1 {
+		out[0].name = "chat model"
+	}
+	return out
+}
+
 // probeChat asks a paid model for one word; others need no probe.
-func (s *Service) probeChat(ctx context.Context, spec core.Spec) (string, error) {
-	chat, err := s.Models.Chat(spec)
+func (s *Service) probeChat(ctx context.Context, spec core.Spec, role string) (string, error) {
+	chat, err := s.Models.Chat(spec, role)
 	if err != nil {
 		return "", err
 	}
 	label := chat.Info().Label()
-	if spec.Chat.Batch.IsOn() {
+	if role == core.RoleExtraction && spec.ChatOf(role).Batch.IsOn() {
 		label += ", extraction in batches,"
 	}
 	if !chat.Info().Paid {

@@ -47,8 +47,8 @@ func (s *Service) BuildIndex(ctx context.Context, request control.IndexRequest) 
 	if err := s.checkOverlay(ctx, spec); err != nil {
 		return control.Run{}, err
 	}
-	if s.Grant != nil && spec.Chat.File != "" && !control.OfAnother(ctx) {
-		s.Models.AllowRecording(spec.Chat.File)
+	if file := spec.ChatOf(core.RoleExtraction).File; s.Grant != nil && file != "" && !control.OfAnother(ctx) {
+		s.Models.AllowRecording(file)
 	}
 	if err := s.Models.Check(spec); err != nil {
 		return control.Run{}, err

@@ -10,10 +10,12 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.temporal.io/api/serviceerror"
 
+	"github.com/unweaver/unweaver/internal/config"
 	"github.com/unweaver/unweaver/internal/control"
 	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/pipeline/run"
+	"github.com/unweaver/unweaver/internal/testkit/modeltest"
 	"github.com/unweaver/unweaver/workflows"
 )
 
@@ -278,6 +280,23 @@ func TestDoctorFindsWhatIsSound(t *testing.T) {
 	for info, err := range b.Stores.Artifacts.List(t.Context(), "doctor/", "") {
 		t.Errorf("a probe was left behind: %s, %v", info.Key, err)
 	}
+}
+
+// Models of roles are probed once each, and a check names the roles of its model.
+func TestDoctorProbesEachModelOnce(t *testing.T) {
+	b := newBench(t)
+	server := modeltest.New(modeltest.Options{})
+	b.must(server.Listen("127.0.0.1:0"))
+	t.Cleanup(server.Close)
+	b.Models.AllowEndpoints(config.Endpoint{BaseURL: server.URL})
+	spec := b.spec("docs")
+	large := core.ChatModel{Provider: "openai", BaseURL: server.URL, Model: "large"}
+	spec.Roles = map[string]core.ChatModel{core.RoleShortening: large, core.RoleAnswer: large}
+	got := checks(t, b, spec)
+	assert.Contains(t, got["chat model of extraction, triples"].Detail, "built-in")
+	assert.Contains(t, got["chat model of shortening, answer"].Detail, "openai:large answers")
+	assert.EqualValues(t, 1, server.Stats().Chat)
+	assert.NotContains(t, got, "chat model")
 }
 
 func TestDoctorFindsABucketForImportsAndLeavesNothingThere(t *testing.T) {

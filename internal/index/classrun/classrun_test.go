@@ -3,8 +3,6 @@ package classrun_test
 import (
 	"bytes"
 	"fmt"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -16,6 +14,7 @@ import (
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/index/classrun"
 	"github.com/unweaver/unweaver/internal/stream/mapped"
+	"github.com/unweaver/unweaver/internal/testkit/scratchtest"
 )
 
 // names returns names of classes, in the order of their ids. Two classes have the same name, and some names are the
@@ -49,8 +48,7 @@ func whole(t *testing.T, spillAt int) []byte {
 }
 
 func TestARunSaysWhatWasGivenAndHasItsNamesInOrder(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "run")
-	require.NoError(t, os.WriteFile(path, whole(t, 0), 0o600))
+	path := scratchtest.WriteFile(t, whole(t, 0))
 	given := names()
 	file, err := classrun.Open(path, classrun.Expect{Analyser: "v1", Classes: len(given)})
 	require.NoError(t, err)
@@ -59,9 +57,7 @@ func TestARunSaysWhatWasGivenAndHasItsNamesInOrder(t *testing.T) {
 	for n, name := range given {
 		want := row(n)
 		got := string(file.AppendName(nil, slices.Index(file.NameRow, uint32(n))))
-		if file.Rows[n] != want || got != name {
-			t.Errorf("class %d: %+v %q", n, file.Rows[n], got)
-		}
+		assert.True(t, file.Rows[n] == want && got == name, "class %d: %+v %q", n, file.Rows[n], got)
 		sorted = append(sorted, name+"\x00"+string(want.ID[:]))
 	}
 	slices.Sort(sorted)
@@ -70,9 +66,8 @@ func TestARunSaysWhatWasGivenAndHasItsNamesInOrder(t *testing.T) {
 		assert.Equal(t, want, string(file.AppendName(nil, place))+"\x00"+string(id[:]), "name %d", place)
 	}
 	river, _ := file.Words.Find("rhine")
-	if docs, _ := river.All(); !slices.Equal(docs, []uint32{0, 1, 2}) {
-		t.Errorf("rhine is in %v", docs)
-	}
+	docs, _ := river.All()
+	assert.True(t, slices.Equal(docs, []uint32{0, 1, 2}), "rhine is in %v", docs)
 	for name, other := range map[string]struct {
 		expect classrun.Expect
 		code   fault.Code
@@ -102,38 +97,24 @@ func TestWhatCannotBeNumberedOrOrderedIsRefused(t *testing.T) {
 	defer writer.Close()
 	writer.SetLimit(1)
 	require.NoError(t, writer.Add(row(1), "a", nil))
-	if err := writer.Add(row(2), "b", nil); !fault.Is(err, fault.TooLarge) {
-		t.Errorf("two classes of 1: %v", err)
-	}
+	err := writer.Add(row(2), "b", nil)
+	assert.True(t, fault.Is(err, fault.TooLarge), "two classes of 1: %v", err)
 }
 
 // A run that says that classes have access labels is of a program that enforces them.
 func TestARunWithAccessLabelsIsRefused(t *testing.T) {
-	raw := whole(t, 0)
-	path := filepath.Join(t.TempDir(), "run")
-	require.NoError(t, os.WriteFile(path, raw, 0o600))
-	from, err := mapped.Open(path, classrun.Kind, classrun.Version)
+	from, err := mapped.Open(scratchtest.WriteFile(t, whole(t, 0)), classrun.Kind, classrun.Version)
 	require.NoError(t, err)
 	defer from.Close()
-	for _, add := range []string{"", "nodes"} {
-		var out bytes.Buffer
-		writer := mapped.NewWriter(&out, classrun.Kind, classrun.Version, nil)
-		for _, name := range append(from.Sections(), add) {
-			if name == "" {
-				continue
-			}
-			writer.BeginSection(name)
-			_, err := writer.Write(from.Bytes(name))
-			require.NoError(t, err)
-		}
-		require.NoError(t, writer.Close())
-		labelled := filepath.Join(t.TempDir(), "labelled")
-		require.NoError(t, os.WriteFile(labelled, out.Bytes(), 0o600))
-		file, err := classrun.Open(labelled, classrun.Expect{Analyser: "v1", Classes: len(names())})
-		assert.True(t, (add == "") == (err == nil) && (err == nil || fault.Is(err, fault.FormatUnknown)),
-			"with section %q: %v", add, err)
-		if err == nil {
-			file.Close()
-		}
+	var out bytes.Buffer
+	writer := mapped.NewWriter(&out, classrun.Kind, classrun.Version, nil)
+	for _, name := range append(from.Sections(), "nodes") {
+		writer.BeginSection(name)
+		_, err := writer.Write(from.Bytes(name))
+		require.NoError(t, err)
 	}
+	require.NoError(t, writer.Close())
+	expect := classrun.Expect{Analyser: "v1", Classes: len(names())}
+	_, err = classrun.Open(scratchtest.WriteFile(t, out.Bytes()), expect)
+	assert.True(t, fault.Is(err, fault.FormatUnknown), "%v", err)
 }

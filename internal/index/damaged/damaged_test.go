@@ -5,37 +5,56 @@ package damaged_test
 import (
 	"bytes"
 	"context"
-	"errors"
+	"flag"
 	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/unweaver/unweaver/internal/artifact"
+	"github.com/unweaver/unweaver/internal/artifact/rowfile"
+	"github.com/unweaver/unweaver/internal/artifact/rows"
+	"github.com/unweaver/unweaver/internal/artifact/textseg"
 	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/fault"
+	"github.com/unweaver/unweaver/internal/index/classrun"
 	"github.com/unweaver/unweaver/internal/index/deletedstats"
 	"github.com/unweaver/unweaver/internal/index/deletions"
 	"github.com/unweaver/unweaver/internal/index/idf"
+	"github.com/unweaver/unweaver/internal/index/lexical"
+	"github.com/unweaver/unweaver/internal/index/liveset"
+	"github.com/unweaver/unweaver/internal/index/postings"
+	"github.com/unweaver/unweaver/internal/index/split"
 	"github.com/unweaver/unweaver/internal/methods/apr"
 	"github.com/unweaver/unweaver/internal/methods/apr/facts"
 	"github.com/unweaver/unweaver/internal/methods/gem/questions"
 	"github.com/unweaver/unweaver/internal/methods/gem/spectral"
 	"github.com/unweaver/unweaver/internal/model/triples"
+	"github.com/unweaver/unweaver/internal/store/blob"
+	"github.com/unweaver/unweaver/internal/testkit/blobmemory"
 	"github.com/unweaver/unweaver/internal/text"
 )
+
+func must[T any](value T, err error) T {
+	if err != nil {
+		panic(err)
+	}
+	return value
+}
 
 // format is one kind of file: a whole one, and a reader that returns everything that it says.
 type format struct {
 	whole []byte
-	read  func(ctx context.Context, path string) (string, error)
+	read  func(ctx context.Context, path string) string // panics with errors
 }
 
-// written returns what write writes.
 func written(t *testing.T, write func(*bytes.Buffer) error) []byte {
 	t.Helper()
 	var out bytes.Buffer
@@ -67,9 +86,14 @@ func TestDamageIsRefusedOrHarmless(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			path := filepath.Join(t.TempDir(), "file")
-			read := func(content []byte) (string, error) {
+			read := func(content []byte) (said string, err error) {
 				require.NoError(t, os.WriteFile(path, content, 0o600))
-				return format.read(t.Context(), path)
+				defer func() {
+					if broken := recover(); broken != nil {
+						err, _ = broken.(error)
+					}
+				}()
+				return format.read(t.Context(), path), nil
 			}
 			want, err := read(format.whole)
 			require.True(t, err == nil && want != "", "a whole file says %q: %v", want, err)
@@ -108,17 +132,14 @@ func writeIDF(out *bytes.Buffer) error {
 	})
 }
 
-func readIDF(_ context.Context, path string) (string, error) {
-	table, err := idf.Open(path)
-	if err != nil {
-		return "", err
-	}
+func readIDF(_ context.Context, path string) string {
+	table := must(idf.Open(path))
 	defer table.Close()
 	said := fmt.Sprint(table.Total(), slices.Collect(table.Terms()))
 	for _, stem := range []string{"river", "rise", "mountain", "zzz", ""} {
 		said += fmt.Sprint(" ", table.Weight(stem))
 	}
-	return said, nil
+	return said
 }
 
 var tombOf = deletions.Of{Segment: "5e9", Unit: deletions.Documents, Rows: 130}
@@ -127,17 +148,14 @@ func writeTomb(out *bytes.Buffer) error {
 	return deletions.Write(out, tombOf, func(row int) bool { return row%5 == 0 })
 }
 
-func readTomb(_ context.Context, path string) (string, error) {
-	bitmap, err := deletions.Open(path, tombOf)
-	if err != nil {
-		return "", err
-	}
+func readTomb(_ context.Context, path string) string {
+	bitmap := must(deletions.Open(path, tombOf))
 	defer bitmap.Close()
 	said := fmt.Sprint(bitmap.CountDead())
 	for row := range bitmap.CountRows() {
 		said += fmt.Sprint(" ", bitmap.IsDead(row))
 	}
-	return said, nil
+	return said
 }
 
 var deadOf = deletedstats.Of{Side: "chunks", Analyser: "words/1"}
@@ -155,17 +173,14 @@ func writeDeadStats(out *bytes.Buffer) error {
 		}})
 }
 
-func readDeadStats(_ context.Context, path string) (string, error) {
-	table, err := deletedstats.Open(path, deadOf)
-	if err != nil {
-		return "", err
-	}
+func readDeadStats(_ context.Context, path string) string {
+	table := must(deletedstats.Open(path, deadOf))
 	defer table.Close()
 	said := fmt.Sprint(table.Totals())
 	for entry := range table.All() {
 		said += fmt.Sprint(" ", entry, table.Frequency(entry.Term))
 	}
-	return said, nil
+	return said
 }
 
 var questionsOf = questions.Of{Embedder: "hashing-2", Dimension: 2}
@@ -180,17 +195,14 @@ func writeQuestions(out *bytes.Buffer) error {
 	})
 }
 
-func readQuestions(_ context.Context, path string) (string, error) {
-	file, err := questions.Open(path, questionsOf)
-	if err != nil {
-		return "", err
-	}
+func readQuestions(_ context.Context, path string) string {
+	file := must(questions.Open(path, questionsOf))
 	defer file.Close()
 	said := fmt.Sprint(file.DescribeVectors())
 	for chunk := range file.All() {
 		said += fmt.Sprint(" ", chunk, file.Find(chunk.ID))
 	}
-	return said, nil
+	return said
 }
 
 func writeSpectral(out *bytes.Buffer) error {
@@ -201,18 +213,15 @@ func writeSpectral(out *bytes.Buffer) error {
 	}.Write(out)
 }
 
-func readSpectral(_ context.Context, path string) (string, error) {
-	file, err := spectral.Open(path)
-	if err != nil {
-		return "", err
-	}
+func readSpectral(_ context.Context, path string) string {
+	file := must(spectral.Open(path))
 	defer file.Close()
 	said := fmt.Sprint(file.Content, file.MaxWeight())
 	for node := range len(file.Chunks) + file.Summaries {
 		to, weights := file.Edges(node)
 		said += fmt.Sprint(" ", to, weights)
 	}
-	return said, nil
+	return said
 }
 
 var factsOf = facts.Of{Embedder: "hashing-2", Dimension: 2}
@@ -237,13 +246,261 @@ func writeFacts(out *bytes.Buffer) error {
 	})
 }
 
-func readFacts(_ context.Context, path string) (string, error) {
-	file, err := facts.Open(path, factsOf)
-	if err != nil {
-		return "", err
-	}
+func readFacts(_ context.Context, path string) string {
+	file := must(facts.Open(path, factsOf))
 	defer file.Close()
 	var again bytes.Buffer
-	err = errors.Join(facts.Write(&again, file.DescribeVectors(), file.Facts))
-	return again.String(), err
+	must(0, facts.Write(&again, file.DescribeVectors(), file.Facts))
+	return again.String()
+}
+
+// rowsWhole returns a file with a row of every kind.
+func rowsWhole(t *testing.T) []byte {
+	t.Helper()
+	id, digest := core.ClassID("oslo"), core.Sum("oslo")
+	moment := time.Date(2026, time.January, 2, 12, 0, 0, 0, time.UTC)
+	spans := [][2]int{{3, 7}, {9, 12}}
+	all := [][]byte{
+		rows.Plan{Object: "a.txt", Kind: "text", Version: digest, Modified: moment, Record: []byte("record")}.Encode(),
+		rows.Chunk{ID: id, Ordinal: 3, Start: 5, End: 70, Tokens: 20, Title: "Oslo"}.Encode(),
+		rows.Extract{Key: digest, Rung: "strict", Entities: []rows.Entity{
+			{Name: "Oslo", Description: "a city", Spans: spans}, {Name: "Fram"},
+		}}.Encode(),
+		rows.Mention{Chunk: id, Number: 4, Document: "a.txt", Surface: "Oslo", Description: "a city"}.Encode(),
+		rows.Reduced{Name: "Oslo", Descriptions: []string{"a", "b"}, Members: digest}.Encode(),
+		rows.Short{Text: "short", Keys: []core.Digest{digest, digest}}.Encode(),
+		rows.Record{ID: id, Name: "Oslo", Text: "a city"}.Encode(),
+		rows.Class{Record: []byte("record"), Vector: digest, Text: digest, Keys: []core.Digest{digest}}.Encode(),
+		rows.Document{
+			Object: "a.txt", Version: digest, Modified: moment, Meta: map[string]string{"kind": "city", "size": "large"},
+			Chunks: []rows.Place{{ID: id, Start: 1, End: 4}}, Runes: 70, Stale: true, Found: digest,
+		}.Encode(),
+		rows.Document{
+			Object: "a.pdf", Version: digest, Modified: moment, Runes: 70, Pages: []int{0, 40},
+			Headings: []core.Heading{{Start: 1, End: 6, Level: 1, Text: "Oslo"}},
+		}.Encode(),
+		rows.SplitChunk{Document: "a.txt", Digest: digest, Windows: 2}.Encode(),
+	}
+	var file bytes.Buffer
+	writer := rowfile.NewWriter(&file)
+	for i, row := range all {
+		writer.Append(fmt.Sprintf("key %d", i), row)
+		if i%3 == 2 {
+			writer.Cut()
+		}
+	}
+	require.NoError(t, writer.Close())
+	return file.Bytes()
+}
+
+// pieces are the texts of one document, as a segment holds them.
+var pieces = []string{"the capital of ", "Norway is Ösló, ", strings.Repeat("and so on ", 9000), "end"}
+
+func textWhole(t *testing.T) []byte {
+	t.Helper()
+	var file bytes.Buffer
+	writer := rowfile.NewWriter(&file)
+	at := 0
+	for _, piece := range pieces {
+		writer.Append("doc", textseg.EncodePiece(at, piece))
+		at += len([]rune(piece))
+	}
+	writer.Append("other", textseg.EncodePiece(0, "another document"))
+	require.NoError(t, writer.Close())
+	return file.Bytes()
+}
+
+func stored(ctx context.Context, path string) blob.Store {
+	store := blobmemory.New()
+	must(blob.Write(ctx, store, "segment", must(os.ReadFile(path)), blob.Cond{}))
+	return store
+}
+
+func readRows(ctx context.Context, path string) string {
+	store := stored(ctx, path)
+	reader := must(artifact.OpenRows(ctx, store, "segment"))
+	said := ""
+	for _, key := range []string{"key 0", "key 4", "key 9", ""} {
+		found := must(reader.Get(ctx, key))
+		said += fmt.Sprintf("%q ", found)
+	}
+	for row, err := range reader.Scan(ctx, 0, -1) {
+		said += fmt.Sprintf("%q %q ", must(row, err).Key, row.Value)
+	}
+	return said
+}
+
+func readText(ctx context.Context, path string) string {
+	store := stored(ctx, path)
+	reader := must(textseg.Open(ctx, store, "segment"))
+	var said bytes.Buffer
+	for _, document := range []string{"doc", "other"} {
+		piece := must(reader.Clone().Slice(ctx, document, 0, 3, 15))
+		fmt.Fprintf(&said, "%v ", piece)
+		must(said.ReadFrom(reader.Clone().Text(ctx, document, 0)))
+	}
+	return said.String()
+}
+
+// The split has 4 documents of 0 to 3 chunks, each of which mentions two of 5 classes.
+var (
+	splitExpect = split.Expect{Analyser: "v1", Documents: 4, Chunks: 6, Classes: 5}
+	runExpect   = classrun.Expect{Analyser: "v1", Classes: 5}
+)
+
+func classOf(n int) core.ID { return core.ID{byte(n%5) << 4, 7} }
+
+func chunkOf(n int) core.ID { return core.ID{byte(n * 37), 3} }
+
+// segmentsWhole writes a split and the run of its classes, which fit each other.
+var segmentsWhole = sync.OnceValues(func() (splitRaw, runRaw []byte) {
+	check := func(err error) { must(0, err) }
+	documents, classes := split.NewWriter(), classrun.NewWriter()
+	defer documents.Close()
+	defer classes.Close()
+	number := 0
+	for n := range 4 {
+		check(documents.BeginDocument(split.Row{Key: fmt.Sprint("document ", n), Meta: map[string]string{"n": fmt.Sprint(n)}}))
+		for range n {
+			chunk := split.Chunk{ID: chunkOf(number), End: 5, Windows: 1}
+			check(documents.AddChunk(chunk, words[n%2]))
+			check(documents.AddMention(classOf(number), uint32(number), 0))
+			check(documents.AddMention(classOf(number+1), uint32(number), 1))
+			check(documents.AddMention(classOf(number+1), uint32(number), 3))
+			number++
+		}
+	}
+	for n := range 5 {
+		check(classes.Add(classrun.Row{ID: classOf(n)}, words[n%2][n%4], words[n%2]))
+	}
+	var splitOut, runOut bytes.Buffer
+	must(documents.Write(&splitOut, "v1", "en"))
+	must(classes.Write(&runOut, "v1", "en"))
+	return splitOut.Bytes(), runOut.Bytes()
+})
+
+func splitWhole() []byte { raw, _ := segmentsWhole(); return raw }
+func runWhole() []byte   { _, raw := segmentsWhole(); return raw }
+
+// opened opens a split and a run that are stored nowhere yet.
+func opened(t *testing.T, documents, classes []byte) (*split.File, *classrun.File) {
+	t.Helper()
+	folder := t.TempDir()
+	for name, raw := range map[string][]byte{"split": documents, "run": classes} {
+		require.NoError(t, os.WriteFile(filepath.Join(folder, name), raw, 0o600))
+	}
+	of, err := split.Open(filepath.Join(folder, "split"), splitExpect)
+	require.NoError(t, err)
+	t.Cleanup(of.Close)
+	run, err := classrun.Open(filepath.Join(folder, "run"), runExpect)
+	require.NoError(t, err)
+	t.Cleanup(run.Close)
+	return of, run
+}
+
+var update = flag.Bool("update", false, "write the golden files")
+
+// Bytes of this version's segments are those of the stored ones: others are another content hash.
+func TestTheBytesOfSplitsAndRunsDoNotChange(t *testing.T) {
+	for name, raw := range map[string][]byte{"split.segment": splitWhole(), "classrun.segment": runWhole()} {
+		path := filepath.Join("testdata", name)
+		if *update {
+			require.NoError(t, os.WriteFile(path, raw, 0o644))
+		}
+		want, err := os.ReadFile(path)
+		require.NoError(t, err)
+		assert.True(t, bytes.Equal(raw, want),
+			"%s: %d bytes differ from the %d that were written before", name, len(raw), len(want))
+	}
+}
+
+// readSplit reads a split beside a run, and readRun a run beside a split.
+func readSplit(run []byte) func(context.Context, string) string {
+	return func(ctx context.Context, path string) string { return readSet(ctx, path, beside(path, run)) }
+}
+
+func readRun(split []byte) func(context.Context, string) string {
+	return func(ctx context.Context, path string) string { return readSet(ctx, beside(path, split), path) }
+}
+
+func beside(path string, whole []byte) string {
+	path += ".beside"
+	if err := os.WriteFile(path, whole, 0o600); err != nil {
+		panic(err)
+	}
+	return path
+}
+
+// readSet opens a split and a run and returns everything that is live in them.
+func readSet(ctx context.Context, splitPath, runPath string) string {
+	documents := must(split.Open(splitPath, splitExpect))
+	defer documents.Close()
+	classes := must(classrun.Open(runPath, runExpect))
+	defer classes.Close()
+	said := ""
+	for _, of := range []*postings.Side{documents.Words, classes.Words} {
+		side := must(lexical.Compose([]lexical.Part{{Side: of}}, nil))
+		for _, terms := range words {
+			said += fmt.Sprintln(side.Search(terms, 5, nil, nil))
+		}
+	}
+	some := liveset.Split{File: documents, Dead: func(i int) bool { return i == 0 }}
+	set := must(liveset.New(ctx, "damaged", []liveset.Split{some}, []liveset.Run{{File: classes}}))
+	return said + readAll(set)
+}
+
+// readAll returns what a set says, and an error where what it has is not found.
+func readAll(set *liveset.Set) (said string) {
+	documents, chunks, classes := set.Counts()
+	for i := range documents {
+		meta, moment := set.FilterFields(i)
+		said += fmt.Sprintln(set.Key(i), set.DocumentAt(i), meta, moment)
+		if set.FindDocument(set.Key(i)) != i {
+			panic(fmt.Errorf("document %d is not found", i))
+		}
+	}
+	for number := range chunks {
+		found := set.FindChunk(set.ByNumber(number).ID)
+		if found == nil || int(found.Number) != number {
+			panic(fmt.Errorf("chunk %d is not found", number))
+		}
+		said += fmt.Sprintf("%+v\n", *found)
+	}
+	for place := range classes {
+		class := set.ClassAt(uint32(place))
+		if set.ClassPlace(class.ID) != place || set.ByName(int(class.Name)).ID != class.ID {
+			panic(fmt.Errorf("class %d is not found", place))
+		}
+		said += fmt.Sprintln(class.ID, set.Name(place), set.Mentions(uint32(place)), set.Graph.ChunksOf(uint32(place)))
+	}
+	return said
+}
+
+// What is right in each file and wrong together is damage that names a file.
+func TestSegmentsThatDoNotFitEachOtherAreRefused(t *testing.T) {
+	documents, classes := opened(t, splitWhole(), runWhole())
+	only := func(n int) func(int) bool { return func(i int) bool { return i == n } }
+	none := func(int) bool { return true }
+	for name, set := range map[string]struct {
+		splits []liveset.Split
+		runs   []liveset.Run
+	}{
+		"a class that no run has":       {[]liveset.Split{{File: documents}}, []liveset.Run{{File: classes, Dead: only(2)}}},
+		"no run at all":                 {[]liveset.Split{{File: documents}}, nil},
+		"a class without a mention":     {[]liveset.Split{{File: documents, Dead: only(3)}}, []liveset.Run{{File: classes}}},
+		"classes and no documents":      {nil, []liveset.Run{{File: classes}}},
+		"a document twice":              {[]liveset.Split{{File: documents}, {File: documents}}, []liveset.Run{{File: classes}}},
+		"a class twice":                 {[]liveset.Split{{File: documents}}, []liveset.Run{{File: classes}, {File: classes}}},
+		"a class that only a dead has":  {[]liveset.Split{{File: documents}}, []liveset.Run{{File: classes, Dead: none}}},
+		"a class of a dead document":    {[]liveset.Split{{File: documents, Dead: none}}, []liveset.Run{{File: classes}}},
+		"the same document, dead twice": {[]liveset.Split{{File: documents, Dead: only(2)}, {File: documents, Dead: only(2)}}, nil},
+	} {
+		_, err := liveset.New(t.Context(), "index", set.splits, set.runs)
+		assert.True(t, fault.Is(err, fault.SegmentDamage), "%s: %v", name, err)
+	}
+	twice := []liveset.Split{{File: documents, Dead: none}, {File: documents}}
+	runs := []liveset.Run{{File: classes}, {File: classes, Dead: none}}
+	set, err := liveset.New(t.Context(), "index", twice, runs)
+	require.NoError(t, err, "dead copies beside live ones")
+	readAll(set)
 }

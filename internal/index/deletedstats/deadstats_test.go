@@ -4,10 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
-	"iter"
 	"math/rand/v2"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 
@@ -17,8 +14,8 @@ import (
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/index/deletedstats"
 	"github.com/unweaver/unweaver/internal/index/postings"
-	"github.com/unweaver/unweaver/internal/stream/mapped"
 	"github.com/unweaver/unweaver/internal/testkit/scratchtest"
+	"github.com/unweaver/unweaver/internal/testkit/searchtest"
 )
 
 var chunks = deletedstats.Of{Side: "chunks", Analyser: "words/1"}
@@ -32,8 +29,7 @@ func write(t testing.TB, former *deletedstats.File, changes ...deletedstats.Chan
 
 func open(t testing.TB, content []byte, of deletedstats.Of) (*deletedstats.File, error) {
 	t.Helper()
-	path := filepath.Join(t.TempDir(), "deadstats")
-	require.NoError(t, os.WriteFile(path, content, 0o600))
+	path := scratchtest.WriteFile(t, content)
 	table, err := deletedstats.Open(path, of)
 	if err == nil {
 		t.Cleanup(table.Close)
@@ -41,27 +37,6 @@ func open(t testing.TB, content []byte, of deletedstats.Of) (*deletedstats.File,
 		t.Errorf("damage that does not name the file: %v", err)
 	}
 	return table, err
-}
-
-// side writes documents of these terms and opens their side.
-func side(t testing.TB, docs [][]string) *postings.Side {
-	t.Helper()
-	builder := postings.NewBuilder()
-	defer builder.Close()
-	for _, terms := range docs {
-		require.NoError(t, builder.Add(terms))
-	}
-	var content bytes.Buffer
-	writer := mapped.NewWriter(&content, "test", 1, nil)
-	stats, err := builder.Write(writer, "x_")
-	err = errors.Join(err, writer.Close())
-	require.NoError(t, err)
-	path := filepath.Join(t.TempDir(), "side")
-	require.NoError(t, os.WriteFile(path, content.Bytes(), 0o600))
-	file, err := mapped.Open(path, "test", 1)
-	require.NoError(t, err)
-	t.Cleanup(file.Close)
-	return postings.Open(file, "x_", stats)
 }
 
 func random(r *rand.Rand, documents int) [][]string {
@@ -79,7 +54,7 @@ func TestNightsAddUpAndMergesTakeAway(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 1))
 	for range 20 {
 		a, b := random(r, 1+r.IntN(60)), random(r, 1+r.IntN(60))
-		sides := []*postings.Side{side(t, a), side(t, b)}
+		sides := []*postings.Side{searchtest.OpenSide(t, a), searchtest.OpenSide(t, b)}
 		night := func(n int) func(row int) bool { return func(row int) bool { return row%4 == n } }
 		two := func(row int) bool { return row%4 < 2 }
 		content := write(t, nil, deletedstats.Count(sides[0], night(0)), deletedstats.Count(sides[1], night(0)))
@@ -99,41 +74,29 @@ func TestNightsAddUpAndMergesTakeAway(t *testing.T) {
 				left = append(left, terms)
 			}
 		}
-		whole := side(t, left)
+		whole := searchtest.OpenSide(t, left)
 		table, err := open(t, merged, chunks)
 		require.NoError(t, err)
 		require.Equal(t, whole.Stats().Totals(), table.Totals())
 		terms := 0
 		for term, list := range whole.Lists() {
-			if terms++; table.Frequency(term) != uint64(list.Len()) {
-				t.Fatalf("%s is in %d dead documents, want %d", term, table.Frequency(term), list.Len())
-			}
+			terms++
+			require.EqualValues(t, list.Len(), table.Frequency(term), term)
 		}
-		if table.Terms() != terms || table.Frequency("t") != 0 || table.Frequency("zz") != 0 {
-			t.Fatalf("%d terms, want %d", table.Terms(), terms)
-		}
-	}
-}
-
-func entries(all ...deletedstats.Entry) iter.Seq2[deletedstats.Entry, error] {
-	return func(yield func(deletedstats.Entry, error) bool) {
-		for _, entry := range all {
-			if !yield(entry, nil) {
-				return
-			}
-		}
+		require.True(t, table.Terms() == terms && table.Frequency("t") == 0 && table.Frequency("zz") == 0,
+			"%d terms, want %d", table.Terms(), terms)
 	}
 }
 
 func TestCountsThatCannotBeAreRefusedAndErrorsPassedOn(t *testing.T) {
 	type entry = deletedstats.Entry
 	for name, change := range map[string]deletedstats.Change{
-		"fewer than none": {Documents: -1, Entries: entries()},
-		"a term less":     {Documents: 1, Terms: 3, Entries: entries(entry{"a", -1})},
-		"in too many":     {Documents: 1, Terms: 3, Entries: entries(entry{"a", 2})},
-		"too many terms":  {Documents: 1, Terms: 1, Entries: entries(entry{"a", 1}, entry{"b", 1})},
-		"out of order":    {Documents: 1, Terms: 3, Entries: entries(entry{"b", 1}, entry{"a", 1})},
-		"twice":           {Documents: 2, Terms: 3, Entries: entries(entry{"a", 1}, entry{"a", 1})},
+		"fewer than none": {Documents: -1, Entries: scratchtest.Yield[deletedstats.Entry]()},
+		"a term less":     {Documents: 1, Terms: 3, Entries: scratchtest.Yield(entry{"a", -1})},
+		"in too many":     {Documents: 1, Terms: 3, Entries: scratchtest.Yield(entry{"a", 2})},
+		"too many terms":  {Documents: 1, Terms: 1, Entries: scratchtest.Yield(entry{"a", 1}, entry{"b", 1})},
+		"out of order":    {Documents: 1, Terms: 3, Entries: scratchtest.Yield(entry{"b", 1}, entry{"a", 1})},
+		"twice":           {Documents: 2, Terms: 3, Entries: scratchtest.Yield(entry{"a", 1}, entry{"a", 1})},
 	} {
 		err := deletedstats.Write(&bytes.Buffer{}, chunks, nil, change)
 		assert.True(t, fault.Is(err, fault.Internal), "%s: %v", name, err)
@@ -147,13 +110,11 @@ func TestCountsThatCannotBeAreRefusedAndErrorsPassedOn(t *testing.T) {
 }
 
 func TestATableOfAnotherSideOrAnalyserIsRefused(t *testing.T) {
-	content := write(t, nil, deletedstats.Change{Documents: 1, Terms: 1, Entries: entries(deletedstats.Entry{Term: "a", Documents: 1})})
-	if _, err := open(t, content, deletedstats.Of{Side: "classes", Analyser: "words/1"}); !fault.Is(err, fault.SegmentDamage) {
-		t.Errorf("another side: %v", err)
-	}
-	if _, err := open(t, content, deletedstats.Of{Side: "chunks", Analyser: "words/2"}); !fault.Is(err, fault.FormatUnknown) {
-		t.Errorf("another analyser: %v", err)
-	}
+	content := write(t, nil, deletedstats.Change{Documents: 1, Terms: 1, Entries: scratchtest.Yield(deletedstats.Entry{Term: "a", Documents: 1})})
+	_, err := open(t, content, deletedstats.Of{Side: "classes", Analyser: "words/1"})
+	assert.True(t, fault.Is(err, fault.SegmentDamage), "another side: %v", err)
+	_, err = open(t, content, deletedstats.Of{Side: "chunks", Analyser: "words/2"})
+	assert.True(t, fault.Is(err, fault.FormatUnknown), "another analyser: %v", err)
 }
 
 // Terms without end are written from little memory, and their temporary files go.
@@ -170,10 +131,7 @@ func TestLargeTablesGoThroughFiles(t *testing.T) {
 	}
 	table, err := open(t, write(t, nil, deletedstats.Change{Documents: 1, Terms: terms, Entries: many}), chunks)
 	require.NoError(t, err)
-	if table.Terms() != terms || table.Frequency("t00299999") != 1 || table.Frequency("t00300000") != 0 {
-		t.Errorf("%d terms", table.Terms())
-	}
-	if files := left(); len(files) != 0 {
-		t.Errorf("%d files stay", len(files))
-	}
+	assert.True(t, table.Terms() == terms && table.Frequency("t00299999") == 1 && table.Frequency("t00300000") == 0,
+		"%d terms", table.Terms())
+	assert.Empty(t, left())
 }

@@ -3,8 +3,6 @@ package deletions_test
 import (
 	"bytes"
 	"math/rand/v2"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -14,6 +12,7 @@ import (
 
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/index/deletions"
+	"github.com/unweaver/unweaver/internal/testkit/scratchtest"
 )
 
 func of(rows int) deletions.Of {
@@ -29,8 +28,7 @@ func write(t testing.TB, rows int, dead func(int) bool) []byte {
 
 func open(t testing.TB, content []byte, of deletions.Of) (*deletions.File, error) {
 	t.Helper()
-	path := filepath.Join(t.TempDir(), "tomb")
-	require.NoError(t, os.WriteFile(path, content, 0o600))
+	path := scratchtest.WriteFile(t, content)
 	file, err := deletions.Open(path, of)
 	if err == nil {
 		t.Cleanup(file.Close)
@@ -52,9 +50,8 @@ func TestBitmapsSayOfEveryRowWhatWasWritten(t *testing.T) {
 		content := write(t, rows, func(row int) bool { return dead[row] })
 		bitmap, err := open(t, content, of(rows))
 		require.NoError(t, err)
-		if bitmap.CountDead() != count || bitmap.CountRows() != rows {
-			t.Errorf("%d of %d are dead, want %d of %d", bitmap.CountDead(), bitmap.CountRows(), count, rows)
-		}
+		assert.True(t, bitmap.CountDead() == count && bitmap.CountRows() == rows,
+			"%d of %d are dead, want %d of %d", bitmap.CountDead(), bitmap.CountRows(), count, rows)
 		for i := range dead {
 			require.Equal(t, dead[i], bitmap.IsDead(i), "row %d of %d", i, rows)
 		}
@@ -80,9 +77,8 @@ func TestWhatDiesLaterIsAddedAndOrderOfNightsDoesNotMatter(t *testing.T) {
 	} {
 		assert.True(t, fault.Is(err, fault.Internal), "rows %s: %v", name, err)
 	}
-	if err := deletions.Write(&together, of(deletions.MaxRows+1), nil); !fault.Is(err, fault.TooLarge) {
-		t.Errorf("more rows than can be numbered: %v", err)
-	}
+	err = deletions.Write(&together, of(deletions.MaxRows+1), nil)
+	assert.True(t, fault.Is(err, fault.TooLarge), "more rows than can be numbered: %v", err)
 }
 
 func TestABitmapOfAnotherSegmentIsRefused(t *testing.T) {

@@ -5,13 +5,10 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
-	"os"
-	"path/filepath"
 	"runtime"
 	"slices"
 	"sync"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -21,37 +18,10 @@ import (
 	"github.com/unweaver/unweaver/internal/index/deletions"
 	"github.com/unweaver/unweaver/internal/index/lexical"
 	"github.com/unweaver/unweaver/internal/index/postings"
-	"github.com/unweaver/unweaver/internal/stream/mapped"
 	"github.com/unweaver/unweaver/internal/testkit/longtest"
+	"github.com/unweaver/unweaver/internal/testkit/scratchtest"
+	"github.com/unweaver/unweaver/internal/testkit/searchtest"
 )
-
-// open writes documents of terms as a side, and maps it.
-func open(t testing.TB, docs [][]string) *postings.Side {
-	t.Helper()
-	builder := postings.NewBuilder()
-	defer builder.Close()
-	for _, d := range docs {
-		require.NoError(t, builder.Add(d))
-	}
-	var content bytes.Buffer
-	w := mapped.NewWriter(&content, "search", 1, nil)
-	st, err := builder.Write(w, "k_")
-	if err == nil {
-		err = w.Close()
-	}
-	require.NoError(t, err)
-	s, err := mapped.Open(keep(t, content.Bytes()), "search", 1)
-	require.NoError(t, err)
-	t.Cleanup(s.Close)
-	return postings.Open(s, "k_", st)
-}
-
-func keep(t testing.TB, content []byte) string {
-	t.Helper()
-	path := filepath.Join(t.TempDir(), "file")
-	require.NoError(t, os.WriteFile(path, content, 0o600))
-	return path
-}
 
 // layout is a corpus in sides: rows of live and of dead documents.
 type layout struct {
@@ -95,14 +65,14 @@ func (l layout) composed(t testing.TB) (index *lexical.Index, keys []int) {
 	var parts []lexical.Part
 	var changes []deletedstats.Change
 	for i, docs := range l.sides {
-		part := lexical.Part{Side: open(t, docs)}
+		part := lexical.Part{Side: searchtest.OpenSide(t, docs)}
 		keys = append(keys, l.key[i]...)
 		if slices.Contains(l.key[i], -1) {
 			var content bytes.Buffer
 			of := deletions.Of{Segment: fmt.Sprint(i), Unit: deletions.Classes, Rows: len(docs)}
 			dead := func(row int) bool { return l.key[i][row] < 0 }
 			require.NoError(t, deletions.Write(&content, of, dead))
-			bitmap, err := deletions.Open(keep(t, content.Bytes()), of)
+			bitmap, err := deletions.Open(scratchtest.WriteFile(t, content.Bytes()), of)
 			require.NoError(t, err)
 			t.Cleanup(bitmap.Close)
 			part.Dead = bitmap
@@ -120,7 +90,7 @@ func counted(t testing.TB, changes ...deletedstats.Change) *deletedstats.File {
 	var content bytes.Buffer
 	of := deletedstats.Of{Side: "classes", Analyser: "test"}
 	require.NoError(t, deletedstats.Write(&content, of, nil, changes...))
-	dead, err := deletedstats.Open(keep(t, content.Bytes()), of)
+	dead, err := deletedstats.Open(scratchtest.WriteFile(t, content.Bytes()), of)
 	require.NoError(t, err)
 	t.Cleanup(dead.Close)
 	return dead
@@ -139,33 +109,26 @@ func same(t *testing.T, r *rand.Rand, one, many *lexical.Index, keys []int, term
 	}
 	want, got := one.Search(terms, n, allowKey, nil), many.SearchBy(terms, n, allowRow, before)
 	rank := func(row uint32) uint32 { return uint32(keys[row]) }
-	if ranked := many.Search(terms, n, allowRow, rank); !slices.Equal(ranked, got) {
-		t.Fatalf("%v: by rank and by order they differ", terms)
-	}
+	require.Equal(t, got, many.Search(terms, n, allowRow, rank), "%v", terms)
 	var wanted, found []uint32
 	for i := range max(len(want), len(got)) {
-		if i >= len(want) || i >= len(got) || int(want[i].Doc) != keys[got[i].Doc] ||
-			math.Float64bits(want[i].Score) != math.Float64bits(got[i].Score) {
-			t.Fatalf("%d best for %v, from place %d:\nof sides %v\nof one   %v", n, terms, i, got[i:], want[i:])
-		}
+		require.True(t, i < len(want) && i < len(got) && int(want[i].Doc) == keys[got[i].Doc] &&
+			math.Float64bits(want[i].Score) == math.Float64bits(got[i].Score),
+			"%d best for %v, from place %d:\nof sides %v\nof one   %v", n, terms, i, got[i:], want[i:])
 		wanted, found = append(wanted, want[i].Doc), append(found, got[i].Doc)
 	}
 	for i, score := range many.ScoreRows(terms, found) {
-		if math.Float64bits(score) != math.Float64bits(got[i].Score) {
-			t.Fatalf("%v: row %d alone has %v, in the search %v", terms, found[i], score, got[i].Score)
-		}
+		require.True(t, math.Float64bits(score) == math.Float64bits(got[i].Score),
+			"%v: row %d alone has %v, in the search %v", terms, found[i], score, got[i].Score)
 	}
-	require.True(t, fmt.Sprint(many.Holds(terms, found)) == fmt.Sprint(one.Holds(terms, wanted)),
-		"%v: other rows hold them", terms)
+	require.Equal(t, fmt.Sprint(one.Holds(terms, wanted)), fmt.Sprint(many.Holds(terms, found)), "%v", terms)
 	for _, term := range terms {
-		if math.Float64bits(one.Weight(term)) != math.Float64bits(many.Weight(term)) {
-			t.Fatalf("%s weighs %v, of one side %v", term, many.Weight(term), one.Weight(term))
-		}
+		require.True(t, math.Float64bits(one.Weight(term)) == math.Float64bits(many.Weight(term)),
+			"%s weighs %v, of one side %v", term, many.Weight(term), one.Weight(term))
 	}
-	if one.HasAnyTerm(terms) != many.HasAnyTerm(terms) || one.UnknownWeight() != many.UnknownWeight() ||
-		one.Totals() != many.Totals() {
-		t.Fatalf("%v: known %v, unknown %v, totals %v", terms, many.HasAnyTerm(terms), many.UnknownWeight(), many.Totals())
-	}
+	require.True(t, one.HasAnyTerm(terms) == many.HasAnyTerm(terms) && one.UnknownWeight() == many.UnknownWeight() &&
+		one.Totals() == many.Totals(),
+		"%v: known %v, unknown %v, totals %v", terms, many.HasAnyTerm(terms), many.UnknownWeight(), many.Totals())
 }
 
 // byFormula fails where a score of the composed index differs in a bit from the formula over the live documents, which
@@ -179,26 +142,27 @@ func byFormula(t *testing.T, live [][]string, many *lexical.Index, keys []int, t
 			df[term]++
 		}
 	}
-	for _, hit := range many.Search(terms, 20, nil, nil) {
-		doc, score, seen := live[keys[hit.Doc]], 0.0, map[string]bool{}
-		for _, term := range terms {
-			count := 0
-			for _, held := range doc {
-				if held == term {
-					count++
-				}
-			}
-			if count == 0 || seen[term] {
-				continue
-			}
-			seen[term] = true
-			holding := float64(df[term])
-			idf := math.Log(1 + (float64(len(live))-holding+0.5)/(holding+0.5))
-			average := float64(total) / float64(len(live))
-			score += float64(idf * float64(postings.Weight(uint8(min(count, 255)), uint32(len(doc)), average)))
+	hits := many.Search(terms, len(keys), nil, nil)
+	found := map[int]float64{}
+	for i, hit := range hits {
+		require.True(t, i == 0 || hits[i-1].Score >= hit.Score, "%v: scores rise", terms)
+		found[keys[hit.Doc]] = hit.Score
+	}
+	average := float64(total) / float64(len(live))
+	for key, doc := range live {
+		counts, score := map[string]int{}, 0.0
+		for _, held := range doc {
+			counts[held]++
 		}
-		require.True(t, math.Float64bits(score) == math.Float64bits(hit.Score),
-			"%v: %v, by the formula %v", terms, hit.Score, score)
+		for _, term := range terms {
+			if counts[term] > 0 {
+				holding := float64(df[term])
+				idf := math.Log(1 + (float64(len(live))-holding+0.5)/(holding+0.5))
+				score += float64(idf * float64(postings.Weight(uint8(min(counts[term], 255)), uint32(len(doc)), average)))
+			}
+			delete(counts, term) // counts once
+		}
+		require.Equal(t, math.Float64bits(found[key]), math.Float64bits(score), "%v %v %v", terms, found[key], score)
 	}
 }
 
@@ -234,7 +198,7 @@ func TestManySidesAnswerToTheLastBitAsOneOfTheLiveRows(t *testing.T) {
 		if corpus%5 == 0 {
 			dead = nil
 		}
-		one := lexical.New(open(t, live))
+		one := lexical.New(searchtest.OpenSide(t, live))
 		many, keys := cut(r, live, dead, 1+r.IntN(64)).composed(t)
 		for range 5 { // of no more terms than are looked up
 			byFormula(t, live, many, keys, ask(r, live, lexical.MaxTerms))
@@ -252,7 +216,7 @@ func TestManySidesOfManyWindowsAnswerAsOneWithWorkersBesideEachOther(t *testing.
 	const documents = 60_000
 	live := zipf(r, documents, 50, 8) // several workers share so many postings, most scores are equal to others
 	dead := zipf(r, documents/5, 50, 14)
-	one := lexical.New(open(t, live))
+	one := lexical.New(searchtest.OpenSide(t, live))
 	for _, sides := range []int{1, 2, 7} {
 		many, keys := cut(r, live, dead, sides).composed(t)
 		for range 15 {
@@ -265,7 +229,7 @@ func TestManySidesOfManyWindowsAnswerAsOneWithWorkersBesideEachOther(t *testing.
 func TestQuestionsBesideEachOtherThatTakeEachOthersRememberedWordsAnswerAsOneSide(t *testing.T) {
 	r := rand.New(rand.NewPCG(14, 3))
 	live, dead := zipf(r, 2000, 20_000, 12), zipf(r, 200, 20_000, 12) // more words than are remembered
-	one := lexical.New(open(t, live))
+	one := lexical.New(searchtest.OpenSide(t, live))
 	many, _ := cut(r, live, dead, 40).composed(t)
 	var asking sync.WaitGroup
 	for asker := range 4 {
@@ -293,29 +257,25 @@ func TestQuestionsBesideEachOtherThatTakeEachOthersRememberedWordsAnswerAsOneSid
 }
 
 func TestRowsAndTermsThatAreDeadAreNotThere(t *testing.T) {
-	side := open(t, [][]string{{"gone", "a"}, {"a", "b"}})
+	side := searchtest.OpenSide(t, [][]string{{"gone", "a"}, {"a", "b"}})
 	of := deletions.Of{Segment: "s", Unit: deletions.Classes, Rows: 2}
 	var content bytes.Buffer
 	require.NoError(t, deletions.Add(&content, of, nil, []uint32{0}))
-	bitmap, err := deletions.Open(keep(t, content.Bytes()), of)
+	bitmap, err := deletions.Open(scratchtest.WriteFile(t, content.Bytes()), of)
 	require.NoError(t, err)
 	defer bitmap.Close()
-	parts := []lexical.Part{{Side: open(t, nil)}, {Side: side, Dead: bitmap}, {Side: open(t, [][]string{{"c"}})}}
+	parts := []lexical.Part{{Side: searchtest.OpenSide(t, nil)}, {Side: side, Dead: bitmap}, {Side: searchtest.OpenSide(t, [][]string{{"c"}})}}
 	index, err := lexical.Compose(parts, counted(t, deletedstats.Count(side, bitmap.IsDead)))
 	require.NoError(t, err)
-	if index.HasAnyTerm([]string{"gone"}) || index.Weight("gone") != 0 ||
-		len(index.Search([]string{"gone"}, 9, nil, nil)) > 0 {
-		t.Error("a term that only a dead row holds is known")
-	}
+	assert.True(t, !index.HasAnyTerm([]string{"gone"}) && index.Weight("gone") == 0 &&
+		len(index.Search([]string{"gone"}, 9, nil, nil)) == 0, "a term that only a dead row holds is known")
 	hits := index.Search([]string{"a", "c"}, 9, nil, nil)
-	assert.True(
-		t, len(hits) == 2 && hits[0].Doc == 2 && hits[1].Doc == 1 && index.FirstRow(1) == 0 && index.FirstRow(2) == 2,
-		"hits %v", hits,
-	)
-	if scores := index.ScoreRows([]string{"a"}, []uint32{0, 1, 2, 99}); scores[0] != 0 || scores[1] == 0 ||
-		scores[3] != 0 {
-		t.Errorf("scores %v: of a dead row, a live one, one without the term, and none", scores)
-	}
+	assert.True(t,
+		len(hits) == 2 && hits[0].Doc == 2 && hits[1].Doc == 1 && index.FirstRow(1) == 0 && index.FirstRow(2) == 2, "hits %v",
+		hits)
+	scores := index.ScoreRows([]string{"a"}, []uint32{0, 1, 2, 99})
+	assert.True(t, scores[0] == 0 && scores[1] != 0 && scores[3] == 0,
+		"scores %v: of a dead row, a live one, one without the term, and none", scores)
 	assert.Equal(t, "[[false true false]]", fmt.Sprint(index.Holds([]string{"a"}, []uint32{0, 1, 99})), "held by")
 	for name, wrong := range map[string]func() (*lexical.Index, error){
 		"nothing counted": func() (*lexical.Index, error) { return lexical.Compose(parts, nil) },
@@ -329,54 +289,6 @@ func TestRowsAndTermsThatAreDeadAreNotThere(t *testing.T) {
 		_, err := wrong()
 		assert.True(t, fault.Is(err, fault.SegmentDamage), "%s: %v", name, err)
 	}
-}
-
-// One side and many of the same 100,000 rows, 100 best of questions of ten terms. All questions are put to one side,
-// then to eight and so on, so that what else the machine does is the same to each, and other questions in the next
-// round, so that no more of them is known than words that others have too. p50 is in microseconds, its ratio that to
-// one side.
-func BenchmarkSides(b *testing.B) {
-	r := rand.New(rand.NewPCG(1, 2))
-	docs := zipf(r, 100_000, 60_000, 80)
-	counts := []int{1, 8, 32, 64}
-	indexes := make([]*lexical.Index, len(counts))
-	for i, sides := range counts {
-		var parts []lexical.Part
-		for j := range sides {
-			parts = append(parts, lexical.Part{Side: open(b, docs[len(docs)*j/sides:len(docs)*(j+1)/sides])})
-		}
-		var err error
-		indexes[i], err = lexical.Compose(parts, nil)
-		require.NoError(b, err)
-	}
-	took := make([][]time.Duration, len(counts))
-	for b.Loop() {
-		questions := make([][]string, 150)
-		for i := range questions {
-			d := docs[r.IntN(len(docs))]
-			for range 10 {
-				questions[i] = append(questions[i], d[r.IntN(len(d))])
-			}
-		}
-		for i, index := range indexes {
-			for _, terms := range questions {
-				from := time.Now()
-				index.Search(terms, 100, nil, nil)
-				took[i] = append(took[i], time.Since(from))
-			}
-		}
-	}
-	var one float64
-	for i, sides := range counts {
-		slices.Sort(took[i])
-		p50 := float64(took[i][len(took[i])/2].Nanoseconds()) / 1e3
-		if i == 0 {
-			one = p50
-		}
-		b.ReportMetric(p50, fmt.Sprintf("p50-µs/%d", sides))
-		b.ReportMetric(p50/one, fmt.Sprintf("ratio/%d", sides))
-	}
-	b.ReportMetric(0, "ns/op")
 }
 
 // Promises: 127.
@@ -394,9 +306,8 @@ func TestScoresOfAllRowsAreThoseOfASearchToTheLastBit(t *testing.T) {
 				found[hit.Doc] = hit.Score
 			}
 			for row, key := range keys {
-				if key >= 0 && math.Float64bits(scores.ScoreOf(uint32(row))) != math.Float64bits(found[uint32(row)]) {
-					t.Fatalf("%v: row %d has %v, in the search %v", terms, row, scores.ScoreOf(uint32(row)), found[uint32(row)])
-				}
+				require.True(t, key < 0 || math.Float64bits(scores.ScoreOf(uint32(row))) == math.Float64bits(found[uint32(row)]),
+					"%v: row %d has %v, in the search %v", terms, row, scores.ScoreOf(uint32(row)), found[uint32(row)])
 			}
 			require.Zero(t, scores.ScoreOf(uint32(len(keys)+64)), "a row that is not there has a score")
 		}

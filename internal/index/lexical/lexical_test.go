@@ -2,21 +2,26 @@ package lexical_test
 
 import (
 	"fmt"
-	"math"
 	"math/rand/v2"
+	"os"
+	"path/filepath"
 	"runtime"
 	"slices"
 	"sort"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/unweaver/unweaver/internal/index/lexical"
+	"github.com/unweaver/unweaver/internal/testkit/searchtest"
+	"github.com/unweaver/unweaver/internal/text"
 )
 
-// build searches documents of terms.
-func build(t testing.TB, docs [][]string) *lexical.Index { return lexical.New(open(t, docs)) }
+func build(t testing.TB, docs [][]string) *lexical.Index {
+	return lexical.New(searchtest.OpenSide(t, docs))
+}
 
 // zipf gives documents whose words are spread as in language.
 func zipf(r *rand.Rand, docs, vocabulary, length int) [][]string {
@@ -28,80 +33,6 @@ func zipf(r *rand.Rand, docs, vocabulary, length int) [][]string {
 		}
 	}
 	return out
-}
-
-// brute scores every document by the formula.
-func brute(docs [][]string, terms []string, n int, allow func(uint32) bool) []lexical.Hit {
-	total := 0
-	df := map[string]int{}
-	for _, d := range docs {
-		total += len(d)
-		seen := map[string]bool{}
-		for _, t := range d {
-			if !seen[t] {
-				df[t]++
-			}
-			seen[t] = true
-		}
-	}
-	avg := float64(total) / float64(len(docs))
-	var hits []lexical.Hit
-	for i, names := range docs {
-		if allow != nil && !allow(uint32(i)) {
-			continue
-		}
-		tf := map[string]float64{}
-		for _, t := range names {
-			tf[t]++
-		}
-		s, used := 0.0, map[string]bool{}
-		for _, t := range terms {
-			if tf[t] == 0 || used[t] {
-				continue
-			}
-			used[t] = true
-			idf := math.Log(1 + (float64(len(docs))-float64(df[t])+0.5)/(float64(df[t])+0.5))
-			s += idf * tf[t] * 2.2 / (tf[t] + 1.2*(0.25+0.75*float64(len(names))/avg))
-		}
-		if s > 0 {
-			hits = append(hits, lexical.Hit{Doc: uint32(i), Score: s})
-		}
-	}
-	sort.SliceStable(hits, func(i, j int) bool { return hits[i].Score > hits[j].Score })
-	return hits[:min(n, len(hits))]
-}
-
-func TestSearchEqualsScoringEveryDocument(t *testing.T) {
-	r := rand.New(rand.NewPCG(1, 2))
-	docs := zipf(r, 1500, 1200, 20)
-	index := build(t, docs)
-	for q := range 120 {
-		var terms []string
-		for range 1 + r.IntN(8) {
-			terms = append(terms, docs[r.IntN(len(docs))][0])
-		}
-		var allow func(uint32) bool
-		if q%3 == 0 {
-			allow = func(d uint32) bool { return d%7 == 0 }
-		}
-		n := []int{1, 10, 100, 2000}[q%4]
-		got, want := index.Search(terms, n, allow, nil), brute(docs, terms, n, allow)
-		require.Len(t, got, len(want), "%v", terms)
-		var ids []uint32
-		for i := range got {
-			ids = append(ids, got[i].Doc)
-			if math.Abs(got[i].Score-want[i].Score) > 1e-5 {
-				t.Fatalf("%v: place %d has %v, want %v", terms, i, got[i], want[i])
-			}
-		}
-		for i, s := range index.ScoreRows(terms, ids) {
-			if math.Abs(s-got[i].Score) > 1e-9 {
-				t.Fatalf("score of %d alone is %g, in the search %g", ids[i], s, got[i].Score)
-			}
-		}
-	}
-	assert.True(t, !index.HasAnyTerm([]string{"no-such-term"}) && index.HasAnyTerm([]string{"no-such-term", docs[0][0]}),
-		"Known is wrong")
 }
 
 // inOrder returns the n best hits by the scores of all documents, each summed by itself.
@@ -126,12 +57,7 @@ func TestOverManyWindowsNoBitOfAScoreDiffersFromItsOwnSum(t *testing.T) {
 	docs := zipf(r, documents, 4000, 6)
 	index := build(t, docs)
 	for range 12 {
-		var terms []string
-		for range 1 + r.IntN(40) {
-			doc := docs[r.IntN(documents)]
-			terms = append(terms, doc[r.IntN(len(doc))])
-		}
-		n := 1 + r.IntN(120)
+		terms, n := ask(r, docs, 40), 1+r.IntN(120)
 		got, want := index.Search(terms, n, nil, nil), inOrder(index, terms, documents, n)
 		require.True(t, slices.Equal(got, want), "%d best for %v:\n%v, want\n%v", n, terms, got, want)
 	}
@@ -159,51 +85,81 @@ func TestWorkersBesideEachOtherFindWhatOneFinds(t *testing.T) {
 	}
 }
 
-func TestEqualScoresStandInOrderOfRank(t *testing.T) {
-	docs := make([][]string, 300)
-	for i := range docs {
-		docs[i] = []string{"same"}
-	}
-	x := build(t, docs)
-	got := x.Search([]string{"same"}, 3, nil, func(d uint32) uint32 { return 299 - d })
-	assert.True(t, len(got) == 3 && got[0].Doc == 299 && got[2].Doc == 297, "got %v", got)
+// pageQuestions are those that line 1, 2, 3 … of testdata/pages answers, in other forms of its words.
+var pageQuestions = map[string][]string{
+	"de": {
+		"Welches Werkzeug prüft automatisch, ob installierte Pakete Fehler haben?",
+		"Was koordiniert Geräte und Programme, wie ein Dirigent sein Orchester?",
+		"Welche Server speichern Kopien von heruntergeladenem Dokument zwischen?",
+		"Warum sollen Administratoren nicht mit rootem Konto arbeiten, sondern mit Konten normaler Nutzer?",
+		"Werden verschlüsselte Passwörter in Netzwerken durch ein Protokoll übertragen?",
+		"Wie überprüft man verfügbare Netzwerkdienste eines Hosts?",
+		"Welches Risiko für die Sicherheiten ist häufig, und welche Verfahrensweise bewährt?",
+		"Von welchem Benutzer wird ein normaler Prozess gestartet?",
+		"Mit welchem Programm greift man auf Freigaben eines Windows und auf Drucker zu?",
+		"Wie suche ich Dateien in Verzeichnissen nach einem Kriterium?",
+	},
+	"fr": {
+		"Quels outils automatisent les installations et suppressions de paquets ?",
+		"Quels logiciels coordonnent les matériels comme des chefs d’orchestres ?",
+		"Quels serveurs gardent les copies d'un document téléchargé ?",
+		"Pourquoi les administrateurs ne travaillent-ils pas avec les comptes root ?",
+		"Le mot de passe chiffré circule-t-il sur les réseaux ?",
+		"Comment vérifier si un service réseau est disponible sur la machine supervisée ?",
+		"Quel risque est le plus fréquent pour les sécurités et quelle bonne habitude aide ?",
+		"Dans quels environnements s'exécute un processus normal ?",
+		"Quel outil gère les protocoles SMB et une imprimante partagée ?",
+		"Comment rechercher un fichier par des critères dans un répertoire ?",
+	},
+	"es": {
+		"¿Qué herramientas automatizan las instalaciones y actualizaciones de paquetes aislados?",
+		"¿Qué programas coordinan como directores de orquestas el hardware?",
+		"¿Qué servidor guarda la copia de un documento descargado?",
+		"¿Por qué los administradores no deben adquirir malos hábitos ni trabajar sin cuentas estándares?",
+		"¿Se transmite la contraseña cifrada por las redes?",
+		"¿Cómo se revisa si un servicio está disponible en un equipo monitorizado?",
+		"¿Qué riesgo común existe y qué práctica es buena para la seguridad?",
+		"¿En qué entornos se ejecuta un proceso normal del usuario?",
+		"¿Qué herramienta administra protocolos SMB y una impresora compartida?",
+		"¿Cómo buscar un archivo en los directorios con un criterio?",
+	},
+	"pt": {
+		"Quais ferramentas automatizam instalações e remoções de pacotes isolados?",
+		"Que programa coordena como os maestros de orquestras o hardware?",
+		"Qual servidor guarda localmente a cópia de um documento baixado?",
+		"Por que administradores não devem trabalhar com maus hábitos nem sem contas?",
+		"A senha criptografada transita pelas redes?",
+		"Como conferir se um serviço está disponível na máquina monitorada?",
+		"Qual risco é comum e que prática é boa para a segurança?",
+		"Em que ambientes se executa um processo normal do usuário?",
+		"Que ferramenta lida com protocolos SMB e uma impressora compartilhada?",
+		"Como procurar um arquivo nos diretórios por um critério?",
+	},
 }
 
-func TestHoldsAndWeightsAreThoseOfTheDocuments(t *testing.T) {
-	index := build(t, [][]string{{"a", "b"}, {"a"}, {"c", "c"}})
-	got := fmt.Sprint(index.Holds([]string{"c", "none", "a"}, []uint32{2, 0, 1}))
-	if want := "[[true false false] [false false false] [false true true]]"; got != want {
-		t.Errorf("%s, want %s", got, want)
-	}
-	rare, common := index.Weight("b"), index.Weight("a")
-	if index.Weight("none") != 0 || rare <= common || index.UnknownWeight() <= rare {
-		t.Errorf("rare %g, common %g, unknown %g", rare, common, index.UnknownWeight())
-	}
-}
-
-func TestAnEmptySideFindsNothing(t *testing.T) {
-	x := build(t, nil)
-	if got := x.Search([]string{"a"}, 5, nil, nil); len(got) != 0 {
-		t.Errorf("got %v", got)
-	}
-}
-
-func BenchmarkSearch(b *testing.B) {
-	r := rand.New(rand.NewPCG(1, 2))
-	docs := zipf(r, 100_000, 60_000, 80)
-	index := build(b, docs)
-	var qs [][]string
-	for range 64 {
-		var names []string
-		d := docs[r.IntN(len(docs))]
-		for range 10 {
-			names = append(names, d[r.IntN(len(d))])
+// The words of real pages in four languages are found in other forms by the language, and not by plain words.
+func TestPagesAreFoundByTheirLanguageBetterThanByPlainWords(t *testing.T) {
+	for code, questions := range pageQuestions {
+		raw, err := os.ReadFile(filepath.Join("testdata", "pages", code+".txt"))
+		require.NoError(t, err)
+		pages := strings.Split(strings.TrimSpace(string(raw)), "\n")
+		reciprocal := func(language *text.Language) (sum float64) {
+			var terms [][]string
+			for _, page := range pages {
+				terms = append(terms, language.Terms(page))
+			}
+			index := build(t, terms)
+			for i, question := range questions {
+				for rank, hit := range index.Search(language.Terms(question), len(pages), nil, nil) {
+					if int(hit.Doc) == i {
+						sum += 1 / float64(rank+1)
+					}
+				}
+			}
+			return sum / float64(len(questions))
 		}
-		qs = append(qs, names)
-	}
-	i := 0
-	for b.Loop() {
-		index.Search(qs[i%len(qs)], 100, nil, nil)
-		i++
+		plain, english, own := reciprocal(text.LanguageOf(text.Undetermined)), reciprocal(text.LanguageOf("en")), reciprocal(text.LanguageOf(code))
+		assert.False(t, own < plain+0.1 || own < english || own < 0.85,
+			"%s: %.3f, by plain words %.3f, as English %.3f", code, own, plain, english)
 	}
 }

@@ -5,8 +5,6 @@ import (
 	"encoding/binary"
 	"fmt"
 	"math/rand/v2"
-	"os"
-	"path/filepath"
 	"runtime"
 	"slices"
 	"sort"
@@ -20,6 +18,7 @@ import (
 	"github.com/unweaver/unweaver/internal/index/classrun"
 	"github.com/unweaver/unweaver/internal/index/liveset"
 	"github.com/unweaver/unweaver/internal/index/split"
+	"github.com/unweaver/unweaver/internal/testkit/scratchtest"
 )
 
 // invented is a corpus of documents of three chunks; four of five classes are mentioned once.
@@ -71,14 +70,6 @@ func invent(documents, classesPerChunk int) *invented {
 	return out
 }
 
-func create(t testing.TB) (string, *os.File) {
-	t.Helper()
-	path := filepath.Join(t.TempDir(), "segment")
-	file, err := os.Create(path)
-	check(t, err)
-	return path, file
-}
-
 func check(t testing.TB, err error) {
 	t.Helper()
 	require.NoError(t, err)
@@ -95,8 +86,7 @@ func (c *invented) splits(t testing.TB, n int) []liveset.Split {
 	for at := range n {
 		writer := split.NewWriter()
 		var dead []bool
-		expect := split.Expect{Analyser: "v1"}
-		known := map[core.ID]bool{}
+		chunks := uint32(0)
 		for d := range c.documents {
 			copied := home[d] != at && r.IntN(8*n) == 0
 			if home[d] != at && !copied {
@@ -106,24 +96,18 @@ func (c *invented) splits(t testing.TB, n int) []liveset.Split {
 			check(t, writer.BeginDocument(split.Row{Key: c.key[d], Modified: time.UnixMilli(int64(d))}))
 			for n := range perDocument {
 				number := d*perDocument + n
-				for _, class := range c.classes[number] {
-					known[class] = true
-				}
 				check(t, writer.AddChunk(split.Chunk{ID: mixed('k', number)}, nil))
 				for position, class := range c.classes[number] {
-					check(t, writer.AddMention(class, uint32(expect.Chunks), position))
+					check(t, writer.AddMention(class, chunks, position))
 				}
-				expect.Chunks++
+				chunks++
 			}
-			expect.Documents++
 		}
-		expect.Classes = len(known)
-		path, file := create(t)
-		_, err := writer.Write(file, "v1", "en")
+		var raw bytes.Buffer
+		expect, err := writer.Write(&raw, "v1", "en")
 		check(t, err)
-		check(t, file.Close())
 		writer.Close()
-		opened, err := split.Open(path, expect)
+		opened, err := split.Open(scratchtest.WriteFile(t, raw.Bytes()), expect)
 		check(t, err)
 		t.Cleanup(opened.Close)
 		out = append(out, liveset.Split{File: opened, Dead: func(i int) bool { return dead[i] }})
@@ -150,12 +134,11 @@ func (c *invented) runs(t testing.TB, n int) []liveset.Run {
 			dead = append(dead, copied)
 			check(t, writer.Add(classrun.Row{ID: id}, c.name(i), nil))
 		}
-		path, file := create(t)
-		_, err := writer.Write(file, "v1", "en")
+		var raw bytes.Buffer
+		expect, err := writer.Write(&raw, "v1", "en")
 		check(t, err)
-		check(t, file.Close())
 		writer.Close()
-		opened, err := classrun.Open(path, classrun.Expect{Analyser: "v1", Classes: len(dead)})
+		opened, err := classrun.Open(scratchtest.WriteFile(t, raw.Bytes()), expect)
 		check(t, err)
 		t.Cleanup(opened.Close)
 		out = append(out, liveset.Run{File: opened, Dead: func(i int) bool { return dead[i] }})
@@ -182,15 +165,13 @@ func TestNumbersAreThoseOfSortingEverything(t *testing.T) {
 		require.True(t, documents == c.documents && chunks == len(c.classes) && classes == len(c.ids),
 			"%d documents, %d chunks, %d classes", documents, chunks, classes)
 		for d, key := range c.key {
-			if set.Key(d) != key || int(set.DocumentAt(d).Chunks) != d*perDocument {
-				t.Fatalf("document %d is %s from chunk %d", d, set.Key(d), set.DocumentAt(d).Chunks)
-			}
+			require.True(t, set.Key(d) == key && int(set.DocumentAt(d).Chunks) == d*perDocument,
+				"document %d is %s from chunk %d", d, set.Key(d), set.DocumentAt(d).Chunks)
 		}
 		placeOf := map[core.ID]uint32{}
 		for place, id := range c.ids {
-			if set.ClassID(uint32(place)) != id || set.ClassPlace(id) != place {
-				t.Fatalf("class %d is %s", place, set.ClassID(uint32(place)))
-			}
+			require.True(t, set.ClassID(uint32(place)) == id && set.ClassPlace(id) == place,
+				"class %d is %s", place, set.ClassID(uint32(place)))
 			placeOf[id] = uint32(place)
 		}
 		of := make([][]uint32, classes)
@@ -204,15 +185,11 @@ func TestNumbersAreThoseOfSortingEverything(t *testing.T) {
 				of[placeOf[id]] = append(of[placeOf[id]], uint32(number))
 			}
 			slices.Sort(places)
-			if !slices.Equal(set.Graph.ClassesOf(uint32(number)), places) {
-				t.Fatalf("chunk %d mentions %v, want %v", number, set.Graph.ClassesOf(uint32(number)), places)
-			}
+			require.Equal(t, places, set.Graph.ClassesOf(uint32(number)), "%d", number)
 		}
 		inNames, inFirsts := make([]uint32, classes), make([]uint32, classes)
 		for place, chunks := range of {
-			if !slices.Equal(set.Graph.ChunksOf(uint32(place)), chunks) {
-				t.Fatalf("class %d is in %v, want %v", place, set.Graph.ChunksOf(uint32(place)), chunks)
-			}
+			require.Equal(t, chunks, set.Graph.ChunksOf(uint32(place)), "%d", place)
 			inNames[place], inFirsts[place] = uint32(place), uint32(place)
 		}
 		sort.SliceStable(inNames, func(i, j int) bool { return c.name(int(inNames[i])) < c.name(int(inNames[j])) })
@@ -222,34 +199,8 @@ func TestNumbersAreThoseOfSortingEverything(t *testing.T) {
 		})
 		assert.True(t, slices.Equal(set.Place, inFirsts), "classes are not in the order of their first mentions")
 		for i, place := range inNames {
-			if set.Name(i) != c.name(int(place)) || set.ByName(i).ID != c.ids[place] || set.Place[set.Rank[i]] != uint32(i) {
-				t.Fatalf("name %d is %s", i, set.Name(i))
-			}
+			require.True(t, set.Name(i) == c.name(int(place)) && set.ByName(i).ID == c.ids[place] &&
+				set.Place[set.Rank[i]] == uint32(i), "name %d is %s", i, set.Name(i))
 		}
-	}
-}
-
-// BenchmarkNewAtS numbers 94,500 chunks and 726,000 classes.
-func BenchmarkNewAtS(b *testing.B) {
-	c := invent(31_500, 9)
-	for _, n := range []int{1, 17} {
-		b.Run(fmt.Sprint(n), func(b *testing.B) {
-			splits, runs := c.splits(b, n), c.runs(b, n)
-			var before, after runtime.MemStats
-			runtime.GC()
-			runtime.ReadMemStats(&before)
-			var set *liveset.Set
-			for b.Loop() {
-				var err error
-				set, err = liveset.New(b.Context(), "test", splits, runs)
-				check(b, err)
-			}
-			runtime.GC()
-			runtime.ReadMemStats(&after)
-			_, chunks, classes := set.Counts()
-			b.ReportMetric(float64(after.HeapAlloc-before.HeapAlloc)/float64(chunks+classes), "bytes/row")
-			b.ReportMetric(float64(len(set.Graph.ClassTo)), "mentions")
-			b.ReportMetric(float64(classes), "classes")
-		})
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 )
 
@@ -44,7 +45,14 @@ func TestValuesOfEveryWidthAreUnpackedAsTheyWerePacked(t *testing.T) {
 			}
 		}
 	}
-	if got := bitWidth([]uint32{0, 0}); got != 0 || bitWidth([]uint32{1, math.MaxUint32}) != 32 {
-		t.Errorf("zeros take %d bits", got)
+	got := bitWidth([]uint32{0, 0})
+	assert.True(t, got == 0 && bitWidth([]uint32{1, math.MaxUint32}) == 32, "zeros take %d bits", got)
+}
+
+func TestLengthsAreWhatTheyAre(t *testing.T) {
+	side := &Side{Lengths: []uint32{0, 1, 254, 255, 256, 511, 70_000, 1 << 31}}
+	lengths := side.ShortLengths()
+	for doc, want := range side.Lengths {
+		assert.Equal(t, want, lengths.LengthOf(uint32(doc)), "document %d", doc)
 	}
 }

@@ -2,6 +2,7 @@ package postings_test
 
 import (
 	"bytes"
+	"flag"
 	"fmt"
 	"io"
 	"math"
@@ -18,9 +19,9 @@ import (
 	"github.com/unweaver/unweaver/internal/index/postings"
 	"github.com/unweaver/unweaver/internal/stream/mapped"
 	"github.com/unweaver/unweaver/internal/testkit/scratchtest"
+	"github.com/unweaver/unweaver/internal/testkit/searchtest"
 )
 
-// bytesOf builds a side.
 func bytesOf(t *testing.T, builder *postings.Builder) []byte {
 	t.Helper()
 	defer builder.Close()
@@ -32,92 +33,10 @@ func bytesOf(t *testing.T, builder *postings.Builder) []byte {
 	return content.Bytes()
 }
 
-// write builds a side and maps it.
-func write(t *testing.T, builder *postings.Builder) *postings.Side {
-	t.Helper()
-	defer builder.Close()
-	return keep(t, func(writer *mapped.Writer) (postings.Stats, error) { return builder.Write(writer, "x_") })
-}
-
-// keep maps what is written.
-func keep(t testing.TB, write func(*mapped.Writer) (postings.Stats, error)) *postings.Side {
-	t.Helper()
-	var content bytes.Buffer
-	writer := mapped.NewWriter(&content, "test", 1, nil)
-	stats, err := write(writer)
-	if err == nil {
-		err = writer.Close()
-	}
-	path := filepath.Join(t.TempDir(), "side")
-	if err == nil {
-		err = os.WriteFile(path, content.Bytes(), 0o600)
-	}
-	require.NoError(t, err)
-	opened, err := mapped.Open(path, "test", 1)
-	require.NoError(t, err)
-	t.Cleanup(opened.Close)
-	return postings.Open(opened, "x_", stats)
-}
-
 func add(t *testing.T, builder *postings.Builder, documents ...[]string) {
 	t.Helper()
 	for _, terms := range documents {
 		require.NoError(t, builder.Add(terms))
-	}
-}
-
-func TestListsHoldDocumentsCountsAndBlockMaxima(t *testing.T) {
-	builder := postings.NewBuilder()
-	add(t, builder, []string{"a", "b", "a"}, nil, []string{"b"}, []string{"c", "a"})
-	side := write(t, builder)
-	if !side.Fits() || side.Documents() != 4 || side.Average != 6.0/4 ||
-		!slices.Equal(side.Lengths, []uint32{3, 0, 1, 2}) {
-		t.Errorf("%d documents of %v, on average %g", side.Documents(), side.Lengths, side.Average)
-	}
-	for term, want := range map[string]struct {
-		docs   []uint32
-		counts []uint8
-	}{
-		"a": {[]uint32{0, 3}, []uint8{2, 1}},
-		"b": {[]uint32{0, 2}, []uint8{1, 1}},
-		"c": {[]uint32{3}, []uint8{1}},
-	} {
-		list, ok := side.Find(term)
-		docs, counts := list.All()
-		assert.True(t, ok && slices.Equal(docs, want.docs) && slices.Equal(counts, want.counts) && list.Blocks() == 1,
-			"%s: %v %v", term, docs, counts)
-	}
-	if _, ok := side.Find("d"); ok || side.Has("d") || !side.Has("c") {
-		t.Error("a term that no document holds is found, or one that is there is not")
-	}
-	if got, want := side.Stats().Totals().IDF(2), math.Log(1+(4-2+0.5)/2.5); math.Abs(got-want) > 1e-15 {
-		t.Errorf("idf %g, want %g", got, want)
-	}
-}
-
-func TestEveryBlockHasItsLargestWeight(t *testing.T) {
-	r := rand.New(rand.NewPCG(1, 1))
-	builder := postings.NewBuilder()
-	for range 3*postings.BlockSize + 5 {
-		terms := []string{"t"}
-		for range r.IntN(40) {
-			terms = append(terms, []string{"t", "u"}[r.IntN(2)])
-		}
-		add(t, builder, terms)
-	}
-	side := write(t, builder)
-	list, _ := side.Find("t")
-	docs, counts := list.All()
-	if list.Blocks() != 4 || len(docs) != 3*postings.BlockSize+5 {
-		t.Fatalf("%d postings in %d blocks", len(docs), list.Blocks())
-	}
-	for b := range list.Blocks() {
-		largest := float32(0)
-		for i := b * postings.BlockSize; i < min(len(docs), (b+1)*postings.BlockSize); i++ {
-			largest = max(largest, postings.Weight(counts[i], side.Lengths[docs[i]], side.Average))
-		}
-		stored := list.MaxWeight(b)
-		assert.False(t, stored < largest || stored >= largest+0x1p-14, "block %d: %g, want %g", b, stored, largest)
 	}
 }
 
@@ -127,15 +46,15 @@ func TestARaisedMaximumIsNeverBelowAWeight(t *testing.T) {
 	r := rand.New(rand.NewPCG(3, 3))
 	needed, tight := 0, 0
 	for range 400 {
-		builder := postings.NewBuilder()
+		var documents [][]string
 		for range 17 + r.IntN(3) { // fewer have no maximum
 			terms := []string{"t"}
 			for range r.IntN(1 << r.IntN(11)) {
 				terms = append(terms, []string{"t", "u", "u"}[r.IntN(3)])
 			}
-			add(t, builder, terms)
+			documents = append(documents, terms)
 		}
-		side := write(t, builder)
+		side := searchtest.OpenSide(t, documents)
 		list, _ := side.Find("t")
 		stored := float64(list.MaxWeight(0))
 		docs, counts := list.All()
@@ -147,10 +66,8 @@ func TestARaisedMaximumIsNeverBelowAWeight(t *testing.T) {
 			bound := stored * side.RaiseFactor(average)
 			for i, doc := range docs {
 				weight := float64(postings.Weight(counts[i], side.Lengths[doc], average))
-				if weight > bound {
-					t.Fatalf("weight %v of %d in %d words, on average %v instead of %v, is above %v",
-						weight, counts[i], side.Lengths[doc], average, side.Average, bound)
-				}
+				require.True(t, weight <= bound, "weight %v of %d in %d words, on average %v instead of %v, is above %v", weight,
+					counts[i], side.Lengths[doc], average, side.Average, bound)
 				if weight > stored {
 					needed++
 				}
@@ -162,23 +79,6 @@ func TestARaisedMaximumIsNeverBelowAWeight(t *testing.T) {
 	}
 	assert.True(t, needed != 0 && tight != 0,
 		"%d weights above the stored maximum, %d near the bound: nothing was tested", needed, tight)
-}
-
-func TestTotalsAreThoseOfAllDocuments(t *testing.T) {
-	builder := postings.NewBuilder()
-	add(t, builder, []string{"a", "b", "a"}, []string{"b"})
-	side := write(t, builder)
-	var got []string
-	for term, list := range side.Lists() {
-		docs, _ := list.All()
-		got = append(got, fmt.Sprint(term, docs, list.Len()))
-	}
-	if want := "[a[0] 1 b[0 1] 2]"; fmt.Sprint(got) != want || side.Has("c") {
-		t.Errorf("%v, want %v", got, want)
-	}
-	if got := side.Stats().Totals(); got != (postings.Totals{Documents: 2, Terms: 4}) || got.Average() != side.Average {
-		t.Errorf("%+v", got)
-	}
 }
 
 func TestRunsThatWereSpilledAreOneSide(t *testing.T) {
@@ -193,9 +93,7 @@ func TestRunsThatWereSpilledAreOneSide(t *testing.T) {
 		add(t, whole, terms)
 		add(t, spilled, terms)
 	}
-	if a, b := bytesOf(t, whole), bytesOf(t, spilled); !bytes.Equal(a, b) {
-		t.Errorf("%d bytes, %d once runs were spilled, or others", len(a), len(b))
-	}
+	assert.True(t, bytes.Equal(bytesOf(t, whole), bytesOf(t, spilled)), "other bytes once runs were spilled")
 }
 
 func TestTemporaryFilesGoWithTheBuilder(t *testing.T) {
@@ -203,28 +101,19 @@ func TestTemporaryFilesGoWithTheBuilder(t *testing.T) {
 	builder := postings.NewBuilder()
 	builder.SpillAt(1)
 	add(t, builder, []string{"a"}, []string{"b"}, []string{"c"})
-	if files := open(); len(files) == 0 {
-		t.Error("nothing was spilled")
-	}
+	assert.True(t, len(open()) != 0, "nothing was spilled")
 	builder.Close()
-	if files := open(); len(files) != 0 {
-		t.Errorf("%d files stay", len(files))
-	}
+	assert.Empty(t, open())
 }
 
 func TestCountsEndAt255AndAnEmptySideIsOne(t *testing.T) {
-	builder := postings.NewBuilder()
-	terms := make([]string, 300)
-	for i := range terms {
-		terms[i] = "often"
-	}
-	add(t, builder, terms)
-	often, _ := write(t, builder).Find("often")
-	if _, counts := often.All(); counts[0] != 255 {
-		t.Errorf("300 occurrences are counted as %d", counts[0])
-	}
-	empty := write(t, postings.NewBuilder())
-	assert.True(t, empty.Fits() && empty.Documents() == 0 && empty.Average == 1 && !empty.Has(""), "%+v", empty)
+	terms := slices.Repeat([]string{"often"}, 300)
+	often, _ := searchtest.OpenSide(t, [][]string{terms}).Find("often")
+	_, counts := often.All()
+	assert.True(t, counts[0] == 255, "300 occurrences are counted as %d", counts[0])
+	assert.InDelta(t, math.Log(1+(4-2+0.5)/2.5), postings.Totals{Documents: 4}.IDF(2), 1e-15)
+	empty := searchtest.OpenSide(t, nil)
+	assert.True(t, empty.Documents() == 0 && empty.Average == 1 && !empty.Has(""), "%+v", empty)
 }
 
 // What a side takes while it is written does not grow with its documents: the length of each lies in a file.
@@ -243,9 +132,7 @@ func TestASideIsWrittenInMemoryThatDoesNotGrowWithItsDocuments(t *testing.T) {
 		runtime.ReadMemStats(&after)
 		return after.TotalAlloc - before.TotalAlloc
 	}
-	if few, many := allocated(documents/4), allocated(documents); many > few+documents {
-		t.Errorf("%d bytes for %d documents, %d for a quarter of them", many, documents, few)
-	}
+	assert.LessOrEqual(t, allocated(documents), allocated(documents/4)+documents, "bytes, for four times as many documents")
 }
 
 func TestAFullDiskIsSaidSo(t *testing.T) {
@@ -262,4 +149,152 @@ func TestADocumentCountsAsThreeAveragesLongAtMost(t *testing.T) {
 	at := func(length uint32) float32 { return postings.Weight(1, length, 20) }
 	assert.True(t, at(20) > at(59) && at(59) > at(60) && at(60) == at(61) && at(60) == at(60_000),
 		"%v, %v, %v, %v", at(20), at(59), at(60), at(60_000))
+}
+
+var update = flag.Bool("update", false, "write the golden files")
+
+// texts returns documents with terms that are in one document, in a few, in a block, in many blocks and in all. Some
+// names begin the same way, and now and then a document holds a term up to 400 times.
+func texts(documents int) [][]string {
+	r := rand.New(rand.NewPCG(6, uint64(documents)))
+	zipf := rand.NewZipf(r, 1.2, 3, 3000)
+	out := make([][]string, documents)
+	for i := range out {
+		out[i] = []string{"everywhere", fmt.Sprint("document", i)}
+		for range r.IntN(30) {
+			term := fmt.Sprintf("%x", zipf.Uint64()*zipf.Uint64()*7919)
+			for range 1 + r.IntN(3)*r.IntN(2)*r.IntN(80)/40 {
+				out[i] = append(out[i], term)
+			}
+		}
+		if r.IntN(40) == 0 {
+			out[i] = append(out[i], slices.Repeat([]string{"often"}, 1+r.IntN(400))...)
+		}
+		if r.IntN(3) == 0 {
+			out[i] = append(out[i], "third", "", "\xff\xff")
+		}
+	}
+	return out
+}
+
+// plain is which documents hold a term, and how often.
+type plain struct {
+	docs   []uint32
+	counts []uint8
+}
+
+// sideOf writes a side of documents, and gives what it has to say.
+func sideOf(t *testing.T, documents [][]string) (side *postings.Side, lists map[string]plain, stats postings.Stats) {
+	t.Helper()
+	lists, stats.Documents = map[string]plain{}, uint32(len(documents))
+	for doc, terms := range documents {
+		counts := map[string]int{}
+		for _, term := range terms {
+			counts[term]++
+		}
+		for term, count := range counts {
+			list := lists[term]
+			lists[term] = plain{append(list.docs, uint32(doc)), append(list.counts, uint8(min(count, 255)))}
+		}
+		stats.Terms += uint64(len(terms))
+	}
+	return searchtest.OpenSide(t, documents), lists, stats
+}
+
+// Promises: 82.
+func TestASideSaysWhatItsDocumentsSay(t *testing.T) {
+	for _, documents := range []int{0, 1, 2, 16, 17, 127, 128, 129, 130, 257, 3000} {
+		side, want, stats := sideOf(t, texts(documents))
+		if got := side.Stats(); got.Documents != stats.Documents || got.Terms != stats.Terms {
+			t.Fatalf("%d documents: %+v, %+v", documents, got, stats)
+		}
+		for doc, terms := range texts(documents) {
+			require.EqualValues(t, len(terms), side.Lengths[doc], "%d %d", doc, len(terms))
+		}
+		var cursor postings.Cursor
+		before, terms := "", 0
+		for term, list := range side.Lists() {
+			require.True(t, terms <= 0 || term > before, "%q follows %q", term, before)
+			before = term
+			terms++
+			found, held := side.Find(term)
+			docs, counts := list.All()
+			wantDocs, wantCounts := want[term].docs, want[term].counts
+			require.True(t, held && found == list && slices.Equal(docs, wantDocs) && slices.Equal(counts, wantCounts),
+				"%q of %d documents: %v %v, want %v %v", term, documents, docs, counts, wantDocs, wantCounts)
+			cursor.Reset(list)
+			for _, doc := range []uint32{0, 1, 128, 129, docs[0], docs[len(docs)-1], uint32(documents - 1), uint32(documents)} {
+				at, there := slices.BinarySearch(docs, doc)
+				count, held := cursor.Seek(doc)
+				require.True(t, held == there && (!there || count == counts[at]), "%q in %d: %d times, %v", term, doc, count, held)
+			}
+			for _, other := range []string{term + "\x00", term + "z", term[:len(term)/2], term[:max(0, len(term)-1)] + "!"} {
+				_, there := want[other]
+				require.True(t, side.Has(other) == there, "%q is in the index: %v, found: %v", other, there, side.Has(other))
+			}
+		}
+		assert.True(t, terms == len(want) && !side.Has("zzz") && !side.Has("\xff\xff\xff") &&
+			(documents != 0 || !side.Has("")), "%d terms, want %d", terms, len(want))
+	}
+}
+
+func TestAFinderFindsWhatTermsFoundOneByOneAre(t *testing.T) {
+	r := rand.New(rand.NewPCG(6, 7))
+	for _, documents := range []int{0, 1, 17, 3000} {
+		side, _, _ := sideOf(t, texts(documents))
+		other, _, _ := sideOf(t, texts(documents+1))
+		terms := []string{"", "zzz", "document", "document1", "\xff\xff", "\xff\xff\xff\xff\xff\xff\xff\xff\xff"}
+		for term := range side.Lists() {
+			if r.IntN(3) == 0 {
+				terms = append(terms, term, term+"a", term[:len(term)/2])
+			}
+		}
+		r.Shuffle(len(terms), func(i, j int) { terms[i], terms[j] = terms[j], terms[i] })
+		for _, some := range [][]string{nil, terms[:1], terms[:5], terms} {
+			finder := postings.NewFinder(some)
+			lists := finder.AppendLists(other, finder.AppendLists(side, nil)) // one after another
+			for i, term := range some {
+				first, _ := side.Find(term)
+				second, _ := other.Find(term)
+				require.True(t, lists[i] == first && lists[len(some)+i] == second,
+					"%q of %d documents: %v, alone %v", term, documents, lists[i].Len(), first.Len())
+			}
+		}
+	}
+}
+
+// Promises: 82.
+func TestDecodingAllocatesNothing(t *testing.T) {
+	side, _, _ := sideOf(t, texts(3000))
+	var terms []string
+	for term := range side.Lists() {
+		terms = append(terms, term)
+	}
+	cursor := new(postings.Cursor)
+	sum := 0
+	if allocations := testing.AllocsPerRun(3, func() {
+		for _, term := range terms {
+			list, _ := side.Find(term)
+			cursor.Reset(list)
+			for block := range list.Blocks() {
+				cursor.Load(block)
+				sum += len(cursor.Docs) + len(cursor.Counts())
+			}
+		}
+	}); allocations != 0 || sum == 0 {
+		t.Errorf("%v allocations", allocations)
+	}
+}
+
+// The bytes of a side are those of the stored one: other bytes are another content hash of every segment.
+func TestBytesOfThisVersion(t *testing.T) {
+	builder := postings.NewBuilder()
+	add(t, builder, texts(300)...)
+	got, path := bytesOf(t, builder), filepath.Join("testdata", "side.segment")
+	if *update {
+		require.NoError(t, os.WriteFile(path, got, 0o644))
+	}
+	want, err := os.ReadFile(path)
+	require.NoError(t, err)
+	assert.True(t, bytes.Equal(got, want), "%d bytes differ from the %d that were written before", len(got), len(want))
 }

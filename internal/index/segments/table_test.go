@@ -77,9 +77,8 @@ func (s shelf) split(into *core.Segments, keys string) {
 	listed, _, err := documents.StoreSegment(s.Context(), s.index, part)
 	s.check(err)
 	into.Documents = append(into.Documents, listed)
-	into.Splits = append(into.Splits, core.Split{
-		Segment: made, Documents: int64(expect.Documents), Chunks: int64(expect.Chunks), Text: part, Texts: 1,
-	})
+	into.Splits = append(into.Splits,
+		core.Split{Segment: made, Documents: int64(expect.Documents), Chunks: int64(expect.Chunks), Text: part, Texts: 1})
 }
 
 func (s shelf) run(into *core.Segments, names string) {
@@ -149,10 +148,8 @@ func TestWhatIsDeadInOneSegmentCountsByAnother(t *testing.T) {
 	}{"a": {0, 0, "a b c"}, "b": {1, 0, "b d"}, "c": {0, 2, "a b c"}, "d": {1, 1, "b d"}} {
 		place, ok := table.FindDocument(key)
 		chunk, found := table.FindChunk(chunkID(key))
-		if !ok || place != (segments.Place{Segment: want.split, Row: want.row}) || !found ||
-			chunk.Digest != core.Sum(want.of, key) {
-			t.Errorf("%s: %v %v, %v %v", key, place, ok, chunk, found)
-		}
+		assert.True(t, ok && place == (segments.Place{Segment: want.split, Row: want.row}) && found &&
+			chunk.Digest == core.Sum(want.of, key), "%s: %v %v, %v %v", key, place, ok, chunk, found)
 		chunks, counts := table.ChunksOf(key)
 		assert.True(t, counts && len(chunks) == 1 && chunks[0].ID == chunkID(key), "chunks of %s: %v", key, chunks)
 	}
@@ -160,9 +157,8 @@ func TestWhatIsDeadInOneSegmentCountsByAnother(t *testing.T) {
 		class, ok := table.FindClass(core.ClassID(name))
 		assert.True(t, ok && class.Record == core.Sum("record", of, name), "%s: %v %v", name, class, ok)
 	}
-	if _, ok := table.FindDocument("e"); ok || table.CountDocuments() != 4 {
-		t.Errorf("%d documents", table.CountDocuments())
-	}
+	_, ok := table.FindDocument("e")
+	assert.True(t, !ok && table.CountDocuments() == 4, "%d documents", table.CountDocuments())
 	if _, ok := s.open(was).FindChunk(chunkID("d")); ok {
 		t.Error("a chunk counts before it was there")
 	}
@@ -186,8 +182,7 @@ func TestDocumentsOfManySplitsComeInTheOrderOfKeys(t *testing.T) {
 		s.check(err)
 		got = append(got, fmt.Sprintf("%s of %s", row.Key, document.Object))
 	}
-	want := []string{"a of a b c", "b of b d", "c of a b c", "d of b d"}
-	assert.True(t, slices.Equal(got, want), "%q", got)
+	assert.Equal(t, []string{"a of a b c", "b of b d", "c of a b c", "d of b d"}, got)
 	is.Splits[1].Texts = 2
 	for _, err = range segments.StreamDocuments(t.Context(), s.index, is, dead) {
 	}
@@ -212,15 +207,13 @@ func TestOnlyRowsOfItsOwnAreLeftOfAGeneration(t *testing.T) {
 	y := "class " + core.ClassID("y").String()
 	got := left(former, now)
 	assert.True(t, len(got) == 2 && got["chunk "+chunkID("b").String()] == 1, "%v", got)
-	if _, ok := got[y]; !ok {
-		t.Errorf("the former row of y: %v", got)
-	}
+	_, ok := got[y]
+	assert.True(t, ok, "the former row of y: %v", got)
 	if got := left(now, former); len(got) != 3 || got[y] != 3 || got["chunk "+chunkID("d").String()] != 4 {
 		t.Errorf("%v", got)
 	}
-	if all := left(former); len(all) != 6 {
-		t.Errorf("nothing is shared: %v", slices.Sorted(maps.Keys(all)))
-	}
+	all := left(former)
+	assert.True(t, len(all) == 6, "nothing is shared: %v", slices.Sorted(maps.Keys(all)))
 	for chunk := range former.ChunksLeft(2, nil) {
 		assert.True(t, chunk.Place >= 2, "a sweep that goes on begins again: %v", chunk)
 	}

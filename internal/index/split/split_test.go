@@ -4,8 +4,6 @@ import (
 	"bytes"
 	"errors"
 	"maps"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -17,6 +15,7 @@ import (
 	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/index/split"
+	"github.com/unweaver/unweaver/internal/testkit/scratchtest"
 )
 
 func id(name string) core.ID { return core.ClassID(name) }
@@ -96,25 +95,17 @@ func whole(t *testing.T, turned bool) []byte {
 	return written(t, writer)
 }
 
-func stored(t *testing.T, raw []byte) string {
-	t.Helper()
-	path := filepath.Join(t.TempDir(), "split")
-	require.NoError(t, os.WriteFile(path, raw, 0o600))
-	return path
-}
-
 func TestASplitSaysWhatWasGiven(t *testing.T) {
-	file, err := split.Open(stored(t, whole(t, false)), expect)
+	file, err := split.Open(scratchtest.WriteFile(t, whole(t, false)), expect)
 	require.NoError(t, err)
 	defer file.Close()
 	at := 0
 	for i, document := range sample {
 		row := file.Documents[i]
 		meta, modified := file.FilterFields(i)
-		if string(file.KeyBytes(i)) != document.key || !maps.Equal(meta, document.meta) || !modified.Equal(day) ||
-			row.Part != 1 || row.Frame != uint32(i) || int(row.Chunks) != at || int(row.Count) != len(document.chunks) {
-			t.Errorf("document %d: %q %v %v %+v", i, file.KeyBytes(i), meta, modified, row)
-		}
+		assert.True(t, string(file.KeyBytes(i)) == document.key && maps.Equal(meta, document.meta) && modified.Equal(day) &&
+			row.Part == 1 && row.Frame == uint32(i) && int(row.Chunks) == at && int(row.Count) == len(document.chunks),
+			"document %d: %q %v %v %+v", i, file.KeyBytes(i), meta, modified, row)
 		for n, chunk := range document.chunks {
 			row := file.Chunks[at]
 			assert.True(t, row.ID == id(document.key+chunk.words) && int(row.Document) == i && int(row.Ordinal) == n,
@@ -128,12 +119,10 @@ func TestASplitSaysWhatWasGiven(t *testing.T) {
 		}
 	}
 	river, _ := file.Words.Find("river")
-	if docs, _ := river.All(); !slices.Equal(docs, []uint32{0, 1}) {
-		t.Errorf("river is in %v", docs)
-	}
-	if rhine := file.ChunksOf(file.ClassFrom(id("Rhine"))); !slices.Equal(rhine, []uint32{0, 1}) {
-		t.Errorf("a chunk that mentions a class twice is there so often: %v", rhine)
-	}
+	docs, _ := river.All()
+	assert.True(t, slices.Equal(docs, []uint32{0, 1}), "river is in %v", docs)
+	rhine := file.ChunksOf(file.ClassFrom(id("Rhine")))
+	assert.True(t, slices.Equal(rhine, []uint32{0, 1}), "a chunk that mentions a class twice is there so often: %v", rhine)
 }
 
 func TestEqualContentGivesEqualBytes(t *testing.T) {
@@ -142,7 +131,7 @@ func TestEqualContentGivesEqualBytes(t *testing.T) {
 }
 
 func TestASplitSaysWhereAndHowOftenAClassIsMentioned(t *testing.T) {
-	file, err := split.Open(stored(t, whole(t, true)), expect)
+	file, err := split.Open(scratchtest.WriteFile(t, whole(t, true)), expect)
 	require.NoError(t, err)
 	defer file.Close()
 	all := func(uint32) bool { return true }
@@ -153,10 +142,9 @@ func TestASplitSaysWhereAndHowOftenAClassIsMentioned(t *testing.T) {
 	}{{"Rhine", []uint16{0, 0}, 3, 1}, {"Basel", []uint16{1, 0}, 2, 1}, {"Alps", []uint16{1}, 1, 1}} {
 		class := file.ClassFrom(id(one.class))
 		some := file.MentionsOf(class, func(chunk uint32) bool { return chunk > 0 })
-		if got := file.PlacesOf(class); !slices.Equal(got, one.places) ||
-			file.MentionsOf(class, all) != one.mentions || some != one.some {
-			t.Errorf("%s: %v, %d, %d", one.class, got, file.MentionsOf(class, all), some)
-		}
+		got := file.PlacesOf(class)
+		assert.True(t, slices.Equal(got, one.places) && file.MentionsOf(class, all) == one.mentions && some == one.some,
+			"%s: %v, %d, %d", one.class, got, file.MentionsOf(class, all), some)
 	}
 }
 
@@ -168,7 +156,7 @@ func TestPlacesBehindTheLastAreThatOne(t *testing.T) {
 		given = append(given, writer.AddMention(core.ID{byte(i)}, 0, position))
 	}
 	require.NoError(t, errors.Join(given...))
-	file, err := split.Open(stored(t, written(t, writer)), split.Expect{Analyser: "v1", Documents: 1, Chunks: 1, Classes: 5})
+	file, err := split.Open(scratchtest.WriteFile(t, written(t, writer)), split.Expect{Analyser: "v1", Documents: 1, Chunks: 1, Classes: 5})
 	require.NoError(t, err)
 	defer file.Close()
 	var places []uint16
@@ -178,16 +166,11 @@ func TestPlacesBehindTheLastAreThatOne(t *testing.T) {
 	assert.Equal(t, []uint16{0, 1, split.MaxPlace - 1, split.MaxPlace, split.MaxPlace}, places)
 }
 
-func TestAChunkThatThereIsNotMentionsNothing(t *testing.T) {
-	none := split.NewWriter()
-	defer none.Close()
-	assert.Error(t, none.AddMention(id("Rhine"), 0, 0), "a chunk that there is not mentions a class")
-}
-
 func TestWhatCannotBeNumberedOrOrderedIsRefused(t *testing.T) {
 	writer := split.NewWriter()
 	defer writer.Close()
 	assert.Error(t, writer.AddChunk(split.Chunk{}, nil), "a chunk of no document")
+	assert.Error(t, writer.AddMention(id("Rhine"), 0, 0), "a chunk that there is not mentions a class")
 	for _, next := range []string{"a", "b"} {
 		unordered := split.NewWriter()
 		defer unordered.Close()
@@ -208,13 +191,12 @@ func TestWhatCannotBeNumberedOrOrderedIsRefused(t *testing.T) {
 	defer classes.Close()
 	fill(t, classes, false)
 	classes.SetLimit(2)
-	if _, err := classes.Write(&bytes.Buffer{}, "v1", "en"); !fault.Is(err, fault.TooLarge) {
-		t.Errorf("three classes of 2: %v", err)
-	}
+	_, err := classes.Write(&bytes.Buffer{}, "v1", "en")
+	assert.True(t, fault.Is(err, fault.TooLarge), "three classes of 2: %v", err)
 }
 
 func TestASplitThatIsAnotherIsRefused(t *testing.T) {
-	path := stored(t, whole(t, false))
+	path := scratchtest.WriteFile(t, whole(t, false))
 	for name, other := range map[string]struct {
 		expect split.Expect
 		code   fault.Code
@@ -231,8 +213,7 @@ func TestASplitThatIsAnotherIsRefused(t *testing.T) {
 	defer writer.Close()
 	require.NoError(t, writer.BeginDocument(split.Row{Key: "a"}))
 	writer.SetLabel(1)
-	labelled := stored(t, written(t, writer))
-	if _, err := split.Open(labelled, split.Expect{Analyser: "v1", Documents: 1}); !fault.Is(err, fault.FormatUnknown) {
-		t.Errorf("a document that not everybody may read: %v", err)
-	}
+	labelled := scratchtest.WriteFile(t, written(t, writer))
+	_, err := split.Open(labelled, split.Expect{Analyser: "v1", Documents: 1})
+	assert.True(t, fault.Is(err, fault.FormatUnknown), "a document that not everybody may read: %v", err)
 }

@@ -2,8 +2,6 @@ package aliases
 
 import (
 	"math/rand/v2"
-	"reflect"
-	"slices"
 	"strings"
 	"testing"
 
@@ -30,9 +28,7 @@ func TestChainsDoNotMergeWhatIsFarApart(t *testing.T) {
 	for _, d := range guarded.Decisions {
 		why = append(why, d.Why)
 	}
-	if want := []string{WhyNear, WhyFar, WhyChain}; !slices.Equal(why, want) {
-		t.Errorf("reasons %q, want %q", why, want)
-	}
+	assert.Equal(t, []string{WhyNear, WhyFar, WhyChain}, why, "reasons")
 }
 
 func TestGuards(t *testing.T) {
@@ -68,8 +64,7 @@ func TestPeopleHaveTheLastWord(t *testing.T) {
 		{"prefer beta", []int{1, 1, 2}},
 		{"# nothing", []int{0, 0, 2}},
 	} {
-		got := Merge(three, pairsOfThree, parse(t, c.line), DefaultLimits, cosineOfThree).Of
-		assert.True(t, slices.Equal(got, c.want), "%s: %v, want %v", c.line, got, c.want)
+		assert.Equal(t, c.want, Merge(three, pairsOfThree, parse(t, c.line), DefaultLimits, cosineOfThree).Of, "%s", c.line)
 	}
 }
 
@@ -104,14 +99,12 @@ func TestTheOrderOfPairsDoesNotMatterAndRepresentativesStay(t *testing.T) {
 		cosine := func(a, b int) float64 { return near[[2]int{min(a, b), max(a, b)}] }
 		want := Merge(all, pairs, File{}, DefaultLimits, cosine)
 		random.Shuffle(len(pairs), func(i, j int) { pairs[i], pairs[j] = pairs[j], pairs[i] })
-		got := Merge(all, pairs, File{}, DefaultLimits, cosine)
-		require.True(t, reflect.DeepEqual(got, want), "another order of pairs gives another result")
+		require.Equal(t, want, Merge(all, pairs, File{}, DefaultLimits, cosine), "another order of pairs gives another result")
 		for i, to := range want.Of {
 			require.Equal(t, to, want.Of[to], "%d", i)
 			for j := range i {
-				if want.Of[j] == to && cosine(i, j) < DefaultLimits.Complete {
-					t.Fatalf("%d and %d are one at a cosine of %v", j, i, cosine(i, j))
-				}
+				require.True(t, want.Of[j] != to || cosine(i, j) >= DefaultLimits.Complete,
+					"%d and %d are one at a cosine of %v", j, i, cosine(i, j))
 			}
 		}
 	}
@@ -120,7 +113,5 @@ func TestTheOrderOfPairsDoesNotMatterAndRepresentativesStay(t *testing.T) {
 func TestNamesSpelledAlikeAreCandidates(t *testing.T) {
 	all := []Name{{Text: "Alpha-Corp"}, {Text: "Other"}, {Text: "AlphaCorp"}, {Text: "alpha corp"}}
 	got := PairSpellings(all, func(a, b int) float64 { return .5 })
-	if want := []Pair{{3, 0, .5}, {3, 2, .5}}; !slices.Equal(got, want) {
-		t.Errorf("pairs %v, want %v", got, want)
-	}
+	assert.Equal(t, []Pair{{3, 0, .5}, {3, 2, .5}}, got, "pairs")
 }

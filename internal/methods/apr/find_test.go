@@ -3,17 +3,19 @@ package apr_test
 import (
 	"fmt"
 	"math"
-	"math/rand/v2"
-	"reflect"
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/methods/apr"
 	"github.com/unweaver/unweaver/internal/model/builtin"
 	"github.com/unweaver/unweaver/internal/model/tokens"
 	"github.com/unweaver/unweaver/internal/model/triples"
+	"github.com/unweaver/unweaver/internal/text"
 )
 
 func vectorsOf(texts []string) apr.Table {
@@ -37,13 +39,10 @@ func indexOf(t testing.TB, documents []apr.Document) (*apr.Index, *apr.Codebook)
 		}
 	}
 	index, err := apr.NewIndex(book, vectorsOf(book.Entities), vectorsOf(book.Relations), vectorsOf(lines))
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return index, book
 }
 
-// saying builds a triple as a sentence of a chunk says it.
 func saying(head, relation, tail, chunk string, sentence int) triples.Triple {
 	return triples.Triple{Head: head, Relation: relation, Tail: tail,
 		Source: triples.Source{Chunk: chunk, Sentence: sentence}}
@@ -90,25 +89,17 @@ func TestWhatIsFoundCitesTheChunksThatSayIt(t *testing.T) {
 		"without":       ask("Where was Marie Curie born?"),
 	} {
 		found := index.Find(q, settings(500))
-		if found.Linked != (len(q.Words) == 0) || len(found.Chunks) < 2 {
-			t.Fatalf("%s: %+v", name, found)
-		}
+		require.True(t, found.Linked == (len(q.Words) == 0) && len(found.Chunks) >= 2, "%s: %+v", name, found)
 		first := []string{found.Chunks[0].Chunk, found.Chunks[1].Chunk}
-		if slices.Sort(first); !slices.Equal(first, []string{"again", "curie"}) {
-			t.Errorf("%s: the first chunks are %v", name, first)
-		}
-		if !strings.Contains(found.Choice.Text, "Warsaw") || found.Choice.Tokens > 500 ||
-			found.Sizes[found.Choice.Encoding] != found.Choice.Tokens || len(found.Told) != found.Choice.Facts {
-			t.Errorf("%s: stated %+v, sizes %v", name, found.Choice, found.Sizes)
-		}
+		slices.Sort(first)
+		assert.Equal(t, []string{"again", "curie"}, first, name)
+		assert.True(t, strings.Contains(found.Choice.Text, "Warsaw") && found.Choice.Tokens <= 500 &&
+			found.Sizes[found.Choice.Encoding] == found.Choice.Tokens && len(found.Told) == found.Choice.Facts,
+			"%s: stated %+v, sizes %v", name, found.Choice, found.Sizes)
 		for _, edge := range found.Told {
-			if len(book.CiteChunks([]uint32{edge})) == 0 {
-				t.Errorf("%s: edge %d is stated and not cited", name, edge)
-			}
+			assert.True(t, len(book.CiteChunks([]uint32{edge})) != 0, "%s: edge %d is stated and not cited", name, edge)
 		}
-		if again := index.Find(q, settings(500)); !reflect.DeepEqual(again, found) {
-			t.Errorf("%s: asked again it finds something else", name)
-		}
+		assert.Equal(t, found, index.Find(q, settings(500)), "%s", name)
 	}
 }
 
@@ -123,17 +114,11 @@ func TestOnlyChunksThatAreLetInAreFoundHoweverManyOthersFit(t *testing.T) {
 	s.Allow = func(chunk string) bool { return chunk == "bergen" || chunk == "again" }
 	index, _ := indexOf(t, documents)
 	found := index.Find(ask("Where was Marie Curie born?", apr.Word{"Marie Curie", "was born in", "where"}), s)
-	if len(found.Chunks) == 0 || found.Chunks[0].Chunk != "again" {
-		t.Errorf("found %+v", found.Chunks)
-	}
+	assert.True(t, len(found.Chunks) != 0 && found.Chunks[0].Chunk == "again", "found %+v", found.Chunks)
 	for _, chunk := range found.Chunks {
-		if !s.Allow(chunk.Chunk) {
-			t.Errorf("chunk %s is not let in", chunk.Chunk)
-		}
+		assert.True(t, s.Allow(chunk.Chunk), "chunk %s is not let in", chunk.Chunk)
 	}
-	if strings.Contains(found.Choice.Text, "radium") {
-		t.Errorf("what only others say is stated: %s", found.Choice.Text)
-	}
+	assert.False(t, strings.Contains(found.Choice.Text, "radium"), "what only others say is stated: %s", found.Choice.Text)
 }
 
 func TestWhatCannotBeAskedFindsNothing(t *testing.T) {
@@ -141,45 +126,17 @@ func TestWhatCannotBeAskedFindsNothing(t *testing.T) {
 	for name, q := range map[string]apr.Asked{
 		"nothing": {}, "vectors of another length": {Query: apr.Query{Whole: []float32{1}}, Lines: [][]float32{{1, 0}}},
 	} {
-		if found := index.Find(q, settings(500)); len(found.Runs)+len(found.Chunks) > 0 || found.Choice.Text != "" {
-			t.Errorf("%s: %+v", name, found)
-		}
+		found := index.Find(q, settings(500))
+		assert.True(t, len(found.Runs)+len(found.Chunks) <= 0 && found.Choice.Text == "", "%s: %+v", name, found)
 	}
 	empty, _ := indexOf(t, nil)
-	if found := empty.Find(ask("Where?"), settings(500)); len(found.Runs) > 0 {
-		t.Errorf("nothing was said: %+v", found)
-	}
+	found := empty.Find(ask("Where?"), settings(500))
+	assert.True(t, len(found.Runs) <= 0, "nothing was said: %+v", found)
 	book := &apr.Codebook{Entities: []string{"A"}, Relations: []string{"is"}, Edges: []apr.Edge{{}}}
 	one := apr.Table{Dim: 2}
 	one.Add([]float32{1, 0})
-	if _, err := apr.NewIndex(book, one, one, apr.Table{}); !fault.Is(err, fault.SegmentDamage) {
-		t.Errorf("an edge without a vector: %v", err)
-	}
-}
-
-func TestTheBudgetIsKeptWhateverIsFound(t *testing.T) {
-	random := rand.New(rand.NewPCG(21, 22))
-	var documents []apr.Document
-	for d := range 40 {
-		document := apr.Document{Key: fmt.Sprint(d)}
-		for i := range 6 {
-			document.Triples = append(document.Triples, saying(fmt.Sprint("Town ", random.IntN(9)),
-				fmt.Sprint("road ", random.IntN(3)), fmt.Sprint("Lake ", random.IntN(9)), fmt.Sprint(d), i))
-		}
-		documents = append(documents, document)
-	}
-	index, _ := indexOf(t, documents)
-	facts := 0
-	for budget := 0; budget < 900; budget += 60 {
-		choice := index.Find(ask("Which road leads from Town 3 to Lake 4?"), settings(budget)).Choice
-		if choice.Tokens > budget || tokens.Count(choice.Text) != choice.Tokens {
-			t.Fatalf("budget %d: %d tokens", budget, choice.Tokens)
-		}
-		facts = max(facts, choice.Facts)
-	}
-	if facts < 10 {
-		t.Errorf("at most %d facts were stated", facts)
-	}
+	_, err := apr.NewIndex(book, one, one, apr.Table{})
+	assert.True(t, fault.Is(err, fault.SegmentDamage), "an edge without a vector: %v", err)
 }
 
 // A question may ask for a thousand runs of any length, and end before the facts to state are chosen.
@@ -203,7 +160,42 @@ func TestWhatIsToldIsChosenAmongABoundedNumberOfFactsUntilTheEnd(t *testing.T) {
 	most, looks = looks, 0 // the next search ends when it chooses
 	s.Count = func(text string) int { counted++; return tokens.Count(text) }
 	found := index.Find(ask("Which quay was built in year 7?"), s)
-	if len(book.Edges) <= apr.MostTold || found.Choice.Facts != apr.MostTold || counted != 0 {
-		t.Errorf("%d facts of %d, %d texts counted", found.Choice.Facts, len(book.Edges), counted)
+	assert.True(t, len(book.Edges) > apr.MostTold && found.Choice.Facts == apr.MostTold && counted == 0,
+		"%d facts of %d, %d texts counted", found.Choice.Facts, len(book.Edges), counted)
+}
+
+func TestWhatAQuestionAsksForIsNotCompared(t *testing.T) {
+	got := apr.AsksOf([]triples.Triple{
+		{Head: "?x", Relation: "directed", Tail: "Dune"},
+		{Head: "?x", Relation: "was born in", Tail: "?y"}, // any triple of the relation would fit
+		{Head: "DUNE", Relation: "?", Tail: "1984"},
+	})
+	want := apr.Asks{
+		Words:     []apr.Word{{Head: "?x", Relation: "directed", Tail: "Dune"}, {Head: "DUNE", Relation: "?", Tail: "1984"}},
+		Entities:  []string{"Dune", "1984"},
+		Relations: []string{"directed"},
+		Lines:     []string{"directed Dune", "DUNE 1984"},
 	}
+	assert.Equal(t, want, got)
+	assert.True(t, len(apr.AsksOf([]triples.Triple{{Head: "?x", Relation: "is", Tail: "?y"}}).Words) == 0,
+		"a question of placeholders alone asks")
+	many := make([]triples.Triple, 10_000)
+	for i := range many {
+		many[i] = triples.Triple{Head: "a", Relation: "r", Tail: "b"}
+	}
+	if got := apr.AsksOf(many); len(got.Words) != apr.MaxAsked || len(got.Entities) != 2 {
+		t.Errorf("%d triples, entities %v", len(got.Words), got.Entities)
+	}
+}
+
+func FuzzAnAnswerIsReadWithoutHarm(f *testing.F) {
+	f.Add(`{"triples":[{"sentence":0,"head":"a","relation":"b","tail":"c"},["a","b","c"]]}`)
+	f.Add(`[[[[`)
+	f.Add(`"triples" : [ {"sentence":-1e99}`)
+	part := triples.CutParts(text.LanguageOf("en"), "Marie Curie was born in Warsaw. She knew Paris.")[0]
+	f.Fuzz(func(t *testing.T, answer string) {
+		said, _ := part.Read(answer)
+		_, _, left := apr.Indexify([]apr.Document{{Key: "d", Triples: said.Triples}})
+		assert.True(t, len(left) == 0, "what was read is no triple of a codebook: %v", left)
+	})
 }

@@ -1,23 +1,19 @@
 package apr
 
 import (
-	"fmt"
 	"math"
 	"math/rand/v2"
+	"reflect"
+	"runtime"
 	"slices"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/unweaver/unweaver/internal/fault"
+	"github.com/unweaver/unweaver/internal/model/triples"
 )
-
-func near(t *testing.T, what string, got, want float64) {
-	t.Helper()
-	assert.False(t, math.Abs(got-want) > 1e-6, "%s = %.6f, want %.6f", what, got, want)
-}
 
 func lineAt(degrees float64, head, tail uint32) Line {
 	sin, cos := math.Sincos(degrees * math.Pi / 180)
@@ -47,9 +43,7 @@ func TestRunsEndWhereALineDoesNotFit(t *testing.T) {
 				open.add(line)
 			}
 		}
-		if math.Abs(open.scoreFit(s, lines[i], lines[i+1])-want) > 1e-6 {
-			t.Errorf("fit of line %d is %.6f, want %.6f", i+1, open.scoreFit(s, lines[i], lines[i+1]), want)
-		}
+		assert.InDelta(t, want, open.scoreFit(s, lines[i], lines[i+1]), 1e-6, "%d", i+1)
 	}
 	assert.Equal(t, []int{2, 2}, lengths(s.Refine(runs[:2])), "the border of the first two runs did not survive")
 	s.Chain = 0
@@ -70,9 +64,7 @@ func TestRefiningPartsGivesTheRunsOfTheWhole(t *testing.T) {
 		refined := s.Refine(parts)
 		got, want := lengths(refined), lengths(s.Cut(lines))
 		require.True(t, slices.Equal(got, want), "cut at %d: runs of %v, want %v", at, got, want)
-		if got := lengths(s.Refine(refined)); !slices.Equal(got, lengths(refined)) {
-			t.Fatalf("refined again: %v, was %v", got, lengths(refined))
-		}
+		require.True(t, slices.Equal(lengths(s.Refine(refined)), lengths(refined)), "%v", lengths(refined))
 	}
 }
 
@@ -89,13 +81,11 @@ func TestVectorsOfAnotherCodebookAreToldAndOfAnotherEmbedderIgnored(t *testing.T
 		_, err := NewCoarse(entities, relations, [][]Edge{{{0, 0, 0}}, {edge}})
 		assert.True(t, fault.Is(err, fault.SegmentDamage), "%v: %v", edge, err)
 	}
-	if _, err := NewCoarse(Table{}, Table{}, [][]Edge{{{0, 0, 0}}}); !fault.Is(err, fault.SegmentDamage) {
-		t.Errorf("tables without vectors: %v", err)
-	}
+	_, err := NewCoarse(Table{}, Table{}, [][]Edge{{{0, 0, 0}}})
+	assert.True(t, fault.Is(err, fault.SegmentDamage), "tables without vectors: %v", err)
 	c := coarse(t, entities, relations, [][]Edge{{{0, 0, 0}}, {{1, 0, 1}}})
-	if got := c.FindTop([][]float32{{1}, {0, 1, 0}}, nil, 2); len(got) != 2 || got[0].Score != 0 {
-		t.Errorf("vectors of another dimension give %v", got)
-	}
+	got := c.FindTop([][]float32{{1}, {0, 1, 0}}, nil, 2)
+	assert.True(t, len(got) == 2 && got[0].Score == 0, "vectors of another dimension give %v", got)
 	if got, _ := c.Ask(Query{}, 5); len(got) != 0 {
 		t.Errorf("nothing asked finds %v", got)
 	}
@@ -109,12 +99,10 @@ func TestCoarseScoreOfAnExample(t *testing.T) {
 		relations [][]float32
 		want      float64
 	}{{[][]float32{{0, 1}}, 0.888}, {nil, 0.6}} { // but for what codes lose
-		got := c.FindTop([][]float32{{1, 0}}, one.relations, 5)[0].Score
-		assert.False(t, math.Abs(got-one.want) > 0.002, "score %f, want %f", got, one.want)
+		assert.InDelta(t, one.want, c.FindTop([][]float32{{1, 0}}, one.relations, 5)[0].Score, 0.002, "score")
 	}
 	for _, k := range []int{0, -5} {
-		got := c.FindTop([][]float32{{1, 0}}, nil, k)
-		assert.True(t, len(got) == 0, "%d were asked for, got %v", k, got)
+		assert.Empty(t, c.FindTop([][]float32{{1, 0}}, nil, k), "%d", k)
 	}
 }
 
@@ -154,8 +142,7 @@ func TestCoarseIsWhatComparingEveryPairGives(t *testing.T) {
 		runs := make([][]Edge, 60)
 		for i := range runs {
 			for range random.IntN(5) {
-				runs[i] = append(runs[i],
-					Edge{uint32(random.IntN(40)), uint32(random.IntN(9)), uint32(random.IntN(40))})
+				runs[i] = append(runs[i], Edge{uint32(random.IntN(40)), uint32(random.IntN(9)), uint32(random.IntN(40))})
 			}
 		}
 		asked, linked := randomRows(random, 3, 7), randomRows(random, 2, 7)
@@ -178,9 +165,7 @@ func TestCoarseIsWhatComparingEveryPairGives(t *testing.T) {
 			want = append(want, Candidate{i, score})
 		}
 		slices.SortFunc(want, byScore)
-		if got := coarse(t, entities, relations, runs).FindTop(asked, linked, 20); !slices.Equal(got, want[:20]) {
-			t.Fatalf("got %v\nwant %v", got, want[:20])
-		}
+		require.Equal(t, want[:20], coarse(t, entities, relations, runs).FindTop(asked, linked, 20))
 	}
 }
 
@@ -191,6 +176,8 @@ func TestAQuestionWithoutTriplesFindsRuns(t *testing.T) {
 	got, linked = c.Ask(Query{Entities: [][]float32{{1, 0}}, Whole: []float32{0, 1}}, 1)
 	assert.True(t, !linked && got[0].Run == 0, "got %v, linked %v", got, linked)
 }
+
+func numbers(of Terms) []float64 { return []float64{of.Top, of.Cover, of.Pairs, of.Distinct, of.Whole} }
 
 func TestFineScoresOfAnExample(t *testing.T) {
 	cosines := [][]float64{{.90, .40, .20}, {.30, .70, .60}}
@@ -204,57 +191,115 @@ func TestFineScoresOfAnExample(t *testing.T) {
 		{CodeCompat, Terms{.366667, 1, .193281, 0, .219999}, 0.527323},
 	} {
 		got := ScoreFine(cosines, .62, c.variant)
-		near(t, "top", got.Top, c.want.Top)
-		near(t, "cover", got.Cover, c.want.Cover)
-		near(t, "pairs", got.Pairs, c.want.Pairs)
-		near(t, "distinct", got.Distinct, c.want.Distinct)
-		near(t, "whole", got.Whole, c.want.Whole)
-		near(t, "total", got.Score(), c.total)
+		assert.InDeltaSlice(t, append(numbers(c.want), c.total), append(numbers(got), got.Score()), 1e-6, "%v", c.variant)
 	}
 	for _, variant := range []Variant{Raw, CodeCompat} {
 		got := ScoreFine(cosines[:1], .62, variant)
-		near(t, "top of one row", got.Top, .5)
-		near(t, "cover of one row", got.Cover, 1)
-		near(t, "pairs of one row", got.Pairs, .520384)
-		near(t, "distinct of one row", got.Distinct, .9)
+		assert.InDeltaSlice(t, []float64{.5, 1, .520384, .9}, numbers(got)[:4], 1e-6, "of one row")
 	}
 	assert.Equal(t, Terms{}, ScoreFine(nil, .9, Raw), "a query without triples has terms")
 }
 
 func TestCandidatesFarBelowTheBestAreLeft(t *testing.T) {
 	got := KeepBest([]Candidate{{4, .59}, {3, .6}, {2, 1}, {1, 1}}, 20)
-	if want := []Candidate{{1, 1}, {2, 1}, {3, .6}}; !slices.Equal(got, want) {
-		t.Errorf("kept %v, want %v", got, want)
+	assert.Equal(t, []Candidate{{1, 1}, {2, 1}, {3, .6}}, got, "kept")
+	assert.True(t, slices.Equal(KeepBest([]Candidate{{1, -.1}, {2, -.2}}, 1), []Candidate{{1, -.1}}),
+		"of scores below 0 the best is to stay, not")
+}
+
+// sparseRows returns rows of unit length with a number other than 0 in about every sixth place.
+func sparseRows(random *rand.Rand, rows, dim int) [][]float32 {
+	out := randomRows(random, rows, dim)
+	for _, row := range out {
+		square := 0.0
+		for k := range row {
+			if random.IntN(6) > 0 {
+				row[k] = 0
+			}
+			square += float64(row[k]) * float64(row[k])
+		}
+		for k := range row {
+			row[k] /= float32(max(math.Sqrt(square), 1e-9))
+		}
 	}
-	if got := KeepBest([]Candidate{{1, -.1}, {2, -.2}}, 1); !slices.Equal(got, []Candidate{{1, -.1}}) {
-		t.Errorf("of scores below 0 the best is to stay, not %v", got)
+	return out
+}
+
+// A number of a row moves by half a step, so that a cosine moves by the length of all of that, and as much again for
+// the row's length, which is kept.
+func TestCosinesWithCodesLieWithinWhatRoundingMayMove(t *testing.T) {
+	random := rand.New(rand.NewPCG(11, 12))
+	for _, dim := range []int{1, 2, 7, 64, 384, 1024} {
+		for _, rows := range [][][]float32{randomRows(random, 50, dim), sparseRows(random, 50, dim)} {
+			table := Table{Dim: dim}
+			for _, row := range rows {
+				table.Add(row)
+			}
+			for _, question := range randomRows(random, 10, dim) {
+				asked := probeOf(question)
+				for i, row := range rows {
+					largest := 0.0
+					for _, x := range row {
+						largest = max(largest, math.Abs(float64(x)))
+					}
+					exact, got := float64(dot(row, question)), float64(table.dot(i, asked))
+					if bound := math.Sqrt(float64(dim))*largest/codeRange + 1e-5; math.Abs(got-exact) > bound {
+						t.Fatalf("dimension %d: %f, exact %f, may differ by %f", dim, got, exact, bound)
+					}
+					if again := float64(dot(table.Vector(i), question)); math.Abs(got-again) > 1e-5 {
+						t.Fatalf("dimension %d: by whole numbers %f, by the vector %f", dim, got, again)
+					}
+				}
+			}
+		}
 	}
 }
 
-// Runs of four edges over as many entities as runs, 256 dimensions, two entities and one relation asked.
-func BenchmarkCoarse(b *testing.B) {
-	random := rand.New(rand.NewPCG(5, 6))
-	for _, edges := range []int{100_000, 1_000_000} {
-		b.Run(fmt.Sprint(edges), func(b *testing.B) {
-			entities, relations := randomTable(random, edges/4, 256), randomTable(random, 2000, 256)
-			runs := make([][]Edge, edges/4)
-			for i := range runs {
-				for range 4 {
-					runs[i] = append(runs[i], Edge{uint32(random.IntN(edges / 4)), uint32(random.IntN(2000)),
-						uint32(random.IntN(edges / 4))})
-				}
-			}
-			c := coarse(b, entities, relations, runs)
-			var took []time.Duration
-			for b.Loop() {
-				query := randomRows(random, 3, 256)
-				start := time.Now()
-				c.FindTop(query[:2], query[2:], 200)
-				took = append(took, time.Since(start))
-			}
-			slices.Sort(took)
-			b.ReportMetric(float64(took[len(took)/2].Microseconds())/1000, "p50-ms")
-			b.ReportMetric(float64(took[len(took)*99/100].Microseconds())/1000, "p99-ms")
-		})
+func TestRowsOfFewNumbersTakeLessAndEqualVectorsAreEqualRows(t *testing.T) {
+	const dim = 1024
+	table := Table{Dim: dim}
+	vector := sparseRows(rand.New(rand.NewPCG(15, 16)), 1, dim)[0]
+	table.Add(vector)
+	used := len(table.Codes)
+	assert.True(t, used < dim*2/3 && used%sparseCode == 0, "a row of few numbers takes %d bytes", used)
+	table.Add(vector)
+	assert.True(t, slices.Equal(table.codesOf(0), table.codesOf(1)) && table.Scales[0] == table.Scales[1],
+		"equal vectors are other rows")
+	table.Add(make([]float32, dim))
+	if got := table.Vector(2); !slices.Equal(got, make([]float32, dim)) || table.dot(2, probeOf(vector)) != 0 {
+		t.Error("a vector of nothing is something")
 	}
+	var twice, parts Table
+	for _, into := range []*Table{&twice, &parts} {
+		into.Dim = dim
+		into.Append(table)
+	}
+	for i := range table.Len() {
+		twice.Add(table.Vector(i))
+	}
+	parts.Append(table)
+	assert.True(t, reflect.DeepEqual(twice.Ends, parts.Ends) && slices.Equal(twice.Codes, parts.Codes),
+		"rows that were read and added again have other codes")
+}
+
+// What an index makes of its tables does not grow with their numbers: the tables are mapped.
+func TestAnIndexHoldsNoVectorsOfItsOwn(t *testing.T) {
+	const edges, dim = 1000, 1024
+	random := rand.New(rand.NewPCG(17, 18))
+	book := &Codebook{Entities: make([]string, edges), Relations: make([]string, 1)}
+	for i := range uint32(edges) {
+		book.Edges = append(book.Edges, Edge{Head: i, Tail: i})
+		book.Sources = append(book.Sources, []triples.Source{{Chunk: "c"}})
+		book.Runs = append(book.Runs, []uint32{i})
+	}
+	entities, relations := randomTable(random, edges, dim), randomTable(random, 1, dim)
+	lines := randomTable(random, edges, dim)
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	index, err := NewIndex(book, entities, relations, lines)
+	runtime.ReadMemStats(&after)
+	require.NoError(t, err)
+	took := after.TotalAlloc - before.TotalAlloc
+	assert.True(t, took <= edges*dim/2, "an index of %d vectors of %d numbers takes %d bytes", edges, dim, took)
+	runtime.KeepAlive(index)
 }

@@ -23,6 +23,7 @@ import (
 type Enrichment struct {
 	Name string // as indexes.*.enrich names it
 	Asks string // what of a generation a model is asked about: chunks, pairs
+	Role string // of the chat model that it asks; empty: models.chat
 	// DigestRules returns a digest of all that shapes it: settings, models, versions of its own rules. Where the parent's
 	// has the same and no chunk changed, the parent's files stay. An embedder that the generation has too is not in it:
 	// another one is a reason to make all again.

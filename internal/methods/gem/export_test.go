@@ -1,10 +1,6 @@
 package gem
 
-import (
-	"context"
-
-	"gonum.org/v1/gonum/mat"
-)
+import "gonum.org/v1/gonum/mat"
 
 // Unsolved has the solver of small matrices not converge until it is called.
 func Unsolved() (again func()) {
@@ -27,9 +23,3 @@ func (f *Fixed) Degrees() []float64 { return f.degrees }
 
 // Weights returns the weights of a matrix, row by row.
 func (m *Matrix) Weights() []float64 { return m.w }
-
-// Restarted computes as Compute does without the direct solver, in a basis of 3 want + 20 vectors.
-func Restarted(g Graph, o Options) (Spectrum, error) {
-	o.Direct = -1
-	return Compute(context.Background(), g, o)
-}

@@ -130,18 +130,6 @@ func (m *Matrix) NearestGraph(neighbours int) (*Sparse, error) {
 	return f.buildGraph()
 }
 
-// Neighbours returns the nodes with a weight other than 0, and their weights.
-func (m *Matrix) Neighbours(node int) ([]int32, []float64) {
-	var to []int32
-	var weights []float64
-	for j, w := range m.w[node*m.n : (node+1)*m.n] {
-		if w != 0 {
-			to, weights = append(to, int32(j)), append(weights, w)
-		}
-	}
-	return to, weights
-}
-
 // leastDegree is the degree below which a node counts as without neighbours: its row and column of L are 0.
 const leastDegree = 1e-9
 
@@ -159,7 +147,7 @@ func computeScale(degrees []float64) (scale []float64, isolated int) {
 }
 
 // Distinctness returns the sum of the squares of all eigenvalues of L, without computing any of them: the larger, the
-// more distinct the themes. For Implicit it takes a time in proportion to nodes and the square of the dimension.
+// more distinct the themes.
 func Distinctness(g Graph) float64 {
 	scale, _ := computeScale(g.Degrees())
 	return g.sumSquares(scale)

@@ -6,7 +6,11 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
+	"path/filepath"
+	"reflect"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -148,10 +152,9 @@ func TestNothingIsPaidTwice(t *testing.T) {
 				require.True(t, err == nil || runs <= 1 && errors.Is(err, errKilled), "step %d after %v: %v", step, after, err)
 			}
 			stats := w.server.Stats()
-			if stats.Duplicates != 0 || stats.Chat != 39 || len(left) != 0 || len(w.book) != 40 {
-				t.Errorf("step %d after %v: paid twice %d, paid %d of 39, left %d, known %d", step, after,
-					stats.Duplicates, stats.Chat, len(left), len(w.book))
-			}
+			assert.True(t, stats.Duplicates == 0 && stats.Chat == 39 && len(left) == 0 && len(w.book) == 40,
+				"step %d after %v: paid twice %d, paid %d of 39, left %d, known %d", step, after, stats.Duplicates, stats.Chat,
+				len(left), len(w.book))
 			_, pushed := w.server.Batches()
 			pushes += pushed
 		}
@@ -191,9 +194,8 @@ func TestAnswersThatTheServerForgotAreAskedForInAnotherRound(t *testing.T) {
 	left, err := w.runnerOf(t, server).Run(t.Context(), parts(t, 20))
 	require.True(t, err == nil && len(left) == 0 && len(w.book) == 20,
 		"left %d, known %d: %v", len(left), len(w.book), err)
-	if created, _ := w.server.Batches(); created != 3 {
-		t.Errorf("%d batches, want one more than parts", created)
-	}
+	created, _ := w.server.Batches()
+	assert.True(t, created == 3, "%d batches, want one more than parts", created)
 }
 
 // TestRoundsOfPartsThatNobodyWants are ended, and what they answered is taken.
@@ -201,18 +203,15 @@ func TestRoundsOfPartsThatNobodyWants(t *testing.T) {
 	w := newWorld(t, modeltest.BatchFaults{Stuck: true})
 	runner := w.runner(t)
 	runner.Wait = func(context.Context, time.Duration) error { return errKilled }
-	if _, err := runner.Run(t.Context(), parts(t, 20)); !errors.Is(err, errKilled) {
-		t.Fatal(err)
-	}
+	_, err := runner.Run(t.Context(), parts(t, 20))
+	require.True(t, errors.Is(err, errKilled), "%v", err)
 	cut, err := batch.Cut(requests(30)[20:], batch.Limits{Requests: 10})
 	require.NoError(t, err)
 	w.server.SetBatchFaults(modeltest.BatchFaults{})
-	if left, err := w.runner(t).Run(t.Context(), cut); err != nil || len(left) != 0 {
-		t.Fatal(left, err)
-	}
-	if stats := w.server.Stats(); stats.Chat != int64(len(w.book)) || stats.Chat <= 10 || w.server.Files() != 0 {
-		t.Errorf("paid %d, known %d, files %d", stats.Chat, len(w.book), w.server.Files())
-	}
+	left, err := w.runner(t).Run(t.Context(), cut)
+	require.True(t, err == nil && len(left) == 0, "%v %v", left, err)
+	assert.Len(t, w.book, int(w.server.Stats().Chat), "known of those that were paid for")
+	assert.True(t, len(w.book) > 10 && w.server.Files() == 0, "known %d, files %d", len(w.book), w.server.Files())
 }
 
 func TestBatchesAnHourAreBounded(t *testing.T) {
@@ -227,9 +226,8 @@ func TestBatchesAnHourAreBounded(t *testing.T) {
 		now = now.Add(10 * time.Minute)
 		return nil
 	}
-	if left, err := runner.Run(t.Context(), parts(t, 50)); err != nil || len(left) != 0 {
-		t.Fatal(left, err)
-	}
+	left, err := runner.Run(t.Context(), parts(t, 50))
+	require.True(t, err == nil && len(left) == 0, "%v %v", left, err)
 	assert.True(t, begun[0] == 2 && begun[1] == 4, "batches by hour, summed up: %v", begun)
 }
 
@@ -245,9 +243,8 @@ func TestDeadline(t *testing.T) {
 	}
 	left, err := runner.Run(t.Context(), parts(t, 20))
 	require.NoError(t, err)
-	if len(left) != 10 || len(w.book) != 10 || w.server.Stats().Chat != 10 {
-		t.Errorf("left %d, known %d, paid %d: want 10 each", len(left), len(w.book), w.server.Stats().Chat)
-	}
+	assert.True(t, len(left) == 10 && len(w.book) == 10 && w.server.Stats().Chat == 10,
+		"left %d, known %d, paid %d: want 10 each", len(left), len(w.book), w.server.Stats().Chat)
 	for _, id := range left {
 		_, got := w.book[id]
 		assert.False(t, got, "%s would be paid for again", id)
@@ -307,14 +304,137 @@ func TestTwoRunnersThatShareRequests(t *testing.T) {
 		}
 		claims.share(runner, runner.Prefix)
 		working.Go(func() {
-			if left, err := runner.Run(t.Context(), cut); err != nil || len(left) != 0 {
-				t.Errorf("left %d: %v", len(left), err)
-			}
+			left, err := runner.Run(t.Context(), cut)
+			assert.True(t, err == nil && len(left) == 0, "left %d: %v", len(left), err)
 		})
 	}
 	working.Wait()
-	if stats := w.server.Stats(); stats.Duplicates != 0 || stats.Chat != 39 || len(w.book) != 40 {
-		t.Errorf("paid twice %d, paid %d of 39, known %d", stats.Duplicates, stats.Chat, len(w.book))
-	}
+	stats := w.server.Stats()
+	assert.True(t, stats.Duplicates == 0 && stats.Chat == 39 && len(w.book) == 40, "%+v, known %d", stats, len(w.book))
 	assert.True(t, claims.refused != 0, "no request met the other runner")
+}
+
+// answering answers what lies in the input folder as vllm run-batch does: a line for each request, in any order, a
+// status and an error for what the engine refuses, codes as numbers.
+func answering(t *testing.T, dir string) {
+	t.Helper()
+	inputs, err := filepath.Glob(filepath.Join(dir, "input", "*.jsonl"))
+	require.NoError(t, err)
+	for _, input := range inputs {
+		raw, err := os.ReadFile(input)
+		require.NoError(t, err)
+		var out strings.Builder
+		for line := range strings.Lines(string(raw)) {
+			var asked struct {
+				ID     string `json:"custom_id"`
+				Method string `json:"method"`
+				URL    string `json:"url"`
+			}
+			err := json.Unmarshal([]byte(line), &asked)
+			require.True(t, err == nil && asked.Method == "POST" && asked.URL == "/v1/chat/completions", "%s: %v", line, err)
+			if strings.Contains(line, "note 3 ") {
+				fmt.Fprintf(&out, `{"id":"vllm-1","custom_id":%q,"response":{"status_code":400,"request_id":"r","body":null},`+
+					`"error":{"message":"too long","code":400}}`+"\n", asked.ID)
+				continue
+			}
+			fmt.Fprintf(&out, `{"id":"vllm-1","custom_id":%q,"response":{"status_code":200,"body":{"n":1}},"error":null}`+"\n",
+				asked.ID)
+		}
+		part := filepath.Join(dir, "output", "."+filepath.Base(input))
+		require.NoError(t, os.WriteFile(part, []byte(out.String()), 0o600))
+		require.NoError(t, os.Rename(part, filepath.Join(dir, "output", filepath.Base(input))))
+	}
+}
+
+func TestAFolderIsAnsweredByAnotherProgram(t *testing.T) {
+	w := &world{store: &mortal{Store: blobmemory.New()}, book: map[string]batch.Answer{}, killAt: -1}
+	w.store.w = w
+	dir := filepath.Join(t.TempDir(), "batches")
+	runner := w.runnerOf(t, batch.Folder{Dir: dir})
+	runner.Wait = func(context.Context, time.Duration) error {
+		answering(t, dir)
+		return nil
+	}
+	left, err := runner.Run(t.Context(), parts(t, 25))
+	require.True(t, err == nil && len(left) == 0 && len(w.book) == 25,
+		"left %d, known %d: %v", len(left), len(w.book), err)
+	refused := 0
+	for _, answer := range w.book {
+		if !answer.IsAnswered() {
+			refused++
+			assert.True(t, answer.Code == "400" && answer.Message == "too long" && !answer.CanRetry(), "%+v", answer)
+		}
+	}
+	assert.Equal(t, 1, refused)
+	err = filepath.WalkDir(dir, func(path string, entry os.DirEntry, err error) error {
+		assert.True(t, err != nil || entry.IsDir(), "%s is left", path)
+		return err
+	})
+	assert.NoError(t, err)
+}
+
+func TestAFolderThatNobodyAnswersIsLeftAtTheDeadline(t *testing.T) {
+	w := &world{store: &mortal{Store: blobmemory.New()}, book: map[string]batch.Answer{}, killAt: -1}
+	w.store.w = w
+	runner, now := w.runnerOf(t, batch.Folder{Dir: t.TempDir()}), time.Unix(0, 0)
+	runner.Now, runner.Until = func() time.Time { return now }, now.Add(time.Hour)
+	runner.Wait = func(context.Context, time.Duration) error { now = now.Add(20 * time.Minute); return nil }
+	left, err := runner.Run(t.Context(), parts(t, 25))
+	require.True(t, err == nil && len(left) == 25, "left %d: %v", len(left), err)
+}
+
+func TestAFolderGivesNothingFromOutside(t *testing.T) {
+	folder := batch.Folder{Dir: t.TempDir()}
+	for _, id := range []string{"", "../x", "a/b", ".hidden"} {
+		_, err := folder.Get(t.Context(), id)
+		assert.True(t, fault.Is(err, fault.Internal), "%q: %v", id, err)
+	}
+	_, err := folder.Get(t.Context(), "absent")
+	assert.True(t, fault.Is(err, fault.NotFound), "absent: %v", err)
+}
+
+func TestCutIsByContent(t *testing.T) {
+	given := requests(25)
+	first, err := batch.Cut(given, batch.Limits{Requests: 10})
+	require.True(t, err == nil && len(first) == 3, "%d parts: %v", len(first), err)
+	again := append(slices.Clone(given), given[3])
+	slices.Reverse(again)
+	second, err := batch.Cut(again, batch.Limits{Requests: 10})
+	assert.True(t, err == nil && reflect.DeepEqual(first, second), "another order gives other parts: %v", err)
+}
+
+func TestCutKeepsLimits(t *testing.T) {
+	given := requests(25)
+	one, err := batch.Encode(given[:1])
+	require.NoError(t, err)
+	most := int64(3*len(one) + 20)
+	cut, err := batch.Cut(given, batch.Limits{Bytes: most})
+	require.NoError(t, err)
+	held := 0
+	for _, part := range cut {
+		lines, err := batch.Encode(part.Requests)
+		assert.True(t, err == nil && int64(len(lines)) <= most, "%d bytes of %d: %v", len(lines), most, err)
+		held += len(part.Requests)
+	}
+	byTokens, err := batch.Cut(given, batch.Limits{Tokens: 120})
+	assert.True(t, err == nil && len(byTokens) == 13 && held == 25,
+		"%d parts of two, %d requests: %v", len(byTokens), held, err)
+	_, err = batch.Cut(given, batch.Limits{Bytes: 10})
+	assert.True(t, fault.Is(err, fault.TooLarge), "a request that fits no file: %v", err)
+}
+
+func TestRead(t *testing.T) {
+	output := []byte(`{"custom_id":"b","response":{"status_code":200,"body":{"x":1}},"error":null}
+{"custom_id":"a","response":{"status_code":200,"body":{}},"error":null}
+no line
+{"custom_id":"foreign","response":{"status_code":200,"body":{}}}
+`)
+	failures := []byte(`{"custom_id":"c","response":null,"error":{"code":"batch_expired","message":"late"}}
+{"custom_id":"a","response":{"status_code":500,"body":{}},"error":null}
+`)
+	got := batch.Read(map[string]bool{"a": true, "b": true, "c": true, "d": true}, output, failures)
+	assert.True(t, len(got.Answers) == 3 && got.Foreign == 1 && got.Broken == 1, "%+v", got)
+	assert.True(t, got.Answers["a"].IsAnswered() && string(got.Answers["b"].Body) == `{"x":1}`, "%+v", got.Answers)
+	expired := got.Answers["c"]
+	assert.True(t, expired.Code == batch.Expired && expired.CanRetry() && !expired.IsAnswered(), "%+v", expired)
 }

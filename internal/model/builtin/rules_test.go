@@ -1,20 +1,25 @@
 package builtin_test
 
 import (
+	"bufio"
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
 	"errors"
-	"math"
-	"reflect"
+	"os"
 	"strings"
 	"testing"
 	"unicode/utf8"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/unweaver/unweaver/internal/model"
 	"github.com/unweaver/unweaver/internal/model/builtin"
+	"github.com/unweaver/unweaver/internal/text"
 )
 
-// found returns the names of a text.
 func found(text string) []string {
 	var out []string
 	for _, entity := range builtin.FindEntities(text) {
@@ -32,10 +37,8 @@ func TestNamesByRule(t *testing.T) {
 		"no connector at its end":  {"He went to Paris of the north.", []string{"Paris"}},
 		"pieces of a log":          {"2026-03-14T06:07:07Z INFO ferry Corran Belle left.", []string{"Corran Belle"}},
 		"a possessive":             {"She read Bohr's letter to Bohr.", []string{"Bohr"}},
-		"two names joined by in": {
-			"They saw Oxford University in New Zealand again.", []string{"Oxford University in New Zealand",
-				"Oxford University", "New Zealand"},
-		},
+		"two names joined by in": {"They saw Oxford University in New Zealand again.",
+			[]string{"Oxford University in New Zealand", "Oxford University", "New Zealand"}},
 		"a quoted title": {`It is called "a quiet evening at home" by all.`, []string{"a quiet evening at home"}},
 		"debris between quotation marks": {`It prints "%s %d", "&nbsp", "$(png)" and ") and dot-dot (", not "--force".`,
 			[]string{"--force"}},
@@ -48,11 +51,7 @@ func TestNamesByRule(t *testing.T) {
 		"a sentence's plain opening":   {"Quickly the rain fell. It was quickly over.", nil},
 		"each name once":               {"Then Bohr met Einstein, and Einstein met Bohr.", []string{"Bohr", "Einstein"}},
 	} {
-		t.Run(name, func(t *testing.T) {
-			if got := found(c.text); !reflect.DeepEqual(got, c.want) {
-				t.Errorf("got %q, want %q", got, c.want)
-			}
-		})
+		assert.Equal(t, c.want, found(c.text), name)
 	}
 }
 
@@ -65,12 +64,8 @@ func TestAcronymsBringTheirExpansion(t *testing.T) {
 	} {
 		names := "\n" + strings.Join(found(text), "\n") + "\n"
 		open, closing := strings.IndexByte(text, '('), strings.IndexByte(text, ')')
-		if !strings.Contains(names, "\n"+text[open+1:closing]+"\n") {
-			t.Errorf("%q: the acronym is not in %q", text, names)
-		}
-		if want != "" && !strings.Contains(names, "\n"+want+"\n") {
-			t.Errorf("%q: %q is not in %q", text, want, names)
-		}
+		assert.True(t, strings.Contains(names, "\n"+text[open+1:closing]+"\n"), "%q: the acronym is not in %q", text, names)
+		assert.True(t, want == "" || strings.Contains(names, "\n"+want+"\n"), "%q: %q is not in %q", text, want, names)
 	}
 }
 
@@ -78,9 +73,7 @@ func TestADescriptionIsTheFirstSentencesThatNameIt(t *testing.T) {
 	text := "Bohr was born in 1885. Einstein wrote. Later Bohr taught. Then Bohr won. At last Bohr died."
 	for _, entity := range builtin.FindEntities(text) {
 		if entity.Name == "Bohr" {
-			if entity.Description != "Bohr was born in 1885. Later Bohr taught. Then Bohr won." {
-				t.Errorf("%q", entity.Description)
-			}
+			assert.Equal(t, "Bohr was born in 1885. Later Bohr taught. Then Bohr won.", entity.Description)
 			return
 		}
 	}
@@ -93,22 +86,17 @@ func TestTheChatDoesEachTask(t *testing.T) {
 	var extracted struct {
 		Entities []builtin.Entity `json:"entities"`
 	}
-	if err != nil || json.Unmarshal([]byte(reply.Text), &extracted) != nil || len(extracted.Entities) != 1 {
-		t.Errorf("extract: %q, %v", reply.Text, err)
-	}
+	assert.True(t, err == nil && json.Unmarshal([]byte(reply.Text), &extracted) == nil && len(extracted.Entities) == 1,
+		"extract: %q, %v", reply.Text, err)
 	long := strings.Repeat("The bridge spans the river. ", 40) + "It was built of stone by many men."
 	reply, err = chat.Complete(t.Context(), model.Call{Task: model.Shorten, Input: long, Limit: 1000})
 	var shortened struct {
 		Description string `json:"description"`
 	}
-	if err != nil || json.Unmarshal([]byte(reply.Text), &shortened) != nil || shortened.Description == "" ||
-		utf8.RuneCountInString(shortened.Description) > 250 {
-		t.Errorf("shorten: %q, %v", reply.Text, err)
-	}
+	assert.True(t, err == nil && json.Unmarshal([]byte(reply.Text), &shortened) == nil && shortened.Description != "" &&
+		utf8.RuneCountInString(shortened.Description) <= 250, "shorten: %q, %v", reply.Text, err)
 	reply, err = chat.Complete(t.Context(), model.Call{Task: model.Answer, Question: "Quarks?", Input: "Cats sleep."})
-	if err != nil || reply.Text != "" {
-		t.Errorf("an answer from nothing: %q, %v", reply.Text, err)
-	}
+	assert.True(t, err == nil && reply.Text == "", "an answer from nothing: %q, %v", reply.Text, err)
 }
 
 func TestSummariesStayBelowTheirLimit(t *testing.T) {
@@ -120,21 +108,16 @@ func TestSummariesStayBelowTheirLimit(t *testing.T) {
 	} {
 		for _, limit := range []int{1, 20, 100} {
 			short := builtin.Summarize(text, limit)
-			if n := utf8.RuneCountInString(short); n > limit || !utf8.ValidString(short) {
-				t.Errorf("%s: %d runes, limit %d", name, n, limit)
-			}
-			if strings.TrimSpace(text) != "" && short == "" {
-				t.Errorf("%s: nothing is left of it at %d", name, limit)
-			}
+			n := utf8.RuneCountInString(short)
+			assert.True(t, n <= limit && utf8.ValidString(short), "%s: %d runes, limit %d", name, n, limit)
+			assert.True(t, strings.TrimSpace(text) == "" || short != "", "%s: nothing is left of it at %d", name, limit)
 		}
 	}
 }
 
 func TestWeightsOfWordsMoveTheVectors(t *testing.T) {
 	weighable, ok := model.As[model.Weighable](builtin.Embedder{})
-	if !ok {
-		t.Fatal("the built-in embedder is not weighable")
-	}
+	require.True(t, ok, "the built-in embedder is not weighable")
 	plain := builtin.Embedder{}
 	heavy := weighable.WithIDF(func(stem string) float64 {
 		if strings.HasPrefix(stem, "bohr") {
@@ -145,25 +128,77 @@ func TestWeightsOfWordsMoveTheVectors(t *testing.T) {
 	question, passage := "Bohr letters", "Bohr lived in a house by the sea with many friends"
 	before := cosine(plain.Vector(question), plain.Vector(passage))
 	after := cosine(heavy.Vector(question), heavy.Vector(passage))
-	if after < before+0.2 {
-		t.Errorf("a heavy shared word moves them from %.3f to %.3f", before, after)
-	}
+	assert.True(t, after >= before+0.2, "a heavy shared word moves them from %.3f to %.3f", before, after)
 	embedded, usage, err := heavy.Embed(t.Context(), []string{question, passage})
-	if err != nil || usage != (model.Usage{}) || len(embedded) != 2 || len(embedded[0]) != heavy.Dimension() {
-		t.Errorf("%d vectors, %+v, %v", len(embedded), usage, err)
-	}
-	if math.Abs(cosine(embedded[0], heavy.Vector(question))-1) > 1e-6 {
-		t.Error("Embed gives another vector than Vector")
-	}
+	assert.True(t, err == nil && usage == (model.Usage{}) && len(embedded) == 2 && len(embedded[0]) == heavy.Dimension(),
+		"%d vectors, %+v, %v", len(embedded), usage, err)
+	assert.InDelta(t, 1, cosine(embedded[0], heavy.Vector(question)), 1e-6, "Embed gives another vector than Vector")
 }
 
 func TestAnEndedContextStops(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if _, err := (builtin.Chat{}).Complete(ctx, model.Call{Task: model.Extract}); !errors.Is(err, context.Canceled) {
-		t.Errorf("chat: %v", err)
+	_, err := (builtin.Chat{}).Complete(ctx, model.Call{Task: model.Extract})
+	assert.True(t, errors.Is(err, context.Canceled), "chat: %v", err)
+	_, _, err = (builtin.Embedder{}).Embed(ctx, []string{"a"})
+	assert.True(t, errors.Is(err, context.Canceled), "embed: %v", err)
+}
+
+func cosine(a, b []float32) float64 {
+	var s float64
+	for i := range a {
+		s += float64(a[i]) * float64(b[i])
 	}
-	if _, _, err := (builtin.Embedder{}).Embed(ctx, []string{"a"}); !errors.Is(err, context.Canceled) {
-		t.Errorf("embed: %v", err)
+	return s
+}
+
+func TestVectorsAreUnitDeterministicAndNearWhatSharesWords(t *testing.T) {
+	embedder := builtin.Embedder{}
+	for _, s := range []string{"Niels Bohr was a physicist", "the", "!!!", "", "é"} {
+		vector := embedder.Vector(s)
+		assert.InDelta(t, 1, cosine(vector, vector), 1e-5, "%q", s)
+		assert.True(t, cosine(vector, embedder.Vector(s)) >= 1-1e-6, "%q has two vectors", s)
 	}
+	q := embedder.Vector("physicists of Denmark")
+	if near, far := cosine(q, embedder.Vector("A Danish physicist from Denmark")), cosine(q,
+		embedder.Vector("cooking with copper pans")); near < far+0.2 {
+		t.Errorf("near %.3f, far %.3f", near, far)
+	}
+}
+
+// What these rules find in English passages is in indexes: where this sum changes, the version must.
+// Promises: 75.
+func TestNamesInEnglishAreThoseOfTheirVersion(t *testing.T) {
+	const want = "5a8c8f351a0309263c772e8cc14553a8b8c5c4a71ac22466b36640d87f545dad"
+	file, err := os.Open("../../../testdata/musique/corpus.jsonl")
+	require.NoError(t, err)
+	defer func() { _ = file.Close() }()
+	sum := sha256.New()
+	passages := 0
+	for lines := bufio.NewScanner(file); lines.Scan(); passages++ {
+		var passage struct{ Title, Text string }
+		require.NoError(t, json.Unmarshal(lines.Bytes(), &passage))
+		assert.Empty(t, text.NotProse(passage.Text), passage.Text)
+		found, err := json.Marshal([]any{builtin.FindEntities(passage.Text), builtin.Summarize(passage.Text, 200)})
+		require.NoError(t, err)
+		_, _ = sum.Write(found) // never fails
+	}
+	got := hex.EncodeToString(sum.Sum(nil))
+	assert.True(t, passages >= 100 && got == want, "%d passages have the sum %s by %s", passages, got, builtin.ChatModel)
+}
+
+const markdown = "## How Unweaver walks\n\n| words, Fusion Walk, Graph Store | 12 ms |\n\n" +
+	"```\nGraph Store calls Fusion Walk\n```\n\n" +
+	"`\"chunk/2\", \"config: Chunking\", Graph Store)`\n\nAda Lovelace met Charles Babbage in London.\n"
+
+func TestRulesPassOverWhatIsNoProse(t *testing.T) {
+	questions := builtin.QuestionsIn(text.LanguageOf("en"), markdown, 20)
+	reply, err := builtin.Chat{Language: "en"}.Complete(t.Context(), model.Call{Task: model.Triples, Input: markdown})
+	require.True(t, err == nil && len(questions) != 0 && strings.Contains(reply.Text, "Lovelace"),
+		"%q %q %v", questions, reply.Text, err)
+	for _, said := range append(questions, reply.Text) {
+		assert.True(t, !strings.ContainsAny(said, "|#`") && !strings.Contains(said, "Fusion"), "asked or stated: %q", said)
+	}
+	code := builtin.QuestionsIn(text.LanguageOf("en"), "```\nGraph Store calls Fusion Walk\n```", 5)
+	assert.True(t, len(code) == 0, "code is asked: %q", code)
 }

@@ -43,7 +43,6 @@ func (e *endpoint) call(takes time.Duration) error {
 	return nil
 }
 
-// process is one of a simulated fleet.
 type process struct {
 	member *Member
 	gate   *limits.Gate
@@ -51,7 +50,6 @@ type process struct {
 	calls  sync.WaitGroup
 }
 
-// start starts a process with so many callers, each of which calls again and again.
 func start(t *testing.T, store coordination.Fleet, to *endpoint, total, callers int) *process {
 	t.Helper()
 	p := join(t, store, total)
@@ -59,7 +57,6 @@ func start(t *testing.T, store coordination.Fleet, to *endpoint, total, callers 
 	return p
 }
 
-// join starts a process that makes no calls yet.
 func join(t *testing.T, store coordination.Fleet, total int) *process {
 	t.Helper()
 	p := &process{gate: limits.NewGate()}
@@ -84,7 +81,6 @@ func (p *process) call(t *testing.T, to *endpoint, callers int, takes time.Durat
 	return stop
 }
 
-// startMany starts equal processes.
 func startMany(t *testing.T, store coordination.Fleet, to *endpoint, n, total, callers int) (fleet []*process) {
 	t.Helper()
 	for range n {
@@ -101,11 +97,16 @@ func silence(fleet []*process) {
 	}
 }
 
-// die ends a process without a goodbye.
 func (p *process) die() {
 	p.member.end()
 	p.stop()
 	p.calls.Wait()
+}
+
+func end(fleet []*process) {
+	for _, p := range fleet {
+		p.die()
+	}
 }
 
 // filled returns which part of so many places was in use over a time, on average.
@@ -116,6 +117,18 @@ func filled(to *endpoint, places int, over time.Duration) float64 {
 		samples++
 	}
 	return sum / float64(samples) / float64(places)
+}
+
+// checkFilled fails unless the part of the places that is in use over a time lies between two bounds.
+func checkFilled(t *testing.T, to *endpoint, places int, over time.Duration, least, most float64, of ...any) {
+	t.Helper()
+	part := filled(to, places, over)
+	assert.True(t, least <= part && part <= most, "%v %.3f of %d places are used, want %g to %g", of, part, places, least, most)
+}
+
+func (e *endpoint) checkMost(t *testing.T, places int) {
+	t.Helper()
+	assert.LessOrEqual(t, e.most.Load(), int64(places), "calls at once")
 }
 
 func server(capacity int) *endpoint {
@@ -136,8 +149,7 @@ func TestOneAloneHasAllAtOnce(t *testing.T) {
 			for range 64 {
 				require.NoError(t, p.gate.Enter(t.Context()))
 			}
-			waited := time.Since(began)
-			assert.True(t, waited == 0, "after %s, 64 calls of 64 waited %s", after, waited)
+			assert.EqualValues(t, 0, time.Since(began), "%s", after)
 			p.die()
 		}
 	})
@@ -163,15 +175,9 @@ func TestAFleetFillsThePlacesAndNeverMore(t *testing.T) {
 					time.Sleep(30 * time.Millisecond)
 				}
 				time.Sleep(10 * time.Second)
-				part := filled(to, total, 10*time.Second)
-				t.Logf("%.1f %% of the places are used", 100*part)
-				assert.False(t, part < 0.95, "%.1f %% of the places are used", 100*part)
-				if most := to.most.Load(); most > int64(total) {
-					t.Errorf("%d calls at once, want at most %d", most, total)
-				}
-				for _, p := range fleet {
-					p.die()
-				}
+				checkFilled(t, to, total, 10*time.Second, 0.95, 1)
+				to.checkMost(t, total)
+				end(fleet)
 			})
 		})
 	}
@@ -184,15 +190,10 @@ func TestAFleetThatShrinksLeavesAllToOne(t *testing.T) {
 		time.Sleep(20 * time.Second)
 		silence(fleet[1:])
 		time.Sleep((Lives + 2) * Beat)
-		if part := filled(to, 640, 5*time.Second); part < 0.95 {
-			t.Errorf("the last one has %.1f %% of the places", 100*part)
-		}
-		if size, err := Measure(t.Context(), store, Worker{Queue: "q"}); err != nil || size != (Size{1, 64, 4, 0}) {
-			t.Errorf("%+v live, %v", size, err)
-		}
-		if most := to.most.Load(); most > 640 {
-			t.Errorf("%d calls at once: what the dead had was taken before they count as dead", most)
-		}
+		checkFilled(t, to, 640, 5*time.Second, 0.95, 1)
+		size, err := Measure(t.Context(), store, Worker{Queue: "q"})
+		assert.True(t, err == nil && size == (Size{1, 64, 4, 0}), "%+v live, %v", size, err)
+		to.checkMost(t, 640)
 		fleet[0].die()
 	})
 }
@@ -204,25 +205,17 @@ func TestAServerWhoseCapacityHalvesIsUsedAsFarAsItGoes(t *testing.T) {
 		time.Sleep(20 * time.Second)
 		to.capacity.Store(320)
 		time.Sleep(30 * time.Second)
-		part := filled(to, 320, 30*time.Second)
-		t.Logf("%.1f %% of what the server still takes is in flight", 100*part)
-		if part < 0.6 || part > 1.1 { // 0.74 to 0.91 in 400 runs
-			t.Errorf("%.1f %% of what the server still takes is in flight", 100*part)
-		}
-		silence(fleet[1:]) // what they learned goes with their share
+		checkFilled(t, to, 320, 30*time.Second, 0.6, 1.1) // 0.74 to 0.91 in 400 runs
+		silence(fleet[1:])                                // what they learned goes with their share
 		time.Sleep(5 * time.Second)
 		to.most.Store(0)
 		time.Sleep((Lives + 2) * Beat)
-		part = filled(to, 320, 20*time.Second)
-		t.Logf("the last one uses %.2f of what the server takes, %d calls at most", part, to.most.Load())
-		if part < 0.3 || to.most.Load() > 600 { // 640 where nothing that was learned went along
-			t.Errorf("the last one uses %.2f of what the server takes, %d calls at most", part, to.most.Load())
-		}
+		checkFilled(t, to, 320, 20*time.Second, 0.3, 2)
+		to.checkMost(t, 600) // 640 where nothing that was learned went along
 		fleet[0].die()
 	})
 }
 
-// away is a store that may be out of reach.
 type away struct {
 	coordination.Store
 	down atomic.Bool
@@ -259,26 +252,16 @@ func TestWithoutTheStoreAShareIsKeptForAWhile(t *testing.T) {
 		other := start(t, store, to, 64, 100)
 		time.Sleep(20 * time.Second)
 		store.down.Store(true)
-		if part := filled(to, 64, 3*time.Second); part < 0.95 {
-			t.Errorf("just after the store went, %.2f of the places are used", part)
-		}
+		checkFilled(t, to, 64, 3*time.Second, 0.95, 1)
 		time.Sleep(Lives*Beat + 3*time.Second)
-		if part := filled(to, 1, 10*time.Second); part > 2 || part < 1.5 {
-			t.Errorf("two that cannot reach the store have %.2f calls in flight, want one each", part)
-		}
+		checkFilled(t, to, 1, 10*time.Second, 1.5, 2)
 		late := start(t, store, to, 64, 10)
 		time.Sleep(Lives*Beat + 2*Beat)
-		if part := filled(to, 1, 10*time.Second); part > 3 || part < 2.5 {
-			t.Errorf("three, one of which never reached the store, have %.2f calls in flight, want one each", part)
-		}
+		checkFilled(t, to, 1, 10*time.Second, 2.5, 3)
 		store.down.Store(false)
 		time.Sleep(5 * Beat)
-		if part := filled(to, 64, 10*time.Second); part < 0.95 || part > 1 {
-			t.Errorf("with the store back, %.2f of the places are used", part)
-		}
-		for _, p := range []*process{p, other, late} {
-			p.die()
-		}
+		checkFilled(t, to, 64, 10*time.Second, 0.95, 1)
+		end([]*process{p, other, late})
 	})
 }
 
@@ -291,9 +274,7 @@ func TestWhoLeavesGivesItsShareAtOnce(t *testing.T) {
 		second.calls.Wait()
 		require.NoError(t, second.member.Leave(t.Context()))
 		time.Sleep(Beat + time.Second)
-		if part := filled(to, 64, 5*time.Second); part < 0.95 {
-			t.Errorf("%.2f of the places are used", part)
-		}
+		checkFilled(t, to, 64, 5*time.Second, 0.95, 1)
 		first.die()
 	})
 }
@@ -309,21 +290,16 @@ func TestFewPlacesGoRound(t *testing.T) {
 		}
 		time.Sleep(20 * time.Second)
 		to.most.Store(0)
-		if part := filled(to, 2, 2*time.Minute); part < 0.5 || to.most.Load() > 2 {
-			t.Errorf("%.2f of two places are used, at most %d at once", part, to.most.Load())
-		}
+		checkFilled(t, to, 2, 2*time.Minute, 0.5, 1)
+		to.checkMost(t, 2)
 		for range 7 { // the others are used on
 			time.Sleep(2 * time.Minute)
 			for _, p := range fleet {
 				p.gate.SetLimit("index", 64)
 			}
 		}
-		if part := filled(to, 64, 5*time.Second); part < 0.95 {
-			t.Errorf("%.2f of 64 places are used ten minutes after the strict index", part)
-		}
-		for _, p := range append(fleet, strict) {
-			p.die()
-		}
+		checkFilled(t, to, 64, 5*time.Second, 0.95, 1)
+		end(append(fleet, strict))
 	})
 }
 
@@ -345,11 +321,106 @@ func TestALargeFleetBeatsLessOften(t *testing.T) {
 		member.end()
 		<-member.ended
 		assert.True(t, member.interval >= 10*time.Second, "one of 1,000 beats every %s", member.interval)
-		if size, err := Measure(t.Context(), store, Worker{Queue: "q"}); err != nil || size != (Size{500, 32000, 4000, 0}) {
-			t.Errorf("%+v, %v", size, err)
+		size, err := Measure(t.Context(), store, Worker{Queue: "q"})
+		assert.True(t, err == nil && size == (Size{500, 32000, 4000, 0}), "%+v, %v", size, err)
+		size, err = Measure(t.Context(), store, Worker{Queue: "q", Version: "2"})
+		assert.True(t, err == nil && size.Workers == 1, "of its version %+v, %v", size, err)
+	})
+}
+
+// Calls of these tests take 200 to 600 ms, as those of fast model servers do.
+const fast = 200 * time.Millisecond
+
+// Processes with equal demand, of whatever number, fill the limit soon after they begin, and never have more of it.
+// Promises: 118.
+func TestEqualDemandFillsTheLimitFromTheBeginning(t *testing.T) {
+	for seed := range uint64(16) {
+		random := rand.New(rand.NewPCG(seed, 1))
+		processes, each := 2+random.IntN(39), 4+random.IntN(29)
+		synctest.Test(t, func(t *testing.T) {
+			to, store := server(processes*each), memory.New()
+			var fleet []*process
+			for range processes {
+				fleet = append(fleet, join(t, store, processes*each))
+			}
+			for _, p := range fleet {
+				time.Sleep(time.Duration(random.IntN(20)) * time.Millisecond)
+				p.stop = p.call(t, to, 2*each+random.IntN(4*each), fast)
+			}
+			time.Sleep(Beat)
+			checkFilled(t, to, processes*each, 10*time.Second, 0.95, 1)
+			to.checkMost(t, processes*each)
+			end(fleet)
+		})
+	}
+}
+
+// Who has nothing more to call leaves its places to the others within a beat, and gets its part back within one.
+// Promises: 118.
+func TestPlacesOfAnIdleProcessAreUsedWithinABeat(t *testing.T) {
+	for _, processes := range []int{2, 3, 10, 40} {
+		synctest.Test(t, func(t *testing.T) {
+			const each = 16
+			total := processes * each
+			to, store := server(total), memory.New()
+			var fleet []*process
+			for range processes {
+				p := join(t, store, total)
+				p.stop = p.call(t, to, 3*each, fast)
+				fleet = append(fleet, p)
+				time.Sleep(7 * time.Millisecond)
+			}
+			first := fleet[0]
+			for range 5 {
+				time.Sleep(3 * Beat)
+				first.stop()
+				first.calls.Wait()
+				time.Sleep(Beat)
+				checkFilled(t, to, total, Beat, 0.95, 1)
+				want, _ := first.gate.ReportWant()
+				assert.True(t, want.Held == 0, "of %d processes one is idle, and holds %d places", processes, want.Held)
+				first.stop = first.call(t, to, 3*each, fast)
+				time.Sleep(Beat)
+				want, _ = first.gate.ReportWant()
+				assert.GreaterOrEqual(t, want.Held, each-1, "places of one of %d that calls again", processes)
+				checkFilled(t, to, total, Beat, 0.95, 1)
+			}
+			to.checkMost(t, total)
+			end(fleet)
+		})
+	}
+}
+
+// One that used all places a moment ago, and does nothing since, keeps no other waiting that begins.
+// Promises: 118.
+func TestWhoHadAllLeavesItToThoseThatBegin(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		to, store := server(48), memory.New()
+		fleet := []*process{join(t, store, 48), join(t, store, 48), join(t, store, 48)}
+		stop := fleet[0].call(t, to, 1, fast) // as before the first batch
+		time.Sleep(time.Second)
+		stop()
+		fleet[0].calls.Wait()
+		for _, p := range fleet[1:] {
+			p.stop = p.call(t, to, 64, fast)
 		}
-		if size, err := Measure(t.Context(), store, Worker{Queue: "q", Version: "2"}); err != nil || size.Workers != 1 {
-			t.Errorf("of its version %+v, %v", size, err)
-		}
+		time.Sleep(Beat / 2)
+		checkFilled(t, to, 48, 2*Beat, 0.95, 1)
+		to.checkMost(t, 48)
+		end(fleet)
+	})
+}
+
+// A store that answers slowly is not asked as often as one that answers at once.
+func TestASlowStoreIsAskedLess(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := &slow{Store: memory.New(), takes: Beat / 2}
+		p := join(t, store, 64)
+		p.stop = p.call(t, server(64), 1, fast)
+		time.Sleep(time.Minute)
+		most := int64(time.Minute/Beat) + 5
+		assert.True(t, store.beats.Load() <= most,
+			"a store that takes %s for a beat had %d in a minute, want at most %d", store.takes, store.beats.Load(), most)
+		p.die()
 	})
 }

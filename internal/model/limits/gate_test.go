@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -12,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/unweaver/unweaver/internal/fault"
+	"github.com/unweaver/unweaver/internal/model"
 	"github.com/unweaver/unweaver/internal/model/limits"
 )
 
@@ -21,7 +23,6 @@ func refused(after time.Duration) error {
 	return err
 }
 
-// gate returns a gate of one owner.
 func gate(concurrency int) *limits.Gate {
 	made := limits.NewGate()
 	made.SetLimit("index", concurrency)
@@ -56,7 +57,6 @@ func crowd(t *testing.T, gate *limits.Gate, n int, outcome error) int {
 	return most
 }
 
-// refuse narrows a gate by one halving.
 func refuse(t *testing.T, gate *limits.Gate, after time.Duration) {
 	t.Helper()
 	require.NoError(t, gate.Enter(t.Context()))
@@ -68,9 +68,7 @@ func TestNoMoreThanTheWidthAreInFlight(t *testing.T) {
 		"configured": {8, 8}, "one at a time": {1, 1}, "not configured": {0, 64},
 	} {
 		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				assert.Equal(t, c.want, crowd(t, gate(c.concurrency), 400, nil))
-			})
+			synctest.Test(t, func(t *testing.T) { assert.Equal(t, c.want, crowd(t, gate(c.concurrency), 400, nil)) })
 		})
 	}
 }
@@ -174,12 +172,6 @@ func TestAWaiterThatIsAdmittedAsItGivesUpHandsItsPlaceOn(t *testing.T) {
 	})
 }
 
-func TestADeadContextIsNotAdmitted(t *testing.T) {
-	ctx, cancel := context.WithCancel(t.Context())
-	cancel()
-	assert.ErrorIs(t, gate(1).Enter(ctx), context.Canceled)
-}
-
 func TestIndexesThatShareAnEndpoint(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		gate := gate(16)
@@ -209,8 +201,190 @@ func TestWhatTheGateLearnedOutlivesItsConfiguration(t *testing.T) {
 		assert.Equal(t, 8, crowd(t, gate, 40, errors.New("other")))
 		gate.SetLimit("index", 5)
 		gate.SetLimit("index", 16)
-		if most := crowd(t, gate, 40, errors.New("other")); most > 8 {
-			t.Errorf("%d in flight: a configuration widened what refusals narrowed", most)
+		most := crowd(t, gate, 40, errors.New("other"))
+		assert.True(t, most <= 8, "%d in flight: a configuration widened what refusals narrowed", most)
+	})
+}
+
+// stopped refuses every call until it serves.
+type stopped struct {
+	model.Chat
+	serves atomic.Bool
+	busy   atomic.Bool // it answers with 429
+	asked  atomic.Int64
+}
+
+func (s *stopped) Info() model.Info { return model.Info{Endpoint: "e"} }
+
+func (s *stopped) Complete(context.Context, model.Call) (model.Reply, error) {
+	s.asked.Add(1)
+	if s.busy.Load() {
+		return model.Reply{}, fault.ModelRateLimited.At("ask", "e").Because("429")
+	}
+	if s.serves.Load() {
+		return model.Reply{Text: "{}"}, nil
+	}
+	return model.Reply{}, fault.ModelUnavailable.At("ask", "e").Because("connection refused")
+}
+
+// Many callers try a stopped server for five minutes, ten times a second each: it is asked about every ten seconds, all
+// of them hear the cause at once, and it is asked by all soon after it serves. Questions are always sent.
+func TestAStoppedServerIsAskedNowAndThen(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		server := &stopped{}
+		chat := limits.Chat{Chat: server, Limits: limits.Limits{Gate: limits.NewGate()}}
+		end := time.Now().Add(5 * time.Minute)
+		var callers sync.WaitGroup
+		for range 8 {
+			callers.Go(func() {
+				for time.Now().Before(end) {
+					began := time.Now()
+					_, err := chat.Complete(t.Context(), model.Call{})
+					assert.True(t, fault.Is(err, fault.ModelUnavailable) && time.Since(began) == 0, "%v", err)
+					time.Sleep(100 * time.Millisecond)
+				}
+			})
+		}
+		callers.Wait()
+		asked := server.asked.Load()
+		assert.True(t, 25 < asked && asked < 60, "asked %d times in five minutes", asked)
+		for _, ctx := range []context.Context{model.CallerBound(t.Context()), model.WithUrgency(t.Context())} {
+			_, _ = chat.Complete(ctx, model.Call{})
+		}
+		assert.Equal(t, asked+2, server.asked.Load())
+		server.serves.Store(true)
+		time.Sleep(10 * time.Second)
+		for range 20 {
+			_, err := chat.Complete(t.Context(), model.Call{})
+			assert.NoError(t, err)
 		}
 	})
+}
+
+// A server that says that it has too much to do is there: the next call is sent.
+func TestAServerThatRefusesForNowIsNotAway(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		server := &stopped{}
+		chat := limits.Chat{Chat: server, Limits: limits.Limits{Gate: limits.NewGate()}}
+		for range 20 {
+			_, _ = chat.Complete(t.Context(), model.Call{})
+		}
+		time.Sleep(10 * time.Second)
+		server.busy.Store(true)
+		for range 3 {
+			_, err := chat.Complete(t.Context(), model.Call{})
+			assert.True(t, fault.Is(err, fault.ModelRateLimited), "%v", err)
+		}
+	})
+}
+
+// granting is a server that grants so many calls, or tokens, a window, and says what is left of them.
+type granting struct {
+	mu            sync.Mutex
+	grant         int64
+	tokens        int64 // of a call; 0: calls are granted
+	window        time.Duration
+	silent        bool
+	began         time.Time
+	used          int64
+	calls, denied int
+}
+
+func (g *granting) Info() model.Info { return model.Info{Endpoint: "http://e", Paid: true} }
+
+func (g *granting) Complete(ctx context.Context, _ model.Call) (model.Reply, error) {
+	g.mu.Lock()
+	if time.Since(g.began) >= g.window {
+		g.began, g.used = time.Now(), 0
+	}
+	cost := max(1, g.tokens)
+	denied := g.used+cost > g.grant
+	if g.calls++; denied {
+		g.denied++
+	} else {
+		g.used += cost
+	}
+	left := model.Left{Known: !g.silent, Count: g.grant - g.used, Reset: g.window - time.Since(g.began)}
+	g.mu.Unlock()
+	time.Sleep(100 * time.Millisecond)
+	quota := model.Quota{Requests: left}
+	if g.tokens > 0 {
+		quota = model.Quota{Tokens: left, Requests: model.Left{Known: true, Count: 1000}}
+	}
+	model.TellQuota(ctx, quota)
+	if denied {
+		return model.Reply{}, fault.ModelRateLimited.At("call", "m")
+	}
+	return model.Reply{}, nil
+}
+
+// What a server says is left slows the calls down before it has to refuse one.
+// Promises: 70.
+func TestAServerThatTellsItsQuotaRefusesNobody(t *testing.T) {
+	for name, c := range map[string]struct {
+		server *granting
+		denied bool
+		least  time.Duration // that 50 calls take
+		most   time.Duration
+	}{
+		"of calls":  {&granting{grant: 10, window: 10 * time.Second}, false, 40 * time.Second, 55 * time.Second},
+		"of tokens": {&granting{grant: 100, tokens: 10, window: 10 * time.Second}, false, 40 * time.Second, 55 * time.Second},
+		"ample":     {&granting{grant: 1000, window: 10 * time.Second}, false, 0, 2 * time.Second},
+		"no report": {&granting{grant: 10, window: 10 * time.Second, silent: true}, true, 0, time.Hour},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				server := c.server
+				chat := limits.Chat{Chat: server, Limits: limits.Limits{Gate: gate(8)}}
+				call := model.Call{User: "0123456789012345678901234567890123456789"} // ten tokens
+				begun := time.Now()
+				var callers sync.WaitGroup
+				for range 50 {
+					callers.Go(func() {
+						for {
+							if _, err := chat.Complete(t.Context(), call); err == nil {
+								return
+							}
+							time.Sleep(time.Second)
+						}
+					})
+				}
+				callers.Wait()
+				took := time.Since(begun)
+				assert.True(t, (server.denied > 0) == c.denied && took >= c.least && took <= c.most,
+					"%d of %d calls were refused, in %s", server.denied, server.calls, took)
+			})
+		})
+	}
+}
+
+// A word that is out of date does not close the gate for good, and nonsense not for long.
+func TestAQuotaThatIsSpentIsAskedAboutAgain(t *testing.T) {
+	for name, c := range map[string]struct {
+		reset, want time.Duration
+	}{
+		"after the report":         {7 * time.Second, 7 * time.Second},
+		"after a second":           {0, time.Second},
+		"after a minute, the most": {24 * time.Hour, time.Minute},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				gate := gate(8)
+				ticket, err := gate.TakeTicket(t.Context())
+				require.NoError(t, err)
+				gate.TakeQuota(ticket, model.Quota{Requests: model.Left{Known: true, Reset: c.reset}}, 1)
+				gate.Leave(nil)
+				begun := time.Now()
+				ticket, err = gate.TakeTicket(t.Context())
+				require.NoError(t, err)
+				assert.Equal(t, c.want, time.Since(begun), "admitted after")
+				second, cancel := context.WithTimeout(t.Context(), time.Second)
+				defer cancel()
+				assert.Error(t, gate.Enter(second), "two were let in before anything was heard")
+				gate.TakeQuota(ticket, model.Quota{}, 1)
+				gate.Leave(nil)
+				assert.Equal(t, 8, crowd(t, gate, 40, nil))
+			})
+		})
+	}
 }

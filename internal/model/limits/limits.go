@@ -20,6 +20,7 @@ type Limits struct {
 	Shared          coordination.Claims
 	PerMinute       int
 	TokensPerMinute int
+	Scope           string // of calls that have limits of their own at the endpoint; empty: of all others
 	Rates           *Rates // in place of the two, where they may change; nil: they do not
 }
 
@@ -114,7 +115,7 @@ func (c Chat) Unwrap() model.Chat { return c.Chat }
 // Complete implements model.Chat. Tokens are estimated at four bytes each, the reply as long as the input.
 func (c Chat) Complete(ctx context.Context, call model.Call) (model.Reply, error) {
 	estimated := (len(call.System)+len(call.User))/4 + len(call.Input)/4
-	endpoint := c.Info().Endpoint + " chat"
+	endpoint := c.Info().Endpoint + " chat" + c.Scope
 	admit := model.NewAdmitter(c.Chat, call.Task, call.System, call.User)
 	ticket, admission, err := c.enter(ctx, endpoint, estimated, admit)
 	if err != nil {

@@ -3,6 +3,7 @@ package limits_test
 import (
 	"context"
 	"errors"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -14,6 +15,7 @@ import (
 	"github.com/unweaver/unweaver/internal/model"
 	"github.com/unweaver/unweaver/internal/model/limits"
 	"github.com/unweaver/unweaver/internal/store/coordination"
+	"github.com/unweaver/unweaver/internal/store/coordination/memory"
 )
 
 // endpoint is a model below limits: it reports whether its context can still be cancelled, and answers as configured.
@@ -92,45 +94,35 @@ func TestTokensAreReservedAndSettled(t *testing.T) {
 		"the server reports nothing":        {model.Usage{}, nil, nil},
 		"an answer of no use was paid also": {model.Usage{Prompt: 9}, fault.ModelRejected.At("call", "m"), []int{3}},
 	} {
-		t.Run(name, func(t *testing.T) {
-			shared, below := &rate{}, &endpoint{usage: c.usage, err: c.err}
-			chat := limits.Chat{Chat: below, Limits: limits.Limits{Gate: gate(1), Shared: shared, TokensPerMinute: 100}}
-			if _, err := chat.Complete(t.Context(), call); !errors.Is(err, c.err) {
-				t.Fatal(err)
-			}
-			if len(shared.reserved) != 1 || shared.reserved[0] != 6 || shared.names[0] != "http://e chat" {
-				t.Errorf("reserved %v of %q", shared.reserved, shared.names)
-			}
-			assert.True(t, len(shared.settled) == len(c.settled) && (len(c.settled) == 0 || shared.settled[0] == c.settled[0]),
-				"settled %v, want %v", shared.settled, c.settled)
-		})
+		shared, below := &rate{}, &endpoint{usage: c.usage, err: c.err}
+		chat := limits.Chat{Chat: below, Limits: limits.Limits{Gate: gate(1), Shared: shared, TokensPerMinute: 100}}
+		_, err := chat.Complete(t.Context(), call)
+		require.True(t, errors.Is(err, c.err), "%s: %v", name, err)
+		assert.True(t, len(shared.reserved) == 1 && shared.reserved[0] == 6 && shared.names[0] == "http://e chat",
+			"%s: reserved %v of %q", name, shared.reserved, shared.names)
+		assert.True(t, len(shared.settled) == len(c.settled) && (len(c.settled) == 0 || shared.settled[0] == c.settled[0]),
+			"%s: settled %v, want %v", name, shared.settled, c.settled)
 	}
 }
 
 func TestTheSharedRateIsAskedAgainUntilItLetsThrough(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		shared, below := &rate{wait: time.Minute, times: 3}, &endpoint{}
-		embedder := limits.Embedder{
-			Embedder: below, Limits: limits.Limits{Gate: gate(1), Shared: shared, PerMinute: 1},
-		}
+		embedder := limits.Embedder{Embedder: below, Limits: limits.Limits{Gate: gate(1), Shared: shared, PerMinute: 1}}
 		begin := time.Now()
 		_, _, err := embedder.Embed(t.Context(), []string{"12345678"})
 		require.NoError(t, err)
-		if waited := time.Since(begin); waited != 15*time.Second || below.calls != 1 {
-			t.Errorf("%d calls after %s, want one after 15s: no wait is longer than 5s", below.calls, waited)
-		}
-		if len(shared.names) != 4 || shared.names[0] != "http://e embed" {
-			t.Errorf("asked %q", shared.names)
-		}
+		assert.Equal(t, 15*time.Second, time.Since(begin), "no wait is longer than 5s")
+		assert.Equal(t, 1, below.calls)
+		assert.True(t, len(shared.names) == 4 && shared.names[0] == "http://e embed", "asked %q", shared.names)
 	})
 }
 
 func TestWithoutRatesTheSharedLimitIsNotAsked(t *testing.T) {
 	shared, below := &rate{}, &endpoint{usage: model.Usage{Prompt: 5}}
 	chat := limits.Chat{Chat: below, Limits: limits.Limits{Gate: gate(1), Shared: shared}}
-	if _, err := chat.Complete(t.Context(), model.Call{}); err != nil || len(shared.names)+len(shared.settled) != 0 {
-		t.Errorf("%v, asked %v, settled %v", err, shared.names, shared.settled)
-	}
+	_, err := chat.Complete(t.Context(), model.Call{})
+	assert.True(t, err == nil && len(shared.names)+len(shared.settled) == 0, "%v, asked %v", err, shared.names)
 }
 
 func TestACallThatIsNotAdmittedIsNotSent(t *testing.T) {
@@ -187,15 +179,8 @@ func TestAnAdmittedCallIsFinishedUnlessItsQueryEnds(t *testing.T) {
 func TestAPanicGivesItsPlaceBack(t *testing.T) {
 	limit := limits.Limits{Gate: gate(1)}
 	boom := &endpoint{boom: true}
-	for _, call := range []func(){
-		func() { _, _ = limits.Chat{Chat: boom, Limits: limit}.Complete(t.Context(), model.Call{}) },
-		func() { _, _, _ = limits.Embedder{Embedder: boom, Limits: limit}.Embed(t.Context(), []string{"a"}) },
-	} {
-		func() {
-			defer func() { _ = recover() }()
-			call()
-		}()
-	}
+	assert.Panics(t, func() { _, _ = limits.Chat{Chat: boom, Limits: limit}.Complete(t.Context(), model.Call{}) })
+	assert.Panics(t, func() { _, _, _ = limits.Embedder{Embedder: boom, Limits: limit}.Embed(t.Context(), []string{"a"}) })
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 	defer cancel()
 	assert.NoError(t, limit.Gate.Enter(ctx), "the place is still taken")
@@ -215,15 +200,61 @@ func TestAPanicOfWhoPaysGivesThePlaceBackThatIsStillToCome(t *testing.T) {
 		limit := limits.Limits{Gate: gate(1)}
 		require.NoError(t, limit.Gate.Enter(t.Context()))
 		embedder := limits.Embedder{Embedder: model.MeterEmbedder(&endpoint{}, startled{}), Limits: limit}
-		func() {
-			defer func() {
-				assert.True(t, recover() != nil, "it was not asked ahead")
-			}()
-			_, _, _ = embedder.Embed(t.Context(), []string{"a"})
-		}()
+		assert.Panics(t, func() { _, _, _ = embedder.Embed(t.Context(), []string{"a"}) }, "it was not asked ahead")
 		limit.Gate.Leave(nil)
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()
 		assert.NoError(t, limit.Gate.Enter(ctx), "the place is taken by a call that never comes")
+	})
+}
+
+// slow is a model that many call at once.
+type slow struct {
+	endpoint
+	waits time.Duration
+	calls atomic.Int64
+}
+
+func (s *slow) Complete(context.Context, model.Call) (model.Reply, error) {
+	s.calls.Add(1)
+	time.Sleep(s.waits)
+	return model.Reply{}, nil
+}
+
+// Calls that were let through by no rate at all and wait for a place are held to the rate that is given meanwhile.
+func TestARateThatIsGivenHoldsWhatIsQueuedAlready(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		below := &slow{waits: time.Second}
+		gate, rates := limits.NewGate(), limits.NewRates(0, 0)
+		gate.SetLimit("docs", 1)
+		chat := limits.Chat{Chat: below, Limits: limits.Limits{Gate: gate, Shared: memory.New(), Rates: rates}}
+		for range 10 {
+			go func() { _, _ = chat.Complete(t.Context(), model.Call{}) }()
+		}
+		synctest.Wait()
+		rates.Set(2, 0)
+		time.Sleep(20 * time.Second)
+		assert.EqualValues(t, 3, below.calls.Load()) // one was sent before, and a minute's worth goes at once
+		rates.Set(0, 0)
+		time.Sleep(10 * time.Second)
+		assert.Equal(t, int64(10), below.calls.Load())
+	})
+}
+
+func TestAConcurrencyThatIsGivenCountsForWhoWaits(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		below := &slow{waits: time.Minute}
+		gate := limits.NewGate()
+		gate.SetLimit("docs", 1)
+		chat := limits.Chat{Chat: below, Limits: limits.Limits{Gate: gate}}
+		for range 10 {
+			go func() { _, _ = chat.Complete(t.Context(), model.Call{}) }()
+		}
+		synctest.Wait()
+		gate.ChangeLimit("docs", 4)
+		gate.ChangeLimit("nobody", 1)
+		synctest.Wait()
+		assert.Equal(t, int64(4), below.calls.Load())
+		time.Sleep(10 * time.Minute)
 	})
 }

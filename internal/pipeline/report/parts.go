@@ -313,6 +313,9 @@ func formatIdentity(r core.Report) part {
 			out.rows = append(out.rows, []string{line[0], line[1]})
 		}
 	}
+	for _, role := range slices.Sorted(maps.Keys(r.Models.Roles)) {
+		out.rows = append(out.rows, []string{"chat model of " + role, r.Models.Roles[role]})
+	}
 	return out
 }
 

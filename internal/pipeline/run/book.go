@@ -465,7 +465,7 @@ func (b *Book) Cost(task string, usage model.Usage) float64 {
 	if task == taskEmbed {
 		return float64(usage.Prompt) * b.Settings.Embedding.Price.Prompt / 1e6
 	}
-	price := b.Settings.Chat.Price
+	price := b.Settings.ChatOf(model.RoleOf(task)).Price
 	cost := (float64(usage.Prompt)*price.Prompt + float64(usage.Completion)*price.Completion) / 1e6
 	if b.Factor > 0 {
 		cost *= b.Factor

@@ -17,7 +17,7 @@ func MadeBy(spec core.Spec) core.Made {
 	if made.Analyser == "" {
 		made.Analyser = text.LanguageOf(spec.Retrieval.Language).Analyser()
 	}
-	if byRule := spec.Chat.Provider == "builtin" || spec.ExtractionShare() < 1; byRule {
+	if byRule := spec.BuildsBy("builtin") || spec.ExtractionShare() < 1; byRule {
 		made.Rules = builtin.Chat{Language: spec.Retrieval.Language}.Info().Model
 	}
 	if made.ClassText == "" {

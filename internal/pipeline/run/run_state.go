@@ -46,7 +46,7 @@ func (r *Run) StartState(state *core.RunState, holder Holder, now time.Time) {
 		return
 	}
 	*state = core.RunState{Workflow: holder.Workflow, RunID: holder.Run, Corpus: r.Settings.Corpus, StageAt: now}
-	state.Paid, state.Inside = r.Settings.Chat.Provider == "openai", r.Settings.Embedding.IsInside()
+	state.Paid, state.Inside = r.Settings.BuildsBy("openai"), r.Settings.Embedding.IsInside()
 	state.Report = core.Report{
 		Index: r.Job.Index, Generation: r.Generation, Run: r.Name(), RunID: holder.Run, Started: now,
 		Status: core.StatusRunning, Currency: r.Settings.Currency, Version: version.String(),
@@ -182,7 +182,8 @@ func (r *Run) expectStages(ctx context.Context, state *core.RunState) {
 
 // labelOf returns how the extractor of a configuration is shown.
 func labelOf(settings core.Spec) string {
-	return model.Info{Provider: settings.Chat.Provider, Model: settings.Chat.Model}.Label()
+	extraction, _ := settings.BuildChats()
+	return model.Info{Provider: extraction[0], Model: extraction[1]}.Label()
 }
 
 // ClearPause takes the pause out of the state, with the problems that led to it.

@@ -1,6 +1,7 @@
 package run
 
 import (
+	"cmp"
 	"fmt"
 
 	"github.com/unweaver/unweaver/internal/core"
@@ -16,13 +17,18 @@ type Trusted struct {
 // CompareTrust compares the domains of the configuration with the parent's, and returns a reason for each that changed:
 // what a server made is not re-used for another.
 func (r *Run) CompareTrust(parent *core.Manifest) (now Trusted, reasons []string) {
-	now.Trust = core.Trust{Chat: r.Settings.Chat.Domain(), Embedding: r.Settings.Embedding.Domain()}
+	now.Chat, now.Embedding = r.Settings.ChatOf(core.RoleExtraction).Domain(), r.Settings.Embedding.Domain()
+	shortening := r.Settings.ChatOf(core.RoleShortening).Domain()
+	if shortening != now.Chat {
+		now.Shortening = shortening
+	}
 	if parent == nil || parent.Trust == nil {
 		return now, nil
 	}
 	was := *parent.Trust
 	for _, one := range []struct{ name, now, was string }{
 		{"trust domain of the chat model", now.Chat, was.Chat},
+		{"trust domain of the shortening model", shortening, cmp.Or(was.Shortening, was.Chat)},
 		{"trust domain of the embedding model", now.Embedding, was.Embedding},
 	} {
 		if one.now != "" && one.was != "" && one.now != one.was {
@@ -36,7 +42,7 @@ func (r *Run) CompareTrust(parent *core.Manifest) (now Trusted, reasons []string
 // ModelSet makes the run's models: paid ones are metered.
 func (r *Run) ModelSet() (model.Set, error) {
 	set, err := r.Models(r.Settings, r.Book)
-	if err != nil || (!set.Chat.Info().Paid && !set.Chunks.Info().Paid) {
+	if err != nil || (!set.PaysChat() && !set.Chunks.Info().Paid) {
 		return set, err
 	}
 	return set.WithSign(r.Progress.Touch), nil
@@ -44,7 +50,7 @@ func (r *Run) ModelSet() (model.Set, error) {
 
 // RecordedTrust returns what a manifest holds of the domains; nothing where no model is asked over a network.
 func (t Trusted) RecordedTrust() *core.Trust {
-	if t.Chat == "" && t.Embedding == "" {
+	if t.Trust == (core.Trust{}) {
 		return nil
 	}
 	return &t.Trust

@@ -18,15 +18,15 @@ import (
 
 // InBatches reports whether extraction is answered in batches.
 func (r *Run) InBatches(ctx context.Context) (bool, error) {
-	if !r.Settings.Chat.Batch.IsOn() {
+	if !r.Settings.ChatOf(core.RoleExtraction).Batch.IsOn() {
 		return false, nil
 	}
 	models, err := r.ModelSet()
 	if err != nil {
 		return false, err
 	}
-	_, can := model.As[batcher](models.Chat)
-	return can && models.Chat.Info().Paid, nil
+	_, can := model.As[batcher](models.Extractor())
+	return can && models.Extractor().Info().Paid, nil
 }
 
 // batcher is a model whose server has a Batch API.
@@ -52,8 +52,8 @@ func (r *Run) payBatches(ctx context.Context) (run.Batched, error) {
 	if err != nil {
 		return run.Batched{}, err
 	}
-	server, can := model.As[batcher](models.Chat)
-	settings := r.Settings.Chat.Batch
+	server, can := model.As[batcher](models.Extractor())
+	settings := r.Settings.ChatOf(core.RoleExtraction).Batch
 	if !can || !settings.IsOn() {
 		return run.Batched{}, nil
 	}
@@ -72,7 +72,8 @@ func (r *Run) payBatches(ctx context.Context) (run.Batched, error) {
 	}
 	defer money.closeBook()
 	b := &batching{Run: r, shardOf: map[string]int{}, calls: &extract.Batches{
-		Chat: models.Chat, Model: server, Ledger: r.Ledger, Spec: r.Settings, Attempt: r.Attempt, Paid: money.countAnswer,
+		Chat: models.Extractor(), Model: server, Ledger: r.Ledger, Spec: r.Settings, Attempt: r.Attempt,
+		Paid: money.countAnswer,
 	}}
 	runner := &batch.Runner{
 		Client: server.Batches(), Store: r.Artifacts, Prefix: r.Index.BatchesKey(),
@@ -96,7 +97,7 @@ func (r *Run) payBatches(ctx context.Context) (run.Batched, error) {
 		if _, err := runner.Run(ctx, nil); err != nil {
 			return run.BatchForm{}, err
 		}
-		err := b.askFirst(ctx, models.Chat)
+		err := b.askFirst(ctx, models.Extractor())
 		return run.BatchForm{Form: server.Form()}, err
 	})
 	if err != nil {

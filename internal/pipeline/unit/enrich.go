@@ -15,10 +15,12 @@ import (
 	"github.com/unweaver/unweaver/internal/methods/enrich"
 	"github.com/unweaver/unweaver/internal/model"
 	"github.com/unweaver/unweaver/internal/pipeline/run"
+	"github.com/unweaver/unweaver/internal/stage/plan"
 )
 
-// enrichDue says why the enrichments of a parent are not those that the configuration names; nothing: they are.
-func (r *Run) enrichDue(ctx context.Context, parent *core.Manifest, models model.Set) ([]string, error) {
+// listDue says why a generation is published though its documents are the parent's: its enrichments are not those that
+// the configuration names, or queries are answered by other models.
+func (r *Run) listDue(ctx context.Context, parent *core.Manifest, models model.Set) ([]string, error) {
 	if parent == nil {
 		return nil, nil
 	}
@@ -31,6 +33,9 @@ func (r *Run) enrichDue(ctx context.Context, parent *core.Manifest, models model
 		return nil, err
 	}
 	var reasons []string
+	if unread == nil {
+		reasons = plan.AnswerChanges(settings, r.Settings)
+	}
 	for _, name := range r.Settings.Enrich {
 		made, err := findEnrichment(name)
 		if err != nil {

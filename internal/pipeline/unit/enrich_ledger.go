@@ -29,10 +29,10 @@ func (r *Run) sealEnrichment(
 	defer release()
 	defer func() {
 		out.Enrichment.Name, out.Enrichment.Rules = made.Name, made.DigestRules(r.Settings, models)
-		out.Enrichment.Models = models.Chat.Info().Label()
+		out.Enrichment.Models = models.ChatOf(made.Role).Info().Label()
 	}()
 	pays := func(embedder model.Embedder) bool { return embedder != nil && embedder.Info().Paid }
-	if !models.Chat.Info().Paid && !pays(models.Classes) && !pays(models.Chunks) {
+	if !models.PaysChat() && !pays(models.Classes) && !pays(models.Chunks) {
 		return made.Seal(ctx, build)
 	}
 	var mu sync.Mutex

@@ -14,7 +14,8 @@ func (r *Run) PriceTasks(
 	out.Shorten = toRange(shortening.Calls)
 	out.Embed = toRange(chunks.Calls).Plus(toRange(classes.Calls))
 	batched := 1.0
-	if batches := r.Settings.Chat.Batch; batches.IsOn() { // what is late or refused is asked for online
+	batches := r.Settings.ChatOf(core.RoleExtraction).Batch
+	if batches.IsOn() { // what is late or refused is asked for online
 		batched = batches.PricedAt
 	}
 	for _, task := range []struct {
@@ -22,8 +23,8 @@ func (r *Run) PriceTasks(
 		price core.Price
 		least float64 // share of the price
 	}{
-		{extracted, r.Settings.Chat.Price, batched},
-		{shortening, r.Settings.Chat.Price, 1},
+		{extracted, r.Settings.ChatOf(core.RoleExtraction).Price, batched},
+		{shortening, r.Settings.ChatOf(core.RoleShortening).Price, 1},
 		{chunks, r.Settings.Embedding.Price, 1},
 		{classes, r.Settings.Embedding.Price, 1},
 	} {

@@ -59,7 +59,9 @@ func (r *Run) readActual(ctx context.Context, generation artifact.Generation) (*
 	if manifest.Spec.String() != r.Spec {
 		spec, err = r.Index.Spec(ctx, manifest.Spec)
 	}
-	if err != nil || spec.Chat.Model != r.Settings.Chat.Model || spec.Chat.Provider != r.Settings.Chat.Provider ||
+	extraction, shortening := spec.BuildChats()
+	nowExtraction, nowShortening := r.Settings.BuildChats()
+	if err != nil || extraction != nowExtraction || shortening != nowShortening ||
 		spec.Embedding.Model != r.Settings.Embedding.Model || spec.Limits != r.Settings.Limits ||
 		!strings.HasPrefix(report.Status, core.StatusCompleted) {
 		return nil, err

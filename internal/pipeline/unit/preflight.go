@@ -40,7 +40,7 @@ func (r *Run) checkModels(ctx context.Context, unit int) error {
 		done.Asked, err = r.firstOf(ctx, extract.In{
 			Spec: r.Settings, Artifacts: r.Index, Scratch: r.Scratch.Prefix, Gen: r.Generation, Text: chunked.Text,
 			Chunks: r.ChunksKey(unit, chunked), Shard: extract.Shard{Unit: unit, To: most}, To: most, Attempt: r.Attempt,
-			Chat: models.Chat, Health: r.Book.HealthOf(model.Extract), Ledger: r.Ledger, OnProgress: r.TouchProgress,
+			Chat: models.Extractor(), Health: r.Book.HealthOf(model.Extract), Ledger: r.Ledger, OnProgress: r.TouchProgress,
 		})
 		if err == nil {
 			err = run.PreflightFile.Write(ctx, r.Scratch, done)

@@ -151,7 +151,7 @@ func (r *Run) Extract(ctx context.Context, number, batch int) (extract.Result, e
 		if err != nil {
 			return extract.Result{}, core.Progress{}, err
 		}
-		if !models.Chat.Info().Paid {
+		if !models.Extractor().Info().Paid {
 			release, err := r.TakePlace(ctx)
 			if err != nil {
 				return extract.Result{}, core.Progress{}, err
@@ -163,7 +163,7 @@ func (r *Run) Extract(ctx context.Context, number, batch int) (extract.Result, e
 			Spec: r.Settings, Artifacts: r.Index, Scratch: r.Scratch.Prefix, Gen: r.Generation, Text: chunked.Text,
 			Chunks: r.ChunksKey(shard.Unit, chunked), Shard: shard, Batch: batch,
 			From: from, To: min(from+r.Batch, shard.To), Attempt: r.Attempt,
-			Chat: models.Chat, Health: r.Book.HealthOf(model.Extract), Ledger: r.Ledger, OnProgress: r.Progress.Report,
+			Chat: models.Extractor(), Health: r.Book.HealthOf(model.Extract), Ledger: r.Ledger, OnProgress: r.Progress.Report,
 		})
 		return result, result.Progress, err
 	}
@@ -193,7 +193,7 @@ func (r *Run) SealShard(ctx context.Context, number, batches int) (extract.SealR
 		}
 		result, err := extract.Seal(ctx, extract.SealIn{
 			Spec: settings, Artifacts: r.Index, Scratch: r.Scratch.Prefix, Shard: shards.Shards[number], Batches: batches,
-			Paid: models.Chat.Info().Paid, Ledger: r.Ledger, OnProgress: r.TouchProgress,
+			Paid: models.Extractor().Info().Paid, Ledger: r.Ledger, OnProgress: r.TouchProgress,
 			Batch: func(ctx context.Context, batch int) (extract.Result, error) {
 				return run.ExtractFile(number, batch).Read(ctx, r.Scratch)
 			},
@@ -343,7 +343,7 @@ func (r *Run) Shorten(ctx context.Context, partition int) (shorten.Result, error
 			}
 			in := shorten.In{
 				Spec: r.Settings, Artifacts: r.Index, Scratch: r.Scratch.Prefix, Partition: partition,
-				Source: source, Attempt: r.Attempt, Chat: models.Chat,
+				Source: source, Attempt: r.Attempt, Chat: models.ChatOf(core.RoleShortening),
 				Health: r.Book.HealthOf(model.Shorten), Ledger: r.Ledger, OnProgress: r.TouchProgress,
 			}
 			result, err := shorten.Run(ctx, in)

@@ -160,7 +160,7 @@ func (p *backfillPayer) payBatch(ctx context.Context, from, to int) error {
 			Spec: p.Settings, Artifacts: p.Index, Scratch: p.Scratch.Prefix, Gen: p.Generation, Text: p.chunked.Text,
 			Chunks: p.ChunksKey(p.unit, p.chunked),
 			Shard:  extract.Shard{Number: p.unit, Unit: p.unit, To: int(p.chunked.Counts.Chunks)}, Batch: number,
-			From: from, To: to, Chat: counted{p.models.Chat, &calls}, Health: p.Book.HealthOf(model.Extract),
+			From: from, To: to, Chat: counted{p.models.Extractor(), &calls}, Health: p.Book.HealthOf(model.Extract),
 			Ledger: p.Ledger, OnProgress: p.Progress.Report,
 		})
 		if err == nil {

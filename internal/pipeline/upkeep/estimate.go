@@ -352,7 +352,7 @@ func (e *estimating) countCalls(ctx context.Context, units int, report *core.Rep
 		}
 		at := 0
 		found, err := extract.Count(ctx, extract.CountIn{
-			Spec: e.Settings, Model: e.models.Chat.Info(), Ledger: e.Ledger,
+			Spec: e.Settings, Model: e.models.Extractor().Info(), Ledger: e.Ledger,
 			Chunks: extract.StreamTexts(ctx, extract.In{
 				Artifacts: e.Index, Scratch: e.Scratch.Prefix, Text: chunked.Text,
 				Chunks: e.ChunksKey(unit, chunked),
@@ -373,7 +373,7 @@ func (e *estimating) countCalls(ctx context.Context, units int, report *core.Rep
 		}
 		extracting = extracting.Plus(found)
 	}
-	if e.fresh.Unseen = min(extracting.Calls, e.fresh.Chunks); !e.models.Chat.Info().Paid && e.parent == nil {
+	if e.fresh.Unseen = min(extracting.Calls, e.fresh.Chunks); !e.models.Extractor().Info().Paid && e.parent == nil {
 		e.fresh.Unseen = e.fresh.Chunks
 	}
 	if e.parent != nil {
@@ -424,14 +424,17 @@ func (e *estimating) fillRanges(
 ) error {
 	var parent core.Counts
 	shorten := estimate.ShortenIn{
-		Paid: e.models.Chat.Info().Paid, Shortening: e.Settings.Shortening, New: e.fresh,
+		Paid: e.models.ChatOf(core.RoleShortening).Info().Paid, Shortening: e.Settings.Shortening, New: e.fresh,
 	}
 	var again estimate.Range
 	if e.parent != nil {
 		parent = e.parent.Counts
 		shorten.Parent = parent
-		shorten.Again = old.Shortening != e.Settings.Shortening || old.Chat.Model != e.Settings.Chat.Model ||
-			old.Chat.Provider != e.Settings.Chat.Provider || old.ExtractionShare() != e.Settings.ExtractionShare()
+		extraction, shortening := old.BuildChats()
+		nowExtraction, nowShortening := e.Settings.BuildChats()
+		shorten.Again = old.Shortening != e.Settings.Shortening || extraction != nowExtraction ||
+			shortening != nowShortening || old.ExtractionShare() != e.Settings.ExtractionShare() ||
+			old.WritingLanguage() != e.Settings.WritingLanguage()
 		again = e.countAgain(extracting, shorten.Again)
 	}
 	past, err := e.ReadPast(ctx)
@@ -457,7 +460,7 @@ func (e *estimating) fillRanges(
 	out := report.Estimate
 	out.Extract = core.Range{Low: float64(extracting.Calls), High: float64(extracting.Calls)}
 	out.Rules = extracting.Rules
-	prompt, completion := extracting.EstimateCharge(e.Settings.Chat.MaxTokens)
+	prompt, completion := extracting.EstimateCharge(e.Settings.ChatOf(core.RoleExtraction).MaxTokens)
 	speed := 0.0
 	if timed, ok := model.As[model.Timed](e.models.Chunks); ok && chunks.Calls.High+classes.Calls.High > 0 {
 		if speed, err = timed.Speed(ctx); err != nil { // the weights are on other machines

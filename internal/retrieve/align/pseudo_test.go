@@ -7,16 +7,18 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 	"gonum.org/v1/gonum/mat"
+
+	"github.com/unweaver/unweaver/internal/testkit/searchtest"
 )
 
 // bySVD returns what solvePseudo computes, from stored singular vectors.
 func bySVD(t *testing.T, a *mat.Dense, b []float64) (x, values []float64) {
 	t.Helper()
 	var svd mat.SVD
-	if !svd.Factorize(a, mat.SVDThin) {
-		t.Fatal("no singular values")
-	}
+	require.True(t, svd.Factorize(a, mat.SVDThin), "no singular values")
 	var u, v mat.Dense
 	svd.UTo(&u)
 	svd.VTo(&v)
@@ -51,24 +53,9 @@ func TestPseudoIsTheSVDToTheBit(t *testing.T) {
 		}
 		want, wantValues := bySVD(t, &a, b)
 		x, values, err := solvePseudo(t.Context(), slices.Clone(a.RawMatrix().Data), n, b)
-		if err != nil || !slices.Equal(x, want) || !slices.Equal(values, wantValues) {
-			t.Errorf("%d unknowns: another solution than by the SVD: %v", n, err)
-		}
+		assert.True(t, err == nil && slices.Equal(x, want) && slices.Equal(values, wantValues),
+			"%d unknowns: another solution than by the SVD: %v", n, err)
 	}
-}
-
-// looks is a context that ends after so many looks at it.
-type looks struct {
-	context.Context
-	left, late int // late: looks after its end
-}
-
-func (l *looks) Err() error {
-	if l.left--; l.left >= 0 {
-		return nil
-	}
-	l.late++
-	return context.Canceled
 }
 
 func TestASolverStopsAtTheFirstLookAfterTheEnd(t *testing.T) {
@@ -92,20 +79,7 @@ func TestASolverStopsAtTheFirstLookAfterTheEnd(t *testing.T) {
 		"holding": {n + 4*n/strip, func(ctx context.Context) error { _, err := CLS(ctx, holding, 0, 0); return err }},
 		"utility": {20, func(ctx context.Context) error { _, err := MaximiseUtility(ctx, pool, 1e-9, 20); return err }},
 	} {
-		whole := &looks{Context: t.Context(), left: 1 << 30}
-		if err := test.run(whole); err != nil {
-			t.Fatal(name, err)
-		}
-		all := 1<<30 - whole.left
-		if all < test.least {
-			t.Errorf("%s: %d looks, want %d at least", name, all, test.least)
-		}
-		for after := 0; after < all; after += 1 + all/8 {
-			ctx := &looks{Context: t.Context(), left: after}
-			if err := test.run(ctx); !errors.Is(err, context.Canceled) || ctx.late != 1 {
-				t.Errorf("%s, ended after %d of %d looks: %v, and %d more", name, after, all, err, ctx.late)
-			}
-		}
+		searchtest.CheckEnds(t, name, test.least, 1, 8, test.run)
 	}
 }
 
@@ -126,8 +100,7 @@ func TestAProblemBeyondTheBoundsIsRefused(t *testing.T) {
 		{MostUnknowns + 1, 1}, {MostUnknowns/2 + 1, MostUnknowns / 2}, {200, 20_000},
 	} {
 		var large TooLarge
-		if _, err := CLS(t.Context(), problem(test.classes, test.rows), 0, 0); !errors.As(err, &large) {
-			t.Errorf("%d classes, %d rows: %v", test.classes, test.rows, err)
-		}
+		_, err := CLS(t.Context(), problem(test.classes, test.rows), 0, 0)
+		assert.True(t, errors.As(err, &large), "%d classes, %d rows: %v", test.classes, test.rows, err)
 	}
 }

@@ -3,16 +3,17 @@ package election_test
 import (
 	"cmp"
 	"context"
-	"encoding/json"
-	"errors"
+	"fmt"
 	"math"
 	"math/rand/v2"
-	"os"
-	"path/filepath"
 	"slices"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/unweaver/unweaver/internal/retrieve/election"
+	"github.com/unweaver/unweaver/internal/testkit/searchtest"
 )
 
 type instance struct {
@@ -43,25 +44,6 @@ var ruleOf = map[string]string{
 	"MES":         election.RuleMES,
 }
 
-// reference gives the folder of all vectors, where it is set, else the subset that is kept here.
-func reference(kind string) string {
-	if d := os.Getenv("UNWEAVER_TEST_REFERENCE"); d != "" {
-		return filepath.Join(d, kind)
-	}
-	return "testdata"
-}
-
-func read(t *testing.T, path string, v any) {
-	t.Helper()
-	b, err := os.ReadFile(path)
-	if err == nil {
-		err = json.Unmarshal(b, v)
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
-}
-
 func near(a, b float64) bool { return math.Abs(a-b) <= 1e-12+1e-9*math.Abs(b) }
 
 func TestCommitteesOfTheReferenceVectors(t *testing.T) {
@@ -70,7 +52,7 @@ func TestCommitteesOfTheReferenceVectors(t *testing.T) {
 		"abcvoting_instances", "abcvoting_unittests", "random", "weighted_ballots", "float_traps", "large",
 	} {
 		var xs []instance
-		read(t, filepath.Join(reference("elections"), f+".json"), &xs)
+		searchtest.ReadReference(t, "elections", f+".json", &xs)
 		for _, x := range xs {
 			for name, want := range x.Rules {
 				n++
@@ -78,41 +60,24 @@ func TestCommitteesOfTheReferenceVectors(t *testing.T) {
 			}
 		}
 	}
-	if n < 400 {
-		t.Errorf("only %d elections", n)
-	}
-	t.Logf("%d elections", n)
+	assert.True(t, n >= 400, "only %d elections", n)
 }
 
 func check(t *testing.T, x instance, name string, want expected) {
 	t.Helper()
-	got, err := election.Elect(t.Context(),
-		ruleOf[name],
-		election.Profile{Ballots: x.Ballots, Weights: x.Weights, Candidates: x.Candidates},
-		election.Options{Seats: x.Seats},
-	)
-	if err != nil {
-		t.Fatal(x.ID, name, err)
-	}
+	got, err := election.Elect(t.Context(), ruleOf[name],
+		election.Profile{Ballots: x.Ballots, Weights: x.Weights, Candidates: x.Candidates}, election.Options{Seats: x.Seats})
+	require.NoError(t, err, "%v %v", x.ID, name)
 	sorted := slices.Sorted(slices.Values(got.Members))
-	if !slices.Equal(sorted, want.Members) {
-		t.Errorf("%s %s: %v, want %v", x.ID, name, sorted, want.Members)
-		return
-	}
-	if want.Order != nil && !slices.Equal(got.Members, want.Order) {
-		t.Errorf("%s %s: order %v, want %v", x.ID, name, got.Members, want.Order)
-	}
+	require.Equal(t, want.Members, sorted, "%s %s", x.ID, name)
+	assert.True(t, want.Order == nil || slices.Equal(got.Members, want.Order),
+		"%s %s: order %v, want %v", x.ID, name, got.Members, want.Order)
 	for i, v := range want.Values {
-		if (v == nil) != math.IsNaN(got.Values[i]) || (v != nil && !near(got.Values[i], *v)) {
-			t.Errorf("%s %s: value %d is %v", x.ID, name, i, got.Values[i])
-		}
+		assert.True(t, (v == nil) == math.IsNaN(got.Values[i]) && (v == nil || near(got.Values[i], *v)),
+			"%s %s: value %d is %v", x.ID, name, i, got.Values[i])
 	}
-	if want.Score != nil && !near(got.Score, *want.Score) {
-		t.Errorf("%s %s: score %v, want %v", x.ID, name, got.Score, *want.Score)
-	}
-	if want.Phase1 != nil && got.Bought != *want.Phase1 {
-		t.Errorf("%s %s: %d bought, want %d", x.ID, name, got.Bought, *want.Phase1)
-	}
+	assert.True(t, want.Score == nil || near(got.Score, *want.Score), "%s %s: score %v", x.ID, name, got.Score)
+	assert.True(t, want.Phase1 == nil || got.Bought == *want.Phase1, "%s %s: %d bought", x.ID, name, got.Bought)
 }
 
 func profile(r *rand.Rand, voters, candidates int) election.Profile {
@@ -137,9 +102,7 @@ func TestOrderOfVotersDoesNotMatterAndDoublesCountTwice(t *testing.T) {
 		options := election.Options{Seats: 1 + r.IntN(4)}
 		for _, rule := range ruleOf {
 			committee, err := election.Elect(t.Context(), rule, p, options)
-			if err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, err)
 			q := election.Profile{Candidates: p.Candidates}
 			for _, i := range r.Perm(len(p.Ballots)) {
 				q.Ballots, q.Weights = append(q.Ballots, p.Ballots[i]), append(q.Weights, p.Weights[i])
@@ -156,9 +119,7 @@ func TestOrderOfVotersDoesNotMatterAndDoublesCountTwice(t *testing.T) {
 			w.Weights[0] *= 2
 			x, _ := election.Elect(t.Context(), rule, d, options)
 			y, _ := election.Elect(t.Context(), rule, w, options)
-			if !slices.Equal(x.Members, y.Members) {
-				t.Errorf("%s: a voter twice elects %v, one of double weight %v", rule, x.Members, y.Members)
-			}
+			assert.Equal(t, y.Members, x.Members, "%s", rule)
 		}
 	}
 }
@@ -173,9 +134,8 @@ func TestSequentialIsWithinItsGuaranteeAndMoreApprovalNeverHurts(t *testing.T) {
 		} {
 			a, _ := election.Elect(t.Context(), exact, p, options)
 			b, _ := election.Elect(t.Context(), seq, p, options)
-			if b.Score < (1-1/math.E)*a.Score-1e-9 || b.Score > a.Score+1e-9 {
-				t.Errorf("%s %g, %s %g", exact, a.Score, seq, b.Score)
-			}
+			assert.True(t, b.Score >= (1-1/math.E)*a.Score-1e-9 && b.Score <= a.Score+1e-9,
+				"%s %g, %s %g", exact, a.Score, seq, b.Score)
 		}
 		a, _ := election.Elect(t.Context(), election.RuleAV, p, options)
 		c := a.Members[0]
@@ -184,9 +144,8 @@ func TestSequentialIsWithinItsGuaranteeAndMoreApprovalNeverHurts(t *testing.T) {
 				p.Ballots[v] = append(p.Ballots[v], c)
 			}
 		}
-		if b, _ := election.Elect(t.Context(), election.RuleAV, p, options); !slices.Contains(b.Members, c) {
-			t.Error("approval by all cost a candidate its seat")
-		}
+		b, _ := election.Elect(t.Context(), election.RuleAV, p, options)
+		assert.True(t, slices.Contains(b.Members, c), "approval by all cost a candidate its seat")
 	}
 }
 
@@ -205,37 +164,15 @@ func TestAWorkedExampleOfEveryRule(t *testing.T) {
 		{election.RuleSeqPAV, 4, []uint32{0, 3, 1, 2}, 7},
 		{election.RuleCC, 2, []uint32{0, 3}, 5},
 	} {
-		got, err := election.Elect(t.Context(),
-			c.rule,
-			p,
-			election.Options{Seats: c.seats, Prefer: []float64{.30, .20, .16, .08, .02}},
-		)
-		if err != nil || !slices.Equal(got.Members, c.want) || !near(got.Score, c.score) {
-			t.Errorf("%s %d: %v %g, %v", c.rule, c.seats, got.Members, got.Score, err)
-		}
+		got, err := election.Elect(t.Context(), c.rule, p,
+			election.Options{Seats: c.seats, Prefer: []float64{.30, .20, .16, .08, .02}})
+		assert.True(t, err == nil && slices.Equal(got.Members, c.want) && near(got.Score, c.score),
+			"%s %d: %v %g, %v", c.rule, c.seats, got.Members, got.Score, err)
 	}
 	got, _ := election.Elect(t.Context(), election.RuleSeqCC, p, election.Options{Seats: 4, Completion: "pav"})
-	if !slices.Equal(got.Members, []uint32{0, 3, 1, 2}) {
-		t.Errorf("seqcc %v", got.Members)
-	}
+	assert.True(t, slices.Equal(got.Members, []uint32{0, 3, 1, 2}), "seqcc %v", got.Members)
 	got, _ = election.Elect(t.Context(), election.RulePAV, p, election.Options{Seats: 3, ExactLimit: 5})
-	if got.Status != election.Sequential {
-		t.Errorf("10 committees were searched though 5 are the limit: %s", got.Status)
-	}
-}
-
-// looks is a context that ends after so many looks at it.
-type looks struct {
-	context.Context
-	left, late int // late: looks after its end
-}
-
-func (l *looks) Err() error {
-	if l.left--; l.left >= 0 {
-		return nil
-	}
-	l.late++
-	return context.Canceled
+	assert.True(t, got.Status == election.Sequential, "10 committees were searched though 5 are the limit: %s", got.Status)
 }
 
 func TestAnElectionEndsWithItsContext(t *testing.T) {
@@ -250,20 +187,8 @@ func TestAnElectionEndsWithItsContext(t *testing.T) {
 			_, err := election.Elect(ctx, rule.Name, profile, options)
 			return err
 		}
-		whole := &looks{Context: t.Context(), left: 1 << 30}
-		if err := run(whole); err != nil {
-			t.Fatal(rule.Name, err)
-		}
-		all := 1<<30 - whole.left
-		if all < options.Seats {
-			t.Errorf("%s: %d looks for %d seats", rule.Name, all, options.Seats)
-		}
-		for after := 0; after < all; after += 1 + all/9 {
-			ctx := &looks{Context: t.Context(), left: after} // an exact search looks once more for each candidate taken
-			if err := run(ctx); !errors.Is(err, context.Canceled) || ctx.late > 2*profile.Candidates {
-				t.Errorf("%s, ended after %d of %d looks: %v, and %d more", rule.Name, after, all, err, ctx.late)
-			}
-		}
+		// An exact search looks once more for each candidate taken.
+		searchtest.CheckEnds(t, rule.Name, options.Seats, 2*profile.Candidates, 9, run)
 	}
 }
 
@@ -275,8 +200,74 @@ func TestAnExactRuleThatIsTooLargeIsSequential(t *testing.T) {
 		}
 		options := election.Options{Seats: 1, ExactLimit: 2e5}
 		committee, err := election.Elect(t.Context(), election.RulePAV, profile, options)
-		if err != nil || committee.Status != want {
-			t.Errorf("%d committees of one: %s, want %s: %v", candidates, committee.Status, want, err)
+		assert.True(t, err == nil && committee.Status == want,
+			"%d committees of one: %s, want %s: %v", candidates, committee.Status, want, err)
+	}
+}
+
+// Three classes vote, each with the chunks that mention it, best first. Chunk 7 stands on all three ballots.
+func ExampleElectWeighted() {
+	ballots := [][]uint32{
+		{7, 3},
+		{5, 7},
+		{9, 7},
+	}
+	for _, seat := range election.ElectWeighted(ballots, len(ballots), 3) {
+		fmt.Printf("chunk %d: score %.3f, approved by classes %v\n", seat.Candidate, seat.Score, seat.Why)
+	}
+	// Output:
+	// chunk 7: score 0.500, approved by classes [0 1 2]
+	// chunk 3: score 0.167, approved by classes [0]
+	// chunk 5: score 0.111, approved by classes [1]
+}
+
+// Proportional approval voting gives the second seat to the smaller group: a third chunk of the larger one adds less.
+func ExampleElect() {
+	profile := election.Profile{
+		Candidates: 4,
+		Ballots: [][]uint32{
+			{0, 1}, {0, 1}, {0, 1}, // three classes that are mentioned in chunks 0 and 1
+			{2, 3}, {2, 3}, // two that are mentioned in chunks 2 and 3
+		},
+	}
+	committee, err := election.Elect(context.Background(), election.RulePAV, profile, election.Options{Seats: 2})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	fmt.Println("chunks", committee.Members, "by", committee.Status, "search, score", committee.Score)
+	// Output: chunks [0 2] by exact search, score 5
+}
+
+type vector struct {
+	ID       string     `json:"id"`
+	K        int        `json:"k"`
+	R        int        `json:"r"`
+	Entities [][]uint32 `json:"entities"`
+	Selected []uint32   `json:"selected"`
+	Chunks   [][3]int   `json:"chunks"`
+	Scores   []float64  `json:"scores"`
+}
+
+func TestWeightedVotingOnTheReferenceVectors(t *testing.T) {
+	var vs []vector
+	searchtest.ReadReference(t, "elections", "weighted.json", &vs)
+	require.GreaterOrEqual(t, len(vs), 35)
+	for _, v := range vs {
+		got := election.ElectWeighted(v.Entities, cmp.Or(v.K, len(v.Entities)), v.R)
+		require.Len(t, got, len(v.Selected), v.ID)
+		want := map[uint32]float64{}
+		for i, c := range v.Chunks {
+			want[uint32(c[0])] = v.Scores[i]
+		}
+		for i, scored := range got {
+			assert.Equal(t, v.Selected[i], scored.Candidate, "%s %d", v.ID, i)
+			assert.InDelta(t, want[scored.Candidate], scored.Score, 1e-12, "%s %d", v.ID, scored.Candidate)
 		}
 	}
+}
+
+func TestNoBallotsElectNobody(t *testing.T) {
+	assert.Empty(t, election.ElectWeighted(nil, 10, 5))
+	assert.True(t, len(election.ElectWeighted([][]uint32{{}, {}}, 10, 5)) == 0)
 }

@@ -1,18 +1,17 @@
 package fuse_test
 
 import (
-	"encoding/json"
 	"math"
-	"os"
-	"path/filepath"
 	"slices"
 	"strconv"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"github.com/unweaver/unweaver/internal/retrieve/fuse"
 	"github.com/unweaver/unweaver/internal/retrieve/walk"
+	"github.com/unweaver/unweaver/internal/testkit/searchtest"
 )
 
 type list struct {
@@ -48,42 +47,6 @@ type vector struct {
 	} `json:"expected"`
 }
 
-func read(t *testing.T) []vector {
-	t.Helper()
-	dir := "testdata"
-	if d := os.Getenv("UNWEAVER_TEST_REFERENCE"); d != "" {
-		dir = filepath.Join(d, "hybrid")
-	}
-	raw, err := os.ReadFile(filepath.Join(dir, "hybrid.json"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	var vs []vector
-	if err := json.Unmarshal(raw, &vs); err != nil || len(vs) < 20 {
-		t.Fatal(len(vs), err)
-	}
-	return vs
-}
-
-// graph makes the adjacency of classes given by their chunks.
-func graph(classes [][]uint32, chunks int) *walk.Graph {
-	g := new(walk.Graph)
-	g.ClassOff, g.ChunkOff = []uint64{0}, []uint64{0}
-	of := make([][]uint32, chunks)
-	for c, ks := range classes {
-		g.ClassTo = append(g.ClassTo, ks...)
-		g.ClassOff = append(g.ClassOff, uint64(len(g.ClassTo)))
-		for _, k := range ks {
-			of[k] = append(of[k], uint32(c))
-		}
-	}
-	for _, cs := range of {
-		g.ChunkTo = append(g.ChunkTo, cs...)
-		g.ChunkOff = append(g.ChunkOff, uint64(len(g.ChunkTo)))
-	}
-	return g
-}
-
 func lists(ls []list) []fuse.List {
 	var out []fuse.List
 	for _, l := range ls {
@@ -99,35 +62,26 @@ func lists(ls []list) []fuse.List {
 func (v vector) params() fuse.Params {
 	p := v.Params
 	return fuse.Params{
-		List:      p.List,
-		Classes:   p.Classes,
-		Chunks:    p.Chunks,
-		PowClass:  p.PClass,
-		PowChunk:  p.PChunk,
-		Share:     p.W,
-		Damping:   p.D,
-		Mix:       p.Mix,
-		VetFloor:  p.VetFloor,
-		Tolerance: 1e-9,
+		List: p.List, Classes: p.Classes, Chunks: p.Chunks, PowClass: p.PClass, PowChunk: p.PChunk, Share: p.W,
+		Damping: p.D, Mix: p.Mix, VetFloor: p.VetFloor, Tolerance: 1e-9,
 	}
 }
 
 func seeds(t *testing.T, id string, got []walk.Weighted, want map[string]float64) {
 	t.Helper()
 	for _, w := range got {
-		if math.Abs(w.Weight-want[strconv.Itoa(int(w.ID))]) > 1e-9 {
-			t.Errorf("%s: seed %d is %g, want %g", id, w.ID, w.Weight, want[strconv.Itoa(int(w.ID))])
-		}
+		assert.InDelta(t, want[strconv.Itoa(int(w.ID))], w.Weight, 1e-9, "%s %d", id, w.ID)
 	}
-	if len(got) < len(want) {
-		t.Errorf("%s: %d seeds, want %d", id, len(got), len(want))
-	}
+	assert.True(t, len(got) >= len(want), "%s: %d seeds, want %d", id, len(got), len(want))
 }
 
 func TestReferenceVectors(t *testing.T) {
 	agree, all := 0, 0
-	for _, v := range read(t) {
-		g := graph(v.Classes, v.NumChunks)
+	var vs []vector
+	searchtest.ReadReference(t, "hybrid", "hybrid.json", &vs)
+	require.GreaterOrEqual(t, len(vs), 20)
+	for _, v := range vs {
+		g := walk.Graph{Adjacency: searchtest.MakeGraph(v.Classes, v.NumChunks)}
 		params := v.params()
 		s := fuse.MakeSeeds(params, lists(v.ChunkLists), lists(v.ClassLists), g.ChunksOf, fuse.Titles{})
 		seeds(t, v.ID, s.Start.Classes, v.Expected.ClassSeeds)
@@ -147,28 +101,19 @@ func TestReferenceVectors(t *testing.T) {
 			score[h.ID] = h.Score
 		}
 		for k := range mass {
-			if math.Abs(mass[k]-v.Expected.Mass[k]) > 1e-6 || math.Abs(score[k]-v.Expected.Score[k]) > 1e-6 {
-				t.Errorf(
-					"%s: chunk %d has mass %g and score %g, want %g and %g", v.ID, k, mass[k], score[k], v.Expected.Mass[k],
-					v.Expected.Score[k],
-				)
-			}
+			assert.True(t, math.Abs(mass[k]-v.Expected.Mass[k]) <= 1e-6 && math.Abs(score[k]-v.Expected.Score[k]) <= 1e-6,
+				"%s: chunk %d has mass %g and score %g, want %g and %g", v.ID, k, mass[k], score[k], v.Expected.Mass[k],
+				v.Expected.Score[k])
 		}
 		order(t, v, ranking)
 		for _, x := range g.RunToChunks(s.Start, params.Damping, 1e-14, walk.Steps{}).Chunks {
-			if math.Abs(x.Weight-v.Expected.Mass[x.ID]) > 1e-9 {
-				t.Errorf(
-					"%s: with classes of one chunk eliminated chunk %d has mass %g, want %g", v.ID, x.ID, x.Weight,
-					v.Expected.Mass[x.ID],
-				)
-			}
+			assert.InDelta(t, v.Expected.Mass[x.ID], x.Weight, 1e-9, "%s %d", v.ID, x.ID)
 		}
 		// The shipped precision: its bound, and the same best ten.
 		rough := g.RunToChunks(s.Start, params.Damping, fuse.Eps, walk.Steps{})
 		for _, x := range rough.Chunks {
-			if e := math.Abs(x.Weight - v.Expected.Mass[x.ID]); e > fuse.Eps*float64(len(g.ClassesOf(x.ID)))+1e-12 {
-				t.Errorf("%s: chunk %d is off by %g", v.ID, x.ID, e)
-			}
+			e := math.Abs(x.Weight - v.Expected.Mass[x.ID])
+			assert.True(t, e <= fuse.Eps*float64(len(g.ClassesOf(x.ID)))+1e-12, "%s: chunk %d is off by %g", v.ID, x.ID, e)
 		}
 		top := map[uint32]bool{}
 		for _, k := range v.Expected.Ranking[:min(10, len(v.Expected.Ranking))] {
@@ -182,17 +127,12 @@ func TestReferenceVectors(t *testing.T) {
 			}
 		}
 	}
-	if float64(agree) < 0.99*float64(all) {
-		t.Errorf("%d of %d of the best ten at the shipped precision", agree, all)
-	}
+	assert.True(t, float64(agree) >= 0.99*float64(all), "%d of %d of the best ten at the shipped precision", agree, all)
 }
 
 func order(t *testing.T, v vector, got []fuse.Hit) {
 	t.Helper()
-	if len(got) != len(v.Expected.Ranking) {
-		t.Errorf("%s: %d ranked, want %d", v.ID, len(got), len(v.Expected.Ranking))
-		return
-	}
+	require.Len(t, got, len(v.Expected.Ranking), v.ID)
 	for i, k := range v.Expected.Ranking {
 		if got[i].ID != k && math.Abs(v.Expected.Score[got[i].ID]-v.Expected.Score[k]) > 1e-6 {
 			t.Errorf("%s: place %d is %d, want %d", v.ID, i, got[i].ID, k)
@@ -202,12 +142,10 @@ func order(t *testing.T, v vector, got []fuse.Hit) {
 }
 
 func TestNothingFoundIsNothing(t *testing.T) {
-	s := fuse.MakeSeeds(
-		fuse.Default, nil, []fuse.List{{Lexical: true}}, func(uint32) []uint32 { return nil }, fuse.Titles{},
-	)
-	if len(s.Start.Chunks)+len(s.Start.Classes) != 0 || len(fuse.Rank(fuse.Default, nil, nil, 5)) != 0 {
-		t.Errorf("%+v", s)
-	}
+	s := fuse.MakeSeeds(fuse.Default, nil, []fuse.List{{Lexical: true}}, func(uint32) []uint32 { return nil },
+		fuse.Titles{})
+	assert.True(t, len(s.Start.Chunks)+len(s.Start.Classes) == 0 && len(fuse.Rank(fuse.Default, nil, nil, 5)) == 0,
+		"%+v", s)
 }
 
 func TestAListCountsByItsWeight(t *testing.T) {
@@ -220,13 +158,10 @@ func TestAListCountsByItsWeight(t *testing.T) {
 	} {
 		other.Weight = weight
 		got := fuse.Fuse([]fuse.List{words, other}, 10)
-		if len(got) != len(want) {
-			t.Fatalf("weight %g: %v", weight, got)
-		}
+		require.True(t, len(got) == len(want), "weight %g: %v", weight, got)
 		for i := range want {
-			if got[i].ID != want[i].ID || math.Abs(got[i].Score-want[i].Score) > 1e-12 {
-				t.Errorf("weight %g: %v, want %v", weight, got, want)
-			}
+			assert.True(t, got[i].ID == want[i].ID && math.Abs(got[i].Score-want[i].Score) <= 1e-12,
+				"weight %g: %v, want %v", weight, got, want)
 		}
 	}
 }
@@ -236,9 +171,7 @@ func TestTitlesAreSeedsAndLeadAStepFurther(t *testing.T) {
 	named := map[uint32][]walk.Weighted{
 		3: {{ID: 7, Weight: 0.5}}, 9: {{ID: 7, Weight: 0.1}, {ID: 3, Weight: 0.2}}, 2: {{ID: 8, Weight: 1}},
 	}
-	titles := fuse.Titles{
-		Asked: []uint32{3, 9}, Named: func(chunk uint32) []walk.Weighted { return named[chunk] },
-	}
+	titles := fuse.Titles{Asked: []uint32{3, 9}, Named: func(chunk uint32) []walk.Weighted { return named[chunk] }}
 	params := fuse.ParamsFor(fuse.Linked, true)
 	got := map[uint32]float64{}
 	for _, seed := range fuse.MakeSeeds(params, []fuse.List{list}, nil, nil, titles).Start.Chunks {
@@ -252,13 +185,9 @@ func TestTitlesAreSeedsAndLeadAStepFurther(t *testing.T) {
 		sum += weight
 	}
 	for chunk, weight := range weights {
-		if math.Abs(got[chunk]-weight/sum) > 1e-12 {
-			t.Errorf("chunk %d weighs %g, want %g", chunk, got[chunk], weight/sum)
-		}
+		assert.True(t, math.Abs(got[chunk]-weight/sum) <= 1e-12, "chunk %d weighs %g, want %g", chunk, got[chunk], weight/sum)
 	}
-	if len(got) != len(weights) {
-		t.Errorf("seeds %v", got)
-	}
+	assert.True(t, len(got) == len(weights), "seeds %v", got)
 }
 
 // Only linked indexes whose chunks a model embeds have sharper seeds.

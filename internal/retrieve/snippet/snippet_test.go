@@ -8,16 +8,17 @@ import (
 	"unicode"
 	"unicode/utf8"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/unweaver/unweaver/internal/retrieve/snippet"
 	"github.com/unweaver/unweaver/internal/text"
 )
 
-// part returns [start, end) of a text in code points.
 func part(content string, span snippet.Span) string {
 	return string([]rune(content)[span.Start:span.End])
 }
 
-// marks returns the highlighted parts.
 func marks(content string, found snippet.Found) string {
 	var out []string
 	for _, span := range found.Highlights {
@@ -28,78 +29,58 @@ func marks(content string, found snippet.Found) string {
 
 const filler = "Nothing of this matters to anyone who asks about it, and it goes on for a while. "
 
-func TestTheSnippetIsTheSentencesThatMatchedAndNotTheBeginning(t *testing.T) {
-	content := strings.Repeat(filler, 20) + "The lease was signed by Mrs. Ødegård in Bergen. " + strings.Repeat(filler, 20)
-	found := snippet.NewQuestion(text.LanguageOf(""), "Who signed the lease?", nil).FindSnippet(content, nil)
-	if got := part(content, found.Span); !strings.Contains(got, "The lease was signed by Mrs. Ødegård in Bergen.") {
-		t.Errorf("snippet %q", got)
-	}
-	if got := marks(content, found); got != "lease|signed" {
-		t.Errorf("highlights %q", got)
-	}
+// find returns the snippet of a text, and what is highlighted in it.
+func find(code, content, question string, weigh func(string) float64, names ...snippet.Name) (got, marked string) {
+	found := snippet.NewQuestion(text.LanguageOf(code), question, weigh).FindSnippet(content, names)
+	return part(content, found.Span), marks(content, found)
 }
 
-func TestSnippetsAreChosenByTheLanguage(t *testing.T) {
-	for _, c := range []struct{ code, content, question, sentence, marks string }{
-		{"de", "Es regnete den ganzen Tag am See. Am Ufer standen zwei alte Häuser.", "Wo steht ein altes Haus?",
-			"Am Ufer standen zwei alte Häuser.", "alte|Häuser"},
-		{"ja", "雨が降った。彼は東京大学で学んだ。", "東京の大学", "彼は東京大学で学んだ。", "東京大学"},
-		{"th", "ฝนตกหนัก เราอยู่ใกล้ภูเขาไฟฟูจิ", "ภูเขาไฟ", "เราอยู่ใกล้ภูเขาไฟฟูจิ", "ภูเขาไฟ"},
-	} {
-		found := snippet.NewQuestion(text.LanguageOf(c.code), c.question, nil).FindSnippet(c.content, nil)
-		if got := part(c.content, found.Span); !strings.Contains(got, c.sentence) {
-			t.Errorf("%s: snippet %q", c.code, got)
-		}
-		if got := marks(c.content, found); got != c.marks {
-			t.Errorf("%s: highlights %q", c.code, got)
-		}
-	}
-}
-
-func TestRareTermsOutweighCommonOnes(t *testing.T) {
-	content := "The system was started, stopped and started again by users. " + strings.Repeat(filler, 5) +
-		"A quokka lives on Rottnest. " + strings.Repeat(filler, 5)
+func TestTheSnippetIsWhatMatchedAndNotTheBeginning(t *testing.T) {
+	row := "| a cell that says nothing of interest to anyone, at length | and another one that says even less |\n"
 	weigh := func(term string) float64 {
 		return map[string]float64{"quokka": 8, "system": 0.5, "start": 0.5, "user": 0.5}[term]
 	}
-	found := snippet.NewQuestion(text.LanguageOf(""), "Which users started the system about the quokka?", weigh).FindSnippet(content, nil)
-	if got := part(content, found.Span); !strings.HasPrefix(got, "A quokka lives") {
-		t.Errorf("snippet %q", got)
-	}
-}
-
-func TestANameThatLedToTheChunkIsShownWhereTheQuestionHasNoWordOfIt(t *testing.T) {
-	content := strings.Repeat(filler, 6) + "Hall was the first president of the American Psychological Association. " +
-		strings.Repeat(filler, 6) + "American films were shown. "
-	names := []snippet.Name{{Text: "American Psychological Association", Weight: 2}, {Text: "films", Weight: 0.01}}
-	found := snippet.NewQuestion(text.LanguageOf(""), "What is the Journal?", nil).FindSnippet(content, names)
-	if got := part(content, found.Span); !strings.Contains(got, "Hall was the first president") {
-		t.Errorf("snippet %q", got)
-	}
-	if got := marks(content, found); got != "American Psychological Association" {
-		t.Errorf("highlights %q: a seed that weighs nothing is no reason", got)
+	for name, c := range map[string]struct {
+		code, content, question string
+		weigh                   func(string) float64
+		names                   []snippet.Name
+		want, marks             string
+	}{
+		"sentences": {"", strings.Repeat(filler, 20) + "The lease was signed by Mrs. Ødegård in Bergen. " +
+			strings.Repeat(filler, 20), "Who signed the lease?", nil, nil, "The lease was signed by Mrs. Ødegård in Bergen.", "lease|signed"},
+		"German": {"de", "Es regnete den ganzen Tag am See. Am Ufer standen zwei alte Häuser.", "Wo steht ein altes Haus?",
+			nil, nil, "Am Ufer standen zwei alte Häuser.", "alte|Häuser"},
+		"Japanese": {"ja", "雨が降った。彼は東京大学で学んだ。", "東京の大学", nil, nil, "彼は東京大学で学んだ。", "東京大学"},
+		"Thai":     {"th", "ฝนตกหนัก เราอยู่ใกล้ภูเขาไฟฟูจิ", "ภูเขาไฟ", nil, nil, "เราอยู่ใกล้ภูเขาไฟฟูจิ", "ภูเขาไฟ"},
+		"rare terms": {"", "The system was started, stopped and started again by users. " + strings.Repeat(filler, 5) +
+			"A quokka lives on Rottnest. " + strings.Repeat(filler, 5), "Which users started the system about the quokka?",
+			weigh, nil, "A quokka lives", "system|started|started|users|quokka"},
+		"a name that led to it": {"", strings.Repeat(filler, 6) + "Hall was the first president of the American Psychological " +
+			"Association. " + strings.Repeat(filler, 6) + "American films were shown. ", "What is the Journal?", nil, []snippet.Name{
+			{Text: "American Psychological Association", Weight: 2}, {Text: "films", Weight: 0.01},
+		}, "Hall was the first president", "American Psychological Association"},
+		"below a heading": {"", "Deployment\nPut the file on the server and start it there. " + strings.Repeat(filler, 4),
+			"deployment", nil, nil, "start it there.", "Deployment"},
+		"a row of a table": {"", strings.Repeat(row, 6) + "| the ferry sails at noon | unless there is ice, as in February |\n" +
+			strings.Repeat(row, 6), "When do I do the ferry?", nil, nil, "| the ferry sails at noon", "ferry"},
+		"a heading at the end": {"", "# Lease\n\n" + strings.Repeat("x", snippet.Most-3) + ". \n\n## Rent", "rent", nil, nil,
+			"## Rent", "Rent"},
+	} {
+		got, marked := find(c.code, c.content, c.question, c.weigh, c.names...)
+		assert.Contains(t, got, c.want, name)
+		assert.Equal(t, c.marks, marked, name)
+		assert.False(t, strings.HasPrefix(got, c.content[:9]) && strings.Contains(c.content, filler) && name != "below a heading",
+			"%s: it is the beginning", name)
 	}
 }
 
 func TestATextWithoutAMatchIsShownFromItsBeginning(t *testing.T) {
 	content := "  \n Oslo is a city. " + strings.Repeat(filler, 9)
-	found := snippet.NewQuestion(text.LanguageOf(""), "zebra", nil).FindSnippet(content, nil)
-	if got := part(content, found.Span); !strings.HasPrefix(got, "Oslo is a city.") || len(found.Highlights) != 0 {
-		t.Errorf("%q %v", got, found.Highlights)
-	}
+	got, marked := find("", content, "zebra", nil)
+	assert.True(t, strings.HasPrefix(got, "Oslo is a city.") && marked == "", "%q %q", got, marked)
 	for _, empty := range []string{"", " \n\t "} {
-		found := snippet.NewQuestion(text.LanguageOf(""), "zebra", nil).FindSnippet(empty, nil)
-		if found.Start != found.End || len(found.Highlights) != 0 {
-			t.Errorf("%q: %+v", empty, found)
-		}
-	}
-}
-
-func TestAHeadingDoesNotStandAlone(t *testing.T) {
-	content := "Deployment\nPut the file on the server and start it there. " + strings.Repeat(filler, 4)
-	found := snippet.NewQuestion(text.LanguageOf(""), "deployment", nil).FindSnippet(content, nil)
-	if got := part(content, found.Span); !strings.Contains(got, "start it there.") {
-		t.Errorf("snippet %q", got)
+		got, marked := find("", empty, "zebra", nil)
+		assert.Empty(t, got+marked)
 	}
 }
 
@@ -109,35 +90,12 @@ func TestASnippetDoesNotEndWithAHeading(t *testing.T) {
 		"ships for longer than anyone can tell."
 	for _, test := range []struct{ name, before, want string }{
 		{"what stands below it is shown too", signed, signed + "\n\n## Rent\n\nIt is 41,500 kroner."},
-		{
-			"what comes before it gives way", strings.Repeat("Nordlys Shipping, ", 13) + "signed it in Bergen on one day. ",
-			"## Rent\n\nIt is 41,500 kroner.",
-		},
+		{"what comes before it gives way", strings.Repeat("Nordlys Shipping, ", 13) + "signed it in Bergen on one day. ",
+			"## Rent\n\nIt is 41,500 kroner."},
 	} {
 		content := "# Lease\n\n" + test.before + "\n\n## Rent\n\nIt is 41,500 kroner.\n\n" + strings.Repeat(filler, 9)
-		found := snippet.NewQuestion(text.LanguageOf(""), "How high is the rent?", nil).FindSnippet(content, names)
-		if got := part(content, found.Span); !strings.Contains(got, test.want) ||
-			utf8.RuneCountInString(got) > snippet.Most {
-			t.Errorf("%s: %q", test.name, got)
-		}
-	}
-	content := "# Lease\n\n" + strings.Repeat("x", snippet.Most-3) + ". \n\n## Rent"
-	if got := part(content, snippet.NewQuestion(text.LanguageOf(""), "rent", nil).FindSnippet(content, nil).Span); got != "## Rent" {
-		t.Errorf("a heading at the end of a text: %q", got)
-	}
-}
-
-func TestARowOfATableStandsForItself(t *testing.T) {
-	row := "| a cell that says nothing of interest to anyone, at length | and another one that says even less |\n"
-	content := strings.Repeat(row, 6) +
-		"| the ferry sails at noon | unless there is ice on the fjord, as in February |\n" +
-		strings.Repeat(row, 6)
-	found := snippet.NewQuestion(text.LanguageOf(""), "When do I do the ferry?", nil).FindSnippet(content, nil)
-	if got := part(content, found.Span); !strings.HasPrefix(got, "| the ferry sails at noon") {
-		t.Errorf("snippet %q", got)
-	}
-	if got := marks(content, found); got != "ferry" {
-		t.Errorf("%q: words that say nothing are not marked", got)
+		got, _ := find("", content, "How high is the rent?", nil, names...)
+		assert.True(t, strings.Contains(got, test.want) && utf8.RuneCountInString(got) <= snippet.Most, "%s: %q", test.name, got)
 	}
 }
 
@@ -145,9 +103,8 @@ func TestASnippetIsMovedToAPart(t *testing.T) {
 	content := strings.Repeat(filler, 9) + "\n\n| Fare | Adult |\n| Single | 4 |\n| Return | 7 |\n\n" + strings.Repeat(filler, 9)
 	at := utf8.RuneCountInString(content[:strings.Index(content, "| Return")])
 	span := snippet.CutAround(text.LanguageOf("en"), content, snippet.Span{Start: at, End: at + 14})
-	if got := part(content, span); !strings.Contains(got, "| Fare | Adult |\n| Single | 4 |\n| Return | 7 |") || span.End-span.Start > snippet.Most {
-		t.Errorf("%q", got)
-	}
+	assert.Contains(t, part(content, span), "| Fare | Adult |\n| Single | 4 |\n| Return | 7 |")
+	assert.LessOrEqual(t, span.End-span.Start, snippet.Most)
 }
 
 func TestHighlightsKeepToCharactersOfEveryScript(t *testing.T) {
@@ -161,10 +118,8 @@ func TestHighlightsKeepToCharactersOfEveryScript(t *testing.T) {
 		{"القاهرة", "تقع القاهرة على النيل.", "القاهرة"},
 		{"Oslo", "Oslo’s and OSLO's fjord", "Oslo’s|OSLO's"},
 	} {
-		found := snippet.NewQuestion(text.LanguageOf(""), tc.question, nil).FindSnippet(tc.content, nil)
-		if got := marks(tc.content, found); got != tc.want {
-			t.Errorf("%q in %q: %q, want %q", tc.question, tc.content, got, tc.want)
-		}
+		_, marked := find("", tc.content, tc.question, nil)
+		assert.Equal(t, tc.want, marked, tc.content)
 	}
 }
 
@@ -173,26 +128,20 @@ func TestAVeryLongSentenceIsPartedBetweenWords(t *testing.T) {
 		strings.Repeat("further words, ", 200)
 	found := snippet.NewQuestion(text.LanguageOf(""), "zebra", nil).FindSnippet(content, nil)
 	got := part(content, found.Span)
-	if !strings.Contains(got, "zebra") || utf8.RuneCountInString(got) > snippet.Most {
-		t.Errorf("snippet %q", got)
-	}
+	assert.True(t, strings.Contains(got, "zebra") && utf8.RuneCountInString(got) <= snippet.Most, "snippet %q", got)
 	runes := []rune(content)
-	if found.Start > 0 && !unicode.IsSpace(runes[found.Start-1]) || !unicode.IsSpace(runes[found.End]) {
-		t.Errorf("a word is parted: %q", got)
-	}
+	assert.True(t, (found.Start <= 0 || unicode.IsSpace(runes[found.Start-1])) && unicode.IsSpace(runes[found.End]),
+		"a word is parted: %q", got)
 	solid := strings.Repeat("字", 5000) + "漢" + strings.Repeat("字", 5000)
-	found = snippet.NewQuestion(text.LanguageOf(""), "漢", nil).FindSnippet(solid, nil)
-	if got := part(solid, found.Span); !strings.Contains(got, "漢") || utf8.RuneCountInString(got) > snippet.Most {
-		t.Errorf("without a space: %q", got)
-	}
+	got, _ = find("", solid, "漢", nil)
+	assert.True(t, strings.Contains(got, "漢") && utf8.RuneCountInString(got) <= snippet.Most, "without a space: %q", got)
 }
 
 func TestHighlightsAreBoundedAndThoseOfTheSnippetAreAmongThem(t *testing.T) {
 	content := strings.Repeat("zebra, ", 3000) + ". " + "Zebra and quagga. "
 	found := snippet.NewQuestion(text.LanguageOf(""), "zebra quagga", nil).FindSnippet(content, nil)
-	if len(found.Highlights) != snippet.MostHighlights || !strings.HasSuffix(marks(content, found), "quagga") {
-		t.Errorf("%d highlights", len(found.Highlights))
-	}
+	assert.True(t, len(found.Highlights) == snippet.MostHighlights && strings.HasSuffix(marks(content, found), "quagga"),
+		"%d highlights", len(found.Highlights))
 }
 
 // Whatever the text: spans lie within it, in order, and are what they are asked to be.
@@ -228,12 +177,10 @@ func check(t *testing.T, question, content string, names []snippet.Name) {
 	t.Helper()
 	found := snippet.NewQuestion(text.LanguageOf(""), question, nil).FindSnippet(content, names)
 	runes := []rune(content)
-	if found.Start < 0 || found.Start > found.End || found.End > len(runes) || found.End-found.Start > snippet.Most {
-		t.Fatalf("%q: snippet %+v of %d", content, found.Span, len(runes))
-	}
-	if found.Start < found.End && (unicode.IsSpace(runes[found.Start]) || unicode.IsSpace(runes[found.End-1])) {
-		t.Fatalf("%q: snippet %q has space around it", content, part(content, found.Span))
-	}
+	require.True(t, found.Start >= 0 && found.Start <= found.End && found.End <= len(runes) &&
+		found.End-found.Start <= snippet.Most, "%q: snippet %+v of %d", content, found.Span, len(runes))
+	require.True(t, found.Start >= found.End || !unicode.IsSpace(runes[found.Start]) &&
+		!unicode.IsSpace(runes[found.End-1]), "%q: snippet %q has space around it", content, part(content, found.Span))
 	terms := map[string]bool{}
 	for _, term := range text.Terms(question) {
 		terms[term] = true
@@ -252,20 +199,16 @@ func check(t *testing.T, question, content string, names []snippet.Name) {
 	}
 	before := -1
 	for _, span := range found.Highlights {
-		if span.Start <= before || span.Start >= span.End || span.End > len(runes) {
-			t.Fatalf("%q: highlights %v", content, found.Highlights)
-		}
+		require.True(t, span.Start > before && span.Start < span.End && span.End <= len(runes),
+			"%q: highlights %v", content, found.Highlights)
 		before = span.End
 		marked := part(content, span)
 		for _, word := range words(marked) {
 			asked := slices.ContainsFunc(english.TermsOf(word), func(term string) bool { return terms[term] })
-			if !asked && !terms[english.PlainForm(word)] {
-				t.Fatalf("%q: %q is marked, and %q was not asked for by %q", content, marked, word, question)
-			}
+			require.True(t, asked || terms[english.PlainForm(word)],
+				"%q: %q is marked, and %q was not asked for by %q", content, marked, word, question)
 		}
-		if len(words(marked)) == 0 {
-			t.Fatalf("%q: %q is marked", content, marked)
-		}
+		require.True(t, len(words(marked)) != 0, "%q: %q is marked", content, marked)
 	}
 }
 

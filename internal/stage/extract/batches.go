@@ -41,12 +41,12 @@ func (b *Batches) BuildRequests(ctx context.Context, in In) ([]batchapi.Request,
 		if !sendsChunk(b.Spec, info, x.text) {
 			continue
 		}
-		call := promptOf(b.Spec.Parity).call(x.doc, x.text)
+		call := promptOf(b.Spec, x.text).call(x.doc, x.text)
 		body, err := b.Model.Request(call)
 		if err != nil {
 			return nil, err
 		}
-		key := Key(info, b.Spec.Parity, x.text)
+		key := Key(info, b.Spec, x.text)
 		tokens := int64(len(call.System)+len(call.User)+3) / 4
 		out = append(out, batchapi.Request{ID: key.String(), Body: body, Tokens: tokens})
 	}
@@ -116,7 +116,7 @@ func (b *Batches) takeAnswer(ctx context.Context, answer batchapi.Answer) error 
 	if err := key.UnmarshalText([]byte(answer.ID)); err != nil {
 		return fault.Internal.At("take an answer of a batch", answer.ID).Because(err)
 	}
-	reply, failed := b.Model.Read(promptOf(b.Spec.Parity).call("", ""), answer.Body)
+	reply, failed := b.Model.Read(promptOf(b.Spec, "").call("", ""), answer.Body)
 	var entities []entity
 	var rung string
 	ok := false

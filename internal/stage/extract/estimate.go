@@ -134,7 +134,7 @@ func StreamTexts(ctx context.Context, in In) iter.Seq2[Text, error] {
 // models cost nothing.
 func Count(ctx context.Context, in CountIn) (Estimate, error) {
 	var estimate Estimate
-	overhead := promptOf(in.Spec.Parity).countTokens()
+	overhead := promptOf(in.Spec, "").countTokens()
 	type looked struct {
 		tokens int64
 		entry  *ledger.Entry
@@ -147,7 +147,7 @@ func Count(ctx context.Context, in CountIn) (Estimate, error) {
 		if !sendsChunk(in.Spec, in.Model, chunk.Text) {
 			return looked{rule: true}, nil
 		}
-		entry, err := in.Ledger.Get(ctx, ledger.Extract, Key(in.Model, in.Spec.Parity, chunk.Text), in.Attempt)
+		entry, err := in.Ledger.Get(ctx, ledger.Extract, Key(in.Model, in.Spec, chunk.Text), in.Attempt)
 		return looked{tokens: int64(chunk.Tokens), entry: entry}, err
 	}
 	for chunk, err := range parallel.MapOrdered(ctx, width, in.Chunks, look) {

@@ -323,7 +323,7 @@ func (b *batch) answerChunk(ctx context.Context, x *item) (value, error) {
 		v, _, err := b.askModel(ctx, x)
 		return v, err
 	}
-	x.out.Key = Key(info, b.Spec.Parity, x.text)
+	x.out.Key = Key(info, b.Spec, x.text)
 	var passing value // a failure that no entry is made of, or not yet
 	entry, fresh, err := b.Ledger.DoAccepting(ctx, ledger.Extract, x.out.Key, b.Attempt, checkEntry,
 		func(ctx context.Context) (ledger.Result, error) {
@@ -358,7 +358,7 @@ func (b *batch) answerChunk(ctx context.Context, x *item) (value, error) {
 		return value{}, err
 	}
 	// What no pack has in mode batch, this run's batches answered: it is counted with what was paid for.
-	batched := b.Spec.Chat.Batch.IsOn() && !entry.Packed
+	batched := b.Spec.ChatOf(core.RoleExtraction).Batch.IsOn() && !entry.Packed
 	if !fresh && !batched && (b.Shard.Asked.IsZero() || x.out.Key != b.Shard.Asked) {
 		b.mu.Lock()
 		b.res.Progress.Hits.Extract++
@@ -418,8 +418,8 @@ func checkEntry(entry ledger.Entry) error {
 }
 
 // Key returns the key of a chunk's extraction in the ledger.
-func Key(info model.Info, parity bool, text string) core.Digest {
-	key := ledger.Key(ledger.Extract, promptOf(parity).version, info.Model, info.Parameters, SchemaVersion, text)
+func Key(info model.Info, spec core.Spec, text string) core.Digest {
+	key := ledger.Key(ledger.Extract, promptOf(spec, text).version, info.Model, info.Parameters, SchemaVersion, text)
 	return ledger.ScopeKey(info.Domain, key)
 }
 
@@ -432,7 +432,7 @@ type reading struct {
 // askModel calls the model, and once more when the first answer cannot be read. It reports whether what came of it
 // lasts.
 func (b *batch) askModel(ctx context.Context, x *item) (v value, lasts bool, err error) {
-	prompt := promptOf(b.Spec.Parity)
+	prompt := promptOf(b.Spec, x.text)
 	answer, err := stage.Ask(ctx, b.Chat, prompt.call(x.doc, x.text), prompt.reminder, func(text string) (reading, bool) {
 		entities, rung, ok := Parse(text)
 		return reading{entities, rung}, ok

@@ -289,7 +289,7 @@ func TestASystemFailureLeavesTheBatchToBeRepeatedForNothing(t *testing.T) {
 
 // put writes a ledger entry for a text as somebody left it there.
 func (b bench) put(in extract.In, text, entry string, negative bool) {
-	stagetest.Must(in.Ledger.Put(b.Context(), ledger.Extract, extract.Key(in.Chat.Info(), false, text), 0,
+	stagetest.Must(in.Ledger.Put(b.Context(), ledger.Extract, extract.Key(in.Chat.Info(), core.Spec{}, text), 0,
 		ledger.Result{Value: []byte(entry), Negative: negative}))
 }
 

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 
+	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/model"
 	"github.com/unweaver/unweaver/internal/model/tokens"
 )
@@ -20,13 +21,17 @@ type prompt struct {
 	schema   json.RawMessage
 }
 
-// promptOf returns the product's prompt. Under parity it has the reference's jobs, places and names of fields, in other
-// words; the list stands in an object, as a response format demands.
-func promptOf(parity bool) prompt {
-	if parity {
+// promptOf returns the product's prompt for a text, with the language to describe in. Under parity it has the
+// reference's jobs, places and names of fields, in other words; the list stands in an object, as a response format
+// demands.
+func promptOf(spec core.Spec, text string) prompt {
+	if spec.Parity {
 		return likeReference
 	}
-	return ours
+	out := ours
+	sentence, version := model.NameLanguage(spec.WritingLanguage(), text)
+	out.system, out.version = out.system+sentence, out.version+version
+	return out
 }
 
 var ours = prompt{

@@ -2,6 +2,7 @@ package plan
 
 import (
 	"reflect"
+	"strings"
 
 	"github.com/unweaver/unweaver/internal/core"
 )
@@ -21,7 +22,8 @@ func SpecChanges(parent, now core.Spec) []string {
 		e := s.Embedding
 		return embedding{e.Provider, e.Model, e.Classes, e.Dimension, e.MaxInputTokens}
 	}
-	chats := func(s core.Spec) [2]string { return [2]string{s.Chat.Provider, s.Chat.Model} }
+	was, shortenedBy := parent.BuildChats()
+	is, shortensBy := now.BuildChats()
 	var reasons []string
 	for _, part := range []struct {
 		name string
@@ -34,7 +36,9 @@ func SpecChanges(parent, now core.Spec) []string {
 		{"parity", parent.Parity == now.Parity},
 		{"language", parent.Retrieval.Language == now.Retrieval.Language},
 		{"extraction", parent.ExtractionShare() == now.ExtractionShare()},
-		{"chat model", chats(parent) == chats(now)},
+		{"language of descriptions", parent.WritingLanguage() == now.WritingLanguage()},
+		{"chat model", was == is},
+		{"shortening model", shortenedBy == shortensBy || was != is && shortenedBy == was && shortensBy == is},
 		{"embedding", embeds(parent) == embeds(now)},
 	} {
 		if !part.same {
@@ -43,6 +47,25 @@ func SpecChanges(parent, now core.Spec) []string {
 	}
 	if parent.ReadAs().Attachments && !now.ReadAs().Attachments {
 		reasons = append(reasons, core.AttachmentsOff)
+	}
+	return reasons
+}
+
+// AnswerChanges gives a reason for another style of answers, and for each role of queries that has another model now. A
+// query is answered with the specification of its generation, so one is published that differs in nothing else.
+func AnswerChanges(parent, now core.Spec) []string {
+	asked := func(s core.Spec, role string) string {
+		chat := s.ChatOf(role)
+		return strings.TrimSpace(chat.Provider + " " + chat.Model + " " + chat.BaseURL)
+	}
+	var reasons []string
+	if parent.Answer != now.Answer {
+		reasons = append(reasons, "style of answers")
+	}
+	for _, role := range []string{core.RoleAnswer, core.RoleTriples} {
+		if was, is := asked(parent, role), asked(now, role); was != is {
+			reasons = append(reasons, "model of "+role+": "+is+", was "+was)
+		}
 	}
 	return reasons
 }

@@ -114,8 +114,9 @@ const (
 )
 
 // countFlights returns how many classes are in flight: as many as calls are allowed.
-func countFlights(allowed core.Limits) int {
-	return min(max(limits.Concurrency(allowed.Concurrency), leastWidth), mostWidth)
+func (s *shortener) countFlights() int {
+	allowed := s.Spec.LimitsOf(core.RoleShortening).Concurrency
+	return min(max(limits.Concurrency(allowed), leastWidth), mostWidth)
 }
 
 // Run does one partition. Result.Progress counts classes done and ledger entries that answered, also when it fails.
@@ -128,7 +129,7 @@ func Run(ctx context.Context, in In) (Result, error) {
 	}
 	defer out.Discard()
 	var failed error // returned behind the loop, which waits for the classes in flight
-	for short, err := range parallel.MapOrdered(ctx, countFlights(in.Spec.Limits), s.streamLong(ctx), s.shortenClass) {
+	for short, err := range parallel.MapOrdered(ctx, s.countFlights(), s.streamLong(ctx), s.shortenClass) {
 		if err != nil {
 			failed = err
 			break
@@ -245,7 +246,8 @@ func (s *shortener) shortenBlock(ctx context.Context, name, long string) (string
 		v, _, err := s.askModel(ctx, name, long)
 		return s.orStart(v.Description, long), nil, err
 	}
-	prompt := version
+	_, language := model.NameLanguage(s.Spec.WritingLanguage(), long)
+	prompt := version + language
 	if s.Spec.Parity {
 		prompt = parityVersion
 	}
@@ -325,9 +327,10 @@ func (s *shortener) askModel(ctx context.Context, name, long string) (v value, l
 	if err := s.round.CheckEnd(); err != nil {
 		return v, false, err
 	}
+	sentence, _ := model.NameLanguage(s.Spec.WritingLanguage(), long)
 	call := model.Call{
 		Task:   model.Shorten,
-		System: system,
+		System: system + sentence,
 		User:   "Name: " + name + "\n\nDescriptions:\n" + long,
 		Schema: schema,
 		Input:  long,

@@ -41,7 +41,7 @@ func (s *Server) chat(w http.ResponseWriter, request *http.Request, call call) {
 	task, user, parts, size := asked.read()
 	s.book.count(func(stats *Stats) { stats.ChatInFlight++ })
 	defer s.book.count(func(stats *Stats) { stats.ChatInFlight-- })
-	injection := call.options.inject(Seen{N: call.number, Task: task, Text: user})
+	injection := call.options.inject(Seen{N: call.number, Task: task, System: asked.system(), Text: user})
 	if !s.admit(w, request, injection) {
 		return
 	}
@@ -54,6 +54,14 @@ func (s *Server) chat(w http.ResponseWriter, request *http.Request, call call) {
 	prompt := digest(parts...)
 	s.book.chat(task, prompt, user, call.begun, cost, bad)
 	respond(w, request, injection, completion(prompt, asked.Model, content, cost))
+}
+
+// system gives the instructions of a request.
+func (asked chatRequest) system() string {
+	if len(asked.Messages) == 0 || asked.Messages[0].Role != "system" {
+		return ""
+	}
+	return asked.Messages[0].Content
 }
 
 // read gives the task of a request, its last text of the user, all its texts, and their length in bytes.

@@ -69,11 +69,31 @@ func (o Options) embedding(i int, text, format string) any {
 	if format != "base64" || o.Float {
 		return vector
 	}
+	return pack(vector)
+}
+
+// pack returns base64 of little-endian numbers.
+func pack(vector []float32) string {
 	packed := make([]byte, 0, 4*len(vector))
 	for _, x := range vector {
 		packed = binary.LittleEndian.AppendUint32(packed, math.Float32bits(x))
 	}
 	return base64.StdEncoding.EncodeToString(packed)
+}
+
+// EncodeEmbeddings returns the body of an answer with vectors, as numbers or packed.
+func EncodeEmbeddings(vectors [][]float32, packed bool) []byte {
+	items := make([]map[string]any, len(vectors))
+	for i, vector := range vectors {
+		items[i] = map[string]any{"object": "embedding", "index": i, "embedding": vector}
+		if packed {
+			items[i]["embedding"] = pack(vector)
+		}
+	}
+	raw, _ := json.Marshal(map[string]any{ // plain values always marshal
+		"object": "list", "data": items, "model": "m", "usage": map[string]int{"prompt_tokens": 9, "total_tokens": 9},
+	})
+	return raw
 }
 
 // Vector returns the server's embedding: signed hashing of words.

@@ -11,9 +11,10 @@ import (
 
 // Seen is a request as a script sees it.
 type Seen struct {
-	N    int64  // requests are numbered from 1 as they arrive
-	Task string // name of the schema (extract, shorten), answer without one, embed
-	Text string // the last message of the user, or the first text
+	N      int64  // requests are numbered from 1 as they arrive
+	Task   string // name of the schema (extract, shorten), answer without one, embed
+	System string // the first message, where that is the system's
+	Text   string // the last message of the user, or the first text
 }
 
 // Injection is what a script sets for one request; the zero value is a good answer at once.

@@ -2,6 +2,7 @@
 package scratchtest
 
 import (
+	"iter"
 	"os"
 	"path/filepath"
 	"strings"
@@ -30,5 +31,26 @@ func In(t *testing.T, folder string) (open func() []string) {
 			}
 		}
 		return found
+	}
+}
+
+// WriteFile writes a file that goes with the test, and returns its path.
+func WriteFile(t testing.TB, content []byte) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "file")
+	if err := os.WriteFile(path, content, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+// Yield returns a sequence of values without an error.
+func Yield[T any](all ...T) iter.Seq2[T, error] {
+	return func(yield func(T, error) bool) {
+		for _, one := range all {
+			if !yield(one, nil) {
+				return
+			}
+		}
 	}
 }

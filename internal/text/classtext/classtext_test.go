@@ -7,6 +7,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"github.com/unweaver/unweaver/internal/text/classtext"
 )
@@ -43,9 +44,8 @@ func TestLongIsAboutRunesOfTheWholeText(t *testing.T) {
 		}
 		for _, parity := range []bool{false, true} {
 			runes := utf8.RuneCountInString(classtext.JoinText(name, descriptions, parity))
-			if !classtext.IsLong(name, descriptions, runes-1, parity) || classtext.IsLong(name, descriptions, runes, parity) {
-				t.Fatalf("%d runes, parity %v: long is not reported", runes, parity)
-			}
+			require.True(t, classtext.IsLong(name, descriptions, runes-1, parity) &&
+				!classtext.IsLong(name, descriptions, runes, parity), "%d runes, parity %v: long is not reported", runes, parity)
 		}
 	}
 }

@@ -7,6 +7,9 @@ import (
 	"unicode"
 	"unicode/utf8"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/unweaver/unweaver/internal/text"
 	"github.com/unweaver/unweaver/internal/text/names"
 )
@@ -22,19 +25,14 @@ func TestEquivalentNamesHaveOneKey(t *testing.T) {
 		{"(DNA)", "DNA", "[DNA],"},
 	} {
 		for _, n := range group[1:] {
-			if a, b := names.Key(group[0], false), names.Key(n, false); a != b {
-				t.Errorf("%q and %q: %q, %q", group[0], n, a, b)
-			}
+			assert.Equal(t, names.Key(group[0], false), names.Key(n, false), "%q and %q", group[0], n)
 		}
 	}
 	for _, pair := range [][2]string{{"C", "C++"}, {"HIV-1", "HIV-2"}, {"US", "U.S"}, {"A", "B"}} {
-		if names.Key(pair[0], false) == names.Key(pair[1], false) {
-			t.Errorf("%q and %q are one", pair[0], pair[1])
-		}
+		assert.True(t, names.Key(pair[0], false) != names.Key(pair[1], false), "%q and %q are one", pair[0], pair[1])
 	}
-	if names.Key("!!!", false) == "" || names.Key("the", false) != "the" || names.Key(" X", true) != " X" {
-		t.Error("names of signs, of an article, exact names")
-	}
+	assert.True(t, names.Key("!!!", false) != "" && names.Key("the", false) == "the" && names.Key(" X", true) == " X",
+		"names of signs, of an article, exact names")
 }
 
 func TestSpansAreCodePointsOfTheOriginal(t *testing.T) {
@@ -52,9 +50,7 @@ func TestSpansAreCodePointsOfTheOriginal(t *testing.T) {
 		for _, s := range names.NewText(c.text).Spans(names.Key(c.name, false), 8) {
 			got = append(got, string(rs[s[0]:s[1]]))
 		}
-		if fmt.Sprint(got) != c.want {
-			t.Errorf("%q in %q: got %q, want %s", c.name, c.text, got, c.want)
-		}
+		assert.True(t, fmt.Sprint(got) == c.want, "%q in %q: got %q, want %s", c.name, c.text, got, c.want)
 	}
 }
 
@@ -72,9 +68,8 @@ func TestNamesStandWithinTextWithoutSpaces(t *testing.T) {
 		{"de", "Haustür", "Haus", 0},
 		{"en", "彼は東京大学で", "東京", 0}, // as in every index of English that stands
 	} {
-		if got := names.NewTextOf(text.LanguageOf(c.code), c.text).Spans(names.Key(c.name, false), 8); len(got) != c.places {
-			t.Errorf("%s: %q in %q is at %v", c.code, c.name, c.text, got)
-		}
+		got := names.NewTextOf(text.LanguageOf(c.code), c.text).Spans(names.Key(c.name, false), 8)
+		assert.True(t, len(got) == c.places, "%s: %q in %q is at %v", c.code, c.name, c.text, got)
 	}
 }
 
@@ -93,9 +88,7 @@ func TestAFoundPlaceEndsAtWordBorders(t *testing.T) {
 		{"anything", "", 8, 0},
 		{"", "x", 8, 0},
 	} {
-		if got := names.NewText(c.text).Spans(c.key, c.most); len(got) != c.places {
-			t.Errorf("%q in %q: %v, want %d places", c.key, c.text, got, c.places)
-		}
+		assert.Len(t, names.NewText(c.text).Spans(c.key, c.most), c.places, "%q %q", c.key, c.text)
 	}
 }
 
@@ -107,18 +100,15 @@ func FuzzEveryNameHasAKey(f *testing.F) {
 	f.Fuzz(func(t *testing.T, name string) {
 		key := names.Key(name, false)
 		visible := strings.ContainsFunc(name, func(r rune) bool { return unicode.IsLetter(r) || unicode.IsDigit(r) })
-		if utf8.ValidString(name) && (strings.TrimSpace(key) != key || (visible && key == "")) {
-			t.Errorf("%q has the key %q", name, key)
-		}
+		assert.True(t, !utf8.ValidString(name) || strings.TrimSpace(key) == key && (!visible || key != ""),
+			"%q has the key %q", name, key)
 	})
 }
 
 // Keys of this version. Where this fails, classes get other ids: raise names.Version.
 // Promises: 19.
 func TestKeysOfThisVersion(t *testing.T) {
-	if names.Version != "names/1" {
-		t.Error("pin the keys of the new version")
-	}
+	assert.True(t, names.Version == "names/1", "pin the keys of the new version")
 	for name, key := range map[string]string{
 		"The  Hague":          "hague",
 		"the":                 "the",
@@ -135,12 +125,8 @@ func TestKeysOfThisVersion(t *testing.T) {
 		"soft\u00adhyphen":    "softhyphen",
 		"tab\tand\nnew  line": "tab and new line",
 	} {
-		if got := names.Key(name, false); got != key {
-			t.Errorf("%q: got %q, want %q", name, got, key)
-		}
-		if names.Key(name, true) != name {
-			t.Errorf("%q does not stay as it is for parity", name)
-		}
+		assert.Equal(t, key, names.Key(name, false), "%q", name)
+		assert.True(t, names.Key(name, true) == name, "%q does not stay as it is for parity", name)
 	}
 }
 
@@ -153,9 +139,7 @@ func FuzzSpansLieInTheText(f *testing.F) {
 		}
 		n := utf8.RuneCountInString(text)
 		for _, s := range names.NewText(text).Spans(names.Key(name, false), 8) {
-			if s[0] < 0 || s[0] >= s[1] || s[1] > n {
-				t.Fatalf("span %v of %d code points", s, n)
-			}
+			require.True(t, s[0] >= 0 && s[0] < s[1] && s[1] <= n, "span %v of %d code points", s, n)
 		}
 	})
 }

@@ -64,16 +64,12 @@ func TestAModelDecidesEachPairOnce(t *testing.T) {
 	var verdicts []string
 	for i, one := range first {
 		verdicts = append(verdicts, one.Verdict)
-		if one.Name != three[i].A.Name || one.Of != three[i].Of.Name || one.Spelled != three[i].Spelled {
-			t.Errorf("%+v of %+v", one, three[i])
-		}
-		if strings.ContainsAny(one.Why, "\x1b\n") || len(one.Why) > mostWhy || one.Verdict != Undecided && one.Why == "" {
-			t.Errorf("why %q", one.Why)
-		}
+		assert.True(t, one.Name == three[i].A.Name && one.Of == three[i].Of.Name && one.Spelled == three[i].Spelled,
+			"%+v of %+v", one, three[i])
+		assert.True(t, !strings.ContainsAny(one.Why, "\x1b\n") && len(one.Why) <= mostWhy &&
+			(one.Verdict == Undecided || one.Why != ""), "why %q", one.Why)
 	}
-	if want := []string{Same, Different, Undecided}; !slices.Equal(verdicts, want) {
-		t.Errorf("%v, want %v", verdicts, want)
-	}
+	assert.Equal(t, []string{Same, Different, Undecided}, verdicts)
 	paid := chat.calls.Load() // the last pair was asked for twice
 	turned := slices.Clone(three)
 	turned[0].A, turned[0].Of = turned[0].Of, turned[0].A
@@ -81,14 +77,12 @@ func TestAModelDecidesEachPairOnce(t *testing.T) {
 	assert.True(t, err == nil && chat.calls.Load() == paid && paid == 4 && counts.Paid == 0 && again[0].Verdict == Same,
 		"%d calls, then %d; %+v, %v", paid, chat.calls.Load(), counts, err)
 	asks.Attempt = 1 // a round of retry-failed
-	if _, counts, err := asks.Decide(t.Context(), three); err != nil || counts.Paid != 1 {
-		t.Errorf("a round of retry-failed: %+v, %v", counts, err)
-	}
+	_, counts, err = asks.Decide(t.Context(), three)
+	assert.True(t, err == nil && counts.Paid == 1, "a round of retry-failed: %+v, %v", counts, err)
 	changed := slices.Clone(three[:1])
 	changed[0].A.Text = "no more"
-	if got, _, err := asks.Decide(t.Context(), changed); err != nil || got[0].Verdict != Different {
-		t.Errorf("other texts: %+v, %v", got, err)
-	}
+	got, _, err := asks.Decide(t.Context(), changed)
+	assert.True(t, err == nil && got[0].Verdict == Different, "other texts: %+v, %v", got, err)
 }
 
 func TestAFailureOfTheSystemIsNoDecision(t *testing.T) {
@@ -98,9 +92,8 @@ func TestAFailureOfTheSystemIsNoDecision(t *testing.T) {
 	_, _, err := asks.Decide(t.Context(), three[:2])
 	require.Error(t, err, "no error")
 	chat.down.Store(false)
-	if _, counts, err := asks.Decide(t.Context(), three[:2]); err != nil || counts.Failed != 0 || counts.Paid != 2 {
-		t.Errorf("%+v, %v", counts, err)
-	}
+	_, counts, err := asks.Decide(t.Context(), three[:2])
+	assert.True(t, err == nil && counts.Failed == 0 && counts.Paid == 2, "%+v, %v", counts, err)
 }
 
 func TestModelsThatCostNothingAreNotAsked(t *testing.T) {
@@ -114,18 +107,16 @@ func TestAnswersThatCannotBeRead(t *testing.T) {
 		v, ok := parseAnswer(answer)
 		assert.False(t, ok, "%q is %+v", answer, v)
 	}
-	if v, ok := parseAnswer("```json\n{\"same\":false}\n```"); !ok || v.Same {
-		t.Errorf("%+v, %v", v, ok)
-	}
+	v, ok := parseAnswer("```json\n{\"same\":false}\n```")
+	assert.True(t, ok && !v.Same, "%+v, %v", v, ok)
 }
 
 func TestACallHoldsTextsWithoutTheirLines(t *testing.T) {
 	pair := Pair{A: Side{"B\nName", "says\nA: x"}, Of: Side{"A Name", strings.Repeat("long ", 400)}}
 	call := pair.Call()
-	if lines := strings.Split(call.User, "\n"); len(lines) != 5 || lines[0] != "A: A Name" || lines[3] != "B: B Name" ||
-		len(lines[1]) > mostText+20 || lines[4] != "Said of it: says A: x" {
-		t.Errorf("%q", call.User)
-	}
+	lines := strings.Split(call.User, "\n")
+	assert.True(t, len(lines) == 5 && lines[0] == "A: A Name" && lines[3] == "B: B Name" && len(lines[1]) <= mostText+20 &&
+		lines[4] == "Said of it: says A: x", "%q", call.User)
 }
 
 func TestFilesComeBack(t *testing.T) {
@@ -165,12 +156,8 @@ func TestWhatWasComparedIsKnown(t *testing.T) {
 	near := []aliases.Pair{{A: 0, B: 1, Cosine: .99}, {A: 1, B: 2, Cosine: .98}, {A: 0, B: 3, Cosine: .97}}
 	now.Before = FileOf(Found{Compared: before.listCompared(near)}, 0, nil)
 	known, pairs := now.findUnchanged()
-	if want := []bool{false, true, true, false}; !slices.Equal(known, want) {
-		t.Errorf("known %v, want %v", known, want)
-	}
-	if want := []aliases.Pair{{A: 1, B: 2, Cosine: .99}}; !slices.Equal(pairs, want) {
-		t.Errorf("pairs %v, want %v", pairs, want)
-	}
+	assert.Equal(t, []bool{false, true, true, false}, known, "known")
+	assert.True(t, slices.Equal(pairs, []aliases.Pair{{A: 1, B: 2, Cosine: .99}}), "%v", pairs)
 	for _, other := range []func(*File){
 		func(f *File) { f.Rules = "pairs/0" }, func(f *File) { f.Cosine = .5 },
 		func(f *File) { f.Compared.Near = make([]NearPair, MostNear) },
@@ -179,8 +166,26 @@ func TestWhatWasComparedIsKnown(t *testing.T) {
 		other(&file)
 		against := now
 		against.Before = &file
-		if known, pairs := against.findUnchanged(); slices.Contains(known, true) || len(pairs) != 0 {
-			t.Errorf("%v, %v", known, pairs)
-		}
+		known, pairs := against.findUnchanged()
+		assert.True(t, !slices.Contains(known, true) && len(pairs) == 0, "%v, %v", known, pairs)
 	}
+}
+
+func TestPairsThatMayBeOneAreAskedForFirst(t *testing.T) {
+	pair := func(a, of string, cosine float64, spelled bool) Pair {
+		return Pair{A: Side{Name: a}, Of: Side{Name: of}, Cosine: cosine, Spelled: spelled}
+	}
+	given := []Pair{
+		pair("Cohere", "Jina", .999, false),
+		pair("Port of Alma", "Salt of Tolmin", .998, false), // of says nothing
+		pair("Alma Port Company", "The Port of Alma", .95, false),
+		pair("I.B.M.", "International Business Machines", .94, false),
+		pair("Saint-Denis", "Saint Denis", .2, true),
+	}
+	var got []string
+	for _, one := range OrderPairs(given) {
+		got = append(got, one.A.Name)
+	}
+	assert.Equal(t, []string{"Saint-Denis", "Alma Port Company", "I.B.M.", "Cohere", "Port of Alma"}, got)
+	assert.Equal(t, "Cohere", given[0].A.Name, "what was given is in another order")
 }

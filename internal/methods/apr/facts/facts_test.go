@@ -3,8 +3,6 @@ package facts_test
 import (
 	"bytes"
 	"math"
-	"os"
-	"path/filepath"
 	"reflect"
 	"slices"
 	"testing"
@@ -17,6 +15,7 @@ import (
 	"github.com/unweaver/unweaver/internal/methods/apr"
 	"github.com/unweaver/unweaver/internal/methods/apr/facts"
 	"github.com/unweaver/unweaver/internal/model/triples"
+	"github.com/unweaver/unweaver/internal/testkit/scratchtest"
 )
 
 var hashing = facts.Of{Embedder: "hashing-2", Dimension: 2}
@@ -55,8 +54,7 @@ func write(t testing.TB, f facts.Facts) []byte {
 
 func open(t testing.TB, content []byte, of facts.Of) (*facts.File, error) {
 	t.Helper()
-	path := filepath.Join(t.TempDir(), "facts")
-	require.NoError(t, os.WriteFile(path, content, 0o600))
+	path := scratchtest.WriteFile(t, content)
 	file, err := facts.Open(path, of)
 	if err == nil {
 		t.Cleanup(file.Close)
@@ -72,10 +70,9 @@ func TestWhatIsWrittenIsReadAndEqualFactsAreEqualBytes(t *testing.T) {
 		content := write(t, f)
 		file, err := open(t, content, hashing)
 		require.NoError(t, err)
-		assert.True(
-			t, reflect.DeepEqual(file.Book, f.Book) && len(file.Keys) == len(f.Keys) && file.DescribeVectors() == hashing,
-			"read %+v, wrote %+v", file.Book, f.Book,
-		)
+		assert.True(t,
+			reflect.DeepEqual(file.Book, f.Book) && len(file.Keys) == len(f.Keys) && file.DescribeVectors() == hashing,
+			"read %+v, wrote %+v", file.Book, f.Book)
 		assert.True(t, bytes.Equal(write(t, file.Facts), content), "facts that were read have other bytes")
 	}
 }
@@ -104,7 +101,6 @@ func TestFactsThatDoNotFitEachOtherAreNotWritten(t *testing.T) {
 		err := facts.Write(&bytes.Buffer{}, hashing, f)
 		assert.True(t, fault.Is(err, fault.Internal), "%s: %v", name, err)
 	}
-	if err := facts.Write(&bytes.Buffer{}, facts.Of{Dimension: 2}, sample()); !fault.Is(err, fault.Internal) {
-		t.Errorf("no embedder: %v", err)
-	}
+	err := facts.Write(&bytes.Buffer{}, facts.Of{Dimension: 2}, sample())
+	assert.True(t, fault.Is(err, fault.Internal), "no embedder: %v", err)
 }

@@ -16,7 +16,7 @@ import (
 
 // Enrichment makes the facts of a generation.
 var Enrichment = enrich.Enrichment{
-	Name: format.Enrichment, Asks: "chunks", DigestRules: digestRules, Seal: seal,
+	Name: format.Enrichment, Asks: "chunks", Role: core.RoleTriples, DigestRules: digestRules, Seal: seal,
 	Pay: func(ctx context.Context, of *enrich.Build, n, parts int) error {
 		_, err := newIn(of).Pay(ctx, of.Chunks(ctx, n, parts))
 		return err
@@ -24,7 +24,7 @@ var Enrichment = enrich.Enrichment{
 }
 
 func digestRules(spec core.Spec, models model.Set) string {
-	chat, embedder := models.Chat.Info(), models.Classes.Info()
+	chat, embedder := models.ChatOf(core.RoleTriples).Info(), models.Classes.Info()
 	return core.Sum(
 		Rules, triples.Prompt, triples.SchemaVersion, spec.Retrieval.Language,
 		chat.Provider, chat.Model, chat.Parameters, chat.Domain,
@@ -35,9 +35,10 @@ func digestRules(spec core.Spec, models model.Set) string {
 
 func newIn(of *enrich.Build) In {
 	return In{
-		Language: text.LanguageOf(of.Spec.Retrieval.Language), Chat: of.Models.Chat, Health: of.HealthOf(model.Triples),
-		Ledger: of.Ledger, Embedder: of.Models.Classes, Fingerprint: of.Manifest.Class.Digest(),
-		Segmenter: apr.DefaultSegmenter, Attempt: of.Attempt,
+		Language: text.LanguageOf(of.Spec.Retrieval.Language), Chat: of.Models.ChatOf(core.RoleTriples),
+		Health: of.HealthOf(model.Triples), Ledger: of.Ledger, Embedder: of.Models.Classes,
+		Fingerprint: of.Manifest.Class.Digest(), Segmenter: apr.DefaultSegmenter,
+		Attempt: of.Attempt,
 	}
 }
 

@@ -5,9 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"iter"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -28,6 +25,7 @@ import (
 	"github.com/unweaver/unweaver/internal/store/blob"
 	claims "github.com/unweaver/unweaver/internal/store/coordination/memory"
 	"github.com/unweaver/unweaver/internal/testkit/blobmemory"
+	"github.com/unweaver/unweaver/internal/testkit/scratchtest"
 	"github.com/unweaver/unweaver/internal/testkit/stagetest"
 	"github.com/unweaver/unweaver/internal/text"
 )
@@ -46,16 +44,6 @@ func corpusOf(documents int) []enrich.Chunk {
 		}
 	}
 	return out
-}
-
-func listed(chunks []enrich.Chunk) iter.Seq2[enrich.Chunk, error] {
-	return func(yield func(enrich.Chunk, error) bool) {
-		for _, chunk := range chunks {
-			if !yield(chunk, nil) {
-				return
-			}
-		}
-	}
 }
 
 // says answers as a model that finds a triple in each sentence of three words or more.
@@ -83,7 +71,7 @@ func maker(store blob.Store, chat model.Chat, embedder model.Embedder) factstage
 func seal(t *testing.T, in factstage.In, chunks []enrich.Chunk) ([]byte, factstage.Counts) {
 	t.Helper()
 	var out bytes.Buffer
-	counts, err := in.Seal(t.Context(), listed(chunks), &out)
+	counts, err := in.Seal(t.Context(), scratchtest.Yield(chunks...), &out)
 	require.NoError(t, err)
 	return out.Bytes(), counts
 }
@@ -93,28 +81,23 @@ func TestNightsPayForWhatChangedAndGiveTheBytesOfABuildFromNothing(t *testing.T)
 	chat, embedder := &stagetest.Chat{Answer: says}, &stagetest.Embedder{Dim: 8}
 	chunks := corpusOf(40)
 	first, counts := seal(t, maker(store, chat, embedder), chunks)
-	if counts.Paid != 120 || counts.Chunks != 120 || counts.Triples != 240 || counts.Fallbacks != 0 || counts.Runs == 0 {
-		t.Fatalf("counts %+v", counts)
-	}
+	require.True(t, counts.Paid == 120 && counts.Chunks == 120 && counts.Triples == 240 && counts.Fallbacks == 0 &&
+		counts.Runs != 0, "counts %+v", counts)
 	paid := len(embedder.Requests())
 	shuffled := append(slices.Clone(chunks[50:]), chunks[:60]...)
 	slices.Reverse(shuffled)
-	if other, _ := seal(t, maker(store, chat, embedder), shuffled); !bytes.Equal(other, first) {
-		t.Error("chunks in another order, some twice, give other bytes")
-	}
+	other, _ := seal(t, maker(store, chat, embedder), shuffled)
+	assert.True(t, bytes.Equal(other, first), "chunks in another order, some twice, give other bytes")
 	again, counts := seal(t, maker(store, chat, embedder), chunks)
-	if !bytes.Equal(again, first) || counts.Paid != 0 || counts.Hits != 120 || len(embedder.Requests()) != paid {
-		t.Errorf("made again: equal %v, %+v, %d requests for vectors", bytes.Equal(again, first), counts,
-			len(embedder.Requests())-paid)
-	}
+	assert.True(t, bytes.Equal(again, first) && counts.Paid == 0 && counts.Hits == 120 && len(embedder.Requests()) == paid,
+		"made again: equal %v, %+v, %d requests for vectors", bytes.Equal(again, first), counts, len(embedder.Requests())-paid)
 	changed := slices.Clone(chunks)
 	changed[7].Text = "Town7 lies beside Lake7. "
 	changed = slices.Delete(changed, 30, 33)
 	night, counts := seal(t, maker(store, chat, embedder), changed)
 	assert.True(t, counts.Paid == 1 && counts.Hits == 116, "a night pays for %d parts", counts.Paid)
-	if nothing, _ := seal(t, maker(blobmemory.New(), chat, embedder), changed); !bytes.Equal(night, nothing) {
-		t.Error("a night gives other bytes than a build from nothing")
-	}
+	nothing, _ := seal(t, maker(blobmemory.New(), chat, embedder), changed)
+	assert.True(t, bytes.Equal(night, nothing), "a night gives other bytes than a build from nothing")
 	texts := map[string]int{}
 	for _, request := range embedder.Requests()[:paid] {
 		for _, one := range request {
@@ -140,11 +123,11 @@ func TestWhereverItIsKilledTheBytesAreTheSameAndNothingIsPaidForTwice(t *testing
 			}
 			return nil
 		}}
-		_, err := maker(store, chat, embedder).Pay(t.Context(), listed(chunks))
+		_, err := maker(store, chat, embedder).Pay(t.Context(), scratchtest.Yield(chunks...))
 		require.Error(t, err, "%d writes and no death: the test says nothing", after)
 		stored := len(chat.Calls())
 		for _, part := range [][]enrich.Chunk{chunks[12:], chunks[:12]} {
-			_, err := maker(memory, chat, embedder).Pay(t.Context(), listed(part))
+			_, err := maker(memory, chat, embedder).Pay(t.Context(), scratchtest.Yield(part...))
 			require.NoError(t, err)
 		}
 		calls, requests := len(chat.Calls()), len(embedder.Requests())
@@ -161,9 +144,8 @@ func TestAnswersOfNoUseAreFoundByRuleAndRemembered(t *testing.T) {
 	chat := &stagetest.Chat{Answer: stagetest.Says("I would rather not.")}
 	chunks := corpusOf(2)
 	first, counts := seal(t, maker(store, chat, &stagetest.Embedder{Dim: 8}), chunks)
-	if counts.Fallbacks != 6 || counts.Triples == 0 || len(chat.Calls()) != 12 {
-		t.Errorf("counts %+v, %d calls", counts, len(chat.Calls()))
-	}
+	assert.True(t, counts.Fallbacks == 6 && counts.Triples != 0 && len(chat.Calls()) == 12,
+		"counts %+v, %d calls", counts, len(chat.Calls()))
 	rules, _ := seal(t, maker(blobmemory.New(), builtin.Chat{}, &stagetest.Embedder{Dim: 8, Free: true}), chunks)
 	file, byRule := open(t, first), open(t, rules)
 	assert.True(t, bytes.Equal(file.Book.Marshal(), byRule.Book.Marshal()),
@@ -175,8 +157,7 @@ func TestAnswersOfNoUseAreFoundByRuleAndRemembered(t *testing.T) {
 
 func open(t *testing.T, content []byte) *format.File {
 	t.Helper()
-	path := filepath.Join(t.TempDir(), "facts")
-	require.NoError(t, os.WriteFile(path, content, 0o600))
+	path := scratchtest.WriteFile(t, content)
 	file, err := format.Open(path, format.Of{})
 	require.NoError(t, err)
 	t.Cleanup(file.Close)
@@ -194,10 +175,9 @@ func TestEveryEdgeNamesItsChunkAndSentence(t *testing.T) {
 	for edge, sources := range file.Book.Sources {
 		for _, source := range sources {
 			sentences := text.LanguageOf("en").Sentences(texts[source.Chunk])
-			if source.Sentence >= len(sentences) ||
-				strings.TrimRight(sentences[source.Sentence], " .") != file.Book.Text(uint32(edge)) {
-				t.Errorf("%q is not sentence %d of %q", file.Book.Text(uint32(edge)), source.Sentence, texts[source.Chunk])
-			}
+			assert.True(t, source.Sentence < len(sentences) &&
+				strings.TrimRight(sentences[source.Sentence], " .") == file.Book.Text(uint32(edge)),
+				"%q is not sentence %d of %q", file.Book.Text(uint32(edge)), source.Sentence, texts[source.Chunk])
 		}
 	}
 	assert.True(t, len(file.Keys) == int(counts.Paid), "%d keys of %d paid parts", len(file.Keys), counts.Paid)

@@ -18,7 +18,8 @@ import (
 
 // Enrichment makes the memory of a generation.
 var Enrichment = enrich.Enrichment{
-	Name: gem.Name, Asks: "chunks", DigestRules: digestRules, ListChanges: listChanges, Seal: seal,
+	Name: gem.Name, Asks: "chunks", Role: core.RoleExtraction, DigestRules: digestRules, ListChanges: listChanges,
+	Seal: seal,
 	Pay: func(ctx context.Context, of *enrich.Build, n, parts int) error {
 		_, err := newIn(of).Pay(ctx, of.Chunks(ctx, n, parts))
 		return err
@@ -35,11 +36,15 @@ func settingsOf(spec core.Spec) gem.Settings {
 }
 
 func digestRules(spec core.Spec, models model.Set) string {
-	info, set := models.Chat.Info(), settingsOf(spec)
-	return core.Sum(
+	info, set := models.Extractor().Info(), settingsOf(spec)
+	parts := []string{
 		DigestPrompts().String(), info.Provider, info.Model, info.Parameters,
 		strconv.Itoa(set.Questions), strconv.Itoa(set.Themes), strconv.Itoa(set.Neighbours),
-	).String()
+	}
+	if own := models.ChatOf(core.RoleShortening).Info(); own != info {
+		parts = append(parts, own.Provider, own.Model, own.Parameters)
+	}
+	return core.Sum(parts...).String()
 }
 
 func listChanges(was, now core.Spec) (out []string) {
@@ -58,7 +63,9 @@ func listChanges(was, now core.Spec) (out []string) {
 
 func newIn(of *enrich.Build) In {
 	return In{
-		Language: text.LanguageOf(of.Spec.Retrieval.Language), Chat: of.Models.Chat, Health: of.HealthOf(model.Extract),
+		Language: text.LanguageOf(of.Spec.Retrieval.Language), Chat: of.Models.Extractor(),
+		Health:     of.HealthOf(model.Extract),
+		Summarizer: of.Models.ChatOf(core.RoleShortening), Shortens: of.HealthOf(model.Shorten),
 		Ledger: of.Ledger, Embedder: of.Models.Chunks, Fingerprint: of.Manifest.Chunk.Digest(),
 		MaxTokens: of.Spec.Embedding.MaxInputTokens, Attempt: of.Attempt, Settings: settingsOf(of.Spec),
 	}

@@ -46,6 +46,8 @@ type In struct {
 	Language    *text.Language
 	Chat        model.Chat
 	Health      *stage.Health // of Chat; nil is allowed
+	Summarizer  model.Chat    // writes summaries of themes
+	Shortens    *stage.Health // of Summarizer; nil is allowed
 	Ledger      *ledger.Ledger
 	Embedder    model.Embedder // of chunks
 	Fingerprint core.Digest    // of it

@@ -4,9 +4,6 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
-	"iter"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -22,11 +19,13 @@ import (
 	"github.com/unweaver/unweaver/internal/methods/gem"
 	"github.com/unweaver/unweaver/internal/methods/gem/gemstage"
 	"github.com/unweaver/unweaver/internal/methods/gem/questions"
+	"github.com/unweaver/unweaver/internal/methods/gem/spectral"
 	"github.com/unweaver/unweaver/internal/model"
 	"github.com/unweaver/unweaver/internal/model/builtin"
 	"github.com/unweaver/unweaver/internal/store/blob"
 	claims "github.com/unweaver/unweaver/internal/store/coordination/memory"
 	"github.com/unweaver/unweaver/internal/testkit/blobmemory"
+	"github.com/unweaver/unweaver/internal/testkit/scratchtest"
 	"github.com/unweaver/unweaver/internal/testkit/stagetest"
 	"github.com/unweaver/unweaver/internal/text"
 )
@@ -41,16 +40,6 @@ func chunksOf(n int) []enrich.Chunk {
 		out = append(out, chunk)
 	}
 	return out
-}
-
-func listed(chunks []enrich.Chunk) iter.Seq2[enrich.Chunk, error] {
-	return func(yield func(enrich.Chunk, error) bool) {
-		for _, chunk := range chunks {
-			if !yield(chunk, nil) {
-				return
-			}
-		}
-	}
 }
 
 // asks answers as a model that gives a question for each word, and summaries.
@@ -68,15 +57,15 @@ func asks(call model.Call) (model.Reply, error) {
 
 func maker(store blob.Store, chat model.Chat, embedder model.Embedder) gemstage.In {
 	return gemstage.In{
-		Language: text.LanguageOf("en"), Chat: chat, Ledger: ledger.New(store, claims.New()), Embedder: embedder,
-		Fingerprint: core.Sum("embedder"), Settings: gem.DefaultSettings,
+		Language: text.LanguageOf("en"), Chat: chat, Summarizer: chat, Ledger: ledger.New(store, claims.New()),
+		Embedder: embedder, Fingerprint: core.Sum("embedder"), Settings: gem.DefaultSettings,
 	}
 }
 
 func seal(t *testing.T, in gemstage.In, chunks []enrich.Chunk) (string, gemstage.Sealed) {
 	t.Helper()
 	var out bytes.Buffer
-	sealed, err := in.Seal(t.Context(), listed(chunks), &out)
+	sealed, err := in.Seal(t.Context(), scratchtest.Yield(chunks...), &out)
 	require.NoError(t, err)
 	if sealed.Themes != nil {
 		raw, err := sealed.Themes.Encode()
@@ -92,27 +81,23 @@ func TestNightsPayForWhatChangedAndGiveTheBytesOfABuildFromNothing(t *testing.T)
 	chat, embedder := &stagetest.Chat{Answer: asks}, &stagetest.Embedder{Dim: 8}
 	chunks := chunksOf(60)
 	in := maker(store, chat, embedder)
-	counts, err := in.Pay(t.Context(), listed(chunks))
+	counts, err := in.Pay(t.Context(), scratchtest.Yield(chunks...))
 	require.True(t, err == nil && counts.Paid == 60, "%+v (%v)", counts, err)
 	first, sealed := seal(t, maker(store, chat, embedder), chunks)
 	themes := sealed.Counts.Themes
-	if sealed.Counts.Questions != 300 || sealed.Counts.Hits < 60 || themes == 0 ||
-		sealed.Counts.Paid > 2*themes || sealed.Counts.Fallbacks != 0 {
-		t.Fatalf("%+v", sealed.Counts)
-	}
+	require.True(t, sealed.Counts.Questions == 300 && sealed.Counts.Hits >= 60 && themes != 0 &&
+		sealed.Counts.Paid <= 2*themes && sealed.Counts.Fallbacks == 0, "%+v", sealed.Counts)
 	requests := len(embedder.Requests())
 	reversed := slices.Clone(chunks)
 	slices.Reverse(reversed)
 	again, sealed := seal(t, maker(store, chat, embedder), append(reversed, chunks[:9]...))
-	if again != first || sealed.Counts.Paid != 0 || len(embedder.Requests()) != requests {
-		t.Errorf("another order: equal %v, %+v, %d requests more", again == first, sealed.Counts,
-			len(embedder.Requests())-requests)
-	}
+	assert.True(t, again == first && sealed.Counts.Paid == 0 && len(embedder.Requests()) == requests,
+		"another order: equal %v, %+v, %d requests more", again == first, sealed.Counts, len(embedder.Requests())-requests)
 	changed := slices.Clone(chunks)
 	changed[7].Text = "Lake7 froze in 1931."
 	changed[7].ID[0] ^= 1
 	in = maker(store, chat, embedder)
-	counts, err = in.Pay(t.Context(), listed(changed))
+	counts, err = in.Pay(t.Context(), scratchtest.Yield(changed...))
 	assert.True(t, err == nil && counts.Paid == 1 && counts.Hits == 59, "a night of one change paid %+v (%v)", counts, err)
 	night, _ := seal(t, in, changed)
 	nothing, _ := seal(t, maker(blobmemory.New(), chat, embedder), changed)
@@ -146,11 +131,9 @@ func TestAnswersOfNoUseHaveChunksComparedByTheirText(t *testing.T) {
 			in := maker(store, chat, &stagetest.Embedder{Dim: 8})
 			chunks := chunksOf(2)
 			raw, sealed := seal(t, in, chunks)
-			if fallbacks := sealed.Counts.Fallbacks; (fallbacks == 2) != (c.want == nil) || sealed.Themes != nil {
-				t.Errorf("%+v", sealed.Counts)
-			}
-			path := filepath.Join(t.TempDir(), "questions")
-			require.NoError(t, os.WriteFile(path, []byte(raw), 0o600))
+			fallbacks := sealed.Counts.Fallbacks
+			assert.True(t, (fallbacks == 2) == (c.want == nil) && sealed.Themes == nil, "%+v", sealed.Counts)
+			path := scratchtest.WriteFile(t, []byte(raw))
 			file, err := questions.Open(path, questions.Of{Embedder: in.Fingerprint.String(), Dimension: 8})
 			require.NoError(t, err)
 			defer file.Close()
@@ -177,21 +160,17 @@ func TestRulesAskAndSummariseWithoutAModel(t *testing.T) {
 	store := blobmemory.New()
 	in := maker(store, builtin.Chat{}, builtin.Embedder{})
 	chunks := chunksOf(12)
-	if counts, err := in.Pay(t.Context(), listed(chunks)); err != nil || counts != (gemstage.Counts{}) {
-		t.Errorf("%+v (%v)", counts, err)
-	}
+	counts, err := in.Pay(t.Context(), scratchtest.Yield(chunks...))
+	assert.True(t, err == nil && counts == (gemstage.Counts{}), "%+v (%v)", counts, err)
 	_, sealed := seal(t, in, chunks)
-	if sealed.Counts.Paid+sealed.Counts.Hits != 0 || sealed.Counts.Questions == 0 || sealed.Counts.Themes == 0 {
-		t.Fatalf("%+v", sealed.Counts)
-	}
+	require.True(t, sealed.Counts.Paid+sealed.Counts.Hits == 0 && sealed.Counts.Questions > 0 && sealed.Counts.Themes > 0,
+		"%+v", sealed.Counts)
 	for _, theme := range sealed.Themes.Themes {
 		assert.True(t, theme.Summary != "" && len(theme.Questions) != 0 && len(theme.Members) != 0 && theme.Tokens != 0,
 			"%+v", theme)
 	}
 	for i, residual := range sealed.Themes.Residuals {
-		if residual > 1e-6 {
-			t.Errorf("eigenvalue %v: residual up to %v", sealed.Themes.Values[i], residual)
-		}
+		assert.True(t, residual <= 1e-6, "eigenvalue %v: residual up to %v", sealed.Themes.Values[i], residual)
 	}
 	for info, err := range store.List(t.Context(), "", "") {
 		t.Errorf("rules wrote %s (%v)", info.Key, err)
@@ -202,27 +181,73 @@ func TestAServerThatFailsStopsTheWork(t *testing.T) {
 	chat := &stagetest.Chat{Answer: func(model.Call) (model.Reply, error) {
 		return model.Reply{}, fault.ModelAuth.At("ask", "the model")
 	}}
-	_, err := maker(blobmemory.New(), chat, &stagetest.Embedder{Dim: 8}).Pay(t.Context(), listed(chunksOf(3)))
+	in := maker(blobmemory.New(), chat, &stagetest.Embedder{Dim: 8})
+	_, err := in.Pay(t.Context(), scratchtest.Yield(chunksOf(3)...))
 	assert.True(t, fault.Is(err, fault.ModelAuth), "%v", err)
 }
 
-func TestMembersAreOfTheThemeThatTheyShare(t *testing.T) {
-	chunks := chunksOf(24)
-	for i := range chunks {
-		if i%2 == 0 {
-			chunks[i].Text = fmt.Sprintf("The harbour pilot guides ships through fog. Pilot Berg %d.", i)
-		} else {
-			chunks[i].Text = fmt.Sprintf("Bakers knead dough before dawn. Baker Lund %d.", i)
+func chunksAt(c spectral.Content, node, chunks int) []uint32 {
+	to, _ := c.Edges(node)
+	return slices.DeleteFunc(slices.Clone(to), func(j uint32) bool { return int(j) >= chunks })
+}
+
+func TestSettingsBoundQuestionsThemesAndNeighbours(t *testing.T) {
+	chunks := chunksOf(40)
+	var systems []string
+	chat := &stagetest.Chat{Answer: func(call model.Call) (model.Reply, error) {
+		if call.Task == model.Extract && len(systems) == 0 {
+			systems = append(systems, call.System)
 		}
+		return asks(call)
+	}}
+	in := maker(blobmemory.New(), chat, &stagetest.Embedder{Dim: 8})
+	in.Settings = gem.Settings{Questions: 3, Themes: 2, Neighbours: 4}
+	counts, err := in.Pay(t.Context(), scratchtest.Yield(chunks[:1]...))
+	require.True(t, err == nil && counts.Paid == 1 && strings.Contains(systems[0], "exactly 3 different questions") &&
+		strings.Contains(systems[0], `{"questions":["...","...","..."]}`), "%+v (%v): %s", counts, err, systems)
+	_, sealed := seal(t, in, chunks)
+	assert.True(t, sealed.Counts.Questions == 120 && len(sealed.Themes.Themes) <= 2 && len(sealed.Themes.Values) == 3,
+		"%+v, %d values", sealed.Counts, len(sealed.Themes.Values))
+	edges := 0
+	for i := range sealed.Graph.Chunks {
+		edges += len(chunksAt(sealed.Graph, i, 40))
 	}
-	_, sealed := seal(t, maker(blobmemory.New(), builtin.Chat{}, builtin.Embedder{}), chunks)
-	kind := map[string]int{}
-	for i, chunk := range chunks {
-		kind[chunk.ID.String()] = i % 2
+	assert.True(t, edges <= 2*4*40 && edges >= 4*40, "%d ends of edges", edges)
+	paid := len(chat.Calls())
+	in.Settings.Questions = 0
+	_, none := seal(t, in, chunks)
+	assert.True(t, none.Counts.Fallbacks == 40 && none.Counts.Failed == 0 && none.Counts.Questions == 0,
+		"%+v", none.Counts)
+	more := len(chat.Calls()) - paid
+	assert.True(t, more <= len(none.Themes.Themes), "%d calls for no questions", more) // summaries alone
+}
+
+// Chunks for which a model fails for ever are counted as such; those for which no rule finds a question are not.
+func TestChunksWhoseQuestionsFailAreCounted(t *testing.T) {
+	chunks := chunksOf(9)
+	chat := &stagetest.Chat{Answer: func(call model.Call) (model.Reply, error) {
+		if strings.Contains(call.Input, "River4 ") && call.Task == model.Extract {
+			return model.Reply{Text: "no"}, nil
+		}
+		return asks(call)
+	}}
+	_, sealed := seal(t, maker(blobmemory.New(), chat, &stagetest.Embedder{Dim: 8}), chunks)
+	assert.True(t, sealed.Counts.Failed == 1 && sealed.Counts.Fallbacks == 1, "%+v", sealed.Counts)
+	for i := range chunks {
+		chunks[i].Text = fmt.Sprintf("it rained %d times", i)
 	}
-	require.True(t, len(sealed.Themes.Themes) >= 2, "%d themes", len(sealed.Themes.Themes))
-	members := sealed.Themes.Themes[1].Members
-	for _, member := range members {
-		assert.Equal(t, kind[members[0].Chunk], kind[member.Chunk], "a theme mixes both: %+v", members)
+	_, sealed = seal(t, maker(blobmemory.New(), builtin.Chat{}, builtin.Embedder{}), chunks)
+	assert.True(t, sealed.Counts.Failed == 0 && sealed.Counts.Fallbacks == 9, "%+v", sealed.Counts)
+}
+
+// Fewer chunks than themes that are wanted, down to none at all.
+func TestFewChunksHaveFewThemesOrNone(t *testing.T) {
+	for n := range 9 {
+		in := maker(blobmemory.New(), builtin.Chat{}, builtin.Embedder{})
+		in.Settings.Themes = 50
+		_, sealed := seal(t, in, chunksOf(n))
+		assert.True(t, (sealed.Themes == nil) == (n < 4) && sealed.Counts.Themes <= int64(n/4) &&
+			len(sealed.Graph.Chunks) == n, "%d chunks: %+v", n, sealed.Counts)
+		assert.NoError(t, sealed.Graph.Write(&bytes.Buffer{}))
 	}
 }

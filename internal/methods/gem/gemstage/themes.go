@@ -166,8 +166,10 @@ func (in In) summariseTheme(
 		builtin.SummaryIn(in.Language, strings.Join(prose, "\n\n"), summaryRunes),
 		builtin.SummaryIn(in.Language, whole, summaryRunes),
 	)
-	if in.Chat.Info().Paid {
-		said, err := in.askPaid(ctx, summaryPrompt, whole, summaryCall(number, whole), func(reply string) (answer, bool) {
+	if in.Summarizer.Info().Paid {
+		by := in
+		by.Chat, by.Health = in.Summarizer, in.Shortens
+		said, err := by.askPaid(ctx, summaryPrompt, whole, summaryCall(number, whole), func(reply string) (answer, bool) {
 			summary := readSummary(reply)
 			return answer{Text: summary}, summary != ""
 		})

@@ -3,10 +3,7 @@ package questions_test
 import (
 	"bytes"
 	"errors"
-	"iter"
 	"math"
-	"os"
-	"path/filepath"
 	"reflect"
 	"strings"
 	"testing"
@@ -29,27 +26,16 @@ var sample = []questions.Chunk{
 	{ID: core.ID{9}, Questions: []questions.Question{{Text: "Où est le dernier ?", Vector: []float32{0.6, -0.8}}}},
 }
 
-func listed(chunks []questions.Chunk) iter.Seq2[questions.Chunk, error] {
-	return func(yield func(questions.Chunk, error) bool) {
-		for _, chunk := range chunks {
-			if !yield(chunk, nil) {
-				return
-			}
-		}
-	}
-}
-
 func write(t testing.TB, chunks []questions.Chunk) []byte {
 	t.Helper()
 	var content bytes.Buffer
-	require.NoError(t, questions.Write(&content, hashing, listed(chunks)))
+	require.NoError(t, questions.Write(&content, hashing, scratchtest.Yield(chunks...)))
 	return content.Bytes()
 }
 
 func open(t testing.TB, content []byte, of questions.Of) (*questions.File, error) {
 	t.Helper()
-	path := filepath.Join(t.TempDir(), "questions")
-	require.NoError(t, os.WriteFile(path, content, 0o600))
+	path := scratchtest.WriteFile(t, content)
 	file, err := questions.Open(path, of)
 	if err == nil {
 		t.Cleanup(file.Close)
@@ -69,9 +55,8 @@ func all(t testing.TB, file *questions.File) []questions.Chunk {
 		out = append(out, chunk)
 		count += len(chunk.Questions)
 	}
-	if file.Chunks() != len(out) || file.Questions() != count {
-		t.Errorf("%d chunks with %d questions, said are %d with %d", len(out), count, file.Chunks(), file.Questions())
-	}
+	assert.True(t, file.Chunks() == len(out) && file.Questions() == count,
+		"%d chunks with %d questions, said are %d with %d", len(out), count, file.Chunks(), file.Questions())
 	return out
 }
 
@@ -116,7 +101,7 @@ func TestWhatCannotBeWrittenIsRefused(t *testing.T) {
 		"no dimension":    {questions.Of{Embedder: "hashing-2"}, nil},
 		"many dimensions": {questions.Of{Embedder: "hashing-2", Dimension: 1<<16 + 1}, nil},
 	} {
-		err := questions.Write(&bytes.Buffer{}, c.of, listed(c.chunks))
+		err := questions.Write(&bytes.Buffer{}, c.of, scratchtest.Yield(c.chunks...))
 		assert.True(t, fault.Is(err, fault.Internal), "%s: %v", name, err)
 	}
 	broken := errors.New("broken")
@@ -126,7 +111,5 @@ func TestWhatCannotBeWrittenIsRefused(t *testing.T) {
 		_ = yield(questions.Chunk{Questions: []questions.Question{{Text: long, Vector: []float32{1, 0}}}}, nil) &&
 			yield(questions.Chunk{}, broken)
 	})
-	if !errors.Is(err, broken) || len(left()) > 0 {
-		t.Errorf("%v, and temporary files are left: %v", err, left())
-	}
+	assert.True(t, errors.Is(err, broken) && len(left()) == 0, "%v, and temporary files are left: %v", err, left())
 }

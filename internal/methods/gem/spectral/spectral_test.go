@@ -3,8 +3,6 @@ package spectral_test
 import (
 	"bytes"
 	"math"
-	"os"
-	"path/filepath"
 	"reflect"
 	"strings"
 	"testing"
@@ -15,6 +13,7 @@ import (
 	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/methods/gem/spectral"
+	"github.com/unweaver/unweaver/internal/testkit/scratchtest"
 )
 
 // sample returns three chunks and a summary: an edge joins the first two, another one the summary and the second.
@@ -35,8 +34,7 @@ func write(t testing.TB, content spectral.Content) []byte {
 
 func open(t testing.TB, raw []byte) (*spectral.File, error) {
 	t.Helper()
-	path := filepath.Join(t.TempDir(), "spectral")
-	require.NoError(t, os.WriteFile(path, raw, 0o600))
+	path := scratchtest.WriteFile(t, raw)
 	file, err := spectral.Open(path)
 	if err == nil {
 		t.Cleanup(file.Close)
@@ -53,10 +51,8 @@ func TestWhatIsWrittenIsReadAndEqualContentIsEqualBytes(t *testing.T) {
 	assert.True(t, reflect.DeepEqual(file.Content, sample()) && bytes.Equal(write(t, file.Content), raw),
 		"%+v", file.Content)
 	to, weights := file.Edges(1)
-	if !reflect.DeepEqual(to, []uint32{0, 3}) || weights[1] != 0.25 || file.MaxWeight() != 0.5 ||
-		!reflect.DeepEqual(file.Vector(1), []float32{0.7, -0.7, 0}) {
-		t.Errorf("edges %v %v, heaviest %v", to, weights, file.MaxWeight())
-	}
+	assert.True(t, reflect.DeepEqual(to, []uint32{0, 3}) && weights[1] == 0.25 && file.MaxWeight() == 0.5 &&
+		reflect.DeepEqual(file.Vector(1), []float32{0.7, -0.7, 0}), "edges %v %v, heaviest %v", to, weights, file.MaxWeight())
 	empty, err := open(t, write(t, spectral.Content{Starts: []uint64{0}}))
 	assert.True(t, err == nil && len(empty.Chunks) == 0 && empty.MaxWeight() == 0, "of nothing: %+v (%v)", empty, err)
 }

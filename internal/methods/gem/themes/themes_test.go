@@ -3,7 +3,6 @@ package themes_test
 import (
 	"bytes"
 	"math"
-	"os"
 	"path/filepath"
 	"reflect"
 	"strings"
@@ -15,19 +14,16 @@ import (
 	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/methods/gem/themes"
+	"github.com/unweaver/unweaver/internal/testkit/scratchtest"
 )
 
 func sample() themes.File {
 	return themes.File{
 		Version: themes.Version, Embedder: "hashing-2", Dimension: 2, Nodes: 4, Graph: "matrix",
 		Values: []float64{1, 0.36617923}, Residuals: []float64{1e-15, 2e-9}, Distinct: 2.07, Estimated: 2,
-		Themes: []themes.Theme{{
-			Lambda: 1, Beta: 1, Summary: "Polar ships <and> their crews.", Tokens: 7,
-			Members: []themes.Member{
-				{Chunk: core.ID{2}.String(), Loading: 0.52}, {Chunk: core.ID{1}.String(), Loading: 0.5},
-			},
-			Questions: []themes.Question{{Text: "Who sailed?", Vector: themes.Vector{0.6, -0.8}}},
-		}},
+		Themes: []themes.Theme{{Lambda: 1, Beta: 1, Summary: "Polar ships <and> their crews.", Tokens: 7,
+			Members:   []themes.Member{{Chunk: core.ID{2}.String(), Loading: 0.52}, {Chunk: core.ID{1}.String(), Loading: 0.5}},
+			Questions: []themes.Question{{Text: "Who sailed?", Vector: themes.Vector{0.6, -0.8}}}}},
 	}
 }
 
@@ -36,8 +32,7 @@ func TestWhatIsWrittenIsReadAndEqualThemesAreEqualBytes(t *testing.T) {
 	require.NoError(t, err)
 	again, err := sample().Encode()
 	require.True(t, err == nil && bytes.Equal(raw, again), "equal themes have other bytes (%v)", err)
-	path := filepath.Join(t.TempDir(), "themes")
-	require.NoError(t, os.WriteFile(path, raw, 0o600))
+	path := scratchtest.WriteFile(t, raw)
 	got, err := themes.Open(path)
 	assert.True(t, err == nil && reflect.DeepEqual(*got, sample()), "read %+v (%v)", got, err)
 	assert.Equal(t, core.ID{2}, got.Themes[0].Members[0].ID(), "the first member")
@@ -51,9 +46,7 @@ func TestThemesThatDoNotFitAreNeitherWrittenNorRead(t *testing.T) {
 		"a member that is no chunk": func(f *themes.File) { f.Themes[0].Members[0].Chunk = "x" },
 		"a member twice":            func(f *themes.File) { f.Themes[0].Members[0] = f.Themes[0].Members[1] },
 		"another dimension":         func(f *themes.File) { f.Themes[0].Questions[0].Vector = themes.Vector{1} },
-		"no finite number": func(f *themes.File) {
-			f.Themes[0].Questions[0].Vector = themes.Vector{1, float32(math.Inf(1))}
-		},
+		"no finite number":          func(f *themes.File) { f.Themes[0].Questions[0].Vector = themes.Vector{1, float32(math.Inf(1))} },
 	} {
 		f := sample()
 		spoil(&f)
@@ -76,7 +69,6 @@ func TestThemesThatDoNotFitAreNeitherWrittenNorRead(t *testing.T) {
 		_, err := themes.Decode([]byte(c.raw))
 		assert.True(t, fault.Is(err, c.code), "%s: read, or refused by %v", name, err)
 	}
-	if _, err := themes.Open(filepath.Join(t.TempDir(), "none")); !fault.Is(err, fault.SegmentDamage) {
-		t.Errorf("a file that is not there: %v", err)
-	}
+	_, err = themes.Open(filepath.Join(t.TempDir(), "none"))
+	assert.True(t, fault.Is(err, fault.SegmentDamage), "a file that is not there: %v", err)
 }

@@ -1,9 +1,6 @@
 package embeddings_test
 
 import (
-	"encoding/base64"
-	"encoding/binary"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"math"
@@ -16,31 +13,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/unweaver/unweaver/internal/model/openai/embeddings"
+	"github.com/unweaver/unweaver/internal/testkit/modeltest"
 )
-
-// packed returns base64 of little-endian numbers.
-func packed(vector []float32) string {
-	var raw []byte
-	for _, x := range vector {
-		raw = binary.LittleEndian.AppendUint32(raw, math.Float32bits(x))
-	}
-	return base64.StdEncoding.EncodeToString(raw)
-}
-
-// body returns the body of an answer.
-func body(vectors [][]float32, asBase64 bool) []byte {
-	items := make([]map[string]any, len(vectors))
-	for i, vector := range vectors {
-		items[i] = map[string]any{"object": "embedding", "index": i, "embedding": vector}
-		if asBase64 {
-			items[i]["embedding"] = packed(vector)
-		}
-	}
-	raw, _ := json.Marshal(map[string]any{ // plain values always marshal
-		"object": "list", "data": items, "model": "m", "usage": map[string]int{"prompt_tokens": 9, "total_tokens": 9},
-	})
-	return raw
-}
 
 // random gives vectors whose numbers are as long as those of models.
 func random(count, dimension int) [][]float32 {
@@ -68,10 +42,9 @@ func TestNumbersComeBackBitByBit(t *testing.T) {
 		vectors[0][0], vectors[1][0] = math.SmallestNonzeroFloat32, math.MaxFloat32
 		vectors[2][0] = float32(math.Copysign(0, -1))
 		for _, asBase64 := range []bool{true, false} {
-			got, err := embeddings.Decode(body(vectors, asBase64), len(vectors))
-			if err != nil || !same(got.Vectors, vectors) || string(got.Usage) != `{"prompt_tokens":9,"total_tokens":9}` {
-				t.Errorf("dimension %d, base64 %v: %v, %s", dimension, asBase64, err, got.Usage)
-			}
+			got, err := embeddings.Decode(modeltest.EncodeEmbeddings(vectors, asBase64), len(vectors))
+			assert.True(t, err == nil && same(got.Vectors, vectors) && string(got.Usage) == `{"prompt_tokens":9,"total_tokens":9}`,
+				"dimension %d, base64 %v: %v, %s", dimension, asBase64, err, got.Usage)
 		}
 	}
 }
@@ -113,14 +86,13 @@ func TestWhatIsNotAVectorForEachTextIsAProblem(t *testing.T) {
 // Some servers escape slashes.
 func TestBase64WithEscapesIsRead(t *testing.T) {
 	got, err := embeddings.Decode([]byte(`{"data":[{"embedding":"AAAA\/wAAgD8\u003d"}]}`), 1)
-	if want := []float32{math.Float32frombits(0xff000000), 1}; err != nil || !same(got.Vectors, [][]float32{want}) {
-		t.Errorf("%v %v", got.Vectors, err)
-	}
+	want := []float32{math.Float32frombits(0xff000000), 1}
+	assert.True(t, err == nil && same(got.Vectors, [][]float32{want}), "%v %v", got.Vectors, err)
 }
 
 // A page of a proxy, half a body, an object of another kind.
 func TestWhatIsNotAnAnswerIsNoProblemOfItsVectors(t *testing.T) {
-	good := string(body(random(3, 5), true))
+	good := string(modeltest.EncodeEmbeddings(random(3, 5), true))
 	answers := []string{
 		"", " ", "<html>", "[]", `"data"`, `{"data":{}}`, `{"data":[1]}`, `{"data":[[]]}`, `{"data":[{"index":"0"}]}`,
 		`{"data":[{"index":0.5}]}`, `{"data":[{"index":99999999999999999999}]}`, `{"data":[],"data":[]}`, good + "x",
@@ -147,8 +119,8 @@ func TestANullWithinAVectorIsNaN(t *testing.T) {
 // Whatever a server sends, there is a vector for each text or an error.
 // Promises: 72.
 func FuzzEmbeddings(f *testing.F) {
-	f.Add(body(random(2, 3), true), 2)
-	f.Add(body(random(2, 3), false), 2)
+	f.Add(modeltest.EncodeEmbeddings(random(2, 3), true), 2)
+	f.Add(modeltest.EncodeEmbeddings(random(2, 3), false), 2)
 	f.Add([]byte(`{"data":[{"index":null,"embedding":[1,-0.5e-3,null]}],"usage":{}}`), 1)
 	f.Add([]byte(` { "data" : [ null , {"x":[{"y":["\u12aB\/",true,false,null,-0]}]} ] } `), 2)
 	f.Add([]byte(`{"data":[{"embedding":"AACAPw\u003d\u003d"}]}`), 1)
@@ -165,20 +137,4 @@ func FuzzEmbeddings(f *testing.F) {
 		}
 		require.True(t, err == nil || got.Vectors == nil, "%v beside %v", got.Vectors, err)
 	})
-}
-
-func BenchmarkDecode(b *testing.B) {
-	for _, dimension := range []int{384, 1536} {
-		for _, asBase64 := range []bool{true, false} {
-			b.Run(fmt.Sprintf("dimension=%d/base64=%v", dimension, asBase64), func(b *testing.B) {
-				raw := body(random(256, dimension), asBase64)
-				b.SetBytes(int64(len(raw)))
-				b.ReportAllocs()
-				for b.Loop() {
-					_, err := embeddings.Decode(raw, 256)
-					require.NoError(b, err)
-				}
-			})
-		}
-	}
 }

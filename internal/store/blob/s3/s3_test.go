@@ -130,8 +130,8 @@ func TestErrorsOfAStoreNameTheWayOut(t *testing.T) {
 	}
 }
 
-// Conditional writes are sent once, others are repeated. A store that asks to be asked less is one that time mends: runs
-// wait for it, and status says its word.
+// Conditional writes are sent once, others are repeated. Runs wait for a store that asks for fewer requests, and status
+// says its word.
 func TestWritesThatAreRefusedSayWhy(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {

@@ -1,0 +1,124 @@
+package config
+
+import (
+	"reflect"
+	"slices"
+	"strings"
+
+	"github.com/unweaver/unweaver/internal/core"
+)
+
+// Roles of chat models that may have a model of their own, the judge last: it is part of no index. The keys of each are
+// those of models.chat.
+var Roles = []string{
+	core.RoleExtraction, core.RoleShortening, core.RoleTriples, core.RoleAnswer, core.RoleJudge,
+}
+
+// roleOf returns what the file says of a role.
+func (m *Models) roleOf(role string) *core.ChatModel {
+	switch role {
+	case core.RoleExtraction:
+		return &m.Extraction
+	case core.RoleShortening:
+		return &m.Shortening
+	case core.RoleTriples:
+		return &m.Triples
+	case core.RoleAnswer:
+		return &m.Answer
+	case core.RoleJudge:
+		return &m.Judge
+	}
+	return &m.Chat
+}
+
+// ModelOf returns the chat model of a role for an index. What the role does not set is as models.chat has it, with two
+// exceptions, so that no key goes to another server and no price to another model: a role that names a server starts
+// from the defaults, and one that names a model has no price but its own.
+func (c *Config) ModelOf(index, role string) core.ChatModel {
+	models := c.modelsOf(index)
+	own, out := models.roleOf(role), models.Chat
+	if role == "" || own == &models.Chat {
+		return out
+	}
+	given := func(key string) bool {
+		path := "models." + role + "." + key
+		return c.IsGiven(path) || c.IsGiven("indexes."+index+"."+path)
+	}
+	switch {
+	case given("provider") || given("base_url"):
+		out = Default().Models.Chat
+		out.Provider = providerOpenAI
+	case given("model"):
+		out.Price = core.Price{}
+	}
+	set := map[string]reflect.Value{}
+	walkValues(reflect.ValueOf(own).Elem(), "", func(key string, value reflect.Value) {
+		if given(key) || !value.IsZero() {
+			set[key] = value
+		}
+	})
+	walkValues(reflect.ValueOf(&out).Elem(), "", func(key string, value reflect.Value) {
+		if own, ok := set[key]; ok {
+			value.Set(own)
+		}
+	})
+	return out
+}
+
+// listChats lists the chat models that an index asks, by the path of their keys below path.
+func (c *Config) listChats(path, index string) map[string]core.ChatModel {
+	out := map[string]core.ChatModel{path + ".chat": c.modelsOf(index).Chat}
+	for _, role := range Roles {
+		out[path+"."+role] = c.ModelOf(index, role)
+	}
+	return out
+}
+
+// listRoles lists the chat models of an index's roles that are not models.chat: one spec for what asks the same models.
+func (c *Config) listRoles(index string) map[string]core.ChatModel {
+	var out map[string]core.ChatModel
+	chat := fitChat(c.modelsOf(index).Chat)
+	for _, role := range Roles[:len(Roles)-1] {
+		if own := fitChat(c.ModelOf(index, role)); own != chat {
+			if out == nil {
+				out = map[string]core.ChatModel{}
+			}
+			out[role] = own
+		}
+	}
+	return out
+}
+
+// fitWriting takes out of an index's settings what is the default of prompts.
+func (i *Index) fitWriting() {
+	if i.Extraction.Language == core.LanguageAuto {
+		i.Extraction.Language = ""
+	}
+	if i.Answer.Style == core.StyleShort {
+		i.Answer.Style = ""
+	}
+}
+
+// fitChat takes out of a chat model what has no effect, so that models whose calls are equal are equal.
+func fitChat(chat core.ChatModel) core.ChatModel {
+	if chat.Mode != modeBatch || chat.Provider != providerOpenAI {
+		chat.Batch = core.BatchMode{}
+	}
+	if chat.Timeout == core.DefaultModelTimeout {
+		chat.Timeout = 0
+	}
+	return chat
+}
+
+// generalRole gives the path under which a key of a role is described: that of models.chat.
+func generalRole(path string) (string, bool) {
+	rest, ok := strings.CutPrefix(path, "models.")
+	if !ok {
+		return path, false
+	}
+	role, key, ok := strings.Cut(rest, ".")
+	if !ok || !slices.Contains(Roles, role) {
+		return path, false
+	}
+	return "models.chat." + key, true
+}
