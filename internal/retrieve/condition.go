@@ -2,7 +2,8 @@ package retrieve
 
 import (
 	"cmp"
-	"fmt"
+	"errors"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -124,47 +125,59 @@ func CheckBounds(bounds []Bound) error {
 		for _, high := range bounds {
 			switch {
 			case low.isTime != high.isTime:
-				return fmt.Errorf("one bound is a number and the other a date")
-			case !low.upper && high.upper && low.compare(high.Scalar) >= 0 && !(low.allows(high.Scalar) && high.allows(low.Scalar)):
-				return fmt.Errorf("no value is within these bounds")
+				return errors.New("one bound is a number and the other a date")
+			case !low.upper && high.upper && !(low.allows(high.Scalar) && high.allows(low.Scalar)):
+				return errors.New("no value is within these bounds")
 			}
 		}
 	}
 	return nil
 }
 
-// isWithin reports whether an element of a text is within all bounds; comparable: whether one could be.
-func (c *Condition) isWithin(text string) (within, comparable bool) {
-	for element := range strings.SplitSeq(text, listComma) {
-		value, ok := ParseScalar(element)
-		if !ok || value.isTime != c.Bounds[0].isTime {
-			continue
-		}
-		comparable, within = true, true
-		for _, bound := range c.Bounds {
-			within = within && bound.allows(value)
-		}
-		if within {
-			return true, true
-		}
-	}
-	return false, comparable
+// documentFields are what a filter looks at of one document.
+type documentFields struct {
+	key      string
+	meta     map[string]string
+	modified time.Time
+	scalars  map[string][]Scalar // of the fields that were compared: each is read once, however many bounds it meets
 }
 
-// allows reports whether metadata meet the condition. A field that is not there meets only not and exists: false.
-func (c *Condition) allows(meta map[string]string) bool {
-	text, has := meta[c.Field]
-	if c.Exists != nil && *c.Exists != has ||
-		c.In != nil && !(has && c.In.matchText(text)) ||
-		c.Not != nil && has && c.Not.matchText(text) {
+// compareWith returns the elements of a field that are of a bound's kind.
+func (d *documentFields) compareWith(field string) []Scalar {
+	scalars, known := d.scalars[field]
+	if known {
+		return scalars
+	}
+	if text, has := d.meta[field]; has {
+		for element := range strings.SplitSeq(text, listComma) {
+			if value, ok := ParseScalar(element); ok {
+				scalars = append(scalars, value)
+			}
+		}
+	}
+	if d.scalars == nil {
+		d.scalars = map[string][]Scalar{}
+	}
+	d.scalars[field] = scalars
+	return scalars
+}
+
+// allows reports whether a document meets the condition. A field that is not there meets only not and exists: false.
+func (c *Condition) allows(document *documentFields) bool {
+	text, has := document.meta[c.Field]
+	if c.Exists != nil && *c.Exists != has || c.In != nil && !c.In.matchText(text) || c.Not != nil && c.Not.matchText(text) {
 		return false
 	}
-	if len(c.Bounds) == 0 {
-		return true
-	}
-	within := false
-	if has {
-		within, _ = c.isWithin(text)
-	}
-	return within
+	return len(c.Bounds) == 0 || slices.ContainsFunc(document.compareWith(c.Field), func(value Scalar) bool {
+		return value.isTime == c.Bounds[0].isTime &&
+			!slices.ContainsFunc(c.Bounds, func(bound Bound) bool { return !bound.allows(value) })
+	})
+}
+
+// isOther reports whether a document has the field, but no value that the bounds can be compared with.
+func (c *Condition) isOther(document *documentFields) bool {
+	_, has := document.meta[c.Field]
+	return has && len(c.Bounds) > 0 && !slices.ContainsFunc(document.compareWith(c.Field), func(value Scalar) bool {
+		return value.isTime == c.Bounds[0].isTime
+	})
 }

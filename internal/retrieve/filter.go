@@ -6,7 +6,6 @@ import (
 	"slices"
 	"sort"
 	"strings"
-	"time"
 
 	"github.com/unweaver/unweaver/internal/index/liveset"
 	"github.com/unweaver/unweaver/internal/retrieve/walk"
@@ -64,16 +63,13 @@ func (a *allowed) allowsDocument(i int) bool {
 	if i < a.lo || i >= a.hi || a.without.Documents[a.generation.Live.Key(i)] {
 		return false
 	}
-	return a.allowsBy(&a.filter, i)
+	return a.filter.IsEmpty() || a.filter.allows(a.readFields(i))
 }
 
-// allowsBy reports whether a filter leaves a document in.
-func (a *allowed) allowsBy(filter *Filter, i int) bool {
-	if filter.IsEmpty() {
-		return true
-	}
+// readFields returns what filters look at of a document.
+func (a *allowed) readFields(i int) *documentFields {
 	meta, modified := a.generation.Live.FilterFields(i)
-	return filter.allows(func() string { return a.generation.Live.Key(i) }, meta, modified)
+	return &documentFields{key: a.generation.Live.Key(i), meta: meta, modified: modified}
 }
 
 // IsEmpty reports whether the filter leaves everything in.
@@ -82,15 +78,15 @@ func (f *Filter) IsEmpty() bool {
 }
 
 // allows reports whether a document meets the filter.
-func (f *Filter) allows(key func() string, meta map[string]string, modified time.Time) bool {
+func (f *Filter) allows(document *documentFields) bool {
 	for i := range f.Metadata {
-		if !f.Metadata[i].allows(meta) {
+		if !f.Metadata[i].allows(document) {
 			return false
 		}
 	}
-	return (f.From.IsZero() || !modified.Before(f.From)) && (f.To.IsZero() || modified.Before(f.To)) &&
-		(f.Prefix == "" || strings.HasPrefix(key(), f.Prefix)) &&
-		(len(f.Any) == 0 || slices.ContainsFunc(f.Any, func(one Filter) bool { return one.allows(key, meta, modified) }))
+	return (f.From.IsZero() || !document.modified.Before(f.From)) && (f.To.IsZero() || document.modified.Before(f.To)) &&
+		strings.HasPrefix(document.key, f.Prefix) &&
+		(len(f.Any) == 0 || slices.ContainsFunc(f.Any, func(one Filter) bool { return one.allows(document) }))
 }
 
 // allowsNone reports whether no document is left in.
@@ -137,7 +133,7 @@ const mostNamed = 20
 // listRequired adds the fields without which a condition is not met.
 func (f *Filter) listRequired(to map[string]bool) {
 	for i := range f.Metadata {
-		if !f.Metadata[i].allows(nil) {
+		if !f.Metadata[i].allows(&documentFields{}) {
 			to[f.Metadata[i].Field] = true
 		}
 	}
@@ -168,18 +164,14 @@ func (a *allowed) explainParts() string {
 	documents, _, _ := a.generation.Live.Counts()
 	left, other := make([]int, len(parts)), make([]int, len(parts))
 	for i := range documents {
-		meta, modified := a.generation.Live.FilterFields(i)
+		document := a.readFields(i)
 		for j := range parts {
-			part := &parts[j].filter
-			if part.allows(func() string { return a.generation.Live.Key(i) }, meta, modified) {
+			filter := &parts[j].filter
+			switch {
+			case filter.allows(document):
 				left[j]++
-				continue
-			}
-			if len(part.Metadata) == 1 && len(part.Metadata[0].Bounds) > 0 {
-				text, has := meta[part.Metadata[0].Field]
-				if _, comparable := part.Metadata[0].isWithin(text); has && !comparable {
-					other[j]++
-				}
+			case len(filter.Metadata) > 0 && filter.Metadata[0].isOther(document):
+				other[j]++
 			}
 		}
 	}
