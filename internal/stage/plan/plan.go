@@ -12,6 +12,7 @@ package plan
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"sync"
@@ -147,7 +148,7 @@ func Run(ctx context.Context, in In) (Result, error) {
 	if p.listed == 0 && (p.Parent == nil || len(p.broken) == 0) {
 		return p.makeResult(), p.emptyFault()
 	}
-	if err := p.joinParent(ctx); err != nil {
+	if err := errors.Join(p.joinParent(ctx), p.refuseAlone()); err != nil {
 		return p.makeResult(), err
 	}
 	p.res.LeftOut.Backfills, p.res.LeftOut.Purged = p.spared, p.barred
@@ -179,6 +180,8 @@ type planner struct {
 	mu        sync.Mutex            // of documents, found, broken, taken, listed, bytes and res, while ranges are listed
 	documents extsort.Sorter        // by key
 	found     found                 // problems of the listing
+	sidecars  extsort.Sorter        // ETags of files of metadata, by the key of the document that they are beside
+	alone     extsort.Sorter        // keys of such files without a document
 	gone      extsort.Sorter        // documents of the parent that are not listed
 	ended     extsort.Sorter        // In.Part: keys of the parent's documents that do not count any more
 	contents  extsort.Sorter        // what left and what came, by version
@@ -198,6 +201,8 @@ type planner struct {
 func (p *planner) close() {
 	p.found.close()
 	p.documents.Close()
+	p.sidecars.Close()
+	p.alone.Close()
 	p.gone.Close()
 	p.ended.Close()
 	p.contents.Close()
