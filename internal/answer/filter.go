@@ -168,7 +168,8 @@ type filterReader struct{ conditions, values int }
 // readFilter checks a filter that stands at a place of the body, with so many filters around it.
 func (r *filterReader) readFilter(given Filter, at string, depth int) (out retrieve.Filter, err error) {
 	if depth > maxOr {
-		return out, newFault("read query", at, fmt.Sprintf("filters are nested more than %d levels", maxOr), "write it flatter")
+		why := fmt.Sprintf("filters are nested more than %d levels", maxOr)
+		return out, newFault("read query", at, why, "write it flatter")
 	}
 	if given.DocumentPrefix != nil {
 		out.Prefix = *given.DocumentPrefix
@@ -185,7 +186,8 @@ func (r *filterReader) readFilter(given Filter, at string, depth int) (out retri
 	if to := given.Modified.To; to != nil {
 		out.To = to.Time
 		if !out.From.Before(to.Time) && given.Modified.From != nil {
-			return out, newFault("read query", at+".modified", "from is not before to, so no document can match", "swap the two")
+			why := "from is not before to, so no document can match"
+			return out, newFault("read query", at+".modified", why, "swap the two")
 		}
 	}
 	r.conditions += 1 + len(given.Metadata)
@@ -195,19 +197,20 @@ func (r *filterReader) readFilter(given Filter, at string, depth int) (out retri
 	}{{r.conditions, maxConditions, "conditions"}, {r.values, maxValues, "values"}} {
 		if count.have > count.most {
 			why := fmt.Sprintf("the filter has more than %d %s", count.most, count.what)
-			return out, newFault("read query", at, why, "ask several questions, or add a field to the metadata that covers them")
+			return out, newFault("read query", at, why, "give the documents a field that covers them")
 		}
 	}
 	if given.Or != nil && len(given.Or) == 0 { // an unset variable must not turn a filter off
 		return out, newFault("read query", at+".or", "the list is empty", "give a filter, or leave the field out")
 	}
 	for i, one := range given.Or {
-		read, err := r.readFilter(one, fmt.Sprintf("%s.or.%d", at, i), depth+1)
+		place := fmt.Sprintf("%s.or.%d", at, i)
+		read, err := r.readFilter(one, place, depth+1)
 		if err != nil {
 			return out, err
 		}
 		if read.IsEmpty() {
-			return out, newFault("read query", fmt.Sprintf("%s.or.%d", at, i), "the filter has no condition", "give one, or leave it out")
+			return out, newFault("read query", place, "the filter has no condition", "give one, or leave it out")
 		}
 		out.Any = append(out.Any, read)
 	}

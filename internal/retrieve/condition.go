@@ -165,7 +165,8 @@ func (d *documentFields) compareWith(field string) []Scalar {
 // allows reports whether a document meets the condition. A field that is not there meets only not and exists: false.
 func (c *Condition) allows(document *documentFields) bool {
 	text, has := document.meta[c.Field]
-	if c.Exists != nil && *c.Exists != has || c.In != nil && !c.In.matchText(text) || c.Not != nil && c.Not.matchText(text) {
+	if c.Exists != nil && *c.Exists != has ||
+		c.In != nil && !c.In.matchText(text) || c.Not != nil && c.Not.matchText(text) {
 		return false
 	}
 	return len(c.Bounds) == 0 || slices.ContainsFunc(document.compareWith(c.Field), func(value Scalar) bool {

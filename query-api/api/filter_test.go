@@ -134,13 +134,15 @@ func isLeft(filter object, document retrievetest.Document) bool {
 			case "exists":
 				left = left && has == value
 			default:
-				elements = slices.DeleteFunc(elements, func(element string) bool { return !isOrdered(element, operator, value) })
+				elements = slices.DeleteFunc(elements, func(one string) bool { return !isOrdered(one, operator, value) })
 				left = left && has && len(elements) > 0
 			}
 		}
 	}
 	either, _ := filter["or"].([]any)
-	return left && (either == nil || slices.ContainsFunc(either, func(one any) bool { return isLeft(one.(object), document) }))
+	return left && (either == nil || slices.ContainsFunc(either, func(one any) bool {
+		return isLeft(one.(object), document)
+	}))
 }
 
 // isOrdered compares numbers, times, and a time with a day by the day that it is in.

@@ -40,7 +40,7 @@ type Asked struct {
 // Filter narrows a question to documents.
 type Filter struct {
 	DocumentPrefix *string        `json:"document_prefix,omitempty" jsonschema:"only documents with this key prefix"`
-	Metadata       map[string]any `json:"metadata,omitempty" jsonschema:"by field: a text, a list of texts any of which it may be, or operators: {in, not: texts; gte, gt, lte, lt: number or date; exists: boolean}"`
+	Metadata       map[string]any `json:"metadata,omitempty" jsonschema:"text, list, {in, not, gte, gt, lte, lt, exists}"`
 	Modified       *Modified      `json:"modified,omitempty" jsonschema:"only documents modified in this range"`
 	Or             []any          `json:"or,omitempty" jsonschema:"filters like this one, of which one must be met"`
 }

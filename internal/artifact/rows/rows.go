@@ -106,8 +106,8 @@ func (p Plan) Encode() []byte {
 	return enc.B
 }
 
-// Mark returns the ETag that a document's row has: that of the object, and that of the file of metadata beside it, so that
-// the next run sees a change of either. It is empty where the object must be opened again.
+// Mark returns the ETag that a document's row has: that of the object, and that of the file of metadata beside it, so
+// that the next run sees a change of either. It is empty where the object must be opened again.
 func (p Plan) Mark() string {
 	if p.ETag == "" || p.Beside == "" {
 		return p.ETag

@@ -37,7 +37,8 @@ func TestMetadataBesideADocumentFollowItsFile(t *testing.T) {
 			r.corpus.Set("a.md.meta.json", c.sidecar)
 		}
 		planned := r.plan()
-		assert.True(t, planned.Diff.Changed == c.changed && planned.Unchanged == (n > 0 && c.changed == 0), "%d: %+v", n, planned)
+		assert.True(t, planned.Diff.Changed == c.changed && planned.Unchanged == (n > 0 && c.changed == 0),
+			"%d: %+v", n, planned)
 		require.Len(t, planned.Problems, 1)
 		assert.Equal(t, "gone.txt.meta.json", planned.Problems[0].Object)
 		res := r.night()
