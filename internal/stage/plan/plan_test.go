@@ -519,24 +519,22 @@ func TestPatternsThatNeverEndAreRefused(t *testing.T) {
 
 // A change of the file of metadata beside a document is one of the document, whether or not the others are planned too.
 func TestAChangeOfMetadataBesideADocumentIsOneOfTheDocument(t *testing.T) {
-	for _, part := range []bool{false, true} {
-		x := newIndex(t, map[string]string{"a.txt": "one", "a.txt.meta.json": "{}", "b.txt": "two"})
-		x.part = part
-		for n, c := range []struct {
-			change  func()
-			changed int64
-		}{
-			{func() {}, 0},
-			{func() {}, 0},
-			{func() { x.corpus.Set("a.txt.meta.json", `{"a":1}`) }, 1},
-			{func() {}, 0},
-			{func() { x.corpus.Remove("a.txt.meta.json") }, 1},
-		} {
-			c.change()
-			res := x.night(nil)
-			assert.True(t, res.Listed == 2 && res.Diff.Changed == c.changed && res.Unchanged == (n > 0 && c.changed == 0),
-				"%v, %d: %+v", part, n, res)
-			assert.True(t, !part || n == 0 || res.Made == c.changed, "%d: %d are made", n, res.Made)
-		}
+	x := published(t, map[string]string{"a.txt": "one", "a.txt.meta.json": "{}", "b.txt": "two"})
+	for n, c := range []struct {
+		change  func()
+		changed int64
+	}{
+		{func() {}, 0},
+		{func() { x.corpus.Set("a.txt.meta.json", `{"a":1}`) }, 1},
+		{func() {}, 0},
+		{func() { x.corpus.Remove("a.txt.meta.json") }, 1},
+	} {
+		c.change()
+		x.part = true
+		made := stagetest.Must(x.plan(t.Context()))
+		assert.True(t, made.Made == c.changed && made.Diff.Changed == c.changed, "%d: %+v", n, made)
+		x.part = false
+		res := x.night(nil)
+		assert.True(t, res.Listed == 2 && res.Diff.Changed == c.changed && res.Unchanged == (c.changed == 0), "%d: %+v", n, res)
 	}
 }
