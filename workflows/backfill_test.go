@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -21,15 +20,13 @@ import (
 // filling is a backfill of three units over a fake.
 type filling struct {
 	*fake
-	mu    sync.Mutex
 	units int
 	notes []workflows.BackfillNote
 	aims  int
 }
 
 func newFilling() *filling {
-	f := &filling{fake: newFake(10), units: 3}
-	return f
+	return &filling{fake: newFake(10), units: 3}
 }
 
 func (f *filling) listNotes() (lines []string) {
@@ -43,36 +40,28 @@ func (f *filling) listNotes() (lines []string) {
 
 func (f *filling) register(to registry) {
 	f.fake.register(to)
-	reg := func(name string, function any) {
-		to.RegisterActivityWithOptions(function, activity.RegisterOptions{Name: name})
-	}
-	reg(workflows.OpenBackfill, func(context.Context, workflows.Build) (workflows.Backfilled, error) {
-		return workflows.Backfilled{Units: f.units, Documents: 30}, f.call(workflows.OpenBackfill)
+	gives(f.fake, to, workflows.OpenBackfill, func(workflows.Build) workflows.Backfilled {
+		return workflows.Backfilled{Units: f.units, Documents: 30}
 	})
-	reg(workflows.PayBackfill, func(_ context.Context, u workflows.Unit) (workflows.UnitResult, error) {
+	to.RegisterActivityWithOptions(func(_ context.Context, u workflows.Unit) (workflows.UnitResult, error) {
 		if u.Fence != 0 {
 			return workflows.UnitResult{}, fmt.Errorf("payments have no lease, and got fence %d", u.Fence)
 		}
 		return workflows.UnitResult{Done: 1}, f.call(workflows.PayBackfill, u)
-	})
-	reg(workflows.AimBackfill, func(context.Context, workflows.Build) (workflows.Aimed, error) {
+	}, activity.RegisterOptions{Name: workflows.PayBackfill})
+	gives(f.fake, to, workflows.AimBackfill, func(workflows.Build) workflows.Aimed {
 		f.mu.Lock()
+		defer f.mu.Unlock()
 		f.aims++
-		aimed := workflows.Aimed{Spec: strings.Repeat("0", 64), Parent: fmt.Sprintf("g%d", f.aims)}
-		f.mu.Unlock()
-		return aimed, f.call(workflows.AimBackfill)
+		return workflows.Aimed{Spec: strings.Repeat("0", 64), Parent: fmt.Sprintf("g%d", f.aims)}
 	})
-	reg(workflows.NoteBackfill, func(_ context.Context, note workflows.BackfillNote) (workflows.Receipt, error) {
-		f.mu.Lock()
-		f.notes = append(f.notes, note)
-		f.mu.Unlock()
-		return workflows.Receipt{}, f.call(workflows.NoteBackfill)
+	gives(f.fake, to, workflows.NoteBackfill, func(note workflows.BackfillNote) workflows.Receipt {
+		keep(f.fake, &f.notes, note)
+		return workflows.Receipt{}
 	})
-	reg(workflows.EndBackfill, func(_ context.Context, end workflows.End) (workflows.Ended, error) {
-		f.fake.mu.Lock()
-		f.ended = append(f.ended, end)
-		f.fake.mu.Unlock()
-		return workflows.Ended{}, f.call(workflows.EndBackfill)
+	gives(f.fake, to, workflows.EndBackfill, func(end workflows.End) workflows.Ended {
+		keep(f.fake, &f.ended, end)
+		return workflows.Ended{}
 	})
 }
 
@@ -116,8 +105,8 @@ func TestABackfillFollowsThePointer(t *testing.T) {
 	f.outcome = workflows.Outcome{Status: "held", Reason: "pointer_moved"}
 	f.before = func(call string) {
 		if call == workflows.AimBackfill {
-			f.fake.mu.Lock()
-			defer f.fake.mu.Unlock()
+			f.mu.Lock()
+			defer f.mu.Unlock()
 			if f.aims == 3 {
 				f.outcome = workflows.Outcome{Status: "completed"}
 			}

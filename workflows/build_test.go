@@ -78,15 +78,54 @@ func TestBeginStageIsToldEachStageBeforeItsUnits(t *testing.T) {
 	assert.Equal(t, want, strings.Join(stages, " "), "stages")
 }
 
-func TestABuildThatComesToWhatItsParentIsEndsAfterChunk(t *testing.T) {
-	f := newFake(10)
-	f.sameStatus = "completed_with_errors"
-	out, err := run(t, f, workflows.Build{Shape: workflows.DefaultShape()}, nil)
-	require.True(t, err == nil && out.Status == f.sameStatus, "%v %v", out, err)
-	assert.True(t, f.count(workflows.ChunkDocuments) != 0 &&
-		f.count(workflows.ExtractChunks)+f.count(workflows.PublishBuild) == 0, "%v", f.calls)
-	end := f.lastEnd()
-	assert.True(t, end.Unchanged && end.Status == f.sameStatus, "%+v", end)
+// How a build ends by what its activities say, how often it calls them, and how its end is written down.
+func TestABuildEndsAsItsActivitiesSay(t *testing.T) {
+	fails := func(activity string, codes ...string) func(*fake) {
+		return func(f *fake) {
+			for _, code := range codes {
+				f.fail[activity] = append(f.fail[activity], fatal(code))
+			}
+		}
+	}
+	planned := func(planned workflows.Planned) func(*fake) { return func(f *fake) { f.planned = planned } }
+	comes := func(out workflows.Outcome) func(*fake) { return func(f *fake) { f.outcome = out } }
+	for name, c := range map[string]struct {
+		set            func(*fake)
+		status, reason string
+		unchanged      bool
+		calls          map[string]int
+	}{
+		"to what its parent is": {func(f *fake) { f.sameStatus = "completed_with_errors" }, "completed_with_errors", "", true,
+			map[string]int{workflows.ChunkDocuments: 2, workflows.ExtractChunks: 0, workflows.PublishBuild: 0}},
+		"an unchanged corpus": {planned(workflows.Planned{Unchanged: true, Status: "completed"}), "completed", "", true,
+			map[string]int{workflows.ChunkDocuments: 0, workflows.PublishBuild: 0}},
+		"a gate that is known at plan time": {planned(workflows.Planned{Held: "mass_deletion", Units: 2, Documents: 20}),
+			"held", "mass_deletion", false, map[string]int{workflows.ChunkDocuments: 0}},
+		"stores that lost their memory": {planned(workflows.Planned{Unchanged: true, Status: "completed", Repair: 7}),
+			"completed", "", true,
+			map[string]int{workflows.RepairPart: 7, workflows.SealRepair: 1, workflows.ChunkDocuments: 0}},
+		"a held build is not collected": {comes(workflows.Outcome{Status: "held", Reason: "mass_deletion"}),
+			"held", "mass_deletion", false, map[string]int{workflows.PublishBuild: 1, workflows.CollectGarbage: 0}},
+		"an empty corpus": {fails(workflows.ReducePartition, "corpus_empty"), "failed", "corpus_empty", false,
+			map[string]int{workflows.PublishBuild: 0}},
+		"damage": {fails(workflows.ReducePartition, "segment_damaged"), "failed", "segment_damaged", false,
+			map[string]int{workflows.PublishBuild: 0}},
+		"a store of another": {fails(workflows.ReducePartition, "store_owned_by_another"),
+			"failed", "store_owned_by_another", false, map[string]int{workflows.PublishBuild: 0}},
+		"a failure though others pause": {fails(workflows.EmbedPart, "model_auth", "segment_damaged"),
+			"failed", "segment_damaged", false, nil},
+	} {
+		f := newFake(10)
+		c.set(f)
+		out, err := run(t, f, workflows.Build{}, nil)
+		require.True(t, err == nil && out.Status == c.status && out.Reason == c.reason, "%s: %v %v", name, out, err)
+		end := f.lastEnd()
+		assert.True(t, len(f.ended) == 1 && end.Status == c.status && end.Unchanged == c.unchanged, "%s: %+v", name, f.ended)
+		assert.True(t, c.status != "failed" || end.Ref == "ref-"+c.reason+".json", "%s: %+v", name, end)
+		for call, times := range c.calls {
+			assert.Equal(t, times, f.count(call), "%s: %s ran", name, call)
+		}
+	}
 }
 
 // Plan and the chunks may settle what a configuration leaves open: all that follows goes by what they stored.
@@ -103,59 +142,6 @@ func TestABuildGoesOnUnderTheConfigurationThatWasSettled(t *testing.T) {
 		assert.Equal(t, "b", specs[stage], "%v", specs)
 	}
 	assert.Equal(t, f.spec, f.lastEnd().Spec)
-}
-
-func TestAnUnchangedCorpusDoesNothingAfterPlan(t *testing.T) {
-	f := newFake()
-	f.planned = workflows.Planned{Unchanged: true, Status: "completed"}
-	completes(t, f, workflows.Build{}, nil)
-	assert.True(t, f.count(workflows.ChunkDocuments)+f.count(workflows.PublishBuild) == 0 && f.lastEnd().Unchanged,
-		"calls %v, end %+v", f.calls, f.ended)
-}
-
-func TestAGateThatIsKnownAtPlanTimeHoldsBeforeAnythingIsBuilt(t *testing.T) {
-	f := newFake(130)
-	f.planned = workflows.Planned{Held: "mass_deletion", Units: 2, Documents: 20}
-	out, err := run(t, f, workflows.Build{}, nil)
-	require.True(t, err == nil && out.Status == "held" && out.Reason == "mass_deletion", "%v %v", out, err)
-	assert.True(t, f.count(workflows.ChunkDocuments) == 0 && f.count(workflows.EndBuild) == 1, "%d units were chunked",
-		f.count(workflows.ChunkDocuments))
-}
-
-func TestStoresThatLostTheirMemoryAreRepairedAlsoWhenNothingChanged(t *testing.T) {
-	f := newFake(130)
-	f.planned = workflows.Planned{Unchanged: true, Status: "completed", Repair: 7}
-	completes(t, f, workflows.Build{}, nil)
-	if parts := f.count(workflows.RepairPart); parts != 7 || f.count(workflows.SealRepair) != 1 {
-		t.Errorf("%d of 7 parts were verified, sealed %d times", parts, f.count(workflows.SealRepair))
-	}
-	assert.Zero(t, f.count(workflows.ChunkDocuments), "an unchanged corpus was built")
-}
-
-func TestAHeldBuildIsNotCollected(t *testing.T) {
-	f := newFake(10)
-	f.outcome = workflows.Outcome{Status: "held", Reason: "mass_deletion"}
-	out, err := run(t, f, workflows.Build{}, nil)
-	require.True(t, err == nil && out == f.outcome && f.count(workflows.CollectGarbage) == 0,
-		"%v %v %v", out, err, f.calls)
-}
-
-func TestAnErrorThatNobodyCanMendEndsTheBuildWithItsCode(t *testing.T) {
-	for _, code := range []string{"corpus_empty", "segment_damaged", "store_owned_by_another"} {
-		f := newFake(10)
-		f.fail[workflows.ReducePartition] = []error{fatal(code)}
-		out, err := run(t, f, workflows.Build{}, nil)
-		require.True(t, err == nil && out.Status == "failed" && out.Reason == code, "%v %v", out, err)
-		end := f.lastEnd()
-		assert.True(t, end.Ref == "ref-"+code+".json" && f.count(workflows.PublishBuild) == 0, "end %+v", end)
-	}
-}
-
-func TestAFailureEndsTheStageThoughOthersPause(t *testing.T) {
-	f := newFake(10)
-	f.fail[workflows.EmbedPart] = []error{fatal("model_auth"), fatal("segment_damaged")}
-	out, err := run(t, f, workflows.Build{}, nil)
-	require.True(t, err == nil && out.Status == "failed" && out.Reason == "segment_damaged", "%v %v", out, err)
 }
 
 // Anyone who reaches the engine may start workflows with any input: nothing is done for one that is none.
@@ -328,13 +314,6 @@ func TestTheShapeDecidesTheFanOut(t *testing.T) {
 	for _, unit := range f.units {
 		require.True(t, unit.Shape.BatchChunks == 10 && unit.Shape.ShardChunks == 5000, "a unit got shape %+v", unit.Shape)
 	}
-}
-
-func TestABudgetLaidOverAnotherKeepsWhatItDoesNotGive(t *testing.T) {
-	older := workflows.Budget{Calls: 10, Tokens: 20, Money: 3}
-	over := &workflows.Budget{Calls: 50}
-	assert.Equal(t, workflows.Budget{Calls: 50, Tokens: 20, Money: 3}, over.LayOver(older))
-	assert.Equal(t, older, (*workflows.Budget)(nil).LayOver(older))
 }
 
 // A corpus that has outgrown its table of word weights: all of it is made, from the same parent.

@@ -152,52 +152,59 @@ type registry interface {
 	RegisterActivityWithOptions(activity any, options activity.RegisterOptions)
 }
 
+// gives registers an activity that gives what a function does, and is recorded as a call.
+func gives[In, Out any](f *fake, to registry, name string, give func(In) Out) {
+	to.RegisterActivityWithOptions(func(_ context.Context, in In) (Out, error) {
+		out := give(in)
+		return out, f.call(name)
+	}, activity.RegisterOptions{Name: name})
+}
+
+// keep adds to a list of the fake.
+func keep[T any](f *fake, list *[]T, one T) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	*list = append(*list, one)
+}
+
 func (f *fake) register(to registry) {
 	reg := func(name string, function any) {
 		to.RegisterActivityWithOptions(function, activity.RegisterOptions{Name: name})
 	}
-	reg(workflows.TakeLease, func(context.Context, workflows.Build) (int64, error) {
-		return fence, f.call(workflows.TakeLease)
-	})
-	reg(workflows.OpenNight, func(_ context.Context, in workflows.Night) (workflows.Opened, error) {
+	gives(f, to, workflows.TakeLease, func(workflows.Build) int64 { return fence })
+	gives(f, to, workflows.OpenNight, func(in workflows.Night) workflows.Opened {
 		if f.builder != "" && in.Skip {
-			return workflows.Opened{By: f.builder}, f.call(workflows.OpenNight)
+			return workflows.Opened{By: f.builder}
 		}
-		opened := in.Build
-		opened.Spec = strings.Repeat("0", 64)
-		return workflows.Opened{Build: opened}, f.call(workflows.OpenNight)
+		in.Spec = strings.Repeat("0", 64)
+		return workflows.Opened{Build: in.Build}
 	})
-	reg(workflows.PlanBuild, func(context.Context, workflows.Build) (workflows.Planned, error) {
-		return f.planned, f.call(workflows.PlanBuild)
-	})
+	gives(f, to, workflows.PlanBuild, func(workflows.Build) workflows.Planned { return f.planned })
 	reg(workflows.BeginStage, func(_ context.Context, s workflows.StageState) (workflows.Receipt, error) {
 		return workflows.Receipt{}, f.call(workflows.BeginStage + " " + s.Stage)
 	})
-	reg(workflows.MeasureFleet, func(context.Context, workflows.Build) (workflows.Capacity, error) {
-		err := f.call(workflows.MeasureFleet)
+	gives(f, to, workflows.MeasureFleet, func(workflows.Build) workflows.Capacity {
 		f.mu.Lock()
 		defer f.mu.Unlock()
-		return f.capacity, err
+		return f.capacity
 	})
-	reg(workflows.SealChunks, func(context.Context, workflows.Build) (workflows.Chunked, error) {
+	gives(f, to, workflows.SealChunks, func(workflows.Build) workflows.Chunked {
 		if f.sameStatus != "" {
-			return workflows.Chunked{Unchanged: true, Status: f.sameStatus}, f.call(workflows.SealChunks)
+			return workflows.Chunked{Unchanged: true, Status: f.sameStatus}
 		}
 		chunked := workflows.Chunked{Shards: f.shards, Import: f.imports, Batch: f.batch, Spec: f.spec}
 		for _, chunks := range f.shards {
 			chunked.Chunks += int64(chunks)
 		}
-		return chunked, f.call(workflows.SealChunks)
+		return chunked
 	})
-	reg(workflows.SealExtraction, func(context.Context, workflows.Build) (workflows.Extracted, error) {
-		return workflows.Extracted{Partitions: 2, Pieces: f.pieces, Enrich: f.enrich}, f.call(workflows.SealExtraction)
+	gives(f, to, workflows.SealExtraction, func(workflows.Build) workflows.Extracted {
+		return workflows.Extracted{Partitions: 2, Pieces: f.pieces, Enrich: f.enrich}
 	})
 	for _, name := range []string{
 		workflows.SealEnrichment, workflows.SealRepair, workflows.SealRestore, workflows.ImportVectors, workflows.SealAudit,
 	} {
-		reg(name, func(context.Context, workflows.Build) (workflows.Receipt, error) {
-			return workflows.Receipt{}, f.call(name)
-		})
+		gives(f, to, name, func(workflows.Build) workflows.Receipt { return workflows.Receipt{} })
 	}
 	for _, name := range unitActivities {
 		reg(name, func(_ context.Context, u workflows.Unit) (workflows.UnitResult, error) {
@@ -207,39 +214,29 @@ func (f *fake) register(to registry) {
 			return workflows.UnitResult{Done: 1}, f.call(name, u)
 		})
 	}
-	reg(workflows.PublishBuild, func(_ context.Context, u workflows.Unit) (workflows.Outcome, error) {
-		return f.outcome, f.call(workflows.PublishBuild)
-	})
+	gives(f, to, workflows.PublishBuild, func(workflows.Unit) workflows.Outcome { return f.outcome })
 	for _, name := range []string{workflows.EndBuild, workflows.EndRestore, workflows.EndAudit} {
-		reg(name, func(_ context.Context, e workflows.End) (workflows.Ended, error) {
-			f.mu.Lock()
-			f.ended = append(f.ended, e)
-			f.mu.Unlock()
+		reg(name, func(_ context.Context, end workflows.End) (workflows.Ended, error) {
+			keep(f, &f.ended, end)
 			return workflows.Ended{Notify: f.notify}, f.call(workflows.EndBuild)
 		})
 	}
-	reg(workflows.SendNotice, func(_ context.Context, n workflows.Notice) (workflows.Receipt, error) {
-		f.mu.Lock()
-		f.noticed = append(f.noticed, n)
-		f.mu.Unlock()
-		return workflows.Receipt{}, f.call(workflows.SendNotice)
+	gives(f, to, workflows.SendNotice, func(notice workflows.Notice) workflows.Receipt {
+		keep(f, &f.noticed, notice)
+		return workflows.Receipt{}
 	})
-	reg(workflows.OpenRestore, func(_ context.Context, b workflows.Build) (workflows.Restored, error) {
-		b.Fence = fence
-		return workflows.Restored{Build: b, Parts: 3}, f.call(workflows.OpenRestore)
+	gives(f, to, workflows.OpenRestore, func(build workflows.Build) workflows.Restored {
+		build.Fence = fence
+		return workflows.Restored{Build: build, Parts: 3}
 	})
-	reg(workflows.OpenAudit, func(_ context.Context, in workflows.Audited) (workflows.Restored, error) {
-		f.mu.Lock()
-		f.audited = append(f.audited, in)
-		f.mu.Unlock()
+	gives(f, to, workflows.OpenAudit, func(in workflows.Audited) workflows.Restored {
+		keep(f, &f.audited, in)
 		in.Fence = fence
-		return workflows.Restored{Build: in.Build, Parts: 3}, f.call(workflows.OpenAudit)
+		return workflows.Restored{Build: in.Build, Parts: 3}
 	})
-	reg(workflows.SteerRun, func(_ context.Context, s workflows.Steer) (workflows.Stopped, error) {
-		f.mu.Lock()
-		f.steered = append(f.steered, s)
-		f.mu.Unlock()
-		return workflows.Stopped{InFlight: inFlight}, f.call(workflows.SteerRun)
+	gives(f, to, workflows.SteerRun, func(steer workflows.Steer) workflows.Stopped {
+		keep(f, &f.steered, steer)
+		return workflows.Stopped{InFlight: inFlight}
 	})
 }
 

@@ -50,13 +50,13 @@ func (m *Models) SetLimits(index string, given *core.LiveLimits) {
 		m.live[index] = &live{rates: limits.NewRates(0, 0)}
 	}
 	for name, known := range m.live {
-		if name == index || strings.HasPrefix(name, index+ofRole) {
+		if name == index || strings.HasPrefix(name, index+ofModel) {
 			m.changeLimits(name, known, given)
 		}
 	}
 }
 
-// changeLimits gives the limits of an index, or of one of its roles. The caller holds the lock.
+// changeLimits gives the limits of an index, or of one of its models. The caller holds the lock.
 func (m *Models) changeLimits(index string, known *live, given *core.LiveLimits) {
 	before := known.given.ApplyTo(known.configured)
 	known.given, known.at = given, time.Now()

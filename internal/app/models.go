@@ -2,6 +2,7 @@ package app
 
 import (
 	"context"
+	"fmt"
 	"os"
 	"sync"
 	"time"
@@ -248,15 +249,18 @@ func (m *Models) openChat(spec core.Spec, role string, meter model.Meter) (model
 	bounds := m.limitsOf("chat "+url, spec)
 	if chat.Limits != (core.Limits{}) {
 		own := spec
-		own.Index, own.Limits = spec.Index+ofRole+role, spec.LimitsOf(role)
-		bounds = m.limitsOf("chat "+url+ofRole+role, own)
-		bounds.Scope = ofRole + role
+		own.Limits = spec.LimitsOf(role)
+		name := fmt.Sprintf("%s%s %d/%d/%d", ofModel, chat.Model,
+			own.Limits.Concurrency, own.Limits.RequestsPerMinute, own.Limits.TokensPerMinute)
+		own.Index += name
+		bounds = m.limitsOf("chat "+url+name, own)
+		bounds.Scope = name
 	}
 	return observe.AskedChat(limits.Chat{Chat: metered, Limits: bounds}, m.observer), nil
 }
 
-// ofRole stands between an index, or an endpoint, and a role whose model has limits of its own.
-const ofRole = " as "
+// ofModel stands between an index, or an endpoint, and a model with limits of its own: the roles that ask it share them.
+const ofModel = " as "
 
 // openRecording opens a recording once a process and language.
 func (m *Models) openRecording(spec core.Spec, path string) (model.Chat, error) {

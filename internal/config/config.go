@@ -427,5 +427,15 @@ func (c *Config) modelsOf(index string) Models {
 			value.Set(set)
 		}
 	})
+	// A key of the general models goes to no server that the index names itself.
+	for kind, of := range map[string]struct{ url, key *string }{
+		".chat":      {&models.Chat.BaseURL, &models.Chat.APIKeyEnv},
+		".embedding": {&models.Embedding.BaseURL, &models.Embedding.APIKeyEnv},
+		".rerank":    {&models.Rerank.BaseURL, &models.Rerank.APIKeyEnv},
+	} {
+		if *of.url != "" && c.IsGiven(prefix+kind+".base_url") && !c.IsGiven(prefix+kind+".api_key_env") {
+			*of.key = ""
+		}
+	}
 	return models
 }

@@ -31,38 +31,51 @@ func (m *Models) roleOf(role string) *core.ChatModel {
 	return &m.Chat
 }
 
-// ModelOf returns the chat model of a role for an index. What the role does not set is as models.chat has it, with two
-// exceptions, so that no key goes to another server and no price to another model: a role that names a server starts
-// from the defaults, and one that names a model has no price but its own.
+// ModelOf returns the chat model of a role for an index: models.chat, then the role's keys, then those that the index
+// sets for the role. No key goes to another server and no price to another model: keys that name a server start from
+// the defaults without a key, and keys that name a model have no price but their own. A role's key without a server of
+// its own is for the server of the general models.chat, so an index whose models.chat names another does not use it.
 func (c *Config) ModelOf(index, role string) core.ChatModel {
-	models := c.modelsOf(index)
-	own, out := models.roleOf(role), models.Chat
-	if role == "" || own == &models.Chat {
+	out := c.modelsOf(index).Chat
+	if !slices.Contains(Roles, role) {
 		return out
 	}
-	given := func(key string) bool {
-		path := "models." + role + "." + key
-		return c.IsGiven(path) || c.IsGiven("indexes."+index+"."+path)
-	}
+	general, indexed := c.Models, c.Indexes[index].Models
+	prefix := "indexes." + index + ".models."
+	moved := c.namesServer(prefix + "chat")
+	c.layRole(&out, general.roleOf(role), "models."+role, moved && !c.namesServer("models."+role))
+	c.layRole(&out, indexed.roleOf(role), prefix+role, false)
+	return out
+}
+
+// namesServer reports whether the keys of a model name whom to ask.
+func (c *Config) namesServer(path string) bool {
+	return c.IsGiven(path+".provider") || c.IsGiven(path+".base_url")
+}
+
+// layRole lays the keys of a role over a model, those that are given. keyless: but for its API key.
+func (c *Config) layRole(out, own *core.ChatModel, path string, keyless bool) {
 	switch {
-	case given("provider") || given("base_url"):
-		out = Default().Models.Chat
+	case c.namesServer(path):
+		*out = Default().Models.Chat
 		out.Provider = providerOpenAI
-	case given("model"):
+		if own.BaseURL != "" {
+			out.APIKeyEnv = ""
+		}
+	case c.IsGiven(path + ".model"):
 		out.Price = core.Price{}
 	}
 	set := map[string]reflect.Value{}
-	walkValues(reflect.ValueOf(own).Elem(), "", func(key string, value reflect.Value) {
-		if given(key) || !value.IsZero() {
+	walkValues(reflect.ValueOf(own).Elem(), path, func(key string, value reflect.Value) {
+		if (c.IsGiven(key) || !value.IsZero()) && !(keyless && key == path+".api_key_env") {
 			set[key] = value
 		}
 	})
-	walkValues(reflect.ValueOf(&out).Elem(), "", func(key string, value reflect.Value) {
+	walkValues(reflect.ValueOf(out).Elem(), path, func(key string, value reflect.Value) {
 		if own, ok := set[key]; ok {
 			value.Set(own)
 		}
 	})
-	return out
 }
 
 // listChats lists the chat models that an index asks, by the path of their keys below path.

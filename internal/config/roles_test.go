@@ -2,6 +2,7 @@ package config_test
 
 import (
 	"encoding/json"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -30,7 +31,7 @@ func TestARoleFallsBackToTheGeneralModel(t *testing.T) {
 		return out
 	}
 	elsewhere := config.Default().Models.Chat
-	elsewhere.Provider, elsewhere.BaseURL, elsewhere.Model = "openai", "http://b/v1", "n"
+	elsewhere.Provider, elsewhere.BaseURL, elsewhere.Model, elsewhere.APIKeyEnv = "openai", "http://b/v1", "n", ""
 	for name, c := range map[string]struct {
 		set   []string
 		index string
@@ -44,6 +45,20 @@ func TestARoleFallsBackToTheGeneralModel(t *testing.T) {
 		},
 		"zero counts":    {[]string{"models.answer.max_tokens=0"}, "docs", changed(func(m *core.ChatModel) { m.MaxTokens = 0 })},
 		"another server": {[]string{"models.answer.base_url=http://b/v1", "models.answer.model=n"}, "docs", elsewhere},
+		"another server with its key, and another of the index": {
+			[]string{
+				"models.answer.base_url=http://x/v1", "models.answer.api_key_env=KEY_X", "models.answer.model=x",
+				"indexes.docs.models.answer.base_url=http://b/v1", "indexes.docs.models.answer.model=n",
+			}, "docs", elsewhere,
+		},
+		"a price, and another model of the index": {
+			[]string{"models.answer.model=x", "models.answer.price.prompt=7", "indexes.docs.models.answer.model=n"}, "docs",
+			changed(func(m *core.ChatModel) { m.Model, m.Price = "n", core.Price{} }),
+		},
+		"a key alone, and another server of the index": {
+			[]string{"models.answer.api_key_env=KEY_X", "indexes.docs.models.chat.base_url=http://b/v1"}, "docs",
+			changed(func(m *core.ChatModel) { m.BaseURL, m.APIKeyEnv = "http://b/v1", "" }),
+		},
 		"of the index": {nil, "other", changed(func(m *core.ChatModel) {
 			m.Model, m.Price = "other", core.Price{}
 		})},
@@ -93,20 +108,21 @@ func TestAProcessMayAskTheServersOfRolesAndNoOthers(t *testing.T) {
 	require.NoError(t, err)
 	assert.Equal(t, []config.Endpoint{
 		{BaseURL: "http://a/v1", APIKeyEnv: "KEY_A"}, {BaseURL: "http://b/v1", APIKeyEnv: "KEY_B"},
-		{BaseURL: "http://c/v1", APIKeyEnv: "OPENAI_API_KEY"},
+		{BaseURL: "http://c/v1"},
 	}, cfg.ListEndpoints())
 }
 
 func TestRolesThatCannotWorkAreRefused(t *testing.T) {
 	for set, want := range map[string]string{
-		"models.answer.base_url=http://b/v1":         "models.answer.model: provider openai needs a model",
-		"models.answer.price.prompt=-1":              "models.answer.price.prompt: want 0 to 1000000",
-		"models.answer.mode=batch":                   "models.answer.mode: only extraction is sent in batches",
-		"models.shortening.provider=recorded":        "models.shortening.provider: a recording has only extractions",
-		"models.writer.model=m":                      "unknown key models.writer",
-		"indexes.docs.models.answer.provider=openai": "indexes.docs.models.answer.model: provider openai needs a model",
+		"models.answer.base_url=http://b/v1":                    "models.answer.model: provider openai needs a model",
+		"models.extraction.model=n indexes.docs.budget.money=1": "models.extraction.price: a limit of money counts its calls",
+		"models.answer.price.prompt=-1":                         "models.answer.price.prompt: want 0 to 1000000",
+		"models.answer.mode=batch":                              "models.answer.mode: only extraction is sent in batches",
+		"models.shortening.provider=recorded":                   "models.shortening.provider: a recording has only extractions",
+		"models.writer.model=m":                                 "unknown key models.writer",
+		"indexes.docs.models.answer.provider=openai":            "indexes.docs.models.answer.model: provider openai needs a model",
 	} {
-		assert.Contains(t, refused(t, oneChat, set), want, set)
+		assert.Contains(t, refused(t, oneChat, strings.Fields(set)...), want, set)
 	}
 	assert.Contains(t, refused(t, "", "models.answer.model=m"), "set provider or base_url of the role")
 }

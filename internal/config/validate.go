@@ -113,6 +113,7 @@ func (l *loader) checkIndex(path, name string, settings Index) {
 		chunking.Overlap <= 0 || chunking.Strategy == "fixed", path+".chunking.overlap",
 		"only strategy fixed has an overlap",
 	)
+	l.checkPrices(path, name)
 	below := path + ".models."
 	if slices.ContainsFunc(l.listGiven(), func(given string) bool { return strings.HasPrefix(given, below) }) {
 		l.modelsNeed(path+".models", name, l.cfg.modelsOf(name))
@@ -125,6 +126,21 @@ func (l *loader) listGiven() []string {
 		out = append(out, path)
 	}
 	return out
+}
+
+// checkPrices refuses a role with a model of its own and no price where a limit of money counts its calls.
+func (l *loader) checkPrices(path, index string) {
+	general := l.cfg.modelsOf(index).Chat.Price
+	for _, role := range Roles[:len(Roles)-1] {
+		chat := l.cfg.ModelOf(index, role)
+		limited := l.cfg.Indexes[index].Budget.Money > 0 && role != core.RoleAnswer ||
+			l.cfg.QueryAPI.Limits.AnswerMoneyPerDay > 0 && (role == core.RoleAnswer || role == core.RoleTriples)
+		given := slices.ContainsFunc([]string{"models." + role, path + ".models." + role}, func(at string) bool {
+			return l.cfg.IsGiven(at+".price.prompt") || l.cfg.IsGiven(at+".price.completion")
+		})
+		l.checkKey(!limited || given || chat.Provider != providerOpenAI || chat.Price != (core.Price{}) || general == (core.Price{}),
+			path+".models."+role+".price", "a limit of money counts its calls: set the price of this model, 0 if it is free")
+	}
 }
 
 // modelsNeed checks what providers need, on models as they are resolved.

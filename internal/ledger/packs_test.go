@@ -3,8 +3,6 @@ package ledger_test
 import (
 	"bytes"
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"math"
@@ -26,30 +24,11 @@ import (
 	"github.com/unweaver/unweaver/internal/testkit/distance"
 )
 
-// The pack of the entries 0, 1 and 2, as the first release wrote it.
-const (
-	goldenName  = "8dfffa86ac70bab9dc9197653bd0213b7d5322269b35909544897567df8bcb7c"
-	goldenBytes = "9cc6990ef057acd3bb7be460d21fbfc2a33db5dbc1c13c145923822024eba468"
-)
-
 // put stores loose entries.
 func (b *book) put(t *testing.T, task string, from, to int) {
 	for i := from; i < to; i++ {
 		must(b.Put(t.Context(), task, key(i), 0, ledger.Result{Value: []byte(value(i))}))
 	}
-}
-
-// Stores hold packs of earlier releases: their names and bytes are fixed.
-func TestTheNameAndTheBytesOfAPackAreFixed(t *testing.T) {
-	b := newBook(t)
-	b.pay(t, ledger.Extract, 0, 3)
-	packs := b.store.Keys("ledger/extract/packs/")
-	require.True(t, len(packs) == 1, "%v", packs)
-	raw, _, err := blob.Read(t.Context(), b.store, packs[0])
-	require.NoError(t, err)
-	sum := sha256.Sum256(raw)
-	name := packs[0][len("ledger/extract/packs/"):]
-	assert.True(t, name == goldenName && hex.EncodeToString(sum[:]) == goldenBytes, "name %s, bytes %x", name, sum)
 }
 
 func TestOfTwoResultsOfOneKeyOneCountsEverywhereAndAfterAMerge(t *testing.T) {

@@ -257,22 +257,34 @@ func TestEachKindOfDriftIsFound(t *testing.T) {
 		t.Fatal("no class")
 		return "", class
 	}
-	// classRow plants another row of a partition's second class; nil: none.
-	classRow := func(change func(t *testing.T, class rows.Class) []byte) func(*testing.T, *site) {
+	// rewritten plants another segment, whose rows a change makes of those of one of the manifest's.
+	type changing func(at int, key string, value []byte) []byte
+	rewritten := func(pick func(*core.Manifest) *core.Segment, change changing) func(*testing.T, *site) {
 		return func(t *testing.T, s *site) {
 			s.forge(t, func(manifest *core.Manifest) {
-				i := slices.IndexFunc(manifest.Segments.Classes, func(segment core.Segment) bool { return segment.Rows > 1 })
-				require.GreaterOrEqual(t, i, 0, "no partition has two classes")
-				segment := manifest.Segments.Classes[i]
-				manifest.Segments.Classes[i] = s.rewrite(t, segment, func(at int, _ string, value []byte) []byte {
-					if at != 1 {
-						return value
-					}
-					return change(t, must(rows.DecodeClass(value))(t))
-				})
+				segment := pick(manifest)
+				*segment = s.rewrite(t, *segment, change)
 			})
 		}
 	}
+	holding := func(list []core.Segment, least int64) *core.Segment {
+		i := slices.IndexFunc(list, func(segment core.Segment) bool { return segment.Rows >= least })
+		require.GreaterOrEqual(t, i, 0, "no segment has %d rows", least)
+		return &list[i]
+	}
+	mentions := func(m *core.Manifest) *core.Segment { return holding(m.Segments.Mentions, 1) }
+	documents := func(m *core.Manifest) *core.Segment { return &m.Segments.Documents[0] }
+	// classRow plants another row of a partition's second class; nil: none.
+	classRow := func(change func(class rows.Class) []byte) func(*testing.T, *site) {
+		second := func(m *core.Manifest) *core.Segment { return holding(m.Segments.Classes, 2) }
+		return rewritten(second, func(at int, _ string, value []byte) []byte {
+			if at != 1 {
+				return value
+			}
+			return change(must(rows.DecodeClass(value))(t))
+		})
+	}
+	known, gone := map[string]int{}, ""
 	liveVector := func(t *testing.T, s *site) (collection, key string) {
 		_, class := firstRecord(t, s)
 		record := must(rows.DecodeRecord(class.Record))(t)
@@ -311,62 +323,40 @@ func TestEachKindOfDriftIsFound(t *testing.T) {
 			damages["flipped"](t, s.Artifacts, s.index().SegmentKey(s.current(t).Segments.Text[0].SHA256))
 		}, map[string]int64{core.DriftSegment: 1}, false, "text"},
 		"the mentions of a partition are gone": {func(t *testing.T, s *site) {
-			for _, segment := range s.current(t).Segments.Mentions {
-				if segment.Rows > 0 {
-					damages["removed"](t, s.Artifacts, s.index().SegmentKey(segment.SHA256))
-					return
-				}
-			}
+			damages["removed"](t, s.Artifacts, s.index().SegmentKey(mentions(s.current(t)).SHA256))
 		}, map[string]int64{core.DriftSegment: 1}, false, "rebuild"},
-		"a row has another name": {classRow(func(t *testing.T, class rows.Class) []byte {
+		"a row has another name": {classRow(func(class rows.Class) []byte {
 			record := must(rows.DecodeRecord(class.Record))(t)
 			record.Name += "s"
 			class.Record = record.Encode()
 			return class.Encode()
 		}), map[string]int64{core.DriftClass: 1, core.DriftLive: 1}, false, "name"},
-		"a mention is gone that its split counts": {func(t *testing.T, s *site) {
-			s.forge(t, func(manifest *core.Manifest) {
-				segment := manifest.Segments.Mentions[0]
-				known, cut := map[string]int{}, false
-				manifest.Segments.Mentions[0] = s.rewrite(t, segment, func(_ int, key string, value []byte) []byte {
-					if known[key]++; known[key] == 3 && !cut {
-						cut = true
-						return nil
-					}
-					return value
-				})
-			})
-		}, map[string]int64{core.DriftClass: 1, core.DriftHash: 1}, false, "mentions"},
-		"a row says another vector": {classRow(func(_ *testing.T, class rows.Class) []byte {
+		"a mention is gone that its split counts": {rewritten(mentions, func(_ int, key string, value []byte) []byte {
+			if known[key]++; known[key] == 3 && known[""] == 0 {
+				known[""] = 1
+				return nil
+			}
+			return value
+		}), map[string]int64{core.DriftClass: 1, core.DriftHash: 1}, false, "mentions"},
+		"a row says another vector": {classRow(func(class rows.Class) []byte {
 			class.Vector[0] ^= 1
 			return class.Encode()
 		}), map[string]int64{core.DriftClass: 1, core.DriftLive: 1}, false, "vector digest"},
-		"a class has no row": {classRow(func(*testing.T, rows.Class) []byte { return nil }), map[string]int64{core.DriftClass: 1, core.DriftLive: 1}, false, "no row"},
-		"a class has no mention": {func(t *testing.T, s *site) {
-			s.forge(t, func(manifest *core.Manifest) {
-				i := slices.IndexFunc(manifest.Segments.Mentions, func(segment core.Segment) bool { return segment.Rows > 0 })
-				first, segment := "", manifest.Segments.Mentions[i]
-				manifest.Segments.Mentions[i] = s.rewrite(t, segment, func(at int, key string, value []byte) []byte {
-					if first = cmp.Or(first, key); key == first {
-						return nil
-					}
-					return value
-				})
-			})
-		}, map[string]int64{core.DriftClass: 1, core.DriftHash: 1}, false, "no mention"},
-		"a document has lost a chunk": {func(t *testing.T, s *site) {
-			s.forge(t, func(manifest *core.Manifest) {
-				segment := manifest.Segments.Documents[0]
-				manifest.Segments.Documents[0] = s.rewrite(t, segment, func(at int, _ string, value []byte) []byte {
-					document, err := rows.DecodeDocument(value)
-					assert.NoError(t, err)
-					if at == 0 {
-						document.Chunks = document.Chunks[1:]
-					}
-					return document.Encode()
-				})
-			})
-		}, map[string]int64{core.DriftDocument: 1, core.DriftHash: 1}, false, "chunks"},
+		"a class has no row": {classRow(func(rows.Class) []byte { return nil }),
+			map[string]int64{core.DriftClass: 1, core.DriftLive: 1}, false, "no row"},
+		"a class has no mention": {rewritten(mentions, func(_ int, key string, value []byte) []byte {
+			if gone = cmp.Or(gone, key); key == gone {
+				return nil
+			}
+			return value
+		}), map[string]int64{core.DriftClass: 1, core.DriftHash: 1}, false, "no mention"},
+		"a document has lost a chunk": {rewritten(documents, func(at int, _ string, value []byte) []byte {
+			document := must(rows.DecodeDocument(value))(t)
+			if at == 0 {
+				document.Chunks = document.Chunks[1:]
+			}
+			return document.Encode()
+		}), map[string]int64{core.DriftDocument: 1, core.DriftHash: 1}, false, "chunks"},
 		"the hash is another": {func(t *testing.T, s *site) {
 			s.forge(t, func(manifest *core.Manifest) { manifest.Hashes.Content.Add(core.Sum("x")) })
 		}, map[string]int64{core.DriftHash: 1}, false, "content hash"},
@@ -418,58 +408,48 @@ func TestAnAuditComparesEveryVector(t *testing.T) {
 		fmt.Sprint(drift(found)) == fmt.Sprint(map[string]int64{core.DriftVector: 1}), "%+v, %v", found, err)
 }
 
-// A file of vectors that is gone, and a description of a collection with another bit, are found by the next night. It
-// fills the collection from the artifacts: it asks no model, and no search gives other rows meanwhile.
+// A file of vectors that is gone, a description of a collection with another bit, and a collection of another dimension
+// than its name says are found by the next night, whatever the configuration is. It fills the collection from the
+// artifacts: it asks no model, and no search gives other rows meanwhile.
 // Promises: 85.
-func TestANightFillsACollectionOfWhichAFileIsLost(t *testing.T) {
-	for name, damage := range map[string]func(t *testing.T, collection string){
-		"part gone": func(t *testing.T, collection string) {
+func TestANightFillsACollectionThatIsDamaged(t *testing.T) {
+	damagesFile := func(damage func(t *testing.T, folder string)) func(*testing.T, *paidSite) func(string) {
+		return func(t *testing.T, s *paidSite) func(string) {
+			folder := filepath.Join(s.onDisk(t), "vectors")
+			return func(collection string) {
+				require.NoError(t, s.Vectors.Close())
+				damage(t, filepath.Join(folder, collection))
+				dense := must(files.Open(folder))(t)
+				t.Cleanup(func() { _ = dense.Close() })
+				s.Vectors = dense
+			}
+		}
+	}
+	createsAgain := func(open func(t *testing.T) vectors.Store) func(*testing.T, *paidSite) func(string) {
+		return func(t *testing.T, s *paidSite) func(string) {
+			s.Vectors = open(t)
+			return func(collection string) {
+				t.Cleanup(func() { _ = s.Vectors.Drop(context.Background(), collection) })
+				require.NoError(t, s.Vectors.Create(t.Context(), collection, 7))
+				_, err := s.Vectors.Search(t.Context(), collection, make([]float32, 1024), 1)
+				assert.Error(t, err, "a damaged collection answers")
+			}
+		}
+	}
+	for name, begin := range map[string]func(*testing.T, *paidSite) (damage func(collection string)){
+		"part gone": damagesFile(func(t *testing.T, collection string) {
 			parts, err := filepath.Glob(filepath.Join(collection, "*.part"))
 			require.True(t, err == nil && len(parts) != 0, "%v %v", parts, err)
 			require.NoError(t, os.Remove(parts[0]))
-		},
-		"another dimension": func(t *testing.T, collection string) {
+		}),
+		"another bit": damagesFile(func(t *testing.T, collection string) {
 			path := filepath.Join(collection, "meta.json")
 			raw := must(os.ReadFile(path))(t)
-			at := bytes.Index(raw, []byte(`"dim":`)) + len(`"dim":`)
-			raw[at] ^= 2
+			raw[bytes.Index(raw, []byte(`"dim":`))+len(`"dim":`)] ^= 2
 			require.NoError(t, os.WriteFile(path, raw, 0o600))
-		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			s := newPaidSite(t, 8, calm)
-			folder := s.onDisk(t)
-			first := s.night(t)
-			rows := func(collection string) int64 { return must(s.Vectors.Count(t.Context(), collection))(t) }
-			for _, collection := range []string{first.manifest.Collections.Classes, first.manifest.Collections.Chunks} {
-				want := rows(collection)
-				require.NoError(t, s.Vectors.Close())
-				damage(t, filepath.Join(folder, "vectors", collection))
-				dense := must(files.Open(filepath.Join(folder, "vectors")))(t)
-				t.Cleanup(func() { _ = dense.Close() })
-				s.Vectors = dense
-				before := s.server.Stats()
-				night := s.night(t)
-				assert.True(t, night.planned.Repair != 0, "%s: the night does not look: %+v", collection, night.planned)
-				got := rows(collection)
-				assert.True(t, got == want, "%s has %d rows, and had %d", collection, got, want)
-				if after := s.server.Stats(); after.Chat != before.Chat || after.Texts != before.Texts {
-					t.Errorf("models were asked: %+v, before %+v", after, before)
-				}
-				again := s.night(t)
-				assert.True(t, again.planned.Repair == 0, "%s: the night after looks again", collection)
-			}
-		})
-	}
-}
-
-// A collection that has another dimension than its name says is damaged, whatever the configuration is: it is made
-// again and filled from the artifacts, without a model call.
-// Promises: 85.
-func TestANightFillsACollectionOfAnotherForm(t *testing.T) {
-	stores := map[string]func(*testing.T) vectors.Store{
-		"in memory": func(*testing.T) vectors.Store { return vectorsmemory.New() },
-		"milvus-lite": func(t *testing.T) vectors.Store {
+		}),
+		"another form": createsAgain(func(*testing.T) vectors.Store { return vectorsmemory.New() }),
+		"another form in milvus-lite": createsAgain(func(t *testing.T) vectors.Store {
 			url := os.Getenv("UNWEAVER_TEST_MILVUS_LITE")
 			if url == "" {
 				t.Skip("UNWEAVER_TEST_MILVUS_LITE names no server: make test-servers starts one")
@@ -477,29 +457,21 @@ func TestANightFillsACollectionOfAnotherForm(t *testing.T) {
 			store := must(milvus.Open(t.Context(), milvus.Config{URL: url, Index: "hnsw"}))(t)
 			t.Cleanup(func() { _ = store.Close() })
 			return store
-		},
-	}
-	for name, open := range stores {
+		}),
+	} {
 		t.Run(name, func(t *testing.T) {
-			store := open(t)
 			s := newPaidSite(t, 8, calm)
-			s.Vectors = store
-			first := s.night(t)
-			for _, collection := range []string{first.manifest.Collections.Classes, first.manifest.Collections.Chunks} {
-				t.Cleanup(func() { _ = store.Drop(context.Background(), collection) })
-				want, err := store.Count(t.Context(), collection)
-				require.True(t, err == nil && want != 0, "%v %v", want, err)
-				require.NoError(t, store.Create(t.Context(), collection, 7))
-				_, err = store.Search(t.Context(), collection, make([]float32, 1024), 1)
-				assert.Error(t, err, "a damaged collection answers")
+			damage := begin(t, s)
+			first := s.night(t).manifest
+			for _, collection := range []string{first.Collections.Classes, first.Collections.Chunks} {
+				want := must(s.Vectors.Count(t.Context(), collection))(t)
+				damage(collection)
 				before := s.server.Stats()
-				night := s.night(t)
-				assert.True(t, night.planned.Repair != 0, "%s: the night does not look: %+v", collection, night.planned)
-				got, err := store.Count(t.Context(), collection)
-				assert.True(t, err == nil && got == want, "%s has %d rows, and had %d, %v", collection, got, want, err)
-				if after := s.server.Stats(); after.Chat != before.Chat || after.Texts != before.Texts {
-					t.Errorf("models were asked: %+v, before %+v", after, before)
-				}
+				assert.NotZero(t, s.night(t).planned.Repair, "%s: the night does not look", collection)
+				assert.Equal(t, want, must(s.Vectors.Count(t.Context(), collection))(t), "rows of %s", collection)
+				after := s.server.Stats()
+				assert.True(t, after.Chat == before.Chat && after.Texts == before.Texts, "models were asked: %+v", after)
+				assert.Zero(t, s.night(t).planned.Repair, "%s: the night after looks again", collection)
 			}
 		})
 	}

@@ -103,27 +103,25 @@ func (s *site) recordKeys(t testing.TB, manifest *core.Manifest) []string {
 
 // Promises: 41.
 func TestABranchBeginsWithWhatItsBaseServesAndCopiesNoSegment(t *testing.T) {
-	synctest.Test(t, testABranchBeginsWithWhatItsBaseServesAndCopiesNoSegment) // a branch settles for a second and a half
-}
-
-func testABranchBeginsWithWhatItsBaseServesAndCopiesNoSegment(t *testing.T) {
-	s := branchSite(t)
-	before := segmentsIn(t, s)
-	branch, err := s.branch(t, "exp", map[string]string{"shortening.threshold": "200"})
-	require.True(t, err == nil && branch.Generation == "g002" && branch.Op != "", "%+v, %v", branch, err)
-	assert.Equal(t, before, segmentsIn(t, s), "segments were written")
-	s.entire(t, "exp")
-	overlay, uri, err := release.OverlayOf(t.Context(), artifact.New(s.Artifacts, "exp"))
-	assert.True(t, err == nil && overlay.Base == "docs" && overlay.Set["shortening.threshold"] == "200" && uri == s.corpus,
-		"overlay %+v of corpus %q, %v", overlay, uri, err)
-	s.on("exp", 4000)
-	if out := s.night(t); !out.planned.Unchanged {
-		t.Errorf("a night of a branch without other settings and documents builds: %+v", out.planned)
-	}
-	s.on("docs", 4000)
-	operations := s.operations(t)
-	assert.True(t, operations[0].Action == core.ActionBranch && operations[0].By == "ada@desk" &&
-		operations[0].Name == "exp" && operations[0].Outcome.Result == core.OperationDone, "recorded is %+v", operations[0])
+	synctest.Test(t, func(t *testing.T) { // a branch settles for a second and a half
+		s := branchSite(t)
+		before := segmentsIn(t, s)
+		branch, err := s.branch(t, "exp", map[string]string{"shortening.threshold": "200"})
+		require.True(t, err == nil && branch.Generation == "g002" && branch.Op != "", "%+v, %v", branch, err)
+		assert.Equal(t, before, segmentsIn(t, s), "segments were written")
+		s.entire(t, "exp")
+		overlay, uri, err := release.OverlayOf(t.Context(), artifact.New(s.Artifacts, "exp"))
+		assert.True(t, err == nil && overlay.Base == "docs" && overlay.Set["shortening.threshold"] == "200" && uri == s.corpus,
+			"overlay %+v of corpus %q, %v", overlay, uri, err)
+		s.on("exp", 4000)
+		if out := s.night(t); !out.planned.Unchanged {
+			t.Errorf("a night of a branch without other settings and documents builds: %+v", out.planned)
+		}
+		s.on("docs", 4000)
+		operations := s.operations(t)
+		assert.True(t, operations[0].Action == core.ActionBranch && operations[0].By == "ada@desk" &&
+			operations[0].Name == "exp" && operations[0].Outcome.Result == core.OperationDone, "recorded is %+v", operations[0])
+	})
 }
 
 func segmentsIn(t testing.TB, s *site) []string {
@@ -168,44 +166,42 @@ func TestNightsOfABranchAndItsBaseDeleteNothingOfEachOther(t *testing.T) {
 
 // Promises: 42.
 func TestAPromotedBranchIsServedByItsBaseAndRolledBack(t *testing.T) {
-	synctest.Test(t, testAPromotedBranchIsServedByItsBaseAndRolledBack) // a branch settles for a second and a half
-}
-
-func testAPromotedBranchIsServedByItsBaseAndRolledBack(t *testing.T) {
-	s := branchSite(t)
-	must(s.branch(t, "exp", map[string]string{"shortening.threshold": "200"}))(t)
-	refused(s.promote(t, "exp"))(t, fault.Usage, "", "a branch without a generation of its own is promoted")
-	s.on("exp", 200)
-	out := s.night(t)
-	require.False(t, out.planned.Unchanged, "the setting changes nothing")
-	s.on("docs", 4000)
-	s.changed(t)
-	refused(s.promote(t, "exp"))(t, fault.PointerMoved, "", "a branch whose base moved is promoted")
-	s.on("exp", 200)
-	s.night(t)
-	s.on("docs", 200)
-	was := s.pointer(t)
-	move, err := s.promote(t, "exp")
-	require.True(t, err == nil && move.From == was.Generation && move.Set["shortening.threshold"] == "200" &&
-		move.Name == "exp", "%+v, %v", move, err)
-	s.entire(t, "docs")
-	overlay, _, err := release.OverlayOf(t.Context(), s.index())
-	assert.True(t, err == nil && overlay.Set["shortening.threshold"] == "200",
-		"the base's overlay is %+v, %v", overlay, err)
-	again, err := s.promote(t, "exp")
-	assert.True(t, err == nil && again.Unchanged, "a second promote: %+v, %v", again, err)
-	s.spec.Keep, s.spec.Grace = 1, 0
-	s.on("docs", 200)
-	out = s.night(t)
-	assert.True(t, out.planned.Unchanged, "the night after a promotion makes things again: %+v", out.planned)
-	back, err := s.act(t, core.ActionRollback, "")
-	require.True(t, err == nil && back.To == was.Generation, "rollback to %+v, %v", back, err)
-	s.entire(t, "docs")
-	overlay, _, err = release.OverlayOf(t.Context(), s.index())
-	assert.True(t, err == nil && len(overlay.Set) <= 0, "after the rollback the base's overlay is %+v, %v", overlay, err)
-	if operations := s.operations(t); operations[1].Action != core.ActionPromote || operations[1].Reason != "it is better" {
-		t.Errorf("recorded is %+v", operations[1])
-	}
+	synctest.Test(t, func(t *testing.T) { // a branch settles for a second and a half
+		s := branchSite(t)
+		must(s.branch(t, "exp", map[string]string{"shortening.threshold": "200"}))(t)
+		refused(s.promote(t, "exp"))(t, fault.Usage, "", "a branch without a generation of its own is promoted")
+		s.on("exp", 200)
+		out := s.night(t)
+		require.False(t, out.planned.Unchanged, "the setting changes nothing")
+		s.on("docs", 4000)
+		s.changed(t)
+		refused(s.promote(t, "exp"))(t, fault.PointerMoved, "", "a branch whose base moved is promoted")
+		s.on("exp", 200)
+		s.night(t)
+		s.on("docs", 200)
+		was := s.pointer(t)
+		move, err := s.promote(t, "exp")
+		require.True(t, err == nil && move.From == was.Generation && move.Set["shortening.threshold"] == "200" &&
+			move.Name == "exp", "%+v, %v", move, err)
+		s.entire(t, "docs")
+		overlay, _, err := release.OverlayOf(t.Context(), s.index())
+		assert.True(t, err == nil && overlay.Set["shortening.threshold"] == "200",
+			"the base's overlay is %+v, %v", overlay, err)
+		again, err := s.promote(t, "exp")
+		assert.True(t, err == nil && again.Unchanged, "a second promote: %+v, %v", again, err)
+		s.spec.Keep, s.spec.Grace = 1, 0
+		s.on("docs", 200)
+		out = s.night(t)
+		assert.True(t, out.planned.Unchanged, "the night after a promotion makes things again: %+v", out.planned)
+		back, err := s.act(t, core.ActionRollback, "")
+		require.True(t, err == nil && back.To == was.Generation, "rollback to %+v, %v", back, err)
+		s.entire(t, "docs")
+		overlay, _, err = release.OverlayOf(t.Context(), s.index())
+		assert.True(t, err == nil && len(overlay.Set) <= 0, "after the rollback the base's overlay is %+v, %v", overlay, err)
+		if operations := s.operations(t); operations[1].Action != core.ActionPromote || operations[1].Reason != "it is better" {
+			t.Errorf("recorded is %+v", operations[1])
+		}
+	})
 }
 
 // Promises: 43.
@@ -276,28 +272,26 @@ func (s *site) onlyNamed(t testing.TB) {
 }
 
 func TestBadBranches(t *testing.T) {
-	synctest.Test(t, testBadBranches) // a branch settles for a second and a half
-}
-
-func testBadBranches(t *testing.T) {
-	s := branchSite(t)
-	must(s.branch(t, "exp", nil))(t)
-	s.on("other", 4000)
-	s.night(t)
-	s.on("docs", 4000)
-	for name, code := range map[string]fault.Code{
-		"exp": fault.Usage, "other": fault.Usage, "docs": fault.Usage, "Exp": fault.InvalidParam, "ledger": fault.InvalidParam,
-	} {
-		_, err := s.branch(t, name, nil)
-		assert.True(t, fault.Is(err, code), "branch as %s: %v", name, err)
-	}
-	for _, asked := range []release.Branching{
-		{Base: "exp", Name: "second"}, {Base: "nothing", Name: "second"}, {Base: "docs", Name: "second", Generation: "never"},
-	} {
-		_, err := s.desk().MakeBranch(t.Context(), asked)
-		assert.Error(t, err, "%+v is made", asked)
-	}
-	refused(s.promote(t, "docs"))(t, fault.Usage, "", "what is no branch is promoted")
+	synctest.Test(t, func(t *testing.T) { // a branch settles for a second and a half
+		s := branchSite(t)
+		must(s.branch(t, "exp", nil))(t)
+		s.on("other", 4000)
+		s.night(t)
+		s.on("docs", 4000)
+		for name, code := range map[string]fault.Code{
+			"exp": fault.Usage, "other": fault.Usage, "docs": fault.Usage, "Exp": fault.InvalidParam, "ledger": fault.InvalidParam,
+		} {
+			_, err := s.branch(t, name, nil)
+			assert.True(t, fault.Is(err, code), "branch as %s: %v", name, err)
+		}
+		for _, asked := range []release.Branching{
+			{Base: "exp", Name: "second"}, {Base: "nothing", Name: "second"}, {Base: "docs", Name: "second", Generation: "never"},
+		} {
+			_, err := s.desk().MakeBranch(t.Context(), asked)
+			assert.Error(t, err, "%+v is made", asked)
+		}
+		refused(s.promote(t, "docs"))(t, fault.Usage, "", "what is no branch is promoted")
+	})
 }
 
 // Of a branch that is being made and a deletion of its base, one is refused.

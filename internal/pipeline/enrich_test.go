@@ -38,8 +38,8 @@ func TestAnEnrichmentThatNobodyKnowsIsRefused(t *testing.T) {
 }
 
 // An enrichment is made once the configuration names it, leaves everything else as it was, and is that of a build from
-// nothing after nights of changes; its files stay as long as a generation names them.
-// Promises: 87.
+// nothing after nights of changes; its files stay as long as a generation names them. A night pays for what changed.
+// Promises: 16, 87.
 func TestNightsOfEnrichmentsComeToWhatABuildFromNothingComesTo(t *testing.T) {
 	for name, kinds := range map[string][]string{"gem": {"questions", "spectral", "themes"}, "facts": {"facts"}} {
 		s := newSite(t, sample(30))
@@ -79,6 +79,12 @@ func TestNightsOfEnrichmentsComeToWhatABuildFromNothingComesTo(t *testing.T) {
 		assert.True(t, len(without.Enriched)+len(without.Segments.Enriched) == 0 && without.Hashes == night.Hashes,
 			"it is still there: %+v", without.Enriched)
 	}
+	s, asked, _ := factSite(t, 12)
+	first := s.night(t).manifest
+	require.Equal(t, first.Counts.Chunks, asked.Load(), "each chunk is paid for once")
+	s.write(t, map[string]string{"place-003.md": "# Harbour 3\n\nPort Alma 3 belongs to Carla Ruiz.\n"})
+	s.night(t)
+	assert.Equal(t, first.Counts.Chunks+1, asked.Load(), "one changed chunk is paid for alone")
 }
 
 // What settings of a memory change is named with its cost, and nothing else is made again.

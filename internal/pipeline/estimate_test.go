@@ -149,12 +149,8 @@ func TestAReportTellsWhatWasExpected(t *testing.T) {
 	expected := core.Estimate{Extract: core.Range{Low: 3, High: 7}}
 	require.NoError(t, upkeep.WriteExpected(t.Context(), s.index(), job.Generation, expected))
 	out := must(s.stages(t.Context(), job, holder))(t)
-	err := s.finish(t.Context(), job, holder, run.Ending{Status: out.published.Status})
-	var report core.Report
-	if err == nil {
-		_, err = blob.ReadJSON(t.Context(), s.Artifacts, s.index().GenerationKey(job.Generation, "report.json"), &report)
-	}
-	assert.True(t, err == nil && report.Planned != nil && *report.Planned == expected, "%+v, %v", report.Planned, err)
+	require.NoError(t, s.finish(t.Context(), job, holder, run.Ending{Status: out.published.Status}))
+	assert.Equal(t, &expected, s.report(t).Planned)
 }
 
 // Extraction in batches costs at least their share of the price, and at most what it costs online, where late requests

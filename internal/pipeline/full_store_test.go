@@ -3,9 +3,7 @@ package pipeline_test
 import (
 	"context"
 	"encoding/json"
-	"io"
 	"io/fs"
-	"iter"
 	"os"
 	"path/filepath"
 	"strings"
@@ -24,7 +22,6 @@ import (
 	"github.com/unweaver/unweaver/internal/ledger"
 	"github.com/unweaver/unweaver/internal/model"
 	"github.com/unweaver/unweaver/internal/model/builtin"
-	"github.com/unweaver/unweaver/internal/store/blob"
 	coordmemory "github.com/unweaver/unweaver/internal/store/coordination/memory"
 	"github.com/unweaver/unweaver/internal/testkit/longtest"
 	"github.com/unweaver/unweaver/internal/testkit/stagetest"
@@ -64,7 +61,7 @@ func fillingSite(t *testing.T, refuse func(key string) error) (*site, *bill) {
 	s.spec.Embedding.Classes, s.spec.Embedding.Dimension = "model", 8
 	one := &process{put: refuse}
 	s.Artifacts = processBlobs{s.Artifacts, one}
-	s.Coordination = processRuns{s.Coordination, one, coordmemory.NewClaims()}
+	s.Coordination = processRuns{runs{s.Coordination}, coordmemory.NewClaims(), one}
 	s.Ledger = ledger.New(s.Artifacts, s.Coordination)
 	s.Models = func(_ core.Spec, meter model.Meter) (model.Set, error) {
 		embedder := model.MeterEmbedder(&stagetest.Embedder{Dim: 8, Before: func(texts []string) error {
@@ -205,138 +202,66 @@ func TestARefusedChunkIsAskedForAgainByTheNextNight(t *testing.T) {
 	assert.True(t, last.planned.Unchanged, "and the one after: %+v", last.planned)
 }
 
-// throttled is a store that takes few requests a second for a while, and answers 503 SlowDown to the others, as a
-// bucket does that is asked too much. Every kind of request counts.
-type throttled struct {
-	blob.Store
-	mu            sync.Mutex
-	from, until   time.Time
-	second        time.Time // that is counted
-	taken         int       // in it
-	served, asked int       // while it lasts
-}
-
-const throttledTo = 20 // requests a second
-
-func (s *throttled) admit(verb, key string) error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	now := time.Now()
-	if now.Before(s.from) || !now.Before(s.until) {
-		return nil
-	}
-	s.asked++
-	if now.Sub(s.second) >= time.Second {
-		s.second, s.taken = now, 0
-	}
-	if s.taken >= throttledTo {
-		return fault.StoreDown.At(verb, key).Because("503 SlowDown: please reduce your request rate")
-	}
-	s.taken++
-	s.served++
-	return nil
-}
-
-func (s *throttled) refused() int {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.asked - s.served
-}
-
-// begin throttles from now on, if it has not begun.
-func (s *throttled) begin(lasts time.Duration) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.from.IsZero() {
-		s.from, s.until = time.Now(), time.Now().Add(lasts)
-	}
-}
-
-func (s *throttled) Put(ctx context.Context, key string, body io.Reader, n int64, c blob.Cond) (blob.Info, error) {
-	if err := s.admit("write", key); err != nil {
-		return blob.Info{}, err
-	}
-	return s.Store.Put(ctx, key, body, n, c)
-}
-
-func (s *throttled) Get(ctx context.Context, key string, part blob.Range) (io.ReadCloser, blob.Info, error) {
-	if err := s.admit("read", key); err != nil {
-		return nil, blob.Info{}, err
-	}
-	return s.Store.Get(ctx, key, part)
-}
-
-func (s *throttled) Stat(ctx context.Context, key string) (blob.Info, error) {
-	if err := s.admit("stat", key); err != nil {
-		return blob.Info{}, err
-	}
-	return s.Store.Stat(ctx, key)
-}
-
-func (s *throttled) List(ctx context.Context, prefix, after string) iter.Seq2[blob.Info, error] {
-	return s.ListRange(ctx, prefix, after, "")
-}
-
-func (s *throttled) ListRange(ctx context.Context, prefix, after, until string) iter.Seq2[blob.Info, error] {
-	if err := s.admit("list", prefix); err != nil {
-		return func(yield func(blob.Info, error) bool) { yield(blob.Info{}, err) }
-	}
-	return s.Store.ListRange(ctx, prefix, after, until)
-}
-
-func (s *throttled) DeleteAll(ctx context.Context, keys []string) error {
-	if err := s.admit("delete", ""); err != nil {
-		return err
-	}
-	return s.Store.DeleteAll(ctx, keys)
-}
-
-func (s *throttled) Delete(ctx context.Context, key string) error {
-	return s.DeleteAll(ctx, []string{key})
-}
-
-// A store throttles for minutes from the middle of a stage on: what is tried again every half a minute, as by an engine
-// that waits for an outage, comes to the same index without a person, and nothing is lost or paid for twice.
+// A store takes twenty requests a second for minutes from the middle of a stage on, and answers 503 SlowDown to the
+// others, as a bucket does that is asked too much: what is tried again every half a minute, as by an engine that waits
+// for an outage, comes to the same index without a person, and nothing is lost or paid for twice.
 func TestAStoreThatThrottlesForMinutesCostsTimeAlone(t *testing.T) {
+	const lasts, wait = 4 * time.Minute, 30 * time.Second
 	undisturbed, _ := fillingSite(t, func(string) error { return nil })
 	undisturbed.write(t, sample(60))
 	built(t, undisturbed, func(err error, _ func() error) { t.Fatal(err) })
 	want := hashesOf(t, undisturbed)
+	test := func(t *testing.T, stage string) {
+		var mu sync.Mutex
+		var began, second time.Time
+		var taken, refused, units, halts int
+		admit := func(key string) error {
+			mu.Lock()
+			defer mu.Unlock()
+			now := time.Now()
+			if began.IsZero() || now.Sub(began) >= lasts {
+				return nil
+			}
+			if now.Sub(second) >= time.Second {
+				second, taken = now, 0
+			}
+			if taken++; taken <= 20 {
+				return nil
+			}
+			refused++
+			return fault.StoreDown.At("ask for", key).Because("503 SlowDown: please reduce your request rate")
+		}
+		s, owed := fillingSite(t, admit)
+		s.Artifacts.(processBlobs).get = admit
+		s.write(t, sample(60))
+		s.width = 8
+		s.before = func(now string) {
+			mu.Lock()
+			defer mu.Unlock()
+			if now == stage {
+				units++
+			}
+			if began.IsZero() && (units == 2 || units == 1 && stage == "publish") {
+				began = time.Now()
+			}
+		}
+		built(t, s, func(err error, _ func() error) {
+			if halts++; !fault.Is(err, fault.StoreDown) || halts > 100 {
+				t.Fatalf("halt %d: %v", halts, err)
+			}
+			time.Sleep(wait)
+		})
+		took := time.Since(began)
+		assert.True(t, refused != 0 && halts != 0, "%d requests were refused, and the build halted %d times", refused, halts)
+		assert.LessOrEqual(t, took, lasts+2*time.Minute)
+		require.NoError(t, s.Ledger.Drain(t.Context()))
+		assert.Nil(t, s.Ledger.FindTrouble(), "something is still held")
+		assert.Equal(t, want, hashesOf(t, s))
+		assert.Zero(t, owed.twice, "paid for twice")
+	}
 	for _, stage := range []string{"chunk", "extract", "embed", "load", "publish"} {
-		t.Run(stage, func(t *testing.T) { synctest.Test(t, func(t *testing.T) { testThrottled(t, stage, want) }) })
+		t.Run(stage, func(t *testing.T) { synctest.Test(t, func(t *testing.T) { test(t, stage) }) })
 	}
-}
-
-func testThrottled(t *testing.T, stage string, want core.Hashes) {
-	const lasts, wait = 4 * time.Minute, 30 * time.Second
-	s, owed := fillingSite(t, func(string) error { return nil })
-	s.write(t, sample(60))
-	s.width = 8
-	store := &throttled{Store: s.Artifacts}
-	s.Artifacts = store
-	s.Ledger = ledger.New(s.Artifacts, s.Coordination)
-	var units atomic.Int64
-	s.before = func(now string) {
-		if now == stage && (units.Add(1) == 2 || stage == "publish") {
-			store.begin(lasts)
-		}
-	}
-	begun, halts := time.Now(), 0
-	built(t, s, func(err error, _ func() error) {
-		if halts++; !fault.Is(err, fault.StoreDown) || halts > 100 {
-			t.Fatalf("halt %d: %v", halts, err)
-		}
-		time.Sleep(wait)
-	})
-	took, refused := time.Since(begun), store.refused()
-	t.Logf("%d requests were refused, the build halted %d times and took %s", refused, halts, took)
-	assert.True(t, refused != 0 && halts != 0, "%d requests were refused, and the build halted %d times", refused, halts)
-	assert.True(t, took <= lasts+2*time.Minute, "it took %s of a store that throttles for %s", took, lasts)
-	if err := s.Ledger.Drain(t.Context()); err != nil || s.Ledger.FindTrouble() != nil {
-		t.Errorf("something is still held: %v, %v", err, s.Ledger.FindTrouble())
-	}
-	got := hashesOf(t, s)
-	assert.True(t, got == want && owed.twice == 0, "same hashes %v, paid for twice: %d", got == want, owed.twice)
 }
 
 // The text of documents is in almost everything that a build writes: only the owner can read any of it, whatever the

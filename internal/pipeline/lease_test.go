@@ -6,7 +6,6 @@ import (
 	"errors"
 	"io"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -101,43 +100,30 @@ func TestTheLeasePassesOnOnlyWhenItsHolderIsClosed(t *testing.T) {
 	})
 }
 
+// A process that is cut off from its engine works for two heartbeats more, or for ever.
 // Promises: 29.
 func TestALeaseThatAProcessRenewsIsNotTakenAlsoWhenItsRunIsOver(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		index, known := emptyIndex(), engine{asked(one): run.StandingClosed}
-		take(t, index, one, known)
-		began := time.Now()
-		for beat := range 5 { // a process that is cut off from its engine, and works for two heartbeats more
-			time.AfterFunc(time.Duration(beat)*beats/2, func() {
-				renewed := lease(t, index)
-				renewed.Renewed = time.Now()
-				write(t, index, renewed)
-			})
-		}
-		take(t, index, two, known)
-		took := time.Since(began)
-		assert.True(t, took >= 3*beats, "taken after %s", took)
-	})
-}
-
-func TestALeaseThatIsRenewedForEverIsGivenUpWithTheReason(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		index, known := emptyIndex(), engine{asked(one): run.StandingClosed}
-		take(t, index, one, known)
-		var process sync.WaitGroup
-		defer process.Wait()
-		ctx, stop := context.WithCancel(t.Context())
-		defer stop()
-		process.Go(func() {
-			for ctx.Err() == nil {
-				time.Sleep(beats / 2)
-				renewed := lease(t, index)
-				renewed.Renewed = time.Now()
-				write(t, index, renewed)
+	for _, times := range []int{5, 10_000} {
+		synctest.Test(t, func(t *testing.T) {
+			index, known := emptyIndex(), engine{asked(one): run.StandingClosed}
+			take(t, index, one, known)
+			began := time.Now()
+			for beat := range times {
+				time.AfterFunc(time.Duration(beat)*beats/2, func() {
+					renewed := lease(t, index)
+					renewed.Renewed = time.Now()
+					write(t, index, renewed)
+				})
 			}
+			_, err := run.TakeLease(t.Context(), index, two, known.standing)
+			if times > 5 {
+				refuses(t, err, fault.LeaseHeld, "a process still works on it", "")
+				return
+			}
+			require.NoError(t, err)
+			assert.GreaterOrEqual(t, time.Since(began), 3*beats)
 		})
-		refused(run.TakeLease(t.Context(), index, two, known.standing))(t, fault.LeaseHeld, "a process still works on it", "")
-	})
+	}
 }
 
 // Promises: 29.
@@ -262,31 +248,6 @@ func keysBelow(t *testing.T, store blob.Store, prefix string) []string {
 		keys = append(keys, info.Key)
 	}
 	return keys
-}
-
-// Promises: 30.
-func TestARunThatLostItsLeasePublishesNothing(t *testing.T) {
-	for _, stage := range []string{"load", "segment", "publish"} {
-		t.Run("lost before "+stage, func(t *testing.T) {
-			s := newSite(t, sample(6))
-			first := s.night(t)
-			s.write(t, map[string]string{"new.md": "# Salt\n\nSalt of Lake Verin is sold in Tolmin.\n"})
-			job, index := s.begin(t)
-			lost := false
-			s.before = func(now string) {
-				if now == stage && !lost {
-					lost = true
-					passOn(t, index)
-				}
-			}
-			_, err := s.stages(t.Context(), job, job.Holder)
-			assert.True(t, lost && fault.Is(err, fault.LeaseLost) && strings.Contains(err.Error(), "docs/other"),
-				"the run ended with %v", err)
-			current, _, err := index.ReadPointer(t.Context())
-			assert.True(t, err == nil && current.Generation == first.manifest.Generation, "current is %+v, %v", current, err)
-			refused(index.GenerationRef(t.Context(), job.Generation))(t, fault.UnknownGen, "", "its generation has a reference")
-		})
-	}
 }
 
 // Promises: 30.
@@ -480,31 +441,39 @@ func (l *losing) after(key, ending string) {
 	}
 }
 
-// A run may stand still at any point of a publication: it looks at its lease right before the reference of its
-// generation, and once more before the flip.
+// A run may lose its lease before a stage, or amid a publication: it looks at its lease right before the reference of
+// its generation, and once more before the flip.
 // Promises: 30.
-func TestARunThatLosesItsLeaseAmidAPublicationPublishesNothing(t *testing.T) {
+func TestARunThatLostItsLeasePublishesNothing(t *testing.T) {
 	for name, c := range map[string]struct {
-		read, written string
+		stage         string
+		read, written string // once something with this ending was read or written
 		named         bool
 	}{
-		"before the reference": {read: "/condemned.json"},
-		"before the flip":      {written: "/manifest.json", named: true},
+		"before load": {stage: "load"}, "before segment": {stage: "segment"}, "before publish": {stage: "publish"},
+		"before the reference": {stage: "publish", read: "/condemned.json"},
+		"before the flip":      {stage: "publish", written: "/manifest.json", named: true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := newSite(t, sample(6))
 			first := s.night(t)
 			s.write(t, map[string]string{"new.md": "# Salt\n\nSalt of Lake Verin is sold in Tolmin.\n"})
 			job, index := s.begin(t)
-			plain := s.Artifacts
-			lose := func() { passOn(t, artifact.Index{Store: plain, Name: index.Name}) }
-			s.before = func(stage string) {
-				if stage == "publish" {
-					s.Artifacts = &losing{Store: plain, read: c.read, written: c.written, lose: lose}
+			lost, plain := false, s.Artifacts
+			lose := func() {
+				lost = true
+				passOn(t, artifact.Index{Store: plain, Name: index.Name})
+			}
+			s.before = func(now string) {
+				if now != c.stage || lost {
+					return
+				}
+				if s.Artifacts = (&losing{Store: plain, read: c.read, written: c.written, lose: lose}); c.read+c.written == "" {
+					lose()
 				}
 			}
 			_, err := s.stages(t.Context(), job, job.Holder)
-			assert.True(t, fault.Is(err, fault.LeaseLost), "the run ended with %v", err)
+			assert.True(t, lost && fault.Is(err, fault.LeaseLost) && strings.Contains(err.Error(), "docs/other"), "%v", err)
 			current, _, err := index.ReadPointer(t.Context())
 			assert.True(t, err == nil && current.Generation == first.manifest.Generation, "current is %+v, %v", current, err)
 			_, err = index.GenerationRef(t.Context(), job.Generation)

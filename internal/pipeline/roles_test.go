@@ -1,6 +1,7 @@
 package pipeline_test
 
 import (
+	"slices"
 	"strings"
 	"testing"
 
@@ -53,6 +54,8 @@ func TestAChangeOfARoleIsPaidForThatRoleAlone(t *testing.T) {
 	}{
 		{"a first build", general, true, true, false, nil},
 		{"another model answers", role("answer"), false, false, true, map[string]string{"answer": "openai:n"}},
+		{"it has another key", append(role("answer"), "models.answer.api_key_env=PATH"), false, false, true,
+			map[string]string{"answer": "openai:n"}},
 		{"another model finds triples", role("triples"), false, false, true, map[string]string{"triples": "openai:n"}},
 		{"as at first", general, false, false, false, nil},
 		{"another model shortens", role("shortening"), false, true, true, map[string]string{"shortening": "openai:n"}},
@@ -61,7 +64,11 @@ func TestAChangeOfARoleIsPaidForThatRoleAlone(t *testing.T) {
 		}},
 	} {
 		configured(t, s, step.set...)
-		expected := estimated(t, s.estimating()).Estimate
+		due := estimated(t, s.estimating())
+		expected := due.Estimate
+		if strings.HasPrefix(step.name, "it has") { // queries read the settings of the published generation
+			assert.True(t, !due.Unchanged && slices.Contains(due.Reasons, "settings of the model of answer"), "%+v", due.Reasons)
+		}
 		beforeA, beforeB := a.Stats(), b.Stats()
 		out := s.night(t)
 		paidA, paidB := since(a, beforeA), since(b, beforeB)

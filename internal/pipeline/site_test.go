@@ -14,7 +14,6 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -493,8 +492,8 @@ var errKilled = errors.New("killed")
 // process is what dies by kill -9: from then on nothing that it does reaches a store, or another process. What it
 // sent to a model server is answered, and paid for, all the same.
 type process struct {
-	dead atomic.Bool
-	put  func(key string) error // asked before each write of an artifact; may be nil
+	dead     atomic.Bool
+	put, get func(key string) error // asked before each write or read of an artifact; may be nil
 }
 
 func (p *process) alive() error {
@@ -520,6 +519,15 @@ func (s processBlobs) Put(ctx context.Context, key string, body io.Reader, n int
 	return s.Store.Put(ctx, key, body, n, c)
 }
 
+func (s processBlobs) Get(ctx context.Context, key string, part blob.Range) (io.ReadCloser, blob.Info, error) {
+	if s.get != nil {
+		if err := s.get(key); err != nil {
+			return nil, blob.Info{}, err
+		}
+	}
+	return s.Store.Get(ctx, key, part)
+}
+
 func (s processBlobs) Delete(ctx context.Context, key string) error {
 	if err := s.alive(); err != nil {
 		return err
@@ -527,27 +535,14 @@ func (s processBlobs) Delete(ctx context.Context, key string) error {
 	return s.Store.Delete(ctx, key)
 }
 
+// runs is a coordination store whose methods those beside it take the place of.
+type runs struct{ coordination.Store }
+
 // processRuns has claims of its own: those of a dead process pass on before the next one asks.
 type processRuns struct {
-	coordination.Store
+	runs
+	*coordmemory.Claims
 	*process
-	claims *coordmemory.Claims
-}
-
-func (s processRuns) Claim(ctx context.Context, key, owner string, ttl time.Duration) (bool, error) {
-	return s.claims.Claim(ctx, key, owner, ttl)
-}
-
-func (s processRuns) Release(ctx context.Context, key, owner string) error {
-	return s.claims.Release(ctx, key, owner)
-}
-
-func (s processRuns) ClaimAll(ctx context.Context, keys []string, owner string, ttl time.Duration) ([]bool, error) {
-	return s.claims.ClaimAll(ctx, keys, owner, ttl)
-}
-
-func (s processRuns) ReleaseAll(ctx context.Context, keys []string, owner string) error {
-	return s.claims.ReleaseAll(ctx, keys, owner)
 }
 
 func (s processRuns) ExchangeAccount(
@@ -600,7 +595,7 @@ func (s *paidSite) begin() *process {
 	s.mu.Unlock()
 	old := s.Ports
 	s.Ports = &run.Ports{
-		Artifacts: processBlobs{s.blobs, next}, Coordination: processRuns{s.runs, next, coordmemory.NewClaims()},
+		Artifacts: processBlobs{s.blobs, next}, Coordination: processRuns{runs{s.runs}, coordmemory.NewClaims(), next},
 		Corpora: old.Corpora, Records: old.Records, Vectors: old.Vectors, StoreID: old.StoreID, Cache: old.Cache,
 		CPU: make(chan struct{}, 2), Log: old.Log, Parser: old.Parser, Limits: old.Limits,
 	}

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -12,6 +13,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/unweaver/unweaver/internal/answer"
 	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/model"
 	"github.com/unweaver/unweaver/internal/store/blob"
@@ -32,21 +34,19 @@ func TestEntitiesAreListedByNameAndPaged(t *testing.T) {
 	assert.Equal(t, "Oslo", names(f.get("/v1/indexes/sample/entities?prefix=OS")["items"]), "by prefix")
 	assert.Equal(t, "Oslo", names(f.get("/v1/indexes/sample/entities?contains=SLO")["items"]), "by a part")
 	assert.Equal(t, "Norway", names(f.get("/v1/indexes/sample/entities?order=passages&limit=1")["items"]), "by passages")
-	status, out, _ := f.do("GET", "/v1/indexes/sample/entities?order=x", nil)
-	assert.Equal(t, 422, status, "%v", out)
+	f.refuse(422, "", "GET", "/v1/indexes/sample/entities?order=x", nil)
 	got := f.get("/v1/indexes/sample/entities?limit=2")["items"].([]any)
 	assert.True(t, len(got) == 2, "limit 2 gives %d", len(got))
 	got = f.get("/v1/indexes/sample/entities?prefix=zzz")["items"].([]any)
 	assert.True(t, len(got) == 0, "no entity has that name: %v", got)
 	oslo := "/v1/indexes/sample/entities/" + retrievetest.ClassID("Oslo").String()
-	out = f.get(oslo)
+	out := f.get(oslo)
 	assert.True(t, out["name"] == "Oslo" && out["mentions"] == 3.0 && out["chunk_total"] == 3.0, "%v", out)
 	first := f.get(oslo + "/chunks?limit=2")
 	second := f.get(oslo + "/chunks?limit=2&cursor=" + first["next_cursor"].(string))
 	assert.True(t, len(first["items"].([]any)) == 2 && len(second["items"].([]any)) == 1 && second["next_cursor"] == "",
 		"pages: %v, %v", first, second)
-	status, out, _ = f.do("GET", oslo+"/chunks?cursor=x", nil)
-	assert.True(t, status == 422, "a cursor that no list gave: %d %v", status, out)
+	f.refuse(422, "", "GET", oslo+"/chunks?cursor=x", nil) // a cursor that no list gave
 }
 
 func TestAChunkTellsItsMentionsInCodePointsOfTheDocument(t *testing.T) {
@@ -79,12 +79,10 @@ func TestAStaleDocumentIsCalledSo(t *testing.T) {
 		got = f.get("/v1/indexes/sample/documents/" + document.Key + "/text")["stale"]
 		assert.True(t, got == want, "the text of %s: stale is %v", document.Key, got)
 	}
-	found := false
-	for _, entry := range f.ask(object{"query": "Which ship sailed farther north than Fram?"})["chunks"].([]any) {
-		chunk := entry.(object)
-		found = found || chunk["document"] == "ships/fram.txt" && chunk["stale"] == true
-	}
-	assert.True(t, found, "an answer does not say it")
+	north := f.ask(object{"query": "Which ship sailed farther north than Fram?"})
+	assert.True(t, slices.ContainsFunc(north.Chunks, func(chunk answer.Chunk) bool {
+		return chunk.Document == "ships/fram.txt" && chunk.Stale
+	}), "an answer does not say it")
 }
 
 func TestTextIsCutInCodePoints(t *testing.T) {
@@ -101,19 +99,14 @@ func TestTextIsCutInCodePoints(t *testing.T) {
 func TestAnswersCarryCitationsUsageAndTheirContext(t *testing.T) {
 	f := serve(t, nil)
 	out := f.ask(object{"query": "What is the capital of Norway?", "answer": true})
-	answer := out["answer"].(object)
-	cited := answer["citations"].([]any)
-	require.True(t, len(cited) != 0 && answer["text"] != "", "%v", answer)
-	for _, entry := range out["chunks"].([]any) {
-		chunk := entry.(object)
-		assert.True(t, chunk["id"] != cited[0] || chunk["in_context"] == true && chunk["document"] == "cities/oslo.txt",
-			"cited: %v", chunk)
+	cited := out.Answer.Citations
+	require.True(t, len(cited) != 0 && out.Answer.Text != "", "%+v", out.Answer)
+	for _, chunk := range out.Chunks {
+		assert.True(t, chunk.ID != cited[0] || chunk.InContext && chunk.Document == "cities/oslo.txt", "cited: %+v", chunk)
 	}
 	out = f.ask(object{"query": "What is the capital of Norway?", "max_context_tokens": 1})
-	assert.True(t, out["answer"] == nil && out["chunks"].([]any)[0].(object)["in_context"] == false,
-		"nothing fits one token: %v", out["chunks"].([]any)[0])
-	usage := out["usage"].(object)
-	assert.True(t, usage["embed_cached"] == true, "the same question was embedded again: %v", usage)
+	assert.True(t, out.Answer == nil && !out.Chunks[0].InContext, "nothing fits one token: %+v", out.Chunks[0])
+	assert.True(t, out.Usage.EmbedCached, "the same question was embedded again: %+v", out.Usage)
 }
 
 func TestFilterAndWithoutNarrowEveryMethod(t *testing.T) {
@@ -128,17 +121,15 @@ func TestFilterAndWithoutNarrowEveryMethod(t *testing.T) {
 			}}},
 		} {
 			body["query"], body["method"], body["top_chunks"] = "Who composed in Norway?", method, 10
-			chunks := f.ask(body)["chunks"].([]any)
+			chunks := f.ask(body).Chunks
 			assert.Len(t, chunks, 3, "%s, %s", method, name)
-			for _, entry := range chunks {
-				key := entry.(object)["document"].(string)
-				assert.True(t, strings.HasPrefix(key, "people/"), "%s, %s: %s came through", method, name, key)
+			for _, chunk := range chunks {
+				assert.True(t, strings.HasPrefix(chunk.Document, "people/"), "%s, %s: %s", method, name, chunk.Document)
 			}
 		}
 		norway := retrievetest.ClassID("Norway").String()
 		out := f.ask(object{"query": "Norway", "method": method, "without": object{"entities": []string{norway}}})
-		assert.False(t, strings.Contains(names(out["entities"]), "Norway"),
-			"%s: an entity came back that was to be left out", method)
+		assert.NotContains(t, fmt.Sprint(out.Entities), " Norway ", "%s: an entity that was to be left out", method)
 	}
 }
 
@@ -159,26 +150,27 @@ func TestAFilterIsMetOrSaysThatItLeavesNothing(t *testing.T) {
 	session := f.agent("")
 	for name, c := range map[string]struct {
 		filter object
-		reason any
+		reason string
 	}{
-		"one of a list": {object{"metadata": object{"kind": []string{"ship", "city"}}}, nil},
-		"of a list":     {object{"metadata": object{"lang": "no"}}, nil},
+		"one of a list": {object{"metadata": object{"kind": []string{"ship", "city"}}}, ""},
+		"of a list":     {object{"metadata": object{"lang": "no"}}, ""},
 		"half a word":   {object{"metadata": object{"lang": "n"}}, "no_document"},
 		"none of them":  {object{"metadata": object{"kind": []string{"moon"}}}, "no_document"},
 		"no such field": {object{"metadata": object{"Kind": "city"}}, "unknown_field"},
 		"no such key":   {object{"document_prefix": "zzz/"}, "no_document"},
 		"a later day":   {object{"modified": object{"from": "2999-01-01"}}, "no_document"},
 		"an early day":  {object{"modified": object{"to": "1970-01-01"}}, "no_document"},
-		"until then":    {object{"modified": object{"to": "2999-01-01"}}, nil},
+		"until then":    {object{"modified": object{"to": "2999-01-01"}}, ""},
 	} {
 		for _, method := range []string{"hybrid", "bm25", "unweaver"} {
 			out := f.ask(object{"query": "capital of Norway", "method": method, "filter": c.filter})
-			assert.True(t, out["reason"] == c.reason && (len(out["chunks"].([]any)) == 0) == (c.reason != nil),
-				"%s, %s: %v", name, method, out)
+			assert.Equal(t, c.reason, reasonOf(out), "%s, %s", name, method)
+			assert.Equal(t, c.reason != "", len(out.Chunks) == 0, "%s, %s", name, method)
 		}
 		arguments := object{"query": "capital of Norway", "filter": c.filter, "params": object{"list": 50}}
 		text, out, failed := call(t, session, "search", arguments)
-		assert.True(t, !failed && out["reason"] == c.reason, "%s: %v %s", name, out, text)
+		reason, _ := out["reason"].(string)
+		assert.True(t, !failed && reason == c.reason, "%s: %v %s", name, out, text)
 	}
 }
 
@@ -211,11 +203,11 @@ func TestAMisspeltFieldOfAFilterIsNamedInEveryText(t *testing.T) {
 
 func TestAResultHoldsTheFieldsThatWereChosen(t *testing.T) {
 	f := serve(t, nil)
-	out := f.ask(object{
+	out := f.askRaw(object{
 		"query": "capital of Norway", "fields": []string{"generation", "chunks.document", "chunks.snippet", "reason"},
 	})
 	first := out["chunks"].([]any)[0].(object)
-	explained := f.ask(object{"query": "capital", "fields": []string{"explain"}})
+	explained := f.askRaw(object{"query": "capital", "fields": []string{"explain"}})
 	assert.True(t, len(explained) == 1 && explained["explain"] != nil, "%v", explained)
 	assert.True(t, len(out) == 3 && out["generation"] == "g1" && len(first) == 2 && first["document"] == "cities/oslo.txt",
 		"%v", out)
@@ -279,7 +271,7 @@ func TestNamedListsGoOnAfterTheirLastEntry(t *testing.T) {
 		retrievetest.Publish(t, retrievetest.Build(t, f.stores, name, retrievetest.Sample()[:1], retrievetest.Options{}), 1)
 	}
 	f.publishNext(2)
-	eventually(t, "switched", func() bool { return f.ask(fram)["generation"] == "g2" })
+	eventually(t, "switched", func() bool { return f.ask(fram).Generation == "g2" })
 	for path, want := range map[string][2]string{
 		"/v1/indexes":                    {"index", "alpha beta sample zeta"},
 		"/v1/indexes/sample/generations": {"generation", "g2 g1"},
@@ -331,7 +323,7 @@ func TestAListGoesOnInItsGeneration(t *testing.T) {
 	f := serve(t, nil)
 	first := f.get("/v1/indexes/sample/documents?limit=5&cursor=")
 	f.publishNext(2)
-	eventually(t, "switched", func() bool { return f.ask(fram)["generation"] == "g2" })
+	eventually(t, "switched", func() bool { return f.ask(fram).Generation == "g2" })
 	rest := f.get("/v1/indexes/sample/documents?limit=5&cursor=" + first["next_cursor"].(string))
 	assert.True(t, rest["generation"] == "g1" && len(rest["items"].([]any)) == len(retrievetest.Sample())-5, "%v", rest)
 	f.shutdown()
@@ -341,8 +333,8 @@ func TestAListGoesOnInItsGeneration(t *testing.T) {
 		config.Artifacts, config.Records, config.Readers = g.store, f.stores.Records, f.stores.Readers
 		config.Vectors, config.Cache = f.stores.Vectors, f.stores.Cache
 	})
-	status, out, _ := again.do("GET", "/v1/indexes/sample/documents?limit=5&cursor="+first["next_cursor"].(string), nil)
-	assert.True(t, status == 410 && out["code"] == "generation_collected", "%d %v", status, out)
+	list := "/v1/indexes/sample/documents?limit=5&cursor=" + first["next_cursor"].(string)
+	again.refuse(410, "generation_collected", "GET", list, nil)
 }
 
 // What a page costs must not depend on how long the list is.
@@ -390,7 +382,7 @@ func TestAnIndexHasACardAndAGenerationItsReport(t *testing.T) {
 		},
 	})
 	retrievetest.Publish(t, g2, 2)
-	eventually(t, "switched", func() bool { return f.ask(fram)["generation"] == "g2" })
+	eventually(t, "switched", func() bool { return f.ask(fram).Generation == "g2" })
 	card := f.get("/v1/indexes/sample")
 	assert.True(t, card["generation"] == "g2" && card["documents"] == 5.0 && card["problems"] == 3.0 &&
 		card["serving"] == "ready" && card["bytes"].(float64) >= 1000 && card["published"] != nil &&
@@ -434,7 +426,7 @@ func TestAMemoryIsToldByThemesAndBounded(t *testing.T) {
 		"/v1/indexes/sample/memory?nodes=301": 422,
 		"/v1/indexes/never/memory":            404,
 	} {
-		assert.Equal(t, status, f.page(path).Code, "%s", path)
+		assert.Equal(t, status, f.send("GET", path, "").Code, "%s", path)
 	}
 }
 
@@ -442,64 +434,49 @@ func TestAnIndexWithoutAMemoryNamesTheSetting(t *testing.T) {
 	f := serve(t, nil)
 	plain := retrievetest.Build(t, f.stores, "plain", retrievetest.Sample(), retrievetest.Options{Unasked: true})
 	retrievetest.Publish(t, plain, 1)
-	for param, ask := range map[string]func() (int, object, http.Header){
-		"generation": func() (int, object, http.Header) { return f.do("GET", "/v1/indexes/plain/memory", nil) },
-		"method": func() (int, object, http.Header) {
-			return f.do("POST", "/v1/indexes/plain/query", object{"query": "Oslo", "method": "gem"})
-		},
+	for param, problem := range map[string]object{
+		"generation": f.refuse(422, "", "GET", "/v1/indexes/plain/memory", nil),
+		"method":     f.refuse(422, "", "POST", "/v1/indexes/plain/query", object{"query": "Oslo", "method": "gem"}),
 	} {
-		status, problem, _ := ask()
-		assert.True(t, status == 422 && problem["param"] == param &&
-			strings.Contains(problem["hint"].(string), "indexes.*.enrich"), "%d %v", status, problem)
+		assert.Equal(t, param, problem["param"], "%v", problem)
+		assert.Contains(t, problem["hint"], "indexes.*.enrich")
 	}
 }
 
 // part returns text[start:end] in code points.
-func part(text string, span any) string {
-	fields := span.(object)
-	return string([]rune(text)[int(fields["start"].(float64)):int(fields["end"].(float64))])
-}
+func part(text string, start, end int) string { return string([]rune(text)[start:end]) }
 
 func TestEveryChunkOfAnAnswerShowsWhatMatched(t *testing.T) {
 	f := serve(t, nil)
 	for _, method := range []string{"hybrid", "unweaver", "bm25", "vector", "ppr"} {
 		out := f.ask(object{"query": "Which ship sailed from Tromsø to the Arctic Circle?", "method": method})
 		marked := map[string]bool{}
-		for _, one := range out["chunks"].([]any) {
-			chunk := one.(object)
-			text := chunk["text"].(string)
-			snippet := chunk["snippet"].(object)
-			assert.True(t, snippet["text"] == part(text, snippet) && strings.TrimSpace(text) == snippet["text"],
-				"%s: %q has the snippet %v: all of so short a text", method, text, snippet)
-			highlights, _ := chunk["highlights"].([]any)
-			for _, span := range highlights {
-				marked[part(text, span)] = true
+		for _, chunk := range out.Chunks {
+			text, snippet := chunk.Text, chunk.Snippet
+			assert.Equal(t, snippet.Text, part(text, snippet.Start, snippet.End), "%s: %q", method, text)
+			assert.Equal(t, strings.TrimSpace(text), snippet.Text, "%s: all of so short a text", method)
+			for _, span := range chunk.Highlights {
+				marked[part(text, span.Start, span.End)] = true
 			}
 		}
 		assert.True(t, marked["Tromsø"] && marked["Arctic"] && (method != "hybrid" || marked["sailed"]) && !marked["the"],
 			"%s: marked %v", method, marked)
 	}
-	first := f.ask(object{"query": "Fram"})["chunks"].([]any)[0].(object)
-	_, has := f.get("/v1/indexes/sample/chunks/" + first["id"].(string))["chunk"].(object)["snippet"]
+	first := f.ask(object{"query": "Fram"}).Chunks[0]
+	_, has := f.get("/v1/indexes/sample/chunks/" + first.ID)["chunk"].(object)["snippet"]
 	assert.False(t, has, "a chunk that no word asks for has no snippet")
 }
 
 func TestAnAnswerSaysHowSureItIsAndWhatKindItHas(t *testing.T) {
 	f := serve(t, nil)
 	out := f.ask(object{"query": "Who reached the South Pole first?", "answer": true})
-	answer := out["answer"].(object)
-	if confidence, ok := out["confidence"].(float64); !ok || confidence <= 0.5 || answer["kind"] != "best_sentence" ||
-		!strings.Contains(answer["text"].(string), "Roald Amundsen reached the South Pole first.") {
-		t.Errorf("%v %v", out["confidence"], answer)
-	}
+	assert.True(t, *out.Confidence > 0.5 && out.Answer.Kind == "best_sentence" &&
+		strings.Contains(out.Answer.Text, "Roald Amundsen reached the South Pole first."), "%+v", out.Answer)
 	out = f.ask(object{"query": "Who reached the finals of the 2018 football cup in Ottawa?", "answer": true})
-	answer = out["answer"].(object)
-	confidence, ok := out["confidence"].(float64)
-	assert.True(t, ok && confidence <= 0.3 && answer["kind"] == "none" && len(answer["citations"].([]any)) == 1 &&
-		strings.Contains(answer["text"].(string), "the best passage is [1]"), "%v %v", out["confidence"], answer)
+	assert.True(t, *out.Confidence <= 0.3 && out.Answer.Kind == "none" && len(out.Answer.Citations) == 1 &&
+		strings.Contains(out.Answer.Text, "the best passage is [1]"), "%v %+v", *out.Confidence, out.Answer)
 	out = f.ask(object{"query": "asdfghjkl qwertyuiop", "answer": true})
-	assert.True(t, out["reason"] == "no_match" && len(out["chunks"].([]any)) == 0 && out["confidence"] == nil &&
-		out["answer"].(object)["kind"] == "none", "%v", out)
-	out = f.ask(object{"query": "Fram", "method": "bm25"})
-	assert.True(t, out["confidence"] == nil, "bm25 was not calibrated: %v", out["confidence"])
+	assert.True(t, reasonOf(out) == "no_match" && len(out.Chunks) == 0 && out.Confidence == nil &&
+		out.Answer.Kind == "none", "%+v", out)
+	assert.Nil(t, f.ask(object{"query": "Fram", "method": "bm25"}).Confidence, "bm25 was not calibrated")
 }

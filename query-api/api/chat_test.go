@@ -21,6 +21,7 @@ import (
 	"github.com/unweaver/unweaver/internal/model"
 	"github.com/unweaver/unweaver/internal/model/openai"
 	"github.com/unweaver/unweaver/internal/model/tokens"
+	"github.com/unweaver/unweaver/query-api/chat"
 )
 
 const completions = "/v1/chat/completions"
@@ -46,57 +47,49 @@ func norway(more object) string {
 func (f *fixture) chat(body string, headers ...string) (int, object) {
 	got := f.send("POST", completions, body, append([]string{"Content-Type", "application/json"}, headers...)...)
 	var out object
-	err := json.Unmarshal(got.Body.Bytes(), &out)
-	require.NoError(f.t, err, "%v in %q", err, got.Body)
+	require.NoError(f.t, json.Unmarshal(got.Body.Bytes(), &out), "%q", got.Body)
 	return got.Code, out
+}
+
+// completed asks for a completion and returns it with its one message.
+func (f *fixture) completed(body string) (out chat.Completion, message chat.Message) {
+	got := f.send("POST", completions, body, "Content-Type", "application/json")
+	require.Equal(f.t, 200, got.Code, "%s", got.Body)
+	require.NoError(f.t, json.Unmarshal(got.Body.Bytes(), &out), "%q", got.Body)
+	require.Len(f.t, out.Choices, 1)
+	return out, out.Choices[0].Message
 }
 
 func TestAnIndexAnswersAsAModel(t *testing.T) {
 	f := serve(t, chatting(writing{pieces: []string{"Pas Trømso: Oslo [1]", " et [1], pas [77]."}}))
-	status, out := f.chat(norway(object{
+	out, message := f.completed(norway(object{
 		"temperature": 0.7, "n": 1, "tools": []any{}, "stop": nil, "user": "somebody", "seed": 4,
 		"response_format": object{"type": "text"}, "unweaver": object{"top_chunks": 2},
 	}))
-	require.True(t, status == 200 && out["object"] == "chat.completion" && out["model"] == "unweaver/sample",
-		"%d %v", status, out)
-	choice := out["choices"].([]any)[0].(object)
-	message := choice["message"].(object)
-	text := message["content"].(string)
-	assert.True(t, choice["finish_reason"] == "stop" && text == "Pas Trømso: Oslo [1] et [1], pas .", "%v", choice)
+	assert.True(t, out.Object == "chat.completion" && out.Model == "unweaver/sample" &&
+		out.Choices[0].FinishReason == "stop" && message.Content == "Pas Trømso: Oslo [1] et [1], pas .", "%+v", out)
 	plain := f.ask(object{"query": "What is the capital\nof Norway?", "top_chunks": 2})
-	first := plain["chunks"].([]any)[0].(object)
-	annotations := message["annotations"].([]any)
-	require.Len(t, annotations, 2, "%v", annotations)
-	for i, annotation := range annotations {
-		cited := annotation.(object)["url_citation"].(object)
-		start, end := int(cited["start_index"].(float64)), int(cited["end_index"].(float64))
-		got := string([]rune(text)[start:end])
-		assert.True(t, got == "[1]" && start == []int{17, 24}[i], "%d to %d is %q", start, end, got)
-		source := annotation.(object)["unweaver"].(object)
-		for _, name := range []string{"document", "version", "start", "end", "rank"} {
-			assert.True(t, source[name] == first[name], "%s: %v, want %v", name, source[name], first[name])
-		}
-		assert.True(t, source["chunk"] == first["id"] && cited["title"] == first["title"], "%v", source)
-		address, _ := strings.CutPrefix(cited["url"].(string), "http://localhost:8080")
-		shown := f.get(address)["chunk"].(object)
-		assert.True(t, shown["text"] == first["text"], "%s leads to %v", address, shown)
+	first := plain.Chunks[0]
+	require.Len(t, message.Annotations, 2, "%+v", message)
+	for i, annotation := range message.Annotations {
+		cited, start := annotation.URLCitation, []int{17, 24}[i]
+		assert.Equal(t, "[1]", part(message.Content, cited.StartIndex, cited.EndIndex))
+		assert.True(t, cited.StartIndex == start && cited.Title == first.Title, "%+v", cited)
+		assert.Equal(t, chat.Source{Chunk: first.ID, Document: first.Document, Version: first.Version, Start: first.Start,
+			End: first.End, Rank: first.Rank}, annotation.Source)
+		address, _ := strings.CutPrefix(cited.URL, "http://localhost:8080")
+		assert.Equal(t, first.Text, f.get(address)["chunk"].(object)["text"], address)
 	}
-	usage := out["usage"].(object)
-	assert.True(t, usage["prompt_tokens"] == 40.0 && usage["completion_tokens"] == 2.0 && usage["total_tokens"] == 42.0,
-		"%v", usage)
-	details := out["unweaver"].(object)
-	assert.True(t, details["generation"] == plain["generation"] && details["answer_kind"] == "model" &&
-		details["confidence"] == plain["confidence"], "%v", details)
+	assert.Equal(t, chat.Usage{PromptTokens: 40, CompletionTokens: 2, TotalTokens: 42}, out.Usage)
+	assert.True(t, out.Details.Generation == plain.Generation && out.Details.AnswerKind == "model" &&
+		*out.Details.Confidence == *plain.Confidence, "%+v", out.Details)
 }
 
 func TestAnAnswerWithoutMarksIsCitedAsAWhole(t *testing.T) {
-	_, out := serve(t, chatting(writing{pieces: []string{"Oslo is the capital."}})).chat(norway(nil))
-	message := out["choices"].([]any)[0].(object)["message"].(object)
-	annotations := message["annotations"].([]any)
-	require.Len(t, annotations, 1, "%v", message)
-	cited := annotations[0].(object)["url_citation"].(object)
-	assert.True(t, cited["start_index"] == 0.0 &&
-		int(cited["end_index"].(float64)) == len([]rune(message["content"].(string))), "%v of %v", cited, message["content"])
+	_, message := serve(t, chatting(writing{pieces: []string{"Oslo is the capital."}})).completed(norway(nil))
+	require.Len(t, message.Annotations, 1, "%+v", message)
+	cited := message.Annotations[0].URLCitation
+	assert.True(t, cited.StartIndex == 0 && cited.EndIndex == len([]rune(message.Content)), "%+v", message)
 }
 
 // Without a chat model every answer with passages has a citation: of each extract, or of the best passage.
@@ -106,17 +99,12 @@ func TestWhatIsQuotedIsCitedByMarks(t *testing.T) {
 		"What is the capital of Norway?":                             "best_sentence",
 		"Who reached the finals of the 2018 football cup in Ottawa?": "none",
 	} {
-		_, out := f.chat(norway(object{"messages": []any{object{"role": "user", "content": question}}}))
-		details := out["unweaver"].(object)
-		message := out["choices"].([]any)[0].(object)["message"].(object)
-		annotations, content := message["annotations"].([]any), []rune(message["content"].(string))
-		if _, known := details["confidence"].(float64); details["answer_kind"] != kind || !known || len(annotations) == 0 {
-			t.Errorf("%s: %v %v", question, details, message)
-		}
-		for _, one := range annotations {
-			cited := one.(object)["url_citation"].(object)
-			mark := content[int(cited["start_index"].(float64)):int(cited["end_index"].(float64))]
-			assert.True(t, mark[0] == '[', "%s: %q of %q", question, string(mark), string(content))
+		out, message := f.completed(norway(object{"messages": []any{object{"role": "user", "content": question}}}))
+		assert.True(t, out.Details.AnswerKind == kind && out.Details.Confidence != nil && len(message.Annotations) > 0,
+			"%s: %+v", question, out)
+		for _, one := range message.Annotations {
+			mark := part(message.Content, one.URLCitation.StartIndex, one.URLCitation.EndIndex)
+			assert.Equal(t, "[", mark[:1], "%s: %q of %q", question, mark, message.Content)
 		}
 	}
 }
@@ -124,13 +112,9 @@ func TestWhatIsQuotedIsCitedByMarks(t *testing.T) {
 func TestWhatNoDocumentSpeaksOfHasNoAnswer(t *testing.T) {
 	f := serve(t, chatting(writing{pieces: []string{"Invented."}}))
 	asks := norway(object{"unweaver": object{"method": "bm25"}})
-	status, out := f.chat(strings.NewReplacer("What is the capital", "zzqx", "of Norway?", "qqvv").Replace(asks))
-	choice := out["choices"].([]any)[0].(object)
-	message := choice["message"].(object)
-	assert.True(t, status == 200 && message["content"] != "" && message["content"] != "Invented." &&
-		len(message["annotations"].([]any)) == 0 && out["unweaver"].(object)["reason"] == "no_match" &&
-		out["unweaver"].(object)["answer_kind"] == "none" && out["usage"].(object)["total_tokens"] == 0.0,
-		"%d %v", status, out)
+	out, message := f.completed(strings.NewReplacer("What is the capital", "zzqx", "of Norway?", "qqvv").Replace(asks))
+	assert.True(t, message.Content != "" && message.Content != "Invented." && len(message.Annotations) == 0 &&
+		*out.Details.Reason == "no_match" && out.Details.AnswerKind == "none" && out.Usage.TotalTokens == 0, "%+v", out)
 }
 
 // What cannot be done as it is wished for is an error that names the wish, in the form that clients of this form read.
@@ -212,13 +196,10 @@ func TestAnAnswerIsAsLongAsIsWishedFor(t *testing.T) {
 
 func TestAQuotedSentenceEndsWhereItIsWishedToo(t *testing.T) {
 	f := serve(t, nil)
-	whole := f.ask(object{"query": "What is the capital of Norway?", "answer": true})["answer"].(object)
-	cut := f.ask(object{
-		"query": "What is the capital of Norway?", "answer": true, "max_answer_tokens": 2,
-	})["answer"].(object)
-	text := cut["text"].(string)
-	assert.True(t, whole["truncated"] != true && cut["truncated"] == true && text != "" && tokens.Count(text) <= 2 &&
-		strings.HasPrefix(whole["text"].(string), text), "%v, of %v", cut, whole)
+	whole := f.ask(object{"query": "What is the capital of Norway?", "answer": true}).Answer
+	cut := f.ask(object{"query": "What is the capital of Norway?", "answer": true, "max_answer_tokens": 2}).Answer
+	assert.True(t, !whole.Truncated && cut.Truncated && cut.Text != "" && tokens.Count(cut.Text) <= 2 &&
+		strings.HasPrefix(whole.Text, cut.Text), "%+v, of %+v", cut, whole)
 }
 
 func TestErrorsBeforeTheRouteHaveItsFormToo(t *testing.T) {
@@ -283,26 +264,8 @@ func asking(t *testing.T, f *fixture) (pieces []string, reply model.Reply, err e
 
 // chunk is an event of a stream, as clients of OpenAI read it.
 type chunk struct {
-	ID      string `json:"id"`
-	Object  string `json:"object"`
-	Created int64  `json:"created"`
-	Model   string `json:"model"`
-	Choices []struct {
-		Index        int     `json:"index"`
-		FinishReason *string `json:"finish_reason"`
-		Delta        struct {
-			Role        string          `json:"role"`
-			Content     string          `json:"content"`
-			Annotations json.RawMessage `json:"annotations"`
-		} `json:"delta"`
-	} `json:"choices"`
-	Usage *struct {
-		Total int64 `json:"total_tokens"`
-	} `json:"usage"`
-	Error *struct {
-		Message string `json:"message"`
-		Type    string `json:"type"`
-	} `json:"error"`
+	chat.Chunk
+	Error *chat.FailureBody `json:"error"`
 }
 
 // chunks asks for a stream and returns its chunks; it must be one of events with data alone, and end as such streams
@@ -330,24 +293,27 @@ func TestAStreamIsThatOfAModel(t *testing.T) {
 	f := serve(t, chatting(writing{pieces: []string{"Oslo", " it is [1]."}}))
 	all := f.chunks(object{"stream_options": object{"include_usage": true}})
 	var pieces, reasons []string
-	annotated := false
+	var annotations []chat.Annotation
 	for _, next := range all {
 		assert.True(t, next.Object == "chat.completion.chunk" && next.ID != "" && next.ID == all[0].ID && next.Created != 0 &&
 			next.Model == "unweaver/sample", "%+v", next)
 		for _, choice := range next.Choices {
-			pieces = append(pieces, choice.Delta.Content)
-			annotated = annotated || strings.Contains(string(choice.Delta.Annotations), `"start_index":11,"end_index":14`)
+			if choice.Delta.Content != nil {
+				pieces = append(pieces, *choice.Delta.Content)
+			}
+			annotations = append(annotations, choice.Delta.Annotations...)
 			if choice.FinishReason != nil {
 				reasons = append(reasons, *choice.FinishReason)
 			}
 			assert.Zero(t, choice.Index, "%+v", choice)
 		}
 	}
-	got := strings.Join(pieces, "|")
-	assert.True(t, got == "|Oslo| it is [1].|" && annotated, "%q, annotated %v", got, annotated)
+	assert.Equal(t, "Oslo it is [1].", strings.Join(pieces, ""))
+	require.Len(t, annotations, 1)
+	assert.Equal(t, "[1]", part("Oslo it is [1].", annotations[0].URLCitation.StartIndex, annotations[0].URLCitation.EndIndex))
 	last := all[len(all)-1]
 	assert.True(t, slices.Equal(reasons, []string{"stop"}) && all[0].Choices[0].Delta.Role == "assistant" &&
-		len(last.Choices) == 0 && last.Usage != nil && last.Usage.Total == 42, "%q, %+v", reasons, last)
+		len(last.Choices) == 0 && last.Usage != nil && last.Usage.TotalTokens == 42, "%q, %+v", reasons, last)
 }
 
 // What asks other servers can ask this one: the two sides of the contract meet.

@@ -16,6 +16,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/unweaver/unweaver/internal/answer"
 	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/model"
 	"github.com/unweaver/unweaver/internal/model/builtin"
@@ -61,6 +62,7 @@ type watched struct {
 	gets    map[string]int
 	hold    map[string]chan struct{} // reads of keys that contain the text wait until it is closed, or until ctx ends
 	failure error
+	failing string           // the failure is that of keys that contain this
 	wrote   func(key string) // after every write; nil: nothing
 }
 
@@ -82,7 +84,10 @@ func watch(store blob.Store) *watched {
 func (w *watched) Get(ctx context.Context, key string, r blob.Range) (io.ReadCloser, blob.Info, error) {
 	w.mu.Lock()
 	w.gets[key]++
-	failure := w.failure
+	var failure error
+	if strings.Contains(key, w.failing) {
+		failure = w.failure
+	}
 	var wait chan struct{}
 	for part, hold := range w.hold {
 		if strings.Contains(key, part) {
@@ -129,10 +134,11 @@ func (w *watched) reads(part string) int {
 	return n
 }
 
-func (w *watched) fail(err error) {
+// fail has reads of keys that contain a text fail; nil: none.
+func (w *watched) fail(part string, err error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.failure = err
+	w.failing, w.failure = part, err
 }
 
 // fixture is a server over real stores with one index, "sample".
@@ -211,10 +217,39 @@ func (f *fixture) get(path string) object {
 	return out
 }
 
-func (f *fixture) ask(body object) object {
-	status, out, _ := f.do("POST", sampleQuery, body)
-	require.True(f.t, status == 200, "query %v: %d %v", body, status, out)
+// refuse sends a request that is refused with a status and a code (empty: any), and returns the problem.
+func (f *fixture) refuse(status int, code, method, path string, body any) object {
+	f.t.Helper()
+	got, out, _ := f.do(method, path, body)
+	assert.True(f.t, got == status && (code == "" || out["code"] == code), "%s %s %v: %d %v", method, path, body, got, out)
 	return out
+}
+
+// ask asks the sample a question that it answers.
+func (f *fixture) ask(body object) (out answer.Response) {
+	f.asked(sampleQuery, body, &out)
+	return out
+}
+
+// askRaw gives the fields of an answer as they came.
+func (f *fixture) askRaw(body object) (out object) {
+	f.asked(sampleQuery, body, &out)
+	return out
+}
+
+func (f *fixture) asked(path string, body object, out any) {
+	f.t.Helper()
+	got := f.send("POST", path, string(must(json.Marshal(body))(f.t)), "Content-Type", "application/json")
+	require.Equal(f.t, 200, got.Code, "query %v: %s", body, got.Body)
+	require.NoError(f.t, json.Unmarshal(got.Body.Bytes(), out))
+}
+
+// reasonOf returns why nothing was found; empty: something was.
+func reasonOf(out answer.Response) string {
+	if out.Reason == nil {
+		return ""
+	}
+	return *out.Reason
 }
 
 // eventually waits for something that the server does beside requests.

@@ -356,17 +356,6 @@ func logged(t *testing.T) (*fixture, *lines) {
 	return serve(t, func(_ *fixture, config *api.Config) { config.Log = slog.New(slog.NewJSONHandler(log, nil)) }), log
 }
 
-func (f *fixture) as(method, path, id string) *httptest.ResponseRecorder {
-	recorder := httptest.NewRecorder()
-	request := httptest.NewRequestWithContext(f.t.Context(), method, path, nil)
-	request.Host = "localhost:8080"
-	if id != "" {
-		request.Header.Set(api.HeaderRequestID, id)
-	}
-	f.server.Handler().ServeHTTP(recorder, request)
-	return recorder
-}
-
 func TestEveryRequestHasAnIdInAnswerLogAndError(t *testing.T) {
 	f, log := logged(t)
 	for name, c := range map[string]struct {
@@ -383,7 +372,7 @@ func TestEveryRequestHasAnIdInAnswerLogAndError(t *testing.T) {
 		"no route":          {"/secret/document.pdf", "mine", true, 404, "none"},
 	} {
 		before := len(log.of(t, "request"))
-		got := f.as("GET", c.path, c.sent)
+		got := f.send("GET", c.path, "", api.HeaderRequestID, c.sent)
 		id := got.Header().Get(api.HeaderRequestID)
 		assert.True(t, got.Code == c.status && id != "" && (id == c.sent) == c.kept, "%s: %d, id %q", name, got.Code, id)
 		entries := log.of(t, "request")[before:]
@@ -401,26 +390,15 @@ func TestEveryRequestHasAnIdInAnswerLogAndError(t *testing.T) {
 	assert.False(t, strings.Contains(log.text.String(), "document.pdf"), "the log holds a path: %s", log.text.String())
 }
 
-// What machines ask every few seconds is no news, unless it fails.
-func TestProbesAreNotLogged(t *testing.T) {
-	f, log := logged(t)
-	for _, path := range []string{"/livez", "/metrics"} {
-		require.Equal(t, 200, f.as("GET", path, "").Code, "%s", path)
-	}
-	entries := log.of(t, "request")
-	assert.True(t, len(entries) == 0, "%v", entries)
-}
-
 func TestRefusedRequestsAreLoggedAndCounted(t *testing.T) {
 	f, log := logged(t)
-	request := httptest.NewRequestWithContext(t.Context(), "GET", "/v1/indexes", nil)
-	request.Host = "attacker.example"
-	recorder := httptest.NewRecorder()
-	f.server.Handler().ServeHTTP(recorder, request)
+	for _, path := range []string{"/livez", "/metrics"} { // asked every few seconds: no news, unless it fails
+		require.Equal(t, 200, f.send("GET", path, "").Code, "%s", path)
+	}
+	got := f.send("GET", "/v1/indexes", "", "Host", "attacker.example")
 	entries := log.of(t, "request")
-	assert.True(t, recorder.Code == 421 && len(entries) == 1 && entries[0]["status"] == 421.0,
-		"%d, %v", recorder.Code, entries)
-	metrics := f.as("GET", "/metrics", "").Body.String()
+	assert.True(t, got.Code == 421 && len(entries) == 1 && entries[0]["status"] == 421.0, "%d, %v", got.Code, entries)
+	metrics := f.send("GET", "/metrics", "").Body.String()
 	for _, want := range []string{
 		`unweaver_refused_total{code="misdirected"} 1`,
 		`unweaver_http_request_seconds_count{route="none",status="Misdirected Request"} 1`,

@@ -79,18 +79,17 @@ func TestAnAgentSearchesAndReadsOn(t *testing.T) {
 	passages, _ := out["passages"].([]any)
 	require.True(t, !failed && len(passages) == 2 && out["cut"] == nil, "%s %v", text, out)
 	first := passages[0].(object)
-	best := f.ask(capital)["chunks"].([]any)[0].(object)
-	assert.True(t, first["chunk"] == best["id"] && first["text"] == best["text"] &&
-		first["document"] == best["document"] && strings.HasPrefix(text, "[1] "+best["title"].(string)) &&
-		strings.Contains(text, best["text"].(string)), "%s\n%v", text, first)
+	best := f.ask(capital).Chunks[0]
+	assert.True(t, first["chunk"] == best.ID && first["text"] == best.Text && first["document"] == best.Document &&
+		strings.HasPrefix(text, "[1] "+best.Title) && strings.Contains(text, best.Text), "%s\n%v", text, first)
 	_, out, failed = call(t, session, "get_chunk", object{"index": "sample", "chunk": first["chunk"]})
 	passage, _ := out["passage"].(object)
-	assert.True(t, !failed && passage["text"] == best["text"] && len(out["entities"].([]any)) != 0, "%v", out)
+	assert.True(t, !failed && passage["text"] == best.Text && len(out["entities"].([]any)) != 0, "%v", out)
 	text, out, failed = call(t, session, "get_document",
 		object{"document": first["document"], "start": first["start"], "end": first["end"]})
 	assert.True(t, out["metadata"] != nil && assert.ObjectsAreEqual(first["metadata"], out["metadata"]), "%v", out)
-	assert.True(t, !failed && out["text"] == best["text"] && out["next_start"] == nil &&
-		strings.Contains(text, best["text"].(string)), "%s %v", text, out)
+	assert.True(t, !failed && out["text"] == best.Text && out["next_start"] == nil &&
+		strings.Contains(text, best.Text), "%s %v", text, out)
 	text, out, failed = call(t, session, "answer", object{"query": "What is the capital of Norway?"})
 	cited, _ := out["passages"].([]any)
 	assert.True(t, !failed && out["answer"] != "" && len(cited) != 0 && out["kind"] == "best_sentence" &&
@@ -101,7 +100,7 @@ func TestAnAgentSearchesAndReadsOn(t *testing.T) {
 	assert.True(t, !failed && out["explain"] != nil && strings.Contains(text, "found through"), "%s %v", text, out)
 	resource, err := session.ReadResource(t.Context(),
 		&sdk.ReadResourceParams{URI: "unweaver://sample/" + first["document"].(string)})
-	assert.True(t, err == nil && strings.Contains(resource.Contents[0].Text, best["text"].(string)) &&
+	assert.True(t, err == nil && strings.Contains(resource.Contents[0].Text, best.Text) &&
 		resource.CacheScope == "private", "%+v %v", resource, err)
 	_, err = session.ReadResource(t.Context(), &sdk.ReadResourceParams{URI: "unweaver://sample/none"})
 	assert.Error(t, err, "a document that is not there is read")
@@ -136,8 +135,11 @@ func TestMaxTokensLeavesOutWholePassagesAndSaysWhich(t *testing.T) {
 		"%v %v %v", out, rest, full)
 }
 
+// Names reach agents from documents, too: none leads a tool to the route of another tool, whatever the key may do.
 func TestAMistakeOfAnAgentIsAToolErrorThatSaysWhatToDo(t *testing.T) {
-	session := serve(t, nil).agent("")
+	l := lock(t, nil)
+	session := l.agent(l.key(access.Request{Scope: access.Admin}).Text)
+	const empty = "must not contain empty parts"
 	for name, c := range map[string]struct {
 		tool      string
 		arguments object
@@ -152,6 +154,11 @@ func TestAMistakeOfAnAgentIsAToolErrorThatSaysWhatToDo(t *testing.T) {
 		"a wrong name":      {"search", object{"query": "x", "topk": 3}, "topk"},
 		"a lost chunk":      {"get_chunk", object{"chunk": "00"}, "none of that id"},
 		"a lost document":   {"get_document", object{"document": "a b/c#1"}, "none of that id"},
+		"another route":     {"get_document", object{"index": "sample", "document": "../chunks"}, empty},
+		"keys":              {"get_document", object{"document": "../../../admin/v1/keys?x="}, empty},
+		"an index above":    {"get_document", object{"index": "..", "document": "sample"}, empty},
+		"a chunk above":     {"get_chunk", object{"index": "sample", "chunk": ".."}, empty},
+		"a search above":    {"search", object{"index": "..", "query": "Oslo"}, empty},
 	} {
 		text, _, failed := call(t, session, c.tool, c.arguments)
 		assert.True(t, failed && strings.Contains(text, c.says), "%s: %v %s", name, failed, text)
@@ -183,25 +190,6 @@ func TestToolsKnowOnlyWhatTheKeyDoes(t *testing.T) {
 	assert.False(t, failed, "%s", text)
 	text, _, failed = call(t, poor, "answer", asked)
 	assert.True(t, failed && strings.Contains(text, "too many answers a minute"), "a limit of the key: %s", text)
-}
-
-// Names reach agents from documents, too: none leads a tool to the route of another tool.
-func TestNamesOfAnAgentLeadToNoOtherRoute(t *testing.T) {
-	l := lock(t, nil)
-	session := l.agent(l.key(access.Request{Scope: access.Admin}).Text)
-	for _, c := range []struct {
-		tool      string
-		arguments object
-	}{
-		{"get_document", object{"index": "sample", "document": "../chunks"}},
-		{"get_document", object{"index": "sample", "document": "../../../admin/v1/keys?x="}},
-		{"get_document", object{"index": "..", "document": "sample"}},
-		{"get_chunk", object{"index": "sample", "chunk": ".."}},
-		{"search", object{"index": "..", "query": "Oslo"}},
-	} {
-		text, _, failed := call(t, session, c.tool, c.arguments)
-		assert.True(t, failed && strings.Contains(text, "must not contain empty parts"), "%s %v: %s", c.tool, c.arguments, text)
-	}
 }
 
 // say posts a message to the tools.

@@ -37,14 +37,14 @@ func TestABackupThatIsPutBackIsServedAlthoughTheMirrorIsAhead(t *testing.T) {
 	f := serve(t, nil)
 	next := f.publishNext(4)
 	f.mirror(next, 4)
-	eventually(t, "the new generation is served", func() bool { return f.ask(fram)["generation"] == "g2" })
+	eventually(t, "the new generation is served", func() bool { return f.ask(fram).Generation == "g2" })
 	retrievetest.Publish(t, f.built, 1)
-	eventually(t, "what current.json names is served", func() bool { return f.ask(fram)["generation"] == "g1" })
+	eventually(t, "what current.json names is served", func() bool { return f.ask(fram).Generation == "g1" })
 	next = f.publishNext(2) // a night after: its epoch is below what the mirror had once
 	f.mirror(next, 2)
 	eventually(t, "the next night is served", func() bool {
 		out := f.ask(fram)
-		return out["generation"] == "g2" && out["release"] == float64(2)
+		return out.Generation == "g2" && *out.Release == 2
 	})
 }
 
@@ -55,28 +55,25 @@ func TestAReplicaThatStartsDoesNotBelieveAMirrorThatIsAhead(t *testing.T) {
 		gone.SHA = core.Sum("a manifest that no backup holds").String()
 		f.mirror(gone, 9)
 	})
-	if out := f.ask(fram); out["generation"] != "g1" || out["release"] != float64(1) {
-		t.Errorf("%v of release %v", out["generation"], out["release"])
-	}
+	out := f.ask(fram)
+	assert.True(t, out.Generation == "g1" && *out.Release == 1, "%+v", out)
 }
 
 // Promises: 53.
 func TestAnIndexThatIsRemovedAndBuiltAnewIsServed(t *testing.T) {
 	f := serve(t, nil)
 	f.mirror(f.publishNext(7), 7)
-	eventually(t, "it is served", func() bool { return f.ask(fram)["generation"] == "g2" })
+	eventually(t, "it is served", func() bool { return f.ask(fram).Generation == "g2" })
 	require.NoError(t, f.stores.Blobs.Delete(t.Context(), f.built.Index.CurrentKey()))
 	require.NoError(t, f.stores.Readers.Mirror(t.Context(), "sample", 8, []byte(`{"epoch":8}`))) // as a deletion does
-	status, _, _ := f.do("POST", sampleQuery, fram)
-	assert.Equal(t, 404, status, "the very next query finds none")
+	f.refuse(404, "", "POST", sampleQuery, fram)
 	eventually(t, "its lease is given back", func() bool {
 		leased, err := f.stores.Readers.ListLeased(t.Context(), "sample")
 		return err == nil && !leased["g2"]
 	})
 	retrievetest.Publish(t, f.built, 1)
 	f.mirror(f.built, 1)
-	out := f.ask(fram)
-	assert.True(t, out["generation"] == "g1", "built again, and yet %v", out["generation"])
+	assert.Equal(t, "g1", f.ask(fram).Generation, "built again")
 }
 
 // A mirror that is not renewed any more must not cost every query a request.
@@ -85,7 +82,7 @@ func TestAMirrorThatStaysBehindCostsNoRequests(t *testing.T) {
 	f := serve(t, nil)
 	f.mirror(f.built, 1)
 	f.publishNext(2)
-	eventually(t, "the new generation is served", func() bool { return f.ask(fram)["generation"] == "g2" })
+	eventually(t, "the new generation is served", func() bool { return f.ask(fram).Generation == "g2" })
 	begin := time.Now()
 	before := f.store.reads("current.json")
 	for range 50 {
@@ -104,8 +101,7 @@ func TestADamagedPointerLeavesWhatIsServed(t *testing.T) {
 	must(blob.Write(t.Context(), f.stores.Blobs, f.built.Index.CurrentKey(), []byte("{"), blob.Cond{}))(t)
 	before := f.store.reads("current.json")
 	eventually(t, "the watcher met it", func() bool { return f.store.reads("current.json") > before+1 })
-	out := f.ask(fram)
-	assert.True(t, out["generation"] == "g1", "%v", out["generation"])
+	assert.Equal(t, "g1", f.ask(fram).Generation)
 }
 
 // A bit that flips in the name of current.json's generation must not have one generation served as another.
@@ -115,8 +111,7 @@ func TestAPointerThatNamesTwoGenerationsServesNone(t *testing.T) {
 		pointer := core.Pointer{Generation: "g3", Manifest: f.built.SHA, Seq: f.built.Manifest.Seq, Epoch: 1}
 		must(blob.WriteJSON(t.Context(), f.stores.Blobs, f.built.Index.CurrentKey(), pointer, blob.Cond{}))(t)
 	})
-	status, out, _ := f.do("POST", sampleQuery, fram)
-	assert.True(t, status == 503 && out["code"] == "segment_damaged", "%d %v", status, out)
+	f.refuse(503, "segment_damaged", "POST", sampleQuery, fram)
 }
 
 // named serves the sample's generations g1 and g2, of which g2 is current and g1 has been asked for by its name.
@@ -126,7 +121,7 @@ func named(t *testing.T) (*fixture, *coordination.Store) {
 	f := serve(t, func(_ *fixture, config *api.Config) { config.Readers = shared })
 	f.ready()
 	f.publishNext(2)
-	eventually(t, "the next generation", func() bool { return f.ask(fram)["generation"] == "g2" })
+	eventually(t, "the next generation", func() bool { return f.ask(fram).Generation == "g2" })
 	f.ask(object{"query": "Fram", "generation": "g1"})
 	return f, shared
 }
@@ -180,8 +175,7 @@ func TestAGenerationThatNobodyAsksForByNameAnyMoreIsNoLongerLeased(t *testing.T)
 		assert.True(t, !leased(t, shared, "g1") && leased(t, shared, "g2"), "after six minutes: g1 leased %t, g2 %t",
 			leased(t, shared, "g1"), leased(t, shared, "g2"))
 		assert.True(t, f.opened("sample") == opened, "it was opened again before it was idle")
-		out := f.ask(object{"query": "Fram", "generation": "g1"})
-		assert.True(t, out["generation"] == "g1", "asked for again: %v", out)
+		assert.Equal(t, "g1", f.ask(object{"query": "Fram", "generation": "g1"}).Generation, "asked for again")
 		assert.True(t, leased(t, shared, "g1"), "asked for again it is not leased")
 	})
 }
@@ -202,13 +196,11 @@ func TestAPurgedGenerationIsClosedAndRefused(t *testing.T) {
 		synctest.Wait()
 		assert.False(t, leased(t, shared, "g1"), "a purged generation is leased a minute later")
 		for _, generation := range []string{"g0", "g1"} {
-			status, out, _ := f.do("POST", sampleQuery, object{"query": "Fram", "generation": generation})
-			assert.True(t, status == 410 && out["code"] == "generation_collected", "%s: %d %v", generation, status, out)
+			f.refuse(410, "generation_collected", "POST", sampleQuery, object{"query": "Fram", "generation": generation})
 		}
 		purged := retrievetest.Sample()[5].Key // which g2 does not have
 		for _, path := range []string{"", "/text"} {
-			status, out, _ := f.do("GET", fmt.Sprintf("/v1/indexes/sample/documents/%s%s", purged, path), nil)
-			assert.True(t, status == 404, "%s%s: %d %v", purged, path, status, out)
+			f.refuse(404, "", "GET", fmt.Sprintf("/v1/indexes/sample/documents/%s%s", purged, path), nil)
 		}
 	})
 }

@@ -241,15 +241,13 @@ func TestHybridGoesOnWithoutItsEmbedderAndOthersSayThatItIsDown(t *testing.T) {
 	down := func(inner model.Embedder) model.Embedder { return failing{inner} }
 	f := serve(t, func(_ *fixture, config *api.Config) { config.Models = models{embedder: down} })
 	out := f.ask(object{"query": "capital of Norway"})
-	degraded := out["degraded"].([]any)
-	assert.True(t, slices.Contains(degraded, any("dense")) && len(out["chunks"].([]any)) != 0, "%v", out)
+	assert.True(t, slices.Contains(out.Degraded, "dense") && len(out.Chunks) != 0, "%+v", out)
 	for _, method := range []string{"unweaver", "ppr", "aligned", "vector"} {
 		status, out, header := f.do("POST", sampleQuery, object{"query": "capital of Norway", "method": method})
 		assert.True(t, status == 503 && out["code"] == "embedder_unavailable" && header.Get("Retry-After") != "",
 			"%s: %d %v", method, status, out)
 	}
-	out = f.ask(object{"query": "capital", "method": "bm25"})
-	assert.True(t, len(out["chunks"].([]any)) != 0, "bm25 needs no embedder")
+	assert.NotEmpty(t, f.ask(object{"query": "capital", "method": "bm25"}).Chunks, "bm25 needs no embedder")
 }
 
 // wrapped is a decorator that knows nothing of the capabilities of what it wraps.
@@ -271,11 +269,11 @@ func (b bound) Embed(ctx context.Context, texts []string) ([][]float32, model.Us
 func TestCapabilitiesOfAnEmbedderSurviveADecorator(t *testing.T) {
 	plain := serve(t, nil)
 	question := object{"query": "Where is the opera house?", "method": "vector", "top_chunks": 3}
-	want := plain.ask(question)["chunks"].([]any)[0].(object)["similarity"]
+	want := plain.ask(question).Chunks[0].Similarity
 	f := serve(t, func(_ *fixture, config *api.Config) {
 		config.Models = models{embedder: func(inner model.Embedder) model.Embedder { return wrapped{inner} }}
 	})
-	assert.Equal(t, want, f.ask(question)["chunks"].([]any)[0].(object)["similarity"], "similarity")
+	assert.Equal(t, want, f.ask(question).Chunks[0].Similarity, "similarity")
 	var callerBound bool
 	f = serve(t, func(_ *fixture, config *api.Config) {
 		config.Models = models{embedder: func(inner model.Embedder) model.Embedder { return bound{inner, &callerBound} }}

@@ -16,6 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/unweaver/unweaver/internal/access"
+	"github.com/unweaver/unweaver/internal/answer"
 	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/model"
@@ -53,10 +54,9 @@ func reranking(t *testing.T, edit func(*core.Spec), config func(*api.Config)) (*
 }
 
 // idsOf returns the ids of the chunks of an answer, in order.
-func idsOf(out object) []string {
-	var ids []string
-	for _, chunk := range out["chunks"].([]any) {
-		ids = append(ids, chunk.(object)["id"].(string))
+func idsOf(out answer.Response) (ids []string) {
+	for _, chunk := range out.Chunks {
+		ids = append(ids, chunk.ID)
 	}
 	return ids
 }
@@ -69,29 +69,23 @@ func TestTheBestChunksOfEveryMethodAreInTheOrderOfTheReranker(t *testing.T) {
 		found := f.ask(object{
 			"query": "port coast Norway", "method": method, "top_chunks": 8, "rerank": false, "explain": true,
 		})
-		require.True(t, found["rerank"] == nil && len(server.Requests()) == 0,
-			"%s: reranked though the request did not ask for it: %v", method, found["rerank"])
+		require.True(t, found.Rerank == nil && len(server.Requests()) == 0, "%s: reranked unasked: %+v", method, found.Rerank)
 		out := f.ask(object{"query": "port coast Norway", "method": method, "top_chunks": 2, "explain": true})
 		sent := server.Requests()
-		reported := out["rerank"].(object)
-		ranked := 0
-		for _, chunk := range found["chunks"].([]any) {
-			if chunk.(object)["filled"] == false {
+		last, ranked := sent[len(sent)-1], 0
+		for _, chunk := range found.Chunks {
+			if !chunk.Filled {
 				ranked++
 			}
 		}
-		last := sent[len(sent)-1]
-		assert.True(t, reported["applied"] == true && reported["model"] == "words" && reported["chunks"] == float64(ranked) &&
-			len(last.Documents) == ranked, "%s: %v, %d documents, %d were ranked", method, reported, len(last.Documents), ranked)
-		best := rerank.Order(reranktest.Score(last.Query, last.Documents))
-		ids := idsOf(found)
-		for i, chunk := range out["chunks"].([]any) {
-			got := chunk.(object)
-			assert.True(t, got["id"] == ids[best[i]] && got["found_rank"] == float64(best[i]+1) && got["rank"] == float64(i+1),
-				"%s: chunk %d is %v, want %s of place %d", method, i, got, ids[best[i]], best[i]+1)
+		assert.True(t, out.Rerank.Applied && out.Rerank.Model == "words" && out.Rerank.Chunks == ranked &&
+			len(last.Documents) == ranked, "%s: %+v, %d were ranked", method, out.Rerank, ranked)
+		best, ids := rerank.Order(reranktest.Score(last.Query, last.Documents)), idsOf(found)
+		for i, got := range out.Chunks {
+			assert.True(t, got.ID == ids[best[i]] && got.FoundRank == best[i]+1 && got.Rank == i+1,
+				"%s: chunk %d is %+v, want %s of place %d", method, i, got, ids[best[i]], best[i]+1)
 		}
-		usage := out["usage"].(object)
-		assert.True(t, usage["rerank_tokens"] == float64(7), "%s: %v", method, usage)
+		assert.EqualValues(t, 7, out.Usage.RerankTokens, "%s", method)
 		server.Forget()
 	}
 }
@@ -113,11 +107,9 @@ func TestAWrongRerankerLeavesChunksAsTheyWereFoundAndIsNamed(t *testing.T) {
 			logged.Reset()
 			server.Saying(says)
 			out := f.ask(object{"query": "port coast Norway", "method": method, "top_chunks": 3})
-			reported := out["rerank"].(object)
-			assert.True(t, reported["applied"] == false && reported["reason"] == reason,
-				"%s, %s: %v, want %s", method, says, reported, reason)
-			assert.True(t, slices.Contains(out["degraded"].([]any), any("rerank")) && slices.Equal(idsOf(out), idsOf(plain)),
-				"%s, %s: %v %v, want %v", method, says, out["degraded"], idsOf(out), idsOf(plain))
+			assert.True(t, !out.Rerank.Applied && out.Rerank.Reason == reason, "%s, %s: %+v", method, says, out.Rerank)
+			assert.Contains(t, out.Degraded, "rerank", "%s, %s", method, says)
+			assert.Equal(t, idsOf(plain), idsOf(out), "%s, %s", method, says)
 			text := logged.String()
 			assert.True(t, strings.Contains(text, "not reranked") && strings.Contains(text, reason) &&
 				!strings.Contains(text, "the-secret-key") && !strings.Contains(text, "port coast"), "%s: logged %s", method, text)
@@ -145,8 +137,7 @@ func TestASlowRerankerCostsItsTimeAlone(t *testing.T) {
 	f, server := reranking(t, short, nil)
 	server.Answering(func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() })
 	out := f.ask(object{"query": "capital of Norway"})
-	reported := out["rerank"].(object)
-	assert.True(t, reported["reason"] == "timeout" && len(out["chunks"].([]any)) != 0, "%v", out)
+	assert.True(t, out.Rerank.Reason == "timeout" && len(out.Chunks) != 0, "%+v", out)
 }
 
 // gone is a reranker whose caller goes away.
@@ -173,10 +164,8 @@ func TestACallerThatGoesWhileChunksAreRerankedGetsNoAnswer(t *testing.T) {
 
 func TestAQueryThatWantsARerankerNeedsOne(t *testing.T) {
 	f := serve(t, nil)
-	status, out, _ := f.do("POST", sampleQuery, object{"query": "Fram", "rerank": true})
-	assert.True(t, status == 422 && out["code"] == "invalid_parameter", "%d %v", status, out)
-	out = f.ask(object{"query": "Fram", "rerank": false})
-	assert.True(t, out["rerank"] == nil, "%v", out["rerank"])
+	f.refuse(422, "invalid_parameter", "POST", sampleQuery, object{"query": "Fram", "rerank": true})
+	assert.Nil(t, f.ask(object{"query": "Fram", "rerank": false}).Rerank)
 }
 
 func TestOfALongChunkTheBeginningAloneIsSent(t *testing.T) {
@@ -241,25 +230,21 @@ func TestAChatModelFindsTheTriplesOfAQuestionWhereItIsAskedTo(t *testing.T) {
 	f := serve(t, withFacts(priced, func(c *api.Config) { c.Models = models{chat: parsing{says: says, seen: &seen}} }))
 	body := object{"query": southPole, "method": "apr", "explain": true}
 	plain := f.ask(body)
-	require.True(t, len(seen) == 0 && plain["explain"].(object)["by"] == "rules",
-		"a model was asked though the request did not ask for it: %v", plain["explain"])
+	require.True(t, len(seen) == 0 && plain.Explain.(object)["by"] == "rules", "a model was asked: %v", plain.Explain)
 	body["params"] = object{"triples": "chat"}
 	out := f.ask(body)
-	reported := out["explain"].(object)
+	reported := out.Explain.(object)
 	asked := reported["asked"].([]any)
 	assert.True(t, reported["by"] == "chat" && len(asked) == 1 && asked[0].(object)["head"] == "?x" &&
 		slices.Equal(reported["names"].([]any), []any{"South Pole"}), "%v", reported)
-	first := out["chunks"].([]any)[0].(object)
-	assert.True(t, first["document"] == "people/amundsen.txt" && len(out["degraded"].([]any)) == 0,
-		"%v %v", first["document"], out["degraded"])
-	usage := out["usage"].(object)
-	assert.True(t, usage["prompt_tokens"] == 20.0 && usage["completion_tokens"] == 7.0, "%v", usage)
+	assert.True(t, out.Chunks[0].Document == "people/amundsen.txt" && len(out.Degraded) == 0, "%+v", out)
+	assert.True(t, out.Usage.PromptTokens == 20 && out.Usage.CompletionTokens == 7, "%+v", out.Usage)
 	call := seen[0]
 	assert.True(t, call.Most != 0 && strings.Contains(call.System, "?x") && strings.Contains(call.User, southPole),
 		"%+v", call)
 	body["answer"] = true // both count
-	usage = f.ask(body)["usage"].(object)
-	assert.True(t, usage["prompt_tokens"] == 120.0 && usage["completion_tokens"] == 17.0, "with an answer: %v", usage)
+	usage := f.ask(body).Usage
+	assert.True(t, usage.PromptTokens == 120 && usage.CompletionTokens == 17, "with an answer: %+v", usage)
 }
 
 func TestAModelThatFindsNoTriplesCostsNoAnswer(t *testing.T) {
@@ -283,9 +268,8 @@ func TestAModelThatFindsNoTriplesCostsNoAnswer(t *testing.T) {
 			want := idsOf(f.ask(body))
 			body["params"] = object{"triples": "chat"}
 			out := f.ask(body)
-			reported := out["explain"].(object)
-			assert.Equal(t, c.degraded, slices.Contains(out["degraded"].([]any), any("question_triples")), "degraded %v",
-				out["degraded"])
+			reported := out.Explain.(object)
+			assert.Equal(t, c.degraded, slices.Contains(out.Degraded, "question_triples"), "degraded %v", out.Degraded)
 			assert.True(t, reported["by"] == "rules" && slices.Equal(idsOf(out), want) &&
 				slices.Equal(reported["names"].([]any), []any{"Roald Amundsen"}), "%v %v, want %v", reported, idsOf(out), want)
 		})

@@ -3,7 +3,6 @@ package api_test
 import (
 	"encoding/json"
 	"fmt"
-	"net/http/httptest"
 	"strings"
 	"testing"
 	"time"
@@ -144,7 +143,7 @@ func TestARunThatIsNotThereIsToldFromOneThatCannotBeRead(t *testing.T) {
 	tell("none", 404, fault.RunNotFound)
 	tell("No%20Name", 404, fault.RunNotFound)
 	tell("torn", 503, fault.SegmentDamage)
-	f.store.fail(fault.StoreDown.At("read", "artifacts").Because("it is away"))
+	f.store.fail("", fault.StoreDown.At("read", "artifacts").Because("it is away"))
 	tell("n1", 503, fault.StoreDown)
 }
 
@@ -182,18 +181,8 @@ func TestTrendsAreOneReadOfTheLastNights(t *testing.T) {
 		"/v1/indexes/never/trends":           404,
 		"/v1/indexes/..a/trends":             404,
 	} {
-		assert.Equal(t, status, f.page(path).Code, "%s", path)
+		assert.Equal(t, status, f.send("GET", path, "").Code, "%s", path)
 	}
-}
-
-// page asks for what is not JSON.
-func (f *fixture) page(path string) *httptest.ResponseRecorder {
-	recorder := httptest.NewRecorder()
-	request := httptest.NewRequestWithContext(f.t.Context(), "GET", path, nil)
-	request.Host = "localhost:8080"
-	f.server.Handler().ServeHTTP(recorder, request)
-	f.asDescribed(request, recorder)
-	return recorder
 }
 
 func TestTheReportOfARunHasNoHoldOnItsOrigin(t *testing.T) {
@@ -202,13 +191,12 @@ func TestTheReportOfARunHasNoHoldOnItsOrigin(t *testing.T) {
 	f.report("n1", core.Report{
 		Status: core.StatusErrors, Problems: []core.Problem{{Code: "encrypted_document", Object: "<script>x</script>.pdf"}},
 	})
-	got := f.page("/v1/indexes/sample/runs/n1/report")
+	got := f.send("GET", "/v1/indexes/sample/runs/n1/report", "")
 	header := got.Header()
 	policy := header.Get("Content-Security-Policy")
 	assert.True(t, got.Code == 200 && strings.HasPrefix(header.Get("Content-Type"), "text/markdown") &&
 		strings.Contains(policy, "sandbox") && strings.Contains(policy, "default-src 'none'") &&
 		header.Get("X-Content-Type-Options") == "nosniff", "%d %v", got.Code, header)
 	assert.Contains(t, got.Body.String(), `| \<script\>x\</script\>.pdf |`)
-	got = f.page("/v1/indexes/sample/runs/none/report")
-	assert.True(t, got.Code == 404, "%d %s", got.Code, got.Body)
+	assert.Equal(t, 404, f.send("GET", "/v1/indexes/sample/runs/none/report", "").Code)
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/unweaver/unweaver/internal/access"
+	"github.com/unweaver/unweaver/internal/answer"
 	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/model"
 	"github.com/unweaver/unweaver/internal/testkit/retrievetest"
@@ -41,18 +42,16 @@ func withIndexes(f *fixture, config *api.Config) {
 }
 
 // askSeveral asks indexes, and requires an answer.
-func (f *fixture) askSeveral(body object, indexes ...string) object {
+func (f *fixture) askSeveral(body object, indexes ...string) (out answer.Response) {
 	body["indexes"] = indexes
-	status, out, _ := f.do("POST", "/v1/query", body)
-	require.True(f.t, status == 200, "%v of %v: %d %v", body, indexes, status, out)
+	f.asked("/v1/query", body, &out)
 	return out
 }
 
 // placesOf are the passages of an answer, as index, place there and document.
-func placesOf(out object) (places []string) {
-	for _, one := range out["chunks"].([]any) {
-		chunk := one.(object)
-		places = append(places, fmt.Sprint(chunk["index"], " ", chunk["index_rank"], " ", chunk["document"]))
+func placesOf(out answer.Response) (places []string) {
+	for _, chunk := range out.Chunks {
+		places = append(places, fmt.Sprint(chunk.Index, " ", chunk.IndexRank, " ", chunk.Document))
 	}
 	return places
 }
@@ -63,22 +62,19 @@ func TestOneOfSeveralIndexesIsAnsweredAsByItsOwnRoute(t *testing.T) {
 		body := func() object {
 			return object{"query": "port coast Norway", "method": method, "explain": true, "answer": true}
 		}
-		want := f.ask(body())
-		got := f.askSeveral(body(), "sample")
-		part := got["indexes"].([]any)[0].(object)
-		assert.True(t, part["index"] == "sample" && part["chunks"] == float64(len(want["chunks"].([]any))), "%v", part)
-		delete(got, "indexes")
-		for _, list := range []string{"chunks", "entities"} {
-			for _, one := range got[list].([]any) {
-				assert.Equal(t, "sample", one.(object)["index"])
-				for _, own := range []string{"index", "generation", "index_rank"} {
-					delete(one.(object), own)
-				}
-			}
+		want, got := f.ask(body()), f.askSeveral(body(), "sample")
+		assert.True(t, got.Indexes[0].Index == "sample" && got.Indexes[0].Chunks == len(want.Chunks), "%+v", got.Indexes)
+		got.Indexes = nil
+		for i := range got.Chunks {
+			assert.Equal(t, "sample", got.Chunks[i].Index)
+			got.Chunks[i].Index, got.Chunks[i].Generation, got.Chunks[i].IndexRank = "", "", 0
 		}
-		for _, out := range []object{want, got} {
-			delete(out, "timings_ms")
-			delete(out, "usage")
+		for i := range got.Entities {
+			assert.Equal(t, "sample", got.Entities[i].Index)
+			got.Entities[i].Index = ""
+		}
+		for _, out := range []*answer.Response{&want, &got} {
+			out.Timings, out.Usage = answer.Timings{}, answer.Usage{}
 		}
 		assert.Equal(t, want, got, "%s", method)
 	}
@@ -95,16 +91,13 @@ func TestPassagesOfSeveralIndexesAreFusedByRankAndStandOnce(t *testing.T) {
 	assert.Equal(t, []string{"sample 1", "lakes 1"}, []string{places[0][:8], places[1][:7]},
 		"equal ranks stand in the order of the indexes: %v", places)
 	texts, last := map[string]bool{}, 2.0
-	for i, one := range out["chunks"].([]any) {
-		chunk := one.(object)
-		assert.True(t, !texts[chunk["text"].(string)] && chunk["rank"] == float64(i+1) && chunk["generation"] == "g1", "%v", chunk)
-		score := chunk["score"].(float64)
-		assert.LessOrEqual(t, score, last)
-		texts[chunk["text"].(string)], last = true, score
+	for i, chunk := range out.Chunks {
+		assert.True(t, !texts[chunk.Text] && chunk.Rank == i+1 && chunk.Generation == "g1", "%+v", chunk)
+		assert.LessOrEqual(t, chunk.Score, last)
+		texts[chunk.Text], last = true, chunk.Score
 	}
-	assert.True(t, out["index"] == "sample+lakes+sample-copy" && out["generation"] == "" && out["method"] == "bm25", "%v", out)
-	cited := out["answer"].(object)["citations"].([]any)
-	assert.Subset(t, idsOf(out), []string{cited[0].(string)})
+	assert.True(t, out.Index == "sample+lakes+sample-copy" && out.Generation == "" && out.Method == "bm25", "%+v", out)
+	assert.Subset(t, idsOf(out), out.Answer.Citations[:1])
 	for range 5 {
 		assert.Equal(t, places, placesOf(f.askSeveral(body(), "sample", "lakes", "sample-*")), "another order")
 	}
@@ -112,9 +105,9 @@ func TestPassagesOfSeveralIndexesAreFusedByRankAndStandOnce(t *testing.T) {
 	assert.True(t, strings.HasPrefix(other[0], "lakes 1"), "%v", other)
 
 	surer := f.askSeveral(object{"query": "largest lake of Norway", "method": "hybrid"}, "sample", "lakes")
-	sureOf := func(i int) float64 { return surer["indexes"].([]any)[i].(object)["confidence"].(float64) }
 	assert.Equal(t, "lakes 1 lakes/mjosa.txt", placesOf(surer)[0], "the index that is surer comes first")
-	assert.True(t, sureOf(1) > sureOf(0) && surer["confidence"] == sureOf(1), "%v", surer["indexes"])
+	sure := *surer.Indexes[1].Confidence
+	assert.True(t, sure > *surer.Indexes[0].Confidence && *surer.Confidence == sure, "%+v", surer.Indexes)
 }
 
 func TestWhatCannotBeAskedOfSeveralIndexesIsRefused(t *testing.T) {
@@ -156,12 +149,10 @@ func TestWhatCannotBeAskedOfSeveralIndexesIsRefused(t *testing.T) {
 func TestAnIndexThatFailsIsNamedAndTheOthersAnswer(t *testing.T) {
 	f := serve(t, withIndexes)
 	out := f.askSeveral(object{"query": "largest lake", "answer": true}, "damaged", "lakes", "sample")
-	part := out["indexes"].([]any)[0].(object)
-	assert.True(t, part["index"] == "damaged" && part["code"] == "format_unknown" &&
-		slices.Contains(out["degraded"].([]any), any("index:damaged")) && out["index"] == "lakes+sample", "%v", out)
+	assert.True(t, out.Indexes[0].Index == "damaged" && out.Indexes[0].Code == "format_unknown" &&
+		slices.Contains(out.Degraded, "index:damaged") && out.Index == "lakes+sample", "%+v", out)
 	assert.True(t, strings.HasPrefix(placesOf(out)[0], "lakes 1"), "%v", placesOf(out))
-	status, out, _ := f.do("POST", "/v1/query", object{"query": "lake", "indexes": []string{"dam*"}})
-	assert.True(t, status == 503 && out["code"] == "format_unknown", "all fail: %d %v", status, out)
+	f.refuse(503, "format_unknown", "POST", "/v1/query", object{"query": "lake", "indexes": []string{"dam*"}}) // all fail
 }
 
 func TestAnIndexThatIsStillBeingOpenedDoesNotHoldTheOthersUp(t *testing.T) {
@@ -175,8 +166,7 @@ func TestAnIndexThatIsStillBeingOpenedDoesNotHoldTheOthersUp(t *testing.T) {
 	defer release()
 	eventually(t, "ready", func() bool { status, _ := ready(f); return status == 200 })
 	out := f.askSeveral(object{"query": "Fram"}, "slow", "sample")
-	part := out["indexes"].([]any)[0].(object)
-	assert.True(t, part["code"] == "generation_busy" && out["index"] == "sample" && out["reason"] == nil, "%v", out)
+	assert.True(t, out.Indexes[0].Code == "generation_busy" && out.Index == "sample" && out.Reason == nil, "%+v", out)
 }
 
 // A key asks what it may read: a pattern passes over the rest, and a name is as one that is not there.
@@ -216,9 +206,8 @@ func TestAQuestionToSeveralIndexesIsEmbeddedOnceByEachEmbedder(t *testing.T) {
 	for n, indexes := range map[int64][]string{1: {"sample", "twin"}, 2: {"sample", "twin", "lakes"}} {
 		calls.Store(0)
 		out := f.askSeveral(object{"query": fmt.Sprint("Which ship of ", n, " is it?"), "method": "vector"}, indexes...)
-		used := out["usage"].(object)
-		assert.True(t, calls.Load() == n && used["embedding_tokens"] == float64(5*n) &&
-			used["saved_embedding_tokens"] == 5.0, "%v: %d calls, %v", indexes, calls.Load(), used)
+		assert.True(t, calls.Load() == n && out.Usage.EmbeddingTokens == 5*n && out.Usage.SavedTokens == 5,
+			"%v: %d calls, %+v", indexes, calls.Load(), out.Usage)
 	}
 }
 
@@ -238,24 +227,21 @@ func TestIndexesOfDifferentChatModelsAreQuoted(t *testing.T) {
 			config.Models = models{chat: writing{pieces: []string{"Written [1]."}}}
 		})
 		out := f.askSeveral(object{"query": "largest lake of Norway", "answer": true}, "here", "there")
-		answer := out["answer"].(object)
-		quoted := answer["kind"] != "model" && strings.Contains(fmt.Sprint(answer["reason"]), "different chat models") &&
-			slices.Contains(out["degraded"].([]any), any("chat_model"))
-		assert.Equal(t, other, quoted, "%s: %v", name, answer)
+		quoted := out.Answer.Kind != "model" && strings.Contains(out.Answer.Reason, "different chat models") &&
+			slices.Contains(out.Degraded, "chat_model")
+		assert.Equal(t, other, quoted, "%s: %+v", name, out.Answer)
 	}
 }
 
 func TestEveryDoorAsksSeveralIndexes(t *testing.T) {
 	f := serve(t, withIndexes)
 	want := f.askSeveral(object{"query": "largest lake of Sweden", "answer": true}, "sample", "lak*")
-	status, out := f.chat(`{"model":"unweaver/sample+lak*","messages":[{"role":"user","content":"largest lake of Sweden"}]}`)
-	require.Equal(t, 200, status, "%v", out)
-	message := out["choices"].([]any)[0].(object)["message"].(object)
-	assert.Equal(t, want["answer"].(object)["text"], message["content"])
-	note := message["annotations"].([]any)[0].(object)["url_citation"].(object)
-	assert.Contains(t, note["url"], "/v1/indexes/lakes/chunks/")
-	assert.NotEmpty(t, f.get(note["url"].(string))["chunk"])
-	status, out = f.chat(`{"model":"unweaver/zz*","messages":[{"role":"user","content":"lake"}]}`)
+	_, message := f.completed(`{"model":"unweaver/sample+lak*","messages":[{"role":"user","content":"largest lake of Sweden"}]}`)
+	assert.Equal(t, want.Answer.Text, message.Content)
+	note := message.Annotations[0].URLCitation
+	assert.Contains(t, note.URL, "/v1/indexes/lakes/chunks/")
+	assert.NotEmpty(t, f.get(note.URL)["chunk"])
+	status, out := f.chat(`{"model":"unweaver/zz*","messages":[{"role":"user","content":"lake"}]}`)
 	assert.True(t, status == 422 && out["error"].(object)["param"] == "model", "%d %v", status, out)
 
 	text, found, failed := call(t, f.agent(""), "search",

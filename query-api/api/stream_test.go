@@ -102,7 +102,7 @@ func TestAStreamedAnswerIsTheAnswer(t *testing.T) {
 		assert.Equal(t, "delta", delta.name, "%v", delta)
 		text += delta.data["text"].(string)
 	}
-	want, _ := json.Marshal(f.ask(object{"query": "What is the capital of Norway?", "answer": true})["answer"])
+	want, _ := json.Marshal(f.askRaw(object{"query": "What is the capital of Norway?", "answer": true})["answer"])
 	have, _ := json.Marshal(last.data["answer"])
 	assert.True(t, last.name == "response" && bytes.Equal(want, have) &&
 		text == last.data["answer"].(object)["text"] && text == "Oslo is the capital [1], not ." && len(events) >= 5,
@@ -122,17 +122,17 @@ func TestAStreamSaysThatThereIsNoAnswer(t *testing.T) {
 		for _, delta := range events[1 : len(events)-1] {
 			text += delta.data["text"].(string)
 		}
-		whole := f.ask(object{"query": question, "answer": true})["answer"].(object)
+		whole := f.ask(object{"query": question, "answer": true}).Answer
 		last, _ := events[len(events)-1].data["answer"].(object)
-		assert.True(t, last["kind"] == kind && whole["kind"] == kind && text == whole["text"] && text == last["text"],
-			"%s: %q %v, whole %v", question, text, last, whole)
+		assert.True(t, last["kind"] == kind && whole.Kind == kind && text == whole.Text && text == last["text"],
+			"%s: %q %v, whole %+v", question, text, last, whole)
 	}
 }
 
 // A chat model that gives nothing is reported as such, and a sentence is quoted in its place, whole or streamed.
 func TestAChatModelThatGivesNothingIsTold(t *testing.T) {
 	f := serve(t, chatting(writing{}))
-	whole := f.ask(object{"query": "What is the capital of Norway?", "answer": true})
+	whole := f.askRaw(object{"query": "What is the capital of Norway?", "answer": true})
 	events := eventsOf(t, f.query(streamed, "Content-Type", "application/json").Body.String())
 	for _, out := range []object{whole, events[len(events)-1].data} {
 		answer := out["answer"].(object)

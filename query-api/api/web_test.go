@@ -171,7 +171,7 @@ func TestAnotherGenerationHasAnotherTag(t *testing.T) {
 	old := f.send("GET", "/v1/indexes/sample/documents", "").Header().Get("ETag")
 	card := f.send("GET", "/v1/indexes/sample", "").Header().Get("ETag")
 	f.publishNext(2)
-	eventually(t, "switched", func() bool { return f.ask(fram)["generation"] == "g2" })
+	eventually(t, "switched", func() bool { return f.ask(fram).Generation == "g2" })
 	got := f.send("GET", "/v1/indexes/sample/documents", "", "If-None-Match", old)
 	assert.True(t, got.Code == 200, "documents of another generation: %d", got.Code)
 	got = f.send("GET", "/v1/indexes/sample", "", "If-None-Match", card)
@@ -352,7 +352,7 @@ func TestHeavyWorkIsBoundedAndEndsWithItsCaller(t *testing.T) {
 			}
 		}
 		out := f.ask(object{"query": "What is the capital of Norway?"})
-		assert.True(t, out["reason"] == nil, "an ordinary question beside heavy work by %s: %v", name, out)
+		assert.Nil(t, out.Reason, "an ordinary question beside heavy work by %s", name)
 		for _, cancel := range leave {
 			cancel()
 			err := <-method.ended

@@ -367,8 +367,10 @@ func (a *App) newEvaluation(flags evalFlags, dataset *eval.Dataset) (evaluation,
 		}
 		plan.Judge.Parity = spec.Parity
 		answers := spec.ChatOf(core.RoleAnswer)
-		about = fmt.Sprintf("answers by %s of %q, vectors by %s of %q, questions %.12s", answers.Model,
-			answers.BaseURL, spec.Embedding.Model, spec.Embedding.BaseURL, dataset.QuestionsSum())
+		plan.Judge.Style = spec.Answer.Style
+		about = fmt.Sprintf("answers by %s of %q, %s, at most %d tokens, vectors by %s of %q, questions %.12s", answers.Model,
+			answers.BaseURL, cmp.Or(spec.Answer.Style, core.StyleShort), answers.MaxTokens, spec.Embedding.Model,
+			spec.Embedding.BaseURL, dataset.QuestionsSum())
 		if err := a.tellAnswerCost(plan, about, flags); err != nil {
 			return nil, err
 		}

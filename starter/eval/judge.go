@@ -19,6 +19,7 @@ type Judge struct {
 	Chat   model.Chat
 	Other  model.Chat // who answers baselines, where that is not the judge
 	Parity bool       // baselines are asked in the reference's form
+	Style  string     // of answers
 
 	Journal *Journal
 	run     int // of judgements: each is asked for by itself
@@ -206,7 +207,7 @@ func scoreClaims(tp, fp, fn int) float64 {
 func (j *Judge) Answer(
 	ctx context.Context, question string, passages []retrieve.Passage,
 ) (string, model.Usage, error) {
-	form := retrieve.FormOf(j.Parity, "")
+	form := retrieve.FormOf(j.Parity, j.Style)
 	given, _ := form.Pack(passages, math.MaxInt)
 	system, user := form.Ask(given, question)
 	call := model.Call{Task: model.Answer, System: system, User: user, Question: question}

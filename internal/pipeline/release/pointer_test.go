@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"path/filepath"
 	"strings"
 	"testing"
 
@@ -15,25 +14,20 @@ import (
 	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/pipeline/release"
-	"github.com/unweaver/unweaver/internal/store/blob/dir"
 	"github.com/unweaver/unweaver/internal/store/coordination"
-	"github.com/unweaver/unweaver/internal/store/coordination/bolt"
+	coordmemory "github.com/unweaver/unweaver/internal/store/coordination/memory"
+	"github.com/unweaver/unweaver/internal/testkit/blobmemory"
 	"github.com/unweaver/unweaver/internal/testkit/stagetest"
 )
 
 type bench struct {
 	*testing.T
 	art    artifact.Index
-	mirror *bolt.Store
+	mirror *coordmemory.Store
 }
 
 func newBench(t *testing.T) bench {
-	store, err := dir.Open(t.TempDir())
-	stagetest.Ok(t, err)
-	mirror, err := bolt.Open(filepath.Join(t.TempDir(), "mirror"))
-	stagetest.Ok(t, err)
-	t.Cleanup(func() { _ = mirror.Close() })
-	return bench{t, artifact.Index{Store: store, Name: "i"}, mirror}
+	return bench{t, artifact.Index{Store: blobmemory.New(), Name: "i"}, coordmemory.New()}
 }
 
 func (b bench) flipIn(gen string, seq, expected int64) release.FlipIn {
@@ -59,49 +53,6 @@ func (b bench) want(pointer core.Pointer) {
 	)
 	assert.True(b, current == pointer && mirrored == raw,
 		"current is %+v, mirrored %s, want %+v", current, mirrored, pointer)
-}
-
-func TestFlipsFollowEachOther(t *testing.T) {
-	b := newBench(t)
-	for n := range int64(3) {
-		gen := fmt.Sprint("g", n)
-		got, err := release.Flip(t.Context(), b.flipIn(gen, n+1, n))
-		stagetest.Ok(t, err)
-		want := core.Pointer{Generation: gen, Manifest: "sha-" + gen, Seq: n + 1, Epoch: n + 1}
-		assert.Equal(t, want, got)
-		b.want(want)
-	}
-}
-
-func TestAFlipThatIsRepeatedFindsItsWorkDone(t *testing.T) {
-	b := newBench(t)
-	first, err := release.Flip(t.Context(), b.flipIn("g1", 1, 0))
-	stagetest.Ok(t, err)
-	b.art.Store = &stagetest.Tampered{Store: b.art.Store, OnPut: func(key string) error {
-		t.Errorf("wrote %s", key)
-		return nil
-	}}
-	again, err := release.Flip(t.Context(), b.flipIn("g1", 1, 0))
-	assert.True(t, err == nil && again == first, "%v: %+v, then %+v", err, first, again)
-	b.want(first)
-}
-
-func TestAFlipBehindAnotherOneIsRefused(t *testing.T) {
-	b := newBench(t)
-	first, err := release.Flip(t.Context(), b.flipIn("g1", 1, 0))
-	stagetest.Ok(t, err)
-	for name, in := range map[string]release.FlipIn{
-		"that was planned before it":        b.flipIn("g2", 2, 0),
-		"that was planned behind the next":  b.flipIn("g2", 2, 7),
-		"of the same manifest, planned now": {Artifacts: b.art, Mirror: b.mirror, Manifest: "sha-g1", Expected: 5},
-	} {
-		_, err := release.Flip(t.Context(), in)
-		assert.True(t, fault.Is(err, fault.PointerMoved) && strings.Contains(err.Error(), "switched to generation g1"),
-			"%s: %v", name, err)
-		assert.True(t, strings.Contains(err.Error(), "run the build") && strings.Contains(err.Error(), "unweaver publish"),
-			"%s does not say what to do: %v", name, err)
-	}
-	b.want(first)
 }
 
 func TestAFlipWhoseAnswerWasLost(t *testing.T) {

@@ -74,18 +74,10 @@ func TestAReportSaysWhatHappenedAndWhatToDo(t *testing.T) {
 	idle := report.RenderMarkdown(core.Report{Planned: &core.Estimate{Seconds: core.Range{High: 9}}})
 	assert.Contains(t, idle, "## What was paid for\n\n* Nothing.\n")
 	assert.NotContains(t, idle, "extract calls", "what is nothing is shown")
+	enriched := sample()
+	enriched.Enriched = []core.Enrichment{{Name: "gem", Counts: map[string]int64{"chunks": 4300, "failed": 12, "themes": 0}}}
+	text = report.RenderMarkdown(enriched)
+	assert.True(t, strings.Contains(text, "12 passages have no questions") && !strings.Contains(text, "0 themes"), "%s", text)
 	empty := report.RenderMarkdown(core.Report{})
 	assert.True(t, empty != "" && !strings.Contains(empty, "NaN"), "an empty report is %q", empty)
-}
-
-func TestEnrichmentsAreToldWithWhatFailedOfThem(t *testing.T) {
-	r := sample()
-	assert.False(t, strings.Contains(report.RenderMarkdown(r), "Enrichments"),
-		"enrichments are shown for a generation without any")
-	r.Enriched = []core.Enrichment{{Name: "gem", Counts: map[string]int64{"chunks": 4300, "failed": 12, "themes": 0}}}
-	text := report.RenderMarkdown(r)
-	for _, want := range []string{"12 passages have no questions", "12 failed"} {
-		assert.Contains(t, text, want, "no")
-	}
-	assert.False(t, strings.Contains(text, "0 themes"), "a count of zero is shown")
 }

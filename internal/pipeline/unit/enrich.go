@@ -18,9 +18,9 @@ import (
 	"github.com/unweaver/unweaver/internal/stage/plan"
 )
 
-// listDue says why a generation is published though its documents are the parent's: its enrichments are not those that
+// ListDue says why a generation is published though its documents are the parent's: its enrichments are not those that
 // the configuration names, or queries are answered by other models.
-func (r *Run) listDue(ctx context.Context, parent *core.Manifest, models model.Set) ([]string, error) {
+func (r *Run) ListDue(ctx context.Context, parent *core.Manifest, models model.Set) ([]string, error) {
 	if parent == nil {
 		return nil, nil
 	}
@@ -67,6 +67,14 @@ func (r *Run) listDue(ctx context.Context, parent *core.Manifest, models model.S
 		}
 	}
 	return reasons, nil
+}
+
+// ListPaidEnrichments lists the enrichments of the configuration that ask a model server.
+func (r *Run) ListPaidEnrichments() []string {
+	return slices.DeleteFunc(slices.Clone(r.Settings.Enrich), func(name string) bool {
+		made, err := findEnrichment(name)
+		return err != nil || r.Settings.ChatOf(made.Role).Provider != "openai"
+	})
 }
 
 // findEnrichment gives an enrichment that the configuration names.

@@ -149,7 +149,7 @@ func (r *Run) planBuild(ctx context.Context) (run.Plan, error) {
 	if err != nil {
 		return fixed, err
 	}
-	due, err := r.listDue(ctx, parent, models)
+	due, err := r.ListDue(ctx, parent, models)
 	if err != nil {
 		return fixed, err
 	}

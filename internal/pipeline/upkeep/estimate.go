@@ -76,8 +76,8 @@ func EstimateBuild(ctx context.Context, in Estimating) (core.Estimated, error) {
 	}
 	if report.Estimate != nil {
 		if over := in.Settings.Budget.ExceededBy(*report.Estimate, report.Currency); over != "" {
-			report.Detail = fmt.Sprintf("the run may exceed its budget of %s, and would then pause (indexes.%s.budget)",
-				over, in.Settings.Index)
+			report.Detail = strings.TrimPrefix(report.Detail+"; "+fmt.Sprintf("the run may exceed its budget of %s, and would "+
+				"then pause (indexes.%s.budget)", over, in.Settings.Index), "; ")
 		}
 	}
 	report.Seconds = time.Since(report.Started).Seconds()
@@ -141,6 +141,9 @@ func (e *estimating) estimateBuild(ctx context.Context, report *core.Estimated) 
 		report.Problems = append(report.Problems, core.Problem{Code: reason, Object: e.Job.Index, Detail: detail})
 	}
 	report.Estimate = &core.Estimate{}
+	if paid := e.ListPaidEnrichments(); len(paid) > 0 && !planned.Unchanged {
+		report.Detail = "calls of enrichments are not estimated: " + strings.Join(paid, ", ")
+	}
 	if err := e.decisions.matchMoves(); err != nil {
 		return err
 	}
@@ -315,6 +318,12 @@ func (e *estimating) planEstimate(ctx context.Context) (plan.Result, error) {
 	if err != nil {
 		return planned, err
 	}
+	due, err := e.ListDue(ctx, e.parent, e.models)
+	if err != nil {
+		return planned, err
+	}
+	planned.Reasons = append(planned.Reasons, due...)
+	planned.Unchanged = planned.Unchanged && len(due) == 0
 	fixed.Plan = planned
 	e.fixed = fixed
 	return planned, run.PlanFile.Write(ctx, e.Scratch, fixed)

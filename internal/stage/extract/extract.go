@@ -261,9 +261,9 @@ type value struct {
 	Usage    model.Usage `json:"usage"`
 	Reason   string      `json:"reason,omitempty"` // of a negative entry
 	Raw      string      `json:"raw,omitempty"`
-	Lasting  bool        `json:"lasting,omitempty"` // of a negative entry: it is about the text, for sure
 
-	attempt int // of a negative entry: the round of retry-failed that failed last
+	attempt int  // of a negative entry: the round of retry-failed that failed last
+	lasting bool // of a failure: it is about the text, for sure
 }
 
 type entity struct {
@@ -340,7 +340,7 @@ func (b *batch) answerChunk(ctx context.Context, x *item) (value, error) {
 		},
 	)
 	if errors.Is(err, errPassing) {
-		if passing.Lasting {
+		if passing.lasting {
 			b.mu.Lock()
 			b.unproven = append(b.unproven, unproven{x.out.Key, passing})
 			b.mu.Unlock()
@@ -400,20 +400,12 @@ func readEntry(entry ledger.Entry) (value, error) {
 		return v, fault.SegmentDamage.At("read ledger entry of", "an extraction").Because(err)
 	}
 	v.attempt = entry.Attempt
-	if entry.Negative && v.Reason == "" {
-		v.Reason = string(fault.BadOutput)
-	}
 	return v, nil
 }
 
-// checkEntry refuses entries that are damaged, and negative ones that an earlier release made of any refusal: what was
-// not about the text need not last.
+// checkEntry refuses entries that are damaged.
 func checkEntry(entry ledger.Entry) error {
-	v, err := readEntry(entry)
-	rejected := entry.Negative && v.Reason == string(fault.ModelRejected)
-	if err == nil && rejected && !v.Lasting && !model.AboutContent(v.Raw) {
-		return errPassing
-	}
+	_, err := readEntry(entry)
 	return err
 }
 
@@ -442,8 +434,8 @@ func (b *batch) askModel(ctx context.Context, x *item) (v value, lasts bool, err
 	}
 	v = value{Usage: answer.Usage, Reason: answer.Reason, Raw: answer.Raw, Rung: answer.Value.rung}
 	if answer.Reason != "" {
-		v.Lasting = !answer.Passing
-		return v, v.Lasting, nil
+		v.lasting = !answer.Passing
+		return v, v.lasting, nil
 	}
 	if answer.Retried {
 		v.Rung = RungRetry + " " + v.Rung

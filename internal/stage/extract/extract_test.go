@@ -307,24 +307,6 @@ func TestADamagedLedgerEntryIsToldAndPaidForAgain(t *testing.T) {
 	}
 }
 
-// An earlier release took any refusal for one of the text, and remembered it for ever.
-func TestOldNegativeEntriesLastOnlyWhereTheyAreAboutTheText(t *testing.T) {
-	for raw, lasts := range map[string]bool{
-		"call chat model http://g/v1 model m: 422 upstream mismatch":                         false,
-		"call chat model http://g/v1 model m: 400 this model's maximum context length is 10": true,
-		"call chat model http://g/v1 model m: the model refused the text":                    true,
-	} {
-		b := newBench(t)
-		chat := &stagetest.Chat{Answer: stagetest.Says(entities("Text"))}
-		in := b.in(chat, stagetest.Numbered(1, "Text %d.")...)
-		entry, _ := json.Marshal(map[string]string{"reason": "model_rejected", "raw": raw})
-		b.put(in, "Text 0.", string(entry), true)
-		res := stagetest.Must(extract.Run(t.Context(), in))
-		assert.True(t, (res.Dead == 1) == lasts && (len(chat.Calls()) == 0) == lasts,
-			"%s: %+v after %d calls", raw, res, len(chat.Calls()))
-	}
-}
-
 // A gateway answers 422, or nonsense, for a while: nothing is remembered of that, and the run stops asking.
 // Promises: 65.
 func TestAServerThatServesNobodyCostsNoChunk(t *testing.T) {

@@ -54,17 +54,23 @@ func SpecChanges(parent, now core.Spec) []string {
 // AnswerChanges gives a reason for another style of answers, and for each role of queries that has another model now. A
 // query is answered with the specification of its generation, so one is published that differs in nothing else.
 func AnswerChanges(parent, now core.Spec) []string {
-	asked := func(s core.Spec, role string) string {
-		chat := s.ChatOf(role)
-		return strings.TrimSpace(chat.Provider + " " + chat.Model + " " + chat.BaseURL)
+	asked := func(s core.Spec, role string) (chat core.ChatModel, name string) {
+		chat = s.ChatOf(role)
+		chat.Mode, chat.Batch = "", core.BatchMode{} // questions are never sent in batches
+		return chat, strings.TrimSpace(chat.Provider + " " + chat.Model + " " + chat.BaseURL)
 	}
 	var reasons []string
 	if parent.Answer != now.Answer {
 		reasons = append(reasons, "style of answers")
 	}
 	for _, role := range []string{core.RoleAnswer, core.RoleTriples} {
-		if was, is := asked(parent, role), asked(now, role); was != is {
-			reasons = append(reasons, "model of "+role+": "+is+", was "+was)
+		was, wasName := asked(parent, role)
+		is, isName := asked(now, role)
+		switch {
+		case wasName != isName:
+			reasons = append(reasons, "model of "+role+": "+isName+", was "+wasName)
+		case was != is:
+			reasons = append(reasons, "settings of the model of "+role)
 		}
 	}
 	return reasons

@@ -235,8 +235,7 @@ func (s *shortener) shortenClass(ctx context.Context, long class) (shortened, er
 type value struct {
 	Description string      `json:"description"`
 	Usage       model.Usage `json:"usage"`
-	Reason      string      `json:"reason,omitempty"`  // of a negative entry
-	Lasting     bool        `json:"lasting,omitempty"` // of a negative entry: it is about the text, for sure
+	Reason      string      `json:"reason,omitempty"` // of a negative entry
 }
 
 // shortenBlock shortens one block, and gives the keys of what was paid for.
@@ -296,13 +295,9 @@ func readEntry(entry ledger.Entry) (value, error) {
 	return v, nil
 }
 
-// checkEntry refuses entries that are damaged, and negative ones that an earlier release made of any refusal: what was
-// not about the text need not last.
+// checkEntry refuses entries that are damaged.
 func checkEntry(entry ledger.Entry) error {
-	v, err := readEntry(entry)
-	if err == nil && entry.Negative && v.Reason == string(fault.ModelRejected) && !v.Lasting {
-		return errPassing
-	}
+	_, err := readEntry(entry)
 	return err
 }
 
@@ -345,7 +340,6 @@ func (s *shortener) askModel(ctx context.Context, name, long string) (v value, l
 		return description, description != ""
 	}, s.Health)
 	v = value{Description: answer.Value, Usage: answer.Usage, Reason: answer.Reason}
-	v.Lasting = answer.Reason != "" && !answer.Passing
 	return v, answer.Reason == "" || !answer.Passing && s.round.IsProven(), err
 }
 

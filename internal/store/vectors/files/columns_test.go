@@ -206,39 +206,7 @@ func TestLevelsLieNearestToCodes(t *testing.T) {
 	assert.False(t, fit > even/2, "squares of %g, of even steps %g", fit, even)
 }
 
-// Signs of rows that would have columns today were made before there were columns: they are used, and the next load
-// makes columns in their place.
-func TestFormerSignsAreUsedUntilColumnsAreMade(t *testing.T) {
-	dir := t.TempDir()
-	store, rows := hashed(t, dir, indexedRows)
-	p := store.open["c"].parts[0]
-	columns, signs := p.indexPath(columnsEnd), p.indexPath(indexEnd)
-	require.NoError(t, writeIndexFile(t.Context(), p, signs, fillSigns))
-	require.NoError(t, store.Close())
-	require.NoError(t, os.Remove(columns))
-	store = indexed(t, dir)
-	counts(t, store, indexedRows)
-	store.open["c"].loaded = true
-	if x := store.open["c"].parts[0].index.Load(); x == nil || x.byDim || !x.isUseful() {
-		t.Fatal("the signs are not used")
-	}
-	if share := recall(t, store, rows, 10); share < 0.9 {
-		t.Errorf("by signs recall@10 is %.4f", share)
-	}
-	reload(t, store)
-	x := store.open["c"].parts[0].index.Load()
-	assert.True(t, x != nil && x.byDim, "no columns were made")
-	if left := matching(t, dir, "*"+indexEnd); len(left) != 0 {
-		t.Errorf("left: %v", left)
-	}
-	share := recall(t, store, rows, 10)
-	assert.True(t, share >= 0.99, "by columns recall@10 is %.4f", share)
-	remove(t, store, rows)
-	left := matching(t, dir, "*"+columnsEnd)
-	assert.True(t, len(left) == 0, "left of a part that is gone: %v", left)
-}
-
-// Rows of which all numbers count have signs, as before.
+// Rows of which all numbers count have signs.
 func TestOnlyConcentratedRowsHaveColumns(t *testing.T) {
 	dir := t.TempDir()
 	made(t, dir, fewRows)

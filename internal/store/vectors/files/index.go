@@ -14,8 +14,7 @@ import (
 
 // An index of a part is derived from it: where it is missing or damaged, or of another part, the codes of all rows are
 // scanned, and the next Load makes it again. It is by columns where few numbers of a row say most of it, else by signs;
-// which, the rows alone tell. Parts that have signs and should have columns were indexed before there were columns:
-// their signs are used until the next Load.
+// which, the rows alone decide.
 
 const (
 	indexMagic = "UWSIGN1\x00"
@@ -42,16 +41,10 @@ type index struct {
 	byDim   bool      // it is one of columns, also where it is of no use
 }
 
-// indexEnds are those of files of indexes, the one that is used first where there are two.
+// indexEnds are those of files of indexes. A part has one of them.
 var indexEnds = [...]string{columnsEnd, indexEnd}
 
 func (p *part) indexPath(end string) string { return strings.TrimSuffix(p.path, partEnd) + end }
-
-// lacksIndex reports whether the part has no index, or one of the kind that it should not have.
-func (p *part) lacksIndex() bool {
-	x := p.index.Load()
-	return x == nil || x.byDim != p.isConcentrated()
-}
 
 // readChecksum returns what the part ends with: an index of other rows has another one.
 func (p *part) readChecksum() uint32 { return binary.LittleEndian.Uint32(p.data[len(p.data)-4:]) }

@@ -57,7 +57,7 @@ func (c *collection) loadParts(worth int) ([]*part, error) {
 	}
 	var parts []*part
 	for _, p := range c.parts {
-		if p.dim >= fewestSigns && p.n*p.dim >= worth && p.lacksIndex() {
+		if p.dim >= fewestSigns && p.n*p.dim >= worth && p.index.Load() == nil {
 			p.holdPart()
 			parts = append(parts, p)
 		}
@@ -106,11 +106,5 @@ func (c *collection) makeIndex(ctx context.Context, p *part) error {
 	if !slices.Contains(c.parts, p) { // it was merged or opened again meanwhile
 		return errors.Join(made.close(), os.Remove(made.path))
 	}
-	before := p.index.Swap(made)
-	for _, other := range indexEnds { // of another kind, made when there was no other
-		if other != end {
-			_ = os.Remove(p.indexPath(other))
-		}
-	}
-	return before.close()
+	return p.index.Swap(made).close()
 }
