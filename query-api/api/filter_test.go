@@ -89,14 +89,14 @@ func TestAFilterLeavesInWhatAPlainReadingDoes(t *testing.T) {
 			}
 		}
 		out := f.ask(object{"query": "harbour", "method": "bm25", "top_chunks": 100, "filter": asked, "explain": true})
-		for _, chunk := range out["chunks"].([]any) {
-			got = append(got, chunk.(object)["document"].(string))
+		for _, chunk := range out.Chunks {
+			got = append(got, chunk.Document)
 		}
 		slices.Sort(got)
 		assert.Equal(t, want, got, "%s", raw)
 		if len(want) > 0 {
 			some++
-			assert.Contains(t, out["filter_text"], fmt.Sprintf("leave %d of 60 documents", len(want)))
+			assert.Contains(t, out.FilterText, fmt.Sprintf("leave %d of 60 documents", len(want)))
 		}
 	}
 	assert.Greater(t, some, 100)
