@@ -12,7 +12,6 @@ package plan
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"sync"
@@ -148,7 +147,10 @@ func Run(ctx context.Context, in In) (Result, error) {
 	if p.listed == 0 && (p.Parent == nil || len(p.broken) == 0) {
 		return p.makeResult(), p.emptyFault()
 	}
-	if err := errors.Join(p.joinParent(ctx), p.refuseAlone()); err != nil {
+	if err := p.joinParent(ctx); err != nil {
+		return p.makeResult(), err
+	}
+	if err := p.refuseAlone(); err != nil {
 		return p.makeResult(), err
 	}
 	p.res.LeftOut.Backfills, p.res.LeftOut.Purged = p.spared, p.barred
