@@ -126,7 +126,7 @@ func CheckBounds(bounds []Bound) error {
 			switch {
 			case low.isTime != high.isTime:
 				return errors.New("one bound is a number and the other a date")
-			case !low.upper && high.upper && !(low.allows(high.Scalar) && high.allows(low.Scalar)):
+			case !low.upper && high.upper && (!low.allows(high.Scalar) || !high.allows(low.Scalar)):
 				return errors.New("no value is within these bounds")
 			}
 		}
