@@ -143,7 +143,7 @@ func (s *Service) searchPassages(ctx context.Context, asked *question) error {
 		return err
 	}
 	timings.Chunks = Milliseconds(time.Since(at))
-	response.Explain = result.Explain
+	response.Explain, response.FilterText = result.Explain, result.Filtered
 	response.Degraded = append(response.Degraded, result.Degraded...)
 	return nil
 }

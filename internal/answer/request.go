@@ -4,13 +4,10 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"slices"
 	"strconv"
 	"strings"
-	"time"
 	"unicode/utf8"
 
-	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/unweaver/unweaver/internal/core"
@@ -50,65 +47,6 @@ const MostIndexes = 16
 type SeveralRequest struct {
 	Indexes []string `json:"indexes" items:"^[a-z0-9*][a-z0-9*-]{0,62}$" doc:"names, patterns with *; at most 16 indexes"`
 	Request
-}
-
-// Filter narrows a query to documents.
-type Filter struct {
-	DocumentPrefix *string           `json:"document_prefix" doc:"first characters of the key"`
-	Metadata       map[string]Values `json:"metadata" doc:"exact value, or a list of allowed values, by field"`
-	Modified       Modified          `json:"modified" doc:"time of modification"`
-}
-
-// Modified is a range of times: from is included, to is not.
-type Modified struct {
-	From *Moment `json:"from" doc:"included: 2026-01-31T12:00:00Z, or 2026-01-31 for its beginning, UTC"`
-	To   *Moment `json:"to" doc:"excluded: 2026-02-01 includes all of 31 January"`
-}
-
-// Values of a field of metadata: a text, or a list of texts.
-type Values []string
-
-// UnmarshalJSON implements json.Unmarshaler.
-func (v *Values) UnmarshalJSON(raw []byte) error {
-	if kind := jsontext.Value(raw).Kind(); kind != '"' && kind != '[' {
-		return errors.New("want a string or a list of strings, got " + KindName(kind))
-	}
-	var list []*string
-	if raw[0] == '"' {
-		raw = append(append([]byte{'['}, raw...), ']')
-	}
-	if json.Unmarshal(raw, &list) != nil || slices.Contains(list, nil) {
-		return errors.New("want a string or a list of strings")
-	}
-	*v = Values{}
-	for _, text := range list {
-		if *text == "" { // no document has it, and an unset variable must not turn a filter off
-			return errors.New("a value is empty: give one, or leave the field out")
-		}
-		*v = append(*v, *text)
-	}
-	return nil
-}
-
-// Moment is a time, or a day for its beginning in UTC.
-type Moment struct{ time.Time }
-
-// UnmarshalJSON implements json.Unmarshaler.
-func (m *Moment) UnmarshalJSON(raw []byte) (err error) {
-	var text string
-	if kind := jsontext.Value(raw).Kind(); kind != '"' {
-		return errors.New("want a time, got " + KindName(kind))
-	}
-	if err = json.Unmarshal(raw, &text); err != nil {
-		return err
-	}
-	if m.Time, err = time.Parse(time.DateOnly, text); err == nil {
-		return nil
-	}
-	if m.UnmarshalText([]byte(text)) != nil {
-		return fmt.Errorf("%.80q is not a time (use 2026-01-31T12:00:00Z or 2026-01-31)", text)
-	}
-	return nil
 }
 
 // Without drops entities and documents from a query.
@@ -211,26 +149,13 @@ func (q *Request) planQuery(defaults core.Retrieval, methods *retrieve.Registry)
 			return out, err
 		}
 	}
-	return out, q.readFilter(&out.Query)
+	return out, q.narrowQuery(&out.Query)
 }
 
-// readFilter reads filter and without.
-func (q *Request) readFilter(out *retrieve.Query) error {
-	if prefix := q.Filter.DocumentPrefix; prefix != nil {
-		out.Filter.Prefix = *prefix
-	}
-	out.Filter.Metadata = map[string][]string{}
-	for name, values := range q.Filter.Metadata {
-		out.Filter.Metadata[name] = values
-	}
-	if from := q.Filter.Modified.From; from != nil {
-		out.Filter.From = from.Time
-	}
-	if to := q.Filter.Modified.To; to != nil {
-		out.Filter.To = to.Time
-		if !out.Filter.From.Before(to.Time) && q.Filter.Modified.From != nil {
-			return newFault("read query", "filter.modified", "from is not before to, so no document can match", "swap the two")
-		}
+// narrowQuery reads filter and without.
+func (q *Request) narrowQuery(out *retrieve.Query) (err error) {
+	if out.Filter, err = new(filterReader).readFilter(q.Filter, "filter", 0); err != nil {
+		return err
 	}
 	out.Without = retrieve.Without{Entities: map[core.ID]bool{}, Documents: map[string]bool{}}
 	for _, given := range q.Without.Entities {

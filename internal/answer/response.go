@@ -34,6 +34,7 @@ type Response struct {
 	Notes      []Note         `json:"notes,omitempty" doc:"facts and summaries; degraded lists those left out"`
 	Answer     *Answer        `json:"answer"`
 	Explain    any            `json:"explain,omitempty" ref:"Explain"`
+	FilterText string         `json:"filter_text,omitempty" doc:"with explain: what the filter leaves in"`
 	Usage      Usage          `json:"usage"`
 	Timings    Timings        `json:"timings_ms"`
 	Models     string         `json:"models"`
@@ -53,6 +54,7 @@ type IndexPart struct {
 	Chunks     int       `json:"chunks" doc:"how many of the response's passages are its own"`
 	Rerank     *Reranked `json:"rerank,omitempty"`
 	Explain    any       `json:"explain,omitempty" ref:"Explain"`
+	FilterText string    `json:"filter_text,omitempty" doc:"with explain: what the filter leaves in"`
 }
 
 // Passage is a chunk as its document has it.

@@ -130,7 +130,7 @@ func (s *Service) newIndexPart(index Opened, asked *question, response *Response
 		Rerank: own.Rerank,
 	}
 	if response.Explain == nil { // of a single index it stands there
-		out.Explain = own.Explain
+		out.Explain, out.FilterText = own.Explain, own.FilterText
 	}
 	if index.Generation != nil {
 		out.Generation = index.Generation.Manifest.Generation
@@ -292,7 +292,7 @@ func joinResponses(asked []*question) Response {
 		}
 	}
 	out.Index, out.Models, out.Generation, out.Release = strings.Join(names, "+"), strings.Join(models, ", "), "", nil
-	out.Rerank, out.Explain = nil, nil
+	out.Rerank, out.Explain, out.FilterText = nil, nil, ""
 	return out
 }
 

@@ -20,8 +20,8 @@ func parseDOCX(raw []byte, object string, limits Limits) (Doc, error) {
 	if err := word.readDocument(); err != nil {
 		return Doc{}, parts.wrapFault(err)
 	}
-	doc := Doc{Meta: map[string]string{}}
-	if doc.Title, err = parts.readTitle(); err != nil {
+	doc := Doc{}
+	if doc.Title, doc.Meta, err = parts.readCore(); err != nil {
 		return Doc{}, parts.wrapFault(err)
 	}
 	text := strings.Trim(manyBlank.ReplaceAllString(word.out.String(), "\n\n"), "\n")

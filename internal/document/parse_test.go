@@ -112,8 +112,10 @@ func TestWhatEachKindGives(t *testing.T) {
 		"json, big number": {document.JSON, `{"text":"t","n":12345678901234567890}`, "", "t", "map[n:12345678901234567890]"},
 		"docx": {document.DOCX, docx(t, map[string]string{
 			"word/document.xml": "<w:document>" + paragraphs + "</w:document>",
-			"docProps/core.xml": "<c><title> The title </title></c>",
-		}), "The title", "First\ttabbed\n\nline\nbreak\n\n| cell |", ""},
+			"docProps/core.xml": "<c><title> The title </title><creator>Ada\nBerg</creator><lastModifiedBy>x</lastModifiedBy>" +
+				"<created>2026-01-31T09:00:00Z</created><keywords>lease; Bergen,</keywords><subject/></c>",
+		}), "The title", "First\ttabbed\n\nline\nbreak\n\n| cell |",
+			"map[author:Ada Berg created:2026-01-31T09:00:00Z keywords:lease, Bergen]"},
 		"pdf":       {document.PDF, pdf("Page one", "Page two"), "", "Page one\n\f\nPage two\n\f\n", ""},
 		"pdf, gaps": {document.PDF, pdf("Only the first", ""), "", "Only the first\n\f\n\n\f\n", ""},
 	} {

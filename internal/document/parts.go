@@ -254,29 +254,61 @@ func isTrue(value string) bool {
 	return value != "0" && value != "false" && value != "off" && value != "none"
 }
 
-// readTitle returns the title of the core properties.
-func (p *parts) readTitle() (string, error) {
-	title, in := "", false
+// coreNames are the properties of a file that become metadata, by the names of their elements.
+var coreNames = map[string]string{
+	"creator": "author", "created": "created", "modified": "modified", "subject": "subject", "keywords": "keywords",
+}
+
+// readCore returns the title and the metadata of the core properties.
+func (p *parts) readCore() (title string, meta map[string]string, err error) {
+	in, values := "", map[string]string{}
 	core, err := p.main("core-properties", "docProps/core.xml")
 	if err != nil {
-		return "", err
+		return "", nil, err
 	}
 	err = p.walkTokens(core, func(token xml.Token, depth int) error {
 		switch x := token.(type) {
 		case xml.StartElement:
-			if depth == 2 && x.Name.Local == "title" {
-				title, in = "", true
+			if depth == 2 {
+				in = x.Name.Local
+				delete(values, in) // the last one counts
 			}
 		case xml.EndElement:
-			in = in && depth != 2
+			if depth == 2 {
+				in = ""
+			}
 		case xml.CharData:
-			if in && depth == 2 && len(title) <= titleBytes(p.limits) {
-				title += string(x[:min(len(x), titleBytes(p.limits))])
+			known := in == "title" || coreNames[in] != ""
+			if known && depth == 2 && len(values[in]) <= titleBytes(p.limits) {
+				values[in] += string(x[:min(len(x), titleBytes(p.limits))])
 			}
 		}
 		return nil
 	})
-	return ownTitle(cutTitle(strings.TrimSpace(strings.ToValidUTF8(title, "")), p.limits.Title)), err
+	for element, name := range coreNames {
+		meta = addProperty(meta, name, values[element])
+	}
+	return ownTitle(cutTitle(strings.TrimSpace(strings.ToValidUTF8(values["title"], "")), p.limits.Title)), meta, err
+}
+
+// addProperty adds a property of a file to its metadata; keywords become a list with commas between.
+func addProperty(meta map[string]string, name, value string) map[string]string {
+	value = strings.Join(strings.Fields(strings.ToValidUTF8(value, "")), " ")
+	if name == "keywords" {
+		words := strings.FieldsFunc(value, func(c rune) bool { return c == ',' || c == ';' })
+		for i := range words {
+			words[i] = strings.TrimSpace(words[i])
+		}
+		value = strings.Join(slices.DeleteFunc(words, func(word string) bool { return word == "" }), ", ")
+	}
+	if value == "" || len(value) > maxFrontValue {
+		return meta
+	}
+	if meta == nil {
+		meta = map[string]string{}
+	}
+	meta[name] = value
+	return meta
 }
 
 // titleBytes returns more bytes than a title has before it is cut, white space around it included.

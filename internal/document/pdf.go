@@ -2,6 +2,7 @@ package document
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -105,7 +106,10 @@ func readPDF(raw []byte, files *attached) (d Doc, err error) {
 		return d, nil
 	}
 	if names := strings.Join(files.names, ", "); names != "" {
-		d.Meta = map[string]string{"attachments": names}
+		if d.Meta == nil {
+			d.Meta = map[string]string{}
+		}
+		d.Meta["attachments"] = names
 		d.Text = io.MultiReader(d.Text, strings.NewReader("\nAttachments: "+names+"\n"))
 	}
 	d.Missing = strings.TrimPrefix(strings.Join(append([]string{d.Missing}, files.listMissing()...), "; "), "; ")
@@ -234,7 +238,46 @@ func (r *pdfReader) makeDocument(read []*pdfPage) (Doc, error) {
 	if title, err := r.FPDF_GetMetaText(&requests.FPDF_GetMetaText{Document: r.file, Tag: "Title"}); err == nil {
 		doc.Title = ownTitle(cutTitle(strings.ToValidUTF8(title.Value, ""), r.limits.Title))
 	}
+	for tag, name := range map[string]string{
+		"Author": "author", "CreationDate": "created", "Subject": "subject", "Keywords": "keywords",
+	} {
+		if value, err := r.FPDF_GetMetaText(&requests.FPDF_GetMetaText{Document: r.file, Tag: tag}); err == nil {
+			text := value.Value
+			if tag == "CreationDate" {
+				text = readPDFDate(text)
+			}
+			doc.Meta = addProperty(doc.Meta, name, text)
+		}
+	}
 	return doc, nil
+}
+
+// pdfDate is a time as PDF writes it, of which all but the year may be missing.
+var pdfDate = regexp.MustCompile(`^D:(\d{4})(\d\d)(\d\d)(?:(\d\d)(\d\d)(\d\d)?(?:Z|([+-]\d\d)'?(\d\d)?)?)?`)
+
+// readPDFDate returns a date of a PDF in the form of RFC 3339, as filters compare it; empty for what is none.
+func readPDFDate(text string) string {
+	found := pdfDate.FindStringSubmatch(text)
+	if found == nil {
+		return ""
+	}
+	day := found[1] + "-" + found[2] + "-" + found[3]
+	if found[4] == "" {
+		_, err := time.Parse(time.DateOnly, day)
+		if err != nil {
+			return ""
+		}
+		return day
+	}
+	zone := "Z"
+	if found[7] != "" {
+		zone = found[7] + ":" + cmp.Or(found[8], "00")
+	}
+	moment, err := time.Parse(time.RFC3339, day+"T"+found[4]+":"+found[5]+":"+cmp.Or(found[6], "00")+zone)
+	if err != nil {
+		return ""
+	}
+	return moment.UTC().Format(time.RFC3339)
 }
 
 // readAttachments takes the files that a PDF holds.

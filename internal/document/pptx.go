@@ -34,11 +34,13 @@ func parsePPTX(raw []byte, object string, limits Limits) (Doc, error) {
 	if !said {
 		return Doc{}, parts.reportEmpty("ppt/presentation.xml")
 	}
-	title, err := parts.readTitle()
+	title, meta, err := parts.readCore()
 	if err != nil {
 		return Doc{}, parts.wrapFault(err)
 	}
-	return Doc{Title: title, Text: strings.NewReader(out.String()), Missing: parts.describeMissing()}, nil
+	return Doc{
+		Title: title, Meta: meta, Text: strings.NewReader(out.String()), Missing: parts.describeMissing(),
+	}, nil
 }
 
 // deckOrder gives the parts of slides in the order in which they are shown.

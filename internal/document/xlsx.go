@@ -23,12 +23,13 @@ func parseXLSX(raw []byte, object string, limits Limits) (Doc, error) {
 	if book.cells == 0 {
 		return Doc{}, parts.reportEmpty("xl/workbook.xml")
 	}
-	title, err := parts.readTitle()
+	title, meta, err := parts.readCore()
 	if err != nil {
 		return Doc{}, parts.wrapFault(err)
 	}
 	return Doc{
-		Title: title, Text: strings.NewReader(strings.TrimSpace(book.out.String())), Missing: parts.describeMissing(),
+		Title: title, Meta: meta, Text: strings.NewReader(strings.TrimSpace(book.out.String())),
+		Missing: parts.describeMissing(),
 	}, nil
 }
 

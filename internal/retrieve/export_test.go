@@ -7,6 +7,7 @@ import (
 
 	"github.com/stretchr/testify/assert"
 
+	"github.com/unweaver/unweaver/internal/index/liveset"
 	"github.com/unweaver/unweaver/internal/text"
 )
 
@@ -66,4 +67,16 @@ func TestARowOfAFrameIsFoundInAnyOrder(t *testing.T) {
 			}
 		}
 	}
+}
+
+// CountAllowed returns how many documents a filter leaves in.
+func CountAllowed(set *liveset.Set, filter Filter) (left int) {
+	allowed := (&Generation{Live: set}).newAllowed(Query{Filter: filter})
+	documents, _, _ := set.Counts()
+	for i := range documents {
+		if allowed.ofDocument(uint32(i)) {
+			left++
+		}
+	}
+	return left
 }

@@ -30,9 +30,7 @@ func (g *Generation) newAllowed(query Query) *allowed {
 		hi:         documents,
 		cache:      map[uint32]bool{},
 	}
-	a.all = query.Filter.Prefix == "" && len(query.Filter.Metadata) == 0 && query.Filter.From.IsZero() &&
-		query.Filter.To.IsZero() &&
-		len(query.Without.Documents) == 0
+	a.all = query.Filter.IsEmpty() && len(query.Without.Documents) == 0
 	if query.Filter.Prefix != "" {
 		a.lo = g.Live.DocumentFrom(query.Filter.Prefix)
 		a.hi = a.lo + sort.Search(
@@ -65,18 +63,30 @@ func (a *allowed) allowsDocument(i int) bool {
 	if i < a.lo || i >= a.hi || a.without.Documents[a.generation.Live.Key(i)] {
 		return false
 	}
-	if len(a.filter.Metadata) == 0 && a.filter.From.IsZero() && a.filter.To.IsZero() {
-		return true
-	}
+	return a.filter.IsEmpty() || a.filter.allows(a.readFields(i))
+}
+
+// readFields returns what filters look at of a document.
+func (a *allowed) readFields(i int) *documentFields {
 	meta, modified := a.generation.Live.FilterFields(i)
-	for name, values := range a.filter.Metadata {
-		listed := ", " + meta[name] + ", " // a list is stored with commas between its elements
-		if !slices.ContainsFunc(values, func(one string) bool { return strings.Contains(listed, ", "+one+", ") }) {
+	return &documentFields{key: a.generation.Live.Key(i), meta: meta, modified: modified}
+}
+
+// IsEmpty reports whether the filter leaves everything in.
+func (f *Filter) IsEmpty() bool {
+	return f.Prefix == "" && len(f.Metadata) == 0 && f.From.IsZero() && f.To.IsZero() && len(f.Any) == 0
+}
+
+// allows reports whether a document meets the filter.
+func (f *Filter) allows(document *documentFields) bool {
+	for i := range f.Metadata {
+		if !f.Metadata[i].allows(document) {
 			return false
 		}
 	}
-	from, to := a.filter.From, a.filter.To
-	return (from.IsZero() || !modified.Before(from)) && (to.IsZero() || modified.Before(to))
+	return (f.From.IsZero() || !document.modified.Before(f.From)) && (f.To.IsZero() || document.modified.Before(f.To)) &&
+		strings.HasPrefix(document.key, f.Prefix) &&
+		(len(f.Any) == 0 || slices.ContainsFunc(f.Any, func(one Filter) bool { return one.allows(document) }))
 }
 
 // allowsNone reports whether no document is left in.
@@ -93,7 +103,8 @@ func (a *allowed) allowsNone() bool {
 // is probably a wrong name, so the words name those there are.
 func (a *allowed) explainNone() (reason, words string) {
 	documents, _, _ := a.generation.Live.Counts()
-	unknown, known := maps.Clone(a.filter.Metadata), map[string]bool{}
+	unknown, known := map[string]bool{}, map[string]bool{}
+	a.filter.listRequired(unknown)
 	for i := 0; i < documents && len(unknown) > 0; i++ {
 		meta, _ := a.generation.Live.FilterFields(i)
 		for name := range meta {
@@ -102,7 +113,7 @@ func (a *allowed) explainNone() (reason, words string) {
 		}
 	}
 	if len(unknown) == 0 {
-		return NoDocument, "No document passes filter and without."
+		return NoDocument, "No document passes filter and without." + a.explainParts()
 	}
 	names := slices.Sorted(maps.Keys(known))
 	more := ""
@@ -116,8 +127,91 @@ func (a *allowed) explainNone() (reason, words string) {
 	return UnknownField, words + "; known: " + strings.Join(names, ", ") + more + "."
 }
 
-// mostNamed fields of metadata are named.
+// mostNamed fields of metadata, or parts of a filter, are named.
 const mostNamed = 20
+
+// listRequired adds the fields without which a condition is not met.
+func (f *Filter) listRequired(to map[string]bool) {
+	for i := range f.Metadata {
+		if !f.Metadata[i].allows(&documentFields{}) {
+			to[f.Metadata[i].Field] = true
+		}
+	}
+	for i := range f.Any {
+		f.Any[i].listRequired(to)
+	}
+}
+
+// explainFilter returns how many documents the filter leaves in, and why no more; empty without one.
+func (a *allowed) explainFilter() string {
+	if a.all {
+		return ""
+	}
+	documents, _, _ := a.generation.Live.Counts()
+	left := 0
+	for i := range documents {
+		if a.ofDocument(uint32(i)) { //nolint:gosec // documents are counted in 32 bits
+			left++
+		}
+	}
+	return fmt.Sprintf("filter and without leave %d of %d documents.", left, documents) + a.explainParts()
+}
+
+// explainParts returns how many documents each part of the filter leaves in when it is alone, and of how many a range
+// cannot compare the value.
+func (a *allowed) explainParts() string {
+	parts := a.filter.listParts()
+	documents, _, _ := a.generation.Live.Counts()
+	left, other := make([]int, len(parts)), make([]int, len(parts))
+	for i := range documents {
+		document := a.readFields(i)
+		for j := range parts {
+			filter := &parts[j].filter
+			switch {
+			case filter.allows(document):
+				left[j]++
+			case len(filter.Metadata) > 0 && filter.Metadata[0].isOther(document):
+				other[j]++
+			}
+		}
+	}
+	var out []string
+	for j, part := range parts {
+		said := fmt.Sprintf("%s: %d of %d", part.words, left[j], documents)
+		if other[j] > 0 {
+			said += fmt.Sprintf(" (%d have a value of another kind)", other[j])
+		}
+		out = append(out, said)
+	}
+	if len(out) == 0 {
+		return ""
+	}
+	return " Each part alone leaves: " + strings.Join(out, "; ") + "."
+}
+
+// filterPart is one part of a filter, and how people read it.
+type filterPart struct {
+	words  string
+	filter Filter
+}
+
+// listParts returns the first parts of a filter.
+func (f *Filter) listParts() (out []filterPart) {
+	if f.Prefix != "" {
+		out = append(out, filterPart{fmt.Sprintf("document_prefix %.80q", f.Prefix), Filter{Prefix: f.Prefix}})
+	}
+	for _, condition := range f.Metadata {
+		words := fmt.Sprintf("%.80s %.160s", condition.Field, condition.Words)
+		out = append(out, filterPart{words, Filter{Metadata: []Condition{condition}}})
+	}
+	if !f.From.IsZero() || !f.To.IsZero() {
+		out = append(out, filterPart{"modified", Filter{From: f.From, To: f.To}})
+	}
+	if len(f.Any) > 0 {
+		out = append(out, filterPart{fmt.Sprintf("or (%d filters)", len(f.Any)), Filter{Any: f.Any}})
+	}
+	return out[:min(len(out), mostNamed)]
+}
 
 // testNumbers returns the test of chunk numbers; nil when every chunk is allowed.
 func (a *allowed) testNumbers() func(uint32) bool {

@@ -331,7 +331,7 @@ func ask(t *testing.T, o retrievetest.Opened, method string, n int) retrieve.Que
 	case 0:
 		query.Filter.Prefix = kinds[n%3] + "/"
 	case 3:
-		query.Filter.Metadata = map[string][]string{"kind": {kinds[n%2]}}
+		query.Filter.Metadata = []retrieve.Condition{{Field: "kind", In: retrieve.NewValues([]string{kinds[n%2]})}}
 	case 6:
 		query.Filter.From = time.Date(2026, time.January, 9, 0, 0, 0, 0, time.UTC)
 	}

@@ -28,12 +28,12 @@ type Query struct {
 	Explain     bool
 }
 
-// Filter narrows everything to documents: prefix of the key, metadata that all must be equal, times from (included) to
-// (excluded).
+// Filter narrows everything to documents that meet all its parts.
 type Filter struct {
-	Prefix   string
-	Metadata map[string][]string // of each field one of the values
-	From, To time.Time           // zero: open
+	Prefix   string // of the key
+	Metadata []Condition
+	From, To time.Time // of the modification: From is included, To is not; zero: open
+	Any      []Filter  // one of them must be met; empty: none is asked for
 }
 
 // Without drops entities and documents.
@@ -88,6 +88,7 @@ type Result struct {
 	Entities []Entity
 	Reason   string // where there are no chunks
 	Words    string // the reason in words; empty for NoMatch
+	Filtered string // what the filter leaves in; empty unless an explanation is asked for
 	Degraded []string
 	// Confidence is the calibrated chance that one of the first five chunks says what was asked for
 	// (docs/explain/retrieval.md, Confidence); nil: it is not known.
@@ -152,8 +153,11 @@ func (s Searcher) Run(ctx context.Context, generation *Generation, query Query) 
 	if err != nil || result.Reason != "" {
 		return result, err
 	}
-	if explain != nil && query.Explain {
-		result.Explain = explain()
+	if query.Explain {
+		result.Filtered = request.allowed.explainFilter()
+		if explain != nil {
+			result.Explain = explain()
+		}
 	}
 	if err := ctx.Err(); err != nil { // an explanation that was broken off is none
 		return result, err

@@ -98,6 +98,7 @@ func TestWhatCannotBeMeantIsRefused(t *testing.T) {
 	f := serve(t, nil)
 	f.ask(object{"query": "Fram"})
 	list := func(entries ...any) object { return object{"capacities": entries} }
+	within := func(part string, value any) object { return object{"query": "x", "filter": object{part: value}} }
 	for name, c := range map[string]struct {
 		body   any
 		status int
@@ -120,6 +121,26 @@ func TestWhatCannotBeMeantIsRefused(t *testing.T) {
 		"half a body":         {`{"query":"x`, 400, "in the middle of a JSON value (byte 11)"},
 		"no time": {
 			`{"query":"x","filter":{"modified":{"from":"2026-02-01","to":"2026-01-01"}}}`, 422, "from is not before to",
+		},
+		"no operator": {
+			within("metadata", object{"year": object{"gtee": 1}}), 422, "exists, gt, gte, in, lt, lte, not",
+		},
+		"no condition": {within("metadata", object{"year": object{}}), 422, "filter.metadata.year: an operator is missing"},
+		"no date":      {within("metadata", object{"day": object{"lt": "2026-02-30"}}), 422, "neither a number nor a date"},
+		"no yes or no": {within("metadata", object{"day": object{"exists": 1}}), 422, "want true or false"},
+		"not nothing":  {within("metadata", object{"day": object{"not": []string{}}}), 422, "not: the list is empty"},
+		"two kinds":    {within("metadata", object{"day": object{"gt": 1, "lt": "2026-01-01"}}), 422, "the other a date"},
+		"an empty range": {
+			within("metadata", object{"day": object{"gt": 2, "lt": "2"}}), 422, "no value is within these bounds",
+		},
+		"or nothing":  {within("or", []any{}), 422, "filter.or: the list is empty"},
+		"or anything": {within("or", []any{object{}}), 422, "filter.or.0: the filter has no condition"},
+		"a deep or": {
+			within("or", []any{object{"or": []any{object{"or": []any{object{"or": []any{object{}}}}}}}}), 422, "more than 3",
+		},
+		"many conditions": {within("or", slices.Repeat([]any{object{"document_prefix": "a"}}, 100)), 422, "100 conditions"},
+		"many values": {
+			within("metadata", object{"a": slices.Repeat([]string{"b"}, 10_001)}), 422, "more than 10000 values",
 		},
 		"themes without summaries": {query("gem", object{"themes": 3, "summaries": false}), 422, "summaries is false"},
 		"too many chunks":          {object{"query": "x", "top_chunks": 101}, 422, "1 to 100"},

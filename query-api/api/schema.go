@@ -37,6 +37,22 @@ func newRef(name string) map[string]any {
 	return map[string]any{"$ref": "#/components/schemas/" + name}
 }
 
+// conditionSchema describes what a field of metadata must be.
+var conditionSchema = func() map[string]any {
+	text := map[string]any{"type": "string", "minLength": 1}
+	list := map[string]any{"type": "array", "items": text}
+	values := map[string]any{"anyOf": []any{text, list}}
+	bound := map[string]any{"anyOf": []any{map[string]any{"type": "number"}, text}, "description": "a number or a date"}
+	return map[string]any{"anyOf": []any{text, list, map[string]any{
+		"type": "object", "additionalProperties": false, "minProperties": 1,
+		"description": "Operators, all of which must hold.",
+		"properties": map[string]any{
+			"in": values, "not": values, "exists": map[string]any{"type": "boolean"},
+			"gte": bound, "gt": bound, "lte": bound, "lt": bound,
+		},
+	}}}
+}()
+
 // schemaOf gives the schema of a type.
 func (s *schemas) schemaOf(t reflect.Type) map[string]any {
 	switch {
@@ -44,9 +60,8 @@ func (s *schemas) schemaOf(t reflect.Type) map[string]any {
 		return map[string]any{"type": "string", "format": "date-time", "pattern": dateTime}
 	case t == reflect.TypeFor[answer.Moment]():
 		return map[string]any{"type": "string", "pattern": dateTime + "|" + date}
-	case t == reflect.TypeFor[answer.Values]():
-		text := map[string]any{"type": "string", "minLength": 1}
-		return map[string]any{"anyOf": []any{text, map[string]any{"type": "array", "items": text}}}
+	case t == reflect.TypeFor[answer.Condition]():
+		return conditionSchema
 	case t.Implements(textMarshaler):
 		return map[string]any{"type": "string"}
 	}

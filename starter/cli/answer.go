@@ -23,12 +23,18 @@ var reasons = map[string]string{
 // ShowAnswer prints a response for people.
 func ShowAnswer(writer io.Writer, answer Answer) {
 	showText(writer, answer)
-	if answer.Reason != "" {
+	switch {
+	case answer.Reason != "" && answer.Answer == nil && answer.ReasonText != "": // else it is the answer's text
+		fmt.Fprintln(writer, answer.ReasonText)
+	case answer.Reason != "":
 		fmt.Fprintln(writer, cmp.Or(reasons[answer.Reason], "no passage: "+answer.Reason))
 	}
 	bold := findTerminal(writer)
 	for _, chunk := range answer.Chunks {
 		showChunk(writer, answer, chunk, bold)
+	}
+	if answer.FilterText != "" {
+		fmt.Fprintln(writer, answer.FilterText)
 	}
 	showExplain(writer, answer)
 	for _, part := range answer.Indexes {

@@ -26,6 +26,8 @@ type Answer struct {
 	Rule       string `json:"rule"`
 	Models     string `json:"models"`
 	Reason     string `json:"reason"`
+	ReasonText string `json:"reason_text"`
+	FilterText string `json:"filter_text"`
 	// Confidence that one of the first five chunks says it; nil where it is not known.
 	Confidence *float64      `json:"confidence"`
 	Chunks     []AnswerChunk `json:"chunks"`
@@ -92,7 +94,7 @@ type entityName struct {
 }
 
 func (a *App) queryCmd() *cobra.Command {
-	var index, method, rule, generation string
+	var index, method, rule, generation, filter string
 	var explain, answer, rerank bool
 	var top, entities int
 	var without, params []string
@@ -131,6 +133,13 @@ func (a *App) queryCmd() *cobra.Command {
 				}
 				body["params"] = parsed
 			}
+			if command.Flags().Changed("filter") { // an empty one is a mistake, not a question without a filter
+				if !json.Valid([]byte(filter)) {
+					return fault.Usage.At("read --filter", filter).Because("it is not JSON").
+						Advise(`write: --filter '{"metadata": {"author": "Ada"}}'`)
+				}
+				body["filter"] = json.RawMessage(filter)
+			}
 			return a.withQueries(command.Context(), func(ctx context.Context, base string) error {
 				raw, err := Ask(ctx, base, index, body)
 				if err != nil {
@@ -165,6 +174,7 @@ func (a *App) queryCmd() *cobra.Command {
 		"ask again without an entity (its id) or a document (its key), and show both rankings",
 	)
 	set.StringArrayVar(&params, "param", nil, "parameter of the method: name=value")
+	set.StringVar(&filter, "filter", "", `search only these documents: JSON, as {"metadata": {"year": {"gte": 2020}}}`)
 	set.IntVar(&entities, "top-entities", 0, "number of entities (default: that of the method)")
 	set.BoolVar(&answer, "answer", true, "answer from the passages")
 	set.BoolVar(&rerank, "rerank", false, "rerank the passages (default: true if the index has a reranker)")

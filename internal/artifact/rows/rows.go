@@ -80,6 +80,7 @@ type Plan struct {
 	Part     string // name of an attachment of the object; empty: it is none
 	Problem  string // a code, where plan found that the document cannot be used
 	Archived string // blob.Info.Archived of the object
+	Beside   string // ETag of the file of metadata beside the object; empty: there is none
 }
 
 // Encode gives the row's bytes.
@@ -101,7 +102,17 @@ func (p Plan) Encode() []byte {
 	enc.S(p.Problem)
 	enc.S(p.Archived)
 	enc.S(p.Part)
+	enc.S(p.Beside)
 	return enc.B
+}
+
+// Mark returns the ETag that a document's row has: that of the object, and that of the file of metadata beside it, so
+// that the next run sees a change of either. It is empty where the object must be opened again.
+func (p Plan) Mark() string {
+	if p.ETag == "" || p.Beside == "" {
+		return p.ETag
+	}
+	return p.ETag + "\n" + p.Beside
 }
 
 // IsNested reports whether the document is a row of its object, or attached to it.
@@ -124,7 +135,7 @@ func DecodePlan(b []byte) (Plan, error) {
 		Line:     int(dec.U()),
 	}
 	p.Record = append([]byte(nil), dec.Bytes()...)
-	p.Problem, p.Archived, p.Part = dec.S(), dec.S(), dec.S()
+	p.Problem, p.Archived, p.Part, p.Beside = dec.S(), dec.S(), dec.S(), dec.S()
 	return p, dec.End()
 }
 

@@ -15,11 +15,12 @@ package split
 
 import (
 	"bytes"
-	"encoding/json"
 	"fmt"
 	"math"
 	"sort"
 	"time"
+
+	"github.com/go-json-experiment/json"
 
 	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/fault"

@@ -71,6 +71,9 @@ func (b *builder) readDocument(ctx context.Context, key string, d *draft) error 
 		if fault.Is(err, fault.Quarantined) && time.Since(begun) < rereadWithin && ctx.Err() == nil {
 			err = b.readSteadily(document.WithRetry(ctx), d)
 		}
+		if err == nil && d.plan.Beside != "" {
+			err = b.addSidecar(ctx, d)
+		}
 		return err
 	}
 	d.reset()
@@ -228,7 +231,7 @@ func (b *builder) writeDocument(ctx context.Context, key string, d *draft) error
 	if !row.Stale {
 		row.Version, row.Modified, row.Kind = d.plan.Version, d.plan.Modified, d.plan.Kind
 	}
-	row.Object, row.ETag, row.Size, row.Frame = d.plan.Object, d.plan.ETag, d.plan.Size, -1
+	row.Object, row.ETag, row.Size, row.Frame = d.plan.Object, d.plan.Mark(), d.plan.Size, -1
 	seen := map[core.ID]int{}
 	outline := document.NewOutline(document.Kind(row.Kind))
 	for pair, err := range d.cuts.StreamSorted() {

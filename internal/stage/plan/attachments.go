@@ -37,6 +37,7 @@ func (p *planner) streamAll(ctx context.Context) iter.Seq2[planned, error] {
 			}
 			for _, one := range doc.attached {
 				row := doc.row
+				row.Beside = ""
 				row.Part, row.Kind, row.Size, row.Version = one.Name, string(one.Kind), one.Size, one.Version
 				waiting = append(waiting, planned{key: core.RowKey(row.Object, one.Name), row: row})
 			}

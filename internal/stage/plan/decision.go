@@ -15,13 +15,14 @@ const (
 	DecidedChanged = "changed"
 	DecidedMoved   = "moved" // decided by who compares what was added with what left
 	DecidedRemoved = "removed"
-	DecidedAliases = "aliases"         // the same bytes, with a name whose aliases changed
-	DecidedRetry   = "retry"           // the same bytes, whose failure may have gone
-	DecidedTouched = "written again"   // the same bytes, under another time or object
-	DecidedAgain   = "all is made"     // the same; the parent, or what was asked for, leaves nothing to re-use
-	DecidedPurged  = "purged"          // it was purged, and is left out whatever the corpus has
-	DecidedFailed  = "cannot be read"  // what the parent has of it is kept
-	DecidedSame    = "nothing changed" // it stays where it is
+	DecidedAliases = "aliases"          // the same bytes, with a name whose aliases changed
+	DecidedRetry   = "retry"            // the same bytes, whose failure may have gone
+	DecidedSidecar = "metadata changed" // the same bytes, with other metadata beside them
+	DecidedTouched = "written again"    // the same bytes, under another time or object
+	DecidedAgain   = "all is made"      // the same; the parent, or what was asked for, leaves nothing to re-use
+	DecidedPurged  = "purged"           // it was purged, and is left out whatever the corpus has
+	DecidedFailed  = "cannot be read"   // what the parent has of it is kept
+	DecidedSame    = "nothing changed"  // it stays where it is
 )
 
 // Decision is what the plan says about one document.
@@ -52,6 +53,8 @@ func (p *planner) reportDecision(doc *planned, made bool) {
 		}
 	case !made:
 		reported.Reason = DecidedSame
+	case doc.isSame() && doc.hasNewSidecar():
+		reported.Reason = DecidedSidecar
 	case doc.isSame() && p.isRenamed(doc):
 		reported.Reason = DecidedAliases
 	case doc.isSame() && (p.isRetried(doc) || doc.old.Problem != ""):

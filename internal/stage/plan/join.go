@@ -37,6 +37,12 @@ func (doc planned) isSame() bool {
 	return doc.known && doc.bad == nil && doc.row.Version == doc.old.ListedVersion()
 }
 
+// hasNewSidecar reports whether the file of metadata beside the document is another than the parent read.
+func (doc planned) hasNewSidecar() bool {
+	_, beside, _ := strings.Cut(doc.old.ETag, "\n")
+	return doc.known && !doc.row.IsNested() && beside != doc.row.Beside
+}
+
 // isLasting says whether a problem is one of the bytes, which the same bytes will have again. Documents that break what
 // parses them are that: parse codes are given only where the process ended by itself or by its own limits, and a night
 // on which nothing changed must publish nothing. Where somebody else killed it, or the processors were busy elsewhere,
@@ -139,7 +145,7 @@ func (p *planner) countDocument(doc *planned) {
 		return
 	case doc.bad != nil:
 		code := fault.CodeOf(doc.bad)
-		standing := doc.known && old == code && doc.old.ETag == doc.row.ETag && doc.old.Size == doc.row.Size
+		standing := doc.known && old == code && doc.old.ETag == doc.row.Mark() && doc.old.Size == doc.row.Size
 		p.res.Unreadable++
 		p.dirty = p.dirty || !standing
 		p.failDocument(doc, code, doc.bad.Error(), standing)
@@ -152,12 +158,12 @@ func (p *planner) countDocument(doc *planned) {
 		}
 		p.failDocument(doc, old, p.former.detailOf(p.Artifacts, doc.key), true)
 		return
-	case doc.isSame() && doc.old.Problem == "":
+	case doc.isSame() && doc.old.Problem == "" && !doc.hasNewSidecar():
 		p.res.Diff.Same++
 		p.dirty = p.dirty || p.isRetried(doc)
 	case doc.known:
 		p.res.Diff.Changed++
-		if doc.isSame() {
+		if doc.isSame() && !doc.hasNewSidecar() {
 			p.res.Retried++
 		}
 	default:
@@ -232,9 +238,11 @@ func (p *planner) countGone() error {
 	return nil
 }
 
-// streamSorted gives what was listed, in the order of keys.
+// streamSorted gives what was listed, in the order of keys, with the files of metadata that stand beside it.
 func (p *planner) streamSorted() iter.Seq2[planned, error] {
 	return func(yield func(planned, error) bool) {
+		sidecars := newSidecarCursor(p)
+		defer sidecars.stop()
 		for pair, err := range p.documents.StreamSorted() {
 			if err != nil {
 				yield(planned{}, err)
@@ -245,9 +253,15 @@ func (p *planner) streamSorted() iter.Seq2[planned, error] {
 			if taken, again := p.taken[doc.row.Object]; err == nil && again && taken != pair[1][0] {
 				continue
 			}
+			if err == nil {
+				doc.row.Beside, err = sidecars.findFor(doc.key)
+			}
 			if !yield(doc, err) || err != nil {
 				return
 			}
+		}
+		if _, err := sidecars.findFor(""); err != nil {
+			yield(planned{}, err)
 		}
 	}
 }
@@ -346,6 +360,6 @@ func asKept(key string, old rows.Document) planned {
 // canSkipRead reports whether a file need not be read to know its version. One that failed for a reason which may have
 // gone (permissions, a change in the middle) is tried again.
 func canSkipRead(row rows.Plan, old rows.Document) bool {
-	return old.ETag != "" && old.ETag == row.ETag && old.Size == row.Size &&
+	return old.ETag != "" && old.ETag == row.Mark() && old.Size == row.Size &&
 		(old.Problem == "" || isLasting(fault.Code(old.Problem)))
 }

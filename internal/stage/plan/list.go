@@ -3,6 +3,7 @@ package plan
 import (
 	"context"
 	"errors"
+	"strings"
 
 	"github.com/unweaver/unweaver/internal/artifact/rows"
 	"github.com/unweaver/unweaver/internal/core"
@@ -73,7 +74,12 @@ func (l *listing) listRange(ctx context.Context, after, until string) error {
 			}
 			continue
 		}
-		if !l.isChosen(info.Key, false) {
+		owner, sidecar := strings.CutSuffix(info.Key, document.SidecarSuffix)
+		if !l.isChosen(owner, false) { // what includes a document includes its metadata
+			continue
+		}
+		if sidecar {
+			l.addSidecar(owner, info)
 			continue
 		}
 		kind, gz, known := stage.TypeOf(l.Spec, info.Key)

@@ -150,6 +150,9 @@ func Run(ctx context.Context, in In) (Result, error) {
 	if err := p.joinParent(ctx); err != nil {
 		return p.makeResult(), err
 	}
+	if err := p.refuseAlone(); err != nil {
+		return p.makeResult(), err
+	}
 	p.res.LeftOut.Backfills, p.res.LeftOut.Purged = p.spared, p.barred
 	if p.res.Listed == 0 {
 		return p.makeResult(), p.emptyFault()
@@ -179,6 +182,8 @@ type planner struct {
 	mu        sync.Mutex            // of documents, found, broken, taken, listed, bytes and res, while ranges are listed
 	documents extsort.Sorter        // by key
 	found     found                 // problems of the listing
+	sidecars  extsort.Sorter        // ETags of files of metadata, by the key of the document that they are beside
+	alone     extsort.Sorter        // keys of such files without a document
 	gone      extsort.Sorter        // documents of the parent that are not listed
 	ended     extsort.Sorter        // In.Part: keys of the parent's documents that do not count any more
 	contents  extsort.Sorter        // what left and what came, by version
@@ -198,6 +203,8 @@ type planner struct {
 func (p *planner) close() {
 	p.found.close()
 	p.documents.Close()
+	p.sidecars.Close()
+	p.alone.Close()
 	p.gone.Close()
 	p.ended.Close()
 	p.contents.Close()

@@ -94,7 +94,7 @@ func (x *index) publish(broken map[string]fault.Code) {
 	defer out.Discard()
 	for key, row := range x.planned() {
 		document := rows.Document{
-			Object: row.Object, Version: row.Version, ETag: row.ETag, Size: row.Size, Problem: row.Problem,
+			Object: row.Object, Version: row.Version, ETag: row.Mark(), Size: row.Size, Problem: row.Problem,
 			Kind: row.Kind, Missing: x.missing,
 		}
 		if code, ok := broken[key]; ok && row.Problem == "" {
@@ -514,5 +514,27 @@ func TestPatternsThatNeverEndAreRefused(t *testing.T) {
 	for _, pattern := range []string{"**/*.{md,txt,pdf,docx}", "{a,b}/{c,d}/**/{e,f}*", strings.Repeat("*a", 100)} {
 		why := core.PatternMistake(pattern)
 		assert.True(t, why == "", "%s %s", pattern, why)
+	}
+}
+
+// A change of the file of metadata beside a document is one of the document, whether or not the others are planned too.
+func TestAChangeOfMetadataBesideADocumentIsOneOfTheDocument(t *testing.T) {
+	x := published(t, map[string]string{"a.txt": "one", "a.txt.meta.json": "{}", "b.txt": "two"})
+	for n, c := range []struct {
+		change  func()
+		changed int64
+	}{
+		{func() {}, 0},
+		{func() { x.corpus.Set("a.txt.meta.json", `{"a":1}`) }, 1},
+		{func() {}, 0},
+		{func() { x.corpus.Remove("a.txt.meta.json") }, 1},
+	} {
+		c.change()
+		x.part = true
+		made := stagetest.Must(x.plan(t.Context()))
+		assert.True(t, made.Made == c.changed && made.Diff.Changed == c.changed, "%d: %+v", n, made)
+		x.part = false
+		res := x.night(nil)
+		assert.True(t, res.Listed == 2 && res.Diff.Changed == c.changed && res.Unchanged == (c.changed == 0), "%d: %+v", n, res)
 	}
 }

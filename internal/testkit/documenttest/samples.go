@@ -75,7 +75,7 @@ func treePDF() string {
 		stream("", "BT /F1 12 Tf (some \\(words\\) \\101) Tj 0 -12 Td (more) ' ET"),
 		"<< /Type /Page /Parent 3 0 R /Contents [4 0 R 4 0 R] /MediaBox [0 0 300 300] >>",
 		"<< /Type /Font /Subtype /Type1 /Encoding << /Differences [65 /A /Eacute 97 /a] >> /Widths [500 500] >>",
-		"<< /Title (A title) /Producer (none) >>",
+		"<< /Title (A title) /Author (Ada) /Keywords (lease; Bergen,) /CreationDate (D:20260131233000-02'00') >>",
 	)
 }
 

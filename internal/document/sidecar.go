@@ -1,0 +1,46 @@
+package document
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+)
+
+// SidecarSuffix ends the name of a file that holds metadata of the document whose name stands before it.
+const SidecarSuffix = ".meta.json"
+
+// MaxSidecar is how many bytes such a file may have.
+const MaxSidecar = 64 << 10
+
+// ParseSidecar reads a file of metadata: one JSON object of texts, numbers, booleans, and lists of them.
+func ParseSidecar(raw []byte) (map[string]string, error) {
+	if len(raw) > MaxSidecar {
+		return nil, fmt.Errorf("it has more than %d bytes", MaxSidecar)
+	}
+	var values map[string]jsontext.Value
+	if err := json.Unmarshal(raw, &values); err != nil {
+		var form *jsontext.SyntacticError
+		if errors.As(err, &form) {
+			return nil, fmt.Errorf("it is no JSON in UTF-8 at byte %d: %w", form.ByteOffset, form.Err)
+		}
+		return nil, errors.New("it is not one JSON object")
+	}
+	if len(values) > maxFrontKeys {
+		return nil, fmt.Errorf("it has more than %d fields", maxFrontKeys)
+	}
+	out := map[string]string{}
+	for name, value := range values {
+		text := field{name: name, value: value}.readMeta()
+		switch {
+		case value.Kind() == '{' || value.Kind() == '[' && text == "" && string(value) != "[]":
+			return nil, fmt.Errorf("field %.80q is nested: want a text, a number, true, false or a list of them", name)
+		case len(text) > maxFrontValue:
+			return nil, fmt.Errorf("field %.80q has more than %d bytes", name, maxFrontValue)
+		case text != "" && name != "":
+			out[name] = text
+		}
+	}
+	return out, nil
+}

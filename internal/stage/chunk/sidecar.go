@@ -1,0 +1,44 @@
+package chunk
+
+import (
+	"context"
+	"io"
+	"maps"
+	"strings"
+
+	"github.com/unweaver/unweaver/internal/document"
+	"github.com/unweaver/unweaver/internal/fault"
+	"github.com/unweaver/unweaver/internal/store/blob"
+)
+
+// addSidecar adds the metadata of the file beside a document, which win over its own. A file that cannot be used is
+// reported as missing, and the document has its own metadata.
+func (b *builder) addSidecar(ctx context.Context, d *draft) error {
+	object := d.plan.Object + document.SidecarSuffix
+	body, info, err := b.Corpus.Get(ctx, object, blob.Range{Length: -1})
+	if fault.Is(err, fault.NotFound) { // it went after planning
+		d.plan.Beside = ""
+		return nil
+	}
+	var meta map[string]string
+	if err == nil {
+		defer func() { _ = body.Close() }()
+		var raw []byte
+		if raw, err = io.ReadAll(io.LimitReader(body, document.MaxSidecar+1)); err != nil {
+			return readFault(object, err)
+		}
+		d.plan.Beside = info.ETag
+		meta, err = document.ParseSidecar(raw)
+	} else if !fault.Is(err, fault.StoreDenied) {
+		return err
+	}
+	if err != nil {
+		d.row.Missing = strings.TrimPrefix(d.row.Missing+"; the metadata of "+object+": "+err.Error(), "; ")
+		return nil
+	}
+	if d.row.Meta == nil {
+		d.row.Meta = map[string]string{}
+	}
+	maps.Copy(d.row.Meta, meta)
+	return nil
+}

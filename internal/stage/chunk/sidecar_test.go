@@ -1,0 +1,84 @@
+package chunk_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/unweaver/unweaver/internal/fault"
+)
+
+// A file of metadata beside a document is no document. Its change makes the document again, with the chunks it had.
+func TestMetadataBesideADocumentFollowItsFile(t *testing.T) {
+	r := newRun(t, map[string]string{
+		"a.md": "---\nauthor: Ada\nyear: 2019\n---\nThe lease ends in May.", "b.txt": "The boiler is old.",
+		"a.md.meta.json": `{"year": 2026, "tags": ["x", "y"], "signed": true, "none": null}`, "gone.txt.meta.json": `{}`,
+	})
+	var ids []any
+	for n, c := range []struct {
+		sidecar string // empty: as it was; -: it goes
+		changed int64
+		meta    map[string]string
+	}{
+		{"", 0, map[string]string{"author": "Ada", "year": "2026", "tags": "x, y", "signed": "true"}},
+		{"", 0, map[string]string{"author": "Ada", "year": "2026", "tags": "x, y", "signed": "true"}},
+		{`{"year": "2027"}`, 1, map[string]string{"author": "Ada", "year": "2027"}},
+		{"-", 1, map[string]string{"author": "Ada", "year": "2019"}},
+		{`{"author": "Eve"}`, 1, map[string]string{"author": "Eve", "year": "2019"}},
+	} {
+		switch c.sidecar {
+		case "":
+		case "-":
+			r.corpus.Remove("a.md.meta.json")
+		default:
+			r.corpus.Set("a.md.meta.json", c.sidecar)
+		}
+		planned := r.plan()
+		assert.True(t, planned.Diff.Changed == c.changed && planned.Unchanged == (n > 0 && c.changed == 0),
+			"%d: %+v", n, planned)
+		require.Len(t, planned.Problems, 1)
+		assert.Equal(t, "gone.txt.meta.json", planned.Problems[0].Object)
+		res := r.night()
+		documents := r.documents(res)
+		assert.Len(t, documents, 2)
+		assert.Equal(t, c.meta, documents["a.md"].Meta, "%d", n)
+		assert.Empty(t, documents["b.txt"].Meta)
+		ids = append(ids, documents["a.md"].Chunks[0].ID)
+		assert.Equal(t, ids[0], ids[n])
+	}
+}
+
+// A file of metadata that cannot be used takes nothing from its document, and says why.
+func TestMetadataThatCannotBeUsedAreAProblem(t *testing.T) {
+	for name, c := range map[string]struct{ sidecar, say string }{
+		"a large one":     {`{"a": "` + strings.Repeat("x", 1<<20) + `"}`, "more than 65536 bytes"},
+		"a nested one":    {`{"a": {"b": 1}}`, `field "a" is nested`},
+		"a list of lists": {`{"a": [[1]]}`, `field "a" is nested`},
+		"no UTF-8":        {"{\"a\": \"\xff\"}", "no JSON in UTF-8 at byte"},
+		"no object":       {`[1]`, "not one JSON object"},
+		"twice":           {`{"a": 1, "a": 2}`, "no JSON in UTF-8 at byte"},
+		"half":            {`{"a": `, "no JSON"},
+		"nothing":         {"", "no JSON"},
+		"many fields":     {"{" + strings.TrimSuffix(manyFields(101), ",") + "}", "more than 100 fields"},
+		"a long value":    {`{"a": "` + strings.Repeat("x", 2001) + `"}`, "more than 2000 bytes"},
+	} {
+		r := newRun(t, map[string]string{"a.md": "---\nauthor: Ada\n---\nThe lease.", "a.md.meta.json": c.sidecar})
+		res := r.night()
+		assert.Equal(t, map[string]string{"author": "Ada"}, r.documents(res)["a.md"].Meta, name)
+		if assert.Len(t, res.Problems, 1, name) {
+			assert.Equal(t, string(fault.PartsMissing), res.Problems[0].Code, name)
+			assert.Contains(t, res.Problems[0].Detail, c.say, name)
+		}
+		assert.True(t, r.plan().Unchanged, name)
+	}
+}
+
+func manyFields(count int) (out string) {
+	for i := range count {
+		out += fmt.Sprintf("\"f%d\": 1,", i)
+	}
+	return out
+}
