@@ -69,7 +69,7 @@ func AnswerChanges(parent, now core.Spec) []string {
 		switch {
 		case wasName != isName:
 			reasons = append(reasons, "model of "+role+": "+isName+", was "+wasName)
-		case was != is:
+		case was != is && is.Provider == "openai": // no other has a key, a price or limits
 			reasons = append(reasons, "settings of the model of "+role)
 		}
 	}
