@@ -168,7 +168,7 @@ func TestASecondRankingLeavesOutWhatIsNamed(t *testing.T) {
 
 func TestAnExplanationIsShownByItsMethod(t *testing.T) {
 	head := `"index":"docs","chunks":[` +
-		`{"id":"c1","rank":1,"entities":[{"id":"e1","name":"Arachne"}]},{"id":"c2","rank":2}],` +
+		`{"id":"c1","rank":1,"entities":[{"id":"e1","name":"Arachne"}]},{"id":"c2","rank":2},{"id":"c3","rank":3}],` +
 		`"entities":[{"id":"e1","name":"Arachne","rank":1,"similarity":0.9,"chunk_total":4}],`
 	for _, tc := range []struct {
 		name, body string
@@ -216,6 +216,33 @@ func TestAnExplanationIsShownByItsMethod(t *testing.T) {
 				"aligned by prices: converged, gap 0.01 after 7 rounds\n", "strength  0.5000  Arachne\n",
 				"[2] price 0.2500, load 1.000 of 2\n", "[1] price -, load 0.000 of 1\n",
 			},
+		},
+		{
+			"steps along edges",
+			`"method":"gem","explain":{"chunks":[
+			{"id":"c1","score":0.9,"question":"Who?","step":{"priority":0.9}},
+			{"id":"c2","score":0.5,"question":"Where?","step":{"priority":0.6,"from":"c1","weight":0.4}},
+			{"id":"c3","score":0.4,"question":"When?","step":{"priority":0.5,"theme":2,"weight":0.3}}],"summaries":[]}`,
+			[]string{
+				"Who?, priority 0.900, no edge led here", "priority 0.600 along an edge of 0.400 from [1]",
+				"priority 0.500 along an edge of 0.300 from the summary of theme 2",
+			},
+		},
+		{
+			"facts",
+			`"method":"apr","explain":{"names":["Redis"],"encoding":"words","tokens":73,"runs":[
+			{"fine":0.952,"coarse":0.089,"top":0.64,"cover":1,"kept":true,"facts":["Redis holds leases","leases end"]},
+			{"fine":0.5,"kept":false,"facts":["leases are held"]}],
+			"told":[{"head":"Redis","relation":"holds","tail":"leases","chunks":["c2","gone"]}]}`,
+			[]string{
+				"runs of facts, compared by Redis:", "0.952   0.089   0.640   1.000", "Redis holds leases; leases end",
+				"leases are held (left out: another run says the same)", "passed to the model as words, 73 tokens:",
+				"Redis | holds | leases  [2]\n",
+			},
+		},
+		{
+			"no facts", `"method":"apr","explain":{"names":[],"runs":[],"told":[]}`,
+			[]string{"no name in the question: the whole question is compared", "passed to the model: nothing"},
 		},
 		{"a list", `"method":"bm25","explain":{"by":"bm25"}`, []string{"method bm25"}},
 		{"an explanation of another form", `"method":"hybrid","explain":[1]`, []string{"method hybrid"}},
@@ -286,35 +313,25 @@ func TestOnlyATerminalOfSomeoneWhoWantsColoursIsWrittenInBold(t *testing.T) {
 	assert.False(t, cli.Terminal(device), "NO_COLOR is set")
 }
 
-func TestNothingIsQuotedWhereNothingFits(t *testing.T) {
-	body := `{"index":"docs","chunks":[{"id":"c1","rank":1,"text":"x"}],"confidence":0.03,
-"answer":{"kind":"none","text":"No sentence answers this; the best passage is [1].","citations":["c1"]}}`
-	got := ask(t, &queries{bodies: []string{body}}, "--index", "docs")
-	assert.True(t, strings.HasPrefix(got.out, "No sentence answers this; the best passage is [1].\n\n[1]"), "%s", got.out)
-	got = ask(t, &queries{bodies: []string{strings.Replace(body, "0.03", "0.94", 1)}}, "--index", "docs")
-	assert.True(t, strings.HasSuffix(got.out, ", the passages fit the question (94 %), no sentence in them answers it\n"),
-		"%s", got.out)
-	body = `{"index":"docs","chunks":[],"reason":"no_match","answer":{"kind":"none","text":"No data","citations":[]}}`
-	got = ask(t, &queries{bodies: []string{body}}, "--index", "docs")
-	assert.True(t, strings.HasPrefix(got.out, "no passage matches the question: "), "%s", got.out)
-}
-
-func TestAMarkThatTheModelWroteIsNotPrintedAgain(t *testing.T) {
-	body := `{"index":"docs","method":"hybrid","chunks":[{"id":"c1","rank":1,"text":"x"},{"id":"c2","rank":2,"text":"y"}],
-"answer":{"kind":"model","text":"Ingrid signed [1].","citations":["c1","c2"]}}`
-	got := ask(t, &queries{bodies: []string{body}}, "--index", "docs")
-	assert.True(t, strings.HasPrefix(got.out, "Ingrid signed [1]. [2]\n"), "%s", got.out)
-}
-
-func TestAConfidenceThatCannotBeToldIsSaidToBeUnknown(t *testing.T) {
-	for body, want := range map[string]bool{
-		`{"index":"docs","method":"hybrid","confidence":null,"chunks":[{"id":"c1","rank":1,"text":"x"}]}`: true,
-		`{"index":"docs","method":"bm25","confidence":null,"chunks":[{"id":"c1","rank":1,"text":"x"}]}`:   false,
-		`{"index":"docs","method":"hybrid","confidence":null,"chunks":[],"reason":"no_match"}`:            false,
-		`{"index":"docs","method":"hybrid","confidence":0.5,"chunks":[{"id":"c1","rank":1,"text":"x"}]}`:  false,
+func TestAnAnswerIsIntroducedByWhatItIs(t *testing.T) {
+	const one, unknown = `"chunks":[{"id":"c1","rank":1,"text":"x"}]`, "confidence ? (no passage has most"
+	none := `,"answer":{"kind":"none","text":"No sentence answers this; the best passage is [1].","citations":["c1"]}`
+	for body, c := range map[string]struct {
+		says    string
+		unknown bool
+	}{
+		one + `,"confidence":0.03` + none: {"No sentence answers this; the best passage is [1].\n\n[1]", false},
+		one + `,"confidence":0.94` + none: {", the passages fit the question (94 %), no sentence in them answers it\n", false},
+		`"chunks":[],"reason":"no_match","answer":{"kind":"none","text":"No data","citations":[]}`: {"no passage matches the question: ", false},
+		`"method":"hybrid","chunks":[{"id":"c1","rank":1,"text":"x"},{"id":"c2","rank":2,"text":"y"}],"confidence":0.5,
+"answer":{"kind":"model","text":"Ingrid signed [1].","citations":["c1","c2"]}`: {"Ingrid signed [1]. [2]\n", false},
+		`"method":"hybrid","confidence":null,` + one:                          {"", true},
+		`"method":"bm25","confidence":null,` + one:                            {"", false},
+		`"method":"hybrid","confidence":null,"chunks":[],"reason":"no_match"`: {"", false},
 	} {
-		got := ask(t, &queries{bodies: []string{body}}, "--index", "docs")
-		assert.Equal(t, want, strings.Contains(got.out, "confidence ? (no passage has most"), "%s\n%s", body, got.out)
+		got := ask(t, &queries{bodies: []string{`{"index":"docs",` + body + "}"}}, "--index", "docs")
+		assert.True(t, strings.Contains(got.out, c.says) && strings.Contains(got.out, unknown) == c.unknown, "%s\n%s", body,
+			got.out)
 	}
 }
 
@@ -340,32 +357,6 @@ func TestTheLessonSaysWhatPlainSearchDoesNotFind(t *testing.T) {
 		assert.True(t, got == want, "%s: %s", places, got)
 	}
 	assert.Equal(t, "", cli.DescribeLesson(cli.Answer{}, "Hall"), "nothing was found")
-}
-
-func TestStepsAlongEdgesAreExplained(t *testing.T) {
-	body := `{"index":"docs","method":"gem","chunks":[{"id":"c1","rank":1},{"id":"c2","rank":2},{"id":"c3","rank":3}],
-"explain":{"chunks":[
- {"id":"c1","score":0.9,"question":"Who?","step":{"priority":0.9}},
- {"id":"c2","score":0.5,"question":"Where?","step":{"priority":0.6,"from":"c1","weight":0.4}},
- {"id":"c3","score":0.4,"question":"When?","step":{"priority":0.5,"theme":2,"weight":0.3}}],"summaries":[]}}`
-	got := ask(t, &queries{bodies: []string{body}}, "--index", "docs", "--explain")
-	contains(t, got.out, "Who?, priority 0.900, no edge led here", "priority 0.600 along an edge of 0.400 from [1]",
-		"priority 0.500 along an edge of 0.300 from the summary of theme 2")
-}
-
-func TestFactsAreExplained(t *testing.T) {
-	body := `{"index":"docs","method":"apr","chunks":[{"id":"c1","rank":1},{"id":"c2","rank":2}],"explain":{
-"names":["Redis"],"encoding":"words","tokens":73,"runs":[
- {"fine":0.952,"coarse":0.089,"top":0.64,"cover":1,"kept":true,"facts":["Redis holds leases","leases end"]},
- {"fine":0.5,"kept":false,"facts":["leases are held"]}],
-"told":[{"head":"Redis","relation":"holds","tail":"leases","chunks":["c2","gone"]}]}}`
-	got := ask(t, &queries{bodies: []string{body}}, "--index", "docs", "--explain")
-	contains(t, got.out, "runs of facts, compared by Redis:", "0.952   0.089   0.640   1.000",
-		"Redis holds leases; leases end", "leases are held (left out: another run says the same)",
-		"passed to the model as words, 73 tokens:", "Redis | holds | leases  [2]\n")
-	body = `{"index":"docs","method":"apr","chunks":[],"explain":{"names":[],"runs":[],"told":[]}}`
-	got = ask(t, &queries{bodies: []string{body}}, "--index", "docs", "--explain")
-	contains(t, got.out, "no name in the question: the whole question is compared", "passed to the model: nothing")
 }
 
 // A URL of query-api is asked with the key of the environment. No embedded stack is looked for, nor are stores that are
