@@ -357,23 +357,6 @@ func TestAListHasAShortForm(t *testing.T) {
 		"%+v, %v", cfg.Models.Endpoints, cfg.Stores.CorpusRoots)
 }
 
-func TestMistakesInListsAreNamed(t *testing.T) {
-	for text, says := range map[string]string{
-		"stores: {corpus_roots: [docs]}":                                                       "not an absolute path",
-		"stores: {corpus_roots: {a: b}}":                                                       "must be a list",
-		"models: {endpoints: [{base_url: \"ftp://x\", api_key_env: A}]}":                       "not an http(s) URL",
-		"models: {endpoints: [{api_key_env: \"\"}]}":                                           "environment variable",
-		"models: {endpoints: [{url: \"http://x/v1\"}]}":                                        "unknown key",
-		"models: {endpoints: \"http://x/v1\"}":                                                 "URL=VARIABLE",
-		"engine: {tls_cert: a.pem}":                                                            "engine.tls_key",
-		"models: {endpoints: [{base_url: \"http://x/v1\", api_key_env: \"sk-secret value\"}]}": "not the key itself",
-	} {
-		_, err := load(t, text, nil, nil)
-		assert.True(t, fault.Is(err, fault.BadConfig) && strings.Contains(err.Error(), says) &&
-			!strings.Contains(err.Error(), "sk-"), "%s: %v", text, err)
-	}
-}
-
 // A server without keys is named with an empty variable; OpenAI's own requires one.
 func TestAServerMayWantNoKey(t *testing.T) {
 	cfg := must(load(t, `
