@@ -259,7 +259,7 @@ func (m *Models) openChat(spec core.Spec, role string, meter model.Meter) (model
 	return observe.AskedChat(limits.Chat{Chat: metered, Limits: bounds}, m.observer), nil
 }
 
-// ofModel stands between an index, or an endpoint, and a model with limits of its own: the roles that ask it share them.
+// ofModel stands between an index, or an endpoint, and a model with limits of its own, which its roles share.
 const ofModel = " as "
 
 // openRecording opens a recording once a process and language.

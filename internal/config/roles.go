@@ -67,7 +67,7 @@ func (c *Config) layRole(out, own *core.ChatModel, path string, keyless bool) {
 	}
 	set := map[string]reflect.Value{}
 	walkValues(reflect.ValueOf(own).Elem(), path, func(key string, value reflect.Value) {
-		if (c.IsGiven(key) || !value.IsZero()) && !(keyless && key == path+".api_key_env") {
+		if (c.IsGiven(key) || !value.IsZero()) && (!keyless || key != path+".api_key_env") {
 			set[key] = value
 		}
 	})

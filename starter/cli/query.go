@@ -134,11 +134,10 @@ func (a *App) queryCmd() *cobra.Command {
 				body["params"] = parsed
 			}
 			if command.Flags().Changed("filter") { // an empty one is a mistake, not a question without a filter
-				if !json.Valid([]byte(filter)) {
+				if body["filter"] = json.RawMessage(filter); !json.Valid([]byte(filter)) {
 					return fault.Usage.At("read --filter", filter).Because("it is not JSON").
 						Advise(`write: --filter '{"metadata": {"author": "Ada"}}'`)
 				}
-				body["filter"] = json.RawMessage(filter)
 			}
 			return a.withQueries(command.Context(), func(ctx context.Context, base string) error {
 				raw, err := Ask(ctx, base, index, body)
@@ -148,16 +147,7 @@ func (a *App) queryCmd() *cobra.Command {
 				if len(without) > 0 {
 					return a.compareRankings(ctx, base, index, body, raw, without)
 				}
-				if a.json {
-					_, err := fmt.Fprintln(a.Out, strings.TrimSpace(string(raw)))
-					return err
-				}
-				var answer Answer
-				if err := json.Unmarshal(raw, &answer); err != nil {
-					return err
-				}
-				ShowAnswer(a.Out, answer)
-				return nil
+				return a.printAnswer(raw)
 			})
 		},
 	}
@@ -180,6 +170,20 @@ func (a *App) queryCmd() *cobra.Command {
 	set.BoolVar(&rerank, "rerank", false, "rerank the passages (default: true if the index has a reranker)")
 	set.IntVar(&top, "top-chunks", 0, "number of passages (default: that of the index)")
 	return leastOne(command, "top-entities", "top-chunks")
+}
+
+// printAnswer prints the response to a query.
+func (a *App) printAnswer(raw []byte) error {
+	if a.json {
+		_, err := fmt.Fprintln(a.Out, strings.TrimSpace(string(raw)))
+		return err
+	}
+	var answer Answer
+	if err := json.Unmarshal(raw, &answer); err != nil {
+		return err
+	}
+	ShowAnswer(a.Out, answer)
+	return nil
 }
 
 // isIndexes reports whether a name is that of an index, or several names and patterns with + between them.
