@@ -256,7 +256,7 @@ func TestABranchOfAnImpossibleNameIsAMistake(t *testing.T) {
 	}
 }
 
-func TestSlotsFollowTheModelsAndTheMachineUnlessTheyAreGiven(t *testing.T) {
+func TestSlotsAndCacheFollowTheModelsAndTheMachineUnlessTheyAreGiven(t *testing.T) {
 	for _, c := range []struct {
 		set   string
 		cores int
@@ -273,18 +273,9 @@ func TestSlotsFollowTheModelsAndTheMachineUnlessTheyAreGiven(t *testing.T) {
 		cfg := must(load(t, "", nil, strings.Fields(c.set)))(t)
 		assert.Equal(t, c.want, cfg.CountSlots(c.cores), "%q on %d cores", c.set, c.cores)
 	}
-}
-
-func TestTheCacheOfWorkflowsFollowsTheMachineUnlessItIsGiven(t *testing.T) {
-	for _, c := range []struct {
-		set         []string
-		cores, want int
-	}{
-		{nil, 2, 1024}, {nil, 64, 10_000}, {[]string{"worker.workflow_cache=7"}, 64, 7},
-	} {
-		cfg := must(load(t, "", nil, c.set))(t)
-		assert.Equal(t, c.want, cfg.WorkflowCache(c.cores), "%v on %d cores", c.set, c.cores)
-	}
+	cfg := config.Default()
+	assert.Equal(t, []int{1024, 10_000}, []int{cfg.WorkflowCache(2), cfg.WorkflowCache(64)}, "workflows that are kept")
+	assert.Equal(t, 7, mustLoad(t, "", nil, []string{"worker.workflow_cache=7"}).WorkflowCache(64), "as it is given")
 }
 
 func TestLimitsOfDocumentsAreWhatParsersTake(t *testing.T) {

@@ -170,6 +170,11 @@ func TestAnswersThatCannotBeJudgedAreSkipped(t *testing.T) {
 				return
 			}
 			assert.Equal(t, c.f1, *rep.Rows[0].F1)
+			row := fmt.Sprintf(" %.4f ± 0.0000 | – | %.4f | %d |\n", c.f1.Mean, c.f1.AsZero, c.f1.Skipped)
+			assert.Contains(t, rep.RenderMarkdown(), row)
+			dir := t.TempDir()
+			require.NoError(t, rep.Write(dir))
+			assert.FileExists(t, filepath.Join(dir, "questions.jsonl"))
 			assert.Equal(t, "closed book, oracle", rep.Rows[1].Name+", "+rep.Rows[2].Name, "baselines")
 		})
 	}

@@ -167,8 +167,6 @@ func TestAStatusThatCannotBeTold(t *testing.T) {
 		"an index that was never built":  {func(*bench) {}, "docs", fault.RunNotFound, "unweaver index CORPUS --index docs"},
 		"a run that never was":           {func(*bench) {}, "docs/g1", fault.RunNotFound, "status"},
 		"a name of no run":               {func(*bench) {}, "a/b/c", fault.InvalidParam, "a run is index/generation"},
-		"a name with an empty part":      {func(*bench) {}, "docs/", fault.InvalidParam, "a run is index/generation"},
-		"a name of no index":             {func(*bench) {}, "D O C S", fault.InvalidParam, "letters a-z"},
 		"neither report nor class store": {noClasses, "docs/g1", fault.StoreDown, "connection refused"},
 		"an index, and no class store":   {noClasses, "docs", fault.StoreDown, "connection refused"},
 	} {
