@@ -348,8 +348,9 @@ func (p *plant) complete(t *testing.T, shards int) {
 	assert.Len(t, p.runs, shards*79)
 }
 
+// Shards are full, or as small as PDFs make them.
 func TestExtractionFillsTheModelOfAFleet(t *testing.T) {
-	for size, c := range map[int]struct{ shards, batches int }{5000: {40, 40 * 79}, 512: {200, 1600}} { // 512: as PDFs make them
+	for size, c := range map[int]struct{ shards, batches int }{5000: {40, 40 * 79}, 512: {200, 1600}} {
 		in := extraction(c.shards)
 		for i := range in.Sizes {
 			in.Sizes[i] = size

@@ -68,7 +68,8 @@ func TestADescriptionIsTheFirstSentencesThatNameIt(t *testing.T) {
 			"Bohr was born in 1885. Later Bohr taught. Then Bohr won."},
 		{"ja", "彼はドイツで生まれた。それから東京大学に行った。", "東京大学", "それから東京大学に行った。"},
 	} {
-		assert.Contains(t, builtin.EntitiesIn(text.LanguageOf(c.code), c.text), builtin.Entity{Name: c.name, Description: c.want})
+		want := builtin.Entity{Name: c.name, Description: c.want}
+		assert.Contains(t, builtin.EntitiesIn(text.LanguageOf(c.code), c.text), want)
 	}
 }
 
