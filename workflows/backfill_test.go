@@ -198,11 +198,3 @@ func TestACancelledBackfillPublishesNothing(t *testing.T) {
 			f.lastEnd())
 	}
 }
-
-func TestRunsOfBackfillsHaveNamesOfTheirOwn(t *testing.T) {
-	assert.Equal(t, workflows.BackfillID("docs", "old"), workflows.WorkflowID(workflows.BackfillRun("docs", "old")))
-	build := "docs/backfill-old-20261123t030000z-1"
-	assert.Equal(t, workflows.BuildID("docs", strings.TrimPrefix(build, "docs/")), workflows.WorkflowID(build))
-	assert.True(t, workflows.ForBackfill(build) && !workflows.ForBackfill("docs/20261123t030000z"),
-		"which builds are of backfills")
-}

@@ -33,27 +33,12 @@ func TestABuildRunsEveryUnitOnceAndInOrder(t *testing.T) {
 		name  string
 		calls int
 	}{
-		{workflows.TakeLease, 1},
-		{workflows.PlanBuild, 1},
-		{workflows.ChunkDocuments, 2},
-		{workflows.SealChunks, 1},
-		{workflows.PayBatches, 1},
-		{workflows.ExtractChunks, 4},
-		{workflows.SealShard, 2},
-		{workflows.SealExtraction, 1},
-		{workflows.ReducePartition, 2},
-		{workflows.ShortenPartition, 2},
-		{workflows.EmbedPart, 4},
-		{workflows.LoadPart, 4},
-		{workflows.ImportVectors, 1},
-		{workflows.WritePiece, 3},
-		{workflows.WriteSegments, 1},
-		{workflows.EnrichPart, 2},
-		{workflows.SealEnrichment, 1},
-		{workflows.VerifyPart, 4},
-		{workflows.PublishBuild, 1},
-		{workflows.CollectGarbage, 1},
-		{workflows.EndBuild, 1},
+		{workflows.TakeLease, 1}, {workflows.PlanBuild, 1}, {workflows.ChunkDocuments, 2}, {workflows.SealChunks, 1},
+		{workflows.PayBatches, 1}, {workflows.ExtractChunks, 4}, {workflows.SealShard, 2}, {workflows.SealExtraction, 1},
+		{workflows.ReducePartition, 2}, {workflows.ShortenPartition, 2}, {workflows.EmbedPart, 4},
+		{workflows.LoadPart, 4}, {workflows.ImportVectors, 1}, {workflows.WritePiece, 3}, {workflows.WriteSegments, 1},
+		{workflows.EnrichPart, 2}, {workflows.SealEnrichment, 1}, {workflows.VerifyPart, 4}, {workflows.PublishBuild, 1},
+		{workflows.CollectGarbage, 1}, {workflows.EndBuild, 1},
 	}
 	before := -1
 	for _, want := range order {
@@ -180,6 +165,11 @@ func TestARestoreRunsItsPartsAndRecordsItsEnd(t *testing.T) {
 		"%v %v %v", out, err, f.calls)
 	end := f.lastEnd()
 	assert.True(t, end.Status == "completed" && end.Fence == fence, "end %+v", end)
+	f = newFake() // it left something out
+	f.fail[workflows.SealRestore] = []error{fatal("segment_damaged")}
+	_, err = run(t, f, workflows.Build{Generation: "restore-x"}, nil)
+	end = f.lastEnd()
+	assert.True(t, err == nil && end.Status == "failed" && end.Reason == "segment_damaged" && end.Ref != "", "%+v", end)
 }
 
 func TestAnAuditLooksAtItsPartsAndFailsByDrift(t *testing.T) {
@@ -196,16 +186,6 @@ func TestAnAuditLooksAtItsPartsAndFailsByDrift(t *testing.T) {
 	if end := f.lastEnd(); err != nil || out.Status != "failed" || end.Reason != "drift" || end.Ref == "" {
 		t.Errorf("%+v, %v, end %+v", out, err, end)
 	}
-}
-
-func TestAnAuditPausesAndGoesOnWithTheUnitsThatAreLeft(t *testing.T) {
-	f := newFake()
-	f.fail["AuditPart 1"] = []error{fatal("store_denied")}
-	out, err := run(t, f, workflows.Build{Generation: "audit-1"}, func(env *testsuite.TestWorkflowEnvironment) {
-		resumeAt(t, env, time.Hour, workflows.Resume{})
-	})
-	require.True(t, err == nil && out.Status == "completed" && f.count("AuditPart 1") == 2 && f.count("AuditPart 0") == 1,
-		"%v %v %v", out, err, f.calls)
 }
 
 func TestSearchAttributesFollowTheRunWhereTheServerKnowsThem(t *testing.T) {
@@ -234,9 +214,13 @@ func TestRunNamesMapToWorkflowIDs(t *testing.T) {
 	for name, want := range map[string]string{
 		"docs/g1": "build/docs/g1", "docs/restore-20261120t000000": "restore/docs", "docs/restored": "build/docs/restored",
 		"docs/audit-20261120t000000": "audit/docs", "docs/audits": "build/docs/audits",
+		workflows.BackfillRun("docs", "old"):   workflows.BackfillID("docs", "old"),
+		"docs/backfill-old-20261123t030000z-1": workflows.BuildID("docs", "backfill-old-20261123t030000z-1"),
 	} {
 		assert.Equal(t, want, workflows.WorkflowID(name), "%s", name)
 	}
+	assert.True(t, workflows.ForBackfill("docs/backfill-old-20261123t030000z-1") &&
+		!workflows.ForBackfill("docs/20261123t030000z"), "which builds are of backfills")
 }
 
 // The whole of a build but for its stages must stay small, whatever the corpus.
@@ -362,15 +346,6 @@ func TestWhatPlanDoubtsIsDoubtedByAllThatFollows(t *testing.T) {
 	for _, unit := range f.units {
 		assert.True(t, unit.Rebuild && unit.Anew == "", "%+v", unit)
 	}
-}
-
-func TestARestoreThatLeftSomethingOutFails(t *testing.T) {
-	f := newFake()
-	f.fail[workflows.SealRestore] = []error{fatal("segment_damaged")}
-	_, err := run(t, f, workflows.Build{Generation: "restore-x"}, nil)
-	require.NoError(t, err)
-	end := f.lastEnd()
-	assert.True(t, end.Status == "failed" && end.Reason == "segment_damaged" && end.Ref != "", "%+v", end)
 }
 
 func TestAWebhookIsToldOfEveryPauseAndOfTheEnd(t *testing.T) {

@@ -150,17 +150,22 @@ func TestWhatEndsWithoutTellingWhyPausesAfterItsAttempts(t *testing.T) {
 	}
 }
 
-// A pause that the activities find in their control record is the same as any other.
-func TestARestorePausesAndResumesLikeABuild(t *testing.T) {
-	f := newFake()
-	f.fail["RestorePart 1"] = []error{fatal("paused")}
-	out, err := run(t, f, workflows.Build{Generation: "restore-1"}, func(env *testsuite.TestWorkflowEnvironment) {
-		resumeAt(t, env, time.Hour, workflows.Resume{})
-	})
-	require.True(t, err == nil && out.Status == "completed" && f.ended[0].Status == "paused",
-		"%v %v %v", out, err, f.ended)
-	for unit, want := range []int{1, 2, 1} {
-		assert.Equal(t, want, f.count(fmt.Sprintf("RestorePart %d", unit)), "part %d ran", unit)
+// A pause that the activities find in their control record is the same as any other, in every kind of run.
+func TestEveryRunPausesAndGoesOnWithTheUnitsThatAreLeft(t *testing.T) {
+	for generation, c := range map[string]struct{ paused, other string }{
+		"restore-1": {"RestorePart 1", "RestorePart 0"}, "audit-1": {"AuditPart 1", "AuditPart 0"},
+		"g": {"CollectGarbage 0", "PublishBuild 0"},
+	} {
+		f := newFake()
+		if generation == "g" {
+			f = newFake(10)
+		}
+		f.fails(c.paused, "paused", 1)
+		out, err := run(t, f, workflows.Build{Generation: generation}, func(env *testsuite.TestWorkflowEnvironment) {
+			resumeAt(t, env, time.Hour, workflows.Resume{})
+		})
+		require.True(t, err == nil && out.Status == "completed" && f.ended[0].Status == "paused", "%v %v %v", out, err, f.ended)
+		assert.True(t, f.count(c.paused) == 2 && f.count(c.other) <= 1 && f.lastEnd().Warning == nil, "%s: %v", generation, f.calls)
 	}
 }
 
@@ -402,16 +407,6 @@ func TestACollectThatFailsIsAWarningAndTheRunEnds(t *testing.T) {
 			assert.True(t, got != nil && *got == want, "%s: warning %+v, want %+v", at, got, want)
 		}
 	}
-}
-
-func TestACollectIsPausedAndCancelledLikeTheRest(t *testing.T) {
-	f := newFake(10)
-	f.fails("CollectGarbage", "paused", 1)
-	out, err := run(t, f, patient(), func(env *testsuite.TestWorkflowEnvironment) {
-		resumeAt(t, env, time.Hour, workflows.Resume{})
-	})
-	assert.True(t, err == nil && out.Status == "completed" && f.count("CollectGarbage") == 2 && f.lastEnd().Warning == nil,
-		"%v %v %v", out, err, f.calls)
 }
 
 // An attempt that takes too long says that what it calls hangs; one whose worker dies may have killed it.

@@ -183,12 +183,6 @@ func TestAStageKeepsItsWindow(t *testing.T) {
 	assert.True(t, !again && most == 7, "%d shards at once, want 7", most)
 }
 
-func TestAStageWithoutUnitsEnds(t *testing.T) {
-	in := workflows.StageInput{Stage: "reduce", Activity: workflows.ReducePartition}
-	out, again := next(t, environment(newFake(), nil), &in)
-	assert.True(t, !again && out.Done == 0 && out.Paused == "", "%+v", out)
-}
-
 // fullFleet is 100 workers of 64 slots before a model server that takes 6,400 calls at once.
 var fullFleet = workflows.Capacity{Workers: 100, Slots: 6400, CPU: 400, Chat: 6400, Embed: 6400}
 
@@ -354,26 +348,20 @@ func (p *plant) complete(t *testing.T, shards int) {
 	assert.Len(t, p.runs, shards*79)
 }
 
+// Shards are full, or as small as PDFs make them.
 func TestExtractionFillsTheModelOfAFleet(t *testing.T) {
-	p, _, _ := executeActivity(t, extraction(40), always(fullFleet))
-	p.complete(t, 40)
-	from, to := p.began.Add(20*time.Second), p.began.Add(2*time.Minute)
-	part := filled(p.calls, 6400, from, to)
-	t.Logf("%.1f %% of the model's places, %d batches at most", 100*part, most(p.batches, from, to))
-	assert.False(t, part < 0.95, "%.1f %% of the model's places are filled", 100*part)
-	atOnce := most(p.batches, from, to)
-	assert.True(t, atOnce <= 6400*5/2/64, "%d batches at once: more than keeps the model full", atOnce)
-}
-
-func TestSmallShardsFillTheModelToo(t *testing.T) {
-	in := extraction(200) // as PDFs make them: eight batches each
-	for i := range in.Sizes {
-		in.Sizes[i] = 512
+	for size, c := range map[int]struct{ shards, batches int }{5000: {40, 40 * 79}, 512: {200, 1600}} {
+		in := extraction(c.shards)
+		for i := range in.Sizes {
+			in.Sizes[i] = size
+		}
+		p, _, _ := executeActivity(t, in, always(fullFleet))
+		assert.Len(t, p.runs, c.batches)
+		from, to := p.began.Add(20*time.Second), p.began.Add(time.Minute)
+		part, atOnce := filled(p.calls, 6400, from, to), most(p.batches, from, to)
+		assert.True(t, part >= 0.95, "shards of %d: %.1f %% of the model's places are filled", size, 100*part)
+		assert.True(t, size != 5000 || atOnce <= 6400*5/2/64, "%d batches at once: more than keeps the model full", atOnce)
 	}
-	p, _, _ := executeActivity(t, in, always(fullFleet))
-	assert.Len(t, p.runs, 1600)
-	part := filled(p.calls, 6400, p.began.Add(10*time.Second), p.began.Add(time.Minute))
-	assert.True(t, part >= 0.95, "%.1f %% of the model's places are filled", 100*part)
 }
 
 // Where fewer shards are left than extraction is spread over, they have all that is wanted between them.
@@ -506,7 +494,8 @@ func TestOtherStagesFollowTheFleet(t *testing.T) {
 
 // What fits into the usual windows needs no measuring: a small build takes no longer for it.
 func TestASmallStageMeasuresNothing(t *testing.T) {
-	p, _, _ := executeActivity(t, extraction(0), always(fullFleet))
+	p, none, _ := executeActivity(t, extraction(0), always(fullFleet))
+	assert.True(t, none.Done == 0 && none.Paused == "", "%+v", none)
 	small := extraction(3)
 	small.Sizes = []int{5, 900, 400}
 	q, out, _ := executeActivity(t, small, always(fullFleet))

@@ -154,6 +154,8 @@ func TestVariablesThatKubernetesInjectsAreIgnored(t *testing.T) {
 		"UNWEAVER_QUERY_API_PORT_8080_TCP_ADDR=10.96.0.7", "UNWEAVER_QUERY_API_PORT_8080_TCP_PORT=8080",
 		"UNWEAVER_QUERY_API_PORT_8080_TCP_PROTO=tcp", "UNWEAVER_DNS_PORT_53_UDP_ADDR=10.96.0.10",
 		"UNWEAVER_QUERY_API_ADDRESS=0.0.0.0:8080", "HOME=/root",
+		// What programs read themselves is no key.
+		"UNWEAVER_DATA_DIR=/x", "UNWEAVER_CONFIG=/y", "UNWEAVER_CACHE_DIR=/c", "UNWEAVER_TEST_REDIS=redis://127.0.0.1",
 	}}))(t)
 	assert.Equal(t, "0.0.0.0:8080", cfg.QueryAPI.Address, "a key among them is not read")
 }
@@ -174,13 +176,6 @@ func TestUnknownVariablesStayMistakes(t *testing.T) {
 		assert.True(t, err != nil && strings.Contains(err.Error(), "variable "+name+": ") &&
 			strings.Contains(err.Error(), tc.want), "%s: %v", tc.variable, err)
 	}
-}
-
-func TestVariablesThatProgramsReadThemselvesAreNoKeys(t *testing.T) {
-	_, err := config.Load(config.Source{Env: []string{
-		"UNWEAVER_DATA_DIR=/x", "UNWEAVER_CONFIG=/y", "UNWEAVER_CACHE_DIR=/c", "UNWEAVER_TEST_REDIS=redis://127.0.0.1",
-	}})
-	assert.NoError(t, err)
 }
 
 func TestAFileIsReadWhereItIsAndAnObjectIsNot(t *testing.T) {
@@ -233,16 +228,6 @@ func TestClassesAreLexicalBesideAModelInsideUnlessItIsSaid(t *testing.T) {
 	}
 }
 
-func TestAModelInsideIsOneThatThereIs(t *testing.T) {
-	for says, set := range map[string][]string{
-		"not a built-in model": {"models.embedding.model=e6"},
-		"want 0 or 384":        {"models.embedding.model=minilm", "models.embedding.dimension=512"},
-	} {
-		_, err := config.Load(config.Source{Set: set})
-		assert.True(t, err != nil && strings.Contains(err.Error(), says), "%v: %v", set, err)
-	}
-}
-
 // What a branch is made with is refused where the file would be: an unknown key, another type, a value out of bounds.
 func TestSettingsOfABranchAreCheckedByThemselves(t *testing.T) {
 	for _, good := range []map[string]string{
@@ -271,7 +256,7 @@ func TestABranchOfAnImpossibleNameIsAMistake(t *testing.T) {
 	}
 }
 
-func TestSlotsFollowTheModelsAndTheMachineUnlessTheyAreGiven(t *testing.T) {
+func TestSlotsAndCacheFollowTheModelsAndTheMachineUnlessTheyAreGiven(t *testing.T) {
 	for _, c := range []struct {
 		set   string
 		cores int
@@ -288,18 +273,9 @@ func TestSlotsFollowTheModelsAndTheMachineUnlessTheyAreGiven(t *testing.T) {
 		cfg := must(load(t, "", nil, strings.Fields(c.set)))(t)
 		assert.Equal(t, c.want, cfg.CountSlots(c.cores), "%q on %d cores", c.set, c.cores)
 	}
-}
-
-func TestTheCacheOfWorkflowsFollowsTheMachineUnlessItIsGiven(t *testing.T) {
-	for _, c := range []struct {
-		set         []string
-		cores, want int
-	}{
-		{nil, 2, 1024}, {nil, 64, 10_000}, {[]string{"worker.workflow_cache=7"}, 64, 7},
-	} {
-		cfg := must(load(t, "", nil, c.set))(t)
-		assert.Equal(t, c.want, cfg.WorkflowCache(c.cores), "%v on %d cores", c.set, c.cores)
-	}
+	cfg := config.Default()
+	assert.Equal(t, []int{1024, 10_000}, []int{cfg.WorkflowCache(2), cfg.WorkflowCache(64)}, "workflows that are kept")
+	assert.Equal(t, 7, mustLoad(t, "", nil, []string{"worker.workflow_cache=7"}).WorkflowCache(64), "as it is given")
 }
 
 func TestLimitsOfDocumentsAreWhatParsersTake(t *testing.T) {
@@ -347,15 +323,8 @@ indexes:
     models: {chat: {provider: recorded, file: replay.jsonl}}
 `
 
-func written(t *testing.T, text string) config.Source {
-	t.Helper()
-	path := filepath.Join(t.TempDir(), "unweaver.yaml")
-	require.NoError(t, os.WriteFile(path, []byte(text), 0o600))
-	return config.Source{Path: path}
-}
-
 func TestEndpointsAreThoseThatTheConfigurationNames(t *testing.T) {
-	cfg := must(config.Load(written(t, listed)))(t)
+	cfg := mustLoad(t, listed, nil, nil)
 	want := []config.Endpoint{
 		{BaseURL: "http://chat:1/v1", APIKeyEnv: "CHAT"}, {BaseURL: "http://more:2/v1", APIKeyEnv: "MORE"},
 		{BaseURL: "http://own:3/v1", APIKeyEnv: "OWN"}, {BaseURL: "https://api.openai.com/v1", APIKeyEnv: "OPENAI"},
@@ -377,23 +346,6 @@ func TestAListHasAShortForm(t *testing.T) {
 	want := []config.Endpoint{{BaseURL: "http://a/v1", APIKeyEnv: "A"}, {BaseURL: "https://b/v1?x=1", APIKeyEnv: "B"}}
 	assert.True(t, slices.Equal(cfg.Models.Endpoints, want) && slices.Equal(cfg.Stores.CorpusRoots, []string{"/x", "/y"}),
 		"%+v, %v", cfg.Models.Endpoints, cfg.Stores.CorpusRoots)
-}
-
-func TestMistakesInListsAreNamed(t *testing.T) {
-	for text, says := range map[string]string{
-		"stores: {corpus_roots: [docs]}":                                                       "not an absolute path",
-		"stores: {corpus_roots: {a: b}}":                                                       "must be a list",
-		"models: {endpoints: [{base_url: \"ftp://x\", api_key_env: A}]}":                       "not an http(s) URL",
-		"models: {endpoints: [{api_key_env: \"\"}]}":                                           "environment variable",
-		"models: {endpoints: [{url: \"http://x/v1\"}]}":                                        "unknown key",
-		"models: {endpoints: \"http://x/v1\"}":                                                 "URL=VARIABLE",
-		"engine: {tls_cert: a.pem}":                                                            "engine.tls_key",
-		"models: {endpoints: [{base_url: \"http://x/v1\", api_key_env: \"sk-secret value\"}]}": "not the key itself",
-	} {
-		_, err := config.Load(written(t, text))
-		assert.True(t, fault.Is(err, fault.BadConfig) && strings.Contains(err.Error(), says) &&
-			!strings.Contains(err.Error(), "sk-"), "%s: %v", text, err)
-	}
 }
 
 // A server without keys is named with an empty variable; OpenAI's own requires one.
@@ -467,4 +419,120 @@ func TestPasswordsOfStoresAreNotShown(t *testing.T) {
 		got["stores.vectors"].Value == "milvus://root:xxxxx@milvus:19530", "%+v %+v", got["stores.classes"],
 		got["stores.vectors"])
 	assert.Equal(t, "redis://:verysecret@redis:6379/0", cfg.Stores.Classes, "showing a setting changes it")
+}
+
+const oneChat = `
+models:
+  chat: {provider: openai, base_url: "http://a/v1", api_key_env: KEY_A, model: m, max_tokens: 9, price: {prompt: 1, completion: 2}}
+indexes: {docs: {corpus: /c}, other: {corpus: /c, models: {answer: {model: other}, chat: {model: c}}}}
+`
+
+// What a role does not set is as models.chat has it; no key goes to another server, and no price to another model.
+func TestARoleFallsBackToTheGeneralModel(t *testing.T) {
+	general := core.ChatModel{
+		Provider: "openai", BaseURL: "http://a/v1", APIKeyEnv: "KEY_A", Model: "m", MaxTokens: 9, Mode: "online",
+		Price: core.Price{Prompt: 1, Completion: 2}, Timeout: core.DefaultModelTimeout,
+		Batch: config.Default().Models.Chat.Batch,
+	}
+	changed := func(change func(*core.ChatModel)) core.ChatModel {
+		out := general
+		change(&out)
+		return out
+	}
+	elsewhere := config.Default().Models.Chat
+	elsewhere.Provider, elsewhere.BaseURL, elsewhere.Model, elsewhere.APIKeyEnv = "openai", "http://b/v1", "n", ""
+	for name, c := range map[string]struct {
+		set   []string
+		index string
+		want  core.ChatModel
+	}{
+		"nothing":       {nil, "docs", general},
+		"another model": {[]string{"models.answer.model=n"}, "docs", changed(func(m *core.ChatModel) { m.Model, m.Price = "n", core.Price{} })},
+		"its price": {
+			[]string{"models.answer.model=n", "models.answer.price.prompt=7"}, "docs",
+			changed(func(m *core.ChatModel) { m.Model, m.Price = "n", core.Price{Prompt: 7} }),
+		},
+		"zero counts":    {[]string{"models.answer.max_tokens=0"}, "docs", changed(func(m *core.ChatModel) { m.MaxTokens = 0 })},
+		"another server": {[]string{"models.answer.base_url=http://b/v1", "models.answer.model=n"}, "docs", elsewhere},
+		"another server with its key, and another of the index": {
+			[]string{
+				"models.answer.base_url=http://x/v1", "models.answer.api_key_env=KEY_X", "models.answer.model=x",
+				"indexes.docs.models.answer.base_url=http://b/v1", "indexes.docs.models.answer.model=n",
+			}, "docs", elsewhere,
+		},
+		"a price, and another model of the index": {
+			[]string{"models.answer.model=x", "models.answer.price.prompt=7", "indexes.docs.models.answer.model=n"}, "docs",
+			changed(func(m *core.ChatModel) { m.Model, m.Price = "n", core.Price{} }),
+		},
+		"a key alone, and another server of the index": {
+			[]string{"models.answer.api_key_env=KEY_X", "indexes.docs.models.chat.base_url=http://b/v1"}, "docs",
+			changed(func(m *core.ChatModel) { m.BaseURL, m.APIKeyEnv = "http://b/v1", "" }),
+		},
+		"of the index": {nil, "other", changed(func(m *core.ChatModel) {
+			m.Model, m.Price = "other", core.Price{}
+		})},
+		"of an index that names no role": {[]string{"indexes.docs.models.chat.model=i"}, "docs", changed(func(m *core.ChatModel) {
+			m.Model = "i"
+		})},
+	} {
+		cfg, err := load(t, oneChat, nil, c.set)
+		require.NoError(t, err, name)
+		assert.Equal(t, c.want, cfg.ModelOf(c.index, core.RoleAnswer), name)
+	}
+}
+
+// A file without roles gives the specification that it gave before there were roles, and so does one whose roles are
+// the general model. Answers are in no digest.
+func TestRolesThatAreTheGeneralModelChangeNoSpecification(t *testing.T) {
+	spec := func(set ...string) core.Spec {
+		cfg, err := load(t, oneChat, nil, set)
+		require.NoError(t, err)
+		out, err := cfg.Spec("docs", "")
+		require.NoError(t, err)
+		return out
+	}
+	plain := spec()
+	raw, err := json.Marshal(plain)
+	require.NoError(t, err)
+	assert.NotRegexp(t, `"(roles|answer|extraction)"`, string(raw), "bytes are those of a file without roles and languages")
+	assert.Equal(t, "a7bbbda88620277d81106e060d708cbe24e428f5ad7b4ae7ce6ba16c15c9b304", plain.ConfigDigest().String())
+	assert.Equal(t, plain, spec("models.extraction.model=m", "models.extraction.price.prompt=1",
+		"models.extraction.price.completion=2", "models.answer.timeout=5m"))
+	for set, same := range map[string]bool{
+		"models.answer.model=n": true, "models.triples.model=n": true, "models.judge.model=n": true,
+		"models.extraction.model=n": false, "models.shortening.model=n": false, "models.chat.model=n": false,
+		"models.extraction.price.prompt=9": true,
+	} {
+		assert.Equal(t, same, spec(set).ConfigDigest() == plain.ConfigDigest(), set)
+	}
+	swapped := spec("models.chat.model=n", "models.extraction.model=m", "models.shortening.model=m")
+	assert.Equal(t, plain.ConfigDigest(), swapped.ConfigDigest(), "who extracts and shortens is as it was")
+}
+
+func TestAProcessMayAskTheServersOfRolesAndNoOthers(t *testing.T) {
+	cfg, err := load(t, oneChat, nil, []string{
+		"models.answer.base_url=http://b/v1", "models.answer.model=n", "models.answer.api_key_env=KEY_B",
+		"indexes.docs.models.shortening.base_url=http://c/v1", "indexes.docs.models.shortening.model=o",
+	})
+	require.NoError(t, err)
+	assert.Equal(t, []config.Endpoint{
+		{BaseURL: "http://a/v1", APIKeyEnv: "KEY_A"}, {BaseURL: "http://b/v1", APIKeyEnv: "KEY_B"},
+		{BaseURL: "http://c/v1"},
+	}, cfg.ListEndpoints())
+}
+
+func TestRolesThatCannotWorkAreRefused(t *testing.T) {
+	for set, want := range map[string]string{
+		"models.answer.base_url=http://b/v1":                           "models.answer.model: provider openai needs a model",
+		"models.extraction.model=n indexes.docs.budget.money=1":        "models.extraction.price: a limit of money counts its calls",
+		"models.answer.price.prompt=-1":                                "models.answer.price.prompt: want 0 to 1000000",
+		"models.answer.mode=batch":                                     "models.answer.mode: only extraction is sent in batches",
+		"models.shortening.provider=recorded":                          "models.shortening.provider: a recording has only extractions",
+		"models.embedding.model=minilm models.embedding.dimension=512": "want 0 or 384",
+		"models.writer.model=m":                                        "unknown key models.writer",
+		"indexes.docs.models.answer.provider=openai":                   "indexes.docs.models.answer.model: provider openai needs a model",
+	} {
+		assert.Contains(t, refused(t, oneChat, strings.Fields(set)...), want, set)
+	}
+	assert.Contains(t, refused(t, "", "models.answer.model=m"), "set provider or base_url of the role")
 }

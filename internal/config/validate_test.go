@@ -1,13 +1,18 @@
 package config_test
 
 import (
+	"bytes"
+	"errors"
 	"fmt"
+	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
 
 	"github.com/unweaver/unweaver/internal/config"
 	"github.com/unweaver/unweaver/internal/fault"
@@ -25,136 +30,124 @@ func refused(t *testing.T, yaml string, set ...string) string {
 }
 
 func TestValuesThatCannotBeMeantAreRefused(t *testing.T) {
-	for _, tc := range []struct{ set, want string }{
-		{"engine.address=temporal", `"temporal" is not of the form host:port`},
-		{"engine.address=:7233", "host:port"},
-		{"engine.address=temporal:70000", "host:port"},
-		{"engine.namespace=", "must not be empty"},
-		{"engine.task_queue= ", "must not be empty"},
-		{"engine.tls=perhaps", `"perhaps" is not true or false`},
-		{"engine.api_key_env=sk-12345", "name of an environment variable"},
-		{"engine.deployment.name=a.b", "want letters, digits, - and _"},
-		{"engine.deployment.build_id=a b", "want letters, digits and - _ . +"},
-		{"engine.deployment.versioned=true", "requires engine.deployment.name and engine.deployment.build_id"},
-		{"engine.deployment.name=blue", "name and build_id require each other"},
-		{"query_api.auth=maybe", "use auto, required, none"},
-		{"query_api.hosts=https://a.example", "is not a host name"},
-		{"query_api.cors.origins=https://a.example/path", "is not an origin"},
-		{"query_api.cors.origins=app.example", "is not an origin"},
-		{"query_api.tls.key=/k", "cert and key require each other"},
-		{"query_api.tls.acme.domains=a.example", "acme.domains needs a folder"},
-		{"query_api.limits.burst=0", "1 to 1000000"},
-		{"query_api.address=8080", "host:port"},
-		{"query_api.address=https://", "not an http(s) URL with a host"},
-		{"indexes.docs.priority.level=6", "want 1 to 5"},
-		{"indexes.docs.priority.weight=0", "want 0.001 to 1000"},
-		{"worker.role=both", "use all, io, cpu"},
-		{"worker.workflow_cache=-1", "want 0 to 100000"},
-		{"worker.slots=0", "want 1 to 10000, got 0"},
-		{"worker.pollers=101", "want 1 to 100, got 101"},
-		{"worker.pollers=0", "want 1 to 100"},
-		{"worker.cache_bytes=1000", "want 67108864 to"},
-		{"worker.cpu=-1", "want 0 to 1024, got -1"},
-		{"stores.artifacts=s3://", "has no host"},
-		{"stores.artifacts=gs://bucket", "gs:// is not known"},
-		{"stores.classes=redis:///0", "has no host"},
-		{"stores.classes=redis://:secret@/0", `"redis://:xxxxx@/0" has no host`},
-		{"stores.classes=redis+cluster://a:6379,:6380", "has no host"},
-		{"stores.classes=redis://redis:port/0", "no port from 1 to 65535"},
-		{"stores.vectors=http://milvus:19530", "http:// is not known; use milvus://"},
-		{"stores.vectors=milvus://:19530", "has no host"},
-		{"stores.milvus.load=copy", "use insert, import"},
-		{"stores.milvus.index=flat", "use hnsw, ivf"},
-		{"stores.s3.endpoint=s3:8333", "not an http(s) URL with a host"},
-		{"stores.s3.endpoint=http://:8333", "not an http(s) URL with a host"},
-		{"models.chat.provider=magic", "use builtin, openai, recorded"},
-		{"models.chat.provider=openai", "models.chat.model: provider openai needs a model"},
-		{"models.chat.provider=recorded", "models.chat.file: provider recorded requires a file"},
-		{"models.chat.base_url=ftp://models", "not an http(s) URL with a host"},
-		{"models.chat.base_url=https:///v1", "not an http(s) URL with a host"},
-		{"models.chat.api_key_env=not a name", "name of an environment variable"},
-		{"models.chat.timeout=0s", "want 1s to 10m0s"},
-		{"models.embedding.timeout=11m", "want 1s to 10m0s"},
-		{"models.chat.price.prompt=-1", "want 0 to 1000000, got -1"},
-		{"models.chat.price.completion=1e9", "want 0 to 1000000"},
-		{"models.chat.price.prompt=NaN", "want 0 to 1000000, got NaN"},
-		{"models.chat.price.prompt=cheap", `"cheap" is not a number`},
-		{"models.embedding.provider=magic", "use builtin, openai"},
-		{"models.embedding.provider=openai", "models.embedding.model: provider openai needs a model"},
-		{"models.embedding.base_url=models", "not an http(s) URL with a host"},
-		{"models.embedding.dimension=-1", "want 0 to 32768"},
-		{"models.embedding.dimension=99999", "want 0 to 32768"},
-		{"models.embedding.dimension=512", "models.embedding.dimension: want 0 or 1024, the length of the built-in lexical"},
-		{"models.embedding.max_input_tokens=-1", "want 0 to"},
-		{"models.embedding.classes=both", "use auto, model, lexical"},
-		{"models.embedding.price.prompt=-0.1", "want 0 to 1000000"},
-		{"models.limits.concurrency=-1", "want 0 to 100000"},
-		{"models.limits.concurrency=100001", "want 0 to 100000"},
-		{"models.limits.requests_per_minute=-5", "want 0 to"},
-		{"models.limits.tokens_per_minute=-5", "want 0 to"},
-		{"indexes.Docs.keep=2", "letters a-z, digits and hyphens"},
-		{"indexes.docs.corpus=gs://bucket/docs", "gs:// is not known"},
-		{"indexes.docs.corpus=s3:///docs", "has no host"},
-		{"indexes.docs.documents.encoding=*.txt=what", `"*.txt=what" names no known charset`},
-		{"indexes.docs.documents.encoding=*.txt", "write PATTERN=CHARSET"},
-		{"indexes.docs.documents.types=*.x=what", `"*.x=what" names no type; write PATTERN=TYPE with one of text`},
-		{"indexes.docs.documents.types=a[=csv", "is not a valid pattern"},
-		{"indexes.docs.documents.encoding=a[=koi8-r", "is not a valid pattern"},
-		{"indexes.docs.chunking.strategy=magic", "use text, fixed, document"},
-		{"indexes.docs.chunking.boundaries=loose", "use stable, packed"},
-		{"indexes.docs.chunking.max_tokens=49", "want 50 to 8000, got 49"},
-		{"indexes.docs.chunking.max_tokens=8001", "want 50 to 8000, got 8001"},
-		{"indexes.docs.chunking.max_tokens=many", `"many" is not a whole number`},
-		{"indexes.docs.chunking.overlap=-1", "want 0 to 7999, got -1"},
-		{"indexes.docs.chunking.overlap=1500", "want less than max_tokens (1500), got 1500"},
-		{"indexes.docs.chunking.overlap=10", "only strategy fixed has an overlap"},
-		{"indexes.docs.shortening.threshold=199", "want 200 to"},
-		{"indexes.docs.shortening.sample=0", "want 1 to"},
-		{"indexes.docs.retrieval.method=guess", "use hybrid, unweaver"},
-		{"indexes.docs.retrieval.rule=guess", "use weighted, av"},
-		{"indexes.docs.retrieval.top_chunks=0", "want 1 to 100"},
-		{"indexes.docs.retrieval.top_chunks=101", "want 1 to 100"},
-		{"indexes.docs.retrieval.min_similarity=1.01", "want -1 to 1"},
-		{"indexes.docs.retrieval.min_similarity=-99", "want -1 to 1"},
-		{"indexes.docs.retrieval.min_similarity=Inf", "want -1 to 1"},
-		{"indexes.docs.parity=maybe", "is not true or false"},
-		{"indexes.docs.extraction.language=klingon", `"klingon" is no language: use auto or a code such as de`},
-		{"indexes.docs.extraction.language=DE", `"DE" is no language`},
-		{"indexes.docs.answer.style=long", `"long" is not known; use short, full`},
-		{"indexes.docs.keep=0", "want 1 to 10000, got 0"},
-		{"indexes.docs.grace=1 day", `"1 day" is not a duration such as 24h`},
-		{"indexes.docs.grace=0s", "want a duration longer than 0s"},
-		{"indexes.docs.grace=-24h", "want a duration longer than 0s"},
-		{"indexes.docs.budget.calls=-5", "want 0 to 1000000000000, got -5"},
-		{"indexes.docs.budget.tokens=-5", "want 0 to"},
-		{"indexes.docs.budget.money=-0.5", "want 0 to"},
-		{"indexes.docs.budget.money=Inf", "want 0 to"},
-		{"indexes.docs.failures.share=1.5", "want 0 to 1, got 1.5"},
-		{"indexes.docs.failures.count=-1", "want 0 to"},
-		{"indexes.docs.failures.documents_share=-0.1", "want 0 to 1"},
-		{"indexes.docs.failures.floor=-1", "want 0 to"},
-		{"indexes.docs.gate.max_removed=2", "want 0 to 1, got 2"},
-		{"indexes.docs.gate.max_recall_drop=2", "want 0 to 1, got 2"},
-		{"indexes.docs.gate.probes=missing.jsonl", "the file missing.jsonl does not exist"},
-		{"indexes.docs.gate.probes=s3://bucket/", "names no object"},
-		{"indexes.docs.gate.max_size_change=-1", "got -1"},
-		{"indexes.docs.gate.probes=.", ". is a directory"},
-		{"indexes.docs.schedule.timezone=Mars/Olympus", `"Mars/Olympus" is not a time zone`},
-		{"indexes.docs.schedule.overlap=pile", "use skip, buffer_one"},
-		{"indexes.docs.schedule.catchup=soon", `"soon" is not a duration`},
-		{"indexes.docs.schedule.jitter=-5m", "want a duration longer than 0s"},
-		{"indexes.docs.models.chat.provider=magic", "use builtin, openai, recorded"},
-		{"indexes.docs.models.chat.provider=openai", "indexes.docs.models.chat.model: provider openai needs a model"},
-		{"indexes.docs.models.limits.concurrency=-1", "want 0 to 100000"},
-		{"indexes.docs.models.embedding.price.prompt=-1", "want 0 to 1000000"},
-		{"indexes.docs.models.chat.provider=", `"" is not known`},
+	for want, sets := range map[string][]string{
+		`"temporal" is not of the form host:port`: {"engine.address=temporal"},
+		"host:port":                        {"engine.address=", "engine.address=:7233", "engine.address=temporal:70000", "query_api.address=8080"},
+		"must not be empty":                {"engine.namespace=", "engine.task_queue= "},
+		`"perhaps" is not true or false`:   {"engine.tls=perhaps"},
+		"name of an environment variable":  {"engine.api_key_env=sk-12345", "models.chat.api_key_env=not a name"},
+		"want letters, digits, - and _":    {"engine.deployment.name=a.b"},
+		"want letters, digits and - _ . +": {"engine.deployment.build_id=a b"},
+		"requires engine.deployment.name and engine.deployment.build_id": {"engine.deployment.versioned=true"},
+		"name and build_id require each other":                           {"engine.deployment.name=blue"},
+		"use auto, required, none":                                       {"query_api.auth=maybe"},
+		"is not a host name":                                             {"query_api.hosts=https://a.example"},
+		"is not an origin":                                               {"query_api.cors.origins=https://a.example/path", "query_api.cors.origins=app.example"},
+		"cert and key require each other":                                {"query_api.tls.key=/k"},
+		"acme.domains needs a folder":                                    {"query_api.tls.acme.domains=a.example"},
+		"1 to 1000000":                                                   {"query_api.limits.burst=0"},
+		"not an http(s) URL with a host": {
+			"query_api.address=https://", "stores.s3.endpoint=s3:8333", "stores.s3.endpoint=http://:8333",
+			"models.chat.base_url=ftp://models", "models.chat.base_url=https:///v1", "models.embedding.base_url=models",
+		},
+		"want 1 to 5":        {"indexes.docs.priority.level=6"},
+		"want 0.001 to 1000": {"indexes.docs.priority.weight=0"},
+		"use all, io, cpu":   {"worker.role=both"},
+		"want 0 to 100000": {
+			"worker.workflow_cache=-1", "models.limits.concurrency=-1", "models.limits.concurrency=100001",
+			"indexes.docs.models.limits.concurrency=-1",
+		},
+		"want 1 to 10000, got 0": {"worker.slots=0", "indexes.docs.keep=0"},
+		"want 1 to 100, got 101": {"worker.pollers=101"},
+		"want 1 to 100": {
+			"worker.pollers=0", "indexes.docs.retrieval.top_chunks=0", "indexes.docs.retrieval.top_chunks=101",
+		},
+		"want 67108864 to":       {"worker.cache_bytes=1000"},
+		"want 0 to 1024, got -1": {"worker.cpu=-1"},
+		"has no host": {
+			"stores.artifacts=s3://", "stores.classes=redis:///0", "stores.classes=redis+cluster://a:6379,:6380",
+			"stores.vectors=milvus://:19530", "indexes.docs.corpus=s3:///docs",
+		},
+		"gs:// is not known":                                  {"stores.artifacts=gs://bucket", "indexes.docs.corpus=gs://bucket/docs"},
+		`"redis://:xxxxx@/0" has no host`:                     {"stores.classes=redis://:secret@/0"},
+		"no port from 1 to 65535":                             {"stores.classes=redis://redis:port/0"},
+		"http:// is not known; use milvus://":                 {"stores.vectors=http://milvus:19530"},
+		"use insert, import":                                  {"stores.milvus.load=copy"},
+		"use hnsw, ivf":                                       {"stores.milvus.index=flat"},
+		"use builtin, openai, recorded":                       {"models.chat.provider=magic", "indexes.docs.models.chat.provider=magic"},
+		"models.chat.model: provider openai needs a model":    {"models.chat.provider=openai"},
+		"models.chat.file: provider recorded requires a file": {"models.chat.provider=recorded"},
+		"want 1s to 10m0s":                                    {"models.chat.timeout=0s", "models.embedding.timeout=11m"},
+		"want 0 to 1000000, got -1":                           {"models.chat.price.prompt=-1"},
+		"want 0 to 1000000": {
+			"models.chat.price.completion=1e9", "models.embedding.price.prompt=-0.1",
+			"indexes.docs.models.embedding.price.prompt=-1",
+		},
+		"want 0 to 1000000, got NaN":                            {"models.chat.price.prompt=NaN"},
+		`"cheap" is not a number`:                               {"models.chat.price.prompt=cheap"},
+		"use builtin, openai":                                   {"models.embedding.provider=magic"},
+		"models.embedding.model: provider openai needs a model": {"models.embedding.provider=openai"},
+		"want 0 to 32768":                                       {"models.embedding.dimension=-1", "models.embedding.dimension=99999"},
+		"models.embedding.dimension: want 0 or 1024, the length of the built-in lexical": {
+			"models.embedding.dimension=512",
+		},
+		"want 0 to": {
+			"models.embedding.max_input_tokens=-1", "models.limits.requests_per_minute=-5",
+			"models.limits.tokens_per_minute=-5", "indexes.docs.budget.tokens=-5", "indexes.docs.budget.money=-0.5",
+			"indexes.docs.budget.money=Inf", "indexes.docs.failures.count=-1", "indexes.docs.failures.floor=-1",
+		},
+		"use auto, model, lexical":                                      {"models.embedding.classes=both"},
+		"letters a-z, digits and hyphens":                               {"indexes.Docs.keep=2"},
+		`"*.txt=what" names no known charset`:                           {"indexes.docs.documents.encoding=*.txt=what"},
+		"write PATTERN=CHARSET":                                         {"indexes.docs.documents.encoding=*.txt"},
+		`"*.x=what" names no type; write PATTERN=TYPE with one of text`: {"indexes.docs.documents.types=*.x=what"},
+		"is not a valid pattern":                                        {"indexes.docs.documents.types=a[=csv", "indexes.docs.documents.encoding=a[=koi8-r"},
+		"use text, fixed, document":                                     {"indexes.docs.chunking.strategy=magic"},
+		"use stable, packed":                                            {"indexes.docs.chunking.boundaries=loose"},
+		"want 50 to 8000, got 49":                                       {"indexes.docs.chunking.max_tokens=49"},
+		"want 50 to 8000, got 8001":                                     {"indexes.docs.chunking.max_tokens=8001"},
+		`"many" is not a whole number`:                                  {"indexes.docs.chunking.max_tokens=many"},
+		"want 0 to 7999, got -1":                                        {"indexes.docs.chunking.overlap=-1"},
+		"want less than max_tokens (1500), got 1500":                    {"indexes.docs.chunking.overlap=1500"},
+		"only strategy fixed has an overlap":                            {"indexes.docs.chunking.overlap=10"},
+		"want 200 to":                                                   {"indexes.docs.shortening.threshold=199"},
+		"want 1 to":                                                     {"indexes.docs.shortening.sample=0"},
+		"use hybrid, unweaver":                                          {"indexes.docs.retrieval.method=guess"},
+		"use weighted, av":                                              {"indexes.docs.retrieval.rule=guess"},
+		"want -1 to 1": {
+			"indexes.docs.retrieval.min_similarity=1.01", "indexes.docs.retrieval.min_similarity=-99",
+			"indexes.docs.retrieval.min_similarity=Inf", "indexes.docs.retrieval.min_similarity=NaN",
+		},
+		"is not true or false": {"indexes.docs.parity=maybe"},
+		`"klingon" is no language: use auto or a code such as de`: {"indexes.docs.extraction.language=klingon"},
+		`"DE" is no language`:                   {"indexes.docs.extraction.language=DE"},
+		`"long" is not known; use short, full`:  {"indexes.docs.answer.style=long"},
+		`"1 day" is not a duration such as 24h`: {"indexes.docs.grace=1 day"},
+		"want a duration longer than 0s": {
+			"indexes.docs.grace=0s", "indexes.docs.grace=-24h", "indexes.docs.schedule.jitter=-5m",
+		},
+		"want 0 to 1000000000000, got -5":       {"indexes.docs.budget.calls=-5"},
+		"want 0 to 1, got 1.5":                  {"indexes.docs.failures.share=1.5"},
+		"want 0 to 1":                           {"indexes.docs.failures.documents_share=-0.1"},
+		"want 0 to 1, got 2":                    {"indexes.docs.gate.max_removed=2", "indexes.docs.gate.max_recall_drop=2"},
+		"the file missing.jsonl does not exist": {"indexes.docs.gate.probes=missing.jsonl"},
+		"names no object":                       {"indexes.docs.gate.probes=s3://bucket/"},
+		"got -1":                                {"indexes.docs.gate.max_size_change=-1"},
+		". is a directory":                      {"indexes.docs.gate.probes=."},
+		`"Mars/Olympus" is not a time zone`:     {"indexes.docs.schedule.timezone=Mars/Olympus"},
+		"use skip, buffer_one":                  {"indexes.docs.schedule.overlap=pile"},
+		`"soon" is not a duration`:              {"indexes.docs.schedule.catchup=soon"},
+		"indexes.docs.models.chat.model: provider openai needs a model": {"indexes.docs.models.chat.provider=openai"},
+		`"" is not known`: {"indexes.docs.models.chat.provider="},
+		"is not a supported language; use auto, en, de, ": {"indexes.docs.retrieval.language=xx"},
+		"not a built-in model":                            {"models.embedding.model=e6"},
 	} {
-		t.Run(tc.set, func(t *testing.T) {
-			got := refused(t, "", tc.set)
-			path, _, _ := strings.Cut(tc.set, "=")
-			assert.True(t, strings.Contains(got, tc.want) && strings.Contains(got, path[:strings.LastIndexByte(path, '.')]),
-				"want %q at %s, got:\n%s", tc.want, path, got)
-		})
+		for _, set := range sets {
+			got := refused(t, "", set)
+			path, _, _ := strings.Cut(set, "=")
+			assert.True(t, strings.Contains(got, want) && strings.Contains(got, path[:strings.LastIndexByte(path, '.')]),
+				"%s: want %q at %s, got:\n%s", set, want, path, got)
+		}
 	}
 }
 
@@ -200,30 +193,26 @@ func TestMistakesOfACronLineAreNamed(t *testing.T) {
 }
 
 func TestMistakesOfFormAreNamedWithTheirPlace(t *testing.T) {
-	for _, tc := range []struct{ name, yaml, want string }{
-		{"duplicate key", "engine: {tls: true}\nengine: {tls: false}\n", ":2:1: engine is set twice, first in line 1"},
-		{
-			"duplicate key below", "models:\n  limits:\n    concurrency: 1\n    concurrency: 2\n",
-			":4:5: models.limits.concurrency is set twice, first in line 3",
-		},
-		{
-			"duplicate index", "indexes:\n  docs: {keep: 1}\n  docs: {keep: 2}\n",
-			":3:3: indexes.docs is set twice, first in line 2",
-		},
-		{"unknown key", "modles: {}\n", ":1:1: unknown key modles (known keys: engine, query_api, worker"},
-		{"value for a mapping", "engine: fast\n", ":1:9: engine must be a mapping of keys"},
-		{"list for a value", "engine: {address: [a, b]}\n", ":1:19: engine.address must be one value"},
-		{"a list", "- engine\n", ":1:1: the file must be a mapping of keys"},
-		{"two documents", "engine: {}\n---\nengine: {}\n", "a second YAML document starts here"},
-		{"no YAML", "engine: {\n", "the file is not valid YAML"},
-		{
-			"a value of an alias", "models: {chat: {price: &p {prompt: -1}}, embedding: {price: *p}}\n",
-			":1:36: models.embedding.price.prompt",
-		},
+	for yaml, want := range map[string]string{
+		"engine: {tls: true}\nengine: {tls: false}\n":                  ":2:1: engine is set twice, first in line 1",
+		"models:\n  limits:\n    concurrency: 1\n    concurrency: 2\n": ":4:5: models.limits.concurrency is set twice, first in line 3",
+		"indexes:\n  docs: {keep: 1}\n  docs: {keep: 2}\n":             ":3:3: indexes.docs is set twice, first in line 2",
+		"modles: {}\n":                  ":1:1: unknown key modles (known keys: engine, query_api, worker",
+		"engine: fast\n":                ":1:9: engine must be a mapping of keys",
+		"engine: {address: [a, b]}\n":   ":1:19: engine.address must be one value",
+		"- engine\n":                    ":1:1: the file must be a mapping of keys",
+		"engine: {}\n---\nengine: {}\n": "a second YAML document starts here",
+		"engine: {\n":                   "the file is not valid YAML",
+		"models: {chat: {price: &p {prompt: -1}}, embedding: {price: *p}}\n": ":1:36: models.embedding.price.prompt",
+		"stores: {corpus_roots: [docs]}":                                     "not an absolute path",
+		"stores: {corpus_roots: {a: b}}":                                     "must be a list",
+		"models: {endpoints: [{base_url: \"ftp://x\", api_key_env: A}]}":     "not an http(s) URL",
+		"models: {endpoints: [{api_key_env: \"\"}]}":                         "environment variable",
+		"models: {endpoints: [{url: \"http://x/v1\"}]}":                      "unknown key",
+		"models: {endpoints: \"http://x/v1\"}":                               "URL=VARIABLE",
+		"engine: {tls_cert: a.pem}":                                          "engine.tls_key",
 	} {
-		t.Run(tc.name, func(t *testing.T) {
-			assert.Contains(t, refused(t, tc.yaml), tc.want, "want")
-		})
+		assert.Contains(t, refused(t, yaml), want, "%s", yaml)
 	}
 }
 
@@ -245,11 +234,6 @@ func TestMistakesComeInTheOrderOfTheFileThenVariablesThenSettings(t *testing.T) 
 		strings.Contains(lines[13], "--set nonsense"), "%s", err)
 }
 
-func TestAKeyThatWasPastedInPlaceOfItsVariableIsNotRepeated(t *testing.T) {
-	got := refused(t, "models: {chat: {api_key_env: sk-proj-verysecret}}\n")
-	assert.True(t, got != "" && !strings.Contains(got, "verysecret"), "%s", got)
-}
-
 func TestFilesThatCannotBeRead(t *testing.T) {
 	missing := filepath.Join(t.TempDir(), "none.yaml")
 	if _, err := config.Load(config.Source{Path: missing}); !fault.Is(err, fault.BadConfig) {
@@ -258,4 +242,191 @@ func TestFilesThatCannotBeRead(t *testing.T) {
 	_, err := config.Load(config.Source{Path: missing, Missing: true})
 	assert.NoError(t, err, "a missing file that no option names")
 	assert.Empty(t, refused(t, "# nothing but a comment\n"))
+}
+
+func TestASecretThatIsRefusedIsNotRepeated(t *testing.T) {
+	for file, says := range map[string]string{
+		"models: {chat: {api_key_env: sk-proj-SECRET}}\n":                                      "models.chat.api_key_env",
+		"models: {endpoints: [{base_url: \"http://x/v1\", api_key_env: \"sk-SECRET value\"}]}": "not the key itself",
+		"stores: {classes: \"redis://:SECRET/SECRET@redis:6379/0\"}\n":                         "stores.classes", // a slash that begins no path
+		"models: {chat: {base_url: \"http://u:SECRETpw@h/v1\"}}\n":                             "api_key_env",
+		"models: {embedding: {base_url: \"https://h/v1?key=SECRET\"}}\n":                       "api_key_env",
+	} {
+		got := refused(t, file)
+		assert.True(t, strings.Contains(got, says) && !strings.Contains(got, "SECRET"), "%s%s", file, got)
+	}
+}
+
+// nested writes one value as YAML, below the keys of its path.
+func nested(path, value string) string {
+	var yaml strings.Builder
+	keys := strings.Split(path, ".")
+	for i, key := range keys {
+		yaml.WriteString(strings.Repeat("  ", i) + key + ":")
+		if i < len(keys)-1 {
+			yaml.WriteString("\n")
+		}
+	}
+	return fmt.Sprintf("%s %s\n", yaml.String(), value)
+}
+
+func variableOf(path string) string {
+	return "UNWEAVER_" + strings.ToUpper(strings.NewReplacer(".", "_", "-", "_").Replace(path))
+}
+
+func TestEveryKeyCanBeGivenByFileVariableAndSetting(t *testing.T) {
+	for _, r := range rows(t) {
+		if r.unsupported() {
+			continue
+		}
+		base := needs[r.path]
+		fromFile := mustLoad(t, nested(r.path, r.example), nil, others(base, r.path))
+		fromVariable := mustLoad(t, "indexes: {docs: {}}\n", []string{variableOf(r.path) + "=" + r.example},
+			others(base, r.path))
+		fromSet := mustLoad(t, "", nil, append(others(base, r.path), r.path+"="+r.example))
+		for origin, cfg := range map[string]*config.Config{
+			config.FromFile: fromFile, config.FromVariable: fromVariable, config.FromSet: fromSet,
+		} {
+			got := settings(t, cfg)[r.path]
+			assert.True(t, got.Text == r.example && got.Origin == origin && got.At != "",
+				"%s from %s: %+v, want %s", r.path, origin, got, r.example)
+		}
+	}
+}
+
+// others returns the settings that an example needs besides, without those of its own path.
+func others(set []string, path string) []string {
+	var out []string
+	for _, setting := range set {
+		if !strings.HasPrefix(setting, path+"=") {
+			out = append(out, setting)
+		}
+	}
+	return out
+}
+
+func TestDurationsAreWrittenAsPeopleWriteThem(t *testing.T) {
+	for given, want := range map[string]string{
+		"24h": "24h", "90m": "1h30m", "1h0m0s": "1h", "10m": "10m", "30s": "30s", "1h0m30s": "1h0m30s",
+		"100ms": "100ms", "100h10m": "100h10m", "1m30s": "1m30s",
+	} {
+		cfg := mustLoad(t, "", nil, []string{"indexes.docs.grace=" + given})
+		assert.Equal(t, want, settings(t, cfg)["indexes.docs.grace"].Text, "%s is written", given)
+	}
+}
+
+func TestSettingsThatAreNoValueAreRefused(t *testing.T) {
+	for set, want := range map[string]string{
+		"engine=fast":                  "engine is not one value",
+		"indexes=many":                 "indexes is not one value",
+		"indexes.docs=small":           "indexes.docs is not one value",
+		"engine.address.port=1":        "engine.address has no keys below it",
+		"engine.adress=x":              "unknown key engine.adress (known keys: address, namespace",
+		"indexes.docs.models.chet.x=1": "unknown key indexes.docs.models.chet",
+		"=x":                           "unknown key ",
+	} {
+		assert.Contains(t, refused(t, "", set), want, "%s", set)
+	}
+}
+
+// FuzzLoad holds that no file can make the reader panic, that what it refuses is a configuration's fault, and that what
+// it accepts is resolved.
+func FuzzLoad(f *testing.F) {
+	f.Add([]byte(config.RenderSample()))
+	f.Add([]byte("indexes: {docs: {models: {chat: {price: {prompt: -1}}}}}\n"))
+	f.Add([]byte("a: &a {b: *a}\n"))
+	f.Add([]byte("engine: !!binary aGk=\n---\n"))
+	f.Add([]byte("indexes: [docs]\nworker: null\n? {a: b}\n: c\n"))
+	f.Add([]byte("indexes: {docs: {schedule: {cron: '1-,*/ @ * *'}}}\nstores: {classes: 'redis://@:@/'}"))
+	dir := f.TempDir()
+	f.Fuzz(func(t *testing.T, raw []byte) {
+		path := filepath.Join(dir, "unweaver.yaml")
+		require.NoError(t, os.WriteFile(path, raw, 0o600))
+		cfg, err := config.Load(config.Source{Path: path})
+		if err != nil {
+			assert.True(t, fault.Is(err, fault.BadConfig), "code %s of %v", fault.CodeOf(err), err)
+			return
+		}
+		for name := range cfg.Indexes {
+			spec, err := cfg.Spec(name, "")
+			assert.True(t, err == nil && spec.Keep >= 1 && spec.Grace > 0 && !bytes.ContainsAny([]byte(spec.Index), "./"),
+				"%+v %v", spec, err)
+		}
+	})
+}
+
+func TestWhatIsNoFileIsRefusedAtOnce(t *testing.T) {
+	pipe := filepath.Join(t.TempDir(), "pipe")
+	if err := unix.Mkfifo(pipe, 0o600); err != nil {
+		t.Skip("no pipes here: ", err)
+	}
+	for _, path := range []string{pipe, t.TempDir(), "/dev/null"} {
+		done := make(chan error, 1)
+		go func() {
+			_, err := config.Load(config.Source{Path: path})
+			done <- err
+		}()
+		select {
+		case err := <-done:
+			assert.True(t, fault.Is(err, fault.BadConfig) && strings.Contains(err.Error(), path), "%s: %v", path, err)
+		case <-time.After(time.Minute):
+			t.Fatalf("%s is waited for", path)
+		}
+	}
+}
+
+func parsed(t *testing.T, env []string, args ...string) (*config.Process, string, error) {
+	t.Helper()
+	var out bytes.Buffer
+	process, err := config.ParseProcess("unweaver-worker", "Host workflows.", "ask it", args, env, &out)
+	return process, out.String(), err
+}
+
+func TestAServerProcessFindsItsConfigurationAsTheCommandLineDoes(t *testing.T) {
+	t.Chdir(t.TempDir())
+	load := func(env []string, args ...string) *config.Config {
+		t.Helper()
+		process, _, err := parsed(t, env, args...)
+		require.NoError(t, err)
+		return must(config.Load(process.Source))(t)
+	}
+	assert.Equal(t, 64, load(nil).Worker.Slots, "without a file")
+	other := filepath.Join(t.TempDir(), "other.yaml")
+	for path, slots := range map[string]string{"unweaver.yaml": "7", other: "8"} {
+		require.NoError(t, os.WriteFile(path, []byte("worker: {slots: "+slots+"}\n"), 0o600))
+	}
+	for name, got := range map[string]struct{ slots, want int }{
+		"unweaver.yaml of the folder":        {load(nil).Worker.Slots, 7},
+		"UNWEAVER_CONFIG":                    {load([]string{"UNWEAVER_CONFIG=" + other}).Worker.Slots, 8},
+		"--config":                           {load(nil, "--config", other).Worker.Slots, 8},
+		"-config, as before":                 {load(nil, "-config="+other).Worker.Slots, 8},
+		"--set over all":                     {load(nil, "--config", other, "--set", "worker.slots=9").Worker.Slots, 9},
+		"a variable of a setting over files": {load([]string{"UNWEAVER_WORKER_SLOTS=5"}).Worker.Slots, 5},
+	} {
+		assert.Equal(t, got.want, got.slots, "%s", name)
+	}
+}
+
+func TestFlagsOfAServerProcess(t *testing.T) {
+	process, help, err := parsed(t, nil, "--help")
+	assert.True(t, err == nil && process.IsDone() && strings.Contains(help, "--set") &&
+		strings.Contains(help, "Host workflows."), "%v\n%s", err, help)
+	if process, out, err := parsed(t, nil, "--version"); err != nil || !process.IsDone() ||
+		!strings.HasPrefix(out, "unweaver-worker ") {
+		t.Errorf("%v %s", err, out)
+	}
+	if process, _, err := parsed(t, nil, "-probe"); err != nil || !process.Probe || process.IsDone() {
+		t.Errorf("%+v, %v", process, err)
+	}
+	for _, args := range [][]string{{"--colour"}, {"docs"}, {"--config"}} {
+		process, _, err := parsed(t, nil, append([]string{"--json"}, args...)...)
+		var out bytes.Buffer
+		if code := process.Exit(err, &out); code != 2 || !strings.Contains(out.String(), `"code":"usage"`) ||
+			!strings.Contains(out.String(), "unweaver-worker --help") {
+			t.Errorf("%v: exit %d, %s", args, code, out.String())
+		}
+	}
+	var out bytes.Buffer
+	code := process.Exit(errors.New("odd"), &out)
+	assert.True(t, code == 1 && out.String() == "unweaver-worker: odd\n", "exit %d, %s", code, out.String())
 }

@@ -351,53 +351,62 @@ func contains(t *testing.T, text string, wanted ...string) {
 }
 
 func TestWhatIsAskedWronglyIsUsageAndConnectsToNothing(t *testing.T) {
-	for _, tc := range []struct {
-		args []string
-		want string
-	}{
-		{[]string{"indx"}, "unknown command"},
-		{[]string{"--colour"}, "unknown flag"},
-		{[]string{"index"}, "no index is named"},
-		{[]string{"index", "a", "b", "--index", "docs"}, "want at most a CORPUS, got 2 arguments"},
-		{[]string{"index", "--index", "docs", "--set", "nonsense"}, "want path=value"},
-		{[]string{"index", "--index", "docs", "--set", "indexes.docs.keep=0"}, "want 1 to 10000, got 0"},
-		{[]string{"index", "--index", "docs", "--config", "none.yaml"}, "name a readable file with --config"},
-		{[]string{"status", "--watch"}, "no run is named"},
-		{[]string{"ls", "docs"}, "want no argument"},
-		{[]string{"logs"}, "want a RUN, got 0 arguments"},
-		{[]string{"show"}, "want a GENERATION, got 0 arguments"},
-		{[]string{"runs", "docs", "--limit", "-1"}, `--limit requires a whole number that is not negative, got "-1"`},
-		{[]string{"restore", "--all", "--index", "docs"}, "give either --index or --all"},
-		{[]string{"status", "a", "b"}, "want at most a RUN"},
-		{[]string{"pause"}, "want a RUN, got 0 arguments"},
-		{[]string{"cancel", "a", "b"}, "want a RUN, got 2 arguments"},
-		{[]string{"resume"}, "want a RUN, got 0 arguments"},
-		{[]string{"resume", "docs", "--budget-calls", "-1"}, "--budget-calls requires a whole number that is not negative"},
-		{[]string{"resume", "docs", "--budget-tokens", "-1"}, "--budget-tokens requires a whole number that is not negative"},
-		{[]string{"resume", "docs", "--budget-money", "NaN"}, "--budget-money requires a number that is not negative"},
-		{[]string{"resume", "docs", "--budget-money", "+Inf"}, "--budget-money requires a number that is not negative"},
-		{[]string{"resume", "docs", "--budget-calls", "many"}, `--budget-calls requires a whole number, got "many"`},
-		{[]string{"generations"}, "no index is named"},
-		{[]string{"dead-letters", "show"}, "(see: unweaver dead-letters show --help)"},
-		{[]string{"restore"}, "give either --index or --all"},
-		{[]string{"audit"}, "no index is named"},
-		{[]string{"audit", "--index", "docs", "--sample", "8/7"}, `"8/7" is no part of a whole`},
-		{[]string{"query", "who?"}, "no index is named"},
-		{[]string{"query", "x", "docs", "--top-chunks", "abc"}, `--top-chunks requires a whole number, got "abc"`},
-		{[]string{"query", "x", "docs", "--top-chunks", "0"}, `--top-chunks requires a whole number, 1 or more, got "0"`},
-		{[]string{"keys", "rotate", "x", "--overlap=-1h"}, "--overlap requires a time such as 90s or 12h that is not negative"},
-		{[]string{"query", "--index", "docs"}, "want a QUESTION in quotes and an INDEX, got 0 arguments"},
-		{[]string{"query", "who?", "--index", "docs", "--param", "damping"}, "want name=value"},
-		{[]string{"config", "validate", "x"}, "want no argument"},
-		{[]string{"eval"}, "at least one of the flags in the group [dataset suite questions] is required"},
+	for _, tc := range []struct{ args, want string }{
+		{"indx", "unknown command"},
+		{"--colour", "unknown flag"},
+		{"index", "no index is named"},
+		{"index a b --index docs", "want at most a CORPUS, got 2 arguments"},
+		{"index --index docs --set nonsense", "want path=value"},
+		{"index --index docs --set indexes.docs.keep=0", "want 1 to 10000, got 0"},
+		{"index --index docs --config none.yaml", "name a readable file with --config"},
+		{"status --watch", "no run is named"},
+		{"ls docs", "want no argument"},
+		{"logs", "want a RUN, got 0 arguments"},
+		{"show", "want a GENERATION, got 0 arguments"},
+		{"runs docs --limit -1", `--limit requires a whole number that is not negative, got "-1"`},
+		{"restore --all --index docs", "give either --index or --all"},
+		{"status a b", "want at most a RUN"},
+		{"pause", "want a RUN, got 0 arguments"},
+		{"cancel a b", "want a RUN, got 2 arguments"},
+		{"resume", "want a RUN, got 0 arguments"},
+		{"resume docs --budget-calls -1", "--budget-calls requires a whole number that is not negative"},
+		{"resume docs --budget-tokens -1", "--budget-tokens requires a whole number that is not negative"},
+		{"resume docs --budget-money NaN", "--budget-money requires a number that is not negative"},
+		{"resume docs --budget-money +Inf", "--budget-money requires a number that is not negative"},
+		{"resume docs --budget-calls many", `--budget-calls requires a whole number, got "many"`},
+		{"generations", "no index is named"},
+		{"dead-letters show", "(see: unweaver dead-letters show --help)"},
+		{"restore", "give either --index or --all"},
+		{"audit", "no index is named"},
+		{"audit --index docs --sample 8/7", `"8/7" is no part of a whole`},
+		{"query who?", "no index is named"},
+		{"query x docs --top-chunks abc", `--top-chunks requires a whole number, got "abc"`},
+		{"query x docs --top-chunks 0", `--top-chunks requires a whole number, 1 or more, got "0"`},
+		{"keys rotate x --overlap=-1h", "--overlap requires a time such as 90s or 12h that is not negative"},
+		{"query --index docs", "want a QUESTION in quotes and an INDEX, got 0 arguments"},
+		{"query who? --index docs --param damping", "want name=value"},
+		{"config validate x", "want no argument"},
+		{"eval", "at least one of the flags in the group [dataset suite questions] is required"},
+		{"dev --http-port 99999", "--http-port: want 0 to 65535, got 99999"},
+		{"dev --temporal-port 65536", "--temporal-port: want 0 to 65535, got 65536"},
+		{"keys create --expires -1d", "whole days"},
+		{"keys create --expires 1.5d", "whole days"},
+		{"keys create --expires soon", "90d, 36h"},
+		{"keys create --expires 40000d", "whole days"},
+		{"branch docs --as exp --set shortening.treshold=900", "unknown key"},
+		{"branch docs --as exp --set keep=many", "keep"},
+		{"branch docs --as exp --set keep", "path=value"},
+		{"branch docs --set keep=2", "no name"},
+		{"branch docs --delete exp --as other", "cannot be combined"},
+		{"branch", "INDEX"},
 	} {
-		t.Run(strings.Join(tc.args, " "), func(t *testing.T) {
-			fake := &fakeControl{}
-			got := run(t, fake, tc.args...)
+		t.Run(tc.args, func(t *testing.T) {
+			fake, args := &fakeControl{}, strings.Fields(tc.args)
+			got := run(t, fake, args...)
 			assert.True(t, got.exit == cli.ExitUsage && strings.Contains(got.err, tc.want) && len(fake.asked) == 0,
 				"exit %d, asked %v, %q is not in %s", got.exit, fake.asked, tc.want, got.err)
 			assert.True(t, strings.HasPrefix(got.err, "unweaver: "), "%s", got.err)
-			code := decoded(t, run(t, fake, append([]string{"--json"}, tc.args...)...).err)["code"]
+			code := decoded(t, run(t, fake, append([]string{"--json"}, args...)...).err)["code"]
 			assert.False(t, code != string(fault.Usage) && code != string(fault.BadConfig), "code %v", code)
 		})
 	}
@@ -407,14 +416,8 @@ func TestAnErrorOfControlIsShownWithCodeAndHint(t *testing.T) {
 	broken := &fakeControl{err: fault.LeaseHeld.At("index", "docs").Because("run docs/g0 builds it").Advise("wait for it")}
 	for _, args := range [][]string{
 		{"index", "--index", "docs"},
-		{"status", "docs"},
-		{"pause", "docs"},
-		{"resume", "docs"},
-		{"cancel", "docs"},
-		{"generations", "--index", "docs"},
-		{"restore", "--index", "docs"},
-		{"audit", "--index", "docs"},
-		{"doctor"},
+		{"status", "docs"}, {"pause", "docs"}, {"resume", "docs"}, {"cancel", "docs"},
+		{"generations", "--index", "docs"}, {"restore", "--index", "docs"}, {"audit", "--index", "docs"}, {"doctor"},
 	} {
 		got := run(t, broken, args...)
 		want := "unweaver: index docs: run docs/g0 builds it (wait for it)\n"
@@ -446,14 +449,6 @@ func TestEveryCodeThatEndsACommandHasItsExitCode(t *testing.T) {
 	assert.True(t, got.exit == cli.ExitFailed && as["code"] == "internal" && as["error"] == "the wire broke", "%+v", got)
 }
 
-func TestAFailureToConnectEndsTheCommand(t *testing.T) {
-	t.Chdir(t.TempDir())
-	down := func(context.Context, *config.Config) (cli.Connection, error) {
-		return cli.Connection{}, fault.EngineDown.At("connect to Temporal at", "nowhere")
-	}
-	assert.Equal(t, cli.ExitFailed, in(t, down, nil, "status", "docs").exit)
-}
-
 func TestAFailureToCloseIsTold(t *testing.T) {
 	t.Chdir(t.TempDir())
 	closing := func(context.Context, *config.Config) (cli.Connection, error) {
@@ -475,7 +470,8 @@ func TestPauseAndCancelTellWhatIsInFlight(t *testing.T) {
 		for _, command := range []string{"pause", "cancel"} {
 			assert.Equal(t, "docs/g1: "+command+says, run(t, fake, command, "docs/g1").out)
 			as := decoded(t, run(t, fake, command, "docs/g1", "--json").out)
-			assert.True(t, as["in_flight"] == float64(calls), "%v", as)
+			assert.True(t, as["in_flight"] == float64(calls) && as["run"] == "docs/g1" && as["done"] == command &&
+				slices.Contains(fake.asked, command+" docs/g1"), "%v, asked %q", as, fake.asked)
 		}
 	}
 }
@@ -489,17 +485,6 @@ func TestLimitGivesWhatItsFlagsSay(t *testing.T) {
 	for _, bad := range [][]string{{}, {"--concurrency", "0"}, {"--tokens-per-minute", "-1"}, {"--budget-calls", "-1"}} {
 		got := run(t, &fakeControl{}, append([]string{"limit", "docs/g1"}, bad...)...)
 		assert.True(t, got.exit == cli.ExitUsage, "%v: %+v", bad, got)
-	}
-}
-
-func TestPauseResumeAndCancelNameTheRun(t *testing.T) {
-	for _, command := range []string{"pause", "resume", "cancel"} {
-		fake := &fakeControl{}
-		got := run(t, fake, command, "docs/g1")
-		assert.True(t, got.exit == cli.ExitDone && got.out == "docs/g1: "+command+"\n" && fake.asked[0] == command+" docs/g1",
-			"%+v %v", got, fake.asked)
-		as := decoded(t, run(t, fake, command, "docs/g1", "--json").out)
-		assert.True(t, as["run"] == "docs/g1" && as["done"] == command, "%v", as)
 	}
 }
 

@@ -179,15 +179,6 @@ func TestWhatReadsMakesNoDataDirectory(t *testing.T) {
 	}
 }
 
-func TestAPortIsInItsRange(t *testing.T) {
-	t.Chdir(t.TempDir())
-	for flag, port := range map[string]string{"--http-port": "99999", "--temporal-port": "65536"} {
-		got := in(t, nil, nil, "dev", flag, port)
-		assert.True(t, got.exit == cli.ExitUsage && strings.Contains(got.err, flag+": want 0 to 65535, got "+port),
-			"%+v", got)
-	}
-}
-
 // ofTheParent names the data directory of a command that is killed, in a process of its own.
 const ofTheParent = "TEST_DATA_OF_THE_KILLED"
 

@@ -212,13 +212,6 @@ func TestADryRunNamesNoArtifactAndNoPriceThatIsNotSet(t *testing.T) {
 	}
 }
 
-func TestPaidTokensWithoutAPriceAreNotSaidToCostNothing(t *testing.T) {
-	night := finished(core.StatusCompleted)
-	night.Tokens, night.Cost = core.Tokens{Prompt: 10}, 0
-	got := run(t, &fakeControl{statuses: []control.Status{night}}, "status", "docs")
-	contains(t, got.out, "10 prompt, 0 completion, 0 embedding tokens; no price is set (models.*.price)\n")
-}
-
 func TestAReportNamesWhatFailedAndWhereTheRestIs(t *testing.T) {
 	bad := finished(core.StatusErrors)
 	bad.DeadLetters, bad.Refused, bad.DocumentsFailed, bad.ChunksFailed, bad.Stale = 2, 4, 3, 5, 2
@@ -297,29 +290,37 @@ func TestAReportShowsWhatWasBuiltAndPaid(t *testing.T) {
 		"  changed during the run: concurrency 8, a budget of 90 calls\n")
 }
 
-func TestAReportTellsOfCallsThatWereNotAnswered(t *testing.T) {
-	for state, want := range map[string]string{
-		core.StatusCompleted: "  16 more calls unanswered because a process died, perhaps billed: " +
-			"about 1600 prompt, 160 completion, 20 embedding tokens; cost 0.0720\n",
-		core.StatusRunning: "  16 more calls in flight, or lost because a process died: ",
-	} {
-		status := finished(state)
-		status.Unsettled = core.Spent{
+func TestAReportSaysWhatIsMissingFromIt(t *testing.T) {
+	unanswered := func(s *control.Status) {
+		s.Unsettled = core.Spent{
 			Calls:  core.Calls{Extract: 15, Embed: 1},
 			Tokens: core.Tokens{Prompt: 1600, Completion: 160, Embedding: 20}, Cost: 0.072,
 		}
-		status.Retries = []core.Retry{{Stage: "extract", Code: "model_rate_limited", Count: 26}}
-		got := run(t, &fakeControl{statuses: []control.Status{status}}, "status", "docs")
-		contains(t, got.out, want, "  retried: extract model_rate_limited, 26 times, last at ")
+		s.Retries = []core.Retry{{Stage: "extract", Code: "model_rate_limited", Count: 26}}
 	}
-}
-
-func TestALiveRunNamesNoReportThatIsNotWritten(t *testing.T) {
-	status := finished(core.StatusRunning)
-	status.Problems = []core.Problem{{Code: "unreadable", Object: "a.md"}}
-	got := run(t, &fakeControl{statuses: []control.Status{status}}, "status", "docs")
-	assert.True(t, strings.Contains(got.out, "problems: 1 so far\n") && !strings.Contains(got.out, "report.json"),
-		"%s", got.out)
+	retried := "  retried: extract model_rate_limited, 26 times, last at "
+	for _, c := range []struct {
+		state  string
+		change func(*control.Status)
+		says   []string
+	}{
+		{core.StatusCompleted, unanswered, []string{retried, "  16 more calls unanswered because a process died, perhaps billed: " +
+			"about 1600 prompt, 160 completion, 20 embedding tokens; cost 0.0720\n"}},
+		{core.StatusRunning, unanswered, []string{retried, "  16 more calls in flight, or lost because a process died: "}},
+		{core.StatusCompleted, func(s *control.Status) { s.Tokens = core.Tokens{Prompt: 10} },
+			[]string{"10 prompt, 0 completion, 0 embedding tokens; no price is set (models.*.price)\n"}},
+		{core.StatusRunning, func(s *control.Status) { s.Problems = []core.Problem{{Code: "unreadable", Object: "a.md"}} },
+			[]string{"problems: 1 so far\n"}},
+		{core.StatusCompleted, func(s *control.Status) {
+			s.Calls.Extract, s.Planned = 5, &core.Estimate{Extract: core.Range{Low: 4, High: 6}}
+		}, []string{"extract 5, planned 4 to 6"}},
+	} {
+		status := finished(c.state)
+		c.change(&status)
+		got := run(t, &fakeControl{statuses: []control.Status{status}}, "status", "docs")
+		contains(t, got.out, c.says...)
+		assert.NotContains(t, got.out, "report.json", "no report is written yet, or it is not needed")
+	}
 }
 
 func at(stage string, done, total int64, overall float64) control.Status {
@@ -419,14 +420,6 @@ func TestAPlanIsWrittenAndABuildRefusedThatWouldDoOtherwise(t *testing.T) {
 	require.NoError(t, os.WriteFile(file, []byte(`{"format": 99}`), 0o600))
 	got = run(t, fake, "index", "--index", "docs", "--plan", file)
 	assert.True(t, got.exit == cli.ExitUsage && strings.Contains(got.err, "format 99"), "another format: %+v", got)
-}
-
-func TestARunIsShownBesideItsPlan(t *testing.T) {
-	done := control.Status{}
-	done.Run, done.Status, done.Documents, done.Calls.Extract = "docs/g1", core.StatusCompleted, 1, 5
-	done.Planned = &core.Estimate{Extract: core.Range{Low: 4, High: 6}}
-	got := run(t, &fakeControl{statuses: []control.Status{done}}, "status", "docs/g1")
-	assert.Contains(t, got.out, "extract 5, planned 4 to 6")
 }
 
 func TestWaitFollowsTheRunThatItStartedAndNoOtherOfItsName(t *testing.T) {

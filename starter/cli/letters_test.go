@@ -59,6 +59,9 @@ func TestWhatFailedIsAskedForAgain(t *testing.T) {
 	}
 	got := run(t, &fakeControl{}, "retry-failed", "docs")
 	assert.True(t, strings.Contains(got.out, "docs: no failed passage"), "%s", got.out)
+	fake.retried.Attached, fake.statuses = true, []control.Status{finished(core.StatusCompleted)}
+	contains(t, run(t, fake, "retry-failed", "docs").out, "docs/retry-1 is already running; to")
+	contains(t, run(t, fake, "retry-failed", "docs", "--wait").err, "docs/retry-1 is already running; waiting for it")
 }
 
 // queued refuses to begin a run until the status of the index was seen so often.
@@ -145,18 +148,6 @@ func TestABuildAndARoundBeginInTurnWhereTheyWait(t *testing.T) {
 		assert.True(t, got.exit == c.exit && asked == c.asked && strings.Contains(got.err, c.says),
 			"%s: exit %d after %d times\n%s%s", c.args, got.exit, asked, got.out, got.err)
 	}
-}
-
-func TestARoundThatGoesOnIsJoined(t *testing.T) {
-	fake := &fakeControl{
-		retried:  control.Run{Run: "docs/retry-1", Attached: true},
-		statuses: []control.Status{finished(core.StatusCompleted)},
-	}
-	got := run(t, fake, "retry-failed", "docs")
-	assert.True(t, strings.Contains(got.out, "docs/retry-1 is already running; to"), "%+v", got)
-	got = run(t, fake, "retry-failed", "docs", "--wait")
-	assert.True(t, got.exit == cli.ExitDone &&
-		strings.Contains(got.err, "docs/retry-1 is already running; waiting for it"), "%+v", got)
 }
 
 func purgeOf() control.PurgeAnswer {

@@ -129,22 +129,6 @@ func TestABranchIsMadeWithItsSettings(t *testing.T) {
 		"%+v, asked for %+v", got, fake.branched)
 }
 
-func TestBadBranchesAreRefusedBeforeAnythingIsAsked(t *testing.T) {
-	for args, says := range map[string]string{
-		"branch docs --as exp --set shortening.treshold=900": "unknown key",
-		"branch docs --as exp --set keep=many":               "keep",
-		"branch docs --as exp --set keep":                    "path=value",
-		"branch docs --set keep=2":                           "no name",
-		"branch docs --delete exp --as other":                "cannot be combined",
-		"branch":                                             "INDEX",
-	} {
-		fake := &fakeControl{}
-		got := run(t, fake, strings.Fields(args)...)
-		assert.True(t, got.exit == cli.ExitUsage && fake.branched.Name == "" && strings.Contains(got.err+got.out, says),
-			"%s: %+v, asked for %+v", args, got, fake.branched)
-	}
-}
-
 // What the store says of an index counts over the file, and what the file says as well is the file's.
 func TestABuildTakesWhatTheStoreSaysOfItsIndex(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "unweaver.yaml")

@@ -2,6 +2,7 @@ package cli_test
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"io"
 	"log/slog"
@@ -11,7 +12,9 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
+	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
@@ -168,7 +171,7 @@ func TestASecondRankingLeavesOutWhatIsNamed(t *testing.T) {
 
 func TestAnExplanationIsShownByItsMethod(t *testing.T) {
 	head := `"index":"docs","chunks":[` +
-		`{"id":"c1","rank":1,"entities":[{"id":"e1","name":"Arachne"}]},{"id":"c2","rank":2}],` +
+		`{"id":"c1","rank":1,"entities":[{"id":"e1","name":"Arachne"}]},{"id":"c2","rank":2},{"id":"c3","rank":3}],` +
 		`"entities":[{"id":"e1","name":"Arachne","rank":1,"similarity":0.9,"chunk_total":4}],`
 	for _, tc := range []struct {
 		name, body string
@@ -216,6 +219,33 @@ func TestAnExplanationIsShownByItsMethod(t *testing.T) {
 				"aligned by prices: converged, gap 0.01 after 7 rounds\n", "strength  0.5000  Arachne\n",
 				"[2] price 0.2500, load 1.000 of 2\n", "[1] price -, load 0.000 of 1\n",
 			},
+		},
+		{
+			"steps along edges",
+			`"method":"gem","explain":{"chunks":[
+			{"id":"c1","score":0.9,"question":"Who?","step":{"priority":0.9}},
+			{"id":"c2","score":0.5,"question":"Where?","step":{"priority":0.6,"from":"c1","weight":0.4}},
+			{"id":"c3","score":0.4,"question":"When?","step":{"priority":0.5,"theme":2,"weight":0.3}}],"summaries":[]}`,
+			[]string{
+				"Who?, priority 0.900, no edge led here", "priority 0.600 along an edge of 0.400 from [1]",
+				"priority 0.500 along an edge of 0.300 from the summary of theme 2",
+			},
+		},
+		{
+			"facts",
+			`"method":"apr","explain":{"names":["Redis"],"encoding":"words","tokens":73,"runs":[
+			{"fine":0.952,"coarse":0.089,"top":0.64,"cover":1,"kept":true,"facts":["Redis holds leases","leases end"]},
+			{"fine":0.5,"kept":false,"facts":["leases are held"]}],
+			"told":[{"head":"Redis","relation":"holds","tail":"leases","chunks":["c2","gone"]}]}`,
+			[]string{
+				"runs of facts, compared by Redis:", "0.952   0.089   0.640   1.000", "Redis holds leases; leases end",
+				"leases are held (left out: another run says the same)", "passed to the model as words, 73 tokens:",
+				"Redis | holds | leases  [2]\n",
+			},
+		},
+		{
+			"no facts", `"method":"apr","explain":{"names":[],"runs":[],"told":[]}`,
+			[]string{"no name in the question: the whole question is compared", "passed to the model: nothing"},
 		},
 		{"a list", `"method":"bm25","explain":{"by":"bm25"}`, []string{"method bm25"}},
 		{"an explanation of another form", `"method":"hybrid","explain":[1]`, []string{"method hybrid"}},
@@ -286,35 +316,25 @@ func TestOnlyATerminalOfSomeoneWhoWantsColoursIsWrittenInBold(t *testing.T) {
 	assert.False(t, cli.Terminal(device), "NO_COLOR is set")
 }
 
-func TestNothingIsQuotedWhereNothingFits(t *testing.T) {
-	body := `{"index":"docs","chunks":[{"id":"c1","rank":1,"text":"x"}],"confidence":0.03,
-"answer":{"kind":"none","text":"No sentence answers this; the best passage is [1].","citations":["c1"]}}`
-	got := ask(t, &queries{bodies: []string{body}}, "--index", "docs")
-	assert.True(t, strings.HasPrefix(got.out, "No sentence answers this; the best passage is [1].\n\n[1]"), "%s", got.out)
-	got = ask(t, &queries{bodies: []string{strings.Replace(body, "0.03", "0.94", 1)}}, "--index", "docs")
-	assert.True(t, strings.HasSuffix(got.out, ", the passages fit the question (94 %), no sentence in them answers it\n"),
-		"%s", got.out)
-	body = `{"index":"docs","chunks":[],"reason":"no_match","answer":{"kind":"none","text":"No data","citations":[]}}`
-	got = ask(t, &queries{bodies: []string{body}}, "--index", "docs")
-	assert.True(t, strings.HasPrefix(got.out, "no passage matches the question: "), "%s", got.out)
-}
-
-func TestAMarkThatTheModelWroteIsNotPrintedAgain(t *testing.T) {
-	body := `{"index":"docs","method":"hybrid","chunks":[{"id":"c1","rank":1,"text":"x"},{"id":"c2","rank":2,"text":"y"}],
-"answer":{"kind":"model","text":"Ingrid signed [1].","citations":["c1","c2"]}}`
-	got := ask(t, &queries{bodies: []string{body}}, "--index", "docs")
-	assert.True(t, strings.HasPrefix(got.out, "Ingrid signed [1]. [2]\n"), "%s", got.out)
-}
-
-func TestAConfidenceThatCannotBeToldIsSaidToBeUnknown(t *testing.T) {
-	for body, want := range map[string]bool{
-		`{"index":"docs","method":"hybrid","confidence":null,"chunks":[{"id":"c1","rank":1,"text":"x"}]}`: true,
-		`{"index":"docs","method":"bm25","confidence":null,"chunks":[{"id":"c1","rank":1,"text":"x"}]}`:   false,
-		`{"index":"docs","method":"hybrid","confidence":null,"chunks":[],"reason":"no_match"}`:            false,
-		`{"index":"docs","method":"hybrid","confidence":0.5,"chunks":[{"id":"c1","rank":1,"text":"x"}]}`:  false,
+func TestAnAnswerIsIntroducedByWhatItIs(t *testing.T) {
+	const one, unknown = `"chunks":[{"id":"c1","rank":1,"text":"x"}]`, "confidence ? (no passage has most"
+	none := `,"answer":{"kind":"none","text":"No sentence answers this; the best passage is [1].","citations":["c1"]}`
+	for body, c := range map[string]struct {
+		says    string
+		unknown bool
+	}{
+		one + `,"confidence":0.03` + none: {"No sentence answers this; the best passage is [1].\n\n[1]", false},
+		one + `,"confidence":0.94` + none: {", the passages fit the question (94 %), no sentence in them answers it\n", false},
+		`"chunks":[],"reason":"no_match","answer":{"kind":"none","text":"No data","citations":[]}`: {"no passage matches the question: ", false},
+		`"method":"hybrid","chunks":[{"id":"c1","rank":1,"text":"x"},{"id":"c2","rank":2,"text":"y"}],"confidence":0.5,
+"answer":{"kind":"model","text":"Ingrid signed [1].","citations":["c1","c2"]}`: {"Ingrid signed [1]. [2]\n", false},
+		`"method":"hybrid","confidence":null,` + one:                          {"", true},
+		`"method":"bm25","confidence":null,` + one:                            {"", false},
+		`"method":"hybrid","confidence":null,"chunks":[],"reason":"no_match"`: {"", false},
 	} {
-		got := ask(t, &queries{bodies: []string{body}}, "--index", "docs")
-		assert.Equal(t, want, strings.Contains(got.out, "confidence ? (no passage has most"), "%s\n%s", body, got.out)
+		got := ask(t, &queries{bodies: []string{`{"index":"docs",` + body + "}"}}, "--index", "docs")
+		assert.True(t, strings.Contains(got.out, c.says) && strings.Contains(got.out, unknown) == c.unknown, "%s\n%s", body,
+			got.out)
 	}
 }
 
@@ -340,32 +360,6 @@ func TestTheLessonSaysWhatPlainSearchDoesNotFind(t *testing.T) {
 		assert.True(t, got == want, "%s: %s", places, got)
 	}
 	assert.Equal(t, "", cli.DescribeLesson(cli.Answer{}, "Hall"), "nothing was found")
-}
-
-func TestStepsAlongEdgesAreExplained(t *testing.T) {
-	body := `{"index":"docs","method":"gem","chunks":[{"id":"c1","rank":1},{"id":"c2","rank":2},{"id":"c3","rank":3}],
-"explain":{"chunks":[
- {"id":"c1","score":0.9,"question":"Who?","step":{"priority":0.9}},
- {"id":"c2","score":0.5,"question":"Where?","step":{"priority":0.6,"from":"c1","weight":0.4}},
- {"id":"c3","score":0.4,"question":"When?","step":{"priority":0.5,"theme":2,"weight":0.3}}],"summaries":[]}}`
-	got := ask(t, &queries{bodies: []string{body}}, "--index", "docs", "--explain")
-	contains(t, got.out, "Who?, priority 0.900, no edge led here", "priority 0.600 along an edge of 0.400 from [1]",
-		"priority 0.500 along an edge of 0.300 from the summary of theme 2")
-}
-
-func TestFactsAreExplained(t *testing.T) {
-	body := `{"index":"docs","method":"apr","chunks":[{"id":"c1","rank":1},{"id":"c2","rank":2}],"explain":{
-"names":["Redis"],"encoding":"words","tokens":73,"runs":[
- {"fine":0.952,"coarse":0.089,"top":0.64,"cover":1,"kept":true,"facts":["Redis holds leases","leases end"]},
- {"fine":0.5,"kept":false,"facts":["leases are held"]}],
-"told":[{"head":"Redis","relation":"holds","tail":"leases","chunks":["c2","gone"]}]}}`
-	got := ask(t, &queries{bodies: []string{body}}, "--index", "docs", "--explain")
-	contains(t, got.out, "runs of facts, compared by Redis:", "0.952   0.089   0.640   1.000",
-		"Redis holds leases; leases end", "leases are held (left out: another run says the same)",
-		"passed to the model as words, 73 tokens:", "Redis | holds | leases  [2]\n")
-	body = `{"index":"docs","method":"apr","chunks":[],"explain":{"names":[],"runs":[],"told":[]}}`
-	got = ask(t, &queries{bodies: []string{body}}, "--index", "docs", "--explain")
-	contains(t, got.out, "no name in the question: the whole question is compared", "passed to the model: nothing")
 }
 
 // A URL of query-api is asked with the key of the environment. No embedded stack is looked for, nor are stores that are
@@ -396,14 +390,88 @@ func TestAQueryAsksTheAddressThatIsConfigured(t *testing.T) {
 	assert.True(t, err == nil && failed.Hint == "build it", "%v: %+v", err, got)
 }
 
-func TestAKeyLastsForDays(t *testing.T) {
+// The tools on standard input and output are those of a server, asked with the key of the environment; what the client
+// reads is protocol alone, and the command ends when the client does.
+func TestAnAgentIsServedOnStandardInputAndOutput(t *testing.T) {
+	keys := make(chan string, 8)
+	served := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, request *http.Request) {
+		keys <- request.Header.Get("Authorization")
+		if strings.HasSuffix(request.URL.Path, "/chunks/lost") {
+			w.WriteHeader(http.StatusNotFound)
+			_, _ = io.WriteString(w, `{"code":"not_found","detail":"find chunk lost: there is none of that id"}`)
+			return
+		}
+		_, _ = io.WriteString(w, answered)
+	}))
+	defer served.Close()
 	t.Chdir(t.TempDir())
-	for given, says := range map[string]string{
-		"-1d": "whole days", "1.5d": "whole days", "soon": "90d, 36h", "40000d": "whole days",
-	} {
-		got := in(t, nil, nil, "keys", "create", "--expires", given)
-		assert.True(t, got.exit == cli.ExitUsage && strings.Contains(got.err, says), "%s: %+v", given, got)
+	asks, asked := io.Pipe()
+	output, reported := io.Pipe()
+	var errs strings.Builder
+	app := &cli.App{
+		In: asks, Out: reported, Err: &errs, Env: []string{"UNWEAVER_API_KEY=uwk_k"},
+		Connect: withConnection(&fakeControl{}, served.URL),
 	}
-	got := in(t, nil, nil, "keys", "create", "--expires", "90d")
-	assert.True(t, got.exit != cli.ExitUsage, "%+v", got)
+	exit := make(chan int, 1)
+	go func() {
+		exit <- app.Run(context.WithoutCancel(t.Context()), []string{"mcp"})
+		_ = reported.Close()
+	}()
+	var lines strings.Builder
+	session, err := sdk.NewClient(&sdk.Implementation{Name: "test", Version: "1"}, nil).Connect(t.Context(),
+		&sdk.IOTransport{Reader: io.NopCloser(io.TeeReader(output, &lines)), Writer: asked}, nil)
+	require.NoError(t, err)
+	call := func(name string, arguments map[string]any) *sdk.CallToolResult {
+		t.Helper()
+		result, err := session.CallTool(t.Context(), &sdk.CallToolParams{Name: name, Arguments: arguments})
+		require.NoError(t, err)
+		return result
+	}
+	result := call("answer", map[string]any{"index": "docs", "query": "who wove it?"})
+	text := result.Content[0].(*sdk.TextContent).Text
+	assert.True(t, !result.IsError && strings.HasPrefix(text, "Arachne.") &&
+		strings.Contains(text, "Arachne   wove\n it."), "%s", text)
+	assert.Equal(t, "Bearer uwk_k", <-keys, "asked with")
+	lost := call("get_chunk", map[string]any{"index": "docs", "chunk": "lost"})
+	text = lost.Content[0].(*sdk.TextContent).Text
+	assert.True(t, lost.IsError && strings.Contains(text, "none of that id"), "%s", text)
+	assert.NoError(t, session.Close())
+	select {
+	case code := <-exit:
+		assert.True(t, code == cli.ExitDone, "exit %d: %s", code, errs.String())
+	case <-time.After(time.Minute):
+		t.Fatal("the command goes on without a client")
+	}
+	for _, line := range strings.Split(strings.TrimSpace(lines.String()), "\n") {
+		assert.True(t, json.Valid([]byte(line)), "no protocol: %q", line)
+	}
+}
+
+func TestAnAgentsServerThatIsDownIsAnErrorOfTheTool(t *testing.T) {
+	tools := httptest.NewServer(http.NotFoundHandler())
+	tools.Close()
+	t.Chdir(t.TempDir())
+	message := `{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-06-18",` +
+		`"capabilities":{},"clientInfo":{"name":"t","version":"1"}}}` + "\n" +
+		`{"jsonrpc":"2.0","method":"notifications/initialized"}` + "\n" +
+		`{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":"list_indexes","arguments":{}}}` + "\n"
+	reads, writes := io.Pipe()
+	output, reported := io.Pipe()
+	app := &cli.App{In: reads, Out: reported, Err: io.Discard, Connect: withConnection(&fakeControl{}, tools.URL)}
+	go func() { app.Run(context.WithoutCancel(t.Context()), []string{"mcp"}); _ = reported.Close() }()
+	go func() { _, _ = io.WriteString(writes, message) }()
+	decoder := json.NewDecoder(output)
+	var reply struct {
+		ID     int
+		Result struct {
+			IsError bool
+			Content []struct{ Text string }
+		}
+	}
+	for reply.ID != 2 {
+		require.NoError(t, decoder.Decode(&reply))
+	}
+	assert.True(t, reply.Result.IsError &&
+		strings.Contains(reply.Result.Content[0].Text, "check that query-api runs there"), "%+v", reply)
+	_ = writes.Close()
 }

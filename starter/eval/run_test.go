@@ -138,6 +138,7 @@ func (f fussy) Complete(_ context.Context, call model.Call) (model.Reply, error)
 	return model.Reply{Text: text, Usage: model.Usage{Prompt: 1}}, nil
 }
 
+// Each answer is judged in two runs.
 func TestAnswersThatCannotBeJudgedAreSkipped(t *testing.T) {
 	rejected := fault.ModelRejected.At("call", "m").Because("refused")
 	for name, c := range map[string]struct {
@@ -146,7 +147,7 @@ func TestAnswersThatCannotBeJudgedAreSkipped(t *testing.T) {
 		failure fault.Code
 	}{
 		"all are judged":      {fussy{}, eval.Factual{Mean: 1, AsZero: 1, N: 2}, ""},
-		"one is refused":      {fussy{err: rejected, on: "Beta."}, eval.Factual{Mean: 1, AsZero: 0.5, Skipped: 1, N: 2}, ""},
+		"one is refused":      {fussy{err: rejected, on: "Beta."}, eval.Factual{Mean: 1, AsZero: 0.5, Skipped: 2, N: 2}, ""},
 		"nothing is readable": {fussy{reply: "I cannot"}, eval.Factual{}, fault.BadOutput},
 		"another object":      {fussy{reply: `{"score":1}`}, eval.Factual{}, fault.BadOutput},
 		"too few verdicts":    {fussy{reply: `{"claims":["one"],"verdicts":[]}`}, eval.Factual{}, fault.BadOutput},
@@ -162,13 +163,18 @@ func TestAnswersThatCannotBeJudgedAreSkipped(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			p := plan(answers(tables), eval.System{Method: "good"})
-			p.Judge = &eval.Judge{Chat: c.judge}
+			p.Judge, p.Workers, p.Runs = &eval.Judge{Chat: c.judge}, 2, 2
 			rep, err := eval.Run(t.Context(), p)
 			require.True(t, fault.CodeOf(err) == c.failure, "%v", err)
 			if err != nil {
 				return
 			}
 			assert.Equal(t, c.f1, *rep.Rows[0].F1)
+			row := fmt.Sprintf(" %.4f ± 0.0000 | – | %.4f | %d |\n", c.f1.Mean, c.f1.AsZero, c.f1.Skipped)
+			assert.Contains(t, rep.RenderMarkdown(), row)
+			dir := t.TempDir()
+			require.NoError(t, rep.Write(dir))
+			assert.FileExists(t, filepath.Join(dir, "questions.jsonl"))
 			assert.Equal(t, "closed book, oracle", rep.Rows[1].Name+", "+rep.Rows[2].Name, "baselines")
 		})
 	}
@@ -270,6 +276,8 @@ func TestReportsCanBeReadAgain(t *testing.T) {
 	out := filepath.Join(t.TempDir(), "a", "b")
 	require.NoError(t, rep.Write(out))
 	raw := must(os.ReadFile(filepath.Join(out, "report.json")))(t)
+	assert.FileExists(t, filepath.Join(out, "report.md"))
+	assert.FileExists(t, filepath.Join(out, "recall.svg"))
 	var again eval.Report
 	err := json.Unmarshal(raw, &again)
 	assert.True(t, err == nil && again.Rows[1].Against.Mean == rep.Rows[1].Against.Mean, "%v %+v", err, again)

@@ -270,8 +270,6 @@ func TestNamesThatCannotBeBuilt(t *testing.T) {
 		code    fault.Code
 		says    string
 	}{
-		"an index with a slash":      {indexRequest(b, "a/b", "g1"), fault.InvalidParam, `name index "a/b"`},
-		"a generation with a slash":  {indexRequest(b, "docs", "a/b"), fault.InvalidParam, `name generation "a/b"`},
 		"a generation like restores": {indexRequest(b, "docs", "restore-x"), fault.Usage, "reserved for restores"},
 		"no corpus":                  {without, fault.CorpusMissing, "no corpus is given"},
 		"a corpus that is not there": {nowhere, fault.CorpusMissing, "/nowhere/at/all"},

@@ -216,33 +216,23 @@ func TestAServerWhoseCapacityHalvesIsUsedAsFarAsItGoes(t *testing.T) {
 	})
 }
 
+// away is a store that may be down or take long for a beat, and counts them.
 type away struct {
 	coordination.Store
-	down atomic.Bool
+	down  atomic.Bool
+	takes time.Duration
+	beats atomic.Int64
 }
 
 func (a *away) Beat(
 	ctx context.Context, member string, value []byte, wants map[string]coordination.Want, ttl time.Duration,
 ) (map[string]int, int, error) {
+	a.beats.Add(1)
+	time.Sleep(a.takes)
 	if a.down.Load() {
 		return nil, 0, errors.New("no route")
 	}
 	return a.Store.Beat(ctx, member, value, wants, ttl)
-}
-
-// slow is a store that takes long for a beat, and counts them.
-type slow struct {
-	coordination.Store
-	takes time.Duration
-	beats atomic.Int64
-}
-
-func (s *slow) Beat(
-	ctx context.Context, member string, value []byte, wants map[string]coordination.Want, ttl time.Duration,
-) (map[string]int, int, error) {
-	s.beats.Add(1)
-	time.Sleep(s.takes)
-	return s.Store.Beat(ctx, member, value, wants, ttl)
 }
 
 func TestWithoutTheStoreAShareIsKeptForAWhile(t *testing.T) {
@@ -414,7 +404,7 @@ func TestWhoHadAllLeavesItToThoseThatBegin(t *testing.T) {
 // A store that answers slowly is not asked as often as one that answers at once.
 func TestASlowStoreIsAskedLess(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		store := &slow{Store: memory.New(), takes: Beat / 2}
+		store := &away{Store: memory.New(), takes: Beat / 2}
 		p := join(t, store, 64)
 		p.stop = p.call(t, server(64), 1, fast)
 		time.Sleep(time.Minute)

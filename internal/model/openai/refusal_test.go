@@ -65,7 +65,7 @@ func TestRefusalsOfOtherServers(t *testing.T) {
 func TestSecretsInTheAddressStayOutOfErrors(t *testing.T) {
 	cfg := openai.Config{BaseURL: "http://me:hidden@127.0.0.1:1/v1", APIKey: "k", Model: "m"}
 	_, err := openai.New(cfg).Complete(t.Context(), model.Call{Task: model.Answer, User: "hello"})
-	assert.True(t, err != nil && !strings.Contains(err.Error(), "hidden") &&
+	assert.True(t, fault.Is(err, fault.ModelUnavailable) && fault.As(err).Hint != "" && !strings.Contains(err.Error(), "hidden") &&
 		strings.Contains(err.Error(), "127.0.0.1:1/v1"), "got %v", err)
 }
 
