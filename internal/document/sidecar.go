@@ -1,6 +1,7 @@
 package document
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 
@@ -19,6 +20,7 @@ func ParseSidecar(raw []byte) (map[string]string, error) {
 	if len(raw) > MaxSidecar {
 		return nil, fmt.Errorf("it has more than %d bytes", MaxSidecar)
 	}
+	raw = bytes.TrimPrefix(raw, []byte("\ufeff")) // as Windows writes it
 	var values map[string]jsontext.Value
 	if err := json.Unmarshal(raw, &values); err != nil {
 		var form *jsontext.SyntacticError

@@ -22,8 +22,8 @@ type Condition struct {
 
 // Values are texts that a field may have, or must not have.
 type Values struct {
-	known map[string]bool
-	span  int // elements of a list that the longest takes
+	known   map[string]bool
+	lengths []int // of the texts, in bytes, each once
 }
 
 // NewValues returns values that are looked up at once, however many there are.
@@ -31,8 +31,10 @@ func NewValues(list []string) *Values {
 	out := &Values{known: make(map[string]bool, len(list))}
 	for _, text := range list {
 		out.known[text] = true
-		out.span = max(out.span, 1+strings.Count(text, listComma))
+		out.lengths = append(out.lengths, len(text))
 	}
+	slices.Sort(out.lengths)
+	out.lengths = slices.Compact(out.lengths)
 	return out
 }
 
@@ -41,19 +43,13 @@ const listComma = ", "
 // matchText reports whether a text, or elements of it that follow each other, is one of the values.
 func (v *Values) matchText(text string) bool {
 	for more := true; more; _, text, more = strings.Cut(text, listComma) {
-		end := 0
-		for range v.span {
-			comma := strings.Index(text[end:], listComma)
-			if comma < 0 {
-				if v.known[text] {
-					return true
-				}
+		for _, length := range v.lengths {
+			if length > len(text) {
 				break
 			}
-			if end += comma; v.known[text[:end]] {
+			if (length == len(text) || strings.HasPrefix(text[length:], listComma)) && v.known[text[:length]] {
 				return true
 			}
-			end += len(listComma)
 		}
 	}
 	return false

@@ -2,6 +2,7 @@ package retrieve
 
 import (
 	"bytes"
+	"context"
 	"encoding/binary"
 	"testing"
 
@@ -71,7 +72,7 @@ func TestARowOfAFrameIsFoundInAnyOrder(t *testing.T) {
 
 // CountAllowed returns how many documents a filter leaves in.
 func CountAllowed(set *liveset.Set, filter Filter) (left int) {
-	allowed := (&Generation{Live: set}).newAllowed(Query{Filter: filter})
+	allowed := (&Generation{Live: set}).newAllowed(context.Background(), Query{Filter: filter})
 	documents, _, _ := set.Counts()
 	for i := range documents {
 		if allowed.ofDocument(uint32(i)) {

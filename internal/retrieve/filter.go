@@ -1,6 +1,7 @@
 package retrieve
 
 import (
+	"context"
 	"fmt"
 	"maps"
 	"slices"
@@ -19,9 +20,10 @@ type allowed struct {
 	lo, hi     int // documents by prefix
 	all        bool
 	cache      map[uint32]bool
+	ctx        context.Context //nolint:containedctx // once it is over, nothing is read for the question
 }
 
-func (g *Generation) newAllowed(query Query) *allowed {
+func (g *Generation) newAllowed(ctx context.Context, query Query) *allowed {
 	documents, _, _ := g.Live.Counts()
 	a := &allowed{
 		generation: g,
@@ -29,6 +31,7 @@ func (g *Generation) newAllowed(query Query) *allowed {
 		without:    query.Without,
 		hi:         documents,
 		cache:      map[uint32]bool{},
+		ctx:        ctx,
 	}
 	a.all = query.Filter.IsEmpty() && len(query.Without.Documents) == 0
 	if query.Filter.Prefix != "" {
@@ -60,7 +63,7 @@ func (a *allowed) ofDocument(i uint32) bool {
 }
 
 func (a *allowed) allowsDocument(i int) bool {
-	if i < a.lo || i >= a.hi || a.without.Documents[a.generation.Live.Key(i)] {
+	if i < a.lo || i >= a.hi || a.ctx.Err() != nil || a.without.Documents[a.generation.Live.Key(i)] {
 		return false
 	}
 	return a.filter.IsEmpty() || a.filter.allows(a.readFields(i))
@@ -105,7 +108,7 @@ func (a *allowed) explainNone() (reason, words string) {
 	documents, _, _ := a.generation.Live.Counts()
 	unknown, known := map[string]bool{}, map[string]bool{}
 	a.filter.listRequired(unknown)
-	for i := 0; i < documents && len(unknown) > 0; i++ {
+	for i := 0; i < documents && len(unknown) > 0 && a.ctx.Err() == nil; i++ {
 		meta, _ := a.generation.Live.FilterFields(i)
 		for name := range meta {
 			delete(unknown, name)
@@ -163,7 +166,7 @@ func (a *allowed) explainParts() string {
 	parts := a.filter.listParts()
 	documents, _, _ := a.generation.Live.Counts()
 	left, other := make([]int, len(parts)), make([]int, len(parts))
-	for i := range documents {
+	for i := 0; i < documents && a.ctx.Err() == nil; i++ {
 		document := a.readFields(i)
 		for j := range parts {
 			filter := &parts[j].filter

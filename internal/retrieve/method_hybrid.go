@@ -165,7 +165,7 @@ func (r *Request) searchLists(n int) (lists, error) {
 		})
 	}
 	generation := r.Generation
-	lexical := generation.newAllowed(r.Query)
+	lexical := generation.newAllowed(r.ctx, r.Query)
 	found.chunkBM25, found.classBM25 = r.searchWords(n, lexical, r.terms, r.surface)
 	found.chunkScores = scoresOf(generation.chunkWords, r.terms, found.chunkBM25)
 	found.classScores = scoresOf(generation.classWords, r.surface, found.classBM25)
@@ -198,7 +198,7 @@ func (r *Request) searchWords(n int, allowed *allowed, terms, surface []string) 
 // denseChunks gives the n most similar allowed chunks by number.
 func (r *Request) denseChunks(n int) ([]fuse.Hit, error) {
 	beside := *r
-	beside.allowed = r.Generation.newAllowed(r.Query)
+	beside.allowed = r.Generation.newAllowed(r.ctx, r.Query)
 	chunks, err := beside.similarChunks(r.Query.ChunkVector, n)
 	if err != nil {
 		return nil, err

@@ -141,14 +141,18 @@ func (s Searcher) Run(ctx context.Context, generation *Generation, query Query) 
 		Result:     &result,
 		ctx:        ctx,
 		needs:      spec.Needs,
-		allowed:    generation.newAllowed(query),
+		allowed:    generation.newAllowed(ctx, query),
 		terms:      generation.Language().Terms(text.WithDays(query.Text)),
 		surface:    generation.Language().SurfaceWords(query.Text),
 	}
 	defer request.leavePlace()
 	explain, err := method.Run(request)
+	if err == nil {
+		err = ctx.Err()
+	}
 	if err == nil && len(result.Chunks) == 0 && request.allowed.allowsNone() {
 		result.Reason, result.Words = request.allowed.explainNone()
+		err = ctx.Err()
 	}
 	if err != nil || result.Reason != "" {
 		return result, err

@@ -16,20 +16,22 @@ import (
 func (b *builder) addSidecar(ctx context.Context, d *draft) error {
 	object := d.plan.Object + document.SidecarSuffix
 	body, info, err := b.Corpus.Get(ctx, object, blob.Range{Length: -1})
-	if fault.Is(err, fault.NotFound) { // it went after planning
-		d.plan.Beside = ""
-		return nil
-	}
 	var meta map[string]string
-	if err == nil {
+	switch {
+	case err == nil:
 		defer func() { _ = body.Close() }()
-		var raw []byte
-		if raw, err = io.ReadAll(io.LimitReader(body, document.MaxSidecar+1)); err != nil {
-			return readFault(object, err)
+		raw, broken := io.ReadAll(io.LimitReader(body, document.MaxSidecar+1))
+		if broken != nil {
+			return readFault(object, broken)
 		}
 		d.plan.Beside = info.ETag
 		meta, err = document.ParseSidecar(raw)
-	} else if !fault.Is(err, fault.StoreDenied) {
+	case fault.Is(err, fault.NotFound): // it went after planning
+		d.plan.Beside = ""
+		return nil
+	case fault.Is(err, fault.StoreDenied):
+		d.plan.Beside = "" // the next run reads it again
+	default:
 		return err
 	}
 	if err != nil {
