@@ -42,7 +42,7 @@ type Asked struct {
 // Filter narrows a question to documents.
 type Filter struct {
 	DocumentPrefix *string          `json:"document_prefix,omitempty" jsonschema:"only documents with this key prefix"`
-	Metadata       map[string]any   `json:"metadata,omitempty" jsonschema:"text, list, {in, not, gte, gt, lte, lt, exists}"`
+	Metadata       map[string]any   `json:"metadata,omitempty" jsonschema:"text, list, {in,not,gte,gt,lte,lt,exists}"`
 	Modified       *Modified        `json:"modified,omitempty" jsonschema:"only documents modified in this range"`
 	Or             []map[string]any `json:"or,omitempty" jsonschema:"filters like this one, of which one must be met"`
 }
