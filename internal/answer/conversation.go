@@ -13,6 +13,7 @@ import (
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/model"
 	"github.com/unweaver/unweaver/internal/retrieve"
+	"github.com/unweaver/unweaver/internal/text"
 )
 
 const (
@@ -48,12 +49,15 @@ type Turn struct {
 func TrimHistory(history []Turn) []Turn {
 	var out []Turn
 	for _, message := range slices.Backward(history) {
+		if len(out) == mostMessages {
+			break
+		}
 		content := strings.TrimSpace(message.Content)
-		if len(out) == mostMessages || content == "" || message.Role != RoleUser && message.Role != RoleAssistant {
+		if content == "" || message.Role != RoleUser && message.Role != RoleAssistant {
 			continue
 		}
-		content = strings.ToValidUTF8(content[:min(len(content), mostMessageBytes)], "")
-		out = append(out, Turn{message.Role, firstTokens(content, mostMessageTokens)})
+		content = firstTokens(text.Beginning(content, mostMessageBytes), mostMessageTokens)
+		out = append(out, Turn{message.Role, content})
 	}
 	slices.Reverse(out)
 	return out
@@ -180,15 +184,15 @@ func (s *Service) callCondenser(ctx context.Context, talk *talk, last string) (s
 	if err != nil && ctx.Err() != nil {
 		err = ctx.Err()
 	}
-	text := strings.Join(strings.Fields(reply.Text), " ")
+	written := strings.Join(strings.Fields(reply.Text), " ")
 	switch {
 	case err != nil:
-	case text == "":
+	case written == "":
 		err = fault.ModelUnavailable.At("condense question", chat.Info().Model).Because(reply.ExplainEmpty())
-	case reply.Truncated || utf8.RuneCountInString(text) > mostCondensed || strings.Contains(text, delimiter):
+	case reply.Truncated || utf8.RuneCountInString(written) > mostCondensed || strings.Contains(written, delimiter):
 		err = fault.ModelUnavailable.At("condense question", chat.Info().Model).Because("its answer is not one question")
 	default:
-		return text, reply.Usage, nil
+		return written, reply.Usage, nil
 	}
 	return "", reply.Usage, err
 }

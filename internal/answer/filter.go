@@ -84,11 +84,12 @@ func (c *Condition) UnmarshalJSON(raw []byte) (err error) {
 
 // readValues reads a text, or a list of texts.
 func (c *Condition) readValues(raw jsontext.Value) (*retrieve.Values, error) {
-	if kind := raw.Kind(); kind != '"' && kind != '[' {
+	kind := raw.Kind()
+	if kind != '"' && kind != '[' {
 		return nil, errors.New("want a string or a list of strings, got " + KindName(kind))
 	}
 	var list []*string
-	if raw.Kind() == '"' {
+	if kind == '"' {
 		raw = append(append([]byte{'['}, raw...), ']')
 	}
 	if json.Unmarshal(raw, &list) != nil || slices.Contains(list, nil) {
@@ -114,10 +115,11 @@ func (c *Condition) readNot(_ string, raw jsontext.Value) (err error) {
 }
 
 func (c *Condition) readExists(_ string, raw jsontext.Value) error {
-	if kind := raw.Kind(); kind != 't' && kind != 'f' {
+	kind := raw.Kind()
+	if kind != 't' && kind != 'f' {
 		return errors.New("want true or false, got " + KindName(kind))
 	}
-	exists := raw.Kind() == 't'
+	exists := kind == 't'
 	c.Exists = &exists
 	return nil
 }

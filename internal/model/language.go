@@ -1,16 +1,20 @@
 package model
 
-import "github.com/unweaver/unweaver/internal/text"
+import (
+	"cmp"
+
+	"github.com/unweaver/unweaver/internal/text"
+)
 
 // NameLanguage returns the sentence of a prompt that names the language to write in, the configured one or that of the
 // text, and the suffix that it gives to the version of the prompt. Both are empty for English about an English text, or
 // about one too short to recognise: prompts are English, and a model needs no sentence there.
 func NameLanguage(configured, about string) (sentence, version string) {
-	found := text.DetectLanguage(about)
-	wanted := configured
-	if wanted == "" {
-		wanted = found
+	found := ""
+	if configured == "" || configured == "en" { // for no other it matters what the text is in
+		found = text.DetectLanguage(about)
 	}
+	wanted := cmp.Or(configured, found)
 	switch {
 	case wanted == "", wanted == "en" && (found == "" || found == "en"):
 		return "", ""

@@ -66,7 +66,9 @@ func (a *allowed) allowsDocument(i int) bool {
 	if i < a.lo || i >= a.hi || a.ctx.Err() != nil || a.without.Documents[a.generation.Live.Key(i)] {
 		return false
 	}
-	return a.filter.IsEmpty() || a.filter.allows(a.readFields(i))
+	rest := a.filter
+	rest.Prefix = "" // lo and hi have it
+	return rest.IsEmpty() || rest.allows(a.readFields(i))
 }
 
 // readFields returns what filters look at of a document.
@@ -116,7 +118,8 @@ func (a *allowed) explainNone() (reason, words string) {
 		}
 	}
 	if len(unknown) == 0 {
-		return NoDocument, "No document passes filter and without." + a.explainParts()
+		_, parts := a.explainParts()
+		return NoDocument, "No document passes filter and without." + parts
 	}
 	names := slices.Sorted(maps.Keys(known))
 	more := ""
@@ -151,23 +154,21 @@ func (a *allowed) explainFilter() string {
 		return ""
 	}
 	documents, _, _ := a.generation.Live.Counts()
-	left := 0
-	for i := range documents {
-		if a.ofDocument(uint32(i)) { //nolint:gosec // documents are counted in 32 bits
-			left++
-		}
-	}
-	return fmt.Sprintf("filter and without leave %d of %d documents.", left, documents) + a.explainParts()
+	left, parts := a.explainParts()
+	return fmt.Sprintf("filter and without leave %d of %d documents.", left, documents) + parts
 }
 
-// explainParts returns how many documents each part of the filter leaves in when it is alone, and of how many a range
-// cannot compare the value.
-func (a *allowed) explainParts() string {
+// explainParts returns how many documents are left in, and in words how many each part of the filter leaves in when it
+// is alone, and of how many a range cannot compare the value.
+func (a *allowed) explainParts() (whole int, words string) {
 	parts := a.filter.listParts()
 	documents, _, _ := a.generation.Live.Counts()
 	left, other := make([]int, len(parts)), make([]int, len(parts))
 	for i := 0; i < documents && a.ctx.Err() == nil; i++ {
 		document := a.readFields(i)
+		if a.filter.allows(document) && !a.without.Documents[document.key] {
+			whole++
+		}
 		for j := range parts {
 			filter := &parts[j].filter
 			switch {
@@ -187,9 +188,9 @@ func (a *allowed) explainParts() string {
 		out = append(out, said)
 	}
 	if len(out) == 0 {
-		return ""
+		return whole, ""
 	}
-	return " Each part alone leaves: " + strings.Join(out, "; ") + "."
+	return whole, " Each part alone leaves: " + strings.Join(out, "; ") + "."
 }
 
 // filterPart is one part of a filter, and how people read it.

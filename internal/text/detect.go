@@ -20,7 +20,7 @@ type Detector struct{ votes map[string]int }
 
 // Add counts a text, of which the first so many bytes are looked at.
 func (d *Detector) Add(s string) {
-	if code := detectLanguage(cutText(s, 2000)); code != "" {
+	if code := detectLanguage(Beginning(s, 2000)); code != "" {
 		if d.votes == nil {
 			d.votes = map[string]int{}
 		}
@@ -41,13 +41,14 @@ func (d *Detector) Language() string {
 
 // DetectLanguage returns the language of what a text begins with; empty where that says nothing, and Undetermined where
 // it is in none of the known languages. A build asks it of every passage, so it looks at few bytes.
-func DetectLanguage(s string) string { return detectLanguage(cutText(s, 400)) }
+func DetectLanguage(s string) string { return detectLanguage(Beginning(s, 400)) }
 
-func cutText(s string, most int) string {
-	if len(s) > most {
-		return strings.ToValidUTF8(s[:most], "")
+// Beginning returns at most the first so many bytes of a text, without a part of a character.
+func Beginning(s string, most int) string {
+	if len(s) <= most {
+		return s
 	}
-	return s
+	return strings.ToValidUTF8(s[:most], "")
 }
 
 // detectLanguage returns the language of a text by its script, and where the script is of many by its function words;

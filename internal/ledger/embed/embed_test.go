@@ -11,6 +11,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -196,6 +197,17 @@ func TestAnUnpaidEmbedderWritesNoLedger(t *testing.T) {
 		require.NoError(t, err)
 	}
 	assert.Empty(t, store.Keys(""), "it wrote")
+}
+
+func TestAFailedRequestStoresNothing(t *testing.T) {
+	e := &embedder{paid: true, refuse: func([]string) error { return fault.ModelAuth.At("embed", "m") }}
+	src, store := source(t, e)
+	_, err := src.Vectors(t.Context(), batch("a"))
+	assert.True(t, fault.Is(err, fault.ModelAuth) && len(store.Keys("ledger/embed/loose")) == 0, "%v, %v", err, store.Keys(""))
+	e.refuse = nil // its claim was given back: nothing waits until it runs out
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+	defer cancel()
+	assert.NoError(t, src.Pay(ctx, batch("a")))
 }
 
 func TestARejectedRequestIsHalvedUntilTheTextAtFaultIsAloneAndCut(t *testing.T) {

@@ -111,7 +111,7 @@ func englishNames(sents []string) *extraction {
 func describeNames(language *text.Language, sents, found []string) []Entity {
 	folded, shown := make([]*names.Text, len(sents)), make([]string, len(sents))
 	for i, s := range sents {
-		folded[i], shown[i] = names.NewTextOf(language, s), beginningOf(markup.Prose(s), maxSentence)
+		folded[i], shown[i] = names.NewTextOf(language, s), text.Beginning(markup.Prose(s), maxSentence)
 	}
 	found = found[:min(len(found), maxNames)]
 	out, size := make([]Entity, 0, len(found)), 0
@@ -128,18 +128,10 @@ func describeNames(language *text.Language, sents, found []string) []Entity {
 	}
 	if share := maxDescribed / max(1, len(out)); size > maxDescribed {
 		for i, one := range out {
-			out[i].Description = beginningOf(one.Description, share)
+			out[i].Description = text.Beginning(one.Description, share)
 		}
 	}
 	return out
-}
-
-// beginningOf returns at most the first so many bytes of a text.
-func beginningOf(s string, most int) string {
-	if len(s) <= most {
-		return s
-	}
-	return strings.ToValidUTF8(s[:most], "")
 }
 
 func splitTokens(sents []string) []token {

@@ -51,12 +51,17 @@ func (l Limits) enter(ctx context.Context, endpoint string, tokens int, admit ah
 		if err := l.Gate.refuseCall(ctx, true); err != nil {
 			admission.GiveBack()
 			l.Gate.giveBack()
-			if l.limitsTokens() {
-				_ = l.Shared.Settle(ctx, endpoint, -tokens) // as in settle
-			}
+			l.returnTokens(ctx, endpoint, tokens)
 			return Ticket{}, nil, err
 		}
 		return ticket, admission, nil
+	}
+}
+
+// returnTokens gives back what was reserved for a call that is not sent.
+func (l Limits) returnTokens(ctx context.Context, endpoint string, tokens int) {
+	if l.limitsTokens() {
+		_ = l.Shared.Settle(ctx, endpoint, -tokens) // an estimate that stays costs speed, not money
 	}
 }
 
@@ -126,9 +131,7 @@ func (c Chat) Complete(ctx context.Context, call model.Call) (model.Reply, error
 	err = errPanicked
 	defer func() { c.Gate.Leave(err) }()
 	if err = model.CheckSend(ctx); err != nil {
-		if c.limitsTokens() {
-			_ = c.Shared.Settle(ctx, endpoint, -estimated) // as in settle
-		}
+		c.returnTokens(ctx, endpoint, estimated)
 		return reply, err
 	}
 	err = errPanicked

@@ -91,6 +91,24 @@ func TestAFlipWhoseAnswerWasLost(t *testing.T) {
 	})
 }
 
+func TestAFlipBehindAnotherOneIsRefused(t *testing.T) {
+	b := newBench(t)
+	first, err := release.Flip(t.Context(), b.flipIn("g1", 1, 0))
+	stagetest.Ok(t, err)
+	for name, in := range map[string]release.FlipIn{
+		"that was planned before it":        b.flipIn("g2", 2, 0),
+		"that was planned behind the next":  b.flipIn("g2", 2, 7),
+		"of the same manifest, planned now": {Artifacts: b.art, Mirror: b.mirror, Manifest: "sha-g1", Expected: 5},
+	} {
+		_, err := release.Flip(t.Context(), in)
+		require.True(t, fault.Is(err, fault.PointerMoved), "%s: %v", name, err)
+		for _, says := range []string{"switched to generation g1", "run the build", "unweaver publish"} {
+			assert.Contains(t, err.Error(), says, name)
+		}
+	}
+	b.want(first)
+}
+
 // deafMirror does not answer.
 type deafMirror struct{ coordination.Readers }
 

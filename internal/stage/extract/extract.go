@@ -243,10 +243,7 @@ const leadRunes = 600
 
 // leadOf describes a title mention: the chunk's first three sentences, at most leadRunes.
 func leadOf(chunk string) string {
-	if len(chunk) > 8<<10 {
-		chunk = strings.ToValidUTF8(chunk[:8<<10], "")
-	}
-	sentences := text.Sentences(chunk)
+	sentences := text.Sentences(text.Beginning(chunk, 8<<10))
 	out := markup.Prose(strings.Join(sentences[:min(3, len(sentences))], ""))
 	if utf8.RuneCountInString(out) <= leadRunes {
 		return out

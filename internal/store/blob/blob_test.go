@@ -47,6 +47,15 @@ func TestSeveralFailuresAreOneFaultThatCountsThem(t *testing.T) {
 	}
 }
 
+func TestTheFirstFailureDecidesWhatHappensNext(t *testing.T) {
+	var failures blob.Failures
+	failures.Add(fault.StoreDown.At("delete", "a").Because(io.ErrUnexpectedEOF))
+	failures.Add(fault.StoreDenied.At("delete", "b"))
+	err := failures.Err(2)
+	assert.True(t, fault.Is(err, fault.StoreDown) && fault.KindOf(err) == fault.Transient &&
+		errors.Is(err, io.ErrUnexpectedEOF), "got %v", err)
+}
+
 func TestJSONIsReadAsItWasWritten(t *testing.T) {
 	type pointer struct {
 		Generation string `json:"generation"`

@@ -71,13 +71,6 @@ func (s *Server) Files() int {
 	return len(s.batches.files)
 }
 
-// ForgetFiles deletes all files, as a server does after 30 days.
-func (s *Server) ForgetFiles() {
-	s.batches.mu.Lock()
-	defer s.batches.mu.Unlock()
-	clear(s.batches.files)
-}
-
 func take(counter *int) bool {
 	if *counter == 0 {
 		return false
