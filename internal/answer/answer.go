@@ -222,9 +222,7 @@ func (s *Service) askEmbedder(
 	if embedder, err = asQuestions(embedder, fingerprint); err != nil {
 		return nil, err
 	}
-	if weighable, ok := model.As[model.Weighable](embedder); ok && generation.IDF != nil && fingerprint.IDF != "" {
-		embedder = weighable.WithIDF(generation.IDF.Weight)
-	}
+	embedder = generation.Weigh(embedder, fingerprint)
 	// Templates are of documents, not of questions, so they are not in the key. The index is: who asks one must not
 	// learn what was asked of others; and so is the server, whose vectors count only for those who trust it.
 	by := fmt.Sprintf(

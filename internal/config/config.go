@@ -416,17 +416,7 @@ func (c *Config) chunkLikeReference(index string, chunking *core.Chunking) {
 func (c *Config) modelsOf(index string) Models {
 	models := c.Models
 	prefix := "indexes." + index + ".models"
-	own := map[string]reflect.Value{}
-	walkValues(reflect.ValueOf(c.Indexes[index].Models), prefix, func(path string, value reflect.Value) {
-		if c.IsGiven(path) || !value.IsZero() {
-			own[path] = value
-		}
-	})
-	walkValues(reflect.ValueOf(&models).Elem(), prefix, func(path string, value reflect.Value) {
-		if set, ok := own[path]; ok {
-			value.Set(set)
-		}
-	})
+	c.layKeys(reflect.ValueOf(&models).Elem(), reflect.ValueOf(c.Indexes[index].Models), prefix, "")
 	// A key of the general models goes to no server that the index names itself.
 	for kind, of := range map[string]struct{ url, key *string }{
 		".chat":      {&models.Chat.BaseURL, &models.Chat.APIKeyEnv},

@@ -36,10 +36,11 @@ func (m *Models) roleOf(role string) *core.ChatModel {
 // the defaults without a key, and keys that name a model have no price but their own. A role's key without a server of
 // its own is for the server of the general models.chat, so an index whose models.chat names another does not use it.
 func (c *Config) ModelOf(index, role string) core.ChatModel {
-	out := c.modelsOf(index).Chat
-	if !slices.Contains(Roles, role) {
-		return out
-	}
+	return c.roleOver(c.modelsOf(index).Chat, index, role)
+}
+
+// roleOver returns what ModelOf does, over the models.chat of the index.
+func (c *Config) roleOver(out core.ChatModel, index, role string) core.ChatModel {
 	general, indexed := c.Models, c.Indexes[index].Models
 	prefix := "indexes." + index + ".models."
 	moved := c.namesServer(prefix + "chat")
@@ -65,24 +66,34 @@ func (c *Config) layRole(out, own *core.ChatModel, path string, keyless bool) {
 	case c.IsGiven(path + ".model"):
 		out.Price = core.Price{}
 	}
+	skip := ""
+	if keyless {
+		skip = path + ".api_key_env"
+	}
+	c.layKeys(reflect.ValueOf(out).Elem(), reflect.ValueOf(own).Elem(), path, skip)
+}
+
+// layKeys lays the keys below path of own over those of out, those that are given, but for skip.
+func (c *Config) layKeys(out, own reflect.Value, path, skip string) {
 	set := map[string]reflect.Value{}
-	walkValues(reflect.ValueOf(own).Elem(), path, func(key string, value reflect.Value) {
-		if (c.IsGiven(key) || !value.IsZero()) && (!keyless || key != path+".api_key_env") {
+	walkValues(own, path, func(key string, value reflect.Value) {
+		if key != skip && (c.IsGiven(key) || !value.IsZero()) {
 			set[key] = value
 		}
 	})
-	walkValues(reflect.ValueOf(out).Elem(), path, func(key string, value reflect.Value) {
-		if own, ok := set[key]; ok {
-			value.Set(own)
+	walkValues(out, path, func(key string, value reflect.Value) {
+		if given, ok := set[key]; ok {
+			value.Set(given)
 		}
 	})
 }
 
 // listChats lists the chat models that an index asks, by the path of their keys below path.
 func (c *Config) listChats(path, index string) map[string]core.ChatModel {
-	out := map[string]core.ChatModel{path + ".chat": c.modelsOf(index).Chat}
+	chat := c.modelsOf(index).Chat
+	out := map[string]core.ChatModel{path + ".chat": chat}
 	for _, role := range Roles {
-		out[path+"."+role] = c.ModelOf(index, role)
+		out[path+"."+role] = c.roleOver(chat, index, role)
 	}
 	return out
 }
@@ -90,9 +101,10 @@ func (c *Config) listChats(path, index string) map[string]core.ChatModel {
 // listRoles lists the chat models of an index's roles that are not models.chat: one spec for what asks the same models.
 func (c *Config) listRoles(index string) map[string]core.ChatModel {
 	var out map[string]core.ChatModel
-	chat := fitChat(c.modelsOf(index).Chat)
+	general := c.modelsOf(index).Chat
+	chat := fitChat(general)
 	for _, role := range Roles[:len(Roles)-1] {
-		if own := fitChat(c.ModelOf(index, role)); own != chat {
+		if own := fitChat(c.roleOver(general, index, role)); own != chat {
 			if out == nil {
 				out = map[string]core.ChatModel{}
 			}

@@ -130,15 +130,15 @@ func (l *loader) listGiven() []string {
 
 // checkPrices refuses a role with a model of its own and no price where a limit of money counts its calls.
 func (l *loader) checkPrices(path, index string) {
-	general := l.cfg.modelsOf(index).Chat.Price
+	general := l.cfg.modelsOf(index).Chat
 	for _, role := range Roles[:len(Roles)-1] {
-		chat := l.cfg.ModelOf(index, role)
+		chat := l.cfg.roleOver(general, index, role)
 		limited := l.cfg.Indexes[index].Budget.Money > 0 && role != core.RoleAnswer ||
 			l.cfg.QueryAPI.Limits.AnswerMoneyPerDay > 0 && (role == core.RoleAnswer || role == core.RoleTriples)
 		given := slices.ContainsFunc([]string{"models." + role, path + ".models." + role}, func(at string) bool {
 			return l.cfg.IsGiven(at+".price.prompt") || l.cfg.IsGiven(at+".price.completion")
 		})
-		counted := chat.Provider != providerOpenAI || chat.Price != (core.Price{}) || general == (core.Price{})
+		counted := chat.Provider != providerOpenAI || chat.Price != (core.Price{}) || general.Price == (core.Price{})
 		l.checkKey(!limited || given || counted,
 			path+".models."+role+".price", "a limit of money counts its calls: set the price of this model, 0 if it is free")
 	}

@@ -237,6 +237,13 @@ func (s Spec) BuildChats() (extraction, shortening [2]string) {
 	return name(s.ChatOf(RoleExtraction)), name(s.ChatOf(RoleShortening))
 }
 
+// BuildsLike reports whether both specifications extract and shorten with the same models.
+func (s Spec) BuildsLike(other Spec) bool {
+	extraction, shortening := s.BuildChats()
+	extracted, shortened := other.BuildChats()
+	return extraction == extracted && shortening == shortened
+}
+
 // BuildsBy reports whether a provider extracts or shortens.
 func (s Spec) BuildsBy(provider string) bool {
 	extraction, shortening := s.BuildChats()

@@ -25,6 +25,7 @@ import (
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/index/idf"
 	"github.com/unweaver/unweaver/internal/index/liveset"
+	"github.com/unweaver/unweaver/internal/model"
 	"github.com/unweaver/unweaver/internal/retrieve/walk"
 	"github.com/unweaver/unweaver/internal/store/blob"
 	"github.com/unweaver/unweaver/internal/store/vectors"
@@ -448,4 +449,12 @@ func (g *Generation) ListClasses(of Names, at, limit int) (found []*liveset.Clas
 		next = end
 	}
 	return found, next
+}
+
+// Weigh gives an embedder the weights of words of a generation, where its vectors have them.
+func (g *Generation) Weigh(embedder model.Embedder, by core.Fingerprint) model.Embedder {
+	if weighable, ok := model.As[model.Weighable](embedder); ok && g.IDF != nil && by.IDF != "" {
+		return weighable.WithIDF(g.IDF.Weight)
+	}
+	return embedder
 }

@@ -215,7 +215,7 @@ func (r *Run) embedProbes(
 				texts = append(texts, out[i].reading.Texts...)
 			}
 		}
-		vectors, err := r.embedQuestions(ctx, weighed(models.Classes, manifest.Class, generation), texts)
+		vectors, err := r.embedQuestions(ctx, generation.Weigh(model.ForQuestions(models.Classes), manifest.Class), texts)
 		if err != nil {
 			return nil, err
 		}
@@ -226,7 +226,7 @@ func (r *Run) embedProbes(
 		}
 	}
 	if needs.Embedding == retrieve.ByChunkEmbedder || needs.Hashed || manifest.Chunk.Provider != "builtin" {
-		vectors, err := r.embedQuestions(ctx, weighed(models.Chunks, manifest.Chunk, generation), questions)
+		vectors, err := r.embedQuestions(ctx, generation.Weigh(model.ForQuestions(models.Chunks), manifest.Chunk), questions)
 		if err != nil {
 			return nil, err
 		}
@@ -235,15 +235,6 @@ func (r *Run) embedProbes(
 		}
 	}
 	return out, nil
-}
-
-// weighed returns the embedder of questions, with the weights of words of a generation where its vectors have them.
-func weighed(embedder model.Embedder, by core.Fingerprint, generation *retrieve.Generation) model.Embedder {
-	embedder = model.ForQuestions(embedder)
-	if weighable, ok := model.As[model.Weighable](embedder); ok && generation.IDF != nil && by.IDF != "" {
-		return weighable.WithIDF(generation.IDF.Weight)
-	}
-	return embedder
 }
 
 // embedQuestions embeds texts, some to a request.

@@ -20,7 +20,9 @@ import (
 
 // ListDue says why a generation is published though its documents are the parent's: its enrichments are not those that
 // the configuration names, or queries are answered by other models.
-func (r *Run) ListDue(ctx context.Context, parent *core.Manifest, models model.Set) ([]string, error) {
+func (r *Run) ListDue(
+	ctx context.Context, fixed run.Plan, parent *core.Manifest, models model.Set,
+) ([]string, error) {
 	if parent == nil {
 		return nil, nil
 	}
@@ -66,14 +68,17 @@ func (r *Run) ListDue(ctx context.Context, parent *core.Manifest, models model.S
 			reasons = append(reasons, "enrich: "+was.Name+" is no longer configured")
 		}
 	}
+	if why := fixed.Renaming.FindReason(); why != "" {
+		reasons = append(reasons, why)
+	}
 	return reasons, nil
 }
 
-// ListPaidEnrichments lists the enrichments of the configuration that ask a model server.
-func (r *Run) ListPaidEnrichments() []string {
+// ListPaidEnrichments lists the enrichments of the configuration whose models are paid.
+func (r *Run) ListPaidEnrichments(models model.Set) []string {
 	return slices.DeleteFunc(slices.Clone(r.Settings.Enrich), func(name string) bool {
 		made, err := findEnrichment(name)
-		return err != nil || r.Settings.ChatOf(made.Role).Provider != "openai"
+		return err != nil || !models.ChatOf(made.Role).Info().Paid
 	})
 }
 

@@ -59,9 +59,7 @@ func (r *Run) readActual(ctx context.Context, generation artifact.Generation) (*
 	if manifest.Spec.String() != r.Spec {
 		spec, err = r.Index.Spec(ctx, manifest.Spec)
 	}
-	extraction, shortening := spec.BuildChats()
-	nowExtraction, nowShortening := r.Settings.BuildChats()
-	if err != nil || extraction != nowExtraction || shortening != nowShortening ||
+	if err != nil || !spec.BuildsLike(r.Settings) ||
 		spec.Embedding.Model != r.Settings.Embedding.Model || spec.Limits != r.Settings.Limits ||
 		!strings.HasPrefix(report.Status, core.StatusCompleted) {
 		return nil, err

@@ -149,12 +149,9 @@ func (r *Run) planBuild(ctx context.Context) (run.Plan, error) {
 	if err != nil {
 		return fixed, err
 	}
-	due, err := r.ListDue(ctx, parent, models)
+	due, err := r.ListDue(ctx, fixed, parent, models)
 	if err != nil {
 		return fixed, err
-	}
-	if why := fixed.Renaming.FindReason(); why != "" {
-		due = append(due, why)
 	}
 	reasons = append(reasons, due...) // they are no reason to make anything else again
 	none := len(fixed.Pending) == 0 && len(due) == 0

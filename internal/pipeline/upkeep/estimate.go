@@ -141,7 +141,7 @@ func (e *estimating) estimateBuild(ctx context.Context, report *core.Estimated) 
 		report.Problems = append(report.Problems, core.Problem{Code: reason, Object: e.Job.Index, Detail: detail})
 	}
 	report.Estimate = &core.Estimate{}
-	if paid := e.ListPaidEnrichments(); len(paid) > 0 && !planned.Unchanged {
+	if paid := e.ListPaidEnrichments(e.models); len(paid) > 0 && !planned.Unchanged {
 		report.Detail = "calls of enrichments are not estimated: " + strings.Join(paid, ", ")
 	}
 	if err := e.decisions.matchMoves(); err != nil {
@@ -318,7 +318,7 @@ func (e *estimating) planEstimate(ctx context.Context) (plan.Result, error) {
 	if err != nil {
 		return planned, err
 	}
-	due, err := e.ListDue(ctx, e.parent, e.models)
+	due, err := e.ListDue(ctx, fixed, e.parent, e.models)
 	if err != nil {
 		return planned, err
 	}
@@ -439,11 +439,8 @@ func (e *estimating) fillRanges(
 	if e.parent != nil {
 		parent = e.parent.Counts
 		shorten.Parent = parent
-		extraction, shortening := old.BuildChats()
-		nowExtraction, nowShortening := e.Settings.BuildChats()
-		shorten.Again = old.Shortening != e.Settings.Shortening || extraction != nowExtraction ||
-			shortening != nowShortening || old.ExtractionShare() != e.Settings.ExtractionShare() ||
-			old.WritingLanguage() != e.Settings.WritingLanguage()
+		shorten.Again = old.Shortening != e.Settings.Shortening || !old.BuildsLike(e.Settings) ||
+			old.ExtractionShare() != e.Settings.ExtractionShare() || old.WritingLanguage() != e.Settings.WritingLanguage()
 		again = e.countAgain(extracting, shorten.Again)
 	}
 	past, err := e.ReadPast(ctx)
