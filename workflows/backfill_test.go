@@ -25,9 +25,7 @@ type filling struct {
 	aims  int
 }
 
-func newFilling() *filling {
-	return &filling{fake: newFake(10), units: 3}
-}
+func newFilling() *filling { return &filling{fake: newFake(10), units: 3} }
 
 func (f *filling) listNotes() (lines []string) {
 	f.mu.Lock()

@@ -354,9 +354,7 @@ func TestARunThatWaitsTakesCommands(t *testing.T) {
 							assert.True(t, s.Phase == workflows.PhasePaused && s.Paused == "paused", "state %+v", s)
 							second = send(env, workflows.UpdateResume, workflows.Resume{})
 						}, 100*time.Hour)
-						env.RegisterDelayedCallback(func() {
-							assert.True(t, second.completed, "%+v", second)
-						}, 101*time.Hour)
+						env.RegisterDelayedCallback(func() { assert.True(t, second.completed, "%+v", second) }, 101*time.Hour)
 					}
 				})
 				cancelled := command != "pause" && command != "resume"

@@ -98,9 +98,7 @@ func TestProcessesShareTheConcurrencyOfAnEndpoint(t *testing.T) {
 		models := factory(slow)
 		models.ShareWith(member)
 		set := must(models.NewBuildSet(slow, meter))(t)
-		defer func() {
-			assert.NoError(t, member.Leave(t.Context()))
-		}()
+		defer func() { assert.NoError(t, member.Leave(t.Context())) }()
 		for range 12 {
 			wg.Go(func() {
 				_, err := set.Chat.Complete(t.Context(), model.Call{Task: model.Answer, User: "hello there"})

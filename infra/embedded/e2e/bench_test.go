@@ -339,9 +339,7 @@ func BenchmarkMilvus(b *testing.B) {
 	c := newCluster(b)
 	store := c.ctl.Stores.Vectors
 	embedded := must(files.Open(b.TempDir()))(b)
-	ok := func(err error) {
-		require.NoError(b, err)
-	}
+	ok := func(err error) { require.NoError(b, err) }
 	defer func() { ok(embedded.Close()) }()
 	for b.Loop() {
 		for _, n := range []int{10_000, 100_000} {

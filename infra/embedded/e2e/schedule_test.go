@@ -55,9 +55,7 @@ func check(t *testing.T, err error) {
 func TestASchedulesLife(t *testing.T) {
 	t.Parallel() // it has a stack or servers of its own
 	dir := t.TempDir()
-	begin := func() *stack.Stack {
-		return must(start(dir))(t)
-	}
+	begin := func() *stack.Stack { return must(start(dir))(t) }
 	running := begin()
 	stop := func() { check(t, running.Stop(t.Context())) }
 	defer func() { stop() }()

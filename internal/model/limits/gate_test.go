@@ -362,9 +362,7 @@ func TestAServerThatTellsItsQuotaRefusesNobody(t *testing.T) {
 
 // A word that is out of date does not close the gate for good, and nonsense not for long.
 func TestAQuotaThatIsSpentIsAskedAboutAgain(t *testing.T) {
-	for name, c := range map[string]struct {
-		reset, want time.Duration
-	}{
+	for name, c := range map[string]struct{ reset, want time.Duration }{
 		"after the report":         {7 * time.Second, 7 * time.Second},
 		"after a second":           {0, time.Second},
 		"after a minute, the most": {24 * time.Hour, time.Minute},

@@ -73,10 +73,7 @@ func TestAnErrorInTheMiddleEndsIt(t *testing.T) {
 			return i, nil
 		}
 	}
-	for name, failAt := range map[string]struct{ source, work int }{
-		"of the work":   {-1, 10},
-		"of the source": {10, -1},
-	} {
+	for name, failAt := range map[string]struct{ source, work int }{"of the work": {-1, 10}, "of the source": {10, -1}} {
 		isolated(t, name, func(t *testing.T) {
 			var got []int
 			var last error
