@@ -39,6 +39,7 @@ import (
 	coordmemory "github.com/unweaver/unweaver/internal/store/coordination/memory"
 	"github.com/unweaver/unweaver/internal/telemetry/webhook"
 	"github.com/unweaver/unweaver/internal/testkit/blobmemory"
+	"github.com/unweaver/unweaver/internal/testkit/musttest"
 	"github.com/unweaver/unweaver/internal/testkit/recordsmemory"
 	"github.com/unweaver/unweaver/internal/testkit/vectorsmemory"
 	"github.com/unweaver/unweaver/workflows"
@@ -101,7 +102,6 @@ type plant struct {
 }
 
 func newPlant(t *testing.T) *plant {
-	t.Helper()
 	p := &plant{store: &outage{Store: blobmemory.New()}}
 	coordination := coordmemory.New()
 	ports := &run.Ports{
@@ -109,7 +109,7 @@ func newPlant(t *testing.T) *plant {
 		Ledger: ledger.New(p.store, coordination), CPU: make(chan struct{}, 1), Log: slog.New(slog.DiscardHandler),
 	}
 	p.Activities = &activities.Activities{Ports: ports, Engine: closed{}, Log: ports.Log}
-	digest := must(artifact.Index{Store: p.store, Name: "docs"}.PutSpec(t.Context(), core.Spec{Index: "docs"}))(t)
+	digest := musttest.Get(artifact.Index{Store: p.store, Name: "docs"}.PutSpec(t.Context(), core.Spec{Index: "docs"}))(t)
 	p.build = workflows.Build{
 		Index: "docs", Generation: "g1", Spec: digest.String(), Fence: 1, Heartbeat: 800 * time.Millisecond,
 		Shape: workflows.DefaultShape(),
@@ -121,7 +121,6 @@ func newPlant(t *testing.T) *plant {
 }
 
 func (p *plant) state(t *testing.T) core.RunState {
-	t.Helper()
 	var state core.RunState
 	raw, err := p.Ports.Coordination.ReadState(t.Context(), "docs/g1")
 	if err == nil && raw != nil {
@@ -163,24 +162,21 @@ func TestActivitiesBeatFromTheirFirstLookAtAStore(t *testing.T) {
 func TestAWaitIsWrittenDownWhileArtifactsAreDown(t *testing.T) {
 	p := newPlant(t)
 	begin := workflows.StageState{Build: p.build, Stage: "load", Total: 3}
-	_, err := p.env.ExecuteActivity(workflows.BeginStage, begin)
-	require.NoError(t, err)
+	musttest.Get(p.env.ExecuteActivity(workflows.BeginStage, begin))(t)
 	p.store.down.Store(true)
 	since := time.Date(2026, 3, 1, 12, 3, 0, 0, time.UTC)
 	waits := workflows.End{
 		Build: p.build, Status: core.StatusWaiting, Reason: "store_unavailable", Ref: "docs/runs/g1/1/errors/e.json",
 		Waiting: &workflows.Waiting{Since: since, Next: since.Add(time.Minute), Tries: 2},
 	}
-	_, err = p.env.ExecuteActivity(workflows.EndBuild, waits)
-	require.NoError(t, err)
+	musttest.Get(p.env.ExecuteActivity(workflows.EndBuild, waits))(t)
 	got := p.state(t)
 	assert.True(t, got.Report.Status == core.StatusWaiting && got.Report.Reason == "store_unavailable" &&
 		got.Waiting != nil && *got.Waiting == (core.Waiting{Since: since, Next: since.Add(time.Minute), Tries: 2}) &&
 		got.Stage == "load", "%+v, %+v", got.Report, got.Waiting)
 	p.store.down.Store(false)
 	begin.Stage = "segment"
-	_, err = p.env.ExecuteActivity(workflows.BeginStage, begin)
-	require.NoError(t, err)
+	musttest.Get(p.env.ExecuteActivity(workflows.BeginStage, begin))(t)
 	if got = p.state(t); got.Report.Status != core.StatusRunning || got.Report.Reason != "" || got.Waiting != nil {
 		t.Errorf("when it goes on: %+v, %+v", got.Report, got.Waiting)
 	}
@@ -190,11 +186,10 @@ func TestAWaitIsWrittenDownWhileArtifactsAreDown(t *testing.T) {
 // back.
 func TestACollectGivesUpSoonAndTheEndTellsOfIt(t *testing.T) {
 	p := newPlant(t)
-	lease := must(p.env.ExecuteActivity(workflows.TakeLease, p.build))(t)
+	lease := musttest.Get(p.env.ExecuteActivity(workflows.TakeLease, p.build))(t)
 	require.NoError(t, lease.Get(&p.build.Fence))
 	begin := workflows.StageState{Build: p.build, Stage: "collect"}
-	_, err := p.env.ExecuteActivity(workflows.BeginStage, begin)
-	require.NoError(t, err)
+	musttest.Get(p.env.ExecuteActivity(workflows.BeginStage, begin))(t)
 	p.store.down.Store(true)
 	attempts, failed := p.collect()
 	var app *temporal.ApplicationError
@@ -206,8 +201,7 @@ func TestACollectGivesUpSoonAndTheEndTellsOfIt(t *testing.T) {
 		Warning: &workflows.Warning{Code: "store_unavailable", Object: "collect"},
 	}
 	for range 2 { // an attempt whose answer is lost is repeated
-		_, err := p.env.ExecuteActivity(workflows.EndBuild, end)
-		require.NoError(t, err)
+		musttest.Get(p.env.ExecuteActivity(workflows.EndBuild, end))(t)
 	}
 	report := p.state(t).Report
 	want := []core.Problem{{Code: "store_unavailable", Object: "collect"}}
@@ -235,15 +229,6 @@ func (p *plant) collect() (attempts int, err error) {
 	return attempts, env.GetWorkflowError()
 }
 
-// must returns a value that came without an error.
-func must[T any](value T, err error) func(testing.TB) T {
-	return func(t testing.TB) T {
-		t.Helper()
-		require.NoError(t, err)
-		return value
-	}
-}
-
 // closed is an engine whose every run is over but those that the test runs.
 type closed struct{}
 
@@ -266,7 +251,6 @@ type bench struct {
 }
 
 func newBench(t *testing.T) *bench {
-	t.Helper()
 	p := newPlant(t)
 	p.Ports.Models = func(core.Spec, model.Meter) (model.Set, error) {
 		return model.Set{Chat: builtin.Chat{}, Classes: builtin.Embedder{}, Chunks: builtin.Embedder{}}, nil
@@ -285,13 +269,10 @@ func (b *bench) take() (fence int64, err error) {
 }
 
 func (b *bench) hold(t *testing.T, lease core.Lease) {
-	t.Helper()
-	_, err := blob.WriteJSON(t.Context(), b.index.Store, b.index.LeaseKey(), lease, blob.Cond{})
-	require.NoError(t, err)
+	musttest.Get(blob.WriteJSON(t.Context(), b.index.Store, b.index.LeaseKey(), lease, blob.Cond{}))(t)
 }
 
 func (b *bench) held(t *testing.T) core.Lease {
-	t.Helper()
 	lease, _, err := run.ReadLease(t.Context(), b.index)
 	require.NoError(t, err)
 	return lease
@@ -420,7 +401,6 @@ func typeOf(err error) string {
 
 // measured runs MeasureFleet.
 func (p *plant) measured(t *testing.T) workflows.Capacity {
-	t.Helper()
 	var capacity workflows.Capacity
 	value, err := p.env.ExecuteActivity(workflows.MeasureFleet, p.build)
 	if err == nil {
@@ -453,7 +433,7 @@ func TestAMeasureCountsWhoCanDoTheRunsWork(t *testing.T) {
 		},
 		{Workers: 3, Slots: 75, CPU: 11, Chat: 64}: {Index: "docs", Chat: core.ChatModel{Provider: "openai"}},
 	} {
-		digest := must(artifact.Index{Store: p.store, Name: "docs"}.PutSpec(t.Context(), spec))(t)
+		digest := musttest.Get(artifact.Index{Store: p.store, Name: "docs"}.PutSpec(t.Context(), spec))(t)
 		p.build.Spec = digest.String()
 		if want.Computing = 6; p.measured(t) != want {
 			t.Errorf("%+v, want %+v", p.measured(t), want)
@@ -516,7 +496,6 @@ func TestAnEndThatIsNotRecordedOrThatNobodyIsToldOfOwesNothing(t *testing.T) {
 func TestAPanicReachesHistoryAsACodeAlone(t *testing.T) {
 	const secret = "text of a document"
 	check := func(t *testing.T, err error) {
-		t.Helper()
 		var reported *temporal.ApplicationError
 		assert.True(t, errors.As(err, &reported) && reported.Type() == string(fault.Internal) &&
 			!strings.Contains(err.Error(), secret), "%v", err)

@@ -67,7 +67,6 @@ func inputOf(typ reflect.Type, b workflows.Build) any {
 
 // refusing runs activities over a store that reports whether it was asked anything.
 func refusing(t *testing.T) (*testsuite.TestActivityEnvironment, *artifacttest.Memory) {
-	t.Helper()
 	store := artifacttest.New()
 	all := &activities.Activities{Engine: closed{}, Log: slog.New(slog.DiscardHandler), Ports: &run.Ports{
 		Artifacts: store, Coordination: coordmemory.New(), Log: slog.New(slog.DiscardHandler),
@@ -82,7 +81,6 @@ func refusing(t *testing.T) (*testsuite.TestActivityEnvironment, *artifacttest.M
 // refused checks that an activity ends with the code, for good, without a word of the input and before any store is
 // asked.
 func refused(t *testing.T, name string, err error, store *artifacttest.Memory) {
-	t.Helper()
 	var app *temporal.ApplicationError
 	assert.True(t, errors.As(err, &app) && app.Type() == string(fault.InvalidParam) && app.NonRetryable() &&
 		app.Message() == string(fault.InvalidParam), "%s: %v", name, err)

@@ -17,6 +17,7 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"github.com/unweaver/unweaver/internal/config"
+	"github.com/unweaver/unweaver/internal/testkit/musttest"
 )
 
 type service struct {
@@ -50,12 +51,10 @@ type composeFile struct {
 }
 
 func readFile(t *testing.T, path string) string {
-	t.Helper()
-	return string(must(os.ReadFile(path))(t))
+	return string(musttest.Get(os.ReadFile(path))(t))
 }
 
 func readCompose(t *testing.T) composeFile {
-	t.Helper()
 	file := composeFile{text: readFile(t, "../docker-compose.yml")}
 	err := yaml.Unmarshal([]byte(file.text), &file)
 	require.True(t, err == nil && len(file.Services) >= 8, "%d services: %v", len(file.Services), err)
@@ -181,7 +180,7 @@ func TestMemoryLimitsFitTheStatedMachine(t *testing.T) {
 		if s.Restart == "no" && name != "cli" {
 			continue
 		}
-		n := must(strconv.Atoi(s.MemLimit[:len(s.MemLimit)-1]))(t)
+		n := musttest.Get(strconv.Atoi(s.MemLimit[:len(s.MemLimit)-1]))(t)
 		if strings.HasSuffix(s.MemLimit, "g") {
 			n *= 1024
 		}
@@ -189,7 +188,7 @@ func TestMemoryLimitsFitTheStatedMachine(t *testing.T) {
 	}
 	stated := regexp.MustCompile(`(\d+) GB of\s+memory`).FindStringSubmatch(readFile(t, "../docs/guides/cluster.md"))
 	require.NotNil(t, stated)
-	assert.LessOrEqual(t, total, must(strconv.Atoi(stated[1]))(t)*1024)
+	assert.LessOrEqual(t, total, musttest.Get(strconv.Atoi(stated[1]))(t)*1024)
 }
 
 // The models of the cluster's file are read as they stand once the # is taken away, with the key of .env.
@@ -197,7 +196,7 @@ func TestTheModelsOfTheClusterNeedNoOtherLine(t *testing.T) {
 	text := regexp.MustCompile(`(?m)^#(models:|  \w+:)`).ReplaceAllString(readFile(t, "unweaver.cluster.yaml"), "$1")
 	path := filepath.Join(t.TempDir(), "unweaver.yaml")
 	require.NoError(t, os.WriteFile(path, []byte(text), 0o600))
-	cfg := must(config.Load(config.Source{Path: path}))(t)
+	cfg := musttest.Get(config.Load(config.Source{Path: path}))(t)
 	for _, model := range [][2]string{
 		{cfg.Models.Chat.Provider, cfg.Models.Chat.APIKeyEnv},
 		{cfg.Models.Embedding.Provider, cfg.Models.Embedding.APIKeyEnv},

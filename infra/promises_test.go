@@ -9,6 +9,8 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/unweaver/unweaver/internal/testkit/musttest"
 )
 
 // promised finds the promises of docs/invariants.md, marked those of a test's comment, right above the test.
@@ -18,7 +20,7 @@ var (
 )
 
 func TestEveryPromiseHasATestAndEveryMarkAPromise(t *testing.T) {
-	page := must(os.ReadFile("../docs/invariants.md"))(t)
+	page := musttest.Get(os.ReadFile("../docs/invariants.md"))(t)
 	tests := map[string]int{} // of each promise
 	for _, found := range promised.FindAllStringSubmatch(string(page), -1) {
 		_, twice := tests[found[1]]

@@ -18,6 +18,7 @@ import (
 	"github.com/unweaver/unweaver/internal/store/coordination/redis"
 	"github.com/unweaver/unweaver/internal/store/records"
 	recordsredis "github.com/unweaver/unweaver/internal/store/records/redis"
+	"github.com/unweaver/unweaver/internal/testkit/musttest"
 	"github.com/unweaver/unweaver/internal/testkit/redistest"
 )
 
@@ -26,7 +27,6 @@ func password(variable string) string { return variable + "-0123456789abcdef" }
 
 // writeUsers runs a script that writes a file of users; one of the secrets that it takes may be another.
 func writeUsers(t *testing.T, script, other, value string) (string, error) {
-	t.Helper()
 	command := exec.CommandContext(t.Context(), "sh", script)
 	command.Env = []string{"PATH=" + os.Getenv("PATH")}
 	secrets := regexp.MustCompile(`\b(REDIS|S3)_[A-Z_]+_(PASSWORD|SECRET)\b`).FindAllString(readFile(t, script), -1)
@@ -56,7 +56,7 @@ func TestASecretThatWouldBreakAFileOfUsersIsRefused(t *testing.T) {
 }
 
 func TestUsersOfS3MayWriteWhereTheirProgramDoes(t *testing.T) {
-	out := must(writeUsers(t, "seaweedfs/identities.sh", "", ""))(t)
+	out := musttest.Get(writeUsers(t, "seaweedfs/identities.sh", "", ""))(t)
 	writes := map[string][]string{}
 	for line := range strings.Lines(out) {
 		words := regexp.MustCompile(`[\w*/.:-]{2,}`).FindAllString(line, -1)
@@ -89,7 +89,7 @@ func mayWrite(rights []string, bucket, object string) bool {
 // What each command of an operator writes with the command line's own credentials, it may write; no one but the user of
 // the corpus fills the corpus.
 func TestTheCommandLineMayDoWhatOperatorsDo(t *testing.T) {
-	out := must(writeUsers(t, "seaweedfs/identities.sh", "", ""))(t)
+	out := musttest.Get(writeUsers(t, "seaweedfs/identities.sh", "", ""))(t)
 	rights := map[string][]string{}
 	for line := range strings.Lines(out) {
 		words := regexp.MustCompile(`[\w*/.:-]{2,}`).FindAllString(line, -1)
@@ -138,7 +138,7 @@ func TestTheCommandLineMayDoWhatOperatorsDo(t *testing.T) {
 
 // TestUsersOfRedisMayDoWhatTheirProgramDoes tries the file of users on a real server.
 func TestUsersOfRedisMayDoWhatTheirProgramDoes(t *testing.T) {
-	out := must(writeUsers(t, "redis/users.sh", "", ""))(t)
+	out := musttest.Get(writeUsers(t, "redis/users.sh", "", ""))(t)
 	users := filepath.Join(t.TempDir(), "users")
 	require.NoError(t, os.WriteFile(users, []byte(out), 0o600))
 	address, _ := redistest.Start(t, "--aclfile", users)
@@ -212,14 +212,5 @@ func TestUsersOfRedisMayDoWhatTheirProgramDoes(t *testing.T) {
 		for _, command := range everybody {
 			checkRefused(client, url, command)
 		}
-	}
-}
-
-// must returns a value that came without an error.
-func must[T any](value T, err error) func(testing.TB) T {
-	return func(t testing.TB) T {
-		t.Helper()
-		require.NoError(t, err)
-		return value
 	}
 }

@@ -64,7 +64,6 @@ func (f *filling) register(to registry) {
 }
 
 func (f *filling) run(t *testing.T, with func(*testsuite.TestWorkflowEnvironment)) (workflows.Outcome, error) {
-	t.Helper()
 	env := environment(f, with)
 	env.ExecuteWorkflow(workflows.BackfillName, workflows.Build{
 		Index: "docs", Generation: "backfill-old-1", Spec: strings.Repeat("0", 64), Backfill: "old",

@@ -22,6 +22,7 @@ import (
 	"go.temporal.io/sdk/workflow"
 
 	"github.com/unweaver/unweaver/internal/control/engine/codec"
+	"github.com/unweaver/unweaver/internal/testkit/musttest"
 	"github.com/unweaver/unweaver/workflows"
 )
 
@@ -193,7 +194,7 @@ func TestSearchAttributesFollowTheRunWhereTheServerKnowsThem(t *testing.T) {
 		f := newFake(10)
 		seen := map[string]bool{}
 		build := workflows.Build{SearchAttributes: known}
-		_, err := run(t, f, build, func(e *testsuite.TestWorkflowEnvironment) {
+		musttest.Get(run(t, f, build, func(e *testsuite.TestWorkflowEnvironment) {
 			e.OnUpsertTypedSearchAttributes(mock.Anything).Maybe().Run(func(args mock.Arguments) {
 				attributes := args.Get(0).(temporal.SearchAttributes)
 				index, _ := attributes.GetKeyword(workflows.IndexAttribute)
@@ -202,8 +203,7 @@ func TestSearchAttributesFollowTheRunWhereTheServerKnowsThem(t *testing.T) {
 				status, _ := attributes.GetKeyword(workflows.StatusAttribute)
 				seen[index+"/"+generation+" "+stage+" "+status] = true
 			})
-		})
-		require.NoError(t, err)
+		}))(t)
 		for _, want := range []string{"i/g extract running", "i/g publish running", "i/g collect completed"} {
 			assert.True(t, seen[want] == known, "known %v: %q is %v in %v", known, want, seen[want], seen)
 		}
@@ -230,14 +230,13 @@ func TestABuildOfManyShardsStartsAsManyChildrenAsOneOfFew(t *testing.T) {
 		for i := range f.shards {
 			f.shards[i] = 64
 		}
-		_, err := run(t, f, workflows.Build{}, func(env *testsuite.TestWorkflowEnvironment) {
+		musttest.Get(run(t, f, workflows.Build{}, func(env *testsuite.TestWorkflowEnvironment) {
 			env.OnWorkflow(workflows.StageName, mock.Anything, mock.Anything).
 				Return(func(workflow.Context, workflows.StageInput) (workflows.StageResult, error) {
 					n++
 					return workflows.StageResult{}, nil
 				})
-		})
-		require.NoError(t, err)
+		}))(t)
 		return n
 	}
 	few, many := children(2), children(200)
@@ -332,8 +331,7 @@ func TestABuildThatIsDamagedAgainFails(t *testing.T) {
 	f := newFake(130)
 	f.fail[workflows.LoadPart] = []error{fatal("parent_damaged"), nil, nil, nil, fatal("parent_damaged")}
 	f.fail[workflows.PublishBuild] = []error{fatal("parent_damaged")}
-	_, err := run(t, f, workflows.Build{}, nil)
-	require.NoError(t, err)
+	musttest.Get(run(t, f, workflows.Build{}, nil))(t)
 	if end := f.lastEnd(); end.Status != "failed" || end.Reason != "parent_damaged" || f.count(workflows.PlanBuild) != 2 {
 		t.Errorf("%+v, planned %d times", end, f.count(workflows.PlanBuild))
 	}
@@ -401,7 +399,6 @@ func TestANoticeIsTriedAgainForADay(t *testing.T) {
 
 // nightly runs one night that is due at three o'clock.
 func nightly(t *testing.T, f *fake, in workflows.Night) (workflows.NightOutcome, error) {
-	t.Helper()
 	env := environment(f, nil)
 	env.SetStartTime(time.Date(2026, 11, 22, 3, 0, 0, 0, time.UTC))
 	in.Index, in.Shape, in.Heartbeat = "docs", workflows.DefaultShape(), time.Minute
@@ -462,8 +459,7 @@ func (s silencing) RegisterActivityWithOptions(function any, options activity.Re
 
 // encrypt has an environment exchange what the codec encrypts.
 func encrypt(t *testing.T, env *testsuite.TestWorkflowEnvironment) {
-	t.Helper()
-	key := must(codec.Create(filepath.Join(t.TempDir(), "codec.key"), "none"))(t)
+	key := musttest.Get(codec.Create(filepath.Join(t.TempDir(), "codec.key"), "none"))(t)
 	var options client.Options
 	codec.Apply(&options, key, slog.New(slog.DiscardHandler))
 	env.SetDataConverter(options.DataConverter)
@@ -509,7 +505,7 @@ func TestWorkflowsDecodeEveryAnswer(t *testing.T) {
 		if strings.HasSuffix(file, "_test.go") {
 			continue
 		}
-		raw := must(os.ReadFile(file))(t)
+		raw := musttest.Get(os.ReadFile(file))(t)
 		for n, line := range strings.Split(string(raw), "\n") {
 			assert.True(t, !strings.Contains(line, ".Get(") || !strings.Contains(line, ", nil)"),
 				"%s:%d: decode the answer, as execute does: %s", file, n+1, line)

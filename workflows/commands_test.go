@@ -16,6 +16,7 @@ import (
 	"go.temporal.io/sdk/testsuite"
 
 	"github.com/unweaver/unweaver/internal/fault"
+	"github.com/unweaver/unweaver/internal/testkit/musttest"
 	"github.com/unweaver/unweaver/workflows"
 )
 
@@ -29,7 +30,6 @@ func slowly(f *fake, env *testsuite.TestWorkflowEnvironment, activity string, ea
 }
 
 func says(t *testing.T, what string, err error, sentence string) {
-	t.Helper()
 	if sentence == "" {
 		assert.NoError(t, err, "%s", what)
 		return
@@ -116,7 +116,7 @@ func TestAResumeWaitsUntilThePauseIsWrittenDown(t *testing.T) {
 func TestABudgetThatIsSpentWantsABiggerOne(t *testing.T) {
 	f := newFake(64 * 4)
 	f.fail["ExtractChunks 0/1"] = []error{fatal("budget_spent"), fatal("budget_spent")}
-	_, err := run(t, f, workflows.Build{}, func(env *testsuite.TestWorkflowEnvironment) {
+	musttest.Get(run(t, f, workflows.Build{}, func(env *testsuite.TestWorkflowEnvironment) {
 		resume := func(after time.Duration, budget *workflows.Budget, sentence string) {
 			var a *answer
 			env.RegisterDelayedCallback(func() {
@@ -133,8 +133,7 @@ func TestABudgetThatIsSpentWantsABiggerOne(t *testing.T) {
 		resume(4*time.Hour, &workflows.Budget{Calls: 100}, "")
 		resume(5*time.Hour, &workflows.Budget{Calls: 100}, "not larger")
 		resume(6*time.Hour, &workflows.Budget{Money: 2}, "")
-	})
-	require.NoError(t, err)
+	}))(t)
 	merged := workflows.Budget{Calls: 100, Money: 2}
 	last := f.units[len(f.units)-1]
 	assert.True(t, last.Budget != nil && *last.Budget == merged, "the last activity got budget %+v", last.Budget)
@@ -259,7 +258,7 @@ func TestACancelThatEndsTheRunBeforeItIsAcknowledgedIsObeyed(t *testing.T) {
 func TestLimitsOfARunningBuildAreWrittenDownAndBadOnesRefused(t *testing.T) {
 	number := func(n int) *int { return &n }
 	f := newFake(64 * 4)
-	_, err := run(t, f, workflows.Build{Spec: strings.Repeat("a", 64)}, func(env *testsuite.TestWorkflowEnvironment) {
+	musttest.Get(run(t, f, workflows.Build{Spec: strings.Repeat("a", 64)}, func(env *testsuite.TestWorkflowEnvironment) {
 		slowly(f, env, workflows.ExtractChunks, time.Hour)
 		after := time.Minute
 		give := func(update string, input any, sentence string) {
@@ -281,8 +280,7 @@ func TestLimitsOfARunningBuildAreWrittenDownAndBadOnesRefused(t *testing.T) {
 		give(workflows.UpdateBudget, workflows.Budget{Calls: -1}, "must not be negative")
 		give(workflows.UpdateBudget, workflows.Budget{Calls: 100}, "")
 		give(workflows.UpdateBudget, workflows.Budget{Money: 2}, "")
-	})
-	require.NoError(t, err)
+	}))(t)
 	assert.True(t, len(f.steered) == 4 && *f.steered[0].NewLimits.Concurrency == 2 &&
 		*f.steered[1].NewLimits.RequestsPerMinute == 60 &&
 		*f.steered[3].NewBudget == (workflows.Budget{Calls: 100, Money: 2}), "written down: %+v", f.steered)
@@ -301,7 +299,6 @@ func at(env *testsuite.TestWorkflowEnvironment, after time.Duration, update stri
 
 // obeyed checks that a command was acknowledged.
 func obeyed(t *testing.T, what string, a *answer) {
-	t.Helper()
 	assert.True(t, a != nil && a.rejected == nil && a.failed == nil && a.completed, "%s: %+v", what, a)
 }
 

@@ -16,6 +16,7 @@ import (
 	"go.temporal.io/sdk/worker"
 	"go.temporal.io/sdk/workflow"
 
+	"github.com/unweaver/unweaver/internal/testkit/musttest"
 	"github.com/unweaver/unweaver/workflows"
 )
 
@@ -64,7 +65,6 @@ func (out *outbound) ExecuteChildWorkflow(ctx workflow.Context, name string, arg
 
 // started gives the options of everything that builds and restores start.
 func started(t *testing.T) *options {
-	t.Helper()
 	seen := &options{
 		activities: map[string]workflow.ActivityOptions{},
 		children:   map[string]workflow.ChildWorkflowOptions{},
@@ -77,12 +77,11 @@ func started(t *testing.T) *options {
 		if build.Heartbeat == 0 {
 			build.Heartbeat = 42 * time.Second
 		}
-		_, err := run(t, f, build, func(env *testsuite.TestWorkflowEnvironment) {
+		musttest.Get(run(t, f, build, func(env *testsuite.TestWorkflowEnvironment) {
 			env.SetWorkerOptions(worker.Options{Interceptors: []interceptor.WorkerInterceptor{seen}})
 			env.RegisterDelayedCallback(func() { send(env, workflows.UpdatePause) }, 0)
 			resumeAt(t, env, time.Hour, workflows.Resume{})
-		})
-		require.NoError(t, err)
+		}))(t)
 	}
 	return seen
 }
@@ -172,10 +171,9 @@ func TestAnAttemptMayTakeAsLongAsItsUnitIsLarge(t *testing.T) {
 			children:   map[string]workflow.ChildWorkflowOptions{},
 		}
 		build := workflows.Build{Shape: workflows.Shape{BatchChunks: batch}}
-		_, err := run(t, f, build, func(env *testsuite.TestWorkflowEnvironment) {
+		musttest.Get(run(t, f, build, func(env *testsuite.TestWorkflowEnvironment) {
 			env.SetWorkerOptions(worker.Options{Interceptors: []interceptor.WorkerInterceptor{seen}})
-		})
-		require.NoError(t, err)
+		}))(t)
 		return seen.activities[workflows.ExtractChunks].StartToCloseTimeout
 	}
 	small, large := limitOf(10), limitOf(100)

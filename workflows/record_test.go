@@ -30,6 +30,7 @@ import (
 	"go.temporal.io/sdk/workflow"
 	"google.golang.org/protobuf/proto"
 
+	"github.com/unweaver/unweaver/internal/testkit/musttest"
 	"github.com/unweaver/unweaver/workflows"
 )
 
@@ -44,7 +45,7 @@ func TestRecordHistories(t *testing.T) {
 	if os.Getenv("UNWEAVER_RECORD_HISTORIES") == "" {
 		t.Skip("UNWEAVER_RECORD_HISTORIES is not set")
 	}
-	binary := must(exec.LookPath(cmp.Or(os.Getenv("UNWEAVER_TEMPORAL"), "temporal")))(t)
+	binary := musttest.Get(exec.LookPath(cmp.Or(os.Getenv("UNWEAVER_TEMPORAL"), "temporal")))(t)
 	server, err := testsuite.StartDevServer(t.Context(), testsuite.DevServerOptions{
 		ExistingPath:  binary,
 		ClientOptions: &client.Options{Logger: log.NewStructuredLogger(slog.New(slog.DiscardHandler))},
@@ -169,7 +170,6 @@ func (r recorder) others() {
 func (r recorder) record(
 	end string, f registrar, name string, build workflows.Build, steer func(id string),
 ) *common.WorkflowExecution {
-	r.Helper()
 	run := r.run(f, name, build, steer)
 	r.store(end, run)
 	return run
@@ -178,7 +178,6 @@ func (r recorder) record(
 func (r recorder) run(
 	f registrar, name string, build workflows.Build, steer func(id string),
 ) *common.WorkflowExecution {
-	r.Helper()
 	queue := "record-" + build.Index
 	build.Generation = cmp.Or(build.Generation, "g")
 	build.Spec, build.Heartbeat, build.SearchAttributes = strings.Repeat("0", 64), time.Minute, true
@@ -203,7 +202,7 @@ func (r recorder) run(
 	case workflows.NightlyName:
 		input, options.ID = workflows.Night{Build: build, Level: 2, Weight: 1}, workflows.ScheduleID(build.Index)
 	}
-	begun := must(r.client.ExecuteWorkflow(r.Context(), options, name, input))(r)
+	begun := musttest.Get(r.client.ExecuteWorkflow(r.Context(), options, name, input))(r)
 	if steer != nil {
 		steer(options.ID)
 	}
@@ -224,12 +223,11 @@ func (r recorder) finish(run *common.WorkflowExecution) {
 }
 
 func (r recorder) history(run *common.WorkflowExecution) *history.History {
-	r.Helper()
 	read := &history.History{}
 	events := r.client.GetWorkflowHistory(
 		r.Context(), run.GetWorkflowId(), run.GetRunId(), false, enums.HISTORY_EVENT_FILTER_TYPE_ALL_EVENT)
 	for events.HasNext() {
-		read.Events = append(read.Events, must(events.Next())(r))
+		read.Events = append(read.Events, musttest.Get(events.Next())(r))
 	}
 	return read
 }
@@ -250,17 +248,15 @@ func (r recorder) child(of *common.WorkflowExecution, name, ending string) *comm
 
 // store writes a run's history under the way it ended and its workflow type.
 func (r recorder) store(end string, run *common.WorkflowExecution) {
-	r.Helper()
 	recorded := r.history(run)
-	raw := must(temporalproto.CustomJSONMarshalOptions{}.Marshal(recorded))(r)
-	file := must(os.Create(filepath.Join(histories, end+"."+typeOf(recorded)+".json.gz")))(r)
+	raw := musttest.Get(temporalproto.CustomJSONMarshalOptions{}.Marshal(recorded))(r)
+	file := musttest.Get(os.Create(filepath.Join(histories, end+"."+typeOf(recorded)+".json.gz")))(r)
 	zipped, _ := gzip.NewWriterLevel(file, gzip.BestCompression)
 	_, err := zipped.Write(raw)
 	require.NoError(r, errors.Join(err, zipped.Close(), file.Close()))
 }
 
 func (r recorder) update(id, name string, input ...any) {
-	r.Helper()
 	handle, err := r.client.UpdateWorkflow(r.Context(), client.UpdateWorkflowOptions{
 		WorkflowID: id, UpdateName: name, Args: input, WaitForStage: client.WorkflowUpdateStageCompleted,
 	})
@@ -284,8 +280,7 @@ const histories = "testdata/histories"
 
 // recorded gives every stored history. It is an error to have none.
 func recorded(t *testing.T) map[string]*history.History {
-	t.Helper()
-	return must(stored())(t)
+	return musttest.Get(stored())(t)
 }
 
 var stored = sync.OnceValues(func() (map[string]*history.History, error) {
@@ -318,8 +313,7 @@ func read(path string) (*history.History, error) {
 }
 
 func replay(t *testing.T, recorded *history.History) error {
-	t.Helper()
-	replayer := must(worker.NewWorkflowReplayerWithOptions(worker.WorkflowReplayerOptions{}))(t)
+	replayer := musttest.Get(worker.NewWorkflowReplayerWithOptions(worker.WorkflowReplayerOptions{}))(t)
 	workflows.Register(replayer)
 	id := recorded.GetEvents()[0].GetWorkflowExecutionStartedEventAttributes().GetWorkflowId()
 	return replayer.ReplayWorkflowHistoryWithOptions(log.NewStructuredLogger(slog.New(slog.DiscardHandler)), recorded,
@@ -338,13 +332,12 @@ func TestRecordedRunsReplay(t *testing.T) {
 
 // reshaped returns a history whose run was given another input.
 func reshaped[Input any](t *testing.T, recorded *history.History, change func(*Input)) *history.History {
-	t.Helper()
 	changed := proto.Clone(recorded).(*history.History)
 	started := changed.GetEvents()[0].GetWorkflowExecutionStartedEventAttributes()
 	var input Input
 	require.NoError(t, converter.GetDefaultDataConverter().FromPayloads(started.GetInput(), &input))
 	change(&input)
-	started.Input = must(converter.GetDefaultDataConverter().ToPayloads(input))(t)
+	started.Input = musttest.Get(converter.GetDefaultDataConverter().ToPayloads(input))(t)
 	return changed
 }
 

@@ -18,6 +18,7 @@ import (
 	"go.temporal.io/sdk/testsuite"
 	"go.temporal.io/sdk/workflow"
 
+	"github.com/unweaver/unweaver/internal/testkit/musttest"
 	"github.com/unweaver/unweaver/workflows"
 )
 
@@ -35,7 +36,6 @@ func stageOf200() workflows.StageInput {
 func next(
 	t *testing.T, env *testsuite.TestWorkflowEnvironment, in *workflows.StageInput,
 ) (workflows.StageResult, bool) {
-	t.Helper()
 	env.ExecuteWorkflow(workflows.StageName, *in)
 	err := env.GetWorkflowError()
 	var again *workflow.ContinueAsNewError
@@ -322,7 +322,6 @@ func extraction(shards int) workflows.StageInput {
 func executeActivity(
 	t *testing.T, in workflows.StageInput, capacity func(since time.Duration) (workflows.Capacity, error),
 ) (*plant, workflows.StageResult, time.Time) {
-	t.Helper()
 	env := environment(newFake(), nil)
 	p := &plant{runs: map[[2]int]int{}, capacity: capacity}
 	name, calls := in.Activity, 8
@@ -331,7 +330,7 @@ func executeActivity(
 	}
 	p.in(env, name, calls)
 	env.ExecuteWorkflow(workflows.StageName, in)
-	out := must(result[workflows.StageResult](env))(t)
+	out := musttest.Get(result[workflows.StageResult](env))(t)
 	for unit, runs := range p.runs {
 		assert.Equal(t, 1, runs, "%v ran", unit)
 	}
@@ -344,7 +343,6 @@ func always(c workflows.Capacity) func(time.Duration) (workflows.Capacity, error
 
 // complete checks that every batch of full shards ran.
 func (p *plant) complete(t *testing.T, shards int) {
-	t.Helper()
 	assert.Len(t, p.runs, shards*79)
 }
 

@@ -265,7 +265,6 @@ func run(
 	build workflows.Build,
 	with func(*testsuite.TestWorkflowEnvironment),
 ) (workflows.Outcome, error) {
-	t.Helper()
 	name := workflows.BuildIndexName
 	if build.Index = "i"; strings.HasPrefix(build.Generation, workflows.RestoreGeneration) {
 		name = workflows.RestoreName
@@ -326,7 +325,6 @@ func send(env *testsuite.TestWorkflowEnvironment, update string, input ...any) *
 
 // resumeAt resumes the run at a time after its start, and fails the test where that is refused.
 func resumeAt(t *testing.T, env *testsuite.TestWorkflowEnvironment, after time.Duration, in workflows.Resume) {
-	t.Helper()
 	var a *answer
 	env.RegisterDelayedCallback(func() { a = send(env, workflows.UpdateResume, in) }, after)
 	env.RegisterDelayedCallback(func() {
@@ -336,7 +334,6 @@ func resumeAt(t *testing.T, env *testsuite.TestWorkflowEnvironment, after time.D
 
 // state asks the run.
 func state(t *testing.T, env *testsuite.TestWorkflowEnvironment) workflows.State {
-	t.Helper()
 	var s workflows.State
 	value, err := env.QueryWorkflow(workflows.QueryState)
 	if err == nil {
@@ -346,18 +343,8 @@ func state(t *testing.T, env *testsuite.TestWorkflowEnvironment) workflows.State
 	return s
 }
 
-// must returns a value that came without an error.
-func must[T any](value T, err error) func(testing.TB) T {
-	return func(t testing.TB) T {
-		t.Helper()
-		require.NoError(t, err)
-		return value
-	}
-}
-
 // completes runs a build that has to complete.
 func completes(t *testing.T, f *fake, build workflows.Build, with func(*testsuite.TestWorkflowEnvironment)) {
-	t.Helper()
 	out, err := run(t, f, build, with)
 	require.True(t, err == nil && out.Status == "completed", "%v %v, ends %+v", out, err, f.ended)
 }

@@ -13,15 +13,15 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	"go.yaml.in/yaml/v3"
+
+	"github.com/unweaver/unweaver/internal/testkit/musttest"
 )
 
 var metric = regexp.MustCompile(`\bunweaver_[a-z_]+`)
 
 // expressions gives what the dashboard and the rules ask Prometheus, by where it stands.
 func expressions(t *testing.T) map[string][]string {
-	t.Helper()
-	raw, err := os.ReadFile("dashboard.json")
-	require.NoError(t, err)
+	raw := musttest.Get(os.ReadFile("dashboard.json"))(t)
 	var dashboard struct {
 		Panels []struct {
 			ID      int
@@ -41,8 +41,7 @@ func expressions(t *testing.T) map[string][]string {
 			out["panel "+panel.Title] = append(out["panel "+panel.Title], target.Expr)
 		}
 	}
-	raw, err = os.ReadFile("rules.yml")
-	require.NoError(t, err)
+	raw = musttest.Get(os.ReadFile("rules.yml"))(t)
 	var rules struct {
 		Groups []struct {
 			Rules []struct {
@@ -66,9 +65,7 @@ func expressions(t *testing.T) map[string][]string {
 // served returns the metrics of docs/reference/metrics.md, which internal/telemetry makes from its table, as queries
 // have them: histograms with their three suffixes.
 func served(t *testing.T) map[string]bool {
-	t.Helper()
-	raw, err := os.ReadFile("../../docs/reference/metrics.md")
-	require.NoError(t, err)
+	raw := musttest.Get(os.ReadFile("../../docs/reference/metrics.md"))(t)
 	out := map[string]bool{}
 	for _, row := range regexp.MustCompile("(?m)^\\| `(\\w+)` \\| (\\w+)").FindAllStringSubmatch(string(raw), -1) {
 		if row[2] != "histogram" {
@@ -118,7 +115,6 @@ func TestRulesFireWhenTheyShould(t *testing.T) {
 
 // writePanels writes what the dashboard asks as rules, so that promtool reads it.
 func writePanels(t *testing.T, path string) {
-	t.Helper()
 	variables := strings.NewReplacer("$__rate_interval", "5m", "$__range", "1d", "$index", ".*")
 	var rules []map[string]string
 	for place, all := range expressions(t) {

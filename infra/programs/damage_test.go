@@ -25,6 +25,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"github.com/unweaver/unweaver/internal/testkit/longtest"
 	"github.com/unweaver/unweaver/internal/testkit/modeltest"
+	"github.com/unweaver/unweaver/internal/testkit/musttest"
 )
 
 var (
@@ -131,17 +132,14 @@ func (i *installation) stop() {
 }
 
 func copyFolder(t *testing.T, from, to string) {
-	t.Helper()
 	out, err := exec.Command("cp", "-a", from, to).CombinedOutput()
 	require.True(t, err == nil, "%v: %s", err, out)
 }
 
 // kindsOf lists the files of a data directory by kind. A segment's kind is what manifests list it as.
 func kindsOf(t *testing.T, data string) map[string][]string {
-	t.Helper()
 	all, segments := map[string][]string{}, map[string]string{}
-	files, err := filesOf(data)
-	require.NoError(t, err)
+	files := musttest.Get(filesOf(data))(t)
 	for _, file := range files {
 		raw, _ := os.ReadFile(filepath.Join(data, file))
 		var manifest struct {
@@ -438,7 +436,6 @@ func TestAnyDamagedFileIsHealedOrReported(t *testing.T) {
 
 // inLanes has lanes side by side try the numbers from one on and before another, or -only alone.
 func inLanes(t *testing.T, lanes, from, before int, open func(t *testing.T) func(number int)) {
-	t.Helper()
 	t.Run("lanes", func(t *testing.T) {
 		for lane := range lanes {
 			t.Run(fmt.Sprint(lane), func(t *testing.T) {

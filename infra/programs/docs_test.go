@@ -11,6 +11,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/unweaver/unweaver/internal/testkit/musttest"
 )
 
 // block finds the shell commands of a page: those of "sh" run here, those of "sh no-run" need more than this machine.
@@ -19,9 +21,7 @@ var block = regexp.MustCompile("(?ms)^```sh( no-run)?\n(.*?)^```$")
 // pagesOfCommands returns the pages whose commands people copy, in an order in which they can run one after another:
 // the last one deletes the index.
 func pagesOfCommands(t *testing.T) []string {
-	t.Helper()
-	guides, err := filepath.Glob("../../docs/guides/*.md")
-	require.NoError(t, err)
+	guides := musttest.Get(filepath.Glob("../../docs/guides/*.md"))(t)
 	last := func(page string) bool { return filepath.Base(page) == "delete.md" }
 	slices.SortStableFunc(guides, func(a, b string) int {
 		if last(a) == last(b) {
@@ -42,8 +42,7 @@ func TestCommandsOfTheGuidesRun(t *testing.T) {
 	at := t.TempDir()
 	require.NoError(t, os.MkdirAll(filepath.Join(at, "infra/embedded"), 0o700))
 	for link, target := range map[string]string{"bin": bin, "infra/embedded/sample": "../embedded/sample"} {
-		full, err := filepath.Abs(target)
-		require.NoError(t, err)
+		full := musttest.Get(filepath.Abs(target))(t)
 		require.NoError(t, os.Symlink(full, filepath.Join(at, link)))
 	}
 	i = i.on(filepath.Join(at, "unweaver-data"))
@@ -66,8 +65,7 @@ func TestCommandsOfTheGuidesRun(t *testing.T) {
 		if n == 1 {
 			shell(page, "unweaver delete docs --yes\nunweaver index ./docs --index docs --wait")
 		}
-		raw, err := os.ReadFile(page)
-		require.NoError(t, err)
+		raw := musttest.Get(os.ReadFile(page))(t)
 		for _, found := range block.FindAllSubmatch(raw, -1) {
 			if len(found[1]) > 0 || noCurl != nil && bytes.Contains(found[2], []byte("curl")) {
 				continue
@@ -102,8 +100,7 @@ func TestCommandsOfTheDocsExist(t *testing.T) {
 	}
 	seen := 0
 	for _, page := range append(pagesOfCommands(t), "../../README.md") {
-		raw, err := os.ReadFile(page)
-		require.NoError(t, err)
+		raw := musttest.Get(os.ReadFile(page))(t)
 		for _, found := range block.FindAllSubmatch(raw, -1) {
 			text := strings.ReplaceAll(string(found[2]), "\\\n", " ")
 			for _, call := range called.FindAllStringSubmatch(text, -1) {

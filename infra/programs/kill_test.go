@@ -209,7 +209,6 @@ func TestAnyOperationThatIsKilledEndsAsIfUndisturbed(t *testing.T) {
 	longtest.Nightly(t)
 	var building sync.Mutex
 	inLanes(t, 2, 0, len(operations), func(t *testing.T) func(int) {
-		t.Helper()
 		s := newSite(t, &building)
 		return func(n int) { s.killEach(operations[n], rand.New(rand.NewPCG(*seed, uint64(n))), *kills) }
 	})

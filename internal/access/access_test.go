@@ -18,6 +18,7 @@ import (
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/store/blob"
 	"github.com/unweaver/unweaver/internal/testkit/blobmemory"
+	"github.com/unweaver/unweaver/internal/testkit/musttest"
 )
 
 // broken is a store that can be asked to fail.
@@ -61,7 +62,7 @@ func newWorld(t *testing.T) *world {
 }
 
 func (w *world) create(request access.Request) access.Made {
-	made := must(w.book.CreateKey(w.t.Context(), request))
+	made := musttest.Get(w.book.CreateKey(w.t.Context(), request))(w.t)
 	w.refresh()
 	return made
 }
@@ -123,13 +124,12 @@ func TestARevokedKeyStaysRevokedAndARotatedOneGoesOnForItsOverlap(t *testing.T) 
 	w.at = w.at.Add(time.Hour)
 	w.refresh()
 	w.check(first.Text, fault.Unauthorized)
-	third := must(w.book.RotateKey(t.Context(), second.Key.ID, 0))
-	must(w.book.RevokeKey(t.Context(), third.Key.ID))
+	third := musttest.Get(w.book.RotateKey(t.Context(), second.Key.ID, 0))(t)
+	musttest.Get(w.book.RevokeKey(t.Context(), third.Key.ID))(t)
 	w.refresh()
 	w.check(second.Text, fault.Unauthorized)
 	w.check(third.Text, fault.Unauthorized)
-	_, err = w.book.RotateKey(t.Context(), third.Key.ID, 0)
-	assert.True(t, fault.Is(err, fault.Usage), "a revoked key is rotated: %v", err)
+	musttest.Refuse(w.book.RotateKey(t.Context(), third.Key.ID, 0))(t, fault.Usage)
 	w.store.fail(errors.New("away"))
 	_ = w.ring.Refresh(t.Context())
 	w.check(third.Text, fault.Unauthorized)
@@ -192,7 +192,7 @@ func TestARequestThatMakesNoSenseMakesNoKey(t *testing.T) {
 
 func TestAKeyForNoIndexThereIsIsMadeWithAWarning(t *testing.T) {
 	w := newWorld(t)
-	must(blob.Write(t.Context(), w.store, "docs/current.json", []byte("{}"), blob.Cond{}))
+	musttest.Get(blob.Write(t.Context(), w.store, "docs/current.json", []byte("{}"), blob.Cond{}))(t)
 	for index, warned := range map[string]bool{"docs": false, "d*": false, "": false, "dosc": true, "x*": true} {
 		made := w.create(access.Request{Scope: access.Query, Index: index})
 		assert.Equal(t, warned, made.Warning != "", "%q: %s", index, made.Warning)
@@ -210,11 +210,11 @@ func TestAScopeIncludesTheNarrowerOnes(t *testing.T) {
 
 func BenchmarkCheck(b *testing.B) {
 	store := blobmemory.New()
-	made := must(access.Book{Store: store}.CreateKey(b.Context(), access.Request{Scope: access.Query}))
+	made := musttest.Get(access.Book{Store: store}.CreateKey(b.Context(), access.Request{Scope: access.Query}))(b)
 	ring := access.NewRing(store, slog.New(slog.DiscardHandler), nil)
 	require.NoError(b, ring.Refresh(b.Context()))
 	for b.Loop() {
-		must(ring.Check(b.Context(), made.Text))
+		musttest.Get(ring.Check(b.Context(), made.Text))(b)
 	}
 }
 
@@ -222,7 +222,7 @@ func TestARevokedKeyEndsWithinASecondWhereTheKeysAreFollowed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := blobmemory.New()
 		book := access.Book{Store: store}
-		made := must(book.CreateKey(t.Context(), access.Request{Scope: access.Query}))
+		made := musttest.Get(book.CreateKey(t.Context(), access.Request{Scope: access.Query}))(t)
 		ctx, stop := context.WithCancel(t.Context())
 		defer stop()
 		var rings []*access.Ring
@@ -236,11 +236,10 @@ func TestARevokedKeyEndsWithinASecondWhereTheKeysAreFollowed(t *testing.T) {
 			_, err := ring.Check(t.Context(), made.Text)
 			assert.NoError(t, err)
 		}
-		must(book.RevokeKey(t.Context(), made.Key.ID))
+		musttest.Get(book.RevokeKey(t.Context(), made.Key.ID))(t)
 		time.Sleep(time.Second)
 		for _, ring := range rings {
-			_, err := ring.Check(t.Context(), made.Text)
-			assert.True(t, fault.Is(err, fault.Unauthorized), "a second later: %v", err)
+			musttest.Refuse(ring.Check(t.Context(), made.Text))(t, fault.Unauthorized)
 		}
 	})
 }
@@ -251,17 +250,16 @@ func TestAFreshKeyIsKnownAtOnce(t *testing.T) {
 		store, elsewhere := &broken{Store: blobmemory.New()}, access.Book{Store: blobmemory.New()}
 		ring := access.NewRing(store, slog.New(slog.DiscardHandler), nil)
 		require.NoError(t, ring.Refresh(t.Context()))
-		foreign := must(elsewhere.CreateKey(t.Context(), access.Request{Scope: access.Query}))
+		foreign := musttest.Get(elsewhere.CreateKey(t.Context(), access.Request{Scope: access.Query}))(t)
 		for range 3 {
-			made := must(access.Book{Store: store}.CreateKey(t.Context(), access.Request{Scope: access.Query}))
+			made := musttest.Get(access.Book{Store: store}.CreateKey(t.Context(), access.Request{Scope: access.Query}))(t)
 			before, began := store.stats, time.Now()
 			var all sync.WaitGroup
 			for range 50 {
 				all.Go(func() {
 					_, err := ring.Check(t.Context(), made.Text)
 					assert.NoError(t, err)
-					_, err = ring.Check(t.Context(), foreign.Text)
-					assert.True(t, fault.Is(err, fault.Unauthorized), "%v", err)
+					musttest.Refuse(ring.Check(t.Context(), foreign.Text))(t, fault.Unauthorized)
 				})
 			}
 			all.Wait()
@@ -274,11 +272,4 @@ func TestAFreshKeyIsKnownAtOnce(t *testing.T) {
 		}
 		assert.LessOrEqual(t, store.stats-before, 1+int(time.Since(began)/(100*time.Millisecond)))
 	})
-}
-
-func must[T any](value T, err error) T {
-	if err != nil {
-		panic(err)
-	}
-	return value
 }

@@ -9,12 +9,12 @@ import (
 
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/testkit/blobmemory"
+	"github.com/unweaver/unweaver/internal/testkit/musttest"
 )
 
 func TestTheIdOfAKeyWithAnotherSecretIsNone(t *testing.T) {
 	store := blobmemory.New()
-	made, err := Book{Store: store}.CreateKey(t.Context(), Request{Scope: Admin})
-	require.NoError(t, err)
+	made := musttest.Get(Book{Store: store}.CreateKey(t.Context(), Request{Scope: Admin}))(t)
 	ring := NewRing(store, slog.New(slog.DiscardHandler), nil)
 	require.NoError(t, ring.Refresh(t.Context()))
 	for _, id := range []string{made.Key.ID, drawLetters(idLength)} {

@@ -16,6 +16,7 @@ import (
 	"github.com/unweaver/unweaver/internal/model"
 	"github.com/unweaver/unweaver/internal/model/builtin"
 	"github.com/unweaver/unweaver/internal/model/neural"
+	"github.com/unweaver/unweaver/internal/testkit/musttest"
 )
 
 func inside(name string) core.Spec {
@@ -79,10 +80,8 @@ func TestModelsInsideAreOfTheLanguageOfTheIndex(t *testing.T) {
 	spec := inside("")
 	spec.Retrieval.Language = "pt"
 	models := insideModels(t.TempDir())
-	built, err := models.NewBuildSet(spec, nil)
-	require.NoError(t, err)
-	described, err := models.Describe(spec)
-	require.NoError(t, err)
+	built := musttest.Get(models.NewBuildSet(spec, nil))(t)
+	described := musttest.Get(models.Describe(spec))(t)
 	chat, embedder := builtin.Chat{Language: "pt"}.Info(), builtin.Embedder{Language: "pt"}.Info()
 	for _, set := range []model.Set{built, described} {
 		assert.True(t, set.Chat.Info() == chat && set.Chunks.Info() == embedder && set.Classes.Info() == embedder,
@@ -98,8 +97,7 @@ func TestAModelInsideEmbedsAndIsMetered(t *testing.T) {
 			continue
 		}
 		counted := &countedTexts{}
-		set, err := insideModels("").NewBuildSet(inside(name), counted)
-		require.NoError(t, err)
+		set := musttest.Get(insideModels("").NewBuildSet(inside(name), counted))(t)
 		vectors, usage, err := set.Classes.Embed(t.Context(), []string{"Niels Bohr", ""})
 		assert.True(t, err == nil && len(vectors) == 2 && len(vectors[0]) == set.Chunks.Dimension() && usage.Prompt != 0,
 			"%s: %v", name, err)

@@ -26,13 +26,13 @@ import (
 	"github.com/unweaver/unweaver/internal/stage/extract"
 	"github.com/unweaver/unweaver/internal/store/coordination/memory"
 	"github.com/unweaver/unweaver/internal/testkit/modeltest"
+	"github.com/unweaver/unweaver/internal/testkit/musttest"
 )
 
 const keyVariable = "WIRING_TEST_KEY"
 
 // spec returns the spec of an index whose models are served by a test server.
 func spec(t *testing.T, options modeltest.Options) core.Spec {
-	t.Helper()
 	server := modeltest.New(options)
 	require.NoError(t, server.Listen("127.0.0.1:0"))
 	t.Cleanup(server.Close)
@@ -97,7 +97,7 @@ func TestProcessesShareTheConcurrencyOfAnEndpoint(t *testing.T) {
 		member := fleet.Join(store, fleet.Worker{Queue: "q"}, slog.New(slog.DiscardHandler))
 		models := factory(slow)
 		models.ShareWith(member)
-		set := must(models.NewBuildSet(slow, meter))(t)
+		set := musttest.Get(models.NewBuildSet(slow, meter))(t)
 		defer func() { assert.NoError(t, member.Leave(t.Context())) }()
 		for range 12 {
 			wg.Go(func() {
@@ -115,7 +115,7 @@ func TestProcessesShareTheConcurrencyOfAnEndpoint(t *testing.T) {
 func TestABuildsModelsAreMeteredBelowTheirLimits(t *testing.T) {
 	meter := &meter{}
 	slow := spec(t, modeltest.Options{Latency: 5 * time.Millisecond})
-	set := must(factory(slow).NewBuildSet(slow, meter))(t)
+	set := musttest.Get(factory(slow).NewBuildSet(slow, meter))(t)
 	var wg sync.WaitGroup
 	for range 12 {
 		wg.Go(func() {
@@ -151,7 +151,7 @@ func TestWhatCostsNothingIsNotMetered(t *testing.T) {
 	}{"built-in": {builtin, 0}, "recorded": {recorded, 0}, "lexical class vectors": {lexical, 1}} {
 		t.Run(name, func(t *testing.T) {
 			clear(meter.tasks)
-			set := must(models.NewBuildSet(c.spec, meter))(t)
+			set := musttest.Get(models.NewBuildSet(c.spec, meter))(t)
 			call := model.Call{Task: model.Extract, Input: "Niels Bohr", User: "Niels Bohr", Ref: "f#1"}
 			_, err := set.Chat.Complete(t.Context(), call)
 			require.NoError(t, err)
@@ -190,7 +190,7 @@ func TestAServerOfOnesOwnNeedsNoKeyThatNobodyNamed(t *testing.T) {
 	spec := spec(t, modeltest.Options{})
 	t.Setenv(core.DefaultKeyVariable, "")
 	spec.Chat.APIKeyEnv, spec.Embedding.APIKeyEnv = core.DefaultKeyVariable, core.DefaultKeyVariable
-	made := must(factory(spec).NewBuildSet(spec, nil))(t)
+	made := musttest.Get(factory(spec).NewBuildSet(spec, nil))(t)
 	_, err := made.Chat.Complete(t.Context(), model.Call{Task: model.Answer, User: "hello"})
 	assert.NoError(t, err)
 	spec.Chat.APIKeyEnv = keyVariable
@@ -234,8 +234,7 @@ func TestEndpointsThatTheProcessDoesNotNameAreRefused(t *testing.T) {
 				"%s, %s: %v", name, what, err)
 		}
 	}
-	_, err := models.Describe(file)
-	assert.True(t, fault.Is(err, fault.EndpointRefused), "an estimate reads any file: %v", err)
+	musttest.Refuse(models.Describe(file))(t, fault.EndpointRefused)
 	assert.NoError(t, models.Check(good))
 	slash := good
 	slash.Chat.BaseURL += "/"
@@ -282,8 +281,8 @@ func TestKeysOfWhatWasPaidForStay(t *testing.T) {
 	local.Chat.APIKeyEnv, local.Embedding.APIKeyEnv = "", ""
 	local.Chat.Model, local.Embedding.Model = "a-chat-model", "an-embedding-model"
 	models := factory(local)
-	chat := must(models.Chat(local, ""))(t)
-	embedder := must(models.Embedder(local, "openai", 3))(t)
+	chat := musttest.Get(models.Chat(local, ""))(t)
+	embedder := musttest.Get(models.Embedder(local, "openai", 3))(t)
 	info := embedder.Info()
 	fingerprint := core.Fingerprint{
 		Provider: info.Provider, Model: info.Model, Dimension: 3, Template: embed.ChunkTemplate, Windows: embed.WindowRule,
@@ -320,9 +319,9 @@ func TestAServerWithoutAKeyIsSentNone(t *testing.T) {
 	local.Chat.BaseURL, local.Embedding.BaseURL = server.URL, server.URL
 	local.Chat.APIKeyEnv, local.Embedding.APIKeyEnv = "", ""
 	models := factory(local)
-	chat := must(models.Chat(local, ""))(t)
+	chat := musttest.Get(models.Chat(local, ""))(t)
 	_, _ = chat.Complete(t.Context(), model.Call{Task: model.Answer, User: "hello"})
-	embedder := must(models.Embedder(local, "openai", 3))(t)
+	embedder := musttest.Get(models.Embedder(local, "openai", 3))(t)
 	_, _, _ = embedder.Embed(t.Context(), []string{"hello"})
 	mu.Lock()
 	defer mu.Unlock()

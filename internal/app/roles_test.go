@@ -13,6 +13,7 @@ import (
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/model"
 	"github.com/unweaver/unweaver/internal/testkit/modeltest"
+	"github.com/unweaver/unweaver/internal/testkit/musttest"
 )
 
 // The model of a role has its own server, key and limits; the others go on with the general ones.
@@ -32,11 +33,9 @@ func TestARoleHasItsOwnServerAndLimits(t *testing.T) {
 	}
 	models.AllowEndpoints(config.Endpoint{BaseURL: server.URL, APIKeyEnv: "WIRING_TEST_ANSWERS"})
 	require.NoError(t, models.Check(general))
-	set, err := models.NewBuildSet(general, nil)
-	require.NoError(t, err)
+	set := musttest.Get(models.NewBuildSet(general, nil))(t)
 	assert.Equal(t, "m", set.Extractor().Info().Model)
-	answers, err := models.Chat(general, core.RoleAnswer)
-	require.NoError(t, err)
+	answers := musttest.Get(models.Chat(general, core.RoleAnswer))(t)
 	var wg sync.WaitGroup
 	for range 8 {
 		wg.Go(func() {

@@ -3,7 +3,6 @@ package app_test
 import (
 	"os"
 	"path/filepath"
-	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -14,18 +13,12 @@ import (
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/store/blob"
 	"github.com/unweaver/unweaver/internal/store/records"
+	"github.com/unweaver/unweaver/internal/testkit/musttest"
 	"github.com/unweaver/unweaver/internal/testkit/redistest"
 )
 
-func wants(t *testing.T, err error, code fault.Code, says string) {
-	t.Helper()
-	assert.True(t, fault.Is(err, code) && strings.Contains(err.Error(), says),
-		"got %v, want %s saying %q", err, code, says)
-}
-
 func open(t *testing.T, stores config.Stores) *app.Stores {
-	t.Helper()
-	opened := must(app.Open(t.Context(), stores))(t)
+	opened := musttest.Get(app.Open(t.Context(), stores))(t)
 	t.Cleanup(func() { _ = opened.Close() })
 	return opened
 }
@@ -61,7 +54,7 @@ func TestADataDirectoryInUseIsRefusedAndNotHarmed(t *testing.T) {
 	dir := t.TempDir()
 	first := open(t, app.FillPaths(config.Stores{}, dir))
 	_, err := app.Open(t.Context(), app.FillPaths(config.Stores{}, dir))
-	wants(t, err, fault.DataDirInUse, "classes.bolt")
+	musttest.Fail(t, err, fault.DataDirInUse, "classes.bolt")
 	assert.NoError(t, first.Coordination.SetState(t.Context(), "i/g", []byte("x")))
 }
 
@@ -71,7 +64,7 @@ func TestRecordsOfAnotherArtifactStoreAreRefused(t *testing.T) {
 	require.NoError(t, open(t, app.FillPaths(config.Stores{}, first)).Close())
 	mixed := app.FillPaths(config.Stores{Classes: filepath.Join(first, "classes.bolt")}, second)
 	_, err := app.Open(t.Context(), mixed)
-	wants(t, err, fault.StoreOwned, "another artifact store")
+	musttest.Fail(t, err, fault.StoreOwned, "another artifact store")
 	open(t, app.FillPaths(config.Stores{}, first)) // what was refused was closed again
 }
 
@@ -89,14 +82,14 @@ func TestALostStoreIDIsToldByTheRecordsAndWrittenBack(t *testing.T) {
 		require.NoError(t, os.WriteFile(one, nil, 0o600))
 	}
 	_, err := app.Open(t.Context(), embedded)
-	wants(t, err, fault.SegmentDamage, file+" back from a backup; or remove both and start again")
+	musttest.Fail(t, err, fault.SegmentDamage, file+" back from a backup; or remove both and start again")
 	for _, one := range both {
 		require.NoError(t, os.Remove(one))
 	}
 	back := `{"id":"` + id + `"}`
 	for range 2 { // the first start makes another id
 		_, err = app.Open(t.Context(), embedded)
-		wants(t, err, fault.StoreOwned, "store.json of this artifact store was lost, write "+back)
+		musttest.Fail(t, err, fault.StoreOwned, "store.json of this artifact store was lost, write "+back)
 	}
 	for _, one := range both {
 		require.NoError(t, os.WriteFile(one, []byte(back), 0o600))
@@ -111,7 +104,7 @@ func TestAURLWithoutAnAdapterNamesTheSetting(t *testing.T) {
 		"stores.vectors":   {Vectors: "qdrant://x"},
 	} {
 		_, err := app.Open(t.Context(), app.FillPaths(stores, t.TempDir()))
-		wants(t, err, fault.BadConfig, setting)
+		musttest.Fail(t, err, fault.BadConfig, setting)
 	}
 }
 
@@ -128,7 +121,7 @@ func TestACorpusIsAFolderOrABucket(t *testing.T) {
 	dir := t.TempDir()
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "a.txt"), []byte("text"), 0o600))
 	stores := open(t, app.FillPaths(config.Stores{CorpusRoots: []string{dir}}, t.TempDir()))
-	corpus := must(stores.OpenCorpus(t.Context(), dir))(t)
+	corpus := musttest.Get(stores.OpenCorpus(t.Context(), dir))(t)
 	raw, _, err := blob.Read(t.Context(), corpus, "a.txt")
 	assert.True(t, err == nil && string(raw) == "text", "got %q, %v", raw, err)
 	for uri, want := range map[string]struct {
@@ -141,7 +134,7 @@ func TestACorpusIsAFolderOrABucket(t *testing.T) {
 		"s3://":                       {fault.BadConfig, "s3://bucket/prefix"},
 	} {
 		_, err := stores.OpenCorpus(t.Context(), uri)
-		wants(t, err, want.code, want.says)
+		musttest.Fail(t, err, want.code, want.says)
 	}
 }
 
@@ -155,16 +148,7 @@ func TestProgramsThatShareStoresRefusePaths(t *testing.T) {
 	} {
 		stores := all
 		change(&stores)
-		wants(t, stores.NoPaths("the worker"), fault.BadConfig, setting)
-	}
-}
-
-// must returns a value that came without an error.
-func must[T any](value T, err error) func(testing.TB) T {
-	return func(t testing.TB) T {
-		t.Helper()
-		require.NoError(t, err)
-		return value
+		musttest.Fail(t, stores.NoPaths("the worker"), fault.BadConfig, setting)
 	}
 }
 
@@ -181,13 +165,13 @@ func TestACorpusOutsideOfEveryRootIsRefused(t *testing.T) {
 	}
 	for _, path := range []string{outside, link, root + "/../" + filepath.Base(outside), "/etc", root + "x"} {
 		_, err := stores.OpenCorpus(t.Context(), path)
-		wants(t, err, fault.CorpusRefused, "stores.corpus_roots")
+		musttest.Fail(t, err, fault.CorpusRefused, "stores.corpus_roots")
 	}
 	if err := stores.GrantCorpora(outside, true); err != nil { // without a data directory nothing is granted
 		t.Fatal(err)
 	}
 	_, err := stores.OpenCorpus(t.Context(), outside)
-	wants(t, err, fault.CorpusRefused, outside)
+	musttest.Fail(t, err, fault.CorpusRefused, outside)
 }
 
 func TestWhatTheOwnerGrantsIsReadAlsoAfterARestart(t *testing.T) {
@@ -214,7 +198,7 @@ func TestABucketOfWhatIsBuiltIsNoCorpus(t *testing.T) {
 	stores.Place(config.Stores{Artifacts: "s3://own/artifacts", Milvus: config.Milvus{Bucket: "milvus"}})
 	for _, uri := range []string{"s3://own", "s3://own/artifacts", "s3://own/artifacts/docs/segments", "s3://milvus/files"} {
 		_, err := stores.OpenCorpus(t.Context(), uri)
-		wants(t, err, fault.CorpusRefused, "prefix or a bucket of its own")
+		musttest.Fail(t, err, fault.CorpusRefused, "prefix or a bucket of its own")
 	}
 }
 
@@ -225,7 +209,7 @@ func TestWhatThisProcessKeepsIsNoPartOfACorpus(t *testing.T) {
 	stores := open(t, app.FillPaths(config.Stores{CorpusRoots: []string{project}}, data))
 	require.NoError(t, os.WriteFile(filepath.Join(data, "dev.json"), []byte("{}"), 0o600))
 	listed := func() (keys []string) {
-		corpus := must(stores.OpenCorpus(t.Context(), project))(t)
+		corpus := musttest.Get(stores.OpenCorpus(t.Context(), project))(t)
 		for info, err := range corpus.List(t.Context(), "", "") {
 			if err == nil {
 				keys = append(keys, info.Key)
@@ -238,6 +222,6 @@ func TestWhatThisProcessKeepsIsNoPartOfACorpus(t *testing.T) {
 	assert.Equal(t, []string{"a.txt"}, listed(), "with the data directory")
 	for _, path := range []string{data, filepath.Join(data, "artifacts"), filepath.Join(data, "vectors")} {
 		_, err := stores.OpenCorpus(t.Context(), path)
-		wants(t, err, fault.CorpusRefused, "the data folder of this program")
+		musttest.Fail(t, err, fault.CorpusRefused, "the data folder of this program")
 	}
 }

@@ -26,6 +26,7 @@ import (
 	"github.com/unweaver/unweaver/internal/testkit/artifacttest"
 	"github.com/unweaver/unweaver/internal/testkit/blobmemory"
 	"github.com/unweaver/unweaver/internal/testkit/blobtest"
+	"github.com/unweaver/unweaver/internal/testkit/musttest"
 	"github.com/unweaver/unweaver/internal/testkit/scratchtest"
 )
 
@@ -55,9 +56,9 @@ func TestKeysAreWhereTheContractSaysTheyAre(t *testing.T) {
 func TestAFileIsNamedByItsContentAndWrittenOnce(t *testing.T) {
 	x, store := index()
 	for round, wantFresh := range []bool{true, false} {
-		file := must(artifact.NewFile())
+		file := musttest.Get(artifact.NewFile())(t)
 		for _, part := range []string{"hello ", "world"} {
-			must(file.Write([]byte(part)))
+			musttest.Get(file.Write([]byte(part)))(t)
 		}
 		seg, fresh, err := file.PutSegment(t.Context(), x)
 		file.Discard()
@@ -74,10 +75,10 @@ func TestASegmentThatLiesThereCutIsWrittenAgain(t *testing.T) {
 	x, store := index()
 	sum := sha256.Sum256([]byte("hello"))
 	key := x.SegmentKey(hex.EncodeToString(sum[:]))
-	must(blob.Write(t.Context(), store, key, []byte("hel"), blob.Cond{}))
-	file := must(artifact.NewFile())
+	musttest.Get(blob.Write(t.Context(), store, key, []byte("hel"), blob.Cond{}))(t)
+	file := musttest.Get(artifact.NewFile())(t)
 	defer file.Discard()
-	must(file.Write([]byte("hello")))
+	musttest.Get(file.Write([]byte("hello")))(t)
 	_, fresh, err := file.PutSegment(t.Context(), x)
 	require.True(t, err == nil && fresh, "fresh %v, %v", fresh, err)
 	blobtest.Holds(t, store, key, "hello")
@@ -86,23 +87,22 @@ func TestASegmentThatLiesThereCutIsWrittenAgain(t *testing.T) {
 func TestTemporaryFilesLeaveTheDiskWhenDiscarded(t *testing.T) {
 	dir := t.TempDir()
 	open := scratchtest.In(t, dir)
-	rows := must(artifact.NewRows())
+	rows := musttest.Get(artifact.NewRows())(t)
 	assert.Len(t, open(), 1)
 	rows.Discard()
 	assert.Empty(t, open(), "left")
 	t.Setenv("TMPDIR", dir+"/none")
-	_, err := artifact.NewFile()
-	assert.True(t, fault.Is(err, fault.StoreFull), "without a temporary folder: %v", err)
+	musttest.Refuse(artifact.NewFile())(t, fault.StoreFull)
 }
 
 func TestAManifestIsReadBackOnlyWhole(t *testing.T) {
 	x, store := index()
 	manifest := &core.Manifest{Format: core.ManifestFormat, Index: "docs", Generation: "g1", Seq: 4}
-	sha := must(x.PutManifest(t.Context(), manifest))
-	assert.Equal(t, sha, must(x.PutManifest(t.Context(), manifest)), "the same manifest")
-	assert.Equal(t, int64(4), must(x.Manifest(t.Context(), sha)).Seq)
+	sha := musttest.Get(x.PutManifest(t.Context(), manifest))(t)
+	assert.Equal(t, sha, musttest.Get(x.PutManifest(t.Context(), manifest))(t), "the same manifest")
+	assert.Equal(t, int64(4), musttest.Get(x.Manifest(t.Context(), sha))(t).Seq)
 	store.Change(x.SegmentKey(sha), func(raw []byte) []byte { return bytes.Replace(raw, []byte(`:4,`), []byte(`:5,`), 1) })
-	put := func(manifest core.Manifest) string { return must(x.PutManifest(t.Context(), &manifest)) }
+	put := func(manifest core.Manifest) string { return musttest.Get(x.PutManifest(t.Context(), &manifest))(t) }
 	for name, unread := range map[string]string{
 		"absent": strings.Repeat("0", 64), "changed": sha,
 		"a later format":           put(core.Manifest{Format: core.ManifestFormat + 1}),
@@ -119,12 +119,11 @@ func TestAManifestIsReadBackOnlyWhole(t *testing.T) {
 func TestASpecIsFoundByItsDigest(t *testing.T) {
 	x, store := index()
 	spec := core.Spec{Index: "docs", Corpus: "s3://b/p/", Keep: 3}
-	digest := must(x.PutSpec(t.Context(), spec))
-	assert.Equal(t, digest, must(x.PutSpec(t.Context(), spec)))
-	assert.Equal(t, spec, must(x.Spec(t.Context(), digest)))
+	digest := musttest.Get(x.PutSpec(t.Context(), spec))(t)
+	assert.Equal(t, digest, musttest.Get(x.PutSpec(t.Context(), spec))(t))
+	assert.Equal(t, spec, musttest.Get(x.Spec(t.Context(), digest))(t))
 	assert.Len(t, store.Keys("docs/specs/"), 1)
-	_, err := x.Spec(t.Context(), core.Sum("other"))
-	assert.True(t, fault.Is(err, fault.NotFound), "another digest: %v", err)
+	musttest.Refuse(x.Spec(t.Context(), core.Sum("other")))(t, fault.NotFound)
 }
 
 // Programs that start together on an empty store must agree on its identity: Redis and Milvus are marked with it.
@@ -167,13 +166,13 @@ func (l *late) Get(ctx context.Context, key string, r blob.Range) (body io.ReadC
 
 func TestAStoreIDIsReadFromItsCopy(t *testing.T) {
 	store := artifacttest.New()
-	id := must(artifact.OpenStoreID(t.Context(), store))
+	id := musttest.Get(artifact.OpenStoreID(t.Context(), store))(t)
 	whole, _, err := blob.Read(t.Context(), store, "store.json")
 	require.NoError(t, err)
 	changed := bytes.Clone(whole)
 	changed[bytes.Index(changed, []byte(id))] ^= 1 // 'a' for a '`', a digit for its neighbour: still 32 signs
 	for _, damaged := range [][]byte{changed, whole[:len(whole)/2], {}} {
-		must(blob.Write(t.Context(), store, "store.json", damaged, blob.Cond{}))
+		musttest.Get(blob.Write(t.Context(), store, "store.json", damaged, blob.Cond{}))(t)
 		again, err := artifact.OpenStoreID(t.Context(), store)
 		assert.True(t, err == nil && again == id, "%q: %s, %v", damaged, again, err)
 		blobtest.Holds(t, store, "store.json", string(whole))
@@ -203,7 +202,7 @@ func TestTheCopyOfAStoreIDIsWrittenAnew(t *testing.T) {
 // Replicas ask for it at every beat, to see whether the store answers.
 func TestAStoreIDThatIsThereTakesOneRequest(t *testing.T) {
 	store := artifacttest.New()
-	must(artifact.OpenStoreID(t.Context(), store))
+	musttest.Get(artifact.OpenStoreID(t.Context(), store))(t)
 	asked := 0
 	store.Fail = func(artifacttest.Op, string) error { asked++; return nil }
 	_, err := artifact.StoreID(t.Context(), store)
@@ -213,7 +212,7 @@ func TestAStoreIDThatIsThereTakesOneRequest(t *testing.T) {
 func TestAStoreIDThatCannotBeReadIsNeverReplaced(t *testing.T) {
 	for situation, content := range map[string]string{"cut": "{", "short": `{"id":"abc"}`, "empty": "{}", "0 bytes": ""} {
 		store := artifacttest.New()
-		must(blob.Write(t.Context(), store, "store.json", []byte(content), blob.Cond{}))
+		musttest.Get(blob.Write(t.Context(), store, "store.json", []byte(content), blob.Cond{}))(t)
 		_, err := artifact.OpenStoreID(t.Context(), store)
 		assert.True(t, fault.Is(err, fault.SegmentDamage), "%s: %v", situation, err)
 		assert.ErrorContains(t, err, "store.json back from a backup", situation)
@@ -229,7 +228,7 @@ func TestAStoreWithoutAnIDIsUnavailableAndGetsNone(t *testing.T) {
 	store := artifacttest.New()
 	_, err := artifact.StoreID(t.Context(), store)
 	assert.True(t, fault.Is(err, fault.StoreDown) && len(store.Keys("")) == 0, "%v, %v", err, store.Keys(""))
-	id := must(artifact.OpenStoreID(t.Context(), store))
+	id := musttest.Get(artifact.OpenStoreID(t.Context(), store))(t)
 	require.NoError(t, store.Delete(t.Context(), "store.json"))
 	known, err := artifact.StoreID(t.Context(), store)
 	assert.True(t, err == nil && known == id && len(store.Keys("")) == 1, "of the copy: %s, %v", known, err)
@@ -288,14 +287,6 @@ func TestDeleteAllStopsWhenItIsCancelledAndTellsErrors(t *testing.T) {
 	assert.True(t, fault.Is(err, fault.StoreDenied), "%v", err)
 }
 
-// must returns a value of a fixture that does not fail.
-func must[T any](value T, err error) T {
-	if err != nil {
-		panic(err)
-	}
-	return value
-}
-
 func TestAStoreOfBranchesIsAStore(t *testing.T) {
 	blobtest.Run(t, func(*testing.T) blob.Store { return artifact.NewBranched(blobmemory.New()) })
 }
@@ -327,8 +318,7 @@ func TestWhatABranchSharesLiesBelowItsBase(t *testing.T) {
 	to := blobmemory.New()
 	assert.NoError(t, blob.Copy(t.Context(), to, "copy", store, "exp/segments/a"), "a copy")
 	require.NoError(t, store.DeleteAll(t.Context(), []string{"exp/segments/a"}))
-	_, err = store.Stat(t.Context(), "docs/segments/a")
-	assert.True(t, fault.Is(err, fault.NotFound), "it is there after it was deleted: %v", err)
+	musttest.Refuse(store.Stat(t.Context(), "docs/segments/a"))(t, fault.NotFound)
 }
 
 // frozen is a context whose deadline has passed once a process stood still, and whose timer has not gone off.

@@ -17,16 +17,16 @@ import (
 	"github.com/unweaver/unweaver/internal/store/blob"
 	"github.com/unweaver/unweaver/internal/testkit/artifacttest"
 	"github.com/unweaver/unweaver/internal/testkit/blobmemory"
+	"github.com/unweaver/unweaver/internal/testkit/musttest"
 )
 
 // generations makes g1 to g3, of which g2 is current and g3 is held.
 func generations(t *testing.T) (artifact.Index, *artifacttest.Memory, map[string]string) {
-	t.Helper()
 	x, store := index()
 	manifests := map[string]string{}
 	for gen, seq := range map[string]int64{"g1": 1, "g2": 2, "g3": 3} {
-		sha := must(x.PutManifest(t.Context(), &core.Manifest{Format: core.ManifestFormat, Generation: gen, Seq: seq,
-			Counts: core.Counts{Chunks: 100 * seq}, Segments: core.Segments{Splits: []core.Split{{}}}}))
+		sha := musttest.Get(x.PutManifest(t.Context(), &core.Manifest{Format: core.ManifestFormat, Generation: gen, Seq: seq,
+			Counts: core.Counts{Chunks: 100 * seq}, Segments: core.Segments{Splits: []core.Split{{}}}}))(t)
 		state := map[bool]string{true: "held", false: "published"}[gen == "g3"]
 		ref := core.GenerationRef{Manifest: sha, Seq: seq, State: state}
 		writeJSON(t, store, x.GenerationKey(gen, "manifest.json"), ref)
@@ -40,15 +40,13 @@ func generations(t *testing.T) (artifact.Index, *artifacttest.Memory, map[string
 }
 
 func writeJSON(t *testing.T, store blob.Store, key string, v any) {
-	t.Helper()
-	must(blob.WriteJSON(t.Context(), store, key, v, blob.Cond{}))
+	musttest.Get(blob.WriteJSON(t.Context(), store, key, v, blob.Cond{}))(t)
 }
 
 func cut(raw []byte) []byte { return raw[:len(raw)/2] }
 
 func listed(t *testing.T, x artifact.Index) (names, states []string) {
-	t.Helper()
-	for _, g := range must(x.ListGenerations(t.Context())) {
+	for _, g := range musttest.Get(x.ListGenerations(t.Context()))(t) {
 		names, states = append(names, g.Generation), append(states, g.State)
 	}
 	return names, states
@@ -59,7 +57,7 @@ func TestGenerationsAreListedTheCurrentFirstThenTheNewest(t *testing.T) {
 	names, states := listed(t, x)
 	assert.Equal(t, []string{"g2", "g3", "g1"}, names)
 	assert.Equal(t, []string{"current", "held", "published"}, states)
-	first := must(x.ListGenerations(t.Context()))[0]
+	first := musttest.Get(x.ListGenerations(t.Context()))(t)[0]
 	assert.True(t, first.Chunks == 200 && first.Seq == 2 && first.Manifest == manifests["g2"], "%+v", first)
 	refs, err := x.ListRefs(t.Context())
 	assert.True(t, err == nil && len(refs) == 3 && refs["g3"].State == "held", "%v %v", refs, err)
@@ -97,8 +95,7 @@ func TestADamagedCurrentManifestIsAnErrorAndItsReferenceIsNotNeeded(t *testing.T
 	names, states := listed(t, x)
 	assert.True(t, names[0] == "g2" && states[0] == "current" && len(names) == 3, "no reference: %v %v", names, states)
 	store.Change(x.SegmentKey(manifests["g2"]), cut)
-	_, err := x.ListGenerations(t.Context())
-	assert.True(t, fault.Is(err, fault.SegmentDamage), "%v", err)
+	musttest.Refuse(x.ListGenerations(t.Context()))(t, fault.SegmentDamage)
 }
 
 func TestAStoreThatDoesNotAnswerIsNotTakenForDamage(t *testing.T) {
@@ -123,8 +120,7 @@ func TestAStoreThatDoesNotAnswerIsNotTakenForDamage(t *testing.T) {
 
 func TestAGenerationThatIsNotThereIsUnknown(t *testing.T) {
 	x, _, _ := generations(t)
-	_, err := x.GenerationRef(t.Context(), "g9")
-	assert.True(t, fault.Is(err, fault.UnknownGen), "%v", err)
+	musttest.Refuse(x.GenerationRef(t.Context(), "g9"))(t, fault.UnknownGen)
 	empty, _ := index()
 	all, err := empty.ListGenerations(t.Context())
 	assert.True(t, err == nil && all != nil && len(all) == 0, "an index without any: %v %v", all, err)
@@ -136,7 +132,7 @@ func TestAPointerNamesOneGenerationOrIsDamaged(t *testing.T) {
 	x := artifact.Index{Store: blobmemory.New(), Name: "docs"}
 	pointer, etag, err := x.ReadPointer(t.Context())
 	assert.True(t, err == nil && etag == "" && pointer == core.Pointer{}, "unpublished: %+v %q %v", pointer, etag, err)
-	sha := must(x.PutManifest(t.Context(), &core.Manifest{Generation: "g1", Seq: 3, Format: core.ManifestFormat}))
+	sha := musttest.Get(x.PutManifest(t.Context(), &core.Manifest{Generation: "g1", Seq: 3, Format: core.ManifestFormat}))(t)
 	for name, c := range map[string]struct {
 		raw  string
 		read bool // Current gives it, and Pointed does not
@@ -150,7 +146,7 @@ func TestAPointerNamesOneGenerationOrIsDamaged(t *testing.T) {
 		"a manifest that is not there": {`{"generation":"g1","manifest":"` + strings.Repeat("0", 64) + `","seq":3,"epoch":1}`,
 			true},
 	} {
-		must(blob.Write(t.Context(), x.Store, x.CurrentKey(), []byte(c.raw), blob.Cond{}))
+		musttest.Get(blob.Write(t.Context(), x.Store, x.CurrentKey(), []byte(c.raw), blob.Cond{}))(t)
 		pointer, _, err := x.ReadPointer(t.Context())
 		if c.read && err == nil {
 			_, err = x.ManifestOf(t.Context(), pointer)
@@ -165,18 +161,18 @@ func TestAPointerNamesOneGenerationOrIsDamaged(t *testing.T) {
 
 func TestAnObjectIsIntactWhereItIsWhatItsNameSays(t *testing.T) {
 	x := artifact.Index{Store: blobmemory.New(), Name: "docs"}
-	file := must(artifact.NewFile())
+	file := musttest.Get(artifact.NewFile())(t)
 	defer file.Discard()
-	must(file.Write([]byte("content")))
+	musttest.Get(file.Write([]byte("content")))(t)
 	segment, _, err := file.PutSegment(t.Context(), x)
 	require.NoError(t, err)
 	key := x.SegmentKey(segment.SHA256)
 	for _, content := range []string{"content", "contenT", "conten", "contents", ""} {
-		must(blob.Write(t.Context(), x.Store, key, []byte(content), blob.Cond{}))
-		assert.Equal(t, content == "content", must(x.IsIntact(t.Context(), segment.SHA256, nil)), "%q", content)
+		musttest.Get(blob.Write(t.Context(), x.Store, key, []byte(content), blob.Cond{}))(t)
+		assert.Equal(t, content == "content", musttest.Get(x.IsIntact(t.Context(), segment.SHA256, nil))(t), "%q", content)
 	}
 	require.NoError(t, x.Store.Delete(t.Context(), key))
-	assert.False(t, must(x.IsIntact(t.Context(), segment.SHA256, nil)), "one that is gone")
+	assert.False(t, musttest.Get(x.IsIntact(t.Context(), segment.SHA256, nil))(t), "one that is gone")
 }
 
 // Names come from all who reach the engine.
@@ -207,12 +203,11 @@ func TestANameThatIsNoneNeverBecomesAPath(t *testing.T) {
 func TestAConfigurationOfAnotherIndexIsRefused(t *testing.T) {
 	x, store := index()
 	other := artifact.Index{Store: store, Name: "other"}
-	digest := must(other.PutSpec(t.Context(), core.Spec{Index: "other"}))
-	raw := must(json.Marshal(core.Spec{Index: "other"}))
-	must(blob.Write(t.Context(), store, x.SpecKey(digest), raw, blob.Cond{}))
-	_, err := x.Spec(t.Context(), digest)
-	assert.True(t, fault.Is(err, fault.InvalidParam) && strings.Contains(err.Error(), "other"), "%v", err)
-	must(other.Spec(t.Context(), digest))
+	digest := musttest.Get(other.PutSpec(t.Context(), core.Spec{Index: "other"}))(t)
+	raw := musttest.Get(json.Marshal(core.Spec{Index: "other"}))(t)
+	musttest.Get(blob.Write(t.Context(), store, x.SpecKey(digest), raw, blob.Cond{}))(t)
+	musttest.Refuse(x.Spec(t.Context(), digest))(t, fault.InvalidParam, "other")
+	musttest.Get(other.Spec(t.Context(), digest))(t)
 }
 
 // One look after the other, of which each is kept: how far the clock goes when the machine's goes so far.
@@ -230,7 +225,6 @@ func TestAClockFollowsTheMachinesByBoundedSteps(t *testing.T) {
 	} {
 		store, began := blobmemory.New(), time.Date(2026, 3, 1, 2, 0, 0, 0, time.UTC)
 		look := func(machine time.Duration) time.Duration {
-			t.Helper()
 			clock, err := artifact.ReadClock(t.Context(), store, "docs/clock.json", began.Add(machine), day)
 			if err == nil {
 				err = clock.Save(t.Context(), store, "docs/clock.json")
@@ -242,7 +236,7 @@ func TestAClockFollowsTheMachinesByBoundedSteps(t *testing.T) {
 		for i, want := range looks {
 			assert.Equal(t, want.clock, look(want.machine), "%s, look %d at %s: the clock is at", name, i, want.machine)
 		}
-		must(blob.Write(t.Context(), store, "docs/clock.json", []byte("{"), blob.Cond{}))
+		musttest.Get(blob.Write(t.Context(), store, "docs/clock.json", []byte("{"), blob.Cond{}))(t)
 		assert.Equal(t, 500*day, look(500*day), "%s: one that is damaged is at", name)
 	}
 }

@@ -17,6 +17,7 @@ import (
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/store/blob"
 	"github.com/unweaver/unweaver/internal/testkit/artifacttest"
+	"github.com/unweaver/unweaver/internal/testkit/musttest"
 )
 
 const rowCount = 3000
@@ -28,15 +29,14 @@ func rowValue(i int) string { return fmt.Sprint("value ", i, strings.Repeat(" pa
 
 // rowFile writes a sorted file of several frames and opens it.
 func rowFile(t *testing.T, store blob.Store, key string) *artifact.Reader {
-	t.Helper()
-	rows := must(artifact.NewRows())
+	rows := musttest.Get(artifact.NewRows())(t)
 	defer rows.Discard()
 	for i := range rowCount {
 		rows.Append(rowKey(i), []byte(rowValue(i)))
 	}
 	require.NoError(t, rows.StoreScratch(t.Context(), store, key))
-	info := must(store.Stat(t.Context(), key))
-	reader := must(artifact.OpenRowsOf(t.Context(), store, key, info.Size))
+	info := musttest.Get(store.Stat(t.Context(), key))(t)
+	reader := musttest.Get(artifact.OpenRowsOf(t.Context(), store, key, info.Size))(t)
 	require.True(t, len(reader.Frames) >= 4 && reader.Rows == rowCount,
 		"%d frames, %d rows", len(reader.Frames), reader.Rows)
 	return reader
@@ -130,8 +130,7 @@ func TestFilesThatAreCutOrForeignAreRefused(t *testing.T) {
 		assert.True(t, fault.Is(err, fault.SegmentDamage) && strings.Contains(err.Error(), "memory/f"),
 			"%s: %v", situation, err)
 	}
-	_, err := artifact.OpenRows(t.Context(), store, "absent")
-	assert.True(t, fault.Is(err, fault.NotFound), "absent: %v", err)
+	musttest.Refuse(artifact.OpenRows(t.Context(), store, "absent"))(t, fault.NotFound)
 }
 
 // A connection that ends in the middle of a frame heals by itself: it must not be reported as damage.
@@ -146,8 +145,7 @@ func TestABodyThatEndsEarlyIsTheStoresFaultNotTheSegments(t *testing.T) {
 }
 
 func rowsOf(t *testing.T, store blob.Store) *artifact.Reader {
-	t.Helper()
-	return must(artifact.OpenRows(t.Context(), store, "f"))
+	return musttest.Get(artifact.OpenRows(t.Context(), store, "f"))(t)
 }
 
 // short gives at most 40 bytes of a long range.
@@ -194,13 +192,13 @@ func TestASmallFileIsReadOnce(t *testing.T) {
 	}
 	assert.Equal(t, 1, store.Calls(artifacttest.Get)+store.Calls(artifacttest.Stat)-before)
 	before = store.Calls(artifacttest.Get)
-	must(long.Frame(t.Context(), 0))
+	musttest.Get(long.Frame(t.Context(), 0))(t)
 	assert.Equal(t, before+1, store.Calls(artifacttest.Get), "a frame is one request")
 }
 
 func TestASizedReaderAtReadsRangesAsAFileDoes(t *testing.T) {
 	store := artifacttest.New()
-	must(blob.Write(t.Context(), store, "f", []byte("0123456789"), blob.Cond{}))
+	musttest.Get(blob.Write(t.Context(), store, "f", []byte("0123456789"), blob.Cond{}))(t)
 	at := artifact.SizedReaderAt(t.Context(), store, "f", 10)
 	for _, c := range []struct {
 		off  int64
@@ -219,7 +217,7 @@ func TestASizedReaderAtReadsRangesAsAFileDoes(t *testing.T) {
 func TestAFileOfAnotherSizeThanItsManifestSaysIsDamaged(t *testing.T) {
 	store := artifacttest.New()
 	reader := rowFile(t, store, "f")
-	info := must(store.Stat(t.Context(), "f"))
+	info := musttest.Get(store.Stat(t.Context(), "f"))(t)
 	for _, size := range []int64{info.Size, 0, -1} { // not known, but for the first
 		found, err := artifact.OpenRowsOf(t.Context(), store, "f", size)
 		assert.True(t, err == nil && found.Rows == reader.Rows && len(found.Frames) == len(reader.Frames),
@@ -230,16 +228,15 @@ func TestAFileOfAnotherSizeThanItsManifestSaysIsDamaged(t *testing.T) {
 		assert.True(t, fault.Is(err, fault.SegmentDamage), "said to be of %d bytes: %v", size, err)
 	}
 	store.Change("f", func(raw []byte) []byte { return raw[:len(raw)-9] })
-	_, err := artifact.OpenRowsOf(t.Context(), store, "f", info.Size)
-	assert.True(t, fault.Is(err, fault.SegmentDamage), "a file that was cut: %v", err)
+	musttest.Refuse(artifact.OpenRowsOf(t.Context(), store, "f", info.Size))(t, fault.SegmentDamage)
 }
 
 // A file that is loaded by its size gives the rows that a scan gives; one of another size is an error, not fewer rows.
 func TestAFileIsLoadedByItsSizeOrNotAtAll(t *testing.T) {
 	store := artifacttest.New()
 	reader := rowFile(t, store, "k")
-	info := must(store.Stat(t.Context(), "k"))
-	loaded := must(artifact.LoadOf(t.Context(), store, "k", info.Size))
+	info := musttest.Get(store.Stat(t.Context(), "k"))(t)
+	loaded := musttest.Get(artifact.LoadOf(t.Context(), store, "k", info.Size))(t)
 	var want, got []string
 	for row, err := range reader.Scan(t.Context(), 0, -1) {
 		require.NoError(t, err)
@@ -259,7 +256,7 @@ func TestAFileIsLoadedByItsSizeOrNotAtAll(t *testing.T) {
 // Rows of a key may lie in several frames, and keys that a file does not have are asked for too.
 func TestRowsUnderKeysAreThoseOfAScan(t *testing.T) {
 	store := artifacttest.New()
-	rows := must(artifact.NewRows())
+	rows := musttest.Get(artifact.NewRows())(t)
 	defer rows.Discard()
 	random := rand.New(rand.NewPCG(1, 2))
 	var all [][2]string
@@ -272,7 +269,7 @@ func TestRowsUnderKeysAreThoseOfAScan(t *testing.T) {
 		}
 	}
 	require.NoError(t, rows.StoreScratch(t.Context(), store, "f"))
-	info := must(store.Stat(t.Context(), "f"))
+	info := musttest.Get(store.Stat(t.Context(), "f"))(t)
 	for _, share := range []int{1, 3, 40, 799, 1600} {
 		var keys []string
 		for i := range 1600 {

@@ -26,11 +26,12 @@ import (
 	"github.com/unweaver/unweaver/internal/testkit/artifacttest"
 	"github.com/unweaver/unweaver/internal/testkit/blobmemory"
 	"github.com/unweaver/unweaver/internal/testkit/distance"
+	"github.com/unweaver/unweaver/internal/testkit/musttest"
 )
 
 func stores(t *testing.T) (blob.Store, *bolt.Store) {
-	store := must(dir.Open(t.TempDir()))
-	c := must(bolt.Open(filepath.Join(t.TempDir(), "c")))
+	store := musttest.Get(dir.Open(t.TempDir()))(t)
+	c := musttest.Get(bolt.Open(filepath.Join(t.TempDir(), "c")))(t)
 	t.Cleanup(func() { _ = c.Close() })
 	return store, c
 }
@@ -284,7 +285,7 @@ func TestALaterRoundTakesThePlaceOfANegativeEntryAndNoEarlierOneDoes(t *testing.
 	near := blobmemory.New()
 	l := ledger.New(near, newClaims())
 	put := func(attempt int, result ledger.Result, want string) {
-		must(l.Put(t.Context(), ledger.Extract, key(1), attempt, result))
+		musttest.Get(l.Put(t.Context(), ledger.Extract, key(1), attempt, result))(t)
 		entry, err := ledger.New(near, newClaims()).Get(t.Context(), ledger.Extract, key(1), 0)
 		assert.True(t, err == nil && entry != nil && string(entry.Value) == want, "%v %v, want %s", entry, err, want)
 	}
@@ -380,10 +381,10 @@ func value(i int) string { return fmt.Sprint("value ", i) }
 func (b *book) pay(t *testing.T, task string, from, to int) {
 	var keys []core.Digest
 	for i := from; i < to; i++ {
-		must(b.Put(t.Context(), task, key(i), 0, ledger.Result{Value: []byte(value(i))}))
+		musttest.Get(b.Put(t.Context(), task, key(i), 0, ledger.Result{Value: []byte(value(i))}))(t)
 		keys = append(keys, key(i))
 	}
-	require.Equal(t, to-from, must(b.Pack(t.Context(), task, keys)))
+	require.Equal(t, to-from, musttest.Get(b.Pack(t.Context(), task, keys))(t))
 }
 
 // payShards pays for shards from..to, of so many entries each.
@@ -397,7 +398,7 @@ func (b *book) payShards(t *testing.T, task string, from, to, each int) {
 func (b *book) want(t *testing.T, task string, n int, has func(i int) bool) {
 	b.reopen()
 	for i := range n {
-		e := must(b.Get(t.Context(), task, key(i), 0))
+		e := musttest.Get(b.Get(t.Context(), task, key(i), 0))(t)
 		require.True(t, (e != nil) == has(i) && (e == nil || string(e.Value) == value(i)),
 			"entry %d: %v, want it: %v", i, e, has(i))
 	}
@@ -438,13 +439,6 @@ func (b *book) upkeep(t *testing.T, task string, listed iter.Seq2[core.Digest, e
 	kept, err := b.RunUpkeep(t.Context(), task, listed, b.now)
 	require.True(t, err == nil && !kept.Busy, "%v %v", kept, err)
 	return kept
-}
-
-func must[T any](value T, err error) T {
-	if err != nil {
-		panic(err)
-	}
-	return value
 }
 
 // failPuts has the writes of a store fail as long as asked says so.

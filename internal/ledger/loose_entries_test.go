@@ -12,6 +12,7 @@ import (
 	"github.com/unweaver/unweaver/internal/store/blob"
 	coordmemory "github.com/unweaver/unweaver/internal/store/coordination/memory"
 	"github.com/unweaver/unweaver/internal/testkit/blobmemory"
+	"github.com/unweaver/unweaver/internal/testkit/musttest"
 )
 
 // However many loose entries there are, and wherever the listing goes side by side, each is given once, by key.
@@ -22,8 +23,7 @@ func TestLooseEntriesAreListedOnceEach(t *testing.T) {
 	const entries = 700
 	for n := range entries {
 		key := looseKey(Extract, core.Sum("entry", fmt.Sprint(n)))
-		_, err := blob.Write(t.Context(), store, key, []byte("{}"), blob.Cond{})
-		require.NoError(t, err)
+		musttest.Get(blob.Write(t.Context(), store, key, []byte("{}"), blob.Cond{}))(t)
 	}
 	l := New(store, coordmemory.New())
 	for _, looseListed = range []int64{1, 2, 3, 350, entries - 1, entries, entries + 1, 100_000} {
@@ -45,8 +45,7 @@ func TestTheEntriesOfAnEnrichmentAreForgotten(t *testing.T) {
 	key := core.Sum("a chunk")
 	for _, task := range []string{Triples, Questions, Pairs, Extract} {
 		for _, one := range []core.Digest{key, core.Sum("another chunk")} {
-			_, err := l.Put(t.Context(), task, one, 0, Result{Value: []byte("{}")})
-			require.NoError(t, err)
+			musttest.Get(l.Put(t.Context(), task, one, 0, Result{Value: []byte("{}")}))(t)
 		}
 	}
 	kept, err := l.RunUpkeep(t.Context(), Triples, nil, time.Now().Add(2*LooseGrace)) // what is packed goes, too

@@ -22,12 +22,13 @@ import (
 	"github.com/unweaver/unweaver/internal/store/blob"
 	"github.com/unweaver/unweaver/internal/testkit/blobmemory"
 	"github.com/unweaver/unweaver/internal/testkit/distance"
+	"github.com/unweaver/unweaver/internal/testkit/musttest"
 )
 
 // put stores loose entries.
 func (b *book) put(t *testing.T, task string, from, to int) {
 	for i := from; i < to; i++ {
-		must(b.Put(t.Context(), task, key(i), 0, ledger.Result{Value: []byte(value(i))}))
+		musttest.Get(b.Put(t.Context(), task, key(i), 0, ledger.Result{Value: []byte(value(i))}))(t)
 	}
 }
 
@@ -38,14 +39,14 @@ func TestOfTwoResultsOfOneKeyOneCountsEverywhereAndAfterAMerge(t *testing.T) {
 	var keys []core.Digest
 	for i := range 6 {
 		result := ledger.Result{Value: []byte("another")}
-		must(other.Put(t.Context(), ledger.Extract, key(i), 0, result))
+		musttest.Get(other.Put(t.Context(), ledger.Extract, key(i), 0, result))(t)
 		keys = append(keys, key(i))
 	}
-	require.Equal(t, 6, must(other.Pack(t.Context(), ledger.Extract, keys)))
+	require.Equal(t, 6, musttest.Get(other.Pack(t.Context(), ledger.Extract, keys))(t))
 	for _, object := range other.store.Keys("ledger/extract/packs/") {
 		raw, _, err := blob.Read(t.Context(), other.store, object)
 		require.NoError(t, err)
-		must(blob.Write(t.Context(), b.store, object, raw, blob.Cond{}))
+		musttest.Get(blob.Write(t.Context(), b.store, object, raw, blob.Cond{}))(t)
 	}
 	answer := func() string {
 		b.reopen()
@@ -62,7 +63,7 @@ func TestOfTwoResultsOfOneKeyOneCountsEverywhereAndAfterAMerge(t *testing.T) {
 		require.Equal(t, first, answer(), "one process says")
 	}
 	b.payShards(t, ledger.Extract, 1, 12, 20)
-	must(b.Merge(t.Context(), ledger.Extract, b.now))
+	musttest.Get(b.Merge(t.Context(), ledger.Extract, b.now))(t)
 	assert.Equal(t, first, answer(), "after a merge")
 }
 
@@ -118,7 +119,7 @@ func TestWhatLiesAboutIsPackedOnceItIsOld(t *testing.T) {
 		b := newBook(t)
 		b.put(t, c.task, 0, 30)
 		bad := ledger.Result{Value: []byte("why"), Negative: true}
-		must(b.Put(t.Context(), c.task, key(40), 0, bad))
+		musttest.Get(b.Put(t.Context(), c.task, key(40), 0, bad))(t)
 		b.now = day(c.day)
 		assert.Equal(t, c.want, b.upkeep(t, c.task, nil).Gathered, "%s on day %d", c.task, c.day)
 		assert.Zero(t, b.upkeep(t, c.task, nil).Gathered, "%s on day %d: gathered twice", c.task, c.day)
@@ -142,14 +143,14 @@ func TestMergesOfMergesAreSweptOldestFirst(t *testing.T) {
 		}
 		b.now = b.now.Add(time.Hour)
 		b.reopen()
-		must(b.Merge(t.Context(), ledger.Extract, b.now))
+		musttest.Get(b.Merge(t.Context(), ledger.Extract, b.now))(t)
 	}
 	merges := b.store.Keys("ledger/extract/merges/")
 	require.True(t, len(merges) >= 3, "merges %v", merges)
 	b.now = day(3)
 	for range 2 {
 		b.reopen()
-		must(b.Sweep(t.Context(), ledger.Extract, b.now))
+		musttest.Get(b.Sweep(t.Context(), ledger.Extract, b.now))(t)
 		b.want(t, ledger.Extract, n, all)
 	}
 	assert.Empty(t, b.store.Keys("ledger/extract/merges/"), "left")
@@ -170,13 +171,13 @@ func TestAnEntryIsRewrittenFewTimes(t *testing.T) {
 		for _, object := range b.store.Keys("ledger/extract/merged/") {
 			if !seen[object] {
 				seen[object] = true
-				written += must(b.store.Stat(t.Context(), object)).Size
+				written += musttest.Get(b.store.Stat(t.Context(), object))(t).Size
 			}
 		}
 	}
 	size := int64(0)
 	for _, object := range b.store.Keys("ledger/extract/merged/") {
-		size += must(b.store.Stat(t.Context(), object)).Size
+		size += musttest.Get(b.store.Stat(t.Context(), object))(t).Size
 	}
 	assert.True(t, written <= 8*size, "merges wrote %d bytes for %d that stand", written, size)
 }
@@ -227,7 +228,7 @@ func TestObjectsThatAreNoEntriesAreLeftAlone(t *testing.T) {
 	b.put(t, ledger.Shorten, 0, 4)
 	strange := []string{"ledger/shorten/loose/ab/README", "ledger/shorten/loose/x", "ledger/shorten/merges/torn.json"}
 	for _, object := range strange {
-		must(blob.Write(t.Context(), b.store, object, []byte("{"), blob.Cond{}))
+		musttest.Get(blob.Write(t.Context(), b.store, object, []byte("{"), blob.Cond{}))(t)
 	}
 	b.now = day(20)
 	b.upkeep(t, ledger.Shorten, listing(key(1)))
@@ -251,13 +252,13 @@ func (b *book) flipEach(t *testing.T, prefix string, look func(where string, i i
 		for i := range whole[object] {
 			raw := bytes.Clone(whole[object])
 			raw[i] ^= 1 << (i % 8)
-			must(blob.Write(t.Context(), b.store, object, raw, blob.Cond{}))
+			musttest.Get(blob.Write(t.Context(), b.store, object, raw, blob.Cond{}))(t)
 			b.reopen()
 			named := &names{}
 			b.OnDamage = named.add
 			look(object, i, named)
 			for name, raw := range whole { // what does not hold is removed
-				must(blob.Write(t.Context(), b.store, name, raw, blob.Cond{}))
+				musttest.Get(blob.Write(t.Context(), b.store, name, raw, blob.Cond{}))(t)
 			}
 			flips++
 		}
@@ -274,7 +275,7 @@ func TestALooseEntryWithAChangedByteIsAbsent(t *testing.T) {
 		for _, negative := range []bool{false, true} {
 			b := newBook(t)
 			result := ledger.Result{Value: []byte(`{"entities":[]}`), Negative: negative}
-			must(b.Put(t.Context(), task, key(1), 0, result))
+			musttest.Get(b.Put(t.Context(), task, key(1), 0, result))(t)
 			b.flipEach(t, "ledger/"+task+"/loose/", func(where string, i int, named *names) {
 				entry, err := b.Get(t.Context(), task, key(1), 0)
 				require.True(t, err == nil && entry == nil && len(named.all()) == 1 && len(b.store.Keys(where)) == 0,
@@ -300,7 +301,7 @@ func TestAnEntryUnderAnotherNameIsAbsent(t *testing.T) {
 	require.NoError(t, err)
 	b.put(t, ledger.Extract, 1, 2)
 	for _, other := range b.store.Keys("ledger/extract/") {
-		must(blob.Write(t.Context(), b.store, other, raw, blob.Cond{}))
+		musttest.Get(blob.Write(t.Context(), b.store, other, raw, blob.Cond{}))(t)
 	}
 	b.want(t, ledger.Extract, 2, func(i int) bool { return i == 0 })
 }
@@ -315,7 +316,7 @@ func TestAPackWithAChangedByteGivesNoOtherValue(t *testing.T) {
 	absent := 0
 	b.flipEach(t, "ledger/shorten/packs/", func(where string, i int, named *names) {
 		for n := range 3 {
-			entry := must(b.Get(t.Context(), ledger.Shorten, key(n), 0))
+			entry := musttest.Get(b.Get(t.Context(), ledger.Shorten, key(n), 0))(t)
 			if entry == nil {
 				absent++
 				require.Len(t, named.all(), 1, "byte %d of %s", i, where)
@@ -336,7 +337,7 @@ func TestVectorsWithAChangedByteAreAbsent(t *testing.T) {
 			require.NoError(t, b.SealTexts(t.Context()))
 		}
 		read := func() ([][]float32, error) {
-			return b.ReadVectors(t.Context(), texts, must(b.FindTexts(t.Context(), texts)))
+			return b.ReadVectors(t.Context(), texts, musttest.Get(b.FindTexts(t.Context(), texts))(t))
 		}
 		b.flipEach(t, "ledger/embed/", func(where string, i int, named *names) {
 			found, err := read()
@@ -351,7 +352,7 @@ func TestVectorsWithAChangedByteAreAbsent(t *testing.T) {
 			continue
 		}
 		b.flipEach(t, "ledger/texts/packs/", func(where string, i int, named *names) {
-			found := must(read())
+			found := musttest.Get(read())(t)
 			for n := range found {
 				require.True(t, found[n] == nil && len(named.all()) == 1 || assert.ObjectsAreEqual(vectors[n], found[n]),
 					"byte %d of %s: %v, %v", i, where, found, named.all())
@@ -369,7 +370,7 @@ func TestAStoredVectorThatIsNotFiniteIsDamage(t *testing.T) {
 		b.reopen()
 		var named names
 		b.OnDamage = named.add
-		found, err := b.ReadVectors(t.Context(), texts, must(b.FindTexts(t.Context(), texts)))
+		found, err := b.ReadVectors(t.Context(), texts, musttest.Get(b.FindTexts(t.Context(), texts))(t))
 		assert.True(t, err == nil && found[0] == nil && len(named.all()) == 1, "%v: %v, %v, %v", bad, found, err, named.all())
 	}
 }
@@ -384,7 +385,7 @@ func TestWhatIsRemovedIsGoneAndNothingElseIsPaidForAgain(t *testing.T) {
 		b.pay(t, ledger.Extract, first, first+10)
 	}
 	b.put(t, ledger.Extract, 120, 125)
-	must(b.Merge(t.Context(), ledger.Extract, day(0)))
+	musttest.Get(b.Merge(t.Context(), ledger.Extract, day(0)))(t)
 	other := ledger.New(b.store, newClaims())
 	has := func(l *ledger.Ledger, i int) bool {
 		entry, paid, err := l.Do(t.Context(), ledger.Extract, key(i), 0, func(context.Context) (ledger.Result, error) {
@@ -417,7 +418,7 @@ func TestWhatIsRemovedIsGoneAndNothingElseIsPaidForAgain(t *testing.T) {
 		}
 		assert.False(t, held, "%s still has it", info.Key)
 	}
-	assert.Equal(t, int64(0), must(b.Remove(t.Context(), ledger.Extract, gone, day(1))), "once more")
+	assert.Equal(t, int64(0), musttest.Get(b.Remove(t.Context(), ledger.Extract, gone, day(1)))(t), "once more")
 }
 
 func parsed(name string) (out core.Digest) {
@@ -434,7 +435,7 @@ func TestATextLeavesTheAnswerThatHoldsItAndTheOthersStay(t *testing.T) {
 	for _, text := range all[200:] {
 		gone[text] = true
 	}
-	require.Equal(t, int64(52), must(b.Remove(t.Context(), ledger.Embed, gone, day(1))))
+	require.Equal(t, int64(52), musttest.Get(b.Remove(t.Context(), ledger.Embed, gone, day(1)))(t))
 	stays := func(i int) bool { return !gone[all[i]] }
 	has(t, b.Ledger, all, stays)
 	has(t, ledger.New(b.store, newClaims()), all, stays)
@@ -443,7 +444,7 @@ func TestATextLeavesTheAnswerThatHoldsItAndTheOthersStay(t *testing.T) {
 		raw, _, err := blob.Read(t.Context(), b.store, info.Key)
 		assert.True(t, err == nil && !bytes.Contains(raw, all[5][:]), "%s still has it, %v", info.Key, err)
 	}
-	assert.Equal(t, int64(0), must(b.Remove(t.Context(), ledger.Embed, gone, day(1))), "once more")
+	assert.Equal(t, int64(0), musttest.Get(b.Remove(t.Context(), ledger.Embed, gone, day(1)))(t), "once more")
 }
 
 func TestLookUpsInADistantPackReadEachFrameOnceAndSideBySide(t *testing.T) {
@@ -463,7 +464,7 @@ func TestLookUpsInADistantPackReadEachFrameOnceAndSideBySide(t *testing.T) {
 				}
 			}
 		}
-		require.Equal(t, entries, must(ledger.New(near, newClaims()).PackEntries(t.Context(), ledger.Extract, stored)))
+		require.Equal(t, entries, musttest.Get(ledger.New(near, newClaims()).PackEntries(t.Context(), ledger.Extract, stored))(t))
 		requests := distance.New(15 * time.Millisecond)
 		l := ledger.New(distance.Blob(near, requests), newClaims())
 		if _, err := l.Get(t.Context(), ledger.Extract, key(0), 0); err != nil { // it opens the packs; others wait for it

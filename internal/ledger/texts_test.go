@@ -18,6 +18,7 @@ import (
 	"github.com/unweaver/unweaver/internal/stream/parallel"
 	"github.com/unweaver/unweaver/internal/testkit/artifacttest"
 	"github.com/unweaver/unweaver/internal/testkit/distance"
+	"github.com/unweaver/unweaver/internal/testkit/musttest"
 )
 
 // shop sells vectors: a text's number, and how often it was sold.
@@ -70,7 +71,7 @@ func (s *shop) twice() int {
 
 // has checks which texts a process finds, and that their vectors are theirs.
 func has(t *testing.T, l *ledger.Ledger, all []core.Digest, want func(i int) bool) {
-	for i, vector := range must(l.ReadVectors(t.Context(), all, must(l.FindTexts(t.Context(), all)))) {
+	for i, vector := range musttest.Get(l.ReadVectors(t.Context(), all, musttest.Get(l.FindTexts(t.Context(), all))(t)))(t) {
 		require.True(t, (vector != nil) == want(i) && (vector == nil || vector[0] == float32(all[i][0])),
 			"text %d: %v, want it: %v", i, vector, want(i))
 	}
@@ -228,7 +229,7 @@ func TestABuildMergesTheIndexWhileItRuns(t *testing.T) {
 	assert.True(t, merges != 0 && merges <= packs/2, "%d merges of %d packs", merges, packs)
 	fresh := ledger.New(store, memory.NewClaims())
 	for n := range packs {
-		for i, object := range must(fresh.FindTexts(t.Context(), texts(n*perPack, n*perPack+100))) {
+		for i, object := range musttest.Get(fresh.FindTexts(t.Context(), texts(n*perPack, n*perPack+100)))(t) {
 			require.False(t, object.IsZero(), "text %d of pack %d is not found", i, n)
 		}
 	}
@@ -272,7 +273,7 @@ func TestWhatCanBeReadAgainIsForgottenWhenNobodyLooks(t *testing.T) {
 		inIndex, lacking := texts(0, 4), texts(4, 8)
 		put := func(of []core.Digest) { require.NoError(t, l.PutVectors(t.Context(), of, vectors)) }
 		look := func(of []core.Digest) {
-			for i, vector := range must(l.ReadVectors(t.Context(), of, must(l.FindTexts(t.Context(), of)))) {
+			for i, vector := range musttest.Get(l.ReadVectors(t.Context(), of, musttest.Get(l.FindTexts(t.Context(), of))(t)))(t) {
 				if len(vector) != 1 || vector[0] != vectors[i][0] {
 					t.Errorf("the vector of text %d is %v, want %v", i, vector, vectors[i])
 				}

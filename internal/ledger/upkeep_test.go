@@ -19,6 +19,7 @@ import (
 	"github.com/unweaver/unweaver/internal/ledger"
 	"github.com/unweaver/unweaver/internal/testkit/artifacttest"
 	"github.com/unweaver/unweaver/internal/testkit/distance"
+	"github.com/unweaver/unweaver/internal/testkit/musttest"
 )
 
 func TestManyPacksBecomeFewAndEveryEntryIsFoundAllTheWhile(t *testing.T) {
@@ -77,7 +78,7 @@ func TestUpkeepMayEndAfterAnyWriteOrDelete(t *testing.T) {
 		b.now = day(2)
 		b.upkeep(t, ledger.Extract, nil) // swept and merged
 		for i := 110; i < 120; i++ {     // of a build that ended early
-			must(b.Put(t.Context(), ledger.Extract, key(i), 0, ledger.Result{Value: []byte(value(i))}))
+			musttest.Get(b.Put(t.Context(), ledger.Extract, key(i), 0, ledger.Result{Value: []byte(value(i))}))(t)
 		}
 		b.now = day(20)
 		return b
@@ -197,10 +198,10 @@ func TestEntriesThatNothingListsGoWhenTheyAreOld(t *testing.T) {
 		b := newBook(t)
 		b.pay(t, task, 0, 40) // packed
 		for i := 40; i < 60; i++ {
-			must(b.Put(t.Context(), task, key(i), 0, ledger.Result{Value: []byte(value(i))}))
+			musttest.Get(b.Put(t.Context(), task, key(i), 0, ledger.Result{Value: []byte(value(i))}))(t)
 		}
 		for i := 60; i < 64; i++ { // content failures
-			must(b.Put(t.Context(), task, key(i), 1, ledger.Result{Value: []byte("why"), Negative: true}))
+			musttest.Get(b.Put(t.Context(), task, key(i), 1, ledger.Result{Value: []byte("why"), Negative: true}))(t)
 		}
 		b.now = day(5)
 		b.pay(t, task, 70, 80) // young when the others go
@@ -238,7 +239,7 @@ func TestOldEntriesOfAYoungMergeGo(t *testing.T) {
 		t.Fatal(n, err)
 	}
 	b.now = day(18)
-	must(b.Sweep(t.Context(), ledger.Extract, b.now))
+	musttest.Get(b.Sweep(t.Context(), ledger.Extract, b.now))(t)
 	gone, err := b.Expire(t.Context(), ledger.Extract, listing(key(1)), b.now)
 	assert.True(t, err == nil && gone == 12*20-1, "%d of 239 went, %v", gone, err)
 }
@@ -320,7 +321,7 @@ func testDamagedPack(t *testing.T, task string) {
 func TestOneProcessAtATimeKeepsALedger(t *testing.T) {
 	b := newBook(t)
 	shared := newClaims()
-	must(shared.Claim(t.Context(), "ledger-upkeep:"+ledger.Extract, "another", time.Hour))
+	musttest.Get(shared.Claim(t.Context(), "ledger-upkeep:"+ledger.Extract, "another", time.Hour))(t)
 	b.Ledger = ledger.New(b.store, shared)
 	b.store.Reset()
 	kept, err := b.RunUpkeep(t.Context(), ledger.Extract, listing(), b.now)
@@ -335,13 +336,13 @@ func TestWhatAMergeTookInStaysForThoseWhoListedItBefore(t *testing.T) {
 	b.want(t, ledger.Extract, 1, all) // this process has listed them
 	reader := b.Ledger
 	b.reopen()
-	must(b.Merge(t.Context(), ledger.Extract, b.now))
+	musttest.Get(b.Merge(t.Context(), ledger.Extract, b.now))(t)
 	for _, c := range []struct {
 		hours int
 		packs int
 	}{{1, 12}, {23, 12}, {25, 0}} {
 		b.now = day(0).Add(time.Duration(c.hours) * time.Hour)
-		must(b.Sweep(t.Context(), ledger.Extract, b.now))
+		musttest.Get(b.Sweep(t.Context(), ledger.Extract, b.now))(t)
 		n := len(b.store.Keys("ledger/extract/packs/"))
 		assert.True(t, n == c.packs, "%d packs after %d hours, want %d", n, c.hours, c.packs)
 		e, err := reader.Get(t.Context(), ledger.Extract, key(7), 0)
@@ -354,22 +355,22 @@ func TestWhatAMergeTookInStaysForThoseWhoListedItBefore(t *testing.T) {
 func TestAMergeWhoseResultIsGoneGivesItsInputsBack(t *testing.T) {
 	b := newBook(t)
 	b.payShards(t, ledger.Extract, 0, 12, 20)
-	must(b.Merge(t.Context(), ledger.Extract, b.now))
+	musttest.Get(b.Merge(t.Context(), ledger.Extract, b.now))(t)
 	for _, name := range b.store.Keys("ledger/extract/merged/") {
 		require.NoError(t, b.store.Delete(t.Context(), name))
 	}
 	b.now = day(2)
-	must(b.Sweep(t.Context(), ledger.Extract, b.now))
+	musttest.Get(b.Sweep(t.Context(), ledger.Extract, b.now))(t)
 	b.want(t, ledger.Extract, 240, all)
 }
 
 func TestSweepDeletesByBatches(t *testing.T) {
 	b := newBook(t)
 	b.pay(t, ledger.Extract, 0, 2500)
-	require.Zero(t, must(b.Sweep(t.Context(), ledger.Extract, b.now)), "at once")
+	require.Zero(t, musttest.Get(b.Sweep(t.Context(), ledger.Extract, b.now))(t), "at once")
 	b.now = day(2)
 	b.store.Reset()
-	require.Equal(t, 2500, must(b.Sweep(t.Context(), ledger.Extract, b.now)))
+	require.Equal(t, 2500, musttest.Get(b.Sweep(t.Context(), ledger.Extract, b.now))(t))
 	assert.Equal(t, 3, b.store.Calls(artifacttest.Delete))
 }
 
@@ -384,7 +385,7 @@ func TestPackLeavesOutWhatLiesInPacksAlready(t *testing.T) {
 	}
 	b.reopen()
 	b.store.Reset()
-	require.Equal(t, 100, must(b.Pack(t.Context(), ledger.Extract, keys)))
+	require.Equal(t, 100, musttest.Get(b.Pack(t.Context(), ledger.Extract, keys))(t))
 	gets, puts := b.store.Calls(artifacttest.Get), b.store.Calls(artifacttest.Put)
 	assert.True(t, gets <= 10 && puts == 0, "%d reads and %d writes to pack 100 entries again", gets, puts)
 }

@@ -302,7 +302,6 @@ type result struct {
 
 // in runs the command line in a folder of its own, with connect in place of what it would connect to.
 func in(t *testing.T, connect cli.Connector, env []string, args ...string) result {
-	t.Helper()
 	var out, errs bytes.Buffer
 	app := &cli.App{Out: &out, Err: &errs, Env: env, Connect: connect, Self: "/nonexistent/unweaver"}
 	for _, variable := range env { // a script that stands for this program
@@ -322,7 +321,6 @@ func withConnection(c control.Control, queries string) cli.Connector {
 
 // run runs the command line over a control in an empty folder.
 func run(t *testing.T, c *fakeControl, args ...string) result {
-	t.Helper()
 	t.Chdir(t.TempDir())
 	return in(t, withConnection(c, ""), nil, args...)
 }
@@ -522,7 +520,6 @@ func TestSettingsComeFromTheFileTheEnvironmentAndTheCommandLine(t *testing.T) {
 	write("other.yaml", "indexes: {docs: {corpus: s3://bucket/docs, keep: 8}}\n")
 	fake := &fakeControl{}
 	index := func(env []string, args ...string) core.Spec {
-		t.Helper()
 		got := in(t, withConnection(fake, ""), env, append([]string{"index", "--index", "docs"}, args...)...)
 		require.Equal(t, cli.ExitDone, got.exit, "%+v", got)
 		return fake.request.Spec

@@ -20,6 +20,7 @@ import (
 	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/model/neural"
 	"github.com/unweaver/unweaver/internal/testkit/blobmemory"
+	"github.com/unweaver/unweaver/internal/testkit/musttest"
 	"github.com/unweaver/unweaver/internal/testkit/pkitest"
 	"github.com/unweaver/unweaver/starter/cli"
 )
@@ -212,8 +213,7 @@ func TestCertificatesOfAServerAndItsClientsAreMadeAndFitTogether(t *testing.T) {
 	got := in(t, nil, nil, "certs", "create", folder, "--host", "temporal", "--host", "127.0.0.1")
 	require.True(t, got.exit == cli.ExitDone && strings.Count(got.out, "written: ") == 6, "%+v", got)
 	read := func(name string) []byte {
-		raw, err := os.ReadFile(filepath.Join(folder, name))
-		require.NoError(t, err)
+		raw := musttest.Get(os.ReadFile(filepath.Join(folder, name)))(t)
 		info, err := os.Stat(filepath.Join(folder, name))
 		assert.True(t, err == nil && info.Mode().Perm() == 0o600, "%s: %v, %v", name, info.Mode(), err)
 		return raw

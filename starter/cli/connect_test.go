@@ -25,6 +25,7 @@ import (
 	"github.com/unweaver/unweaver/internal/control/httpapi"
 	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/fault"
+	"github.com/unweaver/unweaver/internal/testkit/musttest"
 	"github.com/unweaver/unweaver/starter/cli"
 )
 
@@ -35,15 +36,13 @@ const token = "the-token"
 
 // served serves a control as the embedded stack does, and gives its address.
 func served(t *testing.T, c control.Control) string {
-	t.Helper()
 	server := httptest.NewServer(httpapi.Handler(c, httpapi.Access{Token: token}))
 	t.Cleanup(server.Close)
 	return server.URL
 }
 
 func writeDev(t *testing.T, dir string, dev stack.Dev) {
-	raw, err := json.Marshal(dev)
-	require.NoError(t, err)
+	raw := musttest.Get(json.Marshal(dev))(t)
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "dev.json"), raw, 0o600))
 }
 
@@ -232,7 +231,6 @@ var servers = []string{
 
 // developing writes the dev.json of a stack that runs in this process with settings, and gives its folder.
 func developing(t *testing.T, fake *fakeControl, settings *stack.Settings) (data string) {
-	t.Helper()
 	data = t.TempDir()
 	writeDev(t, data, stack.Dev{HTTP: served(t, fake), PID: os.Getpid(), Token: token, Settings: settings})
 	return data
@@ -274,8 +272,7 @@ func TestASettingThatTheRunningStackDoesNotTakeIsTold(t *testing.T) {
 func TestACommandWaitsForAStackThatIsStarting(t *testing.T) {
 	t.Chdir(t.TempDir())
 	data := t.TempDir()
-	lock, err := os.Create(filepath.Join(data, "lock"))
-	require.NoError(t, err)
+	lock := musttest.Get(os.Create(filepath.Join(data, "lock")))(t)
 	defer func() { _ = lock.Close() }()
 	require.NoError(t, syscall.Flock(int(lock.Fd()), syscall.LOCK_EX))
 	fake := &fakeControl{}
@@ -308,8 +305,7 @@ func TestACommandJoinsTheStackThatIsFasterThanItsOwn(t *testing.T) {
 		serve.ServeHTTP(w, r)
 	}))
 	defer server.Close()
-	lock, err := os.Create(filepath.Join(data, "lock"))
-	require.NoError(t, err)
+	lock := musttest.Get(os.Create(filepath.Join(data, "lock")))(t)
 	defer func() { _ = lock.Close() }()
 	go func() {
 		awaitFile(t, dir+"/began")
@@ -345,8 +341,7 @@ func TestWhereDevServes(t *testing.T) {
 		if c.address != "" {
 			set = []string{"query_api.address=" + c.address}
 		}
-		cfg, err := config.Load(config.Source{Path: "none.yaml", Missing: true, Set: set})
-		require.NoError(t, err)
+		cfg := musttest.Get(config.Load(config.Source{Path: "none.yaml", Missing: true, Set: set}))(t)
 		port, note, err := cli.DevPort(cfg, 8080, c.given)
 		assert.True(t, err == nil && port == c.port && (note == "") == (c.says == "") && strings.Contains(note, c.says),
 			"%s: %d %q %v", name, port, note, err)

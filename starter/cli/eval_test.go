@@ -12,6 +12,7 @@ import (
 
 	"github.com/unweaver/unweaver/internal/control"
 	"github.com/unweaver/unweaver/internal/core"
+	"github.com/unweaver/unweaver/internal/testkit/musttest"
 	"github.com/unweaver/unweaver/starter/cli"
 )
 
@@ -39,7 +40,6 @@ func dataset(t *testing.T, more map[string]string) string {
 const ranked = `{"generation":"g1","models":"built-in models","chunks":[{"document":"corpus.jsonl#a"}]}`
 
 func evaluate(t *testing.T, fake *fakeControl, served *queries, args ...string) result {
-	t.Helper()
 	server := httptest.NewServer(served)
 	defer server.Close()
 	return in(t, withConnection(fake, server.URL), nil, append([]string{"eval", "--dataset", "My_Set"}, args...)...)
@@ -70,8 +70,7 @@ func TestAnEvaluationBuildsAsksEveryQuestionByEveryMethodAndReports(t *testing.T
 	assert.True(t, len(asked) == 3 && asked["vector "] == 2 && asked["unweaver weighted"] == 2 &&
 		asked["unweaver pav"] == 2, "%v", asked)
 	contains(t, got.out, "vector", "written: eval-my-set/report.md")
-	raw, err := os.ReadFile("eval-my-set/report.json")
-	require.NoError(t, err)
+	raw := musttest.Get(os.ReadFile("eval-my-set/report.json"))(t)
 	report := decoded(t, string(raw))
 	rows := report["rows"].([]any)
 	first := rows[0].(map[string]any)

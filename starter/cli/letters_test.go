@@ -279,7 +279,6 @@ func TestABackfillIsShownAndSteered(t *testing.T) {
 func TestSchedulesAreAppliedFromTheConfiguration(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "nightly.yaml")
 	write := func(text string) {
-		t.Helper()
 		require.NoError(t, os.WriteFile(file, []byte(text), 0o600))
 	}
 	write(`indexes:

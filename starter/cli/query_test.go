@@ -44,7 +44,6 @@ func (q *queries) ServeHTTP(w http.ResponseWriter, request *http.Request) {
 }
 
 func ask(t *testing.T, served *queries, args ...string) result {
-	t.Helper()
 	server := httptest.NewServer(served)
 	defer server.Close()
 	t.Chdir(t.TempDir())
@@ -422,7 +421,6 @@ func TestAnAgentIsServedOnStandardInputAndOutput(t *testing.T) {
 		&sdk.IOTransport{Reader: io.NopCloser(io.TeeReader(output, &lines)), Writer: asked}, nil)
 	require.NoError(t, err)
 	call := func(name string, arguments map[string]any) *sdk.CallToolResult {
-		t.Helper()
 		result, err := session.CallTool(t.Context(), &sdk.CallToolParams{Name: name, Arguments: arguments})
 		require.NoError(t, err)
 		return result

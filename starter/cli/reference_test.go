@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/unweaver/unweaver/internal/testkit/musttest"
 	"github.com/unweaver/unweaver/starter/cli"
 )
 
@@ -78,8 +79,7 @@ func block(usages string) string {
 }
 
 func TestTheReferenceIsMadeFromTheCommands(t *testing.T) {
-	raw, err := os.ReadFile(referencePath)
-	require.NoError(t, err)
+	raw := musttest.Get(os.ReadFile(referencePath))(t)
 	head, _, found := strings.Cut(string(raw), firstMade)
 	require.True(t, found)
 	want := head + reference()

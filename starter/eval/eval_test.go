@@ -15,6 +15,7 @@ import (
 
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/model"
+	"github.com/unweaver/unweaver/internal/testkit/musttest"
 )
 
 func write(t *testing.T, files map[string]string) string {
@@ -167,9 +168,9 @@ func TestAJournalGoesOnBehindATornLineAndRefusesAnotherEvaluation(t *testing.T) 
 	dir := t.TempDir()
 	asked := 0
 	ask := func(key string) string {
-		journal := must(OpenJournal(dir, "this one"))(t)
+		journal := musttest.Get(OpenJournal(dir, "this one"))(t)
 		defer func() { require.NoError(t, journal.Close()) }()
-		value := must(askOnce(t.Context(), journal, []string{key}, func(context.Context) (string, error) {
+		value := musttest.Get(askOnce(t.Context(), journal, []string{key}, func(context.Context) (string, error) {
 			asked++
 			return "answer " + key, nil
 		}))(t)
@@ -177,20 +178,11 @@ func TestAJournalGoesOnBehindATornLineAndRefusesAnotherEvaluation(t *testing.T) 
 	}
 	assert.Equal(t, "answer a", ask("a"))
 	path := filepath.Join(dir, "answers.jsonl")
-	require.NoError(t, os.WriteFile(path, append(must(os.ReadFile(path))(t), `{"key":"x","val`...), 0o600))
+	require.NoError(t, os.WriteFile(path, append(musttest.Get(os.ReadFile(path))(t), `{"key":"x","val`...), 0o600))
 	assert.Equal(t, "answer a", ask("a"))
 	assert.Equal(t, "answer b", ask("b"))
 	assert.Equal(t, "answer b", ask("b"))
 	assert.Equal(t, 2, asked)
 	_, err := OpenJournal(dir, "another one")
 	assert.ErrorContains(t, err, "belong to another evaluation: this one; this one is another one")
-}
-
-// must returns the value of a call that has to succeed.
-func must[T any](value T, err error) func(testing.TB) T {
-	return func(t testing.TB) T {
-		t.Helper()
-		require.NoError(t, err)
-		return value
-	}
 }

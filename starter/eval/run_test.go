@@ -20,6 +20,7 @@ import (
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/model"
 	"github.com/unweaver/unweaver/internal/retrieve"
+	"github.com/unweaver/unweaver/internal/testkit/musttest"
 	"github.com/unweaver/unweaver/starter/eval"
 )
 
@@ -66,10 +67,9 @@ func plan(ask eval.Asker, systems ...eval.System) eval.Plan {
 }
 
 func TestMethodsAreComparedQuestionByQuestion(t *testing.T) {
-	rep := must(eval.Run(t.Context(), plan(answers(tables), eval.System{Method: "good"}, eval.System{Method: "poor"})))(t)
+	rep := musttest.Get(eval.Run(t.Context(), plan(answers(tables), eval.System{Method: "good"}, eval.System{Method: "poor"})))(t)
 	good, poor := rep.Rows[0], rep.Rows[1]
 	close := func(what string, got, want float64) {
-		t.Helper()
 		diff := got - want
 		assert.True(t, diff <= 1e-9 && diff >= -1e-9, "%s is %g, want %g", what, got, want)
 	}
@@ -102,8 +102,7 @@ func TestAQuestionThatFailsEndsTheEvaluation(t *testing.T) {
 		}, fault.Internal, "invalid character"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			_, err := eval.Run(t.Context(), plan(c.ask, eval.System{Method: "good", Rule: "borda"}))
-			assert.True(t, fault.Is(err, c.code) && strings.Contains(err.Error(), c.says), "got %v", err)
+			musttest.Refuse(eval.Run(t.Context(), plan(c.ask, eval.System{Method: "good", Rule: "borda"})))(t, c.code, c.says)
 		})
 	}
 }
@@ -192,7 +191,7 @@ func TestAJudgementThatDoesNotFitIsAskedForOnceMoreAndEntersNoJournal(t *testing
 		{1, 2 + 1, 0}, // and the claims of its gold answer
 		{0, 0, 0},
 	} {
-		journal := must(eval.OpenJournal(dir, "x"))(t)
+		journal := musttest.Get(eval.OpenJournal(dir, "x"))(t)
 		var notices []string
 		var calls []model.Call
 		p := plan(answers(tables), eval.System{Method: "good"})
@@ -200,7 +199,7 @@ func TestAJudgementThatDoesNotFitIsAskedForOnceMoreAndEntersNoJournal(t *testing
 		chat := &slipping{noting: noting{fussy{}, &sync.Mutex{}, &calls}, on: text, left: c.wrong}
 		p.Judge = &eval.Judge{Chat: chat, Journal: journal}
 		p.Judge.Other = fussy{reply: "Alpha."}
-		rep := must(eval.Run(t.Context(), p))(t)
+		rep := musttest.Get(eval.Run(t.Context(), p))(t)
 		require.NoError(t, journal.Close())
 		assert.Equal(t, []int{c.skips, c.asked}, []int{rep.Rows[0].F1.Skipped, len(calls)}, "%+v", c)
 		assert.Equal(t, c.skips > 0, strings.Contains(strings.Join(notices, "\n"),
@@ -246,7 +245,7 @@ func TestBaselinesAskTheModelWithNothingAndWithAllThatIsGold(t *testing.T) {
 		p.Dataset.Texts["long"] = retrieve.Passage{Text: strings.Repeat("word ", 5000) + "end"}
 		var calls []model.Call
 		p.Judge = &eval.Judge{Chat: noting{fussy{}, &sync.Mutex{}, &calls}, Parity: parity}
-		rep := must(eval.Run(t.Context(), p))(t)
+		rep := musttest.Get(eval.Run(t.Context(), p))(t)
 		calls = slices.DeleteFunc(calls, func(c model.Call) bool { return c.Task != model.Answer })
 		require.Len(t, calls, 2)
 		system, user := retrieve.FormOf(parity, "").Ask("", "what?")
@@ -272,10 +271,10 @@ func TestAnEmptyAnswerIsWrongAndCostsNothing(t *testing.T) {
 func TestReportsCanBeReadAgain(t *testing.T) {
 	p := plan(answers(tables), eval.System{Method: "good"}, eval.System{Method: "poor", Rule: "borda"})
 	p.Dataset.Name = "musique"
-	rep := must(eval.Run(t.Context(), p))(t)
+	rep := musttest.Get(eval.Run(t.Context(), p))(t)
 	out := filepath.Join(t.TempDir(), "a", "b")
 	require.NoError(t, rep.Write(out))
-	raw := must(os.ReadFile(filepath.Join(out, "report.json")))(t)
+	raw := musttest.Get(os.ReadFile(filepath.Join(out, "report.json")))(t)
 	assert.FileExists(t, filepath.Join(out, "report.md"))
 	assert.FileExists(t, filepath.Join(out, "recall.svg"))
 	var again eval.Report
@@ -304,8 +303,7 @@ func TestReportsCanBeReadAgain(t *testing.T) {
 func TestTheDrawingIsWellFormed(t *testing.T) {
 	p := plan(answers(tables), eval.System{Method: "good"}, eval.System{Method: "poor"})
 	p.Dataset.Name = "a <b> & c"
-	rep, err := eval.Run(t.Context(), p)
-	require.NoError(t, err)
+	rep := musttest.Get(eval.Run(t.Context(), p))(t)
 	decoder, bars := xml.NewDecoder(strings.NewReader(rep.SVG())), 0
 	for {
 		token, err := decoder.Token()
@@ -332,7 +330,7 @@ func TestACorpusIsStagedAloneAndKeepsItsTime(t *testing.T) {
 	} {
 		require.NoError(t, os.WriteFile(filepath.Join(dir, name), []byte(content), 0o600))
 	}
-	loaded := must(eval.Load(dir))(t)
+	loaded := musttest.Get(eval.Load(dir))(t)
 	require.True(t, len(loaded.Questions) == 2 && loaded.Texts["1"].Title == "T" && loaded.Texts["b"].Text == "y", "%+v",
 		loaded)
 	assert.True(t, loaded.Questions[0].ID == "1" && loaded.Questions[1].ID == "7" && loaded.Questions[1].Gold[0] == "b",
@@ -340,9 +338,8 @@ func TestACorpusIsStagedAloneAndKeepsItsTime(t *testing.T) {
 	assert.Empty(t, loaded.Recorded, "recording")
 	staged := filepath.Join(t.TempDir(), "staged")
 	stat := func() os.FileInfo {
-		t.Helper()
 		require.NoError(t, loaded.StageCorpus(staged))
-		return must(os.Stat(filepath.Join(staged, "corpus.jsonl")))(t)
+		return musttest.Get(os.Stat(filepath.Join(staged, "corpus.jsonl")))(t)
 	}
 	assert.True(t, stat().ModTime().Equal(stat().ModTime()), "an unchanged corpus was written again")
 	entries, err := os.ReadDir(staged)
@@ -373,8 +370,7 @@ func TestRecallIsToldAgainstWhatIsPaidFor(t *testing.T) {
 	for name, text := range map[string]string{"corpus.jsonl": corpus.String(), "questions.jsonl": questions.String()} {
 		require.NoError(t, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600))
 	}
-	dataset, err := eval.Load(dir)
-	require.NoError(t, err)
+	dataset := musttest.Get(eval.Load(dir))(t)
 	none, half, all := dataset.ShareOf(0, "i-share-0"), dataset.ShareOf(0.5, "i-share-50"), dataset.ShareOf(1, "i")
 	require.True(t, none.Sent == 0 && none.PaidShare() == 0 && all.Sent == 40 && all.PaidShare() == 1 && half.Sent != 0 &&
 		half.Sent != 40, "%+v %+v %+v", none, half, all)
@@ -392,7 +388,7 @@ func TestRecallIsToldAgainstWhatIsPaidFor(t *testing.T) {
 			return fmt.Appendf(nil, `{"generation":"g","chunks":[{"document":"corpus.jsonl#%s"}]}`, id), nil
 		}
 	}
-	report := must(eval.Run(t.Context(), eval.Plan{
+	report := musttest.Get(eval.Run(t.Context(), eval.Plan{
 		Dataset: dataset, Ks: []int{1}, Seed: 1, Ask: ask("i"), AskOf: ask, Notice: func(string) {},
 		Systems: []eval.System{{Method: "bm25"}, {Method: "bm25", Index: none.Index}, {Method: "bm25", Index: half.Index}},
 	}))(t)
@@ -432,9 +428,9 @@ func TestTheSumOfQuestionsIsOfWhatIsAskedAndOfNothingElse(t *testing.T) {
 func TestASuiteComparesSetsWithTheBaseAndWithTheLastRun(t *testing.T) {
 	dir := t.TempDir()
 	once := func(tables map[string]map[string][]string) *eval.Suite {
-		last := must(eval.ReadSuite(dir))(t)
+		last := musttest.Get(eval.ReadSuite(dir))(t)
 		p := plan(answers(tables), eval.System{Method: "good"}, eval.System{Method: "poor"})
-		report := must(eval.Run(t.Context(), p))(t)
+		report := musttest.Get(eval.Run(t.Context(), p))(t)
 		suite := &eval.Suite{Ks: p.Ks, Base: "poor"}
 		suite.Add(p.Dataset, report, last)
 		require.NoError(t, suite.Write(dir))
@@ -450,9 +446,9 @@ func TestASuiteComparesSetsWithTheBaseAndWithTheLastRun(t *testing.T) {
 	second := once(map[string]map[string][]string{"good": tables["good"], "poor": tables["good"]})
 	assert.InDelta(t, 0.5, second.Rows[1].AgainstLast[1].Mean, 1e-9)
 	assert.Zero(t, second.Rows[0].AgainstLast[1].Mean)
-	raw := must(os.ReadFile(filepath.Join(dir, "suite.md")))(t)
+	raw := musttest.Get(os.ReadFile(filepath.Join(dir, "suite.md")))(t)
 	assert.Contains(t, string(raw), "| small | 3 | poor | 83.3 | 100.0 | – |")
-	assert.Contains(t, string(must(os.ReadFile(filepath.Join(dir, "suite.svg")))(t)), "Recall on every set, 3 questions")
+	assert.Contains(t, string(musttest.Get(os.ReadFile(filepath.Join(dir, "suite.svg")))(t)), "Recall on every set, 3 questions")
 }
 
 func TestASuiteIsAFolderOfDatasets(t *testing.T) {
@@ -480,12 +476,12 @@ func TestGraphRAGBenchIsReadByThePassagesThatMatchBest(t *testing.T) {
 	} {
 		require.NoError(t, os.WriteFile(filepath.Join(dir, name), []byte(content), 0o600))
 	}
-	dataset := must(eval.Load(dir))(t)
+	dataset := musttest.Get(eval.Load(dir))(t)
 	require.Len(t, dataset.Questions, 1)
 	assert.Equal(t, []string{"Medical-0", "Medical-1"}, dataset.Questions[0].Gold)
 	assert.Equal(t, 1, dataset.LeftOut)
 	require.NoError(t, dataset.StageCorpus(filepath.Join(dir, "staged")))
-	raw := must(os.ReadFile(filepath.Join(dir, "staged", "corpus.jsonl")))(t)
+	raw := musttest.Get(os.ReadFile(filepath.Join(dir, "staged", "corpus.jsonl")))(t)
 	assert.Contains(t, string(raw), `{"id":"Medical-1","text":"Surgery removes a tumour of the liver."}`)
 }
 
@@ -531,7 +527,7 @@ func TestVariantsAreComparedWithTheirMethodAndNothingInsideItsIntervalIsCalledRe
 			{Method: "hybrid", Settings: map[string]any{"top_entities": 7, "params": map[string]any{"list": 5.0}}},
 		},
 	}
-	report := must(eval.Run(t.Context(), plan))(t)
+	report := musttest.Get(eval.Run(t.Context(), plan))(t)
 	better, same := report.Rows[2], report.Rows[3]
 	assert.True(t, better.Base == "hybrid" && len(better.Paired) == 2 && better.Paired[0].Verdict() == "more" &&
 		better.Paired[0].Mean == 0.25 && better.Generation == "of better" && report.Generation == "of ", "%+v of %s", better,
@@ -556,13 +552,4 @@ func TestAPageSaysWhereTheSettingWasNotChosen(t *testing.T) {
 	report := &eval.Report{Dataset: "own", Ks: []int{1}, Rows: []eval.Row{{Name: "bm25", Recall: make([]eval.Interval, 1),
 		All: make([]eval.Interval, 1)}}}
 	assert.Contains(t, report.RenderMarkdown(), "on no set of this name")
-}
-
-// must returns the value of a call that has to succeed.
-func must[T any](value T, err error) func(testing.TB) T {
-	return func(t testing.TB) T {
-		t.Helper()
-		require.NoError(t, err)
-		return value
-	}
 }

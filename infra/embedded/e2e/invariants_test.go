@@ -28,6 +28,7 @@ import (
 	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/testkit/modeltest"
+	"github.com/unweaver/unweaver/internal/testkit/musttest"
 	"github.com/unweaver/unweaver/workflows"
 )
 
@@ -49,7 +50,7 @@ func TestHistoryHoldsNoCustomerText(t *testing.T) {
 	st := index(t, plain.Control, spec(t, "hist", dir, s, "indexes.hist.failures.share=1"))
 	require.True(t, st.Published, "%+v", st.Report)
 	sc := plain.Control.Client
-	list := must(sc.ListWorkflow(t.Context(),
+	list := musttest.Get(sc.ListWorkflow(t.Context(),
 		&workflowservice.ListWorkflowExecutionsRequest{Namespace: devserver.Namespace, PageSize: 500}))(t)
 	events, runs := 0, 0
 	for _, info := range list.Executions {
@@ -67,9 +68,9 @@ func search(t *testing.T, plain *stack.Stack, ex *common.WorkflowExecution) int 
 		enums.HISTORY_EVENT_FILTER_TYPE_ALL_EVENT)
 	n := 0
 	for it.HasNext() {
-		ev := must(it.Next())(t)
+		ev := musttest.Get(it.Next())(t)
 		n++
-		raw := must(ev.Marshal())(t)
+		raw := musttest.Get(ev.Marshal())(t)
 		for _, mark := range []string{"Keymark", "Titlemark", "Textmark", "Namemark"} {
 			assert.False(t, strings.Contains(string(raw), mark),
 				"%s event %d (%s) holds %q", ex.WorkflowId, ev.EventId, ev.EventType, mark)
@@ -219,7 +220,6 @@ func TestQueriesDuringFiftyPublishesAndRollbacksSeeOneGeneration(t *testing.T) {
 
 // stranger returns a client that has the engine's port alone.
 func stranger(t *testing.T) client.Client {
-	t.Helper()
 	out, err := client.DialContext(t.Context(), client.Options{HostPort: shared.Temporal, Namespace: devserver.Namespace})
 	require.NoError(t, err)
 	t.Cleanup(out.Close)
@@ -230,21 +230,20 @@ func stranger(t *testing.T) client.Client {
 func readable(
 	t *testing.T, by client.Client, part string,
 ) (text string, starts []*workflowservice.StartWorkflowExecutionRequest) {
-	t.Helper()
-	listed := must(by.ListWorkflow(t.Context(), &workflowservice.ListWorkflowExecutionsRequest{PageSize: 1000}))(t)
+	listed := musttest.Get(by.ListWorkflow(t.Context(), &workflowservice.ListWorkflowExecutionsRequest{PageSize: 1000}))(t)
 	var all strings.Builder
 	for _, found := range listed.GetExecutions() {
 		id := found.GetExecution().GetWorkflowId()
 		if !strings.Contains(id, part) {
 			continue
 		}
-		raw := must(proto.Marshal(found))(t)
+		raw := musttest.Get(proto.Marshal(found))(t)
 		all.Write(raw)
 		events := by.GetWorkflowHistory(t.Context(), id, found.GetExecution().GetRunId(), false,
 			enums.HISTORY_EVENT_FILTER_TYPE_ALL_EVENT)
 		for events.HasNext() {
-			event := must(events.Next())(t)
-			raw = must(proto.Marshal(event))(t)
+			event := musttest.Get(events.Next())(t)
+			raw = musttest.Get(proto.Marshal(event))(t)
 			all.Write(raw)
 			if began := event.GetWorkflowExecutionStartedEventAttributes(); began != nil {
 				starts = append(starts, &workflowservice.StartWorkflowExecutionRequest{
@@ -271,7 +270,7 @@ func TestWhoHasTheEnginesPortAloneLearnsNothingAndPublishesNothing(t *testing.T)
 	}
 	require.True(t, len(starts) != 0 && strings.Contains(text, own.Generation),
 		"the run is not found: %d starts", len(starts))
-	plain := must(converter.GetDefaultDataConverter().ToPayloads(workflows.Build{Index: "harbour", Generation: "evil"}))(t)
+	plain := musttest.Get(converter.GetDefaultDataConverter().ToPayloads(workflows.Build{Index: "harbour", Generation: "evil"}))(t)
 	for _, name := range []string{
 		workflows.BuildIndexName, workflows.StageName, workflows.ShardName, workflows.RestoreName, workflows.AuditName,
 		workflows.NotifyName, workflows.NightlyName, workflows.BackfillName,
@@ -293,10 +292,9 @@ func TestWhoHasTheEnginesPortAloneLearnsNothingAndPublishesNothing(t *testing.T)
 
 // startForeign starts a workflow without the key, and waits for its refusal.
 func startForeign(t *testing.T, by client.Client, id string, start *workflowservice.StartWorkflowExecutionRequest) {
-	t.Helper()
 	start.Namespace, start.WorkflowId, start.RequestId = devserver.Namespace, id, id
 	start.TaskQueue = &taskqueue.TaskQueue{Name: workflows.TaskQueue}
-	started := must(by.WorkflowService().StartWorkflowExecution(t.Context(), start))(t)
+	started := musttest.Get(by.WorkflowService().StartWorkflowExecution(t.Context(), start))(t)
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	err := by.GetWorkflow(ctx, id, started.GetRunId()).Get(ctx, nil)
@@ -304,7 +302,7 @@ func startForeign(t *testing.T, by client.Client, id string, start *workflowserv
 	assert.True(t, err != nil, "%s of another user ran", start.GetWorkflowType().GetName())
 	history := by.GetWorkflowHistory(t.Context(), id, "", false, enums.HISTORY_EVENT_FILTER_TYPE_ALL_EVENT)
 	for history.HasNext() {
-		event := must(history.Next())(t)
+		event := musttest.Get(history.Next())(t)
 		assert.True(t, event.GetEventType() != enums.EVENT_TYPE_ACTIVITY_TASK_SCHEDULED, "%s of another user ran an activity",
 			start.GetWorkflowType().GetName())
 	}

@@ -21,6 +21,7 @@ import (
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/testkit/longtest"
 	"github.com/unweaver/unweaver/internal/testkit/modeltest"
+	"github.com/unweaver/unweaver/internal/testkit/musttest"
 	"github.com/unweaver/unweaver/internal/testkit/storm"
 	"github.com/unweaver/unweaver/workflows"
 )
@@ -141,14 +142,14 @@ func TestAnEngineThatIsKilledAmidABuildChangesNothing(t *testing.T) {
 	docs := copySample(t)
 	build := func(kills int) (control.Status, modeltest.Stats) {
 		dir := t.TempDir()
-		running := must(start(dir))(t)
+		running := musttest.Get(start(dir))(t)
 		defer func() { check(t, running.Stop(context.Background())) }()
 		server := serve(t, modeltest.Options{Latency: 300 * time.Millisecond})
 		sp := spec(t, "killed", docs, server, "indexes.killed.chunking.strategy=document", "models.limits.concurrency=2")
-		run := must(running.Control.BuildIndex(t.Context(), control.IndexRequest{Spec: sp, Generation: "g"}))(t)
+		run := musttest.Get(running.Control.BuildIndex(t.Context(), control.IndexRequest{Spec: sp, Generation: "g"}))(t)
 		for n := range kills {
 			before := server.Stats().Chat
-			until(t, "calls", func() bool { return server.Stats().Chat >= before+3 })
+			musttest.Reach(t, "calls", func() bool { return server.Stats().Chat >= before+3 })
 			status, err := running.Control.ReadStatus(t.Context(), run.Run)
 			require.True(t, err != nil || !core.IsTerminal(status.Status), "it ended before kill %d", n+1)
 			require.NoError(t, syscall.Kill(engineOf(t, dir), syscall.SIGKILL))
@@ -226,7 +227,7 @@ func killRounds(t *testing.T, mode string, stages []string) {
 			t.Fatalf("night %d is %s with %d dead letters", n, night.Status, night.DeadLetters)
 		}
 		heal(modeltest.Options{Latency: 200 * time.Millisecond, EmbedLatency: 200 * time.Millisecond})
-		round := must(own.Control.RetryFailed(t.Context(), control.LettersRequest{Name: "docs"}))(t)
+		round := musttest.Get(own.Control.RetryFailed(t.Context(), control.LettersRequest{Name: "docs"}))(t)
 		reach(t, own.Control, round.Run, stage)
 		own.Kill()
 		check(t, own.Start(t.Context()))
@@ -234,7 +235,7 @@ func killRounds(t *testing.T, mode string, stages []string) {
 		completed(t, wait(t, own.Control, round.Run))
 		letters, err := own.Control.DeadLetters(t.Context(), "docs")
 		assert.True(t, err == nil && len(letters) == 0, "killed at %q: letters %+v, %v", stage, letters, err)
-		completed(t, wait(t, own.Control, must(own.Control.BuildIndex(t.Context(), control.IndexRequest{Spec: sp}))(t).Run))
+		completed(t, wait(t, own.Control, musttest.Get(own.Control.BuildIndex(t.Context(), control.IndexRequest{Spec: sp}))(t).Run))
 	}
 	if stats := server.Stats(); stats.Duplicates > int64(len(stages)) {
 		t.Errorf("%d answers are paid twice, after %d kills with one call in flight", stats.Duplicates, len(stages))
@@ -243,10 +244,9 @@ func killRounds(t *testing.T, mode string, stages []string) {
 
 // reach returns once a run is at a stage or past it.
 func reach(t *testing.T, serving control.Control, run, stage string) {
-	t.Helper()
 	at := slices.Index(retryStages, stage)
 	for begun := time.Now(); at > 0; time.Sleep(5 * time.Millisecond) {
-		status := must(serving.ReadStatus(t.Context(), run))(t)
+		status := musttest.Get(serving.ReadStatus(t.Context(), run))(t)
 		if slices.Index(retryStages, status.Stage) >= at || core.IsTerminal(status.Status) {
 			return
 		}
@@ -257,11 +257,10 @@ func reach(t *testing.T, serving control.Control, run, stage string) {
 // meetRound asks for a round and for a build after a restart: while the killed round goes on the one is joined, and the
 // other refused by its name.
 func meetRound(t *testing.T, serving control.Control, sp core.Spec, round control.Run) {
-	t.Helper()
 	again, err := serving.RetryFailed(t.Context(), control.LettersRequest{Name: "docs"})
 	assert.True(t, err == nil && (again.Run == "" || again.Run == round.Run && again.Attached),
 		"beside %s: %+v, %v", round.Run, again, err)
-	status := must(serving.ReadStatus(t.Context(), round.Run))(t)
+	status := musttest.Get(serving.ReadStatus(t.Context(), round.Run))(t)
 	if again.Run == "" || core.IsTerminal(status.Status) {
 		return
 	}

@@ -27,6 +27,7 @@ import (
 	"github.com/unweaver/unweaver/internal/document/sandbox"
 	"github.com/unweaver/unweaver/internal/testkit/apitest"
 	"github.com/unweaver/unweaver/internal/testkit/modeltest"
+	"github.com/unweaver/unweaver/internal/testkit/musttest"
 	"github.com/unweaver/unweaver/internal/testkit/storm"
 )
 
@@ -117,7 +118,6 @@ func named() string {
 
 // serve starts a model server that replays the sample.
 func serve(t testing.TB, o modeltest.Options) *modeltest.Server {
-	t.Helper()
 	server := modeltest.New(o)
 	require.NoError(t, server.Replay(filepath.Join(sample, "corpus.jsonl"), filepath.Join(sample,
 		"extractions_desc.jsonl")))
@@ -129,7 +129,6 @@ func serve(t testing.TB, o modeltest.Options) *modeltest.Server {
 
 // spec returns the specification of an index; with a server, both models are the server's.
 func spec(t testing.TB, index, docs string, server *modeltest.Server, set ...string) core.Spec {
-	t.Helper()
 	if server != nil {
 		set = append(
 			[]string{
@@ -139,8 +138,8 @@ func spec(t testing.TB, index, docs string, server *modeltest.Server, set ...str
 			},
 			set...)
 	}
-	cfg := must(config.Load(config.Source{Set: set}))(t)
-	return must(cfg.Spec(index, must(filepath.Abs(docs))(t)))(t)
+	cfg := musttest.Get(config.Load(config.Source{Set: set}))(t)
+	return musttest.Get(cfg.Spec(index, musttest.Get(filepath.Abs(docs))(t)))(t)
 }
 
 // wait follows a run until it ends or pauses.
@@ -157,14 +156,12 @@ func wait(t testing.TB, c control.Control, run string) control.Status {
 }
 
 func index(t testing.TB, serving control.Control, sp core.Spec) control.Status {
-	t.Helper()
-	r := must(serving.BuildIndex(t.Context(),
+	r := musttest.Get(serving.BuildIndex(t.Context(),
 		control.IndexRequest{Spec: sp, Generation: fmt.Sprintf("g%d", time.Now().UnixNano())}))(t)
 	return wait(t, serving, r.Run)
 }
 
 func completed(t testing.TB, st control.Status) control.Status {
-	t.Helper()
 	require.True(t, st.Status == core.StatusCompleted,
 		"%s is %s: %s %s %v", st.Run, st.Status, st.Reason, st.Detail, st.Problems)
 	return st
@@ -175,9 +172,9 @@ func do(t testing.TB, base, method, path string, body any) (int, map[string]any)
 	t.Helper()
 	var reader io.Reader
 	if body != nil {
-		reader = bytes.NewReader(must(json.Marshal(body))(t))
+		reader = bytes.NewReader(musttest.Get(json.Marshal(body))(t))
 	}
-	req := must(http.NewRequestWithContext(t.Context(), method, base+path, reader))(t)
+	req := musttest.Get(http.NewRequestWithContext(t.Context(), method, base+path, reader))(t)
 	req.Header.Set("Content-Type", "application/json")
 	client := http.DefaultClient
 	if !strings.HasPrefix(path, httpapi.Prefix) { // every answer is as the server itself describes it
@@ -185,7 +182,7 @@ func do(t testing.TB, base, method, path string, body any) (int, map[string]any)
 			t.Errorf("not as described: %v", err)
 		}}}
 	}
-	res := must(client.Do(req))(t)
+	res := musttest.Get(client.Do(req))(t)
 	defer func() { _ = res.Body.Close() }()
 	var out map[string]any
 	require.NoError(t, json.NewDecoder(res.Body).Decode(&out))
@@ -197,20 +194,18 @@ var contracts sync.Map
 
 // contractOf reads a server's own description, once.
 func contractOf(t testing.TB, base string) *apitest.Contract {
-	t.Helper()
 	if known, ok := contracts.Load(base); ok {
 		return known.(*apitest.Contract)
 	}
-	res := must(http.Get(base + "/openapi.json"))(t)
+	res := musttest.Get(http.Get(base + "/openapi.json"))(t)
 	defer func() { _ = res.Body.Close() }()
-	contract, err := apitest.New(must(io.ReadAll(res.Body))(t))
+	contract, err := apitest.New(musttest.Get(io.ReadAll(res.Body))(t))
 	require.NoError(t, err, "%s/openapi.json", base)
 	contracts.Store(base, contract)
 	return contract
 }
 
 func ask(t testing.TB, base, index, q string, more map[string]any) map[string]any {
-	t.Helper()
 	body := map[string]any{"query": q}
 	for k, v := range more {
 		body[k] = v
@@ -230,7 +225,6 @@ func chunksOf(out map[string]any) []map[string]any {
 
 // write makes a corpus of files.
 func write(t testing.TB, files map[string]string) string {
-	t.Helper()
 	dir := t.TempDir()
 	for name, s := range files {
 		p := filepath.Join(dir, filepath.FromSlash(name))
@@ -242,29 +236,10 @@ func write(t testing.TB, files map[string]string) string {
 
 // copySample puts the sample's corpus, and nothing else, into a folder.
 func copySample(t testing.TB) string {
-	t.Helper()
-	raw := must(os.ReadFile(filepath.Join(sample, "corpus.jsonl")))(t)
+	raw := musttest.Get(os.ReadFile(filepath.Join(sample, "corpus.jsonl")))(t)
 	return write(t, map[string]string{"corpus.jsonl": string(raw)})
 }
 
 func writeFile(t testing.TB, path, s string) {
-	t.Helper()
 	require.NoError(t, os.WriteFile(path, []byte(s), 0o644))
-}
-
-// must returns a value that came without an error.
-func must[T any](value T, err error) func(testing.TB) T {
-	return func(t testing.TB) T {
-		t.Helper()
-		require.NoError(t, err)
-		return value
-	}
-}
-
-// until waits for what comes for sure, if late on a busy machine.
-func until(t testing.TB, what string, come func() bool) {
-	t.Helper()
-	for begun := time.Now(); !come(); time.Sleep(20 * time.Millisecond) {
-		require.True(t, time.Since(begun) <= 3*time.Minute, "it did not come: %s", what)
-	}
 }

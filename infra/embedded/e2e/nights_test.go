@@ -21,6 +21,7 @@ import (
 	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/testkit/longtest"
 	"github.com/unweaver/unweaver/internal/testkit/modeltest"
+	"github.com/unweaver/unweaver/internal/testkit/musttest"
 )
 
 // gates let extractions of texts with a word wait until their night has done what it needs them for.
@@ -205,8 +206,7 @@ func (n *fiveNights) play() control.Status {
 		{Action: core.ActionPublish, Index: index, Generation: third.Generation},
 		{Action: core.ActionRollback, Index: index, Generation: second.Generation},
 	} {
-		_, err := n.control.MoveGeneration(operator, move)
-		require.NoError(t, err)
+		musttest.Get(n.control.MoveGeneration(operator, move))(t)
 		out := n.serves(move.Generation)
 		assert.True(t, answered(out) == (move.Generation == second.Generation), "after %s: %v", move.Action, chunksOf(out))
 	}
@@ -221,7 +221,7 @@ func (n *fiveNights) play() control.Status {
 	assert.True(t, answered(n.serves(fourth.Generation)), "the fourth night lacks the answer")
 
 	n.backfill(fourth)
-	trends := must(n.control.ReadTrends(t.Context(), index, 30))(t)
+	trends := musttest.Get(n.control.ReadTrends(t.Context(), index, 30))(t)
 	var ended []string
 	for _, night := range trends[0].Nights {
 		ended = append(ended, night.Status)
@@ -277,14 +277,13 @@ func (n *fiveNights) backfill(fourth control.Status) {
 // prepare takes the sample as its corpus.
 func (n *fiveNights) prepare(sp core.Spec) {
 	n.t.Helper()
-	raw := must(os.ReadFile(filepath.Join(sample, "corpus.jsonl")))(n.t)
+	raw := musttest.Get(os.ReadFile(filepath.Join(sample, "corpus.jsonl")))(n.t)
 	n.lines = strings.Split(strings.TrimSpace(string(raw)), "\n")
 	n.spec = sp
 }
 
 // probed returns the settings of a gate that asks a question.
 func probed(t *testing.T, index string) []string {
-	t.Helper()
 	file := filepath.Join(t.TempDir(), "probes.jsonl")
 	writeFile(t, file, fmt.Sprintf("{\"question\": %q, \"documents\": [%q]}\n", fiveQuestion, fiveAnswer))
 	return []string{
@@ -297,7 +296,6 @@ func probed(t *testing.T, index string) []string {
 
 // fromNothing builds a folder on the embedded stack at once: what nights must have come to.
 func fromNothing(t *testing.T, folder string) control.Status {
-	t.Helper()
 	name := "nothing-" + core.Sum(t.Name()).Short(8)
 	sp := spec(t, name, folder, serve(t, modeltest.Options{}), probed(t, name)[2:]...) // nothing was there before
 	return completed(t, index(t, shared.Control, sp))
@@ -310,10 +308,10 @@ func TestFiveNightsOnTheEmbeddedStack(t *testing.T) {
 	t.Cleanup(held.opened)
 	n := &fiveNights{t: t, control: shared.Control, base: shared.HTTP, server: server, gates: held, folder: t.TempDir()}
 	n.prepare(spec(t, "five", n.folder, server, probed(t, "five")...))
-	files := must(config.ReadFiles(&n.spec))(t)
+	files := musttest.Get(config.ReadFiles(&n.spec))(t)
 	n.upload = func() {}
 	n.begin = func() string {
-		begun := must(n.control.BuildIndex(t.Context(),
+		begun := musttest.Get(n.control.BuildIndex(t.Context(),
 			control.IndexRequest{Spec: n.spec, Files: files, Generation: fmt.Sprintf("g%d", time.Now().UnixNano())}))(t)
 		return begun.Run
 	}
@@ -333,7 +331,7 @@ func TestFiveNightsOnRealServersWithAWorkerKilledInEach(t *testing.T) {
 	worker := c.worker()
 	n := &fiveNights{t: t, control: c.ctl, server: server, gates: held, folder: t.TempDir()}
 	n.prepare(spec(t, "k", ".", server, probed(t, "k")...))
-	files := must(config.ReadFiles(&n.spec))(t)
+	files := musttest.Get(config.ReadFiles(&n.spec))(t)
 	n.base = c.replica()
 	n.upload = func() { c.upload(n.folder) }
 	n.begin = func() string { return c.begin(control.IndexRequest{Spec: n.spec, Files: files}) }

@@ -20,6 +20,7 @@ import (
 	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/testkit/modeltest"
+	"github.com/unweaver/unweaver/internal/testkit/musttest"
 )
 
 // Promises: 6, 9.
@@ -176,7 +177,7 @@ func TestAnotherCorpusNeedsAWord(t *testing.T) {
 		t.Fatalf("%s %s", st.Status, st.Reason)
 	}
 	sp.Gate.MaxRemoved = 1
-	r := must(shared.Control.BuildIndex(t.Context(),
+	r := musttest.Get(shared.Control.BuildIndex(t.Context(),
 		control.IndexRequest{Spec: sp, Generation: "swapped", ReplaceCorpus: true}))(t)
 	completed(t, wait(t, shared.Control, r.Run))
 }
@@ -220,7 +221,7 @@ func TestABudgetIsNeverOvershotAndASpentOneNeedsANewOne(t *testing.T) {
 	err = shared.Control.ResumeRun(t.Context(), status.Run, &core.Budget{Calls: 10})
 	assert.Error(t, err, "resumed with a budget that is spent already")
 	require.NoError(t, shared.Control.ResumeRun(t.Context(), status.Run, &core.Budget{Calls: 50}))
-	until(t, "calls", func() bool { return calls() >= 50 })
+	musttest.Reach(t, "calls", func() bool { return calls() >= 50 })
 	if status = wait(t, shared.Control, status.Run); status.Reason != string(fault.BudgetSpent) || calls() != 50 {
 		t.Errorf("%s %s after %d calls, the new budget is 50", status.Status, status.Reason, calls())
 	}
@@ -237,17 +238,16 @@ func TestNoCallStartsAfterPauseOrCancelAndTheAccountIsTrue(t *testing.T) {
 	server := serve(t, modeltest.Options{Latency: 150 * time.Millisecond})
 	sp := spec(t, "binds", copySample(t), server, "indexes.binds.chunking.strategy=document",
 		"models.limits.concurrency=8", "models.embedding.dimension=256")
-	begun := must(shared.Control.BuildIndex(t.Context(), control.IndexRequest{Spec: sp}))(t)
+	begun := musttest.Get(shared.Control.BuildIndex(t.Context(), control.IndexRequest{Spec: sp}))(t)
 	again, err := shared.Control.BuildIndex(t.Context(), control.IndexRequest{Spec: sp})
 	assert.True(t, err == nil && again.Attached && again.Run == begun.Run, "a second start: %+v %v", again, err)
 	quiet := func(what string, mark time.Time) {
-		t.Helper()
 		time.Sleep(1500 * time.Millisecond)
 		n := server.StartedSince(mark)
 		assert.True(t, n == 0, "%d calls started after %s was acknowledged", n, what)
 	}
 	for round := range 2 {
-		until(t, "calls", func() bool { return server.Stats().Chat >= int64(10+20*round) })
+		musttest.Reach(t, "calls", func() bool { return server.Stats().Chat >= int64(10+20*round) })
 		_, err := shared.Control.PauseRun(t.Context(), begun.Run)
 		require.NoError(t, err)
 		quiet("pause", time.Now())
@@ -256,7 +256,7 @@ func TestNoCallStartsAfterPauseOrCancelAndTheAccountIsTrue(t *testing.T) {
 		assert.Error(t, err, "a paused run was paused again without a word")
 		require.NoError(t, shared.Control.ResumeRun(t.Context(), begun.Run, nil))
 	}
-	until(t, "calls", func() bool { return server.Stats().Chat >= 60 })
+	musttest.Reach(t, "calls", func() bool { return server.Stats().Chat >= 60 })
 	two, asked := 2, time.Now()
 	limit := control.LimitRequest{Run: begun.Run, Limits: &core.LiveLimits{Concurrency: &two}}
 	require.NoError(t, shared.Control.LimitRun(t.Context(), limit))
@@ -297,7 +297,7 @@ func TestEveryMethodAnswersAndHybridFindsNoLessThanPlainSearch(t *testing.T) {
 		assert.True(t, len(chunksOf(out)) == 5 && out["explain"] != nil && out["method"] == method, "%s: %v", method, out)
 		assert.Equal(t, ids(chunksOf(out)), ids(chunksOf(again)), "%s does not repeat itself", method)
 	}
-	file := must(os.Open(filepath.Join(sample, "questions.jsonl")))(t)
+	file := musttest.Get(os.Open(filepath.Join(sample, "questions.jsonl")))(t)
 	defer func() { _ = file.Close() }()
 	found, want := map[string]int{}, 0
 	for sc := bufio.NewScanner(file); sc.Scan(); {

@@ -18,6 +18,7 @@ import (
 
 	"github.com/unweaver/unweaver/internal/config"
 	"github.com/unweaver/unweaver/internal/testkit/modeltest"
+	"github.com/unweaver/unweaver/internal/testkit/musttest"
 	"github.com/unweaver/unweaver/starter/cli"
 	"github.com/unweaver/unweaver/starter/eval"
 )
@@ -32,7 +33,6 @@ type ragRow struct {
 
 // publish writes files of the shapes of RAGBench and MuSiQue.
 func publish(t *testing.T) string {
-	t.Helper()
 	dir := t.TempDir()
 	require.NoError(t, os.MkdirAll(filepath.Join(dir, "covidqa"), 0o755))
 	var rows []ragRow
@@ -44,7 +44,7 @@ func publish(t *testing.T) string {
 			fmt.Sprintf("%s is a ship that was built in %s.", thing, place),
 		}
 		rows = append(rows, ragRow{fmt.Sprint(i), "What does " + place + " sell?", texts, place + " sells salt."})
-		line := must(json.Marshal(map[string]any{
+		line := musttest.Get(json.Marshal(map[string]any{
 			"id": "2hop__" + fmt.Sprint(i), "question": "Where was " + thing + " built?", "answer": place, "answerable": true,
 			"paragraphs": []map[string]any{
 				{"idx": 0, "title": thing, "paragraph_text": texts[1], "is_supporting": true},
@@ -106,7 +106,7 @@ func TestTable1IsReproducedFromPublishedFilesAndGoesOnAfterAStopWithoutPayingTwi
 		assert.Contains(t, out, part)
 	}
 	report := func() (out eval.Report) {
-		raw := must(os.ReadFile("table1/covidqa/report.json"))(t)
+		raw := musttest.Get(os.ReadFile("table1/covidqa/report.json"))(t)
 		require.NoError(t, json.Unmarshal(raw, &out))
 		return out
 	}
@@ -117,7 +117,7 @@ func TestTable1IsReproducedFromPublishedFilesAndGoesOnAfterAStopWithoutPayingTwi
 	assert.True(t, unweaver.PromptIndex > 0 && unweaver.EmbedClasses > 0 && unweaver.EmbedChunks == 0 &&
 		unweaver.EmbedQuery == vector.EmbedQuery && vector.EmbedQuery > 0, "%+v", unweaver)
 	assert.True(t, first.Rows[3].Tokens.PromptQuery > 0 && first.Rows[3].F1.N == 4, "closed book: %+v", first.Rows[3])
-	raw := must(os.ReadFile("table1/covidqa/questions.jsonl"))(t)
+	raw := musttest.Get(os.ReadFile("table1/covidqa/questions.jsonl"))(t)
 	assert.Equal(t, 4, strings.Count(string(raw), "\n"))
 	assert.Contains(t, string(raw), `"oracle":{"answer":"An answer from the test server."`)
 

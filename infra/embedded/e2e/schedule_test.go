@@ -20,6 +20,7 @@ import (
 	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/testkit/modeltest"
+	"github.com/unweaver/unweaver/internal/testkit/musttest"
 	"github.com/unweaver/unweaver/workflows"
 )
 
@@ -28,7 +29,7 @@ func schedules(t *testing.T, controller *service.Service, wanted func(control.Sc
 	t.Helper()
 	var all []control.Scheduled
 	for begin := time.Now(); time.Since(begin) < 3*time.Minute; time.Sleep(100 * time.Millisecond) {
-		all = must(controller.ListSchedules(t.Context()))(t)
+		all = musttest.Get(controller.ListSchedules(t.Context()))(t)
 		for _, one := range all {
 			if one.Index == "docs" && wanted(one) {
 				return one
@@ -45,19 +46,14 @@ func ended(nights int) func(control.Scheduled) bool {
 	}
 }
 
-func check(t *testing.T, err error) {
-	t.Helper()
-	require.NoError(t, err)
-}
-
 // A schedule is applied once, and again where something changed; it builds, skips a night beside a build and says so,
 // stays paused over a restart, and says that its configuration is gone.
 func TestASchedulesLife(t *testing.T) {
 	t.Parallel() // it has a stack or servers of its own
 	dir := t.TempDir()
-	begin := func() *stack.Stack { return must(start(dir))(t) }
+	begin := func() *stack.Stack { return musttest.Get(start(dir))(t) }
 	running := begin()
-	stop := func() { check(t, running.Stop(t.Context())) }
+	stop := func() { require.NoError(t, running.Stop(t.Context())) }
 	defer func() { stop() }()
 	server := serve(t, modeltest.Options{})
 	docs := copySample(t)
@@ -71,8 +67,7 @@ func TestASchedulesLife(t *testing.T) {
 		t.Errorf("no schedule: %v", err)
 	}
 	apply := func(want string) control.Applied {
-		t.Helper()
-		applied := must(running.Control.ApplySchedule(t.Context(), request))(t)
+		applied := musttest.Get(running.Control.ApplySchedule(t.Context(), request))(t)
 		assert.Equal(t, want, applied.Change, "applied: %+v", applied)
 		return applied
 	}
@@ -87,7 +82,7 @@ func TestASchedulesLife(t *testing.T) {
 	for _, change := range []string{"", "\n"} { // a file of this machine is there for the nights, as it is now
 		writeFile(t, probes, fmt.Sprintf("{\"question\": %q, \"documents\": [%q]}%s", "Who?", "corpus.jsonl#mt00000", change))
 		request.Spec.Gate.Probes = probes
-		request.Files = must(config.ReadFiles(&request.Spec))(t)
+		request.Files = musttest.Get(config.ReadFiles(&request.Spec))(t)
 		apply(control.ScheduleChanged)
 		apply(control.ScheduleUnchanged)
 	}
@@ -108,14 +103,13 @@ func TestASchedulesLife(t *testing.T) {
 	// A build that is paused holds its index: a second trigger is refused, and a night that is due is skipped.
 	writeFile(t, filepath.Join(docs, "more.txt"), "Another document\n\nIt came in the night.")
 	request.Spec.Budget.Calls = 1
-	held := must(running.Control.BuildIndex(t.Context(), control.IndexRequest{Spec: request.Spec, Generation: "held"}))(t)
+	held := musttest.Get(running.Control.BuildIndex(t.Context(), control.IndexRequest{Spec: request.Spec, Generation: "held"}))(t)
 	require.Equal(t, core.StatusPaused, wait(t, running.Control, held.Run).Status)
-	triggered := must(running.Control.TriggerSchedule(t.Context(), "docs"))(t)
+	triggered := musttest.Get(running.Control.TriggerSchedule(t.Context(), "docs"))(t)
 	assert.Equal(t, "docs/held", triggered.Running, "%+v", triggered)
 	due := func() {
-		t.Helper()
 		handle := running.Control.Client.ScheduleClient().GetHandle(t.Context(), workflows.ScheduleID("docs"))
-		check(t, handle.Trigger(t.Context(), client.ScheduleTriggerOptions{}))
+		require.NoError(t, handle.Trigger(t.Context(), client.ScheduleTriggerOptions{}))
 	}
 	due()
 	skipped := schedules(t, running.Control, ended(2))
@@ -123,10 +117,10 @@ func TestASchedulesLife(t *testing.T) {
 		t.Errorf("%+v", night)
 	}
 	_, err = running.Control.CancelRun(t.Context(), held.Run)
-	check(t, err)
+	require.NoError(t, err)
 	wait(t, running.Control, held.Run)
 
-	check(t, running.Control.PauseSchedule(t.Context(), "docs", "holidays"))
+	require.NoError(t, running.Control.PauseSchedule(t.Context(), "docs", "holidays"))
 	request.Schedule.Timezone = "UTC"
 	assert.True(t, apply(control.ScheduleChanged).Paused, "applying resumed it")
 	stop()
@@ -140,21 +134,21 @@ func TestASchedulesLife(t *testing.T) {
 	restoredElsewhere(t, filepath.Join(dir, "artifacts"), answer, after)
 	assert.Equal(t, paid, server.Stats().Chat, "a restore asked models")
 	running = begin()
-	check(t, running.Control.ResumeSchedule(t.Context(), "docs", ""))
+	require.NoError(t, running.Control.ResumeSchedule(t.Context(), "docs", ""))
 	again := schedules(t, running.Control, func(control.Scheduled) bool { return true })
 	assert.True(t, !again.Paused && len(again.Next) == 3 && again.Note == "", "resumed: %+v", again)
-	check(t, running.Control.PauseSchedule(t.Context(), "docs", ""))
+	require.NoError(t, running.Control.PauseSchedule(t.Context(), "docs", ""))
 	again = schedules(t, running.Control, func(control.Scheduled) bool { return true })
 	assert.Equal(t, "no reason was given", again.Note)
-	check(t, running.Control.ResumeSchedule(t.Context(), "docs", ""))
+	require.NoError(t, running.Control.ResumeSchedule(t.Context(), "docs", ""))
 
-	check(t, os.Remove(filepath.Join(dir, "artifacts", "docs", "schedule.json")))
+	require.NoError(t, os.Remove(filepath.Join(dir, "artifacts", "docs", "schedule.json")))
 	due()
 	gone := schedules(t, running.Control, ended(3))
 	if night := gone.Nights[0]; night.Status != core.StatusFailed || night.Reason != string(fault.BadConfig) {
 		t.Errorf("its configuration is gone: %+v", night)
 	}
-	check(t, running.Control.DeleteSchedule(t.Context(), "docs"))
+	require.NoError(t, running.Control.DeleteSchedule(t.Context(), "docs"))
 	if err := running.Control.DeleteSchedule(t.Context(), "docs"); !fault.Is(err, fault.NotFound) {
 		t.Errorf("deleted twice: %v", err)
 	}
@@ -163,7 +157,7 @@ func TestASchedulesLife(t *testing.T) {
 	}
 
 	apply(control.ScheduleCreated) // an index that is deleted leaves no schedule, and no answer
-	deleted := must(running.Control.DeleteIndex(t.Context(), control.DeleteRequest{Index: "docs", Confirmed: true}))(t)
+	deleted := musttest.Get(running.Control.DeleteIndex(t.Context(), control.DeleteRequest{Index: "docs", Confirmed: true}))(t)
 	assert.True(t, deleted.Generations > 0 && deleted.Records > 0 && len(deleted.Collections) > 0, "%+v", deleted)
 	status, _ := do(t, running.HTTP, http.MethodPost, "/v1/indexes/docs/query", map[string]any{"query": "night"})
 	assert.Equal(t, http.StatusNotFound, status)
@@ -180,19 +174,18 @@ func TestASchedulesLife(t *testing.T) {
 // restoredElsewhere restores a copy of the artifacts alone in a new data directory: it answers and is scheduled as
 // before.
 func restoredElsewhere(t *testing.T, artifacts string, answer map[string]any, was control.Scheduled) {
-	t.Helper()
 	folder := t.TempDir()
-	check(t, os.CopyFS(filepath.Join(folder, "artifacts"), os.DirFS(artifacts)))
-	elsewhere := must(start(folder))(t)
-	defer func() { check(t, elsewhere.Stop(t.Context())) }()
+	require.NoError(t, os.CopyFS(filepath.Join(folder, "artifacts"), os.DirFS(artifacts)))
+	elsewhere := musttest.Get(start(folder))(t)
+	defer func() { require.NoError(t, elsewhere.Stop(t.Context())) }()
 	none, err := elsewhere.Control.ListSchedules(t.Context())
 	assert.True(t, err == nil && len(none) == 0, "the engine begins without: %+v, %v", none, err)
 	for _, want := range []string{"restored, and paused as before", ""} { // the second time it is there
-		restored := must(elsewhere.Control.RestoreIndex(t.Context(), "docs"))(t)
+		restored := musttest.Get(elsewhere.Control.RestoreIndex(t.Context(), "docs"))(t)
 		assert.Equal(t, want, restored.Schedule)
 		completed(t, wait(t, elsewhere.Control, restored.Run))
 	}
-	all := must(elsewhere.Control.ListSchedules(t.Context()))(t)
+	all := musttest.Get(elsewhere.Control.ListSchedules(t.Context()))(t)
 	was.Nights, was.Missed, was.Overlapped = []control.NightRun{}, 0, 0 // those are the engine's, and gone with it
 	assert.Equal(t, []control.Scheduled{was}, all)
 	now := ask(t, elsewhere.HTTP, "docs", "Who came in the night?", nil)

@@ -21,6 +21,7 @@ import (
 	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/store/blob"
 	"github.com/unweaver/unweaver/internal/testkit/modeltest"
+	"github.com/unweaver/unweaver/internal/testkit/musttest"
 )
 
 // flight is how many calls to a model a process has in flight at most.
@@ -39,7 +40,6 @@ func clusterSpec(t testing.TB, s *modeltest.Server) core.Spec {
 
 // undisturbed builds the sample on the embedded stack: what every build on servers must equal.
 func undisturbed(t *testing.T) (control.Status, []string) {
-	t.Helper()
 	sp := clusterSpec(t, serve(t, modeltest.Options{Shuffle: true}))
 	sp.Corpus = copySample(t)
 	sp.Index = "undisturbed-" + core.Sum(t.Name()).Short(8)
@@ -49,7 +49,6 @@ func undisturbed(t *testing.T) (control.Status, []string) {
 const question = "Who was the first president of the association which published Journal of Psychotherapy Integration?"
 
 func same(t *testing.T, got, want control.Status) {
-	t.Helper()
 	assert.True(t, got.ContentHash == want.ContentHash && got.TextHash == want.TextHash &&
 		got.VectorHash == want.VectorHash, "hashes %.12s %.12s %.12s, undisturbed %.12s %.12s %.12s", got.ContentHash,
 		got.TextHash, got.VectorHash, want.ContentHash, want.TextHash, want.VectorHash)
@@ -60,7 +59,6 @@ func same(t *testing.T, got, want control.Status) {
 
 // rows checks that both collections hold each row once.
 func rows(t *testing.T, c *cluster, st control.Status) {
-	t.Helper()
 	names, err := c.ctl.Stores.Vectors.List(t.Context(), "uw_"+core.Sum(c.ctl.Stores.StoreID, "k").Short(8)+"_")
 	require.True(t, err == nil && len(names) == 2, "collections %v, %v", names, err)
 	for _, n := range names {
@@ -110,7 +108,7 @@ func night(t *testing.T, c *cluster, sp core.Spec, server *modeltest.Server, dir
 	d := server.Stats().Extract - before.Extract
 	assert.True(t, d == 1 && st.Diff.Added == 1, "one new document cost %d extractions: %+v", d, st.Diff)
 	for _, base := range bases {
-		until(t, "the new document on "+base, func() bool {
+		musttest.Reach(t, "the new document on "+base, func() bool {
 			return slices.ContainsFunc(chunksOf(ask(t, base, "k", "Cape Merrow lighthouse", nil)), func(chunk map[string]any) bool {
 				return chunk["document"] == "new.txt"
 			})
@@ -125,7 +123,7 @@ func TestThreeWorkersShareABuildAndReplicasSwitch(t *testing.T) {
 	sp := clusterSpec(t, server)
 	dir := copySample(t)
 	for i := range 5 { // enough for every worker
-		raw := must(os.ReadFile(dir + "/corpus.jsonl"))(t)
+		raw := musttest.Get(os.ReadFile(dir + "/corpus.jsonl"))(t)
 		writeFile(t, fmt.Sprintf("%s/copy%d.jsonl", dir, i), string(raw))
 	}
 	c.upload(dir)
@@ -149,7 +147,6 @@ func TestThreeWorkersShareABuildAndReplicasSwitch(t *testing.T) {
 
 // pollers counts the workers that completed activities of a run's extraction.
 func pollers(t *testing.T, c *cluster, run string) int {
-	t.Helper()
 	ids := map[string]bool{}
 	for _, id := range []string{"build/" + run, "build/" + run + "/extract", "build/" + run + "/extract/s-00000",
 		"build/" + run + "/chunk"} {
@@ -282,7 +279,7 @@ func TestRestoreBringsBackWipedStoresWithoutAModelCall(t *testing.T) {
 					require.NoError(t, c.ctl.Stores.Vectors.Drop(t.Context(), n))
 				}
 			}
-			res := completed(t, wait(t, c.ctl, must(c.ctl.RestoreIndex(t.Context(), "k"))(t).Run))
+			res := completed(t, wait(t, c.ctl, musttest.Get(c.ctl.RestoreIndex(t.Context(), "k"))(t).Run))
 			assert.True(t, strings.Contains(what, "Redis") == (res.Written.Records == st.Classes) &&
 				strings.Contains(what, "Milvus") == (res.Written.Rows == st.Classes+st.Chunks), "restored %+v", res.Written)
 			rows(t, c, st)
@@ -299,7 +296,6 @@ func TestRestoreBringsBackWipedStoresWithoutAModelCall(t *testing.T) {
 // storedWords gives the objects of a cluster's artifacts, the rows in them and the class records in which one of some
 // words stands.
 func storedWords(t *testing.T, c *cluster, words ...string) (where []string) {
-	t.Helper()
 	ctx, stores := t.Context(), c.ctl.Stores
 	look := func(name string, raw []byte) {
 		for _, word := range words {
@@ -357,7 +353,7 @@ func TestAPurgeOnRealServersEndsThoughWorkersAreKilled(t *testing.T) {
 		t.Fatalf("the search finds too little of what is there: %q", where)
 	}
 	paid, begun := server.Stats().Chat, time.Now()
-	purging := must(c.ctl.PurgeDocuments(t.Context(),
+	purging := musttest.Get(c.ctl.PurgeDocuments(t.Context(),
 		control.PurgeRequest{Index: "k", Documents: []string{document}, Confirmed: true}))(t)
 	deadly := []string{ // in which a purge has work to do
 		core.StagePlan, core.StageReduce, core.StageSegment, core.StageVerify, core.StagePublish,
@@ -365,7 +361,7 @@ func TestAPurgeOnRealServersEndsThoughWorkersAreKilled(t *testing.T) {
 	}
 	var killedIn []string
 	for {
-		st := must(c.ctl.ReadStatus(t.Context(), purging.Run.Run))(t)
+		st := musttest.Get(c.ctl.ReadStatus(t.Context(), purging.Run.Run))(t)
 		if core.IsTerminal(st.Status) || time.Since(begun) > 5*time.Minute {
 			break
 		}
@@ -381,7 +377,7 @@ func TestAPurgeOnRealServersEndsThoughWorkersAreKilled(t *testing.T) {
 	t.Logf("%.0f s; killed in %q", time.Since(begun).Seconds(), killedIn)
 	assert.True(t, len(killedIn) >= 3 && slices.Contains(killedIn, core.StageCollect),
 		"it was killed in %q alone", killedIn)
-	stand := must(c.ctl.ListPurges(t.Context(), control.PurgesRequest{Index: "k"}))(t)
+	stand := musttest.Get(c.ctl.ListPurges(t.Context(), control.PurgesRequest{Index: "k"}))(t)
 	assert.True(t, len(stand.Purges) == 1 && stand.Purges[0].State == core.PurgeDone, "%+v", stand.Purges)
 	where := storedWords(t, c, words...)
 	assert.True(t, len(where) == 0, "still stored in %q", where)
@@ -424,7 +420,7 @@ func TestWhatIsMissingInAClusterIsNamed(t *testing.T) {
 	}
 	sp := spec(t, "k", ".", nil)
 	sp.Corpus = "s3://no-such-bucket/x"
-	checks := must(c.ctl.RunDoctor(t.Context(), sp))(t)
+	checks := musttest.Get(c.ctl.RunDoctor(t.Context(), sp))(t)
 	said := map[string]control.Check{}
 	for _, x := range checks {
 		said[x.Name] = x

@@ -19,6 +19,7 @@ import (
 	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/testkit/longtest"
 	"github.com/unweaver/unweaver/internal/testkit/modeltest"
+	"github.com/unweaver/unweaver/internal/testkit/musttest"
 	"github.com/unweaver/unweaver/internal/testkit/storm"
 	"github.com/unweaver/unweaver/internal/testkit/storm/proxy"
 	"github.com/unweaver/unweaver/workflows"
@@ -34,7 +35,6 @@ const tides = "Ada Merrow and Joris Quarrie measured the tides"
 
 // calmNights builds the nights of a generated corpus on the embedded stack, undisturbed, and gives a folder for each.
 func calmNights(t *testing.T, documents storm.Documents, nights int) (want []calmNight, folders []string) {
-	t.Helper()
 	server := modeltest.New(modeltest.Options{Shuffle: true, Dimension: 64})
 	require.NoError(t, server.Listen("127.0.0.1:0"))
 	t.Cleanup(server.Close)
@@ -54,7 +54,6 @@ func calmNights(t *testing.T, documents storm.Documents, nights int) (want []cal
 
 // slowModels starts a model server whose calls take a while.
 func slowModels(t *testing.T) *modeltest.Server {
-	t.Helper()
 	server := modeltest.New(modeltest.Options{
 		Latency: 60 * time.Millisecond, EmbedLatency: 120 * time.Millisecond, Shuffle: true, Dimension: 64,
 	})
@@ -86,8 +85,7 @@ func (c *cluster) behindProxies(seed uint64) map[string]*proxy.Proxy {
 }
 
 func newProxy(t testing.TB, address string, seed uint64) *proxy.Proxy {
-	t.Helper()
-	made := must(proxy.New(address, seed))(t)
+	made := musttest.Get(proxy.New(address, seed))(t)
 	t.Cleanup(made.Close)
 	return made
 }
@@ -216,7 +214,6 @@ func sameChunks(got, want []string) bool {
 // settled asks until the answer is the wanted one, since a replica learns of a generation a few seconds late, and gives
 // the last answer.
 func settled(t *testing.T, base, index string, want []string) (got []string) {
-	t.Helper()
 	for begun := time.Now(); time.Since(begun) < 5*time.Minute; time.Sleep(200 * time.Millisecond) {
 		if got = answers(t, base, index, tides); sameChunks(got, want) {
 			return got
@@ -260,7 +257,6 @@ func askThrough(t *testing.T, base string, want []calmNight, stop <-chan struct{
 var distant = proxy.Weather{Delay: 30 * time.Millisecond}
 
 func (p *proc) signal(t *testing.T, signal syscall.Signal) {
-	t.Helper()
 	require.NoError(t, syscall.Kill(-p.cmd.Process.Pid, signal))
 }
 
@@ -366,5 +362,5 @@ func intact(t *testing.T, c *cluster, spec core.Spec, server *modeltest.Server, 
 	if now := server.Stats(); !again.Unchanged || now.Chat != paid.Chat || now.Embed != paid.Embed {
 		t.Errorf("an unchanged corpus: unchanged %v, %d calls", again.Unchanged, now.Chat+now.Embed-paid.Chat-paid.Embed)
 	}
-	completed(t, wait(t, c.ctl, must(c.ctl.RestoreIndex(t.Context(), "k"))(t).Run))
+	completed(t, wait(t, c.ctl, musttest.Get(c.ctl.RestoreIndex(t.Context(), "k"))(t).Run))
 }

@@ -29,6 +29,7 @@ import (
 	"github.com/unweaver/unweaver/internal/store/boltfile"
 	"github.com/unweaver/unweaver/internal/testkit/blobmemory"
 	"github.com/unweaver/unweaver/internal/testkit/longtest"
+	"github.com/unweaver/unweaver/internal/testkit/musttest"
 )
 
 // everyCut makes the test look at each cut, and start the stack on many.
@@ -59,7 +60,6 @@ type tally struct {
 
 // model replays a recording and calls cut at every sync that returned.
 func (r *recording) model(t *testing.T, cut func(d *disk, name string, file *node, at time.Time) error) *disk {
-	t.Helper()
 	d := newDisk(r.base)
 	d.owner = processes{map[string]string{}, map[string]string{}}
 	require.NoError(t, readFile(r.trace, d.owner))
@@ -398,11 +398,9 @@ func (r *replay) stack(t *testing.T, tree map[string]leaf, synced string, at tim
 	status, err := p.control().ReadStatus(t.Context(), index+"/g2")
 	if err != nil { // it had not begun when the power went
 		how = "was begun again"
-		status, err = p.build(r.rec.spec, "g2")
-		require.NoError(t, err)
+		status = musttest.Get(p.build(r.rec.spec, "g2"))(t)
 	} else if !core.IsTerminal(status.Status) {
-		status, err = p.ended(index + "/g2")
-		require.NoError(t, err)
+		status = musttest.Get(p.ended(index + "/g2"))(t)
 	}
 	want := r.rec.second
 	assert.True(t, status.Status == core.StatusCompleted && status.ContentHash == want.ContentHash &&

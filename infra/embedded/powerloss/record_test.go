@@ -21,6 +21,7 @@ import (
 	"github.com/unweaver/unweaver/internal/control/httpapi"
 	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/testkit/modeltest"
+	"github.com/unweaver/unweaver/internal/testkit/musttest"
 )
 
 const (
@@ -198,25 +199,20 @@ func record(t *testing.T) *recording {
 
 // documents puts the first so many of the sample into the corpus.
 func (r *recording) documents(t *testing.T, n int) {
-	t.Helper()
-	raw, err := os.ReadFile(filepath.Join(sample, "corpus.jsonl"))
-	require.NoError(t, err)
+	raw := musttest.Get(os.ReadFile(filepath.Join(sample, "corpus.jsonl")))(t)
 	lines := strings.SplitAfter(string(raw), "\n")
 	first := []byte(strings.Join(lines[:n], ""))
 	require.NoError(t, os.WriteFile(filepath.Join(r.docs, "corpus.jsonl"), first, 0o600))
 }
 
 func specOf(t *testing.T, docs, url string) core.Spec {
-	t.Helper()
-	cfg, err := config.Load(config.Source{Set: []string{
+	cfg := musttest.Get(config.Load(config.Source{Set: []string{
 		"models.chat.provider=openai", "models.chat.model=m", "models.chat.api_key_env=E2E_KEY",
 		"models.chat.base_url=" + url, "models.embedding.provider=openai", "models.embedding.model=e",
 		"models.embedding.api_key_env=E2E_KEY", "models.embedding.base_url=" + url,
 		fmt.Sprintf("models.limits.concurrency=%d", flight), "indexes." + index + ".chunking.strategy=document",
-	}})
-	require.NoError(t, err)
-	spec, err := cfg.Spec(index, docs)
-	require.NoError(t, err)
+	}}))(t)
+	spec := musttest.Get(cfg.Spec(index, docs))(t)
 	return spec
 }
 

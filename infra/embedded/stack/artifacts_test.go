@@ -4,12 +4,12 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/unweaver/unweaver/internal/fault"
+	"github.com/unweaver/unweaver/internal/testkit/musttest"
 )
 
 func TestASecondStackOverTheSameArtifactsIsRefusedAndToldWhoHasThem(t *testing.T) {
@@ -17,10 +17,8 @@ func TestASecondStackOverTheSameArtifactsIsRefusedAndToldWhoHasThem(t *testing.T
 	first, err := lockArtifacts(folder, "/data/one")
 	require.NoError(t, err)
 	_, err = lockArtifacts(folder, "/data/two")
-	require.True(t, fault.Is(err, fault.DataDirInUse) && strings.Contains(err.Error(), "/data/one") &&
-		strings.Contains(err.Error(), fmt.Sprint("process ", os.Getpid())), "%v", err)
+	musttest.Fail(t, err, fault.DataDirInUse, "/data/one", fmt.Sprint("process ", os.Getpid()))
 	require.NoError(t, first.Close())
-	again, err := lockArtifacts(folder, "/data/two")
-	require.NoError(t, err)
+	again := musttest.Get(lockArtifacts(folder, "/data/two"))(t)
 	require.NoError(t, again.Close())
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/unweaver/unweaver/infra/embedded/stack"
 	"github.com/unweaver/unweaver/internal/config"
 	"github.com/unweaver/unweaver/internal/fault"
+	"github.com/unweaver/unweaver/internal/testkit/musttest"
 )
 
 // The first stack's address is how the command line finds it: a second one that is refused leaves it alone.
@@ -38,8 +39,7 @@ func TestADirectoryOfTheFormerLayoutIsLeftAsItIs(t *testing.T) {
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "temporal.db"), []byte("x"), 0o600))
 	_, err := stack.Start(t.Context(),
 		stack.Options{DataDir: dir, Config: config.Default(), Log: slog.New(slog.DiscardHandler)})
-	require.True(t, fault.Is(err, fault.FormatUnknown) && strings.Contains(err.Error(), "unweaver index FOLDER") &&
-		strings.Contains(err.Error(), filepath.Join(dir, "artifacts", "ledger")), "%v", err)
+	musttest.Fail(t, err, fault.FormatUnknown, "unweaver index FOLDER", filepath.Join(dir, "artifacts", "ledger"))
 	left, err := os.ReadDir(dir)
 	if err != nil || len(left) != 2 { // and the lock
 		t.Errorf("%v, %v", left, err)

@@ -17,26 +17,17 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/unweaver/unweaver/internal/access/pki"
+	"github.com/unweaver/unweaver/internal/testkit/musttest"
 	"github.com/unweaver/unweaver/internal/testkit/pkitest"
 )
 
 func authority(t *testing.T) *pki.Authority {
-	made, err := pki.New("test", time.Hour)
-	require.NoError(t, err)
-	return made
-}
-
-func must(t *testing.T) func(pki.Pair, error) pki.Pair {
-	return func(pair pki.Pair, err error) pki.Pair {
-		require.NoError(t, err)
-		return pair
-	}
+	return musttest.Get(pki.New("test", time.Hour))(t)
 }
 
 // serve answers "hello" to all whom the configuration lets in, and gives the address.
 func serve(t *testing.T, config *tls.Config) string {
-	listener, err := tls.Listen("tcp", "127.0.0.1:0", config)
-	require.NoError(t, err)
+	listener := musttest.Get(tls.Listen("tcp", "127.0.0.1:0", config))(t)
 	t.Cleanup(func() { _ = listener.Close() })
 	go func() {
 		for {
@@ -70,21 +61,20 @@ func greeted(address string, config *tls.Config) error {
 func TestOnlyClientsOfTheAuthorityAreLetIn(t *testing.T) {
 	own, other := authority(t), authority(t)
 	hosts := []string{"localhost", "127.0.0.1"}
-	serving, calling, err := pkitest.Mutual(own.Pair().Cert, must(t)(own.IssueServer(hosts, time.Hour)), "")
+	serving, calling, err := pkitest.Mutual(own.Pair().Cert, musttest.Get(own.IssueServer(hosts, time.Hour))(t), "")
 	require.NoError(t, err)
 	address := serve(t, serving)
-	_, client, err := pkitest.Mutual(own.Pair().Cert, must(t)(own.IssueClient("c", time.Hour)), "")
+	_, client, err := pkitest.Mutual(own.Pair().Cert, musttest.Get(own.IssueClient("c", time.Hour))(t), "")
 	require.NoError(t, err)
 	assert.NoError(t, greeted(address, client), "a client of the authority")
 	assert.NoError(t, greeted(address, calling), "a server of the authority, calling")
-	_, stranger, err := pkitest.Mutual(own.Pair().Cert, must(t)(other.IssueClient("c", time.Hour)), "")
+	_, stranger, err := pkitest.Mutual(own.Pair().Cert, musttest.Get(other.IssueClient("c", time.Hour))(t), "")
 	require.NoError(t, err)
 	none := client.Clone()
 	none.Certificates = nil
 	expired := client.Clone()
-	old := must(t)(own.IssueClient("c", -time.Minute))
-	pair, err := tls.X509KeyPair(old.Cert, old.Key)
-	require.NoError(t, err)
+	old := musttest.Get(own.IssueClient("c", -time.Minute))(t)
+	pair := musttest.Get(tls.X509KeyPair(old.Cert, old.Key))(t)
 	expired.Certificates = []tls.Certificate{pair}
 	for name, config := range map[string]*tls.Config{
 		"a client of another authority": stranger, "a client without certificate": none, "an expired one": expired,
@@ -95,16 +85,16 @@ func TestOnlyClientsOfTheAuthorityAreLetIn(t *testing.T) {
 
 func TestAClientTalksToNoServerButTheOneThatItMeans(t *testing.T) {
 	own, other := authority(t), authority(t)
-	_, client, err := pkitest.Mutual(own.Pair().Cert, must(t)(own.IssueClient("c", time.Hour)), "temporal")
+	_, client, err := pkitest.Mutual(own.Pair().Cert, musttest.Get(own.IssueClient("c", time.Hour))(t), "temporal")
 	require.NoError(t, err)
 	for name, c := range map[string]struct {
 		pair pki.Pair
 		want bool
 	}{
-		"the named server":             {must(t)(own.IssueServer([]string{"temporal"}, time.Hour)), true},
-		"one of another name":          {must(t)(own.IssueServer([]string{"elsewhere", "127.0.0.1"}, time.Hour)), false},
-		"one of another authority":     {must(t)(other.IssueServer([]string{"temporal"}, time.Hour)), false},
-		"a client that plays a server": {must(t)(own.IssueClient("temporal", time.Hour)), false},
+		"the named server":             {musttest.Get(own.IssueServer([]string{"temporal"}, time.Hour))(t), true},
+		"one of another name":          {musttest.Get(own.IssueServer([]string{"elsewhere", "127.0.0.1"}, time.Hour))(t), false},
+		"one of another authority":     {musttest.Get(other.IssueServer([]string{"temporal"}, time.Hour))(t), false},
+		"a client that plays a server": {musttest.Get(own.IssueClient("temporal", time.Hour))(t), false},
 	} {
 		serving, _, err := pkitest.Mutual(own.Pair().Cert, c.pair, "")
 		require.NoError(t, err)
@@ -115,7 +105,7 @@ func TestAClientTalksToNoServerButTheOneThatItMeans(t *testing.T) {
 
 func TestACertificateOfAClientMakesNoOthers(t *testing.T) {
 	own := authority(t)
-	block, _ := pem.Decode(must(t)(own.IssueClient("c", time.Hour)).Cert)
+	block, _ := pem.Decode(musttest.Get(own.IssueClient("c", time.Hour))(t).Cert)
 	cert, err := x509.ParseCertificate(block.Bytes)
 	assert.True(t, err == nil && !cert.IsCA && cert.KeyUsage&x509.KeyUsageCertSign == 0, "%+v, %v", cert, err)
 }

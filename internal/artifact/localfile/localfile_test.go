@@ -23,6 +23,7 @@ import (
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/store/blob"
 	"github.com/unweaver/unweaver/internal/testkit/blobmemory"
+	"github.com/unweaver/unweaver/internal/testkit/musttest"
 )
 
 // source is a store that counts reads, and may hold them up.
@@ -49,16 +50,14 @@ func (s *source) Get(ctx context.Context, key string, part blob.Range) (io.ReadC
 
 // put stores a content under its hash as key.
 func (s *source) put(t testing.TB, content string) (sha string) {
-	t.Helper()
 	sum := sha256.Sum256([]byte(content))
 	sha = hex.EncodeToString(sum[:])
-	must(blob.Write(t.Context(), s.Store, sha, []byte(content), blob.Cond{}))
+	musttest.Get(blob.Write(t.Context(), s.Store, sha, []byte(content), blob.Cond{}))(t)
 	return sha
 }
 
 func newCache(t *testing.T, dir string, limit int64) *localfile.Cache {
-	t.Helper()
-	return must(localfile.New(dir, limit))
+	return musttest.Get(localfile.New(dir, limit))(t)
 }
 
 // file is what tests map: a copy's content.
@@ -76,22 +75,19 @@ func read(path string) (*file, error) {
 
 // cached returns a cache in a folder, and a store with one content.
 func cached(t *testing.T) (dir string, store *source, cache *localfile.Cache, sha string) {
-	t.Helper()
 	dir, store = t.TempDir(), newSource()
 	return dir, store, newCache(t, dir, 0), store.put(t, "content")
 }
 
 func acquire(t *testing.T, cache *localfile.Cache, store *source, sha string) (*file, func()) {
-	t.Helper()
 	handle, release, err := localfile.Acquire(t.Context(), cache, store, sha, sha, read)
 	require.NoError(t, err)
 	return handle, release
 }
 
 func names(t *testing.T, dir string) []string {
-	t.Helper()
 	var out []string
-	for _, entry := range must(os.ReadDir(dir)) {
+	for _, entry := range musttest.Get(os.ReadDir(dir))(t) {
 		out = append(out, entry.Name())
 	}
 	return out
@@ -219,7 +215,7 @@ func TestEvictionTakesTheOldestAndNothingThatIsUsed(t *testing.T) {
 	used, release := acquire(t, cache, store, contents[0])
 	_, releaseNeighbour := acquire(t, neighbour, store, contents[1])
 	for i, sha := range contents[2:] {
-		must(cache.Get(t.Context(), store, sha, sha))
+		musttest.Get(cache.Get(t.Context(), store, sha, sha))(t)
 		long := time.Now().Add(time.Duration(i-10) * time.Hour)
 		require.NoError(t, os.Chtimes(filepath.Join(dir, sha), long, long))
 	}
@@ -234,7 +230,7 @@ func TestEvictionTakesTheOldestAndNothingThatIsUsed(t *testing.T) {
 		require.NoError(t, os.Chtimes(filepath.Join(dir, sha), old, old))
 	}
 	for _, sha := range contents[2:4] {
-		must(cache.Get(t.Context(), store, sha, sha))
+		musttest.Get(cache.Get(t.Context(), store, sha, sha))(t)
 	}
 	assert.True(t, !here(dir, contents[0]) && !here(dir, contents[1]), "what is not in use any more was kept")
 }
@@ -244,7 +240,7 @@ func TestWhatIsForgottenLeavesTheDiskWhenNobodyUsesIt(t *testing.T) {
 	store, cache := newSource(), newCache(t, dir, 0)
 	used, idle := store.put(t, "used"), store.put(t, "idle")
 	_, release := acquire(t, cache, store, used)
-	must(cache.Get(t.Context(), store, idle, idle))
+	musttest.Get(cache.Get(t.Context(), store, idle, idle))(t)
 	for _, sha := range []string{used, idle, "never here"} {
 		cache.Forget(sha)
 	}
@@ -318,10 +314,9 @@ func TestADownloadThatFailsLeavesNothingAndSaysWhy(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			dir, store, cache, sha := cached(t)
-			must(blob.Write(t.Context(), store.Store, "k", []byte("content"), blob.Cond{}))
+			musttest.Get(blob.Write(t.Context(), store.Store, "k", []byte("content"), blob.Cond{}))(t)
 			c.prepare(store)
-			_, err := cache.Get(t.Context(), store, "k", sha)
-			assert.True(t, fault.Is(err, c.want) && strings.Contains(err.Error(), c.says), "got %v", err)
+			musttest.Refuse(cache.Get(t.Context(), store, "k", sha))(t, c.want, c.says)
 			assert.Empty(t, names(t, dir))
 		})
 	}
@@ -373,10 +368,10 @@ func TestDownloadsOfDeadProcessesAreRemovedAndThoseOfOthersKept(t *testing.T) {
 	dir := t.TempDir()
 	child := exec.Command(os.Args[0], "-test.run=^"+t.Name()+"$")
 	child.Env = append(os.Environ(), downloader+"="+dir)
-	out := must(child.StdoutPipe())
+	out := musttest.Get(child.StdoutPipe())(t)
 	require.NoError(t, child.Start())
 	t.Cleanup(func() { _ = child.Process.Kill(); _ = child.Wait() })
-	must(io.ReadFull(out, make([]byte, len("begun"))))
+	musttest.Get(io.ReadFull(out, make([]byte, len("begun"))))(t)
 	var left []string
 	for begin := time.Now(); len(left) == 0; left = names(t, dir) {
 		require.True(t, time.Since(begin) <= time.Minute, "the child made no file")
@@ -400,12 +395,4 @@ type never struct{}
 func (never) Read([]byte) (int, error) {
 	time.Sleep(time.Minute)
 	return 0, io.ErrUnexpectedEOF
-}
-
-// must returns a value of a fixture that does not fail.
-func must[T any](value T, err error) T {
-	if err != nil {
-		panic(err)
-	}
-	return value
 }

@@ -11,7 +11,6 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
-	"strings"
 	"sync"
 	"testing"
 
@@ -22,6 +21,7 @@ import (
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/store/blob"
 	"github.com/unweaver/unweaver/internal/testkit/blobmemory"
+	"github.com/unweaver/unweaver/internal/testkit/musttest"
 )
 
 const aRange = 8 << 20
@@ -73,19 +73,17 @@ func (s *ranged) ranges() (out []blob.Range) {
 
 // large makes a store with an object of so many bytes.
 func large(t *testing.T, size int) (store *ranged, content []byte, sha string) {
-	t.Helper()
 	content = make([]byte, size)
 	source := rand.NewChaCha8([32]byte{})
 	_, _ = source.Read(content)
 	store = &ranged{Store: blobmemory.New(), breaks: map[int64]bool{}}
-	must(blob.Write(t.Context(), store.Store, "k", content, blob.Cond{}))
+	musttest.Get(blob.Write(t.Context(), store.Store, "k", content, blob.Cond{}))(t)
 	sum := sha256.Sum256(content)
 	return store, content, hex.EncodeToString(sum[:])
 }
 
 // holdsAlone reports whether a folder holds a content and nothing else.
 func holdsAlone(t *testing.T, folder, sha string, content []byte) {
-	t.Helper()
 	raw, err := os.ReadFile(filepath.Join(folder, sha))
 	assert.True(t, err == nil && bytes.Equal(raw, content), "%d bytes, want %d: %v", len(raw), len(content), err)
 	entries, err := os.ReadDir(folder)
@@ -97,8 +95,7 @@ func TestOfALargeFileSevenOfWhoseEightRangesAreThereOneIsAskedFor(t *testing.T) 
 	store, content, sha := large(t, 8*aRange-1000)
 	folder := t.TempDir()
 	store.breaks[7*aRange] = true
-	_, err := newCache(t, folder, 0).Get(t.Context(), store, "k", sha)
-	require.True(t, fault.Is(err, fault.StoreDown), "an answer that broke off: %v", err)
+	musttest.Refuse(newCache(t, folder, 0).Get(t.Context(), store, "k", sha))(t, fault.StoreDown)
 	first := store.ranges()
 	require.Len(t, first, 8, "asked for %v", first)
 	store.breaks = nil
@@ -114,14 +111,14 @@ func TestRangesComeSideBySide(t *testing.T) {
 	store, content, sha := large(t, 4*aRange)
 	store.gather, store.full = 4, make(chan struct{})
 	folder := t.TempDir()
-	must(newCache(t, folder, 0).Get(t.Context(), store, "k", sha))
+	musttest.Get(newCache(t, folder, 0).Get(t.Context(), store, "k", sha))(t)
 	holdsAlone(t, folder, sha, content)
 }
 
 func TestASmallFileComesAtOnce(t *testing.T) {
 	store, content, sha := large(t, 2*aRange-1)
 	folder := t.TempDir()
-	must(newCache(t, folder, 0).Get(t.Context(), store, "k", sha))
+	musttest.Get(newCache(t, folder, 0).Get(t.Context(), store, "k", sha))(t)
 	asked := store.ranges()
 	assert.True(t, len(asked) == 0, "asked for %v", asked)
 	holdsAlone(t, folder, sha, content)
@@ -132,7 +129,7 @@ func TestASmallFileComesAtOnce(t *testing.T) {
 func TestAPartialFileThatIsDamagedIsBroughtAnew(t *testing.T) {
 	for name, damage := range map[string]func(t *testing.T, part, notes string){
 		"a bit": func(t *testing.T, part, _ string) {
-			raw := must(os.ReadFile(part))
+			raw := musttest.Get(os.ReadFile(part))(t)
 			raw[5] ^= 1
 			require.NoError(t, os.WriteFile(part, raw, 0o600))
 		},
@@ -151,7 +148,7 @@ func TestAPartialFileThatIsDamagedIsBroughtAnew(t *testing.T) {
 			require.Error(t, err, "an answer that broke off")
 			damage(t, filepath.Join(folder, ".part-"+sha), filepath.Join(folder, ".have-"+sha))
 			store.breaks = nil
-			must(newCache(t, folder, 0).Get(t.Context(), store, "k", sha))
+			musttest.Get(newCache(t, folder, 0).Get(t.Context(), store, "k", sha))(t)
 			holdsAlone(t, folder, sha, content)
 		})
 	}
@@ -160,10 +157,9 @@ func TestAPartialFileThatIsDamagedIsBroughtAnew(t *testing.T) {
 func TestALargeObjectThatIsNotItsContentLeavesNothing(t *testing.T) {
 	store, content, sha := large(t, 2*aRange)
 	content[len(content)/2] ^= 1
-	must(blob.Write(t.Context(), store.Store, "k", content, blob.Cond{}))
+	musttest.Get(blob.Write(t.Context(), store.Store, "k", content, blob.Cond{}))(t)
 	folder := t.TempDir()
-	_, err := newCache(t, folder, 0).Get(t.Context(), store, "k", sha)
-	assert.True(t, fault.Is(err, fault.SegmentDamage), "%v", err)
+	musttest.Refuse(newCache(t, folder, 0).Get(t.Context(), store, "k", sha))(t, fault.SegmentDamage)
 	entries, err := os.ReadDir(folder)
 	assert.True(t, err == nil && len(entries) == 0, "the folder holds %v: %v", entries, err)
 }
@@ -174,7 +170,7 @@ func TestACopyThatAnotherPutThereIsBroughtAgain(t *testing.T) {
 	store := newSource()
 	sha := store.put(t, "content")
 	require.NoError(t, os.WriteFile(filepath.Join(dir, sha), []byte("EVIL!!!"), 0o600))
-	path := must(newCache(t, dir, 0).Get(t.Context(), store, sha, sha))
+	path := musttest.Get(newCache(t, dir, 0).Get(t.Context(), store, sha, sha))(t)
 	raw, err := os.ReadFile(path)
 	assert.True(t, err == nil && string(raw) == "content", "%q, %v", raw, err)
 	hasMode(t, path, 0o600)
@@ -186,8 +182,7 @@ func TestACopyIsReadThroughOnceInAProcessAndAgainWhenItChanged(t *testing.T) {
 	store := newSource()
 	sha := store.put(t, "content")
 	get := func() {
-		t.Helper()
-		must(newCache(t, dir, 0).Get(t.Context(), store, sha, sha))
+		musttest.Get(newCache(t, dir, 0).Get(t.Context(), store, sha, sha))(t)
 	}
 	get()
 	assert.Equal(t, 1, localfile.Checked())
@@ -199,8 +194,8 @@ func TestACopyIsReadThroughOnceInAProcessAndAgainWhenItChanged(t *testing.T) {
 	get()
 	got, brought := localfile.Checked(), store.reads.Load()
 	assert.True(t, got == 1 && brought == 1, "another process: %d checked, %d downloads", got, brought)
-	file := must(os.OpenFile(filepath.Join(dir, sha), os.O_WRONLY, 0))
-	must(file.WriteString("CONTENT")) // in place, as long as before
+	file := musttest.Get(os.OpenFile(filepath.Join(dir, sha), os.O_WRONLY, 0))(t)
+	musttest.Get(file.WriteString("CONTENT"))(t) // in place, as long as before
 	require.NoError(t, file.Close())
 	get()
 	raw, err := os.ReadFile(filepath.Join(dir, sha))
@@ -213,7 +208,7 @@ func TestCheckingACopyEndsWithItsCaller(t *testing.T) {
 	store := newSource()
 	sha := store.put(t, "content")
 	cache := newCache(t, dir, 0)
-	must(cache.Get(t.Context(), store, sha, sha))
+	musttest.Get(cache.Get(t.Context(), store, sha, sha))(t)
 	localfile.ForgetChecked()
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
@@ -259,13 +254,10 @@ func TestWithoutConfigurationACacheIsTheUsersOwn(t *testing.T) {
 	assert.True(t, err == nil && folder == filepath.Join(base, "unweaver", "worker"), "%s, %v", folder, err)
 	t.Setenv("XDG_CACHE_HOME", "")
 	t.Setenv("HOME", "")
-	_, err = localfile.MakeFolder("", "worker")
-	assert.True(t, fault.Is(err, fault.BadConfig) && strings.Contains(err.Error(), "UNWEAVER_CACHE_DIR"), "%v", err)
+	musttest.Refuse(localfile.MakeFolder("", "worker"))(t, fault.BadConfig, "UNWEAVER_CACHE_DIR")
 }
 
 func hasMode(t *testing.T, path string, mode fs.FileMode) {
-	t.Helper()
-	info, err := os.Stat(path)
-	require.NoError(t, err)
+	info := musttest.Get(os.Stat(path))(t)
 	assert.Equal(t, mode, info.Mode().Perm(), path)
 }

@@ -12,12 +12,12 @@ import (
 
 	"github.com/unweaver/unweaver/internal/artifact/rowfile"
 	"github.com/unweaver/unweaver/internal/fault"
+	"github.com/unweaver/unweaver/internal/testkit/musttest"
 )
 
 type row struct{ key, value string }
 
 func write(t testing.TB, rows []row) []byte {
-	t.Helper()
 	var buffer bytes.Buffer
 	writer := rowfile.NewWriter(&buffer)
 	for _, r := range rows {
@@ -162,8 +162,7 @@ func TestEveryCutIsSeen(t *testing.T) {
 // A frame that is whole in itself and not what the footer counts: a loop over its rows would end early, or go on.
 func TestAFrameMustHoldWhatTheFooterCounts(t *testing.T) {
 	raw := write(t, some(10, 5, true))
-	footer, err := rowfile.ReadFooter(bytes.NewReader(raw), int64(len(raw)))
-	require.NoError(t, err)
+	footer := musttest.Get(rowfile.ReadFooter(bytes.NewReader(raw), int64(len(raw))))(t)
 	for name, change := range map[string]func(*rowfile.Frame){
 		"fewer rows": func(f *rowfile.Frame) { f.Rows++ },
 		"more rows":  func(f *rowfile.Frame) { f.Rows-- },

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"fmt"
 	"reflect"
-	"strings"
 	"testing"
 	"time"
 
@@ -14,6 +13,7 @@ import (
 	"github.com/unweaver/unweaver/internal/artifact/rows"
 	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/fault"
+	"github.com/unweaver/unweaver/internal/testkit/musttest"
 )
 
 // kind is one kind of row with examples: the zero value and full ones.
@@ -95,7 +95,6 @@ var kinds = map[string]kind{
 }
 
 func each(t *testing.T, f func(*testing.T, kind, any, []byte)) {
-	t.Helper()
 	for name, k := range kinds {
 		t.Run(name, func(t *testing.T) {
 			for _, example := range k.examples {
@@ -120,8 +119,7 @@ func TestAnotherVersionIsRefused(t *testing.T) {
 	each(t, func(t *testing.T, k kind, _ any, raw []byte) {
 		later := bytes.Clone(raw)
 		later[0] = 9
-		_, err := k.decode(later)
-		assert.True(t, fault.Is(err, fault.SegmentDamage) && strings.Contains(err.Error(), "version 9"), "%v", err)
+		musttest.Refuse(k.decode(later))(t, fault.SegmentDamage, "version 9")
 	})
 }
 
@@ -132,8 +130,7 @@ func TestARowThatIsCutOrTooLongIsAnError(t *testing.T) {
 			_, err := k.decode(raw[:n])
 			assert.True(t, fault.Is(err, fault.SegmentDamage), "cut to %d of %d bytes: %v", n, len(raw), err)
 		}
-		_, err := k.decode(append(bytes.Clone(raw), 0))
-		assert.True(t, fault.Is(err, fault.SegmentDamage), "a byte more: %v", err)
+		musttest.Refuse(k.decode(append(bytes.Clone(raw), 0)))(t, fault.SegmentDamage)
 	})
 }
 

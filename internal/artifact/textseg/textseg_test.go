@@ -17,15 +17,13 @@ import (
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/store/blob"
 	"github.com/unweaver/unweaver/internal/store/blob/dir"
+	"github.com/unweaver/unweaver/internal/testkit/musttest"
 )
 
 // segment writes documents in pieces of random length and gives the frame in which each piece starts.
 func segment(t *testing.T, documents []string, piece int) (store blob.Store, frames [][]int, starts [][]int) {
-	t.Helper()
-	store, err := dir.Open(t.TempDir())
-	require.NoError(t, err)
-	out, err := artifact.NewRows()
-	require.NoError(t, err)
+	store = musttest.Get(dir.Open(t.TempDir()))(t)
+	out := musttest.Get(artifact.NewRows())(t)
 	defer out.Discard()
 	r := rand.New(rand.NewPCG(5, 6))
 	frames, starts = make([][]int, len(documents)), make([][]int, len(documents))
@@ -49,8 +47,7 @@ func TestRangesAreSlicesOfTheDocument(t *testing.T) {
 	documents := []string{strings.Repeat("plain ascii text. ", 9000), strings.Repeat("naïve 漢字 🙂 ", 9000), "short",
 		strings.Repeat("é", 70_000)}
 	store, frames, starts := segment(t, documents, 9000)
-	reader, err := textseg.Open(t.Context(), store, "text")
-	require.NoError(t, err)
+	reader := musttest.Get(textseg.Open(t.Context(), store, "text"))(t)
 	for range 300 {
 		i := r.IntN(len(documents))
 		runes := []rune(documents[i])
@@ -76,8 +73,7 @@ func TestRangesAreSlicesOfTheDocument(t *testing.T) {
 
 func TestWhatIsNotThereIsDamageOrEmpty(t *testing.T) {
 	store, _, _ := segment(t, []string{"one", "two"}, 10)
-	reader, err := textseg.Open(t.Context(), store, "text")
-	require.NoError(t, err)
+	reader := musttest.Get(textseg.Open(t.Context(), store, "text"))(t)
 	for name, c := range map[string]struct {
 		document   string
 		frame      int
@@ -94,29 +90,24 @@ func TestWhatIsNotThereIsDamageOrEmpty(t *testing.T) {
 		assert.True(t, text == "" && fault.Is(err, fault.SegmentDamage) == c.damage && (err != nil) == c.damage,
 			"%s: %q, %v", name, text, err)
 	}
-	_, err = textseg.Open(t.Context(), store, "missing")
-	assert.True(t, fault.Is(err, fault.NotFound), "%v", err)
+	musttest.Refuse(textseg.Open(t.Context(), store, "missing"))(t, fault.NotFound)
 }
 
 // Ranges that are read in order cost one read a frame.
 func TestAFrameIsReadOnce(t *testing.T) {
 	store, frames, _ := segment(t, []string{strings.Repeat("sentence of some words. ", 4000)}, 500)
 	counted := &counting{Store: store}
-	info, err := store.Stat(t.Context(), "text")
-	require.NoError(t, err)
-	reader, err := textseg.OpenOf(t.Context(), counted, "text", info.Size)
-	require.NoError(t, err)
+	info := musttest.Get(store.Stat(t.Context(), "text"))(t)
+	reader := musttest.Get(textseg.OpenOf(t.Context(), counted, "text", info.Size))(t)
 	counted.gets = 0
 	for at := 0; at < 90_000; at += 1000 {
-		_, err := reader.Slice(t.Context(), name(0), 0, at, at+1000)
-		require.NoError(t, err)
+		musttest.Get(reader.Slice(t.Context(), name(0), 0, at, at+1000))(t)
 	}
 	total := frames[0][len(frames[0])-1] + 1
 	assert.True(t, counted.gets != 0 && counted.gets <= 90*total, "%d reads of %d frames", counted.gets, total)
 	before := counted.gets
 	for range 10 {
-		_, err := reader.Slice(t.Context(), name(0), total-1, 95_000, 95_500)
-		require.NoError(t, err)
+		musttest.Get(reader.Slice(t.Context(), name(0), total-1, 95_000, 95_500))(t)
 	}
 	assert.True(t, counted.gets <= before+1, "%d reads for ten ranges of one frame", counted.gets-before)
 }
@@ -135,8 +126,7 @@ func (c *counting) Get(ctx context.Context, key string, part blob.Range) (io.Rea
 func TestADocumentStreamsWhole(t *testing.T) {
 	documents := []string{strings.Repeat("plain text. ", 9000), strings.Repeat("naïve 漢字 🙂 ", 9000), "short"}
 	store, frames, _ := segment(t, documents, 9000)
-	reader, err := textseg.Open(t.Context(), store, "text")
-	require.NoError(t, err)
+	reader := musttest.Get(textseg.Open(t.Context(), store, "text"))(t)
 	for i, want := range documents {
 		for _, frame := range []int{0, frames[i][0]} {
 			got, err := io.ReadAll(reader.Text(t.Context(), name(i), frame))

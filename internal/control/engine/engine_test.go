@@ -26,6 +26,7 @@ import (
 	"github.com/unweaver/unweaver/internal/control/engine/codec"
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/testkit/blobmemory"
+	"github.com/unweaver/unweaver/internal/testkit/musttest"
 	"github.com/unweaver/unweaver/internal/testkit/pkitest"
 )
 
@@ -68,9 +69,7 @@ func TestATemporalThatCannotBeReached(t *testing.T) {
 		"its key is not set": {keyed, fault.BadConfig, "ENGINE_TEST_UNSET is empty"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			_, err := engine.Dial(t.Context(), c.engine, slog.New(slog.DiscardHandler))
-			assert.True(t, fault.Is(err, c.code) && strings.Contains(err.Error(), c.says) &&
-				strings.Contains(err.Error(), "127.0.0.1:1"), "got %v", err)
+			musttest.Refuse(engine.Dial(t.Context(), c.engine, slog.New(slog.DiscardHandler)))(t, c.code, c.says, "127.0.0.1:1")
 		})
 	}
 }
@@ -106,8 +105,7 @@ func TestFailedAttemptsAreLoggedForThoseWhoDebug(t *testing.T) {
 func TestAProgramWithAnotherCodecKeyIsRefused(t *testing.T) {
 	keyed := func() (config.Engine, string) {
 		path := filepath.Join(t.TempDir(), "codec.key")
-		key, err := codec.Create(path, "none")
-		require.NoError(t, err)
+		key := musttest.Get(codec.Create(path, "none"))(t)
 		return config.Engine{CodecKey: path}, key.ID
 	}
 	first, id := keyed()
@@ -165,12 +163,9 @@ func (namespaces) DescribeNamespace(
 // secured serves with mutual TLS under a name, and gives its address and the files of a client.
 func secured(t *testing.T, name string) config.Engine {
 	t.Helper()
-	authority, err := pki.New("test", time.Hour)
-	require.NoError(t, err)
-	pair, err := authority.IssueServer([]string{name}, time.Hour)
-	require.NoError(t, err)
-	client, err := authority.IssueClient("c", time.Hour)
-	require.NoError(t, err)
+	authority := musttest.Get(pki.New("test", time.Hour))(t)
+	pair := musttest.Get(authority.IssueServer([]string{name}, time.Hour))(t)
+	client := musttest.Get(authority.IssueClient("c", time.Hour))(t)
 	folder := t.TempDir()
 	if err := pki.Write(folder, []pki.File{
 		{Name: pki.AuthorityFile, Content: authority.Pair().Cert},
@@ -180,8 +175,7 @@ func secured(t *testing.T, name string) config.Engine {
 	}
 	serving, _, err := pkitest.Mutual(authority.Pair().Cert, pair, "")
 	require.NoError(t, err)
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	require.NoError(t, err)
+	listener := musttest.Get(net.Listen("tcp", "127.0.0.1:0"))(t)
 	server := grpc.NewServer(grpc.Creds(credentials.NewTLS(serving)))
 	workflowservice.RegisterWorkflowServiceServer(server, namespaces{})
 	go func() { _ = server.Serve(listener) }()
@@ -195,8 +189,7 @@ func secured(t *testing.T, name string) config.Engine {
 
 func TestAnEngineThatAsksForCertificatesIsReachedWithThem(t *testing.T) {
 	whole := secured(t, "temporal")
-	client, err := engine.Dial(t.Context(), whole, slog.New(slog.DiscardHandler))
-	require.NoError(t, err)
+	client := musttest.Get(engine.Dial(t.Context(), whole, slog.New(slog.DiscardHandler)))(t)
 	client.Close()
 	for name, change := range map[string]func(*config.Engine){
 		"no certificate":                func(e *config.Engine) { e.TLSCert, e.TLSKey = "", "" },

@@ -28,6 +28,7 @@ import (
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/pipeline/runlog"
 	"github.com/unweaver/unweaver/internal/testkit/blobmemory"
+	"github.com/unweaver/unweaver/internal/testkit/musttest"
 )
 
 // recorder is a Control that remembers what it was asked and answers as configured.
@@ -284,7 +285,6 @@ func methods(ctx context.Context, c control.Control) map[string]func() (any, err
 }
 
 func serve(t *testing.T, controller control.Control) *httpapi.Client {
-	t.Helper()
 	server := httptest.NewServer(httpapi.Handler(controller, httpapi.Access{Token: "token"}))
 	t.Cleanup(server.Close)
 	return &httpapi.Client{Base: server.URL, Token: "token"}
@@ -295,10 +295,8 @@ func TestEveryMethodArrivesAndComesBackWhole(t *testing.T) {
 	near, far := methods(t.Context(), direct), methods(t.Context(), serve(t, remote))
 	for name := range near {
 		t.Run(name, func(t *testing.T) {
-			want, err := near[name]()
-			require.NoError(t, err)
-			got, err := far[name]()
-			require.NoError(t, err)
+			want := musttest.Get(near[name]())(t)
+			got := musttest.Get(far[name]())(t)
 			assert.Equal(t, want, got, "answered")
 			assert.Equal(t, direct.asked, remote.asked, "asked")
 		})
@@ -336,8 +334,7 @@ func TestEveryMethodsFaultComesBackWhole(t *testing.T) {
 }
 
 func TestAnErrorOfNoCodeIsInternal(t *testing.T) {
-	_, err := serve(t, &recorder{err: errors.New("odd")}).ReadStatus(t.Context(), "docs")
-	assert.True(t, fault.Is(err, fault.Internal) && strings.Contains(err.Error(), "odd"), "got %v", err)
+	musttest.Refuse(serve(t, &recorder{err: errors.New("odd")}).ReadStatus(t.Context(), "docs"))(t, fault.Internal, "odd")
 }
 
 func TestTheTokenIsNeeded(t *testing.T) {
@@ -415,8 +412,7 @@ func TestAnAddressThatIsNoStack(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, err := (&httpapi.Client{Base: c.base, Token: "token"}).ReadStatus(t.Context(), "docs")
-			assert.True(t, fault.Is(err, fault.EngineDown) && strings.Contains(err.Error(), c.says) &&
-				strings.Contains(err.Error(), c.base), "got %v", err)
+			musttest.Fail(t, err, fault.EngineDown, c.says, c.base)
 		})
 	}
 	ctx, cancel := context.WithCancel(t.Context())
@@ -465,8 +461,7 @@ func TestAValueOfAWrongTypeIsNamedByItsPath(t *testing.T) {
 		assert.NotRegexp(t, goName, problem.Cause)
 		return problem.Cause
 	}
-	source, err := os.ReadFile("routes.go")
-	require.NoError(t, err)
+	source := musttest.Get(os.ReadFile("routes.go"))(t)
 	routes := regexp.MustCompile(`\(mux, "([a-z-]+)"`).FindAllStringSubmatch(string(source), -1)
 	require.Greater(t, len(routes), 35)
 	for _, route := range routes {
@@ -530,8 +525,7 @@ func TestWhoHasTheTokenProvesIt(t *testing.T) {
 		t.Errorf("nothing listens: %v, %v", got, err)
 	}
 	for _, challenge := range []string{"", "00", strings.Repeat("g", 64), strings.Repeat("0", 66)} {
-		response, err := http.Get(server.URL + httpapi.Prefix + "proof?challenge=" + challenge)
-		require.NoError(t, err)
+		response := musttest.Get(http.Get(server.URL + httpapi.Prefix + "proof?challenge=" + challenge))(t)
 		_ = response.Body.Close()
 		assert.True(t, response.StatusCode == http.StatusNotFound, "%q is answered with %s", challenge, response.Status)
 	}
@@ -569,8 +563,7 @@ func TestAProofIsOfOneAddress(t *testing.T) {
 }
 
 func TestAnAddressThatStaysSilentIsAnError(t *testing.T) {
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	require.NoError(t, err)
+	listener := musttest.Get(net.Listen("tcp", "127.0.0.1:0"))(t)
 	defer func() { _ = listener.Close() }()
 	httpapi.ProofDeadline(t)
 	got, err := httpapi.HasToken(t.Context(), "http://"+listener.Addr().String(), "right")

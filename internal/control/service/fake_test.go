@@ -15,7 +15,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	"go.temporal.io/api/common/v1"
 	"go.temporal.io/api/enums/v1"
@@ -37,6 +36,7 @@ import (
 	"github.com/unweaver/unweaver/internal/store/coordination/memory"
 	"github.com/unweaver/unweaver/internal/store/records"
 	"github.com/unweaver/unweaver/internal/store/vectors/files"
+	"github.com/unweaver/unweaver/internal/testkit/musttest"
 	"github.com/unweaver/unweaver/internal/testkit/recordsmemory"
 	"github.com/unweaver/unweaver/workflows"
 )
@@ -278,9 +278,9 @@ func (b *bench) CancelRun(ctx context.Context, run string) error {
 
 func newBench(t *testing.T) *bench {
 	root := t.TempDir()
-	artifacts := must(dir.Open(filepath.Join(root, "artifacts")))(t)
-	must(artifact.OpenStoreID(t.Context(), artifacts))(t)
-	vectors := must(files.Open(filepath.Join(root, "vectors")))(t)
+	artifacts := musttest.Get(dir.Open(filepath.Join(root, "artifacts")))(t)
+	musttest.Get(artifact.OpenStoreID(t.Context(), artifacts))(t)
+	vectors := musttest.Get(files.Open(filepath.Join(root, "vectors")))(t)
 	store, kept := &faulty{Store: memory.New()}, &deaf{Store: recordsmemory.New()}
 	stores := &app.Stores{Artifacts: artifacts, Records: kept, Coordination: store, Vectors: vectors}
 	t.Cleanup(func() { _ = stores.Close() })
@@ -311,12 +311,12 @@ func (b *bench) setState(run string, state core.RunState) {
 
 func (b *bench) writeReport(generation, status string) {
 	report := core.Report{Index: "docs", Generation: generation, Run: "docs/" + generation, Status: status}
-	must(blob.WriteJSON(b.t.Context(), b.art.Store, b.art.GenerationKey(generation, "report.json"), report,
+	musttest.Get(blob.WriteJSON(b.t.Context(), b.art.Store, b.art.GenerationKey(generation, "report.json"), report,
 		blob.Cond{}))(b.t)
 }
 
 func (b *bench) write(key, content string) {
-	must(blob.Write(b.t.Context(), b.art.Store, key, []byte(content), blob.Cond{}))(b.t)
+	musttest.Get(blob.Write(b.t.Context(), b.art.Store, key, []byte(content), blob.Cond{}))(b.t)
 }
 
 // spec returns the spec of an index whose corpus is an empty folder, with built-in models.
@@ -324,14 +324,6 @@ func (b *bench) spec(index string) core.Spec {
 	return core.Spec{
 		Index: index, Corpus: b.t.TempDir(), Chat: core.ChatModel{Provider: "builtin"},
 		Embedding: core.EmbedModel{Provider: "builtin"},
-	}
-}
-
-// wants checks code, object and that each part is in the text of a fault.
-func wants(t *testing.T, err error, code fault.Code, parts ...string) {
-	require.True(t, fault.Is(err, code), "got %v (%s), want %s", err, fault.CodeOf(err), code)
-	for _, part := range parts {
-		assert.True(t, strings.Contains(err.Error(), part), "%q is not in %q", part, err)
 	}
 }
 
@@ -363,13 +355,4 @@ type unconditional struct{ blob.Store }
 
 func (u unconditional) Put(ctx context.Context, key string, r io.Reader, n int64, _ blob.Cond) (blob.Info, error) {
 	return u.Store.Put(ctx, key, r, n, blob.Cond{})
-}
-
-// must returns the value of a call that has to succeed.
-func must[T any](value T, err error) func(testing.TB) T {
-	return func(t testing.TB) T {
-		t.Helper()
-		require.NoError(t, err)
-		return value
-	}
 }

@@ -19,6 +19,7 @@ import (
 	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/store/blob"
+	"github.com/unweaver/unweaver/internal/testkit/musttest"
 	"github.com/unweaver/unweaver/workflows"
 )
 
@@ -29,11 +30,11 @@ func indexRequest(b *bench, index, generation string) control.IndexRequest {
 func TestABuildIsStartedOnce(t *testing.T) {
 	b := newBench(t)
 	request := indexRequest(b, "docs", "")
-	first := must(b.BuildIndex(t.Context(), request))(b.t)
+	first := musttest.Get(b.BuildIndex(t.Context(), request))(b.t)
 	assert.True(t, !first.Attached && regexp.MustCompile(`^docs/\d{8}t\d{6}z$`).MatchString(first.Run), "started %+v",
 		first)
 	b.temporal.hidden["build/"+first.Run] = true // visibility lags behind
-	again := must(b.BuildIndex(t.Context(), request))(b.t)
+	again := musttest.Get(b.BuildIndex(t.Context(), request))(b.t)
 	assert.True(t, again.Attached && again.Run == first.Run && len(b.temporal.started) == 1, "again %+v, %d starts", again,
 		len(b.temporal.started))
 	options, input := b.temporal.started[0], b.temporal.inputs[0].(workflows.Build)
@@ -46,8 +47,8 @@ func TestARunHasThePriorityOfItsIndex(t *testing.T) {
 	b := newBench(t)
 	request := indexRequest(b, "docs", "")
 	request.Priority = control.Priority{Level: 2, Weight: 4}
-	must(b.BuildIndex(t.Context(), request))(b.t)
-	must(b.BuildIndex(t.Context(), indexRequest(b, "other", "")))(b.t)
+	musttest.Get(b.BuildIndex(t.Context(), request))(b.t)
+	musttest.Get(b.BuildIndex(t.Context(), indexRequest(b, "other", "")))(b.t)
 	for i, want := range []temporal.Priority{
 		{PriorityKey: 2, FairnessKey: "docs", FairnessWeight: 4}, {FairnessKey: "other"},
 	} {
@@ -59,8 +60,8 @@ func TestARunHasThePriorityOfItsIndex(t *testing.T) {
 func TestABuildWithAnotherConfigurationIsNotJoined(t *testing.T) {
 	b := newBench(t)
 	request := indexRequest(b, "docs", "")
-	first := must(b.BuildIndex(t.Context(), request))(b.t)
-	b.setState(first.Run, core.RunState{Spec: must(b.art.PutSpec(t.Context(), request.Spec))(b.t)})
+	first := musttest.Get(b.BuildIndex(t.Context(), request))(b.t)
+	b.setState(first.Run, core.RunState{Spec: musttest.Get(b.art.PutSpec(t.Context(), request.Spec))(b.t)})
 
 	priced := request
 	priced.Spec.Chat.Price.Prompt = 3 // rebuilds nothing
@@ -69,7 +70,7 @@ func TestABuildWithAnotherConfigurationIsNotJoined(t *testing.T) {
 	other := request
 	other.Spec.Shortening.Threshold = 99
 	_, err = b.BuildIndex(t.Context(), other)
-	wants(t, err, fault.LeaseHeld, first.Run, "another configuration", "unweaver cancel "+first.Run)
+	musttest.Fail(t, err, fault.LeaseHeld, first.Run, "another configuration", "unweaver cancel "+first.Run)
 }
 
 // A run that stands still goes on with the settings that it began with: a request for others is refused.
@@ -78,8 +79,8 @@ func TestABuildThatStandsStillIsJoinedWithItsOwnSettingsAlone(t *testing.T) {
 	for _, status := range []string{core.StatusPaused, core.StatusWaiting} {
 		b := newBench(t)
 		request := indexRequest(b, "docs", "")
-		first := must(b.BuildIndex(t.Context(), request))(b.t)
-		state := core.RunState{Spec: must(b.art.PutSpec(t.Context(), request.Spec))(b.t)}
+		first := musttest.Get(b.BuildIndex(t.Context(), request))(b.t)
+		state := core.RunState{Spec: musttest.Get(b.art.PutSpec(t.Context(), request.Spec))(b.t)}
 		state.Report.Run, state.Report.Status, state.Report.Reason = first.Run, status, string(fault.ModelAuth)
 		b.setState(first.Run, state)
 
@@ -91,13 +92,13 @@ func TestABuildThatStandsStillIsJoinedWithItsOwnSettingsAlone(t *testing.T) {
 		other.Spec.Chunking.MaxTokens = 77                       // rebuilds everything
 		other.Spec.Chat.Timeout = core.Duration(7 * time.Minute) // was not set
 		_, err := b.BuildIndex(t.Context(), other)
-		wants(t, err, fault.LeaseHeld, first.Run, status+" (model_auth)", "unweaver resume "+first.Run,
+		musttest.Fail(t, err, fault.LeaseHeld, first.Run, status+" (model_auth)", "unweaver resume "+first.Run,
 			"unweaver cancel "+first.Run, "models.chat.price.prompt: 3, was 0", "models.chat.timeout: 7m0s, was not set",
 			"indexes.docs.chunking.max_tokens: 77, was ")
 		many := other
 		many.Spec.Keep, many.Spec.Parity, many.Spec.Limits.Concurrency = 99, true, 99
 		_, err = b.BuildIndex(t.Context(), many)
-		wants(t, err, fault.LeaseHeld, "and 1 more")
+		musttest.Fail(t, err, fault.LeaseHeld, "and 1 more")
 	}
 }
 
@@ -122,8 +123,8 @@ func TestABuildThatIsJoinedSaysSinceWhenAndOneThatEndsIsNotJoined(t *testing.T) 
 			synctest.Test(t, func(t *testing.T) {
 				b := newBench(t)
 				request := indexRequest(b, "docs", "")
-				first := must(b.BuildIndex(t.Context(), request))(b.t)
-				digest := must(b.art.PutSpec(t.Context(), request.Spec))(b.t)
+				first := musttest.Get(b.BuildIndex(t.Context(), request))(b.t)
+				digest := musttest.Get(b.art.PutSpec(t.Context(), request.Spec))(b.t)
 				state, since := core.RunState{Spec: digest, Stage: c.stage}, time.Now().UTC()
 				state.Report.Run, state.Report.Status = first.Run, c.status
 				if c.begun {
@@ -153,7 +154,7 @@ func TestAnAuditBeginsOnceOneThatWroteItsReportHasEnded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBench(t)
 		publish(b, "g1")
-		first := must(b.AuditIndex(t.Context(), control.AuditRequest{Index: "docs"}))(b.t)
+		first := musttest.Get(b.AuditIndex(t.Context(), control.AuditRequest{Index: "docs"}))(b.t)
 		b.setState(first.Run, core.RunState{Report: core.Report{Run: first.Run, Status: core.StatusCompleted}})
 		end := time.AfterFunc(3*time.Second, func() {
 			b.temporal.mu.Lock()
@@ -171,11 +172,11 @@ func TestARebuildIsStartedAsOneAndJoinsNoOther(t *testing.T) {
 	b := newBench(t)
 	request := indexRequest(b, "docs", "")
 	request.Rebuild = true
-	first := must(b.BuildIndex(t.Context(), request))(b.t)
+	first := musttest.Get(b.BuildIndex(t.Context(), request))(b.t)
 	input := b.temporal.inputs[0].(workflows.Build)
 	assert.True(t, input.Rebuild, "%+v", input)
 	_, err := b.BuildIndex(t.Context(), request)
-	wants(t, err, fault.LeaseHeld, first.Run, "unweaver cancel "+first.Run)
+	musttest.Fail(t, err, fault.LeaseHeld, first.Run, "unweaver cancel "+first.Run)
 }
 
 // An installation runs any number of builds, of which one is ours.
@@ -253,9 +254,9 @@ func unreadableLease(t *testing.T, lease string) {
 // The newest start of an index is remembered under a key that no run can have.
 func TestAnIndexNamedLatest(t *testing.T) {
 	b := newBench(t)
-	first := must(b.BuildIndex(t.Context(), indexRequest(b, "latest", "docs")))(b.t)
+	first := musttest.Get(b.BuildIndex(t.Context(), indexRequest(b, "latest", "docs")))(b.t)
 	b.setState(first.Run, core.RunState{Stage: "extract", Total: 7})
-	must(b.BuildIndex(t.Context(), indexRequest(b, "docs", "g1")))(b.t)
+	musttest.Get(b.BuildIndex(t.Context(), indexRequest(b, "docs", "g1")))(b.t)
 	status, err := b.ReadStatus(t.Context(), first.Run)
 	assert.True(t, err == nil && status.Stage == "extract" && len(status.Problems) == 0,
 		"the state of %s was overwritten: %+v, %v", first.Run, status, err)
@@ -276,7 +277,7 @@ func TestNamesThatCannotBeBuilt(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, err := b.BuildIndex(t.Context(), c.request)
-			wants(t, err, c.code, c.says)
+			musttest.Fail(t, err, c.code, c.says)
 		})
 	}
 	assert.True(t, len(b.temporal.started) == 0, "%d builds were started", len(b.temporal.started))
@@ -284,23 +285,23 @@ func TestNamesThatCannotBeBuilt(t *testing.T) {
 
 // publish makes a generation that lists know.
 func publish(b *bench, generation string) {
-	sha := must(b.art.PutManifest(b.t.Context(),
+	sha := musttest.Get(b.art.PutManifest(b.t.Context(),
 		&core.Manifest{Format: core.ManifestFormat, Index: "docs", Generation: generation}))(b.t)
 	ref := core.GenerationRef{Manifest: sha, Seq: 1, State: "published"}
-	must(blob.WriteJSON(b.t.Context(), b.art.Store, b.art.GenerationKey(generation, "manifest.json"),
+	musttest.Get(blob.WriteJSON(b.t.Context(), b.art.Store, b.art.GenerationKey(generation, "manifest.json"),
 		ref, blob.Cond{}))(b.t)
 }
 
 func TestARestoreIsStartedOnceSeenAndCancelled(t *testing.T) {
 	b := newBench(t)
 	_, err := b.RestoreIndex(t.Context(), "docs")
-	wants(t, err, fault.UnknownIndex, "docs", "unweaver index")
+	musttest.Fail(t, err, fault.UnknownIndex, "docs", "unweaver index")
 	publish(b, "g1")
 	run, err := b.RestoreIndex(t.Context(), "docs")
 	require.True(t, err == nil && strings.HasPrefix(run.Run, "docs/restore-") && run.NoCorpus == "" &&
 		b.temporal.started[0].ID == "restore/docs", "%+v, %v", run, err)
 	_, err = b.RestoreIndex(t.Context(), "docs")
-	wants(t, err, fault.LeaseHeld, "is already running", "unweaver status "+run.Run, "unweaver cancel "+run.Run)
+	musttest.Fail(t, err, fault.LeaseHeld, "is already running", "unweaver status "+run.Run, "unweaver cancel "+run.Run)
 	status, err := b.ReadStatus(t.Context(), "docs")
 	assert.True(t, err == nil && status.Run == run.Run && status.Status == core.StatusRunning,
 		"status of the index: %+v, %v", status, err)
@@ -316,18 +317,18 @@ func TestARestoreIsStartedOnceSeenAndCancelled(t *testing.T) {
 func TestAnAuditIsStartedOnceWithItsPart(t *testing.T) {
 	b := newBench(t)
 	_, err := b.AuditIndex(t.Context(), control.AuditRequest{Index: "docs"})
-	wants(t, err, fault.UnknownIndex, "no generation")
+	musttest.Fail(t, err, fault.UnknownIndex, "no generation")
 	publish(b, "g1")
 	run, err := b.AuditIndex(t.Context(), control.AuditRequest{Index: "docs", Sample: core.Sample{Part: 2, Of: 7}, Repair: true})
 	require.True(t, err == nil && strings.HasPrefix(run.Run, "docs/audit-") && b.temporal.started[0].ID == "audit/docs",
 		"%+v, %v: %+v", run, err, b.temporal.started)
 	_, err = b.AuditIndex(t.Context(), control.AuditRequest{Index: "docs"})
-	wants(t, err, fault.LeaseHeld, "an audit of it is already running", run.Run)
+	musttest.Fail(t, err, fault.LeaseHeld, "an audit of it is already running", run.Run)
 	_, err = b.AuditIndex(t.Context(), control.AuditRequest{Index: "docs", Sample: core.Sample{Part: 8, Of: 7}})
-	wants(t, err, fault.InvalidParam, "8/7")
+	musttest.Fail(t, err, fault.InvalidParam, "8/7")
 	_, err = b.BuildIndex(t.Context(), indexRequest(b, "docs", "audit-x"))
-	wants(t, err, fault.Usage, "reserved for audits")
-	wants(t, b.MarkLost(t.Context(), run.Run), fault.Usage, "audit")
+	musttest.Fail(t, err, fault.Usage, "reserved for audits")
+	musttest.Fail(t, b.MarkLost(t.Context(), run.Run), fault.Usage, "audit")
 }
 
 // A restore and a build write a damaged current.json again: they must start, and not fail on it.
@@ -339,7 +340,7 @@ func TestARestoreAndABuildAreStartedWhereThePointerIsDamaged(t *testing.T) {
 		publish(b, "g1")
 		b.write(b.art.CurrentKey(), content)
 		_, err := b.ListGenerations(t.Context(), "docs")
-		wants(t, err, fault.SegmentDamage, "current.json", "unweaver restore docs")
+		musttest.Fail(t, err, fault.SegmentDamage, "current.json", "unweaver restore docs")
 		run, err := b.RestoreIndex(t.Context(), "docs")
 		assert.True(t, err == nil && len(b.temporal.started) == 1 && b.temporal.started[0].ID == "restore/docs",
 			"%s: %+v, %v", situation, run, err)
@@ -357,21 +358,20 @@ func TestOnlyTheOwnerReplaysAnotherRecording(t *testing.T) {
 	if _, err := b.BuildIndex(stranger, control.IndexRequest{Spec: spec}); !fault.Is(err, fault.EndpointRefused) {
 		t.Errorf("it may: %v", err)
 	}
-	must(b.BuildIndex(t.Context(), control.IndexRequest{Spec: spec}))(b.t)
+	musttest.Get(b.BuildIndex(t.Context(), control.IndexRequest{Spec: spec}))(b.t)
 }
 
 func TestOnlyTheOwnerOpensAnotherFolder(t *testing.T) {
 	b := newBench(t)
 	spec := b.spec("docs")
 	stranger := control.ForAnother(t.Context())
-	_, err := b.BuildIndex(stranger, control.IndexRequest{Spec: spec})
-	assert.True(t, fault.Is(err, fault.CorpusRefused), "it may: %v", err)
-	checks := must(b.RunDoctor(stranger, spec))(b.t)
+	musttest.Refuse(b.BuildIndex(stranger, control.IndexRequest{Spec: spec}))(t, fault.CorpusRefused)
+	checks := musttest.Get(b.RunDoctor(stranger, spec))(b.t)
 	for _, check := range checks {
 		assert.False(t, check.Name == "corpus" && check.OK, "%+v", check)
 	}
-	must(b.BuildIndex(t.Context(), control.IndexRequest{Spec: spec}))(b.t)
-	must(b.BuildIndex(stranger, control.IndexRequest{Spec: spec}))(b.t) // granted by then
+	musttest.Get(b.BuildIndex(t.Context(), control.IndexRequest{Spec: spec}))(b.t)
+	musttest.Get(b.BuildIndex(stranger, control.IndexRequest{Spec: spec}))(b.t) // granted by then
 }
 
 // A start is over once the engine shows the workers that a build needs, or with the patience of who starts.

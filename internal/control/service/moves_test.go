@@ -25,6 +25,7 @@ import (
 	"github.com/unweaver/unweaver/internal/stage/extract"
 	"github.com/unweaver/unweaver/internal/store/blob"
 	"github.com/unweaver/unweaver/internal/store/coordination"
+	"github.com/unweaver/unweaver/internal/testkit/musttest"
 	"github.com/unweaver/unweaver/workflows"
 )
 
@@ -38,8 +39,8 @@ func TestCommandsOnRunsAreRecordedWithWhoAndWhy(t *testing.T) {
 	b.must(b.CancelRun(ctx, "docs"))
 	b.temporal.executions["build/docs/g1"] = completed
 	b.writeReport("g1", core.StatusCompleted)
-	wants(t, b.PauseRun(ctx, "docs/g1"), fault.RunEnded)
-	operations := must(b.ListOperations(t.Context(), "docs", 0))(b.t)
+	musttest.Fail(t, b.PauseRun(ctx, "docs/g1"), fault.RunEnded)
+	operations := musttest.Get(b.ListOperations(t.Context(), "docs", 0))(b.t)
 	var text []string
 	for _, op := range operations {
 		require.True(t, op.By == "ada@desk" && op.Via == "token" && op.Reason == "too expensive" && op.Run == "docs/g1" &&
@@ -52,7 +53,7 @@ func TestCommandsOnRunsAreRecordedWithWhoAndWhy(t *testing.T) {
 		assert.Equal(t, want[i], text[i], "%q, want %q", text, want)
 	}
 	_, err := b.ListOperations(t.Context(), "../docs", 0)
-	wants(t, err, fault.InvalidParam)
+	musttest.Fail(t, err, fault.InvalidParam)
 }
 
 // What stops a run is done also where it cannot be recorded, and says so.
@@ -60,7 +61,7 @@ func TestARunIsPausedAlsoWhereThatCannotBeRecorded(t *testing.T) {
 	b := newBench(t)
 	b.temporal.executions["build/docs/g1"] = running
 	b.Stores.Artifacts = readOnly{b.Stores.Artifacts}
-	wants(t, b.PauseRun(t.Context(), "docs/g1"), fault.StoreDenied, "record pause of docs/g1", "the operation took effect")
+	musttest.Fail(t, b.PauseRun(t.Context(), "docs/g1"), fault.StoreDenied, "record pause of docs/g1", "the operation took effect")
 	assert.Len(t, b.temporal.updates, 1)
 }
 
@@ -74,24 +75,24 @@ func TestNothingIsMovedOfAnIndexThatIsNot(t *testing.T) {
 		"burn": fault.Usage,
 	} {
 		_, err := b.MoveGeneration(t.Context(), control.MoveRequest{Action: action, Index: "docs", Generation: "g1", Name: "kept"})
-		wants(t, err, code)
+		musttest.Fail(t, err, code)
 	}
 	_, err := b.MoveGeneration(t.Context(), control.MoveRequest{Action: core.ActionPublish, Index: "docs"})
-	wants(t, err, fault.Usage, "no generation is named")
+	musttest.Fail(t, err, fault.Usage, "no generation is named")
 	for _, bad := range []control.MoveRequest{
 		{Action: core.ActionPublish, Index: "../x", Generation: "g1"},
 		{Action: core.ActionTag, Index: "docs", Generation: "g1", Name: "../x"},
 	} {
 		_, err := b.MoveGeneration(t.Context(), bad)
-		wants(t, err, fault.InvalidParam)
+		musttest.Fail(t, err, fault.InvalidParam)
 	}
 	_, err = b.MoveGeneration(t.Context(), control.MoveRequest{Action: core.ActionPublish, Index: "docs", Generation: "../x"})
-	wants(t, err, fault.UnknownGen)
+	musttest.Fail(t, err, fault.UnknownGen)
 	// One that was held before it was built says why.
 	b.write(b.art.GenerationKey("g2", "report.json"),
 		`{"status":"held","reason":"mass_deletion","detail":"5 of 10 documents are gone"}`)
 	_, err = b.MoveGeneration(t.Context(), control.MoveRequest{Action: core.ActionPublish, Index: "docs", Generation: "g2"})
-	wants(t, err, fault.UnknownGen, "5 of 10 documents are gone", "gate.max_removed=1")
+	musttest.Fail(t, err, fault.UnknownGen, "5 of 10 documents are gone", "gate.max_removed=1")
 	keys, err := b.ListOperations(t.Context(), "docs", 0)
 	assert.True(t, err == nil && len(keys) == 0, "refused, and recorded: %+v, %v", keys, err)
 }
@@ -102,7 +103,7 @@ func TestAHeldRunIsSettledOnceItIsPublished(t *testing.T) {
 	b.publish()
 	current, _, err := b.art.ReadPointer(t.Context())
 	b.must(err)
-	sha := must(b.art.PutManifest(t.Context(), &core.Manifest{
+	sha := musttest.Get(b.art.PutManifest(t.Context(), &core.Manifest{
 		Format: core.ManifestFormat, Index: "docs", Generation: "g2", Seq: 2, Parent: current.Manifest,
 		Collections: core.Collections{Classes: "docs-classes", Chunks: "docs-chunks"},
 	}))(b.t)
@@ -111,9 +112,11 @@ func TestAHeldRunIsSettledOnceItIsPublished(t *testing.T) {
 	for _, collection := range []string{"docs-classes", "docs-chunks"} {
 		b.must(b.Stores.Vectors.Create(t.Context(), collection, 3))
 	}
-	success := func() time.Time { return must(run.LastSuccess(t.Context(), b.Stores.Coordination, "docs"))(b.t) }
+	success := func() time.Time {
+		return musttest.Get(run.LastSuccess(t.Context(), b.Stores.Coordination, "docs"))(b.t)
+	}
 	require.Zero(t, success())
-	must(
+	musttest.Get(
 		b.MoveGeneration(t.Context(), control.MoveRequest{Action: core.ActionPublish, Index: "docs", Generation: "g2"}),
 	)(b.t)
 	assert.NotZero(t, success())
@@ -140,15 +143,15 @@ func TestProbeQuestionsComeWithTheRequest(t *testing.T) {
 	} {
 		request.Spec.Gate.Probes, request.Probes = c.where, c.raw
 		_, err := b.BuildIndex(t.Context(), request)
-		wants(t, err, fault.BadConfig, c.want)
+		musttest.Fail(t, err, fault.BadConfig, c.want)
 		_, err = b.ApplySchedule(t.Context(), control.ScheduleRequest{
 			Spec: request.Spec, Files: request.Files, Schedule: config.Schedule{Cron: "@daily", Overlap: "skip"},
 		})
-		wants(t, err, fault.BadConfig, c.want)
+		musttest.Fail(t, err, fault.BadConfig, c.want)
 	}
 	require.Empty(t, b.temporal.started, "a run was started all the same")
 	request.Spec.Gate.Probes = core.SentFile + sum
-	must(b.BuildIndex(t.Context(), request))(b.t)
+	musttest.Get(b.BuildIndex(t.Context(), request))(b.t)
 	raw, _, err := blob.Read(t.Context(), b.art.Store, b.art.ProbesKey(sum))
 	assert.True(t, err == nil && string(raw) == string(good), "%s, %v", raw, err)
 }
@@ -159,20 +162,20 @@ func TestABackfillThatTheEngineDoesNotRunEnds(t *testing.T) {
 	b := newBench(t)
 	ctx := t.Context()
 	b.publish()
-	status := func() string { return must(run.ReadBackfill(ctx, b.art, "old"))(t).Status }
+	status := func() string { return musttest.Get(run.ReadBackfill(ctx, b.art, "old"))(t).Status }
 	request := control.BackfillRequest{Index: "docs", Name: "old", Choice: core.BackfillChoice{Prefix: "old/"}}
 	b.temporal.refuses = errors.New("no room")
 	_, err := b.StartBackfill(ctx, request)
 	assert.True(t, err != nil && status() == core.StatusFailed, "%v; it is %s", err, status())
 	b.temporal.refuses = nil
-	must(b.StartBackfill(ctx, request))(b.t)
+	musttest.Get(b.StartBackfill(ctx, request))(b.t)
 	require.Equal(t, core.StatusRunning, status(), "it")
 	b.temporal.executions[workflows.BackfillID("docs", "old")] = terminated
 	named := control.BackfillNamed{Index: "docs", Name: "old"}
-	wants(t, b.PauseBackfill(ctx, named), fault.RunEnded, "does not run it", "resume, or cancel")
+	musttest.Fail(t, b.PauseBackfill(ctx, named), fault.RunEnded, "does not run it", "resume, or cancel")
 	b.must(b.CancelBackfill(ctx, named))
 	assert.Equal(t, core.StatusCancelled, status(), "it")
-	wants(t, b.CancelBackfill(ctx, named), fault.RunEnded, "it has ended: cancelled")
+	musttest.Fail(t, b.CancelBackfill(ctx, named), fault.RunEnded, "it has ended: cancelled")
 }
 
 // What a schedule left that was deleted in the engine alone, or never made there, is deleted by the same command. Where
@@ -183,11 +186,11 @@ func TestWhatIsLeftOfAScheduleIsDeleted(t *testing.T) {
 	b.must(run.KeepSchedule(ctx, b.art, run.Scheduled{Spec: b.spec("docs")}))
 	b.must(b.DeleteSchedule(ctx, "docs"))
 	_, err := b.art.Store.Stat(ctx, b.art.ScheduleKey())
-	wants(t, err, fault.NotFound)
-	wants(t, b.DeleteSchedule(ctx, "docs"), fault.NotFound)
-	wants(t, b.PauseSchedule(ctx, "docs", ""), fault.NotFound)
-	wants(t, b.DeleteSchedule(ctx, "../docs"), fault.InvalidParam)
-	operations := must(b.ListOperations(ctx, "docs", 0))(b.t)
+	musttest.Fail(t, err, fault.NotFound)
+	musttest.Fail(t, b.DeleteSchedule(ctx, "docs"), fault.NotFound)
+	musttest.Fail(t, b.PauseSchedule(ctx, "docs", ""), fault.NotFound)
+	musttest.Fail(t, b.DeleteSchedule(ctx, "../docs"), fault.InvalidParam)
+	operations := musttest.Get(b.ListOperations(ctx, "docs", 0))(b.t)
 	assert.True(t, len(operations) == 1 && operations[0].Action == core.ActionDeleteNights &&
 		operations[0].By == "ada@desk" && operations[0].Outcome != nil && operations[0].Outcome.Result == core.OperationDone,
 		"%+v", operations)
@@ -199,28 +202,28 @@ var segment = strings.Repeat("ab", 32)
 // publish has index docs serve generation g1, which holds nothing.
 func (b *bench) publish() core.Digest {
 	ctx := b.t.Context()
-	digest := must(b.art.PutSpec(ctx, b.spec("docs")))(b.t)
+	digest := musttest.Get(b.art.PutSpec(ctx, b.spec("docs")))(b.t)
 	b.write(b.art.SegmentKey(segment), "x")
-	sha := must(b.art.PutManifest(ctx, &core.Manifest{
+	sha := musttest.Get(b.art.PutManifest(ctx, &core.Manifest{
 		Segments: core.Segments{Documents: []core.Segment{{SHA256: segment, Bytes: 1}}},
 		Format:   core.ManifestFormat, Index: "docs", Generation: "g1", Seq: 1, Spec: digest,
 		Collections: core.Collections{Classes: "docs-classes", Chunks: "docs-chunks"},
 	}))(b.t)
-	must(blob.WriteJSON(ctx, b.art.Store, b.art.CurrentKey(),
+	musttest.Get(blob.WriteJSON(ctx, b.art.Store, b.art.CurrentKey(),
 		core.Pointer{Generation: "g1", Manifest: sha, Seq: 1, Epoch: 1}, blob.Cond{}))(b.t)
 	return digest
 }
 
 // fail gives generation g1 a dead letter.
 func (b *bench) fail(letter extract.DeadLetter) {
-	must(blob.WriteJSON(b.t.Context(), b.art.Store, extract.DeadLetterKey(b.art, "g1", letter.Chunk),
+	musttest.Get(blob.WriteJSON(b.t.Context(), b.art.Store, extract.DeadLetterKey(b.art, "g1", letter.Chunk),
 		letter, blob.Cond{}))(b.t)
 }
 
 // A restore needs no corpus. It says where the next build will miss it.
 func TestARestoreSaysWhyTheNextBuildWillFail(t *testing.T) {
 	b := newBench(t)
-	spec := must(b.art.Spec(t.Context(), b.publish()))(b.t)
+	spec := musttest.Get(b.art.Spec(t.Context(), b.publish()))(b.t)
 	b.must(os.Remove(spec.Corpus))
 	run, err := b.RestoreIndex(t.Context(), "docs")
 	assert.True(t, err == nil && strings.Contains(run.NoCorpus, spec.Corpus), "%+v, %v", run, err)
@@ -257,14 +260,12 @@ func TestARoundOfRetryFailedIsABuildOfWhatFailed(t *testing.T) {
 	chunk := strings.Repeat("ab", 16)
 	b.fail(extract.DeadLetter{Chunk: chunk, Document: "a.md", Reason: string(fault.BadOutput), Attempt: 4})
 	_, err = b.RetryFailed(t.Context(), control.LettersRequest{Name: "docs", Chunks: []string{strings.Repeat("cd", 16)}})
-	assert.True(t, fault.Is(err, fault.NotFound) && strings.Contains(err.Error(), "dead-letters list docs"),
-		"an unknown letter: %v", err)
+	musttest.Fail(t, err, fault.NotFound, "dead-letters list docs")
 	_, err = b.RetryFailed(t.Context(), control.LettersRequest{Name: "docs/g0"})
-	assert.True(t, fault.Is(err, fault.Usage) && strings.Contains(err.Error(), "g1 is the published generation"),
-		"an older generation: %v", err)
+	musttest.Fail(t, err, fault.Usage, "g1 is the published generation")
 	run, err := b.RetryFailed(t.Context(), control.LettersRequest{Name: "docs/g1"})
 	require.True(t, err == nil && strings.HasPrefix(run.Run, "docs/"+workflows.RetryGeneration), "%+v, %v", run, err)
-	operations := must(b.ListOperations(t.Context(), "docs", 0))(b.t)
+	operations := musttest.Get(b.ListOperations(t.Context(), "docs", 0))(b.t)
 	assert.True(t, len(operations) == 1 && operations[0].Action == core.ActionRetry && operations[0].Run == run.Run,
 		"recorded are %+v", operations)
 	build := b.temporal.inputs[0].(workflows.Build)
@@ -273,10 +274,9 @@ func TestARoundOfRetryFailedIsABuildOfWhatFailed(t *testing.T) {
 	assert.True(t, err == nil && again.Attached && again.Run == run.Run && again.RunID == run.RunID &&
 		len(b.temporal.started) == 1, "a second one: %+v, %v", again, err)
 	_, err = b.RetryFailed(t.Context(), control.LettersRequest{Name: "docs", Chunks: []string{chunk}})
-	wants(t, err, fault.LeaseHeld, run.Run+" is retrying others", "add --wait")
+	musttest.Fail(t, err, fault.LeaseHeld, run.Run+" is retrying others", "add --wait")
 	_, err = b.BuildIndex(t.Context(), control.IndexRequest{Spec: b.spec("docs")})
-	assert.True(t, fault.Is(err, fault.LeaseHeld) && strings.Contains(err.Error(), "does not read the corpus") &&
-		strings.Contains(err.Error(), "add --wait"), "a build does not join it: %v", err)
+	musttest.Fail(t, err, fault.LeaseHeld, "does not read the corpus", "add --wait")
 }
 
 // Who discarded a letter, and which, is recorded; text that names no chunk is not.
@@ -287,8 +287,8 @@ func TestADiscardedLetterIsRecorded(t *testing.T) {
 	chunk := strings.Repeat("ab", 16)
 	b.fail(extract.DeadLetter{Chunk: chunk, Document: "a.md"})
 	b.must(b.DiscardLetters(ctx, control.LettersRequest{Name: "docs", Chunks: []string{chunk}, Why: "a table"}))
-	wants(t, b.DiscardLetters(ctx, control.LettersRequest{Name: "docs", Chunks: []string{"\x1b[31m"}}), fault.NotFound)
-	operations := must(b.ListOperations(ctx, "docs", 0))(b.t)
+	musttest.Fail(t, b.DiscardLetters(ctx, control.LettersRequest{Name: "docs", Chunks: []string{"\x1b[31m"}}), fault.NotFound)
+	operations := musttest.Get(b.ListOperations(ctx, "docs", 0))(b.t)
 	assert.True(t, len(operations) == 2 && operations[1].Action == core.ActionDiscardLetters &&
 		operations[1].By == "ada@desk" && operations[1].To == "g1" && operations[1].Name == chunk &&
 		operations[1].Reason == "a table" && operations[0].Name == "" && operations[0].Outcome.Code == string(fault.NotFound),
@@ -388,7 +388,7 @@ func TestARoundOfRetryFailedIsOneWhereverItsStartIsKilled(t *testing.T) {
 				"write %d, done %t: %+v, %v after %d starts", step, done, round, err, len(b.temporal.started))
 			joins += begun
 			_, err = b.BuildIndex(t.Context(), indexRequest(b, "docs", ""))
-			wants(t, err, fault.LeaseHeld, round.Run)
+			musttest.Fail(t, err, fault.LeaseHeld, round.Run)
 			b.temporal.executions["build/"+round.Run] = completed
 			if build, err := b.BuildIndex(t.Context(), indexRequest(b, "docs", "")); err != nil || build.Attached {
 				t.Errorf("write %d, done %t: the build after it: %+v, %v", step, done, build, err)

@@ -20,6 +20,7 @@ import (
 	"github.com/unweaver/unweaver/internal/pipeline/unit"
 	"github.com/unweaver/unweaver/internal/store/blob"
 	"github.com/unweaver/unweaver/internal/testkit/modeltest"
+	"github.com/unweaver/unweaver/internal/testkit/musttest"
 	"github.com/unweaver/unweaver/internal/testkit/recordsmemory"
 	"github.com/unweaver/unweaver/workflows"
 )
@@ -174,7 +175,7 @@ func TestAStatusThatCannotBeTold(t *testing.T) {
 			b := newBench(t)
 			c.prepare(b)
 			_, err := b.ReadStatus(t.Context(), c.run)
-			wants(t, err, c.code, c.says)
+			musttest.Fail(t, err, c.code, c.says)
 		})
 	}
 }
@@ -259,7 +260,7 @@ func (b *bench) remember(work string) {
 
 // checks returns the checks of doctor by name.
 func checks(t *testing.T, b *bench, spec core.Spec) map[string]control.Check {
-	all := must(b.RunDoctor(t.Context(), spec))(b.t)
+	all := musttest.Get(b.RunDoctor(t.Context(), spec))(b.t)
 	out := map[string]control.Check{}
 	for _, check := range all {
 		out[check.Name] = check
@@ -365,7 +366,7 @@ func TestRunsAreListedTheFinishedOnesToo(t *testing.T) {
 	})
 	b.remember("docs/g3")
 	b.temporal.executions["build/docs/g3"] = running
-	runs := must(b.ListRuns(t.Context(), "", 0))(b.t)
+	runs := musttest.Get(b.ListRuns(t.Context(), "", 0))(b.t)
 	require.True(t, len(runs) == 3 && runs[0].Run == "docs/g3" && runs[0].Status == core.StatusRunning &&
 		runs[0].Stage == "extract", "%+v", runs)
 	b.temporal.executions["build/docs/g3"] = terminated
@@ -376,9 +377,9 @@ func TestRunsAreListedTheFinishedOnesToo(t *testing.T) {
 	assert.True(t, err == nil && len(cards) == 1 && cards[0].State == runlog.StateEmpty && cards[0].Running == nil &&
 		cards[0].LastRun != nil && cards[0].LastRun.Run == "docs/g3", "%+v, %v", cards, err)
 	_, err = b.ListRuns(t.Context(), "other", 0)
-	wants(t, err, fault.RunNotFound, "never built", "--index other")
+	musttest.Fail(t, err, fault.RunNotFound, "never built", "--index other")
 	_, err = b.ListRuns(t.Context(), "../docs", 0)
-	wants(t, err, fault.InvalidParam, "name index")
+	musttest.Fail(t, err, fault.InvalidParam, "name index")
 }
 
 // cancelling writes down that a run is being cancelled.
@@ -389,7 +390,7 @@ func cancelling(b *bench, work string) {
 func TestABuildDoesNotJoinOneThatIsBeingCancelled(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBench(t)
-		first := must(b.BuildIndex(t.Context(), indexRequest(b, "docs", "")))(b.t)
+		first := musttest.Get(b.BuildIndex(t.Context(), indexRequest(b, "docs", "")))(b.t)
 		cancelling(b, first.Run)
 		go func() {
 			time.Sleep(3 * time.Second)
@@ -404,25 +405,24 @@ func TestABuildDoesNotJoinOneThatIsBeingCancelled(t *testing.T) {
 		assert.True(t, waited >= 3*time.Second && waited <= 10*time.Second, "it waited %s for the end of the other", waited)
 		cancelling(b, second.Run) // and no worker is there to end it
 		_, err = b.BuildIndex(t.Context(), indexRequest(b, "docs", ""))
-		wants(t, err, fault.LeaseHeld, second.Run+" is being cancelled", "unweaver status "+second.Run)
+		musttest.Fail(t, err, fault.LeaseHeld, second.Run+" is being cancelled", "unweaver status "+second.Run)
 	})
 }
 
 func TestAnIndexWithoutAReportNamesWhoHoldsItsLease(t *testing.T) {
 	b := newBench(t)
 	_, err := b.ReadStatus(t.Context(), "docs")
-	wants(t, err, fault.RunNotFound, "never built")
+	musttest.Fail(t, err, fault.RunNotFound, "never built")
 	b.hold(foreign)
 	_, err = b.ReadStatus(t.Context(), "docs")
-	wants(t, err, fault.RunNotFound, "run docs/g1 of Temporal at temporal.example:7233 holds the lease",
+	musttest.Fail(t, err, fault.RunNotFound, "run docs/g1 of Temporal at temporal.example:7233 holds the lease",
 		"unweaver cancel docs/g1 --lost")
 }
 
 // The stores answer and have lost what is served: ls and doctor name the index and the command that writes it again.
 func TestAnIndexThatCannotBeServedIsSeen(t *testing.T) {
 	look := func(b *bench) (runlog.Card, control.Check) {
-		t.Helper()
-		cards := must(b.ListIndexes(t.Context()))(b.t)
+		cards := musttest.Get(b.ListIndexes(t.Context()))(b.t)
 		require.Len(t, cards, 1, "%+v", cards)
 		return cards[0], checks(t, b, b.spec("docs"))["indexes"]
 	}
@@ -444,10 +444,10 @@ func TestAnIndexThatCannotBeServedIsSeen(t *testing.T) {
 			}
 			current, _, err := b.art.ReadPointer(t.Context())
 			b.must(err)
-			manifest := must(b.art.ManifestOf(t.Context(), current))(b.t)
-			proven := must(unit.ReadIdentities(t.Context(), b.Stores.Records, b.Stores.Vectors, manifest.Collections))(b.t)
+			manifest := musttest.Get(b.art.ManifestOf(t.Context(), current))(b.t)
+			proven := musttest.Get(unit.ReadIdentities(t.Context(), b.Stores.Records, b.Stores.Vectors, manifest.Collections))(b.t)
 			proven.Manifest = current.Manifest
-			must(blob.WriteJSON(t.Context(), b.art.Store, unit.ProvenKey(b.art), proven, blob.Cond{}))(b.t)
+			musttest.Get(blob.WriteJSON(t.Context(), b.art.Store, unit.ProvenKey(b.art), proven, blob.Cond{}))(b.t)
 			if card, check := look(b); card.State != runlog.StatePublished || card.Detail != "" || !check.OK {
 				t.Errorf("whole: %+v, %+v", card, check)
 			}

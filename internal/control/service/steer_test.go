@@ -21,9 +21,10 @@ import (
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/pipeline/run"
 	"github.com/unweaver/unweaver/internal/store/blob"
+	"github.com/unweaver/unweaver/internal/testkit/musttest"
 )
 
-func encode(t *testing.T, value any) []byte { return must(json.Marshal(value))(t) }
+func encode(t *testing.T, value any) []byte { return musttest.Get(json.Marshal(value))(t) }
 
 // refuse returns a workflow whose validator refuses.
 func refuse(message, kind string) func(context.Context, client.UpdateWorkflowOptions) error {
@@ -93,7 +94,7 @@ func TestWhatAWorkflowRefusesIsTold(t *testing.T) {
 			b := newBench(t)
 			b.temporal.executions["build/docs/g1"] = running
 			b.temporal.answer = refuse(c.message, c.kind)
-			wants(t, b.ResumeRun(t.Context(), "docs/g1", nil), c.code, c.says...)
+			musttest.Fail(t, b.ResumeRun(t.Context(), "docs/g1", nil), c.code, c.says...)
 		})
 	}
 }
@@ -107,12 +108,12 @@ func TestASpentBudgetNeedsANewOne(t *testing.T) {
 	}}
 	b.setState("docs/g1", state)
 	err := b.ResumeRun(t.Context(), "docs/g1", nil)
-	wants(t, err, fault.BudgetSpent, "docs/g1", "23 calls", "111 tokens", "1.5", "--budget-calls", "--budget-money")
+	musttest.Fail(t, err, fault.BudgetSpent, "docs/g1", "23 calls", "111 tokens", "1.5", "--budget-calls", "--budget-money")
 	assert.Empty(t, b.temporal.updates, "the workflow was asked all the same")
-	wants(t, b.ResumeRun(t.Context(), "docs/g1", &core.Budget{Calls: -1}), fault.Usage, "negative")
+	musttest.Fail(t, b.ResumeRun(t.Context(), "docs/g1", &core.Budget{Calls: -1}), fault.Usage, "negative")
 	for _, spent := range []core.Budget{{Calls: 23}, {Tokens: 100}, {Money: 1.5}, {Calls: 1000, Tokens: 111}} {
 		err := b.ResumeRun(t.Context(), "docs/g1", &spent)
-		wants(t, err, fault.Usage, "docs/g1", "has already spent", "set a larger budget")
+		musttest.Fail(t, err, fault.Usage, "docs/g1", "has already spent", "set a larger budget")
 		assert.True(t, strings.Count(err.Error(), "larger") == 1 && len(b.temporal.updates) == 0,
 			"%d updates, %v", len(b.temporal.updates), err)
 	}
@@ -146,7 +147,7 @@ func TestCommandsToARunThatIsOver(t *testing.T) {
 				"resume": func() error { return b.ResumeRun(t.Context(), "docs/g1", nil) },
 				"cancel": func() error { return b.CancelRun(t.Context(), "docs/g1") },
 			} {
-				wants(t, do(), c.code, command+" run docs/g1", c.says, "unweaver status")
+				musttest.Fail(t, do(), c.code, command+" run docs/g1", c.says, "unweaver status")
 			}
 		})
 	}
@@ -170,7 +171,7 @@ func TestAnOldWorkerIsCancelledThroughTemporal(t *testing.T) {
 	b := newBench(t)
 	b.temporal.executions["restore/docs"] = running
 	b.temporal.answer = oldWorker
-	wants(t, b.PauseRun(t.Context(), "docs/restore-1"), fault.Usage, "does not support this command", "unweaver cancel")
+	musttest.Fail(t, b.PauseRun(t.Context(), "docs/restore-1"), fault.Usage, "does not support this command", "unweaver cancel")
 }
 
 func TestACommandThatNoWorkerObeys(t *testing.T) {
@@ -192,9 +193,9 @@ func TestACommandThatNoWorkerObeys(t *testing.T) {
 				b.temporal.executions["build/docs/g1"] = running
 				b.temporal.answer, b.temporal.pollers = hang, c.pollers
 				begin := time.Now()
-				wants(t, b.PauseRun(t.Context(), "docs/g1"), fault.EngineDown, "pause run docs/g1", c.says)
+				musttest.Fail(t, b.PauseRun(t.Context(), "docs/g1"), fault.EngineDown, "pause run docs/g1", c.says)
 				assert.Equal(t, 90*time.Second, time.Since(begin), "waited")
-				wants(t, b.CancelRun(t.Context(), "docs/g1"), fault.EngineDown, c.says, "Temporal was asked to cancel the run")
+				musttest.Fail(t, b.CancelRun(t.Context(), "docs/g1"), fault.EngineDown, c.says, "Temporal was asked to cancel the run")
 				assert.Len(t, b.temporal.cancelled, c.cancelled, "cancelled %q", b.temporal.cancelled)
 				ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 				defer cancel()
@@ -214,7 +215,7 @@ func TestATemporalThatIsDownIsNamed(t *testing.T) {
 		"index":  func() error { _, err := b.BuildIndex(t.Context(), indexRequest(b, "docs", "g1")); return err },
 		"attach": func() error { _, err := b.BuildIndex(t.Context(), indexRequest(b, "docs", "")); return err },
 	} {
-		t.Run(name, func(t *testing.T) { wants(t, do(), fault.EngineDown, "127.0.0.1:7233", "connection refused") })
+		t.Run(name, func(t *testing.T) { musttest.Fail(t, do(), fault.EngineDown, "127.0.0.1:7233", "connection refused") })
 	}
 	assert.Empty(t, b.temporal.cancelled, "a Temporal that is down was asked twice")
 }
@@ -240,7 +241,7 @@ func TestPauseAndCancelTellWhatIsInFlight(t *testing.T) {
 
 // hold writes a lease.
 func (b *bench) hold(lease core.Lease) {
-	must(blob.WriteJSON(b.t.Context(), b.art.Store, b.art.LeaseKey(), lease, blob.Cond{}))(b.t)
+	musttest.Get(blob.WriteJSON(b.t.Context(), b.art.Store, b.art.LeaseKey(), lease, blob.Cond{}))(b.t)
 }
 
 // leased returns who holds the lease.
@@ -304,7 +305,7 @@ func TestARunIsNotLostWhileItRunsOrAProcessWorksOnIt(t *testing.T) {
 				b := newBench(t)
 				b.hold(foreign)
 				test.arrange(b)
-				wants(t, b.MarkLost(t.Context(), test.run), test.code, test.says...)
+				musttest.Fail(t, b.MarkLost(t.Context(), test.run), test.code, test.says...)
 				assert.Equal(t, "build/docs/g1", b.leased().Workflow, "the lease")
 			})
 		})
@@ -316,9 +317,9 @@ func TestALeaseThatNobodyUnderstandsIsMendedAboveEveryFence(t *testing.T) {
 	b.write(b.art.LeaseKey(), `{"workflow":"build/docs/g1","run":"r1","fence":-3}`)
 	b.write(b.art.RunKey("g1", "41", "build.json"), "{}")
 	b.write(b.art.RunKey("restore-1", "restore", "parts.json"), "[]")
-	wants(t, b.MarkLost(t.Context(), "docs/g1"), fault.SegmentDamage, "its fence is -3", "unweaver cancel docs --lost")
+	musttest.Fail(t, b.MarkLost(t.Context(), "docs/g1"), fault.SegmentDamage, "its fence is -3", "unweaver cancel docs --lost")
 	b.temporal.executions["build/docs/g9"] = running
-	wants(t, b.MarkLost(t.Context(), "docs"), fault.LeaseHeld, "docs/g9")
+	musttest.Fail(t, b.MarkLost(t.Context(), "docs"), fault.LeaseHeld, "docs/g9")
 	b.temporal.executions["build/docs/g9"] = completed
 	b.must(b.MarkLost(t.Context(), "docs"))
 	lease := b.leased()
@@ -329,14 +330,14 @@ func TestALeaseThatNobodyUnderstandsIsMendedAboveEveryFence(t *testing.T) {
 // Promises: 48.
 func TestAStartedRunIsNotMistakenForAnEarlierOneOfItsName(t *testing.T) {
 	b := newBench(t)
-	first := must(b.BuildIndex(t.Context(), indexRequest(b, "docs", "nightly")))(b.t)
+	first := musttest.Get(b.BuildIndex(t.Context(), indexRequest(b, "docs", "nightly")))(b.t)
 	left := core.RunState{RunID: first.RunID, Workflow: "build/docs/nightly"}
 	left.Report = core.Report{Status: core.StatusCompleted, RunID: first.RunID}
 	b.setState("docs/nightly", left)
 	b.temporal.executions["build/docs/nightly"] = completed
 	status, err := b.ReadStatus(t.Context(), first.ExactName())
 	require.True(t, err == nil && status.Status == core.StatusCompleted, "%+v, %v", status, err)
-	second := must(b.BuildIndex(t.Context(), indexRequest(b, "docs", "nightly")))(b.t)
+	second := musttest.Get(b.BuildIndex(t.Context(), indexRequest(b, "docs", "nightly")))(b.t)
 	require.True(t, second.RunID != "" && second.RunID != first.RunID, "runs %+v and %+v", first, second)
 	status, err = b.ReadStatus(t.Context(), second.ExactName())
 	assert.True(t, err == nil && status.Status == core.StatusRunning, "it has just begun: %+v, %v", status.Status, err)

@@ -14,6 +14,7 @@ import (
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/index/classrun"
 	"github.com/unweaver/unweaver/internal/stream/mapped"
+	"github.com/unweaver/unweaver/internal/testkit/musttest"
 	"github.com/unweaver/unweaver/internal/testkit/scratchtest"
 )
 
@@ -34,7 +35,6 @@ func row(n int) classrun.Row {
 }
 
 func whole(t *testing.T, spillAt int) []byte {
-	t.Helper()
 	writer := classrun.NewWriter()
 	defer writer.Close()
 	writer.SpillAt(spillAt)
@@ -42,16 +42,14 @@ func whole(t *testing.T, spillAt int) []byte {
 		require.NoError(t, writer.Add(row(n), name, strings.Fields(name)))
 	}
 	var out bytes.Buffer
-	_, err := writer.Write(&out, "v1", "en")
-	require.NoError(t, err)
+	musttest.Get(writer.Write(&out, "v1", "en"))(t)
 	return out.Bytes()
 }
 
 func TestARunSaysWhatWasGivenAndHasItsNamesInOrder(t *testing.T) {
 	path := scratchtest.WriteFile(t, whole(t, 0))
 	given := names()
-	file, err := classrun.Open(path, classrun.Expect{Analyser: "v1", Classes: len(given)})
-	require.NoError(t, err)
+	file := musttest.Get(classrun.Open(path, classrun.Expect{Analyser: "v1", Classes: len(given)}))(t)
 	defer file.Close()
 	var sorted []string
 	for n, name := range given {
@@ -103,18 +101,15 @@ func TestWhatCannotBeNumberedOrOrderedIsRefused(t *testing.T) {
 
 // A run that says that classes have access labels is of a program that enforces them.
 func TestARunWithAccessLabelsIsRefused(t *testing.T) {
-	from, err := mapped.Open(scratchtest.WriteFile(t, whole(t, 0)), classrun.Kind, classrun.Version)
-	require.NoError(t, err)
+	from := musttest.Get(mapped.Open(scratchtest.WriteFile(t, whole(t, 0)), classrun.Kind, classrun.Version))(t)
 	defer from.Close()
 	var out bytes.Buffer
 	writer := mapped.NewWriter(&out, classrun.Kind, classrun.Version, nil)
 	for _, name := range append(from.Sections(), "nodes") {
 		writer.BeginSection(name)
-		_, err := writer.Write(from.Bytes(name))
-		require.NoError(t, err)
+		musttest.Get(writer.Write(from.Bytes(name)))(t)
 	}
 	require.NoError(t, writer.Close())
 	expect := classrun.Expect{Analyser: "v1", Classes: len(names())}
-	_, err = classrun.Open(scratchtest.WriteFile(t, out.Bytes()), expect)
-	assert.True(t, fault.Is(err, fault.FormatUnknown), "%v", err)
+	musttest.Refuse(classrun.Open(scratchtest.WriteFile(t, out.Bytes()), expect))(t, fault.FormatUnknown)
 }

@@ -56,14 +56,12 @@ type format struct {
 }
 
 func written(t *testing.T, write func(*bytes.Buffer) error) []byte {
-	t.Helper()
 	var out bytes.Buffer
 	require.NoError(t, write(&out))
 	return out.Bytes()
 }
 
 func formats(t *testing.T) map[string]format {
-	t.Helper()
 	return map[string]format{
 		"rows":      {rowsWhole(t), readRows},
 		"text":      {textWhole(t), readText},
@@ -256,7 +254,6 @@ func readFacts(_ context.Context, path string) string {
 
 // rowsWhole returns a file with a row of every kind.
 func rowsWhole(t *testing.T) []byte {
-	t.Helper()
 	id, digest := core.ClassID("oslo"), core.Sum("oslo")
 	moment := time.Date(2026, time.January, 2, 12, 0, 0, 0, time.UTC)
 	spans := [][2]int{{3, 7}, {9, 12}}
@@ -297,7 +294,6 @@ func rowsWhole(t *testing.T) []byte {
 var pieces = []string{"the capital of ", "Norway is Ösló, ", strings.Repeat("and so on ", 9000), "end"}
 
 func textWhole(t *testing.T) []byte {
-	t.Helper()
 	var file bytes.Buffer
 	writer := rowfile.NewWriter(&file)
 	at := 0
@@ -384,7 +380,6 @@ func runWhole() []byte   { _, raw := segmentsWhole(); return raw }
 
 // opened opens a split and a run that are stored nowhere yet.
 func opened(t *testing.T, documents, classes []byte) (*split.File, *classrun.File) {
-	t.Helper()
 	folder := t.TempDir()
 	for name, raw := range map[string][]byte{"split": documents, "run": classes} {
 		require.NoError(t, os.WriteFile(filepath.Join(folder, name), raw, 0o600))

@@ -14,6 +14,7 @@ import (
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/index/deletedstats"
 	"github.com/unweaver/unweaver/internal/index/postings"
+	"github.com/unweaver/unweaver/internal/testkit/musttest"
 	"github.com/unweaver/unweaver/internal/testkit/scratchtest"
 	"github.com/unweaver/unweaver/internal/testkit/searchtest"
 )
@@ -21,7 +22,6 @@ import (
 var chunks = deletedstats.Of{Side: "chunks", Analyser: "words/1"}
 
 func write(t testing.TB, former *deletedstats.File, changes ...deletedstats.Change) []byte {
-	t.Helper()
 	var content bytes.Buffer
 	require.NoError(t, deletedstats.Write(&content, chunks, former, changes...))
 	return content.Bytes()
@@ -58,13 +58,11 @@ func TestNightsAddUpAndMergesTakeAway(t *testing.T) {
 		night := func(n int) func(row int) bool { return func(row int) bool { return row%4 == n } }
 		two := func(row int) bool { return row%4 < 2 }
 		content := write(t, nil, deletedstats.Count(sides[0], night(0)), deletedstats.Count(sides[1], night(0)))
-		first, err := open(t, content, chunks)
-		require.NoError(t, err)
+		first := musttest.Get(open(t, content, chunks))(t)
 		both := write(t, first, deletedstats.Count(sides[0], night(1)), deletedstats.Count(sides[1], night(1)))
 		once := write(t, nil, deletedstats.Count(sides[1], two), deletedstats.Count(sides[0], two))
 		require.True(t, bytes.Equal(both, once), "two nights are other bytes than one")
-		former, err := open(t, both, chunks)
-		require.NoError(t, err)
+		former := musttest.Get(open(t, both, chunks))(t)
 		merged := write(t, former, deletedstats.NegateChange(deletedstats.Count(sides[0], two)))
 		want := write(t, nil, deletedstats.Count(sides[1], two))
 		require.True(t, bytes.Equal(merged, want), "what a merge left out still counts, or less than it does")
@@ -75,8 +73,7 @@ func TestNightsAddUpAndMergesTakeAway(t *testing.T) {
 			}
 		}
 		whole := searchtest.OpenSide(t, left)
-		table, err := open(t, merged, chunks)
-		require.NoError(t, err)
+		table := musttest.Get(open(t, merged, chunks))(t)
 		require.Equal(t, whole.Stats().Totals(), table.Totals())
 		terms := 0
 		for term, list := range whole.Lists() {
@@ -111,10 +108,8 @@ func TestCountsThatCannotBeAreRefusedAndErrorsPassedOn(t *testing.T) {
 
 func TestATableOfAnotherSideOrAnalyserIsRefused(t *testing.T) {
 	content := write(t, nil, deletedstats.Change{Documents: 1, Terms: 1, Entries: scratchtest.Yield(deletedstats.Entry{Term: "a", Documents: 1})})
-	_, err := open(t, content, deletedstats.Of{Side: "classes", Analyser: "words/1"})
-	assert.True(t, fault.Is(err, fault.SegmentDamage), "another side: %v", err)
-	_, err = open(t, content, deletedstats.Of{Side: "chunks", Analyser: "words/2"})
-	assert.True(t, fault.Is(err, fault.FormatUnknown), "another analyser: %v", err)
+	musttest.Refuse(open(t, content, deletedstats.Of{Side: "classes", Analyser: "words/1"}))(t, fault.SegmentDamage)
+	musttest.Refuse(open(t, content, deletedstats.Of{Side: "chunks", Analyser: "words/2"}))(t, fault.FormatUnknown)
 }
 
 // Terms without end are written from little memory, and their temporary files go.

@@ -12,6 +12,7 @@ import (
 
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/index/deletions"
+	"github.com/unweaver/unweaver/internal/testkit/musttest"
 	"github.com/unweaver/unweaver/internal/testkit/scratchtest"
 )
 
@@ -20,7 +21,6 @@ func of(rows int) deletions.Of {
 }
 
 func write(t testing.TB, rows int, dead func(int) bool) []byte {
-	t.Helper()
 	var content bytes.Buffer
 	require.NoError(t, deletions.Write(&content, of(rows), dead))
 	return content.Bytes()
@@ -48,8 +48,7 @@ func TestBitmapsSayOfEveryRowWhatWasWritten(t *testing.T) {
 			}
 		}
 		content := write(t, rows, func(row int) bool { return dead[row] })
-		bitmap, err := open(t, content, of(rows))
-		require.NoError(t, err)
+		bitmap := musttest.Get(open(t, content, of(rows)))(t)
 		assert.True(t, bitmap.CountDead() == count && bitmap.CountRows() == rows,
 			"%d of %d are dead, want %d of %d", bitmap.CountDead(), bitmap.CountRows(), count, rows)
 		for i := range dead {

@@ -14,6 +14,7 @@ import (
 
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/index/idf"
+	"github.com/unweaver/unweaver/internal/testkit/musttest"
 	"github.com/unweaver/unweaver/internal/testkit/scratchtest"
 	"github.com/unweaver/unweaver/internal/text"
 )
@@ -22,24 +23,20 @@ import (
 const golden = "92d8d3861d74ca3246787c3489e8608bcff728ea850fbbabf87d2b09b0997e9a"
 
 func learn(t *testing.T, all ...string) []byte {
-	t.Helper()
 	var file bytes.Buffer
 	require.NoError(t, idf.Learn(t.Context(), &file, text.LanguageOf(""), int64(len(all)), scratchtest.Yield(all...)))
 	return file.Bytes()
 }
 
 func open(t *testing.T, raw []byte) (*idf.Table, error) {
-	t.Helper()
 	path := scratchtest.WriteFile(t, raw)
 	return idf.Open(path)
 }
 
 func TestAStemWeighsLessTheMoreChunksHoldIt(t *testing.T) {
-	table, err := open(t, learn(t, "the river rises", "the river falls", "a mountain stands"))
-	require.NoError(t, err)
+	table := musttest.Get(open(t, learn(t, "the river rises", "the river falls", "a mountain stands")))(t)
 	defer table.Close()
-	_, err = open(t, nil)
-	assert.True(t, fault.Is(err, fault.SegmentDamage), "%v", err)
+	musttest.Refuse(open(t, nil))(t, fault.SegmentDamage)
 	assert.Equal(t, int64(3), table.Total(), "learned from")
 	for _, c := range []struct {
 		stem   string

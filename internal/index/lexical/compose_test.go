@@ -19,6 +19,7 @@ import (
 	"github.com/unweaver/unweaver/internal/index/lexical"
 	"github.com/unweaver/unweaver/internal/index/postings"
 	"github.com/unweaver/unweaver/internal/testkit/longtest"
+	"github.com/unweaver/unweaver/internal/testkit/musttest"
 	"github.com/unweaver/unweaver/internal/testkit/scratchtest"
 	"github.com/unweaver/unweaver/internal/testkit/searchtest"
 )
@@ -61,7 +62,6 @@ func cut(r *rand.Rand, live, dead [][]string, sides int) layout {
 
 // composed opens the layout with its bitmaps, and what the dead count, which is gathered side by side.
 func (l layout) composed(t testing.TB) (index *lexical.Index, keys []int) {
-	t.Helper()
 	var parts []lexical.Part
 	var changes []deletedstats.Change
 	for i, docs := range l.sides {
@@ -72,33 +72,28 @@ func (l layout) composed(t testing.TB) (index *lexical.Index, keys []int) {
 			of := deletions.Of{Segment: fmt.Sprint(i), Unit: deletions.Classes, Rows: len(docs)}
 			dead := func(row int) bool { return l.key[i][row] < 0 }
 			require.NoError(t, deletions.Write(&content, of, dead))
-			bitmap, err := deletions.Open(scratchtest.WriteFile(t, content.Bytes()), of)
-			require.NoError(t, err)
+			bitmap := musttest.Get(deletions.Open(scratchtest.WriteFile(t, content.Bytes()), of))(t)
 			t.Cleanup(bitmap.Close)
 			part.Dead = bitmap
 			changes = append(changes, deletedstats.Count(part.Side, bitmap.IsDead))
 		}
 		parts = append(parts, part)
 	}
-	index, err := lexical.Compose(parts, counted(t, changes...))
-	require.NoError(t, err)
+	index = musttest.Get(lexical.Compose(parts, counted(t, changes...)))(t)
 	return index, keys
 }
 
 func counted(t testing.TB, changes ...deletedstats.Change) *deletedstats.File {
-	t.Helper()
 	var content bytes.Buffer
 	of := deletedstats.Of{Side: "classes", Analyser: "test"}
 	require.NoError(t, deletedstats.Write(&content, of, nil, changes...))
-	dead, err := deletedstats.Open(scratchtest.WriteFile(t, content.Bytes()), of)
-	require.NoError(t, err)
+	dead := musttest.Get(deletedstats.Open(scratchtest.WriteFile(t, content.Bytes()), of))(t)
 	t.Cleanup(dead.Close)
 	return dead
 }
 
 // same fails where any answer of the composed index differs in a bit from that of one side of the live rows.
 func same(t *testing.T, r *rand.Rand, one, many *lexical.Index, keys []int, terms []string) {
-	t.Helper()
 	before := func(a, b uint32) bool { return keys[a] < keys[b] }
 	n := []int{1, 3, 10, 100, 5000}[r.IntN(5)]
 	var allowKey, allowRow func(uint32) bool
@@ -134,7 +129,6 @@ func same(t *testing.T, r *rand.Rand, one, many *lexical.Index, keys []int, term
 // byFormula fails where a score of the composed index differs in a bit from the formula over the live documents, which
 // goes by neither lists nor sums over sides.
 func byFormula(t *testing.T, live [][]string, many *lexical.Index, keys []int, terms []string) {
-	t.Helper()
 	total, df := 0, map[string]int{}
 	for _, doc := range live {
 		total += len(doc)
@@ -261,12 +255,10 @@ func TestRowsAndTermsThatAreDeadAreNotThere(t *testing.T) {
 	of := deletions.Of{Segment: "s", Unit: deletions.Classes, Rows: 2}
 	var content bytes.Buffer
 	require.NoError(t, deletions.Add(&content, of, nil, []uint32{0}))
-	bitmap, err := deletions.Open(scratchtest.WriteFile(t, content.Bytes()), of)
-	require.NoError(t, err)
+	bitmap := musttest.Get(deletions.Open(scratchtest.WriteFile(t, content.Bytes()), of))(t)
 	defer bitmap.Close()
 	parts := []lexical.Part{{Side: searchtest.OpenSide(t, nil)}, {Side: side, Dead: bitmap}, {Side: searchtest.OpenSide(t, [][]string{{"c"}})}}
-	index, err := lexical.Compose(parts, counted(t, deletedstats.Count(side, bitmap.IsDead)))
-	require.NoError(t, err)
+	index := musttest.Get(lexical.Compose(parts, counted(t, deletedstats.Count(side, bitmap.IsDead))))(t)
 	assert.True(t, !index.HasAnyTerm([]string{"gone"}) && index.Weight("gone") == 0 &&
 		len(index.Search([]string{"gone"}, 9, nil, nil)) == 0, "a term that only a dead row holds is known")
 	hits := index.Search([]string{"a", "c"}, 9, nil, nil)

@@ -15,6 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/unweaver/unweaver/internal/index/lexical"
+	"github.com/unweaver/unweaver/internal/testkit/musttest"
 	"github.com/unweaver/unweaver/internal/testkit/searchtest"
 	"github.com/unweaver/unweaver/internal/text"
 )
@@ -140,8 +141,7 @@ var pageQuestions = map[string][]string{
 // The words of real pages in four languages are found in other forms by the language, and not by plain words.
 func TestPagesAreFoundByTheirLanguageBetterThanByPlainWords(t *testing.T) {
 	for code, questions := range pageQuestions {
-		raw, err := os.ReadFile(filepath.Join("testdata", "pages", code+".txt"))
-		require.NoError(t, err)
+		raw := musttest.Get(os.ReadFile(filepath.Join("testdata", "pages", code+".txt")))(t)
 		pages := strings.Split(strings.TrimSpace(string(raw)), "\n")
 		reciprocal := func(language *text.Language) (sum float64) {
 			var terms [][]string

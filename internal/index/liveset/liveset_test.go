@@ -70,11 +70,6 @@ func invent(documents, classesPerChunk int) *invented {
 	return out
 }
 
-func check(t testing.TB, err error) {
-	t.Helper()
-	require.NoError(t, err)
-}
-
 // splits deals the documents to n splits; each has dead copies of some that live elsewhere.
 func (c *invented) splits(t testing.TB, n int) []liveset.Split {
 	r := rand.New(rand.NewPCG(uint64(n), 5))
@@ -93,22 +88,22 @@ func (c *invented) splits(t testing.TB, n int) []liveset.Split {
 				continue
 			}
 			dead = append(dead, copied)
-			check(t, writer.BeginDocument(split.Row{Key: c.key[d], Modified: time.UnixMilli(int64(d))}))
+			require.NoError(t, writer.BeginDocument(split.Row{Key: c.key[d], Modified: time.UnixMilli(int64(d))}))
 			for n := range perDocument {
 				number := d*perDocument + n
-				check(t, writer.AddChunk(split.Chunk{ID: mixed('k', number)}, nil))
+				require.NoError(t, writer.AddChunk(split.Chunk{ID: mixed('k', number)}, nil))
 				for position, class := range c.classes[number] {
-					check(t, writer.AddMention(class, chunks, position))
+					require.NoError(t, writer.AddMention(class, chunks, position))
 				}
 				chunks++
 			}
 		}
 		var raw bytes.Buffer
 		expect, err := writer.Write(&raw, "v1", "en")
-		check(t, err)
+		require.NoError(t, err)
 		writer.Close()
 		opened, err := split.Open(scratchtest.WriteFile(t, raw.Bytes()), expect)
-		check(t, err)
+		require.NoError(t, err)
 		t.Cleanup(opened.Close)
 		out = append(out, liveset.Split{File: opened, Dead: func(i int) bool { return dead[i] }})
 	}
@@ -132,14 +127,14 @@ func (c *invented) runs(t testing.TB, n int) []liveset.Run {
 				continue
 			}
 			dead = append(dead, copied)
-			check(t, writer.Add(classrun.Row{ID: id}, c.name(i), nil))
+			require.NoError(t, writer.Add(classrun.Row{ID: id}, c.name(i), nil))
 		}
 		var raw bytes.Buffer
 		expect, err := writer.Write(&raw, "v1", "en")
-		check(t, err)
+		require.NoError(t, err)
 		writer.Close()
 		opened, err := classrun.Open(scratchtest.WriteFile(t, raw.Bytes()), expect)
-		check(t, err)
+		require.NoError(t, err)
 		t.Cleanup(opened.Close)
 		out = append(out, liveset.Run{File: opened, Dead: func(i int) bool { return dead[i] }})
 	}
@@ -151,7 +146,7 @@ func (c *invented) name(i int) string { return fmt.Sprintf("name %d", i*31%len(c
 
 func (c *invented) open(t testing.TB, splits, runs int) *liveset.Set {
 	set, err := liveset.New(t.Context(), "test", c.splits(t, splits), c.runs(t, runs))
-	check(t, err)
+	require.NoError(t, err)
 	return set
 }
 

@@ -18,23 +18,21 @@ import (
 
 	"github.com/unweaver/unweaver/internal/index/postings"
 	"github.com/unweaver/unweaver/internal/stream/mapped"
+	"github.com/unweaver/unweaver/internal/testkit/musttest"
 	"github.com/unweaver/unweaver/internal/testkit/scratchtest"
 	"github.com/unweaver/unweaver/internal/testkit/searchtest"
 )
 
 func bytesOf(t *testing.T, builder *postings.Builder) []byte {
-	t.Helper()
 	defer builder.Close()
 	var content bytes.Buffer
 	writer := mapped.NewWriter(&content, "test", 1, nil)
-	_, err := builder.Write(writer, "x_")
-	require.NoError(t, err)
+	musttest.Get(builder.Write(writer, "x_"))(t)
 	require.NoError(t, writer.Close())
 	return content.Bytes()
 }
 
 func add(t *testing.T, builder *postings.Builder, documents ...[]string) {
-	t.Helper()
 	for _, terms := range documents {
 		require.NoError(t, builder.Add(terms))
 	}
@@ -127,8 +125,7 @@ func TestASideIsWrittenInMemoryThatDoesNotGrowWithItsDocuments(t *testing.T) {
 		}
 		var before, after runtime.MemStats
 		runtime.ReadMemStats(&before)
-		_, err := builder.Write(mapped.NewWriter(io.Discard, "test", 1, nil), "x_")
-		require.NoError(t, err)
+		musttest.Get(builder.Write(mapped.NewWriter(io.Discard, "test", 1, nil), "x_"))(t)
 		runtime.ReadMemStats(&after)
 		return after.TotalAlloc - before.TotalAlloc
 	}
@@ -185,7 +182,6 @@ type plain struct {
 
 // sideOf writes a side of documents, and gives what it has to say.
 func sideOf(t *testing.T, documents [][]string) (side *postings.Side, lists map[string]plain, stats postings.Stats) {
-	t.Helper()
 	lists, stats.Documents = map[string]plain{}, uint32(len(documents))
 	for doc, terms := range documents {
 		counts := map[string]int{}
@@ -294,7 +290,6 @@ func TestBytesOfThisVersion(t *testing.T) {
 	if *update {
 		require.NoError(t, os.WriteFile(path, got, 0o644))
 	}
-	want, err := os.ReadFile(path)
-	require.NoError(t, err)
+	want := musttest.Get(os.ReadFile(path))(t)
 	assert.True(t, bytes.Equal(got, want), "%d bytes differ from the %d that were written before", len(got), len(want))
 }

@@ -21,6 +21,7 @@ import (
 	"github.com/unweaver/unweaver/internal/index/segments"
 	"github.com/unweaver/unweaver/internal/index/split"
 	"github.com/unweaver/unweaver/internal/testkit/blobmemory"
+	"github.com/unweaver/unweaver/internal/testkit/musttest"
 	"github.com/unweaver/unweaver/internal/text"
 )
 
@@ -32,19 +33,15 @@ type shelf struct {
 }
 
 func newShelf(t *testing.T) shelf {
-	t.Helper()
-	cache, err := localfile.New(t.TempDir(), 0)
-	require.NoError(t, err)
+	cache := musttest.Get(localfile.New(t.TempDir(), 0))(t)
 	return shelf{t, artifact.Index{Store: blobmemory.New(), Name: "i"}, cache}
 }
 
 func (s shelf) check(err error) {
-	s.Helper()
 	require.NoError(s, err)
 }
 
 func (s shelf) put(write func(to io.Writer) error) core.Segment {
-	s.Helper()
 	file, err := artifact.NewFile()
 	s.check(err)
 	defer file.Discard()
@@ -56,7 +53,6 @@ func (s shelf) put(write func(to io.Writer) error) core.Segment {
 
 // split writes one of documents, each of one chunk that says its key, with its documents segment.
 func (s shelf) split(into *core.Segments, keys string) {
-	s.Helper()
 	writer := split.NewWriter()
 	defer writer.Close()
 	documents, err := artifact.NewRows()
@@ -82,7 +78,6 @@ func (s shelf) split(into *core.Segments, keys string) {
 }
 
 func (s shelf) run(into *core.Segments, names string) {
-	s.Helper()
 	writer := classrun.NewWriter()
 	defer writer.Close()
 	all := slices.SortedFunc(strings.FieldsSeq(names), func(a, b string) int {
@@ -105,7 +100,6 @@ func (s shelf) run(into *core.Segments, names string) {
 
 // bury marks rows of a segment as dead.
 func (s shelf) bury(into *core.Segments, of core.Segment, unit string, count int64, dead ...int) {
-	s.Helper()
 	made := s.put(func(to io.Writer) error {
 		return deletions.Write(to, deletions.Of{Segment: of.SHA256, Unit: unit, Rows: int(count)}, func(row int) bool {
 			return slices.Contains(dead, row)
@@ -115,7 +109,6 @@ func (s shelf) bury(into *core.Segments, of core.Segment, unit string, count int
 }
 
 func (s shelf) open(listed core.Segments) *segments.Table {
-	s.Helper()
 	table, err := segments.OpenTable(s.Context(), s.cache, s.index, &core.Manifest{Segments: listed})
 	s.check(err)
 	s.Cleanup(table.Release)

@@ -15,6 +15,7 @@ import (
 	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/index/split"
+	"github.com/unweaver/unweaver/internal/testkit/musttest"
 	"github.com/unweaver/unweaver/internal/testkit/scratchtest"
 )
 
@@ -80,15 +81,12 @@ func mentions() (out []mention) {
 }
 
 func written(t *testing.T, writer *split.Writer) []byte {
-	t.Helper()
 	var out bytes.Buffer
-	_, err := writer.Write(&out, "v1", "en")
-	require.NoError(t, err)
+	musttest.Get(writer.Write(&out, "v1", "en"))(t)
 	return out.Bytes()
 }
 
 func whole(t *testing.T, turned bool) []byte {
-	t.Helper()
 	writer := split.NewWriter()
 	defer writer.Close()
 	fill(t, writer, turned)
@@ -96,8 +94,7 @@ func whole(t *testing.T, turned bool) []byte {
 }
 
 func TestASplitSaysWhatWasGiven(t *testing.T) {
-	file, err := split.Open(scratchtest.WriteFile(t, whole(t, false)), expect)
-	require.NoError(t, err)
+	file := musttest.Get(split.Open(scratchtest.WriteFile(t, whole(t, false)), expect))(t)
 	defer file.Close()
 	at := 0
 	for i, document := range sample {
@@ -131,8 +128,7 @@ func TestEqualContentGivesEqualBytes(t *testing.T) {
 }
 
 func TestASplitSaysWhereAndHowOftenAClassIsMentioned(t *testing.T) {
-	file, err := split.Open(scratchtest.WriteFile(t, whole(t, true)), expect)
-	require.NoError(t, err)
+	file := musttest.Get(split.Open(scratchtest.WriteFile(t, whole(t, true)), expect))(t)
 	defer file.Close()
 	all := func(uint32) bool { return true }
 	for _, one := range []struct {
@@ -191,8 +187,7 @@ func TestWhatCannotBeNumberedOrOrderedIsRefused(t *testing.T) {
 	defer classes.Close()
 	fill(t, classes, false)
 	classes.SetLimit(2)
-	_, err := classes.Write(&bytes.Buffer{}, "v1", "en")
-	assert.True(t, fault.Is(err, fault.TooLarge), "three classes of 2: %v", err)
+	musttest.Refuse(classes.Write(&bytes.Buffer{}, "v1", "en"))(t, fault.TooLarge)
 }
 
 func TestASplitThatIsAnotherIsRefused(t *testing.T) {
@@ -214,6 +209,5 @@ func TestASplitThatIsAnotherIsRefused(t *testing.T) {
 	require.NoError(t, writer.BeginDocument(split.Row{Key: "a"}))
 	writer.SetLabel(1)
 	labelled := scratchtest.WriteFile(t, written(t, writer))
-	_, err := split.Open(labelled, split.Expect{Analyser: "v1", Documents: 1})
-	assert.True(t, fault.Is(err, fault.FormatUnknown), "a document that not everybody may read: %v", err)
+	musttest.Refuse(split.Open(labelled, split.Expect{Analyser: "v1", Documents: 1}))(t, fault.FormatUnknown)
 }

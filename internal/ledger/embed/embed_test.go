@@ -26,6 +26,7 @@ import (
 	"github.com/unweaver/unweaver/internal/store/coordination/bolt"
 	"github.com/unweaver/unweaver/internal/store/coordination/memory"
 	"github.com/unweaver/unweaver/internal/testkit/artifacttest"
+	"github.com/unweaver/unweaver/internal/testkit/musttest"
 )
 
 func TestALongChunkIsCutIntoOverlappingWindowsWithItsTitle(t *testing.T) {
@@ -124,8 +125,7 @@ func (e *embedder) Embed(_ context.Context, texts []string) ([][]float32, model.
 }
 
 func source(t *testing.T, e *embedder) (embed.Source, *artifacttest.Memory) {
-	claims, err := bolt.Open(filepath.Join(t.TempDir(), "claims"))
-	require.NoError(t, err)
+	claims := musttest.Get(bolt.Open(filepath.Join(t.TempDir(), "claims")))(t)
 	t.Cleanup(func() { _ = claims.Close() })
 	store := artifacttest.New()
 	e.server = t.Name()
@@ -166,8 +166,7 @@ func TestATextIsPaidOnceInWhateverCompanyItComes(t *testing.T) {
 		{[]string{"eeeee", "ccc", "dddd"}, "", []int{5, 3, 4}},
 	} {
 		for _, process := range []string{"the same process", "another"} {
-			vectors, err := src.Vectors(t.Context(), batch(c.texts...))
-			require.NoError(t, err)
+			vectors := musttest.Get(src.Vectors(t.Context(), batch(c.texts...)))(t)
 			lengths(t, vectors, c.want...)
 			asked := ""
 			for _, request := range e.asked {
@@ -193,8 +192,7 @@ func TestAnUnpaidEmbedderWritesNoLedger(t *testing.T) {
 	e := &embedder{}
 	src, store := source(t, e)
 	for range 2 {
-		_, err := src.Vectors(t.Context(), batch("a"))
-		require.NoError(t, err)
+		musttest.Get(src.Vectors(t.Context(), batch("a")))(t)
 	}
 	assert.Empty(t, store.Keys(""), "it wrote")
 }
@@ -221,13 +219,11 @@ func TestARejectedRequestIsHalvedUntilTheTextAtFaultIsAloneAndCut(t *testing.T) 
 		return nil
 	}}
 	src, _ := source(t, e)
-	vectors, err := src.Vectors(t.Context(), batch("a", "bb", bad, "dddd", "eeeee"))
-	require.NoError(t, err)
+	vectors := musttest.Get(src.Vectors(t.Context(), batch("a", "bb", bad, "dddd", "eeeee")))(t)
 	cut := embed.Fit(bad, 256)
 	lengths(t, vectors, 1, 2, len(cut), 4, 5)
 	asked := len(e.asked)
-	vectors, err = src.Vectors(t.Context(), batch("a", "bb", bad, "dddd", "eeeee"))
-	require.NoError(t, err)
+	vectors = musttest.Get(src.Vectors(t.Context(), batch("a", "bb", bad, "dddd", "eeeee")))(t)
 	lengths(t, vectors, 1, 2, len(cut), 4, 5)
 	assert.True(t, len(e.asked) == asked, "a second run asked %d times more", len(e.asked)-asked)
 }
@@ -250,8 +246,7 @@ func TestAPaidHalfIsNotPaidAgainWhenTheOtherFails(t *testing.T) {
 		t.Fatal(err)
 	}
 	down, e.asked = false, nil
-	vectors, err := src.Vectors(t.Context(), items)
-	require.NoError(t, err)
+	vectors := musttest.Get(src.Vectors(t.Context(), items))(t)
 	lengths(t, vectors, 1, 2, 3, 4)
 	for _, texts := range e.asked {
 		assert.True(t, len(texts) != 2 || texts[0] != "a", "the first half was paid again")
@@ -269,13 +264,11 @@ func TestAServerThatRefusedForAWhileCostsNoPartOfAText(t *testing.T) {
 		return nil
 	}}
 	src, _ := source(t, e)
-	vectors, err := src.Vectors(t.Context(), batch(long))
-	require.NoError(t, err)
+	vectors := musttest.Get(src.Vectors(t.Context(), batch(long)))(t)
 	lengths(t, vectors, len(long))
 	refusals = 100
 	src, _ = source(t, e)
-	_, err = src.Vectors(t.Context(), batch(long))
-	assert.True(t, fault.Is(err, fault.ModelRefused), "a server that refuses everybody: %v", err)
+	musttest.Refuse(src.Vectors(t.Context(), batch(long)))(t, fault.ModelRefused)
 }
 
 func TestATextThatIsRejectedEvenCutIsNamed(t *testing.T) {

@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/unweaver/unweaver/internal/fault"
+	"github.com/unweaver/unweaver/internal/testkit/musttest"
 )
 
 var three = []Name{{Text: "alpha"}, {Text: "beta"}, {Text: "gamma"}}
@@ -48,9 +49,7 @@ func TestGuards(t *testing.T) {
 }
 
 func parse(t *testing.T, lines ...string) File {
-	t.Helper()
-	f, err := ParseFile(strings.NewReader(strings.Join(lines, "\n")))
-	require.NoError(t, err)
+	f := musttest.Get(ParseFile(strings.NewReader(strings.Join(lines, "\n"))))(t)
 	return f
 }
 

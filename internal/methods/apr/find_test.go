@@ -15,6 +15,7 @@ import (
 	"github.com/unweaver/unweaver/internal/model/builtin"
 	"github.com/unweaver/unweaver/internal/model/tokens"
 	"github.com/unweaver/unweaver/internal/model/triples"
+	"github.com/unweaver/unweaver/internal/testkit/musttest"
 	"github.com/unweaver/unweaver/internal/text"
 )
 
@@ -27,7 +28,6 @@ func vectorsOf(texts []string) apr.Table {
 }
 
 func indexOf(t testing.TB, documents []apr.Document) (*apr.Index, *apr.Codebook) {
-	t.Helper()
 	book, sequences, _ := apr.Indexify(documents)
 	var lines []string
 	for edge := range book.Edges {
@@ -38,8 +38,7 @@ func indexOf(t testing.TB, documents []apr.Document) (*apr.Index, *apr.Codebook)
 			book.Runs = append(book.Runs, sequence.Edges[from:min(from+2, len(sequence.Edges))])
 		}
 	}
-	index, err := apr.NewIndex(book, vectorsOf(book.Entities), vectorsOf(book.Relations), vectorsOf(lines))
-	require.NoError(t, err)
+	index := musttest.Get(apr.NewIndex(book, vectorsOf(book.Entities), vectorsOf(book.Relations), vectorsOf(lines)))(t)
 	return index, book
 }
 
@@ -135,8 +134,7 @@ func TestWhatCannotBeAskedFindsNothing(t *testing.T) {
 	book := &apr.Codebook{Entities: []string{"A"}, Relations: []string{"is"}, Edges: []apr.Edge{{}}}
 	one := apr.Table{Dim: 2}
 	one.Add([]float32{1, 0})
-	_, err := apr.NewIndex(book, one, one, apr.Table{})
-	assert.True(t, fault.Is(err, fault.SegmentDamage), "an edge without a vector: %v", err)
+	musttest.Refuse(apr.NewIndex(book, one, one, apr.Table{}))(t, fault.SegmentDamage)
 }
 
 // A question may ask for a thousand runs of any length, and end before the facts to state are chosen.

@@ -13,6 +13,7 @@ import (
 
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/model/triples"
+	"github.com/unweaver/unweaver/internal/testkit/musttest"
 )
 
 func lineAt(degrees float64, head, tail uint32) Line {
@@ -69,9 +70,7 @@ func TestRefiningPartsGivesTheRunsOfTheWhole(t *testing.T) {
 }
 
 func coarse(t testing.TB, entities, relations Table, runs [][]Edge) *Coarse {
-	t.Helper()
-	c, err := NewCoarse(entities, relations, runs)
-	require.NoError(t, err)
+	c := musttest.Get(NewCoarse(entities, relations, runs))(t)
 	return c
 }
 
@@ -81,8 +80,7 @@ func TestVectorsOfAnotherCodebookAreToldAndOfAnotherEmbedderIgnored(t *testing.T
 		_, err := NewCoarse(entities, relations, [][]Edge{{{0, 0, 0}}, {edge}})
 		assert.True(t, fault.Is(err, fault.SegmentDamage), "%v: %v", edge, err)
 	}
-	_, err := NewCoarse(Table{}, Table{}, [][]Edge{{{0, 0, 0}}})
-	assert.True(t, fault.Is(err, fault.SegmentDamage), "tables without vectors: %v", err)
+	musttest.Refuse(NewCoarse(Table{}, Table{}, [][]Edge{{{0, 0, 0}}}))(t, fault.SegmentDamage)
 	c := coarse(t, entities, relations, [][]Edge{{{0, 0, 0}}, {{1, 0, 1}}})
 	got := c.FindTop([][]float32{{1}, {0, 1, 0}}, nil, 2)
 	assert.True(t, len(got) == 2 && got[0].Score == 0, "vectors of another dimension give %v", got)

@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/unweaver/unweaver/internal/methods/gem"
+	"github.com/unweaver/unweaver/internal/testkit/musttest"
 )
 
 func nodesOf(matches []gem.Match) []int {
@@ -57,8 +58,7 @@ func TestNodesAreTakenWithinTheBudget(t *testing.T) {
 }
 
 func TestASearchGoesAlongEdges(t *testing.T) {
-	g, err := gem.NewSparse(6, []gem.Edge{{0, 1, .5}, {1, 2, 1}, {0, 4, .1}})
-	require.NoError(t, err)
+	g := musttest.Get(gem.NewSparse(6, []gem.Edge{{0, 1, .5}, {1, 2, 1}, {0, 4, .1}}))(t)
 	ranked := []gem.Match{{Node: 0, Score: .9}, {Node: 3, Score: .8}, {Node: 4, Score: .3}, {Node: 1, Score: .2}}
 	for alpha, want := range map[float64][]int{
 		1:   {0, 4, 1, 2, 3}, // 2 is not ranked: 0
@@ -120,8 +120,7 @@ func TestASearchAlongEdgesIsThatOfAllPairs(t *testing.T) {
 				}
 			}
 		}
-		g, err := gem.NewSparse(n, edges)
-		require.NoError(t, err)
+		g := musttest.Get(gem.NewSparse(n, edges))(t)
 		score, closed := make([]float64, n), make([]bool, n)
 		summaries := gem.MembersOf{}
 		var flat []gem.Match

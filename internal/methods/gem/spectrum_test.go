@@ -17,6 +17,7 @@ import (
 
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/methods/gem"
+	"github.com/unweaver/unweaver/internal/testkit/musttest"
 )
 
 type reference struct {
@@ -41,7 +42,6 @@ type expected struct {
 }
 
 func references(t *testing.T) []reference {
-	t.Helper()
 	data, err := os.ReadFile("testdata/spectral.json")
 	require.NoError(t, err)
 	var out []reference
@@ -88,7 +88,6 @@ func TestSpectraOfTheReference(t *testing.T) {
 }
 
 func (want *expected) compare(t *testing.T, got gem.Spectrum, e int) {
-	t.Helper()
 	require.Len(t, got.Pairs, len(want.Values))
 	sum := 0.0
 	for i, p := range got.Pairs {
@@ -117,14 +116,12 @@ func (want *expected) compare(t *testing.T, got gem.Spectrum, e int) {
 
 // g1 returns the worked example of the specification.
 func g1(t *testing.T) *gem.Matrix {
-	t.Helper()
 	m, err := gem.NewMatrix(4, []float64{1.0, 0.8, 0.2, 0.1, 0.6, 1.0, 0.3, 0.1, 0.2, 0.1, 1.0, 0.7, 0.1, 0.3, 0.9, 1.0})
 	require.NoError(t, err)
 	return m
 }
 
 func near(t *testing.T, what string, got, want []float64, within float64) {
-	t.Helper()
 	require.Len(t, got, len(want), "%s: %v, should be %v", what, got, want)
 	for i := range got {
 		require.True(t, math.Abs(got[i]-want[i]) <= within, "%s: %v, should be %v", what, got, want)
@@ -186,9 +183,7 @@ func random(n, dim, questions, clusters int, seed uint64) gem.Nodes {
 }
 
 func matrix(t *testing.T, nodes gem.Nodes) *gem.Matrix {
-	t.Helper()
-	g, err := nodes.Matrix()
-	require.NoError(t, err)
+	g := musttest.Get(nodes.Matrix())(t)
 	return g
 }
 
@@ -219,8 +214,7 @@ func TestAnEigenvalueIsFoundAsOftenAsItIsThere(t *testing.T) {
 			s[2*size*i+j], s[2*size*(size+i)+size+j] = once[i*size+j], once[i*size+j]
 		}
 	}
-	g, err := gem.NewMatrix(2*size, s)
-	require.NoError(t, err)
+	g := musttest.Get(gem.NewMatrix(2*size, s))(t)
 	v := spectrum(t, stored, gem.Options{Pairs: 4}).Values()
 	got := spectrum(t, g, gem.Options{Pairs: 4, Direct: -1})
 	near(t, "values", got.Values(), []float64{v[0], v[0], v[1], v[1]}, 1e-7)
@@ -248,8 +242,7 @@ func TestASpectrumHasTheSameBitsOnAnyNumberOfProcessors(t *testing.T) {
 	nodes := random(1100, 16, 2, 4, 10)
 	run := func(processors int) []gem.Pair {
 		defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(processors))
-		g, err := nodes.NewNearest(gem.Nearest{Neighbours: 40})
-		require.NoError(t, err)
+		g := musttest.Get(nodes.NewNearest(gem.Nearest{Neighbours: 40}))(t)
 		return spectrum(t, g, gem.Options{Pairs: 4}).Pairs
 	}
 	assert.Equal(t, run(7), run(1), "the bits differ")
@@ -262,8 +255,7 @@ func TestWhatDoesNotConvergeIsLeftOutAndCounted(t *testing.T) {
 	for i := range n - 1 {
 		edges = append(edges, gem.Edge{A: i, B: i + 1, Weight: 1})
 	}
-	g, err := gem.NewSparse(n, edges)
-	require.NoError(t, err)
+	g := musttest.Get(gem.NewSparse(n, edges))(t)
 	got, err := gem.Compute(context.Background(), g, gem.Options{Pairs: 6, Products: 60, Tolerance: 1e-9})
 	require.NoError(t, err)
 	assert.True(t, got.Missing != 0 && got.Missing+len(got.Pairs) == 6,

@@ -12,10 +12,10 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/unweaver/unweaver/internal/methods/gem"
+	"github.com/unweaver/unweaver/internal/testkit/musttest"
 )
 
 func spectrum(t *testing.T, g gem.Graph, o gem.Options) gem.Spectrum {
-	t.Helper()
 	s, err := gem.Compute(context.Background(), g, o)
 	require.True(t, err == nil && s.Missing <= 0, "%v %v", err, s.Missing)
 	return s
@@ -69,10 +69,8 @@ func TestThemesAreCounted(t *testing.T) {
 
 func TestNearestNodesOfFewAreThoseOfTheMatrix(t *testing.T) {
 	nodes := random(200, 8, 3, 3, 4)
-	g, err := nodes.NewNearest(gem.Nearest{Neighbours: 5})
-	require.NoError(t, err)
-	stored, err := nodes.Matrix()
-	require.NoError(t, err)
+	g := musttest.Get(nodes.NewNearest(gem.Nearest{Neighbours: 5}))(t)
+	stored := musttest.Get(nodes.Matrix())(t)
 	w := stored.Weights()
 	expected := map[[2]int]bool{}
 	for i := range 200 {
@@ -106,12 +104,10 @@ func TestNearestNodesOfFewAreThoseOfTheMatrix(t *testing.T) {
 
 func TestTreesFindNearlyAllNearestNodes(t *testing.T) {
 	nodes := random(1500, 24, 2, 10, 5)
-	exact, err := nodes.NewNearest(gem.Nearest{Neighbours: 10, Exact: 1500})
-	require.NoError(t, err)
+	exact := musttest.Get(nodes.NewNearest(gem.Nearest{Neighbours: 10, Exact: 1500}))(t)
 	run := func(processors int) *gem.Sparse {
 		defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(processors))
-		g, err := nodes.NewNearest(gem.Nearest{Neighbours: 10, Exact: 1000, Leaf: 48})
-		require.NoError(t, err)
+		g := musttest.Get(nodes.NewNearest(gem.Nearest{Neighbours: 10, Exact: 1000, Leaf: 48}))(t)
 		return g
 	}
 	found := run(1)
@@ -137,8 +133,7 @@ func TestANodeNearToNoneIsLinkedAndOneWithoutDirectionIsIsolated(t *testing.T) {
 		nodes.Base.Append(gem.ToUnit(v))
 		nodes.Mean.Append(gem.Mean(gem.ToUnit(v), nil))
 	}
-	g, err := nodes.NewNearest(gem.Nearest{})
-	require.NoError(t, err)
+	g := musttest.Get(nodes.NewNearest(gem.Nearest{}))(t)
 	to, _ := g.Neighbours(2)
 	assert.True(t, slices.Equal(to, []int32{1}), "the opposite is linked to %v", to) // by both others' least distance
 	s := spectrum(t, g, gem.Options{Pairs: 4})
@@ -165,8 +160,7 @@ func TestEveryPartOfAGraphHasAnOverviewOfItsOwn(t *testing.T) {
 		nodes.Base.Append(gem.ToUnit(v))
 		nodes.Mean.Append(gem.Mean(gem.ToUnit(v), nil))
 	}
-	g, err := nodes.NewNearest(gem.Nearest{Neighbours: 40})
-	require.NoError(t, err)
+	g := musttest.Get(nodes.NewNearest(gem.Nearest{Neighbours: 40}))(t)
 	for _, direct := range []int{256, -1} {
 		s := spectrum(t, g, gem.Options{Pairs: 5, Direct: direct})
 		require.Equal(t, 3, s.Parts)
@@ -186,8 +180,7 @@ func TestEveryPartOfAGraphHasAnOverviewOfItsOwn(t *testing.T) {
 func TestThemesOfClustersAreClusters(t *testing.T) {
 	const clusters = 4
 	nodes := random(1000, 32, 2, clusters, 6)
-	g, err := nodes.NewNearest(gem.Nearest{Neighbours: 40})
-	require.NoError(t, err)
+	g := musttest.Get(nodes.NewNearest(gem.Nearest{Neighbours: 40}))(t)
 	s := spectrum(t, g, gem.Options{Pairs: 8})
 	themes := gem.SelectThemes(s, gem.Choice{Count: clusters + 1, Members: 8, Side: gem.Both})
 	for _, theme := range themes {
@@ -229,12 +222,9 @@ func TestInputThatIsNoGraphIsRefused(t *testing.T) {
 
 func TestNearestNodesOfAMatrixAreThoseOfNodes(t *testing.T) {
 	nodes := random(120, 8, 3, 3, 4)
-	all, err := nodes.NewNearest(gem.Nearest{Neighbours: 6})
-	require.NoError(t, err)
-	stored, err := nodes.Matrix()
-	require.NoError(t, err)
-	ofMatrix, err := stored.NearestGraph(6)
-	require.NoError(t, err)
+	all := musttest.Get(nodes.NewNearest(gem.Nearest{Neighbours: 6}))(t)
+	stored := musttest.Get(nodes.Matrix())(t)
+	ofMatrix := musttest.Get(stored.NearestGraph(6))(t)
 	for i := range 120 { // sums of the matrix are taken in another order
 		to, weights := ofMatrix.Neighbours(i)
 		wantTo, want := all.Neighbours(i)

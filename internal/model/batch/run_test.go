@@ -24,6 +24,7 @@ import (
 	"github.com/unweaver/unweaver/internal/store/blob"
 	"github.com/unweaver/unweaver/internal/testkit/blobmemory"
 	"github.com/unweaver/unweaver/internal/testkit/modeltest"
+	"github.com/unweaver/unweaver/internal/testkit/musttest"
 )
 
 var errKilled = errors.New("killed")
@@ -66,7 +67,6 @@ func (w *world) dies() bool {
 }
 
 func newWorld(t *testing.T, faults modeltest.BatchFaults) *world {
-	t.Helper()
 	w := &world{server: modeltest.New(modeltest.Options{}), book: map[string]batch.Answer{}, killAt: -1}
 	w.store = &mortal{Store: blobmemory.New(), w: w}
 	require.NoError(t, w.server.Listen("127.0.0.1:0"))
@@ -124,9 +124,7 @@ func requests(n int) []batch.Request {
 }
 
 func parts(t *testing.T, n int) []batch.Part {
-	t.Helper()
-	cut, err := batch.Cut(requests(n), batch.Limits{Requests: 10})
-	require.NoError(t, err)
+	cut := musttest.Get(batch.Cut(requests(n), batch.Limits{Requests: 10}))(t)
 	return cut
 }
 
@@ -205,8 +203,7 @@ func TestRoundsOfPartsThatNobodyWants(t *testing.T) {
 	runner.Wait = func(context.Context, time.Duration) error { return errKilled }
 	_, err := runner.Run(t.Context(), parts(t, 20))
 	require.True(t, errors.Is(err, errKilled), "%v", err)
-	cut, err := batch.Cut(requests(30)[20:], batch.Limits{Requests: 10})
-	require.NoError(t, err)
+	cut := musttest.Get(batch.Cut(requests(30)[20:], batch.Limits{Requests: 10}))(t)
 	w.server.SetBatchFaults(modeltest.BatchFaults{})
 	left, err := w.runner(t).Run(t.Context(), cut)
 	require.True(t, err == nil && len(left) == 0, "%v %v", left, err)
@@ -241,8 +238,7 @@ func TestDeadline(t *testing.T) {
 		now = now.Add(10 * time.Minute)
 		return nil
 	}
-	left, err := runner.Run(t.Context(), parts(t, 20))
-	require.NoError(t, err)
+	left := musttest.Get(runner.Run(t.Context(), parts(t, 20)))(t)
 	assert.True(t, len(left) == 10 && len(w.book) == 10 && w.server.Stats().Chat == 10,
 		"left %d, known %d, paid %d: want 10 each", len(left), len(w.book), w.server.Stats().Chat)
 	for _, id := range left {
@@ -291,8 +287,7 @@ func TestTwoRunnersThatShareRequests(t *testing.T) {
 	claims := &holders{by: map[string]string{}}
 	var working sync.WaitGroup
 	for i, size := range []int{10, 7} {
-		cut, err := batch.Cut(requests(40), batch.Limits{Requests: size})
-		require.NoError(t, err)
+		cut := musttest.Get(batch.Cut(requests(40), batch.Limits{Requests: size}))(t)
 		runner := w.runner(t)
 		runner.Prefix = fmt.Sprintf("batches-%d", i)
 		var polls int
@@ -317,12 +312,9 @@ func TestTwoRunnersThatShareRequests(t *testing.T) {
 // answering answers what lies in the input folder as vllm run-batch does: a line for each request, in any order, a
 // status and an error for what the engine refuses, codes as numbers.
 func answering(t *testing.T, dir string) {
-	t.Helper()
-	inputs, err := filepath.Glob(filepath.Join(dir, "input", "*.jsonl"))
-	require.NoError(t, err)
+	inputs := musttest.Get(filepath.Glob(filepath.Join(dir, "input", "*.jsonl")))(t)
 	for _, input := range inputs {
-		raw, err := os.ReadFile(input)
-		require.NoError(t, err)
+		raw := musttest.Get(os.ReadFile(input))(t)
 		var out strings.Builder
 		for line := range strings.Lines(string(raw)) {
 			var asked struct {
@@ -389,8 +381,7 @@ func TestAFolderGivesNothingFromOutside(t *testing.T) {
 		_, err := folder.Get(t.Context(), id)
 		assert.True(t, fault.Is(err, fault.Internal), "%q: %v", id, err)
 	}
-	_, err := folder.Get(t.Context(), "absent")
-	assert.True(t, fault.Is(err, fault.NotFound), "absent: %v", err)
+	musttest.Refuse(folder.Get(t.Context(), "absent"))(t, fault.NotFound)
 }
 
 func TestCutIsByContent(t *testing.T) {
@@ -405,11 +396,9 @@ func TestCutIsByContent(t *testing.T) {
 
 func TestCutKeepsLimits(t *testing.T) {
 	given := requests(25)
-	one, err := batch.Encode(given[:1])
-	require.NoError(t, err)
+	one := musttest.Get(batch.Encode(given[:1]))(t)
 	most := int64(3*len(one) + 20)
-	cut, err := batch.Cut(given, batch.Limits{Bytes: most})
-	require.NoError(t, err)
+	cut := musttest.Get(batch.Cut(given, batch.Limits{Bytes: most}))(t)
 	held := 0
 	for _, part := range cut {
 		lines, err := batch.Encode(part.Requests)
@@ -419,8 +408,7 @@ func TestCutKeepsLimits(t *testing.T) {
 	byTokens, err := batch.Cut(given, batch.Limits{Tokens: 120})
 	assert.True(t, err == nil && len(byTokens) == 13 && held == 25,
 		"%d parts of two, %d requests: %v", len(byTokens), held, err)
-	_, err = batch.Cut(given, batch.Limits{Bytes: 10})
-	assert.True(t, fault.Is(err, fault.TooLarge), "a request that fits no file: %v", err)
+	musttest.Refuse(batch.Cut(given, batch.Limits{Bytes: 10}))(t, fault.TooLarge)
 }
 
 func TestRead(t *testing.T) {

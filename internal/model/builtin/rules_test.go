@@ -17,6 +17,7 @@ import (
 
 	"github.com/unweaver/unweaver/internal/model"
 	"github.com/unweaver/unweaver/internal/model/builtin"
+	"github.com/unweaver/unweaver/internal/testkit/musttest"
 	"github.com/unweaver/unweaver/internal/text"
 )
 
@@ -163,8 +164,7 @@ func TestVectorsAreUnitDeterministicAndNearWhatSharesWords(t *testing.T) {
 // Promises: 75.
 func TestNamesInEnglishAreThoseOfTheirVersion(t *testing.T) {
 	const want = "5a8c8f351a0309263c772e8cc14553a8b8c5c4a71ac22466b36640d87f545dad"
-	file, err := os.Open("../../../testdata/musique/corpus.jsonl")
-	require.NoError(t, err)
+	file := musttest.Get(os.Open("../../../testdata/musique/corpus.jsonl"))(t)
 	defer func() { _ = file.Close() }()
 	sum := sha256.New()
 	passages := 0

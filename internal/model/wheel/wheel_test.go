@@ -19,6 +19,7 @@ import (
 
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/model/wheel"
+	"github.com/unweaver/unweaver/internal/testkit/musttest"
 )
 
 const wheelName = "some_tool-1.0-py3-none-any.whl"
@@ -29,13 +30,10 @@ func sum(raw []byte) string {
 }
 
 func pack(t *testing.T, content []byte) []byte {
-	t.Helper()
 	var out bytes.Buffer
 	archive := zip.NewWriter(&out)
-	member, err := archive.Create("some_tool-1.0.data/scripts/tool")
-	require.NoError(t, err)
-	_, err = member.Write(content)
-	require.NoError(t, err)
+	member := musttest.Get(archive.Create("some_tool-1.0.data/scripts/tool"))(t)
+	musttest.Get(member.Write(content))(t)
 	require.NoError(t, archive.Close())
 	return out.Bytes()
 }
@@ -49,7 +47,6 @@ func orderOf(t *testing.T, content, raw []byte) wheel.Order {
 
 // mirror serves an index with credentials, and the wheel beside it; asked counts the pages.
 func mirror(t *testing.T, raw []byte) (index string, asked *int) {
-	t.Helper()
 	asked = new(int)
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		*asked++
@@ -139,7 +136,6 @@ func TestWhatAKilledFetchLeftIsRemovedUnlessAnotherGoesOn(t *testing.T) {
 }
 
 func write(t *testing.T, name string, content []byte) string {
-	t.Helper()
 	folder := t.TempDir()
 	require.NoError(t, os.WriteFile(filepath.Join(folder, name), content, 0o600))
 	return folder

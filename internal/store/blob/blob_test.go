@@ -10,11 +10,11 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/assert"
-	"github.com/stretchr/testify/require"
 
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/store/blob"
 	"github.com/unweaver/unweaver/internal/testkit/blobmemory"
+	"github.com/unweaver/unweaver/internal/testkit/musttest"
 )
 
 func TestSeveralFailuresAreOneFaultThatCountsThem(t *testing.T) {
@@ -63,8 +63,7 @@ func TestJSONIsReadAsItWasWritten(t *testing.T) {
 	}
 	store := blobmemory.New()
 	want := pointer{"g1", 3}
-	_, err := blob.WriteJSON(t.Context(), store, "p.json", want, blob.Cond{Absent: true})
-	require.NoError(t, err)
+	musttest.Get(blob.WriteJSON(t.Context(), store, "p.json", want, blob.Cond{Absent: true}))(t)
 	raw, _, err := blob.Read(t.Context(), store, "p.json")
 	if err != nil || string(raw) != "{\n \"generation\": \"g1\",\n \"epoch\": 3\n}\n" {
 		t.Errorf("stored %q, %v", raw, err) // hashes of what is published rest on these bytes
@@ -72,8 +71,7 @@ func TestJSONIsReadAsItWasWritten(t *testing.T) {
 	var got pointer
 	info, err := blob.ReadJSON(t.Context(), store, "p.json", &got)
 	assert.True(t, err == nil && got == want && info.ETag != "", "got %+v, %+v, %v", got, info, err)
-	_, err = blob.WriteJSON(t.Context(), store, "p.json", want, blob.Cond{Absent: true})
-	assert.True(t, fault.Is(err, fault.Precondition), "a second one: %v", err)
+	musttest.Refuse(blob.WriteJSON(t.Context(), store, "p.json", want, blob.Cond{Absent: true}))(t, fault.Precondition)
 }
 
 func TestJSONThatCannotBeReadOrWrittenIsNamed(t *testing.T) {
@@ -87,8 +85,7 @@ func TestJSONThatCannotBeReadOrWrittenIsNamed(t *testing.T) {
 	}
 	_, err := blob.ReadJSON(t.Context(), store, "damaged", &into)
 	assert.True(t, fault.Is(err, fault.SegmentDamage) && fault.As(err).Object == "memory:damaged", "damaged: %v", err)
-	_, err = blob.WriteJSON(t.Context(), store, "k", func() {}, blob.Cond{})
-	assert.True(t, fault.Is(err, fault.Internal), "what has no JSON: %v", err)
+	musttest.Refuse(blob.WriteJSON(t.Context(), store, "k", func() {}, blob.Cond{}))(t, fault.Internal)
 }
 
 // breaking is a store whose bodies end in the middle.

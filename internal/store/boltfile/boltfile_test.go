@@ -14,6 +14,7 @@ import (
 
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/store/boltfile"
+	"github.com/unweaver/unweaver/internal/testkit/musttest"
 )
 
 func TestAFileIsMadeWithItsBucketsAndOpenedAgain(t *testing.T) {
@@ -64,8 +65,7 @@ func TestAFileThatAnotherHoldsIsLeftAlone(t *testing.T) {
 	db, err := boltfile.Open(path, true, []byte("a"))
 	require.NoError(t, err)
 	defer func() { _ = db.Close() }()
-	_, err = boltfile.Open(path, true, []byte("a"))
-	assert.True(t, fault.Is(err, fault.DataDirInUse), "got %v", err)
+	musttest.Refuse(boltfile.Open(path, true, []byte("a")))(t, fault.DataDirInUse)
 	_, err = os.Stat(boltfile.DamagedPath(path))
 	assert.Error(t, err, "a file in use was set aside")
 }

@@ -27,7 +27,6 @@ var bucket = []byte("b")
 
 // filledFile returns a file with leaves, branches, values that are longer than a page and a bucket within a bucket.
 func filledFile(t *testing.T) []byte {
-	t.Helper()
 	path := filepath.Join(t.TempDir(), "f")
 	db, err := boltfile.Open(path, false, bucket, []byte("outer"))
 	require.NoError(t, err)
@@ -55,7 +54,6 @@ func filledFile(t *testing.T) []byte {
 
 // opens reports whether a file with these bytes opens and gives its values; it must never panic.
 func opens(t *testing.T, path string, raw []byte) (int, error) {
-	t.Helper()
 	_ = os.Remove(path) // one that bbolt stumbled over stays locked
 	require.NoError(t, os.WriteFile(path, raw, 0o600))
 	db, err := boltfile.Open(path, false, bucket)

@@ -12,14 +12,9 @@ import (
 
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/store/redisconn"
+	"github.com/unweaver/unweaver/internal/testkit/musttest"
 	"github.com/unweaver/unweaver/internal/testkit/redistest"
 )
-
-func wants(t *testing.T, err error, code fault.Code, says string) {
-	t.Helper()
-	assert.True(t, fault.Is(err, code) && strings.Contains(fmt.Sprint(err), says),
-		"got %v, want %s saying %q", err, code, says)
-}
 
 func TestWhatAServerRefusesNamesTheFix(t *testing.T) {
 	for _, c := range []struct {
@@ -39,7 +34,7 @@ func TestWhatAServerRefusesNamesTheFix(t *testing.T) {
 		{"ERR This instance has cluster support disabled", fault.BadConfig, "not a cluster"},
 	} {
 		conn := redistest.Open(t, redistest.Fake(t, func([]string) string { return "-" + c.reply }))
-		wants(t, conn.TakePrefix(t.Context(), "aaaaaaaa0000"), c.code, c.says)
+		musttest.Fail(t, conn.TakePrefix(t.Context(), "aaaaaaaa0000"), c.code, c.says)
 	}
 }
 
@@ -76,7 +71,7 @@ func TestAURLThatNamesNoServerIsRefusedWithoutItsPassword(t *testing.T) {
 	for _, url := range []string{"http://:secret@localhost", "redis://:secret@host:port",
 		"redis+cluster://:secret@a:x,b:y", "redis://:secret@h/notanumber"} {
 		_, err := redisconn.Open(t.Context(), url)
-		wants(t, err, fault.BadConfig, "stores.classes")
+		musttest.Fail(t, err, fault.BadConfig, "stores.classes")
 		assert.False(t, strings.Contains(fmt.Sprint(err), "secret"), "%s: the password is in %v", url, err)
 	}
 }
@@ -86,7 +81,7 @@ func TestNoServerIsTransient(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 	defer cancel()
 	_, err := redisconn.Open(ctx, "redis://127.0.0.1:1/0")
-	wants(t, err, fault.StoreDown, "stores.classes")
+	musttest.Fail(t, err, fault.StoreDown, "stores.classes")
 }
 
 func TestAConnectionThatIsSharedMayBeClosedByEach(t *testing.T) {
@@ -107,7 +102,7 @@ func TestKeysBeginWithTheOwner(t *testing.T) {
 		return "+OK"
 	}))
 	assert.Equal(t, "state:i/g", conn.Key("state", "i/g"), "before it is owned")
-	wants(t, conn.TakePrefix(t.Context(), "abcdef01ffff"), fault.StoreOwned, "prefix abcdef01:")
+	musttest.Fail(t, conn.TakePrefix(t.Context(), "abcdef01ffff"), fault.StoreOwned, "prefix abcdef01:")
 	require.NoError(t, conn.TakePrefix(t.Context(), "abcdef012345"))
 	assert.Equal(t, "abcdef01:state:i/g", conn.Key("state", "i/g"), "key")
 }
@@ -115,13 +110,13 @@ func TestKeysBeginWithTheOwner(t *testing.T) {
 func TestAServerThatEvictsIsRefused(t *testing.T) {
 	address, _ := redistest.Start(t, "--maxmemory-policy", "allkeys-lru")
 	_, err := redisconn.Open(t.Context(), "redis://"+address)
-	wants(t, err, fault.BadConfig, "noeviction")
+	musttest.Fail(t, err, fault.BadConfig, "noeviction")
 }
 
 func TestAWrongPasswordNamesTheFixAndIsNotPrinted(t *testing.T) {
 	address, _ := redistest.Start(t, "--requirepass", "right")
 	_, err := redisconn.Open(t.Context(), "redis://:wrong-secret@"+address)
-	wants(t, err, fault.StoreDenied, "password")
+	musttest.Fail(t, err, fault.StoreDenied, "password")
 	assert.False(t, strings.Contains(err.Error(), "wrong-secret"), "the password is in the error")
 	redistest.Open(t, "redis://:right@"+address)
 }

@@ -6,13 +6,13 @@ import (
 
 	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/assert"
-	"github.com/stretchr/testify/require"
+
+	"github.com/unweaver/unweaver/internal/testkit/musttest"
 )
 
 func TestServersAreSpokenToInTLS12OrNewer(t *testing.T) {
 	for _, uri := range []string{"rediss://one.example:6379", "rediss+cluster://one.example:6379,two.example:6379"} {
-		made, err := newClient(uri)
-		require.NoError(t, err)
+		made := musttest.Get(newClient(uri))(t)
 		var settings *tls.Config
 		switch made := made.(type) {
 		case *redis.Client:

@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/unweaver/unweaver/internal/stream/durable"
+	"github.com/unweaver/unweaver/internal/testkit/musttest"
 )
 
 func TestAFileIsReplacedWholeAndNothingIsLeftBeside(t *testing.T) {
@@ -38,8 +39,7 @@ func TestAWriteThatCannotBeMadeKeepsTheOldFile(t *testing.T) {
 }
 
 func mode(t *testing.T, path string) fs.FileMode {
-	info, err := os.Stat(path)
-	require.NoError(t, err)
+	info := musttest.Get(os.Stat(path))(t)
 	return info.Mode().Perm()
 }
 

@@ -16,6 +16,7 @@ import (
 
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/stream/extsort"
+	"github.com/unweaver/unweaver/internal/testkit/musttest"
 	"github.com/unweaver/unweaver/internal/testkit/scratchtest"
 )
 
@@ -166,8 +167,7 @@ func TestACutRunIsAnError(t *testing.T) {
 	}
 	files := open()
 	require.True(t, len(files) >= 2, "%v", files)
-	info, err := os.Stat(files[0])
-	require.NoError(t, err)
+	info := musttest.Get(os.Stat(files[0]))(t)
 	require.NoError(t, os.Truncate(files[0], info.Size()-3))
 	var last error
 	for _, err := range sorter.StreamSorted() {

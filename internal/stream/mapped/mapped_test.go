@@ -15,6 +15,7 @@ import (
 
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/stream/mapped"
+	"github.com/unweaver/unweaver/internal/testkit/musttest"
 	"github.com/unweaver/unweaver/internal/testkit/scratchtest"
 )
 
@@ -36,8 +37,7 @@ func write(t testing.TB, sections []section) []byte {
 		writer.BeginSection(s.name)
 		for rest := s.content; len(rest) > 0; { // in uneven pieces, across the borders of blocks
 			n := min(len(rest), 700_001)
-			_, err := writer.Write(rest[:n])
-			require.NoError(t, err)
+			musttest.Get(writer.Write(rest[:n]))(t)
 			rest = rest[n:]
 		}
 	}
@@ -61,8 +61,7 @@ var sections = []section{
 
 func TestSectionsComeBackAligned(t *testing.T) {
 	raw := write(t, sections)
-	file, err := open(t, raw)
-	require.NoError(t, err)
+	file := musttest.Get(open(t, raw))(t)
 	defer file.Close()
 	for _, s := range sections {
 		assert.True(t, bytes.Equal(file.Bytes(s.name), s.content), "%s: other content", s.name)
@@ -82,8 +81,7 @@ func TestRecordsAreReadAsTheyWereWritten(t *testing.T) {
 	mapped.Put(writer, records)
 	mapped.Put(writer, []record(nil))
 	require.NoError(t, writer.Close())
-	file, err := open(t, buffer.Bytes())
-	require.NoError(t, err)
+	file := musttest.Get(open(t, buffer.Bytes()))(t)
 	defer file.Close()
 	assert.Equal(t, records, mapped.ViewSection[record](file, "records"))
 	assert.True(t, mapped.ViewSection[record](file, "missing") == nil && mapped.ViewSection[record](file, "odd") == nil,
@@ -105,8 +103,7 @@ func TestSortedStringsAreFound(t *testing.T) {
 	writer.BeginSection("ends")
 	mapped.Put(writer, ends)
 	require.NoError(t, writer.Close())
-	file, err := open(t, buffer.Bytes())
-	require.NoError(t, err)
+	file := musttest.Get(open(t, buffer.Bytes()))(t)
 	defer file.Close()
 	table := mapped.StringsOf(file, "text", "ends")
 	for i, word := range words {
@@ -148,9 +145,7 @@ func TestDamageInALaterBlockIsNamed(t *testing.T) {
 	raw := write(t, sections)
 	at := bytes.Index(raw, []byte("0123456789abcdef")) + 1<<20 + 5
 	raw[at] ^= 1
-	_, err := open(t, raw)
-	assert.True(t, fault.Is(err, fault.SegmentDamage) && strings.Contains(err.Error(), "section over a block block 1"),
-		"%v", err)
+	musttest.Refuse(open(t, raw))(t, fault.SegmentDamage, "section over a block block 1")
 }
 
 func TestCutFilesAndOtherKindsAreRefused(t *testing.T) {
@@ -160,23 +155,17 @@ func TestCutFilesAndOtherKindsAreRefused(t *testing.T) {
 		require.True(t, fault.Is(err, fault.SegmentDamage), "cut to %d bytes: %v, %v", n, file, err)
 	}
 	path := filepath.Join(t.TempDir(), "file")
-	_, err := mapped.Open(path, "test", 3)
-	assert.True(t, fault.Is(err, fault.NotFound), "missing: %v", err)
+	musttest.Refuse(mapped.Open(path, "test", 3))(t, fault.NotFound)
 	require.NoError(t, os.WriteFile(path, good, 0o600))
-	_, err = mapped.Open(path, "other", 3)
-	assert.True(t, fault.Is(err, fault.SegmentDamage) && strings.Contains(err.Error(), "kind test"), "another kind: %v",
-		err)
-	_, err = mapped.Open(path, "test", 4)
-	assert.True(t, fault.Is(err, fault.FormatUnknown) && strings.Contains(err.Error(), "version 3"), "another version: %v",
-		err)
+	musttest.Refuse(mapped.Open(path, "other", 3))(t, fault.SegmentDamage, "kind test")
+	musttest.Refuse(mapped.Open(path, "test", 4))(t, fault.FormatUnknown, "version 3")
 }
 
 // A file is valid while it is mapped, also when its name is gone; closing twice is harmless.
 func TestAMappedFileOutlivesItsName(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "file")
 	require.NoError(t, os.WriteFile(path, write(t, []section{{"one", []byte("still here")}}), 0o600))
-	file, err := mapped.Open(path, "test", 3)
-	require.NoError(t, err)
+	file := musttest.Get(mapped.Open(path, "test", 3))(t)
 	require.NoError(t, os.Remove(path))
 	assert.Equal(t, "still here", string(file.Bytes("one")), "the content is gone")
 	file.Close()

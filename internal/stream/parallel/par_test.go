@@ -179,7 +179,6 @@ func TestAPanicIsTheErrorOfItsItemAndTellsNoText(t *testing.T) {
 	boom := func(context.Context, int) error { panic(secret) }
 	atIndex := func(_ context.Context, i int) error { _ = make([]int, 2)[i+5]; return nil }
 	check := func(t *testing.T, err error) {
-		t.Helper()
 		assert.True(t, fault.Is(err, fault.Internal) && !strings.Contains(err.Error(), secret) &&
 			strings.Contains(err.Error(), "parallel_test."), "%v", err)
 	}

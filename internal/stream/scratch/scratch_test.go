@@ -14,6 +14,7 @@ import (
 
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/stream/scratch"
+	"github.com/unweaver/unweaver/internal/testkit/musttest"
 )
 
 // asProcess makes the test binary a process that uses scratch, prints its folder, and waits to be killed.
@@ -46,13 +47,11 @@ func TestMain(m *testing.M) {
 func begin(t *testing.T, below string) (process *exec.Cmd, made string) {
 	process = exec.Command(os.Args[0])
 	process.Env = append(os.Environ(), asProcess+"="+below)
-	out, err := process.StdoutPipe()
-	require.NoError(t, err)
+	out := musttest.Get(process.StdoutPipe())(t)
 	require.NoError(t, process.Start())
 	t.Cleanup(func() { _ = process.Process.Kill(); _ = process.Wait() })
 	line := make([]byte, 4096)
-	n, err := out.Read(line)
-	require.NoError(t, err)
+	n := musttest.Get(out.Read(line))(t)
 	return process, strings.TrimSpace(string(line[:n]))
 }
 
@@ -85,15 +84,13 @@ func TestAKilledProcessLeavesNoFileAndItsFoldersGoWithTheNext(t *testing.T) {
 func TestScratchIsItsOwnersAloneAndBelowTheGivenFolder(t *testing.T) {
 	below := t.TempDir()
 	require.NoError(t, scratch.Use(below))
-	folder, err := scratch.CreateFolder()
-	require.NoError(t, err)
+	folder := musttest.Get(scratch.CreateFolder())(t)
 	assert.True(t, strings.HasPrefix(folder, filepath.Join(below, "scratch")+"/"), "%s lies elsewhere", folder)
 	for path := folder; path != below; path = filepath.Dir(path) {
 		info, err := os.Stat(path)
 		assert.True(t, err == nil && info.Mode().Perm() == 0o700, "%s: %v, %v", path, info.Mode(), err)
 	}
-	file, err := scratch.CreateFile()
-	require.NoError(t, err)
+	file := musttest.Get(scratch.CreateFile())(t)
 	info, err := file.Stat()
 	assert.True(t, err == nil && info.Mode().Perm() == 0o600, "%v, %v", info.Mode(), err)
 	assert.NoError(t, file.Close())

@@ -12,6 +12,7 @@ import (
 	"github.com/unweaver/unweaver/internal/store/blob"
 	"github.com/unweaver/unweaver/internal/testkit/blobmemory"
 	"github.com/unweaver/unweaver/internal/testkit/blobtest"
+	"github.com/unweaver/unweaver/internal/testkit/musttest"
 )
 
 func TestConformance(t *testing.T) {
@@ -21,8 +22,7 @@ func TestConformance(t *testing.T) {
 func TestWhatIsStoredIsTheStoresOwn(t *testing.T) {
 	store := blobmemory.New()
 	raw := []byte("abc")
-	_, err := blob.Write(t.Context(), store, "k", raw, blob.Cond{})
-	require.NoError(t, err)
+	musttest.Get(blob.Write(t.Context(), store, "k", raw, blob.Cond{}))(t)
 	raw[0] = 'X'
 	for range 2 {
 		got, _, err := blob.Read(t.Context(), store, "k")

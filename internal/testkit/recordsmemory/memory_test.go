@@ -3,9 +3,9 @@ package recordsmemory_test
 import (
 	"testing"
 
-	"github.com/stretchr/testify/require"
 
 	"github.com/unweaver/unweaver/internal/store/records"
+	"github.com/unweaver/unweaver/internal/testkit/musttest"
 	"github.com/unweaver/unweaver/internal/testkit/recordsmemory"
 	"github.com/unweaver/unweaver/internal/testkit/recordstest"
 )
@@ -15,8 +15,7 @@ func TestConformance(t *testing.T) {
 }
 
 func TestAStoreThatLostItsMemoryHasAnotherIdentity(t *testing.T) {
-	first, err := recordsmemory.New().Identity(t.Context())
-	require.NoError(t, err)
+	first := musttest.Get(recordsmemory.New().Identity(t.Context()))(t)
 	if second, _ := recordsmemory.New().Identity(t.Context()); first == second {
 		t.Errorf("both are %q", first)
 	}

@@ -25,13 +25,14 @@ import (
 
 	"github.com/unweaver/unweaver/internal/control/engine/codec"
 	"github.com/unweaver/unweaver/internal/fault"
+	"github.com/unweaver/unweaver/internal/testkit/musttest"
 )
 
 // made creates a key file in a folder of the test, and returns the name of an engine's database beside it.
 func made(t *testing.T) (path, database string, key *codec.Key) {
 	folder := t.TempDir()
 	path, database = filepath.Join(folder, "codec.key"), filepath.Join(folder, "temporal.db")
-	key = must(codec.Create(path, database))(t)
+	key = musttest.Get(codec.Create(path, database))(t)
 	return path, database, key
 }
 
@@ -109,13 +110,10 @@ func TestAKeyFileThatCannotBeTrustedIsRefused(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			path, database, _ := made(t)
 			test.spoil(t, path, database)
-			_, err := codec.Create(path, database)
-			assert.True(t, fault.Is(err, fault.BadConfig) && strings.Contains(err.Error(), test.says) &&
-				strings.Contains(err.Error(), path), "got %v", err)
+			musttest.Refuse(codec.Create(path, database))(t, fault.BadConfig, test.says, path)
 		})
 	}
-	_, err := codec.Load(filepath.Join(t.TempDir(), "none"))
-	assert.True(t, fault.Is(err, fault.BadConfig), "a file that is not there: %v", err)
+	musttest.Refuse(codec.Load(filepath.Join(t.TempDir(), "none")))(t, fault.BadConfig)
 }
 
 func TestAKeyThatIsLostOrDamagedIsReadFromItsCopy(t *testing.T) {
@@ -130,7 +128,7 @@ func TestAKeyThatIsLostOrDamagedIsReadFromItsCopy(t *testing.T) {
 			t.Run(name+which, func(t *testing.T) {
 				path, database, key := made(t)
 				writeLine(t, database, "histories")
-				raw := must(os.ReadFile(path + which))(t)
+				raw := musttest.Get(os.ReadFile(path + which))(t)
 				require.NoError(t, os.Remove(path+which))
 				if raw = spoil(raw); raw != nil {
 					writeLine(t, path+which, string(raw))
@@ -146,7 +144,6 @@ func TestAKeyThatIsLostOrDamagedIsReadFromItsCopy(t *testing.T) {
 
 // keyed returns the data converter of an installation, for a workflow.
 func keyed(t *testing.T, key *codec.Key, log *bytes.Buffer, namespace, id string) converter.DataConverter {
-	t.Helper()
 	var options client.Options
 	codec.Apply(&options, key, slog.New(slog.NewTextHandler(log, nil)))
 	return converter.WithDataConverterSerializationContext(options.DataConverter,
@@ -166,11 +163,10 @@ func TestAPayloadOpensForItsOwnPlaceAlone(t *testing.T) {
 	var text string
 	err = own.FromPayloads(closed, &text)
 	require.True(t, err == nil && text == "Alfred Nobel", "%q, %v", text, err)
-	ofSchedule := must(keyed(t, key, &log, "default", "unweaver/docs").ToPayloads("night"))(t)
+	ofSchedule := musttest.Get(keyed(t, key, &log, "default", "unweaver/docs").ToPayloads("night"))(t)
 	err = keyed(t, key, &log, "default", "unweaver/docs-2026-11-27T18:00:00Z").FromPayloads(ofSchedule, &text)
 	assert.True(t, err == nil && text == "night", "a schedule's workflow cannot read its input: %v", err)
-	plain, err := converter.GetDefaultDataConverter().ToPayloads("plain")
-	require.NoError(t, err)
+	plain := musttest.Get(converter.GetDefaultDataConverter().ToPayloads("plain"))(t)
 	bent := proto.CloneOf(closed)
 	bent.Payloads[0].Data[20] ^= 1
 	passing := proto.CloneOf(plain)
@@ -281,14 +277,5 @@ func TestASealIsOfOneActivityOfARun(t *testing.T) {
 	for _, sealed := range [][2]string{{"Other", id}, {"Note", id + "0"}} {
 		ran, err := try(sealed[0], sealed[1])
 		assert.True(t, ran == "" && err != nil, "it ran with the seal of %s: %v", sealed, err)
-	}
-}
-
-// must returns the value of a call that has to succeed.
-func must[T any](value T, err error) func(testing.TB) T {
-	return func(t testing.TB) T {
-		t.Helper()
-		require.NoError(t, err)
-		return value
 	}
 }

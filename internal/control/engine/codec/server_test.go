@@ -33,6 +33,7 @@ import (
 
 	"github.com/unweaver/unweaver/internal/control/engine"
 	"github.com/unweaver/unweaver/internal/control/engine/codec"
+	"github.com/unweaver/unweaver/internal/testkit/musttest"
 )
 
 // secret stands in everything that the runs of these tests exchange.
@@ -161,13 +162,13 @@ func install(t *testing.T) installation {
 }
 
 func dial(t *testing.T, options client.Options) client.Client {
-	out := must(client.DialContext(t.Context(), options))(t)
+	out := musttest.Get(client.DialContext(t.Context(), options))(t)
 	t.Cleanup(out.Close)
 	return out
 }
 
 func (i installation) start(t *testing.T, id string, in input) client.WorkflowRun {
-	run := must(i.owner.ExecuteWorkflow(t.Context(), client.StartWorkflowOptions{
+	run := musttest.Get(i.owner.ExecuteWorkflow(t.Context(), client.StartWorkflowOptions{
 		ID: id, TaskQueue: i.queue, Memo: map[string]any{"first": secret}, StaticSummary: secret,
 	}, "Build", in))(t)
 	return run
@@ -187,9 +188,9 @@ func history(t *testing.T, by client.Client, id string) string {
 	var out strings.Builder
 	events := by.GetWorkflowHistory(t.Context(), id, "", false, enums.HISTORY_EVENT_FILTER_TYPE_ALL_EVENT)
 	for events.HasNext() {
-		out.Write(must(proto.Marshal(must(events.Next())(t)))(t))
+		out.Write(musttest.Get(proto.Marshal(musttest.Get(events.Next())(t)))(t))
 	}
-	return out.String() + string(must(proto.Marshal(must(by.DescribeWorkflowExecution(t.Context(), id, ""))(t)))(t))
+	return out.String() + string(musttest.Get(proto.Marshal(musttest.Get(by.DescribeWorkflowExecution(t.Context(), id, ""))(t)))(t))
 }
 
 // Promises: 133.
@@ -233,15 +234,12 @@ func TestASchedulesWorkflowsRunAlsoAfterTheScheduleWasChanged(t *testing.T) {
 		ID: "unweaver/" + in.queue, Workflow: "Stage", TaskQueue: in.queue, Args: []any{input{Text: secret, Round: 1}},
 		StaticSummary: "settings " + secret,
 	}
-	handle, err := in.owner.ScheduleClient().Create(t.Context(),
-		client.ScheduleOptions{ID: action.ID, Spec: client.ScheduleSpec{}, Action: action, TriggerImmediately: true})
-	require.NoError(t, err)
+	handle := musttest.Get(in.owner.ScheduleClient().Create(t.Context(),
+		client.ScheduleOptions{ID: action.ID, Spec: client.ScheduleSpec{}, Action: action, TriggerImmediately: true}))(t)
 	t.Cleanup(func() { _ = handle.Delete(context.WithoutCancel(t.Context())) })
 	fires := func(times int) {
-		t.Helper()
 		for begun := time.Now(); ; time.Sleep(100 * time.Millisecond) {
-			described, err := handle.Describe(t.Context())
-			require.NoError(t, err)
+			described := musttest.Get(handle.Describe(t.Context()))(t)
 			summary := described.Schedule.Action.(*client.ScheduleWorkflowAction).StaticSummary
 			require.True(t, summary == action.StaticSummary, "the owner reads the summary %q", summary)
 			if recent := described.Info.RecentActions; len(recent) >= times {
@@ -298,7 +296,7 @@ func TestWhoHasThePortAloneRunsNothing(t *testing.T) {
 			WorkflowType: &common.WorkflowType{Name: "Build"}, TaskQueue: recorded.GetTaskQueue(),
 		}
 		change(request.WorkflowId, request)
-		started := must(in.other.WorkflowService().StartWorkflowExecution(t.Context(), request))(t)
+		started := musttest.Get(in.other.WorkflowService().StartWorkflowExecution(t.Context(), request))(t)
 		assert.Error(t, ended(t, in.owner, request.WorkflowId, started.GetRunId(), nil), "%s: it ran", name)
 	}
 	in.disturb(t, id)
@@ -314,7 +312,7 @@ func TestWhoHasThePortAloneRunsNothing(t *testing.T) {
 
 // plain returns a payload of a program without a key.
 func plain(t *testing.T, value any) *common.Payloads {
-	return must(converter.GetDefaultDataConverter().ToPayloads(value))(t)
+	return musttest.Get(converter.GetDefaultDataConverter().ToPayloads(value))(t)
 }
 
 // disturb sends a run what ends or steers it, without the key: it goes on.
@@ -349,8 +347,7 @@ func (i installation) disturb(t *testing.T, id string) {
 func (i installation) update(
 	t *testing.T, execution *common.WorkflowExecution, name string, sent *common.Payloads,
 ) *update.Outcome {
-	t.Helper()
-	answered := must(i.other.WorkflowService().UpdateWorkflowExecution(t.Context(),
+	answered := musttest.Get(i.other.WorkflowService().UpdateWorkflowExecution(t.Context(),
 		&workflowservice.UpdateWorkflowExecutionRequest{
 			Namespace: client.DefaultNamespace, WorkflowExecution: execution,
 			WaitPolicy: &update.WaitPolicy{LifecycleStage: enums.UPDATE_WORKFLOW_EXECUTION_LIFECYCLE_STAGE_COMPLETED},
@@ -390,7 +387,7 @@ func (i installation) repeat(t *testing.T, id string, run client.WorkflowRun) {
 // run.
 func (i installation) command(t *testing.T, id string, commands ...*command.Command) string {
 	service, queue := i.other.WorkflowService(), &taskqueue.TaskQueue{Name: "mine-" + uuid.NewString()}
-	started := must(service.StartWorkflowExecution(t.Context(), &workflowservice.StartWorkflowExecutionRequest{
+	started := musttest.Get(service.StartWorkflowExecution(t.Context(), &workflowservice.StartWorkflowExecutionRequest{
 		Namespace: client.DefaultNamespace, WorkflowId: id, RequestId: uuid.NewString(), TaskQueue: queue,
 		WorkflowType: &common.WorkflowType{Name: "Mine"},
 	}))(t)
@@ -410,7 +407,7 @@ func (i installation) command(t *testing.T, id string, commands ...*command.Comm
 // recorded returns how a run was started, as anybody with the port can read it.
 func (i installation) recorded(t *testing.T, id, run string) *workflowservice.StartWorkflowExecutionRequest {
 	events := i.other.GetWorkflowHistory(t.Context(), id, run, false, enums.HISTORY_EVENT_FILTER_TYPE_ALL_EVENT)
-	started := must(events.Next())(t).GetWorkflowExecutionStartedEventAttributes()
+	started := musttest.Get(events.Next())(t).GetWorkflowExecutionStartedEventAttributes()
 	return &workflowservice.StartWorkflowExecutionRequest{
 		WorkflowType: started.GetWorkflowType(), TaskQueue: started.GetTaskQueue(), Input: started.GetInput(),
 		Header: started.GetHeader(),
@@ -469,7 +466,7 @@ func TestARecordedChildIsStartedNoMoreByOthers(t *testing.T) {
 }
 
 func (i installation) latest(t *testing.T, id string) string {
-	described := must(i.other.DescribeWorkflowExecution(t.Context(), id, ""))(t)
+	described := musttest.Get(i.other.DescribeWorkflowExecution(t.Context(), id, ""))(t)
 	return described.GetWorkflowExecutionInfo().GetExecution().GetRunId()
 }
 
@@ -482,7 +479,7 @@ func (i installation) refusedAfter(t *testing.T, id string, before []string, nam
 			t.Errorf("%s: it was not refused", name)
 			return
 		}
-		info := must(i.other.DescribeWorkflowExecution(t.Context(), id, ""))(t).GetWorkflowExecutionInfo()
+		info := musttest.Get(i.other.DescribeWorkflowExecution(t.Context(), id, ""))(t).GetWorkflowExecutionInfo()
 		run := info.GetExecution().GetRunId()
 		if slices.Contains(before, run) || info.GetStatus() == enums.WORKFLOW_EXECUTION_STATUS_RUNNING {
 			continue

@@ -17,7 +17,6 @@ import (
 )
 
 func withFacts(t *testing.T) retrievetest.Opened {
-	t.Helper()
 	return retrievetest.Open(t, retrievetest.Sample(), retrievetest.Options{Facts: true})
 }
 

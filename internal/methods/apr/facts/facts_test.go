@@ -15,6 +15,7 @@ import (
 	"github.com/unweaver/unweaver/internal/methods/apr"
 	"github.com/unweaver/unweaver/internal/methods/apr/facts"
 	"github.com/unweaver/unweaver/internal/model/triples"
+	"github.com/unweaver/unweaver/internal/testkit/musttest"
 	"github.com/unweaver/unweaver/internal/testkit/scratchtest"
 )
 
@@ -46,14 +47,12 @@ func sample() facts.Facts {
 }
 
 func write(t testing.TB, f facts.Facts) []byte {
-	t.Helper()
 	var content bytes.Buffer
 	require.NoError(t, facts.Write(&content, hashing, f))
 	return content.Bytes()
 }
 
 func open(t testing.TB, content []byte, of facts.Of) (*facts.File, error) {
-	t.Helper()
 	path := scratchtest.WriteFile(t, content)
 	file, err := facts.Open(path, of)
 	if err == nil {
@@ -68,8 +67,7 @@ func TestWhatIsWrittenIsReadAndEqualFactsAreEqualBytes(t *testing.T) {
 	}
 	for _, f := range []facts.Facts{sample(), empty} {
 		content := write(t, f)
-		file, err := open(t, content, hashing)
-		require.NoError(t, err)
+		file := musttest.Get(open(t, content, hashing))(t)
 		assert.True(t,
 			reflect.DeepEqual(file.Book, f.Book) && len(file.Keys) == len(f.Keys) && file.DescribeVectors() == hashing,
 			"read %+v, wrote %+v", file.Book, f.Book)

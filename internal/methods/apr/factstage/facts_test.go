@@ -25,6 +25,7 @@ import (
 	"github.com/unweaver/unweaver/internal/store/blob"
 	claims "github.com/unweaver/unweaver/internal/store/coordination/memory"
 	"github.com/unweaver/unweaver/internal/testkit/blobmemory"
+	"github.com/unweaver/unweaver/internal/testkit/musttest"
 	"github.com/unweaver/unweaver/internal/testkit/scratchtest"
 	"github.com/unweaver/unweaver/internal/testkit/stagetest"
 	"github.com/unweaver/unweaver/internal/text"
@@ -69,10 +70,8 @@ func maker(store blob.Store, chat model.Chat, embedder model.Embedder) factstage
 }
 
 func seal(t *testing.T, in factstage.In, chunks []enrich.Chunk) ([]byte, factstage.Counts) {
-	t.Helper()
 	var out bytes.Buffer
-	counts, err := in.Seal(t.Context(), scratchtest.Yield(chunks...), &out)
-	require.NoError(t, err)
+	counts := musttest.Get(in.Seal(t.Context(), scratchtest.Yield(chunks...), &out))(t)
 	return out.Bytes(), counts
 }
 
@@ -127,8 +126,7 @@ func TestWhereverItIsKilledTheBytesAreTheSameAndNothingIsPaidForTwice(t *testing
 		require.Error(t, err, "%d writes and no death: the test says nothing", after)
 		stored := len(chat.Calls())
 		for _, part := range [][]enrich.Chunk{chunks[12:], chunks[:12]} {
-			_, err := maker(memory, chat, embedder).Pay(t.Context(), scratchtest.Yield(part...))
-			require.NoError(t, err)
+			musttest.Get(maker(memory, chat, embedder).Pay(t.Context(), scratchtest.Yield(part...)))(t)
 		}
 		calls, requests := len(chat.Calls()), len(embedder.Requests())
 		assert.True(t, calls <= stored+24, "%d calls after the death at write %d", calls-stored, after)
@@ -156,10 +154,8 @@ func TestAnswersOfNoUseAreFoundByRuleAndRemembered(t *testing.T) {
 }
 
 func open(t *testing.T, content []byte) *format.File {
-	t.Helper()
 	path := scratchtest.WriteFile(t, content)
-	file, err := format.Open(path, format.Of{})
-	require.NoError(t, err)
+	file := musttest.Get(format.Open(path, format.Of{}))(t)
 	t.Cleanup(file.Close)
 	return file
 }

@@ -18,12 +18,12 @@ import (
 	"github.com/unweaver/unweaver/internal/methods/gem/spectral"
 	"github.com/unweaver/unweaver/internal/model/builtin"
 	"github.com/unweaver/unweaver/internal/retrieve"
+	"github.com/unweaver/unweaver/internal/testkit/musttest"
 	"github.com/unweaver/unweaver/internal/testkit/retrievetest"
 	"github.com/unweaver/unweaver/internal/text"
 )
 
 func open(t *testing.T, options retrievetest.Options) retrievetest.Opened {
-	t.Helper()
 	return retrievetest.Open(t, retrievetest.Sample(), options)
 }
 
@@ -38,7 +38,6 @@ func dot(a, b []float32) float64 {
 var english = text.LanguageOf("en")
 
 func explained(t *testing.T, o retrievetest.Opened, query retrieve.Query) (retrieve.Result, gemmethod.GemExplain) {
-	t.Helper()
 	result := o.Run(t, query)
 	reported, ok := result.Explain.(gemmethod.GemExplain)
 	require.True(t, ok, "explained by %T (%s)", result.Explain, result.Reason)
@@ -65,11 +64,9 @@ func (a asked) best(prompt []float32) (question string, score float64) {
 
 // chunksOf returns the chunks of a generation by their numbers, as questions and vectors are made.
 func chunksOf(t *testing.T, o retrievetest.Opened) (out []asked) {
-	t.Helper()
 	_, chunks, _ := o.Generation.Live.Counts()
 	for number := range chunks {
-		content, err := o.Generation.ReadText(t.Context(), o.Generation.Live.ByNumber(number))
-		require.NoError(t, err)
+		content := musttest.Get(o.Generation.ReadText(t.Context(), o.Generation.Live.ByNumber(number)))(t)
 		one := asked{base: gem.ToUnit(o.Embedder().Vector(content)), texts: builtin.QuestionsIn(english, content, 5)}
 		for _, question := range one.texts {
 			one.vectors = append(one.vectors, gem.AverageQuestion(o.Embedder().Vector(question), o.Embedder().Vector(content)))
@@ -132,8 +129,7 @@ func TestASummaryBringsAMemberAndCitesIt(t *testing.T) {
 
 	query.Without.Documents = map[string]bool{} // a summary of members that are left out brings nothing
 	for _, id := range summary.Members {
-		parsed, err := core.ParseID(id)
-		require.NoError(t, err)
+		parsed := musttest.Get(core.ParseID(id))(t)
 		query.Without.Documents[o.Generation.Live.Key(int(o.Generation.Live.FindChunk(parsed).Document))] = true
 	}
 	_, reported = explained(t, o, query)
@@ -154,8 +150,7 @@ func TestThemesThatAreAskedForComeFirstWhateverTheQuestion(t *testing.T) {
 			slices.Contains(result.Notes[0].Sources[0], result.Chunks[0].Live.ID),
 			"%s: %+v, %+v", question, result.Notes, result.Chunks)
 		query.Params = retrieve.Params{"themes": 1, "summaries": false}
-		_, err := o.Searcher().Run(t.Context(), o.Generation, query)
-		assert.True(t, fault.Is(err, fault.InvalidParam), "themes without summaries: %v", err)
+		musttest.Refuse(o.Searcher().Run(t.Context(), o.Generation, query))(t, fault.InvalidParam)
 		query.Params = retrieve.Params{"themes": 1}
 		query.Without.Documents = map[string]bool{o.Generation.Live.Key(int(result.Chunks[0].Live.Document)): true}
 		without := []string{retrieve.NotesFilter}
@@ -211,8 +206,7 @@ func TestADamagedFileOfQuestionsIsNamedAndMendedByARestore(t *testing.T) {
 	t.Cleanup(generation.Close)
 	o := retrievetest.Opened{Stores: stores, Built: built, Generation: generation}
 	query := o.Query(t, gem.Name, "South Pole")
-	_, err = o.Searcher().Run(t.Context(), generation, query)
-	require.True(t, fault.Is(err, fault.SegmentDamage), "%v", err)
+	musttest.Refuse(o.Searcher().Run(t.Context(), generation, query))(t, fault.SegmentDamage)
 	retrievetest.Build(t, stores, "sample", retrievetest.Sample(), retrievetest.Options{}) // writes the same file again
 	assert.NotEmpty(t, o.Run(t, query).Chunks)
 }
@@ -221,8 +215,7 @@ func TestAMemoryIsMappedWhenItIsAskedForAndGoesWithItsGeneration(t *testing.T) {
 	stores, folder := retrievetest.NewStores(t), ""
 	stores.Cache, folder = retrievetest.CacheIn(t)
 	built := retrievetest.Build(t, stores, "sample", retrievetest.Sample(), retrievetest.Options{})
-	generation, err := retrievetest.OpenBuilt(t.Context(), stores, built)
-	require.NoError(t, err)
+	generation := musttest.Get(retrievetest.OpenBuilt(t.Context(), stores, built))(t)
 	o := retrievetest.Opened{Stores: stores, Built: built, Generation: generation}
 	before := retrievetest.CountMappings(t, folder)
 	for range 2 {
@@ -243,10 +236,8 @@ func TestAGraphSearchOfGemIsThatOfDenseComputation(t *testing.T) {
 		nodes.Base.Append(one.base)
 		nodes.Mean.Append(gem.Mean(one.base, one.vectors))
 	}
-	every, err := nodes.Matrix()
-	require.NoError(t, err)
-	graph, err := every.NearestGraph(3)
-	require.NoError(t, err)
+	every := musttest.Get(nodes.Matrix())(t)
+	graph := musttest.Get(every.NearestGraph(3))(t)
 	heaviest := retrievetest.SummaryWeight
 	for i := range chunks {
 		_, weights := graph.Neighbours(i)
@@ -335,6 +326,5 @@ func TestAMemoryWithoutAGraphIsDamaged(t *testing.T) {
 	}})
 	query := o.Query(t, gem.Name, "South Pole")
 	_, err := o.Searcher().Run(t.Context(), o.Generation, query)
-	assert.True(t, fault.Is(err, fault.SegmentDamage) && strings.Contains(err.Error(), "unweaver index --rebuild --index"),
-		"%v", err)
+	musttest.Fail(t, err, fault.SegmentDamage, "unweaver index --rebuild --index")
 }

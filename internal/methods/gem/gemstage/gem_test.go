@@ -25,6 +25,7 @@ import (
 	"github.com/unweaver/unweaver/internal/store/blob"
 	claims "github.com/unweaver/unweaver/internal/store/coordination/memory"
 	"github.com/unweaver/unweaver/internal/testkit/blobmemory"
+	"github.com/unweaver/unweaver/internal/testkit/musttest"
 	"github.com/unweaver/unweaver/internal/testkit/scratchtest"
 	"github.com/unweaver/unweaver/internal/testkit/stagetest"
 	"github.com/unweaver/unweaver/internal/text"
@@ -63,13 +64,10 @@ func maker(store blob.Store, chat model.Chat, embedder model.Embedder) gemstage.
 }
 
 func seal(t *testing.T, in gemstage.In, chunks []enrich.Chunk) (string, gemstage.Sealed) {
-	t.Helper()
 	var out bytes.Buffer
-	sealed, err := in.Seal(t.Context(), scratchtest.Yield(chunks...), &out)
-	require.NoError(t, err)
+	sealed := musttest.Get(in.Seal(t.Context(), scratchtest.Yield(chunks...), &out))(t)
 	if sealed.Themes != nil {
-		raw, err := sealed.Themes.Encode()
-		require.NoError(t, err)
+		raw := musttest.Get(sealed.Themes.Encode())(t)
 		out.Write(raw)
 	}
 	return out.String(), sealed
@@ -134,8 +132,7 @@ func TestAnswersOfNoUseHaveChunksComparedByTheirText(t *testing.T) {
 			fallbacks := sealed.Counts.Fallbacks
 			assert.True(t, (fallbacks == 2) == (c.want == nil) && sealed.Themes == nil, "%+v", sealed.Counts)
 			path := scratchtest.WriteFile(t, []byte(raw))
-			file, err := questions.Open(path, questions.Of{Embedder: in.Fingerprint.String(), Dimension: 8})
-			require.NoError(t, err)
+			file := musttest.Get(questions.Open(path, questions.Of{Embedder: in.Fingerprint.String(), Dimension: 8}))(t)
 			defer file.Close()
 			for _, chunk := range chunks {
 				var got []string
@@ -182,8 +179,7 @@ func TestAServerThatFailsStopsTheWork(t *testing.T) {
 		return model.Reply{}, fault.ModelAuth.At("ask", "the model")
 	}}
 	in := maker(blobmemory.New(), chat, &stagetest.Embedder{Dim: 8})
-	_, err := in.Pay(t.Context(), scratchtest.Yield(chunksOf(3)...))
-	assert.True(t, fault.Is(err, fault.ModelAuth), "%v", err)
+	musttest.Refuse(in.Pay(t.Context(), scratchtest.Yield(chunksOf(3)...)))(t, fault.ModelAuth)
 }
 
 func chunksAt(c spectral.Content, node, chunks int) []uint32 {

@@ -14,6 +14,7 @@ import (
 	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/methods/gem/questions"
+	"github.com/unweaver/unweaver/internal/testkit/musttest"
 	"github.com/unweaver/unweaver/internal/testkit/scratchtest"
 )
 
@@ -27,7 +28,6 @@ var sample = []questions.Chunk{
 }
 
 func write(t testing.TB, chunks []questions.Chunk) []byte {
-	t.Helper()
 	var content bytes.Buffer
 	require.NoError(t, questions.Write(&content, hashing, scratchtest.Yield(chunks...)))
 	return content.Bytes()
@@ -47,7 +47,6 @@ func open(t testing.TB, content []byte, of questions.Of) (*questions.File, error
 
 // all returns what a file says of every chunk, and checks that the file finds each by its id.
 func all(t testing.TB, file *questions.File) []questions.Chunk {
-	t.Helper()
 	var out []questions.Chunk
 	count := 0
 	for chunk := range file.All() {
@@ -64,8 +63,7 @@ func all(t testing.TB, file *questions.File) []questions.Chunk {
 func TestWhatIsWrittenIsReadAndEqualChunksAreEqualBytes(t *testing.T) {
 	for _, chunks := range [][]questions.Chunk{nil, sample[:1], sample} {
 		content := write(t, chunks)
-		file, err := open(t, content, hashing)
-		require.NoError(t, err)
+		file := musttest.Get(open(t, content, hashing))(t)
 		got := all(t, file)
 		assert.True(t, reflect.DeepEqual(got, append([]questions.Chunk(nil), chunks...)), "%v, not %v", got, chunks)
 		assert.True(t, bytes.Equal(write(t, got), content), "%d chunks that were read have other bytes", len(chunks))

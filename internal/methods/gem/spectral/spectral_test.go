@@ -13,6 +13,7 @@ import (
 	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/methods/gem/spectral"
+	"github.com/unweaver/unweaver/internal/testkit/musttest"
 	"github.com/unweaver/unweaver/internal/testkit/scratchtest"
 )
 
@@ -26,7 +27,6 @@ func sample() spectral.Content {
 }
 
 func write(t testing.TB, content spectral.Content) []byte {
-	t.Helper()
 	var out bytes.Buffer
 	require.NoError(t, content.Write(&out))
 	return out.Bytes()
@@ -46,8 +46,7 @@ func open(t testing.TB, raw []byte) (*spectral.File, error) {
 
 func TestWhatIsWrittenIsReadAndEqualContentIsEqualBytes(t *testing.T) {
 	raw := write(t, sample())
-	file, err := open(t, raw)
-	require.NoError(t, err)
+	file := musttest.Get(open(t, raw))(t)
 	assert.True(t, reflect.DeepEqual(file.Content, sample()) && bytes.Equal(write(t, file.Content), raw),
 		"%+v", file.Content)
 	to, weights := file.Edges(1)

@@ -14,6 +14,7 @@ import (
 	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/methods/gem/themes"
+	"github.com/unweaver/unweaver/internal/testkit/musttest"
 	"github.com/unweaver/unweaver/internal/testkit/scratchtest"
 )
 
@@ -28,8 +29,7 @@ func sample() themes.File {
 }
 
 func TestWhatIsWrittenIsReadAndEqualThemesAreEqualBytes(t *testing.T) {
-	raw, err := sample().Encode()
-	require.NoError(t, err)
+	raw := musttest.Get(sample().Encode())(t)
 	again, err := sample().Encode()
 	require.True(t, err == nil && bytes.Equal(raw, again), "equal themes have other bytes (%v)", err)
 	path := scratchtest.WriteFile(t, raw)
@@ -53,8 +53,7 @@ func TestThemesThatDoNotFitAreNeitherWrittenNorRead(t *testing.T) {
 		_, err := f.Encode()
 		assert.True(t, fault.Is(err, fault.Internal), "%s: written, or refused by %v", name, err)
 	}
-	raw, err := sample().Encode()
-	require.NoError(t, err)
+	raw := musttest.Get(sample().Encode())(t)
 	for name, c := range map[string]struct {
 		raw  string
 		code fault.Code
@@ -69,6 +68,5 @@ func TestThemesThatDoNotFitAreNeitherWrittenNorRead(t *testing.T) {
 		_, err := themes.Decode([]byte(c.raw))
 		assert.True(t, fault.Is(err, c.code), "%s: read, or refused by %v", name, err)
 	}
-	_, err = themes.Open(filepath.Join(t.TempDir(), "none"))
-	assert.True(t, fault.Is(err, fault.SegmentDamage), "a file that is not there: %v", err)
+	musttest.Refuse(themes.Open(filepath.Join(t.TempDir(), "none")))(t, fault.SegmentDamage)
 }

@@ -40,7 +40,6 @@ func named(raw []byte) string {
 }
 
 func read(t *testing.T, store blob.Store, key string, part blob.Range) []byte {
-	t.Helper()
 	body, _, err := store.Get(t.Context(), key, part)
 	require.True(t, err == nil, "%v %v", key, err)
 	raw, err := io.ReadAll(body)
@@ -49,7 +48,6 @@ func read(t *testing.T, store blob.Store, key string, part blob.Range) []byte {
 }
 
 func write(t *testing.T, store blob.Store, key string, raw []byte, cond blob.Cond) {
-	t.Helper()
 	_, err := blob.Write(t.Context(), store, key, raw, cond)
 	require.NoError(t, err, "%v %v", key, err)
 }

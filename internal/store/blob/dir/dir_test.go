@@ -18,18 +18,19 @@ import (
 	"github.com/unweaver/unweaver/internal/store/blob"
 	"github.com/unweaver/unweaver/internal/store/blob/dir"
 	"github.com/unweaver/unweaver/internal/testkit/blobtest"
+	"github.com/unweaver/unweaver/internal/testkit/musttest"
 )
 
 func TestConformance(t *testing.T) {
-	blobtest.Run(t, func(t *testing.T) blob.Store { return must(dir.Open(t.TempDir())) })
+	blobtest.Run(t, func(t *testing.T) blob.Store { return musttest.Get(dir.Open(t.TempDir()))(t) })
 }
 
 func TestOpenSweepsWhatACrashLeft(t *testing.T) {
 	root := t.TempDir()
-	must(dir.Open(root))
+	musttest.Get(dir.Open(root))(t)
 	left := filepath.Join(root, ".tmp", "1-1")
 	require.NoError(t, os.WriteFile(left, []byte("half"), 0o600))
-	must(dir.Open(root))
+	musttest.Get(dir.Open(root))(t)
 	_, err := os.Stat(left)
 	assert.True(t, os.IsNotExist(err), "the file is still there")
 }
@@ -44,8 +45,8 @@ func TestACorpusThatIsNoFolderIsNamed(t *testing.T) {
 }
 
 func TestAFolderInTheWayOfAnObjectIsAnError(t *testing.T) {
-	store := must(dir.Open(t.TempDir()))
-	must(blob.Write(t.Context(), store, "a", []byte("x"), blob.Cond{}))
+	store := musttest.Get(dir.Open(t.TempDir()))(t)
+	musttest.Get(blob.Write(t.Context(), store, "a", []byte("x"), blob.Cond{}))(t)
 	_, err := blob.Write(t.Context(), store, "a/b", []byte("x"), blob.Cond{})
 	assert.Error(t, err, "an object was stored below another")
 	blobtest.Holds(t, store, "a", "x")
@@ -53,9 +54,9 @@ func TestAFolderInTheWayOfAnObjectIsAnError(t *testing.T) {
 
 func TestAFolderThatWasRemovedIsMadeAgain(t *testing.T) {
 	root := t.TempDir()
-	store := must(dir.Open(root))
+	store := musttest.Get(dir.Open(root))(t)
 	for range 2 {
-		must(blob.Write(t.Context(), store, "a/b/c", []byte("x"), blob.Cond{}))
+		musttest.Get(blob.Write(t.Context(), store, "a/b/c", []byte("x"), blob.Cond{}))(t)
 		require.NoError(t, os.RemoveAll(filepath.Join(root, "a")))
 	}
 }
@@ -63,8 +64,8 @@ func TestAFolderThatWasRemovedIsMadeAgain(t *testing.T) {
 // A store that was moved away, and its mount point without the mount, hold no objects and are not empty either.
 func TestAStoreWhoseFolderIsGoneIsUnavailable(t *testing.T) {
 	root := filepath.Join(t.TempDir(), "store")
-	store := must(dir.Open(root))
-	must(blob.Write(t.Context(), store, "a/b", []byte("x"), blob.Cond{}))
+	store := musttest.Get(dir.Open(root))(t)
+	musttest.Get(blob.Write(t.Context(), store, "a/b", []byte("x"), blob.Cond{}))(t)
 	for _, empty := range []bool{false, true} {
 		require.NoError(t, os.Rename(root, root+".away"))
 		if empty {
@@ -87,24 +88,22 @@ func TestAStoreWhoseFolderIsGoneIsUnavailable(t *testing.T) {
 		require.NoError(t, os.Rename(root+".away", root))
 	}
 	blobtest.Holds(t, store, "a/b", "x")
-	corpus := must(dir.OpenCorpus(root))
+	corpus := musttest.Get(dir.OpenCorpus(root))(t)
 	require.NoError(t, os.RemoveAll(root))
-	_, err := corpus.ListFolders(t.Context())
-	assert.True(t, fault.Is(err, fault.CorpusMissing), "a corpus that is gone passes for an empty one: %v", err)
+	musttest.Refuse(corpus.ListFolders(t.Context()))(t, fault.CorpusMissing)
 }
 
 // A key that cannot be removed must not keep the others, and must be named.
 func TestDeletingManyGoesOnPastAFailureAndNamesIt(t *testing.T) {
 	root := t.TempDir()
-	store := must(dir.Open(root))
+	store := musttest.Get(dir.Open(root))(t)
 	for _, key := range []string{"folder1/x", "folder2/x", "b"} {
-		must(blob.Write(t.Context(), store, key, []byte("x"), blob.Cond{}))
+		musttest.Get(blob.Write(t.Context(), store, key, []byte("x"), blob.Cond{}))(t)
 	}
 	err := store.DeleteAll(t.Context(), []string{"folder1", "folder2", "b"}) // folders that are not empty
 	assert.True(t, err != nil && strings.Contains(err.Error(), "2 of 3") && strings.Contains(err.Error(), "folder1"),
 		"got %v", err)
-	_, err = store.Stat(t.Context(), "b")
-	assert.True(t, fault.Is(err, fault.NotFound), "the last one is still there: %v", err)
+	musttest.Refuse(store.Stat(t.Context(), "b"))(t, fault.NotFound)
 }
 
 // A file that is written to in place while it is read is of neither version: a reader that asked for one gets an error.
@@ -123,13 +122,12 @@ func TestAFileThatIsWrittenToWhileItIsReadIsToldAtItsEnd(t *testing.T) {
 			require.NoError(t, os.WriteFile(path, []byte(strings.Repeat("a", 4000)), 0o600))
 			old := time.Now().Add(-time.Hour)
 			require.NoError(t, os.Chtimes(path, old, old))
-			store := must(dir.OpenCorpus(root))
-			seen, err := store.Stat(t.Context(), "a.txt")
-			require.NoError(t, err)
+			store := musttest.Get(dir.OpenCorpus(root))(t)
+			seen := musttest.Get(store.Stat(t.Context(), "a.txt"))(t)
 			for _, match := range []string{seen.ETag, ""} {
 				body, _, err := store.Get(t.Context(), "a.txt", blob.Range{Length: -1, Match: match})
 				require.NoError(t, err)
-				must(io.ReadFull(body, make([]byte, 100)))
+				musttest.Get(io.ReadFull(body, make([]byte, 100)))(t)
 				if match != "" {
 					require.NoError(t, change())
 				}
@@ -145,26 +143,17 @@ func TestAFileThatIsWrittenToWhileItIsReadIsToldAtItsEnd(t *testing.T) {
 	}
 }
 
-// must returns a value of a fixture that does not fail.
-func must[T any](value T, err error) T {
-	if err != nil {
-		panic(err)
-	}
-	return value
-}
-
 // late is a context whose deadline has passed and whose timer has not gone off: that of a process that just woke up.
 type late struct{ context.Context }
 
 func (late) Deadline() (time.Time, bool) { return time.Now().Add(-time.Second), true }
 
 func TestDeletesEndWithTheirContextAndItsDeadline(t *testing.T) {
-	store, err := dir.Open(t.TempDir())
-	require.NoError(t, err)
+	store := musttest.Get(dir.Open(t.TempDir()))(t)
 	var keys []string
 	for i := range 5 {
 		keys = append(keys, fmt.Sprint("docs/segments/", i))
-		must(blob.Write(t.Context(), store, keys[i], []byte("x"), blob.Cond{}))
+		musttest.Get(blob.Write(t.Context(), store, keys[i], []byte("x"), blob.Cond{}))(t)
 	}
 	cancelled, cancel := context.WithCancel(t.Context())
 	cancel()

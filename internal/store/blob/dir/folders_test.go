@@ -21,11 +21,11 @@ import (
 	"github.com/unweaver/unweaver/internal/store/blob"
 	"github.com/unweaver/unweaver/internal/stream/durable"
 	"github.com/unweaver/unweaver/internal/testkit/blobtest"
+	"github.com/unweaver/unweaver/internal/testkit/musttest"
 )
 
 // watch replaces the sync of a folder for a test.
 func watch(t *testing.T, sync func(folder string) error) {
-	t.Helper()
 	before := syncFolder
 	t.Cleanup(func() { syncFolder = before })
 	syncFolder = sync
@@ -34,8 +34,7 @@ func watch(t *testing.T, sync func(folder string) error) {
 // Promises: 55.
 func TestANameIsDurableInEveryFolderAboveItWhenPutReturns(t *testing.T) {
 	root := t.TempDir()
-	store, err := Open(root)
-	require.NoError(t, err)
+	store := musttest.Get(Open(root))(t)
 	var synced []string
 	watch(t, func(folder string) error {
 		rel, err := filepath.Rel(root, folder)
@@ -54,15 +53,13 @@ func TestANameIsDurableInEveryFolderAboveItWhenPutReturns(t *testing.T) {
 		{"top", blob.Cond{}, []string{"."}},
 	} {
 		synced = nil
-		_, err := blob.Write(t.Context(), store, c.key, []byte("x"), c.cond)
-		require.NoError(t, err)
+		musttest.Get(blob.Write(t.Context(), store, c.key, []byte("x"), c.cond))(t)
 		assert.True(t, slices.Equal(synced, c.want), "%s: synced %q, want %q", c.key, synced, c.want)
 	}
 }
 
 func TestASyncThatFailsIsTheWritersError(t *testing.T) {
-	store, err := Open(t.TempDir())
-	require.NoError(t, err)
+	store := musttest.Get(Open(t.TempDir()))(t)
 	for failure, want := range map[error]fault.Code{
 		syscall.EIO: fault.StoreDown, syscall.ENOSPC: fault.StoreFull, syscall.EDQUOT: fault.StoreFull,
 	} {
@@ -75,16 +72,14 @@ func TestASyncThatFailsIsTheWritersError(t *testing.T) {
 // That an object exists is an answer that a writer may rely on, also where the sync of the one before failed.
 // Promises: 55.
 func TestAnObjectThatExistsIsDurableBeforeThatIsSaid(t *testing.T) {
-	store, err := Open(t.TempDir())
-	require.NoError(t, err)
+	store := musttest.Get(Open(t.TempDir()))(t)
 	failure := error(syscall.EIO)
 	watch(t, func(string) error { return failure })
 	for _, want := range []fault.Code{fault.StoreDown, fault.StoreDown, fault.Precondition} {
 		if want == fault.Precondition {
 			failure = nil
 		}
-		_, err := blob.Write(t.Context(), store, "k", []byte("x"), blob.Cond{Absent: true})
-		assert.True(t, fault.Is(err, want), "%v, want %s", err, want)
+		musttest.Refuse(blob.Write(t.Context(), store, "k", []byte("x"), blob.Cond{Absent: true}))(t, want)
 	}
 }
 
@@ -132,8 +127,7 @@ func TestASyncThatHasBegunCoversNobodyElse(t *testing.T) {
 }
 
 func TestManyWritersMakeOneTree(t *testing.T) {
-	store, err := Open(t.TempDir())
-	require.NoError(t, err)
+	store := musttest.Get(Open(t.TempDir()))(t)
 	var wg sync.WaitGroup
 	for i := range 64 {
 		wg.Go(func() {
@@ -150,8 +144,7 @@ func TestManyWritersMakeOneTree(t *testing.T) {
 // Promises: 137.
 func TestAnObjectIsSyncedWholeBeforeItHasItsName(t *testing.T) {
 	root := t.TempDir()
-	store, err := Open(root)
-	require.NoError(t, err)
+	store := musttest.Get(Open(root))(t)
 	before := syncFile
 	t.Cleanup(func() { syncFile = before })
 	for _, cond := range []blob.Cond{{}, {Absent: true}} {
@@ -183,8 +176,7 @@ func TestObjectsAreTheirOwnersAlone(t *testing.T) {
 	plain, err := Open(root)
 	require.NoError(t, err)
 	for _, key := range []string{"docs/segments/1", "a/b/2"} {
-		_, err := blob.Write(t.Context(), plain, key, []byte("x"), blob.Cond{})
-		require.NoError(t, err)
+		musttest.Get(blob.Write(t.Context(), plain, key, []byte("x"), blob.Cond{}))(t)
 	}
 	objects := 0
 	err = filepath.WalkDir(root, func(path string, entry fs.DirEntry, err error) error {
@@ -210,8 +202,7 @@ func TestNoWayToOpenAnObjectFollowsALink(t *testing.T) {
 	for name, target := range map[string]string{"out": outside, "in": "sub", "sub/deep/b.txt": "a.txt"} {
 		require.NoError(t, os.Symlink(target, filepath.Join(folder, name)))
 	}
-	root, err := os.Open(folder)
-	require.NoError(t, err)
+	root := musttest.Get(os.Open(folder))(t)
 	defer func() { _ = root.Close() }()
 	for way, open := range map[string]func(*os.File, string) (int, error){"call": openBeneath, "steps": stepsBeneath} {
 		for key, want := range map[string]error{

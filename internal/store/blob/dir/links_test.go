@@ -17,6 +17,7 @@ import (
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/store/blob"
 	"github.com/unweaver/unweaver/internal/store/blob/dir"
+	"github.com/unweaver/unweaver/internal/testkit/musttest"
 )
 
 // hostile makes a corpus with links of every kind, a pipe and a socket's like, and the folder of secrets beside it.
@@ -65,8 +66,7 @@ func listed(t *testing.T, store blob.Store) (keys, left []string) {
 }
 
 func TestLinksOfACorpusAreNamedAndNotFollowed(t *testing.T) {
-	store, err := dir.OpenCorpus(hostile(t))
-	require.NoError(t, err)
+	store := musttest.Get(dir.OpenCorpus(hostile(t)))(t)
 	keys, left := listed(t, store)
 	if want := []string{"a.txt", "sub/b.txt"}; !slices.Equal(keys, want) {
 		t.Errorf("listed %v, want %v", keys, want)
@@ -80,7 +80,7 @@ func TestLinksOfACorpusAreNamedAndNotFollowed(t *testing.T) {
 }
 
 func TestFollowedLinksLeadOutOnceAndNeverRound(t *testing.T) {
-	corpus := must(dir.OpenCorpus(hostile(t)))
+	corpus := musttest.Get(dir.OpenCorpus(hostile(t)))(t)
 	store := corpus.FollowLinks()
 	keys, left := listed(t, store)
 	want := []string{"a.txt", "in.txt", "out.txt", "outdir/deep/c.txt", "outdir/key.txt", "sub/b.txt"}
@@ -94,8 +94,7 @@ func TestFollowedLinksLeadOutOnceAndNeverRound(t *testing.T) {
 // What is listed as a file may be a link or a pipe when it is read.
 func TestWhatBecameALinkOrAPipeIsNotRead(t *testing.T) {
 	root := hostile(t)
-	store, err := dir.OpenCorpus(root)
-	require.NoError(t, err)
+	store := musttest.Get(dir.OpenCorpus(root))(t)
 	for _, key := range []string{"out.txt", "outdir/key.txt", "in.txt", "d1/a.txt"} {
 		raw, _, err := blob.Read(t.Context(), store, key)
 		assert.True(t, fault.Is(err, fault.NotFollowed), "%s: read %q, %v", key, raw, err)
@@ -121,7 +120,7 @@ func TestACorpusMayBeALinkItself(t *testing.T) {
 	root := hostile(t)
 	link := filepath.Join(t.TempDir(), "link")
 	require.NoError(t, os.Symlink(root, link))
-	store := must(dir.OpenCorpus(link))
+	store := musttest.Get(dir.OpenCorpus(link))(t)
 	keys, _ := listed(t, store)
 	assert.True(t, len(keys) == 2, "%v", keys)
 	raw, _, err := blob.Read(t.Context(), store, "sub/b.txt")
@@ -136,8 +135,7 @@ func TestLinksCannotMultiplyFolders(t *testing.T) {
 		require.NoError(t, os.MkdirAll(folder, 0o700))
 		require.NoError(t, os.WriteFile(filepath.Join(folder, "doc.txt"), nil, 0o600))
 	}
-	folders, err := filepath.Glob(filepath.Join(root, ".chain", "*"))
-	require.NoError(t, err)
+	folders := musttest.Get(filepath.Glob(filepath.Join(root, ".chain", "*")))(t)
 	for i := range folders[1:] {
 		for _, name := range []string{"l1", "l2"} {
 			if err := os.Symlink(folders[i+1], filepath.Join(folders[i], name)); err != nil {
@@ -146,7 +144,7 @@ func TestLinksCannotMultiplyFolders(t *testing.T) {
 		}
 	}
 	require.NoError(t, os.Symlink(folders[0], filepath.Join(root, "begin")))
-	corpus := must(dir.OpenCorpus(root))
+	corpus := musttest.Get(dir.OpenCorpus(root))(t)
 	keys, left := listed(t, corpus.FollowLinks())
 	assert.True(t, len(keys) <= 100 && len(left) != 0, "%d documents of 40, %d left out", len(keys), len(left))
 }
@@ -161,8 +159,7 @@ func TestFoldersThatVanishWhileACorpusIsListedLoseNothingElse(t *testing.T) {
 	if err := os.Symlink("../..", filepath.Join(root, "top/d/up")); err != nil {
 		t.Skip("no links here: ", err)
 	}
-	corpus, err := dir.OpenCorpus(root)
-	require.NoError(t, err)
+	corpus := musttest.Get(dir.OpenCorpus(root))(t)
 	var keys []string
 	for info, err := range corpus.FollowLinks().List(t.Context(), "", "") {
 		require.True(t, err == nil || fault.Is(err, fault.NotFollowed), "%v", err)
@@ -189,8 +186,7 @@ func TestAFolderThatMayBeListedAndNotEnteredIsAnErrorNotAPanic(t *testing.T) {
 	locked := filepath.Join(root, "locked")
 	require.NoError(t, os.Chmod(locked, 0o400))
 	t.Cleanup(func() { _ = os.Chmod(locked, 0o700) }) //nolint:gosec // so that it can be removed
-	corpus, err := dir.OpenCorpus(root)
-	require.NoError(t, err)
+	corpus := musttest.Get(dir.OpenCorpus(root))(t)
 	failures := 0
 	for _, err := range corpus.FollowLinks().List(t.Context(), "", "") {
 		if err != nil {
@@ -202,7 +198,6 @@ func TestAFolderThatMayBeListedAndNotEnteredIsAnErrorNotAPanic(t *testing.T) {
 
 // listAll returns what a listing gives, errors of objects too.
 func listAll(t *testing.T, store blob.Store, after, until string) (out []string) {
-	t.Helper()
 	for info, err := range store.ListRange(t.Context(), "", after, until) {
 		require.True(t, err == nil || info.Key != "", "%v", err)
 		out = append(out, fmt.Sprint(info.Key, " ", fault.CodeOf(err)))
@@ -218,7 +213,7 @@ func TestRangesOfACorpusWithLinksTellEverythingOnce(t *testing.T) {
 	for _, file := range []string{"outdir-beside.txt", "d1.txt", "sub.txt", "sub-beside.txt"} {
 		require.NoError(t, os.WriteFile(filepath.Join(root, file), []byte(file), 0o600))
 	}
-	store := must(dir.OpenCorpus(root))
+	store := musttest.Get(dir.OpenCorpus(root))(t)
 	for name, store := range map[string]blob.Store{"named": store, "followed": blob.FollowLinks(store)} {
 		all := listAll(t, store, "", "")
 		require.True(t, len(all) >= 12, "%s: %q", name, all)
@@ -252,8 +247,7 @@ func project(t *testing.T) (root, data string) {
 
 func TestOwnFilesBelowACorpusAreNamedAndNeverRead(t *testing.T) {
 	root, data := project(t)
-	corpus, err := dir.OpenCorpus(root, data, filepath.Join(root, "gone"))
-	require.NoError(t, err)
+	corpus := musttest.Get(dir.OpenCorpus(root, data, filepath.Join(root, "gone")))(t)
 	for how, store := range map[string]blob.Store{"links named": corpus, "links followed": corpus.FollowLinks()} {
 		keys, left := listed(t, store)
 		want := []string{"a.txt", "data.txt", "z/b.txt"}

@@ -13,6 +13,7 @@ import (
 	"github.com/unweaver/unweaver/internal/store/blob/overlay"
 	"github.com/unweaver/unweaver/internal/testkit/blobmemory"
 	"github.com/unweaver/unweaver/internal/testkit/blobtest"
+	"github.com/unweaver/unweaver/internal/testkit/musttest"
 )
 
 func TestOverNothingItIsAStoreAsAnyOther(t *testing.T) {
@@ -20,7 +21,6 @@ func TestOverNothingItIsAStoreAsAnyOther(t *testing.T) {
 }
 
 func keys(t *testing.T, store blob.Store) []string {
-	t.Helper()
 	var out []string
 	for info, err := range store.List(t.Context(), "", "") {
 		require.NoError(t, err)
@@ -30,9 +30,7 @@ func keys(t *testing.T, store blob.Store) []string {
 }
 
 func put(t *testing.T, store blob.Store, key, content string) {
-	t.Helper()
-	_, err := blob.Write(t.Context(), store, key, []byte(content), blob.Cond{})
-	require.NoError(t, err)
+	musttest.Get(blob.Write(t.Context(), store, key, []byte(content), blob.Cond{}))(t)
 }
 
 func read(ctx context.Context, store blob.Store, key string) string {
@@ -70,12 +68,10 @@ func TestConditionsAreHeldToWhatIsSeen(t *testing.T) {
 	lower := blobmemory.New()
 	put(t, lower, "a", "below")
 	over := overlay.New(lower, blobmemory.New())
-	_, err := blob.Write(t.Context(), over, "a", nil, blob.Cond{Absent: true})
-	assert.True(t, fault.Is(err, fault.Precondition), "an object that lies below counts as absent: %v", err)
+	musttest.Refuse(blob.Write(t.Context(), over, "a", nil, blob.Cond{Absent: true}))(t, fault.Precondition)
 	info, err := over.Stat(t.Context(), "a")
 	require.NoError(t, err)
 	_, err = blob.Write(t.Context(), over, "a", []byte("x"), blob.Cond{Match: info.ETag})
 	assert.NoError(t, err)
-	_, err = blob.Write(t.Context(), over, "a", nil, blob.Cond{Match: info.ETag})
-	assert.True(t, fault.Is(err, fault.Precondition), "an old tag matches: %v", err)
+	musttest.Refuse(blob.Write(t.Context(), over, "a", nil, blob.Cond{Match: info.ETag}))(t, fault.Precondition)
 }

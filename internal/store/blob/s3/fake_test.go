@@ -25,6 +25,7 @@ import (
 	"github.com/unweaver/unweaver/internal/store/blob/s3"
 	"github.com/unweaver/unweaver/internal/testkit/blobmemory"
 	"github.com/unweaver/unweaver/internal/testkit/blobtest"
+	"github.com/unweaver/unweaver/internal/testkit/musttest"
 )
 
 // bucket is an S3 server over a store in memory, as far as the adapter asks: it proves what the adapter sends and how
@@ -207,11 +208,10 @@ func (b *bucket) multipart(w http.ResponseWriter, r *http.Request, key string, q
 
 // faked opens a store over a bucket of its own.
 func faked(t *testing.T) (*s3.Store, *bucket) {
-	t.Helper()
 	b := &bucket{store: blobmemory.New(), uploads: map[string][][]byte{}}
 	server := httptest.NewServer(b)
 	t.Cleanup(server.Close)
-	return must(s3.Open(t.Context(), at(server.URL, "some/prefix"))), b
+	return musttest.Get(s3.Open(t.Context(), at(server.URL, "some/prefix")))(t), b
 }
 
 func TestConformanceOnAFake(t *testing.T) {
@@ -229,7 +229,7 @@ func TestPartsOfAnUploadThatFailsAreGivenUp(t *testing.T) {
 
 func TestKeysLieBelowThePrefix(t *testing.T) {
 	store, b := faked(t)
-	must(blob.Write(t.Context(), store, "k", []byte("x"), blob.Cond{}))
+	musttest.Get(blob.Write(t.Context(), store, "k", []byte("x"), blob.Cond{}))(t)
 	_, err := b.store.Stat(t.Context(), "some/prefix/k")
 	assert.NoError(t, err)
 	assert.Equal(t, "s3://b/some/prefix/k", store.Location("k"), "location")
@@ -242,11 +242,10 @@ func (p passing) Unwrap() blob.Store { return p.Store }
 
 // pair opens two prefixes of one bucket.
 func pair(t *testing.T) (from, to *s3.Store, b *bucket) {
-	t.Helper()
 	b = &bucket{store: blobmemory.New(), uploads: map[string][][]byte{}}
 	server := httptest.NewServer(b)
 	t.Cleanup(server.Close)
-	return must(s3.Open(t.Context(), at(server.URL, "from"))), must(s3.Open(t.Context(), at(server.URL, "to"))), b
+	return musttest.Get(s3.Open(t.Context(), at(server.URL, "from")))(t), musttest.Get(s3.Open(t.Context(), at(server.URL, "to")))(t), b
 }
 
 func TestTheServerCopiesWhatItCanAndTheRestIsReadAndWritten(t *testing.T) {
@@ -257,7 +256,7 @@ func TestTheServerCopiesWhatItCanAndTheRestIsReadAndWritten(t *testing.T) {
 	}{"by the server": {false, 1, 0}, "through this process": {true, 0, 1}} {
 		from, to, b := pair(t)
 		b.refusesCopies = test.refuses
-		must(blob.Write(t.Context(), from, odd, []byte("rows"), blob.Cond{}))
+		musttest.Get(blob.Write(t.Context(), from, odd, []byte("rows"), blob.Cond{}))(t)
 		err := blob.Copy(t.Context(), to, "copy", passing{from}, odd)
 		require.True(t, err == nil, "%v %v", name, err)
 		assert.True(t, b.copies == test.copies && b.reads == test.reads, "%s: %d copies, %d reads", name, b.copies, b.reads)
@@ -270,7 +269,7 @@ func TestTheServerCopiesWhatItCanAndTheRestIsReadAndWritten(t *testing.T) {
 func TestAnotherServersObjectsAreReadAndWritten(t *testing.T) {
 	from, _, _ := pair(t)
 	_, to, b := pair(t)
-	must(blob.Write(t.Context(), from, "k", []byte("rows"), blob.Cond{}))
+	musttest.Get(blob.Write(t.Context(), from, "k", []byte("rows"), blob.Cond{}))(t)
 	require.NoError(t, blob.Copy(t.Context(), to, "copy", from, "k"))
 	blobtest.Holds(t, to, "copy", "rows")
 	assert.Zero(t, b.copies)
@@ -310,12 +309,11 @@ func (b *breaking) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 }
 
 func breakingStore(t *testing.T, times int64) (*s3.Store, *breaking) {
-	t.Helper()
 	b := &breaking{bucket: &bucket{store: blobmemory.New(), uploads: map[string][][]byte{}}}
 	b.left.Store(times)
 	server := httptest.NewServer(b)
 	t.Cleanup(server.Close)
-	return must(s3.Open(t.Context(), at(server.URL, ""))), b
+	return musttest.Get(s3.Open(t.Context(), at(server.URL, "")))(t), b
 }
 
 func TestAStreamThatBreaksGoesOnWhereItWas(t *testing.T) {
@@ -328,12 +326,12 @@ func TestAStreamThatBreaksGoesOnWhereItWas(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			store, b := breakingStore(t, 3)
-			must(blob.Write(t.Context(), store, "k", want, blob.Cond{}))
+			musttest.Get(blob.Write(t.Context(), store, "k", want, blob.Cond{}))(t)
 			stream, info, err := store.Get(t.Context(), "k", part)
 			require.NoError(t, err)
 			defer func() { _ = stream.Close() }()
 			var got bytes.Buffer
-			must(got.ReadFrom(stream))
+			musttest.Get(got.ReadFrom(stream))(t)
 			end := int64(len(want))
 			if part.Length > 0 {
 				end = part.Offset + part.Length
@@ -347,7 +345,7 @@ func TestAStreamThatBreaksGoesOnWhereItWas(t *testing.T) {
 
 func TestAStreamThatBreaksAgainAndAgainFailsTransiently(t *testing.T) {
 	store, _ := breakingStore(t, 100)
-	must(blob.Write(t.Context(), store, "k", make([]byte, 300_000), blob.Cond{}))
+	musttest.Get(blob.Write(t.Context(), store, "k", make([]byte, 300_000), blob.Cond{}))(t)
 	_, _, err := blob.Read(t.Context(), store, "k")
 	assert.True(t, fault.KindOf(err) == fault.Transient, "%v", err)
 }
@@ -355,7 +353,7 @@ func TestAStreamThatBreaksAgainAndAgainFailsTransiently(t *testing.T) {
 func TestAStreamNeverGoesOnInAnotherVersion(t *testing.T) {
 	store, b := breakingStore(t, 1)
 	one, two := bytes.Repeat([]byte("1"), 300_000), bytes.Repeat([]byte("2"), 300_000)
-	must(blob.Write(t.Context(), store, "k", one, blob.Cond{}))
+	musttest.Get(blob.Write(t.Context(), store, "k", one, blob.Cond{}))(t)
 	b.after = func() { _, _ = blob.Write(t.Context(), b.store, "k", two, blob.Cond{}) }
 	raw, _, err := blob.Read(t.Context(), store, "k")
 	assert.True(t, fault.KindOf(err) == fault.Transient, "%d bytes, %v", len(raw), err)

@@ -20,6 +20,7 @@ import (
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/store/blob"
 	"github.com/unweaver/unweaver/internal/store/blob/s3"
+	"github.com/unweaver/unweaver/internal/testkit/musttest"
 )
 
 // stall is the guard's time in these tests.
@@ -51,12 +52,10 @@ func (n narrow) Accept() (net.Conn, error) {
 // serving opens a store over a server that answers lists with nothing and everything else as handle does. Its guard is
 // so short that a busy machine sets it off: who counts requests that are answered takes a long one (guarded).
 func serving(t *testing.T, handle http.HandlerFunc) *s3.Store {
-	t.Helper()
 	return guarded(t, stall, handle)
 }
 
 func guarded(t *testing.T, limit time.Duration, handle http.HandlerFunc) *s3.Store {
-	t.Helper()
 	done := make(chan struct{})
 	server := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Query().Get("list-type") != "" {
@@ -71,7 +70,7 @@ func guarded(t *testing.T, limit time.Duration, handle http.HandlerFunc) *s3.Sto
 	t.Cleanup(func() { close(done) }) // first: hanging handlers end
 	config := at(server.URL, "p")
 	config.Stall = limit
-	return must(s3.Open(t.Context(), config))
+	return musttest.Get(s3.Open(t.Context(), config))(t)
 }
 
 type endKey struct{}

@@ -22,6 +22,7 @@ import (
 	"github.com/unweaver/unweaver/internal/store/blob"
 	"github.com/unweaver/unweaver/internal/store/blob/s3"
 	"github.com/unweaver/unweaver/internal/testkit/blobtest"
+	"github.com/unweaver/unweaver/internal/testkit/musttest"
 )
 
 // endpoint returns the address of the real server; without one the test is skipped.
@@ -41,8 +42,7 @@ func config(t *testing.T) s3.Config {
 }
 
 func open(t *testing.T) blob.Store {
-	t.Helper()
-	return must(s3.Open(t.Context(), config(t)))
+	return musttest.Get(s3.Open(t.Context(), config(t)))(t)
 }
 
 func TestConformance(t *testing.T) {
@@ -53,14 +53,13 @@ func TestConformance(t *testing.T) {
 func TestLargeObjectsTravelInPartsUnderTheirCondition(t *testing.T) { travelInParts(t, open(t)) }
 
 func travelInParts(t *testing.T, store blob.Store) {
-	t.Helper()
 	big := make([]byte, 20<<20+5)
 	_, _ = rand.Read(big)
 	for _, size := range []int64{int64(len(big)), -1} {
 		key := fmt.Sprint("big", size)
 		// Hiding Seek and Len proves that nothing but the stream is needed.
 		stream := io.MultiReader(bytes.NewReader(big))
-		must(store.Put(t.Context(), key, stream, size, blob.Cond{Absent: true}))
+		musttest.Get(store.Put(t.Context(), key, stream, size, blob.Cond{Absent: true}))(t)
 		got, in, err := blob.Read(t.Context(), store, key)
 		assert.True(t, err == nil && bytes.Equal(got, big) && in.Size == int64(len(big)),
 			"read back %d bytes, %+v, %v", len(got), in, err)
@@ -78,8 +77,7 @@ func travelInParts(t *testing.T, store blob.Store) {
 	assert.True(t, err == nil && string(raced) == "first", "%d bytes took its place, %v", len(raced), err)
 	_, err = store.Put(t.Context(), "short", bytes.NewReader(big), int64(len(big))+1, blob.Cond{})
 	assert.Error(t, err, "a body that ends early was stored")
-	_, err = store.Stat(t.Context(), "short")
-	assert.True(t, fault.Is(err, fault.NotFound), "a broken upload left %v", err)
+	musttest.Refuse(store.Stat(t.Context(), "short"))(t, fault.NotFound)
 }
 
 type readerFunc func([]byte) (int, error)
@@ -90,18 +88,14 @@ func TestMissingBucketAndWrongKeysNameTheSetting(t *testing.T) {
 	c := config(t)
 	c.Bucket = "no-such-bucket"
 	_, err := s3.Open(t.Context(), c)
-	assert.True(t, fault.Is(err, fault.StoreDenied) && strings.Contains(err.Error(), "stores.artifacts"),
-		"missing bucket: %v", err)
+	musttest.Fail(t, err, fault.StoreDenied, "stores.artifacts")
 	c.Bucket = "unweaver"
 	t.Setenv("AWS_SECRET_ACCESS_KEY", "wrong")
-	_, err = s3.Open(t.Context(), c)
-	assert.True(t, fault.Is(err, fault.StoreDenied) && strings.Contains(err.Error(), "AWS_SECRET_ACCESS_KEY"),
-		"wrong secret: %v", err)
+	musttest.Refuse(s3.Open(t.Context(), c))(t, fault.StoreDenied, "AWS_SECRET_ACCESS_KEY")
 }
 
 // answering starts a server that gives one answer to everything.
 func answering(t *testing.T, status int, code string, seen *int) s3.Config {
-	t.Helper()
 	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.Method == http.MethodGet && r.URL.Query().Get("list-type") != "" && code != "list" && seen != nil {
 			fmt.Fprint(w, `<ListBucketResult></ListBucketResult>`)
@@ -158,7 +152,7 @@ func TestWritesThatAreRefusedSayWhy(t *testing.T) {
 		{503, "SlowDown", fault.StoreDown, "SlowDown"}, {429, "TooManyRequests", fault.StoreDown, "TooManyRequests"},
 	} {
 		n := 0
-		store := must(s3.Open(t.Context(), answering(t, c.status, c.code, &n)))
+		store := musttest.Get(s3.Open(t.Context(), answering(t, c.status, c.code, &n)))(t)
 		_, err := blob.Write(t.Context(), store, "k", []byte("x"), blob.Cond{Absent: true})
 		assert.True(t, fault.Is(err, c.want) && strings.Contains(err.Error(), c.says), "%d: %v", c.status, err)
 		assert.Equal(t, 1, n, "%d: a conditional write was sent", c.status)
@@ -187,14 +181,6 @@ func TestParse(t *testing.T) {
 		got := b + " " + p
 		assert.True(t, (err == nil) == (want != "") && (err != nil || got == want), "%s: %q, %v", uri, got, err)
 	}
-}
-
-// must returns a value of a fixture that does not fail.
-func must[T any](value T, err error) T {
-	if err != nil {
-		panic(err)
-	}
-	return value
 }
 
 // contents returns an entry of a listing: key, storage class, and what else is said of it.
@@ -234,7 +220,7 @@ func TestAListingSaysWhatIsArchived(t *testing.T) {
 			}
 		}))
 		t.Cleanup(server.Close)
-		store := must(s3.Open(t.Context(), at(server.URL, "p")))
+		store := musttest.Get(s3.Open(t.Context(), at(server.URL, "p")))(t)
 		asked = 0 // opening a store lists, too
 		got := ""
 		for info, err := range store.List(t.Context(), "", "") {

@@ -14,12 +14,11 @@ import (
 	"github.com/unweaver/unweaver/internal/store/coordination"
 	"github.com/unweaver/unweaver/internal/store/coordination/bolt"
 	"github.com/unweaver/unweaver/internal/testkit/coordinationtest"
+	"github.com/unweaver/unweaver/internal/testkit/musttest"
 )
 
 func open(t *testing.T, path string) *bolt.Store {
-	t.Helper()
-	store, err := bolt.Open(path)
-	require.NoError(t, err)
+	store := musttest.Get(bolt.Open(path))(t)
 	t.Cleanup(func() { _ = store.Close() })
 	return store
 }

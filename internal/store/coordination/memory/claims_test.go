@@ -9,6 +9,8 @@ import (
 	"github.com/stretchr/testify/assert"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/unweaver/unweaver/internal/testkit/musttest"
 )
 
 // A process that lives for months does not keep a claim for each text that it ever paid for, and loses none that holds.
@@ -23,8 +25,7 @@ func TestClaimsThatRanOutGo(t *testing.T) {
 			for i := range keys {
 				keys[i] = fmt.Sprint(n, " ", i)
 			}
-			_, err := c.ClaimAll(t.Context(), keys, "a", time.Minute)
-			require.NoError(t, err)
+			musttest.Get(c.ClaimAll(t.Context(), keys, "a", time.Minute))(t)
 			time.Sleep(20 * time.Second)
 			if kept := c.kept(); kept > 3001 { // those of a minute ago are just going
 				t.Fatalf("%d claims are kept where 3,001 hold", kept)

@@ -10,6 +10,7 @@ import (
 	"github.com/unweaver/unweaver/internal/store/coordination"
 	"github.com/unweaver/unweaver/internal/store/coordination/memory"
 	"github.com/unweaver/unweaver/internal/testkit/coordinationtest"
+	"github.com/unweaver/unweaver/internal/testkit/musttest"
 )
 
 func TestConformance(t *testing.T) {
@@ -46,8 +47,7 @@ func TestWhatIsReadIsTheReadersOwn(t *testing.T) {
 func TestABucketNeverHoldsMoreThanAMinute(t *testing.T) {
 	claims := memory.NewClaims()
 	reserve := func() time.Duration {
-		got, err := claims.Reserve(t.Context(), "e", 0, 100, 0, 100)
-		require.NoError(t, err)
+		got := musttest.Get(claims.Reserve(t.Context(), "e", 0, 100, 0, 100))(t)
 		return got.Wait
 	}
 	if wait := reserve(); wait != 0 {

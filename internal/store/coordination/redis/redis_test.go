@@ -13,6 +13,7 @@ import (
 	"github.com/unweaver/unweaver/internal/store/coordination"
 	"github.com/unweaver/unweaver/internal/store/coordination/redis"
 	"github.com/unweaver/unweaver/internal/testkit/coordinationtest"
+	"github.com/unweaver/unweaver/internal/testkit/musttest"
 	"github.com/unweaver/unweaver/internal/testkit/redistest"
 )
 
@@ -59,8 +60,7 @@ func TestAReservationWhoseReplyIsLostIsNotSentAgain(t *testing.T) {
 		t.Fatal(err)
 	}
 	cut <- true
-	_, err := store.Reserve(t.Context(), "e", 1, 0, 100, 0)
-	require.True(t, fault.Is(err, fault.StoreDown), "a lost reply gave %v", err)
+	musttest.Refuse(store.Reserve(t.Context(), "e", 1, 0, 100, 0))(t, fault.StoreDown)
 	left, err := redistest.Raw(t, "redis://"+address).HGet(t.Context(), "rate:e", "requests").Float64()
 	assert.False(t, err != nil || left < 97.9 || left > 98.9,
 		"%v requests are left, %v; want 98 and what refilled since", left, err)
@@ -143,7 +143,6 @@ func TestAServerThatRefusesIsAFault(t *testing.T) {
 func TestManyClaimsAreTakenInOneJourney(t *testing.T) {
 	store := redis.New(redistest.Empty(t, redistest.Server(t)))
 	claim := func(owner string, want []bool, keys ...string) {
-		t.Helper()
 		got, err := store.ClaimAll(t.Context(), keys, owner, time.Minute)
 		assert.True(t, err == nil && slices.Equal(got, want), "%s: %v, %v, want %v", owner, got, err, want)
 	}

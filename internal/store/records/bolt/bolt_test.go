@@ -12,13 +12,12 @@ import (
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/store/records"
 	"github.com/unweaver/unweaver/internal/store/records/bolt"
+	"github.com/unweaver/unweaver/internal/testkit/musttest"
 	"github.com/unweaver/unweaver/internal/testkit/recordstest"
 )
 
 func open(t *testing.T, path string) *bolt.Store {
-	t.Helper()
-	store, err := bolt.Open(path)
-	require.NoError(t, err)
+	store := musttest.Get(bolt.Open(path))(t)
 	t.Cleanup(func() { _ = store.Close() })
 	return store
 }
@@ -31,8 +30,7 @@ func TestRecordsAndIdentitySurviveReopening(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "c.bolt")
 	store := open(t, path)
 	require.NoError(t, store.PutRecords(t.Context(), []records.Record{{Key: "k", Value: []byte("v")}}))
-	before, err := store.Identity(t.Context())
-	require.NoError(t, err)
+	before := musttest.Get(store.Identity(t.Context()))(t)
 	require.NoError(t, store.RecordOwner(t.Context(), "aaaaaaaa0000"))
 	require.NoError(t, store.Close())
 	store = open(t, path)
@@ -49,8 +47,7 @@ func TestAFileThatIsMadeAnewHasAnotherIdentity(t *testing.T) {
 	identity := func() string {
 		store := open(t, path)
 		defer func() { _ = store.Close() }()
-		id, err := store.Identity(t.Context())
-		require.NoError(t, err)
+		id := musttest.Get(store.Identity(t.Context()))(t)
 		return id
 	}
 	before := identity()

@@ -12,6 +12,7 @@ import (
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/store/records"
 	"github.com/unweaver/unweaver/internal/store/records/redis"
+	"github.com/unweaver/unweaver/internal/testkit/musttest"
 	"github.com/unweaver/unweaver/internal/testkit/recordstest"
 	"github.com/unweaver/unweaver/internal/testkit/redistest"
 )
@@ -26,12 +27,6 @@ func TestConformanceOnACluster(t *testing.T) {
 	recordstest.Run(t, func(t *testing.T) records.Store { return redis.New(redistest.Empty(t, url)) })
 }
 
-func wants(t *testing.T, err error, code fault.Code, says string) {
-	t.Helper()
-	assert.True(t, fault.Is(err, code) && strings.Contains(fmt.Sprint(err), says),
-		"got %v, want %s saying %q", err, code, says)
-}
-
 func TestAFullServerNamesTheFix(t *testing.T) {
 	address, _ := redistest.Start(t, "--maxmemory", "3mb", "--maxmemory-policy", "noeviction")
 	store := redis.New(redistest.Open(t, "redis://"+address))
@@ -39,7 +34,7 @@ func TestAFullServerNamesTheFix(t *testing.T) {
 	for i := 0; i < 100 && err == nil; i++ {
 		err = store.PutRecords(t.Context(), []records.Record{{Key: fmt.Sprint("k", i), Value: make([]byte, 100_000)}})
 	}
-	wants(t, err, fault.StoreFull, "maxmemory")
+	musttest.Fail(t, err, fault.StoreFull, "maxmemory")
 }
 
 func TestAReplicaNamesTheFix(t *testing.T) {
@@ -47,15 +42,14 @@ func TestAReplicaNamesTheFix(t *testing.T) {
 	replica, _ := redistest.Start(t, "--replicaof", "127.0.0.1 "+fmt.Sprint(port))
 	store := redis.New(redistest.Open(t, "redis://"+replica))
 	err := store.PutRecords(t.Context(), []records.Record{{Key: "k", Value: []byte("v")}})
-	wants(t, err, fault.StoreDenied, "primary")
+	musttest.Fail(t, err, fault.StoreDenied, "primary")
 }
 
 // A server that was wiped, or restarted without its data, may have forgotten what it said yes to.
 func TestAServerThatLostItsMemoryHasAnotherIdentity(t *testing.T) {
 	url := redistest.Server(t)
 	identity := func(store *redis.Store) string {
-		id, err := store.Identity(t.Context())
-		require.NoError(t, err)
+		id := musttest.Get(store.Identity(t.Context()))(t)
 		return id
 	}
 	before := identity(redis.New(redistest.Empty(t, url)))
@@ -73,7 +67,7 @@ func TestAFailureBehindAnAbsentKeyIsSeen(t *testing.T) {
 		return "-OOM it cannot even read"
 	})))
 	_, err := store.GetRecords(t.Context(), []string{"absent", "there"})
-	wants(t, err, fault.StoreFull, "maxmemory")
+	musttest.Fail(t, err, fault.StoreFull, "maxmemory")
 }
 
 func TestWritesTravelTogether(t *testing.T) {

@@ -12,23 +12,22 @@ import (
 
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/store/vectors"
+	"github.com/unweaver/unweaver/internal/testkit/musttest"
 	"github.com/unweaver/unweaver/internal/testkit/vectorstest"
 )
 
 // onePart closes a store whose collection lies in one part, and gives the part's path and content.
 func onePart(t *testing.T, store *Store, dir string) (string, []byte) {
-	t.Helper()
 	require.NoError(t, store.Close())
 	parts := matching(t, dir, "*"+partEnd)
 	require.True(t, len(parts) == 1, "%v", parts)
-	raw := must(os.ReadFile(parts[0]))
+	raw := musttest.Get(os.ReadFile(parts[0]))(t)
 	return parts[0], raw
 }
 
 // exactAt returns where the vector of a key lies in a part's file.
 func exactAt(t *testing.T, path, key string) int {
-	t.Helper()
-	p := must(openPart(path))
+	p := musttest.Get(openPart(path))(t)
 	defer func() { _ = p.close() }()
 	row := p.findKey(key)
 	require.True(t, row >= 0, "no row %v", key)
@@ -37,18 +36,15 @@ func exactAt(t *testing.T, path, key string) int {
 
 // twice writes rows of a closed collection of one part into a second part, as a merge or a repair does that is cut off.
 func twice(t *testing.T, dir string, rows []vectors.Row) {
-	t.Helper()
 	path := filepath.Join(dir, "c", "00000001"+partEnd)
 	require.NoError(t, writePart(path, vectorstest.Dim, sourceOf(sortRows(rows), vectorstest.Dim)))
 }
 
 func write(t *testing.T, path string, raw []byte) {
-	t.Helper()
 	require.NoError(t, os.WriteFile(path, raw, 0o600))
 }
 
 func loaded(t *testing.T, dir string) *Store {
-	t.Helper()
 	store := open(t, dir)
 	require.NoError(t, store.Load(t.Context(), "c"))
 	return store
@@ -56,14 +52,12 @@ func loaded(t *testing.T, dir string) *Store {
 
 // finds demands that a search for a row gives the row first.
 func finds(t *testing.T, store *Store, row vectors.Row) {
-	t.Helper()
 	hits, err := store.Search(t.Context(), "c", row.Vector, 3)
 	assert.True(t, err == nil && len(hits) == 3 && hits[0].Key == row.Key, "found %v, %v", hits, err)
 }
 
 func identity(t *testing.T, store *Store) string {
-	t.Helper()
-	return must(store.Identity(t.Context(), "c"))
+	return musttest.Get(store.Identity(t.Context(), "c"))(t)
 }
 
 // Whichever byte of an exact row is damaged, no caller gets the row, and filling missing rows mends it.
@@ -79,10 +73,8 @@ func TestADamagedRowIsNeverGivenAndIsWrittenAgain(t *testing.T) {
 			write(t, path, raw)
 
 			store = loaded(t, dir)
-			_, err := store.Search(t.Context(), "c", rows[7].Vector, 3)
-			assert.True(t, fault.Is(err, fault.SegmentDamage), "a search gave %v", err)
-			_, err = store.Fetch(t.Context(), "c", []string{rows[7].Key})
-			assert.True(t, fault.Is(err, fault.SegmentDamage), "a fetch gave %v", err)
+			musttest.Refuse(store.Search(t.Context(), "c", rows[7].Vector, 3))(t, fault.SegmentDamage)
+			musttest.Refuse(store.Fetch(t.Context(), "c", []string{rows[7].Key}))(t, fault.SegmentDamage)
 			assert.True(t, identity(t, store) != before, "no build will look for the row")
 			has, err := store.Has(t.Context(), "c", []string{rows[6].Key, rows[7].Key})
 			assert.True(t, err == nil && has[0] && !has[1], "has %v, %v", has, err)
@@ -127,8 +119,7 @@ func TestAMergeKeepsADamagedRowDamaged(t *testing.T) {
 	remove(t, store, rows[20:]) // so many that the part is written again
 	parts := matching(t, dir, "*"+partEnd)
 	require.True(t, len(parts) == 1 && parts[0] != path, "%v", parts)
-	_, err := store.Search(t.Context(), "c", rows[9].Vector, 3)
-	assert.True(t, fault.Is(err, fault.SegmentDamage), "a search gave %v", err)
+	musttest.Refuse(store.Search(t.Context(), "c", rows[9].Vector, 3))(t, fault.SegmentDamage)
 	has, err := store.Has(t.Context(), "c", []string{rows[9].Key, rows[12].Key})
 	assert.True(t, err == nil && !has[0] && has[1], "has %v, %v", has, err)
 }
@@ -174,7 +165,6 @@ func TestADamagedMetaIsWrittenAgain(t *testing.T) {
 
 // lose removes the first of two parts of a collection that is closed.
 func lose(t *testing.T, dir string) (rows []vectors.Row, gone string) {
-	t.Helper()
 	store, rows := filled(t, dir, 40)
 	require.NoError(t, store.Upsert(t.Context(), "c", vectorstest.Rows(60, vectorstest.Dim, 9)[40:]))
 	require.NoError(t, store.Close())
@@ -238,7 +228,7 @@ func TestADescriptionWithAnotherDimensionIsDamage(t *testing.T) {
 		require.NoError(t, store.Close())
 		whole := meta{Dim: vectorstest.Dim, Parts: []int{0, 1}}
 		change.Sum = whole.computeSum()
-		raw := must(json.Marshal(change))
+		raw := musttest.Get(json.Marshal(change))(t)
 		write(t, filepath.Join(dir, "c", metaName), raw)
 		store = open(t, dir)
 		assert.NoError(t, store.Create(t.Context(), "c", vectorstest.Dim), "%+v", change)
@@ -343,7 +333,7 @@ func TestReopenReadsAFileThatReplacedAnOpenOne(t *testing.T) {
 	dir := t.TempDir()
 	store, rows := filled(t, dir, 200)
 	path := matching(t, dir, "*"+partEnd)[0]
-	raw := must(os.ReadFile(path))
+	raw := musttest.Get(os.ReadFile(path))(t)
 	raw[exactAt(t, path, rows[7].Key)] ^= 1
 	write(t, path+".other", raw)
 	require.NoError(t, os.Rename(path+".other", path))
@@ -354,9 +344,8 @@ func TestReopenReadsAFileThatReplacedAnOpenOne(t *testing.T) {
 
 // spoilOpen changes the one part of a collection in place, under who has it mapped.
 func spoilOpen(t *testing.T, dir string, spoil func([]byte) []byte) {
-	t.Helper()
 	path := matching(t, dir, "*"+partEnd)[0]
-	raw := must(os.ReadFile(path))
+	raw := musttest.Get(os.ReadFile(path))(t)
 	write(t, path, spoil(raw))
 }
 
@@ -376,7 +365,7 @@ func TestADamagedCollectionIsSetAsideAndFilledAgain(t *testing.T) {
 			store = open(t, dir)
 			_, err := store.Count(t.Context(), "c")
 			assert.True(t, fault.Is(err, fault.NotFound), "%s: %v", situation, err)
-			assert.Empty(t, must(store.List(t.Context(), "")), "%s: listed", situation)
+			assert.Empty(t, musttest.Get(store.List(t.Context(), ""))(t), "%s: listed", situation)
 			assert.FileExists(t, filepath.Join(dir, "c.damaged", filepath.Base(path)), "%s", situation)
 			require.NoError(t, store.Create(t.Context(), "c", vectorstest.Dim))
 			assert.True(t, identity(t, store) != before, "%s: it passes for the one that was proven", situation)
@@ -385,7 +374,7 @@ func TestADamagedCollectionIsSetAsideAndFilledAgain(t *testing.T) {
 			require.NoError(t, store.Close())
 		}
 		require.NoError(t, open(t, dir).Drop(t.Context(), "c"))
-		assert.Empty(t, must(os.ReadDir(dir)), "%s: a drop left", situation)
+		assert.Empty(t, musttest.Get(os.ReadDir(dir))(t), "%s: a drop left", situation)
 	}
 }
 
@@ -399,8 +388,7 @@ func TestAnUnreadableCollectionIsNotSetAside(t *testing.T) {
 		t.Fatal(err)
 	}
 	store = open(t, dir)
-	_, err := store.Count(t.Context(), "c")
-	assert.True(t, fault.Is(err, fault.StoreDown), "%v", err)
+	musttest.Refuse(store.Count(t.Context(), "c"))(t, fault.StoreDown)
 	names, err := store.List(t.Context(), "")
 	assert.True(t, err == nil && len(names) == 1, "listed %q, %v", names, err)
 }

@@ -18,12 +18,12 @@ import (
 
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/store/vectors"
+	"github.com/unweaver/unweaver/internal/testkit/musttest"
 	"github.com/unweaver/unweaver/internal/testkit/vectorstest"
 )
 
 func open(t *testing.T, dir string) *Store {
-	t.Helper()
-	store := must(Open(dir))
+	store := musttest.Get(Open(dir))(t)
 	t.Cleanup(func() { _ = store.Close() })
 	return store
 }
@@ -91,21 +91,12 @@ func TestRowsSurviveReopeningAndMerging(t *testing.T) {
 	assert.True(t, err == nil && n == int64(len(rs)), "%d rows, %v", n, err)
 }
 
-// must returns a value of a fixture that does not fail.
-func must[T any](value T, err error) T {
-	if err != nil {
-		panic(err)
-	}
-	return value
-}
-
 func TestDamageAnywhereButInTheExactRowsIsSeenAtOpen(t *testing.T) {
 	dir := t.TempDir()
 	store, _ := filled(t, dir, 50)
 	require.NoError(t, store.Close())
 	part := matching(t, dir, "*.part")[0]
-	whole, err := os.ReadFile(part)
-	require.NoError(t, err)
+	whole := musttest.Get(os.ReadFile(part))(t)
 	flipped := func(at int) []byte {
 		raw := append([]byte(nil), whole...)
 		raw[at] ^= 0x40
@@ -210,7 +201,6 @@ func TestRowsAreWrittenMergedDeletedAndSearchedAtOnce(t *testing.T) {
 
 // filled opens a store whose collection c holds rows in one part.
 func filled(t *testing.T, dir string, n int) (*Store, []vectors.Row) {
-	t.Helper()
 	store := open(t, dir)
 	rs := vectorstest.Rows(n, vectorstest.Dim, 11)
 	fill(t, store, rs)
@@ -219,13 +209,11 @@ func filled(t *testing.T, dir string, n int) (*Store, []vectors.Row) {
 
 // fill makes collection c and writes rows into it.
 func fill(t *testing.T, store *Store, rows []vectors.Row) {
-	t.Helper()
 	require.NoError(t, store.Create(t.Context(), "c", len(rows[0].Vector)))
 	require.NoError(t, store.Upsert(t.Context(), "c", rows))
 }
 
 func remove(t *testing.T, store *Store, rs []vectors.Row) {
-	t.Helper()
 	keys := make([]string, len(rs))
 	for i, row := range rs {
 		keys[i] = row.Key
@@ -234,14 +222,12 @@ func remove(t *testing.T, store *Store, rs []vectors.Row) {
 }
 
 func counts(t *testing.T, store *Store, want int) {
-	t.Helper()
 	n, err := store.Count(t.Context(), "c")
 	assert.True(t, err == nil && n == int64(want), "%d rows, %v; want %d", n, err, want)
 }
 
 func matching(t *testing.T, dir, pattern string) []string {
-	t.Helper()
-	return must(filepath.Glob(filepath.Join(dir, "c", pattern)))
+	return musttest.Get(filepath.Glob(filepath.Join(dir, "c", pattern)))(t)
 }
 
 func TestDeletedRowsStayDeletedAfterReopening(t *testing.T) {
@@ -301,7 +287,7 @@ func TestAListWithoutItsPartTouchesNoOther(t *testing.T) {
 	remove(t, store, rs[:5])
 	lists := matching(t, dir, "*.dead")
 	require.True(t, len(lists) == 1, "%v", lists)
-	kept := must(os.ReadFile(lists[0]))
+	kept := musttest.Get(os.ReadFile(lists[0]))(t)
 	remove(t, store, rs) // the part goes
 	require.NoError(t, store.Close())
 	require.NoError(t, os.WriteFile(lists[0], kept, 0o600))
@@ -325,10 +311,9 @@ func TestADamagedListOfDeletedRowsIsNamed(t *testing.T) {
 			remove(t, store, rs[:5])
 			require.NoError(t, store.Close())
 			list := matching(t, dir, "*.dead")[0]
-			raw := must(os.ReadFile(list))
+			raw := musttest.Get(os.ReadFile(list))(t)
 			require.NoError(t, os.WriteFile(list, damage(raw), 0o600))
-			_, err := open(t, dir).Count(t.Context(), "c")
-			assert.True(t, fault.Is(err, fault.NotFound) && strings.Contains(err.Error(), list), "got %v", err)
+			musttest.Refuse(open(t, dir).Count(t.Context(), "c"))(t, fault.NotFound, list)
 		})
 	}
 }
@@ -391,15 +376,13 @@ func TestFilesOfVectorsAreTheirOwnersAlone(t *testing.T) {
 // back in a new one, and the next start removes it.
 func TestWhatACrashLeftOfADroppedCollectionIsRemoved(t *testing.T) {
 	root := t.TempDir()
-	store, err := Open(root)
-	require.NoError(t, err)
+	store := musttest.Get(Open(root))(t)
 	ctx, row := t.Context(), vectors.Row{Key: "k", Vector: []float32{1, 0}}
 	require.NoError(t, store.Create(ctx, "c", 2))
 	require.NoError(t, store.Upsert(ctx, "c", []vectors.Row{row}))
 	require.NoError(t, store.Close())
 	require.NoError(t, os.Rename(filepath.Join(root, "c"), filepath.Join(root, ".dropped-1")))
-	store, err = Open(root)
-	require.NoError(t, err)
+	store = musttest.Get(Open(root))(t)
 	defer func() { _ = store.Close() }()
 	names, err := store.List(ctx, "")
 	assert.True(t, err == nil && len(names) == 0, "listed %q, %v", names, err)

@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/unweaver/unweaver/internal/store/vectors"
+	"github.com/unweaver/unweaver/internal/testkit/musttest"
 	"github.com/unweaver/unweaver/internal/testkit/vectorstest"
 )
 
@@ -27,7 +28,6 @@ const (
 
 // indexed opens a store of which every part is worth an index.
 func indexed(t *testing.T, dir string) *Store {
-	t.Helper()
 	store := open(t, dir)
 	store.indexBytes = indexedDim * 1000
 	return store
@@ -35,7 +35,6 @@ func indexed(t *testing.T, dir string) *Store {
 
 // made fills collection c with one part of rows and makes its index.
 func made(t *testing.T, dir string, n int) (*Store, []vectors.Row) {
-	t.Helper()
 	store, rows := indexed(t, dir), vectorstest.Rows(n, indexedDim, 41)
 	fill(t, store, rows)
 	reload(t, store)
@@ -43,7 +42,6 @@ func made(t *testing.T, dir string, n int) (*Store, []vectors.Row) {
 }
 
 func reload(t *testing.T, store *Store) {
-	t.Helper()
 	require.NoError(t, store.Load(t.Context(), "c"))
 }
 
@@ -59,7 +57,6 @@ func withIndex(store *Store, n int) (parts int) {
 
 // recall returns the share of the n best rows that searches find; what they find must have its exact score.
 func recall(t *testing.T, store *Store, rows []vectors.Row, n int) float64 {
-	t.Helper()
 	found, wanted := 0, 0
 	for i := range 12 {
 		asked := slices.Clone(rows[i*len(rows)/12].Vector)
@@ -144,7 +141,7 @@ func TestAnIndexGoesWithItsPart(t *testing.T) {
 	dir := t.TempDir()
 	store, rows := made(t, dir, fewRows)
 	path := matching(t, dir, "*"+indexEnd)[0]
-	kept := must(os.ReadFile(path))
+	kept := musttest.Get(os.ReadFile(path))(t)
 	remove(t, store, rows)
 	if left := matching(t, dir, "*"+indexEnd); len(left) != 0 {
 		t.Errorf("left: %v", left)
@@ -234,7 +231,6 @@ func TestIndexesAreMadeWhileRowsAreSearchedAndWritten(t *testing.T) {
 // allocated returns how many bytes the heap gives out meanwhile, those that are given back at once included: no more
 // can be held at any time.
 func allocated(t *testing.T, do func() error) int {
-	t.Helper()
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)
 	err := do()
@@ -249,8 +245,7 @@ func TestAnIndexIsMadeInMemoryThatDoesNotGrowWithItsRows(t *testing.T) {
 	made := func(rows int) int {
 		path := filepath.Join(t.TempDir(), "00000000"+partEnd)
 		require.NoError(t, writePart(path, dim, sourceOf(sortRows(vectorstest.Rows(rows, dim, 7)), dim)))
-		p, err := openPart(path)
-		require.NoError(t, err)
+		p := musttest.Get(openPart(path))(t)
 		defer func() { _ = p.close() }()
 		return allocated(t, func() error {
 			_, err := writeIndex(t.Context(), p)

@@ -19,6 +19,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/unweaver/unweaver/internal/store/vectors"
+	"github.com/unweaver/unweaver/internal/testkit/musttest"
 	"github.com/unweaver/unweaver/internal/testkit/vectorstest"
 )
 
@@ -238,7 +239,7 @@ func TestASearchIsExact(t *testing.T) {
 			for asks, question := range shapes(r, dim) {
 				x := question()
 				for _, most := range []int{-1, 0, 1, 10, n - 1, n, n + 5, 1_000_000} {
-					got := must(store.Search(t.Context(), "c", x, most))
+					got := musttest.Get(store.Search(t.Context(), "c", x, most))(t)
 					if want := exact(rows, x, most); !slices.Equal(got, want) {
 						t.Fatalf("dimension %d, %s question, %s rows: the %d best are\n%v, want\n%v", dim, asks, of, most, got, want)
 					}
@@ -271,7 +272,6 @@ func exact(rows []vectors.Row, question []float32, n int) []vectors.Hit {
 
 // put fills collection c with rows in several parts, and loads it.
 func put(t *testing.T, store *Store, dim int, rows []vectors.Row) {
-	t.Helper()
 	require.NoError(t, store.Create(t.Context(), "c", dim))
 	for _, some := range [][]vectors.Row{rows[:len(rows)/3], rows[len(rows)/3:]} {
 		require.NoError(t, store.Upsert(t.Context(), "c", some))
@@ -304,7 +304,6 @@ func hashedRows(n, dim int, seed uint64) []vectors.Row {
 
 // hashed fills collection c with one part of hashed rows and makes its index, which is one of columns.
 func hashed(t *testing.T, dir string, n int) (*Store, []vectors.Row) {
-	t.Helper()
 	store, rows := indexed(t, dir), hashedRows(n, indexedDim, 61)
 	fill(t, store, rows)
 	reload(t, store)
@@ -404,10 +403,9 @@ func TestEstimatesByColumnsAreThoseOfLevels(t *testing.T) {
 
 // columnedPart writes a part and its columns, of use or not.
 func columnedPart(t *testing.T, rows []vectors.Row, dim int) (*part, *columned) {
-	t.Helper()
 	path := filepath.Join(t.TempDir(), "00000000"+partEnd)
 	require.NoError(t, writePart(path, dim, sourceOf(sortRows(rows), dim)))
-	p := must(openPart(path))
+	p := musttest.Get(openPart(path))(t)
 	t.Cleanup(func() { _ = p.close() })
 	fitted := p.fittedLevels()
 	file, err := os.Create(path + ".made")
@@ -531,7 +529,7 @@ func TestADamagedIndexIsMadeAgain(t *testing.T) {
 		dir := t.TempDir()
 		store, rows := c.fill(t, dir, c.count)
 		path := matching(t, dir, "*"+end)[0]
-		whole := must(os.ReadFile(path))
+		whole := musttest.Get(os.ReadFile(path))(t)
 		contents := map[string][]byte{
 			"missing": nil, "empty": {}, "cut": whole[:len(whole)/2], "longer": append(bytes.Clone(whole), 0),
 			"only a header": whole[:indexHead+4], "zeros": make([]byte, len(whole)),

@@ -28,6 +28,7 @@ import (
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/store/vectors"
 	"github.com/unweaver/unweaver/internal/store/vectors/milvus"
+	"github.com/unweaver/unweaver/internal/testkit/musttest"
 	"github.com/unweaver/unweaver/internal/testkit/vectorstest"
 )
 
@@ -143,12 +144,10 @@ func (f *fake) search(r *milvuspb.SearchRequest) *milvuspb.SearchResults {
 const callTimeout = 3 * time.Second
 
 func connect(t *testing.T, f *fake, opts ...grpc.ServerOption) *milvus.Store {
-	t.Helper()
 	return connectWithin(t, f, callTimeout, opts...)
 }
 
 func connectWithin(t *testing.T, f *fake, timeout time.Duration, opts ...grpc.ServerOption) *milvus.Store {
-	t.Helper()
 	opts = append(opts, grpc.UnaryInterceptor(func(
 		ctx context.Context, request any, info *grpc.UnaryServerInfo, handle grpc.UnaryHandler,
 	) (any, error) {
@@ -166,8 +165,7 @@ func connectWithin(t *testing.T, f *fake, timeout time.Duration, opts ...grpc.Se
 		return handle(ctx, request)
 	}))
 	f.calls = map[string]int{}
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	require.NoError(t, err)
+	listener := musttest.Get(net.Listen("tcp", "127.0.0.1:0"))(t)
 	srv := grpc.NewServer(opts...)
 	milvuspb.RegisterMilvusServiceServer(srv, f)
 	go func() { _ = srv.Serve(listener) }()
@@ -180,18 +178,12 @@ func connectWithin(t *testing.T, f *fake, timeout time.Duration, opts ...grpc.Se
 
 var one = []vectors.Row{{Key: "k", Vector: []float32{1, 0, 0, 0}}}
 
-func wants(t *testing.T, err error, code fault.Code, says string) {
-	t.Helper()
-	assert.True(t, fault.Is(err, code) && strings.Contains(err.Error(), says),
-		"got %v, want %s saying %q", err, code, says)
-}
-
 // The SDK sends a write up to six times when its reply is lost.
 func TestAWriteWhoseReplyIsLostIsSentOnce(t *testing.T) {
 	f := &fake{err: status.Error(codes.Unavailable, "the reply was lost")}
 	s := connect(t, f)
-	wants(t, s.Upsert(t.Context(), "uw_c", one), fault.StoreDown, "lost")
-	wants(t, second(s.Import(t.Context(), "uw_c", "f.parquet")), fault.StoreDown, "lost")
+	musttest.Fail(t, s.Upsert(t.Context(), "uw_c", one), fault.StoreDown, "lost")
+	musttest.Refuse(s.Import(t.Context(), "uw_c", "f.parquet"))(t, fault.StoreDown, "lost")
 	assert.True(t, f.n("Upsert") == 1 && f.n("Import") == 1,
 		"%d upserts and %d imports arrived", f.n("Upsert"), f.n("Import"))
 }
@@ -199,15 +191,15 @@ func TestAWriteWhoseReplyIsLostIsSentOnce(t *testing.T) {
 // The SDK looks at ErrorCode alone, and newer servers set Code.
 func TestAFailureInStatusCodeAloneIsAnError(t *testing.T) {
 	store := connect(t, &fake{status: &commonpb.Status{Code: 1, Reason: "it failed"}})
-	wants(t, store.Upsert(t.Context(), "uw_c", one), fault.StoreDown, "it failed")
-	wants(t, store.Alias(t.Context(), "a", "uw_c"), fault.StoreDown, "it failed")
-	wants(t, store.Load(t.Context(), "uw_c"), fault.StoreDown, "it failed")
+	musttest.Fail(t, store.Upsert(t.Context(), "uw_c", one), fault.StoreDown, "it failed")
+	musttest.Fail(t, store.Alias(t.Context(), "a", "uw_c"), fault.StoreDown, "it failed")
+	musttest.Fail(t, store.Load(t.Context(), "uw_c"), fault.StoreDown, "it failed")
 }
 
 // The SDK's wait for a load that fails goes on until its context ends.
 func TestALoadThatFailsEndsAtOnce(t *testing.T) {
 	store := connect(t, &fake{state: commonpb.LoadState_LoadStateNotLoad})
-	wants(t, store.Load(t.Context(), "uw_c"), fault.StoreDown, "gave the load up")
+	musttest.Fail(t, store.Load(t.Context(), "uw_c"), fault.StoreDown, "gave the load up")
 	store = connect(t, &fake{state: commonpb.LoadState_LoadStateLoading})
 	ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
 	defer cancel()
@@ -237,7 +229,7 @@ func TestAMessageThatIsTooLargeIsNotRepeated(t *testing.T) {
 		{Key: strings.Repeat("k", 120), Vector: one[0].Vector},
 		{Key: strings.Repeat("l", 120), Vector: one[0].Vector},
 	}
-	wants(t, s.Upsert(t.Context(), "uw_c", rows), fault.Internal, "serverMaxRecvSize")
+	musttest.Fail(t, s.Upsert(t.Context(), "uw_c", rows), fault.Internal, "serverMaxRecvSize")
 	assert.Equal(t, int64(1), sent.upserts.Load(), "it was sent")
 }
 
@@ -259,8 +251,8 @@ func TestCollectionsWithoutIDsAreListed(t *testing.T) {
 func TestNothingGoesThroughAnAlias(t *testing.T) {
 	f := &fake{alias: "uw_alias"}
 	s := connect(t, f)
-	wants(t, s.Upsert(t.Context(), "uw_alias", one), fault.BadConfig, "alias of uw_other")
-	wants(t, s.Create(t.Context(), "uw_alias", 4), fault.BadConfig, "alias of uw_other")
+	musttest.Fail(t, s.Upsert(t.Context(), "uw_alias", one), fault.BadConfig, "alias of uw_other")
+	musttest.Fail(t, s.Create(t.Context(), "uw_alias", 4), fault.BadConfig, "alias of uw_other")
 	assert.Zero(t, f.n("Upsert")+f.n("CreateCollection"), "a write went through an alias")
 }
 
@@ -270,16 +262,15 @@ func TestImportsAreFoundByTheirPath(t *testing.T) {
 		f.tasks = append(f.tasks, &milvuspb.GetImportStateResponse{Status: &commonpb.Status{}, Id: int64(id),
 			Infos: []*commonpb.KeyValuePair{{Key: "files", Value: name}}})
 	}
-	got, err := connect(t, f).ListImports(t.Context(), "uw_c")
-	require.NoError(t, err)
+	got := musttest.Get(connect(t, f).ListImports(t.Context(), "uw_c"))(t)
 	assert.Equal(t, map[string][]string{"a.parquet": {"0"}, "b.parquet": {"1", "2"}}, got)
 }
 
 func TestNoServerNamesTheSetting(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 	defer cancel()
-	wants(t, second(milvus.Open(ctx, milvus.Config{URL: "milvus://127.0.0.1:1"})), fault.StoreDown, "stores.vectors")
-	wants(t, second(milvus.Open(ctx, milvus.Config{URL: "http://127.0.0.1:1"})), fault.BadConfig, "milvus://")
+	musttest.Refuse(milvus.Open(ctx, milvus.Config{URL: "milvus://127.0.0.1:1"}))(t, fault.StoreDown, "stores.vectors")
+	musttest.Refuse(milvus.Open(ctx, milvus.Config{URL: "http://127.0.0.1:1"}))(t, fault.BadConfig, "milvus://")
 }
 
 // conformance runs the suite against the server that an environment variable names.
@@ -294,8 +285,7 @@ func conformance(t *testing.T, variable, index string, lacks ...string) {
 				t.Skip("this server does not have it")
 			}
 		}
-		store, err := milvus.Open(t.Context(), milvus.Config{URL: url, Index: index})
-		require.NoError(t, err)
+		store := musttest.Get(milvus.Open(t.Context(), milvus.Config{URL: url, Index: index}))(t)
 		t.Cleanup(func() { _ = store.Close() })
 		require.NoError(t, store.Drop(t.Context(), vectorstest.Collection))
 		return store
@@ -370,7 +360,7 @@ func TestIdentityIsTheCollectionsNumberAndTime(t *testing.T) {
 		seen[first] = true
 	}
 	_, err := store.Identity(t.Context(), "absent")
-	wants(t, err, fault.NotFound, "does not exist")
+	musttest.Fail(t, err, fault.NotFound, "does not exist")
 }
 
 func TestManyRowsAreDeletedInBatches(t *testing.T) {
@@ -411,7 +401,7 @@ func TestWhatBecameOfAnImportIsTold(t *testing.T) {
 	got, err := connect(t, &fake{job: gone}).ImportState(t.Context(), "7")
 	assert.True(t, err == nil && got == vectors.ImportState{Unknown: true}, "forgotten: %+v, %v", got, err)
 	_, err = connect(t, &fake{}).ImportState(t.Context(), "seven")
-	wants(t, err, fault.Internal, "seven")
+	musttest.Fail(t, err, fault.Internal, "seven")
 }
 
 // loaded returns a fake whose load is done; rows are what every query finds.
@@ -438,12 +428,12 @@ func TestACollectionThatIsNotLoadedIsLoadedAndReadAgain(t *testing.T) {
 	f.found = &milvuspb.QueryResults{Status: &commonpb.Status{Code: 101, Reason: "collection not loaded"}}
 	store := connect(t, f)
 	_, err := store.Has(t.Context(), "uw_c", []string{"a"})
-	wants(t, err, fault.StoreDown, "not loaded")
+	musttest.Fail(t, err, fault.StoreDown, "not loaded")
 	assert.True(t, f.n("Query") == 2 && f.n("LoadCollection") == 1, "%d queries and %d loads", f.n("Query"), f.n("LoadCollection"))
 }
 
 func TestAServerThatIsUnwellSaysWhy(t *testing.T) {
-	wants(t, connect(t, &fake{}).Ping(t.Context()), fault.StoreDown, "a node is down")
+	musttest.Fail(t, connect(t, &fake{}).Ping(t.Context()), fault.StoreDown, "a node is down")
 }
 
 func TestWhatIsAbsentMayBeDroppedAndReleased(t *testing.T) {
@@ -464,7 +454,7 @@ func TestAFlushThatIsTooSoonIsNoError(t *testing.T) {
 	store := connect(t, &fake{status: &commonpb.Status{Code: 8, Reason: "request is rejected by rate limiter"}})
 	assert.NoError(t, store.Seal(t.Context(), "uw_c"))
 	store = connect(t, &fake{status: &commonpb.Status{Code: 1, Reason: "the disk is gone"}})
-	wants(t, store.Seal(t.Context(), "uw_c"), fault.StoreDown, "the disk is gone")
+	musttest.Fail(t, store.Seal(t.Context(), "uw_c"), fault.StoreDown, "the disk is gone")
 }
 
 func TestRefusalsNameTheWayOut(t *testing.T) {
@@ -483,7 +473,7 @@ func TestRefusalsNameTheWayOut(t *testing.T) {
 		{&commonpb.Status{Code: 800, Reason: "database not found"}, fault.BadConfig, "create that database"},
 		{&commonpb.Status{ErrorCode: commonpb.ErrorCode_UnexpectedError}, fault.StoreDown, "UnexpectedError"},
 	} {
-		wants(t, connect(t, &fake{status: c.status}).Upsert(t.Context(), "uw_c", one), c.code, c.says)
+		musttest.Fail(t, connect(t, &fake{status: c.status}).Upsert(t.Context(), "uw_c", one), c.code, c.says)
 	}
 }
 
@@ -499,7 +489,6 @@ func hits(rows ...vectors.Hit) *milvuspb.SearchResults {
 }
 
 func found(t *testing.T, f *fake, n int) ([]vectors.Hit, error) {
-	t.Helper()
 	f.state = commonpb.LoadState_LoadStateLoaded
 	return connect(t, f).Search(t.Context(), "uw_c", one[0].Vector, n)
 }
@@ -533,7 +522,7 @@ func TestACollectionThatIsGoneIsNotAskedForAgain(t *testing.T) {
 	gone := &milvuspb.SearchResults{Status: &commonpb.Status{Code: 100, Reason: "collection not found"}}
 	f := &fake{searched: []*milvuspb.SearchResults{gone}}
 	_, err := found(t, f, 1)
-	wants(t, err, fault.NotFound, "unweaver restore")
+	musttest.Fail(t, err, fault.NotFound, "unweaver restore")
 	assert.Equal(t, 1, f.n("Search"))
 }
 
@@ -579,7 +568,7 @@ func TestACollectionOfAnotherFormIsDamaged(t *testing.T) {
 			_, err := store.Identity(t.Context(), "uw_c")
 			assert.True(t, c.reads == (err == nil), "its identity: %v", err)
 			if err := store.Load(t.Context(), "uw_c"); !c.reads {
-				wants(t, err, fault.NotFound, "unweaver restore")
+				musttest.Fail(t, err, fault.NotFound, "unweaver restore")
 			}
 			if err := store.Create(t.Context(), "uw_c", c.dim); err != nil || f.n("DropCollection") != 1 || f.n("CreateCollection") != 1 {
 				t.Errorf("%v, dropped %d times and made %d times", err, f.n("DropCollection"), f.n("CreateCollection"))
@@ -588,7 +577,7 @@ func TestACollectionOfAnotherFormIsDamaged(t *testing.T) {
 	}
 	f := &fake{searched: []*milvuspb.SearchResults{{Status: &commonpb.Status{Code: 65535, Reason: "dimension mismatch"}}}}
 	_, err := connect(t, f).Search(t.Context(), "uw_c", make([]float32, 8), 1)
-	wants(t, err, fault.NotFound, "unweaver restore")
+	musttest.Fail(t, err, fault.NotFound, "unweaver restore")
 }
 
 func TestWritesAreCutByBytes(t *testing.T) {
