@@ -209,9 +209,8 @@ func TestACollectGivesUpSoonAndTheEndTellsOfIt(t *testing.T) {
 		report.ProblemsTotal == 1, "%s, %+v", report.Status, report.Problems)
 	var held core.Lease
 	key := artifact.Index{Store: p.store, Name: "docs"}.LeaseKey()
-	if _, err := blob.ReadJSON(t.Context(), p.store, key, &held); err != nil || held.Workflow != "" {
-		t.Errorf("the lease is kept: %+v, %v", held, err)
-	}
+	_, err := blob.ReadJSON(t.Context(), p.store, key, &held)
+	assert.True(t, err == nil && held.Workflow == "", "the lease is kept: %+v, %v", held, err)
 }
 
 // collect runs CollectGarbage as a workflow does, with retries, and counts its attempts.
@@ -488,9 +487,8 @@ func TestAnEndThatIsNotRecordedOrThatNobodyIsToldOfOwesNothing(t *testing.T) {
 	}
 	p.store.down.Store(true)
 	end.Attempt++
-	if _, err := p.env.ExecuteActivity(workflows.EndBuild, end); err == nil || !p.Due.Wait(none) {
-		t.Errorf("the end is not recorded: %v", err)
-	}
+	_, err = p.env.ExecuteActivity(workflows.EndBuild, end)
+	assert.True(t, err != nil && p.Due.Wait(none), "the end is not recorded: %v", err)
 }
 
 func TestAPanicReachesHistoryAsACodeAlone(t *testing.T) {

@@ -128,9 +128,8 @@ func TestABackfillEndsAsItsBuildDoes(t *testing.T) {
 		"%+v, %v", out, err)
 	failed := newFilling()
 	failed.fail[workflows.PlanBuild] = []error{fatal("plan_moved")}
-	if out, err := failed.run(t, nil); err != nil || out.Status != "failed" || out.Reason != "plan_moved" {
-		t.Errorf("%+v, %v", out, err)
-	}
+	out, err = failed.run(t, nil)
+	assert.True(t, err == nil && out.Status == "failed" && out.Reason == "plan_moved", "%+v, %v", out, err)
 }
 
 // A pause while it is published ends its build, which holds the lease, and nothing of it is asked any more; resumed,

@@ -247,9 +247,7 @@ func TestANightThatIsKilledIsAnsweredOverHTTPAndMCP(t *testing.T) {
 	require.True(t, first["status"] == "completed", "the first build: %v", first)
 	got := i.ask("Where is the fortress Quillon?")
 	assert.True(t, len(got) != 0 && got[0] == "fortress.txt", "HTTP finds %q", got)
-	if got := i.call("Where is the fortress Quillon?"); !strings.Contains(got, "Quillon is a fortress in Veldoria.") {
-		t.Errorf("MCP finds %q", got)
-	}
+	assert.Contains(t, i.call("Where is the fortress Quillon?"), "Quillon is a fortress in Veldoria.")
 
 	require.NoError(t, os.Remove(filepath.Join(i.corpus, "fortress.txt")))
 	i.write("hill.txt", "Tarrow is a lake near Quorn.")
@@ -263,13 +261,11 @@ func TestANightThatIsKilledIsAnsweredOverHTTPAndMCP(t *testing.T) {
 	require.True(t, night["status"] == "completed" && night["published"] == true, "the night: %v", night)
 	paid := server.Stats()
 	assert.True(t, paid.Duplicates <= 1, "%d answers were paid for twice, one was in flight", paid.Duplicates)
-	if got := i.ask("Quillon fortress Veldoria, Tarrow lake Quorn"); len(got) != 2 || got[0] != "hill.txt" {
-		t.Errorf("HTTP finds %q", got)
-	}
-	if got := i.call("Is Tarrow a lake near Quorn? Quillon?"); strings.Contains(got, "Quillon is") ||
-		!strings.Contains(got, "Tarrow is a lake near Quorn.") {
-		t.Errorf("MCP finds %q", got)
-	}
+	got = i.ask("Quillon fortress Veldoria, Tarrow lake Quorn")
+	assert.True(t, len(got) == 2 && got[0] == "hill.txt", "HTTP finds %q", got)
+	said := i.call("Is Tarrow a lake near Quorn? Quillon?")
+	assert.NotContains(t, said, "Quillon is")
+	assert.Contains(t, said, "Tarrow is a lake near Quorn.")
 	before := server.Stats().Chat
 	nothing := i.run("index", "--index", "again", "--wait")
 	for _, hash := range []string{"content_hash", "text_hash", "vector_hash"} {

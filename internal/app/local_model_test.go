@@ -51,12 +51,10 @@ func TestAModelInsideWithoutItsWeightsIsRefused(t *testing.T) {
 			for what, err := range map[string]error{"build": built, "query": asked, "check": models.Check(spec)} {
 				assert.True(t, fault.IsRefusal(err) && strings.Contains(fault.As(err).Hint, c.says), "%s: %v", what, err)
 			}
-			if _, err := models.Describe(spec); (err == nil) != (c.model == "e5") {
-				t.Errorf("an estimate needs no weights, and a model that there is: %v", err)
-			}
-			if err := models.UseRemote().Check(spec); (err == nil) != (c.model == "e5") {
-				t.Errorf("who starts builds elsewhere needs no weights: %v", err)
-			}
+			_, err := models.Describe(spec)
+			assert.True(t, (err == nil) == (c.model == "e5"), "an estimate needs no weights, and a model that there is: %v", err)
+			err = models.UseRemote().Check(spec)
+			assert.True(t, (err == nil) == (c.model == "e5"), "who starts builds elsewhere needs no weights: %v", err)
 		})
 	}
 }

@@ -195,13 +195,9 @@ func TestAServerOfOnesOwnNeedsNoKeyThatNobodyNamed(t *testing.T) {
 	assert.NoError(t, err)
 	spec.Chat.APIKeyEnv = keyVariable
 	t.Setenv(keyVariable, "")
-	if _, err := factory(spec).Chat(spec, ""); !fault.Is(err, fault.ModelAuth) {
-		t.Errorf("a variable that was named and is empty: %v", err)
-	}
+	musttest.Refuse(factory(spec).Chat(spec, ""))(t, fault.ModelAuth)
 	spec.Chat.BaseURL, spec.Chat.APIKeyEnv = "", core.DefaultKeyVariable
-	if _, err := factory(spec).Chat(spec, ""); !fault.Is(err, fault.ModelAuth) {
-		t.Errorf("OpenAI's own: %v", err)
-	}
+	musttest.Refuse(factory(spec).Chat(spec, ""))(t, fault.ModelAuth)
 }
 
 // What an index is configured with comes from any builder of it: it chooses where documents and keys go among what
@@ -242,9 +238,8 @@ func TestEndpointsThatTheProcessDoesNotNameAreRefused(t *testing.T) {
 	builtin := core.Spec{Chat: core.ChatModel{Provider: "builtin"}, Embedding: core.EmbedModel{Provider: "builtin"}}
 	none := app.NewModels(nil, nil)
 	assert.NoError(t, none.Check(builtin), "built-in models")
-	if err := none.Check(good); !fault.Is(err, fault.EndpointRefused) {
-		t.Errorf("a process without configuration: %v", err)
-	}
+	err := none.Check(good)
+	assert.True(t, fault.Is(err, fault.EndpointRefused), "a process without configuration: %v", err)
 	none.AllowEndpoints(config.Endpoint{BaseURL: good.Chat.BaseURL, APIKeyEnv: keyVariable})
 	assert.NoError(t, none.Check(good), "allowed since")
 }

@@ -47,7 +47,6 @@ func TestARoleHasItsOwnServerAndLimits(t *testing.T) {
 	stats := server.Stats()
 	assert.True(t, stats.Chat == 8 && stats.MaxFlight == 1, "%d calls, %d at once", stats.Chat, stats.MaxFlight)
 	t.Setenv("WIRING_TEST_ANSWERS", "")
-	if _, err := models.Chat(general, core.RoleAnswer); fault.As(err) == nil || fault.As(err).Object != "models.answer" {
-		t.Errorf("a key that is empty: %v", err)
-	}
+	_, err := models.Chat(general, core.RoleAnswer)
+	assert.True(t, fault.As(err) != nil && fault.As(err).Object == "models.answer", "a key that is empty: %v", err)
 }

@@ -53,8 +53,7 @@ func TestADataDirectoryHoldsEveryStoreAndIsOpenedAgain(t *testing.T) {
 func TestADataDirectoryInUseIsRefusedAndNotHarmed(t *testing.T) {
 	dir := t.TempDir()
 	first := open(t, app.FillPaths(config.Stores{}, dir))
-	_, err := app.Open(t.Context(), app.FillPaths(config.Stores{}, dir))
-	musttest.Fail(t, err, fault.DataDirInUse, "classes.bolt")
+	musttest.Refuse(app.Open(t.Context(), app.FillPaths(config.Stores{}, dir)))(t, fault.DataDirInUse, "classes.bolt")
 	assert.NoError(t, first.Coordination.SetState(t.Context(), "i/g", []byte("x")))
 }
 
@@ -63,8 +62,7 @@ func TestRecordsOfAnotherArtifactStoreAreRefused(t *testing.T) {
 	first, second := t.TempDir(), t.TempDir()
 	require.NoError(t, open(t, app.FillPaths(config.Stores{}, first)).Close())
 	mixed := app.FillPaths(config.Stores{Classes: filepath.Join(first, "classes.bolt")}, second)
-	_, err := app.Open(t.Context(), mixed)
-	musttest.Fail(t, err, fault.StoreOwned, "another artifact store")
+	musttest.Refuse(app.Open(t.Context(), mixed))(t, fault.StoreOwned, "another artifact store")
 	open(t, app.FillPaths(config.Stores{}, first)) // what was refused was closed again
 }
 
@@ -103,8 +101,7 @@ func TestAURLWithoutAnAdapterNamesTheSetting(t *testing.T) {
 		"stores.classes":   {Classes: "memcached://x"},
 		"stores.vectors":   {Vectors: "qdrant://x"},
 	} {
-		_, err := app.Open(t.Context(), app.FillPaths(stores, t.TempDir()))
-		musttest.Fail(t, err, fault.BadConfig, setting)
+		musttest.Refuse(app.Open(t.Context(), app.FillPaths(stores, t.TempDir())))(t, fault.BadConfig, setting)
 	}
 }
 
@@ -133,8 +130,7 @@ func TestACorpusIsAFolderOrABucket(t *testing.T) {
 		"ftp://host/folder":           {fault.BadConfig, "ftp://"},
 		"s3://":                       {fault.BadConfig, "s3://bucket/prefix"},
 	} {
-		_, err := stores.OpenCorpus(t.Context(), uri)
-		musttest.Fail(t, err, want.code, want.says)
+		musttest.Refuse(stores.OpenCorpus(t.Context(), uri))(t, want.code, want.says)
 	}
 }
 
@@ -164,14 +160,12 @@ func TestACorpusOutsideOfEveryRootIsRefused(t *testing.T) {
 		t.Error(err)
 	}
 	for _, path := range []string{outside, link, root + "/../" + filepath.Base(outside), "/etc", root + "x"} {
-		_, err := stores.OpenCorpus(t.Context(), path)
-		musttest.Fail(t, err, fault.CorpusRefused, "stores.corpus_roots")
+		musttest.Refuse(stores.OpenCorpus(t.Context(), path))(t, fault.CorpusRefused, "stores.corpus_roots")
 	}
 	if err := stores.GrantCorpora(outside, true); err != nil { // without a data directory nothing is granted
 		t.Fatal(err)
 	}
-	_, err := stores.OpenCorpus(t.Context(), outside)
-	musttest.Fail(t, err, fault.CorpusRefused, outside)
+	musttest.Refuse(stores.OpenCorpus(t.Context(), outside))(t, fault.CorpusRefused, outside)
 }
 
 func TestWhatTheOwnerGrantsIsReadAlsoAfterARestart(t *testing.T) {
@@ -197,8 +191,7 @@ func TestABucketOfWhatIsBuiltIsNoCorpus(t *testing.T) {
 	stores := open(t, app.FillPaths(config.Stores{}, t.TempDir()))
 	stores.Place(config.Stores{Artifacts: "s3://own/artifacts", Milvus: config.Milvus{Bucket: "milvus"}})
 	for _, uri := range []string{"s3://own", "s3://own/artifacts", "s3://own/artifacts/docs/segments", "s3://milvus/files"} {
-		_, err := stores.OpenCorpus(t.Context(), uri)
-		musttest.Fail(t, err, fault.CorpusRefused, "prefix or a bucket of its own")
+		musttest.Refuse(stores.OpenCorpus(t.Context(), uri))(t, fault.CorpusRefused, "prefix or a bucket of its own")
 	}
 }
 
@@ -221,7 +214,6 @@ func TestWhatThisProcessKeepsIsNoPartOfACorpus(t *testing.T) {
 	stores.BarPaths(data)
 	assert.Equal(t, []string{"a.txt"}, listed(), "with the data directory")
 	for _, path := range []string{data, filepath.Join(data, "artifacts"), filepath.Join(data, "vectors")} {
-		_, err := stores.OpenCorpus(t.Context(), path)
-		musttest.Fail(t, err, fault.CorpusRefused, "the data folder of this program")
+		musttest.Refuse(stores.OpenCorpus(t.Context(), path))(t, fault.CorpusRefused, "the data folder of this program")
 	}
 }

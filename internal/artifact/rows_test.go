@@ -208,9 +208,8 @@ func TestASizedReaderAtReadsRangesAsAFileDoes(t *testing.T) {
 	}{{0, 3, "012", nil}, {7, 3, "789", nil}, {8, 5, "89", io.EOF}, {20, 2, "", io.EOF}} {
 		buffer := make([]byte, c.size)
 		n, err := at.ReadAt(buffer, c.off)
-		if string(buffer[:n]) != c.want || !errors.Is(err, c.err) {
-			t.Errorf("%d bytes at %d: %q %v", c.size, c.off, buffer[:n], err)
-		}
+		assert.True(t, string(buffer[:n]) == c.want && errors.Is(err, c.err),
+			"%d bytes at %d: %q %v", c.size, c.off, buffer[:n], err)
 	}
 }
 

@@ -274,9 +274,8 @@ func TestWhatCanBeReadAgainIsForgottenWhenNobodyLooks(t *testing.T) {
 		put := func(of []core.Digest) { require.NoError(t, l.PutVectors(t.Context(), of, vectors)) }
 		look := func(of []core.Digest) {
 			for i, vector := range musttest.Get(l.ReadVectors(t.Context(), of, musttest.Get(l.FindTexts(t.Context(), of))(t)))(t) {
-				if len(vector) != 1 || vector[0] != vectors[i][0] {
-					t.Errorf("the vector of text %d is %v, want %v", i, vector, vectors[i])
-				}
+				assert.True(t, len(vector) == 1 && vector[0] == vectors[i][0],
+					"the vector of text %d is %v, want %v", i, vector, vectors[i])
 			}
 		}
 		put(inIndex)

@@ -165,9 +165,8 @@ func TestCapabilitiesAreFoundBelowDecorators(t *testing.T) {
 	chat := limits.Chat{Chat: model.MeterChat(&scripted{}, &tally{})}
 	found, ok := model.As[*scripted](chat)
 	assert.True(t, ok && !found.free, "a chat model below limits and meter is not found")
-	if outer, ok := model.As[limits.Embedder](opaque{limited}); !ok || !outer.Query {
-		t.Error("a decorator is not found by its own type")
-	}
+	outer, ok := model.As[limits.Embedder](opaque{limited})
+	assert.True(t, ok && outer.Query, "a decorator is not found by its own type")
 }
 
 // seer is a tally with foresight: its admissions hold as long as it says.

@@ -53,12 +53,10 @@ func TestSharesAreIndexesBesideTheOneOfAll(t *testing.T) {
 	shares, err := evalShares([]string{"1", "0", "0.3", "0.30"}, dataset, spec)
 	require.True(t, err == nil && len(shares) == 3 && shares[0].Index == "i-share-0" && shares[1].Index == "i-share-30" &&
 		shares[2].Index == "i" && shares[2].Sent == 2, "%+v %v", shares, err)
-	if got := ofShare(spec, shares[1]); got.Index != "i-share-30" || got.ExtractionShare() != 0.3 {
-		t.Errorf("%+v", got)
-	}
-	if got := ofShare(spec, shares[2]); got.Index != "i" || got.Extraction != nil {
-		t.Errorf("%+v", got)
-	}
+	got := ofShare(spec, shares[1])
+	assert.True(t, got.Index == "i-share-30" && got.ExtractionShare() == 0.3, "%+v", got)
+	got = ofShare(spec, shares[2])
+	assert.True(t, got.Index == "i" && got.Extraction == nil, "%+v", got)
 	asked := ofShares([]eval.System{{Method: "hybrid"}, {Method: "bm25", Generation: "g"}}, shares, "i")
 	assert.True(t, len(asked) == 2 && asked[0].Index == "i-share-0" && asked[1].Index == "i-share-30", "%+v", asked)
 	free, cut, own := spec, spec, spec

@@ -170,9 +170,8 @@ func TestModelsSaysWhatIsThereAndWhatToDo(t *testing.T) {
 	state := decoded(t, verified.out)["models"].([]any)[0].(map[string]any)
 	assert.True(t, verified.exit == cli.ExitFailed && state["status"] == neural.Damaged &&
 		strings.Contains(state["problem"].(string), damaged), "damaged: %+v", verified)
-	if got := in(t, nil, nil, "models", "list", "--set", setting); !strings.Contains(got.out, neural.Damaged) {
-		t.Errorf("damaged: %+v", got)
-	}
+	got = in(t, nil, nil, "models", "list", "--set", setting)
+	assert.True(t, strings.Contains(got.out, neural.Damaged), "damaged: %+v", got)
 
 	for what, args := range map[string][]string{
 		"no such model":     {"models", "pull", "none"},

@@ -372,12 +372,10 @@ func TestAWorkerTellsWhetherItLivesAndIsReady(t *testing.T) {
 	status, body := fetch(t, serving.Address(), "/readyz", "")
 	assert.True(t, status == 503 && strings.Contains(body, "engine"), "ready without an engine: %d %s", status, body)
 	serving.Drain()
-	if status, body := fetch(t, serving.Address(), "/readyz", ""); status != 503 || !strings.Contains(body, "stopping") {
-		t.Errorf("ready while it stops: %d %s", status, body)
-	}
-	if status, _ := fetch(t, serving.Address(), "/metrics", "attacker.example"); status != 421 {
-		t.Errorf("a page of another name reads metrics: %d", status)
-	}
+	status, body = fetch(t, serving.Address(), "/readyz", "")
+	assert.True(t, status == 503 && strings.Contains(body, "stopping"), "ready while it stops: %d %s", status, body)
+	status, _ = fetch(t, serving.Address(), "/metrics", "attacker.example")
+	assert.True(t, status == 421, "a page of another name reads metrics: %d", status)
 	_, err := host.Serve(serving.Address(), connect(t, &server{}), telemetry.New("worker"), quiet)
 	assert.True(t, fault.Is(err, fault.PortTaken), "a taken address: %v", err)
 }

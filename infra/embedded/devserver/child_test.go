@@ -117,9 +117,8 @@ func TestAKilledEngineIsStartedAgainAndHasLostNothing(t *testing.T) {
 	err := syscall.Kill(last, 0)
 	assert.True(t, err != nil && pidOf(t, dir) == 0, "after Stop: %v, process %d is noted", err, pidOf(t, dir))
 	server = start(t, with)
-	if c := dial(t, server); !knows(t, c, "w0") || !knows(t, c, "w2") {
-		t.Error("runs are gone after a restart")
-	}
+	c = dial(t, server)
+	assert.True(t, knows(t, c, "w0") && knows(t, c, "w2"), "runs are gone after a restart")
 	stop(t, server)
 	for _, name := range []string{databaseFile, logFile, pidFile, versionFile} {
 		info, err := os.Stat(filepath.Join(dir, name))

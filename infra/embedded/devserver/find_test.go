@@ -92,14 +92,12 @@ func TestTheProgramIsTheNamedOneElseATriedOneOnThePathElseFetched(t *testing.T) 
 	}
 	tried := script(t, printing(Version))
 	t.Setenv("PATH", filepath.Dir(tried)+":/usr/bin:/bin")
-	if path, err := finder.Find(t.Context()); path != tried || err != nil {
-		t.Errorf("a tried version on the path: %q, %v", path, err)
-	}
+	path, err = finder.Find(t.Context())
+	assert.True(t, path == tried && err == nil, "a tried version on the path: %q, %v", path, err)
 	own := script(t, printing(Version))
 	t.Setenv(Variable, own)
-	if path, err := finder.Find(t.Context()); path != own || err != nil {
-		t.Errorf("the named one: %q, %v", path, err)
-	}
+	path, err = finder.Find(t.Context())
+	assert.True(t, path == own && err == nil, "the named one: %q, %v", path, err)
 	for what, named := range map[string]string{
 		"version 0.13.2":                 other,
 		"it is not the temporal program": script(t, "echo go version go1.26"),
@@ -133,10 +131,9 @@ func TestAFolderThatOthersMayWriteToIsRefused(t *testing.T) {
 			assert.True(t, fault.Is(err, fault.StoreDenied) && strings.Contains(err.Error(), folder+":") && asked.Load() == 0,
 				"%s: %q, %v", open, path, err)
 			require.NoError(t, os.Chmod(folder, 0o755))
-			if path, err := (Finder{pins: pins}).Find(t.Context()); err != nil ||
-				path != filepath.Join(base, own, "engine", Version, "temporal") {
-				t.Errorf("%s, closed: %q, %v", open, path, err)
-			}
+			path, err = (Finder{pins: pins}).Find(t.Context())
+			assert.True(t, err == nil && path == filepath.Join(base, own, "engine", Version, "temporal"),
+				"%s, closed: %q, %v", open, path, err)
 		}
 	}
 }

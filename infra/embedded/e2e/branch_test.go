@@ -56,7 +56,7 @@ func TestABranchIsComparedWithItsBaseThenPromotedAndTakenBack(t *testing.T) {
 	t.Chdir(t.TempDir())
 	t.Setenv("HOME", home)
 	t.Setenv("XDG_CACHE_HOME", filepath.Join(home, "cache"))
-	check(t, os.CopyFS("lines", os.DirFS(absolute)))
+	require.NoError(t, os.CopyFS("lines", os.DirFS(absolute)))
 	const base, line = "eval-lines", "eval-lines-narrow"
 	evaluated := func(args ...string) (report eval.Report) {
 		command(t, &report, append([]string{"eval", "--dataset", "lines", "--methods", "vector", "--k", "2,5"}, args...)...)
@@ -135,7 +135,7 @@ func TestAPurgeWaitsForABranchToBeDeletedAndTakesWhatBothHad(t *testing.T) {
 	base := completed(t, index(t, own.Control, spec(t, "base", documents, nil)))
 	_, err := own.Control.ChangeBranch(t.Context(),
 		control.BranchRequest{Index: "base", Name: "side", Set: map[string]string{"shortening.threshold": "200"}})
-	check(t, err)
+	require.NoError(t, err)
 	overlay := musttest.Get(own.Control.ReadOverlay(t.Context(), "side"))(t)
 	side := spec(t, "side", documents, nil, "indexes.side.shortening.threshold=200")
 	side.Overlay = overlay.Set
@@ -165,11 +165,11 @@ func TestAPurgeWaitsForABranchToBeDeletedAndTakesWhatBothHad(t *testing.T) {
 	}
 	refused("beside a branch")
 	_, err = own.Control.MoveGeneration(t.Context(), control.MoveRequest{Action: core.ActionPromote, Index: "side"})
-	check(t, err)
+	require.NoError(t, err)
 	refused("promote it")
 
 	_, err = own.Control.ChangeBranch(t.Context(), control.BranchRequest{Index: "base", Name: "side", Delete: true})
-	check(t, err)
+	require.NoError(t, err)
 	begun := musttest.Get(own.Control.PurgeDocuments(t.Context(),
 		control.PurgeRequest{Index: "base", Documents: []string{"c.md"}, Confirmed: true}))(t)
 	completed(t, wait(t, own.Control, begun.Run.Run))
@@ -239,13 +239,9 @@ func TestNothingOfADataDirectoryTellsOfAPurgedDocument(t *testing.T) {
 	where := holdingWords(t, folder, purgedWords...)
 	require.True(t, len(where) >= 8, "the search finds too little of what is there: %q", where)
 	request := control.PurgeRequest{Index: "del", Documents: []string{"c.md"}}
-	if _, err := own.Control.PurgeDocuments(t.Context(), request); !fault.Is(err, fault.Usage) {
-		t.Errorf("without a confirmation: %v", err)
-	}
+	musttest.Refuse(own.Control.PurgeDocuments(t.Context(), request))(t, fault.Usage)
 	request.Documents, request.Confirmed = []string{"x.md"}, true
-	if _, err := own.Control.PurgeDocuments(t.Context(), request); !fault.Is(err, fault.NotFound) {
-		t.Errorf("of a document that no index has: %v", err)
-	}
+	musttest.Refuse(own.Control.PurgeDocuments(t.Context(), request))(t, fault.NotFound)
 	request.Documents, request.DryRun = []string{"c.md"}, true
 	looked, err := own.Control.PurgeDocuments(t.Context(), request)
 	require.True(t, err == nil && looked.Run == nil && len(looked.Plan.Drops) == 2 && looked.Plan.Documents[0].Known,
@@ -288,7 +284,6 @@ func TestNothingOfADataDirectoryTellsOfAPurgedDocument(t *testing.T) {
 		strings.HasPrefix(begun.Plan.Documents[0].Digest.String(), trail[0].Name), "%+v, %v", trail, err)
 	completed(t, index(t, own.Control, sp)) // the source is still there, and stays out
 	stop()
-	if where := holdingWords(t, folder, purgedWords...); len(where) > 0 {
-		t.Errorf("still stored in %q", where)
-	}
+	where = holdingWords(t, folder, purgedWords...)
+	assert.True(t, len(where) <= 0, "still stored in %q", where)
 }

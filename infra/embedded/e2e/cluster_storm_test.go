@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"github.com/unweaver/unweaver/internal/control"
 	"github.com/unweaver/unweaver/internal/core"
@@ -199,7 +200,7 @@ func (s *clusterStorm) report(paid modeltest.Stats, pauses int) {
 	fmt.Fprintf(&table, "\npaid twice: %d answers, %d texts; %d pauses resumed by hand\n", paid.Duplicates, paid.EmbedTwice, pauses)
 	s.t.Logf("\n%s", table.String())
 	if stormOut != "" {
-		check(s.t, os.MkdirAll(stormOut, 0o755))
+		require.NoError(s.t, os.MkdirAll(stormOut, 0o755))
 		writeFile(s.t, filepath.Join(stormOut, "storm-cluster.md"), table.String())
 	}
 }

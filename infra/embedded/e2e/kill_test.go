@@ -143,7 +143,7 @@ func TestAnEngineThatIsKilledAmidABuildChangesNothing(t *testing.T) {
 	build := func(kills int) (control.Status, modeltest.Stats) {
 		dir := t.TempDir()
 		running := musttest.Get(start(dir))(t)
-		defer func() { check(t, running.Stop(context.Background())) }()
+		defer func() { require.NoError(t, running.Stop(context.Background())) }()
 		server := serve(t, modeltest.Options{Latency: 300 * time.Millisecond})
 		sp := spec(t, "killed", docs, server, "indexes.killed.chunking.strategy=document", "models.limits.concurrency=2")
 		run := musttest.Get(running.Control.BuildIndex(t.Context(), control.IndexRequest{Spec: sp, Generation: "g"}))(t)
@@ -217,7 +217,7 @@ func killRounds(t *testing.T, mode string, stages []string) {
 		Dir: filepath.Join(t.TempDir(), "data"), Heartbeat: 2 * time.Second,
 		Settings: []string{"models.endpoints=" + server.URL + "=E2E_KEY"},
 	}}
-	check(t, own.Start(t.Context()))
+	require.NoError(t, own.Start(t.Context()))
 	t.Cleanup(own.Kill)
 	for n, stage := range stages {
 		heal(modeltest.Options{Poison: poison})
@@ -230,7 +230,7 @@ func killRounds(t *testing.T, mode string, stages []string) {
 		round := musttest.Get(own.Control.RetryFailed(t.Context(), control.LettersRequest{Name: "docs"}))(t)
 		reach(t, own.Control, round.Run, stage)
 		own.Kill()
-		check(t, own.Start(t.Context()))
+		require.NoError(t, own.Start(t.Context()))
 		meetRound(t, own.Control, sp, round)
 		completed(t, wait(t, own.Control, round.Run))
 		letters, err := own.Control.DeadLetters(t.Context(), "docs")

@@ -242,7 +242,7 @@ func (n *fiveNights) backfill(fourth control.Status) {
 	for i := range letters {
 		letters[i] = fmt.Sprintf(`{"id": "a%02d", "text": "Letter number %d. Port A%d was built by Carla Ruiz."}`, i, i, i)
 	}
-	check(t, os.MkdirAll(filepath.Join(n.folder, "archive"), 0o755))
+	require.NoError(t, os.MkdirAll(filepath.Join(n.folder, "archive"), 0o755))
 	writeFile(t, filepath.Join(n.folder, "archive", "2019.jsonl"), strings.Join(letters, "\n")+"\n")
 	n.revise("mt00008", "Evening five")
 	n.write()
@@ -254,7 +254,7 @@ func (n *fiveNights) backfill(fourth control.Status) {
 		Index: named.Index, Name: named.Name, Choice: core.BackfillChoice{Prefix: "archive/"},
 		Throttle: core.BackfillThrottle{Concurrency: 2},
 	})
-	check(t, err)
+	require.NoError(t, err)
 	n.killed(letter)
 	fifth := completed(t, n.night("Evening five"))
 	n.diff(fifth, 118, core.Diff{Changed: 1, Same: 117})

@@ -63,9 +63,7 @@ func TestASchedulesLife(t *testing.T) {
 			Cron: "0 3 1 1,7 *", Timezone: "Europe/Berlin", Overlap: "skip", Catchup: core.Duration(time.Hour),
 		},
 	}
-	if _, err := running.Control.TriggerSchedule(t.Context(), "docs"); !fault.Is(err, fault.NotFound) {
-		t.Errorf("no schedule: %v", err)
-	}
+	musttest.Refuse(running.Control.TriggerSchedule(t.Context(), "docs"))(t, fault.NotFound)
 	apply := func(want string) control.Applied {
 		applied := musttest.Get(running.Control.ApplySchedule(t.Context(), request))(t)
 		assert.Equal(t, want, applied.Change, "applied: %+v", applied)
@@ -90,8 +88,7 @@ func TestASchedulesLife(t *testing.T) {
 	apply(control.ScheduleChanged)
 	apply(control.ScheduleUnchanged)
 
-	_, err := running.Control.TriggerSchedule(t.Context(), "docs")
-	require.NoError(t, err)
+	musttest.Get(running.Control.TriggerSchedule(t.Context(), "docs"))(t)
 	first := schedules(t, running.Control, ended(1))
 	night := first.Nights[0]
 	require.True(t, night.Status == core.StatusCompleted && strings.HasPrefix(night.Run, "docs/20"), "%+v", night)
@@ -113,11 +110,9 @@ func TestASchedulesLife(t *testing.T) {
 	}
 	due()
 	skipped := schedules(t, running.Control, ended(2))
-	if night := skipped.Nights[0]; night.Status != "skipped" || night.By != "docs/held" || night.Run != "" {
-		t.Errorf("%+v", night)
-	}
-	_, err = running.Control.CancelRun(t.Context(), held.Run)
-	require.NoError(t, err)
+	night = skipped.Nights[0]
+	assert.True(t, night.Status == "skipped" && night.By == "docs/held" && night.Run == "", "%+v", night)
+	musttest.Get(running.Control.CancelRun(t.Context(), held.Run))(t)
 	wait(t, running.Control, held.Run)
 
 	require.NoError(t, running.Control.PauseSchedule(t.Context(), "docs", "holidays"))
@@ -149,9 +144,8 @@ func TestASchedulesLife(t *testing.T) {
 		t.Errorf("its configuration is gone: %+v", night)
 	}
 	require.NoError(t, running.Control.DeleteSchedule(t.Context(), "docs"))
-	if err := running.Control.DeleteSchedule(t.Context(), "docs"); !fault.Is(err, fault.NotFound) {
-		t.Errorf("deleted twice: %v", err)
-	}
+	err := running.Control.DeleteSchedule(t.Context(), "docs")
+	assert.True(t, fault.Is(err, fault.NotFound), "deleted twice: %v", err)
 	if all, err := running.Control.ListSchedules(t.Context()); err != nil || len(all) != 0 {
 		t.Errorf("%+v, %v", all, err)
 	}

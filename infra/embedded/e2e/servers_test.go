@@ -306,9 +306,9 @@ func storedWords(t *testing.T, c *cluster, words ...string) (where []string) {
 		}
 	}
 	for info, err := range stores.Artifacts.List(ctx, "", "") {
-		check(t, err)
+		require.NoError(t, err)
 		raw, _, err := blob.Read(ctx, stores.Artifacts, info.Key)
-		check(t, err)
+		require.NoError(t, err)
 		look(info.Key, raw)
 		for row, err := range artifact.ScanAll(ctx, stores.Artifacts, info.Key) {
 			if err != nil {
@@ -317,7 +317,7 @@ func storedWords(t *testing.T, c *cluster, words ...string) (where []string) {
 			look(info.Key+" (row)", append(slices.Concat(row.Key, []byte(" ")), row.Value...))
 		}
 	}
-	check(t, stores.Records.ScanRecords(ctx, stores.StoreID[:8]+":c:", func(keys []string) error {
+	require.NoError(t, stores.Records.ScanRecords(ctx, stores.StoreID[:8]+":c:", func(keys []string) error {
 		values, err := stores.Records.GetRecords(ctx, keys)
 		for i, value := range values {
 			look("record "+keys[i], value)
@@ -339,7 +339,7 @@ func TestAPurgeOnRealServersEndsThoughWorkersAreKilled(t *testing.T) {
 	folder := copySample(t)
 	const document = "letters/heron.md"
 	text := "# Quastenberg\n\nMarlene Quastenberg paid the ferryman in opals. Carla Ruiz wrote about Zuckmayer Lane.\n"
-	check(t, os.Mkdir(filepath.Join(folder, "letters"), 0o755))
+	require.NoError(t, os.Mkdir(filepath.Join(folder, "letters"), 0o755))
 	writeFile(t, filepath.Join(folder, filepath.FromSlash(document)), text)
 	c.upload(folder)
 	worker, base := c.worker(), c.replica()
@@ -404,9 +404,8 @@ func TestTwoInstallationsShareServersAndNeverMeet(t *testing.T) {
 	rows(t, b, two)
 	got := answers(t, b.replica(), "k", "Cape Merrow")
 	assert.True(t, len(got) == 1, "b answers %v", got)
-	if got := answers(t, a.replica(), "k", question); len(got) != 5 {
-		t.Errorf("a answers %v", got)
-	}
+	got = answers(t, a.replica(), "k", question)
+	assert.True(t, len(got) == 5, "a answers %v", got)
 }
 
 func TestWhatIsMissingInAClusterIsNamed(t *testing.T) {
@@ -414,10 +413,9 @@ func TestWhatIsMissingInAClusterIsNamed(t *testing.T) {
 	c := newCluster(t)
 	none := c.cfg.Engine
 	none.Namespace = "no-such-namespace"
-	if _, err := engine.Dial(t.Context(), none, slog.New(slog.DiscardHandler)); err == nil ||
-		!strings.Contains(err.Error(), "engine.namespace") {
-		t.Errorf("a namespace that does not exist: %v", err)
-	}
+	_, err := engine.Dial(t.Context(), none, slog.New(slog.DiscardHandler))
+	assert.True(t, err != nil && strings.Contains(err.Error(), "engine.namespace"),
+		"a namespace that does not exist: %v", err)
 	sp := spec(t, "k", ".", nil)
 	sp.Corpus = "s3://no-such-bucket/x"
 	checks := musttest.Get(c.ctl.RunDoctor(t.Context(), sp))(t)

@@ -217,9 +217,8 @@ func TestFieldsComeBackInTheirOrder(t *testing.T) {
 	}
 	a, b := dec.S(), dec.S()
 	assert.True(t, a == "" && b == "naïve\x00", "%q %q", a, b)
-	if raw := dec.Raw(3); raw[2] != 3 || dec.End() != nil {
-		t.Errorf("%v, %v", raw, dec.End())
-	}
+	raw := dec.Raw(3)
+	assert.True(t, raw[2] == 3 && dec.End() == nil, "%v, %v", raw, dec.End())
 }
 
 // Whatever is missing, the first field that does not fit is an error and later reads are zero, never a panic.

@@ -52,8 +52,7 @@ func TestCommandsOnRunsAreRecordedWithWhoAndWhy(t *testing.T) {
 	for i := range want {
 		assert.Equal(t, want[i], text[i], "%q, want %q", text, want)
 	}
-	_, err := b.ListOperations(t.Context(), "../docs", 0)
-	musttest.Fail(t, err, fault.InvalidParam)
+	musttest.Refuse(b.ListOperations(t.Context(), "../docs", 0))(t, fault.InvalidParam)
 }
 
 // What stops a run is done also where it cannot be recorded, and says so.
@@ -83,8 +82,7 @@ func TestNothingIsMovedOfAnIndexThatIsNot(t *testing.T) {
 		{Action: core.ActionPublish, Index: "../x", Generation: "g1"},
 		{Action: core.ActionTag, Index: "docs", Generation: "g1", Name: "../x"},
 	} {
-		_, err := b.MoveGeneration(t.Context(), bad)
-		musttest.Fail(t, err, fault.InvalidParam)
+		musttest.Refuse(b.MoveGeneration(t.Context(), bad))(t, fault.InvalidParam)
 	}
 	_, err = b.MoveGeneration(t.Context(), control.MoveRequest{Action: core.ActionPublish, Index: "docs", Generation: "../x"})
 	musttest.Fail(t, err, fault.UnknownGen)
@@ -142,12 +140,10 @@ func TestProbeQuestionsComeWithTheRequest(t *testing.T) {
 		{core.SentFile + "00", good, "a different checksum"},
 	} {
 		request.Spec.Gate.Probes, request.Probes = c.where, c.raw
-		_, err := b.BuildIndex(t.Context(), request)
-		musttest.Fail(t, err, fault.BadConfig, c.want)
-		_, err = b.ApplySchedule(t.Context(), control.ScheduleRequest{
+		musttest.Refuse(b.BuildIndex(t.Context(), request))(t, fault.BadConfig, c.want)
+		musttest.Refuse(b.ApplySchedule(t.Context(), control.ScheduleRequest{
 			Spec: request.Spec, Files: request.Files, Schedule: config.Schedule{Cron: "@daily", Overlap: "skip"},
-		})
-		musttest.Fail(t, err, fault.BadConfig, c.want)
+		}))(t, fault.BadConfig, c.want)
 	}
 	require.Empty(t, b.temporal.started, "a run was started all the same")
 	request.Spec.Gate.Probes = core.SentFile + sum
@@ -185,8 +181,7 @@ func TestWhatIsLeftOfAScheduleIsDeleted(t *testing.T) {
 	ctx := control.WithOperator(t.Context(), core.Operator{By: "ada@desk"})
 	b.must(run.KeepSchedule(ctx, b.art, run.Scheduled{Spec: b.spec("docs")}))
 	b.must(b.DeleteSchedule(ctx, "docs"))
-	_, err := b.art.Store.Stat(ctx, b.art.ScheduleKey())
-	musttest.Fail(t, err, fault.NotFound)
+	musttest.Refuse(b.art.Store.Stat(ctx, b.art.ScheduleKey()))(t, fault.NotFound)
 	musttest.Fail(t, b.DeleteSchedule(ctx, "docs"), fault.NotFound)
 	musttest.Fail(t, b.PauseSchedule(ctx, "docs", ""), fault.NotFound)
 	musttest.Fail(t, b.DeleteSchedule(ctx, "../docs"), fault.InvalidParam)
@@ -387,8 +382,7 @@ func TestARoundOfRetryFailedIsOneWhereverItsStartIsKilled(t *testing.T) {
 			require.True(t, err == nil && round.Attached == (begun == 1) && len(b.temporal.started) == 1,
 				"write %d, done %t: %+v, %v after %d starts", step, done, round, err, len(b.temporal.started))
 			joins += begun
-			_, err = b.BuildIndex(t.Context(), indexRequest(b, "docs", ""))
-			musttest.Fail(t, err, fault.LeaseHeld, round.Run)
+			musttest.Refuse(b.BuildIndex(t.Context(), indexRequest(b, "docs", "")))(t, fault.LeaseHeld, round.Run)
 			b.temporal.executions["build/"+round.Run] = completed
 			if build, err := b.BuildIndex(t.Context(), indexRequest(b, "docs", "")); err != nil || build.Attached {
 				t.Errorf("write %d, done %t: the build after it: %+v, %v", step, done, build, err)

@@ -174,8 +174,7 @@ func TestAStatusThatCannotBeTold(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			b := newBench(t)
 			c.prepare(b)
-			_, err := b.ReadStatus(t.Context(), c.run)
-			musttest.Fail(t, err, c.code, c.says)
+			musttest.Refuse(b.ReadStatus(t.Context(), c.run))(t, c.code, c.says)
 		})
 	}
 }
@@ -376,10 +375,8 @@ func TestRunsAreListedTheFinishedOnesToo(t *testing.T) {
 	cards, err := b.ListIndexes(t.Context())
 	assert.True(t, err == nil && len(cards) == 1 && cards[0].State == runlog.StateEmpty && cards[0].Running == nil &&
 		cards[0].LastRun != nil && cards[0].LastRun.Run == "docs/g3", "%+v, %v", cards, err)
-	_, err = b.ListRuns(t.Context(), "other", 0)
-	musttest.Fail(t, err, fault.RunNotFound, "never built", "--index other")
-	_, err = b.ListRuns(t.Context(), "../docs", 0)
-	musttest.Fail(t, err, fault.InvalidParam, "name index")
+	musttest.Refuse(b.ListRuns(t.Context(), "other", 0))(t, fault.RunNotFound, "never built", "--index other")
+	musttest.Refuse(b.ListRuns(t.Context(), "../docs", 0))(t, fault.InvalidParam, "name index")
 }
 
 // cancelling writes down that a run is being cancelled.

@@ -64,9 +64,7 @@ func TestCommandsReachTheWorkflowOfTheirRun(t *testing.T) {
 				assert.True(t, update.WorkflowID == c.workflow && update.WaitForStage == client.WorkflowUpdateStageCompleted,
 					"%s went to %s, waiting for %v", update.UpdateName, update.WorkflowID, update.WaitForStage)
 			}
-			if want := []string{"pause", "resume", "resume", "cancel"}; !reflect.DeepEqual(names, want) {
-				t.Errorf("updates %q, want %q", names, want)
-			}
+			assert.Equal(t, []string{"pause", "resume", "resume", "cancel"}, names)
 			assert.Equal(t, `[{}]`, string(encode(t, b.temporal.updates[1].Args)), "resume takes")
 			const want = `[{"budget":{"calls":10,"money":2.5}}]`
 			assert.Equal(t, want, string(encode(t, b.temporal.updates[2].Args)), "resume with a budget takes")

@@ -39,6 +39,7 @@ import (
 	"github.com/unweaver/unweaver/internal/model/triples"
 	"github.com/unweaver/unweaver/internal/store/blob"
 	"github.com/unweaver/unweaver/internal/testkit/blobmemory"
+	"github.com/unweaver/unweaver/internal/testkit/musttest"
 	"github.com/unweaver/unweaver/internal/text"
 )
 
@@ -384,11 +385,9 @@ func opened(t *testing.T, documents, classes []byte) (*split.File, *classrun.Fil
 	for name, raw := range map[string][]byte{"split": documents, "run": classes} {
 		require.NoError(t, os.WriteFile(filepath.Join(folder, name), raw, 0o600))
 	}
-	of, err := split.Open(filepath.Join(folder, "split"), splitExpect)
-	require.NoError(t, err)
+	of := musttest.Get(split.Open(filepath.Join(folder, "split"), splitExpect))(t)
 	t.Cleanup(of.Close)
-	run, err := classrun.Open(filepath.Join(folder, "run"), runExpect)
-	require.NoError(t, err)
+	run := musttest.Get(classrun.Open(filepath.Join(folder, "run"), runExpect))(t)
 	t.Cleanup(run.Close)
 	return of, run
 }
@@ -402,8 +401,7 @@ func TestTheBytesOfSplitsAndRunsDoNotChange(t *testing.T) {
 		if *update {
 			require.NoError(t, os.WriteFile(path, raw, 0o644))
 		}
-		want, err := os.ReadFile(path)
-		require.NoError(t, err)
+		want := musttest.Get(os.ReadFile(path))(t)
 		assert.True(t, bytes.Equal(raw, want),
 			"%s: %d bytes differ from the %d that were written before", name, len(raw), len(want))
 	}

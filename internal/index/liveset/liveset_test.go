@@ -18,6 +18,7 @@ import (
 	"github.com/unweaver/unweaver/internal/index/classrun"
 	"github.com/unweaver/unweaver/internal/index/liveset"
 	"github.com/unweaver/unweaver/internal/index/split"
+	"github.com/unweaver/unweaver/internal/testkit/musttest"
 	"github.com/unweaver/unweaver/internal/testkit/scratchtest"
 )
 
@@ -99,11 +100,9 @@ func (c *invented) splits(t testing.TB, n int) []liveset.Split {
 			}
 		}
 		var raw bytes.Buffer
-		expect, err := writer.Write(&raw, "v1", "en")
-		require.NoError(t, err)
+		expect := musttest.Get(writer.Write(&raw, "v1", "en"))(t)
 		writer.Close()
-		opened, err := split.Open(scratchtest.WriteFile(t, raw.Bytes()), expect)
-		require.NoError(t, err)
+		opened := musttest.Get(split.Open(scratchtest.WriteFile(t, raw.Bytes()), expect))(t)
 		t.Cleanup(opened.Close)
 		out = append(out, liveset.Split{File: opened, Dead: func(i int) bool { return dead[i] }})
 	}
@@ -130,11 +129,9 @@ func (c *invented) runs(t testing.TB, n int) []liveset.Run {
 			require.NoError(t, writer.Add(classrun.Row{ID: id}, c.name(i), nil))
 		}
 		var raw bytes.Buffer
-		expect, err := writer.Write(&raw, "v1", "en")
-		require.NoError(t, err)
+		expect := musttest.Get(writer.Write(&raw, "v1", "en"))(t)
 		writer.Close()
-		opened, err := classrun.Open(scratchtest.WriteFile(t, raw.Bytes()), expect)
-		require.NoError(t, err)
+		opened := musttest.Get(classrun.Open(scratchtest.WriteFile(t, raw.Bytes()), expect))(t)
 		t.Cleanup(opened.Close)
 		out = append(out, liveset.Run{File: opened, Dead: func(i int) bool { return dead[i] }})
 	}
@@ -145,8 +142,7 @@ func (c *invented) runs(t testing.TB, n int) []liveset.Run {
 func (c *invented) name(i int) string { return fmt.Sprintf("name %d", i*31%len(c.ids)/3) }
 
 func (c *invented) open(t testing.TB, splits, runs int) *liveset.Set {
-	set, err := liveset.New(t.Context(), "test", c.splits(t, splits), c.runs(t, runs))
-	require.NoError(t, err)
+	set := musttest.Get(liveset.New(t.Context(), "test", c.splits(t, splits), c.runs(t, runs)))(t)
 	return set
 }
 

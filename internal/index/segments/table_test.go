@@ -152,9 +152,8 @@ func TestWhatIsDeadInOneSegmentCountsByAnother(t *testing.T) {
 	}
 	_, ok := table.FindDocument("e")
 	assert.True(t, !ok && table.CountDocuments() == 4, "%d documents", table.CountDocuments())
-	if _, ok := s.open(was).FindChunk(chunkID("d")); ok {
-		t.Error("a chunk counts before it was there")
-	}
+	_, ok = s.open(was).FindChunk(chunkID("d"))
+	assert.True(t, !ok, "a chunk counts before it was there")
 	var ordered []string
 	for id := range table.ClassesIn("", "") {
 		ordered = append(ordered, id.String())
@@ -202,9 +201,8 @@ func TestOnlyRowsOfItsOwnAreLeftOfAGeneration(t *testing.T) {
 	assert.True(t, len(got) == 2 && got["chunk "+chunkID("b").String()] == 1, "%v", got)
 	_, ok := got[y]
 	assert.True(t, ok, "the former row of y: %v", got)
-	if got := left(now, former); len(got) != 3 || got[y] != 3 || got["chunk "+chunkID("d").String()] != 4 {
-		t.Errorf("%v", got)
-	}
+	got = left(now, former)
+	assert.True(t, len(got) == 3 && got[y] == 3 && got["chunk "+chunkID("d").String()] == 4, "%v", got)
 	all := left(former)
 	assert.True(t, len(all) == 6, "nothing is shared: %v", slices.Sorted(maps.Keys(all)))
 	for chunk := range former.ChunksLeft(2, nil) {

@@ -145,9 +145,7 @@ func lengths(t *testing.T, vectors [][]float32, want ...int) {
 	t.Helper()
 	require.Len(t, vectors, len(want))
 	for i, n := range want {
-		if int(vectors[i][0]) != n {
-			t.Errorf("vector %d is that of a text of %v bytes, want %d", i, vectors[i][0], n)
-		}
+		assert.True(t, int(vectors[i][0]) == n, "vector %d is that of a text of %v bytes, want %d", i, vectors[i][0], n)
 	}
 }
 
@@ -389,7 +387,6 @@ func TestTheObjectOfARequestKeepsItsNameAndItsBytes(t *testing.T) {
 	raw, _, err := blob.Read(t.Context(), store, objects[0])
 	require.True(t, err == nil && len(objects) == 1, "%v %v", objects, err)
 	sum := sha256.Sum256(raw)
-	if hex.EncodeToString(sum[:]) != goldenObject || !strings.HasSuffix(objects[0], goldenName) {
-		t.Errorf("the object of a request changed: %s, %x", objects[0], sum)
-	}
+	assert.True(t, hex.EncodeToString(sum[:]) == goldenObject && strings.HasSuffix(objects[0], goldenName),
+		"the object of a request changed: %s, %x", objects[0], sum)
 }

@@ -84,9 +84,8 @@ func TestVectorsOfAnotherCodebookAreToldAndOfAnotherEmbedderIgnored(t *testing.T
 	c := coarse(t, entities, relations, [][]Edge{{{0, 0, 0}}, {{1, 0, 1}}})
 	got := c.FindTop([][]float32{{1}, {0, 1, 0}}, nil, 2)
 	assert.True(t, len(got) == 2 && got[0].Score == 0, "vectors of another dimension give %v", got)
-	if got, _ := c.Ask(Query{}, 5); len(got) != 0 {
-		t.Errorf("nothing asked finds %v", got)
-	}
+	got, _ = c.Ask(Query{}, 5)
+	assert.True(t, len(got) == 0, "nothing asked finds %v", got)
 }
 
 func TestCoarseScoreOfAnExample(t *testing.T) {

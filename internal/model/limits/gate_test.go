@@ -498,9 +498,7 @@ func TestACallThatIsNotAdmittedIsNotSent(t *testing.T) {
 		below := &endpoint{}
 		down := &rate{err: fault.StoreDown.At("reserve", "http://e")}
 		chat := limits.Chat{Chat: below, Limits: limits.Limits{Gate: gate(1), Shared: down, PerMinute: 1}}
-		if _, err := chat.Complete(t.Context(), model.Call{}); !fault.Is(err, fault.StoreDown) {
-			t.Errorf("got %v", err)
-		}
+		musttest.Refuse(chat.Complete(t.Context(), model.Call{}))(t, fault.StoreDown)
 		ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)
 		defer cancel()
 		full := limits.Limits{Gate: gate(1), Shared: &rate{wait: time.Second, times: 1000}, PerMinute: 1}

@@ -77,9 +77,7 @@ func TestJSONIsReadAsItWasWritten(t *testing.T) {
 func TestJSONThatCannotBeReadOrWrittenIsNamed(t *testing.T) {
 	store := blobmemory.New()
 	var into map[string]int
-	if _, err := blob.ReadJSON(t.Context(), store, "absent", &into); !fault.Is(err, fault.NotFound) {
-		t.Errorf("absent: %v", err)
-	}
+	musttest.Refuse(blob.ReadJSON(t.Context(), store, "absent", &into))(t, fault.NotFound)
 	if _, err := blob.Write(t.Context(), store, "damaged", []byte(`{"a":`), blob.Cond{}); err != nil {
 		t.Fatal(err)
 	}

@@ -31,9 +31,8 @@ func TestAFileIsMadeWithItsBucketsAndOpenedAgain(t *testing.T) {
 		})
 		assert.NoError(t, errors.Join(err, db.Close()))
 	}
-	if st, err := os.Stat(path); err != nil || st.Mode().Perm() != 0o600 {
-		t.Errorf("others may read it: %v, %v", st.Mode(), err)
-	}
+	st, err := os.Stat(path)
+	assert.True(t, err == nil && st.Mode().Perm() == 0o600, "others may read it: %v, %v", st.Mode(), err)
 }
 
 func TestFailuresNameTheFileAndTheWayOut(t *testing.T) {

@@ -80,8 +80,7 @@ func TestNoServerIsTransient(t *testing.T) {
 	t.Parallel()
 	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 	defer cancel()
-	_, err := redisconn.Open(ctx, "redis://127.0.0.1:1/0")
-	musttest.Fail(t, err, fault.StoreDown, "stores.classes")
+	musttest.Refuse(redisconn.Open(ctx, "redis://127.0.0.1:1/0"))(t, fault.StoreDown, "stores.classes")
 }
 
 func TestAConnectionThatIsSharedMayBeClosedByEach(t *testing.T) {
@@ -109,8 +108,7 @@ func TestKeysBeginWithTheOwner(t *testing.T) {
 
 func TestAServerThatEvictsIsRefused(t *testing.T) {
 	address, _ := redistest.Start(t, "--maxmemory-policy", "allkeys-lru")
-	_, err := redisconn.Open(t.Context(), "redis://"+address)
-	musttest.Fail(t, err, fault.BadConfig, "noeviction")
+	musttest.Refuse(redisconn.Open(t.Context(), "redis://"+address))(t, fault.BadConfig, "noeviction")
 }
 
 func TestAWrongPasswordNamesTheFixAndIsNotPrinted(t *testing.T) {

@@ -37,9 +37,8 @@ func TestAFileIsSyncedBeforeItGetsItsNameAndItsFolderAfter(t *testing.T) {
 	path := filepath.Join(folder, "f")
 	seen := seeSyncs(t, "")
 	require.NoError(t, WriteFile(path, []byte("content"), PrivateFile))
-	if want := []string{"f.tmp of 7", "folder"}; !slices.Equal(*seen, want) {
-		t.Errorf("synced %q, want %q", *seen, want)
-	}
+	want := []string{"f.tmp of 7", "folder"}
+	assert.True(t, slices.Equal(*seen, want), "synced %q, want %q", *seen, want)
 	info, err := os.Stat(path)
 	assert.True(t, err == nil && info.Mode().Perm() == PrivateFile, "%v, %v", info.Mode(), err)
 	for _, failing := range []string{"f.tmp of 5", "folder"} {
@@ -57,7 +56,6 @@ func TestAFolderIsDurableInTheOnesAboveIt(t *testing.T) {
 	root := t.TempDir()
 	seen := seeSyncs(t, "")
 	require.NoError(t, MkdirAll(filepath.Join(root, "a", "b"), PrivateFolder))
-	if want := []string{filepath.Base(root), "a"}; !slices.Equal(*seen, want) {
-		t.Errorf("synced %q, want %q", *seen, want)
-	}
+	want := []string{filepath.Base(root), "a"}
+	assert.True(t, slices.Equal(*seen, want), "synced %q, want %q", *seen, want)
 }

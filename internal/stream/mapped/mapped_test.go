@@ -277,9 +277,8 @@ func TestAFrontCodedTableGivesItsStringsInAnyOrder(t *testing.T) {
 		require.True(t, err == nil && table.Len() == count, "%d strings: %v", count, err)
 		for i := range want {
 			place := (i*31 + 7) % count
-			if got := table.Append([]byte("before "), place); string(got) != "before "+want[place] {
-				t.Fatalf("string %d of %d: %q, want %q", place, count, got, want[place])
-			}
+			got := table.Append([]byte("before "), place)
+			require.True(t, string(got) == "before "+want[place], "string %d of %d: %q, want %q", place, count, got, want[place])
 		}
 	}
 }

@@ -67,17 +67,15 @@ func TestAKilledProcessLeavesNoFileAndItsFoldersGoWithTheNext(t *testing.T) {
 	below := t.TempDir()
 	dead, deadMade := begin(t, below)
 	_, livingMade := begin(t, below)
-	if files, err := os.ReadDir(filepath.Dir(deadMade)); err != nil || len(files) != 1 {
-		t.Errorf("%v, %v: a file has a name", files, err)
-	}
+	files, err := os.ReadDir(filepath.Dir(deadMade))
+	assert.True(t, err == nil && len(files) == 1, "%v, %v: a file has a name", files, err)
 	require.NoError(t, dead.Process.Kill())
 	_ = dead.Wait()
 	age(t, filepath.Dir(deadMade), filepath.Dir(livingMade))
 	require.NoError(t, scratch.Use(below))
-	if _, err := os.Stat(filepath.Dir(deadMade)); !errors.Is(err, os.ErrNotExist) {
-		t.Errorf("what a dead process left is there: %v", err)
-	}
-	_, err := os.Stat(livingMade)
+	_, err = os.Stat(filepath.Dir(deadMade))
+	assert.True(t, errors.Is(err, os.ErrNotExist), "what a dead process left is there: %v", err)
+	_, err = os.Stat(livingMade)
 	assert.NoError(t, err, "a living process lost its folder")
 }
 

@@ -35,9 +35,8 @@ func TestACallThatWasCancelledWritesNothing(t *testing.T) {
 	store := blobmemory.New()
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if _, err := store.Put(ctx, "k", bytes.NewReader([]byte("x")), 1, blob.Cond{}); !errors.Is(err, context.Canceled) {
-		t.Errorf("put: %v", err)
-	}
-	_, err := store.Stat(t.Context(), "k")
+	_, err := store.Put(ctx, "k", bytes.NewReader([]byte("x")), 1, blob.Cond{})
+	assert.True(t, errors.Is(err, context.Canceled), "put: %v", err)
+	_, err = store.Stat(t.Context(), "k")
 	assert.Error(t, err, "it was written")
 }

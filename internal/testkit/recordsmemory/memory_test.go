@@ -3,6 +3,7 @@ package recordsmemory_test
 import (
 	"testing"
 
+	"github.com/stretchr/testify/assert"
 
 	"github.com/unweaver/unweaver/internal/store/records"
 	"github.com/unweaver/unweaver/internal/testkit/musttest"
@@ -16,7 +17,6 @@ func TestConformance(t *testing.T) {
 
 func TestAStoreThatLostItsMemoryHasAnotherIdentity(t *testing.T) {
 	first := musttest.Get(recordsmemory.New().Identity(t.Context()))(t)
-	if second, _ := recordsmemory.New().Identity(t.Context()); first == second {
-		t.Errorf("both are %q", first)
-	}
+	second, _ := recordsmemory.New().Identity(t.Context())
+	assert.True(t, first != second, "both are %q", first)
 }

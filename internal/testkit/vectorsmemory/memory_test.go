@@ -8,6 +8,7 @@ import (
 
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/store/vectors"
+	"github.com/unweaver/unweaver/internal/testkit/musttest"
 	"github.com/unweaver/unweaver/internal/testkit/vectorsmemory"
 	"github.com/unweaver/unweaver/internal/testkit/vectorstest"
 )
@@ -32,7 +33,5 @@ func TestVectorsAreTheStoresOwn(t *testing.T) {
 func TestOnlyALoadedCollectionIsSearched(t *testing.T) {
 	store := vectorsmemory.New()
 	require.NoError(t, store.Create(t.Context(), "c", 2))
-	if _, err := store.Search(t.Context(), "c", []float32{1, 0}, 1); !fault.Is(err, fault.StoreDown) {
-		t.Errorf("got %v", err)
-	}
+	musttest.Refuse(store.Search(t.Context(), "c", []float32{1, 0}, 1))(t, fault.StoreDown)
 }

@@ -320,13 +320,12 @@ func (i installation) disturb(t *testing.T, id string) {
 	t.Helper()
 	execution := &common.WorkflowExecution{WorkflowId: id}
 	for name, sent := range map[string]*common.Payloads{"plain": plain(t, "mine"), "none": nil} {
-		if _, err := i.other.WorkflowService().SignalWorkflowExecution(t.Context(),
+		_, err := i.other.WorkflowService().SignalWorkflowExecution(t.Context(),
 			&workflowservice.SignalWorkflowExecutionRequest{
 				Namespace: client.DefaultNamespace, WorkflowExecution: execution, SignalName: "end", Input: sent,
 				RequestId: uuid.NewString(),
-			}); err != nil {
-			t.Fatalf("%s: %v", name, err)
-		}
+			})
+		require.True(t, err == nil, "%s: %v", name, err)
 		for _, update := range []string{"pause", "stop"} {
 			if outcome := i.update(t, execution, update, sent); outcome.GetSuccess() != nil || outcome.GetFailure() == nil {
 				t.Errorf("update %s with %s input: %v", update, name, outcome)

@@ -87,8 +87,7 @@ func (f readerFunc) Read(out []byte) (int, error) { return f(out) }
 func TestMissingBucketAndWrongKeysNameTheSetting(t *testing.T) {
 	c := config(t)
 	c.Bucket = "no-such-bucket"
-	_, err := s3.Open(t.Context(), c)
-	musttest.Fail(t, err, fault.StoreDenied, "stores.artifacts")
+	musttest.Refuse(s3.Open(t.Context(), c))(t, fault.StoreDenied, "stores.artifacts")
 	c.Bucket = "unweaver"
 	t.Setenv("AWS_SECRET_ACCESS_KEY", "wrong")
 	musttest.Refuse(s3.Open(t.Context(), c))(t, fault.StoreDenied, "AWS_SECRET_ACCESS_KEY")

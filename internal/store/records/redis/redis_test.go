@@ -66,8 +66,7 @@ func TestAFailureBehindAnAbsentKeyIsSeen(t *testing.T) {
 		}
 		return "-OOM it cannot even read"
 	})))
-	_, err := store.GetRecords(t.Context(), []string{"absent", "there"})
-	musttest.Fail(t, err, fault.StoreFull, "maxmemory")
+	musttest.Refuse(store.GetRecords(t.Context(), []string{"absent", "there"}))(t, fault.StoreFull, "maxmemory")
 }
 
 func TestWritesTravelTogether(t *testing.T) {

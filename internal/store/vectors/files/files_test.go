@@ -363,9 +363,7 @@ func TestFilesOfVectorsAreTheirOwnersAlone(t *testing.T) {
 			return err
 		}
 		info, err := entry.Info()
-		if err == nil && info.Mode().Perm()&0o077 != 0 {
-			t.Errorf("others may use %s: %s", path, info.Mode())
-		}
+		assert.True(t, (err != nil || info.Mode().Perm()&0o077 == 0), "others may use %s: %s", path, info.Mode())
 		seen[filepath.Ext(path)] = true
 		return err
 	})

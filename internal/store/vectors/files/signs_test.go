@@ -165,9 +165,7 @@ func TestTheBestRowsAreThoseOfASort(t *testing.T) {
 		slices.SortFunc(all, order)
 		got := found.keptRows()
 		slices.SortFunc(got, order)
-		if !slices.Equal(got, all[:most]) {
-			t.Errorf("the %d best: %v, want %v", most, got, all[:most])
-		}
+		assert.True(t, slices.Equal(got, all[:most]), "the %d best: %v, want %v", most, got, all[:most])
 	}
 }
 

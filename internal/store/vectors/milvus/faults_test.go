@@ -359,8 +359,7 @@ func TestIdentityIsTheCollectionsNumberAndTime(t *testing.T) {
 		assert.False(t, seen[first], "%v has the identity of another", c)
 		seen[first] = true
 	}
-	_, err := store.Identity(t.Context(), "absent")
-	musttest.Fail(t, err, fault.NotFound, "does not exist")
+	musttest.Refuse(store.Identity(t.Context(), "absent"))(t, fault.NotFound, "does not exist")
 }
 
 func TestManyRowsAreDeletedInBatches(t *testing.T) {
@@ -400,8 +399,7 @@ func TestWhatBecameOfAnImportIsTold(t *testing.T) {
 	gone := &milvuspb.GetImportStateResponse{Status: &commonpb.Status{Code: 1, Reason: "failed to get import task 7"}}
 	got, err := connect(t, &fake{job: gone}).ImportState(t.Context(), "7")
 	assert.True(t, err == nil && got == vectors.ImportState{Unknown: true}, "forgotten: %+v, %v", got, err)
-	_, err = connect(t, &fake{}).ImportState(t.Context(), "seven")
-	musttest.Fail(t, err, fault.Internal, "seven")
+	musttest.Refuse(connect(t, &fake{}).ImportState(t.Context(), "seven"))(t, fault.Internal, "seven")
 }
 
 // loaded returns a fake whose load is done; rows are what every query finds.
@@ -427,8 +425,7 @@ func TestACollectionThatIsNotLoadedIsLoadedAndReadAgain(t *testing.T) {
 	f := loaded()
 	f.found = &milvuspb.QueryResults{Status: &commonpb.Status{Code: 101, Reason: "collection not loaded"}}
 	store := connect(t, f)
-	_, err := store.Has(t.Context(), "uw_c", []string{"a"})
-	musttest.Fail(t, err, fault.StoreDown, "not loaded")
+	musttest.Refuse(store.Has(t.Context(), "uw_c", []string{"a"}))(t, fault.StoreDown, "not loaded")
 	assert.True(t, f.n("Query") == 2 && f.n("LoadCollection") == 1, "%d queries and %d loads", f.n("Query"), f.n("LoadCollection"))
 }
 
@@ -521,8 +518,7 @@ func TestASearchLoadsACollectionThatIsNotLoaded(t *testing.T) {
 func TestACollectionThatIsGoneIsNotAskedForAgain(t *testing.T) {
 	gone := &milvuspb.SearchResults{Status: &commonpb.Status{Code: 100, Reason: "collection not found"}}
 	f := &fake{searched: []*milvuspb.SearchResults{gone}}
-	_, err := found(t, f, 1)
-	musttest.Fail(t, err, fault.NotFound, "unweaver restore")
+	musttest.Refuse(found(t, f, 1))(t, fault.NotFound, "unweaver restore")
 	assert.Equal(t, 1, f.n("Search"))
 }
 
