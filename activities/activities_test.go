@@ -285,9 +285,8 @@ func TestTakingALeaseWaitsForTheProcessesOfARunThatIsOver(t *testing.T) {
 	}
 	b.hold(t, core.Lease{Workflow: "build/docs/g0", Run: "r0", Fence: 7, Heartbeat: time.Second})
 	began := time.Now()
-	fence, err = b.take()
-	assert.True(t, err == nil && fence == 8 && time.Since(began) >= time.Second, "fence %d after %s, %v", fence,
-		time.Since(began), err)
+	fence = musttest.Get(b.take())(t)
+	assert.True(t, fence == 8 && time.Since(began) >= time.Second, "fence %d after %s", fence, time.Since(began))
 }
 
 // long is more than anything takes, also on a machine that has much else to do.
@@ -373,9 +372,8 @@ func TestABuildOfABackfillYieldsItsLease(t *testing.T) {
 		}
 		assert.True(t, err == nil && fence == 8 && len(engine.cancelled) == 1,
 			"%s: fence %d, %v, %q", test.name, fence, err, engine.cancelled)
-		control, err := run.ReadControl(t.Context(), b.Ports.Coordination, "docs/backfill-old-1-1")
-		assert.True(t, err == nil && control.Stop == run.CommandCancel,
-			"%s: %+v, %v: calls of what yields may start", test.name, control, err)
+		control := musttest.Get(run.ReadControl(t.Context(), b.Ports.Coordination, "docs/backfill-old-1-1"))(t)
+		assert.True(t, control.Stop == run.CommandCancel, "%s: %+v: calls of what yields may start", test.name, control)
 	}
 }
 

@@ -96,7 +96,7 @@ func TestAResumeWaitsUntilThePauseIsWrittenDown(t *testing.T) {
 	f := newFake(64)
 	f.fail["ReducePartition 1"] = []error{fatal("model_quota")}
 	var resume *answer
-	out, err := run(t, f, workflows.Build{}, func(env *testsuite.TestWorkflowEnvironment) {
+	out := musttest.Get(run(t, f, workflows.Build{}, func(env *testsuite.TestWorkflowEnvironment) {
 		env.OnActivity(workflows.EndBuild, mock.Anything, mock.Anything).
 			Return(func(_ context.Context, end workflows.End) (workflows.Ended, error) {
 				f.ended = append(f.ended, end)
@@ -106,9 +106,8 @@ func TestAResumeWaitsUntilThePauseIsWrittenDown(t *testing.T) {
 			assert.Equal(t, workflows.PhasePausing, state(t, env).Phase, "state")
 			resume = send(env, workflows.UpdateResume, workflows.Resume{})
 		}, time.Minute)
-	})
-	require.True(t, err == nil && out.Status == "completed" && resume.rejected == nil && resume.completed,
-		"%v %v %v", out, err, resume)
+	}))(t)
+	require.True(t, out.Status == "completed" && resume.rejected == nil && resume.completed, "%v %v", out, resume)
 	assert.True(t, len(f.ended) == 2 && f.first(workflows.EndBuild) <= f.first(workflows.SteerRun),
 		"ends %+v, calls %v", f.ended, f.calls)
 }

@@ -16,6 +16,7 @@ import (
 	"go.temporal.io/sdk/testsuite"
 
 	"github.com/unweaver/unweaver/internal/fault"
+	"github.com/unweaver/unweaver/internal/testkit/musttest"
 	"github.com/unweaver/unweaver/workflows"
 )
 
@@ -418,7 +419,7 @@ func TestATimeoutIsWaitedForAndADeadWorkerIsNot(t *testing.T) {
 	} {
 		f := newFake(10)
 		tries := 0
-		_, err := run(t, f, patient(), func(env *testsuite.TestWorkflowEnvironment) {
+		musttest.Get(run(t, f, patient(), func(env *testsuite.TestWorkflowEnvironment) {
 			env.OnActivity(workflows.SealChunks, mock.Anything, mock.Anything).Return(
 				func(context.Context, workflows.Build) (workflows.Chunked, error) {
 					if tries++; len(f.ended) == 0 {
@@ -431,9 +432,8 @@ func TestATimeoutIsWaitedForAndADeadWorkerIsNot(t *testing.T) {
 					send(env, workflows.UpdateResume, workflows.Resume{})
 				}
 			}, 24*time.Hour)
-		})
-		assert.True(t, err == nil && f.ended[0].Status == late.status,
-			"%v: %v after %d tries, %+v", late.kind, err, tries, f.ended)
+		}))(t)
+		assert.True(t, f.ended[0].Status == late.status, "%v after %d tries, %+v", late.kind, tries, f.ended)
 	}
 }
 
@@ -458,10 +458,9 @@ func TestWaitedCodesAreThoseThatTimeMends(t *testing.T) {
 		}
 		f := newFake(10)
 		f.fails("LoadPart 0", string(code), 1)
-		_, err := run(t, f, patient(), func(env *testsuite.TestWorkflowEnvironment) {
+		musttest.Get(run(t, f, patient(), func(env *testsuite.TestWorkflowEnvironment) {
 			resumeAt(t, env, 24*time.Hour, workflows.Resume{Budget: &workflows.Budget{Calls: 5}})
-		})
-		assert.True(t, err == nil && f.ended[0].Status == "paused" && f.ended[0].Reason == string(code),
-			"%s: %v, %+v", code, err, f.ended)
+		}))(t)
+		assert.True(t, f.ended[0].Status == "paused" && f.ended[0].Reason == string(code), "%s, %+v", code, f.ended)
 	}
 }

@@ -131,9 +131,8 @@ func TestAFolderThatOthersMayWriteToIsRefused(t *testing.T) {
 			assert.True(t, fault.Is(err, fault.StoreDenied) && strings.Contains(err.Error(), folder+":") && asked.Load() == 0,
 				"%s: %q, %v", open, path, err)
 			require.NoError(t, os.Chmod(folder, 0o755))
-			path, err = (Finder{pins: pins}).Find(t.Context())
-			assert.True(t, err == nil && path == filepath.Join(base, own, "engine", Version, "temporal"),
-				"%s, closed: %q, %v", open, path, err)
+			path = musttest.Get((Finder{pins: pins}).Find(t.Context()))(t)
+			assert.True(t, path == filepath.Join(base, own, "engine", Version, "temporal"), "%s, closed: %q", open, path)
 		}
 	}
 }
@@ -148,9 +147,8 @@ func TestANamedProgramIsFoundFromTheCurrentFolderAndGetsNoKeys(t *testing.T) {
 	t.Setenv(Variable, "./temporal")
 	path, err := Finder{}.Find(t.Context())
 	require.True(t, err == nil && filepath.IsAbs(path) && filepath.Base(path) == "temporal", "%q, %v", path, err)
-	raw, err := os.ReadFile(own + ".env")
-	assert.True(t, err == nil && strings.Contains(string(raw), "PATH=") && !strings.Contains(string(raw), "secret"),
-		"it gets %s, %v", raw, err)
+	raw := musttest.Get(os.ReadFile(own + ".env"))(t)
+	assert.True(t, strings.Contains(string(raw), "PATH=") && !strings.Contains(string(raw), "secret"), "it gets %s", raw)
 }
 
 func TestADamagedProgramOfTheCacheIsFetchedAnew(t *testing.T) {

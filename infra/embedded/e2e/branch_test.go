@@ -243,9 +243,8 @@ func TestNothingOfADataDirectoryTellsOfAPurgedDocument(t *testing.T) {
 	request.Documents, request.Confirmed = []string{"x.md"}, true
 	musttest.Refuse(own.Control.PurgeDocuments(t.Context(), request))(t, fault.NotFound)
 	request.Documents, request.DryRun = []string{"c.md"}, true
-	looked, err := own.Control.PurgeDocuments(t.Context(), request)
-	require.True(t, err == nil && looked.Run == nil && len(looked.Plan.Drops) == 2 && looked.Plan.Documents[0].Known,
-		"%+v, %v", looked, err)
+	looked := musttest.Get(own.Control.PurgeDocuments(t.Context(), request))(t)
+	require.True(t, looked.Run == nil && len(looked.Plan.Drops) == 2 && looked.Plan.Documents[0].Known, "%+v", looked)
 	calls := server.Stats().Chat
 	request.DryRun = false
 	asks := func(lines ...string) control.PurgeAnswer { // purges, judged by these probe questions
@@ -276,9 +275,8 @@ func TestNothingOfADataDirectoryTellsOfAPurgedDocument(t *testing.T) {
 	}); status != http.StatusGone && status != http.StatusNotFound {
 		t.Errorf("a generation that was dropped answers %d", status)
 	}
-	again, err := own.Control.PurgeDocuments(t.Context(), request)
-	assert.True(t, err == nil && again.Run == nil && again.Purge != nil && again.Purge.State == core.PurgeDone,
-		"once more: %+v, %v", again, err)
+	again := musttest.Get(own.Control.PurgeDocuments(t.Context(), request))(t)
+	assert.True(t, again.Run == nil && again.Purge != nil && again.Purge.State == core.PurgeDone, "once more: %+v", again)
 	trail, err := own.Control.ListOperations(t.Context(), "del", 1)
 	assert.True(t, err == nil && len(trail) == 1 && trail[0].Action == core.ActionPurge &&
 		strings.HasPrefix(begun.Plan.Documents[0].Digest.String(), trail[0].Name), "%+v, %v", trail, err)

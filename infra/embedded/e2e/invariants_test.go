@@ -281,9 +281,8 @@ func TestWhoHasTheEnginesPortAloneLearnsNothingAndPublishesNothing(t *testing.T)
 		id := "build/harbour/evil-" + string(rune('a'+i))
 		startForeign(t, other, id, start)
 	}
-	generations, err := shared.Control.ListGenerations(t.Context(), "harbour")
-	assert.True(t, err == nil && len(generations) == 1 && generations[0].Generation == own.Generation,
-		"generations %+v, %v", generations, err)
+	generations := musttest.Get(shared.Control.ListGenerations(t.Context(), "harbour"))(t)
+	assert.True(t, len(generations) == 1 && generations[0].Generation == own.Generation, "generations %+v", generations)
 	again := completed(t, index(t, shared.Control, spec(t, "harbour", docs, nil)))
 	assert.Equal(t, own.ContentHash, again.ContentHash, "the index changed")
 }

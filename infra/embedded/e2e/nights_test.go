@@ -250,11 +250,10 @@ func (n *fiveNights) backfill(fourth control.Status) {
 	defer letter.release()
 	named := control.BackfillNamed{Index: n.spec.Index, Name: "archive"}
 	before := n.server.Stats().Extract
-	_, err := n.control.StartBackfill(t.Context(), control.BackfillRequest{
+	musttest.Get(n.control.StartBackfill(t.Context(), control.BackfillRequest{
 		Index: named.Index, Name: named.Name, Choice: core.BackfillChoice{Prefix: "archive/"},
 		Throttle: core.BackfillThrottle{Concurrency: 2},
-	})
-	require.NoError(t, err)
+	}))(t)
 	n.killed(letter)
 	fifth := completed(t, n.night("Evening five"))
 	n.diff(fifth, 118, core.Diff{Changed: 1, Same: 117})

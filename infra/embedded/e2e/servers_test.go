@@ -432,7 +432,6 @@ func TestWhatIsMissingInAClusterIsNamed(t *testing.T) {
 	}
 	c.upload(copySample(t))
 	run := c.begin(control.IndexRequest{Spec: spec(t, "k", ".", nil)})
-	st, err := c.ctl.ReadStatus(t.Context(), run)
-	assert.True(t, err == nil && len(st.Problems) != 0 && st.Problems[0].Code == "no_worker",
-		"a run without a worker: %+v, %v", st.Problems, err)
+	st := musttest.Get(c.ctl.ReadStatus(t.Context(), run))(t)
+	assert.True(t, len(st.Problems) != 0 && st.Problems[0].Code == "no_worker", "a run without a worker: %+v", st.Problems)
 }

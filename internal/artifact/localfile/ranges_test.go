@@ -240,9 +240,8 @@ func TestInAFolderForAllUsersTheCacheHasItsOwn(t *testing.T) {
 	shared := filepath.Join(t.TempDir(), "cache")
 	require.NoError(t, os.Mkdir(shared, 0o700))
 	require.NoError(t, os.Chmod(shared, 0o777|fs.ModeSticky))
-	folder, err := localfile.MakeFolder(shared, "worker")
-	require.True(t, err == nil && folder == filepath.Join(shared, fmt.Sprintf("unweaver-%d", os.Geteuid())),
-		"%s, %v", folder, err)
+	folder := musttest.Get(localfile.MakeFolder(shared, "worker"))(t)
+	require.True(t, folder == filepath.Join(shared, fmt.Sprintf("unweaver-%d", os.Geteuid())), "%s", folder)
 	hasMode(t, folder, 0o700)
 	hasMode(t, shared, 0o777)
 }

@@ -129,9 +129,8 @@ func TestADocumentStreamsWhole(t *testing.T) {
 	reader := musttest.Get(textseg.Open(t.Context(), store, "text"))(t)
 	for i, want := range documents {
 		for _, frame := range []int{0, frames[i][0]} {
-			got, err := io.ReadAll(reader.Text(t.Context(), name(i), frame))
-			assert.True(t, err == nil && string(got) == want,
-				"document %d from frame %d: %d bytes, want %d, %v", i, frame, len(got), len(want), err)
+			got := musttest.Get(io.ReadAll(reader.Text(t.Context(), name(i), frame)))(t)
+			assert.True(t, string(got) == want, "document %d from frame %d: %d bytes, want %d", i, frame, len(got), len(want))
 		}
 	}
 	got, err := io.ReadAll(reader.Text(t.Context(), "unknown", 0))

@@ -138,9 +138,8 @@ func TestABuildThatIsJoinedSaysSinceWhenAndOneThatEndsIsNotJoined(t *testing.T) 
 					})
 					defer end.Stop()
 				}
-				second, err := b.BuildIndex(t.Context(), request)
-				require.True(t, err == nil && second.Attached == c.joined && (second.Run == first.Run) == c.joined, "%+v, %v",
-					second, err)
+				second := musttest.Get(b.BuildIndex(t.Context(), request))(t)
+				require.True(t, second.Attached == c.joined && (second.Run == first.Run) == c.joined, "%+v", second)
 				known := second.Begun != nil
 				assert.True(t, known == (c.begun && c.joined) && (!known || second.Begun.Equal(since)), "begun %v", second.Begun)
 			})
@@ -221,9 +220,8 @@ func TestTheLeaseShowsABuildThatVisibilityDoesNot(t *testing.T) {
 			if c.lease != "" {
 				b.write(b.art.LeaseKey(), c.lease)
 			}
-			run, err := b.BuildIndex(t.Context(), indexRequest(b, "docs", ""))
-			assert.True(t, err == nil && run.Attached == c.attached && (!c.attached || run.Run == "docs/g1"), "got %+v, %v", run,
-				err)
+			run := musttest.Get(b.BuildIndex(t.Context(), indexRequest(b, "docs", "")))(t)
+			assert.True(t, run.Attached == c.attached && (!c.attached || run.Run == "docs/g1"), "got %+v", run)
 		})
 	}
 }
@@ -298,16 +296,14 @@ func TestARestoreIsStartedOnceSeenAndCancelled(t *testing.T) {
 		b.temporal.started[0].ID == "restore/docs", "%+v, %v", run, err)
 	_, err = b.RestoreIndex(t.Context(), "docs")
 	musttest.Fail(t, err, fault.LeaseHeld, "is already running", "unweaver status "+run.Run, "unweaver cancel "+run.Run)
-	status, err := b.ReadStatus(t.Context(), "docs")
-	assert.True(t, err == nil && status.Run == run.Run && status.Status == core.StatusRunning,
-		"status of the index: %+v, %v", status, err)
+	status := musttest.Get(b.ReadStatus(t.Context(), "docs"))(t)
+	assert.True(t, status.Run == run.Run && status.Status == core.StatusRunning, "status of the index: %+v", status)
 	b.must(b.CancelRun(t.Context(), "docs"))
 	if last := b.temporal.updates[0]; last.WorkflowID != "restore/docs" || last.UpdateName != "cancel" {
 		t.Errorf("%s of %s", last.UpdateName, last.WorkflowID)
 	}
-	generations, err := b.ListGenerations(t.Context(), "docs")
-	assert.True(t, err == nil && len(generations) == 1 && generations[0].Generation == "g1", "generations %+v, %v",
-		generations, err)
+	generations := musttest.Get(b.ListGenerations(t.Context(), "docs"))(t)
+	assert.True(t, len(generations) == 1 && generations[0].Generation == "g1", "generations %+v", generations)
 }
 
 func TestAnAuditIsStartedOnceWithItsPart(t *testing.T) {
@@ -335,9 +331,8 @@ func TestARestoreAndABuildAreStartedWhereThePointerIsDamaged(t *testing.T) {
 		b.write(b.art.CurrentKey(), content)
 		_, err := b.ListGenerations(t.Context(), "docs")
 		musttest.Fail(t, err, fault.SegmentDamage, "current.json", "unweaver restore docs")
-		run, err := b.RestoreIndex(t.Context(), "docs")
-		assert.True(t, err == nil && len(b.temporal.started) == 1 && b.temporal.started[0].ID == "restore/docs",
-			"%s: %+v, %v", situation, run, err)
+		run := musttest.Get(b.RestoreIndex(t.Context(), "docs"))(t)
+		assert.True(t, len(b.temporal.started) == 1 && b.temporal.started[0].ID == "restore/docs", "%s: %+v", situation, run)
 		run, err = b.BuildIndex(t.Context(), indexRequest(b, "docs", "g2"))
 		assert.True(t, err == nil && len(b.temporal.started) == 2, "%s: a build: %+v, %v", situation, run, err)
 	}

@@ -189,9 +189,8 @@ func (f *forgetful) Content(ctx context.Context, file string) ([]byte, error) {
 func TestAnswersThatTheServerForgotAreAskedForInAnotherRound(t *testing.T) {
 	w := newWorld(t, modeltest.BatchFaults{})
 	server := &forgetful{Client: batch.NewClient(w.server.URL, "", 0), forget: 1}
-	left, err := w.runnerOf(t, server).Run(t.Context(), parts(t, 20))
-	require.True(t, err == nil && len(left) == 0 && len(w.book) == 20,
-		"left %d, known %d: %v", len(left), len(w.book), err)
+	left := musttest.Get(w.runnerOf(t, server).Run(t.Context(), parts(t, 20)))(t)
+	require.True(t, len(left) == 0 && len(w.book) == 20, "left %d, known %d", len(left), len(w.book))
 	created, _ := w.server.Batches()
 	assert.True(t, created == 3, "%d batches, want one more than parts", created)
 }
@@ -405,9 +404,8 @@ func TestCutKeepsLimits(t *testing.T) {
 		assert.True(t, err == nil && int64(len(lines)) <= most, "%d bytes of %d: %v", len(lines), most, err)
 		held += len(part.Requests)
 	}
-	byTokens, err := batch.Cut(given, batch.Limits{Tokens: 120})
-	assert.True(t, err == nil && len(byTokens) == 13 && held == 25,
-		"%d parts of two, %d requests: %v", len(byTokens), held, err)
+	byTokens := musttest.Get(batch.Cut(given, batch.Limits{Tokens: 120}))(t)
+	assert.True(t, len(byTokens) == 13 && held == 25, "%d parts of two, %d requests", len(byTokens), held)
 	musttest.Refuse(batch.Cut(given, batch.Limits{Bytes: 10}))(t, fault.TooLarge)
 }
 

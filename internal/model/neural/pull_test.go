@@ -111,9 +111,8 @@ func TestWeightsArePulledCheckedAndKept(t *testing.T) {
 				err := Verify(m.name, p.Directory)
 				require.True(t, fault.Is(err, fault.BadConfig) &&
 					strings.Contains(fault.As(err).Hint, "unweaver models pull "+m.name), "missing: %v", err)
-				fetched, err := p.Pull(t.Context(), m.name, from)
-				require.True(t, err == nil && fetched && Verify(m.name, p.Directory) == nil,
-					"%v %v %v", fetched, err, Verify(m.name, p.Directory))
+				fetched := musttest.Get(p.Pull(t.Context(), m.name, from))(t)
+				require.True(t, fetched && Verify(m.name, p.Directory) == nil, "%v %v", fetched, Verify(m.name, p.Directory))
 				assert.Equal(t, strings.HasPrefix(from, "http"), reported > 0, "progress: %d bytes", reported)
 				_, err = Open(m.name, p.Directory)
 				assert.NoError(t, err)
@@ -194,9 +193,8 @@ func TestWhatCannotBeEmbedded(t *testing.T) {
 		cancel()
 		_, _, err = e.Embed(ended, []string{"a"})
 		assert.True(t, errors.Is(err, context.Canceled), "%v", err)
-		described, err := Describe(m.name, t.TempDir())
-		assert.True(t, err == nil && described.Info() == e.Info() && described.Dimension() != 0,
-			"%v %v", err, described.Info())
+		described := musttest.Get(Describe(m.name, t.TempDir()))(t)
+		assert.True(t, described.Info() == e.Info() && described.Dimension() != 0, " %v", described.Info())
 		_, _, err = described.Embed(t.Context(), []string{"a"})
 		assert.Error(t, err, "an estimate embeds")
 		long := strings.Repeat("the rivers 東京 größer ", 25_000)

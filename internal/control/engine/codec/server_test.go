@@ -206,9 +206,8 @@ func TestRunsWorkWithEncryptedPayloadsAndSayNothingToOthers(t *testing.T) {
 	}
 	assert.True(t, err == nil && paused == "paused "+secret, "the owner's update: %q, %v", paused, err)
 	var state string
-	value, err := in.owner.QueryWorkflow(t.Context(), id, "", "state")
-	assert.True(t, err == nil && value.Get(&state) == nil && state == "building "+secret, "the owner's query: %q, %v",
-		state, err)
+	value := musttest.Get(in.owner.QueryWorkflow(t.Context(), id, "", "state"))(t)
+	assert.True(t, value.Get(&state) == nil && state == "building "+secret, "the owner's query: %q", state)
 	require.NoError(t, in.owner.SignalWorkflow(t.Context(), id, "", "end", "ended by "+secret))
 	var result string
 	want := secret + " published, " + secret + " " + secret + " staged, ended by " + secret

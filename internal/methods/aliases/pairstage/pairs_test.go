@@ -20,6 +20,7 @@ import (
 	"github.com/unweaver/unweaver/internal/model"
 	coordination "github.com/unweaver/unweaver/internal/store/coordination/memory"
 	blobs "github.com/unweaver/unweaver/internal/testkit/blobmemory"
+	"github.com/unweaver/unweaver/internal/testkit/musttest"
 )
 
 // judge says same of what holds the word, and answers nonsense of what holds another.
@@ -127,9 +128,8 @@ func TestFilesComeBack(t *testing.T) {
 	var raw bytes.Buffer
 	require.NoError(t, file.Write(&raw))
 	whole := raw.String()
-	back, err := Read(&raw)
-	assert.True(t, err == nil && back.Hash() == file.Hash() && slices.Equal(back.Compared.Near, file.Compared.Near),
-		"%+v, %v", back, err)
+	back := musttest.Get(Read(&raw))(t)
+	assert.True(t, back.Hash() == file.Hash() && slices.Equal(back.Compared.Near, file.Compared.Near), "%+v", back)
 	file.Decided = []Decision{{Name: "a", Of: "b", Verdict: Same}}
 	assert.True(t, file.Hash() != back.Hash(), "a decision changes no hash")
 	for _, bad := range []string{

@@ -13,6 +13,7 @@ import (
 	"github.com/unweaver/unweaver/internal/methods/apr/aprmethod"
 	"github.com/unweaver/unweaver/internal/model/tokens"
 	"github.com/unweaver/unweaver/internal/retrieve"
+	"github.com/unweaver/unweaver/internal/testkit/musttest"
 	"github.com/unweaver/unweaver/internal/testkit/retrievetest"
 )
 
@@ -33,9 +34,8 @@ func TestFactsLeadToTheChunksThatSayThem(t *testing.T) {
 		"reported %q in %d tokens, sizes %v", explain.Text, explain.Tokens, explain.Sizes)
 	for _, fact := range explain.Told {
 		for _, chunk := range fact.Chunks {
-			id, err := core.ParseID(chunk)
-			assert.True(t, err == nil && o.Generation.Live.FindChunk(id) != nil,
-				"%+v cites no chunk of the generation: %v", fact, err)
+			id := musttest.Get(core.ParseID(chunk))(t)
+			assert.True(t, o.Generation.Live.FindChunk(id) != nil, "%+v cites no chunk of the generation", fact)
 		}
 		assert.True(t, len(fact.Chunks) != 0, "%+v cites nothing", fact)
 	}

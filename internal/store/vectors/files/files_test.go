@@ -189,9 +189,8 @@ func TestRowsAreWrittenMergedDeletedAndSearchedAtOnce(t *testing.T) {
 		})
 		wg.Go(func() {
 			for i := range 30 {
-				hits, err := store.Search(t.Context(), "c", rs[i].Vector, 1)
-				assert.True(t, err == nil && len(hits) == 1 && hits[0].Key == rs[i].Key,
-					"%v %v %v", fmt.Sprint("row ", i, ": "), hits, err)
+				hits := musttest.Get(store.Search(t.Context(), "c", rs[i].Vector, 1))(t)
+				assert.True(t, len(hits) == 1 && hits[0].Key == rs[i].Key, "%v %v", fmt.Sprint("row ", i, ": "), hits)
 			}
 		})
 	}

@@ -220,9 +220,8 @@ func TestIndexesAreMadeWhileRowsAreSearchedAndWritten(t *testing.T) {
 	})
 	wg.Go(func() { assert.NoError(t, store.Load(t.Context(), "c")) })
 	for i := range 100 {
-		hits, err := store.Search(t.Context(), "c", rows[i].Vector, 5)
-		assert.True(t, err == nil && len(hits) == 5 && hits[0].Key == rows[i].Key,
-			"%v %v %v", fmt.Sprint("row ", i, ": "), hits, err)
+		hits := musttest.Get(store.Search(t.Context(), "c", rows[i].Vector, 5))(t)
+		assert.True(t, len(hits) == 5 && hits[0].Key == rows[i].Key, "%v %v", fmt.Sprint("row ", i, ": "), hits)
 	}
 	wg.Wait()
 	counts(t, store, fewRows+4400)
