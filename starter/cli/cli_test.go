@@ -413,8 +413,7 @@ func TestWhatIsAskedWronglyIsUsageAndConnectsToNothing(t *testing.T) {
 func TestAnErrorOfControlIsShownWithCodeAndHint(t *testing.T) {
 	broken := &fakeControl{err: fault.LeaseHeld.At("index", "docs").Because("run docs/g0 builds it").Advise("wait for it")}
 	for _, args := range [][]string{
-		{"index", "--index", "docs"},
-		{"status", "docs"}, {"pause", "docs"}, {"resume", "docs"}, {"cancel", "docs"},
+		{"index", "--index", "docs"}, {"status", "docs"}, {"pause", "docs"}, {"resume", "docs"}, {"cancel", "docs"},
 		{"generations", "--index", "docs"}, {"restore", "--index", "docs"}, {"audit", "--index", "docs"}, {"doctor"},
 	} {
 		got := run(t, broken, args...)

@@ -69,9 +69,8 @@ func TestNothingIsMovedOfAnIndexThatIsNot(t *testing.T) {
 	b := newBench(t)
 	b.temporal.down = errDown
 	for action, code := range map[string]fault.Code{
-		core.ActionRollback: fault.UnknownIndex, core.ActionPublish: fault.UnknownGen,
-		core.ActionDiscard: fault.UnknownGen, core.ActionTag: fault.UnknownGen, core.ActionUntag: fault.NotFound,
-		"burn": fault.Usage,
+		core.ActionRollback: fault.UnknownIndex, core.ActionPublish: fault.UnknownGen, core.ActionDiscard: fault.UnknownGen,
+		core.ActionTag: fault.UnknownGen, core.ActionUntag: fault.NotFound, "burn": fault.Usage,
 	} {
 		_, err := b.MoveGeneration(t.Context(), control.MoveRequest{Action: action, Index: "docs", Generation: "g1", Name: "kept"})
 		musttest.Fail(t, err, code)

@@ -11,8 +11,7 @@ import (
 
 func triangle() graph.Adjacency {
 	return graph.Adjacency{
-		ClassOff: []uint64{0, 2, 3}, ClassTo: []uint32{0, 2, 1},
-		ChunkOff: []uint64{0, 1, 2, 3}, ChunkTo: []uint32{0, 1, 0},
+		ClassOff: []uint64{0, 2, 3}, ClassTo: []uint32{0, 2, 1}, ChunkOff: []uint64{0, 1, 2, 3}, ChunkTo: []uint32{0, 1, 0},
 	}
 }
 

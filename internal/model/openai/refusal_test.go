@@ -164,8 +164,7 @@ func TestWhatIsLeftOfAQuotaIsTold(t *testing.T) {
 			"x-ratelimit-remaining-requests": "4", "x-ratelimit-reset-requests": "in a while",
 		}, model.Quota{Requests: known(4, 0)}},
 		"nonsense": {200, map[string]string{
-			"x-ratelimit-remaining-requests": "many", "x-ratelimit-reset-requests": "1s",
-			"x-ratelimit-remaining-tokens": "NaN",
+			"x-ratelimit-remaining-requests": "many", "x-ratelimit-reset-requests": "1s", "x-ratelimit-remaining-tokens": "NaN",
 		}, model.Quota{}},
 		"below zero, which says unknown": {200,
 			map[string]string{"x-ratelimit-remaining-requests": "-1", "x-ratelimit-reset-requests": "-1s"}, model.Quota{}},

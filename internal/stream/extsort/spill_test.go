@@ -39,11 +39,8 @@ func sorted(t *testing.T, sorter *extsort.Sorter) [][2]string {
 
 func TestRowsComeBackInOrderFromMemoryAndDisk(t *testing.T) {
 	for name, c := range map[string]struct{ run, rows, runs int }{
-		"nothing":        {1 << 10, 0, 0},
-		"in memory":      {1 << 20, 500, 0},
-		"default run":    {0, 500, 0},
-		"many runs":      {4 << 10, 5000, 30},
-		"a run each row": {1, 50, 50},
+		"nothing": {1 << 10, 0, 0}, "in memory": {1 << 20, 500, 0}, "default run": {0, 500, 0},
+		"many runs": {4 << 10, 5000, 30}, "a run each row": {1, 50, 50},
 	} {
 		t.Run(name, func(t *testing.T) {
 			sorter, files := inDir(t, c.run)

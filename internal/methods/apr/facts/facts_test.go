@@ -38,11 +38,8 @@ func sample() facts.Facts {
 	}}})
 	book.Runs = [][]uint32{sequences[0].Edges}
 	return facts.Facts{
-		Book:      book,
-		Entities:  tableOf(1, 0, 0, 1, .6, .8),
-		Relations: tableOf(0, 1),
-		Lines:     tableOf(1, 0, .8, .6),
-		Keys:      []core.Digest{{1}, {2}},
+		Book: book, Entities: tableOf(1, 0, 0, 1, .6, .8), Relations: tableOf(0, 1), Lines: tableOf(1, 0, .8, .6),
+		Keys: []core.Digest{{1}, {2}},
 	}
 }
 
