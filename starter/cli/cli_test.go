@@ -75,7 +75,6 @@ func (c *fakeControl) ask(what, name string) error {
 	c.asked = append(c.asked, what+" "+name)
 	return c.err
 }
-
 func (c *fakeControl) BuildIndex(_ context.Context, r control.IndexRequest) (control.Run, error) {
 	c.request = r
 	return control.Run{Run: r.Spec.Index + "/g1", RunID: c.runID, Attached: c.attached}, c.ask("index", r.Spec.Index)
@@ -93,23 +92,18 @@ func (c *fakeControl) ReadStatus(_ context.Context, run string) (control.Status,
 func (c *fakeControl) PauseRun(_ context.Context, run string) (control.Stopped, error) {
 	return c.stopped, c.ask("pause", run)
 }
-
 func (c *fakeControl) CancelRun(_ context.Context, run string) (control.Stopped, error) {
 	return c.stopped, c.ask("cancel", run)
 }
-
 func (c *fakeControl) LimitRun(_ context.Context, r control.LimitRequest) error {
 	c.limit = r
 	return c.ask("limit", r.Run)
 }
-
 func (c *fakeControl) MarkLost(_ context.Context, run string) error { return c.ask("lost", run) }
-
 func (c *fakeControl) ResumeRun(_ context.Context, run string, budget *core.Budget) error {
 	c.budget = budget
 	return c.ask("resume", run)
 }
-
 func (c *fakeControl) DeadLetters(_ context.Context, index string) ([]core.Letter, error) {
 	return c.letters, c.ask("dead-letters", index)
 }
@@ -124,29 +118,23 @@ func (c *fakeControl) DeadLetter(_ context.Context, index, chunk string) (core.L
 func (c *fakeControl) DiscardLetters(_ context.Context, r control.LettersRequest) error {
 	return c.ask("discard", fmt.Sprint(r.Name, " ", r.Chunks, " ", r.Why))
 }
-
 func (c *fakeControl) StartBackfill(_ context.Context, r control.BackfillRequest) (control.BackfillStarted, error) {
 	c.backfill = r
 	return control.BackfillStarted{Index: r.Index, Name: r.Name, Attached: c.attached}, c.ask("backfill", r.Index+"/"+r.Name)
 }
-
 func (c *fakeControl) ListBackfills(_ context.Context, r control.BackfillNamed) ([]core.Backfill, error) {
 	return c.backfills, c.ask("backfills", r.Index+"/"+r.Name)
 }
-
 func (c *fakeControl) PauseBackfill(_ context.Context, r control.BackfillNamed) error {
 	return c.ask("backfill-pause", r.Index+"/"+r.Name)
 }
-
 func (c *fakeControl) ResumeBackfill(_ context.Context, r control.BackfillNamed) error {
 	c.budget = r.Budget
 	return c.ask("backfill-resume", r.Index+"/"+r.Name)
 }
-
 func (c *fakeControl) CancelBackfill(_ context.Context, r control.BackfillNamed) error {
 	return c.ask("backfill-cancel", r.Index+"/"+r.Name)
 }
-
 func (c *fakeControl) RetryFailed(_ context.Context, r control.LettersRequest) (control.Run, error) {
 	return c.retried, c.ask("retry-failed", fmt.Sprint(r.Name, " ", r.Chunks))
 }
@@ -175,19 +163,15 @@ func (c *fakeControl) ApplySchedule(_ context.Context, r control.ScheduleRequest
 func (c *fakeControl) ListSchedules(context.Context) ([]control.Scheduled, error) {
 	return c.schedules, c.ask("schedules", "")
 }
-
 func (c *fakeControl) PauseSchedule(_ context.Context, index, note string) error {
 	return c.ask("schedule-pause", index+" "+note)
 }
-
 func (c *fakeControl) ResumeSchedule(_ context.Context, index, note string) error {
 	return c.ask("schedule-resume", index+" "+note)
 }
-
 func (c *fakeControl) TriggerSchedule(_ context.Context, index string) (control.Triggered, error) {
 	return c.triggered, c.ask("schedule-trigger", index)
 }
-
 func (c *fakeControl) DeleteSchedule(_ context.Context, index string) error {
 	return c.ask("schedule-delete", index)
 }
@@ -245,32 +229,25 @@ func (c *fakeControl) ListBranches(_ context.Context, index string) ([]core.Bran
 func (c *fakeControl) ReadOverlay(_ context.Context, index string) (control.Overlaid, error) {
 	return c.overlays[index], nil
 }
-
 func (c *fakeControl) CompareGenerations(_ context.Context, r control.DifferenceRequest) (core.Difference, error) {
 	return c.difference, c.ask("diff", r.Index+" "+r.From+" "+r.To)
 }
-
 func (c *fakeControl) ListAliases(_ context.Context, r control.AliasesRequest) (core.AliasList, error) {
 	c.aliasesAsked = r
 	return c.aliases, c.ask("aliases", r.Index)
 }
-
 func (c *fakeControl) ListOperations(_ context.Context, index string, limit int) ([]core.Operation, error) {
 	return c.operations, c.ask("operations", fmt.Sprint(index, " ", limit))
 }
-
 func (c *fakeControl) ListIndexes(context.Context) ([]runlog.Card, error) {
 	return c.cards, c.ask("indexes", "")
 }
-
 func (c *fakeControl) ListRuns(_ context.Context, index string, limit int) ([]runlog.Summary, error) {
 	return c.runs, c.ask("runs", fmt.Sprint(index, " ", limit))
 }
-
 func (c *fakeControl) ReadTrends(_ context.Context, index string, nights int) ([]runlog.Trends, error) {
 	return c.trends, c.ask("trends", fmt.Sprint(index, " ", nights))
 }
-
 func (c *fakeControl) ReadLog(_ context.Context, run string) (runlog.Log, error) {
 	return c.log, c.ask("log", run)
 }
@@ -286,7 +263,6 @@ func (c *fakeControl) AuditIndex(_ context.Context, request control.AuditRequest
 func (c *fakeControl) RestoreIndex(_ context.Context, index string) (control.Run, error) {
 	return control.Run{Run: index + "/restore-1", NoCorpus: c.noCorpus}, c.ask("restore", index)
 }
-
 func (c *fakeControl) RunDoctor(_ context.Context, spec core.Spec) ([]control.Check, error) {
 	c.spec = spec
 	return c.checks, c.ask("doctor", spec.Index)
@@ -555,11 +531,9 @@ func (evilControl) ReadStatus(context.Context, string) (control.Status, error) {
 func (evilControl) ReadOverlay(context.Context, string) (control.Overlaid, error) {
 	return control.Overlaid{}, nil
 }
-
 func (evilControl) PauseRun(context.Context, string) (control.Stopped, error) {
 	return control.Stopped{}, fault.EngineDown.At("pause", evil).Because(evil).Advise(evil)
 }
-
 func (evilControl) RunDoctor(context.Context, core.Spec) ([]control.Check, error) {
 	return []control.Check{{Name: "corpus", Detail: evil, Hint: evil}}, nil
 }

@@ -43,7 +43,6 @@ func (r *recorder) ask(method string, input ...any) error {
 	r.asked = append([]any{method}, input...)
 	return r.err
 }
-
 func (r *recorder) BuildIndex(ctx context.Context, request control.IndexRequest) (control.Run, error) {
 	r.another = control.OfAnother(ctx)
 	return control.Run{Run: "docs/g1", Attached: true}, r.ask("index", request)
@@ -76,143 +75,109 @@ func (r *recorder) LimitRun(_ context.Context, in control.LimitRequest) error {
 	return r.ask("limit", in)
 }
 func (r *recorder) MarkLost(_ context.Context, run string) error { return r.ask("lost", run) }
-
 func (r *recorder) DeadLetters(_ context.Context, index string) ([]core.Letter, error) {
 	return []core.Letter{{Chunk: "c1", Kind: core.LetterContent}}, r.ask("dead-letters", index)
 }
-
 func (r *recorder) DeadLetter(_ context.Context, index, chunk string) (core.Letter, error) {
 	return core.Letter{Chunk: chunk, Text: "words"}, r.ask("dead-letter", index, chunk)
 }
-
 func (r *recorder) DiscardLetters(_ context.Context, request control.LettersRequest) error {
 	return r.ask("discard", request.Name, request.Chunks, request.Why)
 }
-
 func (r *recorder) RetryFailed(_ context.Context, request control.LettersRequest) (control.Run, error) {
 	return control.Run{Run: request.Name + "/retry-1"}, r.ask("retry-failed", request.Name, request.Chunks)
 }
-
 func (r *recorder) PurgeDocuments(_ context.Context, request control.PurgeRequest) (control.PurgeAnswer, error) {
 	return control.PurgeAnswer{Run: &control.Run{Run: request.Index + "/purge-1"}}, r.ask("purge", request)
 }
-
 func (r *recorder) ListPurges(_ context.Context, request control.PurgesRequest) (control.PurgesAnswer, error) {
 	return control.PurgesAnswer{Readmits: 1}, r.ask("purges", request)
 }
-
 func (r *recorder) ApplySchedule(_ context.Context, request control.ScheduleRequest) (control.Applied, error) {
 	return control.Applied{Index: request.Spec.Index, Change: "created"}, r.ask("schedule-apply", request)
 }
-
 func (r *recorder) ListSchedules(context.Context) ([]control.Scheduled, error) {
 	return []control.Scheduled{{Index: "docs", Paused: true}}, r.ask("schedules")
 }
-
 func (r *recorder) PauseSchedule(_ context.Context, index, note string) error {
 	return r.ask("schedule-pause", index, note)
 }
-
 func (r *recorder) ResumeSchedule(_ context.Context, index, note string) error {
 	return r.ask("schedule-resume", index, note)
 }
-
 func (r *recorder) TriggerSchedule(_ context.Context, index string) (control.Triggered, error) {
 	return control.Triggered{Index: index, Running: "docs/g1"}, r.ask("schedule-trigger", index)
 }
-
 func (r *recorder) DeleteSchedule(_ context.Context, index string) error {
 	return r.ask("schedule-delete", index)
 }
-
 func (r *recorder) EstimateBuild(_ context.Context, request control.IndexRequest) (core.Estimated, error) {
 	report := core.Report{Index: request.Spec.Index, Reason: "dry_run"}
 	return core.Estimated{Report: report}, r.ask("estimate", request.Spec.Index)
 }
-
 func (r *recorder) ListGenerations(_ context.Context, index string) ([]artifact.Generation, error) {
 	return []artifact.Generation{{Generation: "g1", Seq: 7, State: "current"}}, r.ask("generations", index)
 }
-
 func (r *recorder) ListIndexes(context.Context) ([]runlog.Card, error) {
 	return []runlog.Card{{Index: "docs", Documents: 7}}, r.ask("indexes")
 }
-
 func (r *recorder) ListRuns(_ context.Context, index string, limit int) ([]runlog.Summary, error) {
 	return []runlog.Summary{{Run: "docs/g1"}}, r.ask("runs", index, limit)
 }
-
 func (r *recorder) ReadTrends(_ context.Context, index string, nights int) ([]runlog.Trends, error) {
 	return []runlog.Trends{{Index: "docs", Totals: runlog.Totals{Nights: 3}}}, r.ask("trends", index, nights)
 }
-
 func (r *recorder) ReadLog(_ context.Context, run string) (runlog.Log, error) {
 	return runlog.Log{Letters: []core.Problem{{Code: "dead_letter"}}}, r.ask("log", run)
 }
-
 func (r *recorder) RestoreIndex(_ context.Context, index string) (control.Run, error) {
 	return control.Run{Run: index + "/restore-1"}, r.ask("restore", index)
 }
-
 func (r *recorder) AuditIndex(_ context.Context, request control.AuditRequest) (control.Run, error) {
 	return control.Run{Run: request.Index + "/audit-1"}, r.ask("audit", request)
 }
-
 func (r *recorder) MoveGeneration(ctx context.Context, request control.MoveRequest) (core.Move, error) {
 	r.operator = control.OperatorOf(ctx)
 	return core.Move{Index: request.Index, To: request.Generation, Release: 7}, r.ask("move", request)
 }
-
 func (r *recorder) ChangeBranch(_ context.Context, request control.BranchRequest) (core.Branch, error) {
 	return core.Branch{Name: request.Name, Base: request.Index, Set: request.Set}, r.ask("branch", request)
 }
-
 func (r *recorder) ListBranches(_ context.Context, index string) ([]core.Branch, error) {
 	return []core.Branch{{Name: "exp", Base: index, Own: true}}, r.ask("branches", index)
 }
-
 func (r *recorder) ReadOverlay(_ context.Context, index string) (control.Overlaid, error) {
 	overlay := core.Overlay{Index: index, Base: "docs", Set: map[string]string{"keep": "2"}}
 	return control.Overlaid{Overlay: overlay, Corpus: "/c"}, r.ask("overlay", index)
 }
-
 func (r *recorder) CompareGenerations(_ context.Context, request control.DifferenceRequest) (core.Difference, error) {
 	return core.Difference{Index: request.Index, Chunks: core.ChunkDifference{Added: 3}}, r.ask("diff", request)
 }
-
 func (r *recorder) ListAliases(_ context.Context, request control.AliasesRequest) (core.AliasList, error) {
 	return core.AliasList{Index: request.Index, Searched: core.AliasSearch{Pairs: 3}}, r.ask("aliases", request)
 }
-
 func (r *recorder) ListOperations(_ context.Context, index string, limit int) ([]core.Operation, error) {
 	return []core.Operation{{ID: "o1", Action: core.ActionTag, Outcome: &core.OperationOutcome{Result: "done"}}},
 		r.ask("operations", index, limit)
 }
-
 func (r *recorder) StartBackfill(_ context.Context, request control.BackfillRequest) (control.BackfillStarted, error) {
 	return control.BackfillStarted{Index: request.Index, Name: request.Name, Again: true}, r.ask("backfill", request)
 }
-
 func (r *recorder) ListBackfills(_ context.Context, named control.BackfillNamed) ([]core.Backfill, error) {
 	return []core.Backfill{{Index: named.Index, Name: "old"}}, r.ask("backfills", named)
 }
-
 func (r *recorder) DeleteIndex(_ context.Context, request control.DeleteRequest) (core.Deletion, error) {
 	return core.Deletion{Index: request.Index, Generations: 2}, r.ask("delete", request)
 }
-
 func (r *recorder) PauseBackfill(_ context.Context, named control.BackfillNamed) error {
 	return r.ask("backfill-pause", named)
 }
-
 func (r *recorder) ResumeBackfill(_ context.Context, named control.BackfillNamed) error {
 	return r.ask("backfill-resume", named)
 }
-
 func (r *recorder) CancelBackfill(_ context.Context, named control.BackfillNamed) error {
 	return r.ask("backfill-cancel", named)
 }
-
 func (r *recorder) RunDoctor(_ context.Context, spec core.Spec) ([]control.Check, error) {
 	return []control.Check{{Name: "worker", Detail: "none polls", Hint: "start one"}}, r.ask("doctor", spec)
 }
