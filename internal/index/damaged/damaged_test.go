@@ -13,15 +13,10 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/unweaver/unweaver/internal/artifact"
-	"github.com/unweaver/unweaver/internal/artifact/rowfile"
-	"github.com/unweaver/unweaver/internal/artifact/rows"
-	"github.com/unweaver/unweaver/internal/artifact/textseg"
 	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/index/classrun"
@@ -37,8 +32,6 @@ import (
 	"github.com/unweaver/unweaver/internal/methods/gem/questions"
 	"github.com/unweaver/unweaver/internal/methods/gem/spectral"
 	"github.com/unweaver/unweaver/internal/model/triples"
-	"github.com/unweaver/unweaver/internal/store/blob"
-	"github.com/unweaver/unweaver/internal/testkit/blobmemory"
 	"github.com/unweaver/unweaver/internal/testkit/musttest"
 	"github.com/unweaver/unweaver/internal/text"
 )
@@ -64,8 +57,6 @@ func written(t *testing.T, write func(*bytes.Buffer) error) []byte {
 
 func formats(t *testing.T) map[string]format {
 	return map[string]format{
-		"rows":      {rowsWhole(t), readRows},
-		"text":      {textWhole(t), readText},
 		"split":     {splitWhole(), readSplit(runWhole())},
 		"classrun":  {runWhole(), readRun(splitWhole())},
 		"idf":       {written(t, writeIDF), readIDF},
@@ -251,92 +242,6 @@ func readFacts(_ context.Context, path string) string {
 	var again bytes.Buffer
 	must(0, facts.Write(&again, file.DescribeVectors(), file.Facts))
 	return again.String()
-}
-
-// rowsWhole returns a file with a row of every kind.
-func rowsWhole(t *testing.T) []byte {
-	id, digest := core.ClassID("oslo"), core.Sum("oslo")
-	moment := time.Date(2026, time.January, 2, 12, 0, 0, 0, time.UTC)
-	spans := [][2]int{{3, 7}, {9, 12}}
-	all := [][]byte{
-		rows.Plan{Object: "a.txt", Kind: "text", Version: digest, Modified: moment, Record: []byte("record")}.Encode(),
-		rows.Chunk{ID: id, Ordinal: 3, Start: 5, End: 70, Tokens: 20, Title: "Oslo"}.Encode(),
-		rows.Extract{Key: digest, Rung: "strict", Entities: []rows.Entity{
-			{Name: "Oslo", Description: "a city", Spans: spans}, {Name: "Fram"},
-		}}.Encode(),
-		rows.Mention{Chunk: id, Number: 4, Document: "a.txt", Surface: "Oslo", Description: "a city"}.Encode(),
-		rows.Reduced{Name: "Oslo", Descriptions: []string{"a", "b"}, Members: digest}.Encode(),
-		rows.Short{Text: "short", Keys: []core.Digest{digest, digest}}.Encode(),
-		rows.Record{ID: id, Name: "Oslo", Text: "a city"}.Encode(),
-		rows.Class{Record: []byte("record"), Vector: digest, Text: digest, Keys: []core.Digest{digest}}.Encode(),
-		rows.Document{
-			Object: "a.txt", Version: digest, Modified: moment, Meta: map[string]string{"kind": "city", "size": "large"},
-			Chunks: []rows.Place{{ID: id, Start: 1, End: 4}}, Runes: 70, Stale: true, Found: digest,
-		}.Encode(),
-		rows.Document{
-			Object: "a.pdf", Version: digest, Modified: moment, Runes: 70, Pages: []int{0, 40},
-			Headings: []core.Heading{{Start: 1, End: 6, Level: 1, Text: "Oslo"}},
-		}.Encode(),
-		rows.SplitChunk{Document: "a.txt", Digest: digest, Windows: 2}.Encode(),
-	}
-	var file bytes.Buffer
-	writer := rowfile.NewWriter(&file)
-	for i, row := range all {
-		writer.Append(fmt.Sprintf("key %d", i), row)
-		if i%3 == 2 {
-			writer.Cut()
-		}
-	}
-	require.NoError(t, writer.Close())
-	return file.Bytes()
-}
-
-// pieces are the texts of one document, as a segment holds them.
-var pieces = []string{"the capital of ", "Norway is Ösló, ", strings.Repeat("and so on ", 9000), "end"}
-
-func textWhole(t *testing.T) []byte {
-	var file bytes.Buffer
-	writer := rowfile.NewWriter(&file)
-	at := 0
-	for _, piece := range pieces {
-		writer.Append("doc", textseg.EncodePiece(at, piece))
-		at += len([]rune(piece))
-	}
-	writer.Append("other", textseg.EncodePiece(0, "another document"))
-	require.NoError(t, writer.Close())
-	return file.Bytes()
-}
-
-func stored(ctx context.Context, path string) blob.Store {
-	store := blobmemory.New()
-	must(blob.Write(ctx, store, "segment", must(os.ReadFile(path)), blob.Cond{}))
-	return store
-}
-
-func readRows(ctx context.Context, path string) string {
-	store := stored(ctx, path)
-	reader := must(artifact.OpenRows(ctx, store, "segment"))
-	said := ""
-	for _, key := range []string{"key 0", "key 4", "key 9", ""} {
-		found := must(reader.Get(ctx, key))
-		said += fmt.Sprintf("%q ", found)
-	}
-	for row, err := range reader.Scan(ctx, 0, -1) {
-		said += fmt.Sprintf("%q %q ", must(row, err).Key, row.Value)
-	}
-	return said
-}
-
-func readText(ctx context.Context, path string) string {
-	store := stored(ctx, path)
-	reader := must(textseg.Open(ctx, store, "segment"))
-	var said bytes.Buffer
-	for _, document := range []string{"doc", "other"} {
-		piece := must(reader.Clone().Slice(ctx, document, 0, 3, 15))
-		fmt.Fprintf(&said, "%v ", piece)
-		must(said.ReadFrom(reader.Clone().Text(ctx, document, 0)))
-	}
-	return said.String()
 }
 
 // The split has 4 documents of 0 to 3 chunks, each of which mentions two of 5 classes.
