@@ -239,7 +239,8 @@ func TestObjectsThatAreNoEntriesAreLeftAlone(t *testing.T) {
 	assert.Equal(t, 1, strings.Count(strings.Join(b.store.Keys("ledger/shorten/loose/"), " "), fmt.Sprint(key(1))), "left")
 }
 
-// flipEach changes each byte of the objects below a prefix, and calls look each time with the names that are reported.
+// flipEach changes each byte of the objects below a prefix, and cuts them there. It calls look each time with the names
+// that are reported.
 func (b *book) flipEach(t *testing.T, prefix string, look func(where string, i int, named *names)) {
 	whole := map[string][]byte{}
 	for _, object := range b.store.Keys("ledger/") {
@@ -250,15 +251,17 @@ func (b *book) flipEach(t *testing.T, prefix string, look func(where string, i i
 	flips := 0
 	for _, object := range b.store.Keys(prefix) {
 		for i := range whole[object] {
-			raw := bytes.Clone(whole[object])
-			raw[i] ^= 1 << (i % 8)
-			musttest.Get(blob.Write(t.Context(), b.store, object, raw, blob.Cond{}))(t)
-			b.reopen()
-			named := &names{}
-			b.OnDamage = named.add
-			look(object, i, named)
-			for name, raw := range whole { // what does not hold is removed
-				musttest.Get(blob.Write(t.Context(), b.store, name, raw, blob.Cond{}))(t)
+			flipped := bytes.Clone(whole[object])
+			flipped[i] ^= 1 << (i % 8)
+			for _, raw := range [][]byte{flipped, flipped[:i]} {
+				musttest.Get(blob.Write(t.Context(), b.store, object, raw, blob.Cond{}))(t)
+				b.reopen()
+				named := &names{}
+				b.OnDamage = named.add
+				look(object, i, named)
+				for name, raw := range whole { // what does not hold is removed
+					musttest.Get(blob.Write(t.Context(), b.store, name, raw, blob.Cond{}))(t)
+				}
 			}
 			flips++
 		}

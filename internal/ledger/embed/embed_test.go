@@ -9,7 +9,6 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -275,41 +274,6 @@ func TestATextThatIsRejectedEvenCutIsNamed(t *testing.T) {
 	_, err := src.Vectors(t.Context(), batch("a"))
 	assert.True(t, fault.Is(err, fault.ModelRejected) && fault.As(err).Object == "row 0" && fault.As(err).Hint != "",
 		"%v", err)
-}
-
-func TestADamagedLedgerObjectIsNeverTakenForVectorsAndIsMended(t *testing.T) {
-	for _, c := range []struct {
-		situation string
-		edit      func([]byte) []byte
-	}{
-		{"cut", func(raw []byte) []byte { return raw[:len(raw)-1] }},
-		{"cut in its texts", func(raw []byte) []byte { return raw[:20] }},
-		{"empty", func([]byte) []byte { return nil }},
-		{"of other texts", func(raw []byte) []byte { raw[10] ^= 1; return raw }},
-		{"of another dimension", func(raw []byte) []byte { raw[4]++; return raw }},
-		{"of another count", func(raw []byte) []byte { raw[0]++; return raw }},
-	} {
-		for _, sealed := range []bool{false, true} {
-			e := &embedder{paid: true}
-			src, store := source(t, e)
-			items := batch("a", "bb")
-			require.NoError(t, src.Pay(t.Context(), items))
-			if sealed {
-				require.NoError(t, src.Ledger.SealTexts(t.Context()))
-			}
-			store.Change(store.Keys("ledger/embed/loose/")[0], c.edit)
-			for round, want := range []int{2, 2} { // requests so far: it is paid for once more, and then is there
-				src.Ledger = ledger.New(store, memory.NewClaims())
-				var calls atomic.Int64
-				src.Ledger.OnDamage = func(string, error) { calls.Add(1) }
-				vectors, err := src.Vectors(t.Context(), items)
-				require.NoError(t, err, "%s", c.situation)
-				lengths(t, vectors, 1, 2)
-				assert.True(t, len(e.asked) == want && (calls.Load() > 0) == (round == 0),
-					"%s, sealed %v, round %d: %d requests, %d reports", c.situation, sealed, round, len(e.asked), calls.Load())
-			}
-		}
-	}
 }
 
 func TestBatchesAreBoundedByItemsAndTextAndPassErrorsOn(t *testing.T) {
