@@ -47,11 +47,10 @@ func cards() []runlog.Card {
 func TestIndexesAreListedByLsAndByStatusWithoutARun(t *testing.T) {
 	fake := &fakeControl{cards: cards()}
 	for _, command := range []string{"ls", "status"} {
-		got := run(t, fake, command)
-		contains(t, flat(got.out), "index state documents passages entities size age problems last run\n",
+		contains(t, flat(says(t, fake, command, cli.ExitDone).out),
+			"index state documents passages entities size age problems last run\n",
 			"docs published 12 81 300 5.2 MB 3 days 2 completed, unchanged\n",
 			"new not published 0 0 0 0 B - 0 running, extract, 40 %\n")
-		assert.True(t, got.exit == cli.ExitDone, "%s: exit %d", command, got.exit)
 	}
 	list := decoded(t, run(t, fake, "ls", "--json").out)["indexes"].([]any)
 	assert.True(t, len(list) == 2 && list[0].(map[string]any)["bytes"] == 5.0*(1<<20), "%v", list)
@@ -59,7 +58,7 @@ func TestIndexesAreListedByLsAndByStatusWithoutARun(t *testing.T) {
 	damaged := runlog.Card{State: runlog.StateDamaged, Detail: "run: unweaver restore it"}
 	fake.cards = append(fake.cards, damaged, damaged)
 	assert.Equal(t, 1, strings.Count(run(t, fake, "ls").out, "unweaver restore --all"))
-	contains(t, run(t, &fakeControl{}, "ls").out, "no index yet; to build one: unweaver index")
+	says(t, &fakeControl{}, "ls", cli.ExitDone, "no index yet; to build one: unweaver index")
 }
 
 func TestRunsAreListedWithWhatTheyCost(t *testing.T) {
@@ -71,13 +70,11 @@ func TestRunsAreListedWithWhatTheyCost(t *testing.T) {
 			Calls: 90, Cost: 0.5, Currency: "EUR", Problems: 1,
 		},
 	}}
-	got := run(t, fake, "runs", "docs", "--limit", "5")
-	contains(t, flat(got.out), "docs/g2 paused, extract, 50 % (budget_spent) 2026-03-01 02:00:00",
+	contains(t, flat(run(t, fake, "runs", "docs", "--limit", "5").out),
+		"docs/g2 paused, extract, 50 % (budget_spent) 2026-03-01 02:00:00",
 		"docs/g1 completed_with_errors 2026-03-01 02:00:00 2m5s 12 81 90 0.5000 EUR 1\n")
-	assert.True(t, fake.asked[0] == "runs docs 5", "asked %v", fake.asked)
-	if run(t, fake, "runs"); fake.asked[1] != "runs  20" {
-		t.Errorf("of all indexes: asked %v", fake.asked)
-	}
+	run(t, fake, "runs")
+	assert.Equal(t, []string{"runs docs 5", "runs  20"}, fake.asked)
 }
 
 func TestALogTellsStagesPausesRetriesProblemsAndDeadLetters(t *testing.T) {
@@ -113,16 +110,13 @@ func TestAGenerationIsShownWithTheReportOfItsRun(t *testing.T) {
 		{Generation: "g2", Seq: 2, State: "current", Documents: 1, TextHash: "beef"}, {Generation: "g1", Seq: 1},
 	}
 	fake := &fakeControl{kept: kept, statuses: []control.Status{finished(core.StatusCompleted)}}
-	for _, args := range [][]string{{"show", "docs"}, {"show", "docs/g2"}, {"show", "g2", "--index", "docs"}} {
+	for _, args := range []string{"show docs", "show docs/g2", "show g2 --index docs"} {
 		fake.asked = nil
-		got := run(t, fake, args...)
-		contains(t, got.out, "docs/g2  current, number 2", "1 document, 0 passages, 0 entities", "text hash beef", "content hash c0ffee")
-		assert.True(t, fake.asked[1] == "status docs/g2" && got.exit == cli.ExitDone, "%v: asked %v, exit %d", args,
-			fake.asked, got.exit)
+		says(t, fake, args, cli.ExitDone, "docs/g2  current, number 2", "1 document, 0 passages, 0 entities",
+			"text hash beef", "content hash c0ffee")
+		assert.Equal(t, "status docs/g2", fake.asked[1])
 	}
-	unpublished := &fakeControl{kept: kept[1:]}
-	got := run(t, unpublished, "show", "docs")
-	assert.True(t, strings.Contains(got.err, "it has no published generation"), "%+v", got)
+	contains(t, run(t, &fakeControl{kept: kept[1:]}, "show", "docs").err, "it has no published generation")
 }
 
 // lines decodes a stream of events.
@@ -200,30 +194,26 @@ func TestRestoreAllGoesOnAfterAnIndexThatCannotBeRestored(t *testing.T) {
 	fake := &failing{fakeControl{cards: listed, statuses: []control.Status{finished(core.StatusErrors)}}, "b"}
 	t.Chdir(t.TempDir())
 	got := in(t, withConnection(fake, ""), nil, "restore", "--all")
-	asked := strings.Join(fake.asked, ",")
 	want := "indexes ,restore a,status a/restore-1,restore b,restore d,status d/restore-1"
-	assert.True(t, got.exit == cli.ExitUsage && asked == want &&
-		strings.Contains(got.err, "restore b: a restore of it runs"), "%+v\nasked %s", got, asked)
+	assert.Equal(t, want, strings.Join(fake.asked, ","))
+	assert.Equal(t, cli.ExitUsage, got.exit)
+	assert.Contains(t, got.err, "restore b: a restore of it runs")
 	fake.bad, fake.asked, fake.statuses[0] = "", nil, finished(core.StatusCompleted)
 	fake.noCorpus = "/gone is not there"
 	got = in(t, withConnection(fake, ""), nil, "restore", "--all")
-	assert.True(t, got.exit == cli.ExitDone && strings.Count(got.err, "the next build will fail") == 3 &&
-		strings.Contains(got.err, "d: the corpus cannot be read, so the next build will fail: /gone is not there"), "%+v",
-		got)
+	assert.True(t, got.exit == cli.ExitDone && strings.Count(got.err, "the next build will fail") == 3, "%+v", got)
+	assert.Contains(t, got.err, "d: the corpus cannot be read, so the next build will fail: /gone is not there")
 	fake.cards = listed[2:3]
 	got = in(t, withConnection(fake, ""), nil, "restore", "--all")
-	assert.True(t, got.exit != cli.ExitDone, "nothing was restored: %+v", got)
+	assert.NotEqual(t, cli.ExitDone, got.exit, "nothing was restored")
 }
 
 func TestTheHelpOfQueryTellsOfEveryMethodAndRule(t *testing.T) {
-	if got := cli.MethodHelp(); !slices.Equal(got, config.Methods) {
-		t.Errorf("methods %v, want %v", got, config.Methods)
+	got := says(t, &fakeControl{}, "query --help", cli.ExitDone, "\n  aligned   those entities",
+		"\n  phragmen  Phragmén", "Examples:\n  unweaver query ")
+	for _, name := range slices.Concat(config.Methods, config.Rules) {
+		assert.Contains(t, got.out, "\n  "+name+" ")
 	}
-	if got := cli.RuleHelp(); !slices.Equal(got, config.Rules) {
-		t.Errorf("rules %v, want %v", got, config.Rules)
-	}
-	got := run(t, &fakeControl{}, "query", "--help")
-	contains(t, got.out, "\n  aligned   those entities", "\n  phragmen  Phragmén", "Examples:\n  unweaver query ")
 }
 
 func TestTrendsShowEachNightWithBarsOfTheHighest(t *testing.T) {
@@ -255,8 +245,7 @@ func TestTrendsShowEachNightWithBarsOfTheHighest(t *testing.T) {
 	list := decoded(t, run(t, fake, "trends", "--nights", "7", "--json").out)["trends"].([]any)
 	nights := list[0].(map[string]any)["nights"].([]any)
 	assert.True(t, len(nights) == 4 && fake.asked[1] == "trends  7", "%v %v", list, fake.asked)
-	got = run(t, fake, "trends", "--nights", "0")
-	assert.True(t, got.exit == cli.ExitUsage && strings.Contains(got.err, "want 1 to 180"), "%+v", got)
+	says(t, fake, "trends --nights 0", cli.ExitUsage, "want 1 to 180")
 	contains(t, run(t, &fakeControl{}, "trends").out, "no build yet")
 }
 
@@ -269,57 +258,49 @@ func TestGenerationsAreListedAsControlGivesThem(t *testing.T) {
 		{Generation: "20261121t020000z", Seq: 6, State: "published", Tags: []string{"audit", "law"}},
 		{Generation: "20261120t020000z", Seq: 5, State: "discarded", Collected: true},
 	}}
-	got := run(t, fake, "generations", "--index", "docs")
-	lines := strings.Split(got.out, "\n")
-	want := "20261122t020000z 7 current 12 81 300 2026-11-22 02:00:05 0123456789abcdef"
-	assert.True(t, got.exit == cli.ExitDone && fake.asked[0] == "generations docs" && len(lines) == 5 &&
-		strings.Contains(lines[2], "audit law") && strings.Contains(lines[3], "being deleted") &&
-		strings.Join(strings.Fields(lines[1]), " ") == want, "%+v", got)
+	lines := strings.Split(flat(says(t, fake, "generations --index docs", cli.ExitDone).out), "\n")
+	require.True(t, fake.asked[0] == "generations docs" && len(lines) == 5, "%q, asked %q", lines, fake.asked)
+	assert.Equal(t, "20261122t020000z 7 current 12 81 300 2026-11-22 02:00:05 0123456789abcdef", lines[1])
+	assert.Contains(t, lines[2], "audit law")
+	assert.Contains(t, lines[3], "being deleted")
 	as := decoded(t, run(t, fake, "generations", "--index", "docs", "--json").out)
 	list := as["generations"].([]any)
 	assert.True(t, as["index"] == "docs" && len(list) == 3 && list[0].(map[string]any)["seq"] == 7.0, "%v", as)
 }
 
 func TestAnAuditTellsWhatDiffersAndFailsWhereSomethingIsLeft(t *testing.T) {
-	clean := finished(core.StatusCompleted)
-	clean.Audit = &core.Audit{
-		Generation: "g7", Sample: "2/7", Checked: core.Audited{Segments: 3, Bytes: 99, Classes: 5, Mentions: 9},
+	audited := func(status, reason string, found core.Audit) *fakeControl {
+		ended := finished(status)
+		ended.Reason, ended.Audit = reason, &found
+		return &fakeControl{statuses: []control.Status{ended}}
 	}
-	fake := &fakeControl{statuses: []control.Status{clean}}
-	got := run(t, fake, "audit", "--index", "docs", "--sample", "2/7", "--wait")
-	asked := strings.Join(fake.asked, ",")
-	assert.True(t, got.exit == cli.ExitDone && asked == "audit docs 2/7,status docs/audit-1" &&
-		strings.Contains(got.out, "part 2/7 of generation g7: 3 files (99 B), 9 mentions of 5 entities") &&
-		strings.Contains(got.out, "no differences"), "%+v %v", got, asked)
-	drifted := finished(core.StatusFailed)
-	drifted.Reason = "drift"
-	drifted.Audit = &core.Audit{
+	fake := audited(core.StatusCompleted, "", core.Audit{
+		Generation: "g7", Sample: "2/7", Checked: core.Audited{Segments: 3, Bytes: 99, Classes: 5, Mentions: 9},
+	})
+	says(t, fake, "audit --index docs --sample 2/7 --wait", cli.ExitDone,
+		"part 2/7 of generation g7: 3 files (99 B), 9 mentions of 5 entities", "no differences")
+	assert.Equal(t, []string{"audit docs 2/7", "status docs/audit-1"}, fake.asked)
+	fake = audited(core.StatusFailed, "drift", core.Audit{
 		Generation: "g7", Sample: "1/1", Left: 1, Drift: []core.Drift{{Kind: "record", Found: 3, Mended: 2}},
 		Findings: []core.Found{{Kind: "record", Object: "key", Why: "it is missing", Remedy: "unweaver audit --repair"}},
-	}
-	fake = &fakeControl{statuses: []control.Status{drifted}}
-	got = run(t, fake, "audit", "--index", "docs", "--repair", "--wait")
-	assert.True(t, got.exit == cli.ExitFailed && strings.Contains(got.out, "differs: record 3 (2 mended); left: 1\n") &&
-		strings.Contains(got.out, "! record key: it is missing\n    unweaver audit --repair\n") &&
-		fake.asked[0] == "audit docs 1/1 repair", "%+v %v", got, fake.asked)
+	})
+	says(t, fake, "audit --index docs --repair --wait", cli.ExitFailed, "differs: record 3 (2 mended); left: 1\n",
+		"! record key: it is missing\n    unweaver audit --repair\n")
+	assert.Equal(t, "audit docs 1/1 repair", fake.asked[0])
 	fake = &fakeControl{}
-	got = run(t, fake, "audit", "--index", "docs")
-	assert.True(t, got.exit == cli.ExitDone && strings.Contains(got.out, "docs/audit-1 started") && len(fake.asked) == 1,
-		"%+v %v", got, fake.asked)
+	says(t, fake, "audit --index docs", cli.ExitDone, "docs/audit-1 started")
+	assert.Len(t, fake.asked, 1)
 }
 
 func TestDoctorFailsWhereAProbeFailsAndSaysWhatToDo(t *testing.T) {
 	fake := &fakeControl{checks: []control.Check{{Name: "artifacts", OK: true, Detail: "/data store 01234567"}}}
-	got := run(t, fake, "doctor", "--set", "indexes.docs.corpus=/corpus", "--index", "docs")
-	assert.True(t, got.exit == cli.ExitDone && got.out == "ok    artifacts          /data store 01234567\n" &&
-		fake.spec.Corpus == "/corpus", "%+v %+v", got, fake.spec)
+	says(t, fake, "doctor --set indexes.docs.corpus=/corpus --index docs", cli.ExitDone,
+		"ok    artifacts          /data store 01234567\n")
+	assert.Equal(t, "/corpus", fake.spec.Corpus)
 	fake.checks = append(fake.checks, control.Check{Name: "classes", Detail: "connection refused", Hint: "start redis"},
 		control.Check{Name: "vectors", Detail: "connection refused (start milvus)", Hint: "start milvus"})
-	got = run(t, fake, "doctor")
-	assert.True(t, got.exit == cli.ExitFailed && fake.spec.Index == "default" &&
-		strings.Count(got.out, "start milvus") == 1, "%+v", got)
-	contains(t, got.out, "FAIL  classes            connection refused\n", "start redis\n")
-	failing := run(t, fake, "doctor", "--json")
-	as := decoded(t, failing.out)
-	assert.True(t, as["ok"] == false && len(as["checks"].([]any)) == 3 && failing.exit == cli.ExitFailed, "%+v", failing)
+	got := says(t, fake, "doctor", cli.ExitFailed, "FAIL  classes            connection refused\n", "start redis\n")
+	assert.True(t, fake.spec.Index == "default" && strings.Count(got.out, "start milvus") == 1, "%+v", got)
+	as := decoded(t, says(t, fake, "doctor --json", cli.ExitFailed).out)
+	assert.True(t, as["ok"] == false && len(as["checks"].([]any)) == 3, "%v", as)
 }

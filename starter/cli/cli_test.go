@@ -301,6 +301,14 @@ func run(t *testing.T, c *fakeControl, args ...string) result {
 	return in(t, withConnection(c, ""), nil, args...)
 }
 
+// says runs a command line whose words have no blanks, and requires its exit and parts of what it prints.
+func says(t *testing.T, c *fakeControl, args string, exit int, parts ...string) result {
+	got := run(t, c, strings.Fields(args)...)
+	assert.Equal(t, exit, got.exit, "%s: %+v", args, got)
+	contains(t, got.out+got.err, parts...)
+	return got
+}
+
 func finished(status string) control.Status {
 	return control.Status{
 		Report: core.Report{
@@ -413,8 +421,7 @@ func TestEveryCodeThatEndsACommandHasItsExitCode(t *testing.T) {
 			want = cli.ExitUsage
 		}
 		ended := code.At("resume run", "docs/g0").Because("it is so")
-		got := run(t, &fakeControl{err: fmt.Errorf("again: %w", ended)}, "resume", "docs")
-		assert.True(t, got.exit == want, "%s: exit %d, want %d", code, got.exit, want)
+		says(t, &fakeControl{err: fmt.Errorf("again: %w", ended)}, "resume docs", want)
 		assert.Equal(t, want, new(config.Process).Exit(ended, io.Discard), "%s ends a server with", code)
 	}
 	got := run(t, &fakeControl{err: fmt.Errorf("the wire broke")}, "status", "docs", "--json")

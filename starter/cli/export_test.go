@@ -24,17 +24,6 @@ func Commands() *cobra.Command { return (&App{}).newRoot() }
 // Printable wraps a writer as the command line wraps its output.
 func Printable(to io.Writer) io.Writer { return newCleaned(to) }
 
-// MethodHelp and RuleHelp are the methods and rules that the help of query reports, in order.
-func MethodHelp() (names []string) { return firsts(methodHelp) }
-func RuleHelp() (names []string)   { return firsts(ruleHelp) }
-
-func firsts(of [][2]string) (out []string) {
-	for _, choice := range of {
-		out = append(out, choice[0])
-	}
-	return out
-}
-
 // ShowChunkBold prints a result as on a terminal.
 func ShowChunkBold(out io.Writer, chunk AnswerChunk) {
 	showChunk(newCleaned(out), Answer{}, chunk, out)

@@ -30,35 +30,30 @@ func TestDeadLettersAreListedAndShown(t *testing.T) {
 			Discarded: &core.Discarded{At: time.Unix(0, 0).UTC(), Why: "a table"},
 		},
 	}}
-	got := run(t, fake, "dead-letters", "list", "--index", "docs")
-	assert.True(t, strings.Contains(got.out, "aa  content bad_model_output   2 attempts a.md, passage 3\n") &&
-		!strings.Contains(got.out, "bb") && strings.Contains(got.out, "1 dead letter, and 1 discarded (--all shows them)"),
-		"%s%s", got.out, got.err)
-	got = run(t, fake, "dead-letters", "list", "--index", "docs", "--all")
-	assert.True(t, strings.Contains(got.out, "b.md, passage 0  discarded 1970-01-01: a table"), "%s", got.out)
-	got = run(t, fake, "dead-letters", "show", "aa", "--index", "docs")
-	assert.True(t, strings.Contains(got.out, "the last answer:\n  Sorry,\n  no.\nthe passage:\n  Tin.\n"), "%s", got.out)
+	got := says(t, fake, "dead-letters list --index docs", cli.ExitDone,
+		"aa  content bad_model_output   2 attempts a.md, passage 3\n", "1 dead letter, and 1 discarded (--all shows them)")
+	assert.NotContains(t, got.out, "bb")
+	says(t, fake, "dead-letters list --index docs --all", cli.ExitDone, "b.md, passage 0  discarded 1970-01-01: a table")
+	says(t, fake, "dead-letters show aa --index docs", cli.ExitDone,
+		"the last answer:\n  Sorry,\n  no.\nthe passage:\n  Tin.\n")
 	for _, args := range []string{"list", "show aa", "replay", "discard aa"} {
-		got = run(t, fake, append([]string{"dead-letters"}, strings.Fields(args)...)...)
-		assert.True(t, got.exit == cli.ExitUsage && strings.Contains(got.err, "add --index NAME"), "%s: %+v", args, got)
+		says(t, fake, "dead-letters "+args, cli.ExitUsage, "add --index NAME")
 	}
 }
 
 func TestWhatFailedIsAskedForAgain(t *testing.T) {
 	fake := &fakeControl{retried: control.Run{Run: "docs/retry-1"}}
-	for _, c := range []struct{ args, asked string }{
-		{"retry-failed docs/g1", "retry-failed docs/g1 []"},
-		{"retry-failed --index docs", "retry-failed docs []"},
-		{"dead-letters replay aa bb --index docs", "retry-failed docs [aa bb]"},
-		{"dead-letters discard aa --index docs --why old", "discard docs [aa] old"},
+	for args, asked := range map[string]string{
+		"retry-failed docs/g1":                           "retry-failed docs/g1 []",
+		"retry-failed --index docs":                      "retry-failed docs []",
+		"dead-letters replay aa bb --index docs":         "retry-failed docs [aa bb]",
+		"dead-letters discard aa --index docs --why old": "discard docs [aa] old",
 	} {
 		fake.asked = nil
-		got := run(t, fake, strings.Fields(c.args)...)
-		assert.True(t, got.exit == cli.ExitDone && strings.Join(fake.asked, ";") == c.asked,
-			"%s: %+v asked %q", c.args, got, fake.asked)
+		says(t, fake, args, cli.ExitDone)
+		assert.Equal(t, []string{asked}, fake.asked)
 	}
-	got := run(t, &fakeControl{}, "retry-failed", "docs")
-	assert.True(t, strings.Contains(got.out, "docs: no failed passage"), "%s", got.out)
+	says(t, &fakeControl{}, "retry-failed docs", cli.ExitDone, "docs: no failed passage")
 	fake.retried.Attached, fake.statuses = true, []control.Status{finished(core.StatusCompleted)}
 	contains(t, run(t, fake, "retry-failed", "docs").out, "docs/retry-1 is already running; to")
 	contains(t, run(t, fake, "retry-failed", "docs", "--wait").err, "docs/retry-1 is already running; waiting for it")
@@ -169,26 +164,26 @@ func purgeOf() control.PurgeAnswer {
 // Nothing is purged before somebody saw what goes, and confirmed it.
 func TestAPurgeTellsWhatGoesAndWantsToBeConfirmed(t *testing.T) {
 	c := &fakeControl{purging: purgeOf()}
-	if got := run(t, c, "purge", "docs/a.md", "b.md", "--yes"); got.exit != 2 || len(c.asked) > 0 {
-		t.Errorf("keys without an index: %+v, asked %q", got, c.asked)
-	}
-	got := run(t, c, "purge", "docs", "a.md")
-	for _, want := range []string{
-		"a.md", "3 passages", "at most 7 entity texts", "13 entries", "g1 (published, tagged may)",
-		"g2 (published; served until", "s3://a/probes.jsonl", "--yes",
+	says(t, c, "purge docs/a.md b.md --yes", cli.ExitUsage)
+	assert.Empty(t, c.asked, "keys without an index")
+	for _, one := range []struct {
+		args, asked string
+		exit        int
+		says        []string
+	}{
+		{"purge docs a.md", "purge docs [a.md] false true false", cli.ExitUsage, []string{
+			"a.md", "3 passages", "at most 7 entity texts", "13 entries", "g1 (published, tagged may)",
+			"g2 (published; served until", "s3://a/probes.jsonl", "--yes",
+		}},
+		{"purge a.md --index docs --dry-run --yes --json", "purge docs [a.md] false true true", cli.ExitDone,
+			[]string{`"drops"`}},
+		{"purge a.md b.jsonl#7 --index docs --yes --allow-return", "purge docs [a.md b.jsonl#7] true false true", cli.ExitDone,
+			[]string{"docs/purge-1 started"}},
 	} {
-		assert.True(t, strings.Contains(got.out+got.err, want), "without %q: %s%s", want, got.out, got.err)
+		c = &fakeControl{purging: purgeOf()}
+		says(t, c, one.args, one.exit, one.says...)
+		assert.Equal(t, []string{one.asked}, c.asked)
 	}
-	assert.True(t, got.exit == 2 && len(c.asked) == 1 && c.asked[0] == "purge docs [a.md] false true false",
-		"exit %d, asked %q", got.exit, c.asked)
-	c = &fakeControl{purging: purgeOf()}
-	got = run(t, c, "purge", "a.md", "--index", "docs", "--dry-run", "--yes", "--json")
-	assert.True(t, got.exit == 0 && c.asked[0] == "purge docs [a.md] false true true" &&
-		strings.Contains(got.out, `"drops"`), "%+v, asked %q", got, c.asked)
-	c = &fakeControl{purging: purgeOf()}
-	got = run(t, c, "purge", "a.md", "b.jsonl#7", "--index", "docs", "--yes", "--allow-return")
-	assert.True(t, got.exit == 0 && c.asked[0] == "purge docs [a.md b.jsonl#7] true false true" &&
-		strings.Contains(got.out, "docs/purge-1 started"), "%+v, asked %q", got, c.asked)
 }
 
 // A purge that is done exits 0 whatever stands failed from other runs; of an object with rows the plan names these.
@@ -212,37 +207,28 @@ func TestPurgesTellWhatIsLeft(t *testing.T) {
 		ID: "p1", State: core.PurgePending, Documents: []core.Digest{digest}, Left: []string{"wait for a reader"},
 		Gone: core.Purged{Generations: 2, Ledger: 4}, Shared: 1, Ended: time.Time{},
 	}}}}
-	got := run(t, c, "purge", "list", "docs")
-	for _, want := range []string{"p1 pending: " + digest.Short(16), "2 generations", "4 ledger entries", "1 ledger entry",
-		"unfinished: wait for a reader"} {
-		assert.Contains(t, got.out, want, "without")
-	}
-	got = run(t, c, "purge", "list", "--index", "docs", "--readmit", "a.md")
-	assert.True(t, got.exit == 0 && strings.Contains(got.out, "may be indexed again") &&
-		c.asked[1] == "purges docs [a.md]", "%+v, asked %q", got, c.asked)
+	contains(t, run(t, c, "purge", "list", "docs").out, "p1 pending: "+digest.Short(16), "2 generations",
+		"4 ledger entries", "1 ledger entry", "unfinished: wait for a reader")
+	says(t, c, "purge list --index docs --readmit a.md", cli.ExitDone, "may be indexed again")
+	assert.Equal(t, "purges docs [a.md]", c.asked[1])
 }
 
 func TestABackfillIsAskedForWithItsChoiceAndThrottle(t *testing.T) {
 	keys := filepath.Join(t.TempDir(), "keys.txt")
 	require.NoError(t, os.WriteFile(keys, []byte("a.md\r\nb c.md\n\nrows.jsonl#7\n"), 0o600))
 	fake := &fakeControl{}
-	got := run(t, fake, "backfill", "start", "old", "--index", "docs", "--prefix", "2019/", "--from", "2026-03-01",
-		"--to", "2026-06-01T02:00:00+02:00", "--documents", keys, "--concurrency", "4", "--calls-per-minute", "30")
+	says(t, fake, "backfill start old --index docs --prefix 2019/ --from 2026-03-01 --to 2026-06-01T02:00:00+02:00 "+
+		"--concurrency 4 --calls-per-minute 30 --documents "+keys, cli.ExitDone)
 	day := func(month time.Month) time.Time { return time.Date(2026, month, 1, 0, 0, 0, 0, time.UTC) }
 	want := core.BackfillChoice{
 		Prefix: "2019/", From: day(3), To: day(6), Documents: []string{"a.md", "b c.md", "rows.jsonl#7"},
 	}
-	assert.True(t, got.exit == cli.ExitDone && fake.backfill.Choice.Equal(want) && fake.backfill.Name == "old" &&
-		fake.backfill.Throttle == (core.BackfillThrottle{Concurrency: 4, CallsPerMinute: 30}), "%+v: %+v", got, fake.backfill)
+	assert.True(t, fake.backfill.Choice.Equal(want) && fake.backfill.Name == "old" &&
+		fake.backfill.Throttle == (core.BackfillThrottle{Concurrency: 4, CallsPerMinute: 30}), "%+v", fake.backfill)
 	fake.attached = true
-	got = run(t, fake, "backfill", "start", "old", "--index", "docs")
-	assert.True(t, strings.Contains(got.out, "is already running; nothing changed"), "%+v", got)
-	for _, bad := range [][]string{
-		{"backfill", "start", "old", "--prefix", "a"},
-		{"backfill", "start", "old", "--index", "docs", "--from", "yesterday"},
-		{"backfill", "start", "old", "--index", "docs", "--documents", keys + ".none"},
-	} {
-		assert.Equal(t, cli.ExitUsage, run(t, fake, bad...).exit, "%q", bad)
+	says(t, fake, "backfill start old --index docs", cli.ExitDone, "is already running; nothing changed")
+	for _, bad := range []string{"--prefix a", "--index docs --from yesterday", "--index docs --documents " + keys + ".none"} {
+		says(t, fake, "backfill start old "+bad, cli.ExitUsage)
 	}
 }
 
@@ -254,53 +240,36 @@ func TestABackfillIsShownAndSteered(t *testing.T) {
 	}
 	one.Documents, one.Progress, one.ChunksDone = 40, 1, 55
 	fake := &fakeControl{backfills: []core.Backfill{one}}
-	got := run(t, fake, "backfill", "status", "old", "--index", "docs")
-	for _, line := range []string{
-		"backfill old of docs: completed", "prefix 2019/", "40 documents", "docs/b-1 on g1; failed: yielded",
-		"published: g3, on g2 (rebased: it began on g1)",
-	} {
-		assert.Contains(t, got.out, line, "no")
-	}
-	got = run(t, fake, "backfill", "list", "--index", "docs", "--json")
-	assert.True(t, strings.Contains(got.out, `"rebased"`), "%+v", got)
+	says(t, fake, "backfill status old --index docs", cli.ExitDone, "backfill old of docs: completed", "prefix 2019/",
+		"40 documents", "docs/b-1 on g1; failed: yielded", "published: g3, on g2 (rebased: it began on g1)")
+	says(t, fake, "backfill list --index docs --json", cli.ExitDone, `"rebased"`)
 	fake.asked = nil
 	for _, command := range []string{"pause", "resume", "cancel"} {
-		assert.Equal(t, cli.ExitDone, run(t, fake, "backfill", command, "old", "--index", "docs").exit)
+		says(t, fake, "backfill "+command+" old --index docs", cli.ExitDone)
 	}
-	want := []string{"backfill-pause docs/old", "backfill-resume docs/old", "backfill-cancel docs/old"}
-	assert.True(t, slices.Equal(fake.asked, want), "%q", fake.asked)
+	assert.Equal(t, []string{"backfill-pause docs/old", "backfill-resume docs/old", "backfill-cancel docs/old"}, fake.asked)
 	run(t, fake, "backfill", "resume", "old", "--index", "docs", "--budget-calls", "500")
 	assert.True(t, fake.budget != nil && fake.budget.Calls == 500, "%+v", fake.budget)
 	fake.backfills[0].Status = core.StatusPaused
-	got = run(t, fake, "backfill", "status", "old", "--index", "docs", "--wait")
-	assert.True(t, got.exit == cli.ExitPaused, "a paused one is waited for: %+v", got)
+	says(t, fake, "backfill status old --index docs --wait", cli.ExitPaused)
 }
 
 func TestSchedulesAreAppliedFromTheConfiguration(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "nightly.yaml")
-	write := func(text string) {
-		require.NoError(t, os.WriteFile(file, []byte(text), 0o600))
-	}
+	write := func(text string) { require.NoError(t, os.WriteFile(file, []byte(text), 0o600)) }
 	write(`indexes:
   docs: { corpus: ./docs, schedule: { cron: "0 3 * * *", timezone: Europe/Berlin } }
   more: { corpus: ./more, schedule: { cron: "@weekly" } }
   none: { corpus: ./none }
 `)
 	fake := &fakeControl{}
-	got := run(t, fake, "schedule", "apply", "-f", file)
-	want := "schedule-apply docs 0 3 * * * Europe/Berlin;schedule-apply more @weekly UTC"
-	assert.True(t, got.exit == cli.ExitDone && strings.Join(fake.asked, ";") == want &&
-		strings.Contains(got.out, "docs: created"), "%+v asked %q", got, fake.asked)
-	fake.asked = nil
-	got = run(t, fake, "schedule", "apply", "-f", file, "--index", "none")
-	assert.True(t, got.exit == cli.ExitUsage && strings.Contains(got.err, "indexes.none.schedule.cron is not set") &&
-		len(fake.asked) <= 0, "%+v", got)
+	says(t, fake, "schedule apply -f "+file, cli.ExitDone, "docs: created")
+	want := []string{"schedule-apply docs 0 3 * * * Europe/Berlin", "schedule-apply more @weekly UTC"}
+	assert.Equal(t, want, fake.asked)
+	says(t, fake, "schedule apply --index none -f "+file, cli.ExitUsage, "indexes.none.schedule.cron is not set")
 	write("indexes:\n  docs:\n    corpus: ./docs\n    schedule:\n      cron: 0 25 * * *\n      timezone: Mars/Olympus\n")
-	got = run(t, fake, "schedule", "apply", "-f", file)
-	for _, part := range []string{":5:", ":6:", `"25"`, "Mars/Olympus"} {
-		assert.True(t, got.exit == cli.ExitUsage && strings.Contains(got.err, part) && len(fake.asked) == 0,
-			"want %q in %+v", part, got)
-	}
+	says(t, fake, "schedule apply -f "+file, cli.ExitUsage, ":5:", ":6:", `"25"`, "Mars/Olympus")
+	assert.Equal(t, want, fake.asked)
 }
 
 func TestSchedulesAreShownAndSteered(t *testing.T) {
@@ -312,22 +281,15 @@ func TestSchedulesAreShownAndSteered(t *testing.T) {
 			{Due: at.Add(-time.Hour), Status: "failed", Reason: "lease_held"},
 		},
 	}}}
-	got := run(t, fake, "schedule", "list")
-	for _, part := range []string{
-		"docs  next 2026-11-23 02:00 UTC", "2026-11-22 02:00  skipped: run docs/g7 was building it",
-		"2026-11-22 01:00  failed: lease_held", "skipped: 2 missed by more than catchup, 1 because the",
-	} {
-		assert.True(t, strings.Contains(got.out, part), "want %q in %s%s", part, got.out, got.err)
-	}
-	for args, asked := range map[string]string{
-		"pause docs --reason holidays": "schedule-pause docs holidays", "resume docs": "schedule-resume docs ",
-		"trigger docs": "schedule-trigger docs", "delete docs": "schedule-delete docs",
+	says(t, fake, "schedule list", cli.ExitDone, "docs  next 2026-11-23 02:00 UTC",
+		"2026-11-22 02:00  skipped: run docs/g7 was building it", "2026-11-22 01:00  failed: lease_held",
+		"skipped: 2 missed by more than catchup, 1 because the")
+	for args, c := range map[string]struct{ asked, says string }{
+		"pause docs --reason holidays": {"schedule-pause docs holidays", ""}, "resume docs": {"schedule-resume docs ", ""},
+		"trigger docs": {"schedule-trigger docs", "nothing started: run docs/g7 is"}, "delete docs": {"schedule-delete docs", ""},
 	} {
 		fake.asked = nil
-		got = run(t, fake, append([]string{"schedule"}, strings.Fields(args)...)...)
-		assert.True(t, got.exit == cli.ExitDone && strings.Join(fake.asked, ";") == asked,
-			"%s: %+v asked %q", args, got, fake.asked)
-		assert.False(t, strings.HasPrefix(args, "trigger") && !strings.Contains(got.out, "nothing started: run docs/g7 is"),
-			"%s", got.out)
+		says(t, fake, "schedule "+args, cli.ExitDone, c.says)
+		assert.Equal(t, []string{c.asked}, fake.asked)
 	}
 }

@@ -38,29 +38,21 @@ func TestWhatIsServedIsMovedAsItIsAskedFor(t *testing.T) {
 		{"untag g1 audit", control.MoveRequest{Generation: "g1", Name: "audit"}, "no longer has the tag audit"},
 	} {
 		c.want.Index, c.want.Action = "docs", strings.Fields(c.args)[0]
-		c.args += " --index docs"
 		fake := &fakeControl{}
-		got := run(t, fake, append(strings.Fields(c.args), "--by", "ada@desk", "--reason", "wrong answers")...)
-		assert.True(t, got.exit == cli.ExitDone && fake.move == c.want && strings.Contains(got.out, c.says),
-			"%s: %+v, asked for %+v", c.args, got, fake.move)
-		assert.Equal(t, core.Operator{By: "ada@desk", Reason: "wrong answers"}, fake.operator, "%s", c.args)
+		says(t, fake, c.args+" --index docs --by ada@desk --reason wrong", cli.ExitDone, c.says)
+		assert.Equal(t, c.want, fake.move)
+		assert.Equal(t, core.Operator{By: "ada@desk", Reason: "wrong"}, fake.operator)
 	}
 	same := &fakeControl{kept: []artifact.Generation{
 		{Generation: "g1", ContentHash: "c"}, {Generation: "g2", ContentHash: "c"},
 	}}
-	contains(t, run(t, same, "rollback", "docs", "g1").out, "both have the same content")
+	says(t, same, "rollback docs g1", cli.ExitDone, "both have the same content")
 	fake := &fakeControl{unchanged: true}
-	got := run(t, fake, "rollback", "g1", "--index", "docs")
-	assert.True(t, got.exit == cli.ExitDone && strings.Contains(got.out, "already serves g1: nothing to do"),
-		"to itself: %+v", got)
-	by := fake.operator.By
-	assert.True(t, strings.Contains(by, "@") && len(by) >= 3, "by default no operator is named: %q", by)
-	got = run(t, &fakeControl{}, "rollback", "--to", "yesterday", "--index", "docs")
-	assert.True(t, got.exit == cli.ExitUsage, "a time that is none: %+v", got)
+	says(t, fake, "rollback g1 --index docs", cli.ExitDone, "already serves g1: nothing to do")
+	assert.Regexp(t, ".@.", fake.operator.By, "the operator by default")
+	says(t, &fakeControl{}, "rollback --to yesterday --index docs", cli.ExitUsage)
 	refused := &fakeControl{err: fault.GenCollected.At("rollback generation", "g1").Because("it was collected")}
-	got = run(t, refused, "rollback", "g1", "--index", "docs", "--json")
-	assert.True(t, got.exit == cli.ExitUsage && strings.Contains(got.err, `"generation_collected"`),
-		"a collected one: %+v", got)
+	says(t, refused, "rollback g1 --index docs --json", cli.ExitUsage, `"generation_collected"`)
 }
 
 func TestTheTrailIsShownWithWhoAndWhy(t *testing.T) {
@@ -77,20 +69,15 @@ func TestTheTrailIsShownWithWhoAndWhy(t *testing.T) {
 			Operator: core.Operator{By: "ada@desk"}, Outcome: &core.OperationOutcome{Result: core.OperationDone},
 		},
 	}}
-	got := run(t, fake, "operations", "--index", "docs", "--limit", "7")
-	for _, part := range []string{
-		"bob@web (key 1a2b3c4d): publish g2 (g1 was served), forced: failed (pointer_moved)", "meant to go",
-		"ada@desk: pause docs/g2: no outcome is recorded", "ada@desk: limit docs/g2 (concurrency 8): done",
-	} {
-		assert.Contains(t, got.out, part)
-	}
-	assert.Equal(t, "operations docs 7", fake.asked[0], "%v", fake.asked)
+	says(t, fake, "operations --index docs --limit 7", cli.ExitDone, "meant to go",
+		"bob@web (key 1a2b3c4d): publish g2 (g1 was served), forced: failed (pointer_moved)",
+		"ada@desk: pause docs/g2: no outcome is recorded", "ada@desk: limit docs/g2 (concurrency 8): done")
+	assert.Equal(t, "operations docs 7", fake.asked[0])
 	as := decoded(t, run(t, fake, "operations", "--index", "docs", "--json").out)
 	list := as["operations"].([]any)
 	assert.True(t, len(list) == 3 && list[0].(map[string]any)["by"] == "bob@web" &&
 		list[1].(map[string]any)["outcome"] == nil, "%v", as)
-	got = run(t, &fakeControl{}, "operations", "--index", "docs")
-	assert.True(t, strings.Contains(got.out, "no operation is recorded"), "%+v", got)
+	says(t, &fakeControl{}, "operations --index docs", cli.ExitDone, "no operation is recorded")
 }
 
 // Who meets a generation that was held after it was built sees what can be done with it; of a run that was held
@@ -98,35 +85,24 @@ func TestTheTrailIsShownWithWhoAndWhy(t *testing.T) {
 func TestAHeldRunSaysHowItIsApprovedOrDropped(t *testing.T) {
 	held := finished(core.StatusHeld)
 	held.Index, held.Generation, held.ContentHash, held.Reason = "docs", "g7", "ab", "failure_budget"
-	got := run(t, &fakeControl{statuses: []control.Status{held}}, "status", "docs")
-	for _, command := range []string{
-		"query docs \"...\" --generation g7", "diff docs g7", "publish docs g7", "discard docs g7",
-	} {
-		assert.Contains(t, got.out, "unweaver "+command, "%q is not in", command)
-	}
-	assert.Equal(t, cli.ExitHeld, got.exit, "exit")
+	says(t, &fakeControl{statuses: []control.Status{held}}, "status docs", cli.ExitHeld,
+		"unweaver query docs \"...\" --generation g7", "unweaver diff docs g7", "unweaver publish docs g7",
+		"unweaver discard docs g7")
 	held.Reason = "mass_deletion"
-	got = run(t, &fakeControl{statuses: []control.Status{held}}, "status", "docs")
-	assert.False(t, strings.Contains(got.out, "publish g7"), "%s", got.out)
+	assert.NotContains(t, run(t, &fakeControl{statuses: []control.Status{held}}, "status", "docs").out, "publish g7")
 }
 
 func TestABranchIsMadeWithItsSettings(t *testing.T) {
 	fake := &fakeControl{}
-	got := run(t, fake, "branch", "docs", "--as", "exp", "--set", "shortening.threshold=900",
-		"--set", "indexes.exp.models.chat.model=large", "--at", "g2", "--by", "ada@desk", "--reason", "compare")
-	want := control.BranchRequest{
+	says(t, fake, "branch docs --as exp --set shortening.threshold=900 --set indexes.exp.models.chat.model=large "+
+		"--at g2 --by ada@desk --reason compare", cli.ExitDone, "exp begins with g2 of docs")
+	assert.Equal(t, control.BranchRequest{
 		Index: "docs", Name: "exp", Generation: "g2",
 		Set: map[string]string{"shortening.threshold": "900", "models.chat.model": "large"},
-	}
-	asked := fake.branched
-	assert.True(t, got.exit == cli.ExitDone && asked.Index == want.Index && asked.Name == want.Name &&
-		asked.Generation == want.Generation && len(asked.Set) == 2 && asked.Set["shortening.threshold"] == "900" &&
-		asked.Set["models.chat.model"] == "large", "%+v, asked for %+v", got, asked)
-	assert.True(t, fake.operator.Reason == "compare" && strings.Contains(got.out, "exp begins with g2 of docs"),
-		"%+v by %+v", got, fake.operator)
-	got = run(t, fake, "branch", "docs", "--delete", "exp")
-	assert.True(t, got.exit == cli.ExitDone && fake.branched.Delete && strings.Contains(got.out, "exp is deleted"),
-		"%+v, asked for %+v", got, fake.branched)
+	}, fake.branched)
+	assert.Equal(t, "compare", fake.operator.Reason)
+	says(t, fake, "branch docs --delete exp", cli.ExitDone, "exp is deleted")
+	assert.True(t, fake.branched.Delete)
 }
 
 // What the store says of an index counts over the file, and what the file says as well is the file's.
@@ -152,10 +128,8 @@ func TestABuildTakesWhatTheStoreSaysOfItsIndex(t *testing.T) {
 
 func TestAPromotionSaysWhatToWriteIntoTheFile(t *testing.T) {
 	fake := &fakeControl{}
-	got := run(t, fake, "promote", "exp", "--reason", "better")
-	assert.True(t, got.exit == cli.ExitDone && fake.move.Action == core.ActionPromote && fake.move.Index == "exp",
-		"%+v, asked for %+v", got, fake.move)
-	assert.Contains(t, got.out, "indexes.exp.keep: 2", "it says")
+	says(t, fake, "promote exp --reason better", cli.ExitDone, "indexes.exp.keep: 2")
+	assert.True(t, fake.move.Action == core.ActionPromote && fake.move.Index == "exp", "%+v", fake.move)
 }
 
 func TestADifferenceIsShownWithTheQuestionsThatHaveOtherChunks(t *testing.T) {
@@ -238,17 +212,14 @@ func TestMappedNamesAreShown(t *testing.T) {
 		if name != "" {
 			args = append(args, name)
 		}
-		got := run(t, fake, args...)
-		shown := decoded(t, got.out)["aliases"].([]any)
-		assert.True(t, len(shown) == want, "%q: %v", name, shown)
-		_, reported := decoded(t, got.out)["decided"]
-		assert.True(t, reported == (name == "" || name == "the IBM"), "%q: %s", name, got.out)
+		shown := decoded(t, run(t, fake, args...).out)
+		assert.Len(t, shown["aliases"], want, name)
+		_, reported := shown["decided"]
+		assert.Equal(t, name == "" || name == "the IBM", reported, name)
 	}
-	got := run(t, fake, "aliases", "show", "--index", "docs")
-	assert.True(t, strings.Contains(got.out, "nyc") && strings.Contains(got.out, "docs/g1: 2 names") &&
-		strings.Contains(got.out, "IBM Germany") && !fake.aliasesAsked.Suggest, "%+v", got)
-	got = run(t, fake, "aliases", "show", "Bern", "--index", "docs")
-	assert.True(t, strings.Contains(got.out, "is its own entity"), "a name that is not mapped: %+v", got)
+	says(t, fake, "aliases show --index docs", cli.ExitDone, "nyc", "docs/g1: 2 names", "IBM Germany")
+	assert.False(t, fake.aliasesAsked.Suggest)
+	says(t, fake, "aliases show Bern --index docs", cli.ExitDone, "is its own entity")
 }
 
 // An index is deleted once its name is typed or --yes is given; a dry run asks nothing and deletes nothing.
