@@ -301,12 +301,10 @@ func run(t *testing.T, c *fakeControl, args ...string) result {
 	return in(t, withConnection(c, ""), nil, args...)
 }
 
-// says runs a command line whose words have no blanks, and requires its exit and parts of what it prints.
+// says runs a command line over a control in an empty folder, as does does.
 func says(t *testing.T, c *fakeControl, args string, exit int, parts ...string) result {
-	got := run(t, c, strings.Fields(args)...)
-	assert.Equal(t, exit, got.exit, "%s: %+v", args, got)
-	contains(t, got.out+got.err, parts...)
-	return got
+	t.Chdir(t.TempDir())
+	return does(t, withConnection(c, ""), args, exit, parts...)
 }
 
 func finished(status string) control.Status {
@@ -396,15 +394,13 @@ func TestWhatIsAskedWronglyIsUsageAndConnectsToNothing(t *testing.T) {
 
 func TestAnErrorOfControlIsShownWithCodeAndHint(t *testing.T) {
 	broken := &fakeControl{err: fault.LeaseHeld.At("index", "docs").Because("run docs/g0 builds it").Advise("wait for it")}
-	for _, args := range [][]string{
-		{"index", "--index", "docs"}, {"status", "docs"}, {"pause", "docs"}, {"resume", "docs"}, {"cancel", "docs"},
-		{"generations", "--index", "docs"}, {"restore", "--index", "docs"}, {"audit", "--index", "docs"}, {"doctor"},
+	for _, args := range []string{
+		"index --index docs", "status docs", "pause docs", "resume docs", "cancel docs", "generations --index docs",
+		"restore --index docs", "audit --index docs", "doctor",
 	} {
-		got := run(t, broken, args...)
-		want := "unweaver: index docs: run docs/g0 builds it (wait for it)\n"
-		assert.True(t, got.exit == cli.ExitUsage && got.err == want && got.out == "",
-			"%v: exit %d, %q, %q", args, got.exit, got.err, got.out)
-		as := decoded(t, run(t, broken, append(args, "--json")...).err)
+		got := says(t, broken, args, cli.ExitUsage)
+		assert.Equal(t, result{cli.ExitUsage, "", "unweaver: index docs: run docs/g0 builds it (wait for it)\n"}, got, args)
+		as := decoded(t, says(t, broken, args+" --json", cli.ExitUsage).err)
 		assert.True(t, as["code"] == "lease_held" && as["hint"] == "wait for it" && as["error"] != "", "%v: %v", args, as)
 	}
 }
@@ -432,13 +428,10 @@ func TestEveryCodeThatEndsACommandHasItsExitCode(t *testing.T) {
 func TestAFailureToCloseIsTold(t *testing.T) {
 	t.Chdir(t.TempDir())
 	closing := func(context.Context, *config.Config) (cli.Connection, error) {
-		return cli.Connection{
-			Control: &fakeControl{},
-			Close:   func() error { return fault.StoreDown.At("close", "classes") },
-		}, nil
+		failed := func() error { return fault.StoreDown.At("close", "classes") }
+		return cli.Connection{Control: &fakeControl{}, Close: failed}, nil
 	}
-	got := in(t, closing, nil, "pause", "docs")
-	assert.True(t, got.exit == cli.ExitFailed && strings.Contains(got.err, "close classes"), "%+v", got)
+	does(t, closing, "pause docs", cli.ExitFailed, "close classes")
 }
 
 func TestPauseAndCancelTellWhatIsInFlight(t *testing.T) {
@@ -458,36 +451,31 @@ func TestPauseAndCancelTellWhatIsInFlight(t *testing.T) {
 
 func TestLimitGivesWhatItsFlagsSay(t *testing.T) {
 	fake := &fakeControl{}
-	got := run(t, fake, "limit", "docs/g1", "--concurrency", "4", "--requests-per-minute", "0", "--budget-calls", "9")
-	want := "docs/g1: limit, concurrency 4, 0 requests a minute, with a budget of 9 calls\n"
-	assert.True(t, got.out == want && fake.limit.Budget.Calls == 9 && *fake.limit.Limits.Concurrency == 4 &&
-		fake.limit.Limits.TokensPerMinute == nil, "%+v %+v", got, fake.limit)
-	for _, bad := range [][]string{{}, {"--concurrency", "0"}, {"--tokens-per-minute", "-1"}, {"--budget-calls", "-1"}} {
-		got := run(t, &fakeControl{}, append([]string{"limit", "docs/g1"}, bad...)...)
-		assert.True(t, got.exit == cli.ExitUsage, "%v: %+v", bad, got)
+	says(t, fake, "limit docs/g1 --concurrency 4 --requests-per-minute 0 --budget-calls 9", cli.ExitDone,
+		"docs/g1: limit, concurrency 4, 0 requests a minute, with a budget of 9 calls\n")
+	assert.True(t, fake.limit.Budget.Calls == 9 && *fake.limit.Limits.Concurrency == 4 &&
+		fake.limit.Limits.TokensPerMinute == nil, "%+v", fake.limit)
+	for _, bad := range []string{"", "--concurrency 0", "--tokens-per-minute -1", "--budget-calls -1"} {
+		says(t, &fakeControl{}, "limit docs/g1 "+bad, cli.ExitUsage)
 	}
 }
 
 func TestResumeGivesANewBudgetOnlyWhereOneIsGiven(t *testing.T) {
 	for _, tc := range []struct {
-		flags []string
+		flags string
 		want  *core.Budget
 		text  string
 	}{
-		{nil, nil, "docs: resume\n"},
-		{[]string{"--budget-calls", "20"}, &core.Budget{Calls: 20}, "docs: resume, with a budget of 20 calls\n"},
-		{
-			[]string{"--budget-tokens", "7", "--budget-money", "1.5"},
-			&core.Budget{Tokens: 7, Money: 1.5},
-			"docs: resume, with a budget of 7 tokens, 1.5 in money\n",
-		},
-		{[]string{"--budget-calls", "0"}, &core.Budget{}, "docs: resume, with its earlier budget\n"},
+		{"", nil, "docs: resume\n"},
+		{" --budget-calls 20", &core.Budget{Calls: 20}, "docs: resume, with a budget of 20 calls\n"},
+		{" --budget-tokens 7 --budget-money 1.5", &core.Budget{Tokens: 7, Money: 1.5},
+			"docs: resume, with a budget of 7 tokens, 1.5 in money\n"},
+		{" --budget-calls 0", &core.Budget{}, "docs: resume, with its earlier budget\n"},
 	} {
 		fake := &fakeControl{}
-		got := run(t, fake, append([]string{"resume", "docs"}, tc.flags...)...)
-		assert.True(t, got.exit == cli.ExitDone && got.out == tc.text && (fake.budget == nil) == (tc.want == nil) &&
-			(tc.want == nil || *fake.budget == *tc.want), "%v: %+v, budget %+v", tc.flags, got, fake.budget)
-		as := decoded(t, run(t, fake, append([]string{"resume", "docs", "--json"}, tc.flags...)...).out)
+		assert.Equal(t, tc.text, says(t, fake, "resume docs"+tc.flags, cli.ExitDone).out)
+		assert.Equal(t, tc.want, fake.budget, tc.flags)
+		as := decoded(t, says(t, fake, "resume docs --json"+tc.flags, cli.ExitDone).out)
 		assert.Equal(t, tc.want != nil, as["budget"] != nil, "%v: %v", tc.flags, as)
 	}
 }
@@ -495,30 +483,29 @@ func TestResumeGivesANewBudgetOnlyWhereOneIsGiven(t *testing.T) {
 func TestSettingsComeFromTheFileTheEnvironmentAndTheCommandLine(t *testing.T) {
 	dir := t.TempDir()
 	t.Chdir(dir)
-	write := func(name, text string) {
-		require.NoError(t, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600))
+	writeFiles(t, map[string]string{
+		"unweaver.yaml": "indexes: {docs: {corpus: here, keep: 7}}\n",
+		"other.yaml":    "indexes: {docs: {corpus: s3://bucket/docs, keep: 8}}\n",
+	})
+	here, other, there := filepath.Join(dir, "here"), "s3://bucket/docs", filepath.Join(dir, "there")
+	for _, c := range []struct {
+		env, args string
+		keep      int
+		corpus    string
+	}{
+		{"", "", 7, here},
+		{"UNWEAVER_CONFIG=other.yaml", "", 8, other},
+		{"UNWEAVER_CONFIG=none.yaml", "--config other.yaml", 8, other},
+		{"UNWEAVER_INDEXES_DOCS_KEEP=9", "", 9, here},
+		{"UNWEAVER_INDEXES_DOCS_KEEP=9", "there --set indexes.docs.keep=10", 10, there},
+	} {
+		fake := &fakeControl{}
+		args := append([]string{"index", "--index", "docs"}, strings.Fields(c.args)...)
+		got := in(t, withConnection(fake, ""), []string{c.env}, args...)
+		spec := fake.request.Spec
+		assert.True(t, got.exit == cli.ExitDone && spec.Keep == c.keep && spec.Corpus == c.corpus, "%+v: %+v, keep %d of %s",
+			c, got, spec.Keep, spec.Corpus)
 	}
-	write("unweaver.yaml", "indexes: {docs: {corpus: here, keep: 7}}\n")
-	write("other.yaml", "indexes: {docs: {corpus: s3://bucket/docs, keep: 8}}\n")
-	fake := &fakeControl{}
-	index := func(env []string, args ...string) core.Spec {
-		got := in(t, withConnection(fake, ""), env, append([]string{"index", "--index", "docs"}, args...)...)
-		require.Equal(t, cli.ExitDone, got.exit, "%+v", got)
-		return fake.request.Spec
-	}
-	if spec := index(nil); spec.Keep != 7 || spec.Corpus != filepath.Join(dir, "here") {
-		t.Errorf("unweaver.yaml is not read, or its path is not made absolute: %d %s", spec.Keep, spec.Corpus)
-	}
-	if spec := index([]string{"UNWEAVER_CONFIG=other.yaml"}); spec.Keep != 8 || spec.Corpus != "s3://bucket/docs" {
-		t.Errorf("UNWEAVER_CONFIG: %d %s", spec.Keep, spec.Corpus)
-	}
-	if spec := index([]string{"UNWEAVER_CONFIG=none.yaml"}, "--config", "other.yaml"); spec.Keep != 8 {
-		t.Errorf("--config does not win over UNWEAVER_CONFIG: %d", spec.Keep)
-	}
-	assert.Equal(t, 9, index([]string{"UNWEAVER_INDEXES_DOCS_KEEP=9"}).Keep, "a variable does not win over the file")
-	spec := index([]string{"UNWEAVER_INDEXES_DOCS_KEEP=9"}, "there", "--set", "indexes.docs.keep=10")
-	assert.True(t, spec.Keep == 10 && spec.Corpus == filepath.Join(dir, "there"),
-		"--set and the argument do not win: %d %s", spec.Keep, spec.Corpus)
 }
 
 // evil holds what a terminal acts on: a title, a cleared screen, C1 as one byte and as a character, a turned direction.
@@ -589,4 +576,19 @@ func TestOrdinaryTextIsPrintedAsItIs(t *testing.T) {
 		}
 	}
 	assert.True(t, out.String() == text, "%q", out.String())
+}
+
+// does runs a command line whose words have no blanks, and requires its exit and parts of what it prints.
+func does(t *testing.T, connect cli.Connector, args string, exit int, parts ...string) result {
+	got := in(t, connect, nil, strings.Fields(args)...)
+	assert.Equal(t, exit, got.exit, "%s: %+v", args, got)
+	contains(t, got.out+got.err, parts...)
+	return got
+}
+
+// writeFiles writes files by their paths.
+func writeFiles(t *testing.T, content map[string]string) {
+	for path, text := range content {
+		require.NoError(t, os.WriteFile(path, []byte(text), 0o600))
+	}
 }

@@ -26,27 +26,18 @@ import (
 )
 
 func TestConfigInitWritesAFileThatIsValidAndNeverOverwrites(t *testing.T) {
-	fake := &fakeControl{}
 	t.Chdir(t.TempDir())
-	got := in(t, nil, nil, "config", "init")
-	require.True(t, got.exit == cli.ExitDone && strings.HasPrefix(got.out, "wrote unweaver.yaml"), "%+v", got)
-	raw, err := os.ReadFile("unweaver.yaml")
-	require.NoError(t, err)
-	contains(t, string(raw), "concurrency: 64", "# longest chunk")
-	got = in(t, nil, nil, "config", "validate")
-	assert.True(t, got.out == "valid: 1 indexes (docs)\n", "%+v", got)
-	require.NoError(t, os.WriteFile("unweaver.yaml", []byte("# mine\n"), 0o600))
-	got = in(t, nil, nil, "config", "init", "--json")
-	as := decoded(t, got.err)
-	assert.True(t, got.exit == cli.ExitUsage && strings.Contains(as["error"].(string), "already exists"), "%+v", got)
-	raw, err = os.ReadFile("unweaver.yaml")
-	assert.True(t, err == nil && string(raw) == "# mine\n", "overwritten: %s %v", raw, err)
+	does(t, nil, "config init", cli.ExitDone, "wrote unweaver.yaml")
+	contains(t, string(musttest.Get(os.ReadFile("unweaver.yaml"))(t)), "concurrency: 64", "# longest chunk")
+	does(t, nil, "config validate", cli.ExitDone, "valid: 1 indexes (docs)\n")
+	writeFiles(t, map[string]string{"unweaver.yaml": "# mine\n"})
+	as := decoded(t, does(t, nil, "config init --json", cli.ExitUsage).err)
+	assert.Contains(t, as["error"], "already exists")
+	assert.Equal(t, "# mine\n", string(musttest.Get(os.ReadFile("unweaver.yaml"))(t)))
 	other := filepath.Join(t.TempDir(), "other.yaml")
-	got = in(t, nil, nil, "config", "init", "--config", other, "--json")
-	assert.True(t, got.exit == cli.ExitDone && decoded(t, got.out)["written"] == other, "%+v", got)
-	got = in(t, nil, nil, "config", "init", "--config", filepath.Join(other, "below"))
-	assert.True(t, got.exit == cli.ExitFailed && strings.Contains(got.err, "name another file with --config"), "%+v", got)
-	assert.True(t, len(fake.asked) == 0, "it connects")
+	as = decoded(t, does(t, nil, "config init --json --config "+other, cli.ExitDone).out)
+	assert.Equal(t, other, as["written"])
+	does(t, nil, "config init --config "+other+"/below", cli.ExitFailed, "name another file with --config")
 }
 
 func TestConfigShowSaysWhereEveryValueCameFrom(t *testing.T) {
@@ -83,33 +74,28 @@ func TestConfigShowSaysWhereEveryValueCameFrom(t *testing.T) {
 
 func TestConfigValidateListsEveryMistake(t *testing.T) {
 	t.Chdir(t.TempDir())
-	require.NoError(t, os.WriteFile("bad.yaml", []byte("worker:\n  slots: 0\n  sloths: 1\n"), 0o600))
+	writeFiles(t, map[string]string{"bad.yaml": "worker:\n  slots: 0\n  sloths: 1\n"})
 	for _, command := range []string{"validate", "show"} {
-		got := in(t, nil, nil, "config", command, "--config", "bad.yaml")
-		assert.True(t, got.exit == cli.ExitUsage && got.out == "", "%+v", got)
-		contains(t, got.err, "2 mistakes", "bad.yaml:2:10: worker.slots: want 1", "bad.yaml:3:3: unknown key worker.sloths")
-		as := decoded(t, in(t, nil, nil, "config", command, "--config", "bad.yaml", "--json").err)
+		got := does(t, nil, "config "+command+" --config bad.yaml", cli.ExitUsage, "2 mistakes",
+			"bad.yaml:2:10: worker.slots: want 1", "bad.yaml:3:3: unknown key worker.sloths")
+		assert.Empty(t, got.out)
+		as := decoded(t, does(t, nil, "config "+command+" --config bad.yaml --json", cli.ExitUsage).err)
 		assert.True(t, as["code"] == "bad_config" && strings.Contains(as["error"].(string), "2 mistakes"), "%v", as)
 	}
-	got := in(t, nil, nil, "config", "validate", "--json")
-	as := decoded(t, got.out)
-	assert.True(t, as["valid"] == true && as["indexes"] == 0.0, "without any file: %+v", got)
+	as := decoded(t, does(t, nil, "config validate --json", cli.ExitDone).out)
+	assert.True(t, as["valid"] == true && as["indexes"] == 0.0, "without any file: %+v", as)
 }
 
 func TestConfigValidateReadsFilesOfAliases(t *testing.T) {
 	t.Chdir(t.TempDir())
-	for name, content := range map[string]string{
+	writeFiles(t, map[string]string{
 		"unweaver.yaml": "indexes: {docs: {corpus: /data, aliases: names.txt}}\n",
 		"names.txt":     "pin Ada | Lovelace\npin Lovelace | Ada\n",
-	} {
-		require.NoError(t, os.WriteFile(name, []byte(content), 0o600))
-	}
-	got := in(t, nil, nil, "config", "validate")
-	contains(t, got.err, "pinned in a circle", "names.txt", "indexes.docs.aliases")
-	assert.True(t, got.exit != cli.ExitDone && strings.Count(got.err, "fix the") == 1, "%+v", got)
-	require.NoError(t, os.WriteFile("names.txt", []byte("pin Ada | Lovelace\n"), 0o600))
-	got = in(t, nil, nil, "config", "validate")
-	assert.True(t, got.exit == cli.ExitDone, "%+v", got)
+	})
+	got := does(t, nil, "config validate", cli.ExitUsage, "pinned in a circle", "names.txt", "indexes.docs.aliases")
+	assert.Equal(t, 1, strings.Count(got.err, "fix the"), got.err)
+	writeFiles(t, map[string]string{"names.txt": "pin Ada | Lovelace\n"})
+	does(t, nil, "config validate", cli.ExitDone)
 }
 
 // Every command that begins a build sends the files that the configuration names as they are now: a worker cannot read
@@ -151,40 +137,30 @@ func TestFilesOfTheConfigurationAreSentAsTheyAreNow(t *testing.T) {
 
 func TestModelsSaysWhatIsThereAndWhatToDo(t *testing.T) {
 	dir := t.TempDir()
-	setting := "models.dir=" + dir
-	list := decoded(t, in(t, nil, nil, "models", "list", "--json", "--set", setting).out)
+	setting := " --set models.dir=" + dir
+	list := decoded(t, does(t, nil, "models list --json"+setting, cli.ExitDone).out)
 	models := list["models"].([]any)
 	assert.True(t, len(models) == len(neural.Models) && list["ok"] == true && list["dir"] == dir, "%v", list)
-	got := in(t, nil, nil, "models", "verify", "--set", setting)
-	assert.True(t, got.exit == cli.ExitUsage && strings.Contains(got.err, "unweaver models pull"),
-		"nothing there: %+v", got)
-	got = in(t, nil, nil, "models", "verify", "e5", "--set", setting)
-	assert.True(t, got.exit == cli.ExitFailed && strings.Contains(got.out, "missing") &&
-		strings.Contains(got.out, "models pull e5"), "missing: %+v", got)
+	does(t, nil, "models verify"+setting, cli.ExitUsage, "unweaver models pull")
+	does(t, nil, "models verify e5"+setting, cli.ExitFailed, "missing", "models pull e5")
 
 	e5, _ := neural.Find("e5")
 	damaged := filepath.Join(dir, "e5", e5.Files[0].Name)
 	require.NoError(t, os.MkdirAll(filepath.Dir(damaged), 0o700))
-	require.NoError(t, os.WriteFile(damaged, []byte("E5S1"), 0o600))
-	verified := in(t, nil, nil, "models", "verify", "--json", "--set", setting)
-	state := decoded(t, verified.out)["models"].([]any)[0].(map[string]any)
-	assert.True(t, verified.exit == cli.ExitFailed && state["status"] == neural.Damaged &&
-		strings.Contains(state["problem"].(string), damaged), "damaged: %+v", verified)
-	got = in(t, nil, nil, "models", "list", "--set", setting)
-	assert.True(t, strings.Contains(got.out, neural.Damaged), "damaged: %+v", got)
+	writeFiles(t, map[string]string{damaged: "E5S1"})
+	verified := decoded(t, does(t, nil, "models verify --json"+setting, cli.ExitFailed).out)
+	state := verified["models"].([]any)[0].(map[string]any)
+	assert.Equal(t, neural.Damaged, state["status"])
+	assert.Contains(t, state["problem"], damaged)
+	does(t, nil, "models list"+setting, cli.ExitDone, neural.Damaged)
 
-	for what, args := range map[string][]string{
-		"no such model":     {"models", "pull", "none"},
-		"none to verify":    {"models", "verify", "none"},
-		"no such file":      {"models", "pull", "e5", "--from", filepath.Join(dir, "nowhere.whl")},
-		"a file of another": {"models", "pull", "e5", "--from", damaged},
-		"two names":         {"models", "pull", "e5", "minilm"},
+	for _, args := range []string{
+		"pull none", "verify none", "pull e5 --from " + dir + "/nowhere.whl", "pull e5 --from " + damaged, "pull e5 minilm",
 	} {
-		got := in(t, nil, nil, append(args, "--set", setting)...)
-		assert.True(t, got.exit == cli.ExitUsage && got.err != "" && got.out == "", "%s: %+v", what, got)
+		got := does(t, nil, "models "+args+setting, cli.ExitUsage)
+		assert.True(t, got.err != "" && got.out == "", "%s: %+v", args, got)
 	}
-	raw, err := os.ReadFile(damaged)
-	assert.True(t, err == nil && string(raw) == "E5S1", "a pull that failed wrote: %v", err)
+	assert.Equal(t, "E5S1", string(musttest.Get(os.ReadFile(damaged))(t)), "a pull that failed wrote")
 }
 
 func TestAModelInsideIsConfiguredByItsName(t *testing.T) {
@@ -209,8 +185,9 @@ func TestTheCodecKeyIsMadeOnceAndKept(t *testing.T) {
 
 func TestCertificatesOfAServerAndItsClientsAreMadeAndFitTogether(t *testing.T) {
 	folder := filepath.Join(t.TempDir(), "tls")
-	got := in(t, nil, nil, "certs", "create", folder, "--host", "temporal", "--host", "127.0.0.1")
-	require.True(t, got.exit == cli.ExitDone && strings.Count(got.out, "written: ") == 6, "%+v", got)
+	create := "certs create " + folder
+	got := does(t, nil, create+" --host temporal --host 127.0.0.1", cli.ExitDone)
+	require.Equal(t, 6, strings.Count(got.out, "written: "), got.out)
 	read := func(name string) []byte {
 		raw := musttest.Get(os.ReadFile(filepath.Join(folder, name)))(t)
 		info, err := os.Stat(filepath.Join(folder, name))
@@ -222,18 +199,13 @@ func TestCertificatesOfAServerAndItsClientsAreMadeAndFitTogether(t *testing.T) {
 		assert.NoError(t, err, "%s", pair[0])
 	}
 	key := string(read("ca-key.pem"))
-	got = in(t, nil, nil, "certs", "create", folder, "--host", "temporal")
-	assert.True(t, got.exit == cli.ExitUsage && strings.Contains(got.err, "already exists") &&
-		string(read("ca-key.pem")) == key, "written over: %+v", got)
-	got = in(t, nil, nil, "certs", "create", folder, "--host", "temporal", "--force", "--json")
-	assert.True(t, got.exit == cli.ExitDone && len(decoded(t, got.out)["written"].([]any)) == 6 &&
-		string(read("ca-key.pem")) != key, "%+v", got)
-	for _, args := range [][]string{
-		{"certs", "create"}, {"certs", "create", folder},
-		{"certs", "create", folder, "--host", "temporal", "--force", "--days", "0"},
-	} {
-		got = in(t, nil, nil, args...)
-		assert.True(t, got.exit == cli.ExitUsage, "%v: %+v", args, got)
+	does(t, nil, create+" --host temporal", cli.ExitUsage, "already exists")
+	assert.Equal(t, key, string(read("ca-key.pem")))
+	as := decoded(t, does(t, nil, create+" --host temporal --force --json", cli.ExitDone).out)
+	assert.Len(t, as["written"], 6)
+	assert.NotEqual(t, key, string(read("ca-key.pem")))
+	for _, bad := range []string{"certs create", create, create + " --host temporal --force --days 0"} {
+		does(t, nil, bad, cli.ExitUsage)
 	}
 }
 
@@ -250,21 +222,14 @@ func keeping(t *testing.T, allowed httpapi.Access) cli.Connector {
 func TestKeysAreMadeListedReplacedAndEnded(t *testing.T) {
 	t.Chdir(t.TempDir())
 	connect := keeping(t, httpapi.Access{Token: token, Keys: access.Book{Store: blobmemory.New()}})
-	made := in(t, connect, nil, "keys", "create", "--name", "page", "--index", "docs-*", "--rate", "5", "--json")
-	key := decoded(t, made.out)
+	key := decoded(t, does(t, connect, "keys create --name page --index docs-* --rate 5 --json", cli.ExitDone).out)
 	text, _ := key["text"].(string)
 	about, _ := key["key"].(map[string]any)
 	id, _ := about["id"].(string)
-	require.True(t, made.exit == cli.ExitDone && access.WellFormed(text) && about["scope"] == "query" &&
-		about["index"] == "docs-*", "%+v", made)
-	rotated := in(t, connect, nil, "keys", "rotate", id, "--overlap", "1h")
-	assert.True(t, rotated.exit == cli.ExitDone && strings.Contains(rotated.out, "uwk_") &&
-		!strings.Contains(rotated.out, text), "%+v", rotated)
-	assert.Equal(t, cli.ExitDone, in(t, connect, nil, "keys", "revoke", id).exit)
-	list := in(t, connect, nil, "keys", "list")
-	assert.True(t, strings.Contains(list.out, "revoked") && strings.Contains(list.out, "valid") &&
-		!strings.Contains(list.out, "uwk_"), "%s", list.out)
-	assert.Equal(t, cli.ExitUsage, in(t, connect, nil, "keys", "create", "--scope", "root").exit, "an unknown scope")
-	bad := in(t, connect, nil, "keys", "create", "--rate", "NaN")
-	assert.True(t, bad.exit == cli.ExitUsage && strings.Contains(bad.err, "--rate requires a number"), "no number: %+v", bad)
+	require.True(t, access.WellFormed(text) && about["scope"] == "query" && about["index"] == "docs-*", "%+v", key)
+	assert.NotContains(t, does(t, connect, "keys rotate --overlap 1h "+id, cli.ExitDone, "uwk_").out, text)
+	does(t, connect, "keys revoke "+id, cli.ExitDone)
+	assert.NotContains(t, does(t, connect, "keys list", cli.ExitDone, "revoked", "valid").out, "uwk_")
+	does(t, connect, "keys create --scope root", cli.ExitUsage)
+	does(t, connect, "keys create --rate NaN", cli.ExitUsage, "--rate requires a number")
 }
