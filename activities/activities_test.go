@@ -260,7 +260,6 @@ func newBench(t *testing.T) *bench {
 	return &bench{p.Activities, p.env, artifact.Index{Store: p.store, Name: "docs"}, p.build}
 }
 
-// take executes TakeLease and returns the fence.
 func (b *bench) take() (fence int64, err error) {
 	value, err := b.ExecuteActivity(workflows.TakeLease, b.build)
 	if err == nil {
@@ -291,7 +290,6 @@ func TestTakingALeaseWaitsForTheProcessesOfARunThatIsOver(t *testing.T) {
 	assert.True(t, fence == 8 && time.Since(began) >= time.Second, "fence %d after %s", fence, time.Since(began))
 }
 
-// long is more than anything takes, also on a machine that has much else to do.
 const long = 3 * time.Minute
 
 // A unit that works when its run has lost the lease is a zombie: it is cancelled with the reason.
@@ -389,7 +387,6 @@ func TestABackfillWithoutAPlainNameIsRefused(t *testing.T) {
 	}
 }
 
-// typeOf returns the code that the engine gets.
 func typeOf(err error) string {
 	var app *temporal.ApplicationError
 	if errors.As(err, &app) {
@@ -398,7 +395,6 @@ func typeOf(err error) string {
 	return ""
 }
 
-// measured runs MeasureFleet.
 func (p *plant) measured(t *testing.T) workflows.Capacity {
 	var capacity workflows.Capacity
 	value, err := p.env.ExecuteActivity(workflows.MeasureFleet, p.build)
@@ -512,7 +508,6 @@ func TestAPanicReachesHistoryAsACodeAlone(t *testing.T) {
 	check(t, err)
 }
 
-// sound returns the input of a run that nothing is wrong with.
 func sound() workflows.Build {
 	return workflows.Build{
 		Index: "docs", Generation: "g1", Spec: strings.Repeat("0", 64), Heartbeat: 1e9, Shape: workflows.DefaultShape(),

@@ -17,7 +17,6 @@ import (
 	"github.com/unweaver/unweaver/workflows"
 )
 
-// filling is a backfill of three units over a fake.
 type filling struct {
 	*fake
 	units int

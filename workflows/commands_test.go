@@ -285,7 +285,6 @@ func TestLimitsOfARunningBuildAreWrittenDownAndBadOnesRefused(t *testing.T) {
 		*f.steered[3].NewBudget == (workflows.Budget{Calls: 100, Money: 2}), "written down: %+v", f.steered)
 }
 
-// at sends a command at a time after the run's start.
 func at(env *testsuite.TestWorkflowEnvironment, after time.Duration, update string, into **answer) {
 	env.RegisterDelayedCallback(func() {
 		if update == workflows.UpdateResume {
@@ -296,7 +295,6 @@ func at(env *testsuite.TestWorkflowEnvironment, after time.Duration, update stri
 	}, after)
 }
 
-// obeyed checks that a command was acknowledged.
 func obeyed(t *testing.T, what string, a *answer) {
 	assert.True(t, a != nil && a.rejected == nil && a.failed == nil && a.completed, "%s: %+v", what, a)
 }

@@ -83,7 +83,6 @@ func (r recorder) completes() {
 	r.store("completed", notice)
 }
 
-// fleet records an extraction whose shards are given wider windows as the fleet grows.
 func (r recorder) fleet() {
 	f := newFake(5000, 5000, 5000, 5000)
 	f.capacity = workflows.Capacity{Workers: 1, Slots: 4, CPU: 2, Chat: 64}
@@ -138,7 +137,6 @@ func (r recorder) pauses() {
 	})
 }
 
-// ends records builds that publish nothing.
 func (r recorder) ends() {
 	f := newFake(64)
 	f.outcome = workflows.Outcome{Status: "held", Reason: "recall"}
@@ -166,7 +164,6 @@ func (r recorder) others() {
 	r.record("completed", newFake(20), workflows.NightlyName, workflows.Build{Index: "nightly"}, nil)
 }
 
-// record runs a workflow to its end and stores its history.
 func (r recorder) record(
 	end string, f registrar, name string, build workflows.Build, steer func(id string),
 ) *common.WorkflowExecution {
@@ -211,7 +208,6 @@ func (r recorder) run(
 	return run
 }
 
-// finish waits until a run is closed, however it ended.
 func (r recorder) finish(run *common.WorkflowExecution) {
 	r.Helper()
 	ctx, done := context.WithTimeout(r.Context(), 3*time.Minute)
@@ -232,7 +228,6 @@ func (r recorder) history(run *common.WorkflowExecution) *history.History {
 	return read
 }
 
-// child returns the first run of a child of this type whose id ends so.
 func (r recorder) child(of *common.WorkflowExecution, name, ending string) *common.WorkflowExecution {
 	r.Helper()
 	for _, event := range r.history(of).GetEvents() {
@@ -278,7 +273,6 @@ func (r recorder) until(reached func() bool) {
 
 const histories = "testdata/histories"
 
-// recorded gives every stored history. It is an error to have none.
 func recorded(t *testing.T) map[string]*history.History {
 	return musttest.Get(stored())(t)
 }
@@ -366,7 +360,6 @@ func TestTheShapeOfTheInputDecidesTheCommands(t *testing.T) {
 	}
 }
 
-// types collects the names of workflows as they are registered.
 type types struct {
 	worker.WorkflowRegistry
 	found map[string]bool

@@ -22,7 +22,6 @@ import (
 	"github.com/unweaver/unweaver/workflows"
 )
 
-// stageOf200 returns extraction of 200 full shards.
 func stageOf200() workflows.StageInput {
 	in := workflows.StageInput{Stage: "extract", Units: 200, Sizes: make([]int, 200)}
 	for i := range in.Sizes {
@@ -186,7 +185,6 @@ func TestAStageKeepsItsWindow(t *testing.T) {
 // fullFleet is 100 workers of 64 slots before a model server that takes 6,400 calls at once.
 var fullFleet = workflows.Capacity{Workers: 100, Slots: 6400, CPU: 400, Chat: 6400, Embed: 6400}
 
-// smallest is a worker that does one thing at a time.
 var smallest = workflows.Capacity{Workers: 1, Slots: 1, CPU: 1, Chat: 6400}
 
 // moment is when calls began or ended, by the workflow's clock.
@@ -308,7 +306,6 @@ func ordered(of []moment) []moment {
 	})
 }
 
-// extraction returns a stage of so many full shards.
 func extraction(shards int) workflows.StageInput {
 	in := workflows.StageInput{Stage: "extract", Units: shards, Sizes: make([]int, shards)}
 	for i := range in.Sizes {
@@ -379,7 +376,6 @@ func TestFewShardsShareTheWindowOfAll(t *testing.T) {
 	}
 }
 
-// lastBegun returns when the last batch was begun.
 func lastBegun(p *plant) (last time.Time) {
 	for _, m := range p.batches {
 		if m.more > 0 && m.at.After(last) {

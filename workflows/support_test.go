@@ -104,7 +104,6 @@ func (f *fake) notices() []workflows.Notice {
 	return slices.Clone(f.noticed)
 }
 
-// count returns how often an activity, or one unit of it, was called.
 func (f *fake) count(call string) (n int) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -139,7 +138,6 @@ func (f *fake) lastEnd() workflows.End {
 	return f.ended[len(f.ended)-1]
 }
 
-// unitActivities are those that take a Unit and give a UnitResult.
 var unitActivities = []string{
 	workflows.ChunkDocuments, workflows.PayBatches, workflows.ExtractChunks, workflows.SealShard,
 	workflows.ReducePartition, workflows.ShortenPartition, workflows.EmbedPart, workflows.LoadPart,
@@ -160,7 +158,6 @@ func gives[In, Out any](f *fake, to registry, name string, give func(In) Out) {
 	}, activity.RegisterOptions{Name: name})
 }
 
-// keep adds to a list of the fake.
 func keep[T any](f *fake, list *[]T, one T) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -240,7 +237,6 @@ func (f *fake) register(to registry) {
 	})
 }
 
-// registrar registers stand-ins of activities.
 type registrar interface{ register(to registry) }
 
 // environment returns the environment of a test; with prepares it.
@@ -289,7 +285,6 @@ func run(
 	return result[workflows.Outcome](env)
 }
 
-// result returns what a workflow that has ended came to.
 func result[Result any](env *testsuite.TestWorkflowEnvironment) (out Result, err error) {
 	if err = env.GetWorkflowError(); err == nil {
 		err = env.GetWorkflowResult(&out)
@@ -303,7 +298,6 @@ func fatal(code string) error {
 		temporal.ApplicationErrorOptions{NonRetryable: true, Details: []any{"ref-" + code + ".json"}})
 }
 
-// answer is how an update ended.
 type answer struct {
 	rejected, failed error
 	completed        bool
@@ -316,7 +310,6 @@ func (a *answer) Complete(reported any, err error) {
 	a.completed, a.failed, a.reported = err == nil, err, reported
 }
 
-// send sends an update now.
 func send(env *testsuite.TestWorkflowEnvironment, update string, input ...any) *answer {
 	a := &answer{}
 	env.UpdateWorkflow(update, "", a, input...)
@@ -332,7 +325,6 @@ func resumeAt(t *testing.T, env *testsuite.TestWorkflowEnvironment, after time.D
 	}, after+time.Second)
 }
 
-// state asks the run.
 func state(t *testing.T, env *testsuite.TestWorkflowEnvironment) workflows.State {
 	var s workflows.State
 	value, err := env.QueryWorkflow(workflows.QueryState)
@@ -343,7 +335,6 @@ func state(t *testing.T, env *testsuite.TestWorkflowEnvironment) workflows.State
 	return s
 }
 
-// completes runs a build that has to complete.
 func completes(t *testing.T, f *fake, build workflows.Build, with func(*testsuite.TestWorkflowEnvironment)) {
 	out, err := run(t, f, build, with)
 	require.True(t, err == nil && out.Status == "completed", "%v %v, ends %+v", out, err, f.ended)

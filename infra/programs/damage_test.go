@@ -62,7 +62,6 @@ func quay(n, night int) (name, text string) {
 		strings.Repeat("The tide of Ossum was measured there.\n", night), n, n+10, n%5, n%3)
 }
 
-// reply is what came of a question.
 type reply struct {
 	status   int // 0: no answer
 	degraded bool
@@ -72,7 +71,6 @@ type reply struct {
 // generationName is the name that a build gives its generation: when it began.
 var generationName = regexp.MustCompile(`\b\d{8}t\d{6}z(-\d+)?\b`)
 
-// replies asks all questions.
 func (i *installation) replies(index string) (all []reply) {
 	for _, question := range questions {
 		raw, _ := json.Marshal(question)
@@ -99,7 +97,6 @@ func (i *installation) replies(index string) (all []reply) {
 	return all
 }
 
-// say runs a command to its end and returns what it prints, and its exit code.
 func (i *installation) say(args ...string) (string, int) {
 	ctx, cancel := context.WithTimeout(i.t.Context(), 10*time.Minute)
 	defer cancel()
@@ -116,14 +113,12 @@ func (i *installation) say(args ...string) (string, int) {
 	return said, command.ProcessState.ExitCode()
 }
 
-// must runs a command that has to end with an exit code.
 func (i *installation) must(code int, args ...string) {
 	i.t.Helper()
 	said, got := i.say(args...)
 	require.True(i.t, got == code, "exit code %d, want %d: %s", got, code, said)
 }
 
-// stop ends the stack as Ctrl-C does.
 func (i *installation) stop() {
 	i.t.Helper()
 	_ = syscall.Kill(i.dev.Process.Pid, syscall.SIGINT)
@@ -199,7 +194,6 @@ var harms = map[string]func(random *rand.Rand, raw, older, other []byte) []byte{
 	"older":    func(_ *rand.Rand, _, older, _ []byte) []byte { return older },
 }
 
-// damage is one trial.
 type damage struct {
 	number                         int
 	kind, file, harm               string
@@ -296,7 +290,6 @@ func (r *ruin) of(t *testing.T) *ruin {
 	return &other
 }
 
-// try does one trial.
 func (r *ruin) try(number int) (d damage) {
 	begun := time.Now()
 	random := rand.New(rand.NewPCG(*seed, uint64(number)))

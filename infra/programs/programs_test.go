@@ -57,7 +57,6 @@ indexes:
 // bin is the folder of the programs, whose own environment knows no variable of tests.
 var bin = os.Getenv("UNWEAVER_TEST_BIN")
 
-// install writes a configuration that names a model server.
 func install(t *testing.T, models, settings string) *installation {
 	t.Helper()
 	if bin == "" {
@@ -82,7 +81,6 @@ func install(t *testing.T, models, settings string) *installation {
 	return i.on(filepath.Join(at, "data"))
 }
 
-// on returns the installation with another data directory.
 func (i *installation) on(data string) *installation {
 	other := *i
 	other.data, other.dev = data, nil
@@ -106,7 +104,6 @@ func (i *installation) command(args ...string) *exec.Cmd {
 	return command
 }
 
-// run runs a command to its end and returns the last object that it prints.
 func (i *installation) run(args ...string) (out map[string]any) {
 	i.t.Helper()
 	raw, err := i.command(append(args, "--json")...).Output()
@@ -186,7 +183,6 @@ func (i *installation) beginOnce() bool {
 	return true
 }
 
-// kill ends the stack and its children as kill -9 does.
 func (i *installation) kill() {
 	if i.dev != nil && i.dev.Process != nil {
 		_ = syscall.Kill(-i.dev.Process.Pid, syscall.SIGKILL)
@@ -194,7 +190,6 @@ func (i *installation) kill() {
 	}
 }
 
-// ask returns the documents that a question finds over HTTP.
 func (i *installation) ask(question string) (documents []string) {
 	i.t.Helper()
 	body, _ := json.Marshal(map[string]any{"query": question, "top_chunks": 10})
@@ -214,7 +209,6 @@ func (i *installation) ask(question string) (documents []string) {
 	return documents
 }
 
-// call returns the text that an agent gets from the tool search.
 func (i *installation) call(question string) string {
 	i.t.Helper()
 	session, err := sdk.NewClient(&sdk.Implementation{Name: "test", Version: "1"}, nil).
@@ -390,7 +384,6 @@ func (i *installation) current(index string) map[string]any {
 	return nil
 }
 
-// outcome is what an operation came to.
 type outcome struct {
 	hashes  string
 	replies []reply
@@ -423,7 +416,6 @@ func (s *site) do(ctx context.Context, i *installation, o operation) (said strin
 	return said
 }
 
-// killed is one trial.
 type killed struct {
 	operation   string
 	after, of   time.Duration // the start of the operation; how long an undisturbed one took

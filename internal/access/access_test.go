@@ -21,7 +21,6 @@ import (
 	"github.com/unweaver/unweaver/internal/testkit/musttest"
 )
 
-// broken is a store that can be asked to fail.
 type broken struct {
 	blob.Store
 	mu    sync.Mutex
@@ -45,7 +44,6 @@ func (b *broken) Stat(ctx context.Context, key string) (blob.Info, error) {
 	return b.Store.Stat(ctx, key)
 }
 
-// world is a store with a clock.
 type world struct {
 	t     *testing.T
 	store *broken

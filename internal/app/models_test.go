@@ -59,7 +59,6 @@ func factory(specs ...core.Spec) *app.Models {
 	return app.NewModels(nil, own)
 }
 
-// meter counts what was begun and not ended.
 type meter struct {
 	mu         sync.Mutex
 	open, most int

@@ -235,7 +235,6 @@ func TestAStoreWithoutAnIDIsUnavailableAndGetsNone(t *testing.T) {
 	assert.True(t, err == nil && known == id && len(store.Keys("")) == 1, "of the copy: %s, %v", known, err)
 }
 
-// slowly deletes as a distant store does.
 type slowly struct {
 	blob.Store
 	mu            sync.Mutex

@@ -27,7 +27,6 @@ func rowKey(i int) string { return fmt.Sprintf("k%06d", 2*i) }
 
 func rowValue(i int) string { return fmt.Sprint("value ", i, strings.Repeat(" pad", 20)) }
 
-// rowFile writes a sorted file of several frames and opens it.
 func rowFile(t *testing.T, store blob.Store, key string) *artifact.Reader {
 	rows := musttest.Get(artifact.NewRows())(t)
 	defer rows.Discard()

@@ -252,7 +252,6 @@ func TestWaitingForAClaimEndsWithTheCaller(t *testing.T) {
 	})
 }
 
-// pays gives a result and counts.
 func pays(paid *int, result ledger.Result) func(context.Context) (ledger.Result, error) {
 	return func(context.Context) (ledger.Result, error) { *paid++; return result, nil }
 }
@@ -355,7 +354,6 @@ func (c *claims) ReleaseAll(ctx context.Context, keys []string, owner string) er
 	return nil
 }
 
-// day returns when the n-th day of a test begins.
 func day(n int) time.Time { return time.Date(2026, 3, 1, 2, 0, 0, 0, time.UTC).AddDate(0, 0, n) }
 
 // book is a ledger over a memory store whose clock the test sets.
@@ -372,7 +370,6 @@ func newBook(t *testing.T) *book {
 	return b
 }
 
-// reopen opens the ledger again, as another process sees it.
 func (b *book) reopen() { b.Ledger = ledger.New(b.store, newClaims()) }
 
 func value(i int) string { return fmt.Sprint("value ", i) }

@@ -25,7 +25,6 @@ import (
 	"github.com/unweaver/unweaver/internal/testkit/musttest"
 )
 
-// put stores loose entries.
 func (b *book) put(t *testing.T, task string, from, to int) {
 	for i := from; i < to; i++ {
 		musttest.Get(b.Put(t.Context(), task, key(i), 0, ledger.Result{Value: []byte(value(i))}))(t)

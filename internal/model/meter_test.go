@@ -41,7 +41,6 @@ func (s *scripted) Embed(context.Context, []string) ([][]float32, model.Usage, e
 func (s *scripted) Info() model.Info { return model.Info{Model: "scripted", Paid: !s.free} }
 func (*scripted) Dimension() int     { return 8 }
 
-// tally is a meter that remembers what it got.
 type tally struct {
 	refuse error
 	passed []string // tasks of requests that the server would not take for now

@@ -20,7 +20,6 @@ import (
 	"github.com/unweaver/unweaver/starter/cli"
 )
 
-// flat returns text with runs of blanks as one.
 func flat(text string) string {
 	lines := strings.Split(text, "\n")
 	for i, line := range lines {
@@ -119,7 +118,6 @@ func TestAGenerationIsShownWithTheReportOfItsRun(t *testing.T) {
 	contains(t, run(t, &fakeControl{kept: kept[1:]}, "show", "docs").err, "it has no published generation")
 }
 
-// lines decodes a stream of events.
 func lines(t *testing.T, text string) []map[string]any {
 	var out []map[string]any
 	for line := range strings.Lines(text) {
@@ -172,7 +170,6 @@ func TestWaitingWithJSONTellsAStreamOfEventsAndPrintsTheReport(t *testing.T) {
 	}
 }
 
-// failing is a control that cannot restore one index.
 type failing struct {
 	fakeControl
 	bad string

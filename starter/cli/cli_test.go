@@ -270,7 +270,6 @@ func (c *fakeControl) RunDoctor(_ context.Context, spec core.Spec) ([]control.Ch
 
 var _ control.Control = (*fakeControl)(nil)
 
-// result of one invocation.
 type result struct {
 	exit     int
 	out, err string
@@ -288,14 +287,12 @@ func in(t *testing.T, connect cli.Connector, env []string, args ...string) resul
 	return result{app.Run(t.Context(), args), out.String(), errs.String()}
 }
 
-// withConnection gives a connector to a control, and queries to an address.
 func withConnection(c control.Control, queries string) cli.Connector {
 	return func(context.Context, *config.Config) (cli.Connection, error) {
 		return cli.Connection{Control: c, HTTP: queries}, nil
 	}
 }
 
-// run runs the command line over a control in an empty folder.
 func run(t *testing.T, c *fakeControl, args ...string) result {
 	t.Chdir(t.TempDir())
 	return in(t, withConnection(c, ""), nil, args...)
@@ -586,7 +583,6 @@ func does(t *testing.T, connect cli.Connector, args string, exit int, parts ...s
 	return got
 }
 
-// writeFiles writes files by their paths.
 func writeFiles(t *testing.T, content map[string]string) {
 	for path, text := range content {
 		require.NoError(t, os.WriteFile(path, []byte(text), 0o600))

@@ -209,7 +209,6 @@ func TestCertificatesOfAServerAndItsClientsAreMadeAndFitTogether(t *testing.T) {
 	}
 }
 
-// keeping serves keys as the embedded stack does.
 func keeping(t *testing.T, allowed httpapi.Access) cli.Connector {
 	server := httptest.NewServer(httpapi.Handler(&fakeControl{}, allowed))
 	t.Cleanup(server.Close)

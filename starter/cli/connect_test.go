@@ -110,7 +110,6 @@ func TestAStackThatHasEndedIsNotRunning(t *testing.T) {
 	assert.False(t, running, "a file that was half written")
 }
 
-// script writes a program that stands for unweaver dev.
 func script(t *testing.T, body string) string {
 	path := filepath.Join(t.TempDir(), "unweaver")
 	require.NoError(t, os.WriteFile(path, []byte("#!/bin/sh\n"+body), 0o700))
@@ -208,7 +207,6 @@ func TestTheStackOfAKilledCommandIsTold(t *testing.T) {
 	}
 }
 
-// awaitFile waits for a file for as long as the test may last.
 func awaitFile(t *testing.T, path string) {
 	t.Helper()
 	for {

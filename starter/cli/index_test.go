@@ -82,7 +82,6 @@ func TestARunThatIsNotYetSeenIsWaitedFor(t *testing.T) {
 	assert.True(t, got.exit == cli.ExitDone && fake.misses == 0 && strings.Contains(got.out, "completed"), "%+v", got)
 }
 
-// late knows a run only after some looks.
 type late struct {
 	fakeControl
 	misses int

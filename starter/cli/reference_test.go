@@ -22,7 +22,6 @@ const referencePath = "../../docs/reference/cli.md"
 
 const firstMade = "\n## Flags of every command\n"
 
-// reference returns what is made of the reference, behind its head.
 func reference() string {
 	var text strings.Builder
 	root := cli.Commands()

@@ -24,7 +24,6 @@ import (
 	"github.com/unweaver/unweaver/starter/eval"
 )
 
-// dataset returns a dataset of four passages and three questions, two of which have answers.
 func dataset() *eval.Dataset {
 	return &eval.Dataset{
 		Name: "small",
@@ -485,7 +484,6 @@ func TestGraphRAGBenchIsReadByThePassagesThatMatchBest(t *testing.T) {
 	assert.Contains(t, string(raw), `{"id":"Medical-1","text":"Surgery removes a tumour of the liver."}`)
 }
 
-// many returns a set of questions of which each has a passage of its own.
 func many(n int) *eval.Dataset {
 	out := &eval.Dataset{Name: "2wiki", Texts: map[string]retrieve.Passage{}}
 	for i := range n {

@@ -163,7 +163,6 @@ func (s *server) AddSearchAttributes(
 	return &operatorservice.AddSearchAttributesResponse{}, nil
 }
 
-// connect serves s on loopback and connects to it.
 func connect(t *testing.T, s *server) client.Client {
 	listener := musttest.Get(net.Listen("tcp", "127.0.0.1:0"))(t)
 	serving := grpc.NewServer()
@@ -178,7 +177,6 @@ func connect(t *testing.T, s *server) client.Client {
 	return connected
 }
 
-// configured returns a worker over stores in a folder of the test.
 func configured(t *testing.T, s *server) host.Config {
 	stores := musttest.Get(app.Open(t.Context(), app.FillPaths(config.Default().Stores, t.TempDir())))(t)
 	t.Cleanup(func() { _ = stores.Close() })
@@ -380,7 +378,6 @@ func TestAWorkerTellsWhetherItLivesAndIsReady(t *testing.T) {
 	assert.True(t, fault.Is(err, fault.PortTaken), "a taken address: %v", err)
 }
 
-// metrics waits until the metrics of a process hold a text, and returns them.
 func metrics(t *testing.T, process *telemetry.Process, until string) string {
 	t.Helper()
 	listener := musttest.Get(net.Listen("tcp", "127.0.0.1:0"))(t)

@@ -15,7 +15,6 @@ import (
 	"github.com/unweaver/unweaver/workflows/visibility"
 )
 
-// operator knows attributes, and what it answers when it is asked to add or to list some.
 type operator struct {
 	known         map[string]enums.IndexedValueType
 	adding, lists error

@@ -40,10 +40,8 @@ func real(t *testing.T) string {
 	return path
 }
 
-// silent is for clients whose words are not of interest.
 var silent = log.NewStructuredLogger(slog.New(slog.DiscardHandler))
 
-// logged collects what a server logs.
 type logged struct {
 	mu  sync.Mutex
 	all bytes.Buffer // not embedded: its ReadFrom takes no lock

@@ -25,7 +25,6 @@ import (
 	"github.com/unweaver/unweaver/internal/testkit/musttest"
 )
 
-// script writes a program of the shell and returns its path.
 func script(t *testing.T, lines string) string {
 	path := filepath.Join(t.TempDir(), "temporal")
 	require.NoError(t, os.WriteFile(path, []byte("#!/bin/sh\n"+lines+"\n"), 0o700))

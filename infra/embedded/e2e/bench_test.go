@@ -110,7 +110,6 @@ func benchServer(b *testing.B, options modeltest.Options) *modeltest.Server {
 	return server
 }
 
-// benchStack is a stack in a process of its own.
 type benchStack struct{ *storm.Stack }
 
 // startBench starts a stack, writes copies of the corpus, and returns what builds an index of them.
@@ -155,7 +154,6 @@ func writeCopies(b *testing.B, path string, copies int) {
 	require.NoError(b, out.Close())
 }
 
-// measured is a build and what it took.
 type measured struct {
 	control.Status
 	seconds, cpu float64
@@ -163,7 +161,6 @@ type measured struct {
 	during       map[string]float64 // most of it in each stage
 }
 
-// build runs a build to its end.
 func (at benchStack) build(b *testing.B, spec core.Spec) measured {
 	got := measured{during: map[string]float64{}}
 	began, used := time.Now(), at.usage()

@@ -53,7 +53,6 @@ type cluster struct {
 	replicas []*proc
 }
 
-// proc is a process that can be killed and started again with the same arguments.
 type proc struct {
 	t    testing.TB
 	args []string
@@ -172,7 +171,6 @@ func (c *cluster) set(redisPort, temporalPort int, more []string) {
 	c.cfg = musttest.Get(config.Load(config.Source{Set: sets}))(c.t)
 }
 
-// upload replaces the corpus by a folder's files.
 func (c *cluster) upload(dir string) {
 	c.t.Helper()
 	store := musttest.Get(c.ctl.Stores.OpenCorpus(c.t.Context(), c.docs))(c.t)
@@ -201,7 +199,6 @@ func (c *cluster) upload(dir string) {
 	require.NoError(c.t, err)
 }
 
-// worker starts a worker process.
 func (c *cluster) worker() *proc {
 	c.t.Helper()
 	p := &proc{
@@ -219,7 +216,6 @@ func (c *cluster) worker() *proc {
 	return p
 }
 
-// replica starts a query-api process and gives its address.
 func (c *cluster) replica() string {
 	c.t.Helper()
 	port := freePort(c.t)
@@ -240,7 +236,6 @@ func (c *cluster) replica() string {
 	return fmt.Sprintf("http://127.0.0.1:%d", port)
 }
 
-// begin starts a build and gives its run.
 func (c *cluster) begin(req control.IndexRequest) string {
 	c.t.Helper()
 	req.Spec.Corpus = c.docs
@@ -297,7 +292,6 @@ func answers(t testing.TB, base, index, q string) []string {
 	return nil
 }
 
-// redisCommand sends a line to the cluster's own Redis and gives what comes back at once.
 func redisCommand(t testing.TB, c *cluster, line string) string {
 	conn := musttest.Get(net.Dial("tcp", strings.TrimSuffix(strings.TrimPrefix(c.cfg.Stores.Classes, "redis://"), "/0")))(t)
 	defer func() { _ = conn.Close() }()
@@ -307,13 +301,11 @@ func redisCommand(t testing.TB, c *cluster, line string) string {
 	return string(buf[:n])
 }
 
-// flushRedis empties the cluster's own Redis.
 func flushRedis(t testing.TB, c *cluster) {
 	got := redisCommand(t, c, "FLUSHALL")
 	require.True(t, strings.HasPrefix(got, "+OK"), "%v", got)
 }
 
-// redisMemory reads used_memory of the cluster's own Redis.
 func redisMemory(t testing.TB, c *cluster) (used int64) {
 	info := redisCommand(t, c, "INFO memory")
 	if _, after, ok := strings.Cut(info, "used_memory:"); ok {
@@ -326,7 +318,6 @@ func redisMemory(t testing.TB, c *cluster) (used int64) {
 // parts of a cluster that a storm kills, in turn.
 var parts = []string{"worker", "temporal", "redis", "s3", "milvus", "query-api"}
 
-// strikeOn is one kill of a part of a cluster.
 type strikeOn struct {
 	Part     string
 	Hit      string // the activity that was in flight
@@ -334,7 +325,6 @@ type strikeOn struct {
 	Progress float64 // from when the part is started again until work goes on
 }
 
-// clusterStorm kills parts of a cluster while builds run.
 type clusterStorm struct {
 	t       *testing.T
 	c       *cluster
@@ -431,7 +421,6 @@ func (s *clusterStorm) inFlight(run string, since time.Time) (aim storm.Flight, 
 	return aim, false
 }
 
-// restart kills a part and starts it again, and returns when it can be reached.
 func (s *clusterStorm) restart(part string) {
 	away := func() { time.Sleep(time.Duration(200+s.random.IntN(1500)) * time.Millisecond) }
 	switch part {

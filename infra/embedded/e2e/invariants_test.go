@@ -114,7 +114,6 @@ func (a *witness) over() bool {
 	return a.stopped
 }
 
-// next waits until a generation has answered once more.
 func (a *witness) next(t *testing.T, generation string) {
 	t.Helper()
 	deadline := time.After(time.Minute)
@@ -216,7 +215,6 @@ func TestQueriesDuringFiftyPublishesAndRollbacksSeeOneGeneration(t *testing.T) {
 	}))(t, fault.UnknownGen)
 }
 
-// stranger returns a client that has the engine's port alone.
 func stranger(t *testing.T) client.Client {
 	out, err := client.DialContext(t.Context(), client.Options{HostPort: shared.Temporal, Namespace: devserver.Namespace})
 	require.NoError(t, err)

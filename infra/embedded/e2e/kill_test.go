@@ -43,7 +43,6 @@ func taken(variable string) string {
 // it must catch, work that waits for a timeout of the engine or of a lease, takes minutes.
 const bound = 120.0
 
-// stormOptions returns the options of one lane.
 func stormOptions(t *testing.T, seed uint64, deadline time.Time) storm.Options {
 	return storm.Options{
 		Folder: t.TempDir(), Seed: seed, PerBuild: 4, Deadline: deadline,
@@ -112,7 +111,6 @@ func TestKilledInEveryStageABuildEndsAsIfUndisturbed(t *testing.T) {
 	judge(t, all, want, wanted)
 }
 
-// judge compares a storm with what it must be.
 func judge(t *testing.T, got storm.Result, want storm.Result, each int) {
 	t.Helper()
 	for i, night := range got.Nights {
@@ -242,7 +240,6 @@ func killRounds(t *testing.T, mode string, stages []string) {
 	}
 }
 
-// reach returns once a run is at a stage or past it.
 func reach(t *testing.T, serving control.Control, run, stage string) {
 	at := slices.Index(retryStages, stage)
 	for begun := time.Now(); at > 0; time.Sleep(5 * time.Millisecond) {

@@ -142,7 +142,6 @@ func spec(t testing.TB, index, docs string, server *modeltest.Server, set ...str
 	return musttest.Get(cfg.Spec(index, musttest.Get(filepath.Abs(docs))(t)))(t)
 }
 
-// wait follows a run until it ends or pauses.
 func wait(t testing.TB, c control.Control, run string) control.Status {
 	t.Helper()
 	for begin := time.Now(); time.Since(begin) < 3*time.Minute; time.Sleep(30 * time.Millisecond) {
@@ -167,7 +166,6 @@ func completed(t testing.TB, st control.Status) control.Status {
 	return st
 }
 
-// do calls the API and decodes the answer.
 func do(t testing.TB, base, method, path string, body any) (int, map[string]any) {
 	t.Helper()
 	var reader io.Reader
@@ -223,7 +221,6 @@ func chunksOf(out map[string]any) []map[string]any {
 	return cs
 }
 
-// write makes a corpus of files.
 func write(t testing.TB, files map[string]string) string {
 	dir := t.TempDir()
 	for name, s := range files {
@@ -234,7 +231,6 @@ func write(t testing.TB, files map[string]string) string {
 	return dir
 }
 
-// copySample puts the sample's corpus, and nothing else, into a folder.
 func copySample(t testing.TB) string {
 	raw := musttest.Get(os.ReadFile(filepath.Join(sample, "corpus.jsonl")))(t)
 	return write(t, map[string]string{"corpus.jsonl": string(raw)})

@@ -106,7 +106,6 @@ func (n *fiveNights) write() {
 	n.upload()
 }
 
-// row returns the place of a passage among the lines.
 func (n *fiveNights) row(id string) int {
 	return slices.IndexFunc(n.lines, func(line string) bool { return strings.Contains(line, `"`+id+`"`) })
 }
@@ -128,7 +127,6 @@ func (n *fiveNights) night(word string) control.Status {
 	return wait(n.t, n.control, run)
 }
 
-// killed waits for the gate and kills who works.
 func (n *fiveNights) killed(at *gate) {
 	n.t.Helper()
 	select {
@@ -142,7 +140,6 @@ func (n *fiveNights) killed(at *gate) {
 	}
 }
 
-// serves waits until queries are answered from a generation.
 func (n *fiveNights) serves(generation string) map[string]any {
 	n.t.Helper()
 	var last any
@@ -277,7 +274,6 @@ func (n *fiveNights) backfill(fourth control.Status) {
 		"%d extractions beyond those of %d letters and a passage, %d may have been in flight", asked, archived, inflight)
 }
 
-// prepare takes the sample as its corpus.
 func (n *fiveNights) prepare(sp core.Spec) {
 	n.t.Helper()
 	raw := musttest.Get(os.ReadFile(filepath.Join(sample, "corpus.jsonl")))(n.t)

@@ -199,7 +199,6 @@ func paid(t *testing.T, when string, report core.Report, server *modeltest.Serve
 	assert.Equal(t, want, report.Tokens, "%s: the report says", when)
 }
 
-// onward waits until a resumed run ends or pauses again.
 func onward(t *testing.T, run string) control.Status {
 	t.Helper()
 	for begin := time.Now(); time.Since(begin) < time.Minute; time.Sleep(30 * time.Millisecond) {

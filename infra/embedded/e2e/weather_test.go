@@ -52,7 +52,6 @@ func calmNights(t *testing.T, documents storm.Documents, nights int) (want []cal
 	return want, folders
 }
 
-// slowModels starts a model server whose calls take a while.
 func slowModels(t *testing.T) *modeltest.Server {
 	server := modeltest.New(modeltest.Options{
 		Latency: 60 * time.Millisecond, EmbedLatency: 120 * time.Millisecond, Shuffle: true, Dimension: 64,
@@ -253,7 +252,6 @@ func askThrough(t *testing.T, base string, want []calmNight, stop <-chan struct{
 	}
 }
 
-// distant is a store that is some way off.
 var distant = proxy.Weather{Delay: 30 * time.Millisecond}
 
 func (p *proc) signal(t *testing.T, signal syscall.Signal) {

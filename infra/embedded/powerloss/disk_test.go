@@ -27,7 +27,6 @@ type disk struct {
 	cut   func(name string, file *node, at time.Time) error
 }
 
-// node is a file or a folder.
 type node struct {
 	name    string // the last one, for people
 	folder  bool
@@ -86,7 +85,6 @@ func (p processes) returned(thread string, c call) error {
 	return nil
 }
 
-// of gives the process of a thread, by its first thread.
 func (p processes) of(thread string) string {
 	for p.process[thread] != "" {
 		thread = p.process[thread]
@@ -378,7 +376,6 @@ func (d *disk) copy(thread string, c call, from *handle) error {
 	return nil
 }
 
-// variant is what a disk has kept when the power went.
 type variant int
 
 const (
@@ -430,7 +427,6 @@ func left(top *node, v variant, random *rand.Rand) map[string]leaf {
 	return out
 }
 
-// sector is what a disk writes at once.
 const sector = 4096
 
 func (n *node) content(v variant, random *rand.Rand) []byte {

@@ -324,7 +324,6 @@ func complete(store blob.Store) (string, error) {
 	return pointer.Generation, nil
 }
 
-// segments finds every content address in a manifest.
 func segments(value any) []string {
 	var out []string
 	switch value := value.(type) {

@@ -35,7 +35,6 @@ const (
 	slow   = 25 * time.Millisecond // a model's answer
 )
 
-// process is the embedded stack as a process.
 type process struct {
 	t    *testing.T
 	data string
@@ -80,7 +79,6 @@ func start(t *testing.T, data string, before ...string) *process {
 	return nil
 }
 
-// kill ends the process and waits until nothing of it is left.
 func (p *process) kill() {
 	_ = syscall.Kill(-p.cmd.Process.Pid, syscall.SIGKILL)
 	<-p.ends
@@ -90,7 +88,6 @@ func (p *process) control() control.Control {
 	return &httpapi.Client{Base: p.dev.HTTP, Token: p.dev.Token}
 }
 
-// ended follows a run to its end.
 func (p *process) ended(run string) (control.Status, error) {
 	var last control.Status
 	var err error
@@ -143,7 +140,6 @@ func (a *asked) script(seen modeltest.Seen) modeltest.Injection {
 	return modeltest.Injection{Latency: slow}
 }
 
-// take gives what was asked for, and begins again.
 func (a *asked) take() map[string]time.Time {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -201,7 +197,6 @@ func record(t *testing.T) *recording {
 	return rec
 }
 
-// documents puts the first so many of the sample into the corpus.
 func (r *recording) documents(t *testing.T, n int) {
 	raw := musttest.Get(os.ReadFile(filepath.Join(sample, "corpus.jsonl")))(t)
 	lines := strings.SplitAfter(string(raw), "\n")
@@ -220,7 +215,6 @@ func specOf(t *testing.T, docs, url string) core.Spec {
 	return spec
 }
 
-// answers reports whether a query finds something.
 func (p *process) answers() error {
 	body := strings.NewReader(`{"query":"journal of psychotherapy"}`)
 	url := p.dev.HTTP + "/v1/indexes/" + index + "/query"
@@ -245,7 +239,6 @@ const recorded = "trace=?open,openat,?creat,close,dup,?dup2,dup3,lseek,write,pwr
 	"?truncate,fallocate,copy_file_range,sendfile,?rename,renameat,renameat2,?link,linkat,?unlink,unlinkat,?mkdir," +
 	"mkdirat,?rmdir,fsync,fdatasync,sync_file_range,mmap,?fork,?vfork,clone,?clone3,execve"
 
-// call is a system call that has returned.
 type call struct {
 	name   string
 	args   []string // quoted strings are decoded
@@ -336,7 +329,6 @@ func moment(stamp string) (time.Time, error) {
 	return time.Unix(s, us*1000), err
 }
 
-// arguments splits name(a, "b", c.
 func arguments(text string) (name string, args []string, err error) {
 	name, rest, _ := strings.Cut(text, "(")
 	for rest != "" {
@@ -367,7 +359,6 @@ func arguments(text string) (name string, args []string, err error) {
 	return name, args, nil
 }
 
-// decode turns \x41\x42 into AB.
 func decode(text string) (string, error) {
 	out := make([]byte, len(text)/4)
 	nibble := func(c byte) byte {

@@ -51,7 +51,6 @@ func (s *source) Get(ctx context.Context, key string, part blob.Range) (io.ReadC
 	return body, info, err
 }
 
-// put stores a content under its hash as key.
 func (s *source) put(t testing.TB, content string) (sha string) {
 	sum := sha256.Sum256([]byte(content))
 	sha = hex.EncodeToString(sum[:])
@@ -63,7 +62,6 @@ func newCache(t *testing.T, dir string, limit int64) *localfile.Cache {
 	return musttest.Get(localfile.New(dir, limit))(t)
 }
 
-// file is what tests map: a copy's content.
 type file struct {
 	content string
 	closed  atomic.Int64
@@ -76,7 +74,6 @@ func read(path string) (*file, error) {
 	return &file{content: string(raw)}, err
 }
 
-// cached returns a cache in a folder, and a store with one content.
 func cached(t *testing.T) (dir string, store *source, cache *localfile.Cache, sha string) {
 	dir, store = t.TempDir(), newSource()
 	return dir, store, newCache(t, dir, 0), store.put(t, "content")
@@ -175,7 +172,6 @@ func TestOneMappingIsSharedAndClosedByItsLastUser(t *testing.T) {
 		"a closed mapping was given, or the copy was brought %d times", store.reads.Load())
 }
 
-// other is another kind of file.
 type other struct{ file }
 
 func TestAContentMayBeMappedAsTwoKinds(t *testing.T) {
@@ -392,7 +388,6 @@ func TestDownloadsOfDeadProcessesAreRemovedAndThoseOfOthersKept(t *testing.T) {
 	assert.Empty(t, names(t, dir))
 }
 
-// never is a body that never gives anything.
 type never struct{}
 
 func (never) Read([]byte) (int, error) {
@@ -447,7 +442,6 @@ func (s *ranged) ranges() (out []blob.Range) {
 	return out
 }
 
-// large makes a store with an object of so many bytes.
 func large(t *testing.T, size int) (store *ranged, content []byte, sha string) {
 	content = make([]byte, size)
 	source := rand.NewChaCha8([32]byte{})

@@ -27,7 +27,6 @@ func write(t testing.TB, rows []row) []byte {
 	return buffer.Bytes()
 }
 
-// some makes n rows of size bytes, which compress to nearly nothing or hardly at all.
 func some(n, size int, compressible bool) []row {
 	out := make([]row, n)
 	state := uint32(1)
@@ -44,7 +43,6 @@ func some(n, size int, compressible bool) []row {
 	return out
 }
 
-// read gives all rows and what the footer says of their number.
 func read(b []byte) (rows []row, counted int64, err error) {
 	footer, err := rowfile.ReadFooter(bytes.NewReader(b), int64(len(b)))
 	if err != nil {

@@ -143,7 +143,6 @@ func TestAProgramWithAnotherCodecKeyIsRefused(t *testing.T) {
 	assert.True(t, fault.Is(err, fault.BadConfig), "a key that is not there: %v", err)
 }
 
-// namespaces is a server that knows every namespace.
 type namespaces struct {
 	workflowservice.UnimplementedWorkflowServiceServer
 }

@@ -66,7 +66,6 @@ func (r *recorder) CancelRun(_ context.Context, run string) (control.Stopped, er
 	return r.stopped(), r.ask("cancel", run)
 }
 
-// stopped returns what the recorder answers to what stops a run.
 func (r *recorder) stopped() control.Stopped {
 	calls := int64(7)
 	return control.Stopped{InFlight: &calls}
@@ -182,17 +181,14 @@ func (r *recorder) RunDoctor(_ context.Context, spec core.Spec) ([]control.Check
 	return []control.Check{{Name: "worker", Detail: "none polls", Hint: "start one"}}, r.ask("doctor", spec)
 }
 
-// with returns a call of a method with a request.
 func with[I, O any](ctx context.Context, method func(context.Context, I) (O, error), in I) func() (any, error) {
 	return func() (any, error) { return method(ctx, in) }
 }
 
-// tell returns a call of a method that answers nothing.
 func tell[I any](ctx context.Context, method func(context.Context, I) error, in I) func() (any, error) {
 	return func() (any, error) { return struct{}{}, method(ctx, in) }
 }
 
-// methods calls each method of a Control and gives what it answers.
 func methods(ctx context.Context, c control.Control) map[string]func() (any, error) {
 	none := func(err error) (any, error) { return struct{}{}, err }
 	backfill, one := control.BackfillNamed{Index: "docs", Name: "old"}, []string{"a.md"}

@@ -108,7 +108,6 @@ func (f *temporalFake) ExecuteWorkflow(
 	return startedRun{id: f.runID(options.ID)}, nil
 }
 
-// startedRun is the handle of a run.
 type startedRun struct {
 	client.WorkflowRun
 	id string
@@ -118,7 +117,6 @@ func (s startedRun) GetRunID() string { return s.id }
 
 func (f *temporalFake) runID(id string) string { return fmt.Sprint("r", f.runs[id]) }
 
-// answered is the handle of an update that was answered.
 type answered struct {
 	client.WorkflowUpdateHandle
 	err  error
@@ -300,7 +298,6 @@ func newBench(t *testing.T) *bench {
 	return &bench{svc, t, fake, store, kept, artifact.Index{Store: artifacts, Name: "docs"}}
 }
 
-// must ends the test on an error.
 func (b *bench) must(err error) { require.NoError(b.t, err) }
 
 func (b *bench) setState(run string, state core.RunState) {
@@ -319,7 +316,6 @@ func (b *bench) write(key, content string) {
 	musttest.Get(blob.Write(b.t.Context(), b.art.Store, key, []byte(content), blob.Cond{}))(b.t)
 }
 
-// spec returns the spec of an index whose corpus is an empty folder, with built-in models.
 func (b *bench) spec(index string) core.Spec {
 	return core.Spec{
 		Index: index, Corpus: b.t.TempDir(), Chat: core.ChatModel{Provider: "builtin"},
@@ -329,7 +325,6 @@ func (b *bench) spec(index string) core.Spec {
 
 var errDown = errors.New("connection refused")
 
-// readOnly is a store that takes no writes.
 type readOnly struct{ blob.Store }
 
 func (r readOnly) Put(context.Context, string, io.Reader, int64, blob.Cond) (blob.Info, error) {
@@ -338,19 +333,16 @@ func (r readOnly) Put(context.Context, string, io.Reader, int64, blob.Cond) (blo
 
 var errNoRight = fault.StoreDenied.At("ask", "bucket").Because("no such right")
 
-// unlisted is a store that lists nothing.
 type unlisted struct{ blob.Store }
 
 func (u unlisted) List(context.Context, string, string) iter.Seq2[blob.Info, error] {
 	return func(yield func(blob.Info, error) bool) { yield(blob.Info{}, errNoRight) }
 }
 
-// undeleted is a store that deletes nothing.
 type undeleted struct{ blob.Store }
 
 func (u undeleted) DeleteAll(context.Context, []string) error { return errNoRight }
 
-// unconditional is a store that ignores the conditions of writes.
 type unconditional struct{ blob.Store }
 
 func (u unconditional) Put(ctx context.Context, key string, r io.Reader, n int64, _ blob.Cond) (blob.Info, error) {

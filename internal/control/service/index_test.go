@@ -278,7 +278,6 @@ func TestNamesThatCannotBeBuilt(t *testing.T) {
 	assert.True(t, len(b.temporal.started) == 0, "%d builds were started", len(b.temporal.started))
 }
 
-// publish makes a generation that lists know.
 func publish(b *bench, generation string) {
 	sha := musttest.Get(b.art.PutManifest(b.t.Context(),
 		&core.Manifest{Format: core.ManifestFormat, Index: "docs", Generation: generation}))(b.t)

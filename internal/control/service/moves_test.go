@@ -208,7 +208,6 @@ func (b *bench) publish() core.Digest {
 	return digest
 }
 
-// fail gives generation g1 a dead letter.
 func (b *bench) fail(letter extract.DeadLetter) {
 	musttest.Get(blob.WriteJSON(b.t.Context(), b.art.Store, extract.DeadLetterKey(b.art, "g1", letter.Chunk),
 		letter, blob.Cond{}))(b.t)

@@ -220,7 +220,6 @@ func TestAReportFromTheFutureDoesNotHideTheOthers(t *testing.T) {
 	assert.True(t, err == nil && got.Run == "docs/g2", "got %s, %v", got.Run, err)
 }
 
-// dated changes when the report of a generation was written.
 func (b *bench) dated(generation string, at time.Time) {
 	b.must(os.Chtimes(b.Stores.Artifacts.Location(b.art.GenerationKey(generation, "report.json")), at, at))
 }
@@ -243,12 +242,10 @@ func TestARunThatWaitsSaysForWhatSinceWhenAndUntilWhen(t *testing.T) {
 	assert.True(t, err == nil && got.Waiting == nil && got.Status == core.StatusFailed, "terminated: %+v, %v", got, err)
 }
 
-// putState writes the state of run docs/g1 as it is given.
 func (b *bench) putState(raw string) {
 	b.must(b.Stores.Coordination.SetState(b.t.Context(), "docs/g1", []byte(raw)))
 }
 
-// noClasses has no state of a run readable.
 func noClasses(b *bench) {
 	b.classes.state = fault.StoreDown.At("read state from", "redis").Because(errDown)
 }
@@ -257,7 +254,6 @@ func (b *bench) remember(work string) {
 	b.must(b.Stores.Coordination.SetState(b.t.Context(), "latest:docs", []byte(work)))
 }
 
-// checks returns the checks of doctor by name.
 func checks(t *testing.T, b *bench, spec core.Spec) map[string]control.Check {
 	all := musttest.Get(b.RunDoctor(t.Context(), spec))(b.t)
 	out := map[string]control.Check{}

@@ -237,12 +237,10 @@ func TestPauseAndCancelTellWhatIsInFlight(t *testing.T) {
 	}
 }
 
-// hold writes a lease.
 func (b *bench) hold(lease core.Lease) {
 	musttest.Get(blob.WriteJSON(b.t.Context(), b.art.Store, b.art.LeaseKey(), lease, blob.Cond{}))(b.t)
 }
 
-// leased returns who holds the lease.
 func (b *bench) leased() core.Lease {
 	lease, _, err := run.ReadLease(b.t.Context(), b.art)
 	b.must(err)

@@ -25,7 +25,6 @@ import (
 	"github.com/unweaver/unweaver/internal/text"
 )
 
-// shelf stores segments.
 type shelf struct {
 	*testing.T
 	index artifact.Index
@@ -98,7 +97,6 @@ func (s shelf) run(into *core.Segments, names string) {
 	into.Runs = append(into.Runs, core.Run{Segment: made})
 }
 
-// bury marks rows of a segment as dead.
 func (s shelf) bury(into *core.Segments, of core.Segment, unit string, count int64, dead ...int) {
 	made := s.put(func(to io.Writer) error {
 		return deletions.Write(to, deletions.Of{Segment: of.SHA256, Unit: unit, Rows: int(count)}, func(row int) bool {

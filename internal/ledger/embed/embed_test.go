@@ -93,7 +93,6 @@ const (
 	goldenObject = "8509e2c357a005e9d2420404fcffab43f0d1887f77c76c353885eb71f8f97cc5"
 )
 
-// embedder answers with the length of each text; refuse says which requests it does not take.
 type embedder struct {
 	mu     sync.Mutex
 	paid   bool

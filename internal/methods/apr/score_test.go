@@ -103,7 +103,6 @@ func TestCoarseScoreOfAnExample(t *testing.T) {
 	}
 }
 
-// tableOf has the rows of dim numbers each.
 func tableOf(dim int, numbers ...float32) Table {
 	table := Table{Dim: dim}
 	for row := range slices.Chunk(numbers, dim) {

@@ -114,7 +114,6 @@ func (want *expected) compare(t *testing.T, got gem.Spectrum, e int) {
 	}
 }
 
-// g1 returns the worked example of the specification.
 func g1(t *testing.T) *gem.Matrix {
 	m, err := gem.NewMatrix(4, []float64{1.0, 0.8, 0.2, 0.1, 0.6, 1.0, 0.3, 0.1, 0.2, 0.1, 1.0, 0.7, 0.1, 0.3, 0.9, 1.0})
 	require.NoError(t, err)

@@ -86,7 +86,6 @@ func startMany(t *testing.T, store coordination.Fleet, to *endpoint, n, total, c
 	return fleet
 }
 
-// silence ends processes without a goodbye, all at one moment.
 func silence(fleet []*process) {
 	for _, p := range fleet {
 		p.member.end()
@@ -211,7 +210,6 @@ func TestAServerWhoseCapacityHalvesIsUsedAsFarAsItGoes(t *testing.T) {
 	})
 }
 
-// away is a store that may be down or take long for a beat, and counts them.
 type away struct {
 	coordination.Store
 	down  atomic.Bool

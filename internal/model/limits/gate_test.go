@@ -574,7 +574,6 @@ func TestAPanicOfWhoPaysGivesThePlaceBackThatIsStillToCome(t *testing.T) {
 	})
 }
 
-// slow is a model that many call at once.
 type slow struct {
 	endpoint
 	waits time.Duration

@@ -286,7 +286,6 @@ func (m maker) bert(s shape) []byte {
 	return append(append(out, raw...), body.Bytes()...)
 }
 
-// made is a random model of each kind.
 type made struct {
 	name    string
 	files   [][]byte

@@ -92,7 +92,6 @@ func scripted(t *testing.T, injection modeltest.Injection) *modeltest.Server {
 	return server(t, modeltest.Options{Script: func(modeltest.Seen) modeltest.Injection { return injection }})
 }
 
-// long is more than anything takes, also on a machine that has much else to do.
 const long = 5 * time.Minute
 
 func config(server *modeltest.Server) openai.Config {

@@ -12,7 +12,6 @@ import (
 	"github.com/unweaver/unweaver/internal/model/sampling"
 )
 
-// text returns a text with so many names among forty words.
 func text(number, count int) string {
 	var out strings.Builder
 	for i := range 20 {

@@ -87,7 +87,6 @@ func TestAFileThatCannotBeReachedIsNotCalledDamaged(t *testing.T) {
 	}
 }
 
-// panics says what f panicked of; nil: it did not.
 func panics(f func()) (panicked any) {
 	defer func() { panicked = recover() }()
 	f()

@@ -13,7 +13,6 @@ import (
 	"github.com/unweaver/unweaver/internal/testkit/vectorsmemory"
 )
 
-// able is a store with capabilities of its own.
 type able struct {
 	vectors.Store
 	sealed []string

@@ -113,7 +113,6 @@ func stage(ctx workflow.Context, in input) (string, error) {
 	return "", workflow.NewContinueAsNewError(ctx, "Stage", input{Text: in.Text + " " + drain, Round: 1})
 }
 
-// lines is a log that may be written to by many.
 type lines struct {
 	mu   sync.Mutex
 	text bytes.Buffer
@@ -174,7 +173,6 @@ func (i installation) start(t *testing.T, id string, in input) client.WorkflowRu
 	return run
 }
 
-// ended waits for a run and returns why it failed.
 func ended(t *testing.T, by client.Client, id, run string, result any) error {
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
@@ -309,7 +307,6 @@ func TestWhoHasThePortAloneRunsNothing(t *testing.T) {
 	in.repeat(t, id, run)
 }
 
-// plain returns a payload of a program without a key.
 func plain(t *testing.T, value any) *common.Payloads {
 	return musttest.Get(converter.GetDefaultDataConverter().ToPayloads(value))(t)
 }

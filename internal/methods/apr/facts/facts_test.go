@@ -21,7 +21,6 @@ import (
 
 var hashing = facts.Of{Embedder: "hashing-2", Dimension: 2}
 
-// tableOf has rows of two numbers.
 func tableOf(numbers ...float32) apr.Table {
 	table := apr.Table{Dim: 2}
 	for row := range slices.Chunk(numbers, 2) {

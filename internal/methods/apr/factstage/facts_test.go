@@ -31,7 +31,6 @@ import (
 	"github.com/unweaver/unweaver/internal/text"
 )
 
-// corpusOf returns the chunks of a corpus in chunk order: three a document.
 func corpusOf(documents int) []enrich.Chunk {
 	var out []enrich.Chunk
 	for d := range documents {

@@ -23,7 +23,6 @@ func TestAStoreWithAMemoryBeforeItIsAStore(t *testing.T) {
 	blobtest.Run(t, func(*testing.T) blob.Store { return blobcache.WithMemory(blobmemory.New(), new(blobcache.Memory)) })
 }
 
-// asked counts what reaches the store.
 type asked struct {
 	blob.Store
 	gets int

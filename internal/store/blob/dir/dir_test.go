@@ -195,7 +195,6 @@ func hostile(t *testing.T) (root string) {
 	return root
 }
 
-// listed gives the keys of a listing, and those that were named and left out.
 func listed(t *testing.T, store blob.Store) (keys, left []string) {
 	t.Helper()
 	last := ""

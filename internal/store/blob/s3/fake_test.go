@@ -210,7 +210,6 @@ func (b *bucket) multipart(w http.ResponseWriter, r *http.Request, key string, q
 	}
 }
 
-// faked opens a store over a bucket of its own.
 func faked(t *testing.T) (*s3.Store, *bucket) {
 	b := &bucket{store: blobmemory.New(), uploads: map[string][][]byte{}}
 	server := httptest.NewServer(b)
@@ -239,12 +238,10 @@ func TestKeysLieBelowThePrefix(t *testing.T) {
 	assert.Equal(t, "s3://b/some/prefix/k", store.Location("k"), "location")
 }
 
-// passing is a decorator that only passes calls on.
 type passing struct{ blob.Store }
 
 func (p passing) Unwrap() blob.Store { return p.Store }
 
-// pair opens two prefixes of one bucket.
 func pair(t *testing.T) (from, to *s3.Store, b *bucket) {
 	b = &bucket{store: blobmemory.New(), uploads: map[string][][]byte{}}
 	server := httptest.NewServer(b)
@@ -363,10 +360,8 @@ func TestAStreamNeverGoesOnInAnotherVersion(t *testing.T) {
 	assert.True(t, fault.KindOf(err) == fault.Transient, "%d bytes, %v", len(raw), err)
 }
 
-// stall is the guard's time in these tests.
 const stall = 150 * time.Millisecond
 
-// long is more than anything takes, also on a machine that has much else to do.
 const long = 5 * time.Minute
 
 func TestMain(m *testing.M) {
@@ -415,10 +410,8 @@ func guarded(t *testing.T, limit time.Duration, handle http.HandlerFunc) *s3.Sto
 
 type endKey struct{}
 
-// hang waits until the test ends.
 func hang(r *http.Request) { <-r.Context().Value(endKey{}).(chan struct{}) }
 
-// within calls f and fails when it hangs.
 func within(t *testing.T, f func() error) error {
 	t.Helper()
 	done := make(chan error, 1)

@@ -93,7 +93,6 @@ func TestMissingBucketAndWrongKeysNameTheSetting(t *testing.T) {
 	musttest.Refuse(s3.Open(t.Context(), c))(t, fault.StoreDenied, "AWS_SECRET_ACCESS_KEY")
 }
 
-// answering starts a server that gives one answer to everything.
 func answering(t *testing.T, status int, code string, seen *int) s3.Config {
 	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.Method == http.MethodGet && r.URL.Query().Get("list-type") != "" && code != "list" && seen != nil {
@@ -270,7 +269,6 @@ func TestTheEncodingOfAnObjectIsTold(t *testing.T) {
 	}
 }
 
-// request is what a client sends to delete many objects.
 type request struct {
 	Object []struct{ Key string }
 	Quiet  bool

@@ -247,7 +247,6 @@ func TestASearchIsExact(t *testing.T) {
 	}
 }
 
-// exact searches by scoring every row.
 func exact(rows []vectors.Row, question []float32, n int) []vectors.Hit {
 	hits := make([]vectors.Hit, len(rows))
 	for i, row := range rows {
@@ -268,7 +267,6 @@ func exact(rows []vectors.Row, question []float32, n int) []vectors.Hit {
 	return hits[:max(0, min(n, len(hits)))]
 }
 
-// put fills collection c with rows in several parts, and loads it.
 func put(t *testing.T, store *Store, dim int, rows []vectors.Row) {
 	require.NoError(t, store.Create(t.Context(), "c", dim))
 	for _, some := range [][]vectors.Row{rows[:len(rows)/3], rows[len(rows)/3:]} {

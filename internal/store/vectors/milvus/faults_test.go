@@ -55,7 +55,6 @@ type fake struct {
 	asked    string                    // how many hits the last search wanted
 }
 
-// n returns how often a method was called.
 func (f *fake) n(name string) int {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -402,7 +401,6 @@ func TestWhatBecameOfAnImportIsTold(t *testing.T) {
 	musttest.Refuse(connect(t, &fake{}).ImportState(t.Context(), "seven"))(t, fault.Internal, "seven")
 }
 
-// loaded returns a fake whose load is done; rows are what every query finds.
 func loaded(keys ...string) *fake {
 	found := &milvuspb.QueryResults{Status: &commonpb.Status{}, OutputFields: []string{"key"}}
 	found.FieldsData = []*schemapb.FieldData{{
@@ -474,7 +472,6 @@ func TestRefusalsNameTheWayOut(t *testing.T) {
 	}
 }
 
-// hits returns an answer with these rows.
 func hits(rows ...vectors.Hit) *milvuspb.SearchResults {
 	keys, scores := make([]string, len(rows)), make([]float32, len(rows))
 	for i, row := range rows {
@@ -587,5 +584,4 @@ func TestWritesAreCutByBytes(t *testing.T) {
 	assert.True(t, err == nil && f.n("Upsert") == 2, "%d writes, %v", f.n("Upsert"), err)
 }
 
-// second returns the error of a call that gives a value, too.
 func second[T any](_ T, err error) error { return err }
