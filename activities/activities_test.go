@@ -236,11 +236,9 @@ type closed struct{}
 func (closed) Identity(context.Context) (core.Engine, error) {
 	return core.Engine{Cluster: "c", Address: "here:7233", Namespace: "default"}, nil
 }
-
 func (closed) DescribeRun(context.Context, run.Holder) (run.Standing, error) {
 	return run.StandingClosed, nil
 }
-
 func (closed) Cancel(context.Context, run.Holder) error { return nil }
 
 // bench runs activities over stores in memory, for index docs.

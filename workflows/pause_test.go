@@ -40,7 +40,7 @@ func TestResumeRunsTheUnitsThatAreLeftAndNoOther(t *testing.T) {
 			for call, times := range c.fails {
 				f.fails(call, c.reason, times)
 			}
-			out, err := run(t, f, workflows.Build{}, func(env *testsuite.TestWorkflowEnvironment) {
+			completes(t, f, workflows.Build{}, func(env *testsuite.TestWorkflowEnvironment) {
 				env.RegisterDelayedCallback(func() {
 					end := f.lastEnd()
 					assert.True(t, end.Status == "paused" && end.Reason == c.reason && end.Ref == "ref-"+c.reason+".json",
@@ -53,7 +53,6 @@ func TestResumeRunsTheUnitsThatAreLeftAndNoOther(t *testing.T) {
 					}
 				}, 2*time.Hour)
 			})
-			require.True(t, err == nil && out.Status == "completed", "%v %v", out, err)
 			want := map[string]int{"WriteSegments 0": 1, "PayBatches 0": 1}
 			for _, name := range []string{"TakeLease", "SealChunks", "SealExtraction", "ImportVectors", "PublishBuild"} {
 				want[name] = 1
@@ -137,10 +136,9 @@ func TestWhatEndsWithoutTellingWhyPausesAfterItsAttempts(t *testing.T) {
 					f.fail["ReducePartition 1"] = append(f.fail["ReducePartition 1"], errors.New("unmapped"))
 				}
 			}
-			out, err := run(t, f, workflows.Build{}, func(env *testsuite.TestWorkflowEnvironment) {
+			completes(t, f, workflows.Build{}, func(env *testsuite.TestWorkflowEnvironment) {
 				resumeAt(t, env, 24*time.Hour, workflows.Resume{})
 			})
-			require.True(t, err == nil && out.Status == "completed", "%v %v", out, err)
 			if end := f.ended[0]; end.Status != "paused" || end.Reason != workflows.CodeActivityFailed {
 				t.Errorf("end %+v", end)
 			} else if !strings.HasPrefix(end.Detail, "ReducePartition ended without telling why: ") {
@@ -229,8 +227,7 @@ func TestAnOutageIsWaitedForWithoutAPerson(t *testing.T) {
 		} {
 			f := newFake(200, 200)
 			f.fails(at, code, 7)
-			out, err := run(t, f, patient(), nil)
-			require.True(t, err == nil && out.Status == "completed", "%v %v %v %v", code, at, out, err)
+			completes(t, f, patient(), nil)
 			delays, last := f.noted()
 			assert.True(t, slices.Equal(delays, minutes(.5, 1, 2, 4, 8, 10, 10)), "%s in %s: waits of %v", code, at, delays)
 			assert.True(t, last.Reason == code && last.Ref == "ref-"+code+".json" && last.Waiting.Tries == 7,

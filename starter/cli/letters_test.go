@@ -76,12 +76,10 @@ func (q *queued) BuildIndex(ctx context.Context, r control.IndexRequest) (contro
 	run, err := q.fakeControl.BuildIndex(ctx, r)
 	return run, errors.Join(err, q.refused("index"))
 }
-
 func (q *queued) RetryFailed(ctx context.Context, r control.LettersRequest) (control.Run, error) {
 	run, err := q.fakeControl.RetryFailed(ctx, r)
 	return run, errors.Join(err, q.refused("ask again"))
 }
-
 func (q *queued) PurgeDocuments(ctx context.Context, r control.PurgeRequest) (control.PurgeAnswer, error) {
 	answer, err := q.fakeControl.PurgeDocuments(ctx, r)
 	return answer, errors.Join(err, q.refused("purge"))

@@ -83,7 +83,6 @@ type noSchedule struct{ client.ScheduleHandle }
 func (noSchedule) Describe(context.Context) (*client.ScheduleDescription, error) {
 	return nil, serviceerror.NewNotFound("schedule not found")
 }
-
 func (noSchedule) Delete(context.Context) error {
 	return serviceerror.NewNotFound("schedule not found")
 }
@@ -268,7 +267,6 @@ func (b *bench) PauseRun(ctx context.Context, run string) error {
 	_, err := b.Service.PauseRun(ctx, run)
 	return err
 }
-
 func (b *bench) CancelRun(ctx context.Context, run string) error {
 	_, err := b.Service.CancelRun(ctx, run)
 	return err

@@ -413,11 +413,9 @@ func (e *endpoint) call(ctx context.Context) error {
 func (e *endpoint) Complete(ctx context.Context, _ model.Call) (model.Reply, error) {
 	return model.Reply{Usage: e.usage}, e.call(ctx)
 }
-
 func (e *endpoint) Embed(ctx context.Context, texts []string) ([][]float32, model.Usage, error) {
 	return make([][]float32, len(texts)), e.usage, e.call(ctx)
 }
-
 func (*endpoint) Info() model.Info { return model.Info{Endpoint: "http://e", Paid: true} }
 func (*endpoint) Dimension() int   { return 3 }
 
@@ -558,7 +556,6 @@ type startled struct{}
 func (startled) Begin(context.Context, string, int64) (func(model.Usage, bool), error) {
 	return func(model.Usage, bool) {}, nil
 }
-
 func (startled) AdmitAhead(context.Context, string, int64) (*model.Admission, error) { panic("boom") }
 
 func TestAPanicOfWhoPaysGivesThePlaceBackThatIsStillToCome(t *testing.T) {
