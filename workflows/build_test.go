@@ -96,6 +96,10 @@ func TestABuildEndsAsItsActivitiesSay(t *testing.T) {
 			map[string]int{workflows.PublishBuild: 0}},
 		"damage": {fails(workflows.ReducePartition, "segment_damaged"), "failed", "segment_damaged", false,
 			map[string]int{workflows.PublishBuild: 0}},
+		"a parent that is damaged again": {func(f *fake) {
+			fails(workflows.LoadPart, "parent_damaged")(f)
+			fails(workflows.PublishBuild, "parent_damaged")(f)
+		}, "failed", "parent_damaged", false, map[string]int{workflows.PlanBuild: 2}},
 		"a store of another": {fails(workflows.ReducePartition, "store_owned_by_another"),
 			"failed", "store_owned_by_another", false, map[string]int{workflows.PublishBuild: 0}},
 		"a failure though others pause": {fails(workflows.EmbedPart, "model_auth", "segment_damaged"),
@@ -323,16 +327,6 @@ func TestABuildThatMeetsADamagedParentBeginsAnewOnce(t *testing.T) {
 		assert.True(t, last.Rebuild && last.Anew == "ref-parent_damaged.json" && last.Fence == fence && !f.units[0].Rebuild,
 			"%s: %+v, the first %+v", activity, last.Build, f.units[0].Build)
 		assert.Equal(t, last.Anew, f.lastEnd().Anew, "%s: it ends in the scratch of the first attempt", activity)
-	}
-}
-
-func TestABuildThatIsDamagedAgainFails(t *testing.T) {
-	f := newFake(130)
-	f.fail[workflows.LoadPart] = []error{fatal("parent_damaged"), nil, nil, nil, fatal("parent_damaged")}
-	f.fail[workflows.PublishBuild] = []error{fatal("parent_damaged")}
-	musttest.Get(run(t, f, workflows.Build{}, nil))(t)
-	if end := f.lastEnd(); end.Status != "failed" || end.Reason != "parent_damaged" || f.count(workflows.PlanBuild) != 2 {
-		t.Errorf("%+v, planned %d times", end, f.count(workflows.PlanBuild))
 	}
 }
 

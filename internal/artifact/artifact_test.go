@@ -117,16 +117,6 @@ func TestAManifestIsReadBackOnlyWhole(t *testing.T) {
 	}
 }
 
-func TestASpecIsFoundByItsDigest(t *testing.T) {
-	x, store := index()
-	spec := core.Spec{Index: "docs", Corpus: "s3://b/p/", Keep: 3}
-	digest := musttest.Get(x.PutSpec(t.Context(), spec))(t)
-	assert.Equal(t, digest, musttest.Get(x.PutSpec(t.Context(), spec))(t))
-	assert.Equal(t, spec, musttest.Get(x.Spec(t.Context(), digest))(t))
-	assert.Len(t, store.Keys("docs/specs/"), 1)
-	musttest.Refuse(x.Spec(t.Context(), core.Sum("other")))(t, fault.NotFound)
-}
-
 // Programs that start together on an empty store must agree on its identity: Redis and Milvus are marked with it.
 func TestProgramsThatStartTogetherAgreeOnTheStoreID(t *testing.T) {
 	store := artifacttest.New()

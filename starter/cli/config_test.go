@@ -163,26 +163,6 @@ func TestModelsSaysWhatIsThereAndWhatToDo(t *testing.T) {
 	assert.Equal(t, "E5S1", string(musttest.Get(os.ReadFile(damaged))(t)), "a pull that failed wrote")
 }
 
-func TestAModelInsideIsConfiguredByItsName(t *testing.T) {
-	t.Chdir(t.TempDir())
-	for setting, want := range map[string]string{
-		"models.embedding.model=e5":                     "",
-		"models.embedding.model=text-embedding-3-small": "not a built-in model",
-	} {
-		require.NoError(t, os.WriteFile("unweaver.yaml", []byte("indexes: {docs: {}}\n"), 0o600))
-		got := in(t, nil, nil, "config", "show", "--json", "--set", setting)
-		assert.True(t, (got.exit == cli.ExitDone) == (want == "") && strings.Contains(got.err, want), "%s: %+v", setting, got)
-	}
-}
-
-func TestTheCodecKeyIsMadeOnceAndKept(t *testing.T) {
-	file := filepath.Join(t.TempDir(), "codec.key")
-	first, again := in(t, nil, nil, "certs", "codec-key", file), in(t, nil, nil, "certs", "codec-key", file, "--json")
-	id, _ := decoded(t, again.out)["key"].(string)
-	assert.True(t, first.exit == cli.ExitDone && again.exit == cli.ExitDone && id != "" && strings.Contains(first.out, id),
-		"%+v, %+v", first, again)
-}
-
 func TestCertificatesOfAServerAndItsClientsAreMadeAndFitTogether(t *testing.T) {
 	folder := filepath.Join(t.TempDir(), "tls")
 	create := "certs create " + folder
@@ -204,6 +184,9 @@ func TestCertificatesOfAServerAndItsClientsAreMadeAndFitTogether(t *testing.T) {
 	as := decoded(t, does(t, nil, create+" --host temporal --force --json", cli.ExitDone).out)
 	assert.Len(t, as["written"], 6)
 	assert.NotEqual(t, key, string(read("ca-key.pem")))
+	codecKey := "certs codec-key " + filepath.Join(folder, "codec.key")
+	made := does(t, nil, codecKey, cli.ExitDone)
+	assert.Contains(t, made.out, decoded(t, does(t, nil, codecKey+" --json", cli.ExitDone).out)["key"])
 	for _, bad := range []string{"certs create", create, create + " --host temporal --force --days 0"} {
 		does(t, nil, bad, cli.ExitUsage)
 	}

@@ -366,16 +366,6 @@ func TestProgressIsRedrawnOnATerminal(t *testing.T) {
 	}
 }
 
-func TestARestoreThatFoundAllInPlaceSaysSo(t *testing.T) {
-	report := core.Report{Index: "docs", Generation: "restore-1", Status: core.StatusCompleted}
-	for records, says := range map[int64]string{
-		0: "no file, record or vector was missing", 2: "rewritten: 0 segments, 2 records, 0 vectors",
-	} {
-		report.Written.Records = records
-		contains(t, run(t, &fakeControl{statuses: []control.Status{{Report: report}}}, "restore", "docs").out, says)
-	}
-}
-
 func planOf(documents ...core.Planned) *core.Plan {
 	return &core.Plan{Format: core.PlanFormat, Parent: "g1", Manifest: "m1", Documents: documents}
 }
