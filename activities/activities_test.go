@@ -315,8 +315,7 @@ func TestAUnitWhoseLeaseIsLostStops(t *testing.T) {
 	}
 	_, err := b.ExecuteActivity(workflows.PlanBuild, b.build)
 	var app *temporal.ApplicationError
-	assert.True(t, errors.As(err, &app) && app.Type() == string(fault.LeaseLost) && app.NonRetryable(),
-		"the unit ended with %v", err)
+	assert.True(t, errors.As(err, &app) && app.Type() == string(fault.LeaseLost) && app.NonRetryable(), "%v", err)
 	assert.True(t, renewed, "the lease was not renewed while the unit worked")
 	got := b.held(t)
 	assert.True(t, got.Fence == 4 && got.Run == "r2", "the lease is %+v", got)

@@ -258,8 +258,7 @@ func TestPiecesCoverEveryChunkOnce(t *testing.T) {
 				within := 0
 				for batch := range shape.CountBatches(to - from) {
 					lower, upper := shape.BatchRange(batch, to-from)
-					require.True(t, lower == within && upper > lower,
-						"%+v: batch %d of %d is [%d, %d)", shape, batch, to-from, lower, upper)
+					require.True(t, lower == within && upper > lower, "%+v, %d, %d, %d, %d", shape, batch, to-from, lower, upper)
 					within = upper
 				}
 				require.Equal(t, to-from, within, "%+v: batches cover", shape)
@@ -390,7 +389,6 @@ func TestANoticeIsTriedAgainForADay(t *testing.T) {
 	}
 }
 
-// nightly runs one night that is due at three o'clock.
 func nightly(t *testing.T, f *fake, in workflows.Night) (workflows.NightOutcome, error) {
 	env := environment(f, nil)
 	env.SetStartTime(time.Date(2026, 11, 22, 3, 0, 0, 0, time.UTC))

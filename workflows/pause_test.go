@@ -43,8 +43,7 @@ func TestResumeRunsTheUnitsThatAreLeftAndNoOther(t *testing.T) {
 			completes(t, f, workflows.Build{}, func(env *testsuite.TestWorkflowEnvironment) {
 				env.RegisterDelayedCallback(func() {
 					end := f.lastEnd()
-					assert.True(t, end.Status == "paused" && end.Reason == c.reason && end.Ref == "ref-"+c.reason+".json",
-						"before resume: %+v", end)
+					assert.True(t, end.Status == "paused" && end.Reason == c.reason && end.Ref == "ref-"+c.reason+".json", "%+v", end)
 				}, 30*time.Minute)
 				resumeAt(t, env, time.Hour, workflows.Resume{})
 				env.RegisterDelayedCallback(func() { // a second pause, if there is one
@@ -185,7 +184,6 @@ func TestPausingCodesAreThoseThatWaitingOrAPersonMends(t *testing.T) {
 	assert.Empty(t, mended, "not among the codes of faults: %v", mended)
 }
 
-// patient returns a build that waits for outages.
 func patient() workflows.Build { return workflows.Build{Shape: workflows.DefaultShape()} }
 
 // fails makes the next calls of an activity, or of one unit of it, fail with a code.
@@ -252,8 +250,7 @@ func TestAnOutageThatLastsNeedsAPersonInTheEnd(t *testing.T) {
 		env.RegisterDelayedCallback(func() { f.fail["LoadPart 0"] = nil }, 24*time.Hour)
 		resumeAt(t, env, 25*time.Hour, workflows.Resume{})
 	})
-	assert.True(t, paused.Phase == workflows.PhasePaused && paused.Paused == "store_unavailable",
-		"after 13 hours: %+v", paused)
+	assert.True(t, paused.Phase == workflows.PhasePaused && paused.Paused == "store_unavailable", "%+v", paused)
 	delays, _ := f.noted()
 	total := time.Duration(0)
 	for _, delay := range delays {
@@ -363,7 +360,6 @@ func TestARunThatWaitsTakesCommands(t *testing.T) {
 	}
 }
 
-// commanded sends the first of several commands.
 func commanded(env *testsuite.TestWorkflowEnvironment, command string) *answer {
 	switch command {
 	case "resume":

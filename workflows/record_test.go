@@ -324,7 +324,6 @@ func TestRecordedRunsReplay(t *testing.T) {
 	}
 }
 
-// reshaped returns a history whose run was given another input.
 func reshaped[Input any](t *testing.T, recorded *history.History, change func(*Input)) *history.History {
 	changed := proto.Clone(recorded).(*history.History)
 	started := changed.GetEvents()[0].GetWorkflowExecutionStartedEventAttributes()

@@ -338,7 +338,6 @@ func always(c workflows.Capacity) func(time.Duration) (workflows.Capacity, error
 	return func(time.Duration) (workflows.Capacity, error) { return c, nil }
 }
 
-// complete checks that every batch of full shards ran.
 func (p *plant) complete(t *testing.T, shards int) {
 	assert.Len(t, p.runs, shards*79)
 }

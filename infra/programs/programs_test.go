@@ -123,7 +123,6 @@ func (i *installation) run(args ...string) (out map[string]any) {
 	return out
 }
 
-// start runs the embedded stack and returns once it is ready.
 func (i *installation) start() {
 	i.t.Helper()
 	require.True(i.t, i.begin(), "the stack ended before it was ready")

@@ -320,8 +320,7 @@ func TestAServerWithoutAKeyIsSentNone(t *testing.T) {
 	mu.Lock()
 	defer mu.Unlock()
 	for _, path := range []string{"/chat/completions", "/embeddings"} {
-		assert.True(t, len(sent[path+" asked"]) == 1 && len(sent[path]) == 0,
-			"%s was asked with %q (%v)", path, sent[path], sent)
+		assert.True(t, len(sent[path+" asked"]) == 1 && len(sent[path]) == 0, "%s, %q, %v", path, sent[path], sent)
 	}
 }
 

@@ -36,8 +36,7 @@ func rowFile(t *testing.T, store blob.Store, key string) *artifact.Reader {
 	require.NoError(t, rows.StoreScratch(t.Context(), store, key))
 	info := musttest.Get(store.Stat(t.Context(), key))(t)
 	reader := musttest.Get(artifact.OpenRowsOf(t.Context(), store, key, info.Size))(t)
-	require.True(t, len(reader.Frames) >= 4 && reader.Rows == rowCount,
-		"%d frames, %d rows", len(reader.Frames), reader.Rows)
+	require.True(t, len(reader.Frames) >= 4 && reader.Rows == rowCount, "%d, %d", len(reader.Frames), reader.Rows)
 	return reader
 }
 

@@ -396,8 +396,7 @@ func (b *book) want(t *testing.T, task string, n int, has func(i int) bool) {
 	b.reopen()
 	for i := range n {
 		e := musttest.Get(b.Get(t.Context(), task, key(i), 0))(t)
-		require.True(t, (e != nil) == has(i) && (e == nil || string(e.Value) == value(i)),
-			"entry %d: %v, want it: %v", i, e, has(i))
+		require.True(t, (e != nil) == has(i) && (e == nil || string(e.Value) == value(i)), "%d, %v, %v", i, e, has(i))
 	}
 }
 

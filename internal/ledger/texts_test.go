@@ -94,8 +94,7 @@ func TestTextsInFlightArePaidForOnceInWhateverOrderTheyAreAskedFor(t *testing.T)
 		group.Go(func() { assert.NoError(t, seller.buy(t.Context(), l, mine)) })
 	}
 	group.Wait()
-	assert.True(t, seller.twice() == 0 && len(seller.sold) == 400,
-		"%d texts, %d of them twice", len(seller.sold), seller.twice())
+	assert.True(t, seller.twice() == 0 && len(seller.sold) == 400, "%d, %d", len(seller.sold), seller.twice())
 	has(t, ledger.New(store, claims), all, all1)
 }
 
@@ -202,8 +201,7 @@ func TestThoseWhoPaySideBySideWriteFullPacksOfTheIndex(t *testing.T) {
 			packs++
 		}
 	}
-	assert.True(t, packs != 0 && packs <= requests*perRequest/packTexts,
-		"%d packs for %d texts", packs, requests*perRequest)
+	assert.True(t, packs != 0 && packs <= requests*perRequest/packTexts, "%d, %d", packs, requests*perRequest)
 }
 
 // A first build looks up as many texts as it writes, and each look-up asks every run of the index: while it runs, runs

@@ -156,8 +156,7 @@ func sweepFarAway(t *testing.T, merged bool) {
 	counted := requests.Take()
 	loose := b.store.Keys("ledger/extract/loose/")
 	assert.True(t, err == nil && n != 0 && len(loose) <= 0, "%d, %v, left %v", n, err, loose)
-	assert.True(t, counted.Of("") >= 3*packs && counted.Chain <= int(counted.Of(""))*2/3,
-		"one after another:\n%s", counted)
+	assert.True(t, counted.Of("") >= 3*packs && counted.Chain <= int(counted.Of(""))*2/3, "%s", counted)
 }
 
 // A caller that watches an upkeep that takes long sees that it gets on, in each of its parts.

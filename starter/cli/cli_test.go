@@ -557,8 +557,7 @@ func TestControlCharactersNeverReachATerminal(t *testing.T) {
 			bad := strings.IndexAny(both, "\x1b\a\x7f\r\u009b\u202e\u2066")
 			assert.True(t, bad < 0 && !strings.Contains(both, "\x9d"), "%q prints %q", args, both)
 			assert.True(t, strings.Contains(both, "PWNED"), "%q did not come to print it: %.200s", args, both)
-			assert.False(t, format != "" && out.Len() > 0 && !json.Valid(out.Bytes()), "%q prints no JSON: %s", args,
-				out.String())
+			assert.False(t, format != "" && out.Len() > 0 && !json.Valid(out.Bytes()), "%q, %s", args, out.String())
 		}
 	}
 }

@@ -151,8 +151,7 @@ wait $child
 	var out, errs bytes.Buffer
 	app := &cli.App{Out: &out, Err: &errs, Env: []string{"PATH=" + os.Getenv("PATH")}, Self: bin}
 	exit := app.Run(ctx, []string{"index", "/corpus", "--index", "docs", "--wait", "--data-dir", data})
-	assert.True(t, exit == cli.ExitFailed && !strings.Contains(errs.String(), "continues"),
-		"exit %d, %s", exit, errs.String())
+	assert.True(t, exit == cli.ExitFailed && !strings.Contains(errs.String(), "continues"), "%d, %s", exit, errs.String())
 	contains(t, errs.String(), "interrupted (the run stops until the stack runs again: unweaver dev, or run the same command")
 }
 

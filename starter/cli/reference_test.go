@@ -52,7 +52,6 @@ func dedented(text string) string {
 	return strings.TrimPrefix(strings.ReplaceAll(text, "\n  ", "\n"), "  ")
 }
 
-// listed makes the indented choices of help a block.
 func listed(text string) string {
 	var out strings.Builder
 	inside := false

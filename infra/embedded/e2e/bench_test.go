@@ -461,7 +461,6 @@ func extraction(s *modeltest.Server) float64 {
 	return float64(st.Extract-1) / st.Last.Sub(st.First).Seconds()
 }
 
-// manyDocuments writes the sample n times, each copy with other texts.
 func manyDocuments(b *testing.B, n int) string {
 	src := musttest.Get(os.ReadFile(filepath.Join(copySample(b), "corpus.jsonl")))(b)
 	dir := b.TempDir()

@@ -265,14 +265,12 @@ func (c *cluster) reach(run, stage string, done int64) {
 	c.t.Fatalf("%s did not reach %s", run, stage)
 }
 
-// servers runs a command of the script that make servers uses.
 func servers(t testing.TB, args ...string) {
 	cmd := exec.Command("../../servers/servers.sh", args...)
 	out, err := cmd.CombinedOutput()
 	require.True(t, err == nil, "%v: %v: %s", args, err, out)
 }
 
-// answers asks until the replica serves the index.
 func answers(t testing.TB, base, index, q string) []string {
 	t.Helper()
 	var last any

@@ -105,7 +105,6 @@ func name(url string) {
 	}
 }
 
-// named returns the setting that names all of them, for processes.
 func named() string {
 	served.Lock()
 	defer served.Unlock()
@@ -116,7 +115,6 @@ func named() string {
 	return strings.Join(items, ",")
 }
 
-// serve starts a model server that replays the sample.
 func serve(t testing.TB, o modeltest.Options) *modeltest.Server {
 	server := modeltest.New(o)
 	require.NoError(t, server.Replay(filepath.Join(sample, "corpus.jsonl"), filepath.Join(sample,
@@ -190,7 +188,6 @@ func do(t testing.TB, base, method, path string, body any) (int, map[string]any)
 // contracts are the descriptions of servers, by address.
 var contracts sync.Map
 
-// contractOf reads a server's own description, once.
 func contractOf(t testing.TB, base string) *apitest.Contract {
 	if known, ok := contracts.Load(base); ok {
 		return known.(*apitest.Contract)

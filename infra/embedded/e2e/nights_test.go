@@ -281,7 +281,6 @@ func (n *fiveNights) prepare(sp core.Spec) {
 	n.spec = sp
 }
 
-// probed returns the settings of a gate that asks a question.
 func probed(t *testing.T, index string) []string {
 	file := filepath.Join(t.TempDir(), "probes.jsonl")
 	writeFile(t, file, fmt.Sprintf("{\"question\": %q, \"documents\": [%q]}\n", fiveQuestion, fiveAnswer))

@@ -337,7 +337,6 @@ type ragRow struct {
 	Response  string   `parquet:"response"`
 }
 
-// publish writes files of the shapes of RAGBench and MuSiQue.
 func publish(t *testing.T) string {
 	dir := t.TempDir()
 	require.NoError(t, os.MkdirAll(filepath.Join(dir, "covidqa"), 0o755))

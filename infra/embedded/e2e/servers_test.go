@@ -57,7 +57,6 @@ func same(t *testing.T, got, want control.Status) {
 		got.Chunks, got.Classes, got.DeadLetters, want.Documents, want.Chunks, want.Classes)
 }
 
-// rows checks that both collections hold each row once.
 func rows(t *testing.T, c *cluster, st control.Status) {
 	names, err := c.ctl.Stores.Vectors.List(t.Context(), "uw_"+core.Sum(c.ctl.Stores.StoreID, "k").Short(8)+"_")
 	require.True(t, err == nil && len(names) == 2, "collections %v, %v", names, err)
@@ -145,7 +144,6 @@ func TestThreeWorkersShareABuildAndReplicasSwitch(t *testing.T) {
 	night(t, c, sp, server, dir, bases...)
 }
 
-// pollers counts the workers that completed activities of a run's extraction.
 func pollers(t *testing.T, c *cluster, run string) int {
 	ids := map[string]bool{}
 	for _, id := range []string{"build/" + run, "build/" + run + "/extract", "build/" + run + "/extract/s-00000",

@@ -472,8 +472,7 @@ func TestOfALargeFileSevenOfWhoseEightRangesAreThereOneIsAskedFor(t *testing.T) 
 	path, err := newCache(t, folder, 0).Get(t.Context(), store, "k", sha) // another process
 	require.True(t, err == nil && path != "", "%v", err)
 	again := store.ranges()
-	assert.True(t, len(again) == 1 && again[0].Offset == 7*aRange && again[0].Length == aRange-1000,
-		"asked again for %v", again)
+	assert.True(t, len(again) == 1 && again[0].Offset == 7*aRange && again[0].Length == aRange-1000, "%v", again)
 	holdsAlone(t, folder, sha, content)
 }
 

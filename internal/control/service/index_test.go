@@ -31,8 +31,7 @@ func TestABuildIsStartedOnce(t *testing.T) {
 	b := newBench(t)
 	request := indexRequest(b, "docs", "")
 	first := musttest.Get(b.BuildIndex(t.Context(), request))(b.t)
-	assert.True(t, !first.Attached && regexp.MustCompile(`^docs/\d{8}t\d{6}z$`).MatchString(first.Run), "started %+v",
-		first)
+	assert.True(t, !first.Attached && regexp.MustCompile(`^docs/\d{8}t\d{6}z$`).MatchString(first.Run), "%+v", first)
 	b.temporal.hidden["build/"+first.Run] = true // visibility lags behind
 	again := musttest.Get(b.BuildIndex(t.Context(), request))(b.t)
 	assert.True(t, again.Attached && again.Run == first.Run && len(b.temporal.started) == 1, "again %+v, %d starts", again,

@@ -375,7 +375,6 @@ func TestRunsAreListedTheFinishedOnesToo(t *testing.T) {
 	musttest.Refuse(b.ListRuns(t.Context(), "../docs", 0))(t, fault.InvalidParam, "name index")
 }
 
-// cancelling writes down that a run is being cancelled.
 func cancelling(b *bench, work string) {
 	b.must(b.Stores.Coordination.SetControl(b.t.Context(), work, encode(b.t, run.Control{Stop: run.CommandCancel})))
 }
@@ -476,8 +475,7 @@ func TestEveryCommandRefusesWhatIsNoName(t *testing.T) {
 			assert.True(t, fault.Is(err, fault.InvalidParam), "%s %q: %v", command, name, err)
 		}
 	}
-	assert.True(t, len(b.temporal.started)+len(b.temporal.updates)+len(b.temporal.queries) == 0,
-		"the engine was asked: %+v", b.temporal)
+	assert.True(t, len(b.temporal.started)+len(b.temporal.updates)+len(b.temporal.queries) == 0, "%+v", b.temporal)
 }
 
 func second[T any](_ T, err error) error { return err }

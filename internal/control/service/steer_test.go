@@ -26,7 +26,6 @@ import (
 
 func encode(t *testing.T, value any) []byte { return musttest.Get(json.Marshal(value))(t) }
 
-// refuse returns a workflow whose validator refuses.
 func refuse(message, kind string) func(context.Context, client.UpdateWorkflowOptions) error {
 	return func(context.Context, client.UpdateWorkflowOptions) error {
 		return temporal.NewNonRetryableApplicationError(message, kind, nil)
@@ -162,8 +161,7 @@ func TestAnOldWorkerIsCancelledThroughTemporal(t *testing.T) {
 			b.temporal.answer = oldWorker
 			b.must(b.CancelRun(t.Context(), run))
 			want := map[string]string{"a build": "build/docs/g1", "a restore": "restore/docs"}[name]
-			assert.True(t, reflect.DeepEqual(b.temporal.cancelled, []string{want}),
-				"cancelled %q, want %q", b.temporal.cancelled, want)
+			assert.True(t, reflect.DeepEqual(b.temporal.cancelled, []string{want}), "%q, %q", b.temporal.cancelled, want)
 		})
 	}
 	b := newBench(t)

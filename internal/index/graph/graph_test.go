@@ -17,8 +17,7 @@ func triangle() graph.Adjacency {
 
 func TestNeighboursAreTheListsBetweenOffsets(t *testing.T) {
 	adjacency := triangle()
-	assert.True(t, adjacency.Classes() == 2 && adjacency.Chunks() == 3,
-		"%d classes, %d chunks", adjacency.Classes(), adjacency.Chunks())
+	assert.True(t, adjacency.Classes() == 2 && adjacency.Chunks() == 3, "%d, %d", adjacency.Classes(), adjacency.Chunks())
 	assert.Equal(t, []uint32{0, 2}, adjacency.ChunksOf(0))
 	assert.Equal(t, []uint32{0}, adjacency.ClassesOf(2))
 	empty := new(graph.Adjacency)

@@ -49,7 +49,6 @@ func TestAPlaceIsFoundByItsID(t *testing.T) {
 			require.Equal(t, -1, find(id, ids), "%s: what is not there is found at", name)
 		}
 		assert.True(t, most <= mostGuesses+13, "%s: %d looks for one", name, most)
-		assert.True(t, find(ids[0], nil) == -1 && find(ids[0], ids[:1]) == 0 && find(ids[1], ids[:1]) == -1,
-			"%s: none or one", name)
+		assert.True(t, find(ids[0], nil) == -1 && find(ids[0], ids[:1]) == 0 && find(ids[1], ids[:1]) == -1, "%s", name)
 	}
 }

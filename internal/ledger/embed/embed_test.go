@@ -138,7 +138,6 @@ func batch(texts ...string) []embed.Item {
 	return items
 }
 
-// lengths checks that every vector is that of its text.
 func lengths(t *testing.T, vectors [][]float32, want ...int) {
 	t.Helper()
 	require.Len(t, vectors, len(want))

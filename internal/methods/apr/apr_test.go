@@ -452,7 +452,6 @@ func TestWhatIsWrittenOfFacts(t *testing.T) {
 	}
 }
 
-// decode reads what Render wrote, by the rules that it carries.
 func decode(t *testing.T, text string) []Word {
 	var raw map[string]json.RawMessage
 	into := func(data json.RawMessage, value any) {
@@ -521,8 +520,7 @@ func TestThePolicyKeepsTheBudget(t *testing.T) {
 	seen := map[Choice]bool{}
 	for budget := 0; budget < 4000; budget += 37 {
 		got := Decide(unique, all, budget, tokens.Count)
-		require.True(t, got.Tokens <= budget && tokens.Count(got.Text) == got.Tokens,
-			"budget %d: %d tokens", budget, got.Tokens)
+		require.True(t, got.Tokens <= budget && tokens.Count(got.Text) == got.Tokens, "%d, %d", budget, got.Tokens)
 		seen[Choice{All: got.All, Facts: got.Facts}] = true
 	}
 	for _, want := range []Choice{{}, {Facts: 50}, {All: true, Facts: 53}} {

@@ -109,8 +109,7 @@ func (want *expected) compare(t *testing.T, got gem.Spectrum, e int) {
 		slices.Sort(top)
 		expected := slices.Sorted(slices.Values(v.Top)) // which fills up with components of 0
 		expected = slices.DeleteFunc(expected, func(node int) bool { return math.Abs(v.Vector[node]) <= 1e-9 })
-		assert.True(t, !v.TopUnique || slices.Equal(top, expected),
-			"top %d of %d: %v, should be %v", e, v.Index, top, expected)
+		assert.True(t, !v.TopUnique || slices.Equal(top, expected), "%d, %d, %v, %v", e, v.Index, top, expected)
 	}
 }
 
@@ -146,7 +145,6 @@ func TestTheWorkedExample(t *testing.T) {
 	near(t, "degrees of S", s.Values(), []float64{.524339, .190895, -.329000, -.386234}, 1e-6)
 }
 
-// random returns nodes of clustered directions with questions beside their texts.
 func random(n, dim, questions, clusters int, seed uint64) gem.Nodes {
 	r := rand.New(rand.NewPCG(seed, 1))
 	direction := func(around []float32, spread float64) []float32 {
@@ -257,8 +255,7 @@ func TestWhatDoesNotConvergeIsLeftOutAndCounted(t *testing.T) {
 	g := musttest.Get(gem.NewSparse(n, edges))(t)
 	got, err := gem.Compute(context.Background(), g, gem.Options{Pairs: 6, Products: 60, Tolerance: 1e-9})
 	require.NoError(t, err)
-	assert.True(t, got.Missing != 0 && got.Missing+len(got.Pairs) == 6,
-		"%d pairs, %d missing", len(got.Pairs), got.Missing)
+	assert.True(t, got.Missing != 0 && got.Missing+len(got.Pairs) == 6, "%d, %d", len(got.Pairs), got.Missing)
 	for _, p := range got.Pairs {
 		assert.False(t, p.Residual > 1e-9, "a pair of residual %g is given", p.Residual)
 	}

@@ -172,8 +172,7 @@ func TestEveryPartOfAGraphHasAnOverviewOfItsOwn(t *testing.T) {
 				require.True(t, (x != 0) == (of == k), "component %d of pair %d is %g", node, k, x)
 			}
 		}
-		assert.True(t, len(s.Pairs) == 5 && s.Values()[3] <= 0.9 && gem.CountThemes(s.Values(), 0.05) == 3,
-			"values %v", s.Values())
+		assert.True(t, len(s.Pairs) == 5 && s.Values()[3] <= 0.9 && gem.CountThemes(s.Values(), 0.05) == 3, "%v", s.Values())
 	}
 }
 

@@ -347,8 +347,7 @@ func TestAFolderIsAnsweredByAnotherProgram(t *testing.T) {
 		return nil
 	}
 	left, err := runner.Run(t.Context(), parts(t, 25))
-	require.True(t, err == nil && len(left) == 0 && len(w.book) == 25,
-		"left %d, known %d: %v", len(left), len(w.book), err)
+	require.True(t, err == nil && len(left) == 0 && len(w.book) == 25, "%d, %d, %v", len(left), len(w.book), err)
 	refused := 0
 	for _, answer := range w.book {
 		if !answer.IsAnswered() {

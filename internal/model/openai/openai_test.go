@@ -226,7 +226,6 @@ const (
 	done  = "data: [DONE]\n\n"
 )
 
-// streaming asks with a taker and gives what it was given.
 func streaming(t *testing.T, serve http.HandlerFunc) (taken []string, reply model.Reply, err error) {
 	client := hostile(t, serve)
 	client.LearnThoughts(true)

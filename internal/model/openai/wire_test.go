@@ -217,8 +217,7 @@ func TestAServerWithoutBase64IsAskedForNumbers(t *testing.T) {
 			embedder := model.MeterEmbedder(openai.NewEmbedder(openai.Config{BaseURL: url, Model: "m"}), &metered)
 			for range 2 {
 				got, _, err := embedder.Embed(t.Context(), []string{"hello"})
-				require.True(t, (c.fails == "" || fault.Is(err, c.fails)) && (c.fails != "" || err == nil),
-					"%v, want %q", err, c.fails)
+				require.True(t, (c.fails == "" || fault.Is(err, c.fails)) && (c.fails != "" || err == nil), "%v, %q", err, c.fails)
 				assert.True(t, err != nil || slices.Equal(got[0], []float32{0.6, 0.8}), "%v", got)
 			}
 			sent := ""
@@ -336,8 +335,7 @@ func TestAServerIsAskedInTheFormThatItTakes(t *testing.T) {
 			call := model.Call{Task: "extract", User: "hello", Schema: []byte(`{"type":"object"}`)}
 			for range 3 {
 				_, err := chat.Complete(t.Context(), call)
-				require.True(t, (c.fails != "" || err == nil) && (c.fails == "" || fault.Is(err, c.fails)),
-					"%v, want %q", err, c.fails)
+				require.True(t, (c.fails != "" || err == nil) && (c.fails == "" || fault.Is(err, c.fails)), "%v, %q", err, c.fails)
 			}
 			assert.True(t, slices.Equal(sent, c.sent), "sent %q,\nwant %q", sent, c.sent)
 			metered.check(t, len(sent), 3, c.fails != "")

@@ -46,8 +46,7 @@ func TestALargerShareSendsAllThatASmallerOneSent(t *testing.T) {
 		before := false
 		for _, share := range []float64{0, 0.01, 0.1, 0.3, 0.5, 0.9, 0.99, 1} {
 			sent := sampling.ShouldSend(text, share)
-			require.True(t, (!before || sent) && (share != 0 || !sent) && (share != 1 || sent),
-				"%q at %v: %v", text, share, sent)
+			require.True(t, (!before || sent) && (share != 0 || !sent) && (share != 1 || sent), "%q, %v, %v", text, share, sent)
 			before = sent
 		}
 	}

@@ -111,7 +111,6 @@ func TestNamesOfASentenceWithTheWordsBetween(t *testing.T) {
 		[]triples.Triple{{"Marie Curie", "was born in", "Warsaw", triples.Source{"c", 0}}, {"Curie", "met", "Pierre Curie", triples.Source{"c", 2}}},
 		got)
 	got = triples.FindByRule(text.LanguageOf("en"), "c", "Ärzte in Köln über Ärzte.", []string{"köln", "ärzte"})
-	assert.True(t, len(got) == 2 && got[0] == (triples.Triple{"Ärzte", "in", "Köln", triples.Source{"c", 0}}),
-		"got %v", got)
+	assert.True(t, len(got) == 2 && got[0] == (triples.Triple{"Ärzte", "in", "Köln", triples.Source{"c", 0}}), "%v", got)
 	assert.Nil(t, triples.FindByRule(text.LanguageOf("en"), "c", content, nil), "without names")
 }

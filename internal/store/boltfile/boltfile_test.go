@@ -111,8 +111,7 @@ func TestAMistakeOfACallerIsNoDamageOfTheFile(t *testing.T) {
 		for kind, do := range map[string]func(*bbolt.DB, string, string, func(*bbolt.Tx) error) error{
 			"view": boltfile.View, "update": boltfile.Update,
 		} {
-			assert.True(t, panics(func() { err = do(db, "try", path, mistake) }) != nil,
-				"%s in a %s came to %v", name, kind, err)
+			assert.True(t, panics(func() { err = do(db, "try", path, mistake) }) != nil, "%s, %s, %v", name, kind, err)
 			require.NoError(t, boltfile.Update(db, "write", path, write), "after %s in a %s", name, kind)
 		}
 	}
@@ -225,7 +224,6 @@ func TestAFileThatWasNotFinishedIsMadeAnew(t *testing.T) {
 	assert.True(t, errors.Is(err, os.ErrNotExist), "it is still there: %v", err)
 }
 
-// mutations returns how many mutations of a real file are used.
 func mutations() int { return longtest.Count(60, 2000) }
 
 // mutate changes a few bytes, numbers or pages; half of the time within the headers that bbolt goes by.

@@ -20,7 +20,6 @@ import (
 	"github.com/unweaver/unweaver/internal/testkit/scratchtest"
 )
 
-// inDir makes a sorter spill into a separate folder.
 func inDir(t *testing.T, run int) (*extsort.Sorter, func() int) {
 	open := scratchtest.In(t, t.TempDir())
 	sorter := &extsort.Sorter{Run: run}

@@ -104,8 +104,7 @@ func TestAConsumerThatStopsEarlyStopsTheWork(t *testing.T) {
 				break
 			}
 		}
-		assert.True(t, started.Load() <= 7 && stopped.Load() == started.Load()-3,
-			"%d started, %d stopped", started.Load(), stopped.Load())
+		assert.True(t, started.Load() <= 7 && stopped.Load() == started.Load()-3, "%d, %d", started.Load(), stopped.Load())
 	})
 }
 

@@ -142,7 +142,6 @@ func TestAKeyThatIsLostOrDamagedIsReadFromItsCopy(t *testing.T) {
 	}
 }
 
-// keyed returns the data converter of an installation, for a workflow.
 func keyed(t *testing.T, key *codec.Key, log *bytes.Buffer, namespace, id string) converter.DataConverter {
 	var options client.Options
 	codec.Apply(&options, key, slog.New(slog.NewTextHandler(log, nil)))

@@ -103,7 +103,6 @@ func build(ctx workflow.Context, in input) (string, error) {
 	return made + ", " + below + ", " + said, nil
 }
 
-// stage waits for its parent's signal and begins again once.
 func stage(ctx workflow.Context, in input) (string, error) {
 	if in.Round > 0 {
 		return in.Text + " staged", nil

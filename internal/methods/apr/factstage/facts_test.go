@@ -131,8 +131,7 @@ func TestWhereverItIsKilledTheBytesAreTheSameAndNothingIsPaidForTwice(t *testing
 		assert.True(t, calls <= stored+24, "%d calls after the death at write %d", calls-stored, after)
 		got, counts := seal(t, maker(memory, chat, embedder), chunks)
 		require.True(t, bytes.Equal(got, want), "killed at write %d: other bytes", after)
-		assert.True(t, counts.Paid == 0 && len(chat.Calls()) == calls && len(embedder.Requests()) == requests,
-			"sealing pays: %+v", counts)
+		assert.True(t, counts.Paid == 0 && len(chat.Calls()) == calls && len(embedder.Requests()) == requests, "%+v", counts)
 	}
 }
 

@@ -16,7 +16,6 @@ type matrices struct {
 	out    []int32
 }
 
-// newMatrices makes random ones, with the largest numbers among them.
 func newMatrices(random *rand.Rand, tokens, k, n int) matrices {
 	m := matrices{a: make([]uint8, tokens*k), rows: make([]int8, n*k), out: make([]int32, tokens*RoundUp(n, Width))}
 	for i := range m.a {

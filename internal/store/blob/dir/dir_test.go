@@ -345,7 +345,6 @@ func TestAFolderThatMayBeListedAndNotEnteredIsAnErrorNotAPanic(t *testing.T) {
 	assert.True(t, failures != 0, "nothing is reported")
 }
 
-// listAll returns what a listing gives, errors of objects too.
 func listAll(t *testing.T, store blob.Store, after, until string) (out []string) {
 	for info, err := range store.ListRange(t.Context(), "", after, until) {
 		require.True(t, err == nil || info.Key != "", "%v", err)
@@ -369,8 +368,7 @@ func TestRangesOfACorpusWithLinksTellEverythingOnce(t *testing.T) {
 		for info := range store.ListRange(t.Context(), "", "", "") {
 			for _, cut := range []string{info.Key, info.Key + "-", info.Key + "/", info.Key + "/deep", info.Key + "0"} {
 				low, high := listAll(t, store, "", cut), listAll(t, store, cut, "")
-				assert.True(t, slices.Equal(slices.Concat(low, high), all),
-					"%s, cut at %q: %q and %q, of %q", name, cut, low, high, all)
+				assert.True(t, slices.Equal(slices.Concat(low, high), all), "%s, %q, %q, %q, %q", name, cut, low, high, all)
 			}
 		}
 	}

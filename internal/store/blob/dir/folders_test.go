@@ -153,8 +153,7 @@ func TestAnObjectIsSyncedWholeBeforeItHasItsName(t *testing.T) {
 			syncFile = func(file *os.File) error {
 				synced++
 				info, err := file.Stat()
-				assert.True(t, err == nil && info.Size() == 7 && info.Mode().Perm() == durable.PrivateFile,
-					"synced %v, %v", info, err)
+				assert.True(t, err == nil && info.Size() == 7 && info.Mode().Perm() == durable.PrivateFile, "%v, %v", info, err)
 				_, err = os.Lstat(filepath.Join(root, "a", "k"))
 				assert.True(t, errors.Is(err, fs.ErrNotExist), "it has its name before it is synced: %v", err)
 				return failure

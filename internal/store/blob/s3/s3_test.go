@@ -61,8 +61,7 @@ func travelInParts(t *testing.T, store blob.Store) {
 		stream := io.MultiReader(bytes.NewReader(big))
 		musttest.Get(store.Put(t.Context(), key, stream, size, blob.Cond{Absent: true}))(t)
 		got, in, err := blob.Read(t.Context(), store, key)
-		assert.True(t, err == nil && bytes.Equal(got, big) && in.Size == int64(len(big)),
-			"read back %d bytes, %+v, %v", len(got), in, err)
+		assert.True(t, err == nil && bytes.Equal(got, big) && in.Size == int64(len(big)), "%d, %+v, %v", len(got), in, err)
 		_, err = store.Put(t.Context(), key, bytes.NewReader(big), size, blob.Cond{Absent: true})
 		assert.True(t, fault.Is(err, fault.Precondition), "a second If-None-Match: %v", err)
 	}

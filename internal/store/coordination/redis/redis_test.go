@@ -91,8 +91,7 @@ func TestSpendingIsOneTransactionOnOneServer(t *testing.T) {
 		return "+QUEUED"
 	})))
 	control, all, err := store.ExchangeAccount(t.Context(), "i/g", "w", []byte("3"))
-	assert.True(t, err == nil && control == nil && string(all["w"]) == "3",
-		"control %q, accounts %q, %v", control, all, err)
+	assert.True(t, err == nil && control == nil && string(all["w"]) == "3", "%q, %q, %v", control, all, err)
 	// The hash tag of the accounts is the key of the control record, which has none: a cluster keeps both together.
 	want := []string{"multi", "hset account:{control:i/g} w 3", "expire account:{control:i/g} 7776000", "get control:i/g",
 		"hgetall account:{control:i/g}", "exec"}

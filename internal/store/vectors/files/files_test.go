@@ -208,7 +208,6 @@ func filled(t *testing.T, dir string, n int) (*Store, []vectors.Row) {
 	return store, rs
 }
 
-// fill makes collection c and writes rows into it.
 func fill(t *testing.T, store *Store, rows []vectors.Row) {
 	require.NoError(t, store.Create(t.Context(), "c", len(rows[0].Vector)))
 	require.NoError(t, store.Upsert(t.Context(), "c", rows))

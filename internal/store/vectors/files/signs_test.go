@@ -397,7 +397,6 @@ func TestEstimatesByColumnsAreThoseOfLevels(t *testing.T) {
 	}
 }
 
-// columnedPart writes a part and its columns, of use or not.
 func columnedPart(t *testing.T, rows []vectors.Row, dim int) (*part, *columned) {
 	path := filepath.Join(t.TempDir(), "00000000"+partEnd)
 	require.NoError(t, writePart(path, dim, sourceOf(sortRows(rows), dim)))

@@ -183,8 +183,7 @@ func TestAWriteWhoseReplyIsLostIsSentOnce(t *testing.T) {
 	s := connect(t, f)
 	musttest.Fail(t, s.Upsert(t.Context(), "uw_c", one), fault.StoreDown, "lost")
 	musttest.Refuse(s.Import(t.Context(), "uw_c", "f.parquet"))(t, fault.StoreDown, "lost")
-	assert.True(t, f.n("Upsert") == 1 && f.n("Import") == 1,
-		"%d upserts and %d imports arrived", f.n("Upsert"), f.n("Import"))
+	assert.True(t, f.n("Upsert") == 1 && f.n("Import") == 1, "%d, %d", f.n("Upsert"), f.n("Import"))
 }
 
 // The SDK looks at ErrorCode alone, and newer servers set Code.
