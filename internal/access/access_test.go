@@ -195,25 +195,6 @@ func TestAKeyForNoIndexThereIsIsMadeWithAWarning(t *testing.T) {
 	}
 }
 
-func TestAScopeIncludesTheNarrowerOnes(t *testing.T) {
-	for i, have := range access.Scopes {
-		for j, need := range access.Scopes {
-			assert.Equal(t, i >= j, have.Includes(need), "%s includes %s", have, need)
-		}
-	}
-	assert.True(t, !access.Scope("").Includes(access.Query) && !access.Admin.Includes(""), "no scope is none")
-}
-
-func BenchmarkCheck(b *testing.B) {
-	store := blobmemory.New()
-	made := musttest.Get(access.Book{Store: store}.CreateKey(b.Context(), access.Request{Scope: access.Query}))(b)
-	ring := access.NewRing(store, slog.New(slog.DiscardHandler), nil)
-	require.NoError(b, ring.Refresh(b.Context()))
-	for b.Loop() {
-		musttest.Get(ring.Check(b.Context(), made.Text))(b)
-	}
-}
-
 func TestARevokedKeyEndsWithinASecondWhereTheKeysAreFollowed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := blobmemory.New()

@@ -125,44 +125,31 @@ func TestAnEvaluationComparesMethodsWithThemselvesElsewhere(t *testing.T) {
 }
 
 func TestAnEvaluationStopsBeforeItCostsWhatNobodyAskedFor(t *testing.T) {
+	judge := "--answers --set models.chat.provider=openai --set models.chat.model=m"
 	for _, tc := range []struct {
-		name  string
-		args  []string
-		exit  int
-		want  string
-		files map[string]string
+		args, want string
+		files      map[string]string
 	}{
-		{"no dataset", []string{"--dataset", "none"}, cli.ExitUsage, "a dataset is a folder", nil},
-		{"unknown method", []string{"--methods", "magic"}, cli.ExitUsage, "known: hybrid", nil},
-		{"unknown rule", []string{"--methods", "unweaver", "--rules", "magic"}, cli.ExitUsage, "known: weighted", nil},
-		{"cut-off of zero", []string{"--k", "0"}, cli.ExitUsage, "want numbers from 1 to 100", nil},
-		{"cut-off that is no number", []string{"--k", "some"}, cli.ExitUsage, "want numbers from 1 to 100", nil},
-		{"against nothing", []string{"--against", "index"}, cli.ExitUsage, "it has no value", nil},
-		{"against what is not known", []string{"--against", "colour=red"}, cli.ExitUsage, "colour is not known", nil},
-		{"against no number", []string{"--against", "top_entities=few"}, cli.ExitUsage, "top_entities is not a number", nil},
-		{"a judge without a model", []string{"--answers"}, cli.ExitUsage, "it is builtin, which cannot judge", nil},
-		{
-			"a judge that costs",
-			[]string{
-				"--answers", "--set", "models.chat.provider=openai", "--set", "models.chat.model=m",
-				"--set", "models.chat.price.prompt=2", "--methods", "vector", "--runs", "1",
-			},
-			cli.ExitUsage, "to continue, add --yes", nil,
-		},
-		{
-			"no gold answer",
-			[]string{"--answers", "--set", "models.chat.provider=openai", "--set", "models.chat.model=m"},
-			cli.ExitUsage, "no question has a reference answer",
-			map[string]string{"questions.jsonl": `{"question":"which is first","gold":["a"]}`},
-		},
+		{"--dataset none", "a dataset is a folder", nil},
+		{"--methods magic", "known: hybrid", nil},
+		{"--methods unweaver --rules magic", "known: weighted", nil},
+		{"--k 0", "want numbers from 1 to 100", nil},
+		{"--k some", "want numbers from 1 to 100", nil},
+		{"--against index", "it has no value", nil},
+		{"--against colour=red", "colour is not known", nil},
+		{"--against top_entities=few", "top_entities is not a number", nil},
+		{"--answers", "it is builtin, which cannot judge", nil},
+		{judge + " --set models.chat.price.prompt=2 --methods vector --runs 1", "to continue, add --yes", nil},
+		{judge, "no question has a reference answer",
+			map[string]string{"questions.jsonl": `{"question":"which is first","gold":["a"]}`}},
 	} {
-		t.Run(tc.name, func(t *testing.T) {
+		t.Run(tc.args, func(t *testing.T) {
 			dataset(t, tc.files)
 			fake := &fakeControl{}
-			got := evaluate(t, fake, &queries{bodies: []string{ranked}}, tc.args...)
-			assert.True(t, got.exit == tc.exit && len(fake.asked) == 0 && strings.Contains(got.err, tc.want),
-				"%+v, asked %v", got, fake.asked)
-			if tc.name == "a judge that costs" {
+			got := evaluate(t, fake, &queries{bodies: []string{ranked}}, strings.Fields(tc.args)...)
+			assert.True(t, got.exit == cli.ExitUsage && len(fake.asked) == 0, "%+v, asked %v", got, fake.asked)
+			contains(t, got.err, tc.want)
+			if strings.HasSuffix(tc.want, "--yes") {
 				contains(t, got.err, "about 15 calls, 0 journaled, 15 to pay", "(1 questions with answers, 3 rows, 1 runs)", "cost 0.04")
 			}
 		})
