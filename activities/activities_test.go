@@ -455,8 +455,7 @@ func TestANoticeIsDueFromTheEndOfARunUntilItWasTried(t *testing.T) {
 			if _, err := p.env.ExecuteActivity(workflows.EndBuild, end); err != nil {
 				t.Fatal(err)
 			}
-			none, cancel := context.WithCancel(t.Context())
-			cancel()
+			none := musttest.EndedContext(t)
 			require.False(t, p.Due.Wait(none), "nothing is due after the end of a run that a webhook asks for")
 			_, err := p.env.ExecuteActivity(workflows.SendNotice, workflows.Notice{
 				Build: p.build, ID: "r-1", RunID: "r", Status: core.StatusFailed, Reason: "internal", At: time.Now(),
@@ -470,8 +469,7 @@ func TestANoticeIsDueFromTheEndOfARunUntilItWasTried(t *testing.T) {
 func TestAnEndThatIsNotRecordedOrThatNobodyIsToldOfOwesNothing(t *testing.T) {
 	p := newPlant(t)
 	p.Due = &activities.Due{}
-	none, cancel := context.WithCancel(t.Context())
-	cancel()
+	none := musttest.EndedContext(t)
 	end := workflows.End{Build: p.build, Status: core.StatusFailed, Reason: "internal"}
 	_, err := p.env.ExecuteActivity(workflows.EndBuild, end)
 	assert.True(t, err == nil && p.Due.Wait(none), "no webhook is configured: %v", err)

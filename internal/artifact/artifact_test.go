@@ -266,8 +266,7 @@ func TestManyObjectsAreDeletedInSeveralRequestsAtOnceAndNoneBeginsAfterThePermit
 }
 
 func TestDeleteAllStopsWhenItIsCancelledAndTellsErrors(t *testing.T) {
-	ctx, cancel := context.WithCancel(t.Context())
-	cancel()
+	ctx := musttest.EndedContext(t)
 	memory := artifacttest.New()
 	err := artifact.DeleteAll(ctx, memory, []string{"a"})
 	assert.True(t, errors.Is(err, context.Canceled) && memory.Calls(artifacttest.Delete) == 0,
@@ -439,8 +438,7 @@ func TestAStoreThatDoesNotAnswerIsNotTakenForDamage(t *testing.T) {
 		assert.True(t, fault.Is(err, fault.StoreDown), "%s: %v", key, err)
 	}
 	store.Fail = nil
-	ctx, cancel := context.WithCancel(t.Context())
-	cancel()
+	ctx := musttest.EndedContext(t)
 	_, _, err := x.ReadableRefs(ctx)
 	assert.True(t, errors.Is(err, context.Canceled), "cancelled: %v", err)
 }

@@ -159,8 +159,7 @@ func (s short) Get(ctx context.Context, key string, r blob.Range) (io.ReadCloser
 func TestACancelledReadSaysSo(t *testing.T) {
 	store := artifacttest.New()
 	readers := map[string]*artifact.Reader{"ranges": rowFile(t, store, "f"), "whole": rowsOf(t, store)}
-	ctx, cancel := context.WithCancel(t.Context())
-	cancel()
+	ctx := musttest.EndedContext(t)
 	_, err := artifact.OpenRows(ctx, store, "f")
 	assert.True(t, errors.Is(err, context.Canceled), "open: %v", err)
 	for what, reader := range readers {

@@ -31,17 +31,22 @@ func (b *book) put(t *testing.T, task string, from, to int) {
 	}
 }
 
+func keysFrom(from, to int) (keys []core.Digest) {
+	for i := from; i < to; i++ {
+		keys = append(keys, key(i))
+	}
+	return keys
+}
+
 func TestOfTwoResultsOfOneKeyOneCountsEverywhereAndAfterAMerge(t *testing.T) {
 	b := newBook(t)
 	b.pay(t, ledger.Extract, 0, 5)
 	other := newBook(t) // a worker that did not see the first pack
-	var keys []core.Digest
 	for i := range 6 {
 		result := ledger.Result{Value: []byte("another")}
 		musttest.Get(other.Put(t.Context(), ledger.Extract, key(i), 0, result))(t)
-		keys = append(keys, key(i))
 	}
-	require.Equal(t, 6, musttest.Get(other.Pack(t.Context(), ledger.Extract, keys))(t))
+	require.Equal(t, 6, musttest.Get(other.Pack(t.Context(), ledger.Extract, keysFrom(0, 6)))(t))
 	for _, object := range other.store.Keys("ledger/extract/packs/") {
 		raw, _, err := blob.Read(t.Context(), other.store, object)
 		require.NoError(t, err)
@@ -95,14 +100,10 @@ func TestFewDeadEntriesWaitLongerThanMany(t *testing.T) {
 	}{{1, 16, false}, {1, 30, true}, {20, 16, true}, {20, 13, false}} {
 		b := newBook(t)
 		b.pay(t, ledger.Extract, 0, 100)
-		var keys []core.Digest
-		for i := c.dead; i < 100; i++ {
-			keys = append(keys, key(i))
-		}
 		b.now = day(2)
 		b.upkeep(t, ledger.Extract, nil) // swept
 		b.now = day(c.day)
-		kept := b.upkeep(t, ledger.Extract, listing(keys...))
+		kept := b.upkeep(t, ledger.Extract, listing(keysFrom(c.dead, 100)...))
 		assert.Equal(t, c.goes, kept.Expired == int64(c.dead), "%d dead on day %d: %+v", c.dead, c.day, kept)
 		b.want(t, ledger.Extract, 100, func(i int) bool { return !c.goes || i >= c.dead })
 	}
@@ -213,8 +214,7 @@ func TestLookUpsAndUpkeepGoOnSideBySide(t *testing.T) {
 func TestACancelledUpkeepSaysSoAndLosesNothing(t *testing.T) {
 	b := newBook(t)
 	b.pay(t, ledger.Extract, 0, 20)
-	ctx, cancel := context.WithCancel(t.Context())
-	cancel()
+	ctx := musttest.EndedContext(t)
 	_, err := b.RunUpkeep(ctx, ledger.Extract, listing(), day(30))
 	assert.True(t, errors.Is(err, context.Canceled), "%v", err)
 	_, err = b.Expire(ctx, ledger.Extract, listing(key(1)), day(30))

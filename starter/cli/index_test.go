@@ -17,6 +17,7 @@ import (
 	"github.com/unweaver/unweaver/internal/control"
 	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/fault"
+	"github.com/unweaver/unweaver/internal/testkit/musttest"
 	"github.com/unweaver/unweaver/starter/cli"
 )
 
@@ -158,8 +159,7 @@ wait $child
 // Whatever is interrupted says so, and not what the interrupt made fail.
 func TestAnInterruptIsSaid(t *testing.T) {
 	t.Chdir(t.TempDir())
-	ctx, cancel := context.WithCancel(t.Context())
-	cancel()
+	ctx := musttest.EndedContext(t)
 	var out, errs bytes.Buffer
 	app := &cli.App{Out: &out, Err: &errs, Connect: withConnection(&fakeControl{err: fmt.Errorf("ask: %w", ctx.Err())}, "")}
 	exit := app.Run(ctx, []string{"pause", "docs"})

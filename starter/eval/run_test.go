@@ -38,6 +38,14 @@ func dataset() *eval.Dataset {
 	}
 }
 
+func folder(t *testing.T, files map[string]string) string {
+	dir := t.TempDir()
+	for name, content := range files {
+		require.NoError(t, os.WriteFile(filepath.Join(dir, name), []byte(content), 0o600))
+	}
+	return dir
+}
+
 // answers returns an Asker that gives the passages of a method's table, and an answer where one is asked for.
 func answers(tables map[string]map[string][]string) eval.Asker {
 	return func(_ context.Context, body map[string]any) ([]byte, error) {
@@ -309,14 +317,11 @@ func TestTheDrawingIsWellFormed(t *testing.T) {
 }
 
 func TestACorpusIsStagedAloneAndKeepsItsTime(t *testing.T) {
-	dir := t.TempDir()
-	for name, content := range map[string]string{
+	dir := folder(t, map[string]string{
 		"corpus.jsonl": `{"id":1,"title":"T","text":"x"}` + "\n\n" + `{"id":"b","text":"y"}`,
 		"questions.jsonl": `{"question":"q","gold_ids":["1"]}` + "\n" +
 			`{"id":7,"question":"r","supporting":["b"],"gold":[]}`,
-	} {
-		require.NoError(t, os.WriteFile(filepath.Join(dir, name), []byte(content), 0o600))
-	}
+	})
 	loaded := musttest.Get(eval.Load(dir))(t)
 	require.True(t, len(loaded.Questions) == 2 && loaded.Texts["1"].Title == "T" && loaded.Texts["b"].Text == "y", "%+v",
 		loaded)
@@ -347,16 +352,13 @@ func TestTheTableSaysHowOftenWhatIsShownHoldsTheGoldAnswer(t *testing.T) {
 }
 
 func TestRecallIsToldAgainstWhatIsPaidFor(t *testing.T) {
-	dir := t.TempDir()
 	var corpus, questions strings.Builder
 	for i := range 40 {
 		text := fmt.Sprintf("Ada Lovelace met Charles Babbage in London %d times.", i)
 		fmt.Fprintf(&corpus, `{"id":"p%d","title":"T","text":%q}`+"\n", i, text)
 		fmt.Fprintf(&questions, `{"question":"How often, %d?","gold":["p%d"]}`+"\n", i, i)
 	}
-	for name, text := range map[string]string{"corpus.jsonl": corpus.String(), "questions.jsonl": questions.String()} {
-		require.NoError(t, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600))
-	}
+	dir := folder(t, map[string]string{"corpus.jsonl": corpus.String(), "questions.jsonl": questions.String()})
 	dataset := musttest.Get(eval.Load(dir))(t)
 	none, half, all := dataset.ShareOf(0, "i-share-0"), dataset.ShareOf(0.5, "i-share-50"), dataset.ShareOf(1, "i")
 	require.True(t, none.Sent == 0 && none.PaidShare() == 0 && all.Sent == 40 && all.PaidShare() == 1 && half.Sent != 0 &&
@@ -449,20 +451,17 @@ func TestASuiteIsAFolderOfDatasets(t *testing.T) {
 
 // Evidence is paraphrased, and several pieces stand in one text.
 func TestGraphRAGBenchIsReadByThePassagesThatMatchBest(t *testing.T) {
-	dir := t.TempDir()
 	long := make([]byte, 1200)
 	for i := range long {
 		long[i] = "filler "[i%7]
 	}
-	for name, content := range map[string]string{
+	dir := folder(t, map[string]string{
 		"corpus.json": `{"corpus_name":"Medical","context":"Basal cells lie in the skin. ` + string(long) +
 			`\nSurgery removes a tumour of the liver."}`,
 		"questions.json": `[{"id":"q1","source":"Medical","question":"Where and how?","answer":"skin","evidence":
 			["Basal cells are found in the skin; a tumour of the liver is removed by surgery"]},
 			{"id":"q2","source":"Medical","question":"Who?","answer":"none","evidence":["Amundsen reached the pole"]}]`,
-	} {
-		require.NoError(t, os.WriteFile(filepath.Join(dir, name), []byte(content), 0o600))
-	}
+	})
 	dataset := musttest.Get(eval.Load(dir))(t)
 	require.Len(t, dataset.Questions, 1)
 	assert.Equal(t, []string{"Medical-0", "Medical-1"}, dataset.Questions[0].Gold)

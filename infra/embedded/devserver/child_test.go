@@ -600,8 +600,7 @@ func TestADamagedProgramOfTheCacheIsFetchedAnew(t *testing.T) {
 	if _, err := finder.Find(t.Context()); err != nil || asked.Load() != 1 {
 		t.Fatal(err)
 	}
-	raw, err := os.ReadFile(path)
-	assert.True(t, err == nil && string(raw) == "fetched", "%q %v", raw, err)
+	assert.Equal(t, "fetched", string(musttest.Get(os.ReadFile(path))(t)))
 }
 
 // Promises: 56.

@@ -211,8 +211,7 @@ func specOf(t *testing.T, docs, url string) core.Spec {
 		"models.embedding.api_key_env=E2E_KEY", "models.embedding.base_url=" + url,
 		fmt.Sprintf("models.limits.concurrency=%d", flight), "indexes." + index + ".chunking.strategy=document",
 	}}))(t)
-	spec := musttest.Get(cfg.Spec(index, docs))(t)
-	return spec
+	return musttest.Get(cfg.Spec(index, docs))(t)
 }
 
 func (p *process) answers() error {

@@ -123,8 +123,7 @@ func TestFilesAreTheOwnersAndAreNotReplacedUnasked(t *testing.T) {
 	_, err := os.Stat(filepath.Join(folder, pki.ServerFile))
 	assert.Error(t, err, "a refused writing wrote its first file")
 	require.NoError(t, pki.Write(folder, second, true))
-	raw, err := os.ReadFile(filepath.Join(folder, pki.ClientKeyFile))
-	assert.True(t, err == nil && string(raw) == "2", "%q, %v", raw, err)
+	assert.Equal(t, "2", string(musttest.Get(os.ReadFile(filepath.Join(folder, pki.ClientKeyFile)))(t)))
 }
 
 func TestALinkInTheWayOfAFileIsNotFollowed(t *testing.T) {
@@ -135,6 +134,5 @@ func TestALinkInTheWayOfAFileIsNotFollowed(t *testing.T) {
 		t.Skip("no links here:", err)
 	}
 	require.NoError(t, pki.Write(folder, []pki.File{{Name: pki.ClientKeyFile, Content: []byte("key")}}, true))
-	raw, err := os.ReadFile(outside)
-	assert.True(t, err == nil && string(raw) == "mine", "%q, %v", raw, err)
+	assert.Equal(t, "mine", string(musttest.Get(os.ReadFile(outside))(t)))
 }

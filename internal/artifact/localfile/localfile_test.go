@@ -540,8 +540,7 @@ func TestACopyThatAnotherPutThereIsBroughtAgain(t *testing.T) {
 	sha := store.put(t, "content")
 	require.NoError(t, os.WriteFile(filepath.Join(dir, sha), []byte("EVIL!!!"), 0o600))
 	path := musttest.Get(newCache(t, dir, 0).Get(t.Context(), store, sha, sha))(t)
-	raw, err := os.ReadFile(path)
-	assert.True(t, err == nil && string(raw) == "content", "%q, %v", raw, err)
+	assert.Equal(t, "content", string(musttest.Get(os.ReadFile(path))(t)))
 	hasMode(t, path, 0o600)
 }
 
@@ -567,8 +566,7 @@ func TestACopyIsReadThroughOnceInAProcessAndAgainWhenItChanged(t *testing.T) {
 	musttest.Get(file.WriteString("CONTENT"))(t) // in place, as long as before
 	require.NoError(t, file.Close())
 	get()
-	raw, err := os.ReadFile(filepath.Join(dir, sha))
-	assert.True(t, err == nil && string(raw) == "content", "%q, %v", raw, err)
+	assert.Equal(t, "content", string(musttest.Get(os.ReadFile(filepath.Join(dir, sha)))(t)))
 }
 
 func TestCheckingACopyEndsWithItsCaller(t *testing.T) {
@@ -579,8 +577,7 @@ func TestCheckingACopyEndsWithItsCaller(t *testing.T) {
 	cache := newCache(t, dir, 0)
 	musttest.Get(cache.Get(t.Context(), store, sha, sha))(t)
 	localfile.ForgetChecked()
-	ctx, cancel := context.WithCancel(t.Context())
-	cancel()
+	ctx := musttest.EndedContext(t)
 	_, err := cache.Get(ctx, store, sha, sha)
 	assert.ErrorIs(t, err, context.Canceled)
 	assert.FileExists(t, filepath.Join(dir, sha), "a copy that was not looked at is gone")

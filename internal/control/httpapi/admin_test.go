@@ -376,8 +376,7 @@ func TestAnAddressThatIsNoStack(t *testing.T) {
 			musttest.Fail(t, err, fault.EngineDown, c.says, c.base)
 		})
 	}
-	ctx, cancel := context.WithCancel(t.Context())
-	cancel()
+	ctx := musttest.EndedContext(t)
 	_, err := (&httpapi.Client{Base: "http://127.0.0.1:1"}).PauseRun(ctx, "docs")
 	assert.True(t, errors.Is(err, context.Canceled), "the caller's own end is %v", err)
 }

@@ -58,7 +58,6 @@ func TestLearningStopsAtAnErrorAndWhenItIsCancelled(t *testing.T) {
 		yield("", boom)
 	})
 	assert.ErrorIs(t, err, boom)
-	ctx, cancel := context.WithCancel(t.Context())
-	cancel()
+	ctx := musttest.EndedContext(t)
 	assert.ErrorIs(t, idf.Learn(ctx, &bytes.Buffer{}, text.LanguageOf(""), 1, scratchtest.Yield("a b")), context.Canceled)
 }

@@ -142,8 +142,7 @@ func (c *invented) runs(t testing.TB, n int) []liveset.Run {
 func (c *invented) name(i int) string { return fmt.Sprintf("name %d", i*31%len(c.ids)/3) }
 
 func (c *invented) open(t testing.TB, splits, runs int) *liveset.Set {
-	set := musttest.Get(liveset.New(t.Context(), "test", c.splits(t, splits), c.runs(t, runs)))(t)
-	return set
+	return musttest.Get(liveset.New(t.Context(), "test", c.splits(t, splits), c.runs(t, runs)))(t)
 }
 
 // Orders are divided and merged side by side: what comes of it is what sorting all rows gives.

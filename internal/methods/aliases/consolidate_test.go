@@ -49,8 +49,7 @@ func TestGuards(t *testing.T) {
 }
 
 func parse(t *testing.T, lines ...string) File {
-	f := musttest.Get(ParseFile(strings.NewReader(strings.Join(lines, "\n"))))(t)
-	return f
+	return musttest.Get(ParseFile(strings.NewReader(strings.Join(lines, "\n"))))(t)
 }
 
 func TestPeopleHaveTheLastWord(t *testing.T) {

@@ -75,8 +75,7 @@ func TestRefiningPartsGivesTheRunsOfTheWhole(t *testing.T) {
 }
 
 func coarse(t testing.TB, entities, relations Table, runs [][]Edge) *Coarse {
-	c := musttest.Get(NewCoarse(entities, relations, runs))(t)
-	return c
+	return musttest.Get(NewCoarse(entities, relations, runs))(t)
 }
 
 func TestVectorsOfAnotherCodebookAreToldAndOfAnotherEmbedderIgnored(t *testing.T) {

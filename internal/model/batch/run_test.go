@@ -124,8 +124,7 @@ func requests(n int) []batch.Request {
 }
 
 func parts(t *testing.T, n int) []batch.Part {
-	cut := musttest.Get(batch.Cut(requests(n), batch.Limits{Requests: 10}))(t)
-	return cut
+	return musttest.Get(batch.Cut(requests(n), batch.Limits{Requests: 10}))(t)
 }
 
 // everything is each fault of the server at once.

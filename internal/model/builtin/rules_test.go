@@ -130,8 +130,7 @@ func TestWeightsOfWordsMoveTheVectors(t *testing.T) {
 }
 
 func TestAnEndedContextStops(t *testing.T) {
-	ctx, cancel := context.WithCancel(t.Context())
-	cancel()
+	ctx := musttest.EndedContext(t)
 	_, err := (builtin.Chat{}).Complete(ctx, model.Call{Task: model.Extract})
 	assert.True(t, errors.Is(err, context.Canceled), "chat: %v", err)
 	_, _, err = (builtin.Embedder{}).Embed(ctx, []string{"a"})

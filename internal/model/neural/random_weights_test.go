@@ -435,8 +435,7 @@ func withWeights(t testing.TB, name string) Embedder {
 	if _, err := os.Stat(filepath.Join(Directory(), name, m.Files[0].Name)); err != nil {
 		t.Skipf("NOT TESTED: the weights of %s are not in %s; `make models` fetches them", name, Directory())
 	}
-	embedder := musttest.Get(Open(name, Directory()))(t)
-	return embedder
+	return musttest.Get(Open(name, Directory()))(t)
 }
 
 func lines(t testing.TB, name string) []json.RawMessage {

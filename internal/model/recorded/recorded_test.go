@@ -13,6 +13,7 @@ import (
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/model"
 	"github.com/unweaver/unweaver/internal/model/recorded"
+	"github.com/unweaver/unweaver/internal/testkit/musttest"
 	"github.com/unweaver/unweaver/internal/testkit/scratchtest"
 )
 
@@ -75,8 +76,7 @@ func TestTheNameIsTheFilesDigestAndCostsNothing(t *testing.T) {
 		"%+v", info)
 	_, ok := model.As[*rest](chat)
 	assert.False(t, ok, "a recording is no decorator of the model that does the rest")
-	ctx, cancel := context.WithCancel(t.Context())
-	cancel()
+	ctx := musttest.EndedContext(t)
 	_, err = chat.Complete(ctx, model.Call{Task: model.Extract, Ref: "f#1"})
 	assert.ErrorIs(t, err, context.Canceled)
 }

@@ -22,8 +22,7 @@ func TestAFileIsReplacedWholeAndNothingIsLeftBeside(t *testing.T) {
 	path := filepath.Join(folder, "f")
 	for _, content := range []string{"a longer one", "short"} {
 		require.NoError(t, durable.WriteFile(path, []byte(content), 0o600))
-		raw, err := os.ReadFile(path)
-		assert.True(t, err == nil && string(raw) == content, "%q, %v", raw, err)
+		assert.Equal(t, content, string(musttest.Get(os.ReadFile(path))(t)))
 	}
 	entries, err := os.ReadDir(folder)
 	assert.True(t, err == nil && len(entries) == 1, "%v, %v", entries, err)
@@ -34,8 +33,7 @@ func TestAWriteThatCannotBeMadeKeepsTheOldFile(t *testing.T) {
 	require.NoError(t, durable.WriteFile(path, []byte("old"), 0o600))
 	require.NoError(t, os.Mkdir(path+".tmp", 0o700))
 	assert.Error(t, durable.WriteFile(path, []byte("new"), 0o600), "it was written")
-	raw, err := os.ReadFile(path)
-	assert.True(t, err == nil && string(raw) == "old", "%q, %v", raw, err)
+	assert.Equal(t, "old", string(musttest.Get(os.ReadFile(path))(t)))
 }
 
 func mode(t *testing.T, path string) fs.FileMode {

@@ -17,6 +17,7 @@ import (
 
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/stream/parallel"
+	"github.com/unweaver/unweaver/internal/testkit/musttest"
 )
 
 var errBroken = errors.New("broken")
@@ -166,8 +167,7 @@ func TestEachGivesTheFirstErrorAndStartsNothingMore(t *testing.T) {
 		assert.True(t, errors.Is(err, errBroken) && started.Load() <= 5, "%v, %d started", err, started.Load())
 	})
 	isolated(t, "cancelled before", func(t *testing.T) {
-		ctx, cancel := context.WithCancel(t.Context())
-		cancel()
+		ctx := musttest.EndedContext(t)
 		err := parallel.Each(ctx, 3, 2, func(context.Context, int) error { return nil })
 		assert.ErrorIs(t, err, context.Canceled)
 	})

@@ -2,6 +2,7 @@
 package musttest
 
 import (
+	"context"
 	"testing"
 	"time"
 
@@ -42,4 +43,11 @@ func Reach(t testing.TB, what string, reached func() bool) {
 	for begin := time.Now(); !reached(); time.Sleep(20 * time.Millisecond) {
 		require.True(t, time.Since(begin) <= 3*time.Minute, "it did not come: %s", what)
 	}
+}
+
+// EndedContext returns a context that is cancelled already.
+func EndedContext(t testing.TB) context.Context {
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	return ctx
 }

@@ -157,8 +157,7 @@ func TestDeletesEndWithTheirContextAndItsDeadline(t *testing.T) {
 		keys = append(keys, fmt.Sprint("docs/segments/", i))
 		musttest.Get(blob.Write(t.Context(), store, keys[i], []byte("x"), blob.Cond{}))(t)
 	}
-	cancelled, cancel := context.WithCancel(t.Context())
-	cancel()
+	cancelled := musttest.EndedContext(t)
 	for name, ctx := range map[string]context.Context{"cancelled": cancelled, "late": late{t.Context()}} {
 		for _, err := range []error{store.DeleteAll(ctx, keys), store.Delete(ctx, keys[0])} {
 			assert.True(t, errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded), "%s: %v", name, err)

@@ -47,8 +47,7 @@ func TestAFileThatIsMadeAnewHasAnotherIdentity(t *testing.T) {
 	identity := func() string {
 		store := open(t, path)
 		defer func() { _ = store.Close() }()
-		id := musttest.Get(store.Identity(t.Context()))(t)
-		return id
+		return musttest.Get(store.Identity(t.Context()))(t)
 	}
 	before := identity()
 	require.NoError(t, os.Remove(path))
@@ -62,8 +61,7 @@ func TestADamagedFileIsNamedAndKept(t *testing.T) {
 	require.NoError(t, os.WriteFile(path, damaged, 0o600))
 	_, err := bolt.Open(path)
 	assert.True(t, fault.Is(err, fault.SegmentDamage) && fault.As(err).Object == path, "got %v", err)
-	raw, err := os.ReadFile(path)
-	assert.True(t, err == nil && string(raw) == string(damaged), "the file holds %q, %v", raw, err)
+	assert.Equal(t, string(damaged), string(musttest.Get(os.ReadFile(path))(t)))
 }
 
 func TestAClosedStoreFailsTransiently(t *testing.T) {

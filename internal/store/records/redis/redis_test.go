@@ -49,8 +49,7 @@ func TestAReplicaNamesTheFix(t *testing.T) {
 func TestAServerThatLostItsMemoryHasAnotherIdentity(t *testing.T) {
 	url := redistest.Server(t)
 	identity := func(store *redis.Store) string {
-		id := musttest.Get(store.Identity(t.Context()))(t)
-		return id
+		return musttest.Get(store.Identity(t.Context()))(t)
 	}
 	before := identity(redis.New(redistest.Empty(t, url)))
 	assert.Equal(t, before, identity(redis.New(redistest.Open(t, url))), "the same server was")
