@@ -466,7 +466,8 @@ func TestLookUpsInADistantPackReadEachFrameOnceAndSideBySide(t *testing.T) {
 				}
 			}
 		}
-		require.Equal(t, entries, musttest.Get(ledger.New(near, newClaims()).PackEntries(t.Context(), ledger.Extract, stored))(t))
+		packed := musttest.Get(ledger.New(near, newClaims()).PackEntries(t.Context(), ledger.Extract, stored))(t)
+		require.Equal(t, entries, packed)
 		requests := distance.New(15 * time.Millisecond)
 		l := ledger.New(distance.Blob(near, requests), newClaims())
 		if _, err := l.Get(t.Context(), ledger.Extract, key(0), 0); err != nil { // it opens the packs; others wait for it

@@ -478,7 +478,8 @@ func (s *shop) twice() int {
 
 // has checks which texts a process finds, and that their vectors are theirs.
 func has(t *testing.T, l *ledger.Ledger, all []core.Digest, want func(i int) bool) {
-	for i, vector := range musttest.Get(l.ReadVectors(t.Context(), all, musttest.Get(l.FindTexts(t.Context(), all))(t)))(t) {
+	found := musttest.Get(l.FindTexts(t.Context(), all))(t)
+	for i, vector := range musttest.Get(l.ReadVectors(t.Context(), all, found))(t) {
 		require.True(t, (vector != nil) == want(i) && (vector == nil || vector[0] == float32(all[i][0])),
 			"text %d: %v, want it: %v", i, vector, want(i))
 	}
@@ -678,7 +679,8 @@ func TestWhatCanBeReadAgainIsForgottenWhenNobodyLooks(t *testing.T) {
 		inIndex, lacking := texts(0, 4), texts(4, 8)
 		put := func(of []core.Digest) { require.NoError(t, l.PutVectors(t.Context(), of, vectors)) }
 		look := func(of []core.Digest) {
-			for i, vector := range musttest.Get(l.ReadVectors(t.Context(), of, musttest.Get(l.FindTexts(t.Context(), of))(t)))(t) {
+			found := musttest.Get(l.FindTexts(t.Context(), of))(t)
+			for i, vector := range musttest.Get(l.ReadVectors(t.Context(), of, found))(t) {
 				assert.True(t, len(vector) == 1 && vector[0] == vectors[i][0],
 					"the vector of text %d is %v, want %v", i, vector, vectors[i])
 			}

@@ -237,7 +237,8 @@ func killRounds(t *testing.T, mode string, stages []string) {
 		completed(t, wait(t, own.Control, round.Run))
 		letters, err := own.Control.DeadLetters(t.Context(), "docs")
 		assert.True(t, err == nil && len(letters) == 0, "killed at %q: letters %+v, %v", stage, letters, err)
-		completed(t, wait(t, own.Control, musttest.Get(own.Control.BuildIndex(t.Context(), control.IndexRequest{Spec: sp}))(t).Run))
+		begun := musttest.Get(own.Control.BuildIndex(t.Context(), control.IndexRequest{Spec: sp}))(t)
+		completed(t, wait(t, own.Control, begun.Run))
 	}
 	if stats := server.Stats(); stats.Duplicates > int64(len(stages)) {
 		t.Errorf("%d answers are paid twice, after %d kills with one call in flight", stats.Duplicates, len(stages))

@@ -437,7 +437,7 @@ func TestAnIndexThatCannotBeServedIsSeen(t *testing.T) {
 			current, _, err := b.art.ReadPointer(t.Context())
 			b.must(err)
 			manifest := musttest.Get(b.art.ManifestOf(t.Context(), current))(b.t)
-			proven := musttest.Get(unit.ReadIdentities(t.Context(), b.Stores.Records, b.Stores.Vectors, manifest.Collections))(b.t)
+			proven := musttest.Get(unit.ReadIdentities(t.Context(), b.Stores.Records, b.Stores.Vectors, manifest.Collections))(t)
 			proven.Manifest = current.Manifest
 			musttest.Get(blob.WriteJSON(t.Context(), b.art.Store, unit.ProvenKey(b.art), proven, blob.Cond{}))(b.t)
 			if card, check := look(b); card.State != runlog.StatePublished || card.Detail != "" || !check.OK {
