@@ -250,3 +250,12 @@ func TestAFreshKeyIsKnownAtOnce(t *testing.T) {
 		assert.LessOrEqual(t, store.stats-before, 1+int(time.Since(began)/(100*time.Millisecond)))
 	})
 }
+
+func TestAScopeIncludesTheNarrowerOnes(t *testing.T) {
+	for i, have := range access.Scopes {
+		for j, need := range access.Scopes {
+			assert.Equal(t, i >= j, have.Includes(need), "%s includes %s", have, need)
+		}
+	}
+	assert.True(t, !access.Scope("").Includes(access.Query) && !access.Admin.Includes(""), "no scope is none")
+}
