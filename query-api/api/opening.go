@@ -69,6 +69,9 @@ func (s *Server) openGeneration(
 		found.Close()
 		return nil, err
 	}
+	if problems := found.VersionProblems(); problems != "" {
+		s.log.Warn("documents supersede what cannot be", "index", name, "generation", generation, "problems", problems)
+	}
 	return &open{found, mine}, nil
 }
 
