@@ -106,7 +106,7 @@ type Passage struct {
 	Text  string
 }
 
-// PackContext packs passages into a token budget, counted on the final string: "[n] (title; mark)" and the text. A passage
+// PackContext packs passages into a token budget, counted on the final string: "[n] (title; mark)" and the text. One
 // that does not fit is skipped; when none fits, the first is cut at the end of a sentence. used says which passages are
 // in.
 func PackContext(ps []Passage, budget int) (context string, used []bool) {

@@ -107,7 +107,8 @@ func (v *versions) dropCycles(live *liveset.Set) (words string) {
 	}
 	slices.SortFunc(inOrder, func(a, b *version) int { return int(a.document) - int(b.document) })
 	for _, one := range inOrder {
-		walkDeep(one, func(of *version) []*version { return of.over }, seen, func(left *version) { order = append(order, left) })
+		older := func(of *version) []*version { return of.over }
+		walkDeep(one, older, seen, func(left *version) { order = append(order, left) })
 	}
 	clear(seen)
 	circle := map[*version]*version{} // the first of those that lead to each other
@@ -205,7 +206,7 @@ type VersionNote struct {
 	SupersededBy []string `json:"superseded_by,omitempty" doc:"keys of documents in force that replace this one"`
 	ValidFrom    string   `json:"valid_from,omitempty" doc:"when the document comes into force"`
 	ValidUntil   string   `json:"valid_until,omitempty" doc:"its last day, or the time at which it ends"`
-	Authority    *float64 `json:"authority,omitempty" doc:"of documents that contradict each other the higher one is right"`
+	Authority    *float64 `json:"authority,omitempty" doc:"where documents contradict each other, the higher one counts"`
 }
 
 // DescribeVersion returns what a document with some metadata says, and what supersedes it at a time.

@@ -28,7 +28,7 @@ type Asked struct {
 	TopChunks   *int           `json:"top_chunks,omitempty" jsonschema:"passages, 1 to 100; default: the index's"`
 	TopK        *int           `json:"top_k,omitempty" jsonschema:"the same as top_chunks; one of the two is given"`
 	Filter      *Filter        `json:"filter,omitempty" jsonschema:"which documents to search; all conditions apply"`
-	AsOf        *string        `json:"as_of,omitempty" jsonschema:"only documents in force then: 2026-01-31, or with a time"`
+	AsOf        *string        `json:"as_of,omitempty" jsonschema:"documents in force then: 2026-01-31 or with a time"`
 	Without     *Without       `json:"without,omitempty" jsonschema:"what to ignore, as if the index did not contain it"`
 	Generation  *string        `json:"generation,omitempty" jsonschema:"a kept generation; default: the current one"`
 	Rerank      *bool          `json:"rerank,omitempty" jsonschema:"false: without the index's reranker"`

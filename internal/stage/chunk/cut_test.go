@@ -25,7 +25,8 @@ var stable = core.Chunking{Strategy: "text", Boundaries: "stable", MaxTokens: 15
 
 func chunks(t *testing.T, s string, c core.Chunking) []cutting {
 	var out []cutting
-	require.NoError(t, cutChunks(strings.NewReader(s), c, true, func(x cutting) error { out = append(out, x); return nil }))
+	add := func(x cutting) error { out = append(out, x); return nil }
+	require.NoError(t, cutChunks(strings.NewReader(s), c, true, add))
 	return out
 }
 
@@ -116,12 +117,13 @@ func tableOf(r *rand.Rand, head string, rows int) string {
 	var out strings.Builder
 	out.WriteString(head)
 	for i := range rows {
-		fmt.Fprintf(&out, "| Pump no. %d, by Dr. %s | %d.50 EUR | %d |\n", i, words[r.IntN(len(words))], r.IntN(900), r.IntN(9))
+		maker := words[r.IntN(len(words))]
+		fmt.Fprintf(&out, "| Pump no. %d, by Dr. %s | %d.50 EUR | %d |\n", i, maker, r.IntN(900), r.IntN(9))
 	}
 	return out.String()
 }
 
-// A chunk that begins within a table begins with the names of its columns, rows are whole, and the text with them is cut
+// A chunk that begins within a table begins with the names of its columns, rows are whole, and the text is cut
 // into the same chunks again.
 func TestAChunkWithinATableBeginsWithItsHeader(t *testing.T) {
 	r := rand.New(rand.NewPCG(5, 5))

@@ -85,7 +85,7 @@ func TestAVersionThatCannotBeUsedIsAProblem(t *testing.T) {
 		files map[string]string
 		say   string // empty: it is right
 	}{
-		"a day":         {front("valid_from: 2026-01-31\nvalid_until: 2026-01-31\nauthority: 2.5\nsupersedes: [b.md, c.md]\n"), ""},
+		"a day":         {front("valid_from: 2026-01-31\nvalid_until: 2026-01-31\nauthority: 2\nsupersedes: [b.md]\n"), ""},
 		"a time":        {front("valid_until: 2026-01-31T12:00:00+02:00\nauthority: -1\n"), ""},
 		"no date":       {front("valid_from: soon\n"), `metadata valid_from is ignored: "soon" is no date (write 2026-01-31`},
 		"no such day":   {front("valid_until: \"2026-02-30\"\n"), `metadata valid_until is ignored: "2026-02-30" is no date`},
