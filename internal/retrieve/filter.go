@@ -167,7 +167,12 @@ func (a *allowed) explainFilter() string {
 	} else if a.inForce != nil {
 		out = "as_of leaves all documents: none says when it holds or what it supersedes."
 	}
-	return strings.TrimSpace(out + " " + a.generation.versions.problems)
+	versions := &a.generation.versions
+	out += " " + versions.cycles
+	if versions.unknown > 0 {
+		out += fmt.Sprintf(" Keys that supersedes names and no document has: %d.", versions.unknown)
+	}
+	return strings.TrimSpace(out)
 }
 
 // nameParts names what narrows a question.

@@ -14,8 +14,9 @@ import (
 // versions are what the live documents of a generation say of when they hold and of what they replace. They are read
 // once, when it is opened: a question costs nothing for documents that it does not come to.
 type versions struct {
-	of       map[uint32]*version // documents that say when they hold, supersede another or are superseded
-	problems string              // what supersedes says that counts for nothing, in words
+	of      map[uint32]*version // documents that say when they hold, supersede another or are superseded
+	cycles  string              // documents that supersede each other in a circle, in words
+	unknown int                 // keys that supersedes names and no document has
 }
 
 // version is one document of them.
@@ -41,7 +42,6 @@ func readVersions(live *liveset.Set) versions {
 		}
 		return out.of[document]
 	}
-	unknown := 0
 	documents, _, _ := live.Counts()
 	for i := range uint32(documents) { //nolint:gosec // documents are counted in 32 bits
 		raw := live.MetaBytes(int(i))
@@ -52,7 +52,7 @@ func readVersions(live *liveset.Set) versions {
 		newer := entry(i)
 		newer.Validity = core.ReadValidity(meta)
 		found, missing := findKeys(live, meta[core.Supersedes])
-		unknown += missing
+		out.unknown += missing
 		for _, document := range found {
 			older := entry(document)
 			if !slices.Contains(newer.over, older) {
@@ -60,11 +60,7 @@ func readVersions(live *liveset.Set) versions {
 			}
 		}
 	}
-	out.problems = out.dropCycles(live)
-	if unknown > 0 {
-		out.problems += fmt.Sprintf(" %d keys that supersedes names are of no document.", unknown)
-	}
-	out.problems = strings.TrimSpace(out.problems)
+	out.cycles = out.dropCycles(live)
 	return out
 }
 
@@ -230,5 +226,5 @@ func (g *Generation) DescribeVersion(document uint32, meta map[string]string, at
 	return out
 }
 
-// VersionProblems returns what the documents say of what they supersede that counts for nothing, in words.
-func (g *Generation) VersionProblems() string { return g.versions.problems }
+// VersionCycles names documents that supersede each other in a circle, in words; empty: there are none.
+func (g *Generation) VersionCycles() string { return g.versions.cycles }

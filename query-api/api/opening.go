@@ -69,8 +69,8 @@ func (s *Server) openGeneration(
 		found.Close()
 		return nil, err
 	}
-	if problems := found.VersionProblems(); problems != "" {
-		s.log.Warn("documents supersede what cannot be", "index", name, "generation", generation, "problems", problems)
+	if cycles := found.VersionCycles(); cycles != "" {
+		s.log.Warn("documents supersede each other", "index", name, "generation", generation, "cycles", cycles)
 	}
 	return &open{found, mine}, nil
 }
