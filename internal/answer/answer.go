@@ -139,7 +139,7 @@ func (s *Service) searchPassages(ctx context.Context, asked *question) error {
 	}
 	response.Confidence = result.Confidence
 	at := time.Now()
-	if err := response.fillResponse(ctx, asked.generation, result, asked.body); err != nil {
+	if err := response.fillResponse(ctx, asked.generation, result, asked.body, asked.plan.at); err != nil {
 		return err
 	}
 	timings.Chunks = Milliseconds(time.Since(at))
@@ -293,7 +293,8 @@ func (s *Service) completeResponse(ctx context.Context, asked *question, found F
 	generation, plan, response, result := asked.generation, &asked.plan, &asked.response, asked.result
 	passages := make([]retrieve.Passage, len(response.Chunks))
 	for i, chunk := range response.Chunks {
-		passages[i] = retrieve.Passage{ID: chunk.ID, Title: chunk.Title, Text: chunk.Text}
+		mark := response.describeVersion(&chunk, plan.at)
+		passages[i] = retrieve.Passage{ID: chunk.ID, Title: chunk.Title, Mark: mark, Text: chunk.Text}
 	}
 	form := retrieve.FormOf(generation.Spec.Parity, cmp.Or(asked.body.AnswerStyle, generation.Spec.Answer.Style))
 	packing := time.Now()
@@ -341,7 +342,7 @@ func (s *Service) completeResponse(ctx context.Context, asked *question, found F
 		whole := response.quotedNotes()
 		if whole == "" || !result.NotesAlone {
 			var quotation string
-			quotation, confidence, lacks = quoteExtracts(generation, asked.body.Query, response, used)
+			quotation, confidence, lacks = quoteExtracts(generation, asked.body.Query, response, used, plan.at)
 			whole = cmp.Or(quotation, whole)
 		}
 		text := firstTokens(whole, plan.most)
@@ -377,7 +378,7 @@ const floor = 0.1
 // confidence in them, where that of the passages is known; nothing where none is good enough. Extracts that cannot be
 // the whole answer say so.
 func quoteExtracts(
-	generation *retrieve.Generation, question string, response *Response, used []bool,
+	generation *retrieve.Generation, question string, response *Response, used []bool, at time.Time,
 ) (quotation string, confidence *float64, lacks []string) {
 	passages := make([]extract.Passage, len(response.Chunks))
 	for i, chunk := range response.Chunks {
@@ -406,7 +407,11 @@ func quoteExtracts(
 		response.Chunks[found.Passage].includeSpan(generation.Language(), found.Span)
 	}
 	for _, found := range found {
-		out = append(out, fmt.Sprintf("%s [%d]", found.Text, found.Passage+1))
+		words := fmt.Sprintf("%s [%d]", found.Text, found.Passage+1)
+		if force := response.describeForce(&response.Chunks[found.Passage], at); force != "" {
+			words += " (" + force + ")"
+		}
+		out = append(out, words)
 	}
 	quotation = strings.Join(out, "\n")
 	switch {

@@ -6,6 +6,7 @@ import (
 	"math"
 	"strconv"
 	"strings"
+	"time"
 	"unicode/utf8"
 
 	"github.com/go-json-experiment/json/jsontext"
@@ -26,6 +27,7 @@ type Request struct {
 	TopK             *Count         `json:"top_k" bounds:"1,100" doc:"alias of top_chunks; send only one of them"`
 	Params           map[string]any `json:"params"`
 	Filter           Filter         `json:"filter" doc:"which documents to search"`
+	AsOf             *Moment        `json:"as_of" doc:"only documents in force then: 2026-01-31 or 2026-01-31T12:00:00Z"`
 	Without          Without        `json:"without" doc:"documents (keys) and entities (ids) to ignore completely"`
 	MaxContextTokens *Count         `json:"max_context_tokens" bounds:"1,131072" default:"4000" doc:"tokens of passages"`
 	Answer           bool           `json:"answer" default:"false" doc:"also answer the question from the passages"`
@@ -83,9 +85,10 @@ type planned struct {
 	budget int // tokens of the context
 	most   int // tokens of the answer; 0: what the model may give
 
-	parser  string // who finds the triples of the question, as parameter triples has it; empty: none
-	reranks bool   // the best chunks are ordered again
-	unasked string // why no chat model is asked; empty: it is
+	parser  string    // who finds the triples of the question, as parameter triples has it; empty: none
+	at      time.Time // for which passages are in force or not: that of the question, else now
+	reranks bool      // the best chunks are ordered again
+	unasked string    // why no chat model is asked; empty: it is
 }
 
 // planQuery checks a request and fills in what the generation's configuration and the method say by default.
@@ -149,11 +152,18 @@ func (q *Request) planQuery(defaults core.Retrieval, methods *retrieve.Registry)
 			return out, err
 		}
 	}
-	return out, q.narrowQuery(&out.Query)
+	err = q.narrowQuery(&out.Query)
+	if out.at = out.AsOf; out.at.IsZero() {
+		out.at = time.Now()
+	}
+	return out, err
 }
 
 // narrowQuery reads filter and without.
 func (q *Request) narrowQuery(out *retrieve.Query) (err error) {
+	if q.AsOf != nil {
+		out.AsOf = q.AsOf.Time
+	}
 	if out.Filter, err = new(filterReader).readFilter(q.Filter, "filter", 0); err != nil {
 		return err
 	}

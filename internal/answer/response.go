@@ -69,11 +69,12 @@ type Passage struct {
 	PageEnd  int               `json:"page_end,omitempty" doc:"page on which it ends"`
 	Rects    []Rect            `json:"rects,omitempty" doc:"PDF only: areas of the pages that show the passage"`
 	Metadata map[string]string `json:"metadata"`
-	Ordinal  int               `json:"ordinal"`
-	Start    int               `json:"start"`
-	End      int               `json:"end"`
-	Text     string            `json:"text"`
-	Markup   []snippet.Span    `json:"markup,omitempty" doc:"code points of text that are marks or tags"`
+	retrieve.VersionNote
+	Ordinal int            `json:"ordinal"`
+	Start   int            `json:"start"`
+	End     int            `json:"end"`
+	Text    string         `json:"text"`
+	Markup  []snippet.Span `json:"markup,omitempty" doc:"code points of text that are marks or tags"`
 }
 
 // Chunk is a passage that a query found, and how.
@@ -225,12 +226,12 @@ func (r *Response) fillResponse(
 	ctx context.Context,
 	generation *retrieve.Generation,
 	found retrieve.Result,
-	request Request,
+	request Request, at time.Time,
 ) error {
 	chunks := make([]Chunk, len(found.Chunks))
 	if err := parallel.Each(ctx, len(chunks), len(chunks), func(ctx context.Context, i int) (err error) {
 		chunks[i].Entities = []EntityRef{}
-		chunks[i].Passage, err = PassageOf(ctx, generation, found.Chunks[i].Live)
+		chunks[i].Passage, err = PassageOf(ctx, generation, found.Chunks[i].Live, at)
 		if err == nil && request.Explain {
 			chunks[i].Mentions, _, err = MentionsIn(ctx, generation, found.Chunks[i].Live)
 		}
@@ -303,8 +304,10 @@ func (c *Chunk) showSnippet(found snippet.Found) {
 	}
 }
 
-// PassageOf reads what a chunk says and where it stands.
-func PassageOf(ctx context.Context, generation *retrieve.Generation, chunk *liveset.Chunk) (Passage, error) {
+// PassageOf reads what a chunk says, where it stands, and what supersedes its document at a time.
+func PassageOf(
+	ctx context.Context, generation *retrieve.Generation, chunk *liveset.Chunk, at time.Time,
+) (Passage, error) {
 	var document rows.Document
 	var text string
 	if err := parallel.RunTogether(ctx,
@@ -322,21 +325,22 @@ func PassageOf(ctx context.Context, generation *retrieve.Generation, chunk *live
 	}
 	page, pageEnd := document.PagesOf(int(chunk.Start), int(chunk.End))
 	return Passage{
-		Heading:  document.HeadingAt(int(chunk.Start)),
-		Page:     page,
-		PageEnd:  pageEnd,
-		Rects:    rectsOf(document, int(chunk.Start), int(chunk.End)),
-		ID:       chunk.ID.String(),
-		Document: generation.Live.Key(int(chunk.Document)),
-		Version:  document.Version.String(),
-		Stale:    document.Stale,
-		Title:    document.Title,
-		Metadata: metadata,
-		Ordinal:  int(chunk.Ordinal),
-		Start:    int(chunk.Start),
-		End:      int(chunk.End),
-		Text:     text,
-		Markup:   extract.FindMarkup(text),
+		Heading:     document.HeadingAt(int(chunk.Start)),
+		Page:        page,
+		PageEnd:     pageEnd,
+		Rects:       rectsOf(document, int(chunk.Start), int(chunk.End)),
+		ID:          chunk.ID.String(),
+		Document:    generation.Live.Key(int(chunk.Document)),
+		Version:     document.Version.String(),
+		Stale:       document.Stale,
+		Title:       document.Title,
+		Metadata:    metadata,
+		VersionNote: generation.DescribeVersion(chunk.Document, metadata, at),
+		Ordinal:     int(chunk.Ordinal),
+		Start:       int(chunk.Start),
+		End:         int(chunk.End),
+		Text:        text,
+		Markup:      extract.FindMarkup(text),
 	}, nil
 }
 

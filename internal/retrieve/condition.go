@@ -4,9 +4,10 @@ import (
 	"cmp"
 	"errors"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
+
+	"github.com/unweaver/unweaver/internal/core"
 )
 
 // Condition is what the value of one field of metadata must be. Every part that is given must hold. A list is stored
@@ -65,21 +66,12 @@ type Scalar struct {
 
 // ParseScalar reads a number, or a time or day of RFC 3339.
 func ParseScalar(text string) (out Scalar, ok bool) {
-	if strings.Trim(text, "+-.0123456789eE") == "" { // neither Inf nor 0x10
-		number, err := strconv.ParseFloat(text, 64)
-		if err == nil {
-			return Scalar{number: number}, true
-		}
+	if out.number, ok = core.ParseNumber(text); ok {
+		return out, true
 	}
-	layout := time.RFC3339
-	if out.isDay = len(text) == len(time.DateOnly); out.isDay {
-		layout = time.DateOnly
-	} else if len(text) < len("2006-01-02T15:04:05Z") || text[4] != '-' {
-		return out, false
-	}
-	moment, err := time.Parse(layout, text)
-	out.moment, out.isTime = moment, true
-	return out, err == nil
+	out.moment, out.isDay, ok = core.ParseMoment(text)
+	out.isTime = ok
+	return out, ok
 }
 
 // compare orders two numbers or two times.

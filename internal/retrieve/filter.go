@@ -17,7 +17,8 @@ type allowed struct {
 	generation *Generation
 	filter     Filter
 	without    Without
-	lo, hi     int // documents by prefix
+	inForce    *timeView // nil: of no time
+	lo, hi     int       // documents by prefix
 	all        bool
 	cache      map[uint32]bool
 	ctx        context.Context //nolint:containedctx // once it is over, nothing is read for the question
@@ -33,7 +34,10 @@ func (g *Generation) newAllowed(ctx context.Context, query Query) *allowed {
 		cache:      map[uint32]bool{},
 		ctx:        ctx,
 	}
-	a.all = query.Filter.IsEmpty() && len(query.Without.Documents) == 0
+	if !query.AsOf.IsZero() {
+		a.inForce = g.versions.newView(query.AsOf)
+	}
+	a.all = query.Filter.IsEmpty() && len(query.Without.Documents) == 0 && (a.inForce == nil || len(g.versions.of) == 0)
 	if query.Filter.Prefix != "" {
 		a.lo = g.Live.DocumentFrom(query.Filter.Prefix)
 		a.hi = a.lo + sort.Search(
@@ -63,12 +67,17 @@ func (a *allowed) ofDocument(i uint32) bool {
 }
 
 func (a *allowed) allowsDocument(i int) bool {
-	if i < a.lo || i >= a.hi || a.ctx.Err() != nil || a.without.Documents[a.generation.Live.Key(i)] {
+	if i < a.lo || i >= a.hi || a.ctx.Err() != nil || a.without.Documents[a.generation.Live.Key(i)] || !a.holds(i) {
 		return false
 	}
 	rest := a.filter
 	rest.Prefix = "" // lo and hi have it
 	return rest.IsEmpty() || rest.allows(a.readFields(i))
+}
+
+// holds reports whether a document is in force at the time of the question, where it has one.
+func (a *allowed) holds(i int) bool {
+	return a.inForce == nil || a.inForce.holds(uint32(i)) //nolint:gosec // documents are counted in 32 bits
 }
 
 // readFields returns what filters look at of a document.
@@ -119,7 +128,7 @@ func (a *allowed) explainNone() (reason, words string) {
 	}
 	if len(unknown) == 0 {
 		_, parts := a.explainParts()
-		return NoDocument, "No document passes filter and without." + parts
+		return NoDocument, "No document passes " + a.nameParts() + "." + parts
 	}
 	names := slices.Sorted(maps.Keys(known))
 	more := ""
@@ -150,12 +159,28 @@ func (f *Filter) listRequired(to map[string]bool) {
 
 // explainFilter returns how many documents the filter leaves in, and why no more; empty without one.
 func (a *allowed) explainFilter() string {
-	if a.all {
-		return ""
+	out := ""
+	if !a.all {
+		documents, _, _ := a.generation.Live.Counts()
+		left, parts := a.explainParts()
+		out = fmt.Sprintf("%s leave %d of %d documents.", a.nameParts(), left, documents) + parts
+	} else if a.inForce != nil {
+		out = "as_of leaves all documents: none says when it holds or what it supersedes."
 	}
-	documents, _, _ := a.generation.Live.Counts()
-	left, parts := a.explainParts()
-	return fmt.Sprintf("filter and without leave %d of %d documents.", left, documents) + parts
+	versions := &a.generation.versions
+	out += " " + versions.cycles
+	if versions.unknown > 0 {
+		out += fmt.Sprintf(" Keys that supersedes names and no document has: %d.", versions.unknown)
+	}
+	return strings.TrimSpace(out)
+}
+
+// nameParts names what narrows a question.
+func (a *allowed) nameParts() string {
+	if a.inForce == nil {
+		return "filter and without"
+	}
+	return "filter, without and as_of"
 }
 
 // explainParts returns how many documents are left in, and in words how many each part of the filter leaves in when it
@@ -163,10 +188,13 @@ func (a *allowed) explainFilter() string {
 func (a *allowed) explainParts() (whole int, words string) {
 	parts := a.filter.listParts()
 	documents, _, _ := a.generation.Live.Counts()
-	left, other := make([]int, len(parts)), make([]int, len(parts))
+	left, other, inForce := make([]int, len(parts)), make([]int, len(parts)), 0
 	for i := 0; i < documents && a.ctx.Err() == nil; i++ {
-		document := a.readFields(i)
-		if a.filter.allows(document) && !a.without.Documents[document.key] {
+		document, holds := a.readFields(i), a.holds(i)
+		if holds {
+			inForce++
+		}
+		if holds && a.filter.allows(document) && !a.without.Documents[document.key] {
 			whole++
 		}
 		for j := range parts {
@@ -186,6 +214,9 @@ func (a *allowed) explainParts() (whole int, words string) {
 			said += fmt.Sprintf(" (%d have a value of another kind)", other[j])
 		}
 		out = append(out, said)
+	}
+	if a.inForce != nil {
+		out = append(out, fmt.Sprintf("as_of %s: %d of %d", a.inForce.describeTime(), inForce, documents))
 	}
 	if len(out) == 0 {
 		return whole, ""

@@ -19,7 +19,7 @@ import (
 
 // BenchmarkFilterAtS looks at each of 94,500 documents of one passage, a tenth of which the filters leave in.
 func BenchmarkFilterAtS(b *testing.B) {
-	set := documentsAtS(b, 94_500)
+	set := documentsAtS(b, 94_500, nil)
 	for _, one := range filtersAtS(b) {
 		b.Run(one.name, func(b *testing.B) {
 			var took []time.Duration
@@ -35,23 +35,54 @@ func BenchmarkFilterAtS(b *testing.B) {
 	}
 }
 
+// BenchmarkVersionsAtS reads when each of 100,000 documents holds, as an opening does, and asks for all at a time.
+func BenchmarkVersionsAtS(b *testing.B) {
+	for name, add := range map[string]func(i int, meta map[string]string){
+		"without": nil,
+		"chains of ten with dates": func(i int, meta map[string]string) {
+			meta["valid_from"] = fmt.Sprintf("20%02d-01-01", 10+i%10)
+			if i%10 > 0 {
+				meta["supersedes"] = fmt.Sprintf("%06d.md", i-1)
+			}
+		},
+	} {
+		set := documentsAtS(b, 100_000, add)
+		b.Run("open "+name, func(b *testing.B) {
+			b.ReportAllocs()
+			for b.Loop() {
+				retrieve.CountInForce(set, time.Time{})
+			}
+		})
+		b.Run("ask "+name, func(b *testing.B) {
+			count := retrieve.CountInForce(set, time.Date(2015, 6, 1, 0, 0, 0, 0, time.UTC))
+			for b.Loop() {
+				count()
+			}
+		})
+	}
+}
+
 type filterAtS struct {
 	name   string
 	filter retrieve.Filter
 }
 
 // documentsAtS opens so many documents with four fields each.
-func documentsAtS(b *testing.B, documents int) *liveset.Set {
+func documentsAtS(b *testing.B, documents int, add func(i int, meta map[string]string)) *liveset.Set {
 	b.Helper()
 	class := core.ID{1}
 	writer, run := split.NewWriter(), classrun.NewWriter()
 	defer writer.Close()
 	defer run.Close()
 	for i := range documents {
-		require.NoError(b, writer.BeginDocument(split.Row{Key: fmt.Sprintf("%06d.md", i), Meta: map[string]string{
+		meta := map[string]string{
 			"kind": fmt.Sprintf("kind%d", i%10), "author": fmt.Sprintf("Author %d", i%300), "year": fmt.Sprint(1990 + i%40),
 			"signed": time.Date(1990, 1, 1+i%14_600, 0, 0, 0, 0, time.UTC).Format(time.DateOnly),
-		}}))
+		}
+		if add != nil {
+			add(i, meta)
+		}
+		require.NoError(b, writer.BeginDocument(split.Row{Key: fmt.Sprintf("%06d.md", i), Meta: meta}))
 		id := core.ID{2, byte(i >> 16), byte(i >> 8), byte(i)}
 		require.NoError(b, writer.AddChunk(split.Chunk{ID: id}, nil))
 		require.NoError(b, writer.AddMention(class, uint32(i), 0))

@@ -51,6 +51,7 @@ type Generation struct {
 	graph      *walk.Graph
 
 	titlesNamed float64 // measureTitles
+	versions    versions
 
 	art      artifact.Index
 	texts    map[uint32]*textseg.Reader

@@ -24,7 +24,7 @@ func (g *Generation) setLive(set *liveset.Set, chunks, classes lexical.Dead, rel
 	if err != nil {
 		return err
 	}
-	g.Live, g.release, g.titlesNamed = set, release, measureTitles(set)
+	g.Live, g.release, g.titlesNamed, g.versions = set, release, measureTitles(set), readVersions(set)
 	g.chunkWords = sideWords{index: chunkWords, number: set.AllNumbers(), row: set.ChunkRow}
 	g.classWords = sideWords{index: classWords, number: set.AllPlaces(), row: set.ClassRow}
 	g.graph = &walk.Graph{Adjacency: set.Graph}

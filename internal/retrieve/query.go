@@ -24,6 +24,7 @@ type Query struct {
 	Params      Params // of the method, as Spec.ReadParams gives them; what is missing has its default
 	Filter      Filter
 	Without     Without
+	AsOf        time.Time // only documents that are in force then; zero: all
 	MinSim      float64
 	Explain     bool
 }

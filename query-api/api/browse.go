@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"net/http"
+	"time"
 
 	"github.com/unweaver/unweaver/internal/answer"
 	"github.com/unweaver/unweaver/internal/artifact"
@@ -231,7 +232,7 @@ func (s *Server) entityChunks(w http.ResponseWriter, request *http.Request) {
 func chunksOf(ctx context.Context, generation *retrieve.Generation, rows []*liveset.Chunk) ([]answer.Passage, error) {
 	out := make([]answer.Passage, len(rows))
 	err := parallel.Each(ctx, len(rows), readWidth, func(ctx context.Context, i int) (err error) {
-		out[i], err = answer.PassageOf(ctx, generation, rows[i])
+		out[i], err = answer.PassageOf(ctx, generation, rows[i], time.Now())
 		return err
 	})
 	return out, err
@@ -253,7 +254,7 @@ func chunkDetail(ctx context.Context, generation *retrieve.Generation, id string
 		return out, notFound("chunk", id, generation)
 	}
 	out.Source = sourceOf(generation)
-	if out.Chunk, err = answer.PassageOf(ctx, generation, row); err == nil {
+	if out.Chunk, err = answer.PassageOf(ctx, generation, row, time.Now()); err == nil {
 		out.Mentions, out.Fallback, err = answer.MentionsIn(ctx, generation, row)
 	}
 	return out, err

@@ -69,6 +69,9 @@ func (s *Server) openGeneration(
 		found.Close()
 		return nil, err
 	}
+	if cycles := found.VersionCycles(); cycles != "" {
+		s.log.Warn("documents supersede each other", "index", name, "generation", generation, "cycles", cycles)
+	}
 	return &open{found, mine}, nil
 }
 

@@ -91,7 +91,7 @@ var refused = []refusal{
 
 // options of our own: fields of a query that may stand under "unweaver".
 var options = []string{
-	"method", "rule", "top_entities", "top_chunks", "top_k", "params", "filter", "without", "max_context_tokens",
+	"method", "rule", "top_entities", "top_chunks", "top_k", "params", "filter", "as_of", "without", "max_context_tokens",
 	"generation",
 	"rerank",
 }

@@ -18,6 +18,7 @@ func passageOf(c answer.Passage) Passage {
 	return Passage{
 		Chunk: c.ID, Document: c.Document, Version: c.Version, Title: c.Title, Heading: c.Heading, Page: c.Page,
 		PageEnd: c.PageEnd, Metadata: c.Metadata, Start: c.Start, End: c.End, Stale: c.Stale, Text: c.Text,
+		Newer: c.SupersededBy,
 	}
 }
 

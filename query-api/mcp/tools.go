@@ -28,6 +28,7 @@ type Asked struct {
 	TopChunks   *int           `json:"top_chunks,omitempty" jsonschema:"passages, 1 to 100; default: the index's"`
 	TopK        *int           `json:"top_k,omitempty" jsonschema:"the same as top_chunks; one of the two is given"`
 	Filter      *Filter        `json:"filter,omitempty" jsonschema:"which documents to search; all conditions apply"`
+	AsOf        *string        `json:"as_of,omitempty" jsonschema:"documents in force then: 2026-01-31 or with a time"`
 	Without     *Without       `json:"without,omitempty" jsonschema:"what to ignore, as if the index did not contain it"`
 	Generation  *string        `json:"generation,omitempty" jsonschema:"a kept generation; default: the current one"`
 	Rerank      *bool          `json:"rerank,omitempty" jsonschema:"false: without the index's reranker"`
@@ -75,6 +76,7 @@ type Passage struct {
 	Score    float64           `json:"score,omitempty" jsonschema:"comparable only within one result"`
 	Stale    bool              `json:"stale,omitempty" jsonschema:"of an earlier version: the document cannot be read now"`
 	Metadata map[string]string `json:"metadata,omitempty" jsonschema:"of its document"`
+	Newer    []string          `json:"superseded_by,omitempty" jsonschema:"keys of documents that replace this one"`
 	Entities []string          `json:"entities,omitempty" jsonschema:"through which it was found"`
 	Text     string            `json:"text"`
 }
@@ -102,6 +104,9 @@ func (p Passage) renderText() string {
 	fmt.Fprintf(&out, ", %d to %d, chunk %s)", p.Start, p.End, p.Chunk)
 	if p.Stale {
 		out.WriteString(" of an earlier version")
+	}
+	if len(p.Newer) > 0 {
+		fmt.Fprintf(&out, " superseded by %q", p.Newer)
 	}
 	text := p.Text
 	if p.Rank > 0 { // a line of a document that begins as a passage does would be read as one

@@ -161,6 +161,9 @@ func showChunk(writer io.Writer, answer Answer, chunk AnswerChunk, bold io.Write
 	if chunk.Stale {
 		mark += " stale"
 	}
+	if len(chunk.Newer) > 0 {
+		mark += " superseded by " + strings.Join(chunk.Newer, ", ")
+	}
 	document := shortenKey(chunk.Document)
 	if chunk.Index != "" && chunk.Index != answer.Index {
 		document = chunk.Index + ": " + document

@@ -85,6 +85,7 @@ type AnswerChunk struct {
 	Rank     int          `json:"rank"`
 	Filled   bool         `json:"filled"`
 	Stale    bool         `json:"stale"`
+	Newer    []string     `json:"superseded_by"`
 	Entities []entityName `json:"entities"`
 }
 
@@ -94,7 +95,7 @@ type entityName struct {
 }
 
 func (a *App) queryCmd() *cobra.Command {
-	var index, method, rule, generation, filter string
+	var index, method, rule, generation, filter, asOf string
 	var explain, answer, rerank bool
 	var top, entities int
 	var without, params []string
@@ -113,8 +114,10 @@ func (a *App) queryCmd() *cobra.Command {
 					Advise("write: unweaver query NAME \"QUESTION\"")
 			}
 			body := map[string]any{"query": args[0], "explain": explain, "answer": answer}
-			for key, value := range map[string]string{"method": method, "rule": rule, "generation": generation} {
-				if value != "" {
+			for key, value := range map[string]string{
+				"method": method, "rule": rule, "generation": generation, "as_of": asOf,
+			} {
+				if value != "" || key == "as_of" && command.Flags().Changed("as-of") { // an empty one is a mistake
 					body[key] = value
 				}
 			}
@@ -165,6 +168,7 @@ func (a *App) queryCmd() *cobra.Command {
 	)
 	set.StringArrayVar(&params, "param", nil, "parameter of the method: name=value")
 	set.StringVar(&filter, "filter", "", `search only these documents: JSON, as {"metadata": {"year": {"gte": 2020}}}`)
+	set.StringVar(&asOf, "as-of", "", "only documents in force then: 2026-01-31 or 2026-01-31T12:00:00Z")
 	set.IntVar(&entities, "top-entities", 0, "number of entities (default: that of the method)")
 	set.BoolVar(&answer, "answer", true, "answer from the passages")
 	set.BoolVar(&rerank, "rerank", false, "rerank the passages (default: true if the index has a reranker)")

@@ -76,6 +76,12 @@ func (s *Set) FilterFields(document int) (map[string]string, time.Time) {
 	return s.splits[where.file].File.FilterFields(int(where.row))
 }
 
+// MetaBytes returns the metadata of a document as JSON; they are valid while the files are open.
+func (s *Set) MetaBytes(document int) []byte {
+	where := s.documents[document]
+	return s.splits[where.file].File.MetaBytes(int(where.row))
+}
+
 // Title says which classes the title of a document names.
 func (s *Set) Title(document int) title.Named {
 	where := s.documents[document]

@@ -205,15 +205,20 @@ func (x *File) KeyBytes(i int) []byte {
 
 // FilterFields gives what filters look at: the metadata and the time of document i.
 func (x *File) FilterFields(i int) (map[string]string, time.Time) {
+	var meta map[string]string
+	if raw := x.MetaBytes(i); len(raw) > 0 {
+		_ = json.Unmarshal(raw, &meta) // checksummed, and written by us
+	}
+	return meta, time.UnixMilli(x.Documents[i].Modified).UTC()
+}
+
+// MetaBytes returns the metadata of document i as JSON, without a copy: they are valid until Close.
+func (x *File) MetaBytes(i int) []byte {
 	start := uint64(0)
 	if i > 0 {
 		start = x.Documents[i-1].Meta
 	}
-	var meta map[string]string
-	if raw := x.meta[start:x.Documents[i].Meta]; len(raw) > 0 {
-		_ = json.Unmarshal(raw, &meta) // checksummed, and written by us
-	}
-	return meta, time.UnixMilli(x.Documents[i].Modified).UTC()
+	return x.meta[start:x.Documents[i].Meta]
 }
 
 // chunkRange returns where the chunks of a class lie in class_to.

@@ -410,7 +410,7 @@ func findRemedy(code string, r core.Report) string {
 		fault.ParseTimeout, fault.TooLarge:
 		return "open and fix the document, or exclude it (indexes.*.exclude); the next run reads it again"
 	case fault.PartsMissing:
-		return "run text recognition (OCR) on these pages, and store the document again; its other pages are indexed"
+		return "mend what it names (pages without text: run text recognition, OCR) and store it again; the rest is indexed"
 	case fault.Encrypted:
 		return "store it without its password, or exclude it"
 	case fault.NotFollowed:

@@ -3,6 +3,7 @@ package chunk
 import (
 	"errors"
 	"io"
+	"slices"
 	"strings"
 	"unicode"
 	"unicode/utf8"
@@ -13,8 +14,8 @@ import (
 )
 
 // ChunkerVersion is raised when cuts move.
-// 1: first form.
-const ChunkerVersion = "chunk/1"
+// 2: rows of tables are whole, and a chunk that begins within a table begins with the names of its columns.
+const ChunkerVersion = "chunk/2"
 
 // cutting is one chunk as a chunker gives it. Piece is the text from the chunk's raw start to that of the next; pieces
 // together are the document. Text is trimmed and lies in the document from Start on (code points).
@@ -31,15 +32,16 @@ const minShare = 400.0 / 1500
 // maxWhole bounds a document that is one chunk.
 const maxWhole = 4 << 20
 
-// cutChunks reads a text and gives its chunks in order.
-func cutChunks(reader io.Reader, chunking core.Chunking, emit func(cutting) error) error {
+// cutChunks reads a text and gives its chunks in order. With tables, those that begin within one begin with the row
+// that names its columns, which their text has more than the one that was read.
+func cutChunks(reader io.Reader, chunking core.Chunking, tables bool, emit func(cutting) error) error {
 	switch chunking.Strategy {
 	case "document":
 		return cutWhole(reader, emit)
 	case "fixed":
 		return cutFixed(reader, chunking, emit)
 	}
-	return cutPacked(reader, chunking, emit)
+	return cutPacked(reader, chunking, tables, emit)
 }
 
 func cutWhole(r io.Reader, emit func(cutting) error) error {
@@ -70,19 +72,23 @@ type packer struct {
 	buf      []unit
 	tokens   int
 	at       int // code points before buf
+	repeated int // 1: buf begins with a header that stands further up, too
 	emit     func(cutting) error
 }
 
 // cutPacked cuts at paragraph ends, else at sentence ends. Stable boundaries take, of the cuts that leave between min
 // and max tokens, the one whose neighbours have the smallest hash: an edit elsewhere leaves it where it is.
-func cutPacked(r io.Reader, c core.Chunking, emit func(cutting) error) error {
+func cutPacked(r io.Reader, c core.Chunking, tables bool, emit func(cutting) error) error {
 	p := &packer{
 		max:    c.MaxTokens,
 		min:    int(minShare * float64(c.MaxTokens)),
 		stable: c.Boundaries != "packed",
 		emit:   emit,
 	}
-	u := newUnits(r, c.MaxTokens)
+	u := newUnits(r, c.MaxTokens, nil)
+	if tables {
+		u.table = new(table)
+	}
 	for {
 		x, err := u.next()
 		if errors.Is(err, io.EOF) {
@@ -91,10 +97,11 @@ func cutPacked(r io.Reader, c core.Chunking, emit func(cutting) error) error {
 		if err != nil {
 			return err
 		}
-		for p.tokens+x.tokens > p.max && len(p.buf) > 0 {
-			if err := p.flushChunk(p.chooseCount(x)); err != nil {
+		for p.tokens+x.tokens > p.max && len(p.buf) > p.repeated {
+			if err := p.flushChunk(max(p.chooseCount(x), p.repeated+1)); err != nil {
 				return err
 			}
+			p.repeatHeader(x)
 		}
 		p.buf = append(p.buf, x)
 		p.tokens += x.tokens
@@ -144,6 +151,18 @@ func (p *packer) chooseCount(next unit) int {
 	return len(p.buf)
 }
 
+// repeatHeader begins the next chunk with the header of the table that it begins in; x is the unit behind the buffer.
+func (p *packer) repeatHeader(x unit) {
+	first := x
+	if len(p.buf) > 0 {
+		first = p.buf[0]
+	}
+	if p.repeated = 0; first.header != "" {
+		header := unit{s: first.header, tokens: tokens.Count(first.header)}
+		p.buf, p.tokens, p.repeated = slices.Insert(p.buf, 0, header), p.tokens+header.tokens, 1
+	}
+}
+
 func (p *packer) sumTokens(n int) int {
 	t := 0
 	for _, x := range p.buf[:n] {
@@ -169,7 +188,7 @@ func (p *packer) flushChunk(n int) error {
 // cutFixed reproduces the windows of the reference implementation (docs/reference/formats.md, Chunking): max tokens, a
 // step of max less overlap, on borders of runes.
 func cutFixed(r io.Reader, chunking core.Chunking, emit func(cutting) error) error {
-	u := newUnits(r, chunking.MaxTokens)
+	u := newUnits(r, chunking.MaxTokens, nil)
 	var buf string
 	var lens []int
 	at, done := 0, false

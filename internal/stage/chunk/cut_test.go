@@ -25,7 +25,8 @@ var stable = core.Chunking{Strategy: "text", Boundaries: "stable", MaxTokens: 15
 
 func chunks(t *testing.T, s string, c core.Chunking) []cutting {
 	var out []cutting
-	require.NoError(t, cutChunks(strings.NewReader(s), c, func(x cutting) error { out = append(out, x); return nil }))
+	add := func(x cutting) error { out = append(out, x); return nil }
+	require.NoError(t, cutChunks(strings.NewReader(s), c, true, add))
 	return out
 }
 
@@ -56,19 +57,26 @@ func prose(r *rand.Rand, n int) []string {
 	return ps
 }
 
+// joinPieces returns the text that chunks are slices of.
+func joinPieces(cs []cutting) string {
+	var all strings.Builder
+	for _, x := range cs {
+		all.WriteString(x.piece)
+	}
+	return all.String()
+}
+
 // check proves what holds for every chunking: pieces are the document, chunks are verbatim slices, sizes are bounded.
 func check(t *testing.T, s string, cs []cutting, chunking core.Chunking) {
-	var all strings.Builder
 	rs := []rune(s)
 	for i, x := range cs {
-		all.WriteString(x.piece)
 		got := string(rs[x.start : x.start+utf8.RuneCountInString(x.text)])
 		require.True(t, got == x.text, "chunk %d is no slice of the document", i)
 		n := tokens.Count(x.text)
 		assert.True(t, chunking.Strategy == "document" || n <= chunking.MaxTokens+chunking.MaxTokens/50,
 			"chunk %d has %d tokens", i, n)
 	}
-	require.True(t, chunking.Strategy == "fixed" || all.String() == s, "the pieces are not the document")
+	require.True(t, chunking.Strategy == "fixed" || joinPieces(cs) == s, "the pieces are not the document")
 }
 
 func TestPiecesAreTheDocumentAndChunksAreSlices(t *testing.T) {
@@ -99,8 +107,60 @@ func TestChunksDoNotDependOnHowTheTextIsRead(t *testing.T) {
 		"byte by byte": iotest.OneByteReader(strings.NewReader(s)), "halves": iotest.HalfReader(strings.NewReader(s)),
 	} {
 		var got []cutting
-		require.NoError(t, cutChunks(r, stable, func(x cutting) error { got = append(got, x); return nil }))
+		require.NoError(t, cutChunks(r, stable, true, func(x cutting) error { got = append(got, x); return nil }))
 		assert.Equal(t, want, fmt.Sprint(got), "%s: other chunks", name)
+	}
+}
+
+// rows of a table; columns are named, perhaps by the row between bars of Markdown, or not.
+func tableOf(r *rand.Rand, head string, rows int) string {
+	var out strings.Builder
+	out.WriteString(head)
+	for i := range rows {
+		maker := words[r.IntN(len(words))]
+		fmt.Fprintf(&out, "| Pump no. %d, by Dr. %s | %d.50 EUR | %d |\n", i, maker, r.IntN(900), r.IntN(9))
+	}
+	return out.String()
+}
+
+// A chunk that begins within a table begins with the names of its columns, rows are whole, and the text is cut
+// into the same chunks again.
+func TestAChunkWithinATableBeginsWithItsHeader(t *testing.T) {
+	r := rand.New(rand.NewPCG(5, 5))
+	const names = "| Item | Price | 2026 |\n"
+	for name, c := range map[string]struct{ head, repeats string }{
+		"names":         {names, names},
+		"a title":       {"| Stock of Oslo |\n" + names, names},
+		"Markdown":      {"| 1 | 2 | 3 |\n|---|:-:|--:|\n", "| 1 | 2 | 3 |\n"},
+		"no names":      {"", ""},
+		"numbers first": {"| Ada | 12 | 3.5 % |\n", ""},
+		"long names":    {"| " + strings.Repeat("Item ", 300) + "| Price |\n", ""},
+	} {
+		for _, rows := range []int{60, 3000} { // the larger one is more than a block
+			before, after := strings.Join(prose(r, 3), "\n\n")+"\n\n", "\n"+strings.Join(prose(r, 9), "\n\n")
+			source := before + tableOf(r, c.head, rows) + after
+			for _, boundaries := range []string{"stable", "packed"} {
+				chunking := core.Chunking{Strategy: "text", Boundaries: boundaries, MaxTokens: 300}
+				cs := chunks(t, source, chunking)
+				text := joinPieces(cs)
+				check(t, text, cs, chunking)
+				for i, x := range cs {
+					first := strings.SplitAfter(x.text, "\n")[0]
+					header := c.head != "" && strings.Contains(c.head, first) || !strings.HasPrefix(first, "|")
+					row := c.repeats == "" && strings.HasPrefix(first, "| Pump no.")
+					require.True(t, header || row, "%s: %d: %s", name, i, x.text)
+				}
+				repeats := strings.Count(text, c.repeats) - 1
+				if c.repeats == "" {
+					assert.Equal(t, source, text, name)
+				} else {
+					at := strings.Index(text, c.repeats) + len(c.repeats)
+					assert.Equal(t, source, text[:at]+strings.ReplaceAll(text[at:], c.repeats, ""), name)
+					assert.Greater(t, repeats, rows/20, name)
+				}
+				assert.Equal(t, fmt.Sprint(cs), fmt.Sprint(chunks(t, text, chunking)), "%s: cut again", name)
+			}
+		}
 	}
 }
 
@@ -171,7 +231,11 @@ func FuzzPiecesAreTheDocument(f *testing.F) {
 			return // texts are decoded before they are cut
 		}
 		c := core.Chunking{Strategy: "text", Boundaries: "stable", MaxTokens: 60}
-		check(t, s, chunks(t, s, c), core.Chunking{Strategy: "document"})
+		cs := chunks(t, s, c)
+		check(t, joinPieces(cs), cs, core.Chunking{Strategy: "document"})
+		if !strings.Contains(s, "|") {
+			require.Equal(t, s, joinPieces(cs))
+		}
 	})
 }
 

@@ -74,6 +74,7 @@ func (b *builder) readDocument(ctx context.Context, key string, d *draft) error 
 		if err == nil && d.plan.Beside != "" {
 			err = b.addSidecar(ctx, d)
 		}
+		d.addMissing(core.CheckValidity(key, d.row.Meta))
 		return err
 	}
 	d.reset()
@@ -81,7 +82,17 @@ func (b *builder) readDocument(ctx context.Context, key string, d *draft) error 
 	if err != nil {
 		return fault.Unreadable.At("read row", key).Because(err)
 	}
-	return b.cutDocument(ctx, key, document.Doc{Title: title, Meta: meta, Text: strings.NewReader(text)}, d)
+	err = b.cutDocument(ctx, key, document.Doc{Title: title, Meta: meta, Text: strings.NewReader(text)}, d)
+	d.addMissing(core.CheckValidity(key, meta))
+	return err
+}
+
+// addMissing adds what a document lacks, where that is anything.
+func (d *draft) addMissing(what string) {
+	if d.row.Missing != "" && what != "" {
+		what = "; " + what
+	}
+	d.row.Missing += what
 }
 
 // rereadWithin is how long a first try may take that is done again where it learned nothing of the document. Both stay
@@ -191,12 +202,10 @@ func (b *builder) cutDocument(ctx context.Context, object string, doc document.D
 	}
 	head := text[:min(len(text), headBytes)]
 	d.row.Meta, d.row.Missing, d.places = doc.Meta, doc.Missing, doc.Places
-	if lost := sound.DescribeLoss(); lost != "" {
-		d.row.Missing = strings.TrimPrefix(d.row.Missing+"; "+lost, "; ")
-	}
+	d.addMissing(sound.DescribeLoss())
 	d.row.Title = document.TitleOf(
 		doc.Title, strings.ToValidUTF8(string(head), ""), document.Kind(d.plan.Kind), cmp.Or(d.plan.Part, object), b.Limits)
-	return readFault(object, b.cutText(ctx, bytes.NewReader(text), d))
+	return readFault(object, b.cutText(ctx, bytes.NewReader(text), d.plan.Kind, d))
 }
 
 // bufferText reads a text to its end before it is cut. Cutting takes a hundred times as long as reading, and nothing is
@@ -217,8 +226,9 @@ func bufferText(text io.Reader, in *mapped.Column) ([]byte, error) {
 	}
 }
 
-func (b *builder) cutText(ctx context.Context, text io.Reader, d *draft) error {
-	return cutChunks(text, b.Spec.Chunking, func(c cutting) error {
+// cutText cuts the text of a kind. That of a PDF stays as it is: its places on pages count from its beginning.
+func (b *builder) cutText(ctx context.Context, text io.Reader, kind string, d *draft) error {
+	return cutChunks(text, b.Spec.Chunking, document.Kind(kind) != document.PDF, func(c cutting) error {
 		d.addCut(c)
 		b.reportProgress()
 		return ctx.Err()

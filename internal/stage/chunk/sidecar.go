@@ -4,7 +4,6 @@ import (
 	"context"
 	"io"
 	"maps"
-	"strings"
 
 	"github.com/unweaver/unweaver/internal/document"
 	"github.com/unweaver/unweaver/internal/fault"
@@ -35,7 +34,7 @@ func (b *builder) addSidecar(ctx context.Context, d *draft) error {
 		return err
 	}
 	if err != nil {
-		d.row.Missing = strings.TrimPrefix(d.row.Missing+"; the metadata of "+object+": "+err.Error(), "; ")
+		d.addMissing("the metadata of " + object + ": " + err.Error())
 		return nil
 	}
 	if d.row.Meta == nil {

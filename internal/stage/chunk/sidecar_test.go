@@ -76,6 +76,42 @@ func TestMetadataThatCannotBeUsedAreAProblem(t *testing.T) {
 	}
 }
 
+// What documents say of when they hold and what they replace is checked, wherever it stands, and they are indexed.
+func TestAVersionThatCannotBeUsedIsAProblem(t *testing.T) {
+	front := func(fields string) map[string]string {
+		return map[string]string{"a.md": "---\nauthor: Ada\n" + fields + "---\nThe lease."}
+	}
+	for name, c := range map[string]struct {
+		files map[string]string
+		say   string // empty: it is right
+	}{
+		"a day":         {front("valid_from: 2026-01-31\nvalid_until: 2026-01-31\nauthority: 2\nsupersedes: [b.md]\n"), ""},
+		"a time":        {front("valid_until: 2026-01-31T12:00:00+02:00\nauthority: -1\n"), ""},
+		"no date":       {front("valid_from: soon\n"), `metadata valid_from is ignored: "soon" is no date (write 2026-01-31`},
+		"no such day":   {front("valid_until: \"2026-02-30\"\n"), `metadata valid_until is ignored: "2026-02-30" is no date`},
+		"two dates":     {front("valid_from: [2026-01-01, 2026-02-01]\n"), `"2026-01-01, 2026-02-01" is no date`},
+		"no number":     {front("authority: high\n"), `metadata authority is ignored: "high" is no number (write 2)`},
+		"the other way": {front("valid_from: 2026-02-01\nvalid_until: 2026-01-31\n"), "it never holds"},
+		"itself":        {front("supersedes: [b.md, a.md]\n"), "it names the document itself"},
+		"beside": {map[string]string{
+			"a.md": "The lease.", "a.md.meta.json": `{"valid_from": "31.1.2026"}`}, `valid_from is ignored: "31.1.2026"`},
+		"a row": {map[string]string{
+			"a.jsonl": `{"id": "1", "text": "The lease.", "valid_until": "never"}`}, `valid_until is ignored: "never"`},
+	} {
+		r := newRun(t, c.files)
+		res := r.night()
+		assert.Len(t, r.documents(res), 1, name)
+		if c.say == "" {
+			assert.Empty(t, res.Problems, name)
+		} else if assert.Len(t, res.Problems, 1, name) {
+			assert.Equal(t, string(fault.PartsMissing), res.Problems[0].Code, name)
+			assert.Contains(t, res.Problems[0].Detail, c.say, name)
+			assert.True(t, strings.HasPrefix(res.Problems[0].Object, "a."), name)
+		}
+		assert.True(t, r.plan().Unchanged, name)
+	}
+}
+
 func manyFields(count int) (out string) {
 	for i := range count {
 		out += fmt.Sprintf("\"f%d\": 1,", i)

@@ -17,6 +17,7 @@ type unit struct {
 	s       string
 	tokens  int
 	paraEnd bool
+	header  string // of its table, which a chunk that begins with it repeats
 }
 
 const (
@@ -31,11 +32,12 @@ type units struct {
 	queue []unit
 	carry string // the start of the next block
 	err   error
-	max   int // tokens of a chunk: no unit has more than half of it, where bytes allow
+	max   int    // tokens of a chunk: no unit has more than half of it, where bytes allow
+	table *table // rows are units, and names of columns that come again are dropped; nil: tables are as any text
 }
 
-func newUnits(r io.Reader, max int) *units {
-	return &units{r: bufio.NewReaderSize(r, blockBytes), max: max}
+func newUnits(r io.Reader, max int, table *table) *units {
+	return &units{r: bufio.NewReaderSize(r, blockBytes), max: max, table: table}
 }
 
 // next gives the next unit; io.EOF ends the text.
@@ -76,6 +78,9 @@ func (u *units) readBlock() (block string, end bool, err error) {
 		if b.Len() >= blockBytes && !blank {
 			s := b.String()
 			i := cutAt(s, len(s)-utf8.UTFMax)
+			if u.table != nil && isRow(string(line)) {
+				i = len(s)
+			}
 			u.carry = s[i:]
 			return s[:i], false, nil
 		}
@@ -97,22 +102,55 @@ func cutAt(s string, limit int) int {
 }
 
 func (u *units) splitBlock(block string, end bool) {
-	if block == "" {
-		return
-	}
-	hard := min(hardUnit, u.max)
-	for _, sentence := range text.Sentences(block) {
-		rest := sentence
-		for len(rest) > hard && (len(rest) > longUnit || tokens.Count(rest) > u.max/2) {
-			i := cutAt(rest, hard)
-			u.queue = append(u.queue, unit{s: rest[:i], tokens: tokens.Count(rest[:i])})
-			rest = rest[i:]
-		}
-		u.queue = append(u.queue, unit{s: rest, tokens: tokens.Count(rest)})
+	if u.table == nil {
+		u.addSentences(block)
+	} else {
+		u.splitRows(block)
 	}
 	if n := len(u.queue); n > 0 && end {
 		u.queue[n-1].paraEnd = true
 	}
+	if u.table != nil && end {
+		*u.table = table{}
+	}
+}
+
+// splitRows makes each row of a table one unit.
+func (u *units) splitRows(block string) {
+	start, at := 0, 0 // of what is no row; of the line
+	for line := range strings.Lines(block) {
+		if isRow(line) {
+			u.addSentences(block[start:at])
+			start = at + len(line)
+			if header, repeats := u.table.takeRow(line, u.max); !repeats {
+				u.addUnits(line, header)
+			}
+		} else {
+			*u.table = table{}
+		}
+		at += len(line)
+	}
+	u.addSentences(block[start:])
+}
+
+func (u *units) addSentences(of string) {
+	if of == "" {
+		return
+	}
+	for _, sentence := range text.Sentences(of) {
+		u.addUnits(sentence, "")
+	}
+}
+
+// addUnits adds a sentence or a row, a long one in parts.
+func (u *units) addUnits(rest, header string) {
+	hard := min(hardUnit, u.max)
+	for len(rest) > hard && (len(rest) > longUnit || tokens.Count(rest) > u.max/2) {
+		i := cutAt(rest, hard)
+		u.queue = append(u.queue, unit{s: rest[:i], tokens: tokens.Count(rest[:i]), header: header})
+		rest, header = rest[i:], ""
+	}
+	u.queue = append(u.queue, unit{s: rest, tokens: tokens.Count(rest), header: header})
 }
 
 // hash64 returns FNV-1a with a final mix: equal on every machine.
