@@ -138,7 +138,7 @@ func (m *Models) Chat(spec core.Spec, role string) (model.Chat, error) {
 }
 
 // buildRoles are the roles whose models a build asks.
-var buildRoles = []string{core.RoleExtraction, core.RoleShortening, core.RoleTriples}
+var buildRoles = []string{core.RoleExtraction, core.RoleShortening, core.RoleTriples, core.RoleVision}
 
 // openRoles opens models.chat and the models of those roles of a build that have their own.
 func openRoles(spec core.Spec, set *model.Set, open func(role string) (model.Chat, error)) (err error) {

@@ -206,6 +206,7 @@ type Models struct {
 	Shortening core.ChatModel `yaml:"shortening"`
 	Triples    core.ChatModel `yaml:"triples"`
 	Answer     core.ChatModel `yaml:"answer"`
+	Vision     core.ChatModel `yaml:"vision"`
 	Judge      core.ChatModel `yaml:"judge"`
 
 	Dir       string      `yaml:"dir"`
@@ -303,7 +304,7 @@ func Default() *Config {
 // defaultIndex returns what an index starts from, whether the file names it or not.
 func defaultIndex() Index {
 	return Index{
-		Documents:  core.Documents{Hidden: omitHidden},
+		Documents:  core.Documents{Hidden: omitHidden, Vision: core.Vision{Pages: noPages}},
 		Chunking:   core.Chunking{Strategy: "text", Boundaries: "stable", MaxTokens: 1500},
 		Shortening: core.Shortening{Threshold: 4000, Sample: 256},
 		Gem:        gem.DefaultSettings,
@@ -364,8 +365,11 @@ func (c *Config) Spec(index, corpusURI string) (core.Spec, error) {
 	if settings.Documents.Hidden == omitHidden { // one spec for what reads the same
 		settings.Documents.Hidden = ""
 	}
+	if settings.Documents.Vision.Pages == noPages {
+		settings.Documents.Vision.Pages = ""
+	}
 	if len(settings.Documents.Encoding)+len(settings.Documents.Types) > 0 || settings.Documents.Hidden != "" ||
-		settings.Documents.Attachments {
+		settings.Documents.Attachments || settings.Documents.Vision.Pages != "" {
 		read = &settings.Documents
 	}
 	spec := core.Spec{

@@ -12,6 +12,9 @@ import (
 // omitHidden leaves out what documents hide.
 const omitHidden = "omit"
 
+// noPages has no page transcribed.
+const noPages = "none"
+
 var indexKeys = []key{
 	{
 		path: "indexes.*.corpus",
@@ -72,6 +75,14 @@ var indexKeys = []key{
 		example:  "true",
 		rebuilds: paysChunks,
 		rule:     allowAnything(),
+	},
+	{
+		path: "indexes.*.documents.vision.pages",
+		meaning: "pages of PDFs that models.vision transcribes from their picture, once each: scanned, those without text; " +
+			"all, in place of the text that they have; none (docs/guides/scans.md)",
+		example:  core.PagesScanned,
+		rebuilds: paysChunks,
+		rule:     oneOf(noPages, core.PagesScanned, core.PagesAll),
 	},
 	{
 		path:    "indexes.*.enrich",

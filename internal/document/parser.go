@@ -26,6 +26,8 @@ type Reading struct {
 	Attached bool       `json:"attached,omitempty"` // each attachment is read by itself: one that cannot be is missing
 	List     bool       `json:"list,omitempty"`     // nothing but the list of its attachments
 	Part     Attachment `json:"part,omitzero"`      // nothing but this attachment, in this version if one is given
+	Scans    string     `json:"scans,omitempty"`    // pages of a PDF that Doc.Scans lists: core.PagesScanned or PagesAll
+	Pictures []int      `json:"pictures,omitempty"` // nothing but pictures of these pages of a PDF, in Doc.Pictures
 }
 
 // skipsText reports whether the text of the object itself is not asked for.

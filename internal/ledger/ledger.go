@@ -35,6 +35,8 @@ const (
 	Embed   = "embed"
 	Triples = "triples"
 
+	Transcribe = "transcribe"
+
 	Questions = "questions"
 	Pairs     = "pairs"
 )
@@ -43,7 +45,7 @@ const (
 func OfEnrichments() []string { return []string{Triples, Questions, Pairs} }
 
 // Tasks lists all: their entries are packed, merged and expired.
-func Tasks() []string { return append([]string{Extract, Shorten, Embed}, OfEnrichments()...) }
+func Tasks() []string { return append([]string{Extract, Shorten, Embed, Transcribe}, OfEnrichments()...) }
 
 // HasEntries reports whether the store has anything of a task.
 func (l *Ledger) HasEntries(ctx context.Context, task string) (bool, error) {

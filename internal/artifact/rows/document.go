@@ -37,6 +37,9 @@ type Document struct {
 	Problem  string // a code, where the document could not be used
 	Stale    bool
 	Found    core.Digest // of a stale document: version of what could not be used; zero where it could not be read
+
+	Transcribed   []core.Digest // ledger keys of pages that a model was asked to transcribe
+	Untranscribed int           // 1: of some pages it gave nothing; 2: the next run asks for them again
 }
 
 // ListedVersion returns the version of what the corpus had under the document's key; zero where that could not be read.
@@ -76,6 +79,13 @@ func (x Document) Encode() []byte {
 	putOutline(&enc, x.Headings, x.Pages)
 	enc.S(x.Missing)
 	putRects(&enc, x.Sheets, x.Chunks)
+	if len(x.Transcribed) == 0 {
+		return enc.B
+	}
+	enc.U(uint64(x.Untranscribed))
+	for _, key := range x.Transcribed { // to the end of the row
+		putDigest(&enc, key)
+	}
 	return enc.B
 }
 
@@ -114,5 +124,11 @@ func DecodeDocument(b []byte) (Document, error) {
 	document.Headings, document.Pages = readOutline(&dec)
 	document.Missing = dec.S()
 	document.Sheets = readRects(&dec, document.Chunks)
+	if len(dec.B) > 0 {
+		document.Untranscribed = int(dec.U())
+	}
+	for len(dec.B) > 0 {
+		document.Transcribed = append(document.Transcribed, readDigest(&dec))
+	}
 	return document, dec.End()
 }

@@ -24,7 +24,7 @@ func (r *Run) Chunk(ctx context.Context, unit int) (chunk.Result, error) {
 		if err != nil {
 			return chunk.Result{}, progress, err
 		}
-		defer release()
+		defer func() { release() }()
 		fixed, err := run.ReadKept(ctx, r.BaseRun(), run.PlanFile)
 		if err != nil {
 			return chunk.Result{}, progress, err
@@ -42,6 +42,23 @@ func (r *Run) Chunk(ctx context.Context, unit int) (chunk.Result, error) {
 			From: planned.From, To: planned.To, OnBytes: bytes.Store,
 			OnProgress: func(documents int64) { r.Progress.SetWork(documents, bytes.Load()) },
 		}
+		if r.Settings.VisionBy() != nil {
+			models, err := r.ModelSet()
+			if err != nil {
+				return chunk.Result{}, progress, err
+			}
+			in.Vision = r.newVision(models, func(ctx context.Context, do func() error) error {
+				release()
+				release = func() {}
+				err := do()
+				if again, taken := r.TakePlace(ctx); taken == nil {
+					release = again
+				} else if err == nil {
+					err = taken
+				}
+				return err
+			})
+		}
 		if !fixed.Foreign {
 			if in.Parent, err = r.ReadParent(ctx, fixed.Parent); err != nil {
 				return chunk.Result{}, progress, err
@@ -56,8 +73,20 @@ func (r *Run) Chunk(ctx context.Context, unit int) (chunk.Result, error) {
 		}
 		result, err := chunk.Run(ctx, in)
 		progress.Done, progress.Bytes, progress.Written.Segments = result.Listed, planned.Bytes, result.Fresh
+		progress.Hits.Transcribe = result.Transcripts.Hits
 		return result, progress, err
 	})
+}
+
+// newVision returns what transcribes pages; away does what waits for the model.
+func (r *Run) newVision(models model.Set, away func(context.Context, func() error) error) *chunk.Vision {
+	vision := &chunk.Vision{
+		Chat: models.ChatOf(core.RoleVision), Ledger: r.Ledger, Attempt: r.Attempt, Unasked: r.Estimates, Away: away,
+	}
+	if !r.Estimates {
+		vision.Health = r.Book.HealthOf(model.Transcribe)
+	}
+	return vision
 }
 
 // SealChunks cuts the units' chunks into shards and fixes what depends on them.

@@ -103,7 +103,7 @@ func (in Estimating) newRun(folder string) (*Run, error) {
 	}
 	job := run.Job{
 		Index: in.Settings.Index, Generation: "estimate", ReplaceCorpus: in.ReplaceCorpus, Shard: 1 << 30,
-		Rebuild: in.Rebuild,
+		Rebuild: in.Rebuild, Estimates: true,
 	}
 	begun := OpenBare(ports, job, core.StagePlan, "estimate")
 	begun.Settings = in.Settings
@@ -344,6 +344,7 @@ func (e *estimating) countCalls(ctx context.Context, units int, report *core.Rep
 		e.cut = old.Embedding.MaxInputTokens != e.Settings.Embedding.MaxInputTokens
 	}
 	var extracting extract.Estimate
+	pages := int64(0)
 	for unit := range units {
 		chunked, err := run.ChunkFile(unit).Read(ctx, e.Scratch)
 		if err != nil {
@@ -351,6 +352,8 @@ func (e *estimating) countCalls(ctx context.Context, units int, report *core.Rep
 		}
 		report.Documents += chunked.Counts.Documents
 		report.Chunks += chunked.Counts.Chunks
+		report.LedgerHits.Transcribe += chunked.Transcripts.Hits
+		pages += chunked.Transcripts.Asked
 		if err := e.countVectors(ctx, unit, chunked, known); err != nil {
 			return err
 		}
@@ -398,6 +401,7 @@ func (e *estimating) countCalls(ctx context.Context, units int, report *core.Rep
 		}
 	}
 	report.LedgerHits.Extract = extracting.Hits
+	report.Estimate.Transcribe = core.Range{Low: float64(pages), High: float64(pages)}
 	return e.fillRanges(ctx, report, extracting, old)
 }
 

@@ -39,6 +39,7 @@ func SpecChanges(parent, now core.Spec) []string {
 		{"language of descriptions", parent.WritingLanguage() == now.WritingLanguage()},
 		{"chat model", was == is},
 		{"shortening model", shortenedBy == shortensBy || was != is && shortenedBy == was && shortensBy == is},
+		{"vision model", reflect.DeepEqual(parent.VisionBy(), now.VisionBy()) || parent.ReadAs().Vision != now.ReadAs().Vision},
 		{"embedding", embeds(parent) == embeds(now)},
 	} {
 		if !part.same {
