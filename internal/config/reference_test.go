@@ -96,9 +96,12 @@ func TestEveryKeyIsDescribedOnce(t *testing.T) {
 
 // needs is what an example needs beside it.
 var needs = map[string][]string{
-	"models.chat.provider":          {"models.chat.model=m"},
-	"models.embedding.provider":     {"models.embedding.model=e5"},
-	"models.rerank.provider":        {"models.rerank.base_url=http://r"},
+	"models.chat.provider":      {"models.chat.model=m"},
+	"models.embedding.provider": {"models.embedding.model=e5"},
+	"models.rerank.provider":    {"models.rerank.base_url=http://r"},
+
+	"indexes.docs.documents.vision.pages": {"models.vision.provider=openai", "models.vision.model=m"},
+
 	"engine.tls_cert":               {"engine.tls_cert=c.pem", "engine.tls_key=k.pem"},
 	"engine.tls_key":                {"engine.tls_cert=c.pem", "engine.tls_key=k.pem"},
 	"engine.deployment.name":        {"engine.deployment.name=green", "engine.deployment.build_id=v1"},
