@@ -3,8 +3,10 @@ package config
 import (
 	"fmt"
 	"strings"
+	"time"
 
 	"github.com/unweaver/unweaver/internal/core"
+	"github.com/unweaver/unweaver/internal/document"
 	"github.com/unweaver/unweaver/internal/text"
 )
 
@@ -83,6 +85,47 @@ var indexKeys = []key{
 		example:  core.PagesScanned,
 		rebuilds: paysChunks,
 		rule:     oneOf(noPages, core.PagesScanned, core.PagesAll),
+	},
+	{
+		path: "indexes.*.documents.parser.provider",
+		meaning: "who parses documents of parser.kinds: builtin, or docling, a docling-serve; where that fails, the " +
+			"built-in parser, with a problem (parts_missing)",
+		example:  providerDocling,
+		rebuilds: paysChunks,
+		rule:     oneOf(providerBuiltin, providerDocling),
+	},
+	{
+		path:    "indexes.*.documents.parser.base_url",
+		meaning: "address of the docling-serve",
+		example: "http://docling:5001",
+		rule:    allowEmpty(requireURL()),
+	},
+	{
+		path:    "indexes.*.documents.parser.api_key_env",
+		meaning: "variable that holds its key (X-Api-Key); empty: none is sent",
+		example: "DOCLING_KEY",
+		rule:    allowEmpty(requireVariable()),
+	},
+	{
+		path:     "indexes.*.documents.parser.kinds",
+		meaning:  "types that it parses",
+		example:  "[pdf, docx]",
+		rebuilds: paysChunks,
+		rule: eachOf(string(document.PDF), string(document.DOCX), string(document.PPTX), string(document.XLSX),
+			string(document.HTML)),
+	},
+	{
+		path:     "indexes.*.documents.parser.version",
+		meaning:  "any word; another one has documents parsed again, as after an upgrade of the server",
+		example:  "v2",
+		rebuilds: paysChunks,
+		rule:     allowAnything(),
+	},
+	{
+		path:    "indexes.*.documents.parser.timeout",
+		meaning: "longest time for one document",
+		example: "10m",
+		rule:    requireDuration(time.Millisecond, 10*time.Minute),
 	},
 	{
 		path:    "indexes.*.enrich",

@@ -100,7 +100,8 @@ var needs = map[string][]string{
 	"models.embedding.provider": {"models.embedding.model=e5"},
 	"models.rerank.provider":    {"models.rerank.base_url=http://r"},
 
-	"indexes.docs.documents.vision.pages": {"models.vision.provider=openai", "models.vision.model=m"},
+	"indexes.docs.documents.parser.provider": {"indexes.docs.documents.parser.base_url=http://d"},
+	"indexes.docs.documents.vision.pages":    {"models.vision.provider=openai", "models.vision.model=m"},
 
 	"engine.tls_cert":               {"engine.tls_cert=c.pem", "engine.tls_key=k.pem"},
 	"engine.tls_key":                {"engine.tls_cert=c.pem", "engine.tls_key=k.pem"},

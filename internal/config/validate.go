@@ -113,6 +113,9 @@ func (l *loader) checkIndex(path, name string, settings Index) {
 		chunking.Overlap <= 0 || chunking.Strategy == "fixed", path+".chunking.overlap",
 		"only strategy fixed has an overlap",
 	)
+	parser := settings.Documents.Parser
+	l.checkKey(parser.Provider != providerDocling || parser.BaseURL != "", path+".documents.parser.base_url",
+		"provider docling requires base_url")
 	l.checkPrices(path, name)
 	l.checkVision(path, name)
 	below := path + ".models."

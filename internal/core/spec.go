@@ -68,7 +68,31 @@ type Documents struct {
 
 	Attachments bool `json:"attachments,omitempty"` // what is attached to a mail or a PDF is a document
 
-	Vision Vision `json:"vision,omitzero"` // which pages a model reads from their picture
+	Vision Vision       `json:"vision,omitzero"` // which pages a model reads from their picture
+	Parser ParserServer `json:"parser,omitzero"` // who parses some types in place of this program
+}
+
+// ParserServer is a server that parses documents.
+type ParserServer struct {
+	Provider  string   `json:"provider,omitempty"` // empty: none; docling
+	BaseURL   string   `json:"base_url,omitempty"`
+	APIKeyEnv string   `json:"api_key_env,omitempty"`
+	Kinds     []string `json:"kinds,omitempty"`
+	Version   string   `json:"version,omitempty"` // a word of the operator's: another one has all parsed again
+	Timeout   Duration `json:"timeout,omitempty"` // of one document
+}
+
+// IsOn reports whether there is one.
+func (p ParserServer) IsOn() bool { return p.Provider != "" }
+
+// CoveredDocuments returns what of reading documents decides about their text: not where a server is.
+func (s Spec) CoveredDocuments() *Documents {
+	if s.Documents == nil || !s.Documents.Parser.IsOn() {
+		return s.Documents
+	}
+	out := *s.Documents
+	out.Parser.BaseURL, out.Parser.APIKeyEnv, out.Parser.Timeout = "", "", 0
+	return &out
 }
 
 // Vision says which pages of PDFs are transcribed from their picture, by the model of RoleVision.
@@ -403,7 +427,7 @@ func (s Spec) ConfigDigest() Digest {
 			s.Embedding.Provider,
 			s.Embedding.Model,
 		},
-		s.Embedding.Dimension, s.Embedding.MaxInputTokens, s.Embedding.Classes, s.Extraction, s.Documents,
+		s.Embedding.Dimension, s.Embedding.MaxInputTokens, s.Embedding.Classes, s.Extraction, s.CoveredDocuments(),
 		shortened,
 		s.VisionBy(),
 	}

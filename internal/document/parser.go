@@ -11,6 +11,11 @@ type Parser interface {
 	Parse(ctx context.Context, reader io.Reader, kind Kind, object string) (Doc, error)
 }
 
+// Converter makes Markdown of a whole file, in another process: pages end in a form feed on a line of its own.
+type Converter interface {
+	Convert(ctx context.Context, name string, raw []byte) (string, error)
+}
+
 type again struct{}
 
 // WithRetry has a document be parsed once more where the first try says nothing of the document: by a process that had

@@ -1,14 +1,17 @@
 package pipeline_test
 
 import (
+	"net/http/httptest"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/unweaver/unweaver/internal/app"
 	"github.com/unweaver/unweaver/internal/artifact"
 	"github.com/unweaver/unweaver/internal/artifact/rows"
 	"github.com/unweaver/unweaver/internal/artifact/textseg"
+	"github.com/unweaver/unweaver/internal/config"
 	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/ledger"
@@ -139,4 +142,61 @@ func TestPagesThatAreNotTranscribedAreProblems(t *testing.T) {
 	_, texts = readDocuments(t, s, s.night(t).manifest)
 	assert.Contains(t, texts["scan.pdf"]+texts["huge.pdf"], "Marie Curie")
 	assert.EqualValues(t, 2, server.Stats().Tasks["transcribe"].Calls)
+}
+
+// withDocling gives a site a docling-serve for PDFs.
+func withDocling(t *testing.T, s *site, url string, set ...string) {
+	t.Helper()
+	parser := "indexes.docs.documents.parser."
+	cfg := must(config.Load(config.Source{Set: append([]string{
+		parser + "provider=docling", parser + "base_url=" + url, parser + "api_key_env=DOCLING_TEST_KEY",
+	}, set...)}))(t)
+	spec := must(cfg.Spec(s.spec.Index, s.corpus))(t)
+	s.spec.Documents = spec.Documents
+	s.Converter = app.NewModels(s.Coordination, cfg).Converter
+}
+
+// A server for documents parses a file once, and what it made of it is in the ledger; where it fails or does not end,
+// UnWeaver's own parser reads the file, a problem says so, and the next run asks again.
+func TestAParserOfDocumentsIsAskedOnce(t *testing.T) {
+	t.Setenv("DOCLING_TEST_KEY", "a-secret-key")
+	docling := &documenttest.Docling{Key: "a-secret-key", Answer: func(string) (string, string) {
+		return "## First\n\nMarie &amp; Pierre\n\n<!-- image -->\n\n\f\n\n| a\\_b | c |", "success"
+	}}
+	server := httptest.NewServer(docling)
+	t.Cleanup(server.Close)
+	s := newSite(t, scans())
+	built := func() (string, rows.Document, core.Report) {
+		documents, texts := readDocuments(t, s, s.night(t).manifest)
+		return texts["scan.pdf"], documents["scan.pdf"], s.report(t)
+	}
+	withDocling(t, s, server.URL)
+	assert.Zero(t, estimated(t, s.estimating()).Estimate.Cost.High)
+	assert.Zero(t, docling.Posts.Load(), "an estimate asks nothing")
+	text, document, report := built()
+	assert.Equal(t, "## First\n\nMarie & Pierre\n\f\n| a_b | c |\n\f\n", text)
+	assert.Equal(t, "docling", document.Meta["parser"])
+	assert.Empty(t, report.Problems)
+	assert.EqualValues(t, 2, docling.Posts.Load(), "two PDFs")
+	again := s.copied(t)
+	again.spec.Index, again.Converter = "again", s.Converter
+	again.night(t)
+	assert.EqualValues(t, 2, docling.Posts.Load())
+
+	docling.Answer = func(string) (string, string) { return "", "failure" }
+	withDocling(t, s, server.URL, "indexes.docs.documents.parser.version=2")
+	text, _, report = built()
+	assert.Equal(t, "A page of text.\n\f\n\n\f\nThe last page.\n\f\n", text, "its own parser")
+	assert.Contains(t, report.Problems[len(report.Problems)-1].Detail, "its task ended with failure")
+	assert.True(t, s.night(t).planned.Unchanged, "it is the file's")
+
+	docling.Answer = func(string) (string, string) { return "", "never" }
+	withDocling(t, s, server.URL, "indexes.docs.documents.parser.version=3", "indexes.docs.documents.parser.timeout=50ms")
+	text, _, report = built()
+	assert.Contains(t, text, "A page of text.")
+	assert.Contains(t, report.Problems[len(report.Problems)-1].Detail, "it was not done within 50ms")
+	docling.Answer = func(string) (string, string) { return "now", "success" }
+	withDocling(t, s, server.URL, "indexes.docs.documents.parser.version=3")
+	text, _, _ = built()
+	assert.Equal(t, "now\n\f\n", text, "the next run asks again")
 }

@@ -28,6 +28,7 @@ type Ports struct {
 	Vectors      vectors.Store
 	Staging      blob.Store // where the vector store imports from; nil: rows are upserted
 	Models       func(spec core.Spec, meter model.Meter) (model.Set, error)
+	Converter    func(spec core.Spec) (document.Converter, error) // of documents.parser
 	Ledger       *ledger.Ledger
 	StoreID      string
 	Cache        *localfile.Cache

@@ -189,8 +189,8 @@ func (r *Run) compareCorpus(
 		Parser: r.Parser,
 		Parent: read, Dead: dead, Part: fixed.Part, Retry: retry, Renamed: renamed,
 		Untranscribed: r.leastUntranscribed(*fixed),
-		Only:   fixed.Part && (r.Attempt > 0 || fixed.Purge != ""),
-		Chosen: chosen, Leave: leave, Purged: PurgedOf(fixed.Excluded), Foreign: fixed.Foreign, Reasons: reasons,
+		Only:          fixed.Part && (r.Attempt > 0 || fixed.Purge != ""),
+		Chosen:        chosen, Leave: leave, Purged: PurgedOf(fixed.Excluded), Foreign: fixed.Foreign, Reasons: reasons,
 		OnProgress: r.Progress.SetDone, OnBytes: r.Progress.Touch,
 	})
 	return err
@@ -200,7 +200,7 @@ func (r *Run) compareCorpus(
 // retry-failed all, by a night those that the model refused for no reason of theirs, by a purge none.
 func (r *Run) leastUntranscribed(fixed run.Plan) int {
 	switch {
-	case fixed.Purge != "" || r.Settings.VisionBy() == nil:
+	case fixed.Purge != "" || r.Settings.VisionBy() == nil && !r.Settings.ReadAs().Parser.IsOn():
 		return 0
 	case r.Attempt > 0:
 		return 1

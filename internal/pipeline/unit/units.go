@@ -42,22 +42,25 @@ func (r *Run) Chunk(ctx context.Context, unit int) (chunk.Result, error) {
 			From: planned.From, To: planned.To, OnBytes: bytes.Store,
 			OnProgress: func(documents int64) { r.Progress.SetWork(documents, bytes.Load()) },
 		}
-		if r.Settings.VisionBy() != nil {
-			models, err := r.ModelSet()
-			if err != nil {
+		in.Ledger, in.Unasked = r.Ledger, r.Estimates
+		in.Away = func(ctx context.Context, do func() error) error {
+			release()
+			release = func() {}
+			err := do()
+			if again, taken := r.TakePlace(ctx); taken == nil {
+				release = again
+			} else if err == nil {
+				err = taken
+			}
+			return err
+		}
+		if in.Vision, err = r.openVision(); err != nil {
+			return chunk.Result{}, progress, err
+		}
+		if r.Settings.ReadAs().Parser.IsOn() {
+			if in.Converter, err = r.Converter(r.Settings); err != nil {
 				return chunk.Result{}, progress, err
 			}
-			in.Vision = r.newVision(models, func(ctx context.Context, do func() error) error {
-				release()
-				release = func() {}
-				err := do()
-				if again, taken := r.TakePlace(ctx); taken == nil {
-					release = again
-				} else if err == nil {
-					err = taken
-				}
-				return err
-			})
 		}
 		if !fixed.Foreign {
 			if in.Parent, err = r.ReadParent(ctx, fixed.Parent); err != nil {
@@ -78,15 +81,18 @@ func (r *Run) Chunk(ctx context.Context, unit int) (chunk.Result, error) {
 	})
 }
 
-// newVision returns what transcribes pages; away does what waits for the model.
-func (r *Run) newVision(models model.Set, away func(context.Context, func() error) error) *chunk.Vision {
-	vision := &chunk.Vision{
-		Chat: models.ChatOf(core.RoleVision), Ledger: r.Ledger, Attempt: r.Attempt, Unasked: r.Estimates, Away: away,
+// openVision returns what transcribes pages; nil: nothing does.
+func (r *Run) openVision() (*chunk.Vision, error) {
+	if r.Settings.VisionBy() == nil {
+		return nil, nil //nolint:nilnil // none is an answer
 	}
-	if !r.Estimates {
-		vision.Health = r.Book.HealthOf(model.Transcribe)
+	models, err := r.ModelSet()
+	if err != nil {
+		return nil, err
 	}
-	return vision
+	return &chunk.Vision{
+		Chat: models.ChatOf(core.RoleVision), Health: r.Book.HealthOf(model.Transcribe), Attempt: r.Attempt,
+	}, nil
 }
 
 // SealChunks cuts the units' chunks into shards and fixes what depends on them.

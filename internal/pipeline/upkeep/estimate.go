@@ -16,6 +16,7 @@ import (
 	"github.com/unweaver/unweaver/internal/artifact/localfile"
 	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/document"
+	"github.com/unweaver/unweaver/internal/document/docling"
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/ledger"
 	"github.com/unweaver/unweaver/internal/model"
@@ -97,8 +98,9 @@ func (in Estimating) newRun(folder string) (*Run, error) {
 	store, coordination := overlay.New(in.Artifacts, upper), memory.New()
 	ports := &run.Ports{
 		Artifacts: store, Corpora: in.Corpora, Coordination: coordination, StoreID: in.StoreID, Cache: cache,
-		Models: func(spec core.Spec, _ model.Meter) (model.Set, error) { return in.Models(spec) },
-		Ledger: ledger.New(store, coordination), CPU: make(chan struct{}, runtime.GOMAXPROCS(0)),
+		Models:    func(spec core.Spec, _ model.Meter) (model.Set, error) { return in.Models(spec) },
+		Converter: func(core.Spec) (document.Converter, error) { return &docling.Client{}, nil }, // nothing is asked
+		Ledger:    ledger.New(store, coordination), CPU: make(chan struct{}, runtime.GOMAXPROCS(0)),
 		Log: slog.New(slog.DiscardHandler), Parser: in.Parser, Limits: in.Limits,
 	}
 	job := run.Job{

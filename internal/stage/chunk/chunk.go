@@ -28,6 +28,7 @@ import (
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/fault/redact"
 	"github.com/unweaver/unweaver/internal/index/segments"
+	"github.com/unweaver/unweaver/internal/ledger"
 	"github.com/unweaver/unweaver/internal/stage/join"
 	"github.com/unweaver/unweaver/internal/store/blob"
 	"github.com/unweaver/unweaver/internal/stream/parallel"
@@ -36,19 +37,24 @@ import (
 // In is what one unit works on. OnProgress receives documents done, and right before it OnBytes of the bytes of them
 // and of the one that is being read; a nil OnBytes is not called.
 type In struct {
-	Spec       core.Spec
-	Corpus     blob.Store
-	Artifacts  artifact.Index
-	Scratch    string
-	Tries      int // of this unit, this one included
-	Parser     document.Parser
-	Limits     document.Limits
-	Parent     *core.Manifest  // nil: there is none, or nothing of it is kept
-	Dead       *segments.Files // of the parent: which of its documents do not count; nil: no parent
-	Unit       int
-	Plan       string // key of the planned rows; empty: plan.rows
-	From, To   int    // frames of them
-	Vision     *Vision // nil: no page is transcribed
+	Spec      core.Spec
+	Corpus    blob.Store
+	Artifacts artifact.Index
+	Scratch   string
+	Tries     int // of this unit, this one included
+	Parser    document.Parser
+	Limits    document.Limits
+	Parent    *core.Manifest  // nil: there is none, or nothing of it is kept
+	Dead      *segments.Files // of the parent: which of its documents do not count; nil: no parent
+	Unit      int
+	Plan      string             // key of the planned rows; empty: plan.rows
+	From, To  int                // frames of them
+	Vision    *Vision            // nil: no page is transcribed
+	Converter document.Converter // parses the types of documents.parser; nil: none is
+	Ledger    *ledger.Ledger     // of what both are paid for
+	Unasked   bool               // an estimate: neither is asked
+	// Away does what waits for one of both, so that the unit takes no core from others meanwhile; nil: it is just done.
+	Away       func(ctx context.Context, do func() error) error
 	OnProgress func(documents int64)
 	OnBytes    func(bytes int64)
 }
@@ -105,6 +111,7 @@ type builder struct {
 	within             atomic.Int64 // of the one that is being read
 
 	refused atomic.Pointer[string] // why the model takes no pictures
+	down    error                  // why the server is not asked to parse any more
 }
 
 // reportProgress says how far the unit is.

@@ -168,8 +168,7 @@ func (b *builder) parseBody(ctx context.Context, d *draft, body io.Reader, plann
 	if err != nil {
 		return readFault(object, err)
 	}
-	asked = file.asked
-	doc, err := b.Parser.Parse(document.WithReading(ctx, asked), plain, kind, object)
+	doc, err := b.parseFile(ctx, plain, file, object, d)
 	if err != nil {
 		return err
 	}

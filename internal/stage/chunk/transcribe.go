@@ -29,12 +29,7 @@ import (
 type Vision struct {
 	Chat    model.Chat
 	Health  *stage.Health // of Chat, over the units of the run; nil is allowed
-	Ledger  *ledger.Ledger
-	Attempt int  // round of retry-failed
-	Unasked bool // an estimate: a page that the ledger does not have is counted, and stands for one of usual length
-
-	// Away does what waits for the model, so that the unit takes no core from others meanwhile; nil: it is just done.
-	Away func(ctx context.Context, do func() error) error
+	Attempt int           // round of retry-failed
 }
 
 // Transcripts counts pages that are transcribed.
@@ -75,11 +70,12 @@ type held struct {
 	asked  document.Reading
 }
 
-// holdFile reads a file that may have pages to transcribe, so that they can be rendered, and has them listed. Of other
+// holdFile reads a file that may have pages to transcribe, which it has listed, or is for a server to parse. Of other
 // files nothing is held. Release it.
 func (b *builder) holdFile(plain *io.Reader, kind document.Kind, asked document.Reading) (held, func(), error) {
 	file := held{kind: kind, asked: asked}
-	if b.Vision == nil || kind != document.PDF && asked.Part.Kind != document.PDF {
+	pages := b.Vision != nil && (kind == document.PDF || asked.Part.Kind == document.PDF)
+	if !pages && !b.convertsKind(kind, asked) {
 		return file, func() {}, nil
 	}
 	var column mapped.Column
@@ -87,7 +83,9 @@ func (b *builder) holdFile(plain *io.Reader, kind document.Kind, asked document.
 	if err != nil {
 		return file, column.Close, err
 	}
-	file.raw, file.asked.Scans, *plain = raw, b.Spec.ReadAs().Vision.Pages, bytes.NewReader(raw)
+	if file.raw, *plain = raw, bytes.NewReader(raw); pages {
+		file.asked.Scans = b.Spec.ReadAs().Vision.Pages
+	}
 	return file, column.Close, nil
 }
 
@@ -150,12 +148,12 @@ func (b *builder) transcribePages(ctx context.Context, file held, doc *document.
 	return text, err
 }
 
-// awayFromCore does what waits for the model.
-func (t *transcribing) awayFromCore(ctx context.Context, do func() error) error {
-	if t.Vision.Away == nil || t.Vision.Unasked {
+// awayFromCore does what waits for an answer.
+func (b *builder) awayFromCore(ctx context.Context, do func() error) error {
+	if b.Away == nil || b.Unasked {
 		return do()
 	}
-	return t.Vision.Away(ctx, do)
+	return b.Away(ctx, do)
 }
 
 // keyOf returns the key of a page in the ledger.
@@ -170,7 +168,7 @@ func (t *transcribing) recallPages(ctx context.Context, pages []int) (missing []
 	for _, page := range pages {
 		key := t.keyOf(page)
 		t.keys = append(t.keys, key)
-		entry, err := t.Vision.Ledger.Get(ctx, ledger.Transcribe, key, t.Vision.Attempt)
+		entry, err := t.Ledger.Get(ctx, ledger.Transcribe, key, t.Vision.Attempt)
 		if err != nil {
 			return nil, err
 		}
@@ -204,9 +202,10 @@ func (t *transcribing) takePage(page int, found transcript) {
 	t.left[why] = append(t.left[why], page)
 }
 
-// askPages renders pages, a few at a time, and asks the model for them.
+// askPages renders pages, a few at a time, and asks the model for them. In an estimate each counts, and stands for a page
+// of usual length.
 func (t *transcribing) askPages(ctx context.Context, pages []int) error {
-	if t.Vision.Unasked {
+	if t.Unasked {
 		for _, page := range pages {
 			t.count.Asked++
 			t.said[page] = fmt.Sprintf("page %d of %s", page, t.of) + strings.Repeat(" one word", usualWords/2)
@@ -276,7 +275,7 @@ func (t *transcribing) askPage(ctx context.Context, picture document.Picture) er
 		Pictures: [][]byte{picture.JPEG},
 	}
 	var found transcript
-	fresh, passing, err := stage.RecallOrAsk(ctx, t.Vision.Ledger, ledger.Transcribe, t.keyOf(picture.Page), t.Vision.Attempt,
+	fresh, passing, err := stage.RecallOrAsk(ctx, t.Ledger, ledger.Transcribe, t.keyOf(picture.Page), t.Vision.Attempt,
 		func(ctx context.Context) (stage.Answer[string], error) {
 			answer, err := stage.Ask(ctx, t.Vision.Chat, call, "\nWrite nothing but the text of the page.", readTranscript,
 				t.Vision.Health)
@@ -338,4 +337,3 @@ func (b *builder) refusal() string {
 	}
 	return ""
 }
-

@@ -114,7 +114,7 @@ func listingSegments(
 			segments = manifest.Segments.Extract
 		case ledger.Shorten, ledger.Embed:
 			segments = manifest.Segments.Classes
-		case ledger.Transcribe:
+		case ledger.Transcribe, ledger.Parse:
 			segments = manifest.Segments.Documents
 		}
 		for _, file := range manifest.Segments.Enriched {
@@ -138,8 +138,11 @@ func rowKeys(value []byte, task string) ([]core.Digest, error) {
 		extract, err := rows.DecodeExtract(value)
 		return []core.Digest{extract.Key}, err
 	}
-	if task == ledger.Transcribe {
+	if task == ledger.Transcribe || task == ledger.Parse {
 		document, err := rows.DecodeDocument(value)
+		if task == ledger.Parse {
+			return []core.Digest{document.Parsed}, err
+		}
 		return document.Transcribed, err
 	}
 	class, err := rows.DecodeClass(value)

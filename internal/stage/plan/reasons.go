@@ -31,7 +31,7 @@ func SpecChanges(parent, now core.Spec) []string {
 	}{
 		{"corpus", parent.Corpus == now.Corpus},
 		{"chunking", parent.Chunking == now.Chunking},
-		{"documents", reflect.DeepEqual(parent.Documents, now.Documents)},
+		{"documents", reflect.DeepEqual(parent.CoveredDocuments(), now.CoveredDocuments())},
 		{"shortening", parent.Shortening == now.Shortening},
 		{"parity", parent.Parity == now.Parity},
 		{"language", parent.Retrieval.Language == now.Retrieval.Language},
