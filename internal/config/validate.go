@@ -152,7 +152,8 @@ func (l *loader) checkPrices(path, index string) {
 		given := slices.ContainsFunc([]string{"models." + role, path + ".models." + role}, func(at string) bool {
 			return l.cfg.IsGiven(at+".price.prompt") || l.cfg.IsGiven(at+".price.completion")
 		})
-		counted := chat.Provider != providerOpenAI || chat.Price != (core.Price{}) || general.Price == (core.Price{}) && role != core.RoleVision
+		counted := chat.Provider != providerOpenAI || chat.Price != (core.Price{}) ||
+			general.Price == (core.Price{}) && role != core.RoleVision
 		l.checkKey(!limited || given || counted,
 			path+".models."+role+".price", "a limit of money counts its calls: set the price of this model, 0 if it is free")
 	}

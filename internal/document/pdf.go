@@ -370,7 +370,7 @@ func missingPages(read []*pdfPage, limits Limits) string {
 		switch {
 		case page.broken:
 			broken = append(broken, i+1)
-		case page.isTextless() && !(page.lost && len(page.lines) == 0):
+		case page.isTextless() && (!page.lost || len(page.lines) > 0):
 			without = append(without, i+1)
 		}
 	}

@@ -54,8 +54,8 @@ func WithAdmission(ctx context.Context, admission *Admission) context.Context {
 	return context.WithValue(ctx, admitted{}, admission)
 }
 
-// NewAdmitter gives what admits a request of these texts, and of so many tokens beside them, before it has a place; nil where the model below costs
-// nothing, or its meter has no foresight.
+// NewAdmitter gives what admits a request of these texts, and of so many tokens beside them, before it has a place; nil
+// where the model below costs nothing, or its meter has no foresight.
 func NewAdmitter(metered any, task string, beside int, texts ...string) func(ctx context.Context) (*Admission, error) {
 	below, ok := As[interface{ foresightOf() Foresight }](metered)
 	if !ok || below.foresightOf() == nil {

@@ -181,8 +181,8 @@ func showPlanned(w io.Writer, report core.Report) {
 		{"cost", report.Planned.Cost, report.Cost, func(amount float64) string { return moneyOf(amount, report.Currency) }},
 		{"time", report.Planned.Seconds, report.Worked(), durationOf},
 	} {
-		if (line.name == "cost" || line.name == "transcribe") && line.actual+line.figure.High == 0 { // no price is set, which the line before says
-			continue
+		if (line.name == "cost" || line.name == "transcribe") && line.actual+line.figure.High == 0 {
+			continue // no price is set, which the line before says, or no page was transcribed
 		}
 		low, high := line.text(line.figure.Low), line.text(line.figure.High)
 		if low != high {

@@ -249,8 +249,9 @@ func showCost(w io.Writer, report core.Report) {
 			countOf(lost.Calls.Sum(), "more call"), why, lost.Tokens.Prompt, lost.Tokens.Completion, lost.Tokens.Embedding,
 			moneyOf(lost.Cost, report.Currency))
 	}
-	if hits := report.LedgerHits; hits.Extract+hits.Shorten+hits.Embed > 0 {
-		fmt.Fprintf(w, "  from the ledger: %d extract, %d shorten, %d embed\n", hits.Extract, hits.Shorten, hits.Embed)
+	if hits := report.LedgerHits; hits.Sum() > 0 {
+		fmt.Fprintf(w, "  from the ledger: %d extract, %d shorten, %d embed%s\n", hits.Extract, hits.Shorten, hits.Embed,
+			strings.TrimSuffix(nameTranscribed(hits.Transcribe), " calls"))
 	}
 }
 

@@ -40,7 +40,7 @@ type Document struct {
 
 	Transcribed   []core.Digest // ledger keys of pages that a model was asked to transcribe
 	Parsed        core.Digest   // ledger key of what a server made of it; zero: none did
-	Untranscribed int           // 1: a model gave nothing of some pages; 2: the next run asks again, or a server to parse it
+	Untranscribed int           // 1: a model, or parser, gave nothing of it or of some pages; 2: the next run asks again
 }
 
 // ListedVersion returns the version of what the corpus had under the document's key; zero where that could not be read.

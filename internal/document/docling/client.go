@@ -111,7 +111,7 @@ func (c *Client) convertFile(ctx context.Context, name string, raw []byte) (stri
 			return "", fmt.Errorf("%w: its task ended with %s", ErrFile, at.Status)
 		}
 		begun := time.Now()
-		if err := c.exchange(ctx, http.MethodGet, []string{"v1", "status", "poll", id}, "", nil, shortAnswer, &at); err != nil {
+		if err := c.getJSON(ctx, shortAnswer, &at, "v1", "status", "poll", id); err != nil {
 			return "", err
 		}
 		if at.Status != "success" && time.Since(begun) < pollEvery {
@@ -132,7 +132,7 @@ func (c *Client) convertFile(ctx context.Context, name string, raw []byte) (stri
 			Message string `json:"error_message"`
 		} `json:"errors"`
 	}
-	err = c.exchange(ctx, http.MethodGet, []string{"v1", "result", at.ID}, "", nil, escapedFactor*c.Longest+shortAnswer, &result)
+	err = c.getJSON(ctx, escapedFactor*c.Longest+shortAnswer, &result, "v1", "result", at.ID)
 	switch {
 	case err != nil:
 		return "", err
@@ -146,6 +146,10 @@ func (c *Client) convertFile(ctx context.Context, name string, raw []byte) (stri
 		return "", fmt.Errorf("%w: its text is above limits.document.text", ErrFile)
 	}
 	return toPages(*result.Document.Markdown), nil
+}
+
+func (c *Client) getJSON(ctx context.Context, longest int64, into any, to ...string) error {
+	return c.exchange(ctx, http.MethodGet, to, "", nil, longest, into)
 }
 
 // exchange sends a request and reads its answer.

@@ -168,7 +168,8 @@ func (e Embedder) keepContext(ctx context.Context) context.Context {
 func (e Embedder) Embed(ctx context.Context, texts []string) ([][]float32, model.Usage, error) {
 	estimated := estimateTokens(texts)
 	endpoint := e.Info().Endpoint + " embed"
-	ticket, admission, err := e.enter(ctx, endpoint, estimated, model.NewAdmitter(e.Embedder, model.EmbedTask, 0, texts...))
+	admit := model.NewAdmitter(e.Embedder, model.EmbedTask, 0, texts...)
+	ticket, admission, err := e.enter(ctx, endpoint, estimated, admit)
 	if err != nil {
 		return nil, model.Usage{}, err
 	}

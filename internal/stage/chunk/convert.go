@@ -30,7 +30,9 @@ func (b *builder) convertsKind(kind document.Kind, asked document.Reading) bool 
 // parseFile parses a file by the server that is configured for its type, where that can: once, as the ledger keeps what
 // it made of it. This program parses all others; of a file that the server failed on the document says so, and the next
 // run asks again.
-func (b *builder) parseFile(ctx context.Context, plain io.Reader, file held, object string, d *draft) (document.Doc, error) {
+func (b *builder) parseFile(
+	ctx context.Context, plain io.Reader, file held, object string, d *draft,
+) (document.Doc, error) {
 	var failed error
 	if b.convertsKind(file.kind, file.asked) && len(file.raw) > 0 {
 		text, err := b.convertFile(ctx, file, object, d)

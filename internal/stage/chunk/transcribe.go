@@ -103,10 +103,14 @@ type transcribing struct {
 }
 
 // transcribePages puts what a model says of its pages into a document, and returns its text.
-func (b *builder) transcribePages(ctx context.Context, file held, doc *document.Doc, text []byte, d *draft) ([]byte, error) {
-	t := &transcribing{builder: b, file: file, of: sha256.Sum256(file.raw), said: map[int]string{}, left: map[string][]int{}}
+func (b *builder) transcribePages(
+	ctx context.Context, file held, doc *document.Doc, text []byte, d *draft,
+) ([]byte, error) {
+	t := &transcribing{builder: b, file: file, said: map[int]string{}, left: map[string][]int{}}
 	if len(doc.Attached) > 0 {
 		t.of = doc.Attached[0].Version
+	} else {
+		t.of = sha256.Sum256(file.raw)
 	}
 	pages := slices.Compact(slices.Sorted(slices.Values(doc.Scans)))
 	missing, err := t.recallPages(ctx, pages)
@@ -202,8 +206,8 @@ func (t *transcribing) takePage(page int, found transcript) {
 	t.left[why] = append(t.left[why], page)
 }
 
-// askPages renders pages, a few at a time, and asks the model for them. In an estimate each counts, and stands for a page
-// of usual length.
+// askPages renders pages, a few at a time, and asks the model for them. In an estimate each counts, and stands for a
+// page of usual length.
 func (t *transcribing) askPages(ctx context.Context, pages []int) error {
 	if t.Unasked {
 		for _, page := range pages {

@@ -39,7 +39,8 @@ func SpecChanges(parent, now core.Spec) []string {
 		{"language of descriptions", parent.WritingLanguage() == now.WritingLanguage()},
 		{"chat model", was == is},
 		{"shortening model", shortenedBy == shortensBy || was != is && shortenedBy == was && shortensBy == is},
-		{"vision model", reflect.DeepEqual(parent.VisionBy(), now.VisionBy()) || parent.ReadAs().Vision != now.ReadAs().Vision},
+		{"vision model", parent.ReadAs().Vision != now.ReadAs().Vision ||
+			reflect.DeepEqual(parent.VisionBy(), now.VisionBy())},
 		{"embedding", embeds(parent) == embeds(now)},
 	} {
 		if !part.same {

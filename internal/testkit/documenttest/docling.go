@@ -8,8 +8,8 @@ import (
 	"sync/atomic"
 )
 
-// Docling is a docling-serve for tests, with the paths and fields of its version 1: a file is a task that is done at the
-// second poll, and its Markdown is Answer of its bytes.
+// Docling is a docling-serve for tests, with the paths and fields of its version 1: a file is a task that is done at
+// the second poll, and its Markdown is Answer of its bytes.
 type Docling struct {
 	Key    string
 	Answer func(raw string) (markdown, status string) // status success, or what the task ends with; never: it never ends
