@@ -63,7 +63,7 @@ test-servers: $(TOOLS)/gotestsum build browser clients ## the suites and the pip
 	@$(SERVERS); infra/test.sh servers clients
 
 nightly: $(TOOLS)/gotestsum build browser clients vulnerabilities ## everything at its full size: hours; before a release
-	@$(SERVERS); infra/test.sh race long clients
+	@$(SERVERS); TMPDIR=$$(infra/tmpdir.sh) infra/test.sh race long clients
 	@$(MAKE) --no-print-directory fuzz
 
 check: $(TOOLS)/golangci-lint $(TOOLS)/workflowcheck $(TOOLS)/gitleaks ## format, vet, lint, workflowcheck, secrets

@@ -198,6 +198,28 @@ func TestARunThatIsBeingCancelledDoesNotPauseInBetween(t *testing.T) {
 	}
 }
 
+// A pause that waits until limits are written down must not follow a cancel that came meanwhile.
+func TestACommandThatWaitedWhenACancelCameIsRefused(t *testing.T) {
+	f, two := newFake(64), 2
+	var pause, cancel *answer
+	_, err := run(t, f, workflows.Build{Spec: strings.Repeat("a", 64)}, func(env *testsuite.TestWorkflowEnvironment) {
+		slowly(f, env, workflows.ReducePartition, time.Hour)
+		env.OnActivity(workflows.SteerRun, mock.Anything, mock.Anything).Return(
+			func(_ context.Context, steer workflows.Steer) (workflows.Stopped, error) {
+				f.steered = append(f.steered, steer)
+				return workflows.Stopped{}, nil
+			}).After(10 * time.Second)
+		env.RegisterDelayedCallback(func() {
+			send(env, workflows.UpdateConcurrency, workflows.Limits{Concurrency: &two})
+		}, time.Minute)
+		at(env, time.Minute+time.Second, workflows.UpdatePause, &pause)
+		at(env, time.Minute+2*time.Second, workflows.UpdateCancel, &cancel)
+	})
+	require.True(t, temporal.IsCanceledError(err), "%v", err)
+	says(t, "pause", pause.failed, "being cancelled")
+	assert.True(t, len(f.steered) == 2 && f.steered[1].Command == workflows.UpdateCancel, "written down: %+v", f.steered)
+}
+
 func TestACommandThatCannotBeWrittenDownChangesNothing(t *testing.T) {
 	f := newFake(64)
 	f.fail[workflows.SteerRun] = []error{fatal("store_denied"), fatal("store_denied")}
