@@ -2,6 +2,7 @@ package answer
 
 import (
 	"context"
+	"maps"
 	"math"
 	"strings"
 	"time"
@@ -324,6 +325,10 @@ func PassageOf(
 		metadata = map[string]string{}
 	}
 	page, pageEnd := document.PagesOf(int(chunk.Start), int(chunk.End))
+	if metadata[core.MetaTranscribed] != "" && !document.IsTranscribed(page, pageEnd) {
+		metadata = maps.Clone(metadata)
+		delete(metadata, core.MetaTranscribed) // of other pages of the document
+	}
 	return Passage{
 		Heading:     document.HeadingAt(int(chunk.Start)),
 		Page:        page,

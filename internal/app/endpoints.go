@@ -124,6 +124,11 @@ func (m *Models) Check(spec core.Spec) error {
 			return err
 		}
 	}
+	if parser := spec.ReadAs().Parser; parser.IsOn() {
+		if err := m.allowed.checkEndpoint("documents.parser", parser.BaseURL, parser.APIKeyEnv); err != nil {
+			return err
+		}
+	}
 	switch {
 	case spec.Embedding.IsInside() && m.remote:
 		_, err := neural.Describe(spec.Embedding.Model, m.weights)

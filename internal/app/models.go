@@ -9,6 +9,8 @@ import (
 
 	"github.com/unweaver/unweaver/internal/config"
 	"github.com/unweaver/unweaver/internal/core"
+	"github.com/unweaver/unweaver/internal/document"
+	"github.com/unweaver/unweaver/internal/document/docling"
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/fault/redact"
 	"github.com/unweaver/unweaver/internal/model"
@@ -138,7 +140,7 @@ func (m *Models) Chat(spec core.Spec, role string) (model.Chat, error) {
 }
 
 // buildRoles are the roles whose models a build asks.
-var buildRoles = []string{core.RoleExtraction, core.RoleShortening, core.RoleTriples}
+var buildRoles = []string{core.RoleExtraction, core.RoleShortening, core.RoleTriples, core.RoleVision}
 
 // openRoles opens models.chat and the models of those roles of a build that have their own.
 func openRoles(spec core.Spec, set *model.Set, open func(role string) (model.Chat, error)) (err error) {
@@ -199,6 +201,23 @@ func (m *Models) Ranker(spec core.Spec) (rerank.Ranker, error) {
 		Ranker: observe.Ranker(client, m.observer), Limits: m.limitsOf("rerank "+settings.BaseURL, spec),
 	}
 	return observe.AskedRanker(limited, m.observer), nil
+}
+
+// Converter makes the client of the server that parses documents of a spec.
+func (m *Models) Converter(spec core.Spec) (document.Converter, error) {
+	const setting = "documents.parser"
+	settings := spec.ReadAs().Parser
+	if err := m.allowed.checkEndpoint(setting, settings.BaseURL, settings.APIKeyEnv); err != nil {
+		return nil, err
+	}
+	secret, err := readKey(settings.APIKeyEnv, settings.BaseURL, setting)
+	if err != nil {
+		return nil, err
+	}
+	return &docling.Client{
+		BaseURL: settings.BaseURL, APIKey: secret, Timeout: time.Duration(settings.Timeout),
+		Longest: document.DefaultLimits().Text,
+	}, nil
 }
 
 // NewBuildSet makes what activities of a build need. The meter admits and counts every request that is paid for; it

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/unweaver/unweaver/internal/core"
+	"github.com/unweaver/unweaver/internal/document"
 	"github.com/unweaver/unweaver/internal/methods/aliases"
 	"github.com/unweaver/unweaver/internal/methods/enrich"
 	"github.com/unweaver/unweaver/internal/methods/gem"
@@ -206,6 +207,7 @@ type Models struct {
 	Shortening core.ChatModel `yaml:"shortening"`
 	Triples    core.ChatModel `yaml:"triples"`
 	Answer     core.ChatModel `yaml:"answer"`
+	Vision     core.ChatModel `yaml:"vision"`
 	Judge      core.ChatModel `yaml:"judge"`
 
 	Dir       string      `yaml:"dir"`
@@ -303,7 +305,9 @@ func Default() *Config {
 // defaultIndex returns what an index starts from, whether the file names it or not.
 func defaultIndex() Index {
 	return Index{
-		Documents:  core.Documents{Hidden: omitHidden},
+		Documents: core.Documents{Hidden: omitHidden, Vision: core.Vision{Pages: noPages}, Parser: core.ParserServer{
+			Provider: providerBuiltin, Kinds: []string{string(document.PDF)}, Timeout: core.Duration(5 * time.Minute),
+		}},
 		Chunking:   core.Chunking{Strategy: "text", Boundaries: "stable", MaxTokens: 1500},
 		Shortening: core.Shortening{Threshold: 4000, Sample: 256},
 		Gem:        gem.DefaultSettings,
@@ -364,8 +368,14 @@ func (c *Config) Spec(index, corpusURI string) (core.Spec, error) {
 	if settings.Documents.Hidden == omitHidden { // one spec for what reads the same
 		settings.Documents.Hidden = ""
 	}
+	if settings.Documents.Parser.Provider != providerDocling {
+		settings.Documents.Parser = core.ParserServer{}
+	}
+	if settings.Documents.Vision.Pages == noPages {
+		settings.Documents.Vision.Pages = ""
+	}
 	if len(settings.Documents.Encoding)+len(settings.Documents.Types) > 0 || settings.Documents.Hidden != "" ||
-		settings.Documents.Attachments {
+		settings.Documents.Attachments || settings.Documents.Vision.Pages != "" || settings.Documents.Parser.IsOn() {
 		read = &settings.Documents
 	}
 	spec := core.Spec{

@@ -478,6 +478,7 @@ func TestARoleFallsBackToTheGeneralModel(t *testing.T) {
 		cfg, err := load(t, oneChat, nil, c.set)
 		require.NoError(t, err, name)
 		assert.Equal(t, c.want, cfg.ModelOf(c.index, core.RoleAnswer), name)
+		assert.Equal(t, config.Default().Models.Chat, cfg.ModelOf(c.index, core.RoleVision), "no other model sees pages")
 	}
 }
 

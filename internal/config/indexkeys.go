@@ -3,14 +3,19 @@ package config
 import (
 	"fmt"
 	"strings"
+	"time"
 
 	"github.com/unweaver/unweaver/internal/core"
+	"github.com/unweaver/unweaver/internal/document"
 	"github.com/unweaver/unweaver/internal/text"
 )
 
 // indexKeys are the keys of an index. Its own models are described with the general ones.
 // omitHidden leaves out what documents hide.
 const omitHidden = "omit"
+
+// noPages has no page transcribed.
+const noPages = "none"
 
 var indexKeys = []key{
 	{
@@ -72,6 +77,55 @@ var indexKeys = []key{
 		example:  "true",
 		rebuilds: paysChunks,
 		rule:     allowAnything(),
+	},
+	{
+		path: "indexes.*.documents.vision.pages",
+		meaning: "pages of PDFs that models.vision transcribes from their picture, once each: scanned, those without text; " +
+			"all, in place of the text that they have; none (docs/guides/scans.md)",
+		example:  core.PagesScanned,
+		rebuilds: paysChunks,
+		rule:     oneOf(noPages, core.PagesScanned, core.PagesAll),
+	},
+	{
+		path: "indexes.*.documents.parser.provider",
+		meaning: "who parses documents of parser.kinds: builtin, or docling, a docling-serve; where that fails, the " +
+			"built-in parser, with a problem (parts_missing)",
+		example:  providerDocling,
+		rebuilds: paysChunks,
+		rule:     oneOf(providerBuiltin, providerDocling),
+	},
+	{
+		path:    "indexes.*.documents.parser.base_url",
+		meaning: "address of the docling-serve",
+		example: "http://docling:5001",
+		rule:    allowEmpty(requireURL()),
+	},
+	{
+		path:    "indexes.*.documents.parser.api_key_env",
+		meaning: "variable that holds its key (X-Api-Key); empty: none is sent",
+		example: "DOCLING_KEY",
+		rule:    allowEmpty(requireVariable()),
+	},
+	{
+		path:     "indexes.*.documents.parser.kinds",
+		meaning:  "types that it parses",
+		example:  "[pdf, docx]",
+		rebuilds: paysChunks,
+		rule: eachOf(string(document.PDF), string(document.DOCX), string(document.PPTX), string(document.XLSX),
+			string(document.HTML)),
+	},
+	{
+		path:     "indexes.*.documents.parser.version",
+		meaning:  "any word; another one has documents parsed again, as after an upgrade of the server",
+		example:  "v2",
+		rebuilds: paysChunks,
+		rule:     allowAnything(),
+	},
+	{
+		path:    "indexes.*.documents.parser.timeout",
+		meaning: "longest time for one document",
+		example: "10m",
+		rule:    requireDuration(time.Millisecond, 10*time.Minute),
 	},
 	{
 		path:    "indexes.*.enrich",

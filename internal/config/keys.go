@@ -267,7 +267,7 @@ var generalKeys = []key{
 		path: "models.chat.provider",
 		meaning: "who extracts, shortens, answers and judges, unless models.extraction, .shortening, .triples, .answer " +
 			"or .judge, which have the same keys, name another. builtin: rules, no model; recorded: a recorded extraction " +
-			"is replayed",
+			"is replayed. models.vision, which has the same keys, transcribes pages and takes none of these",
 		example:  "openai",
 		rebuilds: paysExtraction,
 		rule:     oneOf("builtin", "openai", "recorded"),

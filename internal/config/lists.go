@@ -57,8 +57,11 @@ func (c *Config) ListEndpoints() []Endpoint {
 		}
 	}
 	add("", c.Models)
-	for name := range c.Indexes {
+	for name, index := range c.Indexes {
 		add(name, c.modelsOf(name))
+		if parser := index.Documents.Parser; parser.Provider == providerDocling {
+			out = append(out, Endpoint{parser.BaseURL, parser.APIKeyEnv}.Normalise())
+		}
 	}
 	slices.SortFunc(out, func(a, b Endpoint) int {
 		return strings.Compare(a.BaseURL+" "+a.APIKeyEnv, b.BaseURL+" "+b.APIKeyEnv)
@@ -68,6 +71,7 @@ func (c *Config) ListEndpoints() []Endpoint {
 
 const (
 	providerBuiltin  = "builtin"
+	providerDocling  = "docling"
 	modeBatch        = "batch"
 	providerOpenAI   = "openai"
 	providerRecorded = "recorded"

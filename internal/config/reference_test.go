@@ -94,11 +94,20 @@ func TestEveryKeyIsDescribedOnce(t *testing.T) {
 	}
 }
 
+var onDocling = []string{
+	"indexes.docs.documents.parser.base_url=http://d", "indexes.docs.documents.parser.provider=docling",
+}
+
 // needs is what an example needs beside it.
 var needs = map[string][]string{
-	"models.chat.provider":          {"models.chat.model=m"},
-	"models.embedding.provider":     {"models.embedding.model=e5"},
-	"models.rerank.provider":        {"models.rerank.base_url=http://r"},
+	"models.chat.provider":      {"models.chat.model=m"},
+	"models.embedding.provider": {"models.embedding.model=e5"},
+	"models.rerank.provider":    {"models.rerank.base_url=http://r"},
+
+	"indexes.docs.documents.parser.provider": onDocling[:1], "indexes.docs.documents.parser.kinds": onDocling,
+	"indexes.docs.documents.parser.version": onDocling,
+	"indexes.docs.documents.vision.pages":   {"models.vision.provider=openai", "models.vision.model=m"},
+
 	"engine.tls_cert":               {"engine.tls_cert=c.pem", "engine.tls_key=k.pem"},
 	"engine.tls_key":                {"engine.tls_cert=c.pem", "engine.tls_key=k.pem"},
 	"engine.deployment.name":        {"engine.deployment.name=green", "engine.deployment.build_id=v1"},

@@ -11,7 +11,8 @@ import (
 // Roles of chat models that may have a model of their own, the judge last: it is part of no index. The keys of each are
 // those of models.chat.
 var Roles = []string{
-	core.RoleExtraction, core.RoleShortening, core.RoleTriples, core.RoleAnswer, core.RoleJudge,
+	core.RoleExtraction, core.RoleShortening, core.RoleTriples, core.RoleAnswer, core.RoleVision,
+	core.RoleJudge,
 }
 
 // roleOf returns what the file says of a role.
@@ -25,6 +26,8 @@ func (m *Models) roleOf(role string) *core.ChatModel {
 		return &m.Triples
 	case core.RoleAnswer:
 		return &m.Answer
+	case core.RoleVision:
+		return &m.Vision
 	case core.RoleJudge:
 		return &m.Judge
 	}
@@ -35,6 +38,7 @@ func (m *Models) roleOf(role string) *core.ChatModel {
 // sets for the role. No key goes to another server and no price to another model: keys that name a server start from
 // the defaults without a key, and keys that name a model have no price but their own. A role's key without a server of
 // its own is for the server of the general models.chat, so an index whose models.chat names another does not use it.
+// Pages of documents go to models.vision alone: it starts from the defaults, and not from models.chat.
 func (c *Config) ModelOf(index, role string) core.ChatModel {
 	return c.roleOver(c.modelsOf(index).Chat, index, role)
 }
@@ -43,6 +47,9 @@ func (c *Config) ModelOf(index, role string) core.ChatModel {
 func (c *Config) roleOver(out core.ChatModel, index, role string) core.ChatModel {
 	general, indexed := c.Models, c.Indexes[index].Models
 	prefix := "indexes." + index + ".models."
+	if role == core.RoleVision {
+		out = Default().Models.Chat
+	}
 	moved := c.namesServer(prefix + "chat")
 	c.layRole(&out, general.roleOf(role), "models."+role, moved && !c.namesServer("models."+role))
 	c.layRole(&out, indexed.roleOf(role), prefix+role, false)
@@ -104,7 +111,10 @@ func (c *Config) listRoles(index string) map[string]core.ChatModel {
 	general := c.modelsOf(index).Chat
 	chat := fitChat(general)
 	for _, role := range Roles[:len(Roles)-1] {
-		if own := fitChat(c.roleOver(general, index, role)); own != chat {
+		if role == core.RoleVision && c.readsPages(index) == "" {
+			continue
+		}
+		if own := fitChat(c.roleOver(general, index, role)); own != chat || role == core.RoleVision {
 			if out == nil {
 				out = map[string]core.ChatModel{}
 			}
@@ -112,6 +122,14 @@ func (c *Config) listRoles(index string) map[string]core.ChatModel {
 		}
 	}
 	return out
+}
+
+// readsPages returns which pages of an index's documents a model transcribes; empty: none.
+func (c *Config) readsPages(index string) string {
+	if pages := c.Indexes[index].Documents.Vision.Pages; pages != noPages {
+		return pages
+	}
+	return ""
 }
 
 // fitWriting takes out of an index's settings what is the default of prompts.

@@ -113,7 +113,11 @@ func (l *loader) checkIndex(path, name string, settings Index) {
 		chunking.Overlap <= 0 || chunking.Strategy == "fixed", path+".chunking.overlap",
 		"only strategy fixed has an overlap",
 	)
+	parser := settings.Documents.Parser
+	l.checkKey(parser.Provider != providerDocling || parser.BaseURL != "", path+".documents.parser.base_url",
+		"provider docling requires base_url")
 	l.checkPrices(path, name)
+	l.checkVision(path, name)
 	below := path + ".models."
 	if slices.ContainsFunc(l.listGiven(), func(given string) bool { return strings.HasPrefix(given, below) }) {
 		l.modelsNeed(path+".models", name, l.cfg.modelsOf(name))
@@ -128,17 +132,28 @@ func (l *loader) listGiven() []string {
 	return out
 }
 
+// checkVision refuses pages to transcribe without a server that is named for them.
+func (l *loader) checkVision(path, index string) {
+	vision := l.cfg.ModelOf(index, core.RoleVision)
+	l.checkKey(l.cfg.readsPages(index) == "" || vision.Provider == providerOpenAI, path+".documents.vision.pages",
+		"set models.vision.base_url (or provider: openai) and models.vision.model: pages go to no other model")
+}
+
 // checkPrices refuses a role with a model of its own and no price where a limit of money counts its calls.
 func (l *loader) checkPrices(path, index string) {
 	general := l.cfg.modelsOf(index).Chat
 	for _, role := range Roles[:len(Roles)-1] {
+		if role == core.RoleVision && l.cfg.readsPages(index) == "" {
+			continue
+		}
 		chat := l.cfg.roleOver(general, index, role)
 		limited := l.cfg.Indexes[index].Budget.Money > 0 && role != core.RoleAnswer ||
 			l.cfg.QueryAPI.Limits.AnswerMoneyPerDay > 0 && (role == core.RoleAnswer || role == core.RoleTriples)
 		given := slices.ContainsFunc([]string{"models." + role, path + ".models." + role}, func(at string) bool {
 			return l.cfg.IsGiven(at+".price.prompt") || l.cfg.IsGiven(at+".price.completion")
 		})
-		counted := chat.Provider != providerOpenAI || chat.Price != (core.Price{}) || general.Price == (core.Price{})
+		counted := chat.Provider != providerOpenAI || chat.Price != (core.Price{}) ||
+			general.Price == (core.Price{}) && role != core.RoleVision
 		l.checkKey(!limited || given || counted,
 			path+".models."+role+".price", "a limit of money counts its calls: set the price of this model, 0 if it is free")
 	}

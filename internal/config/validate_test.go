@@ -138,9 +138,10 @@ func TestValuesThatCannotBeMeantAreRefused(t *testing.T) {
 		"use skip, buffer_one":                  {"indexes.docs.schedule.overlap=pile"},
 		`"soon" is not a duration`:              {"indexes.docs.schedule.catchup=soon"},
 		"indexes.docs.models.chat.model: provider openai needs a model": {"indexes.docs.models.chat.provider=openai"},
-		`"" is not known`: {"indexes.docs.models.chat.provider="},
-		"is not a supported language; use auto, en, de, ": {"indexes.docs.retrieval.language=xx"},
-		"not a built-in model":                            {"models.embedding.model=e6"},
+		"pages go to no other model":                                    {"indexes.docs.documents.vision.pages=all"},
+		`"" is not known`:                                               {"indexes.docs.models.chat.provider="},
+		"is not a supported language; use auto, en, de, ":               {"indexes.docs.retrieval.language=xx"},
+		"not a built-in model":                                          {"models.embedding.model=e6"},
 	} {
 		for _, set := range sets {
 			got := refused(t, "", set)

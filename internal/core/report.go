@@ -14,6 +14,8 @@ type Calls struct {
 	Extract int64 `json:"extract"`
 	Shorten int64 `json:"shorten"`
 	Embed   int64 `json:"embed"`
+
+	Transcribe int64 `json:"transcribe,omitempty"` // of pages
 }
 
 // Tokens counts what models reported (or, where they did not, what we counted).
@@ -195,10 +197,18 @@ type Estimate struct {
 	Rules   int64 `json:"rules,omitempty"` // chunks that are extracted by rule, as the model gets a share of them
 	Shorten Range `json:"shorten"`
 	Embed   Range `json:"embed"`
+
+	Transcribe Range `json:"transcribe,omitzero"` // pages, one call each
+
 	Tokens  Range `json:"tokens"`
 	Cost    Range `json:"cost"`
 	Seconds Range `json:"seconds"`
 	Runs    int   `json:"runs,omitempty"` // earlier ones that it goes by
+}
+
+// SumCalls returns the calls of all tasks.
+func (e Estimate) SumCalls() Range {
+	return e.Extract.Plus(e.Shorten).Plus(e.Embed).Plus(e.Transcribe)
 }
 
 // Diff counts documents against the parent generation.
@@ -264,12 +274,8 @@ type Waiting struct {
 // Add sums absolute progress of different batches.
 func (p *Progress) Add(progress Progress) {
 	p.Done += progress.Done
-	p.Calls.Extract += progress.Calls.Extract
-	p.Calls.Shorten += progress.Calls.Shorten
-	p.Calls.Embed += progress.Calls.Embed
-	p.Hits.Extract += progress.Hits.Extract
-	p.Hits.Shorten += progress.Hits.Shorten
-	p.Hits.Embed += progress.Hits.Embed
+	p.Calls = p.Calls.Plus(progress.Calls)
+	p.Hits = p.Hits.Plus(progress.Hits)
 	p.Tokens.Prompt += progress.Tokens.Prompt
 	p.Tokens.Completion += progress.Tokens.Completion
 	p.Tokens.Embedding += progress.Tokens.Embedding

@@ -67,6 +67,55 @@ type Documents struct {
 	Hidden   string   `json:"hidden,omitempty"`   // include: what an Office document hides is read too
 
 	Attachments bool `json:"attachments,omitempty"` // what is attached to a mail or a PDF is a document
+
+	Vision Vision       `json:"vision,omitzero"` // which pages a model reads from their picture
+	Parser ParserServer `json:"parser,omitzero"` // who parses some types in place of this program
+}
+
+// ParserServer is a server that parses documents.
+type ParserServer struct {
+	Provider  string   `json:"provider,omitempty"` // empty: none; docling
+	BaseURL   string   `json:"base_url,omitempty"`
+	APIKeyEnv string   `json:"api_key_env,omitempty"`
+	Kinds     []string `json:"kinds,omitempty"`
+	Version   string   `json:"version,omitempty"` // a word of the operator's: another one has all parsed again
+	Timeout   Duration `json:"timeout,omitempty"` // of one document
+}
+
+// IsOn reports whether there is one.
+func (p ParserServer) IsOn() bool { return p.Provider != "" }
+
+// CoveredDocuments returns what of reading documents decides about their text: not where a server is.
+func (s Spec) CoveredDocuments() *Documents {
+	if s.Documents == nil || !s.Documents.Parser.IsOn() {
+		return s.Documents
+	}
+	out := *s.Documents
+	out.Parser.BaseURL, out.Parser.APIKeyEnv, out.Parser.Timeout = "", "", 0
+	return &out
+}
+
+// Vision says which pages of PDFs are transcribed from their picture, by the model of RoleVision.
+type Vision struct {
+	Pages string `json:"pages,omitempty"` // empty: none; scanned: those without text; all
+}
+
+// Pages that are transcribed.
+const (
+	PagesScanned = "scanned"
+	PagesAll     = "all"
+)
+
+// MetaTranscribed is the metadata of a document, or passage, that lists its transcribed pages: "2, 5-7".
+const MetaTranscribed = "transcribed"
+
+// VisionBy returns the provider and model that transcribe pages; nil: none does.
+func (s Spec) VisionBy() *[2]string {
+	if s.ReadAs().Vision.Pages == "" {
+		return nil
+	}
+	chat := s.ChatOf(RoleVision)
+	return &[2]string{chat.Provider, chat.Model}
 }
 
 // ReadAs returns how documents are read: as their bytes say where the index does not say it.
@@ -152,7 +201,7 @@ func (b Budget) ExceededBy(expected Estimate, currency string) string {
 		high, limit float64
 		text        string
 	}{
-		{expected.Extract.High + expected.Shorten.High + expected.Embed.High, float64(b.Calls), "calls"},
+		{expected.SumCalls().High, float64(b.Calls), "calls"},
 		{expected.Tokens.High, float64(b.Tokens), "tokens"},
 		{expected.Cost.High, b.Money, cmp.Or(currency, "money")},
 	} {
@@ -209,6 +258,7 @@ const (
 	RoleShortening = "shortening" // texts of classes, and summaries of the enrichment gem
 	RoleTriples    = "triples"    // triples of chunks and of questions
 	RoleAnswer     = "answer"     // answers of queries
+	RoleVision     = "vision"     // text of pages that are pictures; models.chat does not stand in for it
 	RoleJudge      = "judge"      // of answers in evaluations; no part of a Spec
 )
 
@@ -369,6 +419,7 @@ func (s Spec) ConfigDigest() Digest {
 		Extraction *Extraction `json:",omitempty"` // not in the digests of those that send all chunks
 		Documents  *Documents  `json:",omitempty"`
 		Shortened  *[2]string  `json:",omitempty"` // only of a model that does not extract, too
+		Vision     *[2]string  `json:",omitempty"`
 	}{
 		s.Corpus, s.Chunking, s.Shortening, s.Parity, s.Retrieval.Language,
 		extraction,
@@ -376,8 +427,9 @@ func (s Spec) ConfigDigest() Digest {
 			s.Embedding.Provider,
 			s.Embedding.Model,
 		},
-		s.Embedding.Dimension, s.Embedding.MaxInputTokens, s.Embedding.Classes, s.Extraction, s.Documents,
+		s.Embedding.Dimension, s.Embedding.MaxInputTokens, s.Embedding.Classes, s.Extraction, s.CoveredDocuments(),
 		shortened,
+		s.VisionBy(),
 	}
 	raw, err := json.Marshal(covered)
 	if err != nil {

@@ -47,11 +47,13 @@ func (r *Report) TakeResults(o Report) {
 }
 
 // Sum returns the number of calls of all tasks.
-func (c Calls) Sum() int64 { return c.Extract + c.Shorten + c.Embed }
+func (c Calls) Sum() int64 { return c.Extract + c.Shorten + c.Embed + c.Transcribe }
 
 // Plus adds calls by task.
 func (c Calls) Plus(other Calls) Calls {
-	return Calls{c.Extract + other.Extract, c.Shorten + other.Shorten, c.Embed + other.Embed}
+	return Calls{
+		c.Extract + other.Extract, c.Shorten + other.Shorten, c.Embed + other.Embed, c.Transcribe + other.Transcribe,
+	}
 }
 
 // Count adds n calls of a task; tasks that builds do not have are not counted.
@@ -63,6 +65,8 @@ func (c *Calls) Count(task string, n int64) {
 		c.Shorten += n
 	case "embed":
 		c.Embed += n
+	case "transcribe":
+		c.Transcribe += n
 	}
 }
 
@@ -75,6 +79,8 @@ func (c Calls) CountOf(task string) int64 {
 		return c.Shorten
 	case "embed":
 		return c.Embed
+	case "transcribe":
+		return c.Transcribe
 	}
 	return 0
 }

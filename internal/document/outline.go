@@ -43,7 +43,7 @@ const (
 func NewOutline(kind Kind) *Outline { return &Outline{kind: kind} }
 
 // HasOutline reports whether texts of the type may have headings or pages.
-func (k Kind) HasOutline() bool { return k.hasHeadings() || k.hasPages() || k == RST }
+func (k Kind) HasOutline() bool { return k.hasHeadings() || k.HasPages() || k == RST }
 
 func (k Kind) hasHeadings() bool {
 	switch k {
@@ -62,7 +62,8 @@ func (k Kind) asShown() bool {
 	return false
 }
 
-func (k Kind) hasPages() bool { return k == PDF || k == PPTX }
+// HasPages reports whether texts of the type have pages.
+func (k Kind) HasPages() bool { return k == PDF || k == PPTX }
 
 // Add takes the next piece of the text.
 func (o *Outline) Add(piece string) {
@@ -102,7 +103,7 @@ func (o *Outline) takeLine() {
 	o.at += o.runes
 	o.line.Reset()
 	o.runes, o.long = 0, false
-	if o.kind.hasPages() && text == pageBreak {
+	if o.kind.HasPages() && text == pageBreak {
 		if o.pages == nil {
 			o.pages = []int{0}
 		}

@@ -16,6 +16,9 @@ type Doc struct {
 	Missing string // a sentence about parts of the document that could not be read; empty: there are none
 	Places  Places // where lines of the text stand on pages; empty: it is not known
 
+	Scans    []int     // Reading.Scans: pages to transcribe, from 1; Missing does not name them
+	Pictures []Picture // Reading.Pictures
+
 	Attached []Attachment // Reading.List: what is attached and can be read; Reading.Part: that one
 }
 

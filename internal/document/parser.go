@@ -11,6 +11,11 @@ type Parser interface {
 	Parse(ctx context.Context, reader io.Reader, kind Kind, object string) (Doc, error)
 }
 
+// Converter makes Markdown of a whole file, in another process: pages end in a form feed on a line of its own.
+type Converter interface {
+	Convert(ctx context.Context, name string, raw []byte) (string, error)
+}
+
 type again struct{}
 
 // WithRetry has a document be parsed once more where the first try says nothing of the document: by a process that had
@@ -26,6 +31,8 @@ type Reading struct {
 	Attached bool       `json:"attached,omitempty"` // each attachment is read by itself: one that cannot be is missing
 	List     bool       `json:"list,omitempty"`     // nothing but the list of its attachments
 	Part     Attachment `json:"part,omitzero"`      // nothing but this attachment, in this version if one is given
+	Scans    string     `json:"scans,omitempty"`    // pages of a PDF that Doc.Scans lists: core.PagesScanned or PagesAll
+	Pictures []int      `json:"pictures,omitempty"` // nothing but pictures of these pages of a PDF, in Doc.Pictures
 }
 
 // skipsText reports whether the text of the object itself is not asked for.

@@ -87,6 +87,9 @@ func readPDF(raw []byte, files *attached) (d Doc, err error) {
 		return Doc{}, r.wrapDamage(err)
 	}
 	r.file = opened.Document
+	if len(limits.Pictures) > 0 && !limits.skipsText() {
+		return r.renderPictures()
+	}
 	if !limits.skipsText() {
 		read, err := r.readPages()
 		if err != nil {
@@ -217,12 +220,18 @@ func (r *pdfReader) makeDocument(read []*pdfPage) (Doc, error) {
 	if int64(len(text)) > r.limits.Text {
 		return Doc{}, r.limits.overText(r.object)
 	}
-	missing := missingPages(read)
+	missing := missingPages(read, r.limits)
+	var scans []int
+	for i, page := range read {
+		if r.limits.isScan(page) {
+			scans = append(scans, i+1)
+		}
+	}
 	form, err := r.FPDF_GetFormType(&requests.FPDF_GetFormType{Document: r.file})
 	if err == nil && form.FormType == enums.FPDF_FORMTYPE_XFA_FULL {
 		missing = strings.TrimPrefix(missing+"; its pages are a form of the type XFA, which is not read", "; ")
 	}
-	if strings.TrimSpace(text) == "" {
+	if strings.TrimSpace(text) == "" && len(scans) == 0 {
 		is := func(what func(*pdfPage) bool) bool { return slices.ContainsFunc(read, what) }
 		switch {
 		case is(func(page *pdfPage) bool { return page.lost }):
@@ -232,9 +241,9 @@ func (r *pdfReader) makeDocument(read []*pdfPage) (Doc, error) {
 		}
 		return Doc{}, fault.EmptyDocument.At("read", r.object).
 			Because("the PDF contains no text; its pages may be scans").
-			Advise("run text recognition on it first")
+			Advise("set documents.vision.pages to have a model read them, or run text recognition on it first")
 	}
-	doc := Doc{Text: strings.NewReader(text), Missing: missing, Places: places}
+	doc := Doc{Text: strings.NewReader(text), Missing: missing, Places: places, Scans: scans}
 	if title, err := r.FPDF_GetMetaText(&requests.FPDF_GetMetaText{Document: r.file, Tag: "Title"}); err == nil {
 		doc.Title = ownTitle(cutTitle(strings.ToValidUTF8(title.Value, ""), r.limits.Title))
 	}
@@ -349,28 +358,31 @@ func (r *pdfReader) pinnedTo(page requests.Page, files *attached) {
 }
 
 // missingPages says which pages of a PDF with text show something, and have no text but headers and footers.
-func missingPages(read []*pdfPage) string {
+func missingPages(read []*pdfPage, limits Limits) string {
 	var without, broken, lost []int
 	for i, page := range read {
+		if limits.isScan(page) {
+			continue
+		}
 		if page.lost {
 			lost = append(lost, i+1)
 		}
 		switch {
 		case page.broken:
 			broken = append(broken, i+1)
-		case len(page.lines) == 0 && page.shows && !page.lost, !page.says && page.pictured:
+		case page.isTextless() && (!page.lost || len(page.lines) > 0):
 			without = append(without, i+1)
 		}
 	}
 	var all []string
 	if len(without) > 0 {
-		all = append(all, namePages(without, "has", "have")+" no text (scanned images?)")
+		all = append(all, NamePages(without, "has", "have")+" no text (scanned images?)")
 	}
 	if len(broken) > 0 {
-		all = append(all, namePages(broken, "is", "are")+" damaged and cannot be read")
+		all = append(all, NamePages(broken, "is", "are")+" damaged and cannot be read")
 	}
 	if len(lost) > 0 {
-		all = append(all, namePages(lost, "has", "have")+" letters that are left out: "+mute)
+		all = append(all, NamePages(lost, "has", "have")+" letters that are left out: "+mute)
 	}
 	return strings.Join(all, "; ")
 }
@@ -381,8 +393,29 @@ const mute = "its fonts do not say which letters they show"
 // mostListed is how many ranges of pages a sentence lists.
 const mostListed = 50
 
-// namePages names pages: "page 3 has", "pages 3, 7-9 have".
-func namePages(pages []int, one, many string) string {
+// NamePages names pages: "page 3 has", "pages 3, 7-9 have".
+func NamePages(pages []int, one, many string) string {
+	listed, rest := listRanges(pages)
+	switch {
+	case rest > 0:
+		return fmt.Sprintf("pages %s and %d more %s", listed, rest, many)
+	case len(pages) == 1:
+		return "page " + listed + " " + one
+	}
+	return "pages " + listed + " " + many
+}
+
+// ListPages lists pages as metadata has them: "3, 7-9". Those behind the first ranges become one range.
+func ListPages(pages []int) string {
+	listed, rest := listRanges(pages)
+	if rest > 0 {
+		listed += fmt.Sprintf(", %d-%d", pages[len(pages)-rest], pages[len(pages)-1])
+	}
+	return listed
+}
+
+// listRanges lists the first ranges of pages, and says how many pages it leaves out.
+func listRanges(pages []int) (listed string, rest int) {
 	var ranges []string
 	for from := 0; from < len(pages); {
 		until := from
@@ -390,7 +423,7 @@ func namePages(pages []int, one, many string) string {
 			until++
 		}
 		if len(ranges) == mostListed {
-			return fmt.Sprintf("pages %s and %d more %s", strings.Join(ranges, ", "), len(pages)-from, many)
+			return strings.Join(ranges, ", "), len(pages) - from
 		}
 		text := strconv.Itoa(pages[from])
 		if until > from {
@@ -399,8 +432,5 @@ func namePages(pages []int, one, many string) string {
 		ranges = append(ranges, text)
 		from = until + 1
 	}
-	if len(pages) == 1 {
-		return "page " + ranges[0] + " " + one
-	}
-	return "pages " + strings.Join(ranges, ", ") + " " + many
+	return strings.Join(ranges, ", "), 0
 }

@@ -1,13 +1,17 @@
 package document_test
 
 import (
+	"bytes"
 	"fmt"
+	"image"
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/document"
 	"github.com/unweaver/unweaver/internal/testkit/documenttest"
 )
@@ -35,6 +39,40 @@ func TestPagesThatShowSomethingAndHaveNoTextAreNamed(t *testing.T) {
 	}
 	doc, _ := readPDF(t, strings.Replace(pdf("one", "two"), "(two) Tj", strings.Repeat(" ", len("(two) Tj")), 1))
 	assert.True(t, doc.Missing == "", "a page that shows nothing: %q", doc.Missing)
+}
+
+// Pages to transcribe are listed, and rendered within bounds whatever size they have; what is written of them stands in
+// the place of what they have.
+func TestPagesAreRenderedAndTranscribed(t *testing.T) {
+	content := documenttest.PDFOfPages(20_000, 10_000, "one", documenttest.ScannedPage+"two", "three")
+	read := func(reading document.Reading) document.Doc {
+		limits := document.DefaultLimits()
+		limits.Reading = reading
+		doc, _, err := readWhole(content, document.PDF, "a.pdf", limits)
+		require.NoError(t, err)
+		return doc
+	}
+	doc := read(document.Reading{Scans: core.PagesScanned})
+	assert.True(t, slices.Equal(doc.Scans, []int{2}) && doc.Missing == "", "%v, %q", doc.Scans, doc.Missing)
+	assert.Equal(t, []int{1, 2, 3}, read(document.Reading{Scans: core.PagesAll}).Scans)
+	pictures := read(document.Reading{Pictures: []int{2, 9}}).Pictures
+	require.Len(t, pictures, 1, "it has no page 9")
+	size, format, err := image.DecodeConfig(bytes.NewReader(pictures[0].JPEG))
+	assert.True(t, err == nil && format == "jpeg" && size.Width == 2000 && size.Height == 1000, "%v %v", size, err)
+
+	doc, text := readPDF(t, content)
+	put, places, err := document.PutTranscripts([]byte(text), doc.Places, map[int]string{1: "a longer page", 2: "# zwei"})
+	require.NoError(t, err)
+	assert.Equal(t, "a longer page\n\f\n# zwei\n\f\nthree\n\f\n", string(put))
+	lines := slices.Collect(places.Lines())
+	require.Len(t, lines, 3)
+	whole := core.Rect{Right: 20_000, Bottom: 10_000}
+	for page, start := range []int{0, 16, 25} {
+		whole.Page = page + 1
+		assert.True(t, lines[page].Start == start && (lines[page].Rect == whole) == (page < 2), "%+v", lines[page])
+	}
+	_, _, err = document.PutTranscripts([]byte(text), doc.Places, map[int]string{4: "there is no such page"})
+	assert.Error(t, err)
 }
 
 // scanned shows a picture that takes half of a page, and a text.

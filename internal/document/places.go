@@ -21,10 +21,9 @@ type PlacedLine struct {
 // placer packs the places of a text that is written page by page.
 type placer struct {
 	sheets []core.Sheet
-	lines  []byte
+	lines  placeWriter
 	page   int
 	height float64
-	last   PlacedLine
 }
 
 // beginPage begins the next page, of a size in points.
@@ -45,13 +44,24 @@ func (p *placer) add(start int, at box) {
 	sheet := p.sheets[len(p.sheets)-1]
 	left, top := min(roundPoints(at.left), sheet.Width), min(roundPoints(p.height-at.high), sheet.Height)
 	right, bottom := min(roundPoints(at.right), sheet.Width), min(roundPoints(p.height-at.low), sheet.Height)
-	line := PlacedLine{start, core.Rect{Page: p.page, Left: left, Top: top, Right: right, Bottom: bottom}}
+	p.lines.add(PlacedLine{start, core.Rect{Page: p.page, Left: left, Top: top, Right: right, Bottom: bottom}})
+}
+
+// placeWriter packs lines one after the other.
+type placeWriter struct {
+	packed []byte
+	last   PlacedLine
+}
+
+func (w *placeWriter) add(line PlacedLine) {
+	at := line.Rect
 	for _, number := range []int{
-		line.Start - p.last.Start, line.Rect.Page - p.last.Rect.Page, left, top, max(right-left, 0), max(bottom-top, 0),
+		line.Start - w.last.Start, at.Page - w.last.Rect.Page, at.Left, at.Top,
+		max(at.Right-at.Left, 0), max(at.Bottom-at.Top, 0),
 	} {
-		p.lines = binary.AppendUvarint(p.lines, uint64(number))
+		w.packed = binary.AppendUvarint(w.packed, uint64(number))
 	}
-	p.last = line
+	w.last = line
 }
 
 func (p *placer) packPlaces() Places {
@@ -61,7 +71,7 @@ func (p *placer) packPlaces() Places {
 			out = binary.AppendUvarint(out, uint64(number))
 		}
 	}
-	return append(out, p.lines...)
+	return append(out, p.lines.packed...)
 }
 
 // Sheets returns the sizes of the pages: each holds from its page to that of the next one.

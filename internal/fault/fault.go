@@ -74,6 +74,7 @@ const (
 	ModelAuth        Code = "model_auth"
 	ModelUnknown     Code = "model_unknown"
 	ModelQuota       Code = "model_quota"
+	PicturesRefused  Code = "pictures_refused" // a model of models.vision takes none
 	ModelRejected    Code = "model_rejected"   // the model will not have this text
 	ModelRefused     Code = "model_refused"    // the server will not serve the request, for no reason that is the text's
 	ModelUnreadable  Code = "model_unreadable" // the server says that it answers, with what cannot be decoded

@@ -35,6 +35,9 @@ const (
 	Embed   = "embed"
 	Triples = "triples"
 
+	Transcribe = "transcribe"
+	Parse      = "parse"
+
 	Questions = "questions"
 	Pairs     = "pairs"
 )
@@ -43,7 +46,9 @@ const (
 func OfEnrichments() []string { return []string{Triples, Questions, Pairs} }
 
 // Tasks lists all: their entries are packed, merged and expired.
-func Tasks() []string { return append([]string{Extract, Shorten, Embed}, OfEnrichments()...) }
+func Tasks() []string {
+	return append([]string{Extract, Shorten, Embed, Transcribe, Parse}, OfEnrichments()...)
+}
 
 // HasEntries reports whether the store has anything of a task.
 func (l *Ledger) HasEntries(ctx context.Context, task string) (bool, error) {

@@ -54,14 +54,14 @@ func WithAdmission(ctx context.Context, admission *Admission) context.Context {
 	return context.WithValue(ctx, admitted{}, admission)
 }
 
-// NewAdmitter gives what admits a request of these texts before it has a place; nil where the model below costs
-// nothing, or its meter has no foresight.
-func NewAdmitter(metered any, task string, texts ...string) func(ctx context.Context) (*Admission, error) {
+// NewAdmitter gives what admits a request of these texts, and of so many tokens beside them, before it has a place; nil
+// where the model below costs nothing, or its meter has no foresight.
+func NewAdmitter(metered any, task string, beside int, texts ...string) func(ctx context.Context) (*Admission, error) {
 	below, ok := As[interface{ foresightOf() Foresight }](metered)
 	if !ok || below.foresightOf() == nil {
 		return nil
 	}
-	meter, prompt := below.foresightOf(), aboutTokens(texts...)
+	meter, prompt := below.foresightOf(), aboutTokens(texts...)+int64(beside)
 	return func(ctx context.Context) (*Admission, error) { return meter.AdmitAhead(ctx, task, prompt) }
 }
 

@@ -69,7 +69,7 @@ func (m meteredChat) Unwrap() Chat { return m.Chat }
 
 // Complete implements Chat.
 func (m meteredChat) Complete(ctx context.Context, call Call) (reply Reply, err error) {
-	counted := metering{m.meter, call.Task, aboutTokens(call.System, call.User), nil}
+	counted := metering{m.meter, call.Task, aboutTokens(call.System, call.User) + int64(call.CountPictures()), nil}
 	if err := counted.beginRequest(ctx); err != nil {
 		return Reply{}, err
 	}

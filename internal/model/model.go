@@ -22,6 +22,8 @@ const (
 	Pairs   = "pairs"
 	// Condense makes one question of a conversation.
 	Condense = "condense"
+	// Transcribe writes down what a picture of a page says.
+	Transcribe = "transcribe"
 )
 
 // TextFollows stands in front of the text of a prompt that is a message of the user as a whole.
@@ -40,8 +42,15 @@ type Call struct {
 	Ref      string          // document key, for recordings
 	Limit    int             // shorten: wanted length in runes
 	Most     int             // longest reply in tokens; 0, or more than the model may give: as the model has it
+	Pictures [][]byte        // transcribe: JPEG
 	Roomy    bool            // the reply may be twice as long as usual: the one before was cut
 }
+
+// PictureTokens is about how many tokens a server counts for a picture; from model to model it is 250 to 40,000.
+const PictureTokens = 1500
+
+// CountPictures returns about how many tokens the pictures of the call have.
+func (c Call) CountPictures() int { return PictureTokens * len(c.Pictures) }
 
 // ProbeText is a text that every model can extract from and shorten. A stage whose model gave answers of no use sends
 // it, as often as it is in doubt, to tell an item that the model cannot serve from a model that serves nothing.
@@ -207,6 +216,8 @@ func RoleOf(task string) string {
 		return core.RoleTriples
 	case Answer, Condense:
 		return core.RoleAnswer
+	case Transcribe:
+		return core.RoleVision
 	}
 	return ""
 }

@@ -195,7 +195,7 @@ func TestARequestIsSentByTheAdmissionItHas(t *testing.T) {
 	} {
 		meter := &seer{holds: c.holds}
 		chat := model.MeterChat(&scripted{reply: model.Reply{Usage: usage}}, meter)
-		admit := model.NewAdmitter(chat, model.Extract, "twelve", " bytes")
+		admit := model.NewAdmitter(chat, model.Extract, 0, "twelve", " bytes")
 		admission, err := admit(t.Context())
 		require.NoError(t, err, name)
 		ctx := model.WithAdmission(t.Context(), admission)
@@ -219,10 +219,10 @@ func TestNothingIsAdmittedAheadOfWhatCostsNothingOrByAMeterWithoutForesight(t *t
 		"no meter":  &scripted{},
 		"no seeing": model.MeterChat(&scripted{}, &tally{}),
 	} {
-		assert.True(t, model.NewAdmitter(chat, model.Extract, "a") == nil, "%s: is admitted ahead", name)
+		assert.True(t, model.NewAdmitter(chat, model.Extract, 0, "a") == nil, "%s: is admitted ahead", name)
 	}
 	embedder := model.MeterEmbedder(&scripted{}, &seer{holds: true})
-	assert.True(t, model.NewAdmitter(embedder, model.EmbedTask, "a") != nil,
+	assert.True(t, model.NewAdmitter(embedder, model.EmbedTask, 0, "a") != nil,
 		"embeddings that are paid for are not admitted ahead")
 }
 

@@ -221,6 +221,9 @@ func newProbe[T any](chat model.Chat, call model.Call, read func(string) (T, boo
 			call.User = instructions + model.TextFollows + model.ProbeText
 		}
 		call.Input, call.Name, call.Ref = model.ProbeText, "Marie Curie", ""
+		if len(call.Pictures) > 0 {
+			call.Pictures = [][]byte{model.ProbePicture()}
+		}
 		var reply model.Reply
 		var unreadable error // where a plain sentence brings that, too, asking again brings nothing else
 		err := retry.Do(model.WithUrgency(ctx), func(ctx context.Context) error {

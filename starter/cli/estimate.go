@@ -176,12 +176,13 @@ func showPlanned(w io.Writer, report core.Report) {
 		{"extract", report.Planned.Extract, float64(report.Calls.Extract), count},
 		{"shorten", report.Planned.Shorten, float64(report.Calls.Shorten), count},
 		{"embed", report.Planned.Embed, float64(report.Calls.Embed), count},
+		{"transcribe", report.Planned.Transcribe, float64(report.Calls.Transcribe), count},
 		{"tokens", report.Planned.Tokens, float64(tokens), count},
 		{"cost", report.Planned.Cost, report.Cost, func(amount float64) string { return moneyOf(amount, report.Currency) }},
 		{"time", report.Planned.Seconds, report.Worked(), durationOf},
 	} {
-		if line.name == "cost" && line.actual+line.figure.High == 0 { // no price is set, which the line before says
-			continue
+		if (line.name == "cost" || line.name == "transcribe") && line.actual+line.figure.High == 0 {
+			continue // no price is set, which the line before says, or no page was transcribed
 		}
 		low, high := line.text(line.figure.Low), line.text(line.figure.High)
 		if low != high {

@@ -225,11 +225,12 @@ func showCost(w io.Writer, report core.Report) {
 		}
 		fmt.Fprintf(
 			w,
-			"  %s: %d extract, %d shorten, %d embed calls; %d prompt, %d completion, %d embedding tokens; %s\n",
+			"  %s: %d extract, %d shorten, %d embed calls%s; %d prompt, %d completion, %d embedding tokens; %s\n",
 			verb,
 			report.Calls.Extract,
 			report.Calls.Shorten,
 			report.Calls.Embed,
+			nameTranscribed(report.Calls.Transcribe),
 			report.Tokens.Prompt,
 			report.Tokens.Completion,
 			report.Tokens.Embedding,
@@ -248,9 +249,18 @@ func showCost(w io.Writer, report core.Report) {
 			countOf(lost.Calls.Sum(), "more call"), why, lost.Tokens.Prompt, lost.Tokens.Completion, lost.Tokens.Embedding,
 			moneyOf(lost.Cost, report.Currency))
 	}
-	if hits := report.LedgerHits; hits.Extract+hits.Shorten+hits.Embed > 0 {
-		fmt.Fprintf(w, "  from the ledger: %d extract, %d shorten, %d embed\n", hits.Extract, hits.Shorten, hits.Embed)
+	if hits := report.LedgerHits; hits.Sum() > 0 {
+		fmt.Fprintf(w, "  from the ledger: %d extract, %d shorten, %d embed%s\n", hits.Extract, hits.Shorten, hits.Embed,
+			strings.TrimSuffix(nameTranscribed(hits.Transcribe), " calls"))
 	}
+}
+
+// nameTranscribed says how many pages were transcribed, where any were.
+func nameTranscribed(pages int64) string {
+	if pages == 0 {
+		return ""
+	}
+	return fmt.Sprintf(", %d transcribe calls", pages)
 }
 
 // describeCost says what was paid in money. Tokens that cost nothing are those of a model without a price.
@@ -264,7 +274,7 @@ func describeCost(report core.Report) string {
 // showEstimate prints what a dry run expects.
 func showEstimate(w io.Writer, estimate core.Estimate, currency string) {
 	count := func(n float64) string { return fmt.Sprintf("%.0f", n) }
-	if estimate.Extract.High+estimate.Shorten.High+estimate.Embed.High+estimate.Tokens.High == 0 {
+	if estimate.SumCalls().High+estimate.Tokens.High == 0 {
 		fmt.Fprintln(w, "  would need no model call")
 	}
 	for _, line := range []struct {
@@ -272,6 +282,7 @@ func showEstimate(w io.Writer, estimate core.Estimate, currency string) {
 		figure core.Range
 		text   func(float64) string
 	}{
+		{"transcribe calls", estimate.Transcribe, count},
 		{"extract calls", estimate.Extract, count},
 		{"shorten calls", estimate.Shorten, count},
 		{"embed calls", estimate.Embed, count},

@@ -237,7 +237,8 @@ func Start(config Config) (*Host, error) {
 	ports := &run.Ports{
 		Artifacts: stores.Artifacts, Corpora: stores.OpenCorpus, Staging: stores.Staging, Records: stores.Records,
 		Coordination: stores.Coordination, Vectors: stores.Vectors, Models: config.Models.NewBuildSet,
-		Ledger: paid, StoreID: stores.StoreID,
+		Converter: config.Models.Converter,
+		Ledger:    paid, StoreID: stores.StoreID,
 		Cache: cache, CPU: make(chan struct{}, config.CPUSlots), Log: config.Log,
 		Parser: parser, Limits: parser.Limits(), Limited: config.Models.SetLimits,
 	}

@@ -37,6 +37,10 @@ type Document struct {
 	Problem  string // a code, where the document could not be used
 	Stale    bool
 	Found    core.Digest // of a stale document: version of what could not be used; zero where it could not be read
+
+	Transcribed   []core.Digest // ledger keys of pages that a model was asked to transcribe
+	Parsed        core.Digest   // ledger key of what a server made of it; zero: none did
+	Untranscribed int           // 1: a model, or parser, gave nothing of it or of some pages; 2: the next run asks again
 }
 
 // ListedVersion returns the version of what the corpus had under the document's key; zero where that could not be read.
@@ -76,6 +80,14 @@ func (x Document) Encode() []byte {
 	putOutline(&enc, x.Headings, x.Pages)
 	enc.S(x.Missing)
 	putRects(&enc, x.Sheets, x.Chunks)
+	if len(x.Transcribed) == 0 && x.Parsed.IsZero() && x.Untranscribed == 0 {
+		return enc.B
+	}
+	enc.U(uint64(x.Untranscribed))
+	putDigest(&enc, x.Parsed)
+	for _, key := range x.Transcribed { // to the end of the row
+		putDigest(&enc, key)
+	}
 	return enc.B
 }
 
@@ -114,5 +126,11 @@ func DecodeDocument(b []byte) (Document, error) {
 	document.Headings, document.Pages = readOutline(&dec)
 	document.Missing = dec.S()
 	document.Sheets = readRects(&dec, document.Chunks)
+	if len(dec.B) > 0 {
+		document.Untranscribed, document.Parsed = int(dec.U()), readDigest(&dec)
+	}
+	for len(dec.B) > 0 {
+		document.Transcribed = append(document.Transcribed, readDigest(&dec))
+	}
 	return document, dec.End()
 }

@@ -2,6 +2,8 @@ package rows
 
 import (
 	"sort"
+	"strconv"
+	"strings"
 
 	"github.com/unweaver/unweaver/internal/artifact/rowfile"
 	"github.com/unweaver/unweaver/internal/core"
@@ -35,6 +37,23 @@ func (x Document) PagesOf(start, end int) (first, last int) {
 		return sort.Search(len(x.Pages), func(i int) bool { return x.Pages[i] > place })
 	}
 	return on(start), on(max(start, end-1))
+}
+
+// IsTranscribed reports whether one of the pages from first to last is among those that the metadata lists as
+// transcribed.
+func (x Document) IsTranscribed(first, last int) bool {
+	for pages := range strings.SplitSeq(x.Meta[core.MetaTranscribed], ", ") {
+		from, to, ranged := strings.Cut(pages, "-")
+		low, err := strconv.Atoi(from)
+		high := low
+		if ranged && err == nil {
+			high, err = strconv.Atoi(to)
+		}
+		if err == nil && low <= last && first <= high {
+			return true
+		}
+	}
+	return false
 }
 
 func putOutline(enc *rowfile.Enc, headings []core.Heading, pages []int) {

@@ -85,13 +85,17 @@ type probedChat struct{ role, name string }
 func listChats(spec core.Spec) []probedChat {
 	type asked struct {
 		provider, url, key, model string
-		batch                     bool
+		batch, pages              bool
 	}
 	var out []probedChat
 	at := map[asked]int{}
-	for _, role := range []string{core.RoleExtraction, core.RoleShortening, core.RoleTriples, core.RoleAnswer} {
+	roles := []string{core.RoleExtraction, core.RoleShortening, core.RoleTriples, core.RoleAnswer}
+	if spec.VisionBy() != nil {
+		roles = append(roles, core.RoleVision)
+	}
+	for _, role := range roles {
 		chat := spec.ChatOf(role)
-		one := asked{chat.Provider, chat.BaseURL, chat.APIKeyEnv, chat.Model, chat.Batch.IsOn()}
+		one := asked{chat.Provider, chat.BaseURL, chat.APIKeyEnv, chat.Model, chat.Batch.IsOn(), role == core.RoleVision}
 		if i, known := at[one]; known {
 			out[i].name += ", " + role
 			continue
@@ -118,9 +122,11 @@ func (s *Service) probeChat(ctx context.Context, spec core.Spec, role string) (s
 	if !chat.Info().Paid {
 		return strings.TrimSuffix(label, ","), nil
 	}
-	reply, err := chat.Complete(
-		ctx, model.Call{Task: model.Answer, System: "Answer with the word ok.", User: "ok?"},
-	)
+	call := model.Call{Task: model.Answer, System: "Answer with the word ok.", User: "ok?"}
+	if role == core.RoleVision {
+		call.Pictures = [][]byte{model.ProbePicture()}
+	}
+	reply, err := chat.Complete(ctx, call)
 	return fmt.Sprintf("%s answers (%d tokens)", label, reply.Usage.Prompt+reply.Usage.Completion), err
 }
 

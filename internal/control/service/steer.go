@@ -52,7 +52,7 @@ func (s *Service) ResumeRun(ctx context.Context, name string, budget *core.Budge
 	if state, err := s.runLog().ReadState(ctx, work); err == nil && budget == nil && isBudgetSpent(state.Report) {
 		return fault.BudgetSpent.At("resume run", work).
 			Because(fmt.Sprintf("its budget is spent: %d calls, %d tokens, money %.4f so far",
-				sumCalls(state.Report), sumTokens(state.Report), state.Report.Cost)).
+				state.Report.Calls.Sum(), sumTokens(state.Report), state.Report.Cost)).
 			Advise("set a larger one, counted from the start of the run: " +
 				"--budget-calls, --budget-tokens or --budget-money")
 	}
@@ -72,7 +72,7 @@ func (s *Service) ResumeRun(ctx context.Context, name string, budget *core.Budge
 // run.
 func describeExhausted(report core.Report, budget core.Budget) string {
 	lost := core.Report{Calls: report.Unsettled.Calls, Tokens: report.Unsettled.Tokens}
-	callsSpent, tokensSpent := sumCalls(report)+sumCalls(lost), sumTokens(report)+sumTokens(lost)
+	callsSpent, tokensSpent := report.Calls.Sum()+lost.Calls.Sum(), sumTokens(report)+sumTokens(lost)
 	moneySpent := report.Cost + report.Unsettled.Cost
 	switch {
 	case budget.Calls > 0 && callsSpent >= budget.Calls:
@@ -96,10 +96,6 @@ func toBudget(budget *core.Budget) *workflows.Budget {
 
 func isBudgetSpent(report core.Report) bool {
 	return report.Status == core.StatusPaused && report.Reason == string(fault.BudgetSpent)
-}
-
-func sumCalls(report core.Report) int64 {
-	return report.Calls.Extract + report.Calls.Shorten + report.Calls.Embed
 }
 
 func sumTokens(report core.Report) int64 {

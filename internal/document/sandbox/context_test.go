@@ -9,6 +9,7 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -17,6 +18,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/document"
 	"github.com/unweaver/unweaver/internal/document/sandbox"
 	"github.com/unweaver/unweaver/internal/fault"
@@ -125,6 +127,26 @@ func TestAChildReadsWhatIsAttached(t *testing.T) {
 	one := document.WithReading(t.Context(), document.Reading{Attached: true, Part: doc.Attached[0]})
 	_, text, err = parseDocument(one, pool, "a.eml", content)
 	assert.True(t, err == nil && strings.TrimSpace(text) == "pages", "%q, %v", text, err)
+}
+
+// A child renders pages, also those of a PDF in a mail.
+func TestAChildRendersPages(t *testing.T) {
+	pool := newPool(t, 1, limits())
+	scan := documenttest.PDFOfPages(595, 842, "one", documenttest.ScannedPage+"two")
+	for object, content := range map[string]string{
+		"a.pdf": scan, "a.eml": documenttest.MailWith("s", documenttest.Part{Name: "p.pdf", Content: scan}),
+	} {
+		part := document.Attachment{Name: "p.pdf", Kind: document.PDF} // in any version
+		if object == "a.pdf" {
+			part = document.Attachment{}
+		}
+		reading := document.Reading{Attached: true, Part: part, Scans: core.PagesScanned}
+		doc, _, err := parseDocument(document.WithReading(t.Context(), reading), pool, object, content)
+		require.True(t, err == nil && slices.Equal(doc.Scans, []int{2}), "%s: %v, %v", object, doc.Scans, err)
+		reading = document.Reading{Attached: true, Part: part, Pictures: doc.Scans}
+		doc, _, err = parseDocument(document.WithReading(t.Context(), reading), pool, object, content)
+		assert.True(t, err == nil && len(doc.Pictures) == 1 && len(doc.Pictures[0].JPEG) > 0, "%s: %v", object, err)
+	}
 }
 
 func TestATimeoutThatTheDocumentEarnedIsItsOwn(t *testing.T) {

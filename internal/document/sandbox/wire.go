@@ -53,6 +53,8 @@ type head struct {
 	Places  []byte            `json:"places,omitempty"`
 
 	Attached []document.Attachment `json:"attached,omitempty"`
+	Scans    []int                 `json:"scans,omitempty"`
+	Pictures []document.Picture    `json:"pictures,omitempty"`
 }
 
 // maxPlaces bounds the places of a document's lines, in bytes: those of a million lines. A document of more has none.
@@ -65,6 +67,7 @@ func headOf(doc document.Doc) head {
 	}
 	return head{
 		Title: doc.Title, Meta: doc.Meta, Missing: toBrief(doc.Missing), Places: places, Attached: doc.Attached,
+		Scans: doc.Scans, Pictures: doc.Pictures,
 	}
 }
 

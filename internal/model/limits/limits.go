@@ -119,9 +119,9 @@ func (c Chat) Unwrap() model.Chat { return c.Chat }
 
 // Complete implements model.Chat. Tokens are estimated at four bytes each, the reply as long as the input.
 func (c Chat) Complete(ctx context.Context, call model.Call) (model.Reply, error) {
-	estimated := (len(call.System)+len(call.User))/4 + len(call.Input)/4
+	estimated := (len(call.System)+len(call.User))/4 + len(call.Input)/4 + call.CountPictures()
 	endpoint := c.Info().Endpoint + " chat" + c.Scope
-	admit := model.NewAdmitter(c.Chat, call.Task, call.System, call.User)
+	admit := model.NewAdmitter(c.Chat, call.Task, call.CountPictures(), call.System, call.User)
 	ticket, admission, err := c.enter(ctx, endpoint, estimated, admit)
 	if err != nil {
 		return model.Reply{}, err
@@ -168,7 +168,8 @@ func (e Embedder) keepContext(ctx context.Context) context.Context {
 func (e Embedder) Embed(ctx context.Context, texts []string) ([][]float32, model.Usage, error) {
 	estimated := estimateTokens(texts)
 	endpoint := e.Info().Endpoint + " embed"
-	ticket, admission, err := e.enter(ctx, endpoint, estimated, model.NewAdmitter(e.Embedder, model.EmbedTask, texts...))
+	admit := model.NewAdmitter(e.Embedder, model.EmbedTask, 0, texts...)
+	ticket, admission, err := e.enter(ctx, endpoint, estimated, admit)
 	if err != nil {
 		return nil, model.Usage{}, err
 	}

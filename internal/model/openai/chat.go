@@ -161,7 +161,8 @@ func (c *Client) completeOnce(ctx context.Context, call model.Call, how form) (m
 	if how.limit == noLimit {
 		limit = 0
 	}
-	sent := &request{client: c, op: "call chat model", path: "chat/completions", longest: chatBody(limit)}
+	sent := &request{client: c, op: "call chat model", path: "chat/completions", longest: chatBody(limit),
+		pictures: len(call.Pictures) > 0}
 	var answer completion
 	err := c.exchangeCompletion(ctx, sent, params, &answer)
 	if err == nil && len(answer.Choices) == 0 && len(answer.Error) > 0 && string(answer.Error) != "null" {
@@ -185,7 +186,7 @@ func (c *Client) buildReply(
 		if limit == 0 {
 			limit = mostTokens
 		}
-		reply.Usage = checkUsage(answer.Usage, []string{call.System, call.User, string(call.Schema)}, text, limit)
+		reply.Usage = checkUsage(answer.Usage, call, text, limit)
 	}
 	if err != nil {
 		return reply, err

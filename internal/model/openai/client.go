@@ -111,6 +111,7 @@ type request struct {
 	longest  int64    // body of an answer, in bytes
 	answered bool     // the server gave a 200
 	refused  *refusal // the server gave another status
+	pictures bool     // it has some
 
 	events func(response *http.Response) error // reads a body in place of send; nil: send does
 }

@@ -102,6 +102,9 @@ func (r *request) newStatusFault(refused refusal) error {
 		return slices.ContainsFunc(words, func(word string) bool { return strings.Contains(lower, word) })
 	}
 	switch status := refused.status; {
+	case r.refusesPictures():
+		return at(fault.PicturesRefused).Advise("set models.vision.model to a model that takes images; pages stay without " +
+			"text until then")
 	case status == http.StatusUnauthorized || status == http.StatusForbidden:
 		return at(fault.ModelAuth).
 			Advise("set the key in the variable that models.*.api_key_env names; resume a run that paused")

@@ -1,6 +1,7 @@
 package openai
 
 import (
+	"encoding/base64"
 	"encoding/json"
 	"net/http"
 	"slices"
@@ -113,6 +114,28 @@ var shapeWords = []string{
 	"structured_output", "guided_json", "guided decoding", "invalid schema", "grammar",
 }
 
+// pictureWords are how servers say that the model takes no pictures, and that they expected a text.
+var pictureWords = []string{
+	"image_url is only supported", "not support image", "support image input", "image input is not supported",
+	"image inputs are not supported", "not a multimodal model", "multimodal", "at most 0 image",
+	"missing data required for image", "no vision", "vision is not", "not support vision", "str type expected",
+	"valid string", "unknown variant `image_url`", "content type 'image_url'",
+}
+
+// refusesPictures reports whether a refusal says that the model takes no pictures.
+func (r *request) refusesPictures() bool {
+	if !r.pictures {
+		return false
+	}
+	switch r.refused.status {
+	case http.StatusBadRequest, http.StatusNotFound, http.StatusUnsupportedMediaType, http.StatusUnprocessableEntity,
+		http.StatusInternalServerError, http.StatusNotImplemented:
+		said := r.refused.kind + " " + strings.ToLower(r.refused.text)
+		return slices.ContainsFunc(pictureWords, func(word string) bool { return strings.Contains(said, word) })
+	}
+	return false
+}
+
 // refusedForm says what a refusal says against the form of the request, and not against what it asks.
 func (r *request) refusedForm() refused {
 	if r.refused == nil {
@@ -162,10 +185,34 @@ func (c *Client) nextForm(call model.Call, now, learnt form, against refused) (f
 	return now, learnt
 }
 
-// message of a request.
+// message of a request. Its content is a text, or, beside pictures, a list of parts.
 type message struct {
-	Content string `json:"content"`
+	Content any    `json:"content"`
 	Role    string `json:"role"`
+}
+
+// contentPart is a text or a picture of a message.
+type contentPart struct {
+	Type     string    `json:"type"`
+	Text     string    `json:"text,omitempty"`
+	ImageURL *imageURL `json:"image_url,omitempty"`
+}
+
+type imageURL struct {
+	URL string `json:"url"`
+}
+
+// userContent returns what a call asks: its text, and its pictures as data URLs.
+func userContent(call model.Call) any {
+	if len(call.Pictures) == 0 {
+		return call.User
+	}
+	parts := []contentPart{{Type: "text", Text: call.User}}
+	for _, picture := range call.Pictures {
+		url := "data:image/jpeg;base64," + base64.StdEncoding.EncodeToString(picture)
+		parts = append(parts, contentPart{Type: "image_url", ImageURL: &imageURL{url}})
+	}
+	return parts
 }
 
 // chatParams is the body of POST /chat/completions.
@@ -211,7 +258,7 @@ func (c *Client) buildParams(call model.Call, how form, limit int64) chatParams 
 	if call.System != "" {
 		params.Messages = append(params.Messages, message{Role: "system", Content: call.System})
 	}
-	params.Messages = append(params.Messages, message{Role: "user", Content: call.User})
+	params.Messages = append(params.Messages, message{Role: "user", Content: userContent(call)})
 	if call.Schema != nil {
 		params.ResponseFormat = how.shape.formatOf(call.Task, call.Schema)
 	}

@@ -62,12 +62,17 @@ func (c *Client) limitOf(call model.Call) int64 {
 const (
 	tokenFactor = 4
 	hiddenMost  = 4096
+	pictureMost = 65_536 // tokens of a picture
 )
 
 // checkUsage gives what the server says that it charged, or our own count where that cannot be: a budget must not be
-// cheated in either direction. texts are what was sent; limit is the longest answer, in tokens.
-func checkUsage(report charged, texts []string, answer string, limit int64) model.Usage {
-	prompt, promptDoubted := chooseCount(report.Prompt, hiddenMost, texts...)
+// cheated in either direction. limit is the longest answer, in tokens.
+func checkUsage(report charged, call model.Call, answer string, limit int64) model.Usage {
+	prompt, promptDoubted := chooseCount(
+		report.Prompt, hiddenMost+pictureMost*int64(len(call.Pictures)), call.System, call.User, string(call.Schema))
+	if promptDoubted {
+		prompt += int64(call.CountPictures())
+	}
 	hidden := int64(hiddenMost)
 	if answer != "" || report.Completion > 0 {
 		hidden += max(limit, 0)

@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -60,6 +61,22 @@ func TestRefusalsOfOtherServers(t *testing.T) {
 		assert.True(t, fault.Is(err, c.code) && strings.Contains(err.Error(), c.says),
 			"%s: got %v (%s), want %q (%s)", name, err, fault.CodeOf(err), c.says, c.code)
 		assert.False(t, strings.Contains(fmt.Sprint(err), "sk-secret"), "%s: the key is in %v", name, err)
+	}
+	for says, code := range map[string]fault.Code{ // OpenAI, vLLM, llama.cpp, a router, a server with texts alone; a page
+		`400 image_url is only supported by certain models`: fault.PicturesRefused,
+		`400 m is not a multimodal model`:                   fault.PicturesRefused,
+		`500 image input is not supported`:                  fault.PicturesRefused,
+		`404 No endpoints found that support image input`:   fault.PicturesRefused,
+		`422 Input should be a valid string`:                fault.PicturesRefused,
+		`400 rejected by our safety system`:                 fault.ModelRejected,
+		`400 the image is too small`:                        fault.ModelRefused,
+	} {
+		status, message, _ := strings.Cut(says, " ")
+		number, err := strconv.Atoi(status)
+		require.NoError(t, err)
+		call := model.Call{User: "hello", Pictures: [][]byte{model.ProbePicture()}}
+		_, err = answering(t, number, nil, `{"error":{"message":"`+message+`"}}`).Complete(t.Context(), call)
+		assert.Equal(t, code, fault.CodeOf(err), says)
 	}
 }
 

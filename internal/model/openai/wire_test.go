@@ -80,6 +80,7 @@ func TestBodiesAreWhatTheyWere(t *testing.T) {
 	require.NoError(t, err)
 	streamed := model.WithDeltas(t.Context(), func(string) error { return nil })
 	musttest.Get(openai.New(cfg).Complete(streamed, model.Call{User: "u"}))(t)
+	musttest.Get(openai.New(cfg).Complete(t.Context(), model.Call{User: "u", Pictures: [][]byte{[]byte("jpeg")}}))(t)
 	_, _, err = openai.NewEmbedder(cfg).Embed(t.Context(), []string{"a < b", "\u2028\xff"})
 	require.NoError(t, err)
 	want := []string{
@@ -89,6 +90,8 @@ func TestBodiesAreWhatTheyWere(t *testing.T) {
 		chat + `"max_tokens":16407,"temperature":0}`,
 		`{"messages":[{"content":"u","role":"user"}],"model":"m","max_tokens":16384,"temperature":0,` +
 			`"stream_options":{"include_usage":true},"stream":true}`,
+		`{"messages":[{"content":[{"type":"text","text":"u"},{"type":"image_url","image_url":` +
+			`{"url":"data:image/jpeg;base64,anBlZw=="}}],"role":"user"}],"model":"m","max_tokens":16384,"temperature":0}`,
 		`{"encoding_format":"base64","input":["a < b","\u2028\ufffd"],"model":"m"}`,
 	}
 	got := requests()

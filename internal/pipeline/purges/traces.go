@@ -179,6 +179,12 @@ func (g *gathering) gatherDocument(
 		g.Classes[core.ClassID(class)] = true
 		g.Classes[core.ClassID(manifest.Aliases.ResolveKey(class))] = true
 	}
+	if !document.Parsed.IsZero() {
+		g.Keys[ledger.Parse][document.Parsed] = true
+	}
+	for _, key := range document.Transcribed {
+		g.Keys[ledger.Transcribe][key] = true
+	}
 	if len(document.Chunks) == 0 {
 		return nil
 	}

@@ -144,7 +144,10 @@ func (r *Run) addVectors(ctx context.Context, manifest *core.Manifest, parentSHA
 // summarizeModels names the models of a configuration, by the roles that have their own.
 func summarizeModels(spec core.Spec, models model.Set) core.ModelSummary {
 	out := core.ModelSummary{Chat: models.Extractor().Info().Label(), Embedding: models.Chunks.Info().Label()}
-	for _, role := range []string{core.RoleShortening, core.RoleTriples, core.RoleAnswer} {
+	for _, role := range []string{core.RoleShortening, core.RoleTriples, core.RoleAnswer, core.RoleVision} {
+		if role == core.RoleVision && spec.VisionBy() == nil {
+			continue
+		}
 		own := spec.ChatOf(role)
 		if label := (model.Info{Provider: own.Provider, Model: own.Model}).Label(); label != out.Chat {
 			if out.Roles == nil {

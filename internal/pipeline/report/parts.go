@@ -212,6 +212,9 @@ func formatCosts(r core.Report) part {
 			row("embed", r.Calls.Embed, r.LedgerHits.Embed),
 		},
 	}
+	if r.Calls.Transcribe+r.LedgerHits.Transcribe > 0 {
+		out.rows = append(out.rows, row("transcribe", r.Calls.Transcribe, r.LedgerHits.Transcribe))
+	}
 	cost := "cost " + toMoney(r.Cost, r.Currency)
 	if r.Cost == 0 && r.Tokens.Sum() > 0 {
 		cost = "no price is set (models.*.price)"
@@ -242,6 +245,7 @@ func formatEstimate(r core.Report) part {
 		{"extract calls", r.Planned.Extract, float64(r.Calls.Extract), number},
 		{"shorten calls", r.Planned.Shorten, float64(r.Calls.Shorten), number},
 		{"embed calls", r.Planned.Embed, float64(r.Calls.Embed), number},
+		{"transcribe calls", r.Planned.Transcribe, float64(r.Calls.Transcribe), number},
 		{"tokens", r.Planned.Tokens, float64(r.Tokens.Sum()), number},
 		{"cost", r.Planned.Cost, r.Cost, amount},
 		{"time", r.Planned.Seconds, r.Worked(), toDuration},

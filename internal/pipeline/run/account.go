@@ -148,6 +148,7 @@ func (a Account) IsDamaged() bool {
 		a.Calls.Extract, a.Calls.Shorten, a.Calls.Embed, a.InFlight.Extract, a.InFlight.Shorten, a.InFlight.Embed,
 		a.Tokens.Prompt, a.Tokens.Completion, a.Tokens.Embedding, a.paidCalls(), a.paidTokens(),
 		a.Expected.Prompt, a.Expected.Completion, a.Expected.Embedding, a.Replies.Extract, a.Replies.Shorten,
+		a.Calls.Transcribe, a.InFlight.Transcribe, a.Replies.Transcribe,
 	} {
 		if number < 0 {
 			return true

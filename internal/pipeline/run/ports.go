@@ -28,6 +28,7 @@ type Ports struct {
 	Vectors      vectors.Store
 	Staging      blob.Store // where the vector store imports from; nil: rows are upserted
 	Models       func(spec core.Spec, meter model.Meter) (model.Set, error)
+	Converter    func(spec core.Spec) (document.Converter, error) // of documents.parser
 	Ledger       *ledger.Ledger
 	StoreID      string
 	Cache        *localfile.Cache
@@ -64,6 +65,7 @@ type Job struct {
 	Backfill      string // name of the backfill that it is for: what that chose is built, all else stays; empty: none
 	Tries         int    // of this unit of work, this one included; 0: not known
 	ReplaceCorpus bool
+	Estimates     bool   // it is no build: nothing is asked
 	Rebuild       bool   // what earlier builds wrote is not trusted: asked for, or found by plan
 	Anew          string // where the error lies that had the run begin again from plan; empty: it did not
 	Shard         int    // chunks a shard holds at most

@@ -27,6 +27,7 @@ func (r *Run) PriceTasks(
 		{shortening, r.Settings.ChatOf(core.RoleShortening).Price, 1},
 		{chunks, r.Settings.Embedding.Price, 1},
 		{classes, r.Settings.Embedding.Price, 1},
+		{estimate.Transcription(int64(out.Transcribe.High)), r.Settings.ChatOf(core.RoleVision).Price, 1},
 	} {
 		out.Tokens = out.Tokens.Plus(toRange(task.Prompt)).Plus(toRange(task.Completion))
 		low, high := task.Cost(task.price)
@@ -58,7 +59,10 @@ func (r *Run) estimateDuration(out *core.Estimate, past estimate.Past, made int6
 		seconds.Low = (out.Extract.Low + out.Shorten.Low + embed.Low) * fastCall / concurrency
 		seconds.High = (out.Extract.High + out.Shorten.High + embed.High) * slowCall / concurrency
 	}
-	seconds = seconds.Plus(inside)
+	width := float64(max(r.Settings.LimitsOf(core.RoleVision).Concurrency, 1))
+	seconds = seconds.Plus(inside).Plus(core.Range{
+		Low: out.Transcribe.Low * fastCall / width, High: out.Transcribe.High * slowCall / width,
+	})
 	for _, limit := range []struct {
 		perMinute int
 		of        core.Range

@@ -188,11 +188,24 @@ func (r *Run) compareCorpus(
 		Spec: r.Settings, Corpus: documents, Artifacts: r.Index, Scratch: r.Scratch.Prefix, Limits: r.Limits,
 		Parser: r.Parser,
 		Parent: read, Dead: dead, Part: fixed.Part, Retry: retry, Renamed: renamed,
-		Only:   fixed.Part && (r.Attempt > 0 || fixed.Purge != ""),
-		Chosen: chosen, Leave: leave, Purged: PurgedOf(fixed.Excluded), Foreign: fixed.Foreign, Reasons: reasons,
+		Untranscribed: r.leastUntranscribed(*fixed),
+		Only:          fixed.Part && (r.Attempt > 0 || fixed.Purge != ""),
+		Chosen:        chosen, Leave: leave, Purged: PurgedOf(fixed.Excluded), Foreign: fixed.Foreign, Reasons: reasons,
 		OnProgress: r.Progress.SetDone, OnBytes: r.Progress.Touch,
 	})
 	return err
+}
+
+// leastUntranscribed returns which documents with pages that no model transcribed are made again: by a round of
+// retry-failed all, by a night those that the model refused for no reason of theirs, by a purge none.
+func (r *Run) leastUntranscribed(fixed run.Plan) int {
+	switch {
+	case fixed.Purge != "" || r.Settings.VisionBy() == nil && !r.Settings.ReadAs().Parser.IsOn():
+		return 0
+	case r.Attempt > 0:
+		return 1
+	}
+	return 2
 }
 
 // checkRemoval applies the gate of mass deletion. Documents of the parent that cannot be read count as gone where the

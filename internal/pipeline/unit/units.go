@@ -24,7 +24,7 @@ func (r *Run) Chunk(ctx context.Context, unit int) (chunk.Result, error) {
 		if err != nil {
 			return chunk.Result{}, progress, err
 		}
-		defer release()
+		defer func() { release() }()
 		fixed, err := run.ReadKept(ctx, r.BaseRun(), run.PlanFile)
 		if err != nil {
 			return chunk.Result{}, progress, err
@@ -42,6 +42,26 @@ func (r *Run) Chunk(ctx context.Context, unit int) (chunk.Result, error) {
 			From: planned.From, To: planned.To, OnBytes: bytes.Store,
 			OnProgress: func(documents int64) { r.Progress.SetWork(documents, bytes.Load()) },
 		}
+		in.Ledger, in.Unasked = r.Ledger, r.Estimates
+		in.Away = func(ctx context.Context, do func() error) error {
+			release()
+			release = func() {}
+			err := do()
+			if again, taken := r.TakePlace(ctx); taken == nil {
+				release = again
+			} else if err == nil {
+				err = taken
+			}
+			return err
+		}
+		if in.Vision, err = r.openVision(); err != nil {
+			return chunk.Result{}, progress, err
+		}
+		if r.Settings.ReadAs().Parser.IsOn() {
+			if in.Converter, err = r.Converter(r.Settings); err != nil {
+				return chunk.Result{}, progress, err
+			}
+		}
 		if !fixed.Foreign {
 			if in.Parent, err = r.ReadParent(ctx, fixed.Parent); err != nil {
 				return chunk.Result{}, progress, err
@@ -56,8 +76,23 @@ func (r *Run) Chunk(ctx context.Context, unit int) (chunk.Result, error) {
 		}
 		result, err := chunk.Run(ctx, in)
 		progress.Done, progress.Bytes, progress.Written.Segments = result.Listed, planned.Bytes, result.Fresh
+		progress.Hits.Transcribe = result.Transcripts.Hits
 		return result, progress, err
 	})
+}
+
+// openVision returns what transcribes pages; nil: nothing does.
+func (r *Run) openVision() (*chunk.Vision, error) {
+	if r.Settings.VisionBy() == nil {
+		return nil, nil //nolint:nilnil // none is an answer
+	}
+	models, err := r.ModelSet()
+	if err != nil {
+		return nil, err
+	}
+	return &chunk.Vision{
+		Chat: models.ChatOf(core.RoleVision), Health: r.Book.HealthOf(model.Transcribe), Attempt: r.Attempt,
+	}, nil
 }
 
 // SealChunks cuts the units' chunks into shards and fixes what depends on them.

@@ -93,7 +93,9 @@ func (r *Run) keepTask(ctx context.Context, indexes []artifact.Index, task strin
 	if err := r.GuardLease(ctx); err != nil {
 		return err
 	}
-	if len(r.Settings.Enrich) == 0 && slices.Contains(ledger.OfEnrichments(), task) {
+	if len(r.Settings.Enrich) == 0 && slices.Contains(ledger.OfEnrichments(), task) ||
+		task == ledger.Transcribe && r.Settings.VisionBy() == nil ||
+		task == ledger.Parse && !r.Settings.ReadAs().Parser.IsOn() {
 		if holds, err := r.Ledger.HasEntries(ctx, task); err != nil || !holds { // most installations never had any
 			return err
 		}

@@ -16,6 +16,7 @@ import (
 	"github.com/unweaver/unweaver/internal/artifact/localfile"
 	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/document"
+	"github.com/unweaver/unweaver/internal/document/docling"
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/ledger"
 	"github.com/unweaver/unweaver/internal/model"
@@ -97,13 +98,14 @@ func (in Estimating) newRun(folder string) (*Run, error) {
 	store, coordination := overlay.New(in.Artifacts, upper), memory.New()
 	ports := &run.Ports{
 		Artifacts: store, Corpora: in.Corpora, Coordination: coordination, StoreID: in.StoreID, Cache: cache,
-		Models: func(spec core.Spec, _ model.Meter) (model.Set, error) { return in.Models(spec) },
-		Ledger: ledger.New(store, coordination), CPU: make(chan struct{}, runtime.GOMAXPROCS(0)),
+		Models:    func(spec core.Spec, _ model.Meter) (model.Set, error) { return in.Models(spec) },
+		Converter: func(core.Spec) (document.Converter, error) { return &docling.Client{}, nil }, // nothing is asked
+		Ledger:    ledger.New(store, coordination), CPU: make(chan struct{}, runtime.GOMAXPROCS(0)),
 		Log: slog.New(slog.DiscardHandler), Parser: in.Parser, Limits: in.Limits,
 	}
 	job := run.Job{
 		Index: in.Settings.Index, Generation: "estimate", ReplaceCorpus: in.ReplaceCorpus, Shard: 1 << 30,
-		Rebuild: in.Rebuild,
+		Rebuild: in.Rebuild, Estimates: true,
 	}
 	begun := OpenBare(ports, job, core.StagePlan, "estimate")
 	begun.Settings = in.Settings
@@ -344,6 +346,7 @@ func (e *estimating) countCalls(ctx context.Context, units int, report *core.Rep
 		e.cut = old.Embedding.MaxInputTokens != e.Settings.Embedding.MaxInputTokens
 	}
 	var extracting extract.Estimate
+	pages := int64(0)
 	for unit := range units {
 		chunked, err := run.ChunkFile(unit).Read(ctx, e.Scratch)
 		if err != nil {
@@ -351,6 +354,8 @@ func (e *estimating) countCalls(ctx context.Context, units int, report *core.Rep
 		}
 		report.Documents += chunked.Counts.Documents
 		report.Chunks += chunked.Counts.Chunks
+		report.LedgerHits.Transcribe += chunked.Transcripts.Hits
+		pages += chunked.Transcripts.Asked
 		if err := e.countVectors(ctx, unit, chunked, known); err != nil {
 			return err
 		}
@@ -398,6 +403,7 @@ func (e *estimating) countCalls(ctx context.Context, units int, report *core.Rep
 		}
 	}
 	report.LedgerHits.Extract = extracting.Hits
+	report.Estimate.Transcribe = core.Range{Low: float64(pages), High: float64(pages)}
 	return e.fillRanges(ctx, report, extracting, old)
 }
 

@@ -16,6 +16,7 @@ import (
 	"fmt"
 	"io"
 	"iter"
+	"slices"
 	"sync/atomic"
 
 	"golang.org/x/sync/semaphore"
@@ -27,6 +28,7 @@ import (
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/fault/redact"
 	"github.com/unweaver/unweaver/internal/index/segments"
+	"github.com/unweaver/unweaver/internal/ledger"
 	"github.com/unweaver/unweaver/internal/stage/join"
 	"github.com/unweaver/unweaver/internal/store/blob"
 	"github.com/unweaver/unweaver/internal/stream/parallel"
@@ -35,18 +37,24 @@ import (
 // In is what one unit works on. OnProgress receives documents done, and right before it OnBytes of the bytes of them
 // and of the one that is being read; a nil OnBytes is not called.
 type In struct {
-	Spec       core.Spec
-	Corpus     blob.Store
-	Artifacts  artifact.Index
-	Scratch    string
-	Tries      int // of this unit, this one included
-	Parser     document.Parser
-	Limits     document.Limits
-	Parent     *core.Manifest  // nil: there is none, or nothing of it is kept
-	Dead       *segments.Files // of the parent: which of its documents do not count; nil: no parent
-	Unit       int
-	Plan       string // key of the planned rows; empty: plan.rows
-	From, To   int    // frames of them
+	Spec      core.Spec
+	Corpus    blob.Store
+	Artifacts artifact.Index
+	Scratch   string
+	Tries     int // of this unit, this one included
+	Parser    document.Parser
+	Limits    document.Limits
+	Parent    *core.Manifest  // nil: there is none, or nothing of it is kept
+	Dead      *segments.Files // of the parent: which of its documents do not count; nil: no parent
+	Unit      int
+	Plan      string             // key of the planned rows; empty: plan.rows
+	From, To  int                // frames of them
+	Vision    *Vision            // nil: no page is transcribed
+	Converter document.Converter // parses the types of documents.parser; nil: none is
+	Ledger    *ledger.Ledger     // of what both are paid for
+	Unasked   bool               // an estimate: neither is asked
+	// Away does what waits for one of both, so that the unit takes no core from others meanwhile; nil: it is just done.
+	Away       func(ctx context.Context, do func() error) error
 	OnProgress func(documents int64)
 	OnBytes    func(bytes int64)
 }
@@ -63,6 +71,8 @@ type Result struct {
 	Unadded   int64        `json:"unadded,omitempty"` // of both, those that plan counts as added
 	Lapsed    Lapsed       `json:"lapsed"`
 	Fresh     int64        `json:"fresh"` // segments that were new
+
+	Transcripts Transcripts `json:"transcripts,omitzero"`
 
 	// Problems are those that this stage found: plan reports its own. They are the first MaxProblems; all are at
 	// ProblemsKey.
@@ -99,6 +109,9 @@ type builder struct {
 	res                Result
 	bytes              int64        // of the documents that are done
 	within             atomic.Int64 // of the one that is being read
+
+	refused atomic.Pointer[string] // why the model takes no pictures
+	down    error                  // why the server is not asked to parse any more
 }
 
 // reportProgress says how far the unit is.
@@ -222,7 +235,7 @@ func (b *builder) finishUnit(ctx context.Context) (Result, error) {
 // returned.
 func (b *builder) chunkDocument(ctx context.Context, key string, plan rows.Plan) error {
 	if plan.Problem != "" { // plan found it, and reported it
-		return b.addUnusable(ctx, key, plan, nil)
+		return b.addUnusable(ctx, key, &draft{plan: plan}, nil)
 	}
 	d := &draft{plan: plan}
 	defer d.cuts.Close()
@@ -244,12 +257,13 @@ func (b *builder) chunkDocument(ctx context.Context, key string, plan rows.Plan)
 		code != fault.NotFound {
 		return err
 	}
-	return b.addUnusable(ctx, key, d.plan, err)
+	return b.addUnusable(ctx, key, d, err)
 }
 
 // addUnusable enters a document that has a problem: plan's, or cause. It keeps what the parent has of it, all of it; of
 // a new one that breaks off nothing is taken, as half a document would pass for a whole one.
-func (b *builder) addUnusable(ctx context.Context, key string, plan rows.Plan, cause error) error {
+func (b *builder) addUnusable(ctx context.Context, key string, found *draft, cause error) error {
+	plan, asked := found.plan, found.row
 	code := fault.Code(plan.Problem)
 	if cause != nil {
 		code = fault.CodeOf(cause)
@@ -262,6 +276,8 @@ func (b *builder) addUnusable(ctx context.Context, key string, plan rows.Plan, c
 	case d != nil:
 		defer d.cuts.Close()
 		b.res.Counts.Stale++
+		d.row.Transcribed = append(slices.Clone(d.row.Transcribed), asked.Transcribed...)
+		d.row.Untranscribed = asked.Untranscribed
 		if cause != nil {
 			cause = fmt.Errorf("%w; what was there before is kept, and is stale", cause)
 		}
@@ -288,7 +304,9 @@ func (b *builder) addUnusable(ctx context.Context, key string, plan rows.Plan, c
 		}
 	}
 	if d == nil {
-		d = &draft{plan: plan, row: rows.Document{Problem: string(code)}}
+		d = &draft{plan: plan, row: rows.Document{
+			Problem: string(code), Transcribed: asked.Transcribed, Untranscribed: asked.Untranscribed,
+		}}
 	}
 	return b.writeDocument(ctx, key, d)
 }

@@ -82,7 +82,7 @@ func (b *builder) readDocument(ctx context.Context, key string, d *draft) error 
 	if err != nil {
 		return fault.Unreadable.At("read row", key).Because(err)
 	}
-	err = b.cutDocument(ctx, key, document.Doc{Title: title, Meta: meta, Text: strings.NewReader(text)}, d)
+	err = b.cutDocument(ctx, key, document.Doc{Title: title, Meta: meta, Text: strings.NewReader(text)}, held{}, d)
 	d.addMissing(core.CheckValidity(key, meta))
 	return err
 }
@@ -174,7 +174,12 @@ func (b *builder) parseBody(ctx context.Context, d *draft, body io.Reader, plann
 		object += "#" + d.plan.Part
 	}
 	plain = document.Transcode(plain, kind, stage.EncodingOf(b.Spec, object))
-	doc, err := b.Parser.Parse(document.WithReading(ctx, asked), plain, kind, object)
+	file, release, err := b.holdFile(&plain, kind, asked)
+	defer release()
+	if err != nil {
+		return readFault(object, err)
+	}
+	doc, err := b.parseFile(ctx, plain, file, object, d)
 	if err != nil {
 		return err
 	}
@@ -185,20 +190,26 @@ func (b *builder) parseBody(ctx context.Context, d *draft, body io.Reader, plann
 		}
 		doc.Meta["attached_to"] = core.ObjectKey(d.plan.Object)
 	}
-	return b.cutDocument(ctx, object, doc, d)
+	file.object = object
+	return b.cutDocument(ctx, object, doc, file, d)
 }
 
 // headBytes of a text decide its title.
 const headBytes = 8 << 10
 
 // cutDocument cuts a document's text into the draft; object is what errors name.
-func (b *builder) cutDocument(ctx context.Context, object string, doc document.Doc, d *draft) error {
+func (b *builder) cutDocument(ctx context.Context, object string, doc document.Doc, file held, d *draft) error {
 	var column mapped.Column
 	defer column.Close()
 	sound := document.NewSound(doc.Text, object)
 	text, err := bufferText(sound, &column)
 	if err != nil {
 		return readFault(object, err)
+	}
+	if len(doc.Scans) > 0 && file.raw != nil {
+		if text, err = b.transcribePages(ctx, file, &doc, text, d); err != nil {
+			return err
+		}
 	}
 	head := text[:min(len(text), headBytes)]
 	d.row.Meta, d.row.Missing, d.places = doc.Meta, doc.Missing, doc.Places

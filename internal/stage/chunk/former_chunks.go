@@ -208,6 +208,7 @@ func (b *builder) keepFormer(
 	kept.row = rows.Document{
 		Version: old.Version, Modified: old.Modified, Kind: old.Kind, Title: old.Title, Meta: old.Meta,
 		Problem: string(code), Stale: true, Found: plan.Version, Sheets: old.Sheets, Missing: old.Missing,
+		Parsed: old.Parsed, Transcribed: old.Transcribed, Untranscribed: old.Untranscribed,
 	}
 	kept.former = &old
 	return kept, nil, nil

@@ -214,7 +214,7 @@ func (s *suspects) close(ctx context.Context) {
 func (b *builder) chunkWatched(ctx context.Context, key string, plan rows.Plan) error {
 	number := b.res.Listed + 1
 	if b.suspects.note.Deaths[number] >= maxWeight && plan.Problem == "" {
-		return b.addUnusable(ctx, key, plan, fault.Quarantined.At("read", key).
+		return b.addUnusable(ctx, key, &draft{plan: plan}, fault.Quarantined.At("read", key).
 			Because("workers repeatedly crashed or were killed while reading it").
 			Advise("the next run tries again; if that fails too, remove it or convert it to text"))
 	}

@@ -114,6 +114,8 @@ func listingSegments(
 			segments = manifest.Segments.Extract
 		case ledger.Shorten, ledger.Embed:
 			segments = manifest.Segments.Classes
+		case ledger.Transcribe, ledger.Parse:
+			segments = manifest.Segments.Documents
 		}
 		for _, file := range manifest.Segments.Enriched {
 			if file.Kind == core.EnrichedLedger && !seen[file.SHA256] {
@@ -135,6 +137,13 @@ func rowKeys(value []byte, task string) ([]core.Digest, error) {
 	if task == ledger.Extract {
 		extract, err := rows.DecodeExtract(value)
 		return []core.Digest{extract.Key}, err
+	}
+	if task == ledger.Transcribe || task == ledger.Parse {
+		document, err := rows.DecodeDocument(value)
+		if task == ledger.Parse {
+			return []core.Digest{document.Parsed}, err
+		}
+		return document.Transcribed, err
 	}
 	class, err := rows.DecodeClass(value)
 	if task == ledger.Embed {

@@ -150,7 +150,7 @@ func (p *planner) countDocument(doc *planned) {
 		p.dirty = p.dirty || !standing
 		p.failDocument(doc, code, doc.bad.Error(), standing)
 		return
-	case doc.isSame() && isLasting(old) && len(p.Reasons) == 0 && !p.hasNewLimits(old):
+	case doc.isSame() && isLasting(old) && len(p.Reasons) == 0 && !p.hasNewLimits(old) && !p.isAskedAgain(doc):
 		if old == fault.EmptyDocument && !doc.old.Stale {
 			p.res.Empty++
 		} else {

@@ -27,7 +27,12 @@ func (p *planner) canStay(doc *planned) bool {
 
 // isRetried reports whether a document that is the same is made again all the same.
 func (p *planner) isRetried(doc *planned) bool {
-	return p.Retry != nil && p.Retry(doc.key) || p.isRenamed(doc)
+	return p.Retry != nil && p.Retry(doc.key) || p.isRenamed(doc) || p.isAskedAgain(doc)
+}
+
+// isAskedAgain reports whether a document has pages that are to be asked for again.
+func (p *planner) isAskedAgain(doc *planned) bool {
+	return p.Untranscribed > 0 && doc.old.Untranscribed >= p.Untranscribed
 }
 
 func (p *planner) isRenamed(doc *planned) bool { return p.Renamed != nil && p.Renamed(doc.key) }

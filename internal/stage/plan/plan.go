@@ -44,6 +44,8 @@ type In struct {
 	Retry func(key string) bool
 	// Renamed, where it is set, reports the same of a document that has a name whose aliases changed.
 	Renamed func(key string) bool
+	// Untranscribed, where it is not 0, has documents made again whose Untranscribed is as high.
+	Untranscribed int
 	// Only leaves every document as the parent has it that Retry does not tell of, whatever the corpus has now; it needs
 	// Part.
 	Only bool

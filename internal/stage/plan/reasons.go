@@ -31,7 +31,7 @@ func SpecChanges(parent, now core.Spec) []string {
 	}{
 		{"corpus", parent.Corpus == now.Corpus},
 		{"chunking", parent.Chunking == now.Chunking},
-		{"documents", reflect.DeepEqual(parent.Documents, now.Documents)},
+		{"documents", reflect.DeepEqual(parent.CoveredDocuments(), now.CoveredDocuments())},
 		{"shortening", parent.Shortening == now.Shortening},
 		{"parity", parent.Parity == now.Parity},
 		{"language", parent.Retrieval.Language == now.Retrieval.Language},
@@ -39,6 +39,8 @@ func SpecChanges(parent, now core.Spec) []string {
 		{"language of descriptions", parent.WritingLanguage() == now.WritingLanguage()},
 		{"chat model", was == is},
 		{"shortening model", shortenedBy == shortensBy || was != is && shortenedBy == was && shortensBy == is},
+		{"vision model", parent.ReadAs().Vision != now.ReadAs().Vision ||
+			reflect.DeepEqual(parent.VisionBy(), now.VisionBy())},
 		{"embedding", embeds(parent) == embeds(now)},
 	} {
 		if !part.same {

@@ -15,8 +15,8 @@ import (
 type chatRequest struct {
 	Model    string `json:"model"`
 	Messages []struct {
-		Role    string `json:"role"`
-		Content string `json:"content"`
+		Role    string  `json:"role"`
+		Content content `json:"content"`
 	} `json:"messages"`
 	ResponseFormat struct {
 		JSONSchema struct {
@@ -39,6 +39,11 @@ func (s *Server) chat(w http.ResponseWriter, request *http.Request, call call) {
 		return
 	}
 	task, user, parts, size := asked.read()
+	if task == model.Transcribe && call.options.Blind {
+		s.book.refuse(http.StatusBadRequest)
+		refuse(w, http.StatusBadRequest, "", "test is not a multimodal model", 0)
+		return
+	}
 	s.book.count(func(stats *Stats) { stats.ChatInFlight++ })
 	defer s.book.count(func(stats *Stats) { stats.ChatInFlight-- })
 	injection := call.options.inject(Seen{N: call.number, Task: task, System: asked.system(), Text: user})
@@ -61,7 +66,7 @@ func (asked chatRequest) system() string {
 	if len(asked.Messages) == 0 || asked.Messages[0].Role != "system" {
 		return ""
 	}
-	return asked.Messages[0].Content
+	return asked.Messages[0].Content.text
 }
 
 // read gives the task of a request, its last text of the user, all its texts, and their length in bytes.
@@ -72,10 +77,14 @@ func (asked chatRequest) read() (task, user string, parts []string, size int) {
 	}
 	parts = make([]string, 0, 2*len(asked.Messages))
 	for _, message := range asked.Messages {
-		parts = append(parts, message.Role, message.Content)
-		size += len(message.Content)
+		said := message.Content
+		parts = append(parts, message.Role, said.text, strings.Join(said.pictures, " "))
+		size += len(said.text) + pictureBytes*len(said.pictures)
 		if message.Role == "user" {
-			user = message.Content
+			user = said.text
+		}
+		for _, url := range said.pictures {
+			task, user = model.Transcribe, readPicture(url)
 		}
 	}
 	return task, user, parts, size
@@ -128,6 +137,8 @@ func (s *Server) content(task, user string) string {
 	case "shorten":
 		description, _ := json.Marshal(map[string]string{"description": builtin.Summarize(user, 800)})
 		return string(description)
+	case model.Transcribe:
+		return user
 	case "judge":
 		return judgement(user)
 	case kindQuestions:

@@ -31,6 +31,7 @@ type Options struct {
 	ErrorCode    string  // error.code of Status
 	Key          string  // not empty: calls must carry it
 	Model        string  // not empty: other chat models are unknown
+	Blind        bool    // pictures are refused
 	Shuffle      bool    // embeddings come in another order, with their index
 	Drop         int     // embeddings: this many are left out
 	NaN, Zero    bool    // embeddings: the first vector is NaN, or zero
