@@ -325,7 +325,7 @@ func PassageOf(
 		metadata = map[string]string{}
 	}
 	page, pageEnd := document.PagesOf(int(chunk.Start), int(chunk.End))
-	if metadata[core.MetaTranscribed] != "" && !document.IsTranscribed(page, pageEnd) {
+	if len(document.Transcribed) > 0 && !document.IsTranscribed(page, pageEnd) {
 		metadata = maps.Clone(metadata)
 		delete(metadata, core.MetaTranscribed) // of other pages of the document
 	}

@@ -169,6 +169,7 @@ type Manifest struct {
 	Made        Made         `json:"made"`
 	Limits      string       `json:"limits,omitempty"` // of documents, as the worker had them; see document.Limits.Key
 	Spec        Digest       `json:"spec"`             // the spec artifact it was built with
+	Round       int          `json:"round,omitempty"`  // the latest of retry-failed, its own or of one before it
 	Created     time.Time    `json:"created"`
 	Class       Fingerprint  `json:"class_embedder"`
 	Chunk       Fingerprint  `json:"chunk_embedder"`
@@ -248,6 +249,9 @@ type Counts struct {
 	Failed      int64 `json:"failed,omitempty"`  // documents that are in the corpus and cannot be used
 	Stale       int64 `json:"stale,omitempty"`   // of these, the ones whose former content is served
 	Tokens      int64 `json:"tokens"`            // o200k tokens of all chunks
+
+	// Untranscribed are documents that a round of retry-failed asks a model, or a parser, for again.
+	Untranscribed int64 `json:"untranscribed,omitempty"`
 }
 
 // Hashes are the three content hashes (docs/reference/formats.md, Identity).

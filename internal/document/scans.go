@@ -137,7 +137,7 @@ func PutTranscripts(text []byte, places Places, said map[int]string) ([]byte, Pl
 		if transcribed {
 			delete(said, i+1)
 			page = instead + "\n" + pageBreak + "\n"
-			if sheet, ok := sheetOf(sheets, i+1); ok && instead != "" {
+			if sheet, ok := sheetOf(sheets, i+1); ok {
 				out.add(PlacedLine{to, core.Rect{Page: i + 1, Right: sheet.Width, Bottom: sheet.Height}})
 			}
 		}

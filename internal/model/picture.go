@@ -9,6 +9,9 @@ import (
 	"sync"
 )
 
+// AdvisePictures is what to do where a model takes no pictures.
+const AdvisePictures = "set models.vision.model to a model that takes images; pages stay without text until then"
+
 // ProbePicture returns a blank sheet that every model with image input can look at.
 var ProbePicture = sync.OnceValue(func() []byte {
 	const side = 64

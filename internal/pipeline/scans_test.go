@@ -48,7 +48,9 @@ func readDocuments(t *testing.T, s *site, manifest *core.Manifest) (map[string]r
 func scans() map[string]string {
 	return map[string]string{
 		"note.md":  "# Note\n\nCarla Ruiz built the harbour of Port Alma.\n",
+		"own.md":   "---\ntranscribed: by hand\n---\nAnna Berg owns the mill.\n",
 		"scan.pdf": documenttest.PDFOfPages(595, 842, "A page of text.", scanned+"Marie Curie was born in Warsaw.", "The last page."),
+		"scan.pdf.meta.json": `{"transcribed": "1-3"}`,
 		// 400 megapixels at one a point.
 		"huge.pdf": documenttest.PDFOfPages(20_000, 20_000, scanned+"Pierre Curie died in Paris."),
 	}
@@ -87,6 +89,7 @@ func TestScannedPagesAreTranscribedOnce(t *testing.T) {
 	assert.Contains(t, texts["huge.pdf"], "Pierre Curie died in Paris.")
 	assert.Equal(t, "2", documents["scan.pdf"].Meta[core.MetaTranscribed])
 	assert.NotContains(t, documents["note.md"].Meta, core.MetaTranscribed)
+	assert.Equal(t, "by hand", documents["own.md"].Meta[core.MetaTranscribed])
 	assert.Contains(t, documents["scan.pdf"].Chunks[0].Rects, core.Rect{Page: 2, Right: 595, Bottom: 842})
 
 	listed := map[core.Digest]bool{}
@@ -107,9 +110,11 @@ func TestScannedPagesAreTranscribedOnce(t *testing.T) {
 	assert.EqualValues(t, 2, asked())
 
 	withVision(t, s, server, core.PagesAll)
-	_, texts = readDocuments(t, s, s.night(t).manifest)
+	documents, texts = readDocuments(t, s, s.night(t).manifest)
 	assert.EqualValues(t, 4, asked(), "those with text, too")
-	assert.Equal(t, "\n\f\nMarie Curie was born in Warsaw.\n\f\n\n\f\n", texts["scan.pdf"], "in place of their text")
+	assert.Equal(t, "A page of text.\n\f\nMarie Curie was born in Warsaw.\n\f\nThe last page.\n\f\n", texts["scan.pdf"],
+		"an empty answer deletes no text")
+	assert.Equal(t, "2", documents["scan.pdf"].Meta[core.MetaTranscribed])
 }
 
 // A model without image input costs the pages their text and nothing else, and says what to change; the next round of

@@ -181,5 +181,8 @@ func (s *Service) chooseLetters(
 			round = max(round, letter.Attempts)
 		}
 	}
+	if len(chunks) == 0 && manifest.Counts.Untranscribed > 0 { // a failure of theirs has no letter
+		round = max(round, manifest.Round+1)
+	}
 	return chunks, round, nil
 }

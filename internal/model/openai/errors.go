@@ -103,8 +103,7 @@ func (r *request) newStatusFault(refused refusal) error {
 	}
 	switch status := refused.status; {
 	case r.refusesPictures():
-		return at(fault.PicturesRefused).Advise("set models.vision.model to a model that takes images; pages stay without " +
-			"text until then")
+		return at(fault.PicturesRefused).Advise(model.AdvisePictures)
 	case status == http.StatusUnauthorized || status == http.StatusForbidden:
 		return at(fault.ModelAuth).
 			Advise("set the key in the variable that models.*.api_key_env names; resume a run that paused")

@@ -116,24 +116,31 @@ var shapeWords = []string{
 
 // pictureWords are how servers say that the model takes no pictures, and that they expected a text.
 var pictureWords = []string{
-	"image_url is only supported", "not support image", "support image input", "image input is not supported",
-	"image inputs are not supported", "not a multimodal model", "multimodal", "at most 0 image",
-	"missing data required for image", "no vision", "vision is not", "not support vision", "str type expected",
-	"valid string", "unknown variant `image_url`", "content type 'image_url'",
+	"image_url is only supported", "not support image", "support image input", noPictures,
+	"image inputs are not supported", "not a multimodal model", "at most 0 image", "missing data required for image",
+	"no vision support", "vision is not supported", "not support vision", "unknown variant `image_url`",
+	"content type 'image_url'",
 }
+
+// noPictures is said with status 500 as well, which else is an error of the server's own.
+const noPictures = "image input is not supported"
+
+// textWords are how servers say that a text is expected, of whatever field they name.
+var textWords = []string{"str type expected", "valid string"}
 
 // refusesPictures reports whether a refusal says that the model takes no pictures.
 func (r *request) refusesPictures() bool {
 	if !r.pictures {
 		return false
 	}
+	said := r.refused.kind + " " + strings.ToLower(r.refused.text)
+	says := func(word string) bool { return strings.Contains(said, word) }
 	switch r.refused.status {
 	case http.StatusBadRequest, http.StatusNotFound, http.StatusUnsupportedMediaType, http.StatusUnprocessableEntity,
-		http.StatusInternalServerError, http.StatusNotImplemented:
-		said := r.refused.kind + " " + strings.ToLower(r.refused.text)
-		return slices.ContainsFunc(pictureWords, func(word string) bool { return strings.Contains(said, word) })
+		http.StatusNotImplemented:
+		return slices.ContainsFunc(pictureWords, says) || says("content") && slices.ContainsFunc(textWords, says)
 	}
-	return false
+	return r.refused.status == http.StatusInternalServerError && says(noPictures)
 }
 
 // refusedForm says what a refusal says against the form of the request, and not against what it asks.

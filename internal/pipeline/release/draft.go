@@ -110,6 +110,9 @@ func (r *Run) addVectors(ctx context.Context, manifest *core.Manifest, parentSHA
 		return err
 	}
 	segments := &manifest.Segments
+	if manifest.Round = r.Attempt; parent != nil {
+		manifest.Round = max(manifest.Round, parent.Round)
+	}
 	if parent != nil && parent.Collections.Classes == manifest.Collections.Classes {
 		segments.ClassVecs = append(segments.ClassVecs, parent.Segments.ClassVecs...)
 	}

@@ -184,11 +184,15 @@ func (r *Run) compareCorpus(
 	if err != nil {
 		return err
 	}
+	untranscribed, err := r.leastUntranscribed(ctx, *fixed)
+	if err != nil {
+		return err
+	}
 	fixed.Plan, err = plan.Run(ctx, plan.In{
 		Spec: r.Settings, Corpus: documents, Artifacts: r.Index, Scratch: r.Scratch.Prefix, Limits: r.Limits,
 		Parser: r.Parser,
 		Parent: read, Dead: dead, Part: fixed.Part, Retry: retry, Renamed: renamed,
-		Untranscribed: r.leastUntranscribed(*fixed),
+		Untranscribed: untranscribed,
 		Only:          fixed.Part && (r.Attempt > 0 || fixed.Purge != ""),
 		Chosen:        chosen, Leave: leave, Purged: PurgedOf(fixed.Excluded), Foreign: fixed.Foreign, Reasons: reasons,
 		OnProgress: r.Progress.SetDone, OnBytes: r.Progress.Touch,
@@ -197,15 +201,19 @@ func (r *Run) compareCorpus(
 }
 
 // leastUntranscribed returns which documents with pages that no model transcribed are made again: by a round of
-// retry-failed all, by a night those that the model refused for no reason of theirs, by a purge none.
-func (r *Run) leastUntranscribed(fixed run.Plan) int {
+// retry-failed for whatever failed, by a night those that the model refused for no reason of theirs, by a purge and by a
+// round for chosen chunks none.
+func (r *Run) leastUntranscribed(ctx context.Context, fixed run.Plan) (int, error) {
+	all, err := r.RetriesAll(ctx)
 	switch {
-	case fixed.Purge != "" || r.Settings.VisionBy() == nil && !r.Settings.ReadAs().Parser.IsOn():
-		return 0
+	case err != nil || fixed.Purge != "" || r.Settings.VisionBy() == nil && !r.Settings.ReadAs().Parser.IsOn():
+		return 0, err
+	case all:
+		return 1, nil
 	case r.Attempt > 0:
-		return 1
+		return 0, nil
 	}
-	return 2
+	return 2, nil
 }
 
 // checkRemoval applies the gate of mass deletion. Documents of the parent that cannot be read count as gone where the

@@ -43,6 +43,7 @@ func (r *Run) Chunk(ctx context.Context, unit int) (chunk.Result, error) {
 			OnProgress: func(documents int64) { r.Progress.SetWork(documents, bytes.Load()) },
 		}
 		in.Ledger, in.Unasked = r.Ledger, r.Estimates
+		in.TakePlace = r.TakePlace
 		in.Away = func(ctx context.Context, do func() error) error {
 			release()
 			release = func() {}
@@ -129,6 +130,7 @@ func (r *Run) cutShards(ctx context.Context) (run.Shards, error) {
 		out.Counts.Tokens += chunked.Counts.Tokens
 		out.Hashes.Merge(chunked.Hashes)
 		out.Counts.Stale += chunked.Counts.Stale
+		out.Counts.Untranscribed += chunked.Counts.Untranscribed
 		out.Failed += chunked.Failed
 		out.Lapsed.Documents += chunked.Lapsed.Documents
 		out.Lapsed.Chunks += chunked.Lapsed.Chunks
@@ -156,6 +158,7 @@ func (r *Run) addKept(ctx context.Context, fixed run.Plan, out *run.Shards) erro
 	gone, kept := n.CountGone(), fixed.Plan.Kept
 	out.Counts.Documents += kept.Documents
 	out.Counts.Stale += kept.Stale
+	out.Counts.Untranscribed += kept.Untranscribed
 	out.Counts.Chunks += n.parent.Counts.Chunks - gone.Chunks
 	out.Counts.Tokens += n.parent.Counts.Tokens - gone.Tokens
 	out.Failed += kept.Failed

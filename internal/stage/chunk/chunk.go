@@ -17,6 +17,7 @@ import (
 	"io"
 	"iter"
 	"slices"
+	"sync"
 	"sync/atomic"
 
 	"golang.org/x/sync/semaphore"
@@ -54,7 +55,9 @@ type In struct {
 	Ledger    *ledger.Ledger     // of what both are paid for
 	Unasked   bool               // an estimate: neither is asked
 	// Away does what waits for one of both, so that the unit takes no core from others meanwhile; nil: it is just done.
-	Away       func(ctx context.Context, do func() error) error
+	Away func(ctx context.Context, do func() error) error
+	// TakePlace takes a core to render a page meanwhile; nil: none is taken.
+	TakePlace  func(ctx context.Context) (release func(), err error)
 	OnProgress func(documents int64)
 	OnBytes    func(bytes int64)
 }
@@ -110,8 +113,10 @@ type builder struct {
 	bytes              int64        // of the documents that are done
 	within             atomic.Int64 // of the one that is being read
 
-	refused atomic.Pointer[string] // why the model takes no pictures
-	down    error                  // why the server is not asked to parse any more
+	refused       atomic.Pointer[string] // why the model takes no pictures
+	judging       sync.Mutex             // of a refusal
+	takesPictures bool                   // the model took a blank sheet: what it refuses is a page
+	down          error                  // why the server is not asked to parse any more
 }
 
 // reportProgress says how far the unit is.

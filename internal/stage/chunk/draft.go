@@ -34,6 +34,8 @@ type draft struct {
 	places document.Places
 	former *rows.Document // whose rectangles are kept with its text; nil: it is no former document
 	found  core.Digest    // of an attachment: its version, where it was read
+
+	transcribed string // pages, as the metadata lists them
 }
 
 // draftBytes of a document's cuttings wait in memory; those of a larger one on disk.
@@ -74,6 +76,7 @@ func (b *builder) readDocument(ctx context.Context, key string, d *draft) error 
 		if err == nil && d.plan.Beside != "" {
 			err = b.addSidecar(ctx, d)
 		}
+		d.markTranscribed()
 		d.addMissing(core.CheckValidity(key, d.row.Meta))
 		return err
 	}
@@ -85,6 +88,20 @@ func (b *builder) readDocument(ctx context.Context, key string, d *draft) error 
 	err = b.cutDocument(ctx, key, document.Doc{Title: title, Meta: meta, Text: strings.NewReader(text)}, held{}, d)
 	d.addMissing(core.CheckValidity(key, meta))
 	return err
+}
+
+// markTranscribed lists the transcribed pages in the metadata of a document whose pages a model was asked for. Neither
+// its own metadata nor the file beside it can do so.
+func (d *draft) markTranscribed() {
+	if len(d.row.Transcribed) == 0 {
+		return
+	}
+	if d.row.Meta == nil {
+		d.row.Meta = map[string]string{}
+	}
+	if d.row.Meta[core.MetaTranscribed] = d.transcribed; d.transcribed == "" {
+		delete(d.row.Meta, core.MetaTranscribed)
+	}
 }
 
 // addMissing adds what a document lacks, where that is anything.
@@ -275,6 +292,9 @@ func (b *builder) writeDocument(ctx context.Context, key string, d *draft) error
 		if c.text != "" {
 			b.addChunk(key, row, c, frame, seen)
 		}
+	}
+	if row.Untranscribed > 0 {
+		b.res.Counts.Untranscribed++
 	}
 	row.Headings, row.Pages = outline.End()
 	d.placeChunks()

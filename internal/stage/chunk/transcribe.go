@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io"
 	"maps"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -45,6 +46,10 @@ const (
 	renderings = 4
 	// mostTranscript bounds the text of a page in bytes: a model that repeats itself writes more.
 	mostTranscript = 64 << 10
+	// mostUnrendered pages of a document may fail to render before its other pages are not tried.
+	mostUnrendered = 3
+	// mostExample bounds, in characters, what a problem quotes of why a page has no text.
+	mostExample = 200
 	// nothingSaid is the answer about a page without text.
 	nothingSaid = "EMPTY"
 )
@@ -96,17 +101,26 @@ type transcribing struct {
 	of    core.Digest
 	mu    sync.Mutex
 	said  map[int]string
-	left  map[string][]int // pages by why they have no text
+	left  map[string][]leftPage // pages without a transcription, by code
 	keys  []core.Digest
 	count Transcripts
 	retry bool // a page failed for no reason of its own
+
+	unrendered int        // pages that cannot be rendered
+	rest       transcript // why others are not tried; no reason: they are
+}
+
+// leftPage is a page without a transcription, and what is known of why.
+type leftPage struct {
+	page int
+	why  string
 }
 
 // transcribePages puts what a model says of its pages into a document, and returns its text.
 func (b *builder) transcribePages(
 	ctx context.Context, file held, doc *document.Doc, text []byte, d *draft,
 ) ([]byte, error) {
-	t := &transcribing{builder: b, file: file, said: map[int]string{}, left: map[string][]int{}}
+	t := &transcribing{builder: b, file: file, said: map[int]string{}, left: map[string][]leftPage{}}
 	if len(doc.Attached) > 0 {
 		t.of = doc.Attached[0].Version
 	} else {
@@ -125,17 +139,11 @@ func (b *builder) transcribePages(
 	}
 	slices.SortFunc(t.keys, func(a, b core.Digest) int { return bytes.Compare(a[:], b[:]) })
 	d.row.Transcribed = t.keys
-	if len(t.said) > 0 {
-		if doc.Meta == nil {
-			doc.Meta = map[string]string{}
-		}
-		doc.Meta[core.MetaTranscribed] = document.ListPages(slices.Sorted(maps.Keys(t.said)))
-	}
-	for _, why := range slices.Sorted(maps.Keys(t.left)) {
-		listed := slices.Sorted(slices.Values(t.left[why]))
+	maps.DeleteFunc(t.said, func(_ int, said string) bool { return said == "" }) // such a page keeps its own text
+	d.transcribed = document.ListPages(slices.Sorted(maps.Keys(t.said)))
+	for _, code := range slices.Sorted(maps.Keys(t.left)) {
 		d.row.Untranscribed = max(d.row.Untranscribed, 1)
-		doc.Missing = strings.TrimPrefix(
-			doc.Missing+"; "+document.NamePages(listed, "is", "are")+" not transcribed ("+why+")", "; ")
+		doc.Missing = strings.TrimPrefix(doc.Missing+"; "+describeLeft(code, t.left[code]), "; ")
 	}
 	if t.retry {
 		d.row.Untranscribed = 2
@@ -151,6 +159,26 @@ func (b *builder) transcribePages(
 	}
 	return text, err
 }
+
+// describeLeft names pages that are not transcribed for one reason, with what is known of the first as an example.
+func describeLeft(code string, left []leftPage) string {
+	slices.SortFunc(left, func(a, b leftPage) int { return a.page - b.page })
+	var pages []int
+	for _, one := range left {
+		pages = append(pages, one.page)
+	}
+	why := code
+	if said := []rune(address.ReplaceAllString(left[0].why, "(address)")); len(said) > 0 {
+		why += ": " + string(said[:min(len(said), mostExample)])
+	}
+	if code == string(fault.PicturesRefused) {
+		why += "; " + model.AdvisePictures
+	}
+	return document.NamePages(pages, "is", "are") + " not transcribed (" + why + ")"
+}
+
+// address is a URL.
+var address = regexp.MustCompile(`[a-zA-Z][a-zA-Z0-9+.-]*://[^\s"'<>)]*`)
 
 // awayFromCore does what waits for an answer.
 func (b *builder) awayFromCore(ctx context.Context, do func() error) error {
@@ -194,16 +222,18 @@ func (t *transcribing) recallPages(ctx context.Context, pages []int) (missing []
 func (t *transcribing) takePage(page int, found transcript) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	defer t.reportProgress()
 	if found.Reason == "" {
 		t.said[page] = found.Text
 		return
 	}
-	why := found.Reason
-	if fault.Code(why) != fault.BadOutput && found.Raw != "" {
-		why += ": " + found.Raw
+	left := leftPage{page: page}
+	if fault.Code(found.Reason) != fault.BadOutput { // which has the text of a document
+		left.why = found.Raw
 	}
+	t.retry = t.retry || fault.Code(found.Reason) == fault.Quarantined
 	t.count.Failed++
-	t.left[why] = append(t.left[why], page)
+	t.left[found.Reason] = append(t.left[found.Reason], left)
 }
 
 // askPages renders pages, a few at a time, and asks the model for them. In an estimate each counts, and stands for a
@@ -211,7 +241,9 @@ func (t *transcribing) takePage(page int, found transcript) {
 func (t *transcribing) askPages(ctx context.Context, pages []int) error {
 	if t.Unasked {
 		for _, page := range pages {
-			t.count.Asked++
+			if !t.convertsKind(t.file.kind, t.file.asked) { // else the server parses it
+				t.count.Asked++
+			}
 			t.said[page] = fmt.Sprintf("page %d of %s", page, t.of) + strings.Repeat(" one word", usualWords/2)
 		}
 		return nil
@@ -228,9 +260,9 @@ const usualWords = 400
 // askGroup asks for pages that are rendered together.
 func (t *transcribing) askGroup(ctx context.Context, pages []int) error {
 	for len(pages) > 0 {
-		if t.refusal() != "" {
+		if rest := t.giveUp(); rest.Reason != "" {
 			for _, page := range pages {
-				t.takePage(page, transcript{Reason: string(fault.PicturesRefused), Raw: t.refusal()})
+				t.takePage(page, rest)
 			}
 			return nil
 		}
@@ -239,8 +271,7 @@ func (t *transcribing) askGroup(ctx context.Context, pages []int) error {
 			return err
 		}
 		if len(pictures) == 0 {
-			reason := string(cmp.Or(fault.CodeOf(err), fault.Unreadable))
-			t.takePage(pages[0], transcript{Reason: reason, Raw: "it cannot be rendered"})
+			t.noteUnrendered(pages[0], cmp.Or(fault.CodeOf(err), fault.Unreadable))
 			pages = pages[1:]
 			continue
 		}
@@ -258,10 +289,39 @@ func (t *transcribing) askGroup(ctx context.Context, pages []int) error {
 	return nil
 }
 
+// giveUp returns why the pages that are left are not tried; without a reason they are.
+func (t *transcribing) giveUp() transcript {
+	if why := t.refused.Load(); why != nil {
+		return transcript{Reason: string(fault.PicturesRefused), Raw: *why}
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.rest
+}
+
+// noteUnrendered notes that a page cannot be rendered. After some the others are left for the same reason: each may
+// take as long as a document may.
+func (t *transcribing) noteUnrendered(page int, code fault.Code) {
+	found := transcript{Reason: string(code), Raw: "it cannot be rendered"}
+	t.takePage(page, found)
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.unrendered++; t.unrendered >= mostUnrendered {
+		t.rest = found
+	}
+}
+
 // renderPages returns pictures of the first of some pages.
 func (t *transcribing) renderPages(ctx context.Context, pages []int) ([]document.Picture, error) {
 	asked := t.file.asked
 	asked.Scans, asked.Pictures = "", pages
+	if t.TakePlace != nil {
+		release, err := t.TakePlace(ctx)
+		if err != nil {
+			return nil, err
+		}
+		defer release()
+	}
 	doc, err := t.Parser.Parse(document.WithReading(ctx, asked), bytes.NewReader(t.file.raw), t.file.kind, t.file.object)
 	if err != nil {
 		return nil, err
@@ -291,8 +351,9 @@ func (t *transcribing) askPage(ctx context.Context, picture document.Picture) er
 		func(answer stage.Answer[string]) any {
 			return transcript{Text: answer.Value, Usage: answer.Usage, Reason: answer.Reason, Raw: answer.Raw}
 		}, &found)
-	if fault.Is(err, fault.PicturesRefused) {
-		found, err = transcript{Reason: string(fault.PicturesRefused), Raw: t.noteRefusal(err)}, nil
+	refused := fault.Is(err, fault.PicturesRefused)
+	if refused {
+		found, err = t.judgeRefusal(ctx, call, err)
 	}
 	if err != nil {
 		return err
@@ -304,10 +365,9 @@ func (t *transcribing) askPage(ctx context.Context, picture document.Picture) er
 	switch {
 	case fresh:
 		t.count.Asked++
-	case !passing && found.Reason != string(fault.PicturesRefused):
+	case !passing && !refused:
 		t.count.Hits++
 	}
-	t.reportProgress()
 	return nil
 }
 
@@ -324,20 +384,30 @@ func readTranscript(answer string) (string, bool) {
 	return text, text != "" && len(text) <= mostTranscript
 }
 
-// noteRefusal notes that the model takes no pictures, so that no more are sent by this unit, and returns why.
-func (b *builder) noteRefusal(err error) string {
-	why := err.Error()
-	if known := fault.As(err); known != nil && known.Err != nil {
-		why = fmt.Sprintf("models.vision takes no images: %v; %s", known.Err, known.Hint)
+// judgeRefusal returns what a refusal of a picture means. The first that is said has a blank sheet sent: where that is
+// refused, too, the model takes no pictures, and this unit sends no more. Otherwise it is about the page.
+func (b *builder) judgeRefusal(ctx context.Context, call model.Call, refusal error) (transcript, error) {
+	why := refusal.Error()
+	if known := fault.As(refusal); known != nil && known.Err != nil {
+		why = known.Err.Error()
 	}
-	b.refused.CompareAndSwap(nil, &why)
-	return *b.refused.Load()
-}
-
-// refusal returns why the model takes no pictures; empty: it does, as far as is known.
-func (b *builder) refusal() string {
-	if why := b.refused.Load(); why != nil {
-		return *why
+	b.judging.Lock()
+	defer b.judging.Unlock()
+	if b.refused.Load() == nil && !b.takesPictures {
+		call.Pictures, call.Ref = [][]byte{model.ProbePicture()}, ""
+		_, err := stage.Ask(ctx, b.Vision.Chat, call, "", readTranscript, nil)
+		switch {
+		case fault.Is(err, fault.PicturesRefused):
+			why = "models.vision takes no images: " + why
+			b.refused.Store(&why)
+		case err != nil:
+			return transcript{}, err
+		default:
+			b.takesPictures = true
+		}
 	}
-	return ""
+	if b.takesPictures {
+		return transcript{Reason: string(fault.ModelRejected), Raw: why}, nil
+	}
+	return transcript{Reason: string(fault.PicturesRefused), Raw: *b.refused.Load()}, nil
 }

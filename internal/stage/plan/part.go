@@ -52,6 +52,9 @@ func (p *planner) keepDocument(doc *planned) {
 	if old.Stale {
 		kept.Stale++
 	}
+	if old.Untranscribed > 0 {
+		kept.Untranscribed++
+	}
 	if old.Stale && len(old.Chunks) > 0 {
 		kept.Lapsed++
 		kept.Chunks += int64(len(old.Chunks))

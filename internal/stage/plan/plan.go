@@ -121,6 +121,8 @@ type Kept struct {
 	Stale     int64 `json:"stale"`
 	Lapsed    int64 `json:"lapsed"` // stale ones that have content
 	Chunks    int64 `json:"chunks"` // of these
+
+	Untranscribed int64 `json:"untranscribed,omitempty"` // see core.Counts
 }
 
 // GoneKey returns the scratch file of the keys of the parent's documents that do not count any more: removed, or made
