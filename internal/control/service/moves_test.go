@@ -250,6 +250,10 @@ func TestARoundOfRetryFailedIsABuildOfWhatFailed(t *testing.T) {
 	if run, err := b.RetryFailed(t.Context(), request); err != nil || run.Run != "" || len(b.temporal.started) != 0 {
 		t.Errorf("nothing failed: %+v, %v", run, err)
 	}
+	_, round, err := service.ChooseLetters(b.Service, t.Context(), "docs", &core.Manifest{
+		Generation: "g1", Round: 2, Counts: core.Counts{Untranscribed: 1},
+	}, nil)
+	assert.True(t, err == nil && round == 3, "pages that failed: %d, %v", round, err)
 	chunk := strings.Repeat("ab", 16)
 	b.fail(extract.DeadLetter{Chunk: chunk, Document: "a.md", Reason: string(fault.BadOutput), Attempt: 4})
 	_, err = b.RetryFailed(t.Context(), control.LettersRequest{Name: "docs", Chunks: []string{strings.Repeat("cd", 16)}})

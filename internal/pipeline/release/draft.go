@@ -65,6 +65,13 @@ func (r *Run) draftManifest(ctx context.Context) (manifest core.Manifest, err er
 	if err := manifest.Spec.UnmarshalText([]byte(r.Spec)); err != nil {
 		return manifest, err
 	}
+	before, err := r.ReadParent(ctx, fixed.Parent) // also of a rebuild: the ledger knows its rounds
+	if err != nil {
+		return manifest, err
+	}
+	if manifest.Round = r.Attempt; before != nil {
+		manifest.Round = max(manifest.Round, before.Round)
+	}
 	if fixed.IDF != nil {
 		manifest.Segments.IDF = []core.Segment{*fixed.IDF}
 	}
@@ -110,9 +117,6 @@ func (r *Run) addVectors(ctx context.Context, manifest *core.Manifest, parentSHA
 		return err
 	}
 	segments := &manifest.Segments
-	if manifest.Round = r.Attempt; parent != nil {
-		manifest.Round = max(manifest.Round, parent.Round)
-	}
 	if parent != nil && parent.Collections.Classes == manifest.Collections.Classes {
 		segments.ClassVecs = append(segments.ClassVecs, parent.Segments.ClassVecs...)
 	}
