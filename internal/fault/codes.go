@@ -141,7 +141,8 @@ var meanings = map[Code]Meaning{
 		"Use a model that accepts the text, or smaller passages. Other texts are not affected."},
 	PicturesRefused: {Fatal, "The model that should read scanned pages takes no images.",
 		"`models.vision` names a model or server without image input. The pages stay without text; the rest is indexed.",
-		"Set `models.vision.model` to a model with image input and run again."},
+		"Set `models.vision.model` to a model with image input and run again. If its name stays, use " +
+			"`unweaver retry-failed`."},
 	ModelRefused: {Fatal, "The model server refuses every request.",
 		"It does not support a setting, such as the batch size, or its answers to the first 20 texts were unusable.",
 		"Read the server's message, correct the configuration, and resume the run."},

@@ -47,9 +47,9 @@ func readDocuments(t *testing.T, s *site, manifest *core.Manifest) (map[string]r
 
 func scans() map[string]string {
 	return map[string]string{
-		"note.md":  "# Note\n\nCarla Ruiz built the harbour of Port Alma.\n",
-		"own.md":   "---\ntranscribed: by hand\n---\nAnna Berg owns the mill.\n",
-		"scan.pdf": documenttest.PDFOfPages(595, 842, "A page of text.", scanned+"Marie Curie was born in Warsaw.", "The last page."),
+		"note.md":            "# Note\n\nCarla Ruiz built the harbour of Port Alma.\n",
+		"own.md":             "---\ntranscribed: by hand\n---\nAnna Berg owns the mill.\n",
+		"scan.pdf":           documenttest.PDFOfPages(595, 842, "A page of text.", scanned+"Marie Curie was born in Warsaw.", "The last page."),
 		"scan.pdf.meta.json": `{"transcribed": "1-3"}`,
 		// 400 megapixels at one a point.
 		"huge.pdf": documenttest.PDFOfPages(20_000, 20_000, scanned+"Pierre Curie died in Paris."),
@@ -137,14 +137,20 @@ func TestPagesThatAreNotTranscribedAreProblems(t *testing.T) {
 	assert.Zero(t, report.Calls.Transcribe)
 	assert.True(t, s.night(t).planned.Unchanged)
 
+	s.attempt = 1
+	failed := s.night(t).manifest
+	assert.True(t, failed.Round == 1 && failed.Counts.Untranscribed == 2, "%+v", failed.Counts)
+
 	server.Set(modeltest.Options{})
-	s.attempt, s.spec.Budget = 1, core.Budget{Calls: 1}
+	s.attempt, s.spec.Budget = 2, core.Budget{Calls: 1}
 	job, holder := s.leased(t)
 	_, err := s.stages(t.Context(), job, holder)
 	require.True(t, fault.Is(err, fault.BudgetSpent), "%v", err)
 	require.NoError(t, s.finish(t.Context(), job, holder, run.Ending{Status: core.StatusFailed}))
 	s.spec.Budget = core.Budget{}
-	_, texts = readDocuments(t, s, s.night(t).manifest)
+	mended := s.night(t).manifest
+	assert.True(t, mended.Round == 2 && mended.Counts.Untranscribed == 0, "%+v", mended.Counts)
+	_, texts = readDocuments(t, s, mended)
 	assert.Contains(t, texts["scan.pdf"]+texts["huge.pdf"], "Marie Curie")
 	assert.EqualValues(t, 2, server.Stats().Tasks["transcribe"].Calls)
 }

@@ -63,15 +63,15 @@ func TestRefusalsOfOtherServers(t *testing.T) {
 		assert.False(t, strings.Contains(fmt.Sprint(err), "sk-secret"), "%s: the key is in %v", name, err)
 	}
 	for says, code := range map[string]fault.Code{ // OpenAI, vLLM, llama.cpp, a router, a server with texts alone; a page
-		`400 image_url is only supported by certain models`: fault.PicturesRefused,
-		`400 m is not a multimodal model`:                   fault.PicturesRefused,
-		`500 image input is not supported`:                  fault.PicturesRefused,
-		`404 No endpoints found that support image input`:   fault.PicturesRefused,
-		`422 content: Input should be a valid string`:       fault.PicturesRefused,
-		`422 model: Input should be a valid string`:         fault.ModelRefused,
-		`500 m is not a multimodal model`:                   fault.ModelUnavailable,
-		`400 rejected by our safety system`:                 fault.ModelRejected,
-		`400 the image is too small`:                        fault.ModelRefused,
+		`400 image_url is only supported by certain models`:                             fault.PicturesRefused,
+		`400 m is not a multimodal model`:                                               fault.PicturesRefused,
+		`500 image input is not supported`:                                              fault.PicturesRefused,
+		`404 No endpoints found that support image input`:                               fault.PicturesRefused,
+		`422 content: Input should be a valid string`:                                   fault.PicturesRefused,
+		`422 model: Input should be a valid string`:                                     fault.ModelRefused,
+		`500 m is not a multimodal model`:                                               fault.ModelUnavailable,
+		`400 rejected by our safety system`:                                             fault.ModelRejected,
+		`400 the image is too small`:                                                    fault.ModelRefused,
 		`400 this model's maximum context length with multimodal inputs is 4096 tokens`: fault.ModelRejected,
 	} {
 		status, message, _ := strings.Cut(says, " ")

@@ -32,6 +32,9 @@ func (r *Run) equalsParent(ctx context.Context) (status string, equal bool, err 
 	if parent.Limits != r.Limits.Key() { // only a publication keeps these: the next night would try again what they refuse
 		return "", false, nil
 	}
+	if parent.Counts.Untranscribed > 0 && r.Attempt > parent.Round { // and the number of the round: the next is later
+		return "", false, nil
+	}
 	if fixed.Part {
 		if equal, err = r.alikePart(ctx, fixed, parent); err != nil || !equal {
 			return "", false, err
