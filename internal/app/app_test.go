@@ -487,6 +487,13 @@ func TestAURLWithoutAnAdapterNamesTheSetting(t *testing.T) {
 	}
 }
 
+func TestVectorsThatCannotBeOpenedAreAnError(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "file")
+	require.NoError(t, os.WriteFile(file, nil, 0o600))
+	stores := app.FillPaths(config.Stores{Vectors: file}, t.TempDir())
+	musttest.Refuse(app.Open(t.Context(), stores))(t, fault.StoreDown, file)
+}
+
 func TestBothPortsOverRedisShareOneConnection(t *testing.T) {
 	stores := open(t, app.FillPaths(config.Stores{Classes: redistest.Server(t)}, t.TempDir()))
 	require.NoError(t, stores.Coordination.SetState(t.Context(), "i/g", []byte("x")))

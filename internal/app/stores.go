@@ -147,19 +147,26 @@ func (s *Stores) openStores(ctx context.Context, stores config.Stores) (err erro
 	if err = s.Records.RecordOwner(ctx, s.StoreID); err != nil {
 		return err
 	}
-	switch scheme, _, isURL := strings.Cut(stores.Vectors, "://"); {
-	case !isURL:
-		s.Vectors, err = files.Open(stores.Vectors)
+	opened, err := openVectors(ctx, stores)
+	if err != nil {
 		return err
-	case scheme == "milvus" || scheme == "milvus+tls":
-		s.Vectors, err = milvus.Open(ctx, milvus.Config{URL: stores.Vectors, Index: stores.Milvus.Index})
-	default:
-		err = unknownURL("stores.vectors", scheme, "milvus://, milvus+tls:// or a path")
 	}
-	if err == nil && stores.Milvus.Load == "import" && stores.Milvus.Bucket != "" {
+	s.Vectors = opened // not before: Close would close a nil pointer
+	if stores.Milvus.Load == "import" && stores.Milvus.Bucket != "" {
 		s.Staging, err = s.openBlob(ctx, "s3://"+stores.Milvus.Bucket, "stores.milvus.bucket")
 	}
 	return err
+}
+
+func openVectors(ctx context.Context, stores config.Stores) (vectors.Store, error) {
+	switch scheme, _, isURL := strings.Cut(stores.Vectors, "://"); {
+	case !isURL:
+		return files.Open(stores.Vectors)
+	case scheme == "milvus" || scheme == "milvus+tls":
+		return milvus.Open(ctx, milvus.Config{URL: stores.Vectors, Index: stores.Milvus.Index})
+	default:
+		return nil, unknownURL("stores.vectors", scheme, "milvus://, milvus+tls:// or a path")
+	}
 }
 
 // OpenArtifacts opens the artifact store alone, for what needs nothing else.
