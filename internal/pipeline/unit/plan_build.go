@@ -201,7 +201,7 @@ func (r *Run) compareCorpus(
 }
 
 // leastUntranscribed returns which documents with pages that no model transcribed are made again: by a round of
-// retry-failed for whatever failed, by a night those that the model refused for no reason of theirs, by a purge and by a
+// retry-failed for whatever failed, by a night those that failed for no reason of theirs, by a purge and by a
 // round for chosen chunks none.
 func (r *Run) leastUntranscribed(ctx context.Context, fixed run.Plan) (int, error) {
 	all, err := r.RetriesAll(ctx)
