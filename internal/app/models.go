@@ -214,10 +214,7 @@ func (m *Models) Converter(spec core.Spec) (document.Converter, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &docling.Client{
-		BaseURL: settings.BaseURL, APIKey: secret, Timeout: time.Duration(settings.Timeout),
-		Longest: document.DefaultLimits().Text,
-	}, nil
+	return &docling.Client{BaseURL: settings.BaseURL, APIKey: secret, Timeout: time.Duration(settings.Timeout)}, nil
 }
 
 // NewBuildSet makes what activities of a build need. The meter admits and counts every request that is paid for; it

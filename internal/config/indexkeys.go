@@ -89,14 +89,14 @@ var indexKeys = []key{
 	{
 		path: "indexes.*.documents.parser.provider",
 		meaning: "who parses documents of parser.kinds: builtin, or docling, a docling-serve; where that fails, the " +
-			"built-in parser, with a problem (parts_missing)",
+			"built-in parser, with a problem (parts_missing); of PDFs, models.vision transcribes only those left to that",
 		example:  providerDocling,
 		rebuilds: paysChunks,
 		rule:     oneOf(providerBuiltin, providerDocling),
 	},
 	{
 		path:    "indexes.*.documents.parser.base_url",
-		meaning: "address of the docling-serve",
+		meaning: "address of the docling-serve; another one parses all again, as after a change of version",
 		example: "http://docling:5001",
 		rule:    allowEmpty(requireURL()),
 	},

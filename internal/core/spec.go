@@ -85,6 +85,9 @@ type ParserServer struct {
 // IsOn reports whether there is one.
 func (p ParserServer) IsOn() bool { return p.Provider != "" }
 
+// Domain is whose answers the server's are (docs/reference/formats.md, Identity); empty: there is none.
+func (p ParserServer) Domain() string { return normalizeURL(p.BaseURL) }
+
 // CoveredDocuments returns what of reading documents decides about their text: not where a server is.
 func (s Spec) CoveredDocuments() *Documents {
 	if s.Documents == nil || !s.Documents.Parser.IsOn() {

@@ -19,6 +19,8 @@ type Trust struct {
 	Embedding string `json:"embedding,omitempty"`
 
 	Shortening string `json:"shortening,omitempty"`
+	Vision     string `json:"vision,omitempty"`
+	Parser     string `json:"parser,omitempty"` // the server of documents.parser
 }
 
 // Domain is whose answers the model's are (docs/reference/formats.md, Identity).

@@ -194,6 +194,13 @@ func TestAParserOfDocumentsIsAskedOnce(t *testing.T) {
 	again.night(t)
 	assert.EqualValues(t, 2, docling.Posts.Load())
 
+	other := httptest.NewServer(docling)
+	t.Cleanup(other.Close)
+	withDocling(t, s, other.URL)
+	built()
+	assert.EqualValues(t, 4, docling.Posts.Load(), "of another server, which the first cannot answer for")
+	assert.True(t, s.night(t).planned.Unchanged)
+
 	docling.Answer = func(string) (string, string) { return "", "failure" }
 	withDocling(t, s, server.URL, "indexes.docs.documents.parser.version=2")
 	text, _, report = built()
@@ -205,7 +212,9 @@ func TestAParserOfDocumentsIsAskedOnce(t *testing.T) {
 	withDocling(t, s, server.URL, "indexes.docs.documents.parser.version=3", "indexes.docs.documents.parser.timeout=50ms")
 	text, _, report = built()
 	assert.Contains(t, text, "A page of text.")
-	assert.Contains(t, report.Problems[len(report.Problems)-1].Detail, "it was not done within 50ms")
+	detail := report.Problems[len(report.Problems)-1].Detail
+	assert.Contains(t, detail, "it was not done within 50ms")
+	assert.NotContains(t, detail, server.URL)
 	docling.Answer = func(string) (string, string) { return "now", "success" }
 	withDocling(t, s, server.URL, "indexes.docs.documents.parser.version=3")
 	text, _, _ = built()

@@ -13,9 +13,11 @@ import (
 	"html"
 	"io"
 	"mime/multipart"
+	"net"
 	"net/http"
 	"net/url"
 	"path"
+	"strconv"
 	"strings"
 	"time"
 
@@ -31,7 +33,6 @@ type Client struct {
 	BaseURL string
 	APIKey  string        // empty: none is sent
 	Timeout time.Duration // of all of a file
-	Longest int64         // Markdown of a file, in bytes
 }
 
 const (
@@ -40,21 +41,33 @@ const (
 	picture   = "<!-- image -->"
 	// waits is how many seconds the server may hold a poll.
 	waits = "5"
-	// pollEvery is how long a poll is waited for that was answered at once.
+	// pollEvery is how long a poll is waited for that was answered at once, and the shortest wait for a busy server.
 	pollEvery = 500 * time.Millisecond
+	// busyFor is, in seconds, the wait for a server that has too much to do and names no time; longestBusy, the longest
+	// that it may name: the time for a file is at most ten minutes.
+	busyFor, longestBusy = 5, 600
 	// shortAnswer bounds, in bytes, answers that hold no document.
 	shortAnswer = 1 << 20
-	// escapedFactor is how many bytes JSON may have for one of a text.
-	escapedFactor = 6
+	// longAnswer bounds, in bytes, the answer that holds one.
+	longAnswer = 64 << 20
 )
 
-// ErrFile is in the error of a file that the server could not parse, while it serves.
-var ErrFile = errors.New("it could not parse the file")
+// ErrFile is in the error of a file that the server could not parse, while it serves. ErrDown is in that of a server
+// which no file can be sent to.
+var (
+	ErrFile = errors.New("it could not parse the file")
+	ErrDown = errors.New("docling-serve cannot be used")
+
+	errLong = errors.New("its answer is too long")
+)
 
 // client follows no redirect: the key and the file belong to the address that was configured.
 var client = &http.Client{
 	CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 }
+
+// results has a place for the one result that this process holds at a time.
+var results = make(chan struct{}, 1)
 
 // task is what is read of an answer about a task.
 type task struct {
@@ -62,11 +75,17 @@ type task struct {
 	Status string `json:"task_status"`
 }
 
+// conversion is the conversion of one file.
+type conversion struct {
+	*Client
+	onWait func()
+}
+
 // Convert returns the Markdown of a file, with a form feed on a line of its own behind each page of several.
-func (c *Client) Convert(ctx context.Context, name string, raw []byte) (string, error) {
+func (c *Client) Convert(ctx context.Context, name string, raw []byte, onWait func()) (string, error) {
 	bounded, cancel := context.WithTimeoutCause(ctx, c.Timeout, fmt.Errorf("it was not done within %s", c.Timeout))
 	defer cancel()
-	said, err := c.convertFile(bounded, name, raw)
+	said, err := conversion{c, onWait}.convertFile(bounded, name, raw)
 	if err == nil {
 		return said, nil
 	}
@@ -76,30 +95,17 @@ func (c *Client) Convert(ctx context.Context, name string, raw []byte) (string, 
 	if bounded.Err() != nil {
 		err = context.Cause(bounded)
 	}
-	return "", fault.Unreadable.At("parse with docling", c.BaseURL).Because(err).
+	return "", fault.Unreadable.At("parse with docling", "").Because(err).
 		Advise("check documents.parser.base_url and the log of docling-serve")
 }
 
-func (c *Client) convertFile(ctx context.Context, name string, raw []byte) (string, error) {
-	var body bytes.Buffer
-	form := multipart.NewWriter(&body)
-	for _, field := range [][2]string{
-		{"to_formats", "md"}, {"image_export_mode", "placeholder"}, {"md_page_break_placeholder", pageBreak},
-		{"abort_on_error", "false"},
-	} {
-		_ = form.WriteField(field[0], field[1]) // a buffer takes all
-	}
-	part, err := form.CreateFormFile("files", path.Base(name))
-	if err == nil {
-		_, err = part.Write(raw)
-	}
-	if err := errors.Join(err, form.Close()); err != nil {
+func (c conversion) convertFile(ctx context.Context, name string, raw []byte) (string, error) {
+	form, err := newForm(name, raw)
+	if err != nil {
 		return "", err
 	}
 	var at task
-	err = c.exchange(ctx, http.MethodPost, []string{"v1", "convert", "file", "async"}, form.FormDataContentType(), &body,
-		shortAnswer, &at)
-	if err != nil {
+	if err := c.exchange(ctx, form, shortAnswer, &at, "v1", "convert", "file", "async"); err != nil {
 		return "", err
 	}
 	if at.ID == "" {
@@ -111,17 +117,26 @@ func (c *Client) convertFile(ctx context.Context, name string, raw []byte) (stri
 			return "", fmt.Errorf("%w: its task ended with %s", ErrFile, at.Status)
 		}
 		begun := time.Now()
-		if err := c.getJSON(ctx, shortAnswer, &at, "v1", "status", "poll", id); err != nil {
+		if err := c.exchange(ctx, nil, shortAnswer, &at, "v1", "status", "poll", id); err != nil {
 			return "", err
 		}
 		if at.Status != "success" && time.Since(begun) < pollEvery {
-			select {
-			case <-ctx.Done():
-				return "", ctx.Err()
-			case <-time.After(pollEvery):
+			if err := pause(ctx, pollEvery); err != nil {
+				return "", err
 			}
 		}
 		at.ID = id
+	}
+	return c.fetchResult(ctx, at.ID)
+}
+
+// fetchResult returns the text of a task that is done.
+func (c conversion) fetchResult(ctx context.Context, id string) (string, error) {
+	select {
+	case results <- struct{}{}:
+		defer func() { <-results }()
+	case <-ctx.Done():
+		return "", ctx.Err()
 	}
 	var result struct {
 		Status   string `json:"status"`
@@ -132,8 +147,10 @@ func (c *Client) convertFile(ctx context.Context, name string, raw []byte) (stri
 			Message string `json:"error_message"`
 		} `json:"errors"`
 	}
-	err = c.getJSON(ctx, escapedFactor*c.Longest+shortAnswer, &result, "v1", "result", at.ID)
+	err := c.exchange(ctx, nil, longAnswer, &result, "v1", "result", id)
 	switch {
+	case errors.Is(err, errLong):
+		return "", fmt.Errorf("%w: %w", ErrFile, err)
 	case err != nil:
 		return "", err
 	case result.Status != "success" || result.Document.Markdown == nil:
@@ -142,60 +159,148 @@ func (c *Client) convertFile(ctx context.Context, name string, raw []byte) (stri
 			why = ": " + redact.Text(result.Errors[0].Message)
 		}
 		return "", fmt.Errorf("%w: its result is %s%.200s", ErrFile, cmp.Or(result.Status, "none"), why)
-	case int64(len(*result.Document.Markdown)) > c.Longest:
-		return "", fmt.Errorf("%w: its text is above limits.document.text", ErrFile)
 	}
 	return toPages(*result.Document.Markdown), nil
 }
 
-func (c *Client) getJSON(ctx context.Context, longest int64, into any, to ...string) error {
-	return c.exchange(ctx, http.MethodGet, to, "", nil, longest, into)
+// form is what a file is sent in; the file is not copied.
+type form struct {
+	kind       string
+	head, tail []byte
+	raw        []byte
 }
 
-// exchange sends a request and reads its answer.
-func (c *Client) exchange(
-	ctx context.Context, method string, to []string, kind string, body io.Reader, longest int64, into any,
-) error {
+func newForm(name string, raw []byte) (*form, error) {
+	var body bytes.Buffer
+	to := multipart.NewWriter(&body)
+	for _, field := range [][2]string{
+		{"to_formats", "md"}, {"image_export_mode", "placeholder"}, {"md_page_break_placeholder", pageBreak},
+		{"abort_on_error", "false"},
+	} {
+		_ = to.WriteField(field[0], field[1]) // a buffer takes all
+	}
+	_, err := to.CreateFormFile("files", path.Base(name))
+	head := body.Len()
+	if err := errors.Join(err, to.Close()); err != nil {
+		return nil, err
+	}
+	return &form{
+		kind: to.FormDataContentType(), head: body.Bytes()[:head], raw: raw, tail: body.Bytes()[head:],
+	}, nil
+}
+
+// attachTo makes the form the body of a request.
+func (f *form) attachTo(request *http.Request) {
+	request.Method = http.MethodPost
+	request.Header.Set("Content-Type", f.kind)
+	request.ContentLength = int64(len(f.head) + len(f.raw) + len(f.tail))
+	request.Body = io.NopCloser(
+		io.MultiReader(bytes.NewReader(f.head), bytes.NewReader(f.raw), bytes.NewReader(f.tail)))
+}
+
+// exchange sends a form, or asks where there is none, and reads the answer. It waits for a server that is busy.
+func (c conversion) exchange(ctx context.Context, sent *form, longest int64, into any, to ...string) error {
+	for {
+		c.onWait()
+		again, err := c.send(ctx, sent, longest, into, to)
+		if err != nil || again == 0 {
+			return err
+		}
+		if err := pause(ctx, again); err != nil {
+			return err
+		}
+	}
+}
+
+// send does an exchange once. Again is when a server that is busy is to be asked; 0: it is not.
+func (c conversion) send(
+	ctx context.Context, sent *form, longest int64, into any, to []string,
+) (again time.Duration, err error) {
 	address, err := url.Parse(c.BaseURL)
 	if err != nil {
-		return err
+		return 0, err
 	}
+	steps := make([]string, len(to))
 	for i, step := range to {
-		to[i] = url.PathEscape(step)
+		steps[i] = url.PathEscape(step)
 	}
-	address = address.JoinPath(to...)
-	if method == http.MethodGet {
+	address = address.JoinPath(steps...)
+	if sent == nil {
 		address.RawQuery = "wait=" + waits
 	}
-	request, err := http.NewRequestWithContext(ctx, method, address.String(), body)
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, address.String(), nil)
 	if err != nil {
-		return err
+		return 0, err
 	}
-	if kind != "" {
-		request.Header.Set("Content-Type", kind)
+	if sent != nil {
+		sent.attachTo(request)
 	}
 	if c.APIKey != "" {
 		request.Header.Set("X-Api-Key", c.APIKey)
 	}
 	response, err := client.Do(request)
-	var failed *url.Error
-	if errors.As(err, &failed) {
-		return failed.Err
-	}
 	if err != nil {
-		return err
+		var network *net.OpError
+		if errors.As(err, &network) && network.Op == "dial" { // not where it breaks: that may be for the file
+			return 0, fmt.Errorf("%w: %s", ErrDown, describeConnection(err))
+		}
+		return 0, errors.New(describeConnection(err))
 	}
 	defer func() { _ = response.Body.Close() }()
 	answer, err := io.ReadAll(io.LimitReader(response.Body, longest+1))
 	switch {
 	case err != nil:
-		return err
+		return 0, errors.New(describeConnection(err))
 	case response.StatusCode != http.StatusOK:
-		return fmt.Errorf("%s answered %s: %.200s", address.Path, response.Status, redact.Text(string(answer)))
+		return c.readRefusal(response, "/"+strings.Join(to, "/"), answer, sent != nil)
 	case int64(len(answer)) > longest:
-		return fmt.Errorf("its answer is longer than %d KiB", longest>>10)
+		return 0, fmt.Errorf("%w: above %d MiB", errLong, longest>>20)
 	}
-	return json.Unmarshal(answer, into)
+	return 0, json.Unmarshal(answer, into)
+}
+
+// readRefusal returns what follows from an answer that is no success.
+func (c conversion) readRefusal(
+	response *http.Response, asked string, answer []byte, posted bool,
+) (again time.Duration, err error) {
+	err = fmt.Errorf("%s answered %s: %.200s", asked, response.Status, redact.Text(string(answer)))
+	seconds, unnamed := strconv.Atoi(response.Header.Get("Retry-After"))
+	switch code := response.StatusCode; {
+	case code == http.StatusTooManyRequests && unnamed != nil:
+		return busyFor * time.Second, nil
+	case (code == http.StatusTooManyRequests || code == http.StatusServiceUnavailable) && unnamed == nil:
+		return max(pollEvery, time.Duration(min(seconds, longestBusy))*time.Second), nil
+	case code == http.StatusUnauthorized, code == http.StatusForbidden,
+		code == http.StatusNotFound && posted: // else the server lost a task
+		return 0, fmt.Errorf("%w: %w", ErrDown, err)
+	}
+	return 0, err
+}
+
+// describeConnection says what is wrong with a connection, without the server's address: problems are shown to many.
+func describeConnection(err error) string {
+	var name *net.DNSError
+	if errors.As(err, &name) {
+		return name.Err
+	}
+	var network *net.OpError
+	if errors.As(err, &network) {
+		return network.Err.Error()
+	}
+	var sent *url.Error
+	if errors.As(err, &sent) {
+		return sent.Err.Error()
+	}
+	return err.Error()
+}
+
+func pause(ctx context.Context, long time.Duration) error {
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-time.After(long):
+		return nil
+	}
 }
 
 // toPages returns Markdown as texts of documents are: pages end in a form feed, and what Markdown escapes is as it is

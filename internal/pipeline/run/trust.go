@@ -22,6 +22,10 @@ func (r *Run) CompareTrust(parent *core.Manifest) (now Trusted, reasons []string
 	if shortening != now.Chat {
 		now.Shortening = shortening
 	}
+	if r.Settings.VisionBy() != nil {
+		now.Vision = r.Settings.ChatOf(core.RoleVision).Domain()
+	}
+	now.Parser = r.Settings.ReadAs().Parser.Domain()
 	if parent == nil || parent.Trust == nil {
 		return now, nil
 	}
@@ -30,6 +34,8 @@ func (r *Run) CompareTrust(parent *core.Manifest) (now Trusted, reasons []string
 		{"trust domain of the chat model", now.Chat, was.Chat},
 		{"trust domain of the shortening model", shortening, cmp.Or(was.Shortening, was.Chat)},
 		{"trust domain of the embedding model", now.Embedding, was.Embedding},
+		{"trust domain of the vision model", now.Vision, was.Vision},
+		{"trust domain of the document parser", now.Parser, was.Parser},
 	} {
 		if one.now != "" && one.was != "" && one.now != one.was {
 			reasons = append(reasons, fmt.Sprintf("%s: %s, was %s", one.name, one.now, one.was))

@@ -117,6 +117,7 @@ type builder struct {
 	judging       sync.Mutex             // of a refusal
 	takesPictures bool                   // the model took a blank sheet: what it refuses is a page
 	down          error                  // why the server is not asked to parse any more
+	misses        int                    // files in a row that it failed on for no reason of theirs
 }
 
 // reportProgress says how far the unit is.

@@ -21,6 +21,7 @@ import (
 	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/document"
 	"github.com/unweaver/unweaver/internal/fault"
+	"github.com/unweaver/unweaver/internal/ledger"
 	"github.com/unweaver/unweaver/internal/stage/chunk"
 	"github.com/unweaver/unweaver/internal/stage/join"
 	"github.com/unweaver/unweaver/internal/stage/plan"
@@ -40,6 +41,8 @@ type run struct {
 	parent  *core.Manifest
 	keeps   bool // the parent is of the same corpus
 	limits  document.Limits
+	server  document.Converter
+	ledger  *ledger.Ledger
 }
 
 func newRun(t *testing.T, objects map[string]string) *run {
@@ -73,7 +76,7 @@ func (r *run) chunk(ctx context.Context, unit int, units []plan.Unit) (chunk.Res
 	in := chunk.In{
 		Spec: r.spec, Corpus: r.corpus, Artifacts: r.art, Scratch: r.scratch, Plan: r.rows(), Unit: unit,
 		From: units[unit].From, To: units[unit].To, OnProgress: func(int64) {}, Limits: r.limits,
-		Parser: documenttest.Here{Limits: r.limits},
+		Parser: documenttest.Here{Limits: r.limits}, Converter: r.server, Ledger: r.ledger,
 	}
 	if r.keeps {
 		in.Parent = r.parent

@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"slices"
 	"strings"
@@ -59,7 +60,8 @@ func (b *builder) parseFile(
 // convertFile returns what a server makes of a file.
 func (b *builder) convertFile(ctx context.Context, file held, object string, d *draft) (text string, err error) {
 	settings, digest := b.Spec.ReadAs().Parser, core.Digest(sha256.Sum256(file.raw))
-	key := ledger.Key(ledger.Parse, docling.Form, settings.Provider, settings.Version, string(file.kind), digest.String())
+	key := ledger.ScopeKey(settings.Domain(), ledger.Key(
+		ledger.Parse, docling.Form, settings.Provider, settings.Version, string(file.kind), digest.String()))
 	var entry *ledger.Entry
 	err = b.awayFromCore(ctx, func() error {
 		entry, _, err = b.Ledger.Do(ctx, ledger.Parse, key, 0, func(ctx context.Context) (ledger.Result, error) {
@@ -69,11 +71,9 @@ func (b *builder) convertFile(ctx context.Context, file held, object string, d *
 			if b.down != nil {
 				return ledger.Result{}, b.down
 			}
-			said, err := b.Converter.Convert(ctx, object, file.raw)
-			if err != nil {
-				if !errors.Is(err, docling.ErrFile) {
-					b.down = err // for the rest of the unit
-				}
+			said, err := b.Converter.Convert(ctx, object, file.raw, b.reportProgress)
+			b.reportProgress()
+			if b.countMiss(err); err != nil {
 				return ledger.Result{}, err
 			}
 			raw, err := json.Marshal(said)
@@ -91,5 +91,23 @@ func (b *builder) convertFile(ctx context.Context, file held, object string, d *
 	if !file.kind.HasPages() {
 		text = strings.ReplaceAll(text, "\n\f\n", "\n\n")
 	}
+	if int64(len(text)) > b.Limits.WithDefaults().Text {
+		return "", fault.Unreadable.At("parse", object).
+			Because(fmt.Errorf("%w: its text is above limits.document.text", docling.ErrFile))
+	}
 	return text, nil
+}
+
+// mostMisses is how many files in a row a server may fail on before a unit leaves it: one may be the file's fault.
+const mostMisses = 2
+
+// countMiss decides from what came of a file whether the rest of the unit asks the server.
+func (b *builder) countMiss(err error) {
+	if err == nil || errors.Is(err, docling.ErrFile) {
+		b.misses = 0
+		return
+	}
+	if b.misses++; b.misses == mostMisses || errors.Is(err, docling.ErrDown) {
+		b.down = err
+	}
 }

@@ -88,6 +88,11 @@ func (b *builder) holdFile(plain *io.Reader, kind document.Kind, asked document.
 	if err != nil {
 		return file, column.Close, err
 	}
+	if most := b.Limits.WithDefaults().Bytes; int64(len(raw)) > most {
+		return file, column.Close, fault.TooLarge.At("read", "").
+			Because(fmt.Sprintf("it has more bytes than limits.document.bytes: %d", most)).
+			Advise("split the document, or raise limits.document.bytes")
+	}
 	if file.raw, *plain = raw, bytes.NewReader(raw); pages {
 		file.asked.Scans = b.Spec.ReadAs().Vision.Pages
 	}
