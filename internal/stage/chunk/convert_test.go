@@ -60,7 +60,7 @@ func TestAServerThatFailsIsLeftByTheUnit(t *testing.T) {
 			r.limits.Bytes, r.limits.Text = 1500, 1000
 			r.spec.Documents = &core.Documents{Parser: core.ParserServer{Provider: "docling", Kinds: []string{"html"}}}
 			server := &script{answers: c.answers}
-			r.server, r.ledger = server, ledger.New(r.art.Store, memory.New())
+			r.server, r.ledger = server, ledger.New(r.art.Store, memory.NewClaims())
 			res := stagetest.Must(r.chunk(t.Context(), 0, r.plan().Units))
 			assert.Equal(t, c.asked, server.asked)
 			var large core.Problem
@@ -82,4 +82,3 @@ func TestAServerThatFailsIsLeftByTheUnit(t *testing.T) {
 		})
 	}
 }
-
