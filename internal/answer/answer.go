@@ -139,7 +139,7 @@ func (s *Service) searchPassages(ctx context.Context, asked *question) error {
 	}
 	response.Confidence = result.Confidence
 	at := time.Now()
-	if err := response.fillResponse(ctx, asked.generation, result, asked.body, asked.plan.at); err != nil {
+	if err := response.fillResponse(ctx, asked.generation, result, asked.body, asked.plan); err != nil {
 		return err
 	}
 	timings.Chunks = Milliseconds(time.Since(at))
@@ -298,7 +298,7 @@ func (s *Service) completeResponse(ctx context.Context, asked *question, found F
 	}
 	form := retrieve.FormOf(generation.Spec.Parity, cmp.Or(asked.body.AnswerStyle, generation.Spec.Answer.Style))
 	packing := time.Now()
-	text := response.addNotes(result.Notes, plan.budget)
+	text, marked := response.addNotes(result.Notes, plan.budget, plan.at)
 	given, used := form.Pack(passages, plan.budget-int(response.Usage.NoteTokens))
 	if len(response.Notes) > 0 {
 		response.Usage.PassageTokens = int64(tokens.Count(given))
@@ -308,9 +308,11 @@ func (s *Service) completeResponse(ctx context.Context, asked *question, found F
 	} else {
 		text += given
 		for i := range response.Chunks {
+			marked = marked || form.WritesMarks() && used[i] && passages[i].Mark != ""
 			response.Chunks[i].InContext = used[i]
 		}
 	}
+	form.Marked = marked
 	response.Timings.Context = Milliseconds(time.Since(packing))
 	if !asked.body.Answer {
 		return nil
@@ -339,7 +341,7 @@ func (s *Service) completeResponse(ctx context.Context, asked *question, found F
 		if len(passages) == 0 {
 			return response.ReasonText
 		}
-		whole := response.quotedNotes()
+		whole := response.quotedNotes(plan.at)
 		if whole == "" || !result.NotesAlone {
 			var quotation string
 			quotation, confidence, lacks = quoteExtracts(generation, asked.body.Query, response, used, plan.at)
@@ -407,11 +409,7 @@ func quoteExtracts(
 		response.Chunks[found.Passage].includeSpan(generation.Language(), found.Span)
 	}
 	for _, found := range found {
-		words := fmt.Sprintf("%s [%d]", found.Text, found.Passage+1)
-		if force := response.describeForce(&response.Chunks[found.Passage], at); force != "" {
-			words += " (" + force + ")"
-		}
-		out = append(out, words)
+		out = append(out, found.Text+" "+response.citeForce(found.Passage, at))
 	}
 	quotation = strings.Join(out, "\n")
 	switch {

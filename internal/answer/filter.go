@@ -155,10 +155,10 @@ func (m *Moment) UnmarshalJSON(raw []byte) (err error) {
 	if err = json.Unmarshal(raw, &text); err != nil {
 		return err
 	}
-	if m.Time, err = time.Parse(time.DateOnly, text); err == nil {
-		return nil
+	if m.Time, err = time.Parse(time.DateOnly, text); err != nil {
+		err = m.UnmarshalText([]byte(text))
 	}
-	if m.UnmarshalText([]byte(text)) != nil {
+	if err != nil || m.IsZero() { // the beginning of year 1 stands for no time
 		return fmt.Errorf("%.80q is not a time (use 2026-01-31T12:00:00Z or 2026-01-31)", text)
 	}
 	return nil

@@ -1,9 +1,9 @@
 package answer
 
 import (
-	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/unweaver/unweaver/internal/model/tokens"
 	"github.com/unweaver/unweaver/internal/retrieve"
@@ -18,18 +18,19 @@ type Note struct {
 
 // addNotes enters the notes that fit a budget of tokens, from the first on, and returns them as the chat model reads
 // them: each with the marks of the passages that it rests on, by which an answer cites.
-func (r *Response) addNotes(found []retrieve.Note, budget int) string {
+func (r *Response) addNotes(found []retrieve.Note, budget int, at time.Time) (text string, marked bool) {
 	places := r.indexPassages()
 	var out strings.Builder
 	for _, one := range found {
 		note := Note{Kind: one.Kind, Text: one.Text, Sources: make([][]string, len(one.Sources))}
-		cited := make([]string, len(one.Sources))
+		cited, marks := make([]string, len(one.Sources)), false
 		for i, sources := range one.Sources {
 			note.Sources[i] = []string{}
 			for _, id := range sources {
 				if place, shown := places[id.String()]; shown { // a reranker may have left it out
 					note.Sources[i] = append(note.Sources[i], id.String())
-					cited[i] += fmt.Sprintf("[%d]", place+1)
+					cited[i] += r.citePassage(place, at)
+					marks = marks || r.describeVersion(&r.Chunks[place], at) != ""
 				}
 			}
 		}
@@ -45,9 +46,10 @@ func (r *Response) addNotes(found []retrieve.Note, budget int) string {
 			r.Usage.NoteTokens += int64(count)
 			r.Notes = append(r.Notes, note)
 			out.WriteString(block)
+			marked = marked || marks
 		}
 	}
-	return out.String()
+	return out.String(), marked
 }
 
 // addDegraded enters what the response is without, once.
@@ -87,14 +89,14 @@ func (r *Response) markCited() []bool {
 }
 
 // quotedNotes returns the summaries of a response as an answer quotes them, with the marks of their passages.
-func (r *Response) quotedNotes() string {
+func (r *Response) quotedNotes(at time.Time) string {
 	places := r.indexPassages()
 	var out []string
 	for _, note := range r.Notes {
 		if note.Kind == retrieve.NoteSummary {
 			line := note.Text
 			for _, id := range note.Sources[0] {
-				line += fmt.Sprintf(" [%d]", places[id]+1)
+				line += " " + r.citeForce(places[id], at)
 			}
 			out = append(out, line)
 		}

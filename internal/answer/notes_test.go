@@ -24,12 +24,14 @@ func TestNotesAreReadWithTheMarksOfTheirPassages(t *testing.T) {
 	for _, id := range []core.ID{c, a, b} {
 		response.Chunks = append(response.Chunks, Chunk{Passage: Passage{ID: id.String()}})
 	}
-	text := response.addNotes([]retrieve.Note{
+	now := time.Now()
+	text, marked := response.addNotes([]retrieve.Note{
 		{Kind: retrieve.NoteFacts, Text: "{facts}", Sources: [][]core.ID{{a}, {a, b}}},
 		{Kind: retrieve.NoteSummary, Text: strings.Repeat("long ", 500), Sources: [][]core.ID{{c}}},
 		{Kind: retrieve.NoteSummary, Text: "A town.", Sources: [][]core.ID{{b, {9}, a}}},
 		{Kind: retrieve.NoteSummary, Text: "Its passages were left out.", Sources: [][]core.ID{{{9}}}},
-	}, 100)
+	}, 100, now)
+	assert.False(t, marked)
 	assert.Contains(t, text, "in the order of the facts: [2]; [2][3]\n{facts}\n")
 	assert.Contains(t, text, "in common: [3][2]\nA town.\n")
 	assert.NotContains(t, text, "long", "it does not fit")
@@ -38,7 +40,25 @@ func TestNotesAreReadWithTheMarksOfTheirPassages(t *testing.T) {
 	assert.Equal(t, []string{retrieve.NotesBudget, retrieve.NotesPassages}, response.Degraded)
 	assert.True(t, response.Usage.NoteTokens > 10 && response.Usage.NoteTokens <= 100, "%d", response.Usage.NoteTokens)
 	assert.Equal(t, []bool{false, true, true}, response.markCited())
-	assert.Equal(t, "A town. [3] [2]", response.quotedNotes())
+	assert.Equal(t, "A town. [3] [2]", response.quotedNotes(now))
+}
+
+// Notes have the marks of the passages that they rest on. Few of what supersedes one is named, passages first.
+func TestNotesHaveTheMarksOfVersions(t *testing.T) {
+	old, weight := Chunk{Passage: Passage{ID: core.ID{1}.String(), Document: "old"}}, 2.0
+	old.SupersededBy, old.MoreNewer = []string{"v", "w", "x", "y", "new"}, 7
+	newer := Chunk{Passage: Passage{ID: core.ID{2}.String(), Document: "new"}}
+	newer.Authority = &weight
+	response := Response{Chunks: []Chunk{old, newer}}
+	sources := [][]core.ID{{{1}, {2}}}
+	text, marked := response.addNotes([]retrieve.Note{
+		{Kind: retrieve.NoteFacts, Text: "{facts}", Sources: sources},
+		{Kind: retrieve.NoteSummary, Text: "A town.", Sources: sources},
+	}, 1000, time.Now())
+	const why = `superseded by "new", passage 2; superseded by "v"; superseded by "w"; and 9 more`
+	assert.True(t, marked)
+	assert.Equal(t, 2, strings.Count(text, ": [1] ("+why+")[2] (authority 2)\n"), text)
+	assert.Equal(t, "A town. [1] ("+why+") [2]", response.quotedNotes(time.Now()))
 }
 
 // A snippet has a line break for the end of a page, so that its places stay those of the text.

@@ -86,7 +86,7 @@ func (s *Service) scoreChunks(
 	}
 	texts := make([]string, len(chunks))
 	if err := parallel.Each(ctx, len(chunks), len(chunks), func(ctx context.Context, i int) error {
-		chunk, err := PassageOf(ctx, generation, chunks[i].Live, time.Time{})
+		chunk, err := PassageOf(ctx, generation, chunks[i].Live)
 		texts[i] = chunk.Title + "\n" + firstTokens(chunk.Text, settings.MaxInputTokens)
 		return err
 	}); err != nil {

@@ -227,12 +227,12 @@ func (r *Response) fillResponse(
 	ctx context.Context,
 	generation *retrieve.Generation,
 	found retrieve.Result,
-	request Request, at time.Time,
+	request Request, plan planned,
 ) error {
 	chunks := make([]Chunk, len(found.Chunks))
 	if err := parallel.Each(ctx, len(chunks), len(chunks), func(ctx context.Context, i int) (err error) {
 		chunks[i].Entities = []EntityRef{}
-		chunks[i].Passage, err = PassageOf(ctx, generation, found.Chunks[i].Live, at)
+		chunks[i].Passage, err = PassageOf(ctx, generation, found.Chunks[i].Live)
 		if err == nil && request.Explain {
 			chunks[i].Mentions, _, err = MentionsIn(ctx, generation, found.Chunks[i].Live)
 		}
@@ -241,9 +241,14 @@ func (r *Response) fillResponse(
 		return err
 	}
 	asked := snippet.NewQuestion(generation.Language(), request.Query, generation.TermWeight)
-	shown := map[core.ID]bool{}
+	shown, documents := map[core.ID]bool{}, map[uint32]bool{}
+	for _, hit := range found.Chunks {
+		documents[hit.Live.Document] = true
+	}
+	versions := generation.ViewVersions(plan.at, plan.Without.Documents)
 	for i, hit := range found.Chunks {
 		chunk := chunks[i]
+		versions.AddSuperseders(&chunk.VersionNote, hit.Live.Document, documents)
 		chunk.Score, chunk.Rank, chunk.Filled = hit.Score, i+1, hit.Filled
 		if hit.Reranked {
 			chunk.Rerank, chunk.FoundRank = &hit.Rerank, hit.Found
@@ -305,10 +310,9 @@ func (c *Chunk) showSnippet(found snippet.Found) {
 	}
 }
 
-// PassageOf reads what a chunk says, where it stands, and what supersedes its document at a time.
-func PassageOf(
-	ctx context.Context, generation *retrieve.Generation, chunk *liveset.Chunk, at time.Time,
-) (Passage, error) {
+// PassageOf reads what a chunk says and where it stands. What supersedes its document depends on the time, and is none
+// of it.
+func PassageOf(ctx context.Context, generation *retrieve.Generation, chunk *liveset.Chunk) (Passage, error) {
 	var document rows.Document
 	var text string
 	if err := parallel.RunTogether(ctx,
@@ -340,7 +344,7 @@ func PassageOf(
 		Stale:       document.Stale,
 		Title:       document.Title,
 		Metadata:    metadata,
-		VersionNote: generation.DescribeVersion(chunk.Document, metadata, at),
+		VersionNote: retrieve.ReadVersion(metadata),
 		Ordinal:     int(chunk.Ordinal),
 		Start:       int(chunk.Start),
 		End:         int(chunk.End),

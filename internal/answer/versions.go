@@ -9,19 +9,27 @@ import (
 	"github.com/unweaver/unweaver/internal/core"
 )
 
-// describeForce returns why a passage is not in force at a time; empty where it is. Passages of the response that
-// supersede it are named by their numbers.
+// mostNewer documents that supersede another are named in its mark.
+const mostNewer = 3
+
+// describeForce returns why a passage is not in force at a time; empty where it is. Of what supersedes it passages of the
+// response come first, and are named by their numbers.
 func (r *Response) describeForce(chunk *Chunk, at time.Time) string {
-	var out []string
+	var out, others []string
 	for _, key := range chunk.SupersededBy {
 		words := fmt.Sprintf("superseded by %.200q", key)
 		place := slices.IndexFunc(r.Chunks, func(other Chunk) bool {
 			return other.Document == key && other.Index == chunk.Index
 		})
 		if place >= 0 {
-			words += fmt.Sprintf(", passage %d", place+1)
+			out = append(out, fmt.Sprintf("%s, passage %d", words, place+1))
+		} else {
+			others = append(others, words)
 		}
-		out = append(out, words)
+	}
+	out = append(out, others...)
+	if more := len(out) + chunk.MoreNewer - mostNewer; more > 0 {
+		out = append(out[:mostNewer], fmt.Sprintf("and %d more", more))
 	}
 	dates := core.ReadValidity(chunk.Metadata)
 	switch {
@@ -45,4 +53,22 @@ func (r *Response) describeVersion(chunk *Chunk, at time.Time) string {
 		words += fmt.Sprintf("; authority %v", *chunk.Authority)
 	}
 	return words
+}
+
+// citePassage returns the number of a passage in brackets, and its mark behind it.
+func (r *Response) citePassage(place int, at time.Time) string {
+	cited := fmt.Sprintf("[%d]", place+1)
+	if mark := strings.TrimPrefix(r.describeVersion(&r.Chunks[place], at), "; "); mark != "" {
+		cited += " (" + mark + ")"
+	}
+	return cited
+}
+
+// citeForce returns the number of a passage in brackets, and why it is not in force behind it.
+func (r *Response) citeForce(place int, at time.Time) string {
+	cited := fmt.Sprintf("[%d]", place+1)
+	if force := r.describeForce(&r.Chunks[place], at); force != "" {
+		cited += " (" + force + ")"
+	}
+	return cited
 }

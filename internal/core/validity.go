@@ -70,7 +70,8 @@ func CheckValidity(key string, meta map[string]string) string {
 			}
 		}
 	}
-	if text, has := meta[Authority]; has {
+	dated := meta[ValidFrom] != "" || meta[ValidUntil] != "" || meta[Supersedes] != "" // else authority may be of anything
+	if text, has := meta[Authority]; has && dated {
 		if _, ok := ParseNumber(text); !ok {
 			out = append(out, fmt.Sprintf("metadata authority is ignored: %.40q is no number (write 2)", text))
 		}

@@ -3,6 +3,7 @@ package document
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -11,6 +12,8 @@ import (
 
 	"github.com/BurntSushi/toml"
 	"go.yaml.in/yaml/v3"
+
+	"github.com/unweaver/unweaver/internal/core"
 )
 
 // Bounds of front matter: bytes, keys, bytes of a value, and tables in one another. What is more is text.
@@ -23,17 +26,17 @@ const (
 
 // splitFront takes front matter off the start of a text: YAML between lines of three dashes, the first of which may
 // name JSON or TOML, or TOML between lines of three plus signs. What it says is the title and metadata. What is none,
-// as no such thing comes out, stays in the text.
-func splitFront(text io.Reader) (title string, meta map[string]string, rest io.Reader) {
+// as no such thing comes out, stays in the text. missing names fields of versions that have no value which can be used.
+func splitFront(text io.Reader) (title string, meta map[string]string, missing string, rest io.Reader) {
 	in := bufio.NewReaderSize(text, maxFront)
 	head, _ := in.Peek(maxFront) // what breaks here breaks again when it is read
 	block, length, language := frontOf(head)
 	if length == 0 {
-		return "", nil, in
+		return "", nil, "", in
 	}
 	values, err := frontValues(block, language)
 	if err != nil || len(values) == 0 || len(values) > maxFrontKeys {
-		return "", nil, in
+		return "", nil, "", in
 	}
 	_, _ = in.Discard(length) // peeked above
 	meta = map[string]string{}
@@ -42,9 +45,19 @@ func splitFront(text io.Reader) (title string, meta map[string]string, rest io.R
 			meta[key] = said
 		}
 	}
+	var dropped []string
+	for _, field := range []string{core.ValidFrom, core.ValidUntil, core.Supersedes, core.Authority} {
+		if meta[field] == "" && !hasNoValue(values[field]) {
+			dropped = append(dropped, field)
+		}
+	}
+	if len(dropped) > 0 {
+		missing = fmt.Sprintf("front matter %s is ignored: it is nested or has more than %d bytes (write one value, or "+
+			"a short list)", strings.Join(dropped, ", "), maxFrontValue)
+	}
 	title = meta["title"]
 	delete(meta, "title")
-	return title, meta, in
+	return title, meta, missing, in
 }
 
 // frontValues decodes front matter. It is small, so that whatever it holds takes little; what breaks a decoder is none.
@@ -68,7 +81,25 @@ func frontValues(block []byte, language string) (values map[string]any, err erro
 	if hasRepeats(&root) {
 		return nil, errors.New("front matter repeats parts of itself") // a few of them are more than memory holds
 	}
-	return values, yaml.Unmarshal(block, &values)
+	keepDates(&root)
+	return values, root.Decode(&values)
+}
+
+// keepDates makes dates texts, as they are written.
+func keepDates(node *yaml.Node) {
+	if node.Kind == yaml.ScalarNode && node.ShortTag() == "!!timestamp" {
+		node.Tag = "!!str"
+	}
+	for _, child := range node.Content {
+		keepDates(child)
+	}
+}
+
+// hasNoValue reports whether front matter gives a field no value.
+func hasNoValue(value any) bool {
+	text, isText := value.(string)
+	list, isList := value.([]any)
+	return value == nil || isText && strings.TrimSpace(text) == "" || isList && len(list) == 0
 }
 
 // tomlDepth returns an upper bound of how deep tables are in one another: the most dots of a line, or braces, outside
@@ -154,6 +185,11 @@ func hasRepeats(node *yaml.Node) bool {
 	return false
 }
 
+// localLayouts are of dates and times of TOML that name no zone, by the place that the decoder gives them.
+var localLayouts = map[string]string{
+	"date-local": time.DateOnly, "datetime-local": "2006-01-02T15:04:05.999999999", "time-local": "15:04:05.999999999",
+}
+
 // frontValue returns a value as metadata: a list with commas between, a date as a date. What holds more has none.
 func frontValue(value any, depth int) string {
 	switch x := value.(type) {
@@ -162,10 +198,7 @@ func frontValue(value any, depth int) string {
 	case bool, int, int64, uint64, float64:
 		return fmt.Sprint(x)
 	case time.Time:
-		if x.Equal(x.Truncate(24 * time.Hour)) {
-			return x.Format(time.DateOnly)
-		}
-		return x.Format(time.RFC3339)
+		return x.Format(cmp.Or(localLayouts[x.Location().String()], time.RFC3339Nano))
 	case []any:
 		if depth > 0 {
 			return ""
@@ -177,8 +210,6 @@ func frontValue(value any, depth int) string {
 			}
 		}
 		return strings.Join(all, ", ")
-	case fmt.Stringer: // dates of TOML without a place
-		return x.String()
 	}
 	return ""
 }

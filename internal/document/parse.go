@@ -33,7 +33,7 @@ func Parse(reader io.Reader, kind Kind, object string, limits Limits) (Doc, erro
 		}
 		doc := Doc{Text: limits.ofText(decoded, object)}
 		if kind == Markdown {
-			doc.Title, doc.Meta, doc.Text = splitFront(doc.Text)
+			doc.Title, doc.Meta, doc.Missing, doc.Text = splitFront(doc.Text)
 		}
 		return doc.noteEncoding(guess), nil
 	}

@@ -26,7 +26,12 @@ type Form struct {
 	Ask func(context, question string) (system, user string)
 	// Whole takes a context into which no passage fits for no data.
 	Whole bool
+	// Marked reports that the context has marks of passages.
+	Marked bool
 }
+
+// WritesMarks reports whether Pack writes the marks of passages.
+func (f Form) WritesMarks() bool { return !f.Whole }
 
 // FormOf returns the form of an index for a style of answers; short where it is empty. The reference, which is the form
 // under parity, has one style.
@@ -233,8 +238,7 @@ func AnswerQuestion(
 	answered := Answered{Kind: ByModel}
 	if context != "" && !isExtractive(chat) {
 		system, user := form.Ask(context, question)
-		isMarked := func(p Passage) bool { return p.Mark != "" && strings.Contains(context, p.Mark) }
-		if slices.ContainsFunc(ps, isMarked) {
+		if form.Marked {
 			system += "\n\n" + aboutMarks
 		}
 		reply, err := chat.Complete(

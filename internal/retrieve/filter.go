@@ -17,7 +17,7 @@ type allowed struct {
 	generation *Generation
 	filter     Filter
 	without    Without
-	inForce    *timeView // nil: of no time
+	inForce    *TimeView // nil: of no time
 	lo, hi     int       // documents by prefix
 	all        bool
 	cache      map[uint32]bool
@@ -35,7 +35,7 @@ func (g *Generation) newAllowed(ctx context.Context, query Query) *allowed {
 		ctx:        ctx,
 	}
 	if !query.AsOf.IsZero() {
-		a.inForce = g.versions.newView(query.AsOf)
+		a.inForce = g.ViewVersions(query.AsOf, query.Without.Documents)
 	}
 	a.all = query.Filter.IsEmpty() && len(query.Without.Documents) == 0 && (a.inForce == nil || len(g.versions.of) == 0)
 	if query.Filter.Prefix != "" {

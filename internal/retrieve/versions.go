@@ -157,21 +157,35 @@ func walkDeep(from *version, next func(*version) []*version, seen map[*version]b
 	}
 }
 
-// timeView is what holds at one time. It is of one goroutine.
-type timeView struct {
+// TimeView is what holds at one time. It is of one goroutine.
+type TimeView struct {
 	*versions
+	live       *liveset.Set
 	at         time.Time
+	without    map[uint32]bool // documents that supersede none
 	seen       map[*version]bool
 	superseded map[*version]bool
 }
 
-func (v *versions) newView(at time.Time) *timeView {
-	return &timeView{versions: v, at: at, seen: map[*version]bool{}, superseded: map[*version]bool{}}
+// ViewVersions returns what holds at a time, where some documents do not count.
+func (g *Generation) ViewVersions(at time.Time, without map[string]bool) *TimeView {
+	view := &TimeView{
+		versions: &g.versions, live: g.Live, at: at, without: map[uint32]bool{}, seen: map[*version]bool{},
+		superseded: map[*version]bool{},
+	}
+	for key := range without {
+		if document := g.Live.FindDocument(key); document >= 0 {
+			view.without[uint32(document)] = true //nolint:gosec // documents are counted in 32 bits
+		}
+	}
+	return view
 }
 
 // findSuperseders returns those that supersede a document at the time: by themselves, or as what supersedes them holds.
-func (t *timeView) findSuperseders(of *version) (out []*version) {
-	counts := func(newer *version) bool { return newer.Contains(t.at) || t.superseded[newer] }
+func (t *TimeView) findSuperseders(of *version) (out []*version) {
+	counts := func(newer *version) bool {
+		return !t.without[newer.document] && newer.Contains(t.at) || t.superseded[newer]
+	}
 	walkDeep(of, func(one *version) []*version { return one.by }, t.seen, func(one *version) {
 		t.superseded[one] = slices.ContainsFunc(one.by, counts)
 	})
@@ -184,13 +198,13 @@ func (t *timeView) findSuperseders(of *version) (out []*version) {
 }
 
 // holds reports whether a document is in force at the time.
-func (t *timeView) holds(document uint32) bool {
+func (t *TimeView) holds(document uint32) bool {
 	one := t.of[document]
 	return one == nil || one.Contains(t.at) && len(t.findSuperseders(one)) == 0
 }
 
 // describeTime returns the time as people read it: a day where it is the beginning of one.
-func (t *timeView) describeTime() string {
+func (t *TimeView) describeTime() string {
 	if at := t.at.UTC(); at.Equal(at.Truncate(24 * time.Hour)) {
 		return at.Format(time.DateOnly)
 	}
@@ -200,30 +214,51 @@ func (t *timeView) describeTime() string {
 // VersionNote is what a document says of when it holds, and what others say of it.
 type VersionNote struct {
 	SupersededBy []string `json:"superseded_by,omitempty" doc:"keys of documents in force that replace this one"`
+	MoreNewer    int      `json:"superseded_by_more,omitempty" doc:"how many more there are than superseded_by names"`
 	ValidFrom    string   `json:"valid_from,omitempty" doc:"when the document comes into force"`
 	ValidUntil   string   `json:"valid_until,omitempty" doc:"its last day, or the time at which it ends"`
 	Authority    *float64 `json:"authority,omitempty" doc:"where documents contradict each other, the higher one counts"`
 }
 
-// DescribeVersion returns what a document with some metadata says, and what supersedes it at a time.
-func (g *Generation) DescribeVersion(document uint32, meta map[string]string, at time.Time) (out VersionNote) {
+// ReadVersion returns what the metadata of a document says of when it holds.
+func ReadVersion(meta map[string]string) (out VersionNote) {
 	if number, ok := core.ParseNumber(meta[core.Authority]); ok {
 		out.Authority = &number
 	}
-	one := g.versions.of[document]
-	if one == nil {
-		return out
-	}
-	if !one.From.IsZero() {
+	dates := core.ReadValidity(meta)
+	if !dates.From.IsZero() {
 		out.ValidFrom = meta[core.ValidFrom]
 	}
-	if !one.Until.IsZero() {
+	if !dates.Until.IsZero() {
 		out.ValidUntil = meta[core.ValidUntil]
 	}
-	for _, newer := range g.versions.newView(at).findSuperseders(one) {
-		out.SupersededBy = append(out.SupersededBy, g.Live.Key(int(newer.document)))
-	}
 	return out
+}
+
+// mostSuperseders of a document are named.
+const mostSuperseders = 20
+
+// AddSuperseders enters what supersedes a document at the time, those first of which passages were found.
+func (t *TimeView) AddSuperseders(to *VersionNote, document uint32, found map[uint32]bool) {
+	one := t.of[document]
+	if one == nil {
+		return
+	}
+	newer := t.findSuperseders(one)
+	slices.SortStableFunc(newer, func(a, b *version) int {
+		switch {
+		case found[a.document] == found[b.document]:
+			return 0
+		case found[a.document]:
+			return -1
+		}
+		return 1
+	})
+	named := newer[:min(len(newer), mostSuperseders)]
+	to.MoreNewer = len(newer) - len(named)
+	for _, one := range named {
+		to.SupersededBy = append(to.SupersededBy, t.live.Key(int(one.document)))
+	}
 }
 
 // VersionCycles names documents that supersede each other in a circle, in words; empty: there are none.

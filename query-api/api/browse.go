@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"net/http"
-	"time"
 
 	"github.com/unweaver/unweaver/internal/answer"
 	"github.com/unweaver/unweaver/internal/artifact"
@@ -232,7 +231,7 @@ func (s *Server) entityChunks(w http.ResponseWriter, request *http.Request) {
 func chunksOf(ctx context.Context, generation *retrieve.Generation, rows []*liveset.Chunk) ([]answer.Passage, error) {
 	out := make([]answer.Passage, len(rows))
 	err := parallel.Each(ctx, len(rows), readWidth, func(ctx context.Context, i int) (err error) {
-		out[i], err = answer.PassageOf(ctx, generation, rows[i], time.Now())
+		out[i], err = answer.PassageOf(ctx, generation, rows[i])
 		return err
 	})
 	return out, err
@@ -254,7 +253,7 @@ func chunkDetail(ctx context.Context, generation *retrieve.Generation, id string
 		return out, notFound("chunk", id, generation)
 	}
 	out.Source = sourceOf(generation)
-	if out.Chunk, err = answer.PassageOf(ctx, generation, row, time.Now()); err == nil {
+	if out.Chunk, err = answer.PassageOf(ctx, generation, row); err == nil {
 		out.Mentions, out.Fallback, err = answer.MentionsIn(ctx, generation, row)
 	}
 	return out, err

@@ -199,6 +199,8 @@ func TestAnAnswerIsAskedWithWhatIsInForce(t *testing.T) {
 		assert.Contains(t, quoted, c.quoted, name)
 		_, raw, _ := f.do("POST", sampleQuery, body)
 		first := raw["chunks"].([]any)[found["a.md"]-1].(object)
+		_, raw, _ = f.do("GET", "/v1/indexes/sample/chunks/"+first["id"].(string), nil)
+		assert.NotContains(t, fmt.Sprint(raw), "superseded_by", name)
 		for _, field := range []string{"superseded_by", "valid_until", "authority"} {
 			shown := name == "all" || name == "then" && field == "valid_until"
 			assert.Equal(t, shown, first[field] != nil, "%s: %v", name, first)
@@ -216,7 +218,7 @@ func TestAsOfThatFindsNothingSaysWhy(t *testing.T) {
 	assert.Equal(t, "no_document", *out.Reason)
 	assert.Equal(t, `No document passes filter, without and as_of. Each part alone leaves: document_prefix "a": 1 of 3; `+
 		"as_of 2019-12-31T23:59:59Z: 0 of 3.", out.ReasonText)
-	for _, wrong := range []any{"soon", "2026-02-30", "", 2026, object{}} {
+	for _, wrong := range []any{"soon", "2026-02-30", "", "0001-01-01", 2026, object{}} {
 		status, body, _ := f.do("POST", sampleQuery, object{"query": "harbour", "as_of": wrong})
 		assert.True(t, status == 422 || status == 400, "%v: %d %v", wrong, status, body)
 		assert.Contains(t, fmt.Sprint(body), "as_of", "%v", wrong)

@@ -14,8 +14,9 @@ import (
 )
 
 // ChunkerVersion is raised when cuts move.
-// 2: rows of tables are whole, and a chunk that begins within a table begins with the names of its columns.
-const ChunkerVersion = "chunk/2"
+// 3: rows of tables are whole, and a chunk that begins within a table begins with the names of its columns, which stand
+// above a row of dashes.
+const ChunkerVersion = "chunk/3"
 
 // cutting is one chunk as a chunker gives it. Piece is the text from the chunk's raw start to that of the next; pieces
 // together are the document. Text is trimmed and lies in the document from Start on (code points).
@@ -33,15 +34,22 @@ const minShare = 400.0 / 1500
 const maxWhole = 4 << 20
 
 // cutChunks reads a text and gives its chunks in order. With tables, those that begin within one begin with the row
-// that names its columns, which their text has more than the one that was read.
-func cutChunks(reader io.Reader, chunking core.Chunking, tables bool, emit func(cutting) error) error {
+// that names its columns, which their text has more than the one that was read. Of a text that was cut before, former
+// are the places where chunks began: there such rows are dropped.
+func cutChunks(
+	reader io.Reader, chunking core.Chunking, tables bool, former map[int]bool, emit func(cutting) error,
+) error {
 	switch chunking.Strategy {
 	case "document":
 		return cutWhole(reader, emit)
 	case "fixed":
 		return cutFixed(reader, chunking, emit)
 	}
-	return cutPacked(reader, chunking, tables, emit)
+	units := newUnits(reader, chunking.MaxTokens, nil)
+	if tables {
+		units.table, units.former = new(table), former
+	}
+	return cutPacked(units, chunking, emit)
 }
 
 func cutWhole(r io.Reader, emit func(cutting) error) error {
@@ -78,16 +86,12 @@ type packer struct {
 
 // cutPacked cuts at paragraph ends, else at sentence ends. Stable boundaries take, of the cuts that leave between min
 // and max tokens, the one whose neighbours have the smallest hash: an edit elsewhere leaves it where it is.
-func cutPacked(r io.Reader, c core.Chunking, tables bool, emit func(cutting) error) error {
+func cutPacked(u *units, c core.Chunking, emit func(cutting) error) error {
 	p := &packer{
 		max:    c.MaxTokens,
 		min:    int(minShare * float64(c.MaxTokens)),
 		stable: c.Boundaries != "packed",
 		emit:   emit,
-	}
-	u := newUnits(r, c.MaxTokens, nil)
-	if tables {
-		u.table = new(table)
 	}
 	for {
 		x, err := u.next()

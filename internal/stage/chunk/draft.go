@@ -233,7 +233,7 @@ func (b *builder) cutDocument(ctx context.Context, object string, doc document.D
 	d.addMissing(sound.DescribeLoss())
 	d.row.Title = document.TitleOf(
 		doc.Title, strings.ToValidUTF8(string(head), ""), document.Kind(d.plan.Kind), cmp.Or(d.plan.Part, object), b.Limits)
-	return readFault(object, b.cutText(ctx, bytes.NewReader(text), d.plan.Kind, d))
+	return readFault(object, b.cutText(ctx, bytes.NewReader(text), d.plan.Kind, nil, d))
 }
 
 // bufferText reads a text to its end before it is cut. Cutting takes a hundred times as long as reading, and nothing is
@@ -255,8 +255,13 @@ func bufferText(text io.Reader, in *mapped.Column) ([]byte, error) {
 }
 
 // cutText cuts the text of a kind. That of a PDF stays as it is: its places on pages count from its beginning.
-func (b *builder) cutText(ctx context.Context, text io.Reader, kind string, d *draft) error {
-	return cutChunks(text, b.Spec.Chunking, document.Kind(kind) != document.PDF, func(c cutting) error {
+// former are the chunks that it was cut into before.
+func (b *builder) cutText(ctx context.Context, text io.Reader, kind string, former []rows.Place, d *draft) error {
+	starts := make(map[int]bool, len(former))
+	for _, chunk := range former {
+		starts[chunk.Start] = true
+	}
+	return cutChunks(text, b.Spec.Chunking, document.Kind(kind) != document.PDF, starts, func(c cutting) error {
 		d.addCut(c)
 		b.reportProgress()
 		return ctx.Err()

@@ -90,7 +90,11 @@ func TestAVersionThatCannotBeUsedIsAProblem(t *testing.T) {
 		"no date":       {front("valid_from: soon\n"), `metadata valid_from is ignored: "soon" is no date (write 2026-01-31`},
 		"no such day":   {front("valid_until: \"2026-02-30\"\n"), `metadata valid_until is ignored: "2026-02-30" is no date`},
 		"two dates":     {front("valid_from: [2026-01-01, 2026-02-01]\n"), `"2026-01-01, 2026-02-01" is no date`},
-		"no number":     {front("authority: high\n"), `metadata authority is ignored: "high" is no number (write 2)`},
+		"no number":     {front("authority: high\nvalid_from: 2026-01-31\n"), `metadata authority is ignored: "high" is no number (write 2)`},
+		"of anything":   {front("authority: City of Oslo\n"), ""},
+		"no value":      {front("valid_from:\nsupersedes: []\n"), ""},
+		"nested":        {front("valid_from: {day: 1}\n"), "front matter valid_from is ignored: it is nested or has more than"},
+		"long":          {front("supersedes: " + strings.Repeat("a", 2001) + "\n"), "front matter supersedes is ignored: it is nested"},
 		"the other way": {front("valid_from: 2026-02-01\nvalid_until: 2026-01-31\n"), "it never holds"},
 		"itself":        {front("supersedes: [b.md, a.md]\n"), "it names the document itself"},
 		"beside": {map[string]string{

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io"
 	"strings"
+	"unicode"
 	"unicode/utf8"
 
 	"github.com/unweaver/unweaver/internal/model/tokens"
@@ -33,7 +34,12 @@ type units struct {
 	carry string // the start of the next block
 	err   error
 	max   int    // tokens of a chunk: no unit has more than half of it, where bytes allow
-	table *table // rows are units, and names of columns that come again are dropped; nil: tables are as any text
+	table *table // rows are units; nil: tables are as any text
+
+	former map[int]bool // where chunks began that the text was cut into: names of columns that they repeat are dropped
+	at     int          // code points before the line, with a table
+	broken bool         // the line before has no end yet
+	fence  string       // of the code that the line lies in
 }
 
 func newUnits(r io.Reader, max int, table *table) *units {
@@ -119,16 +125,19 @@ func (u *units) splitBlock(block string, end bool) {
 func (u *units) splitRows(block string) {
 	start, at := 0, 0 // of what is no row; of the line
 	for line := range strings.Lines(block) {
-		if isRow(line) {
+		if code := !u.broken && u.isCode(line); code || u.broken || !isRow(line) {
+			*u.table = table{}
+		} else {
 			u.addSentences(block[start:at])
 			start = at + len(line)
-			if header, repeats := u.table.takeRow(line, u.max); !repeats {
-				u.addUnits(line, header)
+			blanks := len(line) - len(strings.TrimLeftFunc(line, unicode.IsSpace))
+			if line != u.table.header || !u.former[u.at+utf8.RuneCountInString(line[:blanks])] {
+				u.addUnits(line, u.table.takeRow(line, u.max))
 			}
-		} else {
-			*u.table = table{}
 		}
 		at += len(line)
+		u.at += utf8.RuneCountInString(line)
+		u.broken = !strings.HasSuffix(line, "\n")
 	}
 	u.addSentences(block[start:])
 }
