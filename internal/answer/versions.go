@@ -12,8 +12,8 @@ import (
 // mostNewer documents that supersede another are named in its mark.
 const mostNewer = 3
 
-// describeForce returns why a passage is not in force at a time; empty where it is. Of what supersedes it passages of the
-// response come first, and are named by their numbers.
+// describeForce returns why a passage is not in force at a time; empty where it is. Of what supersedes it, passages of
+// the response come first and are named by their numbers.
 func (r *Response) describeForce(chunk *Chunk, at time.Time) string {
 	var out, others []string
 	for _, key := range chunk.SupersededBy {

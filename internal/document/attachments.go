@@ -127,7 +127,7 @@ func (a *attached) chooseDocument() (Doc, error) {
 		return Doc{}, fault.DocumentChanged.At("read", a.object).Because("the attachment was removed or replaced")
 	}
 	inner := a.limits
-	inner.Reading.List, inner.Reading.Part, inner.Reading.Attached = false, Attachment{}, false // that is named
+	inner.List, inner.Part, inner.Attached = false, Attachment{}, false // that is named
 	_, gz, _ := TypeOf(part.Name)
 	plain, err := Gunzip(bytes.NewReader(a.part), gz, a.object, inner)
 	if err != nil {

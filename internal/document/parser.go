@@ -11,8 +11,8 @@ type Parser interface {
 	Parse(ctx context.Context, reader io.Reader, kind Kind, object string) (Doc, error)
 }
 
-// Converter makes Markdown of a whole file, in another process: pages end in a form feed on a line of its own. OnWait is
-// called before each wait for that process.
+// Converter makes Markdown of a whole file, in another process: pages end in a form feed on a line of its own. It calls
+// onWait before each wait for that process.
 type Converter interface {
 	Convert(ctx context.Context, name string, raw []byte, onWait func()) (string, error)
 }

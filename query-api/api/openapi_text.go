@@ -116,7 +116,7 @@ var schemaTexts = map[string]string{
 	"ModelSummary":     "The models used to build a generation.",
 	"Modified":         "A time range; from is included, to is excluded.",
 	"ParentCounts":     "Size of the parent generation.",
-	"Passage":          "A passage of the stored text of its document: one within a table begins with the names of columns.",
+	"Passage":          "A passage of its document's stored text: one within a table begins with the names of columns.",
 	"Problem":          "An error in the form of RFC 9457.",
 	"Query":            "A query. Fields set to null are treated as absent.",
 	"Range":            "Lower and upper bound of a figure, inclusive.",
