@@ -409,7 +409,8 @@ func quoteExtracts(
 		response.Chunks[found.Passage].includeSpan(generation.Language(), found.Span)
 	}
 	for _, found := range found {
-		out = append(out, found.Text+" "+response.citeForce(found.Passage, at))
+		force := response.describeForce(&response.Chunks[found.Passage], at)
+		out = append(out, found.Text+" "+cite(found.Passage, force))
 	}
 	quotation = strings.Join(out, "\n")
 	switch {

@@ -29,8 +29,9 @@ func (r *Response) addNotes(found []retrieve.Note, budget int, at time.Time) (te
 			for _, id := range sources {
 				if place, shown := places[id.String()]; shown { // a reranker may have left it out
 					note.Sources[i] = append(note.Sources[i], id.String())
-					cited[i] += r.citePassage(place, at)
-					marks = marks || r.describeVersion(&r.Chunks[place], at) != ""
+					mark := r.describeVersion(&r.Chunks[place], at)
+					cited[i] += cite(place, mark)
+					marks = marks || mark != ""
 				}
 			}
 		}
@@ -96,7 +97,7 @@ func (r *Response) quotedNotes(at time.Time) string {
 		if note.Kind == retrieve.NoteSummary {
 			line := note.Text
 			for _, id := range note.Sources[0] {
-				line += " " + r.citeForce(places[id], at)
+				line += " " + cite(places[id], r.describeForce(&r.Chunks[places[id]], at))
 			}
 			out = append(out, line)
 		}

@@ -55,20 +55,10 @@ func (r *Response) describeVersion(chunk *Chunk, at time.Time) string {
 	return words
 }
 
-// citePassage returns the number of a passage in brackets, and its mark behind it.
-func (r *Response) citePassage(place int, at time.Time) string {
-	cited := fmt.Sprintf("[%d]", place+1)
-	if mark := strings.TrimPrefix(r.describeVersion(&r.Chunks[place], at), "; "); mark != "" {
-		cited += " (" + mark + ")"
+// cite returns the number of a passage in brackets, and its mark behind it, where it has one.
+func cite(place int, mark string) string {
+	if mark = strings.TrimPrefix(mark, "; "); mark == "" {
+		return fmt.Sprintf("[%d]", place+1)
 	}
-	return cited
-}
-
-// citeForce returns the number of a passage in brackets, and why it is not in force behind it.
-func (r *Response) citeForce(place int, at time.Time) string {
-	cited := fmt.Sprintf("[%d]", place+1)
-	if force := r.describeForce(&r.Chunks[place], at); force != "" {
-		cited += " (" + force + ")"
-	}
-	return cited
+	return fmt.Sprintf("[%d] (%s)", place+1, mark)
 }

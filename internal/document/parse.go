@@ -22,6 +22,14 @@ type Doc struct {
 	Attached []Attachment // Reading.List: what is attached and can be read; Reading.Part: that one
 }
 
+// JoinMissing returns two sentences about parts that could not be read as one; either may be empty.
+func JoinMissing(one, other string) string {
+	if one != "" && other != "" {
+		one += "; "
+	}
+	return one + other
+}
+
 // Parse reads one object of a type without rows. What is above the limits is fault.TooLarge, of the types that stream
 // when the text is read.
 func Parse(reader io.Reader, kind Kind, object string, limits Limits) (Doc, error) {

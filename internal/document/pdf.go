@@ -115,7 +115,7 @@ func readPDF(raw []byte, files *attached) (d Doc, err error) {
 		d.Meta["attachments"] = names
 		d.Text = io.MultiReader(d.Text, strings.NewReader("\nAttachments: "+names+"\n"))
 	}
-	d.Missing = strings.TrimPrefix(strings.Join(append([]string{d.Missing}, files.listMissing()...), "; "), "; ")
+	d.Missing = JoinMissing(d.Missing, strings.Join(files.listMissing(), "; "))
 	return d, nil
 }
 
@@ -229,7 +229,7 @@ func (r *pdfReader) makeDocument(read []*pdfPage) (Doc, error) {
 	}
 	form, err := r.FPDF_GetFormType(&requests.FPDF_GetFormType{Document: r.file})
 	if err == nil && form.FormType == enums.FPDF_FORMTYPE_XFA_FULL {
-		missing = strings.TrimPrefix(missing+"; its pages are a form of the type XFA, which is not read", "; ")
+		missing = JoinMissing(missing, "its pages are a form of the type XFA, which is not read")
 	}
 	if strings.TrimSpace(text) == "" && len(scans) == 0 {
 		is := func(what func(*pdfPage) bool) bool { return slices.ContainsFunc(read, what) }

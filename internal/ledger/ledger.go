@@ -24,6 +24,7 @@ import (
 
 	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/fault"
+	"github.com/unweaver/unweaver/internal/fault/retry"
 	"github.com/unweaver/unweaver/internal/store/blob"
 	"github.com/unweaver/unweaver/internal/store/coordination"
 )
@@ -258,10 +259,8 @@ func (l *Ledger) claimKey(ctx context.Context, name, owner string) error {
 		if err != nil || got {
 			return err
 		}
-		select {
-		case <-ctx.Done():
-			return ctx.Err()
-		case <-time.After(wait):
+		if err := retry.Wait(ctx, wait); err != nil {
+			return err
 		}
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/unweaver/unweaver/internal/artifact"
 	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/fault"
+	"github.com/unweaver/unweaver/internal/fault/retry"
 	"github.com/unweaver/unweaver/internal/store/blob"
 	"github.com/unweaver/unweaver/internal/stream/parallel"
 )
@@ -67,10 +68,8 @@ func (l *Ledger) PayTexts(ctx context.Context, texts []core.Digest, pay func(con
 			wait = 20 * time.Millisecond
 		}
 		left, since = others, time.Now()
-		select {
-		case <-ctx.Done():
-			return ctx.Err()
-		case <-time.After(wait):
+		if err := retry.Wait(ctx, wait); err != nil {
+			return err
 		}
 	}
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/document"
 	"github.com/unweaver/unweaver/internal/fault"
+	"github.com/unweaver/unweaver/internal/fault/retry"
 	"github.com/unweaver/unweaver/internal/store/blob"
 )
 
@@ -34,10 +35,8 @@ func ReadSteady(ctx context.Context, store blob.Store, seen blob.Info, read func
 				Because("it changed during every attempt to read it").
 				Advise("run unweaver index again when nothing writes to it")
 		}
-		select {
-		case <-ctx.Done():
-			return ctx.Err()
-		case <-time.After(pauses[attempt]):
+		if err := retry.Wait(ctx, pauses[attempt]); err != nil {
+			return err
 		}
 		if seen, err = store.Stat(ctx, object); fault.Is(err, fault.NotFound) {
 			return fault.DocumentChanged.At("read", object).Because("it was removed while it was read")

@@ -230,7 +230,7 @@ func showCost(w io.Writer, report core.Report) {
 			report.Calls.Extract,
 			report.Calls.Shorten,
 			report.Calls.Embed,
-			nameTranscribed(report.Calls.Transcribe),
+			nameTranscribed(report.Calls.Transcribe, " calls"),
 			report.Tokens.Prompt,
 			report.Tokens.Completion,
 			report.Tokens.Embedding,
@@ -251,16 +251,16 @@ func showCost(w io.Writer, report core.Report) {
 	}
 	if hits := report.LedgerHits; hits.Sum() > 0 {
 		fmt.Fprintf(w, "  from the ledger: %d extract, %d shorten, %d embed%s\n", hits.Extract, hits.Shorten, hits.Embed,
-			strings.TrimSuffix(nameTranscribed(hits.Transcribe), " calls"))
+			nameTranscribed(hits.Transcribe, ""))
 	}
 }
 
-// nameTranscribed says how many pages were transcribed, where any were.
-func nameTranscribed(pages int64) string {
+// nameTranscribed says how many pages were transcribed, in a unit, where any were.
+func nameTranscribed(pages int64, unit string) string {
 	if pages == 0 {
 		return ""
 	}
-	return fmt.Sprintf(", %d transcribe calls", pages)
+	return fmt.Sprintf(", %d transcribe%s", pages, unit)
 }
 
 // describeCost says what was paid in money. Tokens that cost nothing are those of a model without a price.

@@ -23,6 +23,7 @@ import (
 
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/fault/redact"
+	"github.com/unweaver/unweaver/internal/fault/retry"
 )
 
 // Form names what a request asks for, and how its answer is read: a result is of one form.
@@ -121,7 +122,7 @@ func (c conversion) convertFile(ctx context.Context, name string, raw []byte) (s
 			return "", err
 		}
 		if at.Status != "success" && time.Since(begun) < pollEvery {
-			if err := pause(ctx, pollEvery); err != nil {
+			if err := retry.Wait(ctx, pollEvery); err != nil {
 				return "", err
 			}
 		}
@@ -206,7 +207,7 @@ func (c conversion) exchange(ctx context.Context, sent *form, longest int64, int
 		if err != nil || again == 0 {
 			return err
 		}
-		if err := pause(ctx, again); err != nil {
+		if err := retry.Wait(ctx, again); err != nil {
 			return err
 		}
 	}
@@ -292,15 +293,6 @@ func describeConnection(err error) string {
 		return sent.Err.Error()
 	}
 	return err.Error()
-}
-
-func pause(ctx context.Context, long time.Duration) error {
-	select {
-	case <-ctx.Done():
-		return ctx.Err()
-	case <-time.After(long):
-		return nil
-	}
 }
 
 // toPages returns Markdown as texts of documents are: pages end in a form feed, and what Markdown escapes is as it is

@@ -51,11 +51,19 @@ func Do(ctx context.Context, f func(context.Context) error) error {
 		if notify != nil {
 			notify(err)
 		}
-		select {
-		case <-ctx.Done():
-			return ctx.Err()
-		case <-time.After(d):
+		if err := Wait(ctx, d); err != nil {
+			return err
 		}
 		wait *= 2
+	}
+}
+
+// Wait returns after a time, or with the error of a context that ends before.
+func Wait(ctx context.Context, long time.Duration) error {
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-time.After(long):
+		return nil
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/unweaver/unweaver/internal/artifact"
 	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/fault"
+	"github.com/unweaver/unweaver/internal/fault/retry"
 	"github.com/unweaver/unweaver/internal/pipeline/purges"
 	"github.com/unweaver/unweaver/internal/pipeline/run"
 	"github.com/unweaver/unweaver/internal/store/blob"
@@ -164,10 +165,8 @@ func (a *act) openBranch(ctx context.Context, branch, found core.Branch, etag st
 	if err := member.PutBase(ctx, a.Index); err != nil {
 		return err
 	}
-	select {
-	case <-ctx.Done():
-		return ctx.Err()
-	case <-time.After(settles):
+	if err := retry.Wait(ctx, settles); err != nil {
+		return err
 	}
 	// A purge or a deletion that began meanwhile may have found no branch.
 	_, deleted := a.Artifacts.Stat(ctx, a.index.BranchKey(a.Name))

@@ -13,6 +13,7 @@ import (
 	"github.com/unweaver/unweaver/internal/artifact"
 	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/fault"
+	"github.com/unweaver/unweaver/internal/fault/retry"
 	"github.com/unweaver/unweaver/internal/pipeline/run"
 	"github.com/unweaver/unweaver/internal/store/blob"
 	"github.com/unweaver/unweaver/internal/store/records"
@@ -238,10 +239,8 @@ func (x *deletion) awaitReaders(ctx context.Context) error {
 				return err
 			}
 		}
-		select {
-		case <-ctx.Done():
-			return ctx.Err()
-		case <-time.After(readersEvery):
+		if err := retry.Wait(ctx, readersEvery); err != nil {
+			return err
 		}
 	}
 }
@@ -345,10 +344,8 @@ func (x *deletion) deleteFiles(ctx context.Context) error {
 		}
 	}
 	if len(x.out.Branches) > 0 { // a process may still take a name for a branch of this index, whose lease is held
-		select {
-		case <-ctx.Done():
-			return ctx.Err()
-		case <-time.After(settles):
+		if err := retry.Wait(ctx, settles); err != nil {
+			return err
 		}
 	}
 	return x.deleteObjects(ctx, "", all)

@@ -52,7 +52,7 @@ func (b *builder) parseFile(
 		if d.row.Untranscribed = 2; errors.Is(failed, docling.ErrFile) {
 			d.row.Untranscribed = 1
 		}
-		doc.Missing = strings.TrimPrefix(doc.Missing+"; "+failed.Error()+"; UnWeaver's own parser read it", "; ")
+		doc.Missing = document.JoinMissing(doc.Missing, failed.Error()+"; UnWeaver's own parser read it")
 	}
 	return doc, err
 }

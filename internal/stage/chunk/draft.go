@@ -105,12 +105,7 @@ func (d *draft) markTranscribed() {
 }
 
 // addMissing adds what a document lacks, where that is anything.
-func (d *draft) addMissing(what string) {
-	if d.row.Missing != "" && what != "" {
-		what = "; " + what
-	}
-	d.row.Missing += what
-}
+func (d *draft) addMissing(what string) { d.row.Missing = document.JoinMissing(d.row.Missing, what) }
 
 // rereadWithin is how long a first try may take that is done again where it learned nothing of the document. Both stay
 // below the twelve minutes in which a unit must make progress, also with the highest limits.document.seconds, 600.
@@ -229,8 +224,8 @@ func (b *builder) cutDocument(ctx context.Context, object string, doc document.D
 		}
 	}
 	head := text[:min(len(text), headBytes)]
-	d.row.Meta, d.row.Missing, d.places = doc.Meta, doc.Missing, doc.Places
-	d.addMissing(sound.DescribeLoss())
+	d.row.Meta, d.places = doc.Meta, doc.Places
+	d.row.Missing = document.JoinMissing(doc.Missing, sound.DescribeLoss())
 	d.row.Title = document.TitleOf(
 		doc.Title, strings.ToValidUTF8(string(head), ""), document.Kind(d.plan.Kind), cmp.Or(d.plan.Part, object), b.Limits)
 	return readFault(object, b.cutText(ctx, bytes.NewReader(text), d.plan.Kind, nil, d))

@@ -44,6 +44,8 @@ const (
 	transcribePrompt = "transcribe/1"
 	// renderings are groups of pages that are rendered and asked for at once.
 	renderings = 4
+	// recalls are pages that the ledger is asked for at once.
+	recalls = 16
 	// mostTranscript bounds the text of a page in bytes: a model that repeats itself writes more.
 	mostTranscript = 64 << 10
 	// mostUnrendered pages of a document may fail to render before its other pages are not tried.
@@ -84,11 +86,12 @@ func (b *builder) holdFile(plain *io.Reader, kind document.Kind, asked document.
 		return file, func() {}, nil
 	}
 	var column mapped.Column
-	raw, err := bufferText(io.LimitReader(*plain, b.Limits.WithDefaults().Bytes+1), &column)
+	most := b.Limits.WithDefaults().Bytes
+	raw, err := bufferText(io.LimitReader(*plain, most+1), &column)
 	if err != nil {
 		return file, column.Close, err
 	}
-	if most := b.Limits.WithDefaults().Bytes; int64(len(raw)) > most {
+	if int64(len(raw)) > most {
 		return file, column.Close, fault.TooLarge.At("read", "").
 			Because(fmt.Sprintf("it has more bytes than limits.document.bytes: %d", most)).
 			Advise("split the document, or raise limits.document.bytes")
@@ -148,7 +151,7 @@ func (b *builder) transcribePages(
 	d.transcribed = document.ListPages(slices.Sorted(maps.Keys(t.said)))
 	for _, code := range slices.Sorted(maps.Keys(t.left)) {
 		d.row.Untranscribed = max(d.row.Untranscribed, 1)
-		doc.Missing = strings.TrimPrefix(doc.Missing+"; "+describeLeft(code, t.left[code]), "; ")
+		doc.Missing = document.JoinMissing(doc.Missing, describeLeft(code, t.left[code]))
 	}
 	if t.retry {
 		d.row.Untranscribed = 2
@@ -203,22 +206,30 @@ func (t *transcribing) keyOf(page int) core.Digest {
 // recallPages takes what the ledger has of pages, and returns the others.
 func (t *transcribing) recallPages(ctx context.Context, pages []int) (missing []int, err error) {
 	for _, page := range pages {
-		key := t.keyOf(page)
-		t.keys = append(t.keys, key)
-		entry, err := t.Ledger.Get(ctx, ledger.Transcribe, key, t.Vision.Attempt)
-		if err != nil {
-			return nil, err
+		t.keys = append(t.keys, t.keyOf(page))
+	}
+	known := make([]*transcript, len(pages))
+	err = parallel.Each(ctx, len(pages), min(recalls, len(pages)), func(ctx context.Context, i int) error {
+		entry, err := t.Ledger.Get(ctx, ledger.Transcribe, t.keys[i], t.Vision.Attempt)
+		if err != nil || entry == nil {
+			return err
 		}
-		if entry == nil {
+		known[i] = new(transcript)
+		if err := json.Unmarshal(entry.Value, known[i]); err != nil {
+			return fault.SegmentDamage.At("read ledger entry of", "a transcription").Because(err)
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	for i, page := range pages {
+		if known[i] == nil {
 			missing = append(missing, page)
 			continue
 		}
-		var found transcript
-		if err := json.Unmarshal(entry.Value, &found); err != nil {
-			return nil, fault.SegmentDamage.At("read ledger entry of", "a transcription").Because(err)
-		}
 		t.count.Hits++
-		t.takePage(page, found)
+		t.takePage(page, *known[i])
 	}
 	return missing, nil
 }

@@ -98,10 +98,8 @@ func (s *Store) writeConditionally(ctx context.Context, c blob.Cond, f func(cont
 		if i == 20 || !isConflict(err) {
 			return err
 		}
-		select {
-		case <-ctx.Done():
-			return ctx.Err()
-		case <-time.After(time.Duration(20+10*i) * time.Millisecond):
+		if err := retry.Wait(ctx, time.Duration(20+10*i)*time.Millisecond); err != nil {
+			return err
 		}
 	}
 }

@@ -368,10 +368,8 @@ func (s *Store) loadCollection(ctx context.Context, name string) error {
 				Because("it did not load within " + loadDeadline.String()).
 				Advise("check the log of Milvus: it may be short of memory")
 		}
-		select {
-		case <-ctx.Done():
-			return ctx.Err()
-		case <-time.After(wait):
+		if err := retry.Wait(ctx, wait); err != nil {
+			return err
 		}
 	}
 }
