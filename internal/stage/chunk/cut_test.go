@@ -41,14 +41,15 @@ func startsOf(cs []cutting) map[int]bool {
 
 // sourceOf returns the text that chunks were cut from.
 func sourceOf(t *testing.T, cs []cutting, max int) string {
-	u, out := newUnits(strings.NewReader(joinPieces(cs)), max, new(table)), ""
+	var out strings.Builder
+	u := newUnits(strings.NewReader(joinPieces(cs)), max, new(table))
 	for u.former = startsOf(cs); ; {
 		x, err := u.next()
 		if errors.Is(err, io.EOF) {
-			return out
+			return out.String()
 		}
 		require.NoError(t, err)
-		out += x.s
+		out.WriteString(x.s)
 	}
 }
 
