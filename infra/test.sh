@@ -36,7 +36,7 @@ run_files() {
   shift
   for folder in $(dirname $files | sort -u); do
     names=$(grep -xE "$folder/[^/]+" <<<"$files" | xargs grep -hoE '^func Test\w+' | sed 's/func //' | paste -sd '|')
-    run -run "^($names)\$" "$@" "./$folder"
+    [ -z "$names" ] || run -run "^($names)\$" "$@" "./$folder"
   done
 }
 
