@@ -632,4 +632,3 @@ func TestAnIndexIsMadeInMemoryThatDoesNotGrowWithItsRows(t *testing.T) {
 		t.Errorf("of %d rows %d bytes, of %d %d: %d more", rows, few, 4*rows, many, more)
 	}
 }
-
