@@ -150,8 +150,9 @@ type fixture struct {
 	built  retrievetest.Built
 	runs   *coordination.Store
 
-	here      bool // requests come from this machine
-	unchecked bool // answers are not compared with the description
+	here      bool   // requests come from this machine
+	token     string // that do sends; empty: none
+	unchecked bool   // answers are not compared with the description
 }
 
 // serve publishes the sample and starts a server; edit may change its configuration, and what is published before.
@@ -201,6 +202,7 @@ func (f *fixture) do(method, path string, body any) (int, object, http.Header) {
 	if sent != nil {
 		request.Header.Set("Content-Type", "application/json")
 	}
+	f.authorize(request)
 	f.server.Handler().ServeHTTP(recorder, request)
 	f.asDescribed(request, recorder)
 	var out object

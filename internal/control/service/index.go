@@ -44,8 +44,12 @@ func (s *Service) BuildIndex(ctx context.Context, request control.IndexRequest) 
 	if err := errors.Join(freeName(generation), run.RefuseDeleted(ctx, s.indexOf(spec.Index))); err != nil {
 		return control.Run{}, err
 	}
-	if err := s.checkOverlay(ctx, spec); err != nil {
-		return control.Run{}, err
+	known, err := s.findOnce(ctx, request)
+	if err == nil && known.Run == "" {
+		err = s.checkOverlay(ctx, spec)
+	}
+	if err != nil || known.Run != "" {
+		return known, err
 	}
 	if file := spec.ChatOf(core.RoleExtraction).File; s.Grant != nil && file != "" && !control.OfAnother(ctx) {
 		s.Models.AllowRecording(file)
@@ -82,7 +86,7 @@ func (s *Service) BuildIndex(ctx context.Context, request control.IndexRequest) 
 				return work, err
 			}
 		}
-		if generation, err = s.nameGeneration(ctx, spec.Index); err != nil {
+		if generation, err = s.nameBuild(ctx, request); err != nil {
 			return control.Run{}, err
 		}
 	} else if err := s.awaitName(ctx, spec.Index, generation); err != nil {

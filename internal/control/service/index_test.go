@@ -41,6 +41,30 @@ func TestABuildIsStartedOnce(t *testing.T) {
 		"%+v with %+v", options, input)
 }
 
+// A client whose answer was lost asks again: it gets its run, whatever that came to.
+func TestARequestWithANameIsAnsweredByTheRunItBegan(t *testing.T) {
+	b := newBench(t)
+	request := indexRequest(b, "docs", "")
+	request.Once = "deploy-1"
+	first := musttest.Get(b.BuildIndex(t.Context(), request))(t)
+	for _, status := range []string{"", core.StatusRunning, core.StatusFailed} {
+		if status != "" {
+			state := core.RunState{}
+			state.Report.Run, state.Report.Status = first.Run, status
+			b.setState(first.Run, state)
+		}
+		if status == core.StatusFailed {
+			b.temporal.executions["build/"+first.Run] = completed
+		}
+		again := musttest.Get(b.BuildIndex(t.Context(), request))(t)
+		assert.True(t, !first.Attached && again.Attached && again.Run == first.Run && len(b.temporal.started) == 1,
+			"%q: %+v, %d starts", status, again, len(b.temporal.started))
+	}
+	request.Once = "deploy-2"
+	other := musttest.Get(b.BuildIndex(t.Context(), request))(t)
+	assert.True(t, !other.Attached && other.Run != first.Run, "%+v", other)
+}
+
 // Tasks of a run are distinguished by its index, so that a small night of one need not wait for all that another has.
 func TestARunHasThePriorityOfItsIndex(t *testing.T) {
 	b := newBench(t)

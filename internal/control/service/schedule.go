@@ -264,6 +264,14 @@ func (s *Service) ListSchedules(ctx context.Context) ([]control.Scheduled, error
 	return out, err
 }
 
+// ReadSchedule implements Control.
+func (s *Service) ReadSchedule(ctx context.Context, index string) (control.Scheduled, error) {
+	if !core.ValidIndex(index) {
+		return control.Scheduled{}, newNameFault("index", index)
+	}
+	return s.describeSchedule(ctx, index)
+}
+
 // describeSchedule says how the schedule of an index stands.
 func (s *Service) describeSchedule(ctx context.Context, index string) (control.Scheduled, error) {
 	out := control.Scheduled{Index: index}
