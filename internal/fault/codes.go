@@ -245,7 +245,7 @@ var meanings = map[Code]Meaning{
 		"It is down, or the configured address, namespace or certificates are wrong.",
 		"Check `engine` in the configuration, and that Temporal runs."},
 	NoControl: {Bad, "This server does not build indexes or change documents.",
-		"query-api only answers questions unless it is configured to do more.",
+		"Unless it is configured to do more, query-api only answers questions.",
 		"Set `query_api.control: true` and `engine`, or ask `unweaver dev`."},
 	RunNotFound: {Bad, "The run does not exist.",
 		"The name is misspelt, or its report was deleted.",

@@ -159,7 +159,7 @@ type RunStarted struct {
 // RunSteered is what a command to a run came to.
 type RunSteered struct {
 	Run      string `json:"run" doc:"index/generation"`
-	Command  string `json:"command" enum:"pause,resume,cancel"`
+	Command  string `json:"command" enum:"pause,resume,cancel" doc:"what was asked for"`
 	InFlight *int64 `json:"in_flight" doc:"model calls that were not answered yet: they are paid and kept; null: unknown"`
 }
 
