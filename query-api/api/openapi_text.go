@@ -299,9 +299,9 @@ var answerExamples = map[string]any{
 	"estimateRun": core.Report{
 		Index: "sample", Status: core.StatusCompleted, Reason: "dry_run", Stages: []core.StageProgress{},
 	},
-	"pauseRun":  RunSteered{"sample/g1", core.ActionPause, new(int64)},
-	"resumeRun": RunSteered{Run: "sample/g1", Command: core.ActionResume},
-	"cancelRun": RunSteered{"sample/g1", core.ActionCancel, new(int64)},
+	"pauseRun":  RunSteered{"sample", "g1", core.ActionPause, new(int64)},
+	"resumeRun": RunSteered{"sample", "g1", core.ActionResume, nil},
+	"cancelRun": RunSteered{"sample", "g1", core.ActionCancel, new(int64)},
 	"listDeadLetters": DeadLetters{Index: "sample", Items: []core.Letter{{
 		Chunk: exampleChunk, Document: "cities/oslo.txt", Reason: "bad_model_output", Kind: core.LetterContent, Attempts: 2,
 		Raw: "I cannot read this.",
@@ -350,7 +350,7 @@ func exampleMove(action string) core.Move {
 }
 
 var (
-	exampleStarted  = RunStarted{Run: "sample/g2", Index: "sample", Generation: "g2"}
+	exampleStarted  = RunStarted{Index: "sample", Generation: "g2"}
 	exampleSchedule = control.Scheduled{
 		Index: "sample", Timezone: "Europe/Oslo", Catchup: core.Duration(24 * time.Hour), Nights: []control.NightRun{},
 		Next: []time.Time{time.Date(2026, 11, 23, 1, 0, 0, 0, time.UTC)},

@@ -149,16 +149,17 @@ type EstimateRequest struct {
 
 // RunStarted names a run that was started or joined.
 type RunStarted struct {
-	Run        string     `json:"run" doc:"index/generation"`
 	Index      string     `json:"index"`
-	Generation string     `json:"generation" doc:"name of the run in addresses"`
+	Generation string     `json:"generation" doc:"name of the run, and of the generation that it makes"`
 	Attached   bool       `json:"attached" doc:"it was running already, or an earlier request of the same key started it"`
 	Begun      *time.Time `json:"begun,omitempty" doc:"of a joined run: it may miss later changes of the corpus"`
 }
 
 // RunSteered is what a command to a run came to.
 type RunSteered struct {
-	Run      string `json:"run" doc:"index/generation"`
+	Index      string `json:"index"`
+	Generation string `json:"generation" doc:"name of the run, and of the generation that it makes"`
+
 	Command  string `json:"command" enum:"pause,resume,cancel" doc:"what was asked for"`
 	InFlight *int64 `json:"in_flight" doc:"model calls that were not answered yet: they are paid and kept; null: unknown"`
 }
@@ -177,7 +178,7 @@ type RunBudget struct {
 
 func startedRun(run control.Run) RunStarted {
 	index, generation, _ := strings.Cut(run.Run, "/")
-	return RunStarted{Run: run.Run, Index: index, Generation: generation, Attached: run.Attached, Begun: run.Begun}
+	return RunStarted{Index: index, Generation: generation, Attached: run.Attached, Begun: run.Begun}
 }
 
 // replyStarted answers with a run that was started or joined.
@@ -260,7 +261,7 @@ func steerRun(command string) func(operation) (reply, error) {
 		case core.ActionCancel:
 			stopped, err = controller.CancelRun(o.ctx, name)
 		}
-		return reply{status: http.StatusOK, body: RunSteered{name, command, stopped.InFlight}}, refuse(err)
+		return reply{status: http.StatusOK, body: RunSteered{index, run, command, stopped.InFlight}}, refuse(err)
 	}
 }
 

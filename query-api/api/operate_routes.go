@@ -146,7 +146,8 @@ func (s *Server) uploadRoutes() []route {
 			method: "PUT", pattern: pattern, path: path, id: "putDocument", tag: tagDocuments,
 			summary: "Upload a document",
 			doc: "Writes the body into the folder or bucket of the index, whole or not at all. The next build indexes it. A " +
-				"key that builds leave out, such as a hidden one, is a 422; one that ends in /text a 405.",
+				"key that builds leave out, such as a hidden one, and an empty body are a 422; a key that ends in /text is a " +
+				"405.",
 			query: []parameter{{
 				"build", map[string]any{"type": "boolean", "default": false}, "start a build, as startRun does", nil,
 			}},

@@ -71,8 +71,8 @@ func TestAnIndexIsBuiltSteeredAndServedOverHTTP(t *testing.T) {
 		assert.True(t, status == c.status && (status < 300 || out["code"] == c.code), at)
 		assert.True(t, c.asked == "" && len(o.control.asked) == 0 || slices.Contains(o.control.asked, c.asked), at)
 		assert.True(t, c.code != "lease_held" || out["run"] == "sample/g3", at)
-		assert.True(t, status != 202 || out["run"] == nil || header.Get("Location") ==
-			"/v1/indexes/"+strings.Replace(fmt.Sprint(out["run"]), "/", "/runs/", 1), "%s, %v", at, header)
+		assert.True(t, status != 202 || out["generation"] == nil ||
+			header.Get("Location") == sampleIndex+"/runs/"+fmt.Sprint(out["generation"]), "%s, %v", at, header)
 		assert.True(t, c.body == nil || status != 200 || out["index"] != "sample" || o.control.by.Via == "token", at)
 	}
 	got := o.send("POST", sampleIndex+"/runs", "", asOwner("Idempotency-Key", "deploy-1")...)
@@ -215,6 +215,7 @@ func TestAnUploadWritesAndDeletesDocumentsOfTheIndexAlone(t *testing.T) {
 		{"a/b/new.txt?build=true", "hello", nil, 201,
 			`"sha256":"2cf24dba5fb0a30e26e83b2ac5b9e29e1b161e5c1fa7425e73043362938b9824","bytes":5,"created":true,"run":`},
 		{"a/b/new.txt?build=1", "hello", nil, 422, "want true or false"},
+		{"old.txt", "", nil, 422, "the document is empty"},
 		{"old.txt", "newer", []string{"Content-Type", "text/html"}, 200, `"created":false`},
 		{"100%2525.txt", "x", nil, 201, `"document":"100%25.txt"`},
 		{"a%2Ftext", "x", nil, 201, `"document":"a/text"`},

@@ -1,6 +1,7 @@
 package api
 
 import (
+	"bufio"
 	"errors"
 	"fmt"
 	"io"
@@ -66,7 +67,12 @@ func (o operation) putDocument() (reply, error) {
 	}
 	middleware.ExtendBody(o.Request)
 	key := o.PathValue("rest")
-	body := upload{http.MaxBytesReader(o.w, o.Body, o.desk.MostBytes), o.desk.MostBytes}
+	body := bufio.NewReader(upload{http.MaxBytesReader(o.w, o.Body, o.desk.MostBytes), o.desk.MostBytes})
+	if _, err := body.Peek(1); errors.Is(err, io.EOF) {
+		return reply{}, newFault("read body", "", "the document is empty", "send its content; or delete the document")
+	} else if err != nil {
+		return reply{}, err
+	}
 	stored, err := o.desk.PutDocument(o.ctx, o.index, key, body, o.ContentLength)
 	if err != nil {
 		return reply{}, err

@@ -37,6 +37,18 @@ class Client(Transport):
             'GET', '/v1/indexes/{index}/chunks/{id}', {'index': index, 'id': id}, query={'generation': generation},
         )
 
+    def list_dead_letters(self, index: str, *, cursor: str | None = None, limit: int | None = None) -> DeadLetters:
+        """List dead letters. Passages of the published generation whose extraction failed. Scope of the key: operate.
+        Needs a key everywhere."""
+        return self._request(
+            'GET', '/v1/indexes/{index}/dead-letters', {'index': index}, query={'cursor': cursor, 'limit': limit},
+        )
+
+    def retry_dead_letters(self, index: str, body: RetryRequest | None = None) -> RunStarted | None:
+        """Retry dead letters. Starts a run that asks the model again for the documents of these passages, and changes
+        nothing else. 204: nothing failed. Scope of the key: operate. Needs a key everywhere."""
+        return self._request('POST', '/v1/indexes/{index}/dead-letters/retry', {'index': index}, body=body)
+
     def list_documents(
         self, index: str, *, prefix: str | None = None, cursor: str | None = None, limit: int | None = None,
         generation: str | None = None,
@@ -47,11 +59,27 @@ class Client(Transport):
             query={'prefix': prefix, 'cursor': cursor, 'limit': limit, 'generation': generation},
         )
 
+    def delete_document(self, index: str, key: str) -> None:
+        """Delete a document from the corpus. The next build removes it from the index; kept generations and paid
+        results still have it. To erase it: `unweaver purge`. Scope of the key: operate. Needs a key everywhere."""
+        return self._request('DELETE', '/v1/indexes/{index}/documents/{key}', {'index': index, 'key': key})
+
     def get_document(self, index: str, key: str, *, generation: str | None = None) -> DocumentDetail:
         """Get one document. With metadata and the served version. Scope of the key: query."""
         return self._request(
             'GET', '/v1/indexes/{index}/documents/{key}', {'index': index, 'key': key},
             query={'generation': generation},
+        )
+
+    def put_document(
+        self, index: str, key: str, content: bytes | BinaryIO, *, build: bool | None = None,
+    ) -> DocumentStored:
+        """Upload a document. Writes the body into the folder or bucket of the index, whole or not at all. The next
+        build indexes it. A key that builds leave out, such as a hidden one, and an empty body are a 422; a key that
+        ends in /text is a 405. Scope of the key: operate. Needs a key everywhere."""
+        return self._request(
+            'PUT', '/v1/indexes/{index}/documents/{key}', {'index': index, 'key': key}, query={'build': build},
+            content=content,
         )
 
     def get_document_text(
@@ -92,6 +120,12 @@ class Client(Transport):
             query={'cursor': cursor, 'limit': limit, 'generation': generation},
         )
 
+    def estimate_run(self, index: str, body: EstimateRequest | None = None) -> Report:
+        """Estimate a build. Returns the report of a dry run: documents, calls, tokens, cost. It takes nothing and
+        calls no model. It reads the list of the corpus, which can take minutes. Scope of the key: operate. Needs a
+        key everywhere."""
+        return self._request('POST', '/v1/indexes/{index}/estimate', {'index': index}, body=body)
+
     def list_generations(self, index: str, *, cursor: str | None = None, limit: int | None = None) -> Generations:
         """List the generations of an index. The current one first, then the newest. Scope of the key: query."""
         return self._request(
@@ -102,6 +136,37 @@ class Client(Transport):
         """Get one generation. With the report of its run and the changes against its parent. Scope of the key: query."""
         return self._request(
             'GET', '/v1/indexes/{index}/generations/{generation}', {'index': index, 'generation': generation},
+        )
+
+    def discard_generation(self, index: str, generation: str) -> Move:
+        """Discard a held generation. Later runs delete its files. Paid results are kept. Scope of the key: operate.
+        Needs a key everywhere."""
+        return self._request(
+            'POST', '/v1/indexes/{index}/generations/{generation}/discard',
+            {'index': index, 'generation': generation},
+        )
+
+    def publish_generation(self, index: str, generation: str, body: PublishRequest | None = None) -> Move:
+        """Serve a generation. Approves a generation that a gate held, or rolls back to one that was published before.
+        Nothing is built or paid for. Scope of the key: operate. Needs a key everywhere."""
+        return self._request(
+            'POST', '/v1/indexes/{index}/generations/{generation}/publish',
+            {'index': index, 'generation': generation}, body=body,
+        )
+
+    def untag_generation(self, index: str, generation: str, tag: str) -> Move:
+        """Remove a tag. `indexes.*.keep` applies again. Scope of the key: operate. Needs a key everywhere."""
+        return self._request(
+            'DELETE', '/v1/indexes/{index}/generations/{generation}/tags/{tag}',
+            {'index': index, 'generation': generation, 'tag': tag},
+        )
+
+    def tag_generation(self, index: str, generation: str, tag: str) -> Move:
+        """Tag a generation. It is kept until its last tag is removed. A tag belongs to one generation. Scope of the
+        key: operate. Needs a key everywhere."""
+        return self._request(
+            'PUT', '/v1/indexes/{index}/generations/{generation}/tags/{tag}',
+            {'index': index, 'generation': generation, 'tag': tag},
         )
 
     def get_memory(self, index: str, *, nodes: int | None = None, generation: str | None = None) -> Memory:
@@ -125,14 +190,61 @@ class Client(Transport):
             'GET', '/v1/indexes/{index}/runs', {'index': index}, query={'cursor': cursor, 'limit': limit},
         )
 
+    def start_run(
+        self, index: str, body: RunRequest | None = None, *, idempotency_key: str | None = None,
+    ) -> RunStarted:
+        """Build an index. Starts a build with the configuration of the server, or with that of the published
+        generation if the server's names no corpus. A build that runs with the same configuration is joined
+        (`attached`); with another configuration the response is a 409 that names it in `run`. Scope of the key:
+        operate. Needs a key everywhere."""
+        return self._request(
+            'POST', '/v1/indexes/{index}/runs', {'index': index}, header={'Idempotency-Key': idempotency_key},
+            body=body,
+        )
+
     def get_run(self, index: str, run: str) -> RunDetail:
         """Get one run. Progress, cost and problems, as in `unweaver status --json`. Scope of the key: operate."""
         return self._request('GET', '/v1/indexes/{index}/runs/{run}', {'index': index, 'run': run})
+
+    def cancel_run(self, index: str, run: str) -> RunSteered:
+        """Cancel a run. Returns when no paid call can start any more. Paid results are kept. Scope of the key:
+        operate. Needs a key everywhere."""
+        return self._request('POST', '/v1/indexes/{index}/runs/{run}/cancel', {'index': index, 'run': run})
+
+    def pause_run(self, index: str, run: str) -> RunSteered:
+        """Pause a run. Returns when no paid call can start any more. Scope of the key: operate. Needs a key
+        everywhere."""
+        return self._request('POST', '/v1/indexes/{index}/runs/{run}/pause', {'index': index, 'run': run})
 
     def get_run_report(self, index: str, run: str) -> str:
         """Get the report of a run as text. Markdown: what to do, stages, cost, estimate, changes, gates, failures.
         Scope of the key: operate."""
         return self._request('GET', '/v1/indexes/{index}/runs/{run}/report', {'index': index, 'run': run})
+
+    def resume_run(self, index: str, run: str, body: ResumeRequest | None = None) -> RunSteered:
+        """Resume a run. A run whose budget is spent needs a larger one. Scope of the key: operate. Needs a key
+        everywhere."""
+        return self._request('POST', '/v1/indexes/{index}/runs/{run}/resume', {'index': index, 'run': run}, body=body)
+
+    def delete_schedule(self, index: str) -> None:
+        """Delete the schedule of an index. A running run continues. Scope of the key: operate. Needs a key everywhere."""
+        return self._request('DELETE', '/v1/indexes/{index}/schedule', {'index': index})
+
+    def get_schedule(self, index: str) -> Schedule:
+        """Get the schedule of an index. With its next and its last runs. Scope of the key: operate. Needs a key
+        everywhere."""
+        return self._request('GET', '/v1/indexes/{index}/schedule', {'index': index})
+
+    def put_schedule(self, index: str, body: ScheduleRequest | None = None) -> Schedule:
+        """Create or change the schedule of an index. Runs use the configuration of this moment, as startRun finds it.
+        Fields that are absent are as `indexes.*.schedule` says; a paused schedule stays paused unless `paused` says
+        otherwise. Scope of the key: operate. Needs a key everywhere."""
+        return self._request('PUT', '/v1/indexes/{index}/schedule', {'index': index}, body=body)
+
+    def trigger_schedule(self, index: str) -> Triggered:
+        """Start a scheduled run now. Also of a paused schedule. While a build runs nothing starts, and `running` names
+        it. Scope of the key: operate. Needs a key everywhere."""
+        return self._request('POST', '/v1/indexes/{index}/schedule/trigger', {'index': index})
 
     def get_trends(self, index: str, *, nights: int | None = None) -> Trends:
         """Get the figures of the last nights. Of each ended build, oldest first: passages, changes, calls, tokens,

@@ -172,6 +172,14 @@ class ClassShare(TypedDict):
     share: float
 
 
+class DeadLetters(TypedDict):
+    """A page of dead letters."""
+
+    index: str
+    items: list[Letter]
+    next_cursor: str
+
+
 class Delta(TypedDict):
     """A piece of the answer's text. Concatenate all of them."""
 
@@ -187,6 +195,13 @@ class Diff(TypedDict):
     removed: int
     same: int
     unusable: int
+
+
+class Discarded(TypedDict):
+    """When a dead letter was discarded, and why."""
+
+    at: str
+    why: NotRequired[str]
 
 
 class DocumentDetail(TypedDict):
@@ -207,6 +222,18 @@ class DocumentDetail(TypedDict):
     title: str
     type: str
     version: str
+
+
+class DocumentStored(TypedDict):
+    """A document that was written to the corpus."""
+
+    bytes: int
+    created: bool
+    document: str
+    index: str
+    problem: NotRequired[str]
+    run: NotRequired[None | RunStarted]
+    sha256: str
 
 
 class DocumentSummary(TypedDict):
@@ -339,6 +366,13 @@ class Estimate(TypedDict):
     shorten: Range
     tokens: Range
     transcribe: NotRequired[Range]
+
+
+class EstimateRequest(TypedDict):
+    """Options of the build to estimate."""
+
+    rebuild: NotRequired[bool | None]
+    replace_corpus: NotRequired[bool | None]
 
 
 class Event(TypedDict):
@@ -650,6 +684,20 @@ class LeftOut(TypedDict):
     purged: NotRequired[int]
 
 
+class Letter(TypedDict):
+    """A dead letter: a passage whose extraction failed."""
+
+    attempts: int
+    chunk: str
+    discarded: NotRequired[None | Discarded]
+    document: str
+    kind: str
+    ordinal: int
+    raw: str
+    reason: str
+    text: NotRequired[str]
+
+
 class ListPlace(TypedDict):
     """Place of a hit in a list."""
 
@@ -775,6 +823,20 @@ class Moment(TypedDict):
     tokens: int
 
 
+# What changed in what is served or kept.
+Move = TypedDict('Move', {
+    'action': 'str',
+    'from': 'NotRequired[str]',
+    'index': 'str',
+    'name': 'NotRequired[str]',
+    'operation': 'NotRequired[str]',
+    'release': 'NotRequired[int]',
+    'set': 'NotRequired[dict[str, str]]',
+    'to': 'str',
+    'unchanged': 'bool',
+})
+
+
 class Night(TypedDict):
     """Key figures of an ended build."""
 
@@ -865,9 +927,17 @@ class Problem(TypedDict):
     param: NotRequired[str]
     reference: NotRequired[str]
     request_id: NotRequired[str]
+    run: NotRequired[str]
     status: int
     title: str
     type: str
+
+
+class PublishRequest(TypedDict):
+    """How to serve a generation."""
+
+    force: NotRequired[bool | None]
+    reason: NotRequired[str | None]
 
 
 class Query(TypedDict):
@@ -1032,6 +1102,12 @@ class Result(TypedDict):
     usage: Usage
 
 
+class ResumeRequest(TypedDict):
+    """How to resume a run."""
+
+    budget: NotRequired[None | None | RunBudget]
+
+
 class Retry(TypedDict):
     """Errors after which units of a stage were retried."""
 
@@ -1041,6 +1117,20 @@ class Retry(TypedDict):
     first: str
     last: str
     stage: str
+
+
+class RetryRequest(TypedDict):
+    """Which dead letters to retry."""
+
+    chunks: NotRequired[list[str] | None]
+
+
+class RunBudget(TypedDict):
+    """Limits of what a run pays for, from its start; 0: no limit."""
+
+    calls: NotRequired[int | None]
+    money: NotRequired[float | None]
+    tokens: NotRequired[int | None]
 
 
 class RunDetail(TypedDict):
@@ -1122,6 +1212,32 @@ class RunProblem(TypedDict):
     object: str
 
 
+class RunRequest(TypedDict):
+    """Options of a build."""
+
+    generation: NotRequired[str | None]
+    rebuild: NotRequired[bool | None]
+    replace_corpus: NotRequired[bool | None]
+
+
+class RunStarted(TypedDict):
+    """A run that was started or joined."""
+
+    attached: bool
+    begun: NotRequired[str]
+    generation: str
+    index: str
+
+
+class RunSteered(TypedDict):
+    """What a command to a run came to."""
+
+    command: Literal['pause', 'resume', 'cancel']
+    generation: str
+    in_flight: int | None
+    index: str
+
+
 class RunSummary(TypedDict):
     """A run of a list."""
 
@@ -1164,6 +1280,44 @@ class Runs(TypedDict):
     index: str
     items: list[RunSummary]
     next_cursor: str
+
+
+class Schedule(TypedDict):
+    """A schedule with its next and its last runs."""
+
+    catchup: str
+    index: str
+    missed: NotRequired[int]
+    next: NotRequired[list[str]]
+    nights: list[ScheduledRun]
+    note: NotRequired[str]
+    overlapped: NotRequired[int]
+    paused: bool
+    timezone: str
+
+
+class ScheduleRequest(TypedDict):
+    """What a schedule is to be."""
+
+    catchup: NotRequired[str | None]
+    cron: NotRequired[str | None]
+    jitter: NotRequired[str | None]
+    note: NotRequired[str | None]
+    overlap: NotRequired[Literal['skip', 'buffer_one', 'buffer_all', 'cancel_other', 'allow_all', None]]
+    pause_on_failure: NotRequired[bool | None]
+    paused: NotRequired[bool | None]
+    timezone: NotRequired[str | None]
+
+
+class ScheduledRun(TypedDict):
+    """One run of a schedule."""
+
+    begun: str
+    by: NotRequired[str]
+    due: str
+    reason: NotRequired[str]
+    run: NotRequired[str]
+    status: str
 
 
 class SeatExplain(TypedDict):
@@ -1318,6 +1472,13 @@ class Trends(TypedDict):
     index: str
     nights: list[Night]
     totals: Totals
+
+
+class Triggered(TypedDict):
+    """A scheduled run that starts, or the run in its way."""
+
+    index: str
+    running: NotRequired[str]
 
 
 class Turn(TypedDict):
