@@ -208,8 +208,12 @@ func (o operation) startRun() (reply, error) {
 	}
 	if keys := o.Header.Values("Idempotency-Key"); len(keys) > 0 {
 		options.Once = keys[0]
-		if len(keys) > 1 || !oncePattern.MatchString(keys[0]) {
+		switch {
+		case len(keys) > 1 || !oncePattern.MatchString(keys[0]):
 			return reply{}, newFault("read request", "Idempotency-Key", "want 1 to 128 visible characters, once", "")
+		case options.Generation != "":
+			return reply{}, newFault("read request", "Idempotency-Key", "the generation is named already",
+				"send one of them: a name is used once too")
 		}
 	}
 	run, err := o.desk.StartBuild(o.ctx, o.index, options)

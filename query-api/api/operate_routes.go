@@ -93,7 +93,8 @@ func (s *Server) scheduleRoutes() []route {
 		{
 			method: "PUT", pattern: pattern, id: "putSchedule", summary: "Create or change the schedule of an index",
 			doc: "Runs use the configuration of this moment, as startRun finds it. Fields that are absent are as " +
-				"`indexes.*.schedule` says; a paused schedule stays paused unless `paused` says otherwise.",
+				"`indexes.*.schedule` says; a paused schedule stays paused unless `paused` says otherwise. A body of `paused` " +
+				"and `note` alone only pauses or resumes it.",
 			body: ScheduleRequest{}, answer: control.Scheduled{},
 			handler: s.operate(controlTimeout, operation.applySchedule),
 		},

@@ -10,7 +10,8 @@ import (
 	"github.com/unweaver/unweaver/internal/fault"
 )
 
-// ScheduleChange is what a schedule is to be. What it leaves out is as the configuration says.
+// ScheduleChange is what a schedule is to be. What it leaves out is as the configuration says; with Paused alone the
+// schedule stays as it is.
 type ScheduleChange struct {
 	Set    map[string]string // by keys of indexes.*.schedule
 	Paused *bool             // nil: as it is
@@ -31,24 +32,17 @@ func (d *Desk) ApplySchedule(ctx context.Context, index string, change ScheduleC
 	if err != nil {
 		return control.Scheduled{}, err
 	}
-	found, err := d.readSettings(ctx, index, set)
-	if err != nil {
+	var paused bool
+	if len(set) == 0 && change.Paused != nil {
+		found, err := controller.ReadSchedule(ctx, index)
+		if err != nil {
+			return found, err
+		}
+		paused = found.Paused
+	} else if paused, err = d.applySettings(ctx, controller, index, set); err != nil {
 		return control.Scheduled{}, err
 	}
-	if found.schedule.Cron == "" {
-		return control.Scheduled{}, fault.InvalidParam.At("schedule "+index, "cron").
-			Because("it is not given, and indexes." + index + ".schedule.cron is not set").
-			Advise(`send cron, such as "0 2 * * *"`)
-	}
-	request := control.ScheduleRequest{Spec: found.spec, Schedule: found.schedule, Priority: found.priority}
-	if request.Files, err = config.ReadFiles(&request.Spec); err != nil {
-		return control.Scheduled{}, err
-	}
-	applied, err := controller.ApplySchedule(ctx, request)
-	if err != nil {
-		return control.Scheduled{}, err
-	}
-	if change.Paused != nil && *change.Paused != applied.Paused {
+	if change.Paused != nil && *change.Paused != paused {
 		steer := controller.ResumeSchedule
 		if *change.Paused {
 			steer = controller.PauseSchedule
@@ -58,4 +52,25 @@ func (d *Desk) ApplySchedule(ctx context.Context, index string, change ScheduleC
 		}
 	}
 	return controller.ReadSchedule(ctx, index)
+}
+
+// applySettings makes a schedule what the configuration says with further settings, and returns whether it is paused.
+func (d *Desk) applySettings(
+	ctx context.Context, controller control.Control, index string, set map[string]string,
+) (paused bool, err error) {
+	found, err := d.readSettings(ctx, index, set)
+	if err != nil {
+		return false, err
+	}
+	if found.schedule.Cron == "" {
+		return false, fault.InvalidParam.At("schedule "+index, "cron").
+			Because("it is not given, and indexes." + index + ".schedule.cron is not set").
+			Advise(`send cron, such as "0 2 * * *"`)
+	}
+	request := control.ScheduleRequest{Spec: found.spec, Schedule: found.schedule, Priority: found.priority}
+	if request.Files, err = config.ReadFiles(&request.Spec); err != nil {
+		return false, err
+	}
+	applied, err := controller.ApplySchedule(ctx, request)
+	return applied.Paused, err
 }

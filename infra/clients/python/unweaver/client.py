@@ -238,7 +238,8 @@ class Client(Transport):
     def put_schedule(self, index: str, body: ScheduleRequest | None = None) -> Schedule:
         """Create or change the schedule of an index. Runs use the configuration of this moment, as startRun finds it.
         Fields that are absent are as `indexes.*.schedule` says; a paused schedule stays paused unless `paused` says
-        otherwise. Scope of the key: operate. Needs a key everywhere."""
+        otherwise. A body of `paused` and `note` alone only pauses or resumes it. Scope of the key: operate. Needs a
+        key everywhere."""
         return self._request('PUT', '/v1/indexes/{index}/schedule', {'index': index}, body=body)
 
     def trigger_schedule(self, index: str) -> Triggered:
