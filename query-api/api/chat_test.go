@@ -465,18 +465,6 @@ func TestThePythonClientOfOpenAIReadsIt(t *testing.T) {
 	t.Logf("%s", out)
 }
 
-func TestThePythonClientBuildsAsksAndRetrieves(t *testing.T) {
-	folder := must(filepath.Abs("../../infra/clients/python"))(t)
-	python := program(t, "venv", "bin", "python")
-	server := httptest.NewServer(operate(t, nil).server.Handler())
-	defer server.Close()
-	command := exec.CommandContext(t.Context(), python, "-B", "testdata/unweaver_client.py", server.URL, ownerToken)
-	command.Env = append(os.Environ(), "PYTHONPATH="+folder)
-	out, err := command.CombinedOutput()
-	require.True(t, err == nil, "%v\n%s", err, out)
-	t.Logf("%s", out)
-}
-
 func TestTheInspectorReadsTheTools(t *testing.T) {
 	inspector := program(t, "node", "node_modules", ".bin", "mcp-inspector")
 	server := httptest.NewServer(serve(t, nil).server.Handler())

@@ -46,10 +46,7 @@ func OpenAPI(methods *retrieve.Registry) []byte {
 			reflect.TypeFor[answer.Modified](): true,
 			reflect.TypeFor[answer.Without]():  true,
 			reflect.TypeFor[answer.Turn]():     true,
-			reflect.TypeFor[RunRequest]():      true, reflect.TypeFor[EstimateRequest](): true,
-			reflect.TypeFor[ResumeRequest](): true, reflect.TypeFor[RunBudget](): true,
-			reflect.TypeFor[RetryRequest](): true, reflect.TypeFor[ScheduleRequest](): true,
-			reflect.TypeFor[PublishRequest](): true,
+			reflect.TypeFor[RunBudget]():       true,
 		},
 	}
 	all.schemaOf(reflect.TypeFor[Problem]())
@@ -127,6 +124,7 @@ func (s *schemas) describeOperation(path string, route route) map[string]any {
 	if route.control {
 		out["security"] = []any{map[string]any{"key": []any{}}, map[string]any{"header": []any{}}}
 		out["description"] = out["description"].(string) + " Needs a key everywhere."
+		s.strict[reflect.TypeOf(route.body)] = true
 	}
 	if route.bytes {
 		out["requestBody"] = map[string]any{

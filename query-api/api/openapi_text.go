@@ -414,6 +414,6 @@ var exampleDetails = map[fault.Code][2]string{
 		"use this address: this server was not given control of builds",
 		"set query_api.control: true and engine in the configuration of query-api; unweaver dev has it",
 	},
-	fault.LeaseHeld: {"index sample: run sample/g2 is building it with another configuration", "wait for it, or cancel it"},
+	fault.LeaseHeld: {"index sample: run sample/g2 is building it with other settings", "wait for it, or cancel it"},
 	fault.MediaType: {"read body: the Content-Type is not JSON", "send Content-Type: application/json"},
 }

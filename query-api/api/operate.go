@@ -8,6 +8,7 @@ import (
 	"regexp"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	"github.com/unweaver/unweaver/internal/access"
 	"github.com/unweaver/unweaver/internal/control"
@@ -52,7 +53,7 @@ func (s *Server) operate(within time.Duration, do func(operation) (reply, error)
 			out, err = do(asked)
 		}
 		if err != nil {
-			s.writeError(w, request, err)
+			s.writeError(w, request, asConflict(err))
 			return
 		}
 		if out.location != "" {
@@ -112,13 +113,35 @@ func (o operation) read(to any) error {
 	return readBody(raw, to)
 }
 
-// connect returns who builds and steers.
-func (o operation) connect() (control.Control, error) { return o.desk.Connect(o.ctx) }
+// withControl connects an operation that steers by itself.
+func withControl(do func(operation, control.Control) (reply, error)) func(operation) (reply, error) {
+	return func(o operation) (reply, error) {
+		controller, err := o.desk.Connect(o.ctx)
+		if err != nil {
+			return reply{}, err
+		}
+		return do(o, controller)
+	}
+}
 
-// refuse returns the error of a command. What cannot be done as things stand is a conflict, though a command line
-// would call it wrong usage.
-func refuse(err error) error {
-	if fault.Is(err, fault.Usage) {
+// longestNote bounds what an operator says for the audit trail, in characters.
+const longestNote = 500
+
+// noteOf returns what an operator says in a field of the body.
+func noteOf(field string, text *string) (string, error) {
+	if text == nil {
+		return "", nil
+	}
+	if utf8.RuneCountInString(*text) > longestNote {
+		return "", newFault("read body", field, "it is longer than 500 characters", "")
+	}
+	return *text, nil
+}
+
+// asConflict returns the error of a command. What cannot be done as things stand is a conflict, though a command line
+// calls it wrong usage; a body that is no JSON stays one.
+func asConflict(err error) error {
+	if fault.Is(err, fault.Usage) && fault.As(err).Op != "read body" {
 		return &desk.Conflict{Err: err}
 	}
 	return err
@@ -169,12 +192,8 @@ type ResumeRequest struct {
 	Budget *RunBudget `json:"budget" doc:"from the start of the run; null: as it is"`
 }
 
-// RunBudget bounds what a run pays for, from its start. 0 is no bound.
-type RunBudget struct {
-	Calls  int64   `json:"calls" bounds:"0,1000000000"`
-	Tokens int64   `json:"tokens" bounds:"0,1000000000000"`
-	Money  float64 `json:"money" bounds:"0,1000000000"`
-}
+// RunBudget is a budget in a request: a limit that is left out is none.
+type RunBudget core.Budget
 
 func startedRun(run control.Run) RunStarted {
 	index, generation, _ := strings.Cut(run.Run, "/")
@@ -218,7 +237,7 @@ func (o operation) startRun() (reply, error) {
 	}
 	run, err := o.desk.StartBuild(o.ctx, o.index, options)
 	if err != nil {
-		return reply{}, refuse(err)
+		return reply{}, err
 	}
 	return replyStarted(run), nil
 }
@@ -235,57 +254,42 @@ func (o operation) estimateRun() (reply, error) {
 	if out.Stages == nil {
 		out.Stages = []core.StageProgress{}
 	}
-	return reply{status: http.StatusOK, body: out}, refuse(err)
+	return reply{status: http.StatusOK, body: out}, err
 }
 
 // steerRun returns what answers POST …/runs/{run}/{command}.
-func steerRun(command string) func(operation) (reply, error) {
-	return func(o operation) (reply, error) {
+func steerRun(command string) func(operation, control.Control) (reply, error) {
+	return func(o operation, controller control.Control) (reply, error) {
+		var stopped control.Stopped
 		index, run, err := runOf(o.Request)
 		if err != nil {
 			return reply{}, err
 		}
-		var budget *core.Budget
-		if command == core.ActionResume {
-			if budget, err = o.readBudget(); err != nil {
-				return reply{}, err
-			}
-		}
-		controller, err := o.connect()
-		if err != nil {
-			return reply{}, err
-		}
-		var stopped control.Stopped
-		name := index + "/" + run
-		switch command {
+		switch name := index + "/" + run; command {
 		case core.ActionPause:
 			stopped, err = controller.PauseRun(o.ctx, name)
-		case core.ActionResume:
-			err = controller.ResumeRun(o.ctx, name, budget)
 		case core.ActionCancel:
 			stopped, err = controller.CancelRun(o.ctx, name)
+		case core.ActionResume:
+			var body ResumeRequest
+			if err = o.read(&body); err == nil {
+				err = checkBudget(body.Budget)
+			}
+			if err != nil {
+				return reply{}, err
+			}
+			err = controller.ResumeRun(o.ctx, name, (*core.Budget)(body.Budget))
 		}
-		return reply{status: http.StatusOK, body: RunSteered{index, run, command, stopped.InFlight}}, refuse(err)
+		return reply{status: http.StatusOK, body: RunSteered{index, run, command, stopped.InFlight}}, err
 	}
 }
 
-// readBudget reads the budget of a resume; nil: none is given.
-func (o operation) readBudget() (*core.Budget, error) {
-	var body ResumeRequest
-	if err := o.read(&body); err != nil || body.Budget == nil {
-		return nil, err
+// checkBudget refuses a budget that nothing can be paid from.
+func checkBudget(budget *RunBudget) error {
+	if budget != nil && (budget.Calls < 0 || budget.Tokens < 0 || budget.Money < 0) {
+		return newFault("read body", "budget", "it is negative", "send 0 for no limit")
 	}
-	given := *body.Budget
-	for name, wrong := range map[string]bool{
-		"budget.calls":  given.Calls < 0 || given.Calls > 1e9,
-		"budget.tokens": given.Tokens < 0 || given.Tokens > 1e12,
-		"budget.money":  given.Money < 0 || given.Money > 1e9,
-	} {
-		if wrong {
-			return nil, newFault("read body", name, "it is negative, or larger than any budget", "")
-		}
-	}
-	return &core.Budget{Calls: given.Calls, Tokens: given.Tokens, Money: given.Money}, nil
+	return nil
 }
 
 // DeadLetters is a page of the dead letters of the published generation.
@@ -301,14 +305,10 @@ type RetryRequest struct {
 }
 
 // listLetters answers GET …/dead-letters.
-func (o operation) listLetters() (reply, error) {
-	controller, err := o.connect()
-	if err != nil {
-		return reply{}, err
-	}
+func (o operation) listLetters(controller control.Control) (reply, error) {
 	all, err := controller.DeadLetters(o.ctx, o.index)
 	if err != nil {
-		return reply{}, refuse(err)
+		return reply{}, err
 	}
 	out := DeadLetters{Index: o.index}
 	out.Items, out.NextCursor, err = namedPage(o.Request, all, func(letter core.Letter) string { return letter.Chunk })
@@ -328,7 +328,7 @@ func (o operation) retryLetters() (reply, error) {
 	}
 	run, err := o.desk.RetryFailed(o.ctx, o.index, body.Chunks)
 	if err != nil {
-		return reply{}, refuse(err)
+		return reply{}, err
 	}
 	if run.Run == "" {
 		return reply{status: http.StatusNoContent}, nil

@@ -2,7 +2,6 @@ package api_test
 
 import (
 	"context"
-	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
@@ -33,32 +32,32 @@ type fakeControl struct {
 	runs            map[string]control.Status
 	newest          string
 	schedule        *control.Scheduled
-	tags            map[string]bool
 	asked           []string
+	spec            core.Spec // of the last build
 	by              core.Operator
-	err             error // of every method
+	err             error // of what is noted
 }
 
-func (c *fakeControl) note(ctx context.Context, what ...string) error {
+// note remembers a command. The caller unlocks.
+func (c *fakeControl) note(ctx context.Context, what ...string) (unlock func(), err error) {
 	c.mu.Lock()
-	defer c.mu.Unlock()
 	c.asked, c.by = append(c.asked, strings.Join(what, " ")), control.OperatorOf(ctx)
-	return c.err
+	return c.mu.Unlock, c.err
 }
 
 func (c *fakeControl) BuildIndex(ctx context.Context, r control.IndexRequest) (control.Run, error) {
-	if err := c.note(ctx, "build", r.Spec.Index, r.Spec.Corpus, r.Once); err != nil {
+	unlock, err := c.note(ctx, "build", r.Spec.Index, r.Spec.Corpus, r.Once)
+	defer unlock()
+	c.spec = r.Spec
+	switch {
+	case err != nil:
 		return control.Run{}, err
+	case c.runs[c.newest].Status != core.StatusRunning:
+		return c.begin(r.Spec.Index, r.Generation), nil
+	case r.Rebuild:
+		return control.Run{}, fault.LeaseHeld.At("rebuild", r.Spec.Index).Because("run " + c.newest + " builds it")
 	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.newest != "" && c.runs[c.newest].Status == core.StatusRunning {
-		if r.Rebuild {
-			return control.Run{}, fault.LeaseHeld.At("rebuild", r.Spec.Index).Because("run " + c.newest + " builds it")
-		}
-		return control.Run{Run: c.newest, Attached: true}, nil
-	}
-	return c.begin(r.Spec.Index, r.Generation), nil
+	return control.Run{Run: c.newest, Attached: true}, nil
 }
 
 // begin keeps a run that goes on. The caller holds the lock.
@@ -75,8 +74,9 @@ func (c *fakeControl) begin(index, generation string) control.Run {
 }
 
 func (c *fakeControl) EstimateBuild(ctx context.Context, r control.IndexRequest) (out core.Estimated, err error) {
-	out.Index, out.Status = r.Spec.Index, core.StatusCompleted
-	return out, c.note(ctx, "estimate", r.Spec.Index)
+	unlock, err := c.note(ctx, "estimate", r.Spec.Index)
+	defer unlock()
+	return out, err
 }
 
 func (c *fakeControl) ReadStatus(_ context.Context, run string) (control.Status, error) {
@@ -94,13 +94,12 @@ func (c *fakeControl) ReadStatus(_ context.Context, run string) (control.Status,
 
 // steer puts a run that is known into a state.
 func (c *fakeControl) steer(ctx context.Context, command, run, status string) error {
-	if err := c.note(ctx, command, run); err != nil {
-		return err
-	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
+	unlock, err := c.note(ctx, command, run)
+	defer unlock()
 	known, ok := c.runs[run]
 	switch {
+	case err != nil:
+		return err
 	case !ok:
 		return fault.RunNotFound.At(command, run)
 	case core.IsTerminal(known.Status):
@@ -127,32 +126,26 @@ func (c *fakeControl) ListGenerations(context.Context, string) ([]artifact.Gener
 }
 
 func (c *fakeControl) MoveGeneration(ctx context.Context, r control.MoveRequest) (core.Move, error) {
-	err := c.note(ctx, r.Action, r.Index, r.Generation, r.Name)
-	out := core.Move{Index: r.Index, Action: r.Action, To: r.Generation, Name: r.Name}
-	c.mu.Lock()
-	defer c.mu.Unlock()
+	unlock, err := c.note(ctx, r.Action, r.Index, r.Generation, r.Name)
+	defer unlock()
 	switch {
-	case err != nil:
 	case r.Generation != "g1" && r.Generation != "g2":
 		err = fault.UnknownGen.At(r.Action, r.Generation)
 	case r.Action == core.ActionDiscard && r.Generation == "g1":
 		err = fault.Usage.At("discard", r.Generation).Because("it is the served generation")
-	case r.Action == core.ActionUntag && !c.tags[r.Name]:
-		err = fault.NotFound.At("untag", r.Generation)
-	case r.Name != "":
-		c.tags[r.Name] = r.Action == core.ActionTag
 	}
-	return out, err
+	return core.Move{Index: r.Index, Action: r.Action, To: r.Generation, Name: r.Name}, err
 }
 
 func (c *fakeControl) DeadLetters(ctx context.Context, index string) ([]core.Letter, error) {
-	return []core.Letter{{Chunk: strings.Repeat("a", 32), Kind: core.LetterContent}}, c.note(ctx, "letters", index)
+	unlock, err := c.note(ctx, "letters", index)
+	defer unlock()
+	return []core.Letter{{Chunk: strings.Repeat("a", 32), Kind: core.LetterContent}}, err
 }
 
 func (c *fakeControl) RetryFailed(ctx context.Context, r control.LettersRequest) (control.Run, error) {
-	err := c.note(ctx, append([]string{"retry", r.Name}, r.Chunks...)...)
-	c.mu.Lock()
-	defer c.mu.Unlock()
+	unlock, err := c.note(ctx, append([]string{"retry", r.Name}, r.Chunks...)...)
+	defer unlock()
 	if err != nil || len(r.Chunks) == 0 {
 		return control.Run{}, err
 	}
@@ -169,26 +162,30 @@ func (c *fakeControl) ReadSchedule(_ context.Context, index string) (control.Sch
 }
 
 func (c *fakeControl) ApplySchedule(ctx context.Context, r control.ScheduleRequest) (control.Applied, error) {
-	err := c.note(ctx, "schedule", r.Spec.Index, r.Schedule.Cron, r.Schedule.Timezone)
-	c.mu.Lock()
-	defer c.mu.Unlock()
+	unlock, err := c.note(ctx, "schedule", r.Spec.Index, r.Schedule.Cron, r.Schedule.Timezone)
+	defer unlock()
 	c.schedule = &control.Scheduled{Index: r.Spec.Index, Timezone: r.Schedule.Timezone}
 	return control.Applied{}, err
 }
 
-func (c *fakeControl) PauseSchedule(ctx context.Context, index, note string) error {
-	err := c.note(ctx, "pause nights", index, note)
-	c.schedule.Paused, c.schedule.Note = true, note
+// command remembers a command to a schedule.
+func (c *fakeControl) command(ctx context.Context, what ...string) error {
+	unlock, err := c.note(ctx, what...)
+	unlock()
 	return err
 }
-func (c *fakeControl) ResumeSchedule(ctx context.Context, index, _ string) error {
-	return c.note(ctx, "resume nights", index)
+
+func (c *fakeControl) PauseSchedule(ctx context.Context, index, note string) error {
+	return c.command(ctx, "pause nights", index, note)
+}
+func (c *fakeControl) ResumeSchedule(ctx context.Context, index, note string) error {
+	return c.command(ctx, "resume nights", index, note)
 }
 func (c *fakeControl) TriggerSchedule(ctx context.Context, index string) (control.Triggered, error) {
-	return control.Triggered{Index: index}, c.note(ctx, "trigger", index)
+	return control.Triggered{Index: index}, c.command(ctx, "trigger", index)
 }
 func (c *fakeControl) DeleteSchedule(ctx context.Context, index string) error {
-	return c.note(ctx, "delete nights", index)
+	return c.command(ctx, "delete nights", index)
 }
 
 // folders opens every corpus as the folder that it is.
@@ -204,34 +201,24 @@ type operated struct {
 	*fixture
 	control *fakeControl
 	corpus  string // folder of the index sample
+	desk    *desk.Desk
 }
 
 // operate serves the sample with control and a corpus; edit may change the configuration.
 func operate(t testing.TB, edit func(*fixture, *api.Config)) *operated {
 	t.Helper()
-	o := &operated{control: &fakeControl{runs: map[string]control.Status{}, tags: map[string]bool{}}, corpus: t.TempDir()}
+	o := &operated{control: &fakeControl{runs: map[string]control.Status{}}, corpus: t.TempDir()}
 	require.NoError(t, os.WriteFile(filepath.Join(o.corpus, "old.txt"), []byte("old"), 0o600))
-	cfg, err := config.Load(config.Source{Set: []string{"indexes.sample.corpus=" + o.corpus}})
-	require.NoError(t, err)
+	cfg := must(config.Load(config.Source{Set: []string{"indexes.sample.corpus=" + o.corpus}}))(t)
 	o.fixture = serve(t, func(f *fixture, c *api.Config) {
 		f.token, c.Policy.Token = ownerToken, ownerToken
-		c.Desk = &desk.Desk{
+		o.desk = &desk.Desk{
 			Connect: func(context.Context) (control.Control, error) { return o.control, nil },
 			Config:  cfg, Artifacts: f.store, Corpora: folders{}, MostBytes: 1 << 20,
 		}
-		if edit != nil {
+		if c.Desk = o.desk; edit != nil {
 			edit(f, c)
 		}
 	})
 	return o
-}
-
-// asOwner returns the headers of the owner.
-func asOwner(more ...string) []string { return append(bearer(ownerToken), more...) }
-
-// authorize adds the token of the fixture to a request.
-func (f *fixture) authorize(request *http.Request) {
-	if f.token != "" {
-		request.Header.Set("Authorization", "Bearer "+f.token)
-	}
 }

@@ -52,7 +52,7 @@ func (s *Server) steerRoutes() []route {
 			method: "GET", pattern: "/v1/indexes/{index}/dead-letters", id: "listDeadLetters", summary: "List dead letters",
 			doc:   "Passages of the published generation whose extraction failed.",
 			query: []parameter{paged, howMany}, answer: DeadLetters{},
-			handler: s.operate(controlTimeout, operation.listLetters),
+			handler: s.operate(controlTimeout, withControl(operation.listLetters)),
 		},
 		{
 			method: "POST", pattern: "/v1/indexes/{index}/dead-letters/retry", id: "retryDeadLetters",
@@ -75,7 +75,7 @@ func (s *Server) steerRoutes() []route {
 			method: "POST", pattern: "/v1/indexes/{index}/runs/{run...}",
 			path: "/v1/indexes/{index}/runs/{run}/" + one.command, id: one.command + "Run",
 			summary: one.summary, doc: one.doc, body: one.body, answer: RunSteered{},
-			handler: s.operate(controlTimeout, steerRun(one.command)),
+			handler: s.operate(controlTimeout, withControl(steerRun(one.command))),
 		})
 	}
 	return asControl(out)
@@ -88,7 +88,7 @@ func (s *Server) scheduleRoutes() []route {
 		{
 			method: "GET", pattern: pattern, id: "getSchedule", summary: "Get the schedule of an index",
 			doc: "With its next and its last runs.", answer: control.Scheduled{},
-			handler: s.operate(controlTimeout, operation.readSchedule),
+			handler: s.operate(controlTimeout, withControl(operation.readSchedule)),
 		},
 		{
 			method: "PUT", pattern: pattern, id: "putSchedule", summary: "Create or change the schedule of an index",
@@ -100,13 +100,13 @@ func (s *Server) scheduleRoutes() []route {
 		},
 		{
 			method: "DELETE", pattern: pattern, id: "deleteSchedule", summary: "Delete the schedule of an index",
-			doc: "A running run continues.", done: nothing, handler: s.operate(controlTimeout, operation.deleteSchedule),
+			doc: "A running run continues.", done: nothing, handler: s.operate(controlTimeout, withControl(operation.deleteSchedule)),
 		},
 		{
 			method: "POST", pattern: pattern + "/trigger", id: "triggerSchedule", summary: "Start a scheduled run now",
 			doc:    "Also of a paused schedule. While a build runs nothing starts, and `running` names it.",
 			answer: control.Triggered{}, done: accepted,
-			handler: s.operate(controlTimeout, operation.triggerSchedule),
+			handler: s.operate(controlTimeout, withControl(operation.triggerSchedule)),
 		},
 	})
 }
@@ -119,22 +119,22 @@ func (s *Server) releaseRoutes() []route {
 			method: "POST", pattern: pattern + "/publish", id: "publishGeneration", summary: "Serve a generation",
 			doc: "Approves a generation that a gate held, or rolls back to one that was published before. Nothing is built " +
 				"or paid for.",
-			body: PublishRequest{}, answer: core.Move{}, handler: s.operate(controlTimeout, operation.publishGeneration),
+			body: PublishRequest{}, answer: core.Move{}, handler: s.operate(controlTimeout, withControl(operation.publishGeneration)),
 		},
 		{
 			method: "POST", pattern: pattern + "/discard", id: "discardGeneration", summary: "Discard a held generation",
 			doc: "Later runs delete its files. Paid results are kept.", answer: core.Move{},
-			handler: s.operate(controlTimeout, changeGeneration(core.ActionDiscard)),
+			handler: s.operate(controlTimeout, withControl(changeGeneration(core.ActionDiscard))),
 		},
 		{
 			method: "PUT", pattern: pattern + "/tags/{tag}", id: "tagGeneration", summary: "Tag a generation",
 			doc:    "It is kept until its last tag is removed. A tag belongs to one generation.",
-			answer: core.Move{}, handler: s.operate(controlTimeout, changeGeneration(core.ActionTag)),
+			answer: core.Move{}, handler: s.operate(controlTimeout, withControl(changeGeneration(core.ActionTag))),
 		},
 		{
 			method: "DELETE", pattern: pattern + "/tags/{tag}", id: "untagGeneration", summary: "Remove a tag",
 			doc: "`indexes.*.keep` applies again.", answer: core.Move{},
-			handler: s.operate(controlTimeout, changeGeneration(core.ActionUntag)),
+			handler: s.operate(controlTimeout, withControl(changeGeneration(core.ActionUntag))),
 		},
 	})
 }

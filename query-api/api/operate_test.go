@@ -7,7 +7,9 @@ import (
 	"io/fs"
 	"log/slog"
 	"net"
+	"net/http/httptest"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -17,11 +19,15 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/unweaver/unweaver/internal/access"
-	"github.com/unweaver/unweaver/internal/core"
+	"github.com/unweaver/unweaver/internal/artifact"
+	"github.com/unweaver/unweaver/internal/config"
 	"github.com/unweaver/unweaver/query-api/api"
 )
 
 const sampleIndex = "/v1/indexes/sample"
+
+// asOwner returns the headers of the owner.
+func asOwner(more ...string) []string { return append(bearer(ownerToken), more...) }
 
 func TestAnIndexIsBuiltSteeredAndServedOverHTTP(t *testing.T) {
 	o := operate(t, nil)
@@ -241,19 +247,24 @@ func TestAnUploadWritesAndDeletesDocumentsOfTheIndexAlone(t *testing.T) {
 	}, found)
 }
 
-// A build is configured by this server, else as the published generation was; what neither names is refused.
-func TestABuildHasTheConfigurationOfTheServer(t *testing.T) {
+// An index that the configuration of the server does not name is built as its published generation was.
+func TestABuildHasTheConfigurationOfTheServerOrOfThePublishedGeneration(t *testing.T) {
 	o := operate(t, nil)
-	for index, c := range map[string]struct {
-		status int
-		asked  string
-	}{
-		"sample": {202, "build sample " + o.corpus + " "}, "nowhere": {404, ""},
-	} {
-		o.control.asked = nil
-		status, out, _ := o.do("POST", "/v1/indexes/"+index+"/runs", nil)
-		assert.True(t, status == c.status && (c.asked == "" || slices.Contains(o.control.asked, c.asked)), "%s: %d %v %q",
-			index, status, out, o.control.asked)
-	}
-	assert.Equal(t, core.Operator{By: "HTTP API", Via: "token"}, o.control.by)
+	o.refuse(404, "unknown_index", "POST", "/v1/indexes/nowhere/runs", nil)
+	o.desk.Config = config.Default()
+	assert.Equal(t, 202, o.send("POST", sampleIndex+"/runs", "", asOwner()...).Code)
+	stored := must(artifact.Index{Store: o.store, Name: "sample"}.Spec(t.Context(), o.built.Manifest.Spec))(t)
+	assert.Equal(t, stored, o.control.spec)
+}
+
+func TestThePythonClientBuildsAsksAndRetrieves(t *testing.T) {
+	folder := must(filepath.Abs("../../infra/clients/python"))(t)
+	python := program(t, "venv", "bin", "python")
+	server := httptest.NewServer(operate(t, nil).server.Handler())
+	defer server.Close()
+	command := exec.CommandContext(t.Context(), python, "-B", "testdata/unweaver_client.py", server.URL, ownerToken)
+	command.Env = append(os.Environ(), "PYTHONPATH="+folder)
+	out, err := command.CombinedOutput()
+	require.True(t, err == nil, "%v\n%s", err, out)
+	t.Logf("%s", out)
 }

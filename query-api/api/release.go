@@ -2,6 +2,7 @@ package api
 
 import (
 	"net/http"
+	"strconv"
 
 	"github.com/unweaver/unweaver/internal/control"
 	"github.com/unweaver/unweaver/internal/control/desk"
@@ -22,20 +23,15 @@ type ScheduleRequest struct {
 }
 
 // readSchedule answers GET …/schedule.
-func (o operation) readSchedule() (reply, error) {
-	controller, err := o.connect()
-	if err != nil {
-		return reply{}, err
-	}
-	out, err := controller.ReadSchedule(o.ctx, o.index)
-	return replySchedule(out, err)
+func (o operation) readSchedule(controller control.Control) (reply, error) {
+	return replySchedule(controller.ReadSchedule(o.ctx, o.index))
 }
 
 func replySchedule(out control.Scheduled, err error) (reply, error) {
 	if out.Nights == nil {
 		out.Nights = []control.NightRun{}
 	}
-	return reply{status: http.StatusOK, body: out}, refuse(err)
+	return reply{status: http.StatusOK, body: out}, err
 }
 
 // applySchedule answers PUT …/schedule.
@@ -45,6 +41,9 @@ func (o operation) applySchedule() (reply, error) {
 		return reply{}, err
 	}
 	change := desk.ScheduleChange{Set: map[string]string{}, Paused: body.Paused}
+	if body.PauseOnFailure != nil {
+		change.Set["pause_on_failure"] = strconv.FormatBool(*body.PauseOnFailure)
+	}
 	for key, value := range map[string]*string{
 		"cron": body.Cron, "timezone": body.Timezone, "overlap": body.Overlap, "catchup": body.Catchup,
 		"jitter": body.Jitter,
@@ -53,38 +52,22 @@ func (o operation) applySchedule() (reply, error) {
 			change.Set[key] = *value
 		}
 	}
-	if body.PauseOnFailure != nil {
-		change.Set["pause_on_failure"] = "false"
-		if *body.PauseOnFailure {
-			change.Set["pause_on_failure"] = "true"
-		}
+	var err error
+	if change.Note, err = noteOf("note", body.Note); err != nil {
+		return reply{}, err
 	}
-	if body.Note != nil {
-		if change.Note = *body.Note; len([]rune(change.Note)) > 500 {
-			return reply{}, newFault("read body", "note", "it is longer than 500 characters", "")
-		}
-	}
-	out, err := o.desk.ApplySchedule(o.ctx, o.index, change)
-	return replySchedule(out, err)
+	return replySchedule(o.desk.ApplySchedule(o.ctx, o.index, change))
 }
 
 // deleteSchedule answers DELETE …/schedule.
-func (o operation) deleteSchedule() (reply, error) {
-	controller, err := o.connect()
-	if err != nil {
-		return reply{}, err
-	}
-	return reply{status: http.StatusNoContent}, refuse(controller.DeleteSchedule(o.ctx, o.index))
+func (o operation) deleteSchedule(controller control.Control) (reply, error) {
+	return reply{status: http.StatusNoContent}, controller.DeleteSchedule(o.ctx, o.index)
 }
 
 // triggerSchedule answers POST …/schedule/trigger.
-func (o operation) triggerSchedule() (reply, error) {
-	controller, err := o.connect()
-	if err != nil {
-		return reply{}, err
-	}
+func (o operation) triggerSchedule(controller control.Control) (reply, error) {
 	out, err := controller.TriggerSchedule(o.ctx, o.index)
-	return reply{status: http.StatusAccepted, body: out}, refuse(err)
+	return reply{status: http.StatusAccepted, body: out}, err
 }
 
 // PublishRequest serves a generation.
@@ -95,30 +78,22 @@ type PublishRequest struct {
 
 // publishGeneration answers POST …/generations/{generation}/publish: a generation that a gate held is approved, one
 // that was published before is rolled back to.
-func (o operation) publishGeneration() (reply, error) {
+func (o operation) publishGeneration(controller control.Control) (reply, error) {
 	var body PublishRequest
 	generation, err := o.nameOf("generation")
 	if err == nil {
 		err = o.read(&body)
 	}
-	if err != nil {
-		return reply{}, err
+	asks := control.OperatorOf(o.ctx)
+	if err == nil {
+		asks.Reason, err = noteOf("reason", body.Reason)
 	}
-	if body.Reason != nil {
-		if len([]rune(*body.Reason)) > 500 {
-			return reply{}, newFault("read body", "reason", "it is longer than 500 characters", "")
-		}
-		asks := control.OperatorOf(o.ctx)
-		asks.Reason = *body.Reason
-		o.ctx = control.WithOperator(o.ctx, asks)
-	}
-	controller, err := o.connect()
 	if err != nil {
 		return reply{}, err
 	}
 	kept, err := controller.ListGenerations(o.ctx, o.index)
 	if err != nil {
-		return reply{}, refuse(err)
+		return reply{}, err
 	}
 	request := control.MoveRequest{Action: core.ActionRollback, Index: o.index, Generation: generation}
 	for _, one := range kept {
@@ -126,18 +101,13 @@ func (o operation) publishGeneration() (reply, error) {
 			request.Action, request.Force = core.ActionPublish, body.Force
 		}
 	}
-	return o.move(controller, request)
-}
-
-// move changes what is served or kept.
-func (o operation) move(controller control.Control, request control.MoveRequest) (reply, error) {
-	out, err := controller.MoveGeneration(o.ctx, request)
-	return reply{status: http.StatusOK, body: out}, refuse(err)
+	out, err := controller.MoveGeneration(control.WithOperator(o.ctx, asks), request)
+	return reply{status: http.StatusOK, body: out}, err
 }
 
 // changeGeneration returns what does one thing to a generation: discard, tag or untag.
-func changeGeneration(action string) func(operation) (reply, error) {
-	return func(o operation) (reply, error) {
+func changeGeneration(action string) func(operation, control.Control) (reply, error) {
+	return func(o operation, controller control.Control) (reply, error) {
 		request := control.MoveRequest{Action: action, Index: o.index}
 		var err error
 		request.Generation, err = o.nameOf("generation")
@@ -147,10 +117,7 @@ func changeGeneration(action string) func(operation) (reply, error) {
 		if err != nil {
 			return reply{}, err
 		}
-		controller, err := o.connect()
-		if err != nil {
-			return reply{}, err
-		}
-		return o.move(controller, request)
+		out, err := controller.MoveGeneration(o.ctx, request)
+		return reply{status: http.StatusOK, body: out}, err
 	}
 }

@@ -91,9 +91,9 @@ func (s *Store) wrapMissing(op, object string, err error) error {
 	return wrapError(op, object, err)
 }
 
-// OpenCorpus opens an existing folder for reading; only Put and Delete change it. The folder may be a link; links in it
-// are not followed: List names them with fault.NotFollowed, as it does pipes, sockets and devices. What lies at or below
-// the barred paths is left out in the same way; a corpus that lies there is refused with fault.CorpusRefused.
+// OpenCorpus opens an existing folder; only Put and Delete change it. The folder may be a link; links in it are not
+// followed: List names them with fault.NotFollowed, as it does pipes, sockets and devices. What lies at or below the
+// barred paths is left out in the same way; a corpus that lies there is refused with fault.CorpusRefused.
 func OpenCorpus(root string, barred ...string) (*Store, error) {
 	st, err := os.Stat(root)
 	if err != nil {
