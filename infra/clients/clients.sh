@@ -1,6 +1,7 @@
 #!/bin/sh
 # Installs the clients that other people's programs ask with, pinned, into a folder: OpenAI's for Python, LangChain,
-# LlamaIndex, and the command line of the MCP inspector with the Node.js that it needs. What cannot be had is said and left out.
+# LlamaIndex, and the command line of the MCP inspector with the Node.js that it needs. What cannot be had is said and
+# left out.
 set -u
 to=$1
 here=$(dirname "$0")

@@ -45,8 +45,7 @@ func OpenAPI(methods *retrieve.Registry) []byte {
 			reflect.TypeFor[answer.Filter]():   true,
 			reflect.TypeFor[answer.Modified](): true,
 			reflect.TypeFor[answer.Without]():  true,
-			reflect.TypeFor[answer.Turn]():     true,
-			reflect.TypeFor[RunBudget]():       true,
+			reflect.TypeFor[answer.Turn]():     true, reflect.TypeFor[RunBudget](): true,
 		},
 	}
 	all.schemaOf(reflect.TypeFor[Problem]())

@@ -100,7 +100,8 @@ func (s *Server) scheduleRoutes() []route {
 		},
 		{
 			method: "DELETE", pattern: pattern, id: "deleteSchedule", summary: "Delete the schedule of an index",
-			doc: "A running run continues.", done: nothing, handler: s.operate(controlTimeout, withControl(operation.deleteSchedule)),
+			doc: "A running run continues.", done: nothing,
+			handler: s.operate(controlTimeout, withControl(operation.deleteSchedule)),
 		},
 		{
 			method: "POST", pattern: pattern + "/trigger", id: "triggerSchedule", summary: "Start a scheduled run now",
@@ -119,7 +120,8 @@ func (s *Server) releaseRoutes() []route {
 			method: "POST", pattern: pattern + "/publish", id: "publishGeneration", summary: "Serve a generation",
 			doc: "Approves a generation that a gate held, or rolls back to one that was published before. Nothing is built " +
 				"or paid for.",
-			body: PublishRequest{}, answer: core.Move{}, handler: s.operate(controlTimeout, withControl(operation.publishGeneration)),
+			body: PublishRequest{}, answer: core.Move{},
+			handler: s.operate(controlTimeout, withControl(operation.publishGeneration)),
 		},
 		{
 			method: "POST", pattern: pattern + "/discard", id: "discardGeneration", summary: "Discard a held generation",

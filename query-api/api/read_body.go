@@ -136,7 +136,7 @@ func (s *Server) checkRoute(route route) http.HandlerFunc {
 		default:
 			err = parametersOf(request.URL.RawQuery, known)
 		}
-		if err == nil && route.body != nil && !(route.optional && request.ContentLength == 0) {
+		if err == nil && route.body != nil && (!route.optional || request.ContentLength != 0) {
 			err = middleware.NeedJSON(request)
 		}
 		if err != nil {
