@@ -244,7 +244,7 @@ var meanings = map[Code]Meaning{
 	EngineDown: {Transient, "Temporal does not answer.",
 		"It is down, or the configured address, namespace or certificates are wrong.",
 		"Check `engine` in the configuration, and that Temporal runs."},
-	NoControl: {Bad, "This server does not build indexes or change documents.",
+	NoControl: {Fatal, "This server does not build indexes or change documents.",
 		"Unless it is configured to do more, query-api only answers questions.",
 		"Set `query_api.control: true` and `engine`, or ask `unweaver dev`."},
 	RunNotFound: {Bad, "The run does not exist.",
