@@ -34,3 +34,14 @@ if [ "$(cat "$to/node.version" 2>/dev/null)" != "$inspector $node" ]; then
     skipped "the MCP inspector" "see $to/node.log"
   fi
 fi
+
+# The client of this repository, as a wheel in dist. It is built from a copy, as a build leaves files in its folder.
+if [ -x "$to/venv/bin/pip" ] && ! diff -rq -x '__pycache__' "$here/python" "$to/python" >/dev/null 2>&1; then
+  rm -rf "$to/python" "$to/dist" "$to/build"
+  cp -R "$here/python" "$to/build" && cp -R "$here/python" "$to/python" || exit 1
+  if ! "$to/venv/bin/pip" wheel -q --no-deps -w "$to/dist" "$to/build" >"$to/python.log" 2>&1; then
+    rm -rf "$to/python" "$to/dist"
+    skipped "the wheel of the Python client" "see $to/python.log"
+  fi
+  rm -rf "$to/build"
+fi
