@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -51,6 +52,7 @@ func TestACorpusThatIsNoFolderIsNamed(t *testing.T) {
 // What a crash of an upload left goes a day later; what others wrote into the same folder stays.
 func TestACorpusIsWrittenWholeAndSwept(t *testing.T) {
 	root := t.TempDir()
+	defer unix.Umask(unix.Umask(0o077)) // as programs of ours have
 	corpus := musttest.Get(dir.OpenCorpus(root))(t)
 	require.NoError(t, os.Mkdir(filepath.Join(root, ".tmp"), 0o700))
 	for name, age := range map[string]time.Duration{"unweaver-upload-old": 25, "unweaver-upload-new": 1, "of-others": 99} {
@@ -73,6 +75,11 @@ func TestACorpusIsWrittenWholeAndSwept(t *testing.T) {
 	left := musttest.Get(os.ReadDir(filepath.Join(root, ".tmp")))(t)
 	assert.True(t, len(left) == 2 && left[0].Name() == "of-others", "%v", left)
 	musttest.Refuse(corpus.Stat(t.Context(), "a/b.txt"))(t, fault.NotFound)
+	require.NoError(t, os.Chmod(filepath.Join(root, "c/3.txt"), 0o640))
+	musttest.Get(blob.Write(t.Context(), corpus, "c/3.txt", []byte("again"), blob.Cond{}))(t)
+	for name, mode := range map[string]fs.FileMode{"c": fs.ModeDir | 0o755, "c/2.txt": 0o644, "c/3.txt": 0o640} {
+		assert.Equal(t, mode, musttest.Get(os.Stat(filepath.Join(root, name)))(t).Mode(), "%s", name)
+	}
 }
 
 func TestAFolderInTheWayOfAnObjectIsAnError(t *testing.T) {

@@ -26,7 +26,7 @@ const (
 	mostMakings  = 100 // of the folder, where uploads that end remove it at the same time
 )
 
-// Modes of what is written into a corpus, which other programs read too; the process's umask narrows them.
+// Modes of what is written into a corpus, which other programs read too, whatever the umask of this one is.
 const (
 	sharedFolder fs.FileMode = 0o755
 	sharedFile   fs.FileMode = 0o644
@@ -153,6 +153,9 @@ func (s *Store) writeUpload(root *os.Root, body io.Reader, size int64, mode fs.F
 		return "", err
 	}
 	sweepUploads(root)
+	if err := file.Chmod(mode); err != nil {
+		return tmp, errors.Join(err, file.Close())
+	}
 	n, err := io.Copy(file, body)
 	if err == nil && size >= 0 && n != size {
 		err = fmt.Errorf("got %d of %d bytes", n, size)
@@ -186,6 +189,9 @@ func (s *Store) makeFolders(root *os.Root, folder string) error {
 	err := root.Mkdir(folder, sharedFolder)
 	if errors.Is(err, fs.ErrExist) {
 		return nil
+	}
+	if err == nil {
+		err = root.Chmod(folder, sharedFolder)
 	}
 	if err != nil {
 		return err
