@@ -79,17 +79,6 @@ func (d *Desk) StartBuild(ctx context.Context, index string, options BuildOption
 	if err != nil {
 		return control.Run{}, err
 	}
-	if options.Generation != "" { // the service compares only what runs under no name
-		running, err := findBuild(ctx, controller, index)
-		switch {
-		case err != nil:
-			return control.Run{}, err
-		case running != "" && running != index+"/"+options.Generation:
-			return control.Run{}, &Conflict{running, fault.LeaseHeld.At("index", index).
-				Because("run " + running + " builds it").
-				Advise("wait for its end, or cancel it; or leave generation out to join it")}
-		}
-	}
 	run, err := controller.BuildIndex(ctx, request)
 	return run, asConflict(ctx, controller, index, err)
 }
@@ -160,6 +149,7 @@ type settings struct {
 	spec     core.Spec
 	schedule config.Schedule
 	priority control.Priority
+	base     string // index whose corpus this branch reads; empty: it has its own
 }
 
 // readSettings resolves the configuration of an index, with further settings by their paths below the index. An index
@@ -177,9 +167,11 @@ func (d *Desk) readSettings(ctx context.Context, index string, set map[string]st
 	if overlay.Base == "" {
 		overlay.Set = plain.FindMissing(overlay)
 	}
-	cfg, err := d.Config.LoadAgain(overlay, core.Overlay{Index: index, Set: set})
-	if err != nil {
-		return out, err
+	cfg := plain
+	if overlay.Base != "" || len(overlay.Set)+len(set) > 0 {
+		if cfg, err = d.Config.LoadAgain(overlay, core.Overlay{Index: index, Set: set}); err != nil {
+			return out, err
+		}
 	}
 	out.schedule, out.priority = cfg.Indexes[index].Schedule, control.Priority(cfg.Priority(index))
 	if out.spec, err = cfg.Spec(index, ""); err != nil {
@@ -187,6 +179,9 @@ func (d *Desk) readSettings(ctx context.Context, index string, set map[string]st
 	}
 	_, moved := overlay.Set["corpus"]
 	own := out.spec.Corpus != "" && !moved
+	if !moved {
+		out.base = overlay.Base
+	}
 	out.spec.Corpus = cmp.Or(out.spec.Corpus, base)
 	if overlay.Base != "" || len(overlay.Set) > 0 {
 		named, out.spec.Overlay = named || overlay.Base != "", overlay.Set
