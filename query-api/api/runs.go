@@ -4,6 +4,7 @@ import (
 	"context"
 	"net/http"
 	"strings"
+	"time"
 
 	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/fault"
@@ -76,8 +77,8 @@ func (s *Server) readRun(ctx context.Context, request *http.Request) (runlog.Run
 	}
 	out, err := s.newRunlog().Read(ctx, index, run)
 	if fault.Is(err, fault.RunNotFound) && s.Desk != nil { // it may have been started just now
-		if controller, unable := s.Desk.Connect(ctx); unable == nil {
-			out, err = controller.ReadStatus(ctx, index+"/"+run)
+		if started, unknown := s.readStarted(ctx, index+"/"+run); unknown == nil {
+			out, err = started, nil
 		}
 	}
 	if fault.Is(err, fault.RunNotFound) {
@@ -87,6 +88,20 @@ func (s *Server) readRun(ctx context.Context, request *http.Request) (runlog.Run
 		out.Stages = []core.StageProgress{}
 	}
 	return out, err
+}
+
+// enginePatience bounds how long the engine is asked for a run that nothing else knows.
+const enginePatience = time.Second
+
+// readStarted reads a run that the engine alone may know yet.
+func (s *Server) readStarted(ctx context.Context, work string) (runlog.Run, error) {
+	ctx, cancel := context.WithTimeout(ctx, enginePatience)
+	defer cancel()
+	controller, err := s.Desk.Connect(ctx)
+	if err != nil {
+		return runlog.Run{}, err
+	}
+	return controller.ReadStatus(ctx, work)
 }
 
 // runOf returns the index and the run that the address names.
