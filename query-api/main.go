@@ -15,6 +15,7 @@ import (
 	"github.com/unweaver/unweaver/internal/app"
 	"github.com/unweaver/unweaver/internal/artifact/localfile"
 	"github.com/unweaver/unweaver/internal/config"
+	"github.com/unweaver/unweaver/internal/control"
 	"github.com/unweaver/unweaver/internal/control/desk"
 	"github.com/unweaver/unweaver/internal/control/service"
 	"github.com/unweaver/unweaver/internal/fault"
@@ -119,7 +120,11 @@ func newDesk(cfg *config.Config, stores *app.Stores, log *slog.Logger) *desk.Des
 	if !cfg.QueryAPI.Control {
 		return nil
 	}
-	return desk.New(cfg, stores, (&service.Line{Config: cfg, Stores: stores, Log: log}).Connect)
+	line := &service.Line{Dial: func(ctx context.Context) (control.Control, error) {
+		connected, _, err := service.Connect(ctx, cfg, stores, log) // until the process ends
+		return connected, err
+	}}
+	return desk.New(cfg, stores, line.Connect)
 }
 
 // checkHealth runs the health check of images, which have no shell.

@@ -226,7 +226,7 @@ func (o operation) startRun() (reply, error) {
 		}
 	}
 	if keys := o.Header.Values("Idempotency-Key"); len(keys) > 0 {
-		options.Once = keys[0]
+		options.Once = middleware.CallerOf(o.ctx).ID() + " " + keys[0] // of each caller its own
 		switch {
 		case len(keys) > 1 || !oncePattern.MatchString(keys[0]):
 			return reply{}, newFault("read request", "Idempotency-Key", "want 1 to 128 visible characters, once", "")

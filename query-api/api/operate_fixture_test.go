@@ -54,7 +54,7 @@ func (c *fakeControl) BuildIndex(ctx context.Context, r control.IndexRequest) (c
 		return control.Run{}, err
 	case c.runs[c.newest].Status != core.StatusRunning:
 		return c.begin(r.Spec.Index, r.Generation), nil
-	case r.Rebuild:
+	case r.Rebuild || r.Generation != "" && c.newest != r.Spec.Index+"/"+r.Generation:
 		return control.Run{}, fault.LeaseHeld.At("rebuild", r.Spec.Index).Because("run " + c.newest + " builds it")
 	}
 	return control.Run{Run: c.newest, Attached: true}, nil
@@ -165,7 +165,8 @@ func (c *fakeControl) ApplySchedule(ctx context.Context, r control.ScheduleReque
 	unlock, err := c.note(ctx, "schedule", r.Spec.Index, r.Schedule.Cron, r.Schedule.Timezone)
 	defer unlock()
 	c.schedule = &control.Scheduled{Index: r.Spec.Index, Timezone: r.Schedule.Timezone}
-	return control.Applied{}, err
+	c.schedule.Paused = r.Paused != nil && *r.Paused
+	return control.Applied{Paused: c.schedule.Paused}, err
 }
 
 // command remembers a command to a schedule.

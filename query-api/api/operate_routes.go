@@ -38,7 +38,9 @@ func (s *Server) steerRoutes() []route {
 				"another configuration the response is a 409 that names it in `run`.",
 			headers: []parameter{{
 				"Idempotency-Key", map[string]any{"type": "string", "pattern": onceForm},
-				"a name for this request: sent again, it returns the run that the first one started", "deploy-4711",
+				"a name for this request: sent again with the same key and body, it returns the run that it started. A " +
+					"request that joined a run of another one started none",
+				"deploy-4711",
 			}},
 			body: RunRequest{}, answer: RunStarted{}, done: accepted, handler: s.operate(controlTimeout, operation.startRun),
 		},
@@ -160,7 +162,7 @@ func (s *Server) uploadRoutes() []route {
 			method: "DELETE", pattern: pattern, path: path, id: "deleteDocument", tag: tagDocuments,
 			summary: "Delete a document from the corpus",
 			doc: "The next build removes it from the index; kept generations and paid results still have it. To erase it: " +
-				"`unweaver purge`.",
+				"`unweaver purge`. Its `.meta.json` stays: delete that too, or a new document of the key has its metadata.",
 			done: nothing, handler: s.operate(controlTimeout, operation.deleteDocument),
 		},
 	})

@@ -2,6 +2,7 @@ package api_test
 
 import (
 	"bytes"
+	"context"
 	"fmt"
 	"io"
 	"io/fs"
@@ -21,6 +22,8 @@ import (
 	"github.com/unweaver/unweaver/internal/access"
 	"github.com/unweaver/unweaver/internal/artifact"
 	"github.com/unweaver/unweaver/internal/config"
+	"github.com/unweaver/unweaver/internal/control"
+	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/query-api/api"
 )
 
@@ -43,7 +46,7 @@ func TestAnIndexIsBuiltSteeredAndServedOverHTTP(t *testing.T) {
 		{"GET", "/runs/g3", nil, 200, "", ""}, // at once
 		{"POST", "/runs", nil, 202, "", "build sample " + o.corpus + " "},
 		{"POST", "/runs", object{"rebuild": true}, 409, "lease_held", "build sample " + o.corpus + " "},
-		{"POST", "/runs", object{"generation": "g4"}, 409, "lease_held", ""},
+		{"POST", "/runs", object{"generation": "g4"}, 409, "lease_held", "build sample " + o.corpus + " "},
 		{"POST", "/runs/g3/pause", nil, 200, "", "pause sample/g3"},
 		{"POST", "/runs/sample/g3/pause", nil, 409, "usage", "pause sample/g3"},
 		{"POST", "/runs/g3/resume", object{"budget": object{"money": 5}}, 200, "", "resume sample/g3"},
@@ -56,6 +59,10 @@ func TestAnIndexIsBuiltSteeredAndServedOverHTTP(t *testing.T) {
 		{"PUT", "/schedule", object{"cron": "61 * * * *"}, 422, "invalid_parameter", ""},
 		{"PUT", "/schedule", object{"cron": "0 2 * * *", "timezone": "Europe/Oslo"}, 200, "",
 			"schedule sample 0 2 * * * Europe/Oslo"},
+		{"DELETE", "/schedule", nil, 204, "", "delete nights sample"},
+		{"PUT", "/schedule", object{"cron": "@daily", "paused": true}, 200, "", "schedule sample @daily UTC"},
+		{"GET", "/schedule", nil, 200, "", ""},
+		{"PUT", "/schedule", object{"cron": "@daily", "paused": false}, 200, "", "schedule sample @daily UTC"},
 		{"PUT", "/schedule", object{"paused": true, "note": "move"}, 200, "", "pause nights sample move"},
 		{"PUT", "/schedule", object{"cron": "@daily", "paused": false}, 200, "", "schedule sample @daily UTC"},
 		{"GET", "/schedule", nil, 200, "", ""},
@@ -83,7 +90,7 @@ func TestAnIndexIsBuiltSteeredAndServedOverHTTP(t *testing.T) {
 		assert.True(t, c.body == nil || status != 200 || out["index"] != "sample" || o.control.by.Via == "token", at)
 	}
 	got := o.send("POST", sampleIndex+"/runs", "", asOwner("Idempotency-Key", "deploy-1")...)
-	assert.True(t, got.Code == 202 && strings.HasSuffix(o.control.asked[len(o.control.asked)-1], " deploy-1"), "%s", got.Body)
+	assert.True(t, got.Code == 202 && strings.HasSuffix(o.control.asked[len(o.control.asked)-1], " token deploy-1"), "%s", got.Body)
 	got = o.send("POST", sampleIndex+"/runs", "", asOwner("Idempotency-Key", "two words")...)
 	assert.Equal(t, 422, got.Code, "%s", got.Body)
 }
@@ -201,7 +208,7 @@ func TestAnUploadWritesAndDeletesDocumentsOfTheIndexAlone(t *testing.T) {
 	for key, status := range map[string]int{
 		"": 422, "%2Fetc%2Fpasswd": 422, "a%2F..%2F..%2Fb.txt": 422, "..%2Fb.txt": 422, ".env": 422, "a/.git/config": 422,
 		"node_modules/a.txt": 422, ".tmp%2Fa.txt": 422, "link/a.txt": 422, "link.txt": 422, "old.txt/below.txt": 422,
-		"a%23row": 422, "100%25.txt": 422, "a%2F%2Fb.txt": 422, "a%2F": 422, "a%00b": 422, "a%0Ab.txt": 422, "%FF.txt": 422,
+		".meta.json": 422, "a/.meta.json": 422, "a%23row": 422, "100%25.txt": 422, "a%2F%2Fb.txt": 422, "a%2F": 422, "a%00b": 422, "a%0Ab.txt": 422, "%FF.txt": 422,
 		strings.Repeat("a", 256): 422, strings.Repeat("a/", 600) + "a": 422, "a/text": 405,
 	} {
 		for _, method := range []string{"PUT", "DELETE"} {
@@ -252,6 +259,9 @@ func TestAnUploadWritesAndDeletesDocumentsOfTheIndexAlone(t *testing.T) {
 func TestABuildHasTheConfigurationOfTheServerOrOfThePublishedGeneration(t *testing.T) {
 	o := operate(t, nil)
 	o.refuse(404, "unknown_index", "POST", "/v1/indexes/nowhere/runs", nil)
+	o.desk.Connect = func(context.Context) (control.Control, error) { return nil, fault.EngineDown.At("connect", "") }
+	o.refuse(404, "unknown_run", "GET", sampleIndex+"/runs/none", nil)
+	o.desk.Connect = func(context.Context) (control.Control, error) { return o.control, nil }
 	o.desk.Config = config.Default()
 	assert.Equal(t, 202, o.send("POST", sampleIndex+"/runs", "", asOwner()...).Code)
 	stored := must(artifact.Index{Store: o.store, Name: "sample"}.Spec(t.Context(), o.built.Manifest.Spec))(t)

@@ -73,7 +73,7 @@ func (o operation) putDocument() (reply, error) {
 	} else if err != nil {
 		return reply{}, err
 	}
-	stored, err := o.desk.PutDocument(o.ctx, o.index, key, body, o.ContentLength)
+	stored, err := o.desk.PutDocument(o.ctx, o.index, key, body, o.ContentLength, o.mayChange())
 	if err != nil {
 		return reply{}, err
 	}
@@ -115,5 +115,9 @@ func (o operation) wantsBuild() (bool, error) {
 
 // deleteDocument answers DELETE …/documents/{key}.
 func (o operation) deleteDocument() (reply, error) {
-	return reply{status: http.StatusNoContent}, o.desk.DeleteDocument(o.ctx, o.index, o.PathValue("rest"))
+	err := o.desk.DeleteDocument(o.ctx, o.index, o.PathValue("rest"), o.mayChange())
+	return reply{status: http.StatusNoContent}, err
 }
+
+// mayChange returns what says which indexes the caller may change.
+func (o operation) mayChange() desk.Allowed { return middleware.CallerOf(o.ctx).MayRead }

@@ -27,12 +27,15 @@ type Document struct {
 	Created bool // nothing had the key before
 }
 
+// Allowed reports whether who asks may change an index.
+type Allowed func(index string) bool
+
 // PutDocument writes a document into the corpus of an index, whole or not at all. size is that of the body, or -1
 // where it is not known. No build is started.
 func (d *Desk) PutDocument(
-	ctx context.Context, index, key string, body io.Reader, size int64,
+	ctx context.Context, index, key string, body io.Reader, size int64, allowed Allowed,
 ) (out Document, err error) {
-	corpus, object, err := d.findObject(ctx, index, key)
+	corpus, object, err := d.findObject(ctx, index, key, allowed)
 	if err != nil {
 		return out, err
 	}
@@ -48,8 +51,8 @@ func (d *Desk) PutDocument(
 
 // DeleteDocument deletes a document from the corpus of an index; an absent one is fault.NotFound. The index has it
 // until the next build.
-func (d *Desk) DeleteDocument(ctx context.Context, index, key string) error {
-	corpus, object, err := d.findObject(ctx, index, key)
+func (d *Desk) DeleteDocument(ctx context.Context, index, key string, allowed Allowed) error {
+	corpus, object, err := d.findObject(ctx, index, key, allowed)
 	if err != nil {
 		return err
 	}
@@ -63,8 +66,11 @@ func (d *Desk) DeleteDocument(ctx context.Context, index, key string) error {
 }
 
 // findObject returns the corpus of an index, and the object in it that has the document of a key. What builds leave
-// out is refused: it would not be indexed, and may be another program's.
-func (d *Desk) findObject(ctx context.Context, index, key string) (blob.Store, string, error) {
+// out is refused: it would not be indexed, and may be another program's. So is the corpus of a branch's base to who may
+// not change the base.
+func (d *Desk) findObject(
+	ctx context.Context, index, key string, allowed Allowed,
+) (blob.Store, string, error) {
 	object, err := objectOf(key)
 	if err != nil {
 		return nil, "", err
@@ -72,6 +78,11 @@ func (d *Desk) findObject(ctx context.Context, index, key string) (blob.Store, s
 	found, err := d.readSettings(ctx, index, nil)
 	if err != nil {
 		return nil, "", err
+	}
+	if found.base != "" && !allowed(found.base) {
+		return nil, "", fault.Forbidden.At("change document", key).
+			Because("the index is a branch, and its corpus is that of its base").
+			Advise("use a key that has the base too; or give the branch a corpus of its own")
 	}
 	if plan.LeavesOut(found.spec, object) {
 		return nil, "", newKeyFault("builds of the index leave it out: it is hidden, in a folder of packages, or not among " +

@@ -39,7 +39,7 @@ func (d *Desk) ApplySchedule(ctx context.Context, index string, change ScheduleC
 			return found, err
 		}
 		paused = found.Paused
-	} else if paused, err = d.applySettings(ctx, controller, index, set); err != nil {
+	} else if paused, err = d.applySettings(ctx, controller, index, set, change); err != nil {
 		return control.Scheduled{}, err
 	}
 	if change.Paused != nil && *change.Paused != paused {
@@ -55,8 +55,9 @@ func (d *Desk) ApplySchedule(ctx context.Context, index string, change ScheduleC
 }
 
 // applySettings makes a schedule what the configuration says with further settings, and returns whether it is paused.
+// One that is created is paused from its beginning where the change says so.
 func (d *Desk) applySettings(
-	ctx context.Context, controller control.Control, index string, set map[string]string,
+	ctx context.Context, controller control.Control, index string, set map[string]string, change ScheduleChange,
 ) (paused bool, err error) {
 	found, err := d.readSettings(ctx, index, set)
 	if err != nil {
@@ -67,7 +68,9 @@ func (d *Desk) applySettings(
 			Because("it is not given, and indexes." + index + ".schedule.cron is not set").
 			Advise(`send cron, such as "0 2 * * *"`)
 	}
-	request := control.ScheduleRequest{Spec: found.spec, Schedule: found.schedule, Priority: found.priority}
+	request := control.ScheduleRequest{
+		Spec: found.spec, Schedule: found.schedule, Priority: found.priority, Paused: change.Paused, Note: change.Note,
+	}
 	if request.Files, err = config.ReadFiles(&request.Spec); err != nil {
 		return false, err
 	}

@@ -4,6 +4,10 @@ import (
 	"context"
 	"log/slog"
 	"sync"
+	"time"
+
+	"go.temporal.io/api/serviceerror"
+	"google.golang.org/grpc/codes"
 
 	"github.com/unweaver/unweaver/internal/app"
 	"github.com/unweaver/unweaver/internal/config"
@@ -14,7 +18,8 @@ import (
 )
 
 // Connect returns a service on the engine of a configuration and on stores that are servers. Where the namespace does
-// not show that it knows the search attributes of runs, runs do without. disconnect leaves the stores open.
+// not know the search attributes of runs, or does not let this program ask, runs do without. disconnect leaves the
+// stores open.
 func Connect(
 	ctx context.Context, cfg *config.Config, stores *app.Stores, log *slog.Logger,
 ) (connected *Service, disconnect func(), err error) {
@@ -26,6 +31,12 @@ func Connect(
 		return nil, nil, err
 	}
 	known, err := visibility.IsRegistered(ctx, client.OperatorService(), cfg.Engine.Namespace)
+	switch serviceerror.ToStatus(err).Code() {
+	case codes.OK, codes.PermissionDenied, codes.Unimplemented:
+	default: // it is asked once: an error that passes must not last
+		client.Close()
+		return nil, nil, engine.ToFault(err, cfg.Engine)
+	}
 	return &Service{
 		Client:    client,
 		Engine:    cfg.Engine,
@@ -34,31 +45,66 @@ func Connect(
 		Limits:    cfg.DocumentLimits(),
 		Heartbeat: workflows.DefaultHeartbeat,
 
-		SearchAttributes: err == nil && known,
+		SearchAttributes: known,
 	}, client.Close, nil
 }
 
 // Line is a connection to the engine that is made when it is first needed, and kept: what serves queries too must not
 // depend on the engine.
 type Line struct {
-	Config *config.Config
-	Stores *app.Stores
-	Log    *slog.Logger
+	Dial func(context.Context) (control.Control, error)
 
-	mu        sync.Mutex
-	connected *Service
+	mu   sync.Mutex
+	dial *dial // the last; nil: none yet
 }
+
+// dial is one attempt to connect, which all share who ask meanwhile.
+type dial struct {
+	done      chan struct{}
+	connected control.Control
+	err       error
+	ended     time.Time
+}
+
+// How long an attempt may take, and how long its failure is the answer.
+const (
+	dialPatience = 5 * time.Second
+	failureAge   = time.Second
+)
 
 // Connect returns the service, connecting it where it is not yet.
 func (l *Line) Connect(ctx context.Context) (control.Control, error) {
+	shared := l.findDial()
+	select {
+	case <-shared.done:
+		return shared.connected, shared.err
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+}
+
+// findDial returns the attempt that goes on or counts, else a new one.
+func (l *Line) findDial() *dial {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.connected == nil {
-		connected, _, err := Connect(ctx, l.Config, l.Stores, l.Log) // until the process ends
-		if err != nil {
-			return nil, err
+	if l.dial != nil {
+		select {
+		case <-l.dial.done:
+			if l.dial.err == nil || time.Since(l.dial.ended) < failureAge {
+				return l.dial
+			}
+		default:
+			return l.dial
 		}
-		l.connected = connected
 	}
-	return l.connected, nil
+	begun := &dial{done: make(chan struct{})}
+	l.dial = begun
+	go func() {
+		ctx, cancel := context.WithTimeout(context.Background(), dialPatience)
+		defer cancel()
+		begun.connected, begun.err = l.Dial(ctx)
+		begun.ended = time.Now()
+		close(begun.done)
+	}()
+	return begun
 }

@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -60,9 +61,61 @@ func TestARequestWithANameIsAnsweredByTheRunItBegan(t *testing.T) {
 		assert.True(t, !first.Attached && again.Attached && again.Run == first.Run && len(b.temporal.started) == 1,
 			"%q: %+v, %d starts", status, again, len(b.temporal.started))
 	}
-	request.Once = "deploy-2"
-	other := musttest.Get(b.BuildIndex(t.Context(), request))(t)
-	assert.True(t, !other.Attached && other.Run != first.Run, "%+v", other)
+	other := request
+	other.Rebuild = true
+	musttest.Refuse(b.BuildIndex(t.Context(), other))(t, fault.InvalidParam, first.Run, "other options")
+	refused := core.RunState{}
+	refused.Report.Status, refused.Report.Reason = core.StatusFailed, string(fault.LeaseHeld)
+	b.setState(first.Run, refused)
+	again := musttest.Get(b.BuildIndex(t.Context(), request))(t)
+	assert.True(t, !again.Attached && len(b.temporal.started) == 2, "a run that did nothing counts: %+v", again)
+}
+
+// Who asks while another dials waits for the same answer, no longer than it likes, and a failure counts for a second.
+func TestALineIsDialledOnceForAllWhoWait(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		dials := 0
+		line := &service.Line{Dial: func(ctx context.Context) (control.Control, error) {
+			dials++
+			<-ctx.Done()
+			return nil, fault.EngineDown.At("connect", "")
+		}}
+		begun := time.Now()
+		var wg sync.WaitGroup
+		for range 6 {
+			wg.Go(func() { musttest.Refuse(line.Connect(t.Context()))(t, fault.EngineDown) })
+		}
+		hasty, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		_, err := line.Connect(hasty)
+		assert.True(t, err != nil && time.Since(begun) == time.Second, "%v after %s", err, time.Since(begun))
+		wg.Wait()
+		musttest.Refuse(line.Connect(t.Context()))(t, fault.EngineDown)
+		assert.True(t, dials == 1 && time.Since(begun) == 5*time.Second, "%d dials in %s", dials, time.Since(begun))
+		time.Sleep(time.Second)
+		musttest.Refuse(line.Connect(t.Context()))(t, fault.EngineDown)
+		assert.Equal(t, 2, dials)
+	})
+}
+
+func TestBuildsThatBeginAtTheSameTimeAreOne(t *testing.T) {
+	b := newBench(t)
+	var runs [4]control.Run
+	var wg sync.WaitGroup
+	for i := range runs {
+		wg.Go(func() {
+			request := indexRequest(b, "docs", "")
+			request.Once = fmt.Sprint("deploy-", i)
+			runs[i] = musttest.Get(b.BuildIndex(t.Context(), request))(t)
+		})
+	}
+	wg.Wait()
+	for _, run := range runs {
+		assert.Equal(t, runs[0].Run, run.Run)
+	}
+	assert.Len(t, b.temporal.started, 1)
+	named := indexRequest(b, "docs", "g7")
+	musttest.Refuse(b.BuildIndex(t.Context(), named))(t, fault.LeaseHeld, "run "+runs[0].Run+" builds it")
 }
 
 // Tasks of a run are distinguished by its index, so that a small night of one need not wait for all that another has.

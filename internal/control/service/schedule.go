@@ -137,6 +137,9 @@ func (s *Service) ApplySchedule(ctx context.Context, request control.ScheduleReq
 		return out, err
 	}
 	kept.Spec = request.Spec
+	if request.Paused != nil {
+		kept.Paused, kept.Note = *request.Paused, request.Note
+	}
 	if kept.Schedule, err = json.Marshal(scheduleKept{request.Schedule, request.Priority}); err != nil {
 		return out, err
 	}

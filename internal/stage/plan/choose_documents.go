@@ -72,7 +72,10 @@ func (l *listing) isChosen(key string, unfollowed bool) bool {
 // LeavesOut reports whether builds leave an object of a corpus out by its key alone: it is hidden, in a folder of
 // packages, or not among what the patterns of the index choose.
 func LeavesOut(spec core.Spec, key string) bool {
-	owner, _ := strings.CutSuffix(key, document.SidecarSuffix)
+	owner, sidecar := strings.CutSuffix(key, document.SidecarSuffix)
+	if sidecar && (owner == "" || strings.HasSuffix(owner, "/")) { // it has no name but a hidden one
+		owner = key
+	}
 	one := &listing{planner: &planner{In: In{Spec: spec}}}
 	return !one.isChosen(owner, false)
 }
