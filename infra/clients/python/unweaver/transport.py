@@ -1,6 +1,7 @@
 """Sends the requests of the client, with the standard library alone."""
 from __future__ import annotations
 
+import http.client
 import json
 import os
 import urllib.error
@@ -19,6 +20,49 @@ class ApiError(Exception):
         self.hint: str = problem.get("hint", "")
         self.retry_after: float | None = None
         super().__init__(f"{status} {self.code}: {self.detail}" + (f" ({self.hint})" if self.hint else ""))
+
+
+class UnreachableError(ConnectionError):
+    """No answer came. Whether a request that changes something was obeyed is unknown."""
+
+
+class _Listening:
+    """A connection that reads the answer also where the server stopped to read the body: the answer says why."""
+
+    def request(self, *args: Any, **more: Any) -> None:
+        try:
+            super().request(*args, **more)  # type: ignore[misc]
+        except (BrokenPipeError, ConnectionResetError):
+            if self.sock is None:  # type: ignore[attr-defined]
+                raise
+
+
+class _Plain(_Listening, http.client.HTTPConnection):
+    pass
+
+
+class _Secure(_Listening, http.client.HTTPSConnection):
+    pass
+
+
+class _PlainHandler(urllib.request.HTTPHandler):
+    def http_open(self, request):
+        return self.do_open(_Plain, request)
+
+
+class _SecureHandler(urllib.request.HTTPSHandler):
+    def https_open(self, request):
+        return self.do_open(_Secure, request)
+
+
+class _NoRedirects(urllib.request.HTTPRedirectHandler):
+    """The key is for one server: no other one gets it."""
+
+    def redirect_request(self, *_):
+        return None
+
+
+_opener = urllib.request.build_opener(_PlainHandler, _SecureHandler, _NoRedirects)
 
 
 class Transport:
@@ -48,13 +92,16 @@ class Transport:
             headers["Content-Type"] = "application/octet-stream"
         request = urllib.request.Request(address, data=data, headers=headers, method=method)
         try:
-            with urllib.request.urlopen(request, timeout=self.timeout) as response:
+            with _opener.open(request, timeout=self.timeout) as response:
                 raw = response.read()
                 if not raw:
                     return None
                 return json.loads(raw) if "json" in response.headers.get("Content-Type", "") else raw.decode()
         except urllib.error.HTTPError as error:
             raise _failure(error) from None
+        except (OSError, http.client.HTTPException) as error:
+            reason = getattr(error, "reason", None) or error
+            raise UnreachableError(f"{method} {address}: no answer: {reason!r} (check that query-api runs there)") from error
 
 
 def _text(value: Any) -> str:
