@@ -61,7 +61,8 @@ class Client(Transport):
 
     def delete_document(self, index: str, key: str) -> None:
         """Delete a document from the corpus. The next build removes it from the index; kept generations and paid
-        results still have it. To erase it: `unweaver purge`. Scope of the key: operate. Needs a key everywhere."""
+        results still have it. To erase it: `unweaver purge`. Its `.meta.json` stays: delete that too, or a new
+        document of the key has its metadata. Scope of the key: operate. Needs a key everywhere."""
         return self._request('DELETE', '/v1/indexes/{index}/documents/{key}', {'index': index, 'key': key})
 
     def get_document(self, index: str, key: str, *, generation: str | None = None) -> DocumentDetail:

@@ -101,7 +101,8 @@ class Transport:
             raise _failure(error) from None
         except (OSError, http.client.HTTPException) as error:
             reason = getattr(error, "reason", None) or error
-            raise UnreachableError(f"{method} {address}: no answer: {reason!r} (check that query-api runs there)") from error
+            why = f"{method} {address}: no answer: {reason!r} (check that query-api runs there)"
+            raise UnreachableError(why) from error
 
 
 def _text(value: Any) -> str:

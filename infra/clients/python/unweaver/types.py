@@ -1126,7 +1126,7 @@ class RetryRequest(TypedDict):
 
 
 class RunBudget(TypedDict):
-    """Limits of what a run pays for, from its start; 0: no limit."""
+    """Limits of what a run pays for, from its start; absent or 0: as it is."""
 
     calls: NotRequired[int | None]
     money: NotRequired[float | None]
