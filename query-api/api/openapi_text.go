@@ -166,7 +166,7 @@ var schemaTexts = map[string]string{
 	"PublishRequest":  "How to serve a generation.",
 	"ResumeRequest":   "How to resume a run.",
 	"RetryRequest":    "Which dead letters to retry.",
-	"RunBudget":       "Limits of what a run pays for, from its start; 0: no limit.",
+	"RunBudget":       "Limits of what a run pays for, from its start; absent or 0: as it is.",
 	"RunRequest":      "Options of a build.",
 	"RunStarted":      "A run that was started or joined.",
 	"RunSteered":      "What a command to a run came to.",

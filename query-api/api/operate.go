@@ -189,10 +189,10 @@ type RunSteered struct {
 
 // ResumeRequest resumes a run.
 type ResumeRequest struct {
-	Budget *RunBudget `json:"budget" doc:"from the start of the run; null: as it is"`
+	Budget *RunBudget `json:"budget" doc:"from the start of the run; null, and limits that are absent or 0: as they are"`
 }
 
-// RunBudget is a budget in a request: a limit that is left out is none.
+// RunBudget is a budget in a request: a limit that is left out, or 0, stays as it is.
 type RunBudget core.Budget
 
 func startedRun(run control.Run) RunStarted {
@@ -287,7 +287,7 @@ func steerRun(command string) func(operation, control.Control) (reply, error) {
 // checkBudget refuses a budget that nothing can be paid from.
 func checkBudget(budget *RunBudget) error {
 	if budget != nil && (budget.Calls < 0 || budget.Tokens < 0 || budget.Money < 0) {
-		return newFault("read body", "budget", "it is negative", "send 0 for no limit")
+		return newFault("read body", "budget", "it is negative", "leave out a limit that is to stay as it is")
 	}
 	return nil
 }

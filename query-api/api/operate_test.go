@@ -84,6 +84,7 @@ func TestAnIndexIsBuiltSteeredAndServedOverHTTP(t *testing.T) {
 		at := fmt.Sprintf("%d: %s %s %v: %d %v, asked %q", i, c.method, c.path, c.body, status, out, o.control.asked)
 		assert.True(t, status == c.status && (status < 300 || out["code"] == c.code), at)
 		assert.True(t, c.asked == "" && len(o.control.asked) == 0 || slices.Contains(o.control.asked, c.asked), at)
+		assert.True(t, c.body == nil || !strings.Contains(at, "cron:@daily paused:true") || out["paused"] == true, at)
 		assert.True(t, c.code != "lease_held" || out["run"] == "sample/g3", at)
 		assert.True(t, status != 202 || out["generation"] == nil ||
 			header.Get("Location") == sampleIndex+"/runs/"+fmt.Sprint(out["generation"]), "%s, %v", at, header)
