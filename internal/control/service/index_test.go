@@ -20,6 +20,7 @@ import (
 	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/store/blob"
+	"github.com/unweaver/unweaver/internal/store/coordination"
 	"github.com/unweaver/unweaver/internal/testkit/musttest"
 	"github.com/unweaver/unweaver/workflows"
 )
@@ -98,18 +99,29 @@ func TestALineIsDialledOnceForAllWhoWait(t *testing.T) {
 	})
 }
 
+// slowStates writes a state after a second, in which others act.
+type slowStates struct{ coordination.Store }
+
+func (s slowStates) SetState(ctx context.Context, run string, value []byte) error {
+	time.Sleep(time.Second)
+	return s.Store.SetState(ctx, run, value)
+}
+
 func TestBuildsThatBeginAtTheSameTimeAreOne(t *testing.T) {
 	b := newBench(t)
+	b.Stores.Coordination = slowStates{b.Stores.Coordination}
 	var runs [4]control.Run
-	var wg sync.WaitGroup
-	for i := range runs {
-		wg.Go(func() {
-			request := indexRequest(b, "docs", "")
-			request.Once = fmt.Sprint("deploy-", i)
-			runs[i] = musttest.Get(b.BuildIndex(t.Context(), request))(t)
-		})
-	}
-	wg.Wait()
+	synctest.Test(t, func(t *testing.T) {
+		for i := range runs {
+			go func() {
+				request := indexRequest(b, "docs", "")
+				request.Once = fmt.Sprint("deploy-", i)
+				runs[i] = musttest.Get(b.BuildIndex(t.Context(), request))(t)
+			}()
+		}
+		time.Sleep(time.Minute)
+		synctest.Wait()
+	})
 	for _, run := range runs {
 		assert.Equal(t, runs[0].Run, run.Run)
 	}
