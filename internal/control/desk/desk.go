@@ -179,7 +179,7 @@ func (d *Desk) readSettings(ctx context.Context, index string, set map[string]st
 	}
 	_, moved := overlay.Set["corpus"]
 	own := out.spec.Corpus != "" && !moved
-	if !moved {
+	if out.spec.Corpus == "" {
 		out.base = overlay.Base
 	}
 	out.spec.Corpus = cmp.Or(out.spec.Corpus, base)

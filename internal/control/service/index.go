@@ -115,10 +115,14 @@ func (s *Service) joinRunning(
 	if err != nil || running == "" {
 		return control.Run{}, err
 	}
+	hint := "add --wait to start after that run ends; to end it now: unweaver cancel " + running
+	if request.Generation != "" { // a command that names one does not wait
+		hint = "wait for its end; to end it now: unweaver cancel " + running
+	}
 	if request.Rebuild || request.Generation != "" && running != index+"/"+request.Generation {
 		return control.Run{}, fault.LeaseHeld.At("start a build of", index).
 			Because("run " + running + " builds it").
-			Advise("add --wait to start after that run ends; to end it now: unweaver cancel " + running)
+			Advise(hint)
 	}
 	joined, _, err := s.joinBuild(ctx, running)
 	return joined, err
