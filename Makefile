@@ -67,7 +67,7 @@ nightly: $(TOOLS)/gotestsum build browser clients vulnerabilities ## everything 
 	@$(MAKE) --no-print-directory fuzz
 
 check: $(TOOLS)/golangci-lint $(TOOLS)/workflowcheck $(TOOLS)/gitleaks ## format, vet, lint, workflowcheck, secrets
-	@$(MAKE) --no-print-directory -j2 --output-sync=target check-vet check-lint secrets
+	@$(MAKE) --no-print-directory -j2 --output-sync=target check-vet check-lint check-client secrets
 
 # What cannot be had is said, and what would ask with it is skipped.
 clients:
@@ -83,6 +83,12 @@ check-vet:
 	@echo "== format, vet"
 	@test -z "$$(gofmt -l $$(git ls-files '*.go'))" || { echo "not gofmt-ed:"; gofmt -l $$(git ls-files '*.go'); exit 1; }
 	$(GO) vet ./...
+
+# The committed client is what its generator makes of the description of the API.
+check-client:
+	@echo "== generated client"
+	@if command -v python3 >/dev/null; then python3 -B infra/clients/python/generate.py --check; \
+	  else echo "SKIPPED: no python3: the client was not compared with openapi.json"; fi
 
 check-lint:
 	@echo "== lint, workflowcheck"

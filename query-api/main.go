@@ -15,6 +15,9 @@ import (
 	"github.com/unweaver/unweaver/internal/app"
 	"github.com/unweaver/unweaver/internal/artifact/localfile"
 	"github.com/unweaver/unweaver/internal/config"
+	"github.com/unweaver/unweaver/internal/control"
+	"github.com/unweaver/unweaver/internal/control/desk"
+	"github.com/unweaver/unweaver/internal/control/service"
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/stream/scratch"
 	"github.com/unweaver/unweaver/internal/telemetry"
@@ -83,6 +86,7 @@ func runService(ctx context.Context, cfg *config.Config, log *slog.Logger) (err 
 	middleware.Warn(log, listener.Addr(), encrypted != nil)
 	server := api.New(
 		api.Config{
+			Desk:      newDesk(cfg, stores, log),
 			Policy:    policy,
 			Artifacts: stores.Artifacts,
 			Records:   stores.Records,
@@ -109,6 +113,18 @@ func runService(ctx context.Context, cfg *config.Config, log *slog.Logger) (err 
 	sctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
 	defer cancel()
 	return errors.Join(err, server.Shutdown(sctx))
+}
+
+// newDesk returns what builds and steers; nil where the configuration does not ask for it.
+func newDesk(cfg *config.Config, stores *app.Stores, log *slog.Logger) *desk.Desk {
+	if !cfg.QueryAPI.Control {
+		return nil
+	}
+	line := &service.Line{Dial: func(ctx context.Context) (control.Control, error) {
+		connected, _, err := service.Connect(ctx, cfg, stores, log) // until the process ends
+		return connected, err
+	}}
+	return desk.New(cfg, stores, line.Connect)
 }
 
 // checkHealth runs the health check of images, which have no shell.

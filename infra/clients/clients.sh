@@ -1,6 +1,7 @@
 #!/bin/sh
-# Installs the clients that other people's programs ask with, pinned, into a folder: OpenAI's for Python, LangChain, and
-# the command line of the MCP inspector with the Node.js that it needs. What cannot be had is said and left out.
+# Installs the clients that other people's programs ask with, pinned, into a folder: OpenAI's for Python, LangChain,
+# LlamaIndex, and the command line of the MCP inspector with the Node.js that it needs. What cannot be had is said and
+# left out.
 set -u
 to=$1
 here=$(dirname "$0")
@@ -32,4 +33,15 @@ if [ "$(cat "$to/node.version" 2>/dev/null)" != "$inspector $node" ]; then
     rm -rf "$to/node"
     skipped "the MCP inspector" "see $to/node.log"
   fi
+fi
+
+# The client of this repository, as a wheel in dist. It is built from a copy, as a build leaves files in its folder.
+if [ -x "$to/venv/bin/pip" ] && ! diff -rq -x '__pycache__' "$here/python" "$to/python" >/dev/null 2>&1; then
+  rm -rf "$to/python" "$to/dist" "$to/build"
+  cp -R "$here/python" "$to/build" && cp -R "$here/python" "$to/python" || exit 1
+  if ! "$to/venv/bin/pip" wheel -q --no-deps -w "$to/dist" "$to/build" >"$to/python.log" 2>&1; then
+    rm -rf "$to/python" "$to/dist"
+    skipped "the wheel of the Python client" "see $to/python.log"
+  fi
+  rm -rf "$to/build"
 fi

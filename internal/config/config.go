@@ -37,6 +37,7 @@ type Config struct {
 	Telemetry Telemetry `yaml:"telemetry"`
 
 	places map[string]place // of every value that was given, by path
+	source Source           // what it was loaded from
 }
 
 // Engine says where Temporal is.
@@ -71,6 +72,9 @@ type QueryAPI struct {
 	Limits  QueryLimits `yaml:"limits"`
 	CORS    QueryCORS   `yaml:"cors"`
 	Indexes OpenIndexes `yaml:"indexes"`
+
+	Control     bool  `yaml:"control"`      // build, steer and upload over /v1
+	UploadBytes int64 `yaml:"upload_bytes"` // of one document
 }
 
 // OpenIndexes bounds what query-api holds open.
@@ -272,7 +276,7 @@ type Schedule struct {
 func Default() *Config {
 	return &Config{
 		Engine: Engine{Address: "127.0.0.1:7233", Namespace: "default", TaskQueue: "unweaver"},
-		QueryAPI: QueryAPI{Address: "127.0.0.1:8080", Auth: "auto", Limits: QueryLimits{
+		QueryAPI: QueryAPI{Address: "127.0.0.1:8080", Auth: "auto", UploadBytes: 256 << 20, Limits: QueryLimits{
 			RequestsPerSecond: 100, Burst: 200, Concurrency: 64, AnswersPerMinute: 120, Connections: 8192,
 		}},
 		Worker: Worker{Role: "all", Slots: 64, Pollers: 4, CacheBytes: 32 << 30, Address: "127.0.0.1:8081"},

@@ -73,7 +73,7 @@ type loader struct {
 // in its order, then those of variables and of --set.
 func Load(source Source) (*Config, error) {
 	l := &loader{cfg: Default(), source: source.Path}
-	l.cfg.places = map[string]place{}
+	l.cfg.places, l.cfg.source = map[string]place{}, source
 	if source.Path != "" {
 		if err := l.loadFile(source); err != nil {
 			return nil, err
@@ -99,6 +99,13 @@ func Load(source Source) (*Config, error) {
 		return nil, err
 	}
 	return l.cfg, nil
+}
+
+// LoadAgain loads the configuration from where it came, with what the store says of indexes.
+func (c *Config) LoadAgain(overlays ...core.Overlay) (*Config, error) {
+	source := c.source
+	source.Overlays = overlays
+	return Load(source)
 }
 
 func (l *loader) addMistake(at place, format string, args ...any) {

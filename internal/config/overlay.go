@@ -49,6 +49,18 @@ func CheckOverlay(set map[string]string) error {
 	return l.joinMistakes()
 }
 
+// FindMistake returns what is wrong with the value of one setting of an index, by itself; empty: nothing.
+func FindMistake(key, value string) string {
+	l := &loader{cfg: Default()}
+	l.cfg.places = map[string]place{}
+	l.applyOverlay(core.Overlay{Index: "index", Set: map[string]string{key: value}})
+	l.checkRules()
+	if len(l.mistakes) == 0 {
+		return ""
+	}
+	return strings.TrimPrefix(l.mistakes[0].text, "indexes.index."+key+": ")
+}
+
 // FindMissing returns the settings of an overlay that the configuration does not say without it: a file that carries
 // one releases it.
 func (c *Config) FindMissing(overlay core.Overlay) map[string]string {

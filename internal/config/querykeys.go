@@ -107,6 +107,20 @@ var queryKeys = []key{
 		rule:    requireRange(0, million),
 	},
 	{
+		path: "query_api.control",
+		meaning: "let keys of scope operate build and steer indexes and upload documents over /v1: query-api then calls " +
+			"Temporal (engine) and writes to corpora. unweaver dev always does",
+		example: "true",
+		rule:    allowAnything(),
+	},
+	{
+		path:    "query_api.upload_bytes",
+		meaning: "the largest document that an upload may have",
+		unit:    "bytes",
+		example: "1073741824",
+		rule:    requireRange(1, 1<<40),
+	},
+	{
 		path: "query_api.indexes.bytes",
 		meaning: "what open indexes may hold, mapped files among them. An index is opened by the first request for it, and " +
 			"those that are not in use are closed for others, the one used longest ago first; one in use never is. " +

@@ -17,7 +17,8 @@ type IndexRequest struct {
 	Spec          core.Spec `json:"spec"`
 	Generation    string    `json:"generation"` // empty: attach to a running build, else the start time
 	ReplaceCorpus bool      `json:"replace_corpus"`
-	Rebuild       bool      `json:"rebuild"` // trust nothing that earlier builds wrote but what was paid for
+	Once          string    `json:"once,omitempty"` // names the request: sent again, it is answered by the run it began
+	Rebuild       bool      `json:"rebuild"`        // trust nothing that earlier builds wrote but what was paid for
 	Priority      Priority  `json:"priority,omitzero"`
 	core.Files
 
@@ -238,6 +239,8 @@ type Control interface {
 	ApplySchedule(ctx context.Context, r ScheduleRequest) (Applied, error)
 	// ListSchedules says how all schedules stand.
 	ListSchedules(ctx context.Context) ([]Scheduled, error)
+	// ReadSchedule says how the schedule of an index stands; fault.NotFound where it has none.
+	ReadSchedule(ctx context.Context, index string) (Scheduled, error)
 	// PauseSchedule has no night begin until ResumeSchedule.
 	PauseSchedule(ctx context.Context, index, note string) error
 	ResumeSchedule(ctx context.Context, index, note string) error

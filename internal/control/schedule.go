@@ -12,6 +12,8 @@ type ScheduleRequest struct {
 	Spec     core.Spec       `json:"spec"`
 	Schedule config.Schedule `json:"schedule"`
 	Priority Priority        `json:"priority,omitzero"`
+	Paused   *bool           `json:"paused,omitempty"` // of one that is created; nil: as it was kept
+	Note     string          `json:"note,omitempty"`   // why it is paused
 	core.Files
 }
 

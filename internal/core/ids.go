@@ -205,6 +205,14 @@ func ObjectKey(object string) string {
 	return encoded.Replace(object)
 }
 
+// ObjectOf returns the object that the document of that key is of, or a row of: it undoes ObjectKey and RowKey.
+func ObjectOf(document string) string {
+	object, _, _ := strings.Cut(document, "#")
+	return decoded.Replace(object)
+}
+
+var decoded = strings.NewReplacer("%23", "#", "%25", "%")
+
 var encoded = strings.NewReplacer("%", "%25", "#", "%23") // making it costs more than using it
 
 // ClassRow returns the key of a class vector row: <class id>-<16 hex of the vector digest>.

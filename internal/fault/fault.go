@@ -118,6 +118,7 @@ const (
 	EmbedderDown      Code = "embedder_unavailable"
 	GenBusy           Code = "generation_busy"
 	EngineDown        Code = "engine_unavailable"
+	NoControl         Code = "no_control" // query-api was not given control of builds
 	RunNotFound       Code = "unknown_run"
 	// ActivityFailed is given by workflows: an activity ended without telling why, as often as it may.
 	ActivityFailed Code = "activity_failed"

@@ -63,16 +63,25 @@ func (w *statusWriter) Flush() {
 // Unwrap lets http.ResponseController reach the connection.
 func (w *statusWriter) Unwrap() http.ResponseWriter { return w.ResponseWriter }
 
-// matched is the route that a request took, filled in where the router knows it.
-type matched struct{ pattern string }
+// matched is the route that a request took, filled in where the router knows it, and who took it to which index.
+type matched struct {
+	pattern, operation, index, key string
+	control                        bool
+}
 
 type matchedKey struct{}
+
+// matchedOf returns what is known of the route of a request; nil outside of one.
+func matchedOf(ctx context.Context) *matched {
+	route, _ := ctx.Value(matchedKey{}).(*matched)
+	return route
+}
 
 // noteRoute notes the route for what surrounds the guard: the request that it hands on is another one.
 func noteRoute(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, request *http.Request) {
 		next.ServeHTTP(w, request)
-		if route, ok := request.Context().Value(matchedKey{}).(*matched); ok {
+		if route := matchedOf(request.Context()); route != nil {
 			route.pattern = request.Pattern
 		}
 	})
@@ -105,8 +114,17 @@ func (s *Server) observeRequest(next http.Handler) http.Handler {
 			took := time.Since(began)
 			end(pattern, w.status)
 			s.Telemetry.Time(telemetry.HTTPSeconds, took, pattern, http.StatusText(w.status))
-			s.log.Log(ctx, accessLevel(pattern, w.status), "request", "request_id", id, "route", pattern,
-				"status", w.status, "seconds", took.Seconds(), "bytes", w.bytes)
+			line := []any{
+				"request_id", id, "route", pattern, "status", w.status, "seconds", took.Seconds(), "bytes", w.bytes,
+			}
+			for _, known := range [][2]string{
+				{"operation", route.operation}, {"index", route.index}, {"key", route.key},
+			} {
+				if known[1] != "" {
+					line = append(line, known[0], known[1])
+				}
+			}
+			s.log.Log(ctx, accessLevel(pattern, w.status), "request", line...)
 		}()
 		next.ServeHTTP(w, request.WithContext(ctx))
 	})

@@ -54,19 +54,9 @@ func documentSummary(generation *retrieve.Generation, i int, document rows.Docum
 	return out
 }
 
-// serveDocument answers GET …/documents/{key} and …/documents/{key}/text. Keys hold slashes, so the route takes the
-// rest of the path; a key that itself ends in /text has that slash written %2F.
-func (s *Server) serveDocument(w http.ResponseWriter, request *http.Request) {
-	if strings.HasSuffix(request.URL.EscapedPath(), "/text") {
-		s.documentText(w, request)
-		return
-	}
+// getDocument answers GET …/documents/{key}. A key that ends in /text has that slash written %2F.
+func (s *Server) getDocument(w http.ResponseWriter, request *http.Request) {
 	s.browseGeneration(w, request, func(ctx context.Context, generation *retrieve.Generation, _ int) (any, error) {
-		for name := range request.URL.Query() {
-			if name != "generation" {
-				return nil, newFault("read request", name, "unknown parameter", "request the text of the document to use it")
-			}
-		}
 		key := request.PathValue("rest")
 		i := generation.Live.FindDocument(key)
 		if i < 0 {
@@ -95,7 +85,7 @@ func foundOf(document rows.Document) string {
 // documentText answers GET …/documents/{key}/text.
 func (s *Server) documentText(w http.ResponseWriter, request *http.Request) {
 	s.browseGeneration(w, request, func(ctx context.Context, generation *retrieve.Generation, _ int) (any, error) {
-		return textOf(ctx, generation, strings.TrimSuffix(request.PathValue("rest"), "/text"), request.URL.Query())
+		return textOf(ctx, generation, request.PathValue("rest"), request.URL.Query())
 	})
 }
 

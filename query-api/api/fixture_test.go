@@ -150,8 +150,9 @@ type fixture struct {
 	built  retrievetest.Built
 	runs   *coordination.Store
 
-	here      bool // requests come from this machine
-	unchecked bool // answers are not compared with the description
+	here      bool   // requests come from this machine
+	token     string // that do sends; empty: none
+	unchecked bool   // answers are not compared with the description
 }
 
 // serve publishes the sample and starts a server; edit may change its configuration, and what is published before.
@@ -200,6 +201,9 @@ func (f *fixture) do(method, path string, body any) (int, object, http.Header) {
 	}
 	if sent != nil {
 		request.Header.Set("Content-Type", "application/json")
+	}
+	if f.token != "" {
+		request.Header.Set("Authorization", "Bearer "+f.token)
 	}
 	f.server.Handler().ServeHTTP(recorder, request)
 	f.asDescribed(request, recorder)

@@ -8,10 +8,12 @@ import (
 	"net/http"
 	"reflect"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 
 	"github.com/unweaver/unweaver/internal/answer"
+	"github.com/unweaver/unweaver/internal/control"
 	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/pipeline/runlog"
@@ -35,13 +37,15 @@ func OpenAPI(methods *retrieve.Registry) []byte {
 			reflect.TypeFor[core.Problem]():          "RunProblem",
 			reflect.TypeFor[runlog.Run]():            "RunDetail",
 			reflect.TypeFor[runlog.Summary]():        "RunSummary",
+			reflect.TypeFor[control.Scheduled]():     "Schedule",
+			reflect.TypeFor[control.NightRun]():      "ScheduledRun",
 		},
 		strict: map[reflect.Type]bool{
 			reflect.TypeFor[answer.Request](): true, reflect.TypeFor[answer.SeveralRequest](): true,
 			reflect.TypeFor[answer.Filter]():   true,
 			reflect.TypeFor[answer.Modified](): true,
 			reflect.TypeFor[answer.Without]():  true,
-			reflect.TypeFor[answer.Turn]():     true,
+			reflect.TypeFor[answer.Turn]():     true, reflect.TypeFor[RunBudget](): true,
 		},
 	}
 	all.schemaOf(reflect.TypeFor[Problem]())
@@ -85,7 +89,7 @@ func OpenAPI(methods *retrieve.Registry) []byte {
 		"components": map[string]any{"schemas": all.components, "responses": map[string]any{
 			// No operation has it: it is the answer to another method of an address.
 			"405": map[string]any{
-				"description": codesOf(http.StatusMethodNotAllowed),
+				"description": codesOf(http.StatusMethodNotAllowed, false),
 				"content":     contentOf("application/problem+json", newRef("Problem")),
 			},
 		}, "securitySchemes": map[string]any{
@@ -116,13 +120,24 @@ func (s *schemas) describeOperation(path string, route route) map[string]any {
 	if route.open {
 		out["description"], out["security"] = route.doc+" Needs no key.", []any{}
 	}
+	if route.control {
+		out["security"] = []any{map[string]any{"key": []any{}}, map[string]any{"header": []any{}}}
+		out["description"] = out["description"].(string) + " Needs a key everywhere."
+		s.strict[reflect.TypeOf(route.body)] = true
+	}
+	if route.bytes {
+		out["requestBody"] = map[string]any{
+			"required": true, "description": "the document, of any type; at most query_api.upload_bytes",
+			"content": map[string]any{"application/octet-stream": map[string]any{}},
+		}
+	}
 	if route.body != nil {
 		body := contentOf("application/json", s.schemaOf(reflect.TypeOf(route.body)))
 		if several := requestExamples[route.id]; several != nil {
 			body["application/json"].(map[string]any)["examples"] = several
 		}
 		out["requestBody"] = map[string]any{
-			"required": true, "content": body, "description": "at most " + cmp.Or(route.most, "64 KiB"),
+			"required": !route.optional, "content": body, "description": "at most " + cmp.Or(route.most, "64 KiB"),
 		}
 	}
 	return out
@@ -148,9 +163,13 @@ func parametersIn(path string, route route) []any {
 			"description": known.doc, "example": example,
 		})
 	}
-	for _, parameter := range route.query {
+	for i, parameter := range slices.Concat(route.query, route.headers) {
+		in := "query"
+		if i >= len(route.query) {
+			in = "header"
+		}
 		described := map[string]any{
-			"name": parameter.name, "in": "query", "schema": parameter.schema, "description": parameter.doc,
+			"name": parameter.name, "in": in, "schema": parameter.schema, "description": parameter.doc,
 		}
 		if parameter.example != nil {
 			described["example"] = parameter.example
@@ -182,7 +201,7 @@ func (s *schemas) describeResponses(route route) map[string]any {
 	case route.id == "getRunReport":
 		ok["content"] = contentOf("text/markdown", map[string]any{"type": "string"})
 	}
-	out := map[string]any{"200": ok}
+	out := describeDone(route, ok)
 	if route.kept {
 		ok["headers"] = map[string]any{
 			"ETag": newHeader("tag of this response; with If-None-Match, an unchanged response is a 304"),
@@ -205,7 +224,9 @@ func (s *schemas) describeResponses(route route) map[string]any {
 		out["202"] = map[string]any{"description": "a notification, or a message that needs no response"}
 	}
 	for _, status := range route.allProblems() {
-		described := map[string]any{"description": codesOf(status), "content": s.describeError(route, status)}
+		described := map[string]any{
+			"description": codesOf(status, route.control), "content": s.describeError(route, status),
+		}
 		switch status {
 		case http.StatusServiceUnavailable, http.StatusTooManyRequests:
 			described["headers"] = map[string]any{"Retry-After": newHeader("seconds")}
@@ -220,6 +241,24 @@ func (s *schemas) describeResponses(route route) map[string]any {
 		out["503"] = map[string]any{
 			"description": "not ready", "content": both, "headers": map[string]any{"Retry-After": newHeader("seconds")},
 		}
+	}
+	return out
+}
+
+// describeDone describes the statuses of a route where all is well.
+func describeDone(route route, ok map[string]any) map[string]any {
+	out := map[string]any{}
+	for _, status := range route.done {
+		out[strconv.Itoa(status)] = ok
+		if status == http.StatusNoContent {
+			out[strconv.Itoa(status)] = map[string]any{"description": "done, and nothing to say"}
+		}
+	}
+	if len(out) == 0 {
+		out["200"] = ok
+	}
+	if _, started := route.answer.(RunStarted); started {
+		ok["headers"] = map[string]any{"Location": newHeader("address of the run")}
 	}
 	return out
 }
@@ -249,14 +288,14 @@ func contentOf(kind string, schema map[string]any) map[string]any {
 	return map[string]any{kind: map[string]any{"schema": schema}}
 }
 
-// codesOf names the problems that have a status.
-func codesOf(status int) string {
+// codesOf names the problems that have a status, of queries or of control.
+func codesOf(status int, control bool) string {
 	if status == http.StatusInternalServerError {
 		return "internal and other unexpected errors; see the log for the cause"
 	}
 	var codes []string
 	for _, code := range fault.Codes() {
-		if statuses[code] == status {
+		if own, known := controlStatuses[code]; control && known && own == status || statuses[code] == status {
 			codes = append(codes, string(code))
 		}
 	}

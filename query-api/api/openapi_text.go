@@ -4,7 +4,10 @@ import (
 	"cmp"
 	"net/http"
 	"slices"
+	"time"
 
+	"github.com/unweaver/unweaver/internal/control"
+	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/fault"
 )
 
@@ -26,6 +29,10 @@ var tagTexts = []any{
 	map[string]any{"name": tagEntities, "description": "What the documents mention, and where."},
 	map[string]any{"name": tagRuns, "description": "Builds and restores, running or ended."},
 	map[string]any{
+		"name": tagControl, "description": "Builds, schedules, publication and dead letters. Each needs a key of scope " +
+			"operate, also on loopback, and `query_api.control: true`; `unweaver dev` always has it.",
+	},
+	map[string]any{
 		"name": tagAgents, "description": "For clients of OpenAI's API or the Model Context Protocol (MCP).",
 	},
 	map[string]any{"name": tagOperations, "description": "For orchestrators and monitoring."},
@@ -40,6 +47,7 @@ const (
 // pathParameters by name.
 var pathParameters = map[string]struct{ pattern, doc, example string }{
 	"index":      {"^[a-z0-9][a-z0-9-]{0,62}$", "name of the index", "sample"},
+	"tag":        {"^[a-z0-9][a-z0-9-]{0,62}$", "name of the tag", "before-migration"},
 	"generation": {"^[a-z0-9][a-z0-9-]{0,62}$", "name of the generation", "g1"},
 	"run":        {"^[a-z0-9][a-z0-9-]{0,62}$", "name of the run, which is the name of its generation", "g1"},
 	"id":         {"^[0-9a-f]{32}$", "id, as in responses", exampleEntity},
@@ -64,6 +72,7 @@ var schemaTexts = map[string]string{
 	"Chunk":            "A passage of the stored text of a document. Offsets are code points of it, half open.",
 	"ChunkDetail":      "One passage with what was extracted from it.",
 	"ClassShare":       "The part of a passage's mass that came through an entity.",
+	"DeadLetters":      "A page of dead letters.",
 	"Diff":             "Changes of documents since the parent generation, by kind.",
 	"DocumentDetail":   "One document, and which version of it is served.",
 	"DocumentSummary":  "One document of a list.",
@@ -148,9 +157,26 @@ var schemaTexts = map[string]string{
 	"Turn":         "A message of a conversation.",
 	"WeightedVote": "One passage of a weighted vote.",
 	"Without":      "What a query ignores.",
-	"Why":          "What a run would do with one document, and why.",
-	"Reranked":     "How the passages were reranked.",
-	"Written":      "What a run wrote to the stores.",
+
+	"Discarded":       "When a dead letter was discarded, and why.",
+	"DocumentStored":  "A document that was written to the corpus.",
+	"EstimateRequest": "Options of the build to estimate.",
+	"Letter":          "A dead letter: a passage whose extraction failed.",
+	"Move":            "What changed in what is served or kept.",
+	"PublishRequest":  "How to serve a generation.",
+	"ResumeRequest":   "How to resume a run.",
+	"RetryRequest":    "Which dead letters to retry.",
+	"RunBudget":       "Limits of what a run pays for, from its start; absent or 0: as it is.",
+	"RunRequest":      "Options of a build.",
+	"RunStarted":      "A run that was started or joined.",
+	"RunSteered":      "What a command to a run came to.",
+	"Schedule":        "A schedule with its next and its last runs.",
+	"ScheduleRequest": "What a schedule is to be.",
+	"ScheduledRun":    "One run of a schedule.",
+	"Triggered":       "A scheduled run that starts, or the run in its way.",
+	"Why":             "What a run would do with one document, and why.",
+	"Reranked":        "How the passages were reranked.",
+	"Written":         "What a run wrote to the stores.",
 
 	"ChatAnnotation":       "Says where a part of the answer's text comes from.",
 	"ChatChoice":           "The one answer.",
@@ -205,6 +231,32 @@ var requestExamples = map[string]map[string]any{
 			},
 		},
 	},
+	"startRun": {
+		"defaults": map[string]any{"summary": "a build of what changed", "value": map[string]any{}},
+		"rebuild": map[string]any{
+			"summary": "everything, from paid results", "value": map[string]any{"rebuild": true, "generation": "again"},
+		},
+	},
+	"estimateRun": {"defaults": map[string]any{"summary": "a build of what changed", "value": map[string]any{}}},
+	"resumeRun": {
+		"budget": map[string]any{
+			"summary": "with a larger budget", "value": map[string]any{"budget": map[string]any{"money": 5}},
+		},
+	},
+	"retryDeadLetters": {
+		"some": map[string]any{"summary": "one passage", "value": map[string]any{"chunks": []any{exampleChunk}}},
+	},
+	"putSchedule": {
+		"nightly": map[string]any{
+			"summary": "every night at two", "value": map[string]any{"cron": "0 2 * * *", "timezone": "Europe/Oslo"},
+		},
+		"pause": map[string]any{"summary": "paused", "value": map[string]any{"paused": true, "note": "move of the archive"}},
+	},
+	"publishGeneration": {
+		"reason": map[string]any{
+			"summary": "with a reason for the audit trail", "value": map[string]any{"reason": "checked with diff"},
+		},
+	},
 	"querySeveral": {
 		"pattern": map[string]any{
 			"summary": "every index whose name begins with sam",
@@ -242,6 +294,28 @@ var answerExamples = map[string]any{
 		Checks:  map[string]string{"artifacts": "ok", "classes": "ok", "vectors": "ok", "index sample": "ok"},
 		Indexes: []IndexReadiness{{Index: "sample", State: stateReady, Generation: "g1"}},
 	},
+	"startRun":         exampleStarted,
+	"retryDeadLetters": exampleStarted,
+	"estimateRun": core.Report{
+		Index: "sample", Status: core.StatusCompleted, Reason: "dry_run", Stages: []core.StageProgress{},
+	},
+	"pauseRun":  RunSteered{"sample", "g1", core.ActionPause, new(int64)},
+	"resumeRun": RunSteered{"sample", "g1", core.ActionResume, nil},
+	"cancelRun": RunSteered{"sample", "g1", core.ActionCancel, new(int64)},
+	"listDeadLetters": DeadLetters{Index: "sample", Items: []core.Letter{{
+		Chunk: exampleChunk, Document: "cities/oslo.txt", Reason: "bad_model_output", Kind: core.LetterContent, Attempts: 2,
+		Raw: "I cannot read this.",
+	}}},
+	"getSchedule":       exampleSchedule,
+	"putSchedule":       exampleSchedule,
+	"triggerSchedule":   control.Triggered{Index: "sample"},
+	"publishGeneration": exampleMove(core.ActionRollback),
+	"discardGeneration": exampleMove(core.ActionDiscard),
+	"tagGeneration":     exampleMove(core.ActionTag),
+	"untagGeneration":   exampleMove(core.ActionUntag),
+	"putDocument": DocumentStored{
+		Index: "sample", Document: "cities/oslo.txt", SHA256: exampleDocument.Version, Bytes: 96, Created: true,
+	},
 	"listIndexes": Indexes{Items: []IndexInfo{exampleIndex}},
 	"listEntities": Entities{
 		Source: exampleSource, NextCursor: "g1.20.5f3a09c1",
@@ -263,7 +337,24 @@ var answerExamples = map[string]any{
 	},
 }
 
+// exampleMove returns a move of a generation by an action.
+func exampleMove(action string) core.Move {
+	out := core.Move{Index: "sample", Action: action, To: "g1", Operation: "20261122t080000z-k3f9"}
+	switch action {
+	case core.ActionRollback:
+		out.From, out.Release = "g2", 3
+	case core.ActionTag, core.ActionUntag:
+		out.Name = "before-migration"
+	}
+	return out
+}
+
 var (
+	exampleStarted  = RunStarted{Index: "sample", Generation: "g2"}
+	exampleSchedule = control.Scheduled{
+		Index: "sample", Timezone: "Europe/Oslo", Catchup: core.Duration(24 * time.Hour), Nights: []control.NightRun{},
+		Next: []time.Time{time.Date(2026, 11, 23, 1, 0, 0, 0, time.UTC)},
+	}
 	exampleSource = Source{Index: "sample", Generation: "g1"}
 	exampleIndex  = IndexInfo{
 		Index: "sample", State: "published", Generation: "g1", Release: 1, Documents: 7, Chunks: 12, Classes: 14,
@@ -290,8 +381,8 @@ func problemExample(status int) Problem {
 	case http.StatusInternalServerError:
 	default:
 		var codes []fault.Code
-		for known, has := range statuses {
-			if has == status {
+		for _, known := range fault.Codes() {
+			if statuses[known] == status || controlStatuses[known] == status {
 				codes = append(codes, known)
 			}
 		}
@@ -319,5 +410,10 @@ var exampleDetails = map[fault.Code][2]string{
 	fault.GenCollected: {"open generation g1: it was deleted", "omit generation to query the current one"},
 	fault.RateLimited:  {"answer the request: too many requests per second", "send fewer requests, or raise the limit"},
 	fault.Usage:        {"read body: there is data after the JSON object", "send exactly one JSON object"},
-	fault.MediaType:    {"read body: the Content-Type is not JSON", "send Content-Type: application/json"},
+	fault.NoControl: {
+		"use this address: this server was not given control of builds",
+		"set query_api.control: true and engine in the configuration of query-api; unweaver dev has it",
+	},
+	fault.LeaseHeld: {"index sample: run sample/g2 is building it with other settings", "wait for it, or cancel it"},
+	fault.MediaType: {"read body: the Content-Type is not JSON", "send Content-Type: application/json"},
 }

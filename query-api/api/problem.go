@@ -1,6 +1,7 @@
 package api
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"encoding/hex"
@@ -13,6 +14,7 @@ import (
 
 	"github.com/unweaver/unweaver/internal/access"
 	"github.com/unweaver/unweaver/internal/artifact"
+	"github.com/unweaver/unweaver/internal/control/desk"
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/fault/redact"
 	"github.com/unweaver/unweaver/query-api/middleware"
@@ -28,6 +30,7 @@ type Problem struct {
 	Hint   string `json:"hint,omitempty"`
 	Param  string `json:"param,omitempty" doc:"the field or parameter at fault"`
 
+	Run       string `json:"run,omitempty" doc:"of a conflict: the run in the way, index/generation"`
 	RequestID string `json:"request_id,omitempty" doc:"id of the request, as in X-Request-Id and the log"`
 	Reference string `json:"reference,omitempty" doc:"search the log for it to find the hidden cause"`
 }
@@ -74,6 +77,34 @@ var statuses = map[fault.Code]int{
 	fault.DimensionChanged: http.StatusServiceUnavailable,
 	fault.BadVector:        http.StatusServiceUnavailable,
 	fault.BadEmbeddings:    http.StatusServiceUnavailable,
+}
+
+// controlStatuses are those of codes that builds, steering and uploads meet, and no query.
+var controlStatuses = map[fault.Code]int{
+	fault.NoControl:         http.StatusNotImplemented,
+	fault.LeaseHeld:         http.StatusConflict,
+	fault.RunEnded:          http.StatusConflict,
+	fault.Precondition:      http.StatusConflict,
+	fault.PointerMoved:      http.StatusConflict,
+	fault.CorpusChanged:     http.StatusConflict,
+	fault.BadConfig:         http.StatusServiceUnavailable,
+	fault.CorpusMissing:     http.StatusServiceUnavailable,
+	fault.CorpusRefused:     http.StatusServiceUnavailable,
+	fault.EngineDown:        http.StatusServiceUnavailable,
+	fault.ControlUnreadable: http.StatusServiceUnavailable,
+}
+
+// statusOf returns the status of an error; 0: that of a fault of this program.
+func statusOf(ctx context.Context, err error) int {
+	code := fault.CodeOf(err)
+	if route := matchedOf(ctx); route == nil || !route.control {
+		return statuses[code]
+	}
+	var conflict *desk.Conflict
+	if errors.As(err, &conflict) {
+		return http.StatusConflict
+	}
+	return cmp.Or(controlStatuses[code], statuses[code])
 }
 
 // writeError writes an error.
@@ -125,10 +156,7 @@ func (s *Server) toProblem(ctx context.Context, route string, err error) (proble
 			Advise("ask again")
 	}
 	code := fault.CodeOf(err)
-	status = statuses[code]
-	if status == 0 {
-		status = http.StatusInternalServerError
-	}
+	status = cmp.Or(statusOf(ctx, err), http.StatusInternalServerError)
 	problem = Problem{
 		Type:   problemBase + string(code),
 		Title:  http.StatusText(status),
@@ -146,6 +174,10 @@ func (s *Server) toProblem(ctx context.Context, route string, err error) (proble
 		problem.Param = fault.As(err).Object
 	} else if fault.Is(err, fault.UnknownGen) {
 		problem.Param = "generation"
+	}
+	var conflict *desk.Conflict
+	if errors.As(err, &conflict) {
+		problem.Run = conflict.Run
 	}
 	logged := []any{
 		"request_id", problem.RequestID, "code", string(code), "status", status, "route", route,

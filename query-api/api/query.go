@@ -53,22 +53,29 @@ func (s *Server) answerQuery(
 
 // decodeRequest reads a body strictly: what a query means must not depend on a misspelt field.
 func decodeRequest(w http.ResponseWriter, r *http.Request, to any) error {
-	raw, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxBody))
-	var tooBig *http.MaxBytesError
-	switch {
-	case errors.As(err, &tooBig):
-		return tooLarge()
-	case fault.Is(err, fault.BodyTimeout):
+	raw, err := readAll(w, r)
+	if err != nil {
 		return err
-	case err != nil:
-		return fault.Usage.At("read body", "").Because("the connection closed before the body was complete")
 	}
 	return readBody(raw, to)
 }
 
+// readAll reads a body of JSON to its end.
+func readAll(w http.ResponseWriter, r *http.Request) ([]byte, error) {
+	raw, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxBody))
+	var tooBig *http.MaxBytesError
+	switch {
+	case errors.As(err, &tooBig):
+		return nil, tooLarge()
+	case err != nil && !fault.Is(err, fault.BodyTimeout):
+		return nil, fault.Usage.At("read body", "").Because("the connection closed before the body was complete")
+	}
+	return raw, err
+}
+
 func tooLarge() error {
 	return fault.TooLarge.At("read body", "").
-		Because(fmt.Sprintf("a query can have at most %d KiB", maxBody>>10)).
+		Because(fmt.Sprintf("a request can have at most %d KiB", maxBody>>10)).
 		Advise("shorten it")
 }
 

@@ -16,6 +16,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/unweaver/unweaver/internal/answer"
+	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/query-api/middleware"
 )
@@ -89,6 +90,8 @@ func kindOf(t reflect.Type) string {
 		return "true or false"
 	case reflect.Slice:
 		return "a list"
+	case reflect.Int64, reflect.Float64:
+		return "a number"
 	}
 	return "an object"
 }
@@ -119,15 +122,21 @@ func (s *Server) checkRoute(route route) http.HandlerFunc {
 		if middleware.IsOpen(request) {
 			err = nil
 		}
+		if err == nil && route.control {
+			err = caller.NeedProof()
+		}
 		index := request.PathValue("index")
+		noteMatched(request, route, index)
 		switch {
+		case fault.Is(err, fault.Unauthorized):
+			w.Header().Set("WWW-Authenticate", `Bearer realm="unweaver"`)
 		case err != nil:
 		case index != "" && !caller.MayRead(index):
 			err = unknownIndex(index) // as if it were not there: names do not leak
 		default:
 			err = parametersOf(request.URL.RawQuery, known)
 		}
-		if err == nil && route.body != nil {
+		if err == nil && route.body != nil && (!route.optional || request.ContentLength != 0) {
 			err = middleware.NeedJSON(request)
 		}
 		if err != nil {
@@ -135,6 +144,18 @@ func (s *Server) checkRoute(route route) http.HandlerFunc {
 			return
 		}
 		route.handler(w, request)
+	}
+}
+
+// noteMatched notes for the log which operation a request is, on which index and with which key.
+func noteMatched(request *http.Request, route route, index string) {
+	of := matchedOf(request.Context())
+	if of == nil {
+		return
+	}
+	of.operation, of.control, of.key = route.id, route.control, middleware.CallerOf(request.Context()).ID()
+	if core.ValidIndex(index) {
+		of.index = index
 	}
 }
 

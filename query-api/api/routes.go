@@ -15,17 +15,21 @@ type route struct {
 	id              string // operationId: names of methods in generated clients
 	tag             string
 	summary, doc    string
-	query           []parameter
+	query, headers  []parameter
 	body            any    // zero value of its type; nil: none
+	optional        bool   // the body may be left out
+	bytes           bool   // the body is a document, as it is
 	answer          any    // zero value; nil: not JSON
+	done            []int  // statuses where all is well; none: 200
 	events          string // what the answer holds where it is a stream of events; empty: it never is
 	problems        []int
-	failure         any              // zero value of what errors are reported as; nil: Problem
-	most            string           // what a body may have; empty: 64 KiB
-	kept            bool             // answers have an ETag
-	scope           access.Scope     // that a key needs
-	open            bool             // needs no key
-	handler         http.HandlerFunc // nil: another route of the table answers it
+	failure         any          // zero value of what errors are reported as; nil: Problem
+	most            string       // what a body may have; empty: 64 KiB
+	kept            bool         // answers have an ETag
+	scope           access.Scope // that a key needs
+	open            bool         // needs no key
+	control         bool         // builds, steers or uploads: needs a key also where reading needs none
+	handler         http.HandlerFunc
 }
 
 // docPath returns the path in the description.
@@ -46,8 +50,11 @@ func (r route) allProblems() []int {
 			out = append(out, http.StatusServiceUnavailable)
 		}
 	}
-	if r.body != nil {
+	if r.body != nil || r.bytes {
 		out = append(out, http.StatusRequestTimeout, http.StatusUnsupportedMediaType)
+	}
+	if r.control {
+		out = append(out, ofControl...)
 	}
 	return append(out, r.problems...)
 }
@@ -76,6 +83,11 @@ var (
 	ofAQuery   = append([]int{http.StatusRequestEntityTooLarge, http.StatusBadGateway}, ofAnIndex...)
 	ofArtifact = []int{http.StatusNotFound, http.StatusServiceUnavailable, http.StatusGatewayTimeout}
 	ofStores   = []int{http.StatusServiceUnavailable, http.StatusGatewayTimeout}
+	ofControl  = []int{
+		http.StatusNotFound, http.StatusMethodNotAllowed, http.StatusConflict, http.StatusGone,
+		http.StatusRequestEntityTooLarge, http.StatusNotImplemented, http.StatusBadGateway, http.StatusServiceUnavailable,
+		http.StatusGatewayTimeout,
+	}
 )
 
 // Tags of operations, in the order of the description.
@@ -85,6 +97,7 @@ const (
 	tagDocuments  = "documents"
 	tagEntities   = "entities"
 	tagRuns       = "runs"
+	tagControl    = "control"
 	tagAgents     = "agents"
 	tagOperations = "operations"
 )
@@ -93,7 +106,8 @@ const (
 func (s *Server) listRoutes() []route {
 	var table []route
 	for _, part := range [][]route{
-		s.indexRoutes(), s.documentRoutes(), s.entityRoutes(), s.runRoutes(), s.agentRoutes(), s.operationRoutes(),
+		s.indexRoutes(), s.documentRoutes(), s.entityRoutes(), s.runRoutes(), s.steerRoutes(), s.scheduleRoutes(),
+		s.releaseRoutes(), s.uploadRoutes(), s.agentRoutes(), s.operationRoutes(),
 	} {
 		table = append(table, part...)
 	}
@@ -168,9 +182,10 @@ func (s *Server) documentRoutes() []route {
 			answer: Documents{}, problems: ofAnIndex, handler: s.listDocuments,
 		},
 		{
-			method: "GET", path: "/v1/indexes/{index}/documents/{key}", id: "getDocument", tag: tagDocuments,
+			method: "GET", pattern: "/v1/indexes/{index}/documents/{rest...}", id: "getDocument", tag: tagDocuments,
+			path:    "/v1/indexes/{index}/documents/{key}",
 			summary: "Get one document", doc: "With metadata and the served version.", kept: true,
-			query: []parameter{pinned}, answer: DocumentDetail{}, problems: ofAnIndex,
+			query: []parameter{pinned}, answer: DocumentDetail{}, problems: ofAnIndex, handler: s.getDocument,
 		},
 		{
 			method: "GET", pattern: "/v1/indexes/{index}/documents/{rest...}", id: "getDocumentText", tag: tagDocuments,
@@ -184,7 +199,7 @@ func (s *Server) documentRoutes() []route {
 				{"end", count, "code point after the last; default: the end", 200},
 				pinned,
 			},
-			answer: DocumentText{}, problems: ofAnIndex, handler: s.serveDocument,
+			answer: DocumentText{}, problems: ofAnIndex, handler: s.documentText,
 		},
 		{
 			method: "GET", pattern: "/v1/indexes/{index}/chunks/{id}", id: "getChunk", tag: tagDocuments,
@@ -239,7 +254,8 @@ func (s *Server) runRoutes() []route {
 			kept: true, scope: access.Operate, answer: RunDetail{}, problems: ofArtifact, handler: s.getRun,
 		},
 		{
-			method: "GET", path: "/v1/indexes/{index}/runs/{run}/report", id: "getRunReport", tag: tagRuns,
+			method: "GET", pattern: "/v1/indexes/{index}/runs/{run...}", path: "/v1/indexes/{index}/runs/{run}/report",
+			id: "getRunReport", tag: tagRuns, handler: s.runReport,
 			summary: "Get the report of a run as text", kept: true, scope: access.Operate, problems: ofArtifact,
 			doc: "Markdown: what to do, stages, cost, estimate, changes, gates, failures.",
 		},

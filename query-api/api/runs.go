@@ -4,6 +4,7 @@ import (
 	"context"
 	"net/http"
 	"strings"
+	"time"
 
 	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/fault"
@@ -52,12 +53,8 @@ type RunDetail struct {
 	Next []string `json:"next,omitempty" doc:"possible next steps of an ended or paused run, each with its command"`
 }
 
-// getRun answers GET …/runs/{run} and …/runs/{run}/report. A run may be named as lists do: index/generation.
+// getRun answers GET …/runs/{run}. A run may be named as lists do: index/generation.
 func (s *Server) getRun(w http.ResponseWriter, request *http.Request) {
-	if strings.HasSuffix(request.URL.EscapedPath(), "/report") {
-		s.runReport(w, request)
-		return
-	}
 	ctx, cancel := context.WithTimeout(request.Context(), s.Timeout)
 	defer cancel()
 	out, err := s.readRun(ctx, request)
@@ -74,15 +71,16 @@ func (s *Server) getRun(w http.ResponseWriter, request *http.Request) {
 
 // readRun reads the run that the address names.
 func (s *Server) readRun(ctx context.Context, request *http.Request) (runlog.Run, error) {
-	index := request.PathValue("index")
-	run := strings.TrimSuffix(strings.TrimPrefix(request.PathValue("run"), index+"/"), "/report") // as lists name it, too
-	if !core.ValidIndex(index) {
-		return runlog.Run{}, unknownIndex(index)
-	}
-	if !core.ValidSlug(run) {
-		return runlog.Run{}, unknownRun(index, run)
+	index, run, err := runOf(request)
+	if err != nil {
+		return runlog.Run{}, err
 	}
 	out, err := s.newRunlog().Read(ctx, index, run)
+	if fault.Is(err, fault.RunNotFound) && s.Desk != nil { // it may have been started just now
+		if started, unknown := s.readStarted(ctx, index+"/"+run); unknown == nil {
+			out, err = started, nil
+		}
+	}
 	if fault.Is(err, fault.RunNotFound) {
 		err = unknownRun(index, run)
 	}
@@ -90,6 +88,33 @@ func (s *Server) readRun(ctx context.Context, request *http.Request) (runlog.Run
 		out.Stages = []core.StageProgress{}
 	}
 	return out, err
+}
+
+// enginePatience bounds how long the engine is asked for a run that nothing else knows.
+const enginePatience = time.Second
+
+// readStarted reads a run that the engine alone may know yet.
+func (s *Server) readStarted(ctx context.Context, work string) (runlog.Run, error) {
+	ctx, cancel := context.WithTimeout(ctx, enginePatience)
+	defer cancel()
+	controller, err := s.Desk.Connect(ctx)
+	if err != nil {
+		return runlog.Run{}, err
+	}
+	return controller.ReadStatus(ctx, work)
+}
+
+// runOf returns the index and the run that the address names.
+func runOf(request *http.Request) (index, run string, err error) {
+	index = request.PathValue("index")
+	run = strings.TrimPrefix(request.PathValue("run"), index+"/") // as lists name it, too
+	switch {
+	case !core.ValidIndex(index):
+		err = unknownIndex(index)
+	case !core.ValidSlug(run):
+		err = unknownRun(index, run)
+	}
+	return index, run, err
 }
 
 func (s *Server) newRunlog() runlog.Source {

@@ -2,6 +2,8 @@
 // query sees one generation; a replica switches when it has the new one open. The package reaches no engine.
 //
 //	server.go, routes.go     the server and its table of routes, from which mux and OpenAPI are made
+//	address.go               what an address answers by method and by the end of its path
+//	operate.go, operate_routes.go, upload.go  builds, schedules, generations, dead letters, documents of the corpus
 //	query.go, stream.go      questions, which package answer answers; read_body.go reads their bodies
 //	browse.go, documents.go, generations.go, runs.go  what an index holds; lists.go their bodies, cursor.go their pages
 //	catalogue.go             what indexes there are
@@ -25,6 +27,7 @@ import (
 
 	"github.com/unweaver/unweaver/internal/answer"
 	"github.com/unweaver/unweaver/internal/artifact/localfile"
+	"github.com/unweaver/unweaver/internal/control/desk"
 	"github.com/unweaver/unweaver/internal/core/hostinfo"
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/methods"
@@ -37,7 +40,6 @@ import (
 	"github.com/unweaver/unweaver/internal/stream/parallel"
 	"github.com/unweaver/unweaver/internal/telemetry"
 	"github.com/unweaver/unweaver/query-api/middleware"
-	"github.com/unweaver/unweaver/query-api/page"
 )
 
 // Config of a server. Stores stay the caller's to close.
@@ -57,6 +59,7 @@ type Config struct {
 	Methods   *retrieve.Registry      // nil: this program's
 	Telemetry *telemetry.Process      // what is counted; nil: it begins with this server
 	Policy    middleware.Policy       // who may ask; the handlers of Extra ask for a key by themselves
+	Desk      *desk.Desk              // builds, steers and uploads; nil: these routes say how to switch them on
 
 	patience time.Duration // of a query with a new generation; 0: patience
 }
@@ -199,54 +202,16 @@ func (s *Server) Shutdown(ctx context.Context) error {
 	return err
 }
 
-// muxOf makes the table of routes.
-func (s *Server) muxOf() *http.ServeMux {
-	mux := http.NewServeMux()
-	for _, route := range s.table() {
-		if route.handler != nil {
-			mux.HandleFunc(route.method+" "+route.pattern, s.checkRoute(route))
-		}
-	}
-	return mux
-}
-
 // Handler returns the server's routes.
 func (s *Server) Handler() http.Handler {
-	mux := s.muxOf()
-	mux.HandleFunc("GET /openapi.json", s.serveOpenAPI)
-	for _, path := range page.Paths() {
-		mux.HandleFunc("GET "+path, page.Serve)
-	}
-	for pattern, allow := range s.listMethods() {
-		mux.HandleFunc("OPTIONS "+pattern, func(w http.ResponseWriter, _ *http.Request) {
-			w.Header().Set("Allow", allow)
-			w.WriteHeader(http.StatusNoContent)
-		})
+	mux := http.NewServeMux()
+	for pattern, at := range s.listAddresses() {
+		mux.Handle(pattern, at)
 	}
 	for prefix, handler := range s.Extra {
 		mux.Handle(prefix, s.jsonOnly(handler))
 	}
 	return s.observeRequest(s.guard.Wrap(noteRoute(compressAnswers(mux)), s.isExtra))
-}
-
-// listMethods gives what the address of each pattern takes, as Allow has it.
-func (s *Server) listMethods() map[string]string {
-	out := map[string]string{"/openapi.json": "GET, HEAD, OPTIONS"}
-	for _, path := range page.Paths() {
-		out[path] = "GET, HEAD, OPTIONS"
-	}
-	for _, route := range s.table() {
-		switch {
-		case route.handler == nil:
-		case out[route.pattern] != "":
-			out[route.pattern] = route.method + ", " + out[route.pattern]
-		case route.method == http.MethodGet:
-			out[route.pattern] = "GET, HEAD, OPTIONS"
-		default:
-			out[route.pattern] = route.method + ", OPTIONS"
-		}
-	}
-	return out
 }
 
 // jsonOnly keeps bodies that are no JSON from a handler that is not of the table.

@@ -10,6 +10,7 @@ import (
 
 // Caller is who asks.
 type Caller struct {
+	id      string // of its key, or token; empty: it showed neither
 	scope   access.Scope
 	index   string // glob
 	account *account
@@ -24,6 +25,17 @@ func CallerOf(ctx context.Context) *Caller {
 		return caller
 	}
 	return noCaller
+}
+
+// ID returns the id of the key that the caller showed, "token" for the token of the data directory, or empty.
+func (c *Caller) ID() string { return c.id }
+
+// NeedProof returns the error of a caller who showed neither a key nor the token.
+func (c *Caller) NeedProof() error {
+	if c.id == "" {
+		return errNoKey
+	}
+	return nil
 }
 
 // Includes reports whether the caller may do what needs a scope.

@@ -9,10 +9,10 @@ import (
 // Headers of cross-origin requests and answers (query_api.cors). Credentials that a browser keeps, such as cookies, are
 // never allowed: a key is sent by the page's own script, in a header.
 const (
-	corsMethods = "GET, HEAD, POST, OPTIONS"
-	corsHeaders = "Authorization, Content-Type, If-None-Match, Last-Event-ID, Mcp-Protocol-Version, Mcp-Session-Id, " +
-		"X-API-Key, X-Request-Id"
-	corsExposed = "Allow, ETag, Mcp-Session-Id, Retry-After, Warning, WWW-Authenticate, X-Request-Id"
+	corsMethods = "GET, HEAD, POST, PUT, DELETE, OPTIONS"
+	corsHeaders = "Authorization, Content-Type, Idempotency-Key, If-None-Match, Last-Event-ID, Mcp-Protocol-Version, " +
+		"Mcp-Session-Id, X-API-Key, X-Request-Id"
+	corsExposed = "Allow, ETag, Location, Mcp-Session-Id, Retry-After, Warning, WWW-Authenticate, X-Request-Id"
 	corsMaxAge  = "600" // seconds
 )
 

@@ -244,20 +244,21 @@ func (g *Guard) identifyCaller(request *http.Request, self bool) (*Caller, error
 	if self || IsOpen(request) {
 		return g.addressCaller(request), nil
 	}
-	text := ReadKey(request)
-	if !g.policy.Required { // clients that must send a key send any text; one of ours counts, so that it can be tried
-		if text != "" && g.policy.Keys != nil {
-			if key, err := g.policy.Keys.Check(request.Context(), text); err == nil {
-				return &Caller{scope: key.Scope, index: key.Index, account: g.limits.ofKey(key)}, nil
-			}
-		}
+	caller, err := g.proveCaller(request)
+	if err != nil && !g.policy.Required { // clients that must send a key send any text
 		return g.addressCaller(request), nil
 	}
+	return caller, err
+}
+
+// proveCaller returns the caller that the token or a valid key proves.
+func (g *Guard) proveCaller(request *http.Request) (*Caller, error) {
+	text := ReadKey(request)
 	switch {
 	case text == "":
 		return nil, errNoKey
 	case g.policy.Token != "" && subtle.ConstantTimeCompare([]byte(text), []byte(g.policy.Token)) == 1:
-		return &Caller{scope: access.Admin, index: "*", account: unlimited}, nil
+		return &Caller{id: TokenID, scope: access.Admin, index: "*", account: unlimited}, nil
 	case g.policy.Keys == nil:
 		return nil, errNoKey
 	}
@@ -265,8 +266,11 @@ func (g *Guard) identifyCaller(request *http.Request, self bool) (*Caller, error
 	if err != nil {
 		return nil, err
 	}
-	return &Caller{scope: key.Scope, index: key.Index, account: g.limits.ofKey(key)}, nil
+	return &Caller{id: key.ID, scope: key.Scope, index: key.Index, account: g.limits.ofKey(key)}, nil
 }
+
+// TokenID is the id of a caller who has the token.
+const TokenID = "token"
 
 // addressCaller returns the caller where no key is asked for.
 func (g *Guard) addressCaller(request *http.Request) *Caller {

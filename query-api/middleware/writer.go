@@ -42,7 +42,7 @@ func (g *Guard) newWriter(plain http.ResponseWriter, request *http.Request) *wri
 	_ = w.control.SetWriteDeadline(time.Time{}) // a deadline of the request before; recorders have none
 	if request.Body != nil && request.Body != http.NoBody {
 		_ = w.control.SetReadDeadline(time.Now().Add(g.policy.BodyTimeout))
-		request.Body = &body{request.Body, w.control}
+		request.Body = &body{ReadCloser: request.Body, control: w.control, timeout: g.policy.BodyTimeout}
 	}
 	return w
 }
@@ -51,10 +51,22 @@ func (g *Guard) newWriter(plain http.ResponseWriter, request *http.Request) *wri
 type body struct {
 	io.ReadCloser
 	control *http.ResponseController
+	timeout time.Duration
+	large   bool // each part of it has the time, not the whole
+}
+
+// ExtendBody gives each part of a body the time that the whole has otherwise: an upload may be large.
+func ExtendBody(request *http.Request) {
+	if guarded, ok := request.Body.(*body); ok {
+		guarded.large = true
+	}
 }
 
 // Read implements io.Reader. A body that did not come in time is fault.BodyTimeout.
 func (b *body) Read(p []byte) (int, error) {
+	if b.large {
+		_ = b.control.SetReadDeadline(time.Now().Add(b.timeout)) // recorders have none
+	}
 	n, err := b.ReadCloser.Read(p)
 	if errors.Is(err, os.ErrDeadlineExceeded) {
 		return n, fault.BodyTimeout.At("read body", "").Because("it did not arrive in time")

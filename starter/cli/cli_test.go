@@ -163,6 +163,9 @@ func (c *fakeControl) ApplySchedule(_ context.Context, r control.ScheduleRequest
 func (c *fakeControl) ListSchedules(context.Context) ([]control.Scheduled, error) {
 	return c.schedules, c.ask("schedules", "")
 }
+func (c *fakeControl) ReadSchedule(_ context.Context, index string) (control.Scheduled, error) {
+	return c.schedules[0], c.ask("schedule", index)
+}
 func (c *fakeControl) PauseSchedule(_ context.Context, index, note string) error {
 	return c.ask("schedule-pause", index+" "+note)
 }

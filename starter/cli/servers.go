@@ -5,17 +5,12 @@ import (
 	"errors"
 	"log/slog"
 
-	"go.temporal.io/sdk/client"
-
 	"github.com/unweaver/unweaver/internal/access"
 	"github.com/unweaver/unweaver/internal/app"
 	"github.com/unweaver/unweaver/internal/artifact/localfile"
 	"github.com/unweaver/unweaver/internal/config"
-	"github.com/unweaver/unweaver/internal/control/engine"
 	"github.com/unweaver/unweaver/internal/control/service"
 	"github.com/unweaver/unweaver/internal/stream/scratch"
-	"github.com/unweaver/unweaver/workflows"
-	"github.com/unweaver/unweaver/workflows/visibility"
 )
 
 // onServers reports whether a command works on Temporal and stores that are servers.
@@ -41,34 +36,16 @@ func connectServers(ctx context.Context, cfg *config.Config) (Connection, error)
 	if err != nil {
 		return Connection{}, err
 	}
-	if err := engine.CheckKey(ctx, stores.Artifacts, cfg.Engine); err != nil {
-		return Connection{}, errors.Join(err, stores.Close())
-	}
-	client, err := engine.Dial(ctx, cfg.Engine, slog.New(slog.DiscardHandler))
+	connected, disconnect, err := service.Connect(ctx, cfg, stores, slog.New(slog.DiscardHandler))
 	if err != nil {
 		return Connection{}, errors.Join(err, stores.Close())
 	}
 	return Connection{
-		Control: &service.Service{
-			Client:    client,
-			Engine:    cfg.Engine,
-			Stores:    stores,
-			Models:    app.NewModels(stores.Coordination, cfg).UseRemote(),
-			Limits:    cfg.DocumentLimits(),
-			Heartbeat: workflows.DefaultHeartbeat,
-
-			SearchAttributes: isSearchable(ctx, client, cfg.Engine.Namespace),
-		},
-		HTTP: FindQueryURL(cfg),
+		Control: connected,
+		HTTP:    FindQueryURL(cfg),
 		Close: func() error {
-			client.Close()
+			disconnect()
 			return stores.Close()
 		},
 	}, nil
-}
-
-// isSearchable reports whether the namespace knows the search attributes of runs; where it is unknown, runs do without.
-func isSearchable(ctx context.Context, client client.Client, namespace string) bool {
-	known, err := visibility.IsRegistered(ctx, client.OperatorService(), namespace)
-	return err == nil && known
 }

@@ -26,6 +26,8 @@ import (
 	"github.com/unweaver/unweaver/internal/app"
 	"github.com/unweaver/unweaver/internal/artifact/localfile"
 	"github.com/unweaver/unweaver/internal/config"
+	"github.com/unweaver/unweaver/internal/control"
+	"github.com/unweaver/unweaver/internal/control/desk"
 	"github.com/unweaver/unweaver/internal/control/engine"
 	"github.com/unweaver/unweaver/internal/control/engine/codec"
 	"github.com/unweaver/unweaver/internal/control/httpapi"
@@ -148,10 +150,9 @@ func Start(ctx context.Context, options Options) (stack *Stack, err error) {
 	}); err != nil {
 		return stack, errors.Join(err, listener.Close())
 	}
-	control := stack.newControl(ctx, options, models)
-	stack.Control = control
+	stack.Control = stack.newControl(ctx, options, models)
 	polling, cancel := context.WithTimeout(ctx, pollPatience)
-	control.AwaitWorkers(polling)
+	stack.Control.AwaitWorkers(polling)
 	cancel()
 	phase("starting query-api")
 	return stack, stack.serveAPI(options, listener, models, process)
@@ -203,6 +204,9 @@ func (s *Stack) serveAPI(
 	go keys.WatchKeys(following)
 	s.api = api.New(
 		api.Config{
+			Desk: desk.New(options.Config, s.stores, func(context.Context) (control.Control, error) {
+				return s.Control, nil
+			}),
 			Policy:    policy,
 			Artifacts: s.stores.Artifacts,
 			Records:   s.stores.Records,

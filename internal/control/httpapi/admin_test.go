@@ -98,6 +98,9 @@ func (r *recorder) ApplySchedule(_ context.Context, request control.ScheduleRequ
 func (r *recorder) ListSchedules(context.Context) ([]control.Scheduled, error) {
 	return []control.Scheduled{{Index: "docs", Paused: true}}, r.ask("schedules")
 }
+func (r *recorder) ReadSchedule(_ context.Context, index string) (control.Scheduled, error) {
+	return control.Scheduled{Index: index}, r.ask("schedule", index)
+}
 func (r *recorder) PauseSchedule(_ context.Context, index, note string) error {
 	return r.ask("schedule-pause", index, note)
 }
@@ -227,6 +230,7 @@ func methods(ctx context.Context, c control.Control) map[string]func() (any, err
 		"schedule-apply": with(ctx, c.ApplySchedule,
 			control.ScheduleRequest{Spec: spec, Schedule: config.Schedule{Cron: "@daily"}}),
 		"schedules":        func() (any, error) { return c.ListSchedules(ctx) },
+		"schedule":         with(ctx, c.ReadSchedule, "docs"),
 		"schedule-pause":   func() (any, error) { return none(c.PauseSchedule(ctx, "docs", "why")) },
 		"schedule-resume":  func() (any, error) { return none(c.ResumeSchedule(ctx, "docs", "why")) },
 		"schedule-trigger": with(ctx, c.TriggerSchedule, "docs"),

@@ -194,6 +194,11 @@ func (c *Client) ListSchedules(ctx context.Context) ([]control.Scheduled, error)
 	return callMethod[[]control.Scheduled](ctx, c, "schedules", struct{}{})
 }
 
+// ReadSchedule implements control.Control.
+func (c *Client) ReadSchedule(ctx context.Context, index string) (control.Scheduled, error) {
+	return callMethod[control.Scheduled](ctx, c, "schedule", named{index})
+}
+
 // PauseSchedule implements control.Control.
 func (c *Client) PauseSchedule(ctx context.Context, index, note string) error {
 	return doCall(ctx, c, "schedule-pause", noted{index, note})

@@ -93,6 +93,7 @@ func addRoutes(mux *http.ServeMux, c control.Control) {
 	handleMethod(mux, "purges", c.ListPurges)
 	handleMethod(mux, "schedule-apply", c.ApplySchedule)
 	handleOut(mux, "schedules", c.ListSchedules)
+	byName(mux, "schedule", c.ReadSchedule)
 	handleIn(mux, "schedule-pause", func(ctx context.Context, in noted) error {
 		return c.PauseSchedule(ctx, in.Index, in.Note)
 	})

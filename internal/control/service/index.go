@@ -44,8 +44,17 @@ func (s *Service) BuildIndex(ctx context.Context, request control.IndexRequest) 
 	if err := errors.Join(freeName(generation), run.RefuseDeleted(ctx, s.indexOf(spec.Index))); err != nil {
 		return control.Run{}, err
 	}
-	if err := s.checkOverlay(ctx, spec); err != nil {
+	release, err := s.claimStart(ctx, spec.Index)
+	if err != nil {
 		return control.Run{}, err
+	}
+	defer release()
+	known, err := s.findOnce(ctx, request)
+	if err == nil && known.Run == "" {
+		err = s.checkOverlay(ctx, spec)
+	}
+	if err != nil || known.Run != "" {
+		return known, err
 	}
 	if file := spec.ChatOf(core.RoleExtraction).File; s.Grant != nil && file != "" && !control.OfAnother(ctx) {
 		s.Models.AllowRecording(file)
@@ -66,26 +75,16 @@ func (s *Service) BuildIndex(ctx context.Context, request control.IndexRequest) 
 	if err != nil {
 		return control.Run{}, err
 	}
+	joined, err := s.joinRunning(ctx, request, digest)
+	if err != nil || joined.Run != "" {
+		return joined, err
+	}
 	if generation == "" {
-		running, err := s.findRunning(ctx, spec, digest)
-		if err == nil && running != "" && request.Rebuild {
-			err = fault.LeaseHeld.At("rebuild", spec.Index).
-				Because("run " + running + " builds it").
-				Advise("add --wait to start after that run ends; to end it now: unweaver cancel " + running)
-		}
-		if err != nil {
-			return control.Run{}, err
-		}
-		if running != "" {
-			work, over, err := s.joinBuild(ctx, running)
-			if err != nil || !over {
-				return work, err
-			}
-		}
-		if generation, err = s.nameGeneration(ctx, spec.Index); err != nil {
-			return control.Run{}, err
-		}
-	} else if err := s.awaitName(ctx, spec.Index, generation); err != nil {
+		generation, err = s.nameBuild(ctx, request)
+	} else {
+		err = publish.CheckUnused(ctx, s.indexOf(spec.Index), generation)
+	}
+	if err != nil {
 		return control.Run{}, err
 	}
 	if request.Expected != nil {
@@ -106,14 +105,27 @@ func (s *Service) BuildIndex(ctx context.Context, request control.IndexRequest) 
 	})
 }
 
-// awaitName refuses the name of another generation, and waits for a build that wrote its report: it holds the lease for
-// a moment more.
-func (s *Service) awaitName(ctx context.Context, index, generation string) error {
-	if err := publish.CheckUnused(ctx, s.indexOf(index), generation); err != nil {
-		return err
+// joinRunning joins the build of the index that runs, where it is what the request asks for. A run without a name:
+// none runs.
+func (s *Service) joinRunning(
+	ctx context.Context, request control.IndexRequest, digest core.Digest,
+) (control.Run, error) {
+	index := request.Spec.Index
+	running, err := s.findRunning(ctx, request.Spec, digest)
+	if err != nil || running == "" {
+		return control.Run{}, err
 	}
-	_, err := s.goingBuilds(ctx, index)
-	return err
+	hint := "add --wait to start after that run ends; to end it now: unweaver cancel " + running
+	if request.Generation != "" { // a command that names one does not wait
+		hint = "wait for its end; to end it now: unweaver cancel " + running
+	}
+	if request.Rebuild || request.Generation != "" && running != index+"/"+request.Generation {
+		return control.Run{}, fault.LeaseHeld.At("start a build of", index).
+			Because("run " + running + " builds it").
+			Advise(hint)
+	}
+	joined, _, err := s.joinBuild(ctx, running)
+	return joined, err
 }
 
 // freeName refuses names that no generation of a build may have.

@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -19,6 +20,7 @@ import (
 	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/store/blob"
+	"github.com/unweaver/unweaver/internal/store/coordination"
 	"github.com/unweaver/unweaver/internal/testkit/musttest"
 	"github.com/unweaver/unweaver/workflows"
 )
@@ -39,6 +41,93 @@ func TestABuildIsStartedOnce(t *testing.T) {
 	options, input := b.temporal.started[0], b.temporal.inputs[0].(workflows.Build)
 	assert.True(t, options.ID == "build/"+first.Run && options.TaskQueue == "unweaver" && input.Heartbeat != 0,
 		"%+v with %+v", options, input)
+}
+
+// A client whose answer was lost asks again: it gets its run, whatever that came to.
+func TestARequestWithANameIsAnsweredByTheRunItBegan(t *testing.T) {
+	b := newBench(t)
+	request := indexRequest(b, "docs", "")
+	request.Once = "deploy-1"
+	first := musttest.Get(b.BuildIndex(t.Context(), request))(t)
+	for _, status := range []string{"", core.StatusRunning, core.StatusFailed} {
+		if status != "" {
+			state := core.RunState{}
+			state.Report.Run, state.Report.Status = first.Run, status
+			b.setState(first.Run, state)
+		}
+		if status == core.StatusFailed {
+			b.temporal.executions["build/"+first.Run] = completed
+		}
+		again := musttest.Get(b.BuildIndex(t.Context(), request))(t)
+		assert.True(t, !first.Attached && again.Attached && again.Run == first.Run && len(b.temporal.started) == 1,
+			"%q: %+v, %d starts", status, again, len(b.temporal.started))
+	}
+	other := request
+	other.Rebuild = true
+	musttest.Refuse(b.BuildIndex(t.Context(), other))(t, fault.InvalidParam, first.Run, "other options")
+	refused := core.RunState{}
+	refused.Report.Status, refused.Report.Reason = core.StatusFailed, string(fault.LeaseHeld)
+	b.setState(first.Run, refused)
+	again := musttest.Get(b.BuildIndex(t.Context(), request))(t)
+	assert.True(t, !again.Attached && len(b.temporal.started) == 2, "a run that did nothing counts: %+v", again)
+}
+
+// Who asks while another dials waits for the same answer, no longer than it likes, and a failure counts for a second.
+func TestALineIsDialledOnceForAllWhoWait(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		dials := 0
+		line := &service.Line{Dial: func(ctx context.Context) (control.Control, error) {
+			dials++
+			<-ctx.Done()
+			return nil, fault.EngineDown.At("connect", "")
+		}}
+		begun := time.Now()
+		var wg sync.WaitGroup
+		for range 6 {
+			wg.Go(func() { musttest.Refuse(line.Connect(t.Context()))(t, fault.EngineDown) })
+		}
+		hasty, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		_, err := line.Connect(hasty)
+		assert.True(t, err != nil && time.Since(begun) == time.Second, "%v after %s", err, time.Since(begun))
+		wg.Wait()
+		musttest.Refuse(line.Connect(t.Context()))(t, fault.EngineDown)
+		assert.True(t, dials == 1 && time.Since(begun) == 5*time.Second, "%d dials in %s", dials, time.Since(begun))
+		time.Sleep(time.Second)
+		musttest.Refuse(line.Connect(t.Context()))(t, fault.EngineDown)
+		assert.Equal(t, 2, dials)
+	})
+}
+
+// slowStates writes a state after a second, in which others act.
+type slowStates struct{ coordination.Store }
+
+func (s slowStates) SetState(ctx context.Context, run string, value []byte) error {
+	time.Sleep(time.Second)
+	return s.Store.SetState(ctx, run, value)
+}
+
+func TestBuildsThatBeginAtTheSameTimeAreOne(t *testing.T) {
+	b := newBench(t)
+	b.Stores.Coordination = slowStates{b.Stores.Coordination}
+	var runs [4]control.Run
+	synctest.Test(t, func(t *testing.T) {
+		for i := range runs {
+			go func() {
+				request := indexRequest(b, "docs", "")
+				request.Once = fmt.Sprint("deploy-", i)
+				runs[i] = musttest.Get(b.BuildIndex(t.Context(), request))(t)
+			}()
+		}
+		time.Sleep(time.Minute)
+		synctest.Wait()
+	})
+	for _, run := range runs {
+		assert.Equal(t, runs[0].Run, run.Run)
+	}
+	assert.Len(t, b.temporal.started, 1)
+	named := indexRequest(b, "docs", "g7")
+	musttest.Refuse(b.BuildIndex(t.Context(), named))(t, fault.LeaseHeld, "run "+runs[0].Run+" builds it")
 }
 
 // Tasks of a run are distinguished by its index, so that a small night of one need not wait for all that another has.

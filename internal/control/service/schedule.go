@@ -137,6 +137,9 @@ func (s *Service) ApplySchedule(ctx context.Context, request control.ScheduleReq
 		return out, err
 	}
 	kept.Spec = request.Spec
+	if request.Paused != nil {
+		kept.Paused, kept.Note = *request.Paused, request.Note
+	}
 	if kept.Schedule, err = json.Marshal(scheduleKept{request.Schedule, request.Priority}); err != nil {
 		return out, err
 	}
@@ -262,6 +265,14 @@ func (s *Service) ListSchedules(ctx context.Context) ([]control.Scheduled, error
 		}
 	}
 	return out, err
+}
+
+// ReadSchedule implements Control.
+func (s *Service) ReadSchedule(ctx context.Context, index string) (control.Scheduled, error) {
+	if !core.ValidIndex(index) {
+		return control.Scheduled{}, newNameFault("index", index)
+	}
+	return s.describeSchedule(ctx, index)
 }
 
 // describeSchedule says how the schedule of an index stands.

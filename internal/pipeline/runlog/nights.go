@@ -81,7 +81,7 @@ func (s Source) reportedNights(ctx context.Context, index string, most int) (cor
 	reports = reports[:min(len(reports), most)]
 	found := make([]core.Night, len(reports))
 	err = parallel.Each(ctx, len(reports), listWidth, func(ctx context.Context, i int) error {
-		report, err := s.readReport(ctx, reports[i].run)
+		report, err := s.ReadReport(ctx, reports[i].run)
 		if err == nil {
 			found[i] = report.ToNight()
 		} else if artifact.IsDamage(err) {

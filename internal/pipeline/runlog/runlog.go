@@ -55,7 +55,7 @@ func (s Source) Read(ctx context.Context, index, generation string) (Run, error)
 	var reportErr error
 	if over || state.Report.Run == "" {
 		var report core.Report
-		report, reportErr = s.readReport(ctx, name)
+		report, reportErr = s.ReadReport(ctx, name)
 		if reportErr == nil && Belongs(report, state, "") {
 			return s.EndedRun(ctx, report), nil
 		}
@@ -94,12 +94,12 @@ func (s Source) ReadState(ctx context.Context, work string) (core.RunState, erro
 
 // FindReport returns the report of a run that ended; false where there is none that can be read.
 func (s Source) FindReport(ctx context.Context, work string) (core.Report, bool) {
-	report, err := s.readReport(ctx, work)
+	report, err := s.ReadReport(ctx, work)
 	return report, err == nil
 }
 
-// readReport returns the report of a run that ended; fault.NotFound where there is none.
-func (s Source) readReport(ctx context.Context, work string) (core.Report, error) {
+// ReadReport returns the report of a run that ended; fault.NotFound where there is none.
+func (s Source) ReadReport(ctx context.Context, work string) (core.Report, error) {
 	index, generation, _ := strings.Cut(work, "/")
 	var report core.Report
 	key := artifact.Index{Name: index}.GenerationKey(generation, "report.json")

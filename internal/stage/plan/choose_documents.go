@@ -69,6 +69,17 @@ func (l *listing) isChosen(key string, unfollowed bool) bool {
 	return true
 }
 
+// LeavesOut reports whether builds leave an object of a corpus out by its key alone: it is hidden, in a folder of
+// packages, or not among what the patterns of the index choose.
+func LeavesOut(spec core.Spec, key string) bool {
+	owner, sidecar := strings.CutSuffix(key, document.SidecarSuffix)
+	if sidecar && (owner == "" || strings.HasSuffix(owner, "/")) { // it has no name but a hidden one
+		owner = key
+	}
+	one := &listing{planner: &planner{In: In{Spec: spec}}}
+	return !one.isChosen(owner, false)
+}
+
 // isRequested reports whether a pattern that names what is left out by itself includes the key.
 func (p *planner) isRequested(key string) bool {
 	return slices.ContainsFunc(p.Spec.Include, func(pattern string) bool {

@@ -3,9 +3,9 @@ package plan
 import (
 	"context"
 	"slices"
-	"strings"
 
 	"github.com/unweaver/unweaver/internal/artifact"
+	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/stream/parallel"
 )
 
@@ -60,7 +60,7 @@ func (p *planner) findCuts(ctx context.Context) ([]string, error) {
 			return err
 		}
 		for _, row := range wanted[asked[i]] {
-			found[i] = append(found[i], objectOf(frameAt(reader, row)))
+			found[i] = append(found[i], core.ObjectOf(frameAt(reader, row)))
 		}
 		return nil
 	})
@@ -81,10 +81,4 @@ func frameAt(reader *artifact.Reader, row int64) string {
 		}
 	}
 	return ""
-}
-
-// objectOf returns the object that the document of that key is of, or a row of: core.ObjectKey and core.RowKey undone.
-func objectOf(document string) string {
-	object, _, _ := strings.Cut(document, "#")
-	return strings.NewReplacer("%23", "#", "%25", "%").Replace(object)
 }

@@ -334,8 +334,10 @@ func (b *breaks) Read(raw []byte) (int, error) {
 
 func brokenBody(t *testing.T, store blob.Store) {
 	must(t, store, "k", "old")
-	if _, err := store.Put(t.Context(), "k", &breaks{2}, 1<<20, blob.Cond{}); err == nil {
-		t.Error("a broken body was stored")
+	for _, size := range []int64{1 << 20, -1} {
+		if _, err := store.Put(t.Context(), "k", &breaks{2}, size, blob.Cond{}); err == nil {
+			t.Errorf("a broken body of size %d was stored", size)
+		}
 	}
 	if got := get(t, store, "k", blob.All); got != "old" {
 		t.Errorf("the object reads %.20q", got)

@@ -91,9 +91,9 @@ func (s *Store) wrapMissing(op, object string, err error) error {
 	return wrapError(op, object, err)
 }
 
-// OpenCorpus opens an existing folder for reading; nothing is written to it. The folder may be a link; links in it are
-// not followed: List names them with fault.NotFollowed, as it does pipes, sockets and devices. What lies at or below
-// the barred paths is left out in the same way; a corpus that lies there is refused with fault.CorpusRefused.
+// OpenCorpus opens an existing folder; only Put and Delete change it. The folder may be a link; links in it are not
+// followed: List names them with fault.NotFollowed, as it does pipes, sockets and devices. What lies at or below the
+// barred paths is left out in the same way; a corpus that lies there is refused with fault.CorpusRefused.
 func OpenCorpus(root string, barred ...string) (*Store, error) {
 	st, err := os.Stat(root)
 	if err != nil {
@@ -165,6 +165,9 @@ func infoOf(key string, st fs.FileInfo) blob.Info {
 
 // Put implements blob.Store.
 func (s *Store) Put(ctx context.Context, key string, body io.Reader, size int64, cond blob.Cond) (blob.Info, error) {
+	if s.links != anyLink {
+		return s.putCorpus(ctx, key, body, size, cond)
+	}
 	if err := errors.Join(ctx.Err(), blob.CheckKey(key)); err != nil {
 		return blob.Info{}, err
 	}
@@ -351,6 +354,9 @@ func (s *Store) ListFolders(ctx context.Context) ([]string, error) {
 
 // Delete implements blob.Store. Folders that become empty stay: a writer may be about to use them.
 func (s *Store) Delete(ctx context.Context, key string) error {
+	if s.links != anyLink {
+		return s.deleteCorpus(ctx, key)
+	}
 	if err := errors.Join(blob.CheckKey(key), blob.CheckContext(ctx)); err != nil {
 		return err
 	}

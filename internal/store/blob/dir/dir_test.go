@@ -5,11 +5,14 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
+	"testing/iotest"
 	"time"
 
 	"github.com/stretchr/testify/assert"
@@ -43,6 +46,39 @@ func TestACorpusThatIsNoFolderIsNamed(t *testing.T) {
 	for _, p := range []string{file, filepath.Join(t.TempDir(), "missing")} {
 		_, err := dir.OpenCorpus(p)
 		assert.True(t, fault.Is(err, fault.CorpusMissing) && fault.As(err).Object == p, "%s: %v", p, err)
+	}
+}
+
+// What a crash of an upload left goes a day later; what others wrote into the same folder stays.
+func TestACorpusIsWrittenWholeAndSwept(t *testing.T) {
+	root := t.TempDir()
+	defer unix.Umask(unix.Umask(0o077)) // as programs of ours have
+	corpus := musttest.Get(dir.OpenCorpus(root))(t)
+	require.NoError(t, os.Mkdir(filepath.Join(root, ".tmp"), 0o700))
+	for name, age := range map[string]time.Duration{"unweaver-upload-old": 25, "unweaver-upload-new": 1, "of-others": 99} {
+		path := filepath.Join(root, ".tmp", name)
+		require.NoError(t, os.WriteFile(path, nil, 0o600))
+		require.NoError(t, os.Chtimes(path, time.Time{}, time.Now().Add(-age*time.Hour)))
+	}
+	_, err := corpus.Put(t.Context(), "a/b.txt", io.MultiReader(strings.NewReader("half"), iotest.ErrReader(io.ErrClosedPipe)),
+		-1, blob.Cond{})
+	require.Error(t, err)
+	var wg sync.WaitGroup
+	for i := range 20 {
+		wg.Go(func() {
+			_, err := blob.Write(t.Context(), corpus, fmt.Sprint("c/", i%4, ".txt"), []byte("whole"), blob.Cond{})
+			assert.NoError(t, err)
+		})
+	}
+	wg.Wait()
+	blobtest.Holds(t, corpus, "c/3.txt", "whole")
+	left := musttest.Get(os.ReadDir(filepath.Join(root, ".tmp")))(t)
+	assert.True(t, len(left) == 2 && left[0].Name() == "of-others", "%v", left)
+	musttest.Refuse(corpus.Stat(t.Context(), "a/b.txt"))(t, fault.NotFound)
+	require.NoError(t, os.Chmod(filepath.Join(root, "c/3.txt"), 0o640))
+	musttest.Get(blob.Write(t.Context(), corpus, "c/3.txt", []byte("again"), blob.Cond{}))(t)
+	for name, mode := range map[string]fs.FileMode{"c": fs.ModeDir | 0o755, "c/2.txt": 0o644, "c/3.txt": 0o640} {
+		assert.Equal(t, mode, musttest.Get(os.Stat(filepath.Join(root, name)))(t).Mode(), "%s", name)
 	}
 }
 

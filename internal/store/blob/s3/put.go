@@ -38,6 +38,7 @@ func (s *Store) Put(
 	if err := blob.CheckKey(key); err != nil {
 		return blob.Info{}, err
 	}
+	reader = whole{reader}
 	buf := buffers.Get().(*[]byte)
 	defer buffers.Put(buf)
 	n, err := io.ReadFull(reader, *buf)
@@ -67,6 +68,17 @@ func (s *Store) Put(
 		return blob.Info{}, err
 	}
 	return blob.Info{Key: key, Size: int64(n), ETag: aws.ToString(out.ETag), Modified: time.Now()}, nil
+}
+
+// whole is a body whose breaking off is not taken for its end, which io.ReadFull reports by the same error.
+type whole struct{ io.Reader }
+
+func (w whole) Read(p []byte) (int, error) {
+	n, err := w.Reader.Read(p)
+	if errors.Is(err, io.ErrUnexpectedEOF) {
+		err = fmt.Errorf("it broke off: %v", err) //nolint:errorlint // as above
+	}
+	return n, err
 }
 
 // newBodyFault returns the failure of a body.

@@ -1,0 +1,282 @@
+package api_test
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"io/fs"
+	"log/slog"
+	"net"
+	"net/http/httptest"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/unweaver/unweaver/internal/access"
+	"github.com/unweaver/unweaver/internal/artifact"
+	"github.com/unweaver/unweaver/internal/config"
+	"github.com/unweaver/unweaver/internal/control"
+	"github.com/unweaver/unweaver/internal/fault"
+	"github.com/unweaver/unweaver/query-api/api"
+)
+
+const sampleIndex = "/v1/indexes/sample"
+
+// asOwner returns the headers of the owner.
+func asOwner(more ...string) []string { return append(bearer(ownerToken), more...) }
+
+func TestAnIndexIsBuiltSteeredAndServedOverHTTP(t *testing.T) {
+	o := operate(t, nil)
+	letter := strings.Repeat("a", 32)
+	for i, c := range []struct {
+		method, path string
+		body         any
+		status       int
+		code, asked  string // empty code: all is well; empty asked: control is not asked
+	}{
+		{"POST", "/estimate", nil, 200, "", "estimate sample"},
+		{"POST", "/runs", object{"generation": "g3"}, 202, "", "build sample " + o.corpus + " "},
+		{"GET", "/runs/g3", nil, 200, "", ""}, // at once
+		{"POST", "/runs", nil, 202, "", "build sample " + o.corpus + " "},
+		{"POST", "/runs", object{"rebuild": true}, 409, "lease_held", "build sample " + o.corpus + " "},
+		{"POST", "/runs", object{"generation": "g4"}, 409, "lease_held", "build sample " + o.corpus + " "},
+		{"POST", "/runs/g3/pause", nil, 200, "", "pause sample/g3"},
+		{"POST", "/runs/sample/g3/pause", nil, 409, "usage", "pause sample/g3"},
+		{"POST", "/runs/g3/resume", object{"budget": object{"money": 5}}, 200, "", "resume sample/g3"},
+		{"POST", "/runs/g3/resume", object{"budget": object{"money": -5}}, 422, "invalid_parameter", ""},
+		{"POST", "/runs/g3/cancel", nil, 200, "", "cancel sample/g3"},
+		{"POST", "/runs/g3/cancel", nil, 409, "run_ended", "cancel sample/g3"},
+		{"POST", "/runs/none/cancel", nil, 404, "unknown_run", "cancel sample/none"},
+		{"GET", "/schedule", nil, 404, "not_found", ""},
+		{"PUT", "/schedule", nil, 422, "invalid_parameter", ""}, // no cron anywhere
+		{"PUT", "/schedule", object{"cron": "61 * * * *"}, 422, "invalid_parameter", ""},
+		{"PUT", "/schedule", object{"cron": "0 2 * * *", "timezone": "Europe/Oslo"}, 200, "",
+			"schedule sample 0 2 * * * Europe/Oslo"},
+		{"DELETE", "/schedule", nil, 204, "", "delete nights sample"},
+		{"PUT", "/schedule", object{"cron": "@daily", "paused": true}, 200, "", "schedule sample @daily UTC"},
+		{"GET", "/schedule", nil, 200, "", ""},
+		{"PUT", "/schedule", object{"cron": "@daily", "paused": false}, 200, "", "schedule sample @daily UTC"},
+		{"PUT", "/schedule", object{"paused": true, "note": "move"}, 200, "", "pause nights sample move"},
+		{"PUT", "/schedule", object{"cron": "@daily", "paused": false}, 200, "", "schedule sample @daily UTC"},
+		{"GET", "/schedule", nil, 200, "", ""},
+		{"POST", "/schedule/trigger", nil, 202, "", "trigger sample"},
+		{"DELETE", "/schedule", nil, 204, "", "delete nights sample"},
+		{"POST", "/generations/g2/publish", object{"reason": "checked"}, 200, "", "publish sample g2 "},
+		{"POST", "/generations/g1/publish", nil, 200, "", "rollback sample g1 "},
+		{"POST", "/generations/g1/discard", nil, 409, "usage", "discard sample g1 "},
+		{"PUT", "/generations/g1/tags/before-move", nil, 200, "", "tag sample g1 before-move"},
+		{"DELETE", "/generations/g1/tags/Before", nil, 422, "invalid_parameter", ""},
+		{"DELETE", "/generations/g1/tags/before-move", nil, 200, "", "untag sample g1 before-move"},
+		{"GET", "/dead-letters", nil, 200, "", "letters sample"},
+		{"POST", "/dead-letters/retry", nil, 204, "", "retry sample"},
+		{"POST", "/dead-letters/retry", object{"chunks": []string{letter}}, 202, "", "retry sample " + letter},
+		{"POST", "/dead-letters/retry", object{"chunks": []string{"x"}}, 422, "invalid_parameter", ""},
+	} {
+		o.control.asked = nil
+		status, out, header := o.do(c.method, sampleIndex+c.path, c.body)
+		at := fmt.Sprintf("%d: %s %s %v: %d %v, asked %q", i, c.method, c.path, c.body, status, out, o.control.asked)
+		assert.True(t, status == c.status && (status < 300 || out["code"] == c.code), at)
+		assert.True(t, c.asked == "" && len(o.control.asked) == 0 || slices.Contains(o.control.asked, c.asked), at)
+		assert.True(t, c.body == nil || !strings.Contains(at, "cron:@daily paused:true") || out["paused"] == true, at)
+		assert.True(t, c.code != "lease_held" || out["run"] == "sample/g3", at)
+		assert.True(t, status != 202 || out["generation"] == nil ||
+			header.Get("Location") == sampleIndex+"/runs/"+fmt.Sprint(out["generation"]), "%s, %v", at, header)
+		assert.True(t, c.body == nil || status != 200 || out["index"] != "sample" || o.control.by.Via == "token", at)
+	}
+	got := o.send("POST", sampleIndex+"/runs", "", asOwner("Idempotency-Key", "deploy-1")...)
+	assert.True(t, got.Code == 202 && strings.HasSuffix(o.control.asked[len(o.control.asked)-1], " token deploy-1"), "%s", got.Body)
+	got = o.send("POST", sampleIndex+"/runs", "", asOwner("Idempotency-Key", "two words")...)
+	assert.Equal(t, 422, got.Code, "%s", got.Body)
+}
+
+func TestNoBodyOfControlIsReadOtherwiseThanItIsMeant(t *testing.T) {
+	o := operate(t, nil)
+	tried := 0
+	for path, operations := range describe(t).Paths {
+		for method, described := range operations {
+			if described.Tags[0] != "control" || described.RequestBody == nil {
+				continue
+			}
+			tried++
+			address := strings.NewReplacer("{index}", "sample", "{run}", "g1", "{generation}", "g1").Replace(path)
+			for body, status := range map[string]int{"null": 422, `{"nothing":1}`: 422, "[]": 422, "{": 400, "{}{}": 400} {
+				o.refuse(status, "", strings.ToUpper(method), address, body)
+			}
+		}
+	}
+	assert.True(t, tried >= 6 && len(o.control.asked) == 0, "%d tried, asked %v", tried, o.control.asked)
+}
+
+// Reading needs no key on loopback; what spends money or writes files does. The log says who did what, and no more.
+// Promises: 143.
+func TestControlNeedsAKeyOfItsScopeAndIndex(t *testing.T) {
+	var logged bytes.Buffer
+	var book *locked
+	o := operate(t, func(f *fixture, config *api.Config) {
+		f.token = ""
+		config.Log = slog.New(slog.NewJSONHandler(&logged, nil))
+		book = &locked{book: access.Book{Store: f.stores.Blobs}, ring: access.NewRing(f.stores.Blobs, config.Log, nil)}
+		config.Policy.Keys = book.ring
+	})
+	book.fixture = o.fixture
+	query, operator := book.key(access.Request{Scope: access.Query}), book.key(access.Request{Scope: access.Operate})
+	other := book.key(access.Request{Scope: access.Operate, Index: "other"})
+	for name, c := range map[string]struct {
+		status  int
+		says    string
+		headers []string
+	}{
+		"no key":                 {401, "Authorization: Bearer KEY", nil},
+		"a text":                 {401, "Authorization: Bearer KEY", bearer("sk-something")},
+		"a key to query":         {403, "use a key with the scope operate", bearer(query.Text)},
+		"a key of another index": {404, "unknown_index", bearer(other.Text)},
+		"its key":                {200, "sha256", bearer(operator.Text)},
+		"the owner":              {200, "sha256", asOwner()},
+	} {
+		logged.Reset()
+		got := o.send("PUT", sampleIndex+"/documents/a/secret.txt", "a secret text", c.headers...)
+		first := got.Code == 201 && c.status == 200
+		assert.True(t, (got.Code == c.status || first) && strings.Contains(got.Body.String(), c.says),
+			"%s: %d %s", name, got.Code, got.Body)
+		assert.True(t, (got.Code == 401) == (got.Header().Get("WWW-Authenticate") != ""), "%s: %v", name, got.Header())
+		assert.False(t, strings.Contains(logged.String(), "secret"), "%s: %s", name, logged.String())
+		assert.True(t, name != "its key" || strings.Contains(logged.String(), `"operation":"putDocument","index":"sample","key":"`+
+			operator.Key.ID+`"`), "%s", logged.String())
+	}
+	assert.Equal(t, 200, o.send("GET", sampleIndex+"/documents", "").Code, "reading")
+	plain := serve(t, func(f *fixture, config *api.Config) { f.token, config.Policy.Token = ownerToken, ownerToken })
+	problem := plain.refuse(501, "no_control", "POST", sampleIndex+"/runs", object{})
+	assert.Contains(t, problem["hint"], "query_api.control")
+}
+
+// list returns the files of a folder with their contents.
+func list(t testing.TB, folder string) map[string]string {
+	out := map[string]string{}
+	require.NoError(t, filepath.WalkDir(folder, func(path string, entry fs.DirEntry, err error) error {
+		if err == nil && entry.Type().IsRegular() {
+			name, _ := filepath.Rel(folder, path)
+			out[name] = string(must(os.ReadFile(path))(t))
+		} else if err == nil && path != folder {
+			out[strings.TrimPrefix(path, folder+"/")+"/"] = ""
+		}
+		return err
+	}))
+	return out
+}
+
+// Promises: 144.
+func TestAnUploadThatBreaksOffLeavesNothing(t *testing.T) {
+	o := operate(t, func(_ *fixture, config *api.Config) { config.Policy.AnyHost = true })
+	address := o.listening()
+	before := list(t, o.corpus)
+	head := "PUT " + sampleIndex + "/documents/%s HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer " + ownerToken + "\r\n"
+	for name, text := range map[string]string{
+		"a length":       fmt.Sprintf(head, "new.txt") + "Content-Length: 100\r\n\r\nonly a part",
+		"chunks":         fmt.Sprintf(head, "a/new.txt") + "Transfer-Encoding: chunked\r\n\r\n5\r\nfirst\r\n",
+		"in a chunk":     fmt.Sprintf(head, "new.txt") + "Transfer-Encoding: chunked\r\n\r\nff\r\nfirst",
+		"of an old one":  fmt.Sprintf(head, "old.txt") + "Content-Length: 100\r\n\r\nnew",
+		"no chunk":       fmt.Sprintf(head, "new.txt") + "Transfer-Encoding: chunked\r\n\r\nzz\r\n",
+		"nothing at all": fmt.Sprintf(head, "new.txt") + "Content-Length: 100\r\n\r\n",
+	} {
+		connection := dial(t, address, text)
+		require.NoError(t, connection.(*net.TCPConn).CloseWrite())
+		answer := string(must(io.ReadAll(connection))(t))
+		noticed := strings.HasPrefix(answer, "HTTP/1.1 503 ") && strings.Contains(answer, `"cancelled"`) // its client has gone
+		assert.True(t, noticed || strings.HasPrefix(answer, "HTTP/1.1 400 ") && strings.Contains(answer, "nothing was stored"),
+			"%s: %s", name, answer)
+		assert.Equal(t, before, list(t, o.corpus), "%s", name)
+	}
+	answer := string(must(io.ReadAll(dial(t, address, fmt.Sprintf(head, "a/new.txt")+
+		"Connection: close\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nwhole\r\n0\r\n\r\n")))(t))
+	assert.True(t, strings.HasPrefix(answer, "HTTP/1.1 201 "), answer)
+	assert.Equal(t, map[string]string{"old.txt": "old", "a/": "", "a/new.txt": "whole"}, list(t, o.corpus))
+}
+
+// Promises: 144.
+func TestAnUploadWritesAndDeletesDocumentsOfTheIndexAlone(t *testing.T) {
+	o := operate(t, nil)
+	outside := t.TempDir()
+	require.NoError(t, os.WriteFile(filepath.Join(outside, "a.txt"), []byte("other"), 0o600))
+	require.NoError(t, os.Symlink(outside, filepath.Join(o.corpus, "link")))
+	require.NoError(t, os.Symlink(filepath.Join(outside, "a.txt"), filepath.Join(o.corpus, "link.txt")))
+	for key, status := range map[string]int{
+		"": 422, "%2Fetc%2Fpasswd": 422, "a%2F..%2F..%2Fb.txt": 422, "..%2Fb.txt": 422, ".env": 422, "a/.git/config": 422,
+		"node_modules/a.txt": 422, ".tmp%2Fa.txt": 422, "link/a.txt": 422, "link.txt": 422, "old.txt/below.txt": 422,
+		".meta.json": 422, "a/.meta.json": 422, "a%23row": 422, "100%25.txt": 422, "a%2F%2Fb.txt": 422, "a%2F": 422, "a%00b": 422, "a%0Ab.txt": 422, "%FF.txt": 422,
+		strings.Repeat("a", 256): 422, strings.Repeat("a/", 600) + "a": 422, "a/text": 405,
+	} {
+		for _, method := range []string{"PUT", "DELETE"} {
+			got := o.send(method, sampleIndex+"/documents/"+key, "text", asOwner()...)
+			gone := method == "DELETE" && key == "old.txt/below.txt" && got.Code == 404
+			assert.True(t, got.Code == status || gone, "%s %.60s: %d %s", method, key, got.Code, got.Body)
+		}
+	}
+	assert.Equal(t, map[string]string{"a.txt": "other"}, list(t, outside))
+	put := func(key, text string, headers ...string) (int, string) {
+		got := o.send("PUT", sampleIndex+"/documents/"+key, text, asOwner(headers...)...)
+		return got.Code, got.Body.String()
+	}
+	for _, c := range []struct {
+		key, text string
+		headers   []string
+		status    int
+		says      string
+	}{
+		{"a/b/new.txt?build=true", "hello", nil, 201,
+			`"sha256":"2cf24dba5fb0a30e26e83b2ac5b9e29e1b161e5c1fa7425e73043362938b9824","bytes":5,"created":true,"run":`},
+		{"a/b/new.txt?build=1", "hello", nil, 422, "want true or false"},
+		{"old.txt", "", nil, 422, "the document is empty"},
+		{"old.txt", "newer", []string{"Content-Type", "text/html"}, 200, `"created":false`},
+		{"100%2525.txt", "x", nil, 201, `"document":"100%25.txt"`},
+		{"a%2Ftext", "x", nil, 201, `"document":"a/text"`},
+		{"big.txt", strings.Repeat("x", 1<<20+1), nil, 413, "at most 1048576 bytes"},
+		{"packed.txt", "x", []string{"Content-Encoding", "gzip"}, 415, "Content-Encoding"},
+	} {
+		status, body := put(c.key, c.text, c.headers...)
+		assert.True(t, status == c.status && strings.Contains(body, c.says), "%s: %d %s", c.key, status, body)
+	}
+	o.control.err = fmt.Errorf("the engine is down")
+	status, body := put("old.txt?build=true", "newest")
+	assert.True(t, status == 200 && strings.Contains(body, "the engine is down"), "%d %s", status, body)
+	for _, want := range []int{204, 404} {
+		assert.Equal(t, want, o.send("DELETE", sampleIndex+"/documents/a/b/new.txt", "", asOwner()...).Code)
+	}
+	found := list(t, o.corpus)
+	delete(found, "link/")
+	delete(found, "link.txt/")
+	assert.Equal(t, map[string]string{
+		"old.txt": "newest", "100%.txt": "x", "a/": "", "a/b/": "", "a/text": "x",
+	}, found)
+}
+
+// An index that the configuration of the server does not name is built as its published generation was.
+func TestABuildHasTheConfigurationOfTheServerOrOfThePublishedGeneration(t *testing.T) {
+	o := operate(t, nil)
+	o.refuse(404, "unknown_index", "POST", "/v1/indexes/nowhere/runs", nil)
+	o.desk.Connect = func(context.Context) (control.Control, error) { return nil, fault.EngineDown.At("connect", "") }
+	o.refuse(404, "unknown_run", "GET", sampleIndex+"/runs/none", nil)
+	o.desk.Connect = func(context.Context) (control.Control, error) { return o.control, nil }
+	o.desk.Config = config.Default()
+	assert.Equal(t, 202, o.send("POST", sampleIndex+"/runs", "", asOwner()...).Code)
+	stored := must(artifact.Index{Store: o.store, Name: "sample"}.Spec(t.Context(), o.built.Manifest.Spec))(t)
+	assert.Equal(t, stored, o.control.spec)
+}
+
+func TestThePythonClientBuildsAsksAndRetrieves(t *testing.T) {
+	folder := must(filepath.Abs("../../infra/clients/python"))(t)
+	python := program(t, "venv", "bin", "python")
+	server := httptest.NewServer(operate(t, nil).server.Handler())
+	defer server.Close()
+	command := exec.CommandContext(t.Context(), python, "-B", "testdata/unweaver_client.py", server.URL, ownerToken)
+	command.Env = append(os.Environ(), "PYTHONPATH="+folder)
+	out, err := command.CombinedOutput()
+	require.True(t, err == nil, "%v\n%s", err, out)
+	t.Logf("%s", out)
+}

@@ -1,0 +1,123 @@
+package api
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+
+	"github.com/unweaver/unweaver/internal/control/desk"
+	"github.com/unweaver/unweaver/internal/fault"
+	"github.com/unweaver/unweaver/query-api/middleware"
+)
+
+// DocumentStored is a document that was written to the corpus of an index.
+type DocumentStored struct {
+	Index    string      `json:"index"`
+	Document string      `json:"document"`
+	SHA256   string      `json:"sha256" doc:"of its content"`
+	Bytes    int64       `json:"bytes"`
+	Created  bool        `json:"created" doc:"no document had the key before"`
+	Run      *RunStarted `json:"run,omitempty" doc:"of build=true: the build that was started or joined"`
+	Problem  string      `json:"problem,omitempty" doc:"of build=true: why no build was started; the document is stored"`
+}
+
+// upload is the body of a document. An error of it is never the end of the document.
+type upload struct {
+	io.Reader
+	most int64
+}
+
+// Read implements io.Reader.
+func (u upload) Read(p []byte) (int, error) {
+	n, err := u.Reader.Read(p)
+	var tooBig *http.MaxBytesError
+	switch {
+	case err == nil || errors.Is(err, io.EOF) || fault.As(err) != nil:
+		return n, err
+	case errors.As(err, &tooBig):
+		return n, uploadTooLarge(u.most)
+	}
+	return n, fault.Usage.At("read body", "").
+		Because("the connection closed before the document was complete; nothing was stored").
+		Advise("send the document again")
+}
+
+func uploadTooLarge(most int64) error {
+	return fault.TooLarge.At("read body", "").
+		Because(fmt.Sprintf("a document can have at most %d bytes", most)).
+		Advise("split it, or raise query_api.upload_bytes")
+}
+
+// putDocument answers PUT …/documents/{key}.
+func (o operation) putDocument() (reply, error) {
+	build, err := o.wantsBuild()
+	if err != nil {
+		return reply{}, err
+	}
+	if packed := o.Header.Get("Content-Encoding"); packed != "" && !strings.EqualFold(packed, "identity") {
+		return reply{}, fault.MediaType.At("read body", "").
+			Because("its Content-Encoding is " + fault.QuoteName(packed)).
+			Advise("send the document as it is to be stored")
+	}
+	if o.ContentLength > o.desk.MostBytes {
+		return reply{}, uploadTooLarge(o.desk.MostBytes)
+	}
+	middleware.ExtendBody(o.Request)
+	key := o.PathValue("rest")
+	body := bufio.NewReader(upload{http.MaxBytesReader(o.w, o.Body, o.desk.MostBytes), o.desk.MostBytes})
+	if _, err := body.Peek(1); errors.Is(err, io.EOF) {
+		return reply{}, newFault("read body", "", "the document is empty", "send its content; or delete the document")
+	} else if err != nil {
+		return reply{}, err
+	}
+	stored, err := o.desk.PutDocument(o.ctx, o.index, key, body, o.ContentLength, o.mayChange())
+	if err != nil {
+		return reply{}, err
+	}
+	out := reply{http.StatusOK, DocumentStored{
+		Index: o.index, Document: key, SHA256: stored.SHA256, Bytes: stored.Bytes, Created: stored.Created,
+	}, ""}
+	if stored.Created {
+		out.status = http.StatusCreated
+	}
+	if build {
+		out.body = o.buildAfter(out.body.(DocumentStored))
+	}
+	return out, nil
+}
+
+// buildAfter starts a build for a document that is stored. It is stored also where none can be started.
+func (o operation) buildAfter(out DocumentStored) DocumentStored {
+	run, err := o.desk.StartBuild(o.ctx, o.index, desk.BuildOptions{})
+	if err != nil {
+		out.Problem = err.Error()
+		return out
+	}
+	started := startedRun(run)
+	out.Run = &started
+	return out
+}
+
+// wantsBuild reads the parameter build.
+func (o operation) wantsBuild() (bool, error) {
+	values := o.URL.Query()
+	switch text := values.Get("build"); {
+	case !values.Has("build"), text == "false":
+		return false, nil
+	case text == "true":
+		return true, nil
+	}
+	return false, newFault("read request", "build", "want true or false", "")
+}
+
+// deleteDocument answers DELETE …/documents/{key}.
+func (o operation) deleteDocument() (reply, error) {
+	err := o.desk.DeleteDocument(o.ctx, o.index, o.PathValue("rest"), o.mayChange())
+	return reply{status: http.StatusNoContent}, err
+}
+
+// mayChange returns what says which indexes the caller may change.
+func (o operation) mayChange() desk.Allowed { return middleware.CallerOf(o.ctx).MayRead }
