@@ -70,8 +70,10 @@ type frame struct {
 	styled    bool // the paragraph's style hides it
 	lost      bool // text of the run was left out
 	row       bool // the row of the table is hidden
+	header    bool // the row of the table is marked as names of its columns
 	tables    int  // in one another
 	table     mergedRows
+	head      tableHead
 	cell      []string
 	span      int
 	below     bool
@@ -137,6 +139,12 @@ func (w *wordReader) readPart(name string) (err error) {
 		return err
 	}
 	w.frame, w.frames = &frame{}, nil
+	defer func() {
+		if len(w.frames) > 0 {
+			w.frame, w.frames = w.frames[0], nil
+		}
+		w.writeRows(w.endTable()) // of a table that breaks off
+	}()
 	return w.parts.walkShown(name, w.takeToken)
 }
 
@@ -270,6 +278,8 @@ func (w *wordReader) readProperty(element xml.StartElement, value string) {
 		}
 	case "hidden":
 		w.row = isTrue(value)
+	case "tblHeader":
+		w.header = w.tables == 1 && isTrue(value)
 	case "gridSpan":
 		if w.tables == 1 {
 			w.span = number
@@ -385,7 +395,7 @@ func (w *wordReader) endElement(name string) {
 		w.endRow()
 	case "tbl":
 		if w.tables--; w.tables == 0 {
-			w.table = mergedRows{}
+			w.writeRows(w.endTable())
 			if len(w.frames) == 0 && w.note == "" {
 				w.out.WriteByte('\n')
 				w.listed = false
@@ -398,10 +408,24 @@ func (w *wordReader) endRow() {
 	if w.tables != 1 {
 		return
 	}
-	row, hidden := w.table.finishRow(), w.row
-	w.row = false
+	cells := slices.Clone(w.table.row)
+	row, hidden, marked := w.table.finishRow(), w.row, w.header
+	w.row, w.header = false, false
 	if w.bytes += len(row); !hidden || row == "" || !w.parts.skipsHidden("rows") {
-		w.writeLine(row, true)
+		w.writeRows(w.head.addRow(cells, marked))
+	}
+}
+
+// endTable returns the rows of the table that are not written yet.
+func (w *wordReader) endTable() []string {
+	lines := w.head.finish()
+	w.table, w.head = mergedRows{}, tableHead{}
+	return lines
+}
+
+func (w *wordReader) writeRows(lines []string) {
+	for _, line := range lines {
+		w.writeLine(line, true)
 	}
 }
 

@@ -1,0 +1,167 @@
+package document
+
+import (
+	"slices"
+	"strings"
+)
+
+// The first rows of a table, at most so many and of so many bytes, decide which of them name its columns.
+const (
+	headRows  = 20
+	headBytes = 256 << 10
+)
+
+// mostTitles stand above the names of columns, or above those of groups of columns.
+const mostTitles = 2
+
+// fewestRows below the names of columns are needed to recognize names that the document does not mark.
+const fewestRows = 3
+
+// tableHead writes the rows of a table as lines, and a line of dashes below those that name its columns: passages that
+// begin further down repeat these. It keeps the first rows until it has enough of them to tell.
+type tableHead struct {
+	rows  [][]string
+	marks []bool // rows that the document says name columns
+	bytes int
+	known bool // the first rows are written
+	below bool // another table stands right above, which goes on unless these rows have names of columns
+}
+
+// addRow enters a row and returns the lines that are ready. marked says that the document marks it as names of columns.
+func (t *tableHead) addRow(cells []string, marked bool) []string {
+	line := tableRow(cells)
+	switch {
+	case line == "":
+		return nil
+	case t.known:
+		return []string{line}
+	}
+	t.rows, t.marks = append(t.rows, slices.Clone(cells)), append(t.marks, marked)
+	if t.bytes += len(line); len(t.rows) < headRows && t.bytes < headBytes {
+		return nil
+	}
+	return t.finish()
+}
+
+// finish returns the lines of the rows that were kept.
+func (t *tableHead) finish() (lines []string) {
+	names, columns := t.countMarked(), 0
+	if names == 0 {
+		names = countNames(t.rows)
+	}
+	if t.below && names > 0 {
+		lines = append(lines, "")
+	}
+	for i, cells := range t.rows {
+		line := tableRow(cells)
+		lines = append(lines, line)
+		if columns = max(columns, strings.Count(line, " | ")+1); i == names-1 {
+			lines = append(lines, "|"+strings.Repeat(" --- |", columns))
+		}
+	}
+	*t = tableHead{known: true}
+	return lines
+}
+
+// countMarked returns how many rows there are down to the last marked one, above which stand titles only; 0: none.
+func (t *tableHead) countMarked() (names int) {
+	for i, marked := range t.marks {
+		switch {
+		case marked:
+			names = i + 1
+		case i >= mostTitles || names > 0 || countValues(t.rows[i]) > 1:
+			return names
+		}
+	}
+	return 0 // nothing stands below them
+}
+
+// countNames returns how many rows at the top of a table name its columns, with titles and groups above the names; 0:
+// none do, as far as their cells tell. One column below the names, at least, is of numbers or dates, or there are three
+// of texts.
+func countNames(rows [][]string) int {
+	at := 0
+	for at < len(rows) && countValues(rows[at]) < 2 {
+		at++
+	}
+	if at > mostTitles || len(rows)-at <= fewestRows {
+		return 0
+	}
+	names := at
+	if isGroups(rows[at]) && countValues(rows[at+1]) >= countValues(rows[at]) && nameColumns(rows[at+1:]) > 0 {
+		names++
+	}
+	if nameColumns(rows[names:]) < 0 || !namesColumns(rows[names:]) {
+		return 0
+	}
+	return names + 1
+}
+
+// nameColumns returns how many columns of numbers, dates or the like the first row names, by what it looks like; -1: it
+// names no columns. Without any such column there are three of texts, at least, and it names all of them.
+func nameColumns(rows [][]string) (told int) {
+	named, unnamed := false, false
+	names, below := rows[0], rows[1:]
+	for column := range len(slices.MaxFunc(rows, func(a, b []string) int { return len(a) - len(b) })) {
+		cell := ""
+		if column < len(names) {
+			cell = strings.TrimSpace(names[column])
+		}
+		if of := kindOfCell(cell); len(cell) >= longName || of != anyCell && of != dateCell && !isYear(cell) {
+			return -1
+		}
+		named = named || cell != ""
+		kind, filled := kindOfMost(column, below)
+		if kind != anyCell && named { // of a name that reaches over several columns, the first has the text
+			told++
+		}
+		unnamed = unnamed || filled && cell == ""
+	}
+	if count := countValues(names); count < 2 || told == 0 && (unnamed || count < fewestTexts) {
+		return -1
+	}
+	return told
+}
+
+// longName is the length in bytes from which on a cell is no name.
+const longName = 80
+
+// fewestTexts are the columns of a table of texts alone whose first row is taken for their names.
+const fewestTexts = 3
+
+// kindOfMost returns the kind of more than half of the values of a column, and whether it has any.
+func kindOfMost(column int, rows [][]string) (kind cellKind, filled bool) {
+	count, all := map[cellKind]int{}, 0
+	for _, row := range rows {
+		if column < len(row) && strings.TrimSpace(row[column]) != "" {
+			count[kindOfCell(row[column])]++
+			all++
+		}
+	}
+	for kind, times := range count {
+		if times > all/2 {
+			return kind, true
+		}
+	}
+	return anyCell, all > 0
+}
+
+// isGroups reports whether a row names groups of columns: behind the first one, it has empty cells between others, or
+// equal cells side by side.
+func isGroups(cells []string) bool {
+	for i := 1; i+1 < len(cells); i++ {
+		if cells[i] == "" || cells[i] == cells[i+1] {
+			return true
+		}
+	}
+	return false
+}
+
+func countValues(cells []string) (count int) {
+	for _, cell := range cells {
+		if strings.TrimSpace(cell) != "" {
+			count++
+		}
+	}
+	return count
+}
