@@ -76,6 +76,7 @@ type Result struct {
 	Fresh     int64        `json:"fresh"` // segments that were new
 
 	Transcripts Transcripts `json:"transcripts,omitzero"`
+	Untagged    Untagged    `json:"untagged,omitzero"`
 
 	// Problems are those that this stage found: plan reports its own. They are the first MaxProblems; all are at
 	// ProblemsKey.
@@ -112,6 +113,7 @@ type builder struct {
 	res                Result
 	bytes              int64        // of the documents that are done
 	within             atomic.Int64 // of the one that is being read
+	tagged             tagged       // of the one that is being read
 
 	refused       atomic.Pointer[string] // why the model takes no pictures
 	judging       sync.Mutex             // of a refusal
@@ -183,6 +185,7 @@ func (b *builder) chunkUnit(ctx context.Context, plan iter.Seq2[artifact.Row, er
 	for next, err := range parallel.MapOrdered(ctx, aheadReaders, streamUpcoming(ctx, plan, room), b.readAhead) {
 		if err == nil {
 			source.expectObject(next)
+			b.tagged = next.tagged
 			err = b.chunkUpcoming(ctx, next, stop)
 		}
 		if err != nil {

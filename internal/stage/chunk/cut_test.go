@@ -153,7 +153,9 @@ func TestAChunkWithinATableBeginsWithItsHeader(t *testing.T) {
 	const names, dashes = "| Item | Price | 2026 |\n", "| --- | --- | --- |\n"
 	for name, c := range map[string]struct{ head, repeats string }{
 		"names":         {names + dashes, names},
-		"a title":       {"| Stock of Oslo |\n" + names + dashes, names},
+		"a title":       {"| Stock of Oslo |\n" + names + dashes, "| Stock of Oslo |\n" + names},
+		"groups":        {"|  | Costs | Costs |\n" + names + dashes, "|  | Costs | Costs |\n" + names},
+		"a long title":  {"| " + strings.Repeat("Stock ", 300) + "|\n" + names + dashes, names},
 		"numbers":       {"| 1 | 2 | 3 |\n|---|:-:|--:|\n", "| 1 | 2 | 3 |\n"},
 		"no dashes":     {names, ""},
 		"code":          {"```text\n" + names + dashes, ""},
@@ -172,6 +174,7 @@ func TestAChunkWithinATableBeginsWithItsHeader(t *testing.T) {
 				for i, x := range cs {
 					first := strings.SplitAfter(x.text, "\n")[0]
 					header := c.head != "" && strings.Contains(c.head, first) || !strings.HasPrefix(first, "|")
+					require.False(t, c.repeats != "" && strings.HasPrefix(first, "| ---"), "%s: %d: cut from its dashes", name, i)
 					row := c.repeats == "" && strings.HasPrefix(first, "| Pump no.") || first == names
 					require.True(t, header || row, "%s: %d: %s", name, i, x.text)
 				}

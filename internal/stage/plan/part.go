@@ -27,7 +27,7 @@ func (p *planner) canStay(doc *planned) bool {
 
 // isRetried reports whether a document that is the same is made again all the same.
 func (p *planner) isRetried(doc *planned) bool {
-	return p.Retry != nil && p.Retry(doc.key) || p.isRenamed(doc) || p.isAskedAgain(doc)
+	return p.Retry != nil && p.Retry(doc.key) || p.isRenamed(doc) || p.isAskedAgain(doc) || doc.old.LacksTags()
 }
 
 // isAskedAgain reports whether a document has pages that are to be asked for again.

@@ -40,6 +40,7 @@ type bucket struct {
 	uploads map[string][][]byte
 	aborted int
 
+	tags          map[string]string // by key: a set of them, or the code of an error
 	refusesCopies bool
 	copies, reads int
 }
@@ -51,6 +52,8 @@ func (b *bucket) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	switch {
 	case query.Has("list-type"):
 		b.list(w, query)
+	case query.Has("tagging"):
+		b.tagging(w, key)
 	case query.Has("delete"):
 		var asked request
 		_ = xml.NewDecoder(r.Body).Decode(&asked)
@@ -74,6 +77,16 @@ func (b *bucket) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	default:
 		b.reads++
 		b.get(w, r, key)
+	}
+}
+
+func (b *bucket) tagging(w http.ResponseWriter, key string) {
+	switch code := b.tags[key]; code {
+	case "AccessDenied", "NoSuchTagSet":
+		w.WriteHeader(map[string]int{"AccessDenied": http.StatusForbidden, "NoSuchTagSet": http.StatusNotFound}[code])
+		fmt.Fprintf(w, "<Error><Code>%s</Code></Error>", code)
+	default:
+		fmt.Fprintf(w, "<Tagging><TagSet>%s</TagSet></Tagging>", code)
 	}
 }
 
@@ -215,6 +228,17 @@ func faked(t *testing.T) (*s3.Store, *bucket) {
 	server := httptest.NewServer(b)
 	t.Cleanup(server.Close)
 	return musttest.Get(s3.Open(t.Context(), at(server.URL, "some/prefix")))(t), b
+}
+
+func TestTagsOfObjects(t *testing.T) {
+	store, b := faked(t)
+	one := "<Tag><Key>team</Key><Value>legal</Value></Tag><Tag><Key>aws:stack</Key><Value>x</Value></Tag>"
+	b.tags = map[string]string{"some/prefix/a b": one, "some/prefix/none": "NoSuchTagSet", "some/prefix/no": "AccessDenied"}
+	assert.Equal(t, map[string]string{"team": "legal"}, musttest.Get(store.ReadTags(t.Context(), "a b"))(t))
+	assert.Empty(t, musttest.Get(store.ReadTags(t.Context(), "none"))(t))
+	assert.Empty(t, musttest.Get(store.ReadTags(t.Context(), "empty"))(t))
+	musttest.Refuse(store.ReadTags(t.Context(), "no"))(t, fault.StoreDenied, "s3://b/some/prefix/no", "s3:GetObjectTagging",
+		"documents.s3_tags")
 }
 
 func TestConformanceOnAFake(t *testing.T) {

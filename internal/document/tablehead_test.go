@@ -1,0 +1,117 @@
+package document_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/unweaver/unweaver/internal/document"
+)
+
+// dashedBelow returns the number of rows above each row of dashes, in each table of a text.
+func dashedBelow(text string) (out []int) {
+	above := 0
+	for line := range strings.Lines(text) {
+		switch {
+		case !strings.HasPrefix(line, "|"):
+			above = 0
+		case strings.HasPrefix(line, "| --- |"):
+			out = append(out, above)
+		default:
+			above++
+		}
+	}
+	return out
+}
+
+func TestRowsThatNameColumnsAreRecognizedByWhatTheyLookLike(t *testing.T) {
+	numbers := ";Oslo|12|2.5 %;Bergen|9|1 %;Hamar|7|3 %"
+	texts := ";Ada|Captain|Oslo;Eve|Cook|Bergen;Kay|Mate|Hamar"
+	for rows, want := range map[string][]int{
+		"Port|Ships|Share" + numbers:                     {1},
+		"Port|2025|2026" + numbers:                       {1},
+		"|31.12.2025|31.12.2026" + numbers:               {1},
+		"Report" + ";Port|Ships|Share" + numbers:         {2},
+		"|Ships||;Port|Now|Share|" + numbers:             {2},
+		"Name|Role|Home" + texts:                         {1},
+		"Ada|Captain|Oslo" + texts:                       nil, // two of its values are a row's
+		"Tromsø|3|4 %" + numbers:                         nil,
+		"Tromsø|n/a|4 %" + numbers:                       nil,
+		"Term|Meaning;Bow|Front;Aft|Back;Keel|Spine":     nil, // two columns of texts may be pairs
+		"Port|Ships|Share;Oslo|12|2.5 %":                 nil, // too few rows to tell
+		"a;b;c;Port|Ships|Share" + numbers:               nil,
+		strings.Repeat("long ", 20) + "|Ships" + numbers: nil,
+	} {
+		cells := strings.NewReplacer("|", "<td>", ";", "<tr><td>").Replace(rows)
+		_, text, _, err := parse("<table><tr><td>"+cells+"</table>", document.HTML)
+		require.NoError(t, err)
+		assert.Equal(t, want, dashedBelow(text), text)
+	}
+}
+
+func TestRowsThatADocumentMarksNameItsColumns(t *testing.T) {
+	for page, want := range map[string][]int{
+		"<thead><tr><td>A<td>B<tr><td>C<td>D</thead><tr><td>x<td>y": {2},
+		"<tr><td><th>A<th>B<tr><th>x<td>1<td>2":                     {1},
+		"<tr><td colspan=2>Title<tr><th>A<th>B<tr><td>x<td>y":       {2},
+		"<tr><th>A<th>B":                                                            nil, // nothing stands below
+		"<tr><th>A<td>x<tr><th>B<td>y":                                              nil,
+		"<tr><td>x<td>y<tr><th>A<th>B<tr><td>x<td>y":                                nil,
+		strings.Repeat("<tr><th>A<th>B", 20) + "<tr><td>x<td>y":                     nil,
+		"<tr><th>A<th>B" + strings.Repeat("<tr><td>x<td>y", 40):                     {1},
+		"<tr hidden><th>A<th>B<tr><td>x<td>y</table><table><tr><th>A<th>B<tr><td>x": {1},
+	} {
+		_, text, _, err := parse("<table>"+page+"</table>", document.HTML)
+		assert.NoError(t, err)
+		assert.Equal(t, want, dashedBelow(text), page)
+	}
+	row := func(mark string, cells ...string) string {
+		out := "<w:tr><w:trPr>" + mark + "</w:trPr>"
+		for _, cell := range cells {
+			out += "<w:tc>" + p(run(cell)) + "</w:tc>"
+		}
+		return out + "</w:tr>"
+	}
+	table := row("<w:tblHeader/>", "A", "B") + row(`<w:tblHeader w:val="0"/>`, "x", "y")
+	_, text, _ := office(t, document.DOCX, false, body("<w:tbl>"+table+"</w:tbl>"+p(run("then"))+"<w:tbl>"+table+table+"</w:tbl>"))
+	assert.Equal(t, "| A | B | / | --- | --- | / | x | y | / then / | A | B | / | --- | --- | / | x | y | / | A | B | / | x | y |", text)
+}
+
+// A sheet may hold several tables, with empty rows between and within them.
+func TestTablesOfASheetHaveTheirNames(t *testing.T) {
+	rows := func(first int, values ...string) (out string) {
+		for i, row := range values {
+			out += "<row r=\"" + string(rune('0'+first+i)) + "\">"
+			for _, cell := range strings.Split(row, "|") {
+				out += `<c t="inlineStr"><is><t>` + cell + `</t></is></c>`
+			}
+			out += "</row>"
+		}
+		return out
+	}
+	numbers := []string{"Port|Ships", "Oslo|12", "Bergen|9", "Hamar|7"}
+	for name, c := range map[string]struct{ sheet, text string }{
+		"fixed rows": {`<pane ySplit="3" state="frozen"/>` + rows(1, "Fleet") + rows(3, "A|B", "x|y"),
+			"| Fleet |\n| A | B |\n| --- | --- |\n| x | y |"},
+		"a pane that is only split": {`<pane ySplit="1" state="split"/>` + rows(1, "A|B", "x|y"), "| A | B |\n| x | y |"},
+		"a filter":                  {rows(2, "A|B", "x|y") + `<autoFilter ref="A2:B3"/>`, "| A | B |\n| --- | --- |\n| x | y |"},
+		"a second table": {rows(1, "To|May") + rows(3, numbers...),
+			"| To | May |\n\n| Port | Ships |\n| --- | --- |\n| Oslo | 12 |\n| Bergen | 9 |\n| Hamar | 7 |"},
+		"an empty row within": {rows(1, numbers...) + rows(6, "Sum|28"),
+			"| Port | Ships |\n| --- | --- |\n| Oslo | 12 |\n| Bergen | 9 |\n| Hamar | 7 |\n| Sum | 28 |"},
+		"a table of its own": {rows(1, "A|B", "x|y"), "| A | B |\n| --- | --- |\n| x | y |"},
+	} {
+		parts := []part{
+			{Name: "xl/workbook.xml", Content: `<w><sheet name="S" r:id="a"/></w>`}, rels("xl/workbook.xml", "a", "worksheet", "s.xml"),
+			{Name: "xl/s.xml", Content: "<w>" + c.sheet + "</w>"},
+		}
+		if name == "a table of its own" {
+			parts = append(parts, rels("xl/s.xml", "a", "table", "t.xml"), part{Name: "xl/t.xml", Content: `<table ref="A1:B2"/>`})
+		}
+		_, text, _ := office(t, document.XLSX, false, parts...)
+		want := "# S\n\n" + c.text
+		assert.Equal(t, strings.Join(strings.FieldsFunc(want, func(r rune) bool { return r == '\n' }), " / "), text, name)
+	}
+}
