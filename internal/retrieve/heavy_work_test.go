@@ -312,7 +312,7 @@ func BenchmarkFilteredHybridAtS(b *testing.B) {
 				start := time.Now()
 				h.answer(names, nil)
 				between := time.Now()
-				h.answer(names, retrieve.AllowedBy(set, one.filter))
+				h.answer(names, func() func(uint32) bool { return retrieve.AllowedBy(set, one.filter) })
 				plain = append(plain, float64(between.Sub(start).Microseconds())/1000)
 				filtered = append(filtered, float64(time.Since(between).Microseconds())/1000)
 			}
@@ -340,13 +340,16 @@ func newWordsAndWalk(b *testing.B, chunks, perChunk int) (h wordsAndWalk, ask fu
 	return h, ask
 }
 
-// answer ranks the chunks that are allowed, all where allows is nil, and gives the milliseconds of the walk and of the
+// answer ranks the chunks that a filter leaves, all where it is nil, and gives the milliseconds of the walk and of the
 // scores in it.
-func (h wordsAndWalk) answer(names []string, allows func(uint32) bool) (mass walk.Mass, walked, summed float64) {
-	allowed := h.graph.ChunksOf
-	var anyAllowed func(class uint32) bool
-	if allows != nil {
-		allowed = func(class uint32) (out []uint32) {
+func (h wordsAndWalk) answer(
+	names []string, filter func() (allows func(uint32) bool),
+) (mass walk.Mass, walked, summed float64) {
+	chunksOf := h.graph.ChunksOf
+	var allows, anyAllowed func(uint32) bool
+	if filter != nil {
+		allows = filter()
+		chunksOf = func(class uint32) (out []uint32) {
 			for _, chunk := range h.graph.ChunksOf(class) {
 				if allows(chunk) {
 					out = append(out, chunk)
@@ -354,21 +357,27 @@ func (h wordsAndWalk) answer(names []string, allows func(uint32) bool) (mass wal
 			}
 			return out
 		}
-		anyAllowed = func(class uint32) bool { return slices.ContainsFunc(h.graph.ChunksOf(class), allows) }
+		beside := filter()
+		anyAllowed = func(class uint32) bool { return slices.ContainsFunc(h.graph.ChunksOf(class), beside) }
 	}
 	kl, cl := fuse.List{Lexical: true}, fuse.List{Lexical: true}
+	done := make(chan struct{})
+	go func() {
+		for _, hit := range h.classes.Search(names, 100, anyAllowed, nil) {
+			cl.Hits = append(cl.Hits, fuse.Hit{ID: hit.Doc, Score: hit.Score})
+		}
+		close(done)
+	}()
 	for _, hit := range h.chunks.Search(names, 100, allows, nil) {
 		kl.Hits = append(kl.Hits, fuse.Hit{ID: hit.Doc, Score: hit.Score})
 	}
-	for _, hit := range h.classes.Search(names, 100, anyAllowed, nil) {
-		cl.Hits = append(cl.Hits, fuse.Hit{ID: hit.Doc, Score: hit.Score})
-	}
+	<-done
 	at := time.Now()
-	s := fuse.MakeSeeds(fuse.Default, []fuse.List{kl}, []fuse.List{cl}, allowed, fuse.Titles{})
+	s := fuse.MakeSeeds(fuse.Default, []fuse.List{kl}, []fuse.List{cl}, chunksOf, fuse.Titles{})
 	scoring := time.Now()
 	steps := byWords(h.chunks.ScoreAll(names), h.classes.ScoreAll(names), kl, cl)
 	summed = float64(time.Since(scoring).Microseconds()) / 1000
-	if allows == nil {
+	if filter == nil {
 		mass = h.graph.RunToChunks(s.Start, fuse.Default.Damping, fuse.Eps, steps)
 	} else {
 		mass = h.graph.RunBy(s.Start, fuse.Default.Damping, fuse.Eps, walk.View{Chunk: allows}, steps)
@@ -382,7 +391,9 @@ func byWords(chunks, classes *lexical.Scores, chunkList, classList fuse.List) wa
 	weigh := func(scores *lexical.Scores, list fuse.List, floor float64) func(uint32, []uint32, []float64) {
 		return func(_ uint32, to []uint32, weights []float64) {
 			for i, one := range to {
-				weights[i] = floor + scores.ScoreOf(one)/list.Hits[0].Score
+				if weights[i] = floor; len(list.Hits) > 0 {
+					weights[i] += scores.ScoreOf(one) / list.Hits[0].Score
+				}
 			}
 		}
 	}
