@@ -22,9 +22,9 @@ var cellForms = []struct {
 	kind cellKind
 	form *regexp.Regexp
 }{
-	{numberCell, regexp.MustCompile(`^[-+(]?[$€£]? ?\d[\d.,' ]*(?:[eE][-+]?\d+)? ?[%€$)]?$`)},
 	{dateCell, regexp.MustCompile(`^(?:\d{4}[-/.]\d{1,2}[-/.]\d{1,2}|\d{1,2}[-/.]\d{1,2}[-/.]\d{2,4})(?:[ T]\d.*)?$|` +
-		`^\d{1,2}:\d\d(?::\d\d)?$`)},
+		`^\d{1,2}:\d\d(?::\d\d)?$`)}, // before numbers, as 31.12.2026 has their signs
+	{numberCell, regexp.MustCompile(`^[-+(]?[$€£]? ?\d[\d.,' ]*(?:[eE][-+]?\d+)? ?[%€$)]?$`)},
 	{addressCell, regexp.MustCompile(`^(?:https?://\S+|[^@\s]+@[^@\s]+\.\w+)$`)},
 	{sentenceCell, regexp.MustCompile(`^\S+(?: \S+){3,}\.$`)},
 }

@@ -36,7 +36,7 @@ func TestRowsThatNameColumnsAreRecognizedByWhatTheyLookLike(t *testing.T) {
 		"Report" + ";Port|Ships|Share" + numbers:         {2},
 		"|Ships||;Port|Now|Share|" + numbers:             {2},
 		"Name|Role|Home" + texts:                         {1},
-		"Ada|Captain|Oslo" + texts:                       nil, // two of its values are a row's
+		"Ada|Captain|Hamar" + texts:                      nil, // two of its values are a row's
 		"Tromsø|3|4 %" + numbers:                         nil,
 		"Tromsø|n/a|4 %" + numbers:                       nil,
 		"Term|Meaning;Bow|Front;Aft|Back;Keel|Spine":     nil, // two columns of texts may be pairs

@@ -147,10 +147,10 @@ func TestTagsOfObjectsAreMetadata(t *testing.T) {
 		}
 		return out
 	}
-	assert.Equal(t, []map[string]string{own, {}, {}, {}}, metaOf(r.night()), "not asked for")
+	assert.Equal(t, []map[string]string{own, nil, nil, nil}, metaOf(r.night()), "not asked for")
 	r.parent, r.spec.Documents = nil, &core.Documents{S3Tags: true}
 	res := r.night()
-	assert.Equal(t, []map[string]string{own, tags, {}, {}}, metaOf(res))
+	assert.Equal(t, []map[string]string{own, tags, nil, nil}, metaOf(res))
 	assert.Empty(t, res.Problems)
 	all := chunk.Untagged{}
 	all.Add(res.Untagged)
@@ -162,7 +162,7 @@ func TestTagsOfObjectsAreMetadata(t *testing.T) {
 	assert.True(t, planned.Again && planned.Retried == 2, "%+v", planned)
 	assert.Equal(t, res.Documents.SHA256, r.night().Documents.SHA256, "refused again")
 	refused = nil
-	assert.Equal(t, []map[string]string{{"author": "Ada", "year": "2026", "team": "legal"}, tags, {}, tags}, metaOf(r.night()))
+	assert.Equal(t, []map[string]string{{"author": "Ada", "year": "2026", "team": "legal"}, tags, nil, tags}, metaOf(r.night()))
 	assert.True(t, r.plan().Unchanged)
 	r.corpus.Tags = func(string) (map[string]string, error) { return nil, fault.StoreDown.At("read tags of", "a") }
 	r.corpus.Set("b.txt", "The boiler is new.")

@@ -31,8 +31,8 @@ func isRow(line string) bool {
 
 var separatorRow = regexp.MustCompile(`^[\s|:-]*-[\s|:-]*$`)
 
-// addRow adds a row, which a chunk that begins with it repeats the names of columns above. The rows from the first to
-// that of dashes are one unit, so that no chunk begins between them.
+// addRow adds a row, which a chunk that begins with it repeats the names of columns above. These and the row of
+// dashes are one unit, so that no chunk begins between them.
 func (u *units) addRow(line string) {
 	t := u.table
 	if t.known {
@@ -46,15 +46,15 @@ func (u *units) addRow(line string) {
 		}
 		return
 	}
-	names, all := t.waiting[:len(t.waiting)-1], strings.Join(t.waiting, "")
+	names := t.waiting[:len(t.waiting)-1]
 	for at := range names { // titles are left out of a header that is too long
 		if header := strings.Join(names[at:], ""); tokens.Count(header) <= u.max/headerShare {
 			t.header = header
+			if whole := header + line; len(whole) <= longUnit && tokens.Count(whole) <= u.max/2 {
+				t.waiting = append(names[:at], whole)
+			}
 			break
 		}
-	}
-	if t.header != "" && len(all) <= longUnit && tokens.Count(all) <= u.max/2 {
-		t.waiting = []string{all}
 	}
 	u.releaseRows()
 }
