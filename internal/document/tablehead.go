@@ -12,7 +12,7 @@ const (
 )
 
 // mostTitles stand above the names of columns, or above those of groups of columns.
-const mostTitles = 2
+const mostTitles = 4
 
 // fewestRows below the names of columns are needed to recognize names that the document does not mark.
 const fewestRows = 3
@@ -20,11 +20,12 @@ const fewestRows = 3
 // tableHead writes the rows of a table as lines, and a line of dashes below those that name its columns: passages that
 // begin further down repeat these. It keeps the first rows until it has enough of them to tell.
 type tableHead struct {
-	rows  [][]string
-	marks []bool // rows that the document says name columns
-	bytes int
-	known bool // the first rows are written
-	below bool // another table stands right above, which goes on unless these rows have names of columns
+	rows   [][]string
+	marks  []bool // rows that the document says name columns
+	starts []int  // rows that stand apart from those before them
+	bytes  int
+	known  bool // the first rows are written
+	below  bool // rows stand above, whose table goes on unless these have names of columns
 }
 
 // addRow enters a row and returns the lines that are ready. marked says that the document marks it as names of columns.
@@ -43,19 +44,28 @@ func (t *tableHead) addRow(cells []string, marked bool) []string {
 	return t.finish()
 }
 
+// beginApart notes that the next row stands apart, as it may begin another table, and returns the lines that are ready.
+func (t *tableHead) beginApart() (lines []string) {
+	if _, names := t.findNames(); t.known || names > 0 {
+		lines = t.finish()
+		*t = tableHead{below: true}
+	} else if len(t.rows) > 0 {
+		t.starts = append(t.starts, len(t.rows))
+	}
+	return lines
+}
+
 // finish returns the lines of the rows that were kept.
 func (t *tableHead) finish() (lines []string) {
-	names, columns := t.countMarked(), 0
-	if names == 0 {
-		names = countNames(t.rows)
-	}
-	if t.below && names > 0 {
-		lines = append(lines, "")
-	}
+	start, names := t.findNames()
+	columns := 0
 	for i, cells := range t.rows {
 		line := tableRow(cells)
+		if names > 0 && i == start && (i > 0 || t.below) {
+			lines = append(lines, "")
+		}
 		lines = append(lines, line)
-		if columns = max(columns, strings.Count(line, " | ")+1); i == names-1 {
+		if columns = max(columns, strings.Count(line, " | ")+1); i == start+names-1 {
 			lines = append(lines, "|"+strings.Repeat(" --- |", columns))
 		}
 	}
@@ -63,13 +73,27 @@ func (t *tableHead) finish() (lines []string) {
 	return lines
 }
 
+// findNames returns how many rows name the columns or stand above the names, and the first of them; 0: none do. What
+// stands apart above these belongs to no table with names.
+func (t *tableHead) findNames() (start, names int) {
+	for i := len(t.starts); i >= 0 && names == 0; i-- {
+		if start = 0; i > 0 {
+			start = t.starts[i-1]
+		}
+		if names = countMarked(t.rows[start:], t.marks[start:]); names == 0 {
+			names = countNames(t.rows[start:], start > 0)
+		}
+	}
+	return start, names
+}
+
 // countMarked returns how many rows there are down to the last marked one, above which stand titles only; 0: none.
-func (t *tableHead) countMarked() (names int) {
-	for i, marked := range t.marks {
+func countMarked(rows [][]string, marks []bool) (names int) {
+	for i, marked := range marks {
 		switch {
 		case marked:
 			names = i + 1
-		case i >= mostTitles || names > 0 || countValues(t.rows[i]) > 1:
+		case i >= mostTitles || names > 0 || countValues(rows[i]) > 1:
 			return names
 		}
 	}
@@ -77,9 +101,9 @@ func (t *tableHead) countMarked() (names int) {
 }
 
 // countNames returns how many rows at the top of a table name its columns, with titles and groups above the names; 0:
-// none do, as far as their cells tell. One column below the names, at least, is of numbers or dates, or there are three
-// of texts.
-func countNames(rows [][]string) int {
+// none do, as far as their cells tell. One column below the names, at least, is of numbers or dates, or, unless the
+// rows stand apart from others above, there are three of texts.
+func countNames(rows [][]string, apart bool) int {
 	at := 0
 	for at < len(rows) && countValues(rows[at]) < 2 {
 		at++
@@ -91,7 +115,7 @@ func countNames(rows [][]string) int {
 	if isGroups(rows[at]) && countValues(rows[at+1]) >= countValues(rows[at]) && nameColumns(rows[at+1:]) > 0 {
 		names++
 	}
-	if nameColumns(rows[names:]) < 0 || !namesColumns(rows[names:]) {
+	if told := nameColumns(rows[names:]); told < 0 || told == 0 && apart || !namesColumns(rows[names:]) {
 		return 0
 	}
 	return names + 1
@@ -124,7 +148,7 @@ func nameColumns(rows [][]string) (told int) {
 }
 
 // longName is the length in bytes from which on a cell is no name.
-const longName = 80
+const longName = 120
 
 // fewestTexts are the columns of a table of texts alone whose first row is taken for their names.
 const fewestTexts = 3

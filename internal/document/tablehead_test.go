@@ -41,8 +41,9 @@ func TestRowsThatNameColumnsAreRecognizedByWhatTheyLookLike(t *testing.T) {
 		"Tromsø|n/a|4 %" + numbers:                       nil,
 		"Term|Meaning;Bow|Front;Aft|Back;Keel|Spine":     nil, // two columns of texts may be pairs
 		"Port|Ships|Share;Oslo|12|2.5 %":                 nil, // too few rows to tell
-		"a;b;c;Port|Ships|Share" + numbers:               nil,
-		strings.Repeat("long ", 20) + "|Ships" + numbers: nil,
+		"a;b;c;d;Port|Ships|Share" + numbers:             {5},
+		"a;b;c;d;e;Port|Ships|Share" + numbers:           nil,
+		strings.Repeat("long ", 25) + "|Ships" + numbers: nil,
 	} {
 		cells := strings.NewReplacer("|", "<td>", ";", "<tr><td>").Replace(rows)
 		_, text, _, err := parse("<table><tr><td>"+cells+"</table>", document.HTML)
@@ -99,6 +100,8 @@ func TestTablesOfASheetHaveTheirNames(t *testing.T) {
 		"a filter":                  {rows(2, "A|B", "x|y") + `<autoFilter ref="A2:B3"/>`, "| A | B |\n| --- | --- |\n| x | y |"},
 		"a second table": {rows(1, "To|May") + rows(3, numbers...),
 			"| To | May |\n\n| Port | Ships |\n| --- | --- |\n| Oslo | 12 |\n| Bergen | 9 |\n| Hamar | 7 |"},
+		"apart from their rows": {rows(1, "Fleet") + rows(3, numbers[0]) + rows(5, numbers[1:]...),
+			"| Fleet |\n\n| Port | Ships |\n| --- | --- |\n| Oslo | 12 |\n| Bergen | 9 |\n| Hamar | 7 |"},
 		"an empty row within": {rows(1, numbers...) + rows(6, "Sum|28"),
 			"| Port | Ships |\n| --- | --- |\n| Oslo | 12 |\n| Bergen | 9 |\n| Hamar | 7 |\n| Sum | 28 |"},
 		"a table of its own": {rows(1, "A|B", "x|y"), "| A | B |\n| --- | --- |\n| x | y |"},

@@ -436,8 +436,7 @@ func (b *bookReader) endRow() {
 		return
 	}
 	if b.last > 0 && b.number > max(b.last+1, b.fixed) { // behind an empty row another table may begin
-		b.writeRows(b.head.finish())
-		b.head = tableHead{below: true}
+		b.writeRows(b.head.beginApart())
 	}
 	if b.last = b.number; b.hidden && b.parts.skipsHidden("rows") {
 		return

@@ -158,6 +158,7 @@ func TestAChunkWithinATableBeginsWithItsHeader(t *testing.T) {
 		"a long title":  {"| " + strings.Repeat("Stock ", 300) + "|\n" + names + dashes, names},
 		"numbers":       {"| 1 | 2 | 3 |\n|---|:-:|--:|\n", "| 1 | 2 | 3 |\n"},
 		"no dashes":     {names, ""},
+		"missing":       {names + "| Ada | 1 | 2 |\n| - | - | - |\n", ""},
 		"code":          {"```text\n" + names + dashes, ""},
 		"no names":      {"", ""},
 		"numbers first": {"| Ada | 12 | 3.5 % |\n", ""},

@@ -18,7 +18,7 @@ type table struct {
 }
 
 // headerRows may hold the row of dashes below the names of columns. Above these may stand titles.
-const headerRows = 5
+const headerRows = 7
 
 // headerShare of a chunk may be the names of columns.
 const headerShare = 4
@@ -29,6 +29,7 @@ func isRow(line string) bool {
 	return len(line) > 2 && line[0] == '|' && line[len(line)-1] == '|'
 }
 
+// separatorRow is a row of dashes. Below several rows it has three at least: fewer are values that are missing.
 var separatorRow = regexp.MustCompile(`^[\s|:-]*-[\s|:-]*$`)
 
 // addRow adds a row, which a chunk that begins with it repeats the names of columns above. These and the row of
@@ -40,7 +41,7 @@ func (u *units) addRow(line string) {
 		return
 	}
 	t.waiting = append(t.waiting, line)
-	if !separatorRow.MatchString(line) {
+	if !separatorRow.MatchString(line) || len(t.waiting) > 2 && !strings.Contains(line, "---") {
 		if len(t.waiting) == headerRows {
 			u.releaseRows()
 		}
