@@ -157,7 +157,7 @@ func TestTagsOfObjectsAreMetadata(t *testing.T) {
 	all.Add(res.Untagged)
 	assert.Equal(t, int64(4), all.Documents)
 	assert.Equal(t, "a.md", all.Problem().Object)
-	assert.Contains(t, all.Problem().Detail, "4 documents are without the tags of their objects")
+	assert.Contains(t, all.Problem().Detail, "tags of 4 objects are no metadata yet")
 	planned := r.plan()
 	assert.True(t, planned.Again && planned.Retried == 2, "%+v", planned)
 	assert.Equal(t, res.Documents.SHA256, r.night().Documents.SHA256, "refused again")
