@@ -5,17 +5,20 @@ import (
 	"strings"
 )
 
-// The first rows of a table, at most so many and of so many bytes, decide which of them name its columns.
 const (
+	// The first rows of a table, at most so many and of so many bytes, decide which of them name its columns.
 	headRows  = 20
 	headBytes = 256 << 10
+
+	mostTitles = 4 // above the names of columns, or of groups of columns
+	mostStarts = 3 // places that are tried where names may begin, beside the first row
+
+	// Names that the document does not mark have rows below them, and only in the first columns are they looked for.
+	fewestRows  = 3
+	headColumns = 100
+	longName    = 120 // bytes from which on a cell is no name
+	fewestTexts = 3   // columns of a table of texts alone whose first row is taken for their names
 )
-
-// mostTitles stand above the names of columns, or above those of groups of columns.
-const mostTitles = 4
-
-// fewestRows below the names of columns are needed to recognize names that the document does not mark.
-const fewestRows = 3
 
 // tableHead writes the rows of a table as lines, and a line of dashes below those that name its columns: passages that
 // begin further down repeat these. It keeps the first rows until it has enough of them to tell.
@@ -46,11 +49,15 @@ func (t *tableHead) addRow(cells []string, marked bool) []string {
 
 // beginApart notes that the next row stands apart, as it may begin another table, and returns the lines that are ready.
 func (t *tableHead) beginApart() (lines []string) {
-	if _, names := t.findNames(); t.known || names > 0 {
+	names, rows := 0, len(t.rows)
+	if last := len(t.starts) - 1; rows > fewestRows && (last < 0 || rows-t.starts[last] > fewestRows) {
+		_, names = t.findNames()
+	}
+	if t.known || names > 0 {
 		lines = t.finish()
 		*t = tableHead{below: true}
-	} else if len(t.rows) > 0 {
-		t.starts = append(t.starts, len(t.rows))
+	} else if rows > 0 {
+		t.starts = append(t.starts[max(0, len(t.starts)-mostStarts+1):], rows)
 	}
 	return lines
 }
@@ -126,7 +133,8 @@ func countNames(rows [][]string, apart bool) int {
 func nameColumns(rows [][]string) (told int) {
 	named, unnamed := false, false
 	names, below := rows[0], rows[1:]
-	for column := range len(slices.MaxFunc(rows, func(a, b []string) int { return len(a) - len(b) })) {
+	widest := slices.MaxFunc(rows, func(a, b []string) int { return len(a) - len(b) })
+	for column := range min(len(widest), headColumns) {
 		cell := ""
 		if column < len(names) {
 			cell = strings.TrimSpace(names[column])
@@ -146,12 +154,6 @@ func nameColumns(rows [][]string) (told int) {
 	}
 	return told
 }
-
-// longName is the length in bytes from which on a cell is no name.
-const longName = 120
-
-// fewestTexts are the columns of a table of texts alone whose first row is taken for their names.
-const fewestTexts = 3
 
 // kindOfMost returns the kind of more than half of the values of a column, and whether it has any.
 func kindOfMost(column int, rows [][]string) (kind cellKind, filled bool) {

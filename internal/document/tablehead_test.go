@@ -1,6 +1,7 @@
 package document_test
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 
@@ -8,19 +9,14 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/unweaver/unweaver/internal/document"
+	"github.com/unweaver/unweaver/internal/testkit/documenttest"
 )
 
-// dashedBelow returns the number of rows above each row of dashes, in each table of a text.
+// dashedBelow returns the number of rows above each row of dashes of a text.
 func dashedBelow(text string) (out []int) {
-	above := 0
-	for line := range strings.Lines(text) {
-		switch {
-		case !strings.HasPrefix(line, "|"):
-			above = 0
-		case strings.HasPrefix(line, "| --- |"):
-			out = append(out, above)
-		default:
-			above++
+	for table := range strings.SplitSeq(text, "\n\n") {
+		if names, _, found := strings.Cut(table, "| --- |"); found {
+			out = append(out, strings.Count(names, "\n"))
 		}
 	}
 	return out
@@ -84,37 +80,29 @@ func TestRowsThatADocumentMarksNameItsColumns(t *testing.T) {
 func TestTablesOfASheetHaveTheirNames(t *testing.T) {
 	rows := func(first int, values ...string) (out string) {
 		for i, row := range values {
-			out += "<row r=\"" + string(rune('0'+first+i)) + "\">"
-			for _, cell := range strings.Split(row, "|") {
-				out += `<c t="inlineStr"><is><t>` + cell + `</t></is></c>`
-			}
-			out += "</row>"
+			cells := strings.ReplaceAll(row, "|", `</t></is></c><c t="inlineStr"><is><t>`)
+			out += fmt.Sprintf(`<row r="%d"><c t="inlineStr"><is><t>%s</t></is></c></row>`, first+i, cells)
 		}
 		return out
 	}
 	numbers := []string{"Port|Ships", "Oslo|12", "Bergen|9", "Hamar|7"}
-	for name, c := range map[string]struct{ sheet, text string }{
-		"fixed rows": {`<pane ySplit="3" state="frozen"/>` + rows(1, "Fleet") + rows(3, "A|B", "x|y"),
-			"| Fleet |\n| A | B |\n| --- | --- |\n| x | y |"},
-		"a pane that is only split": {`<pane ySplit="1" state="split"/>` + rows(1, "A|B", "x|y"), "| A | B |\n| x | y |"},
-		"a filter":                  {rows(2, "A|B", "x|y") + `<autoFilter ref="A2:B3"/>`, "| A | B |\n| --- | --- |\n| x | y |"},
-		"a second table": {rows(1, "To|May") + rows(3, numbers...),
-			"| To | May |\n\n| Port | Ships |\n| --- | --- |\n| Oslo | 12 |\n| Bergen | 9 |\n| Hamar | 7 |"},
-		"apart from their rows": {rows(1, "Fleet") + rows(3, numbers[0]) + rows(5, numbers[1:]...),
-			"| Fleet |\n\n| Port | Ships |\n| --- | --- |\n| Oslo | 12 |\n| Bergen | 9 |\n| Hamar | 7 |"},
-		"an empty row within": {rows(1, numbers...) + rows(6, "Sum|28"),
-			"| Port | Ships |\n| --- | --- |\n| Oslo | 12 |\n| Bergen | 9 |\n| Hamar | 7 |\n| Sum | 28 |"},
-		"a table of its own": {rows(1, "A|B", "x|y"), "| A | B |\n| --- | --- |\n| x | y |"},
+	const named, ports = "| A | B |\n| --- | --- |\n| x | y |", "| Port | Ships |\n| --- | --- |\n| Oslo | 12 |\n| Bergen | 9 |\n| Hamar | 7 |"
+	for sheet, want := range map[string]string{
+		`<pane ySplit="3" state="frozen"/>` + rows(1, "Fleet") + rows(3, "A|B", "x|y"): "| Fleet |\n" + named,
+		`<pane ySplit="1" state="split"/>` + rows(1, "A|B", "x|y"):                     "| A | B |\n| x | y |",
+		rows(2, "A|B", "x|y") + `<autoFilter ref="A2:B3"/>`:                            named,
+		rows(9, "A|B", "x|y"):                                            named, // by the table at A9
+		rows(1, "To|May") + rows(3, numbers...):                          "| To | May |\n\n" + ports,
+		rows(1, "Fleet") + rows(3, numbers[0]) + rows(5, numbers[1:]...): "| Fleet |\n\n" + ports,
+		rows(1, numbers...) + rows(6, "Sum|28"):                          ports + "\n| Sum | 28 |",
+		rows(1, numbers...) + rows(6, numbers...):                        ports + "\n\n" + ports,
 	} {
-		parts := []part{
-			{Name: "xl/workbook.xml", Content: `<w><sheet name="S" r:id="a"/></w>`}, rels("xl/workbook.xml", "a", "worksheet", "s.xml"),
-			{Name: "xl/s.xml", Content: "<w>" + c.sheet + "</w>"},
-		}
-		if name == "a table of its own" {
-			parts = append(parts, rels("xl/s.xml", "a", "table", "t.xml"), part{Name: "xl/t.xml", Content: `<table ref="A1:B2"/>`})
-		}
-		_, text, _ := office(t, document.XLSX, false, parts...)
-		want := "# S\n\n" + c.text
-		assert.Equal(t, strings.Join(strings.FieldsFunc(want, func(r rune) bool { return r == '\n' }), " / "), text, name)
+		_, text, _, err := parse(documenttest.Zip(
+			part{Name: "xl/workbook.xml", Content: `<w><sheet name="S" r:id="a"/></w>`}, rels("xl/workbook.xml", "a", "worksheet", "s.xml"),
+			part{Name: "xl/s.xml", Content: "<w>" + sheet + "</w>"}, rels("xl/s.xml", "a", "table", "t.xml"),
+			part{Name: "xl/t.xml", Content: `<table ref="A9:B10"/>`},
+		), document.XLSX)
+		assert.NoError(t, err)
+		assert.Equal(t, "# S\n\n"+want, text)
 	}
 }

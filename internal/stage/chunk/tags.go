@@ -3,6 +3,7 @@ package chunk
 import (
 	"context"
 	"fmt"
+	"maps"
 
 	"github.com/unweaver/unweaver/internal/artifact/rows"
 	"github.com/unweaver/unweaver/internal/core"
@@ -56,21 +57,17 @@ func (b *builder) addBeside(ctx context.Context, key string, d *draft) error {
 	case err != nil && !fault.Is(err, fault.NotFound): // it went after planning
 		return err
 	}
-	d.addTags(b.tagged.tags)
+	d.addMeta(b.tagged.tags)
 	if d.plan.Beside == "" {
 		return nil
 	}
 	return b.addSidecar(ctx, d)
 }
 
-// addTags adds tags to the metadata, over those of the document. One without a value is none.
-func (d *draft) addTags(tags map[string]string) {
-	if d.row.Meta == nil && len(tags) > 0 {
+// addMeta adds metadata, which win over what the document has.
+func (d *draft) addMeta(meta map[string]string) {
+	if d.row.Meta == nil && len(meta) > 0 {
 		d.row.Meta = map[string]string{}
 	}
-	for name, value := range tags {
-		if value != "" {
-			d.row.Meta[name] = value
-		}
-	}
+	maps.Copy(d.row.Meta, meta)
 }

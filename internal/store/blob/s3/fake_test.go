@@ -40,7 +40,7 @@ type bucket struct {
 	uploads map[string][][]byte
 	aborted int
 
-	tags          map[string]string // by key: a set of them, or the code of an error
+	tags          map[string]string // sets of them, by key
 	refusesCopies bool
 	copies, reads int
 }
@@ -53,7 +53,7 @@ func (b *bucket) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case query.Has("list-type"):
 		b.list(w, query)
 	case query.Has("tagging"):
-		b.tagging(w, key)
+		fmt.Fprintf(w, "<Tagging><TagSet>%s</TagSet></Tagging>", b.tags[key])
 	case query.Has("delete"):
 		var asked request
 		_ = xml.NewDecoder(r.Body).Decode(&asked)
@@ -77,16 +77,6 @@ func (b *bucket) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	default:
 		b.reads++
 		b.get(w, r, key)
-	}
-}
-
-func (b *bucket) tagging(w http.ResponseWriter, key string) {
-	switch code := b.tags[key]; code {
-	case "AccessDenied", "NoSuchTagSet":
-		w.WriteHeader(map[string]int{"AccessDenied": http.StatusForbidden, "NoSuchTagSet": http.StatusNotFound}[code])
-		fmt.Fprintf(w, "<Error><Code>%s</Code></Error>", code)
-	default:
-		fmt.Fprintf(w, "<Tagging><TagSet>%s</TagSet></Tagging>", code)
 	}
 }
 
@@ -232,13 +222,14 @@ func faked(t *testing.T) (*s3.Store, *bucket) {
 
 func TestTagsOfObjects(t *testing.T) {
 	store, b := faked(t)
-	one := "<Tag><Key>team</Key><Value>legal</Value></Tag><Tag><Key>aws:stack</Key><Value>x</Value></Tag>"
-	b.tags = map[string]string{"some/prefix/a b": one, "some/prefix/none": "NoSuchTagSet", "some/prefix/no": "AccessDenied"}
+	b.tags = map[string]string{"some/prefix/a b": "<Tag><Key>team</Key><Value>legal</Value></Tag>" +
+		"<Tag><Key>aws:stack</Key><Value>x</Value></Tag><Tag><Key>none</Key><Value></Value></Tag>"}
 	assert.Equal(t, map[string]string{"team": "legal"}, musttest.Get(store.ReadTags(t.Context(), "a b"))(t))
-	assert.Empty(t, musttest.Get(store.ReadTags(t.Context(), "none"))(t))
-	assert.Empty(t, musttest.Get(store.ReadTags(t.Context(), "empty"))(t))
-	musttest.Refuse(store.ReadTags(t.Context(), "no"))(t, fault.StoreDenied, "s3://b/some/prefix/no", "s3:GetObjectTagging",
-		"documents.s3_tags")
+	seen := 0
+	without := musttest.Get(s3.Open(t.Context(), answering(t, http.StatusNotFound, "NoSuchTagSet", &seen)))(t)
+	assert.Empty(t, musttest.Get(without.ReadTags(t.Context(), "a"))(t))
+	refusing := musttest.Get(s3.Open(t.Context(), answering(t, http.StatusForbidden, "AccessDenied", &seen)))(t)
+	musttest.Refuse(refusing.ReadTags(t.Context(), "a"))(t, fault.StoreDenied, "s3://b/a", "s3:GetObjectTagging", "s3_tags")
 }
 
 func TestConformanceOnAFake(t *testing.T) {

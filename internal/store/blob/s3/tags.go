@@ -10,7 +10,8 @@ import (
 	"github.com/unweaver/unweaver/internal/fault"
 )
 
-// ReadTags implements blob.Tagged. Tags of the store itself, whose names begin with "aws:", are left out.
+// ReadTags implements blob.Tagged. It leaves out tags without a value, and those of the store itself, whose names begin
+// with "aws:".
 func (s *Store) ReadTags(ctx context.Context, key string) (map[string]string, error) {
 	if err := checkReadable(key); err != nil {
 		return nil, err
@@ -31,8 +32,8 @@ func (s *Store) ReadTags(ctx context.Context, key string) (map[string]string, er
 	}
 	tags := map[string]string{}
 	for _, tag := range out.TagSet {
-		if name := aws.ToString(tag.Key); !strings.HasPrefix(name, "aws:") {
-			tags[name] = aws.ToString(tag.Value)
+		if name, value := aws.ToString(tag.Key), aws.ToString(tag.Value); value != "" && !strings.HasPrefix(name, "aws:") {
+			tags[name] = value
 		}
 	}
 	return tags, nil
