@@ -30,7 +30,7 @@ func TestRowsThatNameColumnsAreRecognizedByWhatTheyLookLike(t *testing.T) {
 		"Port|2025|2026" + numbers:                       {1},
 		"|31.12.2025|31.12.2026" + numbers:               {1},
 		"Report" + ";Port|Ships|Share" + numbers:         {2},
-		"|Ships||;Port|Now|Share|" + numbers:             {2},
+		"|Ships|Ships;Port|Now|Share" + numbers:          {2},
 		"Name|Role|Home" + texts:                         {1},
 		"Ada|Captain|Hamar" + texts:                      nil, // two of its values are a row's
 		"Tromsø|3|4 %" + numbers:                         nil,
@@ -95,7 +95,9 @@ func TestTablesOfASheetHaveTheirNames(t *testing.T) {
 		rows(1, "To|May") + rows(3, numbers...):                          "| To | May |\n\n" + ports,
 		rows(1, "Fleet") + rows(3, numbers[0]) + rows(5, numbers[1:]...): "| Fleet |\n\n" + ports,
 		rows(1, numbers...) + rows(6, "Sum|28"):                          ports + "\n| Sum | 28 |",
-		rows(1, numbers...) + rows(6, numbers...):                        ports + "\n\n" + ports,
+		rows(1, "Name|Role|Home") + rows(3, "Ada|Mate|Oslo", "Eve|Cook|Moss", "Kay|Boy|Hof", "Liv|Help|Ski"): "" +
+			"| Name | Role | Home |\n| --- | --- | --- |\n| Ada | Mate | Oslo |\n| Eve | Cook | Moss |\n| Kay | Boy | Hof |\n| Liv | Help | Ski |",
+		rows(1, numbers...) + rows(6, numbers...): ports + "\n\n" + ports,
 	} {
 		_, text, _, err := parse(documenttest.Zip(
 			part{Name: "xl/workbook.xml", Content: `<w><sheet name="S" r:id="a"/></w>`}, rels("xl/workbook.xml", "a", "worksheet", "s.xml"),

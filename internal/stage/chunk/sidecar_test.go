@@ -158,8 +158,9 @@ func TestTagsOfObjectsAreMetadata(t *testing.T) {
 	assert.Equal(t, int64(4), all.Documents)
 	assert.Equal(t, "a.md", all.Problem().Object)
 	assert.Contains(t, all.Problem().Detail, "tags of 4 objects are no metadata yet")
+	r.corpus.Reads("d.txt")
 	planned := r.plan()
-	assert.True(t, planned.Again && planned.Retried == 2, "%+v", planned)
+	assert.True(t, planned.Again && planned.Retried == 2 && r.corpus.Reads("d.txt") == 0, "%+v", planned)
 	assert.Equal(t, res.Documents.SHA256, r.night().Documents.SHA256, "refused again")
 	refused = nil
 	assert.Equal(t, []map[string]string{{"author": "Ada", "year": "2026", "team": "legal"}, tags, nil, tags}, metaOf(r.night()))
