@@ -125,8 +125,8 @@ func manyFields(count int) (out string) {
 	return out
 }
 
-// Tags of objects are metadata, over those of the document and below those of the file beside it. What the store refuses
-// is one problem, and is asked for again until it is given.
+// Tags of objects are metadata, over those of the document and below those of the file beside it. What the store
+// refuses is one problem, and is asked for again until it is given.
 func TestTagsOfObjectsAreMetadata(t *testing.T) {
 	r := newRun(t, map[string]string{
 		"a.md": "---\nauthor: Ada\nyear: 2019\nteam: x\n---\nThe lease ends in May.", "a.md.meta.json": `{"year": 2026}`,

@@ -43,7 +43,7 @@ func (u *Untagged) Add(other Untagged) {
 
 // Problem returns all of them as one problem.
 func (u *Untagged) Problem() core.Problem {
-	detail := fmt.Sprintf("tags of %d objects are no metadata yet, and each run asks for them again: %s", u.Documents, u.Why)
+	detail := fmt.Sprintf("tags of %d objects are no metadata yet, each run asks for them again: %s", u.Documents, u.Why)
 	return core.Problem{Code: string(fault.StoreDenied), Object: u.First, Detail: redact.Text(detail)}
 }
 
