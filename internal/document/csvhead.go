@@ -46,11 +46,12 @@ func namesColumns(rows [][]string) bool {
 	if len(rows) == 0 || rows[0] == nil || isSeries(rows[0]) || slices.ContainsFunc(rows[0], isKnownName) {
 		return true
 	}
-	again := 0
+	isFirst := func(row []string) bool { return slices.Equal(row, rows[0]) }
+	again, below := 0, slices.DeleteFunc(slices.Clone(rows[1:]), isFirst)
 	for at, cell := range rows[0] {
 		kind, same, all := kindOfCell(cell), 0, 0
-		for _, row := range rows[1:] {
-			if at >= len(row) || strings.TrimSpace(row[at]) == "" || slices.Equal(row, rows[0]) {
+		for _, row := range below {
+			if at >= len(row) || strings.TrimSpace(row[at]) == "" {
 				continue
 			}
 			if all++; row[at] == cell {

@@ -2,6 +2,7 @@ package document_test
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -46,6 +47,13 @@ func TestRowsThatNameColumnsAreRecognizedByWhatTheyLookLike(t *testing.T) {
 		require.NoError(t, err)
 		assert.Equal(t, want, dashedBelow(text), text)
 	}
+}
+
+// A quadratic search would not end: it compares 5·10¹¹ cells.
+func TestNamesOfManyColumnsAreFoundInLinearTime(t *testing.T) {
+	row := slices.Repeat([]string{strings.Repeat("x", 500)}, 500_000)
+	other := append(slices.Clone(row[1:]), "y")
+	assert.False(t, document.NamesColumns([][]string{row, slices.Clone(row), other}))
 }
 
 func TestRowsThatADocumentMarksNameItsColumns(t *testing.T) {
