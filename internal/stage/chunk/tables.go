@@ -40,6 +40,10 @@ func (u *units) addRow(line string) {
 		u.addUnits(line, t.header)
 		return
 	}
+	if len(t.waiting) == 0 && separatorRow.MatchString(line) { // a border above the names
+		u.addUnits(line, "")
+		return
+	}
 	t.waiting = append(t.waiting, line)
 	if !separatorRow.MatchString(line) || len(t.waiting) > 2 && !strings.Contains(line, "---") {
 		if len(t.waiting) == headerRows {
