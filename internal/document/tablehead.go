@@ -11,13 +11,15 @@ const (
 	headBytes = 256 << 10
 
 	mostTitles = 4 // above the names of columns, or of groups of columns
+	mostNames  = 6 // rows, with titles: passages repeat no more
 	mostStarts = 3 // places that are tried where names may begin, beside the first row
 
 	// Names that the document does not mark have rows below them, and only in the first columns are they looked for.
 	fewestRows  = 3
 	headColumns = 100
 	longName    = 120 // bytes from which on a cell is no name
-	fewestTexts = 3   // columns of a table of texts alone whose first row is taken for their names
+	fewestTexts = 3   // columns of a sheet of texts alone whose first row is taken for their names
+	fewestCells = 3   // columns of a table of another file whose first row is taken for their names
 )
 
 // tableHead writes the rows of a table as lines, and a line of dashes below those that name its columns: passages that
@@ -27,6 +29,7 @@ type tableHead struct {
 	marks  []bool // rows that the document says name columns
 	starts []int  // rows that stand apart from those before them
 	bytes  int
+	sheet  bool // of a sheet, which marks its names more rarely than other files do
 	known  bool // the first rows are written
 	below  bool // rows stand above, whose table goes on unless these have names of columns
 }
@@ -55,7 +58,7 @@ func (t *tableHead) beginApart() (lines []string) {
 	}
 	if t.known || names > 0 {
 		lines = t.finish()
-		*t = tableHead{below: true}
+		*t = tableHead{sheet: t.sheet, below: true}
 	} else if rows > 0 {
 		t.starts = append(t.starts[max(0, len(t.starts)-mostStarts+1):], rows)
 	}
@@ -72,11 +75,12 @@ func (t *tableHead) finish() (lines []string) {
 			lines = append(lines, "")
 		}
 		lines = append(lines, line)
-		if columns = max(columns, strings.Count(line, " | ")+1); i == start+names-1 {
+		columns = max(columns, strings.Count(line, " | ")+1)
+		if i == start+names-1 && names <= mostNames && columns <= headColumns {
 			lines = append(lines, "|"+strings.Repeat(" --- |", columns))
 		}
 	}
-	*t = tableHead{known: true}
+	*t = tableHead{sheet: t.sheet, known: true}
 	return lines
 }
 
@@ -88,7 +92,7 @@ func (t *tableHead) findNames() (start, names int) {
 			start = t.starts[i-1]
 		}
 		if names = countMarked(t.rows[start:], t.marks[start:]); names == 0 {
-			names = countNames(t.rows[start:], start > 0)
+			names = t.countNames(t.rows[start:], start > 0)
 		}
 	}
 	return start, names
@@ -108,9 +112,9 @@ func countMarked(rows [][]string, marks []bool) (names int) {
 }
 
 // countNames returns how many rows at the top of a table name its columns, with titles and groups above the names; 0:
-// none do, as far as their cells tell. One column below the names, at least, is of numbers or dates, or, unless the
-// rows stand apart from others above, there are three of texts.
-func countNames(rows [][]string, apart bool) int {
+// none do, as far as their cells tell. One column below the names, at least, is of numbers or dates, or there are three
+// of texts, on a sheet, unless the rows stand apart from others above. Tables of other files have three columns.
+func (t *tableHead) countNames(rows [][]string, apart bool) int {
 	at := 0
 	for at < len(rows) && countValues(rows[at]) < 2 {
 		at++
@@ -122,7 +126,9 @@ func countNames(rows [][]string, apart bool) int {
 	if isGroups(rows[at]) && countValues(rows[at+1]) >= countValues(rows[at]) && nameColumns(rows[at+1:]) > 0 {
 		names++
 	}
-	if told := nameColumns(rows[names:]); told < 0 || told == 0 && apart || !namesColumns(rows[names:]) {
+	told := nameColumns(rows[names:])
+	if told < 0 || told == 0 && (apart || !t.sheet) || !t.sheet && len(rows[names]) < fewestCells ||
+		!namesColumns(rows[names:]) {
 		return 0
 	}
 	return names + 1

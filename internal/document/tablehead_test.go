@@ -32,8 +32,10 @@ func TestRowsThatNameColumnsAreRecognizedByWhatTheyLookLike(t *testing.T) {
 		"|31.12.2025|31.12.2026" + numbers:               {1},
 		"Report" + ";Port|Ships|Share" + numbers:         {2},
 		"|Ships|Ships;Port|Now|Share" + numbers:          {2},
-		"Name|Role|Home" + texts:                         {1},
-		"Ada|Captain|Hamar" + texts:                      nil, // two of its values are a row's
+		"Name|Role|Home" + texts:                         nil, // a row as those below it, as far as their looks tell
+		"Port|Ships;Oslo|12;Bergen|9;Hamar|7":            nil, // a name and its value, perhaps
+		"Port|2025" + strings.Repeat("|x", 98) + numbers: {1},
+		"Port|2025" + strings.Repeat("|x", 99) + numbers: nil, // too many columns to be repeated
 		"Tromsø|3|4 %" + numbers:                         nil,
 		"Tromsø|n/a|4 %" + numbers:                       nil,
 		"Term|Meaning;Bow|Front;Aft|Back;Keel|Spine":     nil, // two columns of texts may be pairs
@@ -63,6 +65,8 @@ func TestRowsThatADocumentMarksNameItsColumns(t *testing.T) {
 		"<tr><td colspan=2>Title<tr><th>A<th>B<tr><td>x<td>y":       {2},
 		"<tr><th>A<th>B":                                                            nil, // nothing stands below
 		"<tr><th>A<td>x<tr><th>B<td>y":                                              nil,
+		strings.Repeat("<tr><th>A<th>B", 6) + "<tr><td>x<td>y":                      {6},
+		strings.Repeat("<tr><th>A<th>B", 7) + "<tr><td>x<td>y":                      nil, // passages repeat six
 		"<tr><td>x<td>y<tr><th>A<th>B<tr><td>x<td>y":                                nil,
 		strings.Repeat("<tr><th>A<th>B", 20) + "<tr><td>x<td>y":                     nil,
 		"<tr><th>A<th>B" + strings.Repeat("<tr><td>x<td>y", 40):                     {1},
@@ -105,6 +109,8 @@ func TestTablesOfASheetHaveTheirNames(t *testing.T) {
 		rows(1, numbers...) + rows(6, "Sum|28"):                          ports + "\n| Sum | 28 |",
 		rows(1, "Name|Role|Home") + rows(3, "Ada|Mate|Oslo", "Eve|Cook|Moss", "Kay|Boy|Hof", "Liv|Help|Ski"): "" +
 			"| Name | Role | Home |\n| --- | --- | --- |\n| Ada | Mate | Oslo |\n| Eve | Cook | Moss |\n| Kay | Boy | Hof |\n| Liv | Help | Ski |",
+		rows(1, "Ada|Mate|Oslo", "Eve|Cook|Oslo", "Kay|Mate|Hof", "Liv|Help|Ski"):// two values of the first are a row's
+		"| Ada | Mate | Oslo |\n| Eve | Cook | Oslo |\n| Kay | Mate | Hof |\n| Liv | Help | Ski |",
 		rows(1, numbers...) + rows(6, numbers...): ports + "\n\n" + ports,
 	} {
 		_, text, _, err := parse(documenttest.Zip(

@@ -150,7 +150,7 @@ func (b *bookReader) readSheet(part string) error {
 	}
 	b.active, b.gone, b.counted, b.number, b.margins = nil, nil, map[int]bool{}, 0, nil
 	b.in, b.reading, b.margin = false, false, "" // of a sheet that broke off
-	b.head, b.fixed, b.last = tableHead{}, 0, 0
+	b.head, b.fixed, b.last = tableHead{sheet: true}, 0, 0
 	err = b.parts.walkShown(part, b.takeToken)
 	b.writeRows(b.head.finish())
 	if err = cmp.Or(err, damaged); err != nil {
