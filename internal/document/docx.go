@@ -279,7 +279,9 @@ func (w *wordReader) readProperty(element xml.StartElement, value string) {
 	case "hidden":
 		w.row = isTrue(value)
 	case "tblHeader":
-		w.header = w.tables == 1 && isTrue(value)
+		if w.tables == 1 {
+			w.header = isTrue(value)
+		}
 	case "gridSpan":
 		if w.tables == 1 {
 			w.span = number
@@ -291,22 +293,6 @@ func (w *wordReader) readProperty(element xml.StartElement, value string) {
 			w.out.WriteByte('\n')
 			w.listed = false
 		}
-	}
-}
-
-func (w *wordReader) applyStyle(id string) {
-	style := w.styleOf(id)
-	w.styled = style.hidden
-	switch {
-	case style.level == titleLevel:
-		w.level, w.titled = 1, true
-	case style.level > 0:
-		w.level = style.level
-	case strings.HasPrefix(id, "ListBullet"), strings.HasPrefix(id, "ListNumber"):
-		w.list = 1
-	}
-	if style.number != "" && style.number != "0" {
-		w.number, w.list = style.number, 1+min(max(style.depth, 0), 8)
 	}
 }
 
@@ -351,6 +337,9 @@ func (w *wordReader) readChunk(name string) error {
 		return err
 	}
 	text, err := io.ReadAll(doc.Text)
+	if w.tables > 0 { // rows above it
+		w.writeRows(w.head.finish())
+	}
 	w.writeLine(string(text), false)
 	return err
 }

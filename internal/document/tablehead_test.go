@@ -86,6 +86,11 @@ func TestRowsThatADocumentMarksNameItsColumns(t *testing.T) {
 	table := row("<w:tblHeader/>", "A", "B") + row(`<w:tblHeader w:val="0"/>`, "x", "y")
 	_, text, _ := office(t, document.DOCX, false, body("<w:tbl>"+table+"</w:tbl>"+p(run("then"))+"<w:tbl>"+table+table+"</w:tbl>"))
 	assert.Equal(t, "| A | B | / | --- | --- | / | x | y | / then / | A | B | / | --- | --- | / | x | y | / | A | B | / | x | y |", text)
+	inner := "<w:tbl>" + row(`<w:tblHeader w:val="0"/>`, "in") + "</w:tbl>"
+	_, text, _ = office(t, document.DOCX, false, rels("word/document.xml", "c", "aFChunk", "c.txt"),
+		body("<w:tbl>"+row("<w:tblHeader/>", "A", "B "+inner)+row("", "x", "y")+`<w:altChunk r:id="c"/>`+row("", "z", "0")+"</w:tbl>"),
+		part{Name: "word/c.txt", Content: "Beside."})
+	assert.Equal(t, "| A | B in | / | --- | --- | / | x | y | / Beside. / | z | 0 |", text)
 }
 
 // A sheet may hold several tables, with empty rows between and within them.
@@ -113,12 +118,12 @@ func TestTablesOfASheetHaveTheirNames(t *testing.T) {
 		"| Ada | Mate | Oslo |\n| Eve | Cook | Oslo |\n| Kay | Mate | Hof |\n| Liv | Help | Ski |",
 		rows(1, numbers...) + rows(6, numbers...): ports + "\n\n" + ports,
 	} {
-		_, text, _, err := parse(documenttest.Zip(
+		doc, text, err := readWhole(documenttest.Zip(
 			part{Name: "xl/workbook.xml", Content: `<w><sheet name="S" r:id="a"/></w>`}, rels("xl/workbook.xml", "a", "worksheet", "s.xml"),
-			part{Name: "xl/s.xml", Content: "<w>" + sheet + "</w>"}, rels("xl/s.xml", "a", "table", "t.xml"),
-			part{Name: "xl/t.xml", Content: `<table ref="A9:B10"/>`},
-		), document.XLSX)
-		assert.NoError(t, err)
+			part{Name: "xl/s.xml", Content: "<w>" + sheet + "</w>"}, rels("xl/s.xml", "a", "table", "t.xml", "b", "table", "u.xml"),
+			part{Name: "xl/t.xml", Content: `<table ref="A9:B10"/>`}, part{Name: "xl/u.xml", Content: `<table`},
+		), document.XLSX, "a.xlsx", document.DefaultLimits())
+		assert.True(t, err == nil && doc.Missing == "", "%v, %s: a damaged part of a table has no text", err, doc.Missing)
 		assert.Equal(t, "# S\n\n"+want, text)
 	}
 }

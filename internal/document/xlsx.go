@@ -8,6 +8,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/unweaver/unweaver/internal/fault"
 )
 
 // parseXLSX reads sheets in the order of the workbook: each under its name as heading, its rows as those of a table,
@@ -144,7 +146,7 @@ func (b *bookReader) readSheet(part string) error {
 	related, damaged := b.parts.readRelations(part)
 	b.merges, b.marked = merges, map[int]bool{filtered: true}
 	for _, name := range related.targetsOf("table") {
-		if err := b.parts.skipDamaged(name, b.readTable(name)); err != nil {
+		if err := b.readTable(name); fault.Is(err, fault.TooLarge) { // a damaged one takes no text away
 			return err
 		}
 	}
