@@ -228,7 +228,7 @@ func TestAParserOfDocumentsIsAskedOnce(t *testing.T) {
 type noTags struct{ blob.Store }
 
 func (n noTags) ReadTags(_ context.Context, key string) (map[string]string, error) {
-	return nil, fault.StoreDenied.At("read tags of", key)
+	return nil, fault.StoreDenied.At("read tags of", key).Because(blob.ErrTagsRefused)
 }
 
 // Refused tags are one problem of a run, and of each run after it, which publishes nothing.

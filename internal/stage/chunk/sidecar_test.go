@@ -11,6 +11,7 @@ import (
 	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/stage/chunk"
+	"github.com/unweaver/unweaver/internal/store/blob"
 )
 
 // A file of metadata beside a document is no document. Its change makes the document again, with the chunks it had.
@@ -135,7 +136,7 @@ func TestTagsOfObjectsAreMetadata(t *testing.T) {
 	refused := map[string]bool{"a.md": true, "d.txt": true}
 	r.corpus.Tags = func(key string) (map[string]string, error) {
 		if refused[key] {
-			return nil, fault.StoreDenied.At("read tags of", key)
+			return nil, fault.StoreDenied.At("read tags of", key).Because(blob.ErrTagsRefused)
 		}
 		return map[string]string{"team": "legal", "year": "1"}, nil
 	}
@@ -165,8 +166,10 @@ func TestTagsOfObjectsAreMetadata(t *testing.T) {
 	refused = nil
 	assert.Equal(t, []map[string]string{{"author": "Ada", "year": "2026", "team": "legal"}, tags, nil, tags}, metaOf(r.night()))
 	assert.True(t, r.plan().Unchanged)
-	r.corpus.Tags = func(string) (map[string]string, error) { return nil, fault.StoreDown.At("read tags of", "a") }
-	r.corpus.Set("b.txt", "The boiler is new.")
-	_, err := r.chunk(t.Context(), 0, r.plan().Units)
-	assert.True(t, fault.Is(err, fault.StoreDown), "a store that is down is asked again: %v", err)
+	for _, code := range []fault.Code{fault.StoreDown, fault.StoreDenied} { // a store that is down, or refuses all
+		r.corpus.Tags = func(string) (map[string]string, error) { return nil, code.At("read tags of", "a") }
+		r.corpus.Set("b.txt", "The boiler is new.")
+		_, err := r.chunk(t.Context(), 0, r.plan().Units)
+		assert.True(t, fault.Is(err, code), "%v", err)
+	}
 }

@@ -2,6 +2,7 @@ package chunk
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 
@@ -51,7 +52,7 @@ func (u *Untagged) Problem() core.Problem {
 // metadata.
 func (b *builder) addBeside(ctx context.Context, key string, d *draft) error {
 	switch err := b.tagged.err; {
-	case fault.Is(err, fault.StoreDenied):
+	case errors.Is(err, blob.ErrTagsRefused):
 		d.untagged = true
 		b.res.Untagged.Add(Untagged{1, key, err.Error()})
 	case err != nil && !fault.Is(err, fault.NotFound): // it went after planning

@@ -6,6 +6,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"io"
 	"iter"
 	"strings"
@@ -105,6 +106,10 @@ func IsVersioned(store Store) bool {
 type Tagged interface {
 	ReadTags(ctx context.Context, key string) (map[string]string, error)
 }
+
+// ErrTagsRefused is in the chain of an error of ReadTags where the store refuses tags alone: it knows none, or does not
+// give them to these credentials.
+var ErrTagsRefused = errors.New("the store refuses tags")
 
 // ReadTags returns the tags of an object. In a store that knows no tags it has none.
 func ReadTags(ctx context.Context, store Store, key string) (map[string]string, error) {

@@ -228,8 +228,20 @@ func TestTagsOfObjects(t *testing.T) {
 	seen := 0
 	without := musttest.Get(s3.Open(t.Context(), answering(t, http.StatusNotFound, "NoSuchTagSet", &seen)))(t)
 	assert.Empty(t, musttest.Get(without.ReadTags(t.Context(), "a"))(t))
-	refusing := musttest.Get(s3.Open(t.Context(), answering(t, http.StatusForbidden, "AccessDenied", &seen)))(t)
-	musttest.Refuse(refusing.ReadTags(t.Context(), "a"))(t, fault.StoreDenied, "s3://b/a", "s3:GetObjectTagging", "s3_tags")
+	for _, c := range []struct {
+		status  int
+		code    string
+		refuses bool
+	}{
+		{403, "AccessDenied", true}, {403, "", true}, {405, "MethodNotAllowed", true}, {501, "NotImplemented", true},
+		{400, "ExpiredToken", false}, {403, "SignatureDoesNotMatch", false}, {404, "NoSuchBucket", false},
+	} {
+		denying := musttest.Get(s3.Open(t.Context(), answering(t, c.status, c.code, &seen)))(t)
+		_, err := denying.ReadTags(t.Context(), "a")
+		musttest.Fail(t, err, fault.StoreDenied, "read tags of s3://b/a")
+		assert.Equal(t, c.refuses, errors.Is(err, blob.ErrTagsRefused), "%d %s: %v", c.status, c.code, err)
+		assert.Equal(t, c.refuses, strings.Contains(err.Error(), "s3:GetObjectTagging, or set documents.s3_tags"), err)
+	}
 }
 
 func TestConformanceOnAFake(t *testing.T) {
