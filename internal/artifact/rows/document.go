@@ -52,7 +52,7 @@ func (x Document) ListedVersion() core.Digest {
 	return x.Version
 }
 
-// RefusedTags ends the ETag of a document whose object has tags that the store refuses: the next run asks again.
+// RefusedTags ends the ETag of a document whose object has tags that the store refuses.
 const RefusedTags = "\nno tags"
 
 // LacksTags reports whether the document is without tags because the store refused them.

@@ -39,7 +39,7 @@ func (r *Run) KeepProblems(ctx context.Context, units int) error {
 		return err
 	}
 	keys := []string{artifact.ScratchKey(plan.ProblemsKey(r.Scratch.Prefix), fixed.Plan.ProblemsFile)}
-	unit, untagged := 0, chunk.Untagged{}
+	unit, untagged := 0, fixed.Plan.Untagged
 	for chunked, err := range ReadEach(ctx, r, units, ChunkFile) {
 		if err != nil {
 			return err
@@ -78,7 +78,7 @@ func (r *Run) appendTo(ctx context.Context, file io.Writer, key string) error {
 
 // AddChunked adds what the units of chunk found to what plan reported. What they cannot use was not added.
 func (r *Run) AddChunked(ctx context.Context, report *core.Report, planned plan.Result) {
-	failed, empty, untagged := planned.Kept.Failed, planned.Kept.Empty, chunk.Untagged{}
+	failed, empty, untagged := planned.Kept.Failed, planned.Kept.Empty, planned.Untagged
 	read := func(ctx context.Context, unit int) (*chunk.Result, error) {
 		chunked, err := ChunkFile(unit).Read(ctx, r.Scratch)
 		if err != nil {

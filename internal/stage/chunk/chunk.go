@@ -30,6 +30,7 @@ import (
 	"github.com/unweaver/unweaver/internal/fault/redact"
 	"github.com/unweaver/unweaver/internal/index/segments"
 	"github.com/unweaver/unweaver/internal/ledger"
+	"github.com/unweaver/unweaver/internal/stage"
 	"github.com/unweaver/unweaver/internal/stage/join"
 	"github.com/unweaver/unweaver/internal/store/blob"
 	"github.com/unweaver/unweaver/internal/stream/parallel"
@@ -75,8 +76,8 @@ type Result struct {
 	Lapsed    Lapsed       `json:"lapsed"`
 	Fresh     int64        `json:"fresh"` // segments that were new
 
-	Transcripts Transcripts `json:"transcripts,omitzero"`
-	Untagged    Untagged    `json:"untagged,omitzero"`
+	Transcripts Transcripts    `json:"transcripts,omitzero"`
+	Untagged    stage.Untagged `json:"untagged,omitzero"`
 
 	// Problems are those that this stage found: plan reports its own. They are the first MaxProblems; all are at
 	// ProblemsKey.

@@ -10,6 +10,7 @@ import (
 
 	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/fault"
+	"github.com/unweaver/unweaver/internal/stage"
 	"github.com/unweaver/unweaver/internal/stage/chunk"
 	"github.com/unweaver/unweaver/internal/store/blob"
 )
@@ -153,7 +154,7 @@ func TestTagsOfObjectsAreMetadata(t *testing.T) {
 	res := r.night()
 	assert.Equal(t, []map[string]string{own, tags, nil, nil}, metaOf(res))
 	assert.Empty(t, res.Problems)
-	all := chunk.Untagged{}
+	all := stage.Untagged{}
 	all.Add(res.Untagged)
 	all.Add(res.Untagged)
 	assert.Equal(t, int64(4), all.Documents)
@@ -161,15 +162,17 @@ func TestTagsOfObjectsAreMetadata(t *testing.T) {
 	assert.Contains(t, all.Problem().Detail, "tags of 4 objects are no metadata yet")
 	r.corpus.Reads("d.txt")
 	planned := r.plan()
-	assert.True(t, planned.Again && planned.Retried == 2 && r.corpus.Reads("d.txt") == 0, "%+v", planned)
+	assert.True(t, planned.Unchanged && planned.Diff.Same == 4 && r.corpus.Reads("d.txt") == 0, "%+v", planned)
 	assert.Equal(t, res.Documents.SHA256, r.night().Documents.SHA256, "refused again")
 	refused = nil
 	assert.Equal(t, []map[string]string{{"author": "Ada", "year": "2026", "team": "legal"}, tags, nil, tags}, metaOf(r.night()))
 	assert.True(t, r.plan().Unchanged)
-	for _, code := range []fault.Code{fault.StoreDown, fault.StoreDenied} { // a store that is down, or refuses all
-		r.corpus.Tags = func(string) (map[string]string, error) { return nil, code.At("read tags of", "a") }
-		r.corpus.Set("b.txt", "The boiler is new.")
-		_, err := r.chunk(t.Context(), 0, r.plan().Units)
-		assert.True(t, fault.Is(err, code), "%v", err)
-	}
+	code := fault.StoreDenied // of everything, as that of a document
+	r.corpus.Tags = func(string) (map[string]string, error) { return nil, code.At("read tags of", "a") }
+	r.corpus.Set("b.txt", "The boiler is new.")
+	res = r.all()
+	assert.True(t, r.documents(res)["b.txt"].Problem == string(code) && res.Untagged.Documents == 0, "%+v", res)
+	code = fault.StoreDown
+	_, err := r.chunk(t.Context(), 0, r.plan().Units)
+	assert.True(t, fault.Is(err, code), "a store that is down is asked again: %v", err)
 }

@@ -71,7 +71,7 @@ func (p *planner) joinParent(ctx context.Context) error {
 			p.res.Units = append(p.res.Units, units.next())
 		}
 	}
-	p.former = former{ctx: ctx}
+	p.former, p.tags.ctx = former{ctx: ctx}, ctx
 	if p.Parent != nil {
 		p.former.key = p.Artifacts.GenerationKey(p.Parent.Generation, ProblemsName)
 	}
@@ -96,6 +96,7 @@ func (p *planner) joinParent(ctx context.Context) error {
 		if stays {
 			p.keepDocument(&doc)
 			p.reportMissing(&doc)
+			p.countUntagged(&doc)
 		} else {
 			if units.isFull() {
 				cut()
@@ -158,7 +159,7 @@ func (p *planner) countDocument(doc *planned) {
 		}
 		p.failDocument(doc, old, p.former.detailOf(p.Artifacts, doc.key), true)
 		return
-	case doc.isSame() && doc.old.Problem == "" && !doc.hasNewSidecar() && !doc.old.LacksTags():
+	case doc.isSame() && doc.old.Problem == "" && !doc.hasNewSidecar() && !p.getsTags(doc):
 		p.res.Diff.Same++
 		p.dirty = p.dirty || p.isRetried(doc)
 	case doc.known:
