@@ -378,8 +378,12 @@ func (c *Config) Spec(index, corpusURI string) (core.Spec, error) {
 	if settings.Documents.Vision.Pages == noPages {
 		settings.Documents.Vision.Pages = ""
 	}
+	if !strings.HasPrefix(corpusURI, "s3://") { // files have no tags
+		settings.Documents.S3Tags = false
+	}
 	if len(settings.Documents.Encoding)+len(settings.Documents.Types) > 0 || settings.Documents.Hidden != "" ||
-		settings.Documents.Attachments || settings.Documents.Vision.Pages != "" || settings.Documents.Parser.IsOn() {
+		settings.Documents.Attachments || settings.Documents.S3Tags || settings.Documents.Vision.Pages != "" ||
+		settings.Documents.Parser.IsOn() {
 		read = &settings.Documents
 	}
 	spec := core.Spec{

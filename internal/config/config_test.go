@@ -305,6 +305,11 @@ func TestWhatDocumentsHideIsReadWhereTheIndexSaysSo(t *testing.T) {
 	with, err = cfg.Spec("docs", usual.Corpus)
 	assert.True(t, err == nil && with.Documents != nil && with.Documents.Attachments &&
 		with.ConfigDigest() != usual.ConfigDigest(), "attachments: %+v, %v", with.Documents, err)
+	cfg.Indexes["docs"] = config.Index{Documents: core.Documents{S3Tags: true}}
+	with, err = cfg.Spec("docs", "s3://bucket/docs")
+	assert.True(t, err == nil && with.ReadAs().S3Tags, "tags of a bucket: %+v, %v", with.Documents, err)
+	with, err = cfg.Spec("docs", usual.Corpus)
+	assert.True(t, err == nil && with.Documents == nil, "files have no tags: %+v, %v", with.Documents, err)
 }
 
 const listed = `

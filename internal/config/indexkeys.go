@@ -79,6 +79,14 @@ var indexKeys = []key{
 		rule:     allowAnything(),
 	},
 	{
+		path: "indexes.*.documents.s3_tags",
+		meaning: "tags of S3 objects are metadata of their documents, at one request for each object that is read " +
+			"(docs/guides/filters.md); without effect on a folder",
+		example:  "true",
+		rebuilds: paysChunks,
+		rule:     allowAnything(),
+	},
+	{
 		path: "indexes.*.documents.vision.pages",
 		meaning: "pages of PDFs that models.vision transcribes from their picture, once each: scanned, those without text; " +
 			"all, in place of the text that they have; none (docs/guides/scans.md)",

@@ -67,6 +67,7 @@ type Documents struct {
 	Hidden   string   `json:"hidden,omitempty"`   // include: what an Office document hides is read too
 
 	Attachments bool `json:"attachments,omitempty"` // what is attached to a mail or a PDF is a document
+	S3Tags      bool `json:"s3_tags,omitempty"`     // tags of objects are metadata of their documents
 
 	Vision Vision       `json:"vision,omitzero"` // which pages a model reads from their picture
 	Parser ParserServer `json:"parser,omitzero"` // who parses some types in place of this program

@@ -22,9 +22,9 @@ var cellForms = []struct {
 	kind cellKind
 	form *regexp.Regexp
 }{
-	{numberCell, regexp.MustCompile(`^[-+(]?[$€£]? ?\d[\d.,' ]*(?:[eE][-+]?\d+)? ?[%€$)]?$`)},
 	{dateCell, regexp.MustCompile(`^(?:\d{4}[-/.]\d{1,2}[-/.]\d{1,2}|\d{1,2}[-/.]\d{1,2}[-/.]\d{2,4})(?:[ T]\d.*)?$|` +
-		`^\d{1,2}:\d\d(?::\d\d)?$`)},
+		`^\d{1,2}:\d\d(?::\d\d)?$`)}, // before numbers, as 31.12.2026 has their signs
+	{numberCell, regexp.MustCompile(`^[-+(]?[$€£]? ?\d[\d.,' ]*(?:[eE][-+]?\d+)? ?[%€$)]?$`)},
 	{addressCell, regexp.MustCompile(`^(?:https?://\S+|[^@\s]+@[^@\s]+\.\w+)$`)},
 	{sentenceCell, regexp.MustCompile(`^\S+(?: \S+){3,}\.$`)},
 }
@@ -46,11 +46,12 @@ func namesColumns(rows [][]string) bool {
 	if len(rows) == 0 || rows[0] == nil || isSeries(rows[0]) || slices.ContainsFunc(rows[0], isKnownName) {
 		return true
 	}
-	again := 0
+	isFirst := func(row []string) bool { return slices.Equal(row, rows[0]) }
+	again, below := 0, slices.DeleteFunc(slices.Clone(rows[1:]), isFirst)
 	for at, cell := range rows[0] {
 		kind, same, all := kindOfCell(cell), 0, 0
-		for _, row := range rows[1:] {
-			if at >= len(row) || strings.TrimSpace(row[at]) == "" || slices.Equal(row, rows[0]) {
+		for _, row := range below {
+			if at >= len(row) || strings.TrimSpace(row[at]) == "" {
 				continue
 			}
 			if all++; row[at] == cell {

@@ -70,8 +70,10 @@ type frame struct {
 	styled    bool // the paragraph's style hides it
 	lost      bool // text of the run was left out
 	row       bool // the row of the table is hidden
+	header    bool // the row of the table is marked as names of its columns
 	tables    int  // in one another
 	table     mergedRows
+	head      tableHead
 	cell      []string
 	span      int
 	below     bool
@@ -137,6 +139,12 @@ func (w *wordReader) readPart(name string) (err error) {
 		return err
 	}
 	w.frame, w.frames = &frame{}, nil
+	defer func() {
+		if len(w.frames) > 0 {
+			w.frame, w.frames = w.frames[0], nil
+		}
+		w.writeRows(w.endTable()) // of a table that breaks off
+	}()
 	return w.parts.walkShown(name, w.takeToken)
 }
 
@@ -270,6 +278,10 @@ func (w *wordReader) readProperty(element xml.StartElement, value string) {
 		}
 	case "hidden":
 		w.row = isTrue(value)
+	case "tblHeader":
+		if w.tables == 1 {
+			w.header = isTrue(value)
+		}
 	case "gridSpan":
 		if w.tables == 1 {
 			w.span = number
@@ -281,22 +293,6 @@ func (w *wordReader) readProperty(element xml.StartElement, value string) {
 			w.out.WriteByte('\n')
 			w.listed = false
 		}
-	}
-}
-
-func (w *wordReader) applyStyle(id string) {
-	style := w.styleOf(id)
-	w.styled = style.hidden
-	switch {
-	case style.level == titleLevel:
-		w.level, w.titled = 1, true
-	case style.level > 0:
-		w.level = style.level
-	case strings.HasPrefix(id, "ListBullet"), strings.HasPrefix(id, "ListNumber"):
-		w.list = 1
-	}
-	if style.number != "" && style.number != "0" {
-		w.number, w.list = style.number, 1+min(max(style.depth, 0), 8)
 	}
 }
 
@@ -341,6 +337,9 @@ func (w *wordReader) readChunk(name string) error {
 		return err
 	}
 	text, err := io.ReadAll(doc.Text)
+	if w.tables > 0 { // rows above it
+		w.writeRows(w.head.finish())
+	}
 	w.writeLine(string(text), false)
 	return err
 }
@@ -385,7 +384,7 @@ func (w *wordReader) endElement(name string) {
 		w.endRow()
 	case "tbl":
 		if w.tables--; w.tables == 0 {
-			w.table = mergedRows{}
+			w.writeRows(w.endTable())
 			if len(w.frames) == 0 && w.note == "" {
 				w.out.WriteByte('\n')
 				w.listed = false
@@ -398,10 +397,24 @@ func (w *wordReader) endRow() {
 	if w.tables != 1 {
 		return
 	}
-	row, hidden := w.table.finishRow(), w.row
-	w.row = false
+	cells := slices.Clone(w.table.row)
+	row, hidden, marked := w.table.finishRow(), w.row, w.header
+	w.row, w.header = false, false
 	if w.bytes += len(row); !hidden || row == "" || !w.parts.skipsHidden("rows") {
-		w.writeLine(row, true)
+		w.writeRows(w.head.addRow(cells, marked))
+	}
+}
+
+// endTable returns the rows of the table that are not written yet.
+func (w *wordReader) endTable() []string {
+	lines := w.head.finish()
+	w.table, w.head = mergedRows{}, tableHead{}
+	return lines
+}
+
+func (w *wordReader) writeRows(lines []string) {
+	for _, line := range lines {
+		w.writeLine(line, true)
 	}
 }
 

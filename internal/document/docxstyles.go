@@ -98,3 +98,19 @@ func (w *wordReader) styleOf(id string) wordStyle {
 	}
 	return style
 }
+
+func (w *wordReader) applyStyle(id string) {
+	style := w.styleOf(id)
+	w.styled = style.hidden
+	switch {
+	case style.level == titleLevel:
+		w.level, w.titled = 1, true
+	case style.level > 0:
+		w.level = style.level
+	case strings.HasPrefix(id, "ListBullet"), strings.HasPrefix(id, "ListNumber"):
+		w.list = 1
+	}
+	if style.number != "" && style.number != "0" {
+		w.number, w.list = style.number, 1+min(max(style.depth, 0), 8)
+	}
+}

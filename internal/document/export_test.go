@@ -1,6 +1,9 @@
 package document
 
-var OwnTitle = ownTitle
+var (
+	OwnTitle     = ownTitle
+	NamesColumns = namesColumns
+)
 
 // CollectionOf reads a map of codes to characters.
 var CollectionOf = collectionOf

@@ -52,7 +52,7 @@ func TestPagesAreReadAsTheyAreShown(t *testing.T) {
 		"<h1>C# and <b>F#</b><br>now</h1><h2></h2><p>x<h3>a <div>b</div></h3><ul><li><h4>in</h4>y": "" +
 			"# C# and F# now\n\nx\n\n### a b\n\n#### in\n\ny",
 		"<table><caption>Cap</caption><tr><th>A<th>B<tr><td rowspan=2>x<td>1<tr><td>2<tr><td colspan=2>w<td>z</table>e": "" +
-			"Cap\n\n| A | B |\n| x | 1 |\n|  | 2 |\n| w |  | z |\n\ne",
+			"Cap\n\n| A | B |\n| --- | --- |\n| x | 1 |\n|  | 2 |\n| w |  | z |\n\ne",
 		"<table><tr><td>a<br>b<p>c<td hidden>no<td> </table>":                                                                "| a b c |",
 		"<table><tr><td><h2>Menu</h2><td>right<table><tr><td>in</table></table>":                                             "## Menu\n\nright\n\n| in |",
 		"<table role=presentation><tr><td>left<td>right</table>":                                                             "left\n\nright",

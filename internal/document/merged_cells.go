@@ -3,10 +3,12 @@ package document
 import (
 	"bufio"
 	"bytes"
+	"encoding/xml"
 	"errors"
 	"io"
 	"regexp"
 	"strconv"
+	"strings"
 )
 
 // mergedRows repeat the values of merged cells of a table.
@@ -61,18 +63,21 @@ type merged struct {
 var mergedCells = regexp.MustCompile(
 	`mergeCell\s[^>]*ref="\$?([A-Z]{1,3})\$?([0-9]{1,7}):\$?([A-Z]{1,3})\$?([0-9]{1,7})"`)
 
+// filteredRow finds the row with the buttons of a filter, which names columns.
+var filteredRow = regexp.MustCompile(`autoFilter\s[^>]*ref="\$?[A-Z]{1,3}\$?([0-9]{1,7})`)
+
 // maxMerges of a sheet are read.
 const maxMerges = 100_000
 
-// findMerges finds the merged cells of a sheet, which stand behind its rows.
-func (p *parts) findMerges(name string) (map[cellAt]reach, error) {
+// findMerges finds the merged cells of a sheet, which stand behind its rows, and the row of its filter, 0 for none.
+func (p *parts) findMerges(name string) (merges map[cellAt]reach, filtered int, err error) {
 	file := p.findFile(name)
 	if file == nil {
-		return nil, nil
+		return nil, 0, nil
 	}
 	part, err := p.openPart(file)
 	if err != nil {
-		return nil, err
+		return nil, 0, err
 	}
 	defer func() { _ = part.Close() }()
 	before := p.read
@@ -87,11 +92,14 @@ func (p *parts) findMerges(name string) (map[cellAt]reach, error) {
 				out[from] = reach{to.row - from.row, to.column - from.column}
 			}
 		}
+		if found := filteredRow.FindSubmatch(tag); found != nil {
+			filtered, _ = strconv.Atoi(string(found[1]))
+		}
 		if errors.Is(err, io.EOF) {
-			return out, nil
+			return out, filtered, nil
 		}
 		if err != nil && !errors.Is(err, bufio.ErrBufferFull) {
-			return nil, err
+			return nil, 0, err
 		}
 	}
 }
@@ -99,4 +107,45 @@ func (p *parts) findMerges(name string) (map[cellAt]reach, error) {
 func cellOf(column, row []byte) cellAt {
 	number, _ := strconv.Atoi(string(row))
 	return cellAt{number, columnNumber(string(column))}
+}
+
+// fillMerged fills the row with the values of cells that reach into it. alone says that it has one value.
+func (b *bookReader) fillMerged(alone bool) {
+	left := b.active[:0]
+	for _, m := range b.active {
+		if m.last.row < b.number {
+			continue
+		}
+		left = append(left, m)
+		if alone && m.row == b.number { // a heading above all columns says it once
+			continue
+		}
+		for column := m.column; column <= m.last.column; column++ {
+			place := b.placeColumn(column)
+			if place < 0 || place > len(b.row)+mostGaps || place >= mostColumns {
+				continue
+			}
+			for len(b.row) <= place {
+				b.row = append(b.row, "")
+			}
+			if b.row[place] == "" {
+				b.row[place] = m.value
+			}
+		}
+	}
+	b.active = left
+}
+
+// readTable learns which row names the columns of a table.
+func (b *bookReader) readTable(part string) error {
+	return b.parts.walkTokens(part, func(token xml.Token, _ int) error {
+		start, ok := token.(xml.StartElement)
+		if ok && start.Name.Local == "table" && attrOf(start, "headerRowCount") != "0" {
+			first, _, _ := strings.Cut(attrOf(start, "ref"), ":")
+			if row, err := strconv.Atoi(strings.TrimLeft(first, "$ABCDEFGHIJKLMNOPQRSTUVWXYZ")); err == nil {
+				b.marked[row] = true
+			}
+		}
+		return nil
+	})
 }

@@ -1,12 +1,15 @@
 package document
 
 import (
+	"cmp"
 	"encoding/xml"
 	"math"
 	"regexp"
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/unweaver/unweaver/internal/fault"
 )
 
 // parseXLSX reads sheets in the order of the workbook: each under its name as heading, its rows as those of a table,
@@ -46,6 +49,11 @@ type bookReader struct {
 	active  []merged // those that reach to the row
 	gone    []columns
 	counted map[int]bool // hidden columns that were counted
+
+	head   tableHead
+	marked map[int]bool // rows that name columns, as filters and tables say
+	fixed  int          // rows that stay in view
+	last   int          // row before this one
 
 	number  int // of the row
 	hidden  bool
@@ -131,17 +139,23 @@ func (b *bookReader) listSheets(book string, related relations) ([]sheet, error)
 
 // readSheet writes a sheet.
 func (b *bookReader) readSheet(part string) error {
-	var err error
-	if b.merges, err = b.parts.findMerges(part); err != nil {
+	merges, filtered, err := b.parts.findMerges(part)
+	if err != nil {
 		return err
+	}
+	related, damaged := b.parts.readRelations(part)
+	b.merges, b.marked = merges, map[int]bool{filtered: true}
+	for _, name := range related.targetsOf("table") {
+		if err := b.readTable(name); fault.Is(err, fault.TooLarge) { // a damaged one takes no text away
+			return err
+		}
 	}
 	b.active, b.gone, b.counted, b.number, b.margins = nil, nil, map[int]bool{}, 0, nil
 	b.in, b.reading, b.margin = false, false, "" // of a sheet that broke off
-	if err := b.parts.walkShown(part, b.takeToken); err != nil {
-		return err
-	}
-	related, err := b.parts.readRelations(part)
-	if err != nil {
+	b.head, b.fixed, b.last = tableHead{sheet: true}, 0, 0
+	err = b.parts.walkShown(part, b.takeToken)
+	b.writeRows(b.head.finish())
+	if err = cmp.Or(err, damaged); err != nil {
 		return err
 	}
 	for _, name := range related.targetsOf("drawing") {
@@ -277,6 +291,11 @@ func (b *bookReader) startElement(x xml.StartElement) {
 			first, _ := strconv.Atoi(attrOf(x, "min"))
 			last, _ := strconv.Atoi(attrOf(x, "max"))
 			b.gone = append(b.gone, columns{first - 1, last - 1})
+		}
+	case "pane":
+		if rows, err := strconv.ParseFloat(attrOf(x, "ySplit"), 64); err == nil && rows < headRows &&
+			strings.HasPrefix(attrOf(x, "state"), "frozen") {
+			b.fixed = int(rows)
 		}
 	case "row":
 		b.row, b.held = b.row[:0], 0
@@ -415,34 +434,24 @@ func (b *bookReader) endRow() {
 			values++
 		}
 	}
-	if values == 0 || b.hidden && b.parts.skipsHidden("rows") {
+	if values == 0 {
 		return
 	}
-	left := b.active[:0]
-	for _, m := range b.active {
-		if m.last.row < b.number {
-			continue
-		}
-		left = append(left, m)
-		if values == 1 && m.row == b.number { // a heading above all columns says it once
-			continue
-		}
-		for column := m.column; column <= m.last.column; column++ {
-			place := b.placeColumn(column)
-			if place < 0 || place > len(b.row)+mostGaps || place >= mostColumns {
-				continue
-			}
-			for len(b.row) <= place {
-				b.row = append(b.row, "")
-			}
-			if b.row[place] == "" {
-				b.row[place] = m.value
-			}
-		}
+	if b.last > 0 && b.number > max(b.last+1, b.fixed) { // behind an empty row another table may begin
+		b.writeRows(b.head.beginApart())
 	}
-	b.active = left
+	if b.last = b.number; b.hidden && b.parts.skipsHidden("rows") {
+		return
+	}
+	b.fillMerged(values == 1)
 	b.cells += int64(values)
-	b.out.WriteString(tableRow(b.row) + "\n")
+	b.writeRows(b.head.addRow(b.row, b.number <= b.fixed || b.marked[b.number]))
+}
+
+func (b *bookReader) writeRows(lines []string) {
+	for _, line := range lines {
+		b.out.WriteString(line + "\n")
+	}
 }
 
 // lastDay is the last day that a number of a date can name: the end of the year 9999.

@@ -1,6 +1,8 @@
 package pipeline_test
 
 import (
+	"bytes"
+	"context"
 	"net/http/httptest"
 	"testing"
 
@@ -17,6 +19,7 @@ import (
 	"github.com/unweaver/unweaver/internal/ledger"
 	"github.com/unweaver/unweaver/internal/pipeline/run"
 	"github.com/unweaver/unweaver/internal/stage/collect"
+	"github.com/unweaver/unweaver/internal/store/blob"
 	"github.com/unweaver/unweaver/internal/testkit/documenttest"
 	"github.com/unweaver/unweaver/internal/testkit/modeltest"
 )
@@ -219,4 +222,33 @@ func TestAParserOfDocumentsIsAskedOnce(t *testing.T) {
 	withDocling(t, s, server.URL, "indexes.docs.documents.parser.version=3")
 	text, _, _ = built()
 	assert.Equal(t, "now\n\f\n", text, "the next run asks again")
+}
+
+// noTags is a corpus of a store that refuses tags.
+type noTags struct{ blob.Store }
+
+func (n noTags) ReadTags(_ context.Context, key string) (map[string]string, error) {
+	return nil, fault.StoreDenied.At("read tags of", key).Because(blob.ErrTagsRefused)
+}
+
+// Refused tags are one problem of a run, and of each run after it, which publishes nothing.
+func TestRefusedTagsAreOneProblem(t *testing.T) {
+	s := newSite(t, map[string]string{"a.txt": "Marie Curie was born in Warsaw.", "b.txt": "Ada Lovelace wrote notes."})
+	s.spec.Documents = &core.Documents{S3Tags: true}
+	corpora := s.Corpora
+	s.Corpora = func(ctx context.Context, uri string) (blob.Store, error) {
+		store, err := corpora(ctx, uri)
+		return noTags{store}, err
+	}
+	first := s.night(t).manifest.Generation
+	for range 2 {
+		report := s.report(t)
+		require.Len(t, report.Problems, 1)
+		assert.EqualValues(t, 1, report.ProblemsTotal)
+		assert.Equal(t, string(fault.StoreDenied), report.Problems[0].Code)
+		assert.Contains(t, report.Problems[0].Detail, "tags of 2 objects")
+		listed, _, err := blob.Read(t.Context(), s.Artifacts, report.ProblemsPath)
+		assert.True(t, err == nil && bytes.Count(listed, []byte("\n")) == 1, "%s, %v", listed, err)
+		assert.Equal(t, first, s.night(t).manifest.Generation)
+	}
 }

@@ -86,6 +86,11 @@ func CountInForce(set *liveset.Set, at time.Time) (count func() int) {
 	}
 }
 
+// AllowedBy returns the test of a filter for chunks of a set, as a question has it: it knows no document yet.
+func AllowedBy(set *liveset.Set, filter Filter) func(chunk uint32) bool {
+	return (&Generation{Live: set}).newAllowed(context.Background(), Query{Filter: filter}).testNumbers()
+}
+
 // CountAllowed returns how many documents a filter leaves in.
 func CountAllowed(set *liveset.Set, filter Filter) (left int) {
 	allowed := (&Generation{Live: set}).newAllowed(context.Background(), Query{Filter: filter})

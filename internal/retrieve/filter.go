@@ -20,7 +20,7 @@ type allowed struct {
 	inForce    *TimeView // nil: of no time
 	lo, hi     int       // documents by prefix
 	all        bool
-	cache      map[uint32]bool
+	known      []int8          // of each document: 1 it is allowed, -1 it is not, 0 it was not asked for; nil: none was
 	ctx        context.Context //nolint:containedctx // once it is over, nothing is read for the question
 }
 
@@ -31,7 +31,6 @@ func (g *Generation) newAllowed(ctx context.Context, query Query) *allowed {
 		filter:     query.Filter,
 		without:    query.Without,
 		hi:         documents,
-		cache:      map[uint32]bool{},
 		ctx:        ctx,
 	}
 	if !query.AsOf.IsZero() {
@@ -58,12 +57,17 @@ func (a *allowed) allowsNumber(n uint32) bool {
 }
 
 func (a *allowed) ofDocument(i uint32) bool {
-	ok, known := a.cache[i]
-	if !known {
-		ok = a.allowsDocument(int(i))
-		a.cache[i] = ok
+	if a.known == nil {
+		documents, _, _ := a.generation.Live.Counts()
+		a.known = make([]int8, documents)
 	}
-	return ok
+	if a.known[i] == 0 {
+		a.known[i] = -1
+		if a.allowsDocument(int(i)) {
+			a.known[i] = 1
+		}
+	}
+	return a.known[i] > 0
 }
 
 func (a *allowed) allowsDocument(i int) bool {

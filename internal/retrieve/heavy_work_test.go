@@ -277,36 +277,16 @@ func BenchmarkHybrid(b *testing.B) {
 
 func hybridAt(b *testing.B, chunks, perChunk int) {
 	begin := time.Now()
-	kc, ask := synthetic(b, chunks, 80, 1)
-	cc, _ := synthetic(b, perChunk*chunks, 20, 2)
+	h, ask := newWordsAndWalk(b, chunks, perChunk)
 	built := time.Since(begin).Seconds()
-	g := bipartite(chunks, perChunk)
 	var ms, walked, summed []float64
 	pushes := 0
 	for b.Loop() {
 		names := ask()
 		start := time.Now()
-		kl, cl := fuse.List{Lexical: true}, fuse.List{Lexical: true}
-		done := make(chan struct{})
-		go func() {
-			for _, h := range cc.Search(names, 100, nil, nil) {
-				cl.Hits = append(cl.Hits, fuse.Hit{ID: h.Doc, Score: h.Score})
-			}
-			close(done)
-		}()
-		for _, h := range kc.Search(names, 100, nil, nil) {
-			kl.Hits = append(kl.Hits, fuse.Hit{ID: h.Doc, Score: h.Score})
-		}
-		<-done
-		at := time.Now()
-		s := fuse.MakeSeeds(fuse.Default, []fuse.List{kl}, []fuse.List{cl}, g.ChunksOf, fuse.Titles{})
-		scoring := time.Now()
-		steps := byWords(kc.ScoreAll(names), cc.ScoreAll(names), kl, cl)
-		summed = append(summed, float64(time.Since(scoring).Microseconds())/1000)
-		mass := g.RunToChunks(s.Start, fuse.Default.Damping, fuse.Eps, steps)
-		fuse.Rank(fuse.Default, mass.Chunks, s.P, 10)
-		walked = append(walked, float64(time.Since(at).Microseconds())/1000)
+		mass, steps, scores := h.answer(names, nil)
 		ms = append(ms, float64(time.Since(start).Microseconds())/1000)
+		walked, summed = append(walked, steps), append(summed, scores)
 		pushes += mass.Pushes
 	}
 	slices.Sort(ms)
@@ -320,12 +300,100 @@ func hybridAt(b *testing.B, chunks, perChunk int) {
 	b.ReportMetric(built, "index-build-s")
 }
 
+// BenchmarkFilteredHybridAtS asks each question of BenchmarkHybrid without a filter and with one, and gives the ratio.
+func BenchmarkFilteredHybridAtS(b *testing.B) {
+	h, ask := newWordsAndWalk(b, 100_000, 10)
+	set := documentsAtS(b, 100_000, nil)
+	for _, one := range filtersAtS(b) {
+		b.Run(one.name, func(b *testing.B) {
+			var plain, filtered []float64
+			for b.Loop() {
+				names := ask()
+				start := time.Now()
+				h.answer(names, nil)
+				between := time.Now()
+				h.answer(names, func() func(uint32) bool { return retrieve.AllowedBy(set, one.filter) })
+				plain = append(plain, float64(between.Sub(start).Microseconds())/1000)
+				filtered = append(filtered, float64(time.Since(between).Microseconds())/1000)
+			}
+			slices.Sort(plain)
+			slices.Sort(filtered)
+			middle, last := len(plain)/2, len(plain)*99/100
+			b.ReportMetric(filtered[middle], "p50-ms")
+			b.ReportMetric(filtered[last], "p99-ms")
+			b.ReportMetric(filtered[middle]/plain[middle], "p50-ratio")
+			b.ReportMetric(filtered[last]/plain[last], "p99-ratio")
+		})
+	}
+}
+
+// wordsAndWalk is hybrid without its dense list and without stores.
+type wordsAndWalk struct {
+	chunks, classes *lexical.Index
+	graph           *walk.Graph
+}
+
+func newWordsAndWalk(b *testing.B, chunks, perChunk int) (h wordsAndWalk, ask func() []string) {
+	h.chunks, ask = synthetic(b, chunks, 80, 1)
+	h.classes, _ = synthetic(b, perChunk*chunks, 20, 2)
+	h.graph = bipartite(chunks, perChunk)
+	return h, ask
+}
+
+// answer ranks the chunks that a filter leaves, all where it is nil, and gives the milliseconds of the walk and of the
+// scores in it.
+func (h wordsAndWalk) answer(
+	names []string, filter func() (allows func(uint32) bool),
+) (mass walk.Mass, walked, summed float64) {
+	chunksOf := h.graph.ChunksOf
+	var allows, anyAllowed func(uint32) bool
+	if filter != nil {
+		allows = filter()
+		chunksOf = func(class uint32) (out []uint32) {
+			for _, chunk := range h.graph.ChunksOf(class) {
+				if allows(chunk) {
+					out = append(out, chunk)
+				}
+			}
+			return out
+		}
+		beside := filter()
+		anyAllowed = func(class uint32) bool { return slices.ContainsFunc(h.graph.ChunksOf(class), beside) }
+	}
+	kl, cl := fuse.List{Lexical: true}, fuse.List{Lexical: true}
+	done := make(chan struct{})
+	go func() {
+		for _, hit := range h.classes.Search(names, 100, anyAllowed, nil) {
+			cl.Hits = append(cl.Hits, fuse.Hit{ID: hit.Doc, Score: hit.Score})
+		}
+		close(done)
+	}()
+	for _, hit := range h.chunks.Search(names, 100, allows, nil) {
+		kl.Hits = append(kl.Hits, fuse.Hit{ID: hit.Doc, Score: hit.Score})
+	}
+	<-done
+	at := time.Now()
+	s := fuse.MakeSeeds(fuse.Default, []fuse.List{kl}, []fuse.List{cl}, chunksOf, fuse.Titles{})
+	scoring := time.Now()
+	steps := byWords(h.chunks.ScoreAll(names), h.classes.ScoreAll(names), kl, cl)
+	summed = float64(time.Since(scoring).Microseconds()) / 1000
+	if filter == nil {
+		mass = h.graph.RunToChunks(s.Start, fuse.Default.Damping, fuse.Eps, steps)
+	} else {
+		mass = h.graph.RunBy(s.Start, fuse.Default.Damping, fuse.Eps, walk.View{Chunk: allows}, steps)
+	}
+	fuse.Rank(fuse.Default, mass.Chunks, s.P, 10)
+	return mass, float64(time.Since(at).Microseconds()) / 1000, summed
+}
+
 // byWords returns the steps of hybrid without titles.
 func byWords(chunks, classes *lexical.Scores, chunkList, classList fuse.List) walk.Steps {
 	weigh := func(scores *lexical.Scores, list fuse.List, floor float64) func(uint32, []uint32, []float64) {
 		return func(_ uint32, to []uint32, weights []float64) {
 			for i, one := range to {
-				weights[i] = floor + scores.ScoreOf(one)/list.Hits[0].Score
+				if weights[i] = floor; len(list.Hits) > 0 {
+					weights[i] += scores.ScoreOf(one) / list.Hits[0].Score
+				}
 			}
 		}
 	}

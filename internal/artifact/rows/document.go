@@ -1,6 +1,7 @@
 package rows
 
 import (
+	"strings"
 	"time"
 
 	"github.com/unweaver/unweaver/internal/artifact/rowfile"
@@ -50,6 +51,15 @@ func (x Document) ListedVersion() core.Digest {
 	}
 	return x.Version
 }
+
+// RefusedTags ends the ETag of a document whose object has tags that the store refuses.
+const RefusedTags = "\nno tags"
+
+// LacksTags reports whether the document is without tags because the store refused them.
+func (x Document) LacksTags() bool { return strings.HasSuffix(x.ETag, RefusedTags) }
+
+// ListedMark returns what Plan.Mark was of what was found.
+func (x Document) ListedMark() string { return strings.TrimSuffix(x.ETag, RefusedTags) }
 
 // Encode gives the row's bytes.
 func (x Document) Encode() []byte {

@@ -2,6 +2,7 @@ package run
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"io"
 	"maps"
@@ -20,7 +21,7 @@ import (
 )
 
 // problemsName is the file of a generation that lists all problems of its build, one JSON object a line: those of plan,
-// then those of the units in their order.
+// then those of the units in their order, then tags that are refused.
 const problemsName = plan.ProblemsName
 
 // ProblemsKey returns where the list lies; scratch goes, it stays with its generation.
@@ -38,11 +39,12 @@ func (r *Run) KeepProblems(ctx context.Context, units int) error {
 		return err
 	}
 	keys := []string{artifact.ScratchKey(plan.ProblemsKey(r.Scratch.Prefix), fixed.Plan.ProblemsFile)}
-	unit := 0
+	unit, untagged := 0, fixed.Plan.Untagged
 	for chunked, err := range ReadEach(ctx, r, units, ChunkFile) {
 		if err != nil {
 			return err
 		}
+		untagged.Add(chunked.Untagged)
 		if chunked.ProblemCount > 0 {
 			keys = append(keys, artifact.ScratchKey(chunk.ProblemsKey(r.Scratch.Prefix, unit), chunked.ProblemsFile))
 		}
@@ -50,6 +52,11 @@ func (r *Run) KeepProblems(ctx context.Context, units int) error {
 	}
 	for _, key := range keys {
 		if err := r.appendTo(ctx, file, key); err != nil {
+			return err
+		}
+	}
+	if untagged.Documents > 0 {
+		if err := json.NewEncoder(file).Encode(plan.Problem{Problem: untagged.Problem()}); err != nil {
 			return err
 		}
 	}
@@ -71,7 +78,7 @@ func (r *Run) appendTo(ctx context.Context, file io.Writer, key string) error {
 
 // AddChunked adds what the units of chunk found to what plan reported. What they cannot use was not added.
 func (r *Run) AddChunked(ctx context.Context, report *core.Report, planned plan.Result) {
-	failed, empty := planned.Kept.Failed, planned.Kept.Empty
+	failed, empty, untagged := planned.Kept.Failed, planned.Kept.Empty, planned.Untagged
 	read := func(ctx context.Context, unit int) (*chunk.Result, error) {
 		chunked, err := ChunkFile(unit).Read(ctx, r.Scratch)
 		if err != nil {
@@ -90,7 +97,12 @@ func (r *Run) AddChunked(ctx context.Context, report *core.Report, planned plan.
 		report.ProblemsTotal += chunked.ProblemCount
 		failed += chunked.Failed
 		empty += chunked.Empty
+		untagged.Add(chunked.Untagged)
 		report.Diff.Added = max(0, report.Diff.Added-chunked.Unadded)
+	}
+	if untagged.Documents > 0 { // one problem, which no list of others pushes out
+		report.Problems = plan.OrderProblems(slices.Insert(report.Problems, 0, untagged.Problem()))
+		report.ProblemsTotal++
 	}
 	report.DocumentsFailed = max(report.DocumentsFailed, failed)
 	report.DocumentsEmpty = max(report.DocumentsEmpty, empty)

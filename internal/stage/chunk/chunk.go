@@ -30,6 +30,7 @@ import (
 	"github.com/unweaver/unweaver/internal/fault/redact"
 	"github.com/unweaver/unweaver/internal/index/segments"
 	"github.com/unweaver/unweaver/internal/ledger"
+	"github.com/unweaver/unweaver/internal/stage"
 	"github.com/unweaver/unweaver/internal/stage/join"
 	"github.com/unweaver/unweaver/internal/store/blob"
 	"github.com/unweaver/unweaver/internal/stream/parallel"
@@ -75,7 +76,8 @@ type Result struct {
 	Lapsed    Lapsed       `json:"lapsed"`
 	Fresh     int64        `json:"fresh"` // segments that were new
 
-	Transcripts Transcripts `json:"transcripts,omitzero"`
+	Transcripts Transcripts    `json:"transcripts,omitzero"`
+	Untagged    stage.Untagged `json:"untagged,omitzero"`
 
 	// Problems are those that this stage found: plan reports its own. They are the first MaxProblems; all are at
 	// ProblemsKey.
@@ -112,6 +114,7 @@ type builder struct {
 	res                Result
 	bytes              int64        // of the documents that are done
 	within             atomic.Int64 // of the one that is being read
+	tagged             tagged       // of the one that is being read
 
 	refused       atomic.Pointer[string] // why the model takes no pictures
 	judging       sync.Mutex             // of a refusal
@@ -183,6 +186,7 @@ func (b *builder) chunkUnit(ctx context.Context, plan iter.Seq2[artifact.Row, er
 	for next, err := range parallel.MapOrdered(ctx, aheadReaders, streamUpcoming(ctx, plan, room), b.readAhead) {
 		if err == nil {
 			source.expectObject(next)
+			b.tagged = next.tagged
 			err = b.chunkUpcoming(ctx, next, stop)
 		}
 		if err != nil {

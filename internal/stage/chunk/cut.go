@@ -14,9 +14,9 @@ import (
 )
 
 // ChunkerVersion is raised when cuts move.
-// 3: rows of tables are whole, and a chunk that begins within a table begins with the names of its columns, which stand
-// above a row of dashes.
-const ChunkerVersion = "chunk/3"
+// 4: rows of tables are whole, and a chunk that begins within a table begins with the rows that name its columns, which
+// stand above a row of dashes and are not cut from it.
+const ChunkerVersion = "chunk/4"
 
 // cutting is one chunk as a chunker gives it. Piece is the text from the chunk's raw start to that of the next; pieces
 // together are the document. Text is trimmed and lies in the document from Start on (code points).
@@ -33,9 +33,9 @@ const minShare = 400.0 / 1500
 // maxWhole bounds a document that is one chunk.
 const maxWhole = 4 << 20
 
-// cutChunks reads a text and gives its chunks in order. With tables, those that begin within one begin with the row
-// that names its columns, which their text has more than the one that was read. Of a text that was cut before, former
-// are the places where chunks began: there such rows are dropped.
+// cutChunks reads a text and gives its chunks in order. With tables, those that begin within one begin with the
+// rows that name its columns, which their text has more than the one that was read. Of a text that was cut before,
+// former are the places where chunks began: there such rows are dropped.
 func cutChunks(
 	reader io.Reader, chunking core.Chunking, tables bool, former map[int]bool, emit func(cutting) error,
 ) error {

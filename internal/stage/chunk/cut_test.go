@@ -153,9 +153,13 @@ func TestAChunkWithinATableBeginsWithItsHeader(t *testing.T) {
 	const names, dashes = "| Item | Price | 2026 |\n", "| --- | --- | --- |\n"
 	for name, c := range map[string]struct{ head, repeats string }{
 		"names":         {names + dashes, names},
-		"a title":       {"| Stock of Oslo |\n" + names + dashes, names},
+		"a title":       {"| Stock of Oslo |\n" + names + dashes, "| Stock of Oslo |\n" + names},
+		"a top border":  {dashes + names + dashes, names},
+		"groups":        {"|  | Costs | Costs |\n" + names + dashes, "|  | Costs | Costs |\n" + names},
+		"a long title":  {"| " + strings.Repeat("Stock ", 300) + "|\n" + names + dashes, names},
 		"numbers":       {"| 1 | 2 | 3 |\n|---|:-:|--:|\n", "| 1 | 2 | 3 |\n"},
 		"no dashes":     {names, ""},
+		"missing":       {names + "| Ada | 1 | 2 |\n| - | - | - |\n", ""},
 		"code":          {"```text\n" + names + dashes, ""},
 		"no names":      {"", ""},
 		"numbers first": {"| Ada | 12 | 3.5 % |\n", ""},
@@ -172,6 +176,8 @@ func TestAChunkWithinATableBeginsWithItsHeader(t *testing.T) {
 				for i, x := range cs {
 					first := strings.SplitAfter(x.text, "\n")[0]
 					header := c.head != "" && strings.Contains(c.head, first) || !strings.HasPrefix(first, "|")
+					alone := first == dashes && !strings.HasPrefix(x.text, dashes+names)
+					require.False(t, c.repeats != "" && alone, "%s: %d: cut from its dashes", name, i)
 					row := c.repeats == "" && strings.HasPrefix(first, "| Pump no.") || first == names
 					require.True(t, header || row, "%s: %d: %s", name, i, x.text)
 				}

@@ -36,6 +36,7 @@ type draft struct {
 	found  core.Digest    // of an attachment: its version, where it was read
 
 	transcribed string // pages, as the metadata lists them
+	untagged    bool   // the tags of the object are refused
 }
 
 // draftBytes of a document's cuttings wait in memory; those of a larger one on disk.
@@ -73,8 +74,8 @@ func (b *builder) readDocument(ctx context.Context, key string, d *draft) error 
 		if fault.Is(err, fault.Quarantined) && time.Since(begun) < rereadWithin && ctx.Err() == nil {
 			err = b.readSteadily(document.WithRetry(ctx), d)
 		}
-		if err == nil && d.plan.Beside != "" {
-			err = b.addSidecar(ctx, d)
+		if err == nil {
+			err = b.addBeside(ctx, key, d)
 		}
 		d.markTranscribed()
 		d.addMissing(core.CheckValidity(key, d.row.Meta))
@@ -270,6 +271,9 @@ func (b *builder) writeDocument(ctx context.Context, key string, d *draft) error
 		row.Version, row.Modified, row.Kind = d.plan.Version, d.plan.Modified, d.plan.Kind
 	}
 	row.Object, row.ETag, row.Size, row.Frame = d.plan.Object, d.plan.Mark(), d.plan.Size, -1
+	if d.untagged && row.ETag != "" {
+		row.ETag += rows.RefusedTags
+	}
 	seen := map[core.ID]int{}
 	outline := document.NewOutline(document.Kind(row.Kind))
 	for pair, err := range d.cuts.StreamSorted() {

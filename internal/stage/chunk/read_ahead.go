@@ -12,6 +12,7 @@ import (
 	"github.com/unweaver/unweaver/internal/artifact"
 	"github.com/unweaver/unweaver/internal/artifact/rows"
 	"github.com/unweaver/unweaver/internal/store/blob"
+	"github.com/unweaver/unweaver/internal/stream/parallel"
 )
 
 // Small objects are read while the ones before them are parsed: at a distance, requests one after another take longer
@@ -28,6 +29,7 @@ type upcoming struct {
 	plan rows.Plan
 	room int64 // that it takes
 	read *firstRead
+	tagged
 }
 
 // streamUpcoming gives the documents of a plan as room comes free for them. It ends with ctx.
@@ -61,23 +63,35 @@ type firstRead struct {
 	err     error
 }
 
-// readAhead reads the object of a document where that is small.
+// readAhead reads the object of a document where that is small, and its tags.
 func (b *builder) readAhead(ctx context.Context, next upcoming) (upcoming, error) {
-	plan := next.plan
-	if plan.Problem != "" || plan.IsNested() || plan.Size > aheadBytes {
+	if next.plan.Problem != "" || next.plan.IsNested() {
 		return next, nil
 	}
+	err := parallel.RunTogether(ctx, func(ctx context.Context) error {
+		next.tagged = b.readTags(ctx, next.plan)
+		return nil
+	}, func(ctx context.Context) error {
+		if next.plan.Size <= aheadBytes {
+			next.read = b.readWhole(ctx, next.plan)
+		}
+		return nil
+	})
+	return next, err
+}
+
+// readWhole reads the object of a document; nil: it is longer than listed, and is read as it comes.
+func (b *builder) readWhole(ctx context.Context, plan rows.Plan) *firstRead {
 	body, info, err := b.Corpus.Get(ctx, plan.Object, blob.Range{Length: -1, Match: plan.ETag})
 	if err != nil {
-		next.read = &firstRead{open: err}
-		return next, ctx.Err()
+		return &firstRead{open: err}
 	}
 	defer func() { _ = body.Close() }()
 	content, err := io.ReadAll(io.LimitReader(body, aheadBytes+1))
-	if len(content) <= aheadBytes { // longer than listed: another version, or a store that lies; it is read as it comes
-		next.read = &firstRead{info: info, content: content, err: err}
+	if len(content) > aheadBytes { // another version, or a store that lies
+		return nil
 	}
-	return next, ctx.Err()
+	return &firstRead{info: info, content: content, err: err}
 }
 
 // aheadStore is a corpus of which one object was read already. That reading is given once; a second reader, because

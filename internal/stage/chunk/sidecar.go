@@ -3,7 +3,6 @@ package chunk
 import (
 	"context"
 	"io"
-	"maps"
 
 	"github.com/unweaver/unweaver/internal/document"
 	"github.com/unweaver/unweaver/internal/fault"
@@ -37,9 +36,6 @@ func (b *builder) addSidecar(ctx context.Context, d *draft) error {
 		d.addMissing("the metadata of " + object + ": " + err.Error())
 		return nil
 	}
-	if d.row.Meta == nil {
-		d.row.Meta = map[string]string{}
-	}
-	maps.Copy(d.row.Meta, meta)
+	d.addMeta(meta)
 	return nil
 }

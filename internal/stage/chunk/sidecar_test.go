@@ -8,7 +8,11 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/fault"
+	"github.com/unweaver/unweaver/internal/stage"
+	"github.com/unweaver/unweaver/internal/stage/chunk"
+	"github.com/unweaver/unweaver/internal/store/blob"
 )
 
 // A file of metadata beside a document is no document. Its change makes the document again, with the chunks it had.
@@ -121,4 +125,54 @@ func manyFields(count int) (out string) {
 		out += fmt.Sprintf("\"f%d\": 1,", i)
 	}
 	return out
+}
+
+// Tags of objects are metadata, over those of the document and below those of the file beside it. What the store
+// refuses is one problem, and is asked for again until it is given.
+func TestTagsOfObjectsAreMetadata(t *testing.T) {
+	r := newRun(t, map[string]string{
+		"a.md": "---\nauthor: Ada\nyear: 2019\nteam: x\n---\nThe lease ends in May.", "a.md.meta.json": `{"year": 2026}`,
+		"b.txt": "The boiler is old.", "c.jsonl": `{"id": "1", "text": "The roof leaks."}`, "d.txt": strings.Repeat("Snow. ", 60_000),
+	})
+	refused := map[string]bool{"a.md": true, "d.txt": true}
+	r.corpus.Tags = func(key string) (map[string]string, error) {
+		if refused[key] {
+			return nil, fault.StoreDenied.At("read tags of", key).Because(blob.ErrTagsRefused)
+		}
+		return map[string]string{"team": "legal", "year": "1"}, nil
+	}
+	own := map[string]string{"author": "Ada", "year": "2026", "team": "x"}
+	tags := map[string]string{"team": "legal", "year": "1"}
+	metaOf := func(res chunk.Result) (out []map[string]string) {
+		for _, key := range []string{"a.md", "b.txt", "c.jsonl#1", "d.txt"} {
+			out = append(out, r.documents(res)[key].Meta)
+		}
+		return out
+	}
+	assert.Equal(t, []map[string]string{own, nil, nil, nil}, metaOf(r.night()), "not asked for")
+	r.parent, r.spec.Documents = nil, &core.Documents{S3Tags: true}
+	res := r.night()
+	assert.Equal(t, []map[string]string{own, tags, nil, nil}, metaOf(res))
+	assert.Empty(t, res.Problems)
+	all := stage.Untagged{}
+	all.Add(res.Untagged)
+	all.Add(res.Untagged)
+	assert.Equal(t, int64(4), all.Documents)
+	assert.Equal(t, "a.md", all.Problem().Object)
+	assert.Contains(t, all.Problem().Detail, "tags of 4 objects are no metadata yet")
+	r.corpus.Reads("d.txt")
+	planned := r.plan()
+	assert.True(t, planned.Unchanged && planned.Diff.Same == 4 && r.corpus.Reads("d.txt") == 0, "%+v", planned)
+	assert.Equal(t, res.Documents.SHA256, r.night().Documents.SHA256, "refused again")
+	refused = nil
+	assert.Equal(t, []map[string]string{{"author": "Ada", "year": "2026", "team": "legal"}, tags, nil, tags}, metaOf(r.night()))
+	assert.True(t, r.plan().Unchanged)
+	code := fault.StoreDenied // of everything, as that of a document
+	r.corpus.Tags = func(string) (map[string]string, error) { return nil, code.At("read tags of", "a") }
+	r.corpus.Set("b.txt", "The boiler is new.")
+	res = r.all()
+	assert.True(t, r.documents(res)["b.txt"].Problem == string(code) && res.Untagged.Documents == 0, "%+v", res)
+	code = fault.StoreDown
+	_, err := r.chunk(t.Context(), 0, r.plan().Units)
+	assert.True(t, fault.Is(err, code), "a store that is down is asked again: %v", err)
 }

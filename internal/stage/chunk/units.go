@@ -5,7 +5,6 @@ import (
 	"errors"
 	"io"
 	"strings"
-	"unicode"
 	"unicode/utf8"
 
 	"github.com/unweaver/unweaver/internal/model/tokens"
@@ -113,26 +112,25 @@ func (u *units) splitBlock(block string, end bool) {
 	} else {
 		u.splitRows(block)
 	}
+	if end {
+		u.endTable()
+	}
 	if n := len(u.queue); n > 0 && end {
 		u.queue[n-1].paraEnd = true
 	}
-	if u.table != nil && end {
-		*u.table = table{}
-	}
 }
 
-// splitRows makes each row of a table one unit.
+// splitRows makes each row of a table one unit, and those that name its columns one.
 func (u *units) splitRows(block string) {
 	start, at := 0, 0 // of what is no row; of the line
 	for line := range strings.Lines(block) {
 		if code := !u.broken && u.isCode(line); code || u.broken || !isRow(line) {
-			*u.table = table{}
+			u.endTable()
 		} else {
 			u.addSentences(block[start:at])
 			start = at + len(line)
-			blanks := len(line) - len(strings.TrimLeftFunc(line, unicode.IsSpace))
-			if line != u.table.header || !u.former[u.at+utf8.RuneCountInString(line[:blanks])] {
-				u.addUnits(line, u.table.takeRow(line, u.max))
+			if !u.isRepeated(line) {
+				u.addRow(line)
 			}
 		}
 		at += len(line)

@@ -39,7 +39,7 @@ func (doc planned) isSame() bool {
 
 // hasNewSidecar reports whether the file of metadata beside the document is another than the parent read.
 func (doc planned) hasNewSidecar() bool {
-	_, beside, _ := strings.Cut(doc.old.ETag, "\n")
+	_, beside, _ := strings.Cut(doc.old.ListedMark(), "\n")
 	return doc.known && !doc.row.IsNested() && beside != doc.row.Beside
 }
 
@@ -71,7 +71,7 @@ func (p *planner) joinParent(ctx context.Context) error {
 			p.res.Units = append(p.res.Units, units.next())
 		}
 	}
-	p.former = former{ctx: ctx}
+	p.former, p.tags.ctx = former{ctx: ctx}, ctx
 	if p.Parent != nil {
 		p.former.key = p.Artifacts.GenerationKey(p.Parent.Generation, ProblemsName)
 	}
@@ -96,6 +96,7 @@ func (p *planner) joinParent(ctx context.Context) error {
 		if stays {
 			p.keepDocument(&doc)
 			p.reportMissing(&doc)
+			p.countUntagged(&doc)
 		} else {
 			if units.isFull() {
 				cut()
@@ -158,7 +159,7 @@ func (p *planner) countDocument(doc *planned) {
 		}
 		p.failDocument(doc, old, p.former.detailOf(p.Artifacts, doc.key), true)
 		return
-	case doc.isSame() && doc.old.Problem == "" && !doc.hasNewSidecar():
+	case doc.isSame() && doc.old.Problem == "" && !doc.hasNewSidecar() && !p.getsTags(doc):
 		p.res.Diff.Same++
 		p.dirty = p.dirty || p.isRetried(doc)
 	case doc.known:
@@ -360,6 +361,6 @@ func asKept(key string, old rows.Document) planned {
 // canSkipRead reports whether a file need not be read to know its version. One that failed for a reason which may have
 // gone (permissions, a change in the middle) is tried again.
 func canSkipRead(row rows.Plan, old rows.Document) bool {
-	return old.ETag != "" && old.ETag == row.Mark() && old.Size == row.Size &&
+	return old.ETag != "" && old.ListedMark() == row.Mark() && old.Size == row.Size &&
 		(old.Problem == "" || isLasting(fault.Code(old.Problem)))
 }

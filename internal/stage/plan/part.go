@@ -22,12 +22,12 @@ func (p *planner) canStay(doc *planned) bool {
 		!old.Stale && old.Kind != row.Kind { // what else a stale row says is of what is served
 		return false
 	}
-	return row.IsNested() || old.ETag == row.Mark() && old.Size == row.Size
+	return row.IsNested() || old.ListedMark() == row.Mark() && old.Size == row.Size
 }
 
 // isRetried reports whether a document that is the same is made again all the same.
 func (p *planner) isRetried(doc *planned) bool {
-	return p.Retry != nil && p.Retry(doc.key) || p.isRenamed(doc) || p.isAskedAgain(doc)
+	return p.Retry != nil && p.Retry(doc.key) || p.isRenamed(doc) || p.isAskedAgain(doc) || p.getsTags(doc)
 }
 
 // isAskedAgain reports whether a document has pages that are to be asked for again.

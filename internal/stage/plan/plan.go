@@ -22,6 +22,7 @@ import (
 	"github.com/unweaver/unweaver/internal/document"
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/index/segments"
+	"github.com/unweaver/unweaver/internal/stage"
 	"github.com/unweaver/unweaver/internal/store/blob"
 	"github.com/unweaver/unweaver/internal/stream/extsort"
 )
@@ -98,6 +99,7 @@ type Result struct {
 	Purged       int64          `json:"purged,omitempty"`  // documents of the parent that go because they were purged
 	Retried      int64          `json:"retried,omitempty"` // of the changed: what they failed with may have gone
 	Again        bool           `json:"again,omitempty"`   // nothing else has to be built
+	Untagged     stage.Untagged `json:"untagged,omitzero"` // of what stays; in no count of problems
 	ProblemCount int64          `json:"problem_count"`
 	Problems     []core.Problem `json:"problems,omitempty"` // the first MaxProblems; all of them are at ProblemsKey
 	Units        []Unit         `json:"units"`
@@ -201,6 +203,7 @@ type planner struct {
 	barred    int64 // documents of the listing that were purged
 	problems  *problems
 	former    former
+	tags      askedTags
 	res       Result
 }
 

@@ -6,6 +6,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"io"
 	"iter"
 	"strings"
@@ -98,6 +99,24 @@ type Versioned interface{ IsVersioned() bool }
 func IsVersioned(store Store) bool {
 	versioned, ok := store.(Versioned)
 	return ok && versioned.IsVersioned()
+}
+
+// Tagged is a store whose objects may have tags: names with values that stand beside the content. A change of tags
+// changes no ETag.
+type Tagged interface {
+	ReadTags(ctx context.Context, key string) (map[string]string, error)
+}
+
+// ErrTagsRefused is in the chain of an error of ReadTags where the store refuses tags alone: it knows none, or does not
+// give them to these credentials.
+var ErrTagsRefused = errors.New("the store refuses tags")
+
+// ReadTags returns the tags of an object. In a store that knows no tags it has none.
+func ReadTags(ctx context.Context, store Store, key string) (map[string]string, error) {
+	if tagged, ok := store.(Tagged); ok {
+		return tagged.ReadTags(ctx, key)
+	}
+	return nil, nil //nolint:nilnil // none is an answer
 }
 
 // Linked is a store that may hold symbolic links. It follows them only in the store that Following returns.

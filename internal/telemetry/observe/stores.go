@@ -48,6 +48,13 @@ func (b blobs) CopyFrom(ctx context.Context, key string, from blob.Store, source
 	return copier.CopyFrom(ctx, key, from, source)
 }
 
+// ReadTags implements blob.Tagged.
+func (b blobs) ReadTags(ctx context.Context, key string) (tags map[string]string, err error) {
+	ctx, end := b.observer.BeginStore(ctx, b.name, "tags")
+	defer func() { end(err) }()
+	return blob.ReadTags(ctx, b.Store, key)
+}
+
 // Put implements blob.Store.
 func (b blobs) Put(
 	ctx context.Context, key string, body io.Reader, size int64, cond blob.Cond,

@@ -32,6 +32,16 @@ type Corpus struct {
 	Touched, Torn func(key string)
 	// OneVersion makes it a store that gives bytes of one version under an ETag.
 	OneVersion bool
+	// Tags gives the tags of an object; nil: it has none.
+	Tags func(key string) (map[string]string, error)
+}
+
+// ReadTags implements blob.Tagged.
+func (c *Corpus) ReadTags(_ context.Context, key string) (map[string]string, error) {
+	if c.Tags == nil {
+		return nil, nil //nolint:nilnil // none is an answer
+	}
+	return c.Tags(key)
 }
 
 // IsVersioned implements blob.Versioned.

@@ -40,6 +40,7 @@ type bucket struct {
 	uploads map[string][][]byte
 	aborted int
 
+	tags          map[string]string // sets of them, by key
 	refusesCopies bool
 	copies, reads int
 }
@@ -51,6 +52,8 @@ func (b *bucket) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	switch {
 	case query.Has("list-type"):
 		b.list(w, query)
+	case query.Has("tagging"):
+		fmt.Fprintf(w, "<Tagging><TagSet>%s</TagSet></Tagging>", b.tags[key])
 	case query.Has("delete"):
 		var asked request
 		_ = xml.NewDecoder(r.Body).Decode(&asked)
@@ -215,6 +218,30 @@ func faked(t *testing.T) (*s3.Store, *bucket) {
 	server := httptest.NewServer(b)
 	t.Cleanup(server.Close)
 	return musttest.Get(s3.Open(t.Context(), at(server.URL, "some/prefix")))(t), b
+}
+
+func TestTagsOfObjects(t *testing.T) {
+	store, b := faked(t)
+	b.tags = map[string]string{"some/prefix/a b": "<Tag><Key>team</Key><Value>legal</Value></Tag>" +
+		"<Tag><Key>aws:stack</Key><Value>x</Value></Tag><Tag><Key>none</Key><Value></Value></Tag>"}
+	assert.Equal(t, map[string]string{"team": "legal"}, musttest.Get(store.ReadTags(t.Context(), "a b"))(t))
+	seen := 0
+	without := musttest.Get(s3.Open(t.Context(), answering(t, http.StatusNotFound, "NoSuchTagSet", &seen)))(t)
+	assert.Empty(t, musttest.Get(without.ReadTags(t.Context(), "a"))(t))
+	for _, c := range []struct {
+		status  int
+		code    string
+		refuses bool
+	}{
+		{403, "AccessDenied", true}, {403, "", true}, {405, "MethodNotAllowed", true}, {501, "NotImplemented", true},
+		{400, "ExpiredToken", false}, {403, "SignatureDoesNotMatch", false}, {404, "NoSuchBucket", false},
+	} {
+		denying := musttest.Get(s3.Open(t.Context(), answering(t, c.status, c.code, &seen)))(t)
+		_, err := denying.ReadTags(t.Context(), "a")
+		musttest.Fail(t, err, fault.StoreDenied, "read tags of s3://b/a")
+		assert.Equal(t, c.refuses, errors.Is(err, blob.ErrTagsRefused), "%d %s: %v", c.status, c.code, err)
+		assert.Equal(t, c.refuses, strings.Contains(err.Error(), "s3:GetObjectTagging, or set documents.s3_tags"), err)
+	}
 }
 
 func TestConformanceOnAFake(t *testing.T) {

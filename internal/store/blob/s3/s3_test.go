@@ -15,6 +15,10 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/aws/aws-sdk-go-v2/aws"
+	awsconfig "github.com/aws/aws-sdk-go-v2/config"
+	awss3 "github.com/aws/aws-sdk-go-v2/service/s3"
+	"github.com/aws/aws-sdk-go-v2/service/s3/types"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
@@ -82,6 +86,22 @@ func travelInParts(t *testing.T, store blob.Store) {
 type readerFunc func([]byte) (int, error)
 
 func (f readerFunc) Read(out []byte) (int, error) { return f(out) }
+
+func TestTagsOnAServer(t *testing.T) {
+	c := config(t)
+	store := musttest.Get(s3.Open(t.Context(), c))(t)
+	loaded := musttest.Get(awsconfig.LoadDefaultConfig(t.Context(), awsconfig.WithRegion(c.Region)))(t)
+	client := awss3.NewFromConfig(loaded, func(o *awss3.Options) { o.BaseEndpoint, o.UsePathStyle = &c.Endpoint, true })
+	info := musttest.Get(blob.Write(t.Context(), store, "a b.txt", []byte("x"), blob.Cond{}))(t)
+	assert.Empty(t, musttest.Get(store.ReadTags(t.Context(), "a b.txt"))(t))
+	musttest.Get(client.PutObjectTagging(t.Context(), &awss3.PutObjectTaggingInput{
+		Bucket: &c.Bucket, Key: aws.String(c.Prefix + "/a b.txt"),
+		Tagging: &types.Tagging{TagSet: []types.Tag{{Key: aws.String("team"), Value: aws.String("legal")}}},
+	}))(t)
+	assert.Equal(t, map[string]string{"team": "legal"}, musttest.Get(store.ReadTags(t.Context(), "a b.txt"))(t))
+	assert.Equal(t, info.ETag, musttest.Get(store.Stat(t.Context(), "a b.txt"))(t).ETag, "tags change no ETag")
+	musttest.Refuse(store.ReadTags(t.Context(), "none"))(t, fault.NotFound)
+}
 
 func TestMissingBucketAndWrongKeysNameTheSetting(t *testing.T) {
 	c := config(t)

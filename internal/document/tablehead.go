@@ -1,0 +1,199 @@
+package document
+
+import (
+	"slices"
+	"strings"
+)
+
+const (
+	// The first rows of a table, at most so many and of so many bytes, decide which of them name its columns.
+	headRows  = 20
+	headBytes = 256 << 10
+
+	mostTitles = 4 // above the names of columns, or of groups of columns
+	mostNames  = 6 // rows, with titles: passages repeat no more
+	mostStarts = 3 // places that are tried where names may begin, beside the first row
+
+	// Names that the document does not mark have rows below them, and only in the first columns are they looked for.
+	fewestRows  = 3
+	headColumns = 100
+	longName    = 120 // bytes from which on a cell is no name
+	fewestTexts = 3   // columns of a sheet of texts alone whose first row is taken for their names
+	fewestCells = 3   // columns of a table of another file whose first row is taken for their names
+)
+
+// tableHead writes the rows of a table as lines, and a line of dashes below those that name its columns: passages that
+// begin further down repeat these. It keeps the first rows until it has enough of them to tell.
+type tableHead struct {
+	rows   [][]string
+	marks  []bool // rows that the document says name columns
+	starts []int  // rows that stand apart from those before them
+	bytes  int
+	sheet  bool // of a sheet, which marks its names more rarely than other files do
+	known  bool // the first rows are written
+	below  bool // rows stand above, whose table goes on unless these have names of columns
+}
+
+// addRow enters a row and returns the lines that are ready. marked says that the document marks it as names of columns.
+func (t *tableHead) addRow(cells []string, marked bool) []string {
+	line := tableRow(cells)
+	switch {
+	case line == "":
+		return nil
+	case t.known:
+		return []string{line}
+	}
+	t.rows, t.marks = append(t.rows, slices.Clone(cells)), append(t.marks, marked)
+	if t.bytes += len(line); len(t.rows) < headRows && t.bytes < headBytes {
+		return nil
+	}
+	return t.finish()
+}
+
+// beginApart notes that the next row stands apart, as it may begin another table, and returns the lines that are ready.
+func (t *tableHead) beginApart() (lines []string) {
+	names, rows := 0, len(t.rows)
+	if last := len(t.starts) - 1; rows > fewestRows && (last < 0 || rows-t.starts[last] > fewestRows) {
+		_, names = t.findNames()
+	}
+	if t.known || names > 0 {
+		lines = t.finish()
+		*t = tableHead{sheet: t.sheet, below: true}
+	} else if rows > 0 {
+		t.starts = append(t.starts[max(0, len(t.starts)-mostStarts+1):], rows)
+	}
+	return lines
+}
+
+// finish returns the lines of the rows that were kept.
+func (t *tableHead) finish() (lines []string) {
+	start, names := t.findNames()
+	columns := 0
+	for i, cells := range t.rows {
+		line := tableRow(cells)
+		if names > 0 && i == start && (i > 0 || t.below) {
+			lines = append(lines, "")
+		}
+		lines = append(lines, line)
+		columns = max(columns, strings.Count(line, " | ")+1)
+		if i == start+names-1 && names <= mostNames && columns <= headColumns {
+			lines = append(lines, "|"+strings.Repeat(" --- |", columns))
+		}
+	}
+	*t = tableHead{sheet: t.sheet, known: true}
+	return lines
+}
+
+// findNames returns how many rows name the columns or stand above the names, and the first of them; 0: none do. What
+// stands apart above these belongs to no table with names.
+func (t *tableHead) findNames() (start, names int) {
+	for i := len(t.starts); i >= 0 && names == 0; i-- {
+		if start = 0; i > 0 {
+			start = t.starts[i-1]
+		}
+		if names = countMarked(t.rows[start:], t.marks[start:]); names == 0 {
+			names = t.countNames(t.rows[start:], start > 0)
+		}
+	}
+	return start, names
+}
+
+// countMarked returns how many rows there are down to the last marked one, above which stand titles only; 0: none.
+func countMarked(rows [][]string, marks []bool) (names int) {
+	for i, marked := range marks {
+		switch {
+		case marked:
+			names = i + 1
+		case i >= mostTitles || names > 0 || countValues(rows[i]) > 1:
+			return names
+		}
+	}
+	return 0 // nothing stands below them
+}
+
+// countNames returns how many rows at the top of a table name its columns, with titles and groups above the names; 0:
+// none do, as far as their cells tell. One column below the names, at least, is of numbers or dates, or there are three
+// of texts, on a sheet, unless the rows stand apart from others above. Tables of other files have three columns.
+func (t *tableHead) countNames(rows [][]string, apart bool) int {
+	at := 0
+	for at < len(rows) && countValues(rows[at]) < 2 {
+		at++
+	}
+	if at > mostTitles || len(rows)-at <= fewestRows {
+		return 0
+	}
+	names := at
+	if isGroups(rows[at]) && countValues(rows[at+1]) >= countValues(rows[at]) && nameColumns(rows[at+1:]) > 0 {
+		names++
+	}
+	told := nameColumns(rows[names:])
+	if told < 0 || told == 0 && (apart || !t.sheet) || !t.sheet && len(rows[names]) < fewestCells ||
+		!namesColumns(rows[names:]) {
+		return 0
+	}
+	return names + 1
+}
+
+// nameColumns returns how many columns of numbers, dates or the like the first row names, by what it looks like; -1: it
+// names no columns. Without any such column there are three of texts, at least, and it names all of them.
+func nameColumns(rows [][]string) (told int) {
+	named, unnamed := false, false
+	names, below := rows[0], rows[1:]
+	widest := slices.MaxFunc(rows, func(a, b []string) int { return len(a) - len(b) })
+	for column := range min(len(widest), headColumns) {
+		cell := ""
+		if column < len(names) {
+			cell = strings.TrimSpace(names[column])
+		}
+		if of := kindOfCell(cell); len(cell) >= longName || of != anyCell && of != dateCell && !isYear(cell) {
+			return -1
+		}
+		named = named || cell != ""
+		kind, filled := kindOfMost(column, below)
+		if kind != anyCell && named { // of a name that reaches over several columns, the first has the text
+			told++
+		}
+		unnamed = unnamed || filled && cell == ""
+	}
+	if count := countValues(names); count < 2 || told == 0 && (unnamed || count < fewestTexts) {
+		return -1
+	}
+	return told
+}
+
+// kindOfMost returns the kind of more than half of the values of a column, and whether it has any.
+func kindOfMost(column int, rows [][]string) (kind cellKind, filled bool) {
+	count, all := map[cellKind]int{}, 0
+	for _, row := range rows {
+		if column < len(row) && strings.TrimSpace(row[column]) != "" {
+			count[kindOfCell(row[column])]++
+			all++
+		}
+	}
+	for kind, times := range count {
+		if times > all/2 {
+			return kind, true
+		}
+	}
+	return anyCell, all > 0
+}
+
+// isGroups reports whether a row names groups of columns: behind the first one, it has empty cells between others, or
+// equal cells side by side.
+func isGroups(cells []string) bool {
+	for i := 1; i+1 < len(cells); i++ {
+		if cells[i] == "" || cells[i] == cells[i+1] {
+			return true
+		}
+	}
+	return false
+}
+
+func countValues(cells []string) (count int) {
+	for _, cell := range cells {
+		if strings.TrimSpace(cell) != "" {
+			count++
+		}
+	}
+	return count
+}
