@@ -29,20 +29,28 @@ func ParseSidecar(raw []byte) (map[string]string, error) {
 		}
 		return nil, errors.New("it is not one JSON object")
 	}
-	if len(values) > maxFrontKeys {
-		return nil, fmt.Errorf("it has more than %d fields", maxFrontKeys)
-	}
 	out := map[string]string{}
 	for name, value := range values {
 		text := field{name: name, value: value}.readMeta()
 		switch {
 		case value.Kind() == '{' || value.Kind() == '[' && text == "" && string(value) != "[]":
 			return nil, fmt.Errorf("field %.80q is nested: want a text, a number, true, false or a list of them", name)
-		case len(text) > maxFrontValue:
-			return nil, fmt.Errorf("field %.80q has more than %d bytes", name, maxFrontValue)
 		case text != "" && name != "":
 			out[name] = text
 		}
 	}
-	return out, nil
+	return out, CheckMeta(out)
+}
+
+// CheckMeta refuses metadata beside a document that are too many or too long.
+func CheckMeta(meta map[string]string) error {
+	if len(meta) > maxFrontKeys {
+		return fmt.Errorf("it has more than %d fields", maxFrontKeys)
+	}
+	for name, text := range meta {
+		if len(text) > maxFrontValue {
+			return fmt.Errorf("field %.80q has more than %d bytes", name, maxFrontValue)
+		}
+	}
+	return nil
 }

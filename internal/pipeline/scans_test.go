@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"net/http/httptest"
+	"sync/atomic"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -225,30 +226,38 @@ func TestAParserOfDocumentsIsAskedOnce(t *testing.T) {
 }
 
 // noTags is a corpus of a store that refuses tags.
-type noTags struct{ blob.Store }
+type noTags struct {
+	blob.Store
+	asked *atomic.Int64
+}
 
 func (n noTags) ReadTags(_ context.Context, key string) (map[string]string, error) {
+	n.asked.Add(1)
 	return nil, fault.StoreDenied.At("read tags of", key).Because(blob.ErrTagsRefused)
 }
 
-// Refused tags are one problem of a run, and of each run after it, which publishes nothing.
+// Refused tags are one problem of a run, and of each run after it, which asks for those of one object.
 func TestRefusedTagsAreOneProblem(t *testing.T) {
 	s := newSite(t, map[string]string{"a.txt": "Marie Curie was born in Warsaw.", "b.txt": "Ada Lovelace wrote notes."})
 	s.spec.Documents = &core.Documents{S3Tags: true}
-	corpora := s.Corpora
+	corpora, asked := s.Corpora, atomic.Int64{}
 	s.Corpora = func(ctx context.Context, uri string) (blob.Store, error) {
 		store, err := corpora(ctx, uri)
-		return noTags{store}, err
+		return noTags{store, &asked}, err
 	}
 	first := s.night(t).manifest.Generation
-	for range 2 {
+	for n, requests := range []int64{2, 1, 1, 2} {
 		report := s.report(t)
+		assert.Equal(t, requests, asked.Swap(0))
 		require.Len(t, report.Problems, 1)
 		assert.EqualValues(t, 1, report.ProblemsTotal)
 		assert.Equal(t, string(fault.StoreDenied), report.Problems[0].Code)
 		assert.Contains(t, report.Problems[0].Detail, "tags of 2 objects")
 		listed, _, err := blob.Read(t.Context(), s.Artifacts, report.ProblemsPath)
 		assert.True(t, err == nil && bytes.Count(listed, []byte("\n")) == 1, "%s, %v", listed, err)
-		assert.Equal(t, first, s.night(t).manifest.Generation)
+		if n == 2 {
+			s.write(t, map[string]string{"b.txt": "Ada Lovelace wrote more."})
+		}
+		assert.Equal(t, n < 2, s.night(t).manifest.Generation == first)
 	}
 }

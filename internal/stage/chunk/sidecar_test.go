@@ -167,6 +167,10 @@ func TestTagsOfObjectsAreMetadata(t *testing.T) {
 	refused = nil
 	assert.Equal(t, []map[string]string{{"author": "Ada", "year": "2026", "team": "legal"}, tags, nil, tags}, metaOf(r.night()))
 	assert.True(t, r.plan().Unchanged)
+	r.corpus.Tags = func(string) (map[string]string, error) { return map[string]string{"a": strings.Repeat("x", 2001)}, nil }
+	r.corpus.Set("b.txt", "The boiler is newer.")
+	long := r.all()
+	assert.True(t, len(long.Problems) == 3 && r.documents(long)["b.txt"].Meta == nil, "too long: %+v", long)
 	code := fault.StoreDenied // of everything, as that of a document
 	r.corpus.Tags = func(string) (map[string]string, error) { return nil, code.At("read tags of", "a") }
 	r.corpus.Set("b.txt", "The boiler is new.")

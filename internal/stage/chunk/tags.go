@@ -6,6 +6,7 @@ import (
 	"maps"
 
 	"github.com/unweaver/unweaver/internal/artifact/rows"
+	"github.com/unweaver/unweaver/internal/document"
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/stage"
 	"github.com/unweaver/unweaver/internal/store/blob"
@@ -35,7 +36,11 @@ func (b *builder) addBeside(ctx context.Context, key string, d *draft) error {
 	case err != nil && !fault.Is(err, fault.NotFound): // it went after planning
 		return err
 	}
-	d.addMeta(b.tagged.tags)
+	if err := document.CheckMeta(b.tagged.tags); err != nil {
+		d.addMissing("the tags of " + d.plan.Object + ": " + err.Error())
+	} else {
+		d.addMeta(b.tagged.tags)
+	}
 	if d.plan.Beside == "" {
 		return nil
 	}

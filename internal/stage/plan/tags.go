@@ -11,7 +11,7 @@ import (
 
 // askedTags is whether the store still refuses tags.
 type askedTags struct {
-	ctx     context.Context //nolint:containedctx // of the one request
+	ctx     context.Context // of the one request
 	once    sync.Once
 	refused error
 }

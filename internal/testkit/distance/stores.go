@@ -57,6 +57,14 @@ func (s blobs) Stat(ctx context.Context, key string) (blob.Info, error) {
 	return s.Store.Stat(ctx, key)
 }
 
+// ReadTags implements blob.Tagged.
+func (s blobs) ReadTags(ctx context.Context, key string) (map[string]string, error) {
+	if err := s.request(ctx, "tags", PrefixOf(key)); err != nil {
+		return nil, err
+	}
+	return blob.ReadTags(ctx, s.Store, key)
+}
+
 // List implements blob.Store.
 func (s blobs) List(ctx context.Context, prefix, after string) iter.Seq2[blob.Info, error] {
 	return s.ListRange(ctx, prefix, after, "")
