@@ -50,9 +50,7 @@ type composeFile struct {
 	text     string
 }
 
-func readFile(t *testing.T, path string) string {
-	return string(musttest.Get(os.ReadFile(path))(t))
-}
+func readFile(t *testing.T, path string) string { return string(musttest.Get(os.ReadFile(path))(t)) }
 
 func readCompose(t *testing.T) composeFile {
 	file := composeFile{text: readFile(t, "../docker-compose.yml")}

@@ -118,9 +118,7 @@ func TestABudgetThatIsSpentWantsABiggerOne(t *testing.T) {
 	musttest.Get(run(t, f, workflows.Build{}, func(env *testsuite.TestWorkflowEnvironment) {
 		resume := func(after time.Duration, budget *workflows.Budget, sentence string) {
 			var a *answer
-			env.RegisterDelayedCallback(func() {
-				a = send(env, workflows.UpdateResume, workflows.Resume{Budget: budget})
-			}, after)
+			env.RegisterDelayedCallback(func() { a = send(env, workflows.UpdateResume, workflows.Resume{Budget: budget}) }, after)
 			env.RegisterDelayedCallback(func() {
 				says(t, after.String(), a.rejected, sentence)
 				says(t, after.String(), a.failed, "")
@@ -266,8 +264,7 @@ func TestACancelThatEndsTheRunBeforeItIsAcknowledgedIsObeyed(t *testing.T) {
 	_, err := run(t, f, workflows.Build{}, func(env *testsuite.TestWorkflowEnvironment) {
 		env.RegisterDelayedCallback(func() {
 			env.UpdateWorkflow(workflows.UpdateCancel, "cancel", &testsuite.TestUpdateCallback{
-				OnAccept:   func() {},
-				OnReject:   func(err error) { answer = err },
+				OnAccept: func() {}, OnReject: func(err error) { answer = err },
 				OnComplete: func(_ any, err error) { answer = err },
 			})
 		}, 0)

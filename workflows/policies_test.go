@@ -66,8 +66,7 @@ func (out *outbound) ExecuteChildWorkflow(ctx workflow.Context, name string, arg
 // started gives the options of everything that builds and restores start.
 func started(t *testing.T) *options {
 	seen := &options{
-		activities: map[string]workflow.ActivityOptions{},
-		children:   map[string]workflow.ChildWorkflowOptions{},
+		activities: map[string]workflow.ActivityOptions{}, children: map[string]workflow.ChildWorkflowOptions{},
 	}
 	for _, build := range []workflows.Build{
 		{Heartbeat: 42 * time.Second}, {Generation: "restore-1"}, {Generation: "audit-1"},
@@ -167,8 +166,7 @@ func TestAnAttemptMayTakeAsLongAsItsUnitIsLarge(t *testing.T) {
 	limitOf := func(batch int) time.Duration {
 		f := newFake(1000)
 		seen := &options{
-			activities: map[string]workflow.ActivityOptions{},
-			children:   map[string]workflow.ChildWorkflowOptions{},
+			activities: map[string]workflow.ActivityOptions{}, children: map[string]workflow.ChildWorkflowOptions{},
 		}
 		build := workflows.Build{Shape: workflows.Shape{BatchChunks: batch}}
 		musttest.Get(run(t, f, build, func(env *testsuite.TestWorkflowEnvironment) {

@@ -273,9 +273,7 @@ func (r recorder) until(reached func() bool) {
 
 const histories = "testdata/histories"
 
-func recorded(t *testing.T) map[string]*history.History {
-	return musttest.Get(stored())(t)
-}
+func recorded(t *testing.T) map[string]*history.History { return musttest.Get(stored())(t) }
 
 var stored = sync.OnceValues(func() (map[string]*history.History, error) {
 	paths, err := filepath.Glob(filepath.Join(histories, "*.json.gz"))

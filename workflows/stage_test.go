@@ -338,9 +338,7 @@ func always(c workflows.Capacity) func(time.Duration) (workflows.Capacity, error
 	return func(time.Duration) (workflows.Capacity, error) { return c, nil }
 }
 
-func (p *plant) complete(t *testing.T, shards int) {
-	assert.Len(t, p.runs, shards*79)
-}
+func (p *plant) complete(t *testing.T, shards int) { assert.Len(t, p.runs, shards*79) }
 
 // Shards are full, or as small as PDFs make them.
 func TestExtractionFillsTheModelOfAFleet(t *testing.T) {

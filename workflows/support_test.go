@@ -55,9 +55,7 @@ type fake struct {
 
 func newFake(shards ...int) *fake {
 	return &fake{
-		shards:  shards,
-		fail:    map[string][]error{},
-		planned: workflows.Planned{Units: 2, Documents: 10},
+		shards: shards, fail: map[string][]error{}, planned: workflows.Planned{Units: 2, Documents: 10},
 		outcome: workflows.Outcome{Status: "completed"},
 	}
 }

@@ -41,8 +41,7 @@ func scrape(t *testing.T, process *telemetry.Process) string {
 	t.Helper()
 	recorder := httptest.NewRecorder()
 	process.Handler().ServeHTTP(recorder, httptest.NewRequest("GET", "/metrics", nil))
-	raw, err := io.ReadAll(recorder.Result().Body)
-	require.NoError(t, err)
+	raw := musttest.Get(io.ReadAll(recorder.Result().Body))(t)
 	return string(raw)
 }
 
@@ -57,8 +56,7 @@ func TestNamesKeepToTheConventionsOfPrometheus(t *testing.T) {
 	process := telemetry.New("worker")
 	_, end := process.BeginStore(t.Context(), observe.Artifacts, "get")
 	end(errors.New("broken"))
-	problems, err := testutil.GatherAndLint(process.Registry())
-	require.NoError(t, err)
+	problems := musttest.Get(testutil.GatherAndLint(process.Registry()))(t)
 	for _, problem := range problems {
 		t.Errorf("%s: %s", problem.Metric, problem.Text)
 	}

@@ -77,9 +77,7 @@ func start(t *testing.T, options Options) *Server {
 	return musttest.Get(Start(t.Context(), options))(t)
 }
 
-func stop(t *testing.T, server *Server) {
-	assert.NoError(t, server.Stop())
-}
+func stop(t *testing.T, server *Server) { assert.NoError(t, server.Stop()) }
 
 func dial(t *testing.T, server *Server) client.Client {
 	c := musttest.Get(client.Dial(client.Options{HostPort: server.Address, Namespace: Namespace, Logger: silent}))(t)
@@ -418,8 +416,7 @@ func TestASmallIndexDoesNotWaitForALargeOne(t *testing.T) {
 		activities int
 	}{{"large", large}, {"small", small}} {
 		run := musttest.Get(c.ExecuteWorkflow(ctx, client.StartWorkflowOptions{
-			ID: one.index, TaskQueue: "decide",
-			Priority: temporal.Priority{FairnessKey: one.index, FairnessWeight: 1},
+			ID: one.index, TaskQueue: "decide", Priority: temporal.Priority{FairnessKey: one.index, FairnessWeight: 1},
 		}, many, one.index, one.activities))(t)
 		runs = append(runs, run)
 		waiting(ctx, t, c, one.index, one.activities) // all of the large one wait before the small one begins

@@ -94,9 +94,7 @@ func BenchmarkCapacity(b *testing.B) {
 	}
 }
 
-func number(b *testing.B, text string) int {
-	return musttest.Get(strconv.Atoi(text))(b)
-}
+func number(b *testing.B, text string) int { return musttest.Get(strconv.Atoi(text))(b) }
 
 // benchServer starts a model server that replays the corpus of the benchmark.
 func benchServer(b *testing.B, options modeltest.Options) *modeltest.Server {

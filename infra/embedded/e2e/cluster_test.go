@@ -202,9 +202,8 @@ func (c *cluster) upload(dir string) {
 func (c *cluster) worker() *proc {
 	c.t.Helper()
 	p := &proc{
-		t:    c.t,
-		args: []string{filepath.Join(c.bin, "unweaver-worker")},
-		env:  append(c.env, "UNWEAVER_CACHE_DIR="+c.t.TempDir(), "E2E_KEY=e2e", "UNWEAVER_MODELS_ENDPOINTS="+named()),
+		t: c.t, args: []string{filepath.Join(c.bin, "unweaver-worker")},
+		env: append(c.env, "UNWEAVER_CACHE_DIR="+c.t.TempDir(), "E2E_KEY=e2e", "UNWEAVER_MODELS_ENDPOINTS="+named()),
 	}
 	p.start()
 	c.t.Cleanup(func() {

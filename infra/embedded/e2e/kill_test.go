@@ -49,11 +49,9 @@ const bound = 120.0
 
 func stormOptions(t *testing.T, seed uint64, deadline time.Time) storm.Options {
 	return storm.Options{
-		Folder: t.TempDir(), Seed: seed, PerBuild: 4, Deadline: deadline,
-		Documents: storm.Documents{Count: 400, Seed: 7}, Flight: flight,
-		Latency: 60 * time.Millisecond, Embed: 120 * time.Millisecond, Heartbeat: 2 * time.Second,
-		Shape: workflows.Shape{Format: workflows.Format, ShardChunks: 200, BatchChunks: 32},
-		Log:   t.Logf,
+		Folder: t.TempDir(), Seed: seed, PerBuild: 4, Deadline: deadline, Documents: storm.Documents{Count: 400, Seed: 7},
+		Flight: flight, Latency: 60 * time.Millisecond, Embed: 120 * time.Millisecond, Heartbeat: 2 * time.Second,
+		Shape: workflows.Shape{Format: workflows.Format, ShardChunks: 200, BatchChunks: 32}, Log: t.Logf,
 		Spec: func(index, documents, models string) (core.Spec, error) {
 			return stormSpec(t, index, documents, models), nil
 		},

@@ -200,7 +200,7 @@ func TestAPurgeWaitsForABranchToBeDeletedAndTakesWhatBothHad(t *testing.T) {
 
 // holdingWords gives the files below a folder in whose bytes one of some words stands, in whatever case.
 func holdingWords(t *testing.T, folder string, words ...string) (where []string) {
-	err := filepath.WalkDir(folder, func(path string, entry fs.DirEntry, err error) error {
+	require.NoError(t, filepath.WalkDir(folder, func(path string, entry fs.DirEntry, err error) error {
 		if err != nil || !entry.Type().IsRegular() {
 			return err
 		}
@@ -212,8 +212,7 @@ func holdingWords(t *testing.T, folder string, words ...string) (where []string)
 			}
 		}
 		return err
-	})
-	require.NoError(t, err)
+	}))
 	return where
 }
 

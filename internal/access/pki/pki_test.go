@@ -21,9 +21,7 @@ import (
 	"github.com/unweaver/unweaver/internal/testkit/pkitest"
 )
 
-func authority(t *testing.T) *pki.Authority {
-	return musttest.Get(pki.New("test", time.Hour))(t)
-}
+func authority(t *testing.T) *pki.Authority { return musttest.Get(pki.New("test", time.Hour))(t) }
 
 // serve answers "hello" to all whom the configuration lets in, and gives the address.
 func serve(t *testing.T, config *tls.Config) string {

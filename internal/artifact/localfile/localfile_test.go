@@ -549,9 +549,7 @@ func TestACopyIsReadThroughOnceInAProcessAndAgainWhenItChanged(t *testing.T) {
 	dir := t.TempDir()
 	store := newSource()
 	sha := store.put(t, "content")
-	get := func() {
-		musttest.Get(newCache(t, dir, 0).Get(t.Context(), store, sha, sha))(t)
-	}
+	get := func() { musttest.Get(newCache(t, dir, 0).Get(t.Context(), store, sha, sha))(t) }
 	get()
 	assert.Equal(t, 1, localfile.Checked())
 	for range 3 {

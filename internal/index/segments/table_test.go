@@ -36,9 +36,7 @@ func newShelf(t *testing.T) shelf {
 	return shelf{t, artifact.Index{Store: blobmemory.New(), Name: "i"}, cache}
 }
 
-func (s shelf) check(err error) {
-	require.NoError(s, err)
-}
+func (s shelf) check(err error) { require.NoError(s, err) }
 
 func (s shelf) put(write func(to io.Writer) error) core.Segment {
 	file, err := artifact.NewFile()

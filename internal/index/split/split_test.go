@@ -41,11 +41,9 @@ var expect = split.Expect{Analyser: "v1", Documents: 3, Chunks: 3, Classes: 3}
 func fill(t *testing.T, writer *split.Writer, turned bool) {
 	t.Helper()
 	for n, document := range sample {
-		if err := writer.BeginDocument(split.Row{
+		require.NoError(t, writer.BeginDocument(split.Row{
 			Key: document.key, Part: 1, Frame: uint32(n), Modified: day, Meta: maps.Clone(document.meta),
-		}); err != nil {
-			t.Fatal(err)
-		}
+		}))
 		for i, chunk := range document.chunks {
 			row := split.Chunk{ID: id(document.key + chunk.words), Start: uint32(i), End: uint32(i + 1), Windows: 1}
 			require.NoError(t, writer.AddChunk(row, strings.Fields(chunk.words)))

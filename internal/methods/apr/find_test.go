@@ -169,10 +169,8 @@ func TestWhatAQuestionAsksForIsNotCompared(t *testing.T) {
 		{Head: "DUNE", Relation: "?", Tail: "1984"},
 	})
 	want := apr.Asks{
-		Words:     []apr.Word{{Head: "?x", Relation: "directed", Tail: "Dune"}, {Head: "DUNE", Relation: "?", Tail: "1984"}},
-		Entities:  []string{"Dune", "1984"},
-		Relations: []string{"directed"},
-		Lines:     []string{"directed Dune", "DUNE 1984"},
+		Words:    []apr.Word{{Head: "?x", Relation: "directed", Tail: "Dune"}, {Head: "DUNE", Relation: "?", Tail: "1984"}},
+		Entities: []string{"Dune", "1984"}, Relations: []string{"directed"}, Lines: []string{"directed Dune", "DUNE 1984"},
 	}
 	assert.Equal(t, want, got)
 	assert.True(t, len(apr.AsksOf([]triples.Triple{{Head: "?x", Relation: "is", Tail: "?y"}}).Words) == 0,

@@ -587,9 +587,7 @@ func random(n, dim, questions, clusters int, seed uint64) gem.Nodes {
 	return nodes
 }
 
-func matrix(t *testing.T, nodes gem.Nodes) *gem.Matrix {
-	return musttest.Get(nodes.Matrix())(t)
-}
+func matrix(t *testing.T, nodes gem.Nodes) *gem.Matrix { return musttest.Get(nodes.Matrix())(t) }
 
 func TestLanczosFindsWhatTheDirectSolverFinds(t *testing.T) {
 	for _, clusters := range []int{1, 4, 9} {

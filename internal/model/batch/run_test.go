@@ -355,11 +355,10 @@ func TestAFolderIsAnsweredByAnotherProgram(t *testing.T) {
 		}
 	}
 	assert.Equal(t, 1, refused)
-	err = filepath.WalkDir(dir, func(path string, entry os.DirEntry, err error) error {
+	assert.NoError(t, filepath.WalkDir(dir, func(path string, entry os.DirEntry, err error) error {
 		assert.True(t, err != nil || entry.IsDir(), "%s is left", path)
 		return err
-	})
-	assert.NoError(t, err)
+	}))
 }
 
 func TestAFolderThatNobodyAnswersIsLeftAtTheDeadline(t *testing.T) {
