@@ -61,8 +61,7 @@ func readCompose(t *testing.T) composeFile {
 
 // Promises: 116.
 func TestServicesHaveTheRightsTheyNeed(t *testing.T) {
-	file := readCompose(t)
-	memory := regexp.MustCompile(`^\d+[mg]$`)
+	file, memory := readCompose(t), regexp.MustCompile(`^\d+[mg]$`)
 	for name, s := range file.Services {
 		assert.False(t, !memory.MatchString(s.MemLimit) || s.PidsLimit <= 0 || s.CPUs <= 0 || s.CPUs > 2,
 			"%s has the limits mem_limit %q, pids_limit %d, cpus %v", name, s.MemLimit, s.PidsLimit, s.CPUs)
@@ -115,11 +114,9 @@ func TestServicesHaveTheRightsTheyNeed(t *testing.T) {
 }
 
 func TestSecretsAreRequiredAndReachTheirServiceAlone(t *testing.T) {
-	file := readCompose(t)
-	secret := regexp.MustCompile(`(?i)(password|secret|pwd|token)`)
+	file, secret := readCompose(t), regexp.MustCompile(`(?i)(password|secret|pwd|token)`)
 	required := regexp.MustCompile(`\$\{([A-Z0-9_]+):\?`)
-	reference := regexp.MustCompile(`\$\{[^}]*\}`)
-	given := map[string][]string{}
+	reference, given := regexp.MustCompile(`\$\{[^}]*\}`), map[string][]string{}
 	for name, s := range file.Services {
 		var environment []string
 		for variable, value := range s.Environment {

@@ -197,8 +197,7 @@ func TestAnAuditLooksAtItsPartsAndFailsByDrift(t *testing.T) {
 
 func TestSearchAttributesFollowTheRunWhereTheServerKnowsThem(t *testing.T) {
 	for _, known := range []bool{true, false} {
-		f := newFake(10)
-		seen := map[string]bool{}
+		f, seen := newFake(10), map[string]bool{}
 		build := workflows.Build{SearchAttributes: known}
 		musttest.Get(run(t, f, build, func(e *testsuite.TestWorkflowEnvironment) {
 			e.OnUpsertTypedSearchAttributes(mock.Anything).Maybe().Run(func(args mock.Arguments) {
@@ -295,8 +294,7 @@ func TestAShapeThatCannotWorkIsRefusedWithTheSettingsName(t *testing.T) {
 }
 
 func TestTheShapeDecidesTheFanOut(t *testing.T) {
-	f := newFake(100)
-	shape := workflows.Shape{BatchChunks: 10}
+	f, shape := newFake(100), workflows.Shape{BatchChunks: 10}
 	completes(t, f, workflows.Build{Shape: shape}, nil)
 	assert.Equal(t, 10, f.count(workflows.ExtractChunks))
 	for _, unit := range f.units {

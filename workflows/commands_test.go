@@ -131,8 +131,7 @@ func TestABudgetThatIsSpentWantsABiggerOne(t *testing.T) {
 		resume(5*time.Hour, &workflows.Budget{Calls: 100}, "not larger")
 		resume(6*time.Hour, &workflows.Budget{Money: 2}, "")
 	}))(t)
-	merged := workflows.Budget{Calls: 100, Money: 2}
-	last := f.units[len(f.units)-1]
+	merged, last := workflows.Budget{Calls: 100, Money: 2}, f.units[len(f.units)-1]
 	assert.True(t, last.Budget != nil && *last.Budget == merged, "the last activity got budget %+v", last.Budget)
 	assert.True(t, len(f.steered) == 2 && *f.steered[0].NewBudget == (workflows.Budget{Calls: 100}) &&
 		*f.steered[1].NewBudget == merged, "written down: %+v", f.steered)
@@ -140,8 +139,7 @@ func TestABudgetThatIsSpentWantsABiggerOne(t *testing.T) {
 
 func TestCancelIsWrittenDownBeforeTheRunStops(t *testing.T) {
 	for _, generation := range []string{"g", "restore-1"} {
-		f := newFake(64 * 40)
-		activity := workflows.ExtractChunks
+		f, activity := newFake(64*40), workflows.ExtractChunks
 		if generation != "g" {
 			activity = workflows.RestorePart
 		}
@@ -332,8 +330,7 @@ func TestAResumeRightAfterAPauseIsNotLost(t *testing.T) {
 		"when some have noticed and some begin": {true, 59 * time.Minute},
 	} {
 		for _, generation := range []string{"g", "restore-1"} {
-			f := newFake(64 * 20)
-			activity := workflows.ExtractChunks
+			f, activity := newFake(64*20), workflows.ExtractChunks
 			if generation != "g" {
 				activity = workflows.RestorePart
 			}
@@ -395,8 +392,7 @@ func TestAPauseThatIsTakenBackWhileAUnitFails(t *testing.T) {
 // Promises: 111.
 func TestTheLastAcknowledgedCommandCounts(t *testing.T) {
 	for seed := range uint64(50) {
-		random := rand.New(rand.NewPCG(seed, 1))
-		f := newFake(64*6, 64*3)
+		random, f := rand.New(rand.NewPCG(seed, 1)), newFake(64*6, 64*3)
 		f.pauses = random.IntN(2) == 0
 		if random.IntN(2) == 0 {
 			f.fails(fmt.Sprintf("ExtractChunks 0/%d", random.IntN(6)), "store_unavailable", 1+random.IntN(5))

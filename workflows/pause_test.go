@@ -118,8 +118,7 @@ func TestOtherShardsDrainWhenOnePauses(t *testing.T) {
 func TestWhatEndsWithoutTellingWhyPausesAfterItsAttempts(t *testing.T) {
 	for name, failure := range map[string]func(){"a panic": func() { panic("boom") }, "an error that is not known": nil} {
 		t.Run(name, func(t *testing.T) {
-			f := newFake(10)
-			calls := 0
+			f, calls := newFake(10), 0
 			f.before = func(call string) {
 				if call == "ReducePartition 1" {
 					if calls++; calls > 30 {
@@ -289,8 +288,7 @@ func TestAStageThatGetsOnHasAnotherOutage(t *testing.T) {
 func TestAnOutageOfTheStoreThatWouldTellOfIt(t *testing.T) {
 	f := newFake(10)
 	f.fails("LoadPart 0", "store_unavailable", 1)
-	down := true
-	noted := 0
+	down, noted := true, 0
 	out, err := run(t, f, patient(), func(env *testsuite.TestWorkflowEnvironment) {
 		env.OnActivity(workflows.SteerRun, mock.Anything, mock.Anything).Return(
 			func(context.Context, workflows.Steer) (workflows.Stopped, error) {
@@ -410,8 +408,7 @@ func TestATimeoutIsWaitedForAndADeadWorkerIsNot(t *testing.T) {
 		{temporal.NewTimeoutError(1, nil), "waiting"}, // start to close
 		{temporal.NewHeartbeatTimeoutError(), "paused"},
 	} {
-		f := newFake(10)
-		tries := 0
+		f, tries := newFake(10), 0
 		musttest.Get(run(t, f, patient(), func(env *testsuite.TestWorkflowEnvironment) {
 			env.OnActivity(workflows.SealChunks, mock.Anything, mock.Anything).Return(
 				func(context.Context, workflows.Build) (workflows.Chunked, error) {

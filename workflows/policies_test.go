@@ -100,8 +100,7 @@ var (
 // Each activity is of one kind, whose retries and time-outs it has. What fills a core has a queue of its own, and
 // children end with their run.
 func TestEveryActivityHasAProfile(t *testing.T) {
-	seen := started(t)
-	all := slices.Concat(quickOnes, recordings, notices, batches)
+	seen, all := started(t), slices.Concat(quickOnes, recordings, notices, batches)
 	slices.Sort(all)
 	assert.Equal(t, all, slices.Sorted(maps.Keys(seen.activities)))
 	apart := []string{

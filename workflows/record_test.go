@@ -159,8 +159,7 @@ func (r recorder) ends() {
 func (r recorder) others() {
 	restore := workflows.Build{Index: "restored", Generation: "restore-1"}
 	r.record("completed", newFake(), workflows.RestoreName, restore, nil)
-	audit := workflows.Build{Index: "audited", Generation: "audit-1"}
-	r.record("completed", newFake(), workflows.AuditName, audit, nil)
+	r.record("completed", newFake(), workflows.AuditName, workflows.Build{Index: "audited", Generation: "audit-1"}, nil)
 	r.record("completed", newFake(20), workflows.NightlyName, workflows.Build{Index: "nightly"}, nil)
 }
 

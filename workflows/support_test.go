@@ -151,8 +151,7 @@ type registry interface {
 // gives registers an activity that gives what a function does, and is recorded as a call.
 func gives[In, Out any](f *fake, to registry, name string, give func(In) Out) {
 	to.RegisterActivityWithOptions(func(_ context.Context, in In) (Out, error) {
-		out := give(in)
-		return out, f.call(name)
+		return give(in), f.call(name)
 	}, activity.RegisterOptions{Name: name})
 }
 

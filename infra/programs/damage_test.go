@@ -291,8 +291,7 @@ func (r *ruin) of(t *testing.T) *ruin {
 }
 
 func (r *ruin) try(number int) (d damage) {
-	begun := time.Now()
-	random := rand.New(rand.NewPCG(*seed, uint64(number)))
+	begun, random := time.Now(), rand.New(rand.NewPCG(*seed, uint64(number)))
 	kinds := slices.Sorted(maps.Keys(r.kinds))
 	d.number, d.kind = number, kinds[(number+int(*seed))%len(kinds)]
 	d.file = r.kinds[d.kind][random.IntN(len(r.kinds[d.kind]))]

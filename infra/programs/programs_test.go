@@ -264,8 +264,7 @@ func TestANightThatIsKilledIsAnsweredOverHTTPAndMCP(t *testing.T) {
 	said := i.call("Is Tarrow a lake near Quorn? Quillon?")
 	assert.NotContains(t, said, "Quillon is")
 	assert.Contains(t, said, "Tarrow is a lake near Quorn.")
-	before := server.Stats().Chat
-	nothing := i.run("index", "--index", "again", "--wait")
+	before, nothing := server.Stats().Chat, i.run("index", "--index", "again", "--wait")
 	for _, hash := range []string{"content_hash", "text_hash", "vector_hash"} {
 		assert.True(t, nothing[hash] != "" && nothing[hash] == night[hash], "%s is %v, from nothing %v", hash, night[hash],
 			nothing[hash])
@@ -473,10 +472,8 @@ func (s *site) killEach(o operation, random *rand.Rand, times int) {
 	copyFolder(s.t, s.data, at)
 	s.server.Reset()
 	i.start()
-	begun := time.Now()
-	said := s.do(s.t.Context(), i, o)
-	took := time.Since(begun)
-	calm := s.outcome(i, o.index)
+	begun, said := time.Now(), s.do(s.t.Context(), i, o)
+	took, calm := time.Since(begun), s.outcome(i, o.index)
 	i.kill()
 	_ = os.RemoveAll(at)
 	s.t.Logf("%s, undisturbed: %s, %d answers, %d texts", o.name, took, calm.paid, calm.texts)

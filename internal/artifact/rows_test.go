@@ -212,8 +212,7 @@ func TestASizedReaderAtReadsRangesAsAFileDoes(t *testing.T) {
 
 func TestAFileOfAnotherSizeThanItsManifestSaysIsDamaged(t *testing.T) {
 	store := artifacttest.New()
-	reader := rowFile(t, store, "f")
-	info := musttest.Get(store.Stat(t.Context(), "f"))(t)
+	reader, info := rowFile(t, store, "f"), musttest.Get(store.Stat(t.Context(), "f"))(t)
 	for _, size := range []int64{info.Size, 0, -1} { // not known, but for the first
 		found := musttest.Get(artifact.OpenRowsOf(t.Context(), store, "f", size))(t)
 		assert.True(t, found.Rows == reader.Rows && len(found.Frames) == len(reader.Frames), "said to be of %d bytes", size)
@@ -229,8 +228,7 @@ func TestAFileOfAnotherSizeThanItsManifestSaysIsDamaged(t *testing.T) {
 // A file that is loaded by its size gives the rows that a scan gives; one of another size is an error, not fewer rows.
 func TestAFileIsLoadedByItsSizeOrNotAtAll(t *testing.T) {
 	store := artifacttest.New()
-	reader := rowFile(t, store, "k")
-	info := musttest.Get(store.Stat(t.Context(), "k"))(t)
+	reader, info := rowFile(t, store, "k"), musttest.Get(store.Stat(t.Context(), "k"))(t)
 	loaded := musttest.Get(artifact.LoadOf(t.Context(), store, "k", info.Size))(t)
 	var want, got []string
 	for row, err := range reader.Scan(t.Context(), 0, -1) {
@@ -250,8 +248,7 @@ func TestAFileIsLoadedByItsSizeOrNotAtAll(t *testing.T) {
 
 // Rows of a key may lie in several frames, and keys that a file does not have are asked for too.
 func TestRowsUnderKeysAreThoseOfAScan(t *testing.T) {
-	store := artifacttest.New()
-	rows := musttest.Get(artifact.NewRows())(t)
+	store, rows := artifacttest.New(), musttest.Get(artifact.NewRows())(t)
 	defer rows.Discard()
 	random := rand.New(rand.NewPCG(1, 2))
 	var all [][2]string

@@ -163,8 +163,7 @@ func TestCapabilitiesAreFoundBelowDecorators(t *testing.T) {
 		assert.True(t, !ok || weighable.WithIDF(func(string) float64 { return 2 }).Dimension() == builtin.Dimension,
 			"%s: another embedder was found", name)
 	}
-	chat := limits.Chat{Chat: model.MeterChat(&scripted{}, &tally{})}
-	found, ok := model.As[*scripted](chat)
+	found, ok := model.As[*scripted](limits.Chat{Chat: model.MeterChat(&scripted{}, &tally{})})
 	assert.True(t, ok && !found.free, "a chat model below limits and meter is not found")
 	outer, ok := model.As[limits.Embedder](opaque{limited})
 	assert.True(t, ok && outer.Query, "a decorator is not found by its own type")

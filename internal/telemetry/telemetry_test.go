@@ -21,6 +21,7 @@ import (
 	"github.com/unweaver/unweaver/internal/model"
 	"github.com/unweaver/unweaver/internal/telemetry"
 	"github.com/unweaver/unweaver/internal/telemetry/observe"
+	"github.com/unweaver/unweaver/internal/testkit/musttest"
 )
 
 var update = flag.Bool("update", false, "write docs/reference/metrics.md")
@@ -41,8 +42,7 @@ func scrape(t *testing.T, process *telemetry.Process) string {
 	t.Helper()
 	recorder := httptest.NewRecorder()
 	process.Handler().ServeHTTP(recorder, httptest.NewRequest("GET", "/metrics", nil))
-	raw := musttest.Get(io.ReadAll(recorder.Result().Body))(t)
-	return string(raw)
+	return string(musttest.Get(io.ReadAll(recorder.Result().Body))(t))
 }
 
 func has(t *testing.T, text string, lines ...string) {
@@ -118,8 +118,7 @@ func TestALabelHasABoundedNumberOfValues(t *testing.T) {
 }
 
 func TestWhatIsLookedUpIsReplacedWholeAndAges(t *testing.T) {
-	process := telemetry.New("worker")
-	made := time.Now().Add(-time.Hour)
+	process, made := telemetry.New("worker"), time.Now().Add(-time.Hour)
 	at := func(index string) []telemetry.Sample {
 		return []telemetry.Sample{{Value: float64(made.Unix()), Labels: []string{index}}}
 	}

@@ -316,8 +316,7 @@ func FuzzTermsOfPlaces(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, s string) {
 		for _, code := range text.Languages() {
-			language := text.LanguageOf(code)
-			known := map[string]bool{}
+			language, known := text.LanguageOf(code), map[string]bool{}
 			for _, term := range language.Terms(s) {
 				require.True(t, term != "", "%s: %q has an empty term", code, s)
 				known[term] = true

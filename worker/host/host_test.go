@@ -164,8 +164,7 @@ func (s *server) AddSearchAttributes(
 }
 
 func connect(t *testing.T, s *server) client.Client {
-	listener := musttest.Get(net.Listen("tcp", "127.0.0.1:0"))(t)
-	serving := grpc.NewServer()
+	listener, serving := musttest.Get(net.Listen("tcp", "127.0.0.1:0"))(t), grpc.NewServer()
 	workflowservice.RegisterWorkflowServiceServer(serving, s)
 	operatorservice.RegisterOperatorServiceServer(serving, s)
 	go func() { _ = serving.Serve(listener) }()
@@ -396,8 +395,7 @@ func metrics(t *testing.T, process *telemetry.Process, until string) string {
 }
 
 func TestAWorkerTellsHowIndexesStand(t *testing.T) {
-	s := &server{}
-	config := configured(t, s)
+	config := configured(t, &server{})
 	config.Telemetry = telemetry.New("worker")
 	config.Stores.SetObserver(config.Telemetry)
 	index := artifact.Index{Store: config.Stores.Artifacts, Name: "docs"}

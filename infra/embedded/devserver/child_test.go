@@ -241,8 +241,7 @@ func TestAFullLogIsKeptAndAnotherBegun(t *testing.T) {
 }
 
 func TestWhatKeepsAnEngineFromStartingIsNamed(t *testing.T) {
-	program := real(t)
-	taken := musttest.Get(net.Listen("tcp", localhost+":0"))(t)
+	program, taken := real(t), musttest.Get(net.Listen("tcp", localhost+":0"))(t)
 	defer func() { _ = taken.Close() }()
 	for name, c := range map[string]struct {
 		program string

@@ -378,8 +378,7 @@ func TestEveryPartOfAClusterIsKilledInTurn(t *testing.T) {
 // storm kills parts while a run goes on, at most twice in one kind of activity.
 func (s *clusterStorm) storm(run string) {
 	s.hits = map[string]int{}
-	since := time.Now()
-	perBuild := max(len(parts)/2, (s.kills+3)/4)
+	since, perBuild := time.Now(), max(len(parts)/2, (s.kills+3)/4)
 	for n := 0; n < perBuild && len(s.done) < s.kills; n++ {
 		flight, found := s.inFlight(run, since)
 		if !found {

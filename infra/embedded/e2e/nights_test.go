@@ -168,8 +168,7 @@ func (n *fiveNights) diff(st control.Status, documents int64, want core.Diff) {
 
 // play has the nights of docs/guides/nights.md, and gives the last one.
 func (n *fiveNights) play() control.Status {
-	t := n.t
-	index := n.spec.Index
+	t, index := n.t, n.spec.Index
 	n.revise("mt00090", "Evening one")
 	n.write()
 	first := completed(t, n.night("Evening one"))
@@ -183,8 +182,7 @@ func (n *fiveNights) play() control.Status {
 		n.lines = slices.Delete(n.lines, n.row(gone), n.row(gone)+1)
 	}
 	n.write()
-	before := n.server.Stats().Extract
-	second := completed(t, n.night("Evening two"))
+	before, second := n.server.Stats().Extract, completed(t, n.night("Evening two"))
 	n.diff(second, 118, core.Diff{Changed: 1, Removed: 2, Same: 117})
 	asked := n.server.Stats().Extract - before
 	assert.True(t, asked >= 1 && asked <= 1+n.kills*flight, "one changed passage took %d extractions", asked)
@@ -238,8 +236,7 @@ func (n *fiveNights) play() control.Status {
 
 // backfill runs the fifth night: a backfill whose worker is killed amid its payments, and a night beside it.
 func (n *fiveNights) backfill(fourth control.Status) {
-	t := n.t
-	letters := make([]string, archived)
+	t, letters := n.t, make([]string, archived)
 	for i := range letters {
 		letters[i] = fmt.Sprintf(`{"id": "a%02d", "text": "Letter number %d. Port A%d was built by Carla Ruiz."}`, i, i, i)
 	}
@@ -322,8 +319,7 @@ func TestFiveNightsOnTheEmbeddedStack(t *testing.T) {
 func TestFiveNightsOnRealServersWithAWorkerKilledInEach(t *testing.T) {
 	longtest.Nightly(t)
 	t.Parallel() // it has a stack or servers of its own
-	c := newCluster(t)
-	held := &gates{}
+	c, held := newCluster(t), &gates{}
 	server := serve(t, modeltest.Options{Script: held.script})
 	t.Cleanup(held.opened)
 	worker := c.worker()
@@ -352,8 +348,7 @@ func TestTheScriptOfFiveNights(t *testing.T) {
 	if programs == "" {
 		t.Skip("UNWEAVER_TEST_BIN is not set")
 	}
-	temporary := t.TempDir()
-	command := exec.CommandContext(t.Context(), "../../nights.sh")
+	temporary, command := t.TempDir(), exec.CommandContext(t.Context(), "../../nights.sh")
 	command.Env = append(os.Environ(), "UNWEAVER="+filepath.Join(programs, "unweaver"), "TMPDIR="+temporary)
 	out, err := command.CombinedOutput()
 	require.True(t, err == nil, "%v: %s", err, out)
@@ -362,8 +357,7 @@ func TestTheScriptOfFiveNights(t *testing.T) {
 	} {
 		assert.Contains(t, string(out), want, "it does not say")
 	}
-	left, err := os.ReadDir(temporary)
-	assert.True(t, err == nil && len(left) == 0, "it left %v (%v)", left, err)
+	assert.Empty(t, musttest.Get(os.ReadDir(temporary))(t))
 }
 
 // backfilled waits until a backfill stands as it should, and returns how it stands.
@@ -416,8 +410,7 @@ func TestASchedulesLife(t *testing.T) {
 	running := begin()
 	stop := func() { require.NoError(t, running.Stop(t.Context())) }
 	defer func() { stop() }()
-	server := serve(t, modeltest.Options{})
-	docs := copySample(t)
+	server, docs := serve(t, modeltest.Options{}), copySample(t)
 	request := control.ScheduleRequest{
 		Spec: spec(t, "docs", docs, server, "indexes.docs.chunking.strategy=document", "models.embedding.dimension=256"),
 		Schedule: config.Schedule{
@@ -533,8 +526,7 @@ func restoredElsewhere(t *testing.T, artifacts string, answer map[string]any, wa
 	require.NoError(t, os.CopyFS(filepath.Join(folder, "artifacts"), os.DirFS(artifacts)))
 	elsewhere := musttest.Get(start(folder))(t)
 	defer func() { require.NoError(t, elsewhere.Stop(t.Context())) }()
-	none, err := elsewhere.Control.ListSchedules(t.Context())
-	assert.True(t, err == nil && len(none) == 0, "the engine begins without: %+v, %v", none, err)
+	assert.Empty(t, musttest.Get(elsewhere.Control.ListSchedules(t.Context()))(t))
 	for _, want := range []string{"restored, and paused as before", ""} { // the second time it is there
 		restored := musttest.Get(elsewhere.Control.RestoreIndex(t.Context(), "docs"))(t)
 		assert.Equal(t, want, restored.Schedule)

@@ -119,11 +119,9 @@ func night(t *testing.T, c *cluster, sp core.Spec, server *modeltest.Server, dir
 func TestThreeWorkersShareABuildAndReplicasSwitch(t *testing.T) {
 	c := newCluster(t, "stores.milvus.load=insert")
 	server := serve(t, modeltest.Options{Latency: 100 * time.Millisecond, Shuffle: true})
-	sp := clusterSpec(t, server)
-	dir := copySample(t)
+	sp, dir := clusterSpec(t, server), copySample(t)
 	for i := range 5 { // enough for every worker
-		raw := musttest.Get(os.ReadFile(dir + "/corpus.jsonl"))(t)
-		writeFile(t, fmt.Sprintf("%s/copy%d.jsonl", dir, i), string(raw))
+		writeFile(t, fmt.Sprintf("%s/copy%d.jsonl", dir, i), string(musttest.Get(os.ReadFile(dir+"/corpus.jsonl"))(t)))
 	}
 	c.upload(dir)
 	ws := []*proc{c.worker(), c.worker(), c.worker()}
@@ -232,8 +230,7 @@ func TestKilledPartsOfAClusterEndInTheSameIndex(t *testing.T) {
 				modeltest.Options{Latency: 150 * time.Millisecond, EmbedLatency: 60 * time.Millisecond, Shuffle: true})
 			sp := clusterSpec(t, server)
 			c.upload(copySample(t))
-			w := c.worker()
-			begin := time.Now()
+			w, begin := c.worker(), time.Now()
 			run := c.begin(control.IndexRequest{Spec: sp})
 			f.disturb(c, run, w)
 			st := wait(t, c.ctl, run)
@@ -263,8 +260,7 @@ func TestRestoreBringsBackWipedStoresWithoutAModelCall(t *testing.T) {
 	c.upload(copySample(t))
 	c.worker()
 	st := completed(t, wait(t, c.ctl, c.begin(control.IndexRequest{Spec: clusterSpec(t, server)})))
-	want := answers(t, c.replica(), "k", question)
-	paid := server.Stats()
+	want, paid := answers(t, c.replica(), "k", question), server.Stats()
 	for _, what := range []string{"Redis", "Milvus", "Redis and Milvus"} {
 		t.Run(what, func(t *testing.T) {
 			if strings.Contains(what, "Redis") {
@@ -331,10 +327,8 @@ func storedWords(t *testing.T, c *cluster, words ...string) (where []string) {
 func TestAPurgeOnRealServersEndsThoughWorkersAreKilled(t *testing.T) {
 	t.Parallel()
 	want, _ := undisturbed(t)
-	c := newCluster(t)
-	server := serve(t, modeltest.Options{Shuffle: true})
-	sp := clusterSpec(t, server)
-	folder := copySample(t)
+	c, server := newCluster(t), serve(t, modeltest.Options{Shuffle: true})
+	sp, folder := clusterSpec(t, server), copySample(t)
 	const document = "letters/heron.md"
 	text := "# Quastenberg\n\nMarlene Quastenberg paid the ferryman in opals. Carla Ruiz wrote about Zuckmayer Lane.\n"
 	require.NoError(t, os.Mkdir(filepath.Join(folder, "letters"), 0o755))

@@ -61,8 +61,7 @@ func command(t *testing.T, out any, args ...string) {
 // Promises: 42.
 func TestABranchIsComparedWithItsBaseThenPromotedAndTakenBack(t *testing.T) {
 	absolute := musttest.Get(filepath.Abs(sample))(t)
-	embedder := serve(t, modeltest.Options{Dimension: 16})
-	home := t.TempDir()
+	embedder, home := serve(t, modeltest.Options{Dimension: 16}), t.TempDir()
 	t.Chdir(t.TempDir())
 	t.Setenv("HOME", home)
 	t.Setenv("XDG_CACHE_HOME", filepath.Join(home, "cache"))
@@ -539,8 +538,7 @@ func TestWhoHasTheEnginesPortAloneLearnsNothingAndPublishesNothing(t *testing.T)
 			&workflowservice.StartWorkflowExecutionRequest{WorkflowType: &common.WorkflowType{Name: name}})
 	}
 	for i, start := range starts { // those that were recorded are repeated under another id
-		id := "build/harbour/evil-" + string(rune('a'+i))
-		startForeign(t, other, id, start)
+		startForeign(t, other, "build/harbour/evil-"+string(rune('a'+i)), start)
 	}
 	generations := musttest.Get(shared.Control.ListGenerations(t.Context(), "harbour"))(t)
 	assert.True(t, len(generations) == 1 && generations[0].Generation == own.Generation, "generations %+v", generations)

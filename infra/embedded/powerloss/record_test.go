@@ -200,8 +200,7 @@ func record(t *testing.T) *recording {
 func (r *recording) documents(t *testing.T, n int) {
 	raw := musttest.Get(os.ReadFile(filepath.Join(sample, "corpus.jsonl")))(t)
 	lines := strings.SplitAfter(string(raw), "\n")
-	first := []byte(strings.Join(lines[:n], ""))
-	require.NoError(t, os.WriteFile(filepath.Join(r.docs, "corpus.jsonl"), first, 0o600))
+	require.NoError(t, os.WriteFile(filepath.Join(r.docs, "corpus.jsonl"), []byte(strings.Join(lines[:n], "")), 0o600))
 }
 
 func specOf(t *testing.T, docs, url string) core.Spec {

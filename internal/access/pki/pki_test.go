@@ -70,8 +70,7 @@ func TestOnlyClientsOfTheAuthorityAreLetIn(t *testing.T) {
 	require.NoError(t, err)
 	none := client.Clone()
 	none.Certificates = nil
-	expired := client.Clone()
-	old := musttest.Get(own.IssueClient("c", -time.Minute))(t)
+	expired, old := client.Clone(), musttest.Get(own.IssueClient("c", -time.Minute))(t)
 	pair := musttest.Get(tls.X509KeyPair(old.Cert, old.Key))(t)
 	expired.Certificates = []tls.Certificate{pair}
 	for name, config := range map[string]*tls.Config{
@@ -125,8 +124,7 @@ func TestFilesAreTheOwnersAndAreNotReplacedUnasked(t *testing.T) {
 }
 
 func TestALinkInTheWayOfAFileIsNotFollowed(t *testing.T) {
-	folder := t.TempDir()
-	outside := filepath.Join(t.TempDir(), "victim")
+	folder, outside := t.TempDir(), filepath.Join(t.TempDir(), "victim")
 	require.NoError(t, os.WriteFile(outside, []byte("mine"), 0o600))
 	if err := os.Symlink(outside, filepath.Join(folder, pki.ClientKeyFile)); err != nil {
 		t.Skip("no links here:", err)

@@ -28,8 +28,7 @@ func write(t testing.TB, rows []row) []byte {
 }
 
 func some(n, size int, compressible bool) []row {
-	out := make([]row, n)
-	state := uint32(1)
+	out, state := make([]row, n), uint32(1)
 	for i := range out {
 		value := bytes.Repeat([]byte{byte(i)}, size)
 		for j := range value {
@@ -123,8 +122,7 @@ func TestEveryFlippedBitIsSeenOrHarmless(t *testing.T) {
 		"stored as it is": some(9, 40, false),
 		"no rows":         nil,
 	} {
-		good := write(t, rows)
-		harmless := 0
+		good, harmless := write(t, rows), 0
 		for i := range good {
 			for bit := range 8 {
 				bad := bytes.Clone(good)
@@ -169,8 +167,7 @@ func TestAFrameMustHoldWhatTheFooterCounts(t *testing.T) {
 	} {
 		frame := footer.Frames[0]
 		change(&frame)
-		packed := raw[frame.Offset : frame.Offset+int64(frame.Size)]
-		_, err := frame.Unpack(nil, packed)
+		_, err := frame.Unpack(nil, raw[frame.Offset:frame.Offset+int64(frame.Size)])
 		assert.True(t, fault.Is(err, fault.SegmentDamage), "%s: %v", name, err)
 	}
 }

@@ -264,8 +264,7 @@ var segmentsWhole = sync.OnceValues(func() (splitRaw, runRaw []byte) {
 	for n := range 4 {
 		check(documents.BeginDocument(split.Row{Key: fmt.Sprint("document ", n), Meta: map[string]string{"n": fmt.Sprint(n)}}))
 		for range n {
-			chunk := split.Chunk{ID: chunkOf(number), End: 5, Windows: 1}
-			check(documents.AddChunk(chunk, words[n%2]))
+			check(documents.AddChunk(split.Chunk{ID: chunkOf(number), End: 5, Windows: 1}, words[n%2]))
 			check(documents.AddMention(classOf(number), uint32(number), 0))
 			check(documents.AddMention(classOf(number+1), uint32(number), 1))
 			check(documents.AddMention(classOf(number+1), uint32(number), 3))
@@ -397,8 +396,7 @@ func TestSegmentsThatDoNotFitEachOtherAreRefused(t *testing.T) {
 		assert.True(t, fault.Is(err, fault.SegmentDamage), "%s: %v", name, err)
 	}
 	twice := []liveset.Split{{File: documents, Dead: none}, {File: documents}}
-	runs := []liveset.Run{{File: classes}, {File: classes, Dead: none}}
-	set, err := liveset.New(t.Context(), "index", twice, runs)
+	set, err := liveset.New(t.Context(), "index", twice, []liveset.Run{{File: classes}, {File: classes, Dead: none}})
 	require.NoError(t, err, "dead copies beside live ones")
 	readAll(set)
 }

@@ -72,8 +72,7 @@ func TestNightsAddUpAndMergesTakeAway(t *testing.T) {
 				left = append(left, terms)
 			}
 		}
-		whole := searchtest.OpenSide(t, left)
-		table := musttest.Get(open(t, merged, chunks))(t)
+		whole, table := searchtest.OpenSide(t, left), musttest.Get(open(t, merged, chunks))(t)
 		require.Equal(t, whole.Stats().Totals(), table.Totals())
 		terms := 0
 		for term, list := range whole.Lists() {

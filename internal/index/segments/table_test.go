@@ -192,8 +192,7 @@ func TestOnlyRowsOfItsOwnAreLeftOfAGeneration(t *testing.T) {
 		}
 		return out
 	}
-	y := "class " + core.ClassID("y").String()
-	got := left(former, now)
+	y, got := "class "+core.ClassID("y").String(), left(former, now)
 	assert.True(t, len(got) == 2 && got["chunk "+chunkID("b").String()] == 1, "%v", got)
 	_, ok := got[y]
 	assert.True(t, ok, "the former row of y: %v", got)

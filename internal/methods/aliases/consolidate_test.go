@@ -84,8 +84,7 @@ func TestFilesThatContradictThemselves(t *testing.T) {
 func TestTheOrderOfPairsDoesNotMatterAndRepresentativesStay(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 3))
 	for range 200 {
-		all := make([]Name, 12)
-		near := map[[2]int]float64{}
+		all, near := make([]Name, 12), map[[2]int]float64{}
 		var pairs []Pair
 		for i := range all {
 			all[i].Text = string(rune('a'+i)) + "name"
@@ -110,6 +109,5 @@ func TestTheOrderOfPairsDoesNotMatterAndRepresentativesStay(t *testing.T) {
 
 func TestNamesSpelledAlikeAreCandidates(t *testing.T) {
 	all := []Name{{Text: "Alpha-Corp"}, {Text: "Other"}, {Text: "AlphaCorp"}, {Text: "alpha corp"}}
-	got := PairSpellings(all, func(a, b int) float64 { return .5 })
-	assert.Equal(t, []Pair{{3, 0, .5}, {3, 2, .5}}, got, "pairs")
+	assert.Equal(t, []Pair{{3, 0, .5}, {3, 2, .5}}, PairSpellings(all, func(a, b int) float64 { return .5 }), "pairs")
 }

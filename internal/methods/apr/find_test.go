@@ -38,8 +38,7 @@ func indexOf(t testing.TB, documents []apr.Document) (*apr.Index, *apr.Codebook)
 			book.Runs = append(book.Runs, sequence.Edges[from:min(from+2, len(sequence.Edges))])
 		}
 	}
-	index := musttest.Get(apr.NewIndex(book, vectorsOf(book.Entities), vectorsOf(book.Relations), vectorsOf(lines)))(t)
-	return index, book
+	return musttest.Get(apr.NewIndex(book, vectorsOf(book.Entities), vectorsOf(book.Relations), vectorsOf(lines)))(t), book
 }
 
 func saying(head, relation, tail, chunk string, sentence int) triples.Triple {

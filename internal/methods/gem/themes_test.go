@@ -76,11 +76,9 @@ func TestNearestNodesOfFewAreThoseOfTheMatrix(t *testing.T) {
 	nodes := random(200, 8, 3, 3, 4)
 	g := musttest.Get(nodes.NewNearest(gem.Nearest{Neighbours: 5}))(t)
 	stored := musttest.Get(nodes.Matrix())(t)
-	w := stored.Weights()
-	expected := map[[2]int]bool{}
+	w, expected := stored.Weights(), map[[2]int]bool{}
 	for i := range 200 {
-		row := w[i*200 : (i+1)*200]
-		order := make([]int, 200)
+		row, order := w[i*200:(i+1)*200], make([]int, 200)
 		for j := range order {
 			order[j] = j
 		}
@@ -150,8 +148,7 @@ func TestEveryPartOfAGraphHasAnOverviewOfItsOwn(t *testing.T) {
 	var nodes gem.Nodes
 	r := rand.New(rand.NewPCG(1, 2))
 	for i := range 400 { // of 200, 120 and 80
-		v := make([]float32, 12)
-		group := 0
+		v, group := make([]float32, 12), 0
 		if i%10 >= 5 {
 			group = 1
 		}
@@ -183,8 +180,7 @@ func TestEveryPartOfAGraphHasAnOverviewOfItsOwn(t *testing.T) {
 func TestThemesOfClustersAreClusters(t *testing.T) {
 	const clusters = 4
 	nodes := random(1000, 32, 2, clusters, 6)
-	g := musttest.Get(nodes.NewNearest(gem.Nearest{Neighbours: 40}))(t)
-	s := spectrum(t, g, gem.Options{Pairs: 8})
+	s := spectrum(t, musttest.Get(nodes.NewNearest(gem.Nearest{Neighbours: 40}))(t), gem.Options{Pairs: 8})
 	themes := gem.SelectThemes(s, gem.Choice{Count: clusters + 1, Members: 8, Side: gem.Both})
 	for _, theme := range themes {
 		if s.Pairs[theme.Pair].Overview {
@@ -460,8 +456,7 @@ func references(t *testing.T) []reference {
 
 // graph returns S of the reference less its diagonal of ones, with the degrees of a variant.
 func (r reference) graph(t *testing.T, variant string) gem.Graph {
-	w := make([]float64, r.N*r.N)
-	degrees := make([]float64, r.N)
+	w, degrees := make([]float64, r.N*r.N), make([]float64, r.N)
 	for i := range r.N {
 		for j := range r.N {
 			y := (r.S[i][j] + r.S[j][i]) / 2
@@ -548,8 +543,7 @@ func TestTheWorkedExample(t *testing.T) {
 		near(t, "theme", s.Pairs[1].Vector, []float64{.5301858, .4915273, -.4681387, -.5080848}, 1e-7)
 		assert.True(t, s.Pairs[0].Overview && !s.Pairs[1].Overview, "the first alone is the overview")
 	}
-	bySimilarity := gem.NewFixed(4, g.Weights(), []float64{2, 2.1, 2.2, 2.1})
-	s := spectrum(t, bySimilarity, gem.Options{Pairs: 4})
+	s := spectrum(t, gem.NewFixed(4, g.Weights(), []float64{2, 2.1, 2.2, 2.1}), gem.Options{Pairs: 4})
 	near(t, "degrees of S", s.Values(), []float64{.524339, .190895, -.329000, -.386234}, 1e-6)
 }
 
@@ -609,8 +603,7 @@ func TestLanczosFindsWhatTheDirectSolverFinds(t *testing.T) {
 func TestAnEigenvalueIsFoundAsOftenAsItIsThere(t *testing.T) {
 	const size = 150
 	stored := matrix(t, random(size, 60, 1, 1, 11))
-	once := stored.Weights()
-	s := make([]float64, 4*size*size)
+	once, s := stored.Weights(), make([]float64, 4*size*size)
 	for i := range size {
 		for j := range size {
 			s[2*size*i+j], s[2*size*(size+i)+size+j] = once[i*size+j], once[i*size+j]
@@ -623,8 +616,7 @@ func TestAnEigenvalueIsFoundAsOftenAsItIsThere(t *testing.T) {
 }
 
 func TestNodesInAnotherOrderHaveTheSameComponents(t *testing.T) {
-	nodes := random(300, 12, 3, 4, 9)
-	order := rand.New(rand.NewPCG(2, 3)).Perm(300)
+	nodes, order := random(300, 12, 3, 4, 9), rand.New(rand.NewPCG(2, 3)).Perm(300)
 	var moved gem.Nodes
 	for _, from := range order {
 		moved.Base.Append(nodes.Base.Row(from))

@@ -164,8 +164,7 @@ func TestNamesInEnglishAreThoseOfTheirVersion(t *testing.T) {
 	const want = "5a8c8f351a0309263c772e8cc14553a8b8c5c4a71ac22466b36640d87f545dad"
 	file := musttest.Get(os.Open("../../../testdata/musique/corpus.jsonl"))(t)
 	defer func() { _ = file.Close() }()
-	sum := sha256.New()
-	passages := 0
+	sum, passages := sha256.New(), 0
 	for lines := bufio.NewScanner(file); lines.Scan(); passages++ {
 		var passage struct{ Title, Text string }
 		require.NoError(t, json.Unmarshal(lines.Bytes(), &passage))

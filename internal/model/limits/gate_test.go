@@ -493,8 +493,7 @@ func TestWithoutRatesTheSharedLimitIsNotAsked(t *testing.T) {
 
 func TestACallThatIsNotAdmittedIsNotSent(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		below := &endpoint{}
-		down := &rate{err: fault.StoreDown.At("reserve", "http://e")}
+		below, down := &endpoint{}, &rate{err: fault.StoreDown.At("reserve", "http://e")}
 		chat := limits.Chat{Chat: below, Limits: limits.Limits{Gate: gate(1), Shared: down, PerMinute: 1}}
 		musttest.Refuse(chat.Complete(t.Context(), model.Call{}))(t, fault.StoreDown)
 		ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)
@@ -508,8 +507,7 @@ func TestACallThatIsNotAdmittedIsNotSent(t *testing.T) {
 
 func TestAnAdmittedCallIsFinishedUnlessItsQueryEnds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		below := &endpoint{waits: time.Minute}
-		limit := limits.Limits{Gate: gate(1)}
+		below, limit := &endpoint{waits: time.Minute}, limits.Limits{Gate: gate(1)}
 		for name, c := range map[string]struct {
 			call func(context.Context) error
 			want error
@@ -541,8 +539,7 @@ func TestAnAdmittedCallIsFinishedUnlessItsQueryEnds(t *testing.T) {
 }
 
 func TestAPanicGivesItsPlaceBack(t *testing.T) {
-	limit := limits.Limits{Gate: gate(1)}
-	boom := &endpoint{boom: true}
+	limit, boom := limits.Limits{Gate: gate(1)}, &endpoint{boom: true}
 	assert.Panics(t, func() { _, _ = limits.Chat{Chat: boom, Limits: limit}.Complete(t.Context(), model.Call{}) })
 	assert.Panics(t, func() { _, _, _ = limits.Embedder{Embedder: boom, Limits: limit}.Embed(t.Context(), []string{"a"}) })
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
@@ -586,8 +583,7 @@ func (s *slow) Complete(context.Context, model.Call) (model.Reply, error) {
 // Calls that were let through by no rate at all and wait for a place are held to the rate that is given meanwhile.
 func TestARateThatIsGivenHoldsWhatIsQueuedAlready(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		below := &slow{waits: time.Second}
-		gate, rates := limits.NewGate(), limits.NewRates(0, 0)
+		below, gate, rates := &slow{waits: time.Second}, limits.NewGate(), limits.NewRates(0, 0)
 		gate.SetLimit("docs", 1)
 		chat := limits.Chat{Chat: below, Limits: limits.Limits{Gate: gate, Shared: memory.New(), Rates: rates}}
 		for range 10 {
@@ -605,8 +601,7 @@ func TestARateThatIsGivenHoldsWhatIsQueuedAlready(t *testing.T) {
 
 func TestAConcurrencyThatIsGivenCountsForWhoWaits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		below := &slow{waits: time.Minute}
-		gate := limits.NewGate()
+		below, gate := &slow{waits: time.Minute}, limits.NewGate()
 		gate.SetLimit("docs", 1)
 		chat := limits.Chat{Chat: below, Limits: limits.Limits{Gate: gate}}
 		for range 10 {

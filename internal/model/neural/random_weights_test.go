@@ -106,8 +106,7 @@ func (d dense) plain(s shape, epsilon float64, ids []int32) []float64 {
 			rows[t] = out
 		}
 	}
-	out := make([]float64, h)
-	square := 0.0
+	out, square := make([]float64, h), 0.0
 	for i := range out {
 		for _, x := range rows {
 			out[i] += x[i]
@@ -328,8 +327,7 @@ func TestVectorsAreThoseOfPlainArithmetic(t *testing.T) {
 		for i, text := range tinyTexts {
 			ids := e.loaded.words.tokensOf(e.prefix + text)
 			require.True(t, len(ids) <= tiny.positions, "%s: %d tokens of %q", m.name, len(ids), text)
-			want := m.weight.plain(tiny, m.epsilon, ids)
-			cosine := 0.0
+			want, cosine := m.weight.plain(tiny, m.epsilon, ids), 0.0
 			for k := range want {
 				cosine += want[k] * float64(vectors[i][k])
 			}
@@ -508,8 +506,7 @@ func (o one) vector(text string) []float32 {
 func BenchmarkEmbed(b *testing.B) {
 	for _, name := range Names() {
 		b.Run(name, func(b *testing.B) {
-			e := withWeights(b, name)
-			memory := &space{}
+			e, memory := withWeights(b, name), &space{}
 			ids := e.loaded.words.tokensOf(strings.Repeat("The committee of the northern river towns met in spring. ", 30))[:128]
 			for b.Loop() {
 				e.loaded.encoder.encodeTexts(memory, [][]int32{ids})

@@ -30,8 +30,7 @@ var texts = map[string]string{
 
 func TestPiecesCoverATextWithoutCuttingARune(t *testing.T) {
 	for name, text := range texts {
-		valid := utf8.ValidString(text)
-		covered := 0
+		valid, covered := utf8.ValidString(text), 0
 		for rest := text; rest != ""; {
 			piece := tokens.FirstPiece(rest)
 			require.True(t, piece != "" && len(piece) <= 8<<10 && strings.HasPrefix(rest, piece),
@@ -46,8 +45,7 @@ func TestPiecesCoverATextWithoutCuttingARune(t *testing.T) {
 func TestSplitGivesTheTokensThatCountCounts(t *testing.T) {
 	for name, text := range texts {
 		t.Run(name, func(t *testing.T) {
-			begin := time.Now()
-			lengths, sum := tokens.Split(text), 0
+			begin, lengths, sum := time.Now(), tokens.Split(text), 0
 			for _, length := range lengths {
 				require.True(t, length > 0, "an empty token")
 				sum += length

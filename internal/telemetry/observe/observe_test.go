@@ -14,6 +14,7 @@ import (
 	"github.com/unweaver/unweaver/internal/model"
 	"github.com/unweaver/unweaver/internal/store/blob"
 	"github.com/unweaver/unweaver/internal/store/coordination"
+	"github.com/unweaver/unweaver/internal/testkit/musttest"
 	coordinationmemory "github.com/unweaver/unweaver/internal/store/coordination/memory"
 	"github.com/unweaver/unweaver/internal/store/records"
 	"github.com/unweaver/unweaver/internal/store/vectors"
@@ -112,8 +113,7 @@ type followed struct{ blob.Store }
 func (followed) Stat(context.Context, string) (blob.Info, error) { return blob.Info{}, nil }
 
 func TestCapabilitiesAreFoundBelowAnObserver(t *testing.T) {
-	store := observe.OfVectors(aliasing{vectorsmemory.New()}, &noted{})
-	_, ok := vectors.As[vectors.Aliaser](store)
+	_, ok := vectors.As[vectors.Aliaser](observe.OfVectors(aliasing{vectorsmemory.New()}, &noted{}))
 	assert.True(t, ok, "an observer hides what its store can do")
 	assert.True(t, !blob.IsVersioned(observe.Blob(blobmemory.New(), "x", &noted{})) &&
 		blob.IsVersioned(observe.Blob(corpus{blobmemory.New()}, "x", &noted{})),
@@ -151,11 +151,9 @@ func TestWaitingForLimitsIsToldApartFromTheRequest(t *testing.T) {
 	n := &noted{}
 	below := observe.Chat(answering{fault.ModelRateLimited.At("call", "m")}, n)
 	chat := observe.AskedChat(slow{below, 30 * time.Millisecond}, n)
-	_, err := chat.Complete(t.Context(), model.Call{Task: model.Extract})
-	assert.True(t, fault.Is(err, fault.ModelRateLimited), "%v", err)
+	musttest.Refuse(chat.Complete(t.Context(), model.Call{Task: model.Extract}))(t, fault.ModelRateLimited)
 	assert.True(t, len(n.waited) == 1 && n.waited[0] >= 30*time.Millisecond, "waited %v", n.waited)
-	want := []string{"model m extract model_rate_limited"}
-	assert.True(t, slices.Equal(n.ended, want), "ended %v", n.ended)
+	assert.True(t, slices.Equal(n.ended, []string{"model m extract model_rate_limited"}), "ended %v", n.ended)
 	_, ok := model.As[answering](chat)
 	assert.True(t, ok, "an observer hides its model")
 }

@@ -18,6 +18,7 @@ import (
 	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/telemetry/webhook"
+	"github.com/unweaver/unweaver/internal/testkit/musttest"
 )
 
 var everything = []string{"failed", "held", "paused", "errors", "completed"}

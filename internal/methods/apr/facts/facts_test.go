@@ -49,8 +49,7 @@ func write(t testing.TB, f facts.Facts) []byte {
 }
 
 func open(t testing.TB, content []byte, of facts.Of) (*facts.File, error) {
-	path := scratchtest.WriteFile(t, content)
-	file, err := facts.Open(path, of)
+	file, err := facts.Open(scratchtest.WriteFile(t, content), of)
 	if err == nil {
 		t.Cleanup(file.Close)
 	}

@@ -70,8 +70,7 @@ func maker(store blob.Store, chat model.Chat, embedder model.Embedder) factstage
 
 func seal(t *testing.T, in factstage.In, chunks []enrich.Chunk) ([]byte, factstage.Counts) {
 	var out bytes.Buffer
-	counts := musttest.Get(in.Seal(t.Context(), scratchtest.Yield(chunks...), &out))(t)
-	return out.Bytes(), counts
+	return out.Bytes(), musttest.Get(in.Seal(t.Context(), scratchtest.Yield(chunks...), &out))(t)
 }
 
 func TestNightsPayForWhatChangedAndGiveTheBytesOfABuildFromNothing(t *testing.T) {
@@ -160,8 +159,7 @@ func open(t *testing.T, content []byte) *format.File {
 func TestEveryEdgeNamesItsChunkAndSentence(t *testing.T) {
 	chunks := corpusOf(5)
 	content, counts := seal(t, maker(blobmemory.New(), &stagetest.Chat{Answer: says}, &stagetest.Embedder{Dim: 8}), chunks)
-	file := open(t, content)
-	texts := map[string]string{}
+	file, texts := open(t, content), map[string]string{}
 	for _, chunk := range chunks {
 		texts[string(chunk.ID[:])] = chunk.Text
 	}

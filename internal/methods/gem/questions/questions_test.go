@@ -102,8 +102,7 @@ func TestWhatCannotBeWrittenIsRefused(t *testing.T) {
 		err := questions.Write(&bytes.Buffer{}, c.of, scratchtest.Yield(c.chunks...))
 		assert.True(t, fault.Is(err, fault.Internal), "%s: %v", name, err)
 	}
-	broken := errors.New("broken")
-	left := scratchtest.In(t, t.TempDir())
+	broken, left := errors.New("broken"), scratchtest.In(t, t.TempDir())
 	err := questions.Write(&bytes.Buffer{}, hashing, func(yield func(questions.Chunk, error) bool) {
 		long := strings.Repeat("x", 3<<20)
 		_ = yield(questions.Chunk{Questions: []questions.Question{{Text: long, Vector: []float32{1, 0}}}}, nil) &&

@@ -37,8 +37,7 @@ func TestProductsAreThoseOfTheDefinition(t *testing.T) {
 	for _, size := range []struct{ tokens, k, n int }{
 		{8, 4, 32}, {8, 32, 32}, {16, 384, 96}, {24, 1536, 64}, {64, 36, 20},
 	} {
-		m := newMatrices(random, size.tokens, size.k, size.n)
-		width := RoundUp(size.n, Width)
+		m, width := newMatrices(random, size.tokens, size.k, size.n), RoundUp(size.n, Width)
 		plain := make([]int32, len(m.out))
 		Mul(m.out, m.a, size.tokens, size.k, m.panels, m.start, width)
 		MulPlain(plain, m.a, size.tokens, size.k, m.panels, m.start, width)

@@ -77,8 +77,7 @@ func dots1(question []int16, codes []int8) int32 {
 
 func TestRowsSurviveReopeningAndMerging(t *testing.T) {
 	dir := t.TempDir()
-	store := open(t, dir)
-	rs := vectorstest.Rows(60*20, vectorstest.Dim, 9)
+	store, rs := open(t, dir), vectorstest.Rows(60*20, vectorstest.Dim, 9)
 	require.NoError(t, store.Create(t.Context(), "c", vectorstest.Dim))
 	for at := 0; at < len(rs); at += 20 { // more parts than a loaded collection keeps
 		require.NoError(t, store.Upsert(t.Context(), "c", rs[at:at+20]))
@@ -89,8 +88,7 @@ func TestRowsSurviveReopeningAndMerging(t *testing.T) {
 	}
 	require.NoError(t, store.Close())
 	store = open(t, dir)
-	n, err := store.Count(t.Context(), "c")
-	assert.True(t, err == nil && n == int64(len(rs)), "%d rows, %v", n, err)
+	assert.Equal(t, int64(len(rs)), musttest.Get(store.Count(t.Context(), "c"))(t))
 }
 
 func TestDamageAnywhereButInTheExactRowsIsSeenAtOpen(t *testing.T) {
@@ -202,8 +200,7 @@ func TestRowsAreWrittenMergedDeletedAndSearchedAtOnce(t *testing.T) {
 
 // filled opens a store whose collection c holds rows in one part.
 func filled(t *testing.T, dir string, n int) (*Store, []vectors.Row) {
-	store := open(t, dir)
-	rs := vectorstest.Rows(n, vectorstest.Dim, 11)
+	store, rs := open(t, dir), vectorstest.Rows(n, vectorstest.Dim, 11)
 	fill(t, store, rs)
 	return store, rs
 }
@@ -243,8 +240,7 @@ func TestDeletedRowsStayDeletedAfterReopening(t *testing.T) {
 			has, err := store.Has(t.Context(), "c", []string{rs[0].Key, rs[gone-1].Key})
 			assert.True(t, err == nil && !has[0] && !has[1], "deleted rows are there: %v, %v", has, err)
 			require.NoError(t, store.Load(t.Context(), "c"))
-			hits, err := store.Search(t.Context(), "c", rs[0].Vector, 1000)
-			assert.True(t, err == nil && len(hits) == 1000-gone, "%d hits, %v", len(hits), err)
+			assert.Len(t, musttest.Get(store.Search(t.Context(), "c", rs[0].Vector, 1000))(t), 1000-gone)
 		})
 	}
 }
@@ -352,8 +348,7 @@ func TestIdentitySurvivesReopeningAndIsLostWithTheFolder(t *testing.T) {
 // Promises: 137.
 func TestFilesOfVectorsAreTheirOwnersAlone(t *testing.T) {
 	root := filepath.Join(t.TempDir(), "vectors")
-	store := open(t, root)
-	rows := vectorstest.Rows(50, vectorstest.Dim, 3)
+	store, rows := open(t, root), vectorstest.Rows(50, vectorstest.Dim, 3)
 	err := errors.Join(store.Create(t.Context(), "c", vectorstest.Dim), store.Upsert(t.Context(), "c", rows),
 		store.Delete(t.Context(), "c", []string{rows[0].Key}), store.Load(t.Context(), "c"))
 	require.NoError(t, err)
@@ -382,16 +377,14 @@ func TestWhatACrashLeftOfADroppedCollectionIsRemoved(t *testing.T) {
 	require.NoError(t, os.Rename(filepath.Join(root, "c"), filepath.Join(root, ".dropped-1")))
 	store = musttest.Get(Open(root))(t)
 	defer func() { _ = store.Close() }()
-	names, err := store.List(ctx, "")
-	assert.True(t, err == nil && len(names) == 0, "listed %q, %v", names, err)
+	assert.Empty(t, musttest.Get(store.List(ctx, ""))(t))
 	require.NoError(t, store.Create(ctx, "c", 2))
 	n, err := store.Count(ctx, "c")
 	assert.True(t, err == nil && n == 0, "%d rows, %v", n, err)
 	for range 2 { // what is not there is dropped already
 		require.NoError(t, store.Drop(ctx, "c"))
 	}
-	entries, err := os.ReadDir(root)
-	assert.True(t, err == nil && len(entries) == 0, "%v, %v", entries, err)
+	assert.Empty(t, musttest.Get(os.ReadDir(root))(t))
 }
 
 var past = time.Unix(1_000_000_000, 0)
@@ -481,8 +474,7 @@ func TestDeletedRowsAreNotFoundByAnIndex(t *testing.T) {
 // However many rows near the question are dead, those that live are found.
 func TestAnIndexGivesAsManyRowsAsLive(t *testing.T) {
 	store, rows := made(t, t.TempDir(), fewRows)
-	last := exact(rows, rows[0].Vector, fewRows)[fewRows-5:]
-	p := store.open["c"].parts[0]
+	last, p := exact(rows, rows[0].Vector, fewRows)[fewRows-5:], store.open["c"].parts[0]
 	for row := range p.n {
 		if key := p.keyAt(row); !slices.ContainsFunc(last, func(hit vectors.Hit) bool { return hit.Key == key }) {
 			p.killRow(row)
@@ -572,8 +564,7 @@ func TestAnIndexThatIsOfNoUseIsNotMadeAgain(t *testing.T) {
 }
 
 func TestAnIndexOverRowsThatAreAllEqual(t *testing.T) {
-	store := indexed(t, t.TempDir())
-	rows := vectorstest.Rows(6000, indexedDim, 45)
+	store, rows := indexed(t, t.TempDir()), vectorstest.Rows(6000, indexedDim, 45)
 	for i := range rows {
 		rows[i].Vector = rows[0].Vector
 	}
@@ -632,4 +623,3 @@ func TestAnIndexIsMadeInMemoryThatDoesNotGrowWithItsRows(t *testing.T) {
 		t.Errorf("of %d rows %d bytes, of %d %d: %d more", rows, few, 4*rows, many, more)
 	}
 }
-
