@@ -567,8 +567,7 @@ func TestABackfillPaysUnitByUnitAndThenPublishes(t *testing.T) {
 	assert.True(t, f.last(workflows.PayBackfill) <= f.first(workflows.TakeLease),
 		"it took the lease before everything was paid for: %v", f.calls)
 	want := []string{"paying|||", "publishing|docs/backfill-old-1-1|g1|"}
-	reported := f.listNotes()
-	assert.True(t, slices.Equal(reported, want), "%q, want %q", reported, want)
+	assert.Equal(t, want, f.listNotes())
 }
 
 func TestABackfillOfNothingPublishesNothing(t *testing.T) {
@@ -601,8 +600,7 @@ func TestABackfillFollowsThePointer(t *testing.T) {
 		"paying|||", "publishing|docs/backfill-old-1-1|g1|", "publishing|||lease_held",
 		"publishing|docs/backfill-old-1-2|g2|", "publishing|||pointer_moved", "publishing|docs/backfill-old-1-3|g3|",
 	}
-	reported := f.listNotes()
-	assert.True(t, slices.Equal(reported, want), "%q, want %q", reported, want)
+	assert.Equal(t, want, f.listNotes())
 }
 
 // A gate that holds its build, and a failure of it, are the backfill's.
@@ -645,8 +643,7 @@ func TestAPausedBackfillHoldsNoLease(t *testing.T) {
 	notes := []string{
 		"paying|||", "publishing|docs/backfill-old-1-1|g1|", "publishing|||paused", "publishing|docs/backfill-old-1-2|g2|",
 	}
-	reported := f.listNotes()
-	assert.True(t, slices.Equal(reported, notes), "%q, want %q", reported, notes)
+	assert.Equal(t, notes, f.listNotes())
 }
 
 // A build that needs the lease ends the one that has it for a backfill; another one follows.
@@ -663,8 +660,7 @@ func TestABuildOfABackfillYields(t *testing.T) {
 	want := []string{
 		"paying|||", "publishing|docs/backfill-old-1-1|g1|", "publishing|||yielded", "publishing|docs/backfill-old-1-2|g2|",
 	}
-	reported := f.listNotes()
-	assert.True(t, slices.Equal(reported, want), "%q, want %q", reported, want)
+	assert.Equal(t, want, f.listNotes())
 }
 
 // Cancelled in the middle of its payments, and while it is published, a backfill ends cancelled, and its build with it.

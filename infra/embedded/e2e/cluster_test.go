@@ -418,27 +418,33 @@ func (s *clusterStorm) inFlight(run string, since time.Time) (aim storm.Flight, 
 }
 
 func (s *clusterStorm) restart(part string) {
-	away := func() { time.Sleep(time.Duration(200+s.random.IntN(1500)) * time.Millisecond) }
-	switch part {
-	case "worker":
-		s.worker.restart()
-	case "query-api":
-		s.replica.restart()
-		for status := 0; status != http.StatusOK; time.Sleep(20 * time.Millisecond) {
-			if response, err := http.Get(s.base + "/livez"); err == nil {
-				status = response.StatusCode
-				_ = response.Body.Close()
-			}
+	away := time.Duration(200+s.random.IntN(1500)) * time.Millisecond
+	if part != "query-api" {
+		s.c.restart(part, s.worker, away)
+		return
+	}
+	s.replica.restart()
+	for status := 0; status != http.StatusOK; time.Sleep(20 * time.Millisecond) {
+		if response, err := http.Get(s.base + "/livez"); err == nil {
+			status = response.StatusCode
+			_ = response.Body.Close()
 		}
+	}
+}
+
+// restart kills a worker, or a server, which is away for a while, and starts it again.
+func (c *cluster) restart(part string, worker *proc, away time.Duration) {
+	switch server := map[string]*proc{"temporal": c.temporal, "redis": c.redis, "worker": worker}[part]; part {
+	case "worker":
+		server.restart()
 	case "temporal", "redis":
-		server := map[string]*proc{"temporal": s.c.temporal, "redis": s.c.redis}[part]
 		server.kill()
-		away()
+		time.Sleep(away)
 		server.start()
 	default:
-		servers(s.t, "kill", part)
-		away()
-		servers(s.t, "start", part)
+		servers(c.t, "kill", part)
+		time.Sleep(away)
+		servers(c.t, "start", part)
 	}
 }
 

@@ -589,8 +589,7 @@ func intact(t *testing.T, c *cluster, spec core.Spec, server *modeltest.Server, 
 	inner := *c
 	inner.t = t
 	for _, replica := range []string{base, inner.replica()} {
-		got := settled(t, replica, "k", want.chunks)
-		assert.True(t, slices.Equal(got, want.chunks), "chunks %v, want %v", got, want.chunks)
+		assert.Equal(t, want.chunks, settled(t, replica, "k", want.chunks))
 	}
 	paid := server.Stats()
 	again := completed(t, wait(t, c.ctl, c.begin(control.IndexRequest{Spec: spec})))

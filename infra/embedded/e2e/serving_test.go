@@ -191,8 +191,7 @@ func TestAPurgeWaitsForABranchToBeDeletedAndTakesWhatBothHad(t *testing.T) {
 		assert.True(t, chunk["document"] != "c.md", "a query returns %v", chunk)
 	}
 	stop()
-	where := holdingWords(t, folder, purgedWords...)
-	assert.True(t, len(where) == 0, "still stored in %q", where)
+	assert.Empty(t, holdingWords(t, folder, purgedWords...))
 	_, err = os.Stat(filepath.Join(documents, "c.md"))
 	assert.NoError(t, err)
 }

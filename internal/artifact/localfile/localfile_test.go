@@ -378,8 +378,7 @@ func TestDownloadsOfDeadProcessesAreRemovedAndThoseOfOthersKept(t *testing.T) {
 	old := time.Now().Add(-time.Hour)
 	require.NoError(t, os.Chtimes(filepath.Join(dir, left[0]), old, old))
 	newCache(t, dir, 0)
-	now := names(t, dir)
-	assert.True(t, len(now) == 1, "a living process lost its download: %q", now)
+	assert.Len(t, names(t, dir), 1)
 	require.NoError(t, child.Process.Kill())
 	_ = child.Wait()
 	newCache(t, dir, 0)
@@ -485,8 +484,7 @@ func TestASmallFileComesAtOnce(t *testing.T) {
 	store, content, sha := large(t, 2*aRange-1)
 	folder := t.TempDir()
 	musttest.Get(newCache(t, folder, 0).Get(t.Context(), store, "k", sha))(t)
-	asked := store.ranges()
-	assert.True(t, len(asked) == 0, "asked for %v", asked)
+	assert.Empty(t, store.ranges())
 	holdsAlone(t, folder, sha, content)
 }
 

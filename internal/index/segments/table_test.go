@@ -198,8 +198,7 @@ func TestOnlyRowsOfItsOwnAreLeftOfAGeneration(t *testing.T) {
 	assert.True(t, ok, "the former row of y: %v", got)
 	got = left(now, former)
 	assert.True(t, len(got) == 3 && got[y] == 3 && got["chunk "+chunkID("d").String()] == 4, "%v", got)
-	all := left(former)
-	assert.True(t, len(all) == 6, "nothing is shared: %v", slices.Sorted(maps.Keys(all)))
+	assert.Len(t, left(former), 6, "%v", slices.Sorted(maps.Keys(all)))
 	for chunk := range former.ChunksLeft(2, nil) {
 		assert.True(t, chunk.Place >= 2, "a sweep that goes on begins again: %v", chunk)
 	}

@@ -116,8 +116,7 @@ func TestASplitSaysWhatWasGiven(t *testing.T) {
 	river, _ := file.Words.Find("river")
 	docs, _ := river.All()
 	assert.True(t, slices.Equal(docs, []uint32{0, 1}), "river is in %v", docs)
-	rhine := file.ChunksOf(file.ClassFrom(id("Rhine")))
-	assert.True(t, slices.Equal(rhine, []uint32{0, 1}), "a chunk that mentions a class twice is there so often: %v", rhine)
+	assert.Equal(t, []uint32{0, 1}, file.ChunksOf(file.ClassFrom(id("Rhine"))))
 }
 
 func TestEqualContentGivesEqualBytes(t *testing.T) {

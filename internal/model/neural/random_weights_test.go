@@ -535,26 +535,3 @@ func TestEveryCharacterIsReadAsByTheReference(t *testing.T) {
 	}
 	assert.Equal(t, everyCharacter, hex.EncodeToString(sum.Sum(nil)), "the words of some characters have changed")
 }
-
-// Some whose category the reference implementation takes from Unicode 8, and some of every kind.
-func TestWordsOfRareCharacters(t *testing.T) {
-	for text, want := range map[string]string{
-		"a\u05fab":            "a\u05fab",         // not assigned
-		"a\u2e55b":            "a\u2e55b",         // a bracket since Unicode 14
-		"a\u3008b":            "a|\u3008|b",       // a bracket of always
-		"a\u166db":            "a|\u166d|b",       // punctuation once, a symbol now
-		"e\u0301\u1734":       "e",                // accents
-		"a\u08e2b":            "a\u08e2b",         // a format character since Unicode 9
-		"a\u200db\x0bc\u0085": "abc",              // dropped
-		"東京 İX":               "東|京|ix",           // ideographs, lower case
-		"\ua7dc\U00011938":    "\u019b\U00011938", // lower case since Unicode 16; not taken apart
-		"don't":               "don|'|t",
-		"":                    "",
-	} {
-		var words []string
-		for word := range splitWords(text) {
-			words = append(words, word)
-		}
-		assert.Equal(t, want, strings.Join(words, "|"), "%q", text)
-	}
-}

@@ -34,15 +34,7 @@ func write(t testing.TB, chunks []questions.Chunk) []byte {
 }
 
 func open(t testing.TB, content []byte, of questions.Of) (*questions.File, error) {
-	t.Helper()
-	path := scratchtest.WriteFile(t, content)
-	file, err := questions.Open(path, of)
-	if err == nil {
-		t.Cleanup(file.Close)
-	} else if !strings.Contains(err.Error(), path) {
-		t.Errorf("an error that does not name the file: %v", err)
-	}
-	return file, err
+	return scratchtest.Open(t, content, func(path string) (*questions.File, error) { return questions.Open(path, of) })
 }
 
 // all returns what a file says of every chunk, and checks that the file finds each by its id.

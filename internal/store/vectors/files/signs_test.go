@@ -121,10 +121,12 @@ func bySigns(p *part, question []float32, n int) []vectors.Hit {
 	for _, row := range rows[:x.countKept(n)] {
 		hits = append(hits, vectors.Hit{Key: p.keyAt(row), Score: dot32(question, p.vectorAt(row))})
 	}
-	slices.SortFunc(hits, func(a, b vectors.Hit) int {
-		return cmp.Or(cmp.Compare(b.Score, a.Score), cmp.Compare(a.Key, b.Key))
-	})
+	slices.SortFunc(hits, better)
 	return hits[:n]
+}
+
+func better(a, b vectors.Hit) int {
+	return cmp.Or(cmp.Compare(b.Score, a.Score), cmp.Compare(a.Key, b.Key))
 }
 
 func TestWorkersBesideEachOtherFindWhatAPlainSearchBySignsFinds(t *testing.T) {
@@ -247,18 +249,7 @@ func exact(rows []vectors.Row, question []float32, n int) []vectors.Hit {
 	for i, row := range rows {
 		hits[i] = vectors.Hit{Key: row.Key, Score: dot32Go(question, row.Vector)}
 	}
-	slices.SortFunc(hits, func(a, b vectors.Hit) int {
-		if a.Score != b.Score {
-			if a.Score > b.Score {
-				return -1
-			}
-			return 1
-		}
-		if a.Key < b.Key {
-			return -1
-		}
-		return 1
-	})
+	slices.SortFunc(hits, better)
 	return hits[:max(0, min(n, len(hits)))]
 }
 
