@@ -403,8 +403,7 @@ func TestAMeasureCountsWhoCanDoTheRunsWork(t *testing.T) {
 	p.Self = fleet.Worker{Queue: "q", Version: "1"}
 	assert.Equal(t, workflows.Capacity{}, p.measured(t), "a fleet without a member")
 	for name, value := range map[string]string{
-		"a":                   `{"queue":"q","version":"1","slots":64,"cpu":8}`,
-		"b":                   `{"queue":"q","version":"1","slots":1,"cpu":1}`,
+		"a": `{"queue":"q","version":"1","slots":64,"cpu":8}`, "b": `{"queue":"q","version":"1","slots":1,"cpu":1}`,
 		"of computing alone":  `{"queue":"q","version":"1","slots":0,"cpu":4,"apart":true}`,
 		"of both queues":      `{"queue":"q","version":"1","slots":10,"cpu":2,"apart":true}`,
 		"of an older version": `{"queue":"q","slots":64,"cpu":8}`,

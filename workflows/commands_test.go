@@ -238,8 +238,7 @@ func TestARunThatIsEndingTakesNoCommand(t *testing.T) {
 		env.OnActivity(workflows.EndBuild, mock.Anything, mock.Anything).Return(workflows.Ended{}, nil).After(time.Hour)
 		env.RegisterDelayedCallback(func() {
 			for _, a := range []*answer{
-				send(env, workflows.UpdatePause),
-				send(env, workflows.UpdateResume, workflows.Resume{}),
+				send(env, workflows.UpdatePause), send(env, workflows.UpdateResume, workflows.Resume{}),
 				send(env, workflows.UpdateCancel),
 			} {
 				env.RegisterDelayedCallback(func() { says(t, "command", a.rejected, "ending") }, time.Second)

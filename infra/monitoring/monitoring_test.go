@@ -24,10 +24,9 @@ func expressions(t *testing.T) map[string][]string {
 	raw := musttest.Get(os.ReadFile("dashboard.json"))(t)
 	var dashboard struct {
 		Panels []struct {
-			ID      int
-			Type    string
-			Title   string
-			Targets []struct{ Expr string }
+			ID          int
+			Type, Title string
+			Targets     []struct{ Expr string }
 		}
 	}
 	require.NoError(t, json.Unmarshal(raw, &dashboard))

@@ -114,7 +114,6 @@ func (i *installation) say(args ...string) (string, int) {
 }
 
 func (i *installation) must(code int, args ...string) {
-	i.t.Helper()
 	said, got := i.say(args...)
 	require.True(i.t, got == code, "exit code %d, want %d: %s", got, code, said)
 }

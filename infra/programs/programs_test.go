@@ -35,14 +35,13 @@ import (
 
 // installation is a data directory with its configuration, its corpus, and the process that serves it.
 type installation struct {
-	t      *testing.T
-	corpus string
-	data   string
-	env    []string
-	log    *os.File // of every program
-	dev    *exec.Cmd
-	said   string // by the last start of dev, on standard error
-	http   string
+	t            *testing.T
+	corpus, data string
+	env          []string
+	log          *os.File // of every program
+	dev          *exec.Cmd
+	said         string // by the last start of dev, on standard error
+	http         string
 }
 
 const settings = `
@@ -89,7 +88,6 @@ func (i *installation) on(data string) *installation {
 }
 
 func (i *installation) write(path, text string) {
-	i.t.Helper()
 	if !filepath.IsAbs(path) {
 		path = filepath.Join(i.corpus, path)
 	}
@@ -105,7 +103,6 @@ func (i *installation) command(args ...string) *exec.Cmd {
 }
 
 func (i *installation) run(args ...string) (out map[string]any) {
-	i.t.Helper()
 	raw, err := i.command(append(args, "--json")...).Output()
 	for range 5 {
 		if err == nil || len(raw) > 0 {
@@ -124,7 +121,6 @@ func (i *installation) run(args ...string) (out map[string]any) {
 }
 
 func (i *installation) start() {
-	i.t.Helper()
 	require.True(i.t, i.begin(), "the stack ended before it was ready")
 }
 
@@ -147,7 +143,6 @@ func (i *installation) begin() bool {
 }
 
 func (i *installation) beginOnce() bool {
-	i.t.Helper()
 	said := &bytes.Buffer{}
 	i.dev = i.command("dev", "--http-port", "0", "--temporal-port", "0")
 	i.dev.Stderr, i.dev.WaitDelay = io.MultiWriter(said, i.log), 10*time.Second
@@ -209,7 +204,6 @@ func (i *installation) ask(question string) (documents []string) {
 }
 
 func (i *installation) call(question string) string {
-	i.t.Helper()
 	session, err := sdk.NewClient(&sdk.Implementation{Name: "test", Version: "1"}, nil).
 		Connect(i.t.Context(), &sdk.CommandTransport{Command: i.command("mcp")}, nil)
 	require.True(i.t, err == nil, "%v", err)

@@ -23,8 +23,7 @@ import (
 const rowCount = 3000
 
 // rowKey returns an even-numbered key, so that the odd numbers are keys that a file does not have.
-func rowKey(i int) string { return fmt.Sprintf("k%06d", 2*i) }
-
+func rowKey(i int) string   { return fmt.Sprintf("k%06d", 2*i) }
 func rowValue(i int) string { return fmt.Sprint("value ", i, strings.Repeat(" pad", 20)) }
 
 func rowFile(t *testing.T, store blob.Store, key string) *artifact.Reader {

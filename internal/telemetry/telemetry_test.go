@@ -39,14 +39,12 @@ func TestTheReferenceListsEveryMetric(t *testing.T) {
 
 // scrape returns what Prometheus would get.
 func scrape(t *testing.T, process *telemetry.Process) string {
-	t.Helper()
 	recorder := httptest.NewRecorder()
 	process.Handler().ServeHTTP(recorder, httptest.NewRequest("GET", "/metrics", nil))
 	return string(musttest.Get(io.ReadAll(recorder.Result().Body))(t))
 }
 
 func has(t *testing.T, text string, lines ...string) {
-	t.Helper()
 	for _, line := range lines {
 		assert.Contains(t, text, line+"\n", "no line %q", line)
 	}

@@ -447,8 +447,7 @@ func TestAWorkerTellsHowIndexesStand(t *testing.T) {
 		`unweaver_run_status{index="open",reason="recall",status="held"} 1`,
 		`unweaver_stage_done{index="docs",stage="extract"} 30`, `unweaver_stage_total{index="docs",stage="extract"} 50`,
 		`unweaver_index_last_success_timestamp_seconds{index="docs"} 1.`, `unweaver_activity_slots{type="activity"} 64`,
-		`unweaver_activity_slots{type="computing"} 6`,
-		"unweaver_certificate_expires_timestamp_seconds 1.",
+		`unweaver_activity_slots{type="computing"} 6`, "unweaver_certificate_expires_timestamp_seconds 1.",
 		`unweaver_store_operation_seconds_count{operation="get",store="artifacts"} `,
 		`unweaver_store_operation_seconds_count{operation="state",store="coordination"} `,
 	} {

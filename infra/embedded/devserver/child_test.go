@@ -535,11 +535,9 @@ func TestTheProgramIsTheNamedOneElseATriedOneOnThePathElseFetched(t *testing.T) 
 	path, err = finder.Find(t.Context())
 	assert.True(t, path == own && err == nil, "the named one: %q, %v", path, err)
 	for what, named := range map[string]string{
-		"version 0.13.2":                 other,
-		"it is not the temporal program": script(t, "echo go version go1.26"),
-		"exit status 3":                  script(t, "exit 3"),
-		"no such file or directory":      "/nowhere/temporal",
-		"it is version 1.9.1-beta.2":     script(t, printing("1.9.1-beta.2")),
+		"version 0.13.2": other, "it is not the temporal program": script(t, "echo go version go1.26"),
+		"exit status 3": script(t, "exit 3"), "no such file or directory": "/nowhere/temporal",
+		"it is version 1.9.1-beta.2": script(t, printing("1.9.1-beta.2")),
 	} {
 		t.Setenv(Variable, named)
 		_, err := finder.Find(t.Context())

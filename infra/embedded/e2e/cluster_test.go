@@ -40,29 +40,26 @@ import (
 // cluster is an installation on real servers: workers and query-api replicas are processes, Redis and Temporal are the
 // test's own, so that they can be killed; S3 and Milvus are those of make servers.
 type cluster struct {
-	t        testing.TB
-	bin, dir string
-	id       string // prefix of everything in the shared servers
-	redis    *proc
-	temporal *proc
-	env      []string
-	cfg      *config.Config
-	ctl      *service.Service
-	client   client.Client
-	docs     string // URI of the corpus
-	replicas []*proc
+	t               testing.TB
+	bin, dir        string
+	id              string // prefix of everything in the shared servers
+	redis, temporal *proc
+	env             []string
+	cfg             *config.Config
+	ctl             *service.Service
+	client          client.Client
+	docs            string // URI of the corpus
+	replicas        []*proc
 }
 
 type proc struct {
-	t    testing.TB
-	args []string
-	env  []string
-	log  *bytes.Buffer
-	cmd  *exec.Cmd
+	t         testing.TB
+	args, env []string
+	log       *bytes.Buffer
+	cmd       *exec.Cmd
 }
 
 func (p *proc) start() {
-	p.t.Helper()
 	p.cmd = exec.Command(p.args[0], p.args[1:]...)
 	p.cmd.Env = append(os.Environ(), p.env...)
 	p.log = &bytes.Buffer{}
@@ -172,7 +169,6 @@ func (c *cluster) set(redisPort, temporalPort int, more []string) {
 }
 
 func (c *cluster) upload(dir string) {
-	c.t.Helper()
 	store := musttest.Get(c.ctl.Stores.OpenCorpus(c.t.Context(), c.docs))(c.t)
 	keep := map[string]bool{}
 	err := filepath.WalkDir(dir, func(p string, d os.DirEntry, err error) error {
@@ -236,7 +232,6 @@ func (c *cluster) replica() string {
 }
 
 func (c *cluster) begin(req control.IndexRequest) string {
-	c.t.Helper()
 	req.Spec.Corpus = c.docs
 	if req.Generation == "" {
 		req.Generation = fmt.Sprintf("g%d", time.Now().UnixNano())
@@ -323,16 +318,15 @@ type strikeOn struct {
 }
 
 type clusterStorm struct {
-	t       *testing.T
-	c       *cluster
-	server  *modeltest.Server
-	worker  *proc
-	replica *proc
-	base    string
-	random  *rand.Rand
-	kills   int
-	hits    map[string]int // of the build, by activity
-	done    []strikeOn
+	t               *testing.T
+	c               *cluster
+	server          *modeltest.Server
+	worker, replica *proc
+	base            string
+	random          *rand.Rand
+	kills           int
+	hits            map[string]int // of the build, by activity
+	done            []strikeOn
 }
 
 // Every part of a cluster is killed in turn while work is in flight: the same index as an undisturbed one, and nothing

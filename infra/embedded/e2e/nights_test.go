@@ -159,7 +159,6 @@ func answered(out map[string]any) bool {
 }
 
 func (n *fiveNights) diff(st control.Status, documents int64, want core.Diff) {
-	n.t.Helper()
 	got := core.Diff{Added: st.Diff.Added, Changed: st.Diff.Changed, Removed: st.Diff.Removed, Same: st.Diff.Same}
 	assert.True(n.t, st.Documents == documents && got == want && st.DeadLetters == 0 && st.DocumentsFailed == 0,
 		"%s: %d documents, want %d; %+v, want %+v; %d dead letters, %d failed", st.Run, st.Documents, documents, got, want,
@@ -272,7 +271,6 @@ func (n *fiveNights) backfill(fourth control.Status) {
 }
 
 func (n *fiveNights) prepare(sp core.Spec) {
-	n.t.Helper()
 	raw := musttest.Get(os.ReadFile(filepath.Join(sample, "corpus.jsonl")))(n.t)
 	n.lines = strings.Split(strings.TrimSpace(string(raw)), "\n")
 	n.spec = sp

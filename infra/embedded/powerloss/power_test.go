@@ -40,13 +40,12 @@ const transaction = 10
 
 // replay walks through a recording and looks at the disk at its cuts.
 type replay struct {
-	t      *testing.T
-	rec    *recording
-	random *rand.Rand
-	kinds  map[string]*tally
-	acked  int64 // of Temporal's records, by the last sync of its log
-	cuts   int
-	failed int
+	t            *testing.T
+	rec          *recording
+	random       *rand.Rand
+	kinds        map[string]*tally
+	acked        int64 // of Temporal's records, by the last sync of its log
+	cuts, failed int
 }
 
 // every says which cut of a kind is looked at where not each is.

@@ -66,13 +66,9 @@ func read(b []byte) (rows []row, counted int64, err error) {
 
 func TestRowsComeBackAndEqualRowsAreEqualBytes(t *testing.T) {
 	for name, rows := range map[string][]row{
-		"none":               nil,
-		"one without value":  {{"key", ""}},
-		"one without key":    {{"", "value"}},
-		"larger than frames": some(1, 300_000, false),
-		"many small":         some(5000, 40, true),
-		"each of a frame":    some(3, rowfile.FrameBytes, true),
-		"unsorted, repeated": {{"b", "1"}, {"a", "2"}, {"b", "3"}},
+		"none": nil, "one without value": {{"key", ""}}, "one without key": {{"", "value"}},
+		"larger than frames": some(1, 300_000, false), "many small": some(5000, 40, true),
+		"each of a frame": some(3, rowfile.FrameBytes, true), "unsorted, repeated": {{"b", "1"}, {"a", "2"}, {"b", "3"}},
 	} {
 		raw := write(t, rows)
 		if got, counted, err := read(raw); err != nil || !slices.Equal(got, rows) || counted != int64(len(rows)) {
@@ -118,9 +114,8 @@ func TestCutStartsAFrame(t *testing.T) {
 // Promises: 12.
 func TestEveryFlippedBitIsSeenOrHarmless(t *testing.T) {
 	for name, rows := range map[string][]row{
-		"two frames":      append(some(20, 30, true), some(1, rowfile.FrameBytes, true)...),
-		"stored as it is": some(9, 40, false),
-		"no rows":         nil,
+		"two frames": append(some(20, 30, true), some(1, rowfile.FrameBytes, true)...), "stored as it is": some(9, 40, false),
+		"no rows": nil,
 	} {
 		good, harmless := write(t, rows), 0
 		for i := range good {

@@ -74,15 +74,12 @@ func TestWhatIsNotThereIsDamageOrEmpty(t *testing.T) {
 	store, _, _ := segment(t, []string{"one", "two"}, 10)
 	reader := musttest.Get(textseg.Open(t.Context(), store, "text"))(t)
 	for name, c := range map[string]struct {
-		document   string
-		frame      int
-		start, end int
-		damage     bool
+		document          string
+		frame, start, end int
+		damage            bool
 	}{
-		"another document":  {"other", 0, 0, 3, true},
-		"a frame behind it": {"doc 0", 1, 0, 3, true},
-		"no frame: no text": {"doc 0", -1, 0, 3, false},
-		"an empty range":    {"doc 0", 0, 2, 2, false},
+		"another document": {"other", 0, 0, 3, true}, "a frame behind it": {"doc 0", 1, 0, 3, true},
+		"no frame: no text": {"doc 0", -1, 0, 3, false}, "an empty range": {"doc 0", 0, 2, 2, false},
 		"a range behind it": {"doc 0", 0, 10, 12, true},
 	} {
 		text, err := reader.Slice(t.Context(), c.document, c.frame, c.start, c.end)

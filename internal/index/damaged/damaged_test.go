@@ -57,14 +57,10 @@ func written(t *testing.T, write func(*bytes.Buffer) error) []byte {
 
 func formats(t *testing.T) map[string]format {
 	return map[string]format{
-		"split":     {splitWhole(), readSplit(runWhole())},
-		"classrun":  {runWhole(), readRun(splitWhole())},
-		"idf":       {written(t, writeIDF), readIDF},
-		"tomb":      {written(t, writeTomb), readTomb},
-		"deadstats": {written(t, writeDeadStats), readDeadStats},
-		"questions": {written(t, writeQuestions), readQuestions},
-		"spectral":  {written(t, writeSpectral), readSpectral},
-		"facts":     {written(t, writeFacts), readFacts},
+		"split": {splitWhole(), readSplit(runWhole())}, "classrun": {runWhole(), readRun(splitWhole())},
+		"idf": {written(t, writeIDF), readIDF}, "tomb": {written(t, writeTomb), readTomb},
+		"deadstats": {written(t, writeDeadStats), readDeadStats}, "questions": {written(t, writeQuestions), readQuestions},
+		"spectral": {written(t, writeSpectral), readSpectral}, "facts": {written(t, writeFacts), readFacts},
 	}
 }
 
@@ -251,7 +247,6 @@ var (
 )
 
 func classOf(n int) core.ID { return core.ID{byte(n%5) << 4, 7} }
-
 func chunkOf(n int) core.ID { return core.ID{byte(n * 37), 3} }
 
 // segmentsWhole writes a split and the run of its classes, which fit each other.

@@ -39,7 +39,6 @@ var sample = []struct {
 var expect = split.Expect{Analyser: "v1", Documents: 3, Chunks: 3, Classes: 3}
 
 func fill(t *testing.T, writer *split.Writer, turned bool) {
-	t.Helper()
 	for n, document := range sample {
 		require.NoError(t, writer.BeginDocument(split.Row{
 			Key: document.key, Part: 1, Frame: uint32(n), Modified: day, Meta: maps.Clone(document.meta),

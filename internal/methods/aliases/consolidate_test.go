@@ -68,12 +68,8 @@ func TestPeopleHaveTheLastWord(t *testing.T) {
 
 func TestFilesThatContradictThemselves(t *testing.T) {
 	for _, c := range []struct{ file, want string }{
-		{"pin a1 | b1\npin b1 | c1\npin c1 | a1", "circle"},
-		{"pin a1 | b1\npin a1 | c1", "line 2"},
-		{"pin a1 | b1\nforbid b1 | a1", "forbidden"},
-		{"join a1 | b1", "line 1"},
-		{"pin a1", "line 1"},
-		{"prefer", "line 1"},
+		{"pin a1 | b1\npin b1 | c1\npin c1 | a1", "circle"}, {"pin a1 | b1\npin a1 | c1", "line 2"},
+		{"pin a1 | b1\nforbid b1 | a1", "forbidden"}, {"join a1 | b1", "line 1"}, {"pin a1", "line 1"}, {"prefer", "line 1"},
 	} {
 		_, err := ParseFile(strings.NewReader(c.file))
 		assert.True(t, fault.Is(err, fault.BadConfig) && strings.Contains(err.Error(), c.want),

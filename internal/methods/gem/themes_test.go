@@ -55,17 +55,12 @@ func TestThemesOfTheWorkedExample(t *testing.T) {
 
 func TestThemesAreCounted(t *testing.T) {
 	for _, c := range []struct {
-		values            []float64
-		nodes, fixed      int
-		estimate, decided int
+		values                          []float64
+		nodes, fixed, estimate, decided int
 	}{
-		{[]float64{1, 0.97, 0.95, 0.4, 0.39}, 100, 5, 3, 3},
-		{[]float64{1, 0.97, 0.95, 0.4, 0.39}, 8, 5, 3, 2},
-		{[]float64{1, 0.2, 0.19, 0.18}, 100, 2, 0, 2},
-		{[]float64{1, 0.2, 0.19, 0.18}, 100, 40, 0, 12},
-		{[]float64{1}, 1, 2, 0, 1},
-		{nil, 0, 2, 0, 1},
-		{[]float64{0, 0, -1}, 10, 2, 0, 2},
+		{[]float64{1, 0.97, 0.95, 0.4, 0.39}, 100, 5, 3, 3}, {[]float64{1, 0.97, 0.95, 0.4, 0.39}, 8, 5, 3, 2},
+		{[]float64{1, 0.2, 0.19, 0.18}, 100, 2, 0, 2}, {[]float64{1, 0.2, 0.19, 0.18}, 100, 40, 0, 12},
+		{[]float64{1}, 1, 2, 0, 1}, {nil, 0, 2, 0, 1}, {[]float64{0, 0, -1}, 10, 2, 0, 2},
 	} {
 		assert.Equal(t, c.estimate, gem.CountThemes(c.values, 0.05), "%v", c.values)
 		assert.Equal(t, c.decided, gem.AutoThemes(c.values, c.nodes, c.fixed, 12), "%v of %d nodes", c.values, c.nodes)
@@ -200,10 +195,8 @@ func TestInputThatIsNoGraphIsRefused(t *testing.T) {
 	rows := func(values ...float32) gem.Rows { return gem.Rows{Dim: 2, Data: values} }
 	nan := float32(math.NaN())
 	for _, nodes := range []gem.Nodes{
-		{Mean: rows(1, 0), Base: rows(1, 0, 0, 1)},
-		{Mean: rows(1, 0), Base: gem.Rows{Dim: 1, Data: []float32{1, 0}}},
-		{Mean: rows(1, 0, 1), Base: rows(1, 0, 1)},
-		{Mean: rows(1, 0), Base: rows(1, nan)},
+		{Mean: rows(1, 0), Base: rows(1, 0, 0, 1)}, {Mean: rows(1, 0), Base: gem.Rows{Dim: 1, Data: []float32{1, 0}}},
+		{Mean: rows(1, 0, 1), Base: rows(1, 0, 1)}, {Mean: rows(1, 0), Base: rows(1, nan)},
 		{Mean: rows(1, float32(math.Inf(1))), Base: rows(1, 0)},
 	} {
 		_, err := nodes.NewNearest(gem.Nearest{})

@@ -289,9 +289,7 @@ func TestTwoRunnersThatShareRequests(t *testing.T) {
 			return nil
 		}
 		claims.share(runner, runner.Prefix)
-		working.Go(func() {
-			assert.Empty(t, musttest.Get(runner.Run(t.Context(), cut))(t))
-		})
+		working.Go(func() { assert.Empty(t, musttest.Get(runner.Run(t.Context(), cut))(t)) })
 	}
 	working.Wait()
 	stats := w.server.Stats()

@@ -95,10 +95,8 @@ func TestTheChatDoesEachTask(t *testing.T) {
 
 func TestSummariesStayBelowTheirLimit(t *testing.T) {
 	for name, text := range map[string]string{
-		"one long sentence": strings.Repeat("word ", 200) + ".",
-		"one long word":     strings.Repeat("é", 500),
-		"many sentences":    strings.Repeat("One thing is here. Another thing is there. ", 30),
-		"nothing":           "  \n ",
+		"one long sentence": strings.Repeat("word ", 200) + ".", "one long word": strings.Repeat("é", 500),
+		"many sentences": strings.Repeat("One thing is here. Another thing is there. ", 30), "nothing": "  \n ",
 	} {
 		for _, limit := range []int{1, 20, 100} {
 			short := builtin.Summarize(text, limit)

@@ -23,10 +23,7 @@ import (
 
 // endpoint is a model server: it counts, and refuses what is more than it can take.
 type endpoint struct {
-	capacity atomic.Int64
-	inflight atomic.Int64
-	most     atomic.Int64
-	answered atomic.Int64
+	capacity, inflight, most, answered atomic.Int64
 }
 
 func (e *endpoint) call(takes time.Duration) error {

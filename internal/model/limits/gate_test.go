@@ -103,9 +103,7 @@ func TestRefusalsInARowStopEveryoneForTheAskedTime(t *testing.T) {
 		refusals  int
 		ask, want time.Duration
 	}{
-		"two refusals":        {2, time.Minute, 0},
-		"three refusals":      {3, time.Minute, time.Minute},
-		"no wish":             {3, 0, 0},
+		"two refusals": {2, time.Minute, 0}, "three refusals": {3, time.Minute, time.Minute}, "no wish": {3, 0, 0},
 		"an unreasonable one": {3, 24 * time.Hour, 5 * time.Minute},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -362,8 +360,7 @@ func TestAServerThatTellsItsQuotaRefusesNobody(t *testing.T) {
 // A word that is out of date does not close the gate for good, and nonsense not for long.
 func TestAQuotaThatIsSpentIsAskedAboutAgain(t *testing.T) {
 	for name, c := range map[string]struct{ reset, want time.Duration }{
-		"after the report":         {7 * time.Second, 7 * time.Second},
-		"after a second":           {0, time.Second},
+		"after the report": {7 * time.Second, 7 * time.Second}, "after a second": {0, time.Second},
 		"after a minute, the most": {24 * time.Hour, time.Minute},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -422,12 +419,11 @@ func (*endpoint) Dimension() int   { return 3 }
 // rate is the shared limit: it asks for a wait a few times, then lets through.
 type rate struct {
 	coordination.Claims
-	wait     time.Duration
-	times    int
-	err      error
-	reserved []int
-	settled  []int
-	names    []string
+	wait              time.Duration
+	times             int
+	err               error
+	reserved, settled []int
+	names             []string
 }
 
 func (r *rate) Reserve(_ context.Context, name string, _, tokens, _, _ int) (coordination.Reserved, error) {

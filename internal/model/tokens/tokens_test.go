@@ -19,10 +19,8 @@ func TestCountsOfKnownTexts(t *testing.T) {
 }
 
 var texts = map[string]string{
-	"words":             strings.Repeat("the quick brown fox ", 2000),
-	"one unbroken word": strings.Repeat("x", 40<<10),
-	"runes of 3 bytes":  strings.Repeat("語", 9000),
-	"runes of 4 bytes":  strings.Repeat("𝛼", 5000),
+	"words": strings.Repeat("the quick brown fox ", 2000), "one unbroken word": strings.Repeat("x", 40<<10),
+	"runes of 3 bytes": strings.Repeat("語", 9000), "runes of 4 bytes": strings.Repeat("𝛼", 5000),
 	"invalid UTF-8":     strings.Repeat("\xff\xfe", 6000),
 	"a rune cut in two": strings.Repeat("a", 8<<10-1) + "é" + strings.Repeat("b", 100),
 	"spaces":            strings.Repeat(" ", 20<<10),

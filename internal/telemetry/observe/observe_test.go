@@ -30,10 +30,9 @@ import (
 
 // noted is an observer that remembers.
 type noted struct {
-	mu     sync.Mutex
-	begun  []string
-	ended  []string
-	waited []time.Duration
+	mu           sync.Mutex
+	begun, ended []string
+	waited       []time.Duration
 }
 
 func (n *noted) BeginStore(ctx context.Context, store, operation string) (context.Context, func(error)) {
@@ -103,8 +102,7 @@ func (aliasing) Alias(context.Context, string, string) error { return nil }
 // corpus is a store of versions that can follow its links.
 type corpus struct{ blob.Store }
 
-func (corpus) IsVersioned() bool { return true }
-
+func (corpus) IsVersioned() bool         { return true }
 func (c corpus) FollowLinks() blob.Store { return followed(c) }
 
 // followed has what lies behind a link.

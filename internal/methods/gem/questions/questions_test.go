@@ -81,13 +81,10 @@ func TestWhatCannotBeWrittenIsRefused(t *testing.T) {
 		of     questions.Of
 		chunks []questions.Chunk
 	}{
-		"out of order":    {hashing, []questions.Chunk{sample[2], sample[0]}},
-		"twice":           {hashing, []questions.Chunk{sample[0], sample[0]}},
-		"too short":       {hashing, one(1)},
-		"too long":        {hashing, one(1, 2, 3)},
-		"no number":       {hashing, one(1, float32(math.NaN()))},
-		"infinite":        {hashing, one(1, float32(math.Inf(-1)))},
-		"no embedder":     {questions.Of{Dimension: 2}, nil},
+		"out of order": {hashing, []questions.Chunk{sample[2], sample[0]}},
+		"twice":        {hashing, []questions.Chunk{sample[0], sample[0]}}, "too short": {hashing, one(1)},
+		"too long": {hashing, one(1, 2, 3)}, "no number": {hashing, one(1, float32(math.NaN()))},
+		"infinite": {hashing, one(1, float32(math.Inf(-1)))}, "no embedder": {questions.Of{Dimension: 2}, nil},
 		"no dimension":    {questions.Of{Embedder: "hashing-2"}, nil},
 		"many dimensions": {questions.Of{Embedder: "hashing-2", Dimension: 1<<16 + 1}, nil},
 	} {

@@ -9,11 +9,9 @@ import (
 )
 
 type matrices struct {
-	a      []uint8
-	rows   []int8
-	panels []int8
-	start  []int32
-	out    []int32
+	a            []uint8
+	rows, panels []int8
+	start, out   []int32
 }
 
 func newMatrices(random *rand.Rand, tokens, k, n int) matrices {

@@ -104,17 +104,10 @@ func TestDamageAnywhereButInTheExactRowsIsSeenAtOpen(t *testing.T) {
 	}
 	rows := 4*50*vectorstest.Dim + 4 // the exact rows and the checksum, at the end
 	for name, raw := range map[string][]byte{
-		"magic":                 flipped(0),
-		"dimension":             flipped(8),
-		"number of rows":        flipped(12),
-		"ends of keys":          flipped(20),
-		"keys":                  flipped(16 + 4*50 + 7),
-		"quantised rows":        flipped(len(whole) - rows - 100),
-		"checksum":              flipped(len(whole) - 1),
-		"cut by a byte":         whole[:len(whole)-1],
-		"cut in its header":     whole[:10],
-		"nothing but a header":  whole[:20],
-		"bytes after its end":   append(append([]byte(nil), whole...), 0),
+		"magic": flipped(0), "dimension": flipped(8), "number of rows": flipped(12), "ends of keys": flipped(20),
+		"keys": flipped(16 + 4*50 + 7), "quantised rows": flipped(len(whole) - rows - 100),
+		"checksum": flipped(len(whole) - 1), "cut by a byte": whole[:len(whole)-1], "cut in its header": whole[:10],
+		"nothing but a header": whole[:20], "bytes after its end": append(append([]byte(nil), whole...), 0),
 		"a file of zeros alone": make([]byte, len(whole)),
 	} {
 		require.NoError(t, os.WriteFile(part, raw, 0o600))
@@ -384,9 +377,7 @@ func made(t *testing.T, dir string, n int) (*Store, []vectors.Row) {
 	return store, rows
 }
 
-func reload(t *testing.T, store *Store) {
-	require.NoError(t, store.Load(t.Context(), "c"))
-}
+func reload(t *testing.T, store *Store) { require.NoError(t, store.Load(t.Context(), "c")) }
 
 // withIndex counts the parts that a search for n rows looks at by an index.
 func withIndex(store *Store, n int) (parts int) {

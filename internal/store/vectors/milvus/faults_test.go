@@ -434,8 +434,7 @@ func TestWhatIsAbsentMayBeDroppedAndReleased(t *testing.T) {
 	gone := &commonpb.Status{Code: 100, Reason: "collection not found"}
 	store := connect(t, &fake{status: gone})
 	for name, err := range map[string]error{
-		"never there":          store.Drop(t.Context(), "absent"),
-		"dropped by another":   store.Drop(t.Context(), "uw_c"),
+		"never there": store.Drop(t.Context(), "absent"), "dropped by another": store.Drop(t.Context(), "uw_c"),
 		"released when absent": store.Release(t.Context(), "uw_c"),
 	} {
 		assert.NoError(t, err, "%s", name)
