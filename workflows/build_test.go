@@ -228,26 +228,6 @@ func TestRunNamesMapToWorkflowIDs(t *testing.T) {
 		!workflows.ForBackfill("docs/20261123t030000z"), "which builds are of backfills")
 }
 
-// The whole of a build but for its stages must stay small, whatever the corpus.
-func TestABuildOfManyShardsStartsAsManyChildrenAsOneOfFew(t *testing.T) {
-	children := func(shards int) (n int) {
-		f := newFake(make([]int, shards)...)
-		for i := range f.shards {
-			f.shards[i] = 64
-		}
-		musttest.Get(run(t, f, workflows.Build{}, func(env *testsuite.TestWorkflowEnvironment) {
-			env.OnWorkflow(workflows.StageName, mock.Anything, mock.Anything).
-				Return(func(workflow.Context, workflows.StageInput) (workflows.StageResult, error) {
-					n++
-					return workflows.StageResult{}, nil
-				})
-		}))(t)
-		return n
-	}
-	few, many := children(2), children(200)
-	assert.True(t, few == many && few != 0, "%d children of 2 shards, %d of 200", few, many)
-}
-
 func TestPiecesCoverEveryChunkOnce(t *testing.T) {
 	for _, shape := range []workflows.Shape{{}, {ShardChunks: 10, BatchChunks: 3}, {ShardChunks: 64, BatchChunks: 64}} {
 		for _, chunks := range []int{0, 1, 3, 10, 64, 65, 4999, 5000, 5001, 12_345} {
@@ -290,15 +270,6 @@ func TestAShapeThatCannotWorkIsRefusedWithTheSettingsName(t *testing.T) {
 		}
 		err := shape.Validate()
 		assert.True(t, err != nil && strings.Contains(err.Error(), says), "%+v: %v, want %q", shape, err, says)
-	}
-}
-
-func TestTheShapeDecidesTheFanOut(t *testing.T) {
-	f, shape := newFake(100), workflows.Shape{BatchChunks: 10}
-	completes(t, f, workflows.Build{Shape: shape}, nil)
-	assert.Equal(t, 10, f.count(workflows.ExtractChunks))
-	for _, unit := range f.units {
-		require.True(t, unit.Shape.BatchChunks == 10 && unit.Shape.ShardChunks == 5000, "a unit got shape %+v", unit.Shape)
 	}
 }
 

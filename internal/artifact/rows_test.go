@@ -113,23 +113,6 @@ func TestADamagedFrameIsAnErrorThatNamesItsObject(t *testing.T) {
 	assert.Equal(t, 10, seen)
 }
 
-func TestFilesThatAreCutOrForeignAreRefused(t *testing.T) {
-	store := artifacttest.New()
-	for situation, edit := range map[string]func([]byte) []byte{
-		"empty":          func([]byte) []byte { return nil },
-		"cut":            func(raw []byte) []byte { return raw[:len(raw)/2] },
-		"another format": func([]byte) []byte { return []byte(strings.Repeat("not a row file ", 20)) },
-		"footer":         func(raw []byte) []byte { raw[len(raw)-50] ^= 1; return raw },
-	} {
-		rowFile(t, store, "f")
-		store.Change("f", edit)
-		_, err := artifact.OpenRows(t.Context(), store, "f")
-		assert.True(t, fault.Is(err, fault.SegmentDamage) && strings.Contains(err.Error(), "memory/f"),
-			"%s: %v", situation, err)
-	}
-	musttest.Refuse(artifact.OpenRows(t.Context(), store, "absent"))(t, fault.NotFound)
-}
-
 // A connection that ends in the middle of a frame heals by itself: it must not be reported as damage.
 func TestABodyThatEndsEarlyIsTheStoresFaultNotTheSegments(t *testing.T) {
 	store := artifacttest.New()
@@ -221,7 +204,8 @@ func TestAFileOfAnotherSizeThanItsManifestSaysIsDamaged(t *testing.T) {
 		assert.True(t, fault.Is(err, fault.SegmentDamage), "said to be of %d bytes: %v", size, err)
 	}
 	store.Change("f", func(raw []byte) []byte { return raw[:len(raw)-9] })
-	musttest.Refuse(artifact.OpenRowsOf(t.Context(), store, "f", info.Size))(t, fault.SegmentDamage)
+	musttest.Refuse(artifact.OpenRowsOf(t.Context(), store, "f", info.Size))(t, fault.SegmentDamage, "memory/f")
+	musttest.Refuse(artifact.OpenRows(t.Context(), store, "absent"))(t, fault.NotFound)
 }
 
 // A file that is loaded by its size gives the rows that a scan gives; one of another size is an error, not fewer rows.

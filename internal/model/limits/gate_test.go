@@ -120,34 +120,6 @@ func TestRefusalsInARowStopEveryoneForTheAskedTime(t *testing.T) {
 	}
 }
 
-func TestAWaiterThatGivesUpLeavesNoPlaceTaken(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		gate := gate(1)
-		require.NoError(t, gate.Enter(t.Context()))
-		gaveUp := 0
-		var mu sync.Mutex
-		var wg sync.WaitGroup
-		for i := range 50 {
-			ctx, cancel := context.WithTimeout(t.Context(), time.Duration(i%5+1)*time.Second)
-			wg.Go(func() {
-				defer cancel()
-				if gate.Enter(ctx) != nil {
-					mu.Lock()
-					gaveUp++
-					mu.Unlock()
-					return
-				}
-				gate.Leave(nil)
-			})
-		}
-		time.Sleep(3 * time.Second)
-		gate.Leave(nil) // at the very moment at which ten others give up
-		wg.Wait()
-		assert.True(t, gaveUp >= 20, "%d gave up, want at least 20", gaveUp)
-		assert.Equal(t, 1, crowd(t, gate, 5, nil))
-	})
-}
-
 // The waiter has chosen to give up when its place comes free, and must hand it on.
 func TestAWaiterThatIsAdmittedAsItGivesUpHandsItsPlaceOn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -70,7 +70,8 @@ func maker(store blob.Store, chat model.Chat, embedder model.Embedder) factstage
 
 func seal(t *testing.T, in factstage.In, chunks []enrich.Chunk) ([]byte, factstage.Counts) {
 	var out bytes.Buffer
-	return out.Bytes(), musttest.Get(in.Seal(t.Context(), scratchtest.Yield(chunks...), &out))(t)
+	counts := musttest.Get(in.Seal(t.Context(), scratchtest.Yield(chunks...), &out))(t)
+	return out.Bytes(), counts
 }
 
 func TestNightsPayForWhatChangedAndGiveTheBytesOfABuildFromNothing(t *testing.T) {

@@ -295,22 +295,6 @@ func TestADeletionThatFailedIsWrittenWhenItIsRepeated(t *testing.T) {
 	counts(t, open(t, dir), 99)
 }
 
-func TestIdentitySurvivesReopeningAndIsLostWithTheFolder(t *testing.T) {
-	dir := t.TempDir()
-	identity := func() string {
-		store, _ := filled(t, dir, 5)
-		defer func() { _ = store.Close() }()
-		id, err := store.Identity(t.Context(), "c")
-		require.True(t, err == nil && id != "", "%v %v", id, err)
-		return id
-	}
-	before := identity()
-	assert.Equal(t, before, identity(), "it was")
-	require.NoError(t, os.RemoveAll(filepath.Join(dir, "c")))
-	after := identity()
-	assert.True(t, after != before, "a collection that was lost says that it was not")
-}
-
 // Vectors tell of the texts that they were made from: nothing below a store is for other users.
 // Promises: 137.
 func TestFilesOfVectorsAreTheirOwnersAlone(t *testing.T) {
