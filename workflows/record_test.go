@@ -127,7 +127,6 @@ func (r recorder) pauses() {
 	stage := r.child(built, workflows.StageName, "/extract/retry-01")
 	r.store("paused", stage)
 	r.store("paused", r.child(stage, workflows.ShardName, "/s-00000"))
-
 	b := newFilling()
 	b.fail["PayBackfill 1"] = []error{fatal("model_auth")}
 	backfill := workflows.Build{Index: "filled", Generation: "backfill-old-1", Backfill: "old"}

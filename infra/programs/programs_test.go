@@ -240,7 +240,6 @@ func TestANightThatIsKilledIsAnsweredOverHTTPAndMCP(t *testing.T) {
 	got := i.ask("Where is the fortress Quillon?")
 	assert.True(t, len(got) != 0 && got[0] == "fortress.txt", "HTTP finds %q", got)
 	assert.Contains(t, i.call("Where is the fortress Quillon?"), "Quillon is a fortress in Veldoria.")
-
 	require.NoError(t, os.Remove(filepath.Join(i.corpus, "fortress.txt")))
 	i.write("hill.txt", "Tarrow is a lake near Quorn.")
 	shut.Store(true)

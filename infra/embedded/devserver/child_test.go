@@ -515,7 +515,6 @@ func TestTheProgramIsTheNamedOneElseATriedOneOnThePathElseFetched(t *testing.T) 
 	var said []string
 	finder := Finder{Cache: emptyCache(t), pins: pins, Say: func(line string) { said = append(said, line) }}
 	cached := filepath.Join(finder.Cache, "temporal")
-
 	other := script(t, printing("0.13.2"))
 	t.Setenv("PATH", filepath.Dir(other)+":/usr/bin:/bin")
 	path, err := finder.Find(t.Context())

@@ -217,7 +217,6 @@ func (n *fiveNights) play() control.Status {
 	fourth := completed(t, n.night("Evening four"))
 	n.diff(fourth, 118, core.Diff{Changed: 1, Same: 117})
 	assert.True(t, answered(n.serves(fourth.Generation)), "the fourth night lacks the answer")
-
 	n.backfill(fourth)
 	trends := musttest.Get(n.control.ReadTrends(t.Context(), index, 30))(t)
 	var ended []string
@@ -439,7 +438,6 @@ func TestASchedulesLife(t *testing.T) {
 	request.Schedule.Timezone = "America/New_York"
 	apply(control.ScheduleChanged)
 	apply(control.ScheduleUnchanged)
-
 	musttest.Get(running.Control.TriggerSchedule(t.Context(), "docs"))(t)
 	first := schedules(t, running.Control, ended(1))
 	night := first.Nights[0]
@@ -466,7 +464,6 @@ func TestASchedulesLife(t *testing.T) {
 	assert.True(t, night.Status == "skipped" && night.By == "docs/held" && night.Run == "", "%+v", night)
 	musttest.Get(running.Control.CancelRun(t.Context(), held.Run))(t)
 	wait(t, running.Control, held.Run)
-
 	require.NoError(t, running.Control.PauseSchedule(t.Context(), "docs", "holidays"))
 	request.Schedule.Timezone = "UTC"
 	assert.True(t, apply(control.ScheduleChanged).Paused, "applying resumed it")
@@ -488,7 +485,6 @@ func TestASchedulesLife(t *testing.T) {
 	again = schedules(t, running.Control, func(control.Scheduled) bool { return true })
 	assert.Equal(t, "no reason was given", again.Note)
 	require.NoError(t, running.Control.ResumeSchedule(t.Context(), "docs", ""))
-
 	require.NoError(t, os.Remove(filepath.Join(dir, "artifacts", "docs", "schedule.json")))
 	due()
 	gone := schedules(t, running.Control, ended(3))
@@ -501,7 +497,6 @@ func TestASchedulesLife(t *testing.T) {
 	if all, err := running.Control.ListSchedules(t.Context()); err != nil || len(all) != 0 {
 		t.Errorf("%+v, %v", all, err)
 	}
-
 	apply(control.ScheduleCreated) // an index that is deleted leaves no schedule, and no answer
 	deleted := musttest.Get(running.Control.DeleteIndex(t.Context(), control.DeleteRequest{Index: "docs", Confirmed: true}))(t)
 	assert.True(t, deleted.Generations > 0 && deleted.Records > 0 && len(deleted.Collections) > 0, "%+v", deleted)

@@ -388,7 +388,6 @@ func TestTable1IsReproducedFromPublishedFilesAndGoesOnAfterAStopWithoutPayingTwi
 		assert.Contains(t, errs, part)
 	}
 	require.Zero(t, server.Stats().Chat, "something was paid for without --yes")
-
 	var judged atomic.Int64
 	server.Set(modeltest.Options{Dimension: 64, Script: func(seen modeltest.Seen) modeltest.Injection {
 		if seen.Task == "judge" && judged.Add(1) > 7 {
@@ -422,7 +421,6 @@ func TestTable1IsReproducedFromPublishedFilesAndGoesOnAfterAStopWithoutPayingTwi
 	raw := musttest.Get(os.ReadFile("table1/covidqa/questions.jsonl"))(t)
 	assert.Equal(t, 4, strings.Count(string(raw), "\n"))
 	assert.Contains(t, string(raw), `"oracle":{"answer":"An answer from the test server."`)
-
 	exit, _, errs = reproduce("--yes")
 	require.Equal(t, cli.ExitDone, exit, errs)
 	assert.Contains(t, errs, "covidqa: answers and judgements: about 100 calls, 100 journaled, 0 to pay: 0 tokens, cost 0.00")

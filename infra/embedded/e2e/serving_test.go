@@ -79,7 +79,6 @@ func TestABranchIsComparedWithItsBaseThenPromotedAndTakenBack(t *testing.T) {
 	}
 	before := evaluated()
 	serves(before.Generation)
-
 	var branch core.Branch
 	command(t, &branch, "branch", base, "--as", line, "--reason", "narrower",
 		"--set", "models.embedding.provider=openai", "--set", "models.embedding.model=narrow",
@@ -104,7 +103,6 @@ func TestABranchIsComparedWithItsBaseThenPromotedAndTakenBack(t *testing.T) {
 		}
 	}
 	serves(before.Generation)
-
 	var difference core.Difference
 	file := filepath.Join(t.TempDir(), "questions.jsonl")
 	writeFile(t, file, fmt.Sprintf("{\"question\": %q}\n", question))
@@ -114,7 +112,6 @@ func TestABranchIsComparedWithItsBaseThenPromotedAndTakenBack(t *testing.T) {
 		difference.Questions.Asked == 1 && difference.To.Counts.Chunks == 120 &&
 		difference.Documents.Changed+difference.Chunks.Added+difference.Chunks.Removed <= 0,
 		"another embedder makes another corpus: %+v", difference)
-
 	var move core.Move
 	command(t, &move, "promote", line, "--reason", "it is smaller")
 	require.True(t, move.From == before.Generation && move.To == compared.Generation &&
@@ -126,7 +123,6 @@ func TestABranchIsComparedWithItsBaseThenPromotedAndTakenBack(t *testing.T) {
 		"after the promotion %+v", again)
 	asked := embedder.Stats().Embed - paid
 	assert.True(t, asked <= int64(again.N), "%d texts were embedded for %d questions, after the promotion", asked, again.N)
-
 	command(t, &move, "rollback", "--index", base, "--reason", "it was not better")
 	assert.Equal(t, before.Generation, move.To, "%+v", move)
 	serves(before.Generation)
@@ -176,7 +172,6 @@ func TestAPurgeWaitsForABranchToBeDeletedAndTakesWhatBothHad(t *testing.T) {
 	_, err = own.Control.MoveGeneration(t.Context(), control.MoveRequest{Action: core.ActionPromote, Index: "side"})
 	require.NoError(t, err)
 	refused("promote it")
-
 	_, err = own.Control.ChangeBranch(t.Context(), control.BranchRequest{Index: "base", Name: "side", Delete: true})
 	require.NoError(t, err)
 	begun := musttest.Get(own.Control.PurgeDocuments(t.Context(),

@@ -369,7 +369,6 @@ func TestASearchAlongEdgesIsThatOfAllPairs(t *testing.T) {
 			Match: func(node int) (gem.Match, bool) { return gem.Match{Node: node, Score: score[node]}, !closed[node] },
 		}
 		got := nodesOf(matchesOf(search.OrderNodes(flat[:min(most, len(flat))], most)))
-
 		var want []int
 		for len(want) < min(most, len(flat)) {
 			best, priority := -1, 0.0

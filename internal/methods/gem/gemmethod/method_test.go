@@ -118,7 +118,6 @@ func TestASummaryBringsAMemberAndCitesIt(t *testing.T) {
 		reported.Chunks[0].Summary != nil && slices.Equal(reported.Chunks[0].Themes, []int{0}),
 		"chunk %v of score %v, reported %+v", first.Live.ID, first.Score, reported)
 	assert.True(t, first.Similarity <= 0.9, "the chunk itself is said to be as near as the summary: %v", first.Similarity)
-
 	query.TopChunks = 9 // each chunk comes once, also one that a summary brought
 	result, _ = explained(t, o, query)
 	seen := map[uint32]bool{}
@@ -126,7 +125,6 @@ func TestASummaryBringsAMemberAndCitesIt(t *testing.T) {
 		assert.False(t, seen[chunk.Live.Number], "chunk %d comes twice", chunk.Live.Number)
 		seen[chunk.Live.Number] = true
 	}
-
 	query.Without.Documents = map[string]bool{} // a summary of members that are left out brings nothing
 	for _, id := range summary.Members {
 		parsed := musttest.Get(core.ParseID(id))(t)

@@ -105,7 +105,6 @@ func TestAnswersOfNoUseHaveChunksComparedByTheirText(t *testing.T) {
 	for name, c := range map[string]struct {
 		answer string
 		want   []string // questions of each chunk; nil: none, so its text
-
 	}{
 		"five":       {`{"questions":["a?","b?","c?","d?","e?"]}`, []string{"a?", "b?", "c?", "d?", "e?"}},
 		"too many":   {`{"questions":["a?","b?","c?","d?","e?","f?"]}`, []string{"a?", "b?", "c?", "d?", "e?"}},

@@ -70,7 +70,6 @@ func TestADamagedRowIsNeverGivenAndIsWrittenAgain(t *testing.T) {
 			at := exactAt(t, path, rows[7].Key) + 4*5
 			raw[at+int(bit/8)] ^= 1 << (bit % 8)
 			write(t, path, raw)
-
 			store = loaded(t, dir)
 			musttest.Refuse(store.Search(t.Context(), "c", rows[7].Vector, 3))(t, fault.SegmentDamage)
 			musttest.Refuse(store.Fetch(t.Context(), "c", []string{rows[7].Key}))(t, fault.SegmentDamage)
@@ -305,7 +304,6 @@ func TestReopenSeesThePartsAsTheNextProcess(t *testing.T) {
 			spoilOpen(t, dir, one.spoil)
 			has, err := store.Has(t.Context(), "c", []string{rows[7].Key})
 			require.True(t, err == nil && has[0], "what was opened is damaged: %v, %v", has, err)
-
 			err = store.Reopen(t.Context(), "c")
 			assert.True(t, one.missing && fault.Is(err, fault.NotFound) || !one.missing && err == nil, "%v", err)
 			_, err = store.Has(t.Context(), "c", []string{rows[7].Key})
