@@ -104,8 +104,7 @@ type plant struct {
 }
 
 func newPlant(t *testing.T) *plant {
-	p := &plant{store: &outage{Store: blobmemory.New()}}
-	coordination := coordmemory.New()
+	p, coordination := &plant{store: &outage{Store: blobmemory.New()}}, coordmemory.New()
 	ports := &run.Ports{
 		Artifacts: p.store, Coordination: coordination, Records: recordsmemory.New(), Vectors: vectorsmemory.New(),
 		Ledger: ledger.New(p.store, coordination), CPU: make(chan struct{}, 1), Log: slog.New(slog.DiscardHandler),
@@ -143,8 +142,7 @@ func TestActivitiesBeatFromTheirFirstLookAtAStore(t *testing.T) {
 		workflows.OpenRestore: func(p *plant) any { return p.build },
 		workflows.PlanBuild:   func(p *plant) any { return p.build },
 	} {
-		p := newPlant(t)
-		beat := make(chan struct{})
+		p, beat := newPlant(t), make(chan struct{})
 		once := sync.OnceFunc(func() { close(beat) })
 		p.store.slow.Store(&beat) // the store takes its time until it does
 		p.env.SetOnActivityHeartbeatListener(func(info *activity.Info, _ converter.EncodedValues) {
@@ -210,8 +208,7 @@ func TestACollectGivesUpSoonAndTheEndTellsOfIt(t *testing.T) {
 	assert.True(t, report.Status == core.StatusCompleted && slices.Equal(report.Problems, want) &&
 		report.ProblemsTotal == 1, "%s, %+v", report.Status, report.Problems)
 	var held core.Lease
-	key := artifact.Index{Store: p.store, Name: "docs"}.LeaseKey()
-	_, err := blob.ReadJSON(t.Context(), p.store, key, &held)
+	_, err := blob.ReadJSON(t.Context(), p.store, artifact.Index{Store: p.store, Name: "docs"}.LeaseKey(), &held)
 	assert.True(t, err == nil && held.Workflow == "", "the lease is kept: %+v, %v", held, err)
 }
 
@@ -356,8 +353,7 @@ func TestABuildOfABackfillYieldsItsLease(t *testing.T) {
 		{"another backfill", "backfill-new-1-1", "build/docs/backfill-old-1-1", false},
 		{"a night that meets a night", "g1", "build/docs/g0", false},
 	} {
-		b := newBench(t)
-		engine := &yielding{open: test.holder}
+		b, engine := newBench(t), &yielding{open: test.holder}
 		b.Engine = engine
 		b.build.Generation = test.taker
 		b.hold(t, core.Lease{Workflow: test.holder, Run: "r0", Fence: 7, Heartbeat: time.Second})
@@ -407,8 +403,7 @@ func TestAMeasureCountsWhoCanDoTheRunsWork(t *testing.T) {
 	p.Self = fleet.Worker{Queue: "q", Version: "1"}
 	assert.Equal(t, workflows.Capacity{}, p.measured(t), "a fleet without a member")
 	for name, value := range map[string]string{
-		"a":                   `{"queue":"q","version":"1","slots":64,"cpu":8}`,
-		"b":                   `{"queue":"q","version":"1","slots":1,"cpu":1}`,
+		"a": `{"queue":"q","version":"1","slots":64,"cpu":8}`, "b": `{"queue":"q","version":"1","slots":1,"cpu":1}`,
 		"of computing alone":  `{"queue":"q","version":"1","slots":0,"cpu":4,"apart":true}`,
 		"of both queues":      `{"queue":"q","version":"1","slots":10,"cpu":2,"apart":true}`,
 		"of an older version": `{"queue":"q","slots":64,"cpu":8}`,
@@ -511,8 +506,7 @@ func sound() workflows.Build {
 
 // hostile returns inputs that no program of ours sends, by what is wrong with them.
 func hostile() map[string]workflows.Build {
-	good := sound()
-	out := map[string]workflows.Build{}
+	good, out := sound(), map[string]workflows.Build{}
 	bad := func(name string, change func(*workflows.Build)) {
 		b := good
 		change(&b)
@@ -609,8 +603,7 @@ func TestWorkOfAnotherFormatIsLeftToItsWorkers(t *testing.T) {
 }
 
 func TestPartsOfInputsThatAreNoNamesAreRefused(t *testing.T) {
-	good := sound()
-	outside := "docs/runs/g1/../../../other/current.json"
+	good, outside := sound(), "docs/runs/g1/../../../other/current.json"
 	for name, c := range map[string]struct {
 		activity string
 		input    any
@@ -646,23 +639,15 @@ func TestPartsOfInputsThatAreNoNamesAreRefused(t *testing.T) {
 const golden = `AimBackfill AuditPart BeginStage ChunkDocuments CollectGarbage EmbedPart EndAudit EndBackfill EndBuild EndRestore EnrichPart ExtractChunks ImportVectors LoadPart MeasureFleet NoteBackfill OpenAudit OpenBackfill OpenNight OpenRestore PayBackfill PayBatches PlanBuild
 PublishBuild ReducePartition RepairPart RestorePart SealAudit SealChunks SealEnrichment SealExtraction SealRepair SealRestore SealShard SendNotice ShortenPartition SteerRun TakeLease VerifyPart WritePiece WriteSegments`
 
-func TestRegisteredNamesAreTheGoldenOnes(t *testing.T) {
+// What an activity returns is what the codec seals: one without a value could be answered by everybody.
+func TestActivitiesHaveTheGoldenNamesAndReturnAValue(t *testing.T) {
 	var got []string
 	typ := reflect.TypeFor[*activities.Activities]()
 	for i := range typ.NumMethod() {
-		got = append(got, typ.Method(i).Name)
+		of := typ.Method(i)
+		got = append(got, of.Name)
+		assert.True(t, of.Type.NumOut() == 2 && of.Type.Out(0).Kind() != reflect.Pointer, "%s returns no value, or a pointer", of.Name)
 	}
 	slices.Sort(got)
-	want := strings.Fields(golden)
-	assert.True(t, slices.Equal(got, want), "got %v\nwant %v", got, want)
-}
-
-// What an activity returns is what the codec seals: one without a value could be answered by everybody.
-func TestEveryActivityReturnsAValue(t *testing.T) {
-	typ := reflect.TypeFor[*activities.Activities]()
-	for i := range typ.NumMethod() {
-		if of := typ.Method(i); of.Type.NumOut() != 2 || of.Type.Out(0).Kind() == reflect.Pointer {
-			t.Errorf("%s returns no value, or one that may be nil", of.Name)
-		}
-	}
+	assert.Equal(t, strings.Fields(golden), got)
 }

@@ -21,27 +21,23 @@ import (
 )
 
 type service struct {
-	Image       string
-	User        string
-	Entrypoint  []string
-	Command     []string
-	Environment map[string]string
-	Healthcheck map[string]any
-	Build       *struct{ Target string }
-	Ports       []string
-	Volumes     []string
-	Networks    []string
-	NetworkMode string   `yaml:"network_mode"`
-	Restart     string   `yaml:"restart"`
-	CapDrop     []string `yaml:"cap_drop"`
-	CapAdd      []string `yaml:"cap_add"`
-	SecurityOpt []string `yaml:"security_opt"`
-	Privileged  bool
-	ReadOnly    bool `yaml:"read_only"`
-	Tmpfs       []string
-	MemLimit    string `yaml:"mem_limit"`
-	PidsLimit   int    `yaml:"pids_limit"`
-	CPUs        float64
+	Image, User              string
+	Entrypoint, Command      []string
+	Environment              map[string]string
+	Healthcheck              map[string]any
+	Build                    *struct{ Target string }
+	Ports, Volumes, Networks []string
+	NetworkMode              string   `yaml:"network_mode"`
+	Restart                  string   `yaml:"restart"`
+	CapDrop                  []string `yaml:"cap_drop"`
+	CapAdd                   []string `yaml:"cap_add"`
+	SecurityOpt              []string `yaml:"security_opt"`
+	Privileged               bool
+	ReadOnly                 bool `yaml:"read_only"`
+	Tmpfs                    []string
+	MemLimit                 string `yaml:"mem_limit"`
+	PidsLimit                int    `yaml:"pids_limit"`
+	CPUs                     float64
 }
 
 type composeFile struct {
@@ -50,9 +46,7 @@ type composeFile struct {
 	text     string
 }
 
-func readFile(t *testing.T, path string) string {
-	return string(musttest.Get(os.ReadFile(path))(t))
-}
+func readFile(t *testing.T, path string) string { return string(musttest.Get(os.ReadFile(path))(t)) }
 
 func readCompose(t *testing.T) composeFile {
 	file := composeFile{text: readFile(t, "../docker-compose.yml")}
@@ -63,8 +57,7 @@ func readCompose(t *testing.T) composeFile {
 
 // Promises: 116.
 func TestServicesHaveTheRightsTheyNeed(t *testing.T) {
-	file := readCompose(t)
-	memory := regexp.MustCompile(`^\d+[mg]$`)
+	file, memory := readCompose(t), regexp.MustCompile(`^\d+[mg]$`)
 	for name, s := range file.Services {
 		assert.False(t, !memory.MatchString(s.MemLimit) || s.PidsLimit <= 0 || s.CPUs <= 0 || s.CPUs > 2,
 			"%s has the limits mem_limit %q, pids_limit %d, cpus %v", name, s.MemLimit, s.PidsLimit, s.CPUs)
@@ -99,13 +92,10 @@ func TestServicesHaveTheRightsTheyNeed(t *testing.T) {
 		}
 	}
 	for to, from := range map[string][]string{
-		"postgres":  {"temporal", "temporal-schema"},
-		"temporal":  {"postgres", "temporal-schema", "temporal-namespace", "worker", "cli"},
-		"filer":     {"s3", "buckets"},
-		"s3":        {"filer", "buckets", "milvus", "worker", "query-api", "cli", "corpus"},
-		"redis":     {"worker", "query-api", "cli"},
-		"milvus":    {"s3", "worker", "query-api", "cli"},
-		"query-api": {"s3", "redis", "milvus", "worker", "cli"},
+		"postgres": {"temporal", "temporal-schema"},
+		"temporal": {"postgres", "temporal-schema", "temporal-namespace", "worker", "cli"}, "filer": {"s3", "buckets"},
+		"s3": {"filer", "buckets", "milvus", "worker", "query-api", "cli", "corpus"}, "redis": {"worker", "query-api", "cli"},
+		"milvus": {"s3", "worker", "query-api", "cli"}, "query-api": {"s3", "redis", "milvus", "worker", "cli"},
 	} {
 		for name, s := range file.Services {
 			reaches := slices.ContainsFunc(s.Networks, func(network string) bool {
@@ -117,11 +107,9 @@ func TestServicesHaveTheRightsTheyNeed(t *testing.T) {
 }
 
 func TestSecretsAreRequiredAndReachTheirServiceAlone(t *testing.T) {
-	file := readCompose(t)
-	secret := regexp.MustCompile(`(?i)(password|secret|pwd|token)`)
+	file, secret := readCompose(t), regexp.MustCompile(`(?i)(password|secret|pwd|token)`)
 	required := regexp.MustCompile(`\$\{([A-Z0-9_]+):\?`)
-	reference := regexp.MustCompile(`\$\{[^}]*\}`)
-	given := map[string][]string{}
+	reference, given := regexp.MustCompile(`\$\{[^}]*\}`), map[string][]string{}
 	for name, s := range file.Services {
 		var environment []string
 		for variable, value := range s.Environment {
@@ -147,9 +135,8 @@ func TestSecretsAreRequiredAndReachTheirServiceAlone(t *testing.T) {
 	for name, want := range map[string][]string{
 		"POSTGRES_PASSWORD": {"postgres", "temporal", "temporal-schema"}, "REDIS_WORKER_PASSWORD": {"redis", "worker"},
 		"REDIS_QUERY_API_PASSWORD": {"query-api", "redis"}, "REDIS_CLI_PASSWORD": {"cli", "redis"},
-		"S3_WORKER_SECRET": {"s3", "worker"}, "S3_QUERY_API_SECRET": {"query-api", "s3"},
-		"S3_CLI_SECRET": {"cli", "s3"}, "S3_MILVUS_SECRET": {"milvus", "s3"},
-		"S3_CORPUS_SECRET":     {"corpus", "s3"},
+		"S3_WORKER_SECRET": {"s3", "worker"}, "S3_QUERY_API_SECRET": {"query-api", "s3"}, "S3_CLI_SECRET": {"cli", "s3"},
+		"S3_MILVUS_SECRET": {"milvus", "s3"}, "S3_CORPUS_SECRET": {"corpus", "s3"},
 		"MILVUS_ROOT_PASSWORD": {"cli", "milvus", "query-api", "worker"},
 	} {
 		if slices.Sort(given[name]); !slices.Equal(given[name], want) {

@@ -197,8 +197,7 @@ func TestAnAuditLooksAtItsPartsAndFailsByDrift(t *testing.T) {
 
 func TestSearchAttributesFollowTheRunWhereTheServerKnowsThem(t *testing.T) {
 	for _, known := range []bool{true, false} {
-		f := newFake(10)
-		seen := map[string]bool{}
+		f, seen := newFake(10), map[string]bool{}
 		build := workflows.Build{SearchAttributes: known}
 		musttest.Get(run(t, f, build, func(e *testsuite.TestWorkflowEnvironment) {
 			e.OnUpsertTypedSearchAttributes(mock.Anything).Maybe().Run(func(args mock.Arguments) {
@@ -227,26 +226,6 @@ func TestRunNamesMapToWorkflowIDs(t *testing.T) {
 	}
 	assert.True(t, workflows.ForBackfill("docs/backfill-old-20261123t030000z-1") &&
 		!workflows.ForBackfill("docs/20261123t030000z"), "which builds are of backfills")
-}
-
-// The whole of a build but for its stages must stay small, whatever the corpus.
-func TestABuildOfManyShardsStartsAsManyChildrenAsOneOfFew(t *testing.T) {
-	children := func(shards int) (n int) {
-		f := newFake(make([]int, shards)...)
-		for i := range f.shards {
-			f.shards[i] = 64
-		}
-		musttest.Get(run(t, f, workflows.Build{}, func(env *testsuite.TestWorkflowEnvironment) {
-			env.OnWorkflow(workflows.StageName, mock.Anything, mock.Anything).
-				Return(func(workflow.Context, workflows.StageInput) (workflows.StageResult, error) {
-					n++
-					return workflows.StageResult{}, nil
-				})
-		}))(t)
-		return n
-	}
-	few, many := children(2), children(200)
-	assert.True(t, few == many && few != 0, "%d children of 2 shards, %d of 200", few, many)
 }
 
 func TestPiecesCoverEveryChunkOnce(t *testing.T) {
@@ -291,16 +270,6 @@ func TestAShapeThatCannotWorkIsRefusedWithTheSettingsName(t *testing.T) {
 		}
 		err := shape.Validate()
 		assert.True(t, err != nil && strings.Contains(err.Error(), says), "%+v: %v, want %q", shape, err, says)
-	}
-}
-
-func TestTheShapeDecidesTheFanOut(t *testing.T) {
-	f := newFake(100)
-	shape := workflows.Shape{BatchChunks: 10}
-	completes(t, f, workflows.Build{Shape: shape}, nil)
-	assert.Equal(t, 10, f.count(workflows.ExtractChunks))
-	for _, unit := range f.units {
-		require.True(t, unit.Shape.BatchChunks == 10 && unit.Shape.ShardChunks == 5000, "a unit got shape %+v", unit.Shape)
 	}
 }
 
@@ -569,8 +538,7 @@ func TestABackfillPaysUnitByUnitAndThenPublishes(t *testing.T) {
 	assert.True(t, f.last(workflows.PayBackfill) <= f.first(workflows.TakeLease),
 		"it took the lease before everything was paid for: %v", f.calls)
 	want := []string{"paying|||", "publishing|docs/backfill-old-1-1|g1|"}
-	reported := f.listNotes()
-	assert.True(t, slices.Equal(reported, want), "%q, want %q", reported, want)
+	assert.Equal(t, want, f.listNotes())
 }
 
 func TestABackfillOfNothingPublishesNothing(t *testing.T) {
@@ -603,8 +571,7 @@ func TestABackfillFollowsThePointer(t *testing.T) {
 		"paying|||", "publishing|docs/backfill-old-1-1|g1|", "publishing|||lease_held",
 		"publishing|docs/backfill-old-1-2|g2|", "publishing|||pointer_moved", "publishing|docs/backfill-old-1-3|g3|",
 	}
-	reported := f.listNotes()
-	assert.True(t, slices.Equal(reported, want), "%q, want %q", reported, want)
+	assert.Equal(t, want, f.listNotes())
 }
 
 // A gate that holds its build, and a failure of it, are the backfill's.
@@ -647,8 +614,7 @@ func TestAPausedBackfillHoldsNoLease(t *testing.T) {
 	notes := []string{
 		"paying|||", "publishing|docs/backfill-old-1-1|g1|", "publishing|||paused", "publishing|docs/backfill-old-1-2|g2|",
 	}
-	reported := f.listNotes()
-	assert.True(t, slices.Equal(reported, notes), "%q, want %q", reported, notes)
+	assert.Equal(t, notes, f.listNotes())
 }
 
 // A build that needs the lease ends the one that has it for a backfill; another one follows.
@@ -665,8 +631,7 @@ func TestABuildOfABackfillYields(t *testing.T) {
 	want := []string{
 		"paying|||", "publishing|docs/backfill-old-1-1|g1|", "publishing|||yielded", "publishing|docs/backfill-old-1-2|g2|",
 	}
-	reported := f.listNotes()
-	assert.True(t, slices.Equal(reported, want), "%q, want %q", reported, want)
+	assert.Equal(t, want, f.listNotes())
 }
 
 // Cancelled in the middle of its payments, and while it is published, a backfill ends cancelled, and its build with it.

@@ -118,9 +118,7 @@ func TestABudgetThatIsSpentWantsABiggerOne(t *testing.T) {
 	musttest.Get(run(t, f, workflows.Build{}, func(env *testsuite.TestWorkflowEnvironment) {
 		resume := func(after time.Duration, budget *workflows.Budget, sentence string) {
 			var a *answer
-			env.RegisterDelayedCallback(func() {
-				a = send(env, workflows.UpdateResume, workflows.Resume{Budget: budget})
-			}, after)
+			env.RegisterDelayedCallback(func() { a = send(env, workflows.UpdateResume, workflows.Resume{Budget: budget}) }, after)
 			env.RegisterDelayedCallback(func() {
 				says(t, after.String(), a.rejected, sentence)
 				says(t, after.String(), a.failed, "")
@@ -133,8 +131,7 @@ func TestABudgetThatIsSpentWantsABiggerOne(t *testing.T) {
 		resume(5*time.Hour, &workflows.Budget{Calls: 100}, "not larger")
 		resume(6*time.Hour, &workflows.Budget{Money: 2}, "")
 	}))(t)
-	merged := workflows.Budget{Calls: 100, Money: 2}
-	last := f.units[len(f.units)-1]
+	merged, last := workflows.Budget{Calls: 100, Money: 2}, f.units[len(f.units)-1]
 	assert.True(t, last.Budget != nil && *last.Budget == merged, "the last activity got budget %+v", last.Budget)
 	assert.True(t, len(f.steered) == 2 && *f.steered[0].NewBudget == (workflows.Budget{Calls: 100}) &&
 		*f.steered[1].NewBudget == merged, "written down: %+v", f.steered)
@@ -142,8 +139,7 @@ func TestABudgetThatIsSpentWantsABiggerOne(t *testing.T) {
 
 func TestCancelIsWrittenDownBeforeTheRunStops(t *testing.T) {
 	for _, generation := range []string{"g", "restore-1"} {
-		f := newFake(64 * 40)
-		activity := workflows.ExtractChunks
+		f, activity := newFake(64*40), workflows.ExtractChunks
 		if generation != "g" {
 			activity = workflows.RestorePart
 		}
@@ -242,8 +238,7 @@ func TestARunThatIsEndingTakesNoCommand(t *testing.T) {
 		env.OnActivity(workflows.EndBuild, mock.Anything, mock.Anything).Return(workflows.Ended{}, nil).After(time.Hour)
 		env.RegisterDelayedCallback(func() {
 			for _, a := range []*answer{
-				send(env, workflows.UpdatePause),
-				send(env, workflows.UpdateResume, workflows.Resume{}),
+				send(env, workflows.UpdatePause), send(env, workflows.UpdateResume, workflows.Resume{}),
 				send(env, workflows.UpdateCancel),
 			} {
 				env.RegisterDelayedCallback(func() { says(t, "command", a.rejected, "ending") }, time.Second)
@@ -266,8 +261,7 @@ func TestACancelThatEndsTheRunBeforeItIsAcknowledgedIsObeyed(t *testing.T) {
 	_, err := run(t, f, workflows.Build{}, func(env *testsuite.TestWorkflowEnvironment) {
 		env.RegisterDelayedCallback(func() {
 			env.UpdateWorkflow(workflows.UpdateCancel, "cancel", &testsuite.TestUpdateCallback{
-				OnAccept:   func() {},
-				OnReject:   func(err error) { answer = err },
+				OnAccept: func() {}, OnReject: func(err error) { answer = err },
 				OnComplete: func(_ any, err error) { answer = err },
 			})
 		}, 0)
@@ -335,8 +329,7 @@ func TestAResumeRightAfterAPauseIsNotLost(t *testing.T) {
 		"when some have noticed and some begin": {true, 59 * time.Minute},
 	} {
 		for _, generation := range []string{"g", "restore-1"} {
-			f := newFake(64 * 20)
-			activity := workflows.ExtractChunks
+			f, activity := newFake(64*20), workflows.ExtractChunks
 			if generation != "g" {
 				activity = workflows.RestorePart
 			}
@@ -398,8 +391,7 @@ func TestAPauseThatIsTakenBackWhileAUnitFails(t *testing.T) {
 // Promises: 111.
 func TestTheLastAcknowledgedCommandCounts(t *testing.T) {
 	for seed := range uint64(50) {
-		random := rand.New(rand.NewPCG(seed, 1))
-		f := newFake(64*6, 64*3)
+		random, f := rand.New(rand.NewPCG(seed, 1)), newFake(64*6, 64*3)
 		f.pauses = random.IntN(2) == 0
 		if random.IntN(2) == 0 {
 			f.fails(fmt.Sprintf("ExtractChunks 0/%d", random.IntN(6)), "store_unavailable", 1+random.IntN(5))

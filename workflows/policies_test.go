@@ -66,8 +66,7 @@ func (out *outbound) ExecuteChildWorkflow(ctx workflow.Context, name string, arg
 // started gives the options of everything that builds and restores start.
 func started(t *testing.T) *options {
 	seen := &options{
-		activities: map[string]workflow.ActivityOptions{},
-		children:   map[string]workflow.ChildWorkflowOptions{},
+		activities: map[string]workflow.ActivityOptions{}, children: map[string]workflow.ChildWorkflowOptions{},
 	}
 	for _, build := range []workflows.Build{
 		{Heartbeat: 42 * time.Second}, {Generation: "restore-1"}, {Generation: "audit-1"},
@@ -101,8 +100,7 @@ var (
 // Each activity is of one kind, whose retries and time-outs it has. What fills a core has a queue of its own, and
 // children end with their run.
 func TestEveryActivityHasAProfile(t *testing.T) {
-	seen := started(t)
-	all := slices.Concat(quickOnes, recordings, notices, batches)
+	seen, all := started(t), slices.Concat(quickOnes, recordings, notices, batches)
 	slices.Sort(all)
 	assert.Equal(t, all, slices.Sorted(maps.Keys(seen.activities)))
 	apart := []string{
@@ -167,8 +165,7 @@ func TestAnAttemptMayTakeAsLongAsItsUnitIsLarge(t *testing.T) {
 	limitOf := func(batch int) time.Duration {
 		f := newFake(1000)
 		seen := &options{
-			activities: map[string]workflow.ActivityOptions{},
-			children:   map[string]workflow.ChildWorkflowOptions{},
+			activities: map[string]workflow.ActivityOptions{}, children: map[string]workflow.ChildWorkflowOptions{},
 		}
 		build := workflows.Build{Shape: workflows.Shape{BatchChunks: batch}}
 		musttest.Get(run(t, f, build, func(env *testsuite.TestWorkflowEnvironment) {

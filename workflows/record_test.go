@@ -127,7 +127,6 @@ func (r recorder) pauses() {
 	stage := r.child(built, workflows.StageName, "/extract/retry-01")
 	r.store("paused", stage)
 	r.store("paused", r.child(stage, workflows.ShardName, "/s-00000"))
-
 	b := newFilling()
 	b.fail["PayBackfill 1"] = []error{fatal("model_auth")}
 	backfill := workflows.Build{Index: "filled", Generation: "backfill-old-1", Backfill: "old"}
@@ -159,8 +158,7 @@ func (r recorder) ends() {
 func (r recorder) others() {
 	restore := workflows.Build{Index: "restored", Generation: "restore-1"}
 	r.record("completed", newFake(), workflows.RestoreName, restore, nil)
-	audit := workflows.Build{Index: "audited", Generation: "audit-1"}
-	r.record("completed", newFake(), workflows.AuditName, audit, nil)
+	r.record("completed", newFake(), workflows.AuditName, workflows.Build{Index: "audited", Generation: "audit-1"}, nil)
 	r.record("completed", newFake(20), workflows.NightlyName, workflows.Build{Index: "nightly"}, nil)
 }
 
@@ -273,9 +271,7 @@ func (r recorder) until(reached func() bool) {
 
 const histories = "testdata/histories"
 
-func recorded(t *testing.T) map[string]*history.History {
-	return musttest.Get(stored())(t)
-}
+func recorded(t *testing.T) map[string]*history.History { return musttest.Get(stored())(t) }
 
 var stored = sync.OnceValues(func() (map[string]*history.History, error) {
 	paths, err := filepath.Glob(filepath.Join(histories, "*.json.gz"))

@@ -53,13 +53,11 @@ func next(
 
 func TestAStageContinuesAsNewWithoutLoss(t *testing.T) {
 	var mu sync.Mutex
-	seen := map[int]int{}
-	in := stageOf200()
+	seen, in := map[int]int{}, stageOf200()
 	rounds := 0
 	for {
 		rounds++
-		n := 0
-		env := environment(newFake(), nil)
+		n, env := 0, environment(newFake(), nil)
 		env.OnWorkflow(workflows.ShardName, mock.Anything, mock.Anything).
 			Return(func(_ workflow.Context, input workflows.ShardInput) (workflows.StageResult, error) {
 				mu.Lock()
@@ -85,8 +83,7 @@ func TestAStageContinuesAsNewWithoutLoss(t *testing.T) {
 
 // A pause and a long history at once: the pause is reported, what is left is in it.
 func TestAStageThatPausesDoesNotContinueAsNew(t *testing.T) {
-	in := stageOf200()
-	env := environment(newFake(), nil)
+	in, env := stageOf200(), environment(newFake(), nil)
 	env.OnWorkflow(workflows.ShardName, mock.Anything, mock.Anything).
 		Return(func(_ workflow.Context, input workflows.ShardInput) (workflows.StageResult, error) {
 			if input.Shard == 10 {
@@ -116,8 +113,7 @@ func TestAShardGoesOnWithItsPendingBatches(t *testing.T) {
 	in.Partial = []workflows.ShardLeft{{Shard: 10, Pending: []workflows.UnitRange{{From: 78, To: 79}}}}
 	in.Done = 1000
 	var mu sync.Mutex
-	got := map[int]workflows.ShardInput{}
-	env := environment(newFake(), nil)
+	got, env := map[int]workflows.ShardInput{}, environment(newFake(), nil)
 	env.OnWorkflow(workflows.ShardName, mock.Anything, mock.Anything).
 		Return(func(_ workflow.Context, input workflows.ShardInput) (workflows.StageResult, error) {
 			mu.Lock()
@@ -320,8 +316,7 @@ func executeActivity(
 	t *testing.T, in workflows.StageInput, capacity func(since time.Duration) (workflows.Capacity, error),
 ) (*plant, workflows.StageResult, time.Time) {
 	env := environment(newFake(), nil)
-	p := &plant{runs: map[[2]int]int{}, capacity: capacity}
-	name, calls := in.Activity, 8
+	p, name, calls := &plant{runs: map[[2]int]int{}, capacity: capacity}, in.Activity, 8
 	if name == "" {
 		name, calls = workflows.ExtractChunks, 64
 	}
@@ -338,9 +333,7 @@ func always(c workflows.Capacity) func(time.Duration) (workflows.Capacity, error
 	return func(time.Duration) (workflows.Capacity, error) { return c, nil }
 }
 
-func (p *plant) complete(t *testing.T, shards int) {
-	assert.Len(t, p.runs, shards*79)
-}
+func (p *plant) complete(t *testing.T, shards int) { assert.Len(t, p.runs, shards*79) }
 
 // Shards are full, or as small as PDFs make them.
 func TestExtractionFillsTheModelOfAFleet(t *testing.T) {

@@ -55,9 +55,7 @@ type fake struct {
 
 func newFake(shards ...int) *fake {
 	return &fake{
-		shards:  shards,
-		fail:    map[string][]error{},
-		planned: workflows.Planned{Units: 2, Documents: 10},
+		shards: shards, fail: map[string][]error{}, planned: workflows.Planned{Units: 2, Documents: 10},
 		outcome: workflows.Outcome{Status: "completed"},
 	}
 }
@@ -153,8 +151,7 @@ type registry interface {
 // gives registers an activity that gives what a function does, and is recorded as a call.
 func gives[In, Out any](f *fake, to registry, name string, give func(In) Out) {
 	to.RegisterActivityWithOptions(func(_ context.Context, in In) (Out, error) {
-		out := give(in)
-		return out, f.call(name)
+		return give(in), f.call(name)
 	}, activity.RegisterOptions{Name: name})
 }
 

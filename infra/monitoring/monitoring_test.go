@@ -24,15 +24,13 @@ func expressions(t *testing.T) map[string][]string {
 	raw := musttest.Get(os.ReadFile("dashboard.json"))(t)
 	var dashboard struct {
 		Panels []struct {
-			ID      int
-			Type    string
-			Title   string
-			Targets []struct{ Expr string }
+			ID          int
+			Type, Title string
+			Targets     []struct{ Expr string }
 		}
 	}
 	require.NoError(t, json.Unmarshal(raw, &dashboard))
-	out := map[string][]string{}
-	ids := map[int]bool{}
+	out, ids := map[string][]string{}, map[int]bool{}
 	for _, panel := range dashboard.Panels {
 		assert.True(t, !ids[panel.ID] && (panel.Type == "row" || len(panel.Targets) != 0),
 			"panel %d %q: its id is taken, or it asks nothing", panel.ID, panel.Title)
@@ -81,8 +79,7 @@ func served(t *testing.T) map[string]bool {
 
 // Promises: 109.
 func TestDashboardAndRulesAskForMetricsThatAreServed(t *testing.T) {
-	served := served(t)
-	asked := map[string]bool{}
+	served, asked := served(t), map[string]bool{}
 	for place, all := range expressions(t) {
 		for _, expression := range all {
 			names := metric.FindAllString(expression, -1)

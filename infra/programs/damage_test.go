@@ -114,7 +114,6 @@ func (i *installation) say(args ...string) (string, int) {
 }
 
 func (i *installation) must(code int, args ...string) {
-	i.t.Helper()
 	said, got := i.say(args...)
 	require.True(i.t, got == code, "exit code %d, want %d: %s", got, code, said)
 }
@@ -291,8 +290,7 @@ func (r *ruin) of(t *testing.T) *ruin {
 }
 
 func (r *ruin) try(number int) (d damage) {
-	begun := time.Now()
-	random := rand.New(rand.NewPCG(*seed, uint64(number)))
+	begun, random := time.Now(), rand.New(rand.NewPCG(*seed, uint64(number)))
 	kinds := slices.Sorted(maps.Keys(r.kinds))
 	d.number, d.kind = number, kinds[(number+int(*seed))%len(kinds)]
 	d.file = r.kinds[d.kind][random.IntN(len(r.kinds[d.kind]))]

@@ -35,14 +35,13 @@ import (
 
 // installation is a data directory with its configuration, its corpus, and the process that serves it.
 type installation struct {
-	t      *testing.T
-	corpus string
-	data   string
-	env    []string
-	log    *os.File // of every program
-	dev    *exec.Cmd
-	said   string // by the last start of dev, on standard error
-	http   string
+	t            *testing.T
+	corpus, data string
+	env          []string
+	log          *os.File // of every program
+	dev          *exec.Cmd
+	said         string // by the last start of dev, on standard error
+	http         string
 }
 
 const settings = `
@@ -89,7 +88,6 @@ func (i *installation) on(data string) *installation {
 }
 
 func (i *installation) write(path, text string) {
-	i.t.Helper()
 	if !filepath.IsAbs(path) {
 		path = filepath.Join(i.corpus, path)
 	}
@@ -105,7 +103,6 @@ func (i *installation) command(args ...string) *exec.Cmd {
 }
 
 func (i *installation) run(args ...string) (out map[string]any) {
-	i.t.Helper()
 	raw, err := i.command(append(args, "--json")...).Output()
 	for range 5 {
 		if err == nil || len(raw) > 0 {
@@ -124,7 +121,6 @@ func (i *installation) run(args ...string) (out map[string]any) {
 }
 
 func (i *installation) start() {
-	i.t.Helper()
 	require.True(i.t, i.begin(), "the stack ended before it was ready")
 }
 
@@ -147,7 +143,6 @@ func (i *installation) begin() bool {
 }
 
 func (i *installation) beginOnce() bool {
-	i.t.Helper()
 	said := &bytes.Buffer{}
 	i.dev = i.command("dev", "--http-port", "0", "--temporal-port", "0")
 	i.dev.Stderr, i.dev.WaitDelay = io.MultiWriter(said, i.log), 10*time.Second
@@ -209,7 +204,6 @@ func (i *installation) ask(question string) (documents []string) {
 }
 
 func (i *installation) call(question string) string {
-	i.t.Helper()
 	session, err := sdk.NewClient(&sdk.Implementation{Name: "test", Version: "1"}, nil).
 		Connect(i.t.Context(), &sdk.CommandTransport{Command: i.command("mcp")}, nil)
 	require.True(i.t, err == nil, "%v", err)
@@ -246,7 +240,6 @@ func TestANightThatIsKilledIsAnsweredOverHTTPAndMCP(t *testing.T) {
 	got := i.ask("Where is the fortress Quillon?")
 	assert.True(t, len(got) != 0 && got[0] == "fortress.txt", "HTTP finds %q", got)
 	assert.Contains(t, i.call("Where is the fortress Quillon?"), "Quillon is a fortress in Veldoria.")
-
 	require.NoError(t, os.Remove(filepath.Join(i.corpus, "fortress.txt")))
 	i.write("hill.txt", "Tarrow is a lake near Quorn.")
 	shut.Store(true)
@@ -264,14 +257,12 @@ func TestANightThatIsKilledIsAnsweredOverHTTPAndMCP(t *testing.T) {
 	said := i.call("Is Tarrow a lake near Quorn? Quillon?")
 	assert.NotContains(t, said, "Quillon is")
 	assert.Contains(t, said, "Tarrow is a lake near Quorn.")
-	before := server.Stats().Chat
-	nothing := i.run("index", "--index", "again", "--wait")
+	before, nothing := server.Stats().Chat, i.run("index", "--index", "again", "--wait")
 	for _, hash := range []string{"content_hash", "text_hash", "vector_hash"} {
 		assert.True(t, nothing[hash] != "" && nothing[hash] == night[hash], "%s is %v, from nothing %v", hash, night[hash],
 			nothing[hash])
 	}
-	now := server.Stats().Chat
-	assert.True(t, now == before, "a build from nothing of what was paid for called the model %d times", now-before)
+	assert.Equal(t, before, server.Stats().Chat, "a build from nothing of what was paid for called the model")
 }
 
 const operationSettings = `
@@ -473,10 +464,8 @@ func (s *site) killEach(o operation, random *rand.Rand, times int) {
 	copyFolder(s.t, s.data, at)
 	s.server.Reset()
 	i.start()
-	begun := time.Now()
-	said := s.do(s.t.Context(), i, o)
-	took := time.Since(begun)
-	calm := s.outcome(i, o.index)
+	begun, said := time.Now(), s.do(s.t.Context(), i, o)
+	took, calm := time.Since(begun), s.outcome(i, o.index)
 	i.kill()
 	_ = os.RemoveAll(at)
 	s.t.Logf("%s, undisturbed: %s, %d answers, %d texts", o.name, took, calm.paid, calm.texts)

@@ -87,8 +87,7 @@ func TestASegmentThatLiesThereCutIsWrittenAgain(t *testing.T) {
 
 func TestTemporaryFilesLeaveTheDiskWhenDiscarded(t *testing.T) {
 	dir := t.TempDir()
-	open := scratchtest.In(t, dir)
-	rows := musttest.Get(artifact.NewRows())(t)
+	open, rows := scratchtest.In(t, dir), musttest.Get(artifact.NewRows())(t)
 	assert.Len(t, open(), 1)
 	rows.Discard()
 	assert.Empty(t, open(), "left")
@@ -252,8 +251,7 @@ func TestManyObjectsAreDeletedInSeveralRequestsAtOnceAndNoneBeginsAfterThePermit
 		requests     int
 	}{{time.Hour, 5 * time.Second, 20}, {1500 * time.Millisecond, 2 * time.Second, 8}} {
 		synctest.Test(t, func(t *testing.T) {
-			store := &slowly{Store: artifacttest.New()}
-			began := time.Now()
+			store, began := &slowly{Store: artifacttest.New()}, time.Now()
 			ctx, cancel := context.WithTimeout(t.Context(), test.permit)
 			defer cancel()
 			err := artifact.DeleteAll(ctx, store, make([]string, 20_000))
@@ -266,8 +264,7 @@ func TestManyObjectsAreDeletedInSeveralRequestsAtOnceAndNoneBeginsAfterThePermit
 }
 
 func TestDeleteAllStopsWhenItIsCancelledAndTellsErrors(t *testing.T) {
-	ctx := musttest.EndedContext(t)
-	memory := artifacttest.New()
+	ctx, memory := musttest.EndedContext(t), artifacttest.New()
 	err := artifact.DeleteAll(ctx, memory, []string{"a"})
 	assert.True(t, errors.Is(err, context.Canceled) && memory.Calls(artifacttest.Delete) == 0,
 		"%v after %d deletes", err, memory.Calls(artifacttest.Delete))
@@ -304,8 +301,7 @@ func TestWhatABranchSharesLiesBelowItsBase(t *testing.T) {
 		"exp/current.json"}
 	assert.Equal(t, want, keys(below, "", ""), "below lie")
 	assert.Equal(t, []string{"exp/segments/b"}, keys(store, "exp/segments/", "exp/segments/a"), "listed")
-	to := blobmemory.New()
-	assert.NoError(t, blob.Copy(t.Context(), to, "copy", store, "exp/segments/a"), "a copy")
+	assert.NoError(t, blob.Copy(t.Context(), blobmemory.New(), "copy", store, "exp/segments/a"), "a copy")
 	require.NoError(t, store.DeleteAll(t.Context(), []string{"exp/segments/a"}))
 	musttest.Refuse(store.Stat(t.Context(), "docs/segments/a"))(t, fault.NotFound)
 }
@@ -335,8 +331,7 @@ func (s *standing) DeleteAll(context.Context, []string) error {
 
 // What was in flight when the process stood still is done; nothing is asked for afterwards.
 func TestNoRequestBeginsInAProcessThatStoodStill(t *testing.T) {
-	store := &standing{Memory: artifacttest.New()}
-	keys := make([]string, 20_000)
+	store, keys := &standing{Memory: artifacttest.New()}, make([]string, 20_000)
 	for i := range keys {
 		keys[i] = fmt.Sprint("docs/segments/", i)
 	}
@@ -354,8 +349,7 @@ func generations(t *testing.T) (artifact.Index, *artifacttest.Memory, map[string
 		sha := musttest.Get(x.PutManifest(t.Context(), &core.Manifest{Format: core.ManifestFormat, Generation: gen, Seq: seq,
 			Counts: core.Counts{Chunks: 100 * seq}, Segments: core.Segments{Splits: []core.Split{{}}}}))(t)
 		state := map[bool]string{true: "held", false: "published"}[gen == "g3"]
-		ref := core.GenerationRef{Manifest: sha, Seq: seq, State: state}
-		writeJSON(t, store, x.GenerationKey(gen, "manifest.json"), ref)
+		writeJSON(t, store, x.GenerationKey(gen, "manifest.json"), core.GenerationRef{Manifest: sha, Seq: seq, State: state})
 		writeJSON(t, store, x.GenerationKey(gen, "report.json"), map[string]string{})
 		manifests[gen] = sha
 	}
@@ -438,8 +432,7 @@ func TestAStoreThatDoesNotAnswerIsNotTakenForDamage(t *testing.T) {
 		assert.True(t, fault.Is(err, fault.StoreDown), "%s: %v", key, err)
 	}
 	store.Fail = nil
-	ctx := musttest.EndedContext(t)
-	_, _, err := x.ReadableRefs(ctx)
+	_, _, err := x.ReadableRefs(musttest.EndedContext(t))
 	assert.True(t, errors.Is(err, context.Canceled), "cancelled: %v", err)
 }
 

@@ -23,8 +23,7 @@ import (
 const rowCount = 3000
 
 // rowKey returns an even-numbered key, so that the odd numbers are keys that a file does not have.
-func rowKey(i int) string { return fmt.Sprintf("k%06d", 2*i) }
-
+func rowKey(i int) string   { return fmt.Sprintf("k%06d", 2*i) }
 func rowValue(i int) string { return fmt.Sprint("value ", i, strings.Repeat(" pad", 20)) }
 
 func rowFile(t *testing.T, store blob.Store, key string) *artifact.Reader {
@@ -114,23 +113,6 @@ func TestADamagedFrameIsAnErrorThatNamesItsObject(t *testing.T) {
 	assert.Equal(t, 10, seen)
 }
 
-func TestFilesThatAreCutOrForeignAreRefused(t *testing.T) {
-	store := artifacttest.New()
-	for situation, edit := range map[string]func([]byte) []byte{
-		"empty":          func([]byte) []byte { return nil },
-		"cut":            func(raw []byte) []byte { return raw[:len(raw)/2] },
-		"another format": func([]byte) []byte { return []byte(strings.Repeat("not a row file ", 20)) },
-		"footer":         func(raw []byte) []byte { raw[len(raw)-50] ^= 1; return raw },
-	} {
-		rowFile(t, store, "f")
-		store.Change("f", edit)
-		_, err := artifact.OpenRows(t.Context(), store, "f")
-		assert.True(t, fault.Is(err, fault.SegmentDamage) && strings.Contains(err.Error(), "memory/f"),
-			"%s: %v", situation, err)
-	}
-	musttest.Refuse(artifact.OpenRows(t.Context(), store, "absent"))(t, fault.NotFound)
-}
-
 // A connection that ends in the middle of a frame heals by itself: it must not be reported as damage.
 func TestABodyThatEndsEarlyIsTheStoresFaultNotTheSegments(t *testing.T) {
 	store := artifacttest.New()
@@ -212,8 +194,7 @@ func TestASizedReaderAtReadsRangesAsAFileDoes(t *testing.T) {
 
 func TestAFileOfAnotherSizeThanItsManifestSaysIsDamaged(t *testing.T) {
 	store := artifacttest.New()
-	reader := rowFile(t, store, "f")
-	info := musttest.Get(store.Stat(t.Context(), "f"))(t)
+	reader, info := rowFile(t, store, "f"), musttest.Get(store.Stat(t.Context(), "f"))(t)
 	for _, size := range []int64{info.Size, 0, -1} { // not known, but for the first
 		found := musttest.Get(artifact.OpenRowsOf(t.Context(), store, "f", size))(t)
 		assert.True(t, found.Rows == reader.Rows && len(found.Frames) == len(reader.Frames), "said to be of %d bytes", size)
@@ -223,14 +204,14 @@ func TestAFileOfAnotherSizeThanItsManifestSaysIsDamaged(t *testing.T) {
 		assert.True(t, fault.Is(err, fault.SegmentDamage), "said to be of %d bytes: %v", size, err)
 	}
 	store.Change("f", func(raw []byte) []byte { return raw[:len(raw)-9] })
-	musttest.Refuse(artifact.OpenRowsOf(t.Context(), store, "f", info.Size))(t, fault.SegmentDamage)
+	musttest.Refuse(artifact.OpenRowsOf(t.Context(), store, "f", info.Size))(t, fault.SegmentDamage, "memory/f")
+	musttest.Refuse(artifact.OpenRows(t.Context(), store, "absent"))(t, fault.NotFound)
 }
 
 // A file that is loaded by its size gives the rows that a scan gives; one of another size is an error, not fewer rows.
 func TestAFileIsLoadedByItsSizeOrNotAtAll(t *testing.T) {
 	store := artifacttest.New()
-	reader := rowFile(t, store, "k")
-	info := musttest.Get(store.Stat(t.Context(), "k"))(t)
+	reader, info := rowFile(t, store, "k"), musttest.Get(store.Stat(t.Context(), "k"))(t)
 	loaded := musttest.Get(artifact.LoadOf(t.Context(), store, "k", info.Size))(t)
 	var want, got []string
 	for row, err := range reader.Scan(t.Context(), 0, -1) {
@@ -250,8 +231,7 @@ func TestAFileIsLoadedByItsSizeOrNotAtAll(t *testing.T) {
 
 // Rows of a key may lie in several frames, and keys that a file does not have are asked for too.
 func TestRowsUnderKeysAreThoseOfAScan(t *testing.T) {
-	store := artifacttest.New()
-	rows := musttest.Get(artifact.NewRows())(t)
+	store, rows := artifacttest.New(), musttest.Get(artifact.NewRows())(t)
 	defer rows.Discard()
 	random := rand.New(rand.NewPCG(1, 2))
 	var all [][2]string

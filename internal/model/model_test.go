@@ -18,11 +18,10 @@ import (
 )
 
 type scripted struct {
-	reply model.Reply
-	err   error
-	free  bool
-	boom  bool
-	calls int
+	reply      model.Reply
+	err        error
+	free, boom bool
+	calls      int
 }
 
 func (s *scripted) Complete(context.Context, model.Call) (model.Reply, error) {
@@ -149,13 +148,10 @@ func TestCapabilitiesAreFoundBelowDecorators(t *testing.T) {
 		value any
 		want  bool
 	}{
-		"itself":                           {builtin.Embedder{}, true},
-		"below limits":                     {limited, true},
-		"below two decorators":             {limits.Embedder{Embedder: limited}, true},
-		"below one that unwraps to any":    {opaque{limited}, true},
-		"nowhere":                          {metered, false},
-		"below one that hides it":          {bare{builtin.Embedder{}}, false},
-		"nothing at all":                   {nil, false},
+		"itself": {builtin.Embedder{}, true}, "below limits": {limited, true},
+		"below two decorators":          {limits.Embedder{Embedder: limited}, true},
+		"below one that unwraps to any": {opaque{limited}, true}, "nowhere": {metered, false},
+		"below one that hides it": {bare{builtin.Embedder{}}, false}, "nothing at all": {nil, false},
 		"below one that unwraps to nobody": {opaque{}, false},
 	} {
 		weighable, ok := model.As[model.Weighable](c.value)
@@ -163,8 +159,7 @@ func TestCapabilitiesAreFoundBelowDecorators(t *testing.T) {
 		assert.True(t, !ok || weighable.WithIDF(func(string) float64 { return 2 }).Dimension() == builtin.Dimension,
 			"%s: another embedder was found", name)
 	}
-	chat := limits.Chat{Chat: model.MeterChat(&scripted{}, &tally{})}
-	found, ok := model.As[*scripted](chat)
+	found, ok := model.As[*scripted](limits.Chat{Chat: model.MeterChat(&scripted{}, &tally{})})
 	assert.True(t, ok && !found.free, "a chat model below limits and meter is not found")
 	outer, ok := model.As[limits.Embedder](opaque{limited})
 	assert.True(t, ok && outer.Query, "a decorator is not found by its own type")
@@ -215,8 +210,7 @@ func TestARequestIsSentByTheAdmissionItHas(t *testing.T) {
 
 func TestNothingIsAdmittedAheadOfWhatCostsNothingOrByAMeterWithoutForesight(t *testing.T) {
 	for name, chat := range map[string]model.Chat{
-		"free":      model.MeterChat(&scripted{free: true}, &seer{}),
-		"no meter":  &scripted{},
+		"free": model.MeterChat(&scripted{free: true}, &seer{}), "no meter": &scripted{},
 		"no seeing": model.MeterChat(&scripted{}, &tally{}),
 	} {
 		assert.True(t, model.NewAdmitter(chat, model.Extract, 0, "a") == nil, "%s: is admitted ahead", name)
@@ -305,11 +299,10 @@ func inPieces(open bool, pieces []string) (early, all []string, answer string, e
 
 func TestWhatIsSaidComesInPieces(t *testing.T) {
 	for name, c := range map[string]struct {
-		open   bool
-		pieces []string
-		early  []string
-		answer string
-		err    error
+		open          bool
+		pieces, early []string
+		answer        string
+		err           error
 	}{
 		"plain":                      {true, []string{"Oslo", " is", " it."}, []string{"Oslo", " is", " it."}, "Oslo is it.", nil},
 		"plain, of an unknown model": {false, []string{"Oslo", " is", " it."}, nil, "Oslo is it.", nil},

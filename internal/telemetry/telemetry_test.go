@@ -21,6 +21,7 @@ import (
 	"github.com/unweaver/unweaver/internal/model"
 	"github.com/unweaver/unweaver/internal/telemetry"
 	"github.com/unweaver/unweaver/internal/telemetry/observe"
+	"github.com/unweaver/unweaver/internal/testkit/musttest"
 )
 
 var update = flag.Bool("update", false, "write docs/reference/metrics.md")
@@ -38,16 +39,12 @@ func TestTheReferenceListsEveryMetric(t *testing.T) {
 
 // scrape returns what Prometheus would get.
 func scrape(t *testing.T, process *telemetry.Process) string {
-	t.Helper()
 	recorder := httptest.NewRecorder()
 	process.Handler().ServeHTTP(recorder, httptest.NewRequest("GET", "/metrics", nil))
-	raw, err := io.ReadAll(recorder.Result().Body)
-	require.NoError(t, err)
-	return string(raw)
+	return string(musttest.Get(io.ReadAll(recorder.Result().Body))(t))
 }
 
 func has(t *testing.T, text string, lines ...string) {
-	t.Helper()
 	for _, line := range lines {
 		assert.Contains(t, text, line+"\n", "no line %q", line)
 	}
@@ -57,8 +54,7 @@ func TestNamesKeepToTheConventionsOfPrometheus(t *testing.T) {
 	process := telemetry.New("worker")
 	_, end := process.BeginStore(t.Context(), observe.Artifacts, "get")
 	end(errors.New("broken"))
-	problems, err := testutil.GatherAndLint(process.Registry())
-	require.NoError(t, err)
+	problems := musttest.Get(testutil.GatherAndLint(process.Registry()))(t)
 	for _, problem := range problems {
 		t.Errorf("%s: %s", problem.Metric, problem.Text)
 	}
@@ -120,8 +116,7 @@ func TestALabelHasABoundedNumberOfValues(t *testing.T) {
 }
 
 func TestWhatIsLookedUpIsReplacedWholeAndAges(t *testing.T) {
-	process := telemetry.New("worker")
-	made := time.Now().Add(-time.Hour)
+	process, made := telemetry.New("worker"), time.Now().Add(-time.Hour)
 	at := func(index string) []telemetry.Sample {
 		return []telemetry.Sample{{Value: float64(made.Unix()), Labels: []string{index}}}
 	}

@@ -261,11 +261,9 @@ func TestFunctionWordsAndElisionsAreLeftOut(t *testing.T) {
 func TestWordsWithoutSpacesAreFoundByTheirCharacters(t *testing.T) {
 	for _, c := range []struct{ code, text, terms, places string }{
 		{"zh", "他在北京大学。", "他 在 他在 北 在北 京 北京 大 京大 学 大学", "他在 在北 北京 京大 大学"},
-		{"zh", "李，OpenAI公司", "李 openai open ai 公 司 公司", "李 OpenAI 公司"},
-		{"ja", "データ ﾃﾞｰﾀ", "デ ー デー タ ータ デ ー デー タ ータ", ""},
+		{"zh", "李，OpenAI公司", "李 openai open ai 公 司 公司", "李 OpenAI 公司"}, {"ja", "データ ﾃﾞｰﾀ", "デ ー デー タ ータ デ ー デー タ ータ", ""},
 		{"ja", "東京タワー", "東 京 東京 タ 京タ ワ タワ ー ワー", "東京 京タ タワ ワー"},
-		{"th", "ปลาไหล", "ปล ลา ปลา าไ ลาไ ไห าไห หล ไหล", "ปลา ลาไ าไห ไหล"},
-		{"th", "รถ ก", "รถ ก", "รถ ก"},
+		{"th", "ปลาไหล", "ปล ลา ปลา าไ ลาไ ไห าไห หล ไหล", "ปลา ลาไ าไห ไหล"}, {"th", "รถ ก", "รถ ก", "รถ ก"},
 		{"de", "Das Wort 漢字", "wort 漢 字 漢字", "Das Wort 漢字"},
 	} {
 		language := text.LanguageOf(c.code)
@@ -316,8 +314,7 @@ func FuzzTermsOfPlaces(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, s string) {
 		for _, code := range text.Languages() {
-			language := text.LanguageOf(code)
-			known := map[string]bool{}
+			language, known := text.LanguageOf(code), map[string]bool{}
 			for _, term := range language.Terms(s) {
 				require.True(t, term != "", "%s: %q has an empty term", code, s)
 				known[term] = true
@@ -414,22 +411,13 @@ func TestSignsMakeOtherNames(t *testing.T) {
 // Promises: 73.
 func TestCompoundsAreFoundWholeAndByTheirParts(t *testing.T) {
 	for in, want := range map[string]string{
-		"getUserName":        "getusername get user name",
-		"HTTPServer":         "httpserver http server",
-		"parseXMLDocument2":  "parsexmldocument2 parse xml document2",
-		"MAX_RETRY_COUNT":    "maxretrycount max retry count",
-		"__init__":           "init",
-		"figure_3":           "figure3 figure 3",
-		"userID":             "userid user id",
-		"iPhone mRNA CEOs":   "iphone mrna ceos",
-		"SARS-CoV":           "sars cov",
-		"NASA's NASA Nasa":   "nasa nasa nasa",
-		"foo.bar@example.io": "foobar foo bar exampleio example io",
-		"The end.Next begin": "endnext end next begin",
-		"don't isn't we'll":  "we'll",
-		"L’Oréal d'Artagnan": "oreal loreal artagnan dartagnan",
-		"Ankara'da":          "ankara ankarada",
-		"U.S.A. Ph.D.":       "usa phd ph",
+		"getUserName": "getusername get user name", "HTTPServer": "httpserver http server",
+		"parseXMLDocument2": "parsexmldocument2 parse xml document2", "MAX_RETRY_COUNT": "maxretrycount max retry count",
+		"__init__": "init", "figure_3": "figure3 figure 3", "userID": "userid user id",
+		"iPhone mRNA CEOs": "iphone mrna ceos", "SARS-CoV": "sars cov", "NASA's NASA Nasa": "nasa nasa nasa",
+		"foo.bar@example.io": "foobar foo bar exampleio example io", "The end.Next begin": "endnext end next begin",
+		"don't isn't we'll": "we'll", "L’Oréal d'Artagnan": "oreal loreal artagnan dartagnan", "Ankara'da": "ankara ankarada",
+		"U.S.A. Ph.D.": "usa phd ph",
 	} {
 		assert.Equal(t, want, strings.Join(text.SurfaceWords(in), " "), "%q", in)
 	}
@@ -441,10 +429,8 @@ func TestCompoundsAreFoundWholeAndByTheirParts(t *testing.T) {
 // Only words that have accents have a second term, which distinguishes them from those without.
 func TestAWordWithAccentsIsThereOnceMore(t *testing.T) {
 	for in, want := range map[string]string{
-		"résumés of a resume": "resume =résumé resume",
-		"ﬁle Ａ１ soft\u00ad":   "file a1 soft",
-		"مُحَمَّد":            "محمد",
-		"й and ё":             "й е =ё",
+		"résumés of a resume": "resume =résumé resume", "ﬁle Ａ１ soft\u00ad": "file a1 soft", "مُحَمَّد": "محمد",
+		"й and ё": "й е =ё",
 	} {
 		assert.Equal(t, want, strings.Join(text.Terms(in), " "), "%q", in)
 	}
@@ -454,11 +440,10 @@ func TestAWordWithAccentsIsThereOnceMore(t *testing.T) {
 // Promises: 73.
 func TestWordsAreFoundWithoutTheirAccents(t *testing.T) {
 	for code, content := range map[string]string{
-		"de":  "Häuser größere Brücken müßige Übungen Gebäude",
-		"fr":  "l'élève décisions répétées théâtre forêts âgées façade mangé où",
-		"es":  "información canciones está rápidamente año comprendió compañías",
-		"pt":  "decisão nações irmã informação água português estão",
-		"und": "Żółć Ångström Čapek Phở ñandú",
+		"de": "Häuser größere Brücken müßige Übungen Gebäude",
+		"fr": "l'élève décisions répétées théâtre forêts âgées façade mangé où",
+		"es": "información canciones está rápidamente año comprendió compañías",
+		"pt": "decisão nações irmã informação água português estão", "und": "Żółć Ångström Čapek Phở ñandú",
 	} {
 		bare := strings.NewReplacer("ä", "a", "ö", "o", "ü", "u", "Ü", "U", "ß", "ss", "é", "e", "è", "e", "ê", "e", "â", "a",
 			"ç", "c", "ó", "o", "á", "a", "ñ", "n", "í", "i", "ã", "a", "õ", "o", "Ż", "Z", "ł", "l", "ć", "c", "Å", "A",

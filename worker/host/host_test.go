@@ -164,8 +164,7 @@ func (s *server) AddSearchAttributes(
 }
 
 func connect(t *testing.T, s *server) client.Client {
-	listener := musttest.Get(net.Listen("tcp", "127.0.0.1:0"))(t)
-	serving := grpc.NewServer()
+	listener, serving := musttest.Get(net.Listen("tcp", "127.0.0.1:0"))(t), grpc.NewServer()
 	workflowservice.RegisterWorkflowServiceServer(serving, s)
 	operatorservice.RegisterOperatorServiceServer(serving, s)
 	go func() { _ = serving.Serve(listener) }()
@@ -396,8 +395,7 @@ func metrics(t *testing.T, process *telemetry.Process, until string) string {
 }
 
 func TestAWorkerTellsHowIndexesStand(t *testing.T) {
-	s := &server{}
-	config := configured(t, s)
+	config := configured(t, &server{})
 	config.Telemetry = telemetry.New("worker")
 	config.Stores.SetObserver(config.Telemetry)
 	index := artifact.Index{Store: config.Stores.Artifacts, Name: "docs"}
@@ -449,8 +447,7 @@ func TestAWorkerTellsHowIndexesStand(t *testing.T) {
 		`unweaver_run_status{index="open",reason="recall",status="held"} 1`,
 		`unweaver_stage_done{index="docs",stage="extract"} 30`, `unweaver_stage_total{index="docs",stage="extract"} 50`,
 		`unweaver_index_last_success_timestamp_seconds{index="docs"} 1.`, `unweaver_activity_slots{type="activity"} 64`,
-		`unweaver_activity_slots{type="computing"} 6`,
-		"unweaver_certificate_expires_timestamp_seconds 1.",
+		`unweaver_activity_slots{type="computing"} 6`, "unweaver_certificate_expires_timestamp_seconds 1.",
 		`unweaver_store_operation_seconds_count{operation="get",store="artifacts"} `,
 		`unweaver_store_operation_seconds_count{operation="state",store="coordination"} `,
 	} {

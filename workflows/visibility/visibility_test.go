@@ -56,12 +56,10 @@ func TestOnlyWhatIsMissingIsAdded(t *testing.T) {
 func TestRegisteringFailsOnlyWhereTheServerSaysNo(t *testing.T) {
 	denied := serviceerror.NewPermissionDenied("not yours", "")
 	for _, test := range []struct {
-		name          string
-		adding, lists error
-		want          error
+		name                string
+		adding, lists, want error
 	}{
-		{"another was faster", serviceerror.NewAlreadyExists("there"), nil, nil},
-		{"no right to add", denied, nil, denied},
+		{"another was faster", serviceerror.NewAlreadyExists("there"), nil, nil}, {"no right to add", denied, nil, denied},
 		{"no right to look", nil, denied, denied},
 	} {
 		o := &operator{adding: test.adding, lists: test.lists}
@@ -77,9 +75,7 @@ func TestRunsUseTheAttributesOnlyWhenAllAreThereWithTheirType(t *testing.T) {
 		lists error
 		want  bool
 	}{
-		"all there":            {all(), nil, true},
-		"none there":           {nil, nil, false},
-		"one of another type":  {text, nil, false},
+		"all there": {all(), nil, true}, "none there": {nil, nil, false}, "one of another type": {text, nil, false},
 		"the server is silent": {all(), serviceerror.NewUnavailable("down"), false},
 	} {
 		got, err := visibility.IsRegistered(t.Context(), &operator{known: test.known, lists: test.lists}, "default")

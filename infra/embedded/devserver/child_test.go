@@ -77,9 +77,7 @@ func start(t *testing.T, options Options) *Server {
 	return musttest.Get(Start(t.Context(), options))(t)
 }
 
-func stop(t *testing.T, server *Server) {
-	assert.NoError(t, server.Stop())
-}
+func stop(t *testing.T, server *Server) { assert.NoError(t, server.Stop()) }
 
 func dial(t *testing.T, server *Server) client.Client {
 	c := musttest.Get(client.Dial(client.Options{HostPort: server.Address, Namespace: Namespace, Logger: silent}))(t)
@@ -243,8 +241,7 @@ func TestAFullLogIsKeptAndAnotherBegun(t *testing.T) {
 }
 
 func TestWhatKeepsAnEngineFromStartingIsNamed(t *testing.T) {
-	program := real(t)
-	taken := musttest.Get(net.Listen("tcp", localhost+":0"))(t)
+	program, taken := real(t), musttest.Get(net.Listen("tcp", localhost+":0"))(t)
 	defer func() { _ = taken.Close() }()
 	for name, c := range map[string]struct {
 		program string
@@ -418,8 +415,7 @@ func TestASmallIndexDoesNotWaitForALargeOne(t *testing.T) {
 		activities int
 	}{{"large", large}, {"small", small}} {
 		run := musttest.Get(c.ExecuteWorkflow(ctx, client.StartWorkflowOptions{
-			ID: one.index, TaskQueue: "decide",
-			Priority: temporal.Priority{FairnessKey: one.index, FairnessWeight: 1},
+			ID: one.index, TaskQueue: "decide", Priority: temporal.Priority{FairnessKey: one.index, FairnessWeight: 1},
 		}, many, one.index, one.activities))(t)
 		runs = append(runs, run)
 		waiting(ctx, t, c, one.index, one.activities) // all of the large one wait before the small one begins
@@ -519,7 +515,6 @@ func TestTheProgramIsTheNamedOneElseATriedOneOnThePathElseFetched(t *testing.T) 
 	var said []string
 	finder := Finder{Cache: emptyCache(t), pins: pins, Say: func(line string) { said = append(said, line) }}
 	cached := filepath.Join(finder.Cache, "temporal")
-
 	other := script(t, printing("0.13.2"))
 	t.Setenv("PATH", filepath.Dir(other)+":/usr/bin:/bin")
 	path, err := finder.Find(t.Context())
@@ -539,11 +534,9 @@ func TestTheProgramIsTheNamedOneElseATriedOneOnThePathElseFetched(t *testing.T) 
 	path, err = finder.Find(t.Context())
 	assert.True(t, path == own && err == nil, "the named one: %q, %v", path, err)
 	for what, named := range map[string]string{
-		"version 0.13.2":                 other,
-		"it is not the temporal program": script(t, "echo go version go1.26"),
-		"exit status 3":                  script(t, "exit 3"),
-		"no such file or directory":      "/nowhere/temporal",
-		"it is version 1.9.1-beta.2":     script(t, printing("1.9.1-beta.2")),
+		"version 0.13.2": other, "it is not the temporal program": script(t, "echo go version go1.26"),
+		"exit status 3": script(t, "exit 3"), "no such file or directory": "/nowhere/temporal",
+		"it is version 1.9.1-beta.2": script(t, printing("1.9.1-beta.2")),
 	} {
 		t.Setenv(Variable, named)
 		_, err := finder.Find(t.Context())

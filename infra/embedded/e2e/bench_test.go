@@ -79,8 +79,7 @@ func BenchmarkCapacity(b *testing.B) {
 	for _, setting := range strings.FieldsFunc(*benchCapacities, func(r rune) bool { return r == ',' }) {
 		b.Run(setting, func(b *testing.B) {
 			latency, flight, _ := strings.Cut(setting, "/")
-			wait := musttest.Get(time.ParseDuration(latency))(b)
-			places := number(b, flight)
+			wait, places := musttest.Get(time.ParseDuration(latency))(b), number(b, flight)
 			server := benchServer(b, modeltest.Options{Dimension: 512, Latency: wait, Capacity: places})
 			copies := (*benchChunks + corpusLines(b) - 1) / corpusLines(b)
 			at, spec := startBench(b, server, copies, "models.limits.concurrency="+flight)
@@ -94,9 +93,7 @@ func BenchmarkCapacity(b *testing.B) {
 	}
 }
 
-func number(b *testing.B, text string) int {
-	return musttest.Get(strconv.Atoi(text))(b)
-}
+func number(b *testing.B, text string) int { return musttest.Get(strconv.Atoi(text))(b) }
 
 // benchServer starts a model server that replays the corpus of the benchmark.
 func benchServer(b *testing.B, options modeltest.Options) *modeltest.Server {
@@ -137,8 +134,7 @@ var capital = regexp.MustCompile(`\b([A-Z][a-z]+)\b`)
 // writeCopies writes copies of the corpus; names in later ones are altered, so that they are classes of their own.
 func writeCopies(b *testing.B, path string, copies int) {
 	out := musttest.Get(os.Create(path))(b)
-	writer := bufio.NewWriter(out)
-	raw := readCorpus(b)
+	writer, raw := bufio.NewWriter(out), readCorpus(b)
 	for k := range copies {
 		for line := range bytes.Lines(raw) {
 			row := map[string]any{}
@@ -162,8 +158,7 @@ type measured struct {
 }
 
 func (at benchStack) build(b *testing.B, spec core.Spec) measured {
-	got := measured{during: map[string]float64{}}
-	began, used := time.Now(), at.usage()
+	got, began, used := measured{during: map[string]float64{}}, time.Now(), at.usage()
 	run := musttest.Get(at.Control.BuildIndex(b.Context(), control.IndexRequest{Spec: spec}))(b)
 	for !core.IsTerminal(got.Status.Status) {
 		time.Sleep(50 * time.Millisecond)
@@ -289,8 +284,7 @@ const benchDim = 256
 
 // benchRows returns clustered unit vectors: 500 centres, noise 0.6, seed given.
 func benchRows(n int, seed uint64) []vectors.Row {
-	r := rand.New(rand.NewPCG(seed, 1))
-	centres := make([][]float32, 500)
+	r, centres := rand.New(rand.NewPCG(seed, 1)), make([][]float32, 500)
 	for i := range centres {
 		centres[i] = make([]float32, benchDim)
 		for j := range centres[i] {
@@ -327,8 +321,7 @@ func latency(b *testing.B, store vectors.Store, name string, qs []vectors.Row) (
 // embedded stack.
 func BenchmarkMilvus(b *testing.B) {
 	c := newCluster(b)
-	store := c.ctl.Stores.Vectors
-	embedded := musttest.Get(files.Open(b.TempDir()))(b)
+	store, embedded := c.ctl.Stores.Vectors, musttest.Get(files.Open(b.TempDir()))(b)
 	ok := func(err error) { require.NoError(b, err) }
 	defer func() { ok(embedded.Close()) }()
 	for b.Loop() {
@@ -369,8 +362,7 @@ func importing(b *testing.B, c *cluster, name string, rs []vectors.Row) time.Dur
 		musttest.Get(writer.Write([]load.VectorRow{load.VectorRow(r)}))(b)
 	}
 	require.NoError(b, writer.Close())
-	begin := time.Now()
-	path := c.id + "/" + name + ".parquet"
+	begin, path := time.Now(), c.id+"/"+name+".parquet"
 	musttest.Get(blob.Write(b.Context(), c.ctl.Stores.Staging, path, buf.Bytes(), blob.Cond{}))(b)
 	im := c.ctl.Stores.Vectors.(vectors.Importer)
 	job := musttest.Get(im.Import(b.Context(), name, path))(b)
@@ -396,8 +388,7 @@ func BenchmarkRedisRecords(b *testing.B) {
 			size += len(v)
 			rs = append(rs, records.Record{Key: fmt.Sprintf("%s:c:k:%032x:%064x", c.ctl.Stores.StoreID[:8], i, i), Value: v})
 		}
-		before := redisMemory(b, c)
-		begin := time.Now()
+		before, begin := redisMemory(b, c), time.Now()
 		require.NoError(b, c.ctl.Stores.Records.PutRecords(b.Context(), rs))
 		b.ReportMetric(n/time.Since(begin).Seconds(), "records/s")
 		b.ReportMetric(float64(size)/n, "value-bytes/class")
@@ -415,13 +406,11 @@ func BenchmarkWorkers(b *testing.B) {
 		latency time.Duration
 		docs    string
 	}{{16, 600 * time.Millisecond, fewer}, {16, 200 * time.Millisecond, many}, {64, 200 * time.Millisecond, many}} {
-		setting := fmt.Sprintf("in-flight=%d-each/call=%s", of.flights, of.latency)
-		one := 0.0
+		setting, one := fmt.Sprintf("in-flight=%d-each/call=%s", of.flights, of.latency), 0.0
 		for _, n := range []int{1, 3} {
 			b.Run(fmt.Sprintf("workers=%d/%s", n, setting), func(b *testing.B) {
 				for b.Loop() {
-					c := newCluster(b)
-					server := serve(b, modeltest.Options{Latency: of.latency})
+					c, server := newCluster(b), serve(b, modeltest.Options{Latency: of.latency})
 					sp := clusterSpec(b, server)
 					sp.Limits.Concurrency = n * of.flights // of all workers together
 					c.upload(of.docs)

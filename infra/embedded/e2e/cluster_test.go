@@ -40,29 +40,26 @@ import (
 // cluster is an installation on real servers: workers and query-api replicas are processes, Redis and Temporal are the
 // test's own, so that they can be killed; S3 and Milvus are those of make servers.
 type cluster struct {
-	t        testing.TB
-	bin, dir string
-	id       string // prefix of everything in the shared servers
-	redis    *proc
-	temporal *proc
-	env      []string
-	cfg      *config.Config
-	ctl      *service.Service
-	client   client.Client
-	docs     string // URI of the corpus
-	replicas []*proc
+	t               testing.TB
+	bin, dir        string
+	id              string // prefix of everything in the shared servers
+	redis, temporal *proc
+	env             []string
+	cfg             *config.Config
+	ctl             *service.Service
+	client          client.Client
+	docs            string // URI of the corpus
+	replicas        []*proc
 }
 
 type proc struct {
-	t    testing.TB
-	args []string
-	env  []string
-	log  *bytes.Buffer
-	cmd  *exec.Cmd
+	t         testing.TB
+	args, env []string
+	log       *bytes.Buffer
+	cmd       *exec.Cmd
 }
 
 func (p *proc) start() {
-	p.t.Helper()
 	p.cmd = exec.Command(p.args[0], p.args[1:]...)
 	p.cmd.Env = append(os.Environ(), p.env...)
 	p.log = &bytes.Buffer{}
@@ -172,7 +169,6 @@ func (c *cluster) set(redisPort, temporalPort int, more []string) {
 }
 
 func (c *cluster) upload(dir string) {
-	c.t.Helper()
 	store := musttest.Get(c.ctl.Stores.OpenCorpus(c.t.Context(), c.docs))(c.t)
 	keep := map[string]bool{}
 	err := filepath.WalkDir(dir, func(p string, d os.DirEntry, err error) error {
@@ -202,9 +198,8 @@ func (c *cluster) upload(dir string) {
 func (c *cluster) worker() *proc {
 	c.t.Helper()
 	p := &proc{
-		t:    c.t,
-		args: []string{filepath.Join(c.bin, "unweaver-worker")},
-		env:  append(c.env, "UNWEAVER_CACHE_DIR="+c.t.TempDir(), "E2E_KEY=e2e", "UNWEAVER_MODELS_ENDPOINTS="+named()),
+		t: c.t, args: []string{filepath.Join(c.bin, "unweaver-worker")},
+		env: append(c.env, "UNWEAVER_CACHE_DIR="+c.t.TempDir(), "E2E_KEY=e2e", "UNWEAVER_MODELS_ENDPOINTS="+named()),
 	}
 	p.start()
 	c.t.Cleanup(func() {
@@ -237,7 +232,6 @@ func (c *cluster) replica() string {
 }
 
 func (c *cluster) begin(req control.IndexRequest) string {
-	c.t.Helper()
 	req.Spec.Corpus = c.docs
 	if req.Generation == "" {
 		req.Generation = fmt.Sprintf("g%d", time.Now().UnixNano())
@@ -324,16 +318,15 @@ type strikeOn struct {
 }
 
 type clusterStorm struct {
-	t       *testing.T
-	c       *cluster
-	server  *modeltest.Server
-	worker  *proc
-	replica *proc
-	base    string
-	random  *rand.Rand
-	kills   int
-	hits    map[string]int // of the build, by activity
-	done    []strikeOn
+	t               *testing.T
+	c               *cluster
+	server          *modeltest.Server
+	worker, replica *proc
+	base            string
+	random          *rand.Rand
+	kills           int
+	hits            map[string]int // of the build, by activity
+	done            []strikeOn
 }
 
 // Every part of a cluster is killed in turn while work is in flight: the same index as an undisturbed one, and nothing
@@ -379,8 +372,7 @@ func TestEveryPartOfAClusterIsKilledInTurn(t *testing.T) {
 // storm kills parts while a run goes on, at most twice in one kind of activity.
 func (s *clusterStorm) storm(run string) {
 	s.hits = map[string]int{}
-	since := time.Now()
-	perBuild := max(len(parts)/2, (s.kills+3)/4)
+	since, perBuild := time.Now(), max(len(parts)/2, (s.kills+3)/4)
 	for n := 0; n < perBuild && len(s.done) < s.kills; n++ {
 		flight, found := s.inFlight(run, since)
 		if !found {
@@ -420,27 +412,33 @@ func (s *clusterStorm) inFlight(run string, since time.Time) (aim storm.Flight, 
 }
 
 func (s *clusterStorm) restart(part string) {
-	away := func() { time.Sleep(time.Duration(200+s.random.IntN(1500)) * time.Millisecond) }
-	switch part {
-	case "worker":
-		s.worker.restart()
-	case "query-api":
-		s.replica.restart()
-		for status := 0; status != http.StatusOK; time.Sleep(20 * time.Millisecond) {
-			if response, err := http.Get(s.base + "/livez"); err == nil {
-				status = response.StatusCode
-				_ = response.Body.Close()
-			}
+	away := time.Duration(200+s.random.IntN(1500)) * time.Millisecond
+	if part != "query-api" {
+		s.c.restart(part, s.worker, away)
+		return
+	}
+	s.replica.restart()
+	for status := 0; status != http.StatusOK; time.Sleep(20 * time.Millisecond) {
+		if response, err := http.Get(s.base + "/livez"); err == nil {
+			status = response.StatusCode
+			_ = response.Body.Close()
 		}
+	}
+}
+
+// restart kills a worker, or a server, which is away for a while, and starts it again.
+func (c *cluster) restart(part string, worker *proc, away time.Duration) {
+	switch server := map[string]*proc{"temporal": c.temporal, "redis": c.redis, "worker": worker}[part]; part {
+	case "worker":
+		server.restart()
 	case "temporal", "redis":
-		server := map[string]*proc{"temporal": s.c.temporal, "redis": s.c.redis}[part]
 		server.kill()
-		away()
+		time.Sleep(away)
 		server.start()
 	default:
-		servers(s.t, "kill", part)
-		away()
-		servers(s.t, "start", part)
+		servers(c.t, "kill", part)
+		time.Sleep(away)
+		servers(c.t, "start", part)
 	}
 }
 

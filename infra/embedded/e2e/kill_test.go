@@ -49,11 +49,9 @@ const bound = 120.0
 
 func stormOptions(t *testing.T, seed uint64, deadline time.Time) storm.Options {
 	return storm.Options{
-		Folder: t.TempDir(), Seed: seed, PerBuild: 4, Deadline: deadline,
-		Documents: storm.Documents{Count: 400, Seed: 7}, Flight: flight,
-		Latency: 60 * time.Millisecond, Embed: 120 * time.Millisecond, Heartbeat: 2 * time.Second,
-		Shape: workflows.Shape{Format: workflows.Format, ShardChunks: 200, BatchChunks: 32},
-		Log:   t.Logf,
+		Folder: t.TempDir(), Seed: seed, PerBuild: 4, Deadline: deadline, Documents: storm.Documents{Count: 400, Seed: 7},
+		Flight: flight, Latency: 60 * time.Millisecond, Embed: 120 * time.Millisecond, Heartbeat: 2 * time.Second,
+		Shape: workflows.Shape{Format: workflows.Format, ShardChunks: 200, BatchChunks: 32}, Log: t.Logf,
 		Spec: func(index, documents, models string) (core.Spec, error) {
 			return stormSpec(t, index, documents, models), nil
 		},
@@ -82,12 +80,10 @@ func TestKilledInEveryStageABuildEndsAsIfUndisturbed(t *testing.T) {
 		each = max(least, (kills+len(storm.Activities)-1)/len(storm.Activities))
 		builds, within = kills, time.Duration(kills)*10*time.Second
 	}
-	calm := stormOptions(t, 0, time.Time{})
-	want, typical, err := storm.Calm(t.Context(), calm)
+	want, typical, err := storm.Calm(t.Context(), stormOptions(t, 0, time.Time{}))
 	require.NoError(t, err)
 	t.Logf("activities last %v", typical)
-	deadline := time.Now().Add(within)
-	results := make([]storm.Result, lanes)
+	deadline, results := time.Now().Add(within), make([]storm.Result, lanes)
 	var wg sync.WaitGroup
 	for lane := range lanes {
 		options := stormOptions(t, uint64(lane+1), deadline)
@@ -310,8 +306,7 @@ func slowModels(t *testing.T) *modeltest.Server {
 // behindProxies puts a proxy before each store of a cluster: processes that start from here on go through them.
 func (c *cluster) behindProxies(seed uint64) map[string]*proxy.Proxy {
 	c.t.Helper()
-	stores := c.cfg.Stores
-	all := map[string]*proxy.Proxy{}
+	stores, all := c.cfg.Stores, map[string]*proxy.Proxy{}
 	for i, store := range []struct{ name, setting, url string }{
 		{"Redis", "STORES_CLASSES", stores.Classes}, {"S3", "STORES_S3_ENDPOINT", stores.S3.Endpoint},
 		{"Milvus", "STORES_VECTORS", stores.Vectors},
@@ -409,8 +404,7 @@ func resumed(t *testing.T, c *cluster, run string) (control.Status, int) {
 func TestBadConnectionsChangeNeitherAnIndexNorAnAnswer(t *testing.T) {
 	longtest.Nightly(t)
 	want, folders := calmNights(t, storm.Documents{Count: 200, Seed: 3}, 2)
-	c := newCluster(t)
-	server := slowModels(t)
+	c, server := newCluster(t), slowModels(t)
 	proxies := c.behindProxies(11)
 	proxies["models"] = newProxy(t, strings.TrimSuffix(strings.TrimPrefix(server.URL, "http://"), "/v1"), 17)
 	models := "http://" + proxies["models"].Address + "/v1"
@@ -563,12 +557,10 @@ func TestAWorkerThatWasFrozenAndGoesOnHarmsNothing(t *testing.T) {
 			c := newCluster(t, "stores.milvus.load=insert")
 			c.behindProxies(3)["S3"].Set(distant) // what takes a moment can be frozen in it
 			server := slowModels(t)
-			spec := stormSpec(t, "k", ".", server.URL)
-			workers := []*proc{c.worker(), c.worker()}
+			spec, workers := stormSpec(t, "k", ".", server.URL), []*proc{c.worker(), c.worker()}
 			base := c.replica()
 			c.upload(folders[0])
-			before := completed(t, wait(t, c.ctl, c.begin(control.IndexRequest{Spec: spec})))
-			same(t, before, want[0].status)
+			same(t, completed(t, wait(t, c.ctl, c.begin(control.IndexRequest{Spec: spec}))), want[0].status)
 			time.Sleep(time.Second) // what is collected is past its grace
 			c.upload(folders[1])
 			run := c.begin(control.IndexRequest{Spec: spec})
@@ -597,8 +589,7 @@ func intact(t *testing.T, c *cluster, spec core.Spec, server *modeltest.Server, 
 	inner := *c
 	inner.t = t
 	for _, replica := range []string{base, inner.replica()} {
-		got := settled(t, replica, "k", want.chunks)
-		assert.True(t, slices.Equal(got, want.chunks), "chunks %v, want %v", got, want.chunks)
+		assert.Equal(t, want.chunks, settled(t, replica, "k", want.chunks))
 	}
 	paid := server.Stats()
 	again := completed(t, wait(t, c.ctl, c.begin(control.IndexRequest{Spec: spec})))

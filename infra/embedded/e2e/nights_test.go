@@ -159,7 +159,6 @@ func answered(out map[string]any) bool {
 }
 
 func (n *fiveNights) diff(st control.Status, documents int64, want core.Diff) {
-	n.t.Helper()
 	got := core.Diff{Added: st.Diff.Added, Changed: st.Diff.Changed, Removed: st.Diff.Removed, Same: st.Diff.Same}
 	assert.True(n.t, st.Documents == documents && got == want && st.DeadLetters == 0 && st.DocumentsFailed == 0,
 		"%s: %d documents, want %d; %+v, want %+v; %d dead letters, %d failed", st.Run, st.Documents, documents, got, want,
@@ -168,8 +167,7 @@ func (n *fiveNights) diff(st control.Status, documents int64, want core.Diff) {
 
 // play has the nights of docs/guides/nights.md, and gives the last one.
 func (n *fiveNights) play() control.Status {
-	t := n.t
-	index := n.spec.Index
+	t, index := n.t, n.spec.Index
 	n.revise("mt00090", "Evening one")
 	n.write()
 	first := completed(t, n.night("Evening one"))
@@ -183,8 +181,7 @@ func (n *fiveNights) play() control.Status {
 		n.lines = slices.Delete(n.lines, n.row(gone), n.row(gone)+1)
 	}
 	n.write()
-	before := n.server.Stats().Extract
-	second := completed(t, n.night("Evening two"))
+	before, second := n.server.Stats().Extract, completed(t, n.night("Evening two"))
 	n.diff(second, 118, core.Diff{Changed: 1, Removed: 2, Same: 117})
 	asked := n.server.Stats().Extract - before
 	assert.True(t, asked >= 1 && asked <= 1+n.kills*flight, "one changed passage took %d extractions", asked)
@@ -220,7 +217,6 @@ func (n *fiveNights) play() control.Status {
 	fourth := completed(t, n.night("Evening four"))
 	n.diff(fourth, 118, core.Diff{Changed: 1, Same: 117})
 	assert.True(t, answered(n.serves(fourth.Generation)), "the fourth night lacks the answer")
-
 	n.backfill(fourth)
 	trends := musttest.Get(n.control.ReadTrends(t.Context(), index, 30))(t)
 	var ended []string
@@ -238,8 +234,7 @@ func (n *fiveNights) play() control.Status {
 
 // backfill runs the fifth night: a backfill whose worker is killed amid its payments, and a night beside it.
 func (n *fiveNights) backfill(fourth control.Status) {
-	t := n.t
-	letters := make([]string, archived)
+	t, letters := n.t, make([]string, archived)
 	for i := range letters {
 		letters[i] = fmt.Sprintf(`{"id": "a%02d", "text": "Letter number %d. Port A%d was built by Carla Ruiz."}`, i, i, i)
 	}
@@ -275,7 +270,6 @@ func (n *fiveNights) backfill(fourth control.Status) {
 }
 
 func (n *fiveNights) prepare(sp core.Spec) {
-	n.t.Helper()
 	raw := musttest.Get(os.ReadFile(filepath.Join(sample, "corpus.jsonl")))(n.t)
 	n.lines = strings.Split(strings.TrimSpace(string(raw)), "\n")
 	n.spec = sp
@@ -322,8 +316,7 @@ func TestFiveNightsOnTheEmbeddedStack(t *testing.T) {
 func TestFiveNightsOnRealServersWithAWorkerKilledInEach(t *testing.T) {
 	longtest.Nightly(t)
 	t.Parallel() // it has a stack or servers of its own
-	c := newCluster(t)
-	held := &gates{}
+	c, held := newCluster(t), &gates{}
 	server := serve(t, modeltest.Options{Script: held.script})
 	t.Cleanup(held.opened)
 	worker := c.worker()
@@ -352,8 +345,7 @@ func TestTheScriptOfFiveNights(t *testing.T) {
 	if programs == "" {
 		t.Skip("UNWEAVER_TEST_BIN is not set")
 	}
-	temporary := t.TempDir()
-	command := exec.CommandContext(t.Context(), "../../nights.sh")
+	temporary, command := t.TempDir(), exec.CommandContext(t.Context(), "../../nights.sh")
 	command.Env = append(os.Environ(), "UNWEAVER="+filepath.Join(programs, "unweaver"), "TMPDIR="+temporary)
 	out, err := command.CombinedOutput()
 	require.True(t, err == nil, "%v: %s", err, out)
@@ -362,8 +354,7 @@ func TestTheScriptOfFiveNights(t *testing.T) {
 	} {
 		assert.Contains(t, string(out), want, "it does not say")
 	}
-	left, err := os.ReadDir(temporary)
-	assert.True(t, err == nil && len(left) == 0, "it left %v (%v)", left, err)
+	assert.Empty(t, musttest.Get(os.ReadDir(temporary))(t))
 }
 
 // backfilled waits until a backfill stands as it should, and returns how it stands.
@@ -416,8 +407,7 @@ func TestASchedulesLife(t *testing.T) {
 	running := begin()
 	stop := func() { require.NoError(t, running.Stop(t.Context())) }
 	defer func() { stop() }()
-	server := serve(t, modeltest.Options{})
-	docs := copySample(t)
+	server, docs := serve(t, modeltest.Options{}), copySample(t)
 	request := control.ScheduleRequest{
 		Spec: spec(t, "docs", docs, server, "indexes.docs.chunking.strategy=document", "models.embedding.dimension=256"),
 		Schedule: config.Schedule{
@@ -448,7 +438,6 @@ func TestASchedulesLife(t *testing.T) {
 	request.Schedule.Timezone = "America/New_York"
 	apply(control.ScheduleChanged)
 	apply(control.ScheduleUnchanged)
-
 	musttest.Get(running.Control.TriggerSchedule(t.Context(), "docs"))(t)
 	first := schedules(t, running.Control, ended(1))
 	night := first.Nights[0]
@@ -475,7 +464,6 @@ func TestASchedulesLife(t *testing.T) {
 	assert.True(t, night.Status == "skipped" && night.By == "docs/held" && night.Run == "", "%+v", night)
 	musttest.Get(running.Control.CancelRun(t.Context(), held.Run))(t)
 	wait(t, running.Control, held.Run)
-
 	require.NoError(t, running.Control.PauseSchedule(t.Context(), "docs", "holidays"))
 	request.Schedule.Timezone = "UTC"
 	assert.True(t, apply(control.ScheduleChanged).Paused, "applying resumed it")
@@ -497,7 +485,6 @@ func TestASchedulesLife(t *testing.T) {
 	again = schedules(t, running.Control, func(control.Scheduled) bool { return true })
 	assert.Equal(t, "no reason was given", again.Note)
 	require.NoError(t, running.Control.ResumeSchedule(t.Context(), "docs", ""))
-
 	require.NoError(t, os.Remove(filepath.Join(dir, "artifacts", "docs", "schedule.json")))
 	due()
 	gone := schedules(t, running.Control, ended(3))
@@ -510,7 +497,6 @@ func TestASchedulesLife(t *testing.T) {
 	if all, err := running.Control.ListSchedules(t.Context()); err != nil || len(all) != 0 {
 		t.Errorf("%+v, %v", all, err)
 	}
-
 	apply(control.ScheduleCreated) // an index that is deleted leaves no schedule, and no answer
 	deleted := musttest.Get(running.Control.DeleteIndex(t.Context(), control.DeleteRequest{Index: "docs", Confirmed: true}))(t)
 	assert.True(t, deleted.Generations > 0 && deleted.Records > 0 && len(deleted.Collections) > 0, "%+v", deleted)
@@ -533,8 +519,7 @@ func restoredElsewhere(t *testing.T, artifacts string, answer map[string]any, wa
 	require.NoError(t, os.CopyFS(filepath.Join(folder, "artifacts"), os.DirFS(artifacts)))
 	elsewhere := musttest.Get(start(folder))(t)
 	defer func() { require.NoError(t, elsewhere.Stop(t.Context())) }()
-	none, err := elsewhere.Control.ListSchedules(t.Context())
-	assert.True(t, err == nil && len(none) == 0, "the engine begins without: %+v, %v", none, err)
+	assert.Empty(t, musttest.Get(elsewhere.Control.ListSchedules(t.Context()))(t))
 	for _, want := range []string{"restored, and paused as before", ""} { // the second time it is there
 		restored := musttest.Get(elsewhere.Control.RestoreIndex(t.Context(), "docs"))(t)
 		assert.Equal(t, want, restored.Schedule)

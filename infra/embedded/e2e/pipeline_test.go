@@ -36,8 +36,7 @@ func TestACorpusBecomesAPublishedIndexAndTheSecondRunPaysAndWritesNothing(t *tes
 	status := completed(t, index(t, shared.Control, sp))
 	assert.True(t, status.Documents == 120 && status.Chunks == 120 && status.Classes >= 500 &&
 		status.Calls.Extract == 120 && status.DeadLetters == 0 && status.Published, "first run: %+v", status.Report)
-	before := server.Stats()
-	b := completed(t, index(t, shared.Control, sp))
+	before, b := server.Stats(), completed(t, index(t, shared.Control, sp))
 	if after := server.Stats(); after.Chat != before.Chat || after.Embed != before.Embed {
 		t.Errorf("the second run paid: %+v, then %+v", before, after)
 	}
@@ -73,8 +72,7 @@ func verbatim(t *testing.T, cs []map[string]any) {
 func trace(t *testing.T, cs []map[string]any) {
 	_, d := do(t, shared.HTTP, http.MethodGet, "/v1/indexes/pipe/chunks/"+cs[0]["id"].(string), nil)
 	chunk := d["chunk"].(map[string]any)
-	text := []rune(chunk["text"].(string))
-	located := 0
+	text, located := []rune(chunk["text"].(string)), 0
 	for _, x := range d["mentions"].([]any) {
 		m := x.(map[string]any)
 		for _, s := range m["spans"].([]any) {
@@ -390,7 +388,6 @@ func TestTable1IsReproducedFromPublishedFilesAndGoesOnAfterAStopWithoutPayingTwi
 		assert.Contains(t, errs, part)
 	}
 	require.Zero(t, server.Stats().Chat, "something was paid for without --yes")
-
 	var judged atomic.Int64
 	server.Set(modeltest.Options{Dimension: 64, Script: func(seen modeltest.Seen) modeltest.Injection {
 		if seen.Task == "judge" && judged.Add(1) > 7 {
@@ -411,8 +408,7 @@ func TestTable1IsReproducedFromPublishedFilesAndGoesOnAfterAStopWithoutPayingTwi
 		assert.Contains(t, out, part)
 	}
 	report := func() (out eval.Report) {
-		raw := musttest.Get(os.ReadFile("table1/covidqa/report.json"))(t)
-		require.NoError(t, json.Unmarshal(raw, &out))
+		require.NoError(t, json.Unmarshal(musttest.Get(os.ReadFile("table1/covidqa/report.json"))(t), &out))
 		return out
 	}
 	first := report()
@@ -425,7 +421,6 @@ func TestTable1IsReproducedFromPublishedFilesAndGoesOnAfterAStopWithoutPayingTwi
 	raw := musttest.Get(os.ReadFile("table1/covidqa/questions.jsonl"))(t)
 	assert.Equal(t, 4, strings.Count(string(raw), "\n"))
 	assert.Contains(t, string(raw), `"oracle":{"answer":"An answer from the test server."`)
-
 	exit, _, errs = reproduce("--yes")
 	require.Equal(t, cli.ExitDone, exit, errs)
 	assert.Contains(t, errs, "covidqa: answers and judgements: about 100 calls, 100 journaled, 0 to pay: 0 tokens, cost 0.00")

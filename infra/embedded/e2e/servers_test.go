@@ -85,8 +85,7 @@ func TestThePipelineOnRealServersEqualsTheEmbeddedOne(t *testing.T) {
 			st := completed(t, wait(t, c.ctl, c.begin(control.IndexRequest{Spec: sp})))
 			same(t, st, want)
 			rows(t, c, st)
-			got := answers(t, base, "k", question)
-			assert.True(t, slices.Equal(got, ids), "chunks %v, embedded %v", got, ids)
+			assert.Equal(t, ids, answers(t, base, "k", question))
 			paid := server.Stats()
 			again := completed(t, wait(t, c.ctl, c.begin(control.IndexRequest{Spec: sp})))
 			now := server.Stats()
@@ -119,11 +118,9 @@ func night(t *testing.T, c *cluster, sp core.Spec, server *modeltest.Server, dir
 func TestThreeWorkersShareABuildAndReplicasSwitch(t *testing.T) {
 	c := newCluster(t, "stores.milvus.load=insert")
 	server := serve(t, modeltest.Options{Latency: 100 * time.Millisecond, Shuffle: true})
-	sp := clusterSpec(t, server)
-	dir := copySample(t)
+	sp, dir := clusterSpec(t, server), copySample(t)
 	for i := range 5 { // enough for every worker
-		raw := musttest.Get(os.ReadFile(dir + "/corpus.jsonl"))(t)
-		writeFile(t, fmt.Sprintf("%s/copy%d.jsonl", dir, i), string(raw))
+		writeFile(t, fmt.Sprintf("%s/copy%d.jsonl", dir, i), string(musttest.Get(os.ReadFile(dir+"/corpus.jsonl"))(t)))
 	}
 	c.upload(dir)
 	ws := []*proc{c.worker(), c.worker(), c.worker()}
@@ -168,74 +165,44 @@ func pollers(t *testing.T, c *cluster, run string) int {
 // Promises: 1, 2.
 func TestKilledPartsOfAClusterEndInTheSameIndex(t *testing.T) {
 	want, _ := undisturbed(t)
-	memoryless := func(c *cluster) { // Redis from here on keeps nothing when it is killed
-		c.redis.args[len(c.redis.args)-1] = "no"
-		c.redis.restart()
-		time.Sleep(300 * time.Millisecond)
+	type moment struct {
+		stage string
+		done  int64
 	}
 	for _, f := range []struct {
-		name    string
-		shared  bool // it kills a server that the other tests use: alone, and first
-		before  func(*cluster)
-		disturb func(c *cluster, run string, w *proc)
-		bound   int64 // of answers paid twice
+		name, part string
+		amid       []moment
+		away       time.Duration
+		bound      int64 // of answers paid twice
 	}{
-		{"Milvus during a load", true, nil, func(c *cluster, run string, _ *proc) {
-			c.reach(run, "load", 0)
-			servers(c.t, "kill", "milvus")
-			servers(c.t, "start", "milvus")
-		}, 0},
-		{"S3 for ten seconds", true, nil, func(c *cluster, run string, _ *proc) {
-			c.reach(run, "extract", 16)
-			servers(c.t, "kill", "s3")
-			time.Sleep(10 * time.Second)
-			servers(c.t, "start", "s3")
-		}, flight},
-		{"a worker twice inside one batch", false, nil, func(c *cluster, run string, w *proc) {
-			for _, n := range []int64{8, 24} {
-				c.reach(run, "extract", n)
-				w.restart()
-			}
-		}, 2 * unsaved},
-		{"Temporal", false, nil, func(c *cluster, run string, _ *proc) {
-			c.reach(run, "extract", 16)
-			c.temporal.kill()
-			time.Sleep(time.Second)
-			c.temporal.start()
-		}, flight},
-		{"Redis with its file", false, nil, func(c *cluster, run string, _ *proc) {
-			for _, s := range []string{"extract", "load"} {
-				c.reach(run, s, 0)
-				c.redis.kill()
-				time.Sleep(500 * time.Millisecond)
-				c.redis.start()
-			}
-		}, flight},
-		{"Redis without its file", false, memoryless, func(c *cluster, run string, _ *proc) {
-			for _, s := range []string{"extract", "verify"} {
-				c.reach(run, s, 0)
-				c.redis.kill()
-				time.Sleep(300 * time.Millisecond)
-				c.redis.start()
-			}
-		}, flight},
+		// Milvus and S3 are servers that the other tests use: alone, and first.
+		{"Milvus during a load", "milvus", []moment{{"load", 0}}, 0, 0},
+		{"S3 for ten seconds", "s3", []moment{{"extract", 16}}, 10 * time.Second, flight},
+		{"a worker twice inside one batch", "worker", []moment{{"extract", 8}, {"extract", 24}}, 0, 2 * unsaved},
+		{"Temporal", "temporal", []moment{{"extract", 16}}, time.Second, flight},
+		{"Redis with its file", "redis", []moment{{"extract", 0}, {"load", 0}}, 500 * time.Millisecond, flight},
+		{"Redis without its file", "redis", []moment{{"extract", 0}, {"verify", 0}}, 300 * time.Millisecond, flight},
 	} {
 		t.Run(f.name, func(t *testing.T) {
-			if !f.shared {
+			if f.part != "milvus" && f.part != "s3" {
 				t.Parallel()
 			}
 			c := newCluster(t)
-			if f.before != nil {
-				f.before(c)
+			if f.name == "Redis without its file" { // from here on it keeps nothing when it is killed
+				c.redis.args[len(c.redis.args)-1] = "no"
+				c.redis.restart()
+				time.Sleep(300 * time.Millisecond)
 			}
 			server := serve(t,
 				modeltest.Options{Latency: 150 * time.Millisecond, EmbedLatency: 60 * time.Millisecond, Shuffle: true})
 			sp := clusterSpec(t, server)
 			c.upload(copySample(t))
-			w := c.worker()
-			begin := time.Now()
+			w, begin := c.worker(), time.Now()
 			run := c.begin(control.IndexRequest{Spec: sp})
-			f.disturb(c, run, w)
+			for _, at := range f.amid {
+				c.reach(run, at.stage, at.done)
+				c.restart(f.part, w, f.away)
+			}
 			st := wait(t, c.ctl, run)
 			if st.Status == core.StatusPaused { // a store was away for longer than retries last: a person resumes
 				t.Logf("paused: %s %s", st.Reason, st.Detail)
@@ -263,8 +230,7 @@ func TestRestoreBringsBackWipedStoresWithoutAModelCall(t *testing.T) {
 	c.upload(copySample(t))
 	c.worker()
 	st := completed(t, wait(t, c.ctl, c.begin(control.IndexRequest{Spec: clusterSpec(t, server)})))
-	want := answers(t, c.replica(), "k", question)
-	paid := server.Stats()
+	want, paid := answers(t, c.replica(), "k", question), server.Stats()
 	for _, what := range []string{"Redis", "Milvus", "Redis and Milvus"} {
 		t.Run(what, func(t *testing.T) {
 			if strings.Contains(what, "Redis") {
@@ -283,8 +249,7 @@ func TestRestoreBringsBackWipedStoresWithoutAModelCall(t *testing.T) {
 			rows(t, c, st)
 			c2 := *c
 			c2.t = t
-			got := answers(t, c2.replica(), "k", question)
-			assert.True(t, slices.Equal(got, want), "chunks %v, before %v", got, want)
+			assert.Equal(t, want, answers(t, c2.replica(), "k", question))
 		})
 	}
 	now := server.Stats()
@@ -331,10 +296,8 @@ func storedWords(t *testing.T, c *cluster, words ...string) (where []string) {
 func TestAPurgeOnRealServersEndsThoughWorkersAreKilled(t *testing.T) {
 	t.Parallel()
 	want, _ := undisturbed(t)
-	c := newCluster(t)
-	server := serve(t, modeltest.Options{Shuffle: true})
-	sp := clusterSpec(t, server)
-	folder := copySample(t)
+	c, server := newCluster(t), serve(t, modeltest.Options{Shuffle: true})
+	sp, folder := clusterSpec(t, server), copySample(t)
 	const document = "letters/heron.md"
 	text := "# Quastenberg\n\nMarlene Quastenberg paid the ferryman in opals. Carla Ruiz wrote about Zuckmayer Lane.\n"
 	require.NoError(t, os.Mkdir(filepath.Join(folder, "letters"), 0o755))
@@ -377,8 +340,7 @@ func TestAPurgeOnRealServersEndsThoughWorkersAreKilled(t *testing.T) {
 		"it was killed in %q alone", killedIn)
 	stand := musttest.Get(c.ctl.ListPurges(t.Context(), control.PurgesRequest{Index: "k"}))(t)
 	assert.True(t, len(stand.Purges) == 1 && stand.Purges[0].State == core.PurgeDone, "%+v", stand.Purges)
-	where := storedWords(t, c, words...)
-	assert.True(t, len(where) == 0, "still stored in %q", where)
+	assert.Empty(t, storedWords(t, c, words...))
 	same(t, ended, want)
 	rows(t, c, ended)
 	assert.Zero(t, server.Stats().Chat-paid, "the purge asked models")

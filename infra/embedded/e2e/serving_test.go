@@ -61,8 +61,7 @@ func command(t *testing.T, out any, args ...string) {
 // Promises: 42.
 func TestABranchIsComparedWithItsBaseThenPromotedAndTakenBack(t *testing.T) {
 	absolute := musttest.Get(filepath.Abs(sample))(t)
-	embedder := serve(t, modeltest.Options{Dimension: 16})
-	home := t.TempDir()
+	embedder, home := serve(t, modeltest.Options{Dimension: 16}), t.TempDir()
 	t.Chdir(t.TempDir())
 	t.Setenv("HOME", home)
 	t.Setenv("XDG_CACHE_HOME", filepath.Join(home, "cache"))
@@ -80,7 +79,6 @@ func TestABranchIsComparedWithItsBaseThenPromotedAndTakenBack(t *testing.T) {
 	}
 	before := evaluated()
 	serves(before.Generation)
-
 	var branch core.Branch
 	command(t, &branch, "branch", base, "--as", line, "--reason", "narrower",
 		"--set", "models.embedding.provider=openai", "--set", "models.embedding.model=narrow",
@@ -105,7 +103,6 @@ func TestABranchIsComparedWithItsBaseThenPromotedAndTakenBack(t *testing.T) {
 		}
 	}
 	serves(before.Generation)
-
 	var difference core.Difference
 	file := filepath.Join(t.TempDir(), "questions.jsonl")
 	writeFile(t, file, fmt.Sprintf("{\"question\": %q}\n", question))
@@ -115,7 +112,6 @@ func TestABranchIsComparedWithItsBaseThenPromotedAndTakenBack(t *testing.T) {
 		difference.Questions.Asked == 1 && difference.To.Counts.Chunks == 120 &&
 		difference.Documents.Changed+difference.Chunks.Added+difference.Chunks.Removed <= 0,
 		"another embedder makes another corpus: %+v", difference)
-
 	var move core.Move
 	command(t, &move, "promote", line, "--reason", "it is smaller")
 	require.True(t, move.From == before.Generation && move.To == compared.Generation &&
@@ -127,7 +123,6 @@ func TestABranchIsComparedWithItsBaseThenPromotedAndTakenBack(t *testing.T) {
 		"after the promotion %+v", again)
 	asked := embedder.Stats().Embed - paid
 	assert.True(t, asked <= int64(again.N), "%d texts were embedded for %d questions, after the promotion", asked, again.N)
-
 	command(t, &move, "rollback", "--index", base, "--reason", "it was not better")
 	assert.Equal(t, before.Generation, move.To, "%+v", move)
 	serves(before.Generation)
@@ -177,7 +172,6 @@ func TestAPurgeWaitsForABranchToBeDeletedAndTakesWhatBothHad(t *testing.T) {
 	_, err = own.Control.MoveGeneration(t.Context(), control.MoveRequest{Action: core.ActionPromote, Index: "side"})
 	require.NoError(t, err)
 	refused("promote it")
-
 	_, err = own.Control.ChangeBranch(t.Context(), control.BranchRequest{Index: "base", Name: "side", Delete: true})
 	require.NoError(t, err)
 	begun := musttest.Get(own.Control.PurgeDocuments(t.Context(),
@@ -192,15 +186,14 @@ func TestAPurgeWaitsForABranchToBeDeletedAndTakesWhatBothHad(t *testing.T) {
 		assert.True(t, chunk["document"] != "c.md", "a query returns %v", chunk)
 	}
 	stop()
-	where := holdingWords(t, folder, purgedWords...)
-	assert.True(t, len(where) == 0, "still stored in %q", where)
+	assert.Empty(t, holdingWords(t, folder, purgedWords...))
 	_, err = os.Stat(filepath.Join(documents, "c.md"))
 	assert.NoError(t, err)
 }
 
 // holdingWords gives the files below a folder in whose bytes one of some words stands, in whatever case.
 func holdingWords(t *testing.T, folder string, words ...string) (where []string) {
-	err := filepath.WalkDir(folder, func(path string, entry fs.DirEntry, err error) error {
+	require.NoError(t, filepath.WalkDir(folder, func(path string, entry fs.DirEntry, err error) error {
 		if err != nil || !entry.Type().IsRegular() {
 			return err
 		}
@@ -212,8 +205,7 @@ func holdingWords(t *testing.T, folder string, words ...string) (where []string)
 			}
 		}
 		return err
-	})
-	require.NoError(t, err)
+	}))
 	return where
 }
 
@@ -540,8 +532,7 @@ func TestWhoHasTheEnginesPortAloneLearnsNothingAndPublishesNothing(t *testing.T)
 			&workflowservice.StartWorkflowExecutionRequest{WorkflowType: &common.WorkflowType{Name: name}})
 	}
 	for i, start := range starts { // those that were recorded are repeated under another id
-		id := "build/harbour/evil-" + string(rune('a'+i))
-		startForeign(t, other, id, start)
+		startForeign(t, other, "build/harbour/evil-"+string(rune('a'+i)), start)
 	}
 	generations := musttest.Get(shared.Control.ListGenerations(t.Context(), "harbour"))(t)
 	assert.True(t, len(generations) == 1 && generations[0].Generation == own.Generation, "generations %+v", generations)

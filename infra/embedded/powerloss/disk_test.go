@@ -28,14 +28,13 @@ type disk struct {
 }
 
 type node struct {
-	name    string // the last one, for people
-	folder  bool
-	seen    []byte // a file's bytes
-	kept    []byte // what was synced of them
-	names   map[string]*node
-	durable map[string]*node
-	pending []change // since the last sync that covers them
-	done    int      // changes that were synced
+	name           string // the last one, for people
+	folder         bool
+	seen           []byte // a file's bytes
+	kept           []byte // what was synced of them
+	names, durable map[string]*node
+	pending        []change // since the last sync that covers them
+	done           int      // changes that were synced
 }
 
 // change is a write to a file, or a change of names of a folder that happens at once.

@@ -40,13 +40,12 @@ const transaction = 10
 
 // replay walks through a recording and looks at the disk at its cuts.
 type replay struct {
-	t      *testing.T
-	rec    *recording
-	random *rand.Rand
-	kinds  map[string]*tally
-	acked  int64 // of Temporal's records, by the last sync of its log
-	cuts   int
-	failed int
+	t            *testing.T
+	rec          *recording
+	random       *rand.Rand
+	kinds        map[string]*tally
+	acked        int64 // of Temporal's records, by the last sync of its log
+	cuts, failed int
 }
 
 // every says which cut of a kind is looked at where not each is.
@@ -112,8 +111,7 @@ func TestNoLossOfPowerTakesBackWhatWasAcknowledged(t *testing.T) {
 // same makes sure that the model is what the disk really holds at the end.
 func same(t *testing.T, rec *recording, d *disk) {
 	t.Helper()
-	tree := left(d.top.names["data"], all, nil)
-	n := 0
+	tree, n := left(d.top.names["data"], all, nil), 0
 	err := filepath.WalkDir(filepath.Join(rec.base, "data"), func(path string, entry fs.DirEntry, err error) error {
 		if err != nil || entry.IsDir() || strings.HasSuffix(path, "-shm") {
 			return err
@@ -290,8 +288,7 @@ func (r *replay) published(tree map[string]leaf, at time.Time) error {
 
 // complete reads every segment that the current generation names, and gives its name.
 func complete(store blob.Store) (string, error) {
-	ctx := context.Background()
-	x := artifact.Index{Store: store, Name: index}
+	ctx, x := context.Background(), artifact.Index{Store: store, Name: index}
 	pointer, _, err := x.ReadPointer(ctx)
 	if err != nil || pointer.Manifest == "" {
 		return "", err
@@ -363,8 +360,7 @@ func (r *replay) samples() {
 		}
 		return nil
 	})
-	variants := []variant{strict, scattered, strict, all}
-	taken := 0
+	variants, taken := []variant{strict, scattered, strict, all}, 0
 	r.rec.model(r.t, func(d *disk, _ string, file *node, at time.Time) error {
 		if !at.After(r.rec.firstAt) || !at.Before(r.rec.secondAt) {
 			return nil
@@ -387,8 +383,7 @@ func (r *replay) stack(t *testing.T, tree map[string]leaf, synced string, at tim
 	folder := t.TempDir()
 	require.NoError(t, put(folder, tree, func(path string) bool { return strings.HasPrefix(path, "data/") }))
 	r.rec.asked.take()
-	begin := time.Now()
-	p := start(t, filepath.Join(folder, "data"))
+	begin, p := time.Now(), start(t, filepath.Join(folder, "data"))
 	started := time.Since(begin)
 	generations, err := p.control().ListGenerations(t.Context(), index)
 	assert.True(t, err == nil && len(generations) != 0, "generations: %v, %v", generations, err)

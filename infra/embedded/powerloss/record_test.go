@@ -175,7 +175,6 @@ func record(t *testing.T) *recording {
 	t.Setenv("UNWEAVER_MODELS_ENDPOINTS", server.URL+"=E2E_KEY") // the stack's own: it names its model servers
 	rec.spec = specOf(t, rec.docs, server.URL)
 	rec.documents(t, 20)
-
 	require.NoError(t, os.Mkdir(filepath.Join(rec.base, "tmp"), 0o700))
 	p := start(t, filepath.Join(rec.base, "data"), "strace", "-f", "--seccomp-bpf", "-ttt", "-xx", "-s", "64000000",
 		"-e", recorded, "-e", "signal=none", "-o", rec.trace)
@@ -200,8 +199,7 @@ func record(t *testing.T) *recording {
 func (r *recording) documents(t *testing.T, n int) {
 	raw := musttest.Get(os.ReadFile(filepath.Join(sample, "corpus.jsonl")))(t)
 	lines := strings.SplitAfter(string(raw), "\n")
-	first := []byte(strings.Join(lines[:n], ""))
-	require.NoError(t, os.WriteFile(filepath.Join(r.docs, "corpus.jsonl"), first, 0o600))
+	require.NoError(t, os.WriteFile(filepath.Join(r.docs, "corpus.jsonl"), []byte(strings.Join(lines[:n], "")), 0o600))
 }
 
 func specOf(t *testing.T, docs, url string) core.Spec {

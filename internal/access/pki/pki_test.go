@@ -21,9 +21,7 @@ import (
 	"github.com/unweaver/unweaver/internal/testkit/pkitest"
 )
 
-func authority(t *testing.T) *pki.Authority {
-	return musttest.Get(pki.New("test", time.Hour))(t)
-}
+func authority(t *testing.T) *pki.Authority { return musttest.Get(pki.New("test", time.Hour))(t) }
 
 // serve answers "hello" to all whom the configuration lets in, and gives the address.
 func serve(t *testing.T, config *tls.Config) string {
@@ -72,8 +70,7 @@ func TestOnlyClientsOfTheAuthorityAreLetIn(t *testing.T) {
 	require.NoError(t, err)
 	none := client.Clone()
 	none.Certificates = nil
-	expired := client.Clone()
-	old := musttest.Get(own.IssueClient("c", -time.Minute))(t)
+	expired, old := client.Clone(), musttest.Get(own.IssueClient("c", -time.Minute))(t)
 	pair := musttest.Get(tls.X509KeyPair(old.Cert, old.Key))(t)
 	expired.Certificates = []tls.Certificate{pair}
 	for name, config := range map[string]*tls.Config{
@@ -127,8 +124,7 @@ func TestFilesAreTheOwnersAndAreNotReplacedUnasked(t *testing.T) {
 }
 
 func TestALinkInTheWayOfAFileIsNotFollowed(t *testing.T) {
-	folder := t.TempDir()
-	outside := filepath.Join(t.TempDir(), "victim")
+	folder, outside := t.TempDir(), filepath.Join(t.TempDir(), "victim")
 	require.NoError(t, os.WriteFile(outside, []byte("mine"), 0o600))
 	if err := os.Symlink(outside, filepath.Join(folder, pki.ClientKeyFile)); err != nil {
 		t.Skip("no links here:", err)

@@ -206,8 +206,7 @@ func TestEvictionTakesTheOldestAndNothingThatIsUsed(t *testing.T) {
 	dir := t.TempDir()
 	store, cache := newSource(), newCache(t, dir, 1000)
 	// Another process, or another cache of this one, has a copy mapped: its files are not to be taken either.
-	neighbour := newCache(t, dir, 1000)
-	contents := make([]string, 6)
+	neighbour, contents := newCache(t, dir, 1000), make([]string, 6)
 	for i := range contents {
 		contents[i] = store.put(t, strings.Repeat(fmt.Sprint(i), 300))
 	}
@@ -364,8 +363,7 @@ func TestDownloadsOfDeadProcessesAreRemovedAndThoseOfOthersKept(t *testing.T) {
 		_, _ = cache.Get(t.Context(), store, sha, sha)
 		return
 	}
-	dir := t.TempDir()
-	child := exec.Command(os.Args[0], "-test.run=^"+t.Name()+"$")
+	dir, child := t.TempDir(), exec.Command(os.Args[0], "-test.run=^"+t.Name()+"$")
 	child.Env = append(os.Environ(), downloader+"="+dir)
 	out := musttest.Get(child.StdoutPipe())(t)
 	require.NoError(t, child.Start())
@@ -380,8 +378,7 @@ func TestDownloadsOfDeadProcessesAreRemovedAndThoseOfOthersKept(t *testing.T) {
 	old := time.Now().Add(-time.Hour)
 	require.NoError(t, os.Chtimes(filepath.Join(dir, left[0]), old, old))
 	newCache(t, dir, 0)
-	now := names(t, dir)
-	assert.True(t, len(now) == 1, "a living process lost its download: %q", now)
+	assert.Len(t, names(t, dir), 1)
 	require.NoError(t, child.Process.Kill())
 	_ = child.Wait()
 	newCache(t, dir, 0)
@@ -456,8 +453,7 @@ func large(t *testing.T, size int) (store *ranged, content []byte, sha string) {
 func holdsAlone(t *testing.T, folder, sha string, content []byte) {
 	raw, err := os.ReadFile(filepath.Join(folder, sha))
 	assert.True(t, err == nil && bytes.Equal(raw, content), "%d bytes, want %d: %v", len(raw), len(content), err)
-	entries, err := os.ReadDir(folder)
-	assert.True(t, err == nil && len(entries) == 1, "the folder holds %v: %v", entries, err)
+	assert.Len(t, musttest.Get(os.ReadDir(folder))(t), 1)
 }
 
 // Promises: 115.
@@ -488,8 +484,7 @@ func TestASmallFileComesAtOnce(t *testing.T) {
 	store, content, sha := large(t, 2*aRange-1)
 	folder := t.TempDir()
 	musttest.Get(newCache(t, folder, 0).Get(t.Context(), store, "k", sha))(t)
-	asked := store.ranges()
-	assert.True(t, len(asked) == 0, "asked for %v", asked)
+	assert.Empty(t, store.ranges())
 	holdsAlone(t, folder, sha, content)
 }
 
@@ -529,14 +524,12 @@ func TestALargeObjectThatIsNotItsContentLeavesNothing(t *testing.T) {
 	musttest.Get(blob.Write(t.Context(), store.Store, "k", content, blob.Cond{}))(t)
 	folder := t.TempDir()
 	musttest.Refuse(newCache(t, folder, 0).Get(t.Context(), store, "k", sha))(t, fault.SegmentDamage)
-	entries, err := os.ReadDir(folder)
-	assert.True(t, err == nil && len(entries) == 0, "the folder holds %v: %v", entries, err)
+	assert.Empty(t, musttest.Get(os.ReadDir(folder))(t))
 }
 
 // Who can put a file into the cache must not decide what is served: a copy is not believed by its name.
 func TestACopyThatAnotherPutThereIsBroughtAgain(t *testing.T) {
-	dir := t.TempDir()
-	store := newSource()
+	dir, store := t.TempDir(), newSource()
 	sha := store.put(t, "content")
 	require.NoError(t, os.WriteFile(filepath.Join(dir, sha), []byte("EVIL!!!"), 0o600))
 	path := musttest.Get(newCache(t, dir, 0).Get(t.Context(), store, sha, sha))(t)
@@ -546,12 +539,9 @@ func TestACopyThatAnotherPutThereIsBroughtAgain(t *testing.T) {
 
 func TestACopyIsReadThroughOnceInAProcessAndAgainWhenItChanged(t *testing.T) {
 	localfile.ForgetChecked()
-	dir := t.TempDir()
-	store := newSource()
+	dir, store := t.TempDir(), newSource()
 	sha := store.put(t, "content")
-	get := func() {
-		musttest.Get(newCache(t, dir, 0).Get(t.Context(), store, sha, sha))(t)
-	}
+	get := func() { musttest.Get(newCache(t, dir, 0).Get(t.Context(), store, sha, sha))(t) }
 	get()
 	assert.Equal(t, 1, localfile.Checked())
 	for range 3 {
@@ -571,14 +561,11 @@ func TestACopyIsReadThroughOnceInAProcessAndAgainWhenItChanged(t *testing.T) {
 
 func TestCheckingACopyEndsWithItsCaller(t *testing.T) {
 	localfile.ForgetChecked()
-	dir := t.TempDir()
-	store := newSource()
-	sha := store.put(t, "content")
-	cache := newCache(t, dir, 0)
+	dir, store := t.TempDir(), newSource()
+	sha, cache := store.put(t, "content"), newCache(t, dir, 0)
 	musttest.Get(cache.Get(t.Context(), store, sha, sha))(t)
 	localfile.ForgetChecked()
-	ctx := musttest.EndedContext(t)
-	_, err := cache.Get(ctx, store, sha, sha)
+	_, err := cache.Get(musttest.EndedContext(t), store, sha, sha)
 	assert.ErrorIs(t, err, context.Canceled)
 	assert.FileExists(t, filepath.Join(dir, sha), "a copy that was not looked at is gone")
 }
@@ -596,8 +583,7 @@ func TestAFolderThatOthersMayWriteToIsTightened(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "cache")
 	require.NoError(t, os.Mkdir(dir, 0o700))
 	require.NoError(t, os.Chmod(dir, 0o777))
-	folder, err := localfile.MakeFolder(dir, "worker")
-	require.True(t, err == nil && folder == dir, "%s, %v", folder, err)
+	require.Equal(t, dir, musttest.Get(localfile.MakeFolder(dir, "worker"))(t))
 	hasMode(t, dir, 0o700)
 }
 
@@ -615,8 +601,7 @@ func TestInAFolderForAllUsersTheCacheHasItsOwn(t *testing.T) {
 func TestWithoutConfigurationACacheIsTheUsersOwn(t *testing.T) {
 	base := t.TempDir()
 	t.Setenv("XDG_CACHE_HOME", base)
-	folder, err := localfile.MakeFolder("", "worker")
-	assert.True(t, err == nil && folder == filepath.Join(base, "unweaver", "worker"), "%s, %v", folder, err)
+	assert.Equal(t, filepath.Join(base, "unweaver", "worker"), musttest.Get(localfile.MakeFolder("", "worker"))(t))
 	t.Setenv("XDG_CACHE_HOME", "")
 	t.Setenv("HOME", "")
 	musttest.Refuse(localfile.MakeFolder("", "worker"))(t, fault.BadConfig, "UNWEAVER_CACHE_DIR")

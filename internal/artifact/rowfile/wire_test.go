@@ -28,8 +28,7 @@ func write(t testing.TB, rows []row) []byte {
 }
 
 func some(n, size int, compressible bool) []row {
-	out := make([]row, n)
-	state := uint32(1)
+	out, state := make([]row, n), uint32(1)
 	for i := range out {
 		value := bytes.Repeat([]byte{byte(i)}, size)
 		for j := range value {
@@ -67,13 +66,9 @@ func read(b []byte) (rows []row, counted int64, err error) {
 
 func TestRowsComeBackAndEqualRowsAreEqualBytes(t *testing.T) {
 	for name, rows := range map[string][]row{
-		"none":               nil,
-		"one without value":  {{"key", ""}},
-		"one without key":    {{"", "value"}},
-		"larger than frames": some(1, 300_000, false),
-		"many small":         some(5000, 40, true),
-		"each of a frame":    some(3, rowfile.FrameBytes, true),
-		"unsorted, repeated": {{"b", "1"}, {"a", "2"}, {"b", "3"}},
+		"none": nil, "one without value": {{"key", ""}}, "one without key": {{"", "value"}},
+		"larger than frames": some(1, 300_000, false), "many small": some(5000, 40, true),
+		"each of a frame": some(3, rowfile.FrameBytes, true), "unsorted, repeated": {{"b", "1"}, {"a", "2"}, {"b", "3"}},
 	} {
 		raw := write(t, rows)
 		if got, counted, err := read(raw); err != nil || !slices.Equal(got, rows) || counted != int64(len(rows)) {
@@ -119,12 +114,10 @@ func TestCutStartsAFrame(t *testing.T) {
 // Promises: 12.
 func TestEveryFlippedBitIsSeenOrHarmless(t *testing.T) {
 	for name, rows := range map[string][]row{
-		"two frames":      append(some(20, 30, true), some(1, rowfile.FrameBytes, true)...),
-		"stored as it is": some(9, 40, false),
-		"no rows":         nil,
+		"two frames": append(some(20, 30, true), some(1, rowfile.FrameBytes, true)...), "stored as it is": some(9, 40, false),
+		"no rows": nil,
 	} {
-		good := write(t, rows)
-		harmless := 0
+		good, harmless := write(t, rows), 0
 		for i := range good {
 			for bit := range 8 {
 				bad := bytes.Clone(good)
@@ -169,8 +162,7 @@ func TestAFrameMustHoldWhatTheFooterCounts(t *testing.T) {
 	} {
 		frame := footer.Frames[0]
 		change(&frame)
-		packed := raw[frame.Offset : frame.Offset+int64(frame.Size)]
-		_, err := frame.Unpack(nil, packed)
+		_, err := frame.Unpack(nil, raw[frame.Offset:frame.Offset+int64(frame.Size)])
 		assert.True(t, fault.Is(err, fault.SegmentDamage), "%s: %v", name, err)
 	}
 }

@@ -57,14 +57,10 @@ func written(t *testing.T, write func(*bytes.Buffer) error) []byte {
 
 func formats(t *testing.T) map[string]format {
 	return map[string]format{
-		"split":     {splitWhole(), readSplit(runWhole())},
-		"classrun":  {runWhole(), readRun(splitWhole())},
-		"idf":       {written(t, writeIDF), readIDF},
-		"tomb":      {written(t, writeTomb), readTomb},
-		"deadstats": {written(t, writeDeadStats), readDeadStats},
-		"questions": {written(t, writeQuestions), readQuestions},
-		"spectral":  {written(t, writeSpectral), readSpectral},
-		"facts":     {written(t, writeFacts), readFacts},
+		"split": {splitWhole(), readSplit(runWhole())}, "classrun": {runWhole(), readRun(splitWhole())},
+		"idf": {written(t, writeIDF), readIDF}, "tomb": {written(t, writeTomb), readTomb},
+		"deadstats": {written(t, writeDeadStats), readDeadStats}, "questions": {written(t, writeQuestions), readQuestions},
+		"spectral": {written(t, writeSpectral), readSpectral}, "facts": {written(t, writeFacts), readFacts},
 	}
 }
 
@@ -251,7 +247,6 @@ var (
 )
 
 func classOf(n int) core.ID { return core.ID{byte(n%5) << 4, 7} }
-
 func chunkOf(n int) core.ID { return core.ID{byte(n * 37), 3} }
 
 // segmentsWhole writes a split and the run of its classes, which fit each other.
@@ -264,8 +259,7 @@ var segmentsWhole = sync.OnceValues(func() (splitRaw, runRaw []byte) {
 	for n := range 4 {
 		check(documents.BeginDocument(split.Row{Key: fmt.Sprint("document ", n), Meta: map[string]string{"n": fmt.Sprint(n)}}))
 		for range n {
-			chunk := split.Chunk{ID: chunkOf(number), End: 5, Windows: 1}
-			check(documents.AddChunk(chunk, words[n%2]))
+			check(documents.AddChunk(split.Chunk{ID: chunkOf(number), End: 5, Windows: 1}, words[n%2]))
 			check(documents.AddMention(classOf(number), uint32(number), 0))
 			check(documents.AddMention(classOf(number+1), uint32(number), 1))
 			check(documents.AddMention(classOf(number+1), uint32(number), 3))
@@ -397,8 +391,7 @@ func TestSegmentsThatDoNotFitEachOtherAreRefused(t *testing.T) {
 		assert.True(t, fault.Is(err, fault.SegmentDamage), "%s: %v", name, err)
 	}
 	twice := []liveset.Split{{File: documents, Dead: none}, {File: documents}}
-	runs := []liveset.Run{{File: classes}, {File: classes, Dead: none}}
-	set, err := liveset.New(t.Context(), "index", twice, runs)
+	set, err := liveset.New(t.Context(), "index", twice, []liveset.Run{{File: classes}, {File: classes, Dead: none}})
 	require.NoError(t, err, "dead copies beside live ones")
 	readAll(set)
 }

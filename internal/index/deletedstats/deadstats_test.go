@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
-	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -28,15 +27,7 @@ func write(t testing.TB, former *deletedstats.File, changes ...deletedstats.Chan
 }
 
 func open(t testing.TB, content []byte, of deletedstats.Of) (*deletedstats.File, error) {
-	t.Helper()
-	path := scratchtest.WriteFile(t, content)
-	table, err := deletedstats.Open(path, of)
-	if err == nil {
-		t.Cleanup(table.Close)
-	} else if fault.Is(err, fault.SegmentDamage) && !strings.Contains(err.Error(), path) {
-		t.Errorf("damage that does not name the file: %v", err)
-	}
-	return table, err
+	return scratchtest.Open(t, content, func(path string) (*deletedstats.File, error) { return deletedstats.Open(path, of) })
 }
 
 func random(r *rand.Rand, documents int) [][]string {
@@ -72,8 +63,7 @@ func TestNightsAddUpAndMergesTakeAway(t *testing.T) {
 				left = append(left, terms)
 			}
 		}
-		whole := searchtest.OpenSide(t, left)
-		table := musttest.Get(open(t, merged, chunks))(t)
+		whole, table := searchtest.OpenSide(t, left), musttest.Get(open(t, merged, chunks))(t)
 		require.Equal(t, whole.Stats().Totals(), table.Totals())
 		terms := 0
 		for term, list := range whole.Lists() {

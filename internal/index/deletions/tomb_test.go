@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"math/rand/v2"
 	"slices"
-	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -27,15 +26,7 @@ func write(t testing.TB, rows int, dead func(int) bool) []byte {
 }
 
 func open(t testing.TB, content []byte, of deletions.Of) (*deletions.File, error) {
-	t.Helper()
-	path := scratchtest.WriteFile(t, content)
-	file, err := deletions.Open(path, of)
-	if err == nil {
-		t.Cleanup(file.Close)
-	} else if fault.Is(err, fault.SegmentDamage) && !strings.Contains(err.Error(), path) {
-		t.Errorf("damage that does not name the file: %v", err)
-	}
-	return file, err
+	return scratchtest.Open(t, content, func(path string) (*deletions.File, error) { return deletions.Open(path, of) })
 }
 
 func TestBitmapsSayOfEveryRowWhatWasWritten(t *testing.T) {

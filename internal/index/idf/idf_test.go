@@ -29,8 +29,7 @@ func learn(t *testing.T, all ...string) []byte {
 }
 
 func open(t *testing.T, raw []byte) (*idf.Table, error) {
-	path := scratchtest.WriteFile(t, raw)
-	return idf.Open(path)
+	return idf.Open(scratchtest.WriteFile(t, raw))
 }
 
 func TestAStemWeighsLessTheMoreChunksHoldIt(t *testing.T) {

@@ -35,8 +35,7 @@ func build(t testing.TB, docs [][]string) *lexical.Index {
 
 // zipf gives documents whose words are spread as in language.
 func zipf(r *rand.Rand, docs, vocabulary, length int) [][]string {
-	z := rand.NewZipf(r, 1.1, 2, uint64(vocabulary-1))
-	out := make([][]string, docs)
+	z, out := rand.NewZipf(r, 1.1, 2, uint64(vocabulary-1)), make([][]string, docs)
 	for i := range out {
 		for range 1 + r.IntN(2*length) {
 			out[i] = append(out[i], fmt.Sprint("t", z.Uint64()))
@@ -86,8 +85,7 @@ func TestWorkersBesideEachOtherFindWhatOneFinds(t *testing.T) {
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(3))
 	terms := []string{"t0", "t1", "t2", "t3", "t4", "t5", "t6", "t7", "t8"}
 	for _, n := range []int{1, 100, 5000} { // most scores are equal
-		want := inOrder(index, terms, documents, n)
-		got := index.Search(terms, n, nil, nil)
+		want, got := inOrder(index, terms, documents, n), index.Search(terms, n, nil, nil)
 		require.True(t, slices.Equal(got, want), "%d best: they differ", n)
 		every := func(uint32) bool { return true } // one worker alone
 		got = index.Search(terms, n, every, nil)
@@ -138,8 +136,7 @@ var pageQuestions = map[string][]string{
 		"Que programa coordena como os maestros de orquestras o hardware?",
 		"Qual servidor guarda localmente a cópia de um documento baixado?",
 		"Por que administradores não devem trabalhar com maus hábitos nem sem contas?",
-		"A senha criptografada transita pelas redes?",
-		"Como conferir se um serviço está disponível na máquina monitorada?",
+		"A senha criptografada transita pelas redes?", "Como conferir se um serviço está disponível na máquina monitorada?",
 		"Qual risco é comum e que prática é boa para a segurança?",
 		"Em que ambientes se executa um processo normal do usuário?",
 		"Que ferramenta lida com protocolos SMB e uma impressora compartilhada?",
@@ -285,8 +282,7 @@ func byFormula(t *testing.T, live [][]string, many *lexical.Index, keys []int, t
 			df[term]++
 		}
 	}
-	hits := many.Search(terms, len(keys), nil, nil)
-	found := map[int]float64{}
+	hits, found := many.Search(terms, len(keys), nil, nil), map[int]float64{}
 	for i, hit := range hits {
 		require.True(t, i == 0 || hits[i-1].Score >= hit.Score, "%v: scores rise", terms)
 		found[keys[hit.Doc]] = hit.Score
@@ -332,8 +328,7 @@ func lengthened(r *rand.Rand, docs [][]string) [][]string {
 
 // Promises: 81.
 func TestManySidesAnswerToTheLastBitAsOneOfTheLiveRows(t *testing.T) {
-	corpora := longtest.Count(10, 40)
-	r := rand.New(rand.NewPCG(14, 1))
+	corpora, r := longtest.Count(10, 40), rand.New(rand.NewPCG(14, 1))
 	for corpus := range corpora {
 		vocabulary := []int{5, 60, 3000}[corpus%3]
 		live := lengthened(r, zipf(r, 1+r.IntN(1200), vocabulary, 12))
@@ -358,8 +353,7 @@ func TestManySidesOfManyWindowsAnswerAsOneWithWorkersBesideEachOther(t *testing.
 	r := rand.New(rand.NewPCG(14, 2))
 	const documents = 60_000
 	live := zipf(r, documents, 50, 8) // several workers share so many postings, most scores are equal to others
-	dead := zipf(r, documents/5, 50, 14)
-	one := lexical.New(searchtest.OpenSide(t, live))
+	dead, one := zipf(r, documents/5, 50, 14), lexical.New(searchtest.OpenSide(t, live))
 	for _, sides := range []int{1, 2, 7} {
 		many, keys := cut(r, live, dead, sides).composed(t)
 		for range 15 {
@@ -441,8 +435,7 @@ func TestScoresOfAllRowsAreThoseOfASearchToTheLastBit(t *testing.T) {
 		many, keys := cut(r, live, dead, 1+r.IntN(30)).composed(t)
 		for range 20 {
 			terms := ask(r, append(slices.Clip(live), dead...), []int{2, 12, 60}[r.IntN(3)])
-			scores := many.ScoreAll(terms)
-			found := map[uint32]float64{}
+			scores, found := many.ScoreAll(terms), map[uint32]float64{}
 			for _, hit := range many.Search(terms, len(keys), nil, nil) {
 				found[hit.Doc] = hit.Score
 			}

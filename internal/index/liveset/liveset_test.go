@@ -44,8 +44,7 @@ func mixed(kind byte, n int) (id core.ID) {
 
 func invent(documents, classesPerChunk int) *invented {
 	r := rand.New(rand.NewPCG(4, 4))
-	out := &invented{documents: documents, first: map[core.ID]mention{}}
-	once := 0
+	out, once := &invented{documents: documents, first: map[core.ID]mention{}}, 0
 	for d := range documents {
 		out.key = append(out.key, fmt.Sprintf("%08d", d*7))
 		for range perDocument {
@@ -73,8 +72,7 @@ func invent(documents, classesPerChunk int) *invented {
 
 // splits deals the documents to n splits; each has dead copies of some that live elsewhere.
 func (c *invented) splits(t testing.TB, n int) []liveset.Split {
-	r := rand.New(rand.NewPCG(uint64(n), 5))
-	home := make([]int, c.documents)
+	r, home := rand.New(rand.NewPCG(uint64(n), 5)), make([]int, c.documents)
 	for d := range home {
 		home[d] = r.IntN(n)
 	}
@@ -111,8 +109,7 @@ func (c *invented) splits(t testing.TB, n int) []liveset.Split {
 
 // runs deals the classes to n runs; each has dead rows of some that live elsewhere.
 func (c *invented) runs(t testing.TB, n int) []liveset.Run {
-	r := rand.New(rand.NewPCG(uint64(n), 6))
-	home := make([]int, len(c.ids))
+	r, home := rand.New(rand.NewPCG(uint64(n), 6)), make([]int, len(c.ids))
 	for i := range home {
 		home[i] = r.IntN(n)
 	}

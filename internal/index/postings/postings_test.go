@@ -41,8 +41,7 @@ func add(t *testing.T, builder *postings.Builder, documents ...[]string) {
 // The weight of a posting is never above the raised maximum, with averages of all magnitudes; and the factor is needed.
 // Promises: 81.
 func TestARaisedMaximumIsNeverBelowAWeight(t *testing.T) {
-	r := rand.New(rand.NewPCG(3, 3))
-	needed, tight := 0, 0
+	r, needed, tight := rand.New(rand.NewPCG(3, 3)), 0, 0
 	for range 400 {
 		var documents [][]string
 		for range 17 + r.IntN(3) { // fewer have no maximum
@@ -95,8 +94,7 @@ func TestRunsThatWereSpilledAreOneSide(t *testing.T) {
 }
 
 func TestTemporaryFilesGoWithTheBuilder(t *testing.T) {
-	open := scratchtest.In(t, t.TempDir())
-	builder := postings.NewBuilder()
+	open, builder := scratchtest.In(t, t.TempDir()), postings.NewBuilder()
 	builder.SpillAt(1)
 	add(t, builder, []string{"a"}, []string{"b"}, []string{"c"})
 	assert.True(t, len(open()) != 0, "nothing was spilled")
@@ -154,8 +152,7 @@ var update = flag.Bool("update", false, "write the golden files")
 // names begin the same way, and now and then a document holds a term up to 400 times.
 func texts(documents int) [][]string {
 	r := rand.New(rand.NewPCG(6, uint64(documents)))
-	zipf := rand.NewZipf(r, 1.2, 3, 3000)
-	out := make([][]string, documents)
+	zipf, out := rand.NewZipf(r, 1.2, 3, 3000), make([][]string, documents)
 	for i := range out {
 		out[i] = []string{"everywhere", fmt.Sprint("document", i)}
 		for range r.IntN(30) {
@@ -266,8 +263,7 @@ func TestDecodingAllocatesNothing(t *testing.T) {
 	for term := range side.Lists() {
 		terms = append(terms, term)
 	}
-	cursor := new(postings.Cursor)
-	sum := 0
+	cursor, sum := new(postings.Cursor), 0
 	allocations := testing.AllocsPerRun(3, func() {
 		for _, term := range terms {
 			list, _ := side.Find(term)

@@ -68,12 +68,8 @@ func TestPeopleHaveTheLastWord(t *testing.T) {
 
 func TestFilesThatContradictThemselves(t *testing.T) {
 	for _, c := range []struct{ file, want string }{
-		{"pin a1 | b1\npin b1 | c1\npin c1 | a1", "circle"},
-		{"pin a1 | b1\npin a1 | c1", "line 2"},
-		{"pin a1 | b1\nforbid b1 | a1", "forbidden"},
-		{"join a1 | b1", "line 1"},
-		{"pin a1", "line 1"},
-		{"prefer", "line 1"},
+		{"pin a1 | b1\npin b1 | c1\npin c1 | a1", "circle"}, {"pin a1 | b1\npin a1 | c1", "line 2"},
+		{"pin a1 | b1\nforbid b1 | a1", "forbidden"}, {"join a1 | b1", "line 1"}, {"pin a1", "line 1"}, {"prefer", "line 1"},
 	} {
 		_, err := ParseFile(strings.NewReader(c.file))
 		assert.True(t, fault.Is(err, fault.BadConfig) && strings.Contains(err.Error(), c.want),
@@ -84,8 +80,7 @@ func TestFilesThatContradictThemselves(t *testing.T) {
 func TestTheOrderOfPairsDoesNotMatterAndRepresentativesStay(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 3))
 	for range 200 {
-		all := make([]Name, 12)
-		near := map[[2]int]float64{}
+		all, near := make([]Name, 12), map[[2]int]float64{}
 		var pairs []Pair
 		for i := range all {
 			all[i].Text = string(rune('a'+i)) + "name"
@@ -110,6 +105,5 @@ func TestTheOrderOfPairsDoesNotMatterAndRepresentativesStay(t *testing.T) {
 
 func TestNamesSpelledAlikeAreCandidates(t *testing.T) {
 	all := []Name{{Text: "Alpha-Corp"}, {Text: "Other"}, {Text: "AlphaCorp"}, {Text: "alpha corp"}}
-	got := PairSpellings(all, func(a, b int) float64 { return .5 })
-	assert.Equal(t, []Pair{{3, 0, .5}, {3, 2, .5}}, got, "pairs")
+	assert.Equal(t, []Pair{{3, 0, .5}, {3, 2, .5}}, PairSpellings(all, func(a, b int) float64 { return .5 }), "pairs")
 }

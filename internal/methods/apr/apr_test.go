@@ -57,8 +57,7 @@ func TestRunsEndWhereALineDoesNotFit(t *testing.T) {
 }
 
 func TestRefiningPartsGivesTheRunsOfTheWhole(t *testing.T) {
-	random := rand.New(rand.NewPCG(1, 2))
-	s := DefaultSegmenter
+	random, s := rand.New(rand.NewPCG(1, 2)), DefaultSegmenter
 	s.MaxLen = 5
 	for range 500 {
 		lines := make([]Line, 1+random.IntN(30))
@@ -66,8 +65,7 @@ func TestRefiningPartsGivesTheRunsOfTheWhole(t *testing.T) {
 			lines[i] = lineAt(random.Float64()*120, uint32(random.IntN(6)), uint32(random.IntN(6)))
 		}
 		at := random.IntN(len(lines) + 1)
-		parts := append(s.Cut(lines[:at]), s.Cut(lines[at:])...)
-		refined := s.Refine(parts)
+		refined := s.Refine(append(s.Cut(lines[:at]), s.Cut(lines[at:])...))
 		got, want := lengths(refined), lengths(s.Cut(lines))
 		require.True(t, slices.Equal(got, want), "cut at %d: runs of %v, want %v", at, got, want)
 		require.True(t, slices.Equal(lengths(s.Refine(refined)), lengths(refined)), "%v", lengths(refined))
@@ -93,8 +91,7 @@ func TestVectorsOfAnotherCodebookAreToldAndOfAnotherEmbedderIgnored(t *testing.T
 }
 
 func TestCoarseScoreOfAnExample(t *testing.T) {
-	entities := tableOf(2, .6, .8, 0, 1)
-	relations := tableOf(2, .28, .96)
+	entities, relations := tableOf(2, .6, .8, 0, 1), tableOf(2, .28, .96)
 	c := coarse(t, entities, relations, [][]Edge{{{0, 0, 1}}})
 	for _, one := range []struct {
 		relations [][]float32
@@ -257,8 +254,7 @@ func TestCosinesWithCodesLieWithinWhatRoundingMayMove(t *testing.T) {
 
 func TestRowsOfFewNumbersTakeLessAndEqualVectorsAreEqualRows(t *testing.T) {
 	const dim = 1024
-	table := Table{Dim: dim}
-	vector := sparseRows(rand.New(rand.NewPCG(15, 16)), 1, dim)[0]
+	table, vector := Table{Dim: dim}, sparseRows(rand.New(rand.NewPCG(15, 16)), 1, dim)[0]
 	table.Add(vector)
 	used := len(table.Codes)
 	assert.True(t, used < dim*2/3 && used%sparseCode == 0, "a row of few numbers takes %d bytes", used)
@@ -340,8 +336,7 @@ func TestEdgesSayWhatTheTriplesSaid(t *testing.T) {
 func TestTheOrderOfDocumentsDoesNotMatter(t *testing.T) {
 	documents := sample()
 	book, sequences, _ := Indexify(documents)
-	want := book.Marshal()
-	random := rand.New(rand.NewPCG(9, 9))
+	want, random := book.Marshal(), rand.New(rand.NewPCG(9, 9))
 	for range 20 {
 		random.Shuffle(len(documents), func(i, j int) { documents[i], documents[j] = documents[j], documents[i] })
 		again, same, _ := Indexify(documents)
@@ -495,11 +490,9 @@ func randomWords(random *rand.Rand, n, names int) []Word {
 }
 
 func TestEveryEncodingSaysTheSameAndTheSmallestIsTaken(t *testing.T) {
-	random := rand.New(rand.NewPCG(11, 12))
-	taken := map[Encoding]bool{}
+	random, taken := rand.New(rand.NewPCG(11, 12)), map[Encoding]bool{}
 	for range 60 {
-		facts := randomWords(random, random.IntN(40), 1+random.IntN(30))
-		least := 1 << 30
+		facts, least := randomWords(random, random.IntN(40), 1+random.IntN(30)), 1<<30
 		for _, encoding := range Encodings {
 			text := Render(facts, encoding, true)
 			least = min(least, tokens.Count(text))
@@ -513,10 +506,8 @@ func TestEveryEncodingSaysTheSameAndTheSmallestIsTaken(t *testing.T) {
 }
 
 func TestThePolicyKeepsTheBudget(t *testing.T) {
-	random := rand.New(rand.NewPCG(13, 14))
-	all := randomWords(random, 53, 40)
-	unique := all[:50]
-	seen := map[Choice]bool{}
+	all := randomWords(rand.New(rand.NewPCG(13, 14)), 53, 40)
+	unique, seen := all[:50], map[Choice]bool{}
 	for budget := 0; budget < 4000; budget += 37 {
 		got := Decide(unique, all, budget, tokens.Count)
 		require.True(t, got.Tokens <= budget && tokens.Count(got.Text) == got.Tokens, "%d, %d", budget, got.Tokens)

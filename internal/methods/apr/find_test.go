@@ -38,8 +38,7 @@ func indexOf(t testing.TB, documents []apr.Document) (*apr.Index, *apr.Codebook)
 			book.Runs = append(book.Runs, sequence.Edges[from:min(from+2, len(sequence.Edges))])
 		}
 	}
-	index := musttest.Get(apr.NewIndex(book, vectorsOf(book.Entities), vectorsOf(book.Relations), vectorsOf(lines)))(t)
-	return index, book
+	return musttest.Get(apr.NewIndex(book, vectorsOf(book.Entities), vectorsOf(book.Relations), vectorsOf(lines)))(t), book
 }
 
 func saying(head, relation, tail, chunk string, sentence int) triples.Triple {
@@ -169,10 +168,8 @@ func TestWhatAQuestionAsksForIsNotCompared(t *testing.T) {
 		{Head: "DUNE", Relation: "?", Tail: "1984"},
 	})
 	want := apr.Asks{
-		Words:     []apr.Word{{Head: "?x", Relation: "directed", Tail: "Dune"}, {Head: "DUNE", Relation: "?", Tail: "1984"}},
-		Entities:  []string{"Dune", "1984"},
-		Relations: []string{"directed"},
-		Lines:     []string{"directed Dune", "DUNE 1984"},
+		Words:    []apr.Word{{Head: "?x", Relation: "directed", Tail: "Dune"}, {Head: "DUNE", Relation: "?", Tail: "1984"}},
+		Entities: []string{"Dune", "1984"}, Relations: []string{"directed"}, Lines: []string{"directed Dune", "DUNE 1984"},
 	}
 	assert.Equal(t, want, got)
 	assert.True(t, len(apr.AsksOf([]triples.Triple{{Head: "?x", Relation: "is", Tail: "?y"}}).Words) == 0,

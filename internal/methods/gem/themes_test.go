@@ -55,17 +55,12 @@ func TestThemesOfTheWorkedExample(t *testing.T) {
 
 func TestThemesAreCounted(t *testing.T) {
 	for _, c := range []struct {
-		values            []float64
-		nodes, fixed      int
-		estimate, decided int
+		values                          []float64
+		nodes, fixed, estimate, decided int
 	}{
-		{[]float64{1, 0.97, 0.95, 0.4, 0.39}, 100, 5, 3, 3},
-		{[]float64{1, 0.97, 0.95, 0.4, 0.39}, 8, 5, 3, 2},
-		{[]float64{1, 0.2, 0.19, 0.18}, 100, 2, 0, 2},
-		{[]float64{1, 0.2, 0.19, 0.18}, 100, 40, 0, 12},
-		{[]float64{1}, 1, 2, 0, 1},
-		{nil, 0, 2, 0, 1},
-		{[]float64{0, 0, -1}, 10, 2, 0, 2},
+		{[]float64{1, 0.97, 0.95, 0.4, 0.39}, 100, 5, 3, 3}, {[]float64{1, 0.97, 0.95, 0.4, 0.39}, 8, 5, 3, 2},
+		{[]float64{1, 0.2, 0.19, 0.18}, 100, 2, 0, 2}, {[]float64{1, 0.2, 0.19, 0.18}, 100, 40, 0, 12},
+		{[]float64{1}, 1, 2, 0, 1}, {nil, 0, 2, 0, 1}, {[]float64{0, 0, -1}, 10, 2, 0, 2},
 	} {
 		assert.Equal(t, c.estimate, gem.CountThemes(c.values, 0.05), "%v", c.values)
 		assert.Equal(t, c.decided, gem.AutoThemes(c.values, c.nodes, c.fixed, 12), "%v of %d nodes", c.values, c.nodes)
@@ -76,11 +71,9 @@ func TestNearestNodesOfFewAreThoseOfTheMatrix(t *testing.T) {
 	nodes := random(200, 8, 3, 3, 4)
 	g := musttest.Get(nodes.NewNearest(gem.Nearest{Neighbours: 5}))(t)
 	stored := musttest.Get(nodes.Matrix())(t)
-	w := stored.Weights()
-	expected := map[[2]int]bool{}
+	w, expected := stored.Weights(), map[[2]int]bool{}
 	for i := range 200 {
-		row := w[i*200 : (i+1)*200]
-		order := make([]int, 200)
+		row, order := w[i*200:(i+1)*200], make([]int, 200)
 		for j := range order {
 			order[j] = j
 		}
@@ -150,8 +143,7 @@ func TestEveryPartOfAGraphHasAnOverviewOfItsOwn(t *testing.T) {
 	var nodes gem.Nodes
 	r := rand.New(rand.NewPCG(1, 2))
 	for i := range 400 { // of 200, 120 and 80
-		v := make([]float32, 12)
-		group := 0
+		v, group := make([]float32, 12), 0
 		if i%10 >= 5 {
 			group = 1
 		}
@@ -183,8 +175,7 @@ func TestEveryPartOfAGraphHasAnOverviewOfItsOwn(t *testing.T) {
 func TestThemesOfClustersAreClusters(t *testing.T) {
 	const clusters = 4
 	nodes := random(1000, 32, 2, clusters, 6)
-	g := musttest.Get(nodes.NewNearest(gem.Nearest{Neighbours: 40}))(t)
-	s := spectrum(t, g, gem.Options{Pairs: 8})
+	s := spectrum(t, musttest.Get(nodes.NewNearest(gem.Nearest{Neighbours: 40}))(t), gem.Options{Pairs: 8})
 	themes := gem.SelectThemes(s, gem.Choice{Count: clusters + 1, Members: 8, Side: gem.Both})
 	for _, theme := range themes {
 		if s.Pairs[theme.Pair].Overview {
@@ -204,10 +195,8 @@ func TestInputThatIsNoGraphIsRefused(t *testing.T) {
 	rows := func(values ...float32) gem.Rows { return gem.Rows{Dim: 2, Data: values} }
 	nan := float32(math.NaN())
 	for _, nodes := range []gem.Nodes{
-		{Mean: rows(1, 0), Base: rows(1, 0, 0, 1)},
-		{Mean: rows(1, 0), Base: gem.Rows{Dim: 1, Data: []float32{1, 0}}},
-		{Mean: rows(1, 0, 1), Base: rows(1, 0, 1)},
-		{Mean: rows(1, 0), Base: rows(1, nan)},
+		{Mean: rows(1, 0), Base: rows(1, 0, 0, 1)}, {Mean: rows(1, 0), Base: gem.Rows{Dim: 1, Data: []float32{1, 0}}},
+		{Mean: rows(1, 0, 1), Base: rows(1, 0, 1)}, {Mean: rows(1, 0), Base: rows(1, nan)},
 		{Mean: rows(1, float32(math.Inf(1))), Base: rows(1, 0)},
 	} {
 		_, err := nodes.NewNearest(gem.Nearest{})
@@ -380,7 +369,6 @@ func TestASearchAlongEdgesIsThatOfAllPairs(t *testing.T) {
 			Match: func(node int) (gem.Match, bool) { return gem.Match{Node: node, Score: score[node]}, !closed[node] },
 		}
 		got := nodesOf(matchesOf(search.OrderNodes(flat[:min(most, len(flat))], most)))
-
 		var want []int
 		for len(want) < min(most, len(flat)) {
 			best, priority := -1, 0.0
@@ -460,8 +448,7 @@ func references(t *testing.T) []reference {
 
 // graph returns S of the reference less its diagonal of ones, with the degrees of a variant.
 func (r reference) graph(t *testing.T, variant string) gem.Graph {
-	w := make([]float64, r.N*r.N)
-	degrees := make([]float64, r.N)
+	w, degrees := make([]float64, r.N*r.N), make([]float64, r.N)
 	for i := range r.N {
 		for j := range r.N {
 			y := (r.S[i][j] + r.S[j][i]) / 2
@@ -548,8 +535,7 @@ func TestTheWorkedExample(t *testing.T) {
 		near(t, "theme", s.Pairs[1].Vector, []float64{.5301858, .4915273, -.4681387, -.5080848}, 1e-7)
 		assert.True(t, s.Pairs[0].Overview && !s.Pairs[1].Overview, "the first alone is the overview")
 	}
-	bySimilarity := gem.NewFixed(4, g.Weights(), []float64{2, 2.1, 2.2, 2.1})
-	s := spectrum(t, bySimilarity, gem.Options{Pairs: 4})
+	s := spectrum(t, gem.NewFixed(4, g.Weights(), []float64{2, 2.1, 2.2, 2.1}), gem.Options{Pairs: 4})
 	near(t, "degrees of S", s.Values(), []float64{.524339, .190895, -.329000, -.386234}, 1e-6)
 }
 
@@ -587,9 +573,7 @@ func random(n, dim, questions, clusters int, seed uint64) gem.Nodes {
 	return nodes
 }
 
-func matrix(t *testing.T, nodes gem.Nodes) *gem.Matrix {
-	return musttest.Get(nodes.Matrix())(t)
-}
+func matrix(t *testing.T, nodes gem.Nodes) *gem.Matrix { return musttest.Get(nodes.Matrix())(t) }
 
 func TestLanczosFindsWhatTheDirectSolverFinds(t *testing.T) {
 	for _, clusters := range []int{1, 4, 9} {
@@ -611,8 +595,7 @@ func TestLanczosFindsWhatTheDirectSolverFinds(t *testing.T) {
 func TestAnEigenvalueIsFoundAsOftenAsItIsThere(t *testing.T) {
 	const size = 150
 	stored := matrix(t, random(size, 60, 1, 1, 11))
-	once := stored.Weights()
-	s := make([]float64, 4*size*size)
+	once, s := stored.Weights(), make([]float64, 4*size*size)
 	for i := range size {
 		for j := range size {
 			s[2*size*i+j], s[2*size*(size+i)+size+j] = once[i*size+j], once[i*size+j]
@@ -625,8 +608,7 @@ func TestAnEigenvalueIsFoundAsOftenAsItIsThere(t *testing.T) {
 }
 
 func TestNodesInAnotherOrderHaveTheSameComponents(t *testing.T) {
-	nodes := random(300, 12, 3, 4, 9)
-	order := rand.New(rand.NewPCG(2, 3)).Perm(300)
+	nodes, order := random(300, 12, 3, 4, 9), rand.New(rand.NewPCG(2, 3)).Perm(300)
 	var moved gem.Nodes
 	for _, from := range order {
 		moved.Base.Append(nodes.Base.Row(from))

@@ -136,8 +136,7 @@ var everything = modeltest.BatchFaults{
 // TestNothingIsPaidTwice plays every fault of the server, with a runner that dies at each of its steps in turn: what
 // was paid for once is found again.
 func TestNothingIsPaidTwice(t *testing.T) {
-	cut := parts(t, 40)
-	pushes := 0
+	cut, pushes := parts(t, 40), 0
 	for _, after := range []bool{false, true} {
 		for step := -1; step < 24; step++ {
 			w := newWorld(t, everything)
@@ -161,8 +160,7 @@ func TestNothingIsPaidTwice(t *testing.T) {
 
 func TestNoOutputFileWhenAllFail(t *testing.T) {
 	w := newWorld(t, modeltest.BatchFaults{Reject: "Lovelace"})
-	left, err := w.runner(t).Run(t.Context(), parts(t, 5))
-	require.True(t, err == nil && len(left) == 0, "left %d: %v", len(left), err)
+	require.Empty(t, musttest.Get(w.runner(t).Run(t.Context(), parts(t, 5)))(t))
 	for id, answer := range w.book {
 		assert.True(t, answer.Status == 400 && answer.Code == "content_filter" && !answer.CanRetry(), "%s: %+v", id, answer)
 	}
@@ -203,16 +201,14 @@ func TestRoundsOfPartsThatNobodyWants(t *testing.T) {
 	require.True(t, errors.Is(err, errKilled), "%v", err)
 	cut := musttest.Get(batch.Cut(requests(30)[20:], batch.Limits{Requests: 10}))(t)
 	w.server.SetBatchFaults(modeltest.BatchFaults{})
-	left, err := w.runner(t).Run(t.Context(), cut)
-	require.True(t, err == nil && len(left) == 0, "%v %v", left, err)
+	require.Empty(t, musttest.Get(w.runner(t).Run(t.Context(), cut))(t))
 	assert.Len(t, w.book, int(w.server.Stats().Chat), "known of those that were paid for")
 	assert.True(t, len(w.book) > 10 && w.server.Files() == 0, "known %d, files %d", len(w.book), w.server.Files())
 }
 
 func TestBatchesAnHourAreBounded(t *testing.T) {
 	w := newWorld(t, modeltest.BatchFaults{})
-	runner := w.runner(t)
-	now := time.Unix(0, 0)
+	runner, now := w.runner(t), time.Unix(0, 0)
 	begun := map[int64]int{}
 	runner.Hourly, runner.Tokens, runner.Now = 2, 0, func() time.Time { return now }
 	runner.Wait = func(context.Context, time.Duration) error {
@@ -221,16 +217,14 @@ func TestBatchesAnHourAreBounded(t *testing.T) {
 		now = now.Add(10 * time.Minute)
 		return nil
 	}
-	left, err := runner.Run(t.Context(), parts(t, 50))
-	require.True(t, err == nil && len(left) == 0, "%v %v", left, err)
+	require.Empty(t, musttest.Get(runner.Run(t.Context(), parts(t, 50)))(t))
 	assert.True(t, begun[0] == 2 && begun[1] == 4, "batches by hour, summed up: %v", begun)
 }
 
 // TestDeadline leaves what a batch did not answer in time to online calls, and keeps what it did.
 func TestDeadline(t *testing.T) {
 	w := newWorld(t, modeltest.BatchFaults{Stuck: true})
-	runner := w.runner(t)
-	now := time.Unix(0, 0)
+	runner, now := w.runner(t), time.Unix(0, 0)
 	runner.Now, runner.Until = func() time.Time { return now }, now.Add(time.Hour)
 	runner.Wait = func(context.Context, time.Duration) error {
 		now = now.Add(10 * time.Minute)
@@ -281,8 +275,7 @@ func (h *holders) share(runner *batch.Runner, name string) {
 
 // TestTwoRunnersThatShareRequests, in parts of their own, pay for each of them once, whatever the server does.
 func TestTwoRunnersThatShareRequests(t *testing.T) {
-	w := newWorld(t, everything)
-	claims := &holders{by: map[string]string{}}
+	w, claims := newWorld(t, everything), &holders{by: map[string]string{}}
 	var working sync.WaitGroup
 	for i, size := range []int{10, 7} {
 		cut := musttest.Get(batch.Cut(requests(40), batch.Limits{Requests: size}))(t)
@@ -296,10 +289,7 @@ func TestTwoRunnersThatShareRequests(t *testing.T) {
 			return nil
 		}
 		claims.share(runner, runner.Prefix)
-		working.Go(func() {
-			left, err := runner.Run(t.Context(), cut)
-			assert.True(t, err == nil && len(left) == 0, "left %d: %v", len(left), err)
-		})
+		working.Go(func() { assert.Empty(t, musttest.Get(runner.Run(t.Context(), cut))(t)) })
 	}
 	working.Wait()
 	stats := w.server.Stats()
@@ -355,11 +345,10 @@ func TestAFolderIsAnsweredByAnotherProgram(t *testing.T) {
 		}
 	}
 	assert.Equal(t, 1, refused)
-	err = filepath.WalkDir(dir, func(path string, entry os.DirEntry, err error) error {
+	assert.NoError(t, filepath.WalkDir(dir, func(path string, entry os.DirEntry, err error) error {
 		assert.True(t, err != nil || entry.IsDir(), "%s is left", path)
 		return err
-	})
-	assert.NoError(t, err)
+	}))
 }
 
 func TestAFolderThatNobodyAnswersIsLeftAtTheDeadline(t *testing.T) {
@@ -368,8 +357,7 @@ func TestAFolderThatNobodyAnswersIsLeftAtTheDeadline(t *testing.T) {
 	runner, now := w.runnerOf(t, batch.Folder{Dir: t.TempDir()}), time.Unix(0, 0)
 	runner.Now, runner.Until = func() time.Time { return now }, now.Add(time.Hour)
 	runner.Wait = func(context.Context, time.Duration) error { now = now.Add(20 * time.Minute); return nil }
-	left, err := runner.Run(t.Context(), parts(t, 25))
-	require.True(t, err == nil && len(left) == 25, "left %d: %v", len(left), err)
+	require.Len(t, musttest.Get(runner.Run(t.Context(), parts(t, 25)))(t), 25)
 }
 
 func TestAFolderGivesNothingFromOutside(t *testing.T) {
@@ -395,8 +383,7 @@ func TestCutKeepsLimits(t *testing.T) {
 	given := requests(25)
 	one := musttest.Get(batch.Encode(given[:1]))(t)
 	most := int64(3*len(one) + 20)
-	cut := musttest.Get(batch.Cut(given, batch.Limits{Bytes: most}))(t)
-	held := 0
+	cut, held := musttest.Get(batch.Cut(given, batch.Limits{Bytes: most}))(t), 0
 	for _, part := range cut {
 		lines, err := batch.Encode(part.Requests)
 		assert.True(t, err == nil && int64(len(lines)) <= most, "%d bytes of %d: %v", len(lines), most, err)

@@ -95,10 +95,8 @@ func TestTheChatDoesEachTask(t *testing.T) {
 
 func TestSummariesStayBelowTheirLimit(t *testing.T) {
 	for name, text := range map[string]string{
-		"one long sentence": strings.Repeat("word ", 200) + ".",
-		"one long word":     strings.Repeat("é", 500),
-		"many sentences":    strings.Repeat("One thing is here. Another thing is there. ", 30),
-		"nothing":           "  \n ",
+		"one long sentence": strings.Repeat("word ", 200) + ".", "one long word": strings.Repeat("é", 500),
+		"many sentences": strings.Repeat("One thing is here. Another thing is there. ", 30), "nothing": "  \n ",
 	} {
 		for _, limit := range []int{1, 20, 100} {
 			short := builtin.Summarize(text, limit)
@@ -164,8 +162,7 @@ func TestNamesInEnglishAreThoseOfTheirVersion(t *testing.T) {
 	const want = "5a8c8f351a0309263c772e8cc14553a8b8c5c4a71ac22466b36640d87f545dad"
 	file := musttest.Get(os.Open("../../../testdata/musique/corpus.jsonl"))(t)
 	defer func() { _ = file.Close() }()
-	sum := sha256.New()
-	passages := 0
+	sum, passages := sha256.New(), 0
 	for lines := bufio.NewScanner(file); lines.Scan(); passages++ {
 		var passage struct{ Title, Text string }
 		require.NoError(t, json.Unmarshal(lines.Bytes(), &passage))
@@ -190,8 +187,7 @@ func TestRulesPassOverWhatIsNoProse(t *testing.T) {
 	for _, said := range append(questions, reply.Text) {
 		assert.True(t, !strings.ContainsAny(said, "|#`") && !strings.Contains(said, "Fusion"), "asked or stated: %q", said)
 	}
-	code := builtin.QuestionsIn(text.LanguageOf("en"), "```\nGraph Store calls Fusion Walk\n```", 5)
-	assert.True(t, len(code) == 0, "code is asked: %q", code)
+	assert.Empty(t, builtin.QuestionsIn(text.LanguageOf("en"), "```\nGraph Store calls Fusion Walk\n```", 5))
 }
 
 func foundIn(code, chunk string) []string {

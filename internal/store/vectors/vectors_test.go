@@ -61,12 +61,9 @@ func TestVectorsThatWouldPoisonASearchAreRefused(t *testing.T) {
 		vector []float32
 		want   fault.Code
 	}{
-		"a good one":     {[]float32{0.6, 0.8}, ""},
-		"too short":      {[]float32{1}, fault.DimensionChanged},
-		"too long":       {[]float32{1, 0, 0}, fault.DimensionChanged},
-		"none":           {nil, fault.DimensionChanged},
-		"NaN":            {[]float32{nan, 1}, fault.BadVector},
-		"infinity":       {[]float32{inf, 1}, fault.BadVector},
+		"a good one": {[]float32{0.6, 0.8}, ""}, "too short": {[]float32{1}, fault.DimensionChanged},
+		"too long": {[]float32{1, 0, 0}, fault.DimensionChanged}, "none": {nil, fault.DimensionChanged},
+		"NaN": {[]float32{nan, 1}, fault.BadVector}, "infinity": {[]float32{inf, 1}, fault.BadVector},
 		"of length zero": {[]float32{0, 0}, fault.BadVector},
 	} {
 		assert.Equal(t, c.want, fault.CodeOf(vectors.Check(c.vector, 2, "row 7")), "%s", name)

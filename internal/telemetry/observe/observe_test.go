@@ -21,6 +21,7 @@ import (
 	"github.com/unweaver/unweaver/internal/testkit/blobmemory"
 	"github.com/unweaver/unweaver/internal/testkit/blobtest"
 	"github.com/unweaver/unweaver/internal/testkit/coordinationtest"
+	"github.com/unweaver/unweaver/internal/testkit/musttest"
 	"github.com/unweaver/unweaver/internal/testkit/recordsmemory"
 	"github.com/unweaver/unweaver/internal/testkit/recordstest"
 	"github.com/unweaver/unweaver/internal/testkit/vectorsmemory"
@@ -29,10 +30,9 @@ import (
 
 // noted is an observer that remembers.
 type noted struct {
-	mu     sync.Mutex
-	begun  []string
-	ended  []string
-	waited []time.Duration
+	mu           sync.Mutex
+	begun, ended []string
+	waited       []time.Duration
 }
 
 func (n *noted) BeginStore(ctx context.Context, store, operation string) (context.Context, func(error)) {
@@ -102,8 +102,7 @@ func (aliasing) Alias(context.Context, string, string) error { return nil }
 // corpus is a store of versions that can follow its links.
 type corpus struct{ blob.Store }
 
-func (corpus) IsVersioned() bool { return true }
-
+func (corpus) IsVersioned() bool         { return true }
 func (c corpus) FollowLinks() blob.Store { return followed(c) }
 
 // followed has what lies behind a link.
@@ -112,8 +111,7 @@ type followed struct{ blob.Store }
 func (followed) Stat(context.Context, string) (blob.Info, error) { return blob.Info{}, nil }
 
 func TestCapabilitiesAreFoundBelowAnObserver(t *testing.T) {
-	store := observe.OfVectors(aliasing{vectorsmemory.New()}, &noted{})
-	_, ok := vectors.As[vectors.Aliaser](store)
+	_, ok := vectors.As[vectors.Aliaser](observe.OfVectors(aliasing{vectorsmemory.New()}, &noted{}))
 	assert.True(t, ok, "an observer hides what its store can do")
 	assert.True(t, !blob.IsVersioned(observe.Blob(blobmemory.New(), "x", &noted{})) &&
 		blob.IsVersioned(observe.Blob(corpus{blobmemory.New()}, "x", &noted{})),
@@ -151,11 +149,9 @@ func TestWaitingForLimitsIsToldApartFromTheRequest(t *testing.T) {
 	n := &noted{}
 	below := observe.Chat(answering{fault.ModelRateLimited.At("call", "m")}, n)
 	chat := observe.AskedChat(slow{below, 30 * time.Millisecond}, n)
-	_, err := chat.Complete(t.Context(), model.Call{Task: model.Extract})
-	assert.True(t, fault.Is(err, fault.ModelRateLimited), "%v", err)
+	musttest.Refuse(chat.Complete(t.Context(), model.Call{Task: model.Extract}))(t, fault.ModelRateLimited)
 	assert.True(t, len(n.waited) == 1 && n.waited[0] >= 30*time.Millisecond, "waited %v", n.waited)
-	want := []string{"model m extract model_rate_limited"}
-	assert.True(t, slices.Equal(n.ended, want), "ended %v", n.ended)
+	assert.True(t, slices.Equal(n.ended, []string{"model m extract model_rate_limited"}), "ended %v", n.ended)
 	_, ok := model.As[answering](chat)
 	assert.True(t, ok, "an observer hides its model")
 }

@@ -18,6 +18,7 @@ import (
 	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/telemetry/webhook"
+	"github.com/unweaver/unweaver/internal/testkit/musttest"
 )
 
 var everything = []string{"failed", "held", "paused", "errors", "completed"}
@@ -122,14 +123,12 @@ func TestWhichEventsAWebhookIsToldOf(t *testing.T) {
 func TestAnIndexMayHaveAWebhookOfItsOwn(t *testing.T) {
 	t.Setenv("GENERAL_SECRET", "general")
 	t.Setenv("OWN_SECRET", "own")
-	settings, err := config.Load(config.Source{Set: []string{
+	settings := musttest.Get(config.Load(config.Source{Set: []string{
 		"notify.webhook=https://general.example", "notify.page=https://page.example", "notify.secret_env=GENERAL_SECRET",
 		"indexes.own.notify.webhook=https://own.example", "indexes.own.notify.secret_env=OWN_SECRET",
 		"indexes.own.notify.on=failed",
-	}})
-	require.NoError(t, err)
-	of, err := webhook.ReadHooks(settings)
-	require.NoError(t, err)
+	}}))(t)
+	of := musttest.Get(webhook.ReadHooks(settings))(t)
 	hook := of("own")
 	assert.True(t, hook.URL == "https://own.example" && hook.Secret == "own" && len(hook.On) == 1 &&
 		hook.Page == "https://page.example", "%+v", hook)

@@ -54,3 +54,16 @@ func Yield[T any](all ...T) iter.Seq2[T, error] {
 		}
 	}
 }
+
+// Open writes a file and opens it until the test ends. An error must name the file, whatever is wrong with it.
+func Open[F interface{ Close() }](t testing.TB, content []byte, open func(path string) (F, error)) (F, error) {
+	t.Helper()
+	path := WriteFile(t, content)
+	file, err := open(path)
+	if err == nil {
+		t.Cleanup(file.Close)
+	} else if !strings.Contains(err.Error(), path) {
+		t.Errorf("an error that does not name the file: %v", err)
+	}
+	return file, err
+}

@@ -37,8 +37,7 @@ func TestTheTextOfAClass(t *testing.T) {
 func TestLongIsAboutRunesOfTheWholeText(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 1))
 	for range 500 {
-		name := strings.Repeat("é", 1+r.IntN(10))
-		descriptions := make([]string, 1+r.IntN(5))
+		name, descriptions := strings.Repeat("é", 1+r.IntN(10)), make([]string, 1+r.IntN(5))
 		for i := range descriptions {
 			descriptions[i] = strings.Repeat("漢", 1+r.IntN(30))
 		}

@@ -127,8 +127,7 @@ func TestFilesComeBack(t *testing.T) {
 	assert.Equal(t, aliases.DefaultLimits.Pair, file.Cosine, "cosine")
 	var raw bytes.Buffer
 	require.NoError(t, file.Write(&raw))
-	whole := raw.String()
-	back := musttest.Get(Read(&raw))(t)
+	whole, back := raw.String(), musttest.Get(Read(&raw))(t)
 	assert.True(t, back.Hash() == file.Hash() && slices.Equal(back.Compared.Near, file.Compared.Near), "%+v", back)
 	file.Decided = []Decision{{Name: "a", Of: "b", Verdict: Same}}
 	assert.True(t, file.Hash() != back.Hash(), "a decision changes no hash")

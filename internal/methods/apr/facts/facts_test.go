@@ -49,12 +49,7 @@ func write(t testing.TB, f facts.Facts) []byte {
 }
 
 func open(t testing.TB, content []byte, of facts.Of) (*facts.File, error) {
-	path := scratchtest.WriteFile(t, content)
-	file, err := facts.Open(path, of)
-	if err == nil {
-		t.Cleanup(file.Close)
-	}
-	return file, err
+	return scratchtest.Open(t, content, func(path string) (*facts.File, error) { return facts.Open(path, of) })
 }
 
 func TestWhatIsWrittenIsReadAndEqualFactsAreEqualBytes(t *testing.T) {

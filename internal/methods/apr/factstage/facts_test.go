@@ -160,8 +160,7 @@ func open(t *testing.T, content []byte) *format.File {
 func TestEveryEdgeNamesItsChunkAndSentence(t *testing.T) {
 	chunks := corpusOf(5)
 	content, counts := seal(t, maker(blobmemory.New(), &stagetest.Chat{Answer: says}, &stagetest.Embedder{Dim: 8}), chunks)
-	file := open(t, content)
-	texts := map[string]string{}
+	file, texts := open(t, content), map[string]string{}
 	for _, chunk := range chunks {
 		texts[string(chunk.ID[:])] = chunk.Text
 	}

@@ -118,7 +118,6 @@ func TestASummaryBringsAMemberAndCitesIt(t *testing.T) {
 		reported.Chunks[0].Summary != nil && slices.Equal(reported.Chunks[0].Themes, []int{0}),
 		"chunk %v of score %v, reported %+v", first.Live.ID, first.Score, reported)
 	assert.True(t, first.Similarity <= 0.9, "the chunk itself is said to be as near as the summary: %v", first.Similarity)
-
 	query.TopChunks = 9 // each chunk comes once, also one that a summary brought
 	result, _ = explained(t, o, query)
 	seen := map[uint32]bool{}
@@ -126,7 +125,6 @@ func TestASummaryBringsAMemberAndCitesIt(t *testing.T) {
 		assert.False(t, seen[chunk.Live.Number], "chunk %d comes twice", chunk.Live.Number)
 		seen[chunk.Live.Number] = true
 	}
-
 	query.Without.Documents = map[string]bool{} // a summary of members that are left out brings nothing
 	for _, id := range summary.Members {
 		parsed := musttest.Get(core.ParseID(id))(t)
@@ -164,15 +162,13 @@ func TestChunksOfGemFitTheirTokens(t *testing.T) {
 	o := open(t, retrievetest.Options{})
 	query := o.Query(t, gem.Name, "Who reached the South Pole first?")
 	query.TopChunks = 8
-	all := o.Run(t, query)
-	least, most := math.MaxInt, 0
+	all, least, most := o.Run(t, query), math.MaxInt, 0
 	for _, chunk := range all.Chunks {
 		least, most = min(least, int(chunk.Live.Tokens)), most+int(chunk.Live.Tokens)
 	}
 	for _, tokens := range []int{least, most / 2, most} {
 		query.Params = retrieve.Params{"tokens": tokens}
-		used := 0
-		result := o.Run(t, query)
+		used, result := 0, o.Run(t, query)
 		for _, chunk := range result.Chunks {
 			used += int(chunk.Live.Tokens)
 		}
@@ -236,8 +232,7 @@ func TestAGraphSearchOfGemIsThatOfDenseComputation(t *testing.T) {
 		nodes.Mean.Append(gem.Mean(one.base, one.vectors))
 	}
 	every := musttest.Get(nodes.Matrix())(t)
-	graph := musttest.Get(every.NearestGraph(3))(t)
-	heaviest := retrievetest.SummaryWeight
+	graph, heaviest := musttest.Get(every.NearestGraph(3))(t), retrievetest.SummaryWeight
 	for i := range chunks {
 		_, weights := graph.Neighbours(i)
 		heaviest = max(heaviest, slices.Max(weights))
@@ -323,7 +318,6 @@ func TestAMemoryWithoutAGraphIsDamaged(t *testing.T) {
 			return f.Kind == spectral.Kind
 		})
 	}})
-	query := o.Query(t, gem.Name, "South Pole")
-	_, err := o.Searcher().Run(t.Context(), o.Generation, query)
+	_, err := o.Searcher().Run(t.Context(), o.Generation, o.Query(t, gem.Name, "South Pole"))
 	musttest.Fail(t, err, fault.SegmentDamage, "unweaver index --rebuild --index")
 }

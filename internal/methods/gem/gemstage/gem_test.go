@@ -67,8 +67,7 @@ func seal(t *testing.T, in gemstage.In, chunks []enrich.Chunk) (string, gemstage
 	var out bytes.Buffer
 	sealed := musttest.Get(in.Seal(t.Context(), scratchtest.Yield(chunks...), &out))(t)
 	if sealed.Themes != nil {
-		raw := musttest.Get(sealed.Themes.Encode())(t)
-		out.Write(raw)
+		out.Write(musttest.Get(sealed.Themes.Encode())(t))
 	}
 	return out.String(), sealed
 }
@@ -77,16 +76,14 @@ func seal(t *testing.T, in gemstage.In, chunks []enrich.Chunk) (string, gemstage
 func TestNightsPayForWhatChangedAndGiveTheBytesOfABuildFromNothing(t *testing.T) {
 	store := blobmemory.New()
 	chat, embedder := &stagetest.Chat{Answer: asks}, &stagetest.Embedder{Dim: 8}
-	chunks := chunksOf(60)
-	in := maker(store, chat, embedder)
+	chunks, in := chunksOf(60), maker(store, chat, embedder)
 	counts, err := in.Pay(t.Context(), scratchtest.Yield(chunks...))
 	require.True(t, err == nil && counts.Paid == 60, "%+v (%v)", counts, err)
 	first, sealed := seal(t, maker(store, chat, embedder), chunks)
 	themes := sealed.Counts.Themes
 	require.True(t, sealed.Counts.Questions == 300 && sealed.Counts.Hits >= 60 && themes != 0 &&
 		sealed.Counts.Paid <= 2*themes && sealed.Counts.Fallbacks == 0, "%+v", sealed.Counts)
-	requests := len(embedder.Requests())
-	reversed := slices.Clone(chunks)
+	requests, reversed := len(embedder.Requests()), slices.Clone(chunks)
 	slices.Reverse(reversed)
 	again, sealed := seal(t, maker(store, chat, embedder), append(reversed, chunks[:9]...))
 	assert.True(t, again == first && sealed.Counts.Paid == 0 && len(embedder.Requests()) == requests,
@@ -108,7 +105,6 @@ func TestAnswersOfNoUseHaveChunksComparedByTheirText(t *testing.T) {
 	for name, c := range map[string]struct {
 		answer string
 		want   []string // questions of each chunk; nil: none, so its text
-
 	}{
 		"five":       {`{"questions":["a?","b?","c?","d?","e?"]}`, []string{"a?", "b?", "c?", "d?", "e?"}},
 		"too many":   {`{"questions":["a?","b?","c?","d?","e?","f?"]}`, []string{"a?", "b?", "c?", "d?", "e?"}},
@@ -126,8 +122,7 @@ func TestAnswersOfNoUseHaveChunksComparedByTheirText(t *testing.T) {
 				return model.Reply{Text: c.answer}, nil
 			}}
 			store := blobmemory.New()
-			in := maker(store, chat, &stagetest.Embedder{Dim: 8})
-			chunks := chunksOf(2)
+			in, chunks := maker(store, chat, &stagetest.Embedder{Dim: 8}), chunksOf(2)
 			raw, sealed := seal(t, in, chunks)
 			fallbacks := sealed.Counts.Fallbacks
 			assert.True(t, (fallbacks == 2) == (c.want == nil) && sealed.Themes == nil, "%+v", sealed.Counts)
@@ -155,8 +150,7 @@ func TestAnswersOfNoUseHaveChunksComparedByTheirText(t *testing.T) {
 
 func TestRulesAskAndSummariseWithoutAModel(t *testing.T) {
 	store := blobmemory.New()
-	in := maker(store, builtin.Chat{}, builtin.Embedder{})
-	chunks := chunksOf(12)
+	in, chunks := maker(store, builtin.Chat{}, builtin.Embedder{}), chunksOf(12)
 	counts, err := in.Pay(t.Context(), scratchtest.Yield(chunks...))
 	assert.True(t, err == nil && counts == (gemstage.Counts{}), "%+v (%v)", counts, err)
 	_, sealed := seal(t, in, chunks)

@@ -34,15 +34,7 @@ func write(t testing.TB, chunks []questions.Chunk) []byte {
 }
 
 func open(t testing.TB, content []byte, of questions.Of) (*questions.File, error) {
-	t.Helper()
-	path := scratchtest.WriteFile(t, content)
-	file, err := questions.Open(path, of)
-	if err == nil {
-		t.Cleanup(file.Close)
-	} else if !strings.Contains(err.Error(), path) {
-		t.Errorf("an error that does not name the file: %v", err)
-	}
-	return file, err
+	return scratchtest.Open(t, content, func(path string) (*questions.File, error) { return questions.Open(path, of) })
 }
 
 // all returns what a file says of every chunk, and checks that the file finds each by its id.
@@ -89,21 +81,17 @@ func TestWhatCannotBeWrittenIsRefused(t *testing.T) {
 		of     questions.Of
 		chunks []questions.Chunk
 	}{
-		"out of order":    {hashing, []questions.Chunk{sample[2], sample[0]}},
-		"twice":           {hashing, []questions.Chunk{sample[0], sample[0]}},
-		"too short":       {hashing, one(1)},
-		"too long":        {hashing, one(1, 2, 3)},
-		"no number":       {hashing, one(1, float32(math.NaN()))},
-		"infinite":        {hashing, one(1, float32(math.Inf(-1)))},
-		"no embedder":     {questions.Of{Dimension: 2}, nil},
+		"out of order": {hashing, []questions.Chunk{sample[2], sample[0]}},
+		"twice":        {hashing, []questions.Chunk{sample[0], sample[0]}}, "too short": {hashing, one(1)},
+		"too long": {hashing, one(1, 2, 3)}, "no number": {hashing, one(1, float32(math.NaN()))},
+		"infinite": {hashing, one(1, float32(math.Inf(-1)))}, "no embedder": {questions.Of{Dimension: 2}, nil},
 		"no dimension":    {questions.Of{Embedder: "hashing-2"}, nil},
 		"many dimensions": {questions.Of{Embedder: "hashing-2", Dimension: 1<<16 + 1}, nil},
 	} {
 		err := questions.Write(&bytes.Buffer{}, c.of, scratchtest.Yield(c.chunks...))
 		assert.True(t, fault.Is(err, fault.Internal), "%s: %v", name, err)
 	}
-	broken := errors.New("broken")
-	left := scratchtest.In(t, t.TempDir())
+	broken, left := errors.New("broken"), scratchtest.In(t, t.TempDir())
 	err := questions.Write(&bytes.Buffer{}, hashing, func(yield func(questions.Chunk, error) bool) {
 		long := strings.Repeat("x", 3<<20)
 		_ = yield(questions.Chunk{Questions: []questions.Question{{Text: long, Vector: []float32{1, 0}}}}, nil) &&

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"math"
 	"reflect"
-	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -33,15 +32,7 @@ func write(t testing.TB, content spectral.Content) []byte {
 }
 
 func open(t testing.TB, raw []byte) (*spectral.File, error) {
-	t.Helper()
-	path := scratchtest.WriteFile(t, raw)
-	file, err := spectral.Open(path)
-	if err == nil {
-		t.Cleanup(file.Close)
-	} else if !strings.Contains(err.Error(), path) {
-		t.Errorf("an error that does not name the file: %v", err)
-	}
-	return file, err
+	return scratchtest.Open(t, raw, spectral.Open)
 }
 
 func TestWhatIsWrittenIsReadAndEqualContentIsEqualBytes(t *testing.T) {

@@ -32,8 +32,7 @@ func TestWhatIsWrittenIsReadAndEqualThemesAreEqualBytes(t *testing.T) {
 	raw := musttest.Get(sample().Encode())(t)
 	again, err := sample().Encode()
 	require.True(t, err == nil && bytes.Equal(raw, again), "equal themes have other bytes (%v)", err)
-	path := scratchtest.WriteFile(t, raw)
-	got, err := themes.Open(path)
+	got, err := themes.Open(scratchtest.WriteFile(t, raw))
 	assert.True(t, err == nil && reflect.DeepEqual(*got, sample()), "read %+v (%v)", got, err)
 	assert.Equal(t, core.ID{2}, got.Themes[0].Members[0].ID(), "the first member")
 }

@@ -9,11 +9,9 @@ import (
 )
 
 type matrices struct {
-	a      []uint8
-	rows   []int8
-	panels []int8
-	start  []int32
-	out    []int32
+	a            []uint8
+	rows, panels []int8
+	start, out   []int32
 }
 
 func newMatrices(random *rand.Rand, tokens, k, n int) matrices {
@@ -37,8 +35,7 @@ func TestProductsAreThoseOfTheDefinition(t *testing.T) {
 	for _, size := range []struct{ tokens, k, n int }{
 		{8, 4, 32}, {8, 32, 32}, {16, 384, 96}, {24, 1536, 64}, {64, 36, 20},
 	} {
-		m := newMatrices(random, size.tokens, size.k, size.n)
-		width := RoundUp(size.n, Width)
+		m, width := newMatrices(random, size.tokens, size.k, size.n), RoundUp(size.n, Width)
 		plain := make([]int32, len(m.out))
 		Mul(m.out, m.a, size.tokens, size.k, m.panels, m.start, width)
 		MulPlain(plain, m.a, size.tokens, size.k, m.panels, m.start, width)
@@ -76,7 +73,6 @@ func TestWhatIsBetweenHasOneResult(t *testing.T) {
 		}
 		mask[n-1] = float32(math.Inf(-1))
 		clone := func(values []float32) []float32 { return append([]float32{}, values...) }
-
 		assert.Equal(t, absoluteGo(x), MaxAbsolute(x))
 		assert.Equal(t, float32(40), MaxAbsolute(x))
 		fast, plain := make([]uint8, n), make([]uint8, n)
@@ -86,12 +82,10 @@ func TestWhatIsBetweenHasOneResult(t *testing.T) {
 		for i, v := range x {
 			assert.InDelta(t, v, worth*float32(int(fast[i])-Zero), float64(worth)*0.501)
 		}
-
 		scaled, scaledPlain := make([]float32, n), make([]float32, n)
 		Scale(scaled, sums, 0.001, weight, bias)
 		scaleGo(scaledPlain, sums, 0.001, weight, bias)
 		assert.Equal(t, scaledPlain, scaled)
-
 		unit, unitPlain := clone(x), clone(x)
 		GELU(unit)
 		geluGo(unitPlain)
@@ -99,7 +93,6 @@ func TestWhatIsBetweenHasOneResult(t *testing.T) {
 		for i, v := range x {
 			assert.InDelta(t, float64(v)/2*(1+math.Erf(float64(v)/math.Sqrt2)), unit[i], 1e-4)
 		}
-
 		total := Spread(fast, sums, 1e-5, weight, mask, make([]float32, n))
 		assert.Equal(t, spreadGo(plain, sums, 1e-5, weight, mask, make([]float32, n)), total)
 		assert.Equal(t, plain, fast)
@@ -111,7 +104,6 @@ func TestWhatIsBetweenHasOneResult(t *testing.T) {
 			assert.InDelta(t, 255*math.Exp(float64(sum)*1e-5*float64(weight[i])-top), fast[i], 0.51)
 		}
 		assert.Zero(t, fast[n-1], "what is masked has a chance")
-
 		normal, normalPlain := clone(x), clone(x)
 		Normalise(normal, y, weight, bias, 1e-5)
 		var parts, deviations [4]float64

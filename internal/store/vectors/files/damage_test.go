@@ -21,8 +21,7 @@ func onePart(t *testing.T, store *Store, dir string) (string, []byte) {
 	require.NoError(t, store.Close())
 	parts := matching(t, dir, "*"+partEnd)
 	require.True(t, len(parts) == 1, "%v", parts)
-	raw := musttest.Get(os.ReadFile(parts[0]))(t)
-	return parts[0], raw
+	return parts[0], musttest.Get(os.ReadFile(parts[0]))(t)
 }
 
 // exactAt returns where the vector of a key lies in a part's file.
@@ -71,7 +70,6 @@ func TestADamagedRowIsNeverGivenAndIsWrittenAgain(t *testing.T) {
 			at := exactAt(t, path, rows[7].Key) + 4*5
 			raw[at+int(bit/8)] ^= 1 << (bit % 8)
 			write(t, path, raw)
-
 			store = loaded(t, dir)
 			musttest.Refuse(store.Search(t.Context(), "c", rows[7].Vector, 3))(t, fault.SegmentDamage)
 			musttest.Refuse(store.Fetch(t.Context(), "c", []string{rows[7].Key}))(t, fault.SegmentDamage)
@@ -85,8 +83,7 @@ func TestADamagedRowIsNeverGivenAndIsWrittenAgain(t *testing.T) {
 				require.NoError(t, store.Close())
 				store = loaded(t, dir)
 			}
-			parts := matching(t, dir, "*"+partEnd)
-			assert.True(t, len(parts) == 2, "whole rows were written again: %v", parts)
+			assert.Len(t, matching(t, dir, "*"+partEnd), 2)
 		})
 	}
 }
@@ -228,8 +225,7 @@ func TestADescriptionWithAnotherDimensionIsDamage(t *testing.T) {
 		require.NoError(t, store.Close())
 		whole := meta{Dim: vectorstest.Dim, Parts: []int{0, 1}}
 		change.Sum = whole.computeSum()
-		raw := musttest.Get(json.Marshal(change))(t)
-		write(t, filepath.Join(dir, "c", metaName), raw)
+		write(t, filepath.Join(dir, "c", metaName), musttest.Get(json.Marshal(change))(t))
 		store = open(t, dir)
 		assert.NoError(t, store.Create(t.Context(), "c", vectorstest.Dim), "%+v", change)
 		counts(t, store, 60)
@@ -308,7 +304,6 @@ func TestReopenSeesThePartsAsTheNextProcess(t *testing.T) {
 			spoilOpen(t, dir, one.spoil)
 			has, err := store.Has(t.Context(), "c", []string{rows[7].Key})
 			require.True(t, err == nil && has[0], "what was opened is damaged: %v, %v", has, err)
-
 			err = store.Reopen(t.Context(), "c")
 			assert.True(t, one.missing && fault.Is(err, fault.NotFound) || !one.missing && err == nil, "%v", err)
 			_, err = store.Has(t.Context(), "c", []string{rows[7].Key})
@@ -345,8 +340,7 @@ func TestReopenReadsAFileThatReplacedAnOpenOne(t *testing.T) {
 // spoilOpen changes the one part of a collection in place, under who has it mapped.
 func spoilOpen(t *testing.T, dir string, spoil func([]byte) []byte) {
 	path := matching(t, dir, "*"+partEnd)[0]
-	raw := musttest.Get(os.ReadFile(path))(t)
-	write(t, path, spoil(raw))
+	write(t, path, spoil(musttest.Get(os.ReadFile(path))(t)))
 }
 
 // A collection whose content cannot be opened counts as missing: filling missing ones fills it.
@@ -389,6 +383,5 @@ func TestAnUnreadableCollectionIsNotSetAside(t *testing.T) {
 	}
 	store = open(t, dir)
 	musttest.Refuse(store.Count(t.Context(), "c"))(t, fault.StoreDown)
-	names, err := store.List(t.Context(), "")
-	assert.True(t, err == nil && len(names) == 1, "listed %q, %v", names, err)
+	assert.Len(t, musttest.Get(store.List(t.Context(), ""))(t), 1)
 }

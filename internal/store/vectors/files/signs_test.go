@@ -66,8 +66,7 @@ func TestRowsOverAFloorAreThoseOfPlainGo(t *testing.T) {
 
 func TestARotationKeepsProducts(t *testing.T) {
 	for _, dim := range []int{64, 65, 100, 384, 1000, 1024} {
-		turn := newRotation(dim)
-		rows := vectorstest.Rows(2, dim, uint64(dim))
+		turn, rows := newRotation(dim), vectorstest.Rows(2, dim, uint64(dim))
 		before := dot32(rows[0].Vector, rows[1].Vector)
 		for _, row := range rows {
 			turn.rotateVector(row.Vector)
@@ -83,8 +82,7 @@ func TestEstimatesBySignsAreCloseToScores(t *testing.T) {
 	for _, dim := range []int{64, 100, 384, 1024, 4096} {
 		made := shapes(r, dim)
 		for _, of := range slices.Sorted(maps.Keys(made)) {
-			row := made[of]
-			squares, n := 0.0, 200
+			row, squares, n := made[of], 0.0, 200
 			turn := newRotation(dim)
 			for range n {
 				x, v := row(), row()
@@ -93,8 +91,7 @@ func TestEstimatesBySignsAreCloseToScores(t *testing.T) {
 				tables := turn.buildTables(x)
 				turn.rotateVector(v)
 				signs := make([]byte, signBytes(dim))
-				factor := signsOf(v, signs)
-				interleaved := make([]byte, rowsAtOnce*len(signs))
+				factor, interleaved := signsOf(v, signs), make([]byte, rowsAtOnce*len(signs))
 				for i, b := range signs {
 					interleaved[rowsAtOnce*i+5] = b
 				}
@@ -124,10 +121,12 @@ func bySigns(p *part, question []float32, n int) []vectors.Hit {
 	for _, row := range rows[:x.countKept(n)] {
 		hits = append(hits, vectors.Hit{Key: p.keyAt(row), Score: dot32(question, p.vectorAt(row))})
 	}
-	slices.SortFunc(hits, func(a, b vectors.Hit) int {
-		return cmp.Or(cmp.Compare(b.Score, a.Score), cmp.Compare(a.Key, b.Key))
-	})
+	slices.SortFunc(hits, better)
 	return hits[:n]
+}
+
+func better(a, b vectors.Hit) int {
+	return cmp.Or(cmp.Compare(b.Score, a.Score), cmp.Compare(a.Key, b.Key))
 }
 
 func TestWorkersBesideEachOtherFindWhatAPlainSearchBySignsFinds(t *testing.T) {
@@ -202,8 +201,7 @@ func TestTheScoreOfARowLiesWithinItsBounds(t *testing.T) {
 				for range 5 {
 					x, v := question(), row()
 					codes, product := make([]int8, dim), make([]int32, 1)
-					scale := quantiseVector(v, codes)
-					query := coarseQuestion(x)
+					scale, query := quantiseVector(v, codes), coarseQuestion(x)
 					dotRows(query.numbers, codes, product)
 					low, high := query.boundScore(product[0], scale)
 					if score := float64(dot32(x, v)); score < low || score > high {
@@ -251,18 +249,7 @@ func exact(rows []vectors.Row, question []float32, n int) []vectors.Hit {
 	for i, row := range rows {
 		hits[i] = vectors.Hit{Key: row.Key, Score: dot32Go(question, row.Vector)}
 	}
-	slices.SortFunc(hits, func(a, b vectors.Hit) int {
-		if a.Score != b.Score {
-			if a.Score > b.Score {
-				return -1
-			}
-			return 1
-		}
-		if a.Key < b.Key {
-			return -1
-		}
-		return 1
-	})
+	slices.SortFunc(hits, better)
 	return hits[:max(0, min(n, len(hits)))]
 }
 
@@ -278,14 +265,12 @@ func put(t *testing.T, store *Store, dim int, rows []vectors.Row) {
 // frequent, adds to four numbers.
 func hashedRows(n, dim int, seed uint64) []vectors.Row {
 	r := rand.New(rand.NewPCG(seed, 11))
-	words := rand.NewZipf(r, 1.2, 8, 20_000)
-	rows := make([]vectors.Row, n)
+	words, rows := rand.NewZipf(r, 1.2, 8, 20_000), make([]vectors.Row, n)
 	for i := range rows {
 		vector := make([]float32, dim)
 		for range 3 + r.IntN(4) {
 			word := words.Uint64()
-			slots := rand.New(rand.NewPCG(word, 3))
-			weight := float32(1 + math.Log1p(float64(word)))
+			slots, weight := rand.New(rand.NewPCG(word, 3)), float32(1+math.Log1p(float64(word)))
 			for range 4 {
 				vector[slots.IntN(dim)] += weight * float32(2*slots.IntN(2)-1)
 			}
@@ -361,8 +346,7 @@ func TestColumnSumsEqualThoseOfPlainGo(t *testing.T) {
 func TestEstimatesByColumnsAreThoseOfLevels(t *testing.T) {
 	const dim = 16
 	for _, n := range []int{1, 63, 64, 65, 5000, rowsPerStripe - 1, rowsPerStripe, 2*rowsPerStripe + 70} {
-		r := rand.New(rand.NewPCG(uint64(n), 5))
-		rows := make([]vectors.Row, n)
+		r, rows := rand.New(rand.NewPCG(uint64(n), 5)), make([]vectors.Row, n)
 		for i := range rows {
 			vector := make([]float32, dim)
 			for range 3 {
@@ -372,13 +356,11 @@ func TestEstimatesByColumnsAreThoseOfLevels(t *testing.T) {
 			rows[i] = vectors.Row{Key: fmt.Sprintf("%08d", i), Vector: vector}
 		}
 		p, c := columnedPart(t, rows, dim)
-		fitted := p.fittedLevels()
-		asked := make([]float32, dim)
+		fitted, asked := p.fittedLevels(), make([]float32, dim)
 		for i := range asked {
 			asked[i] = float32(r.NormFloat64())
 		}
-		tables := c.prepareTables(asked, 100)
-		next := 0
+		tables, next := c.prepareTables(asked, 100), 0
 		c.estimateRows(asked, 100, func(low int, estimates []float32) {
 			require.Equal(t, next, low, "%d rows: row", n)
 			next += len(estimates)
@@ -418,8 +400,7 @@ func columnedPart(t *testing.T, rows []vectors.Row, dim int) (*part, *columned) 
 // An estimate differs from the score by what levels and bytes leave out, a few hundredths of the lengths.
 func TestEstimatesByColumnsAreCloseToScores(t *testing.T) {
 	for _, dim := range []int{64, 100, 1000, 1024} {
-		rows := hashedRows(3000, dim, uint64(dim))
-		p, c := columnedPart(t, rows, dim)
+		p, c := columnedPart(t, hashedRows(3000, dim, uint64(dim)), dim)
 		squares, n := 0.0, 0
 		for _, asked := range hashedRows(10, dim, uint64(dim)+1) {
 			c.estimateRows(asked.Vector, 100, func(low int, estimates []float32) {

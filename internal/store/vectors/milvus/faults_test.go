@@ -8,7 +8,6 @@ import (
 	"net"
 	"os"
 	"path"
-	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -221,8 +220,7 @@ func (*received) HandleConn(context.Context, stats.ConnStats)                   
 
 // The SDK spends 22 seconds repeating a message that is too large.
 func TestAMessageThatIsTooLargeIsNotRepeated(t *testing.T) {
-	f := &fake{}
-	sent := &received{}
+	f, sent := &fake{}, &received{}
 	s := connect(t, f, grpc.MaxRecvMsgSize(256), grpc.StatsHandler(sent))
 	rows := []vectors.Row{
 		{Key: strings.Repeat("k", 120), Vector: one[0].Vector},
@@ -242,8 +240,7 @@ func TestKeysAreQuotedInExpressions(t *testing.T) {
 // The SDK lists nothing when names come without ids.
 func TestCollectionsWithoutIDsAreListed(t *testing.T) {
 	s := connect(t, &fake{})
-	got, err := s.List(t.Context(), "uw_")
-	assert.True(t, err == nil && slices.Equal(got, []string{"uw_a", "uw_b"}), "got %v, %v", got, err)
+	assert.Equal(t, []string{"uw_a", "uw_b"}, musttest.Get(s.List(t.Context(), "uw_"))(t))
 }
 
 // The SDK keeps the schema of an alias from before it was switched, and reads it at a weaker consistency.
@@ -349,8 +346,7 @@ func TestTheCallersOwnDeadlineIsItsOwnError(t *testing.T) {
 
 func TestIdentityIsTheCollectionsNumberAndTime(t *testing.T) {
 	f := &fake{number: 7, made: 100}
-	store := connect(t, f)
-	seen := map[string]bool{}
+	store, seen := connect(t, f), map[string]bool{}
 	for _, c := range [][2]uint64{{7, 100}, {8, 100}, {8, 101}} { // made again, or by a server that lost its counter
 		f.number, f.made = int64(c[0]), c[1]
 		var first string
@@ -367,8 +363,7 @@ func TestIdentityIsTheCollectionsNumberAndTime(t *testing.T) {
 
 func TestManyRowsAreDeletedInBatches(t *testing.T) {
 	f := &fake{}
-	store := connect(t, f)
-	keys := make([]string, 2500)
+	store, keys := connect(t, f), make([]string, 2500)
 	for i := range keys {
 		keys[i] = fmt.Sprintf("key-%04d", i)
 	}
@@ -437,11 +432,9 @@ func TestAServerThatIsUnwellSaysWhy(t *testing.T) {
 
 func TestWhatIsAbsentMayBeDroppedAndReleased(t *testing.T) {
 	gone := &commonpb.Status{Code: 100, Reason: "collection not found"}
-	f := &fake{status: gone}
-	store := connect(t, f)
+	store := connect(t, &fake{status: gone})
 	for name, err := range map[string]error{
-		"never there":          store.Drop(t.Context(), "absent"),
-		"dropped by another":   store.Drop(t.Context(), "uw_c"),
+		"never there": store.Drop(t.Context(), "absent"), "dropped by another": store.Drop(t.Context(), "uw_c"),
 		"released when absent": store.Release(t.Context(), "uw_c"),
 	} {
 		assert.NoError(t, err, "%s", name)
@@ -525,8 +518,7 @@ func TestACollectionThatIsGoneIsNotAskedForAgain(t *testing.T) {
 
 func TestRowsThatMilvusWouldTakeAndPoisonASearchAreRefused(t *testing.T) {
 	f := &fake{}
-	store := connect(t, f)
-	nan := []float32{float32(math.NaN()), 0, 0, 0}
+	store, nan := connect(t, f), []float32{float32(math.NaN()), 0, 0, 0}
 	for name, c := range map[string]struct {
 		row  vectors.Row
 		want fault.Code
