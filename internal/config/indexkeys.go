@@ -238,6 +238,30 @@ var indexKeys = []key{
 		}),
 	},
 	{
+		path: "indexes.*.extraction.types",
+		meaning: "types that the chat model gives entities, for lists of all entities of a type " +
+			"(docs/guides/own-types.md); an entity of none of them is kept without a type. Rules give no types. No effect " +
+			"under parity, as guidance and examples have none",
+		example:  "[Person, Drug]",
+		rebuilds: paysRequest,
+		rule:     requireEntityTypes(),
+	},
+	{
+		path:     "indexes.*.extraction.guidance",
+		meaning:  "what the prompt of extraction says about the corpus in addition; it is paid for with every passage",
+		example:  "Doses and side effects matter",
+		rebuilds: paysRequest,
+		rule:     newTextRule("at most 4,000 characters", core.CheckGuidance),
+	},
+	{
+		path: "indexes.*.extraction.examples",
+		meaning: "JSON file of at most 64 KiB with example answers, paid for with every passage: a list of " +
+			`{"text", "entities": [{"name", "type", "description"}]}`,
+		example:  "examples.json",
+		rebuilds: paysRequest,
+		rule:     allowEmpty(existingFile()),
+	},
+	{
 		path: "indexes.*.answer.style",
 		meaning: "short: the chat model answers in one sentence if possible; full: in as many as the answer takes. A query " +
 			"may set `answer_style` instead",

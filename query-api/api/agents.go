@@ -21,8 +21,8 @@ func (s *Server) agentRoutes() []route {
 		{
 			method: "POST", pattern: "/mcp", id: "sendMessage", tag: tagAgents,
 			summary: "Send a message of MCP",
-			doc: "Tools: search, answer, explain, get_chunk, get_document, list_indexes. No sessions. Accept " +
-				"must name application/json and text/event-stream.", most: "256 KiB",
+			doc: "Tools: search, answer, explain, get_chunk, get_document, list_entities, list_indexes. No sessions. " +
+				"Accept must name application/json and text/event-stream.", most: "256 KiB",
 			body: mcp.Message{}, answer: mcp.Reply{}, failure: mcp.Reply{},
 			problems: []int{http.StatusNotFound, http.StatusRequestEntityTooLarge},
 			handler:  mcp.Handler(tools{s}).ServeHTTP,
@@ -118,6 +118,28 @@ func (t tools) ReadText(
 			Index: found.Index, Generation: found.Generation, Document: found.Document, Version: found.Version,
 			Title: found.Title, Metadata: found.Metadata, Start: found.Start, End: found.End, Length: found.Length,
 			Text: found.Text,
+		}
+		return err
+	})
+	return out, err
+}
+
+// ListEntities implements mcp.Backend.
+func (t tools) ListEntities(ctx context.Context, index string, values url.Values) (out mcp.Entities, err error) {
+	address := "/v1/indexes/" + url.PathEscape(index) + "/entities?" + values.Encode()
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, address, nil) // what the route's cursors are of
+	if err != nil {
+		return out, t.wrapError(ctx, err)
+	}
+	wanted, err := wantedOf(request)
+	if err != nil {
+		return out, t.wrapError(ctx, err)
+	}
+	err = t.readGeneration(ctx, index, wanted.generation, func(ctx context.Context, of *retrieve.Generation) error {
+		found, err := t.pageEntities(ctx, request, of, wanted.place)
+		out = mcp.Entities{Index: found.Index, Generation: found.Generation, NextCursor: found.NextCursor}
+		for _, one := range found.Items {
+			out.Items = append(out.Items, mcp.Entity(one))
 		}
 		return err
 	})

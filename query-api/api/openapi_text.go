@@ -245,11 +245,12 @@ var answerExamples = map[string]any{
 	"listIndexes": Indexes{Items: []IndexInfo{exampleIndex}},
 	"listEntities": Entities{
 		Source: exampleSource, NextCursor: "g1.20.5f3a09c1",
-		Items: []EntitySummary{{exampleEntity, "Oslo", 3}},
+		Items: []EntitySummary{{ID: exampleEntity, Name: "Oslo", Type: "City", ChunkTotal: 3}},
 	},
 	"getEntity": EntityDetail{
-		Source: exampleSource, EntitySummary: EntitySummary{exampleEntity, "Oslo", 3},
-		Description: "Oslo: the capital of Norway.", Mentions: 3,
+		Source:        exampleSource,
+		EntitySummary: EntitySummary{ID: exampleEntity, Name: "Oslo", Type: "City", ChunkTotal: 3},
+		Description:   "Oslo: the capital of Norway.", Mentions: 3,
 	},
 	"listDocuments": Documents{
 		Source: exampleSource, Items: []DocumentSummary{exampleDocument}, NextCursor: "g1.20.5f3a09c1",

@@ -44,7 +44,7 @@ func (s *Service) BuildIndex(ctx context.Context, request control.IndexRequest) 
 	if err := errors.Join(freeName(generation), run.RefuseDeleted(ctx, s.indexOf(spec.Index))); err != nil {
 		return control.Run{}, err
 	}
-	if err := s.checkOverlay(ctx, spec); err != nil {
+	if err := errors.Join(checkExtraction(spec), s.checkOverlay(ctx, spec)); err != nil {
 		return control.Run{}, err
 	}
 	if file := spec.ChatOf(core.RoleExtraction).File; s.Grant != nil && file != "" && !control.OfAnother(ctx) {

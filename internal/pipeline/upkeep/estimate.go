@@ -446,7 +446,8 @@ func (e *estimating) fillRanges(
 		parent = e.parent.Counts
 		shorten.Parent = parent
 		shorten.Again = old.Shortening != e.Settings.Shortening || !old.BuildsLike(e.Settings) ||
-			old.ExtractionShare() != e.Settings.ExtractionShare() || old.WritingLanguage() != e.Settings.WritingLanguage()
+			old.ExtractionShare() != e.Settings.ExtractionShare() || old.WritingLanguage() != e.Settings.WritingLanguage() ||
+			old.OwnRequest().Digest() != e.Settings.OwnRequest().Digest()
 		again = e.countAgain(extracting, shorten.Again)
 	}
 	past, err := e.ReadPast(ctx)
@@ -457,7 +458,7 @@ func (e *estimating) fillRanges(
 	made := extracting.Calls + extracting.Hits
 	shortening = past.NarrowTask(shortening, made, 0, func(calls core.Calls) int64 { return calls.Shorten })
 	if calls, prompt, completion := past.SumCharged(); calls > 0 && parent.Chunks > 0 {
-		extracting = extracting.LearnCharges(calls, parent.Tokens/parent.Chunks, prompt, completion)
+		extracting = extracting.LearnCharges(old, calls, parent.Tokens/parent.Chunks, prompt, completion)
 	}
 	embedding := estimate.EmbedIn{
 		Paid: e.models.Chunks.Info().Paid, Parent: parent, New: e.vectors.missing, Again: again,

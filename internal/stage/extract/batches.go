@@ -121,7 +121,7 @@ func (b *Batches) takeAnswer(ctx context.Context, answer batchapi.Answer) error 
 	var rung string
 	ok := false
 	if failed == nil {
-		entities, rung, ok = parseAnswer(reply.Text)
+		entities, rung, ok = parseAnswer(reply.Text, b.Spec.OwnRequest())
 		ok = ok && !reply.Roomier
 	}
 	if !ok {
@@ -140,13 +140,13 @@ func (b *Batches) takeAnswer(ctx context.Context, answer batchapi.Answer) error 
 }
 
 // parseAnswer reads an answer; one that makes the reader panic cannot be read.
-func parseAnswer(text string) (out []entity, rung string, ok bool) {
+func parseAnswer(text string, asked core.Request) (out []entity, rung string, ok bool) {
 	var crash error
 	func() {
 		defer parallel.CatchPanic(&crash)
 		var found reading
 		found.entities, found.rung, ok = Parse(text)
-		out, rung = found.toStored(), found.rung
+		out, rung = found.toStored(asked), found.rung
 	}()
 	return out, rung, ok && crash == nil
 }

@@ -85,14 +85,14 @@ func (e Estimate) EstimateCharge(maxTokens int) (prompt, completion [2]int64) {
 	return prompt, completion
 }
 
-// LearnCharges takes what earlier runs were charged for so many calls over chunks of so many tokens each, where the
-// ledger says too little.
-func (e Estimate) LearnCharges(calls, perChunk, prompt, completion int64) Estimate {
+// LearnCharges takes what earlier runs, of the specification was, were charged for so many calls over chunks of so many
+// tokens each, where the ledger says too little.
+func (e Estimate) LearnCharges(was core.Spec, calls, perChunk, prompt, completion int64) Estimate {
 	if e.Measured.Calls >= measuredEnough || calls < measuredEnough {
 		return e
 	}
 	e.Measured = Measured{
-		Calls: calls, Tokens: calls * perChunk, Reckoned: calls * (ours.countTokens() + perChunk),
+		Calls: calls, Tokens: calls * perChunk, Reckoned: calls * (promptOf(was, "").countTokens() + perChunk),
 		Prompt: prompt, Completion: completion,
 	}
 	return e

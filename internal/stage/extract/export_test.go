@@ -4,7 +4,7 @@ package extract
 func Plain(names, descriptions []string, content string) (out [][2]string) {
 	entries := make([]entity, len(names))
 	for i, name := range names {
-		entries[i] = entity{name, descriptions[i]}
+		entries[i] = entity{Name: name, Description: descriptions[i]}
 	}
 	for _, one := range cleanEntities(entries, content) {
 		out = append(out, [2]string{one.Name, one.Description})

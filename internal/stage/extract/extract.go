@@ -266,6 +266,7 @@ type value struct {
 type entity struct {
 	Name        string `json:"name"`
 	Description string `json:"description"`
+	Type        string `json:"type,omitempty"` // of those that were asked for
 }
 
 // extractChunk extracts one chunk.
@@ -303,7 +304,9 @@ func (b *batch) extractChunk(ctx context.Context, x *item) error {
 	for _, m := range kept {
 		x.out.Entities = append(
 			x.out.Entities,
-			rows.Entity{Name: m.Name, Description: m.Description, Spans: folded.Spans(names.Key(m.Name, false), 8)},
+			rows.Entity{
+				Name: m.Name, Description: m.Description, Type: m.Type, Spans: folded.Spans(names.Key(m.Name, false), 8),
+			},
 		)
 	}
 	return nil
@@ -408,7 +411,7 @@ func checkEntry(entry ledger.Entry) error {
 
 // Key returns the key of a chunk's extraction in the ledger.
 func Key(info model.Info, spec core.Spec, text string) core.Digest {
-	key := ledger.Key(ledger.Extract, promptOf(spec, text).version, info.Model, info.Parameters, SchemaVersion, text)
+	key := ledger.Key(ledger.Extract, versionOf(spec, text), info.Model, info.Parameters, SchemaVersion, text)
 	return ledger.ScopeKey(info.Domain, key)
 }
 
@@ -437,15 +440,15 @@ func (b *batch) askModel(ctx context.Context, x *item) (v value, lasts bool, err
 	if answer.Retried {
 		v.Rung = RungRetry + " " + v.Rung
 	}
-	v.Entities = answer.Value.toStored()
+	v.Entities = answer.Value.toStored(b.Spec.OwnRequest())
 	return v, true, nil
 }
 
-// toStored returns the entities as a ledger entry has them.
-func (r reading) toStored() []entity {
+// toStored returns the entities as a ledger entry has them. A type that was not asked for is none.
+func (r reading) toStored(asked core.Request) []entity {
 	out := make([]entity, len(r.entities))
 	for i, e := range r.entities {
-		out[i] = entity{e.Name, e.Description}
+		out[i] = entity{e.Name, e.Description, asked.FindType(e.Type)}
 	}
 	return out
 }
