@@ -27,7 +27,7 @@ func TestKeysFollowWhatTheModelIsAsked(t *testing.T) {
 	seen := map[core.Digest]string{extract.Key(info, core.Spec{}, german): "nothing"}
 	for name, own := range map[string]core.Extraction{
 		"a type": {Types: []string{"Drug"}}, "two types": {Types: []string{"City", "Drug"}},
-		"spelled": {Types: []string{"drug"}},
+		"spelled":  {Types: []string{"drug"}},
 		"guidance": {Guidance: "Drug"}, "examples": {Examples: "[]"}, "a language": {Types: []string{"Drug"}, Language: "fr"},
 	} {
 		spec := core.Spec{Extraction: &own}
