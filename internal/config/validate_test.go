@@ -281,6 +281,7 @@ func variableOf(path string) string {
 }
 
 func TestEveryKeyCanBeGivenByFileVariableAndSetting(t *testing.T) {
+	besideExamples(t)
 	for _, r := range rows(t) {
 		if r.unsupported() {
 			continue

@@ -49,6 +49,12 @@ func TestWhatAnIndexAddsToThePromptIsChecked(t *testing.T) {
 	assert.ErrorContains(t, err, "want at most 65536")
 }
 
+func TestALongSettingIsShownByItsBeginning(t *testing.T) {
+	spec := core.Spec{Index: "docs", Extraction: &core.Extraction{Examples: strings.Repeat("é", 60_000)}}
+	differs := spec.ListDifferences(core.Spec{Index: "docs", Extraction: &core.Extraction{}})
+	assert.True(t, len(differs) == 1 && len(differs[0]) < 300 && strings.Contains(differs[0], "(60000 characters)"), differs)
+}
+
 // A list in another order asks the same, and what a model answers gets the configured spelling.
 func TestTypesHaveOneOrderAndOneSpelling(t *testing.T) {
 	a := core.Request{Types: core.SortTypes([]string{"Side effect", " Drug", "city"})}

@@ -5,8 +5,8 @@ import (
 	"fmt"
 	"maps"
 	"math/rand/v2"
+	"regexp"
 	"slices"
-	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -18,8 +18,10 @@ import (
 	"github.com/unweaver/unweaver/internal/testkit/stagetest"
 )
 
-// typing gives a site a chat model that names the people and places of a text. Which type a person has depends on the
-// text, so that the type of a class may change with no other change of it.
+var years = regexp.MustCompile(`19\d\d`)
+
+// typing gives a site a chat model that names the years of a text. Which type a year has depends on the text, so that
+// the type of a class may change with no other change of it.
 func typing(t *testing.T, s *site) {
 	steady(s)
 	chat := &stagetest.Chat{Free: true, Answer: func(call model.Call) (model.Reply, error) {
@@ -27,11 +29,9 @@ func typing(t *testing.T, s *site) {
 			return builtin.Chat{}.Complete(t.Context(), call)
 		}
 		list := []map[string]string{}
-		for _, name := range slices.Concat(people, places) {
-			if strings.Contains(call.Input, name) {
-				kind := []string{"captain", "Clerk", "king"}[(len(call.Input)+len(name))%3]
-				list = append(list, map[string]string{"name": name, "description": "", "type": kind})
-			}
+		for _, year := range slices.Compact(slices.Sorted(slices.Values(years.FindAllString(call.Input, -1)))) {
+			kind := []string{"early", "Late", "golden"}[len(call.Input)%3]
+			list = append(list, map[string]string{"name": year, "description": "", "type": kind})
 		}
 		raw, err := json.Marshal(map[string]any{"entities": list})
 		return model.Reply{Text: string(raw)}, err
@@ -59,7 +59,7 @@ func TestNightsOfTypesComeToWhatABuildFromNothingComesTo(t *testing.T) {
 	h := &history{site: newSite(t, nil), random: rand.New(rand.NewPCG(7, 1)), files: map[string]string{}}
 	typing(t, h.site)
 	h.spec.Gate.MaxRemoved, h.spec.Chunking.MaxTokens, h.shard = 1, 200, 7
-	h.spec.Extraction = &core.Extraction{Share: 1, Types: []string{"Captain", "Clerk"}}
+	h.spec.Extraction = &core.Extraction{Share: 1, Types: []string{"Early", "Late"}}
 	for range 15 {
 		h.add(t)
 	}
@@ -67,7 +67,7 @@ func TestNightsOfTypesComeToWhatABuildFromNothingComesTo(t *testing.T) {
 	before, turned := typesOf(t, h.site), 0
 	for night := range longtest.Count(8, 30) {
 		if night == 5 {
-			h.spec.Extraction = &core.Extraction{Share: 1, Types: []string{"Captain", "King"}}
+			h.spec.Extraction = &core.Extraction{Share: 1, Types: []string{"Early", "Golden"}}
 		}
 		h.change(t)
 		out := h.night(t)

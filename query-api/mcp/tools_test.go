@@ -103,6 +103,8 @@ func TestEveryToolGivesWhatItsSchemasSay(t *testing.T) {
 					arguments["chunk"] = "c1"
 				case "get_document":
 					arguments["document"] = "a#1"
+				case "list_entities":
+					arguments = map[string]any{"index": "i", "type": "T", "limit": 5}
 				default:
 					arguments["query"] = "x"
 				}

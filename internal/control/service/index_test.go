@@ -375,6 +375,19 @@ func TestAStartWaitsUntilWorkersPoll(t *testing.T) {
 }
 
 // An estimate of what this process would refuse is given all the same, and says so.
+// What no configuration would take is refused before anything is stored, or paid for, with it.
+func TestWhatAnIndexMayNotAddToThePromptIsRefused(t *testing.T) {
+	b := newBench(t)
+	request := control.IndexRequest{Spec: b.spec("docs")}
+	request.Spec.Extraction = &core.Extraction{Share: 1, Guidance: strings.Repeat("x", 1<<20)}
+	_, building := b.BuildIndex(t.Context(), request)
+	_, estimating := b.EstimateBuild(t.Context(), request)
+	for _, err := range []error{building, estimating} {
+		assert.True(t, fault.Is(err, fault.BadConfig) && strings.Contains(err.Error(), "indexes.docs.extraction.guidance") &&
+			len(err.Error()) < 500, "%v", err)
+	}
+}
+
 func TestAnEstimateSaysThatTheModelServerWouldBeRefused(t *testing.T) {
 	b := newBench(t)
 	spec := b.spec("docs")

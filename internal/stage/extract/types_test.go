@@ -17,13 +17,21 @@ import (
 func TestKeysFollowWhatTheModelIsAsked(t *testing.T) {
 	info := model.Info{Provider: "openai", Model: "m", Parameters: "p", Domain: "d", Paid: true}
 	german := "Das Haus am Ufer ist alt und war nicht zu sehen, aber es stand da."
-	for text, want := range map[string]string{
-		"Aspirin thins the blood.": "PIN1", german: "PIN2",
+	english, parity := "Aspirin thins the blood.", core.Spec{Parity: true}
+	for _, c := range []struct {
+		spec              core.Spec
+		text, key, prompt string
+	}{
+		{core.Spec{}, english, "506b5a8ceb66b7ba9cd5168996cb0b0bd787c09cec3ea723a68a15df82752cf8",
+			"84ac921e1e6472dc351ef5d02bf74deef9787d50894843edbc06a5e4940f136b"},
+		{core.Spec{}, german, "9de8737c4d6f32c47bd5315f46a70da7a271952f24eb1a05c7c3eed2014640b9",
+			"8e4b2f33d39a021ba1bf6dd8453fe7416b7e4a339fafb3ffe1c4dc1d662839e1"},
+		{parity, english, "dc2e6ae48ba9a1410469b581f5d7cb7ac8a59af8f1fa38f4dbeffbe82e53fa55",
+			"be9a7aa4ec43c81e6c7c33332d7ffef41655f39f5d34d297de26ed5fb5aa18d8"},
 	} {
-		assert.Equal(t, want, extract.Key(info, core.Spec{}, text).String())
+		assert.Equal(t, c.key, extract.Key(info, c.spec, c.text).String())
+		assert.Equal(t, c.prompt, extract.PromptDigest(c.spec, c.text).String())
 	}
-	parity := core.Spec{Parity: true}
-	assert.Equal(t, "PIN3", extract.Key(info, parity, "Aspirin thins the blood.").String())
 	seen := map[core.Digest]string{extract.Key(info, core.Spec{}, german): "nothing"}
 	for name, own := range map[string]core.Extraction{
 		"a type": {Types: []string{"Drug"}}, "two types": {Types: []string{"City", "Drug"}},
@@ -32,6 +40,7 @@ func TestKeysFollowWhatTheModelIsAsked(t *testing.T) {
 	} {
 		spec := core.Spec{Extraction: &own}
 		key := extract.Key(info, spec, german)
+		assert.Equal(t, extract.VersionOf(spec, german), extract.PromptVersion(spec, german), "%s", name)
 		assert.Empty(t, seen[key], "%s and %s have one key", name, seen[key])
 		seen[key] = name
 		spec.Extraction = &core.Extraction{Types: own.Types, Guidance: own.Guidance, Examples: own.Examples,
