@@ -21,7 +21,7 @@ func (i *Index) resolveExtraction(index string) (*core.Extraction, error) {
 		}
 		out.Examples = core.WriteExamples(examples)
 	}
-	if out.Share >= 1 && out.Language == "" && out.Request().IsEmpty() {
+	if out.Share >= 1 && out.Language == "" && out.Apply == "" && out.Request().IsEmpty() {
 		return nil, nil
 	}
 	return &out, nil

@@ -262,6 +262,14 @@ var indexKeys = []key{
 		rule:     allowEmpty(existingFile()),
 	},
 	{
+		path: "indexes.*.extraction.apply",
+		meaning: "passages that changed types, guidance or examples are applied to: all; new, those that the published " +
+			"generation does not have; mentions, those and passages that name what has another type now " +
+			"(docs/guides/own-types.md). Empty: all, once, and nights leave it at that; `--extraction-to` wins",
+		example: core.ApplyNew,
+		rule:    allowEmpty(oneOf(core.ApplyAll, core.ApplyNew, core.ApplyMentions)),
+	},
+	{
 		path: "indexes.*.answer.style",
 		meaning: "short: the chat model answers in one sentence if possible; full: in as many as the answer takes. A query " +
 			"may set `answer_style` instead",

@@ -24,6 +24,22 @@ type Extraction struct {
 	// Examples are answers for the model to follow. A configuration names a file, a specification holds what the file
 	// says, as WriteExamples writes it.
 	Examples string `json:"examples,omitempty"`
+
+	// Apply says which passages other types, guidance or examples than the parent's are applied to. The config digest
+	// does not cover it.
+	Apply string `json:"apply,omitempty"`
+}
+
+// covered returns what the config digest covers; nil: nothing but the usual.
+func (x *Extraction) covered() *Extraction {
+	if x == nil {
+		return nil
+	}
+	out := *x
+	if out.Apply = ""; out.Share >= 1 && out.Language == "" && out.Request().IsEmpty() {
+		return nil
+	}
+	return &out
 }
 
 // Limits of what an index adds to the prompt of extractions. The prompt is paid for with every chunk.
@@ -84,6 +100,9 @@ func (r Request) Digest() Digest {
 
 // FindType returns the configured spelling of a type that a model answered; empty: it is none of the types.
 func (r Request) FindType(answered string) string {
+	if answered == "" || len(r.Types) == 0 {
+		return ""
+	}
 	answered = foldType(answered)
 	for _, one := range r.Types {
 		if foldType(one) == answered {
@@ -233,6 +252,9 @@ func WriteExamples(examples []Example) string {
 func (x *Extraction) FindMistake() (setting, why string) {
 	if x == nil {
 		return "", ""
+	}
+	if x.Apply != "" && x.Apply != ApplyAll && x.Apply != ApplyNew && x.Apply != ApplyMentions {
+		return "apply", fmt.Sprintf("%.80q is not known; use all, new or mentions", x.Apply)
 	}
 	if why := CheckTypes(x.Types); why != "" {
 		return "types", why

@@ -407,7 +407,7 @@ func (s Spec) ConfigDigest() Digest {
 			s.Embedding.Provider,
 			s.Embedding.Model,
 		},
-		s.Embedding.Dimension, s.Embedding.MaxInputTokens, s.Embedding.Classes, s.Extraction, s.CoveredDocuments(),
+		s.Embedding.Dimension, s.Embedding.MaxInputTokens, s.Embedding.Classes, s.Extraction.covered(), s.CoveredDocuments(),
 		shortened,
 		s.VisionBy(),
 	}

@@ -55,6 +55,7 @@ func typesOf(t *testing.T, s *site) map[string]string {
 
 // Nights of an index with types come to what a build from nothing comes to, also where nothing of a class changes but
 // its type, and after the types have changed.
+// Promises: 150.
 func TestNightsOfTypesComeToWhatABuildFromNothingComesTo(t *testing.T) {
 	h := &history{site: newSite(t, nil), random: rand.New(rand.NewPCG(7, 1)), files: map[string]string{}}
 	typing(t, h.site)

@@ -73,6 +73,7 @@ var schemaTexts = map[string]string{
 	"Entity":           "An entity that contributed to the result.",
 	"EntityChunks":     "A page of the passages that mention an entity.",
 	"EntityDetail":     "One entity with its description.",
+	"ApplyCalls":       "Extractions to pay for, by the passages that changed types are applied to.",
 	"EntityRef":        "Name and id of an entity.",
 	"EntitySummary":    "One entity of a list.",
 	"GemStep":          "A step of a search along the edges of the similarity graph.",

@@ -16,7 +16,7 @@ import (
 )
 
 func (a *App) estimateCmd() *cobra.Command {
-	var index, why, out string
+	var index, why, out, apply string
 	var replace, rebuild bool
 	command := &cobra.Command{
 		Use:   "estimate [CORPUS]",
@@ -44,7 +44,10 @@ changed.`,
 			}
 			a.noteDev()
 			return a.withControl(command.Context(), func(ctx context.Context, controller control.Control, _ string) error {
-				if spec, err = a.specOf(ctx, controller, index, strings.Join(args, "")); err != nil {
+				if spec, err = a.specOf(ctx, controller, index, strings.Join(args, "")); err == nil {
+					spec, err = chooseApply(spec, apply)
+				}
+				if err != nil {
 					return err
 				}
 				request := control.IndexRequest{
@@ -63,6 +66,7 @@ changed.`,
 	flags.StringVar(&out, "out", "", "write the plan to this file")
 	flags.BoolVar(&rebuild, "rebuild", false, "as for index --rebuild")
 	flags.BoolVar(&replace, "replace-corpus", false, "as for index --replace-corpus")
+	addApplyFlag(flags, &apply)
 	return command
 }
 

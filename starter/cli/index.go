@@ -30,7 +30,7 @@ JSON object a line.
 `
 
 func (a *App) indexCmd() *cobra.Command {
-	var index, generation, planned string
+	var index, generation, planned, apply string
 	var wait, dry, replace, rebuild bool
 	command := &cobra.Command{
 		Use:   "index [CORPUS]",
@@ -60,7 +60,10 @@ func (a *App) indexCmd() *cobra.Command {
 				return err
 			}
 			return a.withControl(command.Context(), func(ctx context.Context, controller control.Control, _ string) error {
-				if spec, err = a.specOf(ctx, controller, index, uri); err != nil {
+				if spec, err = a.specOf(ctx, controller, index, uri); err == nil {
+					spec, err = chooseApply(spec, apply)
+				}
+				if err != nil {
 					return err
 				}
 				request := control.IndexRequest{
@@ -100,6 +103,7 @@ func (a *App) indexCmd() *cobra.Command {
 	flags.BoolVar(&dry, "dry-run", false, "only estimate, with the options of this command")
 	flags.StringVar(&planned, "plan", "", "build the plan in this file of estimate --out, or report what changed since")
 	flags.BoolVar(&replace, "replace-corpus", false, "allow a corpus other than that of the published generation")
+	addApplyFlag(flags, &apply)
 	return command
 }
 

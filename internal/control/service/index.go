@@ -311,7 +311,9 @@ func (s *Service) findRunning(ctx context.Context, spec core.Spec, digest core.D
 		}
 		old, err := s.indexOf(spec.Index).Spec(ctx, state.Spec)
 		if err == nil {
-			err = checkAttachable(work, state, old, spec)
+			if err = checkAttachable(work, state, old, spec); err == nil {
+				err = checkApply(work, old, spec)
+			}
 			if spec.Retrieval.Language == core.LanguageAuto {
 				spec.Retrieval.Language = old.Retrieval.Language // which the run found, or is to find
 			}

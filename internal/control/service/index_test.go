@@ -72,6 +72,22 @@ func TestABuildWithAnotherConfigurationIsNotJoined(t *testing.T) {
 	musttest.Fail(t, err, fault.LeaseHeld, first.Run, "another configuration", "unweaver cancel "+first.Run)
 }
 
+// Another choice of passages pays for others, whatever else is the same.
+func TestABuildWithAnotherChoiceOfPassagesIsNotJoined(t *testing.T) {
+	b := newBench(t)
+	request := indexRequest(b, "docs", "")
+	request.Spec = request.Spec.WithApply(core.ApplyNew)
+	first := musttest.Get(b.BuildIndex(t.Context(), request))(b.t)
+	b.setState(first.Run, core.RunState{Spec: musttest.Get(b.art.PutSpec(t.Context(), request.Spec))(b.t)})
+	joined, err := b.BuildIndex(t.Context(), request)
+	assert.True(t, err == nil && joined.Run == first.Run, "the same choice: %+v, %v", joined, err)
+	for apply, says := range map[string]string{"": "without --extraction-to", "all": "with --extraction-to all"} {
+		request.Spec = request.Spec.WithApply(apply)
+		_, err = b.BuildIndex(t.Context(), request)
+		musttest.Fail(t, err, fault.LeaseHeld, first.Run, "with --extraction-to new", says, "unweaver cancel "+first.Run)
+	}
+}
+
 // A run that stands still goes on with the settings that it began with: a request for others is refused.
 // Promises: 69.
 func TestABuildThatStandsStillIsJoinedWithItsOwnSettingsAlone(t *testing.T) {

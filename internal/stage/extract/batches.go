@@ -29,16 +29,18 @@ type Batches struct {
 	useless map[string]bool // answered, and of no use: left to calls of their own
 }
 
-// BuildRequests gives the calls of a range of chunks, answered or not. tokens of a prompt are estimated at four bytes
-// each.
+// BuildRequests gives the calls of a range of chunks, answered or not, but for those that keep an earlier request: what
+// the ledger lost of these is asked for one by one. tokens of a prompt are estimated at four bytes each.
 func (b *Batches) BuildRequests(ctx context.Context, in In) ([]batchapi.Request, error) {
 	info := b.Chat.Info()
+	own := b.Spec.OwnRequest().Digest()
+	in.Chat = b.Chat
 	var out []batchapi.Request
 	for x, err := range in.streamChunks(ctx) {
 		if err != nil {
 			return nil, err
 		}
-		if !sendsChunk(b.Spec, info, x.text) {
+		if !sendsChunk(b.Spec, info, x.text) || x.spec.OwnRequest().Digest() != own {
 			continue
 		}
 		call := promptOf(b.Spec, x.text).call(x.doc, x.text)

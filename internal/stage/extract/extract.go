@@ -61,8 +61,9 @@ type In struct {
 	Chunks     string // key of the unit's chunks; empty: join.ChunksKey
 	Shard      Shard
 	Batch      int
-	From, To   int // rows of the unit's chunks
-	Attempt    int // round of retry-failed
+	From, To   int      // rows of the unit's chunks
+	Attempt    int      // round of retry-failed
+	Chooser    *Chooser // nil: every chunk is extracted by Spec
 	Chat       model.Chat
 	Health     *stage.Health // of Chat, over the units of the run; nil is allowed
 	Ledger     *ledger.Ledger
@@ -93,6 +94,7 @@ func PaidKey(scratch string, shard, batch int) string {
 const width = 64
 
 type item struct {
+	spec  core.Spec // by which it is extracted
 	doc   string
 	chunk rows.Chunk
 	text  string
@@ -206,7 +208,7 @@ func (b *batch) loadChunks(ctx context.Context) ([]item, error) {
 	return out, nil
 }
 
-// streamChunks streams the chunks of the batch with their texts.
+// streamChunks streams the chunks of the batch with their texts, and with what they are extracted by.
 func (in In) streamChunks(ctx context.Context) iter.Seq2[item, error] {
 	return func(yield func(item, error) bool) {
 		texts, err := textseg.Open(ctx, in.Artifacts.Store, in.Artifacts.SegmentKey(in.Text.SHA256))
@@ -216,9 +218,12 @@ func (in In) streamChunks(ctx context.Context) iter.Seq2[item, error] {
 		}
 		chunks := cmp.Or(in.Chunks, join.ChunksKey(in.Scratch, in.Shard.Unit))
 		for ref, err := range join.StreamRefs(ctx, in.Artifacts.Store, chunks, in.From, in.To) {
-			x := item{doc: ref.Document, chunk: ref.Chunk}
+			x := item{doc: ref.Document, chunk: ref.Chunk, spec: in.Spec}
 			if err == nil {
 				x.text, err = texts.Slice(ctx, ref.Document, ref.Frame, ref.Start, ref.End)
+			}
+			if err == nil && in.Chat != nil {
+				x.spec, err = in.Chooser.chooseFor(ctx, in.Spec, in.Chat.Info(), x.chunk.ID, x.text)
 			}
 			if !yield(x, err) || err != nil {
 				return
@@ -323,7 +328,7 @@ func (b *batch) answerChunk(ctx context.Context, x *item) (value, error) {
 		v, _, err := b.askModel(ctx, x)
 		return v, err
 	}
-	x.out.Key = Key(info, b.Spec, x.text)
+	x.out.Key = Key(info, x.spec, x.text)
 	var passing value // a failure that no entry is made of, or not yet
 	entry, fresh, err := b.Ledger.DoAccepting(ctx, ledger.Extract, x.out.Key, b.Attempt, checkEntry,
 		func(ctx context.Context) (ledger.Result, error) {
@@ -424,7 +429,7 @@ type reading struct {
 // askModel calls the model, and once more when the first answer cannot be read. It reports whether what came of it
 // lasts.
 func (b *batch) askModel(ctx context.Context, x *item) (v value, lasts bool, err error) {
-	prompt := promptOf(b.Spec, x.text)
+	prompt := promptOf(x.spec, x.text)
 	answer, err := stage.Ask(ctx, b.Chat, prompt.call(x.doc, x.text), prompt.reminder, func(text string) (reading, bool) {
 		entities, rung, ok := Parse(text)
 		return reading{entities, rung}, ok
@@ -440,7 +445,7 @@ func (b *batch) askModel(ctx context.Context, x *item) (v value, lasts bool, err
 	if answer.Retried {
 		v.Rung = RungRetry + " " + v.Rung
 	}
-	v.Entities = answer.Value.toStored(b.Spec.OwnRequest())
+	v.Entities = answer.Value.toStored(x.spec.OwnRequest())
 	return v, true, nil
 }
 

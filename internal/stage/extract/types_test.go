@@ -14,6 +14,7 @@ import (
 
 // Keys of an index that adds nothing are what they were before an index could: nothing is paid for again. What changes
 // an answer changes the key, and what does not does not.
+// Promises: 150.
 func TestKeysFollowWhatTheModelIsAsked(t *testing.T) {
 	info := model.Info{Provider: "openai", Model: "m", Parameters: "p", Domain: "d", Paid: true}
 	german := "Das Haus am Ufer ist alt und war nicht zu sehen, aber es stand da."
