@@ -25,19 +25,17 @@ func TestWhatPassagesAreAskedFollowsFromTheParentAndTheChoice(t *testing.T) {
 		apply  string
 		want   core.Asked
 	}{
-		"the first types, unchosen":     {asked("", ""), "A", "", asked("A", "")},
-		"the first types, from now on":  {asked("", ""), "A", "new", asked("A", "new", "")},
-		"other types, unchosen":         {asked("A", "new", ""), "B", "", asked("B", "")},
-		"other types, from now on":      {asked("A", "new", ""), "B", "new", asked("B", "new", "A", "")},
-		"the night after, unchosen":     {asked("A", "new", ""), "A", "", asked("A", "new", "")},
-		"the night after, from now on":  {asked("A", "mentions", ""), "A", "new", asked("A", "mentions", "")},
-		"then what names them":          {asked("A", "new", ""), "A", "mentions", asked("A", "mentions", "")},
-		"then everything":               {asked("A", "new", ""), "A", "all", asked("A", "")},
-		"no types any more":             {asked("A", ""), "", "new", asked("", "new", "A")},
-		"types that were there before":  {asked("B", "new", "A", "C"), "A", "new", asked("A", "new", "B", "C")},
-		"more than are remembered":      {asked("E", "new", "D", "C", "B", "A"), "F", "new", asked("F", "new", "E", "D", "C", "B")},
-		"nothing was left as it was":    {asked("A", ""), "A", "mentions", asked("A", "")},
-		"everything, of all, once more": {asked("A", ""), "A", "all", asked("A", "")},
+		"the first types, unchosen":    {asked("", ""), "A", "", asked("A", "")},
+		"the first types, from now on": {asked("", ""), "A", "new", asked("A", "new", "")},
+		"other types, unchosen":        {asked("A", "new", ""), "B", "", asked("B", "")},
+		"other types, from now on":     {asked("A", "new", ""), "B", "new", asked("B", "new", "A", "")},
+		"the night after, unchosen":    {asked("A", "new", ""), "A", "", asked("A", "new", "")},
+		"the night after, from now on": {asked("A", "mentions", ""), "A", "new", asked("A", "mentions", "")},
+		"then what names them":         {asked("A", "new", ""), "A", "mentions", asked("A", "mentions", "")},
+		"then everything":              {asked("A", "new", ""), "A", "all", asked("A", "")},
+		"no types any more":            {asked("A", ""), "", "new", asked("", "new", "A")},
+		"types that were there before": {asked("B", "new", "A", "C"), "A", "new", asked("A", "new", "B", "C")},
+		"more than are remembered":     {asked("E", "new", "D", "C", "B", "A"), "F", "new", asked("F", "new", "E", "D", "C", "B")},
 	} {
 		got := core.AskOver(c.before, of(c.kind), c.apply)
 		assert.True(t, got.Same(c.want) && got.Request.Digest() == c.want.Request.Digest(), "%s: %+v", name, got)

@@ -7,7 +7,6 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/unweaver/unweaver/internal/core"
-	"github.com/unweaver/unweaver/internal/fault"
 )
 
 // applyFlag is the flag that chooses passages for other types, guidance or examples.
@@ -18,16 +17,12 @@ func addApplyFlag(flags *pflag.FlagSet, into *string) {
 		"apply changed types, guidance or examples to passages: all, new or mentions (default: extraction.apply)")
 }
 
-// chooseApply puts the choice of a command in place of the configured one.
-func chooseApply(spec core.Spec, choice string) (core.Spec, error) {
-	switch choice {
-	case "":
-		return spec, nil
-	case core.ApplyAll, core.ApplyNew, core.ApplyMentions:
-		return spec.WithApply(choice), nil
+// chooseApply puts the choice of a command in place of the configured one. Who builds checks it.
+func chooseApply(spec core.Spec, choice string) core.Spec {
+	if choice == "" {
+		return spec
 	}
-	return spec, fault.Usage.At("read --"+applyFlag, choice).Because("it is not known").
-		Advise("use all, new or mentions")
+	return spec.WithApply(choice)
 }
 
 // showApply prints what each choice of passages would pay for.

@@ -44,14 +44,11 @@ changed.`,
 			}
 			a.noteDev()
 			return a.withControl(command.Context(), func(ctx context.Context, controller control.Control, _ string) error {
-				if spec, err = a.specOf(ctx, controller, index, strings.Join(args, "")); err == nil {
-					spec, err = chooseApply(spec, apply)
-				}
-				if err != nil {
+				if spec, err = a.specOf(ctx, controller, index, strings.Join(args, "")); err != nil {
 					return err
 				}
 				request := control.IndexRequest{
-					Spec: spec, ReplaceCorpus: replace, Rebuild: rebuild, Why: why, Listed: out != "",
+					Spec: chooseApply(spec, apply), ReplaceCorpus: replace, Rebuild: rebuild, Why: why, Listed: out != "",
 				}
 				if err := request.ReadFiles(); err != nil {
 					return err

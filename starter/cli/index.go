@@ -60,14 +60,12 @@ func (a *App) indexCmd() *cobra.Command {
 				return err
 			}
 			return a.withControl(command.Context(), func(ctx context.Context, controller control.Control, _ string) error {
-				if spec, err = a.specOf(ctx, controller, index, uri); err == nil {
-					spec, err = chooseApply(spec, apply)
-				}
-				if err != nil {
+				if spec, err = a.specOf(ctx, controller, index, uri); err != nil {
 					return err
 				}
 				request := control.IndexRequest{
-					Spec: spec, Generation: generation, ReplaceCorpus: replace, Rebuild: rebuild, Priority: control.Priority(priority),
+					Spec: chooseApply(spec, apply), Generation: generation, ReplaceCorpus: replace, Rebuild: rebuild,
+					Priority: control.Priority(priority),
 				}
 				if err := request.ReadFiles(); err != nil {
 					return err
