@@ -285,7 +285,7 @@ indexes:
   night: {corpus: "%[2]s/night", enrich: [gem]}
   merged: {corpus: "%[2]s/merged"}
   batched: {corpus: "%[2]s/batched", models: {chat: {mode: batch, batch: {poll: 100ms, requests: 4}}}}
-  gated: {corpus: "%[2]s/gated", gate: {max_removed: 0.2}}
+  gated: {corpus: "%[2]s/gated", gate: {max_removed: 1, max_size_change: 0.2}}
   failing: {corpus: "%[2]s/failing"}
   archive: {corpus: "%[2]s/archive"}
 `
@@ -366,6 +366,7 @@ func newSite(t *testing.T, building sync.Locker) *site {
 			s.generations["gated"] = one["generation"].(string)
 		}
 	}
+	require.NotEmpty(t, s.generations["gated"], "no generation is held")
 	put("night", 2, 1)
 	put("night", 21, 1)
 	s.stop()

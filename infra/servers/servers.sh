@@ -116,6 +116,7 @@ spawn() {
 start_one() {
   local name=$1 d="$HOME_DIR/data/$1"
   pid "$name" >/dev/null && return 0
+  ! probe "$name" || { say "$name: a server that this script did not start answers on its port: end that one first"; return 1; }
   mkdir -p "$d"
   case $name in
   redis)

@@ -50,7 +50,8 @@ type index struct {
 	waiting   int           // requests that are about to hold the current generation
 	pinned    []*open       // the one used last at the end
 	pinning   map[string]*pinning
-	retired   []*open // no longer offered, maybe still read by a query
+	retired   []*open              // no longer offered, maybe still read by a query
+	leased    map[string]time.Time // generations whose leases may not have run out, and when they were renewed
 	closed    bool
 }
 

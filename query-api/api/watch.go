@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"maps"
 	"slices"
 	"time"
 
@@ -221,19 +222,43 @@ func (s *Server) pollPointer(name string, x *index) {
 		if pointer := x.lastPointer(); pointer.Manifest != "" {
 			x.refreshWanted(s, name, pointer)
 		} else {
-			before := x.listHeld()
 			x.dropIndex()
-			s.endLeases(ctx, name, before, x.listHeld())
+			s.endLeases(ctx, name, x)
 		}
 	})
 }
 
 // endLeases ends the leases of generations that are no longer read here, as a deletion of the index waits for them.
-func (s *Server) endLeases(ctx context.Context, name string, before, still []string) {
-	for _, generation := range before {
-		if !slices.Contains(still, generation) {
-			_ = s.Readers.Lease(ctx, name, generation, s.id, time.Millisecond) // else it ends by itself
+func (s *Server) endLeases(ctx context.Context, name string, x *index) {
+	for _, generation := range x.takeUnread() {
+		_ = s.Readers.Lease(ctx, name, generation, s.id, time.Millisecond) // else it ends by itself
+	}
+}
+
+// takeUnread returns the generations that have leases and are no longer read, and forgets their leases.
+func (x *index) takeUnread() (out []string) {
+	held := x.listHeld()
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	for generation := range x.leased {
+		if !slices.Contains(held, generation) {
+			out = append(out, generation)
+			delete(x.leased, generation)
 		}
+	}
+	return out
+}
+
+// noteLeases notes that the leases of generations are renewed now, and forgets those that ran out.
+func (x *index) noteLeases(generations ...string) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	maps.DeleteFunc(x.leased, func(_ string, renewed time.Time) bool { return time.Since(renewed) > leaseTTL })
+	if x.leased == nil {
+		x.leased = map[string]time.Time{}
+	}
+	for _, generation := range generations {
+		x.leased[generation] = time.Now()
 	}
 }
 
@@ -278,7 +303,9 @@ func (x *index) dropIndex() {
 func (s *Server) renewLeases() {
 	var held []coordination.Held
 	for name, x := range s.listServed() {
-		for _, generation := range x.listHeld() {
+		generations := x.listHeld()
+		x.noteLeases(generations...)
+		for _, generation := range generations {
 			held = append(held, coordination.Held{Index: name, Generation: generation})
 		}
 	}
@@ -356,6 +383,7 @@ func (x *index) dropPinned(generation string) {
 
 // leaseGeneration writes for the collector that a generation is read here. A lease that fails costs nothing by itself.
 func (s *Server) leaseGeneration(ctx context.Context, name, generation string) {
+	s.ensureIndex(name).noteLeases(generation)
 	ctx, cancel := context.WithTimeout(ctx, pollTimeout)
 	defer cancel()
 	if err := s.Readers.Lease(ctx, name, generation, s.id, leaseTTL); err != nil && s.ctx.Err() == nil {

@@ -2,6 +2,7 @@ package embed_test
 
 import (
 	"context"
+	"crypto/rand"
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
@@ -126,7 +127,7 @@ func source(t *testing.T, e *embedder) (embed.Source, *artifacttest.Memory) {
 	claims := musttest.Get(bolt.Open(filepath.Join(t.TempDir(), "claims")))(t)
 	t.Cleanup(func() { _ = claims.Close() })
 	store := artifacttest.New()
-	e.server = t.Name()
+	e.server = rand.Text() // what a server takes is remembered for the process
 	return embed.Source{Embedder: e, Ledger: ledger.New(store, claims)}, store
 }
 

@@ -253,8 +253,8 @@ func TestAStreamedAnswerComesInThePiecesThatTheServerGives(t *testing.T) {
 	}{
 		"with usage": {event("Rembrandt") + event(" did [1].") + stop + spent + done,
 			[]string{"Rembrandt", " did [1]."}, model.Usage{Prompt: 7, Completion: 9}},
-		"with comments and other line ends": {": ping\r\n\r\nevent: x\r\n" + strings.ReplaceAll(event("Yes")+stop+spent,
-			"\n", "\r\n") + "data: [DONE]", []string{"Yes"}, model.Usage{Prompt: 7, Completion: 9}},
+		"with comments and other line ends": {": ping\r\n\r\nevent: x\r\n" + strings.ReplaceAll(event("Yes.")+stop+spent,
+			"\n", "\r\n") + "data: [DONE]", []string{"Yes."}, model.Usage{Prompt: 7, Completion: 9}},
 		"without usage": {event("Rembrandt van Rijn did.") + stop + done,
 			[]string{"Rembrandt van Rijn did."}, model.Usage{Prompt: 6, Completion: 6, Doubted: true}},
 	} {

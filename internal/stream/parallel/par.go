@@ -92,7 +92,8 @@ func MapOrdered[A, B any](
 		err   error
 	}
 	return func(yield func(B, error) bool) {
-		ctx, cancel := context.WithCancel(ctx)
+		given := ctx
+		ctx, cancel := context.WithCancel(given)
 		var wg sync.WaitGroup
 		defer wg.Wait()
 		defer cancel()
@@ -124,7 +125,7 @@ func MapOrdered[A, B any](
 				return
 			}
 		}
-		if err := ctx.Err(); err != nil {
+		if err := given.Err(); err != nil { // its child may be cancelled only after the source saw it and ended
 			var zero B
 			yield(zero, err)
 		}

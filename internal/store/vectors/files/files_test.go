@@ -633,27 +633,3 @@ func TestAnIndexIsMadeInMemoryThatDoesNotGrowWithItsRows(t *testing.T) {
 	}
 }
 
-// The places of rows while parts are merged lie in a file.
-func TestPartsAreMergedInMemoryThatDoesNotGrowWithTheirRows(t *testing.T) {
-	const rows, dim, parts = 1 << 16, 2, 6 // eight times as many have places of 4 MiB, which would be copied as they grow
-	merged := func(rows int) int {
-		store := open(t, t.TempDir())
-		require.NoError(t, store.Create(t.Context(), "c", dim))
-		all := vectorstest.Rows(rows, dim, 7)
-		for i := range parts {
-			var some []vectors.Row
-			for at := i; at < rows; at += parts {
-				some = append(some, all[at])
-			}
-			require.NoError(t, store.Upsert(t.Context(), "c", some))
-		}
-		c := store.open["c"]
-		c.mu.Lock()
-		defer c.mu.Unlock()
-		return allocated(t, func() error { return c.mergeParts(c.parts) })
-	}
-	few, many := merged(rows), merged(8*rows)
-	const column = 4 << 20 // what a column holds before it is written out, and what it was before it grew to that
-	more := many - few
-	assert.True(t, more <= column, "of %d rows %d bytes, of %d %d: %d more", rows, few, 8*rows, many, more)
-}
