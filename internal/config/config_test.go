@@ -221,6 +221,18 @@ func TestOwnExtractionIsResolvedByContent(t *testing.T) {
 	assert.Equal(t, spec.ConfigDigest(), again.ConfigDigest())
 	other := resolve("City, Drug", "a.json", strings.ReplaceAll(example, "pill", "tablet"))
 	assert.NotEqual(t, spec.ConfigDigest(), other.ConfigDigest())
+	for content, why := range map[string]string{
+		"": "no such file", "{}": "want a JSON list of", "[" + strings.Repeat(" ", 9<<10): "more than 8192 bytes",
+	} {
+		require.NoError(t, os.WriteFile("c.json", []byte(content), 0o600))
+		name := "c.json"
+		if content == "" {
+			name = "none.json"
+		}
+		cfg := must(config.Load(config.Source{Set: []string{"indexes.docs.extraction.examples=" + name}}))(t) // a worker needs none
+		_, err := cfg.Spec("docs", "")
+		assert.ErrorContains(t, err, why)
+	}
 }
 
 func TestAModelInsideHasItsOwnLongestInput(t *testing.T) {

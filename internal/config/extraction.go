@@ -5,13 +5,14 @@ import (
 
 	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/fault"
+	"github.com/unweaver/unweaver/internal/text/entitytype"
 )
 
 // resolveExtraction returns what a specification says of extraction; nil: the usual. The file of examples is read here,
 // so that its content, and not its path, is what later runs compare.
 func (i *Index) resolveExtraction(index string) (*core.Extraction, error) {
 	out := i.Extraction
-	out.Types = core.SortTypes(out.Types)
+	out.Types = entitytype.Sort(out.Types)
 	out.Guidance = strings.TrimSpace(strings.ReplaceAll(out.Guidance, "\r\n", "\n"))
 	if out.Examples != "" {
 		examples, err := readExamples(out.Examples, out.Types)
@@ -19,7 +20,7 @@ func (i *Index) resolveExtraction(index string) (*core.Extraction, error) {
 			return nil, fault.BadConfig.At("read examples", out.Examples).Because(err).
 				Advise("fix the file (indexes." + index + ".extraction.examples); docs/guides/own-types.md shows one")
 		}
-		out.Examples = core.WriteExamples(examples)
+		out.Examples = entitytype.WriteExamples(examples)
 	}
 	if out.Share >= 1 && out.Language == "" && out.Apply == "" && out.Request().IsEmpty() {
 		return nil, nil
@@ -27,26 +28,17 @@ func (i *Index) resolveExtraction(index string) (*core.Extraction, error) {
 	return &out, nil
 }
 
-func readExamples(path string, types []string) ([]core.Example, error) {
-	raw, err := readRegular(path)
+func readExamples(path string, types []string) ([]entitytype.Example, error) {
+	raw, err := readRegular(path, entitytype.MaxExamplesBytes+1)
 	if err != nil {
 		return nil, err
 	}
-	return core.ReadExamples(raw, types)
-}
-
-// checkExamples refuses examples that are no answers to the prompt of the index.
-func (l *loader) checkExamples(path string, of core.Extraction) {
-	if of.Examples == "" || allowEmpty(existingFile()).mistake(of.Examples) != "" {
-		return // the rule of the key says it
-	}
-	_, err := readExamples(of.Examples, of.Types)
-	l.checkKey(err == nil, path+".examples", "%s: %v", of.Examples, err)
+	return entitytype.ReadExamples(raw, types)
 }
 
 // requireEntityTypes returns the rule of the types of entities.
 func requireEntityTypes() rule {
 	return rule{"at most 64 names of at most 80 characters", func(value any) string {
-		return core.CheckTypes(value.([]string)) //nolint:forcetypeassert // the key's field is one
+		return entitytype.Check(value.([]string)) //nolint:forcetypeassert // the key's field is one
 	}}
 }

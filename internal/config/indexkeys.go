@@ -8,6 +8,7 @@ import (
 	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/document"
 	"github.com/unweaver/unweaver/internal/text"
+	"github.com/unweaver/unweaver/internal/text/entitytype"
 )
 
 // indexKeys are the keys of an index. Its own models are described with the general ones.
@@ -251,15 +252,15 @@ var indexKeys = []key{
 		meaning:  "what the prompt of extraction says about the corpus in addition; it is paid for with every passage",
 		example:  "Doses and side effects matter",
 		rebuilds: paysRequest,
-		rule:     newTextRule("at most 4,000 characters", core.CheckGuidance),
+		rule:     newTextRule("at most 4,000 characters", entitytype.CheckGuidance),
 	},
 	{
 		path: "indexes.*.extraction.examples",
-		meaning: "JSON file of at most 64 KiB with example answers, paid for with every passage: a list of " +
+		meaning: "JSON file of at most 8 KiB with example answers, paid for with every passage: a list of " +
 			`{"text", "entities": [{"name", "type", "description"}]}`,
 		example:  "examples.json",
 		rebuilds: paysRequest,
-		rule:     allowEmpty(existingFile()),
+		rule:     newTextRule("path of a file", func(string) string { return "" }), // read where an index is resolved
 	},
 	{
 		path: "indexes.*.extraction.apply",

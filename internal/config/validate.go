@@ -116,7 +116,6 @@ func (l *loader) checkIndex(path, name string, settings Index) {
 	parser := settings.Documents.Parser
 	l.checkKey(parser.Provider != providerDocling || parser.BaseURL != "", path+".documents.parser.base_url",
 		"provider docling requires base_url")
-	l.checkExamples(path+".extraction", settings.Extraction)
 	l.checkPrices(path, name)
 	l.checkVision(path, name)
 	below := path + ".models."

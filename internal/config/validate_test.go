@@ -122,8 +122,6 @@ func TestValuesThatCannotBeMeantAreRefused(t *testing.T) {
 		`"klingon" is no language: use auto or a code such as de`: {"indexes.docs.extraction.language=klingon"},
 		"indexes.docs.extraction.types: type 1":                   {`indexes.docs.extraction.types=["A\nB"]`},
 		"are one type":                                            {"indexes.docs.extraction.types=Drug, drug"},
-		"the file none.json does not exist":                       {"indexes.docs.extraction.examples=none.json"},
-		"want a JSON list of":                                     {"indexes.docs.extraction.examples=validate_test.go"},
 		"it has a control character":                              {"indexes.docs.extraction.guidance=\a"},
 		`"DE" is no language`:                                     {"indexes.docs.extraction.language=DE"},
 		`"long" is not known; use short, full`:                    {"indexes.docs.answer.style=long"},

@@ -60,12 +60,12 @@ func AskOver(before Asked, request Request, apply string) Asked {
 func (r Request) Changed(earlier Request) []string {
 	var out []string
 	for _, one := range r.Types {
-		if earlier.FindType(one) != one {
+		if !slices.Contains(earlier.Types, one) {
 			out = append(out, one)
 		}
 	}
 	for _, one := range earlier.Types {
-		if r.FindType(one) != one {
+		if !slices.Contains(r.Types, one) {
 			out = append(out, one)
 		}
 	}

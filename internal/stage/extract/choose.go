@@ -9,6 +9,7 @@ import (
 	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/model"
 	"github.com/unweaver/unweaver/internal/text"
+	"github.com/unweaver/unweaver/internal/text/entitytype"
 	"github.com/unweaver/unweaver/internal/text/names"
 )
 
@@ -41,7 +42,7 @@ func NewChooser(
 	for _, kind := range asked.Request.Types {
 		out.terms[kind] = append(out.terms[kind], names.Key(kind, false))
 	}
-	var examples []core.Example
+	var examples []entitytype.Example
 	_ = json.Unmarshal([]byte(asked.Request.Examples), &examples) // none: they were checked when they were read
 	for _, example := range examples {
 		for _, one := range example.Entities {

@@ -37,6 +37,7 @@ import (
 	"github.com/unweaver/unweaver/internal/stage/join"
 	"github.com/unweaver/unweaver/internal/stream/parallel"
 	"github.com/unweaver/unweaver/internal/text"
+	"github.com/unweaver/unweaver/internal/text/entitytype"
 	"github.com/unweaver/unweaver/internal/text/markup"
 	"github.com/unweaver/unweaver/internal/text/names"
 )
@@ -453,7 +454,7 @@ func (b *batch) askModel(ctx context.Context, x *item) (v value, lasts bool, err
 func (r reading) toStored(asked core.Request) []entity {
 	out := make([]entity, len(r.entities))
 	for i, e := range r.entities {
-		out[i] = entity{e.Name, e.Description, asked.FindType(e.Type)}
+		out[i] = entity{e.Name, e.Description, entitytype.Find(asked.Types, e.Type)}
 	}
 	return out
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/model"
 	"github.com/unweaver/unweaver/internal/model/tokens"
+	"github.com/unweaver/unweaver/internal/text/entitytype"
 )
 
 // SchemaVersion of the answer.
@@ -65,7 +66,7 @@ func addRequest(own core.Request) prompt {
 	if len(own.Types) > 0 {
 		form = formOf("name", "type", "description")
 		fmt.Fprintf(&added, "Give each entity one of these types: %s.\nName every entity of these types that the text "+
-			"mentions. An entity of none of them has the type %s.\n", strings.Join(own.Types, "; "), core.NoType)
+			"mentions. An entity of none of them has the type %s.\n", strings.Join(own.Types, "; "), entitytype.NoType)
 		out.reminder = reminderOf(form)
 		out.schema = typedSchema(own.Types)
 	}
@@ -119,7 +120,7 @@ func reminderOf(form string) string {
 
 // typedSchema returns the schema of an answer whose entities have one of some types, or none.
 func typedSchema(types []string) json.RawMessage {
-	names, err := json.Marshal(append(slices.Clone(types), core.NoType))
+	names, err := json.Marshal(append(slices.Clone(types), entitytype.NoType))
 	if err != nil {
 		panic("extract: types: " + err.Error()) // texts always marshal
 	}
