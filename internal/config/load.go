@@ -170,7 +170,8 @@ func (l *loader) loadFile(source Source) error {
 	return nil
 }
 
-// readRegular reads a file, at most so many bytes of it; anything else, such as a pipe without a writer, is an error at once.
+// readRegular reads a file, at most so many bytes of it; anything else, such as a pipe without a writer, is an error at
+// once.
 func readRegular(path string, most int64) ([]byte, error) {
 	file, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0)
 	if err != nil {

@@ -55,12 +55,13 @@ func AskOver(before Asked, request Request, apply string) Asked {
 	return out
 }
 
-// Changed returns the types that this request asks for and an earlier one does not, or the other way round; all of its
-// own where both ask for the same types.
+// Changed returns the types that this request asks for and an earlier one does not, or the other way round; all of both
+// where guidance or examples differ.
 func (r Request) Changed(earlier Request) []string {
+	all := r.Guidance != earlier.Guidance || r.Examples != earlier.Examples
 	var out []string
 	for _, one := range r.Types {
-		if !slices.Contains(earlier.Types, one) {
+		if all || !slices.Contains(earlier.Types, one) {
 			out = append(out, one)
 		}
 	}
@@ -68,9 +69,6 @@ func (r Request) Changed(earlier Request) []string {
 		if !slices.Contains(r.Types, one) {
 			out = append(out, one)
 		}
-	}
-	if len(out) == 0 {
-		return r.Types
 	}
 	return out
 }

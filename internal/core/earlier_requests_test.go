@@ -41,7 +41,8 @@ func TestWhatPassagesAreAskedFollowsFromTheParentAndTheChoice(t *testing.T) {
 		assert.True(t, got.Same(c.want) && got.Request.Digest() == c.want.Request.Digest(), "%s: %+v", name, got)
 	}
 	assert.Equal(t, []string{"B", "A"}, of("B C").Changed(of("A C")))
-	assert.Equal(t, []string{"C"}, of("C").Changed(of("C")), "guidance alone changed")
+	guided := core.Request{Types: []string{"B", "C"}, Guidance: "g"}
+	assert.Equal(t, []string{"B", "C", "A"}, guided.Changed(of("A C")), "guidance changed, too")
 	spec := core.Spec{}
 	assert.Equal(t, spec.ConfigDigest(), spec.WithApply(core.ApplyNew).ConfigDigest(), "a choice rebuilds")
 }

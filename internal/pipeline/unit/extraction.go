@@ -45,8 +45,16 @@ func AskedOf(parent *core.Manifest) core.Asked {
 // openChooser opens what chooses the request of a chunk, as the plan fixed it; nil: all have one. Release it.
 func (r *Run) openChooser(ctx context.Context) (*extract.Chooser, func(), error) {
 	fixed, err := run.ReadKept(ctx, r.BaseRun(), run.PlanFile)
-	if err != nil || len(fixed.Extraction.Earlier) == 0 {
+	if err != nil {
 		return nil, func() {}, err
+	}
+	return r.OpenChooser(ctx, fixed)
+}
+
+// OpenChooser does what openChooser does, for a plan.
+func (r *Run) OpenChooser(ctx context.Context, fixed run.Plan) (*extract.Chooser, func(), error) {
+	if len(fixed.Extraction.Earlier) == 0 {
+		return nil, func() {}, nil
 	}
 	former, release, err := r.OpenFormer(ctx, fixed.Parent)
 	if err != nil {
@@ -66,11 +74,43 @@ func (r *Run) OpenFormer(ctx context.Context, manifest string) (
 		return none, func() {}, r.tolerate(err)
 	}
 	table, err := stored.OpenChunks(ctx, r.Cache, r.Index, parent)
-	if err != nil {
-		return none, func() {}, r.tolerate(err)
+	tables := []*stored.Table{table}
+	if r.Rebuild && artifact.IsDamage(err) {
+		tables, err = r.openReadable(ctx, parent)
 	}
-	f := &former{run: r, parent: parent, table: table, open: map[int]*artifact.Reader{}, frames: map[[2]int][]byte{}}
-	return f.readExtraction, table.Release, nil
+	if err != nil {
+		return none, func() {}, err
+	}
+	release = func() {
+		for _, one := range tables {
+			one.Release()
+		}
+	}
+	f := &former{run: r, parent: parent, tables: tables, open: map[int]*artifact.Reader{}, frames: map[[2]int][]byte{}}
+	return f.readExtraction, release, nil
+}
+
+// openReadable opens the splits of a damaged parent that can be read, the newest first; where what is dead in one cannot
+// be, nothing is.
+func (r *Run) openReadable(ctx context.Context, parent *core.Manifest) (out []*stored.Table, err error) {
+	for _, split := range slices.Backward(parent.Segments.Splits) {
+		one := *parent
+		one.Segments.Splits = []core.Split{split}
+		table, err := stored.OpenChunks(ctx, r.Cache, r.Index, &one)
+		if artifact.IsDamage(err) {
+			one.Segments.Tombs = nil
+			table, err = stored.OpenChunks(ctx, r.Cache, r.Index, &one)
+		}
+		if err == nil {
+			out = append(out, table)
+		} else if !artifact.IsDamage(err) {
+			for _, opened := range out {
+				opened.Release()
+			}
+			return nil, err
+		}
+	}
+	return out, nil
 }
 
 // tolerate drops an error about damage in a run that trusts nothing of the parent.
@@ -85,7 +125,7 @@ func (r *Run) tolerate(err error) error {
 type former struct {
 	run    *Run
 	parent *core.Manifest
-	table  *stored.Table
+	tables []*stored.Table // a chunk counts in the first that has it
 
 	mu     sync.Mutex
 	open   map[int]*artifact.Reader // by part
@@ -96,7 +136,10 @@ type former struct {
 const formerFrames = 16
 
 func (f *former) readExtraction(ctx context.Context, id core.ID) (out rows.Extract, found bool, err error) {
-	part, number, counts := f.table.FindExtraction(id)
+	part, number, counts := 0, 0, false
+	for i := 0; i < len(f.tables) && !counts; i++ {
+		part, number, counts = f.tables[i].FindExtraction(id)
+	}
 	if !counts {
 		return out, false, nil
 	}

@@ -32,15 +32,23 @@ type Batches struct {
 // BuildRequests gives the calls of a range of chunks, answered or not, but for those that keep an earlier request: what
 // the ledger lost of these is asked for one by one. tokens of a prompt are estimated at four bytes each.
 func (b *Batches) BuildRequests(ctx context.Context, in In) ([]batchapi.Request, error) {
+	return b.buildRequests(ctx, in, nil)
+}
+
+// buildRequests gives the calls whose ids are wanted; nil: all.
+func (b *Batches) buildRequests(ctx context.Context, in In, wanted map[string]bool) ([]batchapi.Request, error) {
 	info := b.Chat.Info()
-	own := b.Spec.OwnRequest().Digest()
+	request := b.Spec.OwnRequest()
+	own, version := request.Digest(), ownVersion(request)
 	in.Chat = b.Chat
 	var out []batchapi.Request
 	for x, err := range in.streamChunks(ctx) {
 		if err != nil {
 			return nil, err
 		}
-		if !sendsChunk(b.Spec, info, x.text) || x.spec.OwnRequest().Digest() != own {
+		key := keyOf(info, versionWith(b.Spec, version, x.text), x.text)
+		if wanted != nil && !wanted[key.String()] || !sendsChunk(b.Spec, info, x.text) ||
+			x.spec.OwnRequest().Digest() != own {
 			continue
 		}
 		call := promptOf(b.Spec, x.text).call(x.doc, x.text)
@@ -48,7 +56,6 @@ func (b *Batches) BuildRequests(ctx context.Context, in In) ([]batchapi.Request,
 		if err != nil {
 			return nil, err
 		}
-		key := Key(info, b.Spec, x.text)
 		tokens := int64(len(call.System)+len(call.User)+3) / 4
 		out = append(out, batchapi.Request{ID: key.String(), Body: body, Tokens: tokens})
 	}
@@ -155,15 +162,14 @@ func parseAnswer(text string, asked core.Request) (out []entity, rung string, ok
 
 // SelectRequests gives some of the calls of a range of chunks.
 func (b *Batches) SelectRequests(ctx context.Context, in In, ids []string) ([]batchapi.Request, error) {
-	all, err := b.BuildRequests(ctx, in)
-	if err != nil {
-		return nil, err
-	}
 	wanted := map[string]bool{}
 	for _, id := range ids {
 		wanted[id] = true
 	}
-	all = slices.DeleteFunc(all, func(one batchapi.Request) bool { return !wanted[one.ID] })
+	all, err := b.buildRequests(ctx, in, wanted)
+	if err != nil {
+		return nil, err
+	}
 	slices.SortFunc(all, func(x, y batchapi.Request) int { return strings.Compare(x.ID, y.ID) })
 	return slices.CompactFunc(all, func(x, y batchapi.Request) bool { return x.ID == y.ID }), nil
 }

@@ -21,6 +21,7 @@ type Chooser struct {
 	// Former reads what the parent has of a chunk; false: it has nothing.
 	Former func(ctx context.Context, id core.ID) (rows.Extract, bool, error)
 
+	own     []string         // by earlier request: its ownVersion
 	changed [][]string       // by earlier request: types that differ
 	terms   map[string]terms // names that stand for a type, by type
 }
@@ -36,20 +37,27 @@ func NewChooser(
 		return nil
 	}
 	out := &Chooser{Asked: asked, Former: former, terms: map[string]terms{}}
+	out.addTerms(asked.Request)
 	for _, earlier := range asked.Earlier {
+		out.own = append(out.own, ownVersion(earlier))
 		out.changed = append(out.changed, asked.Request.Changed(earlier))
-	}
-	for _, kind := range asked.Request.Types {
-		out.terms[kind] = append(out.terms[kind], names.Key(kind, false))
-	}
-	var examples []entitytype.Example
-	_ = json.Unmarshal([]byte(asked.Request.Examples), &examples) // none: they were checked when they were read
-	for _, example := range examples {
-		for _, one := range example.Entities {
-			out.terms[one.Type] = append(out.terms[one.Type], names.Key(one.Name, false))
-		}
+		out.addTerms(earlier)
 	}
 	return out
+}
+
+// addTerms takes the names of types, and of the entities of examples.
+func (c *Chooser) addTerms(of core.Request) {
+	for _, kind := range of.Types {
+		c.terms[kind] = append(c.terms[kind], names.Key(kind, false))
+	}
+	var examples []entitytype.Example
+	_ = json.Unmarshal([]byte(of.Examples), &examples) // none: they were checked when they were read
+	for _, example := range examples {
+		for _, one := range example.Entities {
+			c.terms[one.Type] = append(c.terms[one.Type], names.Key(one.Name, false))
+		}
+	}
 }
 
 // chooseFor returns the specification by which a chunk is extracted.
@@ -64,22 +72,21 @@ func (c *Chooser) chooseFor(
 		return spec, err
 	}
 	for i, earlier := range c.Asked.Earlier {
-		kept := spec.WithRequest(earlier)
-		if Key(info, kept, content) != was.Key {
+		if keyOf(info, versionWith(spec, c.own[i], content), content) != was.Key {
 			continue
 		}
 		if c.Asked.Apply == core.ApplyMentions && c.isConcerned(was, spec, content, c.changed[i]) {
 			return spec, nil
 		}
-		return kept, nil
+		return spec.WithRequest(earlier), nil
 	}
 	return spec, nil
 }
 
 // isConcerned reports whether a chunk names what has a type that changed: by what was extracted from it, or by the name
-// of such a type, or of an example of it, in its text.
+// of such a type, or of an example of it, in its text. Without types, what else changed concerns every chunk.
 func (c *Chooser) isConcerned(was rows.Extract, spec core.Spec, content string, changed []string) bool {
-	if slices.ContainsFunc(was.Entities, func(one rows.Entity) bool {
+	if len(changed) == 0 || slices.ContainsFunc(was.Entities, func(one rows.Entity) bool {
 		return one.Type != "" && slices.Contains(changed, one.Type)
 	}) {
 		return true

@@ -145,19 +145,20 @@ func StreamTexts(ctx context.Context, in In) iter.Seq2[Text, error] {
 // models cost nothing.
 func Count(ctx context.Context, in CountIn) (Estimate, error) {
 	var estimate Estimate
-	overhead := promptOf(in.Spec, "").countTokens()
+	overheads := map[core.Digest]int64{} // tokens of prompts, by request
 	type looked struct {
+		spec   core.Spec
+		asked  core.Digest // request of spec
 		tokens int64
 		entry  *ledger.Entry
 		rule   bool
 		others []bool // of In.Others, whether the model would be asked
 	}
-	find := func(ctx context.Context, by *Chooser, chunk Text) (*ledger.Entry, error) {
-		spec, err := by.chooseFor(ctx, in.Spec, in.Model, chunk.ID, chunk.Text)
-		if err != nil {
-			return nil, err
+	find := func(ctx context.Context, by *Chooser, chunk Text) (spec core.Spec, entry *ledger.Entry, err error) {
+		if spec, err = by.chooseFor(ctx, in.Spec, in.Model, chunk.ID, chunk.Text); err == nil {
+			entry, err = in.Ledger.Get(ctx, ledger.Extract, Key(in.Model, spec, chunk.Text), in.Attempt)
 		}
-		return in.Ledger.Get(ctx, ledger.Extract, Key(in.Model, spec, chunk.Text), in.Attempt)
+		return spec, entry, err
 	}
 	look := func(ctx context.Context, chunk Text) (looked, error) {
 		if !in.Model.Paid {
@@ -166,13 +167,13 @@ func Count(ctx context.Context, in CountIn) (Estimate, error) {
 		if !sendsChunk(in.Spec, in.Model, chunk.Text) {
 			return looked{rule: true}, nil
 		}
-		entry, err := find(ctx, in.Chooser, chunk)
-		out := looked{tokens: int64(chunk.Tokens), entry: entry}
+		spec, entry, err := find(ctx, in.Chooser, chunk)
+		out := looked{spec: spec, asked: spec.OwnRequest().Digest(), tokens: int64(chunk.Tokens), entry: entry}
 		for _, other := range in.Others {
 			if err != nil {
 				break
 			}
-			entry, err = find(ctx, other, chunk)
+			_, entry, err = find(ctx, other, chunk)
 			out.others = append(out.others, entry == nil)
 		}
 		return out, err
@@ -189,6 +190,11 @@ func Count(ctx context.Context, in CountIn) (Estimate, error) {
 		}
 		if in.OnChunk != nil {
 			in.OnChunk(in.Model.Paid && chunk.entry == nil)
+		}
+		overhead, known := overheads[chunk.asked]
+		if !known && in.Model.Paid && !chunk.rule {
+			overhead = promptOf(chunk.spec, "").countTokens()
+			overheads[chunk.asked] = overhead
 		}
 		switch {
 		case !in.Model.Paid:

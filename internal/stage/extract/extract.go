@@ -417,7 +417,11 @@ func checkEntry(entry ledger.Entry) error {
 
 // Key returns the key of a chunk's extraction in the ledger.
 func Key(info model.Info, spec core.Spec, text string) core.Digest {
-	key := ledger.Key(ledger.Extract, versionOf(spec, text), info.Model, info.Parameters, SchemaVersion, text)
+	return keyOf(info, versionOf(spec, text), text)
+}
+
+func keyOf(info model.Info, version, text string) core.Digest {
+	key := ledger.Key(ledger.Extract, version, info.Model, info.Parameters, SchemaVersion, text)
 	return ledger.ScopeKey(info.Domain, key)
 }
 

@@ -42,11 +42,16 @@ func promptOf(spec core.Spec, text string) prompt {
 
 // versionOf returns the version of the prompt for a text, as promptOf does, without the prompt.
 func versionOf(spec core.Spec, text string) string {
+	return versionWith(spec, ownVersion(spec.OwnRequest()), text)
+}
+
+// versionWith returns what versionOf does, with the ownVersion of another request than the specification's.
+func versionWith(spec core.Spec, own, text string) string {
 	if spec.Parity {
 		return likeReference.version
 	}
 	_, language := model.NameLanguage(spec.WritingLanguage(), text)
-	return ours.version + ownVersion(spec.OwnRequest()) + language
+	return ours.version + own + language
 }
 
 // ownVersion returns what the version of a prompt has of what an index adds: all of it may change an answer.
