@@ -16,8 +16,11 @@ import (
 	"github.com/unweaver/unweaver/internal/model/builtin"
 	"github.com/unweaver/unweaver/internal/pipeline/upkeep"
 	"github.com/unweaver/unweaver/internal/store/blob"
+	"github.com/unweaver/unweaver/internal/testkit/blobmemory"
 	"github.com/unweaver/unweaver/internal/testkit/modeltest"
+	"github.com/unweaver/unweaver/internal/testkit/recordsmemory"
 	"github.com/unweaver/unweaver/internal/testkit/stagetest"
+	"github.com/unweaver/unweaver/internal/testkit/vectorsmemory"
 )
 
 // chemist is a paid model that counts what it is asked, and knows drugs and cities where the prompt asks for them.
@@ -181,23 +184,51 @@ func TestWhatOthersPayForDecidesNothing(t *testing.T) {
 	assert.Len(t, paid.asked, asked)
 }
 
-// A build that trusts nothing of its parent leaves passages as they were all the same, but for those whose former
-// extraction cannot be read: these are asked by the current request.
-func TestARebuildLeavesPassagesAsTheyWere(t *testing.T) {
-	s, paid := evolving(t)
-	s.shard = 5
+// A build over a damaged parent leaves passages as they were all the same, but for those whose former extraction cannot
+// be found: these are asked by the current request.
+func TestADamagedParentLeavesPassagesAsTheyWere(t *testing.T) {
+	for _, damaged := range []string{"extract", "split", "tomb"} {
+		s, paid := evolving(t)
+		s.shard = 5
+		s.night(t)
+		s.wants("new", "Drug")
+		s.night(t)
+		s.write(t, map[string]string{"city0.txt": "Urbs0 is a city with 99 gates.\n"})
+		s.night(t)
+		of, before := s.current(t).Segments, len(paid.asked)
+		sum, size, most := of.Tombs[0].SHA256, of.Tombs[0].Bytes, 0
+		switch damaged {
+		case "extract":
+			sum, size, most = of.Extract[0].SHA256, of.Extract[0].Bytes, int(of.Extract[0].Rows)
+		case "split":
+			sum, size, most = of.Splits[0].SHA256, of.Splits[0].Bytes, 12
+		}
+		must(blob.Write(t.Context(), s.Artifacts, s.index().SegmentKey(sum), make([]byte, size), blob.Cond{}))(t)
+		models := s.Models
+		s.cache = t.TempDir()
+		s.open(t, s.Artifacts.(*blobmemory.Store), s.Records.(*recordsmemory.Store), s.Vectors.(*vectorsmemory.Store))
+		s.Models = models
+		must(s.try(t, &how{}))(t)
+		asked := len(paid.asked) - before
+		assert.True(t, asked <= most && (asked > 0 || most == 0), "%s: %d of %d", damaged, asked, most)
+	}
+}
+
+// A backfill pays by the request that its build asks by.
+func TestABackfillPaysAsItsBuildAsks(t *testing.T) {
+	s := newPaidSite(t, 3, calm)
+	long := strings.Repeat("## Part\n\n"+strings.Repeat("The quay of Old Verin was built by Dora Sanz. ", 20)+"\n\n", 9)
+	s.write(t, map[string]string{"old/a.md": long + "End.\n"})
 	s.night(t)
 	s.wants("new", "Drug")
-	before := len(paid.asked)
-	restart(s)
-	must(s.try(t, &how{rebuild: true}))(t)
-	assert.Len(t, paid.asked, before)
-	lost := s.current(t).Segments.Extract[0]
-	key := s.index().SegmentKey(lost.SHA256)
-	must(blob.Write(t.Context(), s.Artifacts, key, make([]byte, lost.Bytes), blob.Cond{}))(t)
-	restart(s)
-	must(s.try(t, &how{}))(t)
-	assert.Len(t, paid.asked, before+int(lost.Rows))
+	s.night(t)
+	before := s.server.Stats().Extract
+	s.write(t, map[string]string{"old/a.md": long + "Changed.\n"})
+	f := s.fills(t, "old", core.BackfillChoice{Prefix: "old/"})
+	f.open(t)
+	require.NoError(t, f.pay(t.Context(), 0, noOtherBuild))
+	f.publish(t)
+	assert.Equal(t, 1, int(s.server.Stats().Extract-before))
 }
 
 // What keeps an earlier request is in no batch, and is not paid for again.

@@ -98,7 +98,7 @@ func (t tools) Ask(ctx context.Context, index string, body []byte) (answer.Respo
 
 // ReadChunk implements mcp.Backend.
 func (t tools) ReadChunk(ctx context.Context, index, generation, id string) (out mcp.Detail, err error) {
-	err = t.readGeneration(ctx, index, generation, func(ctx context.Context, generation *retrieve.Generation) error {
+	err = t.readGeneration(ctx, index, wanted{generation: generation}, func(ctx context.Context, generation *retrieve.Generation) error {
 		found, err := chunkDetail(ctx, generation, id)
 		out = mcp.Detail{
 			Index: found.Index, Generation: found.Generation, Chunk: found.Chunk, Mentions: found.Mentions,
@@ -112,7 +112,8 @@ func (t tools) ReadChunk(ctx context.Context, index, generation, id string) (out
 func (t tools) ReadText(
 	ctx context.Context, index, document string, values url.Values,
 ) (out mcp.DocumentText, err error) {
-	err = t.readGeneration(ctx, index, values.Get("generation"), func(ctx context.Context, of *retrieve.Generation) error {
+	pinned := wanted{generation: values.Get("generation")}
+	err = t.readGeneration(ctx, index, pinned, func(ctx context.Context, of *retrieve.Generation) error {
 		found, err := textOf(ctx, of, document, values)
 		out = mcp.DocumentText{
 			Index: found.Index, Generation: found.Generation, Document: found.Document, Version: found.Version,
@@ -131,12 +132,12 @@ func (t tools) ListEntities(ctx context.Context, index string, values url.Values
 	if err != nil {
 		return out, t.wrapError(ctx, err)
 	}
-	wanted, err := wantedOf(request)
+	pinned, err := wantedOf(request)
 	if err != nil {
 		return out, t.wrapError(ctx, err)
 	}
-	err = t.readGeneration(ctx, index, wanted.generation, func(ctx context.Context, of *retrieve.Generation) error {
-		found, err := t.pageEntities(ctx, request, of, wanted.place)
+	err = t.readGeneration(ctx, index, pinned, func(ctx context.Context, of *retrieve.Generation) error {
+		found, err := t.pageEntities(ctx, request, of, pinned.place)
 		out = mcp.Entities{Index: found.Index, Generation: found.Generation, NextCursor: found.NextCursor}
 		for _, one := range found.Items {
 			out.Items = append(out.Items, mcp.Entity(one))
@@ -148,16 +149,16 @@ func (t tools) ListEntities(ctx context.Context, index string, values url.Values
 
 // readGeneration holds a generation that the context's caller may ask.
 func (t tools) readGeneration(
-	ctx context.Context, index, generation string, read func(context.Context, *retrieve.Generation) error,
+	ctx context.Context, index string, pinned wanted, read func(context.Context, *retrieve.Generation) error,
 ) error {
 	ctx, cancel := context.WithTimeout(ctx, t.Timeout)
 	defer cancel()
 	if !middleware.CallerOf(ctx).MayRead(index) {
 		return t.wrapError(ctx, unknownIndex(index))
 	}
-	held, err := t.pinGeneration(ctx, index, generation)
+	held, err := t.pinGeneration(ctx, index, pinned.generation)
 	if err != nil {
-		return t.wrapError(ctx, err)
+		return t.wrapError(ctx, pinned.mapGone(err))
 	}
 	defer held.Close()
 	return t.wrapError(ctx, read(ctx, held))

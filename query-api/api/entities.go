@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
-	"slices"
 	"strings"
 
 	"github.com/unweaver/unweaver/internal/retrieve"
@@ -35,7 +34,10 @@ func (s *Server) pageEntities(
 	if err != nil {
 		return out, err
 	}
-	classes, after := generation.ListClasses(chosen, place, limit)
+	classes, after, err := generation.ListClasses(ctx, chosen, place, limit)
+	if err != nil {
+		return out, err
+	}
 	records, err := s.searcher.ClassRecords(ctx, generation, classes)
 	if err != nil {
 		return out, err
@@ -58,15 +60,13 @@ func chooseEntities(generation *retrieve.Generation, query url.Values) (retrieve
 	out := retrieve.Names{
 		Prefix: query.Get("prefix"), Part: query.Get("contains"), ByChunks: order == byPassages, Type: query.Get("type"),
 	}
-	if out.Type != "" {
+	if out.Type != "" && len(generation.FindTypes(out.Type)) == 0 {
 		known := generation.ListTypes()
-		if !slices.ContainsFunc(known, func(one string) bool { return strings.EqualFold(one, out.Type) }) {
-			why, hint := fmt.Sprintf("%.80q is not a type of this index", out.Type), "known: "+strings.Join(known, ", ")
-			if len(known) == 0 {
-				hint = "its entities have no types: set indexes." + generation.Manifest.Index + ".extraction.types"
-			}
-			return out, newFault("read request", "type", why, hint)
+		hint := "known: " + strings.Join(known, ", ")
+		if len(known) == 0 {
+			hint = "its entities have no types: set indexes." + generation.Manifest.Index + ".extraction.types"
 		}
+		return out, newFault("read request", "type", fmt.Sprintf("%.80q is not a type of this index", out.Type), hint)
 	}
 	if key := query.Get("document"); key != "" {
 		document := generation.Live.FindDocument(key)

@@ -8,6 +8,8 @@ import (
 	"strings"
 
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/unweaver/unweaver/internal/model/tokens"
 )
 
 // Entity is one entity of a list.
@@ -37,6 +39,7 @@ type OfEntities struct {
 	Limit      int    `json:"limit,omitempty" jsonschema:"entities of a page, 1 to 1000; default 50"`
 	Cursor     string `json:"cursor,omitempty" jsonschema:"next_cursor of the page before, with the same arguments"`
 	Generation string `json:"generation,omitempty" jsonschema:"a kept generation; default: the current one"`
+	MaxTokens  *int   `json:"max_tokens,omitempty" jsonschema:"longest text, 1 to 131072; default 6000"`
 }
 
 // ToParameters returns what is asked as the parameters of the route.
@@ -59,20 +62,31 @@ func (o OfEntities) ToParameters() url.Values {
 func (s *server) listEntities(ctx context.Context, _ *sdk.CallToolRequest, asked OfEntities) (
 	*sdk.CallToolResult, Entities, error,
 ) {
+	most, err := longestOf(asked.MaxTokens)
+	if err != nil {
+		return nil, Entities{}, err
+	}
 	index, err := s.resolveIndex(ctx, asked.Index)
 	if err != nil {
 		return nil, Entities{}, err
 	}
 	out, err := s.to.ListEntities(ctx, index, asked.ToParameters())
+	var text strings.Builder
+	left := most - notesTokens
+	for i := 0; i < len(out.Items) && err == nil; i++ {
+		line := out.Items[i].RenderText() + "\n"
+		if left -= tokens.Count(line); left < 0 && i > 0 { // a shorter page, whose cursor goes on behind it
+			asked.Limit = i
+			out, err = s.to.ListEntities(ctx, index, asked.ToParameters())
+			break
+		}
+		text.WriteString(line)
+	}
 	if err != nil {
 		return nil, out, toToolError(err)
 	}
 	if out.Items == nil {
 		out.Items = []Entity{}
-	}
-	var text strings.Builder
-	for _, one := range out.Items {
-		text.WriteString(one.RenderText() + "\n")
 	}
 	switch {
 	case len(out.Items) == 0:

@@ -113,7 +113,7 @@ func (x *File) checkMeta(path string, expect Expect) error {
 		return x.f.UnfitError("its sections are of different lengths")
 	}
 	known := uint16(len(x.Meta.Types))
-	if len(x.types) != 0 && len(x.types) != len(x.Rows) ||
+	if (known > 0 || len(x.types) != 0) && len(x.types) != len(x.Rows) ||
 		slices.ContainsFunc(x.types, func(number uint16) bool { return number > known }) {
 		return x.f.UnfitError("its types are not those of its rows")
 	}

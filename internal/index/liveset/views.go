@@ -174,6 +174,9 @@ func (s *Set) PlaceByName(place int) uint32 {
 	return s.places.of[run][s.runs[run].File.NameRow[name]]
 }
 
+// NameAt returns the place, in the order of names, of the class at a place of the order of ids.
+func (s *Set) NameAt(place uint32) int { return int(s.nameOf[place]) }
+
 // ClassAt returns the class at a place of the order of ids. Of the digest of its vector it has what the vector's key
 // has: core.DigestPrefix, and zeros behind it.
 func (s *Set) ClassAt(place uint32) *Class {

@@ -1,12 +1,15 @@
 package extract_test
 
 import (
+	"context"
 	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
 
+	"github.com/unweaver/unweaver/internal/artifact/rows"
 	"github.com/unweaver/unweaver/internal/core"
+	"github.com/unweaver/unweaver/internal/ledger"
 	"github.com/unweaver/unweaver/internal/model"
 	"github.com/unweaver/unweaver/internal/stage/extract"
 	"github.com/unweaver/unweaver/internal/testkit/stagetest"
@@ -85,4 +88,35 @@ func TestEntitiesHaveTheTypesOfTheIndex(t *testing.T) {
 		schema := string(calls[0].Schema)
 		assert.Equal(t, typed, strings.Contains(schema, `"enum":["City","Drug","none"]`), schema)
 	}
+}
+
+// lookup is a ledger that has something of some keys.
+type lookup func(key core.Digest) *ledger.Entry
+
+func (l lookup) Get(_ context.Context, _ string, key core.Digest, _ int) (*ledger.Entry, error) {
+	return l(key), nil
+}
+
+// What a passage was charged for is compared with the prompt that it was asked by.
+func TestAPriceIsReckonedByThePromptOfEachPassage(t *testing.T) {
+	info, text := model.Info{Provider: "openai", Model: "m", Paid: true}, "Rome is old."
+	asked := core.Request{Types: []string{"Drug"}, Guidance: strings.Repeat("Doses matter. ", 99)}
+	former := extract.Key(info, core.Spec{}, text)
+	in := extract.CountIn{Model: info, Chunks: func(yield func(extract.Text, error) bool) {
+		yield(extract.Text{Text: text, Tokens: 4}, nil)
+	}, Ledger: lookup(func(key core.Digest) *ledger.Entry {
+		if key != former {
+			return nil
+		}
+		return &ledger.Entry{Value: []byte(`{"usage":{"prompt":9,"completion":9}}`)}
+	})}
+	before := stagetest.Must(extract.Count(t.Context(), in))
+	in.Spec = in.Spec.WithRequest(asked)
+	in.Chooser = extract.NewChooser(core.Asked{Request: asked, Earlier: []core.Request{{}}, Apply: core.ApplyNew},
+		func(context.Context, core.ID) (rows.Extract, bool, error) {
+			return rows.Extract{Key: former}, true, nil
+		})
+	after := stagetest.Must(extract.Count(t.Context(), in))
+	assert.True(t, before.Hits == 1 && before.Measured.Reckoned > 0)
+	assert.Equal(t, before, after)
 }

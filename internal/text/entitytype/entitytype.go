@@ -131,6 +131,9 @@ func ReadExamples(raw []byte, types []string) ([]Example, error) {
 		if strings.TrimSpace(examples[i].Text) == "" {
 			return nil, fmt.Errorf("example %d has no text", i+1)
 		}
+		if examples[i].Entities == nil {
+			examples[i].Entities = []ExampleEntity{}
+		}
 		for j := range examples[i].Entities {
 			if why := fitEntity(&examples[i].Entities[j], types); why != "" {
 				return nil, fmt.Errorf("entity %d of example %d %s", j+1, i+1, why)
