@@ -66,8 +66,19 @@ func readType(dec *rowfile.Dec, typed bool) string {
 	if !typed {
 		return ""
 	}
-	return dec.S()
+	name := dec.S()
+	refuseUntyped(dec, name != "")
+	return name
 }
+
+// refuseUntyped refuses a row that could end with a type, and has none: no writer makes it.
+func refuseUntyped(dec *rowfile.Dec, typed bool) {
+	if dec.Err == nil && !typed {
+		dec.Err = fault.SegmentDamage.At("decode row", "").Because("it has an empty type")
+	}
+}
+
+func isTyped(one Entity) bool { return one.Type != "" }
 
 func putID(e *rowfile.Enc, id core.ID)        { e.Raw(id[:]) }
 func putDigest(e *rowfile.Enc, x core.Digest) { e.Raw(x[:]) }
@@ -229,7 +240,7 @@ type Extract struct {
 
 // Encode gives the row's bytes.
 func (x Extract) Encode() []byte {
-	typed := slices.ContainsFunc(x.Entities, func(one Entity) bool { return one.Type != "" })
+	typed := slices.ContainsFunc(x.Entities, isTyped)
 	enc := startTyped(typed)
 	putDigest(&enc, x.Key)
 	enc.S(x.Rung)
@@ -272,8 +283,9 @@ func DecodeExtract(b []byte) (Extract, error) {
 			break
 		}
 	}
-	for i := range extract.Entities {
-		extract.Entities[i].Type = readType(&dec, typed)
+	for i := 0; typed && i < len(extract.Entities); i++ {
+		extract.Entities[i].Type = dec.S()
 	}
+	refuseUntyped(&dec, !typed || slices.ContainsFunc(extract.Entities, isTyped))
 	return extract, dec.End()
 }
