@@ -134,12 +134,14 @@ type Mention struct {
 	Description string   `json:"description"`
 	Spans       [][2]int `json:"spans" doc:"code points of the document's version, half open"`
 	Located     bool     `json:"located"`
+	Type        string   `json:"type,omitempty" doc:"of the types of the index; absent: none"`
 }
 
 // Entity of a response.
 type Entity struct {
 	ID         string   `json:"id"`
 	Name       string   `json:"name"`
+	Type       string   `json:"type,omitempty" doc:"that most of its mentions have; absent: none has one"`
 	Score      float64  `json:"score"`
 	Similarity float64  `json:"similarity"`
 	Rank       int      `json:"rank"`
@@ -273,6 +275,7 @@ func (r *Response) fillResponse(
 		entity := Entity{
 			ID:         voter.ID.String(),
 			Name:       voter.Name,
+			Type:       generation.Live.TypeAt(voter.Place),
 			Score:      voter.Score,
 			Similarity: voter.Similarity,
 			Rank:       i + 1,
@@ -373,7 +376,7 @@ func MentionsIn(ctx context.Context, generation *retrieve.Generation, chunk *liv
 	}
 	out := []Mention{}
 	for _, entity := range extract.Entities {
-		mention := Mention{entity.Name, entity.Description, [][2]int{}, len(entity.Spans) > 0}
+		mention := Mention{entity.Name, entity.Description, [][2]int{}, len(entity.Spans) > 0, entity.Type}
 		for _, span := range entity.Spans {
 			mention.Spans = append(mention.Spans, [2]int{int(chunk.Start) + span[0], int(chunk.Start) + span[1]})
 		}

@@ -334,8 +334,8 @@ func defaultIndex() Index {
 }
 
 // Spec resolves the configuration of an index: the file's, else the defaults; the index's models over the general ones.
-// corpusURI wins over the configured corpus where it is not empty. The error is always nil today; it is there for keys
-// whose resolution can fail.
+// corpusURI wins over the configured corpus where it is not empty. Errors: fault.BadConfig of a file of examples that
+// cannot be used.
 func (c *Config) Spec(index, corpusURI string) (core.Spec, error) {
 	settings, ok := c.Indexes[index]
 	if !ok {
@@ -363,10 +363,10 @@ func (c *Config) Spec(index, corpusURI string) (core.Spec, error) {
 	if !models.Rerank.IsOn() {
 		models.Rerank = core.RerankModel{}
 	}
-	var extraction *core.Extraction
 	settings.fitWriting()
-	if settings.Extraction.Share < 1 || settings.Extraction.Language != "" {
-		extraction = &settings.Extraction
+	extraction, err := settings.resolveExtraction(index)
+	if err != nil {
+		return core.Spec{}, err
 	}
 	var read *core.Documents
 	if settings.Documents.Hidden == omitHidden { // one spec for what reads the same

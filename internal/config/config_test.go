@@ -200,6 +200,41 @@ func TestAFileIsReadWhereItIsAndAnObjectIsNot(t *testing.T) {
 	}
 }
 
+// A specification holds what examples say, and not where they lie or how they are laid out; order of types is nothing.
+func TestOwnExtractionIsResolvedByContent(t *testing.T) {
+	t.Chdir(t.TempDir())
+	example := `[{"text": "A pill <b>", "entities": [{"name": "Pill", "type": "drug", "description": ""}]}]`
+	resolve := func(types, name, content string) core.Spec {
+		require.NoError(t, os.WriteFile(name, []byte(content), 0o600))
+		cfg := must(config.Load(config.Source{Set: []string{
+			"indexes.docs.extraction.types=" + types, "indexes.docs.extraction.examples=" + name,
+			"indexes.docs.extraction.guidance= Doses matter. \n",
+		}}))(t)
+		return must(cfg.Spec("docs", ""))(t)
+	}
+	spec := resolve("Drug,City", "a.json", example)
+	assert.Equal(t, core.Extraction{
+		Share: 1, Types: []string{"City", "Drug"}, Guidance: "Doses matter.",
+		Examples: `[{"text":"A pill <b>","entities":[{"name":"Pill","type":"Drug","description":""}]}]`,
+	}, *spec.Extraction)
+	again := resolve("City, Drug", "b.json", strings.ReplaceAll(example, ", ", ",\n  "))
+	assert.Equal(t, spec.ConfigDigest(), again.ConfigDigest())
+	other := resolve("City, Drug", "a.json", strings.ReplaceAll(example, "pill", "tablet"))
+	assert.NotEqual(t, spec.ConfigDigest(), other.ConfigDigest())
+	for content, why := range map[string]string{
+		"": "no such file", "{}": "want a JSON list of", "[" + strings.Repeat(" ", 9<<10): "more than 8192 bytes",
+	} {
+		require.NoError(t, os.WriteFile("c.json", []byte(content), 0o600))
+		name := "c.json"
+		if content == "" {
+			name = "none.json"
+		}
+		cfg := must(config.Load(config.Source{Set: []string{"indexes.docs.extraction.examples=" + name}}))(t) // a worker needs none
+		_, err := cfg.Spec("docs", "")
+		assert.ErrorContains(t, err, why)
+	}
+}
+
 func TestAModelInsideHasItsOwnLongestInput(t *testing.T) {
 	for setting, want := range map[string]int{
 		"models.embedding.max_input_tokens=8192": 400, "models.embedding.max_input_tokens=0": 400,

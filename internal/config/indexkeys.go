@@ -8,6 +8,7 @@ import (
 	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/document"
 	"github.com/unweaver/unweaver/internal/text"
+	"github.com/unweaver/unweaver/internal/text/entitytype"
 )
 
 // indexKeys are the keys of an index. Its own models are described with the general ones.
@@ -244,6 +245,38 @@ var indexKeys = []key{
 			}
 			return fmt.Sprintf("%q is no language: use auto or a code such as de, fr or ko", code)
 		}),
+	},
+	{
+		path: "indexes.*.extraction.types",
+		meaning: "types that the chat model gives entities, for lists of all entities of a type " +
+			"(docs/guides/own-types.md); an entity of none of them is kept without a type. Rules give no types. No effect " +
+			"under parity, as guidance and examples have none",
+		example:  "[Person, Drug]",
+		rebuilds: paysRequest,
+		rule:     requireEntityTypes(),
+	},
+	{
+		path:     "indexes.*.extraction.guidance",
+		meaning:  "what the prompt of extraction says about the corpus in addition; it is paid for with every passage",
+		example:  "Doses and side effects matter",
+		rebuilds: paysRequest,
+		rule:     newTextRule("at most 4,000 characters", entitytype.CheckGuidance),
+	},
+	{
+		path: "indexes.*.extraction.examples",
+		meaning: "JSON file of at most 8 KiB with example answers, paid for with every passage: a list of " +
+			`{"text", "entities": [{"name", "type", "description"}]}`,
+		example:  "examples.json",
+		rebuilds: paysRequest,
+		rule:     newTextRule("path of a file", func(string) string { return "" }), // read where an index is resolved
+	},
+	{
+		path: "indexes.*.extraction.apply",
+		meaning: "passages that changed types, guidance or examples are applied to: all; new, those that the published " +
+			"generation does not have; mentions, those and passages that name what has another type now " +
+			"(docs/guides/own-types.md). Empty: all, once, and nights leave it at that; `--extraction-to` wins",
+		example: core.ApplyNew,
+		rule:    allowEmpty(oneOf(core.ApplyAll, core.ApplyNew, core.ApplyMentions)),
 	},
 	{
 		path: "indexes.*.answer.style",

@@ -46,6 +46,7 @@ const (
 	paysParity     = again + "pays for extraction, shortening and embeddings with other prompts and texts"
 	paysShare      = again + "pays for extraction of newly selected chunks"
 	paysWriting    = again + "pays for extraction and shortening of texts that get another language"
+	paysRequest    = again + "pays for extraction with another prompt, and for class texts that change"
 	paysExtraction = again + "pays for extraction and shortening by the new model"
 	paysEmbeddings = again + "pays for embeddings"
 	paysLanguage   = again + "pays for class texts that change with the name rules"

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"os"
 	"reflect"
 	"slices"
@@ -147,7 +148,7 @@ func (l *loader) joinMistakes() error {
 }
 
 func (l *loader) loadFile(source Source) error {
-	raw, err := readRegular(source.Path)
+	raw, err := readRegular(source.Path, math.MaxInt64)
 	if os.IsNotExist(err) && source.Missing {
 		l.source = ""
 		return nil
@@ -176,8 +177,9 @@ func (l *loader) loadFile(source Source) error {
 	return nil
 }
 
-// readRegular reads a file; anything else, such as a pipe without a writer, is an error at once.
-func readRegular(path string) ([]byte, error) {
+// readRegular reads a file, at most so many bytes of it; anything else, such as a pipe without a writer, is an error at
+// once.
+func readRegular(path string, most int64) ([]byte, error) {
 	file, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0)
 	if err != nil {
 		return nil, err
@@ -190,7 +192,7 @@ func readRegular(path string) ([]byte, error) {
 	if !info.Mode().IsRegular() {
 		return nil, fmt.Errorf("it is not a regular file (%s)", info.Mode())
 	}
-	return io.ReadAll(file)
+	return io.ReadAll(io.LimitReader(file, most))
 }
 
 func (l *loader) placeOf(node *yaml.Node) place {

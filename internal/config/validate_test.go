@@ -120,9 +120,12 @@ func TestValuesThatCannotBeMeantAreRefused(t *testing.T) {
 		},
 		"is not true or false": {"indexes.docs.parity=maybe"},
 		`"klingon" is no language: use auto or a code such as de`: {"indexes.docs.extraction.language=klingon"},
-		`"DE" is no language`:                   {"indexes.docs.extraction.language=DE"},
-		`"long" is not known; use short, full`:  {"indexes.docs.answer.style=long"},
-		`"1 day" is not a duration such as 24h`: {"indexes.docs.grace=1 day"},
+		"indexes.docs.extraction.types: type 1":                   {`indexes.docs.extraction.types=["A\nB"]`},
+		"are one type":                                            {"indexes.docs.extraction.types=Drug, drug"},
+		"it has a control character":                              {"indexes.docs.extraction.guidance=\a"},
+		`"DE" is no language`:                                     {"indexes.docs.extraction.language=DE"},
+		`"long" is not known; use short, full`:                    {"indexes.docs.answer.style=long"},
+		`"1 day" is not a duration such as 24h`:                   {"indexes.docs.grace=1 day"},
 		"want a duration longer than 0s": {
 			"indexes.docs.grace=0s", "indexes.docs.grace=-24h", "indexes.docs.schedule.jitter=-5m",
 		},
@@ -276,6 +279,7 @@ func variableOf(path string) string {
 }
 
 func TestEveryKeyCanBeGivenByFileVariableAndSetting(t *testing.T) {
+	besideExamples(t)
 	for _, r := range rows(t) {
 		if r.unsupported() {
 			continue

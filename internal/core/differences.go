@@ -28,9 +28,15 @@ func (s Spec) ListDifferences(was Spec) []string {
 	return out
 }
 
+// shownRunes is how much of a value is shown: examples of extraction are long.
+const shownRunes = 80
+
 func orUnset(value string) string {
 	if value == "" {
 		return "not set"
+	}
+	if runes := []rune(value); len(runes) > shownRunes {
+		return fmt.Sprintf("%s… (%d characters)", string(runes[:shownRunes]), len(runes))
 	}
 	return value
 }

@@ -184,6 +184,8 @@ type Manifest struct {
 	Enriched    []Enrichment `json:"enriched,omitempty"`
 	Trust       *Trust       `json:"trust,omitempty"` // nil: no model was asked over a network
 
+	// Extraction is what its passages were extracted by; nil: the product's own words.
+	Extraction *Asked `json:"extraction,omitempty"`
 	// Aliases are the names that are mapped in it.
 	Aliases Aliases `json:"aliases,omitempty"`
 }

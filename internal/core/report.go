@@ -204,6 +204,15 @@ type Estimate struct {
 	Cost    Range `json:"cost"`
 	Seconds Range `json:"seconds"`
 	Runs    int   `json:"runs,omitempty"` // earlier ones that it goes by
+
+	ApplyTo *ApplyCalls `json:"apply_to,omitempty" doc:"extractions by --extraction-to, where that makes a difference"`
+}
+
+// ApplyCalls are extractions to pay for by the passages that another request is applied to.
+type ApplyCalls struct {
+	All      int64 `json:"all" doc:"extractions of every passage"`
+	New      int64 `json:"new" doc:"extractions of passages that the published generation does not have"`
+	Mentions int64 `json:"mentions" doc:"extractions of those, and of passages that name what has another type now"`
 }
 
 // SumCalls returns the calls of all tasks.

@@ -29,7 +29,7 @@ type Spec struct {
 	Roles map[string]ChatModel `json:"roles,omitempty"`
 	// Rerank is who orders the chunks that a query found again; without a provider they stay as they are.
 	Rerank RerankModel `json:"rerank,omitzero"`
-	// Extraction says which chunks the chat model extracts from; nil: from all.
+	// Extraction says what the chat model extracts, and from which chunks; nil: the usual, from all.
 	Extraction *Extraction `json:"extraction,omitempty"`
 	// Answer says how queries are answered.
 	Answer Answering `json:"answer,omitzero"`
@@ -157,13 +157,6 @@ type Retrieval struct {
 // configurations, and in no specification that a generation was built with.
 const LanguageAuto = "auto"
 
-// Extraction is the share of chunks that the chat model extracts from, where rules do from the others, and the language
-// that it writes in.
-type Extraction struct {
-	Share    float64 `json:"share"`
-	Language string  `json:"language,omitempty"` // that descriptions are written in; empty: that of the text
-}
-
 // Answering says how queries are answered; none of it rebuilds anything.
 type Answering struct {
 	Style string `json:"style,omitempty"` // empty: StyleShort
@@ -174,22 +167,6 @@ const (
 	StyleShort = "short" // one sentence where that is possible
 	StyleFull  = "full"  // all that the passages say of it
 )
-
-// WritingLanguage returns the language that descriptions are written in; empty: that of the text.
-func (s Spec) WritingLanguage() string {
-	if s.Extraction == nil {
-		return ""
-	}
-	return s.Extraction.Language
-}
-
-// ExtractionShare returns the share of chunks that are sent to the chat model.
-func (s Spec) ExtractionShare() float64 {
-	if s.Extraction == nil {
-		return 1
-	}
-	return s.Extraction.Share
-}
 
 // Budget bounds what one run may pay; zero means no bound.
 type Budget struct {
@@ -431,7 +408,7 @@ func (s Spec) ConfigDigest() Digest {
 			s.Embedding.Provider,
 			s.Embedding.Model,
 		},
-		s.Embedding.Dimension, s.Embedding.MaxInputTokens, s.Embedding.Classes, s.Extraction, s.CoveredDocuments(),
+		s.Embedding.Dimension, s.Embedding.MaxInputTokens, s.Embedding.Classes, s.Extraction.covered(), s.CoveredDocuments(),
 		shortened,
 		s.VisionBy(),
 	}

@@ -11,9 +11,7 @@ package retrieve
 
 import (
 	"context"
-	"math"
 	"slices"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -31,7 +29,6 @@ import (
 	"github.com/unweaver/unweaver/internal/store/vectors"
 	"github.com/unweaver/unweaver/internal/stream/parallel"
 	"github.com/unweaver/unweaver/internal/text"
-	"github.com/unweaver/unweaver/internal/text/names"
 )
 
 // Generation is an open generation. It is safe for concurrent use; it closes when the last holder lets go of it.
@@ -406,51 +403,6 @@ func OpenPart[T any](g *Generation, name string, open func() (value T, release f
 
 // FileSource returns where files of the generation are copied to, and where from.
 func (g *Generation) FileSource() (*localfile.Cache, artifact.Index) { return g.cache, g.art }
-
-// Names chooses classes for a list, and its order.
-type Names struct {
-	Prefix, Part string // a name starts with one and contains the other, whatever the case
-	ByChunks     bool   // those with the most chunks first; else in the order of names
-}
-
-// ListClasses returns at most limit classes from a place of their list on; 0 is the first. next is the place behind
-// them, or 0 where they are the last.
-func (g *Generation) ListClasses(of Names, at, limit int) (found []*liveset.Class, next int) {
-	prefix, part := names.Key(of.Prefix, false), names.Key(of.Part, false)
-	first := g.Live.NamedFrom(prefix)
-	if !of.ByChunks {
-		first = max(at, first)
-	}
-	var ranks []uint64 // by chunks, then by name
-	for i := first; i < g.Live.Names(); i++ {
-		if prefix != "" || part != "" { // a name is unpacked only where it decides
-			name := g.Live.Name(i)
-			if !strings.HasPrefix(name, prefix) {
-				break
-			}
-			if !strings.Contains(name, part) {
-				continue
-			}
-		}
-		switch class := g.Live.ByName(i); {
-		case of.ByChunks:
-			ranks = append(ranks, uint64(math.MaxUint32-class.Chunks)<<32|uint64(i))
-		case len(found) == limit:
-			return found, i
-		default:
-			found = append(found, class)
-		}
-	}
-	slices.Sort(ranks)
-	end := min(at+limit, len(ranks))
-	for _, rank := range ranks[min(at, end):end] {
-		found = append(found, g.Live.ByName(int(uint32(rank))))
-	}
-	if end < len(ranks) {
-		next = end
-	}
-	return found, next
-}
 
 // Weigh gives an embedder the weights of words of a generation, where its vectors have them.
 func (g *Generation) Weigh(embedder model.Embedder, by core.Fingerprint) model.Embedder {

@@ -154,7 +154,8 @@ func TestClassesAreListedByNameAndByChunks(t *testing.T) {
 		{}: live.Names(), {Prefix: "OSLO"}: 1, {Prefix: "o"}: 2, {Prefix: "zzz"}: 0, {Part: "SLO"}: 1, {Part: "o"}: -1,
 		{ByChunks: true}: live.Names(), {Part: "slo", ByChunks: true}: 1, {Prefix: "o", Part: "s", ByChunks: true}: -1,
 	} {
-		whole, next := o.Generation.ListClasses(of, 0, 1000)
+		whole, next, err := o.Generation.ListClasses(t.Context(), of, 0, 1000)
+		require.NoError(t, err)
 		assert.Zero(t, next)
 		if want < 0 { // by the names themselves
 			want = 0
@@ -174,12 +175,12 @@ func TestClassesAreListedByNameAndByChunks(t *testing.T) {
 		var paged []*liveset.Class
 		for at, first := 0, true; first || at > 0; first = false {
 			var found []*liveset.Class
-			found, at = o.Generation.ListClasses(of, at, 4)
+			found, at, err = o.Generation.ListClasses(t.Context(), of, at, 4)
 			paged = append(paged, found...)
 		}
 		assert.Equal(t, whole, paged, "%+v", of)
 	}
-	most, _ := o.Generation.ListClasses(retrieve.Names{ByChunks: true}, 0, 1)
+	most, _, _ := o.Generation.ListClasses(t.Context(), retrieve.Names{ByChunks: true}, 0, 1)
 	assert.Greater(t, most[0].Chunks, uint32(1), "the sample has nothing to sort")
 }
 

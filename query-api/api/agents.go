@@ -21,8 +21,8 @@ func (s *Server) agentRoutes() []route {
 		{
 			method: "POST", pattern: "/mcp", id: "sendMessage", tag: tagAgents,
 			summary: "Send a message of MCP",
-			doc: "Tools: search, answer, explain, get_chunk, get_document, list_indexes. No sessions. Accept " +
-				"must name application/json and text/event-stream.", most: "256 KiB",
+			doc: "Tools: search, answer, explain, get_chunk, get_document, list_entities, list_indexes. No sessions. " +
+				"Accept must name application/json and text/event-stream.", most: "256 KiB",
 			body: mcp.Message{}, answer: mcp.Reply{}, failure: mcp.Reply{},
 			problems: []int{http.StatusNotFound, http.StatusRequestEntityTooLarge},
 			handler:  mcp.Handler(tools{s}).ServeHTTP,
@@ -98,7 +98,7 @@ func (t tools) Ask(ctx context.Context, index string, body []byte) (answer.Respo
 
 // ReadChunk implements mcp.Backend.
 func (t tools) ReadChunk(ctx context.Context, index, generation, id string) (out mcp.Detail, err error) {
-	err = t.readGeneration(ctx, index, generation, func(ctx context.Context, generation *retrieve.Generation) error {
+	err = t.readGeneration(ctx, index, wanted{generation: generation}, func(ctx context.Context, generation *retrieve.Generation) error {
 		found, err := chunkDetail(ctx, generation, id)
 		out = mcp.Detail{
 			Index: found.Index, Generation: found.Generation, Chunk: found.Chunk, Mentions: found.Mentions,
@@ -112,7 +112,8 @@ func (t tools) ReadChunk(ctx context.Context, index, generation, id string) (out
 func (t tools) ReadText(
 	ctx context.Context, index, document string, values url.Values,
 ) (out mcp.DocumentText, err error) {
-	err = t.readGeneration(ctx, index, values.Get("generation"), func(ctx context.Context, of *retrieve.Generation) error {
+	pinned := wanted{generation: values.Get("generation")}
+	err = t.readGeneration(ctx, index, pinned, func(ctx context.Context, of *retrieve.Generation) error {
 		found, err := textOf(ctx, of, document, values)
 		out = mcp.DocumentText{
 			Index: found.Index, Generation: found.Generation, Document: found.Document, Version: found.Version,
@@ -124,18 +125,40 @@ func (t tools) ReadText(
 	return out, err
 }
 
+// ListEntities implements mcp.Backend.
+func (t tools) ListEntities(ctx context.Context, index string, values url.Values) (out mcp.Entities, err error) {
+	address := "/v1/indexes/" + url.PathEscape(index) + "/entities?" + values.Encode()
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, address, nil) // what the route's cursors are of
+	if err != nil {
+		return out, t.wrapError(ctx, err)
+	}
+	pinned, err := wantedOf(request)
+	if err != nil {
+		return out, t.wrapError(ctx, err)
+	}
+	err = t.readGeneration(ctx, index, pinned, func(ctx context.Context, of *retrieve.Generation) error {
+		found, err := t.pageEntities(ctx, request, of, pinned.place)
+		out = mcp.Entities{Index: found.Index, Generation: found.Generation, NextCursor: found.NextCursor}
+		for _, one := range found.Items {
+			out.Items = append(out.Items, mcp.Entity(one))
+		}
+		return err
+	})
+	return out, err
+}
+
 // readGeneration holds a generation that the context's caller may ask.
 func (t tools) readGeneration(
-	ctx context.Context, index, generation string, read func(context.Context, *retrieve.Generation) error,
+	ctx context.Context, index string, pinned wanted, read func(context.Context, *retrieve.Generation) error,
 ) error {
 	ctx, cancel := context.WithTimeout(ctx, t.Timeout)
 	defer cancel()
 	if !middleware.CallerOf(ctx).MayRead(index) {
 		return t.wrapError(ctx, unknownIndex(index))
 	}
-	held, err := t.pinGeneration(ctx, index, generation)
+	held, err := t.pinGeneration(ctx, index, pinned.generation)
 	if err != nil {
-		return t.wrapError(ctx, err)
+		return t.wrapError(ctx, pinned.mapGone(err))
 	}
 	defer held.Close()
 	return t.wrapError(ctx, read(ctx, held))

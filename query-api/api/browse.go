@@ -2,7 +2,6 @@ package api
 
 import (
 	"context"
-	"fmt"
 	"net/http"
 
 	"github.com/unweaver/unweaver/internal/answer"
@@ -123,40 +122,9 @@ func limitOf(r *http.Request) (int, error) {
 }
 
 func summaryOf(class *liveset.Class, record rows.Record) EntitySummary {
-	return EntitySummary{record.ID.String(), record.Name, int64(class.Chunks)}
-}
-
-// Orders of a list of entities.
-const (
-	byName     = "name"
-	byPassages = "passages"
-)
-
-func (s *Server) listEntities(w http.ResponseWriter, request *http.Request) {
-	s.browseGeneration(w, request, func(ctx context.Context, generation *retrieve.Generation, place int) (any, error) {
-		n, err := limitOf(request)
-		if err != nil {
-			return nil, err
-		}
-		query := request.URL.Query()
-		order := query.Get("order")
-		if query.Has("order") && order != byName && order != byPassages {
-			return nil, newFault("read request", "order", fmt.Sprintf("want %s or %s, got %.80q", byName, byPassages, order), "")
-		}
-		classes, after := generation.ListClasses(retrieve.Names{
-			Prefix: query.Get("prefix"), Part: query.Get("contains"), ByChunks: order == byPassages,
-		}, place, n)
-		records, err := s.searcher.ClassRecords(ctx, generation, classes)
-		if err != nil {
-			return nil, err
-		}
-		out := Entities{Source: sourceOf(generation), Items: []EntitySummary{}}
-		out.NextCursor = nextCursor(request, out.Generation, after)
-		for i, record := range records {
-			out.Items = append(out.Items, summaryOf(classes[i], record))
-		}
-		return out, nil
-	})
+	return EntitySummary{
+		ID: record.ID.String(), Name: record.Name, Type: record.Type, ChunkTotal: int64(class.Chunks),
+	}
 }
 
 // findEntity finds the entity that the path names, and reads its record.

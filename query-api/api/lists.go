@@ -60,6 +60,7 @@ type Entities struct {
 type EntitySummary struct {
 	ID         string `json:"id"`
 	Name       string `json:"name"`
+	Type       string `json:"type,omitempty" doc:"that most of its mentions have; absent: none has one"`
 	ChunkTotal int64  `json:"chunk_total"`
 }
 

@@ -64,7 +64,7 @@ func TestToolsOnlyReadAndSayWhatTheyGive(t *testing.T) {
 		assert.True(t, tool.Annotations.ReadOnlyHint && !*tool.Annotations.OpenWorldHint && tool.OutputSchema != nil &&
 			tool.Description != "", "%s: %+v", tool.Name, tool.Annotations)
 	}
-	assert.Equal(t, "answer explain get_chunk get_document list_indexes search", strings.Join(names, " "))
+	assert.Equal(t, "answer explain get_chunk get_document list_entities list_indexes search", strings.Join(names, " "))
 }
 
 // An agent finds its way from the list of indexes to the text around a passage.

@@ -82,6 +82,7 @@ var schemaTexts = map[string]string{
 	"Entity":           "An entity that contributed to the result.",
 	"EntityChunks":     "A page of the passages that mention an entity.",
 	"EntityDetail":     "One entity with its description.",
+	"ApplyCalls":       "Extractions to pay for, by the passages that changed types are applied to.",
 	"EntityRef":        "Name and id of an entity.",
 	"EntitySummary":    "One entity of a list.",
 	"GemStep":          "A step of a search along the edges of the similarity graph.",
@@ -319,11 +320,12 @@ var answerExamples = map[string]any{
 	"listIndexes": Indexes{Items: []IndexInfo{exampleIndex}},
 	"listEntities": Entities{
 		Source: exampleSource, NextCursor: "g1.20.5f3a09c1",
-		Items: []EntitySummary{{exampleEntity, "Oslo", 3}},
+		Items: []EntitySummary{{ID: exampleEntity, Name: "Oslo", Type: "City", ChunkTotal: 3}},
 	},
 	"getEntity": EntityDetail{
-		Source: exampleSource, EntitySummary: EntitySummary{exampleEntity, "Oslo", 3},
-		Description: "Oslo: the capital of Norway.", Mentions: 3,
+		Source:        exampleSource,
+		EntitySummary: EntitySummary{ID: exampleEntity, Name: "Oslo", Type: "City", ChunkTotal: 3},
+		Description:   "Oslo: the capital of Norway.", Mentions: 3,
 	},
 	"listDocuments": Documents{
 		Source: exampleSource, Items: []DocumentSummary{exampleDocument}, NextCursor: "g1.20.5f3a09c1",

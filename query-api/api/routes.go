@@ -218,6 +218,8 @@ func (s *Server) entityRoutes() []route {
 			query: []parameter{
 				{"prefix", plain, "first characters of the name, case-insensitive", "os"},
 				{"contains", plain, "part of the name, case-insensitive", "slo"},
+				{"type", plain, "only entities of this type, case-insensitive; 422 if the index has no such type", nil},
+				{"document", plain, "key of a document: only entities that it mentions", "cities/oslo.txt"},
 				{"order", map[string]any{"type": "string", "enum": []any{byName, byPassages}, "default": byName},
 					"passages: most mentioned first", nil},
 				paged, howMany, pinned,

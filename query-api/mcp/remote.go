@@ -68,6 +68,12 @@ func (r Remote) ReadText(ctx context.Context, index, document string, values url
 	return out, r.sendRequest(ctx, http.MethodGet, path, nil, &out)
 }
 
+// ListEntities implements Backend.
+func (r Remote) ListEntities(ctx context.Context, index string, values url.Values) (out Entities, err error) {
+	path := "indexes/" + url.PathEscape(index) + "/entities?" + values.Encode()
+	return out, r.sendRequest(ctx, http.MethodGet, path, nil, &out)
+}
+
 // longest answer that is read, in bytes: a page of a hundred chunks of 4 MiB is none.
 const longest = 64 << 20
 

@@ -235,6 +235,9 @@ func (s *server) addTools(to *sdk.Server) {
 		"Searches like search, and reports through which entities and lists each passage was found."), s.explainAnswer)
 	sdk.AddTool(to, tool("get_chunk", "Read a passage",
 		"Returns one passage by its id, with the entities extracted from it."), s.getChunk)
+	sdk.AddTool(to, tool("list_entities", "List entities",
+		"Lists the entities of an index, all of them page by page: of one type, of one document, or by name. "+
+			"Use it, and not search, for questions that ask for every entity of a kind."), s.listEntities)
 	sdk.AddTool(to, tool("get_document", "Read a document",
 		"Returns the decoded text of a document from any code point, for example around a passage."), s.getDocument)
 }

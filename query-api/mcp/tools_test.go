@@ -26,7 +26,7 @@ import (
 )
 
 // replying is a backend whose answers are JSON, as a route gives them; empty: the zero answer.
-type replying struct{ indexes, query, chunk, text string }
+type replying struct{ indexes, query, chunk, text, entities string }
 
 func decode[T any](raw string) (out T, err error) {
 	if raw != "" {
@@ -51,6 +51,10 @@ func (r replying) ReadText(context.Context, string, string, url.Values) (mcp.Doc
 	return decode[mcp.DocumentText](r.text)
 }
 
+func (r replying) ListEntities(context.Context, string, url.Values) (mcp.Entities, error) {
+	return decode[mcp.Entities](r.entities)
+}
+
 const (
 	fullPassage = `"id":"c1","document":"a#1","version":"v","stale":true,"title":"A","heading":["H"],"page":1,"page_end":2,` + `"metadata":{"author":"Ada"},"start":1,"end":9,"text":"Words and more words."`
 	fullQuery   = `{"index":"i","generation":"g","method":"hybrid","confidence":0.5,"degraded":["dense","chat_model"],
@@ -73,6 +77,7 @@ func TestEveryToolGivesWhatItsSchemasSay(t *testing.T) {
 			`{"index":"i","generation":"g","chunk":{` + fullPassage + `},"mentions":[{"name":"E"}]}`,
 			`{"index":"i","generation":"g","document":"a#1","version":"v","title":"A","metadata":{"author":"Ada"},
 				"start":0,"end":21,"length":30,"text":"Words and more words."}`,
+			`{"index":"i","generation":"g","items":[{"id":"e","name":"E","type":"T","chunk_total":1}],"next_cursor":"c"}`,
 		},
 	} {
 		here, there := sdk.NewInMemoryTransports()
@@ -82,7 +87,7 @@ func TestEveryToolGivesWhatItsSchemasSay(t *testing.T) {
 		require.NoError(t, err)
 		tools, err := session.ListTools(t.Context(), nil)
 		require.NoError(t, err)
-		require.Len(t, tools.Tools, 6)
+		require.Len(t, tools.Tools, 7)
 		for _, tool := range tools.Tools {
 			assert.IsType(t, map[string]any{}, tool.InputSchema.(map[string]any)["properties"], tool.Name)
 			compiler := jsonschema.NewCompiler()
@@ -98,6 +103,8 @@ func TestEveryToolGivesWhatItsSchemasSay(t *testing.T) {
 					arguments["chunk"] = "c1"
 				case "get_document":
 					arguments["document"] = "a#1"
+				case "list_entities":
+					arguments = map[string]any{"index": "i", "type": "T", "limit": 5}
 				default:
 					arguments["query"] = "x"
 				}

@@ -16,7 +16,7 @@ import (
 )
 
 func (a *App) estimateCmd() *cobra.Command {
-	var index, why, out string
+	var index, why, out, apply string
 	var replace, rebuild bool
 	command := &cobra.Command{
 		Use:   "estimate [CORPUS]",
@@ -48,7 +48,7 @@ changed.`,
 					return err
 				}
 				request := control.IndexRequest{
-					Spec: spec, ReplaceCorpus: replace, Rebuild: rebuild, Why: why, Listed: out != "",
+					Spec: chooseApply(spec, apply), ReplaceCorpus: replace, Rebuild: rebuild, Why: why, Listed: out != "",
 				}
 				if err := request.ReadFiles(); err != nil {
 					return err
@@ -63,6 +63,7 @@ changed.`,
 	flags.StringVar(&out, "out", "", "write the plan to this file")
 	flags.BoolVar(&rebuild, "rebuild", false, "as for index --rebuild")
 	flags.BoolVar(&replace, "replace-corpus", false, "as for index --replace-corpus")
+	addApplyFlag(flags, &apply)
 	return command
 }
 

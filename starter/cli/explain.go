@@ -19,11 +19,13 @@ func showExplain(writer io.Writer, answer Answer) {
 	}
 	names := map[string]string{}
 	for _, e := range answer.Entities {
-		names[e.ID] = e.Name
+		names[e.ID] = nameTyped(e.Name, e.Type)
 	}
 	for _, c := range answer.Chunks {
 		for _, e := range c.Entities {
-			names[e.ID] = e.Name
+			if names[e.ID] == "" {
+				names[e.ID] = e.Name
+			}
 		}
 	}
 	name := func(id string) string {
@@ -206,7 +208,7 @@ func showWeighted(writer io.Writer, answer Answer) {
 			writer,
 			"  %2d  %-44s similarity %.3f  in %d passages\n",
 			e.Rank,
-			shortenText(e.Name, 44),
+			shortenText(nameTyped(e.Name, e.Type), 44),
 			e.Similarity,
 			e.ChunkTotal,
 		)

@@ -30,7 +30,7 @@ JSON object a line.
 `
 
 func (a *App) indexCmd() *cobra.Command {
-	var index, generation, planned string
+	var index, generation, planned, apply string
 	var wait, dry, replace, rebuild bool
 	command := &cobra.Command{
 		Use:   "index [CORPUS]",
@@ -64,7 +64,8 @@ func (a *App) indexCmd() *cobra.Command {
 					return err
 				}
 				request := control.IndexRequest{
-					Spec: spec, Generation: generation, ReplaceCorpus: replace, Rebuild: rebuild, Priority: control.Priority(priority),
+					Spec: chooseApply(spec, apply), Generation: generation, ReplaceCorpus: replace, Rebuild: rebuild,
+					Priority: control.Priority(priority),
 				}
 				if err := request.ReadFiles(); err != nil {
 					return err
@@ -100,6 +101,7 @@ func (a *App) indexCmd() *cobra.Command {
 	flags.BoolVar(&dry, "dry-run", false, "only estimate, with the options of this command")
 	flags.StringVar(&planned, "plan", "", "build the plan in this file of estimate --out, or report what changed since")
 	flags.BoolVar(&replace, "replace-corpus", false, "allow a corpus other than that of the published generation")
+	addApplyFlag(flags, &apply)
 	return command
 }
 

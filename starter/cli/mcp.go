@@ -14,8 +14,8 @@ func (a *App) mcpCmd() *cobra.Command {
 		Use:   "mcp",
 		Short: "Serve tools for agents on standard input and output (Model Context Protocol)",
 		Long: "Serve tools for agents on standard input and output (Model Context Protocol): search, answer, explain,\n" +
-			"get_chunk, get_document, list_indexes. The tools call the configured query-api, or the embedded stack\n" +
-			"of the data directory, which this command starts if it is not running.",
+			"get_chunk, get_document, list_entities, list_indexes. The tools call the configured query-api, or the\n" +
+			"embedded stack of the data directory, which this command starts if it is not running.",
 		Args: requireArgs(0, 0, "no argument"),
 		RunE: func(command *cobra.Command, _ []string) error {
 			in, out := command.InOrStdin(), command.OutOrStdout()

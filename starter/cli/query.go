@@ -34,6 +34,7 @@ type Answer struct {
 	Entities   []struct {
 		ID         string  `json:"id"`
 		Name       string  `json:"name"`
+		Type       string  `json:"type"`
 		Similarity float64 `json:"similarity"`
 		Rank       int     `json:"rank"`
 		ChunkTotal int64   `json:"chunk_total"`

@@ -473,3 +473,28 @@ func TestAnAgentsServerThatIsDownIsAnErrorOfTheTool(t *testing.T) {
 		strings.Contains(reply.Result.Content[0].Text, "check that query-api runs there"), "%+v", reply)
 	_ = writes.Close()
 }
+
+// All entities of a type are read page by page, and a mistake says what to do.
+func TestEntitiesAreListedPageByPage(t *testing.T) {
+	served := &queries{bodies: []string{
+		`{"index":"docs","generation":"g1","items":[{"id":"e1","name":"Aspirin","type":"Drug","chunk_total":2}],"next_cursor":"c"}`,
+		`{"index":"docs","generation":"g1","items":[{"id":"e2","name":"Zantac","type":"Drug","chunk_total":1}],"next_cursor":""}`,
+		`{"index":"docs","generation":"g1","items":[{"id":"e1","name":"Aspirin","type":"Drug","chunk_total":2}],"next_cursor":"c"}`,
+		`{"code":"invalid_parameter","detail":"\"Town\" is not a type of this index","hint":"known: Drug"}`,
+	}}
+	server := httptest.NewServer(served)
+	defer server.Close()
+	t.Chdir(t.TempDir())
+	list := func(args ...string) result {
+		args = append([]string{"entities", "docs"}, args...)
+		return in(t, withConnection(&fakeControl{}, server.URL), nil, args...)
+	}
+	got := list("--type", "Drug", "--limit", "0")
+	assert.Equal(t, "docs/g1: 2 entities\nname     type  passages  id\nAspirin  Drug  2         e1\nZantac   Drug  1         e2\n",
+		got.out)
+	assert.Contains(t, list("--limit", "1").out, "docs/g1: 1 entity, and more (--limit 0 lists all)")
+	assert.Contains(t, list("--limit", "-5").err, "want 0 or more")
+	served.status = 422
+	got = list("--type", "Town")
+	assert.True(t, got.exit == cli.ExitUsage && strings.Contains(got.err, "known: Drug"), "%+v", got)
+}

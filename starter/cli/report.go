@@ -303,6 +303,7 @@ func showEstimate(w io.Writer, estimate core.Estimate, currency string) {
 		}
 		fmt.Fprintf(w, "  would need %-14s %s\n", line.name, low)
 	}
+	showApply(w, estimate.ApplyTo)
 }
 
 // leftOutLine says how much of the corpus was not looked at, and why.

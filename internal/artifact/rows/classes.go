@@ -21,11 +21,12 @@ type Mention struct {
 	Surface     string
 	Description string
 	Fallback    bool
+	Type        string // of those of the index; empty: none
 }
 
 // Encode gives the row's bytes.
 func (m Mention) Encode() []byte {
-	enc := startRow()
+	enc := startTyped(m.Type != "")
 	putID(&enc, m.Chunk)
 	enc.I(m.Number)
 	enc.S(m.Document)
@@ -38,13 +39,14 @@ func (m Mention) Encode() []byte {
 		f = 1
 	}
 	enc.U(f)
-	return enc.B
+	return endTyped(enc, m.Type)
 }
 
 // DecodeMention reads one.
 func DecodeMention(b []byte) (Mention, error) {
 	dec := rowfile.Dec{B: b}
-	if err := readVersion(&dec, "mention"); err != nil {
+	typed, err := readTyped(&dec, "mention")
+	if err != nil {
 		return Mention{}, err
 	}
 	m := Mention{
@@ -57,6 +59,7 @@ func DecodeMention(b []byte) (Mention, error) {
 		Description: dec.S(),
 		Fallback:    dec.U() == 1,
 	}
+	m.Type = readType(&dec, typed)
 	return m, dec.End()
 }
 
@@ -68,11 +71,12 @@ type Reduced struct {
 	Text         core.Digest
 	Mentions     int64
 	ChunkTotal   int64
+	Type         string // that most mentions have; empty: none has one
 }
 
 // Encode gives the row's bytes.
 func (r Reduced) Encode() []byte {
-	enc := startRow()
+	enc := startTyped(r.Type != "")
 	enc.S(r.Name)
 	enc.U(uint64(len(r.Descriptions)))
 	for _, d := range r.Descriptions {
@@ -82,13 +86,14 @@ func (r Reduced) Encode() []byte {
 	putDigest(&enc, r.Text)
 	enc.U(uint64(r.Mentions))
 	enc.U(uint64(r.ChunkTotal))
-	return enc.B
+	return endTyped(enc, r.Type)
 }
 
 // DecodeReduced reads one.
 func DecodeReduced(b []byte) (Reduced, error) {
 	dec := rowfile.Dec{B: b}
-	if err := readVersion(&dec, "reduced class"); err != nil {
+	typed, err := readTyped(&dec, "reduced class")
+	if err != nil {
 		return Reduced{}, err
 	}
 	reduced := Reduced{Name: dec.S()}
@@ -100,6 +105,7 @@ func DecodeReduced(b []byte) (Reduced, error) {
 	}
 	reduced.Members, reduced.Text = readDigest(&dec), readDigest(&dec)
 	reduced.Mentions, reduced.ChunkTotal = int64(dec.U()), int64(dec.U())
+	reduced.Type = readType(&dec, typed)
 	return reduced, dec.End()
 }
 
@@ -137,29 +143,31 @@ func DecodeShort(b []byte) (Short, error) {
 }
 
 // Record is a class as queries read it: the canonical bytes that the store of classes holds. It changes only where its
-// name or its text does: which chunks mention it is in the tables of splits.
+// name, its text or its type does: which chunks mention it is in the tables of splits.
 type Record struct {
 	ID   core.ID
 	Name string
 	Text string
+	Type string // empty: it has none
 }
 
 // Encode gives the canonical bytes.
 func (r Record) Encode() []byte {
-	enc := startRow()
+	enc := startTyped(r.Type != "")
 	putID(&enc, r.ID)
 	enc.S(r.Name)
 	enc.S(r.Text)
-	return enc.B
+	return endTyped(enc, r.Type)
 }
 
 // DecodeRecord reads one.
 func DecodeRecord(b []byte) (Record, error) {
 	dec := rowfile.Dec{B: b}
-	if err := readVersion(&dec, "class record"); err != nil {
+	typed, err := readTyped(&dec, "class record")
+	if err != nil {
 		return Record{}, err
 	}
-	record := Record{ID: readID(&dec), Name: dec.S(), Text: dec.S()}
+	record := Record{ID: readID(&dec), Name: dec.S(), Text: dec.S(), Type: readType(&dec, typed)}
 	return record, dec.End()
 }
 

@@ -4,6 +4,7 @@ package rows
 
 import (
 	"fmt"
+	"slices"
 	"sort"
 	"time"
 
@@ -12,7 +13,10 @@ import (
 	"github.com/unweaver/unweaver/internal/fault"
 )
 
-const version = 1
+const (
+	version      = 1
+	typedVersion = 2 // of a row that ends with the types of what it is about
+)
 
 // readVersion reads the version of a row.
 func readVersion(dec *rowfile.Dec, what string) error {
@@ -29,6 +33,52 @@ func startRow() rowfile.Enc {
 	enc.U(version)
 	return enc
 }
+
+// startTyped begins a row that may end with a type. A row without one is what it was before there were types.
+func startTyped(typed bool) rowfile.Enc {
+	if !typed {
+		return startRow()
+	}
+	var enc rowfile.Enc
+	enc.U(typedVersion)
+	return enc
+}
+
+// endTyped ends a row that startTyped began.
+func endTyped(enc rowfile.Enc, name string) []byte {
+	if name != "" {
+		enc.S(name)
+	}
+	return enc.B
+}
+
+// readTyped reads the version of a row that may end with a type, and reports whether it does.
+func readTyped(dec *rowfile.Dec, what string) (bool, error) {
+	if len(dec.B) > 0 && dec.B[0] == typedVersion {
+		dec.U()
+		return true, nil
+	}
+	return false, readVersion(dec, what)
+}
+
+// readType reads what endTyped wrote.
+func readType(dec *rowfile.Dec, typed bool) string {
+	if !typed {
+		return ""
+	}
+	name := dec.S()
+	refuseUntyped(dec, name != "")
+	return name
+}
+
+// refuseUntyped refuses a row that could end with a type, and has none: no writer makes it.
+func refuseUntyped(dec *rowfile.Dec, typed bool) {
+	if dec.Err == nil && !typed {
+		dec.Err = fault.SegmentDamage.At("decode row", "").Because("it has an empty type")
+	}
+}
+
+func isTyped(one Entity) bool { return one.Type != "" }
 
 func putID(e *rowfile.Enc, id core.ID)        { e.Raw(id[:]) }
 func putDigest(e *rowfile.Enc, x core.Digest) { e.Raw(x[:]) }
@@ -177,6 +227,7 @@ type Entity struct {
 	Name        string
 	Description string
 	Spans       [][2]int // code points of the chunk, half open; none: not located
+	Type        string   // of those of the index; empty: none
 }
 
 // Extract is what a model said about a chunk, keyed by chunk id, in chunk order.
@@ -189,7 +240,8 @@ type Extract struct {
 
 // Encode gives the row's bytes.
 func (x Extract) Encode() []byte {
-	enc := startRow()
+	typed := slices.ContainsFunc(x.Entities, isTyped)
+	enc := startTyped(typed)
 	putDigest(&enc, x.Key)
 	enc.S(x.Rung)
 	enc.S(x.Fallback)
@@ -203,13 +255,17 @@ func (x Extract) Encode() []byte {
 			enc.U(uint64(s[1] - s[0]))
 		}
 	}
+	for i := 0; typed && i < len(x.Entities); i++ {
+		enc.S(x.Entities[i].Type)
+	}
 	return enc.B
 }
 
 // DecodeExtract reads one.
 func DecodeExtract(b []byte) (Extract, error) {
 	dec := rowfile.Dec{B: b}
-	if err := readVersion(&dec, "extract"); err != nil {
+	typed, err := readTyped(&dec, "extract")
+	if err != nil {
 		return Extract{}, err
 	}
 	extract := Extract{Key: readDigest(&dec), Rung: dec.S(), Fallback: dec.S()}
@@ -227,5 +283,9 @@ func DecodeExtract(b []byte) (Extract, error) {
 			break
 		}
 	}
+	for i := 0; typed && i < len(extract.Entities); i++ {
+		extract.Entities[i].Type = dec.S()
+	}
+	refuseUntyped(&dec, !typed || slices.ContainsFunc(extract.Entities, isTyped))
 	return extract, dec.End()
 }

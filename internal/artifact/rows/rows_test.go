@@ -71,19 +71,20 @@ var kinds = map[string]kind{
 		rows.Extract{Key: digestA, Rung: "strict", Entities: []rows.Entity{
 			{Name: "Bohr", Description: "A physicist.", Spans: [][2]int{{0, 4}, {10, 14}}}, {Name: "unlocated"},
 		}},
+		rows.Extract{Entities: []rows.Entity{{Name: "aspirin", Type: "Drug"}, {Name: "Basel"}}},
 		rows.Extract{Fallback: "bad_model_output", Entities: []rows.Entity{{Name: "T 1234"}}}),
 	"mention": of(rows.Mention.Encode, rows.DecodeMention,
 		rows.Mention{},
 		rows.Mention{Chunk: one, Number: 9, Document: "d", Ordinal: 3, Position: rows.TitlePosition, Surface: "Bohr",
-			Description: "x", Fallback: true}),
+			Description: "x", Fallback: true}, rows.Mention{Surface: "aspirin", Type: "Drug"}),
 	"reduced": of(rows.Reduced.Encode, rows.DecodeReduced,
 		rows.Reduced{},
 		rows.Reduced{Name: "Bohr", Descriptions: []string{"a", "", "b"}, Members: digestA, Text: digestB, Mentions: 3,
-			ChunkTotal: 2}),
+			ChunkTotal: 2}, rows.Reduced{Name: "aspirin", Type: "Drug"}),
 	"short": of(rows.Short.Encode, rows.DecodeShort,
 		rows.Short{}, rows.Short{Text: "brief", Keys: []core.Digest{digestA, digestB}}),
 	"record": of(rows.Record.Encode, rows.DecodeRecord, rows.Record{},
-		rows.Record{ID: core.ClassID("bohr"), Name: "Bohr", Text: "Bohr: x"}, rows.Record{}),
+		rows.Record{ID: core.ClassID("bohr"), Name: "Bohr", Text: "Bohr: x"}, rows.Record{Name: "aspirin", Type: "Drug"}),
 	"class": of(rows.Class.Encode, rows.DecodeClass,
 		rows.Class{},
 		rows.Class{Record: []byte("canonical"), Vector: digestA, Text: digestB, Keys: []core.Digest{digestA}, Mentions: 5,
@@ -203,4 +204,12 @@ func TestTheHeadingsAndPagesOfAPlace(t *testing.T) {
 	}
 	first, last := (rows.Document{}).PagesOf(0, 9)
 	assert.True(t, first == 0 && last == 0, "without pages: %d, %d", first, last)
+}
+
+// A row that could end with a type ends with one: one thing has one form.
+func TestAnEmptyTypeIsDamage(t *testing.T) {
+	row := append(rows.Record{Name: "x"}.Encode(), 0)
+	row[0] = 2
+	_, err := rows.DecodeRecord(row)
+	assert.ErrorContains(t, err, "it has an empty type")
 }

@@ -2,6 +2,7 @@ package service
 
 import (
 	"context"
+	"errors"
 	"runtime"
 
 	"github.com/unweaver/unweaver/internal/app"
@@ -23,7 +24,7 @@ func (s *Service) EstimateBuild(ctx context.Context, request control.IndexReques
 			Because("no corpus is given or configured").
 			Advise("give a folder or s3://bucket/prefix as an argument, or set indexes." + spec.Index + ".corpus")
 	}
-	if err := s.grantCorpus(ctx, spec.Corpus, false); err != nil {
+	if err := errors.Join(checkExtraction(spec), s.grantCorpus(ctx, spec.Corpus, false)); err != nil {
 		return core.Estimated{}, err
 	}
 	if err := s.keepAliases(ctx, spec, request.Aliases); err != nil {

@@ -41,7 +41,9 @@ func (s *Service) BuildIndex(ctx context.Context, request control.IndexRequest) 
 			Advise("give a folder or s3://bucket/prefix as an argument, or set indexes." + spec.Index + ".corpus")
 	}
 	generation := request.Generation
-	if err := errors.Join(freeName(generation), run.RefuseDeleted(ctx, s.indexOf(spec.Index))); err != nil {
+	if err := errors.Join(
+		freeName(generation), run.RefuseDeleted(ctx, s.indexOf(spec.Index)), checkExtraction(spec),
+	); err != nil {
 		return control.Run{}, err
 	}
 	release, err := s.claimStart(ctx, spec.Index)
@@ -323,7 +325,9 @@ func (s *Service) findRunning(ctx context.Context, spec core.Spec, digest core.D
 		}
 		old, err := s.indexOf(spec.Index).Spec(ctx, state.Spec)
 		if err == nil {
-			err = checkAttachable(work, state, old, spec)
+			if err = checkAttachable(work, state, old, spec); err == nil {
+				err = checkApply(work, old, spec)
+			}
 			if spec.Retrieval.Language == core.LanguageAuto {
 				spec.Retrieval.Language = old.Retrieval.Language // which the run found, or is to find
 			}

@@ -159,6 +159,12 @@ func TestABuildWithAnotherConfigurationIsNotJoined(t *testing.T) {
 	other.Spec.Shortening.Threshold = 99
 	_, err = b.BuildIndex(t.Context(), other)
 	musttest.Fail(t, err, fault.LeaseHeld, first.Run, "another configuration", "unweaver cancel "+first.Run)
+	for apply, says := range map[string]string{"new": "with --extraction-to new", "all": "with --extraction-to all"} {
+		other = request // and other passages for the same types
+		other.Spec = request.Spec.WithApply(apply)
+		_, err = b.BuildIndex(t.Context(), other)
+		musttest.Fail(t, err, fault.LeaseHeld, first.Run, "without --extraction-to", says, "unweaver cancel "+first.Run)
+	}
 }
 
 // A run that stands still goes on with the settings that it began with: a request for others is refused.
@@ -464,6 +470,18 @@ func TestAStartWaitsUntilWorkersPoll(t *testing.T) {
 }
 
 // An estimate of what this process would refuse is given all the same, and says so.
+// What no configuration would take is refused before anything is stored, or paid for, with it.
+func TestWhatAnIndexMayNotAddToThePromptIsRefused(t *testing.T) {
+	b := newBench(t)
+	request := control.IndexRequest{Spec: b.spec("docs")}
+	request.Spec.Extraction = &core.Extraction{Share: 1, Guidance: strings.Repeat("x", 1<<20)}
+	_, building := b.BuildIndex(t.Context(), request)
+	_, estimating := b.EstimateBuild(t.Context(), request)
+	for _, err := range []error{building, estimating} {
+		musttest.Fail(t, err, fault.BadConfig, "indexes.docs.extraction.guidance", "want at most 4000")
+	}
+}
+
 func TestAnEstimateSaysThatTheModelServerWouldBeRefused(t *testing.T) {
 	b := newBench(t)
 	spec := b.spec("docs")

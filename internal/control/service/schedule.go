@@ -85,7 +85,9 @@ func (s *Service) checkSchedulable(ctx context.Context, request control.Schedule
 			Because("it has no schedule.cron, or an unknown schedule.overlap").
 			Advise("set indexes." + index + ".schedule")
 	}
-	if err := errors.Join(s.Models.Check(request.Spec), run.RefuseDeleted(ctx, s.indexOf(index))); err != nil {
+	if err := errors.Join(
+		checkExtraction(request.Spec), s.Models.Check(request.Spec), run.RefuseDeleted(ctx, s.indexOf(index)),
+	); err != nil {
 		return err
 	}
 	if err := s.grantCorpus(ctx, request.Spec.Corpus, true); err != nil {

@@ -5,6 +5,7 @@
 //	rows       records in the order of ids     names, name_at     folded names in order (then by id), front-coded
 //	name_row   u32 row of each name            stats              Meta as JSON
 //	c_*        postings of class texts (package postings)
+//	type_row   u16 type of each row, from 1; 0: none. Of a run with types alone; Meta has their names
 package classrun
 
 import (
@@ -38,6 +39,9 @@ const nodes = "nodes"
 // metaSection holds Meta as JSON.
 const metaSection = "stats"
 
+// typeSection holds the types of rows.
+const typeSection = "type_row"
+
 // MaxRows is how many rows a run has, at most: they are numbered in 32 bits, and there is room for a bit beside them.
 const MaxRows = 1 << 31
 
@@ -58,6 +62,7 @@ type Meta struct {
 	Analyser string         `json:"analyser"` // the rules that made the terms; questions must be cut by the same
 	Language string         `json:"language"`
 	Words    postings.Stats `json:"words"`
+	Types    []string       `json:"types,omitempty"` // of rows, in the order in which they come first
 }
 
 // Expect is what a run must be to serve: what the manifest says of it.
@@ -75,6 +80,7 @@ type File struct {
 
 	f     *mapped.File
 	names mapped.Front
+	types []uint16 // of rows, in Meta.Types from 1; empty: no row has one
 }
 
 // Open maps a run and checks that it is what is expected.
@@ -87,6 +93,7 @@ func Open(path string, expect Expect) (*File, error) {
 	}
 	x := &File{f: file, NameRow: mapped.ViewSection[uint32](file, "name_row"), Rows: mapped.ViewSection[Row](file, "rows")}
 	x.names = mapped.FrontOf(file, "names", "name_at", len(x.Rows))
+	x.types = mapped.ViewSection[uint16](file, typeSection)
 	if err := x.checkMeta(path, expect); err != nil {
 		file.Close()
 		return nil, err
@@ -104,6 +111,11 @@ func (x *File) checkMeta(path string, expect Expect) error {
 	x.Words = postings.Open(x.f, Side, x.Meta.Words)
 	if len(x.NameRow) != len(x.Rows) || x.Words.Documents() != len(x.Rows) {
 		return x.f.UnfitError("its sections are of different lengths")
+	}
+	known := uint16(len(x.Meta.Types))
+	if (known > 0 || len(x.types) != 0) && len(x.types) != len(x.Rows) ||
+		slices.ContainsFunc(x.types, func(number uint16) bool { return number > known }) {
+		return x.f.UnfitError("its types are not those of its rows")
 	}
 	if x.f.Bytes(nodes) != nil {
 		return fault.FormatUnknown.At("open class run", path).
@@ -125,6 +137,14 @@ func (x *File) CheckExpected(path string, expect Expect) error {
 		return x.f.UnfitError(fmt.Sprintf("it has %d classes, the manifest says %d", len(x.Rows), expect.Classes))
 	}
 	return nil
+}
+
+// TypeOf returns the type of a row; empty: it has none.
+func (x *File) TypeOf(row int) string {
+	if len(x.types) == 0 || x.types[row] == 0 {
+		return ""
+	}
+	return x.Meta.Types[x.types[row]-1]
 }
 
 // AppendName appends the folded name at a place of the order of names to a buffer.
@@ -172,6 +192,8 @@ type Writer struct {
 	rows   mapped.Column
 	byName extsort.Sorter
 	words  *postings.Builder
+	typeOf mapped.Column // of rows; empty before the first that has a type
+	types  []string
 }
 
 // NewWriter makes one.
@@ -180,6 +202,7 @@ func NewWriter() *Writer { return &Writer{limit: MaxRows, words: postings.NewBui
 // Close removes temporary files.
 func (w *Writer) Close() {
 	w.rows.Close()
+	w.typeOf.Close()
 	w.byName.Close()
 	w.words.Close()
 }
@@ -187,6 +210,11 @@ func (w *Writer) Close() {
 // Add takes the next class with its folded name (names.Key) and the terms of its text. Its id is greater than those
 // before.
 func (w *Writer) Add(row Row, name string, terms []string) error {
+	return w.AddTyped(row, name, "", terms)
+}
+
+// AddTyped takes the next class as Add does, with its type; empty: it has none.
+func (w *Writer) AddTyped(row Row, name, typed string, terms []string) error {
 	if w.err != nil {
 		return w.err
 	}
@@ -204,9 +232,37 @@ func (w *Writer) Add(row Row, name string, terms []string) error {
 	w.byName.Add(nameKey([]byte(name), &row.ID), binary.BigEndian.AppendUint32(nil, uint32(w.count)))
 	w.last = row.ID
 	w.count++
-	w.err = errors.Join(mapped.PutRecord(&w.rows, row), w.words.Add(terms))
+	w.err = errors.Join(mapped.PutRecord(&w.rows, row), w.putType(typed), w.words.Add(terms))
 	return w.err
 }
+
+// putType writes the number of the type of the row that was counted last: 0 is none. Nothing is written before the
+// first type, which catches up.
+func (w *Writer) putType(name string) error {
+	if name == "" && len(w.types) == 0 {
+		return nil
+	}
+	var late error
+	for row := uint64(1); len(w.types) == 0 && row < w.count; row++ {
+		late = errors.Join(late, mapped.PutRecord(&w.typeOf, uint16(0)))
+	}
+	if name == "" {
+		return mapped.PutRecord(&w.typeOf, uint16(0))
+	}
+	at := slices.Index(w.types, name)
+	if at < 0 {
+		at = len(w.types)
+		w.types = append(w.types, name)
+	}
+	if at >= maxTypes {
+		return fault.TooLarge.At("number the types of", "a class run").Because(fmt.Sprintf("the limit is %d", maxTypes)).
+			Advise("build the index again with: unweaver index --rebuild")
+	}
+	return errors.Join(late, mapped.PutRecord(&w.typeOf, uint16(at+1)))
+}
+
+// maxTypes is how many types the rows of a run have, at most. An index has 64 at a time.
+const maxTypes = 1 << 15
 
 // Write ends the run and writes the file, whose terms an analyser made for a language. It gives what Open is to expect.
 func (w *Writer) Write(to io.Writer, analyser, language string) (Expect, error) {
@@ -218,7 +274,13 @@ func (w *Writer) Write(to io.Writer, analyser, language string) (Expect, error) 
 	if err := errors.Join(w.rows.CopyTo(out), w.writeNames(out)); err != nil {
 		return Expect{}, err
 	}
-	meta := Meta{Analyser: analyser, Language: language}
+	if len(w.types) > 0 {
+		out.BeginSection(typeSection)
+		if err := w.typeOf.CopyTo(out); err != nil {
+			return Expect{}, err
+		}
+	}
+	meta := Meta{Analyser: analyser, Language: language, Types: w.types}
 	var err error
 	if meta.Words, err = w.words.Write(out, Side); err != nil {
 		return Expect{}, err

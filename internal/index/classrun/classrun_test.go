@@ -78,6 +78,25 @@ func TestARunSaysWhatWasGivenAndHasItsNamesInOrder(t *testing.T) {
 	}
 }
 
+// A run without types has no section of them, so that its bytes are what they were before there were types.
+func TestTypesOfRowsComeBack(t *testing.T) {
+	for _, types := range []string{"--AB-A", "------"} {
+		writer := classrun.NewWriter()
+		defer writer.Close()
+		for n, kind := range types {
+			require.NoError(t, writer.AddTyped(row(n), "x", strings.Trim(string(kind), "-"), nil))
+		}
+		var out bytes.Buffer
+		expect := musttest.Get(writer.Write(&out, "v1", "en"))(t)
+		file := musttest.Get(classrun.Open(scratchtest.WriteFile(t, out.Bytes()), expect))(t)
+		defer file.Close()
+		for n, kind := range types {
+			assert.Equal(t, strings.Trim(string(kind), "-"), file.TypeOf(n), "row %d of %s", n, types)
+		}
+		assert.Equal(t, strings.Trim(types, "-") != "", bytes.Contains(out.Bytes(), []byte("type_row")), types)
+	}
+}
+
 func TestHowMuchMemorySortsNamesIsNotInTheBytes(t *testing.T) {
 	assert.True(t, bytes.Equal(whole(t, 0), whole(t, 100)), "they differ")
 }

@@ -162,6 +162,21 @@ func (s *Set) rowAt(place uint32) *classrun.Row {
 	return &s.runs[where.file].File.Rows[where.row]
 }
 
+// TypeAt returns the type of the class at a place; empty: it has none.
+func (s *Set) TypeAt(place uint32) string {
+	where := s.classes[place]
+	return s.runs[where.file].File.TypeOf(int(where.row))
+}
+
+// PlaceByName returns the place, in the order of ids, of the class at a place of the order of names.
+func (s *Set) PlaceByName(place int) uint32 {
+	run, name := s.nameAt(place)
+	return s.places.of[run][s.runs[run].File.NameRow[name]]
+}
+
+// NameAt returns the place, in the order of names, of the class at a place of the order of ids.
+func (s *Set) NameAt(place uint32) int { return int(s.nameOf[place]) }
+
 // ClassAt returns the class at a place of the order of ids. Of the digest of its vector it has what the vector's key
 // has: core.DigestPrefix, and zeros behind it.
 func (s *Set) ClassAt(place uint32) *Class {
@@ -230,7 +245,4 @@ func (s *Set) NamedFrom(prefix string) int {
 }
 
 // ByName returns the class at a place of the order of names.
-func (s *Set) ByName(place int) *Class {
-	run, name := s.nameAt(place)
-	return s.ClassAt(s.places.of[run][s.runs[run].File.NameRow[name]])
-}
+func (s *Set) ByName(place int) *Class { return s.ClassAt(s.PlaceByName(place)) }

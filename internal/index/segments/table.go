@@ -98,6 +98,24 @@ func (t *Table) Release() {
 
 // FindChunk finds a chunk that counts.
 func (t *Table) FindChunk(id core.ID) (Chunk, bool) {
+	if _, found := t.chunkRow(id); found != nil {
+		return chunkOf(found), true
+	}
+	return Chunk{}, false
+}
+
+// FindExtraction returns where the extraction of a chunk lies that counts: the part of the extract segments, and the
+// frame there.
+func (t *Table) FindExtraction(id core.ID) (part, frame int, counts bool) {
+	number, found := t.chunkRow(id)
+	if found == nil {
+		return 0, 0, false
+	}
+	return t.listed.Splits[number].Extract + int(found.Extract), int(found.ExtFrame), true
+}
+
+// chunkRow returns the row of a chunk that counts, and its split; nil: there is none.
+func (t *Table) chunkRow(id core.ID) (number int, row *split.Chunk) {
 	for i, file := range t.Splits {
 		at := sort.Search(len(file.ByID), func(n int) bool {
 			return bytes.Compare(file.Chunks[file.ByID[n]].ID[:], id[:]) >= 0
@@ -106,10 +124,10 @@ func (t *Table) FindChunk(id core.ID) (Chunk, bool) {
 			continue
 		}
 		if found := &file.Chunks[file.ByID[at]]; found.ID == id && t.documentCounts(i, int(found.Document)) {
-			return chunkOf(found), true
+			return i, found
 		}
 	}
-	return Chunk{}, false
+	return 0, nil
 }
 
 func chunkOf(found *split.Chunk) Chunk { return Chunk{found.Digest, int(found.Windows)} }

@@ -62,6 +62,9 @@ func (r *Run) draftManifest(ctx context.Context) (manifest core.Manifest, err er
 		Trust: fixed.Trust.RecordedTrust(), Aliases: fixed.Aliases,
 		Models: summarizeModels(r.Settings, models),
 	}
+	if !fixed.Extraction.IsEmpty() {
+		manifest.Extraction = &fixed.Extraction
+	}
 	if err := manifest.Spec.UnmarshalText([]byte(r.Spec)); err != nil {
 		return manifest, err
 	}

@@ -30,8 +30,9 @@ type Plan struct {
 	Started      time.Time   `json:"started"`
 	Spec         string      `json:"spec,omitempty"` // see Run.Speak; empty: the run's own, as it stands
 
-	Aliases  core.Aliases `json:"aliases,omitempty"`
-	Renaming Renaming     `json:"renaming,omitzero"`
+	Aliases    core.Aliases `json:"aliases,omitempty"`
+	Extraction core.Asked   `json:"extraction,omitzero"` // what passages are extracted by
+	Renaming   Renaming     `json:"renaming,omitzero"`
 
 	Frozen // fingerprints here, the rest once the chunks are there: frozenFile
 }

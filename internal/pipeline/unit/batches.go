@@ -71,7 +71,12 @@ func (r *Run) payBatches(ctx context.Context) (run.Batched, error) {
 		return run.Batched{}, err
 	}
 	defer money.closeBook()
-	b := &batching{Run: r, shardOf: map[string]int{}, calls: &extract.Batches{
+	chooser, close, err := r.openChooser(ctx)
+	defer close()
+	if err != nil {
+		return run.Batched{}, err
+	}
+	b := &batching{Run: r, chooser: chooser, shardOf: map[string]int{}, calls: &extract.Batches{
 		Chat: models.Extractor(), Model: server, Ledger: r.Ledger, Spec: r.Settings, Attempt: r.Attempt,
 		Paid: money.countAnswer,
 	}}
@@ -144,6 +149,7 @@ func (b *batching) askFirst(ctx context.Context, chat model.Chat) error {
 // batching are the requests of a build: which parts they are in, and of which shard each part is.
 type batching struct {
 	*Run
+	chooser  *extract.Chooser
 	calls    *extract.Batches
 	shardOf  map[string]int // by key of the part
 	requests int64
@@ -191,7 +197,7 @@ func (b *batching) shardIn(ctx context.Context, number int) (extract.In, error) 
 	shard, chunked, err := b.readShard(ctx, number)
 	return extract.In{
 		Spec: b.Settings, Artifacts: b.Index, Scratch: b.Scratch.Prefix, Text: chunked.Text,
-		Chunks: b.ChunksKey(shard.Unit, chunked), Shard: shard, From: shard.From, To: shard.To,
+		Chunks: b.ChunksKey(shard.Unit, chunked), Shard: shard, From: shard.From, To: shard.To, Chooser: b.chooser,
 	}, err
 }
 

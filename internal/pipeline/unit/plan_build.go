@@ -136,6 +136,7 @@ func (r *Run) planBuild(ctx context.Context) (run.Plan, error) {
 	if err := r.planPurges(ctx, &fixed); err != nil {
 		return fixed, err
 	}
+	reasons = append(reasons, r.FixExtraction(&fixed, parent)...)
 	err = r.compareCorpus(ctx, &fixed, parent, documents, reasons)
 	if parent != nil && artifact.IsDamage(err) { // no hash saw it: of none of its documents is anything known
 		var found []run.Damage

@@ -37,10 +37,16 @@ func (r *Run) checkModels(ctx context.Context, unit int) error {
 	}
 	most := int(min(chunked.Counts.Chunks, preflightChunks))
 	if !begun {
+		chooser, release, err := r.openChooser(ctx)
+		defer release()
+		if err != nil {
+			return err
+		}
 		done.Asked, err = r.firstOf(ctx, extract.In{
 			Spec: r.Settings, Artifacts: r.Index, Scratch: r.Scratch.Prefix, Gen: r.Generation, Text: chunked.Text,
 			Chunks: r.ChunksKey(unit, chunked), Shard: extract.Shard{Unit: unit, To: most}, To: most, Attempt: r.Attempt,
-			Chat: models.Extractor(), Health: r.Book.HealthOf(model.Extract), Ledger: r.Ledger, OnProgress: r.TouchProgress,
+			Chooser: chooser, Chat: models.Extractor(), Health: r.Book.HealthOf(model.Extract), Ledger: r.Ledger,
+			OnProgress: r.TouchProgress,
 		})
 		if err == nil {
 			err = run.PreflightFile.Write(ctx, r.Scratch, done)

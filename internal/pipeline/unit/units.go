@@ -196,11 +196,16 @@ func (r *Run) Extract(ctx context.Context, number, batch int) (extract.Result, e
 			}
 			defer release()
 		}
+		chooser, done, err := r.openChooser(ctx)
+		defer done()
+		if err != nil {
+			return extract.Result{}, core.Progress{}, err
+		}
 		from := shard.From + batch*r.Batch
 		result, err := extract.Run(ctx, extract.In{
 			Spec: r.Settings, Artifacts: r.Index, Scratch: r.Scratch.Prefix, Gen: r.Generation, Text: chunked.Text,
 			Chunks: r.ChunksKey(shard.Unit, chunked), Shard: shard, Batch: batch,
-			From: from, To: min(from+r.Batch, shard.To), Attempt: r.Attempt,
+			From: from, To: min(from+r.Batch, shard.To), Attempt: r.Attempt, Chooser: chooser,
 			Chat: models.Extractor(), Health: r.Book.HealthOf(model.Extract), Ledger: r.Ledger, OnProgress: r.Progress.Report,
 		})
 		return result, result.Progress, err

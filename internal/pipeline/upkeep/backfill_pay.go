@@ -50,6 +50,11 @@ func (r *Run) PayBackfill(ctx context.Context, unit int, going Going) error {
 	if p.models, err = r.ModelSet(); err != nil {
 		return err
 	}
+	release, err := p.openChooser(ctx)
+	if err != nil {
+		return err
+	}
+	defer release()
 	p.worked = time.Since(begun)
 	all := int(p.chunked.Counts.Chunks)
 	for from := 0; from < all; from += r.Batch {
@@ -74,7 +79,24 @@ type backfillPayer struct {
 	fixed   run.Plan
 	chunked chunk.Result
 	models  model.Set
+	chooser *extract.Chooser
 	worked  time.Duration // since tell last wrote it down
+}
+
+// openChooser opens what chooses the request of a chunk as a build over what is served now would. Release it.
+func (p *backfillPayer) openChooser(ctx context.Context) (release func(), err error) {
+	current, _, err := p.Index.ReadPointer(ctx)
+	if err != nil {
+		return nil, err
+	}
+	parent, err := p.ReadParent(ctx, current.Manifest)
+	if err != nil {
+		return nil, err
+	}
+	fixed := run.Plan{Parent: current.Manifest}
+	p.FixExtraction(&fixed, parent)
+	p.chooser, release, err = p.OpenChooser(ctx, fixed)
+	return release, err
 }
 
 // waitTurn waits until no build goes first, and reports which one it waits for.
@@ -160,7 +182,8 @@ func (p *backfillPayer) payBatch(ctx context.Context, from, to int) error {
 			Spec: p.Settings, Artifacts: p.Index, Scratch: p.Scratch.Prefix, Gen: p.Generation, Text: p.chunked.Text,
 			Chunks: p.ChunksKey(p.unit, p.chunked),
 			Shard:  extract.Shard{Number: p.unit, Unit: p.unit, To: int(p.chunked.Counts.Chunks)}, Batch: number,
-			From: from, To: to, Chat: counted{p.models.Extractor(), &calls}, Health: p.Book.HealthOf(model.Extract),
+			From: from, To: to, Chooser: p.chooser, Chat: counted{p.models.Extractor(), &calls},
+			Health: p.Book.HealthOf(model.Extract),
 			Ledger: p.Ledger, OnProgress: p.Progress.Report,
 		})
 		if err == nil {

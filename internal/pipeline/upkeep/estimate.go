@@ -284,6 +284,7 @@ func (e *estimating) planEstimate(ctx context.Context) (plan.Result, error) {
 		}
 		reasons = append(reasons, changes...)
 	}
+	reasons = append(reasons, e.FixExtraction(&fixed, e.parent)...)
 	documents, err := unit.DocumentsOf(ctx, e.Corpora, e.Settings)
 	if err != nil {
 		return plan.Result{}, err
@@ -345,6 +346,11 @@ func (e *estimating) countCalls(ctx context.Context, units int, report *core.Rep
 		}
 		e.cut = old.Embedding.MaxInputTokens != e.Settings.Embedding.MaxInputTokens
 	}
+	choices, done, err := e.openChoices(ctx)
+	defer done()
+	if err != nil {
+		return err
+	}
 	var extracting extract.Estimate
 	pages := int64(0)
 	for unit := range units {
@@ -367,6 +373,7 @@ func (e *estimating) countCalls(ctx context.Context, units int, report *core.Rep
 		at := 0
 		found, err := extract.Count(ctx, extract.CountIn{
 			Spec: e.Settings, Model: e.models.Extractor().Info(), Ledger: e.Ledger,
+			Chooser: choices.planned, Others: choices.others,
 			Chunks: extract.StreamTexts(ctx, extract.In{
 				Artifacts: e.Index, Scratch: e.Scratch.Prefix, Text: chunked.Text,
 				Chunks: e.ChunksKey(unit, chunked),
@@ -403,6 +410,7 @@ func (e *estimating) countCalls(ctx context.Context, units int, report *core.Rep
 		}
 	}
 	report.LedgerHits.Extract = extracting.Hits
+	choices.report(report.Estimate, extracting)
 	report.Estimate.Transcribe = core.Range{Low: float64(pages), High: float64(pages)}
 	return e.fillRanges(ctx, report, extracting, old)
 }
@@ -446,7 +454,8 @@ func (e *estimating) fillRanges(
 		parent = e.parent.Counts
 		shorten.Parent = parent
 		shorten.Again = old.Shortening != e.Settings.Shortening || !old.BuildsLike(e.Settings) ||
-			old.ExtractionShare() != e.Settings.ExtractionShare() || old.WritingLanguage() != e.Settings.WritingLanguage()
+			old.ExtractionShare() != e.Settings.ExtractionShare() || old.WritingLanguage() != e.Settings.WritingLanguage() ||
+			old.OwnRequest().Digest() != e.Settings.OwnRequest().Digest()
 		again = e.countAgain(extracting, shorten.Again)
 	}
 	past, err := e.ReadPast(ctx)
@@ -457,7 +466,7 @@ func (e *estimating) fillRanges(
 	made := extracting.Calls + extracting.Hits
 	shortening = past.NarrowTask(shortening, made, 0, func(calls core.Calls) int64 { return calls.Shorten })
 	if calls, prompt, completion := past.SumCharged(); calls > 0 && parent.Chunks > 0 {
-		extracting = extracting.LearnCharges(calls, parent.Tokens/parent.Chunks, prompt, completion)
+		extracting = extracting.LearnCharges(old, calls, parent.Tokens/parent.Chunks, prompt, completion)
 	}
 	embedding := estimate.EmbedIn{
 		Paid: e.models.Chunks.Info().Paid, Parent: parent, New: e.vectors.missing, Again: again,

@@ -230,6 +230,7 @@ func (a *auditor) listDifferences(id core.ID, made rows.Reduced, stored rows.Cla
 		same bool
 	}{
 		{"name", record.Name == made.Name},
+		{"type", record.Type == made.Type},
 		{"text digest", stored.Text == made.Text},
 		{"text", record.Text == final},
 		{"mentions", a.sameMentions(id, made)},

@@ -67,6 +67,7 @@ type Class struct {
 	limit    int // of the sample; 0 = all
 	parity   bool
 	surfaces map[string]surface
+	types    map[string]int64 // mentions of each; nil: none has one
 }
 
 // BeginClass begins a class, under the settings that decide of its name and text.
@@ -92,6 +93,12 @@ func (c *Class) Add(m rows.Mention) {
 		}
 		seen.count++
 		c.surfaces[m.Surface] = seen
+	}
+	if m.Type != "" {
+		if c.types == nil {
+			c.types = map[string]int64{}
+		}
+		c.types[m.Type]++
 	}
 	if m.Description != "" {
 		s := sampled{
@@ -135,6 +142,16 @@ func (c *Class) chooseName() string {
 	return name
 }
 
+// chooseType returns the type of most mentions that have one, then the least in byte order.
+func (c *Class) chooseType() (best string) {
+	for name, count := range c.types {
+		if most := c.types[best]; count > most || count == most && name < best {
+			best = name
+		}
+	}
+	return best
+}
+
 // sortSample puts the sample in the order of its hashes; for parity in chunk order.
 func (c *Class) sortSample() []sampled {
 	sort.Slice(c.sample, func(i, j int) bool {
@@ -149,7 +166,7 @@ func (c *Class) sortSample() []sampled {
 // End gives the class that streamed by; nothing may be added any more.
 func (c *Class) End() rows.Reduced {
 	c.flushChunk()
-	c.out.Name = c.chooseName()
+	c.out.Name, c.out.Type = c.chooseName(), c.chooseType()
 	c.members.Sum(c.out.Members[:0])
 	fields := []string{RecipeVersion(c.parity), c.out.Name}
 	for _, s := range c.sortSample() {
@@ -162,5 +179,9 @@ func (c *Class) End() rows.Reduced {
 
 // Content returns a class's entry of the content hash.
 func Content(id core.ID, reduced rows.Reduced) core.Digest {
-	return core.Sum("class", id.String(), reduced.Name, reduced.Members.String(), reduced.Text.String())
+	fields := []string{"class", id.String(), reduced.Name, reduced.Members.String(), reduced.Text.String()}
+	if reduced.Type != "" {
+		fields = append(fields, reduced.Type)
+	}
+	return core.Sum(fields...)
 }

@@ -29,16 +29,26 @@ type Batches struct {
 	useless map[string]bool // answered, and of no use: left to calls of their own
 }
 
-// BuildRequests gives the calls of a range of chunks, answered or not. tokens of a prompt are estimated at four bytes
-// each.
+// BuildRequests gives the calls of a range of chunks, answered or not, but for those that keep an earlier request: what
+// the ledger lost of these is asked for one by one. tokens of a prompt are estimated at four bytes each.
 func (b *Batches) BuildRequests(ctx context.Context, in In) ([]batchapi.Request, error) {
+	return b.buildRequests(ctx, in, nil)
+}
+
+// buildRequests gives the calls whose ids are wanted; nil: all.
+func (b *Batches) buildRequests(ctx context.Context, in In, wanted map[string]bool) ([]batchapi.Request, error) {
 	info := b.Chat.Info()
+	request := b.Spec.OwnRequest()
+	own, version := request.Digest(), ownVersion(request)
+	in.Chat = b.Chat
 	var out []batchapi.Request
 	for x, err := range in.streamChunks(ctx) {
 		if err != nil {
 			return nil, err
 		}
-		if !sendsChunk(b.Spec, info, x.text) {
+		key := keyOf(info, versionWith(b.Spec, version, x.text), x.text)
+		if wanted != nil && !wanted[key.String()] || !sendsChunk(b.Spec, info, x.text) ||
+			x.spec.OwnRequest().Digest() != own {
 			continue
 		}
 		call := promptOf(b.Spec, x.text).call(x.doc, x.text)
@@ -46,7 +56,6 @@ func (b *Batches) BuildRequests(ctx context.Context, in In) ([]batchapi.Request,
 		if err != nil {
 			return nil, err
 		}
-		key := Key(info, b.Spec, x.text)
 		tokens := int64(len(call.System)+len(call.User)+3) / 4
 		out = append(out, batchapi.Request{ID: key.String(), Body: body, Tokens: tokens})
 	}
@@ -121,7 +130,7 @@ func (b *Batches) takeAnswer(ctx context.Context, answer batchapi.Answer) error 
 	var rung string
 	ok := false
 	if failed == nil {
-		entities, rung, ok = parseAnswer(reply.Text)
+		entities, rung, ok = parseAnswer(reply.Text, b.Spec.OwnRequest())
 		ok = ok && !reply.Roomier
 	}
 	if !ok {
@@ -140,28 +149,27 @@ func (b *Batches) takeAnswer(ctx context.Context, answer batchapi.Answer) error 
 }
 
 // parseAnswer reads an answer; one that makes the reader panic cannot be read.
-func parseAnswer(text string) (out []entity, rung string, ok bool) {
+func parseAnswer(text string, asked core.Request) (out []entity, rung string, ok bool) {
 	var crash error
 	func() {
 		defer parallel.CatchPanic(&crash)
 		var found reading
 		found.entities, found.rung, ok = Parse(text)
-		out, rung = found.toStored(), found.rung
+		out, rung = found.toStored(asked), found.rung
 	}()
 	return out, rung, ok && crash == nil
 }
 
 // SelectRequests gives some of the calls of a range of chunks.
 func (b *Batches) SelectRequests(ctx context.Context, in In, ids []string) ([]batchapi.Request, error) {
-	all, err := b.BuildRequests(ctx, in)
-	if err != nil {
-		return nil, err
-	}
 	wanted := map[string]bool{}
 	for _, id := range ids {
 		wanted[id] = true
 	}
-	all = slices.DeleteFunc(all, func(one batchapi.Request) bool { return !wanted[one.ID] })
+	all, err := b.buildRequests(ctx, in, wanted)
+	if err != nil {
+		return nil, err
+	}
 	slices.SortFunc(all, func(x, y batchapi.Request) int { return strings.Compare(x.ID, y.ID) })
 	return slices.CompactFunc(all, func(x, y batchapi.Request) bool { return x.ID == y.ID }), nil
 }

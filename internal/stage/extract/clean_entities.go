@@ -1,6 +1,7 @@
 package extract
 
 import (
+	"cmp"
 	"html"
 	"regexp"
 	"strconv"
@@ -43,7 +44,7 @@ func cleanEntities(entities []entity, content string) []entity {
 			continue
 		}
 		key := names.Key(one.Name, false)
-		if !isRepeated(out, places[key], one.Description) {
+		if !isRepeated(out, places[key], one) {
 			places[key] = append(places[key], len(out))
 			out = append(out, one)
 		}
@@ -54,19 +55,22 @@ func cleanEntities(entities []entity, content string) []entity {
 // mostPlaces of a name are looked at for a repetition.
 const mostPlaces = 16
 
-// isRepeated reports whether one of the entries at some places says what a description says. The longer one stays.
-func isRepeated(entries []entity, places []int, description string) bool {
+// isRepeated reports whether one of the entries at some places says what another one says. The longer description
+// stays, and the first type.
+func isRepeated(entries []entity, places []int, again entity) bool {
 	for _, at := range places[:min(len(places), mostPlaces)] {
-		known := &entries[at].Description
+		known := &entries[at]
 		switch {
-		case strings.Contains(*known, description):
-			return true
-		case strings.Contains(description, *known):
-			*known = description
-			return true
+		case strings.Contains(known.Description, again.Description):
+		case strings.Contains(again.Description, known.Description):
+			known.Description = again.Description
+		default:
+			continue
 		}
+		known.Type = cmp.Or(known.Type, again.Type)
+		return true
 	}
-	return len(places) > mostPlaces && description == ""
+	return len(places) > mostPlaces && again.Description == ""
 }
 
 // numberOf returns the number that a name begins with as an entry of a list; 0 where it has none.

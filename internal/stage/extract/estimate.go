@@ -20,6 +20,8 @@ type Estimate struct {
 	Prompt     int64 `json:"prompt"`
 	Completion int64 `json:"completion"`
 
+	Others [MostOthers]int64 `json:"others,omitzero"` // calls by CountIn.Others
+
 	Tokens   int64    `json:"tokens"`   // of the chunks that would be asked for
 	Measured Measured `json:"measured"` // of those that the ledger knows
 }
@@ -41,6 +43,9 @@ func (e Estimate) Plus(other Estimate) Estimate {
 	e.Hits += other.Hits
 	e.Prompt += other.Prompt
 	e.Completion += other.Completion
+	for i, calls := range other.Others {
+		e.Others[i] += calls
+	}
 	e.Tokens += other.Tokens
 	e.Measured.Calls += other.Measured.Calls
 	e.Measured.Tokens += other.Measured.Tokens
@@ -85,14 +90,14 @@ func (e Estimate) EstimateCharge(maxTokens int) (prompt, completion [2]int64) {
 	return prompt, completion
 }
 
-// LearnCharges takes what earlier runs were charged for so many calls over chunks of so many tokens each, where the
-// ledger says too little.
-func (e Estimate) LearnCharges(calls, perChunk, prompt, completion int64) Estimate {
+// LearnCharges takes what earlier runs, of the specification was, were charged for so many calls over chunks of so many
+// tokens each, where the ledger says too little.
+func (e Estimate) LearnCharges(was core.Spec, calls, perChunk, prompt, completion int64) Estimate {
 	if e.Measured.Calls >= measuredEnough || calls < measuredEnough {
 		return e
 	}
 	e.Measured = Measured{
-		Calls: calls, Tokens: calls * perChunk, Reckoned: calls * (ours.countTokens() + perChunk),
+		Calls: calls, Tokens: calls * perChunk, Reckoned: calls * (promptOf(was, "").countTokens() + perChunk),
 		Prompt: prompt, Completion: completion,
 	}
 	return e
@@ -111,10 +116,16 @@ type CountIn struct {
 	Attempt int // round of retry-failed
 	Chunks  iter.Seq2[Text, error]
 	OnChunk func(asked bool) // of each chunk, in their order, whether the model would be asked; may be nil
+	Chooser *Chooser         // as in In
+	Others  []*Chooser       // other choices, at most MostOthers, whose calls are counted too
 }
+
+// MostOthers is how many other choices are counted at once.
+const MostOthers = 3
 
 // Text is a chunk as it would be sent.
 type Text struct {
+	ID     core.ID
 	Text   string
 	Tokens int
 }
@@ -123,7 +134,7 @@ type Text struct {
 func StreamTexts(ctx context.Context, in In) iter.Seq2[Text, error] {
 	return func(yield func(Text, error) bool) {
 		for x, err := range in.streamChunks(ctx) {
-			if !yield(Text{x.text, x.chunk.Tokens}, err) || err != nil {
+			if !yield(Text{x.chunk.ID, x.text, x.chunk.Tokens}, err) || err != nil {
 				return
 			}
 		}
@@ -134,11 +145,20 @@ func StreamTexts(ctx context.Context, in In) iter.Seq2[Text, error] {
 // models cost nothing.
 func Count(ctx context.Context, in CountIn) (Estimate, error) {
 	var estimate Estimate
-	overhead := promptOf(in.Spec, "").countTokens()
+	overheads := map[core.Digest]int64{} // tokens of prompts, by request
 	type looked struct {
+		spec   core.Spec
+		asked  core.Digest // request of spec
 		tokens int64
 		entry  *ledger.Entry
 		rule   bool
+		others []bool // of In.Others, whether the model would be asked
+	}
+	find := func(ctx context.Context, by *Chooser, chunk Text) (spec core.Spec, entry *ledger.Entry, err error) {
+		if spec, err = by.chooseFor(ctx, in.Spec, in.Model, chunk.ID, chunk.Text); err == nil {
+			entry, err = in.Ledger.Get(ctx, ledger.Extract, Key(in.Model, spec, chunk.Text), in.Attempt)
+		}
+		return spec, entry, err
 	}
 	look := func(ctx context.Context, chunk Text) (looked, error) {
 		if !in.Model.Paid {
@@ -147,16 +167,34 @@ func Count(ctx context.Context, in CountIn) (Estimate, error) {
 		if !sendsChunk(in.Spec, in.Model, chunk.Text) {
 			return looked{rule: true}, nil
 		}
-		entry, err := in.Ledger.Get(ctx, ledger.Extract, Key(in.Model, in.Spec, chunk.Text), in.Attempt)
-		return looked{tokens: int64(chunk.Tokens), entry: entry}, err
+		spec, entry, err := find(ctx, in.Chooser, chunk)
+		out := looked{spec: spec, asked: spec.OwnRequest().Digest(), tokens: int64(chunk.Tokens), entry: entry}
+		for _, other := range in.Others {
+			if err != nil {
+				break
+			}
+			_, entry, err = find(ctx, other, chunk)
+			out.others = append(out.others, entry == nil)
+		}
+		return out, err
 	}
 	for chunk, err := range parallel.MapOrdered(ctx, width, in.Chunks, look) {
 		if err != nil {
 			return estimate, err
 		}
 		estimate.Chunks++
+		for i, asked := range chunk.others {
+			if asked {
+				estimate.Others[i]++
+			}
+		}
 		if in.OnChunk != nil {
 			in.OnChunk(in.Model.Paid && chunk.entry == nil)
+		}
+		overhead, known := overheads[chunk.asked]
+		if !known && in.Model.Paid && !chunk.rule {
+			overhead = promptOf(chunk.spec, "").countTokens()
+			overheads[chunk.asked] = overhead
 		}
 		switch {
 		case !in.Model.Paid:

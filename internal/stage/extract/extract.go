@@ -37,6 +37,7 @@ import (
 	"github.com/unweaver/unweaver/internal/stage/join"
 	"github.com/unweaver/unweaver/internal/stream/parallel"
 	"github.com/unweaver/unweaver/internal/text"
+	"github.com/unweaver/unweaver/internal/text/entitytype"
 	"github.com/unweaver/unweaver/internal/text/markup"
 	"github.com/unweaver/unweaver/internal/text/names"
 )
@@ -61,8 +62,9 @@ type In struct {
 	Chunks     string // key of the unit's chunks; empty: join.ChunksKey
 	Shard      Shard
 	Batch      int
-	From, To   int // rows of the unit's chunks
-	Attempt    int // round of retry-failed
+	From, To   int      // rows of the unit's chunks
+	Attempt    int      // round of retry-failed
+	Chooser    *Chooser // nil: every chunk is extracted by Spec
 	Chat       model.Chat
 	Health     *stage.Health // of Chat, over the units of the run; nil is allowed
 	Ledger     *ledger.Ledger
@@ -93,6 +95,7 @@ func PaidKey(scratch string, shard, batch int) string {
 const width = 64
 
 type item struct {
+	spec  core.Spec // by which it is extracted
 	doc   string
 	chunk rows.Chunk
 	text  string
@@ -206,7 +209,7 @@ func (b *batch) loadChunks(ctx context.Context) ([]item, error) {
 	return out, nil
 }
 
-// streamChunks streams the chunks of the batch with their texts.
+// streamChunks streams the chunks of the batch with their texts, and with what they are extracted by.
 func (in In) streamChunks(ctx context.Context) iter.Seq2[item, error] {
 	return func(yield func(item, error) bool) {
 		texts, err := textseg.Open(ctx, in.Artifacts.Store, in.Artifacts.SegmentKey(in.Text.SHA256))
@@ -216,9 +219,12 @@ func (in In) streamChunks(ctx context.Context) iter.Seq2[item, error] {
 		}
 		chunks := cmp.Or(in.Chunks, join.ChunksKey(in.Scratch, in.Shard.Unit))
 		for ref, err := range join.StreamRefs(ctx, in.Artifacts.Store, chunks, in.From, in.To) {
-			x := item{doc: ref.Document, chunk: ref.Chunk}
+			x := item{doc: ref.Document, chunk: ref.Chunk, spec: in.Spec}
 			if err == nil {
 				x.text, err = texts.Slice(ctx, ref.Document, ref.Frame, ref.Start, ref.End)
+			}
+			if err == nil && in.Chat != nil {
+				x.spec, err = in.Chooser.chooseFor(ctx, in.Spec, in.Chat.Info(), x.chunk.ID, x.text)
 			}
 			if !yield(x, err) || err != nil {
 				return
@@ -266,6 +272,7 @@ type value struct {
 type entity struct {
 	Name        string `json:"name"`
 	Description string `json:"description"`
+	Type        string `json:"type,omitempty"` // of those that were asked for
 }
 
 // extractChunk extracts one chunk.
@@ -303,7 +310,9 @@ func (b *batch) extractChunk(ctx context.Context, x *item) error {
 	for _, m := range kept {
 		x.out.Entities = append(
 			x.out.Entities,
-			rows.Entity{Name: m.Name, Description: m.Description, Spans: folded.Spans(names.Key(m.Name, false), 8)},
+			rows.Entity{
+				Name: m.Name, Description: m.Description, Type: m.Type, Spans: folded.Spans(names.Key(m.Name, false), 8),
+			},
 		)
 	}
 	return nil
@@ -320,7 +329,7 @@ func (b *batch) answerChunk(ctx context.Context, x *item) (value, error) {
 		v, _, err := b.askModel(ctx, x)
 		return v, err
 	}
-	x.out.Key = Key(info, b.Spec, x.text)
+	x.out.Key = Key(info, x.spec, x.text)
 	var passing value // a failure that no entry is made of, or not yet
 	entry, fresh, err := b.Ledger.DoAccepting(ctx, ledger.Extract, x.out.Key, b.Attempt, checkEntry,
 		func(ctx context.Context) (ledger.Result, error) {
@@ -408,7 +417,11 @@ func checkEntry(entry ledger.Entry) error {
 
 // Key returns the key of a chunk's extraction in the ledger.
 func Key(info model.Info, spec core.Spec, text string) core.Digest {
-	key := ledger.Key(ledger.Extract, promptOf(spec, text).version, info.Model, info.Parameters, SchemaVersion, text)
+	return keyOf(info, versionOf(spec, text), text)
+}
+
+func keyOf(info model.Info, version, text string) core.Digest {
+	key := ledger.Key(ledger.Extract, version, info.Model, info.Parameters, SchemaVersion, text)
 	return ledger.ScopeKey(info.Domain, key)
 }
 
@@ -421,7 +434,7 @@ type reading struct {
 // askModel calls the model, and once more when the first answer cannot be read. It reports whether what came of it
 // lasts.
 func (b *batch) askModel(ctx context.Context, x *item) (v value, lasts bool, err error) {
-	prompt := promptOf(b.Spec, x.text)
+	prompt := promptOf(x.spec, x.text)
 	answer, err := stage.Ask(ctx, b.Chat, prompt.call(x.doc, x.text), prompt.reminder, func(text string) (reading, bool) {
 		entities, rung, ok := Parse(text)
 		return reading{entities, rung}, ok
@@ -437,15 +450,15 @@ func (b *batch) askModel(ctx context.Context, x *item) (v value, lasts bool, err
 	if answer.Retried {
 		v.Rung = RungRetry + " " + v.Rung
 	}
-	v.Entities = answer.Value.toStored()
+	v.Entities = answer.Value.toStored(x.spec.OwnRequest())
 	return v, true, nil
 }
 
-// toStored returns the entities as a ledger entry has them.
-func (r reading) toStored() []entity {
+// toStored returns the entities as a ledger entry has them. A type that was not asked for is none.
+func (r reading) toStored(asked core.Request) []entity {
 	out := make([]entity, len(r.entities))
 	for i, e := range r.entities {
-		out[i] = entity{e.Name, e.Description}
+		out[i] = entity{e.Name, e.Description, entitytype.Find(asked.Types, e.Type)}
 	}
 	return out
 }

@@ -24,7 +24,7 @@ func ExtractFirst(
 		if !sendsChunk(in.Spec, info, x.text) {
 			return nil, nil
 		}
-		entry, err := in.Ledger.Get(ctx, ledger.Extract, Key(info, in.Spec, x.text), in.Attempt)
+		entry, err := in.Ledger.Get(ctx, ledger.Extract, Key(info, x.spec, x.text), in.Attempt)
 		if err != nil || entry != nil {
 			return nil, err
 		}
@@ -38,7 +38,7 @@ func ExtractFirst(
 			continue
 		}
 		if hold != nil {
-			if mine, err := hold(ctx, Key(info, in.Spec, found.text)); err != nil {
+			if mine, err := hold(ctx, Key(info, found.spec, found.text)); err != nil {
 				return core.Digest{}, err
 			} else if !mine {
 				continue

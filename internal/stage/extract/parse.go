@@ -49,6 +49,20 @@ type answer struct {
 	Desc    *string `json:"description"`
 	RefName *string `json:"entity_name"`
 	RefDesc *string `json:"entity_description"`
+	Type    kind    `json:"type"`
+}
+
+// kind is the type of an answer. One that is no text is none: it costs the entity nothing else.
+type kind string
+
+// UnmarshalJSON implements json.Unmarshaler.
+func (k *kind) UnmarshalJSON(raw []byte) error {
+	var text string
+	if json.Unmarshal(raw, &text) != nil {
+		text = ""
+	}
+	*k = kind(text)
+	return nil
 }
 
 var (
@@ -56,7 +70,7 @@ var (
 	fenceRE = regexp.MustCompile("(?s)```[a-zA-Z]*\\s*\n?(.*?)(?:```|$)")
 )
 
-// Parse reads a model's answer: {"entities":[{"name","description"}]}, a bare list of those or of
+// Parse reads a model's answer: {"entities":[{"name","type","description"}]}, a bare list of those or of
 // {"entity_name","entity_description"}; inside code fences; with trailing commas, single quotes or a
 // truncated tail, of which complete objects are kept. ok is false when nothing of that form is there, and for an answer
 // longer than MaxAnswer.
@@ -194,7 +208,7 @@ func (a answer) appendEntity(out []rows.Entity) []rows.Entity {
 	if n == nil || strings.TrimSpace(*n) == "" {
 		return out
 	}
-	e := rows.Entity{Name: strings.Join(strings.Fields(*n), " ")}
+	e := rows.Entity{Name: strings.Join(strings.Fields(*n), " "), Type: string(a.Type)}
 	if d != nil {
 		e.Description = strings.TrimSpace(*d)
 	}

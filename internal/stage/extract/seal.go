@@ -251,10 +251,9 @@ func (m mentioner) addMentions(extract rows.Extract, title, lead string, sorter 
 		add(titleKey, rows.Mention{Position: rows.TitlePosition, Surface: title, Description: lead})
 	}
 	for i, e := range extract.Entities {
-		add(
-			keys[i],
-			rows.Mention{Position: i, Surface: e.Name, Description: e.Description, Fallback: extract.Fallback != ""},
-		)
+		add(keys[i], rows.Mention{
+			Position: i, Surface: e.Name, Description: e.Description, Fallback: extract.Fallback != "", Type: e.Type,
+		})
 	}
 	return n
 }

@@ -30,7 +30,7 @@ func byRule(ctx context.Context, language, text string) (value, error) {
 	}
 	v := value{Rung: RungRule, Entities: make([]entity, len(entities))}
 	for i, one := range entities {
-		v.Entities[i] = entity{one.Name, one.Description}
+		v.Entities[i] = entity{Name: one.Name, Description: one.Description}
 	}
 	return v, nil
 }

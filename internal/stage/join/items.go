@@ -150,7 +150,7 @@ func (e Env) decodeClass(key string, reduced, short []byte, fp core.Digest) (Cla
 	class.Final = classtext.FinalText(r.Name, r.Descriptions, text, e.Spec.Parity)
 	class.Embedded = embed.Fit(class.Final, e.Spec.Embedding.MaxInputTokens)
 	class.Vector = embed.Digest(class.Embedded, fp)
-	class.Record = rows.Record{ID: class.ID, Name: r.Name, Text: class.Final}.Encode()
+	class.Record = rows.Record{ID: class.ID, Name: r.Name, Text: class.Final, Type: r.Type}.Encode()
 	if e.Table == nil {
 		return class, nil
 	}

@@ -2,6 +2,7 @@ package plan
 
 import (
 	"reflect"
+	"slices"
 	"strings"
 
 	"github.com/unweaver/unweaver/internal/core"
@@ -24,6 +25,7 @@ func SpecChanges(parent, now core.Spec) []string {
 	}
 	was, shortenedBy := parent.BuildChats()
 	is, shortensBy := now.BuildChats()
+	asked, asks := parent.Extraction.Request(), now.Extraction.Request()
 	var reasons []string
 	for _, part := range []struct {
 		name string
@@ -37,6 +39,9 @@ func SpecChanges(parent, now core.Spec) []string {
 		{"language", parent.Retrieval.Language == now.Retrieval.Language},
 		{"extraction", parent.ExtractionShare() == now.ExtractionShare()},
 		{"language of descriptions", parent.WritingLanguage() == now.WritingLanguage()},
+		{"types of entities", slices.Equal(asked.Types, asks.Types)},
+		{"guidance of extraction", asked.Guidance == asks.Guidance},
+		{"examples of extraction", asked.Examples == asks.Examples},
 		{"chat model", was == is},
 		{"shortening model", shortenedBy == shortensBy || was != is && shortenedBy == was && shortensBy == is},
 		{"vision model", parent.ReadAs().Vision != now.ReadAs().Vision ||

@@ -18,8 +18,8 @@ import (
 )
 
 // Night is what a build that makes a part of a generation finds of the rest. Its classes are those alone that new
-// mentions or mentions that ended belong to; each is made twice, as it was and as it is, and written where its name or
-// the descriptions of its text differ: who mentions it is in splits, and its row stays.
+// mentions or mentions that ended belong to; each is made twice, as it was and as it is, and written where its name,
+// its type or the descriptions of its text differ: who mentions it is in splits, and its row stays.
 type Night struct {
 	Parts []Part // mentions of the parent
 	// Ended gives the classes whose raw ids lie in [from, to), where an empty to means the end, that chunks of the
@@ -110,7 +110,7 @@ func (r *reducer) writeDifference(was, is *classmerge.Class, gone *artifact.Rows
 	switch {
 	case now.Mentions == 0 && before.Mentions > 0:
 		gone.Append(string(id[:]), nil)
-	case now.Mentions > 0 && (before.Mentions == 0 || before.Text != now.Text):
+	case now.Mentions > 0 && (before.Mentions == 0 || before.Text != now.Text || before.Type != now.Type):
 		r.putClass(id, now)
 	}
 }

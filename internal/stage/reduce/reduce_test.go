@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"math/rand/v2"
 	"runtime"
 	"slices"
 	"strings"
@@ -206,6 +207,24 @@ func TestTheShownNameIsTheMostFrequentThenTheFirst(t *testing.T) {
 		"second": {of("first", 0, 0, ""), of("second", 1, 0, ""), of("second", 2, 0, ""), of("third", 3, 0, "")},
 	} {
 		assert.Equal(t, want, reduceX(t, spec(256), ms).Name)
+	}
+}
+
+// The type of a class is that of most mentions that have one, then the least: in whatever order they come.
+func TestTheTypeIsTheMostFrequentThenTheLeast(t *testing.T) {
+	for mentions, want := range map[string]string{
+		"": "", "- -": "", "B - - -": "B", "B A": "A", "B A B": "B", "C B A B C": "B",
+	} {
+		types := strings.Fields(mentions)
+		for range 4 {
+			rand.Shuffle(len(types), func(i, j int) { types[i], types[j] = types[j], types[i] })
+			ms := []mention{of("X", 99, 0, "")}
+			for i, kind := range types {
+				ms = append(ms, of("X", i, 0, ""))
+				ms[i+1].Type = strings.Trim(kind, "-")
+			}
+			assert.Equal(t, want, reduceX(t, spec(256), ms).Type, "%q", types)
+		}
 	}
 }
 

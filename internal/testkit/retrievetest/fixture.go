@@ -83,12 +83,13 @@ func check(t testing.TB, err error) {
 
 // Options change what Build makes; the zero value makes everything.
 type Options struct {
-	Generation string           // its name; empty: g1
-	Analyser   string           // rewrites the one in the split
-	Seq        int64            // 0: 1
-	Unasked    bool             // leave the enrichment gem out
-	Facts      bool             // make the enrichment facts, by rule
-	Spec       func(*core.Spec) // changes the spec
+	Generation string            // its name; empty: g1
+	Analyser   string            // rewrites the one in the split
+	Seq        int64             // 0: 1
+	Unasked    bool              // leave the enrichment gem out
+	Facts      bool              // make the enrichment facts, by rule
+	Spec       func(*core.Spec)  // changes the spec
+	Types      map[string]string // of entities, by name
 	Edit       func(*core.Manifest)
 }
 
@@ -104,7 +105,7 @@ func Build(t testing.TB, stores Stores, index string, documents []Document, opti
 	t.Helper()
 	cache, err := localfile.New(t.TempDir(), 0) // not the readers', who must find out by themselves
 	check(t, err)
-	builder := &builder{t: t, ctx: t.Context(), stores: stores, cache: cache, documents: documents}
+	builder := &builder{t: t, ctx: t.Context(), stores: stores, cache: cache, documents: documents, types: options.Types}
 	builder.index = artifact.Index{Store: stores.Blobs, Name: index}
 	builder.spec = core.Spec{
 		Index:      index,
@@ -224,6 +225,7 @@ type builder struct {
 	starts    []int // frame of each document's text
 	classes   []class
 	embedder  builtin.Embedder
+	types     map[string]string
 }
 
 // number gives every chunk its place in chunk order, and gathers the classes.
@@ -337,7 +339,7 @@ func (b *builder) writeDocuments() {
 			chunk := &b.chunks[i]
 			row := rows.Extract{Rung: "strict"}
 			for _, name := range chunk.Entities {
-				entity := rows.Entity{Name: name, Description: name}
+				entity := rows.Entity{Name: name, Description: name, Type: b.types[name]}
 				if at := strings.Index(chunk.Text, name); at >= 0 {
 					start := utf8.RuneCountInString(chunk.Text[:at])
 					entity.Spans = [][2]int{{start, start + utf8.RuneCountInString(name)}}
@@ -362,7 +364,7 @@ func (b *builder) writeClasses() {
 	segments.Classes = []core.Segment{b.rowFile(func(file *artifact.Rows) {
 		for i := range b.classes {
 			c := &b.classes[i]
-			record := rows.Record{ID: c.id, Name: c.name, Text: c.text}
+			record := rows.Record{ID: c.id, Name: c.name, Text: c.text, Type: b.types[c.name]}
 			c.row = rows.Class{
 				Record: record.Encode(), Vector: embed.Digest(c.text, b.manifest.Class.Digest()), Text: core.Sum(c.text),
 				Mentions: int64(len(c.mentions)),

@@ -132,6 +132,7 @@ export interface QueryResponse {
 export interface EntitySummary {
   id: string
   name: string
+  type?: string
   chunk_total: number
 }
 

@@ -9,16 +9,18 @@ import { documentHref, Place, spoken } from './passage'
 
 export function Entities({ route }: { route: Route }) {
   const { index, params } = route
-  const { contains = '', generation = '', cursor = '', order = 'passages' } = params
+  const { contains = '', generation = '', cursor = '', order = 'passages', type = '' } = params
   const { data, failure, again } = useLoaded(JSON.stringify(['entities', index, params]), (signal) =>
-    api.entities(index, { contains, order, cursor, generation, limit: 50 }, signal),
+    api.entities(index, { contains, order, cursor, generation, type, limit: 50 }, signal),
   )
+  const typed = type !== '' || data?.items.some((entity) => entity.type)
   return (
     <>
       <h1 tabIndex={-1}>Entities</h1>
       <p class="lead">Persons, places, things and terms that passages mention.</p>
       <div class="narrow">
         <Narrow label="Names that contain" param="contains" value={contains} />
+        {typed && <Narrow label="Type" param="type" value={type} />}
         <Chooser
           label="Order"
           value={order === 'name' ? order : ''}
@@ -34,14 +36,23 @@ export function Entities({ route }: { route: Route }) {
       ) : !data ? (
         <Loading what="Looking up" />
       ) : data.items.length === 0 ? (
-        <p>{contains ? <>No name contains “{contains}”.</> : 'Nothing was extracted from these documents.'}</p>
+        <p>
+          {contains ? (
+            <>No name contains “{contains}”.</>
+          ) : type ? (
+            <>No entity has type “{type}”.</>
+          ) : (
+            'Nothing was extracted from these documents.'
+          )}
+        </p>
       ) : (
         <>
           <Table
             label="Entities"
-            columns={['Name', '#Passages']}
+            columns={typed ? ['Name', 'Type', '#Passages'] : ['Name', '#Passages']}
             rows={data.items.map((entity) => [
               <a href={href(index, 'entities', entity.id, { generation })}>{entity.name}</a>,
+              ...(typed ? [entity.type ?? ''] : []),
               count(entity.chunk_total),
             ])}
           />
@@ -145,6 +156,7 @@ export function EntityView({ route }: { route: Route }) {
         <a href={href(index, 'entities', '', { generation })}>Entities</a>
       </p>
       <h1 tabIndex={-1}>{data.name}</h1>
+      {data.type && <p class="lead">{data.type}</p>}
       {data.description && <p class="description">{data.description}</p>}
       <Figures
         list={[

@@ -1,0 +1,245 @@
+package pipeline_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/unweaver/unweaver/internal/core"
+	"github.com/unweaver/unweaver/internal/model"
+	"github.com/unweaver/unweaver/internal/model/builtin"
+	"github.com/unweaver/unweaver/internal/pipeline/upkeep"
+	"github.com/unweaver/unweaver/internal/store/blob"
+	"github.com/unweaver/unweaver/internal/testkit/blobmemory"
+	"github.com/unweaver/unweaver/internal/testkit/modeltest"
+	"github.com/unweaver/unweaver/internal/testkit/recordsmemory"
+	"github.com/unweaver/unweaver/internal/testkit/stagetest"
+	"github.com/unweaver/unweaver/internal/testkit/vectorsmemory"
+)
+
+// chemist is a paid model that counts what it is asked, and knows drugs and cities where the prompt asks for them.
+type chemist struct {
+	mu    sync.Mutex
+	asked map[string]int // by prompt and text
+}
+
+func (c *chemist) Info() model.Info { return model.Info{Provider: "openai", Model: "m", Paid: true} }
+
+func (c *chemist) Complete(ctx context.Context, call model.Call) (model.Reply, error) {
+	if call.Task != model.Extract {
+		return builtin.Chat{}.Complete(ctx, call)
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.asked[call.System+"\n"+call.Input]++
+	name, _, _ := strings.Cut(call.Input, " ")
+	entity := map[string]string{"name": name, "type": "none"}
+	for _, kind := range []string{"Drug", "City"} {
+		if strings.Contains(call.System, kind) && strings.Contains(call.Input, strings.ToLower(kind)) {
+			entity["type"] = kind
+		}
+	}
+	raw, err := json.Marshal(map[string]any{"entities": []any{entity}})
+	return model.Reply{Text: string(raw), Usage: model.Usage{Prompt: 10, Completion: 5}}, err
+}
+
+// evolving gives a site the model, and 13 documents of one passage each: of drugs, cities and neither.
+func evolving(t *testing.T) (*site, *chemist) {
+	files := map[string]string{"seven.txt": "Heptan is named by an example.\n"}
+	for i := range 4 {
+		files[fmt.Sprintf("drug%d.txt", i)] = fmt.Sprintf("Pharmakon%d is a drug against number %d.\n", i, i)
+		files[fmt.Sprintf("city%d.txt", i)] = fmt.Sprintf("Urbs%d is a city with %d gates.\n", i, i)
+		files[fmt.Sprintf("rest%d.txt", i)] = fmt.Sprintf("Res%d is neither, number %d.\n", i, i)
+	}
+	s, paid := newSite(t, files), &chemist{asked: map[string]int{}}
+	steady(s)
+	s.spec.Chat, s.spec.Gate.MaxRemoved = core.ChatModel{Provider: "openai", Model: "m"}, 1
+	s.Models = func(core.Spec, model.Meter) (model.Set, error) {
+		embedder := &stagetest.Embedder{Dim: 8, Free: true}
+		return model.Set{Chat: paid, Classes: embedder, Chunks: embedder}, nil
+	}
+	return s, paid
+}
+
+func (s *site) wants(apply string, types ...string) {
+	s.spec.Extraction = &core.Extraction{
+		Share: 1, Types: types, Apply: apply,
+		Examples: `[{"text":"a","entities":[{"name":"Heptan","type":"Drug","description":""}]}]`,
+	}
+}
+
+// estimatedNight builds what is configured, as it was estimated, and returns the calls, and those of each choice.
+func (s *site) estimatedNight(t *testing.T, paid *chemist) (out outcome, calls int, choices string) {
+	t.Helper()
+	restart(s)
+	before, expected := len(paid.asked), estimated(t, s.estimating()).Estimate
+	out = s.night(t)
+	calls = len(paid.asked) - before
+	assert.Equal(t, float64(calls), expected.Extract.High, "the estimate differs from the build")
+	for asked, times := range paid.asked {
+		assert.Equal(t, 1, times, "paid twice: %s", asked)
+	}
+	if expected.ApplyTo == nil {
+		return out, calls, "-"
+	}
+	return out, calls, fmt.Sprintf("%+v", *expected.ApplyTo)
+}
+
+// Types may come, go and change, from now on, where they are named, or everywhere: each choice costs what the estimate
+// says, nothing is paid for twice, and nights leave it at what was chosen.
+// Promises: 151.
+func TestTypesEvolve(t *testing.T) {
+	s, paid := evolving(t)
+	s.night(t)
+	for i, step := range []struct {
+		apply, types string
+		added        bool
+		calls        int
+		choices      string
+		drugs        int // passages of drugs that are typed
+	}{
+		{"new", "Drug", false, 0, "{All:13 New:0 Mentions:5}", 0},
+		{"", "Drug", true, 1, "-", 1},                                  // a night: the new passage alone
+		{"mentions", "Drug", false, 5, "{All:13 New:0 Mentions:5}", 5}, // and the example's name
+		{"", "Drug", true, 1, "-", 6},
+		{"new", "Drug City", false, 0, "{All:15 New:0 Mentions:4}", 6},
+		{"mentions", "Drug City", false, 4, "{All:15 New:0 Mentions:4}", 6},
+		{"new", "Drug", false, 0, "{All:8 New:0 Mentions:4}", 6}, // back again: seven were asked so
+		{"all", "Drug", false, 8, "{All:8 New:0 Mentions:4}", 6},
+		{"", "Drug", false, 0, "-", 6},
+	} {
+		s.wants(step.apply, strings.Fields(step.types)...)
+		if step.added {
+			s.write(t, map[string]string{fmt.Sprintf("more%d.txt", i): fmt.Sprintf("Novum%d is a drug, too.\n", i)})
+		}
+		_, calls, choices := s.estimatedNight(t, paid)
+		assert.True(t, calls == step.calls && choices == step.choices, "step %d: %d calls, %s", i, calls, choices)
+		drugs := 0
+		for _, kind := range typesOf(t, s) {
+			drugs += strings.Count(kind, "Drug")
+		}
+		assert.Equal(t, step.drugs, drugs, "step %d: %v", i, typesOf(t, s))
+	}
+}
+
+// What is left as it was survives a rollback and another installation; a purge finds what was paid by an earlier
+// request, and so does the account of what the index cost.
+func TestEarlierRequestsAreKept(t *testing.T) {
+	s, paid := evolving(t)
+	s.night(t)
+	s.wants("new", "Drug")
+	second, _, _ := s.estimatedNight(t, paid)
+	s.changed(t)
+	must(s.act(t, "rollback", second.manifest.Generation))(t)
+	s.wants("", "Drug")
+	before := len(paid.asked)
+	for _, where := range []*site{s, s.copied(t)} {
+		restart(where)
+		assert.True(t, where.night(t).manifest.Extraction.Same(*second.manifest.Extraction))
+	}
+	assert.Len(t, paid.asked, before, "what was paid for is paid for again")
+	in := s.estimating()
+	in.Accounts = true
+	assert.Equal(t, 10*s.current(t).Counts.Chunks, estimated(t, in).IndexTokens.Prompt)
+	s.purge(t, "drug1.txt")
+	restart(s)
+	s.night(t)
+	assert.Empty(t, s.holding(t, "Pharmakon1"))
+}
+
+// A run that goes on, or begins anew, chooses as it began, whatever others paid for meanwhile.
+// Promises: 151.
+func TestWhatOthersPayForDecidesNothing(t *testing.T) {
+	s, paid := evolving(t)
+	s.night(t)
+	s.write(t, map[string]string{"late.txt": "Tarde is a drug, too.\n"})
+	other := *s // another index of the store that asks the late passage by the earlier request
+	other.spec.Index, other.spec.Extraction, other.runs = "other", nil, 0
+	s.wants("new", "Drug")
+	s.before = func(stage string) {
+		if stage == "extract" {
+			s.before = nil
+			other.night(t)
+		}
+	}
+	out := s.night(t)
+	assert.Equal(t, "Drug", typesOf(t, s)["tarde"])
+	asked := len(paid.asked)
+	job, _ := s.leased(t)
+	for _, anew := range []string{"", "untold"} {
+		job.Anew, job.Rebuild = anew, anew != ""
+		require.NoError(t, s.unit(t.Context(), job, "plan", func(ctx context.Context, work *upkeep.Run) error {
+			planned, err := work.Plan(ctx)
+			fixed := must(work.ReadPlan(ctx))(t)
+			assert.True(t, planned.Spec == "" && fixed.Extraction.Same(*out.manifest.Extraction), "%+v", fixed.Extraction)
+			return err
+		}))
+	}
+	assert.Len(t, paid.asked, asked)
+}
+
+// A build over a damaged parent leaves passages as they were all the same, but for those whose former extraction cannot
+// be found: these are asked by the current request.
+func TestADamagedParentLeavesPassagesAsTheyWere(t *testing.T) {
+	for _, damaged := range []string{"extract", "split", "tomb"} {
+		s, paid := evolving(t)
+		s.shard = 5
+		s.night(t)
+		s.wants("new", "Drug")
+		s.night(t)
+		s.write(t, map[string]string{"city0.txt": "Urbs0 is a city with 99 gates.\n"})
+		s.night(t)
+		of, before := s.current(t).Segments, len(paid.asked)
+		sum, size, most := of.Tombs[0].SHA256, of.Tombs[0].Bytes, 0
+		switch damaged {
+		case "extract":
+			sum, size, most = of.Extract[0].SHA256, of.Extract[0].Bytes, int(of.Extract[0].Rows)
+		case "split":
+			sum, size, most = of.Splits[0].SHA256, of.Splits[0].Bytes, 12
+		}
+		must(blob.Write(t.Context(), s.Artifacts, s.index().SegmentKey(sum), make([]byte, size), blob.Cond{}))(t)
+		models := s.Models
+		s.cache = t.TempDir()
+		s.open(t, s.Artifacts.(*blobmemory.Store), s.Records.(*recordsmemory.Store), s.Vectors.(*vectorsmemory.Store))
+		s.Models = models
+		must(s.try(t, &how{}))(t)
+		asked := len(paid.asked) - before
+		assert.True(t, asked <= most && (asked > 0 || most == 0), "%s: %d of %d", damaged, asked, most)
+	}
+}
+
+// A backfill pays by the request that its build asks by.
+func TestABackfillPaysAsItsBuildAsks(t *testing.T) {
+	s := newPaidSite(t, 3, calm)
+	long := strings.Repeat("## Part\n\n"+strings.Repeat("The quay of Old Verin was built by Dora Sanz. ", 20)+"\n\n", 9)
+	s.write(t, map[string]string{"old/a.md": long + "End.\n"})
+	s.night(t)
+	s.wants("new", "Drug")
+	s.night(t)
+	before := s.server.Stats().Extract
+	s.write(t, map[string]string{"old/a.md": long + "Changed.\n"})
+	f := s.fills(t, "old", core.BackfillChoice{Prefix: "old/"})
+	f.open(t)
+	require.NoError(t, f.pay(t.Context(), 0, noOtherBuild))
+	f.publish(t)
+	assert.Equal(t, 1, int(s.server.Stats().Extract-before))
+}
+
+// What keeps an earlier request is in no batch, and is not paid for again.
+func TestBatchesHaveWhatIsAskedNowAlone(t *testing.T) {
+	s := batchSite(t, 20, modeltest.BatchFaults{})
+	s.night(t)
+	s.wants("new", "Drug")
+	for i := range 3 {
+		name, text := fmt.Sprintf("late%d.md", i), fmt.Sprintf("# Late %d\n\nThe barge Alma%d carried rye.\n", i, i)
+		s.write(t, map[string]string{name: text})
+	}
+	out, stats := s.night(t), s.server.Stats()
+	assert.True(t, out.batched.Requests == 3 && s.server.Stats().Extract == 23 && stats.Duplicates == 0, "%+v", out.batched)
+}

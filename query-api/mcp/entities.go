@@ -1,0 +1,107 @@
+package mcp
+
+import (
+	"context"
+	"fmt"
+	"net/url"
+	"strconv"
+	"strings"
+
+	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/unweaver/unweaver/internal/model/tokens"
+)
+
+// Entity is one entity of a list.
+type Entity struct {
+	ID         string `json:"id"`
+	Name       string `json:"name"`
+	Type       string `json:"type,omitempty" jsonschema:"of the types of the index"`
+	ChunkTotal int64  `json:"chunk_total" jsonschema:"passages that mention it"`
+}
+
+// Entities is the result of list_entities.
+type Entities struct {
+	Index      string   `json:"index"`
+	Generation string   `json:"generation"`
+	Items      []Entity `json:"items"`
+	NextCursor string   `json:"next_cursor,omitempty" jsonschema:"cursor of the next page; absent: this is the last"`
+}
+
+// OfEntities is what list_entities takes.
+type OfEntities struct {
+	Index      string `json:"index,omitempty" jsonschema:"the index; may be left out where there is one"`
+	Type       string `json:"type,omitempty" jsonschema:"only entities of this type; a wrong one lists those of the index"`
+	Document   string `json:"document,omitempty" jsonschema:"only entities that the document of this key mentions"`
+	Prefix     string `json:"prefix,omitempty" jsonschema:"first characters of the name"`
+	Contains   string `json:"contains,omitempty" jsonschema:"part of the name"`
+	Order      string `json:"order,omitempty" jsonschema:"name (default) or passages: most mentioned first"`
+	Limit      int    `json:"limit,omitempty" jsonschema:"entities of a page, 1 to 1000; default 50"`
+	Cursor     string `json:"cursor,omitempty" jsonschema:"next_cursor of the page before, with the same arguments"`
+	Generation string `json:"generation,omitempty" jsonschema:"a kept generation; default: the current one"`
+	MaxTokens  *int   `json:"max_tokens,omitempty" jsonschema:"longest text, 1 to 131072; default 6000"`
+}
+
+// ToParameters returns what is asked as the parameters of the route.
+func (o OfEntities) ToParameters() url.Values {
+	out := url.Values{}
+	for name, value := range map[string]string{
+		"type": o.Type, "document": o.Document, "prefix": o.Prefix, "contains": o.Contains, "order": o.Order,
+		"cursor": o.Cursor, "generation": o.Generation,
+	} {
+		if value != "" {
+			out.Set(name, value)
+		}
+	}
+	if o.Limit != 0 {
+		out.Set("limit", strconv.Itoa(o.Limit))
+	}
+	return out
+}
+
+func (s *server) listEntities(ctx context.Context, _ *sdk.CallToolRequest, asked OfEntities) (
+	*sdk.CallToolResult, Entities, error,
+) {
+	most, err := longestOf(asked.MaxTokens)
+	if err != nil {
+		return nil, Entities{}, err
+	}
+	index, err := s.resolveIndex(ctx, asked.Index)
+	if err != nil {
+		return nil, Entities{}, err
+	}
+	out, err := s.to.ListEntities(ctx, index, asked.ToParameters())
+	var text strings.Builder
+	left := most - notesTokens
+	for i := 0; i < len(out.Items) && err == nil; i++ {
+		line := out.Items[i].RenderText() + "\n"
+		if left -= tokens.Count(line); left < 0 && i > 0 { // a shorter page, whose cursor goes on behind it
+			asked.Limit = i
+			out, err = s.to.ListEntities(ctx, index, asked.ToParameters())
+			break
+		}
+		text.WriteString(line)
+	}
+	if err != nil {
+		return nil, out, toToolError(err)
+	}
+	if out.Items == nil {
+		out.Items = []Entity{}
+	}
+	switch {
+	case len(out.Items) == 0:
+		text.WriteString("There is no such entity.")
+	case out.NextCursor != "":
+		text.WriteString("There are more: call list_entities again with cursor " + out.NextCursor + ".")
+	}
+	return newTextResult(strings.TrimSpace(text.String())), out, nil
+}
+
+// RenderText returns an entity for a reader.
+func (e Entity) RenderText() string {
+	kind := ""
+	if e.Type != "" {
+		kind = e.Type + ", "
+	}
+	return fmt.Sprintf("%s (%s%d passages, id %s)", e.Name, kind, e.ChunkTotal, e.ID)
+}
