@@ -95,14 +95,14 @@ class Client(Transport):
         )
 
     def list_entities(
-        self, index: str, *, prefix: str | None = None, contains: str | None = None,
-        order: Literal['name', 'passages'] | None = None, cursor: str | None = None, limit: int | None = None,
-        generation: str | None = None,
+        self, index: str, *, prefix: str | None = None, contains: str | None = None, type: str | None = None,
+        document: str | None = None, order: Literal['name', 'passages'] | None = None, cursor: str | None = None,
+        limit: int | None = None, generation: str | None = None,
     ) -> Entities:
         """List entities. By name, or by number of passages. Scope of the key: query."""
         return self._request(
             'GET', '/v1/indexes/{index}/entities', {'index': index},
-            query={'prefix': prefix, 'contains': contains, 'order': order, 'cursor': cursor, 'limit': limit, 'generation': generation},
+            query={'prefix': prefix, 'contains': contains, 'type': type, 'document': document, 'order': order, 'cursor': cursor, 'limit': limit, 'generation': generation},
         )
 
     def get_entity(self, index: str, id: str, *, generation: str | None = None) -> EntityDetail:

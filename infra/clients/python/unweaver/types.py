@@ -69,6 +69,14 @@ class Answer(TypedDict):
     truncated: NotRequired[bool]
 
 
+class ApplyCalls(TypedDict):
+    """Extractions to pay for, by the passages that changed types are applied to."""
+
+    all: int
+    mentions: int
+    new: int
+
+
 class Audit(TypedDict):
     """What an audit checked, and the differences that it found."""
 
@@ -315,6 +323,7 @@ class Entity(TypedDict):
     rank: int
     score: float
     similarity: float
+    type: NotRequired[str]
 
 
 class EntityChunks(TypedDict):
@@ -337,6 +346,7 @@ class EntityDetail(TypedDict):
     index: str
     mentions: int
     name: str
+    type: NotRequired[str]
 
 
 class EntityRef(TypedDict):
@@ -352,11 +362,13 @@ class EntitySummary(TypedDict):
     chunk_total: int
     id: str
     name: str
+    type: NotRequired[str]
 
 
 class Estimate(TypedDict):
     """The cost of a run as estimated by a dry run."""
 
+    apply_to: NotRequired[None | ApplyCalls]
     cost: Range
     embed: Range
     extract: Range
@@ -776,6 +788,7 @@ class Mention(TypedDict):
     located: bool
     name: str
     spans: list[list[int]]
+    type: NotRequired[str]
 
 
 class Message(TypedDict):
