@@ -169,7 +169,7 @@ func TestTheServedDescriptionIsTheSame(t *testing.T) {
 func TestEveryAnswerIsAsDescribed(t *testing.T) {
 	d := describe(t)
 	o := operate(t, nil)
-	o.control.schedule = &control.Scheduled{Index: "sample"}
+	o.control.Schedule = &control.Scheduled{Index: "sample"}
 	f := o.fixture
 	f.ask(object{"query": "Oslo"})
 	f.report("g1", core.Report{Status: core.StatusCompleted})

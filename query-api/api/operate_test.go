@@ -79,19 +79,19 @@ func TestAnIndexIsBuiltSteeredAndServedOverHTTP(t *testing.T) {
 		{"POST", "/dead-letters/retry", object{"chunks": []string{letter}}, 202, "", "retry sample " + letter},
 		{"POST", "/dead-letters/retry", object{"chunks": []string{"x"}}, 422, "invalid_parameter", ""},
 	} {
-		o.control.asked = nil
+		o.control.Asked = nil
 		status, out, header := o.do(c.method, sampleIndex+c.path, c.body)
-		at := fmt.Sprintf("%d: %s %s %v: %d %v, asked %q", i, c.method, c.path, c.body, status, out, o.control.asked)
+		at := fmt.Sprintf("%d: %s %s %v: %d %v, asked %q", i, c.method, c.path, c.body, status, out, o.control.Asked)
 		assert.True(t, status == c.status && (status < 300 || out["code"] == c.code), at)
-		assert.True(t, c.asked == "" && len(o.control.asked) == 0 || slices.Contains(o.control.asked, c.asked), at)
+		assert.True(t, c.asked == "" && len(o.control.Asked) == 0 || slices.Contains(o.control.Asked, c.asked), at)
 		assert.True(t, c.body == nil || !strings.Contains(at, "cron:@daily paused:true") || out["paused"] == true, at)
 		assert.True(t, c.code != "lease_held" || out["run"] == "sample/g3", at)
 		assert.True(t, status != 202 || out["generation"] == nil ||
 			header.Get("Location") == sampleIndex+"/runs/"+fmt.Sprint(out["generation"]), "%s, %v", at, header)
-		assert.True(t, c.body == nil || status != 200 || out["index"] != "sample" || o.control.by.Via == "token", at)
+		assert.True(t, c.body == nil || status != 200 || out["index"] != "sample" || o.control.By.Via == "token", at)
 	}
 	got := o.send("POST", sampleIndex+"/runs", "", asOwner("Idempotency-Key", "deploy-1")...)
-	assert.True(t, got.Code == 202 && strings.HasSuffix(o.control.asked[len(o.control.asked)-1], " token deploy-1"), "%s", got.Body)
+	assert.True(t, got.Code == 202 && strings.HasSuffix(o.control.Asked[len(o.control.Asked)-1], " token deploy-1"), "%s", got.Body)
 	got = o.send("POST", sampleIndex+"/runs", "", asOwner("Idempotency-Key", "two words")...)
 	assert.Equal(t, 422, got.Code, "%s", got.Body)
 }
@@ -111,7 +111,7 @@ func TestNoBodyOfControlIsReadOtherwiseThanItIsMeant(t *testing.T) {
 			}
 		}
 	}
-	assert.True(t, tried >= 6 && len(o.control.asked) == 0, "%d tried, asked %v", tried, o.control.asked)
+	assert.True(t, tried >= 6 && len(o.control.Asked) == 0, "%d tried, asked %v", tried, o.control.Asked)
 }
 
 // Reading needs no key on loopback; what spends money or writes files does. The log says who did what, and no more.
@@ -242,7 +242,7 @@ func TestAnUploadWritesAndDeletesDocumentsOfTheIndexAlone(t *testing.T) {
 		status, body := put(c.key, c.text, c.headers...)
 		assert.True(t, status == c.status && strings.Contains(body, c.says), "%s: %d %s", c.key, status, body)
 	}
-	o.control.err = fmt.Errorf("the engine is down")
+	o.control.Err = fmt.Errorf("the engine is down")
 	status, body := put("old.txt?build=true", "newest")
 	assert.True(t, status == 200 && strings.Contains(body, "the engine is down"), "%d %s", status, body)
 	for _, want := range []int{204, 404} {
@@ -266,7 +266,7 @@ func TestABuildHasTheConfigurationOfTheServerOrOfThePublishedGeneration(t *testi
 	o.desk.Config = config.Default()
 	assert.Equal(t, 202, o.send("POST", sampleIndex+"/runs", "", asOwner()...).Code)
 	stored := must(artifact.Index{Store: o.store, Name: "sample"}.Spec(t.Context(), o.built.Manifest.Spec))(t)
-	assert.Equal(t, stored, o.control.spec)
+	assert.Equal(t, stored, o.control.Spec)
 }
 
 func TestThePythonClientBuildsAsksAndRetrieves(t *testing.T) {
