@@ -17,7 +17,6 @@ import (
 	"github.com/unweaver/unweaver/internal/pipeline/upkeep"
 	"github.com/unweaver/unweaver/internal/store/blob"
 	"github.com/unweaver/unweaver/internal/testkit/blobmemory"
-	"github.com/unweaver/unweaver/internal/testkit/modeltest"
 	"github.com/unweaver/unweaver/internal/testkit/recordsmemory"
 	"github.com/unweaver/unweaver/internal/testkit/stagetest"
 	"github.com/unweaver/unweaver/internal/testkit/vectorsmemory"
@@ -229,17 +228,4 @@ func TestABackfillPaysAsItsBuildAsks(t *testing.T) {
 	require.NoError(t, f.pay(t.Context(), 0, noOtherBuild))
 	f.publish(t)
 	assert.Equal(t, 1, int(s.server.Stats().Extract-before))
-}
-
-// What keeps an earlier request is in no batch, and is not paid for again.
-func TestBatchesHaveWhatIsAskedNowAlone(t *testing.T) {
-	s := batchSite(t, 20, modeltest.BatchFaults{})
-	s.night(t)
-	s.wants("new", "Drug")
-	for i := range 3 {
-		name, text := fmt.Sprintf("late%d.md", i), fmt.Sprintf("# Late %d\n\nThe barge Alma%d carried rye.\n", i, i)
-		s.write(t, map[string]string{name: text})
-	}
-	out, stats := s.night(t), s.server.Stats()
-	assert.True(t, out.batched.Requests == 3 && s.server.Stats().Extract == 23 && stats.Duplicates == 0, "%+v", out.batched)
 }

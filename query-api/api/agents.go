@@ -98,10 +98,9 @@ func (t tools) Ask(ctx context.Context, index string, body []byte) (answer.Respo
 
 // ReadChunk implements mcp.Backend.
 func (t tools) ReadChunk(ctx context.Context, index, generation, id string) (out mcp.Detail, err error) {
-	err = t.readGeneration(ctx, index, wanted{generation: generation}, func(
-		ctx context.Context, generation *retrieve.Generation,
-	) error {
-		found, err := chunkDetail(ctx, generation, id)
+	pinned := wanted{generation: generation}
+	err = t.readGeneration(ctx, index, pinned, func(ctx context.Context, of *retrieve.Generation) error {
+		found, err := chunkDetail(ctx, of, id)
 		out = mcp.Detail{
 			Index: found.Index, Generation: found.Generation, Chunk: found.Chunk, Mentions: found.Mentions,
 		}

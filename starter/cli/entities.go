@@ -31,9 +31,6 @@ indexes.*.extraction.types entities have types, and --type lists all of one type
 			"  unweaver entities docs --prefix asp --order passages",
 		Args: requireArgs(0, 0, "an INDEX"),
 		RunE: func(command *cobra.Command, _ []string) error {
-			if most < 0 {
-				return fault.Usage.At("read", "--limit").Because(fmt.Sprintf("want 0 or more, got %d", most))
-			}
 			return a.withQueries(command.Context(), func(ctx context.Context, base string) error {
 				found, err := readEntities(ctx, mcp.Remote{Client: queryClient, Base: base, Key: keyOf(ctx)}, asked, most)
 				if err != nil {

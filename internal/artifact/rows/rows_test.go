@@ -205,11 +205,3 @@ func TestTheHeadingsAndPagesOfAPlace(t *testing.T) {
 	first, last := (rows.Document{}).PagesOf(0, 9)
 	assert.True(t, first == 0 && last == 0, "without pages: %d, %d", first, last)
 }
-
-// A row that could end with a type ends with one: one thing has one form.
-func TestAnEmptyTypeIsDamage(t *testing.T) {
-	row := append(rows.Record{Name: "x"}.Encode(), 0)
-	row[0] = 2
-	_, err := rows.DecodeRecord(row)
-	assert.ErrorContains(t, err, "it has an empty type")
-}

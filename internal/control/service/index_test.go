@@ -34,11 +34,11 @@ func TestABuildIsStartedOnce(t *testing.T) {
 	request := indexRequest(b, "docs", "")
 	first := musttest.Get(b.BuildIndex(t.Context(), request))(b.t)
 	assert.True(t, !first.Attached && regexp.MustCompile(`^docs/\d{8}t\d{6}z$`).MatchString(first.Run), "%+v", first)
-	b.temporal.hidden["build/"+first.Run] = true // visibility lags behind
+	b.temporal.Hidden["build/"+first.Run] = true // visibility lags behind
 	again := musttest.Get(b.BuildIndex(t.Context(), request))(b.t)
-	assert.True(t, again.Attached && again.Run == first.Run && len(b.temporal.started) == 1, "again %+v, %d starts", again,
-		len(b.temporal.started))
-	options, input := b.temporal.started[0], b.temporal.inputs[0].(workflows.Build)
+	assert.True(t, again.Attached && again.Run == first.Run && len(b.temporal.Started) == 1, "again %+v, %d starts", again,
+		len(b.temporal.Started))
+	options, input := b.temporal.Started[0], b.temporal.Inputs[0].(workflows.Build)
 	assert.True(t, options.ID == "build/"+first.Run && options.TaskQueue == "unweaver" && input.Heartbeat != 0,
 		"%+v with %+v", options, input)
 }
@@ -56,11 +56,11 @@ func TestARequestWithANameIsAnsweredByTheRunItBegan(t *testing.T) {
 			b.setState(first.Run, state)
 		}
 		if status == core.StatusFailed {
-			b.temporal.executions["build/"+first.Run] = completed
+			b.temporal.Executions["build/"+first.Run] = completed
 		}
 		again := musttest.Get(b.BuildIndex(t.Context(), request))(t)
-		assert.True(t, !first.Attached && again.Attached && again.Run == first.Run && len(b.temporal.started) == 1,
-			"%q: %+v, %d starts", status, again, len(b.temporal.started))
+		assert.True(t, !first.Attached && again.Attached && again.Run == first.Run && len(b.temporal.Started) == 1,
+			"%q: %+v, %d starts", status, again, len(b.temporal.Started))
 	}
 	other := request
 	other.Rebuild = true
@@ -69,7 +69,7 @@ func TestARequestWithANameIsAnsweredByTheRunItBegan(t *testing.T) {
 	refused.Report.Status, refused.Report.Reason = core.StatusFailed, string(fault.LeaseHeld)
 	b.setState(first.Run, refused)
 	again := musttest.Get(b.BuildIndex(t.Context(), request))(t)
-	assert.True(t, !again.Attached && len(b.temporal.started) == 2, "a run that did nothing counts: %+v", again)
+	assert.True(t, !again.Attached && len(b.temporal.Started) == 2, "a run that did nothing counts: %+v", again)
 }
 
 // Who asks while another dials waits for the same answer, no longer than it likes, and a failure counts for a second.
@@ -125,7 +125,7 @@ func TestBuildsThatBeginAtTheSameTimeAreOne(t *testing.T) {
 	for _, run := range runs {
 		assert.Equal(t, runs[0].Run, run.Run)
 	}
-	assert.Len(t, b.temporal.started, 1)
+	assert.Len(t, b.temporal.Started, 1)
 	named := indexRequest(b, "docs", "g7")
 	musttest.Refuse(b.BuildIndex(t.Context(), named))(t, fault.LeaseHeld, "run "+runs[0].Run+" builds it")
 }
@@ -140,7 +140,7 @@ func TestARunHasThePriorityOfItsIndex(t *testing.T) {
 	for i, want := range []temporal.Priority{
 		{PriorityKey: 2, FairnessKey: "docs", FairnessWeight: 4}, {FairnessKey: "other"},
 	} {
-		got := b.temporal.started[i].Priority
+		got := b.temporal.Started[i].Priority
 		assert.True(t, got == want, "run %d: %+v, want %+v", i, got, want)
 	}
 }
@@ -226,9 +226,9 @@ func TestABuildThatIsJoinedSaysSinceWhenAndOneThatEndsIsNotJoined(t *testing.T) 
 				}
 				if c.ends > 0 {
 					end := time.AfterFunc(c.ends, func() {
-						b.temporal.mu.Lock()
-						defer b.temporal.mu.Unlock()
-						b.temporal.executions["build/"+first.Run] = completed
+						b.temporal.Mu.Lock()
+						defer b.temporal.Mu.Unlock()
+						b.temporal.Executions["build/"+first.Run] = completed
 					})
 					defer end.Stop()
 				}
@@ -249,14 +249,14 @@ func TestAnAuditBeginsOnceOneThatWroteItsReportHasEnded(t *testing.T) {
 		first := musttest.Get(b.AuditIndex(t.Context(), control.AuditRequest{Index: "docs"}))(b.t)
 		b.setState(first.Run, core.RunState{Report: core.Report{Run: first.Run, Status: core.StatusCompleted}})
 		end := time.AfterFunc(3*time.Second, func() {
-			b.temporal.mu.Lock()
-			defer b.temporal.mu.Unlock()
-			b.temporal.executions["audit/docs"] = completed
+			b.temporal.Mu.Lock()
+			defer b.temporal.Mu.Unlock()
+			b.temporal.Executions["audit/docs"] = completed
 		})
 		defer end.Stop()
 		second, err := b.AuditIndex(t.Context(), control.AuditRequest{Index: "docs"})
-		assert.True(t, err == nil && second.Run != first.Run && len(b.temporal.started) == 2, "%+v, %v: %d started", second,
-			err, len(b.temporal.started))
+		assert.True(t, err == nil && second.Run != first.Run && len(b.temporal.Started) == 2, "%+v, %v: %d started", second,
+			err, len(b.temporal.Started))
 	})
 }
 
@@ -265,7 +265,7 @@ func TestARebuildIsStartedAsOneAndJoinsNoOther(t *testing.T) {
 	request := indexRequest(b, "docs", "")
 	request.Rebuild = true
 	first := musttest.Get(b.BuildIndex(t.Context(), request))(b.t)
-	input := b.temporal.inputs[0].(workflows.Build)
+	input := b.temporal.Inputs[0].(workflows.Build)
 	assert.True(t, input.Rebuild, "%+v", input)
 	musttest.Refuse(b.BuildIndex(t.Context(), request))(t, fault.LeaseHeld, first.Run, "unweaver cancel "+first.Run)
 }
@@ -275,17 +275,17 @@ func TestMoreRunsThanOnePageOfVisibility(t *testing.T) {
 	for name, noPrefix := range map[string]bool{"visibility knows prefixes": false, "it does not": true} {
 		t.Run(name, func(t *testing.T) {
 			b := newBench(t)
-			b.temporal.noPrefix = noPrefix
+			b.temporal.NoPrefix = noPrefix
 			for i := range 250 {
-				b.temporal.executions[fmt.Sprintf("build/a%03d/g", i)] = running
-				b.temporal.executions[fmt.Sprintf("build/docs/g1/extract/%03d", i)] = running // its own children
+				b.temporal.Executions[fmt.Sprintf("build/a%03d/g", i)] = running
+				b.temporal.Executions[fmt.Sprintf("build/docs/g1/extract/%03d", i)] = running // its own children
 			}
-			b.temporal.executions["build/docs-old/g9"] = running
-			b.temporal.executions["build/docs/g0"] = completed
-			b.temporal.executions["build/docs/g1"] = running
+			b.temporal.Executions["build/docs-old/g9"] = running
+			b.temporal.Executions["build/docs/g0"] = completed
+			b.temporal.Executions["build/docs/g1"] = running
 			run, err := b.BuildIndex(t.Context(), indexRequest(b, "docs", ""))
 			assert.True(t, err == nil && run.Attached && run.Run == "docs/g1", "got %+v, %v; want to join docs/g1", run, err)
-			query := b.temporal.queries[0]
+			query := b.temporal.Queries[0]
 			assert.True(t, strings.Contains(query, "WorkflowId STARTS_WITH 'build/docs/'"), "asked for %q", query)
 		})
 	}
@@ -306,9 +306,9 @@ func TestTheLeaseShowsABuildThatVisibilityDoesNot(t *testing.T) {
 			for id, status := range map[string]bool{
 				"build/docs/g1": true, "build/docs/g0": false, "restore/docs": true, "build/other/g1": true,
 			} {
-				b.temporal.executions[id], b.temporal.hidden[id] = completed, true
+				b.temporal.Executions[id], b.temporal.Hidden[id] = completed, true
 				if status {
-					b.temporal.executions[id] = running
+					b.temporal.Executions[id] = running
 				}
 			}
 			if c.lease != "" {
@@ -338,7 +338,7 @@ func unreadableLease(t *testing.T, lease string) {
 		strings.Contains(status.Problems[0].Object, "lease.json"), "status %+v, %v", status, err)
 	// The build that is started decides by the engine who has the lease.
 	_, err = b.BuildIndex(t.Context(), indexRequest(b, "docs", ""))
-	assert.True(t, err == nil && len(b.temporal.started) == 1, "%d builds were started, %v", len(b.temporal.started), err)
+	assert.True(t, err == nil && len(b.temporal.Started) == 1, "%d builds were started, %v", len(b.temporal.Started), err)
 }
 
 // The newest start of an index is remembered under a key that no run can have.
@@ -369,7 +369,7 @@ func TestNamesThatCannotBeBuilt(t *testing.T) {
 			musttest.Refuse(b.BuildIndex(t.Context(), c.request))(t, c.code, c.says)
 		})
 	}
-	assert.True(t, len(b.temporal.started) == 0, "%d builds were started", len(b.temporal.started))
+	assert.True(t, len(b.temporal.Started) == 0, "%d builds were started", len(b.temporal.Started))
 }
 
 func publish(b *bench, generation string) {
@@ -386,13 +386,13 @@ func TestARestoreIsStartedOnceSeenAndCancelled(t *testing.T) {
 	publish(b, "g1")
 	run, err := b.RestoreIndex(t.Context(), "docs")
 	require.True(t, err == nil && strings.HasPrefix(run.Run, "docs/restore-") && run.NoCorpus == "" &&
-		b.temporal.started[0].ID == "restore/docs", "%+v, %v", run, err)
+		b.temporal.Started[0].ID == "restore/docs", "%+v, %v", run, err)
 	_, err = b.RestoreIndex(t.Context(), "docs")
 	musttest.Fail(t, err, fault.LeaseHeld, "is already running", "unweaver status "+run.Run, "unweaver cancel "+run.Run)
 	status := musttest.Get(b.ReadStatus(t.Context(), "docs"))(t)
 	assert.True(t, status.Run == run.Run && status.Status == core.StatusRunning, "status of the index: %+v", status)
 	b.must(b.CancelRun(t.Context(), "docs"))
-	if last := b.temporal.updates[0]; last.WorkflowID != "restore/docs" || last.UpdateName != "cancel" {
+	if last := b.temporal.Updates[0]; last.WorkflowID != "restore/docs" || last.UpdateName != "cancel" {
 		t.Errorf("%s of %s", last.UpdateName, last.WorkflowID)
 	}
 	generations := musttest.Get(b.ListGenerations(t.Context(), "docs"))(t)
@@ -404,8 +404,8 @@ func TestAnAuditIsStartedOnceWithItsPart(t *testing.T) {
 	musttest.Refuse(b.AuditIndex(t.Context(), control.AuditRequest{Index: "docs"}))(t, fault.UnknownIndex, "no generation")
 	publish(b, "g1")
 	run, err := b.AuditIndex(t.Context(), control.AuditRequest{Index: "docs", Sample: core.Sample{Part: 2, Of: 7}, Repair: true})
-	require.True(t, err == nil && strings.HasPrefix(run.Run, "docs/audit-") && b.temporal.started[0].ID == "audit/docs",
-		"%+v, %v: %+v", run, err, b.temporal.started)
+	require.True(t, err == nil && strings.HasPrefix(run.Run, "docs/audit-") && b.temporal.Started[0].ID == "audit/docs",
+		"%+v, %v: %+v", run, err, b.temporal.Started)
 	_, err = b.AuditIndex(t.Context(), control.AuditRequest{Index: "docs"})
 	musttest.Fail(t, err, fault.LeaseHeld, "an audit of it is already running", run.Run)
 	_, err = b.AuditIndex(t.Context(), control.AuditRequest{Index: "docs", Sample: core.Sample{Part: 8, Of: 7}})
@@ -425,9 +425,9 @@ func TestARestoreAndABuildAreStartedWhereThePointerIsDamaged(t *testing.T) {
 		_, err := b.ListGenerations(t.Context(), "docs")
 		musttest.Fail(t, err, fault.SegmentDamage, "current.json", "unweaver restore docs")
 		run := musttest.Get(b.RestoreIndex(t.Context(), "docs"))(t)
-		assert.True(t, len(b.temporal.started) == 1 && b.temporal.started[0].ID == "restore/docs", "%s: %+v", situation, run)
+		assert.True(t, len(b.temporal.Started) == 1 && b.temporal.Started[0].ID == "restore/docs", "%s: %+v", situation, run)
 		run, err = b.BuildIndex(t.Context(), indexRequest(b, "docs", "g2"))
-		assert.True(t, err == nil && len(b.temporal.started) == 2, "%s: a build: %+v, %v", situation, run, err)
+		assert.True(t, err == nil && len(b.temporal.Started) == 2, "%s: a build: %+v, %v", situation, run, err)
 	}
 }
 
@@ -459,7 +459,7 @@ func TestAStartWaitsUntilWorkersPoll(t *testing.T) {
 	b := newBench(t)
 	synctest.Test(t, func(t *testing.T) {
 		for computers, want := range []time.Duration{10 * time.Second, 0} {
-			b.temporal.computers = computers
+			b.temporal.Computers = computers
 			ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 			begun := time.Now()
 			b.AwaitWorkers(ctx)

@@ -26,6 +26,7 @@ import (
 	"github.com/unweaver/unweaver/internal/stage/extract"
 	"github.com/unweaver/unweaver/internal/store/blob"
 	"github.com/unweaver/unweaver/internal/store/coordination"
+	"github.com/unweaver/unweaver/internal/testkit/controltest"
 	"github.com/unweaver/unweaver/internal/testkit/musttest"
 	"github.com/unweaver/unweaver/workflows"
 )
@@ -34,11 +35,11 @@ import (
 func TestCommandsOnRunsAreRecordedWithWhoAndWhy(t *testing.T) {
 	b := newBench(t)
 	ctx := control.WithOperator(t.Context(), core.Operator{By: "ada@desk", Via: "token", Reason: "too expensive"})
-	b.temporal.executions["build/docs/g1"] = running
+	b.temporal.Executions["build/docs/g1"] = running
 	b.must(b.PauseRun(ctx, "docs/g1"))
 	b.must(b.ResumeRun(ctx, "docs/g1", nil))
 	b.must(b.CancelRun(ctx, "docs"))
-	b.temporal.executions["build/docs/g1"] = completed
+	b.temporal.Executions["build/docs/g1"] = completed
 	b.writeReport("g1", core.StatusCompleted)
 	musttest.Fail(t, b.PauseRun(ctx, "docs/g1"), fault.RunEnded)
 	operations := musttest.Get(b.ListOperations(t.Context(), "docs", 0))(b.t)
@@ -59,16 +60,16 @@ func TestCommandsOnRunsAreRecordedWithWhoAndWhy(t *testing.T) {
 // What stops a run is done also where it cannot be recorded, and says so.
 func TestARunIsPausedAlsoWhereThatCannotBeRecorded(t *testing.T) {
 	b := newBench(t)
-	b.temporal.executions["build/docs/g1"] = running
+	b.temporal.Executions["build/docs/g1"] = running
 	b.Stores.Artifacts = readOnly{b.Stores.Artifacts}
 	musttest.Fail(t, b.PauseRun(t.Context(), "docs/g1"), fault.StoreDenied, "record pause of docs/g1", "the operation took effect")
-	assert.Len(t, b.temporal.updates, 1)
+	assert.Len(t, b.temporal.Updates, 1)
 }
 
 // What is served can be moved while the engine is down; where nothing is published there is nothing to move.
 func TestNothingIsMovedOfAnIndexThatIsNot(t *testing.T) {
 	b := newBench(t)
-	b.temporal.down = errDown
+	b.temporal.Down = errDown
 	for action, code := range map[string]fault.Code{
 		core.ActionRollback: fault.UnknownIndex, core.ActionPublish: fault.UnknownGen, core.ActionDiscard: fault.UnknownGen,
 		core.ActionTag: fault.UnknownGen, core.ActionUntag: fault.NotFound, "burn": fault.Usage,
@@ -145,7 +146,7 @@ func TestProbeQuestionsComeWithTheRequest(t *testing.T) {
 			Spec: request.Spec, Files: request.Files, Schedule: config.Schedule{Cron: "@daily", Overlap: "skip"},
 		}))(t, fault.BadConfig, c.want)
 	}
-	require.Empty(t, b.temporal.started, "a run was started all the same")
+	require.Empty(t, b.temporal.Started, "a run was started all the same")
 	request.Spec.Gate.Probes = core.SentFile + sum
 	musttest.Get(b.BuildIndex(t.Context(), request))(b.t)
 	raw, _, err := blob.Read(t.Context(), b.art.Store, b.art.ProbesKey(sum))
@@ -160,13 +161,13 @@ func TestABackfillThatTheEngineDoesNotRunEnds(t *testing.T) {
 	b.publish()
 	status := func() string { return musttest.Get(run.ReadBackfill(ctx, b.art, "old"))(t).Status }
 	request := control.BackfillRequest{Index: "docs", Name: "old", Choice: core.BackfillChoice{Prefix: "old/"}}
-	b.temporal.refuses = errors.New("no room")
+	b.temporal.Refuses = errors.New("no room")
 	_, err := b.StartBackfill(ctx, request)
 	assert.True(t, err != nil && status() == core.StatusFailed, "%v; it is %s", err, status())
-	b.temporal.refuses = nil
+	b.temporal.Refuses = nil
 	musttest.Get(b.StartBackfill(ctx, request))(b.t)
 	require.Equal(t, core.StatusRunning, status(), "it")
-	b.temporal.executions[workflows.BackfillID("docs", "old")] = terminated
+	b.temporal.Executions[workflows.BackfillID("docs", "old")] = terminated
 	named := control.BackfillNamed{Index: "docs", Name: "old"}
 	musttest.Fail(t, b.PauseBackfill(ctx, named), fault.RunEnded, "does not run it", "resume, or cancel")
 	b.must(b.CancelBackfill(ctx, named))
@@ -248,7 +249,7 @@ func TestARoundOfRetryFailedIsABuildOfWhatFailed(t *testing.T) {
 	_, err := b.RetryFailed(t.Context(), request)
 	assert.True(t, fault.Is(err, fault.UnknownIndex), "of an index that was never built: %v", err)
 	digest := b.publish()
-	if run, err := b.RetryFailed(t.Context(), request); err != nil || run.Run != "" || len(b.temporal.started) != 0 {
+	if run, err := b.RetryFailed(t.Context(), request); err != nil || run.Run != "" || len(b.temporal.Started) != 0 {
 		t.Errorf("nothing failed: %+v, %v", run, err)
 	}
 	_, round, err := service.ChooseLetters(b.Service, t.Context(), "docs", &core.Manifest{
@@ -266,11 +267,11 @@ func TestARoundOfRetryFailedIsABuildOfWhatFailed(t *testing.T) {
 	operations := musttest.Get(b.ListOperations(t.Context(), "docs", 0))(b.t)
 	assert.True(t, len(operations) == 1 && operations[0].Action == core.ActionRetry && operations[0].Run == run.Run,
 		"recorded are %+v", operations)
-	build := b.temporal.inputs[0].(workflows.Build)
+	build := b.temporal.Inputs[0].(workflows.Build)
 	assert.True(t, build.Attempt == 5 && build.Spec == digest.String(), "%+v", build)
 	again, err := b.RetryFailed(t.Context(), request)
 	assert.True(t, err == nil && again.Attached && again.Run == run.Run && again.RunID == run.RunID &&
-		len(b.temporal.started) == 1, "a second one: %+v, %v", again, err)
+		len(b.temporal.Started) == 1, "a second one: %+v, %v", again, err)
 	_, err = b.RetryFailed(t.Context(), control.LettersRequest{Name: "docs", Chunks: []string{chunk}})
 	musttest.Fail(t, err, fault.LeaseHeld, run.Run+" is retrying others", "add --wait")
 	_, err = b.BuildIndex(t.Context(), control.IndexRequest{Spec: b.spec("docs")})
@@ -339,7 +340,7 @@ func (m mortalStates) SetState(ctx context.Context, run string, state []byte) er
 }
 
 type mortalEngine struct {
-	*temporalFake
+	*controltest.Temporal
 	life *mortal
 }
 
@@ -347,7 +348,7 @@ func (m mortalEngine) ExecuteWorkflow(
 	ctx context.Context, options client.StartWorkflowOptions, name any, inputs ...any,
 ) (run client.WorkflowRun, err error) {
 	return run, m.life.strike(func() error {
-		run, err = m.temporalFake.ExecuteWorkflow(ctx, options, name, inputs...)
+		run, err = m.Temporal.ExecuteWorkflow(ctx, options, name, inputs...)
 		return err
 	})
 }
@@ -377,16 +378,16 @@ func TestARoundOfRetryFailedIsOneWhereverItsStartIsKilled(t *testing.T) {
 				continue
 			}
 			kills++
-			for id := range b.temporal.executions {
-				b.temporal.hidden[id] = true // visibility lags behind
+			for id := range b.temporal.Executions {
+				b.temporal.Hidden[id] = true // visibility lags behind
 			}
-			begun := len(b.temporal.started)
+			begun := len(b.temporal.Started)
 			round, err := b.RetryFailed(t.Context(), request)
-			require.True(t, err == nil && round.Attached == (begun == 1) && len(b.temporal.started) == 1,
-				"write %d, done %t: %+v, %v after %d starts", step, done, round, err, len(b.temporal.started))
+			require.True(t, err == nil && round.Attached == (begun == 1) && len(b.temporal.Started) == 1,
+				"write %d, done %t: %+v, %v after %d starts", step, done, round, err, len(b.temporal.Started))
 			joins += begun
 			musttest.Refuse(b.BuildIndex(t.Context(), indexRequest(b, "docs", "")))(t, fault.LeaseHeld, round.Run)
-			b.temporal.executions["build/"+round.Run] = completed
+			b.temporal.Executions["build/"+round.Run] = completed
 			if build, err := b.BuildIndex(t.Context(), indexRequest(b, "docs", "")); err != nil || build.Attached {
 				t.Errorf("write %d, done %t: the build after it: %+v, %v", step, done, build, err)
 			}
@@ -409,11 +410,11 @@ func TestARunThatWroteItsReportIsWaitedFor(t *testing.T) {
 				ending := core.RunState{RunID: "r1", Stage: core.StageCollect}
 				ending.Report.Run, ending.Report.Status = "docs/"+prefix+"1", core.StatusErrors
 				b.setState(ending.Report.Run, ending)
-				b.temporal.executions["build/"+ending.Report.Run] = running
+				b.temporal.Executions["build/"+ending.Report.Run] = running
 				time.AfterFunc(3*time.Second, func() {
-					b.temporal.mu.Lock()
-					b.temporal.executions["build/"+ending.Report.Run] = completed
-					b.temporal.mu.Unlock()
+					b.temporal.Mu.Lock()
+					b.temporal.Executions["build/"+ending.Report.Run] = completed
+					b.temporal.Mu.Unlock()
 				})
 				began := time.Now()
 				var started control.Run
@@ -427,7 +428,7 @@ func TestARunThatWroteItsReportIsWaitedFor(t *testing.T) {
 					started, err = b.BuildIndex(t.Context(), indexRequest(b, "docs", ""))
 				}
 				assert.True(t, err == nil && !started.Attached && started.Run != ending.Report.Run &&
-					len(b.temporal.started) == 1 && time.Since(began) >= 3*time.Second, "%s, then %s: %+v, %v", ending.Report.Run,
+					len(b.temporal.Started) == 1 && time.Since(began) >= 3*time.Second, "%s, then %s: %+v, %v", ending.Report.Run,
 					next, started, err)
 			})
 		}

@@ -28,7 +28,7 @@ import (
 // working writes the state of a run in its extract stage, with what two batches and an older attempt of one wrote.
 func working(b *bench) {
 	now := time.Now().UTC()
-	b.temporal.executions["build/docs/g1"] = running
+	b.temporal.Executions["build/docs/g1"] = running
 	state := core.RunState{Stage: "extract", Total: 100, StageAt: now.Add(-10 * time.Second), Workflow: "build/docs/g1"}
 	state.Report.Status, state.Report.Started = core.StatusRunning, now.Add(-20*time.Second)
 	b.setState("docs/g1", state)
@@ -91,7 +91,7 @@ func TestAStatusWithoutOneOfItsSources(t *testing.T) {
 			b.classes.progress = fault.StoreDown.At("read progress from", "redis").Because(errDown)
 		}, core.StatusRunning, "", "store_unavailable", "connection refused"},
 		"Temporal is down": {func(b *bench) {
-			b.temporal.down = serviceerror.NewUnavailable("connection refused")
+			b.temporal.Down = serviceerror.NewUnavailable("connection refused")
 		}, core.StatusRunning, "", "engine_unavailable", "127.0.0.1:7233"},
 		"the control record is damaged": {func(b *bench) {
 			b.must(b.Stores.Coordination.SetControl(b.t.Context(), "docs/g1", []byte("{")))
@@ -100,30 +100,30 @@ func TestAStatusWithoutOneOfItsSources(t *testing.T) {
 			b.putState("{")
 		}, core.StatusRunning, "", "segment_damaged", "paid results are safe"},
 		"Temporal has forgotten the run": {func(b *bench) {
-			delete(b.temporal.executions, "build/docs/g1")
+			delete(b.temporal.Executions, "build/docs/g1")
 		}, core.StatusFailed, "gone", "unknown_run", "unweaver cancel docs/g1 --lost"},
 		"it was terminated": {func(b *bench) {
-			b.temporal.executions["build/docs/g1"] = terminated
+			b.temporal.Executions["build/docs/g1"] = terminated
 		}, core.StatusFailed, "terminated", "", ""},
 		"it was terminated, its state damaged": {func(b *bench) {
-			b.temporal.executions["build/docs/g1"] = terminated
+			b.temporal.Executions["build/docs/g1"] = terminated
 			b.putState("{")
 		}, core.StatusFailed, "terminated", "segment_damaged", "read the state of run"},
 		"there is no state yet": {func(b *bench) { b.putState("") }, core.StatusRunning, "", "", ""},
 		"no worker polls": {func(b *bench) {
 			b.putState("{}")
-			b.temporal.pollers = 0
+			b.temporal.Pollers = 0
 		}, core.StatusRunning, "", "no_worker", "start unweaver-worker"},
 		"no worker computes": {func(b *bench) {
-			b.temporal.computers = 0
+			b.temporal.Computers = 0
 		}, core.StatusRunning, "", "no_worker", "worker.role all or cpu"},
 		"no worker computes, nor need it": {func(b *bench) {
-			b.temporal.computers, b.temporal.kind = 0, workflows.AuditName
+			b.temporal.Computers, b.temporal.Kind = 0, workflows.AuditName
 		}, core.StatusRunning, "", "", ""},
 		"only its report is left": {func(b *bench) {
 			b.writeReport("g1", core.StatusHeld)
 			b.putState("{}")
-			delete(b.temporal.executions, "build/docs/g1")
+			delete(b.temporal.Executions, "build/docs/g1")
 		}, core.StatusHeld, "", "", ""},
 		"a gate held it, and an operator published it": {func(b *bench) {
 			b.writeReport("g1", core.StatusHeld)
@@ -136,7 +136,7 @@ func TestAStatusWithoutOneOfItsSources(t *testing.T) {
 		}, core.StatusCompleted, "", "", ""},
 		"it ended, the report is not written": {func(b *bench) {
 			b.setState("docs/g1", state(core.StatusFailed))
-			b.temporal.executions["build/docs/g1"] = completed
+			b.temporal.Executions["build/docs/g1"] = completed
 		}, core.StatusFailed, "", "", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -184,14 +184,14 @@ func TestAnIndexStandsForItsNewestRun(t *testing.T) {
 		prepare func(*bench)
 		want    string
 	}{
-		"what runs":       {func(b *bench) { b.temporal.executions["build/docs/g2"] = running }, "docs/g2"},
+		"what runs":       {func(b *bench) { b.temporal.Executions["build/docs/g2"] = running }, "docs/g2"},
 		"what ended last": {func(*bench) {}, "docs/g3"},
 		"the later of two": {func(b *bench) {
-			b.temporal.executions["build/docs/g2"] = running
-			b.temporal.executions["build/docs/g5"] = running
+			b.temporal.Executions["build/docs/g2"] = running
+			b.temporal.Executions["build/docs/g5"] = running
 		}, "docs/g5"},
 		"a remembered run ended": {
-			func(b *bench) { b.remember("docs/g2"); b.temporal.executions["build/docs/g2"] = completed }, "docs/g3",
+			func(b *bench) { b.remember("docs/g2"); b.temporal.Executions["build/docs/g2"] = completed }, "docs/g3",
 		},
 		"a memory of nonsense": {func(b *bench) { b.remember("what is this?") }, "docs/g3"},
 	} {
@@ -226,7 +226,7 @@ func (b *bench) dated(generation string, at time.Time) {
 
 func TestARunThatWaitsSaysForWhatSinceWhenAndUntilWhen(t *testing.T) {
 	b := newBench(t)
-	b.temporal.executions["build/docs/g1"] = running
+	b.temporal.Executions["build/docs/g1"] = running
 	since := time.Now().UTC().Add(-time.Hour).Truncate(time.Second)
 	waits := state(core.StatusWaiting)
 	waits.Report.Reason, waits.Report.Detail = "store_unavailable", "read from s3: connection refused"
@@ -237,7 +237,7 @@ func TestARunThatWaitsSaysForWhatSinceWhenAndUntilWhen(t *testing.T) {
 		got.Detail != "", "%+v, %v", got, err)
 	assert.True(t, got.Waiting != nil && got.Waiting.Since.Equal(since) &&
 		got.Waiting.Next.Equal(since.Add(70*time.Minute)) && got.Waiting.Tries == 9, "waiting %+v", got.Waiting)
-	b.temporal.executions["build/docs/g1"] = terminated
+	b.temporal.Executions["build/docs/g1"] = terminated
 	got, err = b.ReadStatus(t.Context(), "docs/g1")
 	assert.True(t, err == nil && got.Waiting == nil && got.Status == core.StatusFailed, "terminated: %+v, %v", got, err)
 }
@@ -308,10 +308,10 @@ func TestDoctorSaysWhatToDo(t *testing.T) {
 		detail, hint string
 	}{
 		"classes":  {func(b *bench, _ *core.Spec) { b.records.ping = errDown }, "connection refused", ""},
-		"temporal": {func(b *bench, _ *core.Spec) { b.temporal.down = errDown }, "connection refused", "engine.address"},
-		"worker":   {func(b *bench, _ *core.Spec) { b.temporal.pollers = 0 }, "no worker polled", "start unweaver-worker"},
+		"temporal": {func(b *bench, _ *core.Spec) { b.temporal.Down = errDown }, "connection refused", "engine.address"},
+		"worker":   {func(b *bench, _ *core.Spec) { b.temporal.Pollers = 0 }, "no worker polled", "start unweaver-worker"},
 		"computing worker": {
-			func(b *bench, _ *core.Spec) { b.temporal.computers = 0 }, "unweaver-cpu", "worker.role all or cpu",
+			func(b *bench, _ *core.Spec) { b.temporal.Computers = 0 }, "unweaver-cpu", "worker.role all or cpu",
 		},
 		"corpus": {func(_ *bench, spec *core.Spec) { spec.Corpus = "/nowhere/at/all" }, "/nowhere/at/all", ""},
 		"chat model": {func(_ *bench, spec *core.Spec) {
@@ -360,11 +360,11 @@ func TestRunsAreListedTheFinishedOnesToo(t *testing.T) {
 		Report: core.Report{Status: core.StatusRunning, Started: began}, Stage: "extract", Total: 10, StageAt: began,
 	})
 	b.remember("docs/g3")
-	b.temporal.executions["build/docs/g3"] = running
+	b.temporal.Executions["build/docs/g3"] = running
 	runs := musttest.Get(b.ListRuns(t.Context(), "", 0))(b.t)
 	require.True(t, len(runs) == 3 && runs[0].Run == "docs/g3" && runs[0].Status == core.StatusRunning &&
 		runs[0].Stage == "extract", "%+v", runs)
-	b.temporal.executions["build/docs/g3"] = terminated
+	b.temporal.Executions["build/docs/g3"] = terminated
 	runs, err := b.ListRuns(t.Context(), "docs", 1)
 	assert.True(t, err == nil && len(runs) == 1 && runs[0].Status == core.StatusFailed && runs[0].Reason == "gone",
 		"a run that was ended from outside: %+v, %v", runs, err)
@@ -386,9 +386,9 @@ func TestABuildDoesNotJoinOneThatIsBeingCancelled(t *testing.T) {
 		cancelling(b, first.Run)
 		go func() {
 			time.Sleep(3 * time.Second)
-			b.temporal.mu.Lock()
-			defer b.temporal.mu.Unlock()
-			b.temporal.executions["build/"+first.Run] = terminated
+			b.temporal.Mu.Lock()
+			defer b.temporal.Mu.Unlock()
+			b.temporal.Executions["build/"+first.Run] = terminated
 		}()
 		began := time.Now()
 		second, err := b.BuildIndex(t.Context(), indexRequest(b, "docs", ""))
@@ -475,7 +475,7 @@ func TestEveryCommandRefusesWhatIsNoName(t *testing.T) {
 			assert.True(t, fault.Is(err, fault.InvalidParam), "%s %q: %v", command, name, err)
 		}
 	}
-	assert.True(t, len(b.temporal.started)+len(b.temporal.updates)+len(b.temporal.queries) == 0, "%+v", b.temporal)
+	assert.True(t, len(b.temporal.Started)+len(b.temporal.Updates)+len(b.temporal.Queries) == 0, "%+v", b.temporal)
 }
 
 func second[T any](_ T, err error) error { return err }

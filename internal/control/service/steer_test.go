@@ -50,24 +50,24 @@ func TestCommandsReachTheWorkflowOfTheirRun(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			b := newBench(t)
-			b.temporal.executions["build/docs/g1"] = running
-			b.temporal.executions["restore/docs"] = running
+			b.temporal.Executions["build/docs/g1"] = running
+			b.temporal.Executions["restore/docs"] = running
 			budget := &core.Budget{Calls: 10, Money: 2.5}
 			b.must(b.PauseRun(t.Context(), c.run))
 			b.must(b.ResumeRun(t.Context(), c.run, nil))
 			b.must(b.ResumeRun(t.Context(), c.run, budget))
 			b.must(b.CancelRun(t.Context(), c.run))
 			names := []string{}
-			for _, update := range b.temporal.updates {
+			for _, update := range b.temporal.Updates {
 				names = append(names, update.UpdateName)
 				assert.True(t, update.WorkflowID == c.workflow && update.WaitForStage == client.WorkflowUpdateStageCompleted,
 					"%s went to %s, waiting for %v", update.UpdateName, update.WorkflowID, update.WaitForStage)
 			}
 			assert.Equal(t, []string{"pause", "resume", "resume", "cancel"}, names)
-			assert.Equal(t, `[{}]`, string(encode(t, b.temporal.updates[1].Args)), "resume takes")
+			assert.Equal(t, `[{}]`, string(encode(t, b.temporal.Updates[1].Args)), "resume takes")
 			const want = `[{"budget":{"calls":10,"money":2.5}}]`
-			assert.Equal(t, want, string(encode(t, b.temporal.updates[2].Args)), "resume with a budget takes")
-			assert.Empty(t, b.temporal.cancelled, "cancelled past the workflow: %q", b.temporal.cancelled)
+			assert.Equal(t, want, string(encode(t, b.temporal.Updates[2].Args)), "resume with a budget takes")
+			assert.Empty(t, b.temporal.Cancelled, "cancelled past the workflow: %q", b.temporal.Cancelled)
 		})
 	}
 }
@@ -89,8 +89,8 @@ func TestWhatAWorkflowRefusesIsTold(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			b := newBench(t)
-			b.temporal.executions["build/docs/g1"] = running
-			b.temporal.answer = refuse(c.message, c.kind)
+			b.temporal.Executions["build/docs/g1"] = running
+			b.temporal.Answer = refuse(c.message, c.kind)
 			musttest.Fail(t, b.ResumeRun(t.Context(), "docs/g1", nil), c.code, c.says...)
 		})
 	}
@@ -98,7 +98,7 @@ func TestWhatAWorkflowRefusesIsTold(t *testing.T) {
 
 func TestASpentBudgetNeedsANewOne(t *testing.T) {
 	b := newBench(t)
-	b.temporal.executions["build/docs/g1"] = running
+	b.temporal.Executions["build/docs/g1"] = running
 	state := core.RunState{Report: core.Report{
 		Status: core.StatusPaused, Reason: "budget_spent", Cost: 1.5,
 		Calls: core.Calls{Extract: 20, Embed: 3}, Tokens: core.Tokens{Prompt: 100, Embedding: 11},
@@ -106,13 +106,13 @@ func TestASpentBudgetNeedsANewOne(t *testing.T) {
 	b.setState("docs/g1", state)
 	err := b.ResumeRun(t.Context(), "docs/g1", nil)
 	musttest.Fail(t, err, fault.BudgetSpent, "docs/g1", "23 calls", "111 tokens", "1.5", "--budget-calls", "--budget-money")
-	assert.Empty(t, b.temporal.updates, "the workflow was asked all the same")
+	assert.Empty(t, b.temporal.Updates, "the workflow was asked all the same")
 	musttest.Fail(t, b.ResumeRun(t.Context(), "docs/g1", &core.Budget{Calls: -1}), fault.Usage, "negative")
 	for _, spent := range []core.Budget{{Calls: 23}, {Tokens: 100}, {Money: 1.5}, {Calls: 1000, Tokens: 111}} {
 		err := b.ResumeRun(t.Context(), "docs/g1", &spent)
 		musttest.Fail(t, err, fault.Usage, "docs/g1", "has already spent", "set a larger budget")
-		assert.True(t, strings.Count(err.Error(), "larger") == 1 && len(b.temporal.updates) == 0,
-			"%d updates, %v", len(b.temporal.updates), err)
+		assert.True(t, strings.Count(err.Error(), "larger") == 1 && len(b.temporal.Updates) == 0,
+			"%d updates, %v", len(b.temporal.Updates), err)
 	}
 	b.must(b.ResumeRun(t.Context(), "docs/g1", &core.Budget{Calls: 40}))
 	state.Report.Reason = "paused"
@@ -156,17 +156,17 @@ func TestAnOldWorkerIsCancelledThroughTemporal(t *testing.T) {
 	for name, run := range map[string]string{"a build": "docs/g1", "a restore": "docs/restore-1"} {
 		t.Run(name, func(t *testing.T) {
 			b := newBench(t)
-			b.temporal.executions["build/docs/g1"] = running
-			b.temporal.executions["restore/docs"] = running
-			b.temporal.answer = oldWorker
+			b.temporal.Executions["build/docs/g1"] = running
+			b.temporal.Executions["restore/docs"] = running
+			b.temporal.Answer = oldWorker
 			b.must(b.CancelRun(t.Context(), run))
 			want := map[string]string{"a build": "build/docs/g1", "a restore": "restore/docs"}[name]
-			assert.True(t, reflect.DeepEqual(b.temporal.cancelled, []string{want}), "%q, %q", b.temporal.cancelled, want)
+			assert.True(t, reflect.DeepEqual(b.temporal.Cancelled, []string{want}), "%q, %q", b.temporal.Cancelled, want)
 		})
 	}
 	b := newBench(t)
-	b.temporal.executions["restore/docs"] = running
-	b.temporal.answer = oldWorker
+	b.temporal.Executions["restore/docs"] = running
+	b.temporal.Answer = oldWorker
 	musttest.Fail(t, b.PauseRun(t.Context(), "docs/restore-1"), fault.Usage, "does not support this command", "unweaver cancel")
 }
 
@@ -186,13 +186,13 @@ func TestACommandThatNoWorkerObeys(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				b := newBench(t)
-				b.temporal.executions["build/docs/g1"] = running
-				b.temporal.answer, b.temporal.pollers = hang, c.pollers
+				b.temporal.Executions["build/docs/g1"] = running
+				b.temporal.Answer, b.temporal.Pollers = hang, c.pollers
 				begin := time.Now()
 				musttest.Fail(t, b.PauseRun(t.Context(), "docs/g1"), fault.EngineDown, "pause run docs/g1", c.says)
 				assert.Equal(t, 90*time.Second, time.Since(begin), "waited")
 				musttest.Fail(t, b.CancelRun(t.Context(), "docs/g1"), fault.EngineDown, c.says, "Temporal was asked to cancel the run")
-				assert.Len(t, b.temporal.cancelled, c.cancelled, "cancelled %q", b.temporal.cancelled)
+				assert.Len(t, b.temporal.Cancelled, c.cancelled, "cancelled %q", b.temporal.Cancelled)
 				ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 				defer cancel()
 				assert.ErrorIs(t, b.PauseRun(ctx, "docs/g1"), context.DeadlineExceeded, "the caller's own end")
@@ -203,7 +203,7 @@ func TestACommandThatNoWorkerObeys(t *testing.T) {
 
 func TestATemporalThatIsDownIsNamed(t *testing.T) {
 	b := newBench(t)
-	b.temporal.down = serviceerror.NewUnavailable("connection refused")
+	b.temporal.Down = serviceerror.NewUnavailable("connection refused")
 	for name, do := range map[string]func() error{
 		"pause":  func() error { return b.PauseRun(t.Context(), "docs/g1") },
 		"cancel": func() error { return b.CancelRun(t.Context(), "docs/g1") },
@@ -213,14 +213,14 @@ func TestATemporalThatIsDownIsNamed(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) { musttest.Fail(t, do(), fault.EngineDown, "127.0.0.1:7233", "connection refused") })
 	}
-	assert.Empty(t, b.temporal.cancelled, "a Temporal that is down was asked twice")
+	assert.Empty(t, b.temporal.Cancelled, "a Temporal that is down was asked twice")
 }
 
 func TestPauseAndCancelTellWhatIsInFlight(t *testing.T) {
 	b := newBench(t)
-	b.temporal.executions["build/docs/g1"] = running
+	b.temporal.Executions["build/docs/g1"] = running
 	for says, want := range map[string]string{`{"in_flight":5}`: "5", `{"in_flight":0}`: "0", "": "untold"} {
-		b.temporal.says = says
+		b.temporal.Says = says
 		for name, command := range map[string]func(context.Context, string) (control.Stopped, error){
 			"pause": b.Service.PauseRun, "cancel": b.Service.CancelRun,
 		} {
@@ -276,10 +276,10 @@ func TestARunIsNotLostWhileItRunsOrAProcessWorksOnIt(t *testing.T) {
 		says    []string
 	}{
 		"our engine runs it": {
-			func(b *bench) { b.temporal.executions["build/docs/g1"] = running }, "docs/g1", fault.LeaseHeld,
+			func(b *bench) { b.temporal.Executions["build/docs/g1"] = running }, "docs/g1", fault.LeaseHeld,
 			[]string{"is not lost", "unweaver cancel docs/g1"},
 		},
-		"our engine is away": {func(b *bench) { b.temporal.down = errDown }, "docs/g1", fault.EngineDown, nil},
+		"our engine is away": {func(b *bench) { b.temporal.Down = errDown }, "docs/g1", fault.EngineDown, nil},
 		"a process renews it": {
 			func(b *bench) {
 				time.AfterFunc(3*time.Second, func() {
@@ -312,9 +312,9 @@ func TestALeaseThatNobodyUnderstandsIsMendedAboveEveryFence(t *testing.T) {
 	b.write(b.art.RunKey("g1", "41", "build.json"), "{}")
 	b.write(b.art.RunKey("restore-1", "restore", "parts.json"), "[]")
 	musttest.Fail(t, b.MarkLost(t.Context(), "docs/g1"), fault.SegmentDamage, "its fence is -3", "unweaver cancel docs --lost")
-	b.temporal.executions["build/docs/g9"] = running
+	b.temporal.Executions["build/docs/g9"] = running
 	musttest.Fail(t, b.MarkLost(t.Context(), "docs"), fault.LeaseHeld, "docs/g9")
-	b.temporal.executions["build/docs/g9"] = completed
+	b.temporal.Executions["build/docs/g9"] = completed
 	b.must(b.MarkLost(t.Context(), "docs"))
 	lease := b.leased()
 	assert.True(t, lease.Workflow == "" && lease.Fence >= 41, "the lease is %+v", lease)
@@ -328,14 +328,14 @@ func TestAStartedRunIsNotMistakenForAnEarlierOneOfItsName(t *testing.T) {
 	left := core.RunState{RunID: first.RunID, Workflow: "build/docs/nightly"}
 	left.Report = core.Report{Status: core.StatusCompleted, RunID: first.RunID}
 	b.setState("docs/nightly", left)
-	b.temporal.executions["build/docs/nightly"] = completed
+	b.temporal.Executions["build/docs/nightly"] = completed
 	status, err := b.ReadStatus(t.Context(), first.ExactName())
 	require.True(t, err == nil && status.Status == core.StatusCompleted, "%+v, %v", status, err)
 	second := musttest.Get(b.BuildIndex(t.Context(), indexRequest(b, "docs", "nightly")))(b.t)
 	require.True(t, second.RunID != "" && second.RunID != first.RunID, "runs %+v and %+v", first, second)
 	status, err = b.ReadStatus(t.Context(), second.ExactName())
 	assert.True(t, err == nil && status.Status == core.StatusRunning, "it has just begun: %+v, %v", status.Status, err)
-	b.temporal.executions["build/docs/nightly"] = terminated
+	b.temporal.Executions["build/docs/nightly"] = terminated
 	status, err = b.ReadStatus(t.Context(), second.ExactName())
 	assert.True(t, err == nil && status.Status == core.StatusFailed && status.Reason == "terminated",
 		"it left nothing: %+v %s, %v", status.Status, status.Reason, err)

@@ -90,8 +90,8 @@ func (r *Run) OpenFormer(ctx context.Context, manifest string) (
 	return f.readExtraction, release, nil
 }
 
-// openReadable opens the splits of a damaged parent that can be read, the newest first; where what is dead in one cannot
-// be, nothing is.
+// openReadable opens the splits of a damaged parent that can be read, the newest first; where what is dead in one
+// cannot be, nothing is.
 func (r *Run) openReadable(ctx context.Context, parent *core.Manifest) (out []*stored.Table, err error) {
 	for _, split := range slices.Backward(parent.Segments.Splits) {
 		one := *parent

@@ -105,10 +105,7 @@ func TestAPriceIsReckonedByThePromptOfEachPassage(t *testing.T) {
 	in := extract.CountIn{Model: info, Chunks: func(yield func(extract.Text, error) bool) {
 		yield(extract.Text{Text: text, Tokens: 4}, nil)
 	}, Ledger: lookup(func(key core.Digest) *ledger.Entry {
-		if key != former {
-			return nil
-		}
-		return &ledger.Entry{Value: []byte(`{"usage":{"prompt":9,"completion":9}}`)}
+		return map[core.Digest]*ledger.Entry{former: {Value: []byte(`{"usage":{"prompt":9,"completion":9}}`)}}[key]
 	})}
 	before := stagetest.Must(extract.Count(t.Context(), in))
 	in.Spec = in.Spec.WithRequest(asked)

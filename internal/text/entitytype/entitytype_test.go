@@ -47,8 +47,7 @@ func TestWhatAnIndexAddsToThePromptIsChecked(t *testing.T) {
 	}
 	_, err := entitytype.ReadExamples(make([]byte, entitytype.MaxExamplesBytes+1), nil)
 	assert.ErrorContains(t, err, "more than 8192 bytes")
-	bare := `[{"text":"a","entities":[` + strings.Repeat(`{"name":"n"},`, 600) + `{"name":"n"}]}]`
-	_, err = entitytype.ReadExamples([]byte(bare), nil)
+	_, err = entitytype.ReadExamples([]byte(`[{"text":"a","entities":[`+strings.Repeat(`{"name":"n"},`, 600)+`{"name":"n"}]}]`), nil)
 	assert.ErrorContains(t, err, "with the fields that it leaves out, it has 18")
 }
 
