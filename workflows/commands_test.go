@@ -118,7 +118,8 @@ func TestABudgetThatIsSpentWantsABiggerOne(t *testing.T) {
 	musttest.Get(run(t, f, workflows.Build{}, func(env *testsuite.TestWorkflowEnvironment) {
 		resume := func(after time.Duration, budget *workflows.Budget, sentence string) {
 			var a *answer
-			env.RegisterDelayedCallback(func() { a = send(env, workflows.UpdateResume, workflows.Resume{Budget: budget}) }, after)
+			resume := func() { a = send(env, workflows.UpdateResume, workflows.Resume{Budget: budget}) }
+			env.RegisterDelayedCallback(resume, after)
 			env.RegisterDelayedCallback(func() {
 				says(t, after.String(), a.rejected, sentence)
 				says(t, after.String(), a.failed, "")

@@ -27,7 +27,8 @@ func write(t testing.TB, former *deletedstats.File, changes ...deletedstats.Chan
 }
 
 func open(t testing.TB, content []byte, of deletedstats.Of) (*deletedstats.File, error) {
-	return scratchtest.Open(t, content, func(path string) (*deletedstats.File, error) { return deletedstats.Open(path, of) })
+	open := func(path string) (*deletedstats.File, error) { return deletedstats.Open(path, of) }
+	return scratchtest.Open(t, content, open)
 }
 
 func random(r *rand.Rand, documents int) [][]string {
