@@ -482,7 +482,7 @@ func TestTheInspectorReadsTheTools(t *testing.T) {
 		return out
 	}
 	tools := inspect("--method", "tools/list", "--strict")["tools"].([]any)
-	assert.True(t, len(tools) == 6, "%d tools", len(tools))
+	assert.True(t, len(tools) == 7, "%d tools", len(tools))
 	answer := inspect("--method", "tools/call", "--tool-name", "answer", "--tool-arg",
 		"query=What is the capital of Norway?", "max_tokens=500")
 	structured := answer["structuredContent"].(object)
