@@ -126,8 +126,8 @@ func (t *tableHead) countNames(rows [][]string, apart bool) int {
 	if isGroups(rows[at]) && countValues(rows[at+1]) >= countValues(rows[at]) && nameColumns(rows[at+1:]) > 0 {
 		names++
 	}
-	told := nameColumns(rows[names:])
-	if told < 0 || told == 0 && (apart || !t.sheet) || !t.sheet && len(rows[names]) < fewestCells ||
+	typed := nameColumns(rows[names:])
+	if typed < 0 || typed == 0 && (apart || !t.sheet) || !t.sheet && len(rows[names]) < fewestCells ||
 		!namesColumns(rows[names:]) {
 		return 0
 	}
@@ -136,7 +136,7 @@ func (t *tableHead) countNames(rows [][]string, apart bool) int {
 
 // nameColumns returns how many columns of numbers, dates or the like the first row names, by what it looks like; -1: it
 // names no columns. Without any such column there are three of texts, at least, and it names all of them.
-func nameColumns(rows [][]string) (told int) {
+func nameColumns(rows [][]string) (typed int) {
 	named, unnamed := false, false
 	names, below := rows[0], rows[1:]
 	widest := slices.MaxFunc(rows, func(a, b []string) int { return len(a) - len(b) })
@@ -151,14 +151,14 @@ func nameColumns(rows [][]string) (told int) {
 		named = named || cell != ""
 		kind, filled := kindOfMost(column, below)
 		if kind != anyCell && named { // of a name that reaches over several columns, the first has the text
-			told++
+			typed++
 		}
 		unnamed = unnamed || filled && cell == ""
 	}
-	if count := countValues(names); count < 2 || told == 0 && (unnamed || count < fewestTexts) {
+	if count := countValues(names); count < 2 || typed == 0 && (unnamed || count < fewestTexts) {
 		return -1
 	}
-	return told
+	return typed
 }
 
 // kindOfMost returns the kind of more than half of the values of a column, and whether it has any.

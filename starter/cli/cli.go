@@ -9,7 +9,6 @@ import (
 	"io"
 	"os"
 	"os/signal"
-	"path/filepath"
 	"slices"
 	"strings"
 	"syscall"
@@ -18,6 +17,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/unweaver/unweaver/internal/config"
+	"github.com/unweaver/unweaver/internal/control/desk"
 	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/core/version"
 	"github.com/unweaver/unweaver/internal/fault"
@@ -230,22 +230,8 @@ func (a *App) resolveSpec(index, corpusURI string) (core.Spec, error) {
 	if err != nil {
 		return spec, err
 	}
-	for role, chat := range spec.Roles {
-		if chat.File != "" {
-			if chat.File, err = filepath.Abs(chat.File); err != nil {
-				return spec, fault.Usage.At("make absolute", chat.File).Because(err)
-			}
-			spec.Roles[role] = chat
-		}
-	}
-	for _, path := range []*string{&spec.Corpus, &spec.Chat.File} {
-		if *path != "" && !isURL(*path) {
-			if *path, err = filepath.Abs(*path); err != nil {
-				return spec, fault.Usage.At("make absolute", *path).Because(err)
-			}
-		}
-	}
-	return spec, nil
+	err = desk.MakeAbsolute(&spec)
+	return spec, err
 }
 
 // priorityOf returns the priority of an index among the others.

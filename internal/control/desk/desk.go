@@ -196,7 +196,7 @@ func (d *Desk) readSettings(ctx context.Context, index string, set map[string]st
 		}
 		out.spec.Corpus = stored.Corpus
 	}
-	if err := makeAbsolute(&out.spec); err != nil {
+	if err := MakeAbsolute(&out.spec); err != nil {
 		return out, err
 	}
 	if own && named && !isURL(out.spec.Corpus) { // the owner of this process names it
@@ -228,15 +228,15 @@ func (d *Desk) readPublished(ctx context.Context, index string) (core.Spec, erro
 
 func isURL(place string) bool { return strings.Contains(place, "://") }
 
-// makeAbsolute makes the paths of a specification absolute: who reads them may have another working directory.
-func makeAbsolute(spec *core.Spec) error {
+// MakeAbsolute makes the paths of a specification absolute: who reads them may have another working directory.
+func MakeAbsolute(spec *core.Spec) error {
 	absolute := func(path string) (string, error) {
 		if path == "" || isURL(path) {
 			return path, nil
 		}
 		out, err := filepath.Abs(path)
 		if err != nil {
-			err = fault.Internal.At("make absolute", path).Because(err)
+			err = fault.Usage.At("make absolute", path).Because(err)
 		}
 		return out, err
 	}
