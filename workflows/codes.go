@@ -16,6 +16,7 @@ const (
 	codeBadConfig   = "bad_config"
 	codeUsage       = "usage"
 	codeCancelled   = "cancelled"
+	codeRunEnded    = "run_ended"
 	codeInternal    = "internal"
 	codeStalled     = "stalled"
 
@@ -141,4 +142,10 @@ func describeUnknown(err error) string {
 // newRefusal returns the error that answers an update which cannot be obeyed.
 func newRefusal(format string, values ...any) error {
 	return temporal.NewNonRetryableApplicationError(fmt.Sprintf(format, values...), codeUsage, nil)
+}
+
+// newEndedRefusal returns the error that answers an update which comes after the end of what it would change. Its code
+// is that of an update which comes after the end of the workflow.
+func newEndedRefusal(text string) error {
+	return temporal.NewNonRetryableApplicationError(text, codeRunEnded, nil)
 }

@@ -30,7 +30,7 @@ func (r *run) listenCommands(ctx workflow.Context) error {
 func (r *run) mayPause() error {
 	switch {
 	case r.phase == PhaseEnding || r.steering.cancelling:
-		return newRefusal("the run is ending and can no longer be paused")
+		return newEndedRefusal("the run is ending and can no longer be paused")
 	case r.phase == PhasePaused:
 		return newRefusal("the run is paused already (%s)", r.code)
 	case r.phase == PhasePausing || r.steering.wish == wishPause || r.steering.writing == UpdatePause:
@@ -44,7 +44,7 @@ func (r *run) mayPause() error {
 func (r *run) mayResume(in Resume) error {
 	switch {
 	case r.phase == PhaseEnding || r.steering.cancelling:
-		return newRefusal("the run is ending and can no longer be resumed")
+		return newEndedRefusal("the run is ending and can no longer be resumed")
 	case r.steering.writing == UpdateResume:
 		return newRefusal("the run is being resumed already")
 	case r.phase == PhaseRunning && r.steering.wish != wishPause && r.steering.writing != UpdatePause:
@@ -72,7 +72,7 @@ func (r *run) mayResume(in Resume) error {
 func (r *run) mayCancel() error {
 	switch {
 	case r.phase == PhaseEnding:
-		return newRefusal("the run is ending and can no longer be cancelled")
+		return newEndedRefusal("the run is ending and can no longer be cancelled")
 	case r.steering.cancelling:
 		return newRefusal("the run is being cancelled already")
 	}
@@ -152,7 +152,7 @@ func (r *run) obeyResume(ctx workflow.Context, in Resume) error {
 		return err
 	}
 	if r.steering.cancelling || r.phase == PhaseEnding {
-		return newRefusal("the run ended before it could be resumed")
+		return newEndedRefusal("the run ended before it could be resumed")
 	}
 	if budget != nil {
 		r.Budget = budget
@@ -175,7 +175,7 @@ func (r *run) obeyCancel(ctx workflow.Context) (Stopped, error) {
 		return stopped, nil
 	}
 	if r.phase == PhaseEnding {
-		return Stopped{}, newRefusal("the run ended before it could be cancelled")
+		return Stopped{}, newEndedRefusal("the run ended before it could be cancelled")
 	}
 	r.cancel()
 	return stopped, nil

@@ -242,7 +242,7 @@ func TestARunThatIsEndingTakesNoCommand(t *testing.T) {
 				send(env, workflows.UpdatePause), send(env, workflows.UpdateResume, workflows.Resume{}),
 				send(env, workflows.UpdateCancel),
 			} {
-				env.RegisterDelayedCallback(func() { says(t, "command", a.rejected, "ending") }, time.Second)
+				env.RegisterDelayedCallback(func() { says(t, "command", a.rejected, "(type: run_ended") }, time.Second)
 			}
 		}, 30*time.Minute)
 	})

@@ -37,7 +37,7 @@ func (r *run) mayLimit() error {
 	case r.Spec == "":
 		return newRefusal("the run uses no models that can be limited")
 	case r.phase == PhaseEnding || r.steering.cancelling:
-		return newRefusal("the run is ending and its limits can no longer be changed")
+		return newEndedRefusal("the run is ending and its limits can no longer be changed")
 	}
 	return nil
 }

@@ -253,7 +253,7 @@ var meanings = map[Code]Meaning{
 	ActivityFailed: {Fatal, "A step of the run failed too many times.",
 		"The worker gave no cause, for example because it was killed.",
 		"See the worker's log, then resume the run."},
-	RunEnded: {Bad, "The run has ended.",
+	RunEnded: {Bad, "The run has ended or is ending.",
 		"The command requires a running run.",
 		"Start a new run: `unweaver index`."},
 	Interrupted: {Fatal, "You interrupted the command.",
