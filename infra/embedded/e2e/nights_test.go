@@ -350,7 +350,7 @@ func TestTheScriptOfFiveNights(t *testing.T) {
 	out, err := command.CombinedOutput()
 	require.True(t, err == nil, "%v: %s", err, out)
 	for _, want := range []string{
-		"## Estimate against actual", "held (recall)", "left out: 60 left to backfills", "rebased", "5 published, 1 unchanged, 1 held",
+		"## Estimate against actual", "held (recall)", "left out: 60 left to running backfills", "rebased", "5 published, 1 unchanged, 1 held",
 	} {
 		assert.Contains(t, string(out), want, "it does not say")
 	}

@@ -67,7 +67,7 @@ func (r Result) Bound(flight int64) (chat, texts int64) {
 	texts = int64(len(questions) * len(r.Nights))
 	for _, kill := range r.Kills {
 		if kill.Hit[workflows.ExtractChunks]+kill.Hit[workflows.ShortenPartition] > 0 {
-			chat += flight
+			chat += 2 * flight // a disk that is slower than the model keeps as many answers waiting
 		}
 		if kill.Hit[workflows.ChunkDocuments] > 0 { // with the first unit's chunks it is seen whether models answer
 			chat++
