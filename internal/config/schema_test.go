@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
 	"github.com/stretchr/testify/assert"
@@ -49,6 +50,9 @@ func TestTheSchemaAcceptsWhatLoadAccepts(t *testing.T) {
 	}
 	for _, r := range rows(t) {
 		value := readYAML(t, r.example)
+		if _, date := value.(time.Time); date { // a text in YAML 1.2, which editors read
+			value = r.example
+		}
 		for _, key := range slices.Backward(strings.Split(r.path, ".")) {
 			value = map[string]any{key: value}
 		}
