@@ -8,12 +8,14 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 	"go.opentelemetry.io/otel"
 	"go.opentelemetry.io/otel/sdk/trace"
 	"go.opentelemetry.io/otel/sdk/trace/tracetest"
 	"go.opentelemetry.io/otel/trace/noop"
 
 	"github.com/unweaver/unweaver/internal/model"
+	"github.com/unweaver/unweaver/internal/model/builtin"
 	"github.com/unweaver/unweaver/internal/model/openai"
 	"github.com/unweaver/unweaver/internal/telemetry"
 	"github.com/unweaver/unweaver/internal/telemetry/observe"
@@ -41,14 +43,13 @@ func TestSpansHaveTheNamesOfTheConventionAndNoText(t *testing.T) {
 	t.Cleanup(server.Close)
 	process := telemetry.New("query-api")
 	chat := observe.Chat(openai.New(openai.Config{BaseURL: server.URL, APIKey: "the-key", Model: "asked-1"}), process)
-	f := serve(t, func(_ *fixture, c *api.Config) {
-		embed := func(e model.Embedder) model.Embedder { return observe.Embedder(e, process) }
-		c.Telemetry, c.Models = process, models{chat: chat, embedder: embed}
-	})
+	f := serve(t, func(_ *fixture, c *api.Config) { c.Telemetry, c.Models = process, models{chat: chat} })
 	f.ask(object{"query": "Which city is the capital of Norway?", "answer": true, "top_chunks": 3})
 	ctx, end := telemetry.BeginRequest(t.Context(), http.Header{})
 	text := "Oslo is the capital of Norway."
 	must(chat.Complete(ctx, model.Call{Task: model.Extract, User: text, Input: text}))(t)
+	_, _, err := observe.Embedder(builtin.Embedder{}, process).Embed(ctx, []string{text})
+	require.NoError(t, err)
 	end("extract", 200)
 
 	seen := map[string]map[string]string{}
