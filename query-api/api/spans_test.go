@@ -26,7 +26,7 @@ import (
 func described(span tracetest.SpanStub) map[string]string {
 	out := map[string]string{}
 	for _, one := range span.Attributes {
-		out[string(one.Key)] = one.Value.Emit()
+		out[string(one.Key)] = one.Value.String()
 	}
 	return out
 }
