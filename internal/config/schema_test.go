@@ -31,7 +31,8 @@ func TestTheReferenceHasTheSchemaOfTheTypes(t *testing.T) {
 		require.NoError(t, os.WriteFile(schemaPath, []byte(want), 0o644))
 	}
 	got, err := os.ReadFile(schemaPath)
-	assert.True(t, err == nil && string(got) == want, "%s is not what the types say (%v): make references", schemaPath, err)
+	assert.True(t, err == nil && string(got) == want,
+		"%s is not what the types say (%v): make references", schemaPath, err)
 }
 
 // readYAML returns a text of YAML as the schema takes it.
