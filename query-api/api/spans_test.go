@@ -65,7 +65,9 @@ func TestSpansHaveTheNamesOfTheConventionAndNoText(t *testing.T) {
 		"gen_ai.usage.output_tokens": "5", "server.address": "127.0.0.1",
 	}
 	for operation, want := range map[string]map[string]string{
-		"retrieval ":       {"gen_ai.provider.name": "unweaver", "gen_ai.data_source.id": "sample", "gen_ai.retrieval.top_k": "3"},
+		"retrieval ": {
+			"gen_ai.provider.name": "unweaver", "gen_ai.data_source.id": "sample", "gen_ai.retrieval.top_k": "3",
+		},
 		"embeddings embed": {"gen_ai.provider.name": "openai"}, "chat answer": asked, "chat extract": asked,
 	} {
 		for name, value := range want {
