@@ -113,8 +113,8 @@ secrets: $(TOOLS)/gitleaks ## search the sources and their history for secrets
 	  xargs -0 cp --parents -t "$$d" && $(TOOLS)/gitleaks dir --no-banner --redact --config .gitleaks.toml "$$d"
 
 MODELS ?= e5 e5-en-pt minilm
-RELEASE ?= --snapshot
-release: $(TOOLS)/goreleaser $(TOOLS)/syft ## archives for Linux and macOS into dist/, with bills of materials and SHA256SUMS (RELEASE=... for flags other than --snapshot)
+RELEASE ?= --snapshot --skip=docker,sign
+release: $(TOOLS)/goreleaser $(TOOLS)/syft ## archives for Linux and macOS into dist/, with bills of materials and SHA256SUMS; RELEASE= releases, with images and signatures (RELEASES.md)
 	PATH=$(TOOLS):$$PATH $(TOOLS)/goreleaser release --clean $(RELEASE)
 
 release-check: $(TOOLS)/goreleaser ## check .goreleaser.yaml, compile everything for macOS (some minutes the first time)

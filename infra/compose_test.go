@@ -205,7 +205,8 @@ func TestImagesArePinnedAndBuiltFromTheSourcesAlone(t *testing.T) {
 			t.Errorf("%s builds target %s, which the Dockerfile lacks", name, s.Build.Target)
 		}
 	}
-	for _, m := range base.FindAllStringSubmatch(dockerfile, -1) {
+	released := readFile(t, "images/release.Dockerfile")
+	for _, m := range base.FindAllStringSubmatch(dockerfile+released, -1) {
 		images = append(images, m[1])
 	}
 	digests, err := os.ReadFile("images/digests") // written by infra/images/pin.sh, by a maintainer with a registry
@@ -218,6 +219,10 @@ func TestImagesArePinnedAndBuiltFromTheSourcesAlone(t *testing.T) {
 	for _, want := range []string{"CGO_ENABLED=0", "USER 65532", "distroless/static"} {
 		assert.Contains(t, dockerfile, want, "the Dockerfile lacks")
 	}
+	stages := func(text string) string { return text[strings.Index(text, "\nENV UNWEAVER_CONFIG="):] }
+	built := strings.ReplaceAll(stages(dockerfile), "--from=build /out", "$TARGETPLATFORM")
+	assert.Equal(t, built, strings.ReplaceAll(stages(released), "ARG TARGETPLATFORM\n", ""),
+		"the images of a release differ from those that are built from sources")
 	rules := regexp.MustCompile(`(?m)^[^#\n].*`).FindAllString(readFile(t, "../.dockerignore"), -1)
 	out, err := exec.CommandContext(t.Context(), "go", "list", "-deps", "../worker", "../query-api", "../starter").Output()
 	require.True(t, err == nil && rules[0] == "**", "the first rule of .dockerignore is %q, want **: %v", rules[0], err)

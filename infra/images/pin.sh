@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
-# Pins every image of docker-compose.yml and of the Dockerfile to the digest that its tag has today, and writes the list
+# Pins every image of docker-compose.yml and of both Dockerfiles to the digest that its tag has today, and writes the list
 # infra/images/digests. A registry is asked, so this is for a maintainer: look at the change, then commit it. From then
 # on infra/compose_test.go refuses an image without its digest. Needs docker with buildx, crane or skopeo.
 set -euo pipefail
 ROOT=${PIN_ROOT:-$(cd "$(dirname "$0")/../.." && pwd)}
-FILES=("$ROOT/docker-compose.yml" "$ROOT/infra/images/Dockerfile")
+FILES=("$ROOT/docker-compose.yml" "$ROOT/infra/images/Dockerfile" "$ROOT/infra/images/release.Dockerfile")
 
 digest() {
   if command -v crane >/dev/null; then crane digest "$1"

@@ -45,6 +45,8 @@ type Models interface {
 
 // Service answers questions. It is safe for concurrent use. Make it with New.
 type Service struct {
+	Observer Observer // nil: none. Set it before use
+
 	models   Models
 	searcher retrieve.Searcher
 	log      *slog.Logger
@@ -54,6 +56,12 @@ type Service struct {
 // New makes a service; the stores and methods are those of the searcher.
 func New(models Models, searcher retrieve.Searcher, log *slog.Logger) *Service {
 	return &Service{models: models, searcher: searcher, log: log, embeds: newEmbedCache()}
+}
+
+// Observer receives searches before they begin, by names and counts. A search uses the context that it gives; the
+// function that it returns is called once, when the search is over.
+type Observer interface {
+	BeginRetrieval(ctx context.Context, index, method string, chunks int) (context.Context, func(error))
 }
 
 // Caller is who asks, as far as questions cost money.
@@ -124,8 +132,13 @@ func (s *Service) prepareQuestion(ctx context.Context, asked *question, admit fu
 }
 
 // searchPassages enters into the response what is found.
-func (s *Service) searchPassages(ctx context.Context, asked *question) error {
+func (s *Service) searchPassages(ctx context.Context, asked *question) (err error) {
 	response := &asked.response
+	if s.Observer != nil {
+		observed, end := s.Observer.BeginRetrieval(ctx, response.Index, response.Method, asked.plan.TopChunks)
+		ctx = observed
+		defer func() { end(err) }()
+	}
 	result, err := s.findChunks(ctx, asked.generation, &asked.plan, response, asked.cost)
 	if err != nil {
 		return err

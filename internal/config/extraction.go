@@ -38,7 +38,7 @@ func readExamples(path string, types []string) ([]entitytype.Example, error) {
 
 // requireEntityTypes returns the rule of the types of entities.
 func requireEntityTypes() rule {
-	return rule{"at most 64 names of at most 80 characters", func(value any) string {
+	return rule{values: "at most 64 names of at most 80 characters", mistake: func(value any) string {
 		return entitytype.Check(value.([]string)) //nolint:forcetypeassert // the key's field is one
 	}}
 }

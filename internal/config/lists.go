@@ -165,7 +165,7 @@ func literalList(value reflect.Value) string {
 
 // requirePatterns takes globs of object names.
 func requirePatterns() rule {
-	return rule{"patterns", func(value any) string {
+	return rule{values: "patterns", mistake: func(value any) string {
 		for _, pattern := range value.([]string) {
 			if !doublestar.ValidatePattern(pattern) {
 				return fmt.Sprintf("%q is not a valid pattern", pattern)
@@ -201,7 +201,7 @@ func requireTypes() rule {
 
 // requireAssignments takes globs of object names, each with a known value.
 func requireAssignments(form string, known func(value string) bool, mistake string) rule {
-	return rule{form, func(value any) string {
+	return rule{values: form, mistake: func(value any) string {
 		for _, one := range value.([]string) { //nolint:forcetypeassert // the key's field is one
 			pattern, given, found := strings.Cut(one, "=")
 			if !found || !known(given) {
@@ -217,7 +217,7 @@ func requireAssignments(form string, known func(value string) bool, mistake stri
 
 // requireDirectories takes absolute paths.
 func requireDirectories() rule {
-	return rule{"absolute paths", func(value any) string {
+	return rule{values: "absolute paths", mistake: func(value any) string {
 		for _, path := range value.([]string) {
 			if !filepath.IsAbs(path) {
 				return fmt.Sprintf("%q is not an absolute path", path)
@@ -229,7 +229,7 @@ func requireDirectories() rule {
 
 // requireEndpoints takes model servers with the variables that hold their keys.
 func requireEndpoints() rule {
-	return rule{"mappings of base_url and api_key_env, or URL=VARIABLE", func(value any) string {
+	return rule{values: "mappings of base_url and api_key_env, or URL=VARIABLE", mistake: func(value any) string {
 		for _, endpoint := range value.([]Endpoint) {
 			if why := allowEmpty(requireURL()).mistake(endpoint.BaseURL); why != "" {
 				return why

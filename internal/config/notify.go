@@ -63,7 +63,7 @@ func (c *Config) IsGiven(path string) bool {
 // eventList takes names of events.
 func eventList() rule {
 	list := strings.Join(events, ", ")
-	return rule{list, func(value any) string {
+	return rule{schema: schema{"items": enumOf(events)}, values: list, mistake: func(value any) string {
 		for _, event := range value.([]string) {
 			if !slices.Contains(events, event) {
 				return event + " is not an event; use " + list

@@ -140,7 +140,7 @@ var queryKeys = []key{
 
 // indexNames takes names of indexes.
 func indexNames() rule {
-	return rule{"names of indexes", func(value any) string {
+	return rule{values: "names of indexes", mistake: func(value any) string {
 		for _, name := range value.([]string) {
 			if !core.ValidIndex(name) {
 				return fmt.Sprintf("%q is not a valid index name", name)
@@ -163,7 +163,7 @@ var corsKeys = []key{
 
 // requireOrigins takes what browsers send as Origin: scheme, host and port.
 func requireOrigins() rule {
-	return rule{"origins (scheme://host or scheme://host:port), or *", func(value any) string {
+	return rule{values: "origins (scheme://host or scheme://host:port), or *", mistake: func(value any) string {
 		for _, origin := range value.([]string) {
 			parsed, err := url.Parse(origin)
 			if origin != "*" && (err != nil || parsed.Host == "" || parsed.Scheme == "" ||

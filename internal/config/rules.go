@@ -20,6 +20,7 @@ import (
 type rule struct {
 	values  string
 	mistake func(value any) string
+	schema  schema // the part of the check that JSON Schema can make
 }
 
 // allowAnything takes every value of the key's type.
@@ -27,33 +28,39 @@ func allowAnything() rule { return rule{mistake: func(any) string { return "" }}
 
 // newTextRule makes a rule of a check of text.
 func newTextRule(values string, mistake func(text string) string) rule {
-	return rule{values, func(value any) string { return mistake(fmt.Sprint(value)) }}
+	return rule{values: values, mistake: func(value any) string { return mistake(fmt.Sprint(value)) }}
 }
 
 // allowEmpty lets a rule of text take the empty string.
 func allowEmpty(inner rule) rule {
-	return rule{inner.values, func(value any) string {
+	out := rule{values: inner.values, mistake: func(value any) string {
 		if value == "" {
 			return ""
 		}
 		return inner.mistake(value)
 	}}
+	if known, ok := inner.schema["enum"].([]any); ok {
+		out.schema = schema{"enum": append(slices.Clone(known), "")}
+	}
+	return out
 }
 
 func oneOf(known ...string) rule {
 	list := strings.Join(known, ", ")
-	return newTextRule(list, func(text string) string {
+	out := newTextRule(list, func(text string) string {
 		if slices.Contains(known, text) {
 			return ""
 		}
 		return fmt.Sprintf("%q is not known; use %s", text, list)
 	})
+	out.schema = enumOf(known)
+	return out
 }
 
 // eachOf returns the rule of lists of known words.
 func eachOf(known ...string) rule {
 	list := strings.Join(known, ", ")
-	return rule{"a list of " + list, func(value any) string {
+	return rule{schema: schema{"items": enumOf(known)}, values: "a list of " + list, mistake: func(value any) string {
 		for _, text := range value.([]string) { //nolint:forcetypeassert // the key's field is one
 			if !slices.Contains(known, text) {
 				return fmt.Sprintf("%q is not known; use %s", text, list)
@@ -90,7 +97,8 @@ func toNumber(value any) float64 {
 // requireRange bounds numbers, both ends included. NaN lies between no two numbers.
 func requireRange(least, most float64) rule {
 	values := formatFloat(least) + " to " + formatFloat(most)
-	return rule{values, func(value any) string {
+	bounds := schema{"minimum": least, "maximum": most}
+	return rule{schema: bounds, values: values, mistake: func(value any) string {
 		if n := toNumber(value); n >= least && n <= most {
 			return ""
 		}
@@ -101,7 +109,7 @@ func requireRange(least, most float64) rule {
 func formatFloat(f float64) string { return strconv.FormatFloat(f, 'f', -1, 64) }
 
 func longerThanZero() rule {
-	return rule{"longer than 0s", func(value any) string {
+	return rule{values: "longer than 0s", mistake: func(value any) string {
 		if d, ok := value.(core.Duration); ok && d > 0 {
 			return ""
 		}
@@ -110,7 +118,7 @@ func longerThanZero() rule {
 }
 
 func requireDuration(least, most time.Duration) rule {
-	return rule{fmt.Sprintf("%s to %s", least, most), func(value any) string {
+	return rule{values: fmt.Sprintf("%s to %s", least, most), mistake: func(value any) string {
 		if d, ok := value.(core.Duration); ok && d >= core.Duration(least) && d <= core.Duration(most) {
 			return ""
 		}

@@ -74,6 +74,7 @@ type Reply struct {
 	Roomier   bool // with Truncated: the same call may be asked with twice the room (Call.Roomy)
 	Thinking  bool
 	Finish    string
+	Model     string // that answered, as the server says; empty: it does not
 }
 
 const nothing = "the model gave no answer"

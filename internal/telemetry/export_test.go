@@ -28,5 +28,11 @@ func Reference() string {
 			fmt.Fprintf(&text, "| `%s` | %s | %s | %s |\n", one.name, one.kind, labels, one.help)
 		}
 	}
+	text.WriteString("\n## Traces\n\n`telemetry.otlp_endpoint` sends spans of commands, activities, HTTP requests, stores, " +
+		"models and searches. Those of models (`chat NAME`, `embeddings NAME`, `rerank NAME`) and searches (`retrieval INDEX`) have the " +
+		"attributes of OpenTelemetry's conventions for generative AI: operation, provider, model asked and model that " +
+		"answered, input and output tokens, index, `gen_ai.retrieval.top_k`, and `error.type`, an [error code](errors.md). The " +
+		"provider is that of the host, or `openai`, whose protocol is spoken. `unweaver.task` says what a model was asked " +
+		"for, `unweaver.method` how an index was searched.\n")
 	return text.String()
 }

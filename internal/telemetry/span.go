@@ -15,15 +15,13 @@ import (
 // scope names who makes the spans.
 const scope = "github.com/unweaver/unweaver"
 
-// beginSpan begins a span below that of the context, with names as attributes in pairs. Where nothing is exported, and
-// where no trace was begun, it costs next to nothing.
-func beginSpan(ctx context.Context, name string, names ...string) (context.Context, trace.Span) {
+// beginSpan begins a span below that of the context. Where nothing is exported, and where no trace was begun, it costs
+// next to nothing.
+func beginSpan(
+	ctx context.Context, name string, attributes ...attribute.KeyValue,
+) (context.Context, trace.Span) {
 	if !trace.SpanContextFromContext(ctx).IsValid() { // what belongs to no command is no trace of its own
 		return ctx, nil
-	}
-	var attributes []attribute.KeyValue
-	for i := 0; i+1 < len(names); i += 2 {
-		attributes = append(attributes, attribute.String("unweaver."+names[i], names[i+1]))
 	}
 	return otel.Tracer(scope).Start(ctx, name,
 		trace.WithSpanKind(trace.SpanKindClient), trace.WithAttributes(attributes...))
@@ -36,7 +34,7 @@ func endSpan(span trace.Span, err error) {
 	}
 	if err != nil {
 		span.SetStatus(codes.Error, Code(err))
-		span.SetAttributes(attribute.String("unweaver.code", Code(err)))
+		span.SetAttributes(attribute.String("error.type", Code(err)))
 	}
 	span.End()
 }

@@ -145,8 +145,13 @@ func (p *Process) Add(name string, n float64, values ...string) {
 
 // Time adds a duration to a histogram.
 func (p *Process) Time(name string, took time.Duration, values ...string) {
+	p.Observe(name, took.Seconds(), values...)
+}
+
+// Observe adds a value to a histogram.
+func (p *Process) Observe(name string, value float64, values ...string) {
 	if p != nil {
-		p.times[name].WithLabelValues(p.boundValues(name, values)...).Observe(took.Seconds())
+		p.times[name].WithLabelValues(p.boundValues(name, values)...).Observe(value)
 	}
 }
 
@@ -233,13 +238,15 @@ func (p *Process) BeginStore(ctx context.Context, store, operation string) (cont
 }
 
 // BeginModel implements observe.Observer.
-func (p *Process) BeginModel(ctx context.Context, request observe.Request) (context.Context, func(model.Usage, error)) {
-	began, server := time.Now(), hostOf(request.Endpoint)
-	ctx, span := beginSpan(ctx, "model "+request.Task, "endpoint", server, "model", request.Model)
+func (p *Process) BeginModel(
+	ctx context.Context, request observe.Request,
+) (context.Context, func(usage model.Usage, by string, err error)) {
+	server := hostOf(request.Endpoint)
+	ctx, call := beginGeneration(ctx, request)
 	p.Add(ModelInFlight, 1, server)
-	return ctx, func(usage model.Usage, err error) {
+	return ctx, func(usage model.Usage, by string, err error) {
 		p.Add(ModelInFlight, -1, server)
-		p.Time(ModelSeconds, time.Since(began), server, request.Task)
+		p.Time(ModelSeconds, time.Since(call.began), server, request.Task)
 		p.failed.logFailure(p.Log, request, err)
 		code := Code(err)
 		p.Count(ModelRequests, 1, server, request.Model, request.Task, code)
@@ -254,7 +261,7 @@ func (p *Process) BeginModel(ctx context.Context, request observe.Request) (cont
 		if request.Task != model.EmbedTask {
 			p.Count(ModelTokens, float64(max(0, usage.Completion)), server, request.Model, "completion")
 		}
-		endSpan(span, err)
+		p.endGeneration(call, usage, by, err)
 	}
 }
 
@@ -266,7 +273,7 @@ func (p *Process) NoteWait(request observe.Request, waited time.Duration) {
 // CountPaid counts what a run of an index paid for.
 func (p *Process) CountPaid(index, task string, usage model.Usage, cost float64) {
 	p.Count(IndexCalls, 1, index, task)
-	p.Count(IndexCost, max(0, cost), index)
+	p.Count(IndexCost, max(0, cost), index, task)
 	if task == model.EmbedTask {
 		p.Count(IndexTokens, float64(max(0, usage.Prompt)), index, "embedding")
 		return

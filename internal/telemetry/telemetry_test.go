@@ -74,13 +74,13 @@ func TestRequestsToModelsAreCountedByTheirOutcome(t *testing.T) {
 	request := observe.Request{Endpoint: "https://user:secret@llm.example:8000/v1?key=k", Model: "m", Task: model.Extract}
 	_, end := process.BeginModel(t.Context(), request)
 	has(t, scrape(t, process), `unweaver_model_requests_in_flight{endpoint="llm.example:8000"} 1`)
-	end(model.Usage{Prompt: 10, Completion: 3}, nil)
+	end(model.Usage{Prompt: 10, Completion: 3}, "", nil)
 	_, end = process.BeginModel(t.Context(), request)
-	end(model.Usage{}, fault.ModelRateLimited.At("call", "the text of a document"))
+	end(model.Usage{}, "", fault.ModelRateLimited.At("call", "the text of a document"))
 	embed := request
 	embed.Task = model.EmbedTask
 	_, end = process.BeginModel(t.Context(), embed)
-	end(model.Usage{Prompt: 7}, nil)
+	end(model.Usage{Prompt: 7}, "", nil)
 	process.NoteWait(request, 2*time.Second)
 	text := scrape(t, process)
 	has(t, text,

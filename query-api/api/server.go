@@ -121,6 +121,7 @@ func New(config Config) *Server {
 		searcher: searcher,
 		answers:  answer.New(config.Models, searcher, config.Log),
 	}
+	server.answers.Observer = config.Telemetry
 	server.openapi = OpenAPI(config.Methods)
 	server.table = sync.OnceValue(server.listRoutes)
 	server.openapiTag = newTag(string(server.openapi))

@@ -38,6 +38,15 @@ func (a *App) configCmd() *cobra.Command {
 			Args:  requireArgs(0, 0, "no argument"),
 			RunE:  func(*cobra.Command, []string) error { return a.validateConfig() },
 		},
+		&cobra.Command{
+			Use:   "schema",
+			Short: "Print the JSON Schema of the configuration file, by which editors check and complete its keys",
+			Args:  requireArgs(0, 0, "no argument"),
+			RunE: func(*cobra.Command, []string) error {
+				_, err := io.WriteString(a.Out, config.Schema())
+				return err
+			},
+		},
 	)
 	return command
 }

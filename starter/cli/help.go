@@ -16,6 +16,7 @@ var examples = map[string]string{
 	"certs create":    "  unweaver certs create certs --host temporal.example",
 	"certs codec-key": "  unweaver certs codec-key codec.key",
 	"config init":     "  unweaver config init",
+	"config schema":   "  unweaver config schema > unweaver.schema.json",
 	"config show":     "  unweaver config show\n  unweaver config show --json --set indexes.docs.keep=5",
 	"config validate": "  unweaver config validate --config nightly.yaml",
 	"demo":            "  unweaver demo\n  unweaver demo --keep",

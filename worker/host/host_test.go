@@ -454,5 +454,5 @@ func TestAWorkerTellsHowIndexesStand(t *testing.T) {
 		metrics(t, config.Telemetry, want) // one look at the indexes sets them one after another
 	}
 	config.Telemetry.CountPaid("docs", model.Extract, model.Usage{Prompt: 5, Completion: 2}, 0.5)
-	metrics(t, config.Telemetry, `unweaver_index_cost_total{index="docs"} 0.5`)
+	metrics(t, config.Telemetry, `unweaver_index_cost_total{index="docs",task="extract"} 0.5`)
 }

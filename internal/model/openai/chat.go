@@ -33,8 +33,24 @@ type completion struct {
 			Refusal string  `json:"refusal"`
 		} `json:"message"`
 	} `json:"choices"`
+	Model modelName       `json:"model"`
 	Usage charged         `json:"usage"`
 	Error json.RawMessage `json:"error"` // of gateways that answer 200 with it
+}
+
+// modelName is the name of the model that answered; empty where what the server gives is no name.
+type modelName string
+
+// mostOfName is how many bytes a name of a model may have.
+const mostOfName = 128
+
+// UnmarshalJSON reads whatever comes: it is for traces alone.
+func (m *modelName) UnmarshalJSON(raw []byte) error {
+	var name string
+	if json.Unmarshal(raw, &name) == nil && len(name) <= mostOfName && !strings.ContainsAny(name, " \t\r\n") {
+		*m = modelName(redact.HideKnown(name))
+	}
+	return nil
 }
 
 // content of a message: a text, null, or a list of parts, of which those of text count. What else comes is the text as
@@ -186,7 +202,7 @@ func (c *Client) buildReply(
 		if limit == 0 {
 			limit = mostTokens
 		}
-		reply.Usage = checkUsage(answer.Usage, call, text, limit)
+		reply.Usage, reply.Model = checkUsage(answer.Usage, call, text, limit), string(answer.Model)
 	}
 	if err != nil {
 		return reply, err

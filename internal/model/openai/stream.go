@@ -173,6 +173,7 @@ type event struct {
 			Reasoning json.RawMessage `json:"reasoning_content"`
 		} `json:"delta"`
 	} `json:"choices"`
+	Model modelName       `json:"model"`
 	Usage *charged        `json:"usage"`
 	Error json.RawMessage `json:"error"`
 }
@@ -237,6 +238,7 @@ func (d *deltas) takeEvent(data []byte) error {
 		d.failed = &next.Error
 		return errors.New("the server sent an error in the stream")
 	}
+	d.answer.Model = cmp.Or(next.Model, d.answer.Model)
 	if next.Usage != nil {
 		d.answer.Usage = *next.Usage
 	}

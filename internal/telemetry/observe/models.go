@@ -89,7 +89,7 @@ func (s sentChat) Complete(ctx context.Context, call model.Call) (reply model.Re
 	request := requestOf(s.Info(), call.Task)
 	reportWait(ctx, s.observer, request)
 	ctx, end := s.observer.BeginModel(ctx, request)
-	defer func() { end(reply.Usage, err) }()
+	defer func() { end(reply.Usage, reply.Model, err) }()
 	return s.Chat.Complete(ctx, call)
 }
 
@@ -106,7 +106,7 @@ func (s sentEmbedder) Embed(ctx context.Context, texts []string) (out [][]float3
 	request := requestOf(s.Info(), model.EmbedTask)
 	reportWait(ctx, s.observer, request)
 	ctx, end := s.observer.BeginModel(ctx, request)
-	defer func() { end(usage, err) }()
+	defer func() { end(usage, "", err) }()
 	return s.Embedder.Embed(ctx, texts)
 }
 
@@ -145,6 +145,6 @@ func (s sentRanker) Rerank(
 	request := requestOf(s.Info(), rerank.Task)
 	reportWait(ctx, s.observer, request)
 	ctx, end := s.observer.BeginModel(ctx, request)
-	defer func() { end(usage, err) }()
+	defer func() { end(usage, "", err) }()
 	return s.Ranker.Rerank(ctx, question, texts)
 }

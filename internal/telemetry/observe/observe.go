@@ -26,7 +26,8 @@ type Observer interface {
 	// BeginStore receives an operation of a store before it begins. The operation uses the context that it gives.
 	BeginStore(ctx context.Context, store, operation string) (context.Context, func(err error))
 	// BeginModel receives a request to a model server right before it is sent, after all that it waited for.
-	BeginModel(ctx context.Context, request Request) (context.Context, func(usage model.Usage, err error))
+	// by is the model that the server says has answered; empty: unknown.
+	BeginModel(ctx context.Context, request Request) (context.Context, func(usage model.Usage, by string, err error))
 	// NoteWait receives how long a request waited for the limits of its endpoint and for admission by its run.
 	NoteWait(request Request, waited time.Duration)
 }

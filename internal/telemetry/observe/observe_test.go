@@ -50,9 +50,11 @@ func (n *noted) begin(ctx context.Context, what string) (context.Context, func(e
 	}
 }
 
-func (n *noted) BeginModel(ctx context.Context, request observe.Request) (context.Context, func(model.Usage, error)) {
+func (n *noted) BeginModel(
+	ctx context.Context, request observe.Request,
+) (context.Context, func(model.Usage, string, error)) {
 	ctx, end := n.begin(ctx, "model "+request.Model+" "+request.Task)
-	return ctx, func(_ model.Usage, err error) { end(err) }
+	return ctx, func(_ model.Usage, _ string, err error) { end(err) }
 }
 
 func (n *noted) NoteWait(_ observe.Request, waited time.Duration) {
