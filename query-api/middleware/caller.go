@@ -2,10 +2,13 @@ package middleware
 
 import (
 	"context"
+	"net/http"
 	"path"
+	"time"
 
 	"github.com/unweaver/unweaver/internal/access"
 	"github.com/unweaver/unweaver/internal/fault"
+	"github.com/unweaver/unweaver/internal/store/coordination"
 )
 
 // Caller is who asks.
@@ -14,6 +17,7 @@ type Caller struct {
 	scope   access.Scope
 	index   string // glob
 	account *account
+	meter   *meter // of this request; nil: the caller has no quota
 }
 
 // noCaller is the caller of a request that did not pass a guard: it may do nothing.
@@ -67,11 +71,70 @@ func (c *Caller) MayRead(index string) bool {
 	return err == nil && ok && c.Includes(access.Query)
 }
 
-// enterRequest counts a request in, or says why it has to wait.
-func (c *Caller) enterRequest() (leave func(), err error) { return c.account.enterRequest() }
+// enterRequest counts a request in, or returns why it has to wait. leave ends it.
+func (c *Caller) enterRequest(request *http.Request) (leave func(), err error) {
+	leave, err = c.account.enterRequest()
+	if err != nil || c.meter == nil {
+		return leave, err
+	}
+	if err := c.meter.countRequest(request); err != nil {
+		leave()
+		return nil, err
+	}
+	return func() {
+		defer leave()
+		c.meter.settle(request.Context())
+	}, nil
+}
 
-// AdmitAnswer admits a question that the chat model is to answer.
-func (c *Caller) AdmitAnswer() error { return c.account.checkMoney() }
+// AdmitAnswer admits a question that the chat model is to answer, for so many tokens and so much money, about.
+func (c *Caller) AdmitAnswer(ctx context.Context, tokens int64, money float64) error {
+	if err := c.account.checkMoney(); err != nil {
+		return err
+	}
+	return c.meter.reserveAnswer(ctx, tokens, money)
+}
 
-// Spend counts what an answer cost.
-func (c *Caller) Spend(money float64) { c.account.addSpent(money) }
+// AdmitCall admits a paid call that is part of no answer.
+func (c *Caller) AdmitCall() error { return c.meter.admitCall() }
+
+// Spend counts what a question cost.
+func (c *Caller) Spend(tokens int64, money float64) {
+	c.account.addSpent(money)
+	if c.meter != nil {
+		c.meter.count(coordination.UsedTokens, tokens)
+		c.meter.count(coordination.UsedMoney, toParts(money))
+	}
+}
+
+// QuotaUse is what a caller used of one of its quotas today.
+type QuotaUse struct {
+	Quota string  `json:"quota" enum:"requests,answers,tokens,money"`
+	Limit float64 `json:"limit" doc:"a day"`
+	Used  float64 `json:"used" doc:"so far, with what requests that still run have reserved"`
+}
+
+// ReadQuotas returns what a caller used of its quotas today, and how long the day lasts.
+func (c *Caller) ReadQuotas(ctx context.Context) ([]QuotaUse, time.Duration, error) {
+	out := []QuotaUse{}
+	if c.meter == nil {
+		return out, untilMidnight(), nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, quotaPatience)
+	defer cancel()
+	none := coordination.Use{}
+	taken, err := c.meter.store.TakeQuota(ctx, c.meter.subject, "", none, none)
+	if err != nil {
+		return nil, 0, fault.QuotaUnknown.At("read the quotas of a key", "").Because(err).Advise("try again later")
+	}
+	for part, limit := range c.meter.limit {
+		if limit >= 0 {
+			scale := 1.0
+			if part == coordination.UsedMoney {
+				scale = billion
+			}
+			out = append(out, QuotaUse{coordination.UseNames[part], float64(limit) / scale, float64(taken.Used[part]) / scale})
+		}
+	}
+	return out, taken.Renews, nil
+}

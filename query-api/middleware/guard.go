@@ -5,6 +5,7 @@
 //	cors.go    pages of other origins that may ask
 //	caller.go  who asks, as handlers see it
 //	limits.go  rate, concurrency and money of a caller
+//	quotas.go  what keys may use in a day, over all replicas
 //	writer.go  deadlines of bodies and answers, headers of every answer
 //	nesting.go how deep a body may go
 //	tls.go     certificates
@@ -38,6 +39,7 @@ type Policy struct {
 	Token  string // accepted like a key of scope admin; empty: none
 	Hosts  []string
 	Limits access.Limits
+	Quotas *Quotas // nil: none
 
 	Origins []string // of pages that may ask besides the server's own
 
@@ -107,8 +109,10 @@ func New(policy Policy, fail Fail) *Guard {
 	if policy.WriteTimeout == 0 {
 		policy.WriteTimeout = 15 * time.Second
 	}
+	limits := newLimits(policy.Limits)
+	limits.quotas = policy.Quotas
 	return &Guard{
-		policy: policy, limits: newLimits(policy.Limits), origin: http.NewCrossOriginProtection(), fail: fail,
+		policy: policy, limits: limits, origin: http.NewCrossOriginProtection(), fail: fail,
 	}
 }
 
@@ -151,7 +155,7 @@ func (g *Guard) Wrap(next http.Handler, self func(path string) bool) http.Handle
 		}
 		request = request.WithContext(withCaller(request.Context(), caller))
 		if !IsOpen(request) || request.URL.Path == described {
-			leave, err := caller.enterRequest()
+			leave, err := caller.enterRequest(request)
 			if err != nil {
 				g.fail(writer, request, err)
 				return
@@ -266,7 +270,11 @@ func (g *Guard) proveCaller(request *http.Request) (*Caller, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Caller{id: key.ID, scope: key.Scope, index: key.Index, account: g.limits.ofKey(key)}, nil
+	caller := &Caller{id: key.ID, scope: key.Scope, index: key.Index, account: g.limits.ofKey(key)}
+	if caller.account.quota != nil {
+		caller.meter = &meter{quota: caller.account.quota}
+	}
+	return caller, nil
 }
 
 // TokenID is the id of a caller who has the token.
