@@ -21,6 +21,7 @@ import (
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/stream/scratch"
 	"github.com/unweaver/unweaver/internal/telemetry"
+	"github.com/unweaver/unweaver/internal/telemetry/health"
 	"github.com/unweaver/unweaver/internal/telemetry/tracing"
 	"github.com/unweaver/unweaver/query-api/api"
 	"github.com/unweaver/unweaver/query-api/middleware"
@@ -28,7 +29,7 @@ import (
 
 func main() {
 	config.RunServer(program, "Serve queries until SIGTERM.",
-		"check whether the running query-api answers, then exit (for health checks)", runService, checkHealth)
+		"check whether the running query-api is ready (query_api.internal_address), or answers, then exit", runService, checkHealth)
 }
 
 // program is what metrics, logs and traces call this one.
@@ -53,6 +54,13 @@ func runService(ctx context.Context, cfg *config.Config, log *slog.Logger) (err 
 	defer untrace()
 	process := telemetry.New(program)
 	process.Log = log
+	var probe *health.Server // answers while stores and indexes are opened
+	if address := cfg.QueryAPI.InternalAddress; address != "" {
+		if probe, err = health.Serve("query_api.internal_address", address, process, log); err != nil {
+			return err
+		}
+		defer func() { err = errors.Join(err, probe.Close()) }()
+	}
 	stores, err := app.Open(ctx, cfg.Stores)
 	if err != nil {
 		return err
@@ -78,11 +86,13 @@ func runService(ctx context.Context, cfg *config.Config, log *slog.Logger) (err 
 	if err != nil {
 		return errors.Join(err, listener.Close())
 	}
+	policy.Quotas = middleware.NewQuotas(cfg.QueryAPI.Quotas, stores.Coordination, log, process)
 	following, unfollow := context.WithCancel(context.Background())
 	defer unfollow()
 	if policy.Required {
 		go keys.WatchKeys(following)
 	}
+	go policy.Quotas.LogUnmatched(following, access.Book{Store: stores.Artifacts})
 	middleware.Warn(log, listener.Addr(), encrypted != nil)
 	server := api.New(
 		api.Config{
@@ -101,6 +111,7 @@ func runService(ctx context.Context, cfg *config.Config, log *slog.Logger) (err 
 			OpenBytes: cfg.QueryAPI.Indexes.Bytes,
 		},
 	)
+	probe.SetReady(server.CheckReadiness)
 	log.Info("query-api started", "address", listener.Addr().String(), "tls", encrypted != nil, "keys", policy.Required)
 	served := make(chan error, 1)
 	go func() {
@@ -110,6 +121,7 @@ func runService(ctx context.Context, cfg *config.Config, log *slog.Logger) (err 
 	case err = <-served:
 	case <-ctx.Done():
 	}
+	probe.Drain()
 	sctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
 	defer cancel()
 	return errors.Join(err, server.Shutdown(sctx))
@@ -127,22 +139,22 @@ func newDesk(cfg *config.Config, stores *app.Stores, log *slog.Logger) *desk.Des
 	return desk.New(cfg, stores, line.Connect)
 }
 
-// checkHealth runs the health check of images, which have no shell.
+// checkHealth runs the health check of images, which have no shell: whether query-api is ready where it has an internal
+// address, else whether it answers.
 func checkHealth(ctx context.Context, cfg *config.Config) error {
-	host, port, err := net.SplitHostPort(cfg.QueryAPI.Address)
+	if address := cfg.QueryAPI.InternalAddress; address != "" {
+		return health.Probe(ctx, "query_api.internal_address", address)
+	}
+	address, err := health.Local(cfg.QueryAPI.Address)
 	if err != nil {
 		return fault.BadConfig.At("parse", "query_api.address").Because(err)
-	}
-	if ip := net.ParseIP(host); host == "" || ip != nil && ip.IsUnspecified() {
-		host = "127.0.0.1"
 	}
 	scheme, client := "http", &http.Client{}
 	if settings := cfg.QueryAPI.TLS; settings.IsOn() {
 		scheme = "https"
 		client.Transport = &http.Transport{TLSClientConfig: middleware.NewProbeTLS(settings)}
 	}
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet,
-		scheme+"://"+net.JoinHostPort(host, port)+"/livez", nil)
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, scheme+"://"+address+"/livez", nil)
 	if err != nil {
 		return err
 	}

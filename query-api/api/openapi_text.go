@@ -147,6 +147,8 @@ var schemaTexts = map[string]string{
 	"Budget":           "Limits of a run for paid calls, tokens and money; 0: no limit.",
 	"LiveLimits":       "Limits of model calls set for a run. Absent fields use the configuration.",
 	"Moment":           "Progress and paid usage of a run at one time.",
+	"KeyUsage":         "What a key used of its quotas today.",
+	"QuotaUse":         "One quota of a key.",
 	"Trends":           "The last builds of an index, and their totals.",
 	"Totals":           "Totals of the builds.",
 	"Night":            "Key figures of an ended build.",

@@ -125,7 +125,7 @@ func (c *Caller) ReadQuotas(ctx context.Context) ([]QuotaUse, time.Duration, err
 	none := coordination.Use{}
 	taken, err := c.meter.store.TakeQuota(ctx, c.meter.subject, "", none, none)
 	if err != nil {
-		return nil, 0, fault.QuotaUnknown.At("read the quotas of a key", "").Because(err).Advise("try again later")
+		return nil, 0, errQuotaUnknown
 	}
 	for part, limit := range c.meter.limit {
 		if limit >= 0 {

@@ -108,7 +108,7 @@ func toParts(money float64) int64 {
 	if !(money >= 0 && money <= config.MostMoney) {
 		money = config.MostMoney
 	}
-	return int64(math.Ceil(money * billion))
+	return int64(math.Round(money * billion))
 }
 
 // bounds reports whether a quota bounds one of some parts.
@@ -172,18 +172,17 @@ type meter struct {
 
 // countRequest counts a request in. It passes where the store does not answer: reading costs nothing.
 func (m *meter) countRequest(request *http.Request) error {
-	now := time.Now()
 	if !m.bounds(coordination.UsedRequests, coordination.UsedTokens, coordination.UsedMoney) ||
 		request.URL.Path == usagePath {
 		return nil
 	}
 	m.spent[coordination.UsedRequests] = 1
-	if now.UnixNano() < m.silent.Load() && m.limit[coordination.UsedRequests] != 0 {
+	if time.Now().UnixNano() < m.silent.Load() && m.limit[coordination.UsedRequests] != 0 {
 		return nil
 	}
 	used, err := m.take(request.Context(), "", m.spent)
 	if err != nil && !fault.Is(err, fault.BudgetSpent) && request.Context().Err() == nil {
-		if m.silent.Swap(now.Add(quotaPause).UnixNano()) < now.Add(-quotaPause).UnixNano() {
+		if now := time.Now(); m.silent.Swap(now.Add(quotaPause).UnixNano()) < now.UnixNano() {
 			m.log.Warn("quotas cannot be checked: requests pass uncounted, and answers are refused",
 				"code", string(fault.CodeOf(err)), "error", err.Error())
 		}
@@ -211,11 +210,14 @@ func (m *meter) reserveAnswer(ctx context.Context, tokens int64, money float64) 
 	}
 	if err != nil && !fault.Is(err, fault.BudgetSpent) && ctx.Err() == nil {
 		m.process.Count(telemetry.QuotaRefused, 1, m.subject, "unknown")
-		err = fault.QuotaUnknown.At("answer the question", "").Because("the store that counts quotas does not answer").
-			Advise("send the query without answer, or try again later")
+		err = errQuotaUnknown
 	}
 	return err
 }
+
+var errQuotaUnknown = fault.QuotaUnknown.At("check the quota of the key", "").
+	Because("the store that counts quotas does not answer").
+	Advise("send the query without answer, or try again later")
 
 // admitCall admits a paid call that is part of no answer, such as the embedding of a question, by what was used when
 // the request came.
