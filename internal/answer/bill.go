@@ -51,21 +51,16 @@ const (
 
 // estimateCost returns about what an answer costs with the dearest models of some indexes: most have less context.
 func (q *Request) estimateCost(specs ...core.Spec) (most int64, money float64) {
-	count := func(given *Count, otherwise int) float64 {
-		if given == nil {
-			return float64(otherwise)
-		}
-		return float64(*given)
-	}
-	prompt := count(q.MaxContextTokens, defaultContext) + promptTokens + float64(tokens.Count(q.Query))
+	passages, _ := checkBounds("max_context_tokens", q.MaxContextTokens, 1, maxContextTokens, defaultContext)
+	completion, _ := checkBounds("max_answer_tokens", q.MaxAnswerTokens, 1, maxAnswerTokens, usualAnswer) // checked before
+	prompt := promptTokens + passages + tokens.Count(q.Query)
 	for _, message := range TrimHistory(q.History) {
-		prompt += float64(tokens.Count(message.Content))
+		prompt += tokens.Count(message.Content)
 	}
-	completion := count(q.MaxAnswerTokens, usualAnswer)
 	for _, spec := range specs {
 		if chat := spec.ChatOf(core.RoleAnswer); chat.Provider == "openai" {
 			most = int64(prompt + completion)
-			money = max(money, (prompt*chat.Price.Prompt+completion*chat.Price.Completion)/1e6)
+			money = max(money, (float64(prompt)*chat.Price.Prompt+float64(completion)*chat.Price.Completion)/1e6)
 		}
 	}
 	return most, money

@@ -12,11 +12,11 @@ import (
 // bound.
 type Quota struct {
 	Keys       string   `yaml:"keys"`
-	Requests   *int64   `yaml:"requests"`
-	Answers    *int64   `yaml:"answers"`
-	Tokens     *int64   `yaml:"tokens"`
+	Requests   *float64 `yaml:"requests"`
+	Answers    *float64 `yaml:"answers"`
+	Tokens     *float64 `yaml:"tokens"`
 	Money      *float64 `yaml:"money"`
-	Concurrent *int64   `yaml:"concurrent"`
+	Concurrent *float64 `yaml:"concurrent"`
 }
 
 const (
@@ -34,19 +34,9 @@ type limit struct {
 }
 
 func (q Quota) listLimits() []limit {
-	number := func(n *int64) *float64 {
-		if n == nil {
-			return nil
-		}
-		value := float64(*n)
-		return &value
-	}
 	return []limit{
-		{"requests", 0, mostCount, number(q.Requests)},
-		{"answers", 0, mostCount, number(q.Answers)},
-		{"tokens", 0, mostCount, number(q.Tokens)},
-		{"money", 0, MostMoney, q.Money},
-		{"concurrent", 1, million, number(q.Concurrent)},
+		{"requests", 0, mostCount, q.Requests}, {"answers", 0, mostCount, q.Answers}, {"tokens", 0, mostCount, q.Tokens},
+		{"money", 0, MostMoney, q.Money}, {"concurrent", 1, million, q.Concurrent},
 	}
 }
 
@@ -75,44 +65,30 @@ func (q Quota) Matches(names ...string) bool {
 // checkQuotas checks the quotas, and what they ask of each other.
 func (l *loader) checkQuotas() {
 	quotas, first := l.cfg.QueryAPI.Quotas, map[string]int{}
-	if len(quotas) > mostQuotas {
-		l.checkKey(false, "query_api.quotas", "want at most %d, got %d; one pattern can match many keys, and each has the "+
-			"quota for itself", mostQuotas, len(quotas))
-		return
-	}
-	for i, quota := range quotas {
+	l.checkKey(len(quotas) <= mostQuotas, "query_api.quotas", "want at most %d, got %d; one pattern can match many keys",
+		mostQuotas, len(quotas))
+	for i, quota := range quotas[:min(len(quotas), mostQuotas)] {
 		at := fmt.Sprintf("query_api.quotas.%d", i)
 		_, err := path.Match(quota.Keys, "")
-		l.checkKey(quota.Keys != "" && err == nil, at+".keys", "want the name or id of an API key, or a pattern with "+
-			"* ? [ ], got %q", quota.Keys)
+		l.checkKey(quota.Keys != "" && err == nil, at+".keys",
+			"want the name or id of an API key, or a pattern with * ? [ ], got %q", quota.Keys)
 		before, twice := first[quota.Keys]
 		l.checkKey(!twice, at+".keys", "%q stands in entry %d too, which is the one that counts", quota.Keys, before)
 		first[quota.Keys] = i
-		bounds := false
+		l.checkKey(strings.Contains(quota.String(), ","), at, "it bounds nothing; set requests, answers, tokens, money or "+
+			"concurrent")
 		for _, one := range quota.listLimits() {
-			if bounds = bounds || one.value != nil; one.value != nil {
-				fits := *one.value >= one.least && *one.value <= one.most && !math.IsNaN(*one.value)
-				l.checkKey(fits, at+"."+one.name, "want %s to %s, got %v", formatFloat(one.least), formatFloat(one.most),
-					*one.value)
+			if one.value != nil {
+				whole := one.name == "money" || *one.value == math.Trunc(*one.value)
+				l.checkKey(whole && *one.value >= one.least && *one.value <= one.most, at+"."+one.name,
+					"want a number from %s to %s, got %v", formatFloat(one.least), formatFloat(one.most), *one.value)
 			}
 		}
-		l.checkKey(bounds, at, "it bounds nothing; set requests, answers, tokens, money or concurrent")
 	}
-}
-
-// checkInternal refuses an internal address that is the public one: every address of the machine includes the others.
-func (l *loader) checkInternal() {
-	public, port, err := net.SplitHostPort(l.cfg.QueryAPI.Address)
-	internal, other, failed := net.SplitHostPort(l.cfg.QueryAPI.InternalAddress)
-	if err != nil || failed != nil || port != other || port == "0" {
-		return
-	}
-	everywhere := func(host string) bool {
-		ip := net.ParseIP(host)
-		return host == "" || ip != nil && ip.IsUnspecified()
-	}
-	l.checkKey(public != internal && !everywhere(public) && !everywhere(internal), "query_api.internal_address",
-		"%s is the public address, query_api.address; use another port", l.cfg.QueryAPI.InternalAddress)
+	_, public, _ := net.SplitHostPort(l.cfg.QueryAPI.Address) // a URL has none
+	_, internal, _ := net.SplitHostPort(l.cfg.QueryAPI.InternalAddress)
+	l.checkKey(internal == "" || internal == "0" || internal != public, "query_api.internal_address",
+		"it has the port of query_api.address; use another one")
 }
 
 // quotaKeys are those of the internal address and of quotas.

@@ -101,10 +101,7 @@ func (c *Caller) AdmitCall() error { return c.meter.admitCall() }
 // Spend counts what a question cost.
 func (c *Caller) Spend(tokens int64, money float64) {
 	c.account.addSpent(money)
-	if c.meter != nil {
-		c.meter.count(coordination.UsedTokens, tokens)
-		c.meter.count(coordination.UsedMoney, toParts(money))
-	}
+	c.meter.addSpent(tokens, money)
 }
 
 // QuotaUse is what a caller used of one of its quotas today.
@@ -129,11 +126,7 @@ func (c *Caller) ReadQuotas(ctx context.Context) ([]QuotaUse, time.Duration, err
 	}
 	for part, limit := range c.meter.limit {
 		if limit >= 0 {
-			scale := 1.0
-			if part == coordination.UsedMoney {
-				scale = billion
-			}
-			out = append(out, QuotaUse{coordination.UseNames[part], float64(limit) / scale, float64(taken.Used[part]) / scale})
+			out = append(out, QuotaUse{coordination.UseNames[part], fromUnits(part, limit), fromUnits(part, taken.Used[part])})
 		}
 	}
 	return out, taken.Renews, nil

@@ -3,10 +3,12 @@ package middleware
 import (
 	"context"
 	"crypto/rand"
+	"errors"
 	"fmt"
 	"log/slog"
 	"math"
 	"net/http"
+	"slices"
 	"strconv"
 	"sync"
 	"sync/atomic"
@@ -24,8 +26,6 @@ const (
 	quotaPatience = 2 * time.Second
 	// quotaPause is how long plain requests do not ask a store again that did not answer.
 	quotaPause = time.Second
-	// billion is how many parts of money the store counts.
-	billion = 1e9
 	// usagePath is the route that shows quotas: it is no request that they count.
 	usagePath = "/v1/usage"
 )
@@ -49,19 +49,16 @@ func NewQuotas(
 	return &Quotas{rules: rules, store: store, log: log, process: process}
 }
 
-// LogUnmatched warns of quotas that no valid key has.
+// LogUnmatched warns of quotas that no key has.
 func (q *Quotas) LogUnmatched(ctx context.Context, keys access.Keeper) {
 	if q == nil {
 		return
 	}
 	known, err := keys.ListKeys(ctx)
 	for _, rule := range q.rules {
-		used := false
-		for _, key := range known {
-			used = used || key.StateAt(time.Now()) == "valid" && rule.Matches(key.ID, key.Name)
-		}
-		if err == nil && !used {
-			q.log.Warn("no valid API key has this quota of query_api.quotas", "keys", rule.Keys)
+		of := func(key access.Key) bool { return rule.Matches(key.ID, key.Name) }
+		if err == nil && !slices.ContainsFunc(known, of) {
+			q.log.Warn("no API key has this quota of query_api.quotas", "keys", rule.Keys)
 		}
 	}
 }
@@ -84,16 +81,10 @@ func (q *Quotas) findQuota(subject string, names ...string) *quota {
 			continue
 		}
 		out := &quota{Quotas: q, subject: subject, limit: coordination.Unlimited}
-		for part, given := range map[int]*int64{
-			coordination.UsedRequests: rule.Requests, coordination.UsedAnswers: rule.Answers,
-			coordination.UsedTokens: rule.Tokens,
-		} {
+		for part, given := range []*float64{rule.Requests, rule.Answers, rule.Tokens, rule.Money} {
 			if given != nil {
-				out.limit[part] = *given
+				out.limit[part] = toUnits(part, *given)
 			}
-		}
-		if rule.Money != nil {
-			out.limit[coordination.UsedMoney] = toParts(*rule.Money)
 		}
 		if rule.Concurrent != nil {
 			out.atOnce = int(*rule.Concurrent)
@@ -103,62 +94,52 @@ func (q *Quotas) findQuota(subject string, names ...string) *quota {
 	return nil
 }
 
-// toParts returns money as the store counts it; what is no amount is the largest.
-func toParts(money float64) int64 {
-	if !(money >= 0 && money <= config.MostMoney) {
-		money = config.MostMoney
+// scaleOf returns in how many units the store counts one of a part.
+func scaleOf(part int) float64 {
+	if part == coordination.UsedMoney {
+		return 1e9
 	}
-	return int64(math.Round(money * billion))
+	return 1
 }
 
-// bounds reports whether a quota bounds one of some parts.
-func (q *quota) bounds(parts ...int) bool {
-	for _, part := range parts {
-		if q.limit[part] >= 0 {
-			return true
-		}
+// toUnits returns a number as the store counts it. A price that makes no amount counts as the most.
+func toUnits(part int, n float64) int64 {
+	if most := config.MostMoney * 1e9; !(n*scaleOf(part) <= most) {
+		return int64(most)
 	}
-	return false
+	return int64(math.Round(n * scaleOf(part)))
 }
+
+func fromUnits(part int, n int64) float64 { return float64(n) / scaleOf(part) }
 
 // take takes what a request uses. The error is fault.BudgetSpent where a part is short, else one of the store. What is
-// allowed to nobody is refused without asking.
+// never allowed is refused without asking.
 func (q *quota) take(ctx context.Context, id string, want coordination.Use) (coordination.Use, error) {
 	for part, limit := range q.limit {
 		if limit == 0 && want[part] > 0 {
-			return coordination.Use{}, q.newSpentError(part, coordination.Use{}, want, 0)
+			return coordination.Use{}, q.newSpentError(part, 0, want[part], 0)
 		}
 	}
 	ctx, cancel := context.WithTimeout(ctx, quotaPatience)
 	defer cancel()
 	taken, err := q.store.TakeQuota(ctx, q.subject, id, want, q.limit)
-	if err == nil && taken.Short >= 0 {
-		err = q.newSpentError(taken.Short, taken.Used, want, taken.Renews)
+	if part := taken.Short; err == nil && part >= 0 {
+		err = q.newSpentError(part, taken.Used[part], want[part], taken.Renews)
 	}
 	return taken.Used, err
 }
 
 // newSpentError returns the error of a caller whose quota does not have what a request needs.
-func (q *quota) newSpentError(part int, used, want coordination.Use, renews time.Duration) error {
+func (q *quota) newSpentError(part int, used, want int64, renews time.Duration) error {
 	name := coordination.UseNames[part]
 	q.process.Count(telemetry.QuotaRefused, 1, q.subject, name)
-	why := fmt.Sprintf("the quota for %s is %s a day: %s are used, and this request needs up to %s", name,
-		formatPart(part, q.limit[part]), formatPart(part, used[part]), formatPart(part, want[part]))
-	err := fault.BudgetSpent.At("answer the request", "").Because(why).
+	show := func(n int64) string { return strconv.FormatFloat(fromUnits(part, n), 'f', -1, 64) }
+	err := fault.BudgetSpent.At("answer the request", "").
+		Because(fmt.Sprintf("the quota for %s is %s a day: %s are used, and this request needs up to %s", name,
+			show(q.limit[part]), show(used), show(want))).
 		Advise("wait until midnight UTC, or ask the operator for a higher quota (query_api.quotas)")
-	if q.limit[part] == 0 {
-		err = err.Advise("ask the operator for a quota (query_api.quotas)")
-	}
 	err.RetryAfter = renews
 	return err
-}
-
-// formatPart writes a part of a use for people.
-func formatPart(part int, n int64) string {
-	if part == coordination.UsedMoney {
-		return strconv.FormatFloat(float64(n)/billion, 'f', -1, 64)
-	}
-	return strconv.FormatInt(n, 10)
 }
 
 // meter counts what one request uses of its caller's quota. nil counts nothing.
@@ -171,53 +152,52 @@ type meter struct {
 }
 
 // countRequest counts a request in. It passes where the store does not answer: reading costs nothing.
-func (m *meter) countRequest(request *http.Request) error {
-	if !m.bounds(coordination.UsedRequests, coordination.UsedTokens, coordination.UsedMoney) ||
-		request.URL.Path == usagePath {
+func (m *meter) countRequest(request *http.Request) (err error) {
+	bounded := max(m.limit[coordination.UsedRequests], m.limit[coordination.UsedTokens], m.limit[coordination.UsedMoney])
+	if bounded < 0 || request.URL.Path == usagePath {
 		return nil
 	}
 	m.spent[coordination.UsedRequests] = 1
 	if time.Now().UnixNano() < m.silent.Load() && m.limit[coordination.UsedRequests] != 0 {
 		return nil
 	}
-	used, err := m.take(request.Context(), "", m.spent)
-	if err != nil && !fault.Is(err, fault.BudgetSpent) && request.Context().Err() == nil {
-		if now := time.Now(); m.silent.Swap(now.Add(quotaPause).UnixNano()) < now.UnixNano() {
-			m.log.Warn("quotas cannot be checked: requests pass uncounted, and answers are refused",
-				"code", string(fault.CodeOf(err)), "error", err.Error())
-		}
-		return nil
+	m.used, err = m.take(request.Context(), "", m.spent)
+	if err == nil || fault.Is(err, fault.BudgetSpent) || request.Context().Err() != nil {
+		return err
 	}
-	m.used = used
-	return err
-}
-
-// reserveAnswer reserves what an answer may cost. Without the store there are no answers: they cost money.
-func (m *meter) reserveAnswer(ctx context.Context, tokens int64, money float64) error {
-	if m == nil || !m.bounds(coordination.UsedAnswers, coordination.UsedTokens, coordination.UsedMoney) {
-		return nil
+	if now := time.Now(); m.silent.Swap(now.Add(quotaPause).UnixNano()) < now.UnixNano() {
+		m.log.Warn("quotas cannot be checked: requests pass uncounted, and answers are refused",
+			"code", string(fault.CodeOf(err)), "error", err.Error())
 	}
-	id := rand.Text()
-	_, err := m.take(ctx, id, coordination.Use{coordination.UsedAnswers: 1, coordination.UsedTokens: tokens,
-		coordination.UsedMoney: toParts(money)})
-	if !fault.Is(err, fault.BudgetSpent) { // after an error of the store it may be reserved all the same
-		m.mu.Lock()
-		m.reserved = append(m.reserved, id)
-		m.mu.Unlock()
-		if err == nil {
-			m.count(coordination.UsedAnswers, 1)
-		}
-	}
-	if err != nil && !fault.Is(err, fault.BudgetSpent) && ctx.Err() == nil {
-		m.process.Count(telemetry.QuotaRefused, 1, m.subject, "unknown")
-		err = errQuotaUnknown
-	}
-	return err
+	return nil
 }
 
 var errQuotaUnknown = fault.QuotaUnknown.At("check the quota of the key", "").
 	Because("the store that counts quotas does not answer").
 	Advise("send the query without answer, or try again later")
+
+// reserveAnswer reserves what an answer may cost. Without the store there are no answers: they cost money.
+func (m *meter) reserveAnswer(ctx context.Context, tokens int64, money float64) error {
+	if m == nil || max(m.limit[coordination.UsedAnswers], m.limit[coordination.UsedTokens],
+		m.limit[coordination.UsedMoney]) < 0 {
+		return nil
+	}
+	id := rand.Text()
+	_, err := m.take(ctx, id, coordination.Use{coordination.UsedAnswers: 1, coordination.UsedTokens: tokens,
+		coordination.UsedMoney: toUnits(coordination.UsedMoney, money)})
+	if fault.Is(err, fault.BudgetSpent) {
+		return err
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.reserved = append(m.reserved, id) // after an error of the store it may be reserved all the same
+	if err != nil && ctx.Err() == nil {
+		m.process.Count(telemetry.QuotaRefused, 1, m.subject, "unknown")
+		return errQuotaUnknown
+	}
+	m.spent[coordination.UsedAnswers]++
+	return err
+}
 
 // admitCall admits a paid call that is part of no answer, such as the embedding of a question, by what was used when
 // the request came.
@@ -227,12 +207,9 @@ func (m *meter) admitCall() error {
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if len(m.reserved) > 0 {
-		return nil
-	}
 	for _, part := range []int{coordination.UsedTokens, coordination.UsedMoney} {
-		if limit := m.limit[part]; limit >= 0 && m.used[part] >= limit {
-			return m.newSpentError(part, m.used, coordination.Use{}, untilMidnight())
+		if limit := m.limit[part]; limit >= 0 && m.used[part] >= limit && len(m.reserved) == 0 {
+			return m.newSpentError(part, m.used[part], 0, untilMidnight())
 		}
 	}
 	return nil
@@ -241,45 +218,43 @@ func (m *meter) admitCall() error {
 // untilMidnight returns how long this day of UTC lasts by the clock of this process.
 func untilMidnight() time.Duration { return time.Until(time.Now().UTC().Truncate(day).Add(day)) }
 
-// count adds to what the request has used.
-func (m *meter) count(part int, n int64) {
+// addSpent adds what a question cost.
+func (m *meter) addSpent(tokens int64, money float64) {
+	if m == nil {
+		return
+	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.spent[part] += n
+	m.spent[coordination.UsedTokens] += tokens
+	m.spent[coordination.UsedMoney] += toUnits(coordination.UsedMoney, money)
 }
 
 // settle replaces what was reserved by what was used, when the request has ended, however it did.
 func (m *meter) settle(ctx context.Context) {
 	m.mu.Lock()
-	spent, reserved := m.spent, m.reserved
-	m.mu.Unlock()
-	for part, n := range spent {
-		used := float64(n)
-		if part == coordination.UsedMoney {
-			used /= billion
-		}
-		m.process.Count(telemetry.QuotaUsed, used, m.subject, coordination.UseNames[part])
+	defer m.mu.Unlock()
+	for part, n := range m.spent {
+		m.process.Count(telemetry.QuotaUsed, fromUnits(part, n), m.subject, coordination.UseNames[part])
 	}
-	spent[coordination.UsedRequests], spent[coordination.UsedAnswers] = 0, 0 // counted before
+	cost := m.spent
+	cost[coordination.UsedRequests], cost[coordination.UsedAnswers] = 0, 0 // counted before
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), quotaPatience)
 	defer cancel()
 	var err error
-	if len(reserved) == 0 && spent != (coordination.Use{}) &&
-		m.bounds(coordination.UsedTokens, coordination.UsedMoney) {
-		_, err = m.store.TakeQuota(ctx, m.subject, "", spent, coordination.Unlimited)
+	if len(m.reserved) == 0 && cost != (coordination.Use{}) &&
+		max(m.limit[coordination.UsedTokens], m.limit[coordination.UsedMoney]) >= 0 {
+		_, err = m.store.TakeQuota(ctx, m.subject, "", cost, coordination.Unlimited)
 	}
-	for i, id := range reserved {
+	for i, id := range m.reserved {
 		used := coordination.Use{coordination.UsedAnswers: 1}
 		if i == 0 {
-			used = used.Plus(spent)
+			used = used.Plus(cost)
 		}
-		if failed := m.store.SettleQuota(ctx, m.subject, id, used); failed != nil {
-			err = failed
-		}
+		err = errors.Join(err, m.store.SettleQuota(ctx, m.subject, id, used))
 	}
 	if err != nil {
-		m.log.Warn("what a request used is not counted, or its whole reservation is until midnight UTC",
-			"subject", m.subject, "tokens", spent[coordination.UsedTokens],
-			"money", formatPart(coordination.UsedMoney, spent[coordination.UsedMoney]), "code", string(fault.CodeOf(err)))
+		m.log.Warn("the cost of a request is not counted, or what it reserved stays counted until midnight UTC", "subject",
+			m.subject, "tokens", cost[coordination.UsedTokens],
+			"money", fromUnits(coordination.UsedMoney, cost[coordination.UsedMoney]), "error", err.Error())
 	}
 }
