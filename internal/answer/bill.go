@@ -58,7 +58,7 @@ func (q *Request) estimateCost(specs ...core.Spec) (most int64, money float64) {
 		prompt += tokens.Count(message.Content)
 	}
 	for _, spec := range specs {
-		if chat := spec.ChatOf(core.RoleAnswer); chat.Provider == "openai" {
+		if chat := spec.ChatOf(core.RoleAnswer); chat.Provider != "builtin" {
 			most = int64(prompt + completion)
 			money = max(money, (float64(prompt)*chat.Price.Prompt+float64(completion)*chat.Price.Completion)/1e6)
 		}

@@ -5,6 +5,7 @@ import (
 	"math"
 	"net"
 	"path"
+	"slices"
 	"strings"
 )
 
@@ -65,9 +66,12 @@ func (q Quota) Matches(names ...string) bool {
 // checkQuotas checks the quotas, and what they ask of each other.
 func (l *loader) checkQuotas() {
 	quotas, first := l.cfg.QueryAPI.Quotas, map[string]int{}
-	l.checkKey(len(quotas) <= mostQuotas, "query_api.quotas", "want at most %d, got %d; one pattern can match many keys",
-		mostQuotas, len(quotas))
-	for i, quota := range quotas[:min(len(quotas), mostQuotas)] {
+	if len(quotas) > mostQuotas {
+		l.checkKey(false, "query_api.quotas", "want at most %d, got %d; one pattern can match many keys", mostQuotas,
+			len(quotas))
+		quotas = nil
+	}
+	for i, quota := range quotas {
 		at := fmt.Sprintf("query_api.quotas.%d", i)
 		_, err := path.Match(quota.Keys, "")
 		l.checkKey(quota.Keys != "" && err == nil, at+".keys",
@@ -75,8 +79,8 @@ func (l *loader) checkQuotas() {
 		before, twice := first[quota.Keys]
 		l.checkKey(!twice, at+".keys", "%q stands in entry %d too, which is the one that counts", quota.Keys, before)
 		first[quota.Keys] = i
-		l.checkKey(strings.Contains(quota.String(), ","), at, "it bounds nothing; set requests, answers, tokens, money or "+
-			"concurrent")
+		given := slices.ContainsFunc(quota.listLimits(), func(one limit) bool { return one.value != nil })
+		l.checkKey(given, at, "it bounds nothing; set requests, answers, tokens, money or concurrent")
 		for _, one := range quota.listLimits() {
 			if one.value != nil {
 				whole := one.name == "money" || *one.value == math.Trunc(*one.value)
