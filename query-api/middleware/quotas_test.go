@@ -126,7 +126,7 @@ func TestWhatAKeyMayUseInADay(t *testing.T) {
 		"no money":            {config.Quota{Money: number(0)}, answer, 0, "money is 0 a day"},
 		"no money for calls":  {config.Quota{Money: number(0)}, search, 0, "money is 0 a day"},
 		"no tokens for calls": {config.Quota{Tokens: number(0)}, search, 0, "tokens is 0 a day"},
-		"no money is no bar to what costs none": {config.Quota{Money: number(0)}, plain, 9, ""},
+		"what costs nothing":  {config.Quota{Money: number(0)}, plain, 9, ""},
 	} {
 		c.quota.Keys = "team-*"
 		u, passed, refused := newTenant(t, c.quota), 0, ""
