@@ -319,6 +319,9 @@ var answerExamples = map[string]any{
 	"putDocument": DocumentStored{
 		Index: "sample", Document: "cities/oslo.txt", SHA256: exampleDocument.Version, Bytes: 96, Created: true,
 	},
+	"getUsage": KeyUsage{
+		Key: "Ab3dE6gH", RenewsIn: 36420, Quotas: []middleware.QuotaUse{{Quota: "answers", Limit: 500, Used: 12}},
+	},
 	"listIndexes": Indexes{Items: []IndexInfo{exampleIndex}},
 	"listEntities": Entities{
 		Source: exampleSource, NextCursor: "g1.20.5f3a09c1",

@@ -106,7 +106,7 @@ func (c *Caller) Spend(tokens int64, money float64) {
 
 // QuotaUse is what a caller used of one of its quotas today.
 type QuotaUse struct {
-	Quota string  `json:"quota" enum:"requests,answers,tokens,money"`
+	Quota string  `json:"quota" enum:"requests,answers,tokens,money" doc:"what is bounded"`
 	Limit float64 `json:"limit" doc:"a day"`
 	Used  float64 `json:"used" doc:"so far, with what requests that still run have reserved"`
 }

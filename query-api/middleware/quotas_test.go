@@ -7,10 +7,8 @@ import (
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
-	"sync"
 	"sync/atomic"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -201,24 +199,6 @@ func TestWithoutTheStorePlainRequestsPassAndAnswersDoNot(t *testing.T) {
 	u.store.down.Store(false)
 	code, _ = u.ask(1, "/v1/indexes", answer)
 	assert.Empty(t, code, "the store is back")
-}
-
-func TestReplicasThatRaceForTheLastPlacePassOne(t *testing.T) {
-	u := newTenant(t, config.Quota{Keys: "*", Answers: number(5), Concurrent: number(3)})
-	var passed atomic.Int64
-	var all sync.WaitGroup
-	for i := range 40 {
-		all.Go(func() {
-			for code := fault.RateLimited; code == fault.RateLimited; time.Sleep(time.Millisecond) { // until it has a place
-				code, _ = u.ask(i%2, "/v1/indexes", answer)
-				if code == "" {
-					passed.Add(1)
-				}
-			}
-		})
-	}
-	all.Wait()
-	assert.EqualValues(t, 5, passed.Load())
 }
 
 func TestAKeyRunsNoMoreAtOnceThanItsQuotaSays(t *testing.T) {
