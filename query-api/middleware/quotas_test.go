@@ -9,6 +9,7 @@ import (
 	"net/http/httptest"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -108,38 +109,40 @@ func (u *tenant) uses() map[string]float64 {
 func number(n float64) *float64 { return &n }
 
 func TestWhatAKeyMayUseInADay(t *testing.T) {
-	search := func(_ *http.Request, caller *Caller) error { return caller.AdmitCall() }
-	for name, c := range map[string]struct {
-		quota  config.Quota
-		do     func(*http.Request, *Caller) error
-		passes int
-		why    string
-	}{
-		"requests":            {config.Quota{Requests: number(3)}, plain, 3, "requests is 3 a day: 3 are used"},
-		"no request":          {config.Quota{Requests: number(0)}, plain, 0, "requests is 0 a day"},
-		"answers":             {config.Quota{Answers: number(2)}, answer, 2, "answers is 2 a day: 2 are used"},
-		"no answer":           {config.Quota{Answers: number(0)}, answer, 0, "answers is 0 a day"},
-		"tokens":              {config.Quota{Tokens: number(130)}, answer, 2, "60 are used, and this request needs up to 100"},
-		"money":               {config.Quota{Money: number(0.4)}, answer, 3, "0.3 are used, and this request needs up to 0.2"},
-		"no money":            {config.Quota{Money: number(0)}, answer, 0, "money is 0 a day"},
-		"no money for calls":  {config.Quota{Money: number(0)}, search, 0, "money is 0 a day"},
-		"no tokens for calls": {config.Quota{Tokens: number(0)}, search, 0, "tokens is 0 a day"},
-		"what costs nothing":  {config.Quota{Money: number(0)}, plain, 9, ""},
-	} {
-		c.quota.Keys = "team-*"
-		u, passed, refused := newTenant(t, c.quota), 0, ""
-		for i := range 9 {
-			code, why := u.ask(i%2, "/v1/indexes", c.do)
-			if code == "" {
-				passed++
-				continue
+	synctest.Test(t, func(t *testing.T) {
+		search := func(_ *http.Request, caller *Caller) error { return caller.AdmitCall() }
+		for name, c := range map[string]struct {
+			quota  config.Quota
+			do     func(*http.Request, *Caller) error
+			passes int
+			why    string
+		}{
+			"requests":            {config.Quota{Requests: number(3)}, plain, 3, "requests is 3 a day: 3 are used"},
+			"no request":          {config.Quota{Requests: number(0)}, plain, 0, "requests is 0 a day"},
+			"answers":             {config.Quota{Answers: number(2)}, answer, 2, "answers is 2 a day: 2 are used"},
+			"no answer":           {config.Quota{Answers: number(0)}, answer, 0, "answers is 0 a day"},
+			"tokens":              {config.Quota{Tokens: number(130)}, answer, 2, "60 are used, and this request needs up to 100"},
+			"money":               {config.Quota{Money: number(0.4)}, answer, 3, "0.3 are used, and this request needs up to 0.2"},
+			"no money":            {config.Quota{Money: number(0)}, answer, 0, "money is 0 a day"},
+			"no money for calls":  {config.Quota{Money: number(0)}, search, 0, "money is 0 a day"},
+			"no tokens for calls": {config.Quota{Tokens: number(0)}, search, 0, "tokens is 0 a day"},
+			"what costs nothing":  {config.Quota{Money: number(0)}, plain, 9, ""},
+		} {
+			c.quota.Keys = "team-*"
+			u, passed, refused := newTenant(t, c.quota), 0, ""
+			for i := range 9 {
+				code, why := u.ask(i%2, "/v1/indexes", c.do)
+				if code == "" {
+					passed++
+					continue
+				}
+				assert.Equal(t, fault.BudgetSpent, code, name)
+				refused = why
 			}
-			assert.Equal(t, fault.BudgetSpent, code, name)
-			refused = why
+			assert.Equal(t, c.passes, passed, name)
+			assert.Contains(t, refused, c.why, name)
 		}
-		assert.Equal(t, c.passes, passed, name)
-		assert.Contains(t, refused, c.why, name)
-	}
+	})
 }
 
 func TestTheFirstQuotaThatIsForAKeyCounts(t *testing.T) {
@@ -159,46 +162,50 @@ func TestTheFirstQuotaThatIsForAKeyCounts(t *testing.T) {
 }
 
 func TestWhatIsPaidIsCountedHoweverARequestEnds(t *testing.T) {
-	for name, end := range map[string]func(*http.Request, *Caller) error{
-		"well": func(*http.Request, *Caller) error { return nil }, "with an error": func(*http.Request, *Caller) error {
-			return errors.New("late")
-		},
-		"with a panic": func(*http.Request, *Caller) error { panic("now") },
-		"without its client": func(request *http.Request, _ *Caller) error {
-			ctx, cancel := context.WithCancel(request.Context())
-			*request = *request.WithContext(ctx)
-			cancel()
-			return nil
-		},
-	} {
-		u := newTenant(t, config.Quota{Keys: "*", Answers: number(9), Money: number(1), Tokens: number(1000)})
-		u.ask(0, "/v1/indexes", func(request *http.Request, caller *Caller) error {
-			require.NoError(t, answer(request, caller))
-			assert.InDelta(t, 0.2, u.uses()["money"], 1e-9, "%s: while it runs", name)
-			return end(request, caller)
-		})
-		u.ask(1, "/v1/indexes", func(_ *http.Request, caller *Caller) error {
-			caller.Spend(4, 0.01) // a search, whose embedding is paid for
-			return end(&http.Request{}, caller)
-		})
-		assert.Equal(t, map[string]float64{"answers": 1, "money": 0.11, "tokens": 34}, u.uses(), name)
-	}
+	synctest.Test(t, func(t *testing.T) {
+		for name, end := range map[string]func(*http.Request, *Caller) error{
+			"well": func(*http.Request, *Caller) error { return nil }, "with an error": func(*http.Request, *Caller) error {
+				return errors.New("late")
+			},
+			"with a panic": func(*http.Request, *Caller) error { panic("now") },
+			"without its client": func(request *http.Request, _ *Caller) error {
+				ctx, cancel := context.WithCancel(request.Context())
+				*request = *request.WithContext(ctx)
+				cancel()
+				return nil
+			},
+		} {
+			u := newTenant(t, config.Quota{Keys: "*", Answers: number(9), Money: number(1), Tokens: number(1000)})
+			u.ask(0, "/v1/indexes", func(request *http.Request, caller *Caller) error {
+				require.NoError(t, answer(request, caller))
+				assert.InDelta(t, 0.2, u.uses()["money"], 1e-9, "%s: while it runs", name)
+				return end(request, caller)
+			})
+			u.ask(1, "/v1/indexes", func(_ *http.Request, caller *Caller) error {
+				caller.Spend(4, 0.01) // a search, whose embedding is paid for
+				return end(&http.Request{}, caller)
+			})
+			assert.Equal(t, map[string]float64{"answers": 1, "money": 0.11, "tokens": 34}, u.uses(), name)
+		}
+	})
 }
 
 func TestWithoutTheStorePlainRequestsPassAndAnswersDoNot(t *testing.T) {
-	u := newTenant(t, config.Quota{Keys: "*", Requests: number(1), Money: number(1)})
-	u.store.down.Store(true)
-	for range 5 {
-		code, _ := u.ask(0, "/v1/indexes", plain)
-		assert.Empty(t, code)
-	}
-	assert.EqualValues(t, 1, u.store.asked.Load(), "a store that does not answer is asked at every request")
-	code, why := u.ask(0, "/v1/indexes", answer)
-	assert.Equal(t, fault.QuotaUnknown, code)
-	assert.NotContains(t, why, "10.0.0.7")
-	u.store.down.Store(false)
-	code, _ = u.ask(1, "/v1/indexes", answer)
-	assert.Empty(t, code, "the store is back")
+	synctest.Test(t, func(t *testing.T) {
+		u := newTenant(t, config.Quota{Keys: "*", Requests: number(1), Money: number(1)})
+		u.store.down.Store(true)
+		for range 5 {
+			code, _ := u.ask(0, "/v1/indexes", plain)
+			assert.Empty(t, code)
+		}
+		assert.EqualValues(t, 1, u.store.asked.Load(), "a store that does not answer is asked at every request")
+		code, why := u.ask(0, "/v1/indexes", answer)
+		assert.Equal(t, fault.QuotaUnknown, code)
+		assert.NotContains(t, why, "10.0.0.7")
+		u.store.down.Store(false)
+		code, _ = u.ask(1, "/v1/indexes", answer)
+		assert.Empty(t, code, "the store is back")
+	})
 }
 
 func TestAKeyRunsNoMoreAtOnceThanItsQuotaSays(t *testing.T) {

@@ -373,7 +373,7 @@ func TestAWorkerTellsWhetherItLivesAndIsReady(t *testing.T) {
 	status, body = fetch(t, serving.Address(), "/readyz", "")
 	assert.True(t, status == 503 && strings.Contains(body, "engine_unavailable"), "ready without an engine: %d %s", status, body)
 	err := health.Probe(t.Context(), "worker.address", serving.Address())
-	musttest.Fail(t, err, fault.StoreDown, "not ready: engine engine_unavailable")
+	musttest.Fail(t, err, fault.StoreDown, `"engine":"engine_unavailable"`)
 	serving.Drain()
 	status, body = fetch(t, serving.Address(), "/readyz", "")
 	assert.True(t, status == 503 && strings.Contains(body, "stopping"), "ready while it stops: %d %s", status, body)

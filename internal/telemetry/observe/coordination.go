@@ -124,10 +124,3 @@ func (s shared) TakeQuota(
 	defer func() { end(err) }()
 	return s.Store.TakeQuota(ctx, subject, id, want, limit)
 }
-
-// SettleQuota implements coordination.Quotas.
-func (s shared) SettleQuota(ctx context.Context, subject, id string, used coordination.Use) (err error) {
-	ctx, end := s.observer.BeginStore(ctx, Coordination, "settle_quota")
-	defer func() { end(err) }()
-	return s.Store.SettleQuota(ctx, subject, id, used)
-}
