@@ -29,11 +29,14 @@ import (
 
 func main() {
 	config.RunServer(program, "Serve queries until SIGTERM.",
-		"check whether the running query-api is ready (query_api.internal_address), or answers, then exit", runService, checkHealth)
+		"check whether query-api is ready (query_api.internal_address), or answers, then exit", runService, checkHealth)
 }
 
 // program is what metrics, logs and traces call this one.
 const program = "unweaver-query-api"
+
+// internalAddress is the key of the address that answers probes.
+const internalAddress = "query_api.internal_address"
 
 func runService(ctx context.Context, cfg *config.Config, log *slog.Logger) (err error) {
 	if err := cfg.Stores.NoPaths("unweaver-query-api"); err != nil {
@@ -54,13 +57,11 @@ func runService(ctx context.Context, cfg *config.Config, log *slog.Logger) (err 
 	defer untrace()
 	process := telemetry.New(program)
 	process.Log = log
-	var probe *health.Server // answers while stores and indexes are opened
-	if address := cfg.QueryAPI.InternalAddress; address != "" {
-		if probe, err = health.Serve("query_api.internal_address", address, process, log); err != nil {
-			return err
-		}
-		defer func() { err = errors.Join(err, probe.Close()) }()
+	probe, err := health.Serve(internalAddress, cfg.QueryAPI.InternalAddress, process, log)
+	if err != nil {
+		return err
 	}
+	defer func() { err = errors.Join(err, probe.Close()) }()
 	stores, err := app.Open(ctx, cfg.Stores)
 	if err != nil {
 		return err
@@ -111,12 +112,15 @@ func runService(ctx context.Context, cfg *config.Config, log *slog.Logger) (err 
 			OpenBytes: cfg.QueryAPI.Indexes.Bytes,
 		},
 	)
-	probe.SetReady(server.CheckReadiness)
 	log.Info("query-api started", "address", listener.Addr().String(), "tls", encrypted != nil, "keys", policy.Required)
+	return serveUntil(ctx, server, middleware.WrapListener(listener, encrypted, cfg.QueryAPI.Limits.Connections), probe)
+}
+
+// serveUntil serves until ctx is done. Then it is not ready any more, and lets running requests finish.
+func serveUntil(ctx context.Context, server *api.Server, on net.Listener, probe *health.Server) (err error) {
+	probe.SetReady(server.CheckReadiness)
 	served := make(chan error, 1)
-	go func() {
-		served <- server.Serve(middleware.WrapListener(listener, encrypted, cfg.QueryAPI.Limits.Connections))
-	}()
+	go func() { served <- server.Serve(on) }()
 	select {
 	case err = <-served:
 	case <-ctx.Done():
@@ -143,7 +147,7 @@ func newDesk(cfg *config.Config, stores *app.Stores, log *slog.Logger) *desk.Des
 // address, else whether it answers.
 func checkHealth(ctx context.Context, cfg *config.Config) error {
 	if address := cfg.QueryAPI.InternalAddress; address != "" {
-		return health.Probe(ctx, "query_api.internal_address", address)
+		return health.Probe(ctx, internalAddress, address)
 	}
 	address, err := health.Local(cfg.QueryAPI.Address)
 	if err != nil {

@@ -45,9 +45,6 @@ const program = "unweaver-worker"
 // serveHealth begins to answer /livez, /readyz and /metrics. The default address may be another worker's: this one then
 // does without, as its work matters more.
 func serveHealth(cfg *config.Config, process *telemetry.Process, log *slog.Logger) (*health.Server, error) {
-	if cfg.Worker.Address == "" {
-		return nil, nil //nolint:nilnil // none is wanted
-	}
 	server, err := health.Serve("worker.address", cfg.Worker.Address, process, log)
 	if err != nil && !cfg.IsGiven("worker.address") {
 		log.Warn("no metrics are served: another process uses the default worker.address; set another one",

@@ -99,8 +99,8 @@ func (l *loader) checkQuotas() {
 var quotaKeys = []key{
 	{
 		path: "query_api.internal_address",
-		meaning: "where the program query-api also answers /livez, /readyz and /metrics, for probes; it asks for no key, so " +
-			"beyond loopback a network policy must. empty: nowhere",
+		meaning: "where the program query-api also answers /livez, /readyz and /metrics, for probes; it asks for no key, " +
+			"so beyond loopback a network policy must. empty: nowhere",
 		example: "0.0.0.0:8082",
 		rule:    allowEmpty(requireAddress(true)),
 	},

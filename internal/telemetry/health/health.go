@@ -38,9 +38,12 @@ type Server struct {
 	draining atomic.Bool
 }
 
-// Serve begins to answer at an address, host:port, that a key of the configuration gives. It is not ready before
-// SetReady.
+// Serve begins to answer at an address, host:port, that a key of the configuration gives; empty: nowhere, which is nil.
+// It is not ready before SetReady.
 func Serve(key, address string, process *telemetry.Process, log *slog.Logger) (*Server, error) {
+	if address == "" {
+		return nil, nil //nolint:nilnil // none is wanted
+	}
 	listener, err := net.Listen("tcp", address)
 	if err != nil {
 		return nil, fault.PortTaken.At("listen on", address).Because(err).

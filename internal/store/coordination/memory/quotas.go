@@ -35,8 +35,8 @@ func (q *Quotas) Restore(subject string, day int64, used coordination.Use) {
 	}
 }
 
-// beginDay forgets a day that is over, and returns how long this one lasts. A clock that goes back over midnight forgets
-// nothing. The caller holds the lock.
+// beginDay forgets a day that is over, and returns how long this one lasts. A clock that goes back over midnight
+// forgets nothing. The caller holds the lock.
 func (q *Quotas) beginDay() time.Duration {
 	now := time.Now().UTC()
 	if today := now.Unix() / int64(day/time.Second); today > q.day || q.day > today+1 {
