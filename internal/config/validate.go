@@ -44,7 +44,6 @@ func (l *loader) validateConfig() {
 	l.checkRules()
 	l.checkDeployment()
 	l.queryAPI()
-	l.checkInternal()
 	l.checkQuotas()
 	l.checkKey(l.cfg.Notify.Webhook == "" || l.cfg.Notify.SecretEnv != "", "notify.secret_env",
 		"set it to the variable that holds the secret for signing webhook requests")

@@ -9,6 +9,7 @@ import (
 	"github.com/unweaver/unweaver/internal/control"
 	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/fault"
+	"github.com/unweaver/unweaver/query-api/middleware"
 )
 
 const apiText = "Ask an index built by UnWeaver, and read what it contains. v1 only gains response fields: clients " +

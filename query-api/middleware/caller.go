@@ -73,16 +73,16 @@ func (c *Caller) MayRead(index string) bool {
 
 // enterRequest counts a request in, or returns why it has to wait. leave ends it.
 func (c *Caller) enterRequest(request *http.Request) (leave func(), err error) {
-	leave, err = c.account.enterRequest()
+	goOut, err := c.account.enterRequest()
 	if err != nil || c.meter == nil {
-		return leave, err
+		return goOut, err
 	}
 	if err := c.meter.countRequest(request); err != nil {
-		leave()
+		goOut()
 		return nil, err
 	}
 	return func() {
-		defer leave()
+		defer goOut()
 		c.meter.settle(request.Context())
 	}, nil
 }
