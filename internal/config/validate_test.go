@@ -178,17 +178,6 @@ func TestQuotasThatCannotBeMeantAreRefusedWithTheirPlace(t *testing.T) {
 	assert.Contains(t, refused(t, "", "query_api.internal_address=0.0.0.0:8080"), "it has the port of query_api.address")
 }
 
-func TestAQuotaIsForKeysByNameOrID(t *testing.T) {
-	for keys, names := range map[string][]string{
-		"*": {"a/b", ""}, "team-*": {"team-a/b", "team-"}, "a[1]": {"a1", "a[1]"}, "Ab3dE6gH": {"Ab3dE6gH"},
-	} {
-		for _, name := range names {
-			assert.True(t, config.Quota{Keys: keys}.Matches("", name), "%s is not for %q", keys, name)
-		}
-		assert.Equal(t, keys == "*", config.Quota{Keys: keys}.Matches("steam", "Team-a"), keys)
-	}
-}
-
 func TestLimitsOfValuesAreStillValid(t *testing.T) {
 	for _, set := range [][]string{
 		{"engine.address=dns:///temporal:7233"}, {"engine.address=[::1]:7233"},

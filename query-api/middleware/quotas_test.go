@@ -52,7 +52,7 @@ func newTenant(t *testing.T, rules ...config.Quota) *tenant {
 	keys := blobmemory.New()
 	ring, book := access.NewRing(keys, slog.New(slog.DiscardHandler), nil), access.Book{Store: keys}
 	out := &tenant{T: t, store: &counted{Quotas: memory.NewQuotas(nil)}, log: &bytes.Buffer{}}
-	out.key = musttest.Get(book.CreateKey(t.Context(), access.Request{Name: "team-a", Scope: access.Query}))(t)
+	out.key = musttest.Get(book.CreateKey(t.Context(), access.Request{Name: "team-a/b", Scope: access.Query}))(t)
 	require.NoError(t, ring.Refresh(t.Context()))
 	for range 2 {
 		quotas := NewQuotas(rules, out.store, slog.New(slog.NewTextHandler(out.log, nil)), nil)
@@ -146,7 +146,7 @@ func TestWhatAKeyMayUseInADay(t *testing.T) {
 }
 
 func TestTheFirstQuotaThatIsForAKeyCounts(t *testing.T) {
-	u := newTenant(t, config.Quota{Keys: "team-b", Requests: number(0)}, config.Quota{Keys: "team-?", Requests: number(1)},
+	u := newTenant(t, config.Quota{Keys: "team-b", Requests: number(0)}, config.Quota{Keys: "team-?*", Requests: number(1)},
 		config.Quota{Keys: "*", Requests: number(0)})
 	code, _ := u.ask(0, "/", plain)
 	assert.Empty(t, code, "the page needs no key")
@@ -154,10 +154,16 @@ func TestTheFirstQuotaThatIsForAKeyCounts(t *testing.T) {
 	assert.Empty(t, code)
 	assert.Equal(t, map[string]float64{"requests": 1}, u.uses())
 	assert.Contains(t, u.log.String(), "keys=team-b")
-	assert.NotContains(t, u.log.String(), "team-?", "a key has it")
+	assert.NotContains(t, u.log.String(), "team-?", "a key has it; a star stands for a slash too")
 	assert.EqualValues(t, 2, u.store.asked.Load(), "one journey a request")
-	free := newTenant(t, config.Quota{Keys: "others", Requests: number(0)}, config.Quota{Keys: "*", Answers: number(5)})
-	code, _ = free.ask(0, "/v1/indexes", plain)
+	free := newTenant(t, config.Quota{Keys: "*", Answers: number(5), Concurrent: number(1)})
+	code, _ = free.ask(0, "/v1/indexes", func(*http.Request, *Caller) error {
+		code, _ := free.ask(0, "/v1/indexes", plain)
+		assert.Equal(t, fault.RateLimited, code, "a second at once")
+		code, _ = free.ask(1, "/v1/indexes", plain)
+		assert.Empty(t, code, "another replica")
+		return nil
+	})
 	assert.True(t, code == "" && free.store.asked.Load() == 0, "nothing is asked where nothing bounds it: %s", code)
 }
 
@@ -205,16 +211,5 @@ func TestWithoutTheStorePlainRequestsPassAndAnswersDoNot(t *testing.T) {
 		u.store.down.Store(false)
 		code, _ = u.ask(1, "/v1/indexes", answer)
 		assert.Empty(t, code, "the store is back")
-	})
-}
-
-func TestAKeyRunsNoMoreAtOnceThanItsQuotaSays(t *testing.T) {
-	u := newTenant(t, config.Quota{Keys: "*", Concurrent: number(1)})
-	u.ask(0, "/v1/indexes", func(*http.Request, *Caller) error {
-		code, _ := u.ask(0, "/v1/indexes", plain)
-		assert.Equal(t, fault.RateLimited, code)
-		code, _ = u.ask(1, "/v1/indexes", plain)
-		assert.Empty(t, code, "another replica")
-		return nil
 	})
 }
