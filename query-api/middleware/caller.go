@@ -73,16 +73,16 @@ func (c *Caller) MayRead(index string) bool {
 
 // enterRequest counts a request in, or returns why it has to wait. leave ends it.
 func (c *Caller) enterRequest(request *http.Request) (leave func(), err error) {
-	goOut, err := c.account.enterRequest()
+	leaveAccount, err := c.account.enterRequest()
 	if err != nil || c.meter == nil {
-		return goOut, err
+		return leaveAccount, err
 	}
 	if err := c.meter.countRequest(request); err != nil {
-		goOut()
+		leaveAccount()
 		return nil, err
 	}
 	return func() {
-		defer goOut()
+		defer leaveAccount()
 		c.meter.settle(request.Context())
 	}, nil
 }

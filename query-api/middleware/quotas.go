@@ -193,6 +193,8 @@ func (m *meter) reserveAnswer(ctx context.Context, tokens int64, money float64) 
 	m.reserved = append(m.reserved, id) // after an error of the store it may be reserved all the same
 	if err != nil && ctx.Err() == nil {
 		m.process.Count(telemetry.QuotaRefused, 1, m.subject, "unknown")
+		m.log.Warn("an answer is refused, as its quota cannot be checked", "subject", m.subject,
+			"code", string(fault.CodeOf(err)), "error", err.Error())
 		return errQuotaUnknown
 	}
 	m.spent[coordination.UsedAnswers]++

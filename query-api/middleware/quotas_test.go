@@ -108,6 +108,7 @@ func (u *tenant) uses() map[string]float64 {
 
 func number(n float64) *float64 { return &n }
 
+// Promises: 155.
 func TestWhatAKeyMayUseInADay(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		search := func(_ *http.Request, caller *Caller) error { return caller.AdmitCall() }
@@ -167,6 +168,7 @@ func TestTheFirstQuotaThatIsForAKeyCounts(t *testing.T) {
 	assert.True(t, code == "" && free.store.asked.Load() == 0, "nothing is asked where nothing bounds it: %s", code)
 }
 
+// Promises: 155.
 func TestWhatIsPaidIsCountedHoweverARequestEnds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		for name, end := range map[string]func(*http.Request, *Caller) error{

@@ -203,6 +203,7 @@ func (s *Stack) serveAPI(
 	var following context.Context
 	following, s.unfollow = context.WithCancel(context.Background())
 	go keys.WatchKeys(following)
+	go policy.Quotas.LogUnmatched(following, access.Book{Store: s.stores.Artifacts})
 	s.api = api.New(
 		api.Config{
 			Desk: desk.New(options.Config, s.stores, func(context.Context) (control.Control, error) {
