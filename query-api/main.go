@@ -87,12 +87,12 @@ func runService(ctx context.Context, cfg *config.Config, log *slog.Logger) (err 
 	if err != nil {
 		return errors.Join(err, listener.Close())
 	}
-	policy.Quotas = middleware.NewQuotas(cfg.QueryAPI.Quotas, stores.Coordination, log, process)
 	following, unfollow := context.WithCancel(context.Background())
 	defer unfollow()
 	if policy.Required {
 		go keys.WatchKeys(following)
 	}
+	policy.Quotas = middleware.NewQuotas(cfg.QueryAPI.Quotas, stores.Coordination, log, process)
 	go policy.Quotas.LogUnmatched(following, access.Book{Store: stores.Artifacts})
 	middleware.Warn(log, listener.Addr(), encrypted != nil)
 	server := api.New(

@@ -5,10 +5,10 @@
 //	cors.go    pages of other origins that may ask
 //	caller.go  who asks, as handlers see it
 //	limits.go  rate, concurrency and money of a caller
-//	quotas.go  what keys may use in a day, over all replicas
 //	writer.go  deadlines of bodies and answers, headers of every answer
 //	nesting.go how deep a body may go
 //	tls.go     certificates
+//	quotas.go  what keys may use in a day, over all replicas
 package middleware
 
 import (
@@ -39,7 +39,6 @@ type Policy struct {
 	Token  string // accepted like a key of scope admin; empty: none
 	Hosts  []string
 	Limits access.Limits
-	Quotas *Quotas // nil: none
 
 	Origins []string // of pages that may ask besides the server's own
 
@@ -49,6 +48,8 @@ type Policy struct {
 
 	BodyTimeout  time.Duration // for a whole body; 0: 15 s
 	WriteTimeout time.Duration // for each 32 KiB of an answer; 0: 15 s
+
+	Quotas *Quotas // nil: none
 }
 
 // NewPolicy makes the policy of a listener of a configuration. Without a key only loopback may ask, unless
@@ -270,11 +271,7 @@ func (g *Guard) proveCaller(request *http.Request) (*Caller, error) {
 	if err != nil {
 		return nil, err
 	}
-	caller := &Caller{id: key.ID, scope: key.Scope, index: key.Index, account: g.limits.ofKey(key)}
-	if caller.account.quota != nil {
-		caller.meter = &meter{quota: caller.account.quota}
-	}
-	return caller, nil
+	return &Caller{id: key.ID, scope: key.Scope, index: key.Index, account: g.limits.ofKey(key)}, nil
 }
 
 // TokenID is the id of a caller who has the token.

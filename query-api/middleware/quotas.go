@@ -260,3 +260,65 @@ func (m *meter) settle(ctx context.Context) {
 			"money", fromUnits(coordination.UsedMoney, cost[coordination.UsedMoney]), "error", err.Error())
 	}
 }
+
+// enterRequest counts a request in, or returns why it has to wait. leave ends it.
+func (c *Caller) enterRequest(request *http.Request) (leave func(), err error) {
+	leaveAccount, err := c.account.enterRequest()
+	if err != nil || c.account.quota == nil {
+		return leaveAccount, err
+	}
+	c.meter = &meter{quota: c.account.quota}
+	if err := c.meter.countRequest(request); err != nil {
+		leaveAccount()
+		return nil, err
+	}
+	return func() {
+		defer leaveAccount()
+		c.meter.settle(request.Context())
+	}, nil
+}
+
+// AdmitAnswer admits a question that the chat model is to answer, for so many tokens and so much money, about.
+func (c *Caller) AdmitAnswer(ctx context.Context, tokens int64, money float64) error {
+	if err := c.account.checkMoney(); err != nil {
+		return err
+	}
+	return c.meter.reserveAnswer(ctx, tokens, money)
+}
+
+// AdmitCall admits a paid call that is part of no answer.
+func (c *Caller) AdmitCall() error { return c.meter.admitCall() }
+
+// Spend counts what a question cost.
+func (c *Caller) Spend(tokens int64, money float64) {
+	c.account.addSpent(money)
+	c.meter.addSpent(tokens, money)
+}
+
+// QuotaUse is what a caller used of one of its quotas today.
+type QuotaUse struct {
+	Quota string  `json:"quota" enum:"requests,answers,tokens,money" doc:"what is bounded"`
+	Limit float64 `json:"limit" doc:"a day"`
+	Used  float64 `json:"used" doc:"so far, with what requests that still run have reserved"`
+}
+
+// ReadQuotas returns what a caller used of its quotas today, and how long the day lasts.
+func (c *Caller) ReadQuotas(ctx context.Context) ([]QuotaUse, time.Duration, error) {
+	out := []QuotaUse{}
+	if c.meter == nil {
+		return out, untilMidnight(), nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, quotaPatience)
+	defer cancel()
+	none := coordination.Use{}
+	taken, err := c.meter.store.TakeQuota(ctx, c.meter.subject, "", none, none)
+	if err != nil {
+		return nil, 0, errQuotaUnknown
+	}
+	for part, limit := range c.meter.limit {
+		if limit >= 0 {
+			out = append(out, QuotaUse{coordination.UseNames[part], fromUnits(part, limit), fromUnits(part, taken.Used[part])})
+		}
+	}
+	return out, taken.Renews, nil
+}
