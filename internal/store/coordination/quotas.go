@@ -47,8 +47,8 @@ type Taken struct {
 	Renews time.Duration // until the next day begins
 }
 
-// Quotas counts what subjects use in a day of UTC by the store's own clock: those of processes may differ. A day that is
-// over is forgotten. After a loss counting begins again at zero.
+// Quotas counts what subjects use in a day of UTC by the store's own clock: those of processes may differ. A day that
+// is over is forgotten. After a loss counting begins again at zero.
 type Quotas interface {
 	// TakeQuota adds want to what a subject has used, unless a part would pass its limit: then it adds nothing. It is one
 	// request. With an id want is a reservation, which SettleQuota replaces, and the request may arrive twice; without one

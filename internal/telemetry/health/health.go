@@ -56,7 +56,9 @@ func Serve(key, address string, process *telemetry.Process, log *slog.Logger) (*
 		log.Warn("other machines can reach "+key+", and its metrics name every index", "address", address)
 	}
 	mux := http.NewServeMux()
-	mux.HandleFunc("GET /livez", func(w http.ResponseWriter, _ *http.Request) { writeStatus(w, true, status{Status: "ok"}) })
+	mux.HandleFunc("GET /livez", func(w http.ResponseWriter, _ *http.Request) {
+		writeStatus(w, true, status{Status: "ok"})
+	})
 	mux.HandleFunc("GET /readyz", server.serveReady)
 	mux.Handle("GET /metrics", process.Handler())
 	server.http = &http.Server{
@@ -146,8 +148,8 @@ func Local(address string) (string, error) {
 	return net.JoinHostPort(host, port), err
 }
 
-// Probe asks the /readyz of the process that answers at the address of a key of the configuration. The error has what it
-// says.
+// Probe asks the /readyz of the process that answers at the address of a key of the configuration. The error has what
+// it says.
 func Probe(ctx context.Context, key, address string) error {
 	local, err := Local(address)
 	request, failed := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+local+"/readyz", nil)

@@ -30,7 +30,7 @@ func (s *Store) loadQuotas() error {
 			if err := json.Unmarshal(raw, &saved); err != nil {
 				return err
 			}
-			s.Quotas.Restore(string(subject), saved.Day, saved.Used)
+			s.Restore(string(subject), saved.Day, saved.Used)
 			return nil
 		})
 	})
