@@ -15,6 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/unweaver/unweaver/internal/core"
+	"github.com/unweaver/unweaver/internal/store/coordination"
 	"github.com/unweaver/unweaver/internal/store/coordination/redis"
 	"github.com/unweaver/unweaver/internal/store/records"
 	recordsredis "github.com/unweaver/unweaver/internal/store/records/redis"
@@ -160,6 +161,7 @@ func TestUsersOfRedisMayDoWhatTheirProgramDoes(t *testing.T) {
 		require.NoError(t, conn.TakePrefix(t.Context(), store), "%s", user)
 		ports[user] = redis.New(conn)
 	}
+	use := coordination.Use{1, 1, 10, 10}
 	ctx, worker, query, cli := t.Context(), ports["worker"], ports["query-api"], ports["cli"]
 	stored := recordsredis.New(redistest.Open(t, url("worker")))
 	read := recordsredis.New(redistest.Open(t, url("query-api")))
@@ -177,6 +179,8 @@ func TestUsersOfRedisMayDoWhatTheirProgramDoes(t *testing.T) {
 		"query-api leases a generation":    query.Lease(ctx, "docs", "g", "r", time.Minute),
 		"query-api reserves a model call":  second(query.Reserve(ctx, "e", 1, 1, 10, 10)),
 		"query-api settles it":             query.Settle(ctx, "e", 1),
+		"query-api takes a quota":          second(query.TakeQuota(ctx, "s", "1", use, coordination.Unlimited)),
+		"query-api settles a quota":        query.SettleQuota(ctx, "s", "1", use),
 		"the command line writes a state":  cli.SetState(ctx, "docs/g", []byte("x")),
 		"the command line reads progress":  second(cli.ReadProgress(ctx, "docs/g")),
 		"the command line reads a control": second(cli.ReadControl(ctx, "docs/g")),

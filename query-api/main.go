@@ -21,6 +21,7 @@ import (
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/stream/scratch"
 	"github.com/unweaver/unweaver/internal/telemetry"
+	"github.com/unweaver/unweaver/internal/telemetry/health"
 	"github.com/unweaver/unweaver/internal/telemetry/tracing"
 	"github.com/unweaver/unweaver/query-api/api"
 	"github.com/unweaver/unweaver/query-api/middleware"
@@ -28,11 +29,14 @@ import (
 
 func main() {
 	config.RunServer(program, "Serve queries until SIGTERM.",
-		"check whether the running query-api answers, then exit (for health checks)", runService, checkHealth)
+		"check whether query-api is ready (query_api.internal_address), or answers, then exit", runService, checkHealth)
 }
 
 // program is what metrics, logs and traces call this one.
 const program = "unweaver-query-api"
+
+// internalAddress is the key of the address that answers probes.
+const internalAddress = "query_api.internal_address"
 
 func runService(ctx context.Context, cfg *config.Config, log *slog.Logger) (err error) {
 	if err := cfg.Stores.NoPaths("unweaver-query-api"); err != nil {
@@ -53,6 +57,11 @@ func runService(ctx context.Context, cfg *config.Config, log *slog.Logger) (err 
 	defer untrace()
 	process := telemetry.New(program)
 	process.Log = log
+	probe, err := health.Serve(internalAddress, cfg.QueryAPI.InternalAddress, process, log)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, probe.Close()) }()
 	stores, err := app.Open(ctx, cfg.Stores)
 	if err != nil {
 		return err
@@ -83,6 +92,8 @@ func runService(ctx context.Context, cfg *config.Config, log *slog.Logger) (err 
 	if policy.Required {
 		go keys.WatchKeys(following)
 	}
+	policy.Quotas = middleware.NewQuotas(cfg.QueryAPI.Quotas, stores.Coordination, log, process)
+	go policy.Quotas.LogUnmatched(following, access.Book{Store: stores.Artifacts})
 	middleware.Warn(log, listener.Addr(), encrypted != nil)
 	server := api.New(
 		api.Config{
@@ -102,14 +113,19 @@ func runService(ctx context.Context, cfg *config.Config, log *slog.Logger) (err 
 		},
 	)
 	log.Info("query-api started", "address", listener.Addr().String(), "tls", encrypted != nil, "keys", policy.Required)
+	return serveUntil(ctx, server, middleware.WrapListener(listener, encrypted, cfg.QueryAPI.Limits.Connections), probe)
+}
+
+// serveUntil serves until ctx is done. Then it is not ready any more, and lets running requests finish.
+func serveUntil(ctx context.Context, server *api.Server, on net.Listener, probe *health.Server) (err error) {
+	probe.SetReady(server.CheckReadiness)
 	served := make(chan error, 1)
-	go func() {
-		served <- server.Serve(middleware.WrapListener(listener, encrypted, cfg.QueryAPI.Limits.Connections))
-	}()
+	go func() { served <- server.Serve(on) }()
 	select {
 	case err = <-served:
 	case <-ctx.Done():
 	}
+	probe.Drain()
 	sctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
 	defer cancel()
 	return errors.Join(err, server.Shutdown(sctx))
@@ -127,22 +143,22 @@ func newDesk(cfg *config.Config, stores *app.Stores, log *slog.Logger) *desk.Des
 	return desk.New(cfg, stores, line.Connect)
 }
 
-// checkHealth runs the health check of images, which have no shell.
+// checkHealth runs the health check of images, which have no shell: whether query-api is ready where it has an internal
+// address, else whether it answers.
 func checkHealth(ctx context.Context, cfg *config.Config) error {
-	host, port, err := net.SplitHostPort(cfg.QueryAPI.Address)
+	if address := cfg.QueryAPI.InternalAddress; address != "" {
+		return health.Probe(ctx, internalAddress, address)
+	}
+	address, err := health.Local(cfg.QueryAPI.Address)
 	if err != nil {
 		return fault.BadConfig.At("parse", "query_api.address").Because(err)
-	}
-	if ip := net.ParseIP(host); host == "" || ip != nil && ip.IsUnspecified() {
-		host = "127.0.0.1"
 	}
 	scheme, client := "http", &http.Client{}
 	if settings := cfg.QueryAPI.TLS; settings.IsOn() {
 		scheme = "https"
 		client.Transport = &http.Transport{TLSClientConfig: middleware.NewProbeTLS(settings)}
 	}
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet,
-		scheme+"://"+net.JoinHostPort(host, port)+"/livez", nil)
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, scheme+"://"+address+"/livez", nil)
 	if err != nil {
 		return err
 	}

@@ -19,6 +19,7 @@ import (
 	"github.com/unweaver/unweaver/internal/document/sandbox"
 	"github.com/unweaver/unweaver/internal/stream/scratch"
 	"github.com/unweaver/unweaver/internal/telemetry"
+	"github.com/unweaver/unweaver/internal/telemetry/health"
 	"github.com/unweaver/unweaver/internal/telemetry/tracing"
 	"github.com/unweaver/unweaver/internal/telemetry/webhook"
 	"github.com/unweaver/unweaver/worker/host"
@@ -27,7 +28,7 @@ import (
 func main() {
 	sandbox.RunChild()
 	config.RunServer(program, "Host workflows and activities until SIGTERM, then drain.",
-		"ask whether a worker polls the task queue, and exit (for health checks)", runWorker, checkHealth)
+		"ask whether this worker is ready (worker.address), or one polls, and exit", runWorker, checkHealth)
 }
 
 // cacheDir returns UNWEAVER_CACHE_DIR, or empty for the default. Workers on one machine need one each.
@@ -43,20 +44,12 @@ const program = "unweaver-worker"
 
 // serveHealth begins to answer /livez, /readyz and /metrics. The default address may be another worker's: this one then
 // does without, as its work matters more.
-func serveHealth(
-	cfg *config.Config, engine client.Client, process *telemetry.Process, log *slog.Logger,
-) (*host.Server, error) {
-	if cfg.Worker.Address == "" {
-		return nil, nil //nolint:nilnil // none is wanted
-	}
-	server, err := host.Serve(cfg.Worker.Address, engine, process, log)
+func serveHealth(cfg *config.Config, process *telemetry.Process, log *slog.Logger) (*health.Server, error) {
+	server, err := health.Serve("worker.address", cfg.Worker.Address, process, log)
 	if err != nil && !cfg.IsGiven("worker.address") {
 		log.Warn("no metrics are served: another process uses the default worker.address; set another one",
 			"address", cfg.Worker.Address)
 		return nil, nil //nolint:nilnil // as above
-	}
-	if err == nil {
-		log.Info("answering /livez, /readyz and /metrics", "address", server.Address())
 	}
 	return server, err
 }
@@ -91,6 +84,11 @@ func runWorker(ctx context.Context, cfg *config.Config, log *slog.Logger) (err e
 	defer untrace()
 	process := telemetry.New(program)
 	process.Log = log
+	server, err := serveHealth(cfg, process, log)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, server.Close()) }()
 	stores, err := app.Open(ctx, cfg.Stores)
 	if err != nil {
 		return err
@@ -104,13 +102,6 @@ func runWorker(ctx context.Context, cfg *config.Config, log *slog.Logger) (err e
 	}
 	defer client.Close()
 	host.Register(ctx, client, cfg.Engine.Namespace, log)
-	server, err := serveHealth(cfg, client, process, log)
-	if err != nil {
-		return err
-	}
-	if server != nil {
-		defer func() { err = errors.Join(err, server.Close()) }()
-	}
 	models := app.NewModels(stores.Coordination, cfg)
 	models.SetObserver(process)
 	running, err := host.Start(
@@ -138,18 +129,21 @@ func runWorker(ctx context.Context, cfg *config.Config, log *slog.Logger) (err e
 	if err != nil {
 		return err
 	}
+	server.SetReady(host.CheckEngine(client))
 	log.Info("worker started", "task_queue", cfg.Engine.TaskQueue, "role", cfg.Worker.Role, "engine", cfg.Engine.Address)
 	<-ctx.Done()
 	log.Info("worker is stopping; work in flight may continue for a while")
-	if server != nil {
-		server.Drain()
-	}
+	server.Drain()
 	running.Stop()
 	return nil
 }
 
-// checkHealth runs the health check of images, which have no shell.
+// checkHealth runs the health check of images, which have no shell. It asks this worker where worker.address is given,
+// else whether any worker polls the task queue.
 func checkHealth(ctx context.Context, cfg *config.Config) error {
+	if cfg.IsGiven("worker.address") && cfg.Worker.Address != "" {
+		return health.Probe(ctx, "worker.address", cfg.Worker.Address)
+	}
 	client, err := engine.Dial(ctx, cfg.Engine, slog.New(slog.DiscardHandler))
 	if err != nil {
 		return err

@@ -413,6 +413,7 @@ func TestATimeoutIsWaitedForAndADeadWorkerIsNot(t *testing.T) {
 // wait for.
 var ofQueries = map[fault.Code]bool{
 	fault.RateLimited: true, fault.KeysUnknown: true, fault.WebhookDown: true, fault.Timeout: true,
+	fault.QuotaUnknown: true,
 }
 
 // The list is the workflow's own, since it reaches no other package: this test holds it to the faults.

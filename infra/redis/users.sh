@@ -28,7 +28,8 @@ user default off nopass resetchannels -@all
 user worker on #$worker resetchannels ~$store:* -@all \
 +@read +@write $common +eval +evalsha +time -@admin -@dangerous +info
 user query-api on #$query resetchannels %R~$store:* -@all +get +hget +hgetall $common \
-(~$store:lease:* ~$store:rate:* -@all +eval +evalsha +time +zadd +zremrangebyscore +hget +hmget +hset +pexpire)
+(~$store:lease:* ~$store:rate:* -@all +eval +evalsha +time +zadd +zremrangebyscore +hget +hmget +hset +pexpire) \
+(~$store:quota:* -@all +eval +evalsha +time +hget +hmget +hset +hincrby +hdel +del +expire)
 user cli on #$cli resetchannels %R~$store:* -@all +get +mget +hget +hgetall +scan $common \
 (~$store:state:* ~$store:control:* ~$store:owner ~$store:mirrors-version -@all +get +set) \
 (~$store:mirror:* ~$store:mirrors -@all +hset +hdel) \

@@ -66,10 +66,13 @@ type Observer interface {
 
 // Caller is who asks, as far as questions cost money.
 type Caller interface {
-	// AdmitAnswer admits a question that the chat model is asked about.
-	AdmitAnswer() error
+	// AdmitAnswer admits a question that the chat model is asked about, which costs so many tokens and so much money,
+	// about.
+	AdmitAnswer(ctx context.Context, tokens int64, money float64) error
+	// AdmitCall admits a paid call that is part of no answer, such as the embedding of a question.
+	AdmitCall() error
 	// Spend counts what a question cost.
-	Spend(money float64)
+	Spend(tokens int64, money float64)
 }
 
 // Found takes a response before its answer is written, and returns the context that the chat model is asked with.
@@ -80,11 +83,14 @@ type Found func(ctx context.Context, response Response) (context.Context, error)
 func (s *Service) Ask(
 	ctx context.Context, generation *retrieve.Generation, body Request, caller Caller, found Found,
 ) (Response, error) {
-	cost := &bill{}
+	cost := &bill{admit: caller.AdmitCall}
 	asked := &question{generation: generation, body: body, cost: cost, talk: newTalk(body, cost, generation.Spec)}
-	defer func() { caller.Spend(asked.cost.money) }() // also of a request that fails, or whose client has gone
+	defer func() { caller.Spend(cost.tokens, cost.money) }() // also of a request that fails, or whose client has gone
 	ctx = asked.cost.watchSends(ctx)
-	err := s.prepareQuestion(ctx, asked, caller.AdmitAnswer)
+	err := s.prepareQuestion(ctx, asked, func() error {
+		tokens, money := body.estimateCost(generation.Spec)
+		return caller.AdmitAnswer(ctx, tokens, money)
+	})
 	asked.talk.enterUsage(&asked.response)
 	if err == nil {
 		err = s.searchPassages(ctx, asked)
@@ -202,13 +208,14 @@ func (s *Service) embedEach(
 ) ([][]float32, error) {
 	vectors, used, bills := make([][]float32, len(texts)), make([]Response, len(texts)), make([]bill, len(texts))
 	err := parallel.Each(ctx, len(texts), min(len(texts), embedsAtOnce), func(ctx context.Context, i int) (err error) {
-		bills[i].vectors = cost.vectors
+		bills[i].vectors, bills[i].admit = cost.vectors, cost.admit
 		own := bills[i].watchSends(ctx)
 		vectors[i], err = s.askEmbedder(own, generation, generation.Manifest.Class, texts[i], &used[i], &bills[i])
 		return err
 	})
 	for i := range texts {
 		cost.money += bills[i].money
+		cost.tokens += bills[i].tokens
 		response.Usage.EmbeddingTokens += used[i].Usage.EmbeddingTokens
 		response.Usage.SavedTokens += used[i].Usage.SavedTokens
 	}
@@ -244,6 +251,9 @@ func (s *Service) askEmbedder(
 	)
 	key := generation.Manifest.Index + " " + by
 	paid := func(ctx context.Context) ([]float32, int64, error) {
+		if err := cost.admitCall(embedder.Info().Paid); err != nil {
+			return nil, 0, err
+		}
 		vectors, usage, err := embedder.Embed(model.CallerBound(ctx), []string{question})
 		if embedder.Info().Paid {
 			cost.add(generation.Spec.Embedding.Price, usage, err, question)

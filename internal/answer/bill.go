@@ -16,8 +16,11 @@ import (
 
 // bill is what one request spends on models, whatever becomes of it.
 type bill struct {
-	money float64
-	sent  bool // something was, since the last entry
+	money  float64
+	tokens int64
+	sent   bool // something was, since the last entry
+
+	admit func() error // asks whether the caller may pay for a call; nil: it may
 
 	vectors *embedCache // of the question, by embedder, for a request to several indexes; nil: it is to one
 }
@@ -30,6 +33,39 @@ func (b *bill) watchSends(ctx context.Context) context.Context {
 	})
 }
 
+// admitCall returns the error of a caller who may not pay for a call.
+func (b *bill) admitCall(paid bool) error {
+	if b.admit == nil || !paid {
+		return nil
+	}
+	return b.admit()
+}
+
+const (
+	// promptTokens are what a prompt has besides question, history and passages, with some more for the question's other
+	// calls.
+	promptTokens = 1500
+	// usualAnswer is how many tokens an answer is taken to have where the question does not bound it.
+	usualAnswer = 1000
+)
+
+// estimateCost returns about what an answer costs with the dearest models of some indexes: most have less context.
+func (q *Request) estimateCost(specs ...core.Spec) (most int64, money float64) {
+	passages, _ := checkBounds("max_context_tokens", q.MaxContextTokens, 1, maxContextTokens, defaultContext)
+	completion, _ := checkBounds("max_answer_tokens", q.MaxAnswerTokens, 1, maxAnswerTokens, usualAnswer) // checked before
+	prompt := promptTokens + passages + tokens.Count(q.Query)
+	for _, message := range TrimHistory(q.History) {
+		prompt += tokens.Count(message.Content)
+	}
+	for _, spec := range specs {
+		if chat := spec.ChatOf(core.RoleAnswer); chat.Provider != "builtin" {
+			most = int64(prompt + completion)
+			money = max(money, (float64(prompt)*chat.Price.Prompt+float64(completion)*chat.Price.Completion)/1e6)
+		}
+	}
+	return most, money
+}
+
 // add enters a call. One that was sent, and of which it is unknown whether the server charged it, counts the tokens
 // of its texts.
 func (b *bill) add(price core.Price, usage model.Usage, err error, texts ...string) {
@@ -39,6 +75,7 @@ func (b *bill) add(price core.Price, usage model.Usage, err error, texts ...stri
 		}
 	}
 	b.sent = false
+	b.tokens += usage.Prompt + usage.Completion
 	b.money += (float64(usage.Prompt)*price.Prompt + float64(usage.Completion)*price.Completion) / 1e6
 }
 

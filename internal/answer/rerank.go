@@ -84,6 +84,9 @@ func (s *Service) scoreChunks(
 	if err != nil {
 		return nil, err
 	}
+	if err := cost.admitCall(true); err != nil {
+		return nil, err
+	}
 	texts := make([]string, len(chunks))
 	if err := parallel.Each(ctx, len(chunks), len(chunks), func(ctx context.Context, i int) error {
 		chunk, err := PassageOf(ctx, generation, chunks[i].Live)
@@ -109,8 +112,8 @@ func (b *bill) addRerank(price core.RerankPrice, usage model.Usage, err error, t
 	if b.sent && (err == nil || mayBeCharged(err) || fault.Is(err, fault.BadRerank)) {
 		b.money += price.Call
 	}
-	if price.Prompt == 0 { // nothing is to be counted
-		b.sent = false
+	if price.Prompt == 0 { // nothing is to be estimated
+		b.sent, b.tokens = false, b.tokens+usage.Prompt
 		return
 	}
 	b.add(core.Price{Prompt: price.Prompt}, usage, err, texts...)

@@ -49,12 +49,15 @@ func (s *Service) AskSeveral(
 			specs = append(specs, index.Generation.Spec)
 		}
 	}
-	talk := newTalk(body, &bill{}, specs...)
-	asked := s.searchEach(ctx, indexes, body, within, talk, sync.OnceValue(caller.AdmitAnswer))
+	talk := newTalk(body, &bill{admit: caller.AdmitCall}, specs...)
+	asked := s.searchEach(ctx, indexes, body, within, talk, sync.OnceValue(func() error {
+		tokens, money := body.estimateCost(specs...)
+		return caller.AdmitAnswer(ctx, tokens, money)
+	}))
 	defer func() {
-		caller.Spend(talk.cost.money)
+		caller.Spend(talk.cost.tokens, talk.cost.money)
 		for _, one := range asked {
-			caller.Spend(one.cost.money)
+			caller.Spend(one.cost.tokens, one.cost.money)
 		}
 	}()
 	if err := ctx.Err(); errors.Is(err, context.Canceled) { // what is found by the deadline is of use
@@ -92,7 +95,8 @@ func (s *Service) searchEach(
 	defer cancel()
 	asked, vectors := make([]*question, len(indexes)), newEmbedCache()
 	for i, index := range indexes {
-		asked[i] = &question{generation: index.Generation, body: body, cost: &bill{vectors: vectors}, talk: talk}
+		asked[i] = &question{generation: index.Generation, body: body, talk: talk}
+		asked[i].cost = &bill{vectors: vectors, admit: talk.cost.admit}
 	}
 	prepared := make([]bool, len(indexes))
 	search := func(ctx context.Context, i int) error {

@@ -75,6 +75,9 @@ type QueryAPI struct {
 
 	Control     bool  `yaml:"control"`      // build, steer and upload over /v1
 	UploadBytes int64 `yaml:"upload_bytes"` // of one document
+
+	InternalAddress string  `yaml:"internal_address"` // of probes and metrics, without a key; empty: nowhere
+	Quotas          []Quota `yaml:"quotas"`           // of keys; the first that matches counts
 }
 
 // OpenIndexes bounds what query-api holds open.

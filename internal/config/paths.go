@@ -98,6 +98,14 @@ func setScalar(value reflect.Value, text string) error {
 	if value.Kind() == reflect.Slice {
 		return parseList(value, text)
 	}
+	if value.Kind() == reflect.Pointer {
+		fresh := reflect.New(value.Type().Elem())
+		if err := setScalar(fresh.Elem(), text); err != nil {
+			return err
+		}
+		value.Set(fresh)
+		return nil
+	}
 	if parser, ok := value.Addr().Interface().(encoding.TextUnmarshaler); ok {
 		before := value.Int()
 		if parser.UnmarshalText([]byte(text)) != nil {

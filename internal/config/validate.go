@@ -44,6 +44,7 @@ func (l *loader) validateConfig() {
 	l.checkRules()
 	l.checkDeployment()
 	l.queryAPI()
+	l.checkQuotas()
 	l.checkKey(l.cfg.Notify.Webhook == "" || l.cfg.Notify.SecretEnv != "", "notify.secret_env",
 		"set it to the variable that holds the secret for signing webhook requests")
 	l.modelsNeed("models", "", l.cfg.Models)

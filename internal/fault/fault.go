@@ -43,8 +43,9 @@ const (
 	BodyTimeout  Code = "body_timeout"
 	Timeout      Code = "timeout" // a request took longer than it may
 	NoSuchMethod Code = "method_not_allowed"
-	RateLimited  Code = "rate_limited"     // by a limit of query-api, not of a model
-	KeysUnknown  Code = "keys_unavailable" // the store of the API keys does not answer
+	RateLimited  Code = "rate_limited"      // by a limit of query-api, not of a model
+	KeysUnknown  Code = "keys_unavailable"  // the store of the API keys does not answer
+	QuotaUnknown Code = "quota_unavailable" // the store that counts quotas does not answer
 
 	// EndpointRefused and CorpusRefused are what a run asks for and the configuration of this process does not allow.
 	EndpointRefused Code = "endpoint_refused"

@@ -78,6 +78,8 @@ const (
 	OpenBytes       = "unweaver_open_bytes"
 	Openings        = "unweaver_generations_opened_total"
 	Refused         = "unweaver_refused_total"
+	QuotaUsed       = "unweaver_quota_used_total"
+	QuotaRefused    = "unweaver_quota_refused_total"
 )
 
 var (
@@ -164,7 +166,8 @@ var sections = []struct {
 			"Differences that audits found, repaired or not; kind is segment, class, live, document, " +
 				"record, vector or hash.", nil, false},
 	}},
-	{"query-api", "Served at `/metrics` of `query_api.address`, to keys of scope operate.", []family{
+	{"query-api", "Served at `/metrics` of `query_api.address`, to keys of scope operate, and of " +
+		"`query_api.internal_address`.", []family{
 		{HTTPSeconds, histogram, []string{"route", "status"}, "Duration of HTTP requests.", ofRequests, false},
 		{Queries, counter, []string{"index", "method", "outcome"}, "Queries by index, method and outcome.", nil, false},
 		{Reranks, counter, []string{"index", "outcome"},
@@ -178,5 +181,10 @@ var sections = []struct {
 			"`query_api.indexes.bytes`, unless one is alone or follows an open one.", nil, false},
 		{Openings, counter, nil, "Generations opened.", nil, false},
 		{Refused, counter, []string{"code"}, "Requests refused before their route, by code.", nil, false},
+		{QuotaUsed, counter, []string{"subject", "quota"},
+			"What callers with quotas used, by this process; subject is key: and the id of an API key, quota is requests, " +
+				"answers, tokens or money.", nil, false},
+		{QuotaRefused, counter, []string{"subject", "quota"},
+			"Requests that a quota refused; quota unknown: an answer, as the quota could not be checked.", nil, false},
 	}},
 }

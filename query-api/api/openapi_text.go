@@ -9,6 +9,7 @@ import (
 	"github.com/unweaver/unweaver/internal/control"
 	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/fault"
+	"github.com/unweaver/unweaver/query-api/middleware"
 )
 
 const apiText = "Ask an index built by UnWeaver, and read what it contains. v1 only gains response fields: clients " +
@@ -147,6 +148,8 @@ var schemaTexts = map[string]string{
 	"Budget":           "Limits of a run for paid calls, tokens and money; 0: no limit.",
 	"LiveLimits":       "Limits of model calls set for a run. Absent fields use the configuration.",
 	"Moment":           "Progress and paid usage of a run at one time.",
+	"KeyUsage":         "What a key used of its quotas today.",
+	"QuotaUse":         "One quota of a key.",
 	"Trends":           "The last builds of an index, and their totals.",
 	"Totals":           "Totals of the builds.",
 	"Night":            "Key figures of an ended build.",
@@ -316,6 +319,9 @@ var answerExamples = map[string]any{
 	"untagGeneration":   exampleMove(core.ActionUntag),
 	"putDocument": DocumentStored{
 		Index: "sample", Document: "cities/oslo.txt", SHA256: exampleDocument.Version, Bytes: 96, Created: true,
+	},
+	"getUsage": KeyUsage{
+		Key: "Ab3dE6gH", RenewsIn: 36420, Quotas: []middleware.QuotaUse{{Quota: "answers", Limit: 500, Used: 12}},
 	},
 	"listIndexes": Indexes{Items: []IndexInfo{exampleIndex}},
 	"listEntities": Entities{

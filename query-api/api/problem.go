@@ -51,6 +51,7 @@ var statuses = map[fault.Code]int{
 	fault.RateLimited:      http.StatusTooManyRequests,
 	fault.BudgetSpent:      http.StatusTooManyRequests,
 	fault.KeysUnknown:      http.StatusServiceUnavailable,
+	fault.QuotaUnknown:     http.StatusServiceUnavailable,
 	fault.UnknownIndex:     http.StatusNotFound,
 	fault.UnknownGen:       http.StatusNotFound,
 	fault.NotFound:         http.StatusNotFound,
@@ -125,6 +126,9 @@ func (s *Server) writeError(w http.ResponseWriter, request *http.Request, err er
 // retryAfter returns when to ask again; zero where no waiting helps, as a person has to act first.
 func retryAfter(status int, err error) time.Duration {
 	wish := fault.RetryAfter(err)
+	if fault.Is(err, fault.BudgetSpent) { // ours: it renews at midnight
+		wish = fault.As(err).RetryAfter
+	}
 	passes := wish > 0 || fault.KindOf(err) == fault.Transient || errors.Is(err, context.Canceled)
 	if !passes || status != http.StatusServiceUnavailable && status != http.StatusTooManyRequests {
 		return 0
@@ -211,7 +215,8 @@ func isCallerFault(err error) bool {
 	case fault.Usage, fault.InvalidParam, fault.TooLarge, fault.UnknownIndex, fault.UnknownGen, fault.GenCollected,
 		fault.RunNotFound, fault.Timeout, fault.Cancelled,
 		fault.GenBusy, fault.Unauthorized, fault.Forbidden, fault.NoSuchMethod, fault.BodyTimeout, fault.MediaType,
-		fault.Misdirected, fault.RateLimited, fault.BudgetSpent, fault.KeysUnknown:
+		fault.Misdirected, fault.RateLimited, fault.BudgetSpent, fault.KeysUnknown,
+		fault.QuotaUnknown:
 		return true
 	case fault.NotFound:
 		return strings.HasPrefix(e.Op, "find") // ours; those of stores read and stat

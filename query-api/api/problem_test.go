@@ -40,6 +40,7 @@ var expected = map[fault.Code]int{
 	fault.Unauthorized: 401, fault.Forbidden: 403, fault.NoSuchMethod: 405, fault.BodyTimeout: 408,
 	fault.Timeout: 504, fault.Cancelled: 503, fault.MediaType: 415,
 	fault.Misdirected: 421, fault.RateLimited: 429, fault.BudgetSpent: 429, fault.KeysUnknown: 503,
+	fault.QuotaUnknown: 503,
 }
 
 func TestEveryFaultHasItsStatusAndItsProblem(t *testing.T) {

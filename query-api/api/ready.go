@@ -111,16 +111,19 @@ func (x *index) noteFailure(err error) {
 func (s *Server) serveReady(w http.ResponseWriter, r *http.Request) {
 	ctx, cancel := context.WithTimeout(r.Context(), 5*time.Second)
 	defer cancel()
-	out := Readiness{Version: version.String(), Checks: s.probeStores(ctx), Indexes: []IndexReadiness{}}
+	out := Readiness{Version: version.String(), Checks: map[string]string{}, Indexes: []IndexReadiness{}}
 	ready := true
-	for _, said := range out.Checks {
-		ready = ready && said == "ok"
+	for name, err := range s.probeStores(ctx) {
+		out.Checks[name] = "ok"
+		if err != nil {
+			out.Checks[name], ready = redact.Text(err.Error()), false
+		}
 	}
 	var err error
 	if one := r.URL.Query().Get("index"); one != "" {
 		out.Indexes, err = s.readinessOf(ctx, one)
 	} else {
-		out.Indexes = s.allReadiness(middleware.CallerOf(r.Context()))
+		out.Indexes = s.allReadiness(middleware.CallerOf(r.Context()).MayRead)
 		if !s.listed.Load() {
 			out.Checks["indexes"], ready = "the indexes are being listed", false
 		}
@@ -129,15 +132,12 @@ func (s *Server) serveReady(w http.ResponseWriter, r *http.Request) {
 		s.writeError(w, r, err)
 		return
 	}
-	serving, one := 0, r.URL.Query().Has("index")
+	one := r.URL.Query().Has("index")
 	for _, index := range out.Indexes {
 		out.Checks["index "+index.Index] = index.describeState()
-		if index.canServe() {
-			serving++
-		}
-		ready = ready && !index.first && (!one || index.isOpen())
+		ready = ready && (!one || index.isOpen())
 	}
-	if ready = ready && (serving > 0 || len(out.Indexes) == 0); ready {
+	if ready && canServeOne(out.Indexes) {
 		out.Status = "ready"
 		writeJSON(w, out)
 		return
@@ -149,9 +149,44 @@ func (s *Server) serveReady(w http.ResponseWriter, r *http.Request) {
 	writeJSON(w, out)
 }
 
-// probeStores asks every store, side by side: "ok", or what is wrong.
-func (s *Server) probeStores(ctx context.Context) map[string]string {
-	out := map[string]string{}
+// canServeOne reports whether the indexes that are opened at start are open, and any index can be served.
+func canServeOne(indexes []IndexReadiness) bool {
+	return !slices.ContainsFunc(indexes, func(index IndexReadiness) bool { return index.first }) &&
+		(len(indexes) == 0 || slices.ContainsFunc(indexes, IndexReadiness.canServe))
+}
+
+// CheckReadiness returns what the internal /readyz says of stores and indexes, in states and codes, and whether the
+// replica is ready, as serveReady has it.
+func (s *Server) CheckReadiness(ctx context.Context) (checks map[string]string, ready bool) {
+	checks, ready = map[string]string{}, s.listed.Load()
+	if !ready {
+		checks["indexes"] = "opening: they are being listed"
+	}
+	for name, err := range s.probeStores(ctx) {
+		checks[name] = "ok"
+		if err != nil {
+			checks[name], ready = string(fault.CodeOf(err)), false
+		}
+	}
+	indexes := s.allReadiness(func(string) bool { return true })
+	for _, index := range indexes {
+		state := index.State
+		switch {
+		case state == stateReady || state == stateClosed && !index.first:
+			state = "ok"
+		case state == stateClosed:
+			state = stateOpening // it is its turn soon
+		case index.Code != "":
+			state += " (" + index.Code + ")"
+		}
+		checks["index "+index.Index] = state
+	}
+	return checks, ready && canServeOne(indexes)
+}
+
+// probeStores asks every store, side by side, and returns nil or what is wrong by its name.
+func (s *Server) probeStores(ctx context.Context) map[string]error {
+	out := map[string]error{}
 	var mu sync.Mutex
 	var probes sync.WaitGroup
 	for name, probe := range map[string]func() error{
@@ -160,24 +195,21 @@ func (s *Server) probeStores(ctx context.Context) map[string]string {
 		"vectors":   func() error { return s.Vectors.Ping(ctx) },
 	} {
 		probes.Go(func() {
-			said := "ok"
-			if err := probe(); err != nil {
-				said = redact.Text(err.Error())
-			}
+			err := probe()
 			mu.Lock()
 			defer mu.Unlock()
-			out[name] = said
+			out[name] = err
 		})
 	}
 	probes.Wait()
 	return out
 }
 
-// allReadiness returns the readiness of all indexes that the caller may know, in the order of names.
-func (s *Server) allReadiness(caller *middleware.Caller) []IndexReadiness {
+// allReadiness returns the readiness of all indexes that who asks may know, in the order of names.
+func (s *Server) allReadiness(mayRead func(index string) bool) []IndexReadiness {
 	out := []IndexReadiness{}
 	for name, x := range s.listServed() {
-		if !caller.MayRead(name) {
+		if !mayRead(name) {
 			continue // as if it were not there: names do not leak
 		}
 		if one, published := x.checkReadiness(name); published {

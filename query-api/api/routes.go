@@ -290,6 +290,12 @@ func (s *Server) operationRoutes() []route {
 			answer:   Readiness{}, scope: access.Operate, handler: s.serveReady,
 		},
 		{
+			method: "GET", pattern: "/v1/usage", id: "getUsage", tag: tagOperations,
+			summary: "Get what the key used of its quotas today",
+			doc:     "Counted over all replicas, by `query_api.quotas`. This request is not counted.",
+			answer:  KeyUsage{}, problems: []int{http.StatusServiceUnavailable}, handler: s.serveUsage,
+		},
+		{
 			method: "GET", pattern: "/metrics", id: "metrics", tag: tagOperations, summary: "Get metrics for Prometheus",
 			doc: "Requires a key for all indexes.", scope: access.Operate, handler: s.serveMetrics,
 		},

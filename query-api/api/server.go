@@ -6,7 +6,7 @@
 //	operate.go, operate_routes.go, upload.go  builds, schedules, generations, dead letters, documents of the corpus
 //	query.go, stream.go      questions, which package answer answers; read_body.go reads their bodies
 //	browse.go, documents.go, generations.go, runs.go  what an index holds; lists.go their bodies, cursor.go their pages
-//	catalogue.go             what indexes there are
+//	catalogue.go             what indexes there are; usage.go what a key used of its quotas
 //	etag.go, compress.go     what clients may keep, and packed answers
 //	indexes.go, pin.go       open generations; room.go closes idle ones, watch.go follows the pointers and renews leases
 //	openapi.go, schema.go    the description of all this, made from the types

@@ -43,6 +43,8 @@ func TestAReplicaIsReadyOnlyOnceEveryPublishedIndexIsOpen(t *testing.T) {
 	if status, checks := ready(f); status != 503 || !strings.Contains(checks["index sample"].(string), "being opened") {
 		t.Errorf("while opening: %d %v", status, checks)
 	}
+	checks, able := f.server.CheckReadiness(t.Context())
+	assert.True(t, !able && checks["index sample"] == "opening" && checks["artifacts"] == "ok", "opening: %v", checks)
 	release()
 	eventually(t, "ready", func() bool { status, _ := ready(f); return status == 200 })
 }
@@ -56,6 +58,8 @@ func TestAReplicaIsNotReadyBeforeItKnowsTheIndexes(t *testing.T) {
 	if status, checks := ready(f); status != 503 || checks["indexes"] == nil || checks["artifacts"] == "ok" {
 		t.Errorf("without a store: %d %v", status, checks)
 	}
+	checks, able := f.server.CheckReadiness(t.Context())
+	assert.True(t, !able && checks["artifacts"] == "internal", "a code and no text: %v", checks)
 	f.store.fail("", nil)
 	eventually(t, "ready once the store answers", func() bool { status, _ := ready(f); return status == 200 })
 }

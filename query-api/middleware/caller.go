@@ -14,6 +14,7 @@ type Caller struct {
 	scope   access.Scope
 	index   string // glob
 	account *account
+	meter   *meter // of this request; nil: the caller has no quota
 }
 
 // noCaller is the caller of a request that did not pass a guard: it may do nothing.
@@ -66,12 +67,3 @@ func (c *Caller) MayRead(index string) bool {
 	ok, err := path.Match(c.index, index)
 	return err == nil && ok && c.Includes(access.Query)
 }
-
-// enterRequest counts a request in, or says why it has to wait.
-func (c *Caller) enterRequest() (leave func(), err error) { return c.account.enterRequest() }
-
-// AdmitAnswer admits a question that the chat model is to answer.
-func (c *Caller) AdmitAnswer() error { return c.account.checkMoney() }
-
-// Spend counts what an answer cost.
-func (c *Caller) Spend(money float64) { c.account.addSpent(money) }

@@ -8,6 +8,7 @@
 //	writer.go  deadlines of bodies and answers, headers of every answer
 //	nesting.go how deep a body may go
 //	tls.go     certificates
+//	quotas.go  what keys may use in a day, over all replicas
 package middleware
 
 import (
@@ -47,6 +48,8 @@ type Policy struct {
 
 	BodyTimeout  time.Duration // for a whole body; 0: 15 s
 	WriteTimeout time.Duration // for each 32 KiB of an answer; 0: 15 s
+
+	Quotas *Quotas // nil: none
 }
 
 // NewPolicy makes the policy of a listener of a configuration. Without a key only loopback may ask, unless
@@ -107,8 +110,10 @@ func New(policy Policy, fail Fail) *Guard {
 	if policy.WriteTimeout == 0 {
 		policy.WriteTimeout = 15 * time.Second
 	}
+	limits := newLimits(policy.Limits)
+	limits.quotas = policy.Quotas
 	return &Guard{
-		policy: policy, limits: newLimits(policy.Limits), origin: http.NewCrossOriginProtection(), fail: fail,
+		policy: policy, limits: limits, origin: http.NewCrossOriginProtection(), fail: fail,
 	}
 }
 
@@ -151,7 +156,7 @@ func (g *Guard) Wrap(next http.Handler, self func(path string) bool) http.Handle
 		}
 		request = request.WithContext(withCaller(request.Context(), caller))
 		if !IsOpen(request) || request.URL.Path == described {
-			leave, err := caller.enterRequest()
+			leave, err := caller.enterRequest(request)
 			if err != nil {
 				g.fail(writer, request, err)
 				return

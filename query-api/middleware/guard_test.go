@@ -6,6 +6,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"os"
 	"strings"
 	"testing"
 
@@ -15,6 +16,9 @@ import (
 	"github.com/unweaver/unweaver/internal/access"
 	"github.com/unweaver/unweaver/internal/config"
 	"github.com/unweaver/unweaver/internal/fault"
+	"github.com/unweaver/unweaver/internal/store/coordination/memory"
+	"github.com/unweaver/unweaver/internal/store/coordination/redis"
+	"github.com/unweaver/unweaver/internal/store/redisconn"
 	"github.com/unweaver/unweaver/internal/testkit/blobmemory"
 	"github.com/unweaver/unweaver/query-api/middleware"
 )
@@ -42,8 +46,28 @@ func (s silent) Header() http.Header         { return s.header }
 func (s silent) Write(p []byte) (int, error) { return len(p), nil }
 func (s silent) WriteHeader(int)             {}
 
-// BenchmarkGuard measures what a request with a valid key costs before its route sees it.
+// BenchmarkGuard measures what a request with a valid key costs before its route sees it, without a quota and with one
+// that is counted in this process.
 func BenchmarkGuard(b *testing.B) {
+	many := 1e15
+	quota := []config.Quota{{Keys: "*", Requests: &many}}
+	b.Run("plain", func(b *testing.B) { benchmarkGuard(b, nil) })
+	b.Run("quota", func(b *testing.B) {
+		benchmarkGuard(b, middleware.NewQuotas(quota, memory.NewQuotas(nil), slog.New(slog.DiscardHandler), nil))
+	})
+	b.Run("quota in Redis", func(b *testing.B) {
+		url := os.Getenv("UNWEAVER_TEST_REDIS")
+		if url == "" {
+			b.Skip("no Redis: make test-servers has one")
+		}
+		conn, err := redisconn.Open(b.Context(), strings.TrimSuffix(url, "/0")+"/9")
+		require.NoError(b, err)
+		defer func() { _ = conn.Close() }()
+		benchmarkGuard(b, middleware.NewQuotas(quota, redis.New(conn), slog.New(slog.DiscardHandler), nil))
+	})
+}
+
+func benchmarkGuard(b *testing.B, quotas *middleware.Quotas) {
 	store := blobmemory.New()
 	made, err := access.Book{Store: store}.CreateKey(b.Context(), access.Request{Scope: access.Query})
 	require.NoError(b, err)
@@ -51,7 +75,7 @@ func BenchmarkGuard(b *testing.B) {
 	require.NoError(b, ring.Refresh(b.Context()))
 	stand := middleware.New(
 		middleware.Policy{
-			Keys: ring, Required: true, AnyHost: true,
+			Keys: ring, Required: true, AnyHost: true, Quotas: quotas,
 			Limits: access.Limits{RequestsPerSecond: 1e9, Burst: 1e6, Concurrency: 1000},
 		},
 		func(_ http.ResponseWriter, _ *http.Request, err error) { b.Fatal(err) },

@@ -18,6 +18,7 @@ const maxAddresses = 10_000
 // limits hold the accounts of callers. Those of keys are as many as there are keys; those of addresses are bounded.
 type limits struct {
 	by        access.Limits
+	quotas    *Quotas
 	mu        sync.Mutex
 	keys      map[string]*account // by id
 	addresses map[netip.Prefix]*list.Element
@@ -41,8 +42,14 @@ func (l *limits) ofKey(key *access.Key) *account {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	found := l.keys[key.ID]
-	if found == nil || found.by != by {
-		next := newAccount(by)
+	if found == nil || found.given != by {
+		quota := l.quotas.findQuota("key:"+key.ID, key.ID, key.Name)
+		bounded := by
+		if quota != nil && quota.atOnce > 0 && (by.Concurrency == 0 || quota.atOnce < by.Concurrency) {
+			bounded.Concurrency = quota.atOnce
+		}
+		next := newAccount(bounded)
+		next.given, next.quota = by, quota
 		if found != nil { // another limit does not forget what was spent
 			next.day, next.spent = found.spentToday()
 		}
@@ -78,6 +85,8 @@ func (l *limits) ofAddress(address netip.Addr) *account {
 // account of one caller.
 type account struct {
 	by       access.Limits
+	given    access.Limits // by those of the key alone
+	quota    *quota        // nil: none
 	requests *rate.Limiter // nil: no bound
 	answers  *rate.Limiter
 	mu       sync.Mutex

@@ -158,29 +158,29 @@ func TestMoneyOfADayIsSpentOnce(t *testing.T) {
 	all := newLimits(access.Limits{MoneyPerDay: 1})
 	key := &access.Key{ID: "one"}
 	caller := Caller{account: all.ofKey(key)}
-	caller.Spend(0.6)
-	require.NoError(t, caller.AdmitAnswer())
-	caller.Spend(0.6)
-	err := (&Caller{account: all.ofKey(key)}).AdmitAnswer()
+	caller.Spend(0, 0.6)
+	require.NoError(t, caller.AdmitAnswer(t.Context(), 0, 0))
+	caller.Spend(0, 0.6)
+	err := (&Caller{account: all.ofKey(key)}).AdmitAnswer(t.Context(), 0, 0)
 	assert.True(t, fault.Is(err, fault.BudgetSpent) && fault.RetryAfter(err) > 0, "%v", err)
-	assert.NoError(t, (&Caller{account: all.ofKey(&access.Key{ID: "two"})}).AdmitAnswer(), "another key pays for it")
+	assert.NoError(t, (&Caller{account: all.ofKey(&access.Key{ID: "two"})}).AdmitAnswer(t.Context(), 0, 0), "another key pays for it")
 	key.Limits.RequestsPerSecond = 5 // another limit forgets nothing
-	err = (&Caller{account: all.ofKey(key)}).AdmitAnswer()
+	err = (&Caller{account: all.ofKey(key)}).AdmitAnswer(t.Context(), 0, 0)
 	assert.True(t, fault.Is(err, fault.BudgetSpent), "%v", err)
 	key.Limits.MoneyPerDay = 2
-	assert.NoError(t, (&Caller{account: all.ofKey(key)}).AdmitAnswer(), "a higher limit of the key's own")
+	assert.NoError(t, (&Caller{account: all.ofKey(key)}).AdmitAnswer(t.Context(), 0, 0), "a higher limit of the key's own")
 }
 
 func TestOnlySoManyRequestsRunAtOnce(t *testing.T) {
 	caller := Caller{account: newAccount(access.Limits{Concurrency: 2})}
-	first, err := caller.enterRequest()
+	first, err := caller.enterRequest(nil)
 	require.NoError(t, err)
-	_, err = caller.enterRequest()
+	_, err = caller.enterRequest(nil)
 	require.NoError(t, err)
-	_, err = caller.enterRequest()
+	_, err = caller.enterRequest(nil)
 	assert.True(t, fault.Is(err, fault.RateLimited) && fault.RetryAfter(err) > 0, "a third: %v", err)
 	first()
-	_, err = caller.enterRequest()
+	_, err = caller.enterRequest(nil)
 	assert.NoError(t, err, "after one has ended")
 }
 

@@ -42,6 +42,7 @@ import (
 	"github.com/unweaver/unweaver/internal/stage/publish"
 	"github.com/unweaver/unweaver/internal/store/blob"
 	"github.com/unweaver/unweaver/internal/telemetry"
+	"github.com/unweaver/unweaver/internal/telemetry/health"
 	"github.com/unweaver/unweaver/internal/testkit/musttest"
 	"github.com/unweaver/unweaver/worker/host"
 )
@@ -359,22 +360,27 @@ func fetch(t *testing.T, address, path, name string) (int, string) {
 
 func TestAWorkerTellsWhetherItLivesAndIsReady(t *testing.T) {
 	quiet := slog.New(slog.DiscardHandler)
-	serving := musttest.Get(host.Serve("127.0.0.1:0", connect(t, &server{}), telemetry.New("worker"), quiet))(t)
+	serving := musttest.Get(health.Serve("worker.address", "127.0.0.1:0", telemetry.New("worker"), quiet))(t)
 	defer func() { _ = serving.Close() }()
+	status, body := fetch(t, serving.Address(), "/readyz", "")
+	assert.True(t, status == 503 && strings.Contains(body, "starting"), "ready before it works: %d %s", status, body)
+	serving.SetReady(host.CheckEngine(connect(t, &server{})))
 	for path, want := range map[string]int{"/livez": 200, "/metrics": 200, "/": 404} {
 		status, body := fetch(t, serving.Address(), path, "")
 		assert.True(t, status == want, "%s: %d %s", path, status, body)
 	}
 	// The engine of this test knows no health check: it does not answer.
-	status, body := fetch(t, serving.Address(), "/readyz", "")
-	assert.True(t, status == 503 && strings.Contains(body, "engine"), "ready without an engine: %d %s", status, body)
+	status, body = fetch(t, serving.Address(), "/readyz", "")
+	assert.True(t, status == 503 && strings.Contains(body, "engine_unavailable"), "ready without an engine: %d %s", status, body)
+	err := health.Probe(t.Context(), "worker.address", serving.Address())
+	musttest.Fail(t, err, fault.StoreDown, `"engine":"engine_unavailable"`)
 	serving.Drain()
 	status, body = fetch(t, serving.Address(), "/readyz", "")
 	assert.True(t, status == 503 && strings.Contains(body, "stopping"), "ready while it stops: %d %s", status, body)
 	status, _ = fetch(t, serving.Address(), "/metrics", "attacker.example")
 	assert.True(t, status == 421, "a page of another name reads metrics: %d", status)
-	_, err := host.Serve(serving.Address(), connect(t, &server{}), telemetry.New("worker"), quiet)
-	assert.True(t, fault.Is(err, fault.PortTaken), "a taken address: %v", err)
+	musttest.Refuse(health.Serve("worker.address", serving.Address(), telemetry.New("worker"), quiet))(t, fault.PortTaken,
+		"worker.address")
 }
 
 func metrics(t *testing.T, process *telemetry.Process, until string) string {

@@ -3,11 +3,6 @@ package host
 import (
 	"context"
 	"errors"
-	"log/slog"
-	"net"
-	"net/http"
-	"strings"
-	"sync/atomic"
 	"time"
 
 	"go.temporal.io/sdk/activity"
@@ -17,6 +12,7 @@ import (
 
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/telemetry"
+	"github.com/unweaver/unweaver/internal/telemetry/health"
 )
 
 // counting is an interceptor that counts and times attempts of activities.
@@ -65,81 +61,12 @@ func activityCode(err error) string {
 	return telemetry.Code(err)
 }
 
-// Server answers what keeps a worker running asks: /livez, /readyz and /metrics.
-type Server struct {
-	http     *http.Server
-	listener net.Listener
-	draining atomic.Bool
-}
-
-// readyPatience is how long the engine may take to say that it answers.
-const readyPatience = 3 * time.Second
-
-// Serve begins to answer at an address: host:port. It is ready while the engine answers, until Drain.
-func Serve(address string, engine client.Client, process *telemetry.Process, log *slog.Logger) (*Server, error) {
-	listener, err := net.Listen("tcp", address)
-	if err != nil {
-		return nil, fault.PortTaken.At("listen on", address).Because(err).
-			Advise("set worker.address; empty: the worker listens nowhere")
-	}
-	server := &Server{listener: listener}
-	tcp, _ := listener.Addr().(*net.TCPAddr)
-	local := tcp != nil && tcp.IP.IsLoopback()
-	if !local {
-		log.Warn("other machines can reach worker.address, and its metrics name every index", "address", address)
-	}
-	mux := http.NewServeMux()
-	mux.HandleFunc("GET /livez", func(w http.ResponseWriter, _ *http.Request) { writeStatus(w, http.StatusOK, "ok") })
-	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, request *http.Request) {
-		if server.draining.Load() {
-			writeStatus(w, http.StatusServiceUnavailable, "stopping")
-			return
-		}
-		ctx, cancel := context.WithTimeout(request.Context(), readyPatience)
-		defer cancel()
+// CheckEngine returns what /readyz asks: whether the engine answers.
+func CheckEngine(engine client.Client) health.Ready {
+	return func(ctx context.Context) (checks map[string]string, ready bool) {
 		if _, err := engine.CheckHealth(ctx, &client.CheckHealthRequest{}); err != nil {
-			writeStatus(w, http.StatusServiceUnavailable, string(fault.EngineDown))
-			return
+			return map[string]string{"engine": string(fault.EngineDown)}, false
 		}
-		writeStatus(w, http.StatusOK, "ok")
-	})
-	mux.Handle("GET /metrics", process.Handler())
-	server.http = &http.Server{
-		Handler: guardHost(mux, local), ReadHeaderTimeout: 5 * time.Second, ReadTimeout: 10 * time.Second,
-		WriteTimeout: 30 * time.Second, IdleTimeout: time.Minute, MaxHeaderBytes: 16 << 10,
-		ErrorLog: slog.NewLogLogger(log.Handler(), slog.LevelDebug),
+		return map[string]string{"engine": "ok"}, true
 	}
-	go func() { _ = server.http.Serve(listener) }() // it ends by Close
-	return server, nil
-}
-
-// guardHost answers, on loopback, for names of loopback alone: no page may read metrics through a name that it points
-// here.
-func guardHost(next http.Handler, local bool) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, request *http.Request) {
-		name, _, err := net.SplitHostPort(request.Host)
-		if err != nil {
-			name = request.Host
-		}
-		if ip := net.ParseIP(strings.Trim(name, "[]")); local && name != "localhost" && (ip == nil || !ip.IsLoopback()) {
-			writeStatus(w, http.StatusMisdirectedRequest, string(fault.Misdirected))
-			return
-		}
-		next.ServeHTTP(w, request)
-	})
-}
-
-// Address returns the address where it listens.
-func (s *Server) Address() string { return s.listener.Addr().String() }
-
-// Drain has it say that it is not ready any more.
-func (s *Server) Drain() { s.draining.Store(true) }
-
-// Close ends it.
-func (s *Server) Close() error { return s.http.Close() }
-
-func writeStatus(w http.ResponseWriter, status int, text string) {
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(status)
-	_, _ = w.Write([]byte(`{"status":"` + text + `"}` + "\n")) // the caller may have gone
 }

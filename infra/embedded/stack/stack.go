@@ -199,9 +199,11 @@ func (s *Stack) serveAPI(
 		return errors.Join(err, listener.Close())
 	}
 	policy.Token = s.Token // who can read it owns the data directory
+	policy.Quotas = middleware.NewQuotas(options.Config.QueryAPI.Quotas, s.stores.Coordination, options.Log, process)
 	var following context.Context
 	following, s.unfollow = context.WithCancel(context.Background())
 	go keys.WatchKeys(following)
+	go policy.Quotas.LogUnmatched(following, access.Book{Store: s.stores.Artifacts})
 	s.api = api.New(
 		api.Config{
 			Desk: desk.New(options.Config, s.stores, func(context.Context) (control.Control, error) {

@@ -1,7 +1,7 @@
 // Package coordination is the port to what the workers of an installation share while they run: claims, shared limits,
-// state, accounts and control of builds, leases of readers, the mirror of the pointer and who lives. Nothing here is
-// data: all of it may be lost with the processes it is about, at no cost but time. Its contract is proven by
-// coordinationtest.
+// state, accounts and control of builds, leases of readers, the mirror of the pointer, who lives, and what callers use
+// in a day. Nothing here is data: all of it may be lost with the processes it is about, at no cost but time and the
+// quotas of a day. Its contract is proven by coordinationtest.
 package coordination
 
 import (
@@ -90,5 +90,6 @@ type Store interface {
 	Runs
 	Readers
 	Fleet
+	Quotas
 	Close() error
 }

@@ -115,3 +115,12 @@ func (s shared) ReadMirror(ctx context.Context, index string) (value []byte, err
 	defer func() { end(err) }()
 	return s.Store.ReadMirror(ctx, index)
 }
+
+// TakeQuota implements coordination.Quotas.
+func (s shared) TakeQuota(
+	ctx context.Context, subject, id string, want, limit coordination.Use,
+) (taken coordination.Taken, err error) {
+	ctx, end := s.observer.BeginStore(ctx, Coordination, "take_quota")
+	defer func() { end(err) }()
+	return s.Store.TakeQuota(ctx, subject, id, want, limit)
+}

@@ -1,12 +1,14 @@
 // Package bolt is the embedded coordination adapter: one bbolt file for the state of runs, synced at every transaction,
 // as what a run has spent and that it was paused must outlast a loss of power. It is set aside and begun again where it
 // is damaged. Claims, limits and the fleet live in memory, as the process is their only owner.
+// Quotas do too; answers, tokens and money are written to the file as well.
 package bolt
 
 import (
 	"bytes"
 	"context"
 	"encoding/binary"
+	"errors"
 	"strconv"
 	"time"
 
@@ -25,16 +27,19 @@ var (
 	controlBucket  = []byte("control")
 	leaseBucket    = []byte("lease")
 	mirrorBucket   = []byte("mirror")
+	quotaBucket    = []byte("quota")
 )
 
 var buckets = [][]byte{
 	progressBucket, problemBucket, accountBucket, stateBucket, controlBucket, leaseBucket, mirrorBucket,
+	quotaBucket,
 }
 
 // Store implements coordination.Store.
 type Store struct {
 	*memory.Claims
 	*memory.Fleet
+	*memory.Quotas
 	db   *bbolt.DB
 	path string
 }
@@ -48,7 +53,12 @@ func Open(path string) (*Store, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Store{Claims: memory.NewClaims(), Fleet: memory.NewFleet(), db: db, path: path}, nil
+	store := &Store{Claims: memory.NewClaims(), Fleet: memory.NewFleet(), db: db, path: path}
+	store.Quotas = memory.NewQuotas(store.saveQuota)
+	if err := store.loadQuotas(); err != nil {
+		return nil, errors.Join(err, store.Close())
+	}
+	return store, nil
 }
 
 // Close closes the file.

@@ -40,6 +40,8 @@ func TestAccountsAndControlOutliveAKilledProcess(t *testing.T) {
 		_, _, err := store.ExchangeAccount(t.Context(), "i/g", "worker-1", []byte("41 calls"))
 		require.NoError(t, err)
 		require.NoError(t, store.SetProblem(t.Context(), "i/g", "chat", []byte("no answer")))
+		musttest.Get(store.TakeQuota(t.Context(), "s", "1", coordination.Use{1, 1, 10, 5}, coordination.Unlimited))(t)
+		require.NoError(t, store.SettleQuota(t.Context(), "s", "1", coordination.Use{1, 1, 7, 3}))
 		self, _ := os.FindProcess(os.Getpid())
 		_ = self.Kill()
 		time.Sleep(time.Minute)
@@ -53,6 +55,10 @@ func TestAccountsAndControlOutliveAKilledProcess(t *testing.T) {
 	control, all, err := store.ExchangeAccount(t.Context(), "i/g", "worker-2", []byte("1 call"))
 	assert.True(t, err == nil && string(control) == "paused" && string(all["worker-1"]) == "41 calls" && len(all) == 2,
 		"control %q, accounts %q, %v", control, all, err)
+	quota := musttest.Get(store.TakeQuota(t.Context(), "s", "", coordination.Use{}, coordination.Unlimited))(t)
+	if quota.Renews < 24*time.Hour-time.Minute { // else midnight may have passed between the two processes
+		assert.Equal(t, coordination.Use{1, 1, 7, 3}, quota.Used, "what was spent of a quota")
+	}
 	problems, err := store.ReadProblems(t.Context(), "i/g")
 	assert.True(t, err == nil && string(problems["chat"]) == "no answer", "problems %q, %v", problems, err)
 }

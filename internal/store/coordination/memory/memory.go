@@ -16,6 +16,7 @@ import (
 type Store struct {
 	*Claims
 	*Fleet
+	*Quotas
 	mu      sync.Mutex
 	runs    map[string]*run
 	leases  map[lease]time.Time // when they end
@@ -35,7 +36,7 @@ var _ coordination.Store = (*Store)(nil)
 // New makes an empty store.
 func New() *Store {
 	return &Store{
-		Claims: NewClaims(), Fleet: NewFleet(),
+		Claims: NewClaims(), Fleet: NewFleet(), Quotas: NewQuotas(nil),
 		runs: map[string]*run{}, leases: map[lease]time.Time{}, mirrors: map[string][]byte{},
 	}
 }

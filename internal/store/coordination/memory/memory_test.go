@@ -2,6 +2,7 @@ package memory_test
 
 import (
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/assert"
@@ -59,4 +60,16 @@ func TestABucketNeverHoldsMoreThanAMinute(t *testing.T) {
 	}
 	wait := reserve()
 	assert.True(t, wait > 0, "a refund larger than the window was kept")
+}
+
+func TestAQuotaBeginsAgainAtMidnight(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := memory.NewQuotas(nil)
+		use := coordination.Use{1, 1, 10}
+		before := musttest.Get(store.TakeQuota(t.Context(), "s", "a", use, use))(t)
+		time.Sleep(before.Renews)
+		require.NoError(t, store.SettleQuota(t.Context(), "s", "a", coordination.Use{1, 1, 99}), "paid after midnight")
+		after := musttest.Get(store.TakeQuota(t.Context(), "s", "b", use, use))(t)
+		assert.True(t, after.Short < 0 && after.Used == use && after.Renews == 24*time.Hour, "%+v", after)
+	})
 }

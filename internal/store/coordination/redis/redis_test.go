@@ -113,6 +113,7 @@ func TestKeysLieWhereTheyLay(t *testing.T) {
 		"control:i/g":  func() error { return store.SetControl(ctx, "i/g", nil) },
 		"claim:k":      func() error { return store.Release(ctx, "k", "o") },
 		"rate:e":       func() error { return store.Settle(ctx, "e", 1) },
+		"quota:s":      func() error { return store.SettleQuota(ctx, "s", "1", coordination.Use{}) },
 		"lease:i":      func() error { return store.Lease(ctx, "i", "g", "r", time.Minute) },
 		"mirror:i":     func() error { return store.Mirror(ctx, "i", 1, nil) },
 	} {
@@ -136,6 +137,42 @@ func TestAServerThatRefusesIsAFault(t *testing.T) {
 		"mirrored": mirroredErr, "forget": store.ForgetRun(ctx, "r"),
 	} {
 		assert.True(t, fault.Is(err, fault.StoreFull), "%s: %v", name, err)
+	}
+}
+
+// A day ends by the server's clock. What was reserved on the day before is settled with it.
+func TestAQuotaIsOfADayOfTheServer(t *testing.T) {
+	url := redistest.Server(t)
+	store, raw, one := redis.New(redistest.Empty(t, url)), redistest.Raw(t, url), coordination.Use{1, 1, 10}
+	for name, c := range map[string]struct {
+		days int64
+		used coordination.Use
+	}{
+		"yesterday": {-1, one}, "the same day": {0, coordination.Use{2, 2, 17}},
+		"a clock that went back over midnight": {1, coordination.Use{2, 2, 17}}, "a clock that was wrong": {9, one},
+	} {
+		musttest.Get(store.TakeQuota(t.Context(), name, "a", one, coordination.Unlimited))(t)
+		day := musttest.Get(raw.HGet(t.Context(), "quota:"+name, "day").Int64())(t)
+		require.NoError(t, raw.HSet(t.Context(), "quota:"+name, "day", day+c.days).Err())
+		require.NoError(t, store.SettleQuota(t.Context(), name, "a", coordination.Use{1, 1, 7}))
+		taken := musttest.Get(store.TakeQuota(t.Context(), name, "b", one, coordination.Unlimited))(t)
+		assert.Equal(t, c.used, taken.Used, "%s", name)
+		assert.Positive(t, raw.TTL(t.Context(), "quota:"+name).Val(), "%s never expires", name)
+	}
+}
+
+func TestAReservedQuotaWhoseReplyIsLostCountsOnce(t *testing.T) {
+	address, _ := redistest.Start(t)
+	cut := make(chan bool, 1)
+	store := redis.New(redistest.Open(t, "redis://"+redistest.Proxy(t, address, cut)))
+	for id, want := range map[string]coordination.Use{"once": {0, 1}, "": {1}} {
+		subject := "of " + id
+		musttest.Get(store.TakeQuota(t.Context(), subject, "first", want, coordination.Unlimited))(t) // loads the script
+		cut <- true
+		_, err := store.TakeQuota(t.Context(), subject, id, want, coordination.Unlimited)
+		assert.Equal(t, id == "", fault.Is(err, fault.StoreDown), "%q: %v", id, err)
+		taken := musttest.Get(store.TakeQuota(t.Context(), subject, "", coordination.Use{}, coordination.Unlimited))(t)
+		assert.Equal(t, want.Plus(want), taken.Used, "%q", id)
 	}
 }
 

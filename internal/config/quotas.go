@@ -1,0 +1,115 @@
+package config
+
+import (
+	"fmt"
+	"math"
+	"net"
+	"path"
+	"slices"
+	"strings"
+)
+
+// Quota bounds what each key that a pattern matches may use in a day of UTC; Concurrent is of one process. nil is no
+// bound.
+type Quota struct {
+	Keys       string   `yaml:"keys"`
+	Requests   *float64 `yaml:"requests"`
+	Answers    *float64 `yaml:"answers"`
+	Tokens     *float64 `yaml:"tokens"`
+	Money      *float64 `yaml:"money"`
+	Concurrent *float64 `yaml:"concurrent"`
+}
+
+const (
+	mostQuotas = 1000
+	mostCount  = 1e15 // what Redis counts exactly
+	// MostMoney is the largest quota of money.
+	MostMoney = 1e6
+)
+
+// limit is one of a quota's, as the file has it.
+type limit struct {
+	name        string
+	least, most float64
+	value       *float64
+}
+
+func (q Quota) listLimits() []limit {
+	return []limit{
+		{"requests", 0, mostCount, q.Requests}, {"answers", 0, mostCount, q.Answers}, {"tokens", 0, mostCount, q.Tokens},
+		{"money", 0, MostMoney, q.Money}, {"concurrent", 1, million, q.Concurrent},
+	}
+}
+
+// String writes a quota as the file would have it.
+func (q Quota) String() string {
+	parts := []string{fmt.Sprintf("keys: %q", q.Keys)}
+	for _, one := range q.listLimits() {
+		if one.value != nil {
+			parts = append(parts, one.name+": "+formatFloat(*one.value))
+		}
+	}
+	return "{" + strings.Join(parts, ", ") + "}"
+}
+
+// Matches reports whether a quota is for a key with one of these names. A star stands for any characters.
+func (q Quota) Matches(names ...string) bool {
+	plain := func(text string) string { return strings.ReplaceAll(text, "/", "\x00") } // path.Match stops at a slash
+	for _, name := range names {
+		if fits, err := path.Match(plain(q.Keys), plain(name)); err == nil && fits || name == q.Keys {
+			return true
+		}
+	}
+	return false
+}
+
+// checkQuotas checks the quotas, and what they ask of each other.
+func (l *loader) checkQuotas() {
+	quotas, first := l.cfg.QueryAPI.Quotas, map[string]int{}
+	if len(quotas) > mostQuotas {
+		l.checkKey(false, "query_api.quotas", "want at most %d, got %d; one pattern can match many keys", mostQuotas,
+			len(quotas))
+		quotas = nil
+	}
+	for i, quota := range quotas {
+		at := fmt.Sprintf("query_api.quotas.%d", i)
+		_, err := path.Match(quota.Keys, "")
+		l.checkKey(quota.Keys != "" && err == nil, at+".keys",
+			"want the name or id of an API key, or a pattern with * ? [ ], got %q", quota.Keys)
+		before, twice := first[quota.Keys]
+		l.checkKey(!twice, at+".keys", "%q stands in entry %d too, which is the one that counts", quota.Keys, before)
+		first[quota.Keys] = i
+		given := slices.ContainsFunc(quota.listLimits(), func(one limit) bool { return one.value != nil })
+		l.checkKey(given, at, "it bounds nothing; set requests, answers, tokens, money or concurrent")
+		for _, one := range quota.listLimits() {
+			if one.value != nil {
+				whole := one.name == "money" || *one.value == math.Trunc(*one.value)
+				l.checkKey(whole && *one.value >= one.least && *one.value <= one.most, at+"."+one.name,
+					"want a number from %s to %s, got %v", formatFloat(one.least), formatFloat(one.most), *one.value)
+			}
+		}
+	}
+	_, public, _ := net.SplitHostPort(l.cfg.QueryAPI.Address) // a URL has none
+	_, internal, _ := net.SplitHostPort(l.cfg.QueryAPI.InternalAddress)
+	l.checkKey(internal == "" || internal == "0" || internal != public, "query_api.internal_address",
+		"it has the port of query_api.address; use another one")
+}
+
+// quotaKeys are those of the internal address and of quotas.
+var quotaKeys = []key{
+	{
+		path: "query_api.internal_address",
+		meaning: "where the program query-api also answers /livez, /readyz and /metrics, for probes; it asks for no key, " +
+			"so beyond loopback a network policy must. empty: nowhere",
+		example: "0.0.0.0:8082",
+		rule:    allowEmpty(requireAddress(true)),
+	},
+	{
+		path: "query_api.quotas",
+		meaning: "what each API key may use in a day of UTC, counted over all query-api (docs/guides/quotas.md). The first " +
+			"entry whose keys match the name or id of a key counts for it; a number that is left out is no bound, 0 allows " +
+			"nothing. concurrent bounds requests that run at once in one process",
+		example: `[{keys: "team-*", answers: 500, money: 5}]`,
+		rule:    rule{values: "mappings of keys, requests, answers, tokens, money, concurrent", mistake: allowAnything().mistake},
+	},
+}
