@@ -4,8 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"io"
-	"iter"
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
@@ -49,12 +47,12 @@ import (
 
 // outage is a store of artifacts that is down, or slow, when it is asked to be.
 type outage struct {
-	blob.Store
+	artifacttest.Around
 	down atomic.Bool
 	slow atomic.Pointer[chan struct{}] // closed when the store may answer
 }
 
-func (o *outage) ask(ctx context.Context) error {
+func (o *outage) ask(ctx context.Context, _ artifacttest.Op, _ string, call func() error) error {
 	if answer := o.slow.Load(); answer != nil {
 		select {
 		case <-*answer:
@@ -66,32 +64,7 @@ func (o *outage) ask(ctx context.Context) error {
 	if o.down.Load() {
 		return fault.StoreDown.At("reach", "artifacts").Because("connection refused")
 	}
-	return nil
-}
-
-func (o *outage) Get(ctx context.Context, key string, r blob.Range) (io.ReadCloser, blob.Info, error) {
-	if err := o.ask(ctx); err != nil {
-		return nil, blob.Info{}, err
-	}
-	return o.Store.Get(ctx, key, r)
-}
-
-func (o *outage) Put(ctx context.Context, key string, body io.Reader, size int64, c blob.Cond) (blob.Info, error) {
-	if err := o.ask(ctx); err != nil {
-		return blob.Info{}, err
-	}
-	return o.Store.Put(ctx, key, body, size, c)
-}
-
-func (o *outage) List(ctx context.Context, prefix, after string) iter.Seq2[blob.Info, error] {
-	return o.ListRange(ctx, prefix, after, "")
-}
-
-func (o *outage) ListRange(ctx context.Context, prefix, after, until string) iter.Seq2[blob.Info, error] {
-	if err := o.ask(ctx); err != nil {
-		return func(yield func(blob.Info, error) bool) { yield(blob.Info{}, err) }
-	}
-	return o.Store.ListRange(ctx, prefix, after, until)
+	return call()
 }
 
 // plant is what activities work with, in memory, and the build that they work on.
@@ -104,7 +77,8 @@ type plant struct {
 }
 
 func newPlant(t *testing.T) *plant {
-	p, coordination := &plant{store: &outage{Store: blobmemory.New()}}, coordmemory.New()
+	p, coordination := &plant{store: &outage{}}, coordmemory.New()
+	p.store.Around = artifacttest.Around{Store: blobmemory.New(), Do: p.store.ask}
 	ports := &run.Ports{
 		Artifacts: p.store, Coordination: coordination, Records: recordsmemory.New(), Vectors: vectorsmemory.New(),
 		Ledger: ledger.New(p.store, coordination), CPU: make(chan struct{}, 1), Log: slog.New(slog.DiscardHandler),
@@ -268,8 +242,7 @@ func (b *bench) hold(t *testing.T, lease core.Lease) {
 }
 
 func (b *bench) held(t *testing.T) core.Lease {
-	lease, _, err := run.ReadLease(t.Context(), b.index)
-	require.NoError(t, err)
+	lease, _ := musttest.Get2(run.ReadLease(t.Context(), b.index))(t)
 	return lease
 }
 
@@ -409,8 +382,7 @@ func TestAMeasureCountsWhoCanDoTheRunsWork(t *testing.T) {
 		"of an older version": `{"queue":"q","slots":64,"cpu":8}`,
 		"of another queue":    `{"queue":"r","version":"1","slots":64,"cpu":8}`,
 	} {
-		_, _, err := p.Ports.Coordination.Beat(t.Context(), name, []byte(value), nil, time.Hour)
-		require.NoError(t, err)
+		musttest.Get2(p.Ports.Coordination.Beat(t.Context(), name, []byte(value), nil, time.Hour))(t)
 	}
 	for want, spec := range map[workflows.Capacity]core.Spec{
 		{Workers: 3, Slots: 75, CPU: 11}: {Index: "docs"},
@@ -422,9 +394,8 @@ func TestAMeasureCountsWhoCanDoTheRunsWork(t *testing.T) {
 	} {
 		digest := musttest.Get(artifact.Index{Store: p.store, Name: "docs"}.PutSpec(t.Context(), spec))(t)
 		p.build.Spec = digest.String()
-		if want.Computing = 6; p.measured(t) != want {
-			t.Errorf("%+v, want %+v", p.measured(t), want)
-		}
+		want.Computing = 6
+		assert.True(t, p.measured(t) == want, "%+v, want %+v", p.measured(t), want)
 	}
 	p.build.Spec = "" // of a restore, or an audit
 	got, want := p.measured(t), (workflows.Capacity{Workers: 3, Slots: 75, CPU: 11, Computing: 6})
@@ -447,9 +418,7 @@ func TestANoticeIsDueFromTheEndOfARunUntilItWasTried(t *testing.T) {
 				return webhook.Hook{URL: receiver.URL, Secret: "a secret to sign with", On: []string{config.OnFailed}}
 			}
 			end := workflows.End{Build: p.build, Status: core.StatusFailed, Reason: "internal"}
-			if _, err := p.env.ExecuteActivity(workflows.EndBuild, end); err != nil {
-				t.Fatal(err)
-			}
+			musttest.Get(p.env.ExecuteActivity(workflows.EndBuild, end))(t)
 			none := musttest.EndedContext(t)
 			require.False(t, p.Due.Wait(none), "nothing is due after the end of a run that a webhook asks for")
 			_, err := p.env.ExecuteActivity(workflows.SendNotice, workflows.Notice{

@@ -139,9 +139,8 @@ func TestSecretsAreRequiredAndReachTheirServiceAlone(t *testing.T) {
 		"S3_MILVUS_SECRET": {"milvus", "s3"}, "S3_CORPUS_SECRET": {"corpus", "s3"},
 		"MILVUS_ROOT_PASSWORD": {"cli", "milvus", "query-api", "worker"},
 	} {
-		if slices.Sort(given[name]); !slices.Equal(given[name], want) {
-			t.Errorf("%s is given to %v, want %v", name, given[name], want)
-		}
+		slices.Sort(given[name])
+		assert.True(t, slices.Equal(given[name], want), "%s is given to %v, want %v", name, given[name], want)
 		assert.True(t, strings.Contains(readFile(t, "env.example"), name+"=\n"),
 			"%s is not in infra/env.example, or has a value there", name)
 		delete(given, name)

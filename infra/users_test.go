@@ -44,8 +44,7 @@ func TestASecretThatWouldBreakAFileOfUsersIsRefused(t *testing.T) {
 	for script, secret := range map[string]string{
 		"redis/users.sh": "REDIS_CLI_PASSWORD", "seaweedfs/identities.sh": "S3_CLI_SECRET",
 	} {
-		_, err := writeUsers(t, script, "", "")
-		assert.NoError(t, err, "%s refuses good secrets", script)
+		assert.NoError(t, musttest.Err(writeUsers(t, script, "", "")), "%s refuses good secrets", script)
 		for _, bad := range []string{
 			"", "short", `0123456789abcdef"`, "0123456789abcdef\nuser x on nopass", "0123456789abcdef@host",
 		} {

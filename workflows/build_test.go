@@ -578,12 +578,11 @@ func TestABackfillFollowsThePointer(t *testing.T) {
 func TestABackfillEndsAsItsBuildDoes(t *testing.T) {
 	held := newFilling()
 	held.outcome = workflows.Outcome{Status: "held", Reason: "recall"}
-	out, err := held.run(t, nil)
-	assert.True(t, err == nil && out.Status == "held" && out.Reason == "recall" && held.count(workflows.TakeLease) == 1,
-		"%+v, %v", out, err)
+	out := musttest.Get(held.run(t, nil))(t)
+	assert.True(t, out.Status == "held" && out.Reason == "recall" && held.count(workflows.TakeLease) == 1, "%+v", out)
 	failed := newFilling()
 	failed.fail[workflows.PlanBuild] = []error{fatal("plan_moved")}
-	out, err = failed.run(t, nil)
+	out, err := failed.run(t, nil)
 	assert.True(t, err == nil && out.Status == "failed" && out.Reason == "plan_moved", "%+v, %v", out, err)
 }
 

@@ -46,15 +46,14 @@ func TestRecordHistories(t *testing.T) {
 		t.Skip("UNWEAVER_RECORD_HISTORIES is not set")
 	}
 	binary := musttest.Get(exec.LookPath(cmp.Or(os.Getenv("UNWEAVER_TEMPORAL"), "temporal")))(t)
-	server, err := testsuite.StartDevServer(t.Context(), testsuite.DevServerOptions{
+	server := musttest.Get(testsuite.StartDevServer(t.Context(), testsuite.DevServerOptions{
 		ExistingPath:  binary,
 		ClientOptions: &client.Options{Logger: log.NewStructuredLogger(slog.New(slog.DiscardHandler))},
 		SearchAttributes: temporal.NewSearchAttributes(
 			workflows.IndexAttribute.ValueSet(""), workflows.GenerationAttribute.ValueSet(""),
 			workflows.StageAttribute.ValueSet(""), workflows.StatusAttribute.ValueSet("")),
 		ExtraArgs: []string{"--dynamic-config-value", "limit.historyCount.suggestContinueAsNew=400"}, // else 4,096
-	})
-	require.NoError(t, err)
+	}))(t)
 	t.Cleanup(func() { _ = server.Stop() })
 	r := recorder{t, server.Client()}
 	require.NoError(t, errors.Join(os.RemoveAll(histories), os.MkdirAll(histories, 0o755)))

@@ -302,7 +302,7 @@ func (r *ruin) try(number int) (d damage) {
 	copyFolder(r.t, r.data, i.data)
 	path := filepath.Join(i.data, d.file)
 	raw, err := os.ReadFile(path)
-	require.True(r.t, err == nil, "%v", err)
+	require.NoError(r.t, err)
 	older, _ := os.ReadFile(filepath.Join(r.older, d.file))
 	other, _ := os.ReadFile(filepath.Join(i.data, r.kinds[d.kind][random.IntN(len(r.kinds[d.kind]))]))
 	names := slices.Sorted(maps.Keys(harms))
@@ -320,7 +320,7 @@ func (r *ruin) try(number int) (d damage) {
 		} else {
 			err = os.WriteFile(path, harmed, 0o600)
 		}
-		require.True(r.t, err == nil, "%v", err)
+		require.NoError(r.t, err)
 	}
 
 	var said string

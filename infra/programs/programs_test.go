@@ -31,6 +31,7 @@ import (
 
 	"github.com/unweaver/unweaver/internal/testkit/longtest"
 	"github.com/unweaver/unweaver/internal/testkit/modeltest"
+	"github.com/unweaver/unweaver/internal/testkit/musttest"
 )
 
 // installation is a data directory with its configuration, its corpus, and the process that serves it.
@@ -67,10 +68,7 @@ func install(t *testing.T, models, settings string) *installation {
 		return strings.HasPrefix(variable, "UNWEAVER_")
 	}), "UNWEAVER_CONFIG="+filepath.Join(at, "unweaver.yaml"), "E2E_KEY=e2e")
 	i.write(filepath.Join(at, "unweaver.yaml"), fmt.Sprintf(settings, models, i.corpus))
-	var err error
-	if i.log, err = os.OpenFile(filepath.Join(at, "log"), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	i.log = musttest.Get(os.OpenFile(filepath.Join(at, "log"), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600))(t)
 	t.Cleanup(func() {
 		_ = i.log.Close()
 		if said, err := os.ReadFile(i.log.Name()); t.Failed() && err == nil {
@@ -91,8 +89,7 @@ func (i *installation) write(path, text string) {
 	if !filepath.IsAbs(path) {
 		path = filepath.Join(i.corpus, path)
 	}
-	err := os.MkdirAll(filepath.Dir(path), 0o700)
-	require.True(i.t, err == nil, "%v", err)
+	require.NoError(i.t, os.MkdirAll(filepath.Dir(path), 0o700))
 	require.NoError(i.t, os.WriteFile(path, []byte(text), 0o600))
 }
 
@@ -151,7 +148,7 @@ func (i *installation) beginOnce() bool {
 	if err == nil {
 		err = i.dev.Start()
 	}
-	require.True(i.t, err == nil, "%v", err)
+	require.NoError(i.t, err)
 	ready := make(chan bool, 1)
 	go func() {
 		lines := bufio.NewScanner(out)
@@ -172,7 +169,7 @@ func (i *installation) beginOnce() bool {
 	if err == nil {
 		err = json.Unmarshal(raw, &dev)
 	}
-	require.True(i.t, err == nil, "%v", err)
+	require.NoError(i.t, err)
 	i.http = dev.HTTP
 	return true
 }
@@ -187,8 +184,7 @@ func (i *installation) kill() {
 func (i *installation) ask(question string) (documents []string) {
 	i.t.Helper()
 	body, _ := json.Marshal(map[string]any{"query": question, "top_chunks": 10})
-	response, err := http.Post(i.http+"/v1/indexes/docs/query", "application/json", bytes.NewReader(body))
-	require.True(i.t, err == nil, "%v", err)
+	response := musttest.Get(http.Post(i.http+"/v1/indexes/docs/query", "application/json", bytes.NewReader(body)))(i.t)
 	defer func() { _ = response.Body.Close() }()
 	var out struct {
 		Chunks []struct{ Document string }
@@ -206,7 +202,7 @@ func (i *installation) ask(question string) (documents []string) {
 func (i *installation) call(question string) string {
 	session, err := sdk.NewClient(&sdk.Implementation{Name: "test", Version: "1"}, nil).
 		Connect(i.t.Context(), &sdk.CommandTransport{Command: i.command("mcp")}, nil)
-	require.True(i.t, err == nil, "%v", err)
+	require.NoError(i.t, err)
 	defer func() { _ = session.Close() }()
 	result, err := session.CallTool(i.t.Context(),
 		&sdk.CallToolParams{Name: "search", Arguments: map[string]any{"index": "docs", "query": question}})

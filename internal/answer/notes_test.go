@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/assert"
-	"github.com/stretchr/testify/require"
 
 	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/fault"
@@ -16,6 +15,7 @@ import (
 	"github.com/unweaver/unweaver/internal/model/neural"
 	"github.com/unweaver/unweaver/internal/retrieve"
 	"github.com/unweaver/unweaver/internal/retrieve/snippet"
+	"github.com/unweaver/unweaver/internal/testkit/musttest"
 )
 
 func TestNotesAreReadWithTheMarksOfTheirPassages(t *testing.T) {
@@ -84,8 +84,7 @@ func (q insideQuestion) Embed(ctx context.Context, texts []string) ([][]float32,
 
 // Promises: 131.
 func TestAQuestionIsEmbeddedAsOneByTheWeightsOfItsGeneration(t *testing.T) {
-	described, err := neural.Describe("e5", t.TempDir())
-	require.NoError(t, err)
+	described := musttest.Get(neural.Describe("e5", t.TempDir()))(t)
 	made := core.Fingerprint{Provider: model.Neural, Model: described.Info().Model}
 	asked, err := asQuestions(insideAsker{described}, made)
 	_, is := asked.(insideQuestion)

@@ -103,8 +103,7 @@ func TestProcessesShareTheConcurrencyOfAnEndpoint(t *testing.T) {
 		defer func() { assert.NoError(t, member.Leave(t.Context())) }()
 		for range 12 {
 			wg.Go(func() {
-				_, err := set.Chat.Complete(t.Context(), model.Call{Task: model.Answer, User: "hello there"})
-				assert.NoError(t, err)
+				assert.NoError(t, musttest.Err(set.Chat.Complete(t.Context(), model.Call{Task: model.Answer, User: "hello there"})))
 			})
 		}
 	}
@@ -121,8 +120,7 @@ func TestABuildsModelsAreMeteredBelowTheirLimits(t *testing.T) {
 	var wg sync.WaitGroup
 	for range 12 {
 		wg.Go(func() {
-			_, err := set.Chat.Complete(t.Context(), model.Call{Task: model.Answer, User: "hello there"})
-			assert.NoError(t, err)
+			assert.NoError(t, musttest.Err(set.Chat.Complete(t.Context(), model.Call{Task: model.Answer, User: "hello there"})))
 		})
 	}
 	wg.Wait()
@@ -131,8 +129,7 @@ func TestABuildsModelsAreMeteredBelowTheirLimits(t *testing.T) {
 		"%d at once, begun %v, answered %d; want at most 3, 12, 12", meter.most, meter.tasks, meter.answered)
 	for name, embedder := range map[string]model.Embedder{"chunks": set.Chunks, "classes": set.Classes} {
 		before := meter.tasks[model.EmbedTask]
-		_, _, err := embedder.Embed(t.Context(), []string{"some words to embed"})
-		require.NoError(t, err)
+		musttest.Get2(embedder.Embed(t.Context(), []string{"some words to embed"}))(t)
 		assert.Equal(t, before+1, meter.tasks[model.EmbedTask], "the embedder of %s is not metered", name)
 	}
 }
@@ -155,10 +152,8 @@ func TestWhatCostsNothingIsNotMetered(t *testing.T) {
 			clear(meter.tasks)
 			set := musttest.Get(models.NewBuildSet(c.spec, meter))(t)
 			call := model.Call{Task: model.Extract, Input: "Niels Bohr", User: "Niels Bohr", Ref: "f#1"}
-			_, err := set.Chat.Complete(t.Context(), call)
-			require.NoError(t, err)
-			_, _, err = set.Classes.Embed(t.Context(), []string{"Niels Bohr"})
-			require.NoError(t, err)
+			musttest.Get(set.Chat.Complete(t.Context(), call))(t)
+			musttest.Get2(set.Classes.Embed(t.Context(), []string{"Niels Bohr"}))(t)
 			assert.Len(t, meter.tasks, c.tasks, "metered %v", meter.tasks)
 		})
 	}
@@ -193,8 +188,7 @@ func TestAServerOfOnesOwnNeedsNoKeyThatNobodyNamed(t *testing.T) {
 	t.Setenv(core.DefaultKeyVariable, "")
 	spec.Chat.APIKeyEnv, spec.Embedding.APIKeyEnv = core.DefaultKeyVariable, core.DefaultKeyVariable
 	made := musttest.Get(factory(spec).NewBuildSet(spec, nil))(t)
-	_, err := made.Chat.Complete(t.Context(), model.Call{Task: model.Answer, User: "hello"})
-	assert.NoError(t, err)
+	assert.NoError(t, musttest.Err(made.Chat.Complete(t.Context(), model.Call{Task: model.Answer, User: "hello"})))
 	spec.Chat.APIKeyEnv = keyVariable
 	t.Setenv(keyVariable, "")
 	musttest.Refuse(factory(spec).Chat(spec, ""))(t, fault.ModelAuth)
@@ -240,16 +234,14 @@ func TestEndpointsThatTheProcessDoesNotNameAreRefused(t *testing.T) {
 	builtin := core.Spec{Chat: core.ChatModel{Provider: "builtin"}, Embedding: core.EmbedModel{Provider: "builtin"}}
 	none := app.NewModels(nil, nil)
 	assert.NoError(t, none.Check(builtin), "built-in models")
-	err := none.Check(good)
-	assert.True(t, fault.Is(err, fault.EndpointRefused), "a process without configuration: %v", err)
+	musttest.Code(t, none.Check(good), fault.EndpointRefused, "a process without configuration")
 	none.AllowEndpoints(config.Endpoint{BaseURL: good.Chat.BaseURL, APIKeyEnv: keyVariable})
 	assert.NoError(t, none.Check(good), "allowed since")
 }
 
 func TestARerankerIsMadeOfEndpointsThatTheProcessNames(t *testing.T) {
 	good := spec(t, modeltest.Options{})
-	none, err := factory(good).Ranker(good)
-	assert.True(t, err == nil && none == nil, "without one: %v %v", none, err)
+	assert.Nil(t, musttest.Get(factory(good).Ranker(good))(t), "without one")
 	good.Rerank = core.RerankModel{Provider: "http", BaseURL: "http://reranker.example/v1"}
 	own := config.Default()
 	own.Models.Rerank = good.Rerank
@@ -360,8 +352,7 @@ func TestAFileIsNotKeptAmongTheCorpora(t *testing.T) {
 	raw, err := os.ReadFile(kept)
 	assert.True(t, err != nil, "it holds %s", raw)
 	require.NoError(t, stores.GrantCorpora(filepath.Dir(file), true))
-	_, err = os.ReadFile(kept)
-	assert.NoError(t, err, "a folder is kept")
+	assert.NoError(t, musttest.Err(os.ReadFile(kept)), "a folder is kept")
 }
 
 // The model of a role has its own server, key and limits; the others go on with the general ones.
@@ -376,9 +367,7 @@ func TestARoleHasItsOwnServerAndLimits(t *testing.T) {
 		Limits: core.Limits{Concurrency: 1},
 	}}
 	models := factory(general)
-	if err := models.Check(general); !fault.Is(err, fault.EndpointRefused) {
-		t.Errorf("a server that the process does not name: %v", err)
-	}
+	musttest.Code(t, models.Check(general), fault.EndpointRefused, "a server that the process does not name")
 	models.AllowEndpoints(config.Endpoint{BaseURL: server.URL, APIKeyEnv: "WIRING_TEST_ANSWERS"})
 	require.NoError(t, models.Check(general))
 	set := musttest.Get(models.NewBuildSet(general, nil))(t)
@@ -387,8 +376,7 @@ func TestARoleHasItsOwnServerAndLimits(t *testing.T) {
 	var wg sync.WaitGroup
 	for range 8 {
 		wg.Go(func() {
-			_, err := answers.Complete(t.Context(), model.Call{Task: model.Answer, User: "hello there"})
-			assert.NoError(t, err)
+			assert.NoError(t, musttest.Err(answers.Complete(t.Context(), model.Call{Task: model.Answer, User: "hello there"})))
 		})
 	}
 	wg.Wait()
@@ -420,15 +408,13 @@ func TestADataDirectoryHoldsEveryStoreAndIsOpenedAgain(t *testing.T) {
 		assert.True(t, err == nil && string(values[0]) == "v", "records: %q, %v", values, err)
 		accounts, err := stores.Coordination.ReadAccounts(t.Context(), "i/g")
 		assert.True(t, err == nil && string(accounts["w"]) == "7", "accounts: %q, %v", accounts, err)
-		n, err := stores.Vectors.Count(t.Context(), "c")
-		assert.True(t, err == nil && n == 0, "vectors: %d, %v", n, err)
+		assert.Zero(t, musttest.Get(stores.Vectors.Count(t.Context(), "c"))(t), "vectors")
 		assert.True(t, stores.StoreID != "" && stores.StoreID == id && stores.Staging == nil,
 			"the artifact store was %q and is %q", id, stores.StoreID)
 		require.NoError(t, stores.Close())
 	}
 	for _, name := range []string{"artifacts", "classes.bolt", "classes.bolt.runs", "vectors"} { // where they always lay
-		_, err := os.Stat(filepath.Join(dir, name))
-		assert.NoError(t, err)
+		assert.NoError(t, musttest.Err(os.Stat(filepath.Join(dir, name))))
 	}
 }
 
@@ -545,9 +531,7 @@ func TestACorpusOutsideOfEveryRootIsRefused(t *testing.T) {
 		t.Skip("no links here:", err)
 	}
 	stores := open(t, app.FillPaths(config.Stores{CorpusRoots: []string{root}}, data))
-	if _, err := stores.OpenCorpus(t.Context(), filepath.Join(root, "docs")); err != nil {
-		t.Error(err)
-	}
+	assert.NoError(t, musttest.Err(stores.OpenCorpus(t.Context(), filepath.Join(root, "docs"))))
 	for _, path := range []string{outside, link, root + "/../" + filepath.Base(outside), "/etc", root + "x"} {
 		musttest.Refuse(stores.OpenCorpus(t.Context(), path))(t, fault.CorpusRefused, "stores.corpus_roots")
 	}
@@ -567,9 +551,8 @@ func TestWhatTheOwnerGrantsIsReadAlsoAfterARestart(t *testing.T) {
 			require.NoError(t, stores.GrantCorpora(kept, true))
 			require.NoError(t, stores.GrantCorpora(once, false))
 		}
-		_, err := stores.OpenCorpus(t.Context(), kept)
-		assert.NoError(t, err, "start %d", round)
-		_, err = stores.OpenCorpus(t.Context(), once)
+		assert.NoError(t, musttest.Err(stores.OpenCorpus(t.Context(), kept)), "start %d", round)
+		_, err := stores.OpenCorpus(t.Context(), once)
 		assert.True(t, (err == nil) == (round == 0), "start %d, granted for a moment: %v", round, err)
 	}
 	info, err := os.Stat(file)

@@ -8,7 +8,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"slices"
 	"strings"
 	"sync"
@@ -126,8 +125,14 @@ func TestProgramsThatStartTogetherAgreeOnTheStoreID(t *testing.T) {
 	var all sync.WaitGroup
 	for i := range ids {
 		all.Go(func() {
-			id, err := artifact.OpenStoreID(t.Context(),
-				&late{Memory: store, wait: func() { once[i].Do(func() { meet.Done(); meet.Wait() }) }})
+			find := func(_ context.Context, op artifacttest.Op, _ string, call func() error) error {
+				err := call()
+				if op == artifacttest.Get && err != nil { // every program finds none before any of them writes one
+					once[i].Do(func() { meet.Done(); meet.Wait() })
+				}
+				return err
+			}
+			id, err := artifact.OpenStoreID(t.Context(), artifacttest.Around{Store: store, Do: find})
 			assert.NoError(t, err)
 			ids[i] = id
 		})
@@ -140,31 +145,15 @@ func TestProgramsThatStartTogetherAgreeOnTheStoreID(t *testing.T) {
 	assert.True(t, err == nil && id == ids[0], "later it is %s, %v", id, err)
 }
 
-// late makes every program find no identity before any of them writes one.
-type late struct {
-	*artifacttest.Memory
-	wait func()
-}
-
-func (l *late) Get(ctx context.Context, key string, r blob.Range) (body io.ReadCloser, info blob.Info, err error) {
-	body, info, err = l.Memory.Get(ctx, key, r)
-	if err != nil {
-		l.wait()
-	}
-	return body, info, err
-}
-
 func TestAStoreIDIsReadFromItsCopy(t *testing.T) {
 	store := artifacttest.New()
 	id := musttest.Get(artifact.OpenStoreID(t.Context(), store))(t)
-	whole, _, err := blob.Read(t.Context(), store, "store.json")
-	require.NoError(t, err)
+	whole, _ := musttest.Get2(blob.Read(t.Context(), store, "store.json"))(t)
 	changed := bytes.Clone(whole)
 	changed[bytes.Index(changed, []byte(id))] ^= 1 // 'a' for a '`', a digit for its neighbour: still 32 signs
 	for _, damaged := range [][]byte{changed, whole[:len(whole)/2], {}} {
 		musttest.Get(blob.Write(t.Context(), store, "store.json", damaged, blob.Cond{}))(t)
-		again, err := artifact.OpenStoreID(t.Context(), store)
-		assert.True(t, err == nil && again == id, "%q: %s, %v", damaged, again, err)
+		assert.Equal(t, id, musttest.Get(artifact.OpenStoreID(t.Context(), store))(t), "%q", damaged)
 		blobtest.Holds(t, store, "store.json", string(whole))
 	}
 }
@@ -269,8 +258,7 @@ func TestDeleteAllStopsWhenItIsCancelledAndTellsErrors(t *testing.T) {
 	assert.True(t, errors.Is(err, context.Canceled) && memory.Calls(artifacttest.Delete) == 0,
 		"%v after %d deletes", err, memory.Calls(artifacttest.Delete))
 	memory.Fail = func(artifacttest.Op, string) error { return fault.StoreDenied.At("delete", "a") }
-	err = artifact.DeleteAll(t.Context(), memory, []string{"a"})
-	assert.True(t, fault.Is(err, fault.StoreDenied), "%v", err)
+	musttest.Fail(t, artifact.DeleteAll(t.Context(), memory, []string{"a"}), fault.StoreDenied)
 }
 
 func TestAStoreOfBranchesIsAStore(t *testing.T) {
@@ -283,16 +271,14 @@ func TestWhatABranchSharesLiesBelowItsBase(t *testing.T) {
 	branch := artifact.New(store, "exp")
 	require.NoError(t, branch.PutBase(t.Context(), "docs"))
 	assert.NoError(t, branch.PutBase(t.Context(), "docs"), "it may not be repeated")
-	err := branch.PutBase(t.Context(), "other")
-	assert.True(t, fault.Is(err, fault.Usage), "the name is given to another base: %v", err)
+	musttest.Code(t, branch.PutBase(t.Context(), "other"), fault.Usage, "the name is given to another base")
 	for _, key := range []string{"exp/segments/a", "exp/segments/b", "exp/specs/c.json", "exp/lease.json", "exp/current.json"} {
 		info, err := blob.Write(t.Context(), store, key, []byte(key), blob.Cond{Absent: true})
 		require.True(t, err == nil && info.Key == key, "%s: %+v, %v", key, info, err)
 		blobtest.Holds(t, store, key, key)
 	}
 	keys := func(of blob.Store, prefix, after string) (out []string) {
-		for info, err := range of.List(t.Context(), prefix, after) {
-			require.NoError(t, err)
+		for info := range musttest.All(t, of.List(t.Context(), prefix, after)) {
 			out = append(out, info.Key)
 		}
 		return out
@@ -428,8 +414,7 @@ func TestAStoreThatDoesNotAnswerIsNotTakenForDamage(t *testing.T) {
 			}
 			return nil
 		}
-		_, err := x.ListGenerations(t.Context())
-		assert.True(t, fault.Is(err, fault.StoreDown), "%s: %v", key, err)
+		musttest.Code(t, musttest.Err(x.ListGenerations(t.Context())), fault.StoreDown, key)
 	}
 	store.Fail = nil
 	_, _, err := x.ReadableRefs(musttest.EndedContext(t))
@@ -482,8 +467,7 @@ func TestAnObjectIsIntactWhereItIsWhatItsNameSays(t *testing.T) {
 	file := musttest.Get(artifact.NewFile())(t)
 	defer file.Discard()
 	musttest.Get(file.Write([]byte("content")))(t)
-	segment, _, err := file.PutSegment(t.Context(), x)
-	require.NoError(t, err)
+	segment, _ := musttest.Get2(file.PutSegment(t.Context(), x))(t)
 	key := x.SegmentKey(segment.SHA256)
 	for _, content := range []string{"content", "contenT", "conten", "contents", ""} {
 		musttest.Get(blob.Write(t.Context(), x.Store, key, []byte(content), blob.Cond{}))(t)
@@ -512,8 +496,7 @@ func TestANameThatIsNoneNeverBecomesAPath(t *testing.T) {
 	keys = append(keys, good.SegmentKey("a/b"), good.GenerationKey("a/b", "report.json"), good.RunKey("a/b", "x"))
 	for _, key := range keys {
 		assert.True(t, fault.Is(blob.CheckKey(key), fault.InvalidParam), "%q is taken by a store", key)
-		_, err := store.Stat(t.Context(), key)
-		assert.True(t, fault.Is(err, fault.InvalidParam), "%q: %v", key, err)
+		musttest.Code(t, musttest.Err(store.Stat(t.Context(), key)), fault.InvalidParam, "%q", key)
 	}
 }
 

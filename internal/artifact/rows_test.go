@@ -72,8 +72,7 @@ func TestScanGivesTheRowsOfItsFramesInOneRequest(t *testing.T) {
 		}
 		store.Reset()
 		seen := 0
-		for row, err := range reader.Scan(t.Context(), c.lo, c.hi) {
-			require.NoError(t, err)
+		for row := range musttest.All(t, reader.Scan(t.Context(), c.lo, c.hi)) {
 			require.True(t, string(row.Key) == rowKey(first+seen) && string(row.Value) == rowValue(first+seen) &&
 				row.Frame >= c.from, "%s: row %d is %s of frame %d", situation, seen, row.Key, row.Frame)
 			seen++
@@ -104,8 +103,7 @@ func TestADamagedFrameIsAnErrorThatNamesItsObject(t *testing.T) {
 		store.Change("f", flip)
 	}
 	seen := 0
-	for _, err := range artifact.ScanAll(t.Context(), store, "f") {
-		require.NoError(t, err)
+	for range musttest.All(t, artifact.ScanAll(t.Context(), store, "f")) {
 		if seen++; seen == 10 { // a reader may stop early
 			break
 		}
@@ -160,11 +158,9 @@ func TestASmallFileIsReadOnce(t *testing.T) {
 	before := store.Calls(artifacttest.Get) + store.Calls(artifacttest.Stat)
 	whole := rowsOf(t, store)
 	for range 2 {
-		raw, err := whole.Get(t.Context(), rowKey(7))
-		assert.True(t, err == nil && string(raw) == rowValue(7), "%q %v", raw, err)
+		assert.Equal(t, rowValue(7), string(musttest.Get(whole.Get(t.Context(), rowKey(7)))(t)))
 		rows := 0
-		for _, err := range whole.Scan(t.Context(), 0, -1) {
-			require.NoError(t, err)
+		for range musttest.All(t, whole.Scan(t.Context(), 0, -1)) {
 			rows++
 		}
 		assert.Equal(t, rowCount, rows)
@@ -214,12 +210,10 @@ func TestAFileIsLoadedByItsSizeOrNotAtAll(t *testing.T) {
 	reader, info := rowFile(t, store, "k"), musttest.Get(store.Stat(t.Context(), "k"))(t)
 	loaded := musttest.Get(artifact.LoadOf(t.Context(), store, "k", info.Size))(t)
 	var want, got []string
-	for row, err := range reader.Scan(t.Context(), 0, -1) {
-		require.NoError(t, err)
+	for row := range musttest.All(t, reader.Scan(t.Context(), 0, -1)) {
 		want = append(want, fmt.Sprintf("%s %s %d", row.Key, row.Value, row.Frame))
 	}
-	for row, err := range loaded.Rows() {
-		require.NoError(t, err)
+	for row := range musttest.All(t, loaded.Rows()) {
 		got = append(got, fmt.Sprintf("%s %s %d", row.Key, row.Value, row.Frame))
 	}
 	assert.True(t, len(want) != 0 && slices.Equal(got, want), "%d rows, want %d", len(got), len(want))
@@ -259,8 +253,7 @@ func TestRowsUnderKeysAreThoseOfAScan(t *testing.T) {
 			}
 		}
 		store.Reset()
-		for row, err := range artifact.RowsUnder(t.Context(), store, "f", info.Size, slices.Values(keys)) {
-			require.NoError(t, err)
+		for row := range musttest.All(t, artifact.RowsUnder(t.Context(), store, "f", info.Size, slices.Values(keys))) {
 			got = append(got, [2]string{string(row.Key), string(row.Value)})
 		}
 		assert.True(t, slices.Equal(got, want), "%d keys: %d rows, want %d", len(keys), len(got), len(want))

@@ -17,6 +17,7 @@ import (
 	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/document"
 	"github.com/unweaver/unweaver/internal/fault"
+	"github.com/unweaver/unweaver/internal/testkit/musttest"
 )
 
 func load(t *testing.T, yaml string, env, set []string) (*config.Config, error) {
@@ -138,13 +139,7 @@ indexes:
 }
 
 // must returns a value that came without an error.
-func must[T any](value T, err error) func(testing.TB) T {
-	return func(t testing.TB) T {
-		t.Helper()
-		require.NoError(t, err)
-		return value
-	}
-}
+func must[T any](value T, err error) func(testing.TB) T { return musttest.Get(value, err) }
 
 func TestVariablesThatKubernetesInjectsAreIgnored(t *testing.T) {
 	cfg := must(config.Load(config.Source{Env: []string{
@@ -363,14 +358,11 @@ func TestEndpointsAreThoseThatTheConfigurationNames(t *testing.T) {
 		{BaseURL: "http://chat:1/v1", APIKeyEnv: "CHAT"}, {BaseURL: "http://more:2/v1", APIKeyEnv: "MORE"},
 		{BaseURL: "http://own:3/v1", APIKeyEnv: "OWN"}, {BaseURL: "https://api.openai.com/v1", APIKeyEnv: "OPENAI"},
 	}
-	got := cfg.ListEndpoints()
-	assert.True(t, slices.Equal(got, want), "%+v", got)
+	assert.Equal(t, want, cfg.ListEndpoints())
 	recording, _ := filepath.Abs("replay.jsonl")
 	assert.Equal(t, []string{recording}, cfg.ListRecordings())
 	assert.Equal(t, []string{"/data/a", "/data/b"}, cfg.Stores.CorpusRoots)
-	if got := config.Default().ListEndpoints(); len(got) != 0 {
-		t.Errorf("built-in models name %v", got)
-	}
+	assert.Empty(t, config.Default().ListEndpoints(), "built-in models name")
 }
 
 func TestAListHasAShortForm(t *testing.T) {
@@ -440,9 +432,8 @@ func TestEverySettingSaysWhereItCameFrom(t *testing.T) {
 	assert.True(t, grace.Text == "48h" && grace.Origin == config.FromFile, "%+v", grace)
 	_, listed := got["indexes.docs.models.chat.provider"]
 	assert.True(t, !listed, "a model setting that the index does not give is listed as its own")
-	if raw, err := json.Marshal(got["indexes.docs.grace"]); err != nil || !strings.Contains(string(raw), `"48h0m0s"`) {
-		t.Errorf("%s %v", raw, err)
-	}
+	raw, err := json.Marshal(got["indexes.docs.grace"])
+	assert.True(t, err == nil && strings.Contains(string(raw), `"48h0m0s"`), "%s %v", raw, err)
 }
 
 func TestPasswordsOfStoresAreNotShown(t *testing.T) {
@@ -502,9 +493,7 @@ func TestARoleFallsBackToTheGeneralModel(t *testing.T) {
 			[]string{"models.answer.api_key_env=KEY_X", "indexes.docs.models.chat.base_url=http://b/v1"}, "docs",
 			changed(func(m *core.ChatModel) { m.BaseURL, m.APIKeyEnv = "http://b/v1", "" }),
 		},
-		"of the index": {nil, "other", changed(func(m *core.ChatModel) {
-			m.Model, m.Price = "other", core.Price{}
-		})},
+		"of the index": {nil, "other", changed(func(m *core.ChatModel) { m.Model, m.Price = "other", core.Price{} })},
 		"of an index that names no role": {[]string{"indexes.docs.models.chat.model=i"}, "docs", changed(func(m *core.ChatModel) {
 			m.Model = "i"
 		})},
@@ -527,8 +516,7 @@ func TestRolesThatAreTheGeneralModelChangeNoSpecification(t *testing.T) {
 		return out
 	}
 	plain := spec()
-	raw, err := json.Marshal(plain)
-	require.NoError(t, err)
+	raw := musttest.Get(json.Marshal(plain))(t)
 	assert.NotRegexp(t, `"(roles|answer|extraction)"`, string(raw), "bytes are those of a file without roles and languages")
 	assert.Equal(t, "a7bbbda88620277d81106e060d708cbe24e428f5ad7b4ae7ce6ba16c15c9b304", plain.ConfigDigest().String())
 	assert.Equal(t, plain, spec("models.extraction.model=m", "models.extraction.price.prompt=1",
@@ -545,11 +533,10 @@ func TestRolesThatAreTheGeneralModelChangeNoSpecification(t *testing.T) {
 }
 
 func TestAProcessMayAskTheServersOfRolesAndNoOthers(t *testing.T) {
-	cfg, err := load(t, oneChat, nil, []string{
+	cfg := musttest.Get(load(t, oneChat, nil, []string{
 		"models.answer.base_url=http://b/v1", "models.answer.model=n", "models.answer.api_key_env=KEY_B",
 		"indexes.docs.models.shortening.base_url=http://c/v1", "indexes.docs.models.shortening.model=o",
-	})
-	require.NoError(t, err)
+	}))(t)
 	assert.Equal(t, []config.Endpoint{
 		{BaseURL: "http://a/v1", APIKeyEnv: "KEY_A"}, {BaseURL: "http://b/v1", APIKeyEnv: "KEY_B"},
 		{BaseURL: "http://c/v1"},

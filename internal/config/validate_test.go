@@ -263,10 +263,9 @@ func TestMistakesComeInTheOrderOfTheFileThenVariablesThenSettings(t *testing.T) 
 
 func TestFilesThatCannotBeRead(t *testing.T) {
 	missing := filepath.Join(t.TempDir(), "none.yaml")
-	if _, err := config.Load(config.Source{Path: missing}); !fault.Is(err, fault.BadConfig) {
-		t.Errorf("a missing file that was named: %v", err)
-	}
-	_, err := config.Load(config.Source{Path: missing, Missing: true})
+	_, err := config.Load(config.Source{Path: missing})
+	assert.True(t, fault.Is(err, fault.BadConfig), "a missing file that was named: %v", err)
+	_, err = config.Load(config.Source{Path: missing, Missing: true})
 	assert.NoError(t, err, "a missing file that no option names")
 	assert.Empty(t, refused(t, "# nothing but a comment\n"))
 }
@@ -443,9 +442,8 @@ func TestFlagsOfAServerProcess(t *testing.T) {
 		!strings.HasPrefix(out, "unweaver-worker ") {
 		t.Errorf("%v %s", err, out)
 	}
-	if process, _, err := parsed(t, nil, "-probe"); err != nil || !process.Probe || process.IsDone() {
-		t.Errorf("%+v, %v", process, err)
-	}
+	process, _, err = parsed(t, nil, "-probe")
+	assert.True(t, err == nil && process.Probe && !process.IsDone(), "%+v, %v", process, err)
 	for _, args := range [][]string{{"--colour"}, {"docs"}, {"--config"}} {
 		process, _, err := parsed(t, nil, append([]string{"--json"}, args...)...)
 		var out bytes.Buffer

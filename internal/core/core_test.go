@@ -178,9 +178,8 @@ func about(t *testing.T, what string, got, want float64) {
 
 func TestTimeLeftGoesByWhatWasMeasured(t *testing.T) {
 	state := core.RunState{Stage: core.StageChunk}
-	if _, left := state.EstimateProgress(core.Pace{Share: 0.5, Seconds: 60}); left != 0 {
-		t.Errorf("a first build that still cuts chunks: %g s left, of stages that were not seen", left)
-	}
+	_, left := state.EstimateProgress(core.Pace{Share: 0.5, Seconds: 60})
+	assert.True(t, left == 0, "a first build that still cuts chunks: %g s left, of stages that were not seen", left)
 	state = core.RunState{Stage: core.StageExtract, Paid: true}
 	share, left := state.EstimateProgress(core.Pace{Share: 0.5, Seconds: 70})
 	about(t, "half of extraction", share, 0.39)
@@ -215,12 +214,10 @@ func TestTimeLeftGoesByTheRunBeforeScaledByChunks(t *testing.T) {
 	about(t, "left of three times as many chunks", left, 20+180)
 	stopped := time.Now()
 	state.Stopped = &stopped
-	if _, left := state.EstimateProgress(core.Pace{Share: 0.5, Seconds: 20}); left != 0 {
-		t.Errorf("a run that pauses: %g s left", left)
-	}
-	if _, left := state.EstimateProgress(core.Pace{Share: 0.5}); left != 0 {
-		t.Errorf("nothing moves: %g s left", left)
-	}
+	_, left = state.EstimateProgress(core.Pace{Share: 0.5, Seconds: 20})
+	assert.True(t, left == 0, "a run that pauses: %g s left", left)
+	_, left = state.EstimateProgress(core.Pace{Share: 0.5})
+	assert.True(t, left == 0, "nothing moves: %g s left", left)
 }
 
 func TestARestoreIsAsFarAsItsParts(t *testing.T) {
@@ -282,9 +279,8 @@ func TestProbesAreReadLineByLine(t *testing.T) {
 		_, err := core.ReadProbes(strings.NewReader(text), true)
 		assert.True(t, err != nil && strings.Contains(err.Error(), says), "%.40q: %v, want %q", text, err, says)
 	}
-	if got, err := core.ReadProbes(strings.NewReader(`{"question":"a"}`), false); err != nil || len(got) != 1 {
-		t.Errorf("where documents are not asked for: %v, %v", got, err)
-	}
+	got, err = core.ReadProbes(strings.NewReader(`{"question":"a"}`), false)
+	assert.True(t, err == nil && len(got) == 1, "where documents are not asked for: %v, %v", got, err)
 }
 
 func TestSizesAreDecimal(t *testing.T) {
@@ -305,4 +301,48 @@ func TestFilesOfOtherTypesAreCountedByTheirExtensions(t *testing.T) {
 	all.AddOtherTypes(list)
 	want := map[string]int64{".png": 4, "no extension": 6}
 	assert.True(t, all.OtherTypes == 10 && maps.Equal(all.Extensions, want), "%+v, want %v", all, want)
+}
+
+// What is asked follows from the parent, the request and the choice; a request that did not change goes on as it was.
+func TestWhatPassagesAreAskedFollowsFromTheParentAndTheChoice(t *testing.T) {
+	of := func(kind string) core.Request { return core.Request{Types: strings.Fields(kind)} }
+	asked := func(kind, apply string, earlier ...string) (out core.Asked) {
+		out = core.Asked{Request: of(kind), Apply: apply}
+		for _, one := range earlier {
+			out.Earlier = append(out.Earlier, of(one))
+		}
+		return out
+	}
+	for name, c := range map[string]struct {
+		before core.Asked
+		kind   string
+		apply  string
+		want   core.Asked
+	}{
+		"the first types, unchosen":    {asked("", ""), "A", "", asked("A", "")},
+		"the first types, from now on": {asked("", ""), "A", "new", asked("A", "new", "")},
+		"other types, unchosen":        {asked("A", "new", ""), "B", "", asked("B", "")},
+		"other types, from now on":     {asked("A", "new", ""), "B", "new", asked("B", "new", "A", "")},
+		"the night after, unchosen":    {asked("A", "new", ""), "A", "", asked("A", "new", "")},
+		"the night after, from now on": {asked("A", "mentions", ""), "A", "new", asked("A", "mentions", "")},
+		"then what names them":         {asked("A", "new", ""), "A", "mentions", asked("A", "mentions", "")},
+		"then everything":              {asked("A", "new", ""), "A", "all", asked("A", "")},
+		"no types any more":            {asked("A", ""), "", "new", asked("", "new", "A")},
+		"types that were there before": {asked("B", "new", "A", "C"), "A", "new", asked("A", "new", "B", "C")},
+		"more than are remembered":     {asked("E", "new", "D", "C", "B", "A"), "F", "new", asked("F", "new", "E", "D", "C", "B")},
+	} {
+		got := core.AskOver(c.before, of(c.kind), c.apply)
+		assert.True(t, got.Same(c.want) && got.Request.Digest() == c.want.Request.Digest(), "%s: %+v", name, got)
+	}
+	assert.Equal(t, []string{"B", "A"}, of("B C").Changed(of("A C")))
+	guided := core.Request{Types: []string{"B", "C"}, Guidance: "g"}
+	assert.Equal(t, []string{"B", "C", "A"}, guided.Changed(of("A C")), "guidance changed, too")
+	spec := core.Spec{}
+	assert.Equal(t, spec.ConfigDigest(), spec.WithApply(core.ApplyNew).ConfigDigest(), "a choice rebuilds")
+}
+
+func TestALongSettingIsShownByItsBeginning(t *testing.T) {
+	spec := core.Spec{Index: "docs", Extraction: &core.Extraction{Examples: strings.Repeat("é", 60_000)}}
+	differs := spec.ListDifferences(core.Spec{Index: "docs", Extraction: &core.Extraction{}})
+	assert.True(t, len(differs) == 1 && len(differs[0]) < 300 && strings.Contains(differs[0], "(60000 characters)"), differs)
 }

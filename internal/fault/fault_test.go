@@ -22,13 +22,13 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/unweaver/unweaver/internal/fault"
+	"github.com/unweaver/unweaver/internal/testkit/musttest"
 )
 
 // declared reads the constants of type Code from the source, so that one without a kind cannot hide.
 func declared(t *testing.T) map[string]fault.Code {
 	t.Helper()
-	file, err := parser.ParseFile(token.NewFileSet(), "fault.go", nil, 0)
-	require.NoError(t, err)
+	file := musttest.Get(parser.ParseFile(token.NewFileSet(), "fault.go", nil, 0))(t)
 	codes := map[string]fault.Code{}
 	ast.Inspect(file, func(node ast.Node) bool {
 		spec, ok := node.(*ast.ValueSpec)
@@ -108,8 +108,7 @@ func TestTheReferenceOfErrorsIsTheTable(t *testing.T) {
 	if *update {
 		require.NoError(t, os.WriteFile(referencePath, []byte(text.String()), 0o644))
 	}
-	have, err := os.ReadFile(referencePath)
-	require.NoError(t, err)
+	have := musttest.Get(os.ReadFile(referencePath))(t)
 	assert.Equal(t, string(have), text.String(), "run: go test ./internal/fault -run Reference -update")
 }
 

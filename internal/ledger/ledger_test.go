@@ -73,9 +73,8 @@ func TestAFailedPaymentStoresNothingAndGivesItsClaimBack(t *testing.T) {
 	l := ledger.New(store, c)
 	boom := errors.New("boom")
 	fails := func(context.Context) (ledger.Result, error) { return ledger.Result{}, boom }
-	if _, _, err := l.Do(t.Context(), ledger.Extract, key(1), 0, fails); !errors.Is(err, boom) {
-		t.Fatal(err)
-	}
+	_, _, err := l.Do(t.Context(), ledger.Extract, key(1), 0, fails)
+	require.ErrorIs(t, err, boom)
 	pays := func(context.Context) (ledger.Result, error) { return ledger.Result{Value: []byte("v")}, nil }
 	e, paid, err := ledger.New(store, c).Do(t.Context(), ledger.Extract, key(1), 0, pays)
 	assert.True(t, err == nil && paid && string(e.Value) == "v", "%v %v %v", e, paid, err)
@@ -154,8 +153,7 @@ func TestWhatCouldNotBeStoredIsHeldAndStoredWhenItCanBe(t *testing.T) {
 			began := time.Now()
 			_, _, err := mine.Do(t.Context(), ledger.Extract, key(1), 0, pay)
 			assert.True(t, fault.Is(err, code) && time.Since(began) <= longest, "%s: %v after %v", code, err, time.Since(began))
-			err = mine.FindTrouble()
-			assert.True(t, fault.Is(err, code), "%s: the trouble is %v", code, err)
+			musttest.Code(t, mine.FindTrouble(), code, "%s: the trouble", code)
 			began = time.Now()
 			if err := mine.AwaitReady(t.Context()); !fault.Is(err, code) || time.Since(began) > 10*time.Second {
 				t.Errorf("%s: ready says %v after %v", code, err, time.Since(began))
@@ -197,8 +195,7 @@ func TestAProcessThatEndsWaitsForWhatItHolds(t *testing.T) {
 		require.True(t, fault.Is(err, fault.StoreFull), "%v", err)
 		short, cancel := context.WithTimeout(t.Context(), 30*time.Second)
 		defer cancel()
-		err = mine.Drain(short)
-		assert.True(t, fault.Is(err, fault.StoreFull), "it got %v", err)
+		musttest.Code(t, mine.Drain(short), fault.StoreFull)
 		time.AfterFunc(time.Minute, func() { full.Store(false) })
 		err = mine.Drain(t.Context())
 		assert.True(t, err == nil && len(store.Keys("ledger/extract/loose/")) == 1, "%v, stored %v", err, store.Keys(""))
@@ -210,10 +207,7 @@ func TestALooseEntryThatCannotBeUsedIsRemovedToldAndPaidForAgain(t *testing.T) {
 	for _, task := range ledger.Tasks() {
 		for _, negative := range []bool{false, true} {
 			b := newBook(t)
-			if _, err := b.Put(t.Context(), task, key(1), 0,
-				ledger.Result{Value: []byte("damaged"), Negative: negative}); err != nil {
-				t.Fatal(err)
-			}
+			musttest.Get(b.Put(t.Context(), task, key(1), 0, ledger.Result{Value: []byte("damaged"), Negative: negative}))(t)
 			object := b.store.Keys("ledger/" + task + "/loose/")[0]
 			var named names
 			b.OnDamage = named.add
@@ -242,9 +236,7 @@ func TestALooseEntryThatCannotBeUsedIsRemovedToldAndPaidForAgain(t *testing.T) {
 func TestWaitingForAClaimEndsWithTheCaller(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		shared := newClaims()
-		if _, err := shared.Claim(t.Context(), "ledger:extract:"+key(1).String(), "another", time.Hour); err != nil {
-			t.Fatal(err)
-		}
+		musttest.Get(shared.Claim(t.Context(), "ledger:extract:"+key(1).String(), "another", time.Hour))(t)
 		ctx, stop := context.WithTimeout(t.Context(), 5*time.Second)
 		defer stop()
 		_, _, err := ledger.New(artifacttest.New(), shared).Do(ctx, ledger.Extract, key(1), 0, nil)
@@ -266,8 +258,7 @@ func TestAMissCostsOneLookAndItsResultOneWrite(t *testing.T) {
 			requests.Take() // what a process asks once
 		}
 		result := ledger.Result{Value: []byte("v"), Negative: i%2 == 0}
-		_, _, err := l.Do(t.Context(), ledger.Extract, key(i), 0, pays(&paid, result))
-		require.NoError(t, err)
+		musttest.Get2(l.Do(t.Context(), ledger.Extract, key(i), 0, pays(&paid, result)))(t)
 	}
 	if counted := requests.Take(); paid != 101 || counted.Of("", distance.Get) != 100 || counted.Of("") != 200 {
 		t.Errorf("paid %d times\n%s", paid, counted)
@@ -367,6 +358,13 @@ func newBook(t *testing.T) *book {
 	b := &book{store: artifacttest.New(), now: day(0)}
 	b.store.Now = func() time.Time { return b.now }
 	b.reopen()
+	return b
+}
+
+// paidBook returns a book in which some keys of a task are paid.
+func paidBook(t *testing.T, task string, from, to int) *book {
+	b := newBook(t)
+	b.pay(t, task, from, to)
 	return b
 }
 

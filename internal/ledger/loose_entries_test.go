@@ -29,8 +29,7 @@ func TestLooseEntriesAreListedOnceEach(t *testing.T) {
 	for _, looseListed = range []int64{1, 2, 3, 350, entries - 1, entries, entries + 1, 100_000} {
 		var last core.Digest
 		given := 0
-		for entry, err := range l.looseObjects(t.Context(), Extract) {
-			require.NoError(t, err)
+		for entry := range musttest.All(t, l.looseObjects(t.Context(), Extract)) {
 			if given++; entry.key.String() <= last.String() && given > 1 {
 				t.Fatalf("side by side from %d on: %s comes behind %s", looseListed, entry.key, last)
 			}
@@ -51,8 +50,7 @@ func TestTheEntriesOfAnEnrichmentAreForgotten(t *testing.T) {
 	kept, err := l.RunUpkeep(t.Context(), Triples, nil, time.Now().Add(2*LooseGrace)) // what is packed goes, too
 	require.True(t, kept.Gathered == 2 && err == nil, "%+v, %v: nothing is packed", kept, err)
 	for _, task := range OfEnrichments() {
-		n, err := l.Forget(t.Context(), task, time.Now())
-		assert.True(t, n == 2 && err == nil, "%s: %d, %v", task, n, err)
+		assert.EqualValues(t, 2, musttest.Get(l.Forget(t.Context(), task, time.Now()))(t), task)
 		entry, err := l.Get(t.Context(), task, key, 0)
 		assert.True(t, entry == nil && err == nil, "%s: %v, %v", task, entry, err)
 	}

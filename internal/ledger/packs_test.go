@@ -39,8 +39,7 @@ func keysFrom(from, to int) (keys []core.Digest) {
 }
 
 func TestOfTwoResultsOfOneKeyOneCountsEverywhereAndAfterAMerge(t *testing.T) {
-	b := newBook(t)
-	b.pay(t, ledger.Extract, 0, 5)
+	b := paidBook(t, ledger.Extract, 0, 5)
 	other := newBook(t) // a worker that did not see the first pack
 	for i := range 6 {
 		result := ledger.Result{Value: []byte("another")}
@@ -48,8 +47,7 @@ func TestOfTwoResultsOfOneKeyOneCountsEverywhereAndAfterAMerge(t *testing.T) {
 	}
 	require.Equal(t, 6, musttest.Get(other.Pack(t.Context(), ledger.Extract, keysFrom(0, 6)))(t))
 	for _, object := range other.store.Keys("ledger/extract/packs/") {
-		raw, _, err := blob.Read(t.Context(), other.store, object)
-		require.NoError(t, err)
+		raw, _ := musttest.Get2(blob.Read(t.Context(), other.store, object))(t)
 		musttest.Get(blob.Write(t.Context(), b.store, object, raw, blob.Cond{}))(t)
 	}
 	answer := func() string {
@@ -73,8 +71,7 @@ func TestOfTwoResultsOfOneKeyOneCountsEverywhereAndAfterAMerge(t *testing.T) {
 
 // A process that is slow may look into a pack that was merged and deleted since it listed it.
 func TestAPackThatIsGoneIsPassedOver(t *testing.T) {
-	b := newBook(t)
-	b.pay(t, ledger.Extract, 0, 20)
+	b := paidBook(t, ledger.Extract, 0, 20)
 	b.reopen()
 	reader := b.Ledger
 	if e, err := reader.Get(t.Context(), ledger.Extract, key(999), 0); e != nil || err != nil { // it lists, and reads none
@@ -98,8 +95,7 @@ func TestFewDeadEntriesWaitLongerThanMany(t *testing.T) {
 		dead, day int
 		goes      bool
 	}{{1, 16, false}, {1, 30, true}, {20, 16, true}, {20, 13, false}} {
-		b := newBook(t)
-		b.pay(t, ledger.Extract, 0, 100)
+		b := paidBook(t, ledger.Extract, 0, 100)
 		b.now = day(2)
 		b.upkeep(t, ledger.Extract, nil) // swept
 		b.now = day(c.day)
@@ -204,21 +200,19 @@ func TestLookUpsAndUpkeepGoOnSideBySide(t *testing.T) {
 	all.Go(func() {
 		for hours := range 11 { // less than LooseGrace: what the workers listed at first stays there
 			now := time.Now().Add(time.Duration(hours) * 2 * time.Hour)
-			_, err := ledger.New(b.store, shared).RunUpkeep(t.Context(), ledger.Extract, nil, now)
-			assert.NoError(t, err)
+			assert.NoError(t, musttest.Err(ledger.New(b.store, shared).RunUpkeep(t.Context(), ledger.Extract, nil, now)))
 		}
 	})
 	all.Wait()
 }
 
 func TestACancelledUpkeepSaysSoAndLosesNothing(t *testing.T) {
-	b := newBook(t)
-	b.pay(t, ledger.Extract, 0, 20)
+	b := paidBook(t, ledger.Extract, 0, 20)
 	ctx := musttest.EndedContext(t)
 	_, err := b.RunUpkeep(ctx, ledger.Extract, listing(), day(30))
-	assert.True(t, errors.Is(err, context.Canceled), "%v", err)
+	assert.ErrorIs(t, err, context.Canceled)
 	_, err = b.Expire(ctx, ledger.Extract, listing(key(1)), day(30))
-	assert.True(t, errors.Is(err, context.Canceled), "%v", err)
+	assert.ErrorIs(t, err, context.Canceled)
 	b.want(t, ledger.Extract, 20, all)
 }
 
@@ -243,8 +237,7 @@ func TestObjectsThatAreNoEntriesAreLeftAlone(t *testing.T) {
 func (b *book) flipEach(t *testing.T, prefix string, look func(where string, i int, named *names)) {
 	whole := map[string][]byte{}
 	for _, object := range b.store.Keys("ledger/") {
-		raw, _, err := blob.Read(t.Context(), b.store, object)
-		require.NoError(t, err)
+		raw, _ := musttest.Get2(blob.Read(t.Context(), b.store, object))(t)
 		whole[object] = raw
 	}
 	flips := 0
@@ -299,8 +292,7 @@ func TestAnEntryUnderAnotherNameIsAbsent(t *testing.T) {
 	b := newBook(t)
 	b.put(t, ledger.Extract, 0, 1)
 	object := b.store.Keys("ledger/extract/")[0]
-	raw, _, err := blob.Read(t.Context(), b.store, object)
-	require.NoError(t, err)
+	raw, _ := musttest.Get2(blob.Read(t.Context(), b.store, object))(t)
 	b.put(t, ledger.Extract, 1, 2)
 	for _, other := range b.store.Keys("ledger/extract/") {
 		musttest.Get(blob.Write(t.Context(), b.store, other, raw, blob.Cond{}))(t)
@@ -310,8 +302,7 @@ func TestAnEntryUnderAnotherNameIsAbsent(t *testing.T) {
 
 // A pack whose entries lie nowhere else: each reads as it was written, or is absent.
 func TestAPackWithAChangedByteGivesNoOtherValue(t *testing.T) {
-	b := newBook(t)
-	b.pay(t, ledger.Shorten, 0, 3)
+	b := paidBook(t, ledger.Shorten, 0, 3)
 	b.now = day(3)
 	b.upkeep(t, ledger.Shorten, nil) // sweeps the loose ones
 	require.Empty(t, b.store.Keys("ledger/shorten/loose/"))
@@ -409,8 +400,7 @@ func TestWhatIsRemovedIsGoneAndNothingElseIsPaidForAgain(t *testing.T) {
 	}
 	for info, err := range b.store.List(t.Context(), "ledger/", "") {
 		require.NoError(t, err)
-		raw, _, err := blob.Read(t.Context(), b.store, info.Key)
-		require.NoError(t, err)
+		raw, _ := musttest.Get2(blob.Read(t.Context(), b.store, info.Key))(t)
 		held := bytes.Contains(raw, []byte(key(57).String()))
 		for row, err := range artifact.ScanAll(t.Context(), b.store, info.Key) {
 			if err != nil {

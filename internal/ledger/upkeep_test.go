@@ -47,8 +47,7 @@ func TestManyPacksBecomeFewAndEveryEntryIsFoundAllTheWhile(t *testing.T) {
 	}
 	b.reopen()
 	b.store.Reset()
-	e, err := b.Get(t.Context(), ledger.Extract, key(n+1), 0)
-	require.True(t, e == nil && err == nil, "%v %v", e, err)
+	require.Nil(t, musttest.Get(b.Get(t.Context(), ledger.Extract, key(n+1), 0))(t))
 	if gets := b.store.Calls(artifacttest.Get); gets > 3*8+2 { // footer, trailer and filter of each
 		t.Errorf("the first miss of a process costs %d reads", gets)
 	}
@@ -181,8 +180,7 @@ func TestUpkeepShowsThatItGetsOn(t *testing.T) {
 		{"merge", func() error { _, err := b.Merge(ctx, ledger.Extract, b.now); return err }, 5 * each / 1024},
 		{"sweep", func() error { _, err := b.Sweep(ctx, ledger.Extract, day(2)); return err }, packs},
 		{"expire", func() error {
-			_, err := b.Expire(ctx, ledger.Extract, listing(keysFrom(0, packs*each)...), day(20))
-			return err
+			return musttest.Err(b.Expire(ctx, ledger.Extract, listing(keysFrom(0, packs*each)...), day(20)))
 		}, 2 * (packs * each / 1024)},
 	} {
 		signs.Store(0)
@@ -194,8 +192,7 @@ func TestUpkeepShowsThatItGetsOn(t *testing.T) {
 
 func TestEntriesThatNothingListsGoWhenTheyAreOld(t *testing.T) {
 	for _, task := range []string{ledger.Extract, ledger.Shorten} { // answers go with the texts that they hold
-		b := newBook(t)
-		b.pay(t, task, 0, 40) // packed
+		b := paidBook(t, task, 0, 40) // packed
 		for i := 40; i < 60; i++ {
 			musttest.Get(b.Put(t.Context(), task, key(i), 0, ledger.Result{Value: []byte(value(i))}))(t)
 		}
@@ -234,9 +231,8 @@ func TestOldEntriesOfAYoungMergeGo(t *testing.T) {
 	b := newBook(t)
 	b.payShards(t, ledger.Extract, 0, 12, 20)
 	b.now = day(16)
-	if n, err := b.Merge(t.Context(), ledger.Extract, b.now); err != nil || n == 0 {
-		t.Fatal(n, err)
-	}
+	n, err := b.Merge(t.Context(), ledger.Extract, b.now)
+	require.True(t, err == nil && n != 0, "%v %v", n, err)
 	b.now = day(18)
 	musttest.Get(b.Sweep(t.Context(), ledger.Extract, b.now))(t)
 	gone, err := b.Expire(t.Context(), ledger.Extract, listing(key(1)), b.now)
@@ -245,8 +241,7 @@ func TestOldEntriesOfAYoungMergeGo(t *testing.T) {
 
 // A list of live keys that breaks off would make live entries look dead.
 func TestNothingExpiresWhenTheListOfLiveKeysFails(t *testing.T) {
-	b := newBook(t)
-	b.pay(t, ledger.Extract, 0, 20)
+	b := paidBook(t, ledger.Extract, 0, 20)
 	b.now = day(30)
 	lost := fault.SegmentDamage.At("read", "extract segment")
 	broken := func(yield func(core.Digest, error) bool) {
@@ -260,8 +255,7 @@ func TestNothingExpiresWhenTheListOfLiveKeysFails(t *testing.T) {
 }
 
 func TestEntriesAreLookedThroughOnceADay(t *testing.T) {
-	b := newBook(t)
-	b.pay(t, ledger.Extract, 0, 20)
+	b := paidBook(t, ledger.Extract, 0, 20)
 	asked := 0
 	count := func(yield func(core.Digest, error) bool) {
 		asked++
@@ -287,8 +281,7 @@ func TestADamagedPackIsSetAsideAndNamedOnce(t *testing.T) {
 		"a frame": func(raw []byte) []byte { raw[20] ^= 1; return raw },
 		"its end": func(raw []byte) []byte { return raw[:len(raw)-9] }, "all gone": func([]byte) []byte { return nil },
 	} {
-		b := newBook(t)
-		b.pay(t, task, 0, 20)
+		b := paidBook(t, task, 0, 20)
 		pack := b.store.Keys("ledger/" + task + "/packs/")[0]
 		b.store.Change(pack, edit)
 		b.payShards(t, task, 1, 12, 20)
@@ -297,8 +290,7 @@ func TestADamagedPackIsSetAsideAndNamedOnce(t *testing.T) {
 		b.OnDamage = named.add
 		require.Equal(t, value(3), string(musttest.Get(b.Get(t.Context(), task, key(3), 0))(t).Value), situation)
 		b.now = day(3)
-		_, err := b.RunUpkeep(t.Context(), task, nil, b.now)
-		require.NoError(t, err, "%s", situation)
+		require.NoError(t, musttest.Err(b.RunUpkeep(t.Context(), task, nil, b.now)), "%s", situation)
 		for i := range 240 {
 			e, paid, err := b.Do(t.Context(), task, key(i), 0, func(context.Context) (ledger.Result, error) {
 				return ledger.Result{}, errors.New("paid again")
@@ -357,8 +349,7 @@ func TestAMergeWhoseResultIsGoneGivesItsInputsBack(t *testing.T) {
 }
 
 func TestSweepDeletesByBatches(t *testing.T) {
-	b := newBook(t)
-	b.pay(t, ledger.Extract, 0, 2500)
+	b := paidBook(t, ledger.Extract, 0, 2500)
 	require.Zero(t, musttest.Get(b.Sweep(t.Context(), ledger.Extract, b.now))(t), "at once")
 	b.now = day(2)
 	b.store.Reset()
@@ -367,8 +358,7 @@ func TestSweepDeletesByBatches(t *testing.T) {
 }
 
 func TestPackLeavesOutWhatLiesInPacksAlready(t *testing.T) {
-	b := newBook(t)
-	b.pay(t, ledger.Extract, 0, 100)
+	b := paidBook(t, ledger.Extract, 0, 100)
 	b.now = day(2)
 	b.upkeep(t, ledger.Extract, nil)
 	b.reopen()
@@ -379,8 +369,7 @@ func TestPackLeavesOutWhatLiesInPacksAlready(t *testing.T) {
 }
 
 func TestAReadErrorOfTheStoreIsNotTakenForAMiss(t *testing.T) {
-	b := newBook(t)
-	b.pay(t, ledger.Extract, 0, 20)
+	b := paidBook(t, ledger.Extract, 0, 20)
 	for _, part := range []string{"packs/", "loose/", "merges/"} {
 		b.reopen()
 		b.store.Fail = func(_ artifacttest.Op, k string) error {
@@ -406,8 +395,7 @@ func TestAClockThatJumpsDropsNoEntryEarly(t *testing.T) {
 		"an hour back": func(at time.Time) time.Time { return at.Add(-time.Hour) },
 		"a year back":  func(at time.Time) time.Time { return at.AddDate(-1, 0, 0) },
 	} {
-		b := newBook(t)
-		b.pay(t, ledger.Extract, 0, 20)
+		b := paidBook(t, ledger.Extract, 0, 20)
 		for night := 1; night < 12; night++ {
 			b.now = day(night)
 			if night == 3 {

@@ -15,6 +15,7 @@ import (
 	"github.com/unweaver/unweaver/internal/model"
 	"github.com/unweaver/unweaver/internal/model/builtin"
 	"github.com/unweaver/unweaver/internal/model/limits"
+	"github.com/unweaver/unweaver/internal/testkit/musttest"
 )
 
 type scripted struct {
@@ -102,9 +103,8 @@ func TestWhatCountsAsAPaidCall(t *testing.T) {
 func TestARefusedRequestIsNotSent(t *testing.T) {
 	paused := fault.Paused.At("run", "i/g").Because("it was paused")
 	below, meter := &scripted{}, &tally{refuse: paused}
-	_, err := model.MeterChat(below, meter).Complete(t.Context(), model.Call{})
-	assert.True(t, fault.Is(err, fault.Paused), "chat: %v", err)
-	_, _, err = model.MeterEmbedder(below, meter).Embed(t.Context(), []string{"a"})
+	musttest.Code(t, musttest.Err(model.MeterChat(below, meter).Complete(t.Context(), model.Call{})), fault.Paused, "chat")
+	_, _, err := model.MeterEmbedder(below, meter).Embed(t.Context(), []string{"a"})
 	assert.True(t, fault.Is(err, fault.Paused), "embed: %v", err)
 	assert.True(t, below.calls == 0 && len(meter.ends) == 0, "%d, %d", below.calls, len(meter.ends))
 }
@@ -195,8 +195,7 @@ func TestARequestIsSentByTheAdmissionItHas(t *testing.T) {
 		require.NoError(t, err, name)
 		ctx := model.WithAdmission(t.Context(), admission)
 		for range 2 { // of two requests the first is sent by it
-			_, err := chat.Complete(ctx, model.Call{Task: model.Extract, User: "twelve bytes"})
-			require.NoError(t, err, name)
+			require.NoError(t, musttest.Err(chat.Complete(ctx, model.Call{Task: model.Extract, User: "twelve bytes"})), name)
 		}
 		admission.GiveBack() // too late to count
 		assert.True(t, meter.ahead == 1 && len(meter.tasks) == c.begun && meter.prompt[0] == 3,

@@ -95,9 +95,8 @@ func TestAliasesMakeOneClassOfNames(t *testing.T) {
 			s.write(t, map[string]string{"more.md": "# Port Alma 3\n\nThe mole of Port Alma 3 was raised by Nowhere.\n"})
 			require.NoError(t, os.Remove(filepath.Join(s.corpus, "place-003.md")))
 			s.spec.Gate.MaxRemoved = 1
-			if night, want := s.night(t).manifest, s.fromNothingAliased(t, step.file); night.Hashes != want.Hashes {
-				t.Errorf("after more changes: %+v, from nothing %+v", night.Hashes, want.Hashes)
-			}
+			night, want := s.night(t).manifest, s.fromNothingAliased(t, step.file)
+			assert.True(t, night.Hashes == want.Hashes, "after more changes: %+v, from nothing %+v", night.Hashes, want.Hashes)
 		}
 	}
 	assert.True(t, plain.Aliases == nil && s.current(t).Aliases == nil, "a generation without aliases lists some")

@@ -28,13 +28,13 @@ import (
 	"github.com/unweaver/unweaver/internal/store/vectors"
 	"github.com/unweaver/unweaver/internal/store/vectors/files"
 	"github.com/unweaver/unweaver/internal/store/vectors/milvus"
+	"github.com/unweaver/unweaver/internal/testkit/musttest"
 	"github.com/unweaver/unweaver/internal/testkit/vectorsmemory"
 )
 
 // What an audit reads is kept until the audit ends, and no longer: a purge that follows it does not wait.
 func TestAnAuditKeepsWhatItReadsUntilItEnds(t *testing.T) {
-	s := newSite(t, sample(4))
-	s.night(t)
+	s := builtSite(t, sample(4))
 	work := s.Bare(run.Job{Index: s.spec.Index, Generation: "audit-001"}, core.StageAudit, upkeep.AuditFolder)
 	defer work.Close()
 	parts := must(work.OpenAudit(t.Context(), core.Everything, false))(t)
@@ -107,8 +107,7 @@ func (s *site) rewrite(
 	out := must(artifact.NewRows())(t)
 	defer out.Discard()
 	at := 0
-	for row, err := range artifact.ScanAll(t.Context(), s.Artifacts, s.index().SegmentKey(segment.SHA256)) {
-		require.NoError(t, err)
+	for row := range musttest.All(t, artifact.ScanAll(t.Context(), s.Artifacts, s.index().SegmentKey(segment.SHA256))) {
 		if value := change(at, string(row.Key), row.Value); value != nil {
 			out.Append(string(row.Key), value)
 		}
@@ -121,8 +120,7 @@ func (s *site) rewrite(
 // Promises: 50.
 func TestAnAuditOfWhatWasJustBuiltFindsNothing(t *testing.T) {
 	for name, part := range map[string]core.Sample{"all": core.Everything, "a part": {Part: 2, Of: 3}} {
-		s := newSite(t, sample(20))
-		s.night(t)
+		s := builtSite(t, sample(20))
 		s.write(t, map[string]string{"place-003.md": "# Changed\n\nPort Alma 3 was given to Carla Ruiz in 1999.\n"})
 		s.night(t) // a generation that re-uses vectors of another
 		before := keysBelow(t, s.Artifacts, "")
@@ -143,8 +141,7 @@ func TestAnAuditOfWhatWasJustBuiltFindsNothing(t *testing.T) {
 // more: its rows and its content hash hold them.
 // Promises: 50.
 func TestAnAuditOfAnEarlierRecipeFindsNothing(t *testing.T) {
-	s := newSite(t, sample(20))
-	s.night(t)
+	s := builtSite(t, sample(20))
 	s.forge(t, func(manifest *core.Manifest) {
 		manifest.Made.ClassText = "" // as releases left it that did not record it
 		classes := s.folded(t, manifest)
@@ -169,8 +166,7 @@ func TestAnAuditOfAnEarlierRecipeFindsNothing(t *testing.T) {
 func (s *site) folded(t *testing.T, manifest *core.Manifest) map[string]rows.Reduced {
 	folds := map[string]*classmerge.Class{}
 	for _, segment := range manifest.Segments.Mentions {
-		for row, err := range artifact.ScanAll(t.Context(), s.Artifacts, s.index().SegmentKey(segment.SHA256)) {
-			require.NoError(t, err)
+		for row := range musttest.All(t, artifact.ScanAll(t.Context(), s.Artifacts, s.index().SegmentKey(segment.SHA256))) {
 			mention := must(rows.DecodeMention(row.Value))(t)
 			key := string(row.Key)
 			if folds[key] == nil {
@@ -207,15 +203,13 @@ func TestThePartsOfAnAuditLookAtEverythingOnce(t *testing.T) {
 // Promises: 51.
 func TestAnAuditThatStoodStillIsNotMisledByWhatWasCollected(t *testing.T) {
 	for _, repair := range []bool{false, true} {
-		s := newSite(t, sample(20))
-		s.night(t)
+		s := builtSite(t, sample(20))
 		job := run.Job{Index: s.spec.Index, Generation: "audit-paused"}
 		work := s.Bare(job, core.StageAudit, upkeep.AuditFolder)
 		defer work.Close()
 		parts := must(work.OpenAudit(t.Context(), core.Everything, repair))(t)
 		manifest := s.current(t)
-		s.write(t, map[string]string{"place-003.md": "# Changed\n\nPort Alma 3 was given to Carla Ruiz in 1999.\n"})
-		s.night(t)
+		s.buildFiles(t, map[string]string{"place-003.md": "# Changed\n\nPort Alma 3 was given to Carla Ruiz in 1999.\n"})
 		mark := collect.MarkKey(s.index(), manifest.Generation)
 		must(blob.Write(t.Context(), s.Artifacts, mark, []byte("{}"), blob.Cond{}))(t)
 		require.NoError(t, s.Vectors.Drop(t.Context(), manifest.Collections.Classes))
@@ -247,8 +241,7 @@ func TestEachKindOfDriftIsFound(t *testing.T) {
 		t.Helper()
 		manifest := s.current(t)
 		for _, segment := range manifest.Segments.Classes {
-			for row, err := range artifact.ScanAll(t.Context(), s.Artifacts, s.index().SegmentKey(segment.SHA256)) {
-				require.NoError(t, err)
+			for row := range musttest.All(t, artifact.ScanAll(t.Context(), s.Artifacts, s.index().SegmentKey(segment.SHA256))) {
 				class = must(rows.DecodeClass(row.Value))(t)
 				digest := rows.RecordDigest(class.Record)
 				return core.RecordKey(manifest.Store, manifest.Index, core.ID(row.Key), digest), class
@@ -365,8 +358,7 @@ func TestEachKindOfDriftIsFound(t *testing.T) {
 		}, map[string]int64{core.DriftVector: 1}, false, "segments hold"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			s := newSite(t, sample(20))
-			s.night(t)
+			s := builtSite(t, sample(20))
 			c.plant(t, s)
 			found, err := s.audit(t, core.Everything, false)
 			require.True(t, fault.Is(err, fault.Drift) && found.Left != 0 && strings.Contains(err.Error(), c.says),
@@ -387,13 +379,11 @@ func TestEachKindOfDriftIsFound(t *testing.T) {
 // Verifying a build compares the first vectors of a batch; one that differs at its end differs in nothing else.
 // Promises: 50.
 func TestAnAuditComparesEveryVector(t *testing.T) {
-	s := newSite(t, sample(200))
-	s.night(t)
+	s := builtSite(t, sample(200))
 	manifest := s.current(t)
 	last := ""
 	for _, segment := range manifest.Segments.Classes {
-		for row, err := range artifact.ScanAll(t.Context(), s.Artifacts, s.index().SegmentKey(segment.SHA256)) {
-			require.NoError(t, err)
+		for row := range musttest.All(t, artifact.ScanAll(t.Context(), s.Artifacts, s.index().SegmentKey(segment.SHA256))) {
 			class := must(rows.DecodeClass(row.Value))(t)
 			last = max(last, core.ClassRow(core.ID(row.Key), class.Vector))
 		}
@@ -518,8 +508,7 @@ func TestDamageToOpenVectorsIsFoundAndMended(t *testing.T) {
 			question := make([]float32, first.Class.Dimension)
 			question[0] = 1
 			for _, collection := range []string{first.Collections.Classes, first.Collections.Chunks} {
-				hits, err := s.Vectors.Search(t.Context(), collection, question, 1)
-				assert.True(t, err == nil && len(hits) == 1, "%s: %v, %v", collection, hits, err)
+				assert.Len(t, musttest.Get(s.Vectors.Search(t.Context(), collection, question, 1))(t), 1, collection)
 			}
 			require.NoError(t, s.Vectors.Close())
 			s.Vectors = open()

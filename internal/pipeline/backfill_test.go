@@ -249,8 +249,7 @@ func TestBackfillsAreListedTheLastBegunFirst(t *testing.T) {
 // begun again, it leaves the document out.
 func TestABackfillThatWasPlannedBeforeAPurgeStops(t *testing.T) {
 	s := newPaidSite(t, 5, calm)
-	s.write(t, map[string]string{"secret.md": secretDocument(0)})
-	s.night(t)
+	s.buildFiles(t, map[string]string{"secret.md": secretDocument(0)})
 	s.write(t, archive(3))
 	s.write(t, map[string]string{"secret.md": secretDocument(1)})
 	f := s.fills(t, "old", core.BackfillChoice{Documents: []string{"old/place-000.md", "secret.md"}})

@@ -16,6 +16,7 @@ import (
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/pipeline/run"
 	"github.com/unweaver/unweaver/internal/testkit/modeltest"
+	"github.com/unweaver/unweaver/internal/testkit/musttest"
 )
 
 func calm(*paidSite, modeltest.Seen) modeltest.Injection { return modeltest.Injection{} }
@@ -171,8 +172,7 @@ func TestTwoIndexesInBatchesPayOnce(t *testing.T) {
 		holder run.Holder
 	}{{first, firstHolder}, {second, secondHolder}} {
 		building.Go(func() {
-			_, err := s.stages(t.Context(), one.job, one.holder)
-			assert.NoError(t, err, "%s", one.job.Index)
+			assert.NoError(t, musttest.Err(s.stages(t.Context(), one.job, one.holder)), "%s", one.job.Index)
 		})
 	}
 	building.Wait()
@@ -332,8 +332,7 @@ func (way ending) compare(t *testing.T, report core.Report, book modeltest.Stats
 // lose removes what the run wrote under a name.
 func lose(t *testing.T, s *paidSite, name string) {
 	s.Forget()
-	for info, err := range s.blobs.List(t.Context(), "", "") {
-		require.NoError(t, err)
+	for info := range musttest.All(t, s.blobs.List(t.Context(), "", "")) {
 		if strings.Contains(info.Key, "/runs/") && strings.Contains(info.Key, name) {
 			require.NoError(t, s.blobs.Delete(t.Context(), info.Key))
 		}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -23,6 +22,8 @@ import (
 	"github.com/unweaver/unweaver/internal/pipeline/run"
 	"github.com/unweaver/unweaver/internal/retrieve"
 	"github.com/unweaver/unweaver/internal/store/blob"
+	"github.com/unweaver/unweaver/internal/testkit/artifacttest"
+	"github.com/unweaver/unweaver/internal/testkit/musttest"
 )
 
 // branchSite returns an installation as its stores are wired, with an index of two generations.
@@ -32,6 +33,11 @@ func branchSite(t *testing.T) *site {
 	s.night(t)
 	s.changed(t)
 	return s
+}
+
+// withBranches tests a branchSite in a time of its own: a branch settles for a second and a half.
+func withBranches(t *testing.T, test func(t *testing.T, s *site)) {
+	synctest.Test(t, func(t *testing.T) { test(t, branchSite(t)) })
 }
 
 func (s *site) branch(t testing.TB, name string, set map[string]string) (core.Branch, error) {
@@ -103,8 +109,7 @@ func (s *site) recordKeys(t testing.TB, manifest *core.Manifest) []string {
 
 // Promises: 41.
 func TestABranchBeginsWithWhatItsBaseServesAndCopiesNoSegment(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) { // a branch settles for a second and a half
-		s := branchSite(t)
+	withBranches(t, func(t *testing.T, s *site) {
 		before := segmentsIn(t, s)
 		branch, err := s.branch(t, "exp", map[string]string{"shortening.threshold": "200"})
 		require.True(t, err == nil && branch.Generation == "g002" && branch.Op != "", "%+v, %v", branch, err)
@@ -126,8 +131,7 @@ func TestABranchBeginsWithWhatItsBaseServesAndCopiesNoSegment(t *testing.T) {
 
 func segmentsIn(t testing.TB, s *site) []string {
 	var out []string
-	for info, err := range s.Artifacts.List(t.Context(), "", "") {
-		require.NoError(t, err)
+	for info := range musttest.All(t, s.Artifacts.List(t.Context(), "", "")) {
 		if strings.Contains(info.Key, "/segments/") {
 			out = append(out, info.Key)
 		}
@@ -139,8 +143,7 @@ func segmentsIn(t testing.TB, s *site) []string {
 // that may: what the other one lists must stay.
 // Promises: 41.
 func TestNightsOfABranchAndItsBaseDeleteNothingOfEachOther(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) { // a branch settles for a second and a half
-		s := branchSite(t)
+	withBranches(t, func(t *testing.T, s *site) {
 		s.spec.Keep, s.spec.Grace = 1, 0
 		must(s.branch(t, "exp", map[string]string{"shortening.threshold": "200"}))(t)
 		for range 4 {
@@ -166,8 +169,7 @@ func TestNightsOfABranchAndItsBaseDeleteNothingOfEachOther(t *testing.T) {
 
 // Promises: 42.
 func TestAPromotedBranchIsServedByItsBaseAndRolledBack(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) { // a branch settles for a second and a half
-		s := branchSite(t)
+	withBranches(t, func(t *testing.T, s *site) {
 		must(s.branch(t, "exp", map[string]string{"shortening.threshold": "200"}))(t)
 		refused(s.promote(t, "exp"))(t, fault.Usage, "", "a branch without a generation of its own is promoted")
 		s.on("exp", 200)
@@ -206,8 +208,7 @@ func TestAPromotedBranchIsServedByItsBaseAndRolledBack(t *testing.T) {
 
 // Promises: 43.
 func TestADeletedBranchFreesWhatItAloneUsed(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) { // a branch settles for a second and a half
-		s := branchSite(t)
+	withBranches(t, func(t *testing.T, s *site) {
 		s.spec.Keep, s.spec.Grace = 1, 0
 		for range 3 {
 			s.night(t)
@@ -230,8 +231,7 @@ func TestADeletedBranchFreesWhatItAloneUsed(t *testing.T) {
 		for info, err := range s.Artifacts.List(t.Context(), "exp/", "") {
 			assert.True(t, err == nil && strings.Contains(info.Key, "/collected"), "%s stayed (%v)", info.Key, err)
 		}
-		_, err := s.branch(t, "exp", nil)
-		assert.NoError(t, err, "the name cannot be used again")
+		assert.NoError(t, musttest.Err(s.branch(t, "exp", nil)), "the name cannot be used again")
 		s.entire(t, "exp")
 	})
 }
@@ -272,8 +272,7 @@ func (s *site) onlyNamed(t testing.TB) {
 }
 
 func TestBadBranches(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) { // a branch settles for a second and a half
-		s := branchSite(t)
+	withBranches(t, func(t *testing.T, s *site) {
 		must(s.branch(t, "exp", nil))(t)
 		s.on("other", 4000)
 		s.night(t)
@@ -281,14 +280,12 @@ func TestBadBranches(t *testing.T) {
 		for name, code := range map[string]fault.Code{
 			"exp": fault.Usage, "other": fault.Usage, "docs": fault.Usage, "Exp": fault.InvalidParam, "ledger": fault.InvalidParam,
 		} {
-			_, err := s.branch(t, name, nil)
-			assert.True(t, fault.Is(err, code), "branch as %s: %v", name, err)
+			musttest.Code(t, musttest.Err(s.branch(t, name, nil)), code, "branch as %s", name)
 		}
 		for _, asked := range []release.Branching{
 			{Base: "exp", Name: "second"}, {Base: "nothing", Name: "second"}, {Base: "docs", Name: "second", Generation: "never"},
 		} {
-			_, err := s.desk().MakeBranch(t.Context(), asked)
-			assert.Error(t, err, "%+v is made", asked)
+			assert.Error(t, musttest.Err(s.desk().MakeBranch(t.Context(), asked)), "%+v is made", asked)
 		}
 		refused(s.promote(t, "docs"))(t, fault.Usage, "", "what is no branch is promoted")
 	})
@@ -296,8 +293,7 @@ func TestBadBranches(t *testing.T) {
 
 // Of a branch that is being made and a deletion of its base, one is refused.
 func TestABranchAndADeletionOfItsBase(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) { // a branch settles for a second and a half
-		s := branchSite(t)
+	withBranches(t, func(t *testing.T, s *site) {
 		branch := func(name string, meanwhile func()) error {
 			made := make(chan error)
 			go func() {
@@ -308,16 +304,13 @@ func TestABranchAndADeletionOfItsBase(t *testing.T) {
 			meanwhile()
 			return <-made
 		}
-		require.NoError(t, branch("exp", func() {
-			refused(s.delete(t, &mortal{}, false))(t, fault.Usage, "", "")
-		}))
+		require.NoError(t, branch("exp", func() { refused(s.delete(t, &mortal{}, false))(t, fault.Usage, "", "") }))
 		s.entire(t, "exp")
 		holder := run.Holder{Workflow: "build/docs/" + run.DeletionGeneration + "1", Run: "r"}
 		closed := func(context.Context, run.Holder) (run.Standing, error) { return run.StandingClosed, nil }
-		err := branch("second", func() {
+		musttest.Fail(t, branch("second", func() {
 			must(run.TakeLease(t.Context(), artifact.New(s.Artifacts, "docs"), holder, closed))(t)
-		})
-		require.True(t, fault.Is(err, fault.LeaseHeld), "%v", err)
+		}), fault.LeaseHeld)
 		refused(s.branch(t, "third", nil))(t, fault.LeaseHeld, "", "")
 		for _, name := range []string{"second", "third"} {
 			current, _, err := artifact.New(s.Artifacts, name).ReadPointer(t.Context())
@@ -328,8 +321,7 @@ func TestABranchAndADeletionOfItsBase(t *testing.T) {
 
 // Promises: 42.
 func TestOfTwoPromotesAtOnceOneIsServed(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) { // a branch settles for a second and a half
-		s := branchSite(t)
+	withBranches(t, func(t *testing.T, s *site) {
 		for i, name := range []string{"one", "two"} {
 			must(s.branch(t, name, nil))(t)
 			s.on(name, 200+100*i)
@@ -346,32 +338,31 @@ func TestOfTwoPromotesAtOnceOneIsServed(t *testing.T) {
 			assert.True(t, err == nil || fault.Is(err, fault.PointerMoved), "%v", err)
 		}
 		s.entire(t, "docs")
-		refs, err := artifact.New(s.Artifacts, "docs").ListRefs(t.Context())
-		assert.True(t, err == nil && len(refs) == 3, "generations %v, %v", refs, err)
+		assert.Len(t, musttest.Get(artifact.New(s.Artifacts, "docs").ListRefs(t.Context()))(t), 3, "generations")
 	})
 }
 
 // dying is a store whose process dies at a write: that one, and all after it, do not happen.
 type dying struct {
-	blob.Store
+	artifacttest.Around
 	left atomic.Int64
 }
 
+func newDying(store blob.Store, left int64) *dying {
+	d := &dying{}
+	d.left.Store(left)
+	d.Around = artifacttest.Around{Store: store, Do: func(
+		_ context.Context, op artifacttest.Op, _ string, call func() error,
+	) error {
+		if (op == artifacttest.Put || op == artifacttest.Delete) && d.left.Add(-1) < 0 {
+			return errDied
+		}
+		return call()
+	}}
+	return d
+}
+
 var errDied = errors.New("the process died")
-
-func (d *dying) Put(ctx context.Context, key string, body io.Reader, n int64, c blob.Cond) (blob.Info, error) {
-	if d.left.Add(-1) < 0 {
-		return blob.Info{}, errDied
-	}
-	return d.Store.Put(ctx, key, body, n, c)
-}
-
-func (d *dying) Delete(ctx context.Context, key string) error {
-	if d.left.Add(-1) < 0 {
-		return errDied
-	}
-	return d.Store.Delete(ctx, key)
-}
 
 // A process dies at each write of a command in turn; then nights of both indexes collect all that they may, and the
 // same command is given again.
@@ -388,16 +379,13 @@ func TestABranchOrAPromoteThatDiedAtAnyWriteIsFinishedByTheSameCommand(t *testin
 					s.on("exp", 200)
 					s.night(t)
 				}
-				died := &dying{Store: whole}
-				died.left.Store(at)
+				died := newDying(whole, at)
 				s.Artifacts = artifact.NewBranched(died)
 				do := func() error {
 					if action == core.ActionBranch {
-						_, err := s.branch(t, "exp", nil)
-						return err
+						return musttest.Err(s.branch(t, "exp", nil))
 					}
-					_, err := s.promote(t, "exp")
-					return err
+					return musttest.Err(s.promote(t, "exp"))
 				}
 				failed := do()
 				s.Artifacts = artifact.NewBranched(whole)

@@ -48,8 +48,7 @@ func dataDirectory(t *testing.T, dir string) {
 	s.Artifacts, s.Coordination, s.Records = stores.Artifacts, stores.Coordination, stores.Records
 	s.Vectors, s.StoreID = stores.Vectors, stores.StoreID
 	s.night(t)
-	s.write(t, map[string]string{"more.jsonl": strings.Join(lines[90:110], "")})
-	s.night(t)
+	s.buildFiles(t, map[string]string{"more.jsonl": strings.Join(lines[90:110], "")})
 	require.NoError(t, stores.Close())
 }
 

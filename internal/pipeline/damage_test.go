@@ -22,6 +22,7 @@ import (
 	"github.com/unweaver/unweaver/internal/pipeline/run"
 	"github.com/unweaver/unweaver/internal/pipeline/upkeep"
 	"github.com/unweaver/unweaver/internal/store/blob"
+	"github.com/unweaver/unweaver/internal/testkit/musttest"
 	"github.com/unweaver/unweaver/internal/testkit/recordsmemory"
 )
 
@@ -108,8 +109,7 @@ func (s *site) whole(t *testing.T) {
 			assert.True(t, err == nil && intact, "%s %s is damaged still: %v", kind.Name, segment.SHA256[:12], err)
 		}
 	}
-	_, err := s.index().Spec(t.Context(), manifest.Spec)
-	assert.NoError(t, err)
+	assert.NoError(t, musttest.Err(s.index().Spec(t.Context(), manifest.Spec)))
 	ref, err := s.index().GenerationRef(t.Context(), manifest.Generation)
 	assert.True(t, err == nil && ref.Seq == manifest.Seq, "reference %+v, %v", ref, err)
 }
@@ -294,10 +294,8 @@ func TestASmallIndexIsReadWholeEachNight(t *testing.T) {
 
 // Promises: 54.
 func TestARebuildHasTheSameHashesAndPublishesAlsoWhenNothingChanged(t *testing.T) {
-	s := newSite(t, sample(12))
-	s.night(t)
-	s.write(t, map[string]string{"more.md": "# More\n\nMore salt of Tolmin goes to Port Alma 3.\n"})
-	before := s.night(t)
+	s := builtSite(t, sample(12))
+	before := s.buildFiles(t, map[string]string{"more.md": "# More\n\nMore salt of Tolmin goes to Port Alma 3.\n"})
 	night, err := s.try(t, &how{rebuild: true})
 	require.True(t, err == nil && !night.planned.Unchanged && night.manifest.Generation != before.manifest.Generation,
 		"%v %v", night.planned, err)
@@ -332,10 +330,8 @@ func TestRestoreTellsAllThatIsLostAndRestoresTheRest(t *testing.T) {
 
 func TestRestoreMakesAgainWhatIsMadeFromOtherSegments(t *testing.T) {
 	for damage, do := range damages {
-		s := newSite(t, sample(12))
-		s.night(t)
-		s.write(t, map[string]string{"place-001.md": "# Harbour 1\n\nIt was moved to Lake Verin.\n"})
-		night := s.night(t)
+		s := builtSite(t, sample(12))
+		night := s.buildFiles(t, map[string]string{"place-001.md": "# Harbour 1\n\nIt was moved to Lake Verin.\n"})
 		again := 0
 		for _, segment := range kinds(night.manifest, "split", "class run", "dead statistics") {
 			again++
@@ -362,21 +358,18 @@ func TestOlderGenerationsThatAreDamagedAreLeftOut(t *testing.T) {
 	for _, object := range []string{"manifest", "reference"} {
 		for damage, do := range damages {
 			t.Run(object+" "+damage, func(t *testing.T) {
-				s := newSite(t, sample(8))
-				s.night(t)
+				s := builtSite(t, sample(8))
 				for _, mine := range s.objects(t) {
 					if mine[0] == object {
 						old := mine[1]
-						s.write(t, map[string]string{"a.md": "# A\n\nSalt of Tolmin.\n"})
-						s.night(t)
+						s.buildFiles(t, map[string]string{"a.md": "# A\n\nSalt of Tolmin.\n"})
 						do(t, s.Artifacts, old)
 					}
 				}
 				assert.NoError(t, s.restore(t), "restore")
 				s.write(t, map[string]string{"b.md": "# B\n\nTin of Tolmin.\n"})
-				night, err := s.try(t, &how{})
-				assert.True(t, err == nil && night.published.Status == core.StatusCompleted,
-					"a build: %+v, %v", night.published, err)
+				night := musttest.Get(s.try(t, &how{}))(t)
+				assert.True(t, night.published.Status == core.StatusCompleted, "a build: %+v", night.published)
 				list, err := s.index().ListGenerations(t.Context())
 				assert.True(t, err == nil && list[0].Generation == night.manifest.Generation, "generations %+v, %v", list, err)
 			})
@@ -428,12 +421,9 @@ func TestAForgedListOfDocumentsHasEverythingMadeAgain(t *testing.T) {
 // A collector died in a batch, the reference of an old generation is damaged, and the corpus becomes again what it was,
 // so that the night makes segments of the batch: it publishes, and its report reports the damage.
 func TestDamageOfAnOldReferenceAndADeadCollectorBlockNoNight(t *testing.T) {
-	s := newSite(t, sample(8))
-	s.night(t)
-	s.write(t, map[string]string{"a.md": "# A\n\nSalt of Tolmin.\n"})
-	was := s.night(t)
-	s.write(t, map[string]string{"a.md": "# A\n\nTin of Lake Verin.\n"})
-	s.night(t)
+	s := builtSite(t, sample(8))
+	was := s.buildFiles(t, map[string]string{"a.md": "# A\n\nSalt of Tolmin.\n"})
+	s.buildFiles(t, map[string]string{"a.md": "# A\n\nTin of Lake Verin.\n"})
 	var batch []string
 	now := s.current(t).Segments.All()
 	for _, segment := range was.manifest.Segments.All() {
@@ -446,9 +436,8 @@ func TestDamageOfAnOldReferenceAndADeadCollectorBlockNoNight(t *testing.T) {
 	reference := s.index().GenerationKey(was.manifest.Generation, "manifest.json")
 	damages["flipped"](t, s.Artifacts, reference)
 	s.write(t, map[string]string{"a.md": "# A\n\nSalt of Tolmin.\n"})
-	night, err := s.try(t, &how{})
-	require.True(t, err == nil && night.published.Status == core.StatusCompleted,
-		"the night: %+v, %v", night.published, err)
+	night := musttest.Get(s.try(t, &how{}))(t)
+	require.True(t, night.published.Status == core.StatusCompleted, "the night: %+v", night.published)
 	shared := 0
 	for _, segment := range night.manifest.Segments.All() {
 		if slices.Contains(batch, "segment:"+segment.SHA256) {

@@ -2,7 +2,6 @@ package pipeline_test
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"iter"
 	"maps"
@@ -22,6 +21,7 @@ import (
 	"github.com/unweaver/unweaver/internal/pipeline/run"
 	"github.com/unweaver/unweaver/internal/store/blob"
 	"github.com/unweaver/unweaver/internal/testkit/blobmemory"
+	"github.com/unweaver/unweaver/internal/testkit/musttest"
 )
 
 // deletable returns an installation with two indexes: docs, which has two generations and what is left of a branch, and
@@ -53,7 +53,7 @@ func deletable(t *testing.T) (*site, *shop) {
 // delete deletes docs by a process of its own, which dies at a write.
 func (s *site) delete(t *testing.T, died *mortal, dry bool) (core.Deletion, error) {
 	desk := &release.Desk{
-		Artifacts: artifact.NewBranched(mortalBlobs{s.Artifacts, died}), Mirror: s.Coordination,
+		Artifacts: artifact.NewBranched(died.blobs(s.Artifacts, died.write)), Mirror: s.Coordination,
 		Records: mortalRecords{s.Records, died}, Vectors: mortalVectors{s.Vectors, died},
 	}
 	return desk.DeleteIndex(t.Context(), release.Deleting{
@@ -69,8 +69,7 @@ func (s *site) delete(t *testing.T, died *mortal, dry bool) (core.Deletion, erro
 // stored returns everything that the stores have, by store and key, and the coordination's mirror.
 func (s *site) stored(t *testing.T) map[string]string {
 	out := map[string]string{}
-	for info, err := range s.Artifacts.List(t.Context(), "", "") {
-		require.NoError(t, err)
+	for info := range musttest.All(t, s.Artifacts.List(t.Context(), "", "")) {
 		raw, _ := must2(blob.Read(t.Context(), s.Artifacts, info.Key))(t)
 		out["object "+info.Key] = core.Sum(string(raw)).String()
 	}
@@ -199,7 +198,7 @@ func TestADeletionIsAlone(t *testing.T) {
 		idle := func(context.Context, artifact.Index) (string, error) { return "", nil }
 		must(s.desk().DeleteBranch(t.Context(), release.Branching{Base: "docs", Name: "twin"}, idle))(t)
 		_, err := s.delete(t, &mortal{left: 12}, false)
-		require.True(t, errors.Is(err, errKilled), "%v", err)
+		require.ErrorIs(t, err, errKilled)
 		_, err = run.TakeLease(t.Context(), artifact.New(stored, "docs"), holder, nil)
 		assert.True(t, fault.Is(err, fault.LeaseHeld) && strings.Contains(err.Error(), "unweaver delete docs"), "%v", err)
 	})
@@ -238,8 +237,7 @@ func TestTheNextRunDeletesTheCopiesOfOneThatWasCancelled(t *testing.T) {
 	assert.True(t, len(reported) == 1 && reported[0].Code == string(fault.StoreDenied) &&
 		len(keysBelow(t, bucket, "")) == 2, "reported %+v, left %q", reported, keysBelow(t, bucket, ""))
 	s.Staging = bucket
-	s.write(t, map[string]string{"new.md": "# Salt\n\nSalt of Lake Verin is sold in Tolmin.\n"})
-	s.night(t)
+	s.buildFiles(t, map[string]string{"new.md": "# Salt\n\nSalt of Lake Verin is sold in Tolmin.\n"})
 	if left := keysBelow(t, bucket, ""); !slices.Equal(left, []string{running}) || len(s.report(t).Problems) != 0 {
 		t.Errorf("left %q, reported %+v", left, s.report(t).Problems)
 	}

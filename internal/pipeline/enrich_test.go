@@ -25,16 +25,15 @@ import (
 	"github.com/unweaver/unweaver/internal/model"
 	"github.com/unweaver/unweaver/internal/model/builtin"
 	"github.com/unweaver/unweaver/internal/stage/collect"
+	"github.com/unweaver/unweaver/internal/testkit/musttest"
 	"github.com/unweaver/unweaver/internal/testkit/stagetest"
 )
 
 func TestAnEnrichmentThatNobodyKnowsIsRefused(t *testing.T) {
-	s := newSite(t, sample(3))
-	s.night(t)
+	s := builtSite(t, sample(3))
 	s.spec.Enrich = []string{"listing"}
 	job, holder := s.leased(t)
-	_, err := s.stages(t.Context(), job, holder)
-	assert.True(t, err != nil && strings.Contains(err.Error(), "listing"), "%v", err)
+	assert.ErrorContains(t, musttest.Err(s.stages(t.Context(), job, holder)), "listing")
 }
 
 // An enrichment is made once the configuration names it, leaves everything else as it was, and is that of a build from
@@ -57,11 +56,10 @@ func TestNightsOfEnrichmentsComeToWhatABuildFromNothingComesTo(t *testing.T) {
 			assert.NotZero(t, made.Counts[kind], "%s of %s", kind, name)
 		}
 		assert.True(t, s.night(t).planned.Unchanged, "%s: the same is made again", name)
-		s.write(t, map[string]string{
+		night := s.buildFiles(t, map[string]string{
 			"place-003.md": "# Harbour 3\n\nCaptain Ivar Moe closed Harbour Tangen in 1931.\n",
 			"new.md":       "# Quay\n\nEngineer Ada Lund built the Quay of Skarnes.\n",
-		})
-		night := s.night(t).manifest
+		}).manifest
 		fresh := newSite(t, nil)
 		steady(fresh)
 		fresh.corpus, fresh.spec.Corpus, fresh.spec.Enrich = s.corpus, s.corpus, s.spec.Enrich
@@ -82,8 +80,7 @@ func TestNightsOfEnrichmentsComeToWhatABuildFromNothingComesTo(t *testing.T) {
 	s, asked, _ := factSite(t, 12)
 	first := s.night(t).manifest
 	require.Equal(t, first.Counts.Chunks, asked.Load(), "each chunk is paid for once")
-	s.write(t, map[string]string{"place-003.md": "# Harbour 3\n\nPort Alma 3 belongs to Carla Ruiz.\n"})
-	s.night(t)
+	s.buildFiles(t, map[string]string{"place-003.md": "# Harbour 3\n\nPort Alma 3 belongs to Carla Ruiz.\n"})
 	assert.Equal(t, first.Counts.Chunks+1, asked.Load(), "one changed chunk is paid for alone")
 }
 
@@ -124,8 +121,7 @@ func TestAChangeOfAMemorysSettingsMakesWhatItCostsAndNoMore(t *testing.T) {
 	night("gem.neighbours 20 → 3")
 	night()
 
-	s.write(t, map[string]string{"new.md": "# Quay\n\nEngineer Ada Lund built the Quay of Skarnes.\n"})
-	s.night(t)
+	s.buildFiles(t, map[string]string{"new.md": "# Quay\n\nEngineer Ada Lund built the Quay of Skarnes.\n"})
 	made = s.current(t).Enrichment("gem")
 	assert.Equal(t, made.Counts["chunks"], made.Counts["spectrum"], "%+v", made)
 	fresh := newSite(t, nil)
@@ -228,9 +224,8 @@ func TestAMemoryWhoseStoreFailsAtAnyWriteIsThatOfAnUndisturbedBuild(t *testing.T
 		s.Ledger.Patience = 30 * time.Millisecond
 		halts := 0
 		built(t, s, func(err error, _ func() error) {
-			if halts++; halts > 1 || !fault.Is(err, fault.StoreDown) {
-				t.Fatalf("write %d: halt %d is %v", at, halts, err)
-			}
+			halts++
+			require.True(t, halts <= 1 && fault.Is(err, fault.StoreDown), "write %d: halt %d is %v", at, halts, err)
 			mended.Store(true)
 		})
 		got := s.current(t).Segments.Enriched
@@ -281,8 +276,7 @@ func TestABuildThatIsKilledWhileItIsEnrichedComesToTheSame(t *testing.T) {
 		want, calls, died := whole.current(t), paid(), 0
 		for kill := int64(0); kill < 60; kill += 5 {
 			s, paid := open()
-			store, armed := &dying{Store: s.Artifacts}, false
-			store.left.Store(math.MaxInt64)
+			store, armed := newDying(s.Artifacts, math.MaxInt64), false
 			s.Artifacts = store
 			s.before = func(stage string) {
 				if stage == "enrich" && !armed {
@@ -402,8 +396,7 @@ func TestWhatEnrichmentsPaidForIsPackedAndStaysWhileItIsListed(t *testing.T) {
 		entry, err := s.Ledger.Get(t.Context(), task, stray, 0)
 		assert.True(t, entry == nil && err == nil, "%s: what nothing lists is still there: %v", task, err)
 		packed := 0
-		for info, err := range s.Artifacts.List(t.Context(), "ledger/"+task+"/", "") {
-			require.NoError(t, err)
+		for info := range musttest.All(t, s.Artifacts.List(t.Context(), "ledger/"+task+"/", "")) {
 			if strings.Contains(info.Key, "/packs/") || strings.Contains(info.Key, "/merged/") {
 				packed++
 			}
@@ -427,8 +420,7 @@ func TestWhatEnrichmentsPaidForIsPackedAndStaysWhileItIsListed(t *testing.T) {
 func TestAPurgeTakesWhatEnrichmentsPaidForTheDocumentAlone(t *testing.T) {
 	s := newSite(t, sample(9))
 	sold := enriching(s)
-	s.write(t, map[string]string{"secret.md": secretDocument(0)})
-	s.night(t)
+	s.buildFiles(t, map[string]string{"secret.md": secretDocument(0)})
 	apart := *s
 	other := newSite(t, map[string]string{})
 	for n := range 6 {
@@ -439,8 +431,7 @@ func TestAPurgeTakesWhatEnrichmentsPaidForTheDocumentAlone(t *testing.T) {
 	apart.spec.Index, apart.corpus, apart.spec.Corpus = "apart", other.corpus, other.corpus
 	apart.night(t)
 	s.runs = apart.runs
-	s.write(t, map[string]string{"secret.md": secretDocument(1)})
-	s.night(t)
+	s.buildFiles(t, map[string]string{"secret.md": secretDocument(1)})
 	words := []string{"Quastenberg", "Zuckmayer", "Tiberius", "in opals"} // that no other document has
 	where := s.holding(t, words...)
 	for _, task := range []string{"ledger/questions/", "ledger/triples/"} {

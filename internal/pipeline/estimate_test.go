@@ -102,8 +102,7 @@ func TestAnEstimateParsesWhatChangedAloneAndTellsWhy(t *testing.T) {
 
 func TestAnEstimateSaysWhichSettingHasAllMadeAgain(t *testing.T) {
 	t.Parallel()
-	s := newSite(t, sample(5))
-	s.night(t)
+	s := builtSite(t, sample(5))
 	s.spec.Chunking.MaxTokens = 700
 	in := s.estimating()
 	in.Why = "place-001.md"
@@ -117,8 +116,7 @@ func TestAnEstimateSaysWhichSettingHasAllMadeAgain(t *testing.T) {
 // A plan says what has moved since: listing, parent, configuration.
 func TestAPlanTellsWhatHasMovedSince(t *testing.T) {
 	t.Parallel()
-	s := newSite(t, sample(6))
-	s.night(t)
+	s := builtSite(t, sample(6))
 	s.write(t, map[string]string{"new.md": "# New\n\nTolmin sells tin.\n"})
 	plan := estimated(t, s.estimating()).Plan
 	again := func() []string {

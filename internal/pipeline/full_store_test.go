@@ -23,6 +23,7 @@ import (
 	"github.com/unweaver/unweaver/internal/model"
 	"github.com/unweaver/unweaver/internal/model/builtin"
 	coordmemory "github.com/unweaver/unweaver/internal/store/coordination/memory"
+	"github.com/unweaver/unweaver/internal/testkit/artifacttest"
 	"github.com/unweaver/unweaver/internal/testkit/longtest"
 	"github.com/unweaver/unweaver/internal/testkit/stagetest"
 )
@@ -60,7 +61,7 @@ func fillingSite(t *testing.T, refuse func(key string) error) (*site, *bill) {
 	s.spec.Shortening.Threshold = 300
 	s.spec.Embedding.Classes, s.spec.Embedding.Dimension = "model", 8
 	one := &process{put: refuse}
-	s.Artifacts = processBlobs{s.Artifacts, one}
+	s.Artifacts = artifacttest.Around{Store: s.Artifacts, Do: one.do}
 	s.Coordination = processRuns{runs{s.Coordination}, coordmemory.NewClaims(), one}
 	s.Ledger = ledger.New(s.Artifacts, s.Coordination)
 	s.Models = func(_ core.Spec, meter model.Meter) (model.Set, error) {
@@ -140,9 +141,8 @@ func failsAt(t *testing.T, code fault.Code, at int64, want core.Hashes) (held bo
 	s.Ledger.Patience = 30 * time.Millisecond
 	halts := 0
 	built(t, s, func(err error, resume func() error) {
-		if halts++; !fault.Is(err, code) || halts > 1 {
-			t.Fatalf("%s at write %d: halt %d is %v", code, at, halts, err)
-		}
+		halts++
+		require.True(t, fault.Is(err, code) && halts <= 1, "%s at write %d: halt %d is %v", code, at, halts, err)
 		defer mended.Store(true)
 		if s.Ledger.FindTrouble() == nil {
 			return
@@ -232,7 +232,7 @@ func TestAStoreThatThrottlesForMinutesCostsTimeAlone(t *testing.T) {
 			return fault.StoreDown.At("ask for", key).Because("503 SlowDown: please reduce your request rate")
 		}
 		s, owed := fillingSite(t, admit)
-		s.Artifacts.(processBlobs).get = admit
+		s.Coordination.(processRuns).get = admit
 		s.write(t, sample(60))
 		s.width = 8
 		s.before = func(now string) {
@@ -246,9 +246,8 @@ func TestAStoreThatThrottlesForMinutesCostsTimeAlone(t *testing.T) {
 			}
 		}
 		built(t, s, func(err error, _ func() error) {
-			if halts++; !fault.Is(err, fault.StoreDown) || halts > 100 {
-				t.Fatalf("halt %d: %v", halts, err)
-			}
+			halts++
+			require.True(t, fault.Is(err, fault.StoreDown) && halts <= 100, "halt %d: %v", halts, err)
 			time.Sleep(wait)
 		})
 		took := time.Since(began)
@@ -272,8 +271,7 @@ func TestNothingThatABuildWritesIsReadableForOthers(t *testing.T) {
 	s := newPaidSite(t, 4, calm)
 	data := s.onDisk(t)
 	s.night(t)
-	s.write(t, map[string]string{"place-001.md": "# New\n\nThe harbour of Port Selm was built by Carla Ruiz.\n"})
-	s.night(t)
+	s.buildFiles(t, map[string]string{"place-001.md": "# New\n\nThe harbour of Port Selm was built by Carla Ruiz.\n"})
 	seen := 0
 	err := filepath.WalkDir(data, func(path string, entry fs.DirEntry, err error) error {
 		if err != nil {

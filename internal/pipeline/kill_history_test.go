@@ -3,8 +3,6 @@ package pipeline_test
 import (
 	"context"
 	"fmt"
-	"io"
-	"iter"
 	"math/rand/v2"
 	"strings"
 	"sync"
@@ -24,6 +22,7 @@ import (
 	coordmemory "github.com/unweaver/unweaver/internal/store/coordination/memory"
 	"github.com/unweaver/unweaver/internal/store/records"
 	"github.com/unweaver/unweaver/internal/store/vectors"
+	"github.com/unweaver/unweaver/internal/testkit/artifacttest"
 	"github.com/unweaver/unweaver/internal/testkit/longtest"
 	"github.com/unweaver/unweaver/internal/testkit/stagetest"
 )
@@ -82,50 +81,29 @@ func (m *mortal) imports(do func(share float64) error) error {
 func part[T any](list []T, share float64) []T { return list[:int(float64(len(list))*share)] }
 
 type mortalBlobs struct {
-	blob.Store
+	artifacttest.Around
 	*mortal
 }
 
-func (s mortalBlobs) Get(ctx context.Context, key string, at blob.Range) (io.ReadCloser, blob.Info, error) {
-	if err := s.alive(); err != nil {
-		return nil, blob.Info{}, err
-	}
-	return s.Store.Get(ctx, key, at)
-}
-
-func (s mortalBlobs) Stat(ctx context.Context, key string) (blob.Info, error) {
-	if err := s.alive(); err != nil {
-		return blob.Info{}, err
-	}
-	return s.Store.Stat(ctx, key)
-}
-
-func (s mortalBlobs) ListRange(ctx context.Context, prefix, after, until string) iter.Seq2[blob.Info, error] {
-	if err := s.alive(); err != nil {
-		return func(yield func(blob.Info, error) bool) { yield(blob.Info{}, err) }
-	}
-	return s.Store.ListRange(ctx, prefix, after, until)
-}
-
-func (s mortalBlobs) List(ctx context.Context, prefix, after string) iter.Seq2[blob.Info, error] {
-	return s.ListRange(ctx, prefix, after, "")
-}
-
-func (s mortalBlobs) Put(
-	ctx context.Context, key string, body io.Reader, n int64, c blob.Cond,
-) (info blob.Info, err error) {
-	err = s.write(func(share float64) error {
-		if share < 0.5 { // an object is there whole, or it is not
-			return nil
+// blobs returns what the process sees of a store, which it writes by a way of its own.
+func (m *mortal) blobs(store blob.Store, write func(do func(share float64) error) error) mortalBlobs {
+	do := func(_ context.Context, op artifacttest.Op, _ string, call func() error) error {
+		switch err := m.alive(); {
+		case op == artifacttest.Put:
+			return write(func(share float64) error {
+				if share < 0.5 { // an object is there whole, or it is not
+					return nil
+				}
+				return call()
+			})
+		case op == artifacttest.Delete:
+			return m.write(func(float64) error { return call() })
+		case err != nil:
+			return err
 		}
-		info, err = s.Store.Put(ctx, key, body, n, c)
-		return err
-	})
-	return info, err
-}
-
-func (s mortalBlobs) Delete(ctx context.Context, key string) error {
-	return s.write(func(float64) error { return s.Store.Delete(ctx, key) })
+		return call()
+	}
+	return mortalBlobs{artifacttest.Around{Store: store, Do: do}, m}
 }
 
 func (s mortalBlobs) DeleteAll(ctx context.Context, keys []string) error {
@@ -203,22 +181,6 @@ func (s mortalImporter) ImportState(ctx context.Context, job string) (vectors.Im
 		return vectors.ImportState{}, err
 	}
 	return s.importer.ImportState(ctx, job)
-}
-
-// mortalStaging is where an import reads from.
-type mortalStaging struct{ mortalBlobs }
-
-func (s mortalStaging) Put(
-	ctx context.Context, key string, body io.Reader, n int64, c blob.Cond,
-) (info blob.Info, err error) {
-	err = s.imports(func(share float64) error {
-		if share < 0.5 {
-			return nil
-		}
-		info, err = s.Store.Put(ctx, key, body, n, c)
-		return err
-	})
-	return info, err
 }
 
 // shop sells what the models of a site answer, and keeps a book of every answer by what it is a result of.
@@ -324,7 +286,7 @@ func (l *lives) begin(left int, share float64) {
 	if l.coordination != nil {
 		coordination = l.coordination()
 	}
-	artifacts := mortalBlobs{l.blobs, l.now}
+	artifacts := l.now.blobs(l.blobs, l.now.write)
 	l.Ports = &run.Ports{
 		Artifacts: artifacts, Coordination: coordination, Records: mortalRecords{l.records, l.now},
 		Vectors: l.vectorStore(), Corpora: old.Corpora, Models: l.shop.models,
@@ -332,7 +294,7 @@ func (l *lives) begin(left int, share float64) {
 		CPU: make(chan struct{}, 2), Log: old.Log, Parser: old.Parser, Limits: old.Limits,
 	}
 	if l.staging != nil {
-		l.Staging = mortalStaging{mortalBlobs{l.staging, l.now}}
+		l.Staging = l.now.blobs(l.staging, l.now.imports) // where an import reads from
 	}
 }
 

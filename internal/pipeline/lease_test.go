@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"io"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -22,7 +21,9 @@ import (
 	"github.com/unweaver/unweaver/internal/pipeline/run"
 	"github.com/unweaver/unweaver/internal/pipeline/upkeep"
 	"github.com/unweaver/unweaver/internal/store/blob"
+	"github.com/unweaver/unweaver/internal/testkit/artifacttest"
 	"github.com/unweaver/unweaver/internal/testkit/blobmemory"
+	"github.com/unweaver/unweaver/internal/testkit/musttest"
 	"github.com/unweaver/unweaver/internal/testkit/stagetest"
 )
 
@@ -184,8 +185,7 @@ func TestALeaseWrittenByHandIsNamedWithWhatMendsIt(t *testing.T) {
 			require.True(t, fault.Is(err, fault.SegmentDamage) && strings.Contains(err.Error(), "lease.json") &&
 				strings.Contains(err.Error(), "unweaver cancel docs --lost"), "%v", err)
 			require.NoError(t, run.MendLease(t.Context(), index))
-			fence := take(t, index, two, engine{})
-			assert.True(t, fence >= 2, "fence %d", fence)
+			assert.GreaterOrEqual(t, take(t, index, two, engine{}), int64(2), "fence")
 		})
 	}
 }
@@ -206,8 +206,8 @@ func TestALeaseThatCannotBeReadIsDecidedByTheEngine(t *testing.T) {
 				assert.True(t, fault.Is(err, fault.LeaseHeld) && strings.Contains(err.Error(), "unweaver cancel docs/one"),
 					"while a build is open: %v", err)
 				began := time.Now()
-				fence := take(t, index, two, engine{{Workflow: one.Workflow}: run.StandingClosed})
-				assert.True(t, fence >= 8, "fence %d", fence)
+				over := engine{{Workflow: one.Workflow}: run.StandingClosed}
+				assert.GreaterOrEqual(t, take(t, index, two, over), int64(8), "fence")
 				took := time.Since(began)
 				assert.True(t, took >= beats, "taken after %s: a process may still delete by a look at it", took)
 				held := lease(t, index)
@@ -243,8 +243,7 @@ func passOn(t *testing.T, index artifact.Index) {
 
 func keysBelow(t *testing.T, store blob.Store, prefix string) []string {
 	var keys []string
-	for info, err := range store.List(t.Context(), prefix, "") {
-		require.NoError(t, err)
+	for info := range musttest.All(t, store.List(t.Context(), prefix, "")) {
 		keys = append(keys, info.Key)
 	}
 	return keys
@@ -274,31 +273,21 @@ func TestARunThatLostItsLeaseCollectsNothing(t *testing.T) {
 	}
 }
 
-// watched is a store that counts writes of the lease, and can fail.
-type watched struct {
-	blob.Store
-	writes atomic.Int64
-	fail   atomic.Bool
-}
-
-func (w *watched) Put(ctx context.Context, key string, body io.Reader, size int64, cond blob.Cond) (blob.Info, error) {
-	if strings.HasSuffix(key, "/lease.json") {
-		w.writes.Add(1)
-	}
-	return w.Store.Put(ctx, key, body, size, cond)
-}
-
-func (w *watched) Get(ctx context.Context, key string, part blob.Range) (io.ReadCloser, blob.Info, error) {
-	if w.fail.Load() {
-		return nil, blob.Info{}, fault.StoreDown.At("read", key).Because("it is away")
-	}
-	return w.Store.Get(ctx, key, part)
-}
-
 func TestTheLeaseIsRenewedOnceInHalfAHeartbeatByAllUnitsOfAProcess(t *testing.T) {
 	s := newSite(t, sample(1))
-	store := &watched{Store: s.Artifacts}
-	s.Artifacts = store
+	var writes atomic.Int64
+	var away atomic.Bool
+	s.Artifacts = artifacttest.Around{Store: s.Artifacts, Do: func(
+		_ context.Context, op artifacttest.Op, key string, call func() error,
+	) error {
+		switch {
+		case op == artifacttest.Put && strings.HasSuffix(key, "/lease.json"):
+			writes.Add(1)
+		case op == artifacttest.Get && away.Load():
+			return fault.StoreDown.At("read", key).Because("it is away")
+		}
+		return call()
+	}}
 	job, index := s.begin(t)
 	synctest.Test(t, func(t *testing.T) {
 		runs := make([]*upkeep.Run, 4)
@@ -306,7 +295,7 @@ func TestTheLeaseIsRenewedOnceInHalfAHeartbeatByAllUnitsOfAProcess(t *testing.T)
 			runs[i] = s.Bare(job, "extract", "")
 			defer runs[i].Close()
 		}
-		store.writes.Store(0)
+		writes.Store(0)
 		began := time.Now()
 		for time.Since(began) < 10*beats {
 			for _, work := range runs {
@@ -314,14 +303,14 @@ func TestTheLeaseIsRenewedOnceInHalfAHeartbeatByAllUnitsOfAProcess(t *testing.T)
 			}
 			time.Sleep(beats / 8)
 		}
-		assert.Equal(t, int64(20), store.writes.Load())
+		assert.Equal(t, int64(20), writes.Load())
 		got := lease(t, index)
 		assert.True(t, time.Since(got.Renewed) <= beats && got.Fence == job.Fence && got.Run == job.Holder.Run, "%+v", got)
-		store.fail.Store(true)
+		away.Store(true)
 		time.Sleep(beats)
 		assert.NoError(t, runs[0].Renew(t.Context()), "a store that is away fails the unit")
 		refuses(t, runs[0].GuardLease(t.Context()), fault.StoreDown, "", "it is not known whether the lease is held")
-		store.fail.Store(false)
+		away.Store(false)
 		passOn(t, index)
 		refuses(t, runs[0].Renew(t.Context()), fault.LeaseLost, "", "another has it")
 		assert.Equal(t, "build/docs/other", lease(t, index).Workflow, "the lease was taken back")
@@ -339,8 +328,7 @@ func TestALookThatFindsTheLeaseOldRenewsIt(t *testing.T) {
 		known := engine{{Workflow: job.Holder.Workflow, Run: job.Holder.Run}: run.StandingClosed}
 		taken := make(chan time.Time)
 		go func() {
-			_, err := run.TakeLease(t.Context(), index, other, known.standing)
-			assert.NoError(t, err)
+			assert.NoError(t, musttest.Err(run.TakeLease(t.Context(), index, other, known.standing)))
 			taken <- time.Now()
 		}()
 		time.Sleep(beats - beats/16) // a process that wakes up just before its lease passes on
@@ -365,8 +353,7 @@ func TestALeaseThatWasGivenBackOrDeclaredLostIsLost(t *testing.T) {
 
 // Promises: 48.
 func TestANameThatAGenerationHasIsRefusedByTheRunItself(t *testing.T) {
-	s := newSite(t, sample(6))
-	s.night(t)
+	s := builtSite(t, sample(6))
 	report := s.report(t)
 	s.write(t, map[string]string{"new.md": "# Salt\n\nSalt of Lake Verin is sold in Tolmin.\n"})
 	job, index := s.begin(t)
@@ -399,8 +386,7 @@ func TestANameThatAGenerationHasIsRefusedByTheRunItself(t *testing.T) {
 }
 
 func TestARestoreThatIsEndedTwiceLeavesNoScratch(t *testing.T) {
-	s := newSite(t, sample(6))
-	s.night(t)
+	s := builtSite(t, sample(6))
 	require.NoError(t, s.Artifacts.Delete(t.Context(), s.index().GenerationKey("g001", "manifest.json")))
 	work := s.Bare(run.Job{Index: "docs", Generation: "restore-1"}, "restore", upkeep.RestoreFolder)
 	defer work.Close()
@@ -413,32 +399,6 @@ func TestARestoreThatIsEndedTwiceLeavesNoScratch(t *testing.T) {
 		require.NoError(t, work.EndRestore(t.Context(), holder, run.Ending{Status: core.StatusCompleted}))
 	}
 	assert.Empty(t, keysBelow(t, s.Artifacts, "docs/runs/restore-1/"))
-}
-
-// losing is a store beside whose use a run loses its lease: once something with an ending was read or written.
-type losing struct {
-	blob.Store
-	read, written string
-	lose          func()
-}
-
-func (l *losing) Get(ctx context.Context, key string, part blob.Range) (io.ReadCloser, blob.Info, error) {
-	body, info, err := l.Store.Get(ctx, key, part)
-	l.after(key, l.read)
-	return body, info, err
-}
-
-func (l *losing) Put(ctx context.Context, key string, body io.Reader, size int64, cond blob.Cond) (blob.Info, error) {
-	info, err := l.Store.Put(ctx, key, body, size, cond)
-	l.after(key, l.written)
-	return info, err
-}
-
-func (l *losing) after(key, ending string) {
-	if lose := l.lose; lose != nil && ending != "" && strings.HasSuffix(key, ending) {
-		l.lose = nil
-		lose()
-	}
 }
 
 // A run may lose its lease before a stage, or amid a publication: it looks at its lease right before the reference of
@@ -464,11 +424,19 @@ func TestARunThatLostItsLeasePublishesNothing(t *testing.T) {
 				lost = true
 				passOn(t, artifact.Index{Store: plain, Name: index.Name})
 			}
+			losing := func(_ context.Context, op artifacttest.Op, key string, call func() error) error {
+				err := call()
+				ending := map[artifacttest.Op]string{artifacttest.Get: c.read, artifacttest.Put: c.written}[op]
+				if ending != "" && strings.HasSuffix(key, ending) && !lost {
+					lose()
+				}
+				return err
+			}
 			s.before = func(now string) {
 				if now != c.stage || lost {
 					return
 				}
-				if s.Artifacts = (&losing{Store: plain, read: c.read, written: c.written, lose: lose}); c.read+c.written == "" {
+				if s.Artifacts = (artifacttest.Around{Store: plain, Do: losing}); c.read+c.written == "" {
 					lose()
 				}
 			}
@@ -480,20 +448,6 @@ func TestARunThatLostItsLeasePublishesNothing(t *testing.T) {
 			assert.True(t, fault.Is(err, fault.UnknownGen) != c.named, "its reference: %v", err)
 		})
 	}
-}
-
-// before is a store as an attempt sees it that looked for its unit's result before another one recorded it.
-type before struct {
-	blob.Store
-	result string // the end of its key
-	looked *atomic.Bool
-}
-
-func (b before) Get(ctx context.Context, key string, part blob.Range) (io.ReadCloser, blob.Info, error) {
-	if strings.HasSuffix(key, b.result) && b.looked.CompareAndSwap(false, true) {
-		return nil, blob.Info{}, fault.NotFound.At("read", key)
-	}
-	return b.Store.Get(ctx, key, part)
 }
 
 // contents returns the files of a run.
@@ -529,8 +483,15 @@ func (s *site) late(t *testing.T, job run.Job, unit unitOf, change func()) {
 	recorded := s.contents(t, job)
 	change()
 	store := s.Artifacts
-	looked := new(atomic.Bool)
-	s.Artifacts = before{store, unit.result, looked}
+	var looked atomic.Bool // an attempt that looked for its unit's result before another one recorded it
+	s.Artifacts = artifacttest.Around{Store: store, Do: func(
+		_ context.Context, op artifacttest.Op, key string, call func() error,
+	) error {
+		if op == artifacttest.Get && strings.HasSuffix(key, unit.result) && looked.CompareAndSwap(false, true) {
+			return fault.NotFound.At("read", key)
+		}
+		return call()
+	}}
 	s.Forget() // it is in another process
 	second := try()
 	s.Artifacts = store

@@ -17,6 +17,7 @@ import (
 	shown "github.com/unweaver/unweaver/internal/pipeline/report"
 	"github.com/unweaver/unweaver/internal/pipeline/run"
 	"github.com/unweaver/unweaver/internal/testkit/modeltest"
+	"github.com/unweaver/unweaver/internal/testkit/musttest"
 	"github.com/unweaver/unweaver/internal/testkit/stagetest"
 )
 
@@ -98,15 +99,14 @@ func TestALetterIsShownReplayedAndDiscardedByItsChunk(t *testing.T) {
 	first := s.night(t)
 	index := artifact.Index{Store: s.Artifacts, Name: "docs"}
 	letters := s.letters(t, first.manifest.Generation)
-	shown, err := run.FindLetter(t.Context(), index, first.manifest, letters[1].Chunk)
-	assert.True(t, err == nil && strings.Contains(shown.Text, "The harbour of Port Alma 5 was built"),
-		"%+v, %v", shown, err)
+	shown := musttest.Get(run.FindLetter(t.Context(), index, first.manifest, letters[1].Chunk))(t)
+	assert.True(t, strings.Contains(shown.Text, "The harbour of Port Alma 5 was built"), "%+v", shown)
 	for _, unknown := range []string{strings.Repeat("0", 32), "../../current", ""} {
 		_, err := run.FindLetter(t.Context(), index, first.manifest, unknown)
 		assert.True(t, fault.Is(err, fault.NotFound), "%q: %v", unknown, err)
 	}
 	generation := first.manifest.Generation
-	err = run.DiscardLetters(t.Context(), index, generation, []string{letters[0].Chunk, strings.Repeat("0", 32)}, "why")
+	err := run.DiscardLetters(t.Context(), index, generation, []string{letters[0].Chunk, strings.Repeat("0", 32)}, "why")
 	assert.True(t, fault.Is(err, fault.NotFound) && s.letters(t, generation)[0].Discarded == nil,
 		"one of two is unknown: %v", err)
 	require.NoError(t, run.DiscardLetters(t.Context(), index, generation, []string{letters[0].Chunk}, "a table"))
@@ -170,8 +170,7 @@ func TestAFailedChunkIsNamedWithItsFileAndItsCauseAndHoldsNoFirstBuild(t *testin
 	again := s.night(t)
 	assert.True(t, again.planned.Unchanged && again.planned.Status == core.StatusErrors, "%+v", again.planned)
 	named("an unchanged night")
-	s.write(t, map[string]string{"more.md": "# More\n\nTin of Lake Verin.\n"})
-	s.night(t)
+	s.buildFiles(t, map[string]string{"more.md": "# More\n\nTin of Lake Verin.\n"})
 	named("a night with something else new")
 	require.NoError(t, os.Remove(filepath.Join(s.corpus, "place-002.md")))
 	s.night(t)
@@ -213,9 +212,8 @@ func TestModelsAreAskedForLittleBeforeTheWorkBegins(t *testing.T) {
 			assert.True(t, stats.Chat+stats.Embed == c.paid && stats.Started <= 6,
 				"%d requests, %d of them paid, want %d", stats.Started, stats.Chat+stats.Embed, c.paid)
 			wrong = false
-			out, err := s.stages(t.Context(), job, holder)
-			require.True(t, err == nil && out.published.Status == core.StatusCompleted,
-				"when it is mended: %+v, %v", out.published, err)
+			out := musttest.Get(s.stages(t.Context(), job, holder))(t)
+			require.True(t, out.published.Status == core.StatusCompleted, "when it is mended: %+v", out.published)
 			report := s.end(t, job, holder, run.Ending{Status: out.published.Status})
 			useless := stats.Tasks["extract"].Calls - stats.Duplicates
 			if c.refuses == "embed" {

@@ -21,6 +21,7 @@ import (
 	"github.com/unweaver/unweaver/internal/pipeline/run"
 	"github.com/unweaver/unweaver/internal/store/blob"
 	"github.com/unweaver/unweaver/internal/testkit/documenttest"
+	"github.com/unweaver/unweaver/internal/testkit/musttest"
 	"github.com/unweaver/unweaver/internal/testkit/recordsmemory"
 	"github.com/unweaver/unweaver/internal/testkit/vectorsmemory"
 )
@@ -37,8 +38,7 @@ func TestANightBuildsWhatChangedAndAnUnchangedOneWritesNothing(t *testing.T) {
 		again.manifest.Generation == first.manifest.Generation, "an unchanged night: %+v", again.planned)
 	report = s.report(t)
 	assert.True(t, report.Written == (core.Written{}) && report.Unchanged && report.Chunks != 0, "its report: %+v", report)
-	s.write(t, map[string]string{"new.md": "# Salt\n\nSalt of Lake Verin is sold in Tolmin.\n"})
-	night := s.night(t)
+	night := s.buildFiles(t, map[string]string{"new.md": "# Salt\n\nSalt of Lake Verin is sold in Tolmin.\n"})
 	assert.True(t, night.manifest.Counts.Documents == 13 && night.manifest.Parent != "" &&
 		night.manifest.Hashes != first.manifest.Hashes, "%+v", night.manifest)
 }
@@ -93,8 +93,7 @@ func TestNewRulesBuildAgainAndSayWhy(t *testing.T) {
 		"a price: none of them": {func(_ *testing.T, s *site) { s.spec.Chat.Price.Prompt = 7 }, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
-			s := newSite(t, sample(6))
-			s.night(t)
+			s := builtSite(t, sample(6))
 			change.apply(t, s)
 			night := s.night(t)
 			reasons := strings.Join(s.report(t).Reasons, "; ")
@@ -148,8 +147,7 @@ func TestAPublicationThatIsRepeatedKnowsItsOwnFlip(t *testing.T) {
 // hardly more.
 // Promises: 26.
 func TestManyNightsDoNotFillTheStores(t *testing.T) {
-	s := newSite(t, sample(100))
-	s.night(t)
+	s := builtSite(t, sample(100))
 	for night := range 20 {
 		for i := 3 * night; i < 3*night+3; i++ {
 			s.write(t, map[string]string{fmt.Sprintf("place-%03d.md", i): fmt.Sprintf(
@@ -180,8 +178,7 @@ func TestManyNightsDoNotFillTheStores(t *testing.T) {
 		stored += count
 	}
 	files := 0
-	for _, err := range s.Artifacts.List(t.Context(), "docs/", "") {
-		require.NoError(t, err)
+	for range musttest.All(t, s.Artifacts.List(t.Context(), "docs/", "")) {
 		files++
 	}
 	t.Logf("%d generations; %d records of %d classes, %d rows of %d, %d files of %d named",
@@ -210,8 +207,7 @@ func TestAStoreThatLosesItsMemoryWhileABuildVerifiesIsNoticedByTheNextNight(t *t
 
 // The built-in embedder learns its words again once there are twice as many chunks: then a part cannot be made alone.
 func TestACorpusThatOutgrowsItsWordsIsMadeAnew(t *testing.T) {
-	s := newSite(t, sample(6))
-	s.night(t)
+	s := builtSite(t, sample(6))
 	s.write(t, sample(8))
 	way := &how{}
 	night, err := s.try(t, way)
@@ -350,8 +346,7 @@ func TestACorpusThatShrinksToNothingEndsTheNightAndLosesNothing(t *testing.T) {
 	require.NoError(t, s.finish(t.Context(), job, holder, failed))
 	current, _, err := s.index().ReadPointer(t.Context())
 	assert.True(t, err == nil && current.Generation == first.manifest.Generation, "%+v, %v", current, err)
-	s.write(t, sample(6))
-	back := s.night(t)
+	back := s.buildFiles(t, sample(6))
 	assert.True(t, back.planned.Unchanged && back.manifest.Hashes == first.manifest.Hashes, "%+v", back.planned)
 }
 
@@ -383,14 +378,12 @@ func TestAFullStoreIsRolledBackAndCollected(t *testing.T) {
 		for i := range 30 { // most of it is made again: whole segments are no longer wanted
 			texts[fmt.Sprintf("place-%03d.md", i)] = fmt.Sprintf("# Harbour\n\nBern sells salt %d to Lake Verin %d.\n", night, i)
 		}
-		s.write(t, texts)
-		s.night(t)
+		s.buildFiles(t, texts)
 	}
 	s.spec.Keep = 1
 	job, holder := s.job(t)
 	stored := func() (bytes int64) {
-		for info, err := range s.Artifacts.List(t.Context(), "", "") {
-			require.NoError(t, err)
+		for info := range musttest.All(t, s.Artifacts.List(t.Context(), "", "")) {
 			bytes += info.Size
 		}
 		return bytes

@@ -19,6 +19,7 @@ import (
 	"github.com/unweaver/unweaver/internal/pipeline/upkeep"
 	"github.com/unweaver/unweaver/internal/store/blob"
 	"github.com/unweaver/unweaver/internal/stream/parallel"
+	"github.com/unweaver/unweaver/internal/testkit/musttest"
 	"github.com/unweaver/unweaver/internal/testkit/vectorsmemory"
 )
 
@@ -63,8 +64,7 @@ func TestDamageThatAMergeMeetsMendsItselfInTheSameRun(t *testing.T) {
 
 // A segment whose content is that of its name, and does not fit the others of its split, is damage too.
 func TestASegmentThatDoesNotFitItsSplitMendsItselfInTheSameRun(t *testing.T) {
-	first := newSite(t, sample(12))
-	first.night(t)
+	first := builtSite(t, sample(12))
 	other := newSite(t, sample(40))
 	strange := other.night(t).manifest.Segments.Mentions[0] // by chunks that the split does not have
 	raw := contentOf(t, other.Artifacts, other.index().SegmentKey(strange.SHA256))
@@ -98,8 +98,7 @@ func edited() map[string]string {
 
 // beforeMerge returns a site with a generation whose next night merges all that it has, and what that night comes to.
 func beforeMerge(t *testing.T) (*site, *core.Manifest) {
-	s := newSite(t, sample(12))
-	s.night(t)
+	s := builtSite(t, sample(12))
 	s.write(t, edited())
 	sound := s.copied(t).night(t).manifest
 	require.True(t, len(sound.Segments.Tombs) == 0, "nothing was merged: %+v", sound.Segments.Tombs)
@@ -120,13 +119,11 @@ func TestTwoMergesAtOnceWriteTheSame(t *testing.T) {
 		before := s.before
 		s.before = nil
 		defer func() { s.before = before }()
-		err := parallel.Each(t.Context(), 2, 2, func(ctx context.Context, _ int) error {
+		assert.NoError(t, parallel.Each(t.Context(), 2, 2, func(ctx context.Context, _ int) error {
 			return s.unit(ctx, job, "segment", func(ctx context.Context, run *upkeep.Run) error {
-				_, err := run.WriteSegments(ctx)
-				return err
+				return musttest.Err(run.WriteSegments(ctx))
 			})
-		})
-		assert.NoError(t, err)
+		}))
 	}
 	must(s.stages(t.Context(), job, holder))(t)
 	s.whole(t)
@@ -184,8 +181,7 @@ func TestADeathAmidAMergeOfVectorsLosesNothing(t *testing.T) {
 		deaths++
 		one.begin(0, 0)
 		if !out.collects {
-			_, err = one.stages(t.Context(), job, holder)
-			require.NoError(t, err, "death %d", left)
+			require.NoError(t, musttest.Err(one.stages(t.Context(), job, holder)), "death %d", left)
 		}
 		require.NoError(t, one.finish(t.Context(), job, holder, run.Ending{Status: core.StatusCompleted}))
 		got := one.current(t)
@@ -200,9 +196,8 @@ func TestADeathAmidAMergeOfVectorsLosesNothing(t *testing.T) {
 		one.begin(0, 0)
 		night, _ := one.survive(t, 0)
 		assert.True(t, night.planned.Repair != 0, "death %d: the lost vectors were not noticed", left)
-		count, err := one.vectors.Count(t.Context(), got.Collections.Chunks)
-		assert.True(t, err == nil && count == got.Counts.Windows,
-			"death %d: %d of %d rows came back: %v", left, count, got.Counts.Windows, err)
+		count := musttest.Get(one.vectors.Count(t.Context(), got.Collections.Chunks))(t)
+		assert.True(t, count == got.Counts.Windows, "death %d: %d of %d rows came back", left, count, got.Counts.Windows)
 	}
 	_, all := l.shop.twice()
 	assert.True(t, all == paid, "%d answers were paid for", all-paid)

@@ -29,6 +29,7 @@ import (
 	"github.com/unweaver/unweaver/internal/store/blob"
 	coordmemory "github.com/unweaver/unweaver/internal/store/coordination/memory"
 	"github.com/unweaver/unweaver/internal/testkit/blobmemory"
+	"github.com/unweaver/unweaver/internal/testkit/musttest"
 )
 
 // seller is a model that is paid for; it counts what it sold.
@@ -102,8 +103,7 @@ func TestADamagedLedgerIsPaidForAgain(t *testing.T) {
 	first := s.night(t)
 	sold.sold(nil)
 	before := maps.Clone(sold.texts)
-	for info, err := range s.Artifacts.List(t.Context(), "ledger/", "") {
-		require.NoError(t, err)
+	for info := range musttest.All(t, s.Artifacts.List(t.Context(), "ledger/", "")) {
 		if strings.HasPrefix(info.Key, "ledger/texts/") {
 			continue // else the vectors would not be looked for
 		}
@@ -217,8 +217,7 @@ func TestAHeldOrCancelledBuildIsNotPaidForAgain(t *testing.T) {
 	before := maps.Clone(sold.texts)
 	require.True(t, len(before) != 0, "nothing was paid for before it ended")
 	restart(s)
-	s.write(t, map[string]string{"place-007.md": "# Another\n\nQuite another text about Tolmin and tin.\n"})
-	s.night(t)
+	s.buildFiles(t, map[string]string{"place-007.md": "# Another\n\nQuite another text about Tolmin and tin.\n"})
 	if _, _, texts, twice := sold.sold(before); twice != 0 || texts == 0 {
 		t.Errorf("%d texts, %d of them a second time; %d had been paid for", texts, twice, len(before))
 	}
@@ -242,8 +241,7 @@ func TestAccountsAreWhatAnEmptyStoreWouldPay(t *testing.T) {
 		assert.True(t, got.Classes > 0 && got.Chunks > 0, "%+v", got)
 		got.Classes, got.Chunks = got.Classes+got.Chunks, 0
 		assert.Equal(t, want, got)
-		s.write(t, map[string]string{"place-007.md": "# Another\n\nQuite another text about Tolmin and tin.\n"})
-		s.night(t)
+		s.buildFiles(t, map[string]string{"place-007.md": "# Another\n\nQuite another text about Tolmin and tin.\n"})
 		s.write(t, map[string]string{"place-007.md": long(15)["place-007.md"]})
 		s.night(t) // pays for nothing: what it makes was paid for before
 	}
@@ -259,8 +257,7 @@ func TestEveryEmbeddedTextOfAGenerationIsListed(t *testing.T) {
 		night := s.night(t)
 		listed := map[core.Digest]bool{}
 		index := artifact.Index{Store: s.Artifacts, Name: "docs"}
-		for key, err := range collect.ListKeys(t.Context(), []artifact.Index{index}, ledger.Embed) {
-			require.NoError(t, err)
+		for key := range musttest.All(t, collect.ListKeys(t.Context(), []artifact.Index{index}, ledger.Embed)) {
 			listed[key] = true
 		}
 		missing := 0
@@ -289,8 +286,7 @@ func TestTheDimensionOfAModelIsPaidForOnce(t *testing.T) {
 	}
 	job, _ := s.job(t) // a run that ends before anything is published
 	require.NoError(t, s.unit(t.Context(), job, "plan", func(ctx context.Context, run *upkeep.Run) error {
-		_, err := run.Plan(ctx)
-		return err
+		return musttest.Err(run.Plan(ctx))
 	}))
 	restart(s)
 	s.night(t)

@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"strings"
 	"testing"
-	"testing/synctest"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -22,8 +21,7 @@ import (
 
 // A pointer that still has a part of what it had is as damaged as an empty one.
 func TestARestoreWritesADamagedPointerAgain(t *testing.T) {
-	s := newSite(t, sample(4))
-	s.night(t)
+	s := builtSite(t, sample(4))
 	key := s.index().CurrentKey()
 	before, _ := must2(s.index().ReadPointer(t.Context()))(t)
 	renamed, renumbered := before, before
@@ -57,8 +55,7 @@ func asJSON(t *testing.T, value any) string {
 // another, is written again by the night, which builds upon what was published last and records that it did.
 // Promises: 86.
 func TestANightWritesADamagedPointerAgain(t *testing.T) {
-	s := newSite(t, sample(4))
-	s.night(t)
+	s := builtSite(t, sample(4))
 	before, _ := must2(s.index().ReadPointer(t.Context()))(t)
 	another := before
 	another.Generation = "another"
@@ -85,8 +82,7 @@ func TestANightWritesADamagedPointerAgain(t *testing.T) {
 // Where an operator went back to an earlier generation, a pointer that is lost then is not written with what was left;
 // once a night published again, it is that night's.
 func TestALostPointerDoesNotUndoARollback(t *testing.T) {
-	s := newSite(t, sample(4))
-	s.night(t)
+	s := builtSite(t, sample(4))
 	s.changed(t)
 	must(s.act(t, core.ActionRollback, ""))(t)
 	for _, situation := range []string{"after a rollback", "after a night"} {
@@ -107,8 +103,7 @@ func (s *site) references(t *testing.T) map[string]core.GenerationRef {
 
 // A branch that was deleted keeps its references, and is not published again by them.
 func TestADeletedBranchGetsNoPointerAgain(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) { // a branch settles for a second and a half
-		s := branchSite(t)
+	withBranches(t, func(t *testing.T, s *site) {
 		s.night(t)
 		must(s.branch(t, "large", map[string]string{"shortening.threshold": "60"}))(t)
 		mend := func() core.Pointer {
@@ -129,8 +124,7 @@ func TestADeletedBranchGetsNoPointerAgain(t *testing.T) {
 }
 
 func TestARebuildReplacesADamagedManifestAlsoWhereTheStoresWereLost(t *testing.T) {
-	s := newSite(t, sample(10))
-	s.night(t)
+	s := builtSite(t, sample(10))
 	s.write(t, map[string]string{"more.md": "# More\n\nMore salt of Tolmin goes to Port Alma 3.\n"})
 	want := s.night(t).manifest.Hashes
 	pointer, _ := must2(s.index().ReadPointer(t.Context()))(t)
@@ -171,8 +165,7 @@ func TestASegmentOfAnOlderGenerationIsReadBeforeItIsServedAgain(t *testing.T) {
 }
 
 func TestAGenerationThatWasOvertakenDoesNotPassForAPublishedOne(t *testing.T) {
-	s := newSite(t, sample(5))
-	s.night(t)
+	s := builtSite(t, sample(5))
 	store, reference := s.Artifacts, s.index().GenerationKey("g002", "manifest.json")
 	s.Artifacts = &stagetest.Tampered{Store: store, AfterPut: func(key string) error {
 		if key != reference {

@@ -1,10 +1,8 @@
 package pipeline_test
 
 import (
-	"bytes"
 	"context"
 	"fmt"
-	"io/fs"
 	"maps"
 	"math"
 	"os"
@@ -34,6 +32,8 @@ import (
 	"github.com/unweaver/unweaver/internal/store/vectors/files"
 	"github.com/unweaver/unweaver/internal/testkit/documenttest"
 	"github.com/unweaver/unweaver/internal/testkit/modeltest"
+	"github.com/unweaver/unweaver/internal/testkit/musttest"
+	"github.com/unweaver/unweaver/internal/testkit/stagetest"
 )
 
 // secrets are passages of the document that is purged, and of its former version: each stands nowhere else.
@@ -46,37 +46,9 @@ func secretDocument(version int) string {
 	return fmt.Sprintf("# The opal ledger of Quastenberg\n\nIn 1911 %s. Carla Ruiz wrote that %s.\n", secrets[0], secrets[1+version])
 }
 
-// holding gives what of the stored bytes holds one of some texts: objects of the artifacts, with the rows of row files,
-// and class records. It shares nothing with the search of the product.
-func (s *site) holding(t *testing.T, texts ...string) (where []string) {
-	ctx := t.Context()
-	look := func(name string, raw []byte) {
-		for _, text := range texts {
-			if bytes.Contains(raw, []byte(text)) {
-				where = append(where, name+": "+text)
-				return
-			}
-		}
-	}
-	for info, err := range s.Artifacts.List(ctx, "", "") {
-		require.NoError(t, err)
-		raw, _ := must2(blob.Read(ctx, s.Artifacts, info.Key))(t)
-		look(info.Key, raw)
-		for row, err := range artifact.ScanAll(ctx, s.Artifacts, info.Key) {
-			if err != nil {
-				break // no row file
-			}
-			look(info.Key+" (row)", append(append(bytes.Clone(row.Key), ' '), row.Value...))
-		}
-	}
-	require.NoError(t, s.Records.ScanRecords(ctx, "", func(keys []string) error {
-		values, err := s.Records.GetRecords(ctx, keys)
-		for i, value := range values {
-			look("record "+keys[i], value)
-		}
-		return err
-	}))
-	return where
+// holding returns where one of some texts is stored. It shares nothing with the search of the product.
+func (s *site) holding(t *testing.T, texts ...string) []string {
+	return stagetest.Holding(t, s.Artifacts, s.Records, "", texts...)
 }
 
 // purge asks for documents to leave the index, and has the next run do it.
@@ -101,11 +73,9 @@ func (s *site) purged(t *testing.T, id string) core.Purge {
 // Promises: 5.
 func TestAPurgedDocumentLeavesEverythingThatIsStored(t *testing.T) {
 	s := newPaidSite(t, 12, calm)
-	s.write(t, map[string]string{"secret.md": secretDocument(0)})
-	s.night(t)
+	s.buildFiles(t, map[string]string{"secret.md": secretDocument(0)})
 	require.NoError(t, s.index().PutTag(t.Context(), "g001", "audit", struct{}{}))
-	s.write(t, map[string]string{"secret.md": secretDocument(1)})
-	s.night(t)
+	s.buildFiles(t, map[string]string{"secret.md": secretDocument(1)})
 	where := s.holding(t, secrets...)
 	require.True(t, len(where) >= 8, "the search finds too little of what is there: %q", where)
 	before := s.server.Stats()
@@ -163,24 +133,6 @@ func (s *paidSite) onDisk(t *testing.T) (folder string) {
 	return folder
 }
 
-// onDiskHolding gives the files of a folder in whose bytes one of some words stands, in whatever case.
-func onDiskHolding(t *testing.T, folder string, words ...string) (where []string) {
-	require.NoError(t, filepath.WalkDir(folder, func(path string, entry fs.DirEntry, err error) error {
-		if err != nil || entry.IsDir() {
-			return err
-		}
-		raw, err := os.ReadFile(path)
-		for _, word := range words {
-			if bytes.Contains(bytes.ToLower(raw), []byte(word)) {
-				where = append(where, path+": "+word)
-				break
-			}
-		}
-		return err
-	}))
-	return where
-}
-
 // On the stores of the embedded stack no byte of any file says a word that the document alone had: neither free pages
 // of the file of records, nor the table of words, nor the copies that were mapped.
 // Promises: 5.
@@ -189,24 +141,22 @@ func TestNoFileOfTheEmbeddedStoresHoldsAWordOfAPurgedDocument(t *testing.T) {
 	folder := s.onDisk(t)
 	s.spec.Embedding = core.EmbedModel{Provider: "builtin"}
 	words := []string{"quastenberg", "zuckmayer", "tiberius", "ferryman in opals"}
-	s.write(t, map[string]string{"secret.md": secretDocument(0)})
-	first := s.night(t)
+	first := s.buildFiles(t, map[string]string{"secret.md": secretDocument(0)})
 	s.write(t, map[string]string{"secret.md": secretDocument(1), "late.md": "# Late\n\nBern sells tin to Lake Verin.\n"})
 	was := s.night(t)
-	where := onDiskHolding(t, folder, words...)
+	where := stagetest.FilesHolding(t, folder, words...)
 	require.True(t, len(where) >= 10, "the search finds too little of what is there: %q", where)
 	purge := s.purge(t, "secret.md")
 	out := s.night(t)
 	assert.Equal(t, core.PurgeDone, s.purged(t, purge.ID).State)
-	assert.Empty(t, onDiskHolding(t, folder, words...), "still stored")
+	assert.Empty(t, stagetest.FilesHolding(t, folder, words...), "still stored")
 	assert.Empty(t, s.holding(t, append(secrets, "Quastenberg", "quastenberg")...), "still stored")
 	// What stays has the vectors that it had.
 	assert.True(t, was.manifest.Class == out.manifest.Class && first.manifest.Collections == out.manifest.Collections,
 		"a purge makes other vectors of what stays")
-	s.write(t, map[string]string{"later.md": "# Later\n\nBasel sells tin to Lake Verin.\n"})
-	next := s.night(t)
+	next := s.buildFiles(t, map[string]string{"later.md": "# Later\n\nBasel sells tin to Lake Verin.\n"})
 	assert.True(t, next.manifest.Class == out.manifest.Class && next.planned.Documents == 1, "%+v", next.planned)
-	assert.Empty(t, onDiskHolding(t, folder, words...), "the night after stored it again")
+	assert.Empty(t, stagetest.FilesHolding(t, folder, words...), "the night after stored it again")
 }
 
 // Words of a language without spaces are runs of characters, which are in no list of English words.
@@ -214,13 +164,11 @@ func TestAPurgeTakesTheWordsOfItsLanguage(t *testing.T) {
 	s := newPaidSite(t, 4, calm)
 	folder := s.onDisk(t)
 	s.spec.Embedding, s.spec.Retrieval.Language = core.EmbedModel{Provider: "builtin"}, "zh"
-	s.write(t, map[string]string{"secret.md": "# 鎏金\n\n他在瀛台造了鎏金龜。\n"})
-	s.night(t)
-	where := onDiskHolding(t, folder, "瀛台", "鎏金")
-	require.True(t, len(where) != 0, "the search finds nothing of what is there")
+	s.buildFiles(t, map[string]string{"secret.md": "# 鎏金\n\n他在瀛台造了鎏金龜。\n"})
+	require.NotEmpty(t, stagetest.FilesHolding(t, folder, "瀛台", "鎏金"), "the search finds nothing of what is there")
 	s.purge(t, "secret.md")
 	s.night(t)
-	assert.Empty(t, onDiskHolding(t, folder, "瀛台", "鎏金"), "still stored")
+	assert.Empty(t, stagetest.FilesHolding(t, folder, "瀛台", "鎏金"), "still stored")
 }
 
 // A purge waits until no reader has a generation open that has to go. That is no work: estimates do not count it.
@@ -247,10 +195,8 @@ func TestAPurgeThatDiesAnywhereIsGoneOnWith(t *testing.T) {
 	died := 0
 	for at := 1; ; at += 6 {
 		s := newPaidSite(t, 5, calm)
-		s.write(t, map[string]string{"secret.md": secretDocument(0)})
-		s.night(t)
-		s.write(t, map[string]string{"secret.md": secretDocument(1)})
-		s.night(t)
+		s.buildFiles(t, map[string]string{"secret.md": secretDocument(0)})
+		s.buildFiles(t, map[string]string{"secret.md": secretDocument(1)})
 		paid := s.server.Stats().Tasks["extract"].Calls
 		purge := s.purge(t, "secret.md")
 		job, holder := s.leased(t)
@@ -273,8 +219,7 @@ func TestAPurgeThatDiesAnywhereIsGoneOnWith(t *testing.T) {
 			t.Fatalf("died at write %d: another purge was begun: %+v", at, again)
 		}
 		out := s.night(t)
-		where := s.holding(t, secrets...)
-		assert.True(t, len(where) == 0, "died at write %d: still stored in %q", at, where)
+		assert.Empty(t, s.holding(t, secrets...), "died at write %d: still stored in", at)
 		assert.Equal(t, core.PurgeDone, s.purged(t, purge.ID).State, "died at write %d", at)
 		if calls := s.server.Stats().Tasks["extract"].Calls - paid; calls != 0 || out.manifest.Counts.Documents != 5 {
 			t.Errorf("died at write %d: %d calls, %+v", at, calls, out.manifest.Counts)
@@ -288,18 +233,15 @@ func TestAPurgeThatDiesAnywhereIsGoneOnWith(t *testing.T) {
 // Promises: 47.
 func TestWhatAnotherDocumentHasTooStays(t *testing.T) {
 	s := newPaidSite(t, 5, calm)
-	s.write(t, map[string]string{"secret.md": secretDocument(0), "twin.md": secretDocument(0)})
-	s.night(t)
+	s.buildFiles(t, map[string]string{"secret.md": secretDocument(0), "twin.md": secretDocument(0)})
 	purge := s.purge(t, "secret.md")
 	paid := s.server.Stats().Tasks["extract"].Calls
 	out := s.night(t)
 	done := s.purged(t, purge.ID)
 	assert.True(t, done.State == core.PurgeDone && done.Shared != 0 && out.manifest.Counts.Documents == 6,
 		"%+v, %+v", done, out.manifest.Counts)
-	where := s.holding(t, secrets[0])
-	assert.True(t, len(where) != 0, "the other document lost its text")
-	allowed, err := purges.Allow(t.Context(), s.index(), []string{"secret.md"})
-	assert.True(t, err == nil && allowed == 1, "%d, %v", allowed, err)
+	assert.NotEmpty(t, s.holding(t, secrets[0]), "the other document lost its text")
+	assert.EqualValues(t, 1, musttest.Get(purges.Allow(t.Context(), s.index(), []string{"secret.md"}))(t))
 	s.begin() // claims of what was paid for a moment ago run out
 	back := s.night(t)
 	assert.True(t, back.manifest.Counts.Documents == 7, "%+v", back.manifest.Counts)
@@ -315,10 +257,8 @@ func TestFailuresOfAPurgedDocumentGoWithIt(t *testing.T) {
 		return modeltest.Injection{}
 	})
 	s.spec.Failures.Share = 0.9
-	s.write(t, map[string]string{"secret.md": secretDocument(0)})
-	s.night(t)
-	s.write(t, map[string]string{"late.md": "# Late\n\nBern sells tin to Lake Verin.\n"})
-	s.night(t)
+	s.buildFiles(t, map[string]string{"secret.md": secretDocument(0)})
+	s.buildFiles(t, map[string]string{"late.md": "# Late\n\nBern sells tin to Lake Verin.\n"})
 	texts := append(slices.Clone(secrets), "the heron of Quastenberg")
 	state := func(work string) string {
 		raw := must(s.Coordination.ReadState(t.Context(), work))(t)
@@ -345,12 +285,11 @@ func TestWhatIsAttachedToAPurgedDocumentGoesWithIt(t *testing.T) {
 	s := newSite(t, sample(20))
 	s.spec.Documents, s.spec.Gate.MaxRemoved = &core.Documents{Attachments: true}, 0.5
 	part := func(name, text string) documenttest.Part { return documenttest.Part{Name: name, Content: text} }
-	s.write(t, map[string]string{
+	s.buildFiles(t, map[string]string{
 		"m.eml": documenttest.MailWith("A mail", part("a.md", secrets[0]), part("b.md", secrets[1])),
 		"n.eml": documenttest.MailWith("Another", part("a.md", secrets[2]), part("b.md", "The heron stays")),
 		"r.csv": "id,text\n1,a row\n2,another\n",
 	})
-	s.night(t)
 	rows, err := purges.Plan(t.Context(), s.index(), []string{"r.csv"})
 	assert.True(t, err == nil && len(rows.Documents) == 1 && !rows.Documents[0].Known, "%+v, %v", rows, err)
 	assert.Equal(t, []string{"r.csv#1", "r.csv#2"}, rows.Documents[0].Rows)
@@ -414,8 +353,7 @@ func TestAPurgeTakesAGenerationThatAGateHolds(t *testing.T) {
 	s := newPaidSite(t, 12, calm)
 	first := s.night(t)
 	s.spec.Gate.MaxSizeChange = 0.01
-	s.write(t, map[string]string{"secret.md": secretDocument(0)})
-	held := s.night(t)
+	held := s.buildFiles(t, map[string]string{"secret.md": secretDocument(0)})
 	refs, err := s.index().ListByName(t.Context())
 	require.True(t, err == nil && held.published.Status == core.StatusHeld && refs["g002"].State == "held" &&
 		held.manifest.Generation == first.manifest.Generation, "%+v, %+v, %v", held.published, refs, err)
@@ -429,16 +367,14 @@ func TestAPurgeTakesAGenerationThatAGateHolds(t *testing.T) {
 	assert.Empty(t, s.holding(t, secrets...), "still stored")
 	refs, err = s.index().ListByName(t.Context())
 	assert.True(t, err == nil && refs["g002"].Manifest == "", "%+v, %v", refs, err)
-	collected, err := s.index().IsPurged(t.Context(), "g002")
-	assert.True(t, err == nil && collected, "readers do not learn it: %t, %v", collected, err)
+	assert.True(t, musttest.Get(s.index().IsPurged(t.Context(), "g002"))(t), "readers do not learn it")
 }
 
 // A purge waits for the schedule alone: what it judges nights by names the document until another is applied.
 // Promises: 5.
 func TestAPurgeTakesStoredProbeFilesThatNameTheDocument(t *testing.T) {
 	s := newPaidSite(t, 12, calm)
-	s.write(t, map[string]string{"secret.md": secretDocument(0)})
-	s.night(t)
+	s.buildFiles(t, map[string]string{"secret.md": secretDocument(0)})
 	put := func(document string) string {
 		return must(s.index().PutProbes(t.Context(), []byte(`{"question":"Who?","documents":["`+document+`"]}`)))(t)
 	}
@@ -478,16 +414,14 @@ func TestSentFilesThatNoConfigurationNamesAreCollected(t *testing.T) {
 	s.night(t)
 	_, err := s.Artifacts.Stat(t.Context(), s.index().AliasesKey(unused))
 	require.Error(t, err, "no configuration names it")
-	_, err = s.Artifacts.Stat(t.Context(), s.index().ProbesKey(probes))
-	require.NoError(t, err, "the schedule names it")
+	require.NoError(t, musttest.Err(s.Artifacts.Stat(t.Context(), s.index().ProbesKey(probes))), "the schedule names it")
 
 	must(s.branch(t, "exp", nil))(t)
 	ofBranch := must(s.index().PutProbes(t.Context(), []byte(`{"question":"Where?","documents":["place-002.md"]}`)))(t)
 	spec.Gate.Probes = core.SentFile + ofBranch
 	branch := artifact.Index{Store: s.Artifacts, Name: "exp"}
 	require.NoError(t, run.KeepSchedule(t.Context(), branch, run.Scheduled{Spec: spec}))
-	s.write(t, map[string]string{"new.md": "# New\n\nThe mole of Lake Verin was raised by Carla Ruiz.\n"})
-	s.night(t)
+	s.buildFiles(t, map[string]string{"new.md": "# New\n\nThe mole of Lake Verin was raised by Carla Ruiz.\n"})
 	_, err = s.Artifacts.Stat(t.Context(), s.index().ProbesKey(ofBranch))
 	require.NoError(t, err, "the schedule of a branch names it")
 }
@@ -499,11 +433,9 @@ func TestWhatARunPaidForThatWasNeverPublishedOutlastsAPurgeByTheLedgersGraceAlon
 	enriching(s)
 	enrich := s.spec.Enrich
 	s.spec.Enrich = nil
-	s.write(t, map[string]string{"secret.md": secretDocument(0)})
-	s.night(t)
+	s.buildFiles(t, map[string]string{"secret.md": secretDocument(0)})
 	s.spec.Enrich = enrich
-	whole, store, enriched := s.Artifacts, &dying{Store: s.Artifacts}, false
-	store.left.Store(math.MaxInt64)
+	whole, store, enriched := s.Artifacts, newDying(s.Artifacts, math.MaxInt64), false
 	s.Artifacts = store
 	s.before = func(stage string) {
 		if enriched = enriched || stage == "enrich"; enriched && stage != "enrich" {
@@ -511,8 +443,7 @@ func TestWhatARunPaidForThatWasNeverPublishedOutlastsAPurgeByTheLedgersGraceAlon
 		}
 	}
 	job, holder := s.leased(t)
-	_, err := s.stages(t.Context(), job, holder)
-	require.Error(t, err, "it did not die")
+	require.Error(t, musttest.Err(s.stages(t.Context(), job, holder)), "it did not die")
 	s.before, s.Artifacts = nil, whole
 	require.NoError(t, s.finish(t.Context(), job, holder, run.Ending{Status: core.StatusFailed, Reason: "internal"}))
 	restart(s)
@@ -540,11 +471,9 @@ func (s *site) unbranch(t *testing.T, name string) {
 // leaves goes with it, and no branch is made meanwhile. The nights of a later branch leave the document out.
 // Promises: 46.
 func TestAPurgeOfABaseEndsOnceItHasNoBranch(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) { // a branch settles for a second and a half
-		s := branchSite(t)
+	withBranches(t, func(t *testing.T, s *site) {
 		s.spec.Grace = core.Duration(24 * time.Hour) // what a deleted branch leaves does not wait for it
-		s.write(t, map[string]string{"secret.md": secretDocument(0)})
-		s.night(t)
+		s.buildFiles(t, map[string]string{"secret.md": secretDocument(0)})
 		must(s.branch(t, "large", map[string]string{"shortening.threshold": "60"}))(t)
 		s.on("large", 60)
 		s.night(t)

@@ -18,6 +18,7 @@ import (
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/pipeline/release"
 	"github.com/unweaver/unweaver/internal/store/blob"
+	"github.com/unweaver/unweaver/internal/testkit/musttest"
 	"github.com/unweaver/unweaver/internal/testkit/recordsmemory"
 	"github.com/unweaver/unweaver/internal/testkit/stagetest"
 	"github.com/unweaver/unweaver/internal/testkit/vectorsmemory"
@@ -66,8 +67,7 @@ func (s *site) held(t testing.TB) string {
 }
 
 func TestARollbackFlipsThePointerAndIsRecorded(t *testing.T) {
-	s := newSite(t, sample(6))
-	s.night(t)
+	s := builtSite(t, sample(6))
 	s.changed(t)
 	s.changed(t)
 	before := s.pointer(t)
@@ -89,9 +89,8 @@ func TestARollbackFlipsThePointerAndIsRecorded(t *testing.T) {
 	for _, op := range operations {
 		assert.True(t, op.Outcome != nil && op.Outcome.Result == core.OperationDone && op.Outcome.Release != 0, "%+v", op)
 	}
-	limited, err := release.ListOperations(t.Context(), s.index(), 1)
-	assert.True(t, err == nil && len(limited) == 1 && limited[0].ID == operations[0].ID,
-		"the last one: %+v, %v", limited, err)
+	limited := musttest.Get(release.ListOperations(t.Context(), s.index(), 1))(t)
+	assert.True(t, len(limited) == 1 && limited[0].ID == operations[0].ID, "the last one: %+v", limited)
 }
 
 // The next nights go on from what is served, number their generations above all others, and collect none of what is
@@ -123,8 +122,7 @@ func TestNightsAfterARollbackNumberAndKeepOn(t *testing.T) {
 	}
 	assert.True(t, slices.Equal(left, []string{"g010", "g009", "g001"}) && slices.Equal(tagged, []string{"kept"}),
 		"left are %v, tags %v", left, tagged)
-	_, err := s.act(t, core.ActionRollback, "g001")
-	assert.NoError(t, err, "back to the tagged one")
+	assert.NoError(t, musttest.Err(s.act(t, core.ActionRollback, "g001")), "back to the tagged one")
 	refused(s.act(t, core.ActionRollback, "g005"))(t, fault.GenCollected, "", "back to a collected one")
 	refused(s.act(t, core.ActionRollback, "g077"))(t, fault.UnknownGen, "", "back to one that never was")
 	must(s.act(t, core.ActionUntag, "g001"))(t)
@@ -134,13 +132,11 @@ func TestNightsAfterARollbackNumberAndKeepOn(t *testing.T) {
 // A build that began before a rollback must not be published over it, and what it built can be approved.
 // Promises: 35.
 func TestABuildThatEndsAfterARollbackIsHeld(t *testing.T) {
-	s := newSite(t, sample(6))
-	s.night(t)
+	s := builtSite(t, sample(6))
 	s.changed(t)
 	s.before = func(stage string) {
 		if stage == "publish" {
-			_, err := s.act(t, core.ActionRollback, "g001")
-			assert.NoError(t, err)
+			assert.NoError(t, musttest.Err(s.act(t, core.ActionRollback, "g001")))
 		}
 	}
 	night := s.changed(t)
@@ -162,15 +158,13 @@ func TestABuildThatEndsAfterARollbackIsHeld(t *testing.T) {
 }
 
 func TestAHeldGenerationIsApprovedOrDiscarded(t *testing.T) {
-	s := newSite(t, sample(4))
-	s.night(t)
+	s := builtSite(t, sample(4))
 	held := s.held(t)
 	refused(s.act(t, core.ActionRollback, held))(t, fault.Usage, "unweaver publish docs "+held, "a rollback to it")
 	calls := s.report(t).Calls
+	move := musttest.Get(s.act(t, core.ActionPublish, held))(t)
+	require.True(t, move.From == "g001" && s.pointer(t).Generation == held && s.report(t).Calls == calls, "%+v", move)
 	move, err := s.act(t, core.ActionPublish, held)
-	require.True(t, err == nil && move.From == "g001" && s.pointer(t).Generation == held && s.report(t).Calls == calls,
-		"%+v, %v", move, err)
-	move, err = s.act(t, core.ActionPublish, held)
 	assert.True(t, err == nil && move.Unchanged, "once more: %+v, %v", move, err)
 	refused(s.act(t, core.ActionPublish, "g001"))(t, fault.Usage, "unweaver rollback docs g001", "one that was published")
 	refused(s.act(t, core.ActionDiscard, held))(t, fault.Usage, "", "discard what is served")
@@ -220,8 +214,7 @@ func TestWhatIsNotCompleteIsNotServed(t *testing.T) {
 		}, fault.GenCollected, "being deleted"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			s := newSite(t, sample(4))
-			s.night(t)
+			s := builtSite(t, sample(4))
 			s.spec.Chunking.MaxTokens = 900
 			s.changed(t)
 			before := s.pointer(t)
@@ -234,8 +227,7 @@ func TestWhatIsNotCompleteIsNotServed(t *testing.T) {
 }
 
 func TestWhatWasServedAtATime(t *testing.T) {
-	s := newSite(t, sample(4))
-	s.night(t)
+	s := builtSite(t, sample(4))
 	s.changed(t)
 	s.changed(t)
 	at := func(generation string) time.Time {
@@ -274,8 +266,7 @@ func TestTheTrailIsWrittenBeforeAndAfter(t *testing.T) {
 		"not the flip": {"docs/current.json", false, 1, core.OperationFailed},
 	} {
 		t.Run(name, func(t *testing.T) {
-			s := newSite(t, sample(4))
-			s.night(t)
+			s := builtSite(t, sample(4))
 			s.changed(t)
 			desk := s.desk()
 			refuses := strings.ToLower(c.refuses)
@@ -301,8 +292,7 @@ func TestTheTrailIsWrittenBeforeAndAfter(t *testing.T) {
 // Of operators who move the pointer at once from the same point, one wins, and the others get an error.
 // Promises: 40.
 func TestOperatorsWhoMoveAtOnce(t *testing.T) {
-	s := newSite(t, sample(4))
-	s.night(t)
+	s := builtSite(t, sample(4))
 	s.changed(t)
 	s.changed(t)
 	var wait sync.WaitGroup
@@ -328,8 +318,7 @@ func TestOperatorsWhoMoveAtOnce(t *testing.T) {
 
 // A record that was overwritten is reported, and hides no other.
 func TestADamagedRecordIsTold(t *testing.T) {
-	s := newSite(t, sample(4))
-	s.night(t)
+	s := builtSite(t, sample(4))
 	s.changed(t)
 	for range 2 {
 		must(s.act(t, core.ActionRollback, ""))(t)
@@ -345,13 +334,10 @@ func TestADamagedRecordIsTold(t *testing.T) {
 // A process that dies at any write of an approval, or cannot write the pointer, leaves what the same command finishes.
 func TestAnApprovalThatDiedAtAnyWriteIsFinishedByTheSameCommand(t *testing.T) {
 	for at := int64(0); ; at++ {
-		s := newSite(t, sample(4))
-		s.night(t)
+		s := builtSite(t, sample(4))
 		held := s.held(t)
-		died := &dying{Store: s.Artifacts}
-		died.left.Store(at)
 		desk := s.desk()
-		desk.Artifacts = died
+		desk.Artifacts = newDying(s.Artifacts, at)
 		_, err := desk.Do(t.Context(), release.Request{Action: core.ActionPublish, Index: "docs", Generation: held})
 		require.True(t, err == nil || errors.Is(err, errDied), "at write %d: %v", at, err)
 		if _, again := s.act(t, core.ActionPublish, held); again != nil || s.pointer(t).Generation != held {
@@ -401,6 +387,5 @@ func TestAPromoteThatIsOvertakenTakesNothingFromTheBase(t *testing.T) {
 	refs, err := artifact.New(s.Artifacts, "docs").ListRefs(t.Context())
 	assert.True(t, err == nil && refs[promoted].State == core.GenerationPublished,
 		"the base does not know %s any more: %+v, %v", promoted, refs, err)
-	_, err = s.act(t, core.ActionRollback, promoted)
-	assert.NoError(t, err, "it cannot be gone back to")
+	assert.NoError(t, musttest.Err(s.act(t, core.ActionRollback, promoted)), "it cannot be gone back to")
 }

@@ -287,8 +287,7 @@ func TestWhatIsLostIsHeldOrKeptAndTold(t *testing.T) {
 func TestAStaleDocumentStandsAndHealsAndCostsNothing(t *testing.T) {
 	s := newSite(t, sample(12))
 	first := s.night(t)
-	s.write(t, map[string]string{"place-003.md": ""})
-	night := s.night(t)
+	night := s.buildFiles(t, map[string]string{"place-003.md": ""})
 	report := s.report(t)
 	if night.published.Status != core.StatusErrors || night.manifest.Hashes != first.manifest.Hashes ||
 		report.Written.Records+report.Written.Rows != 0 || report.Stale != 1 || report.DocumentsFailed != 1 {
@@ -310,8 +309,7 @@ func TestAStaleDocumentStandsAndHealsAndCostsNothing(t *testing.T) {
 		other.manifest.Counts.Documents != 12 || len(s.served(t, other.manifest)["place-003.md"].Chunks) == 0 {
 		t.Errorf("a night on which something else changes: %+v", other.manifest.Counts)
 	}
-	s.write(t, map[string]string{"place-003.md": "# Harbour 3\n\nPort Alma 3 was rebuilt by Ivo Kralj.\n"})
-	healed := s.night(t)
+	healed := s.buildFiles(t, map[string]string{"place-003.md": "# Harbour 3\n\nPort Alma 3 was rebuilt by Ivo Kralj.\n"})
 	row := s.served(t, healed.manifest)["place-003.md"]
 	assert.True(t, !row.Stale && row.Problem == "" && healed.published.Status == core.StatusCompleted &&
 		healed.manifest.Counts.Stale == 0, "healed: %+v, %+v", row, healed.published)
@@ -319,17 +317,14 @@ func TestAStaleDocumentStandsAndHealsAndCostsNothing(t *testing.T) {
 
 // A document that should be empty is removed; then it is gone like any other, and may come back empty.
 func TestAStaleDocumentThatIsRemovedIsGone(t *testing.T) {
-	s := newSite(t, sample(12))
-	s.night(t)
-	s.write(t, map[string]string{"place-003.md": ""})
-	s.night(t)
+	s := builtSite(t, sample(12))
+	s.buildFiles(t, map[string]string{"place-003.md": ""})
 	s.remove(t, "place-003.md")
 	night := s.night(t)
 	_, there := s.served(t, night.manifest)["place-003.md"]
 	require.True(t, !there && night.published.Status == core.StatusCompleted && s.report(t).Diff.Removed == 1,
 		"there %v, %+v, %+v", there, night.published, s.report(t).Diff)
-	s.write(t, map[string]string{"place-003.md": ""})
-	s.night(t)
+	s.buildFiles(t, map[string]string{"place-003.md": ""})
 	if report := s.report(t); report.DocumentsFailed != 0 || report.Stale != 0 || report.Status != core.StatusCompleted {
 		t.Errorf("empty from now on: %+v", report)
 	}
@@ -337,8 +332,7 @@ func TestAStaleDocumentThatIsRemovedIsGone(t *testing.T) {
 
 // A document that is saved after it was planned is published as it was saved, in the same night.
 func TestADocumentThatIsSavedDuringTheBuildIsPublishedAsItIs(t *testing.T) {
-	s := newSite(t, sample(12))
-	s.night(t)
+	s := builtSite(t, sample(12))
 	s.write(t, map[string]string{"place-004.md": "# Harbour 4\n\nA first draft about Port Alma 4.\n"})
 	last := "# Harbour 4\n\nThe last word about Port Alma 4, by Carla Ruiz.\n"
 	s.before = func(stage string) {
@@ -357,12 +351,10 @@ func TestADocumentThatIsSavedDuringTheBuildIsPublishedAsItIs(t *testing.T) {
 
 // What another corpus had under the same keys is none of this one's.
 func TestNothingIsKeptWhereTheCorpusIsReplaced(t *testing.T) {
-	s := newSite(t, sample(12))
-	s.night(t)
+	s := builtSite(t, sample(12))
 	s.corpus = t.TempDir()
 	s.spec.Corpus, s.spec.Gate.MaxRemoved, s.replace = s.corpus, 1, true
-	s.write(t, map[string]string{"place-001.md": "", "own.md": "# Own\n\nSalt of Lake Verin.\n"})
-	night := s.night(t)
+	night := s.buildFiles(t, map[string]string{"place-001.md": "", "own.md": "# Own\n\nSalt of Lake Verin.\n"})
 	documents := s.served(t, night.manifest)
 	assert.True(t, night.published.Status == core.StatusCompleted && len(documents) == 2 &&
 		len(documents["place-001.md"].Chunks) == 0 && night.manifest.Counts.Stale == 0,

@@ -87,8 +87,7 @@ func TestAReportKeepsWhatHappenedAndTheRunLogReadsIt(t *testing.T) {
 }
 
 func TestACardShowsWhatIsServedAndTheRunThatEndedLast(t *testing.T) {
-	s := newSite(t, sample(6))
-	s.night(t)
+	s := builtSite(t, sample(6))
 	s.night(t) // unchanged
 	source := runlog.Source{Artifacts: s.Artifacts, Runs: s.Coordination}
 	cards, err := source.ListCards(t.Context())
@@ -106,8 +105,7 @@ func TestNightsAreKeptThoughTheirGenerationsAreCollected(t *testing.T) {
 	s := newSite(t, sample(6))
 	s.spec.Keep = 1
 	s.night(t)
-	s.write(t, map[string]string{"new.md": "# Salt\n\nSalt of Lake Verin is sold in Tolmin.\n"})
-	s.night(t)
+	s.buildFiles(t, map[string]string{"new.md": "# Salt\n\nSalt of Lake Verin is sold in Tolmin.\n"})
 	s.night(t)
 	key := s.index().NightsKey()
 	var nights core.Nights
@@ -231,11 +229,10 @@ func TestADifferenceNamesWhatChanged(t *testing.T) {
 		require.NoError(t, os.Rename(old, filepath.Join(s.corpus, fmt.Sprintf("moved-%03d.md", i))))
 	}
 	require.NoError(t, os.Remove(filepath.Join(s.corpus, "place-002.md")))
-	s.write(t, map[string]string{
+	second := s.buildFiles(t, map[string]string{
 		"place-003.md": "# Harbour 3\n\nThe harbour of Port Alma 3 was closed by Ivo Kralj.\n",
 		"new.md":       "# Salt\n\nSalt of Lake Verin is sold in Tolmin.\n",
-	})
-	second := s.night(t).manifest
+	}).manifest
 	_, err := blob.WriteJSON(t.Context(), s.Artifacts, s.index().GenerationKey("g002", "report.json"), core.Report{
 		Status: core.StatusCompleted, Tokens: core.Tokens{Embedding: 284}, Cost: 0.25, // probes, behind the manifest
 	}, blob.Cond{})
@@ -276,10 +273,9 @@ func TestADifferenceOverNightsIsThatOfTheCorpora(t *testing.T) {
 	s.spec.Keep = 99
 	s.night(t)
 	for night := range 12 {
-		s.write(t, map[string]string{
+		out := s.buildFiles(t, map[string]string{
 			fmt.Sprintf("place-%03d.md", night): fmt.Sprintf("# Harbour %d\n\nPort Alma %d trades tin.\n", night, night),
 		})
-		out := s.night(t)
 		require.True(t, out.published.Status == core.StatusCompleted, "%+v", out.published)
 	}
 	d := s.difference(t, "g001", "").Documents

@@ -13,15 +13,14 @@ import (
 	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/model"
 	"github.com/unweaver/unweaver/internal/testkit/modeltest"
+	"github.com/unweaver/unweaver/internal/testkit/musttest"
 )
 
 // configured gives a site the models of a configuration.
 func configured(t *testing.T, s *site, set ...string) {
 	t.Helper()
-	cfg, err := config.Load(config.Source{Set: set})
-	require.NoError(t, err)
-	spec, err := cfg.Spec(s.spec.Index, s.corpus)
-	require.NoError(t, err)
+	cfg := musttest.Get(config.Load(config.Source{Set: set}))(t)
+	spec := musttest.Get(cfg.Spec(s.spec.Index, s.corpus))(t)
 	s.spec.Chat, s.spec.Roles, s.spec.Limits = spec.Chat, spec.Roles, spec.Limits
 	models := app.NewModels(s.Coordination, cfg)
 	s.Models = func(spec core.Spec, meter model.Meter) (model.Set, error) { return models.NewBuildSet(spec, meter) }

@@ -23,6 +23,7 @@ import (
 	"github.com/unweaver/unweaver/internal/store/blob"
 	"github.com/unweaver/unweaver/internal/testkit/documenttest"
 	"github.com/unweaver/unweaver/internal/testkit/modeltest"
+	"github.com/unweaver/unweaver/internal/testkit/musttest"
 )
 
 const scanned = documenttest.ScannedPage
@@ -97,8 +98,7 @@ func TestScannedPagesAreTranscribedOnce(t *testing.T) {
 	assert.Contains(t, documents["scan.pdf"].Chunks[0].Rects, core.Rect{Page: 2, Right: 595, Bottom: 842})
 
 	listed := map[core.Digest]bool{}
-	for key, err := range collect.ListKeys(t.Context(), []artifact.Index{s.index()}, ledger.Transcribe) {
-		require.NoError(t, err)
+	for key := range musttest.All(t, collect.ListKeys(t.Context(), []artifact.Index{s.index()}, ledger.Transcribe)) {
 		listed[key] = true
 	}
 	assert.Len(t, listed, 2, "upkeep of the ledger and purges know them")
@@ -148,8 +148,7 @@ func TestPagesThatAreNotTranscribedAreProblems(t *testing.T) {
 	server.Set(modeltest.Options{})
 	s.attempt, s.spec.Budget = 2, core.Budget{Calls: 1}
 	job, holder := s.leased(t)
-	_, err := s.stages(t.Context(), job, holder)
-	require.True(t, fault.Is(err, fault.BudgetSpent), "%v", err)
+	musttest.Refuse(s.stages(t.Context(), job, holder))(t, fault.BudgetSpent)
 	require.NoError(t, s.finish(t.Context(), job, holder, run.Ending{Status: core.StatusFailed}))
 	s.spec.Budget = core.Budget{}
 	mended := s.night(t).manifest

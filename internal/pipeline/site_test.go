@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"log/slog"
 	"os"
@@ -38,25 +37,20 @@ import (
 	"github.com/unweaver/unweaver/internal/store/coordination"
 	coordmemory "github.com/unweaver/unweaver/internal/store/coordination/memory"
 	"github.com/unweaver/unweaver/internal/stream/parallel"
+	"github.com/unweaver/unweaver/internal/testkit/artifacttest"
 	"github.com/unweaver/unweaver/internal/testkit/blobmemory"
 	"github.com/unweaver/unweaver/internal/testkit/documenttest"
 	"github.com/unweaver/unweaver/internal/testkit/modeltest"
+	"github.com/unweaver/unweaver/internal/testkit/musttest"
 	"github.com/unweaver/unweaver/internal/testkit/recordsmemory"
 	"github.com/unweaver/unweaver/internal/testkit/vectorsmemory"
 )
 
 // must returns a value that comes without an error.
-func must[T any](value T, err error) func(testing.TB) T {
-	return func(t testing.TB) T {
-		require.NoError(t, err)
-		return value
-	}
-}
+func must[T any](value T, err error) func(testing.TB) T { return musttest.Get(value, err) }
 
 // must2 returns two values that come without an error.
-func must2[A, B any](a A, b B, err error) func(testing.TB) (A, B) {
-	return func(t testing.TB) (A, B) { return must(a, err)(t), b }
-}
+func must2[A, B any](a A, b B, err error) func(testing.TB) (A, B) { return musttest.Get2(a, b, err) }
 
 // refuses checks that an error has this code and says so.
 func refuses(t testing.TB, err error, code fault.Code, says, what string) {
@@ -102,6 +96,20 @@ func newSite(t testing.TB, files map[string]string) *site {
 		Chat: core.ChatModel{Provider: "builtin"}, Embedding: core.EmbedModel{Provider: "builtin"},
 	}
 	return s
+}
+
+// builtSite returns a site that has built its corpus once.
+func builtSite(t testing.TB, files map[string]string) *site {
+	s := newSite(t, files)
+	s.night(t)
+	return s
+}
+
+// buildFiles writes files into the corpus, and builds a night.
+func (s *site) buildFiles(t testing.TB, files map[string]string) outcome {
+	t.Helper()
+	s.write(t, files)
+	return s.night(t)
 }
 
 // copied returns a separate installation that holds what this one does, over the same corpus, as another process finds
@@ -265,8 +273,7 @@ func (s *site) stages(ctx context.Context, job run.Job, holder run.Holder) (out 
 	job.Rebuild, job.Spec = job.Rebuild || out.planned.Rebuild, cmp.Or(out.planned.Spec, job.Spec)
 	for part := range out.planned.Repair {
 		if err := s.unit(ctx, job, "repair", func(ctx context.Context, work *upkeep.Run) error {
-			_, err := work.RestorePart(ctx, part)
-			return err
+			return musttest.Err(work.RestorePart(ctx, part))
 		}); err != nil {
 			return out, err
 		}
@@ -334,8 +341,7 @@ func (s *site) stages(ctx context.Context, job run.Job, holder run.Holder) (out 
 		return work.WritePiece(ctx, n)
 	})
 	do("segment", 1, func(ctx context.Context, work *upkeep.Run, _ int) error {
-		_, err := work.WriteSegments(ctx)
-		return err
+		return musttest.Err(work.WriteSegments(ctx))
 	})
 	if len(s.spec.Enrich) > 0 {
 		do("enrich", partitions.Partitions, func(ctx context.Context, work *upkeep.Run, n int) error {
@@ -361,10 +367,7 @@ func (s *site) stages(ctx context.Context, job run.Job, holder run.Holder) (out 
 
 // only does a unit of a stage whose result is read from where it is stored.
 func only[T any](do func(*upkeep.Run, context.Context, int) (T, error)) func(context.Context, *upkeep.Run, int) error {
-	return func(ctx context.Context, work *upkeep.Run, n int) error {
-		_, err := do(work, ctx, n)
-		return err
-	}
+	return func(ctx context.Context, work *upkeep.Run, n int) error { return musttest.Err(do(work, ctx, n)) }
 }
 
 // each does work of a number, one after another in the caller's goroutine unless it may be done side by side.
@@ -393,15 +396,13 @@ func (s *site) units(
 func (s *site) extractShard(ctx context.Context, job run.Job, shard, chunks int) error {
 	batches := (chunks + job.Batch - 1) / job.Batch
 	err := s.units(ctx, job, "extract", batches, func(ctx context.Context, work *upkeep.Run, batch int) error {
-		_, err := work.Extract(ctx, shard, batch)
-		return err
+		return musttest.Err(work.Extract(ctx, shard, batch))
 	})
 	if err != nil {
 		return err
 	}
 	return s.unit(ctx, job, "extract", func(ctx context.Context, work *upkeep.Run) error {
-		_, err := work.SealShard(ctx, shard, batches)
-		return err
+		return musttest.Err(work.SealShard(ctx, shard, batches))
 	})
 }
 
@@ -503,36 +504,19 @@ func (p *process) alive() error {
 	return nil
 }
 
-type processBlobs struct {
-	blob.Store
-	*process
-}
-
-func (s processBlobs) Put(ctx context.Context, key string, body io.Reader, n int64, c blob.Cond) (blob.Info, error) {
-	err := s.alive()
-	if err == nil && s.put != nil {
-		err = s.put(key)
+// do calls a store of artifacts as long as the process lives.
+func (p *process) do(_ context.Context, op artifacttest.Op, key string, call func() error) error {
+	ask, err := map[artifacttest.Op]func(string) error{artifacttest.Put: p.put, artifacttest.Get: p.get}[op], error(nil)
+	if op == artifacttest.Put || op == artifacttest.Delete {
+		err = p.alive()
+	}
+	if err == nil && ask != nil {
+		err = ask(key)
 	}
 	if err != nil {
-		return blob.Info{}, err
-	}
-	return s.Store.Put(ctx, key, body, n, c)
-}
-
-func (s processBlobs) Get(ctx context.Context, key string, part blob.Range) (io.ReadCloser, blob.Info, error) {
-	if s.get != nil {
-		if err := s.get(key); err != nil {
-			return nil, blob.Info{}, err
-		}
-	}
-	return s.Store.Get(ctx, key, part)
-}
-
-func (s processBlobs) Delete(ctx context.Context, key string) error {
-	if err := s.alive(); err != nil {
 		return err
 	}
-	return s.Store.Delete(ctx, key)
+	return call()
 }
 
 // runs is a coordination store whose methods those beside it take the place of.
@@ -595,8 +579,9 @@ func (s *paidSite) begin() *process {
 	s.mu.Unlock()
 	old := s.Ports
 	s.Ports = &run.Ports{
-		Artifacts: processBlobs{s.blobs, next}, Coordination: processRuns{runs{s.runs}, coordmemory.NewClaims(), next},
-		Corpora: old.Corpora, Records: old.Records, Vectors: old.Vectors, StoreID: old.StoreID, Cache: old.Cache,
+		Artifacts:    artifacttest.Around{Store: s.blobs, Do: next.do},
+		Coordination: processRuns{runs{s.runs}, coordmemory.NewClaims(), next},
+		Corpora:      old.Corpora, Records: old.Records, Vectors: old.Vectors, StoreID: old.StoreID, Cache: old.Cache,
 		CPU: make(chan struct{}, 2), Log: old.Log, Parser: old.Parser, Limits: old.Limits,
 	}
 	models := app.NewModels(s.Coordination, nil)

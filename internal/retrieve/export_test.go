@@ -5,7 +5,6 @@ import (
 	"context"
 	"encoding/binary"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/assert"
 
@@ -71,34 +70,7 @@ func TestARowOfAFrameIsFoundInAnyOrder(t *testing.T) {
 	}
 }
 
-// CountInForce reads the versions of a set, and returns what counts the documents that are in force at a time.
-func CountInForce(set *liveset.Set, at time.Time) (count func() int) {
-	generation := &Generation{Live: set, versions: readVersions(set)}
-	return func() (left int) {
-		allowed := generation.newAllowed(context.Background(), Query{AsOf: at})
-		documents, _, _ := set.Counts()
-		for i := range documents {
-			if allowed.ofDocument(uint32(i)) {
-				left++
-			}
-		}
-		return left
-	}
-}
-
 // AllowedBy returns the test of a filter for chunks of a set, as a question has it: it knows no document yet.
 func AllowedBy(set *liveset.Set, filter Filter) func(chunk uint32) bool {
 	return (&Generation{Live: set}).newAllowed(context.Background(), Query{Filter: filter}).testNumbers()
-}
-
-// CountAllowed returns how many documents a filter leaves in.
-func CountAllowed(set *liveset.Set, filter Filter) (left int) {
-	allowed := (&Generation{Live: set}).newAllowed(context.Background(), Query{Filter: filter})
-	documents, _, _ := set.Counts()
-	for i := range documents {
-		if allowed.ofDocument(uint32(i)) {
-			left++
-		}
-	}
-	return left
 }

@@ -22,6 +22,7 @@ import (
 	"github.com/unweaver/unweaver/internal/retrieve"
 	"github.com/unweaver/unweaver/internal/store/blob"
 	"github.com/unweaver/unweaver/internal/testkit/distance"
+	"github.com/unweaver/unweaver/internal/testkit/musttest"
 	"github.com/unweaver/unweaver/internal/testkit/retrievetest"
 )
 
@@ -34,8 +35,7 @@ func TestMappingsGoWithTheLastHolder(t *testing.T) {
 	stores, folder := retrievetest.NewStores(t), ""
 	stores.Cache, folder = retrievetest.CacheIn(t)
 	built := retrievetest.Build(t, stores, "sample", retrievetest.Sample(), retrievetest.Options{})
-	generation, err := retrievetest.OpenBuilt(t.Context(), stores, built)
-	require.NoError(t, err)
+	generation := musttest.Get(retrievetest.OpenBuilt(t.Context(), stores, built))(t)
 	assert.Equal(t, 3, retrievetest.CountMappings(t, folder))                                      // live, search, idf
 	require.True(t, generation.Hold() && generation.IsHeld(), "an open generation cannot be held") // a query
 	// The server switches.
@@ -51,8 +51,7 @@ func TestMappingsGoWithTheLastHolder(t *testing.T) {
 
 func TestHoldersRaceWithTheLastClose(t *testing.T) {
 	o := open(t, retrievetest.Options{})
-	generation, err := retrievetest.OpenBuilt(t.Context(), o.Stores, o.Built)
-	require.NoError(t, err)
+	generation := musttest.Get(retrievetest.OpenBuilt(t.Context(), o.Stores, o.Built))(t)
 	var all sync.WaitGroup
 	for range 8 {
 		all.Go(func() {
@@ -75,9 +74,8 @@ func TestTextsDocumentsAndExtractionsAreReadByRange(t *testing.T) {
 	o := open(t, retrievetest.Options{})
 	number := 0
 	for d, document := range retrievetest.Sample() {
-		row, err := o.Generation.ReadDocument(t.Context(), d)
-		require.True(t, err == nil && row.Title == document.Title && len(row.Chunks) == len(document.Chunks),
-			"document %d: %+v %v", d, row, err)
+		row := musttest.Get(o.Generation.ReadDocument(t.Context(), d))(t)
+		require.True(t, row.Title == document.Title && len(row.Chunks) == len(document.Chunks), "document %d: %+v", d, row)
 		for _, want := range document.Chunks {
 			chunk := o.Generation.Live.ByNumber(number)
 			text, err := o.Generation.ReadText(t.Context(), chunk)
@@ -154,8 +152,7 @@ func TestClassesAreListedByNameAndByChunks(t *testing.T) {
 		{}: live.Names(), {Prefix: "OSLO"}: 1, {Prefix: "o"}: 2, {Prefix: "zzz"}: 0, {Part: "SLO"}: 1, {Part: "o"}: -1,
 		{ByChunks: true}: live.Names(), {Part: "slo", ByChunks: true}: 1, {Prefix: "o", Part: "s", ByChunks: true}: -1,
 	} {
-		whole, next, err := o.Generation.ListClasses(t.Context(), of, 0, 1000)
-		require.NoError(t, err)
+		whole, next := musttest.Get2(o.Generation.ListClasses(t.Context(), of, 0, 1000))(t)
 		assert.Zero(t, next)
 		if want < 0 { // by the names themselves
 			want = 0
@@ -252,8 +249,7 @@ func openCounted(t *testing.T) (*retrieve.Generation, *counted) {
 	stores := retrievetest.NewStores(t)
 	built := retrievetest.Build(t, stores, "sample", retrievetest.Sample(), retrievetest.Options{})
 	store := &counted{Store: stores.Blobs}
-	generation, err := retrieve.Open(t.Context(), store, stores.Cache, stores.Vectors, "sample", built.SHA, 1)
-	require.NoError(t, err)
+	generation := musttest.Get(retrieve.Open(t.Context(), store, stores.Cache, stores.Vectors, "sample", built.SHA, 1))(t)
 	store.since()
 	return generation, store
 }
@@ -263,12 +259,10 @@ func TestWhatWasReadIsNotReadAgainUntilTheGenerationCloses(t *testing.T) {
 	generation, store := openCounted(t)
 	chunk := generation.Live.ByNumber(0)
 	for round, want := range []int{3, 0, 0} { // a frame of documents, one of text, one of extractions
-		_, err := generation.ReadDocument(t.Context(), int(chunk.Document))
-		require.NoError(t, err)
+		musttest.Get(generation.ReadDocument(t.Context(), int(chunk.Document)))(t)
 		text, err := generation.ReadText(t.Context(), chunk)
 		require.True(t, err == nil && text != "", "%v %v", text, err)
-		_, err = generation.ReadExtraction(t.Context(), chunk)
-		require.NoError(t, err)
+		musttest.Get(generation.ReadExtraction(t.Context(), chunk))(t)
 		assert.Equal(t, want, store.since(), "%d", round)
 	}
 	assert.True(t, retrieve.KeptFrameBytes() > before, "nothing is kept")
@@ -335,8 +329,7 @@ func TestTheCacheOfFramesKeepsItsBound(t *testing.T) {
 			chunk := generation.Live.ByNumber(int(i))
 			text, err := generation.ReadText(t.Context(), chunk)
 			require.True(t, err == nil && text != "", "%v %v", text, err)
-			_, err = generation.ReadExtraction(t.Context(), chunk)
-			require.NoError(t, err)
+			require.NoError(t, musttest.Err(generation.ReadExtraction(t.Context(), chunk)))
 		}
 	}
 	before := retrieve.KeptFrameBytes()
@@ -361,8 +354,7 @@ func TestAnOpeningIsAShortChainOfRequests(t *testing.T) {
 		requests := distance.New(wait)
 		far := distance.Blob(stores.Blobs, requests)
 		began := time.Now()
-		generation, err := retrieve.Open(t.Context(), far, stores.Cache, stores.Vectors, "sample", built.SHA, 1)
-		require.NoError(t, err)
+		generation := musttest.Get(retrieve.Open(t.Context(), far, stores.Cache, stores.Vectors, "sample", built.SHA, 1))(t)
 		defer generation.Close()
 		took, counted := time.Since(began), requests.Take()
 		if took > 4*wait { // manifest, settings, splits and class runs, all others
@@ -386,8 +378,7 @@ func TestUnderParityTheChunksOfABallotAreReadSideBySide(t *testing.T) {
 		built := retrievetest.Build(t, stores, "sample", documents, parity)
 		requests := distance.New(15 * time.Millisecond)
 		stores.Blobs = distance.Blob(stores.Blobs, requests)
-		generation, err := retrievetest.OpenBuilt(t.Context(), stores, built)
-		require.NoError(t, err)
+		generation := musttest.Get(retrievetest.OpenBuilt(t.Context(), stores, built))(t)
 		defer generation.Close()
 		o := retrievetest.Opened{Stores: stores, Built: built, Generation: generation}
 		requests.Take()

@@ -32,6 +32,7 @@ import (
 	"github.com/unweaver/unweaver/internal/methods"
 	"github.com/unweaver/unweaver/internal/retrieve"
 	"github.com/unweaver/unweaver/internal/store/vectors"
+	"github.com/unweaver/unweaver/internal/testkit/musttest"
 	"github.com/unweaver/unweaver/internal/testkit/retrievetest"
 	"github.com/unweaver/unweaver/internal/text"
 )
@@ -410,8 +411,7 @@ func TestEveryMethodAnswersFromManySegmentsAsFromOne(t *testing.T) {
 	for _, n := range []int{1, 3, 17} {
 		t.Run(fmt.Sprint(n), func(t *testing.T) {
 			s := shuffled{t, rand.New(rand.NewPCG(uint64(n), 2)), one, old}
-			generation, err := s.open(s.manifest(n), one.Stores.Cache)
-			require.NoError(t, err)
+			generation := musttest.Get(s.open(s.manifest(n), one.Stores.Cache))(t)
 			defer generation.Close()
 			sameTable(t, generation, one.Generation)
 			many := retrievetest.Opened{Stores: one.Stores, Built: one.Built, Generation: generation}
@@ -495,8 +495,7 @@ func TestAGenerationOfManySegmentsIsOpenedByItsManifest(t *testing.T) {
 	now, old := twoTimes(t, retrievetest.NewStores(t))
 	s := shuffled{t, rand.New(rand.NewPCG(5, 5)), now, old}
 	manifest := s.manifest(3)
-	generation, err := s.open(manifest, cache)
-	require.NoError(t, err)
+	generation := musttest.Get(s.open(manifest, cache))(t)
 	for number := range 20 {
 		chunk := now.Generation.Live.ByNumber(number)
 		want, err := now.Generation.ReadText(t.Context(), chunk)
@@ -508,8 +507,7 @@ func TestAGenerationOfManySegmentsIsOpenedByItsManifest(t *testing.T) {
 	first := retrievetest.CountMappings(t, folder)
 	assert.Equal(t, files+1, first) // and the table of the embedder
 	manifest.Generation = "g2"      // which has the same segments
-	next, err := s.open(manifest, cache)
-	require.NoError(t, err)
+	next := musttest.Get(s.open(manifest, cache))(t)
 	assert.Equal(t, first, retrievetest.CountMappings(t, folder))
 	generation.Close()
 	sameTable(t, next, now.Generation)
@@ -553,8 +551,7 @@ func TestAManifestWhoseSegmentsDoNotFitIsRefused(t *testing.T) {
 		for _, before := range []bool{false, true} { // a whole generation is open already, and shares what it has mapped
 			closeWhole := func() {}
 			if before {
-				beside, err := s.open(whole, cache)
-				require.NoError(t, err)
+				beside := musttest.Get(s.open(whole, cache))(t)
 				closeWhole = beside.Close
 			}
 			generation, err := s.open(manifest, cache)

@@ -13,6 +13,7 @@ import (
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/methods"
 	"github.com/unweaver/unweaver/internal/retrieve"
+	"github.com/unweaver/unweaver/internal/testkit/musttest"
 	"github.com/unweaver/unweaver/internal/testkit/retrievetest"
 )
 
@@ -46,7 +47,7 @@ func TestARegistryRefusesWhatIsAmbiguous(t *testing.T) {
 	}
 	both := []retrieve.Param{size}
 	_, err := retrieve.NewRegistry(named{name: "a", params: both}, named{name: "b", params: both})
-	assert.True(t, err == nil, "two methods may have a parameter of one name: %v", err)
+	assert.NoError(t, err, "two methods may have a parameter of one name")
 }
 
 func TestParametersAreCheckedAndHaveDefaults(t *testing.T) {
@@ -87,11 +88,9 @@ func TestRulesBelongToTheirMethod(t *testing.T) {
 	methods := methods.Registry()
 	for _, rule := range config.Rules {
 		assert.NoError(t, methods.CheckRule(retrieve.Unweaver, rule))
-		err := methods.CheckRule(retrieve.Hybrid, rule)
-		assert.True(t, fault.Is(err, fault.InvalidParam), "hybrid by rule %s: %v", rule, err)
+		musttest.Code(t, methods.CheckRule(retrieve.Hybrid, rule), fault.InvalidParam, "hybrid by rule %s", rule)
 	}
-	err := methods.CheckRule(retrieve.Unweaver, "dice")
-	assert.True(t, err != nil && strings.Contains(err.Error(), "weighted, av"), "%v", err)
+	assert.ErrorContains(t, methods.CheckRule(retrieve.Unweaver, "dice"), "weighted, av")
 }
 
 // A generation is opened by the digest of its manifest, and asked by one of the methods. Chunk and document are

@@ -570,9 +570,8 @@ func TestOrdinaryTextIsPrintedAsItIs(t *testing.T) {
 	writer := cli.Printable(&out)
 	const text = "Größe\t日本語 🙂 naïve\n"
 	for i := range len(text) { // also where a character comes in pieces
-		if n, err := writer.Write([]byte(text[i : i+1])); n != 1 || err != nil {
-			t.Fatal(n, err)
-		}
+		n, err := writer.Write([]byte(text[i : i+1]))
+		require.True(t, n == 1 && err == nil, "%v %v", n, err)
 	}
 	assert.True(t, out.String() == text, "%q", out.String())
 }

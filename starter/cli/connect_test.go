@@ -172,8 +172,7 @@ func TestWhatReadsMakesNoDataDirectory(t *testing.T) {
 		got := in(t, nil, []string{self + bin}, append(args, "--data-dir", "typo")...)
 		assert.True(t, got.exit == cli.ExitUsage && strings.Contains(got.err, "there is no data directory at typo"),
 			"%v: %+v", args, got)
-		_, err := os.Stat("typo")
-		require.Error(t, err, "%v makes it", args)
+		require.Error(t, musttest.Err(os.Stat("typo")), "%v makes it", args)
 	}
 }
 

@@ -59,8 +59,7 @@ func TestAnEvaluationBuildsAsksEveryQuestionByEveryMethodAndReports(t *testing.T
 	if data, err := filepath.Abs("unweaver-data"); err != nil || strings.HasPrefix(spec.Corpus, data) {
 		t.Errorf("%s is never read as documents: %v", spec.Corpus, err)
 	}
-	staged, err := os.ReadDir(spec.Corpus)
-	assert.True(t, err == nil && len(staged) == 1, "the index sees more than the corpus: %v %v", staged, err)
+	assert.Len(t, musttest.Get(os.ReadDir(spec.Corpus))(t), 1, "the index sees more than the corpus")
 	asked := map[string]int{}
 	for i, body := range served.asked {
 		asked[toText(body["method"])+" "+toText(body["rule"])]++

@@ -18,6 +18,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/unweaver/unweaver/internal/testkit/musttest"
 	"github.com/unweaver/unweaver/starter/cli"
 )
 
@@ -297,8 +298,7 @@ func TestMatchesAreBoldWhereTheyStandAndTheTextCannotColourItself(t *testing.T) 
 }
 
 func TestOnlyATerminalOfSomeoneWhoWantsColoursIsWrittenInBold(t *testing.T) {
-	file, err := os.CreateTemp(t.TempDir(), "out")
-	require.NoError(t, err)
+	file := musttest.Get(os.CreateTemp(t.TempDir(), "out"))(t)
 	defer func() { _ = file.Close() }()
 	device, err := os.OpenFile("/dev/null", os.O_WRONLY, 0) // a device of characters, as terminals are
 	if err != nil {
@@ -355,8 +355,7 @@ func TestTheLessonSaysWhatPlainSearchDoesNotFind(t *testing.T) {
 		`,"bm25":{"rank":2,"score":5}`:   "The answer, Hall, is in [2]" + through,
 		"":                               "The answer, Hall, is in [2], which keyword search does not find at all" + through,
 	} {
-		got := lesson(places)
-		assert.True(t, got == want, "%s: %s", places, got)
+		assert.Equal(t, want, lesson(places), places)
 	}
 	assert.Equal(t, "", cli.DescribeLesson(cli.Answer{}, "Hall"), "nothing was found")
 }
@@ -417,9 +416,8 @@ func TestAnAgentIsServedOnStandardInputAndOutput(t *testing.T) {
 		_ = reported.Close()
 	}()
 	var lines strings.Builder
-	session, err := sdk.NewClient(&sdk.Implementation{Name: "test", Version: "1"}, nil).Connect(t.Context(),
-		&sdk.IOTransport{Reader: io.NopCloser(io.TeeReader(output, &lines)), Writer: asked}, nil)
-	require.NoError(t, err)
+	session := musttest.Get(sdk.NewClient(&sdk.Implementation{Name: "test", Version: "1"}, nil).Connect(t.Context(),
+		&sdk.IOTransport{Reader: io.NopCloser(io.TeeReader(output, &lines)), Writer: asked}, nil))(t)
 	call := func(name string, arguments map[string]any) *sdk.CallToolResult {
 		result, err := session.CallTool(t.Context(), &sdk.CallToolParams{Name: name, Arguments: arguments})
 		require.NoError(t, err)

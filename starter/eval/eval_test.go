@@ -160,8 +160,7 @@ func TestPublishedFilesAreReadOrRefusedWithTheReason(t *testing.T) {
 	}{{"1", "q"}}))
 	_, err := LoadPublished(dir, "techqa")
 	assert.ErrorContains(t, err, "it has no column documents")
-	none, err := LoadPublished(dir, "emanual")
-	assert.True(t, none == nil && err == nil, "%v", err)
+	assert.Nil(t, musttest.Get(LoadPublished(dir, "emanual"))(t))
 }
 
 func TestAJournalGoesOnBehindATornLineAndRefusesAnotherEvaluation(t *testing.T) {

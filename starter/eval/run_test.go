@@ -119,8 +119,7 @@ func TestPlansThatCompareNothing(t *testing.T) {
 	noCut.Ks = nil
 	noQuestion.Dataset.Questions = nil
 	for name, p := range map[string]eval.Plan{"no method": none, "no cut-off": noCut, "no question": noQuestion} {
-		_, err := eval.Run(t.Context(), p)
-		assert.True(t, fault.Is(err, fault.Usage), "%s: got %v", name, err)
+		musttest.Code(t, musttest.Err(eval.Run(t.Context(), p)), fault.Usage, name)
 	}
 }
 
@@ -334,8 +333,7 @@ func TestACorpusIsStagedAloneAndKeepsItsTime(t *testing.T) {
 		return musttest.Get(os.Stat(filepath.Join(staged, "corpus.jsonl")))(t)
 	}
 	assert.True(t, stat().ModTime().Equal(stat().ModTime()), "an unchanged corpus was written again")
-	entries, err := os.ReadDir(staged)
-	assert.True(t, err == nil && len(entries) == 1, "%v, %v", entries, err)
+	assert.Len(t, musttest.Get(os.ReadDir(staged))(t), 1)
 }
 
 func TestTheTableSaysHowOftenWhatIsShownHoldsTheGoldAnswer(t *testing.T) {

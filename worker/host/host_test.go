@@ -341,8 +341,7 @@ func TestAServerThatDoesNotLetUsIsNoError(t *testing.T) {
 func TestTheProbeWantsAWorkerOnTheQueue(t *testing.T) {
 	s := &server{}
 	connected := connect(t, s)
-	err := host.RequirePoller(t.Context(), connected, "q", host.RoleAll)
-	assert.True(t, fault.Is(err, fault.EngineDown), "%v", err)
+	musttest.Fail(t, host.RequirePoller(t.Context(), connected, "q", host.RoleAll), fault.EngineDown)
 	s.pollers = []*taskqueue.PollerInfo{{Identity: "w"}}
 	assert.NoError(t, host.RequirePoller(t.Context(), connected, "q", host.RoleAll))
 }

@@ -227,8 +227,7 @@ func TestAFullLogIsKeptAndAnotherBegun(t *testing.T) {
 	log, former := filepath.Join(with.Dir, logFile), filepath.Join(with.Dir, formerLog)
 	for range 2 {
 		require.NoError(t, os.WriteFile(log, bytes.Repeat([]byte("x"), largestLog+1), 0o600))
-		_, err := Start(t.Context(), with)
-		assert.True(t, err != nil && strings.Contains(err.Error(), "why it ends"), "%v", err)
+		assert.ErrorContains(t, musttest.Err(Start(t.Context(), with)), "why it ends")
 		var all int64
 		for _, name := range []string{log, former} {
 			info := musttest.Get(os.Stat(name))(t)
@@ -373,9 +372,8 @@ func TestItListensOnLoopbackAlone(t *testing.T) {
 	mine, count := fmt.Sprintf("pid=%d,", pidOf(t, with.Dir)), 0
 	for _, line := range strings.Split(string(out), "\n") {
 		if strings.Contains(line, mine) {
-			if count++; !strings.Contains(line, " 127.0.0.1:") {
-				t.Errorf("it listens on %s", line)
-			}
+			count++
+			assert.True(t, strings.Contains(line, " 127.0.0.1:"), "it listens on %s", line)
 		}
 	}
 	assert.True(t, count >= 4, "%d ports are seen: %s", count, out)
@@ -590,9 +588,8 @@ func TestADamagedProgramOfTheCacheIsFetchedAnew(t *testing.T) {
 	finder := Finder{Cache: emptyCache(t), pins: pins}
 	path := filepath.Join(finder.Cache, "temporal")
 	require.NoError(t, os.WriteFile(path, []byte("fetcheD"), 0o700))
-	if _, err := finder.Find(t.Context()); err != nil || asked.Load() != 1 {
-		t.Fatal(err)
-	}
+	_, err := finder.Find(t.Context())
+	require.True(t, err == nil && asked.Load() == 1, "%v", err)
 	assert.Equal(t, "fetched", string(musttest.Get(os.ReadFile(path))(t)))
 }
 
@@ -610,11 +607,8 @@ func TestWhatIsNotThePinnedProgramIsRefused(t *testing.T) {
 				all[platform] = one
 			}
 			finder := Finder{Cache: emptyCache(t), pins: all}
-			if _, err := finder.Find(t.Context()); !fault.Is(err, fault.BadConfig) || !strings.Contains(err.Error(), "sha256") {
-				t.Error(err)
-			}
-			_, err := os.Stat(filepath.Join(finder.Cache, "temporal"))
-			assert.Error(t, err, "it is in the cache all the same")
+			musttest.Refuse(finder.Find(t.Context()))(t, fault.BadConfig, "sha256")
+			assert.Error(t, musttest.Err(os.Stat(filepath.Join(finder.Cache, "temporal"))), "it is in the cache all the same")
 		})
 	}
 }
@@ -630,8 +624,7 @@ func TestWithoutNetworkAndCacheItIsSaidWhatToInstall(t *testing.T) {
 	for name, find := range map[string]func() error{
 		"no network": func() error { _, err := finder.Find(t.Context()); return err },
 		"no pin of the platform": func() error {
-			_, err := (Finder{Cache: emptyCache(t), pins: map[string]pin{}}).Find(t.Context())
-			return err
+			return musttest.Err((Finder{Cache: emptyCache(t), pins: map[string]pin{}}).Find(t.Context()))
 		},
 	} {
 		if err := find(); !fault.Is(err, fault.EngineDown) || !strings.Contains(err.Error(), "brew install temporal") ||

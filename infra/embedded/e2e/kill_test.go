@@ -255,14 +255,13 @@ func reach(t *testing.T, serving control.Control, run, stage string) {
 // meetRound asks for a round and for a build after a restart: while the killed round goes on the one is joined, and the
 // other refused by its name.
 func meetRound(t *testing.T, serving control.Control, sp core.Spec, round control.Run) {
-	again, err := serving.RetryFailed(t.Context(), control.LettersRequest{Name: "docs"})
-	assert.True(t, err == nil && (again.Run == "" || again.Run == round.Run && again.Attached),
-		"beside %s: %+v, %v", round.Run, again, err)
+	again := musttest.Get(serving.RetryFailed(t.Context(), control.LettersRequest{Name: "docs"}))(t)
+	assert.True(t, (again.Run == "" || again.Run == round.Run && again.Attached), "beside %s: %+v", round.Run, again)
 	status := musttest.Get(serving.ReadStatus(t.Context(), round.Run))(t)
 	if again.Run == "" || core.IsTerminal(status.Status) {
 		return
 	}
-	_, err = serving.BuildIndex(t.Context(), control.IndexRequest{Spec: sp})
+	_, err := serving.BuildIndex(t.Context(), control.IndexRequest{Spec: sp})
 	assert.True(t, err == nil || fault.Is(err, fault.LeaseHeld), "a build beside %s: %v", round.Run, err)
 }
 

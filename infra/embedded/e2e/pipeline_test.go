@@ -250,11 +250,10 @@ func TestNoCallStartsAfterPauseOrCancelAndTheAccountIsTrue(t *testing.T) {
 	}
 	for round := range 2 {
 		musttest.Reach(t, "calls", func() bool { return server.Stats().Chat >= int64(10+20*round) })
-		_, err := shared.Control.PauseRun(t.Context(), begun.Run)
-		require.NoError(t, err)
+		musttest.Get(shared.Control.PauseRun(t.Context(), begun.Run))(t)
 		quiet("pause", time.Now())
 		paid(t, "paused", wait(t, shared.Control, begun.Run).Report, server)
-		_, err = shared.Control.PauseRun(t.Context(), begun.Run)
+		_, err := shared.Control.PauseRun(t.Context(), begun.Run)
 		assert.Error(t, err, "a paused run was paused again without a word")
 		require.NoError(t, shared.Control.ResumeRun(t.Context(), begun.Run, nil))
 	}
@@ -283,8 +282,7 @@ func TestNoCallStartsAfterPauseOrCancelAndTheAccountIsTrue(t *testing.T) {
 	status := wait(t, shared.Control, begun.Run)
 	require.True(t, status.Status == core.StatusCancelled, "%s %s", status.Status, status.Reason)
 	paid(t, "cancelled", status.Report, server)
-	_, err = shared.Control.PauseRun(t.Context(), begun.Run)
-	assert.Error(t, err, "a run that ended was paused")
+	assert.Error(t, musttest.Err(shared.Control.PauseRun(t.Context(), begun.Run)), "a run that ended was paused")
 	assert.Zero(t, server.Stats().Duplicates)
 }
 
@@ -445,4 +443,37 @@ func TestTable1IsReproducedFromPublishedFilesAndGoesOnAfterAStopWithoutPayingTwi
 	judge, answer := server.Stats().Tasks["judge"], server.Stats().Tasks["answer"]
 	assert.True(t, judge.Calls > paid.Tasks["judge"].Calls && answer.Calls == paid.Tasks["answer"].Calls,
 		"another judge reads the answers that are there")
+}
+
+// A program fills an index, builds and asks it over the public API alone, from the start of a run on.
+func TestAnIndexIsFilledBuiltAndAskedOverHTTP(t *testing.T) {
+	folder := write(t, map[string]string{"oslo.txt": "Oslo is the capital of Norway."})
+	completed(t, index(t, shared.Control, spec(t, "filled", folder, nil)))
+	send := func(method, path, body string) (int, map[string]any) {
+		request := musttest.Get(http.NewRequestWithContext(t.Context(), method, shared.HTTP+"/v1/indexes/filled"+path,
+			strings.NewReader(body)))(t)
+		request.Header.Set("Authorization", "Bearer "+shared.Token)
+		request.Header.Set("Idempotency-Key", "once")
+		response := musttest.Get(http.DefaultClient.Do(request))(t)
+		defer func() { _ = response.Body.Close() }()
+		var out map[string]any
+		if response.StatusCode != http.StatusNoContent {
+			require.NoError(t, json.NewDecoder(response.Body).Decode(&out))
+		}
+		return response.StatusCode, out
+	}
+	status, out := send("PUT", "/documents/cities/quito.txt", "Quito is the capital of Ecuador.")
+	require.True(t, status == 201 && out["created"] == true, "%d %v", status, out)
+	status, started := send("POST", "/runs", "")
+	run, _ := started["generation"].(string)
+	require.True(t, status == 202 && started["attached"] == false && run != "", "%d %v", status, started)
+	status, out = send("GET", "/runs/"+run, "")
+	require.True(t, status == 200, "at once: %d %v", status, out)
+	completed(t, wait(t, shared.Control, "filled/"+run))
+	status, out = send("POST", "/runs", "") // of who lost the answer
+	assert.True(t, status == 202 && out["attached"] == true && out["generation"] == run, "%d %v", status, out)
+	found := chunksOf(ask(t, shared.HTTP, "filled", "What is the capital of Ecuador?", nil))
+	assert.Equal(t, "cities/quito.txt", found[0]["document"])
+	status, out = send("POST", "/runs/"+run+"/pause", "")
+	assert.True(t, status == 409 && out["code"] == "run_ended", "%d %v", status, out)
 }

@@ -1,7 +1,6 @@
 package e2e
 
 import (
-	"bytes"
 	"fmt"
 	"log/slog"
 	"os"
@@ -15,13 +14,12 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.temporal.io/api/enums/v1"
 
-	"github.com/unweaver/unweaver/internal/artifact"
 	"github.com/unweaver/unweaver/internal/control"
 	"github.com/unweaver/unweaver/internal/control/engine"
 	"github.com/unweaver/unweaver/internal/core"
-	"github.com/unweaver/unweaver/internal/store/blob"
 	"github.com/unweaver/unweaver/internal/testkit/modeltest"
 	"github.com/unweaver/unweaver/internal/testkit/musttest"
+	"github.com/unweaver/unweaver/internal/testkit/stagetest"
 )
 
 // flight is how many calls to a model a process has in flight at most.
@@ -256,40 +254,6 @@ func TestRestoreBringsBackWipedStoresWithoutAModelCall(t *testing.T) {
 	assert.True(t, now.Chat == paid.Chat, "restoring paid for %d answers", now.Chat-paid.Chat)
 }
 
-// storedWords gives the objects of a cluster's artifacts, the rows in them and the class records in which one of some
-// words stands.
-func storedWords(t *testing.T, c *cluster, words ...string) (where []string) {
-	ctx, stores := t.Context(), c.ctl.Stores
-	look := func(name string, raw []byte) {
-		for _, word := range words {
-			if bytes.Contains(bytes.ToLower(raw), []byte(word)) {
-				where = append(where, name+": "+word)
-				return
-			}
-		}
-	}
-	for info, err := range stores.Artifacts.List(ctx, "", "") {
-		require.NoError(t, err)
-		raw, _, err := blob.Read(ctx, stores.Artifacts, info.Key)
-		require.NoError(t, err)
-		look(info.Key, raw)
-		for row, err := range artifact.ScanAll(ctx, stores.Artifacts, info.Key) {
-			if err != nil {
-				break // no row file
-			}
-			look(info.Key+" (row)", append(slices.Concat(row.Key, []byte(" ")), row.Value...))
-		}
-	}
-	require.NoError(t, stores.Records.ScanRecords(ctx, stores.StoreID[:8]+":c:", func(keys []string) error {
-		values, err := stores.Records.GetRecords(ctx, keys)
-		for i, value := range values {
-			look("record "+keys[i], value)
-		}
-		return err
-	}))
-	return where
-}
-
 // A worker that is killed in stage after stage of a purge, on real servers, leaves a purge that ends: nothing that is
 // stored reports the document, and the index is what a build from nothing without it makes.
 // Promises: 1, 2.
@@ -310,9 +274,12 @@ func TestAPurgeOnRealServersEndsThoughWorkersAreKilled(t *testing.T) {
 	completed(t, wait(t, c.ctl, c.begin(control.IndexRequest{Spec: sp})))
 	answers(t, base, "k", question) // a replica holds the generation that goes
 	words := []string{"quastenberg", "zuckmayer", "letters/heron"}
-	if where := storedWords(t, c, words...); len(where) < 8 {
-		t.Fatalf("the search finds too little of what is there: %q", where)
+	stored := func() []string {
+		stores := c.ctl.Stores
+		return stagetest.Holding(t, stores.Artifacts, stores.Records, stores.StoreID[:8]+":c:", words...)
 	}
+	where := stored()
+	require.True(t, len(where) >= 8, "the search finds too little of what is there: %q", where)
 	paid, begun := server.Stats().Chat, time.Now()
 	purging := musttest.Get(c.ctl.PurgeDocuments(t.Context(),
 		control.PurgeRequest{Index: "k", Documents: []string{document}, Confirmed: true}))(t)
@@ -340,7 +307,7 @@ func TestAPurgeOnRealServersEndsThoughWorkersAreKilled(t *testing.T) {
 		"it was killed in %q alone", killedIn)
 	stand := musttest.Get(c.ctl.ListPurges(t.Context(), control.PurgesRequest{Index: "k"}))(t)
 	assert.True(t, len(stand.Purges) == 1 && stand.Purges[0].State == core.PurgeDone, "%+v", stand.Purges)
-	assert.Empty(t, storedWords(t, c, words...))
+	assert.Empty(t, stored())
 	same(t, ended, want)
 	rows(t, c, ended)
 	assert.Zero(t, server.Stats().Chat-paid, "the purge asked models")

@@ -5,7 +5,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"io/fs"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -33,6 +32,7 @@ import (
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/testkit/modeltest"
 	"github.com/unweaver/unweaver/internal/testkit/musttest"
+	"github.com/unweaver/unweaver/internal/testkit/stagetest"
 	"github.com/unweaver/unweaver/starter/cli"
 	"github.com/unweaver/unweaver/starter/eval"
 	"github.com/unweaver/unweaver/workflows"
@@ -138,9 +138,8 @@ func TestAPurgeWaitsForABranchToBeDeletedAndTakesWhatBothHad(t *testing.T) {
 	t.Parallel() // it has a stack or servers of its own
 	folder, documents, own, stop := purging(t)
 	base := completed(t, index(t, own.Control, spec(t, "base", documents, nil)))
-	_, err := own.Control.ChangeBranch(t.Context(),
-		control.BranchRequest{Index: "base", Name: "side", Set: map[string]string{"shortening.threshold": "200"}})
-	require.NoError(t, err)
+	musttest.Get(own.Control.ChangeBranch(t.Context(),
+		control.BranchRequest{Index: "base", Name: "side", Set: map[string]string{"shortening.threshold": "200"}}))(t)
 	overlay := musttest.Get(own.Control.ReadOverlay(t.Context(), "side"))(t)
 	side := spec(t, "side", documents, nil, "indexes.side.shortening.threshold=200")
 	side.Overlay = overlay.Set
@@ -169,11 +168,10 @@ func TestAPurgeWaitsForABranchToBeDeletedAndTakesWhatBothHad(t *testing.T) {
 		assert.Equal(t, 2, found(), "%s the document is served by", when)
 	}
 	refused("beside a branch")
-	_, err = own.Control.MoveGeneration(t.Context(), control.MoveRequest{Action: core.ActionPromote, Index: "side"})
-	require.NoError(t, err)
+	musttest.Get(own.Control.MoveGeneration(t.Context(), control.MoveRequest{Action: core.ActionPromote, Index: "side"}))(t)
 	refused("promote it")
-	_, err = own.Control.ChangeBranch(t.Context(), control.BranchRequest{Index: "base", Name: "side", Delete: true})
-	require.NoError(t, err)
+	deletion := control.BranchRequest{Index: "base", Name: "side", Delete: true}
+	musttest.Get(own.Control.ChangeBranch(t.Context(), deletion))(t)
 	begun := musttest.Get(own.Control.PurgeDocuments(t.Context(),
 		control.PurgeRequest{Index: "base", Documents: []string{"c.md"}, Confirmed: true}))(t)
 	completed(t, wait(t, own.Control, begun.Run.Run))
@@ -186,27 +184,8 @@ func TestAPurgeWaitsForABranchToBeDeletedAndTakesWhatBothHad(t *testing.T) {
 		assert.True(t, chunk["document"] != "c.md", "a query returns %v", chunk)
 	}
 	stop()
-	assert.Empty(t, holdingWords(t, folder, purgedWords...))
-	_, err = os.Stat(filepath.Join(documents, "c.md"))
-	assert.NoError(t, err)
-}
-
-// holdingWords gives the files below a folder in whose bytes one of some words stands, in whatever case.
-func holdingWords(t *testing.T, folder string, words ...string) (where []string) {
-	require.NoError(t, filepath.WalkDir(folder, func(path string, entry fs.DirEntry, err error) error {
-		if err != nil || !entry.Type().IsRegular() {
-			return err
-		}
-		raw, err := os.ReadFile(path)
-		for _, word := range words {
-			if bytes.Contains(bytes.ToLower(raw), []byte(word)) {
-				where = append(where, strings.TrimPrefix(path, folder)+": "+word)
-				break
-			}
-		}
-		return err
-	}))
-	return where
+	assert.Empty(t, stagetest.FilesHolding(t, folder, purgedWords...))
+	assert.NoError(t, musttest.Err(os.Stat(filepath.Join(documents, "c.md"))))
 }
 
 // purging starts a stack over a folder, with a corpus whose c.md alone holds purgedWords; stop may be called twice.
@@ -238,7 +217,7 @@ func TestNothingOfADataDirectoryTellsOfAPurgedDocument(t *testing.T) {
 	completed(t, index(t, own.Control, sp))
 	ask(t, own.HTTP, "del", "Who paid the ferryman?", nil)
 	ask(t, own.HTTP, "del", "Who paid the ferryman?", map[string]any{"generation": first.Generation})
-	where := holdingWords(t, folder, purgedWords...)
+	where := stagetest.FilesHolding(t, folder, purgedWords...)
 	require.True(t, len(where) >= 8, "the search finds too little of what is there: %q", where)
 	request := control.PurgeRequest{Index: "del", Documents: []string{"c.md"}}
 	musttest.Refuse(own.Control.PurgeDocuments(t.Context(), request))(t, fault.Usage)
@@ -284,7 +263,7 @@ func TestNothingOfADataDirectoryTellsOfAPurgedDocument(t *testing.T) {
 		strings.HasPrefix(begun.Plan.Documents[0].Digest.String(), trail[0].Name), "%+v, %v", trail, err)
 	completed(t, index(t, own.Control, sp)) // the source is still there, and stays out
 	stop()
-	where = holdingWords(t, folder, purgedWords...)
+	where = stagetest.FilesHolding(t, folder, purgedWords...)
 	assert.True(t, len(where) <= 0, "still stored in %q", where)
 }
 

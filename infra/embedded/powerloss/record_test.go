@@ -178,16 +178,11 @@ func record(t *testing.T) *recording {
 	require.NoError(t, os.Mkdir(filepath.Join(rec.base, "tmp"), 0o700))
 	p := start(t, filepath.Join(rec.base, "data"), "strace", "-f", "--seccomp-bpf", "-ttt", "-xx", "-s", "64000000",
 		"-e", recorded, "-e", "signal=none", "-o", rec.trace)
-	var err error
-	if rec.first, err = p.build(rec.spec, "g1"); err != nil {
-		t.Fatal(err)
-	}
+	rec.first = musttest.Get(p.build(rec.spec, "g1"))(t)
 	rec.firstAt = time.Now()
 	rec.documents(t, 60)
 	rec.asked.take()
-	if rec.second, err = p.build(rec.spec, "g2"); err != nil {
-		t.Fatal(err)
-	}
+	rec.second = musttest.Get(p.build(rec.spec, "g2"))(t)
 	rec.secondAt = time.Now()
 	rec.seconds = rec.secondAt.Sub(rec.firstAt).Seconds()
 	rec.paid = rec.asked.take()

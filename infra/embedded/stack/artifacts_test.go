@@ -14,9 +14,8 @@ import (
 
 func TestASecondStackOverTheSameArtifactsIsRefusedAndToldWhoHasThem(t *testing.T) {
 	folder := filepath.Join(t.TempDir(), "artifacts")
-	first, err := lockArtifacts(folder, "/data/one")
-	require.NoError(t, err)
-	_, err = lockArtifacts(folder, "/data/two")
+	first := musttest.Get(lockArtifacts(folder, "/data/one"))(t)
+	_, err := lockArtifacts(folder, "/data/two")
 	musttest.Fail(t, err, fault.DataDirInUse, "/data/one", fmt.Sprint("process ", os.Getpid()))
 	require.NoError(t, first.Close())
 	again := musttest.Get(lockArtifacts(folder, "/data/two"))(t)

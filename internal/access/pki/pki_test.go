@@ -62,8 +62,7 @@ func TestOnlyClientsOfTheAuthorityAreLetIn(t *testing.T) {
 	serving, calling, err := pkitest.Mutual(own.Pair().Cert, musttest.Get(own.IssueServer(hosts, time.Hour))(t), "")
 	require.NoError(t, err)
 	address := serve(t, serving)
-	_, client, err := pkitest.Mutual(own.Pair().Cert, musttest.Get(own.IssueClient("c", time.Hour))(t), "")
-	require.NoError(t, err)
+	_, client := musttest.Get2(pkitest.Mutual(own.Pair().Cert, musttest.Get(own.IssueClient("c", time.Hour))(t), ""))(t)
 	assert.NoError(t, greeted(address, client), "a client of the authority")
 	assert.NoError(t, greeted(address, calling), "a server of the authority, calling")
 	_, stranger, err := pkitest.Mutual(own.Pair().Cert, musttest.Get(other.IssueClient("c", time.Hour))(t), "")
@@ -93,9 +92,8 @@ func TestAClientTalksToNoServerButTheOneThatItMeans(t *testing.T) {
 		"one of another authority":     {musttest.Get(other.IssueServer([]string{"temporal"}, time.Hour))(t), false},
 		"a client that plays a server": {musttest.Get(own.IssueClient("temporal", time.Hour))(t), false},
 	} {
-		serving, _, err := pkitest.Mutual(own.Pair().Cert, c.pair, "")
-		require.NoError(t, err)
-		err = greeted(serve(t, serving), client)
+		serving, _ := musttest.Get2(pkitest.Mutual(own.Pair().Cert, c.pair, ""))(t)
+		err := greeted(serve(t, serving), client)
 		assert.True(t, (err == nil) == c.want, "%s: %v", name, err)
 	}
 }
@@ -117,8 +115,7 @@ func TestFilesAreTheOwnersAndAreNotReplacedUnasked(t *testing.T) {
 	}
 	second := []pki.File{{Name: pki.ServerFile, Content: []byte("2")}, {Name: pki.ClientKeyFile, Content: []byte("2")}}
 	assert.ErrorIs(t, pki.Write(folder, second, false), fs.ErrExist, "written over")
-	_, err := os.Stat(filepath.Join(folder, pki.ServerFile))
-	assert.Error(t, err, "a refused writing wrote its first file")
+	assert.Error(t, musttest.Err(os.Stat(filepath.Join(folder, pki.ServerFile))), "a refused writing wrote its first file")
 	require.NoError(t, pki.Write(folder, second, true))
 	assert.Equal(t, "2", string(musttest.Get(os.ReadFile(filepath.Join(folder, pki.ClientKeyFile)))(t)))
 }

@@ -80,8 +80,7 @@ func cached(t *testing.T) (dir string, store *source, cache *localfile.Cache, sh
 }
 
 func acquire(t *testing.T, cache *localfile.Cache, store *source, sha string) (*file, func()) {
-	handle, release, err := localfile.Acquire(t.Context(), cache, store, sha, sha, read)
-	require.NoError(t, err)
+	handle, release := musttest.Get2(localfile.Acquire(t.Context(), cache, store, sha, sha, read))(t)
 	return handle, release
 }
 
@@ -165,8 +164,7 @@ func TestOneMappingIsSharedAndClosedByItsLastUser(t *testing.T) {
 	}
 	assert.Equal(t, int64(1), handles[0].closed.Load(), "closed")
 	assert.Zero(t, cache.Remembered())
-	again, release, err := localfile.Acquire(t.Context(), cache, store, sha, sha, open)
-	require.NoError(t, err)
+	again, release := musttest.Get2(localfile.Acquire(t.Context(), cache, store, sha, sha, open))(t)
 	defer release()
 	assert.True(t, again != handles[0] && store.reads.Load() == 1,
 		"a closed mapping was given, or the copy was brought %d times", store.reads.Load())
@@ -177,9 +175,8 @@ type other struct{ file }
 func TestAContentMayBeMappedAsTwoKinds(t *testing.T) {
 	dir, store, cache, sha := cached(t)
 	_, releaseFirst := acquire(t, cache, store, sha)
-	_, releaseSecond, err := localfile.Acquire(t.Context(), cache, store, sha, sha,
-		func(string) (*other, error) { return &other{}, nil })
-	require.NoError(t, err)
+	_, releaseSecond := musttest.Get2(localfile.Acquire(t.Context(), cache, store, sha, sha,
+		func(string) (*other, error) { return &other{}, nil }))(t)
 	cache.Forget(sha)
 	releaseFirst()
 	assert.True(t, here(dir, sha), "the copy is gone while the second kind maps it")
@@ -508,8 +505,7 @@ func TestAPartialFileThatIsDamagedIsBroughtAnew(t *testing.T) {
 			store, content, sha := large(t, 3*aRange)
 			folder := t.TempDir()
 			store.breaks[2*aRange] = true
-			_, err := newCache(t, folder, 0).Get(t.Context(), store, "k", sha)
-			require.Error(t, err, "an answer that broke off")
+			require.Error(t, musttest.Err(newCache(t, folder, 0).Get(t.Context(), store, "k", sha)), "an answer that broke off")
 			damage(t, filepath.Join(folder, ".part-"+sha), filepath.Join(folder, ".have-"+sha))
 			store.breaks = nil
 			musttest.Get(newCache(t, folder, 0).Get(t.Context(), store, "k", sha))(t)

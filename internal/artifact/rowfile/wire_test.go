@@ -143,11 +143,9 @@ func TestEveryFlippedBitIsSeenOrHarmless(t *testing.T) {
 func TestEveryCutIsSeen(t *testing.T) {
 	good := write(t, some(200, 30, true))
 	for n := range good {
-		_, _, err := read(good[:n])
-		require.True(t, fault.Is(err, fault.SegmentDamage), "cut to %d bytes: %v", n, err)
+		musttest.Code(t, musttest.Err2(read(good[:n])), fault.SegmentDamage, "cut to %d bytes", n)
 	}
-	_, _, err := read(append(bytes.Clone(good), 'x'))
-	assert.True(t, fault.Is(err, fault.SegmentDamage), "a byte more: %v", err)
+	musttest.Code(t, musttest.Err2(read(append(bytes.Clone(good), 'x'))), fault.SegmentDamage, "a byte more")
 }
 
 // A frame that is whole in itself and not what the footer counts: a loop over its rows would end early, or go on.
@@ -182,8 +180,7 @@ func TestAWriteErrorIsToldByClose(t *testing.T) {
 		for _, r := range some(3, rowfile.FrameBytes, false) {
 			writer.Append(r.key, []byte(r.value))
 		}
-		err := writer.Close()
-		assert.True(t, fault.Is(err, fault.StoreFull), "room for %d bytes: %v", left*20, err)
+		musttest.Code(t, writer.Close(), fault.StoreFull, "room for %d bytes", left*20)
 	}
 }
 

@@ -128,8 +128,7 @@ func TestAnotherVersionIsRefused(t *testing.T) {
 func TestARowThatIsCutOrTooLongIsAnError(t *testing.T) {
 	each(t, func(t *testing.T, k kind, _ any, raw []byte) {
 		for n := range raw {
-			_, err := k.decode(raw[:n])
-			assert.True(t, fault.Is(err, fault.SegmentDamage), "cut to %d of %d bytes: %v", n, len(raw), err)
+			musttest.Code(t, musttest.Err(k.decode(raw[:n])), fault.SegmentDamage, "cut to %d of %d bytes", n, len(raw))
 		}
 		musttest.Refuse(k.decode(append(bytes.Clone(raw), 0)))(t, fault.SegmentDamage)
 	})

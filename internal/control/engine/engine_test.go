@@ -172,8 +172,7 @@ func secured(t *testing.T, name string) config.Engine {
 	}, false); err != nil {
 		t.Fatal(err)
 	}
-	serving, _, err := pkitest.Mutual(authority.Pair().Cert, pair, "")
-	require.NoError(t, err)
+	serving, _ := musttest.Get2(pkitest.Mutual(authority.Pair().Cert, pair, ""))(t)
 	listener := musttest.Get(net.Listen("tcp", "127.0.0.1:0"))(t)
 	server := grpc.NewServer(grpc.Creds(credentials.NewTLS(serving)))
 	workflowservice.RegisterWorkflowServiceServer(server, namespaces{})

@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
@@ -81,12 +82,10 @@ type bench struct {
 
 // PauseRun and Cancel are those of the service without their answer.
 func (b *bench) PauseRun(ctx context.Context, run string) error {
-	_, err := b.Service.PauseRun(ctx, run)
-	return err
+	return musttest.Err(b.Service.PauseRun(ctx, run))
 }
 func (b *bench) CancelRun(ctx context.Context, run string) error {
-	_, err := b.Service.CancelRun(ctx, run)
-	return err
+	return musttest.Err(b.Service.CancelRun(ctx, run))
 }
 
 func newBench(t *testing.T) *bench {
@@ -111,6 +110,16 @@ func newBench(t *testing.T) *bench {
 		Stores: stores, Models: app.NewModels(store, own), Heartbeat: time.Minute, Grant: stores.GrantCorpora,
 	}
 	return &bench{svc, t, fake, store, kept, artifact.Index{Store: artifacts, Name: "docs"}}
+}
+
+// onBench tests a bench in a test of its own.
+func onBench(t *testing.T, name string, test func(t *testing.T, b *bench)) {
+	t.Run(name, func(t *testing.T) { test(t, newBench(t)) })
+}
+
+// inTime tests a bench in a time of its own.
+func inTime(t *testing.T, test func(t *testing.T, b *bench)) {
+	synctest.Test(t, func(t *testing.T) { test(t, newBench(t)) })
 }
 
 func (b *bench) must(err error) { require.NoError(b.t, err) }

@@ -213,8 +213,7 @@ func TestABuildThatIsJoinedSaysSinceWhenAndOneThatEndsIsNotJoined(t *testing.T) 
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				b := newBench(t)
+			inTime(t, func(t *testing.T, b *bench) {
 				request := indexRequest(b, "docs", "")
 				first := musttest.Get(b.BuildIndex(t.Context(), request))(b.t)
 				digest := musttest.Get(b.art.PutSpec(t.Context(), request.Spec))(b.t)
@@ -243,8 +242,7 @@ func TestABuildThatIsJoinedSaysSinceWhenAndOneThatEndsIsNotJoined(t *testing.T) 
 
 // A run has ended for one who reads its report a moment before it has for the engine.
 func TestAnAuditBeginsOnceOneThatWroteItsReportHasEnded(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		b := newBench(t)
+	inTime(t, func(t *testing.T, b *bench) {
 		publish(b, "g1")
 		first := musttest.Get(b.AuditIndex(t.Context(), control.AuditRequest{Index: "docs"}))(b.t)
 		b.setState(first.Run, core.RunState{Report: core.Report{Run: first.Run, Status: core.StatusCompleted}})
@@ -273,8 +271,7 @@ func TestARebuildIsStartedAsOneAndJoinsNoOther(t *testing.T) {
 // An installation runs any number of builds, of which one is ours.
 func TestMoreRunsThanOnePageOfVisibility(t *testing.T) {
 	for name, noPrefix := range map[string]bool{"visibility knows prefixes": false, "it does not": true} {
-		t.Run(name, func(t *testing.T) {
-			b := newBench(t)
+		onBench(t, name, func(t *testing.T, b *bench) {
 			b.temporal.NoPrefix = noPrefix
 			for i := range 250 {
 				b.temporal.Executions[fmt.Sprintf("build/a%03d/g", i)] = running
@@ -285,8 +282,7 @@ func TestMoreRunsThanOnePageOfVisibility(t *testing.T) {
 			b.temporal.Executions["build/docs/g1"] = running
 			run, err := b.BuildIndex(t.Context(), indexRequest(b, "docs", ""))
 			assert.True(t, err == nil && run.Attached && run.Run == "docs/g1", "got %+v, %v; want to join docs/g1", run, err)
-			query := b.temporal.Queries[0]
-			assert.True(t, strings.Contains(query, "WorkflowId STARTS_WITH 'build/docs/'"), "asked for %q", query)
+			assert.Contains(t, b.temporal.Queries[0], "WorkflowId STARTS_WITH 'build/docs/'", "asked for")
 		})
 	}
 }
@@ -301,8 +297,7 @@ func TestTheLeaseShowsABuildThatVisibilityDoesNot(t *testing.T) {
 		"its holder is unknown": {`{"workflow":"build/docs/gone","run":"r","fence":1}`, false},
 		"never taken":           {``, false},
 	} {
-		t.Run(name, func(t *testing.T) {
-			b := newBench(t)
+		onBench(t, name, func(t *testing.T, b *bench) {
 			for id, status := range map[string]bool{
 				"build/docs/g1": true, "build/docs/g0": false, "restore/docs": true, "build/other/g1": true,
 			} {
@@ -365,9 +360,7 @@ func TestNamesThatCannotBeBuilt(t *testing.T) {
 		"no corpus":                  {without, fault.CorpusMissing, "no corpus is given"},
 		"a corpus that is not there": {nowhere, fault.CorpusMissing, "/nowhere/at/all"},
 	} {
-		t.Run(name, func(t *testing.T) {
-			musttest.Refuse(b.BuildIndex(t.Context(), c.request))(t, c.code, c.says)
-		})
+		t.Run(name, func(t *testing.T) { musttest.Refuse(b.BuildIndex(t.Context(), c.request))(t, c.code, c.says) })
 	}
 	assert.True(t, len(b.temporal.Started) == 0, "%d builds were started", len(b.temporal.Started))
 }

@@ -5,11 +5,9 @@ import (
 	"crypto/sha256"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"strings"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/assert"
@@ -26,6 +24,7 @@ import (
 	"github.com/unweaver/unweaver/internal/stage/extract"
 	"github.com/unweaver/unweaver/internal/store/blob"
 	"github.com/unweaver/unweaver/internal/store/coordination"
+	"github.com/unweaver/unweaver/internal/testkit/artifacttest"
 	"github.com/unweaver/unweaver/internal/testkit/controltest"
 	"github.com/unweaver/unweaver/internal/testkit/musttest"
 	"github.com/unweaver/unweaver/workflows"
@@ -92,8 +91,7 @@ func TestNothingIsMovedOfAnIndexThatIsNot(t *testing.T) {
 		`{"status":"held","reason":"mass_deletion","detail":"5 of 10 documents are gone"}`)
 	_, err = b.MoveGeneration(t.Context(), control.MoveRequest{Action: core.ActionPublish, Index: "docs", Generation: "g2"})
 	musttest.Fail(t, err, fault.UnknownGen, "5 of 10 documents are gone", "gate.max_removed=1")
-	keys, err := b.ListOperations(t.Context(), "docs", 0)
-	assert.True(t, err == nil && len(keys) == 0, "refused, and recorded: %+v, %v", keys, err)
+	assert.Empty(t, musttest.Get(b.ListOperations(t.Context(), "docs", 0))(t), "refused, and recorded")
 }
 
 // What an operator publishes ends the night that a gate held: lists say so, and it counts as a success of the index.
@@ -249,9 +247,8 @@ func TestARoundOfRetryFailedIsABuildOfWhatFailed(t *testing.T) {
 	_, err := b.RetryFailed(t.Context(), request)
 	assert.True(t, fault.Is(err, fault.UnknownIndex), "of an index that was never built: %v", err)
 	digest := b.publish()
-	if run, err := b.RetryFailed(t.Context(), request); err != nil || run.Run != "" || len(b.temporal.Started) != 0 {
-		t.Errorf("nothing failed: %+v, %v", run, err)
-	}
+	run, err := b.RetryFailed(t.Context(), request)
+	assert.True(t, err == nil && run.Run == "" && len(b.temporal.Started) == 0, "nothing failed: %+v, %v", run, err)
 	_, round, err := service.ChooseLetters(b.Service, t.Context(), "docs", &core.Manifest{
 		Generation: "g1", Round: 2, Counts: core.Counts{Untranscribed: 1},
 	}, nil)
@@ -262,7 +259,7 @@ func TestARoundOfRetryFailedIsABuildOfWhatFailed(t *testing.T) {
 	musttest.Fail(t, err, fault.NotFound, "dead-letters list docs")
 	_, err = b.RetryFailed(t.Context(), control.LettersRequest{Name: "docs/g0"})
 	musttest.Fail(t, err, fault.Usage, "g1 is the published generation")
-	run, err := b.RetryFailed(t.Context(), control.LettersRequest{Name: "docs/g1"})
+	run, err = b.RetryFailed(t.Context(), control.LettersRequest{Name: "docs/g1"})
 	require.True(t, err == nil && strings.HasPrefix(run.Run, "docs/"+workflows.RetryGeneration), "%+v, %v", run, err)
 	operations := musttest.Get(b.ListOperations(t.Context(), "docs", 0))(b.t)
 	assert.True(t, len(operations) == 1 && operations[0].Action == core.ActionRetry && operations[0].Run == run.Run,
@@ -316,18 +313,11 @@ func (m *mortal) strike(write func() error) error {
 	return nil
 }
 
-type mortalBlobs struct {
-	blob.Store
-	life *mortal
-}
-
-func (m mortalBlobs) Put(
-	ctx context.Context, key string, body io.Reader, size int64, c blob.Cond,
-) (info blob.Info, err error) {
-	return info, m.life.strike(func() error {
-		info, err = m.Store.Put(ctx, key, body, size, c)
-		return err
-	})
+func (m *mortal) put(_ context.Context, op artifacttest.Op, _ string, call func() error) error {
+	if op == artifacttest.Put {
+		return m.strike(call)
+	}
+	return call()
 }
 
 type mortalStates struct {
@@ -369,7 +359,8 @@ func TestARoundOfRetryFailedIsOneWhereverItsStartIsKilled(t *testing.T) {
 			dying := *b.Service
 			dying.Client = mortalEngine{b.temporal, life}
 			dying.Stores = &app.Stores{
-				Artifacts: mortalBlobs{b.Stores.Artifacts, life}, Coordination: mortalStates{b.Stores.Coordination, life},
+				Artifacts:    artifacttest.Around{Store: b.Stores.Artifacts, Do: life.put},
+				Coordination: mortalStates{b.Stores.Coordination, life},
 			}
 			_, err := dying.RetryFailed(t.Context(), request)
 			if life.left > 0 {
@@ -403,8 +394,7 @@ func TestARoundOfRetryFailedIsOneWhereverItsStartIsKilled(t *testing.T) {
 func TestARunThatWroteItsReportIsWaitedFor(t *testing.T) {
 	for _, prefix := range []string{"", workflows.RetryGeneration, workflows.PurgeGeneration} {
 		for _, next := range []string{"a build", "a named build", "a round"} {
-			synctest.Test(t, func(t *testing.T) {
-				b := newBench(t)
+			inTime(t, func(t *testing.T, b *bench) {
 				b.publish()
 				b.fail(extract.DeadLetter{Chunk: strings.Repeat("ab", 16), Document: "a.md", Attempt: 1})
 				ending := core.RunState{RunID: "r1", Stage: core.StageCollect}

@@ -4,7 +4,6 @@ import (
 	"os"
 	"strings"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/assert"
@@ -139,8 +138,7 @@ func TestAStatusWithoutOneOfItsSources(t *testing.T) {
 			b.temporal.Executions["build/docs/g1"] = completed
 		}, core.StatusFailed, "", "", ""},
 	} {
-		t.Run(name, func(t *testing.T) {
-			b := newBench(t)
+		onBench(t, name, func(t *testing.T, b *bench) {
 			working(b)
 			c.prepare(b)
 			got, err := b.ReadStatus(t.Context(), "docs/g1")
@@ -171,8 +169,7 @@ func TestAStatusThatCannotBeTold(t *testing.T) {
 		"neither report nor class store": {noClasses, "docs/g1", fault.StoreDown, "connection refused"},
 		"an index, and no class store":   {noClasses, "docs", fault.StoreDown, "connection refused"},
 	} {
-		t.Run(name, func(t *testing.T) {
-			b := newBench(t)
+		onBench(t, name, func(t *testing.T, b *bench) {
 			c.prepare(b)
 			musttest.Refuse(b.ReadStatus(t.Context(), c.run))(t, c.code, c.says)
 		})
@@ -195,8 +192,7 @@ func TestAnIndexStandsForItsNewestRun(t *testing.T) {
 		},
 		"a memory of nonsense": {func(b *bench) { b.remember("what is this?") }, "docs/g3"},
 	} {
-		t.Run(name, func(t *testing.T) {
-			b := newBench(t)
+		onBench(t, name, func(t *testing.T, b *bench) {
 			b.writeReport("g9", core.StatusCompleted)
 			b.dated("g9", time.Now().Add(-time.Minute)) // reports are compared by when their files were written
 			b.writeReport("g3", core.StatusFailed)
@@ -232,13 +228,12 @@ func TestARunThatWaitsSaysForWhatSinceWhenAndUntilWhen(t *testing.T) {
 	waits.Report.Reason, waits.Report.Detail = "store_unavailable", "read from s3: connection refused"
 	waits.Waiting = &core.Waiting{Since: since, Next: since.Add(70 * time.Minute), Tries: 9}
 	b.setState("docs/g1", waits)
-	got, err := b.ReadStatus(t.Context(), "docs/g1")
-	require.True(t, err == nil && got.Status == core.StatusWaiting && got.Reason == "store_unavailable" &&
-		got.Detail != "", "%+v, %v", got, err)
+	got := musttest.Get(b.ReadStatus(t.Context(), "docs/g1"))(t)
+	require.True(t, got.Status == core.StatusWaiting && got.Reason == "store_unavailable" && got.Detail != "", "%+v", got)
 	assert.True(t, got.Waiting != nil && got.Waiting.Since.Equal(since) &&
 		got.Waiting.Next.Equal(since.Add(70*time.Minute)) && got.Waiting.Tries == 9, "waiting %+v", got.Waiting)
 	b.temporal.Executions["build/docs/g1"] = terminated
-	got, err = b.ReadStatus(t.Context(), "docs/g1")
+	got, err := b.ReadStatus(t.Context(), "docs/g1")
 	assert.True(t, err == nil && got.Waiting == nil && got.Status == core.StatusFailed, "terminated: %+v, %v", got, err)
 }
 
@@ -337,8 +332,7 @@ func TestDoctorSaysWhatToDo(t *testing.T) {
 			spec.Embedding = core.EmbedModel{Provider: "openai", BaseURL: "http://127.0.0.1:1/v1", APIKeyEnv: "OPS_TEST_KEY"}
 		}, "http://127.0.0.1:1/v1/embeddings", "base_url"},
 	} {
-		t.Run(name, func(t *testing.T) {
-			b := newBench(t)
+		onBench(t, name, func(t *testing.T, b *bench) {
 			spec := b.spec("docs")
 			c.prepare(b, &spec)
 			got := checks(t, b, spec)
@@ -380,8 +374,7 @@ func cancelling(b *bench, work string) {
 }
 
 func TestABuildDoesNotJoinOneThatIsBeingCancelled(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		b := newBench(t)
+	inTime(t, func(t *testing.T, b *bench) {
 		first := musttest.Get(b.BuildIndex(t.Context(), indexRequest(b, "docs", "")))(b.t)
 		cancelling(b, first.Run)
 		go func() {
@@ -428,8 +421,7 @@ func TestAnIndexThatCannotBeServedIsSeen(t *testing.T) {
 		"a part of a segment":        func(b *bench) { b.write(b.art.SegmentKey(segment), "") },
 		"the entity or vector store": func(b *bench) { b.Stores.Records = recordsmemory.New() },
 	} {
-		t.Run(name, func(t *testing.T) {
-			b := newBench(t)
+		onBench(t, name, func(t *testing.T, b *bench) {
 			b.publish()
 			for _, collection := range []string{"docs-classes", "docs-chunks"} {
 				b.must(b.Stores.Vectors.Create(t.Context(), collection, 3))
@@ -440,11 +432,10 @@ func TestAnIndexThatCannotBeServedIsSeen(t *testing.T) {
 			proven := musttest.Get(unit.ReadIdentities(t.Context(), b.Stores.Records, b.Stores.Vectors, manifest.Collections))(t)
 			proven.Manifest = current.Manifest
 			musttest.Get(blob.WriteJSON(t.Context(), b.art.Store, unit.ProvenKey(b.art), proven, blob.Cond{}))(b.t)
-			if card, check := look(b); card.State != runlog.StatePublished || card.Detail != "" || !check.OK {
-				t.Errorf("whole: %+v, %+v", card, check)
-			}
-			lose(b)
 			card, check := look(b)
+			assert.True(t, card.State == runlog.StatePublished && card.Detail == "" && check.OK, "whole: %+v, %+v", card, check)
+			lose(b)
+			card, check = look(b)
 			assert.True(t, card.State == runlog.StateDamaged && strings.Contains(card.Detail, "unweaver restore docs"),
 				"ls: %+v", card)
 			assert.True(t, !check.OK && strings.Contains(check.Detail, "1 of 1") && strings.Contains(check.Hint, "restore docs"),

@@ -7,7 +7,6 @@ import (
 	"strconv"
 	"strings"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/assert"
@@ -48,8 +47,7 @@ func TestCommandsReachTheWorkflowOfTheirRun(t *testing.T) {
 		"a restore":          {"docs/restore-20260102t030405z", "restore/docs"},
 		"an index":           {"docs", "build/docs/g1"},
 	} {
-		t.Run(name, func(t *testing.T) {
-			b := newBench(t)
+		onBench(t, name, func(t *testing.T, b *bench) {
 			b.temporal.Executions["build/docs/g1"] = running
 			b.temporal.Executions["restore/docs"] = running
 			budget := &core.Budget{Calls: 10, Money: 2.5}
@@ -87,8 +85,7 @@ func TestWhatAWorkflowRefusesIsTold(t *testing.T) {
 		},
 		"a store": {"redis is away", "store_unavailable", fault.StoreDown, []string{"redis is away"}},
 	} {
-		t.Run(name, func(t *testing.T) {
-			b := newBench(t)
+		onBench(t, name, func(t *testing.T, b *bench) {
 			b.temporal.Executions["build/docs/g1"] = running
 			b.temporal.Answer = refuse(c.message, c.kind)
 			musttest.Fail(t, b.ResumeRun(t.Context(), "docs/g1", nil), c.code, c.says...)
@@ -136,8 +133,7 @@ func TestCommandsToARunThatIsOver(t *testing.T) {
 		"it never was":   {func(*bench) {}, fault.RunNotFound, "the run does not exist"},
 		"its state lost": {func(b *bench) { b.putState("{") }, fault.RunNotFound, "the run does not exist"},
 	} {
-		t.Run(name, func(t *testing.T) {
-			b := newBench(t)
+		onBench(t, name, func(t *testing.T, b *bench) {
 			c.prepare(b)
 			for command, do := range map[string]func() error{
 				"pause":  func() error { return b.PauseRun(t.Context(), "docs/g1") },
@@ -154,8 +150,7 @@ func state(status string) core.RunState { return core.RunState{Report: core.Repo
 
 func TestAnOldWorkerIsCancelledThroughTemporal(t *testing.T) {
 	for name, run := range map[string]string{"a build": "docs/g1", "a restore": "docs/restore-1"} {
-		t.Run(name, func(t *testing.T) {
-			b := newBench(t)
+		onBench(t, name, func(t *testing.T, b *bench) {
 			b.temporal.Executions["build/docs/g1"] = running
 			b.temporal.Executions["restore/docs"] = running
 			b.temporal.Answer = oldWorker
@@ -184,8 +179,7 @@ func TestACommandThatNoWorkerObeys(t *testing.T) {
 		"one polls and hangs": {1, "no worker carried out the command within 1m30s", 1},
 	} {
 		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				b := newBench(t)
+			inTime(t, func(t *testing.T, b *bench) {
 				b.temporal.Executions["build/docs/g1"] = running
 				b.temporal.Answer, b.temporal.Pollers = hang, c.pollers
 				begin := time.Now()
@@ -253,8 +247,7 @@ var foreign = core.Lease{
 func TestALostRunGivesUpItsLeaseAndKeepsItsFence(t *testing.T) {
 	for name, work := range map[string]string{"by its name": "docs/g1", "by the index": "docs"} {
 		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				b := newBench(t)
+			inTime(t, func(t *testing.T, b *bench) {
 				b.hold(foreign)
 				began := time.Now()
 				b.must(b.MarkLost(t.Context(), work))
@@ -295,8 +288,7 @@ func TestARunIsNotLostWhileItRunsOrAProcessWorksOnIt(t *testing.T) {
 		"a restore": {func(*bench) {}, "docs/restore-1", fault.Usage, []string{"restore"}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				b := newBench(t)
+			inTime(t, func(t *testing.T, b *bench) {
 				b.hold(foreign)
 				test.arrange(b)
 				musttest.Fail(t, b.MarkLost(t.Context(), test.run), test.code, test.says...)

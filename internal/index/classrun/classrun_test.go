@@ -73,8 +73,7 @@ func TestARunSaysWhatWasGivenAndHasItsNamesInOrder(t *testing.T) {
 		"analyser": {classrun.Expect{Analyser: "v2", Classes: len(given)}, fault.FormatUnknown},
 		"classes":  {classrun.Expect{Analyser: "v1", Classes: 1}, fault.SegmentDamage},
 	} {
-		_, err := classrun.Open(path, other.expect)
-		assert.True(t, fault.Is(err, other.code), "other %s: %v", name, err)
+		musttest.Code(t, musttest.Err(classrun.Open(path, other.expect)), other.code, "other %s", name)
 	}
 }
 
@@ -107,15 +106,13 @@ func TestWhatCannotBeNumberedOrOrderedIsRefused(t *testing.T) {
 		defer writer.Close()
 		require.NoError(t, writer.Add(row(4), "b", nil))
 		assert.Error(t, writer.Add(row(next), "a", nil), "%d comes after 4", next)
-		_, err := writer.Write(&bytes.Buffer{}, "v1", "en")
-		assert.Error(t, err, "a run without what was refused")
+		assert.Error(t, musttest.Err(writer.Write(&bytes.Buffer{}, "v1", "en")), "a run without what was refused")
 	}
 	writer := classrun.NewWriter()
 	defer writer.Close()
 	writer.SetLimit(1)
 	require.NoError(t, writer.Add(row(1), "a", nil))
-	err := writer.Add(row(2), "b", nil)
-	assert.True(t, fault.Is(err, fault.TooLarge), "two classes of 1: %v", err)
+	musttest.Code(t, writer.Add(row(2), "b", nil), fault.TooLarge, "two classes of 1")
 }
 
 // A run that says that classes have access labels is of a program that enforces them.

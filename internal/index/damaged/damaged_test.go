@@ -33,15 +33,11 @@ import (
 	"github.com/unweaver/unweaver/internal/methods/gem/spectral"
 	"github.com/unweaver/unweaver/internal/model/triples"
 	"github.com/unweaver/unweaver/internal/testkit/musttest"
+	"github.com/unweaver/unweaver/internal/testkit/stagetest"
 	"github.com/unweaver/unweaver/internal/text"
 )
 
-func must[T any](value T, err error) T {
-	if err != nil {
-		panic(err)
-	}
-	return value
-}
+func must[T any](value T, err error) T { return stagetest.Must(value, err) }
 
 // format is one kind of file: a whole one, and a reader that returns everything that it says.
 type format struct {
@@ -387,8 +383,7 @@ func TestSegmentsThatDoNotFitEachOtherAreRefused(t *testing.T) {
 		"a class of a dead document":    {[]liveset.Split{{File: documents, Dead: none}}, []liveset.Run{{File: classes}}},
 		"the same document, dead twice": {[]liveset.Split{{File: documents, Dead: only(2)}, {File: documents, Dead: only(2)}}, nil},
 	} {
-		_, err := liveset.New(t.Context(), "index", set.splits, set.runs)
-		assert.True(t, fault.Is(err, fault.SegmentDamage), "%s: %v", name, err)
+		musttest.Code(t, musttest.Err(liveset.New(t.Context(), "index", set.splits, set.runs)), fault.SegmentDamage, name)
 	}
 	twice := []liveset.Split{{File: documents, Dead: none}, {File: documents}}
 	set, err := liveset.New(t.Context(), "index", twice, []liveset.Run{{File: classes}, {File: classes, Dead: none}})

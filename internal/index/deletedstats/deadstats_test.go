@@ -86,8 +86,7 @@ func TestCountsThatCannotBeAreRefusedAndErrorsPassedOn(t *testing.T) {
 		"out of order":    {Documents: 1, Terms: 3, Entries: scratchtest.Yield(entry{"b", 1}, entry{"a", 1})},
 		"twice":           {Documents: 2, Terms: 3, Entries: scratchtest.Yield(entry{"a", 1}, entry{"a", 1})},
 	} {
-		err := deletedstats.Write(&bytes.Buffer{}, chunks, nil, change)
-		assert.True(t, fault.Is(err, fault.Internal), "%s: %v", name, err)
+		musttest.Code(t, deletedstats.Write(&bytes.Buffer{}, chunks, nil, change), fault.Internal, name)
 	}
 	broken := errors.New("broken")
 	fails := func(yield func(deletedstats.Entry, error) bool) {

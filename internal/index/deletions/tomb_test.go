@@ -52,8 +52,7 @@ func TestWhatDiesLaterIsAddedAndOrderOfNightsDoesNotMatter(t *testing.T) {
 	first, second := []uint32{3, 64, 99}, []uint32{0, 64, 65}
 	var onceFirst, together bytes.Buffer
 	require.NoError(t, deletions.Add(&onceFirst, of(100), nil, first))
-	former, err := open(t, onceFirst.Bytes(), of(100))
-	require.NoError(t, err)
+	former := musttest.Get(open(t, onceFirst.Bytes(), of(100)))(t)
 	require.NoError(t, deletions.Add(&together, of(100), former, second))
 	want := write(t, 100, func(row int) bool {
 		return slices.Contains(first, uint32(row)) || slices.Contains(second, uint32(row))
@@ -67,7 +66,7 @@ func TestWhatDiesLaterIsAddedAndOrderOfNightsDoesNotMatter(t *testing.T) {
 	} {
 		assert.True(t, fault.Is(err, fault.Internal), "rows %s: %v", name, err)
 	}
-	err = deletions.Write(&together, of(deletions.MaxRows+1), nil)
+	err := deletions.Write(&together, of(deletions.MaxRows+1), nil)
 	assert.True(t, fault.Is(err, fault.TooLarge), "more rows than can be numbered: %v", err)
 }
 
@@ -78,7 +77,6 @@ func TestABitmapOfAnotherSegmentIsRefused(t *testing.T) {
 		"unit":           {Segment: "5e9", Unit: deletions.Classes, Rows: 100},
 		"number of rows": {Segment: "5e9", Unit: deletions.Documents, Rows: 101},
 	} {
-		_, err := open(t, content, other)
-		assert.True(t, fault.Is(err, fault.SegmentDamage), "another %s: %v", name, err)
+		musttest.Code(t, musttest.Err(open(t, content, other)), fault.SegmentDamage, "another %s", name)
 	}
 }

@@ -421,8 +421,7 @@ func TestRowsAndTermsThatAreDeadAreNotThere(t *testing.T) {
 			return lexical.Compose([]lexical.Part{{Side: parts[2].Side, Dead: bitmap}}, nil)
 		},
 	} {
-		_, err := wrong()
-		assert.True(t, fault.Is(err, fault.SegmentDamage), "%s: %v", name, err)
+		musttest.Code(t, musttest.Err(wrong()), fault.SegmentDamage, name)
 	}
 }
 

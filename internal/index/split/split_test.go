@@ -168,8 +168,7 @@ func TestWhatCannotBeNumberedOrOrderedIsRefused(t *testing.T) {
 		defer unordered.Close()
 		require.NoError(t, unordered.BeginDocument(split.Row{Key: "b"}))
 		assert.Error(t, unordered.BeginDocument(split.Row{Key: next}), "%s comes after b", next)
-		_, err := unordered.Write(&bytes.Buffer{}, "v1", "en")
-		assert.Error(t, err, "a split without what was refused")
+		assert.Error(t, musttest.Err(unordered.Write(&bytes.Buffer{}, "v1", "en")), "a split without what was refused")
 	}
 	small := split.NewWriter()
 	defer small.Close()
@@ -197,8 +196,7 @@ func TestASplitThatIsAnotherIsRefused(t *testing.T) {
 		"chunks":    {split.Expect{Analyser: "v1", Documents: 3, Chunks: 4, Classes: 3}, fault.SegmentDamage},
 		"classes":   {split.Expect{Analyser: "v1", Documents: 3, Chunks: 3}, fault.SegmentDamage},
 	} {
-		_, err := split.Open(path, other.expect)
-		assert.True(t, fault.Is(err, other.code), "other %s: %v", name, err)
+		musttest.Code(t, musttest.Err(split.Open(path, other.expect)), other.code, "other %s", name)
 	}
 	writer := split.NewWriter()
 	defer writer.Close()

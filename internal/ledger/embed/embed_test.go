@@ -238,9 +238,7 @@ func TestAPaidHalfIsNotPaidAgainWhenTheOtherFails(t *testing.T) {
 	}
 	src, _ := source(t, e)
 	items := batch("a", "bb", "ccc", "dddd")
-	if _, err := src.Vectors(t.Context(), items); !fault.Is(err, fault.ModelQuota) {
-		t.Fatal(err)
-	}
+	musttest.Refuse(src.Vectors(t.Context(), items))(t, fault.ModelQuota)
 	down, e.asked = false, nil
 	vectors := musttest.Get(src.Vectors(t.Context(), items))(t)
 	lengths(t, vectors, 1, 2, 3, 4)

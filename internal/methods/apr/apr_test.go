@@ -378,15 +378,13 @@ func TestACodebookIsReadAsItWasWritten(t *testing.T) {
 		if i == len(magic) {
 			want = fault.FormatUnknown
 		}
-		_, err := Unmarshal(broken)
-		require.True(t, fault.Is(err, want), "byte %d changed: %v", i, err)
+		musttest.Code(t, musttest.Err(Unmarshal(broken)), want, "byte %d changed", i)
 	}
 	alone := (&Codebook{Entities: []string{"A"}, Relations: []string{"is"}, Edges: []Edge{{}},
 		Sources: [][]triples.Source{nil}}).Marshal()
 	musttest.Refuse(Unmarshal(alone))(t, fault.SegmentDamage)
 	for n := range data {
-		_, err := Unmarshal(data[:n])
-		require.True(t, fault.Is(err, fault.SegmentDamage), "cut at %d: %v", n, err)
+		musttest.Code(t, musttest.Err(Unmarshal(data[:n])), fault.SegmentDamage, "cut at %d", n)
 	}
 }
 

@@ -199,17 +199,13 @@ func TestInputThatIsNoGraphIsRefused(t *testing.T) {
 		{Mean: rows(1, 0, 1), Base: rows(1, 0, 1)}, {Mean: rows(1, 0), Base: rows(1, nan)},
 		{Mean: rows(1, float32(math.Inf(1))), Base: rows(1, 0)},
 	} {
-		_, err := nodes.NewNearest(gem.Nearest{})
-		assert.Error(t, err, "%v is accepted", nodes)
-		_, err = nodes.Matrix()
-		assert.Error(t, err, "%v is accepted", nodes)
+		assert.Error(t, musttest.Err(nodes.NewNearest(gem.Nearest{})), "%v is accepted", nodes)
+		assert.Error(t, musttest.Err(nodes.Matrix()), "%v is accepted", nodes)
 	}
 	for _, e := range []gem.Edge{{0, 0, 1}, {0, 2, 1}, {0, 1, 0}, {-1, 1, 1}} {
-		_, err := gem.NewSparse(2, []gem.Edge{e})
-		assert.Error(t, err, "%v is accepted", e)
+		assert.Error(t, musttest.Err(gem.NewSparse(2, []gem.Edge{e})), "%v is accepted", e)
 	}
-	_, err := gem.NewMatrix(2, []float64{1})
-	assert.Error(t, err, "a matrix that is not square is accepted")
+	assert.Error(t, musttest.Err(gem.NewMatrix(2, []float64{1})), "a matrix that is not square is accepted")
 }
 
 func TestNearestNodesOfAMatrixAreThoseOfNodes(t *testing.T) {
@@ -438,10 +434,9 @@ type expected struct {
 }
 
 func references(t *testing.T) []reference {
-	data, err := os.ReadFile("testdata/spectral.json")
-	require.NoError(t, err)
+	data := musttest.Get(os.ReadFile("testdata/spectral.json"))(t)
 	var out []reference
-	err = json.Unmarshal(data, &out)
+	err := json.Unmarshal(data, &out)
 	require.True(t, err == nil && len(out) == 59, "%v %v", len(out), err)
 	return out
 }
@@ -642,15 +637,14 @@ func TestWhatDoesNotConvergeIsLeftOutAndCounted(t *testing.T) {
 		edges = append(edges, gem.Edge{A: i, B: i + 1, Weight: 1})
 	}
 	g := musttest.Get(gem.NewSparse(n, edges))(t)
-	got, err := gem.Compute(context.Background(), g, gem.Options{Pairs: 6, Products: 60, Tolerance: 1e-9})
-	require.NoError(t, err)
+	got := musttest.Get(gem.Compute(context.Background(), g, gem.Options{Pairs: 6, Products: 60, Tolerance: 1e-9}))(t)
 	assert.True(t, got.Missing != 0 && got.Missing+len(got.Pairs) == 6, "%d, %d", len(got.Pairs), got.Missing)
 	for _, p := range got.Pairs {
 		assert.False(t, p.Residual > 1e-9, "a pair of residual %g is given", p.Residual)
 	}
 	ended, cancel := context.WithCancel(context.Background())
 	cancel()
-	_, err = gem.Compute(ended, g, gem.Options{})
+	_, err := gem.Compute(ended, g, gem.Options{})
 	assert.True(t, errors.Is(err, context.Canceled), "a computation that was cancelled gives: %v", err)
 }
 

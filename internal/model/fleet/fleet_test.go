@@ -19,6 +19,7 @@ import (
 	"github.com/unweaver/unweaver/internal/store/coordination"
 	"github.com/unweaver/unweaver/internal/store/coordination/memory"
 	"github.com/unweaver/unweaver/internal/testkit/longtest"
+	"github.com/unweaver/unweaver/internal/testkit/musttest"
 )
 
 // endpoint is a model server: it counts, and refuses what is more than it can take.
@@ -287,11 +288,9 @@ func TestALargeFleetBeatsLessOften(t *testing.T) {
 			if i%2 == 1 {
 				value = []byte(`{"queue":"another","slots":64}`)
 			}
-			_, _, err := store.Beat(t.Context(), string(rune(i)), value, nil, time.Hour)
-			require.NoError(t, err)
+			musttest.Get2(store.Beat(t.Context(), string(rune(i)), value, nil, time.Hour))(t)
 		}
-		_, _, err := store.Beat(t.Context(), "garbage", []byte("{"), nil, time.Hour)
-		require.NoError(t, err)
+		musttest.Get2(store.Beat(t.Context(), "garbage", []byte("{"), nil, time.Hour))(t)
 		member := Join(store, Worker{Queue: "q", Version: "2", Slots: 1}, slog.New(slog.DiscardHandler))
 		time.Sleep(time.Minute)
 		member.end()

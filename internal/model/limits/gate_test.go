@@ -227,8 +227,7 @@ func TestAStoppedServerIsAskedNowAndThen(t *testing.T) {
 		server.serves.Store(true)
 		time.Sleep(10 * time.Second)
 		for range 20 {
-			_, err := chat.Complete(t.Context(), model.Call{})
-			assert.NoError(t, err)
+			assert.NoError(t, musttest.Err(chat.Complete(t.Context(), model.Call{})))
 		}
 	})
 }
@@ -444,8 +443,7 @@ func TestTheSharedRateIsAskedAgainUntilItLetsThrough(t *testing.T) {
 		shared, below := &rate{wait: time.Minute, times: 3}, &endpoint{}
 		embedder := limits.Embedder{Embedder: below, Limits: limits.Limits{Gate: gate(1), Shared: shared, PerMinute: 1}}
 		begin := time.Now()
-		_, _, err := embedder.Embed(t.Context(), []string{"12345678"})
-		require.NoError(t, err)
+		musttest.Get2(embedder.Embed(t.Context(), []string{"12345678"}))(t)
 		assert.Equal(t, 15*time.Second, time.Since(begin), "no wait is longer than 5s")
 		assert.Equal(t, 1, below.calls)
 		assert.True(t, len(shared.names) == 4 && shared.names[0] == "http://e embed", "asked %q", shared.names)
@@ -481,13 +479,11 @@ func TestAnAdmittedCallIsFinishedUnlessItsQueryEnds(t *testing.T) {
 			want error
 		}{
 			"chat": {func(ctx context.Context) error {
-				_, err := limits.Chat{Chat: below, Limits: limit}.Complete(ctx, model.Call{})
-				return err
+				return musttest.Err(limits.Chat{Chat: below, Limits: limit}.Complete(ctx, model.Call{}))
 			}, nil},
 			"chat that ends with its caller": {func(ctx context.Context) error {
 				chat := limits.Chat{Chat: below, Limits: limit}
-				_, err := chat.Complete(model.CallerBound(ctx), model.Call{})
-				return err
+				return musttest.Err(chat.Complete(model.CallerBound(ctx), model.Call{}))
 			}, context.DeadlineExceeded},
 			"embedder of a build": {func(ctx context.Context) error {
 				_, _, err := limits.Embedder{Embedder: below, Limits: limit}.Embed(ctx, []string{"a"})

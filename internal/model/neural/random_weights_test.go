@@ -498,8 +498,7 @@ type one struct {
 }
 
 func (o one) vector(text string) []float32 {
-	vectors, _, err := o.e.Embed(o.Context(), []string{text})
-	require.NoError(o, err)
+	vectors, _ := musttest.Get2(o.e.Embed(o.Context(), []string{text}))(o)
 	return vectors[0]
 }
 

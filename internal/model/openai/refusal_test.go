@@ -75,10 +75,9 @@ func TestRefusalsOfOtherServers(t *testing.T) {
 		`400 this model's maximum context length with multimodal inputs is 4096 tokens`: fault.ModelRejected,
 	} {
 		status, message, _ := strings.Cut(says, " ")
-		number, err := strconv.Atoi(status)
-		require.NoError(t, err)
+		number := musttest.Get(strconv.Atoi(status))(t)
 		call := model.Call{User: "hello", Pictures: [][]byte{model.ProbePicture()}}
-		_, err = answering(t, number, nil, `{"error":{"message":"`+message+`"}}`).Complete(t.Context(), call)
+		_, err := answering(t, number, nil, `{"error":{"message":"`+message+`"}}`).Complete(t.Context(), call)
 		assert.Equal(t, code, fault.CodeOf(err), says)
 	}
 }
@@ -342,14 +341,11 @@ func TestTheCallersLimitOfAReplyIsSentAndNeverLeftOut(t *testing.T) {
 		}
 		_, _ = io.WriteString(w, says(`{"prompt_tokens":2,"completion_tokens":3}`))
 	})
-	_, err := client.Complete(t.Context(), model.Call{User: "hello", Most: 7})
-	require.NoError(t, err)
+	musttest.Get(client.Complete(t.Context(), model.Call{User: "hello", Most: 7}))(t)
 	musttest.Get(client.Complete(t.Context(), model.Call{User: "hello", Most: 1 << 30}))(t)
 	refuses = true
-	_, err = client.Complete(t.Context(), model.Call{User: "hello", Most: 9})
-	assert.Error(t, err, "it is answered")
-	_, err = client.Complete(t.Context(), model.Call{User: "hello", Most: 1 << 30})
-	assert.Error(t, err, "it is answered")
+	assert.Error(t, musttest.Err(client.Complete(t.Context(), model.Call{User: "hello", Most: 9})), "it is answered")
+	assert.Error(t, musttest.Err(client.Complete(t.Context(), model.Call{User: "hello", Most: 1 << 30})), "it is answered")
 	// A limit that is above ours is not the caller's own: as without one, none is sent at last.
 	assert.Equal(t, []string{"7", "16386", "9", "16386", ""}, sent)
 }

@@ -76,13 +76,11 @@ func TestBodiesAreWhatTheyWere(t *testing.T) {
 		Task: model.Extract, System: "a < b & c", User: "é  \u2028 \x01 \xff", Schema: []byte(`{"type":"object","d":"<a>"}`),
 		Input: "for models that are rules",
 	}
-	_, err := openai.New(cfg).Complete(t.Context(), asked)
-	require.NoError(t, err)
+	musttest.Get(openai.New(cfg).Complete(t.Context(), asked))(t)
 	streamed := model.WithDeltas(t.Context(), func(string) error { return nil })
 	musttest.Get(openai.New(cfg).Complete(streamed, model.Call{User: "u"}))(t)
 	musttest.Get(openai.New(cfg).Complete(t.Context(), model.Call{User: "u", Pictures: [][]byte{[]byte("jpeg")}}))(t)
-	_, _, err = openai.NewEmbedder(cfg).Embed(t.Context(), []string{"a < b", "\u2028\xff"})
-	require.NoError(t, err)
+	musttest.Get2(openai.NewEmbedder(cfg).Embed(t.Context(), []string{"a < b", "\u2028\xff"}))(t)
 	want := []string{
 		chat + `"max_tokens":16407,"temperature":0,"response_format":{"json_schema":{"name":"extract","strict":true,` +
 			`"schema":{"type":"object","d":"<a>"}},"type":"json_schema"}}`,
@@ -181,11 +179,9 @@ func TestConnectionsAreUsedAgain(t *testing.T) {
 	client := openai.New(openai.Config{BaseURL: server.URL, Model: "m"})
 	for range rounds {
 		round.Add(atOnce)
-		err := parallel.Each(t.Context(), atOnce, atOnce, func(ctx context.Context, _ int) error {
-			_, err := client.Complete(ctx, model.Call{User: "hello"})
-			return err
-		})
-		require.NoError(t, err)
+		require.NoError(t, parallel.Each(t.Context(), atOnce, atOnce, func(ctx context.Context, _ int) error {
+			return musttest.Err(client.Complete(ctx, model.Call{User: "hello"}))
+		}))
 	}
 	// Where the machine is slow, a connection may be given up as it seems stuck: few are.
 	got := opened.Load()
@@ -253,8 +249,7 @@ func TestAnAnswerDoesNotChangeWithTheNext(t *testing.T) {
 	var vectors [][]float32
 	for range 4 {
 		reply := musttest.Get(chat.Complete(t.Context(), model.Call{User: "hello"}))(t)
-		vector, _, err := embedder.Embed(t.Context(), []string{"hello"})
-		require.NoError(t, err)
+		vector, _ := musttest.Get2(embedder.Embed(t.Context(), []string{"hello"}))(t)
 		texts, vectors = append(texts, reply.Text), append(vectors, vector[0])
 	}
 	for i, vector := range vectors {

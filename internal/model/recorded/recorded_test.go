@@ -8,7 +8,6 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/assert"
-	"github.com/stretchr/testify/require"
 
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/model"
@@ -55,8 +54,7 @@ func TestARowIsReplayedByTheDocumentItIsOfAndOtherTasksGoToTheOtherModel(t *test
 		"triples of a question":           {with, model.Triples, "", "by another model"},
 		"triples of a file that has none": {rows, model.Triples, "corpus.jsonl#1", "by another model"},
 	} {
-		chat, other, err := open(t, c.rows)
-		require.NoError(t, err)
+		chat, other := musttest.Get2(open(t, c.rows))(t)
 		reply, err := chat.Complete(t.Context(), model.Call{Task: c.task, Ref: c.ref})
 		assert.Equal(t, c.want == "by another model", len(other.tasks) == 1, name)
 		assert.Equal(t, model.Reply{Text: c.want}, reply, name)
@@ -67,14 +65,13 @@ func TestARowIsReplayedByTheDocumentItIsOfAndOtherTasksGoToTheOtherModel(t *test
 }
 
 func TestTheNameIsTheFilesDigestAndCostsNothing(t *testing.T) {
-	chat, _, err := open(t, rows)
-	require.NoError(t, err)
+	chat, _ := musttest.Get2(open(t, rows))(t)
 	sum, info := sha256.Sum256([]byte(rows)), chat.Info()
 	assert.True(t, info.Provider == "recorded" && info.Model == "recorded:"+hex.EncodeToString(sum[:]) && !info.Paid,
 		"%+v", info)
 	_, ok := model.As[*rest](chat)
 	assert.False(t, ok, "a recording is no decorator of the model that does the rest")
-	_, err = chat.Complete(musttest.EndedContext(t), model.Call{Task: model.Extract, Ref: "f#1"})
+	_, err := chat.Complete(musttest.EndedContext(t), model.Call{Task: model.Extract, Ref: "f#1"})
 	assert.ErrorIs(t, err, context.Canceled)
 }
 

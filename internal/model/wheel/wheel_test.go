@@ -112,8 +112,7 @@ func TestOtherBytesAreRefusedAndNothingIsLeft(t *testing.T) {
 		change(&order)
 		err := order.Fetch(t.Context())
 		assert.True(t, fault.Is(err, fault.BadConfig) && strings.Contains(err.Error(), order.Home), "%s: %v", name, err)
-		left, err := os.ReadDir(order.Target)
-		assert.True(t, err == nil && len(left) == 0, "%s: %v %v", name, left, err)
+		assert.Empty(t, musttest.Get(os.ReadDir(order.Target))(t), name)
 	}
 }
 
@@ -123,12 +122,10 @@ func TestWhatAKilledFetchLeftIsRemovedUnlessAnotherGoesOn(t *testing.T) {
 	order.From = write(t, "tool", content)
 	left := filepath.Join(order.Target, ".pulled-1")
 	require.NoError(t, os.WriteFile(left, content, 0o600))
-	other, err := os.Open(order.Target)
-	require.NoError(t, err)
+	other := musttest.Get(os.Open(order.Target))(t)
 	require.NoError(t, syscall.Flock(int(other.Fd()), syscall.LOCK_SH))
 	require.NoError(t, order.Fetch(t.Context()))
-	_, err = os.Stat(left)
-	assert.NoError(t, err, "the file of a fetch that goes on")
+	assert.NoError(t, musttest.Err(os.Stat(left)), "the file of a fetch that goes on")
 	_ = other.Close()
 	require.NoError(t, order.Fetch(t.Context()))
 	files, err := os.ReadDir(order.Target)

@@ -13,21 +13,20 @@ import (
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/store/blob"
 	"github.com/unweaver/unweaver/internal/testkit/blobmemory"
+	"github.com/unweaver/unweaver/internal/testkit/musttest"
 )
 
 // begin asks for the purge of documents.
 func begin(t *testing.T, index artifact.Index, documents ...string) core.Purge {
-	purge, err := Begin(t.Context(), index, core.Purge{
+	purge := musttest.Get(Begin(t.Context(), index, core.Purge{
 		At: time.Date(2026, 11, 27, 0, 0, 0, 0, time.UTC), Documents: SetOf(index.Name, documents).ListDigests(),
-	})
-	require.NoError(t, err)
+	}))(t)
 	return purge
 }
 
 // left returns those of the given documents that runs leave out, and those for which a purge has yet to go on.
 func left(t *testing.T, index artifact.Index, documents ...string) (excluded, pending []string) {
-	all, err := List(t.Context(), index)
-	require.NoError(t, err)
+	all := musttest.Get(List(t.Context(), index))(t)
 	out, now := ListExcluded(all)
 	for _, document := range documents {
 		if out.Has(document) {
@@ -73,9 +72,7 @@ func TestAWishThatCannotBeReadIsNoMissingOne(t *testing.T) {
 		"of no document": `{"id":"p"}`,
 	} {
 		index := artifact.Index{Store: blobmemory.New(), Name: "docs"}
-		_, err := blob.Write(t.Context(), index.Store, recordKey(index, "p"), []byte(raw), blob.Cond{})
-		require.NoError(t, err)
-		_, err = List(t.Context(), index)
-		assert.True(t, fault.Is(err, fault.SegmentDamage), "%s: %v", name, err)
+		musttest.Get(blob.Write(t.Context(), index.Store, recordKey(index, "p"), []byte(raw), blob.Cond{}))(t)
+		musttest.Code(t, musttest.Err(List(t.Context(), index)), fault.SegmentDamage, name)
 	}
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -17,6 +16,7 @@ import (
 	"github.com/unweaver/unweaver/internal/store/coordination"
 	coordmemory "github.com/unweaver/unweaver/internal/store/coordination/memory"
 	"github.com/unweaver/unweaver/internal/testkit/blobmemory"
+	"github.com/unweaver/unweaver/internal/testkit/musttest"
 	"github.com/unweaver/unweaver/internal/testkit/stagetest"
 )
 
@@ -74,8 +74,7 @@ func TestAFlipWhoseAnswerWasLost(t *testing.T) {
 		in.Artifacts.Store = &stagetest.Tampered{Store: b.art.Store, AfterPut: func(key string) error {
 			return fault.Precondition.At("write", key)
 		}}
-		got, err := release.Flip(t.Context(), in)
-		assert.True(t, err == nil && got == want, "%v: %+v", err, got)
+		assert.Equal(t, want, musttest.Get(release.Flip(t.Context(), in))(t))
 		b.want(want)
 	})
 	t.Run("but another run's flip is refused", func(t *testing.T) {
@@ -85,8 +84,7 @@ func TestAFlipWhoseAnswerWasLost(t *testing.T) {
 			_, err := release.Flip(t.Context(), b.flipIn("other", 9, 0))
 			return err
 		}}
-		_, err := release.Flip(t.Context(), in)
-		assert.True(t, fault.Is(err, fault.PointerMoved) && strings.Contains(err.Error(), "generation other"), "got %v", err)
+		musttest.Refuse(release.Flip(t.Context(), in))(t, fault.PointerMoved, "generation other")
 		b.want(core.Pointer{Generation: "other", Manifest: "sha-other", Seq: 9, Epoch: 1})
 	})
 }

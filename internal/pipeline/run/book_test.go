@@ -21,15 +21,11 @@ import (
 	"github.com/unweaver/unweaver/internal/model/limits"
 	"github.com/unweaver/unweaver/internal/store/coordination"
 	"github.com/unweaver/unweaver/internal/store/coordination/memory"
+	"github.com/unweaver/unweaver/internal/testkit/musttest"
 )
 
 // must returns a value that comes without an error.
-func must[T any](value T, err error) func(testing.TB) T {
-	return func(t testing.TB) T {
-		require.NoError(t, err)
-		return value
-	}
-}
+func must[T any](value T, err error) func(testing.TB) T { return musttest.Get(value, err) }
 
 // far is a coordination store that answers only after a while, as a real one does, and may be away.
 type far struct {
@@ -136,8 +132,7 @@ func TestABudgetOfCallsIsNeverOvershot(t *testing.T) {
 					var group sync.WaitGroup
 					for range workers {
 						group.Go(func() {
-							err := storm(worker(t, store, spec), to, callers)
-							assert.True(t, fault.Is(err, fault.BudgetSpent), "refused with %v", err)
+							musttest.Code(t, storm(worker(t, store, spec), to, callers), fault.BudgetSpent, "refused with")
 						})
 					}
 					group.Wait()
@@ -156,8 +151,7 @@ func TestABudgetOfTokensOrMoneyIsOvershotByACallAtMost(t *testing.T) {
 			isolated(t, fmt.Sprintf("%s, %d callers", name, callers), func(t *testing.T) {
 				to := &server{latency: time.Millisecond}
 				spec := core.Spec{Budget: budget, Chat: core.ChatModel{Price: price}}
-				err := storm(worker(t, memory.New(), spec), to, callers)
-				require.True(t, fault.Is(err, fault.BudgetSpent), "%v", err)
+				musttest.Code(t, storm(worker(t, memory.New(), spec), to, callers), fault.BudgetSpent)
 				calls := to.calls.Load()
 				assert.True(t, calls >= 20 && calls <= 21, "%d calls, want 20", calls)
 			})
@@ -174,10 +168,7 @@ func TestNoCallStartsAfterPauseOrCancelIsAcknowledged(t *testing.T) {
 			var group sync.WaitGroup
 			for range 2 {
 				through := worker(t, store, core.Spec{})
-				group.Go(func() {
-					err := storm(through, to, 32)
-					assert.True(t, fault.Is(err, code), "refused with %v", err)
-				})
+				group.Go(func() { musttest.Code(t, storm(through, to, 32), code, "refused with") })
 			}
 			for to.calls.Load() < 100 {
 				time.Sleep(time.Millisecond)
@@ -233,9 +224,8 @@ func TestLimitsAreToldBeforeACallIsAdmittedAndOutliveAPause(t *testing.T) {
 			for _, command := range []string{CommandPause, CommandResume} {
 				must(Steer(t.Context(), store, "i/g", command, nil))(t)
 			}
-			end, err := through.Begin(t.Context(), "extract", 1)
-			require.True(t, err == nil && reported == want,
-				"a call was admitted by a concurrency of %d, want %d: %v", reported, want, err)
+			end := musttest.Get(through.Begin(t.Context(), "extract", 1))(t)
+			require.True(t, reported == want, "a call was admitted by a concurrency of %d, want %d", reported, want)
 			end(model.Usage{}, false)
 		}
 		zero := 0
@@ -339,13 +329,11 @@ func TestAWatchedUnitIsStoppedWithoutAPaidCall(t *testing.T) {
 		must(Steer(t.Context(), store, "i/g", CommandPause, nil))(t)
 		select {
 		case <-watched.Done():
-			err := context.Cause(watched)
-			assert.True(t, fault.Is(err, fault.Paused), "stopped by %v", err)
+			musttest.Code(t, context.Cause(watched), fault.Paused, "stopped by")
 		case <-time.After(10 * time.Second):
 			t.Fatal("a paused run's unit went on")
 		}
-		err := through.CheckControl(t.Context())
-		assert.True(t, fault.Is(err, fault.Paused), "a unit that begins now: %v", err)
+		musttest.Code(t, through.CheckControl(t.Context()), fault.Paused, "a unit that begins now")
 		must(Steer(t.Context(), store, "i/g", CommandResume, nil))(t)
 		assert.NoError(t, through.CheckControl(t.Context()), "resumed")
 		control, err := ReadControl(t.Context(), store, "i/g")
@@ -362,8 +350,7 @@ func TestARecordThatNobodyUnderstandsStopsTheRunUntilItIsResumed(t *testing.T) {
 		if err := call(t.Context(), through, to); !fault.Is(err, fault.ControlUnreadable) || to.calls.Load() != 0 {
 			t.Errorf("%v after %d calls", err, to.calls.Load())
 		}
-		_, err := Steer(t.Context(), store, "i/g", CommandPause, nil)
-		assert.True(t, fault.Is(err, fault.ControlUnreadable), "pause: %v", err)
+		musttest.Code(t, musttest.Err(Steer(t.Context(), store, "i/g", CommandPause, nil)), fault.ControlUnreadable, "pause")
 		must(Steer(t.Context(), store, "i/g", CommandResume, nil))(t)
 		assert.NoError(t, call(t.Context(), through, to))
 	})
@@ -383,9 +370,8 @@ func TestProgressCountsFinishedUnitsOnceAndUnfinishedOnesNot(t *testing.T) {
 		three.SetDone(5)
 		two.Drop()
 		require.NoError(t, through.Flush(t.Context()))
-		total, err := ReadTotals(t.Context(), store, "i/g")
-		assert.True(t, err == nil && total.Done["extract"] == 69 && total.Hits.Extract == 4 && total.Written.Segments == 1,
-			"%+v, %v", total, err)
+		total := musttest.Get(ReadTotals(t.Context(), store, "i/g"))(t)
+		assert.True(t, total.Done["extract"] == 69 && total.Hits.Extract == 4 && total.Written.Segments == 1, "%+v", total)
 	})
 }
 
@@ -482,10 +468,7 @@ func TestCallsAreAdmittedWhileOthersHaveThePlaces(t *testing.T) {
 		begun := time.Now()
 		var group sync.WaitGroup
 		for range calls {
-			group.Go(func() {
-				_, err := way.Complete(t.Context(), model.Call{Task: model.Extract})
-				assert.NoError(t, err)
-			})
+			group.Go(func() { assert.NoError(t, musttest.Err(way.Complete(t.Context(), model.Call{Task: model.Extract}))) })
 		}
 		group.Wait()
 		least := calls*latency + asking // the first is admitted before anybody has a place
@@ -502,8 +485,7 @@ func TestABudgetIsKeptAndNothingStaysInFlightWhereCallsAreAdmittedAhead(t *testi
 			const budget = roomyCalls + 300 // it ends where no call is admitted ahead any more
 			through := worker(t, store, core.Spec{Budget: core.Budget{Calls: budget}})
 			to := &server{latency: 20 * time.Millisecond}
-			err := crowd(places(through, to, width), 3*width+2)
-			assert.True(t, fault.Is(err, fault.BudgetSpent), "refused with %v", err)
+			musttest.Code(t, crowd(places(through, to, width), 3*width+2), fault.BudgetSpent, "refused with")
 			assert.Equal(t, int64(budget), to.calls.Load())
 			settled(t, through, store, budget)
 		})
@@ -548,9 +530,8 @@ func TestAnAdmissionIsGivenBackWhereItsCallIsNotSent(t *testing.T) {
 			for _, patience := range []time.Duration{10 * time.Millisecond, time.Minute} {
 				ctx, cancel := context.WithTimeout(t.Context(), patience)
 				_, err := way.Complete(ctx, model.Call{Task: model.Extract})
-				if cancel(); !errors.Is(err, context.DeadlineExceeded) {
-					t.Errorf("got %v", err)
-				}
+				cancel()
+				assert.True(t, errors.Is(err, context.DeadlineExceeded), "got %v", err)
 			}
 		}
 		require.NoError(t, through.Flush(t.Context()))

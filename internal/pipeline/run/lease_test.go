@@ -2,7 +2,7 @@ package run
 
 import (
 	"context"
-	"io"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -14,6 +14,8 @@ import (
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/store/blob"
 	"github.com/unweaver/unweaver/internal/testkit/blobmemory"
+	"github.com/unweaver/unweaver/internal/testkit/musttest"
+	"github.com/unweaver/unweaver/internal/testkit/stagetest"
 )
 
 // An engine may run a workflow again under its name: the lease of a run is not the next one's to keep or to give back.
@@ -50,24 +52,9 @@ func TestALeaseIsOfOneRunOfItsWorkflow(t *testing.T) {
 		if work := (&Run{Job: Job{Fence: c.fence, Holder: c.holder}}); err != nil || work.holdsLease(lease) != c.holds {
 			t.Errorf("%s holds it: %t, %v", name, work.holdsLease(lease), err)
 		}
-		if err := HoldLease(t.Context(), index, c.holder, c.fence); c.holder.Run != "" && (err == nil) != c.holds {
-			t.Errorf("%s renews it: %v", name, err)
-		}
+		err = HoldLease(t.Context(), index, c.holder, c.fence)
+		assert.True(t, c.holder.Run == "" || (err == nil) == c.holds, "%s renews it: %v", name, err)
 	}
-}
-
-// beside is a store in which something happens right before the lease is written.
-type beside struct {
-	blob.Store
-	happens func()
-}
-
-func (b *beside) Put(ctx context.Context, key string, body io.Reader, size int64, cond blob.Cond) (blob.Info, error) {
-	if happens := b.happens; happens != nil {
-		b.happens = nil
-		happens()
-	}
-	return b.Store.Put(ctx, key, body, size, cond)
 }
 
 // Whatever happens between a look at the lease and its write, one run has it, and one that renews it keeps it.
@@ -85,20 +72,20 @@ func TestALeaseIsWrittenAsItWasSeen(t *testing.T) {
 			must(take(plain, one))(t)
 			require.NoError(t, GiveLease(t.Context(), plain, one))
 		}
-		index := artifact.Index{Name: "docs", Store: &beside{Store: plain.Store, happens: func() {
-			_, err := take(plain, two)
-			assert.NoError(t, err)
-		}}}
+		beside := func(happens func() error) blob.Store { // it happens right before the lease is written
+			once := sync.OnceValue(happens)
+			return &stagetest.Tampered{Store: plain.Store, OnPut: func(string) error { return once() }}
+		}
+		index := artifact.Index{Name: "docs", Store: beside(func() error { return musttest.Err(take(plain, two)) })}
 		fence, err := take(index, one)
 		assert.True(t, fault.Is(err, fault.LeaseHeld), "%s: two runs have the lease, one with fence %d: %v", name, fence, err)
 		// Its own process renews it while it is given back; another has it while it is declared lost.
 		renewed, _, err := ReadLease(t.Context(), plain)
 		require.True(t, err == nil && renewed.Run == "2", "%s: %+v, %v", name, renewed, err)
-		index.Store = &beside{Store: plain.Store, happens: func() {
+		index.Store = beside(func() error {
 			renewed.Renewed = renewed.Renewed.Add(time.Second)
-			_, err := blob.WriteJSON(t.Context(), plain.Store, plain.LeaseKey(), renewed, blob.Cond{})
-			assert.NoError(t, err)
-		}}
+			return musttest.Err(blob.WriteJSON(t.Context(), plain.Store, plain.LeaseKey(), renewed, blob.Cond{}))
+		})
 		err = GiveLease(t.Context(), index, two)
 		assert.True(t, err == nil, "%s: %v", name, err)
 		lease, _, err := ReadLease(t.Context(), plain)
@@ -130,10 +117,9 @@ func TestALeaseThatIsRenewedIsNotFreed(t *testing.T) {
 			}
 			assert.NoError(t, err)
 		})
-		err := free()
-		assert.True(t, fault.Is(err, fault.LeaseHeld), "a process renews it: %v", err)
+		musttest.Code(t, free(), fault.LeaseHeld, "a process renews it")
 		began = time.Now()
-		err = free()
+		err := free()
 		assert.True(t, err == nil && time.Since(began) == one.Heartbeat, "freed after %s: %v", time.Since(began), err)
 		lease, _, err := ReadLease(t.Context(), index)
 		assert.True(t, err == nil && lease.Workflow == "" && lease.Fence == 1, "the lease is %+v, %v", lease, err)
@@ -158,8 +144,7 @@ func TestWhatALookPermitsIsOverBeforeAnotherRunHasTheLease(t *testing.T) {
 		taken := make(chan time.Time)
 		go func() {
 			closed := func(context.Context, Holder) (Standing, error) { return StandingClosed, nil }
-			_, err := TakeLease(t.Context(), index, Holder{Workflow: "build/docs/g2", Run: "2"}, closed)
-			assert.NoError(t, err)
+			assert.NoError(t, musttest.Err(TakeLease(t.Context(), index, Holder{Workflow: "build/docs/g2", Run: "2"}, closed)))
 			taken <- time.Now()
 		}()
 		time.Sleep(one.Heartbeat/renewals - time.Millisecond)

@@ -15,6 +15,7 @@ import (
 	"github.com/unweaver/unweaver/internal/store/coordination/memory"
 	"github.com/unweaver/unweaver/internal/testkit/blobmemory"
 	"github.com/unweaver/unweaver/internal/testkit/distance"
+	"github.com/unweaver/unweaver/internal/testkit/musttest"
 )
 
 // paced gives the pace of a stage by accounts.
@@ -24,8 +25,7 @@ func paced(t *testing.T, state core.RunState, now time.Time, accounts ...Account
 		raw := must(json.Marshal(account))(t)
 		require.NoError(t, store.SetAccount(t.Context(), "i/g", string(rune('a'+number)), raw))
 	}
-	_, pace, err := ReadPace(t.Context(), store, "i/g", state, now)
-	require.NoError(t, err)
+	_, pace := musttest.Get2(ReadPace(t.Context(), store, "i/g", state, now))(t)
 	return pace
 }
 
@@ -163,8 +163,7 @@ func TestAProcessReadsAFileOfItsRunOnce(t *testing.T) {
 	requests := distance.New(0)
 	ports := &Ports{Artifacts: distance.Blob(blobmemory.New(), requests)}
 	run := scratchRun(ports)
-	_, err := ReadKept(t.Context(), run, ShardsFile)
-	require.Error(t, err, "a file that is not there was read")
+	require.Error(t, musttest.Err(ReadKept(t.Context(), run, ShardsFile)), "a file that is not there was read")
 	want := Shards{Chunks: []int{3, 1}}
 	require.NoError(t, ShardsFile.Write(t.Context(), run.Scratch, want))
 	requests.Take()

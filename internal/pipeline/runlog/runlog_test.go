@@ -18,6 +18,7 @@ import (
 	"github.com/unweaver/unweaver/internal/store/blob"
 	coordmemory "github.com/unweaver/unweaver/internal/store/coordination/memory"
 	"github.com/unweaver/unweaver/internal/testkit/blobmemory"
+	"github.com/unweaver/unweaver/internal/testkit/musttest"
 )
 
 var index = artifact.Index{Name: "docs"}
@@ -27,8 +28,7 @@ func source() runlog.Source {
 }
 
 func put(t *testing.T, s runlog.Source, key, text string) {
-	_, err := s.Artifacts.Put(t.Context(), key, strings.NewReader(text), int64(len(text)), blob.Cond{})
-	require.NoError(t, err)
+	musttest.Get(s.Artifacts.Put(t.Context(), key, strings.NewReader(text), int64(len(text)), blob.Cond{}))(t)
 }
 
 // report returns the report of a run of docs that began at a minute.
@@ -40,14 +40,12 @@ func report(generation, status string, minute int) core.Report {
 }
 
 func ended(t *testing.T, s runlog.Source, of core.Report) {
-	raw, err := json.Marshal(of)
-	require.NoError(t, err)
+	raw := musttest.Get(json.Marshal(of))(t)
 	put(t, s, index.GenerationKey(of.Generation, "report.json"), string(raw))
 }
 
 func running(t *testing.T, s runlog.Source, of core.Report) {
-	raw, err := json.Marshal(core.RunState{Report: of, RunID: of.RunID, Stage: "extract", Total: 10})
-	require.NoError(t, err)
+	raw := musttest.Get(json.Marshal(core.RunState{Report: of, RunID: of.RunID, Stage: "extract", Total: 10}))(t)
 	for key, value := range map[string][]byte{of.Run: raw, runlog.LatestBuild("docs"): []byte(of.Run)} {
 		require.NoError(t, s.Runs.SetState(t.Context(), key, value))
 	}
@@ -59,9 +57,8 @@ func TestARunIsReadFromItsReportOrFromItsState(t *testing.T) {
 	running(t, s, report("g2", core.StatusRunning, 2))
 	problem := []byte(`{"code":"model_auth","detail":"401"}`)
 	require.NoError(t, s.Runs.SetProblem(t.Context(), "docs/g2", "unit", problem))
-	over, err := s.Read(t.Context(), "docs", "g1")
-	assert.True(t, err == nil && over.Status == core.StatusCompleted && over.Overall == 1 && over.Stage == "",
-		"%+v, %v", over, err)
+	over := musttest.Get(s.Read(t.Context(), "docs", "g1"))(t)
+	assert.True(t, over.Status == core.StatusCompleted && over.Overall == 1 && over.Stage == "", "%+v", over)
 	places := 8
 	limits, budget := core.LiveLimits{Concurrency: &places}, core.Budget{Calls: 90}
 	require.NoError(t, run.WriteLimits(t.Context(), s.Runs, "docs/g2", &budget, &limits))
@@ -75,14 +72,11 @@ func TestARunIsReadFromItsReportOrFromItsState(t *testing.T) {
 func TestWhatIsNoRunIsSaid(t *testing.T) {
 	s := source()
 	for generation, code := range map[string]fault.Code{"g9": fault.RunNotFound, "../x": fault.InvalidParam} {
-		_, err := s.Read(t.Context(), "docs", generation)
-		assert.True(t, fault.Is(err, code), "%s: %v", generation, err)
+		musttest.Code(t, musttest.Err(s.Read(t.Context(), "docs", generation)), code, generation)
 	}
 	require.NoError(t, s.Runs.SetState(t.Context(), "docs/g3", []byte("{half")))
-	_, err := s.Read(t.Context(), "docs", "g3")
-	assert.True(t, fault.Is(err, fault.SegmentDamage), "a state that cannot be read: %v", err)
-	_, err = s.List(t.Context(), "../x", 0)
-	assert.True(t, fault.Is(err, fault.InvalidParam), "no index: %v", err)
+	musttest.Code(t, musttest.Err(s.Read(t.Context(), "docs", "g3")), fault.SegmentDamage, "a state that cannot be read")
+	musttest.Code(t, musttest.Err(s.List(t.Context(), "../x", 0)), fault.InvalidParam, "no index")
 }
 
 func TestRunsAreListedNewestFirstWithThoseThatGoOnAndThoseThatAreDamaged(t *testing.T) {
@@ -90,11 +84,10 @@ func TestRunsAreListedNewestFirstWithThoseThatGoOnAndThoseThatAreDamaged(t *test
 	ended(t, s, report("g1", core.StatusCompleted, 1))
 	ended(t, s, report("g2", core.StatusErrors, 2))
 	running(t, s, report("g3", core.StatusRunning, 3))
-	list, err := s.List(t.Context(), "docs", 0)
-	require.NoError(t, err)
+	list := musttest.Get(s.List(t.Context(), "docs", 0))(t)
 	assert.Equal(t, "g3 running, g2 completed_with_errors, g1 completed", shown(list))
 	put(t, s, index.GenerationKey("g2", "report.json"), "{half")
-	list, err = s.List(t.Context(), "docs", 0)
+	list, err := s.List(t.Context(), "docs", 0)
 	assert.True(t, err == nil && strings.Contains(shown(list), "g2 damaged"), "%s, %v", shown(list), err)
 	list, err = s.List(t.Context(), "docs", 1)
 	assert.True(t, err == nil && len(list) == 1, "a bound: %s, %v", shown(list), err)
@@ -116,14 +109,11 @@ func TestRunsAndTrendsAreOfTheSameBuilds(t *testing.T) {
 	gone.Problems, gone.ProblemsTotal, kept.Problems = make([]core.Problem, 2), 3, make([]core.Problem, 2)
 	ended(t, s, kept)
 	nights := core.Nights{Nights: []core.Night{gone.ToNight(), kept.ToNight()}}
-	raw, err := json.Marshal(nights)
-	require.NoError(t, err)
+	raw := musttest.Get(json.Marshal(nights))(t)
 	put(t, s, index.NightsKey(), string(raw))
-	trends, err := s.ReadTrends(t.Context(), "docs", 30)
-	require.NoError(t, err)
+	trends := musttest.Get(s.ReadTrends(t.Context(), "docs", 30))(t)
 	for _, limit := range []int{0, 2} {
-		runs, err := s.List(t.Context(), "docs", limit)
-		require.NoError(t, err)
+		runs := musttest.Get(s.List(t.Context(), "docs", limit))(t)
 		require.Len(t, runs, len(trends.Nights))
 		for i, run := range runs {
 			night := trends.Nights[len(runs)-1-i]
@@ -132,8 +122,7 @@ func TestRunsAndTrendsAreOfTheSameBuilds(t *testing.T) {
 		}
 	}
 	put(t, s, index.NightsKey(), "{") // damaged: the reports are left
-	runs, err := s.List(t.Context(), "docs", 0)
-	require.NoError(t, err)
+	runs := musttest.Get(s.List(t.Context(), "docs", 0))(t)
 	assert.Len(t, runs, 1)
 }
 

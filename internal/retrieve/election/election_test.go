@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/unweaver/unweaver/internal/retrieve/election"
+	"github.com/unweaver/unweaver/internal/testkit/musttest"
 	"github.com/unweaver/unweaver/internal/testkit/searchtest"
 )
 
@@ -101,8 +102,7 @@ func TestOrderOfVotersDoesNotMatterAndDoublesCountTwice(t *testing.T) {
 		p := profile(r, 3+r.IntN(6), 4+r.IntN(6))
 		options := election.Options{Seats: 1 + r.IntN(4)}
 		for _, rule := range ruleOf {
-			committee, err := election.Elect(t.Context(), rule, p, options)
-			require.NoError(t, err)
+			committee := musttest.Get(election.Elect(t.Context(), rule, p, options))(t)
 			q := election.Profile{Candidates: p.Candidates}
 			for _, i := range r.Perm(len(p.Ballots)) {
 				q.Ballots, q.Weights = append(q.Ballots, p.Ballots[i]), append(q.Weights, p.Weights[i])
@@ -183,10 +183,7 @@ func TestAnElectionEndsWithItsContext(t *testing.T) {
 	seats := map[string]int{election.RuleAV: 1, election.RuleSAV: 1, election.RulePAV: 3, election.RuleCC: 3}
 	for _, rule := range election.Rules() {
 		options := election.Options{Seats: cmp.Or(seats[rule.Name], 30), ExactLimit: 1e5}
-		run := func(ctx context.Context) error {
-			_, err := election.Elect(ctx, rule.Name, profile, options)
-			return err
-		}
+		run := func(ctx context.Context) error { return musttest.Err(election.Elect(ctx, rule.Name, profile, options)) }
 		// An exact search looks once more for each candidate taken.
 		searchtest.CheckEnds(t, rule.Name, options.Seats, 2*profile.Candidates, 9, run)
 	}
@@ -199,9 +196,8 @@ func TestAnExactRuleThatIsTooLargeIsSequential(t *testing.T) {
 			profile.Ballots = append(profile.Ballots, []uint32{c})
 		}
 		options := election.Options{Seats: 1, ExactLimit: 2e5}
-		committee, err := election.Elect(t.Context(), election.RulePAV, profile, options)
-		assert.True(t, err == nil && committee.Status == want,
-			"%d committees of one: %s, want %s: %v", candidates, committee.Status, want, err)
+		committee := musttest.Get(election.Elect(t.Context(), election.RulePAV, profile, options))(t)
+		assert.True(t, committee.Status == want, "%d committees of one: %s, want %s", candidates, committee.Status, want)
 	}
 }
 

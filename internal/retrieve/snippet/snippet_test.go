@@ -211,18 +211,3 @@ func check(t *testing.T, question, content string, names []snippet.Name) {
 		require.True(t, len(words(marked)) != 0, "%q: %q is marked", content, marked)
 	}
 }
-
-func BenchmarkTenChunksOfThreeThousandSigns(b *testing.B) {
-	var chunks []string
-	for i := range 10 {
-		chunks = append(chunks, strings.Repeat(filler, 18+i%2)+"The lease was signed by Mrs. Ødegård in Bergen. "+
-			strings.Repeat(filler, 18))
-	}
-	names := []snippet.Name{{Text: "Mrs. Ødegård", Weight: 1}, {Text: "Bergen", Weight: 1}}
-	for b.Loop() {
-		question := snippet.NewQuestion(text.LanguageOf(""), "Who signed the lease of the house?", nil)
-		for _, chunk := range chunks {
-			question.FindSnippet(chunk, names)
-		}
-	}
-}

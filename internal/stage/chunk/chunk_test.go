@@ -28,6 +28,7 @@ import (
 	"github.com/unweaver/unweaver/internal/store/blob"
 	"github.com/unweaver/unweaver/internal/store/blob/dir"
 	"github.com/unweaver/unweaver/internal/testkit/documenttest"
+	"github.com/unweaver/unweaver/internal/testkit/musttest"
 	"github.com/unweaver/unweaver/internal/testkit/stagetest"
 )
 
@@ -169,8 +170,7 @@ func TestDocumentsOfEveryKindBecomeChunks(t *testing.T) {
 	assert.True(t, documents["data.json"].Meta["year"] == "1999" && documents["sheet.csv#9"].Meta["lang"] == "en",
 		"metadata are lost")
 	ordinal, last, count := 0, "", int64(0)
-	for row, err := range artifact.ScanAll(t.Context(), r.art.Store, r.chunkRows()) {
-		require.NoError(t, err)
+	for row := range musttest.All(t, artifact.ScanAll(t.Context(), r.art.Store, r.chunkRows())) {
 		key := string(row.Key)
 		c := stagetest.Must(rows.DecodeChunk(row.Value))
 		if key != last {
@@ -224,9 +224,8 @@ func TestProblemsOfDocumentsAreRecorded(t *testing.T) {
 		assert.True(t, problem.Detail != "", "%s has no detail", problem.Object)
 	}
 	for key, d := range r.documents(res) {
-		if fault.Code(d.Problem) != want[key] || reported[key] != d.Problem {
-			t.Errorf("%s: %q, reported %q; want %q", key, d.Problem, reported[key], want[key])
-		}
+		assert.True(t, fault.Code(d.Problem) == want[key] && reported[key] == d.Problem, "%s: %q, reported %q; want %q",
+			key, d.Problem, reported[key], want[key])
 	}
 	assert.True(t, res.Listed == 10 && res.Counts.Documents == 1 && res.Empty == 2 && res.Failed == 7 &&
 		res.ProblemCount == 9 && res.Unadded == 9, "%+v", res)
@@ -251,13 +250,12 @@ func TestAStoreThatIsDownStopsTheUnit(t *testing.T) {
 	r := newRun(t, map[string]string{"a.txt": "text"})
 	units := r.plan().Units
 	r.corpus.Open["a.txt"] = fault.StoreDown.At("read", "bucket")
-	_, err := r.chunk(t.Context(), 0, units)
-	assert.True(t, fault.Is(err, fault.StoreDown), "%v", err)
+	musttest.Refuse(r.chunk(t.Context(), 0, units))(t, fault.StoreDown)
 	ctx, cancel := context.WithCancel(t.Context())
 	delete(r.corpus.Open, "a.txt")
 	r.corpus.Touched = func(string) { cancel() }
-	_, err = r.chunk(ctx, 0, units)
-	assert.True(t, errors.Is(err, context.Canceled), "%v", err)
+	_, err := r.chunk(ctx, 0, units)
+	assert.ErrorIs(t, err, context.Canceled)
 }
 
 // A unit that is done twice writes the same bytes; so do equal documents in another run.
@@ -315,11 +313,10 @@ func TestAttachmentsOfAnObjectThatChangesMeanwhileAreFoundByTheNextRun(t *testin
 	require.True(t, first["m.eml#a.txt"].Title == "alpha" && first["p.pdf"].Problem == string(fault.Unreadable) &&
 		len(first) == 3, "%+v", first)
 	r.corpus.Reads("m.eml")
-	if planned := r.plan(); !planned.Unchanged || r.corpus.Reads("m.eml") != 0 {
-		t.Errorf("nothing changed: %+v", planned)
-	}
-	r.corpus.Set("m.eml", attachedTo("a.txt", "beta"))
 	planned := r.plan()
+	assert.True(t, planned.Unchanged && r.corpus.Reads("m.eml") == 0, "nothing changed: %+v", planned)
+	r.corpus.Set("m.eml", attachedTo("a.txt", "beta"))
+	planned = r.plan()
 	r.corpus.Set("m.eml", attachedTo("b.txt", "gamma"))
 	res := stagetest.Must(r.chunk(t.Context(), 0, planned.Units))
 	kept := r.documents(res)["m.eml#a.txt"]
@@ -332,9 +329,8 @@ func TestAttachmentsOfAnObjectThatChangesMeanwhileAreFoundByTheNextRun(t *testin
 	planned = r.plan()
 	r.corpus.Set("m.eml", attachedTo("b.txt", "epsilon"))
 	res = stagetest.Must(r.chunk(t.Context(), 0, planned.Units))
-	if got := r.documents(res)["m.eml#b.txt"]; got.Title != "epsilon" || got.Problem != "" {
-		t.Errorf("another by then: %+v", got)
-	}
+	last := r.documents(res)["m.eml#b.txt"]
+	assert.True(t, last.Title == "epsilon" && last.Problem == "", "another by then: %+v", last)
 }
 
 func TestTextsAreReadInTheirCharset(t *testing.T) {

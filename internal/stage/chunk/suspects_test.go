@@ -290,7 +290,6 @@ func TestPauseAndCancelTakeEffectWhileADocumentHangs(t *testing.T) {
 	time.AfterFunc(500*time.Millisecond, cancel)
 	in, start := r.with(1, pool), time.Now()
 	_, err := chunk.Run(ctx, in)
-	assert.True(t, errors.Is(err, context.Canceled), "%v", err)
-	took := time.Since(start)
-	assert.True(t, took <= 2*time.Minute, "it took %v", took)
+	assert.ErrorIs(t, err, context.Canceled)
+	assert.LessOrEqual(t, time.Since(start), 2*time.Minute, "it took")
 }

@@ -19,6 +19,7 @@ import (
 	"github.com/unweaver/unweaver/internal/stage/collect"
 	"github.com/unweaver/unweaver/internal/store/blob"
 	"github.com/unweaver/unweaver/internal/testkit/artifacttest"
+	"github.com/unweaver/unweaver/internal/testkit/musttest"
 	"github.com/unweaver/unweaver/internal/testkit/stagetest"
 )
 
@@ -331,8 +332,7 @@ func TestWhatHappensMeanwhileStopsTheDeletes(t *testing.T) {
 			c.meanwhile(w) // between the decision and the first delete
 			return open(ctx, manifest)
 		}
-		_, err := collect.Run(t.Context(), in)
-		assert.True(t, fault.Is(err, c.code), "%s: %v", c.situation, err)
+		musttest.Code(t, musttest.Err(collect.Run(t.Context(), in)), c.code, c.situation)
 		assert.Empty(t, w.missing("g1", first), "%s: deleted", c.situation)
 	}
 }
@@ -371,8 +371,7 @@ func TestDamageIsNamedAndNothingThatItMightNeedIsDeleted(t *testing.T) {
 	}
 	w := worldOf(t, first, second)
 	w.store.Change(manifestOf(w, "g2"), cut)
-	_, err := collect.Run(t.Context(), w.in())
-	assert.True(t, fault.Is(err, fault.SegmentDamage), "a damaged current generation: %v", err)
+	musttest.Code(t, musttest.Err(collect.Run(t.Context(), w.in())), fault.SegmentDamage, "a damaged current generation")
 }
 
 func TestAStoreThatDoesNotAnswerIsNotTakenForDamage(t *testing.T) {

@@ -22,6 +22,7 @@ import (
 	"github.com/unweaver/unweaver/internal/store/blob"
 	"github.com/unweaver/unweaver/internal/store/coordination/memory"
 	"github.com/unweaver/unweaver/internal/testkit/artifacttest"
+	"github.com/unweaver/unweaver/internal/testkit/musttest"
 	"github.com/unweaver/unweaver/internal/testkit/stagetest"
 )
 
@@ -79,12 +80,11 @@ func whenFrozen(w *world, batch []string, meanwhile func()) error {
 func TestACollectorThatWakesUpDeletesNothingOfTheRunThatFollowedIt(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := worldOf(t, first)
-		err := whenFrozen(w, []string{"s1", "s2", "s3", "s4", "s5", "s6"}, func() {
+		musttest.Code(t, whenFrozen(w, []string{"s1", "s2", "s3", "s4", "s5", "s6"}, func() {
 			w.check(collect.Settle(t.Context(), w.index, w.vectors, collect.Permit{}))
 			w.abandon("s4", "s5") // the next build writes them again, and names them
 			w.nameSegments("g2", "s4", "s5")
-		})
-		assert.True(t, fault.Is(err, fault.LeaseLost), "the collector ended with %v", err)
+		}), fault.LeaseLost, "the collector ended with")
 		for _, name := range []string{"s4", "s5"} {
 			assert.True(t, w.has(name), "segment %s of the published generation is gone", name)
 		}
@@ -121,9 +121,8 @@ func TestTheLeaseIsLookedAtBeforeEveryDelete(t *testing.T) {
 	w.guard = func(context.Context) error { looked = true; return nil }
 	w.fail = func(op string) error {
 		if strings.HasPrefix(op, "delete") || strings.HasPrefix(op, "drop") || strings.HasSuffix(op, "/collected") {
-			if deletes++; !looked {
-				t.Errorf("no check came before: %s", op)
-			}
+			deletes++
+			assert.True(t, looked, "no check came before: %s", op)
 			looked = false
 		}
 		return nil
@@ -139,13 +138,11 @@ func TestWhatThePointerNamesStaysWhateverItsReferenceSays(t *testing.T) {
 	for name, spoil := range map[string]func(w *world, key string) error{
 		"the reference is missing": func(w *world, key string) error { return w.store.Delete(context.Background(), key) },
 		"it names another manifest": func(w *world, key string) error {
-			_, err := blob.WriteJSON(context.Background(), w.store, key,
-				core.GenerationRef{Manifest: w.manifest["g0"], Seq: 9, State: "held"}, blob.Cond{})
-			return err
+			return musttest.Err(blob.WriteJSON(context.Background(), w.store, key,
+				core.GenerationRef{Manifest: w.manifest["g0"], Seq: 9, State: "held"}, blob.Cond{}))
 		},
 		"it is damaged": func(w *world, key string) error {
-			_, err := blob.Write(context.Background(), w.store, key, []byte("{"), blob.Cond{})
-			return err
+			return musttest.Err(blob.Write(context.Background(), w.store, key, []byte("{"), blob.Cond{}))
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -156,8 +153,7 @@ func TestWhatThePointerNamesStaysWhateverItsReferenceSays(t *testing.T) {
 			for _, on := range []int{0, 3, 6} {
 				w.collect(on)
 			}
-			missing := w.missing("g1", first)
-			assert.True(t, len(missing) <= 0, "gone: %q", missing)
+			assert.Empty(t, w.missing("g1", first), "gone")
 			refs, err := w.index.ListByName(t.Context())
 			assert.True(t, err == nil && refs["g1"].Manifest == w.manifest["g1"], "named are %+v, %v", refs, err)
 		})
@@ -241,9 +237,8 @@ func TestABucketThatRefusesItsCopiesIsToldAndEverythingElseIsCollected(t *testin
 			}
 			return nil
 		}
-		res, err := collect.Run(t.Context(), in)
-		require.True(t, err == nil && res.Generations == 1 && res.Copies == 0 && len(res.Problems) == 1,
-			"%s: %+v, %v", c.op, res, err)
+		res := musttest.Get(collect.Run(t.Context(), in))(t)
+		require.True(t, res.Generations == 1 && res.Copies == 0 && len(res.Problems) == 1, "%s: %+v", c.op, res)
 		problem := res.Problems[0]
 		assert.True(t, problem.Code == string(c.code) && strings.Contains(problem.Object, copiesOf+"docs/runs/") &&
 			strings.Contains(problem.Detail, c.advice) && strings.Contains(problem.Detail, "no such right") &&
@@ -372,9 +367,8 @@ func TestSixtyNightsLeaveTheStoresAboutAsLargeAsWhatIsLive(t *testing.T) {
 	segments := len(w.store.Keys("docs/segments/"))
 	assert.True(t, segments <= 2*4*keep, "%d segments, the kept generations have %d", segments, 4*keep)
 	// Of up to 1,491 paid results: loose ones of the last nights, embeddings of the last 15, and few packs.
-	if n := len(w.store.Keys("ledger/")); n > 120 {
-		t.Errorf("%d objects of the ledger: %v", n, w.store.Keys("ledger/"))
-	}
+	n := len(w.store.Keys("ledger/"))
+	assert.True(t, n <= 120, "%d objects of the ledger: %v", n, w.store.Keys("ledger/"))
 	w.wantPaid(ledger.New(w.store, claims), now)
 }
 

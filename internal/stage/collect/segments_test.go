@@ -18,6 +18,7 @@ import (
 	"github.com/unweaver/unweaver/internal/stage/collect"
 	"github.com/unweaver/unweaver/internal/store/blob"
 	"github.com/unweaver/unweaver/internal/testkit/artifacttest"
+	"github.com/unweaver/unweaver/internal/testkit/musttest"
 	"github.com/unweaver/unweaver/internal/testkit/stagetest"
 )
 
@@ -96,8 +97,7 @@ func TestACollectorGivesWayToABuildThatChangedTheList(t *testing.T) {
 	w.store.Fail = func(op artifacttest.Op, key string) error {
 		if op == artifacttest.List && key == "docs/segments/" && !reclaimed { // it has read the list of the condemned
 			reclaimed = true
-			_, err := collect.Reclaim(context.Background(), w.index, []string{"s1"})
-			return err
+			return musttest.Err(collect.Reclaim(context.Background(), w.index, []string{"s1"}))
 		}
 		return nil
 	}
@@ -111,12 +111,10 @@ func TestAListThatCannotBeReadBeginsAnew(t *testing.T) {
 	w.abandon("s1")
 	w.collect(0)
 	w.store.Change("docs/condemned.json", cut)
-	if w.collect(1); !w.has("s1") {
-		t.Error("deleted though it is unknown since when it waits")
-	}
-	if w.collect(2); w.has("s1") {
-		t.Error("it stays for ever")
-	}
+	w.collect(1)
+	assert.True(t, w.has("s1"), "deleted though it is unknown since when it waits")
+	w.collect(2)
+	assert.True(t, !w.has("s1"), "it stays for ever")
 }
 
 func listedKeys(t *testing.T, w *world, task string) (map[core.Digest]bool, error) {
@@ -168,8 +166,7 @@ func TestListingFailsWhereAnythingIsDamaged(t *testing.T) {
 	} {
 		w := worldOf(t, first, second)
 		w.store.Change(object(w), cut)
-		_, err := listedKeys(t, w, ledger.Extract)
-		assert.True(t, fault.Is(err, fault.SegmentDamage), "%s: %v", situation, err)
+		musttest.Code(t, musttest.Err(listedKeys(t, w, ledger.Extract)), fault.SegmentDamage, situation)
 	}
 }
 
@@ -186,7 +183,7 @@ func killedInTheBatch(w *world) {
 	}
 	w.now = day(1)
 	_, err := collect.Run(w.t.Context(), w.in())
-	require.True(w.t, errors.Is(err, killed), "%v", err)
+	require.ErrorIs(w.t, err, killed)
 	w.fail = nil
 }
 
@@ -211,8 +208,7 @@ func TestADamagedGenerationKeepsABatchAndBlocksNoBuild(t *testing.T) {
 		if list := w.condemned(); !w.has("s1") || !w.has("s2") || strings.Contains(list, "deleting") {
 			t.Errorf("%s: settled: s1 %v, s2 %v, %s", name, w.has("s1"), w.has("s2"), list)
 		}
-		missing, err := collect.Reclaim(t.Context(), w.index, []string{"s1"})
-		assert.True(t, err == nil && len(missing) == 0, "%s: missing %v, %v", name, missing, err)
+		assert.Empty(t, musttest.Get(collect.Reclaim(t.Context(), w.index, []string{"s1"}))(t), "%s: missing", name)
 	}
 }
 
@@ -247,16 +243,14 @@ func TestADamagedReferenceGoesAfterItsGraceAndCollectionGoesOn(t *testing.T) {
 			delete(w.leases, "g2")
 		}
 	}
-	_, err := listedKeys(t, w, ledger.Extract)
-	assert.NoError(t, err, "the ledger")
+	assert.NoError(t, musttest.Err(listedKeys(t, w, ledger.Extract)), "the ledger")
 	res := w.collect(4)
 	assert.True(t, res.Damaged == nil && res.Problems == nil, "it is reported for ever: %+v", res)
 	w.publish("g4", content{classes: map[string]string{"e": "1"}})
 	w.publish("g5", content{classes: map[string]string{"f": "1"}})
 	w.collectNights(5, 9)
-	if w.has("s1") || w.has(w.manifest["g2"]) || !slices.Equal(generations(w), []string{"g4", "g5"}) {
-		t.Errorf("collection does not go on: %v, %v", generations(w), w.store.Keys("docs/segments/"))
-	}
+	assert.True(t, !w.has("s1") && !w.has(w.manifest["g2"]) && slices.Equal(generations(w), []string{"g4", "g5"}),
+		"collection does not go on: %v, %v", generations(w), w.store.Keys("docs/segments/"))
 }
 
 func TestAReferenceThatIsPutBackKeepsItsGeneration(t *testing.T) {

@@ -27,6 +27,7 @@ import (
 	"github.com/unweaver/unweaver/internal/store/records"
 	"github.com/unweaver/unweaver/internal/store/vectors"
 	"github.com/unweaver/unweaver/internal/testkit/artifacttest"
+	"github.com/unweaver/unweaver/internal/testkit/musttest"
 	"github.com/unweaver/unweaver/internal/testkit/recordsmemory"
 	"github.com/unweaver/unweaver/internal/testkit/stagetest"
 	"github.com/unweaver/unweaver/internal/text"
@@ -281,15 +282,9 @@ func (w *world) tables(into *core.Segments, classes []liveset.Class, chunks []li
 	for _, class := range classes {
 		w.check(run.Add(classrun.Row{ID: class.ID, Vector: class.Vector.Prefix(), Record: class.Record}, "", nil))
 	}
-	made := w.segment(func(file *artifact.File) error {
-		_, err := documents.Write(file, text.Analyser, "en")
-		return err
-	})
+	made := w.segment(func(file *artifact.File) error { return musttest.Err(documents.Write(file, text.Analyser, "en")) })
 	into.Splits = []core.Split{{Segment: made, Documents: 1, Chunks: int64(len(chunks))}}
-	made = w.segment(func(file *artifact.File) error {
-		_, err := run.Write(file, text.Analyser, "en")
-		return err
-	})
+	made = w.segment(func(file *artifact.File) error { return musttest.Err(run.Write(file, text.Analyser, "en")) })
 	made.Rows = int64(len(classes))
 	into.Runs = []core.Run{{Segment: made}}
 }

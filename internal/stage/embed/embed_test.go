@@ -11,7 +11,6 @@ import (
 	"testing/synctest"
 
 	"github.com/stretchr/testify/assert"
-	"github.com/stretchr/testify/require"
 
 	"github.com/unweaver/unweaver/internal/artifact"
 	"github.com/unweaver/unweaver/internal/artifact/rows"
@@ -27,6 +26,7 @@ import (
 	"github.com/unweaver/unweaver/internal/store/blob/dir"
 	"github.com/unweaver/unweaver/internal/store/coordination"
 	"github.com/unweaver/unweaver/internal/store/coordination/memory"
+	"github.com/unweaver/unweaver/internal/testkit/musttest"
 	"github.com/unweaver/unweaver/internal/testkit/stagetest"
 )
 
@@ -262,8 +262,7 @@ func TestAHitIsCountedOnlyWhenTheLedgerAnswered(t *testing.T) {
 		}
 		return nil
 	}}
-	_, err = embedstage.Run(t.Context(), b.in(quota, part))
-	require.True(t, fault.Is(err, fault.ModelQuota), "got %v", err)
+	musttest.Refuse(embedstage.Run(t.Context(), b.in(quota, part)))(t, fault.ModelQuota)
 	paid := int64(0)
 	for _, request := range quota.Requests() {
 		paid += int64(len(request))
@@ -291,8 +290,7 @@ func TestBuiltInEmbeddersAreLeftToLoad(t *testing.T) {
 
 func TestAPartThatIsNothingIsRefused(t *testing.T) {
 	b := newBench(t)
-	_, err := embedstage.Run(t.Context(), b.in(&stagetest.Embedder{Dim: 4}, stage.Part{}))
-	assert.True(t, fault.Is(err, fault.Internal), "got %v", err)
+	musttest.Refuse(embedstage.Run(t.Context(), b.in(&stagetest.Embedder{Dim: 4}, stage.Part{})))(t, fault.Internal)
 }
 
 func TestAnExtractSegmentThatDoesNotFollowItsChunksIsTold(t *testing.T) {

@@ -31,6 +31,7 @@ import (
 	"github.com/unweaver/unweaver/internal/store/blob/dir"
 	"github.com/unweaver/unweaver/internal/store/coordination"
 	"github.com/unweaver/unweaver/internal/store/coordination/memory"
+	"github.com/unweaver/unweaver/internal/testkit/musttest"
 	"github.com/unweaver/unweaver/internal/testkit/stagetest"
 )
 
@@ -44,6 +45,11 @@ type bench struct {
 
 func newBench(t *testing.T) bench {
 	return bench{t, artifact.Index{Store: stagetest.Must(dir.Open(t.TempDir())), Name: "i"}, memory.NewClaims()}
+}
+
+// onBench tests a bench in a test of its own.
+func onBench(t *testing.T, name string, test func(t *testing.T, b bench)) {
+	t.Run(name, func(t *testing.T) { test(t, newBench(t)) })
 }
 
 // in returns the input of a batch over all chunks of documents, as another process would begin it.
@@ -122,14 +128,12 @@ func TestAHitIsCountedOnlyWhenTheLedgerAnswered(t *testing.T) {
 	refused := fault.ModelAuth.At("call chat model", "test")
 	good := stagetest.Says(entities("Marbeck"))
 	docs := stagetest.Numbered(100, "Text number %d about Marbeck.")
-	t.Run("a server that refuses gives none, and the stage counts no calls", func(t *testing.T) {
-		b := newBench(t)
+	onBench(t, "a server that refuses gives none, and the stage counts no calls", func(t *testing.T, b bench) {
 		res, err := extract.Run(t.Context(), b.in(&stagetest.Chat{Answer: stagetest.Fails(refused)}, docs...))
 		require.ErrorIs(t, err, refused)
 		assert.Equal(t, core.Progress{Stage: "extract"}, res.Progress, "a batch that got nothing reports")
 	})
-	t.Run("a first run pays for all and hits nothing; a second one hits all", func(t *testing.T) {
-		b := newBench(t)
+	onBench(t, "a first run pays for all and hits nothing; a second one hits all", func(t *testing.T, b bench) {
 		chat := &stagetest.Chat{Answer: good}
 		for run, hits := range []int64{0, 100} {
 			res := stagetest.Must(extract.Run(t.Context(), b.in(chat, docs...)))
@@ -138,8 +142,7 @@ func TestAHitIsCountedOnlyWhenTheLedgerAnswered(t *testing.T) {
 				"run %d reports %+v after %d calls", run, res.Progress, len(chat.Calls()))
 		}
 	})
-	t.Run("a batch that is cancelled keeps what the ledger answered, and no more", func(t *testing.T) {
-		b := newBench(t)
+	onBench(t, "a batch that is cancelled keeps what the ledger answered, and no more", func(t *testing.T, b bench) {
 		_, err := extract.Run(t.Context(), b.in(&stagetest.Chat{Answer: good}, docs[:30]...)) // an earlier run
 		stagetest.Ok(t, err)
 		ctx, cancel := context.WithCancel(t.Context())
@@ -160,8 +163,7 @@ func TestAHitIsCountedOnlyWhenTheLedgerAnswered(t *testing.T) {
 		assert.True(t, err != nil && res.Progress.Hits.Extract == 30 && shown.Load() == 30,
 			"%v: %+v, shown %d hits", err, res.Progress, shown.Load())
 	})
-	t.Run("a negative entry that answers is a hit", func(t *testing.T) {
-		b := newBench(t)
+	onBench(t, "a negative entry that answers is a hit", func(t *testing.T, b bench) {
 		chat := &stagetest.Chat{Answer: stagetest.Says("no")}
 		for run, hits := range []int64{0, 10} {
 			res := stagetest.Must(extract.Run(t.Context(), b.in(chat, docs[:10]...)))
@@ -169,8 +171,7 @@ func TestAHitIsCountedOnlyWhenTheLedgerAnswered(t *testing.T) {
 				"run %d: %+v after %d calls", run, res, len(chat.Calls()))
 		}
 	})
-	t.Run("built-in models have no ledger", func(t *testing.T) {
-		b := newBench(t)
+	onBench(t, "built-in models have no ledger", func(t *testing.T, b bench) {
 		for range 2 {
 			res := stagetest.Must(extract.Run(t.Context(), b.in(builtin.Chat{}, docs[:10]...)))
 			assert.True(t, res.Progress.Hits.Extract == 0 && res.Progress.Done == 10, "%+v", res.Progress)
@@ -200,8 +201,7 @@ func TestAChunkKeepsWhatWasSaidAboutItAndWhere(t *testing.T) {
 func TestAnAnswerThatCannotBeRead(t *testing.T) {
 	doc := stagetest.Document{Key: "a.txt", Title: "The Title", Chunks: []string{strings.Repeat("word  and ", 90)}}
 	id := core.ChunkID("a.txt", doc.Chunks[0], 0).String()
-	t.Run("is asked for once more", func(t *testing.T) {
-		b := newBench(t)
+	onBench(t, "is asked for once more", func(t *testing.T, b bench) {
 		chat := &stagetest.Chat{}
 		chat.Answer = func(call model.Call) (model.Reply, error) {
 			if len(chat.Calls()) == 1 {
@@ -230,8 +230,7 @@ func TestAnAnswerThatCannotBeRead(t *testing.T) {
 			stagetest.Says(strings.Repeat("é", 80<<10)), fault.BadOutput, strings.Repeat("é", 32<<10),
 		},
 	} {
-		t.Run(name, func(t *testing.T) {
-			b := newBench(t)
+		onBench(t, name, func(t *testing.T, b bench) {
 			in := b.in(&stagetest.Chat{Answer: c.answer}, doc)
 			in.Attempt = 3
 			res := stagetest.Must(extract.Run(t.Context(), in))
@@ -251,8 +250,7 @@ func TestAnAnswerThatCannotBeRead(t *testing.T) {
 			}
 		})
 	}
-	t.Run("is paid for again in a later round, and then forgiven", func(t *testing.T) {
-		b := newBench(t)
+	onBench(t, "is paid for again in a later round, and then forgiven", func(t *testing.T, b bench) {
 		chat := &stagetest.Chat{Answer: stagetest.Says("no")}
 		stagetest.Must(extract.Run(t.Context(), b.in(chat, doc)))
 		chat.Answer = stagetest.Says(entities("Word"))
@@ -274,9 +272,8 @@ func TestASystemFailureLeavesTheBatchToBeRepeatedForNothing(t *testing.T) {
 		answered.Add(1)
 		return model.Reply{Text: entities("Text")}, nil
 	}}
-	_, err := extract.Run(t.Context(), b.in(chat, docs...))
-	require.True(t, fault.Is(err, fault.ModelQuota), "got %v", err)
-	_, _, err = blob.Read(t.Context(), b.art.Store, extract.BatchKey(scratch, 0, 0))
+	musttest.Refuse(extract.Run(t.Context(), b.in(chat, docs...)))(t, fault.ModelQuota)
+	_, _, err := blob.Read(t.Context(), b.art.Store, extract.BatchKey(scratch, 0, 0))
 	assert.True(t, fault.Is(err, fault.NotFound), "the unfinished batch has a file: %v", err)
 	chat.Answer = func(model.Call) (model.Reply, error) {
 		answered.Add(1)
@@ -316,8 +313,7 @@ func TestAServerThatServesNobodyCostsNoChunk(t *testing.T) {
 		"refusals": stagetest.Fails(refusal), "nonsense": stagetest.Says("<html>maintenance</html>"),
 	} {
 		for _, after := range []int64{0, 20} { // good answers before
-			t.Run(fmt.Sprint(name, " after ", after), func(t *testing.T) {
-				b := newBench(t)
+			onBench(t, fmt.Sprint(name, " after ", after), func(t *testing.T, b bench) {
 				var asked atomic.Int64
 				chat := &stagetest.Chat{Answer: func(call model.Call) (model.Reply, error) {
 					if asked.Add(1) > after {
@@ -423,11 +419,10 @@ func TestThePreflightAsksForAChunkThatIsSent(t *testing.T) {
 func TestAShareOfTheBuiltInModelIsAllOfIt(t *testing.T) {
 	b := newBench(t)
 	in := b.in(nil, stagetest.Numbered(3, "Ada Lovelace %d.")...)
-	estimate, err := extract.Count(t.Context(), extract.CountIn{
+	assert.Equal(t, (extract.Estimate{Chunks: 3}), musttest.Get(extract.Count(t.Context(), extract.CountIn{
 		Spec: shared(in, 0).Spec, Model: model.Info{Provider: "builtin"},
 		Ledger: ledger.New(b.art.Store, b.claims), Chunks: extract.StreamTexts(context.Background(), in),
-	})
-	assert.True(t, err == nil && estimate == (extract.Estimate{Chunks: 3}), "%+v %v", estimate, err)
+	}))(t))
 }
 
 // noClaims fails a test that claims anything.
@@ -486,11 +481,10 @@ func (l brokenLedger) Get(context.Context, string, core.Digest, int) (*ledger.En
 func TestCountTellsThatTheLedgerCannotBeRead(t *testing.T) {
 	b := newBench(t)
 	in := b.in(nil, stagetest.Numbered(3, "Text %d.")...)
-	_, err := extract.Count(t.Context(), extract.CountIn{
+	musttest.Refuse(extract.Count(t.Context(), extract.CountIn{
 		Model: (&stagetest.Chat{}).Info(), Ledger: brokenLedger{fault.StoreDenied.At("read", "ledger")},
 		Chunks: extract.StreamTexts(t.Context(), in),
-	})
-	assert.True(t, fault.Is(err, fault.StoreDenied), "got %v", err)
+	}))(t, fault.StoreDenied)
 }
 
 // What an answer costs is known of a model that has answered; of one that has not, hardly.
@@ -534,8 +528,7 @@ func TestAModelThatFailsTheFirstTwentyChunksAlikePausesTheRun(t *testing.T) {
 			stagetest.Fails(fault.ModelRejected.At("call", "m").Because("400 at most 99")), "400 at most 99",
 		},
 	} {
-		t.Run(name, func(t *testing.T) {
-			b := newBench(t)
+		onBench(t, name, func(t *testing.T, b bench) {
 			able := false
 			chat := &stagetest.Chat{Answer: func(call model.Call) (model.Reply, error) {
 				if able || !strings.HasPrefix(call.Input, "Text ") {
@@ -545,10 +538,7 @@ func TestAModelThatFailsTheFirstTwentyChunksAlikePausesTheRun(t *testing.T) {
 			}}
 			in := b.in(chat, stagetest.Numbered(120, "Text %d.")...)
 			in.Health = stage.NewHealth()
-			_, err := extract.Run(t.Context(), in)
-			require.True(t, fault.Is(err, fault.ModelRefused) &&
-				strings.Contains(err.Error(), "the first 20 texts all failed") && strings.Contains(err.Error(), bad.says), "%v",
-				err)
+			musttest.Refuse(extract.Run(t.Context(), in))(t, fault.ModelRefused, "the first 20 texts all failed", bad.says)
 			n := len(chat.Calls())
 			assert.True(t, n <= 5*64+40, "%d calls to find out", n)
 			asked := aboutTexts(chat)
@@ -559,17 +549,14 @@ func TestAModelThatFailsTheFirstTwentyChunksAlikePausesTheRun(t *testing.T) {
 				aboutTexts(chat) == asked+120, "when it is mended: %+v after %d calls", res, aboutTexts(chat)-asked)
 		})
 	}
-	t.Run("and takes twice as many in another process of a run that a person resumed", func(t *testing.T) {
-		b := newBench(t)
+	onBench(t, "and takes twice as many in another process of a run that a person resumed", func(t *testing.T, b bench) {
 		refusing := stagetest.Fails(fault.ModelRejected.At("call", "m").Because("no"))
 		in := b.in(&stagetest.Chat{Answer: refusing}, stagetest.Numbered(120, "Text %d.")...)
 		in.Health = stage.NewHealth()
 		in.Health.NoteResume(time.Unix(1, 0))
-		_, err := extract.Run(t.Context(), in)
-		assert.True(t, err != nil && strings.Contains(err.Error(), "the first 40 texts all failed"), "%v", err)
+		assert.ErrorContains(t, musttest.Err(extract.Run(t.Context(), in)), "the first 40 texts all failed")
 	})
-	t.Run("and goes on when a person resumes it", func(t *testing.T) {
-		b := newBench(t)
+	onBench(t, "and goes on when a person resumes it", func(t *testing.T, b bench) {
 		chat := &stagetest.Chat{Answer: func(call model.Call) (model.Reply, error) {
 			if strings.HasPrefix(call.Input, "Text ") {
 				return model.Reply{}, fault.ModelRejected.At("call", "m").Because("no")
@@ -634,13 +621,11 @@ func TestABatchThatBeginsAfterAllFailedAlikeWaitsForAPerson(t *testing.T) {
 	}}
 	in := b.in(chat, stagetest.Numbered(30, "Text %d.")...)
 	in.Health = stage.NewHealth()
-	_, err := extract.Run(t.Context(), in)
-	require.True(t, fault.Is(err, fault.ModelRefused), "%v", err)
+	musttest.Refuse(extract.Run(t.Context(), in))(t, fault.ModelRefused)
 	asked := len(chat.Calls())
 	for range 3 {
 		in.Health.NoteResume(time.Time{})
-		_, err := extract.Run(t.Context(), in)
-		assert.True(t, fault.Is(err, fault.ModelRefused), "a batch that comes late: %v", err)
+		musttest.Code(t, musttest.Err(extract.Run(t.Context(), in)), fault.ModelRefused, "a batch that comes late")
 	}
 	if n := len(chat.Calls()); n != asked || len(b.deadLetters()) != 0 {
 		t.Fatalf("%d calls more, %d dead letters", n-asked, len(b.deadLetters()))
@@ -670,8 +655,7 @@ func TestAFailureIsRememberedAsSoonAsAnotherChunkCameToSomething(t *testing.T) {
 		}}
 		in := b.in(chat, stagetest.Numbered(3, "Text %d.")...)
 		in.Health = stage.NewHealth()
-		_, err := extract.Run(t.Context(), in)
-		require.True(t, fault.Is(err, fault.ModelQuota), "%v", err)
+		musttest.Refuse(extract.Run(t.Context(), in))(t, fault.ModelQuota)
 		asked := len(chat.Calls())
 		quota, in.Health = false, stage.NewHealth()
 		res := stagetest.Must(extract.Run(t.Context(), in))

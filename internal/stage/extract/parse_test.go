@@ -111,8 +111,7 @@ func TestHostileAnswersAreReadInTimeThatGrowsWithTheirLength(t *testing.T) {
 			began := time.Now()
 			found, _, ok := extract.Parse(text)
 			assert.True(t, !ok || len(found) == 0, "%s of %d bytes: %d entities", name, size, len(found))
-			took := time.Since(began)
-			assert.True(t, took <= patience, "%s of %d bytes took %s", name, size, took)
+			assert.LessOrEqual(t, time.Since(began), patience, "%s of %d bytes took", name, size)
 		}
 	}
 }
@@ -201,9 +200,8 @@ func TestAnExactAnswerIsReadWhateverItHolds(t *testing.T) {
 				read, rung, ok := extract.Parse(said)
 				require.True(t, ok && rung == wrap.rung && len(read) == len(want), "%s: %s: %v %q %v", name, text, read, rung, ok)
 				for i, one := range want {
-					if read[i].Name != joinWords(one.Name) || read[i].Description != strings.TrimSpace(one.Description) {
-						t.Fatalf("%s: %+v, want %+v", name, read[i], one)
-					}
+					require.True(t, read[i].Name == joinWords(one.Name) && read[i].Description == strings.TrimSpace(one.Description),
+						"%s: %+v, want %+v", name, read[i], one)
 				}
 			}
 		}
@@ -281,8 +279,7 @@ func TestWordsForNothingAreNoEntity(t *testing.T) {
 		"N/A", "n/a", "N.A.", "None", "none.", "(None)", "null", "NULL", "Unknown", "**None**", "- None", "1. N/A", "-", "—", "...",
 		"?", "", " ", "\x00", "\"\"", "Not specified", "Nil", "[null]", "<none>", "**", "No entities",
 	} {
-		got := plainNames("None of it is unknown.", name)
-		assert.True(t, len(got) == 0, "%q is %q", name, got)
+		assert.Empty(t, plainNames("None of it is unknown.", name), "%q is", name)
 	}
 }
 

@@ -83,9 +83,8 @@ func sameSet(t *testing.T, got []string, want ...string) {
 		left[line]++
 	}
 	for _, line := range got {
-		if left[line]--; left[line] < 0 {
-			t.Errorf("unexpected mention %q", line)
-		}
+		left[line]--
+		assert.True(t, left[line] >= 0, "unexpected mention %q", line)
 	}
 	for line, n := range left {
 		assert.True(t, n <= 0, "missing mention %q", line)

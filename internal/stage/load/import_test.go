@@ -21,6 +21,7 @@ import (
 	"github.com/unweaver/unweaver/internal/store/blob"
 	"github.com/unweaver/unweaver/internal/store/blob/dir"
 	"github.com/unweaver/unweaver/internal/store/vectors"
+	"github.com/unweaver/unweaver/internal/testkit/musttest"
 	"github.com/unweaver/unweaver/internal/testkit/stagetest"
 )
 
@@ -135,6 +136,11 @@ type importBench struct {
 	staging blob.Store
 }
 
+// withImport tests an import of n files in a time of its own.
+func withImport(t *testing.T, n int, test func(t *testing.T, b *importBench)) {
+	synctest.Test(t, func(t *testing.T) { test(t, newImport(t, n)) })
+}
+
 // newImport has n files of ten rows each.
 func newImport(t *testing.T, n int) *importBench {
 	artifacts := stagetest.Must(dir.Open(t.TempDir()))
@@ -208,8 +214,7 @@ func (b *importBench) check(rounds int) {
 }
 
 func TestAnImportFillsACollectionWithEachRowOnce(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		b := newImport(t, 3)
+	withImport(t, 3, func(t *testing.T, b *importBench) {
 		b.in.InFlight = 0 // as many as are usual
 		var reported []int64
 		b.in.OnProgress = func(p core.Progress) { reported = append(reported, p.Done) }
@@ -235,8 +240,7 @@ func TestJobsAreBoundedAndAJobThatFailsIsRepeatedForItsFileAlone(t *testing.T) {
 		"one fails again, though it waits": {3, 1, 0, "", 1, 5, 20},
 	} {
 		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				b := newImport(t, c.files)
+			withImport(t, c.files, func(t *testing.T, b *importBench) {
 				b.in.InFlight, b.store.limit, b.want = c.inFlight, c.limit, c.want
 				if c.want != 10*c.files || c.broken != "" {
 					b.store.broken = func(path string) bool { return strings.Contains(path, b.in.Files[1].SHA256+c.broken) }
@@ -283,8 +287,7 @@ func TestAnImportSurvivesACrashAtEachOfItsSavePoints(t *testing.T) {
 		for n := range saves {
 			for _, after := range []bool{false, true} {
 				t.Run(fmt.Sprintf("%d in flight, save %d, written: %v", inFlight, n, after), func(t *testing.T) {
-					synctest.Test(t, func(t *testing.T) {
-						b := newImport(t, 2)
+					withImport(t, 2, func(t *testing.T, b *importBench) {
 						b.in.InFlight = inFlight
 						at := 0
 						fail := func(key string) error {
@@ -325,8 +328,7 @@ func TestAnImportWhoseAnswerWasLost(t *testing.T) {
 		"and is taken after it was given up finds nothing": {true, true},
 	} {
 		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				b := newImport(t, 3)
+			withImport(t, 3, func(t *testing.T, b *importBench) {
 				var late func()
 				calls := 0
 				b.store.onImport = func(_ string, taken func()) (bool, error) {
@@ -365,8 +367,7 @@ func TestAnImportWhoseAnswerWasLost(t *testing.T) {
 }
 
 func TestAStoreThatRefusesEverythingIsLeftToTheCallerAndGoesOn(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		b := newImport(t, 2)
+	withImport(t, 2, func(t *testing.T, b *importBench) {
 		refused := fault.StoreDown.At("import", "c").Because("rate limit exceeded")
 		up := false
 		b.store.onImport = func(string, func()) (bool, error) { return !up, refused }
@@ -380,8 +381,7 @@ func TestAStoreThatRefusesEverythingIsLeftToTheCallerAndGoesOn(t *testing.T) {
 
 // A server that does not tell what a job reads may have taken the file: only an empty collection is certain then.
 func TestAJobThatMayBeOfALostCallBeginsAgain(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		b := newImport(t, 2)
+	withImport(t, 2, func(t *testing.T, b *importBench) {
 		b.store.silent = true
 		lost := false
 		b.store.onImport = func(_ string, taken func()) (bool, error) {
@@ -399,8 +399,7 @@ func TestAJobThatMayBeOfALostCallBeginsAgain(t *testing.T) {
 // An attempt that stood still while another one did all must not ask again for what that one has asked for.
 // Promises: 117.
 func TestAnAttemptThatWasFrozenDoublesNothing(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		b := newImport(t, 3)
+	withImport(t, 3, func(t *testing.T, b *importBench) {
 		frozen := false
 		b.in.Guard = func(context.Context) error {
 			if len(b.store.jobs) == 1 && !frozen {
@@ -409,15 +408,13 @@ func TestAnAttemptThatWasFrozenDoublesNothing(t *testing.T) {
 			}
 			return nil
 		}
-		err := load.Import(t.Context(), b.in)
-		assert.True(t, fault.Is(err, fault.StoreDown), "got %v", err)
+		musttest.Fail(t, load.Import(t.Context(), b.in), fault.StoreDown)
 		b.check(1)
 	})
 }
 
 func TestRowsThatDoNotAddUpBeginAgain(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		b := newImport(t, 2)
+	withImport(t, 2, func(t *testing.T, b *importBench) {
 		doubled := false
 		b.store.onImport = func(_ string, taken func()) (bool, error) {
 			if !doubled { // another program's row
@@ -431,8 +428,7 @@ func TestRowsThatDoNotAddUpBeginAgain(t *testing.T) {
 }
 
 func TestAStoreThatForgotAJobIsJudgedByItsCount(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		b := newImport(t, 1)
+	withImport(t, 1, func(t *testing.T, b *importBench) {
 		b.store.onImport = func(path string, _ func()) (bool, error) {
 			raw, _, err := blob.Read(t.Context(), b.staging, path)
 			stagetest.Ok(t, err)
@@ -446,8 +442,7 @@ func TestAStoreThatForgotAJobIsJudgedByItsCount(t *testing.T) {
 }
 
 func TestAnImportStopsWhenItIsTold(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		b := newImport(t, 1)
+	withImport(t, 1, func(t *testing.T, b *importBench) {
 		b.store.polls = 1 << 30
 		ctx, cancel := context.WithCancelCause(t.Context())
 		paused := fault.Paused.At("import", "c")
@@ -470,14 +465,12 @@ func TestAnImportStopsWhenItIsTold(t *testing.T) {
 func TestAStoreThatCannotImportIsToldSo(t *testing.T) {
 	b := newImport(t, 1)
 	b.in.Vectors = fullVectors{}
-	err := load.Import(t.Context(), b.in)
-	assert.True(t, fault.Is(err, fault.Internal), "got %v", err)
+	musttest.Fail(t, load.Import(t.Context(), b.in), fault.Internal)
 }
 
 // A store that never takes one file, though it answers and has nothing else to do, costs that file its import alone.
 func TestAFileThatIsRefusedForEverIsLeftToVerify(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		b := newImport(t, 3)
+	withImport(t, 3, func(t *testing.T, b *importBench) {
 		bad := b.in.Files[1].SHA256
 		calls := 0
 		b.store.onImport = func(path string, _ func()) (bool, error) {
@@ -500,8 +493,7 @@ func TestAFileThatIsRefusedForEverIsLeftToVerify(t *testing.T) {
 
 // What a person has to mend is not passed over.
 func TestARightThatIsMissingIsWaitedFor(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		b := newImport(t, 2)
+	withImport(t, 2, func(t *testing.T, b *importBench) {
 		denied := true
 		b.store.onImport = func(path string, _ func()) (bool, error) {
 			if denied {
@@ -510,8 +502,7 @@ func TestARightThatIsMissingIsWaitedFor(t *testing.T) {
 			return false, nil
 		}
 		for range 20 {
-			err := load.Import(t.Context(), b.in)
-			require.True(t, fault.Is(err, fault.StoreDenied), "%v", err)
+			musttest.Fail(t, load.Import(t.Context(), b.in), fault.StoreDenied)
 		}
 		denied = false
 		err := load.Import(t.Context(), b.in)
@@ -536,16 +527,14 @@ func (s *slowDrop) Drop(ctx context.Context, collection string) error {
 func (s *slowDrop) Unwrap() vectors.Store { return s.importer }
 
 func TestAnAttemptThatEmptiesAFilledCollectionSaysSo(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		b := newImport(t, 3)
+	withImport(t, 3, func(t *testing.T, b *importBench) {
 		frozen := b.in
 		frozen.Vectors = &slowDrop{b.store, func() {
 			err := load.Import(t.Context(), b.in)
 			assert.True(t, err == nil && len(b.store.rows) == b.want, "%d rows, %v", len(b.store.rows), err)
 		}}
-		err := load.Import(t.Context(), frozen)
-		assert.True(t, fault.Is(err, fault.StoreDown), "got %v", err)
-		err = load.Import(t.Context(), b.in)
+		musttest.Fail(t, load.Import(t.Context(), frozen), fault.StoreDown)
+		err := load.Import(t.Context(), b.in)
 		assert.True(t, err == nil && len(b.store.rows) == b.want, "%d rows of %d, %v", len(b.store.rows), b.want, err)
 	})
 }

@@ -32,6 +32,7 @@ import (
 	"github.com/unweaver/unweaver/internal/store/vectors"
 	"github.com/unweaver/unweaver/internal/store/vectors/files"
 	"github.com/unweaver/unweaver/internal/testkit/blobmemory"
+	"github.com/unweaver/unweaver/internal/testkit/musttest"
 	"github.com/unweaver/unweaver/internal/testkit/stagetest"
 )
 
@@ -142,9 +143,8 @@ func TestAPartitionIsInStoresAndSegmentsUnderOneKey(t *testing.T) {
 		require.True(t, err == nil && bytes.Equal(stored[0], class.Record), "record of %s: %v", record.Name, err)
 		key := core.ClassRow(id, class.Vector)
 		vector := stagetest.Vector(record.Name+": Is "+record.Name+".", dim)
-		got, err := b.vectors.Fetch(t.Context(), "c", []string{key})
-		require.True(t, err == nil && slices.Equal(got[0], vector) && slices.Equal(inSegment[key], vector),
-			"vector of %s: %v", record.Name, err)
+		got := musttest.Get(b.vectors.Fetch(t.Context(), "c", []string{key}))(t)
+		require.True(t, slices.Equal(got[0], vector) && slices.Equal(inSegment[key], vector), "vector of %s", record.Name)
 		require.True(t, class.Text == core.Sum("text", record.Name) && class.Mentions == 1 && class.Chunks == 1,
 			"%s: %+v", record.Name, class)
 	}
@@ -326,8 +326,7 @@ func TestWhatAStoreDidNotTakeIsNotCountedAsWritten(t *testing.T) {
 
 func TestAPartThatIsNothingIsRefused(t *testing.T) {
 	b := newBench(t)
-	_, err := load.Run(t.Context(), b.in(free(), stage.Part{Kind: "mentions"}))
-	assert.True(t, fault.Is(err, fault.Internal), "got %v", err)
+	musttest.Refuse(load.Run(t.Context(), b.in(free(), stage.Part{Kind: "mentions"})))(t, fault.Internal)
 }
 
 func rewriting() load.Rewriting {
@@ -357,8 +356,7 @@ func TestMergedVectorsAreThoseThatCountEachOnce(t *testing.T) {
 	}
 	out, fresh, err := r.Merge(t.Context(), list)
 	require.True(t, err == nil && fresh && out.Rows == 3003, "%+v, %v, %v", out, fresh, err)
-	raw, _, err := blob.Read(t.Context(), r.Artifacts.Store, r.Artifacts.SegmentKey(out.SHA256))
-	require.NoError(t, err)
+	raw, _ := musttest.Get2(blob.Read(t.Context(), r.Artifacts.Store, r.Artifacts.SegmentKey(out.SHA256)))(t)
 	got, err := parquet.Read[load.VectorRow](bytes.NewReader(raw), int64(len(raw)))
 	want := slices.Concat([]load.VectorRow{row("a", 1), row("c", 3)}, many, []load.VectorRow{row("e", 5)})
 	if err != nil || !slices.EqualFunc(got, want, func(a, b load.VectorRow) bool {

@@ -6,7 +6,6 @@ import (
 	"compress/gzip"
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"maps"
 	"reflect"
@@ -26,6 +25,7 @@ import (
 	"github.com/unweaver/unweaver/internal/store/blob"
 	"github.com/unweaver/unweaver/internal/store/blob/dir"
 	"github.com/unweaver/unweaver/internal/testkit/documenttest"
+	"github.com/unweaver/unweaver/internal/testkit/musttest"
 	"github.com/unweaver/unweaver/internal/testkit/stagetest"
 )
 
@@ -110,13 +110,11 @@ func (x *index) publish(broken map[string]fault.Code) {
 		}
 		out.Append(key, document.Encode())
 	}
-	segment, _, err := out.StoreSegment(x.t.Context(), x.art, 0)
-	require.NoError(x.t, err)
+	segment, _ := musttest.Get2(out.StoreSegment(x.t.Context(), x.art, 0))(x.t)
 	x.parent = &core.Manifest{
 		Generation: fmt.Sprintf("g%d", x.nights), Limits: x.limits.Key(), Segments: oneSplit(segment),
 	}
-	raw, _, err := blob.Read(x.t.Context(), x.art.Store, x.stored(plan.ProblemsKey(x.scratch())))
-	require.NoError(x.t, err)
+	raw, _ := musttest.Get2(blob.Read(x.t.Context(), x.art.Store, x.stored(plan.ProblemsKey(x.scratch()))))(x.t)
 	for _, cause := range x.causes {
 		raw = append(append(raw, stagetest.Must(json.Marshal(cause))...), '\n')
 	}
@@ -165,8 +163,7 @@ func (x *index) planned() func(func(string, rows.Plan) bool) {
 
 // problems reads the file of all problems of the last night.
 func (x *index) problems() []plan.Problem {
-	raw, _, err := blob.Read(x.t.Context(), x.art.Store, x.stored(plan.ProblemsKey(x.scratch())))
-	require.NoError(x.t, err)
+	raw, _ := musttest.Get2(blob.Read(x.t.Context(), x.art.Store, x.stored(plan.ProblemsKey(x.scratch()))))(x.t)
 	var all []plan.Problem
 	for lines := bufio.NewScanner(bytes.NewReader(raw)); lines.Scan(); {
 		var problem plan.Problem
@@ -292,7 +289,7 @@ func TestAStoppedPlanTellsOfTheStop(t *testing.T) {
 	x := newIndex(t, four)
 	x.corpus.Touched = func(string) { cancel() }
 	_, err := x.plan(ctx)
-	assert.True(t, errors.Is(err, context.Canceled), "%v", err)
+	assert.ErrorIs(t, err, context.Canceled)
 }
 
 // The objects of a .json list are documents, as lines of a .jsonl are; any other .json is one document. What cannot be
@@ -491,8 +488,7 @@ func TestDocumentsThatFallOutOfThePatternsAreRemoved(t *testing.T) {
 	x.exclude = []string{"docs/**", "nothing/**"}
 	again = x.night(nil)
 	assert.True(t, again.Unchanged, "patterns that choose the same: %+v", again.Diff)
-	reasons := plan.SpecChanges(core.Spec{}, core.Spec{Include: []string{"a"}})
-	assert.True(t, len(reasons) <= 0, "patterns make nothing again: %v", reasons)
+	assert.Empty(t, plan.SpecChanges(core.Spec{}, core.Spec{Include: []string{"a"}}), "patterns make nothing again")
 }
 
 // A pattern whose alternatives multiply is tried for years on one name: it is refused, wherever it comes from.
@@ -507,13 +503,11 @@ func TestPatternsThatNeverEndAreRefused(t *testing.T) {
 			} else {
 				x.include = []string{pattern}
 			}
-			_, err := x.plan(t.Context())
-			assert.True(t, fault.Is(err, fault.BadConfig), "%.40q: %v", pattern, err)
+			musttest.Code(t, musttest.Err(x.plan(t.Context())), fault.BadConfig, "%.40q", pattern)
 		}
 	}
 	for _, pattern := range []string{"**/*.{md,txt,pdf,docx}", "{a,b}/{c,d}/**/{e,f}*", strings.Repeat("*a", 100)} {
-		why := core.PatternMistake(pattern)
-		assert.True(t, why == "", "%s %s", pattern, why)
+		assert.Empty(t, core.PatternMistake(pattern), pattern)
 	}
 }
 

@@ -17,6 +17,7 @@ import (
 	"github.com/unweaver/unweaver/internal/document"
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/stage/plan"
+	"github.com/unweaver/unweaver/internal/testkit/musttest"
 	"github.com/unweaver/unweaver/internal/testkit/stagetest"
 )
 
@@ -144,8 +145,7 @@ func TestAStoreThatIsDownStopsThePlan(t *testing.T) {
 		x := newIndex(t, four)
 		x.corpus.Set("r.jsonl", `{"id":"1"}`)
 		x.corpus.Open[key] = down
-		_, err := x.plan(t.Context())
-		assert.True(t, fault.Is(err, fault.StoreDown), "%s: %v", key, err)
+		musttest.Code(t, musttest.Err(x.plan(t.Context())), fault.StoreDown, key)
 	}
 }
 
@@ -191,10 +191,9 @@ func TestAllProblemsAreInTheFile(t *testing.T) {
 func TestEverythingIsMadeAgainForAReason(t *testing.T) {
 	x := newIndex(t, four)
 	x.reasons = []string{"chunker chunk/1 → chunk/2"}
-	if res := x.night(map[string]fault.Code{"z.txt": fault.Encrypted}); len(res.Reasons) != 0 {
-		t.Errorf("a first build has no reason: %v", res.Reasons)
-	}
-	res := x.night(nil)
+	res := x.night(map[string]fault.Code{"z.txt": fault.Encrypted})
+	assert.True(t, len(res.Reasons) == 0, "a first build has no reason: %v", res.Reasons)
+	res = x.night(nil)
 	assert.True(t, !res.Unchanged && fmt.Sprint(res.Reasons) == "[chunker chunk/1 → chunk/2]" && res.Diff.Same == 3 &&
 		res.Diff.Changed == 1 && res.Documents == 4 && res.ProblemCount == 0, "%+v", res)
 	for key, row := range x.planned() {
@@ -255,11 +254,10 @@ func TestRowsOfAnEmptiedObjectAreLostNotRemoved(t *testing.T) {
 		x := newIndex(t, four)
 		x.corpus.Set("new.jsonl", "") // one that never had a row is no problem
 		x.corpus.Set(c[0], c[1])
-		if res := x.night(nil); res.Documents != 7 || res.ProblemCount != 0 {
-			t.Fatalf("%s: %+v", situation, res)
-		}
-		x.corpus.Set(c[0], c[2])
 		res := x.night(nil)
+		require.True(t, res.Documents == 7 && res.ProblemCount == 0, "%s: %+v", situation, res)
+		x.corpus.Set(c[0], c[2])
+		res = x.night(nil)
 		assert.True(t, res.Lost == 3 && res.Diff.Removed == 0 && res.RemovedShare == 0 && res.Diff.Unusable == 3 &&
 			!res.Unchanged && res.ProblemCount == 3 && res.Refused == 0 && res.Problems[0].Code == string(fault.EmptyDocument),
 			"%s: %+v", situation, res)
@@ -453,12 +451,11 @@ func TestAStaleDocumentStandsUntilItHeals(t *testing.T) {
 func TestADocumentWhoseParserOthersBrokeIsTriedByTheNextRun(t *testing.T) {
 	x := newIndex(t, four)
 	x.night(map[string]fault.Code{"a.txt": fault.Quarantined, "z.txt": fault.ParseTimeout})
-	if res := x.night(map[string]fault.Code{"a.txt": fault.Quarantined}); res.Unchanged || res.Diff.Changed != 1 ||
-		res.Unreadable != 1 || !res.Again || res.Retried != 1 {
-		t.Errorf("%+v", res)
-	}
-	x.corpus.Set("new.txt", "new")
 	res := x.night(map[string]fault.Code{"a.txt": fault.Quarantined})
+	assert.True(t, !res.Unchanged && res.Diff.Changed == 1 && res.Unreadable == 1 && res.Again && res.Retried == 1,
+		"%+v", res)
+	x.corpus.Set("new.txt", "new")
+	res = x.night(map[string]fault.Code{"a.txt": fault.Quarantined})
 	assert.True(t, !res.Again && res.Retried == 1, "something else came too: %+v", res)
 	res = x.night(nil)
 	assert.True(t, !res.Unchanged && res.Diff.Changed == 1 && res.Unreadable == 1, "%+v", res)
@@ -483,6 +480,5 @@ func TestACorpusOfOneBrokenObjectIsPlanned(t *testing.T) {
 	res := x.night(nil)
 	assert.True(t, res.Lost == 5 && res.Listed == 5 && res.Documents == 0, "%+v", res)
 	x.parent = nil
-	_, err := x.plan(t.Context())
-	assert.True(t, fault.Is(err, fault.CorpusEmpty), "without a parent: %v", err)
+	musttest.Code(t, musttest.Err(x.plan(t.Context())), fault.CorpusEmpty, "without a parent")
 }

@@ -195,10 +195,9 @@ func samePlans(t *testing.T) {
 			plan.CutAt(t, parts)
 			store := &watched{Corpus: x.corpus}
 			tear()
-			if got := x.outcome(store, x.parent); got != want {
-				t.Errorf("seed %d, ranges of %d, cut at %q:\n%s\n%s\none listing:\n%s\n%s",
-					seed, parts, store.asked, got.result, got.problems, want.result, want.problems)
-			}
+			got := x.outcome(store, x.parent)
+			assert.True(t, got == want, "seed %d, ranges of %d, cut at %q:\n%s\n%s\none listing:\n%s\n%s", seed, parts,
+				store.asked, got.result, got.problems, want.result, want.problems)
 			ranges += len(store.asked)
 			slices.SortFunc(store.asked, func(a, b [2]string) int { return strings.Compare(a[0], b[0]) })
 			for i, asked := range store.asked[1:] {

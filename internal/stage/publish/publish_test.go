@@ -14,6 +14,7 @@ import (
 	"github.com/unweaver/unweaver/internal/stage/publish"
 	"github.com/unweaver/unweaver/internal/store/blob"
 	"github.com/unweaver/unweaver/internal/store/blob/dir"
+	"github.com/unweaver/unweaver/internal/testkit/musttest"
 	"github.com/unweaver/unweaver/internal/testkit/stagetest"
 )
 
@@ -189,17 +190,11 @@ func TestANameThatAGenerationHasIsNotGivenAgain(t *testing.T) {
 	art := newIndex(t)
 	stagetest.Ok(t, publish.CheckUnused(t.Context(), art, "g1"))
 	sha := stagetest.Must(publish.Store(t.Context(), art, &core.Manifest{Generation: "g1", Seq: 1}, "published"))
-	if err := publish.CheckUnused(t.Context(), art, "g1"); !fault.Is(err, fault.Usage) {
-		t.Errorf("it is free: %v", err)
-	}
-	if _, err := publish.Store(t.Context(), art, &core.Manifest{Generation: "g1", Seq: 2}, "held"); !fault.Is(
-		err, fault.Usage,
-	) {
-		t.Errorf("another has it: %v", err)
-	}
-	ref, err := art.GenerationRef(t.Context(), "g1")
-	assert.True(t, err == nil && ref == (core.GenerationRef{Manifest: sha, Seq: 1, State: "published"}),
-		"it names %+v, %v", ref, err)
+	musttest.Code(t, publish.CheckUnused(t.Context(), art, "g1"), fault.Usage, "it is free")
+	_, err := publish.Store(t.Context(), art, &core.Manifest{Generation: "g1", Seq: 2}, "held")
+	assert.True(t, fault.Is(err, fault.Usage), "another has it: %v", err)
+	ref := musttest.Get(art.GenerationRef(t.Context(), "g1"))(t)
+	assert.True(t, ref == (core.GenerationRef{Manifest: sha, Seq: 1, State: "published"}), "it names %+v", ref)
 }
 
 // One whose reference cannot be read has one of the numbers that are left out.

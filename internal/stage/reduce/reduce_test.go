@@ -25,6 +25,7 @@ import (
 	"github.com/unweaver/unweaver/internal/stream/extsort"
 	"github.com/unweaver/unweaver/internal/testkit/blobmemory"
 	"github.com/unweaver/unweaver/internal/testkit/distance"
+	"github.com/unweaver/unweaver/internal/testkit/musttest"
 	"github.com/unweaver/unweaver/internal/testkit/stagetest"
 )
 
@@ -43,8 +44,7 @@ func shard(t testing.TB, art artifact.Index, name string, ms []mention) {
 	}
 	w := stagetest.Must(artifact.NewRows())
 	defer w.Discard()
-	for kv, err := range sorter.StreamSorted() {
-		require.NoError(t, err)
+	for kv := range musttest.All(t, sorter.StreamSorted()) {
 		w.Append(string(kv[0]), kv[1])
 	}
 	require.NoError(t, w.StoreScratch(t.Context(), art.Store, name))
@@ -72,8 +72,7 @@ func all(
 		}))
 		sum.Merge(res.Content)
 		key := artifact.ScratchKey(reduce.Key(scratch, p), res.Rows)
-		for row, err := range artifact.ScanAll(t.Context(), art.Store, key) {
-			require.NoError(t, err)
+		for row := range musttest.All(t, artifact.ScanAll(t.Context(), art.Store, key)) {
 			out[core.ID(row.Key)] = stagetest.Must(rows.DecodeReduced(row.Value))
 		}
 	}
@@ -335,16 +334,14 @@ func TestCountsOfLongClassesEdgesAndMentions(t *testing.T) {
 func TestADamagedOrMissingShardIsAnError(t *testing.T) {
 	art := store(t)
 	shard(t, art, "good", []mention{of("X", 0, 0, "d")})
-	raw, _, err := blob.Read(t.Context(), art.Store, "good")
-	require.NoError(t, err)
+	raw, _ := musttest.Get2(blob.Read(t.Context(), art.Store, "good"))(t)
 	raw[12] ^= 1
 	stagetest.Must(blob.Write(t.Context(), art.Store, "bad", raw, blob.Cond{}))
 	for key, code := range map[string]fault.Code{"bad": fault.SegmentDamage, "missing": fault.NotFound} {
-		_, err := reduce.Run(t.Context(), reduce.In{
+		musttest.Code(t, musttest.Err(reduce.Run(t.Context(), reduce.In{
 			Spec: spec(256), Artifacts: art, Scratch: "s", Shards: []string{"good", key},
 			Partitions: 1, OnProgress: func(int64) {},
-		})
-		assert.True(t, fault.Is(err, code), "%s: %v", key, err)
+		})), code, key)
 	}
 }
 

@@ -18,14 +18,14 @@ import (
 	"github.com/unweaver/unweaver/internal/ledger/embed"
 	"github.com/unweaver/unweaver/internal/stage/segment"
 	"github.com/unweaver/unweaver/internal/store/blob"
+	"github.com/unweaver/unweaver/internal/testkit/musttest"
 	"github.com/unweaver/unweaver/internal/testkit/retrievetest"
 	"github.com/unweaver/unweaver/internal/text"
 )
 
 // local copies a segment into a file.
 func local(t *testing.T, stores retrievetest.Stores, built retrievetest.Built, made core.Segment) string {
-	raw, _, err := blob.Read(t.Context(), stores.Blobs, built.Index.SegmentKey(made.SHA256))
-	require.NoError(t, err)
+	raw, _ := musttest.Get2(blob.Read(t.Context(), stores.Blobs, built.Index.SegmentKey(made.SHA256)))(t)
 	path := filepath.Join(t.TempDir(), "segment")
 	require.NoError(t, os.WriteFile(path, raw, 0o600))
 	return path
@@ -50,15 +50,13 @@ func splitIn(built retrievetest.Built) segment.SplitIn {
 // opened opens the split and the class run of a generation.
 func opened(t *testing.T, stores retrievetest.Stores, built retrievetest.Built) (*split.File, *classrun.File) {
 	one, run := built.Manifest.Segments.Splits[0], built.Manifest.Segments.Runs[0]
-	documents, err := split.Open(local(t, stores, built, one.Segment), split.Expect{
+	documents := musttest.Get(split.Open(local(t, stores, built, one.Segment), split.Expect{
 		Analyser: text.Analyser, Documents: int(one.Documents), Chunks: int(one.Chunks), Classes: int(one.Classes),
-	})
-	require.NoError(t, err)
+	}))(t)
 	t.Cleanup(documents.Close)
-	classes, err := classrun.Open(local(t, stores, built, run.Segment), classrun.Expect{
+	classes := musttest.Get(classrun.Open(local(t, stores, built, run.Segment), classrun.Expect{
 		Analyser: text.Analyser, Classes: int(run.Rows),
-	})
-	require.NoError(t, err)
+	}))(t)
 	t.Cleanup(classes.Close)
 	return documents, classes
 }
@@ -75,9 +73,8 @@ func TestASplitAndARunSayWhatTheirDocumentsSay(t *testing.T) {
 	built := retrievetest.Build(t, stores, "sample", retrievetest.Sample(), retrievetest.Options{})
 	made := built.Manifest.Segments.Splits[0].Segment
 	made.Rows = 0 // a manifest says it
-	if again, _, fresh, err := segment.WriteSplit(t.Context(), splitIn(built)); err != nil || fresh || again != made {
-		t.Errorf("the same split once more: %+v, new %v, %v", again, fresh, err)
-	}
+	again, _, fresh, err := segment.WriteSplit(t.Context(), splitIn(built))
+	assert.True(t, err == nil && !fresh && again == made, "the same split once more: %+v, new %v, %v", again, fresh, err)
 	documents, classes := opened(t, stores, built)
 	set, err := liveset.New(t.Context(), "sample", []liveset.Split{{File: documents}}, []liveset.Run{{File: classes}})
 	require.NoError(t, err)

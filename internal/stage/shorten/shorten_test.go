@@ -188,9 +188,8 @@ func TestAVeryLongTextIsShortenedInBlocksThenAsAWhole(t *testing.T) {
 		chat := &stagetest.Chat{Answer: stagetest.Says(`{"description":"short"}`)}
 		_, got := b.short(b.in(chat, one), "Hot")
 		want := strings.TrimSuffix(strings.Repeat("short ", blocks), " ")
-		if len(chat.Calls()) != blocks || got["Hot"].Text != want {
-			t.Errorf("%d calls, %q", len(chat.Calls()), got["Hot"].Text)
-		}
+		assert.True(t, len(chat.Calls()) == blocks && got["Hot"].Text == want, "%d calls, %q", len(chat.Calls()),
+			got["Hot"].Text)
 	})
 }
 
@@ -279,9 +278,8 @@ func TestAnswersAreReadInSeveralForms(t *testing.T) {
 func TestBuiltInShorteningNeedsNoLedger(t *testing.T) {
 	b := newBench(t)
 	res, got := b.short(b.in(builtin.Chat{}, class("Beta", 40)), "Beta")
-	if n := utf8.RuneCountInString(got["Beta"].Text); n == 0 || n > threshold || len(got["Beta"].Keys) != 0 {
-		t.Errorf("%d runes, %d keys", n, len(got["Beta"].Keys))
-	}
+	n := utf8.RuneCountInString(got["Beta"].Text)
+	assert.True(t, n != 0 && n <= threshold && len(got["Beta"].Keys) == 0, "%d runes, %d keys", n, len(got["Beta"].Keys))
 	assert.Zero(t, res.Progress.Hits.Shorten, "%+v", res.Progress)
 	for info := range b.art.Store.List(t.Context(), "ledger/", "") {
 		t.Errorf("wrote %s", info.Key)
@@ -314,8 +312,7 @@ func TestBlocksAreCutByContent(t *testing.T) {
 	}
 	assert.True(t, changed != 0 && changed <= 3, "%d of %d blocks change when one mention goes", changed, len(all))
 	assert.Len(t, shorten.Blocks([]string{strings.Repeat("a", 50_000), "b"}), 2, "blocks of a huge mention")
-	none := shorten.Blocks(nil)
-	assert.True(t, none == nil, "no mention: %v", none)
+	assert.Nil(t, shorten.Blocks(nil), "no mention")
 }
 
 func TestTruncateEndsWithASentenceOrAWord(t *testing.T) {

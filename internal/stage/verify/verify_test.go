@@ -33,6 +33,7 @@ import (
 	"github.com/unweaver/unweaver/internal/store/records/bolt"
 	"github.com/unweaver/unweaver/internal/store/vectors"
 	"github.com/unweaver/unweaver/internal/store/vectors/files"
+	"github.com/unweaver/unweaver/internal/testkit/musttest"
 	"github.com/unweaver/unweaver/internal/testkit/stagetest"
 )
 
@@ -496,8 +497,7 @@ func TestASegmentOnWhichTheLibraryPanicsIsDamaged(t *testing.T) {
 		for _, kind := range []verify.Kind{verify.Vectors, verify.Sample} {
 			look := b.in(unit)
 			look.Unit.Kind, look.Compare = kind, true
-			_, err := verify.Run(t.Context(), look)
-			assert.True(t, fault.Is(err, fault.SegmentDamage), "%s: %v", kind, err)
+			musttest.Code(t, musttest.Err(verify.Run(t.Context(), look)), fault.SegmentDamage, kind)
 		}
 		if panicked++; panicked == 12 {
 			return
@@ -551,12 +551,9 @@ func TestASpoiltSegmentMendsNothing(t *testing.T) {
 			look := b.in(unit)
 			look.ReadOnly = c.reads
 			look.Found = func(one verify.Finding) { t.Errorf("reported %+v", one) }
-			_, err := verify.Run(t.Context(), look)
-			assert.True(t, fault.Is(err, fault.SegmentDamage), "got %v", err)
+			musttest.Refuse(verify.Run(t.Context(), look))(t, fault.SegmentDamage)
 			has := stagetest.Must(b.vectors.Has(t.Context(), "c", []string{key}))
-			if has[0] == c.missing {
-				t.Errorf("the store has it: %t", has[0])
-			}
+			assert.True(t, has[0] != c.missing, "the store has it: %t", has[0])
 			if !c.missing {
 				got, err := b.vectors.Fetch(t.Context(), "c", []string{key})
 				assert.True(t, err == nil && slices.Equal(got[0], good[at].Vector), "the good row became %v: %v", got, err)
@@ -611,12 +608,10 @@ func TestWhatGoesWrongIsTold(t *testing.T) {
 		b := newBench(t, 20, 0)
 		for _, unit := range verify.Units(b.manifest)[:2] {
 			unit.Segment.Rows++
-			_, err := verify.Run(t.Context(), b.in(unit))
-			assert.True(t, fault.Is(err, fault.SegmentDamage), "%s: %v", unit.Kind, err)
+			musttest.Code(t, musttest.Err(verify.Run(t.Context(), b.in(unit))), fault.SegmentDamage, unit.Kind)
 		}
 	})
 	t.Run("a unit that is nothing", func(t *testing.T) {
-		_, err := verify.Run(t.Context(), newBench(t, 1, 0).in(verify.Unit{}))
-		assert.True(t, fault.Is(err, fault.Internal), "got %v", err)
+		musttest.Refuse(verify.Run(t.Context(), newBench(t, 1, 0).in(verify.Unit{})))(t, fault.Internal)
 	})
 }

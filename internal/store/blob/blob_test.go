@@ -78,9 +78,7 @@ func TestJSONThatCannotBeReadOrWrittenIsNamed(t *testing.T) {
 	store := blobmemory.New()
 	var into map[string]int
 	musttest.Refuse(blob.ReadJSON(t.Context(), store, "absent", &into))(t, fault.NotFound)
-	if _, err := blob.Write(t.Context(), store, "damaged", []byte(`{"a":`), blob.Cond{}); err != nil {
-		t.Fatal(err)
-	}
+	musttest.Get(blob.Write(t.Context(), store, "damaged", []byte(`{"a":`), blob.Cond{}))(t)
 	_, err := blob.ReadJSON(t.Context(), store, "damaged", &into)
 	assert.True(t, fault.Is(err, fault.SegmentDamage) && fault.As(err).Object == "memory:damaged", "damaged: %v", err)
 	musttest.Refuse(blob.WriteJSON(t.Context(), store, "k", func() {}, blob.Cond{}))(t, fault.Internal)
@@ -103,9 +101,7 @@ func (end) Read([]byte) (int, error) { return 0, errors.New("the line broke") }
 
 func TestABodyThatBreaksIsTransientAndNamesItsObject(t *testing.T) {
 	store := breaking{blobmemory.New()}
-	if _, err := blob.Write(t.Context(), store, "k", []byte("content"), blob.Cond{}); err != nil {
-		t.Fatal(err)
-	}
+	musttest.Get(blob.Write(t.Context(), store, "k", []byte("content"), blob.Cond{}))(t)
 	_, _, err := blob.Read(t.Context(), store, "k")
 	assert.True(t, fault.Is(err, fault.StoreDown) && strings.Contains(err.Error(), "memory:k"), "got %v", err)
 }
@@ -118,8 +114,7 @@ func TestNoKeyLeadsOutOfItsStore(t *testing.T) {
 	}
 	for _, key := range []string{"", "/", "/etc/passwd", "//a", ".", "..", "./a", "../a", "a/..", "a/.", "a/../b", "a/./b",
 		"a/../../b", "a\x00b"} {
-		err := blob.CheckKey(key)
-		assert.True(t, fault.Is(err, fault.InvalidParam), "%q is taken: %v", key, err)
+		musttest.Code(t, blob.CheckKey(key), fault.InvalidParam, "%q is taken", key)
 	}
 }
 

@@ -26,10 +26,9 @@ import (
 func TestAFileIsMadeWithItsBucketsAndOpenedAgain(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "f")
 	for _, buckets := range [][][]byte{{[]byte("a")}, {[]byte("a"), []byte("b")}} { // a later version has one more
-		db, err := boltfile.Open(path, false, buckets...)
-		require.NoError(t, err)
+		db := musttest.Get(boltfile.Open(path, false, buckets...))(t)
 		assert.True(t, !db.NoSync && !db.NoGrowSync, "a transaction that has returned is not durable")
-		err = boltfile.Update(db, "write", path, func(tx *bbolt.Tx) (err error) {
+		err := boltfile.Update(db, "write", path, func(tx *bbolt.Tx) (err error) {
 			for _, name := range buckets {
 				err = errors.Join(err, tx.Bucket(name).Put([]byte("k"), []byte("v")))
 			}
@@ -67,12 +66,10 @@ func TestAWholeFileIsWhole(t *testing.T) {
 
 func TestAFileThatAnotherHoldsIsLeftAlone(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "f")
-	db, err := boltfile.Open(path, true, []byte("a"))
-	require.NoError(t, err)
+	db := musttest.Get(boltfile.Open(path, true, []byte("a")))(t)
 	defer func() { _ = db.Close() }()
 	musttest.Refuse(boltfile.Open(path, true, []byte("a")))(t, fault.DataDirInUse)
-	_, err = os.Stat(boltfile.DamagedPath(path))
-	assert.Error(t, err, "a file in use was set aside")
+	assert.Error(t, musttest.Err(os.Stat(boltfile.DamagedPath(path))), "a file in use was set aside")
 }
 
 // A file that cannot be reached may be whole: it is neither called damaged nor set aside.
@@ -82,8 +79,7 @@ func TestAFileThatCannotBeReachedIsNotCalledDamaged(t *testing.T) {
 	for _, replaceable := range []bool{false, true} {
 		_, err := boltfile.Open(path, replaceable, []byte("a"))
 		assert.True(t, err != nil && !fault.Is(err, fault.SegmentDamage), "replaceable %v: %v", replaceable, err)
-		_, err = os.Stat(path)
-		assert.NoError(t, err, "replaceable %v: it was set aside", replaceable)
+		assert.NoError(t, musttest.Err(os.Stat(path)), "replaceable %v: it was set aside", replaceable)
 	}
 }
 
@@ -141,8 +137,7 @@ func filledFile(t *testing.T) []byte {
 			return errors.Join(err, inner.Put([]byte("large"), make([]byte, 5*page)))
 		}))
 	}
-	err = errors.Join(err, db.Close())
-	require.NoError(t, err)
+	require.NoError(t, errors.Join(err, db.Close()))
 	raw, err := os.ReadFile(path)
 	require.True(t, err == nil && len(raw) >= 20*page, "%d bytes, %v", len(raw), err)
 	return raw
@@ -217,10 +212,9 @@ func TestATornFileIsAnErrorThatNamesItNotAPanic(t *testing.T) {
 func TestAFileThatWasNotFinishedIsMadeAnew(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "f")
 	require.NoError(t, os.WriteFile(path+".new", []byte("half of a page"), 0o600))
-	db, err := boltfile.Open(path, false, bucket)
-	require.NoError(t, err)
+	db := musttest.Get(boltfile.Open(path, false, bucket))(t)
 	assert.NoError(t, db.Close())
-	_, err = os.Lstat(path + ".new")
+	_, err := os.Lstat(path + ".new")
 	assert.True(t, errors.Is(err, os.ErrNotExist), "it is still there: %v", err)
 }
 

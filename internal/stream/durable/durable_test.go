@@ -24,8 +24,7 @@ func TestAFileIsReplacedWholeAndNothingIsLeftBeside(t *testing.T) {
 		require.NoError(t, durable.WriteFile(path, []byte(content), 0o600))
 		assert.Equal(t, content, string(musttest.Get(os.ReadFile(path))(t)))
 	}
-	entries, err := os.ReadDir(folder)
-	assert.True(t, err == nil && len(entries) == 1, "%v, %v", entries, err)
+	assert.Len(t, musttest.Get(os.ReadDir(folder))(t), 1)
 }
 
 func TestAWriteThatCannotBeMadeKeepsTheOldFile(t *testing.T) {

@@ -29,8 +29,7 @@ func inDir(t *testing.T, run int) (*extsort.Sorter, func() int) {
 
 func sorted(t *testing.T, sorter *extsort.Sorter) [][2]string {
 	var out [][2]string
-	for pair, err := range sorter.StreamSorted() {
-		require.NoError(t, err)
+	for pair := range musttest.All(t, sorter.StreamSorted()) {
 		out = append(out, [2]string{string(pair[0]), string(pair[1])})
 	}
 	return out
@@ -92,8 +91,7 @@ func TestRowsMayBeKept(t *testing.T) {
 			sorter.Add(fmt.Appendf(nil, "%04d", 2999-i), bytes.Repeat([]byte{byte(i)}, i%9))
 		}
 		var kept [][2][]byte
-		for pair, err := range sorter.StreamSorted() {
-			require.NoError(t, err)
+		for pair := range musttest.All(t, sorter.StreamSorted()) {
 			kept = append(kept, pair)
 		}
 		sorter.Close()
@@ -115,8 +113,7 @@ func TestRowsOfASorterTakeNoAllocationEach(t *testing.T) {
 			binary.BigEndian.PutUint64(key, i*i*i)
 			sorter.Add(key, nil)
 		}
-		for _, err := range sorter.StreamSorted() {
-			require.NoError(t, err)
+		for range musttest.All(t, sorter.StreamSorted()) {
 		}
 	})
 	assert.True(t, got <= 100, "%g allocations for 10,000 rows", got)
@@ -130,9 +127,8 @@ func TestAConsumerMayStop(t *testing.T) {
 	for range sorter.StreamSorted() {
 		break
 	}
-	if sorter.Close(); files() > 0 {
-		t.Error("files stay")
-	}
+	sorter.Close()
+	assert.True(t, files() <= 0, "files stay")
 }
 
 // A disk without room is an error that names the folder, and memory does not grow while rows keep coming.

@@ -222,8 +222,7 @@ func TestColumnsComeOutWhole(t *testing.T) {
 	t.Setenv("TMPDIR", filepath.Join(dir, "gone"))
 	var column mapped.Column
 	defer column.Close()
-	err := column.Put(make([]byte, 2<<20))
-	assert.True(t, fault.Is(err, fault.StoreFull), "no room: %v", err)
+	musttest.Code(t, column.Put(make([]byte, 2<<20)), fault.StoreFull, "no room")
 }
 
 // fronts returns strings of which neighbours are equal, begin the same, share nothing, are empty or long.

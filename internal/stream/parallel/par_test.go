@@ -13,7 +13,6 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/assert"
-	"github.com/stretchr/testify/require"
 
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/stream/parallel"
@@ -53,8 +52,7 @@ func TestResultsComeInTheOrderOfTheItems(t *testing.T) {
 				running.Add(-1)
 				return i * i, nil
 			}
-			for value, err := range parallel.MapOrdered(t.Context(), width, numbers(20, -1), slow) {
-				require.NoError(t, err)
+			for value := range musttest.All(t, parallel.MapOrdered(t.Context(), width, numbers(20, -1), slow)) {
 				got = append(got, value)
 			}
 			assert.True(t, len(got) == 20 && slices.IsSorted(got) && got[19] == 361, "%v", got)

@@ -75,8 +75,7 @@ func TestAKilledProcessLeavesNoFileAndItsFoldersGoWithTheNext(t *testing.T) {
 	require.NoError(t, scratch.Use(below))
 	_, err = os.Stat(filepath.Dir(deadMade))
 	assert.True(t, errors.Is(err, os.ErrNotExist), "what a dead process left is there: %v", err)
-	_, err = os.Stat(livingMade)
-	assert.NoError(t, err, "a living process lost its folder")
+	assert.NoError(t, musttest.Err(os.Stat(livingMade)), "a living process lost its folder")
 }
 
 func TestScratchIsItsOwnersAloneAndBelowTheGivenFolder(t *testing.T) {
@@ -97,6 +96,5 @@ func TestScratchIsItsOwnersAloneAndBelowTheGivenFolder(t *testing.T) {
 func TestAFolderThatCannotBeUsedIsNamed(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "file")
 	require.NoError(t, os.WriteFile(file, nil, 0o600))
-	err := scratch.Use(file)
-	assert.True(t, fault.Is(err, fault.StoreDenied) && strings.Contains(err.Error(), file), "%v", err)
+	musttest.Fail(t, scratch.Use(file), fault.StoreDenied, file)
 }

@@ -132,9 +132,8 @@ func TestAnIndexMayHaveAWebhookOfItsOwn(t *testing.T) {
 	hook := of("own")
 	assert.True(t, hook.URL == "https://own.example" && hook.Secret == "own" && len(hook.On) == 1 &&
 		hook.Page == "https://page.example", "%+v", hook)
-	if hook := of("any"); hook.URL != "https://general.example" || hook.Secret != "general" || len(hook.On) != 4 {
-		t.Errorf("%+v", hook)
-	}
+	hook = of("any")
+	assert.True(t, hook.URL == "https://general.example" && hook.Secret == "general" && len(hook.On) == 4, "%+v", hook)
 	t.Setenv("OWN_SECRET", "")
 	if _, err := webhook.ReadHooks(settings); !fault.Is(err, fault.BadConfig) || !strings.Contains(err.Error(), "OWN_SECRET") {
 		t.Errorf("a webhook without a secret: %v", err)
@@ -143,7 +142,6 @@ func TestAnIndexMayHaveAWebhookOfItsOwn(t *testing.T) {
 
 func TestANoticeOfDriftNamesTheRepair(t *testing.T) {
 	body := webhook.Body{Event: "failed", Index: "docs", Run: "docs/audit-1", Status: "failed", Reason: "drift"}
-	if body.Advise(webhook.Hook{}); body.Link != "" || body.Command != "unweaver audit docs --repair --wait" {
-		t.Error(body.Command)
-	}
+	body.Advise(webhook.Hook{})
+	assert.True(t, body.Link == "" && body.Command == "unweaver audit docs --repair --wait", "%v", body.Command)
 }

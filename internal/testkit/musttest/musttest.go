@@ -3,9 +3,12 @@ package musttest
 
 import (
 	"context"
+	"fmt"
+	"iter"
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/unweaver/unweaver/internal/fault"
@@ -17,6 +20,42 @@ func Get[T any](value T, err error) func(testing.TB) T {
 		t.Helper()
 		require.NoError(t, err)
 		return value
+	}
+}
+
+// Get2 returns what ends the test on an error, and returns both values otherwise.
+func Get2[T, U any](first T, second U, err error) func(testing.TB) (T, U) {
+	return func(t testing.TB) (T, U) {
+		t.Helper()
+		require.NoError(t, err)
+		return first, second
+	}
+}
+
+// All yields the values of a sequence, and ends the test on its first error.
+func All[T any](t testing.TB, sequence iter.Seq2[T, error]) iter.Seq[T] {
+	return func(yield func(T) bool) {
+		t.Helper()
+		for value, err := range sequence {
+			require.NoError(t, err)
+			if !yield(value) {
+				return
+			}
+		}
+	}
+}
+
+// Err returns the error of a call.
+func Err[T any](_ T, err error) error { return err }
+
+// Err2 returns the error of a call with two values.
+func Err2[T, U any](_ T, _ U, err error) error { return err }
+
+// Code checks that an error has a code; the test goes on. The label is a format and its values.
+func Code(t testing.TB, err error, code fault.Code, label ...any) {
+	t.Helper()
+	if !fault.Is(err, code) {
+		assert.Fail(t, fmt.Sprintf("got %v (%s), not %s", err, fault.CodeOf(err), code), label...)
 	}
 }
 

@@ -3,8 +3,13 @@
 package stagetest
 
 import (
+	"bytes"
 	"fmt"
+	"io/fs"
+	"os"
 	"path"
+	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"unicode/utf8"
@@ -20,6 +25,7 @@ import (
 	"github.com/unweaver/unweaver/internal/stage"
 	"github.com/unweaver/unweaver/internal/stage/join"
 	"github.com/unweaver/unweaver/internal/store/blob"
+	"github.com/unweaver/unweaver/internal/store/records"
 )
 
 // Document is a document that is cut already.
@@ -32,11 +38,8 @@ type Document struct {
 func Numbered(n int, format string) []Document {
 	docs := make([]Document, n)
 	for i := range docs {
-		docs[i] = Document{
-			Key:    fmt.Sprintf("d%04d.txt", i),
-			Title:  fmt.Sprintf("Title %d", i),
-			Chunks: []string{fmt.Sprintf(format, i)},
-		}
+		text := fmt.Sprintf(format, i)
+		docs[i] = Document{Key: fmt.Sprintf("d%04d.txt", i), Title: fmt.Sprintf("Title %d", i), Chunks: []string{text}}
 	}
 	return docs
 }
@@ -53,13 +56,8 @@ func Chunks(t testing.TB, art artifact.Index, scratch string, unit int, docs ...
 			frame := text.Append(doc.Key, textseg.EncodePiece(at, chunk))
 			end := at + utf8.RuneCountInString(chunk)
 			chunks.Append(doc.Key, rows.Chunk{
-				ID:      core.ChunkID(doc.Key, chunk, 0),
-				Ordinal: ordinal,
-				Start:   at,
-				End:     end,
-				Tokens:  tokens.Count(chunk),
-				Frame:   frame,
-				Title:   doc.Title,
+				ID: core.ChunkID(doc.Key, chunk, 0), Ordinal: ordinal, Start: at, End: end, Tokens: tokens.Count(chunk),
+				Frame: frame, Title: doc.Title,
 			}.Encode())
 			at = end
 		}
@@ -126,9 +124,7 @@ func Read(t testing.TB, art artifact.Index, key string) []Row {
 
 func newRows(t testing.TB) *artifact.Rows {
 	t.Helper()
-	out, err := artifact.NewRows()
-	Ok(t, err)
-	return out
+	return Must(artifact.NewRows())
 }
 
 // Ok ends the test on an error.
@@ -185,4 +181,54 @@ func Vectors(t testing.TB, art artifact.Index, list ...stage.VectorRow) core.Seg
 	Ok(t, err)
 	segment.Rows = int64(len(list))
 	return segment
+}
+
+// holds reports whether one of some words stands in some bytes, in whatever case.
+func holds(raw []byte, words []string) bool {
+	raw = bytes.ToLower(raw)
+	return slices.ContainsFunc(words, func(word string) bool { return bytes.Contains(raw, []byte(strings.ToLower(word))) })
+}
+
+// Holding returns where one of some words is stored: objects of artifacts, rows of them, class records by their prefix.
+func Holding(t testing.TB, store blob.Store, list records.Store, prefix string, words ...string) (where []string) {
+	for info, err := range store.List(t.Context(), "", "") {
+		Ok(t, err)
+		raw, _, err := blob.Read(t.Context(), store, info.Key)
+		if Ok(t, err); holds(raw, words) {
+			where = append(where, info.Key)
+		}
+		for row, err := range artifact.ScanAll(t.Context(), store, info.Key) {
+			if err != nil {
+				break // no row file
+			}
+			if holds(append(append(bytes.Clone(row.Key), ' '), row.Value...), words) {
+				where = append(where, info.Key+" (row)")
+			}
+		}
+	}
+	Ok(t, list.ScanRecords(t.Context(), prefix, func(keys []string) error {
+		values, err := list.GetRecords(t.Context(), keys)
+		for i, value := range values {
+			if holds(value, words) {
+				where = append(where, "record "+keys[i])
+			}
+		}
+		return err
+	}))
+	return where
+}
+
+// FilesHolding returns the files below a folder in which one of some words stands.
+func FilesHolding(t testing.TB, folder string, words ...string) (where []string) {
+	Ok(t, filepath.WalkDir(folder, func(path string, entry fs.DirEntry, err error) error {
+		if err != nil || !entry.Type().IsRegular() {
+			return err
+		}
+		raw, err := os.ReadFile(path)
+		if holds(raw, words) {
+			where = append(where, strings.TrimPrefix(path, folder))
+		}
+		return err
+	}))
+	return where
 }

@@ -122,11 +122,7 @@ type Tampered struct {
 
 // Put implements blob.Store.
 func (s *Tampered) Put(
-	ctx context.Context,
-	key string,
-	body io.Reader,
-	size int64,
-	condition blob.Cond,
+	ctx context.Context, key string, body io.Reader, size int64, condition blob.Cond,
 ) (blob.Info, error) {
 	if s.OnPut != nil {
 		if err := s.OnPut(key); err != nil {

@@ -70,8 +70,7 @@ func TestTwoThatMakeAKeyAtOnceHaveTheSame(t *testing.T) {
 		for _, id := range ids {
 			require.Equal(t, ids[0], id, "keys %v", ids)
 		}
-		left, err := filepath.Glob(filepath.Join(filepath.Dir(path), "*.tmp"))
-		require.True(t, err == nil && len(left) == 0, "left over: %v, %v", left, err)
+		require.Empty(t, musttest.Get(filepath.Glob(filepath.Join(filepath.Dir(path), "*.tmp")))(t), "left over")
 	}
 }
 
@@ -228,8 +227,7 @@ func TestAStartIsGoodForItsWorkflowAndAWhileOnly(t *testing.T) {
 		"of an update":                  {"update", "Stage", "build/a/g", "build/a/g", now, false, "", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
-			checks, header, err := codec.Sealed(key, test.kind, test.name, test.sealed, test.run, test.at)
-			require.NoError(t, err)
+			checks, header := musttest.Get2(codec.Sealed(key, test.kind, test.name, test.sealed, test.run, test.at))(t)
 			var suite testsuite.WorkflowTestSuite
 			suite.SetHeader(header)
 			env := suite.NewTestWorkflowEnvironment()
@@ -241,7 +239,7 @@ func TestAStartIsGoodForItsWorkflowAndAWhileOnly(t *testing.T) {
 			env.RegisterWorkflowWithOptions(func(workflow.Context) error { ran = true; return nil },
 				workflow.RegisterOptions{Name: "Stage"})
 			env.ExecuteWorkflow("Stage")
-			err = env.GetWorkflowError()
+			err := env.GetWorkflowError()
 			assert.True(t, ran == test.runs && (err == nil) == test.runs &&
 				(err == nil || strings.Contains(err.Error(), "refused: its seal is of")), "ran: %v, %v", ran, err)
 		})
@@ -267,10 +265,9 @@ func TestASealIsOfOneActivityOfARun(t *testing.T) {
 		_, err = env.ExecuteActivity("Note")
 		return ran, err
 	}
-	ran, err := try("", "")
-	require.NoError(t, err)
+	ran := musttest.Get(try("", ""))(t)
 	id := strings.TrimPrefix(ran, "as ") // as the suite gives it
-	ran, err = try("Note", id)
+	ran, err := try("Note", id)
 	assert.True(t, ran != "" && err == nil, "its own seal: %v", err)
 	for _, sealed := range [][2]string{{"Other", id}, {"Note", id + "0"}} {
 		ran, err := try(sealed[0], sealed[1])

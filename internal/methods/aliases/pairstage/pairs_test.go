@@ -135,8 +135,7 @@ func TestFilesComeBack(t *testing.T) {
 		"", whole[:len(whole)/2], strings.Replace(whole, `"b":1`, `"b":2`, 1), strings.Replace(whole, `"a":0`, `"a":-1`, 1),
 		strings.Replace(whole, `"a":0`, `"a":1`, 1),
 	} {
-		_, err := Read(strings.NewReader(bad))
-		assert.True(t, fault.Is(err, fault.SegmentDamage), "%q: %v", bad, err)
+		musttest.Code(t, musttest.Err(Read(strings.NewReader(bad))), fault.SegmentDamage, "%q", bad)
 	}
 }
 

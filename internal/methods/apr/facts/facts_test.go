@@ -69,11 +69,9 @@ func TestWhatIsWrittenIsReadAndEqualFactsAreEqualBytes(t *testing.T) {
 func TestFilesThatDoNotFitAreRefused(t *testing.T) {
 	content := write(t, sample())
 	for _, of := range []facts.Of{{Embedder: "hashing-3", Dimension: 2}, {Embedder: "hashing-2", Dimension: 3}} {
-		_, err := open(t, content, of)
-		assert.True(t, fault.Is(err, fault.FormatUnknown), "%v: %v", of, err)
+		musttest.Code(t, musttest.Err(open(t, content, of)), fault.FormatUnknown, "%v", of)
 	}
-	_, err := open(t, content, facts.Of{})
-	assert.NoError(t, err, "for who compares no vector")
+	assert.NoError(t, musttest.Err(open(t, content, facts.Of{})), "for who compares no vector")
 }
 
 func TestFactsThatDoNotFitEachOtherAreNotWritten(t *testing.T) {
@@ -87,9 +85,7 @@ func TestFactsThatDoNotFitEachOtherAreNotWritten(t *testing.T) {
 	} {
 		f := sample()
 		change(&f)
-		err := facts.Write(&bytes.Buffer{}, hashing, f)
-		assert.True(t, fault.Is(err, fault.Internal), "%s: %v", name, err)
+		musttest.Code(t, facts.Write(&bytes.Buffer{}, hashing, f), fault.Internal, name)
 	}
-	err := facts.Write(&bytes.Buffer{}, facts.Of{Dimension: 2}, sample())
-	assert.True(t, fault.Is(err, fault.Internal), "no embedder: %v", err)
+	musttest.Code(t, facts.Write(&bytes.Buffer{}, facts.Of{Dimension: 2}, sample()), fault.Internal, "no embedder")
 }

@@ -151,8 +151,7 @@ func TestAnswersOfNoUseHaveChunksComparedByTheirText(t *testing.T) {
 func TestRulesAskAndSummariseWithoutAModel(t *testing.T) {
 	store := blobmemory.New()
 	in, chunks := maker(store, builtin.Chat{}, builtin.Embedder{}), chunksOf(12)
-	counts, err := in.Pay(t.Context(), scratchtest.Yield(chunks...))
-	assert.True(t, err == nil && counts == (gemstage.Counts{}), "%+v (%v)", counts, err)
+	assert.Equal(t, (gemstage.Counts{}), musttest.Get(in.Pay(t.Context(), scratchtest.Yield(chunks...)))(t))
 	_, sealed := seal(t, in, chunks)
 	require.True(t, sealed.Counts.Paid+sealed.Counts.Hits == 0 && sealed.Counts.Questions > 0 && sealed.Counts.Themes > 0,
 		"%+v", sealed.Counts)

@@ -66,8 +66,7 @@ func TestWhatIsWrittenIsReadAndEqualChunksAreEqualBytes(t *testing.T) {
 func TestVectorsOfAnotherEmbedderAreRefused(t *testing.T) {
 	content := write(t, sample)
 	for _, of := range []questions.Of{{Embedder: "hashing-3", Dimension: 2}, {Embedder: "hashing-2", Dimension: 3}} {
-		_, err := open(t, content, of)
-		assert.True(t, fault.Is(err, fault.FormatUnknown), "%v: %v", of, err)
+		musttest.Code(t, musttest.Err(open(t, content, of)), fault.FormatUnknown, "%v", of)
 	}
 	file, err := open(t, content, questions.Of{})
 	assert.True(t, err == nil && file.DescribeVectors() == hashing, "for who compares no vector: %v", err)
@@ -88,8 +87,7 @@ func TestWhatCannotBeWrittenIsRefused(t *testing.T) {
 		"no dimension":    {questions.Of{Embedder: "hashing-2"}, nil},
 		"many dimensions": {questions.Of{Embedder: "hashing-2", Dimension: 1<<16 + 1}, nil},
 	} {
-		err := questions.Write(&bytes.Buffer{}, c.of, scratchtest.Yield(c.chunks...))
-		assert.True(t, fault.Is(err, fault.Internal), "%s: %v", name, err)
+		musttest.Code(t, questions.Write(&bytes.Buffer{}, c.of, scratchtest.Yield(c.chunks...)), fault.Internal, name)
 	}
 	broken, left := errors.New("broken"), scratchtest.In(t, t.TempDir())
 	err := questions.Write(&bytes.Buffer{}, hashing, func(yield func(questions.Chunk, error) bool) {

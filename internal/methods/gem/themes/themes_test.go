@@ -49,8 +49,7 @@ func TestThemesThatDoNotFitAreNeitherWrittenNorRead(t *testing.T) {
 	} {
 		f := sample()
 		spoil(&f)
-		_, err := f.Encode()
-		assert.True(t, fault.Is(err, fault.Internal), "%s: written, or refused by %v", name, err)
+		musttest.Code(t, musttest.Err(f.Encode()), fault.Internal, "%s: written, or refused by", name)
 	}
 	raw := musttest.Get(sample().Encode())(t)
 	for name, c := range map[string]struct {
@@ -64,8 +63,7 @@ func TestThemesThatDoNotFitAreNeitherWrittenNorRead(t *testing.T) {
 		"a member is no hex": {strings.Replace(string(raw), `"chunk":"02`, `"chunk":"zz`, 1), fault.SegmentDamage},
 	} {
 		require.True(t, c.raw != string(raw), "%s: nothing was spoiled in %s", name, raw)
-		_, err := themes.Decode([]byte(c.raw))
-		assert.True(t, fault.Is(err, c.code), "%s: read, or refused by %v", name, err)
+		musttest.Code(t, musttest.Err(themes.Decode([]byte(c.raw))), c.code, "%s: read, or refused by", name)
 	}
 	musttest.Refuse(themes.Open(filepath.Join(t.TempDir(), "none")))(t, fault.SegmentDamage)
 }

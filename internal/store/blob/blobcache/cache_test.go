@@ -2,7 +2,6 @@ package blobcache_test
 
 import (
 	"bytes"
-	"context"
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
@@ -15,22 +14,13 @@ import (
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/store/blob"
 	"github.com/unweaver/unweaver/internal/store/blob/blobcache"
+	"github.com/unweaver/unweaver/internal/testkit/artifacttest"
 	"github.com/unweaver/unweaver/internal/testkit/blobmemory"
 	"github.com/unweaver/unweaver/internal/testkit/blobtest"
 )
 
 func TestAStoreWithAMemoryBeforeItIsAStore(t *testing.T) {
 	blobtest.Run(t, func(*testing.T) blob.Store { return blobcache.WithMemory(blobmemory.New(), new(blobcache.Memory)) })
-}
-
-type asked struct {
-	blob.Store
-	gets int
-}
-
-func (a *asked) Get(ctx context.Context, key string, part blob.Range) (io.ReadCloser, blob.Info, error) {
-	a.gets++
-	return a.Store.Get(ctx, key, part)
 }
 
 func named(raw []byte) string {
@@ -60,7 +50,7 @@ func TestWhatNeverChangesIsAskedForOnce(t *testing.T) {
 			"the file of a unit":  "docs/runs/g1/7/chunks-00000-" + named(raw)[:32] + ".rows",
 			"the state of a unit": "docs/runs/g1/7/chunk-00000.json",
 		} {
-			beneath := &asked{Store: blobmemory.New()}
+			beneath := artifacttest.New()
 			store := blobcache.WithMemory(beneath, new(blobcache.Memory))
 			to := blob.Store(beneath)
 			if wrote {
@@ -81,7 +71,7 @@ func TestWhatNeverChangesIsAskedForOnce(t *testing.T) {
 			default:
 				want = 1
 			}
-			assert.Equal(t, want, beneath.gets, "%s, %s: the store was asked", what, name)
+			assert.Equal(t, want, beneath.Calls(artifacttest.Get), "%s, %s: the store was asked", what, name)
 		}
 	}
 }
@@ -131,17 +121,15 @@ func TestTheStoreItselfIsAskedWhereItsBytesMatter(t *testing.T) {
 	store := blobcache.WithMemory(beneath, new(blobcache.Memory))
 	write(t, store, key, raw, blob.Cond{})
 	write(t, beneath, key, []byte("y"), blob.Cond{})
-	if got := read(t, blobcache.UnwrapMemory(store), key, blob.All); string(got) != "y" {
-		t.Errorf("the store has %q", got)
-	}
+	got := read(t, blobcache.UnwrapMemory(store), key, blob.All)
+	assert.True(t, string(got) == "y", "the store has %q", got)
 	memory := new(blobcache.Memory)
 	doubting := blobcache.WithWriteMemory(beneath, memory)
 	write(t, doubting, key, raw, blob.Cond{})
 	write(t, beneath, key, []byte("y"), blob.Cond{})
-	if got := read(t, doubting, key, blob.All); string(got) != "y" {
-		t.Errorf("who doubts reads %q", got)
-	}
-	got := read(t, blobcache.WithMemory(beneath, memory), key, blob.All)
+	got = read(t, doubting, key, blob.All)
+	assert.True(t, string(got) == "y", "who doubts reads %q", got)
+	got = read(t, blobcache.WithMemory(beneath, memory), key, blob.All)
 	assert.True(t, string(got) == "x", "what was written is not kept for others: %q", got)
 	assert.True(t,
 		blobcache.UnwrapMemory(beneath) == blob.Store(beneath) && blob.UnwrapStore(store) == blob.Store(beneath),
@@ -150,7 +138,7 @@ func TestTheStoreItselfIsAskedWhereItsBytesMatter(t *testing.T) {
 
 // What is kept is bounded: what was asked for longest ago is asked for again.
 func TestMemoryIsBounded(t *testing.T) {
-	beneath := &asked{Store: blobmemory.New()}
+	beneath := artifacttest.New()
 	store := blobcache.WithMemory(beneath, new(blobcache.Memory))
 	const each, most = 100 << 10, 32 << 20
 	var keys []string
@@ -164,11 +152,11 @@ func TestMemoryIsBounded(t *testing.T) {
 	for _, key := range keys {
 		read(t, store, key, blob.Range{Length: 10})
 	}
-	assert.True(t, beneath.gets >= len(keys)/2,
-		"the store was asked for %d of %d, so that twice the room is held", beneath.gets, len(keys))
-	beneath.gets = 0
+	assert.True(t, beneath.Calls(artifacttest.Get) >= len(keys)/2,
+		"the store was asked for %d of %d, so that twice the room is held", beneath.Calls(artifacttest.Get), len(keys))
+	beneath.Reset()
 	read(t, store, keys[len(keys)-1], blob.All)
 	read(t, store, "docs/segments/"+named(large), blob.All)
 	read(t, store, "docs/segments/"+named(large), blob.All)
-	assert.True(t, beneath.gets <= 3, "asked %d times", beneath.gets)
+	assert.True(t, beneath.Calls(artifacttest.Get) <= 3, "asked %d times", beneath.Calls(artifacttest.Get))
 }

@@ -117,8 +117,7 @@ func TestAStoreWhoseFolderIsGoneIsUnavailable(t *testing.T) {
 			"write":   func() error { _, err := blob.Write(t.Context(), store, "c/d", nil, blob.Cond{}); return err },
 			"replace": func() error { _, err := blob.Write(t.Context(), store, "a/b", nil, blob.Cond{Match: "x"}); return err },
 		} {
-			err := use()
-			assert.True(t, fault.Is(err, fault.StoreDown), "%s, empty %t: %v", name, empty, err)
+			musttest.Code(t, use(), fault.StoreDown, "%s, empty %t", name, empty)
 		}
 		if empty {
 			require.NoError(t, os.RemoveAll(root))
@@ -163,13 +162,12 @@ func TestAFileThatIsWrittenToWhileItIsReadIsToldAtItsEnd(t *testing.T) {
 			store := musttest.Get(dir.OpenCorpus(root))(t)
 			seen := musttest.Get(store.Stat(t.Context(), "a.txt"))(t)
 			for _, match := range []string{seen.ETag, ""} {
-				body, _, err := store.Get(t.Context(), "a.txt", blob.Range{Length: -1, Match: match})
-				require.NoError(t, err)
+				body, _ := musttest.Get2(store.Get(t.Context(), "a.txt", blob.Range{Length: -1, Match: match}))(t)
 				musttest.Get(io.ReadFull(body, make([]byte, 100)))(t)
 				if match != "" {
 					require.NoError(t, change())
 				}
-				_, err = io.Copy(io.Discard, body)
+				_, err := io.Copy(io.Discard, body)
 				torn := match != "" && (name == "appended" || name == "truncated")
 				assert.True(t, fault.Is(err, fault.Precondition) == torn && (torn || err == nil), "match %q: %v", match, err)
 				assert.NoError(t, body.Close())
@@ -200,8 +198,7 @@ func TestDeletesEndWithTheirContextAndItsDeadline(t *testing.T) {
 		}
 	}
 	for _, key := range keys {
-		_, err := store.Stat(t.Context(), key)
-		assert.NoError(t, err)
+		assert.NoError(t, musttest.Err(store.Stat(t.Context(), key)))
 	}
 }
 
@@ -440,10 +437,8 @@ func TestOwnFilesBelowACorpusAreNamedAndNeverRead(t *testing.T) {
 			assert.True(t, fault.Is(err, fault.NotFollowed), "%s: below it %q is listed: %v", how, info.Key, err)
 		}
 		for _, key := range []string{"data/dev.json", "data/deep/secret.txt", "in.txt", "indeed/secret.txt"} {
-			_, _, err := store.Get(t.Context(), key, blob.All)
-			assert.True(t, fault.Is(err, fault.NotFollowed), "%s: %s is read: %v", how, key, err)
-			_, err = store.Stat(t.Context(), key)
-			assert.True(t, fault.Is(err, fault.NotFollowed), "%s: %s is described: %v", how, key, err)
+			musttest.Code(t, musttest.Err2(store.Get(t.Context(), key, blob.All)), fault.NotFollowed, "%s: %s is read", how, key)
+			musttest.Code(t, musttest.Err(store.Stat(t.Context(), key)), fault.NotFollowed, "%s: %s is described", how, key)
 		}
 		if body, _, err := store.Get(t.Context(), "z/b.txt", blob.All); err != nil {
 			t.Error(err)
@@ -456,7 +451,6 @@ func TestOwnFilesBelowACorpusAreNamedAndNeverRead(t *testing.T) {
 func TestACorpusInAFolderOfOwnFilesIsRefused(t *testing.T) {
 	root, data := project(t)
 	for _, path := range []string{data, filepath.Join(data, "deep"), filepath.Join(root, "indeed"), data + "/../data/"} {
-		_, err := dir.OpenCorpus(path, data)
-		assert.True(t, fault.Is(err, fault.CorpusRefused), "%s: %v", path, err)
+		musttest.Code(t, musttest.Err(dir.OpenCorpus(path, data)), fault.CorpusRefused, path)
 	}
 }

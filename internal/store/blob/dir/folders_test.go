@@ -132,8 +132,7 @@ func TestManyWritersMakeOneTree(t *testing.T) {
 	for i := range 64 {
 		wg.Go(func() {
 			key := fmt.Sprintf("deep/%d/er/%d", i%4, i)
-			_, err := blob.Write(t.Context(), store, key, []byte(key), blob.Cond{Absent: true})
-			assert.NoError(t, err)
+			assert.NoError(t, musttest.Err(blob.Write(t.Context(), store, key, []byte(key), blob.Cond{Absent: true})))
 			blobtest.Holds(t, store, key, key)
 		})
 	}
@@ -172,13 +171,12 @@ func TestAnObjectIsSyncedWholeBeforeItHasItsName(t *testing.T) {
 func TestObjectsAreTheirOwnersAlone(t *testing.T) {
 	root := filepath.Join(t.TempDir(), "artifacts")
 	require.NoError(t, errors.Join(os.Mkdir(root, 0o755), os.Chmod(root, 0o755)))
-	plain, err := Open(root)
-	require.NoError(t, err)
+	plain := musttest.Get(Open(root))(t)
 	for _, key := range []string{"docs/segments/1", "a/b/2"} {
 		musttest.Get(blob.Write(t.Context(), plain, key, []byte("x"), blob.Cond{}))(t)
 	}
 	objects := 0
-	err = filepath.WalkDir(root, func(path string, entry fs.DirEntry, err error) error {
+	err := filepath.WalkDir(root, func(path string, entry fs.DirEntry, err error) error {
 		if err != nil {
 			return err
 		}

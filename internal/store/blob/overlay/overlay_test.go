@@ -22,8 +22,7 @@ func TestOverNothingItIsAStoreAsAnyOther(t *testing.T) {
 
 func keys(t *testing.T, store blob.Store) []string {
 	var out []string
-	for info, err := range store.List(t.Context(), "", "") {
-		require.NoError(t, err)
+	for info := range musttest.All(t, store.List(t.Context(), "", "")) {
 		out = append(out, info.Key)
 	}
 	return out
@@ -69,9 +68,7 @@ func TestConditionsAreHeldToWhatIsSeen(t *testing.T) {
 	put(t, lower, "a", "below")
 	over := overlay.New(lower, blobmemory.New())
 	musttest.Refuse(blob.Write(t.Context(), over, "a", nil, blob.Cond{Absent: true}))(t, fault.Precondition)
-	info, err := over.Stat(t.Context(), "a")
-	require.NoError(t, err)
-	_, err = blob.Write(t.Context(), over, "a", []byte("x"), blob.Cond{Match: info.ETag})
-	assert.NoError(t, err)
+	info := musttest.Get(over.Stat(t.Context(), "a"))(t)
+	assert.NoError(t, musttest.Err(blob.Write(t.Context(), over, "a", []byte("x"), blob.Cond{Match: info.ETag})))
 	musttest.Refuse(blob.Write(t.Context(), over, "a", nil, blob.Cond{Match: info.ETag}))(t, fault.Precondition)
 }

@@ -260,8 +260,7 @@ func TestPartsOfAnUploadThatFailsAreGivenUp(t *testing.T) {
 func TestKeysLieBelowThePrefix(t *testing.T) {
 	store, b := faked(t)
 	musttest.Get(blob.Write(t.Context(), store, "k", []byte("x"), blob.Cond{}))(t)
-	_, err := b.store.Stat(t.Context(), "some/prefix/k")
-	assert.NoError(t, err)
+	assert.NoError(t, musttest.Err(b.store.Stat(t.Context(), "some/prefix/k")))
 	assert.Equal(t, "s3://b/some/prefix/k", store.Location("k"), "location")
 }
 
@@ -289,8 +288,7 @@ func TestTheServerCopiesWhatItCanAndTheRestIsReadAndWritten(t *testing.T) {
 		require.True(t, err == nil, "%v %v", name, err)
 		assert.True(t, b.copies == test.copies && b.reads == test.reads, "%s: %d copies, %d reads", name, b.copies, b.reads)
 		blobtest.Holds(t, to, "copy", "rows")
-		err = blob.Copy(t.Context(), to, "none", from, "absent")
-		assert.True(t, fault.Is(err, fault.NotFound), "%s: an absent object: %v", name, err)
+		musttest.Code(t, blob.Copy(t.Context(), to, "none", from, "absent"), fault.NotFound, "%s: an absent object", name)
 	}
 }
 
@@ -355,8 +353,7 @@ func TestAStreamThatBreaksGoesOnWhereItWas(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			store, b := breakingStore(t, 3)
 			musttest.Get(blob.Write(t.Context(), store, "k", want, blob.Cond{}))(t)
-			stream, info, err := store.Get(t.Context(), "k", part)
-			require.NoError(t, err)
+			stream, info := musttest.Get2(store.Get(t.Context(), "k", part))(t)
 			defer func() { _ = stream.Close() }()
 			var got bytes.Buffer
 			musttest.Get(got.ReadFrom(stream))(t)
@@ -484,10 +481,7 @@ func TestAStoreThatNeverAnswersFailsTransiently(t *testing.T) {
 	t.Run("a read", func(t *testing.T) {
 		t.Parallel()
 		store := serving(t, func(_ http.ResponseWriter, r *http.Request) { hang(r) })
-		stalls(t, within(t, func() error {
-			_, err := store.Stat(t.Context(), "k")
-			return err
-		}))
+		stalls(t, within(t, func() error { return musttest.Err(store.Stat(t.Context(), "k")) }))
 	})
 	t.Run("a conditional write, which is sent once", func(t *testing.T) {
 		t.Parallel()
@@ -498,8 +492,7 @@ func TestAStoreThatNeverAnswersFailsTransiently(t *testing.T) {
 			hang(r)
 		})
 		stalls(t, within(t, func() error {
-			_, err := blob.Write(t.Context(), store, "k", []byte("x"), blob.Cond{Absent: true})
-			return err
+			return musttest.Err(blob.Write(t.Context(), store, "k", []byte("x"), blob.Cond{Absent: true}))
 		}))
 		if arrived.Load() > 1 { // none, where the server did not come to it in time
 			t.Errorf("it was sent %d times", arrived.Load())
@@ -514,8 +507,7 @@ func TestAnUploadThatMovesNoByteFailsTransiently(t *testing.T) {
 		hang(r) // the rest is never read: what the line holds fills up
 	})
 	stalls(t, within(t, func() error {
-		_, err := store.Put(t.Context(), "k", bytes.NewReader(make([]byte, 7<<20)), 7<<20, blob.Cond{Absent: true})
-		return err
+		return musttest.Err(store.Put(t.Context(), "k", bytes.NewReader(make([]byte, 7<<20)), 7<<20, blob.Cond{Absent: true}))
 	}))
 }
 
@@ -597,9 +589,6 @@ func TestACallersOwnEndIsNoStall(t *testing.T) {
 	store := guarded(t, long, func(_ http.ResponseWriter, r *http.Request) { hang(r) })
 	ctx, cancel := context.WithTimeout(t.Context(), stall)
 	defer cancel()
-	err := within(t, func() error {
-		_, err := store.Stat(ctx, "k")
-		return err
-	})
+	err := within(t, func() error { return musttest.Err(store.Stat(ctx, "k")) })
 	assert.ErrorIs(t, err, context.DeadlineExceeded)
 }

@@ -240,8 +240,7 @@ func TestAListingSaysWhatIsArchived(t *testing.T) {
 		store := musttest.Get(s3.Open(t.Context(), at(server.URL, "p")))(t)
 		asked = 0 // opening a store lists, too
 		got := ""
-		for info, err := range store.List(t.Context(), "", "") {
-			require.NoError(t, err)
+		for info := range musttest.All(t, store.List(t.Context(), "", "")) {
 			got += strings.TrimSuffix(info.Key+":"+info.Archived, ":") + " "
 		}
 		assert.True(t, got == c.want && asked == c.asked, "%s: %s after %d requests, want %s", name, got, asked, c.want)
@@ -280,8 +279,7 @@ func TestTheEncodingOfAnObjectIsTold(t *testing.T) {
 			w.Header().Set("Content-Encoding", c[1])
 			fmt.Fprint(w, "bytes")
 		})
-		body, info, err := store.Get(t.Context(), c[0], blob.All)
-		require.NoError(t, err)
+		body, info := musttest.Get2(store.Get(t.Context(), c[0], blob.All))(t)
 		raw, err := io.ReadAll(body)
 		assert.True(t, err == nil && string(raw) == "bytes" && info.Encoding == c[2], "%v: %q %+v %v", c, raw, info, err)
 		_ = body.Close()

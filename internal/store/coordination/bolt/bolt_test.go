@@ -37,8 +37,7 @@ func TestAccountsAndControlOutliveAKilledProcess(t *testing.T) {
 	if path := os.Getenv(victim); path != "" {
 		store := open(t, path)
 		require.NoError(t, store.SetControl(t.Context(), "i/g", []byte("paused")))
-		_, _, err := store.ExchangeAccount(t.Context(), "i/g", "worker-1", []byte("41 calls"))
-		require.NoError(t, err)
+		musttest.Get2(store.ExchangeAccount(t.Context(), "i/g", "worker-1", []byte("41 calls")))(t)
 		require.NoError(t, store.SetProblem(t.Context(), "i/g", "chat", []byte("no answer")))
 		musttest.Get(store.TakeQuota(t.Context(), "s", "1", coordination.Use{1, 1, 10, 5}, coordination.Unlimited))(t)
 		require.NoError(t, store.SettleQuota(t.Context(), "s", "1", coordination.Use{1, 1, 7, 3}))

@@ -17,9 +17,8 @@ import (
 func TestClaimsThatRanOutGo(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := NewClaims()
-		if got, err := c.Claim(t.Context(), "held", "a", 24*time.Hour); err != nil || !got {
-			t.Fatal(got, err)
-		}
+		got, err := c.Claim(t.Context(), "held", "a", 24*time.Hour)
+		require.True(t, err == nil && got, "%v %v", got, err)
 		for n := range 50 {
 			keys := make([]string, 1000)
 			for i := range keys {
@@ -34,13 +33,12 @@ func TestClaimsThatRanOutGo(t *testing.T) {
 		time.Sleep(time.Minute) // nothing is claimed
 		kept := c.kept()
 		assert.True(t, kept == 1 && c.most == 1, "%d claims are kept where one holds, with room for %d", kept, c.most)
-		got, _ := c.Claim(t.Context(), "held", "b", time.Minute)
+		got, _ = c.Claim(t.Context(), "held", "b", time.Minute)
 		assert.True(t, !got, "a claim that holds went with the others")
 		require.NoError(t, c.Release(t.Context(), "held", "a"))
 		time.Sleep(2 * sweepEvery)
-		if c.mu.Lock(); c.sweeper != nil {
-			t.Error("nothing is claimed, and is swept all the same")
-		}
+		c.mu.Lock()
+		assert.True(t, c.sweeper == nil, "nothing is claimed, and is swept all the same")
 		c.mu.Unlock()
 	})
 }

@@ -51,15 +51,10 @@ func TestABucketNeverHoldsMoreThanAMinute(t *testing.T) {
 		got := musttest.Get(claims.Reserve(t.Context(), "e", 0, 100, 0, 100))(t)
 		return got.Wait
 	}
-	if wait := reserve(); wait != 0 {
-		t.Fatalf("the first waits %s", wait)
-	}
+	require.Zero(t, reserve(), "the first waits")
 	require.NoError(t, claims.Settle(t.Context(), "e", -1_000_000))
-	if wait := reserve(); wait != 0 {
-		t.Errorf("after a refund it waits %s", wait)
-	}
-	wait := reserve()
-	assert.True(t, wait > 0, "a refund larger than the window was kept")
+	assert.Zero(t, reserve(), "after a refund it waits")
+	assert.Positive(t, reserve(), "a refund larger than the window was kept")
 }
 
 func TestAQuotaBeginsAgainAtMidnight(t *testing.T) {

@@ -41,10 +41,8 @@ func TestInstallationsShareAServerAndNeverMeet(t *testing.T) {
 		require.NoError(t, store.SetAccount(t.Context(), "i/g", id, []byte("1")))
 	}
 	for id, store := range stores {
-		state, err := store.ReadState(t.Context(), "i/g")
-		assert.True(t, err == nil && string(state) == id, "%s reads the state %q, %v", id, state, err)
-		all, err := store.ReadAccounts(t.Context(), "i/g")
-		assert.True(t, err == nil && len(all) == 1, "%s reads the accounts %q, %v", id, all, err)
+		assert.Equal(t, id, string(musttest.Get(store.ReadState(t.Context(), "i/g"))(t)), "%s reads the state", id)
+		assert.Len(t, musttest.Get(store.ReadAccounts(t.Context(), "i/g"))(t), 1, "%s reads the accounts", id)
 		got, err := store.Claim(t.Context(), "k", id, time.Minute)
 		assert.True(t, err == nil && got, "%s is kept from its own claim by the other's: %v", id, err)
 	}

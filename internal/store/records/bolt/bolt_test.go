@@ -36,10 +36,8 @@ func TestRecordsAndIdentitySurviveReopening(t *testing.T) {
 	store = open(t, path)
 	values, err := store.GetRecords(t.Context(), []string{"k"})
 	assert.True(t, err == nil && string(values[0]) == "v", "got %q, %v", values, err)
-	after, err := store.Identity(t.Context())
-	assert.True(t, err == nil && after == before, "identity was %q and is %q, %v", before, after, err)
-	err = store.RecordOwner(t.Context(), "bbbbbbbb0000")
-	assert.True(t, fault.Is(err, fault.StoreOwned), "another owner: %v", err)
+	assert.Equal(t, before, musttest.Get(store.Identity(t.Context()))(t), "identity was %q and is", before)
+	musttest.Code(t, store.RecordOwner(t.Context(), "bbbbbbbb0000"), fault.StoreOwned, "another owner")
 }
 
 func TestAFileThatIsMadeAnewHasAnotherIdentity(t *testing.T) {
@@ -51,8 +49,7 @@ func TestAFileThatIsMadeAnewHasAnotherIdentity(t *testing.T) {
 	}
 	before := identity()
 	require.NoError(t, os.Remove(path))
-	after := identity()
-	assert.True(t, after != before, "a store that lost its memory says that it did not")
+	assert.NotEqual(t, before, identity(), "a store that lost its memory says that it did not")
 }
 
 func TestADamagedFileIsNamedAndKept(t *testing.T) {

@@ -48,9 +48,7 @@ func TestAReplicaNamesTheFix(t *testing.T) {
 // A server that was wiped, or restarted without its data, may have forgotten what it said yes to.
 func TestAServerThatLostItsMemoryHasAnotherIdentity(t *testing.T) {
 	url := redistest.Server(t)
-	identity := func(store *redis.Store) string {
-		return musttest.Get(store.Identity(t.Context()))(t)
-	}
+	identity := func(store *redis.Store) string { return musttest.Get(store.Identity(t.Context()))(t) }
 	before := identity(redis.New(redistest.Empty(t, url)))
 	assert.Equal(t, before, identity(redis.New(redistest.Open(t, url))), "the same server was")
 	after := identity(redis.New(redistest.Empty(t, url)))

@@ -63,8 +63,7 @@ func identity(t *testing.T, store *Store) string {
 func TestADamagedRowIsNeverGivenAndIsWrittenAgain(t *testing.T) {
 	for situation, bit := range map[string]byte{"a sign": 31, "an exponent": 25, "the last bit of a number": 0} {
 		t.Run(situation, func(t *testing.T) {
-			dir := t.TempDir()
-			store, rows := filled(t, dir, 200)
+			dir, store, rows := filledFolder(t, 200)
 			before := identity(t, store)
 			path, raw := onePart(t, store, dir)
 			at := exactAt(t, path, rows[7].Key) + 4*5
@@ -90,8 +89,7 @@ func TestADamagedRowIsNeverGivenAndIsWrittenAgain(t *testing.T) {
 
 // A repair that was cut off between its two files leaves the damaged row beside the new one.
 func TestADamagedRowBesideAWholeOneIsPassedOver(t *testing.T) {
-	dir := t.TempDir()
-	store, rows := filled(t, dir, 50)
+	dir, store, rows := filledFolder(t, 50)
 	path, raw := onePart(t, store, dir)
 	twice(t, dir, rows)
 	raw[exactAt(t, path, rows[3].Key)] ^= 1
@@ -107,8 +105,7 @@ func TestADamagedRowBesideAWholeOneIsPassedOver(t *testing.T) {
 
 // A merge must not give a damaged row a checksum that fits it.
 func TestAMergeKeepsADamagedRowDamaged(t *testing.T) {
-	dir := t.TempDir()
-	store, rows := filled(t, dir, 60)
+	dir, store, rows := filledFolder(t, 60)
 	path, raw := onePart(t, store, dir)
 	raw[exactAt(t, path, rows[9].Key)+3] ^= 0x80 // a sign
 	write(t, path, raw)
@@ -124,14 +121,12 @@ func TestAMergeKeepsADamagedRowDamaged(t *testing.T) {
 // A part that was copied over another is whole, and has not the rows of the place where it lies.
 func TestAPartOfAnotherPlaceIsRefused(t *testing.T) {
 	for _, to := range []string{"c/00000001.part", "d/00000000.part"} {
-		dir := t.TempDir()
-		store, rows := filled(t, dir, 20)
+		dir, store, rows := filledFolder(t, 20)
 		require.NoError(t, store.Create(t.Context(), "d", vectorstest.Dim))
 		require.NoError(t, store.Upsert(t.Context(), "d", rows))
 		_, raw := onePart(t, store, dir)
 		write(t, filepath.Join(dir, to), raw)
-		_, err := open(t, dir).Count(t.Context(), to[:1])
-		assert.True(t, fault.Is(err, fault.NotFound), "%s: %v", to, err)
+		musttest.Code(t, musttest.Err(open(t, dir).Count(t.Context(), to[:1])), fault.NotFound, to)
 	}
 }
 
@@ -140,8 +135,7 @@ func TestADamagedMetaIsWrittenAgain(t *testing.T) {
 	for name, torn := range map[string]string{
 		"empty": "", "cut": `{"di`, "zeroed": "\x00\x00\x00", "no dimension": "{}", "below zero": `{"dim":-4}`,
 	} {
-		dir := t.TempDir()
-		store, rows := filled(t, dir, 30)
+		dir, store, rows := filledFolder(t, 30)
 		require.NoError(t, store.Create(t.Context(), "bare", vectorstest.Dim))
 		require.NoError(t, store.Close())
 		for _, collection := range []string{"c", "bare"} {
@@ -181,10 +175,8 @@ func TestACollectionThatLacksAPartIsSetAside(t *testing.T) {
 		rows, part := lose(t, dir)
 		require.NoError(t, damage(dir, part))
 		store := open(t, dir)
-		err := store.Load(t.Context(), "c")
-		assert.True(t, fault.Is(err, fault.NotFound), "%s: load gave %v", name, err)
-		_, err = store.Identity(t.Context(), "c")
-		assert.True(t, fault.Is(err, fault.NotFound), "%s: no build sees it: %v", name, err)
+		musttest.Code(t, store.Load(t.Context(), "c"), fault.NotFound, "%s: load gave", name)
+		musttest.Code(t, musttest.Err(store.Identity(t.Context(), "c")), fault.NotFound, "%s: no build sees it", name)
 		fill(t, store, rows)
 		counts(t, store, 40)
 	}
@@ -243,16 +235,13 @@ func TestADescriptionWithAnotherDimensionIsDamage(t *testing.T) {
 func TestAPartThatIsDamagedWhileItIsOpenIsDamage(t *testing.T) {
 	for name, use := range map[string]func(store *Store, row vectors.Row) error{
 		"search": func(store *Store, row vectors.Row) error {
-			_, err := store.Search(t.Context(), "c", row.Vector, 5)
-			return err
+			return musttest.Err(store.Search(t.Context(), "c", row.Vector, 5))
 		},
 		"fetch": func(store *Store, row vectors.Row) error {
-			_, err := store.Fetch(t.Context(), "c", []string{row.Key})
-			return err
+			return musttest.Err(store.Fetch(t.Context(), "c", []string{row.Key}))
 		},
 		"has": func(store *Store, row vectors.Row) error {
-			_, err := store.Has(t.Context(), "c", []string{row.Key})
-			return err
+			return musttest.Err(store.Has(t.Context(), "c", []string{row.Key}))
 		},
 		"upsert": func(store *Store, row vectors.Row) error { return store.Upsert(t.Context(), "c", []vectors.Row{row}) },
 		"delete": func(store *Store, row vectors.Row) error { return store.Delete(t.Context(), "c", []string{row.Key}) },
@@ -265,12 +254,10 @@ func TestAPartThatIsDamagedWhileItIsOpenIsDamage(t *testing.T) {
 			},
 		} {
 			t.Run(name+" "+situation, func(t *testing.T) {
-				dir := t.TempDir()
-				store, rows := filled(t, dir, 3000)
+				dir, store, rows := filledFolder(t, 3000)
 				require.NoError(t, store.Load(t.Context(), "c"))
 				spoilOpen(t, dir, spoil)
-				err := use(store, rows[0])
-				require.True(t, fault.Is(err, fault.NotFound), "got %v", err)
+				musttest.Fail(t, use(store, rows[0]), fault.NotFound)
 				require.NoError(t, store.Create(t.Context(), "c", len(rows[0].Vector)))
 				require.NoError(t, store.Load(t.Context(), "c"))
 				assert.NoError(t, use(store, rows[0]))
@@ -296,8 +283,7 @@ func TestReopenSeesThePartsAsTheNextProcess(t *testing.T) {
 		"magic": {missing: true, spoil: func(raw []byte) []byte { raw[0] ^= 1; return raw }},
 	} {
 		t.Run(situation, func(t *testing.T) {
-			dir := t.TempDir()
-			store, rows := filled(t, dir, 200)
+			dir, store, rows := filledFolder(t, 200)
 			remove(t, store, rows[:3])
 			require.NoError(t, store.Load(t.Context(), "c"))
 			before := identity(t, store)
@@ -325,8 +311,7 @@ func TestReopenSeesThePartsAsTheNextProcess(t *testing.T) {
 
 // A part that another file was renamed over is read from that file.
 func TestReopenReadsAFileThatReplacedAnOpenOne(t *testing.T) {
-	dir := t.TempDir()
-	store, rows := filled(t, dir, 200)
+	dir, store, rows := filledFolder(t, 200)
 	path := matching(t, dir, "*"+partEnd)[0]
 	raw := musttest.Get(os.ReadFile(path))(t)
 	raw[exactAt(t, path, rows[7].Key)] ^= 1
@@ -357,8 +342,7 @@ func TestADamagedCollectionIsSetAsideAndFilledAgain(t *testing.T) {
 			path, raw := onePart(t, store, dir)
 			write(t, path, spoil(raw))
 			store = open(t, dir)
-			_, err := store.Count(t.Context(), "c")
-			assert.True(t, fault.Is(err, fault.NotFound), "%s: %v", situation, err)
+			musttest.Code(t, musttest.Err(store.Count(t.Context(), "c")), fault.NotFound, situation)
 			assert.Empty(t, musttest.Get(store.List(t.Context(), ""))(t), "%s: listed", situation)
 			assert.FileExists(t, filepath.Join(dir, "c.damaged", filepath.Base(path)), "%s", situation)
 			require.NoError(t, store.Create(t.Context(), "c", vectorstest.Dim))

@@ -83,17 +83,15 @@ func TestRowsSurviveReopeningAndMerging(t *testing.T) {
 		require.NoError(t, store.Upsert(t.Context(), "c", rs[at:at+20]))
 	}
 	require.NoError(t, store.Load(t.Context(), "c"))
-	if n := len(store.open["c"].parts); n > maxParts {
-		t.Errorf("%d parts after load", n)
-	}
+	n := len(store.open["c"].parts)
+	assert.True(t, n <= maxParts, "%d parts after load", n)
 	require.NoError(t, store.Close())
 	store = open(t, dir)
 	assert.Equal(t, int64(len(rs)), musttest.Get(store.Count(t.Context(), "c"))(t))
 }
 
 func TestDamageAnywhereButInTheExactRowsIsSeenAtOpen(t *testing.T) {
-	dir := t.TempDir()
-	store, _ := filled(t, dir, 50)
+	dir, store, _ := filledFolder(t, 50)
 	require.NoError(t, store.Close())
 	part := matching(t, dir, "*.part")[0]
 	whole := musttest.Get(os.ReadFile(part))(t)
@@ -120,8 +118,7 @@ func TestDamageAnywhereButInTheExactRowsIsSeenAtOpen(t *testing.T) {
 
 // What a crash left half written has another name, and is no part.
 func TestWhatACrashLeftIsNoPart(t *testing.T) {
-	dir := t.TempDir()
-	store, _ := filled(t, dir, 20)
+	dir, store, _ := filledFolder(t, 20)
 	require.NoError(t, store.Close())
 	for _, name := range []string{"00000001.part.tmp", "00000001.dead.tmp", "meta.json.tmp", "notes.txt", "x.part"} {
 		require.NoError(t, os.WriteFile(filepath.Join(dir, "c", name), []byte("half"), 0o600))
@@ -134,8 +131,7 @@ func TestWhatACrashLeftIsNoPart(t *testing.T) {
 
 // A merge that a crash cut off leaves rows twice: a search gives each once.
 func TestRowsThatAreThereTwiceAreFoundOnce(t *testing.T) {
-	dir := t.TempDir()
-	store, rs := filled(t, dir, 40)
+	dir, store, rs := filledFolder(t, 40)
 	require.NoError(t, store.Close())
 	twice(t, dir, rs)
 	store = open(t, dir)
@@ -172,6 +168,13 @@ func filled(t *testing.T, dir string, n int) (*Store, []vectors.Row) {
 	return store, rs
 }
 
+// filledFolder is filled, in a folder of its own.
+func filledFolder(t *testing.T, n int) (dir string, store *Store, rows []vectors.Row) {
+	dir = t.TempDir()
+	store, rows = filled(t, dir, n)
+	return dir, store, rows
+}
+
 func fill(t *testing.T, store *Store, rows []vectors.Row) {
 	require.NoError(t, store.Create(t.Context(), "c", len(rows[0].Vector)))
 	require.NoError(t, store.Upsert(t.Context(), "c", rows))
@@ -197,8 +200,7 @@ func matching(t *testing.T, dir, pattern string) []string {
 func TestDeletedRowsStayDeletedAfterReopening(t *testing.T) {
 	for _, gone := range []int{1, 249, 250, 999, 1000} { // below the share that rewrites, at it, and all
 		t.Run(fmt.Sprint(gone), func(t *testing.T) {
-			dir := t.TempDir()
-			store, rs := filled(t, dir, 1000)
+			dir, store, rs := filledFolder(t, 1000)
 			remove(t, store, rs[:gone])
 			counts(t, store, 1000-gone)
 			require.NoError(t, store.Close())
@@ -214,25 +216,22 @@ func TestDeletedRowsStayDeletedAfterReopening(t *testing.T) {
 
 // A sweep deletes in many batches; writing all rows again at each would cost the square of the collection.
 func TestAFewDeletionsDoNotWriteThePartAnew(t *testing.T) {
-	dir := t.TempDir()
-	store, rs := filled(t, dir, 1000)
+	dir, store, rs := filledFolder(t, 1000)
 	before := matching(t, dir, "*.part")
 	for i := range 24 {
 		remove(t, store, rs[10*i:10*i+10])
 	}
-	if after := matching(t, dir, "*.part"); len(after) != 1 || after[0] != before[0] {
-		t.Errorf("parts %v became %v", before, after)
-	}
-	remove(t, store, rs[240:260])
 	after := matching(t, dir, "*.part")
+	assert.True(t, len(after) == 1 && after[0] == before[0], "parts %v became %v", before, after)
+	remove(t, store, rs[240:260])
+	after = matching(t, dir, "*.part")
 	assert.True(t, len(after) == 1 && after[0] != before[0] && len(matching(t, dir, "*.dead")) == 0,
 		"a quarter is dead, and the parts are %v", after)
 	counts(t, store, 740)
 }
 
 func TestOnlyPartsThatAreMostlyDeadAreWrittenAnew(t *testing.T) {
-	dir := t.TempDir()
-	store, rs := filled(t, dir, 400)
+	dir, store, rs := filledFolder(t, 400)
 	more := vectorstest.Rows(400, vectorstest.Dim, 12)
 	require.NoError(t, store.Upsert(t.Context(), "c", more))
 	before := matching(t, dir, "*.part")
@@ -245,8 +244,7 @@ func TestOnlyPartsThatAreMostlyDeadAreWrittenAnew(t *testing.T) {
 
 // A crash between the removal of a part and of its list leaves a list: a new part of that number must not get it.
 func TestAListWithoutItsPartTouchesNoOther(t *testing.T) {
-	dir := t.TempDir()
-	store, rs := filled(t, dir, 100)
+	dir, store, rs := filledFolder(t, 100)
 	remove(t, store, rs[:5])
 	lists := matching(t, dir, "*.dead")
 	require.True(t, len(lists) == 1, "%v", lists)
@@ -269,8 +267,7 @@ func TestADamagedListOfDeletedRowsIsNamed(t *testing.T) {
 		"empty":         func([]byte) []byte { return nil },
 	} {
 		t.Run(name, func(t *testing.T) {
-			dir := t.TempDir()
-			store, rs := filled(t, dir, 100)
+			dir, store, rs := filledFolder(t, 100)
 			remove(t, store, rs[:5])
 			require.NoError(t, store.Close())
 			list := matching(t, dir, "*.dead")[0]
@@ -283,8 +280,7 @@ func TestADamagedListOfDeletedRowsIsNamed(t *testing.T) {
 
 // A deletion that could not be written must not be taken for one that was when it is repeated.
 func TestADeletionThatFailedIsWrittenWhenItIsRepeated(t *testing.T) {
-	dir := t.TempDir()
-	store, rs := filled(t, dir, 100)
+	dir, store, rs := filledFolder(t, 100)
 	obstacle := filepath.Join(dir, "c", "00000000.dead.tmp")
 	require.NoError(t, os.Mkdir(obstacle, 0o755))
 	err := store.Delete(t.Context(), "c", []string{rs[0].Key})
@@ -300,11 +296,10 @@ func TestADeletionThatFailedIsWrittenWhenItIsRepeated(t *testing.T) {
 func TestFilesOfVectorsAreTheirOwnersAlone(t *testing.T) {
 	root := filepath.Join(t.TempDir(), "vectors")
 	store, rows := open(t, root), vectorstest.Rows(50, vectorstest.Dim, 3)
-	err := errors.Join(store.Create(t.Context(), "c", vectorstest.Dim), store.Upsert(t.Context(), "c", rows),
-		store.Delete(t.Context(), "c", []string{rows[0].Key}), store.Load(t.Context(), "c"))
-	require.NoError(t, err)
+	require.NoError(t, errors.Join(store.Create(t.Context(), "c", vectorstest.Dim), store.Upsert(t.Context(), "c", rows),
+		store.Delete(t.Context(), "c", []string{rows[0].Key}), store.Load(t.Context(), "c")))
 	seen := map[string]bool{}
-	err = filepath.WalkDir(root, func(path string, entry fs.DirEntry, err error) error {
+	err := filepath.WalkDir(root, func(path string, entry fs.DirEntry, err error) error {
 		if err != nil {
 			return err
 		}
@@ -407,16 +402,13 @@ func TestDeletedRowsAreNotFoundByAnIndex(t *testing.T) {
 	require.NoError(t, store.Delete(t.Context(), "c", keys))
 	require.Equal(t, 1, withIndex(store, 100), "no index is used")
 	left := slices.DeleteFunc(slices.Clone(rows), func(row vectors.Row) bool { return gone[row.Key] })
-	if share := recall(t, store, left, 100); share < 0.98 {
-		t.Errorf("recall@100 is %.4f", share)
-	}
+	assert.GreaterOrEqual(t, recall(t, store, left, 100), 0.98, "recall@100 is")
 	remove(t, store, left[:indexedRows/4]) // the part is written again
 	left = left[indexedRows/4:]
-	if share := recall(t, store, left, 100); share != 1 || withIndex(store, 100) != 0 {
-		t.Errorf("without an index recall@100 is %.4f", share)
-	}
+	share := recall(t, store, left, 100)
+	assert.True(t, share == 1 && withIndex(store, 100) == 0, "without an index recall@100 is %.4f", share)
 	reload(t, store)
-	share := recall(t, store, left, 10)
+	share = recall(t, store, left, 10)
 	assert.True(t, share >= 0.99 && withIndex(store, 10) == 1, "with another index recall@10 is %.4f", share)
 }
 
@@ -449,8 +441,7 @@ func TestRowsBesideAnIndexAreFound(t *testing.T) {
 	reload(t, store)
 	n = len(store.open["c"].parts)
 	assert.True(t, n == 2 && withIndex(store, 10) == 2, "%d parts, %d with an index", n, withIndex(store, 10))
-	share := recall(t, store, append(slices.Clone(rows), more...), 10)
-	assert.True(t, share >= 0.99, "recall@10 is %.4f", share)
+	assert.GreaterOrEqual(t, recall(t, store, append(slices.Clone(rows), more...), 10), 0.99, "recall@10 is")
 }
 
 // An index whose part is gone belongs to no part, and must not become that of a new part of the number.
@@ -460,9 +451,7 @@ func TestAnIndexGoesWithItsPart(t *testing.T) {
 	path := matching(t, dir, "*"+indexEnd)[0]
 	kept := musttest.Get(os.ReadFile(path))(t)
 	remove(t, store, rows)
-	if left := matching(t, dir, "*"+indexEnd); len(left) != 0 {
-		t.Errorf("left: %v", left)
-	}
+	assert.Empty(t, matching(t, dir, "*"+indexEnd), "left")
 	require.NoError(t, store.Close())
 	write(t, path, kept)
 	counts(t, open(t, dir), 0)
@@ -562,10 +551,7 @@ func TestAnIndexIsMadeInMemoryThatDoesNotGrowWithItsRows(t *testing.T) {
 		require.NoError(t, writePart(path, dim, sourceOf(sortRows(vectorstest.Rows(rows, dim, 7)), dim)))
 		p := musttest.Get(openPart(path))(t)
 		defer func() { _ = p.close() }()
-		return allocated(t, func() error {
-			_, err := writeIndex(t.Context(), p)
-			return err
-		})
+		return allocated(t, func() error { return musttest.Err(writeIndex(t.Context(), p)) })
 	}
 	few, many := made(rows), made(4*rows)
 	if more := many - few; more > 2*3*rows { // factors alone are four bytes a row

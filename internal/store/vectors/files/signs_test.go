@@ -494,7 +494,6 @@ func TestFloorsAreInTheOrderOfNumbers(t *testing.T) {
 	low.floor, high.floor = 0.25, 0.5
 	high.shareFloor()
 	low.shareFloor()
-	if low.raiseFloor(); low.floor != 0.5 {
-		t.Errorf("the floor is %g, and another one has 0.5", low.floor)
-	}
+	low.raiseFloor()
+	assert.True(t, low.floor == 0.5, "the floor is %g, and another one has 0.5", low.floor)
 }

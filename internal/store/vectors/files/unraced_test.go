@@ -21,8 +21,7 @@ func TestAnIndexFindsWhatIsBest(t *testing.T) {
 		store, rows := fill(t, t.TempDir(), indexedRows)
 		for _, n := range []int{1, 10, 100, 133, 208} {
 			require.True(t, withIndex(store, n) == 1 || n > 100 && name == "signs", "%s: no index for %d rows", name, n)
-			share := recall(t, store, rows, n)
-			assert.True(t, share >= 0.99, "%s: recall@%d is %.4f", name, n, share)
+			assert.GreaterOrEqual(t, recall(t, store, rows, n), 0.99, "%s: recall@%d is", name, n)
 		}
 		assert.Zero(t, withIndex(store, 1001), "%s: so many that no index was measured for them", name)
 		assert.Equal(t, 1.0, recall(t, store, rows, 1001), "%s: many", name)
