@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/unweaver/unweaver/internal/core"
@@ -25,7 +26,7 @@ func BenchmarkFilterAtS(b *testing.B) {
 			var took []time.Duration
 			for b.Loop() {
 				begun := time.Now()
-				retrieve.CountAllowed(set, one.filter)
+				retrieve.CountAllowed(retrieve.GenerationOf(set), one.filter)
 				took = append(took, time.Since(begun))
 			}
 			slices.Sort(took)
@@ -33,6 +34,30 @@ func BenchmarkFilterAtS(b *testing.B) {
 			b.ReportMetric(float64(took[len(took)*99/100].Microseconds())/1000, "p99-ms")
 		})
 	}
+}
+
+// Verdicts are those of their filter alone, and of the last filters.
+func TestVerdictsAreThoseOfTheirFilter(t *testing.T) {
+	set := documentsAtS(t, 500, nil)
+	generation, filters := retrieve.GenerationOf(set), filtersAtS(t)
+	yes := true
+	for i := range 20 {
+		one := retrieve.Condition{Field: "kind", In: retrieve.NewValues([]string{fmt.Sprintf("kind%d", i)})}
+		if i%2 > 0 {
+			one = retrieve.Condition{Field: "kind", Not: one.In, Exists: &yes}
+		}
+		filter := retrieve.Filter{Metadata: []retrieve.Condition{one}, Prefix: fmt.Sprintf("000%d", i%3)}
+		filters = append(filters, filterAtS{fmt.Sprint(i), filter},
+			filterAtS{fmt.Sprint("or ", i), retrieve.Filter{Any: []retrieve.Filter{filter, {Prefix: "0004"}}}})
+	}
+	for range 2 {
+		for _, one := range filters {
+			want := retrieve.CountAllowed(retrieve.GenerationOf(set), one.filter)
+			assert.Equal(t, want, retrieve.CountAllowed(generation, one.filter), one.name)
+			assert.Equal(t, want, retrieve.CountAllowed(generation, one.filter), "%s again", one.name)
+		}
+	}
+	assert.Equal(t, 16, retrieve.CountKept(generation))
 }
 
 // BenchmarkVersionsAtS reads when each of 100,000 documents holds, as an opening does, and asks for all at a time.
@@ -68,7 +93,7 @@ type filterAtS struct {
 }
 
 // documentsAtS opens so many documents with four fields each.
-func documentsAtS(b *testing.B, documents int, add func(i int, meta map[string]string)) *liveset.Set {
+func documentsAtS(b testing.TB, documents int, add func(i int, meta map[string]string)) *liveset.Set {
 	b.Helper()
 	class := core.ID{1}
 	writer, run := split.NewWriter(), classrun.NewWriter()
@@ -106,7 +131,7 @@ func documentsAtS(b *testing.B, documents int, add func(i int, meta map[string]s
 	return set
 }
 
-func filtersAtS(b *testing.B) []filterAtS {
+func filtersAtS(b testing.TB) []filterAtS {
 	b.Helper()
 	bound := func(operator, text string) retrieve.Bound {
 		at, ok := retrieve.ParseScalar(text)
