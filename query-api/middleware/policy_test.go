@@ -154,6 +154,15 @@ func TestAKeyAllowsItsScopeAndItsIndexesAlone(t *testing.T) {
 	}
 }
 
+// Where no key is required, one that cannot be looked up is no proof, and the error says why.
+func TestAKeyThatCannotBeLookedUpIsNoProof(t *testing.T) {
+	ring := access.NewRing(blobmemory.New(), slog.New(slog.DiscardHandler), nil) // which has not read its store
+	for key, want := range map[string]fault.Code{"uw_some": fault.KeysUnknown, "": fault.Unauthorized} {
+		_, caller := passed(t, Policy{AnyHost: true, Keys: ring}, bearer(key))
+		assert.True(t, caller.MayRead("docs") && fault.CodeOf(caller.NeedProof()) == want, "%q: %v", key, caller.NeedProof())
+	}
+}
+
 func TestMoneyOfADayIsSpentOnce(t *testing.T) {
 	all := newLimits(access.Limits{MoneyPerDay: 1})
 	key := &access.Key{ID: "one"}
