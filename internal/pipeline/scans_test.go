@@ -246,7 +246,7 @@ func TestRefusedTagsAreOneProblem(t *testing.T) {
 		return noTags{store, &asked}, err
 	}
 	first := s.night(t).manifest.Generation
-	for n, requests := range []int64{2, 2, 2, 2} {
+	for n, requests := range []int64{2, 2, 2, 3} {
 		report := s.report(t)
 		assert.Equal(t, requests, asked.Swap(0))
 		require.Len(t, report.Problems, 1)
