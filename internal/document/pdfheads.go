@@ -86,7 +86,8 @@ func bodySize(read []*pdfPage) float64 {
 }
 
 func looksLikeHeading(lines []pdfLine, body float64) bool {
-	if len(lines) > headingLines || lines[0].size < headingSize*body || lines[0].margin || lines[0].slanted {
+	if len(lines) > headingLines || lines[0].size < headingSize*body || lines[0].margin || lines[0].slanted ||
+		lines[0].table {
 		return false
 	}
 	runes, letters := 0, false

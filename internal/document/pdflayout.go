@@ -16,7 +16,9 @@ type pdfLine struct {
 	size float64 // of its largest letters
 	gap  bool    // more room than between lines of a paragraph is above it
 	box  box     // that it takes on the page
+	row  row     // whose text it is, until tables are found
 
+	table   bool // it is a row of a table
 	heading int  // lines of the heading that begins here
 	margin  bool // a header or footer, which pages repeat
 	edge    bool // it stands where headers and footers do
@@ -140,7 +142,7 @@ func (r row) size() float64 {
 
 // linesOfPage puts what a page shows into lines: first what is upright, then what is turned, each as it is read once it
 // is turned back.
-func linesOfPage(words []glyphs, height float64) []pdfLine {
+func linesOfPage(words []glyphs, height float64, rules []box) []pdfLine {
 	var turns [slanted + 1][]glyphs
 	for _, word := range words {
 		turns[word.turn] = append(turns[word.turn], word)
@@ -155,12 +157,15 @@ func linesOfPage(words []glyphs, height float64) []pdfLine {
 				of = append(of, pdfLine{text: word.text, y: word.y, size: word.size, box: word.box, slanted: true})
 			}
 		}
+		if turn == 0 {
+			markEdges(of, height)
+			of = writeTables(of, rules)
+		} else {
+			of = writeTables(of, nil)
+		}
 		for i := range of {
 			of[i].gap = of[i].gap || i == 0 && len(lines) > 0
 			of[i].box = of[i].box.turnBack((4 - turn) % 4)
-		}
-		if turn == 0 {
-			markEdges(of, height)
 		}
 		lines = append(lines, of...)
 	}
@@ -425,7 +430,7 @@ func linesOfRows(rows []row) []pdfLine {
 	var lines []pdfLine
 	usual := usualStep(rows)
 	for i, row := range rows {
-		line := pdfLine{y: row.y(), size: row.size(), box: row[0].box}
+		line := pdfLine{y: row.y(), size: row.size(), box: row[0].box, row: row}
 		var text strings.Builder
 		var before box
 		for n, segment := range row.inOrder() {

@@ -7,6 +7,7 @@ import (
 	"github.com/klippa-app/go-pdfium/enums"
 	"github.com/klippa-app/go-pdfium/references"
 	"github.com/klippa-app/go-pdfium/requests"
+	"github.com/klippa-app/go-pdfium/responses"
 	"github.com/klippa-app/go-pdfium/structs"
 )
 
@@ -119,7 +120,7 @@ func (r *pdfReader) loadPage(index int) (*pdfPage, error) {
 		return nil, err
 	}
 	words.levelValues(noted)
-	out.lines, out.lost = append(linesOfPage(words.found, out.height), beside...), words.lost
+	out.lines, out.lost = append(linesOfPage(words.found, out.height, words.rules), beside...), words.lost
 	if out.pictured, err = r.isPictured(page, out); err != nil {
 		return nil, err
 	}
@@ -159,8 +160,10 @@ func (w *pdfWords) prepareTexts(page requests.Page, read *pdfPage) error {
 		switch {
 		case isTrap(err):
 			return err
-		case err != nil: // it is no text
+		case err != nil:
 			continue
+		case mode.TextRenderMode == enums.FPDF_TEXTRENDERMODE_UNKNOWN: // it is no text
+			w.addRules(at)
 		case mode.TextRenderMode == enums.FPDF_TEXTRENDERMODE_INVISIBLE:
 			invisible = append(invisible, object.PageObject)
 		}
@@ -179,6 +182,19 @@ func (w *pdfWords) prepareTexts(page requests.Page, read *pdfPage) error {
 		}
 	}
 	return nil
+}
+
+// addRules notes the upper and the lower edge of what is no text, which may be lines of a table.
+func (w *pdfWords) addRules(at *responses.FPDFPageObj_GetBounds) {
+	if at == nil || at.Right-at.Left < shortestRule {
+		return
+	}
+	low := w.onPage(float64(at.Left), float64(at.Bottom), float64(at.Right), float64(at.Bottom))
+	high := w.onPage(float64(at.Left), float64(at.Top), float64(at.Right), float64(at.Top))
+	w.rules = append(w.rules, low)
+	if high.low-low.low > thickestRule {
+		w.rules = append(w.rules, high)
+	}
 }
 
 // outlineText gives a text an outline.

@@ -64,7 +64,7 @@ func (w *pdfWriter) writePage(page *pdfPage) {
 		if text == "" {
 			continue
 		}
-		if any && !line.gap {
+		if any && !line.gap && !line.table {
 			held, text = withoutHyphen(held, text)
 		}
 		if text == "" {

@@ -20,6 +20,7 @@ type pdfWords struct {
 	shown affine
 	sheet box // what is shown of the page
 	found []glyphs
+	rules []box // edges of lines and areas, which have no height
 
 	open   bool // the last of found goes on
 	blank  bool // a blank was seen behind it

@@ -77,12 +77,15 @@ func (t *tableHead) finish() (lines []string) {
 		lines = append(lines, line)
 		columns = max(columns, strings.Count(line, " | ")+1)
 		if i == start+names-1 && names <= mostNames && columns <= headColumns {
-			lines = append(lines, "|"+strings.Repeat(" --- |", columns))
+			lines = append(lines, dashesBelow(columns))
 		}
 	}
 	*t = tableHead{sheet: t.sheet, known: true}
 	return lines
 }
+
+// dashesBelow returns the line below the names of columns.
+func dashesBelow(columns int) string { return "|" + strings.Repeat(" --- |", columns) }
 
 // findNames returns how many rows name the columns or stand above the names, and the first of them; 0: none do. What
 // stands apart above these belongs to no table with names.

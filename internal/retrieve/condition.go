@@ -25,11 +25,12 @@ type Condition struct {
 type Values struct {
 	known   map[string]bool
 	lengths []int // of the texts, in bytes, each once
+	digest  core.Digest
 }
 
 // NewValues returns values that are looked up at once, however many there are.
 func NewValues(list []string) *Values {
-	out := &Values{known: make(map[string]bool, len(list))}
+	out := &Values{known: make(map[string]bool, len(list)), digest: core.Sum(list...)}
 	for _, text := range list {
 		out.known[text] = true
 		out.lengths = append(out.lengths, len(text))

@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/binary"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 
@@ -70,7 +71,40 @@ func TestARowOfAFrameIsFoundInAnyOrder(t *testing.T) {
 	}
 }
 
-// AllowedBy returns the test of a filter for chunks of a set, as a question has it: it knows no document yet.
-func AllowedBy(set *liveset.Set, filter Filter) func(chunk uint32) bool {
-	return (&Generation{Live: set}).newAllowed(context.Background(), Query{Filter: filter}).testNumbers()
+// CountInForce reads the versions of a set, and returns what counts the documents that are in force at a time.
+func CountInForce(set *liveset.Set, at time.Time) (count func() int) {
+	generation := &Generation{Live: set, versions: readVersions(set)}
+	return func() (left int) {
+		allowed := generation.newAllowed(context.Background(), Query{AsOf: at})
+		documents, _, _ := set.Counts()
+		for i := range documents {
+			if allowed.ofDocument(uint32(i)) {
+				left++
+			}
+		}
+		return left
+	}
+}
+
+// GenerationOf returns a generation that has a set and nothing else.
+func GenerationOf(set *liveset.Set) *Generation { return &Generation{Live: set} }
+
+// AllowedBy returns the test of a filter for chunks, as a question has it.
+func AllowedBy(generation *Generation, filter Filter) func(chunk uint32) bool {
+	return generation.newAllowed(context.Background(), Query{Filter: filter}).testNumbers()
+}
+
+// CountKept returns of how many filters a generation has verdicts.
+func CountKept(generation *Generation) int { return len(generation.verdicts.kept) }
+
+// CountAllowed returns how many documents a filter leaves in.
+func CountAllowed(generation *Generation, filter Filter) (left int) {
+	allowed := generation.newAllowed(context.Background(), Query{Filter: filter})
+	documents, _, _ := generation.Live.Counts()
+	for i := range documents {
+		if allowed.ofDocument(uint32(i)) {
+			left++
+		}
+	}
+	return left
 }

@@ -20,6 +20,8 @@ type allowed struct {
 	inForce    *TimeView // nil: of no time
 	lo, hi     int       // documents by prefix
 	all        bool
+	rest       Filter          // without the prefix, which lo and hi have
+	verdicts   verdicts        // of rest; nil: it leaves everything in
 	known      []int8          // of each document: 1 it is allowed, -1 it is not, 0 it was not asked for; nil: none was
 	ctx        context.Context //nolint:containedctx // once it is over, nothing is read for the question
 }
@@ -35,6 +37,10 @@ func (g *Generation) newAllowed(ctx context.Context, query Query) *allowed {
 	}
 	if !query.AsOf.IsZero() {
 		a.inForce = g.ViewVersions(query.AsOf, query.Without.Documents)
+	}
+	a.rest = query.Filter
+	if a.rest.Prefix = ""; !a.rest.IsEmpty() {
+		a.verdicts = g.verdicts.open(&a.rest, documents)
 	}
 	a.all = query.Filter.IsEmpty() && len(query.Without.Documents) == 0 && (a.inForce == nil || len(g.versions.of) == 0)
 	if query.Filter.Prefix != "" {
@@ -74,9 +80,15 @@ func (a *allowed) allowsDocument(i int) bool {
 	if i < a.lo || i >= a.hi || a.ctx.Err() != nil || a.without.Documents[a.generation.Live.Key(i)] || !a.holds(i) {
 		return false
 	}
-	rest := a.filter
-	rest.Prefix = "" // lo and hi have it
-	return rest.IsEmpty() || rest.allows(a.readFields(i))
+	if a.verdicts == nil {
+		return true
+	}
+	meets, known := a.verdicts.find(i)
+	if !known {
+		meets = a.rest.allows(a.readFields(i))
+		a.verdicts.note(i, meets)
+	}
+	return meets
 }
 
 // holds reports whether a document is in force at the time of the question, where it has one.

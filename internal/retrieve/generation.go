@@ -49,6 +49,7 @@ type Generation struct {
 
 	titlesNamed float64 // measureTitles
 	versions    versions
+	verdicts    verdictCache
 
 	art      artifact.Index
 	texts    map[uint32]*textseg.Reader

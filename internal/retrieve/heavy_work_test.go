@@ -1,7 +1,6 @@
 package retrieve_test
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -11,25 +10,21 @@ import (
 	"runtime"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/fault"
-	"github.com/unweaver/unweaver/internal/index/classrun"
 	"github.com/unweaver/unweaver/internal/index/lexical"
-	"github.com/unweaver/unweaver/internal/index/liveset"
-	"github.com/unweaver/unweaver/internal/index/split"
 	"github.com/unweaver/unweaver/internal/methods"
 	"github.com/unweaver/unweaver/internal/retrieve"
+	"github.com/unweaver/unweaver/internal/retrieve/election"
 	"github.com/unweaver/unweaver/internal/retrieve/fuse"
 	"github.com/unweaver/unweaver/internal/retrieve/walk"
-	"github.com/unweaver/unweaver/internal/testkit/musttest"
 	"github.com/unweaver/unweaver/internal/testkit/retrievetest"
-	"github.com/unweaver/unweaver/internal/testkit/scratchtest"
 	"github.com/unweaver/unweaver/internal/testkit/searchtest"
 )
 
@@ -108,7 +103,10 @@ func TestEveryMethodStopsSoonAfterItsCallerLeft(t *testing.T) {
 		spec := method.Spec()
 		base := o.Query(t, spec.Name, "Which ship left Harbour 7?")
 		for _, query := range largest(t, base, spec) {
-			run := func(ctx context.Context) error { return musttest.Err(o.Searcher().Run(ctx, o.Generation, query)) }
+			run := func(ctx context.Context) error {
+				_, err := o.Searcher().Run(ctx, o.Generation, query)
+				return err
+			}
 			least := 3
 			if spec.Name == retrieve.Vector || spec.Name == retrieve.BM25 {
 				least = 0
@@ -134,6 +132,56 @@ func (h *held) Err() error {
 	return nil
 }
 
+// BenchmarkOrdinaryBesideSixHeavy asks ordinary questions while six clients ask heavy ones, one after another.
+func BenchmarkOrdinaryBesideSixHeavy(b *testing.B) {
+	o := crowded(b)
+	searcher := o.Searcher()
+	searcher.Heavy = &retrieve.Heavy{}
+	ordinary, heavy := o.Query(b, retrieve.Hybrid, "Which ship left Harbour 7?"), o.Query(b, retrieve.Aligned, "Coal?")
+	heavy.TopEntities, heavy.MinSim = 1000, -1
+	ask := func() float64 {
+		var took []float64
+		for range b.N {
+			start := time.Now()
+			_, err := searcher.Run(b.Context(), o.Generation, ordinary)
+			require.True(b, err == nil, "%v", err)
+			took = append(took, time.Since(start).Seconds()*1000)
+		}
+		slices.Sort(took)
+		return took[len(took)*99/100]
+	}
+	alone := ask()
+	ctx, stop := context.WithCancel(b.Context())
+	var six sync.WaitGroup
+	var answered, refused atomic.Int64
+	for range 6 {
+		six.Go(func() {
+			for ctx.Err() == nil {
+				switch _, err := searcher.Run(ctx, o.Generation, heavy); {
+				case err == nil:
+					answered.Add(1)
+				case fault.Is(err, fault.RateLimited):
+					refused.Add(1)
+					select {
+					case <-time.After(fault.RetryAfter(err)):
+					case <-ctx.Done():
+					}
+				}
+			}
+		})
+	}
+	beside := ask()
+	var memory runtime.MemStats
+	runtime.ReadMemStats(&memory)
+	stop()
+	six.Wait()
+	b.ReportMetric(alone, "alone-p99-ms")
+	b.ReportMetric(beside, "beside-p99-ms")
+	b.ReportMetric(float64(memory.Sys)/(1<<20), "MiB")
+	b.ReportMetric(float64(answered.Load()), "answered")
+	b.ReportMetric(float64(refused.Load()), "refused")
+}
+
 func TestFewHeavyQuestionsAreAnsweredAtOnceAndOrdinaryOnesAlways(t *testing.T) {
 	o := crowded(t)
 	searcher := o.Searcher()
@@ -145,7 +193,8 @@ func TestFewHeavyQuestionsAreAnsweredAtOnceAndOrdinaryOnesAlways(t *testing.T) {
 	for range max(1, runtime.GOMAXPROCS(0)/2) {
 		under.Go(func() {
 			ctx := &held{Context: t.Context(), looked: looked, let: let}
-			assert.NoError(t, musttest.Err(searcher.Run(ctx, o.Generation, heavy)))
+			_, err := searcher.Run(ctx, o.Generation, heavy)
+			assert.NoError(t, err)
 		})
 		<-looked
 	}
@@ -161,7 +210,8 @@ func TestFewHeavyQuestionsAreAnsweredAtOnceAndOrdinaryOnesAlways(t *testing.T) {
 	leave()
 	_, err = searcher.Run(gone, o.Generation, heavy)
 	assert.True(t, errors.Is(err, context.Canceled), "one that left: %v", err) // gives its place back, too
-	assert.NoError(t, musttest.Err(searcher.Run(t.Context(), o.Generation, heavy)), "once they are answered")
+	_, err = searcher.Run(t.Context(), o.Generation, heavy)
+	assert.True(t, err == nil, "once they are answered: %v", err)
 }
 
 // synthetic returns a search side of n documents whose words follow Zipf's law (exponent 1.1; 200,000 words, the
@@ -184,7 +234,8 @@ func synthetic(b *testing.B, n, length int, seed uint64) (*lexical.Index, func()
 			documents[i][j] = word()
 		}
 	}
-	index := musttest.Get(lexical.Compose([]lexical.Part{{Side: searchtest.OpenSide(b, documents)}}, nil))(b)
+	index, err := lexical.Compose([]lexical.Part{{Side: searchtest.OpenSide(b, documents)}}, nil)
+	require.NoError(b, err)
 	return index, func() []string {
 		q := make([]string, 12)
 		for i := range q {
@@ -252,16 +303,17 @@ func hybridAt(b *testing.B, chunks, perChunk int) {
 // BenchmarkFilteredHybridAtS asks each question of BenchmarkHybrid without a filter and with one, and gives the ratio.
 func BenchmarkFilteredHybridAtS(b *testing.B) {
 	h, ask := newWordsAndWalk(b, 100_000, 10)
-	set := documentsAtS(b, 100_000)
+	set := documentsAtS(b, 100_000, nil)
 	for _, one := range filtersAtS(b) {
 		b.Run(one.name, func(b *testing.B) {
 			var plain, filtered []float64
+			generation := retrieve.GenerationOf(set) // which remembers its filters
 			for b.Loop() {
 				names := ask()
 				start := time.Now()
 				h.answer(names, nil)
 				between := time.Now()
-				h.answer(names, func() func(uint32) bool { return retrieve.AllowedBy(set, one.filter) })
+				h.answer(names, func() func(uint32) bool { return retrieve.AllowedBy(generation, one.filter) })
 				plain = append(plain, float64(between.Sub(start).Microseconds())/1000)
 				filtered = append(filtered, float64(time.Since(between).Microseconds())/1000)
 			}
@@ -352,69 +404,51 @@ func byWords(chunks, classes *lexical.Scores, chunkList, classList fuse.List) wa
 	}
 }
 
-type filterAtS struct {
-	name   string
-	filter retrieve.Filter
+// BenchmarkPassagesAtS measures one BM25 search over 100,000 chunks of 80 words on average, for 12 words.
+func BenchmarkPassagesAtS(b *testing.B) {
+	begin := time.Now()
+	index, ask := synthetic(b, 100_000, 80, 1)
+	built := time.Since(begin).Seconds()
+	var ms []float64
+	for b.Loop() {
+		q := ask()
+		start := time.Now()
+		index.Search(q, 100, nil, nil)
+		ms = append(ms, float64(time.Since(start).Microseconds())/1000)
+	}
+	slices.Sort(ms)
+	b.ReportMetric(ms[len(ms)/2], "p50-ms")
+	b.ReportMetric(ms[len(ms)*99/100], "p99-ms")
+	b.ReportMetric(built, "index-build-s")
 }
 
-// documentsAtS opens so many documents with four fields each.
-func documentsAtS(b *testing.B, documents int) *liveset.Set {
-	b.Helper()
-	class := core.ID{1}
-	writer, run := split.NewWriter(), classrun.NewWriter()
-	defer writer.Close()
-	defer run.Close()
-	for i := range documents {
-		meta := map[string]string{
-			"kind": fmt.Sprintf("kind%d", i%10), "author": fmt.Sprintf("Author %d", i%300), "year": fmt.Sprint(1990 + i%40),
-			"signed": time.Date(1990, 1, 1+i%14_600, 0, 0, 0, 0, time.UTC).Format(time.DateOnly),
+// BenchmarkElections measures elections of k0 voters over candidates, with ballots as of mostly rare classes.
+func BenchmarkElections(b *testing.B) {
+	for _, k0 := range []int{10, 100, 1000} {
+		for _, candidates := range []int{10, 1000, 100_000} {
+			r := rand.New(rand.NewPCG(uint64(k0), uint64(candidates)))
+			profile := election.Profile{Candidates: candidates}
+			for range k0 {
+				var ballot []uint32
+				for range max(1, candidates/k0) {
+					ballot = append(ballot, uint32(r.IntN(candidates)))
+				}
+				slices.Sort(ballot)
+				profile.Ballots = append(profile.Ballots, slices.Compact(ballot))
+			}
+			for _, rule := range []string{election.RuleAV, election.RuleSeqPAV, election.RulePhragmen, election.RuleMES} {
+				b.Run(fmt.Sprintf("%s/voters=%d/candidates=%d", rule, k0, candidates), func(b *testing.B) {
+					for b.Loop() {
+						_, err := election.Elect(b.Context(), rule, profile, election.Options{Seats: 5})
+						require.True(b, err == nil, "%v", err)
+					}
+				})
+			}
+			b.Run(fmt.Sprintf("weighted/voters=%d/candidates=%d", k0, candidates), func(b *testing.B) {
+				for b.Loop() {
+					election.ElectWeighted(profile.Ballots, k0, 5)
+				}
+			})
 		}
-		require.NoError(b, writer.BeginDocument(split.Row{Key: fmt.Sprintf("%06d.md", i), Meta: meta}))
-		id := core.ID{2, byte(i >> 16), byte(i >> 8), byte(i)}
-		require.NoError(b, writer.AddChunk(split.Chunk{ID: id}, nil))
-		require.NoError(b, writer.AddMention(class, uint32(i), 0))
-	}
-	require.NoError(b, run.Add(classrun.Row{ID: class}, "name", nil))
-	var raw, rawRun bytes.Buffer
-	expect := musttest.Get(writer.Write(&raw, "v1", "en"))(b)
-	opened := musttest.Get(split.Open(scratchtest.WriteFile(b, raw.Bytes()), expect))(b)
-	b.Cleanup(opened.Close)
-	expectRun := musttest.Get(run.Write(&rawRun, "v1", "en"))(b)
-	openedRun := musttest.Get(classrun.Open(scratchtest.WriteFile(b, rawRun.Bytes()), expectRun))(b)
-	b.Cleanup(openedRun.Close)
-	alive := func(int) bool { return false }
-	set := musttest.Get(liveset.New(b.Context(), "test", []liveset.Split{{File: opened, Dead: alive}},
-		[]liveset.Run{{File: openedRun, Dead: alive}}))(b)
-	return set
-}
-
-func filtersAtS(b *testing.B) []filterAtS {
-	b.Helper()
-	bound := func(operator, text string) retrieve.Bound {
-		at, ok := retrieve.ParseScalar(text)
-		require.True(b, ok)
-		return retrieve.NewBound(operator, at)
-	}
-	one := func(condition retrieve.Condition) retrieve.Filter {
-		return retrieve.Filter{Metadata: []retrieve.Condition{condition}}
-	}
-	many := make([]string, 10_000)
-	for i := range many {
-		many[i] = fmt.Sprintf("Author %d, and %d", i*10, i)
-	}
-	either := retrieve.Filter{}
-	for i := range 100 {
-		either.Any = append(either.Any, one(retrieve.Condition{
-			Field: "signed", Bounds: []retrieve.Bound{bound("lt", fmt.Sprintf("18%02d-01-01", i))},
-		}))
-	}
-	return []filterAtS{
-		{"equality", one(retrieve.Condition{Field: "kind", In: retrieve.NewValues([]string{"kind3"})})},
-		{"numbers", one(retrieve.Condition{Field: "year", Bounds: []retrieve.Bound{bound("gte", "2026")}})},
-		{"dates", one(retrieve.Condition{
-			Field: "signed", Bounds: []retrieve.Bound{bound("gte", "2026-01-01"), bound("lte", "2029-12-31")},
-		})},
-		{"10,000 values", one(retrieve.Condition{Field: "author", In: retrieve.NewValues(many)})},
-		{"or of 100", either},
 	}
 }

@@ -44,9 +44,15 @@ func TestEntitiesOfATypeAreListed(t *testing.T) {
 	asked := object{"index": "typed", "type": "city", "max_tokens": 1}
 	text, out, failed := call(t, session, "list_entities", asked)
 	require.True(t, !failed && names(out["items"]) == "Bergen" && strings.Contains(text, "Bergen (City, "), text)
+	asked["cursor"] = out["next_cursor"]
+	_, out, failed = call(t, session, "list_entities", asked)
+	require.True(t, !failed && names(out["items"]) == "Oslo", "%v", out)
 	asked["cursor"], asked["max_tokens"] = out["next_cursor"], 200
 	_, out, failed = call(t, session, "list_entities", asked)
-	assert.True(t, !failed && names(out["items"]) == "Oslo, Tromsø" && out["next_cursor"] == nil, "%v", out)
+	assert.True(t, !failed && names(out["items"]) == "Tromsø" && out["next_cursor"] == nil, "%v", out)
+	asked["generation"] = "other"
+	text, _, failed = call(t, session, "list_entities", asked)
+	assert.True(t, failed && strings.Contains(text, "not a cursor of this list"), text)
 	text, _, failed = call(t, session, "list_entities", object{"index": "typed", "type": "Town"})
 	assert.True(t, failed && strings.Contains(text, "City, Ship"), text)
 }

@@ -99,7 +99,8 @@ func routes(t *testing.T) map[string]access.Scope {
 		"GET /livez/": "", "GET /v1/../livez": "",
 	}
 	real := strings.NewReplacer("{index}", "sample", "{id}", retrievetest.ClassID("Oslo").String(),
-		"{key}", "cities/oslo.txt", "{generation}", "g1", "{run}", "g1", "{tag}", "t1")
+		"{key}", "cities/oslo.txt", "{generation}", "g1", "{run}", "g1", "{tag}", "t1",
+		"{branch}", "b1")
 	for path, operations := range description.Paths {
 		for method, operation := range operations {
 			scope := access.Query

@@ -48,6 +48,7 @@ const (
 // pathParameters by name.
 var pathParameters = map[string]struct{ pattern, doc, example string }{
 	"index":      {"^[a-z0-9][a-z0-9-]{0,62}$", "name of the index", "sample"},
+	"branch":     {"^[a-z0-9][a-z0-9-]{0,62}$", "name of the branch", "sample-large"},
 	"tag":        {"^[a-z0-9][a-z0-9-]{0,62}$", "name of the tag", "before-migration"},
 	"generation": {"^[a-z0-9][a-z0-9-]{0,62}$", "name of the generation", "g1"},
 	"run":        {"^[a-z0-9][a-z0-9-]{0,62}$", "name of the run, which is the name of its generation", "g1"},
@@ -170,6 +171,7 @@ var schemaTexts = map[string]string{
 	"PublishRequest":  "How to serve a generation.",
 	"ResumeRequest":   "How to resume a run.",
 	"RetryRequest":    "Which dead letters to retry.",
+	"DiscardRequest":  "Which dead letters to discard.",
 	"RunBudget":       "Limits of what a run pays for, from its start; absent or 0: as it is.",
 	"RunRequest":      "Options of a build.",
 	"RunStarted":      "A run that was started or joined.",
@@ -250,6 +252,11 @@ var requestExamples = map[string]map[string]any{
 	"retryDeadLetters": {
 		"some": map[string]any{"summary": "one passage", "value": map[string]any{"chunks": []any{exampleChunk}}},
 	},
+	"discardDeadLetters": {
+		"one": map[string]any{
+			"summary": "one passage", "value": map[string]any{"chunks": []any{exampleChunk}, "why": "a table of numbers"},
+		},
+	},
 	"putSchedule": {
 		"nightly": map[string]any{
 			"summary": "every night at two", "value": map[string]any{"cron": "0 2 * * *", "timezone": "Europe/Oslo"},
@@ -317,6 +324,7 @@ var answerExamples = map[string]any{
 	"discardGeneration": exampleMove(core.ActionDiscard),
 	"tagGeneration":     exampleMove(core.ActionTag),
 	"untagGeneration":   exampleMove(core.ActionUntag),
+	"promoteBranch":     exampleMove(core.ActionPromote),
 	"putDocument": DocumentStored{
 		Index: "sample", Document: "cities/oslo.txt", SHA256: exampleDocument.Version, Bytes: 96, Created: true,
 	},
@@ -351,6 +359,8 @@ func exampleMove(action string) core.Move {
 	switch action {
 	case core.ActionRollback:
 		out.From, out.Release = "g2", 3
+	case core.ActionPromote:
+		out.From, out.Release, out.Name = "g2", 3, "sample-large"
 	case core.ActionTag, core.ActionUntag:
 		out.Name = "before-migration"
 	}

@@ -304,6 +304,42 @@ type RetryRequest struct {
 	Chunks []string `json:"chunks" items:"^[0-9a-f]{32}$" doc:"their passages; none: all that are not discarded"`
 }
 
+// DiscardRequest discards dead letters.
+type DiscardRequest struct {
+	Chunks []string `json:"chunks" items:"^[0-9a-f]{32}$" doc:"their passages"`
+	Why    *string  `json:"why" length:"0,500" doc:"the reason, kept with the letters"`
+}
+
+// discardLetters answers POST …/dead-letters/discard.
+func (o operation) discardLetters(controller control.Control) (reply, error) {
+	var body DiscardRequest
+	err := o.read(&body)
+	if err == nil && len(body.Chunks) == 0 {
+		err = newFault("read body", "chunks", "no passage is named", "list them with GET …/dead-letters")
+	}
+	if err == nil {
+		err = checkChunks(body.Chunks)
+	}
+	request := control.LettersRequest{Name: o.index, Chunks: body.Chunks}
+	if err == nil {
+		request.Why, err = noteOf("why", body.Why)
+	}
+	if err != nil {
+		return reply{}, err
+	}
+	return reply{status: http.StatusNoContent}, controller.DiscardLetters(o.ctx, request)
+}
+
+// checkChunks refuses what is no id of a passage.
+func checkChunks(chunks []string) error {
+	for _, chunk := range chunks {
+		if _, err := core.ParseID(chunk); err != nil {
+			return newFault("read body", "chunks", fault.QuoteName(chunk)+" is no id of a passage", "")
+		}
+	}
+	return nil
+}
+
 // listLetters answers GET …/dead-letters.
 func (o operation) listLetters(controller control.Control) (reply, error) {
 	all, err := controller.DeadLetters(o.ctx, o.index)
@@ -321,10 +357,8 @@ func (o operation) retryLetters() (reply, error) {
 	if err := o.read(&body); err != nil {
 		return reply{}, err
 	}
-	for _, chunk := range body.Chunks {
-		if _, err := core.ParseID(chunk); err != nil {
-			return reply{}, newFault("read body", "chunks", fault.QuoteName(chunk)+" is no id of a passage", "")
-		}
+	if err := checkChunks(body.Chunks); err != nil {
+		return reply{}, err
 	}
 	run, err := o.desk.RetryFailed(o.ctx, o.index, body.Chunks)
 	if err != nil {

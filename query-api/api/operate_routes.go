@@ -64,6 +64,14 @@ func (s *Server) steerRoutes() []route {
 			body: RetryRequest{}, answer: RunStarted{}, done: maybeNone,
 			handler: s.operate(controlTimeout, operation.retryLetters),
 		},
+		{
+			method: "POST", pattern: "/v1/indexes/{index}/dead-letters/discard", id: "discardDeadLetters",
+			summary: "Discard dead letters",
+			doc: "A retry of all dead letters leaves these passages out. Queries still find them by title and words, and " +
+				"reports still count them.",
+			body: DiscardRequest{}, done: nothing,
+			handler: s.operate(controlTimeout, withControl(operation.discardLetters)),
+		},
 	}
 	for _, one := range []struct {
 		command, summary, doc string
@@ -134,6 +142,13 @@ func (s *Server) releaseRoutes() []route {
 			method: "PUT", pattern: pattern + "/tags/{tag}", id: "tagGeneration", summary: "Tag a generation",
 			doc:    "It is kept until its last tag is removed. A tag belongs to one generation.",
 			answer: core.Move{}, handler: s.operate(controlTimeout, withControl(changeGeneration(core.ActionTag))),
+		},
+		{
+			method: "POST", pattern: "/v1/indexes/{index}/branches/{branch}/promote", id: "promoteBranch",
+			summary: "Serve what a branch serves",
+			doc: "The index then serves the generation of its branch, and its next runs have the settings in `set`. The key " +
+				"must cover both. Nothing is built or paid for. To undo it, publish the generation in `from`.",
+			answer: core.Move{}, handler: s.operate(controlTimeout, withControl(operation.promoteBranch)),
 		},
 		{
 			method: "DELETE", pattern: pattern + "/tags/{tag}", id: "untagGeneration", summary: "Remove a tag",

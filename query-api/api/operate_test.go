@@ -23,7 +23,9 @@ import (
 	"github.com/unweaver/unweaver/internal/artifact"
 	"github.com/unweaver/unweaver/internal/config"
 	"github.com/unweaver/unweaver/internal/control"
+	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/fault"
+	"github.com/unweaver/unweaver/internal/store/blob"
 	"github.com/unweaver/unweaver/query-api/api"
 )
 
@@ -78,6 +80,12 @@ func TestAnIndexIsBuiltSteeredAndServedOverHTTP(t *testing.T) {
 		{"POST", "/dead-letters/retry", nil, 204, "", "retry sample"},
 		{"POST", "/dead-letters/retry", object{"chunks": []string{letter}}, 202, "", "retry sample " + letter},
 		{"POST", "/dead-letters/retry", object{"chunks": []string{"x"}}, 422, "invalid_parameter", ""},
+		{"POST", "/dead-letters/discard", object{"chunks": []string{letter}, "why": "numbers"}, 204, "",
+			"discard letters sample " + letter + " numbers"},
+		{"POST", "/dead-letters/discard", object{"chunks": []string{"x"}}, 422, "invalid_parameter", ""},
+		{"POST", "/dead-letters/discard", nil, 422, "invalid_parameter", ""},
+		{"POST", "/branches/sample-large/promote", nil, 200, "", "promote sample-large  "},
+		{"POST", "/branches/other-large/promote", nil, 404, "not_found", ""},
 	} {
 		o.control.Asked = nil
 		status, out, header := o.do(c.method, sampleIndex+c.path, c.body)
@@ -128,6 +136,15 @@ func TestControlNeedsAKeyOfItsScopeAndIndex(t *testing.T) {
 	book.fixture = o.fixture
 	query, operator := book.key(access.Request{Scope: access.Query}), book.key(access.Request{Scope: access.Operate})
 	other := book.key(access.Request{Scope: access.Operate, Index: "other"})
+	sole := book.key(access.Request{Scope: access.Operate, Index: "sample"})
+	branch := book.key(access.Request{Scope: access.Operate, Index: "sample-large"})
+	require.NoError(t, artifact.Index{Store: o.stores.Blobs, Name: "sample-large"}.PutBase(t.Context(), "sample"))
+	record := core.Branch{Name: "sample-large", Base: "sample", State: core.BranchOpen}
+	must(blob.WriteJSON(t.Context(), o.stores.Blobs, "sample/branches/sample-large.json", record, blob.Cond{}))(t)
+	current, _, err := blob.Read(t.Context(), o.stores.Blobs, "sample/current.json")
+	require.NoError(t, err)
+	must(blob.Write(t.Context(), o.stores.Blobs, "sample-large/current.json", current, blob.Cond{}))(t)
+	o.desk.Artifacts = artifact.NewBranched(o.stores.Blobs)
 	for name, c := range map[string]struct {
 		status  int
 		says    string
@@ -137,6 +154,7 @@ func TestControlNeedsAKeyOfItsScopeAndIndex(t *testing.T) {
 		"a text":                 {401, "Authorization: Bearer KEY", bearer("sk-something")},
 		"a key to query":         {403, "use a key with the scope operate", bearer(query.Text)},
 		"a key of another index": {404, "unknown_index", bearer(other.Text)},
+		"a key of its branch":    {404, "unknown_index", bearer(branch.Text)},
 		"its key":                {200, "sha256", bearer(operator.Text)},
 		"the owner":              {200, "sha256", asOwner()},
 	} {
@@ -151,6 +169,12 @@ func TestControlNeedsAKeyOfItsScopeAndIndex(t *testing.T) {
 			operator.Key.ID+`"`), "%s", logged.String())
 	}
 	assert.Equal(t, 200, o.send("GET", sampleIndex+"/documents", "").Code, "reading")
+	before := list(t, o.corpus)
+	got := o.send("PUT", "/v1/indexes/sample-large/documents/old.txt", "a branch", bearer(branch.Text)...)
+	assert.True(t, got.Code == 403 && strings.Contains(got.Body.String(), "use a key that has the base too"), "%s", got.Body)
+	assert.Equal(t, before, list(t, o.corpus))
+	got = o.send("POST", sampleIndex+"/branches/sample-large/promote", "", bearer(sole.Text)...)
+	assert.True(t, got.Code == 404 && len(o.control.Asked) == 0, "a key of the base alone: %s", got.Body)
 	plain := serve(t, func(f *fixture, config *api.Config) { f.token, config.Policy.Token = ownerToken, ownerToken })
 	problem := plain.refuse(501, "no_control", "POST", sampleIndex+"/runs", object{})
 	assert.Contains(t, problem["hint"], "query_api.control")

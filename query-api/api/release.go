@@ -2,11 +2,14 @@ package api
 
 import (
 	"net/http"
+	"slices"
 	"strconv"
 
 	"github.com/unweaver/unweaver/internal/control"
 	"github.com/unweaver/unweaver/internal/control/desk"
 	"github.com/unweaver/unweaver/internal/core"
+	"github.com/unweaver/unweaver/internal/fault"
+	"github.com/unweaver/unweaver/query-api/middleware"
 )
 
 // ScheduleRequest is what a schedule is to be. Fields that are absent are as the configuration of the server says.
@@ -102,6 +105,25 @@ func (o operation) publishGeneration(controller control.Control) (reply, error) 
 		}
 	}
 	out, err := controller.MoveGeneration(control.WithOperator(o.ctx, asks), request)
+	return reply{status: http.StatusOK, body: out}, err
+}
+
+// promoteBranch answers POST …/branches/{branch}/promote.
+func (o operation) promoteBranch(controller control.Control) (reply, error) {
+	name := o.PathValue("branch")
+	if !core.ValidIndex(name) || !middleware.CallerOf(o.ctx).MayRead(name) {
+		return reply{}, unknownIndex(name)
+	}
+	branches, err := controller.ListBranches(o.ctx, o.index)
+	if err != nil {
+		return reply{}, err
+	}
+	if !slices.ContainsFunc(branches, func(branch core.Branch) bool { return branch.Name == name }) {
+		return reply{}, fault.NotFound.At("find branch", name).
+			Because("the index " + o.index + " has no branch of this name").
+			Advise("to list its branches: unweaver branch " + o.index)
+	}
+	out, err := controller.MoveGeneration(o.ctx, control.MoveRequest{Action: core.ActionPromote, Index: name})
 	return reply{status: http.StatusOK, body: out}, err
 }
 

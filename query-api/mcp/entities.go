@@ -1,6 +1,7 @@
 package mcp
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"net/url"
@@ -70,23 +71,21 @@ func (s *server) listEntities(ctx context.Context, _ *sdk.CallToolRequest, asked
 	if err != nil {
 		return nil, Entities{}, err
 	}
-	out, err := s.to.ListEntities(ctx, index, asked.ToParameters())
-	var text strings.Builder
-	left := most - notesTokens
-	for i := 0; i < len(out.Items) && err == nil; i++ {
-		line := out.Items[i].RenderText() + "\n"
-		if left -= tokens.Count(line); left < 0 && i > 0 { // a shorter page, whose cursor goes on behind it
-			asked.Limit = i
-			out, err = s.to.ListEntities(ctx, index, asked.ToParameters())
-			break
-		}
-		text.WriteString(line)
-	}
+	page, given := asked.skipGiven()
+	out, err := s.to.ListEntities(ctx, index, page.ToParameters())
 	if err != nil {
 		return nil, out, toToolError(err)
 	}
-	if out.Items == nil {
-		out.Items = []Entity{}
+	out.Items = append([]Entity{}, out.Items[min(given, len(out.Items)):]...)
+	var text strings.Builder
+	left := most - notesTokens
+	for i, one := range out.Items {
+		line := one.RenderText() + "\n"
+		if left -= tokens.Count(line); left < 0 && i > 0 {
+			out.Items, out.NextCursor = out.Items[:i], cmp.Or(page.Cursor, out.Generation)+cutMark+strconv.Itoa(given+i)
+			break
+		}
+		text.WriteString(line)
 	}
 	switch {
 	case len(out.Items) == 0:
@@ -95,6 +94,32 @@ func (s *server) listEntities(ctx context.Context, _ *sdk.CallToolRequest, asked
 		text.WriteString("There are more: call list_entities again with cursor " + out.NextCursor + ".")
 	}
 	return newTextResult(strings.TrimSpace(text.String())), out, nil
+}
+
+const (
+	// cutMark stands in the cursor of a page whose text was cut: behind the cursor of the page, or behind its generation
+	// where it is the first, and before how many of its entities were given.
+	cutMark = "+"
+
+	usualEntities, mostEntities = 50, 1000 // of a page
+)
+
+// skipGiven returns what to ask for, and how many entities of the answer were given before.
+func (o OfEntities) skipGiven() (OfEntities, int) {
+	page, count, _ := strings.Cut(o.Cursor, cutMark)
+	given, err := strconv.Atoi(count)
+	first := !strings.Contains(page, ".")
+	if err != nil || given < 1 || given >= mostEntities || first && o.Generation != "" && o.Generation != page {
+		return o, 0 // a cursor of the route, or none
+	}
+	o.Cursor = page
+	if first {
+		o.Cursor, o.Generation = "", page
+	}
+	if o.Limit >= 0 && o.Limit <= mostEntities {
+		o.Limit = min(cmp.Or(o.Limit, usualEntities)+given, mostEntities)
+	}
+	return o, given
 }
 
 // RenderText returns an entity for a reader.

@@ -15,6 +15,8 @@ type Caller struct {
 	index   string // glob
 	account *account
 	meter   *meter // of this request; nil: the caller has no quota
+
+	unproved error // why a key that the caller showed could not be looked up
 }
 
 // noCaller is the caller of a request that did not pass a guard: it may do nothing.
@@ -31,12 +33,16 @@ func CallerOf(ctx context.Context) *Caller {
 // ID returns the id of the key that the caller showed, "token" for the token of the data directory, or empty.
 func (c *Caller) ID() string { return c.id }
 
-// NeedProof returns the error of a caller who showed neither a key nor the token.
+// NeedProof returns the error of a caller who showed neither a valid key nor the token, or whose key could not be
+// looked up.
 func (c *Caller) NeedProof() error {
-	if c.id == "" {
-		return errNoKey
+	switch {
+	case c.id != "":
+		return nil
+	case c.unproved != nil:
+		return c.unproved
 	}
-	return nil
+	return errNoKey
 }
 
 // Includes reports whether the caller may do what needs a scope.

@@ -251,7 +251,11 @@ func (g *Guard) identifyCaller(request *http.Request, self bool) (*Caller, error
 	}
 	caller, err := g.proveCaller(request)
 	if err != nil && !g.policy.Required { // clients that must send a key send any text
-		return g.addressCaller(request), nil
+		caller = g.addressCaller(request)
+		if !fault.Is(err, fault.Unauthorized) {
+			caller.unproved = err
+		}
+		return caller, nil
 	}
 	return caller, err
 }

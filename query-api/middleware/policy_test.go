@@ -1,12 +1,15 @@
 package middleware
 
 import (
+	"io"
 	"log/slog"
 	"net"
 	"net/http"
 	"net/http/httptest"
 	"net/netip"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -151,6 +154,50 @@ func TestAKeyAllowsItsScopeAndItsIndexesAlone(t *testing.T) {
 	}
 	if noCaller := CallerOf(t.Context()); noCaller.MayRead("docs") || noCaller.RequireScope(access.Query) == nil {
 		t.Error("a request that passed no guard may ask")
+	}
+}
+
+// Where no key is required, one that cannot be looked up is no proof, and the error says why.
+func TestAKeyThatCannotBeLookedUpIsNoProof(t *testing.T) {
+	ring := access.NewRing(blobmemory.New(), slog.New(slog.DiscardHandler), nil) // which has not read its store
+	for key, want := range map[string]fault.Code{"uw_some": fault.KeysUnknown, "": fault.Unauthorized} {
+		_, caller := passed(t, Policy{AnyHost: true, Keys: ring}, bearer(key))
+		assert.True(t, caller.MayRead("docs") && fault.CodeOf(caller.NeedProof()) == want, "%q: %v", key, caller.NeedProof())
+	}
+}
+
+// piped is a writer of answers over a pipe.
+type piped struct {
+	http.ResponseWriter
+	conn net.Conn
+}
+
+func (p piped) SetReadDeadline(at time.Time) error { return p.conn.SetReadDeadline(at) }
+
+// An upload may take its time at the least rate; one that drips, or takes more than an hour, is let go.
+func TestAnUploadThatDripsIsLetGo(t *testing.T) {
+	for name, c := range map[string]struct {
+		part, parts int // one every ten seconds
+		late        bool
+	}{"steady": {170 << 10, 300, false}, "dripping": {1, 2, true}, "over an hour": {170 << 10, 400, true}} {
+		synctest.Test(t, func(t *testing.T) {
+			here, there := net.Pipe()
+			upload := &body{ReadCloser: here, timeout: 15 * time.Second, large: true,
+				control: http.NewResponseController(piped{httptest.NewRecorder(), here})}
+			go func() {
+				err := error(nil)
+				for i := 0; i < c.parts && err == nil; i++ {
+					time.Sleep(10 * time.Second)
+					_, err = there.Write(make([]byte, c.part))
+				}
+				_ = there.Close()
+			}()
+			_, err := io.Copy(io.Discard, upload)
+			assert.Equal(t, c.late, fault.Is(err, fault.BodyTimeout), "%s: %v", name, err)
+			_ = here.Close()
+			synctest.Wait()
+			time.Sleep(10 * time.Second) // the sender notices
+		})
 	}
 }
 

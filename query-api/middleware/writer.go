@@ -2,6 +2,7 @@ package middleware
 
 import (
 	"errors"
+	"fmt"
 	"io"
 	"net/http"
 	"os"
@@ -52,10 +53,20 @@ type body struct {
 	io.ReadCloser
 	control *http.ResponseController
 	timeout time.Duration
-	large   bool // each part of it has the time, not the whole
+
+	large  bool          // it is an upload
+	read   int64         // bytes of an upload
+	waited time.Duration // for an upload
 }
 
-// ExtendBody gives each part of a body the time that the whole has otherwise: an upload may be large.
+// An upload may be large. The whole of it has the time of other bodies, and more for what has come: it comes at this
+// rate on average, and the server waits no longer for it than this. What it waits for the store does not count.
+const (
+	slowestUpload = 16 << 10 // bytes a second
+	longestUpload = time.Hour
+)
+
+// ExtendBody gives a body the time of an upload.
 func ExtendBody(request *http.Request) {
 	if guarded, ok := request.Body.(*body); ok {
 		guarded.large = true
@@ -64,11 +75,19 @@ func ExtendBody(request *http.Request) {
 
 // Read implements io.Reader. A body that did not come in time is fault.BodyTimeout.
 func (b *body) Read(p []byte) (int, error) {
+	began := time.Now()
 	if b.large {
-		_ = b.control.SetReadDeadline(time.Now().Add(b.timeout)) // recorders have none
+		due := min(b.timeout+time.Duration(b.read/slowestUpload)*time.Second, longestUpload) - b.waited
+		_ = b.control.SetReadDeadline(began.Add(min(due, b.timeout))) // recorders have none
 	}
 	n, err := b.ReadCloser.Read(p)
-	if errors.Is(err, os.ErrDeadlineExceeded) {
+	b.read, b.waited = b.read+int64(n), b.waited+time.Since(began)
+	switch late := errors.Is(err, os.ErrDeadlineExceeded); {
+	case late && b.large:
+		return n, fault.BodyTimeout.At("read body", "").
+			Because(fmt.Sprintf("%d bytes of it arrived in %s", b.read, b.waited.Round(time.Second))).
+			Advise("send an upload within an hour, at 16 KiB a second or more")
+	case late:
 		return n, fault.BodyTimeout.At("read body", "").Because("it did not arrive in time")
 	}
 	if errors.Is(err, io.EOF) {

@@ -3,6 +3,7 @@ package service
 import (
 	"context"
 	"crypto/rand"
+	"errors"
 	"fmt"
 	"strings"
 	"time"
@@ -61,6 +62,15 @@ func (s *Service) RunDoctor(ctx context.Context, spec core.Spec) ([]control.Chec
 			return spec.Corpus, err
 		})
 	}
+	if spec.Corpus != "" && spec.ReadAs().S3Tags {
+		probe("tags of objects", func() (string, error) {
+			corpus, err := s.Stores.OpenCorpus(ctx, spec.Corpus)
+			if err != nil {
+				return "", err
+			}
+			return probeTags(ctx, corpus)
+		})
+	}
 	for _, chat := range listChats(spec) {
 		probe(chat.name, func() (string, error) { return s.probeChat(ctx, spec, chat.role) })
 	}
@@ -75,6 +85,36 @@ func (s *Service) RunDoctor(ctx context.Context, spec core.Spec) ([]control.Chec
 	}
 	probe("temporary folder", func() (string, error) { return probeTemporary(ctx, s.Stores.Artifacts, spec.Index) })
 	return out, nil
+}
+
+// probeTags asks for the tags of the first objects of a corpus. It fails where the store refuses those of all.
+func probeTags(ctx context.Context, corpus blob.Store) (string, error) {
+	asked := 0
+	var refused []string
+	var last error
+	for info, err := range corpus.List(ctx, "", "") {
+		if err != nil {
+			return "", err
+		}
+		if asked++; asked > blob.TagProbes {
+			asked--
+			break
+		}
+		_, err := blob.ReadTags(ctx, corpus, info.Key)
+		switch {
+		case errors.Is(err, blob.ErrTagsRefused):
+			refused, last = append(refused, info.Key), err
+		case err != nil && !fault.Is(err, fault.NotFound):
+			return "", err
+		}
+	}
+	switch {
+	case len(refused) == asked && last != nil:
+		return "", last
+	case len(refused) > 0:
+		return fmt.Sprintf("refused for %d of %d objects: %s", len(refused), asked, strings.Join(refused, ", ")), nil
+	}
+	return fmt.Sprintf("given for %d objects", asked), nil
 }
 
 // probedChat is a chat model that is probed once for all its roles.

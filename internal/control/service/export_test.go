@@ -5,3 +5,6 @@ var Unallowed = (*Service).reportUnallowed
 
 // ChooseLetters is for tests.
 var ChooseLetters = (*Service).chooseLetters
+
+// ProbeTags is for tests.
+var ProbeTags = probeTags

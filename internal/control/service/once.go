@@ -10,6 +10,7 @@ import (
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/fault/retry"
 	"github.com/unweaver/unweaver/internal/pipeline/runlog"
+	"github.com/unweaver/unweaver/internal/stream/parallel"
 	"github.com/unweaver/unweaver/workflows"
 )
 
@@ -62,24 +63,29 @@ func (s *Service) nameBuild(ctx context.Context, request control.IndexRequest) (
 // findOnce finds the run that an earlier request of the same name began, as long as anything is kept of it. One that
 // had other options is an error.
 func (s *Service) findOnce(ctx context.Context, request control.IndexRequest) (control.Run, error) {
-	wanted, earlier := nameOnce(request), request
+	wanted := nameOnce(request)
 	if wanted == "" {
 		return control.Run{}, nil
 	}
-	for variant := range 4 {
+	var begun [4]control.Run // by the options of the request that began it
+	err := parallel.Each(ctx, len(begun), len(begun), func(ctx context.Context, variant int) (err error) {
+		earlier := request
 		earlier.Rebuild, earlier.ReplaceCorpus = variant&1 != 0, variant&2 != 0
-		name := nameOnce(earlier)
-		found, err := s.findBegun(ctx, request.Spec.Index, name)
-		if err == nil && found.Run != "" && name != wanted {
-			err = fault.InvalidParam.At("start a build of "+request.Spec.Index, "Idempotency-Key").
+		begun[variant], err = s.findBegun(ctx, request.Spec.Index, nameOnce(earlier))
+		return err
+	})
+	if err != nil {
+		return control.Run{}, err
+	}
+	for _, found := range begun {
+		switch found.Run {
+		case "":
+		case request.Spec.Index + "/" + wanted:
+			return found, nil
+		default:
+			return control.Run{}, fault.InvalidParam.At("start a build of "+request.Spec.Index, "Idempotency-Key").
 				Because("a request with other options had it, and began run " + found.Run).
 				Advise("send the options of that request, or a new Idempotency-Key")
-		}
-		if err != nil {
-			return control.Run{}, err
-		}
-		if found.Run != "" {
-			return found, nil
 		}
 	}
 	return control.Run{}, nil

@@ -1,6 +1,8 @@
 package service_test
 
 import (
+	"context"
+	"fmt"
 	"os"
 	"strings"
 	"testing"
@@ -12,12 +14,14 @@ import (
 
 	"github.com/unweaver/unweaver/internal/config"
 	"github.com/unweaver/unweaver/internal/control"
+	"github.com/unweaver/unweaver/internal/control/service"
 	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/pipeline/run"
 	"github.com/unweaver/unweaver/internal/pipeline/runlog"
 	"github.com/unweaver/unweaver/internal/pipeline/unit"
 	"github.com/unweaver/unweaver/internal/store/blob"
+	"github.com/unweaver/unweaver/internal/testkit/blobmemory"
 	"github.com/unweaver/unweaver/internal/testkit/modeltest"
 	"github.com/unweaver/unweaver/internal/testkit/musttest"
 	"github.com/unweaver/unweaver/internal/testkit/recordsmemory"
@@ -277,6 +281,34 @@ func TestDoctorFindsWhatIsSound(t *testing.T) {
 		for info, err := range b.Stores.Artifacts.List(t.Context(), folder, "") {
 			t.Errorf("a probe was left behind: %s, %v", info.Key, err)
 		}
+	}
+}
+
+// refusing is a corpus that refuses the tags of some objects.
+type refusing struct {
+	blob.Store
+	of string // in their keys
+}
+
+func (r refusing) ReadTags(_ context.Context, key string) (map[string]string, error) {
+	if strings.Contains(key, r.of) {
+		return nil, fault.StoreDenied.At("read tags of", key).Because(blob.ErrTagsRefused)
+	}
+	return map[string]string{}, nil
+}
+
+func TestDoctorAsksForTagsOfSomeObjects(t *testing.T) {
+	b := newBench(t)
+	spec := b.spec("docs")
+	spec.Documents = &core.Documents{S3Tags: true}
+	assert.Contains(t, checks(t, b, spec)["tags of objects"].Detail, "given for ")
+	corpus := blobmemory.New()
+	for i := range 12 {
+		musttest.Get(blob.Write(t.Context(), corpus, fmt.Sprintf("%02d.txt", i), []byte("x"), blob.Cond{}))(t)
+	}
+	for of, want := range map[string]string{"none": "given for 8 objects", "03": "refused for 1 of 8 objects: 03.txt", "": ""} {
+		detail, err := service.ProbeTags(t.Context(), refusing{corpus, of})
+		assert.True(t, detail == want && fault.Is(err, fault.StoreDenied) == (want == ""), "%q: %q, %v", of, detail, err)
 	}
 }
 

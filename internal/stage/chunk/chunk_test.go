@@ -297,7 +297,7 @@ func TestOutputOfThisVersion(t *testing.T) {
 	})
 	res := r.all()
 	got := fmt.Sprintf("%s %s: %s", document.ParserVersion, chunk.ChunkerVersion, res.Hashes.Content.Digest().Short(16))
-	assert.True(t, got == "parse/14 chunk/4: d709ddbf9da3df56", "got %s", got)
+	assert.True(t, got == "parse/15 chunk/4: d709ddbf9da3df56", "got %s", got)
 }
 
 func attachedTo(name, text string) string {
@@ -434,6 +434,40 @@ func TestChunksOfAPDFHaveTheirPlacesOnPages(t *testing.T) {
 	after := r.documents(r.night())["a.pdf"]
 	assert.True(t, after.Stale && slices.Equal(after.Chunks[0].Rects, got) && slices.Equal(after.Sheets, before.Sheets),
 		"%+v", after)
+}
+
+// A passage that begins within a table of a PDF begins with the names of its columns, and stands where its own rows do.
+func TestPassagesOfATableOfAPDFHaveTheirHeaderAndTheirPlace(t *testing.T) {
+	page := ") Tj "
+	for i := range 40 {
+		cells := []string{fmt.Sprintf("Vale %02d", i), fmt.Sprint(100 + 7*i), fmt.Sprint(900 - 3*i)}
+		if i == 0 {
+			cells = []string{"River", "Length", "Basin"}
+		}
+		for column, cell := range cells {
+			page += fmt.Sprintf("1 0 0 1 %d %d Tm (%s) Tj ", 72+120*column, 700-14*i, cell)
+		}
+	}
+	r := newRun(t, map[string]string{"a.pdf": documenttest.PDF(page + "(")})
+	for range 2 { // what is kept of a document that breaks is cut as before
+		res := r.night()
+		document := r.documents(res)["a.pdf"]
+		require.Greater(t, len(document.Chunks), 3)
+		for i, chunk := range document.Chunks {
+			text, first := r.text(res, "a.pdf", document, chunk.Start, chunk.End), 0
+			require.True(t, strings.HasPrefix(text, "| River | Length | Basin |\n"), text)
+			_, err := fmt.Sscanf(text[strings.Index(text, "| Vale"):], "| Vale %d", &first)
+			require.NoError(t, err)
+			top := 792 - (700 - 14*first) - 9
+			if i == 0 {
+				top -= 14
+			}
+			require.Len(t, chunk.Rects, 1)
+			assert.InDelta(t, top, chunk.Rects[0].Top, 5, "%d: %s", i, text)
+			assert.InDelta(t, 14*strings.Count(text, "Vale"), chunk.Rects[0].Bottom-top, 20)
+		}
+		r.corpus.Set("a.pdf", "no PDF")
+	}
 }
 
 func TestPagesWithoutTextAreAProblemOfADocumentThatIsUsed(t *testing.T) {

@@ -25,6 +25,7 @@ type cutting struct {
 	text   string
 	start  int
 	tokens int
+	header int // code points at the beginning that the text which was read has further up only
 }
 
 // minShare is the smallest chunk as a share of the largest (400 of 1,500 tokens).
@@ -33,12 +34,10 @@ const minShare = 400.0 / 1500
 // maxWhole bounds a document that is one chunk.
 const maxWhole = 4 << 20
 
-// cutChunks reads a text and gives its chunks in order. With tables, those that begin within one begin with the
-// rows that name its columns, which their text has more than the one that was read. Of a text that was cut before,
-// former are the places where chunks began: there such rows are dropped.
-func cutChunks(
-	reader io.Reader, chunking core.Chunking, tables bool, former map[int]bool, emit func(cutting) error,
-) error {
+// cutChunks reads a text and gives its chunks in order. Those that begin within a table begin with the rows that name
+// its columns, which their text has more than the one that was read. Of a text that was cut before, former are the
+// places where chunks began: there such rows are dropped.
+func cutChunks(reader io.Reader, chunking core.Chunking, former map[int]bool, emit func(cutting) error) error {
 	switch chunking.Strategy {
 	case "document":
 		return cutWhole(reader, emit)
@@ -46,9 +45,7 @@ func cutChunks(
 		return cutFixed(reader, chunking, emit)
 	}
 	units := newUnits(reader, chunking.MaxTokens, nil)
-	if tables {
-		units.table, units.former = new(table), former
-	}
+	units.table, units.former = new(table), former
 	return cutPacked(units, chunking, emit)
 }
 
@@ -183,6 +180,9 @@ func (p *packer) flushChunk(n int) error {
 	t := p.sumTokens(n)
 	raw := text.String()
 	c := trimPiece(raw, raw, p.at, t)
+	if p.repeated > 0 {
+		c.header = utf8.RuneCountInString(p.buf[0].s)
+	}
 	p.at += utf8.RuneCountInString(raw)
 	p.buf = append(p.buf[:0], p.buf[n:]...)
 	p.tokens -= t

@@ -27,7 +27,7 @@ var stable = core.Chunking{Strategy: "text", Boundaries: "stable", MaxTokens: 15
 func chunks(t *testing.T, s string, c core.Chunking, former ...cutting) []cutting {
 	var out []cutting
 	add := func(x cutting) error { out = append(out, x); return nil }
-	require.NoError(t, cutChunks(strings.NewReader(s), c, true, startsOf(former), add))
+	require.NoError(t, cutChunks(strings.NewReader(s), c, startsOf(former), add))
 	return out
 }
 
@@ -130,7 +130,7 @@ func TestChunksDoNotDependOnHowTheTextIsRead(t *testing.T) {
 		"byte by byte": iotest.OneByteReader(strings.NewReader(s)), "halves": iotest.HalfReader(strings.NewReader(s)),
 	} {
 		var got []cutting
-		require.NoError(t, cutChunks(r, stable, true, nil, func(x cutting) error { got = append(got, x); return nil }))
+		require.NoError(t, cutChunks(r, stable, nil, func(x cutting) error { got = append(got, x); return nil }))
 		assert.Equal(t, want, fmt.Sprint(got), "%s: other chunks", name)
 	}
 }

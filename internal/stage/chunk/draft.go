@@ -26,14 +26,15 @@ import (
 
 // draft is a document as it is read: nothing of it is written before it is known to be whole and of one version.
 type draft struct {
-	plan   rows.Plan      // as plan has it, or, where the object changed since, as it was read
-	row    rows.Document  // title, metadata; what is served
-	cuts   extsort.Sorter // cuttings by number
-	count  uint64         // of cuttings
-	chunks int            // of cuttings with text
-	places document.Places
-	former *rows.Document // whose rectangles are kept with its text; nil: it is no former document
-	found  core.Digest    // of an attachment: its version, where it was read
+	plan    rows.Plan      // as plan has it, or, where the object changed since, as it was read
+	row     rows.Document  // title, metadata; what is served
+	cuts    extsort.Sorter // cuttings by number
+	count   uint64         // of cuttings
+	chunks  int            // of cuttings with text
+	places  document.Places
+	headers []repeatedHeader // that places do not count
+	former  *rows.Document   // whose rectangles are kept with its text; nil: it is no former document
+	found   core.Digest      // of an attachment: its version, where it was read
 
 	transcribed string // pages, as the metadata lists them
 	untagged    bool   // the tags of the object are refused
@@ -53,6 +54,7 @@ func (d *draft) addCut(c cutting) {
 	enc.S(c.text)
 	enc.U(uint64(c.start))
 	enc.U(uint64(c.tokens))
+	enc.U(uint64(c.header))
 	d.cuts.Add(binary.BigEndian.AppendUint64(nil, d.count), enc.B)
 	d.count++
 	if c.text != "" {
@@ -62,7 +64,7 @@ func (d *draft) addCut(c cutting) {
 
 func decodeCutting(raw []byte) (cutting, error) {
 	dec := rowfile.Dec{B: raw}
-	c := cutting{piece: dec.S(), text: dec.S(), start: int(dec.U()), tokens: int(dec.U())}
+	c := cutting{piece: dec.S(), text: dec.S(), start: int(dec.U()), tokens: int(dec.U()), header: int(dec.U())}
 	return c, dec.End()
 }
 
@@ -229,7 +231,7 @@ func (b *builder) cutDocument(ctx context.Context, object string, doc document.D
 	d.row.Missing = document.JoinMissing(doc.Missing, sound.DescribeLoss())
 	d.row.Title = document.TitleOf(
 		doc.Title, strings.ToValidUTF8(string(head), ""), document.Kind(d.plan.Kind), cmp.Or(d.plan.Part, object), b.Limits)
-	return readFault(object, b.cutText(ctx, bytes.NewReader(text), d.plan.Kind, nil, d))
+	return readFault(object, b.cutText(ctx, bytes.NewReader(text), nil, d))
 }
 
 // bufferText reads a text to its end before it is cut. Cutting takes a hundred times as long as reading, and nothing is
@@ -250,14 +252,13 @@ func bufferText(text io.Reader, in *mapped.Column) ([]byte, error) {
 	}
 }
 
-// cutText cuts the text of a kind. That of a PDF stays as it is: its places on pages count from its beginning.
-// former are the chunks that it was cut into before.
-func (b *builder) cutText(ctx context.Context, text io.Reader, kind string, former []rows.Place, d *draft) error {
+// cutText cuts a text. former are the chunks that it was cut into before.
+func (b *builder) cutText(ctx context.Context, text io.Reader, former []rows.Place, d *draft) error {
 	starts := make(map[int]bool, len(former))
 	for _, chunk := range former {
 		starts[chunk.Start] = true
 	}
-	return cutChunks(text, b.Spec.Chunking, document.Kind(kind) != document.PDF, starts, func(c cutting) error {
+	return cutChunks(text, b.Spec.Chunking, starts, func(c cutting) error {
 		d.addCut(c)
 		b.reportProgress()
 		return ctx.Err()
@@ -290,6 +291,9 @@ func (b *builder) writeDocument(ctx context.Context, key string, d *draft) error
 		frame := b.text.Append(key, textseg.EncodePiece(row.Runes, c.piece))
 		if row.Frame < 0 {
 			row.Frame = frame
+		}
+		if c.header > 0 && len(d.places) > 0 {
+			d.headers = append(d.headers, repeatedHeader{row.Runes, c.header})
 		}
 		row.Runes += utf8.RuneCountInString(c.piece)
 		outline.Add(c.piece)

@@ -221,7 +221,7 @@ func (b *builder) recutText(ctx context.Context, key string, part int, old rows.
 		return err
 	}
 	counted := &runeCounter{from: pieces.Text(ctx, key, old.Frame)}
-	if err := b.cutText(ctx, counted, old.Kind, old.Chunks, into); err != nil {
+	if err := b.cutText(ctx, counted, old.Chunks, into); err != nil {
 		return err
 	}
 	if counted.runes != old.Runes {

@@ -19,21 +19,46 @@ func (d *draft) placeChunks() {
 	if d.row.Sheets = d.places.Sheets(); len(d.row.Sheets) == 0 {
 		return
 	}
-	next, stop := iter.Pull(d.places.Lines())
+	next, stop := iter.Pull(d.streamLines())
 	defer stop()
 	var lines []document.PlacedLine // that the chunk, or one behind it, may begin in
 	line, more := next()
+	headers := d.headers
 	for i := range chunks {
 		chunk := &chunks[i]
 		for ; more && line.Start < chunk.End; line, more = next() {
 			lines = append(lines, line)
 		}
-		for len(lines) > 1 && lines[1].Start <= chunk.Start {
+		begin := chunk.Start
+		if len(headers) > 0 && headers[0].at == begin {
+			begin, headers = begin+headers[0].runes, headers[1:]
+		}
+		for len(lines) > 1 && lines[1].Start <= begin {
 			lines = lines[1:]
 		}
 		for _, one := range lines {
 			if one.Start < chunk.End {
 				chunk.Rects = withLine(chunk.Rects, one.Rect)
+			}
+		}
+	}
+}
+
+// repeatedHeader are rows that name the columns of a table where a chunk repeats them: code points from a place of the
+// text on which the text that was read does not have there.
+type repeatedHeader struct{ at, runes int }
+
+// streamLines yields the lines of the pages, with their places in the text that has headers repeated.
+func (d *draft) streamLines() iter.Seq[document.PlacedLine] {
+	return func(yield func(document.PlacedLine) bool) {
+		headers, more := d.headers, 0
+		for line := range d.places.Lines() {
+			for len(headers) > 0 && line.Start+more >= headers[0].at {
+				more += headers[0].runes
+				headers = headers[1:]
+			}
+			if line.Start += more; !yield(line) {
+				return
 			}
 		}
 	}

@@ -160,10 +160,13 @@ func TestTagsOfObjectsAreMetadata(t *testing.T) {
 	assert.Equal(t, int64(4), all.Documents)
 	assert.Equal(t, "a.md", all.Problem().Object)
 	assert.Contains(t, all.Problem().Detail, "tags of 4 objects are no metadata yet")
+	assert.Contains(t, all.Problem().Detail, "(a.md, d.txt, a.md, d.txt)")
 	r.corpus.Reads("d.txt")
 	planned := r.plan()
 	assert.True(t, planned.Unchanged && planned.Diff.Same == 4 && r.corpus.Reads("d.txt") == 0, "%+v", planned)
 	assert.Equal(t, res.Documents.SHA256, r.night().Documents.SHA256, "refused again")
+	refused = map[string]bool{"a.md": true}
+	assert.Equal(t, []map[string]string{own, tags, nil, tags}, metaOf(r.night()), "one decides for itself alone")
 	refused = nil
 	assert.Equal(t, []map[string]string{{"author": "Ada", "year": "2026", "team": "legal"}, tags, nil, tags}, metaOf(r.night()))
 	assert.True(t, r.plan().Unchanged)

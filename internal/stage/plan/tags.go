@@ -11,28 +11,46 @@ import (
 
 // askedTags is whether the store still refuses tags.
 type askedTags struct {
-	ctx     context.Context // of the one request
-	once    sync.Once
-	refused error
+	ctx     context.Context // of the requests
+	mu      sync.Mutex
+	asked   map[string]error // by object: the refusal of its tags, or nil
+	given   bool             // for one object, at least
+	refused error            // the last refusal
 }
 
 // getsTags reports whether a document is without the tags of its object and may get them now. The store is asked for
-// the tags of one such object: where it refuses these, all documents stay as they are.
+// the tags of some such objects. Where it refuses all of these, the other documents stay as they are; where it gives
+// some, the others are read again.
 func (p *planner) getsTags(doc *planned) bool {
-	if !doc.old.LacksTags() {
-		return false
+	return doc.old.LacksTags() && p.tags.ask(p.Corpus, doc.row.Object) == nil
+}
+
+// ask returns why the store refuses the tags of an object, as far as it was asked; nil: it may give them.
+func (t *askedTags) ask(corpus blob.Store, object string) error {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	refused, known := t.asked[object]
+	switch {
+	case known || t.given:
+		return refused
+	case len(t.asked) >= blob.TagProbes:
+		return t.refused
+	case t.asked == nil:
+		t.asked = map[string]error{}
 	}
-	p.tags.once.Do(func() {
-		if _, err := blob.ReadTags(p.tags.ctx, p.Corpus, doc.row.Object); errors.Is(err, blob.ErrTagsRefused) {
-			p.tags.refused = err
-		}
-	})
-	return p.tags.refused == nil
+	if _, err := blob.ReadTags(t.ctx, corpus, object); errors.Is(err, blob.ErrTagsRefused) {
+		refused, t.refused = err, err
+	}
+	t.asked[object], t.given = refused, refused == nil
+	return refused
 }
 
 // countUntagged counts a document that stays without the tags of its object.
 func (p *planner) countUntagged(doc *planned) {
-	if doc.old.LacksTags() && !p.getsTags(doc) {
-		p.res.Untagged.Add(stage.Untagged{Documents: 1, First: doc.key, Why: p.tags.refused.Error()})
+	if !doc.old.LacksTags() {
+		return
+	}
+	if err := p.tags.ask(p.Corpus, doc.row.Object); err != nil {
+		p.res.Untagged.Add(stage.Untagged{Documents: 1, Keys: []string{doc.key}, Why: err.Error()})
 	}
 }

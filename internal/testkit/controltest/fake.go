@@ -123,11 +123,24 @@ func (c *Fake) ListGenerations(context.Context, string) ([]artifact.Generation, 
 	return []artifact.Generation{{Generation: "g1", State: "current"}, {Generation: "g2", State: core.GenerationHeld}}, nil
 }
 
-// MoveGeneration moves g1 and g2 alone.
+// ListBranches lists a branch of any index.
+func (c *Fake) ListBranches(_ context.Context, index string) ([]core.Branch, error) {
+	return []core.Branch{{Name: index + "-large", Base: index}}, nil
+}
+
+// DiscardLetters discards any letter.
+func (c *Fake) DiscardLetters(ctx context.Context, r control.LettersRequest) error {
+	unlock, err := c.note(ctx, append(append([]string{"discard letters", r.Name}, r.Chunks...), r.Why)...)
+	defer unlock()
+	return err
+}
+
+// MoveGeneration moves g1 and g2 alone, and promotes any branch.
 func (c *Fake) MoveGeneration(ctx context.Context, r control.MoveRequest) (core.Move, error) {
 	unlock, err := c.note(ctx, r.Action, r.Index, r.Generation, r.Name)
 	defer unlock()
 	switch {
+	case r.Action == core.ActionPromote:
 	case r.Generation != "g1" && r.Generation != "g2":
 		err = fault.UnknownGen.At(r.Action, r.Generation)
 	case r.Action == core.ActionDiscard && r.Generation == "g1":

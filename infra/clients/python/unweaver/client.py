@@ -31,6 +31,14 @@ class Client(Transport):
         """Get one index. Returns its served generation, age, size and problems. Scope of the key: query."""
         return self._request('GET', '/v1/indexes/{index}', {'index': index})
 
+    def promote_branch(self, index: str, branch: str) -> Move:
+        """Serve what a branch serves. The index then serves the generation of its branch, and its next runs have the
+        settings in `set`. The key must cover both. Nothing is built or paid for. To undo it, publish the generation
+        in `from`. Scope of the key: operate. Needs a key everywhere."""
+        return self._request(
+            'POST', '/v1/indexes/{index}/branches/{branch}/promote', {'index': index, 'branch': branch},
+        )
+
     def get_chunk(self, index: str, id: str, *, generation: str | None = None) -> ChunkDetail:
         """Get one passage. With the entities extracted from it. Scope of the key: query."""
         return self._request(
@@ -43,6 +51,11 @@ class Client(Transport):
         return self._request(
             'GET', '/v1/indexes/{index}/dead-letters', {'index': index}, query={'cursor': cursor, 'limit': limit},
         )
+
+    def discard_dead_letters(self, index: str, body: DiscardRequest | None = None) -> None:
+        """Discard dead letters. A retry of all dead letters leaves these passages out. Queries still find them by
+        title and words, and reports still count them. Scope of the key: operate. Needs a key everywhere."""
+        return self._request('POST', '/v1/indexes/{index}/dead-letters/discard', {'index': index}, body=body)
 
     def retry_dead_letters(self, index: str, body: RetryRequest | None = None) -> RunStarted | None:
         """Retry dead letters. Starts a run that asks the model again for the documents of these passages, and changes

@@ -205,6 +205,13 @@ class Diff(TypedDict):
     unusable: int
 
 
+class DiscardRequest(TypedDict):
+    """Which dead letters to discard."""
+
+    chunks: NotRequired[list[str] | None]
+    why: NotRequired[str | None]
+
+
 class Discarded(TypedDict):
     """When a dead letter was discarded, and why."""
 
