@@ -20,7 +20,7 @@ const maxAddresses = 10_000
 type limits struct {
 	by        access.Limits
 	mu        sync.Mutex
-	keys      map[string]*account // by id
+	keys      map[string]*account   // by id
 	addresses map[any]*list.Element // by netip.Prefix, or the id of a person
 	order     *list.List            // of these, the one that asked last at the front
 }
