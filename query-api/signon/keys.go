@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
-	"net/url"
 	"sync"
 	"time"
 
@@ -20,9 +19,11 @@ import (
 )
 
 const (
-	// RefreshAfter is how old the issuer's keys may be before they are fetched again beside a request: a key that the
-	// issuer withdraws ends within that time.
+	// RefreshAfter is how old the issuer's keys may be before a request has them fetched again: a key that the issuer
+	// withdraws ends within that time.
 	RefreshAfter = 10 * time.Minute
+	// patience is how long a request waits for that where known keys may go on.
+	patience = 2 * time.Second
 	// StaleAfter is how long known keys go on while the issuer does not answer; then no token is taken.
 	StaleAfter = time.Hour
 	// AskEvery is how often, at most, the issuer is asked, whatever tokens come.
@@ -65,17 +66,22 @@ func newKeySet(settings config.QueryOIDC, log *slog.Logger, now func() time.Time
 // current returns what the issuer says, not older than StaleAfter.
 func (k *keySet) current(ctx context.Context) (*issuer, error) {
 	k.mu.Lock()
-	known := k.known
+	known, failed := k.known, k.failed
 	k.mu.Unlock()
-	if known == nil {
+	if known == nil || k.now().Sub(known.at) > StaleAfter {
 		return k.refresh(ctx)
 	}
-	age := k.now().Sub(known.at)
-	if age > StaleAfter {
-		return k.refresh(ctx)
+	if k.now().Sub(known.at) < RefreshAfter {
+		return known, nil
 	}
-	if age > RefreshAfter {
+	if failed != nil { // nobody waits for an issuer that was away a moment ago
 		k.begin()
+		return known, nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	if fresh, err := k.refresh(ctx); err == nil {
+		return fresh, nil
 	}
 	return known, nil
 }
@@ -132,24 +138,18 @@ func (k *keySet) note(began time.Time, found *issuer, err error) {
 
 // fetch reads the issuer's discovery document and the keys that it names.
 func (k *keySet) fetch(at time.Time) (*issuer, error) {
-	ctx, cancel := context.WithTimeout(oidc.ClientContext(context.Background(), k.client), 2*answerTimeout)
-	defer cancel()
-	provider, err := oidc.NewProvider(ctx, k.name)
+	provider, err := oidc.NewProvider(oidc.ClientContext(context.Background(), k.client), k.name) // the client ends it
 	if err != nil {
 		return nil, fmt.Errorf("discovery: %.300s", err) // the answer may be in it
 	}
 	var document struct {
 		Keys    string   `json:"jwks_uri"`
-		Login   string   `json:"authorization_endpoint"`
 		Methods []string `json:"token_endpoint_auth_methods_supported"`
 	}
 	if err := provider.Claims(&document); err != nil {
 		return nil, fmt.Errorf("discovery: %w", err)
 	}
-	if login, err := url.Parse(document.Login); document.Login != "" && (err != nil || !config.IsSafeURL(login)) {
-		return nil, errors.New("discovery: authorization_endpoint is no https URL")
-	}
-	keys, err := k.fetchKeys(ctx, document.Keys)
+	keys, err := k.fetchKeys(document.Keys)
 	if err != nil {
 		return nil, fmt.Errorf("jwks_uri: %w", err)
 	}
@@ -157,12 +157,8 @@ func (k *keySet) fetch(at time.Time) (*issuer, error) {
 }
 
 // fetchKeys reads public keys for signatures. Keys of other kinds are left out.
-func (k *keySet) fetchKeys(ctx context.Context, address string) ([]jose.JSONWebKey, error) {
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, address, http.NoBody)
-	if err != nil {
-		return nil, err
-	}
-	response, err := k.client.Do(request)
+func (k *keySet) fetchKeys(address string) ([]jose.JSONWebKey, error) {
+	response, err := k.client.Get(address)
 	if err != nil {
 		return nil, err
 	}

@@ -8,6 +8,7 @@ import (
 	"crypto/sha256"
 	"encoding/base64"
 	"encoding/json"
+	"errors"
 	"net/http"
 	"os"
 	"strings"
@@ -45,11 +46,11 @@ func newSealer(settings config.QueryOIDC) (*sealer, error) {
 	raw := make([]byte, leastKey)
 	_, _ = rand.Read(raw) // never fails
 	if settings.SessionKeyFile != "" {
-		var err error
-		if raw, err = os.ReadFile(settings.SessionKeyFile); err != nil {
-			return nil, fault.BadConfig.At("read query_api.oidc.session_key_file", settings.SessionKeyFile).Because(err)
+		text, err := readSecret("session_key_file", settings.SessionKeyFile)
+		if err != nil {
+			return nil, err
 		}
-		if len(strings.TrimSpace(string(raw))) < leastKey {
+		if raw = []byte(text); len(raw) < leastKey {
 			return nil, fault.BadConfig.At("read query_api.oidc.session_key_file", settings.SessionKeyFile).
 				Because("it is shorter than 32 bytes").Advise("write one with: head -c 32 /dev/urandom | base64 > FILE")
 		}
@@ -66,21 +67,17 @@ func newSealer(settings config.QueryOIDC) (*sealer, error) {
 	return &sealer{aead, settings.Issuer + "\n" + settings.ClientID}, err
 }
 
-// readSecret reads the client's secret; no file is no secret.
-func readSecret(path string) (string, error) {
-	if path == "" {
-		return "", nil
-	}
+// readSecret reads the file that a key of the configuration names, without white space around it.
+func readSecret(key, path string) (string, error) {
 	raw, err := os.ReadFile(path)
 	secret := strings.TrimSpace(string(raw))
-	if err == nil && secret != "" {
-		return secret, nil
+	if err == nil && secret == "" {
+		err = errors.New("it is empty")
 	}
-	bad := fault.BadConfig.At("read query_api.oidc.client_secret_file", path)
 	if err != nil {
-		return "", bad.Because(err)
+		return "", fault.BadConfig.At("read query_api.oidc."+key, path).Because(err)
 	}
-	return "", bad.Because("it is empty")
+	return secret, nil
 }
 
 // sealValue returns a value as a cookie for a purpose holds it.

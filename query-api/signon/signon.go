@@ -80,8 +80,10 @@ func New(settings config.QueryOIDC, log *slog.Logger, now func() time.Time) (*Se
 		return service, nil
 	}
 	var err error
-	if service.secret, err = readSecret(settings.ClientSecretFile); err != nil {
-		return nil, err
+	if settings.ClientSecretFile != "" {
+		if service.secret, err = readSecret("client_secret_file", settings.ClientSecretFile); err != nil {
+			return nil, err
+		}
 	}
 	service.seal, err = newSealer(settings)
 	return service, err
