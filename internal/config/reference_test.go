@@ -115,12 +115,12 @@ var needs = map[string][]string{
 	"indexes.docs.documents.s3_tags":        {"indexes.docs.corpus=s3://bucket"},
 	"indexes.docs.documents.vision.pages":   {"models.vision.provider=openai", "models.vision.model=m"},
 
-	"engine.tls_cert":               {"engine.tls_cert=c.pem", "engine.tls_key=k.pem"},
-	"engine.tls_key":                {"engine.tls_cert=c.pem", "engine.tls_key=k.pem"},
-	"engine.deployment.name":        {"engine.deployment.name=green", "engine.deployment.build_id=v1"},
-	"engine.deployment.build_id":    {"engine.deployment.name=green", "engine.deployment.build_id=v1"},
-	"engine.deployment.versioned":   {"engine.deployment.name=green", "engine.deployment.build_id=v1"},
-	"query_api.oidc.issuer": onOIDC, "query_api.oidc.audience": onOIDC, "query_api.oidc.url": onOIDC,
+	"engine.tls_cert":             {"engine.tls_cert=c.pem", "engine.tls_key=k.pem"},
+	"engine.tls_key":              {"engine.tls_cert=c.pem", "engine.tls_key=k.pem"},
+	"engine.deployment.name":      {"engine.deployment.name=green", "engine.deployment.build_id=v1"},
+	"engine.deployment.build_id":  {"engine.deployment.name=green", "engine.deployment.build_id=v1"},
+	"engine.deployment.versioned": {"engine.deployment.name=green", "engine.deployment.build_id=v1"},
+	"query_api.oidc.issuer":       onOIDC, "query_api.oidc.audience": onOIDC, "query_api.oidc.url": onOIDC,
 	"query_api.oidc.groups": onOIDC, "query_api.oidc.client_id": onOIDC, "query_api.oidc.client_secret_file": onOIDC,
 	"query_api.oidc.session_key_file": onOIDC,
 

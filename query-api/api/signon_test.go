@@ -209,7 +209,7 @@ func TestATokenThatProvesNothingLetsNobodyIn(t *testing.T) {
 		"a token": p.sign(nil), "a moment late": p.sign(claim("exp", ago(10*time.Second))),
 		"one group as a text": p.sign(claim("groups", "staff")),
 		"among audiences":     p.sign(claim("aud", []string{"x", resource})),
-		"with a slash": p.sign(claim("aud", resource+"/")), "of MCP": p.sign(claim("aud", resource+"/mcp")),
+		"with a slash":        p.sign(claim("aud", resource+"/")), "of MCP": p.sign(claim("aud", resource+"/mcp")),
 		"a key": l.key(access.Request{Scope: access.Query}).Text, "two lines": p.sign(claim("sub", "a\nkey=b")),
 	} {
 		got := l.query(question, bearer(text)...)
