@@ -237,7 +237,7 @@ func TestSignOnThatWouldLetInTooManyIsRefused(t *testing.T) {
 		start + group + "    client_id: x\n    client_scopes: [groups]\n":          "openid must be one",
 		start + group + "  auth: none\n":                                           "none lets everybody in",
 		start + strings.Replace(group, "g,", "'',", 1):                             ":6:15: query_api.oidc.groups.0.group",
-		start + group + strings.Replace(group, "docs", "Docs", 1):                  `:7:25: query_api.oidc.groups.1.indexes: "Docs"`,
+		start + group + strings.Replace(group, "docs", "Docs", 1):                  `:7:27: query_api.oidc.groups.1.indexes: "Docs"`,
 		start + strings.Replace(group, "[docs]", "['']", 1):                        "it is empty",
 		start + strings.Replace(group, "[docs]", "[]", 1):                          "name at least one index",
 		start + strings.Replace(group, "[query]", "[root]", 1):                     `"root" is not known`,

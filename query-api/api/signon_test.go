@@ -148,7 +148,7 @@ func TestATokenThatProvesNothingLetsNobodyIn(t *testing.T) {
 	p := startProvider(t)
 	var log bytes.Buffer
 	l := signOn(t, p, p.settings(""), &log)
-	another := must(mockoidc.NewKeypair(nil))(t)
+	another := must(mockoidc.RandomKeypair(2048))(t)
 	forge := func(edit func(header, claims object)) string {
 		own := p.Keypair
 		defer func() { p.Keypair = own }()
@@ -170,7 +170,8 @@ func TestATokenThatProvesNothingLetsNobodyIn(t *testing.T) {
 		"HS256, the public key": {p.sign(inHeader("alg", "HS256")), 401, "algorithm"},
 		"another algorithm":     {p.sign(inHeader("alg", "PS512")), 401, "algorithm"},
 		"expired":               {p.sign(claim("exp", ago(time.Minute))), 401, "expired"},
-		"never expires":         {p.sign(claim("exp", nil)), 401, "until when"},
+		"never expires":         {p.sign(func(_, claims object) { delete(claims, "exp") }), 401, "until when"},
+		"an expiry of no time":  {p.sign(claim("exp", "never")), 401, "malformed"},
 		"in the future":         {p.sign(claim("nbf", ago(-time.Hour))), 401, "not valid yet"},
 		"an unknown key":        {p.sign(inHeader("kid", "another")), 401, "no key"},
 		"forged":                {forge(inHeader("kid", must(p.Keypair.KeyID())(t))), 401, "no key"},
@@ -254,11 +255,11 @@ func TestKeysOfAnIssuerThatRotateOrAreAway(t *testing.T) {
 	}
 	assert.Equal(t, before+1, p.asked.Load(), "tokens of unknown keys make the server ask")
 	old := p.sign(claim("exp", p.now().Add(24*time.Hour).Unix()))
-	p.Keypair = must(mockoidc.NewKeypair(nil))(t)
+	p.Keypair = must(mockoidc.RandomKeypair(2048))(t)
 	ask(old, 200, "a key that was withdrawn just now")
 	pass(signon.RefreshAfter)
 	ask(old, 401, "a key that was withdrawn ten minutes ago")
-	p.Keypair = must(mockoidc.NewKeypair(nil))(t)
+	p.Keypair = must(mockoidc.RandomKeypair(2048))(t)
 	pass(signon.AskEvery)
 	ask(p.sign(nil), 200, "a new key")
 	p.answer.Store(down)

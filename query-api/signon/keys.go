@@ -204,10 +204,11 @@ func (i *issuer) verify(token *jose.JSONWebSignature) (payload []byte, known boo
 	return nil, known
 }
 
-// attempt is the key set as one verification uses it; err is why the keys could not be had.
+// attempt is the key set as one verification uses it, with its outcome: the library wraps no errors.
 type attempt struct {
-	keys *keySet
-	err  error
+	keys     *keySet
+	err      error // why the keys could not be had
+	unsigned bool  // none of them signed the token
 }
 
 var errSignature = errors.New("no key of the issuer signed it")
@@ -232,6 +233,7 @@ func (a *attempt) VerifySignature(ctx context.Context, text string) ([]byte, err
 		payload, _ = said.verify(token)
 	}
 	if payload == nil {
+		a.unsigned = true
 		return nil, errSignature
 	}
 	return payload, nil

@@ -82,6 +82,8 @@ func (s *Service) verify(ctx context.Context, text string) (*oidc.IDToken, error
 	switch {
 	case keys.err != nil:
 		return nil, keys.err
+	case keys.unsigned:
+		return nil, refuse("no key of the identity provider signed the token")
 	case err != nil:
 		return nil, refuse(s.explain(text))
 	}
@@ -122,7 +124,7 @@ func (s *Service) explain(text string) string {
 	case !slices.Contains(s.settings.Algorithms, header.Algorithm):
 		return "the token is signed with an algorithm that is not allowed here"
 	}
-	return "no key of the identity provider signed the token"
+	return "the claims of the token are malformed"
 }
 
 // identify returns who a verified token names. Forbidden is the error of a person without a group that may ask.
