@@ -3,7 +3,7 @@
 import assert from 'node:assert/strict'
 import { accessible, browser, changed, json, problem, run, runs, visit } from './browser.mjs'
 
-const { OPEN: open, LOCKED: locked, SIGNON: signOn, TOKEN: token } = process.env
+const { OPEN: open, LOCKED: locked, SIGNON: signOn, PROVIDER: provider, TOKEN: token } = process.env
 const asked = 'What is the capital of Norway?'
 const q = 'q=' + encodeURIComponent(asked)
 
@@ -609,7 +609,7 @@ Town: Rotterdam
   },
 
   async 'a person signs in, comes back to the question, and signs out'() {
-    await visit(`#/sample/ask?${q}`, { base: signOn }, async (page, profile) => {
+    await visit(`#/sample/ask?${q}`, { base: signOn, leaves: provider }, async (page, profile) => {
       await page.getByRole('heading', { name: 'Sign in to ask' }).waitFor()
       await accessible(page, 'sign in')
       await page.getByRole('link', { name: 'Sign in' }).click()

@@ -134,10 +134,11 @@ func TestThePageInABrowser(t *testing.T) {
 	node, chromium := needs(t, "node"), needs(t, "chromium")
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute) // half a minute on an idle machine
 	defer cancel()
+	signOn, provider := serveSignOn(t)
 	command := exec.CommandContext(ctx, node, "e2e.mjs", os.Getenv("UNWEAVER_TEST_PAGE"))
 	command.Env = append(os.Environ(), "CHROMIUM="+chromium, "TOKEN="+token,
 		"OPEN="+serve(t, middleware.Policy{}), "LOCKED="+serve(t, middleware.Policy{Required: true, Token: token}),
-		"SIGNON="+serveSignOn(t))
+		"SIGNON="+signOn, "PROVIDER="+provider)
 	command.WaitDelay = 10 * time.Second
 	out, err := command.CombinedOutput()
 	assert.True(t, err == nil, "%v\n%s", err, out)
@@ -176,8 +177,8 @@ func (builtIn) Embedder(core.Spec, string, int) (model.Embedder, error) {
 	return builtin.Embedder{}, nil
 }
 
-// serveSignOn starts a server at which Ada signs in.
-func serveSignOn(t *testing.T) string {
+// serveSignOn starts a server at which Ada signs in, and the identity provider that knows her.
+func serveSignOn(t *testing.T) (server, leaves string) {
 	provider, err := mockoidc.Run()
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = provider.Shutdown() })
@@ -195,7 +196,7 @@ func serveSignOn(t *testing.T) string {
 	settings.Groups = []config.OIDCGroup{{Group: "staff", Indexes: []string{"sample"}, Scopes: []string{"query"}}}
 	policy := middleware.Policy{Required: true}
 	require.NoError(t, signon.AddTo(&policy, settings, slog.New(slog.DiscardHandler)))
-	return serveAt(t, listener, policy)
+	return serveAt(t, listener, policy), provider.Addr()
 }
 
 // serve starts a server with two generations of the sample.
