@@ -236,7 +236,7 @@ func TestKeysOfAnIssuerThatRotateOrAreAway(t *testing.T) {
 		"away": down, "garbage": func(w http.ResponseWriter) { _, _ = io.WriteString(w, "<html>") },
 		"no keys": func(w http.ResponseWriter) { _, _ = io.WriteString(w, `{"keys":[]}`) },
 		"10 MB": func(w http.ResponseWriter) {
-			_, _ = fmt.Fprintf(w, `{"x":"%s","keys":[]}`, strings.Repeat("x", 10<<20))
+			_, _ = fmt.Fprintf(w, `{"x":"%s",%s`, strings.Repeat("x", 10<<20), must(p.Keypair.JWKS())(t)[1:])
 		},
 		"elsewhere": func(w http.ResponseWriter) { w.Header().Set("Location", "/oidc"); w.WriteHeader(302) },
 	} {
