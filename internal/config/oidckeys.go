@@ -181,7 +181,8 @@ func (l *loader) checkOIDC() {
 		why := requireSafeURL(true).mistake(settings.Audience)
 		l.checkKey(why == "", oidcPath+".url", "set it, as the audience is not the address of this server: %s", why)
 	}
-	l.checkKey(len(settings.Algorithms) > 0, oidcPath+".algorithms", "name at least one: %s", strings.Join(signatures, ", "))
+	l.checkKey(len(settings.Algorithms) > 0, oidcPath+".algorithms", "name at least one: %s",
+		strings.Join(signatures, ", "))
 	l.checkKey(len(settings.Groups) > 0, oidcPath+".groups", "map at least one group: else nobody may ask")
 	for i, group := range settings.Groups {
 		l.checkGroup(fmt.Sprintf("%s.groups.%d", oidcPath, i), group)

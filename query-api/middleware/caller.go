@@ -48,7 +48,8 @@ func (c *Caller) NeedProof() error {
 func (c *Caller) Includes(scope access.Scope) bool {
 	includes := func(grant access.Grant) bool { return grant.Scope.Includes(scope) }
 	if c.index != "" {
-		return slices.ContainsFunc(c.grants, func(grant access.Grant) bool { return grant.Covers(c.index) && includes(grant) })
+		covers := func(grant access.Grant) bool { return grant.Covers(c.index) && includes(grant) }
+		return slices.ContainsFunc(c.grants, covers)
 	}
 	return len(c.grants) > 0 && !slices.ContainsFunc(c.grants, func(grant access.Grant) bool { return !includes(grant) })
 }

@@ -86,8 +86,8 @@ func (g *Guard) challengeCaller(request *http.Request) string {
 // Subject returns the subject of a person who signed on, or empty.
 func (c *Caller) Subject() string { return c.subject }
 
-// ForRoute returns the request as a route of a scope takes it: its caller has the grants alone that include the scope, as
-// what one group allows on one index, another group does not carry to another index. index may be empty.
+// ForRoute returns the request as a route of a scope takes it: its caller has the grants alone that include the scope,
+// as what one group allows on one index, another group does not carry to another index. index may be empty.
 func ForRoute(request *http.Request, scope access.Scope, index string) (*http.Request, error) {
 	caller := CallerOf(request.Context())
 	if caller.subject == "" {
@@ -106,5 +106,5 @@ func ForRoute(request *http.Request, scope access.Scope, index string) (*http.Re
 // errSignOn is the error of a request without a key where people can sign on.
 var errSignOn = fault.Unauthorized.At("check the API key", "").
 	Because("the request has no API key and no token").
-	Advise("send the header Authorization: Bearer KEY with an API key or a token of the identity provider, or sign in at " +
-		"the page")
+	Advise("send the header Authorization: Bearer KEY with an API key or a token of the identity provider, or sign in " +
+		"at the page")

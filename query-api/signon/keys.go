@@ -140,7 +140,8 @@ func (k *keySet) note(began time.Time, found *issuer, err error) {
 func (k *keySet) fetch(at time.Time) (*issuer, error) {
 	provider, err := oidc.NewProvider(oidc.ClientContext(context.Background(), k.client), k.name) // the client ends it
 	if err != nil {
-		return nil, fmt.Errorf("discovery: %.300s", err) // the answer may be in it
+		text := err.Error() // the whole answer may be in it
+		return nil, errors.New("discovery: " + text[:min(len(text), 300)])
 	}
 	var document struct {
 		Keys    string   `json:"jwks_uri"`
@@ -215,7 +216,7 @@ var errSignature = errors.New("no key of the issuer signed it")
 
 // VerifySignature implements oidc.KeySet. A token that names an unknown key has the issuer asked once more.
 func (a *attempt) VerifySignature(ctx context.Context, text string) ([]byte, error) {
-	token, err := jose.ParseSigned(text, a.keys.algorithms)
+	token, err := jose.ParseSignedCompact(text, a.keys.algorithms)
 	if err != nil || len(token.Signatures) != 1 {
 		return nil, errSignature
 	}
