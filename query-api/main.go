@@ -25,6 +25,7 @@ import (
 	"github.com/unweaver/unweaver/internal/telemetry/tracing"
 	"github.com/unweaver/unweaver/query-api/api"
 	"github.com/unweaver/unweaver/query-api/middleware"
+	"github.com/unweaver/unweaver/query-api/signon"
 )
 
 func main() {
@@ -85,6 +86,9 @@ func runService(ctx context.Context, cfg *config.Config, log *slog.Logger) (err 
 	keys := access.NewRing(stores.Artifacts, log, nil)
 	policy, err := middleware.NewPolicy(cfg.QueryAPI, listener.Addr(), keys)
 	if err != nil {
+		return errors.Join(err, listener.Close())
+	}
+	if err := signon.AddTo(&policy, cfg.QueryAPI.OIDC, log); err != nil {
 		return errors.Join(err, listener.Close())
 	}
 	following, unfollow := context.WithCancel(context.Background())

@@ -71,6 +71,7 @@ type QueryAPI struct {
 	TLS     QueryTLS    `yaml:"tls"`
 	Limits  QueryLimits `yaml:"limits"`
 	CORS    QueryCORS   `yaml:"cors"`
+	OIDC    QueryOIDC   `yaml:"oidc"`
 	Indexes OpenIndexes `yaml:"indexes"`
 
 	Control     bool  `yaml:"control"`      // build, steer and upload over /v1
@@ -279,9 +280,10 @@ type Schedule struct {
 func Default() *Config {
 	return &Config{
 		Engine: Engine{Address: "127.0.0.1:7233", Namespace: "default", TaskQueue: "unweaver"},
-		QueryAPI: QueryAPI{Address: "127.0.0.1:8080", Auth: "auto", UploadBytes: 256 << 20, Limits: QueryLimits{
-			RequestsPerSecond: 100, Burst: 200, Concurrency: 64, AnswersPerMinute: 120, Connections: 8192,
-		}},
+		QueryAPI: QueryAPI{Address: "127.0.0.1:8080", Auth: "auto", UploadBytes: 256 << 20, OIDC: defaultOIDC(),
+			Limits: QueryLimits{
+				RequestsPerSecond: 100, Burst: 200, Concurrency: 64, AnswersPerMinute: 120, Connections: 8192,
+			}},
 		Worker: Worker{Role: "all", Slots: 64, Pollers: 4, CacheBytes: 32 << 30, Address: "127.0.0.1:8081"},
 		Notify: defaultNotify(),
 		Stores: Stores{Milvus: Milvus{Load: "import", Index: "hnsw"}, S3: S3{Region: "us-east-1"}},

@@ -62,7 +62,7 @@ var currency = regexp.MustCompile(`^[A-Z]{3}$`)
 var buildName = regexp.MustCompile(`^[A-Za-z0-9_.+-]{1,200}$`)
 
 // keys lists every key once, in the order of the reference. A test holds it against the types.
-var keys = slices.Concat(generalKeys, telemetryKeys, queryKeys, corsKeys, quotaKeys, limitKeys, indexKeys,
+var keys = slices.Concat(generalKeys, telemetryKeys, queryKeys, corsKeys, oidcKeys, quotaKeys, limitKeys, indexKeys,
 	notifyKeys("indexes.*.notify.", "; empty: notify.webhook"))
 
 var generalKeys = []key{

@@ -135,6 +135,8 @@ func parseList(value reflect.Value, text string) error {
 				return fmt.Errorf("%q is not of the form URL=VARIABLE", hidePassword(item))
 			}
 			known.BaseURL, known.APIKeyEnv = item[:cut], item[cut+1:]
+		case *OIDCGroup:
+			return fmt.Errorf("%q is not a list of groups: write [{group: …, indexes: […], scopes: […]}]", text)
 		default:
 			if err := setScalar(element, item); err != nil {
 				return err
@@ -152,6 +154,10 @@ func literalList(value reflect.Value) string {
 		if endpoint, ok := value.Index(i).Interface().(Endpoint); ok {
 			items = append(items, fmt.Sprintf("{base_url: %q, api_key_env: %s}", hidePassword(endpoint.BaseURL),
 				cmp.Or(endpoint.APIKeyEnv, `""`)))
+			continue
+		}
+		if group, ok := value.Index(i).Interface().(OIDCGroup); ok {
+			items = append(items, group.literal())
 			continue
 		}
 		item := toLiteral(value.Index(i))

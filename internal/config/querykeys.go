@@ -194,4 +194,5 @@ func (l *loader) queryAPI() {
 				"%q is not a host name", name)
 		}
 	}
+	l.checkOIDC()
 }

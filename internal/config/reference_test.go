@@ -98,6 +98,12 @@ var onDocling = []string{
 	"indexes.docs.documents.parser.base_url=http://d", "indexes.docs.documents.parser.provider=docling",
 }
 
+// onOIDC is what every key of sign-on needs.
+var onOIDC = []string{
+	"query_api.oidc.issuer=https://login", "query_api.oidc.audience=https://search", "query_api.oidc.client_id=search",
+	`query_api.oidc.groups=[{group: g, indexes: ["*"], scopes: [admin]}]`,
+}
+
 // needs is what an example needs beside it.
 var needs = map[string][]string{
 	"models.chat.provider":      {"models.chat.model=m"},
@@ -109,11 +115,15 @@ var needs = map[string][]string{
 	"indexes.docs.documents.s3_tags":        {"indexes.docs.corpus=s3://bucket"},
 	"indexes.docs.documents.vision.pages":   {"models.vision.provider=openai", "models.vision.model=m"},
 
-	"engine.tls_cert":               {"engine.tls_cert=c.pem", "engine.tls_key=k.pem"},
-	"engine.tls_key":                {"engine.tls_cert=c.pem", "engine.tls_key=k.pem"},
-	"engine.deployment.name":        {"engine.deployment.name=green", "engine.deployment.build_id=v1"},
-	"engine.deployment.build_id":    {"engine.deployment.name=green", "engine.deployment.build_id=v1"},
-	"engine.deployment.versioned":   {"engine.deployment.name=green", "engine.deployment.build_id=v1"},
+	"engine.tls_cert":             {"engine.tls_cert=c.pem", "engine.tls_key=k.pem"},
+	"engine.tls_key":              {"engine.tls_cert=c.pem", "engine.tls_key=k.pem"},
+	"engine.deployment.name":      {"engine.deployment.name=green", "engine.deployment.build_id=v1"},
+	"engine.deployment.build_id":  {"engine.deployment.name=green", "engine.deployment.build_id=v1"},
+	"engine.deployment.versioned": {"engine.deployment.name=green", "engine.deployment.build_id=v1"},
+	"query_api.oidc.issuer":       onOIDC, "query_api.oidc.audience": onOIDC, "query_api.oidc.url": onOIDC,
+	"query_api.oidc.groups": onOIDC, "query_api.oidc.client_id": onOIDC, "query_api.oidc.client_secret_file": onOIDC,
+	"query_api.oidc.session_key_file": onOIDC,
+
 	"query_api.tls.cert":            {"query_api.tls.cert=/c", "query_api.tls.key=/k"},
 	"query_api.tls.key":             {"query_api.tls.cert=/c", "query_api.tls.key=/k"},
 	"query_api.tls.acme.domains":    {"query_api.tls.acme.cache=/c"},

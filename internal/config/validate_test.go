@@ -243,6 +243,35 @@ func TestMistakesOfFormAreNamedWithTheirPlace(t *testing.T) {
 	}
 }
 
+func TestSignOnThatWouldLetInTooManyIsRefused(t *testing.T) {
+	group := "    - {group: g, indexes: [docs], scopes: [query]}\n"
+	start := "query_api:\n  oidc:\n    issuer: https://login\n    audience: https://search\n    groups:\n"
+	assert.Empty(t, refused(t, start+group))
+	for yaml, want := range map[string]string{
+		strings.Replace(start, "https://login", "http://login", 1) + group:         ":3:13: query_api.oidc.issuer: \"http://login\"",
+		strings.Replace(start, "https://search", "search", 1) + group:              "query_api.oidc.url: set it",
+		strings.Replace(start, "    audience: https://search\n", "", 1) + group:    "query_api.oidc.audience: set it",
+		start + group + "    url: https://search/below\n":                          "must have no path",
+		start + group + "    algorithms: [none]\n":                                 `"none" is not known`,
+		start + group + "    algorithms: [HS256]\n":                                `"HS256" is not known`,
+		start + group + "    algorithms: []\n":                                     "name at least one",
+		start + group + "    groups_claim: ''\n":                                   "must not be empty",
+		start + group + "    client_secret_file: x\n":                              "requires client_id",
+		start + group + "    client_id: x\n    client_scopes: [groups]\n":          "openid must be one",
+		start + group + "  auth: none\n":                                           "none lets everybody in",
+		start + strings.Replace(group, "g,", "'',", 1):                             ":6:15: query_api.oidc.groups.0.group",
+		start + group + strings.Replace(group, "docs", "Docs", 1):                  `:7:27: query_api.oidc.groups.1.indexes: "Docs"`,
+		start + strings.Replace(group, "[docs]", "['']", 1):                        "it is empty",
+		start + strings.Replace(group, "[docs]", "[]", 1):                          "name at least one index",
+		start + strings.Replace(group, "[query]", "[root]", 1):                     `"root" is not known`,
+		start + strings.Replace(group, "[query]", "[]", 1):                         "name at least one of",
+		strings.Replace(start, "groups:", "groups: []", 1):                         "map at least one group",
+		"query_api: {oidc: {groups: [{group: g, indexes: [d], scopes: [query]}]}}": "requires query_api.oidc.issuer",
+	} {
+		assert.Contains(t, refused(t, yaml), want, "%s", yaml)
+	}
+}
+
 func TestMistakesComeInTheOrderOfTheFileThenVariablesThenSettings(t *testing.T) {
 	var yaml strings.Builder
 	yaml.WriteString("indexes:\n")

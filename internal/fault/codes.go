@@ -77,9 +77,9 @@ var meanings = map[Code]Meaning{
 	RateLimited: {Transient, "The caller exceeds a rate limit.",
 		"Keys and addresses have limits for requests, answers and concurrency.",
 		"Wait as long as `Retry-After` says, send fewer requests, or create a key with higher limits."},
-	KeysUnknown: {Transient, "The API keys cannot be read.",
-		"The artifact store, which holds the keys, does not answer.",
-		"Try again later. The operator should check the artifact store."},
+	KeysUnknown: {Transient, "The API keys, or the keys of the identity provider, cannot be read.",
+		"The artifact store, which holds the API keys, or `query_api.oidc.issuer` does not answer.",
+		"Try again later. The operator should check what the message names."},
 
 	CorpusMissing: {Fatal, "The corpus does not exist or cannot be read.",
 		"The folder or bucket was moved, is not mounted, or denies access.",

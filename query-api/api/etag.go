@@ -46,6 +46,9 @@ func (s *Server) answerUnchanged(w http.ResponseWriter, request *http.Request, t
 	if s.Policy.Required { // caches that clients share must not give it to another one
 		keep = "private, " + keep
 		header.Add("Vary", "Authorization, X-API-Key")
+		if s.Policy.SignOn != nil {
+			header.Add("Vary", "Cookie")
+		}
 	}
 	header.Set("Cache-Control", keep)
 	header.Set("ETag", tag)

@@ -33,7 +33,7 @@ type locked struct {
 	ring *access.Ring
 }
 
-func lock(t *testing.T, edit func(*fixture, *api.Config)) *locked {
+func lock(t testing.TB, edit func(*fixture, *api.Config)) *locked {
 	t.Helper()
 	store := blobmemory.New()
 	l := &locked{book: access.Book{Store: store}, ring: access.NewRing(store, slog.New(slog.DiscardHandler), nil)}

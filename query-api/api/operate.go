@@ -78,7 +78,11 @@ func asOperator(ctx context.Context) context.Context {
 	if via != middleware.TokenID {
 		via = "key " + via
 	}
-	ctx = control.WithOperator(ctx, core.Operator{By: "HTTP API", Via: via})
+	operator := core.Operator{By: "HTTP API", Via: via}
+	if subject := caller.Subject(); subject != "" {
+		operator = core.Operator{By: subject, Via: "sign-on"}
+	}
+	ctx = control.WithOperator(ctx, operator)
 	if !caller.Includes(access.Admin) {
 		ctx = control.ForAnother(ctx)
 	}

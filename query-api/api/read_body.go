@@ -117,11 +117,11 @@ func (s *Server) checkRoute(route route) http.HandlerFunc {
 		known[parameter.name] = true
 	}
 	return func(w http.ResponseWriter, request *http.Request) {
-		caller := middleware.CallerOf(request.Context())
-		err := caller.RequireScope(route.scope)
+		request, err := middleware.ForRoute(request, route.scope, request.PathValue("index"))
 		if middleware.IsOpen(request) {
 			err = nil
 		}
+		caller := middleware.CallerOf(request.Context())
 		if err == nil && route.control {
 			err = caller.NeedProof()
 		}

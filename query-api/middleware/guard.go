@@ -4,6 +4,7 @@
 //	guard.go   the policy, and the order in which a request is looked at
 //	cors.go    pages of other origins that may ask
 //	caller.go  who asks, as handlers see it
+//	signon.go  people who sign on at an identity provider
 //	limits.go  rate, concurrency and money of a caller
 //	writer.go  deadlines of bodies and answers, headers of every answer
 //	nesting.go how deep a body may go
@@ -41,6 +42,7 @@ type Policy struct {
 	Limits access.Limits
 
 	Origins []string // of pages that may ask besides the server's own
+	SignOn  SignOn   // checks tokens of an identity provider and sessions of the page; nil: keys alone
 
 	Required bool // every request needs a key, but for Open
 	AnyHost  bool // every Host is answered
@@ -77,6 +79,7 @@ func NewPolicy(settings config.QueryAPI, listens net.Addr, keys Keys) (Policy, e
 	default:
 		out.Required = !local
 	}
+	out.Required = out.Required || settings.OIDC.IsOn()
 	if !out.Required && slices.Contains(out.Origins, AnyOrigin) {
 		return out, fault.BadConfig.At("serve queries at", listens.String()).
 			Because("query_api.cors.origins is * and no API key is required, so any web page could query it").
@@ -136,6 +139,9 @@ func (g *Guard) Wrap(next http.Handler, self func(path string) bool) http.Handle
 	return http.HandlerFunc(func(plain http.ResponseWriter, request *http.Request) {
 		writer := g.newWriter(plain, request)
 		defer writer.limitWrites()
+		if g.serveSignOn(writer, request) {
+			return
+		}
 		preflight := g.setCORS(writer.Header(), request)
 		if err := g.checkOrigin(request); err != nil {
 			g.fail(writer, request, err)
@@ -148,7 +154,7 @@ func (g *Guard) Wrap(next http.Handler, self func(path string) bool) http.Handle
 		caller, err := g.identifyCaller(request, self(request.URL.Path))
 		if err != nil {
 			if fault.Is(err, fault.Unauthorized) {
-				writer.Header().Set("WWW-Authenticate", `Bearer realm="unweaver"`)
+				writer.Header().Set("WWW-Authenticate", g.challengeCaller(request))
 			}
 			writer.Header().Set("Connection", "close") // a body that no route asked for is not read to its end
 			g.fail(writer, request, err)
@@ -170,10 +176,8 @@ func (g *Guard) Wrap(next http.Handler, self func(path string) bool) http.Handle
 // checkOrigin checks for whom a request is meant and where it comes from: a page of another origin may neither read
 // through a name that it points here, nor spend money by a form.
 func (g *Guard) checkOrigin(request *http.Request) error {
-	if !g.policy.AnyHost && !g.knowsHost(request.Host) {
-		return fault.Misdirected.At("answer for host", request.Host).
-			Because("the server does not accept this host name").
-			Advise("add the name to query_api.hosts")
+	if err := g.checkHost(request); err != nil {
+		return err
 	}
 	if !ofBrowser(request) || IsOpen(request) || g.allowsOrigin(request) {
 		return nil
@@ -187,6 +191,16 @@ func (g *Guard) checkOrigin(request *http.Request) error {
 				"query_api.cors.origins")
 	}
 	return nil
+}
+
+// checkHost refuses a request for a Host that is not this server's.
+func (g *Guard) checkHost(request *http.Request) error {
+	if g.policy.AnyHost || g.knowsHost(request.Host) {
+		return nil
+	}
+	return fault.Misdirected.At("answer for host", request.Host).
+		Because("the server does not accept this host name").
+		Advise("add the name to query_api.hosts")
 }
 
 // ofBrowser reports whether a request says which page it comes from; those of programs do not.
@@ -263,11 +277,14 @@ func (g *Guard) identifyCaller(request *http.Request, self bool) (*Caller, error
 // proveCaller returns the caller that the token or a valid key proves.
 func (g *Guard) proveCaller(request *http.Request) (*Caller, error) {
 	text := ReadKey(request)
+	if caller, err := g.provePerson(request, text); caller != nil || err != nil {
+		return caller, err
+	}
 	switch {
 	case text == "":
 		return nil, errNoKey
 	case g.policy.Token != "" && subtle.ConstantTimeCompare([]byte(text), []byte(g.policy.Token)) == 1:
-		return &Caller{id: TokenID, scope: access.Admin, index: "*", account: unlimited}, nil
+		return &Caller{id: TokenID, grants: grantAll(access.Admin), account: unlimited}, nil
 	case g.policy.Keys == nil:
 		return nil, errNoKey
 	}
@@ -275,7 +292,8 @@ func (g *Guard) proveCaller(request *http.Request) (*Caller, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Caller{id: key.ID, scope: key.Scope, index: key.Index, account: g.limits.ofKey(key)}, nil
+	grants := []access.Grant{{Scope: key.Scope, Index: key.Index}}
+	return &Caller{id: key.ID, grants: grants, account: g.limits.ofKey(key)}, nil
 }
 
 // TokenID is the id of a caller who has the token.
@@ -283,7 +301,7 @@ const TokenID = "token"
 
 // addressCaller returns the caller where no key is asked for.
 func (g *Guard) addressCaller(request *http.Request) *Caller {
-	caller := &Caller{scope: access.Admin, index: "*", account: unlimited}
+	caller := &Caller{grants: grantAll(access.Admin), account: unlimited}
 	if at, err := netip.ParseAddrPort(request.RemoteAddr); err == nil && !at.Addr().IsLoopback() {
 		caller.account = g.limits.ofAddress(at.Addr())
 	}

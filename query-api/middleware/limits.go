@@ -12,27 +12,28 @@ import (
 	"github.com/unweaver/unweaver/internal/fault"
 )
 
-// maxAddresses are remembered; the one that asked longest ago is forgotten, and starts again when it comes again.
+// maxAddresses and people are remembered; who asked longest ago is forgotten, and starts again when it comes again.
 const maxAddresses = 10_000
 
-// limits hold the accounts of callers. Those of keys are as many as there are keys; those of addresses are bounded.
+// limits hold the accounts of callers. Those of keys are as many as there are keys; those of addresses and people are
+// bounded.
 type limits struct {
 	by        access.Limits
 	quotas    *Quotas
 	mu        sync.Mutex
-	keys      map[string]*account // by id
-	addresses map[netip.Prefix]*list.Element
-	order     *list.List // of addresses, the one that asked last at the front
+	keys      map[string]*account   // by id
+	addresses map[any]*list.Element // by netip.Prefix, or the id of a person
+	order     *list.List            // of these, the one that asked last at the front
 }
 
 type addressed struct {
-	prefix  netip.Prefix
+	by      any
 	account *account
 }
 
 func newLimits(by access.Limits) *limits {
 	return &limits{
-		by: by, keys: map[string]*account{}, addresses: map[netip.Prefix]*list.Element{}, order: list.New(),
+		by: by, keys: map[string]*account{}, addresses: map[any]*list.Element{}, order: list.New(),
 	}
 }
 
@@ -66,19 +67,24 @@ func (l *limits) ofAddress(address netip.Addr) *account {
 		bits = 64
 	}
 	prefix, _ := address.WithZone("").Prefix(bits) // cannot fail: the length is right
+	return l.ofOther(prefix)
+}
+
+// ofOther gives the account of a caller without a key: of an address, or of a person by id.
+func (l *limits) ofOther(by any) *account {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if known := l.addresses[prefix]; known != nil {
+	if known := l.addresses[by]; known != nil {
 		l.order.MoveToFront(known)
 		return known.Value.(*addressed).account
 	}
 	if l.order.Len() >= maxAddresses {
 		oldest := l.order.Back()
 		l.order.Remove(oldest)
-		delete(l.addresses, oldest.Value.(*addressed).prefix)
+		delete(l.addresses, oldest.Value.(*addressed).by)
 	}
-	fresh := &addressed{prefix, newAccount(l.by)}
-	l.addresses[prefix] = l.order.PushFront(fresh)
+	fresh := &addressed{by, newAccount(l.by)}
+	l.addresses[by] = l.order.PushFront(fresh)
 	return fresh.account
 }
 

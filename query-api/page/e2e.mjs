@@ -3,7 +3,7 @@
 import assert from 'node:assert/strict'
 import { accessible, browser, changed, json, problem, run, runs, visit } from './browser.mjs'
 
-const { OPEN: open, LOCKED: locked, TOKEN: token } = process.env
+const { OPEN: open, LOCKED: locked, SIGNON: signOn, PROVIDER: provider, TOKEN: token } = process.env
 const asked = 'What is the capital of Norway?'
 const q = 'q=' + encodeURIComponent(asked)
 
@@ -605,6 +605,22 @@ Town: Rotterdam
       await other.getByRole('heading', { name: 'This server asks for a key' }).waitFor()
       await page.getByRole('button', { name: 'Forget the key' }).click()
       await page.getByRole('heading', { name: 'This server asks for a key' }).waitFor()
+    })
+  },
+
+  async 'a person signs in, comes back to the question, and signs out'() {
+    await visit(`#/sample/ask?${q}`, { base: signOn, leaves: provider }, async (page, profile) => {
+      await page.getByRole('heading', { name: 'Sign in to ask' }).waitFor()
+      await accessible(page, 'sign in')
+      await page.getByRole('link', { name: 'Sign in' }).click()
+      await page.locator('.answer').waitFor()
+      assert.match(page.url(), /#\/sample\/ask\?q=/)
+      assert.equal(await page.evaluate(() => document.cookie), '')
+      const other = await profile.newPage()
+      await other.goto(signOn + '/#/sample/documents')
+      await other.getByText('cities/oslo.txt').first().waitFor()
+      await page.getByRole('button', { name: 'Sign out' }).click()
+      await page.getByRole('heading', { name: 'Sign in to ask' }).waitFor()
     })
   },
 

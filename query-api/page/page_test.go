@@ -17,9 +17,11 @@ import (
 	"testing"
 	"time"
 
+	"github.com/oauth2-proxy/mockoidc"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/unweaver/unweaver/internal/config"
 	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/model"
 	"github.com/unweaver/unweaver/internal/model/builtin"
@@ -28,6 +30,7 @@ import (
 	"github.com/unweaver/unweaver/query-api/api"
 	"github.com/unweaver/unweaver/query-api/middleware"
 	"github.com/unweaver/unweaver/query-api/page"
+	"github.com/unweaver/unweaver/query-api/signon"
 )
 
 func get(path string, headers ...string) *httptest.ResponseRecorder {
@@ -131,9 +134,11 @@ func TestThePageInABrowser(t *testing.T) {
 	node, chromium := needs(t, "node"), needs(t, "chromium")
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute) // half a minute on an idle machine
 	defer cancel()
+	signOn, provider := serveSignOn(t)
 	command := exec.CommandContext(ctx, node, "e2e.mjs", os.Getenv("UNWEAVER_TEST_PAGE"))
 	command.Env = append(os.Environ(), "CHROMIUM="+chromium, "TOKEN="+token,
-		"OPEN="+serve(t, middleware.Policy{}), "LOCKED="+serve(t, middleware.Policy{Required: true, Token: token}))
+		"OPEN="+serve(t, middleware.Policy{}), "LOCKED="+serve(t, middleware.Policy{Required: true, Token: token}),
+		"SIGNON="+signOn, "PROVIDER="+provider)
 	command.WaitDelay = 10 * time.Second
 	out, err := command.CombinedOutput()
 	assert.True(t, err == nil, "%v\n%s", err, out)
@@ -172,8 +177,36 @@ func (builtIn) Embedder(core.Spec, string, int) (model.Embedder, error) {
 	return builtin.Embedder{}, nil
 }
 
+// serveSignOn starts a server at which Ada signs in, and the identity provider that knows her.
+func serveSignOn(t *testing.T) (server, leaves string) {
+	provider, err := mockoidc.Run()
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = provider.Shutdown() })
+	for range 5 {
+		provider.QueueUser(&mockoidc.MockUser{Subject: "ada", Groups: []string{"staff"}})
+	}
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	settings := config.Default().QueryAPI.OIDC
+	settings.Issuer, settings.ClientID = provider.Issuer(), provider.ClientID
+	settings.ClientScopes = []string{"openid", "groups"}
+	settings.Audience = "http://" + listener.Addr().String()
+	settings.ClientSecretFile = filepath.Join(t.TempDir(), "secret")
+	require.NoError(t, os.WriteFile(settings.ClientSecretFile, []byte(provider.ClientSecret), 0o600))
+	settings.Groups = []config.OIDCGroup{{Group: "staff", Indexes: []string{"sample"}, Scopes: []string{"query"}}}
+	policy := middleware.Policy{Required: true}
+	require.NoError(t, signon.AddTo(&policy, settings, slog.New(slog.DiscardHandler)))
+	return serveAt(t, listener, policy), provider.Addr()
+}
+
 // serve starts a server with two generations of the sample.
 func serve(t *testing.T, policy middleware.Policy) string {
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	return serveAt(t, listener, policy)
+}
+
+func serveAt(t *testing.T, listener net.Listener, policy middleware.Policy) string {
 	stores := retrievetest.NewStores(t)
 	documents := retrievetest.Sample()
 	retrievetest.Publish(t, retrievetest.Build(t, stores, "sample", documents[:5], retrievetest.Options{}), 1)
@@ -183,8 +216,6 @@ func serve(t *testing.T, policy middleware.Policy) string {
 		Artifacts: stores.Blobs, Records: stores.Records, Readers: stores.Readers, Vectors: stores.Vectors,
 		Models: builtIn{}, Cache: stores.Cache, Log: slog.New(slog.DiscardHandler), Policy: policy,
 	})
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	require.NoError(t, err)
 	go func() { _ = server.Serve(listener) }()
 	t.Cleanup(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)

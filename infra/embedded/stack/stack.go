@@ -38,6 +38,7 @@ import (
 	"github.com/unweaver/unweaver/internal/telemetry/webhook"
 	"github.com/unweaver/unweaver/query-api/api"
 	"github.com/unweaver/unweaver/query-api/middleware"
+	"github.com/unweaver/unweaver/query-api/signon"
 	"github.com/unweaver/unweaver/worker/host"
 	"github.com/unweaver/unweaver/workflows"
 )
@@ -196,6 +197,9 @@ func (s *Stack) serveAPI(
 	keys := access.NewRing(s.stores.Artifacts, options.Log, nil)
 	policy, err := middleware.NewPolicy(options.Config.QueryAPI, listener.Addr(), keys)
 	if err != nil {
+		return errors.Join(err, listener.Close())
+	}
+	if err := signon.AddTo(&policy, options.Config.QueryAPI.OIDC, options.Log); err != nil {
 		return errors.Join(err, listener.Close())
 	}
 	policy.Token = s.Token // who can read it owns the data directory

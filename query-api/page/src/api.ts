@@ -247,6 +247,7 @@ export class Failure extends Error {
     readonly hint = '',
     readonly retryAfter = 0,
     readonly reference = '',
+    readonly signIn = '', // where the page signs in at an identity provider; empty: nowhere
   ) {
     super(detail)
   }
@@ -260,7 +261,24 @@ export const useKey = (text: string): void => {
   else sessionStorage.removeItem(stored)
 }
 
+const signed = 'signed-in'
+
+// isSignedIn reports whether this browser has signed in. The session itself is in a cookie that no script reads.
+export const isSignedIn = (): boolean => localStorage.getItem(signed) !== null
+export const noteSignedIn = (yes: boolean): void => {
+  if (yes) localStorage.setItem(signed, '1')
+  else localStorage.removeItem(signed)
+}
+
+// signOut ends the session of this browser.
+export async function signOut(): Promise<void> {
+  await fetch('oidc/logout', { method: 'POST', redirect: 'error' }).catch(() => undefined)
+  noteSignedIn(false)
+  location.reload()
+}
+
 async function failureOf(response: Response): Promise<Failure> {
+  const signIn = /\bsign_in="([a-z/]+)"/.exec(response.headers.get('WWW-Authenticate') ?? '')?.[1] ?? ''
   const after = Number(response.headers.get('Retry-After') ?? 0) || 0
   try {
     const told = await response.json()
@@ -273,6 +291,7 @@ async function failureOf(response: Response): Promise<Failure> {
         text(told.hint),
         after,
         text(told.reference),
+        signIn,
       )
     }
   } catch {

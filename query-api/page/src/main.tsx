@@ -2,7 +2,7 @@
 
 import { render } from 'preact'
 import { useEffect, useLayoutEffect, useRef, useState } from 'preact/hooks'
-import { api, key } from './api'
+import { api, isSignedIn, key, signOut } from './api'
 import { href, useRoute, type Route } from './route'
 import { forgetKey, useLoaded } from './ui'
 import { Ask } from './views/ask'
@@ -191,6 +191,11 @@ function Frame() {
             <a class="open" href="readyz">
               Readiness
             </a>
+            {isSignedIn() && (
+              <button type="button" class="plain" onClick={() => void signOut()}>
+                Sign out
+              </button>
+            )}
           </>
         ) : (
           <button type="button" class="plain" onClick={forgetKey}>
@@ -213,6 +218,11 @@ function Root() {
   }, [])
   return <Frame key={round} />
 }
+
+// After signing in the page opens where it was left.
+const left = sessionStorage.getItem('return')
+sessionStorage.removeItem('return')
+if (left?.startsWith('#') && !location.hash) location.replace(left)
 
 showTheme(storedTheme())
 const root = document.getElementById('root')

@@ -2,7 +2,7 @@
 
 import type { ComponentChildren } from 'preact'
 import { useEffect, useRef, useState } from 'preact/hooks'
-import { Failure, useKey } from './api'
+import { Failure, noteSignedIn, useKey } from './api'
 import { ago, when, type Piece } from './format'
 import { go, href, parse } from './route'
 
@@ -233,8 +233,13 @@ function KeyForm({ failure, again }: { failure: Failure; again?: () => void }) {
   const [refused] = useState(() => sessionStorage.getItem('key') !== null)
   useEffect(() => {
     useKey('')
+    noteSignedIn(false)
     field.current?.focus()
   }, [])
+  const leave = (): void => {
+    sessionStorage.setItem('return', location.hash)
+    noteSignedIn(true)
+  }
   const submit = (event: Event): void => {
     event.preventDefault()
     const text = field.current?.value.trim() ?? ''
@@ -245,7 +250,16 @@ function KeyForm({ failure, again }: { failure: Failure; again?: () => void }) {
   }
   return (
     <section class="trouble key">
-      <h2>{refused ? 'That key is not taken' : 'This server asks for a key'}</h2>
+      <h2>
+        {refused ? 'That key is not taken' : failure.signIn ? 'Sign in to ask' : 'This server asks for a key'}
+      </h2>
+      {failure.signIn && (
+        <p class="actions">
+          <a class="button" href={failure.signIn} onClick={leave}>
+            Sign in
+          </a>
+        </p>
+      )}
       <p>
         {refused ? (
           failure.detail
