@@ -24,7 +24,7 @@ type service struct {
 	Image, User              string
 	Entrypoint, Command      []string
 	Environment              map[string]string
-	Healthcheck              map[string]any
+	Healthcheck              *struct{ Test []string }
 	Build                    *struct{ Target string }
 	Ports, Volumes, Networks []string
 	NetworkMode              string   `yaml:"network_mode"`

@@ -3,8 +3,8 @@
 #
 #   unit      every package on stores in memory and on disk; with RACE=1 those of RACED under the race detector
 #   programs  the built programs end to end
-#   servers   tests that ask a real server (.servers/env names them), the clients, and beside them the pipeline on embedded
-#             and real servers
+#   servers   tests that ask a real server (.servers/env names them), the clients, the Helm chart, and beside them the
+#             pipeline on embedded and real servers
 #   clients   clients of other people, the API against its description, the page in a browser
 #   race      every package under the race detector
 #   long      every package with its full counts, storms and power loss
@@ -28,6 +28,7 @@ run_beside() { (failed=0; "$@"; exit $failed) >"$EVENTS.beside" & beside=$!; }
 join_beside() { wait $beside || failed=1; cat "$EVENTS.beside"; }
 run() { "$GO" test -json "$@" || failed=1; }
 pipeline() { (cd "$PIPELINE" && UNWEAVER_TEST_BIN=$BIN "$GO" test -json "$@" ./...) || failed=1; }
+chart() { (cd infra/chart/test && UNWEAVER_TEST_BIN=$BIN "$GO" test -json -count=1 ./...) || failed=1; }
 units() { "$GO" list ./... | grep -v "/$PIPELINE"; }
 
 # run_files runs the tests that stand in some files, one package after another: run_files "FILE..." FLAG...
@@ -74,7 +75,8 @@ for suite; do
   servers) # the pipeline waits more than it works, and has databases, buckets and collections of its own
     [ ! -f .servers/env ] || { set -a; . ./.servers/env; set +a; }
     run_beside pipeline -count=1 -timeout 60m -parallel 4
-    [ ! -f .servers/env ] || on_servers
+    [ ! -f .servers/env ] || UNWEAVER_TEST_BIN=$BIN on_servers
+    chart
     clients
     join_beside
     ;;
@@ -83,7 +85,7 @@ for suite; do
   long)
     export UNWEAVER_TEST_NIGHTLY=1
     run -timeout 120m $(units)
-    [ ! -f .servers/env ] || { set -a; . ./.servers/env; set +a; on_servers; }
+    [ ! -f .servers/env ] || { set -a; . ./.servers/env; set +a; UNWEAVER_TEST_BIN=$BIN on_servers; }
     pipeline -count=1 -timeout 180m
     UNWEAVER_TEST_BIN=$BIN run -count=1 -timeout 180m $PROGRAMS
     ;;

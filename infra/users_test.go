@@ -186,6 +186,8 @@ func TestUsersOfRedisMayDoWhatTheirProgramDoes(t *testing.T) {
 		"the worker forgets a run":         worker.ForgetRun(ctx, "docs/g"),
 		"the command line moves a mirror":  cli.Mirror(ctx, "docs", 2, []byte("{}")),
 		"the command line asks who reads":  second(cli.ListLeased(ctx, "docs")),
+		"the command line claims a start":  second(cli.ClaimAll(ctx, []string{"start/docs"}, "o", time.Minute)),
+		"and releases it":                  cli.ReleaseAll(ctx, []string{"start/docs"}, "o"),
 	} {
 		assert.NoError(t, err, "%s", what)
 	}
@@ -197,7 +199,8 @@ func TestUsersOfRedisMayDoWhatTheirProgramDoes(t *testing.T) {
 	everybody := []string{"GET other", "FLUSHALL", "CONFIG GET *", "ACL LIST", "KEYS *", "SHUTDOWN", "SAVE"}
 	readers := append([]string{"SET " + key + " x", "DEL " + key}, everybody...)
 	for user, commands := range map[string][]string{
-		"worker": everybody, "cli": append([]string{"UNLINK other"}, readers...), "query-api": append([]string{
+		"worker": everybody, "cli": append([]string{"UNLINK other", "SET " + store[:8] + ":claim:k x"},
+			readers...), "query-api": append([]string{
 			"UNLINK " + key, "SET " + store[:8] + ":owner x", "HSET " + store[:8] + ":mirror:docs pointer x",
 			"EVAL return(redis.call('SET',KEYS[1],'x')) 1 " + key, "SCAN 0",
 		}, readers...),

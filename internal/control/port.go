@@ -181,6 +181,12 @@ type Check struct {
 	Hint   string `json:"hint,omitempty"`
 }
 
+// Names of the checks of doctor that workers poll the task queues.
+const (
+	CheckWorker    = "worker"
+	CheckComputing = "computing worker"
+)
+
 // Control is the port of the command line. Errors are faults. A run is index/generation; where one is asked for, an
 // index stands for its newest run.
 type Control interface {

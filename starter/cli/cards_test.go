@@ -298,6 +298,8 @@ func TestDoctorFailsWhereAProbeFailsAndSaysWhatToDo(t *testing.T) {
 		control.Check{Name: "vectors", Detail: "connection refused (start milvus)", Hint: "start milvus"})
 	got := says(t, fake, "doctor", cli.ExitFailed, "FAIL  classes            connection refused\n", "start redis\n")
 	assert.True(t, fake.spec.Index == "default" && strings.Count(got.out, "start milvus") == 1, "%+v", got)
+	fake.checks = append(fake.checks[:1], control.Check{Name: control.CheckWorker, Detail: "none polls"})
+	says(t, fake, "doctor --without-workers", cli.ExitDone, "ok    artifacts")
 	as := decoded(t, says(t, fake, "doctor --json", cli.ExitFailed).out)
-	assert.True(t, as["ok"] == false && len(as["checks"].([]any)) == 3, "%v", as)
+	assert.True(t, as["ok"] == false && len(as["checks"].([]any)) == 2, "%v", as)
 }

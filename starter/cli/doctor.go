@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -13,6 +14,7 @@ import (
 
 func (a *App) doctorCmd() *cobra.Command {
 	var index string
+	var without bool
 	command := &cobra.Command{
 		Use:   "doctor",
 		Short: "Check every setting, and every server that it names",
@@ -29,6 +31,11 @@ func (a *App) doctorCmd() *cobra.Command {
 				checks, err := controller.RunDoctor(ctx, spec)
 				if err != nil {
 					return err
+				}
+				if without {
+					checks = slices.DeleteFunc(checks, func(check control.Check) bool {
+						return check.Name == control.CheckWorker || check.Name == control.CheckComputing
+					})
 				}
 				for _, check := range checks {
 					if !check.OK {
@@ -51,5 +58,7 @@ func (a *App) doctorCmd() *cobra.Command {
 		},
 	}
 	command.Flags().StringVar(&index, "index", "default", "index whose models and corpus to check")
+	command.Flags().BoolVar(&without, "without-workers", false,
+		"leave out whether workers poll the task queues: for a check before the first one starts")
 	return command
 }

@@ -50,9 +50,11 @@ func (s *Service) RunDoctor(ctx context.Context, spec core.Spec) ([]control.Chec
 		_, err := s.Client.CheckHealth(ctx, &client.CheckHealthRequest{})
 		return "namespace " + s.Engine.Namespace + ", task queue " + s.Engine.TaskQueue, s.toFault(err)
 	})
-	probe("worker", func() (string, error) { return "polls " + s.Engine.TaskQueue, s.checkWorkers(ctx) })
+	probe(control.CheckWorker, func() (string, error) { return "polls " + s.Engine.TaskQueue, s.checkWorkers(ctx) })
 	computing := workflows.ComputingQueue(s.Engine.TaskQueue)
-	probe("computing worker", func() (string, error) { return "polls " + computing, s.checkComputers(ctx, computing) })
+	probe(control.CheckComputing, func() (string, error) {
+		return "polls " + computing, s.checkComputers(ctx, computing)
+	})
 	if spec.Corpus != "" {
 		probe("corpus", func() (string, error) {
 			if err := s.grantCorpus(ctx, spec.Corpus, false); err != nil {
