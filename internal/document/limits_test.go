@@ -12,6 +12,7 @@ import (
 	"strings"
 	"testing"
 	"time"
+	"unicode"
 	"unicode/utf8"
 
 	"github.com/stretchr/testify/assert"
@@ -278,6 +279,14 @@ func FuzzRecordsAreThoseOfTheStandardLibrary(f *testing.F) {
 	})
 }
 
+// blankControl returns a space for a control character: no text of a document has one, but tabs and ends of lines.
+func blankControl(r rune) rune {
+	if unicode.IsControl(r) && !strings.ContainsRune("\n\t\f", r) {
+		return ' '
+	}
+	return r
+}
+
 // Whatever the shape of a JSON value, each name on the way to a value, each text and each number is read.
 func FuzzAllOfJSONIsRead(f *testing.F) {
 	for _, seed := range []string{`[1,{"b":[],"a":{}},"<é\u2028\ud800>",null,true,1.50e3]`, `"x"`, `{"a":[[{}]]}`, `-0`,
@@ -308,7 +317,7 @@ func FuzzAllOfJSONIsRead(f *testing.F) {
 					look(each)
 				}
 			case string, json.Number, bool:
-				said := strings.TrimSpace(strings.ReplaceAll(fmt.Sprint(v), "\x00", " ")) // no text has a NUL
+				said := strings.TrimSpace(strings.Map(blankControl, fmt.Sprint(v)))
 				assert.True(t, strings.Contains(whole, said), "%s: %q has no %q", content, whole, said)
 			}
 		}
