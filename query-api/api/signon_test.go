@@ -408,10 +408,13 @@ func TestPeopleSignInAtThePage(t *testing.T) {
 	assert.True(t, begun.StatusCode == 302 && asked.Get("code_challenge_method") == "S256" && asked.Get("nonce") != "" &&
 		asked.Get("redirect_uri") == address+signon.CallbackPath, "%v", asked)
 	expect("another's answer", 401, "GET", signon.CallbackPath+"?code=x&state=another")
-	begun, _ = visit(t, browser, "GET", address+signon.LoginPath)
+	kept := browser.Jar.Cookies(root)[0]
 	p.QueueUser(&mockoidc.MockUser{Subject: "eve", Groups: []string{"guests"}})
 	back, _ := visit(t, browser, "GET", begun.Header.Get("Location"))
-	expect("nobody's group", 403, "GET", strings.TrimPrefix(back.Header.Get("Location"), address))
+	answer := strings.TrimPrefix(back.Header.Get("Location"), address)
+	expect("nobody's group", 403, "GET", answer)
+	_, says := visit(t, browser, "GET", address+answer, "Cookie", kept.Name+"="+kept.Value)
+	assert.Contains(t, says, "used before")
 }
 
 // Promises: 160.
