@@ -6,7 +6,6 @@ import (
 	"log/slog"
 	"net/http"
 	"os"
-	"strconv"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -22,30 +21,29 @@ import (
 )
 
 func TestASignInAsksOnceAndFewAskAtOnce(t *testing.T) {
-	now, state := time.Now(), 0
-	ask := func(codes *exchanges, times int, wait, life time.Duration, end bool) (taken int) {
+	now := time.Now()
+	ask := func(codes *exchanges, times int, wait time.Duration, end bool) (taken int) {
 		for range times {
-			now, state = now.Add(wait), state+1
-			begun := signIn{State: strconv.Itoa(state), Expires: now.Add(life).Unix()}
+			now = now.Add(wait)
+			begun := signIn{State: rand.Text(), Expires: now.Add(time.Hour).Unix()}
 			leave, err := codes.begin(begun, now)
 			if err != nil {
-				assert.True(t, fault.Is(err, fault.RateLimited), "%v", err)
+				musttest.Code(t, err, fault.RateLimited)
 				continue
 			}
 			if taken++; end {
 				leave()
 			}
-			_, err = codes.begin(begun, now)
-			assert.True(t, fault.Is(err, fault.Unauthorized), "%v", err)
+			musttest.Code(t, musttest.Err(codes.begin(begun, now)), fault.Unauthorized)
 		}
 		return taken
 	}
-	assert.Equal(t, exchangesPerSecond, ask(newExchanges(), 100, 0, signInTime, true), "in no time")
-	assert.Equal(t, mostExchanges, ask(newExchanges(), 100, time.Second, signInTime, false), "at once")
+	assert.Equal(t, exchangesPerSecond, ask(newExchanges(), 100, 0, true), "in no time")
+	assert.Equal(t, mostExchanges, ask(newExchanges(), 100, time.Second, false), "at once")
 	codes := newExchanges()
-	assert.Equal(t, mostUsed, ask(codes, mostUsed+9, 50*time.Millisecond, time.Hour, true), "remembered")
+	assert.Equal(t, mostUsed, ask(codes, mostUsed+9, 50*time.Millisecond, true), "remembered")
 	now = now.Add(time.Hour)
-	assert.Equal(t, 9, ask(codes, 9, time.Second, signInTime, true), "after an hour")
+	assert.Equal(t, 9, ask(codes, 9, time.Second, true), "after an hour")
 }
 
 type silence struct{}
