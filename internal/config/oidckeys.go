@@ -1,6 +1,7 @@
 package config
 
 import (
+	"cmp"
 	"fmt"
 	"net"
 	"net/url"
@@ -37,12 +38,15 @@ type OIDCGroup struct {
 // IsOn reports whether tokens of an identity provider are taken.
 func (o QueryOIDC) IsOn() bool { return o.Issuer != "" }
 
-// PublicURL returns where this server is reached, without a slash at its end.
+// PublicURL returns where this server is reached: an origin as browsers write it, without a path and the scheme's port.
 func (o QueryOIDC) PublicURL() string {
-	if o.URL != "" {
-		return strings.TrimSuffix(o.URL, "/")
+	parsed, err := url.Parse(cmp.Or(o.URL, o.Audience))
+	if err != nil {
+		return ""
 	}
-	return strings.TrimSuffix(o.Audience, "/")
+	usual := map[string]string{"http": ":80", "https": ":443"}[parsed.Scheme]
+	host := strings.TrimSuffix(strings.TrimSuffix(strings.ToLower(parsed.Host), usual), ":")
+	return parsed.Scheme + "://" + host
 }
 
 // defaultOIDC is what holds as soon as an issuer is named.

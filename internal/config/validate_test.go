@@ -247,6 +247,7 @@ func TestSignOnThatWouldLetInTooManyIsRefused(t *testing.T) {
 	group := "    - {group: g, indexes: [docs], scopes: [query]}\n"
 	start := "query_api:\n  oidc:\n    issuer: https://login\n    audience: https://search\n    groups:\n"
 	assert.Empty(t, refused(t, start+group))
+	assert.Equal(t, "https://search", config.QueryOIDC{Audience: "x", URL: "HTTPS://Search:443/"}.PublicURL())
 	for yaml, want := range map[string]string{
 		strings.Replace(start, "https://login", "http://login", 1) + group:         ":3:13: query_api.oidc.issuer: \"http://login\"",
 		strings.Replace(start, "https://search", "search", 1) + group:              "query_api.oidc.url: set it",

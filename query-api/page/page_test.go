@@ -194,7 +194,7 @@ func serveSignOn(t *testing.T) (server, leaves string) {
 	settings.ClientSecretFile = filepath.Join(t.TempDir(), "secret")
 	require.NoError(t, os.WriteFile(settings.ClientSecretFile, []byte(provider.ClientSecret), 0o600))
 	settings.Groups = []config.OIDCGroup{{Group: "staff", Indexes: []string{"sample"}, Scopes: []string{"query"}}}
-	policy := middleware.Policy{Required: true}
+	policy := middleware.Policy{}
 	require.NoError(t, signon.AddTo(&policy, settings, slog.New(slog.DiscardHandler)))
 	return serveAt(t, listener, policy), provider.Addr()
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"strings"
 	"time"
 
 	"github.com/unweaver/unweaver/internal/config"
@@ -45,6 +46,16 @@ func (b bounded) RoundTrip(request *http.Request) (*http.Response, error) {
 		response.Body = &boundedBody{response.Body, mostAnswer}
 	}
 	return response, err
+}
+
+// cutCause returns a cause as the log takes it: not long, and without secrets.
+func cutCause(text string, secrets ...string) string {
+	for _, secret := range secrets {
+		if secret != "" {
+			text = strings.ReplaceAll(text, secret, "…")
+		}
+	}
+	return text[:min(len(text), 300)]
 }
 
 var errTooLarge = errors.New("the issuer's answer is larger than 1 MiB")

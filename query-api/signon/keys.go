@@ -24,12 +24,16 @@ const (
 	RefreshAfter = 10 * time.Minute
 	// patience is how long a request waits for that where known keys may go on.
 	patience = 2 * time.Second
+	// mostPatience is how long a request waits for a key that is not known.
+	mostPatience = 3 * time.Second
 	// StaleAfter is how long known keys go on while the issuer does not answer; then no token is taken.
 	StaleAfter = time.Hour
 	// AskEvery is how often, at most, the issuer is asked, whatever tokens come.
 	AskEvery = 5 * time.Second
 	// mostKeys of an issuer are looked at.
 	mostKeys = 100
+	// mostTries is how many keys are tried for a token that names none.
+	mostTries = 10
 )
 
 // issuer is what the issuer says of itself, never changed.
@@ -86,14 +90,17 @@ func (k *keySet) current(ctx context.Context) (*issuer, error) {
 	return known, nil
 }
 
-// refresh asks the issuer, or returns the outcome of an asking less than AskEvery ago.
+// refresh asks the issuer, or returns the outcome of an asking less than AskEvery ago. A request that waits too long
+// gets an error, and the asking goes on.
 func (k *keySet) refresh(ctx context.Context) (*issuer, error) {
+	ctx, cancel := context.WithTimeout(ctx, mostPatience)
+	defer cancel()
 	select {
 	case result := <-k.begin():
 		found, _ := result.Val.(*issuer)
 		return found, result.Err
 	case <-ctx.Done():
-		return nil, ctx.Err()
+		return nil, newUnavailable("the identity provider does not answer in time")
 	}
 }
 
@@ -123,11 +130,7 @@ func (k *keySet) note(began time.Time, found *issuer, err error) {
 			k.log.Warn("cannot read the keys of query_api.oidc.issuer; known keys stay valid for a while",
 				"error", err.Error(), "minutes", StaleAfter.Minutes())
 		}
-		unavailable := fault.KeysUnknown.At("check the token", "").
-			Because("the keys of the identity provider cannot be read").
-			Advise("try again later; the operator should check that this server reaches query_api.oidc.issuer")
-		unavailable.RetryAfter = AskEvery
-		k.failed = unavailable
+		k.failed = newUnavailable("the keys of the identity provider cannot be read")
 		return
 	}
 	if k.failed != nil {
@@ -136,12 +139,19 @@ func (k *keySet) note(began time.Time, found *issuer, err error) {
 	k.known, k.failed = found, nil
 }
 
+// newUnavailable returns the error of keys that cannot be had now.
+func newUnavailable(why string) error {
+	unavailable := fault.KeysUnknown.At("check the token", "").Because(why).
+		Advise("try again later; the operator should check that this server reaches query_api.oidc.issuer")
+	unavailable.RetryAfter = AskEvery
+	return unavailable
+}
+
 // fetch reads the issuer's discovery document and the keys that it names.
 func (k *keySet) fetch(at time.Time) (*issuer, error) {
 	provider, err := oidc.NewProvider(oidc.ClientContext(context.Background(), k.client), k.name) // the client ends it
 	if err != nil {
-		text := err.Error() // the whole answer may be in it
-		return nil, errors.New("discovery: " + text[:min(len(text), 300)])
+		return nil, errors.New("discovery: " + cutCause(err.Error())) // the whole answer may be in it
 	}
 	var document struct {
 		Keys    string   `json:"jwks_uri"`
@@ -191,11 +201,14 @@ func (k *keySet) fetchKeys(address string) ([]jose.JSONWebKey, error) {
 
 // verify returns what a token says if one of the keys signed it; known: a key has the id that the token names.
 func (i *issuer) verify(token *jose.JSONWebSignature) (payload []byte, known bool) {
-	header := token.Signatures[0].Header
+	header, tries := token.Signatures[0].Header, 0
 	for n := range i.keys {
 		key := &i.keys[n]
 		if header.KeyID != "" && key.KeyID != header.KeyID || key.Algorithm != "" && key.Algorithm != header.Algorithm {
 			continue
+		}
+		if tries++; header.KeyID == "" && tries > mostTries {
+			break
 		}
 		known = known || header.KeyID != ""
 		if payload, err := token.Verify(key); err == nil {

@@ -6,6 +6,7 @@ import (
 	"crypto/subtle"
 	"errors"
 	"net/http"
+	"net/url"
 	"slices"
 	"time"
 
@@ -71,13 +72,20 @@ func (s *Service) refuseSignIn(why string) error {
 func (s *Service) endSignIn(w http.ResponseWriter, request *http.Request) error {
 	var begun signIn
 	known := s.readCookie(request, signInCookie, &begun)
-	s.setCookie(w, signInCookie, "", 0)
 	given := request.URL.Query()
 	switch {
 	case !known || s.now().Unix() >= begun.Expires:
 		return s.refuseSignIn("this browser began no sign-in here in the last ten minutes")
 	case subtle.ConstantTimeCompare([]byte(given.Get("state")), []byte(begun.State)) != 1:
 		return s.refuseSignIn("the answer belongs to another sign-in")
+	}
+	end, err := s.codes.begin(begun, s.now())
+	if err != nil { // the cookie stays, as the browser may try again
+		return err
+	}
+	defer end()
+	s.setCookie(w, signInCookie, "", 0)
+	switch {
 	case given.Get("iss") != "" && given.Get("iss") != s.settings.Issuer:
 		return s.refuseSignIn("the answer is of another issuer")
 	case given.Get("error") != "" || given.Get("code") == "":
@@ -115,7 +123,7 @@ func (s *Service) exchange(ctx context.Context, code string, begun signIn) (*oid
 	asking := oidc.ClientContext(ctx, s.keys.client)
 	got, err := s.clientOf(said).Exchange(asking, code, oauth2.VerifierOption(begun.Verifier))
 	if err != nil {
-		return nil, s.refuseExchange(err)
+		return nil, s.refuseExchange(err, code, begun.Verifier, s.secret)
 	}
 	raw, _ := got.Extra("id_token").(string)
 	if raw == "" {
@@ -128,22 +136,40 @@ func (s *Service) exchange(ctx context.Context, code string, begun signIn) (*oid
 	var claims struct {
 		Party string `json:"azp"`
 	}
-	switch err := token.Claims(&claims); {
-	case err != nil || !slices.Contains(token.Audience, s.settings.ClientID) ||
-		claims.Party != "" && claims.Party != s.settings.ClientID:
-		return nil, s.refuseSignIn("the ID token is for another client")
-	case subtle.ConstantTimeCompare([]byte(token.Nonce), []byte(begun.Nonce)) != 1:
+	if err := token.Claims(&claims); err != nil {
+		return nil, s.refuseSignIn("the claims of the ID token are malformed")
+	}
+	if why := s.explainClient(token.Audience, claims.Party); why != "" {
+		return nil, s.refuseSignIn(why)
+	}
+	if subtle.ConstantTimeCompare([]byte(token.Nonce), []byte(begun.Nonce)) != 1 {
 		return nil, s.refuseSignIn("the ID token belongs to another sign-in")
 	}
 	return token, nil
 }
 
+// explainClient says why an ID token is not for this client, or nothing. party is its claim azp.
+func (s *Service) explainClient(audience []string, party string) string {
+	switch {
+	case !slices.Contains(audience, s.settings.ClientID) || party != "" && party != s.settings.ClientID:
+		return "the ID token is for another client"
+	case len(audience) > 1 && party == "":
+		return "the ID token has several audiences, and does not name its client (azp)"
+	}
+	return ""
+}
+
 // refuseExchange returns the error of a code that brought no token. The issuer's answer may hold secrets: the log has
-// its error code and status alone.
-func (s *Service) refuseExchange(err error) error {
+// its error code and status alone, or why there is no answer, without the secrets that were sent.
+func (s *Service) refuseExchange(err error, secrets ...string) error {
 	var refused *oauth2.RetrieveError
 	if !errors.As(err, &refused) {
-		s.log.Warn("the token endpoint of query_api.oidc.issuer does not answer")
+		var failed *url.Error
+		if errors.As(err, &failed) {
+			err = failed.Err
+		}
+		s.log.Warn("the token endpoint of query_api.oidc.issuer gives no answer that can be read", "error",
+			cutCause(err.Error(), secrets...))
 		return fault.KeysUnknown.At("sign in", "").Because("the identity provider does not answer").Advise("try again later")
 	}
 	status := 0

@@ -13,6 +13,7 @@ import (
 	"os"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	"github.com/unweaver/unweaver/internal/access"
 	"github.com/unweaver/unweaver/internal/config"
@@ -38,7 +39,7 @@ type session struct {
 // sealer encrypts and authenticates what cookies hold.
 type sealer struct {
 	aead cipher.AEAD
-	bind string // what was sealed for another client or issuer does not open
+	bind string // what was sealed for another server, client or issuer does not open
 }
 
 // newSealer makes the sealer of a configuration.
@@ -64,13 +65,17 @@ func newSealer(settings config.QueryOIDC) (*sealer, error) {
 		return nil, fault.Internal.At("derive", "the session key").Because(err)
 	}
 	aead, err := cipher.NewGCM(block)
-	return &sealer{aead, settings.Issuer + "\n" + settings.ClientID}, err
+	return &sealer{aead, settings.Issuer + "\n" + settings.ClientID + "\n" + settings.PublicURL()}, err
 }
 
-// readSecret reads the file that a key of the configuration names, without white space around it.
+// readSecret reads the file that a key of the configuration names. White space around text is left out; random bytes
+// stay as they are.
 func readSecret(key, path string) (string, error) {
 	raw, err := os.ReadFile(path)
-	secret := strings.TrimSpace(string(raw))
+	secret := string(raw)
+	if utf8.Valid(raw) {
+		secret = strings.TrimSpace(secret)
+	}
 	if err == nil && secret == "" {
 		err = errors.New("it is empty")
 	}

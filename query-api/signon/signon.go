@@ -7,6 +7,7 @@
 //	keys.go      the issuer's keys: fetching, rotation, outage
 //	client.go    the bounds of requests to the issuer
 //	page.go      signing in and out at the page
+//	exchanges.go the bounds of signing in
 //	session.go   sealed cookies
 package signon
 
@@ -47,19 +48,20 @@ type Service struct {
 
 	secret string // of the client
 	seal   *sealer
+	codes  *exchanges
 }
 
 var _ middleware.SignOn = (*Service)(nil)
 
-// AddTo has a policy take tokens and sessions where the configuration names an issuer. The issuer is asked when the
-// first token comes, so that it may be away when this process starts.
+// AddTo has a policy take tokens and sessions, and require a caller, where the configuration names an issuer. The
+// issuer is asked when the first token comes, so that it may be away when this process starts.
 func AddTo(policy *middleware.Policy, settings config.QueryOIDC, log *slog.Logger) error {
 	if !settings.IsOn() {
 		return nil
 	}
 	service, err := New(settings, log, time.Now)
 	if err == nil {
-		policy.SignOn = service
+		policy.SignOn, policy.Required = service, true
 	}
 	return err
 }
@@ -71,6 +73,7 @@ func New(settings config.QueryOIDC, log *slog.Logger, now func() time.Time) (*Se
 		settings: settings, url: url, grants: map[string][]access.Grant{}, log: log, now: now,
 		accepted: []string{trimSlash(settings.Audience), url, url + mcpPath},
 		keys:     newKeySet(settings, log, now),
+		codes:    newExchanges(),
 	}
 	for _, group := range settings.Groups {
 		service.grants[group.Group] = append(service.grants[group.Group],

@@ -191,7 +191,7 @@ func (s *Service) personOf(found *identity) *access.Person {
 }
 
 // nameSubject returns a subject as logs and the audit trail take it. One that is long or has other characters is cut,
-// and ends in a digest, so that two people never share a name.
+// and ends in ~ and a digest, as one with ~ does, so that two people never share a name.
 func nameSubject(subject string) string {
 	plain := func(r rune) rune {
 		if r > ' ' && r < 0x7f {
@@ -200,7 +200,7 @@ func nameSubject(subject string) string {
 		return '_'
 	}
 	name := strings.Map(plain, subject)
-	if name == subject && len(name) <= mostSubject {
+	if name == subject && len(name) <= mostSubject && !strings.Contains(name, "~") {
 		return name
 	}
 	sum := sha256.Sum256([]byte(subject))

@@ -270,9 +270,9 @@ export const noteSignedIn = (yes: boolean): void => {
   else localStorage.removeItem(signed)
 }
 
-// signOut ends the session of this browser.
+// signOut ends the session of this browser, or throws a Failure.
 export async function signOut(): Promise<void> {
-  await fetch('oidc/logout', { method: 'POST', redirect: 'error' }).catch(() => undefined)
+  await send('oidc/logout', {})
   noteSignedIn(false)
   location.reload()
 }

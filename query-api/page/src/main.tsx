@@ -2,9 +2,9 @@
 
 import { render } from 'preact'
 import { useEffect, useLayoutEffect, useRef, useState } from 'preact/hooks'
-import { api, isSignedIn, key, signOut } from './api'
+import { api, isSignedIn, key, signOut, type Failure } from './api'
 import { href, useRoute, type Route } from './route'
-import { forgetKey, useLoaded } from './ui'
+import { failureOf, forgetKey, Trouble, useLoaded } from './ui'
 import { Ask } from './views/ask'
 import { Compare } from './views/compare'
 import { DocumentView, Documents } from './views/documents'
@@ -132,6 +132,7 @@ function Frame() {
   const main = useRef<HTMLElement>(null)
   const place = `${route.index}/${route.view}/${route.id}`
   const before = useRef(place)
+  const [stays, setStays] = useState<Failure>() // why the session did not end
   const tab = tabs.find(([view]) => view === route.view)
   useLayoutEffect(() => {
     const parts = [
@@ -179,6 +180,7 @@ function Frame() {
         {route.index && <Tabs index={route.index} view={route.view} />}
       </header>
       <main id="main" ref={main} tabIndex={-1}>
+        {stays && <Trouble failure={stays} />}
         <View route={route} />
       </main>
       <footer>
@@ -192,7 +194,11 @@ function Frame() {
               Readiness
             </a>
             {isSignedIn() && (
-              <button type="button" class="plain" onClick={() => void signOut()}>
+              <button
+                type="button"
+                class="plain"
+                onClick={() => void signOut().catch((err: unknown) => setStays(failureOf(err)))}
+              >
                 Sign out
               </button>
             )}

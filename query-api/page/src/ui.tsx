@@ -19,7 +19,7 @@ export interface Loaded<T> {
   again: () => void
 }
 
-const failureOf = (err: unknown): Failure =>
+export const failureOf = (err: unknown): Failure =>
   err instanceof Failure ? err : new Failure(-1, 'page', err instanceof Error ? err.message : String(err))
 
 // useLoaded loads something for as long as it is shown; what comes too late for another name is dropped.
