@@ -17,6 +17,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -35,20 +36,19 @@ var replaced = []string{"postgres", "temporal-schema", "temporal", "filer", "s3"
 // processes runs services of docker-compose.yml as processes: their commands, variables, users and health checks, with
 // paths, host names and the credentials of S3 mapped to this machine.
 type processes struct {
-	t      *testing.T
-	file   composeFile
-	dir    string
-	user   *syscall.Credential // nil: the one who runs the tests
-	here   map[string]string   // what stands in the file, and what it is here
-	placed map[string]*strings.Replacer
+	t    *testing.T
+	file composeFile
+	dir  string
+	user *syscall.Credential // nil: the one who runs the tests
+	here map[string]string   // what stands in the file, and what it is here
 }
 
 func newProcesses(t *testing.T) *processes {
-	id, port := fmt.Sprintf("compose-%012x/", rand.Uint64()>>16), freePort(t)
-	p := &processes{t: t, file: readCompose(t), dir: t.TempDir(), placed: map[string]*strings.Replacer{}}
+	id := fmt.Sprintf("compose-%012x/", rand.Uint64()>>16)
+	p := &processes{t: t, file: readCompose(t), dir: t.TempDir(), user: &syscall.Credential{Uid: 65532, Gid: 65532}}
 	require.NoError(t, os.Chmod(filepath.Dir(p.dir), 0o755))
 	p.here = map[string]string{
-		"/out/unweaver": p.dir + "/bin/unweaver", "redis:6379": fmt.Sprintf("127.0.0.1:%d", port),
+		"/out/unweaver": p.dir + "/bin/unweaver", "query-api:8080": "127.0.0.1:1", // until it starts
 		"milvus:19530":   strings.TrimPrefix(os.Getenv("UNWEAVER_TEST_MILVUS"), "milvus://"),
 		"http://s3:8333": os.Getenv("UNWEAVER_TEST_S3"), "s3://unweaver/": "s3://unweaver/" + id,
 		"s3://corpus/": "s3://corpus/" + id,
@@ -63,17 +63,38 @@ func newProcesses(t *testing.T) *processes {
 	if err != nil {
 		client = "/usr/bin/redis-cli"
 	}
+	for _, program := range []string{redis + "/redis-server", p.dir + "/bin/unweaver"} {
+		look := exec.CommandContext(t.Context(), program, "--version")
+		if out, err := p.output(look, 1); err != nil && p.user != nil {
+			p.user = nil
+			t.Run("as user 65532", func(t *testing.T) { t.Skipf("NOT: as who runs this: %s: %v %s", program, err, out) })
+		}
+	}
+	port := freePort(t)
+	p.here["redis:6379"] = fmt.Sprintf("127.0.0.1:%d", port)
 	script := "#!/bin/sh\nexport LD_LIBRARY_PATH=$(echo " + redis + "/usr/lib/*-linux-gnu)\nexec %s %d \"$@\"\n"
 	p.write("bin/redis-server", fmt.Sprintf(script, redis+"/redis-server --bind 127.0.0.1 --port", port), 0o755)
 	p.write("bin/redis-cli", fmt.Sprintf(script, client+" -p", port), 0o755)
-	look := exec.CommandContext(t.Context(), redis+"/redis-server", "--version")
-	p.user = &syscall.Credential{Uid: 65532, Gid: 65532}
-	look.SysProcAttr = &syscall.SysProcAttr{Credential: p.user}
-	if out, err := look.CombinedOutput(); err != nil {
-		t.Logf("NOT AS USER 65532, but as who runs this: %v %s", err, out)
-		p.user = nil
-	}
+	p.start("redis")
 	return p
+}
+
+// output runs a command as the services' user to its end, which it brings about after minutes.
+func (p *processes) output(cmd *exec.Cmd, minutes time.Duration) (string, error) {
+	var out bytes.Buffer
+	cmd.SysProcAttr, cmd.Stdout, cmd.Stderr, cmd.WaitDelay = p.attributes(), &out, &out, time.Second
+	err := cmd.Start()
+	if err == nil {
+		defer time.AfterFunc(minutes*time.Minute, func() { _ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }).Stop()
+		err = cmd.Wait()
+	}
+	return out.String(), err
+}
+
+func (p *processes) attributes() *syscall.SysProcAttr {
+	attributes := devserver.ChildAttributes()
+	attributes.Credential = p.user
+	return attributes
 }
 
 func freePort(t *testing.T) int {
@@ -99,9 +120,6 @@ func (p *processes) write(name, text string, mode os.FileMode) {
 
 // place makes what a service mounts, and returns what maps its texts to this machine.
 func (p *processes) place(name string) *strings.Replacer {
-	if p.placed[name] != nil {
-		return p.placed[name]
-	}
 	places, files := maps.Clone(p.here), map[string]string{}
 	for _, mount := range slices.Concat(p.file.Services[name].Volumes, p.file.Services[name].Tmpfs) {
 		source, target, _ := strings.Cut(mount, ":")
@@ -119,11 +137,14 @@ func (p *processes) place(name string) *strings.Replacer {
 	for _, place := range slices.SortedFunc(maps.Keys(places), func(a, b string) int { return len(b) - len(a) }) {
 		pairs = append(pairs, place, places[place])
 	}
-	p.placed[name] = strings.NewReplacer(pairs...)
+	replacer := strings.NewReplacer(pairs...)
 	for source, file := range files {
-		p.write(file, p.placed[name].Replace(readFile(p.t, filepath.Join("..", source))), 0o644)
+		text := replacer.Replace(readFile(p.t, filepath.Join("..", source)))
+		if old, _ := os.ReadFile(filepath.Join(p.dir, file)); string(old) != text { // a service may just read it
+			p.write(file, text, 0o644)
+		}
 	}
-	return p.placed[name]
+	return replacer
 }
 
 var (
@@ -166,22 +187,22 @@ func (p *processes) command(name string, args ...string) *exec.Cmd {
 	for key, value := range env {
 		cmd.Env = append(cmd.Env, key+"="+value)
 	}
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Credential: p.user}
+	cmd.SysProcAttr = p.attributes()
 	return cmd
 }
 
 // finish runs a command of a service to its end, and returns what it printed.
 func (p *processes) finish(name string, args ...string) string {
 	p.t.Helper()
-	out, err := p.command(name, args...).CombinedOutput()
+	out, err := p.output(p.command(name, args...), 5)
 	require.NoError(p.t, err, "%s %v: %s", name, args, out)
-	return string(out)
+	return out
 }
 
 // start runs a service until the test ends, and waits until its health check is green.
 func (p *processes) start(name string) *exec.Cmd {
 	p.t.Helper()
-	cmd, log, probed := p.command(name), &bytes.Buffer{}, []byte(nil)
+	cmd, log, probed := p.command(name), &bytes.Buffer{}, ""
 	cmd.Stdout, cmd.Stderr = log, log
 	require.NoError(p.t, cmd.Start())
 	p.t.Cleanup(func() {
@@ -197,7 +218,7 @@ func (p *processes) start(name string) *exec.Cmd {
 	}
 	musttest.Reach(p.t, "the health check of "+name, func() bool {
 		var err error
-		probed, err = p.command(name, test[1:]...).CombinedOutput()
+		probed, err = p.output(p.command(name, test[1:]...), 1)
 		return err == nil
 	})
 	return cmd
@@ -208,6 +229,7 @@ func (p *processes) startEngine() {
 	port, volume := freePort(p.t), filepath.Join(p.dir, "volumes", "certs-server")
 	engine := exec.CommandContext(p.t.Context(), p.dir+"/bin/temporal",
 		devserver.Arguments(filepath.Join(p.t.TempDir(), "engine.db"), port)...)
+	engine.SysProcAttr = devserver.ChildAttributes()
 	require.NoError(p.t, engine.Start())
 	p.t.Cleanup(func() { _ = engine.Process.Kill(); _ = engine.Wait() })
 	pair := musttest.Get(tls.LoadX509KeyPair(volume+"/server.pem", volume+"/server-key.pem"))(p.t)
@@ -242,15 +264,14 @@ func TestTheComposeFileRunsAsProcesses(t *testing.T) {
 	p, ran := newProcesses(t), []string{"certs", "temporal-namespace", "redis", "worker", "query-api", "cli"}
 	assert.ElementsMatch(t, slices.Collect(maps.Keys(p.file.Services)), slices.Concat(ran, replaced))
 	t.Logf("NOT RUN AS THEY ARE: %v", replaced)
-	port := fmt.Sprint(freePort(t))
-	p.here["query-api:8080"], p.here["0.0.0.0:8080"] = "127.0.0.1:"+port, "0.0.0.0:"+port
-
 	p.finish("certs")
 	p.startEngine()
 	p.finish("temporal-namespace")
-	p.start("redis")
 	p.finish("cli", "doctor", "--without-workers") // as the chart does, before any worker
-	servers := []*exec.Cmd{p.start("worker"), p.start("query-api")}
+	servers := []*exec.Cmd{p.start("worker")}
+	port := fmt.Sprint(freePort(t))
+	p.here["query-api:8080"], p.here["0.0.0.0:8080"] = "127.0.0.1:"+port, "0.0.0.0:"+port
+	servers = append(servers, p.start("query-api"))
 	p.finish("cli", "doctor")
 
 	cfg := musttest.Get(config.Load(config.Source{
@@ -259,14 +280,22 @@ func TestTheComposeFileRunsAsProcesses(t *testing.T) {
 	stores := musttest.Get(app.Open(t.Context(), cfg.Stores))(t)
 	defer func() { _ = stores.Close() }()
 	corpus := musttest.Get(stores.OpenCorpus(t.Context(), cfg.Indexes["docs"].Corpus))(t)
+	defer func() {
+		out, err := p.output(p.command("cli", "delete", "docs", "--yes"), 5) // with its collections
+		assert.NoError(t, err, out)
+		for _, store := range []blob.Store{corpus, stores.Artifacts} {
+			for object := range store.List(t.Context(), "", "") {
+				assert.NoError(t, store.Delete(t.Context(), object.Key))
+			}
+		}
+	}()
 	musttest.Get(blob.Write(t.Context(), corpus, "lease.md", []byte("Ada Berg signed the lease."), blob.Cond{}))(t)
 	p.finish("cli", "index", "s3://corpus/docs/", "--index", "docs", "--wait")
 	key := regexp.MustCompile(`uwk_\w+`).FindString(p.finish("cli", "keys", "create", "--index", "docs"))
 	ask := func(key string) (string, error) {
 		query := p.command("cli", "query", "docs", "Who signed the lease?", "--json")
 		query.Env = append(query.Env, "UNWEAVER_API_KEY="+key) // the last one counts
-		out, err := query.CombinedOutput()
-		return string(out), err
+		return p.output(query, 1)
 	}
 	musttest.Reach(t, "an answer", func() bool {
 		out, err := ask(key)
@@ -278,5 +307,4 @@ func TestTheComposeFileRunsAsProcesses(t *testing.T) {
 		require.NoError(t, cmd.Process.Signal(syscall.SIGTERM))
 		assert.NoError(t, cmd.Wait(), "%s after SIGTERM", cmd.Path)
 	}
-	p.finish("cli", "delete", "docs", "--yes")
 }

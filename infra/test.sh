@@ -21,6 +21,7 @@ if [ "${1:-}" != --events ]; then
     --post-run-command infra/testsum.sh --raw-command -- "$0" --events "$@"
 fi
 shift
+rm -f "$EVENTS.nochart"
 
 failed=0 beside=
 # run_beside starts one part in the background; join_beside waits for it and prints what it did.
@@ -28,7 +29,17 @@ run_beside() { (failed=0; "$@"; exit $failed) >"$EVENTS.beside" & beside=$!; }
 join_beside() { wait $beside || failed=1; cat "$EVENTS.beside"; }
 run() { "$GO" test -json "$@" || failed=1; }
 pipeline() { (cd "$PIPELINE" && UNWEAVER_TEST_BIN=$BIN "$GO" test -json "$@" ./...) || failed=1; }
-chart() { (cd infra/chart/test && UNWEAVER_TEST_BIN=$BIN "$GO" test -json -count=1 ./...) || failed=1; }
+
+# chart tests the Helm chart by modules that no other part needs: without them it is skipped, and testsum.sh says so.
+chart() {
+  local said
+  if said=$(cd infra/chart/test && "$GO" mod download 2>&1) || grep -q 'checksum mismatch' <<<"$said"; then
+    (cd infra/chart/test && UNWEAVER_TEST_BIN=$BIN "$GO" test -json -count=1 ./...) || failed=1
+  else
+    tail -1 <<<"$said" >"$EVENTS.nochart"
+  fi
+}
+
 units() { "$GO" list ./... | grep -v "/$PIPELINE"; }
 
 # run_files runs the tests that stand in some files, one package after another: run_files "FILE..." FLAG...

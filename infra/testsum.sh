@@ -6,4 +6,7 @@ echo "the ten slowest tests:"
 if [ -f .servers/env ] && missing=$(sed -n 's/^UNWEAVER_TEST_MISSING=//p' .servers/env) && [ -n "$missing" ]; then
   echo "SKIPPED: no real $missing could be had here; what needs it was not tested (see the lines 'servers:' above)"
 fi
+if [ -f "$EVENTS.nochart" ]; then
+  echo "SKIPPED: the Helm chart's modules could not be had here; the chart was not tested: $(cat "$EVENTS.nochart")"
+fi
 echo "$((TESTS_TOTAL - TESTS_FAILED - TESTS_SKIPPED)) passed, $((TESTS_FAILED + TESTS_ERRORS)) failed, $TESTS_SKIPPED skipped"

@@ -1,5 +1,6 @@
 {{- define "unweaver.name" -}}
-{{- contains .Chart.Name .Release.Name | ternary .Release.Name (printf "%s-%s" .Release.Name .Chart.Name) | trunc 45 }}
+{{- $name := contains .Chart.Name .Release.Name | ternary .Release.Name (printf "%s-%s" .Release.Name .Chart.Name) }}
+{{- $name | replace "." "-" | trunc 45 | trimSuffix "-" }}
 {{- end }}
 
 {{- define "unweaver.selector" -}}
@@ -7,11 +8,16 @@ app.kubernetes.io/name: unweaver
 app.kubernetes.io/instance: {{ .Release.Name }}
 {{- end }}
 
+{{- define "unweaver.cliLabels" -}}
+app.kubernetes.io/name: unweaver-cli
+app.kubernetes.io/instance: {{ .Release.Name }}
+{{- end }}
+
 {{- define "unweaver.labels" -}}
 {{ include "unweaver.selector" . }}
 app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
 app.kubernetes.io/managed-by: {{ .Release.Service }}
-helm.sh/chart: {{ .Chart.Name }}-{{ .Chart.Version }}
+helm.sh/chart: {{ .Chart.Name }}-{{ .Chart.Version | replace "+" "_" }}
 {{- end }}
 
 {{/* unweaver.check refuses values that would put a password into an object that everybody reads. */}}
@@ -46,22 +52,31 @@ securityContext:
   allowPrivilegeEscalation: false
   readOnlyRootFilesystem: true
   capabilities: { drop: [ALL] }
+{{- $set := dict "UNWEAVER_CONFIG" "/etc/unweaver/unweaver.yaml" "UNWEAVER_CACHE_DIR" "/cache/unweaver"
+      "TMPDIR" "/cache" }}
+{{- if and $v.engineTLS.existingSecret .engine }}
+{{- $_ := set $set "UNWEAVER_ENGINE_TLS_CA" "/etc/unweaver-engine/ca.crt" }}
+{{- $_ := set $set "UNWEAVER_ENGINE_TLS_CERT" "/etc/unweaver-engine/tls.crt" }}
+{{- $_ := set $set "UNWEAVER_ENGINE_TLS_KEY" "/etc/unweaver-engine/tls.key" }}
+{{- end }}
+{{- if and $v.codecKey.existingSecret .engine }}
+{{- $_ := set $set "UNWEAVER_ENGINE_CODEC_KEY_FILE" "/etc/unweaver-codec/codec.key" }}
+{{- end }}
+{{- if ne .program "worker" }}
+{{- $_ := set $set "UNWEAVER_STORES_MILVUS_LOAD" "insert" }} {{- /* it loads nothing: no right to Milvus's bucket */}}
+{{- end }}
+{{- $set = merge $set .own }}
 env:
-  - { name: UNWEAVER_CONFIG, value: /etc/unweaver/unweaver.yaml }
-  - { name: UNWEAVER_CACHE_DIR, value: /cache/unweaver }
-  - { name: TMPDIR, value: /cache }
-  {{- if and $v.engineTLS.existingSecret .engine }}
-  - { name: UNWEAVER_ENGINE_TLS_CA, value: /etc/unweaver-engine/ca.crt }
-  - { name: UNWEAVER_ENGINE_TLS_CERT, value: /etc/unweaver-engine/tls.crt }
-  - { name: UNWEAVER_ENGINE_TLS_KEY, value: /etc/unweaver-engine/tls.key }
+  {{- range $name, $value := $set }}
+  - { name: {{ $name }}, value: {{ $value | quote }} }
   {{- end }}
-  {{- if and $v.codecKey.existingSecret .engine }}
-  - { name: UNWEAVER_ENGINE_CODEC_KEY_FILE, value: /etc/unweaver-codec/codec.key }
+  {{- with concat $v.env .env }}
+  {{- range . }}
+  {{- if hasKey $set .name }}
+  {{- fail (printf "env: %s of %s is set twice: by env, and by the chart or another env" .name $.program) }}
   {{- end }}
-  {{- if ne .program "worker" }}
-  - { name: UNWEAVER_STORES_MILVUS_LOAD, value: insert } # it loads nothing: no right to Milvus's bucket
+  {{- $_ := set $set .name "" }}
   {{- end }}
-  {{- with concat (.own | default list) $v.env (.env | default list) }}
   {{- toYaml . | nindent 2 }}
   {{- end }}
 {{- with compact (list $v.existingSecret .secret) }}
@@ -131,17 +146,21 @@ volumes:
 {{- printf "%s://%s:%v" $scheme (include "unweaver.name" .) .Values.queryApi.service.port }}
 {{- end }}
 
-{{/* unweaver.doctor writes the pod of the command line: root, config, args. */}}
-{{- define "unweaver.doctor" -}}
+{{- define "unweaver.index" -}}
+{{ with .Values.doctor.index }}{{ list "--index" . | toJson }}{{ else }}[]{{ end }}
+{{- end }}
+
+{{/* unweaver.cli writes the pod of the command line: root, config, args. */}}
+{{- define "unweaver.cli" -}}
 {{- $d := .root.Values.doctor }}
-{{- $own := list (dict "name" "UNWEAVER_QUERY_API_ADDRESS" "value" (include "unweaver.url" .root)) }}
+{{- $own := dict "UNWEAVER_QUERY_API_ADDRESS" (include "unweaver.url" .root) }}
 {{- $secret := $d.existingSecret | default .root.Values.worker.existingSecret }}
 {{- $c := dict "root" .root "config" .config "program" "cli" "engine" true "own" $own "env" $d.env "secret" $secret
       "resources" $d.resources }}
 restartPolicy: Never
 {{ include "unweaver.pod" $c }}
 containers:
-  - name: doctor
-    args: {{ concat .args (empty $d.index | ternary list (list "--index" $d.index)) | toJson }}
+  - name: cli
+    args: {{ toJson .args }}
     {{- include "unweaver.container" $c | nindent 4 }}
 {{- end }}
