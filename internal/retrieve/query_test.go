@@ -21,6 +21,7 @@ import (
 	"github.com/unweaver/unweaver/internal/retrieve"
 	"github.com/unweaver/unweaver/internal/retrieve/walk"
 	"github.com/unweaver/unweaver/internal/store/vectors"
+	"github.com/unweaver/unweaver/internal/testkit/musttest"
 	"github.com/unweaver/unweaver/internal/testkit/retrievetest"
 	"github.com/unweaver/unweaver/internal/testkit/vectorsmemory"
 	"github.com/unweaver/unweaver/internal/text/names"
@@ -264,15 +265,6 @@ func TestAnEmptyIndexSaysSo(t *testing.T) {
 	}
 }
 
-func TestHybridWithoutVectorsIsDegraded(t *testing.T) {
-	o := open(t, retrievetest.Options{})
-	query := o.Query(t, retrieve.Hybrid, "opera house")
-	query.Vector = nil
-	result := o.Run(t, query)
-	assert.True(t, slices.Equal(result.Degraded, []string{"dense"}) && o.Keys(result)[0] == "cities/oslo.txt",
-		"%v %v", result.Degraded, o.Keys(result))
-}
-
 func TestLostVectorsNameTheRepairAndWithoutRecordsNamesAreCanonical(t *testing.T) {
 	o := open(t, retrievetest.Options{})
 	query := o.Query(t, retrieve.Aligned, "Oslo in Norway")
@@ -330,11 +322,26 @@ func TestRowsOfOtherGenerationsDoNotCount(t *testing.T) {
 	o := open(t, retrievetest.Options{})
 	question := "What is the capital of Norway?"
 	want := o.Keys(o.Run(t, o.Query(t, retrieve.Unweaver, question)))
+	inNorway := o.Query(t, retrieve.Vector, question)
+	words := o.Query(t, retrieve.Hybrid, question)
+	words.Vector = nil
+	assert.Equal(t, []string{"dense"}, o.Run(t, words).Degraded)
+	collection := o.Generation.Manifest.Collections.Chunks
+	row := musttest.Get(o.Stores.Vectors.Search(t.Context(), collection, inNorway.ChunkVector, 1))(t)[0]
 	documents := retrievetest.Sample()
 	documents[1].Chunks[0].Text = "Bergen was the capital of Norway before Oslo. "
 	documents[1].Chunks[0].Entities = append(documents[1].Chunks[0].Entities, "capital of Norway")
 	retrievetest.Build(t, o.Stores, "sample", documents, retrievetest.Options{Generation: "g2", Seq: 2})
 	assert.Equal(t, want, o.Keys(o.Run(t, o.Query(t, retrieve.Unweaver, question))), "after another generation was written")
+	for _, lost := range []bool{false, true} {
+		for _, method := range []string{retrieve.Hybrid, retrieve.Unweaver, retrieve.Vector} {
+			query := o.Query(t, method, question)
+			query.TopEntities, query.TopChunks, query.ChunkVector = 99, 99, inNorway.ChunkVector
+			degraded := o.Run(t, query).Degraded
+			assert.Equal(t, lost, slices.Equal([]string{"vectors"}, degraded), "%s, lost: %t: %s", method, lost, degraded)
+		}
+		require.NoError(t, o.Stores.Vectors.Delete(t.Context(), collection, []string{row.Key}))
+	}
 }
 
 func TestAnUnknownMethodIsRefused(t *testing.T) {
