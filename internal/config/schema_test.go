@@ -41,14 +41,6 @@ func readYAML(t *testing.T, text string) (out any) {
 	return out
 }
 
-// loadText loads a file with a text.
-func loadText(t *testing.T, text string) error {
-	path := t.TempDir() + "/unweaver.yaml"
-	require.NoError(t, os.WriteFile(path, []byte(text), 0o600))
-	_, err := config.Load(config.Source{Path: path})
-	return err
-}
-
 func TestTheSchemaAcceptsWhatLoadAccepts(t *testing.T) {
 	schema := compileSchema(t)
 	for _, text := range []string{
@@ -58,7 +50,7 @@ func TestTheSchemaAcceptsWhatLoadAccepts(t *testing.T) {
 		"indexes: { docs: { documents: { s3_tags: 1 }, include: 2024 } }",
 		"indexes: { docs: { include: true, exclude: [2024, true] } }",
 	} {
-		assert.NoError(t, loadText(t, text), "%s", text)
+		mustLoad(t, text, nil, nil)
 		assert.NoError(t, schema.Validate(readYAML(t, text)), "%s", text)
 	}
 	for _, r := range rows(t) {
@@ -88,6 +80,7 @@ func TestTheSchemaRefusesWhatLoadRefuses(t *testing.T) {
 		"models: { endpoints: [{ url: 'http://llm' }] }",
 	} {
 		assert.Error(t, schema.Validate(readYAML(t, text)), "%s", text)
-		assert.Error(t, loadText(t, text), "%s", text)
+		_, err := load(t, text, nil, nil)
+		assert.Error(t, err, "%s", text)
 	}
 }
