@@ -13,7 +13,8 @@ const sampleIndex = "docs"
 // that are not supported yet are left out.
 func RenderSample() string {
 	var text strings.Builder
-	text.WriteString("# Every key with its default. Remove keys that you do not change. Reference: docs/reference/configuration.md.\n" +
+	text.WriteString("" +
+		"# Every key with its default. Remove keys that you do not change. Reference: docs/reference/configuration.md.\n" +
 		"# An editor checks and completes keys by the schema that `unweaver config schema` prints.\n")
 	config := Default()
 	config.Indexes[sampleIndex] = defaultIndex()

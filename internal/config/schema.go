@@ -28,8 +28,8 @@ func enumOf(known []string) schema {
 }
 
 // Schema returns the JSON Schema of the configuration file, by which editors complete and check keys:
-// docs/reference/config.schema.json. It accepts every file that Load accepts, except for numbers and booleans in quotes,
-// and t and f for booleans; Load also checks what a schema cannot say.
+// docs/reference/config.schema.json. It accepts every file that Load accepts, except for numbers and booleans in
+// quotes, and t and f for booleans; Load also checks what a schema cannot say.
 func Schema() string {
 	keys := describer{byPath: describeKeys(), defaults: defaultValues()}
 	out := keys.describeType(reflect.TypeFor[Config](), "")
