@@ -81,10 +81,8 @@ func TestASettingWinsOverAVariableAndThatOverTheFile(t *testing.T) {
 func TestATimeOutOfModelsIsInASpecWhereItIsNotTheDefault(t *testing.T) {
 	spec, err := mustLoad(t, "models: {chat: {timeout: 5m}, embedding: {timeout: 90s}}\n", nil, nil).Spec("docs", "/c")
 	raw, _ := json.Marshal(spec)
-	if err != nil || spec.Chat.Timeout != 0 || time.Duration(spec.Embedding.Timeout) != 90*time.Second ||
-		strings.Count(string(raw), `"timeout"`) != 1 {
-		t.Errorf("%s, %v", raw, err)
-	}
+	assert.True(t, err == nil && spec.Chat.Timeout == 0 && time.Duration(spec.Embedding.Timeout) == 90*time.Second &&
+		strings.Count(string(raw), `"timeout"`) == 1, "%s, %v", raw, err)
 }
 
 func TestParityCutsLikeTheReferenceUnlessTheFileSaysHow(t *testing.T) {
@@ -156,20 +154,15 @@ func TestVariablesThatKubernetesInjectsAreIgnored(t *testing.T) {
 }
 
 func TestUnknownVariablesStayMistakes(t *testing.T) {
-	for _, tc := range []struct{ variable, want string }{
-		{"UNWEAVER_MODELS_CHAT_COLOUR=red", "no such key"},
-		{"UNWEAVER_STORES=s3://bucket", "no such key"},
-		{"UNWEAVER_QUERY_API_PORTS=8080", "no such key"},
-		{"UNWEAVER_QUERY_API_PORT_8080=x", "no such key"},
-		{"UNWEAVER_QUERY_API_SERVICE=x", "no such key"},
-		{"UNWEAVER_QUERY_API_PORT_8080_TCP_NAME=x", "no such key"},
-		{"UNWEAVER_INDEXES_OTHER_KEEP=2", "use --set indexes.NAME"},
-		{"UNWEAVER_WORKER_SLOTS=many", `"many" is not a whole number`},
+	for name, want := range map[string]string{
+		"MODELS_CHAT_COLOUR": "no such key", "STORES": "no such key", "QUERY_API_PORTS": "no such key",
+		"QUERY_API_PORT_8080": "no such key", "QUERY_API_SERVICE": "no such key",
+		"QUERY_API_PORT_8080_TCP_NAME": "no such key", "INDEXES_OTHER_KEEP": "use --set indexes.NAME",
+		"WORKER_SLOTS": `"many" is not a whole number`,
 	} {
-		_, err := load(t, "indexes: {docs: {}}\n", []string{tc.variable}, nil)
-		name, _, _ := strings.Cut(tc.variable, "=")
-		assert.True(t, err != nil && strings.Contains(err.Error(), "variable "+name+": ") &&
-			strings.Contains(err.Error(), tc.want), "%s: %v", tc.variable, err)
+		_, err := load(t, "indexes: {docs: {}}\n", []string{"UNWEAVER_" + name + "=many"}, nil)
+		assert.ErrorContains(t, err, "variable UNWEAVER_"+name+": ")
+		assert.ErrorContains(t, err, want)
 	}
 }
 
@@ -234,10 +227,8 @@ func TestAModelInsideHasItsOwnLongestInput(t *testing.T) {
 		assert.True(t, err == nil && spec.Embedding.MaxInputTokens == want && spec.Embedding.IsInside(),
 			"%s: %d tokens, want %d, %v", setting, spec.Embedding.MaxInputTokens, want, err)
 	}
-	cfg := must(config.Load(config.Source{}))(t)
-	if spec, err := cfg.Spec("docs", ""); err != nil || spec.Embedding.IsInside() || spec.Embedding.MaxInputTokens != 8192 {
-		t.Errorf("the default is lexical vectors: %+v, %v", spec.Embedding, err)
-	}
+	spec := must(must(config.Load(config.Source{}))(t).Spec("docs", ""))(t).Embedding
+	assert.True(t, !spec.IsInside() && spec.MaxInputTokens == 8192, "the default is lexical vectors: %+v", spec)
 }
 
 func TestClassesAreLexicalBesideAModelInsideUnlessItIsSaid(t *testing.T) {
@@ -259,15 +250,12 @@ func TestSettingsOfABranchAreCheckedByThemselves(t *testing.T) {
 	} {
 		assert.NoError(t, config.CheckOverlay(good), "%v", good)
 	}
-	for key, bad := range map[string]struct{ value, why string }{
-		"shortening.threshold": {"60", "200"},
-		"shortening.limit":     {"1", "shortening.limit"},
-		"keep":                 {"many", "keep"},
-		"retrieval.language":   {"klingon", "language"},
+	for key, bad := range map[string][2]string{
+		"shortening.threshold": {"60", "200"}, "shortening.limit": {"1", "shortening.limit"},
+		"keep": {"many", "keep"}, "retrieval.language": {"klingon", "language"},
 	} {
-		err := config.CheckOverlay(map[string]string{key: bad.value})
-		assert.True(t, fault.Is(err, fault.BadConfig) && strings.Contains(err.Error(), bad.why),
-			"%s=%s: %v", key, bad.value, err)
+		err := config.CheckOverlay(map[string]string{key: bad[0]})
+		assert.True(t, fault.Is(err, fault.BadConfig) && strings.Contains(err.Error(), bad[1]), "%s=%s: %v", key, bad[0], err)
 	}
 }
 

@@ -13,9 +13,9 @@ const sampleIndex = "docs"
 // that are not supported yet are left out.
 func RenderSample() string {
 	var text strings.Builder
-	text.WriteString("# yaml-language-server: $schema=unweaver.schema.json\n" +
-		"# Your editor checks keys and values by that file: unweaver config schema > unweaver.schema.json\n" +
-		"# Every key with its default. Remove keys that you do not change. Reference: docs/reference/configuration.md.\n")
+	text.WriteString("" +
+		"# Every key with its default. Remove keys that you do not change. Reference: docs/reference/configuration.md.\n" +
+		"# An editor checks and completes keys by the schema that `unweaver config schema` prints.\n")
 	config := Default()
 	config.Indexes[sampleIndex] = defaultIndex()
 	byPath := describeKeys()

@@ -28,8 +28,8 @@ func enumOf(known []string) schema {
 }
 
 // Schema returns the JSON Schema of the configuration file, by which editors complete and check keys:
-// docs/reference/config.schema.json. It accepts every file that Load accepts, except for numbers in quotes; Load also
-// checks what a schema cannot say.
+// docs/reference/config.schema.json. It accepts every file that Load accepts, except for numbers and booleans in
+// quotes, and t and f for booleans; Load also checks what a schema cannot say.
 func Schema() string {
 	keys := describer{byPath: describeKeys(), defaults: defaultValues()}
 	out := keys.describeType(reflect.TypeFor[Config](), "")
@@ -102,20 +102,22 @@ func (d describer) describeKey(typ reflect.Type, path string) schema {
 	return out
 }
 
-// describeValue returns the schema of a value that is no mapping of keys. A list may be one text with commas.
+// describeValue returns the schema of a value that is no mapping of keys. A list may be one text with commas, so that
+// one of plain values may be one value.
 func describeValue(typ reflect.Type) schema {
 	if typ == reflect.TypeFor[core.Duration]() {
 		return schema{"type": []string{"string", "integer", "null"}, "pattern": durationForm, "minimum": 0, "maximum": 0}
 	}
 	switch typ.Kind() {
 	case reflect.Slice:
-		item := schema{"type": []string{"string", "number"}}
 		if typ.Elem().Kind() == reflect.Struct {
-			item = describer{}.describeType(typ.Elem(), "")
+			item := describer{}.describeType(typ.Elem(), "")
+			return schema{"type": []string{"array", "string", "null"}, "items": item}
 		}
-		return schema{"type": []string{"array", "string", "null"}, "items": item}
+		plain := []string{"string", "number", "boolean", "null"}
+		return schema{"type": append([]string{"array"}, plain...), "items": schema{"type": plain}}
 	case reflect.Bool:
-		return schema{"type": []string{"boolean", "null"}}
+		return schema{"enum": []any{true, false, 0, 1}}
 	case reflect.Int, reflect.Int64:
 		return schema{"type": []string{"integer", "null"}}
 	case reflect.Float64:

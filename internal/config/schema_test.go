@@ -44,9 +44,13 @@ func readYAML(t *testing.T, text string) (out any) {
 func TestTheSchemaAcceptsWhatLoadAccepts(t *testing.T) {
 	schema := compileSchema(t)
 	for _, text := range []string{
-		config.RenderSample(), string(must(os.ReadFile("../../infra/unweaver.cluster.yaml"))(t)), "indexes: { docs: }",
-		"indexes: { docs: { enrich: 'facts,gem', grace: 0, models: { answer: { model: 4 } } } }",
+		config.RenderSample(), // also what the demo and dev have: the defaults
+		string(must(os.ReadFile("../../infra/unweaver.cluster.yaml"))(t)), "", "indexes: { docs: }",
+		"indexes: { docs: { enrich: 'facts,gem', models: { answer: { provider: openai, model: 4 } } } }",
+		"indexes: { docs: { documents: { s3_tags: 1 }, include: 2024 } }",
+		"indexes: { docs: { include: true, exclude: [2024, true] } }",
 	} {
+		mustLoad(t, text, nil, nil)
 		assert.NoError(t, schema.Validate(readYAML(t, text)), "%s", text)
 	}
 	for _, r := range rows(t) {
@@ -76,9 +80,7 @@ func TestTheSchemaRefusesWhatLoadRefuses(t *testing.T) {
 		"models: { endpoints: [{ url: 'http://llm' }] }",
 	} {
 		assert.Error(t, schema.Validate(readYAML(t, text)), "%s", text)
-		path := t.TempDir() + "/unweaver.yaml"
-		require.NoError(t, os.WriteFile(path, []byte(text), 0o600))
-		_, err := config.Load(config.Source{Path: path})
+		_, err := load(t, text, nil, nil)
 		assert.Error(t, err, "%s", text)
 	}
 }

@@ -2,6 +2,7 @@ package retrieve
 
 import (
 	"context"
+	"sync/atomic"
 	"time"
 
 	"github.com/unweaver/unweaver/internal/core"
@@ -145,9 +146,11 @@ func (s Searcher) Run(ctx context.Context, generation *Generation, query Query) 
 		allowed:    generation.newAllowed(ctx, query),
 		terms:      generation.Language().Terms(text.WithDays(query.Text)),
 		surface:    generation.Language().SurfaceWords(query.Text),
+		lostRows:   new(atomic.Bool),
 	}
 	defer request.leavePlace()
 	explain, err := method.Run(request)
+	request.noteLost()
 	if err == nil {
 		err = ctx.Err()
 	}
@@ -167,7 +170,9 @@ func (s Searcher) Run(ctx context.Context, generation *Generation, query Query) 
 	if err := ctx.Err(); err != nil { // an explanation that was broken off is none
 		return result, err
 	}
-	return result, request.fillChunks()
+	err = request.fillChunks()
+	request.noteLost()
+	return result, err
 }
 
 // Request is one query under way: what a method works on.
@@ -185,6 +190,8 @@ type Request struct {
 	votes   int      // chunks of all ballots so far
 	past    bool     // passages or classes have words of Query.Before
 	heavy   bool     // it has a place of Heavy
+
+	lostRows *atomic.Bool // a search saw that rows of the generation are missing; searches run beside each other
 }
 
 // Context returns the context of the query, which ends with it.

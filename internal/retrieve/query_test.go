@@ -21,6 +21,7 @@ import (
 	"github.com/unweaver/unweaver/internal/retrieve"
 	"github.com/unweaver/unweaver/internal/retrieve/walk"
 	"github.com/unweaver/unweaver/internal/store/vectors"
+	"github.com/unweaver/unweaver/internal/testkit/musttest"
 	"github.com/unweaver/unweaver/internal/testkit/retrievetest"
 	"github.com/unweaver/unweaver/internal/testkit/vectorsmemory"
 	"github.com/unweaver/unweaver/internal/text/names"
@@ -136,9 +137,8 @@ func TestEveryRuleElectsWithReasons(t *testing.T) {
 						"%s: voter %d did not vote for chunk %d", rule, voter, chunk.Live.Number)
 				}
 			}
-			if explain, ok := result.Explain.(retrieve.ElectionExplain); ok {
-				assert.True(t, explain.Rule == rule && len(explain.Seats) == 3 && explain.RunnerUp != nil, "%s: %+v", rule, explain)
-			}
+			explain, ok := result.Explain.(retrieve.ElectionExplain)
+			assert.True(t, !ok || explain.Rule == rule && len(explain.Seats) == 3 && explain.RunnerUp != nil, "%s", rule)
 		}
 	}
 	query := o.Query(t, retrieve.Unweaver, "Oslo")
@@ -202,15 +202,10 @@ func TestFillingUpStopsAtWhatIsAllowed(t *testing.T) {
 	query := o.Query(t, retrieve.Unweaver, "Tromsø")
 	query.TopChunks, query.TopEntities = 9, 1
 	result := o.Run(t, query)
-	filled := 0
 	for _, chunk := range result.Chunks {
-		if chunk.Filled {
-			filled++
-			assert.Zero(t, chunk.Score, "of a chunk that fills up")
-		}
+		assert.True(t, !chunk.Filled || chunk.Score == 0, "of a chunk that fills up")
 	}
-	assert.True(t, len(result.Chunks) == 9 && filled != 0 && !result.Chunks[0].Filled,
-		"%d chunks, %d of them to fill up", len(result.Chunks), filled)
+	assert.True(t, len(result.Chunks) == 9 && result.Chunks[8].Filled && !result.Chunks[0].Filled, "%+v", result.Chunks)
 	query.Filter.Prefix = "people/"
 	assert.Len(t, o.Run(t, query).Chunks, 3, "the people have three")
 	query.Params = retrieve.Params{"fill": false}
@@ -259,18 +254,8 @@ func TestUnderParityABallotVotesAsOftenAsAChunkNamesItsEntityAndNothingIsAddedOr
 func TestAnEmptyIndexSaysSo(t *testing.T) {
 	o := retrievetest.Open(t, nil, retrievetest.Options{})
 	for _, method := range methods.Registry().ListPlain() {
-		query := retrieve.Query{Text: "x", Method: method, TopChunks: 3, TopEntities: 3}
-		assert.Equal(t, retrieve.EmptyIndex, o.Run(t, query).Reason, method)
+		assert.Equal(t, retrieve.EmptyIndex, o.Run(t, retrieve.Query{Text: "x", Method: method, TopChunks: 3}).Reason, method)
 	}
-}
-
-func TestHybridWithoutVectorsIsDegraded(t *testing.T) {
-	o := open(t, retrievetest.Options{})
-	query := o.Query(t, retrieve.Hybrid, "opera house")
-	query.Vector = nil
-	result := o.Run(t, query)
-	assert.True(t, slices.Equal(result.Degraded, []string{"dense"}) && o.Keys(result)[0] == "cities/oslo.txt",
-		"%v %v", result.Degraded, o.Keys(result))
 }
 
 func TestLostVectorsNameTheRepairAndWithoutRecordsNamesAreCanonical(t *testing.T) {
@@ -330,11 +315,26 @@ func TestRowsOfOtherGenerationsDoNotCount(t *testing.T) {
 	o := open(t, retrievetest.Options{})
 	question := "What is the capital of Norway?"
 	want := o.Keys(o.Run(t, o.Query(t, retrieve.Unweaver, question)))
+	inNorway := o.Query(t, retrieve.Vector, question)
+	words := o.Query(t, retrieve.Hybrid, question)
+	words.Vector = nil
+	assert.Equal(t, []string{"dense"}, o.Run(t, words).Degraded)
+	collection := o.Generation.Manifest.Collections.Chunks
+	row := musttest.Get(o.Stores.Vectors.Search(t.Context(), collection, inNorway.ChunkVector, 1))(t)[0]
 	documents := retrievetest.Sample()
 	documents[1].Chunks[0].Text = "Bergen was the capital of Norway before Oslo. "
 	documents[1].Chunks[0].Entities = append(documents[1].Chunks[0].Entities, "capital of Norway")
 	retrievetest.Build(t, o.Stores, "sample", documents, retrievetest.Options{Generation: "g2", Seq: 2})
 	assert.Equal(t, want, o.Keys(o.Run(t, o.Query(t, retrieve.Unweaver, question))), "after another generation was written")
+	for _, lost := range []bool{false, true} {
+		for _, method := range []string{retrieve.Hybrid, retrieve.Unweaver, retrieve.Vector} {
+			query := o.Query(t, method, question)
+			query.TopEntities, query.TopChunks, query.ChunkVector = 99, 99, inNorway.ChunkVector
+			degraded := o.Run(t, query).Degraded
+			assert.Equal(t, lost, slices.Equal([]string{"vectors"}, degraded), "%s, lost: %t: %s", method, lost, degraded)
+		}
+		require.NoError(t, o.Stores.Vectors.Delete(t.Context(), collection, []string{row.Key}))
+	}
 }
 
 func TestAnUnknownMethodIsRefused(t *testing.T) {

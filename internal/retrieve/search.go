@@ -187,17 +187,49 @@ func (s Searcher) ClassRecords(
 // nearestClasses returns the n rows of classes that are nearest to the question.
 func (r *Request) nearestClasses(n int) ([]vectors.Hit, error) {
 	manifest := r.Generation.Manifest
-	return r.searchNearest(manifest.Collections.Classes, manifest.Counts.Classes, r.Query.Vector, n)
+	return r.searchNearest(manifest.Collections.Classes, manifest.Counts.Classes, r.Query.Vector, n,
+		func(key string) bool { return r.Generation.classPlace(key) >= 0 })
+}
+
+// noVectors stands in Result.Degraded where rows of the generation are missing from the vector store.
+const noVectors = "vectors"
+
+// noteLost enters into the result that rows are missing.
+func (r *Request) noteLost() {
+	if r.lostRows.Swap(false) && !slices.Contains(r.Result.Degraded, noVectors) {
+		r.Result.Degraded = append(r.Result.Degraded, noVectors)
+	}
+}
+
+// noteMissing looks for missing rows where a search returned fewer than it asked for. Searches may do so without having
+// returned all, so the store counts its rows where some seem to be missing.
+func (r *Request) noteMissing(collection string, rows int64, hits []vectors.Hit, belongs func(key string) bool) {
+	for _, hit := range hits {
+		if belongs(hit.Key) {
+			rows--
+		}
+	}
+	if rows <= 0 {
+		return
+	}
+	if stored, err := r.Vectors.Count(r.ctx, collection); err == nil && stored <= int64(len(hits)) {
+		r.lostRows.Store(true)
+	}
 }
 
 // searchNearest returns the n rows of a collection that are nearest to a question. A collection that has none of the
 // rows of the generation was emptied, or made by another program: an answer from what is left would be a wrong one. One
-// that is not there was lost.
-func (r *Request) searchNearest(collection string, rows int64, question []float32, n int) ([]vectors.Hit, error) {
+// that is not there was lost. belongs reports whether a row is one of the rows of the generation.
+func (r *Request) searchNearest(
+	collection string, rows int64, question []float32, n int, belongs func(key string) bool,
+) ([]vectors.Hit, error) {
 	hits, err := r.Vectors.Search(r.ctx, collection, question, n)
 	if fault.Is(err, fault.NotFound) || err == nil && len(hits) == 0 && rows > 0 && n > 0 {
 		err = fault.StoreDown.At("search", collection).Because("its rows are missing from the vector store").
 			Advise("run: unweaver restore " + r.Generation.Manifest.Index)
+	}
+	if err == nil && len(hits) < n {
+		r.noteMissing(collection, rows, hits, belongs)
 	}
 	return hits, err
 }
@@ -210,7 +242,8 @@ func (r *Request) similarChunks(question []float32, n int) ([]Chunk, error) {
 	}
 	for ; ; ask *= 2 {
 		manifest := r.Generation.Manifest
-		hits, err := r.searchNearest(manifest.Collections.Chunks, manifest.Counts.Windows, question, ask)
+		hits, err := r.searchNearest(manifest.Collections.Chunks, manifest.Counts.Windows, question, ask,
+			func(key string) bool { return r.Generation.chunkOfRow(key) != nil })
 		if err != nil {
 			return nil, err
 		}

@@ -32,7 +32,7 @@ func Reference() string {
 		"models and searches. Those of models (`chat NAME`, `embeddings NAME`, `rerank NAME`) and searches (`retrieval INDEX`) have the " +
 		"attributes of OpenTelemetry's conventions for generative AI: operation, provider, model asked and model that " +
 		"answered, input and output tokens, index, `gen_ai.retrieval.top_k`, and `error.type`, an [error code](errors.md). The " +
-		"provider is that of the host, or `openai`, whose protocol is spoken. `unweaver.task` says what a model was asked " +
+		"provider is that of the host, or `openai`, whose protocol is spoken (`http`: a reranker's). `unweaver.task` says what a model was asked " +
 		"for, `unweaver.method` how an index was searched.\n")
 	return text.String()
 }

@@ -40,12 +40,16 @@ var providers = map[string]string{
 	"mistral.ai": "mistral_ai", "perplexity.ai": "perplexity", "x.ai": "x_ai",
 }
 
-// nameProvider returns the provider of a host; openai, whose protocol is spoken, for one that has no name.
-func nameProvider(host string) string {
+// nameProvider returns the provider of a host. For one that has no name it is the protocol that is spoken: openai, or
+// http for rerankers, as models.rerank.provider has it.
+func nameProvider(host, task string) string {
 	for end, name := range providers {
 		if host == end || strings.HasSuffix(host, "."+end) {
 			return name
 		}
+	}
+	if task == rerank.Task {
+		return "http"
 	}
 	return "openai"
 }
@@ -61,20 +65,20 @@ func nameOperation(task string) string {
 	return "chat"
 }
 
-// generation is a request to a model server, as the conventions name it.
-type generation struct {
+// modelCall is a request to a model server, as the conventions name it.
+type modelCall struct {
 	operation, provider, model string
 	span                       trace.Span
 	began                      time.Time
 }
 
-// beginGeneration begins the span of a request to a model server.
-func beginGeneration(ctx context.Context, request observe.Request) (context.Context, generation) {
+// beginModelCall begins the span of a request to a model server.
+func beginModelCall(ctx context.Context, request observe.Request) (context.Context, modelCall) {
 	host := ""
 	if parsed, err := url.Parse(request.Endpoint); err == nil {
 		host = parsed.Hostname()
 	}
-	out := generation{nameOperation(request.Task), nameProvider(host), request.Model, nil, time.Now()}
+	out := modelCall{nameOperation(request.Task), nameProvider(host, request.Task), request.Model, nil, time.Now()}
 	ctx, out.span = beginSpan(ctx, strings.TrimSpace(out.operation+" "+out.model),
 		attribute.String(genOperation, out.operation), attribute.String(genProvider, out.provider),
 		attribute.String(genRequestModel, out.model), attribute.String("unweaver.task", request.Task))
@@ -94,8 +98,8 @@ func describeServer(server string) []attribute.KeyValue {
 	return []attribute.KeyValue{attribute.String("server.address", host), attribute.Int("server.port", number)}
 }
 
-// endGeneration ends the span with what was used and who answered, and counts both by the names of the conventions.
-func (p *Process) endGeneration(one generation, usage model.Usage, by string, err error) {
+// endModelCall ends the span with what was used and who answered, and counts both by the names of the conventions.
+func (p *Process) endModelCall(one modelCall, usage model.Usage, by string, err error) {
 	outputs := one.operation == "chat"
 	kinds := map[string]int64{"input": max(0, usage.Prompt)}
 	if outputs {

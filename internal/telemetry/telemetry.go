@@ -242,7 +242,7 @@ func (p *Process) BeginModel(
 	ctx context.Context, request observe.Request,
 ) (context.Context, func(usage model.Usage, by string, err error)) {
 	server := hostOf(request.Endpoint)
-	ctx, call := beginGeneration(ctx, request)
+	ctx, call := beginModelCall(ctx, request)
 	p.Add(ModelInFlight, 1, server)
 	return ctx, func(usage model.Usage, by string, err error) {
 		p.Add(ModelInFlight, -1, server)
@@ -261,7 +261,7 @@ func (p *Process) BeginModel(
 		if request.Task != model.EmbedTask {
 			p.Count(ModelTokens, float64(max(0, usage.Completion)), server, request.Model, "completion")
 		}
-		p.endGeneration(call, usage, by, err)
+		p.endModelCall(call, usage, by, err)
 	}
 }
 

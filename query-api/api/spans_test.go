@@ -17,6 +17,7 @@ import (
 	"github.com/unweaver/unweaver/internal/model"
 	"github.com/unweaver/unweaver/internal/model/builtin"
 	"github.com/unweaver/unweaver/internal/model/openai"
+	"github.com/unweaver/unweaver/internal/model/rerank"
 	"github.com/unweaver/unweaver/internal/telemetry"
 	"github.com/unweaver/unweaver/internal/telemetry/observe"
 	"github.com/unweaver/unweaver/query-api/api"
@@ -36,8 +37,9 @@ func TestSpansHaveTheNamesOfTheConventionAndNoText(t *testing.T) {
 	exporter := tracetest.NewInMemoryExporter()
 	otel.SetTracerProvider(trace.NewTracerProvider(trace.WithSyncer(exporter)))
 	t.Cleanup(func() { otel.SetTracerProvider(noop.NewTracerProvider()) })
+	by := "served-1"
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-		_, _ = io.WriteString(w, `{"model":"served-1","choices":[{"finish_reason":"stop","message":{"content":"Oslo [1]"}}],`+
+		_, _ = io.WriteString(w, `{"model":"`+by+`","choices":[{"finish_reason":"stop","message":{"content":"Oslo [1]"}}],`+
 			`"usage":{"prompt_tokens":40,"completion_tokens":5}}`)
 	}))
 	t.Cleanup(server.Close)
@@ -47,9 +49,12 @@ func TestSpansHaveTheNamesOfTheConventionAndNoText(t *testing.T) {
 	f.ask(object{"query": "Which city is the capital of Norway?", "answer": true, "top_chunks": 3})
 	ctx, end := telemetry.BeginRequest(t.Context(), http.Header{})
 	text := "Oslo is the capital of Norway."
+	by = "Oslo,Norway" // no name of a model
 	must(chat.Complete(ctx, model.Call{Task: model.Extract, User: text, Input: text}))(t)
 	_, _, err := observe.Embedder(builtin.Embedder{}, process).Embed(ctx, []string{text})
 	require.NoError(t, err)
+	_, endRerank := process.BeginModel(ctx, observe.Request{Endpoint: server.URL, Task: rerank.Task})
+	endRerank(model.Usage{}, "", nil)
 	end("extract", 200)
 
 	seen := map[string]map[string]string{}
@@ -61,14 +66,15 @@ func TestSpansHaveTheNamesOfTheConventionAndNoText(t *testing.T) {
 		}
 	}
 	asked := map[string]string{
-		"gen_ai.provider.name": "openai", "gen_ai.request.model": "asked-1", "gen_ai.response.model": "served-1",
+		"gen_ai.provider.name": "openai", "gen_ai.request.model": "asked-1", "gen_ai.response.model": "",
 		"gen_ai.usage.output_tokens": "5", "server.address": "127.0.0.1",
 	}
 	for operation, want := range map[string]map[string]string{
 		"retrieval ": {
 			"gen_ai.provider.name": "unweaver", "gen_ai.data_source.id": "sample", "gen_ai.retrieval.top_k": "3",
 		},
-		"embeddings embed": {"gen_ai.provider.name": "openai"}, "chat answer": asked, "chat extract": asked,
+		"embeddings embed": {"gen_ai.provider.name": "openai"}, "chat extract": asked,
+		"chat answer": {"gen_ai.response.model": "served-1"}, "rerank " + rerank.Task: {"gen_ai.provider.name": "http"},
 	} {
 		for name, value := range want {
 			assert.Equal(t, value, seen[operation][name], "%s of %s: %v", name, operation, seen[operation])

@@ -3,6 +3,7 @@ package openai
 import (
 	"context"
 	"encoding/json"
+	"regexp"
 	"strings"
 
 	"github.com/unweaver/unweaver/internal/fault"
@@ -41,13 +42,13 @@ type completion struct {
 // modelName is the name of the model that answered; empty where what the server gives is no name.
 type modelName string
 
-// mostOfName is how many bytes a name of a model may have.
-const mostOfName = 128
+// nameForm matches names of models.
+var nameForm = regexp.MustCompile(`^[A-Za-z0-9._:/@+-]{1,128}$`)
 
 // UnmarshalJSON reads whatever comes: it is for traces alone.
 func (m *modelName) UnmarshalJSON(raw []byte) error {
 	var name string
-	if json.Unmarshal(raw, &name) == nil && len(name) <= mostOfName && !strings.ContainsAny(name, " \t\r\n") {
+	if json.Unmarshal(raw, &name) == nil && nameForm.MatchString(name) {
 		*m = modelName(redact.HideKnown(name))
 	}
 	return nil

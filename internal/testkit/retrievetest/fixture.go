@@ -253,7 +253,8 @@ func (b *builder) number() {
 	}
 	sort.Slice(b.classes, func(i, j int) bool { return string(b.classes[i].id[:]) < string(b.classes[j].id[:]) })
 	b.manifest.Counts = core.Counts{
-		Documents: int64(len(b.documents)), Chunks: int64(len(b.chunks)), Classes: int64(len(b.classes)),
+		Documents: int64(len(b.documents)), Chunks: int64(len(b.chunks)), Windows: int64(len(b.chunks)),
+		Classes: int64(len(b.classes)),
 	}
 }
 
