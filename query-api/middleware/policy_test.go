@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/netip"
+	"strconv"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -233,6 +234,8 @@ func TestOnlySoManyRequestsRunAtOnce(t *testing.T) {
 
 func TestAddressesAreBoundedAndThoseOfANetworkShareAnAccount(t *testing.T) {
 	all := newLimits(access.Limits{RequestsPerSecond: 1, Burst: 1})
+	first := func(account *account, _ *quota) *account { return account }
+	ann := first(all.ofPerson("sub:ann", nil))
 	one := all.ofAddress(netip.MustParseAddr("2001:db8::1"))
 	assert.True(t, all.ofAddress(netip.MustParseAddr("2001:db8::ffff:2")) == one, "one network has two accounts")
 	assert.True(t, all.ofAddress(netip.MustParseAddr("2001:db8:0:1::1")) != one, "two networks have one account")
@@ -242,6 +245,12 @@ func TestAddressesAreBoundedAndThoseOfANetworkShareAnAccount(t *testing.T) {
 	for i := range 3 * maxAddresses {
 		all.ofAddress(netip.AddrFrom4([4]byte{10, byte(i >> 16), byte(i >> 8), byte(i)}))
 	}
-	assert.True(t, len(all.addresses) <= maxAddresses && all.order.Len() <= maxAddresses,
-		"%d addresses are remembered", len(all.addresses))
+	assert.True(t, len(all.addresses.known) <= maxAddresses && all.addresses.order.Len() <= maxAddresses, "too many")
+	assert.Same(t, ann, first(all.ofPerson("sub:ann", nil)), "addresses had a person forgotten")
+	ann.addSpent(1)
+	for i := range 2 * maxAddresses {
+		all.ofPerson("sub:"+strconv.Itoa(i), nil)
+	}
+	assert.Same(t, ann, first(all.ofPerson("sub:ann", nil)), "what she spent today is forgotten")
+	assert.Len(t, all.people.known, maxAddresses)
 }
