@@ -117,8 +117,8 @@ func guardHost(next http.Handler, local bool) http.Handler {
 // Address returns the address where it listens.
 func (s *Server) Address() string { return s.listener.Addr().String() }
 
-// WatchStart returns what a start calls before it opens a part of the process; what that returns ends the opening. Until
-// then /readyz names the part, and so does the log after a while.
+// WatchStart returns what a start calls before it opens a part of the process; what that returns ends the opening.
+// Until then /readyz names the part, and so does the log after a while.
 func (s *Server) WatchStart(log *slog.Logger) func(part string) (opened func()) {
 	return func(part string) func() {
 		if s != nil {
