@@ -63,7 +63,7 @@ func runService(ctx context.Context, cfg *config.Config, log *slog.Logger) (err 
 		return err
 	}
 	defer func() { err = errors.Join(err, probe.Close()) }()
-	stores, err := app.Open(ctx, cfg.Stores)
+	stores, err := app.OpenWatched(ctx, cfg.Stores, probe.WatchStart(log))
 	if err != nil {
 		return err
 	}
@@ -97,6 +97,7 @@ func runService(ctx context.Context, cfg *config.Config, log *slog.Logger) (err 
 		go keys.WatchKeys(following)
 	}
 	policy.Quotas = middleware.NewQuotas(cfg.QueryAPI.Quotas, stores.Coordination, log, process)
+	defer policy.Quotas.Close()
 	go policy.Quotas.LogUnmatched(following, access.Book{Store: stores.Artifacts})
 	middleware.Warn(log, listener.Addr(), encrypted != nil)
 	server := api.New(

@@ -89,15 +89,17 @@ func runWorker(ctx context.Context, cfg *config.Config, log *slog.Logger) (err e
 		return err
 	}
 	defer func() { err = errors.Join(err, server.Close()) }()
-	stores, err := app.Open(ctx, cfg.Stores)
+	watch := server.WatchStart(log)
+	stores, err := app.OpenWatched(ctx, cfg.Stores, watch)
 	if err != nil {
 		return err
 	}
 	stores.SetObserver(process)
 	stores.BarPaths(cache)
 	defer func() { err = errors.Join(err, stores.Close()) }()
+	opened := watch("engine")
 	client, err := dialEngine(ctx, cfg.Engine, stores, log)
-	if err != nil {
+	if opened(); err != nil {
 		return err
 	}
 	defer client.Close()

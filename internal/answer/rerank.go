@@ -3,6 +3,7 @@ package answer
 import (
 	"context"
 	"errors"
+	"log/slog"
 	"time"
 
 	"github.com/unweaver/unweaver/internal/core"
@@ -60,7 +61,11 @@ func (s *Service) findChunks(
 	}
 	response.Rerank.Reason = codeOf(err)
 	response.Degraded = append(response.Degraded, degradedRerank)
-	s.log.Warn("chunks were not reranked", "index", generation.Manifest.Index, "code", response.Rerank.Reason,
+	level := slog.LevelWarn
+	if fault.Is(err, fault.BudgetSpent) { // as each search of that caller today
+		level = slog.LevelInfo
+	}
+	s.log.Log(ctx, level, "chunks were not reranked", "index", generation.Manifest.Index, "code", response.Rerank.Reason,
 		"error", err.Error())
 	if wide.TopChunks != plan.TopChunks { // some rules elect others for more seats
 		return s.searcher.Run(ctx, generation, plan.Query)

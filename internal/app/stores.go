@@ -108,9 +108,14 @@ func IsPath(s string) bool { return !strings.Contains(s, "://") }
 
 // Open opens the stores and makes sure that they belong together.
 func Open(ctx context.Context, c config.Stores) (*Stores, error) {
+	return OpenWatched(ctx, c, func(string) func() { return func() {} })
+}
+
+// OpenWatched opens the stores, and calls watch with the key of each before it opens it, and what that returns after.
+func OpenWatched(ctx context.Context, c config.Stores, watch func(key string) (opened func())) (*Stores, error) {
 	stores := &Stores{places: c, s3: c.S3, buckets: map[string]blob.Store{}}
 	stores.roots.configured = c.CorpusRoots
-	if err := stores.openStores(ctx, c); err != nil {
+	if err := stores.openStores(ctx, c, watch); err != nil {
 		return nil, errors.Join(err, stores.Close())
 	}
 	return stores, nil
@@ -132,21 +137,33 @@ func speakNot(stores config.Stores) {
 	redact.Register(os.Getenv("AWS_SECRET_ACCESS_KEY"), os.Getenv("AWS_SESSION_TOKEN"))
 }
 
-func (s *Stores) openStores(ctx context.Context, stores config.Stores) (err error) {
+func (s *Stores) openStores(ctx context.Context, stores config.Stores, watch func(key string) func()) error {
 	speakNot(stores)
+	for _, part := range []struct {
+		key  string
+		open func(context.Context, config.Stores) error
+	}{
+		{"stores.artifacts", s.openArtifacts}, {"stores.classes", s.openClasses}, {"stores.vectors", s.openVectors},
+	} {
+		opened := watch(part.key)
+		err := part.open(ctx, stores)
+		if opened(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (s *Stores) openArtifacts(ctx context.Context, stores config.Stores) (err error) {
 	if s.Artifacts, err = s.openBlob(ctx, stores.Artifacts, "stores.artifacts"); err != nil {
 		return err
 	}
 	s.Artifacts = artifact.NewBranched(s.Artifacts)
-	if s.StoreID, err = artifact.OpenStoreID(ctx, s.Artifacts); err != nil {
-		return err
-	}
-	if err = s.openClasses(ctx, stores.Classes); err != nil {
-		return err
-	}
-	if err = s.Records.RecordOwner(ctx, s.StoreID); err != nil {
-		return err
-	}
+	s.StoreID, err = artifact.OpenStoreID(ctx, s.Artifacts)
+	return err
+}
+
+func (s *Stores) openVectors(ctx context.Context, stores config.Stores) error {
 	opened, err := openVectors(ctx, stores)
 	if err != nil {
 		return err
@@ -183,7 +200,14 @@ func OpenArtifacts(ctx context.Context, c config.Stores) (blob.Store, error) {
 const runsSuffix = ".runs"
 
 // openClasses opens the stores of records and of coordination, which lie in one place.
-func (s *Stores) openClasses(ctx context.Context, place string) error {
+func (s *Stores) openClasses(ctx context.Context, stores config.Stores) error {
+	if err := s.openRecords(ctx, stores.Classes); err != nil {
+		return err
+	}
+	return s.Records.RecordOwner(ctx, s.StoreID)
+}
+
+func (s *Stores) openRecords(ctx context.Context, place string) error {
 	switch scheme, _, isURL := strings.Cut(place, "://"); {
 	case !isURL:
 		records, err := recordsbolt.Open(place)

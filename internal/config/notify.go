@@ -115,7 +115,7 @@ var telemetryKeys = append([]key{
 		meaning: "where a worker answers /livez, /readyz and /metrics; it asks for no key, so beyond loopback a network " +
 			"policy must. empty: nowhere. A worker that finds the default taken goes without",
 		example: "0.0.0.0:8081",
-		rule:    allowEmpty(requireAddress(true)),
+		rule:    allowEmpty(requireProbed()),
 	},
 	{
 		path: "telemetry.otlp_endpoint",

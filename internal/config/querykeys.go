@@ -94,7 +94,7 @@ var queryKeys = []key{
 		path: "query_api.limits.answer_money_per_day",
 		meaning: "what a caller's answers and the embedding of its questions may cost in a day of UTC by models.*.price, " +
 			"failed ones too; then it gets no more answers. What is in flight may overshoot it. Each process keeps its own " +
-			"account and forgets it when it restarts; 0: no bound",
+			"account and forgets it when it restarts. A refusal says in Retry-After when the day ends; 0: no bound",
 		unit:    "money",
 		example: "5",
 		rule:    requireRange(0, 1e9),

@@ -9,10 +9,11 @@ import (
 	"strings"
 )
 
-// Quota bounds what each key that a pattern matches may use in a day of UTC; Concurrent is of one process. nil is no
-// bound.
+// Quota bounds what each key that a pattern matches, or the people of each group together, may use in a day of UTC;
+// Concurrent is of one process. nil is no bound.
 type Quota struct {
 	Keys       string   `yaml:"keys"`
+	Groups     string   `yaml:"groups"`
 	Requests   *float64 `yaml:"requests"`
 	Answers    *float64 `yaml:"answers"`
 	Tokens     *float64 `yaml:"tokens"`
@@ -23,8 +24,9 @@ type Quota struct {
 const (
 	mostQuotas = 1000
 	mostCount  = 1e15 // what Redis counts exactly
-	// MostMoney is the largest quota of money.
-	MostMoney = 1e6
+	mostMoney  = 1e12
+	// FineMoney is the largest quota of money that is counted in billionths; a larger one is counted in thousandths.
+	FineMoney = 1e6
 )
 
 // limit is one of a quota's, as the file has it.
@@ -37,13 +39,16 @@ type limit struct {
 func (q Quota) listLimits() []limit {
 	return []limit{
 		{"requests", 0, mostCount, q.Requests}, {"answers", 0, mostCount, q.Answers}, {"tokens", 0, mostCount, q.Tokens},
-		{"money", 0, MostMoney, q.Money}, {"concurrent", 1, million, q.Concurrent},
+		{"money", 0, mostMoney, q.Money}, {"concurrent", 1, million, q.Concurrent},
 	}
 }
 
 // String writes a quota as the file would have it.
 func (q Quota) String() string {
 	parts := []string{fmt.Sprintf("keys: %q", q.Keys)}
+	if q.Groups != "" {
+		parts[0] = fmt.Sprintf("groups: %q", q.Groups)
+	}
 	for _, one := range q.listLimits() {
 		if one.value != nil {
 			parts = append(parts, one.name+": "+formatFloat(*one.value))
@@ -52,15 +57,19 @@ func (q Quota) String() string {
 	return "{" + strings.Join(parts, ", ") + "}"
 }
 
-// Matches reports whether a quota is for a key with one of these names. A star stands for any characters.
+// Matches reports whether a quota is for a key with one of these names.
 func (q Quota) Matches(names ...string) bool {
+	return slices.ContainsFunc(names, func(name string) bool { return matchesName(q.Keys, name) })
+}
+
+// MatchesGroup reports whether a quota is for a group.
+func (q Quota) MatchesGroup(group string) bool { return matchesName(q.Groups, group) }
+
+// matchesName reports whether a pattern is for a name. A star stands for any characters; no pattern is for none.
+func matchesName(pattern, name string) bool {
 	plain := func(text string) string { return strings.ReplaceAll(text, "/", "\x00") } // path.Match stops at a slash
-	for _, name := range names {
-		if fits, err := path.Match(plain(q.Keys), plain(name)); err == nil && fits || name == q.Keys {
-			return true
-		}
-	}
-	return false
+	fits, err := path.Match(plain(pattern), plain(name))
+	return pattern != "" && (err == nil && fits || name == pattern)
 }
 
 // checkQuotas checks the quotas, and what they ask of each other.
@@ -73,12 +82,14 @@ func (l *loader) checkQuotas() {
 	}
 	for i, quota := range quotas {
 		at := fmt.Sprintf("query_api.quotas.%d", i)
-		_, err := path.Match(quota.Keys, "")
-		l.checkKey(quota.Keys != "" && err == nil, at+".keys",
-			"want the name or id of an API key, or a pattern with * ? [ ], got %q", quota.Keys)
-		before, twice := first[quota.Keys]
-		l.checkKey(!twice, at+".keys", "%q stands in entry %d too, which is the one that counts", quota.Keys, before)
-		first[quota.Keys] = i
+		l.checkSubjects(at, i, quota)
+		name, field := "keys "+quota.Keys, at+".keys"
+		if quota.Groups != "" {
+			name, field = "groups "+quota.Groups, at+".groups"
+		}
+		before, twice := first[name]
+		l.checkKey(!twice, field, "%q stands in entry %d too, which is the one that counts", quota.Keys+quota.Groups, before)
+		first[name] = i
 		given := slices.ContainsFunc(quota.listLimits(), func(one limit) bool { return one.value != nil })
 		l.checkKey(given, at, "it bounds nothing; set requests, answers, tokens, money or concurrent")
 		for _, one := range quota.listLimits() {
@@ -91,8 +102,34 @@ func (l *loader) checkQuotas() {
 	}
 	_, public, _ := net.SplitHostPort(l.cfg.QueryAPI.Address) // a URL has none
 	_, internal, _ := net.SplitHostPort(l.cfg.QueryAPI.InternalAddress)
-	l.checkKey(internal == "" || internal == "0" || internal != public, "query_api.internal_address",
+	l.checkKey(internal == "" || internal != public, "query_api.internal_address",
 		"it has the port of query_api.address; use another one")
+}
+
+// checkSubjects checks for whom the i-th quota is.
+func (l *loader) checkSubjects(at string, i int, quota Quota) {
+	if quota.Groups == "" {
+		_, err := path.Match(quota.Keys, "")
+		l.checkKey(quota.Keys != "" && err == nil, at+".keys",
+			"want the name or id of an API key, or a pattern with * ? [ ], got %q", quota.Keys)
+		return
+	}
+	l.checkKey(quota.Keys == "", at, "it has keys and groups: make two entries")
+	settings, before := l.cfg.QueryAPI, -1
+	counts := func(group OIDCGroup) bool {
+		first := slices.IndexFunc(settings.Quotas, func(one Quota) bool { return one.MatchesGroup(group.Group) })
+		if quota.MatchesGroup(group.Group) {
+			before = first
+		}
+		return first == i
+	}
+	switch {
+	case slices.ContainsFunc(settings.OIDC.Groups, counts):
+	case before < 0:
+		l.checkKey(false, at+".groups", "no group of query_api.oidc.groups matches %q", quota.Groups)
+	case settings.Quotas[before].Groups != quota.Groups: // else the entry stands twice
+		l.checkKey(false, at+".groups", "entry %d matches its groups too, and is the one that counts", before)
+	}
 }
 
 // quotaKeys are those of the internal address and of quotas.
@@ -102,14 +139,18 @@ var quotaKeys = []key{
 		meaning: "where the program query-api also answers /livez, /readyz and /metrics, for probes; it asks for no key, " +
 			"so beyond loopback a network policy must. empty: nowhere",
 		example: "0.0.0.0:8082",
-		rule:    allowEmpty(requireAddress(true)),
+		rule:    allowEmpty(requireProbed()),
 	},
 	{
 		path: "query_api.quotas",
-		meaning: "what each API key may use in a day of UTC, counted over all query-api (docs/guides/quotas.md). The first " +
-			"entry whose keys match the name or id of a key counts for it; a number that is left out is no bound, 0 allows " +
+		meaning: "what each API key, or the people of a group together, may use in a day of UTC, counted over all " +
+			"query-api (docs/guides/quotas.md). The first entry whose keys match the name or id of a key counts for it, and " +
+			"the first whose groups match one of query_api.oidc.groups for people; a number that is left out is no bound, 0 allows " +
 			"nothing. concurrent bounds requests that run at once in one process",
 		example: `[{keys: "team-*", answers: 500, money: 5}]`,
-		rule:    rule{values: "mappings of keys, requests, answers, tokens, money, concurrent", mistake: allowAnything().mistake},
+		rule: rule{
+			values:  "mappings of keys or groups, requests, answers, tokens, money, concurrent",
+			mistake: allowAnything().mistake,
+		},
 	},
 }

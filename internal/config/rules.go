@@ -210,15 +210,26 @@ func requireURL() rule {
 // requireAddress takes host:port. A listener may leave the host out and take port 0.
 func requireAddress(listener bool) rule {
 	return newTextRule("host:port", func(text string) string {
-		host, port, err := net.SplitHostPort(strings.TrimPrefix(text, "dns:///"))
-		least := 1
+		least, address := 1, strings.TrimPrefix(text, "dns:///")
 		if listener {
-			least = 0
+			least, address = 0, text
 		}
+		host, port, err := net.SplitHostPort(address)
 		if err != nil || !isPort(port, least) || (host == "" && !listener) {
 			return fmt.Sprintf("%q is not of the form host:port", text)
 		}
 		return ""
+	})
+}
+
+// requireProbed takes the address of a listener that probes find: port 0 would be another at each start.
+func requireProbed() rule {
+	listen := requireAddress(true)
+	return newTextRule("host:port", func(text string) string {
+		if _, port, err := net.SplitHostPort(text); err == nil && !isPort(port, 1) {
+			return fmt.Sprintf("%q has no port from 1 to 65535", text)
+		}
+		return listen.mistake(text)
 	})
 }
 

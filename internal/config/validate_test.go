@@ -157,25 +157,32 @@ func TestValuesThatCannotBeMeantAreRefused(t *testing.T) {
 
 func TestQuotasThatCannotBeMeantAreRefusedWithTheirPlace(t *testing.T) {
 	for list, want := range map[string]string{
-		"[{keys: a, requests: -1}]":                      ":1:42: query_api.quotas.0.requests: want a number from 0 to",
-		"[{keys: a, money: NaN}]":                        "query_api.quotas.0.money: want a number from 0 to 1000000, got NaN",
-		"[{keys: a, answers: 1.5}]":                      "query_api.quotas.0.answers: want a number",
-		"[{keys: a, tokens: 1e16}]":                      "query_api.quotas.0.tokens: want a number",
-		"[{keys: a, concurrent: 0}]":                     "query_api.quotas.0.concurrent: want a number from 1",
-		"[{keys: a, money: much}]":                       `"much" is not a number`,
-		"[{keys: a, monny: 1}]":                          "unknown key query_api.quotas.0.monny (known keys: keys, requests",
-		"[{money: 1}]":                                   "query_api.quotas.0.keys: want the name or id of an API key",
-		`[{keys: "[a", money: 1}]`:                       "or a pattern with * ? [ ], got \"[a\"",
-		"[{keys: a}]":                                    "query_api.quotas.0: it bounds nothing",
-		"[{keys: a, money: 1}, {keys: a, money: 2}]":     `query_api.quotas.1.keys: "a" stands in entry 0 too`,
-		"[" + strings.Repeat("{keys: a}, ", 10000) + "]": "1 mistake\n",
-		"[{keys: a, requests: 0, money: }]":              "",
+		"[{keys: a, requests: -1}]":        ":1:42: query_api.quotas.0.requests: want a number from 0 to",
+		"[{keys: a, money: NaN}]":          "query_api.quotas.0.money: want a number from 0 to 1000000000000, got NaN",
+		"[{keys: a, answers: 1.5}]":        "query_api.quotas.0.answers: want a number",
+		"[{keys: a, tokens: 1e16}]":        "query_api.quotas.0.tokens: want a number",
+		"[{keys: a, concurrent: 0}]":       "query_api.quotas.0.concurrent: want a number from 1",
+		"[{keys: a, money: much}]":         `"much" is not a number`,
+		"[{keys: a, monny: 1}]":            "unknown key query_api.quotas.0.monny (known keys: keys, groups, requests",
+		"[{money: 1}]":                     "query_api.quotas.0.keys: want the name or id of an API key",
+		`[{keys: "[a", money: 1}]`:         "or a pattern with * ? [ ], got \"[a\"",
+		"[{keys: a}]":                      "query_api.quotas.0: it bounds nothing",
+		"[{keys: a, groups: b, money: 1}]": "query_api.quotas.0: it has keys and groups",
+		"[{groups: b*, money: 1}]":         `query_api.quotas.0.groups: no group of query_api.oidc.groups matches "b*"`,
+		"[{groups: '*', money: 1}, {groups: a, money: 1}], oidc: {groups: [{group: a}]}": "1.groups: entry 0 matches its groups",
+		"[{keys: a, money: 1}, {keys: a, money: 2}]":                                     `query_api.quotas.1.keys: "a" stands in entry 0 too`,
+		"[" + strings.Repeat("{keys: a}, ", 10000) + "]":                                 "1 mistake\n",
+		"[{keys: a, requests: 0, money: }]":                                              "",
 	} {
 		got := refused(t, "query_api: {quotas: "+list+"}")
 		assert.True(t, strings.Contains(got, want) && (got == "") == (want == ""), "%.80s: want %q, got %.900s", list, want, got)
 	}
 	assert.Contains(t, refused(t, "", "query_api.quotas=[{keys: a, money: .nan}]"), "got NaN")
-	assert.Contains(t, refused(t, "", "query_api.internal_address=0.0.0.0:8080"), "it has the port of query_api.address")
+	for address, want := range map[string]string{
+		"0.0.0.0:8080": "it has the port of query_api.address", "dns:///a:1": "not of the form host:port", ":0": "has no port",
+	} {
+		assert.Contains(t, refused(t, "", "query_api.internal_address="+address), want)
+	}
 }
 
 func TestLimitsOfValuesAreStillValid(t *testing.T) {

@@ -15,6 +15,7 @@ type Caller struct {
 	grants  []access.Grant
 	index   string // that the request is about; empty: none, or several
 	account *account
+	quota   *quota // nil: none
 	meter   *meter // of this request; nil: the caller has no quota
 
 	unproved error // why a key that the caller showed could not be looked up

@@ -9,7 +9,7 @@
 //	writer.go  deadlines of bodies and answers, headers of every answer
 //	nesting.go how deep a body may go
 //	tls.go     certificates
-//	quotas.go  what keys may use in a day, over all replicas
+//	quotas.go  what keys and groups may use in a day, over all replicas
 package middleware
 
 import (
@@ -293,7 +293,8 @@ func (g *Guard) proveCaller(request *http.Request) (*Caller, error) {
 		return nil, err
 	}
 	grants := []access.Grant{{Scope: key.Scope, Index: key.Index}}
-	return &Caller{id: key.ID, grants: grants, account: g.limits.ofKey(key)}, nil
+	account := g.limits.ofKey(key)
+	return &Caller{id: key.ID, grants: grants, account: account, quota: account.quota}, nil
 }
 
 // TokenID is the id of a caller who has the token.

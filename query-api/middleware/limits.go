@@ -3,6 +3,7 @@ package middleware
 import (
 	"container/list"
 	"net/netip"
+	"slices"
 	"sync"
 	"time"
 
@@ -12,28 +13,67 @@ import (
 	"github.com/unweaver/unweaver/internal/fault"
 )
 
-// maxAddresses and people are remembered; who asked longest ago is forgotten, and starts again when it comes again.
-const maxAddresses = 10_000
+const (
+	// maxAddresses are remembered, and as many people.
+	maxAddresses = 10_000
+	// maxSpared are looked at to find one that can be forgotten.
+	maxSpared = 100
+)
 
-// limits hold the accounts of callers. Those of keys are as many as there are keys; those of addresses and people are
-// bounded.
+// limits hold the accounts of callers. Those of keys are as many as there are keys, and groups as many as are
+// configured; those of addresses and people are bounded.
 type limits struct {
 	by        access.Limits
 	quotas    *Quotas
 	mu        sync.Mutex
-	keys      map[string]*account   // by id
-	addresses map[any]*list.Element // by netip.Prefix, or the id of a person
-	order     *list.List            // of these, the one that asked last at the front
+	keys      map[string]*account // by id
+	groups    map[string]*quota   // by subject
+	addresses recent              // by netip.Prefix
+	people    recent              // by id; of their own, so that no flood of addresses has them forgotten
 }
 
-type addressed struct {
+// recent are the accounts of who asked last. Who asked longest ago is forgotten, and starts again when it comes again.
+type recent struct {
+	known map[any]*list.Element
+	order *list.List // the one that asked last at the front
+}
+
+type remembered struct {
 	by      any
 	account *account
 }
 
+func newRecent() recent { return recent{map[any]*list.Element{}, list.New()} }
+
+// find returns the account of a caller, a new one where none is known.
+func (r *recent) find(by any, limits access.Limits) *account {
+	if known := r.known[by]; known != nil {
+		r.order.MoveToFront(known)
+		return known.Value.(*remembered).account
+	}
+	if r.order.Len() >= maxAddresses {
+		r.forgetOldest()
+	}
+	fresh := &remembered{by, newAccount(limits)}
+	r.known[by] = r.order.PushFront(fresh)
+	return fresh.account
+}
+
+// forgetOldest forgets who asked longest ago, but for those who spent money today: that would begin at zero again.
+func (r *recent) forgetOldest() {
+	for range maxSpared {
+		oldest := r.order.Back()
+		if _, spent := oldest.Value.(*remembered).account.spentToday(); spent == 0 {
+			break
+		}
+		r.order.MoveToFront(oldest)
+	}
+	delete(r.known, r.order.Remove(r.order.Back()).(*remembered).by)
+}
+
 func newLimits(by access.Limits) *limits {
 	return &limits{
-		by: by, keys: map[string]*account{}, addresses: map[any]*list.Element{}, order: list.New(),
+		by: by, keys: map[string]*account{}, groups: map[string]*quota{}, addresses: newRecent(), people: newRecent(),
 	}
 }
 
@@ -44,7 +84,7 @@ func (l *limits) ofKey(key *access.Key) *account {
 	defer l.mu.Unlock()
 	found := l.keys[key.ID]
 	if found == nil || found.given != by {
-		quota := l.quotas.findQuota("key:"+key.ID, key.ID, key.Name)
+		quota := l.quotas.ofKey(*key)
 		bounded := by
 		if quota != nil && quota.atOnce > 0 && (by.Concurrency == 0 || quota.atOnce < by.Concurrency) {
 			bounded.Concurrency = quota.atOnce
@@ -67,31 +107,34 @@ func (l *limits) ofAddress(address netip.Addr) *account {
 		bits = 64
 	}
 	prefix, _ := address.WithZone("").Prefix(bits) // cannot fail: the length is right
-	return l.ofOther(prefix)
-}
-
-// ofOther gives the account of a caller without a key: of an address, or of a person by id.
-func (l *limits) ofOther(by any) *account {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if known := l.addresses[by]; known != nil {
-		l.order.MoveToFront(known)
-		return known.Value.(*addressed).account
+	return l.addresses.find(prefix, l.by)
+}
+
+// ofPerson gives the account of a person by id, and the quota that the person shares by its groups, or nil.
+func (l *limits) ofPerson(id string, groups []string) (*account, *quota) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	found := l.people.find(id, l.by)
+	if l.quotas == nil || slices.Equal(found.groups, groups) {
+		return found, found.quota
 	}
-	if l.order.Len() >= maxAddresses {
-		oldest := l.order.Back()
-		l.order.Remove(oldest)
-		delete(l.addresses, oldest.Value.(*addressed).by)
+	found.groups, found.quota = groups, l.quotas.ofGroups(groups)
+	if shared := found.quota; shared != nil {
+		if l.groups[shared.subject] == nil {
+			l.groups[shared.subject] = shared
+		}
+		found.quota = l.groups[shared.subject]
 	}
-	fresh := &addressed{by, newAccount(l.by)}
-	l.addresses[by] = l.order.PushFront(fresh)
-	return fresh.account
+	return found, found.quota
 }
 
 // account of one caller.
 type account struct {
 	by       access.Limits
 	given    access.Limits // by those of the key alone
+	groups   []string      // of the person, that its quota is by
 	quota    *quota        // nil: none
 	requests *rate.Limiter // nil: no bound
 	answers  *rate.Limiter
@@ -169,7 +212,7 @@ func (a *account) checkMoney() error {
 	if a.by.MoneyPerDay > 0 {
 		if _, spent := a.spentToday(); spent >= a.by.MoneyPerDay {
 			err := fault.BudgetSpent.At("answer the question", "").
-				Because("the budget of this key for answers is used up for today").
+				Because("the caller's budget for answers is used up for today").
 				Advise("send the query without answer, wait until midnight UTC, or ask the operator for a higher limit")
 			err.RetryAfter = time.Until(time.Now().UTC().Truncate(day).Add(day))
 			return err

@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/netip"
+	"strconv"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -18,6 +19,7 @@ import (
 	"github.com/unweaver/unweaver/internal/config"
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/testkit/blobmemory"
+	"github.com/unweaver/unweaver/internal/testkit/musttest"
 )
 
 // passed sends a request through a guard, and returns the code of its refusal and who asked.
@@ -119,9 +121,7 @@ func TestAKeyAllowsItsScopeAndItsIndexesAlone(t *testing.T) {
 		"one index": {Scope: access.Query, Index: "docs"}, "some": {Scope: access.Operate, Index: "d*"},
 		"all": {Scope: access.Query},
 	} {
-		key, err := access.Book{Store: store}.CreateKey(t.Context(), request)
-		require.NoError(t, err)
-		made[name] = key.Text
+		made[name] = musttest.Get(access.Book{Store: store}.CreateKey(t.Context(), request))(t).Text
 	}
 	require.NoError(t, ring.Refresh(t.Context()))
 	for name, want := range map[string]struct{ docs, deeds, other, all, operate, admin bool }{
@@ -131,10 +131,7 @@ func TestAKeyAllowsItsScopeAndItsIndexesAlone(t *testing.T) {
 		"the token": {docs: true, deeds: true, other: true, all: true, operate: true, admin: true},
 	} {
 		code, caller := passed(t, policy, bearer(made[name]))
-		if code != "" {
-			t.Errorf("%s: %q", name, code)
-			continue
-		}
+		require.Empty(t, code, name)
 		got := want
 		got.docs, got.deeds, got.other = caller.MayRead("docs"), caller.MayRead("deeds"), caller.MayRead("other")
 		got.all = caller.NeedAll() == nil
@@ -152,9 +149,8 @@ func TestAKeyAllowsItsScopeAndItsIndexesAlone(t *testing.T) {
 		code, _ := passed(t, policy, func(request *http.Request) { request.URL.Path = path })
 		assert.True(t, code == "", "%s: %q", path, code)
 	}
-	if noCaller := CallerOf(t.Context()); noCaller.MayRead("docs") || noCaller.RequireScope(access.Query) == nil {
-		t.Error("a request that passed no guard may ask")
-	}
+	nobody := CallerOf(t.Context())
+	assert.False(t, nobody.MayRead("docs") || nobody.RequireScope(access.Query) == nil, "no guard was passed")
 }
 
 // Where no key is required, one that cannot be looked up is no proof, and the error says why.
@@ -220,11 +216,9 @@ func TestMoneyOfADayIsSpentOnce(t *testing.T) {
 
 func TestOnlySoManyRequestsRunAtOnce(t *testing.T) {
 	caller := Caller{account: newAccount(access.Limits{Concurrency: 2})}
-	first, err := caller.enterRequest(nil)
-	require.NoError(t, err)
-	_, err = caller.enterRequest(nil)
-	require.NoError(t, err)
-	_, err = caller.enterRequest(nil)
+	first := musttest.Get(caller.enterRequest(nil))(t)
+	musttest.Get(caller.enterRequest(nil))(t)
+	_, err := caller.enterRequest(nil)
 	assert.True(t, fault.Is(err, fault.RateLimited) && fault.RetryAfter(err) > 0, "a third: %v", err)
 	first()
 	_, err = caller.enterRequest(nil)
@@ -233,15 +227,22 @@ func TestOnlySoManyRequestsRunAtOnce(t *testing.T) {
 
 func TestAddressesAreBoundedAndThoseOfANetworkShareAnAccount(t *testing.T) {
 	all := newLimits(access.Limits{RequestsPerSecond: 1, Burst: 1})
+	first := func(account *account, _ *quota) *account { return account }
+	ann := first(all.ofPerson("sub:ann", nil))
 	one := all.ofAddress(netip.MustParseAddr("2001:db8::1"))
 	assert.True(t, all.ofAddress(netip.MustParseAddr("2001:db8::ffff:2")) == one, "one network has two accounts")
 	assert.True(t, all.ofAddress(netip.MustParseAddr("2001:db8:0:1::1")) != one, "two networks have one account")
-	if all.ofAddress(netip.MustParseAddr("::ffff:192.0.2.1")) != all.ofAddress(netip.MustParseAddr("192.0.2.1")) {
-		t.Error("one address of four has two accounts")
-	}
+	four := all.ofAddress(netip.MustParseAddr("::ffff:192.0.2.1"))
+	assert.Same(t, four, all.ofAddress(netip.MustParseAddr("192.0.2.1")))
 	for i := range 3 * maxAddresses {
 		all.ofAddress(netip.AddrFrom4([4]byte{10, byte(i >> 16), byte(i >> 8), byte(i)}))
 	}
-	assert.True(t, len(all.addresses) <= maxAddresses && all.order.Len() <= maxAddresses,
-		"%d addresses are remembered", len(all.addresses))
+	assert.True(t, len(all.addresses.known) <= maxAddresses && all.addresses.order.Len() <= maxAddresses, "too many")
+	assert.Same(t, ann, first(all.ofPerson("sub:ann", nil)), "addresses had a person forgotten")
+	ann.addSpent(1)
+	for i := range 2 * maxAddresses {
+		all.ofPerson("sub:"+strconv.Itoa(i), nil)
+	}
+	assert.Same(t, ann, first(all.ofPerson("sub:ann", nil)), "what she spent today is forgotten")
+	assert.Len(t, all.people.known, maxAddresses)
 }

@@ -49,7 +49,8 @@ func (g *Guard) provePerson(request *http.Request, text string) (*Caller, error)
 		return nil, nil //nolint:nilnil // keys prove the caller
 	}
 	id := "sub:" + person.Subject // no key has such an id
-	return &Caller{id: id, subject: person.Subject, grants: person.Grants, account: g.limits.ofOther(id)}, nil
+	account, quota := g.limits.ofPerson(id, person.Groups)
+	return &Caller{id: id, subject: person.Subject, grants: person.Grants, account: account, quota: quota}, nil
 }
 
 // serveSignOn answers what sign-on itself serves: pages of other origins lead there, and no key is asked for.

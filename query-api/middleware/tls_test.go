@@ -3,6 +3,7 @@ package middleware
 import (
 	"bytes"
 	"crypto/tls"
+	"errors"
 	"log/slog"
 	"net"
 	"os"
@@ -16,6 +17,7 @@ import (
 
 	"github.com/unweaver/unweaver/internal/access/pki"
 	"github.com/unweaver/unweaver/internal/config"
+	"github.com/unweaver/unweaver/internal/testkit/musttest"
 )
 
 func TestACertificateThatIsAwayOrBrokenIsToldOncePerChange(t *testing.T) {
@@ -27,17 +29,13 @@ func TestACertificateThatIsAwayOrBrokenIsToldOncePerChange(t *testing.T) {
 	}
 	at := time.Now().Truncate(time.Second)
 	write := func() {
-		t.Helper()
 		at = at.Add(time.Second)
 		for _, path := range []string{files.cert, files.key} {
 			require.NoError(t, os.WriteFile(path, []byte("no certificate"), 0o600))
 			require.NoError(t, os.Chtimes(path, at, at))
 		}
 	}
-	remove := func() {
-		t.Helper()
-		require.NoError(t, os.Remove(files.key))
-	}
+	remove := func() { require.NoError(t, os.Remove(files.key)) }
 	for i, change := range []func(){func() {}, write, write, remove, write} {
 		change()
 		logged.Reset()
@@ -54,10 +52,8 @@ func TestACertificateThatIsAwayOrBrokenIsToldOncePerChange(t *testing.T) {
 // Promises: 140.
 func TestNothingBelowTLS12IsSpoken(t *testing.T) {
 	folder := t.TempDir()
-	authority, err := pki.New("test", time.Hour)
-	require.NoError(t, err)
-	pair, err := authority.IssueServer([]string{"localhost"}, time.Hour)
-	require.NoError(t, err)
+	authority := musttest.Get(pki.New("test", time.Hour))(t)
+	pair := musttest.Get(authority.IssueServer([]string{"localhost"}, time.Hour))(t)
 	files := []pki.File{{Name: pki.ServerFile, Content: pair.Cert}, {Name: pki.ServerKeyFile, Content: pair.Key}}
 	require.NoError(t, pki.Write(folder, files, false))
 	var ofFiles, ofAuthority config.QueryTLS
@@ -69,14 +65,10 @@ func TestNothingBelowTLS12IsSpoken(t *testing.T) {
 			err == nil && serving.MinVersion >= tls.VersionTLS12 && NewProbeTLS(settings).MinVersion >= tls.VersionTLS12,
 			"certificates of %s: %+v, %v", name, serving, err)
 	}
-	serving, err := TLS(ofFiles, slog.New(slog.DiscardHandler))
-	require.NoError(t, err)
+	serving := musttest.Get(TLS(ofFiles, slog.New(slog.DiscardHandler)))(t)
 	for most, spoken := range map[uint16]bool{tls.VersionTLS11: false, tls.VersionTLS12: true, tls.VersionTLS13: true} {
 		here, there := net.Pipe()
-		go func() {
-			_ = tls.Server(there, serving).Handshake()
-			_ = there.Close()
-		}()
+		go func() { _ = errors.Join(tls.Server(there, serving).Handshake(), there.Close()) }()
 		asking := tls.Client(here, &tls.Config{MinVersion: tls.VersionTLS10, MaxVersion: most, InsecureSkipVerify: true})
 		err := asking.Handshake()
 		assert.True(t, (err == nil) == spoken, "a program that speaks at most %s: %v", tls.VersionName(most), err)

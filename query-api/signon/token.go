@@ -185,8 +185,11 @@ func (s *Service) readGroups(claims map[string]json.RawMessage) ([]string, error
 func (s *Service) personOf(found *identity) *access.Person {
 	person := &access.Person{Subject: found.subject}
 	for _, group := range found.groups {
-		person.Grants = append(person.Grants, s.grants[group]...)
+		if granted := s.grants[group]; len(granted) > 0 {
+			person.Grants, person.Groups = append(person.Grants, granted...), append(person.Groups, group)
+		}
 	}
+	slices.Sort(person.Groups)
 	return person
 }
 

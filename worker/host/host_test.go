@@ -361,8 +361,10 @@ func TestAWorkerTellsWhetherItLivesAndIsReady(t *testing.T) {
 	quiet := slog.New(slog.DiscardHandler)
 	serving := musttest.Get(health.Serve("worker.address", "127.0.0.1:0", telemetry.New("worker"), quiet))(t)
 	defer func() { _ = serving.Close() }()
+	opened := serving.WatchStart(quiet)("engine")
 	status, body := fetch(t, serving.Address(), "/readyz", "")
-	assert.True(t, status == 503 && strings.Contains(body, "starting"), "ready before it works: %d %s", status, body)
+	assert.True(t, status == 503 && strings.Contains(body, `"engine":"opening"`), "ready before it works: %d %s", status, body)
+	opened()
 	serving.SetReady(host.CheckEngine(connect(t, &server{})))
 	for path, want := range map[string]int{"/livez": 200, "/metrics": 200, "/": 404} {
 		status, body := fetch(t, serving.Address(), path, "")

@@ -72,6 +72,7 @@ type Stack struct {
 	api    *api.Server
 	served chan error
 
+	quotas   *middleware.Quotas
 	unfollow func() // ends the refresh of the API keys; nil: it has not begun
 }
 
@@ -207,6 +208,7 @@ func (s *Stack) serveAPI(
 	var following context.Context
 	following, s.unfollow = context.WithCancel(context.Background())
 	go keys.WatchKeys(following)
+	s.quotas = policy.Quotas
 	go policy.Quotas.LogUnmatched(following, access.Book{Store: s.stores.Artifacts})
 	s.api = api.New(
 		api.Config{
@@ -339,6 +341,7 @@ func (s *Stack) Stop(ctx context.Context) error {
 		err = errors.Join(err, s.api.Shutdown(sctx))
 		cancel()
 	}
+	s.quotas.Close()
 	if s.client != nil {
 		s.client.Close()
 	}

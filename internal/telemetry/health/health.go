@@ -22,7 +22,10 @@ import (
 type Ready func(ctx context.Context) (checks map[string]string, ready bool)
 
 // readyPatience is how long the parts may take to say that they answer.
-const readyPatience = 5 * time.Second
+const readyPatience = 3 * time.Second
+
+// startPatience is how long a part may take to open before the log names it.
+const startPatience = 5 * time.Second
 
 // status is the answer of /livez and /readyz.
 type status struct {
@@ -36,6 +39,7 @@ type Server struct {
 	listener net.Listener
 	ready    atomic.Pointer[Ready]
 	draining atomic.Bool
+	opening  atomic.Pointer[string] // the part that is being opened; nil: none
 }
 
 // Serve begins to answer at an address, host:port, that a key of the configuration gives; empty: nowhere, which is nil.
@@ -77,7 +81,11 @@ func (s *Server) serveReady(w http.ResponseWriter, request *http.Request) {
 	case s.draining.Load():
 		writeStatus(w, false, status{Status: "stopping"})
 	case ready == nil:
-		writeStatus(w, false, status{Status: "starting"})
+		out := status{Status: "starting"}
+		if part := s.opening.Load(); part != nil {
+			out.Checks = map[string]string{*part: "opening"}
+		}
+		writeStatus(w, false, out)
 	default:
 		ctx, cancel := context.WithTimeout(request.Context(), readyPatience)
 		defer cancel()
@@ -108,6 +116,23 @@ func guardHost(next http.Handler, local bool) http.Handler {
 
 // Address returns the address where it listens.
 func (s *Server) Address() string { return s.listener.Addr().String() }
+
+// WatchStart returns what a start calls before it opens a part of the process; what that returns ends the opening.
+// Until then /readyz names the part, and so does the log after a while.
+func (s *Server) WatchStart(log *slog.Logger) func(part string) (opened func()) {
+	return func(part string) func() {
+		if s != nil {
+			s.opening.Store(&part)
+		}
+		slow := time.AfterFunc(startPatience, func() { log.Warn("still waiting for a part to open", "part", part) })
+		return func() {
+			slow.Stop()
+			if s != nil {
+				s.opening.Store(nil)
+			}
+		}
+	}
+}
 
 // SetReady sets what /readyz asks from now on.
 func (s *Server) SetReady(ready Ready) {
@@ -156,7 +181,8 @@ func Probe(ctx context.Context, key, address string) error {
 	if err = errors.Join(err, failed); err != nil {
 		return fault.BadConfig.At("parse", key).Because(err)
 	}
-	response, err := http.DefaultClient.Do(request)
+	direct := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}} // no proxy reaches this process
+	response, err := direct.Do(request)
 	if err != nil {
 		return fault.StoreDown.At("probe", request.URL.String()).Because(err)
 	}
