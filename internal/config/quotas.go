@@ -145,7 +145,8 @@ var quotaKeys = []key{
 		path: "query_api.quotas",
 		meaning: "what each API key, or the people of a group together, may use in a day of UTC, counted over all " +
 			"query-api (docs/guides/quotas.md). The first entry whose keys match the name or id of a key counts for it, and " +
-			"the first whose groups match one of query_api.oidc.groups for people; a number that is left out is no bound, 0 allows " +
+			"the first whose groups match one of query_api.oidc.groups for people; a number that is left out is no bound, " +
+			"0 allows " +
 			"nothing. concurrent bounds requests that run at once in one process",
 		example: `[{keys: "team-*", answers: 500, money: 5}]`,
 		rule: rule{

@@ -9,7 +9,7 @@ import (
 
 // KeyUsage is the answer of GET /v1/usage.
 type KeyUsage struct {
-	Key      string                `json:"key" doc:"who asks: the id of the key, or sub: and the person; empty: the request shows neither"`
+	Key      string                `json:"key" doc:"id of the key, or sub: and the person; empty: neither is shown"`
 	RenewsIn int64                 `json:"renews_in" doc:"seconds until midnight UTC, when counting begins again"`
 	Quotas   []middleware.QuotaUse `json:"quotas" doc:"empty: nothing is bounded"`
 }
