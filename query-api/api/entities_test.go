@@ -45,6 +45,11 @@ func TestEntitiesOfATypeAreListed(t *testing.T) {
 	text, out, failed := call(t, session, "list_entities", asked)
 	require.True(t, !failed && names(out["items"]) == "Bergen" && strings.Contains(text, "Bergen (City, "), text)
 	asked["cursor"] = out["next_cursor"]
+	for _, other := range []object{{"index": "typed", "type": "Ship"}, {"index": "sample"}} {
+		other["cursor"] = asked["cursor"]
+		text, _, failed = call(t, session, "list_entities", other)
+		assert.True(t, failed && strings.Contains(text, "not a cursor of this list"), text)
+	}
 	_, out, failed = call(t, session, "list_entities", asked)
 	require.True(t, !failed && names(out["items"]) == "Oslo", "%v", out)
 	asked["cursor"], asked["max_tokens"] = out["next_cursor"], 200
