@@ -24,9 +24,9 @@ type askedTags struct {
 }
 
 // getsTags reports whether a document is without the tags of its object and may get them now. The store is asked for
-// the tags of the first eight such objects and of ever fewer further on, which are others in each run, so that those that
-// it gives now are found behind many that it refuses. Where it refuses all of these, the other documents stay as they are; where it gives
-// some, the others are read again.
+// the tags of the first eight such objects, and of ever fewer further on, which are others in each run: tags that it
+// gives now are found behind many that it refuses. Where it refuses all of these, the other documents stay as they
+// are; where it gives some, the others behind are read again.
 func (p *planner) getsTags(doc *planned) bool {
 	return doc.old.LacksTags() && p.tags.ask(p.Corpus, doc.row.Object) == nil
 }
