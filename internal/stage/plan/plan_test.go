@@ -550,12 +550,12 @@ func (l *lateTags) ReadTags(_ context.Context, key string) (map[string]string, e
 func TestTagsAreAskedForBehindRefusedOnes(t *testing.T) {
 	found := 0
 	for run := range 20 {
-		ask, corpus, given := plan.AskTags(t.Context(), fmt.Sprint(run)), &lateTags{}, false
-		for i := range 1000 {
-			given = ask(corpus, fmt.Sprint(1000+i)) == nil || given
-		}
-		if given {
-			found++
+		ask, corpus := plan.AskTags(t.Context(), fmt.Sprint(run)), &lateTags{}
+		for i := 1000; i < 2000; i++ {
+			if ask(corpus, fmt.Sprint(i)) == nil {
+				found++
+				break
+			}
 		}
 		assert.Less(t, corpus.asked, 100)
 	}
