@@ -246,8 +246,8 @@ func TestWordsStandTogetherOrApartAsTheyAreShown(t *testing.T) {
 		"Safety Board\nexample\nof it\nBold\n\f\n": "/F1 10 Tf 1 0 0 1 20 700 Tm [(Sa) 20 (fety) -300 (Board)] TJ\n" +
 			at(20, 688, 10, "exam-") + at(20, 676, 10, "ple of it") + at(20, 664, 10, "Bold") + at(20, 664, 10, "Bold"),
 		"Water is H2O on 40 m2 of xi3 by Rosa Vale.12\nThe next line.\n\f\n": at(20, 700, 10, "Water is H") + low +
-			"(2) Tj " + level + "(O on 40 m) Tj " + high + "(2) Tj " + level + "( of x) Tj " + low + "(i) Tj " + high + "(3) Tj " + level +
-			"( by Rosa Vale.) Tj " + high + "(12) Tj " + level + at(20, 688, 10, "The next line."),
+			"(2) Tj " + level + "(O on 40 m) Tj " + high + "(2) Tj " + level + "( of x) Tj " + low + "(i) Tj " + high +
+			"(3) Tj " + level + "( by Rosa Vale.) Tj " + high + "(12) Tj " + level + at(20, 688, 10, "The next line."),
 		"first\nmiddle\nlast\n\f\n": at(20, 100, 10, "last") + at(20, 700, 10, "first") + at(20, 400, 10, "middle"),
 	} {
 		assert.Equal(t, want, drawn(t, shown))

@@ -42,6 +42,9 @@ func TestTablesOfPagesAreRows(t *testing.T) {
 		"cells of several lines between rules": {placed(12, "Part|Made of", "---", "bolt|steel of the", "|best kind", "---",
 			"nut|brass", "---", "pin|wood"),
 			"| Part | Made of |\n| bolt | steel of the best kind |\n| nut | brass |\n| pin | wood |\n\f\n"},
+		"lines of which few are full": {placed(12, "bolt||M8|", "|steel||", "---", "nut|||new", "|brass||", "---", "pin||M4|",
+			"|wood||", "---", "cap|||old", "|cork||"),
+			"| bolt | steel | M8 |\n| nut | brass |  | new |\n| pin | wood | M4 |\n| cap | cork |  | old |\n\f\n"},
 		"two columns of which one counts": {placed(12, "Apples|12", "Pears|7", "Plums|31"),
 			"| Apples | 12 |\n| Pears | 7 |\n| Plums | 31 |\n\f\n"},
 	} {
