@@ -58,6 +58,7 @@ type MoveRequest struct {
 	Generation string    `json:"generation,omitempty"` // of a rollback it may be empty: what the current one was made from
 	To         time.Time `json:"to,omitzero"`          // of a rollback: what was served then
 	Name       string    `json:"name,omitempty"`       // of a tag
+	Base       string    `json:"base,omitempty"`       // of a promotion: the base that is expected; empty: any
 	Force      bool      `json:"force,omitempty"`      // publish though what it was made from is not served any more
 }
 

@@ -21,6 +21,7 @@ const (
 	alignShare        = 0.75 // of the cells of a column that stand in line
 	leastFilled       = 0.4  // of the cells: a chart has fewer
 	mostTableStarts   = 4    // lines that are tried as the first one
+	mostTableLines    = 5000 // of a page: one with more is read without tables
 
 	shortestRule = 8   // points
 	thickestRule = 2   // points from which on an area has two edges
@@ -50,8 +51,11 @@ type pdfTable struct {
 // writeTables writes the lines that are tables as rows, as readers of other files do. Other lines stay as they are.
 func writeTables(lines []pdfLine, rules []box) []pdfLine {
 	slices.SortFunc(rules, func(a, b box) int { return cmp.Compare(b.low, a.low) })
-	out := make([]pdfLine, 0, len(lines))
-	for at := 0; at < len(lines); {
+	out, at := make([]pdfLine, 0, len(lines)), 0
+	if len(lines) > mostTableLines {
+		out, at = lines, len(lines)
+	}
+	for at < len(lines) {
 		start, table := findTable(lines[at:], rules)
 		out = append(out, lines[at:at+start]...)
 		at += start
@@ -153,7 +157,8 @@ func (t *pdfTable) isTable() bool {
 		}
 	}
 	sparse := float64(filled) < leastFilled*float64(len(t.columns)*len(t.cells))
-	if several < leastTableLines || 2*several < len(t.cells) || 4*odd >= len(t.cells) || sparse && !t.isGrid() {
+	if several < leastTableLines || 2*several < len(t.cells) || 4*odd >= len(t.cells) ||
+		sparse && !(t.isGrid() && t.fillsRows()) { // as the axes of a chart do
 		return false
 	}
 	columns, typed, running, last := 0, 0, 0, -1
@@ -175,11 +180,14 @@ func (t *pdfTable) isTable() bool {
 	if running > 1 && typed == 0 && !t.isGrid() {
 		return false
 	}
-	if columns < leastTableColumns {
-		kind, _ := kindOfMost(max(last, 0), t.cells)
-		return columns == 2 && (kind != anyCell && !t.countsPages(last) || t.isGrid())
+	if t.isGrid() {
+		return columns >= 2
 	}
-	return true
+	kind, _ := kindOfMost(max(last, 0), t.cells)
+	if (typed == 1 || columns == 2) && kind != anyCell && t.countsPages(last) {
+		return false
+	}
+	return columns >= leastTableColumns || columns == 2 && kind != anyCell
 }
 
 // isOddRow reports whether a line looks like one of a form, of a table of contents or of a program.
@@ -318,6 +326,23 @@ func (t *pdfTable) isGrid() bool {
 	return t.rules+1 >= leastTableLines && ruledLines*(t.rules+1) >= len(t.lines)
 }
 
+// fillsRows reports whether what stands between rules fills cells enough where it is one row.
+func (t *pdfTable) fillsRows() bool {
+	rows, filled := 0, 0
+	var known []bool // of the columns of a row: something stands in them
+	for i, cells := range t.cells {
+		if i == 0 || t.ruled[i] {
+			rows, known = rows+1, make([]bool, len(t.columns))
+		}
+		for column, cell := range cells {
+			if cell != "" && !known[column] {
+				known[column], filled = true, filled+1
+			}
+		}
+	}
+	return float64(filled) >= leastFilled*float64(rows*len(t.columns))
+}
+
 // rowStarts returns the lines at which rows begin: between rules, or where lines stand further apart than those of one
 // row. Where neither tells, each line is a row.
 func (t *pdfTable) rowStarts() []int {
@@ -355,9 +380,11 @@ func (t *pdfTable) rowStarts() []int {
 // no column has two numbers.
 func (t *pdfTable) areRows(starts []int) bool {
 	numbers := make([]bool, len(t.columns))
+	next := 0
 	for i, cells := range t.cells {
-		begins := slices.Contains(starts, i)
+		begins := next < len(starts) && starts[next] == i
 		if begins {
+			next++
 			clear(numbers)
 		}
 		for column, cell := range cells {

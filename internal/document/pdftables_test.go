@@ -33,8 +33,8 @@ func TestTablesOfPagesAreRows(t *testing.T) {
 		"names of columns": {placed(12, "River|Length|Basin", "Vale|120|3,400", "Thorn|85|1,210", "Ash|64|900", "Elm|31|410"),
 			"| River | Length | Basin |\n| --- | --- | --- |\n| Vale | 120 | 3,400 |\n| Thorn | 85 | 1,210 |\n" +
 				"| Ash | 64 | 900 |\n| Elm | 31 | 410 |\n\f\n"},
-		"an empty cell, and text around": {at(20, 740, 10, long) + placed(12, "Vale|120|north", "Thorn||south", "Ash|64|east") +
-			at(20, 652, 10, long),
+		"an empty cell, and text around": {at(20, 740, 10, long) +
+			placed(12, "Vale|120|north", "Thorn||south", "Ash|64|east") + at(20, 652, 10, long),
 			long + "\n\n| Vale | 120 | north |\n| Thorn |  | south |\n| Ash | 64 | east |\n\n" + long + "\n\f\n"},
 		"names above a rule": {placed(12, "Name|Role|Town", "---", "Ada|writes|Vale", "Eve|reads|Ash", "Kim|counts|Elm"),
 			"| Name | Role | Town |\n| --- | --- | --- |\n| Ada | writes | Vale |\n| Eve | reads | Ash |\n" +
@@ -42,6 +42,9 @@ func TestTablesOfPagesAreRows(t *testing.T) {
 		"cells of several lines between rules": {placed(12, "Part|Made of", "---", "bolt|steel of the", "|best kind", "---",
 			"nut|brass", "---", "pin|wood"),
 			"| Part | Made of |\n| bolt | steel of the best kind |\n| nut | brass |\n| pin | wood |\n\f\n"},
+		"lines of which few are full": {placed(12, "bolt||M8|", "|steel||", "---", "nut|||new", "|brass||", "---", "pin||M4|",
+			"|wood||", "---", "cap|||old", "|cork||"),
+			"| bolt | steel | M8 |\n| nut | brass |  | new |\n| pin | wood | M4 |\n| cap | cork |  | old |\n\f\n"},
 		"two columns of which one counts": {placed(12, "Apples|12", "Pears|7", "Plums|31"),
 			"| Apples | 12 |\n| Pears | 7 |\n| Plums | 31 |\n\f\n"},
 	} {
@@ -51,7 +54,10 @@ func TestTablesOfPagesAreRows(t *testing.T) {
 
 func TestWhatIsNoTableStaysText(t *testing.T) {
 	for name, rows := range map[string][]string{
-		"contents":    {"Introduction|3", "Methods|12", "Results|40", "Index|212"},
+		"contents": {"Introduction|3", "Methods|12", "Results|40", "Index|212"},
+		"parts":    {"A|Introduction|3", "B|Methods|12", "C|Results|40"},
+		"axes": {"90|Ash||", "---", "80|||", "---", "70|Elm||", "---", "60|||", "---", "50||Fir|", "---", "40|||", "---",
+			"30|||", "---", "20|||Oak"},
 		"leaders":     {"1.|Introduction .....|3", "2.|Methods ......|12", "3.|Results .....|40"},
 		"a list":      {"1.|Open the valve", "2.|Close the lid", "3.|Wait"},
 		"a form":      {"Name:|Ada|Born:|1815", "Town:|Vale|Street:|Mill 3", "State:|open|Since:|1999"},

@@ -189,6 +189,8 @@ func TestAPromotedBranchIsServedByItsBaseAndRolledBack(t *testing.T) {
 		overlay, _, err := release.OverlayOf(t.Context(), s.index())
 		assert.True(t, err == nil && overlay.Set["shortening.threshold"] == "200",
 			"the base's overlay is %+v, %v", overlay, err)
+		other := release.Request{Action: core.ActionPromote, Index: "exp", Base: "other"}
+		musttest.Refuse(s.desk().Do(t.Context(), other))(t, fault.NotFound, "a branch of another index than other")
 		again, err := s.promote(t, "exp")
 		assert.True(t, err == nil && again.Unchanged, "a second promote: %+v, %v", again, err)
 		s.spec.Keep, s.spec.Grace = 1, 0

@@ -58,6 +58,13 @@ func TestVerdictsAreThoseOfTheirFilter(t *testing.T) {
 		}
 	}
 	assert.Equal(t, 16, retrieve.CountKept(generation))
+	generation = retrieve.GenerationOf(set)
+	for _, text := range []string{"2026-01-01T01:00:00+01:00", "2026-01-01T00:00:00Z", "2025-12-31T23:00:00-01:00"} {
+		at, _ := retrieve.ParseScalar(text)
+		one := retrieve.Condition{Field: "kind", Bounds: []retrieve.Bound{retrieve.NewBound("gte", at)}}
+		retrieve.CountAllowed(generation, retrieve.Filter{Metadata: []retrieve.Condition{one}})
+	}
+	assert.Equal(t, 1, retrieve.CountKept(generation))
 }
 
 // BenchmarkVersionsAtS reads when each of 100,000 documents holds, as an opening does, and asks for all at a time.

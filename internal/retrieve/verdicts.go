@@ -68,14 +68,17 @@ func (c *verdictCache) open(filter *Filter, documents int) verdicts {
 
 // sum returns what distinguishes a filter from others.
 func (f *Filter) sum() core.Digest {
-	fields := []string{f.Prefix, f.From.String(), f.To.String()}
+	fields := []string{f.Prefix, f.From.UTC().String(), f.To.UTC().String()}
 	for i := range f.Metadata {
 		c := &f.Metadata[i]
 		exists := ""
 		if c.Exists != nil {
 			exists = fmt.Sprint(*c.Exists)
 		}
-		fields = append(fields, "field", c.Field, c.In.sum(), c.Not.sum(), exists, fmt.Sprint(c.Bounds))
+		fields = append(fields, "field", c.Field, c.In.sum(), c.Not.sum(), exists)
+		for _, b := range c.Bounds {
+			fields = append(fields, fmt.Sprint(b.number, b.moment.Unix(), b.moment.Nanosecond(), b.isTime, b.upper, b.included))
+		}
 	}
 	for i := range f.Any {
 		fields = append(fields, "or", f.Any[i].sum().String())

@@ -31,7 +31,11 @@ func (u *Untagged) Add(other Untagged) {
 
 // Problem returns all of them as one problem.
 func (u *Untagged) Problem() core.Problem {
-	named := strings.Join(u.Keys, ", ")
+	quoted := make([]string, len(u.Keys))
+	for i, key := range u.Keys {
+		quoted[i] = fault.QuoteName(key)
+	}
+	named := strings.Join(quoted, ", ")
 	if u.Documents > int64(len(u.Keys)) {
 		named += ", …"
 	}

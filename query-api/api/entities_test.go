@@ -1,6 +1,7 @@
 package api_test
 
 import (
+	"cmp"
 	"slices"
 	"strings"
 	"testing"
@@ -45,14 +46,16 @@ func TestEntitiesOfATypeAreListed(t *testing.T) {
 	text, out, failed := call(t, session, "list_entities", asked)
 	require.True(t, !failed && names(out["items"]) == "Bergen" && strings.Contains(text, "Bergen (City, "), text)
 	asked["cursor"] = out["next_cursor"]
+	for _, other := range []object{{"type": "Ship"}, {"type": "city", "generation": "other"}, {"index": "sample"}} {
+		other["cursor"], other["index"] = asked["cursor"], cmp.Or(other["index"], any("typed"))
+		text, _, failed = call(t, session, "list_entities", other)
+		assert.True(t, failed && strings.Contains(text, "not a cursor of this list"), text)
+	}
 	_, out, failed = call(t, session, "list_entities", asked)
 	require.True(t, !failed && names(out["items"]) == "Oslo", "%v", out)
 	asked["cursor"], asked["max_tokens"] = out["next_cursor"], 200
 	_, out, failed = call(t, session, "list_entities", asked)
 	assert.True(t, !failed && names(out["items"]) == "Tromsø" && out["next_cursor"] == nil, "%v", out)
-	asked["generation"] = "other"
-	text, _, failed = call(t, session, "list_entities", asked)
-	assert.True(t, failed && strings.Contains(text, "not a cursor of this list"), text)
 	text, _, failed = call(t, session, "list_entities", object{"index": "typed", "type": "Town"})
 	assert.True(t, failed && strings.Contains(text, "City, Ship"), text)
 }

@@ -84,7 +84,7 @@ func TestAnIndexIsBuiltSteeredAndServedOverHTTP(t *testing.T) {
 			"discard letters sample " + letter + " numbers"},
 		{"POST", "/dead-letters/discard", object{"chunks": []string{"x"}}, 422, "invalid_parameter", ""},
 		{"POST", "/dead-letters/discard", nil, 422, "invalid_parameter", ""},
-		{"POST", "/branches/sample-large/promote", nil, 200, "", "promote sample-large  "},
+		{"POST", "/branches/sample-large/promote", nil, 200, "", "promote sample-large  sample"},
 		{"POST", "/branches/other-large/promote", nil, 404, "not_found", ""},
 	} {
 		o.control.Asked = nil

@@ -123,7 +123,8 @@ func (o operation) promoteBranch(controller control.Control) (reply, error) {
 			Because("the index " + o.index + " has no branch of this name").
 			Advise("to list its branches: unweaver branch " + o.index)
 	}
-	out, err := controller.MoveGeneration(o.ctx, control.MoveRequest{Action: core.ActionPromote, Index: name})
+	request := control.MoveRequest{Action: core.ActionPromote, Index: name, Base: o.index} // it may have changed since
+	out, err := controller.MoveGeneration(o.ctx, request)
 	return reply{status: http.StatusOK, body: out}, err
 }
 

@@ -105,7 +105,7 @@ func probeTags(ctx context.Context, corpus blob.Store) (string, error) {
 		_, err := blob.ReadTags(ctx, corpus, info.Key)
 		switch {
 		case errors.Is(err, blob.ErrTagsRefused):
-			refused, last = append(refused, info.Key), err
+			refused, last = append(refused, fault.QuoteName(info.Key)), err
 		case err != nil && !fault.Is(err, fault.NotFound):
 			return "", err
 		}

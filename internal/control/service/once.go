@@ -74,10 +74,7 @@ func (s *Service) findOnce(ctx context.Context, request control.IndexRequest) (c
 		begun[variant], err = s.findBegun(ctx, request.Spec.Index, nameOnce(earlier))
 		return err
 	})
-	if err != nil {
-		return control.Run{}, err
-	}
-	for _, found := range begun {
+	for _, found := range begun { // one that is found counts, whatever the look-ups of others returned
 		switch found.Run {
 		case "":
 		case request.Spec.Index + "/" + wanted:
@@ -88,7 +85,7 @@ func (s *Service) findOnce(ctx context.Context, request control.IndexRequest) (c
 				Advise("send the options of that request, or a new Idempotency-Key")
 		}
 	}
-	return control.Run{}, nil
+	return control.Run{}, err
 }
 
 // findBegun finds the run of a request by its generation. One that ended because another run held the lease did

@@ -306,7 +306,9 @@ func TestDoctorAsksForTagsOfSomeObjects(t *testing.T) {
 	for i := range 12 {
 		musttest.Get(blob.Write(t.Context(), corpus, fmt.Sprintf("%02d.txt", i), []byte("x"), blob.Cond{}))(t)
 	}
-	for of, want := range map[string]string{"none": "given for 8 objects", "03": "refused for 1 of 8 objects: 03.txt", "": ""} {
+	for of, want := range map[string]string{
+		"none": "given for 8 objects", "03": `refused for 1 of 8 objects: "03.txt"`, "": "",
+	} {
 		detail, err := service.ProbeTags(t.Context(), refusing{corpus, of})
 		assert.True(t, detail == want && fault.Is(err, fault.StoreDenied) == (want == ""), "%q: %q, %v", of, detail, err)
 	}

@@ -27,6 +27,11 @@ func (a *act) promoteBranch(ctx context.Context) (core.Move, error) {
 			Because("it is not a branch").
 			Advise("to approve a generation that a gate held: unweaver publish " + member.Name + " GEN")
 	}
+	if a.Base != "" && a.Base != base.Name {
+		return core.Move{}, fault.NotFound.At("promote", member.Name).
+			Because("it is now a branch of another index than " + a.Base).
+			Advise("to list the branches of an index: unweaver branch " + a.Base)
+	}
 	overlay, _, err := OverlayOf(ctx, member) // refuses a branch that was deleted
 	if err != nil {
 		return core.Move{}, err

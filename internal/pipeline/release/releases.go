@@ -35,6 +35,7 @@ type Request struct {
 	Generation string    // of a rollback it may be empty
 	To         time.Time // of a rollback: what was served then; zero: not asked
 	Name       string    // of a tag
+	Base       string    // of a promotion: the base that is expected; empty: any
 	Force      bool      // publish though what it was made from is not served any more
 	Operator   core.Operator
 }

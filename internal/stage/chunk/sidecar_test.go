@@ -160,7 +160,7 @@ func TestTagsOfObjectsAreMetadata(t *testing.T) {
 	assert.Equal(t, int64(4), all.Documents)
 	assert.Equal(t, "a.md", all.Problem().Object)
 	assert.Contains(t, all.Problem().Detail, "tags of 4 objects are no metadata yet")
-	assert.Contains(t, all.Problem().Detail, "(a.md, d.txt, a.md, d.txt)")
+	assert.Contains(t, all.Problem().Detail, `("a.md", "d.txt", "a.md", "d.txt")`)
 	r.corpus.Reads("d.txt")
 	planned := r.plan()
 	assert.True(t, planned.Unchanged && planned.Diff.Same == 4 && r.corpus.Reads("d.txt") == 0, "%+v", planned)

@@ -71,7 +71,7 @@ func (p *planner) joinParent(ctx context.Context) error {
 			p.res.Units = append(p.res.Units, units.next())
 		}
 	}
-	p.former, p.tags.ctx = former{ctx: ctx}, ctx
+	p.former, p.tags.ctx, p.tags.seed = former{ctx: ctx}, ctx, p.Scratch
 	if p.Parent != nil {
 		p.former.key = p.Artifacts.GenerationKey(p.Parent.Generation, ProblemsName)
 	}

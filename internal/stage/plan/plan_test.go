@@ -532,3 +532,32 @@ func TestAChangeOfMetadataBesideADocumentIsOneOfTheDocument(t *testing.T) {
 		assert.True(t, res.Listed == 2 && res.Diff.Changed == c.changed && res.Unchanged == (c.changed == 0), "%d: %+v", n, res)
 	}
 }
+
+// lateTags gives the tags of later objects alone.
+type lateTags struct {
+	blob.Store
+	asked int
+}
+
+func (l *lateTags) ReadTags(_ context.Context, key string) (map[string]string, error) {
+	if l.asked++; key < "1500" {
+		return nil, blob.ErrTagsRefused
+	}
+	return nil, nil
+}
+
+// Many objects whose tags are refused hide no others behind them.
+func TestTagsAreAskedForBehindRefusedOnes(t *testing.T) {
+	found := 0
+	for run := range 20 {
+		ask, corpus := plan.AskTags(t.Context(), fmt.Sprint(run)), &lateTags{}
+		for i := 1000; i < 2000; i++ {
+			if ask(corpus, fmt.Sprint(i)) == nil {
+				found++
+				break
+			}
+		}
+		assert.Less(t, corpus.asked, 100)
+	}
+	assert.Greater(t, found, 15)
+}

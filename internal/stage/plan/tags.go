@@ -2,9 +2,11 @@ package plan
 
 import (
 	"context"
+	"encoding/binary"
 	"errors"
 	"sync"
 
+	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/stage"
 	"github.com/unweaver/unweaver/internal/store/blob"
 )
@@ -16,11 +18,15 @@ type askedTags struct {
 	asked   map[string]error // by object: the refusal of its tags, or nil
 	given   bool             // for one object, at least
 	refused error            // the last refusal
+	seed    string           // differs from run to run
+	last    string           // the object before
+	seen    uint64           // objects so far
 }
 
 // getsTags reports whether a document is without the tags of its object and may get them now. The store is asked for
-// the tags of some such objects. Where it refuses all of these, the other documents stay as they are; where it gives
-// some, the others are read again.
+// the tags of the first eight such objects, and of ever fewer further on, which are others in each run: tags that it
+// gives now are found behind many that it refuses. Where it refuses all of these, the other documents stay as they
+// are; where it gives some, the others behind are read again.
 func (p *planner) getsTags(doc *planned) bool {
 	return doc.old.LacksTags() && p.tags.ask(p.Corpus, doc.row.Object) == nil
 }
@@ -33,9 +39,13 @@ func (t *askedTags) ask(corpus blob.Store, object string) error {
 	switch {
 	case known || t.given:
 		return refused
-	case len(t.asked) >= blob.TagProbes:
+	case object != t.last:
+		t.last, t.seen = object, t.seen+1
+	}
+	if t.seen > blob.TagProbes && t.draw(object) >= blob.TagProbes/float64(t.seen) {
 		return t.refused
-	case t.asked == nil:
+	}
+	if t.asked == nil {
 		t.asked = map[string]error{}
 	}
 	if _, err := blob.ReadTags(t.ctx, corpus, object); errors.Is(err, blob.ErrTagsRefused) {
@@ -43,6 +53,12 @@ func (t *askedTags) ask(corpus blob.Store, object string) error {
 	}
 	t.asked[object], t.given = refused, refused == nil
 	return refused
+}
+
+// draw returns a number from 0 up to 1 for an object, another one in each run.
+func (t *askedTags) draw(object string) float64 {
+	sum := core.Sum("tags/1", t.seed, object)
+	return float64(binary.BigEndian.Uint32(sum[:])) / (1 << 32)
 }
 
 // countUntagged counts a document that stays without the tags of its object.

@@ -111,7 +111,7 @@ type Tagged interface {
 // give them to these credentials.
 var ErrTagsRefused = errors.New("the store refuses tags")
 
-// TagProbes are the objects whose tags are asked for before a store counts as one that refuses all.
+// TagProbes are the first objects whose tags are asked for before a store counts as one that refuses all.
 const TagProbes = 8
 
 // ReadTags returns the tags of an object. In a store that knows no tags it has none.

@@ -2,6 +2,7 @@
 package controltest
 
 import (
+	"cmp"
 	"context"
 	"strings"
 	"sync"
@@ -137,7 +138,7 @@ func (c *Fake) DiscardLetters(ctx context.Context, r control.LettersRequest) err
 
 // MoveGeneration moves g1 and g2 alone, and promotes any branch.
 func (c *Fake) MoveGeneration(ctx context.Context, r control.MoveRequest) (core.Move, error) {
-	unlock, err := c.note(ctx, r.Action, r.Index, r.Generation, r.Name)
+	unlock, err := c.note(ctx, r.Action, r.Index, r.Generation, cmp.Or(r.Name, r.Base))
 	defer unlock()
 	switch {
 	case r.Action == core.ActionPromote:
