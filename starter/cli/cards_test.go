@@ -44,7 +44,7 @@ func cards() []runlog.Card {
 }
 
 func TestIndexesAreListedByLsAndByStatusWithoutARun(t *testing.T) {
-	fake := &fakeControl{cards: cards()}
+	fake := &fakeControl{Cards: cards()}
 	for _, command := range []string{"ls", "status"} {
 		contains(t, flat(says(t, fake, command, cli.ExitDone).out),
 			"index state documents passages entities size age problems last run\n",
@@ -55,14 +55,14 @@ func TestIndexesAreListedByLsAndByStatusWithoutARun(t *testing.T) {
 	assert.True(t, len(list) == 2 && list[0].(map[string]any)["bytes"] == 5.0*(1<<20), "%v", list)
 	assert.NotContains(t, run(t, fake, "ls").out, "restore")
 	damaged := runlog.Card{State: runlog.StateDamaged, Detail: "run: unweaver restore it"}
-	fake.cards = append(fake.cards, damaged, damaged)
+	fake.Cards = append(fake.Cards, damaged, damaged)
 	assert.Equal(t, 1, strings.Count(run(t, fake, "ls").out, "unweaver restore --all"))
 	says(t, &fakeControl{}, "ls", cli.ExitDone, "no index yet; to build one: unweaver index")
 }
 
 func TestRunsAreListedWithWhatTheyCost(t *testing.T) {
 	began := time.Date(2026, 3, 1, 2, 0, 0, 0, time.Local)
-	fake := &fakeControl{runs: []runlog.Summary{
+	fake := &fakeControl{Summaries: []runlog.Summary{
 		{Run: "docs/g2", Status: core.StatusPaused, Reason: "budget_spent", Stage: "extract", Overall: 0.5, Started: began},
 		{
 			Run: "docs/g1", Status: core.StatusErrors, Started: began, Seconds: 125, Documents: 12, Chunks: 81,
@@ -73,7 +73,7 @@ func TestRunsAreListedWithWhatTheyCost(t *testing.T) {
 		"docs/g2 paused, extract, 50 % (budget_spent) 2026-03-01 02:00:00",
 		"docs/g1 completed_with_errors 2026-03-01 02:00:00 2m5s 12 81 90 0.5000 EUR 1\n")
 	run(t, fake, "runs")
-	assert.Equal(t, []string{"runs docs 5", "runs  20"}, fake.asked)
+	assert.Equal(t, []string{"runs docs 5", "runs  20"}, fake.Asked)
 }
 
 func TestALogTellsStagesPausesRetriesProblemsAndDeadLetters(t *testing.T) {
@@ -93,7 +93,7 @@ func TestALogTellsStagesPausesRetriesProblemsAndDeadLetters(t *testing.T) {
 		{Code: "unreadable_document", Object: "b.pdf", Detail: "read b.pdf: it ends early"},
 	}
 	letters := []core.Problem{{Code: "dead_letter", Object: "c.md, chunk 2 (ff)", Detail: "no JSON"}}
-	fake := &fakeControl{log: runlog.Log{Run: status, Listed: listed, Letters: letters, LettersPath: "/data/letters/"}}
+	fake := &fakeControl{Log: runlog.Log{Run: status, Listed: listed, Letters: letters, LettersPath: "/data/letters/"}}
 	got := run(t, fake, "logs", "docs")
 	contains(t, got.out, "unweaver v1.2.3\n", "2026-03-01 02:00:00  started\n", "02:00:00  stage extract\n",
 		"waiting: model_unavailable in stage extract, 3 attempts failed: refused\n", "ended: completed_with_errors\n",
@@ -108,14 +108,14 @@ func TestAGenerationIsShownWithTheReportOfItsRun(t *testing.T) {
 	kept := []artifact.Generation{
 		{Generation: "g2", Seq: 2, State: "current", Documents: 1, TextHash: "beef"}, {Generation: "g1", Seq: 1},
 	}
-	fake := &fakeControl{kept: kept, statuses: []control.Status{finished(core.StatusCompleted)}}
+	fake := &fakeControl{Kept: kept, Statuses: []control.Status{finished(core.StatusCompleted)}}
 	for _, args := range []string{"show docs", "show docs/g2", "show g2 --index docs"} {
-		fake.asked = nil
+		fake.Asked = nil
 		says(t, fake, args, cli.ExitDone, "docs/g2  current, number 2", "1 document, 0 passages, 0 entities",
 			"text hash beef", "content hash c0ffee")
-		assert.Equal(t, "status docs/g2", fake.asked[1])
+		assert.Equal(t, "status docs/g2", fake.Asked[1])
 	}
-	contains(t, run(t, &fakeControl{kept: kept[1:]}, "show", "docs").err, "it has no published generation")
+	contains(t, run(t, &fakeControl{Kept: kept[1:]}, "show", "docs").err, "it has no published generation")
 }
 
 func lines(t *testing.T, text string) []map[string]any {
@@ -145,7 +145,7 @@ func TestWaitingWithJSONTellsAStreamOfEventsAndPrintsTheReport(t *testing.T) {
 		"restore": {"restore", "--index", "docs", "--json"},
 		"status":  {"status", "docs", "--watch", "--json"},
 	} {
-		fake := &fakeControl{statuses: statuses}
+		fake := &fakeControl{Statuses: statuses}
 		got := run(t, fake, args...)
 		var kinds []string
 		stream, want := got.err, "run started problem progress stage progress"
@@ -188,19 +188,19 @@ func TestRestoreAllGoesOnAfterAnIndexThatCannotBeRestored(t *testing.T) {
 		{Index: "a", State: runlog.StateDamaged}, {Index: "b", State: runlog.StatePublished},
 		{Index: "c", State: runlog.StateEmpty}, {Index: "d", State: runlog.StatePublished},
 	}
-	fake := &failing{fakeControl{cards: listed, statuses: []control.Status{finished(core.StatusErrors)}}, "b"}
+	fake := &failing{fakeControl{Cards: listed, Statuses: []control.Status{finished(core.StatusErrors)}}, "b"}
 	t.Chdir(t.TempDir())
 	got := in(t, withConnection(fake, ""), nil, "restore", "--all")
 	want := "indexes ,restore a,status a/restore-1,restore b,restore d,status d/restore-1"
-	assert.Equal(t, want, strings.Join(fake.asked, ","))
+	assert.Equal(t, want, strings.Join(fake.Asked, ","))
 	assert.Equal(t, cli.ExitUsage, got.exit)
 	assert.Contains(t, got.err, "restore b: a restore of it runs")
-	fake.bad, fake.asked, fake.statuses[0] = "", nil, finished(core.StatusCompleted)
-	fake.noCorpus = "/gone is not there"
+	fake.bad, fake.Asked, fake.Statuses[0] = "", nil, finished(core.StatusCompleted)
+	fake.NoCorpus = "/gone is not there"
 	got = in(t, withConnection(fake, ""), nil, "restore", "--all")
 	assert.True(t, got.exit == cli.ExitDone && strings.Count(got.err, "the next build will fail") == 3, "%+v", got)
 	assert.Contains(t, got.err, "d: the corpus cannot be read, so the next build will fail: /gone is not there")
-	fake.cards = listed[2:3]
+	fake.Cards = listed[2:3]
 	got = in(t, withConnection(fake, ""), nil, "restore", "--all")
 	assert.NotEqual(t, cli.ExitDone, got.exit, "nothing was restored")
 }
@@ -215,7 +215,7 @@ func TestTheHelpOfQueryTellsOfEveryMethodAndRule(t *testing.T) {
 
 func TestTrendsShowEachNightWithBarsOfTheHighest(t *testing.T) {
 	began := time.Date(2026, 3, 1, 2, 0, 0, 0, time.Local)
-	fake := &fakeControl{trends: []runlog.Trends{{
+	fake := &fakeControl{Trends: []runlog.Trends{{
 		Index: "docs", Totals: runlog.Totals{
 			Nights: 4, Published: 2, Held: 1, Cancelled: 1, Calls: 105, Tokens: 900, Cost: 5.25, Seconds: 190, Bytes: 3 << 20,
 		},
@@ -238,16 +238,16 @@ func TestTrendsShowEachNightWithBarsOfTheHighest(t *testing.T) {
 		"2026-03-01 02:00:00 completed 400 █████ 100.0 % █████ 100 800 █████ 5.0000 EUR █████ 2m5s +25 % 0 3.1 MB",
 		"held (recall) 410 █···· 1.0 % █···· 5 0 █···· 0.2500 EUR ██··· 1m1s in range 2 0 B", "unchanged 0 ····· 0.0 %",
 		"total: 105 calls, 900 tokens, cost 5.2500 EUR, 3m10s, 3.1 MB written")
-	assert.True(t, fake.asked[0] == "trends docs 30" && got.exit == cli.ExitDone, "%v %d", fake.asked, got.exit)
+	assert.True(t, fake.Asked[0] == "trends docs 30" && got.exit == cli.ExitDone, "%v %d", fake.Asked, got.exit)
 	list := decoded(t, run(t, fake, "trends", "--nights", "7", "--json").out)["trends"].([]any)
 	nights := list[0].(map[string]any)["nights"].([]any)
-	assert.True(t, len(nights) == 4 && fake.asked[1] == "trends  7", "%v %v", list, fake.asked)
+	assert.True(t, len(nights) == 4 && fake.Asked[1] == "trends  7", "%v %v", list, fake.Asked)
 	says(t, fake, "trends --nights 0", cli.ExitUsage, "want 1 to 180")
 	contains(t, run(t, &fakeControl{}, "trends").out, "no build yet")
 }
 
 func TestGenerationsAreListedAsControlGivesThem(t *testing.T) {
-	fake := &fakeControl{kept: []artifact.Generation{
+	fake := &fakeControl{Kept: []artifact.Generation{
 		{
 			Generation: "20261122t020000z", Seq: 7, State: "current", Documents: 12, Chunks: 81, Classes: 300,
 			Created: time.Date(2026, 11, 22, 2, 0, 5, 0, time.UTC), ContentHash: "0123456789abcdef0123456789abcdef",
@@ -256,7 +256,7 @@ func TestGenerationsAreListedAsControlGivesThem(t *testing.T) {
 		{Generation: "20261120t020000z", Seq: 5, State: "discarded", Collected: true},
 	}}
 	lines := strings.Split(flat(says(t, fake, "generations --index docs", cli.ExitDone).out), "\n")
-	require.True(t, fake.asked[0] == "generations docs" && len(lines) == 5, "%q, asked %q", lines, fake.asked)
+	require.True(t, fake.Asked[0] == "generations docs" && len(lines) == 5, "%q, asked %q", lines, fake.Asked)
 	assert.Equal(t, "20261122t020000z 7 current 12 81 300 2026-11-22 02:00:05 0123456789abcdef", lines[1])
 	assert.Contains(t, lines[2], "audit law")
 	assert.Contains(t, lines[3], "being deleted")
@@ -269,36 +269,36 @@ func TestAnAuditTellsWhatDiffersAndFailsWhereSomethingIsLeft(t *testing.T) {
 	audited := func(status, reason string, found core.Audit) *fakeControl {
 		ended := finished(status)
 		ended.Reason, ended.Audit = reason, &found
-		return &fakeControl{statuses: []control.Status{ended}}
+		return &fakeControl{Statuses: []control.Status{ended}}
 	}
 	fake := audited(core.StatusCompleted, "", core.Audit{
 		Generation: "g7", Sample: "2/7", Checked: core.Audited{Segments: 3, Bytes: 99, Classes: 5, Mentions: 9},
 	})
 	says(t, fake, "audit --index docs --sample 2/7 --wait", cli.ExitDone,
 		"part 2/7 of generation g7: 3 files (99 B), 9 mentions of 5 entities", "no differences")
-	assert.Equal(t, []string{"audit docs 2/7", "status docs/audit-1"}, fake.asked)
+	assert.Equal(t, []string{"audit docs 2/7", "status docs/audit-1"}, fake.Asked)
 	fake = audited(core.StatusFailed, "drift", core.Audit{
 		Generation: "g7", Sample: "1/1", Left: 1, Drift: []core.Drift{{Kind: "record", Found: 3, Mended: 2}},
 		Findings: []core.Found{{Kind: "record", Object: "key", Why: "it is missing", Remedy: "unweaver audit --repair"}},
 	})
 	says(t, fake, "audit --index docs --repair --wait", cli.ExitFailed, "differs: record 3 (2 mended); left: 1\n",
 		"! record key: it is missing\n    unweaver audit --repair\n")
-	assert.Equal(t, "audit docs 1/1 repair", fake.asked[0])
+	assert.Equal(t, "audit docs 1/1 repair", fake.Asked[0])
 	fake = &fakeControl{}
 	says(t, fake, "audit --index docs", cli.ExitDone, "docs/audit-1 started")
-	assert.Len(t, fake.asked, 1)
+	assert.Len(t, fake.Asked, 1)
 }
 
 func TestDoctorFailsWhereAProbeFailsAndSaysWhatToDo(t *testing.T) {
-	fake := &fakeControl{checks: []control.Check{{Name: "artifacts", OK: true, Detail: "/data store 01234567"}}}
+	fake := &fakeControl{Checks: []control.Check{{Name: "artifacts", OK: true, Detail: "/data store 01234567"}}}
 	says(t, fake, "doctor --set indexes.docs.corpus=/corpus --index docs", cli.ExitDone,
 		"ok    artifacts          /data store 01234567\n")
-	assert.Equal(t, "/corpus", fake.spec.Corpus)
-	fake.checks = append(fake.checks, control.Check{Name: "classes", Detail: "connection refused", Hint: "start redis"},
+	assert.Equal(t, "/corpus", last[core.Spec](fake).Corpus)
+	fake.Checks = append(fake.Checks, control.Check{Name: "classes", Detail: "connection refused", Hint: "start redis"},
 		control.Check{Name: "vectors", Detail: "connection refused (start milvus)", Hint: "start milvus"})
 	got := says(t, fake, "doctor", cli.ExitFailed, "FAIL  classes            connection refused\n", "start redis\n")
-	assert.True(t, fake.spec.Index == "default" && strings.Count(got.out, "start milvus") == 1, "%+v", got)
-	fake.checks = append(fake.checks[:1], control.Check{Name: control.CheckWorker, Detail: "none polls"})
+	assert.True(t, last[core.Spec](fake).Index == "default" && strings.Count(got.out, "start milvus") == 1, "%+v", got)
+	fake.Checks = append(fake.Checks[:1], control.Check{Name: control.CheckWorker, Detail: "none polls"})
 	says(t, fake, "doctor --without-workers", cli.ExitDone, "ok    artifacts")
 	as := decoded(t, says(t, fake, "doctor --json", cli.ExitFailed).out)
 	assert.True(t, as["ok"] == false && len(as["checks"].([]any)) == 2, "%v", as)

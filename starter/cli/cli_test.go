@@ -17,261 +17,17 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/unweaver/unweaver/internal/artifact"
 	"github.com/unweaver/unweaver/internal/config"
 	"github.com/unweaver/unweaver/internal/control"
 	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/fault"
-	"github.com/unweaver/unweaver/internal/pipeline/runlog"
+	"github.com/unweaver/unweaver/internal/testkit/controltest"
 	"github.com/unweaver/unweaver/starter/cli"
 )
 
-// fakeControl is a control.Control that answers what a test gives it and remembers what it was asked.
-type fakeControl struct {
-	noCorpus  string // of a restore
-	tokens    *core.IndexTokens
-	schedules []control.Scheduled
-	triggered control.Triggered
-	letters   []core.Letter
-	retried   control.Run
-	backfill  control.BackfillRequest
-	backfills []core.Backfill
-	purging   control.PurgeAnswer
-	purges    control.PurgesAnswer
-	plan      *core.Plan // of an estimate
-	asked     []string
-	request   control.IndexRequest
-	sent      core.Files // with the last schedule or purge, whose gate names what
-	gate      core.Gate
-	budget    *core.Budget
-	spec      core.Spec
-	attached  bool
-	runID     string
-	statuses  []control.Status // one a look; the last one stays
-	looks     int
-	checks    []control.Check
-	kept      []artifact.Generation
-	cards     []runlog.Card
-	runs      []runlog.Summary
-	log       runlog.Log
-	trends    []runlog.Trends
-	err       error
+type fakeControl = controltest.Recorder
 
-	stopped      control.Stopped
-	limit        control.LimitRequest
-	move         control.MoveRequest
-	branched     control.BranchRequest
-	branches     []core.Branch
-	overlays     map[string]control.Overlaid
-	operator     core.Operator
-	unchanged    bool
-	operations   []core.Operation
-	difference   core.Difference
-	aliases      core.AliasList
-	aliasesAsked control.AliasesRequest
-}
-
-func (c *fakeControl) ask(what, name string) error {
-	c.asked = append(c.asked, what+" "+name)
-	return c.err
-}
-func (c *fakeControl) BuildIndex(_ context.Context, r control.IndexRequest) (control.Run, error) {
-	c.request = r
-	return control.Run{Run: r.Spec.Index + "/g1", RunID: c.runID, Attached: c.attached}, c.ask("index", r.Spec.Index)
-}
-
-func (c *fakeControl) ReadStatus(_ context.Context, run string) (control.Status, error) {
-	if err := c.ask("status", run); err != nil {
-		return control.Status{}, err
-	}
-	status := c.statuses[min(c.looks, len(c.statuses)-1)]
-	c.looks++
-	return status, nil
-}
-
-func (c *fakeControl) PauseRun(_ context.Context, run string) (control.Stopped, error) {
-	return c.stopped, c.ask("pause", run)
-}
-func (c *fakeControl) CancelRun(_ context.Context, run string) (control.Stopped, error) {
-	return c.stopped, c.ask("cancel", run)
-}
-func (c *fakeControl) LimitRun(_ context.Context, r control.LimitRequest) error {
-	c.limit = r
-	return c.ask("limit", r.Run)
-}
-func (c *fakeControl) MarkLost(_ context.Context, run string) error { return c.ask("lost", run) }
-func (c *fakeControl) ResumeRun(_ context.Context, run string, budget *core.Budget) error {
-	c.budget = budget
-	return c.ask("resume", run)
-}
-func (c *fakeControl) DeadLetters(_ context.Context, index string) ([]core.Letter, error) {
-	return c.letters, c.ask("dead-letters", index)
-}
-
-func (c *fakeControl) DeadLetter(_ context.Context, index, chunk string) (core.Letter, error) {
-	if err := c.ask("dead-letter", index+" "+chunk); err != nil {
-		return core.Letter{}, err
-	}
-	return c.letters[0], nil
-}
-
-func (c *fakeControl) DiscardLetters(_ context.Context, r control.LettersRequest) error {
-	return c.ask("discard", fmt.Sprint(r.Name, " ", r.Chunks, " ", r.Why))
-}
-func (c *fakeControl) StartBackfill(_ context.Context, r control.BackfillRequest) (control.BackfillStarted, error) {
-	c.backfill = r
-	return control.BackfillStarted{Index: r.Index, Name: r.Name, Attached: c.attached}, c.ask("backfill", r.Index+"/"+r.Name)
-}
-func (c *fakeControl) ListBackfills(_ context.Context, r control.BackfillNamed) ([]core.Backfill, error) {
-	return c.backfills, c.ask("backfills", r.Index+"/"+r.Name)
-}
-func (c *fakeControl) PauseBackfill(_ context.Context, r control.BackfillNamed) error {
-	return c.ask("backfill-pause", r.Index+"/"+r.Name)
-}
-func (c *fakeControl) ResumeBackfill(_ context.Context, r control.BackfillNamed) error {
-	c.budget = r.Budget
-	return c.ask("backfill-resume", r.Index+"/"+r.Name)
-}
-func (c *fakeControl) CancelBackfill(_ context.Context, r control.BackfillNamed) error {
-	return c.ask("backfill-cancel", r.Index+"/"+r.Name)
-}
-func (c *fakeControl) RetryFailed(_ context.Context, r control.LettersRequest) (control.Run, error) {
-	return c.retried, c.ask("retry-failed", fmt.Sprint(r.Name, " ", r.Chunks))
-}
-
-func (c *fakeControl) PurgeDocuments(_ context.Context, r control.PurgeRequest) (control.PurgeAnswer, error) {
-	answer := c.purging
-	if c.sent = r.Files; r.Gate != nil {
-		c.gate = *r.Gate
-	}
-	if r.DryRun {
-		answer.Run, answer.Purge = nil, nil
-	}
-	return answer, c.ask("purge", fmt.Sprint(r.Index, " ", r.Documents, " ", r.Return, " ", r.DryRun, " ", r.Confirmed))
-}
-
-func (c *fakeControl) ListPurges(_ context.Context, r control.PurgesRequest) (control.PurgesAnswer, error) {
-	return c.purges, c.ask("purges", fmt.Sprint(r.Index, " ", r.Readmit))
-}
-
-func (c *fakeControl) ApplySchedule(_ context.Context, r control.ScheduleRequest) (control.Applied, error) {
-	c.sent, c.gate = r.Files, r.Spec.Gate
-	return control.Applied{Index: r.Spec.Index, Change: "created"}, c.ask("schedule-apply",
-		fmt.Sprint(r.Spec.Index, " ", r.Schedule.Cron, " ", r.Schedule.Timezone))
-}
-
-func (c *fakeControl) ListSchedules(context.Context) ([]control.Scheduled, error) {
-	return c.schedules, c.ask("schedules", "")
-}
-func (c *fakeControl) ReadSchedule(_ context.Context, index string) (control.Scheduled, error) {
-	return c.schedules[0], c.ask("schedule", index)
-}
-func (c *fakeControl) PauseSchedule(_ context.Context, index, note string) error {
-	return c.ask("schedule-pause", index+" "+note)
-}
-func (c *fakeControl) ResumeSchedule(_ context.Context, index, note string) error {
-	return c.ask("schedule-resume", index+" "+note)
-}
-func (c *fakeControl) TriggerSchedule(_ context.Context, index string) (control.Triggered, error) {
-	return c.triggered, c.ask("schedule-trigger", index)
-}
-func (c *fakeControl) DeleteSchedule(_ context.Context, index string) error {
-	return c.ask("schedule-delete", index)
-}
-
-func (c *fakeControl) EstimateBuild(_ context.Context, request control.IndexRequest) (core.Estimated, error) {
-	if request.Accounts {
-		return core.Estimated{IndexTokens: c.tokens}, nil
-	}
-	c.request = request
-	if err := c.ask("estimate", request.Spec.Index); err != nil {
-		return core.Estimated{}, err
-	}
-	return core.Estimated{Report: c.statuses[0].Report, Plan: c.plan}, nil
-}
-
-func (c *fakeControl) ListGenerations(_ context.Context, index string) ([]artifact.Generation, error) {
-	return c.kept, c.ask("generations", index)
-}
-
-func (c *fakeControl) MoveGeneration(ctx context.Context, r control.MoveRequest) (core.Move, error) {
-	c.move, c.operator = r, control.OperatorOf(ctx)
-	out := core.Move{
-		Index: r.Index, Action: r.Action, From: "g2", To: r.Generation, Name: r.Name, Release: 7, Unchanged: c.unchanged,
-	}
-	if r.Action == core.ActionPromote {
-		out.Set = map[string]string{"keep": "2"}
-	}
-	return out, c.ask(r.Action, r.Index+" "+r.Generation)
-}
-
-func (c *fakeControl) DeleteIndex(ctx context.Context, r control.DeleteRequest) (core.Deletion, error) {
-	c.operator = control.OperatorOf(ctx)
-	return core.Deletion{
-		Index: r.Index, DryRun: r.DryRun, Serves: "g2", Generations: 2, Tags: []string{"release"}, Objects: 61,
-		Bytes: 5 << 20, Collections: []string{"uw_1"}, Records: 300,
-	}, c.ask("delete", fmt.Sprintf("%s %t %t", r.Index, r.DryRun, r.Confirmed))
-}
-
-func (c *fakeControl) ChangeBranch(ctx context.Context, r control.BranchRequest) (core.Branch, error) {
-	c.branched, c.operator = r, control.OperatorOf(ctx)
-	state := core.BranchOpen
-	if r.Delete {
-		state = core.BranchDeleted
-	}
-	out := core.Branch{Name: r.Name, Base: r.Index, Generation: "g2", Set: r.Set, State: state}
-	return out, c.ask("branch", r.Index+" "+r.Name)
-}
-
-func (c *fakeControl) ListBranches(_ context.Context, index string) ([]core.Branch, error) {
-	return c.branches, c.ask("branches", index)
-}
-
-// ReadOverlay returns the overlays of an index. Every command that resolves a configuration asks for them, so it is not
-// counted as a call.
-func (c *fakeControl) ReadOverlay(_ context.Context, index string) (control.Overlaid, error) {
-	return c.overlays[index], nil
-}
-func (c *fakeControl) CompareGenerations(_ context.Context, r control.DifferenceRequest) (core.Difference, error) {
-	return c.difference, c.ask("diff", r.Index+" "+r.From+" "+r.To)
-}
-func (c *fakeControl) ListAliases(_ context.Context, r control.AliasesRequest) (core.AliasList, error) {
-	c.aliasesAsked = r
-	return c.aliases, c.ask("aliases", r.Index)
-}
-func (c *fakeControl) ListOperations(_ context.Context, index string, limit int) ([]core.Operation, error) {
-	return c.operations, c.ask("operations", fmt.Sprint(index, " ", limit))
-}
-func (c *fakeControl) ListIndexes(context.Context) ([]runlog.Card, error) {
-	return c.cards, c.ask("indexes", "")
-}
-func (c *fakeControl) ListRuns(_ context.Context, index string, limit int) ([]runlog.Summary, error) {
-	return c.runs, c.ask("runs", fmt.Sprint(index, " ", limit))
-}
-func (c *fakeControl) ReadTrends(_ context.Context, index string, nights int) ([]runlog.Trends, error) {
-	return c.trends, c.ask("trends", fmt.Sprint(index, " ", nights))
-}
-func (c *fakeControl) ReadLog(_ context.Context, run string) (runlog.Log, error) {
-	return c.log, c.ask("log", run)
-}
-
-func (c *fakeControl) AuditIndex(_ context.Context, request control.AuditRequest) (control.Run, error) {
-	args := request.Index + " " + request.Sample.String()
-	if request.Repair {
-		args += " repair"
-	}
-	return control.Run{Run: request.Index + "/audit-1"}, c.ask("audit", args)
-}
-
-func (c *fakeControl) RestoreIndex(_ context.Context, index string) (control.Run, error) {
-	return control.Run{Run: index + "/restore-1", NoCorpus: c.noCorpus}, c.ask("restore", index)
-}
-func (c *fakeControl) RunDoctor(_ context.Context, spec core.Spec) ([]control.Check, error) {
-	c.spec = spec
-	return c.checks, c.ask("doctor", spec.Index)
-}
-
-var _ control.Control = (*fakeControl)(nil)
+func last[T any](c *fakeControl) T { return controltest.Last[T](c) }
 
 type result struct {
 	exit     int
@@ -383,8 +139,8 @@ func TestWhatIsAskedWronglyIsUsageAndConnectsToNothing(t *testing.T) {
 		t.Run(tc.args, func(t *testing.T) {
 			fake, args := &fakeControl{}, strings.Fields(tc.args)
 			got := run(t, fake, args...)
-			assert.True(t, got.exit == cli.ExitUsage && strings.Contains(got.err, tc.want) && len(fake.asked) == 0,
-				"exit %d, asked %v, %q is not in %s", got.exit, fake.asked, tc.want, got.err)
+			assert.True(t, got.exit == cli.ExitUsage && strings.Contains(got.err, tc.want) && len(fake.Asked) == 0,
+				"exit %d, asked %v, %q is not in %s", got.exit, fake.Asked, tc.want, got.err)
 			assert.True(t, strings.HasPrefix(got.err, "unweaver: "), "%s", got.err)
 			code := decoded(t, run(t, fake, append([]string{"--json"}, args...)...).err)["code"]
 			assert.False(t, code != string(fault.Usage) && code != string(fault.BadConfig), "code %v", code)
@@ -393,7 +149,7 @@ func TestWhatIsAskedWronglyIsUsageAndConnectsToNothing(t *testing.T) {
 }
 
 func TestAnErrorOfControlIsShownWithCodeAndHint(t *testing.T) {
-	broken := &fakeControl{err: fault.LeaseHeld.At("index", "docs").Because("run docs/g0 builds it").Advise("wait for it")}
+	broken := &fakeControl{Err: fault.LeaseHeld.At("index", "docs").Because("run docs/g0 builds it").Advise("wait for it")}
 	for _, args := range []string{
 		"index --index docs", "status docs", "pause docs", "resume docs", "cancel docs", "generations --index docs",
 		"restore --index docs", "audit --index docs", "doctor",
@@ -417,10 +173,10 @@ func TestEveryCodeThatEndsACommandHasItsExitCode(t *testing.T) {
 			want = cli.ExitUsage
 		}
 		ended := code.At("resume run", "docs/g0").Because("it is so")
-		says(t, &fakeControl{err: fmt.Errorf("again: %w", ended)}, "resume docs", want)
+		says(t, &fakeControl{Err: fmt.Errorf("again: %w", ended)}, "resume docs", want)
 		assert.Equal(t, want, new(config.Process).Exit(ended, io.Discard), "%s ends a server with", code)
 	}
-	got := run(t, &fakeControl{err: fmt.Errorf("the wire broke")}, "status", "docs", "--json")
+	got := run(t, &fakeControl{Err: fmt.Errorf("the wire broke")}, "status", "docs", "--json")
 	as := decoded(t, got.err)
 	assert.True(t, got.exit == cli.ExitFailed && as["code"] == "internal" && as["error"] == "the wire broke", "%+v", got)
 }
@@ -439,12 +195,12 @@ func TestPauseAndCancelTellWhatIsInFlight(t *testing.T) {
 		0: ", no call was in flight\n", 1: ", 1 call was in flight: its answer is paid for and kept\n",
 		12: ", 12 calls were in flight: their answers are paid for and kept\n",
 	} {
-		fake := &fakeControl{stopped: control.Stopped{InFlight: &calls}}
+		fake := &fakeControl{Stopped: control.Stopped{InFlight: &calls}}
 		for _, command := range []string{"pause", "cancel"} {
 			assert.Equal(t, "docs/g1: "+command+says, run(t, fake, command, "docs/g1").out)
 			as := decoded(t, run(t, fake, command, "docs/g1", "--json").out)
 			assert.True(t, as["in_flight"] == float64(calls) && as["run"] == "docs/g1" && as["done"] == command &&
-				slices.Contains(fake.asked, command+" docs/g1"), "%v, asked %q", as, fake.asked)
+				slices.Contains(fake.Asked, command+" docs/g1"), "%v, asked %q", as, fake.Asked)
 		}
 	}
 }
@@ -453,8 +209,8 @@ func TestLimitGivesWhatItsFlagsSay(t *testing.T) {
 	fake := &fakeControl{}
 	says(t, fake, "limit docs/g1 --concurrency 4 --requests-per-minute 0 --budget-calls 9", cli.ExitDone,
 		"docs/g1: limit, concurrency 4, 0 requests a minute, with a budget of 9 calls\n")
-	assert.True(t, fake.limit.Budget.Calls == 9 && *fake.limit.Limits.Concurrency == 4 &&
-		fake.limit.Limits.TokensPerMinute == nil, "%+v", fake.limit)
+	got := last[control.LimitRequest](fake)
+	assert.True(t, got.Budget.Calls == 9 && *got.Limits.Concurrency == 4 && got.Limits.TokensPerMinute == nil, "%+v", got)
 	for _, bad := range []string{"", "--concurrency 0", "--tokens-per-minute -1", "--budget-calls -1"} {
 		says(t, &fakeControl{}, "limit docs/g1 "+bad, cli.ExitUsage)
 	}
@@ -474,7 +230,7 @@ func TestResumeGivesANewBudgetOnlyWhereOneIsGiven(t *testing.T) {
 	} {
 		fake := &fakeControl{}
 		assert.Equal(t, tc.text, says(t, fake, "resume docs"+tc.flags, cli.ExitDone).out)
-		assert.Equal(t, tc.want, fake.budget, tc.flags)
+		assert.Equal(t, tc.want, last[*core.Budget](fake), tc.flags)
 		as := decoded(t, says(t, fake, "resume docs --json"+tc.flags, cli.ExitDone).out)
 		assert.Equal(t, tc.want != nil, as["budget"] != nil, "%v: %v", tc.flags, as)
 	}
@@ -502,7 +258,7 @@ func TestSettingsComeFromTheFileTheEnvironmentAndTheCommandLine(t *testing.T) {
 		fake := &fakeControl{}
 		args := append([]string{"index", "--index", "docs"}, strings.Fields(c.args)...)
 		got := in(t, withConnection(fake, ""), []string{c.env}, args...)
-		spec := fake.request.Spec
+		spec := last[control.IndexRequest](fake).Spec
 		assert.True(t, got.exit == cli.ExitDone && spec.Keep == c.keep && spec.Corpus == c.corpus, "%+v: %+v, keep %d of %s",
 			c, got, spec.Keep, spec.Corpus)
 	}
