@@ -334,10 +334,8 @@ func TestAKeyThatIsMissingIsNamedByItsSetting(t *testing.T) {
 			configured = openAI
 		}
 		_, err := models.Chat(configured, "")
-		if !fault.Is(err, fault.ModelAuth) || !strings.Contains(err.Error(), says) ||
-			!strings.Contains(err.Error(), `models.chat.api_key_env to ""`) {
-			t.Errorf("want %s, got %v", says, err)
-		}
+		assert.True(t, fault.Is(err, fault.ModelAuth) && strings.Contains(err.Error(), says) &&
+			strings.Contains(err.Error(), `models.chat.api_key_env to ""`), "want %s, got %v", says, err)
 	}
 }
 

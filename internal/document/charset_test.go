@@ -287,9 +287,8 @@ func TestTextIsDecodedFromWhatItIsWrittenIn(t *testing.T) {
 			decoded, err := document.Decode(wrap(strings.NewReader(c[0])), name)
 			require.NoError(t, err, name)
 			got, err := io.ReadAll(wrap(decoded))
-			if err != nil || string(got) != c[1] {
-				t.Errorf("%s, %s: %d bytes, %v, want %d", name, how, len(got), err, len(c[1]))
-			}
+			assert.True(t, err == nil && string(got) == c[1], "%s, %s: %d bytes, %v, want %d", name, how, len(got), err,
+				len(c[1]))
 		}
 	}
 }
@@ -360,8 +359,7 @@ func FuzzDecodedTextIsValid(f *testing.F) {
 			return
 		}
 		text, err := io.ReadAll(reader)
-		if err != nil || strings.ToValidUTF8(string(text), "") != string(text) || bytes.ContainsAny(text, "\r\x00") {
-			t.Errorf("%q became %q, %v", raw, text, err)
-		}
+		assert.True(t, err == nil && strings.ToValidUTF8(string(text), "") == string(text) &&
+			!bytes.ContainsAny(text, "\r\x00"), "%q became %q, %v", raw, text, err)
 	})
 }

@@ -188,9 +188,7 @@ func TestAttachmentsAreListedAndReadByThemselves(t *testing.T) {
 			"in.eml": "inner See what is attached. Attachments: deep.txt", "p.pdf": "pages Attachments: deep.txt",
 		}
 		for name, text := range want {
-			if got[name] != text {
-				t.Errorf("%s: %s is %q, want %q", kind, name, got[name], text)
-			}
+			assert.True(t, got[name] == text, "%s: %s is %q, want %q", kind, name, got[name], text)
 		}
 		assert.True(t, len(got) == len(want), "%s: %q", kind, got)
 		other := list.Attached[0]

@@ -154,9 +154,8 @@ func TestUnreadableFilesAreNamed(t *testing.T) {
 		"a protected epub":    {document.EPUB, docx(t, map[string]string{"META-INF/rights.xml": "<r/>"}), fault.Encrypted},
 	} {
 		_, text, _, err := parse(c.content, c.kind)
-		if fault.CodeOf(err) != c.code || fault.KindOf(err) != fault.Content || !strings.Contains(err.Error(), "dir/x") {
-			t.Errorf("%s: %q, %v", name, text, err)
-		}
+		assert.True(t, fault.CodeOf(err) == c.code && fault.KindOf(err) == fault.Content &&
+			strings.Contains(err.Error(), "dir/x"), "%s: %q, %v", name, text, err)
 		e := fault.As(err)
 		assert.True(t, e == nil || e.Hint != "" || c.kind == document.Text, "%s: the error advises nothing: %v", name, err)
 	}

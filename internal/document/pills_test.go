@@ -74,10 +74,9 @@ func consume(t *testing.T, name string, content io.Reader, limits document.Limit
 func check(t *testing.T, name string, out outcome, limits document.Limits) {
 	t.Helper()
 	assert.True(t, out.text <= limits.Text, "%s: %d bytes of text", name, out.text)
-	if utf8.RuneCountInString(out.title) > limits.Title || strings.ContainsFunc(out.title, unicode.IsControl) ||
-		!utf8.ValidString(out.title) {
-		t.Errorf("%s: title %.100q", name, out.title)
-	}
+	assert.True(t, utf8.RuneCountInString(out.title) <= limits.Title &&
+		!strings.ContainsFunc(out.title, unicode.IsControl) && utf8.ValidString(out.title), "%s: title %.100q", name,
+		out.title)
 }
 
 // validity reports whether what is written to it is UTF-8.

@@ -30,13 +30,11 @@ func TestRowsHaveStableIdentities(t *testing.T) {
 	a := rowsOf(t, `{"text":"x","n":1,"id":7}`+"\n"+`{"b":2,"a":"y"}`, document.JSONL)
 	b := rowsOf(t, "\n"+` {"id":7, "n":1, "text":"x"}`+"\r\n\n"+`{"a":"y","b":2}`+"\n", document.JSONL)
 	for i := range a {
-		if a[i].ID != b[i].ID || len(a[i].Canonical) != len(b[i].Canonical) {
-			t.Errorf("row %d depends on the order of its fields, or on blanks: %s %s", i, a[i].Canonical, b[i].Canonical)
-		}
+		assert.True(t, a[i].ID == b[i].ID && len(a[i].Canonical) == len(b[i].Canonical),
+			"row %d depends on the order of its fields, or on blanks: %s %s", i, a[i].Canonical, b[i].Canonical)
 	}
-	if a[0].ID != "7" || len(a[1].ID) != 64 || a[0].Line != 1 || a[1].Line != 2 || b[0].Line != 2 || b[1].Line != 4 {
-		t.Errorf("%+v %+v", a, b)
-	}
+	assert.True(t, a[0].ID == "7" && len(a[1].ID) == 64 && a[0].Line == 1 && a[1].Line == 2 && b[0].Line == 2 &&
+		b[1].Line == 4, "%+v %+v", a, b)
 }
 
 func TestWhichFieldIsTheId(t *testing.T) {
@@ -91,11 +89,9 @@ func TestABadRowIsOneRow(t *testing.T) {
 		document.JSONL: {`{"id":1}` + "\n{oops\n" + `{"id":3}`, 2},
 	} {
 		rows := rowsOf(t, c.content, kind)
-		if len(rows) != 3 || rows[0].Err != nil || rows[2].Err != nil || rows[2].ID != "3" ||
-			!fault.Is(rows[1].Err, fault.Unreadable) || rows[1].Line != c.line ||
-			!strings.Contains(rows[1].Err.Error(), fmt.Sprintf("f line %d", c.line)) {
-			t.Errorf("%s: %+v", kind, rows)
-		}
+		assert.True(t, len(rows) == 3 && rows[0].Err == nil && rows[2].Err == nil && rows[2].ID == "3" &&
+			fault.Is(rows[1].Err, fault.Unreadable) && rows[1].Line == c.line &&
+			strings.Contains(rows[1].Err.Error(), fmt.Sprintf("f line %d", c.line)), "%s: %+v", kind, rows)
 	}
 	for _, content := range []string{`[1]`, `"text"`, `null`, `{"id":1} {"id":2}`, `{"id":1},`} {
 		rows := rowsOf(t, content, document.JSONL)
@@ -124,9 +120,8 @@ func TestAListOfRecordsIsReadAsRows(t *testing.T) {
 		rows := 0
 		take := func(row document.Row) error { rows++; return row.Err }
 		err := document.StreamRows(strings.NewReader(content), document.JSON, "f", small, take)
-		if rows != c.rows || (err == nil) != (c.says == "") || err != nil && !strings.Contains(err.Error(), c.says) {
-			t.Errorf("%.40s: %d rows, %v", content, rows, err)
-		}
+		assert.True(t, rows == c.rows && (err == nil) == (c.says == "") &&
+			(err == nil || strings.Contains(err.Error(), c.says)), "%.40s: %d rows, %v", content, rows, err)
 	}
 }
 
@@ -161,9 +156,8 @@ func TestRowsEndWhereTheyAreToldTo(t *testing.T) {
 // Equal rows of two objects are distinguished by their object, equal ids in one object are for the reader to refuse.
 func TestEqualIdsKeepTheirLines(t *testing.T) {
 	rows := rowsOf(t, "id,text\n7,a\n8,\"two\nlines\"\n7,b\n", document.CSV)
-	if len(rows) != 3 || rows[0].ID != rows[2].ID || rows[0].Line != 2 || rows[1].Line != 3 || rows[2].Line != 5 {
-		t.Errorf("%+v", rows)
-	}
+	assert.True(t, len(rows) == 3 && rows[0].ID == rows[2].ID && rows[0].Line == 2 && rows[1].Line == 3 &&
+		rows[2].Line == 5, "%+v", rows)
 }
 
 // tableOf gives the rows of a table, each with its title and text, or with "!line" where something of it is wrong.

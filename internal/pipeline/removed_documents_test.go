@@ -300,11 +300,10 @@ func TestAStaleDocumentStandsAndHealsAndCostsNothing(t *testing.T) {
 	first := s.night(t)
 	night := s.buildFiles(t, map[string]string{"place-003.md": ""})
 	report := s.report(t)
-	if night.published.Status != core.StatusErrors || night.manifest.Hashes != first.manifest.Hashes ||
-		report.Written.Records+report.Written.Rows != 0 || report.Stale != 1 || report.DocumentsFailed != 1 {
-		t.Fatalf("%+v, hashes equal: %v, written %+v, stale %d", night.published,
-			night.manifest.Hashes == first.manifest.Hashes, report.Written, report.Stale)
-	}
+	require.True(t, night.published.Status == core.StatusErrors && night.manifest.Hashes == first.manifest.Hashes &&
+		report.Written.Records+report.Written.Rows == 0 && report.Stale == 1 && report.DocumentsFailed == 1,
+		"%+v, hashes equal: %v, written %+v, stale %d", night.published, night.manifest.Hashes == first.manifest.Hashes,
+		report.Written, report.Stale)
 	for range 2 {
 		again := s.night(t)
 		report := s.report(t)

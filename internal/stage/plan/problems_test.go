@@ -351,10 +351,9 @@ func TestDocumentsThatFailedAreShownFirst(t *testing.T) {
 	}
 	x.corpus.Open["z.txt"] = denied("z.txt")
 	res := x.night(nil)
-	if len(res.Problems) != plan.MaxProblems || res.ProblemCount != 151 || res.Problems[0].Object != "z.txt" ||
-		res.Problems[1].Object != "000" {
-		t.Errorf("%d problems, %+v first", res.ProblemCount, res.Problems[0])
-	}
+	assert.True(t, len(res.Problems) == plan.MaxProblems && res.ProblemCount == 151 &&
+		res.Problems[0].Object == "z.txt" && res.Problems[1].Object == "000", "%d problems, %+v first", res.ProblemCount,
+		res.Problems[0])
 }
 
 // written has an object written to in its first readings, at their end.

@@ -368,9 +368,8 @@ func TestManyRowsAreDeletedInBatches(t *testing.T) {
 		keys[i] = fmt.Sprintf("key-%04d", i)
 	}
 	require.NoError(t, store.Delete(t.Context(), "uw_c", keys))
-	if len(f.exprs) != 3 || strings.Count(f.exprs[0], "key-") != 1000 || strings.Count(f.exprs[2], "key-") != 500 {
-		t.Errorf("%d expressions", len(f.exprs))
-	}
+	assert.True(t, len(f.exprs) == 3 && strings.Count(f.exprs[0], "key-") == 1000 &&
+		strings.Count(f.exprs[2], "key-") == 500, "%d expressions", len(f.exprs))
 	assert.Contains(t, f.exprs[2], `"key-2499"`, "the last expression")
 }
 
