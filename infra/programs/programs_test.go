@@ -502,8 +502,7 @@ func TestCommandsOfTheGuidesRun(t *testing.T) {
 	at := t.TempDir()
 	require.NoError(t, os.MkdirAll(filepath.Join(at, "infra/embedded"), 0o700))
 	for link, target := range map[string]string{"bin": bin, "infra/embedded/sample": "../embedded/sample"} {
-		full := musttest.Get(filepath.Abs(target))(t)
-		require.NoError(t, os.Symlink(full, filepath.Join(at, link)))
+		require.NoError(t, os.Symlink(musttest.Get(filepath.Abs(target))(t), filepath.Join(at, link)))
 	}
 	i = i.on(filepath.Join(at, "unweaver-data"))
 	i.write(filepath.Join(at, "docs/contracts/lease.md"), "# Lease\n\nAda Berg signed the lease on 3 May 2024.\n")

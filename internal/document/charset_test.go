@@ -19,6 +19,7 @@ import (
 
 	"github.com/unweaver/unweaver/internal/document"
 	"github.com/unweaver/unweaver/internal/fault"
+	"github.com/unweaver/unweaver/internal/testkit/musttest"
 )
 
 // written are texts, and the sets of characters in which they are found.
@@ -130,8 +131,7 @@ func TestShortWesternTextsStayWestern(t *testing.T) {
 		"«oui» in rose", "1º, 2ª, Nº 5", "TOMÉ OF NAÏVE HÄMÄLÄINEN", "Søren in Reykjavík rose", "Žižek says", "Škoda crew of",
 		"Ünal, Gösta, Århus and Þórður", "Citroën, è, Guðmundsson", "Übung µm István naïve café Øster", "naïve, Gábor",
 		"Peña • François • Ægir • Köln", "This is § 5 of a ¶ with “quotes”, an ellipsis… and € 30", "l’été à São Paulo"} {
-		content, err := charmap.Windows1252.NewEncoder().String(text)
-		require.NoError(t, err)
+		content := musttest.Get(charmap.Windows1252.NewEncoder().String(text))(t)
 		got, meta := readAs(t, document.Text, content)
 		assert.True(t, got == text, "%q became %q as %s", text, got, meta["encoding"])
 	}
@@ -169,8 +169,7 @@ func TestStrayBytesLeaveTheCharset(t *testing.T) {
 // What a page says of its charset counts, unless its bytes speak against it.
 func TestPagesAreReadInTheCharsetThatTheyName(t *testing.T) {
 	encoded := func(charset, text string) string {
-		out, err := encodingOf(t, charset).NewEncoder().String(text)
-		require.NoError(t, err)
+		out := musttest.Get(encodingOf(t, charset).NewEncoder().String(text))(t)
 		return out
 	}
 	const russian = "<p>Капитан Фёдор Громов.</p>"

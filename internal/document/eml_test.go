@@ -14,6 +14,7 @@ import (
 	"github.com/unweaver/unweaver/internal/document"
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/testkit/documenttest"
+	"github.com/unweaver/unweaver/internal/testkit/musttest"
 )
 
 // multi returns a body of several parts, each with its header.
@@ -25,8 +26,7 @@ func multi(kind string, parts ...string) string {
 // Mail is read as mail programs show it, also where it breaks the rules that they do not keep.
 func TestMailIsReadAsItIsShown(t *testing.T) {
 	in := func(charset, text string) string {
-		out, err := encodingOf(t, charset).NewEncoder().String(text)
-		require.NoError(t, err)
+		out := musttest.Get(encodingOf(t, charset).NewEncoder().String(text))(t)
 		return out
 	}
 	word := func(charset, text string) string {

@@ -19,6 +19,7 @@ import (
 	"github.com/unweaver/unweaver/internal/document"
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/testkit/documenttest"
+	"github.com/unweaver/unweaver/internal/testkit/musttest"
 )
 
 // outcome is what reading an object gave.
@@ -156,8 +157,7 @@ func TestPillsDoNoHarm(t *testing.T) {
 			require.NoError(t, err)
 			defer func() { _ = file.Close() }()
 			require.NoError(t, pill.Make(file))
-			_, err = file.Seek(0, io.SeekStart)
-			require.NoError(t, err)
+			require.NoError(t, musttest.Err(file.Seek(0, io.SeekStart)))
 			start, peak := time.Now(), watch()
 			out := consume(t, pill.Name, file, limits)
 			took, memory := time.Since(start), peak()

@@ -21,8 +21,7 @@ func rowsOf(t *testing.T, content string, kind document.Kind) []document.Row {
 	t.Helper()
 	var out []document.Row
 	take := func(row document.Row) error { out = append(out, row); return nil }
-	err := document.StreamRows(strings.NewReader(content), kind, "f", document.DefaultLimits(), take)
-	require.NoError(t, err)
+	require.NoError(t, document.StreamRows(strings.NewReader(content), kind, "f", document.DefaultLimits(), take))
 	return out
 }
 
@@ -359,8 +358,7 @@ func TestRowsThatNameColumnsAreRecognizedByWhatTheyLookLike(t *testing.T) {
 // A quadratic search would not end: it compares 5·10¹¹ cells.
 func TestNamesOfManyColumnsAreFoundInLinearTime(t *testing.T) {
 	row := slices.Repeat([]string{strings.Repeat("x", 500)}, 500_000)
-	other := append(slices.Clone(row[1:]), "y")
-	assert.False(t, document.NamesColumns([][]string{row, slices.Clone(row), other}))
+	assert.False(t, document.NamesColumns([][]string{row, slices.Clone(row), append(slices.Clone(row[1:]), "y")}))
 }
 
 func TestRowsThatADocumentMarksNameItsColumns(t *testing.T) {

@@ -100,8 +100,7 @@ func TestAnotherLanguageCountsFromTheNextGenerationOn(t *testing.T) {
 	assert.Equal(t, []string{"bruecke.md"}, worded(t, s, "Entscheidungen"), "German finds")
 	s.difference(t, first.Generation, second.Generation)
 	restart(s)
-	again := s.night(t)
-	assert.True(t, again.planned.Unchanged, "the night after is not unchanged: %v", s.report(t).Reasons)
+	assert.True(t, s.night(t).planned.Unchanged, "the night after is not unchanged: %v", s.report(t).Reasons)
 	must(s.act(t, "rollback", first.Generation))(t)
 	assert.Empty(t, worded(t, s, "Häuser"), "after a rollback English finds")
 	assert.Equal(t, []string{"haus.md"}, worded(t, s, "Haus"), "after a rollback English finds")
@@ -130,14 +129,12 @@ func TestTheLanguageOfTheCorpusIsFoundOnceAndKept(t *testing.T) {
 	must(blob.Write(t.Context(), s.Artifacts, s.index().SpecKey(first.Spec), []byte("{}"), blob.Cond{}))(t)
 	restart(s)
 	s.night(t)
-	again := must(s.index().Spec(t.Context(), first.Spec))(t)
-	assert.Equal(t, spec, again)
+	assert.Equal(t, spec, must(s.index().Spec(t.Context(), first.Spec))(t))
 	for i := range 9 {
 		s.write(t, map[string]string{fmt.Sprintf("en%d.md", i): "It is the one that was not in the house, and it is the last of them.\n"})
 	}
 	restart(s)
-	second := s.night(t)
-	assert.Equal(t, first.Made, second.manifest.Made)
+	assert.Equal(t, first.Made, s.night(t).manifest.Made)
 	assert.Empty(t, s.report(t).Reasons)
 }
 

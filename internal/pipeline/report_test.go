@@ -60,8 +60,7 @@ func TestAReportKeepsWhatHappenedAndTheRunLogReadsIt(t *testing.T) {
 	step("steer", func(ctx context.Context, work *upkeep.Run) error { return work.ClearPause(ctx) })
 	bytes := func() int64 {
 		var state core.RunState
-		raw := must(s.Coordination.ReadState(t.Context(), job.Name()))(t)
-		require.NoError(t, json.Unmarshal(raw, &state))
+		require.NoError(t, json.Unmarshal(must(s.Coordination.ReadState(t.Context(), job.Name()))(t), &state))
 		return state.Bytes
 	}
 	before := bytes()

@@ -26,6 +26,7 @@ import (
 	"github.com/unweaver/unweaver/internal/store/blob/dir"
 	storecoordination "github.com/unweaver/unweaver/internal/store/coordination"
 	coordination "github.com/unweaver/unweaver/internal/store/coordination/memory"
+	"github.com/unweaver/unweaver/internal/testkit/musttest"
 	"github.com/unweaver/unweaver/internal/testkit/retrievetest"
 	"github.com/unweaver/unweaver/query-api/api"
 )
@@ -85,8 +86,7 @@ func TestTheMirrorTellsTheNextQueryOfANewGeneration(t *testing.T) {
 	f.ask(object{"query": "Fram"})
 	pointer := must(json.Marshal(core.Pointer{Generation: "g2", Manifest: f.publishNext(2).SHA, Seq: 2, Epoch: 2}))(t)
 	require.NoError(t, f.stores.Readers.Mirror(t.Context(), "sample", 2, pointer))
-	out := f.ask(object{"query": "Fram"})
-	assert.Equal(t, "g2", out.Generation, "the query after the flip")
+	assert.Equal(t, "g2", f.ask(object{"query": "Fram"}).Generation, "the query after the flip")
 }
 
 func TestTheOldGenerationServesWhileTheNewOneIsOpenedAndWhereItCannotBe(t *testing.T) {
@@ -302,8 +302,7 @@ func TestAnIndexThatIsServedByAnOlderGenerationIsBehind(t *testing.T) {
 func TestAMissingStoreIsNotAnEmptyOne(t *testing.T) {
 	root := filepath.Join(t.TempDir(), "artifacts")
 	f := serve(t, func(f *fixture, config *api.Config) {
-		store, err := dir.Open(root)
-		require.NoError(t, err)
+		store := musttest.Get(dir.Open(root))(t)
 		for info, err := range f.stores.Blobs.List(t.Context(), "", "") {
 			require.NoError(t, err)
 			require.NoError(t, blob.Copy(t.Context(), store, info.Key, f.stores.Blobs, info.Key))

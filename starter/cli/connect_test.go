@@ -42,8 +42,7 @@ func served(t *testing.T, c control.Control) string {
 }
 
 func writeDev(t *testing.T, dir string, dev stack.Dev) {
-	raw := musttest.Get(json.Marshal(dev))(t)
-	require.NoError(t, os.WriteFile(filepath.Join(dir, "dev.json"), raw, 0o600))
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "dev.json"), musttest.Get(json.Marshal(dev))(t), 0o600))
 }
 
 func TestACommandAttachesToTheStackOfItsDataDirectory(t *testing.T) {

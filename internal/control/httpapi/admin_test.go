@@ -139,8 +139,7 @@ func TestEveryMethodArrivesAndComesBackWhole(t *testing.T) {
 	for name := range near {
 		t.Run(name, func(t *testing.T) {
 			want := musttest.Get(near[name]())(t)
-			got := musttest.Get(far[name]())(t)
-			assert.Equal(t, want, got, "answered")
+			assert.Equal(t, want, musttest.Get(far[name]())(t), "answered")
 			assert.Equal(t, direct.Asked, remote.Asked)
 			assert.Equal(t, direct.Inputs, remote.Inputs)
 		})

@@ -29,6 +29,7 @@ import (
 	"github.com/unweaver/unweaver/internal/document/sandbox"
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/testkit/documenttest"
+	"github.com/unweaver/unweaver/internal/testkit/musttest"
 )
 
 // A context may be over before a document is begun, or while its child is taken.
@@ -75,8 +76,7 @@ func TestADocumentWhoseChildSomebodyElseKillsIsNotBlamedForIt(t *testing.T) {
 		doc := must(pool.Parse(t.Context(), strings.NewReader(long), document.HTML, "a.html"))
 		must(doc.Text.Read(make([]byte, 10)))
 		kill(pool.PIDs())
-		_, err := io.Copy(io.Discard, doc.Text)
-		assert.True(t, fault.Is(err, fault.Quarantined), "%s: %v", which, err)
+		musttest.Code(t, musttest.Err(io.Copy(io.Discard, doc.Text)), fault.Quarantined, "%s", which)
 		readsGood(t, pool, "b.html")
 	}
 }
@@ -91,8 +91,7 @@ func TestOfAnObjectThatIsTooLargeToKeepAKilledChildTellsNothing(t *testing.T) {
 		_, _ = io.WriteString(writer, large)
 		_ = writer.Close()
 	}()
-	_, err := pool.Parse(t.Context(), reader, document.HTML, "a.html")
-	assert.True(t, fault.Is(err, fault.Quarantined), "%v", err)
+	musttest.Code(t, musttest.Err(pool.Parse(t.Context(), reader, document.HTML, "a.html")), fault.Quarantined)
 	_ = reader.Close()
 }
 
@@ -182,8 +181,7 @@ func TestAPoolThatClosesBlamesNoDocument(t *testing.T) {
 		_, _ = io.WriteString(writer, strings.Repeat("x", 1<<20))
 		_ = writer.Close()
 	}()
-	_, err := pool.Parse(t.Context(), reader, document.HTML, "a.html")
-	assert.True(t, fault.Is(err, fault.ParserDown), "%v", err)
+	musttest.Code(t, musttest.Err(pool.Parse(t.Context(), reader, document.HTML, "a.html")), fault.ParserDown)
 	_ = reader.Close()
 }
 

@@ -288,8 +288,7 @@ func TestAStoppedPlanTellsOfTheStop(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	x := newIndex(t, four)
 	x.corpus.Touched = func(string) { cancel() }
-	_, err := x.plan(ctx)
-	assert.ErrorIs(t, err, context.Canceled)
+	assert.ErrorIs(t, musttest.Err(x.plan(ctx)), context.Canceled)
 }
 
 // The objects of a .json list are documents, as lines of a .jsonl are; any other .json is one document. What cannot be

@@ -232,15 +232,13 @@ func TestAMessageThatIsTooLargeIsNotRepeated(t *testing.T) {
 
 func TestKeysAreQuotedInExpressions(t *testing.T) {
 	f := &fake{}
-	s := connect(t, f)
-	require.NoError(t, s.Delete(t.Context(), "uw_c", []string{`a"] or key != "`, `b\`}))
+	require.NoError(t, connect(t, f).Delete(t.Context(), "uw_c", []string{`a"] or key != "`, `b\`}))
 	assert.Equal(t, []string{`key in ["a\"] or key != \"","b\\"]`}, f.exprs)
 }
 
 // The SDK lists nothing when names come without ids.
 func TestCollectionsWithoutIDsAreListed(t *testing.T) {
-	s := connect(t, &fake{})
-	assert.Equal(t, []string{"uw_a", "uw_b"}, musttest.Get(s.List(t.Context(), "uw_"))(t))
+	assert.Equal(t, []string{"uw_a", "uw_b"}, musttest.Get(connect(t, &fake{}).List(t.Context(), "uw_"))(t))
 }
 
 // The SDK keeps the schema of an alias from before it was switched, and reads it at a weaker consistency.
