@@ -2,7 +2,6 @@ package document_test
 
 import (
 	"bytes"
-	"compress/gzip"
 	"errors"
 	"fmt"
 	"io"
@@ -20,6 +19,7 @@ import (
 
 	"github.com/unweaver/unweaver/internal/document"
 	"github.com/unweaver/unweaver/internal/fault"
+	"github.com/unweaver/unweaver/internal/testkit/documenttest"
 	"github.com/unweaver/unweaver/internal/testkit/musttest"
 )
 
@@ -271,18 +271,14 @@ func TestABrokenSourceIsTold(t *testing.T) {
 }
 
 func TestGunzip(t *testing.T) {
-	var packed bytes.Buffer
-	writer := gzip.NewWriter(&packed)
-	_, err := writer.Write([]byte("unpacked"))
-	require.NoError(t, err)
-	require.NoError(t, writer.Close())
+	packed := documenttest.Gzip("unpacked")
 	for name, c := range map[string]struct {
 		content string
 		gz      bool
 		want    string
 		code    fault.Code
 	}{
-		"packed":           {packed.String(), true, "unpacked", ""},
+		"packed":           {packed, true, "unpacked", ""},
 		"plain":            {"plain", false, "plain", ""},
 		"not what it says": {"plain", true, "", fault.Unreadable},
 		"empty":            {"", true, "", fault.Unreadable},
@@ -298,7 +294,7 @@ func TestGunzip(t *testing.T) {
 		got, err := io.ReadAll(reader)
 		assert.True(t, err == nil && string(got) == c.want, "%s: %q, %v", name, got, err)
 	}
-	cut, err := document.Gunzip(bytes.NewReader(packed.Bytes()[:packed.Len()-4]), true, "cut", document.DefaultLimits())
+	cut, err := document.Gunzip(bytes.NewReader([]byte(packed)[:len(packed)-4]), true, "cut", document.DefaultLimits())
 	require.NoError(t, err)
 	_, err = io.ReadAll(cut)
 	assert.True(t, err != nil, "a cut file reads as a whole one")

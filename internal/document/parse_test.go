@@ -1,8 +1,6 @@
 package document_test
 
 import (
-	"archive/zip"
-	"bytes"
 	"fmt"
 	"io"
 	"os"
@@ -16,6 +14,7 @@ import (
 
 	"github.com/unweaver/unweaver/internal/document"
 	"github.com/unweaver/unweaver/internal/fault"
+	"github.com/unweaver/unweaver/internal/testkit/documenttest"
 )
 
 func parse(content string, kind document.Kind) (title, text string, meta map[string]string, err error) {
@@ -39,21 +38,6 @@ func readWhole(
 	}
 	raw, err := io.ReadAll(doc.Text)
 	return doc, string(raw), err
-}
-
-func docx(t *testing.T, files map[string]string) string {
-	t.Helper()
-	var buffer bytes.Buffer
-	archive := zip.NewWriter(&buffer)
-	for name, content := range files {
-		file, err := archive.Create(name)
-		if err == nil {
-			_, err = file.Write([]byte(content))
-		}
-		require.NoError(t, err)
-	}
-	require.NoError(t, archive.Close())
-	return buffer.String()
 }
 
 // pdf makes a file of one page for each text.
@@ -110,7 +94,7 @@ func TestWhatEachKindGives(t *testing.T) {
 		"json, a list":     {document.JSON, `{"text":"t","tags":["a","b"]}`, "", "t", "map[tags:a, b]"},
 		"json, no object":  {document.JSON, `[1,"x"]`, "", "1, x\n", ""},
 		"json, big number": {document.JSON, `{"text":"t","n":12345678901234567890}`, "", "t", "map[n:12345678901234567890]"},
-		"docx": {document.DOCX, docx(t, map[string]string{
+		"docx": {document.DOCX, documenttest.ZipOf(map[string]string{
 			"word/document.xml": "<w:document>" + paragraphs + "</w:document>",
 			"docProps/core.xml": "<c><title> The title </title><creator>Ada\nBerg</creator><lastModifiedBy>x</lastModifiedBy>" +
 				"<created>2026-01-31T09:00:00Z</created><keywords>lease; Bergen,</keywords><subject/></c>",
@@ -129,7 +113,7 @@ func TestWhatEachKindGives(t *testing.T) {
 func TestUnreadableFilesAreNamed(t *testing.T) {
 	protected, err := os.ReadFile("testdata/protected.pdf") // one blank page, encrypted with a user password
 	require.NoError(t, err)
-	whole, nothing := pdf("text"), docx(t, map[string]string{"a": "<a/>"})
+	whole, nothing := pdf("text"), documenttest.ZipOf(map[string]string{"a": "<a/>"})
 	for name, c := range map[string]struct {
 		kind    document.Kind
 		content string
@@ -141,8 +125,8 @@ func TestUnreadableFilesAreNamed(t *testing.T) {
 		"a cut pdf":           {document.PDF, whole[:len(whole)/2], fault.Unreadable},
 		"an encrypted docx":   {document.DOCX, "\xd0\xcf\x11\xe0 compound", fault.Encrypted},
 		"no docx":             {document.DOCX, "plain text", fault.Unreadable},
-		"a docx without text": {document.DOCX, docx(t, map[string]string{"word/other.xml": "<x/>"}), fault.Unreadable},
-		"a docx of bad xml":   {document.DOCX, docx(t, map[string]string{"word/document.xml": "<w:p><w:t>"}), fault.Unreadable},
+		"a docx without text": {document.DOCX, documenttest.ZipOf(map[string]string{"word/other.xml": "<x/>"}), fault.Unreadable},
+		"a docx of bad xml":   {document.DOCX, documenttest.ZipOf(map[string]string{"word/document.xml": "<w:p><w:t>"}), fault.Unreadable},
 		"no json":             {document.JSON, `{"text":`, fault.Unreadable},
 		"two json values":     {document.JSON, `{"text":"a"}{"text":"b"}`, fault.Unreadable},
 		"an empty json":       {document.JSON, "", fault.Unreadable},
@@ -151,7 +135,7 @@ func TestUnreadableFilesAreNamed(t *testing.T) {
 		"an empty pptx":       {document.PPTX, nothing, fault.Unreadable},
 		"an empty xlsx":       {document.XLSX, nothing, fault.Unreadable},
 		"an encrypted xlsx":   {document.XLSX, "\xd0\xcf\x11\xe0 compound", fault.Encrypted},
-		"a protected epub":    {document.EPUB, docx(t, map[string]string{"META-INF/rights.xml": "<r/>"}), fault.Encrypted},
+		"a protected epub":    {document.EPUB, documenttest.ZipOf(map[string]string{"META-INF/rights.xml": "<r/>"}), fault.Encrypted},
 	} {
 		_, text, _, err := parse(c.content, c.kind)
 		assert.True(t, fault.CodeOf(err) == c.code && fault.KindOf(err) == fault.Content &&

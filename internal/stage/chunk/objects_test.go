@@ -156,7 +156,7 @@ func TestADocumentThatCannotBeUsedKeepsWhatItWas(t *testing.T) {
 		"empty":          {"a.txt", func(r *run) { r.corpus.Set("a.txt", "") }, fault.EmptyDocument},
 		"blank":          {"b.md", func(r *run) { r.corpus.Set("b.md", " \n\n") }, fault.EmptyDocument},
 		"no gzip":        {"c.md.gz", func(r *run) { r.corpus.Set("c.md.gz", "no gzip") }, fault.Unreadable},
-		"truncated gzip": {"c.md.gz", func(r *run) { r.corpus.Set("c.md.gz", gz(r.t, long)[:40]) }, fault.Unreadable},
+		"truncated gzip": {"c.md.gz", func(r *run) { r.corpus.Set("c.md.gz", documenttest.Gzip(long)[:40]) }, fault.Unreadable},
 		"broken JSON":    {"d.json", func(r *run) { r.corpus.Set("d.json", "{") }, fault.Unreadable},
 		"a read that breaks": {"a.txt", func(r *run) {
 			r.corpus.Set("a.txt", strings.Repeat("new words ", 40_000))
@@ -171,7 +171,7 @@ func TestADocumentThatCannotBeUsedKeepsWhatItWas(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := newRun(t, map[string]string{
-				"a.txt": "The river\n\n" + long, "b.md": "intro\n\n# The heading\n\n" + long, "c.md.gz": gz(t, "# Packed\n\n"+long),
+				"a.txt": "The river\n\n" + long, "b.md": "intro\n\n# The heading\n\n" + long, "c.md.gz": documenttest.Gzip("# Packed\n\n" + long),
 				"d.json":     `{"title":"A record","text":"` + long + `","year":1999}`,
 				"rows.jsonl": one + `{"id":"2","title":"Two","text":"` + long + `","lang":"en"}`,
 			})
@@ -244,7 +244,7 @@ func TestWhatTheParentLostIsTold(t *testing.T) {
 
 // Half a document would pass for a whole one.
 func TestOfANewDocumentThatBreaksOffNothingIsTaken(t *testing.T) {
-	whole := gz(t, strings.Repeat(long, 40))
+	whole := documenttest.Gzip(strings.Repeat(long, 40))
 	r := newRun(t, map[string]string{"a.txt": "fine", "cut.md.gz": whole[:len(whole)-9]})
 	res := r.night()
 	cut := r.documents(res)["cut.md.gz"]
