@@ -66,12 +66,8 @@ func evolving(t *testing.T) (*site, *chemist) {
 		files[fmt.Sprintf("rest%d.txt", i)] = fmt.Sprintf("Res%d is neither, number %d.\n", i, i)
 	}
 	s, paid := newSite(t, files), &chemist{asked: map[string]int{}}
-	steady(s)
+	steadyBy(s, paid)
 	s.spec.Chat, s.spec.Gate.MaxRemoved = core.ChatModel{Provider: "openai", Model: "m"}, 1
-	s.Models = func(core.Spec, model.Meter) (model.Set, error) {
-		embedder := &stagetest.Embedder{Dim: 8, Free: true}
-		return model.Set{Chat: paid, Classes: embedder, Chunks: embedder}, nil
-	}
 	return s, paid
 }
 
@@ -242,7 +238,6 @@ var years = regexp.MustCompile(`19\d\d`)
 // typing gives a site a chat model that names the years of a text. Which type a year has depends on the text, so that
 // the type of a class may change with no other change of it.
 func typing(t *testing.T, s *site) {
-	steady(s)
 	chat := &stagetest.Chat{Free: true, Answer: func(call model.Call) (model.Reply, error) {
 		if call.Task != model.Extract {
 			return builtin.Chat{}.Complete(t.Context(), call)
@@ -255,10 +250,7 @@ func typing(t *testing.T, s *site) {
 		raw, err := json.Marshal(map[string]any{"entities": list})
 		return model.Reply{Text: string(raw)}, err
 	}}
-	s.Models = func(core.Spec, model.Meter) (model.Set, error) {
-		embedder := &stagetest.Embedder{Dim: 8, Free: true}
-		return model.Set{Chat: chat, Classes: embedder, Chunks: embedder}, nil
-	}
+	steadyBy(s, chat)
 }
 
 // typesOf returns the types of the classes that are served.

@@ -40,11 +40,13 @@ import (
 
 // steady gives a site models whose vectors do not depend on what else is in the corpus, so that a night can be compared
 // with a build from nothing.
-func steady(s *site) {
+func steady(s *site) { steadyBy(s, builtin.Chat{}) }
+
+func steadyBy(s *site, chat model.Chat) {
 	s.spec.Embedding.Dimension = 8
 	s.Models = func(core.Spec, model.Meter) (model.Set, error) {
 		embedder := &stagetest.Embedder{Dim: 8, Free: true}
-		return model.Set{Chat: builtin.Chat{}, Classes: embedder, Chunks: embedder}, nil
+		return model.Set{Chat: chat, Classes: embedder, Chunks: embedder}, nil
 	}
 }
 

@@ -146,7 +146,6 @@ func TestNightsOfAShareComeToWhatABuildFromNothingComesTo(t *testing.T) {
 	spared := int64(0)
 	h := &history{site: newSite(t, nil), random: rand.New(rand.NewPCG(5, 1)), files: map[string]string{}}
 	sharing := func(s *site) {
-		steady(s)
 		chat := &stagetest.Chat{Free: true, Answer: func(call model.Call) (model.Reply, error) {
 			if call.Task != model.Extract {
 				return builtin.Chat{}.Complete(t.Context(), call)
@@ -161,10 +160,7 @@ func TestNightsOfAShareComeToWhatABuildFromNothingComesTo(t *testing.T) {
 			}})
 			return model.Reply{Text: string(raw)}, err
 		}}
-		s.Models = func(core.Spec, model.Meter) (model.Set, error) {
-			embedder := &stagetest.Embedder{Dim: 8, Free: true}
-			return model.Set{Chat: chat, Classes: embedder, Chunks: embedder}, nil
-		}
+		steadyBy(s, chat)
 	}
 	sharing(h.site)
 	h.spec.Gate.MaxRemoved, h.spec.Chunking.MaxTokens, h.shard = 1, 200, 7
