@@ -106,6 +106,11 @@ func (c *Fake) CancelRun(ctx context.Context, run string) (control.Stopped, erro
 	return control.Stopped{}, c.steer(ctx, "cancel", run, core.StatusCancelled)
 }
 
+// ListBranches is not noted: a promotion asks whether its branch is one of the index.
+func (c *Fake) ListBranches(context.Context, string) ([]core.Branch, error) {
+	return c.Branches, nil
+}
+
 // MoveGeneration moves g1 and g2 alone, and promotes any branch.
 func (c *Fake) MoveGeneration(ctx context.Context, r control.MoveRequest) (core.Move, error) {
 	unlock, err := c.note(ctx, r.Action, r.Index, r.Generation, r.Name)
