@@ -488,7 +488,7 @@ func TestABackfillIsShownAndSteered(t *testing.T) {
 	}
 	assert.Equal(t, []string{"backfill-pause docs/old", "backfill-resume docs/old", "backfill-cancel docs/old"}, fake.Asked)
 	run(t, fake, "backfill", "resume", "old", "--index", "docs", "--budget-calls", "500")
-	assert.EqualValues(t, 500, last[control.BackfillNamed](fake).Budget.Calls)
+	assert.Equal(t, &core.Budget{Calls: 500}, last[control.BackfillNamed](fake).Budget)
 	fake.Backfills[0].Status = core.StatusPaused
 	says(t, fake, "backfill status old --index docs --wait", cli.ExitPaused)
 }
