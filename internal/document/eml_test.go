@@ -354,7 +354,8 @@ func TestBooksThatCannotBeReadSayWhy(t *testing.T) {
 			"gone.xhtml"},
 		"without a package": {map[string]string{"a.html": "<p>One"}, fault.Unreadable, "no chapter"},
 	} {
-		_, err := document.Parse(strings.NewReader(documenttest.ZipOf(c.files)), document.EPUB, "dir/b.epub", document.DefaultLimits())
+		book := strings.NewReader(documenttest.ZipOf(c.files))
+		_, err := document.Parse(book, document.EPUB, "dir/b.epub", document.DefaultLimits())
 		assert.True(t, fault.Is(err, c.code) && strings.Contains(err.Error(), c.why), "%s: %v", name, err)
 	}
 }

@@ -113,7 +113,10 @@ func TestWhatEachKindGives(t *testing.T) {
 func TestUnreadableFilesAreNamed(t *testing.T) {
 	protected, err := os.ReadFile("testdata/protected.pdf") // one blank page, encrypted with a user password
 	require.NoError(t, err)
-	whole, nothing := pdf("text"), documenttest.ZipOf(map[string]string{"a": "<a/>"})
+	one := func(name, content string) string {
+		return documenttest.Zip(documenttest.Part{Name: name, Content: content})
+	}
+	whole, nothing := pdf("text"), one("a", "<a/>")
 	for name, c := range map[string]struct {
 		kind    document.Kind
 		content string
@@ -125,8 +128,8 @@ func TestUnreadableFilesAreNamed(t *testing.T) {
 		"a cut pdf":           {document.PDF, whole[:len(whole)/2], fault.Unreadable},
 		"an encrypted docx":   {document.DOCX, "\xd0\xcf\x11\xe0 compound", fault.Encrypted},
 		"no docx":             {document.DOCX, "plain text", fault.Unreadable},
-		"a docx without text": {document.DOCX, documenttest.ZipOf(map[string]string{"word/other.xml": "<x/>"}), fault.Unreadable},
-		"a docx of bad xml":   {document.DOCX, documenttest.ZipOf(map[string]string{"word/document.xml": "<w:p><w:t>"}), fault.Unreadable},
+		"a docx without text": {document.DOCX, one("word/other.xml", "<x/>"), fault.Unreadable},
+		"a docx of bad xml":   {document.DOCX, one("word/document.xml", "<w:p><w:t>"), fault.Unreadable},
 		"no json":             {document.JSON, `{"text":`, fault.Unreadable},
 		"two json values":     {document.JSON, `{"text":"a"}{"text":"b"}`, fault.Unreadable},
 		"an empty json":       {document.JSON, "", fault.Unreadable},
@@ -135,7 +138,7 @@ func TestUnreadableFilesAreNamed(t *testing.T) {
 		"an empty pptx":       {document.PPTX, nothing, fault.Unreadable},
 		"an empty xlsx":       {document.XLSX, nothing, fault.Unreadable},
 		"an encrypted xlsx":   {document.XLSX, "\xd0\xcf\x11\xe0 compound", fault.Encrypted},
-		"a protected epub":    {document.EPUB, documenttest.ZipOf(map[string]string{"META-INF/rights.xml": "<r/>"}), fault.Encrypted},
+		"a protected epub":    {document.EPUB, one("META-INF/rights.xml", "<r/>"), fault.Encrypted},
 	} {
 		_, text, _, err := parse(c.content, c.kind)
 		assert.True(t, fault.CodeOf(err) == c.code && fault.KindOf(err) == fault.Content &&

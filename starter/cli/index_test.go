@@ -161,7 +161,8 @@ func TestAnInterruptIsSaid(t *testing.T) {
 	t.Chdir(t.TempDir())
 	ctx := musttest.EndedContext(t)
 	var out, errs bytes.Buffer
-	app := &cli.App{Out: &out, Err: &errs, Connect: withConnection(&fakeControl{Err: fmt.Errorf("ask: %w", ctx.Err())}, "")}
+	fake := &fakeControl{Err: fmt.Errorf("ask: %w", ctx.Err())}
+	app := &cli.App{Out: &out, Err: &errs, Connect: withConnection(fake, "")}
 	exit := app.Run(ctx, []string{"pause", "docs"})
 	assert.True(t, exit == cli.ExitFailed && strings.HasPrefix(errs.String(), "unweaver: interrupted") &&
 		!strings.Contains(errs.String(), "canceled"), "exit %d, %s", exit, errs.String())

@@ -486,7 +486,8 @@ func TestABackfillIsShownAndSteered(t *testing.T) {
 	for _, command := range []string{"pause", "resume", "cancel"} {
 		says(t, fake, "backfill "+command+" old --index docs", cli.ExitDone)
 	}
-	assert.Equal(t, []string{"backfill-pause docs/old", "backfill-resume docs/old", "backfill-cancel docs/old"}, fake.Asked)
+	want := []string{"backfill-pause docs/old", "backfill-resume docs/old", "backfill-cancel docs/old"}
+	assert.Equal(t, want, fake.Asked)
 	run(t, fake, "backfill", "resume", "old", "--index", "docs", "--budget-calls", "500")
 	assert.Equal(t, &core.Budget{Calls: 500}, last[control.BackfillNamed](fake).Budget)
 	fake.Backfills[0].Status = core.StatusPaused

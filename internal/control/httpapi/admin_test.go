@@ -176,7 +176,8 @@ func TestEveryMethodsFaultComesBackWhole(t *testing.T) {
 }
 
 func TestAnErrorOfNoCodeIsInternal(t *testing.T) {
-	musttest.Refuse(serve(t, &controltest.Recorder{Err: errors.New("odd")}).ReadStatus(t.Context(), "docs"))(t, fault.Internal, "odd")
+	client := serve(t, &controltest.Recorder{Err: errors.New("odd")})
+	musttest.Refuse(client.ReadStatus(t.Context(), "docs"))(t, fault.Internal, "odd")
 }
 
 func TestTheTokenIsNeeded(t *testing.T) {

@@ -124,11 +124,12 @@ func TestDocumentsOfEveryKindBecomeChunks(t *testing.T) {
 	long := strings.Repeat("Grain was carried down the river é. ", 40)
 	r := newRun(t, map[string]string{
 		"plain.txt": "The river\n\n" + long, "marked.md": "intro\n\n# The heading\n\n" + long,
-		"page.html": "<title>A page</title><h1>Head</h1><p>" + long + "</p>",
-		"word.docx": documenttest.ZipOf(map[string]string{"word/document.xml": "<w:p><w:t>" + long + "</w:t></w:p>"}),
-		"data.json": `{"title":"A record","text":"` + long + `","year":1999}`, "packed.md.gz": documenttest.Gzip("# Packed\n\n" + long),
-		"rows.jsonl": `{"id":"1","title":"Row one","text":"` + long + `"}` + "\n" + `{"id":"2","text":"short"}`,
-		"sheet.csv":  "id,text,lang\n9,some text,en\n",
+		"page.html":    "<title>A page</title><h1>Head</h1><p>" + long + "</p>",
+		"word.docx":    documenttest.ZipOf(map[string]string{"word/document.xml": "<w:p><w:t>" + long + "</w:t></w:p>"}),
+		"data.json":    `{"title":"A record","text":"` + long + `","year":1999}`,
+		"packed.md.gz": documenttest.Gzip("# Packed\n\n" + long),
+		"rows.jsonl":   `{"id":"1","title":"Row one","text":"` + long + `"}` + "\n" + `{"id":"2","text":"short"}`,
+		"sheet.csv":    "id,text,lang\n9,some text,en\n",
 	})
 	res := r.all()
 	titles := map[string]string{
@@ -345,8 +346,9 @@ func TestTextThatIsMostlyUnknownCharactersIsAProblem(t *testing.T) {
 }
 
 func TestWhatIsHiddenIsReadWhereTheIndexSaysSo(t *testing.T) {
-	r := newRun(t, map[string]string{"a.docx": documenttest.ZipOf(map[string]string{"word/document.xml": "<d><p><r><t>Shown.</t></r>" +
-		"<r><rPr><vanish/></rPr><t> Hidden.</t></r></p></d>"})})
+	r := newRun(t, map[string]string{"a.docx": documenttest.ZipOf(map[string]string{
+		"word/document.xml": "<d><p><r><t>Shown.</t></r>" +
+			"<r><rPr><vanish/></rPr><t> Hidden.</t></r></p></d>"})})
 	for hidden, want := range map[string]string{"": "Shown.", "include": "Shown. Hidden."} {
 		r.spec.Documents = &core.Documents{Hidden: hidden}
 		res := r.all()

@@ -171,7 +171,8 @@ func TestADocumentThatCannotBeUsedKeepsWhatItWas(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := newRun(t, map[string]string{
-				"a.txt": "The river\n\n" + long, "b.md": "intro\n\n# The heading\n\n" + long, "c.md.gz": documenttest.Gzip("# Packed\n\n" + long),
+				"a.txt": "The river\n\n" + long, "b.md": "intro\n\n# The heading\n\n" + long,
+				"c.md.gz":    documenttest.Gzip("# Packed\n\n" + long),
 				"d.json":     `{"title":"A record","text":"` + long + `","year":1999}`,
 				"rows.jsonl": one + `{"id":"2","title":"Two","text":"` + long + `","lang":"en"}`,
 			})
