@@ -160,8 +160,7 @@ func TestAWaitIsWrittenDownWhileArtifactsAreDown(t *testing.T) {
 // back.
 func TestACollectGivesUpSoonAndTheEndTellsOfIt(t *testing.T) {
 	p := newPlant(t)
-	lease := musttest.Get(p.env.ExecuteActivity(workflows.TakeLease, p.build))(t)
-	require.NoError(t, lease.Get(&p.build.Fence))
+	require.NoError(t, musttest.Get(p.env.ExecuteActivity(workflows.TakeLease, p.build))(t).Get(&p.build.Fence))
 	begin := workflows.StageState{Build: p.build, Stage: "collect"}
 	musttest.Get(p.env.ExecuteActivity(workflows.BeginStage, begin))(t)
 	p.store.down.Store(true)

@@ -334,10 +334,8 @@ func TestAKeyThatIsMissingIsNamedByItsSetting(t *testing.T) {
 			configured = openAI
 		}
 		_, err := models.Chat(configured, "")
-		if !fault.Is(err, fault.ModelAuth) || !strings.Contains(err.Error(), says) ||
-			!strings.Contains(err.Error(), `models.chat.api_key_env to ""`) {
-			t.Errorf("want %s, got %v", says, err)
-		}
+		assert.True(t, fault.Is(err, fault.ModelAuth) && strings.Contains(err.Error(), says) &&
+			strings.Contains(err.Error(), `models.chat.api_key_env to ""`), "want %s, got %v", says, err)
 	}
 }
 
@@ -370,8 +368,7 @@ func TestARoleHasItsOwnServerAndLimits(t *testing.T) {
 	musttest.Code(t, models.Check(general), fault.EndpointRefused, "a server that the process does not name")
 	models.AllowEndpoints(config.Endpoint{BaseURL: server.URL, APIKeyEnv: "WIRING_TEST_ANSWERS"})
 	require.NoError(t, models.Check(general))
-	set := musttest.Get(models.NewBuildSet(general, nil))(t)
-	assert.Equal(t, "m", set.Extractor().Info().Model)
+	assert.Equal(t, "m", musttest.Get(models.NewBuildSet(general, nil))(t).Extractor().Info().Model)
 	answers := musttest.Get(models.Chat(general, core.RoleAnswer))(t)
 	var wg sync.WaitGroup
 	for range 8 {

@@ -71,9 +71,8 @@ func TestNewFieldsOfModelsAreNotWrittenWhereTheyAreEmpty(t *testing.T) {
 	set.Chat.TrustDomain, set.Embedding.TrustDomain, set.Chat.MaxTokens = "a", "b", 7
 	assert.Equal(t, set.ConfigDigest(), spec.ConfigDigest(), "the digest of the configuration changed")
 	raw, err := json.Marshal(spec)
-	if err != nil || strings.Contains(string(raw), "trust") || strings.Contains(string(raw), `"chat":{"max_tokens`) {
-		t.Errorf("%s %v", raw, err)
-	}
+	assert.True(t, err == nil && !strings.Contains(string(raw), "trust") &&
+		!strings.Contains(string(raw), `"chat":{"max_tokens`), "%s %v", raw, err)
 }
 
 // Each id is in exactly one part, and in the range that the part's bounds give.

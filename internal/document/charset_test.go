@@ -2,10 +2,10 @@ package document_test
 
 import (
 	"bytes"
-	"compress/gzip"
 	"errors"
 	"fmt"
 	"io"
+	"os"
 	"strings"
 	"testing"
 	"testing/iotest"
@@ -19,66 +19,23 @@ import (
 
 	"github.com/unweaver/unweaver/internal/document"
 	"github.com/unweaver/unweaver/internal/fault"
+	"github.com/unweaver/unweaver/internal/testkit/documenttest"
+	"github.com/unweaver/unweaver/internal/testkit/musttest"
 )
 
-// written are texts, and the sets of characters in which they are found.
-var written = []struct{ charsets, text string }{
-	{"windows-1251 koi8-r ibm866 iso-8859-5", "Капитан корабля Фёдор Громов вышел в море в пять часов утра.\n" +
-		"Порт Мурманск закрыт до конца недели из-за шторма.\n" +
-		"Груз пшеницы передан на склад номер семь.\nВрач Мария Иванова осмотрела всех пассажиров."},
-	{"windows-1251 koi8-u", "Капітан судна Іван Петренко вийшов у море о п'ятій ранку.\n" +
-		"Порт Одеса зачинено до кінця тижня через шторм.\n" +
-		"Вантаж пшениці передано на склад номер сім.\nЇхній лікар оглянув усіх пасажирів."},
-	{"windows-1251", "Капитанът на кораба Георги Димитров излезе в морето в пет часа сутринта.\n" +
-		"Пристанище Варна е затворено до края на седмицата заради бурята.\nТоварът пшеница е предаден на склада."},
-	{"windows-1253 iso-8859-7", "Ο καπετάνιος του πλοίου Γιώργος Παπαδόπουλος βγήκε στη θάλασσα στις πέντε το πρωί.\n" +
-		"Το λιμάνι του Πειραιά είναι κλειστό μέχρι το τέλος της εβδομάδας.\n" +
-		"Το φορτίο σιταριού παραδόθηκε στην αποθήκη.\nΗ γιατρός εξέτασε όλους τους επιβάτες."},
-	{"windows-1255 iso-8859-8", "מנהל הנמל הוא אלון ברק והמזח נסגר בשעה תשע.\n" +
-		"הספינה יצאה לים בשעה חמש בבוקר.\nהרופאה בדקה את כל הנוסעים על הסיפון.\nהמטען הועבר למחסן מספר שבע."},
-	{"windows-1256 iso-8859-6", "مدير الميناء هو خالد منصور والرصيف يغلق في الساعة التاسعة.\n" +
-		"خرجت السفينة إلى البحر في الساعة الخامسة صباحا.\nفحصت الطبيبة جميع الركاب على السفينة.\nتم نقل البضائع إلى المخزن."},
-	{"windows-1250 iso-8859-2", "Kapitan statku Władysław Żółkiewski wypłynął w morze o piątej rano.\n" +
-		"Port w Gdańsku jest zamknięty do końca tygodnia z powodu burzy.\n" +
-		"Ładunek pszenicy został przekazany do magazynu.\nLekarka zbadała wszystkich pasażerów."},
-	{"windows-1250 iso-8859-2", "Kapitán lodi Jiří Dvořák vyplul na moře v pět hodin ráno.\n" +
-		"Přístav je uzavřen do konce týdne kvůli bouři.\n" +
-		"Náklad pšenice byl předán do skladu číslo sedm.\nLékařka vyšetřila všechny cestující."},
-	{"windows-1250 iso-8859-2", "A hajó kapitánya, Szűcs Gergő reggel öt órakor futott ki a tengerre.\n" +
-		"A kikötő a hét végéig zárva tart a vihar miatt.\n" +
-		"A búzarakományt átadták a raktárnak, az őr aláírta.\nAz orvosnő megvizsgálta az összes utast."},
-	{"windows-1254", "Geminin kaptanı Gökhan Şahin sabah saat beşte denize açıldı.\n" +
-		"Liman fırtına nedeniyle hafta sonuna kadar kapalı.\n" +
-		"Buğday yükü yedi numaralı depoya teslim edildi.\nDoktor bütün yolcuları muayene etti."},
-	{"shift_jis euc-jp",
-		"ユーザーのデータをサーバーにコピーします。\n" + "メールアドレスとパスワードを入力してください。\n" + "コーヒーメーカーのカバーを外す。\n" + "スーパーコンピューターのメモリーは二倍です。"},
-	{"shift_jis", "ﾌﾘｶﾞﾅはﾔﾏﾀﾞ ﾀﾛｳです。口座の名義と同じです。\n" + "ﾍﾟｰｼﾞの下にﾎﾞﾀﾝがあります。\n" + "ｻｰﾊﾞｰの名は港です。\n" + "株式会社の売上は百億円です。"},
-	{"gb18030", "港口的负责人是王小明。\n" + "码头九点关闭，船只不能再进入。\n" + "船长早上五点出海，货物已经送到七号仓库。\n" + "医生检查了所有的乘客。"},
-	{"big5", "港口的負責人是王小明。\n" + "碼頭九點關閉，船隻不能再進入。\n" + "船長早上五點出海，貨物已經送到七號倉庫。\n" + "醫生檢查了所有的乘客。"},
-	{"euc-kr", "항구 책임자는 김철수입니다.\n" + "부두는 아홉 시에 닫힙니다.\n" + "선장은 아침 다섯 시에 바다로 나갔습니다.\n" + "의사는 모든 승객을 검사했습니다."},
-	{"shift_jis euc-jp iso-2022-jp", "港の責任者は山田太郎です。\n" + "桟橋は九時に閉まります。\n" + "船長は朝五時に海に出ました。\n" + "医師はすべての乗客を診察しました。"},
-	{"windows-1252 macintosh ibm850", "Der Kapitän heißt Jürgen Müller und fuhr um fünf Uhr früh hinaus.\n" +
-		"Der Hafen ist bis zum Ende der Woche geschlossen, wegen des Sturms über der Küste.\n" +
-		"Die Ladung wurde dem Lager übergeben."},
-	{"windows-1252 macintosh", "Le capitaine du navire, René Lefèvre, a quitté le port à cinq heures.\n" +
-		"Le port est fermé jusqu'à la fin de la semaine à cause de la tempête.\nL’équipage a été examiné par le médecin."},
-	{"windows-1252 macintosh ibm850", "El capitán José Muñoz salió del puerto a las cinco de la mañana.\n" +
-		"¿Quién firmó el informe? El señor Ibáñez."},
-	{"windows-1252", "Kaptenen Gösta Åkesson lämnade hamnen klockan fem på morgonen.\n" +
-		"Hamnen är stängd till slutet av veckan på grund av stormen."},
-	{"windows-1252", "Kaptajnen Søren Kjær forlod havnen klokken fem om morgenen.\n" +
-		"Havnen er lukket indtil søndag på grund af stormen."},
-	{"windows-1252", "O capitão João Conceição saiu do porto às cinco da manhã.\n" +
-		"A médica não examinou todos os passageiros."},
-	{"windows-1252", "Kapteeni Väinö Hämäläinen lähti satamasta viideltä aamulla.\nSatama on suljettu myrskyn takia."},
-	{"windows-1252", "Skipstjórinn Þórður Guðmundsson fór út klukkan fimm."},
-	{"windows-1252", "Zürich und München"},
-	{"windows-1252", "“quoted” €"},
-	{"windows-1252", "Café £5 – 20°C"},
-	{"windows-1252", "naïve résumé"},
-	{"windows-1250 iso-8859-2", "Căpitanul navei, Ştefan Ionescu, a ieşit în larg la ora cinci dimineaţa.\n" +
-		"Portul este închis până la sfârşitul săptămânii."},
-	{"windows-874", "ผู้จัดการท่าเรือคือสมชาย ใจดี\n" + "ท่าเรือปิดเวลาเก้าโมง"},
+// written is a text, and the sets of characters in which it is found.
+type written struct{ charsets, text string }
+
+// readSamples reads testdata/charsets.txt: names of sets in a line, the text, and an empty line.
+func readSamples(t *testing.T) (samples []written) {
+	t.Helper()
+	raw := musttest.Get(os.ReadFile("testdata/charsets.txt"))(t)
+	for block := range strings.SplitSeq(strings.TrimSpace(string(raw)), "\n\n") {
+		charsets, text, _ := strings.Cut(block, "\n")
+		samples = append(samples, written{charsets, text})
+	}
+	require.Len(t, samples, 30)
+	return samples
 }
 
 // encodingOf returns the encoding of a name, as encoders know it.
@@ -101,7 +58,7 @@ func readAs(t *testing.T, kind document.Kind, content string) (text string, meta
 
 // A few words, a line, three lines, thirty: each is read as it was written, and the guess is noted.
 func TestTextsWithoutALabelAreReadInTheirCharset(t *testing.T) {
-	for _, one := range written {
+	for _, one := range readSamples(t) {
 		lines := strings.Split(one.text, "\n")
 		words := strings.Fields(lines[0])
 		samples := []string{strings.Join(words[:min(len(words), 6)], " ")}
@@ -130,15 +87,14 @@ func TestShortWesternTextsStayWestern(t *testing.T) {
 		"«oui» in rose", "1º, 2ª, Nº 5", "TOMÉ OF NAÏVE HÄMÄLÄINEN", "Søren in Reykjavík rose", "Žižek says", "Škoda crew of",
 		"Ünal, Gösta, Århus and Þórður", "Citroën, è, Guðmundsson", "Übung µm István naïve café Øster", "naïve, Gábor",
 		"Peña • François • Ægir • Köln", "This is § 5 of a ¶ with “quotes”, an ellipsis… and € 30", "l’été à São Paulo"} {
-		content, err := charmap.Windows1252.NewEncoder().String(text)
-		require.NoError(t, err)
+		content := musttest.Get(charmap.Windows1252.NewEncoder().String(text))(t)
 		got, meta := readAs(t, document.Text, content)
 		assert.True(t, got == text, "%q became %q as %s", text, got, meta["encoding"])
 	}
 }
 
 func TestTextsInUTF16AreReadWithoutAMark(t *testing.T) {
-	for _, one := range written {
+	for _, one := range readSamples(t) {
 		for _, order := range []unicode.Endianness{unicode.LittleEndian, unicode.BigEndian} {
 			content, err := unicode.UTF16(order, unicode.IgnoreBOM).NewEncoder().String(one.text)
 			if err != nil || len(content) < 40 || !strings.Contains(content, "\x00") {
@@ -169,8 +125,7 @@ func TestStrayBytesLeaveTheCharset(t *testing.T) {
 // What a page says of its charset counts, unless its bytes speak against it.
 func TestPagesAreReadInTheCharsetThatTheyName(t *testing.T) {
 	encoded := func(charset, text string) string {
-		out, err := encodingOf(t, charset).NewEncoder().String(text)
-		require.NoError(t, err)
+		out := musttest.Get(encodingOf(t, charset).NewEncoder().String(text))(t)
 		return out
 	}
 	const russian = "<p>Капитан Фёдор Громов.</p>"
@@ -287,9 +242,8 @@ func TestTextIsDecodedFromWhatItIsWrittenIn(t *testing.T) {
 			decoded, err := document.Decode(wrap(strings.NewReader(c[0])), name)
 			require.NoError(t, err, name)
 			got, err := io.ReadAll(wrap(decoded))
-			if err != nil || string(got) != c[1] {
-				t.Errorf("%s, %s: %d bytes, %v, want %d", name, how, len(got), err, len(c[1]))
-			}
+			assert.True(t, err == nil && string(got) == c[1], "%s, %s: %d bytes, %v, want %d", name, how, len(got), err,
+				len(c[1]))
 		}
 	}
 }
@@ -317,18 +271,14 @@ func TestABrokenSourceIsTold(t *testing.T) {
 }
 
 func TestGunzip(t *testing.T) {
-	var packed bytes.Buffer
-	writer := gzip.NewWriter(&packed)
-	_, err := writer.Write([]byte("unpacked"))
-	require.NoError(t, err)
-	require.NoError(t, writer.Close())
+	packed := documenttest.Gzip("unpacked")
 	for name, c := range map[string]struct {
 		content string
 		gz      bool
 		want    string
 		code    fault.Code
 	}{
-		"packed":           {packed.String(), true, "unpacked", ""},
+		"packed":           {packed, true, "unpacked", ""},
 		"plain":            {"plain", false, "plain", ""},
 		"not what it says": {"plain", true, "", fault.Unreadable},
 		"empty":            {"", true, "", fault.Unreadable},
@@ -344,7 +294,7 @@ func TestGunzip(t *testing.T) {
 		got, err := io.ReadAll(reader)
 		assert.True(t, err == nil && string(got) == c.want, "%s: %q, %v", name, got, err)
 	}
-	cut, err := document.Gunzip(bytes.NewReader(packed.Bytes()[:packed.Len()-4]), true, "cut", document.DefaultLimits())
+	cut, err := document.Gunzip(bytes.NewReader([]byte(packed)[:len(packed)-4]), true, "cut", document.DefaultLimits())
 	require.NoError(t, err)
 	_, err = io.ReadAll(cut)
 	assert.True(t, err != nil, "a cut file reads as a whole one")
@@ -360,8 +310,7 @@ func FuzzDecodedTextIsValid(f *testing.F) {
 			return
 		}
 		text, err := io.ReadAll(reader)
-		if err != nil || strings.ToValidUTF8(string(text), "") != string(text) || bytes.ContainsAny(text, "\r\x00") {
-			t.Errorf("%q became %q, %v", raw, text, err)
-		}
+		assert.True(t, err == nil && strings.ToValidUTF8(string(text), "") == string(text) &&
+			!bytes.ContainsAny(text, "\r\x00"), "%q became %q, %v", raw, text, err)
 	})
 }

@@ -1,8 +1,6 @@
 package document_test
 
 import (
-	"bytes"
-	"compress/gzip"
 	"encoding/base64"
 	"fmt"
 	"strings"
@@ -14,6 +12,7 @@ import (
 	"github.com/unweaver/unweaver/internal/document"
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/testkit/documenttest"
+	"github.com/unweaver/unweaver/internal/testkit/musttest"
 )
 
 // multi returns a body of several parts, each with its header.
@@ -25,8 +24,7 @@ func multi(kind string, parts ...string) string {
 // Mail is read as mail programs show it, also where it breaks the rules that they do not keep.
 func TestMailIsReadAsItIsShown(t *testing.T) {
 	in := func(charset, text string) string {
-		out, err := encodingOf(t, charset).NewEncoder().String(text)
-		require.NoError(t, err)
+		out := musttest.Get(encodingOf(t, charset).NewEncoder().String(text))(t)
 		return out
 	}
 	word := func(charset, text string) string {
@@ -152,13 +150,9 @@ func readSo(t *testing.T, content string, kind document.Kind, reading document.R
 
 // What is attached is listed, under a name of its own each, and read as a file of its name is.
 func TestAttachmentsAreListedAndReadByThemselves(t *testing.T) {
-	var packed bytes.Buffer
-	zipped := gzip.NewWriter(&packed)
-	_, _ = zipped.Write([]byte("packed notes")) // to memory
-	_ = zipped.Close()
 	files := []documenttest.Part{
 		{Name: "plan.txt", Content: "first plan"}, {Name: "logo.png", Content: "png"}, {Name: "plan.txt", Content: "second plan"},
-		{Name: "rows.csv", Content: "id,text\n1,a row\n"}, {Name: "a.txt.gz", Content: packed.String()},
+		{Name: "rows.csv", Content: "id,text\n1,a row\n"}, {Name: "a.txt.gz", Content: documenttest.Gzip("packed notes")},
 		{Name: "in.eml", Content: documenttest.MailWith("inner", documenttest.Part{Name: "deep.txt", Content: "deep"})},
 		{Name: "p.pdf", Content: documenttest.PDFWith("pages", documenttest.Part{Name: "deep.txt", Content: "deep"})},
 		{Name: "none.txt"},
@@ -188,9 +182,7 @@ func TestAttachmentsAreListedAndReadByThemselves(t *testing.T) {
 			"in.eml": "inner See what is attached. Attachments: deep.txt", "p.pdf": "pages Attachments: deep.txt",
 		}
 		for name, text := range want {
-			if got[name] != text {
-				t.Errorf("%s: %s is %q, want %q", kind, name, got[name], text)
-			}
+			assert.True(t, got[name] == text, "%s: %s is %q, want %q", kind, name, got[name], text)
 		}
 		assert.True(t, len(got) == len(want), "%s: %q", kind, got)
 		other := list.Attached[0]
@@ -235,11 +227,8 @@ func TestAttachmentsAreBounded(t *testing.T) {
 			t.Errorf("%s: missing %q, %d attachments, %v, %v", kind, own.Missing, len(list.Attached), err, listed)
 		}
 	}
-	var bomb bytes.Buffer
-	packed := gzip.NewWriter(&bomb)
-	_, _ = packed.Write(make([]byte, 8<<20)) // to memory
-	_ = packed.Close()
-	content := documenttest.MailWith("s", documenttest.Part{Name: "bomb.html.gz", Content: bomb.String()})
+	bomb := documenttest.Gzip(strings.Repeat("\x00", 8<<20))
+	content := documenttest.MailWith("s", documenttest.Part{Name: "bomb.html.gz", Content: bomb})
 	_, _, err := readSo(t, content, document.EML,
 		document.Reading{Attached: true, Part: document.Attachment{Name: "bomb.html.gz"}})
 	assert.True(t, fault.Is(err, fault.TooLarge), "a bomb: %v", err)
@@ -343,7 +332,7 @@ func TestChaptersOfBooksAreFound(t *testing.T) {
 				map[string]string{"OPS/a.xhtml": "<p>One", "OPS/b.xhtml": "<p>Two", "OPS/s.css": "x"}), "Two\n\nOne", "",
 		},
 	} {
-		doc, text, err := readWhole(docx(t, c.files), document.EPUB, "dir/b.epub", document.DefaultLimits())
+		doc, text, err := readWhole(documenttest.ZipOf(c.files), document.EPUB, "dir/b.epub", document.DefaultLimits())
 		assert.True(t, err == nil && text == c.text && strings.Contains(doc.Missing, c.missing) &&
 			(c.missing != "" || doc.Missing == ""), "%s: %q, missing %q, %v", name, text, doc.Missing, err)
 	}
@@ -365,7 +354,8 @@ func TestBooksThatCannotBeReadSayWhy(t *testing.T) {
 			"gone.xhtml"},
 		"without a package": {map[string]string{"a.html": "<p>One"}, fault.Unreadable, "no chapter"},
 	} {
-		_, err := document.Parse(strings.NewReader(docx(t, c.files)), document.EPUB, "dir/b.epub", document.DefaultLimits())
+		book := strings.NewReader(documenttest.ZipOf(c.files))
+		_, err := document.Parse(book, document.EPUB, "dir/b.epub", document.DefaultLimits())
 		assert.True(t, fault.Is(err, c.code) && strings.Contains(err.Error(), c.why), "%s: %v", name, err)
 	}
 }

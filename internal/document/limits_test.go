@@ -2,7 +2,6 @@ package document_test
 
 import (
 	"bytes"
-	"compress/gzip"
 	"encoding/csv"
 	"encoding/json"
 	"errors"
@@ -16,27 +15,17 @@ import (
 	"unicode/utf8"
 
 	"github.com/stretchr/testify/assert"
-	"github.com/stretchr/testify/require"
 
 	"github.com/unweaver/unweaver/internal/document"
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/testkit/documenttest"
 )
 
-func gzipped(t *testing.T, content string) string {
-	t.Helper()
-	var out bytes.Buffer
-	writer := gzip.NewWriter(&out)
-	_, err := io.WriteString(writer, content)
-	require.NoError(t, errors.Join(err, writer.Close()))
-	return out.String()
-}
-
 // Each limit is kept by each parser that it concerns: one below it is read, one above it is named by its key, its value
 // and what to do.
 func TestEachLimitIsKeptAndNamed(t *testing.T) {
 	body := func(text string) string {
-		return docx(t, map[string]string{"word/document.xml": "<d><p><t>" + text + "</t></p></d>"})
+		return documenttest.ZipOf(map[string]string{"word/document.xml": "<d><p><t>" + text + "</t></p></d>"})
 	}
 	x := func(n int) string { return strings.Repeat("x ", n/2) }
 	nested := func(start, inner, end string, n int) string {
@@ -53,7 +42,8 @@ func TestEachLimitIsKeptAndNamed(t *testing.T) {
 		"bytes of PDF":  {"a.pdf", func(l *document.Limits) { l.Bytes = 2000 }, pdf("a"), pdf(x(3000)), "bytes: 2000"},
 		"bytes of a part": {"a.docx", func(l *document.Limits) { l.Bytes = 1000 }, body(x(900)), body(x(1100)),
 			"bytes: 1000"},
-		"ratio of gzip": {"a.txt.gz", func(l *document.Limits) { l.Ratio = 50 }, gzipped(t, x(1<<20)), gzipped(t, x(2<<20)),
+		"ratio of gzip": {"a.txt.gz", func(l *document.Limits) { l.Ratio = 50 },
+			documenttest.Gzip(x(1 << 20)), documenttest.Gzip(x(2 << 20)),
 			"ratio: 50"},
 		"text of text":     {"a.txt", func(l *document.Limits) { l.Text = 1000 }, x(1000), x(1002), "text: 1000"},
 		"text of Markdown": {"a.md", func(l *document.Limits) { l.Text = 1000 }, x(1000), x(1002), "text: 1000"},
@@ -199,7 +189,7 @@ func TestATitleIsOneLineOfBoundedLength(t *testing.T) {
 	for object, content := range map[string]string{
 		"a.html": "<title>A long title</title><p>x", "a.json": `{"title":"A long title","text":"x"}`,
 		"a.jsonl": `{"title":"A long title","text":"x"}`, "a.csv": "title,text\nA long title,x",
-		"a.docx": docx(t, map[string]string{
+		"a.docx": documenttest.ZipOf(map[string]string{
 			"word/document.xml": "<d><p><t>x</t></p></d>", "docProps/core.xml": "<c><title>A long title</title></c>",
 		}),
 	} {

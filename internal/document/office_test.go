@@ -90,9 +90,8 @@ func TestThePageOfAHTMLSaysWhoWroteItWhen(t *testing.T) {
 		`<meta name="author" content="A. Writer">`+
 		`<meta name="keywords" content="a, b"><meta property="article:published_time" content="2026-11-20"></head>`+
 		`<body><meta name="author" content="no">x`, document.HTML)
-	if err != nil || title != "Shown" || fmt.Sprint(meta) != "map[author:A. Writer date:2026-11-20 keywords:a, b]" {
-		t.Errorf("%q %v %v", title, meta, err)
-	}
+	assert.True(t, err == nil && title == "Shown" &&
+		fmt.Sprint(meta) == "map[author:A. Writer date:2026-11-20 keywords:a, b]", "%q %v %v", title, meta, err)
 }
 
 type part = documenttest.Part
@@ -287,9 +286,7 @@ func TestItemsOfListsHaveTheirNumbers(t *testing.T) {
 	} {
 		_, text, _ := office(t, document.DOCX, false, body(c.body), numbers,
 			part{Name: "word/styles.xml", Content: `<s><w:style w:styleId="Clause"><w:pPr><w:numPr><w:numId w:val="1"/></w:numPr></w:pPr></w:style></s>`})
-		if strings.TrimSpace(text) != c.want {
-			t.Errorf("%s: %s", name, text)
-		}
+		assert.True(t, strings.TrimSpace(text) == c.want, "%s: %s", name, text)
 	}
 }
 
@@ -349,10 +346,9 @@ func TestAllThatSlidesShowIsReadOnce(t *testing.T) {
 			c.parts = append(c.parts, part{Name: "ppt/slides/t.xml", Content: "<p:sld/>"})
 		}
 		_, text, missing := office(t, document.PPTX, false, append(c.parts, deck...)...)
-		if text = strings.TrimSpace(strings.TrimRight(text, "\f /")); strings.TrimLeft(text, " ") != c.text && text != strings.TrimSpace(c.text) ||
-			missing != c.missing {
-			t.Errorf("%s: %q\n%s", name, text, missing)
-		}
+		text = strings.TrimSpace(strings.TrimRight(text, "\f /"))
+		assert.True(t, (strings.TrimLeft(text, " ") == c.text || text == strings.TrimSpace(c.text)) && missing == c.missing,
+			"%s: %q\n%s", name, text, missing)
 	}
 }
 
@@ -414,16 +410,13 @@ func TestAllThatSheetsShowIsReadOnce(t *testing.T) {
 		"rows without numbers": {one, []part{sheet(`<row><c><v>1</v></c><c><v>2</v></c></row>`)}, "# S / | 1 | 2 |", ""},
 	} {
 		_, text, missing := office(t, document.XLSX, false, append(c.parts, book(c.sheets)...)...)
-		if text != c.text || missing != c.missing {
-			t.Errorf("%s: %s\n%s", name, text, missing)
-		}
+		assert.True(t, text == c.text && missing == c.missing, "%s: %s\n%s", name, text, missing)
 	}
 	_, text, missing := office(t, document.XLSX, true, append(book(one+`<sheet name="T" state="hidden" r:id="b"/>`),
 		sheet(`<col min="1" max="1" hidden="1"/>`+row(`r="1"`, "A1=a", "B1=b")+row(`r="2" hidden="1"`, "A2=c")),
 		part{Name: "book/t.xml", Content: "<w>" + row("", "A1=d") + "</w>"})...)
-	if text != "# S / | a | b | / | c | / # T / | d |" || missing != "" {
-		t.Errorf("hidden: include: %s %s", text, missing)
-	}
+	assert.True(t, text == "# S / | a | b | / | c | / # T / | d |" && missing == "", "hidden: include: %s %s", text,
+		missing)
 }
 
 func TestNumbersAreReadAsTheirCellsShowThem(t *testing.T) {
@@ -444,8 +437,6 @@ func TestNumbersAreReadAsTheirCellsShowThem(t *testing.T) {
 			part{Name: "xl/styles.xml", Content: fmt.Sprintf("<s><numFmt numFmtId='164' formatCode='%s'/><cellXfs><xf numFmtId='164'/></cellXfs></s>",
 				strings.NewReplacer("<", "&lt;", ">", "&gt;").Replace(c.code))})
 		got, _, _ := strings.Cut(strings.TrimPrefix(text, "# S / | "), " |")
-		if c.want != "" && got != c.want {
-			t.Errorf("%s of %s: %q, want %q", c.code, c.number, got, c.want)
-		}
+		assert.True(t, c.want == "" || got == c.want, "%s of %s: %q, want %q", c.code, c.number, got, c.want)
 	}
 }

@@ -19,6 +19,7 @@ import (
 	"github.com/unweaver/unweaver/internal/document"
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/testkit/documenttest"
+	"github.com/unweaver/unweaver/internal/testkit/musttest"
 )
 
 // outcome is what reading an object gave.
@@ -74,10 +75,9 @@ func consume(t *testing.T, name string, content io.Reader, limits document.Limit
 func check(t *testing.T, name string, out outcome, limits document.Limits) {
 	t.Helper()
 	assert.True(t, out.text <= limits.Text, "%s: %d bytes of text", name, out.text)
-	if utf8.RuneCountInString(out.title) > limits.Title || strings.ContainsFunc(out.title, unicode.IsControl) ||
-		!utf8.ValidString(out.title) {
-		t.Errorf("%s: title %.100q", name, out.title)
-	}
+	assert.True(t, utf8.RuneCountInString(out.title) <= limits.Title &&
+		!strings.ContainsFunc(out.title, unicode.IsControl) && utf8.ValidString(out.title), "%s: title %.100q", name,
+		out.title)
 }
 
 // validity reports whether what is written to it is UTF-8.
@@ -157,8 +157,7 @@ func TestPillsDoNoHarm(t *testing.T) {
 			require.NoError(t, err)
 			defer func() { _ = file.Close() }()
 			require.NoError(t, pill.Make(file))
-			_, err = file.Seek(0, io.SeekStart)
-			require.NoError(t, err)
+			require.NoError(t, musttest.Err(file.Seek(0, io.SeekStart)))
 			start, peak := time.Now(), watch()
 			out := consume(t, pill.Name, file, limits)
 			took, memory := time.Since(start), peak()

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"testing"
 	"testing/iotest"
@@ -13,14 +14,14 @@ import (
 
 	"github.com/unweaver/unweaver/internal/document"
 	"github.com/unweaver/unweaver/internal/fault"
+	"github.com/unweaver/unweaver/internal/testkit/documenttest"
 )
 
 func rowsOf(t *testing.T, content string, kind document.Kind) []document.Row {
 	t.Helper()
 	var out []document.Row
 	take := func(row document.Row) error { out = append(out, row); return nil }
-	err := document.StreamRows(strings.NewReader(content), kind, "f", document.DefaultLimits(), take)
-	require.NoError(t, err)
+	require.NoError(t, document.StreamRows(strings.NewReader(content), kind, "f", document.DefaultLimits(), take))
 	return out
 }
 
@@ -28,13 +29,11 @@ func TestRowsHaveStableIdentities(t *testing.T) {
 	a := rowsOf(t, `{"text":"x","n":1,"id":7}`+"\n"+`{"b":2,"a":"y"}`, document.JSONL)
 	b := rowsOf(t, "\n"+` {"id":7, "n":1, "text":"x"}`+"\r\n\n"+`{"a":"y","b":2}`+"\n", document.JSONL)
 	for i := range a {
-		if a[i].ID != b[i].ID || len(a[i].Canonical) != len(b[i].Canonical) {
-			t.Errorf("row %d depends on the order of its fields, or on blanks: %s %s", i, a[i].Canonical, b[i].Canonical)
-		}
+		assert.True(t, a[i].ID == b[i].ID && len(a[i].Canonical) == len(b[i].Canonical),
+			"row %d depends on the order of its fields, or on blanks: %s %s", i, a[i].Canonical, b[i].Canonical)
 	}
-	if a[0].ID != "7" || len(a[1].ID) != 64 || a[0].Line != 1 || a[1].Line != 2 || b[0].Line != 2 || b[1].Line != 4 {
-		t.Errorf("%+v %+v", a, b)
-	}
+	assert.True(t, a[0].ID == "7" && len(a[1].ID) == 64 && a[0].Line == 1 && a[1].Line == 2 && b[0].Line == 2 &&
+		b[1].Line == 4, "%+v %+v", a, b)
 }
 
 func TestWhichFieldIsTheId(t *testing.T) {
@@ -89,11 +88,9 @@ func TestABadRowIsOneRow(t *testing.T) {
 		document.JSONL: {`{"id":1}` + "\n{oops\n" + `{"id":3}`, 2},
 	} {
 		rows := rowsOf(t, c.content, kind)
-		if len(rows) != 3 || rows[0].Err != nil || rows[2].Err != nil || rows[2].ID != "3" ||
-			!fault.Is(rows[1].Err, fault.Unreadable) || rows[1].Line != c.line ||
-			!strings.Contains(rows[1].Err.Error(), fmt.Sprintf("f line %d", c.line)) {
-			t.Errorf("%s: %+v", kind, rows)
-		}
+		assert.True(t, len(rows) == 3 && rows[0].Err == nil && rows[2].Err == nil && rows[2].ID == "3" &&
+			fault.Is(rows[1].Err, fault.Unreadable) && rows[1].Line == c.line &&
+			strings.Contains(rows[1].Err.Error(), fmt.Sprintf("f line %d", c.line)), "%s: %+v", kind, rows)
 	}
 	for _, content := range []string{`[1]`, `"text"`, `null`, `{"id":1} {"id":2}`, `{"id":1},`} {
 		rows := rowsOf(t, content, document.JSONL)
@@ -122,9 +119,8 @@ func TestAListOfRecordsIsReadAsRows(t *testing.T) {
 		rows := 0
 		take := func(row document.Row) error { rows++; return row.Err }
 		err := document.StreamRows(strings.NewReader(content), document.JSON, "f", small, take)
-		if rows != c.rows || (err == nil) != (c.says == "") || err != nil && !strings.Contains(err.Error(), c.says) {
-			t.Errorf("%.40s: %d rows, %v", content, rows, err)
-		}
+		assert.True(t, rows == c.rows && (err == nil) == (c.says == "") &&
+			(err == nil || strings.Contains(err.Error(), c.says)), "%.40s: %d rows, %v", content, rows, err)
 	}
 }
 
@@ -159,9 +155,8 @@ func TestRowsEndWhereTheyAreToldTo(t *testing.T) {
 // Equal rows of two objects are distinguished by their object, equal ids in one object are for the reader to refuse.
 func TestEqualIdsKeepTheirLines(t *testing.T) {
 	rows := rowsOf(t, "id,text\n7,a\n8,\"two\nlines\"\n7,b\n", document.CSV)
-	if len(rows) != 3 || rows[0].ID != rows[2].ID || rows[0].Line != 2 || rows[1].Line != 3 || rows[2].Line != 5 {
-		t.Errorf("%+v", rows)
-	}
+	assert.True(t, len(rows) == 3 && rows[0].ID == rows[2].ID && rows[0].Line == 2 && rows[1].Line == 3 &&
+		rows[2].Line == 5, "%+v", rows)
 }
 
 // tableOf gives the rows of a table, each with its title and text, or with "!line" where something of it is wrong.
@@ -319,5 +314,119 @@ func TestNestedValuesOfJSONAreReadBehindTheirPath(t *testing.T) {
 	for _, content := range []string{`[1] 2`, `{"a":1,}`, `[1`, ``, `{"a":NaN}`} {
 		_, _, _, err := parse(content, document.JSON)
 		assert.True(t, fault.Is(err, fault.Unreadable), "%s: %v", content, err)
+	}
+}
+
+// dashedBelow returns the number of rows above each row of dashes of a text.
+func dashedBelow(text string) (out []int) {
+	for table := range strings.SplitSeq(text, "\n\n") {
+		if names, _, found := strings.Cut(table, "| --- |"); found {
+			out = append(out, strings.Count(names, "\n"))
+		}
+	}
+	return out
+}
+
+func TestRowsThatNameColumnsAreRecognizedByWhatTheyLookLike(t *testing.T) {
+	numbers := ";Oslo|12|2.5 %;Bergen|9|1 %;Hamar|7|3 %"
+	texts := ";Ada|Captain|Oslo;Eve|Cook|Bergen;Kay|Mate|Hamar"
+	for rows, want := range map[string][]int{
+		"Port|Ships|Share" + numbers:                     {1},
+		"Port|2025|2026" + numbers:                       {1},
+		"|31.12.2025|31.12.2026" + numbers:               {1},
+		"Report" + ";Port|Ships|Share" + numbers:         {2},
+		"|Ships|Ships;Port|Now|Share" + numbers:          {2},
+		"Name|Role|Home" + texts:                         nil, // a row as those below it, as far as their looks tell
+		"Port|Ships;Oslo|12;Bergen|9;Hamar|7":            nil, // a name and its value, perhaps
+		"Port|2025" + strings.Repeat("|x", 98) + numbers: {1},
+		"Port|2025" + strings.Repeat("|x", 99) + numbers: nil, // too many columns to be repeated
+		"Tromsø|3|4 %" + numbers:                         nil,
+		"Tromsø|n/a|4 %" + numbers:                       nil,
+		"Term|Meaning;Bow|Front;Aft|Back;Keel|Spine":     nil, // two columns of texts may be pairs
+		"Port|Ships|Share;Oslo|12|2.5 %":                 nil, // too few rows to tell
+		"a;b;c;d;Port|Ships|Share" + numbers:             {5},
+		"a;b;c;d;e;Port|Ships|Share" + numbers:           nil,
+		strings.Repeat("long ", 25) + "|Ships" + numbers: nil,
+	} {
+		cells := strings.NewReplacer("|", "<td>", ";", "<tr><td>").Replace(rows)
+		_, text, _, err := parse("<table><tr><td>"+cells+"</table>", document.HTML)
+		require.NoError(t, err)
+		assert.Equal(t, want, dashedBelow(text), text)
+	}
+}
+
+// A quadratic search would not end: it compares 5·10¹¹ cells.
+func TestNamesOfManyColumnsAreFoundInLinearTime(t *testing.T) {
+	row := slices.Repeat([]string{strings.Repeat("x", 500)}, 500_000)
+	assert.False(t, document.NamesColumns([][]string{row, slices.Clone(row), append(slices.Clone(row[1:]), "y")}))
+}
+
+func TestRowsThatADocumentMarksNameItsColumns(t *testing.T) {
+	for page, want := range map[string][]int{
+		"<thead><tr><td>A<td>B<tr><td>C<td>D</thead><tr><td>x<td>y": {2},
+		"<tr><td><th>A<th>B<tr><th>x<td>1<td>2":                     {1},
+		"<tr><td colspan=2>Title<tr><th>A<th>B<tr><td>x<td>y":       {2},
+		"<tr><th>A<th>B":                                                            nil, // nothing stands below
+		"<tr><th>A<td>x<tr><th>B<td>y":                                              nil,
+		strings.Repeat("<tr><th>A<th>B", 6) + "<tr><td>x<td>y":                      {6},
+		strings.Repeat("<tr><th>A<th>B", 7) + "<tr><td>x<td>y":                      nil, // passages repeat six
+		"<tr><td>x<td>y<tr><th>A<th>B<tr><td>x<td>y":                                nil,
+		strings.Repeat("<tr><th>A<th>B", 20) + "<tr><td>x<td>y":                     nil,
+		"<tr><th>A<th>B" + strings.Repeat("<tr><td>x<td>y", 40):                     {1},
+		"<tr hidden><th>A<th>B<tr><td>x<td>y</table><table><tr><th>A<th>B<tr><td>x": {1},
+	} {
+		_, text, _, err := parse("<table>"+page+"</table>", document.HTML)
+		assert.NoError(t, err)
+		assert.Equal(t, want, dashedBelow(text), page)
+	}
+	row := func(mark string, cells ...string) string {
+		out := "<w:tr><w:trPr>" + mark + "</w:trPr>"
+		for _, cell := range cells {
+			out += "<w:tc>" + p(run(cell)) + "</w:tc>"
+		}
+		return out + "</w:tr>"
+	}
+	table := row("<w:tblHeader/>", "A", "B") + row(`<w:tblHeader w:val="0"/>`, "x", "y")
+	_, text, _ := office(t, document.DOCX, false, body("<w:tbl>"+table+"</w:tbl>"+p(run("then"))+"<w:tbl>"+table+table+"</w:tbl>"))
+	assert.Equal(t, "| A | B | / | --- | --- | / | x | y | / then / | A | B | / | --- | --- | / | x | y | / | A | B | / | x | y |", text)
+	inner := "<w:tbl>" + row(`<w:tblHeader w:val="0"/>`, "in") + "</w:tbl>"
+	_, text, _ = office(t, document.DOCX, false, rels("word/document.xml", "c", "aFChunk", "c.txt"),
+		body("<w:tbl>"+row("<w:tblHeader/>", "A", "B "+inner)+row("", "x", "y")+`<w:altChunk r:id="c"/>`+row("", "z", "0")+"</w:tbl>"),
+		part{Name: "word/c.txt", Content: "Beside."})
+	assert.Equal(t, "| A | B in | / | --- | --- | / | x | y | / Beside. / | z | 0 |", text)
+}
+
+// A sheet may hold several tables, with empty rows between and within them.
+func TestTablesOfASheetHaveTheirNames(t *testing.T) {
+	rows := func(first int, values ...string) (out string) {
+		for i, row := range values {
+			cells := strings.ReplaceAll(row, "|", `</t></is></c><c t="inlineStr"><is><t>`)
+			out += fmt.Sprintf(`<row r="%d"><c t="inlineStr"><is><t>%s</t></is></c></row>`, first+i, cells)
+		}
+		return out
+	}
+	numbers := []string{"Port|Ships", "Oslo|12", "Bergen|9", "Hamar|7"}
+	const named, ports = "| A | B |\n| --- | --- |\n| x | y |", "| Port | Ships |\n| --- | --- |\n| Oslo | 12 |\n| Bergen | 9 |\n| Hamar | 7 |"
+	for sheet, want := range map[string]string{
+		`<pane ySplit="3" state="frozen"/>` + rows(1, "Fleet") + rows(3, "A|B", "x|y"): "| Fleet |\n" + named,
+		`<pane ySplit="1" state="split"/>` + rows(1, "A|B", "x|y"):                     "| A | B |\n| x | y |",
+		rows(2, "A|B", "x|y") + `<autoFilter ref="A2:B3"/>`:                            named,
+		rows(9, "A|B", "x|y"):                                            named, // by the table at A9
+		rows(1, "To|May") + rows(3, numbers...):                          "| To | May |\n\n" + ports,
+		rows(1, "Fleet") + rows(3, numbers[0]) + rows(5, numbers[1:]...): "| Fleet |\n\n" + ports,
+		rows(1, numbers...) + rows(6, "Sum|28"):                          ports + "\n| Sum | 28 |",
+		rows(1, "Name|Role|Home") + rows(3, "Ada|Mate|Oslo", "Eve|Cook|Moss", "Kay|Boy|Hof", "Liv|Help|Ski"): "" +
+			"| Name | Role | Home |\n| --- | --- | --- |\n| Ada | Mate | Oslo |\n| Eve | Cook | Moss |\n| Kay | Boy | Hof |\n| Liv | Help | Ski |",
+		rows(1, "Ada|Mate|Oslo", "Eve|Cook|Oslo", "Kay|Mate|Hof", "Liv|Help|Ski"):// two values of the first are a row's
+		"| Ada | Mate | Oslo |\n| Eve | Cook | Oslo |\n| Kay | Mate | Hof |\n| Liv | Help | Ski |",
+		rows(1, numbers...) + rows(6, numbers...): ports + "\n\n" + ports,
+	} {
+		doc, text, err := readWhole(documenttest.Zip(
+			part{Name: "xl/workbook.xml", Content: `<w><sheet name="S" r:id="a"/></w>`}, rels("xl/workbook.xml", "a", "worksheet", "s.xml"),
+			part{Name: "xl/s.xml", Content: "<w>" + sheet + "</w>"}, rels("xl/s.xml", "a", "table", "t.xml", "b", "table", "u.xml"),
+			part{Name: "xl/t.xml", Content: `<table ref="A9:B10"/>`}, part{Name: "xl/u.xml", Content: `<table`},
+		), document.XLSX, "a.xlsx", document.DefaultLimits())
+		assert.True(t, err == nil && doc.Missing == "", "%v, %s: a damaged part of a table has no text", err, doc.Missing)
+		assert.Equal(t, "# S\n\n"+want, text)
 	}
 }

@@ -39,8 +39,7 @@ func declared(t *testing.T) map[string]fault.Code {
 			return true
 		}
 		for i, name := range spec.Names {
-			text, err := strconv.Unquote(spec.Values[i].(*ast.BasicLit).Value)
-			require.NoError(t, err)
+			text := musttest.Get(strconv.Unquote(spec.Values[i].(*ast.BasicLit).Value))(t)
 			codes[name.Name] = fault.Code(text)
 		}
 		return true

@@ -74,8 +74,7 @@ func TestAliasesMakeOneClassOfNames(t *testing.T) {
 		s.aliased(t, step.file)
 		restart(s)
 		night := s.night(t).manifest
-		reasons := fmt.Sprint(s.report(t).Reasons)
-		assert.Contains(t, reasons, step.changed, "step %d: the reasons", n)
+		assert.Contains(t, fmt.Sprint(s.report(t).Reasons), step.changed, "step %d: the reasons", n)
 		paid := sold.since(before)
 		assert.True(t, paid["extract"] <= 0, "step %d: %d extractions were paid for", n, paid["extract"])
 		want := s.fromNothingAliased(t, step.file)
@@ -236,8 +235,7 @@ func TestAModelDecidesPairsOfNamesAndNightsAskForNewOnes(t *testing.T) {
 		made.Counts["different"] == made.Counts["asked"]-1 && first.Hashes == plain.Hashes, "%+v", made)
 	all, twice := bill.calls()
 	assert.True(t, int64(all) == made.Counts["asked"] && twice == 0, "%d calls of %+v", all, made.Counts)
-	planned := s.night(t).planned
-	assert.True(t, planned.Unchanged, "the same is made again")
+	assert.True(t, s.night(t).planned.Unchanged, "the same is made again")
 	before, _ := bill.calls()
 	s.write(t, map[string]string{"b.md": "# Quay\n\nThe quay of Lake Verin was paid by Nora Zell. Norazell was born in Bern.\n"})
 	s.remove(t, "place-003.md")

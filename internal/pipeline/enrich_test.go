@@ -97,8 +97,7 @@ func TestAChangeOfAMemorysSettingsMakesWhatItCostsAndNoMore(t *testing.T) {
 	first := s.current(t)
 	night := func(want ...string) *core.Manifest {
 		enrich.SetSettings(&s.spec, gem.Name, set, gem.Settings{})
-		planned := s.night(t).planned
-		require.Equal(t, len(want) == 0, planned.Unchanged, "unchanged")
+		require.Equal(t, len(want) == 0, s.night(t).planned.Unchanged, "unchanged")
 		current := s.current(t)
 		if len(want) == 0 {
 			return current

@@ -40,11 +40,13 @@ import (
 
 // steady gives a site models whose vectors do not depend on what else is in the corpus, so that a night can be compared
 // with a build from nothing.
-func steady(s *site) {
+func steady(s *site) { steadyBy(s, builtin.Chat{}) }
+
+func steadyBy(s *site, chat model.Chat) {
 	s.spec.Embedding.Dimension = 8
 	s.Models = func(core.Spec, model.Meter) (model.Set, error) {
 		embedder := &stagetest.Embedder{Dim: 8, Free: true}
-		return model.Set{Chat: builtin.Chat{}, Classes: embedder, Chunks: embedder}, nil
+		return model.Set{Chat: chat, Classes: embedder, Chunks: embedder}, nil
 	}
 }
 
@@ -231,10 +233,9 @@ func wholeVectors(t *testing.T, s *site, manifest *core.Manifest) (classes, chun
 
 func sameGeneration(t *testing.T, night int, got, want *core.Manifest) {
 	t.Helper()
-	if got.Hashes != want.Hashes {
-		t.Fatalf("night %d: content %v, text %v, vector %v", night, got.Hashes.Content == want.Hashes.Content,
-			got.Hashes.Text == want.Hashes.Text, got.Hashes.Vector == want.Hashes.Vector)
-	}
+	require.True(t, got.Hashes == want.Hashes, "night %d: content %v, text %v, vector %v", night,
+		got.Hashes.Content == want.Hashes.Content, got.Hashes.Text == want.Hashes.Text,
+		got.Hashes.Vector == want.Hashes.Vector)
 	require.True(t, got.Counts == want.Counts, "night %d:\n%+v\nwant\n%+v", night, got.Counts, want.Counts)
 }
 
@@ -457,11 +458,9 @@ func (p *plainIndex) sameClasses(t *testing.T, generation *retrieve.Generation) 
 		for _, number := range table.Graph.ChunksOf(uint32(place)) {
 			got = append(got, int(number))
 		}
-		if table.ClassID(uint32(place)) != want.id || !slices.Equal(got, chunks) ||
-			table.Mentions(uint32(place)) != int64(mentions) {
-			t.Fatalf("class %d, %s: chunks %v and %d mentions, want %v and %d", place, want.name, got,
-				table.Mentions(uint32(place)), chunks, mentions)
-		}
+		require.True(t, table.ClassID(uint32(place)) == want.id && slices.Equal(got, chunks) &&
+			table.Mentions(uint32(place)) == int64(mentions), "class %d, %s: chunks %v and %d mentions, want %v and %d", place,
+			want.name, got, table.Mentions(uint32(place)), chunks, mentions)
 	}
 	order := func(compare func(a, b plainClass) int) (out []core.ID) {
 		for _, class := range slices.SortedStableFunc(slices.Values(p.classes), compare) {
@@ -517,10 +516,9 @@ func (p *plainIndex) sameBest(t *testing.T, asked string, got []scored, score fu
 	for _, chunk := range p.chunks {
 		want := score(chunk)
 		have, answers := found[fmt.Sprintf("%s %s", chunk.document, chunk.id)]
-		if answers && math.Abs(have-want) > near || !answers && want > least+near {
-			t.Fatalf("%s: %s of %s has %g, it answers with %g (%v), the least with %g", asked, chunk.id, chunk.document,
-				want, have, answers, least)
-		}
+		require.True(t, (!answers || math.Abs(have-want) <= near) && (answers || want <= least+near),
+			"%s: %s of %s has %g, it answers with %g (%v), the least with %g", asked, chunk.id, chunk.document, want, have,
+			answers, least)
 	}
 }
 

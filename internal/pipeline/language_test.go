@@ -100,8 +100,7 @@ func TestAnotherLanguageCountsFromTheNextGenerationOn(t *testing.T) {
 	assert.Equal(t, []string{"bruecke.md"}, worded(t, s, "Entscheidungen"), "German finds")
 	s.difference(t, first.Generation, second.Generation)
 	restart(s)
-	again := s.night(t)
-	assert.True(t, again.planned.Unchanged, "the night after is not unchanged: %v", s.report(t).Reasons)
+	assert.True(t, s.night(t).planned.Unchanged, "the night after is not unchanged: %v", s.report(t).Reasons)
 	must(s.act(t, "rollback", first.Generation))(t)
 	assert.Empty(t, worded(t, s, "Häuser"), "after a rollback English finds")
 	assert.Equal(t, []string{"haus.md"}, worded(t, s, "Haus"), "after a rollback English finds")
@@ -130,14 +129,12 @@ func TestTheLanguageOfTheCorpusIsFoundOnceAndKept(t *testing.T) {
 	must(blob.Write(t.Context(), s.Artifacts, s.index().SpecKey(first.Spec), []byte("{}"), blob.Cond{}))(t)
 	restart(s)
 	s.night(t)
-	again := must(s.index().Spec(t.Context(), first.Spec))(t)
-	assert.Equal(t, spec, again)
+	assert.Equal(t, spec, must(s.index().Spec(t.Context(), first.Spec))(t))
 	for i := range 9 {
 		s.write(t, map[string]string{fmt.Sprintf("en%d.md", i): "It is the one that was not in the house, and it is the last of them.\n"})
 	}
 	restart(s)
-	second := s.night(t)
-	assert.Equal(t, first.Made, second.manifest.Made)
+	assert.Equal(t, first.Made, s.night(t).manifest.Made)
 	assert.Empty(t, s.report(t).Reasons)
 }
 
@@ -149,7 +146,6 @@ func TestNightsOfAShareComeToWhatABuildFromNothingComesTo(t *testing.T) {
 	spared := int64(0)
 	h := &history{site: newSite(t, nil), random: rand.New(rand.NewPCG(5, 1)), files: map[string]string{}}
 	sharing := func(s *site) {
-		steady(s)
 		chat := &stagetest.Chat{Free: true, Answer: func(call model.Call) (model.Reply, error) {
 			if call.Task != model.Extract {
 				return builtin.Chat{}.Complete(t.Context(), call)
@@ -164,10 +160,7 @@ func TestNightsOfAShareComeToWhatABuildFromNothingComesTo(t *testing.T) {
 			}})
 			return model.Reply{Text: string(raw)}, err
 		}}
-		s.Models = func(core.Spec, model.Meter) (model.Set, error) {
-			embedder := &stagetest.Embedder{Dim: 8, Free: true}
-			return model.Set{Chat: chat, Classes: embedder, Chunks: embedder}, nil
-		}
+		steadyBy(s, chat)
 	}
 	sharing(h.site)
 	h.spec.Gate.MaxRemoved, h.spec.Chunking.MaxTokens, h.shard = 1, 200, 7

@@ -3,6 +3,7 @@ package api_test
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"fmt"
 	"io"
 	"io/fs"
@@ -15,6 +16,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -23,9 +25,14 @@ import (
 	"github.com/unweaver/unweaver/internal/artifact"
 	"github.com/unweaver/unweaver/internal/config"
 	"github.com/unweaver/unweaver/internal/control"
+	"github.com/unweaver/unweaver/internal/control/desk"
 	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/fault"
+	"github.com/unweaver/unweaver/internal/pipeline/run"
+	"github.com/unweaver/unweaver/internal/pipeline/runlog"
 	"github.com/unweaver/unweaver/internal/store/blob"
+	"github.com/unweaver/unweaver/internal/store/blob/dir"
+	"github.com/unweaver/unweaver/internal/testkit/controltest"
 	"github.com/unweaver/unweaver/query-api/api"
 )
 
@@ -61,27 +68,27 @@ func TestAnIndexIsBuiltSteeredAndServedOverHTTP(t *testing.T) {
 		{"PUT", "/schedule", object{"cron": "61 * * * *"}, 422, "invalid_parameter", ""},
 		{"PUT", "/schedule", object{"cron": "0 2 * * *", "timezone": "Europe/Oslo"}, 200, "",
 			"schedule sample 0 2 * * * Europe/Oslo"},
-		{"DELETE", "/schedule", nil, 204, "", "delete nights sample"},
+		{"DELETE", "/schedule", nil, 204, "", "schedule-delete sample"},
 		{"PUT", "/schedule", object{"cron": "@daily", "paused": true}, 200, "", "schedule sample @daily UTC"},
 		{"GET", "/schedule", nil, 200, "", ""},
 		{"PUT", "/schedule", object{"cron": "@daily", "paused": false}, 200, "", "schedule sample @daily UTC"},
-		{"PUT", "/schedule", object{"paused": true, "note": "move"}, 200, "", "pause nights sample move"},
+		{"PUT", "/schedule", object{"paused": true, "note": "move"}, 200, "", "schedule-pause sample move"},
 		{"PUT", "/schedule", object{"cron": "@daily", "paused": false}, 200, "", "schedule sample @daily UTC"},
 		{"GET", "/schedule", nil, 200, "", ""},
-		{"POST", "/schedule/trigger", nil, 202, "", "trigger sample"},
-		{"DELETE", "/schedule", nil, 204, "", "delete nights sample"},
+		{"POST", "/schedule/trigger", nil, 202, "", "schedule-trigger sample"},
+		{"DELETE", "/schedule", nil, 204, "", "schedule-delete sample"},
 		{"POST", "/generations/g2/publish", object{"reason": "checked"}, 200, "", "publish sample g2 "},
 		{"POST", "/generations/g1/publish", nil, 200, "", "rollback sample g1 "},
 		{"POST", "/generations/g1/discard", nil, 409, "usage", "discard sample g1 "},
 		{"PUT", "/generations/g1/tags/before-move", nil, 200, "", "tag sample g1 before-move"},
 		{"DELETE", "/generations/g1/tags/Before", nil, 422, "invalid_parameter", ""},
 		{"DELETE", "/generations/g1/tags/before-move", nil, 200, "", "untag sample g1 before-move"},
-		{"GET", "/dead-letters", nil, 200, "", "letters sample"},
+		{"GET", "/dead-letters", nil, 200, "", "dead-letters sample"},
 		{"POST", "/dead-letters/retry", nil, 204, "", "retry sample"},
 		{"POST", "/dead-letters/retry", object{"chunks": []string{letter}}, 202, "", "retry sample " + letter},
 		{"POST", "/dead-letters/retry", object{"chunks": []string{"x"}}, 422, "invalid_parameter", ""},
 		{"POST", "/dead-letters/discard", object{"chunks": []string{letter}, "why": "numbers"}, 204, "",
-			"discard letters sample " + letter + " numbers"},
+			"discard sample [" + letter + "] numbers"},
 		{"POST", "/dead-letters/discard", object{"chunks": []string{"x"}}, 422, "invalid_parameter", ""},
 		{"POST", "/dead-letters/discard", nil, 422, "invalid_parameter", ""},
 		{"POST", "/branches/sample-large/promote", nil, 200, "", "promote sample-large  sample"},
@@ -303,4 +310,231 @@ func TestThePythonClientBuildsAsksAndRetrieves(t *testing.T) {
 	out, err := command.CombinedOutput()
 	require.True(t, err == nil, "%v\n%s", err, out)
 	t.Logf("%s", out)
+}
+
+// ownerToken is what the owner of a data directory shows.
+const ownerToken = "the-token-of-dev-json"
+
+// folders opens every corpus as the folder that it is.
+type folders struct{}
+
+func (folders) OpenCorpus(_ context.Context, uri string) (blob.Store, error) {
+	return dir.OpenCorpus(uri)
+}
+func (folders) GrantCorpora(string, bool) error { return nil }
+
+// operated is a server with control, whose owner asks.
+type operated struct {
+	*fixture
+	control *controltest.Fake
+	corpus  string // folder of the index sample
+	desk    *desk.Desk
+}
+
+// operate serves the sample with control and a corpus; edit may change the configuration.
+func operate(t testing.TB, edit func(*fixture, *api.Config)) *operated {
+	t.Helper()
+	o := &operated{control: &controltest.Fake{Runs: map[string]control.Status{}}, corpus: t.TempDir()}
+	o.control.Letters = []core.Letter{{Chunk: strings.Repeat("a", 32), Kind: core.LetterContent}}
+	o.control.Branches = []core.Branch{{Name: "sample-large", Base: "sample"}}
+	o.control.Kept = []artifact.Generation{
+		{Generation: "g1", State: "current"}, {Generation: "g2", State: core.GenerationHeld},
+	}
+	o.control.Triggered.Index = "sample"
+	require.NoError(t, os.WriteFile(filepath.Join(o.corpus, "old.txt"), []byte("old"), 0o600))
+	cfg := must(config.Load(config.Source{Set: []string{"indexes.sample.corpus=" + o.corpus}}))(t)
+	o.fixture = serve(t, func(f *fixture, c *api.Config) {
+		f.token, c.Policy.Token = ownerToken, ownerToken
+		o.desk = &desk.Desk{
+			Connect: func(context.Context) (control.Control, error) { return o.control, nil },
+			Config:  cfg, Artifacts: f.store, Corpora: folders{}, MostBytes: 1 << 20,
+		}
+		if c.Desk = o.desk; edit != nil {
+			edit(f, c)
+		}
+	})
+	return o
+}
+
+// report leaves the report of a run.
+func (f *fixture) report(generation string, report core.Report) {
+	report.Index, report.Generation, report.Run = "sample", generation, "sample/"+generation
+	key := f.built.Index.GenerationKey(generation, "report.json")
+	must(blob.WriteJSON(f.t.Context(), f.stores.Blobs, key, report, blob.Cond{}))(f.t)
+}
+
+// state leaves what the processes of a run that goes on write.
+func (f *fixture) state(generation string, state core.RunState) {
+	work := "sample/" + generation
+	state.Report.Index, state.Report.Generation, state.Report.Run = "sample", generation, work
+	raw, err := json.Marshal(state)
+	if err == nil {
+		err = f.runs.SetState(f.t.Context(), work, raw)
+	}
+	if err == nil {
+		err = f.runs.SetState(f.t.Context(), "latest:sample", []byte(work))
+	}
+	require.NoError(f.t, err)
+}
+
+// Of an index whose first build goes on a question says how that is followed.
+func TestAnIndexThatIsBeingBuiltIsNotCalledUnknown(t *testing.T) {
+	f := serve(t, nil)
+	for _, status := range []string{core.StatusRunning, core.StatusFailed} {
+		raw, err := json.Marshal(core.RunState{Report: core.Report{Run: "young/n1", Status: status}})
+		if err == nil {
+			err = f.runs.SetState(t.Context(), "young/n1", raw)
+		}
+		if err == nil {
+			err = f.runs.SetState(t.Context(), "latest:young", []byte("young/n1"))
+		}
+		require.NoError(t, err)
+		want := "GET /v1/indexes"
+		if status == core.StatusRunning {
+			want = "unweaver status young --watch"
+		}
+		code, body, _ := f.do("POST", "/v1/indexes/young/query", object{"query": "Who?"})
+		assert.True(t, code == 404 && body["code"] == "unknown_index" &&
+			strings.Contains(fmt.Sprint(body["hint"]), want), "%s: %d %v", status, code, body)
+	}
+}
+
+func TestRunsAreListedNewestFirstAndPaged(t *testing.T) {
+	f := serve(t, nil)
+	f.ask(fram)
+	night := func(n int) time.Time { return time.Date(2026, time.March, n, 3, 0, 0, 0, time.UTC) }
+	for n := 1; n <= 5; n++ {
+		f.report(fmt.Sprint("n", n), core.Report{Status: core.StatusCompleted, Started: night(n), Cost: float64(n)})
+	}
+	key := f.built.Index.GenerationKey("torn", "report.json") // listed by when it was written
+	must(blob.Write(t.Context(), f.stores.Blobs, key, []byte("{"), blob.Cond{}))(t)
+	f.state("n6", core.RunState{Report: core.Report{Status: core.StatusRunning, Started: night(6)}})
+	for _, limit := range []int{1, 2, 3, 100} {
+		got, _ := f.pages("/v1/indexes/sample/runs", "generation", limit)
+		assert.Equal(t, "torn n6 n5 n4 n3 n2 n1", strings.Join(got, " "), "limit %d", limit)
+		got, _ = f.pages("/v1/indexes/sample/runs", "status", limit)
+		assert.Equal(t, []string{"damaged", "running", "completed"}, got[:3])
+	}
+}
+
+func TestARunTellsItsProgressWhileItGoesOnAndItsReportAfterwards(t *testing.T) {
+	f := serve(t, nil)
+	f.ask(fram)
+	f.state("n1", core.RunState{
+		Stage: "extract", Total: 10, StageAt: time.Now(),
+		Report: core.Report{Status: core.StatusRunning, Started: time.Now(), Documents: 4},
+	})
+	work := f.get("/v1/indexes/sample/runs/n1")
+	for _, name := range []string{"sample/n1", "sample%2Fn1"} { // as a list names it
+		code, out, _ := f.do("GET", "/v1/indexes/sample/runs/"+name, nil)
+		assert.True(t, code == 200 && out["run"] == "sample/n1", "%s: %d %v", name, code, out)
+	}
+	assert.True(t, work["status"] == "running" && work["stage"] == "extract" && work["documents"] == 4.0 &&
+		work["stages"].([]any)[0].(object)["total"] == 10.0, "%v", work)
+	assert.NotContains(t, work, "next")
+	f.report("n2", core.Report{Status: core.StatusHeld, Reason: "mass_deletion"})
+	assert.Contains(t, fmt.Sprint(f.get("/v1/indexes/sample/runs/n2")["next"]), "unweaver index [CORPUS]")
+	f.report("n1", core.Report{Status: core.StatusErrors, Problems: []core.Problem{{Code: "unreadable_document"}}})
+	f.state("n1", core.RunState{Report: core.Report{Status: core.StatusErrors}})
+	work = f.get("/v1/indexes/sample/runs/n1")
+	assert.True(t, work["status"] == "completed_with_errors" && work["overall"] == 1.0 &&
+		len(work["problems"].([]any)) == 1, "%v", work)
+}
+
+func TestARunThatGoesOnIsWhatStatusPrints(t *testing.T) {
+	f := serve(t, nil)
+	f.ask(fram)
+	now := time.Now()
+	f.state("n1", core.RunState{
+		Stage: "extract", Total: 100, StageAt: now.Add(-time.Minute), RunID: "1",
+		Report: core.Report{Status: core.StatusRunning, Started: now.Add(-time.Minute), RunID: "1"},
+	})
+	account := must(json.Marshal(run.Account{
+		Done: map[string]int64{"extract": 30}, Worked: map[string]float64{"extract": 60}, Moved: now,
+		Lately: map[string]run.Lately{"extract": {Done: 30, Seconds: 60}},
+	}))(t)
+	require.NoError(t, f.runs.SetAccount(t.Context(), "sample/n1", "worker", account))
+	problem := []byte(`{"code":"model_unavailable","object":"chat"}`)
+	require.NoError(t, f.runs.SetProblem(t.Context(), "sample/n1", "unit", problem))
+	work := f.get("/v1/indexes/sample/runs/n1")
+	assert.True(t, work["eta_seconds"].(float64) >= 130 && len(work["problems"].([]any)) == 1, "%v", work)
+	want := must(runlog.Source{Artifacts: f.store, Runs: f.runs}.Read(t.Context(), "sample", "n1"))(t)
+	var printed object
+	require.NoError(t, json.Unmarshal(must(json.Marshal(want))(t), &printed))
+	for _, moment := range []string{"seconds", "eta_seconds", "overall", "rate", "stages"} { // they go on
+		delete(printed, moment)
+		delete(work, moment)
+	}
+	assert.Equal(t, printed, work, "over HTTP")
+}
+
+func TestARunThatIsNotThereIsToldFromOneThatCannotBeRead(t *testing.T) {
+	f := serve(t, nil)
+	f.ask(fram)
+	key := f.built.Index.GenerationKey("torn", "report.json")
+	must(blob.Write(t.Context(), f.stores.Blobs, key, []byte("{"), blob.Cond{}))(t)
+	tell := func(work string, status int, code fault.Code) {
+		t.Helper()
+		got, out, _ := f.do("GET", "/v1/indexes/sample/runs/"+work, nil)
+		assert.True(t, got == status && out["code"] == string(code), "%s: %d %v", work, got, out)
+	}
+	tell("none", 404, fault.RunNotFound)
+	tell("No%20Name", 404, fault.RunNotFound)
+	tell("torn", 503, fault.SegmentDamage)
+	f.store.fail("", fault.StoreDown.At("read", "artifacts").Because("it is away"))
+	tell("n1", 503, fault.StoreDown)
+}
+
+// Runs tell paths and causes of the inside: they are the operator's.
+func TestRunsNeedAKeyThatOperates(t *testing.T) {
+	l := lock(t, nil)
+	l.report("n1", core.Report{Status: core.StatusCompleted})
+	query, operate := l.key(access.Request{Scope: access.Query}), l.key(access.Request{Scope: access.Operate})
+	other := l.key(access.Request{Scope: access.Operate, Index: "other-*"})
+	for _, path := range []string{"/v1/indexes/sample/runs", "/v1/indexes/sample/runs/n1"} {
+		for text, want := range map[string]int{query.Text: 403, operate.Text: 200, other.Text: 404} {
+			got := l.send("GET", path, "", bearer(text)...)
+			assert.True(t, got.Code == want, "%s: %d, want %d: %s", path, got.Code, want, got.Body)
+		}
+	}
+}
+
+func TestTrendsAreOneReadOfTheLastNights(t *testing.T) {
+	f := serve(t, nil)
+	f.ask(fram)
+	var kept core.Nights
+	for n := 1; n <= 5; n++ {
+		kept.Add(core.Night{
+			Run: fmt.Sprint("sample/n", n), Status: core.StatusCompleted, Cost: float64(n), Published: true,
+			Started: time.Date(2026, time.March, n, 3, 0, 0, 0, time.UTC),
+		})
+	}
+	must(blob.WriteJSON(t.Context(), f.stores.Blobs, f.built.Index.NightsKey(), kept, blob.Cond{}))(t)
+	trends := f.get("/v1/indexes/sample/trends?nights=4")
+	totals, nights := trends["totals"].(object), trends["nights"].([]any)
+	assert.True(t, len(nights) == 4 && nights[0].(object)["run"] == "sample/n2" && totals["cost"] == 14.0 &&
+		totals["published"] == 4.0 && nights[0].(object)["planned"] == nil, "%v", trends)
+	for path, status := range map[string]int{
+		"/v1/indexes/sample/trends?nights=0": 422,
+		"/v1/indexes/never/trends":           404,
+		"/v1/indexes/..a/trends":             404,
+	} {
+		assert.Equal(t, status, f.send("GET", path, "").Code, "%s", path)
+	}
+}
+
+func TestTheReportOfARunHasNoHoldOnItsOrigin(t *testing.T) {
+	f := serve(t, nil)
+	f.ask(fram)
+	f.report("n1", core.Report{
+		Status: core.StatusErrors, Problems: []core.Problem{{Code: "encrypted_document", Object: "<script>x</script>.pdf"}},
+	})
+	got := f.send("GET", "/v1/indexes/sample/runs/n1/report", "")
+	header := got.Header()
+	policy := header.Get("Content-Security-Policy")
+	assert.True(t, got.Code == 200 && strings.HasPrefix(header.Get("Content-Type"), "text/markdown") &&
+		strings.Contains(policy, "sandbox") && strings.Contains(policy, "default-src 'none'") &&
+		header.Get("X-Content-Type-Options") == "nosniff", "%d %v", got.Code, header)
+	assert.Contains(t, got.Body.String(), `| \<script\>x\</script\>.pdf |`)
+	assert.Equal(t, 404, f.send("GET", "/v1/indexes/sample/runs/none/report", "").Code)
 }

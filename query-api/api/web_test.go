@@ -26,6 +26,7 @@ import (
 	"github.com/unweaver/unweaver/internal/methods"
 	"github.com/unweaver/unweaver/internal/retrieve"
 	"github.com/unweaver/unweaver/internal/store/blob"
+	"github.com/unweaver/unweaver/internal/testkit/musttest"
 	"github.com/unweaver/unweaver/internal/testkit/retrievetest"
 	"github.com/unweaver/unweaver/query-api/api"
 )
@@ -287,8 +288,7 @@ func TestBeyondLoopbackNobodyIsServedWithoutAKey(t *testing.T) {
 		t.Skip(err)
 	}
 	defer func() { _ = listener.Close() }()
-	err = f.server.Serve(listener)
-	assert.True(t, fault.Is(err, fault.BadConfig), "a server that asks for no key serves the net: %v", err)
+	musttest.Code(t, f.server.Serve(listener), fault.BadConfig, "a server that asks for no key serves the net")
 }
 
 // ponder is a method whose work is heavy and goes on until its context ends.

@@ -117,11 +117,14 @@ func TestFilesOfTheConfigurationAreSentAsTheyAreNow(t *testing.T) {
 		for _, question := range []string{"Who?", "Where?"} {
 			line := fmt.Sprintf("{%q: %q, %q: [%q]}", "question", question, "documents", "a.md")
 			require.NoError(t, os.WriteFile(probes, []byte(line), 0o600))
-			c := &fakeControl{purging: purgeOf(), statuses: []control.Status{finished(core.StatusCompleted)}}
+			c := &fakeControl{Purging: purgeOf(), Statuses: []control.Status{finished(core.StatusCompleted)}}
 			got := run(t, c, append(strings.Fields(command), "--config", settings)...)
-			sent, gate := c.sent, c.gate
-			if len(c.request.Probes) > 0 {
-				sent, gate = c.request.Files, c.request.Spec.Gate
+			applied := last[control.ScheduleRequest](c)
+			sent, gate := applied.Files, applied.Spec.Gate
+			if build := last[control.IndexRequest](c); len(build.Probes) > 0 {
+				sent, gate = build.Files, build.Spec.Gate
+			} else if purge := last[control.PurgeRequest](c); purge.Gate != nil {
+				sent, gate = purge.Files, *purge.Gate
 			}
 			assert.True(t, got.exit == 0 && string(sent.Probes) == line && strings.HasPrefix(gate.Probes, core.SentFile),
 				"%s: %+v, sent %q as %q", command, got, sent.Probes, gate.Probes)
@@ -132,7 +135,7 @@ func TestFilesOfTheConfigurationAreSentAsTheyAreNow(t *testing.T) {
 	}
 	for _, command := range []string{"schedule apply", "purge docs a.md --yes", "config validate"} {
 		require.NoError(t, os.WriteFile(probes, []byte("{}"), 0o600))
-		got := run(t, &fakeControl{purging: purgeOf()}, append(strings.Fields(command), "--config", settings)...)
+		got := run(t, &fakeControl{Purging: purgeOf()}, append(strings.Fields(command), "--config", settings)...)
 		assert.True(t, got.exit != 0 && strings.Contains(got.err, probes), "%s with a bad file: %+v", command, got)
 	}
 }
@@ -312,9 +315,8 @@ func TestAnIndexMayStandInFrontOfTheArguments(t *testing.T) {
 		"rollback docs g1", "rollback docs/g1", "rollback g1 --index docs", "rollback --index docs g1",
 	} {
 		c := &fakeControl{}
-		if got := run(t, c, strings.Fields(args)...); got.exit != 0 || c.move.Index != "docs" || c.move.Generation != "g1" {
-			t.Errorf("%s: %+v, %+v", args, got, c.move)
-		}
+		got, move := run(t, c, strings.Fields(args)...), last[control.MoveRequest](c)
+		assert.True(t, got.exit == 0 && move.Index == "docs" && move.Generation == "g1", "%s: %+v, %+v", args, got, move)
 	}
 	asked := &queries{bodies: []string{`{"index":"docs","chunks":[]}`}}
 	server := httptest.NewServer(asked)

@@ -42,8 +42,7 @@ func served(t *testing.T, c control.Control) string {
 }
 
 func writeDev(t *testing.T, dir string, dev stack.Dev) {
-	raw := musttest.Get(json.Marshal(dev))(t)
-	require.NoError(t, os.WriteFile(filepath.Join(dir, "dev.json"), raw, 0o600))
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "dev.json"), musttest.Get(json.Marshal(dev))(t), 0o600))
 }
 
 func TestACommandAttachesToTheStackOfItsDataDirectory(t *testing.T) {
@@ -52,10 +51,11 @@ func TestACommandAttachesToTheStackOfItsDataDirectory(t *testing.T) {
 	fake := &fakeControl{}
 	writeDev(t, data, stack.Dev{HTTP: served(t, fake), PID: os.Getpid(), Token: token})
 	got := in(t, nil, nil, "resume", "docs", "--budget-calls", "7", "--data-dir", data)
-	assert.True(t, got.exit == cli.ExitDone && len(fake.asked) == 1 && fake.budget != nil && fake.budget.Calls == 7,
-		"%+v, asked %v, budget %+v", got, fake.asked, fake.budget)
+	assert.True(t, got.exit == cli.ExitDone && len(fake.Asked) == 1, "%+v, asked %v", got, fake.Asked)
+	assert.Equal(t, &core.Budget{Calls: 7}, last[*core.Budget](fake))
 	got = in(t, nil, []string{"UNWEAVER_DATA_DIR=" + data}, "resume", "docs")
-	assert.True(t, got.exit == cli.ExitDone && fake.budget == nil, "%+v, budget %+v", got, fake.budget)
+	budget := last[*core.Budget](fake)
+	assert.True(t, got.exit == cli.ExitDone && budget == nil, "%+v, budget %+v", got, budget)
 	assert.Empty(t, got.err, "it says that it starts something")
 }
 
@@ -120,7 +120,7 @@ func TestACommandStartsAStackForItselfAndEndsIt(t *testing.T) {
 	dir, data := t.TempDir(), filepath.Join(t.TempDir(), "data")
 	t.Chdir(dir)
 	require.NoError(t, os.WriteFile("own.yaml", nil, 0o600))
-	fake := &fakeControl{statuses: []control.Status{finished(core.StatusCompleted)}}
+	fake := &fakeControl{Statuses: []control.Status{finished(core.StatusCompleted)}}
 	bin := script(t, fmt.Sprintf(`
 echo "$@" > %s/args
 trap 'echo ended >> %[1]s/args; kill $child; exit 0' TERM
@@ -241,13 +241,13 @@ func TestACommandWithoutAConfigurationTakesThatOfTheRunningStack(t *testing.T) {
 	fake := &fakeControl{}
 	data := developing(t, fake, &stack.Settings{Config: other, Set: []string{"indexes.docs.keep=7"}})
 	got := in(t, nil, nil, "index", "/corpus", "--index", "docs", "--data-dir", data, "--set", "indexes.docs.budget.calls=9")
-	spec := fake.request.Spec
+	spec := last[control.IndexRequest](fake).Spec
 	assert.True(t, got.exit == cli.ExitDone && spec.Chat.Model == "big" && spec.Keep == 7 && spec.Budget.Calls == 9,
 		"%+v\n%+v", got, spec)
 	assert.Empty(t, got.err, "there is nothing to note")
 	require.NoError(t, os.WriteFile("unweaver.yaml", []byte("indexes: {docs: {keep: 4}}\n"), 0o600))
 	got = in(t, nil, nil, "index", "/corpus", "--index", "docs", "--data-dir", data)
-	spec = fake.request.Spec
+	spec = last[control.IndexRequest](fake).Spec
 	assert.True(t, spec.Keep == 4 && spec.Chat.Provider == "builtin", "a file of its own counts: %+v", spec)
 	contains(t, got.err, "note: this command reads ", "unweaver.yaml, the running unweaver dev "+other)
 }
@@ -283,8 +283,8 @@ func TestACommandWaitsForAStackThatIsStarting(t *testing.T) {
 	}()
 	got := in(t, nil, []string{self + script(t, "exit 3\n")}, "pause", "docs", "--data-dir", data)
 	<-written
-	assert.True(t, got.exit == cli.ExitDone && len(fake.asked) == 1 && time.Since(began) >= 300*time.Millisecond,
-		"%+v, asked %v", got, fake.asked)
+	assert.True(t, got.exit == cli.ExitDone && len(fake.Asked) == 1 && time.Since(began) >= 300*time.Millisecond,
+		"%+v, asked %v", got, fake.Asked)
 	contains(t, got.err, "note: unweaver dev is starting or stopping in "+data)
 	assert.False(t, strings.Contains(got.err, "starting one for this command"), "it starts another: %s", got.err)
 }

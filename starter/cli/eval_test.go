@@ -48,14 +48,15 @@ func evaluate(t *testing.T, fake *fakeControl, served *queries, args ...string) 
 func TestAnEvaluationBuildsAsksEveryQuestionByEveryMethodAndReports(t *testing.T) {
 	dataset(t, nil)
 	fake, served := &fakeControl{
-		statuses: []control.Status{finished(core.StatusCompleted)},
-		tokens:   &core.IndexTokens{Prompt: 77, Completion: 66, Classes: 55, Chunks: 44},
+		Statuses: []control.Status{finished(core.StatusCompleted)},
+		Tokens:   &core.IndexTokens{Prompt: 77, Completion: 66, Classes: 55, Chunks: 44},
 	}, &queries{bodies: []string{ranked}}
 	got := evaluate(t, fake, served, "--methods", "vector,unweaver", "--rules", "weighted,pav", "--k", "5,1,5")
 	require.Equal(t, cli.ExitDone, got.exit, "%+v", got)
-	spec := fake.request.Spec
+	request := last[control.IndexRequest](fake)
+	spec := request.Spec
 	assert.True(t, spec.Index == "eval-my-set" && spec.Chunking.Strategy == "document" &&
-		spec.Chat.Provider == "builtin" && fake.request.ReplaceCorpus, "%+v", fake.request)
+		spec.Chat.Provider == "builtin" && request.ReplaceCorpus, "%+v", request)
 	if data, err := filepath.Abs("unweaver-data"); err != nil || strings.HasPrefix(spec.Corpus, data) {
 		t.Errorf("%s is never read as documents: %v", spec.Corpus, err)
 	}
@@ -95,12 +96,13 @@ func TestAnEvaluationReplaysTheRecordingUnlessToldOtherwise(t *testing.T) {
 		{[]string{"--set", "indexes.own.chunking.strategy=fixed", "--index", "own"}, "recorded", "fixed"},
 	} {
 		dataset(t, map[string]string{"extractions.jsonl": ""})
-		fake := &fakeControl{statuses: []control.Status{finished(core.StatusCompleted)}}
+		fake := &fakeControl{Statuses: []control.Status{finished(core.StatusCompleted)}}
 		got := evaluate(t, fake, &queries{bodies: []string{ranked}}, append(tc.args, "--methods", "vector")...)
-		spec := fake.request.Spec
+		request := last[control.IndexRequest](fake)
+		spec := request.Spec
 		if got.exit != cli.ExitDone || spec.Chat.Provider != tc.provider || spec.Chunking.Strategy != tc.strategy ||
 			(tc.provider == "recorded") != filepath.IsAbs(spec.Chat.File) ||
-			fake.request.ReplaceCorpus == (spec.Index == "own") { // an index of another name may be somebody's
+			request.ReplaceCorpus == (spec.Index == "own") { // an index of another name may be somebody's
 			t.Errorf("%v: %+v %+v", tc.args, got, spec)
 		}
 	}
@@ -108,7 +110,7 @@ func TestAnEvaluationReplaysTheRecordingUnlessToldOtherwise(t *testing.T) {
 
 func TestAnEvaluationComparesMethodsWithThemselvesElsewhere(t *testing.T) {
 	dataset(t, nil)
-	fake := &fakeControl{statuses: []control.Status{finished(core.StatusCompleted)}}
+	fake := &fakeControl{Statuses: []control.Status{finished(core.StatusCompleted)}}
 	served := &queries{bodies: []string{ranked}}
 	got := evaluate(t, fake, served, "--methods", "hybrid", "--against", "index=other; generation=g2",
 		"--against", `params.list=50;top_entities=3`)
@@ -146,7 +148,7 @@ func TestAnEvaluationStopsBeforeItCostsWhatNobodyAskedFor(t *testing.T) {
 			dataset(t, tc.files)
 			fake := &fakeControl{}
 			got := evaluate(t, fake, &queries{bodies: []string{ranked}}, strings.Fields(tc.args)...)
-			assert.True(t, got.exit == cli.ExitUsage && len(fake.asked) == 0, "%+v, asked %v", got, fake.asked)
+			assert.True(t, got.exit == cli.ExitUsage && len(fake.Asked) == 0, "%+v, asked %v", got, fake.Asked)
 			contains(t, got.err, tc.want)
 			if strings.HasSuffix(tc.want, "--yes") {
 				contains(t, got.err, "about 15 calls, 0 journaled, 15 to pay", "(1 questions with answers, 3 rows, 1 runs)", "cost 0.04")
@@ -170,8 +172,8 @@ func TestAPublishedIndexIsEvaluatedAndNothingIsBuilt(t *testing.T) {
 	require.Equal(t, cli.ExitDone, got.exit, "%+v", got)
 	contains(t, got.out, "Index docs, generation g1, embeddings by built-in models", "| hybrid | 50.0 ", "| bm25 | 50.0 ",
 		"hybrid found none of the documents for 1 of 2 questions", "* which is second (b.md)", "written: eval-docs/report.md")
-	assert.True(t, len(fake.asked) == 0 && len(served.asked) == 4 && served.paths[0] == "/v1/indexes/docs/query",
-		"asked %v, %v", fake.asked, served.paths)
+	assert.True(t, len(fake.Asked) == 0 && len(served.asked) == 4 && served.paths[0] == "/v1/indexes/docs/query",
+		"asked %v, %v", fake.Asked, served.paths)
 
 	write(`{"question":"which is first"}`)
 	for _, c := range []struct {
@@ -194,7 +196,7 @@ func TestAnEvaluationOfAnIndexThatDoesNotBuildFails(t *testing.T) {
 	dataset(t, nil)
 	held := finished(core.StatusHeld)
 	held.Reason = "failures"
-	got := evaluate(t, &fakeControl{statuses: []control.Status{held}}, &queries{bodies: []string{ranked}},
+	got := evaluate(t, &fakeControl{Statuses: []control.Status{held}}, &queries{bodies: []string{ranked}},
 		"--methods", "vector")
 	assert.Equal(t, cli.ExitFailed, got.exit, "%+v", got)
 	contains(t, got.err, "held failures", "see: unweaver status eval-my-set/g1")
@@ -206,7 +208,7 @@ func TestASuiteEvaluatesEveryDatasetOfAFolder(t *testing.T) {
 	require.NoError(t, os.Rename("My_Set", "sets/My_Set"))
 	require.NoError(t, os.CopyFS("sets/other", os.DirFS("sets/My_Set")))
 	built := finished(core.StatusCompleted)
-	fake, served := &fakeControl{statuses: []control.Status{built, built}}, &queries{bodies: []string{ranked}}
+	fake, served := &fakeControl{Statuses: []control.Status{built, built}}, &queries{bodies: []string{ranked}}
 	server := httptest.NewServer(served)
 	defer server.Close()
 	got := in(t, withConnection(fake, server.URL), nil, "eval", "--suite", "sets", "--methods", "hybrid")

@@ -25,14 +25,14 @@ func TestIndexStartsARunAndSaysHowToWatchIt(t *testing.T) {
 	fake := &fakeControl{}
 	got := says(t, fake, "index /corpus --index docs --generation g1 --replace-corpus --rebuild", cli.ExitDone)
 	assert.Equal(t, "docs/g1 started; to watch it: unweaver status docs/g1 --watch\n", got.out)
-	request := fake.request
+	request := last[control.IndexRequest](fake)
 	assert.True(t, request.Spec.Corpus == "/corpus" && request.Generation == "g1" && request.ReplaceCorpus &&
 		request.Rebuild, "%+v", request)
 	as := decoded(t, run(t, fake, "index", "--index", "docs", "--json").out)
 	assert.True(t, as["run"] == "docs/g1" && as["attached"] == false, "%v", as)
-	fake.attached = true
+	fake.Attached = true
 	says(t, fake, "index --index docs", cli.ExitDone, "docs/g1 is already running")
-	assert.Zero(t, fake.looks, "it waits without being asked to")
+	assert.Zero(t, fake.Looks, "it waits without being asked to")
 }
 
 func TestIndexWaitsForTheEndAndExitsByIt(t *testing.T) {
@@ -63,11 +63,11 @@ func TestIndexWaitsForTheEndAndExitsByIt(t *testing.T) {
 		{"an estimate that finds them", dry, cli.ExitDone},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			fake := &fakeControl{statuses: []control.Status{running, tc.last}}
+			fake := &fakeControl{Statuses: []control.Status{running, tc.last}}
 			got := run(t, fake, "index", "--index", "docs", "--wait")
-			assert.True(t, got.exit == tc.exit && strings.HasPrefix(got.out, "docs/g1  "+tc.last.Status) && fake.looks == 2,
-				"exit %d after %d looks\n%s", got.exit, fake.looks, got.out)
-			fake.looks = 1
+			assert.True(t, got.exit == tc.exit && strings.HasPrefix(got.out, "docs/g1  "+tc.last.Status) && fake.Looks == 2,
+				"exit %d after %d looks\n%s", got.exit, fake.Looks, got.out)
+			fake.Looks = 1
 			seen := run(t, fake, "status", "docs/g1")
 			assert.True(t, seen.exit == tc.exit && seen.out == got.out, "status differs: exit %d\n%s", seen.exit, seen.out)
 			as := says(t, fake, "status --index docs --json", tc.exit)
@@ -77,7 +77,7 @@ func TestIndexWaitsForTheEndAndExitsByIt(t *testing.T) {
 }
 
 func TestARunThatIsNotYetSeenIsWaitedFor(t *testing.T) {
-	fake := &late{fakeControl: fakeControl{statuses: []control.Status{finished(core.StatusCompleted)}}, misses: 2}
+	fake := &late{fakeControl: fakeControl{Statuses: []control.Status{finished(core.StatusCompleted)}}, misses: 2}
 	t.Chdir(t.TempDir())
 	got := in(t, withConnection(fake, ""), nil, "restore", "--index", "docs")
 	assert.True(t, got.exit == cli.ExitDone && fake.misses == 0 && strings.Contains(got.out, "completed"), "%+v", got)
@@ -103,7 +103,7 @@ type interrupted struct {
 }
 
 func (i *interrupted) ReadStatus(ctx context.Context, run string) (control.Status, error) {
-	if i.looks > 0 {
+	if i.Looks > 0 {
 		i.leave()
 	}
 	return i.fakeControl.ReadStatus(ctx, run)
@@ -116,12 +116,12 @@ func TestAnInterruptLeavesTheRunAlone(t *testing.T) {
 	for _, json := range [][]string{nil, {"--json"}} {
 		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()
-		fake := &interrupted{fakeControl{statuses: []control.Status{running}}, cancel}
+		fake := &interrupted{fakeControl{Statuses: []control.Status{running}}, cancel}
 		var out, errs bytes.Buffer
 		app := &cli.App{Out: &out, Err: &errs, Connect: withConnection(fake, "")}
 		exit := app.Run(ctx, append([]string{"index", "--index", "docs", "--wait"}, json...))
-		assert.True(t, exit == cli.ExitFailed && out.Len() == 0 && !strings.Contains(strings.Join(fake.asked, " "), "cancel"),
-			"exit %d, %s, asked %v", exit, out.String(), fake.asked)
+		assert.True(t, exit == cli.ExitFailed && out.Len() == 0 && !strings.Contains(strings.Join(fake.Asked, " "), "cancel"),
+			"exit %d, %s, asked %v", exit, out.String(), fake.Asked)
 		contains(t, errs.String(), "the run continues: unweaver status docs/g1", "interrupted")
 		var last map[string]any
 		for line := range strings.Lines(errs.String()) {
@@ -142,7 +142,7 @@ func TestAnInterruptSaysThatTheRunOfAStackOfItsOwnStandsStill(t *testing.T) {
 	t.Chdir(t.TempDir())
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
-	fake := &interrupted{fakeControl{statuses: []control.Status{running}}, cancel}
+	fake := &interrupted{fakeControl{Statuses: []control.Status{running}}, cancel}
 	bin := script(t, fmt.Sprintf(`
 trap 'kill $child; exit 0' TERM
 printf '{"http":"%s","pid":%%d,"token":"%s"}' $$ > "$7/dev.json.new" && mv "$7/dev.json.new" "$7/dev.json"
@@ -161,7 +161,8 @@ func TestAnInterruptIsSaid(t *testing.T) {
 	t.Chdir(t.TempDir())
 	ctx := musttest.EndedContext(t)
 	var out, errs bytes.Buffer
-	app := &cli.App{Out: &out, Err: &errs, Connect: withConnection(&fakeControl{err: fmt.Errorf("ask: %w", ctx.Err())}, "")}
+	fake := &fakeControl{Err: fmt.Errorf("ask: %w", ctx.Err())}
+	app := &cli.App{Out: &out, Err: &errs, Connect: withConnection(fake, "")}
 	exit := app.Run(ctx, []string{"pause", "docs"})
 	assert.True(t, exit == cli.ExitFailed && strings.HasPrefix(errs.String(), "unweaver: interrupted") &&
 		!strings.Contains(errs.String(), "canceled"), "exit %d, %s", exit, errs.String())
@@ -171,15 +172,15 @@ func TestADryRunShowsRanges(t *testing.T) {
 	dry := finished(core.StatusCompleted)
 	dry.Reason = "dry_run"
 	dry.Calls = core.Calls{Extract: 7}
-	fake := &fakeControl{statuses: []control.Status{dry}}
+	fake := &fakeControl{Statuses: []control.Status{dry}}
 	says(t, fake, "index --index docs --dry-run", cli.ExitDone, "would pay: 7 extract, 0 shorten")
-	assert.Contains(t, fake.asked, "estimate docs")
+	assert.Contains(t, fake.Asked, "estimate docs")
 	dry.Estimate = &core.Estimate{
 		Extract: core.Range{Low: 1200, High: 1300}, Shorten: core.Range{Low: 0, High: 90},
 		Embed: core.Range{Low: 210, High: 210}, Tokens: core.Range{Low: 1.2e6, High: 1.4e6},
 		Cost: core.Range{Low: 0.53, High: 0.61}, Seconds: core.Range{Low: 720, High: 900.4},
 	}
-	fake = &fakeControl{statuses: []control.Status{dry}}
+	fake = &fakeControl{Statuses: []control.Status{dry}}
 	got := says(t, fake, "index --index docs --dry-run", cli.ExitDone, "would need extract calls  1200 to 1300\n",
 		"would need shorten calls  0 to 90\n", "would need embed calls    210\n", "would need tokens         1200000 to 1400000\n",
 		"would need cost           0.5300 to 0.6100\n", "would need time           12m0s to 15m0s\n")
@@ -196,7 +197,7 @@ func TestADryRunNamesNoArtifactAndNoPriceThatIsNotSet(t *testing.T) {
 	for _, code := range []string{"a", "b", "c", "d", "e", "f"} {
 		dry.Problems = append(dry.Problems, core.Problem{Code: code, Object: code + ".pdf"})
 	}
-	got := run(t, &fakeControl{statuses: []control.Status{dry}}, "index", "--index", "docs", "--dry-run")
+	got := run(t, &fakeControl{Statuses: []control.Status{dry}}, "index", "--index", "docs", "--dry-run")
 	contains(t, got.out, "  12 documents, 81 passages\n",
 		"  would need cost           ? (no price is set: models.*.price)\n", "  problems: 6\n", "  … and 1 more\n")
 	assert.NotRegexp(t, `classes|0\.0000|report\.json|unweaver logs`, got.out)
@@ -211,7 +212,7 @@ func TestAReportNamesWhatFailedAndWhereTheRestIs(t *testing.T) {
 			core.Problem{Code: "unreadable_document", Object: object + ".pdf", Detail: "the file ends early"})
 	}
 	bad.Problems[1].Detail = ""
-	got := run(t, &fakeControl{statuses: []control.Status{bad}}, "status", "docs")
+	got := run(t, &fakeControl{Statuses: []control.Status{bad}}, "status", "docs")
 	contains(t, got.out,
 		"  not read: 4 of the files and rows\n",
 		"  failed: 3 documents, 5 passages; 2 documents serve the earlier version (stale)\n",
@@ -226,7 +227,7 @@ func TestAReportNamesWhatFailedAndWhereTheRestIs(t *testing.T) {
 	for _, code := range []string{"a", "b", "c", "d", "e", "f"} {
 		one.Problems = append(one.Problems, core.Problem{Code: code, Object: code + ".pdf"})
 	}
-	got = run(t, &fakeControl{statuses: []control.Status{one}}, "status", "docs")
+	got = run(t, &fakeControl{Statuses: []control.Status{one}}, "status", "docs")
 	contains(t, got.out, "  1 document, 81 passages", "not read: 1 of the files and rows\n",
 		"failed: 1 document, 0 passages; 1 document serves the earlier version (stale)\n", "  ! e e.pdf\n  … and 1 more")
 	assert.False(t, strings.Contains(got.out, "f.pdf"), "more than five distinct problems:\n%s", got.out)
@@ -235,11 +236,11 @@ func TestAReportNamesWhatFailedAndWhereTheRestIs(t *testing.T) {
 func TestAnUnchangedNightNamesWhatStandsFailedSinceItsParent(t *testing.T) {
 	night := finished(core.StatusCompleted)
 	night.Generation, night.Run, night.Unchanged = "g9", "docs/g9", true
-	says(t, &fakeControl{statuses: []control.Status{night}}, "status docs", cli.ExitDone,
+	says(t, &fakeControl{Statuses: []control.Status{night}}, "status docs", cli.ExitDone,
 		"docs/g9  completed  nothing changed\n")
 	night.ProblemsTotal, night.ProblemsPath, night.DeadLetters = 1, "docs/generations/g4/problems.jsonl", 1
 	night.Problems = []core.Problem{{Code: "bad_model_output", Object: "chunk 7", Detail: "no JSON"}}
-	says(t, &fakeControl{statuses: []control.Status{night}}, "status docs", cli.ExitErrors,
+	says(t, &fakeControl{Statuses: []control.Status{night}}, "status docs", cli.ExitErrors,
 		"nothing changed, but earlier failures remain\n", "dead letters: 1 in docs/generations/g4/dead-letters/\n",
 		"! bad_model_output chunk 7: no JSON\n")
 }
@@ -258,7 +259,7 @@ func TestAReportShowsWhatWasBuiltAndPaid(t *testing.T) {
 		{Name: "plan", Seconds: 0.4}, {Name: "extract", Done: 40, Total: 81, Seconds: 61.1},
 	}
 	status.Currency = "EUR"
-	got := run(t, &fakeControl{statuses: []control.Status{status}}, "status", "docs")
+	got := run(t, &fakeControl{Statuses: []control.Status{status}}, "status", "docs")
 	want := `docs/g1  running
   waits for a worker
   50 % done, stage extract, 40/81 passages, 12/s, 1m2s so far, 1m30s left
@@ -271,10 +272,10 @@ func TestAReportShowsWhatWasBuiltAndPaid(t *testing.T) {
 `
 	assert.True(t, got.out == want && got.exit == cli.ExitDone, "exit %d\n%s", got.exit, got.out)
 	status.Status = core.StatusPaused // nothing is left to wait for, before it is resumed
-	contains(t, run(t, &fakeControl{statuses: []control.Status{status}}, "status", "docs").out, "1m2s so far, paused\n")
+	contains(t, run(t, &fakeControl{Statuses: []control.Status{status}}, "status", "docs").out, "1m2s so far, paused\n")
 	places := 8
 	status.Limits, status.Budget = &core.LiveLimits{Concurrency: &places}, &core.Budget{Calls: 90}
-	contains(t, run(t, &fakeControl{statuses: []control.Status{status}}, "status", "docs").out,
+	contains(t, run(t, &fakeControl{Statuses: []control.Status{status}}, "status", "docs").out,
 		"  changed during the run: concurrency 8, a budget of 90 calls\n")
 }
 
@@ -305,7 +306,7 @@ func TestAReportSaysWhatIsMissingFromIt(t *testing.T) {
 	} {
 		status := finished(c.state)
 		c.change(&status)
-		got := run(t, &fakeControl{statuses: []control.Status{status}}, "status", "docs")
+		got := run(t, &fakeControl{Statuses: []control.Status{status}}, "status", "docs")
 		contains(t, got.out, c.says...)
 		assert.NotContains(t, got.out, "report.json", "no report is written yet, or it is not needed")
 	}
@@ -333,7 +334,7 @@ func TestProgressIsOneLineAStage(t *testing.T) {
 	waiting.Stage = "embed, once more" // else it is a line of the same stage, too soon after the last
 	paused := at("load", 0, 9, 0.95)
 	paused.Status, paused.Reason = core.StatusPaused, "budget_spent"
-	fake := &fakeControl{statuses: []control.Status{
+	fake := &fakeControl{Statuses: []control.Status{
 		{Report: core.Report{Status: core.StatusRunning}},
 		at("plan", 1, 2, 0.01), at("plan", 2, 2, 0.02),
 		at("extract", 40, 80, 0.5), retrying, waiting, paused,
@@ -348,7 +349,7 @@ func TestProgressIsOneLineAStage(t *testing.T) {
 [######################..]  95 %  load     0/9 parts  3.0/s  0s so far  6 tokens  paused: budget_spent
 `
 	assert.True(t, got.err == want && got.exit == cli.ExitPaused, "exit %d\n%s", got.exit, got.err)
-	fake.looks = 0
+	fake.Looks = 0
 	quiet := run(t, fake, "index", "--index", "docs", "--wait", "--json")
 	lines(t, quiet.err) // of JSON, each
 	assert.True(t, decoded(t, quiet.out)["status"] == core.StatusPaused, "the report: %s", quiet.out)
@@ -377,26 +378,26 @@ func TestAPlanIsWrittenAndABuildRefusedThatWouldDoOtherwise(t *testing.T) {
 	dry.Shares = []core.Share{{Reason: "added", Documents: 1, Chunks: 4, Fresh: 4, Calls: 4}}
 	dry.Why = &core.Why{Document: "a.md", Reason: "added", Chunks: 4, Fresh: 4, Calls: 4, Version: "v1"}
 	file := filepath.Join(t.TempDir(), "plan.json")
-	fake := &fakeControl{statuses: []control.Status{dry}, plan: planOf(added)}
+	fake := &fakeControl{Statuses: []control.Status{dry}, Plan: planOf(added)}
 	says(t, fake, "estimate --index docs --why a.md --out "+file, cli.ExitDone,
 		"added: 1 document, 4 passages, 4 of them new, 4 extractions", "a.md: added; 4 passages", "3 earlier generations")
 	info, err := os.Stat(file)
 	require.True(t, err == nil && info.Mode().Perm() == 0o600, "%v, %v", info, err)
-	fake = &fakeControl{statuses: []control.Status{dry}, plan: planOf(added)}
+	fake = &fakeControl{Statuses: []control.Status{dry}, Plan: planOf(added)}
 	says(t, fake, "index --index docs --plan "+file, cli.ExitDone)
-	assert.Contains(t, fake.asked, "index docs")
+	assert.Contains(t, fake.Asked, "index docs")
 	moved := planOf(added, core.Planned{Document: "b.md", Reason: "removed"})
-	fake = &fakeControl{statuses: []control.Status{dry}, plan: moved}
+	fake = &fakeControl{Statuses: []control.Status{dry}, Plan: moved}
 	says(t, fake, "index --index docs --plan "+file, cli.ExitUsage, "b.md: removed, was as the parent has it")
-	assert.NotContains(t, fake.asked, "index docs")
+	assert.NotContains(t, fake.Asked, "index docs")
 	require.NoError(t, os.WriteFile(file, []byte(`{"format": 99}`), 0o600))
 	says(t, fake, "index --index docs --plan "+file, cli.ExitUsage, "format 99")
 }
 
 func TestWaitFollowsTheRunThatItStartedAndNoOtherOfItsName(t *testing.T) {
-	c := &fakeControl{runID: "r2", statuses: []control.Status{{Report: core.Report{Status: core.StatusCompleted}}}}
+	c := &fakeControl{RunID: "r2", Statuses: []control.Status{{Report: core.Report{Status: core.StatusCompleted}}}}
 	require.Zero(t, run(t, c, "index", t.TempDir(), "--index", "docs", "--wait").exit)
-	assert.True(t, slices.Contains(c.asked, "status docs/g1#r2"), "asked %q", c.asked)
+	assert.True(t, slices.Contains(c.Asked, "status docs/g1#r2"), "asked %q", c.Asked)
 }
 
 func TestALostRunIsDeclaredLostAndNotCancelled(t *testing.T) {
@@ -405,6 +406,6 @@ func TestALostRunIsDeclaredLostAndNotCancelled(t *testing.T) {
 	} {
 		c := &fakeControl{}
 		says(t, c, args, cli.ExitDone)
-		assert.Equal(t, []string{asked}, c.asked)
+		assert.Equal(t, []string{asked}, c.Asked)
 	}
 }

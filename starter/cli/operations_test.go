@@ -43,24 +43,24 @@ func TestWhatIsServedIsMovedAsItIsAskedFor(t *testing.T) {
 		c.want.Index, c.want.Action = "docs", strings.Fields(c.args)[0]
 		fake := &fakeControl{}
 		says(t, fake, c.args+" --index docs --by ada@desk --reason wrong", cli.ExitDone, c.says)
-		assert.Equal(t, c.want, fake.move)
-		assert.Equal(t, core.Operator{By: "ada@desk", Reason: "wrong"}, fake.operator)
+		assert.Equal(t, c.want, last[control.MoveRequest](fake))
+		assert.Equal(t, core.Operator{By: "ada@desk", Reason: "wrong"}, fake.By)
 	}
-	same := &fakeControl{kept: []artifact.Generation{
+	same := &fakeControl{Kept: []artifact.Generation{
 		{Generation: "g1", ContentHash: "c"}, {Generation: "g2", ContentHash: "c"},
 	}}
 	says(t, same, "rollback docs g1", cli.ExitDone, "both have the same content")
-	fake := &fakeControl{unchanged: true}
+	fake := &fakeControl{Unchanged: true}
 	says(t, fake, "rollback g1 --index docs", cli.ExitDone, "already serves g1: nothing to do")
-	assert.Regexp(t, ".@.", fake.operator.By, "the operator by default")
+	assert.Regexp(t, ".@.", fake.By.By, "the operator by default")
 	says(t, &fakeControl{}, "rollback --to yesterday --index docs", cli.ExitUsage)
-	refused := &fakeControl{err: fault.GenCollected.At("rollback generation", "g1").Because("it was collected")}
+	refused := &fakeControl{Err: fault.GenCollected.At("rollback generation", "g1").Because("it was collected")}
 	says(t, refused, "rollback g1 --index docs --json", cli.ExitUsage, `"generation_collected"`)
 }
 
 func TestTheTrailIsShownWithWhoAndWhy(t *testing.T) {
 	at := time.Date(2026, 11, 22, 18, 0, 0, 0, time.UTC)
-	fake := &fakeControl{operations: []core.Operation{
+	fake := &fakeControl{Operations: []core.Operation{
 		{
 			ID: "2", At: at, Action: "publish", Index: "docs", From: "g1", To: "g2", Forced: true,
 			Operator: core.Operator{By: "bob@web", Via: "key 1a2b3c4d", Reason: "meant to go"},
@@ -75,7 +75,7 @@ func TestTheTrailIsShownWithWhoAndWhy(t *testing.T) {
 	says(t, fake, "operations --index docs --limit 7", cli.ExitDone, "meant to go",
 		"bob@web (key 1a2b3c4d): publish g2 (g1 was served), forced: failed (pointer_moved)",
 		"ada@desk: pause docs/g2: no outcome is recorded", "ada@desk: limit docs/g2 (concurrency 8): done")
-	assert.Equal(t, "operations docs 7", fake.asked[0])
+	assert.Equal(t, "operations docs 7", fake.Asked[0])
 	as := decoded(t, run(t, fake, "operations", "--index", "docs", "--json").out)
 	list := as["operations"].([]any)
 	assert.True(t, len(list) == 3 && list[0].(map[string]any)["by"] == "bob@web" &&
@@ -88,11 +88,11 @@ func TestTheTrailIsShownWithWhoAndWhy(t *testing.T) {
 func TestAHeldRunSaysHowItIsApprovedOrDropped(t *testing.T) {
 	held := finished(core.StatusHeld)
 	held.Index, held.Generation, held.ContentHash, held.Reason = "docs", "g7", "ab", "failure_budget"
-	says(t, &fakeControl{statuses: []control.Status{held}}, "status docs", cli.ExitHeld,
+	says(t, &fakeControl{Statuses: []control.Status{held}}, "status docs", cli.ExitHeld,
 		"unweaver query docs \"...\" --generation g7", "unweaver diff docs g7", "unweaver publish docs g7",
 		"unweaver discard docs g7")
 	held.Reason = "mass_deletion"
-	assert.NotContains(t, run(t, &fakeControl{statuses: []control.Status{held}}, "status", "docs").out, "publish g7")
+	assert.NotContains(t, run(t, &fakeControl{Statuses: []control.Status{held}}, "status", "docs").out, "publish g7")
 }
 
 func TestABranchIsMadeWithItsSettings(t *testing.T) {
@@ -102,10 +102,10 @@ func TestABranchIsMadeWithItsSettings(t *testing.T) {
 	assert.Equal(t, control.BranchRequest{
 		Index: "docs", Name: "exp", Generation: "g2",
 		Set: map[string]string{"shortening.threshold": "900", "models.chat.model": "large"},
-	}, fake.branched)
-	assert.Equal(t, "compare", fake.operator.Reason)
+	}, last[control.BranchRequest](fake))
+	assert.Equal(t, "compare", fake.By.Reason)
 	says(t, fake, "branch docs --delete exp", cli.ExitDone, "exp is deleted")
-	assert.True(t, fake.branched.Delete)
+	assert.True(t, last[control.BranchRequest](fake).Delete)
 }
 
 // What the store says of an index counts over the file, and what the file says as well is the file's.
@@ -113,18 +113,18 @@ func TestABuildTakesWhatTheStoreSaysOfItsIndex(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "unweaver.yaml")
 	text := "indexes:\n  docs:\n    corpus: /corpus\n    keep: 7\n    shortening: {threshold: 900}\n"
 	require.NoError(t, os.WriteFile(file, []byte(text), 0o600))
-	fake := &fakeControl{statuses: []control.Status{{}}, overlays: map[string]control.Overlaid{
+	fake := &fakeControl{Statuses: []control.Status{{}}, Overlays: map[string]control.Overlaid{
 		"exp": {Overlay: core.Overlay{Index: "exp", Base: "docs", Set: map[string]string{"shortening.sample": "32"}}},
 		"docs": {Overlay: core.Overlay{
 			Index: "docs", Set: map[string]string{"shortening.threshold": "900", "shortening.sample": "64"},
 		}},
 	}}
 	run(t, fake, "estimate", "--index", "exp", "--config", file)
-	spec := fake.request.Spec
+	spec := last[control.IndexRequest](fake).Spec
 	assert.True(t, spec.Index == "exp" && spec.Corpus == "/corpus" && spec.Keep == 7 && spec.Shortening.Threshold == 900 &&
 		spec.Shortening.Sample == 32 && spec.Overlay["shortening.sample"] == "32", "the branch is estimated with %+v", spec)
 	run(t, fake, "estimate", "--index", "docs", "--config", file)
-	spec = fake.request.Spec
+	spec = last[control.IndexRequest](fake).Spec
 	assert.True(t, spec.Shortening.Sample == 64 && len(spec.Overlay) == 1 && spec.Overlay["shortening.sample"] == "64",
 		"the base is estimated with %+v", spec)
 }
@@ -132,7 +132,8 @@ func TestABuildTakesWhatTheStoreSaysOfItsIndex(t *testing.T) {
 func TestAPromotionSaysWhatToWriteIntoTheFile(t *testing.T) {
 	fake := &fakeControl{}
 	says(t, fake, "promote exp --reason better", cli.ExitDone, "indexes.exp.keep: 2")
-	assert.True(t, fake.move.Action == core.ActionPromote && fake.move.Index == "exp", "%+v", fake.move)
+	move := last[control.MoveRequest](fake)
+	assert.True(t, move.Action == core.ActionPromote && move.Index == "exp", "%+v", move)
 }
 
 func TestADifferenceIsShownWithTheQuestionsThatHaveOtherChunks(t *testing.T) {
@@ -152,7 +153,7 @@ func TestADifferenceIsShownWithTheQuestionsThatHaveOtherChunks(t *testing.T) {
 	defer server.Close()
 	file := filepath.Join(t.TempDir(), "questions.jsonl")
 	require.NoError(t, os.WriteFile(file, []byte(`{"question":"Who?"}`+"\n"+`{"question":"When?"}`+"\n"), 0o600))
-	fake := &fakeControl{difference: core.Difference{
+	fake := &fakeControl{Difference: core.Difference{
 		Index: "docs", From: core.DifferenceSide{Generation: "g1", State: "current"},
 		To:        core.DifferenceSide{Generation: "g2", State: "held", Counts: core.Counts{Documents: 9}},
 		Documents: core.DocumentDifference{Moved: 1, Listed: []core.Change{{Change: "moved", Object: "b", From: "a"}}},
@@ -165,9 +166,9 @@ func TestADifferenceIsShownWithTheQuestionsThatHaveOtherChunks(t *testing.T) {
 	} {
 		assert.True(t, strings.Contains(got.out, part), "%q is not in %s%s", part, got.out, got.err)
 	}
-	assert.True(t, !strings.Contains(got.out, "Who?") && fake.asked[0] == "diff docs  g2", "%s, %v", got.out, fake.asked)
+	assert.True(t, !strings.Contains(got.out, "Who?") && fake.Asked[0] == "diff docs  g2", "%s, %v", got.out, fake.Asked)
 	got = run(t, fake, "diff", "g1", "g2", "--index", "docs", "--json")
-	assert.True(t, fake.asked[1] == "diff docs g1 g2" && decoded(t, got.out)["classes"].(map[string]any)["born"] == 7.0,
+	assert.True(t, fake.Asked[1] == "diff docs g1 g2" && decoded(t, got.out)["classes"].(map[string]any)["born"] == 7.0,
 		"%+v", got)
 	assert.Equal(t, cli.ExitUsage, run(t, fake, "diff", "--index", "docs", "--questions", file+".none").exit)
 }
@@ -176,7 +177,7 @@ func TestADifferenceIsShownWithTheQuestionsThatHaveOtherChunks(t *testing.T) {
 func TestSuggestedAliasesAreAFile(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "aliases.txt")
 	require.NoError(t, os.WriteFile(file, []byte("forbid Bern | Berne\n"), 0o600))
-	fake := &fakeControl{aliases: core.AliasList{
+	fake := &fakeControl{Aliases: core.AliasList{
 		Index: "docs", Generation: "g1",
 		Suggested: []core.SuggestedOne{
 			{Name: "Alpha-Corp", Of: "Alpha\nCorp", Cosine: .5, Spelled: true},
@@ -200,14 +201,13 @@ func TestSuggestedAliasesAreAFile(t *testing.T) {
 	} {
 		assert.Contains(t, got.out, part)
 	}
-	if asked := fake.aliasesAsked; !asked.Suggest || string(asked.File) != "forbid Bern | Berne\n" || asked.Classes < 2 {
-		t.Errorf("asked %+v", asked)
-	}
+	asked := last[control.AliasesRequest](fake)
+	assert.True(t, asked.Suggest && string(asked.File) == "forbid Bern | Berne\n" && asked.Classes >= 2, "%+v", asked)
 	assert.Equal(t, cli.ExitUsage, run(t, fake, "aliases", "suggest").exit, "without an index")
 }
 
 func TestMappedNamesAreShown(t *testing.T) {
-	fake := &fakeControl{aliases: core.AliasList{Index: "docs", Generation: "g1", Aliases: []core.MappedName{
+	fake := &fakeControl{Aliases: core.AliasList{Index: "docs", Generation: "g1", Aliases: []core.MappedName{
 		{Name: "ibm", StandsFor: "international business machines"}, {Name: "nyc", StandsFor: "new york"},
 	}, Decided: []core.SuggestedOne{{Name: "IBM", Of: "IBM Germany", Verdict: "different", Why: "a part"}}}}
 	for name, want := range map[string]int{"": 2, "the IBM": 1, "International Business Machines": 1, "Bern": 0} {
@@ -221,7 +221,7 @@ func TestMappedNamesAreShown(t *testing.T) {
 		assert.Equal(t, name == "" || name == "the IBM", reported, name)
 	}
 	says(t, fake, "aliases show --index docs", cli.ExitDone, "nyc", "docs/g1: 2 names", "IBM Germany")
-	assert.False(t, fake.aliasesAsked.Suggest)
+	assert.False(t, last[control.AliasesRequest](fake).Suggest)
 	says(t, fake, "aliases show Bern --index docs", cli.ExitDone, "is its own entity")
 }
 
@@ -249,8 +249,8 @@ func TestDeleteAsksForTheName(t *testing.T) {
 			app := &cli.App{In: strings.NewReader(tc.typed), Out: &out, Err: &errs, Connect: withConnection(fake, "")}
 			exit := app.Run(t.Context(), append([]string{"delete", "docs", "--reason", "moved"}, tc.flags...))
 			assert.Equal(t, tc.exit, exit, "%s%s", out.String(), errs.String())
-			assert.Equal(t, tc.asked, fake.asked)
-			assert.Equal(t, "moved", fake.operator.Reason)
+			assert.Equal(t, tc.asked, fake.Asked)
+			assert.Equal(t, "moved", fake.By.Reason)
 			if len(tc.flags) == 0 {
 				contains(t, out.String(), "docs would be deleted: 2 generations, 61 objects", "tagged generations release",
 					"kept: the corpus")
@@ -260,7 +260,7 @@ func TestDeleteAsksForTheName(t *testing.T) {
 }
 
 func TestDeadLettersAreListedAndShown(t *testing.T) {
-	fake := &fakeControl{letters: []core.Letter{
+	fake := &fakeControl{Letters: []core.Letter{
 		{
 			Chunk: "aa", Document: "a.md", Ordinal: 3, Reason: "bad_model_output", Kind: "content", Attempts: 2,
 			Raw: "Sorry,\nno.", Text: "Tin.",
@@ -282,19 +282,19 @@ func TestDeadLettersAreListedAndShown(t *testing.T) {
 }
 
 func TestWhatFailedIsAskedForAgain(t *testing.T) {
-	fake := &fakeControl{retried: control.Run{Run: "docs/retry-1"}}
+	fake := &fakeControl{Retried: control.Run{Run: "docs/retry-1"}}
 	for args, asked := range map[string]string{
 		"retry-failed docs/g1":                           "retry-failed docs/g1 []",
 		"retry-failed --index docs":                      "retry-failed docs []",
 		"dead-letters replay aa bb --index docs":         "retry-failed docs [aa bb]",
 		"dead-letters discard aa --index docs --why old": "discard docs [aa] old",
 	} {
-		fake.asked = nil
+		fake.Asked = nil
 		says(t, fake, args, cli.ExitDone)
-		assert.Equal(t, []string{asked}, fake.asked)
+		assert.Equal(t, []string{asked}, fake.Asked)
 	}
 	says(t, &fakeControl{}, "retry-failed docs", cli.ExitDone, "docs: no failed passage")
-	fake.retried.Attached, fake.statuses = true, []control.Status{finished(core.StatusCompleted)}
+	fake.Retried.Attached, fake.Statuses = true, []control.Status{finished(core.StatusCompleted)}
 	contains(t, run(t, fake, "retry-failed", "docs").out, "docs/retry-1 is already running; to")
 	contains(t, run(t, fake, "retry-failed", "docs", "--wait").err, "docs/retry-1 is already running; waiting for it")
 }
@@ -306,7 +306,7 @@ type queued struct {
 }
 
 func (q *queued) refused(what string) error {
-	if q.looks < q.until {
+	if q.Looks < q.until {
 		return fault.LeaseHeld.At(what, "docs").Because("another run builds it")
 	}
 	return nil
@@ -373,11 +373,11 @@ func TestABuildAndARoundBeginInTurnWhereTheyWait(t *testing.T) {
 		{"retry-failed docs", []control.Status{at("docs/g9", core.StatusRunning)}, 9, cli.ExitUsage, 1, "builds it"},
 	} {
 		fake := &queued{until: c.until}
-		fake.statuses, fake.retried = c.statuses, control.Run{Run: "docs/retry-2"}
-		fake.purging.Purge = &core.Purge{ID: "p1", Ended: time.Unix(0, 0)} // an earlier one did what is asked for
+		fake.Statuses, fake.Retried = c.statuses, control.Run{Run: "docs/retry-2"}
+		fake.Purging.Purge = &core.Purge{ID: "p1", Ended: time.Unix(0, 0)} // an earlier one did what is asked for
 		t.Chdir(t.TempDir())
 		got := in(t, withConnection(fake, ""), nil, strings.Fields(c.args)...)
-		asked := len(slices.DeleteFunc(fake.asked, func(what string) bool { return strings.HasPrefix(what, "status ") }))
+		asked := len(slices.DeleteFunc(fake.Asked, func(what string) bool { return strings.HasPrefix(what, "status ") }))
 		assert.True(t, got.exit == c.exit && asked == c.asked && strings.Contains(got.err, c.says),
 			"%s: exit %d after %d times\n%s%s", c.args, got.exit, asked, got.out, got.err)
 	}
@@ -401,9 +401,9 @@ func purgeOf() control.PurgeAnswer {
 
 // Nothing is purged before somebody saw what goes, and confirmed it.
 func TestAPurgeTellsWhatGoesAndWantsToBeConfirmed(t *testing.T) {
-	c := &fakeControl{purging: purgeOf()}
+	c := &fakeControl{Purging: purgeOf()}
 	says(t, c, "purge docs/a.md b.md --yes", cli.ExitUsage)
-	assert.Empty(t, c.asked, "keys without an index")
+	assert.Empty(t, c.Asked, "keys without an index")
 	for _, one := range []struct {
 		args, asked string
 		exit        int
@@ -418,9 +418,9 @@ func TestAPurgeTellsWhatGoesAndWantsToBeConfirmed(t *testing.T) {
 		{"purge a.md b.jsonl#7 --index docs --yes --allow-return", "purge docs [a.md b.jsonl#7] true false true", cli.ExitDone,
 			[]string{"docs/purge-1 started"}},
 	} {
-		c = &fakeControl{purging: purgeOf()}
+		c = &fakeControl{Purging: purgeOf()}
 		says(t, c, one.args, one.exit, one.says...)
-		assert.Equal(t, []string{one.asked}, c.asked)
+		assert.Equal(t, []string{one.asked}, c.Asked)
 	}
 }
 
@@ -429,8 +429,8 @@ func TestAPurgeThatIsDoneSucceeds(t *testing.T) {
 	purging := purgeOf()
 	purging.Plan.Documents[0] = core.PurgeDocument{Key: "a.json", Rows: []string{"a.json#1", "a.json#2"}}
 	for state, exit := range map[string]int{core.PurgeDone: 0, core.PurgePending: 1} {
-		c := &fakeControl{purging: purging, purges: control.PurgesAnswer{Purges: []core.Purge{{ID: "p1", State: state}}}}
-		c.statuses = []control.Status{{Report: core.Report{Status: core.StatusErrors, Seconds: 38.5, IdleSeconds: 27.5}}}
+		c := &fakeControl{Purging: purging, Purges: control.PurgesAnswer{Purges: []core.Purge{{ID: "p1", State: state}}}}
+		c.Statuses = []control.Status{{Report: core.Report{Status: core.StatusErrors, Seconds: 38.5, IdleSeconds: 27.5}}}
 		got := run(t, c, "purge", "docs", "a.md", "--yes", "--wait")
 		assert.True(t, (got.exit == 0) == (exit == 0), "%s: exit %d, %s", state, got.exit, got.err)
 		assert.Contains(t, got.out, "such as a.json#1, a.json#2")
@@ -441,14 +441,14 @@ func TestAPurgeThatIsDoneSucceeds(t *testing.T) {
 // How purges stand says what is left to be done.
 func TestPurgesTellWhatIsLeft(t *testing.T) {
 	digest := core.PurgedKey("docs", "a.md")
-	c := &fakeControl{purges: control.PurgesAnswer{Purges: []core.Purge{{
+	c := &fakeControl{Purges: control.PurgesAnswer{Purges: []core.Purge{{
 		ID: "p1", State: core.PurgePending, Documents: []core.Digest{digest}, Left: []string{"wait for a reader"},
 		Gone: core.Purged{Generations: 2, Ledger: 4}, Shared: 1, Ended: time.Time{},
 	}}}}
 	contains(t, run(t, c, "purge", "list", "docs").out, "p1 pending: "+digest.Short(16), "2 generations",
 		"4 ledger entries", "1 ledger entry", "unfinished: wait for a reader")
 	says(t, c, "purge list --index docs --readmit a.md", cli.ExitDone, "may be indexed again")
-	assert.Equal(t, "purges docs [a.md]", c.asked[1])
+	assert.Equal(t, "purges docs [a.md]", c.Asked[1])
 }
 
 func TestABackfillIsAskedForWithItsChoiceAndThrottle(t *testing.T) {
@@ -461,9 +461,10 @@ func TestABackfillIsAskedForWithItsChoiceAndThrottle(t *testing.T) {
 	want := core.BackfillChoice{
 		Prefix: "2019/", From: day(3), To: day(6), Documents: []string{"a.md", "b c.md", "rows.jsonl#7"},
 	}
-	assert.True(t, fake.backfill.Choice.Equal(want) && fake.backfill.Name == "old" &&
-		fake.backfill.Throttle == (core.BackfillThrottle{Concurrency: 4, CallsPerMinute: 30}), "%+v", fake.backfill)
-	fake.attached = true
+	got := last[control.BackfillRequest](fake)
+	assert.True(t, got.Choice.Equal(want) && got.Name == "old" &&
+		got.Throttle == (core.BackfillThrottle{Concurrency: 4, CallsPerMinute: 30}), "%+v", got)
+	fake.Attached = true
 	says(t, fake, "backfill start old --index docs", cli.ExitDone, "is already running; nothing changed")
 	for _, bad := range []string{"--prefix a", "--index docs --from yesterday", "--index docs --documents " + keys + ".none"} {
 		says(t, fake, "backfill start old "+bad, cli.ExitUsage)
@@ -477,18 +478,19 @@ func TestABackfillIsShownAndSteered(t *testing.T) {
 		{Run: "docs/b-1", Parent: "g1", Why: core.BackfillYielded}, {Run: "docs/b-2", Parent: "g2"},
 	}
 	one.Documents, one.Progress, one.ChunksDone = 40, 1, 55
-	fake := &fakeControl{backfills: []core.Backfill{one}}
+	fake := &fakeControl{Backfills: []core.Backfill{one}}
 	says(t, fake, "backfill status old --index docs", cli.ExitDone, "backfill old of docs: completed", "prefix 2019/",
 		"40 documents", "docs/b-1 on g1; failed: yielded", "published: g3, on g2 (rebased: it began on g1)")
 	says(t, fake, "backfill list --index docs --json", cli.ExitDone, `"rebased"`)
-	fake.asked = nil
+	fake.Asked = nil
 	for _, command := range []string{"pause", "resume", "cancel"} {
 		says(t, fake, "backfill "+command+" old --index docs", cli.ExitDone)
 	}
-	assert.Equal(t, []string{"backfill-pause docs/old", "backfill-resume docs/old", "backfill-cancel docs/old"}, fake.asked)
+	want := []string{"backfill-pause docs/old", "backfill-resume docs/old", "backfill-cancel docs/old"}
+	assert.Equal(t, want, fake.Asked)
 	run(t, fake, "backfill", "resume", "old", "--index", "docs", "--budget-calls", "500")
-	assert.True(t, fake.budget != nil && fake.budget.Calls == 500, "%+v", fake.budget)
-	fake.backfills[0].Status = core.StatusPaused
+	assert.Equal(t, &core.Budget{Calls: 500}, last[control.BackfillNamed](fake).Budget)
+	fake.Backfills[0].Status = core.StatusPaused
 	says(t, fake, "backfill status old --index docs --wait", cli.ExitPaused)
 }
 
@@ -503,16 +505,16 @@ func TestSchedulesAreAppliedFromTheConfiguration(t *testing.T) {
 	fake := &fakeControl{}
 	says(t, fake, "schedule apply -f "+file, cli.ExitDone, "docs: created")
 	want := []string{"schedule-apply docs 0 3 * * * Europe/Berlin", "schedule-apply more @weekly UTC"}
-	assert.Equal(t, want, fake.asked)
+	assert.Equal(t, want, fake.Asked)
 	says(t, fake, "schedule apply --index none -f "+file, cli.ExitUsage, "indexes.none.schedule.cron is not set")
 	write("indexes:\n  docs:\n    corpus: ./docs\n    schedule:\n      cron: 0 25 * * *\n      timezone: Mars/Olympus\n")
 	says(t, fake, "schedule apply -f "+file, cli.ExitUsage, ":5:", ":6:", `"25"`, "Mars/Olympus")
-	assert.Equal(t, want, fake.asked)
+	assert.Equal(t, want, fake.Asked)
 }
 
 func TestSchedulesAreShownAndSteered(t *testing.T) {
 	at := time.Date(2026, 11, 22, 2, 0, 0, 0, time.UTC)
-	fake := &fakeControl{triggered: control.Triggered{Running: "docs/g7"}, schedules: []control.Scheduled{{
+	fake := &fakeControl{Triggered: control.Triggered{Running: "docs/g7"}, Schedules: []control.Scheduled{{
 		Index: "docs", Timezone: "UTC", Next: []time.Time{at.Add(24 * time.Hour)}, Missed: 2, Overlapped: 1,
 		Nights: []control.NightRun{
 			{Due: at, Status: "skipped", Reason: "another_run", By: "docs/g7"},
@@ -526,8 +528,8 @@ func TestSchedulesAreShownAndSteered(t *testing.T) {
 		"pause docs --reason holidays": {"schedule-pause docs holidays", ""}, "resume docs": {"schedule-resume docs ", ""},
 		"trigger docs": {"schedule-trigger docs", "nothing started: run docs/g7 is"}, "delete docs": {"schedule-delete docs", ""},
 	} {
-		fake.asked = nil
+		fake.Asked = nil
 		says(t, fake, "schedule "+args, cli.ExitDone, c.says)
-		assert.Equal(t, []string{c.asked}, fake.asked)
+		assert.Equal(t, []string{c.asked}, fake.Asked)
 	}
 }

@@ -158,8 +158,7 @@ func TestPublishedFilesAreReadOrRefusedWithTheReason(t *testing.T) {
 		ID       string `parquet:"id"`
 		Question string `parquet:"question"`
 	}{{"1", "q"}}))
-	_, err := LoadPublished(dir, "techqa")
-	assert.ErrorContains(t, err, "it has no column documents")
+	assert.ErrorContains(t, musttest.Err(LoadPublished(dir, "techqa")), "it has no column documents")
 	assert.Nil(t, musttest.Get(LoadPublished(dir, "emanual"))(t))
 }
 

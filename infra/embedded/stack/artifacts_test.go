@@ -18,6 +18,5 @@ func TestASecondStackOverTheSameArtifactsIsRefusedAndToldWhoHasThem(t *testing.T
 	_, err := lockArtifacts(folder, "/data/two")
 	musttest.Fail(t, err, fault.DataDirInUse, "/data/one", fmt.Sprint("process ", os.Getpid()))
 	require.NoError(t, first.Close())
-	again := musttest.Get(lockArtifacts(folder, "/data/two"))(t)
-	require.NoError(t, again.Close())
+	require.NoError(t, musttest.Get(lockArtifacts(folder, "/data/two"))(t).Close())
 }

@@ -561,8 +561,7 @@ func TestCheckingACopyEndsWithItsCaller(t *testing.T) {
 	sha, cache := store.put(t, "content"), newCache(t, dir, 0)
 	musttest.Get(cache.Get(t.Context(), store, sha, sha))(t)
 	localfile.ForgetChecked()
-	_, err := cache.Get(musttest.EndedContext(t), store, sha, sha)
-	assert.ErrorIs(t, err, context.Canceled)
+	assert.ErrorIs(t, musttest.Err(cache.Get(musttest.EndedContext(t), store, sha, sha)), context.Canceled)
 	assert.FileExists(t, filepath.Join(dir, sha), "a copy that was not looked at is gone")
 }
 
@@ -604,6 +603,5 @@ func TestWithoutConfigurationACacheIsTheUsersOwn(t *testing.T) {
 }
 
 func hasMode(t *testing.T, path string, mode fs.FileMode) {
-	info := musttest.Get(os.Stat(path))(t)
-	assert.Equal(t, mode, info.Mode().Perm(), path)
+	assert.Equal(t, mode, musttest.Get(os.Stat(path))(t).Mode().Perm(), path)
 }

@@ -57,10 +57,9 @@ func TestRangesAreSlicesOfTheDocument(t *testing.T) {
 			piece++
 		}
 		got, err := reader.Slice(t.Context(), name(i), frames[i][piece], start, end)
-		if err != nil || got != string(runes[start:end]) {
-			t.Fatalf("document %d [%d, %d) from frame %d: %d code points, %v",
-				i, start, end, frames[i][piece], utf8.RuneCountInString(got), err)
-		}
+		require.True(t, err == nil && got == string(runes[start:end]),
+			"document %d [%d, %d) from frame %d: %d code points, %v", i, start, end, frames[i][piece],
+			utf8.RuneCountInString(got), err)
 	}
 	for i, text := range documents {
 		for _, end := range []int{-1, utf8.RuneCountInString(text), utf8.RuneCountInString(text) + 5} {

@@ -28,160 +28,38 @@ import (
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/pipeline/runlog"
 	"github.com/unweaver/unweaver/internal/testkit/blobmemory"
+	"github.com/unweaver/unweaver/internal/testkit/controltest"
 	"github.com/unweaver/unweaver/internal/testkit/musttest"
 )
 
-// recorder is a Control that remembers what it was asked and answers as configured.
-type recorder struct {
-	asked    []any
-	another  bool          // whether somebody else than the owner asked for a build
-	operator core.Operator // of a move
-	err      error
-}
-
-func (r *recorder) ask(method string, input ...any) error {
-	r.asked = append([]any{method}, input...)
-	return r.err
-}
-func (r *recorder) BuildIndex(ctx context.Context, request control.IndexRequest) (control.Run, error) {
-	r.another = control.OfAnother(ctx)
-	return control.Run{Run: "docs/g1", Attached: true}, r.ask("index", request)
-}
-
-func (r *recorder) ReadStatus(_ context.Context, run string) (control.Status, error) {
-	status := control.Status{Report: core.Report{Run: run, Status: core.StatusRunning}, Stage: "extract", Overall: 0.5}
+// answering is a control that gives an answer which is not empty to each command.
+func answering() *controltest.Recorder {
+	status := control.Status{Report: core.Report{Run: "docs/g1", Reason: "dry_run"}, Stage: "extract", Overall: 0.5}
 	status.Problems = []core.Problem{{Code: "no_worker", Object: "unweaver", Detail: "none polls"}}
-	return status, r.ask("status", run)
-}
-func (r *recorder) PauseRun(_ context.Context, run string) (control.Stopped, error) {
-	return r.stopped(), r.ask("pause", run)
-}
-func (r *recorder) ResumeRun(_ context.Context, run string, budget *core.Budget) error {
-	if budget == nil {
-		return r.ask("resume", run)
+	overlay := core.Overlay{Index: "exp", Base: "docs", Set: map[string]string{"keep": "2"}}
+	return &controltest.Recorder{
+		Aliases:  core.AliasList{Index: "docs", Searched: core.AliasSearch{Pairs: 3}},
+		Attached: true, RunID: "r2", NoCorpus: "/gone is not there", Unchanged: true,
+		Backfills:  []core.Backfill{{Index: "docs", Name: "old"}},
+		Branches:   []core.Branch{{Name: "exp", Base: "docs", Own: true}},
+		Cards:      []runlog.Card{{Index: "docs", Documents: 7}},
+		Checks:     []control.Check{{Name: "worker", Detail: "none polls", Hint: "start one"}},
+		Difference: core.Difference{Index: "docs", Chunks: core.ChunkDifference{Added: 3}},
+		Kept:       []artifact.Generation{{Generation: "g1", Seq: 7, State: "current"}},
+		Letters:    []core.Letter{{Chunk: "c1", Kind: core.LetterContent, Text: "words"}},
+		Log:        runlog.Log{Letters: []core.Problem{{Code: "dead_letter"}}},
+		Operations: []core.Operation{{ID: "o1", Action: core.ActionTag, Outcome: &core.OperationOutcome{Result: "done"}}},
+		Overlays:   map[string]control.Overlaid{"exp": {Overlay: overlay, Corpus: "/c"}},
+		Purges:     control.PurgesAnswer{Readmits: 1},
+		Purging:    control.PurgeAnswer{Run: &control.Run{Run: "docs/purge-1"}},
+		Retried:    control.Run{Run: "docs/retry-1"},
+		Schedules:  []control.Scheduled{{Index: "docs", Paused: true}},
+		Statuses:   []control.Status{status},
+		Stopped:    control.Stopped{InFlight: new(int64(7))},
+		Summaries:  []runlog.Summary{{Run: "docs/g1"}},
+		Trends:     []runlog.Trends{{Index: "docs", Totals: runlog.Totals{Nights: 3}}},
+		Triggered:  control.Triggered{Index: "docs", Running: "docs/g1"},
 	}
-	return r.ask("resume", run, *budget)
-}
-func (r *recorder) CancelRun(_ context.Context, run string) (control.Stopped, error) {
-	return r.stopped(), r.ask("cancel", run)
-}
-
-func (r *recorder) stopped() control.Stopped {
-	calls := int64(7)
-	return control.Stopped{InFlight: &calls}
-}
-func (r *recorder) LimitRun(_ context.Context, in control.LimitRequest) error {
-	return r.ask("limit", in)
-}
-func (r *recorder) MarkLost(_ context.Context, run string) error { return r.ask("lost", run) }
-func (r *recorder) DeadLetters(_ context.Context, index string) ([]core.Letter, error) {
-	return []core.Letter{{Chunk: "c1", Kind: core.LetterContent}}, r.ask("dead-letters", index)
-}
-func (r *recorder) DeadLetter(_ context.Context, index, chunk string) (core.Letter, error) {
-	return core.Letter{Chunk: chunk, Text: "words"}, r.ask("dead-letter", index, chunk)
-}
-func (r *recorder) DiscardLetters(_ context.Context, request control.LettersRequest) error {
-	return r.ask("discard", request.Name, request.Chunks, request.Why)
-}
-func (r *recorder) RetryFailed(_ context.Context, request control.LettersRequest) (control.Run, error) {
-	return control.Run{Run: request.Name + "/retry-1"}, r.ask("retry-failed", request.Name, request.Chunks)
-}
-func (r *recorder) PurgeDocuments(_ context.Context, request control.PurgeRequest) (control.PurgeAnswer, error) {
-	return control.PurgeAnswer{Run: &control.Run{Run: request.Index + "/purge-1"}}, r.ask("purge", request)
-}
-func (r *recorder) ListPurges(_ context.Context, request control.PurgesRequest) (control.PurgesAnswer, error) {
-	return control.PurgesAnswer{Readmits: 1}, r.ask("purges", request)
-}
-func (r *recorder) ApplySchedule(_ context.Context, request control.ScheduleRequest) (control.Applied, error) {
-	return control.Applied{Index: request.Spec.Index, Change: "created"}, r.ask("schedule-apply", request)
-}
-func (r *recorder) ListSchedules(context.Context) ([]control.Scheduled, error) {
-	return []control.Scheduled{{Index: "docs", Paused: true}}, r.ask("schedules")
-}
-func (r *recorder) ReadSchedule(_ context.Context, index string) (control.Scheduled, error) {
-	return control.Scheduled{Index: index}, r.ask("schedule", index)
-}
-func (r *recorder) PauseSchedule(_ context.Context, index, note string) error {
-	return r.ask("schedule-pause", index, note)
-}
-func (r *recorder) ResumeSchedule(_ context.Context, index, note string) error {
-	return r.ask("schedule-resume", index, note)
-}
-func (r *recorder) TriggerSchedule(_ context.Context, index string) (control.Triggered, error) {
-	return control.Triggered{Index: index, Running: "docs/g1"}, r.ask("schedule-trigger", index)
-}
-func (r *recorder) DeleteSchedule(_ context.Context, index string) error {
-	return r.ask("schedule-delete", index)
-}
-func (r *recorder) EstimateBuild(_ context.Context, request control.IndexRequest) (core.Estimated, error) {
-	report := core.Report{Index: request.Spec.Index, Reason: "dry_run"}
-	return core.Estimated{Report: report}, r.ask("estimate", request.Spec.Index)
-}
-func (r *recorder) ListGenerations(_ context.Context, index string) ([]artifact.Generation, error) {
-	return []artifact.Generation{{Generation: "g1", Seq: 7, State: "current"}}, r.ask("generations", index)
-}
-func (r *recorder) ListIndexes(context.Context) ([]runlog.Card, error) {
-	return []runlog.Card{{Index: "docs", Documents: 7}}, r.ask("indexes")
-}
-func (r *recorder) ListRuns(_ context.Context, index string, limit int) ([]runlog.Summary, error) {
-	return []runlog.Summary{{Run: "docs/g1"}}, r.ask("runs", index, limit)
-}
-func (r *recorder) ReadTrends(_ context.Context, index string, nights int) ([]runlog.Trends, error) {
-	return []runlog.Trends{{Index: "docs", Totals: runlog.Totals{Nights: 3}}}, r.ask("trends", index, nights)
-}
-func (r *recorder) ReadLog(_ context.Context, run string) (runlog.Log, error) {
-	return runlog.Log{Letters: []core.Problem{{Code: "dead_letter"}}}, r.ask("log", run)
-}
-func (r *recorder) RestoreIndex(_ context.Context, index string) (control.Run, error) {
-	return control.Run{Run: index + "/restore-1"}, r.ask("restore", index)
-}
-func (r *recorder) AuditIndex(_ context.Context, request control.AuditRequest) (control.Run, error) {
-	return control.Run{Run: request.Index + "/audit-1"}, r.ask("audit", request)
-}
-func (r *recorder) MoveGeneration(ctx context.Context, request control.MoveRequest) (core.Move, error) {
-	r.operator = control.OperatorOf(ctx)
-	return core.Move{Index: request.Index, To: request.Generation, Release: 7}, r.ask("move", request)
-}
-func (r *recorder) ChangeBranch(_ context.Context, request control.BranchRequest) (core.Branch, error) {
-	return core.Branch{Name: request.Name, Base: request.Index, Set: request.Set}, r.ask("branch", request)
-}
-func (r *recorder) ListBranches(_ context.Context, index string) ([]core.Branch, error) {
-	return []core.Branch{{Name: "exp", Base: index, Own: true}}, r.ask("branches", index)
-}
-func (r *recorder) ReadOverlay(_ context.Context, index string) (control.Overlaid, error) {
-	overlay := core.Overlay{Index: index, Base: "docs", Set: map[string]string{"keep": "2"}}
-	return control.Overlaid{Overlay: overlay, Corpus: "/c"}, r.ask("overlay", index)
-}
-func (r *recorder) CompareGenerations(_ context.Context, request control.DifferenceRequest) (core.Difference, error) {
-	return core.Difference{Index: request.Index, Chunks: core.ChunkDifference{Added: 3}}, r.ask("diff", request)
-}
-func (r *recorder) ListAliases(_ context.Context, request control.AliasesRequest) (core.AliasList, error) {
-	return core.AliasList{Index: request.Index, Searched: core.AliasSearch{Pairs: 3}}, r.ask("aliases", request)
-}
-func (r *recorder) ListOperations(_ context.Context, index string, limit int) ([]core.Operation, error) {
-	return []core.Operation{{ID: "o1", Action: core.ActionTag, Outcome: &core.OperationOutcome{Result: "done"}}},
-		r.ask("operations", index, limit)
-}
-func (r *recorder) StartBackfill(_ context.Context, request control.BackfillRequest) (control.BackfillStarted, error) {
-	return control.BackfillStarted{Index: request.Index, Name: request.Name, Again: true}, r.ask("backfill", request)
-}
-func (r *recorder) ListBackfills(_ context.Context, named control.BackfillNamed) ([]core.Backfill, error) {
-	return []core.Backfill{{Index: named.Index, Name: "old"}}, r.ask("backfills", named)
-}
-func (r *recorder) DeleteIndex(_ context.Context, request control.DeleteRequest) (core.Deletion, error) {
-	return core.Deletion{Index: request.Index, Generations: 2}, r.ask("delete", request)
-}
-func (r *recorder) PauseBackfill(_ context.Context, named control.BackfillNamed) error {
-	return r.ask("backfill-pause", named)
-}
-func (r *recorder) ResumeBackfill(_ context.Context, named control.BackfillNamed) error {
-	return r.ask("backfill-resume", named)
-}
-func (r *recorder) CancelBackfill(_ context.Context, named control.BackfillNamed) error {
-	return r.ask("backfill-cancel", named)
-}
-func (r *recorder) RunDoctor(_ context.Context, spec core.Spec) ([]control.Check, error) {
-	return []control.Check{{Name: "worker", Detail: "none polls", Hint: "start one"}}, r.ask("doctor", spec)
 }
 
 func with[I, O any](ctx context.Context, method func(context.Context, I) (O, error), in I) func() (any, error) {
@@ -256,14 +134,13 @@ func serve(t *testing.T, controller control.Control) *httpapi.Client {
 }
 
 func TestEveryMethodArrivesAndComesBackWhole(t *testing.T) {
-	direct, remote := &recorder{}, &recorder{}
-	near, far := methods(t.Context(), direct), methods(t.Context(), serve(t, remote))
-	for name := range near {
+	for name := range methods(t.Context(), answering()) {
 		t.Run(name, func(t *testing.T) {
-			want := musttest.Get(near[name]())(t)
-			got := musttest.Get(far[name]())(t)
-			assert.Equal(t, want, got, "answered")
-			assert.Equal(t, direct.asked, remote.asked, "asked")
+			direct, remote := answering(), answering()
+			want := musttest.Get(methods(t.Context(), direct)[name]())(t)
+			assert.Equal(t, want, musttest.Get(methods(t.Context(), serve(t, remote))[name]())(t), "answered")
+			assert.Equal(t, direct.Asked, remote.Asked)
+			assert.Equal(t, direct.Inputs, remote.Inputs)
 		})
 	}
 }
@@ -271,12 +148,12 @@ func TestEveryMethodArrivesAndComesBackWhole(t *testing.T) {
 // Who asks says who they are and why; what they have shown is added where they show it.
 // Promises: 40.
 func TestWhoAsksArrivesWithWhatTheyHaveShown(t *testing.T) {
-	remote := &recorder{}
+	remote := &controltest.Recorder{}
 	client := serve(t, remote)
 	said := core.Operator{By: "Žofie <z@büro>", Reason: "bad answers\nsince 2%", Via: "key of nobody"}
 	_, err := client.MoveGeneration(control.WithOperator(t.Context(), said), control.MoveRequest{Action: "tag", Index: "docs"})
 	want := (core.Operator{By: said.By, Reason: said.Reason, Via: "token"})
-	assert.True(t, err == nil && remote.operator == want, "%+v, want %+v; %v", remote.operator, want, err)
+	assert.True(t, err == nil && remote.By == want, "%+v, want %+v; %v", remote.By, want, err)
 }
 
 func TestEveryMethodsFaultComesBackWhole(t *testing.T) {
@@ -287,7 +164,7 @@ func TestEveryMethodsFaultComesBackWhole(t *testing.T) {
 		"code only": fault.Internal.At("", ""),
 	} {
 		t.Run(name, func(t *testing.T) {
-			for method, do := range methods(t.Context(), serve(t, &recorder{err: sent})) {
+			for method, do := range methods(t.Context(), serve(t, &controltest.Recorder{Err: sent})) {
 				_, err := do()
 				got := fault.As(err)
 				assert.True(t, got != nil && got.Code == sent.Code && got.Kind == sent.Kind && got.Op == sent.Op &&
@@ -299,11 +176,12 @@ func TestEveryMethodsFaultComesBackWhole(t *testing.T) {
 }
 
 func TestAnErrorOfNoCodeIsInternal(t *testing.T) {
-	musttest.Refuse(serve(t, &recorder{err: errors.New("odd")}).ReadStatus(t.Context(), "docs"))(t, fault.Internal, "odd")
+	client := serve(t, &controltest.Recorder{Err: errors.New("odd")})
+	musttest.Refuse(client.ReadStatus(t.Context(), "docs"))(t, fault.Internal, "odd")
 }
 
 func TestTheTokenIsNeeded(t *testing.T) {
-	controller := &recorder{}
+	controller := &controltest.Recorder{}
 	client := serve(t, controller)
 	for _, token := range []string{"tokem", "toke", "token2", ""} {
 		stranger := &httpapi.Client{Base: client.Base, Token: token}
@@ -311,12 +189,12 @@ func TestTheTokenIsNeeded(t *testing.T) {
 		require.True(t, fault.Is(err, fault.EngineDown), "%q: %v", token, err)
 		assert.Regexp(t, "401.*dev.json", err.Error(), token)
 	}
-	assert.True(t, controller.asked == nil, "a stranger did %v", controller.asked)
+	assert.True(t, controller.Asked == nil, "a stranger did %v", controller.Asked)
 }
 
 func TestAKeyThatOnlyOperatesDoesNotAskAsTheOwner(t *testing.T) {
 	for text, another := range map[string]bool{"token": false, "operates": true, "administers": false} {
-		controller := &recorder{}
+		controller := &controltest.Recorder{}
 		server := httptest.NewServer(httpapi.Handler(controller, httpapi.Access{
 			Token: "token", Check: func(_ context.Context, text string) (*access.Key, error) {
 				scope := map[string]access.Scope{"operates": access.Operate, "administers": access.Admin}[text]
@@ -325,7 +203,7 @@ func TestAKeyThatOnlyOperatesDoesNotAskAsTheOwner(t *testing.T) {
 		}))
 		client := &httpapi.Client{Base: server.URL, Token: text}
 		assert.NoError(t, musttest.Err(client.BuildIndex(t.Context(), control.IndexRequest{Spec: core.Spec{Index: "docs"}})))
-		assert.True(t, controller.asked != nil && controller.another == another, "%s: %v", text, controller.another)
+		assert.True(t, controller.Asked != nil && controller.Another == another, "%s: %v", text, controller.Another)
 		server.Close()
 	}
 }
@@ -340,7 +218,7 @@ func send(t *testing.T, controller control.Control, method, path, body string) (
 }
 
 func TestRequestsThatAreNotOurs(t *testing.T) {
-	controller := &recorder{}
+	controller := &controltest.Recorder{}
 	for name, c := range map[string]struct {
 		method, path, body string
 		status             int
@@ -355,7 +233,7 @@ func TestRequestsThatAreNotOurs(t *testing.T) {
 		status, body := send(t, controller, c.method, c.path, c.body)
 		assert.True(t, status == c.status && strings.Contains(body, c.says), "%s: %d %s", name, status, body)
 	}
-	assert.True(t, controller.asked == nil, "it did %v", controller.asked)
+	assert.True(t, controller.Asked == nil, "it did %v", controller.Asked)
 }
 
 func TestAnAddressThatIsNoStack(t *testing.T) {
@@ -385,7 +263,7 @@ func TestAnAddressThatIsNoStack(t *testing.T) {
 }
 
 func TestANameThatCouldBeAPathReachesNothing(t *testing.T) {
-	asked := &recorder{}
+	asked := &controltest.Recorder{}
 	refused := func(method, body string) {
 		status, text := send(t, asked, "POST", method, body)
 		assert.True(t, status == http.StatusConflict && strings.Contains(text, `"usage"`), "%s %s: %d %s", method, body,
@@ -405,7 +283,7 @@ func TestANameThatCouldBeAPathReachesNothing(t *testing.T) {
 	} {
 		refused("move", body)
 	}
-	assert.True(t, asked.asked == nil, "it came through: %v", asked.asked)
+	assert.True(t, asked.Asked == nil, "it came through: %v", asked.Asked)
 	for _, name := range []string{"docs", "docs/g1", "build/docs/g1", "docs/g1#3f0c-aa"} {
 		status, text := send(t, asked, "POST", "status", `{"name":"`+name+`"}`)
 		assert.True(t, status == http.StatusOK, "%s: %d %s", name, status, text)
@@ -417,7 +295,7 @@ func TestANameThatCouldBeAPathReachesNothing(t *testing.T) {
 func TestAValueOfAWrongTypeIsNamedByItsPath(t *testing.T) {
 	goName := regexp.MustCompile(`\b(json|jsontext|struct|Go|control|core|access|httpapi|int\d*|bool|map|time\.Time)\b`)
 	refused := func(route, body string) string {
-		_, text := send(t, &recorder{}, "POST", route, body)
+		_, text := send(t, &controltest.Recorder{}, "POST", route, body)
 		var problem struct{ Code, Cause string }
 		require.NoError(t, json.Unmarshal([]byte(text), &problem), "%s %s: %s", route, body, text)
 		assert.Equal(t, "usage", problem.Code, "%s %s", route, body)
@@ -455,7 +333,7 @@ func TestAKeyControlsByItsScopeAndOnlyWhereItIsOfAllIndexes(t *testing.T) {
 		"admin": {Scope: access.Admin, Index: "*"}, "operate one": {Scope: access.Operate, Index: "docs"},
 		"admin of some": {Scope: access.Admin, Index: "d*"},
 	}
-	server := httptest.NewServer(httpapi.Handler(&recorder{}, httpapi.Access{
+	server := httptest.NewServer(httpapi.Handler(&controltest.Recorder{}, httpapi.Access{
 		Token: "token", Keys: access.Book{Store: blobmemory.New()},
 		Check: func(_ context.Context, text string) (*access.Key, error) {
 			if key := keys[text]; key != nil {
@@ -478,7 +356,7 @@ func TestAKeyControlsByItsScopeAndOnlyWhereItIsOfAllIndexes(t *testing.T) {
 }
 
 func TestWhoHasTheTokenProvesIt(t *testing.T) {
-	server := httptest.NewServer(httpapi.Handler(&recorder{}, httpapi.Access{Token: "right"}))
+	server := httptest.NewServer(httpapi.Handler(&controltest.Recorder{}, httpapi.Access{Token: "right"}))
 	defer server.Close()
 	for token, want := range map[string]bool{"right": true, "wrong": false, "": false} {
 		got, err := httpapi.HasToken(t.Context(), server.URL, token)
@@ -498,7 +376,7 @@ func TestWhoHasTheTokenProvesIt(t *testing.T) {
 // Promises: 105.
 func TestAProofIsOfOneAddress(t *testing.T) {
 	var asked atomic.Int32
-	handler := httpapi.Handler(&recorder{}, httpapi.Access{Token: "right"})
+	handler := httpapi.Handler(&controltest.Recorder{}, httpapi.Access{Token: "right"})
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, request *http.Request) {
 		asked.Add(1)
 		handler.ServeHTTP(w, request)

@@ -7,6 +7,7 @@ import (
 
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/index/graph"
+	"github.com/unweaver/unweaver/internal/testkit/musttest"
 )
 
 func triangle() graph.Adjacency {
@@ -28,6 +29,5 @@ func TestAGraphWhoseNodesCannotBeNumberedIsRefused(t *testing.T) {
 	for _, size := range [][2]int{{0, 0}, {7_000_000, 1_000_000}, {graph.MaxNodes - 5, 5}} {
 		assert.NoError(t, graph.CheckRoom("docs", size[0], size[1]), "%d", size)
 	}
-	err := graph.CheckRoom("docs", graph.MaxNodes-5, 6)
-	assert.True(t, fault.Is(err, fault.TooLarge), "one too many: %v", err)
+	musttest.Code(t, graph.CheckRoom("docs", graph.MaxNodes-5, 6), fault.TooLarge, "one too many")
 }

@@ -363,8 +363,7 @@ func TestAFolderThatNobodyAnswersIsLeftAtTheDeadline(t *testing.T) {
 func TestAFolderGivesNothingFromOutside(t *testing.T) {
 	folder := batch.Folder{Dir: t.TempDir()}
 	for _, id := range []string{"", "../x", "a/b", ".hidden"} {
-		_, err := folder.Get(t.Context(), id)
-		assert.True(t, fault.Is(err, fault.Internal), "%q: %v", id, err)
+		musttest.Code(t, musttest.Err(folder.Get(t.Context(), id)), fault.Internal, "%q", id)
 	}
 	musttest.Refuse(folder.Get(t.Context(), "absent"))(t, fault.NotFound)
 }

@@ -122,8 +122,7 @@ func TestRunsAndTrendsAreOfTheSameBuilds(t *testing.T) {
 		}
 	}
 	put(t, s, index.NightsKey(), "{") // damaged: the reports are left
-	runs := musttest.Get(s.List(t.Context(), "docs", 0))(t)
-	assert.Len(t, runs, 1)
+	assert.Len(t, musttest.Get(s.List(t.Context(), "docs", 0))(t), 1)
 }
 
 func TestALogHasWhatTheStoresHoldAndAsMuchAsIsRead(t *testing.T) {

@@ -1,9 +1,7 @@
 package chunk_test
 
 import (
-	"archive/zip"
 	"bytes"
-	"compress/gzip"
 	"context"
 	"errors"
 	"fmt"
@@ -122,37 +120,16 @@ func (r *run) text(res chunk.Result, key string, d rows.Document, start, end int
 	return stagetest.Must(reader.Slice(r.t.Context(), key, d.Frame, start, end))
 }
 
-func zipped(t *testing.T, files map[string]string) string {
-	var buffer bytes.Buffer
-	archive := zip.NewWriter(&buffer)
-	for name, content := range files {
-		file, err := archive.Create(name)
-		if err == nil {
-			_, err = file.Write([]byte(content))
-		}
-		require.NoError(t, err)
-	}
-	require.NoError(t, archive.Close())
-	return buffer.String()
-}
-
-func gz(t *testing.T, content string) string {
-	var buffer bytes.Buffer
-	writer := gzip.NewWriter(&buffer)
-	stagetest.Must(writer.Write([]byte(content)))
-	require.NoError(t, writer.Close())
-	return buffer.String()
-}
-
 func TestDocumentsOfEveryKindBecomeChunks(t *testing.T) {
 	long := strings.Repeat("Grain was carried down the river é. ", 40)
 	r := newRun(t, map[string]string{
 		"plain.txt": "The river\n\n" + long, "marked.md": "intro\n\n# The heading\n\n" + long,
-		"page.html": "<title>A page</title><h1>Head</h1><p>" + long + "</p>",
-		"word.docx": zipped(t, map[string]string{"word/document.xml": "<w:p><w:t>" + long + "</w:t></w:p>"}),
-		"data.json": `{"title":"A record","text":"` + long + `","year":1999}`, "packed.md.gz": gz(t, "# Packed\n\n"+long),
-		"rows.jsonl": `{"id":"1","title":"Row one","text":"` + long + `"}` + "\n" + `{"id":"2","text":"short"}`,
-		"sheet.csv":  "id,text,lang\n9,some text,en\n",
+		"page.html":    "<title>A page</title><h1>Head</h1><p>" + long + "</p>",
+		"word.docx":    documenttest.ZipOf(map[string]string{"word/document.xml": "<w:p><w:t>" + long + "</w:t></w:p>"}),
+		"data.json":    `{"title":"A record","text":"` + long + `","year":1999}`,
+		"packed.md.gz": documenttest.Gzip("# Packed\n\n" + long),
+		"rows.jsonl":   `{"id":"1","title":"Row one","text":"` + long + `"}` + "\n" + `{"id":"2","text":"short"}`,
+		"sheet.csv":    "id,text,lang\n9,some text,en\n",
 	})
 	res := r.all()
 	titles := map[string]string{
@@ -369,8 +346,9 @@ func TestTextThatIsMostlyUnknownCharactersIsAProblem(t *testing.T) {
 }
 
 func TestWhatIsHiddenIsReadWhereTheIndexSaysSo(t *testing.T) {
-	r := newRun(t, map[string]string{"a.docx": zipped(t, map[string]string{"word/document.xml": "<d><p><r><t>Shown.</t></r>" +
-		"<r><rPr><vanish/></rPr><t> Hidden.</t></r></p></d>"})})
+	r := newRun(t, map[string]string{"a.docx": documenttest.ZipOf(map[string]string{
+		"word/document.xml": "<d><p><r><t>Shown.</t></r>" +
+			"<r><rPr><vanish/></rPr><t> Hidden.</t></r></p></d>"})})
 	for hidden, want := range map[string]string{"": "Shown.", "include": "Shown. Hidden."} {
 		r.spec.Documents = &core.Documents{Hidden: hidden}
 		res := r.all()

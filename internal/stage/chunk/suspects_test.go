@@ -22,6 +22,7 @@ import (
 	"github.com/unweaver/unweaver/internal/stage/chunk"
 	"github.com/unweaver/unweaver/internal/store/blob"
 	"github.com/unweaver/unweaver/internal/testkit/documenttest"
+	"github.com/unweaver/unweaver/internal/testkit/musttest"
 	"github.com/unweaver/unweaver/internal/testkit/stagetest"
 )
 
@@ -232,8 +233,7 @@ func TestADocumentWhoseProcessSomebodyElseKilledIsReadOnceMore(t *testing.T) {
 func TestAnAttemptThatIsStoppedOrFailsCountsAgainstNoDocument(t *testing.T) {
 	r := newRun(t, map[string]string{"a.html": "<p>Salt.</p>"})
 	for try := 1; try <= 4; try++ {
-		_, err := chunk.Run(t.Context(), r.with(try, stopping{}))
-		require.ErrorIs(t, err, errStopped)
+		require.ErrorIs(t, musttest.Err(chunk.Run(t.Context(), r.with(try, stopping{}))), errStopped)
 	}
 	res, err := chunk.Run(t.Context(), r.with(5, documenttest.Here{Limits: document.DefaultLimits()}))
 	assert.True(t, err == nil && res.Counts.Documents == 1, "%+v, %v", res, err)
@@ -289,7 +289,6 @@ func TestPauseAndCancelTakeEffectWhileADocumentHangs(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	time.AfterFunc(500*time.Millisecond, cancel)
 	in, start := r.with(1, pool), time.Now()
-	_, err := chunk.Run(ctx, in)
-	assert.ErrorIs(t, err, context.Canceled)
+	assert.ErrorIs(t, musttest.Err(chunk.Run(ctx, in)), context.Canceled)
 	assert.LessOrEqual(t, time.Since(start), 2*time.Minute, "it took")
 }

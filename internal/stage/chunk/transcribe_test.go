@@ -20,6 +20,7 @@ import (
 	"github.com/unweaver/unweaver/internal/model"
 	"github.com/unweaver/unweaver/internal/stage/chunk"
 	"github.com/unweaver/unweaver/internal/store/coordination/memory"
+	"github.com/unweaver/unweaver/internal/testkit/documenttest"
 	"github.com/unweaver/unweaver/internal/testkit/stagetest"
 )
 
@@ -143,7 +144,7 @@ func TestAServerThatFailsIsLeftByTheUnit(t *testing.T) {
 			for i := range 5 {
 				objects[fmt.Sprintf("%d.html", i)] = fmt.Sprintf("<p>own words %d</p>", i)
 			}
-			objects["large.html.gz"] = gz(t, strings.Repeat("<p>half</p>", 300))
+			objects["large.html.gz"] = documenttest.Gzip(strings.Repeat("<p>half</p>", 300))
 			r := newRun(t, objects)
 			r.limits.Bytes, r.limits.Text = 1500, 1000
 			r.spec.Documents = &core.Documents{Parser: core.ParserServer{Provider: "docling", Kinds: []string{"html"}}}

@@ -3,7 +3,6 @@ package plan_test
 import (
 	"bufio"
 	"bytes"
-	"compress/gzip"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -288,8 +287,7 @@ func TestAStoppedPlanTellsOfTheStop(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	x := newIndex(t, four)
 	x.corpus.Touched = func(string) { cancel() }
-	_, err := x.plan(ctx)
-	assert.ErrorIs(t, err, context.Canceled)
+	assert.ErrorIs(t, musttest.Err(x.plan(ctx)), context.Canceled)
 }
 
 // The objects of a .json list are documents, as lines of a .jsonl are; any other .json is one document. What cannot be
@@ -298,7 +296,7 @@ func TestAListOfRecordsIsADocumentEach(t *testing.T) {
 	two := `[{"id":"1","text":"one"}, {"id":"2","text":"two"}]`
 	x := newIndex(t, map[string]string{
 		"list.json": two, "one.json": `{"text":"one"}`, "mixed.json": `[{"id":"1"},{"id":"2"},3]`, "numbers.json": "[1]",
-		"packed.json.gz": gzipped(t, two), "twice.json": `[{"id":"7"},{"id":"7"}]`,
+		"packed.json.gz": documenttest.Gzip(two), "twice.json": `[{"id":"7"},{"id":"7"}]`,
 	})
 	res := x.night(nil)
 	planned := maps.Collect(x.planned())
@@ -424,7 +422,7 @@ func TestFilesOfOtherTypesAreReadWhereTheyHoldText(t *testing.T) {
 	x := newIndex(t, map[string]string{
 		"NEWS": "It is blue.", "a.py": "def a(): pass", "wide.log": "\xff\xfea\x00b\x00", "feed.xml": "<a>b</a>",
 		"__init__.py": "", "tool": "\x7fELF\x00\x00\x00\x00", "pic.PNG": "text all the same",
-		"NEWS.gz": packed("It was red."), "x.gz": packed("\x00\x00\x00\x01"),
+		"NEWS.gz": documenttest.Gzip("It was red."), "x.gz": documenttest.Gzip("\x00\x00\x00\x01"),
 	})
 	x.types = []string{"*.xml=html"}
 	want := core.LeftOut{OtherTypes: 4, Extensions: map[string]int64{".py": 1, ".png": 1, ".gz": 1, "no extension": 1}}
@@ -440,14 +438,6 @@ func TestFilesOfOtherTypesAreReadWhereTheyHoldText(t *testing.T) {
 	x.corpus.Set("NEWS", "\x7fELF\x00\x00\x00\x00")
 	res := x.night(map[string]fault.Code{"NEWS": fault.BinaryContent})
 	assert.True(t, res.Diff.Removed == 0 && res.Diff.Changed == 1, "a text that became binary: %+v", res)
-}
-
-func packed(text string) string {
-	var out bytes.Buffer
-	z := gzip.NewWriter(&out)
-	_, _ = z.Write([]byte(text))
-	_ = z.Close()
-	return out.String()
 }
 
 // What lies behind a link that is not followed is not seen, so that no pattern can choose among it.

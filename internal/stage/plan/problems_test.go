@@ -17,6 +17,7 @@ import (
 	"github.com/unweaver/unweaver/internal/document"
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/stage/plan"
+	"github.com/unweaver/unweaver/internal/testkit/documenttest"
 	"github.com/unweaver/unweaver/internal/testkit/musttest"
 	"github.com/unweaver/unweaver/internal/testkit/stagetest"
 )
@@ -248,7 +249,7 @@ func TestRowsOfAnEmptiedObjectAreLostNotRemoved(t *testing.T) {
 	for situation, c := range map[string][3]string{
 		"0 bytes":                {"r.jsonl", rows, ""},
 		"blank lines":            {"r.jsonl", rows, "\n \n"},
-		"unpacks to nothing":     {"r.jsonl.gz", gzipped(t, rows), hollow.String()},
+		"unpacks to nothing":     {"r.jsonl.gz", documenttest.Gzip(rows), hollow.String()},
 		"a header without a row": {"r.csv", "id,text\n0,a\n1,b\n2,c\n", "id,text\n"},
 	} {
 		x := newIndex(t, four)
@@ -275,14 +276,6 @@ func TestRowsOfAnEmptiedObjectAreLostNotRemoved(t *testing.T) {
 	x.corpus.Set("r.jsonl", "")
 	res := x.night(nil)
 	assert.True(t, res.Lost == 3 && res.Listed == 3, "the only object of a corpus: %+v", res)
-}
-
-func gzipped(t *testing.T, text string) string {
-	var out bytes.Buffer
-	writer := gzip.NewWriter(&out)
-	_, err := writer.Write([]byte(text))
-	require.NoError(t, errors.Join(err, writer.Close()))
-	return out.String()
 }
 
 func TestADocumentThatWasTooLargeIsTriedAgainWhenTheLimitsChange(t *testing.T) {
@@ -351,10 +344,9 @@ func TestDocumentsThatFailedAreShownFirst(t *testing.T) {
 	}
 	x.corpus.Open["z.txt"] = denied("z.txt")
 	res := x.night(nil)
-	if len(res.Problems) != plan.MaxProblems || res.ProblemCount != 151 || res.Problems[0].Object != "z.txt" ||
-		res.Problems[1].Object != "000" {
-		t.Errorf("%d problems, %+v first", res.ProblemCount, res.Problems[0])
-	}
+	assert.True(t, len(res.Problems) == plan.MaxProblems && res.ProblemCount == 151 &&
+		res.Problems[0].Object == "z.txt" && res.Problems[1].Object == "000", "%d problems, %+v first", res.ProblemCount,
+		res.Problems[0])
 }
 
 // written has an object written to in its first readings, at their end.

@@ -2,7 +2,6 @@ package plan_test
 
 import (
 	"bytes"
-	"compress/gzip"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -371,12 +370,8 @@ func TestAnArchivedObjectIsToBeRestored(t *testing.T) {
 
 // The version of a packed object is that of what it holds; one whose bytes are not packed is read as it is.
 func TestAPackedObjectIsUnpacked(t *testing.T) {
-	var packed bytes.Buffer
-	writer := gzip.NewWriter(&packed)
-	_, _ = writer.Write([]byte("one"))
-	_ = writer.Close()
 	x := newIndex(t, map[string]string{
-		"a.txt": packed.String(), "b.txt": "one", "c.txt": "one", "d.txt": "\x1f\x8bno gzip",
+		"a.txt": documenttest.Gzip("one"), "b.txt": "one", "c.txt": "one", "d.txt": "\x1f\x8bno gzip",
 		"e.jsonl": `{"id":"x","text":"one"}`,
 	})
 	x.store = &bucket{Corpus: x.corpus, packed: []string{"a.txt", "c.txt", "d.txt", "e.jsonl"}}

@@ -212,8 +212,7 @@ func TestATornFileIsAnErrorThatNamesItNotAPanic(t *testing.T) {
 func TestAFileThatWasNotFinishedIsMadeAnew(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "f")
 	require.NoError(t, os.WriteFile(path+".new", []byte("half of a page"), 0o600))
-	db := musttest.Get(boltfile.Open(path, false, bucket))(t)
-	assert.NoError(t, db.Close())
+	assert.NoError(t, musttest.Get(boltfile.Open(path, false, bucket))(t).Close())
 	_, err := os.Lstat(path + ".new")
 	assert.True(t, errors.Is(err, os.ErrNotExist), "it is still there: %v", err)
 }

@@ -166,8 +166,7 @@ func TestEachGivesTheFirstErrorAndStartsNothingMore(t *testing.T) {
 	})
 	isolated(t, "cancelled before", func(t *testing.T) {
 		ctx := musttest.EndedContext(t)
-		err := parallel.Each(ctx, 3, 2, func(context.Context, int) error { return nil })
-		assert.ErrorIs(t, err, context.Canceled)
+		assert.ErrorIs(t, parallel.Each(ctx, 3, 2, func(context.Context, int) error { return nil }), context.Canceled)
 	})
 }
 

@@ -8,30 +8,25 @@ import (
 	"sync"
 	"time"
 
-	"github.com/unweaver/unweaver/internal/artifact"
 	"github.com/unweaver/unweaver/internal/control"
 	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/fault"
 )
 
-// Fake is a control that keeps what it starts, and remembers what it was asked and by whom.
+// Fake is a recorder that keeps what it starts.
 type Fake struct {
-	control.Control // what is not below is not asked for
-	mu              sync.Mutex
-	Runs            map[string]control.Status // by name
-	Newest          string                    // name of the run that began last
-	Schedule        *control.Scheduled        // nil: none
-	Asked           []string                  // commands and what they name, in their order
-	Spec            core.Spec                 // of the last build
-	By              core.Operator             // of the last command
-	Err             error                     // that commands return
+	Recorder
+	keeps    sync.Mutex
+	Runs     map[string]control.Status // by name
+	Newest   string                    // name of the run that began last
+	Schedule *control.Scheduled        // nil: none
+	Spec     core.Spec                 // of the last build
 }
 
 // note remembers a command. The caller unlocks.
 func (c *Fake) note(ctx context.Context, what ...string) (unlock func(), err error) {
-	c.mu.Lock()
-	c.Asked, c.By = append(c.Asked, strings.Join(what, " ")), control.OperatorOf(ctx)
-	return c.mu.Unlock, c.Err
+	c.keeps.Lock()
+	return c.keeps.Unlock, c.ask(ctx, what[0], strings.Join(what[1:], " "))
 }
 
 // BuildIndex starts a run, or joins the one that goes on.
@@ -63,17 +58,10 @@ func (c *Fake) begin(index, generation string) control.Run {
 	return control.Run{Run: c.Newest}
 }
 
-// EstimateBuild estimates nothing.
-func (c *Fake) EstimateBuild(ctx context.Context, r control.IndexRequest) (out core.Estimated, err error) {
-	unlock, err := c.note(ctx, "estimate", r.Spec.Index)
-	defer unlock()
-	return out, err
-}
-
 // ReadStatus returns what is kept of a run.
 func (c *Fake) ReadStatus(_ context.Context, run string) (control.Status, error) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
+	c.keeps.Lock()
+	defer c.keeps.Unlock()
 	if !strings.Contains(run, "/") {
 		run = c.Newest
 	}
@@ -119,21 +107,9 @@ func (c *Fake) CancelRun(ctx context.Context, run string) (control.Stopped, erro
 	return control.Stopped{}, c.steer(ctx, "cancel", run, core.StatusCancelled)
 }
 
-// ListGenerations lists g1, which is served, and g2, which is held.
-func (c *Fake) ListGenerations(context.Context, string) ([]artifact.Generation, error) {
-	return []artifact.Generation{{Generation: "g1", State: "current"}, {Generation: "g2", State: core.GenerationHeld}}, nil
-}
-
-// ListBranches lists a branch of any index.
-func (c *Fake) ListBranches(_ context.Context, index string) ([]core.Branch, error) {
-	return []core.Branch{{Name: index + "-large", Base: index}}, nil
-}
-
-// DiscardLetters discards any letter.
-func (c *Fake) DiscardLetters(ctx context.Context, r control.LettersRequest) error {
-	unlock, err := c.note(ctx, append(append([]string{"discard letters", r.Name}, r.Chunks...), r.Why)...)
-	defer unlock()
-	return err
+// ListBranches is not noted: a promotion asks whether its branch is one of the index.
+func (c *Fake) ListBranches(context.Context, string) ([]core.Branch, error) {
+	return c.Branches, nil
 }
 
 // MoveGeneration moves g1 and g2 alone, and promotes any branch.
@@ -150,13 +126,6 @@ func (c *Fake) MoveGeneration(ctx context.Context, r control.MoveRequest) (core.
 	return core.Move{Index: r.Index, Action: r.Action, To: r.Generation, Name: r.Name}, err
 }
 
-// DeadLetters lists one letter.
-func (c *Fake) DeadLetters(ctx context.Context, index string) ([]core.Letter, error) {
-	unlock, err := c.note(ctx, "letters", index)
-	defer unlock()
-	return []core.Letter{{Chunk: strings.Repeat("a", 32), Kind: core.LetterContent}}, err
-}
-
 // RetryFailed begins a round where chunks are named.
 func (c *Fake) RetryFailed(ctx context.Context, r control.LettersRequest) (control.Run, error) {
 	unlock, err := c.note(ctx, append([]string{"retry", r.Name}, r.Chunks...)...)
@@ -169,8 +138,8 @@ func (c *Fake) RetryFailed(ctx context.Context, r control.LettersRequest) (contr
 
 // ReadSchedule returns the schedule that was applied.
 func (c *Fake) ReadSchedule(_ context.Context, index string) (control.Scheduled, error) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
+	c.keeps.Lock()
+	defer c.keeps.Unlock()
 	if c.Schedule == nil {
 		return control.Scheduled{}, fault.NotFound.At("find the schedule of", index).Because("the index has no schedule")
 	}
@@ -184,31 +153,4 @@ func (c *Fake) ApplySchedule(ctx context.Context, r control.ScheduleRequest) (co
 	c.Schedule = &control.Scheduled{Index: r.Spec.Index, Timezone: r.Schedule.Timezone}
 	c.Schedule.Paused = r.Paused != nil && *r.Paused
 	return control.Applied{Paused: c.Schedule.Paused}, err
-}
-
-// command remembers a command to a schedule.
-func (c *Fake) command(ctx context.Context, what ...string) error {
-	unlock, err := c.note(ctx, what...)
-	unlock()
-	return err
-}
-
-// PauseSchedule notes the command.
-func (c *Fake) PauseSchedule(ctx context.Context, index, note string) error {
-	return c.command(ctx, "pause nights", index, note)
-}
-
-// ResumeSchedule notes the command.
-func (c *Fake) ResumeSchedule(ctx context.Context, index, note string) error {
-	return c.command(ctx, "resume nights", index, note)
-}
-
-// TriggerSchedule notes the command.
-func (c *Fake) TriggerSchedule(ctx context.Context, index string) (control.Triggered, error) {
-	return control.Triggered{Index: index}, c.command(ctx, "trigger", index)
-}
-
-// DeleteSchedule notes the command.
-func (c *Fake) DeleteSchedule(ctx context.Context, index string) error {
-	return c.command(ctx, "delete nights", index)
 }

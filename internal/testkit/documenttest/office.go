@@ -22,6 +22,15 @@ func Zip(parts ...Part) string {
 	return out.String()
 }
 
+// ZipOf returns a zip of files by name.
+func ZipOf(files map[string]string) string {
+	var parts []Part
+	for name, content := range files {
+		parts = append(parts, Part{name, content})
+	}
+	return Zip(parts...)
+}
+
 // related returns the part that says which parts another one names, by id, kind and target.
 func related(of string, relations ...[3]string) Part {
 	content := `<Relationships>`

@@ -174,6 +174,13 @@ type part struct {
 	make func(io.Writer) error
 }
 
+// Gzip returns a text packed by gzip.
+func Gzip(text string) string {
+	var out strings.Builder
+	_ = zipped(around("", "", 0, text))(&out) // to memory
+	return out.String()
+}
+
 func body(content func(io.Writer) error) part { return part{"word/document.xml", content} }
 
 func docxPills(size func(small, full int) int) []Pill {

@@ -451,10 +451,8 @@ func within(t *testing.T, f func() error) error {
 
 func stalls(t *testing.T, err error) {
 	t.Helper()
-	if !fault.Is(err, fault.StoreDown) || fault.KindOf(err) != fault.Transient ||
-		!strings.Contains(err.Error(), "no byte moved") {
-		t.Errorf("got %v, want a transient fault that says so", err)
-	}
+	assert.True(t, fault.Is(err, fault.StoreDown) && fault.KindOf(err) == fault.Transient &&
+		strings.Contains(err.Error(), "no byte moved"), "got %v, want a transient fault that says so", err)
 }
 
 func TestADownloadThatMovesNoByteFailsTransiently(t *testing.T) {

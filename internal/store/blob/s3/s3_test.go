@@ -260,9 +260,8 @@ func TestAnArchivedObjectThatIsReadSaysSo(t *testing.T) {
 			fmt.Fprint(w, body)
 		})
 		_, _, err := store.Get(t.Context(), "k", blob.All)
-		if !fault.Is(err, fault.StoreDenied) || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "write") {
-			t.Errorf("%s: %v, want %s", body, err, want)
-		}
+		assert.True(t, fault.Is(err, fault.StoreDenied) && strings.Contains(err.Error(), want) &&
+			!strings.Contains(err.Error(), "write"), "%s: %v, want %s", body, err, want)
 	}
 }
 

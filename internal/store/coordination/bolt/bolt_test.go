@@ -66,8 +66,7 @@ func TestADamagedFileIsMadeAnew(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "c.bolt.runs")
 	damaged := []byte("this is no database at all, but long enough to be looked at")
 	require.NoError(t, os.WriteFile(path, damaged, 0o600))
-	store := open(t, path)
-	assert.NoError(t, store.SetState(t.Context(), "r", []byte("x")))
+	assert.NoError(t, open(t, path).SetState(t.Context(), "r", []byte("x")))
 	_, err := bolt.Open(path) // a file of another process is not taken for a damaged one
 	assert.True(t, fault.Is(err, fault.DataDirInUse), "%v", err)
 }

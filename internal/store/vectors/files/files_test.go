@@ -271,8 +271,7 @@ func TestADamagedListOfDeletedRowsIsNamed(t *testing.T) {
 			remove(t, store, rs[:5])
 			require.NoError(t, store.Close())
 			list := matching(t, dir, "*.dead")[0]
-			raw := musttest.Get(os.ReadFile(list))(t)
-			require.NoError(t, os.WriteFile(list, damage(raw), 0o600))
+			require.NoError(t, os.WriteFile(list, damage(musttest.Get(os.ReadFile(list))(t)), 0o600))
 			musttest.Refuse(open(t, dir).Count(t.Context(), "c"))(t, fault.NotFound, list)
 		})
 	}

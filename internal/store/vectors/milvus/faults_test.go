@@ -232,15 +232,13 @@ func TestAMessageThatIsTooLargeIsNotRepeated(t *testing.T) {
 
 func TestKeysAreQuotedInExpressions(t *testing.T) {
 	f := &fake{}
-	s := connect(t, f)
-	require.NoError(t, s.Delete(t.Context(), "uw_c", []string{`a"] or key != "`, `b\`}))
+	require.NoError(t, connect(t, f).Delete(t.Context(), "uw_c", []string{`a"] or key != "`, `b\`}))
 	assert.Equal(t, []string{`key in ["a\"] or key != \"","b\\"]`}, f.exprs)
 }
 
 // The SDK lists nothing when names come without ids.
 func TestCollectionsWithoutIDsAreListed(t *testing.T) {
-	s := connect(t, &fake{})
-	assert.Equal(t, []string{"uw_a", "uw_b"}, musttest.Get(s.List(t.Context(), "uw_"))(t))
+	assert.Equal(t, []string{"uw_a", "uw_b"}, musttest.Get(connect(t, &fake{}).List(t.Context(), "uw_"))(t))
 }
 
 // The SDK keeps the schema of an alias from before it was switched, and reads it at a weaker consistency.
@@ -368,9 +366,8 @@ func TestManyRowsAreDeletedInBatches(t *testing.T) {
 		keys[i] = fmt.Sprintf("key-%04d", i)
 	}
 	require.NoError(t, store.Delete(t.Context(), "uw_c", keys))
-	if len(f.exprs) != 3 || strings.Count(f.exprs[0], "key-") != 1000 || strings.Count(f.exprs[2], "key-") != 500 {
-		t.Errorf("%d expressions", len(f.exprs))
-	}
+	assert.True(t, len(f.exprs) == 3 && strings.Count(f.exprs[0], "key-") == 1000 &&
+		strings.Count(f.exprs[2], "key-") == 500, "%d expressions", len(f.exprs))
 	assert.Contains(t, f.exprs[2], `"key-2499"`, "the last expression")
 }
 
