@@ -5,7 +5,6 @@ import (
 	"context"
 	"encoding/binary"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/assert"
 
@@ -68,21 +67,6 @@ func TestARowOfAFrameIsFoundInAnyOrder(t *testing.T) {
 				t.Errorf("%s: rows before %q are read", name, key)
 			}
 		}
-	}
-}
-
-// CountInForce reads the versions of a set, and returns what counts the documents that are in force at a time.
-func CountInForce(set *liveset.Set, at time.Time) (count func() int) {
-	generation := &Generation{Live: set, versions: readVersions(set)}
-	return func() (left int) {
-		allowed := generation.newAllowed(context.Background(), Query{AsOf: at})
-		documents, _, _ := set.Counts()
-		for i := range documents {
-			if allowed.ofDocument(uint32(i)) {
-				left++
-			}
-		}
-		return left
 	}
 }
 

@@ -67,33 +67,6 @@ func TestVerdictsAreThoseOfTheirFilter(t *testing.T) {
 	assert.Equal(t, 1, retrieve.CountKept(generation))
 }
 
-// BenchmarkVersionsAtS reads when each of 100,000 documents holds, as an opening does, and asks for all at a time.
-func BenchmarkVersionsAtS(b *testing.B) {
-	for name, add := range map[string]func(i int, meta map[string]string){
-		"without": nil,
-		"chains of ten with dates": func(i int, meta map[string]string) {
-			meta["valid_from"] = fmt.Sprintf("20%02d-01-01", 10+i%10)
-			if i%10 > 0 {
-				meta["supersedes"] = fmt.Sprintf("%06d.md", i-1)
-			}
-		},
-	} {
-		set := documentsAtS(b, 100_000, add)
-		b.Run("open "+name, func(b *testing.B) {
-			b.ReportAllocs()
-			for b.Loop() {
-				retrieve.CountInForce(set, time.Time{})
-			}
-		})
-		b.Run("ask "+name, func(b *testing.B) {
-			count := retrieve.CountInForce(set, time.Date(2015, 6, 1, 0, 0, 0, 0, time.UTC))
-			for b.Loop() {
-				count()
-			}
-		})
-	}
-}
-
 type filterAtS struct {
 	name   string
 	filter retrieve.Filter

@@ -271,3 +271,8 @@ class Client(Transport):
         fails is named in `indexes` and `degraded`, and the others answer. A name that the key may not read is a
         404, as one that does not exist; a pattern leaves it out. Scope of the key: query."""
         return self._request('POST', '/v1/query', {}, body=body)
+
+    def get_usage(self) -> KeyUsage:
+        """Get what the caller used of its quotas today. Counted over all replicas, by `query_api.quotas`; the people
+        of a group share what a quota by groups allows. This request is not counted. Scope of the key: query."""
+        return self._request('GET', '/v1/usage', {})

@@ -690,6 +690,14 @@ class Indexes(TypedDict):
     next_cursor: str
 
 
+class KeyUsage(TypedDict):
+    """What the caller used of its quotas today."""
+
+    key: str
+    quotas: list[QuotaUse]
+    renews_in: int
+
+
 class LeftOut(TypedDict):
     """Objects of the corpus that were skipped, by reason."""
 
@@ -983,6 +991,14 @@ class Query(TypedDict):
     top_entities: NotRequired[int | None]
     top_k: NotRequired[int | None]
     without: NotRequired[None | Without]
+
+
+class QuotaUse(TypedDict):
+    """One quota of the caller."""
+
+    limit: float
+    quota: Literal['requests', 'answers', 'tokens', 'money']
+    used: float
 
 
 class Range(TypedDict):
