@@ -158,7 +158,7 @@ func (t *pdfTable) isTable() bool {
 	}
 	sparse := float64(filled) < leastFilled*float64(len(t.columns)*len(t.cells))
 	if several < leastTableLines || 2*several < len(t.cells) || 4*odd >= len(t.cells) ||
-		sparse && !(t.isGrid() && t.fillsRows()) { // as the axes of a chart do
+		sparse && (!t.isGrid() || !t.fillsRows()) { // as the axes of a chart do
 		return false
 	}
 	columns, typed, running, last := 0, 0, 0, -1

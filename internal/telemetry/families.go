@@ -182,8 +182,8 @@ var sections = []struct {
 		{Openings, counter, nil, "Generations opened.", nil, false},
 		{Refused, counter, []string{"code"}, "Requests refused before their route, by code.", nil, false},
 		{QuotaUsed, counter, []string{"subject", "quota"},
-			"What callers with quotas used, by this process; subject is key: and the id of an API key, or group: and its name; " +
-				"quota is " +
+			"What callers with quotas used, by this process; subject is key: and the id of an API key, or group: and its " +
+				"name; quota is " +
 				"requests, answers, tokens or money.", nil, false},
 		{QuotaRefused, counter, []string{"subject", "quota"},
 			"Requests that a quota refused; quota unknown: an answer, as the quota could not be checked.", nil, false},

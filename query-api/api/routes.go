@@ -292,8 +292,8 @@ func (s *Server) operationRoutes() []route {
 		{
 			method: "GET", pattern: "/v1/usage", id: "getUsage", tag: tagOperations,
 			summary: "Get what the caller used of its quotas today",
-			doc: "Counted over all replicas, by `query_api.quotas`; the people of a group share what a quota by groups allows. " +
-				"This request is not counted.",
+			doc: "Counted over all replicas, by `query_api.quotas`; the people of a group share what a quota by groups allows." +
+				" This request is not counted.",
 			answer: KeyUsage{}, problems: []int{http.StatusServiceUnavailable}, handler: s.serveUsage,
 		},
 		{
