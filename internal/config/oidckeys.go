@@ -137,7 +137,7 @@ func isLoopbackHost(host string) bool {
 	return host == "localhost" || address != nil && address.IsLoopback()
 }
 
-// IsSafeURL reports whether nobody between reads or changes what a URL is asked for.
+// IsSafeURL reports whether no one between reads or changes what a URL is asked for.
 func IsSafeURL(address *url.URL) bool {
 	return address.Hostname() != "" &&
 		(address.Scheme == "https" || address.Scheme == "http" && isLoopbackHost(address.Hostname()))

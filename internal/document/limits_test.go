@@ -218,7 +218,7 @@ func FuzzRecordsAreThoseOfTheStandardLibrary(f *testing.F) {
 		}
 		reader.FieldsPerRecord, reader.Comma = -1, comma // none, where commas stand in numbers alone
 		var want []string
-		var records, sample [][]string // sample: what tells whether the first record names the columns
+		var records, sample [][]string // sample: shows whether the first record names the columns
 		var lines []int
 		head, from, err := []string{}, int64(0), error(nil)
 		for err == nil {

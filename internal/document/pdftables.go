@@ -344,7 +344,7 @@ func (t *pdfTable) fillsRows() bool {
 }
 
 // rowStarts returns the lines at which rows begin: between rules, or where lines stand further apart than those of one
-// row. Where neither tells, each line is a row.
+// row. Where neither is clear, each line is a row.
 func (t *pdfTable) rowStarts() []int {
 	var ruled, apart, each []int
 	near, far := 0.0, math.Inf(1)

@@ -78,7 +78,7 @@ func (k *keySet) current(ctx context.Context) (*issuer, error) {
 	if k.now().Sub(known.at) < RefreshAfter {
 		return known, nil
 	}
-	if failed != nil { // nobody waits for an issuer that was away a moment ago
+	if failed != nil { // no one waits for an issuer that was away a moment ago
 		k.begin()
 		return known, nil
 	}

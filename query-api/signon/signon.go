@@ -1,6 +1,6 @@
 // Package signon lets people use query-api as the groups that an identity provider gives them (docs/guides/sign-on.md):
 // with a token in the header, or with the session that the page gets by signing in. Tokens are verified here and passed
-// on to nobody; no log line and no error holds one.
+// on to no one; no log line and no error holds one.
 //
 //	signon.go    the service, and what it serves
 //	token.go     verifying tokens, and what their groups allow
