@@ -17,7 +17,7 @@ import (
 // findVoters finds the n most similar allowed classes with their ballots. A row of the store counts if the generation
 // has its digest; the search is asked again for twice as many while fewer than wanted count.
 func (r *Request) findVoters(want int) error {
-	asked, seen := 0, map[string]bool{}
+	asked, seen, voted := 0, map[string]bool{}, map[int]bool{} // a class may have several vectors: the best counts
 	for n := want + 8; len(r.Result.Entities) < want; n *= 2 {
 		start := time.Now()
 		hits, err := r.nearestClasses(n)
@@ -33,9 +33,10 @@ func (r *Request) findVoters(want int) error {
 			}
 			seen[hit.Key] = true
 			place := r.Generation.classPlace(hit.Key)
-			if place < 0 || r.allowed.without.Entities[r.Generation.Live.ClassID(uint32(place))] {
+			if place < 0 || r.allowed.without.Entities[r.Generation.Live.ClassID(uint32(place))] || voted[place] {
 				continue
 			}
+			voted[place] = true
 			classes = append(classes, r.Generation.Live.ClassAt(uint32(place)))
 			similarities = append(similarities, float64(hit.Score))
 		}
@@ -159,7 +160,7 @@ func (s Searcher) ClassRecords(
 ) ([]rows.Record, error) {
 	keys := make([]string, len(classes))
 	for i, class := range classes {
-		keys[i] = core.RecordKey(generation.Manifest.Store, generation.Manifest.StoredIndex(), class.ID, class.Record)
+		keys[i] = core.RecordKey(generation.Manifest.Store, generation.Manifest.StoredIndex(), class.Row, class.Record)
 	}
 	values, err := s.Records.GetRecords(ctx, keys)
 	if err != nil {
@@ -240,8 +241,8 @@ func (g *Generation) classPlace(key string) int {
 	if !ok || err != nil {
 		return -1
 	}
-	place := g.Live.ClassPlace(id)
-	if place < 0 || g.Live.ClassAt(uint32(place)).Vector.Short(16) != digest {
+	place, vector := g.Live.FindVector(id)
+	if place < 0 || vector.Short(16) != digest {
 		return -1
 	}
 	return place

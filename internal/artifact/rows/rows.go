@@ -197,6 +197,7 @@ type Chunk struct {
 	Tokens     int
 	Frame      int // of the piece it starts in
 	Title      string
+	Labels     core.LabelSet // of its document
 }
 
 // Encode gives the row's bytes.
@@ -209,6 +210,9 @@ func (c Chunk) Encode() []byte {
 	enc.U(uint64(c.Tokens))
 	enc.U(uint64(c.Frame))
 	enc.S(c.Title)
+	if c.Labels != core.Everybody {
+		enc.S(string(c.Labels))
+	}
 	return enc.B
 }
 
@@ -218,7 +222,13 @@ func DecodeChunk(b []byte) (Chunk, error) {
 	if err := readVersion(&dec, "chunk"); err != nil {
 		return Chunk{}, err
 	}
-	c := Chunk{readID(&dec), int(dec.U()), int(dec.U()), int(dec.U()), int(dec.U()), int(dec.U()), dec.S()}
+	c := Chunk{
+		ID: readID(&dec), Ordinal: int(dec.U()), Start: int(dec.U()), End: int(dec.U()), Tokens: int(dec.U()),
+		Frame: int(dec.U()), Title: dec.S(),
+	}
+	if len(dec.B) > 0 {
+		c.Labels = core.LabelSet(dec.S())
+	}
 	return c, dec.End()
 }
 

@@ -117,18 +117,3 @@ func TestWhatCannotBeNumberedOrOrderedIsRefused(t *testing.T) {
 	err := writer.Add(row(2), "b", nil)
 	assert.True(t, fault.Is(err, fault.TooLarge), "two classes of 1: %v", err)
 }
-
-// A run that says that classes have access labels is of a program that enforces them.
-func TestARunWithAccessLabelsIsRefused(t *testing.T) {
-	from := musttest.Get(mapped.Open(scratchtest.WriteFile(t, whole(t, 0)), classrun.Kind, classrun.Version))(t)
-	defer from.Close()
-	var out bytes.Buffer
-	writer := mapped.NewWriter(&out, classrun.Kind, classrun.Version, nil)
-	for _, name := range append(from.Sections(), "nodes") {
-		writer.BeginSection(name)
-		musttest.Get(writer.Write(from.Bytes(name)))(t)
-	}
-	require.NoError(t, writer.Close())
-	expect := classrun.Expect{Analyser: "v1", Classes: len(names())}
-	musttest.Refuse(classrun.Open(scratchtest.WriteFile(t, out.Bytes()), expect))(t, fault.FormatUnknown)
-}

@@ -271,6 +271,10 @@ func (b *builder) writeDocument(ctx context.Context, key string, d *draft) error
 		row.Version, row.Modified, row.Kind = d.plan.Version, d.plan.Modified, d.plan.Kind
 	}
 	row.Object, row.ETag, row.Size, row.Frame = d.plan.Object, d.plan.Mark(), d.plan.Size, -1
+	labels, err := stage.LabelsOf(b.Spec, key, row.Meta)
+	if err != nil {
+		d.addMissing(err.Error())
+	}
 	if d.untagged && row.ETag != "" {
 		row.ETag += rows.RefusedTags
 	}
@@ -294,7 +298,7 @@ func (b *builder) writeDocument(ctx context.Context, key string, d *draft) error
 		row.Runes += utf8.RuneCountInString(c.piece)
 		outline.Add(c.piece)
 		if c.text != "" {
-			b.addChunk(key, row, c, frame, seen)
+			b.addChunk(key, row, c, labels, frame, seen)
 		}
 	}
 	if row.Untranscribed > 0 {
@@ -307,7 +311,9 @@ func (b *builder) writeDocument(ctx context.Context, key string, d *draft) error
 }
 
 // addChunk enters one chunk.
-func (b *builder) addChunk(key string, row *rows.Document, c cutting, frame int, seen map[core.ID]int) {
+func (b *builder) addChunk(
+	key string, row *rows.Document, c cutting, labels core.LabelSet, frame int, seen map[core.ID]int,
+) {
 	same := core.ChunkID("", c.text, 0)
 	id := core.ChunkID(key, c.text, seen[same])
 	seen[same]++
@@ -316,6 +322,7 @@ func (b *builder) addChunk(key string, row *rows.Document, c cutting, frame int,
 	row.Chunks = append(row.Chunks, rows.Place{ID: id, Start: c.start, End: end})
 	b.chunks.Append(key, rows.Chunk{
 		ID: id, Ordinal: ordinal, Start: c.start, End: end, Tokens: c.tokens, Frame: frame, Title: row.Title,
+		Labels: labels,
 	}.Encode())
 	b.res.Counts.Chunks++
 	b.res.Counts.Tokens += int64(c.tokens)

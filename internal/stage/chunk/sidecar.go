@@ -29,11 +29,13 @@ func (b *builder) addSidecar(ctx context.Context, d *draft) error {
 		return nil
 	case fault.Is(err, fault.StoreDenied):
 		d.plan.Beside = "" // the next run reads it again
+		b.hideDocument(d)
 	default:
 		return err
 	}
 	if err != nil {
 		d.addMissing("the metadata of " + object + ": " + err.Error())
+		b.hideDocument(d)
 		return nil
 	}
 	d.addMeta(meta)
