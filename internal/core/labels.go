@@ -88,6 +88,24 @@ func NewLabelSet(labels []string) (LabelSet, error) {
 	return LabelSet(strings.Join(labels, ",")), nil
 }
 
+// CheckLabels returns why an index cannot have labels, as what it makes of its documents would join texts of different
+// readers; empty: it has none, or can.
+func (s Spec) CheckLabels() string {
+	switch {
+	case !s.ReadAs().Labels.IsOn():
+		return ""
+	case len(s.Enrich) > 0:
+		return "enrichments (enrich) join texts of documents with different labels: remove enrich or labels"
+	case s.Aliases != "":
+		return "names are not joined by a file of aliases where documents have labels: remove aliases or labels"
+	case s.Parity:
+		return "the reference implementation (parity) has no labels: remove parity or labels"
+	case s.Retrieval.Language == LanguageAuto:
+		return "auto finds the language in all documents: set retrieval.language"
+	}
+	return ""
+}
+
 // Describe returns the set as people write it.
 func (s LabelSet) Describe() string {
 	switch s {

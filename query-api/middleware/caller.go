@@ -5,6 +5,7 @@ import (
 	"path"
 
 	"github.com/unweaver/unweaver/internal/access"
+	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/fault"
 )
 
@@ -14,6 +15,7 @@ type Caller struct {
 	scope   access.Scope
 	index   string // glob
 	account *account
+	readers core.Readers // what it may read where documents have labels
 }
 
 // noCaller is the caller of a request that did not pass a guard: it may do nothing.
@@ -36,6 +38,20 @@ func (c *Caller) NeedProof() error {
 		return errNoKey
 	}
 	return nil
+}
+
+// Readers returns what the caller may read of an index whose documents have labels.
+func (c *Caller) Readers() core.Readers { return c.readers }
+
+// NeedAllDocuments returns the error of a caller who asks for what tells of all documents of an index, where these have
+// labels and it may not read every one.
+func (c *Caller) NeedAllDocuments(index string) error {
+	if c.readers.All {
+		return nil
+	}
+	return fault.Forbidden.At("describe all documents of", index).
+		Because("its documents have labels, and the API key may not read every one").
+		Advise("create a key with: unweaver keys create --labels '*'")
 }
 
 // Includes reports whether the caller may do what needs a scope.

@@ -23,6 +23,7 @@ import (
 
 	"github.com/unweaver/unweaver/internal/access"
 	"github.com/unweaver/unweaver/internal/config"
+	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/fault"
 )
 
@@ -258,7 +259,9 @@ func (g *Guard) proveCaller(request *http.Request) (*Caller, error) {
 	case text == "":
 		return nil, errNoKey
 	case g.policy.Token != "" && subtle.ConstantTimeCompare([]byte(text), []byte(g.policy.Token)) == 1:
-		return &Caller{id: TokenID, scope: access.Admin, index: "*", account: unlimited}, nil
+		return &Caller{
+			id: TokenID, scope: access.Admin, index: "*", account: unlimited, readers: core.Readers{All: true},
+		}, nil
 	case g.policy.Keys == nil:
 		return nil, errNoKey
 	}
@@ -266,7 +269,9 @@ func (g *Guard) proveCaller(request *http.Request) (*Caller, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Caller{id: key.ID, scope: key.Scope, index: key.Index, account: g.limits.ofKey(key)}, nil
+	return &Caller{
+		id: key.ID, scope: key.Scope, index: key.Index, account: g.limits.ofKey(key), readers: core.ReadersOf(key.Labels),
+	}, nil
 }
 
 // TokenID is the id of a caller who has the token.
