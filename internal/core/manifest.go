@@ -190,6 +190,8 @@ type Manifest struct {
 	Extraction *Asked `json:"extraction,omitempty"`
 	// Aliases are the names that are mapped in it.
 	Aliases Aliases `json:"aliases,omitempty"`
+	// Labelled says that its documents have labels: it is read as its readers may.
+	Labelled bool `json:"labelled,omitempty"`
 }
 
 // Made names the rules of the program that made a generation: a change of any of them is a reason to build again.

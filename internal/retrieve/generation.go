@@ -230,7 +230,7 @@ func EstimateFootprint(manifest *core.Manifest) int64 {
 	}
 	held := heldAlways + mappedBytes(segments) + estimateLiveBytes(manifest) + parts*heldPart +
 		sizeOf(ranged...)/framesHeld + manifest.Counts.Documents*heldDocument
-	if slices.ContainsFunc(segments.Splits, func(one core.Split) bool { return len(one.Labels) > 0 }) {
+	if manifest.Labelled {
 		held += viewBytes(manifest)
 	}
 	return held

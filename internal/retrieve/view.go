@@ -14,7 +14,7 @@ import (
 )
 
 // HasLabels reports whether the documents of the generation have labels: it answers by View alone then.
-func (g *Generation) HasLabels() bool { return g.Spec.ReadAs().Labels.IsOn() }
+func (g *Generation) HasLabels() bool { return g.Manifest.Labelled || g.Spec.ReadAs().Labels.IsOn() }
 
 // whole returns the generation, of a view that which it is a view of.
 func (g *Generation) whole() *Generation {
