@@ -1,0 +1,163 @@
+package pipeline_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"log/slog"
+	"math/rand/v2"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/unweaver/unweaver/internal/answer"
+	"github.com/unweaver/unweaver/internal/core"
+	"github.com/unweaver/unweaver/internal/methods"
+	"github.com/unweaver/unweaver/internal/model"
+	"github.com/unweaver/unweaver/internal/model/builtin"
+	"github.com/unweaver/unweaver/internal/model/rerank"
+	"github.com/unweaver/unweaver/internal/retrieve"
+	"github.com/unweaver/unweaver/internal/testkit/longtest"
+	"github.com/unweaver/unweaver/internal/testkit/stagetest"
+)
+
+// labelled is a history whose documents have labels.
+type labelled struct{ *history }
+
+// labels of documents: as front matter says, or a rule by folder where it says nothing.
+var labels = []string{"", "", "labels: public", "labels: [hr, board]", "labels: [hr]", "labels: [legal]", "labels: []"}
+
+// relabel writes a document of random labels, or another one's text under others.
+func (h labelled) relabel(t *testing.T, key, content string) {
+	if _, body, ok := strings.Cut(content, "\n---\n"); ok {
+		content = body
+	}
+	if front := pick(h.random, labels); front != "" {
+		content = "---\n" + front + "\n---\n" + content
+	}
+	h.put(t, key, content)
+}
+
+// change does what history.change does, and gives some documents other labels.
+func (h labelled) change(t *testing.T) {
+	h.history.change(t)
+	for range 2 {
+		key := pick(h.random, h.keys())
+		h.relabel(t, key, h.files[key])
+	}
+}
+
+// readableAlone returns a site that has built from nothing only what readers may read.
+func (h labelled) readableAlone(t *testing.T, from *retrieve.Generation, readers core.Readers) *site {
+	view := must(from.View(t.Context(), readers))(t)
+	files := map[string]string{}
+	documents, _, _ := view.Live.Counts()
+	for i := range documents {
+		files[view.Live.Key(i)] = h.files[view.Live.Key(i)]
+	}
+	alone := &history{site: h.site, files: files}
+	return alone.freshSite(t)
+}
+
+// testModels embeds questions as a steady site embeds passages.
+type testModels struct{}
+
+func (testModels) Chat(core.Spec, string) (model.Chat, error) { return builtin.Chat{}, nil }
+func (testModels) Ranker(core.Spec) (rerank.Ranker, error)    { return nil, nil }
+func (testModels) Embedder(core.Spec, string, int) (model.Embedder, error) {
+	return &stagetest.Embedder{Dim: 8, Free: true}, nil
+}
+
+type freeCaller struct{}
+
+func (freeCaller) AdmitAnswer() error { return nil }
+func (freeCaller) Spend(float64)      {}
+
+// answersAs returns what readers of a generation get by every method, and what they see of it in lists and pages, as
+// JSON without times and the name of the generation.
+func answersAs(t *testing.T, s *site, view *retrieve.Generation, questions []string) []string {
+	searcher := retrieve.Searcher{Vectors: s.Vectors, Records: s.Records, Methods: methods.Registry()}
+	service := answer.New(testModels{}, searcher, slog.New(slog.DiscardHandler))
+	var out []string
+	add := func(v any) { out = append(out, string(must(json.Marshal(v))(t))) }
+	for _, method := range methods.Registry().ListPlain() {
+		for _, question := range questions {
+			got, err := service.Ask(t.Context(), view, answer.Request{
+				Query: question, Method: method, Explain: true, Answer: true,
+			}, freeCaller{}, nil)
+			require.NoError(t, err, method)
+			got.Generation, got.Release, got.Timings = "", nil, answer.Timings{}
+			add(got)
+		}
+	}
+	documents, _, _ := view.Live.Counts()
+	for _, one := range must(view.ReadDocuments(t.Context(), 0, documents))(t) {
+		add([]any{one.Title, one.Meta, one.Version, one.Chunks})
+	}
+	add(view.ListTypes())
+	add(view.Manifest.Counts)
+	classes, _, err := view.ListClasses(t.Context(), retrieve.Names{ByChunks: true}, 0, 1000)
+	require.NoError(t, err)
+	for _, class := range classes {
+		place := uint32(view.Live.ClassPlace(class.ID))
+		records := must(searcher.ClassRecords(t.Context(), view, view.Live.RowsOfClass(place)))(t)
+		add([]any{class, view.Live.Mentions(place), view.Live.Name(int(class.Name)), records})
+	}
+	return out
+}
+
+// Whatever is in an index, and however it changes, its readers get what an index of the documents that they may read
+// would give them, byte for byte.
+func TestReadersGetWhatAnIndexOfWhatTheyMayReadGivesThem(t *testing.T) {
+	seeds, nights := longtest.Count(1, 6), longtest.Count(3, 25)
+	for seed := range uint64(seeds) {
+		h := labelled{&history{site: newSite(t, nil), random: rand.New(rand.NewPCG(1+seed, 38)), files: map[string]string{}}}
+		steady(h.site)
+		h.spec.Documents = &core.Documents{Labels: core.Labels{
+			Field: "labels", Rules: []string{"salt/**=legal", "t*/**=hr", "**=public"},
+		}}
+		h.spec.Gate.MaxRemoved, h.spec.Shortening.Threshold, h.spec.Chunking.MaxTokens, h.shard = 1, 500, 200, 7
+		for range 12 {
+			h.add(t)
+			key := h.keys()[h.random.IntN(len(h.files))]
+			h.relabel(t, key, h.files[key])
+		}
+		for night := range nights {
+			if night > 0 {
+				h.change(t)
+			}
+			h.night(t)
+			sameAsAlone(t, h, fmt.Sprintf("seed %d, night %d", seed, night))
+		}
+	}
+}
+
+func sameAsAlone(t *testing.T, h labelled, when string) {
+	questions := []string{questionOf(h.random), questionOf(h.random), "What is in " + pick(h.random, places) + "?"}
+	whole := openGeneration(t, h.site)
+	defer whole.Close()
+	assert.ErrorContains(t, ask(t.Context(), h.site, whole, questions[0]), "opened for no reader")
+	seen := map[int]bool{}
+	for _, readers := range []core.Readers{{}, {Labels: []string{"hr"}}, {Labels: []string{"board", "legal"}}, {All: true}} {
+		alone := h.readableAlone(t, whole, readers)
+		alone.night(t)
+		other := openGeneration(t, alone)
+		got := answersAs(t, h.site, must(whole.View(t.Context(), readers))(t), questions)
+		want := answersAs(t, alone, must(other.View(t.Context(), readers))(t), questions)
+		require.Equal(t, len(want), len(got), "%s, %v", when, readers)
+		for i := range want {
+			require.Equal(t, want[i], got[i], "%s, %v, response %d", when, readers, i)
+		}
+		seen[int(alone.current(t).Counts.Documents)] = true
+		other.Close()
+	}
+	require.Greater(t, len(seen), 2, "%s: readers see the same documents", when)
+}
+
+func ask(ctx context.Context, s *site, generation *retrieve.Generation, question string) error {
+	searcher := retrieve.Searcher{Vectors: s.Vectors, Records: s.Records, Methods: methods.Registry()}
+	_, err := searcher.Run(ctx, generation, retrieve.Query{Text: question, Method: "bm25"})
+	return err
+}
