@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"time"
 	"unicode/utf8"
@@ -87,6 +88,7 @@ func (b *builder) readDocument(ctx context.Context, key string, d *draft) error 
 		return fault.Unreadable.At("read row", key).Because(err)
 	}
 	err = b.cutDocument(ctx, key, document.Doc{Title: title, Meta: meta, Text: strings.NewReader(text)}, held{}, d)
+	b.hideUnread(d, meta, d.plan.Record)
 	d.addMissing(core.CheckValidity(key, meta))
 	return err
 }
@@ -226,6 +228,10 @@ func (b *builder) cutDocument(ctx context.Context, object string, doc document.D
 	}
 	head := text[:min(len(text), headBytes)]
 	d.row.Meta, d.places = doc.Meta, doc.Places
+	if field := b.Spec.ReadAs().Labels.Field; slices.Contains(doc.Blank, field) ||
+		slices.Contains(doc.Blank, document.AnyField) {
+		b.hideDocument(d)
+	}
 	d.row.Missing = document.JoinMissing(doc.Missing, sound.DescribeLoss())
 	d.row.Title = document.TitleOf(
 		doc.Title, strings.ToValidUTF8(string(head), ""), document.Kind(d.plan.Kind), cmp.Or(d.plan.Part, object), b.Limits)

@@ -57,6 +57,14 @@ func (b *builder) hideDocument(d *draft) {
 	}
 }
 
+// hideUnread takes a document's labels away where the metadata that were read name the field of labels, and no value of
+// it came out of that.
+func (b *builder) hideUnread(d *draft, meta map[string]string, raw []byte) {
+	if field := b.Spec.ReadAs().Labels.Field; field != "" && meta[field] == "" && document.HasField(raw, field) {
+		b.hideDocument(d)
+	}
+}
+
 // addMeta adds metadata, which win over what the document has.
 func (d *draft) addMeta(meta map[string]string) {
 	if d.row.Meta == nil && len(meta) > 0 {
