@@ -12,7 +12,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/unweaver/unweaver/internal/answer"
+	answering "github.com/unweaver/unweaver/internal/answer"
 	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/methods"
 	"github.com/unweaver/unweaver/internal/model"
@@ -79,16 +79,16 @@ func (freeCaller) Spend(float64)      {}
 // JSON without times and the name of the generation.
 func answersAs(t *testing.T, s *site, view *retrieve.Generation, questions []string) []string {
 	searcher := retrieve.Searcher{Vectors: s.Vectors, Records: s.Records, Methods: methods.Registry()}
-	service := answer.New(testModels{}, searcher, slog.New(slog.DiscardHandler))
+	service := answering.New(testModels{}, searcher, slog.New(slog.DiscardHandler))
 	var out []string
 	add := func(v any) { out = append(out, string(must(json.Marshal(v))(t))) }
 	for _, method := range methods.Registry().ListPlain() {
 		for _, question := range questions {
-			got, err := service.Ask(t.Context(), view, answer.Request{
+			got, err := service.Ask(t.Context(), view, answering.Request{
 				Query: question, Method: method, Explain: true, Answer: true,
 			}, freeCaller{}, nil)
 			require.NoError(t, err, method)
-			got.Generation, got.Release, got.Timings = "", nil, answer.Timings{}
+			got.Generation, got.Release, got.Timings = "", nil, answering.Timings{}
 			add(got)
 		}
 	}

@@ -66,7 +66,7 @@ func (w *statusWriter) Unwrap() http.ResponseWriter { return w.ResponseWriter }
 // matched is the route that a request took, filled in where the router knows it, and who took it to which index.
 type matched struct {
 	pattern, operation, index, key, labels string
-	control                        bool
+	control                                bool
 }
 
 type matchedKey struct{}

@@ -3,6 +3,7 @@ package split_test
 import (
 	"bytes"
 	"errors"
+	"fmt"
 	"maps"
 	"slices"
 	"strings"
