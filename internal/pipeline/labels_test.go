@@ -148,7 +148,12 @@ func sameAsAlone(t *testing.T, h labelled, when string) {
 		want := answersAs(t, alone, must(other.View(t.Context(), readers))(t), questions)
 		require.Equal(t, len(want), len(got), "%s, %v", when, readers)
 		for i := range want {
-			require.Equal(t, want[i], got[i], "%s, %v, response %d", when, readers, i)
+			at := 0
+			for at < min(len(want[i]), len(got[i])) && want[i][at] == got[i][at] {
+				at++
+			}
+			require.True(t, got[i] == want[i], "%s, %v, response %d at byte %d: …%.300s\nwant …%.300s", when, readers, i, at,
+				got[i][max(0, at-100):], want[i][max(0, at-100):])
 		}
 		seen[int(alone.current(t).Counts.Documents)] = true
 		other.Close()
