@@ -15,7 +15,7 @@ import (
 
 const (
 	version      = 1
-	typedVersion = 2 // of a row that ends with the types of what it is about
+	typedVersion = 2 // of a row that ends with the types, or labels, of what it is about
 )
 
 // readVersion reads the version of a row.
@@ -202,7 +202,7 @@ type Chunk struct {
 
 // Encode gives the row's bytes.
 func (c Chunk) Encode() []byte {
-	enc := startRow()
+	enc := startTyped(c.Labels != core.Everybody)
 	putID(&enc, c.ID)
 	enc.U(uint64(c.Ordinal))
 	enc.U(uint64(c.Start))
@@ -210,25 +210,21 @@ func (c Chunk) Encode() []byte {
 	enc.U(uint64(c.Tokens))
 	enc.U(uint64(c.Frame))
 	enc.S(c.Title)
-	if c.Labels != core.Everybody {
-		enc.S(string(c.Labels))
-	}
-	return enc.B
+	return endTyped(enc, string(c.Labels))
 }
 
 // DecodeChunk reads one.
 func DecodeChunk(b []byte) (Chunk, error) {
 	dec := rowfile.Dec{B: b}
-	if err := readVersion(&dec, "chunk"); err != nil {
+	labelled, err := readTyped(&dec, "chunk")
+	if err != nil {
 		return Chunk{}, err
 	}
 	c := Chunk{
 		ID: readID(&dec), Ordinal: int(dec.U()), Start: int(dec.U()), End: int(dec.U()), Tokens: int(dec.U()),
 		Frame: int(dec.U()), Title: dec.S(),
 	}
-	if len(dec.B) > 0 {
-		c.Labels = core.LabelSet(dec.S())
-	}
+	c.Labels = core.LabelSet(readType(&dec, labelled))
 	return c, dec.End()
 }
 
