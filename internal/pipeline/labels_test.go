@@ -166,3 +166,33 @@ func ask(ctx context.Context, s *site, generation *retrieve.Generation, question
 	_, err := searcher.Run(ctx, generation, retrieve.Query{Text: question, Method: "bm25"})
 	return err
 }
+
+// Another right to read pays for no extraction: neither labels that come, nor a changed document, nor a changed rule.
+func TestAChangedLabelPaysForNoExtraction(t *testing.T) {
+	s := newSite(t, sample(12))
+	sold := paying(s)
+	s.spec.Gate.MaxRemoved = 1
+	s.night(t)
+	sold.sold(nil)
+	rules := func(rules ...string) func() {
+		return func() {
+			s.spec.Documents = &core.Documents{Labels: core.Labels{Field: "labels", Rules: rules}}
+		}
+	}
+	for name, change := range map[string]func(){
+		"a rule": rules("place-00*=hr", "**=public"), "another rule": rules("place-001*=board", "**=public"),
+		"a document": func() { s.write(t, map[string]string{"place-005.md.meta.json": `{"labels": ["legal"]}`}) },
+	} {
+		before := s.current(t).Generation
+		change()
+		out := s.night(t)
+		require.NotEqual(t, before, out.manifest.Generation, name)
+		extract, _, _, twice := sold.sold(map[string]int{})
+		assert.True(t, extract == 0 && twice == 0, "%s paid for %d chunks, and for %d texts twice", name, extract, twice)
+	}
+	assert.True(t, s.current(t).Labelled)
+	whole := openGeneration(t, s)
+	defer whole.Close()
+	view := must(whole.View(t.Context(), core.Readers{}))(t)
+	assert.Negative(t, view.Live.FindDocument("place-005.md"))
+}
