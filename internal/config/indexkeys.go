@@ -89,8 +89,8 @@ var indexKeys = []key{
 	},
 	{
 		path: "indexes.*.documents.labels.field",
-		meaning: "field of metadata that lists the labels of a document, each a group of readers: who holds one of them may " +
-			"read it; public is everybody, a document without labels is read by nobody (docs/guides/labels.md)",
+		meaning: "field of metadata that lists the labels of a document, each a group of readers: who holds one of them " +
+			"may read it; public is everybody, a document without labels is read by nobody (docs/guides/labels.md)",
 		example:  "labels",
 		rebuilds: paysLabels,
 		rule:     allowAnything(),

@@ -12,7 +12,7 @@ import (
 // read the index reads all of it (docs/guides/labels.md).
 type Labels struct {
 	Field string   `json:"field,omitempty"` // of metadata, whose elements are labels; empty: none is looked at
-	Rules []string `json:"rules,omitempty"` // PATTERN=LABELS for documents without the field, the first that matches counts
+	Rules []string `json:"rules,omitempty"` // PATTERN=LABELS where the field is missing; the first that matches counts
 }
 
 // IsOn reports whether documents get labels.

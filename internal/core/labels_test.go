@@ -18,7 +18,8 @@ func TestLabelsDecideWhoMayRead(t *testing.T) {
 	}
 	for list, want := range map[string]core.LabelSet{
 		"": core.Nobody, " , ": core.Nobody, "b, a,b": "a,b", "a, public": core.Everybody, "Abteilung Süd": "Abteilung Süd",
-		"a\nb": core.Nobody, "*": core.Nobody, "a, \x00": core.Nobody, "\xff": core.Nobody, strings.Join(many, ","): core.Nobody,
+		"a\nb": core.Nobody, "*": core.Nobody, "a, \x00": core.Nobody, "\xff": core.Nobody,
+		strings.Join(many, ","):                   core.Nobody,
 		strings.Repeat("x", core.MaxLabelRunes+1): core.Nobody, strings.Join(many[1:], ","): "",
 	} {
 		got, err := core.ParseLabels(list)
@@ -35,8 +36,8 @@ func TestLabelsDecideWhoMayRead(t *testing.T) {
 		may   bool
 	}{
 		{"", core.Everybody, true}, {"", "a", false}, {"", core.Nobody, false}, {"a", "a,b", true}, {"b", "a,b", true},
-		{"ab", "a,b", false}, {"a,b", "c", false}, {"a", core.Nobody, false}, {",", core.Nobody, false}, {"*", core.Nobody, true},
-		{"*", "a", true}, {"public", "a", false},
+		{"ab", "a,b", false}, {"a,b", "c", false}, {"a", core.Nobody, false}, {",", core.Nobody, false},
+		{"*", core.Nobody, true}, {"*", "a", true}, {"public", "a", false},
 	} {
 		readers := core.ReadersOf(strings.Split(one.holds, ","))
 		assert.Equal(t, one.may, readers.MayRead(one.set), "%+v", one)

@@ -49,11 +49,16 @@ func (h labelled) change(t *testing.T) {
 	}
 }
 
-// readableAlone returns a site that has built from nothing only what readers may read.
+// readableAlone returns a site over what readers may read, which has built nothing yet; nil where that is nothing.
 func (h labelled) readableAlone(t *testing.T, from *retrieve.Generation, readers core.Readers) *site {
 	view := must(from.View(t.Context(), readers))(t)
 	files := map[string]string{}
 	documents, _, _ := view.Live.Counts()
+	if documents == 0 { // of nothing no index is built
+		result := must(retrieve.Searcher{Methods: methods.Registry()}.Run(t.Context(), view, retrieve.Query{Method: "bm25"}))(t)
+		require.Equal(t, retrieve.EmptyIndex, result.Reason)
+		return nil
+	}
 	for i := range documents {
 		files[view.Live.Key(i)] = h.files[view.Live.Key(i)]
 	}
@@ -140,8 +145,12 @@ func sameAsAlone(t *testing.T, h labelled, when string) {
 	defer whole.Close()
 	assert.ErrorContains(t, ask(t.Context(), h.site, whole, questions[0]), "opened for no reader")
 	seen := map[int]bool{}
-	for _, readers := range []core.Readers{{}, {Labels: []string{"hr"}}, {Labels: []string{"board", "legal"}}, {All: true}} {
+	for _, labels := range [][]string{nil, {"hr"}, {"board", "legal"}, {core.AnyLabel}} {
+		readers := core.ReadersOf(labels)
 		alone := h.readableAlone(t, whole, readers)
+		if alone == nil {
+			continue
+		}
 		alone.night(t)
 		other := openGeneration(t, alone)
 		got := answersAs(t, h.site, must(whole.View(t.Context(), readers))(t), questions)
@@ -158,7 +167,7 @@ func sameAsAlone(t *testing.T, h labelled, when string) {
 		seen[int(alone.current(t).Counts.Documents)] = true
 		other.Close()
 	}
-	require.Greater(t, len(seen), 2, "%s: readers see the same documents", when)
+	require.Greater(t, len(seen), 1, "%s: readers see the same documents", when)
 }
 
 func ask(ctx context.Context, s *site, generation *retrieve.Generation, question string) error {

@@ -42,7 +42,8 @@ func (g *Generation) mapSet(ctx context.Context, cache *localfile.Cache) error {
 	}
 	set, err := liveset.New(ctx, g.Manifest.Index, splits, runs)
 	if err == nil {
-		err = g.setLive(set, func(side string, _ []lexical.Part) lexical.Dead { return deadCounts(files, side) }, files.Release)
+		count := func(side string, _ []lexical.Part) lexical.Dead { return deadCounts(files, side) }
+		err = g.setLive(set, count, files.Release)
 	}
 	if err != nil {
 		files.Release()

@@ -37,7 +37,7 @@ func (g *Generation) checkView() error {
 }
 
 // View returns what somebody sees of a generation who holds some labels: a generation as if no other documents existed.
-// It takes the caller's hold over: closing it closes the generation. One whose documents have no labels is its own view.
+// It takes the caller's hold over: closing it closes the generation. One without labels is its own view.
 // Who may read the same documents shares a view; the first request for one makes it, in a time that follows from the
 // number of documents and entities. Those used last are kept, as many as memory was taken for (EstimateFootprint).
 func (g *Generation) View(ctx context.Context, readers core.Readers) (*Generation, error) {
@@ -127,8 +127,8 @@ func (v *views) take(key string) *view {
 	return one
 }
 
-// dropOldest notes the size of a view that was made, and drops others until all together are small enough. Requests that
-// have one keep it.
+// dropOldest notes the size of a view that was made, and drops others until all together are small enough. Requests
+// that have one keep it.
 func (v *views) dropOldest(made *view, size, most int64) {
 	v.mu.Lock()
 	defer v.mu.Unlock()

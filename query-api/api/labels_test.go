@@ -54,6 +54,10 @@ func lockLabelled(t *testing.T, documents []retrievetest.Document) *locked {
 	})
 }
 
+// varying is what of an answer changes from one request to the next.
+var varying = regexp.MustCompile(
+	`"(request_id|reference|timings_ms|instance|age_seconds|published)":("[^"]*"|[^{,}]+|\{[^}]*\})`)
+
 // questions returns bodies that ask about the hidden document, by the path that takes them.
 func questions() iter.Seq2[string, string] {
 	return func(yield func(path, body string) bool) {
@@ -80,7 +84,6 @@ func TestEveryRouteAnswersAsIfThereWereNoOtherDocuments(t *testing.T) {
 	for route := range routes(t) {
 		asked = append(asked, route, places.Replace(route))
 	}
-	varying := regexp.MustCompile(`"(request_id|reference|timings_ms|instance|age_seconds|published|error)":("[^"]*"|[^{,}]+|\{[^}]*\})`)
 	for _, labels := range [][]string{nil, {"board", "x y"}} {
 		readers := access.Request{Scope: access.Query, Labels: labels}
 		first, second := with.key(readers), without.key(readers)

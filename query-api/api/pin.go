@@ -49,9 +49,9 @@ func (s *Server) explainUnpublished(ctx context.Context, name string, err error)
 		Advise("wait for the build: unweaver status " + name + " --watch")
 }
 
-// pinGeneration holds what the context's caller may read of a generation by name, or of the current one where there is
-// no name. Where its documents have labels it is a view; then an earlier generation, whose labels are those of its time,
-// is for callers alone who may read every document.
+// pinGeneration holds what the context's caller may read of a generation by name, or of the current one where there
+// is no name. Where its documents have labels it is a view; an earlier generation, which has the labels of its
+// time, is then for callers alone who may read every document.
 func (s *Server) pinGeneration(ctx context.Context, name, wanted string) (*retrieve.Generation, error) {
 	readers := middleware.CallerOf(ctx).Readers()
 	if wanted != "" && !readers.All && core.ValidIndex(name) {

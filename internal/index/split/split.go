@@ -122,8 +122,8 @@ type File struct {
 }
 
 // Open maps a split and checks that it is what is expected.
-// Errors: those of mapped.Open, fault.FormatUnknown where another analyser made its terms, fault.SegmentDamage where its
-// counts are not those.
+// Errors: those of mapped.Open, fault.FormatUnknown where another analyser made its terms, fault.SegmentDamage where
+// its counts are not those.
 func Open(path string, expect Expect) (*File, error) {
 	file, err := mapped.Open(path, Kind, Version)
 	if err != nil {

@@ -223,7 +223,8 @@ func (u *unit) walkDocuments(ctx context.Context) iter.Seq2[piece, error] {
 			}
 			labels, _ := stage.LabelsOf(u.Spec, key, document.Meta) // what is wrong was reported when it was read
 			if !yield(piece{document: &split.Row{
-				Labels: labels, Key: key, Part: uint32(u.part), Frame: uint32(row.Frame), Modified: document.Modified, Meta: document.Meta,
+				Labels: labels, Key: key, Part: uint32(u.part), Frame: uint32(row.Frame), Modified: document.Modified,
+				Meta:  document.Meta,
 				Title: title.ParseTitle(document.Title, u.Spec.Parity, u.Spec.Names),
 			}}, nil) {
 				return
