@@ -215,7 +215,7 @@ func (r *Request) denseClasses(n int) ([]fuse.Hit, error) {
 	allows := r.allowed.testPlaces()
 	var out []fuse.Hit
 	seen, taken := map[string]bool{}, map[int]bool{} // a class may have several vectors: the best counts
-	for ask := n + n/4 + 8; ; ask *= 2 {
+	for ask := r.scaleAsk(n+n/4+8, classCount); ; ask *= 2 {
 		hits, err := r.nearestClasses(ask)
 		if err != nil {
 			return nil, err

@@ -18,7 +18,7 @@ import (
 // has its digest; the search is asked again for twice as many while fewer than wanted count.
 func (r *Request) findVoters(want int) error {
 	asked, seen, voted := 0, map[string]bool{}, map[int]bool{} // a class may have several vectors: the best counts
-	for n := want + 8; len(r.Result.Entities) < want; n *= 2 {
+	for n := r.scaleAsk(want+8, classCount); len(r.Result.Entities) < want; n *= 2 {
 		start := time.Now()
 		hits, err := r.nearestClasses(n)
 		r.Result.Timing.Search += time.Since(start)
@@ -191,6 +191,20 @@ func (r *Request) nearestClasses(n int) ([]vectors.Hit, error) {
 	return r.searchNearest(manifest.Collections.Classes, manifest.Counts.Classes, r.Query.Vector, n)
 }
 
+func classCount(counts core.Counts) int64  { return counts.Classes }
+func windowCount(counts core.Counts) int64 { return counts.Windows }
+
+// scaleAsk returns how many rows to ask a store for, so that about n of them may be read: of a view, the more the fewer
+// of all may be.
+func (r *Request) scaleAsk(n int, count func(core.Counts) int64) int {
+	base := r.Generation.base
+	if base == nil {
+		return n
+	}
+	all, seen := count(base.Manifest.Counts), count(r.Generation.Manifest.Counts)
+	return int(max(int64(n), min(all, int64(n)*all/max(1, seen))))
+}
+
 // searchNearest returns the n rows of a collection that are nearest to a question. A collection that has none of the
 // rows of the generation was emptied, or made by another program: an answer from what is left would be a wrong one. One
 // that is not there was lost.
@@ -209,7 +223,7 @@ func (r *Request) similarChunks(question []float32, n int) ([]Chunk, error) {
 	if counts := r.Generation.Manifest.Counts; counts.Windows == counts.Chunks {
 		ask = n + n/4 + 8
 	}
-	for ; ; ask *= 2 {
+	for ask = r.scaleAsk(ask, windowCount); ; ask *= 2 {
 		manifest := r.Generation.Manifest
 		hits, err := r.searchNearest(manifest.Collections.Chunks, manifest.Counts.Windows, question, ask)
 		if err != nil {
