@@ -115,6 +115,7 @@ func answersAs(t *testing.T, s *site, view *retrieve.Generation, questions []str
 
 // Whatever is in an index, and however it changes, its readers get what an index of the documents that they may read
 // would give them, byte for byte.
+// Promises: 170.
 func TestReadersGetWhatAnIndexOfWhatTheyMayReadGivesThem(t *testing.T) {
 	seeds, nights := longtest.Count(1, 6), longtest.Count(3, 25)
 	for seed := range uint64(seeds) {

@@ -73,6 +73,7 @@ func questions() iter.Seq2[string, string] {
 
 // Every route that a key may ask answers as it does where there are no documents but those that the key may read, to a
 // key without labels, and to one with others.
+// Promises: 170.
 func TestEveryRouteAnswersAsIfThereWereNoOtherDocuments(t *testing.T) {
 	with, without := lockLabelled(t, withHidden()), lockLabelled(t, retrievetest.Sample())
 	places := strings.NewReplacer("cities/oslo.txt", hidden.Key, retrievetest.ClassID("Oslo").String(),
