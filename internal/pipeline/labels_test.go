@@ -206,3 +206,14 @@ func TestAChangedLabelPaysForNoExtraction(t *testing.T) {
 	view := must(whole.View(t.Context(), core.Readers{}))(t)
 	assert.Negative(t, view.Live.FindDocument("place-005.md"))
 }
+
+func TestAPurgedDocumentWithLabelsLeavesEverythingThatIsStored(t *testing.T) {
+	s := newPaidSite(t, 12, calm)
+	s.spec.Documents = &core.Documents{Labels: core.Labels{Rules: []string{"secret*=hr,board", "**=public"}}}
+	s.write(t, map[string]string{"secret.md": secretDocument(0)})
+	s.night(t)
+	require.GreaterOrEqual(t, len(s.holding(t, secrets...)), 6)
+	s.purge(t, "secret.md")
+	s.night(t)
+	assert.Empty(t, s.holding(t, secrets...), "still stored")
+}
