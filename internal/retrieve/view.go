@@ -2,6 +2,7 @@ package retrieve
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"strings"
 	"sync"
@@ -11,6 +12,7 @@ import (
 	"github.com/unweaver/unweaver/internal/index/lexical"
 	"github.com/unweaver/unweaver/internal/index/liveset"
 	"github.com/unweaver/unweaver/internal/index/postings"
+	"github.com/unweaver/unweaver/internal/stream/parallel"
 )
 
 // HasLabels reports whether the documents of the generation have labels: it answers by View alone then.
@@ -37,8 +39,8 @@ func (g *Generation) checkView() error {
 }
 
 // View returns what somebody sees of a generation who holds some labels: a generation as if no other documents existed.
-// It takes the caller's hold over: closing it closes the generation. One without labels is its own view.
-// Who may read the same documents shares a view; the first request for one makes it, in a time that follows from the
+// It takes the caller's hold over, unless it fails: closing it closes the generation. One without labels is its own
+// view. Who may read the same documents shares a view; the first request for one makes it, in a time that follows from the
 // number of documents and entities. Those used last are kept, as many as memory was taken for (EstimateFootprint).
 func (g *Generation) View(ctx context.Context, readers core.Readers) (*Generation, error) {
 	if !g.HasLabels() || g.base != nil {
@@ -50,21 +52,33 @@ func (g *Generation) View(ctx context.Context, readers core.Readers) (*Generatio
 			seen = append(seen, string(set))
 		}
 	}
-	one := g.views.take(strings.Join(seen, "\n"))
-	one.mu.Lock()
-	defer one.mu.Unlock()
-	if one.made == nil {
-		made, err := g.newView(ctx, readers, one.key)
-		if err != nil {
-			return nil, err
-		}
-		one.made = made
-		g.views.dropOldest(one, viewSize(made.Live), viewBytes(g.Manifest))
+	one, first := g.views.take(strings.Join(seen, "\n"))
+	if first {
+		g.Hold() // the caller holds it, so that it is open
+		go g.makeView(one, readers)
 	}
-	return one.made, nil
+	select {
+	case <-one.done:
+		return one.made, one.err
+	case <-ctx.Done():
+	}
+	if !errors.Is(ctx.Err(), context.DeadlineExceeded) {
+		return nil, ctx.Err()
+	}
+	return nil, fault.GenBusy.At("open generation", g.Manifest.Generation).
+		Because("what may be read of it is still being numbered").Advise("try again in a moment")
 }
 
-// newView numbers what may be read. It ends with the context.
+// makeView makes a view, whoever still waits for it.
+func (g *Generation) makeView(one *view, readers core.Readers) {
+	defer g.Close()
+	defer close(one.done)
+	defer g.views.keepView(one, viewBytes(g.Manifest))
+	defer parallel.CatchPanic(&one.err)
+	one.made, one.err = g.newView(context.Background(), readers, one.key)
+}
+
+// newView numbers what may be read.
 func (g *Generation) newView(ctx context.Context, readers core.Readers, key string) (*Generation, error) {
 	set, err := g.Live.Restrict(ctx, g.Manifest.Index, readers.MayRead)
 	if err != nil {
@@ -92,13 +106,14 @@ type views struct {
 	order []*view // those used last at the end
 }
 
-// view is one of them; it is being made while its lock is held.
+// view is one of them.
 type view struct {
 	key   string
-	bytes int64
+	bytes int64 // 0: it is being made
 
-	mu   sync.Mutex
+	done chan struct{} // closed when it was made, or could not be
 	made *Generation
+	err  error
 }
 
 // listSets returns the different sets of labels of a generation's documents.
@@ -111,34 +126,35 @@ func (v *views) listSets(live *liveset.Set) []core.LabelSet {
 	return v.sets
 }
 
-// take returns the view of a key.
-func (v *views) take(key string) *view {
+// take returns the view of a key, and whether the caller is to make it.
+func (v *views) take(key string) (one *view, first bool) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	if v.known == nil {
 		v.known = map[string]*view{}
 	}
-	one := v.known[key]
-	if one == nil {
-		one = &view{key: key}
+	if one = v.known[key]; one == nil {
+		one, first = &view{key: key, done: make(chan struct{})}, true
 		v.known[key] = one
 	}
 	v.order = append(slices.DeleteFunc(v.order, func(other *view) bool { return other == one }), one)
-	return one
+	return one, first
 }
 
-// dropOldest notes the size of a view that was made, and drops others until all together are small enough. Requests
-// that have one keep it.
-func (v *views) dropOldest(made *view, size, most int64) {
+// keepView takes over a view that was made, and drops others until all together are small enough; requests that have
+// one keep it. One that could not be made is made again by the next request.
+func (v *views) keepView(made *view, most int64) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	made.bytes = size
+	if made.err == nil {
+		made.bytes = viewSize(made.made.Live)
+	}
 	sum := int64(0)
 	for _, one := range v.order {
 		sum += one.bytes
 	}
 	v.order = slices.DeleteFunc(v.order, func(one *view) bool {
-		if sum <= most || one == made || one.bytes == 0 {
+		if one == made && made.err == nil || one != made && (one.bytes == 0 || sum <= most) {
 			return false
 		}
 		sum -= one.bytes
