@@ -33,7 +33,7 @@ func (g *Generation) setLive(
 	g.chunkWords = sideWords{index: chunkWords, number: set.AllNumbers(), row: set.ChunkRow}
 	g.classWords = sideWords{index: classWords, number: set.AllPlaces(), row: set.ClassRow}
 	if set.IsJoined() {
-		g.classWords.rows = set.ClassRowsOf
+		g.classWords.joined = set
 	}
 	g.graph = &walk.Graph{Adjacency: set.Graph}
 	return nil
@@ -45,7 +45,7 @@ type sideWords struct {
 	index  *lexical.Index
 	number []uint32 // of each row; liveset.None of a dead one
 	row    func(number uint32) uint32
-	rows   func(number uint32) []uint32 // nil: each number has one row
+	joined *liveset.Set // whose classes are numbered and may have several rows; nil: each number has one row
 }
 
 // Search calls lexical.Index.Search. A number that has several rows scores as the best of them.
@@ -54,7 +54,7 @@ func (w sideWords) Search(
 ) []lexical.Hit {
 	for ask := n; ; ask *= 2 {
 		hits := w.searchRows(terms, ask, allow, rank)
-		if w.rows == nil {
+		if w.joined == nil {
 			return hits
 		}
 		found, seen := len(hits), make(map[uint32]bool, len(hits))

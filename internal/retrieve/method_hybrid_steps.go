@@ -28,12 +28,12 @@ func (w *wordScores) shareOf(doc uint32) float64 {
 	if w.best == 0 {
 		return 0
 	}
-	if w.words.rows == nil {
+	if w.words.joined == nil {
 		return w.scores.ScoreOf(w.words.row(doc)) / w.best
 	}
 	score := 0.0
-	for _, row := range w.words.rows(doc) {
-		score = max(score, w.scores.ScoreOf(row))
+	for row := range w.words.joined.CountRows(doc) {
+		score = max(score, w.scores.ScoreOf(w.words.joined.ClassRowAt(doc, row)))
 	}
 	return score / w.best
 }

@@ -39,8 +39,8 @@ func (g *Generation) checkView() error {
 }
 
 // View returns what somebody sees of a generation who holds some labels: a generation as if no other documents existed.
-// It takes the caller's hold over, unless it fails: closing it closes the generation. One without labels is its own
-// view. Who may read the same documents shares a view; the first request for one makes it, in a time that follows from the
+// It takes the caller's hold over, unless it fails: closing it closes the generation. One without labels is its view.
+// Who may read the same documents shares a view; the first request for one makes it, in a time that follows from the
 // number of documents and entities. Those used last are kept, as many as memory was taken for (EstimateFootprint).
 func (g *Generation) View(ctx context.Context, readers core.Readers) (*Generation, error) {
 	if !g.HasLabels() || g.base != nil {

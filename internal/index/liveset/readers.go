@@ -177,14 +177,21 @@ func (s *Set) Types() (types []string) {
 	return types
 }
 
-// ClassRowsOf returns where all rows of a class lie among the rows of all runs together.
-func (s *Set) ClassRowsOf(place uint32) []uint32 {
-	rows := s.rowsOf(place)
-	out := make([]uint32, len(rows))
-	for i, where := range rows {
-		out[i] = s.places.base[where.file] + where.row
+// CountRows returns how many rows a class has.
+func (s *Set) CountRows(place uint32) int {
+	if s.joined == nil {
+		return 1
 	}
-	return out
+	return len(s.joined.rowsAt(int(place)))
+}
+
+// ClassRowAt returns where a row of a class lies among the rows of all runs together, by its place among the class's.
+func (s *Set) ClassRowAt(place uint32, row int) uint32 {
+	if s.joined == nil {
+		return s.ClassRow(place)
+	}
+	where := s.joined.rows[s.joined.rowsAt(int(place))[row]]
+	return s.places.base[where.file] + where.row
 }
 
 // RowsOfClass returns a class once for each of its rows, in the order of their ids: Row, Record and Vector are those of
