@@ -31,7 +31,8 @@ func TestADocumentWhoseLabelsCannotBeReadIsReadByNobody(t *testing.T) {
 	r.spec.Documents = &core.Documents{S3Tags: true, Labels: core.Labels{Field: "labels", Rules: []string{"**=public"}}}
 	documents := r.documents(r.night())
 	for key, want := range map[string]core.LabelSet{
-		"none.md": core.Everybody, "given.md": "a,b", "beside.md": "hr", "row.csv#1": "hr", "empty.md": core.Nobody,
+		"none.md": core.Everybody, "given.md": "a,b", "beside.md": "hr", "row.csv#1": "hr", "row.csv#2": core.Nobody,
+		"empty.md":  core.Nobody,
 		"nested.md": core.Nobody, "broken.md": core.Nobody, "half.md": core.Nobody, "control.md": core.Nobody,
 		"emptied.md": core.Nobody, "unread.md": core.Nobody, "untagged.md": core.Nobody,
 	} {
