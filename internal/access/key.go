@@ -78,6 +78,8 @@ type Key struct {
 	Expires *time.Time `json:"expires,omitempty"`
 	Revoked *time.Time `json:"revoked,omitempty"`
 	Limits  Limits     `json:"limits"`
+	// Labels of documents that the holder may read, besides core.PublicLabel; core.AnyLabel is every document.
+	Labels []string `json:"labels,omitempty"`
 }
 
 // MayRead reports whether the key allows to read an index.

@@ -42,6 +42,23 @@ func ParseSidecar(raw []byte) (map[string]string, error) {
 	return out, CheckMeta(out)
 }
 
+// HasField reports whether a file of metadata, or the record of a row, names a field, whatever its value is.
+func HasField(raw []byte, name string) bool {
+	var values map[string]jsontext.Value
+	if json.Unmarshal(bytes.TrimPrefix(raw, []byte("\ufeff")), &values) != nil {
+		return false
+	}
+	if _, has := values[name]; has {
+		return true
+	}
+	var inner map[string]jsontext.Value
+	if json.Unmarshal(values["metadata"], &inner) != nil {
+		return false
+	}
+	_, has := inner[name]
+	return has
+}
+
 // CheckMeta refuses metadata beside a document that are too many or too long.
 func CheckMeta(meta map[string]string) error {
 	if len(meta) > maxFrontKeys {

@@ -116,6 +116,9 @@ type Searcher struct {
 // Run answers a query. Errors: fault.InvalidParam for a method or rule that is not known, fault.SegmentDamage where the
 // generation lacks what the method needs, and those of the stores.
 func (s Searcher) Run(ctx context.Context, generation *Generation, query Query) (Result, error) {
+	if err := generation.checkView(); err != nil {
+		return Result{}, err
+	}
 	method, err := s.Methods.Method(query.Method)
 	if err != nil {
 		return Result{}, err

@@ -17,8 +17,8 @@ import (
 // findVoters finds the n most similar allowed classes with their ballots. A row of the store counts if the generation
 // has its digest; the search is asked again for twice as many while fewer than wanted count.
 func (r *Request) findVoters(want int) error {
-	asked, seen := 0, map[string]bool{}
-	for n := want + 8; len(r.Result.Entities) < want; n *= 2 {
+	asked, seen, voted := 0, map[string]bool{}, map[int]bool{} // a class may have several vectors: the best counts
+	for n := r.scaleAsk(want+8, classCount); len(r.Result.Entities) < want; n *= 2 {
 		start := time.Now()
 		hits, err := r.nearestClasses(n)
 		r.Result.Timing.Search += time.Since(start)
@@ -33,9 +33,10 @@ func (r *Request) findVoters(want int) error {
 			}
 			seen[hit.Key] = true
 			place := r.Generation.classPlace(hit.Key)
-			if place < 0 || r.allowed.without.Entities[r.Generation.Live.ClassID(uint32(place))] {
+			if place < 0 || r.allowed.without.Entities[r.Generation.Live.ClassID(uint32(place))] || voted[place] {
 				continue
 			}
+			voted[place] = true
 			classes = append(classes, r.Generation.Live.ClassAt(uint32(place)))
 			similarities = append(similarities, float64(hit.Score))
 		}
@@ -159,7 +160,7 @@ func (s Searcher) ClassRecords(
 ) ([]rows.Record, error) {
 	keys := make([]string, len(classes))
 	for i, class := range classes {
-		keys[i] = core.RecordKey(generation.Manifest.Store, generation.Manifest.StoredIndex(), class.ID, class.Record)
+		keys[i] = core.RecordKey(generation.Manifest.Store, generation.Manifest.StoredIndex(), class.Row, class.Record)
 	}
 	values, err := s.Records.GetRecords(ctx, keys)
 	if err != nil {
@@ -190,6 +191,20 @@ func (r *Request) nearestClasses(n int) ([]vectors.Hit, error) {
 	return r.searchNearest(manifest.Collections.Classes, manifest.Counts.Classes, r.Query.Vector, n)
 }
 
+func classCount(counts core.Counts) int64  { return counts.Classes }
+func windowCount(counts core.Counts) int64 { return counts.Windows }
+
+// scaleAsk returns how many rows to ask a store for, so that about n of them may be read: of a view, the more the fewer
+// of all may be.
+func (r *Request) scaleAsk(n int, count func(core.Counts) int64) int {
+	base := r.Generation.base
+	if base == nil {
+		return n
+	}
+	all, seen := count(base.Manifest.Counts), count(r.Generation.Manifest.Counts)
+	return int(max(int64(n), min(all, int64(n)*all/max(1, seen))))
+}
+
 // searchNearest returns the n rows of a collection that are nearest to a question. A collection that has none of the
 // rows of the generation was emptied, or made by another program: an answer from what is left would be a wrong one. One
 // that is not there was lost.
@@ -208,7 +223,7 @@ func (r *Request) similarChunks(question []float32, n int) ([]Chunk, error) {
 	if counts := r.Generation.Manifest.Counts; counts.Windows == counts.Chunks {
 		ask = n + n/4 + 8
 	}
-	for ; ; ask *= 2 {
+	for ask = r.scaleAsk(ask, windowCount); ; ask *= 2 {
 		manifest := r.Generation.Manifest
 		hits, err := r.searchNearest(manifest.Collections.Chunks, manifest.Counts.Windows, question, ask)
 		if err != nil {
@@ -240,8 +255,8 @@ func (g *Generation) classPlace(key string) int {
 	if !ok || err != nil {
 		return -1
 	}
-	place := g.Live.ClassPlace(id)
-	if place < 0 || g.Live.ClassAt(uint32(place)).Vector.Short(16) != digest {
+	place, vector := g.Live.FindVector(id)
+	if place < 0 || vector.Short(16) != digest {
 		return -1
 	}
 	return place

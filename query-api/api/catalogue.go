@@ -52,6 +52,9 @@ func (s *Server) listPublished(ctx context.Context) ([]IndexInfo, error) {
 	}); err != nil {
 		return nil, err
 	}
+	for i := range found {
+		found[i].hideCounts(caller.Readers())
+	}
 	return slices.DeleteFunc(found, func(info IndexInfo) bool { return info.Index == "" }), nil
 }
 
@@ -104,6 +107,20 @@ func (s *Server) indexInfo(ctx context.Context, name string, reread bool) (Index
 		return IndexInfo{Index: name, Generation: pointer.Generation, Release: pointer.Epoch, State: "damaged"}, nil
 	}
 	return IndexInfo{}, err
+}
+
+// needAllDocuments returns the error of a caller who may not read every document of an index whose documents have
+// labels.
+func (s *Server) needAllDocuments(ctx context.Context, name string) error {
+	caller := middleware.CallerOf(ctx)
+	if caller.Readers().All {
+		return nil
+	}
+	info, err := s.indexInfo(ctx, name, false)
+	if err == nil && info.labelled {
+		err = caller.NeedAllDocuments(name)
+	}
+	return err
 }
 
 // standingOf returns the pointer of an index, as it was read last or, again, as it is. Names without a published index

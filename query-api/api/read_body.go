@@ -153,7 +153,9 @@ func noteMatched(request *http.Request, route route, index string) {
 	if of == nil {
 		return
 	}
-	of.operation, of.control, of.key = route.id, route.control, middleware.CallerOf(request.Context()).ID()
+	caller := middleware.CallerOf(request.Context())
+	of.operation, of.control, of.key = route.id, route.control, caller.ID()
+	of.labels = strings.Join(caller.Readers().Labels, ",")
 	if core.ValidIndex(index) {
 		of.index = index
 	}

@@ -66,6 +66,7 @@ func Gather(ctx context.Context, index artifact.Index, documents Set, alive func
 	g := &gathering{
 		Traces: t, index: index, documents: documents, alive: alive,
 		seen: map[string][]rows.Document{}, extracted: map[string]bool{}, made: map[string]bool{},
+		labels: map[core.LabelSet]bool{},
 	}
 	order := slices.Sorted(maps.Keys(refs))
 	manifests := map[string]*core.Manifest{}
@@ -101,6 +102,7 @@ type gathering struct {
 	seen      map[string][]rows.Document // segments of documents: what of them is purged
 	extracted map[string]bool            // segments of extractions that were looked through
 	made      map[string]bool            // segments of classes in which a row was made from what is purged
+	labels    map[core.LabelSet]bool     // of the documents
 }
 
 // gatherGeneration takes in what a generation has of the documents, dead or not.
@@ -175,10 +177,9 @@ func (g *gathering) gatherDocument(
 	texts core.Segment,
 ) error {
 	g.found[core.PurgedKey(g.index.Name, key)] += int64(len(document.Chunks))
-	if class := names.Key(document.Title, spec.Parity); class != "" {
-		g.Classes[core.ClassID(class)] = true
-		g.Classes[core.ClassID(manifest.Aliases.ResolveKey(class))] = true
-	}
+	labels, _ := stage.LabelsOf(spec, key, document.Meta) // what cannot be used is Nobody
+	g.labels[labels] = true
+	g.addClass(names.Key(document.Title, spec.Parity), manifest.Aliases)
 	if !document.Parsed.IsZero() {
 		g.Keys[ledger.Parse][document.Parsed] = true
 	}
@@ -210,6 +211,17 @@ func (g *gathering) gatherDocument(
 		}
 	}
 	return nil
+}
+
+// addClass adds the class of a name, and what documents with the labels of those that are purged say of it.
+func (g *gathering) addClass(key string, aliases core.Aliases) {
+	if key == "" {
+		return
+	}
+	for labels := range g.labels {
+		g.Classes[core.FragmentID(key, labels)] = true
+		g.Classes[core.FragmentID(aliases.ResolveKey(key), labels)] = true
+	}
 }
 
 // noteEmbedded notes a text that vectors were paid for, in whatever domain.
@@ -246,10 +258,7 @@ func (g *gathering) gatherExtractions(
 			if len(entity.Description) >= derivedBytes {
 				g.derived = append(g.derived, entity.Description)
 			}
-			if class := names.Key(entity.Name, spec.Parity); class != "" {
-				g.Classes[core.ClassID(class)] = true
-				g.Classes[core.ClassID(aliases.ResolveKey(class))] = true
-			}
+			g.addClass(names.Key(entity.Name, spec.Parity), aliases)
 		}
 	}
 	g.alive()

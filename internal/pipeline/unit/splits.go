@@ -50,7 +50,27 @@ func (r *Run) WriteSplits(
 			return err
 		}
 	}
+	if err := checkLabels(manifest); err != nil {
+		return err
+	}
 	return r.checkComplete(ctx, manifest)
+}
+
+// checkLabels reports whether the documents of all splits have few enough different sets of labels.
+func checkLabels(manifest *core.Manifest) error {
+	known := map[core.LabelSet]bool{}
+	for _, one := range manifest.Segments.Splits {
+		for _, set := range one.Labels {
+			if known[set] = true; len(known) > core.MaxLabelSets {
+				return fault.TooLarge.At("count the labels of", manifest.Index).
+					Because(fmt.Sprintf("its documents have more than %d different sets of labels, the last is %s", core.MaxLabelSets,
+						fault.QuoteName(set.Describe()))).
+					Advise("use fewer combinations: a label for each group of readers rather than for each reader; sets that no " +
+						"document has any more go with: unweaver index --rebuild")
+			}
+		}
+	}
+	return nil
 }
 
 // renumberParts gives the parts that the build wrote numbers that no other part has.
@@ -97,7 +117,7 @@ func (r *Run) makeSplits(
 		segments.Splits = append(segments.Splits, core.Split{
 			Segment: made.Segment, Documents: made.Documents, Chunks: made.Segment.Rows, Classes: made.Classes,
 			Text: first.text + cut.units.From, Texts: cut.units.Count(),
-			Extract: first.extract + cut.shards.From, Extracts: cut.shards.Count(),
+			Extract: first.extract + cut.shards.From, Extracts: cut.shards.Count(), Labels: made.Labels,
 		})
 	}
 	return fresh, nil

@@ -15,12 +15,12 @@ func (b *builder) addSidecar(ctx context.Context, d *draft) error {
 	object := d.plan.Object + document.SidecarSuffix
 	body, info, err := b.Corpus.Get(ctx, object, blob.Range{Length: -1})
 	var meta map[string]string
+	var raw []byte
 	switch {
 	case err == nil:
 		defer func() { _ = body.Close() }()
-		raw, broken := io.ReadAll(io.LimitReader(body, document.MaxSidecar+1))
-		if broken != nil {
-			return readFault(object, broken)
+		if raw, err = io.ReadAll(io.LimitReader(body, document.MaxSidecar+1)); err != nil {
+			return readFault(object, err)
 		}
 		d.plan.Beside = info.ETag
 		meta, err = document.ParseSidecar(raw)
@@ -29,13 +29,16 @@ func (b *builder) addSidecar(ctx context.Context, d *draft) error {
 		return nil
 	case fault.Is(err, fault.StoreDenied):
 		d.plan.Beside = "" // the next run reads it again
+		b.hideDocument(d)
 	default:
 		return err
 	}
 	if err != nil {
 		d.addMissing("the metadata of " + object + ": " + err.Error())
+		b.hideDocument(d)
 		return nil
 	}
 	d.addMeta(meta)
+	b.hideUnread(d, meta, raw)
 	return nil
 }

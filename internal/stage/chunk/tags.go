@@ -33,11 +33,13 @@ func (b *builder) addBeside(ctx context.Context, key string, d *draft) error {
 	case errors.Is(err, blob.ErrTagsRefused):
 		d.untagged = true
 		b.res.Untagged.Add(stage.Untagged{Documents: 1, Keys: []string{key}, Why: err.Error()})
+		b.hideDocument(d)
 	case err != nil && !fault.Is(err, fault.NotFound): // it went after planning
 		return err
 	}
 	if err := document.CheckMeta(b.tagged.tags); err != nil {
 		d.addMissing("the tags of " + d.plan.Object + ": " + err.Error())
+		b.hideDocument(d)
 	} else {
 		d.addMeta(b.tagged.tags)
 	}
@@ -45,6 +47,22 @@ func (b *builder) addBeside(ctx context.Context, key string, d *draft) error {
 		return nil
 	}
 	return b.addSidecar(ctx, d)
+}
+
+// hideDocument takes a document's labels away, as those that stand beside it cannot be read: nobody may read it unless
+// what is read later gives it others.
+func (b *builder) hideDocument(d *draft) {
+	if field := b.Spec.ReadAs().Labels.Field; field != "" {
+		d.addMeta(map[string]string{field: ""})
+	}
+}
+
+// hideUnread takes a document's labels away where the metadata that were read name the field of labels, and no value of
+// it came out of that.
+func (b *builder) hideUnread(d *draft, meta map[string]string, raw []byte) {
+	if field := b.Spec.ReadAs().Labels.Field; field != "" && meta[field] == "" && document.HasField(raw, field) {
+		b.hideDocument(d)
+	}
 }
 
 // addMeta adds metadata, which win over what the document has.
