@@ -77,8 +77,9 @@ func (testModels) Embedder(core.Spec, string, int) (model.Embedder, error) {
 
 type freeCaller struct{}
 
-func (freeCaller) AdmitAnswer() error { return nil }
-func (freeCaller) Spend(float64)      {}
+func (freeCaller) AdmitAnswer(context.Context, int64, float64) error { return nil }
+func (freeCaller) AdmitCall() error                                  { return nil }
+func (freeCaller) Spend(int64, float64)                              {}
 
 // answersAs returns what readers of a generation get by every method, and what they see of it in lists and pages, as
 // JSON without times and the name of the generation.
