@@ -21,6 +21,7 @@ func (g Grant) Covers(index string) bool {
 type Person struct {
 	Subject string // names the person in the audit trail and the log: bounded, visible characters without spaces
 	Grants  []Grant
+	Labels  []string // all groups, also those without a grant: labels of documents name some
 }
 
 // NewGrants returns what a list of patterns and scopes allows: the widest of the scopes on each pattern.

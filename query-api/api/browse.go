@@ -13,6 +13,7 @@ import (
 	"github.com/unweaver/unweaver/internal/index/liveset"
 	"github.com/unweaver/unweaver/internal/retrieve"
 	"github.com/unweaver/unweaver/internal/stream/parallel"
+	"github.com/unweaver/unweaver/query-api/middleware"
 )
 
 // Limits of lists and texts.
@@ -62,7 +63,9 @@ func (s *Server) servePinned(
 	}
 	defer generation.Close()
 	tag := tagOf(request, generation)
-	labelled := generation.HasLabels() // what the caller may read changes with its key
+	// What a caller may read changes with its key, and with whether the documents have labels when it asks again.
+	readers := middleware.CallerOf(ctx).Readers()
+	labelled := generation.HasLabels() || len(readers.Labels) > 0
 	keep := func() {
 		s.answerKept(w, request, tag, wanted.generation != "" && !labelled, s.Policy.Required || labelled)
 	}

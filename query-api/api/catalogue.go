@@ -109,20 +109,6 @@ func (s *Server) indexInfo(ctx context.Context, name string, reread bool) (Index
 	return IndexInfo{}, err
 }
 
-// needAllDocuments returns the error of a caller who may not read every document of an index whose documents have
-// labels.
-func (s *Server) needAllDocuments(ctx context.Context, name string) error {
-	caller := middleware.CallerOf(ctx)
-	if caller.Readers().All {
-		return nil
-	}
-	info, err := s.indexInfo(ctx, name, false)
-	if err == nil && info.labelled {
-		err = caller.NeedAllDocuments(name)
-	}
-	return err
-}
-
 // standingOf returns the pointer of an index, as it was read last or, again, as it is. Names without a published index
 // leave no trace.
 func (s *Server) standingOf(ctx context.Context, name string, reread bool) (core.Pointer, error) {

@@ -14,6 +14,7 @@ import (
 	"github.com/unweaver/unweaver/internal/access"
 	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/methods"
+	"github.com/unweaver/unweaver/internal/store/blob"
 	"github.com/unweaver/unweaver/internal/testkit/retrievetest"
 	"github.com/unweaver/unweaver/query-api/api"
 )
@@ -40,18 +41,22 @@ func withHidden() (out []retrievetest.Document) {
 	return out
 }
 
-// lockLabelled serves an index whose generation g2 has labels, and g0 before it not.
-func lockLabelled(t *testing.T, documents []retrievetest.Document) *locked {
-	return lock(t, func(f *fixture, _ *api.Config) {
-		before := retrievetest.Build(t, f.stores, "sample", documents, retrievetest.Options{
-			Generation: "g0", Unasked: true,
-		})
-		retrievetest.Publish(t, before, 2)
-		built := retrievetest.Build(t, f.stores, "sample", documents, retrievetest.Options{
-			Generation: "g2", Spec: withLabels, Seq: 2, Unasked: true,
-		})
-		retrievetest.Publish(t, built, 3)
+// publishLabelled publishes generation g2, whose documents have labels, and g0 before it, whose have none.
+func publishLabelled(t *testing.T, f *fixture, documents []retrievetest.Document) retrievetest.Built {
+	before := retrievetest.Build(t, f.stores, "sample", documents, retrievetest.Options{
+		Generation: "g0", Unasked: true,
 	})
+	retrievetest.Publish(t, before, 2)
+	built := retrievetest.Build(t, f.stores, "sample", documents, retrievetest.Options{
+		Generation: "g2", Spec: withLabels, Seq: 2, Unasked: true,
+	})
+	retrievetest.Publish(t, built, 3)
+	return built
+}
+
+// lockLabelled serves that.
+func lockLabelled(t *testing.T, documents []retrievetest.Document) *locked {
+	return lock(t, func(f *fixture, _ *api.Config) { publishLabelled(t, f, documents) })
 }
 
 // varying is what of an answer changes from one request to the next.
@@ -124,4 +129,56 @@ func TestWhatIsKeptForOneKeyIsNotAnothers(t *testing.T) {
 		tags[got.Header().Get("ETag")] = true
 	}
 	assert.Len(t, tags, 2, fmt.Sprint(tags))
+}
+
+// Where it is not known whether the documents have labels now, an earlier generation without them is nobody's who may
+// not read every document; nor are runs a caller's without a key, who may see those of an index without labels.
+func TestWhereLabelsAreNotKnownNothingOfAllDocumentsIsShown(t *testing.T) {
+	for name, c := range map[string]struct {
+		harm func(f *fixture, g2 retrievetest.Built) error
+		code int // of an earlier generation
+	}{
+		"labelled": {func(*fixture, retrievetest.Built) error { return nil }, 403},
+		"unread":   {func(f *fixture, _ retrievetest.Built) error { return nil }, 403},
+		"no pointer": {func(f *fixture, g2 retrievetest.Built) error {
+			return f.stores.Blobs.Delete(t.Context(), g2.Index.CurrentKey())
+		}, 403},
+		"damaged pointer": {func(f *fixture, g2 retrievetest.Built) error {
+			_, err := blob.Write(t.Context(), f.stores.Blobs, g2.Index.CurrentKey(), []byte("{"), blob.Cond{})
+			return err
+		}, 503},
+		"no manifest": {func(f *fixture, g2 retrievetest.Built) error {
+			return f.stores.Blobs.Delete(t.Context(), g2.Index.SegmentKey(g2.SHA))
+		}, 503},
+	} {
+		t.Run(name, func(t *testing.T) {
+			l := lock(t, func(f *fixture, config *api.Config) {
+				config.Policy.Required = false
+				g2 := publishLabelled(t, f, withHidden())
+				require.NoError(t, c.harm(f, g2))
+			})
+			l.unchecked = true
+			if name == "unread" {
+				l.server.EnsureIndex("sample")
+			}
+			key := l.key(access.Request{Scope: access.Query})
+			for _, headers := range [][]string{nil, bearer(key.Text)} {
+				for _, route := range []string{"/generations", "/documents/" + hidden.Key + "/text?generation=g0"} {
+					got := l.attempt("GET /v1/indexes/sample"+route, headers)
+					assert.Equal(t, c.code, got.Code, "%s %s", route, got.Body)
+				}
+			}
+			for _, route := range []string{"/runs", "/runs/g2", "/runs/g2/report", "/trends"} {
+				assert.Equal(t, 401, l.attempt("GET /v1/indexes/sample"+route, nil).Code, route)
+			}
+			operator := l.key(access.Request{Scope: access.Operate, Labels: []string{"*"}})
+			assert.NotContains(t, []int{401, 403}, l.attempt("GET /v1/indexes/sample/generations", bearer(operator.Text)).Code)
+			assert.NotEqual(t, 401, l.attempt("GET /v1/indexes/sample/runs", bearer(operator.Text)).Code)
+			l.server.EnsureIndex("sample")
+			_ = l.attempt("GET /v1/indexes/sample/documents", bearer(operator.Text))
+			if c.code == 403 && name != "no pointer" {
+				assert.Equal(t, 401, l.attempt("GET /metrics", nil).Code)
+			}
+		})
+	}
 }

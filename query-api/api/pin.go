@@ -53,21 +53,16 @@ func (s *Server) explainUnpublished(ctx context.Context, name string, err error)
 // is no name. Where its documents have labels it is a view; an earlier generation, which has the labels of its
 // time, is then for callers alone who may read every document.
 func (s *Server) pinGeneration(ctx context.Context, name, wanted string) (*retrieve.Generation, error) {
-	readers := middleware.CallerOf(ctx).Readers()
-	if wanted != "" && !readers.All && core.ValidIndex(name) {
-		info, err := s.indexInfo(ctx, name, false)
-		if err != nil {
+	if wanted != "" {
+		if err := s.needNamed(ctx, name, wanted); err != nil {
 			return nil, err
-		}
-		if info.labelled && info.Generation != wanted {
-			return nil, middleware.CallerOf(ctx).NeedAllDocuments(name)
 		}
 	}
 	held, err := s.holdGeneration(ctx, name, wanted)
 	if err != nil {
 		return nil, err
 	}
-	view, err := held.View(ctx, readers)
+	view, err := held.View(ctx, middleware.CallerOf(ctx).Readers())
 	if err != nil {
 		held.Close()
 		return nil, err

@@ -15,6 +15,7 @@ import (
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 
+	"github.com/unweaver/unweaver/internal/access"
 	"github.com/unweaver/unweaver/internal/answer"
 	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/fault"
@@ -135,6 +136,11 @@ func (s *Server) checkRoute(route route) http.HandlerFunc {
 			err = unknownIndex(index) // as if it were not there: names do not leak
 		default:
 			err = parametersOf(request.URL.RawQuery, known)
+		}
+		if err == nil && route.scope == access.Operate && index != "" { // runs and reports name all documents
+			if err = s.needNamedCaller(request.Context(), index); fault.Is(err, fault.Unauthorized) {
+				w.Header().Set("WWW-Authenticate", `Bearer realm="unweaver"`)
+			}
 		}
 		if err == nil && route.body != nil && (!route.optional || request.ContentLength != 0) {
 			err = middleware.NeedJSON(request)
