@@ -6,6 +6,8 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"regexp"
+	"slices"
 	"strings"
 	"time"
 
@@ -50,9 +52,11 @@ func (d *Doc) splitFront() {
 	for key, value := range values {
 		if said := frontValue(value, 0); said != "" && len(said) <= maxFrontValue {
 			meta[key] = said
-		} else {
-			d.Blank = append(d.Blank, key)
+			if words, isList := value.([]any); !isList || !slices.ContainsFunc(words, hasComma) {
+				continue
+			}
 		}
+		d.Blank = append(d.Blank, key)
 	}
 	var dropped []string
 	for _, field := range []string{core.ValidFrom, core.ValidUntil, core.Supersedes, core.Authority} {
@@ -67,6 +71,24 @@ func (d *Doc) splitFront() {
 	d.Title = meta["title"]
 	delete(meta, "title")
 	d.Meta = meta
+}
+
+// opened is a line that begins front matter for many programs: a fence with blanks or blank lines before it, or longer.
+var opened = regexp.MustCompile(`^[ \t\r\n]*(?:---+|\+\+\++|;;;+)`)
+
+// FrontNames reports whether the head of a text begins as front matter that names a field, whether or not it is read.
+func FrontNames(head []byte, name string) bool {
+	at := opened.FindIndex(head)
+	if at == nil {
+		return false
+	}
+	for line := range bytes.Lines(head[at[1]:]) {
+		key, _, is := strings.Cut(strings.Replace(string(line), "=", ":", 1), ":")
+		if is && strings.EqualFold(strings.Trim(key, " \t\"'{"), name) {
+			return true
+		}
+	}
+	return false
 }
 
 // frontValues decodes front matter. It is small, so that whatever it holds takes little; what breaks a decoder is none.

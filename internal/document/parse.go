@@ -19,7 +19,8 @@ type Doc struct {
 	Scans    []int     // Reading.Scans: pages to transcribe, from 1; Missing does not name them
 	Pictures []Picture // Reading.Pictures
 
-	// Blank are fields of front matter without a value that can be used; AnyField where front matter cannot be read.
+	// Blank are fields of front matter, or of a JSON object, without one value that can be used; AnyField where front
+	// matter cannot be read.
 	Blank []string
 
 	Attached []Attachment // Reading.List: what is attached and can be read; Reading.Part: that one

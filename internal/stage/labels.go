@@ -16,12 +16,20 @@ func LabelsOf(spec core.Spec, key string, meta map[string]string) (core.LabelSet
 		return core.Everybody, nil
 	}
 	if labels.Field != "" {
+		for name := range meta {
+			if name != labels.Field && strings.EqualFold(strings.TrimSpace(name), labels.Field) {
+				return checkLabels(core.Nobody, fmt.Errorf("field %.80q is not written as %s", name, labels.Field))
+			}
+		}
 		if list, has := meta[labels.Field]; has {
-			return checkLabels(core.ParseLabels(list))
+			set, err := core.ParseLabels(list)
+			if err == nil && set == core.Nobody {
+				err = fmt.Errorf("labels cannot be read (%s)", labels.Field)
+			}
+			return checkLabels(set, err)
 		}
 	}
-	object, _, _ := strings.Cut(key, "#")
-	return checkLabels(core.ParseLabels(valueFor(labels.Rules, object)))
+	return checkLabels(core.ParseLabels(valueFor(labels.Rules, core.ObjectOf(key))))
 }
 
 func checkLabels(set core.LabelSet, err error) (core.LabelSet, error) {

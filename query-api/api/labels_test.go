@@ -61,7 +61,7 @@ func lockLabelled(t *testing.T, documents []retrievetest.Document) *locked {
 
 // varying is what of an answer changes from one request to the next.
 var varying = regexp.MustCompile(
-	`"(request_id|reference|timings_ms|instance|age_seconds|published)":("[^"]*"|[^{,}]+|\{[^}]*\})`)
+	`"(request_id|key|reference|timings_ms|instance|age_seconds|published)":("[^"]*"|[^{,}]+|\{[^}]*\})`)
 
 // questions returns bodies that ask about the hidden document, by the path that takes them.
 func questions() iter.Seq2[string, string] {
