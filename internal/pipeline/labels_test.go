@@ -5,7 +5,9 @@ import (
 	"encoding/json"
 	"fmt"
 	"log/slog"
+	"maps"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"testing"
 
@@ -209,12 +211,33 @@ func TestAChangedLabelPaysForNoExtraction(t *testing.T) {
 }
 
 func TestAPurgedDocumentWithLabelsLeavesEverythingThatIsStored(t *testing.T) {
-	s := newPaidSite(t, 12, calm)
-	s.spec.Documents = &core.Documents{Labels: core.Labels{Rules: []string{"secret*=hr,board", "**=public"}}}
-	s.write(t, map[string]string{"secret.md": secretDocument(0)})
-	s.night(t)
-	require.GreaterOrEqual(t, len(s.holding(t, secrets...)), 6)
-	s.purge(t, "secret.md")
-	s.night(t)
-	assert.Empty(t, s.holding(t, secrets...), "still stored")
+	rules := func(rules ...string) *core.Documents {
+		return &core.Documents{Labels: core.Labels{Rules: append(rules, "**=public")}}
+	}
+	on := rules("secret*=hr,board")
+	for name, nights := range map[string][]*core.Documents{
+		"one night": {on}, "turned on": {nil, on}, "turned off": {on, nil},
+		"other rules": {rules("secret2*=hr", "secret*=legal"), on},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newPaidSite(t, 12, calm)
+			files := map[string]string{"secret.md": secretDocument(0)}
+			if len(nights) > 1 { // a long text of the class, which a model shortens
+				files["secret2.md"] = "# The opal ledger of Quastenberg\n\n" +
+					strings.Repeat("The opal ledger of Quastenberg holds much that nobody may know of Carla Ruiz. ", 30)
+				files["open.md"] = "# The opal ledger of Quastenberg\n\n" +
+					strings.Repeat("The opal ledger of Quastenberg is in a museum that all may visit on Sundays. ", 30)
+			}
+			s.write(t, files)
+			for _, s.spec.Documents = range nights {
+				s.night(t)
+			}
+			if len(nights) == 1 {
+				require.GreaterOrEqual(t, len(s.holding(t, secrets...)), 6)
+			}
+			s.purge(t, slices.DeleteFunc(slices.Sorted(maps.Keys(files)), func(key string) bool { return key == "open.md" })...)
+			s.night(t)
+			assert.Empty(t, s.holding(t, secrets...), "still stored")
+		})
+	}
 }
