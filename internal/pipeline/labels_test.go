@@ -21,6 +21,7 @@ import (
 	"github.com/unweaver/unweaver/internal/model/builtin"
 	"github.com/unweaver/unweaver/internal/model/rerank"
 	"github.com/unweaver/unweaver/internal/retrieve"
+	"github.com/unweaver/unweaver/internal/store/vectors"
 	"github.com/unweaver/unweaver/internal/testkit/longtest"
 	"github.com/unweaver/unweaver/internal/testkit/stagetest"
 )
@@ -83,10 +84,22 @@ func (freeCaller) AdmitAnswer(context.Context, int64, float64) error { return ni
 func (freeCaller) AdmitCall() error                                  { return nil }
 func (freeCaller) Spend(int64, float64)                              {}
 
+// capped is a store that gives few rows at once, as Milvus does.
+type capped struct {
+	vectors.Store
+	most int
+}
+
+func (c capped) Search(ctx context.Context, name string, question []float32, n int) ([]vectors.Hit, error) {
+	return c.Store.Search(ctx, name, question, min(n, c.most))
+}
+
 // answersAs returns what readers of a generation get by every method, and what they see of it in lists and pages, as
 // JSON without times and the name of the generation.
-func answersAs(t *testing.T, s *site, view *retrieve.Generation, questions []string) []string {
-	searcher := retrieve.Searcher{Vectors: s.Vectors, Records: s.Records, Methods: methods.Registry()}
+func answersAs(
+	t *testing.T, s *site, found vectors.Store, view *retrieve.Generation, questions []string,
+) []string {
+	searcher := retrieve.Searcher{Vectors: found, Records: s.Records, Methods: methods.Registry()}
 	service := answering.New(testModels{}, searcher, slog.New(slog.DiscardHandler))
 	var out []string
 	add := func(v any) { out = append(out, string(must(json.Marshal(v))(t))) }
@@ -138,12 +151,13 @@ func TestReadersGetWhatAnIndexOfWhatTheyMayReadGivesThem(t *testing.T) {
 				h.change(t)
 			}
 			h.night(t)
-			sameAsAlone(t, h, fmt.Sprintf("seed %d, night %d", seed, night))
+			most := []int{5, 1_000_000}[night%2]
+			sameAsAlone(t, h, capped{h.Vectors, most}, fmt.Sprintf("seed %d, night %d", seed, night))
 		}
 	}
 }
 
-func sameAsAlone(t *testing.T, h labelled, when string) {
+func sameAsAlone(t *testing.T, h labelled, found vectors.Store, when string) {
 	questions := []string{questionOf(h.random), questionOf(h.random), "What is in " + pick(h.random, places) + "?"}
 	whole := openGeneration(t, h.site)
 	defer whole.Close()
@@ -157,8 +171,8 @@ func sameAsAlone(t *testing.T, h labelled, when string) {
 		}
 		alone.night(t)
 		other := openGeneration(t, alone)
-		got := answersAs(t, h.site, must(whole.View(t.Context(), readers))(t), questions)
-		want := answersAs(t, alone, must(other.View(t.Context(), readers))(t), questions)
+		got := answersAs(t, h.site, found, must(whole.View(t.Context(), readers))(t), questions)
+		want := answersAs(t, alone, alone.Vectors, must(other.View(t.Context(), readers))(t), questions)
 		require.Equal(t, len(want), len(got), "%s, %v", when, readers)
 		for i := range want {
 			at := 0

@@ -2,6 +2,7 @@ package retrieve
 
 import (
 	"context"
+	"sync/atomic"
 	"time"
 
 	"github.com/unweaver/unweaver/internal/core"
@@ -144,6 +145,7 @@ func (s Searcher) Run(ctx context.Context, generation *Generation, query Query) 
 		Query:      query,
 		Result:     &result,
 		ctx:        ctx,
+		cut:        new(atomic.Bool),
 		needs:      spec.Needs,
 		allowed:    generation.newAllowed(ctx, query),
 		terms:      generation.Language().Terms(text.WithDays(query.Text)),
@@ -151,6 +153,7 @@ func (s Searcher) Run(ctx context.Context, generation *Generation, query Query) 
 	}
 	defer request.leavePlace()
 	explain, err := method.Run(request)
+	request.noteCut()
 	if err == nil {
 		err = ctx.Err()
 	}
@@ -170,7 +173,9 @@ func (s Searcher) Run(ctx context.Context, generation *Generation, query Query) 
 	if err := ctx.Err(); err != nil { // an explanation that was broken off is none
 		return result, err
 	}
-	return result, request.fillChunks()
+	err = request.fillChunks()
+	request.noteCut()
+	return result, err
 }
 
 // Request is one query under way: what a method works on.
@@ -188,6 +193,8 @@ type Request struct {
 	votes   int      // chunks of all ballots so far
 	past    bool     // passages or classes have words of Query.Before
 	heavy   bool     // it has a place of Heavy
+
+	cut *atomic.Bool // a store gave fewer rows than the view needs
 }
 
 // Context returns the context of the query, which ends with it.

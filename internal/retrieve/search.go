@@ -188,7 +188,11 @@ func (s Searcher) ClassRecords(
 // nearestClasses returns the n rows of classes that are nearest to the question.
 func (r *Request) nearestClasses(n int) ([]vectors.Hit, error) {
 	manifest := r.Generation.Manifest
-	return r.searchNearest(manifest.Collections.Classes, manifest.Counts.Classes, r.Query.Vector, n)
+	hits, err := r.searchNearest(manifest.Collections.Classes, manifest.Counts.Classes, r.Query.Vector, n)
+	if err != nil {
+		return nil, err
+	}
+	return r.completeHits(manifest.Collections.Classes, r.Query.Vector, hits, n, r.Generation.classRows())
 }
 
 func classCount(counts core.Counts) int64  { return counts.Classes }
@@ -226,6 +230,9 @@ func (r *Request) similarChunks(question []float32, n int) ([]Chunk, error) {
 	for ask = r.scaleAsk(ask, windowCount); ; ask *= 2 {
 		manifest := r.Generation.Manifest
 		hits, err := r.searchNearest(manifest.Collections.Chunks, manifest.Counts.Windows, question, ask)
+		if err == nil {
+			hits, err = r.completeHits(manifest.Collections.Chunks, question, hits, ask, r.Generation.chunkRows())
+		}
 		if err != nil {
 			return nil, err
 		}
