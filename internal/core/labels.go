@@ -88,6 +88,15 @@ func NewLabelSet(labels []string) (LabelSet, error) {
 	return LabelSet(strings.Join(labels, ",")), nil
 }
 
+// IsCanonical reports whether a set is as NewLabelSet makes it.
+func (s LabelSet) IsCanonical() bool {
+	if s == Everybody || s == Nobody {
+		return true
+	}
+	set, err := NewLabelSet(strings.Split(string(s), ","))
+	return err == nil && set == s
+}
+
 // CheckLabels returns why an index cannot have labels, as what it makes of its documents would join texts of different
 // readers; empty: it has none, or can.
 func (s Spec) CheckLabels() string {

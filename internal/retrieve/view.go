@@ -53,25 +53,34 @@ func (g *Generation) View(ctx context.Context, readers core.Readers) (*Generatio
 		}
 	}
 	one, first := g.views.take(strings.Join(seen, "\n"))
-	if first {
+	if first && !g.views.enter(ctx) {
+		g.views.giveUp(one, g.newViewBusy())
+	} else if first {
 		g.Hold() // the caller holds it, so that it is open
 		go g.makeView(one, readers)
 	}
 	select {
 	case <-one.done:
-		return one.made, one.err
+		if ctx.Err() == nil || one.err == nil {
+			return one.made, one.err
+		}
 	case <-ctx.Done():
 	}
 	if !errors.Is(ctx.Err(), context.DeadlineExceeded) {
 		return nil, ctx.Err()
 	}
-	return nil, fault.GenBusy.At("open generation", g.Manifest.Generation).
+	return nil, g.newViewBusy()
+}
+
+func (g *Generation) newViewBusy() error {
+	return fault.GenBusy.At("open generation", g.Manifest.Generation).
 		Because("what may be read of it is still being numbered").Advise("try again in a moment")
 }
 
 // makeView makes a view, whoever still waits for it.
 func (g *Generation) makeView(one *view, readers core.Readers) {
 	defer g.Close()
+	defer g.views.leave()
 	defer close(one.done)
 	defer g.views.keepView(one, viewBytes(g.Manifest))
 	defer parallel.CatchPanic(&one.err)
@@ -104,6 +113,40 @@ type views struct {
 	sets  []core.LabelSet // of its documents
 	known map[string]*view
 	order []*view // those used last at the end
+
+	making chan struct{} // holds one for each that is being made
+}
+
+// mostMaking views of a generation are made at once: each takes a core, and memory for all rows.
+const mostMaking = 2
+
+// enter waits until a view may be made, and reports whether that is so before the context ends.
+func (v *views) enter(ctx context.Context) bool {
+	v.mu.Lock()
+	if v.making == nil {
+		v.making = make(chan struct{}, mostMaking)
+	}
+	making := v.making
+	v.mu.Unlock()
+	select {
+	case making <- struct{}{}:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}
+
+// leave lets another view be made.
+func (v *views) leave() { <-v.making }
+
+// giveUp forgets a view that nobody makes, and tells those who wait for it why.
+func (v *views) giveUp(one *view, why error) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	delete(v.known, one.key)
+	v.order = slices.DeleteFunc(v.order, func(other *view) bool { return other == one })
+	one.err = why
+	close(one.done)
 }
 
 // view is one of them.

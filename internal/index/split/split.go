@@ -166,6 +166,13 @@ func (x *File) checkMeta(path string, expect Expect) error {
 		if err := json.Unmarshal(raw, &x.labels); err != nil {
 			return x.f.UnfitError(err.Error())
 		}
+		known := map[core.LabelSet]bool{core.Everybody: true}
+		for _, set := range x.labels {
+			if known[set] || !set.IsCanonical() {
+				return x.f.UnfitError(fmt.Sprintf("it lists labels %.80q, which stand there twice or in another order", set))
+			}
+			known[set] = true
+		}
 	}
 	for i := range x.Documents {
 		if x.Documents[i].Label > uint32(len(x.labels)) {

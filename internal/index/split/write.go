@@ -39,6 +39,7 @@ type Writer struct {
 	classes                 uint64
 	labels                  []core.LabelSet
 	labelAt                 map[core.LabelSet]uint32 // number of each
+	labelBytes              int                      // of these
 }
 
 // NewWriter makes one.
@@ -102,6 +103,9 @@ func (w *Writer) BeginDocument(row Row) error {
 	return w.err
 }
 
+// maxLabelBytes bounds the sets of labels of a split: the manifest has them too.
+const maxLabelBytes = 256 << 10
+
 // numberLabels returns the number of the labels of a document: 0 where everybody may read it.
 func (w *Writer) numberLabels(row Row) (uint32, error) {
 	if row.Labels == core.Everybody {
@@ -110,9 +114,10 @@ func (w *Writer) numberLabels(row Row) (uint32, error) {
 	if number := w.labelAt[row.Labels]; number > 0 {
 		return number, nil
 	}
-	if len(w.labels) == core.MaxLabelSets {
+	if w.labelBytes += len(row.Labels); len(w.labels) == core.MaxLabelSets || w.labelBytes > maxLabelBytes {
 		return 0, fault.TooLarge.At("number the labels of", fault.QuoteName(row.Key)).
-			Because(fmt.Sprintf("the documents of an index have at most %d different sets of labels", core.MaxLabelSets)).
+			Because(fmt.Sprintf("the documents of an index have at most %d different sets of labels, with %d KiB in a split",
+				core.MaxLabelSets, maxLabelBytes>>10)).
 			Advise("give its labels (" + row.Labels.Describe() + ") and those of others fewer combinations: a label for each " +
 				"group of readers rather than for each reader")
 	}
