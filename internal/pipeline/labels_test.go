@@ -197,6 +197,7 @@ func ask(ctx context.Context, s *site, generation *retrieve.Generation, question
 // Another right to read pays for no extraction: neither labels that come, nor a changed document, nor a changed rule.
 func TestAChangedLabelPaysForNoExtraction(t *testing.T) {
 	s := newSite(t, sample(12))
+	s.write(t, map[string]string{"table.csv": "id,text\n1,Zurich is in Switzerland.\n"})
 	sold := paying(s)
 	s.spec.Gate.MaxRemoved = 1
 	s.night(t)
@@ -217,11 +218,17 @@ func TestAChangedLabelPaysForNoExtraction(t *testing.T) {
 		extract, _, _, twice := sold.sold(map[string]int{})
 		assert.True(t, extract == 0 && twice == 0, "%s paid for %d chunks, and for %d texts twice", name, extract, twice)
 	}
+	before := s.current(t).Generation
+	s.write(t, map[string]string{"table.csv.meta.json": `{"labels": ["hr"]}`})
+	require.NotEqual(t, before, s.night(t).manifest.Generation, "labels beside a table")
+	extract, _, _, _ := sold.sold(map[string]int{})
+	assert.Zero(t, extract)
 	assert.True(t, s.current(t).Labelled)
 	whole := openGeneration(t, s)
 	defer whole.Close()
 	view := must(whole.View(t.Context(), core.Readers{}))(t)
 	assert.Negative(t, view.Live.FindDocument("place-005.md"))
+	assert.Negative(t, view.Live.FindDocument("table.csv#1"))
 }
 
 func TestAPurgedDocumentWithLabelsLeavesEverythingThatIsStored(t *testing.T) {

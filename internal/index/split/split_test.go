@@ -222,4 +222,19 @@ func TestLabelsOfDocumentsComeBackAndAreBounded(t *testing.T) {
 		err = full.BeginDocument(split.Row{Key: fmt.Sprintf("%05d", i), Labels: core.LabelSet(fmt.Sprint(i))})
 	}
 	assert.ErrorContains(t, err, "01000", "more sets than there may be: the document is not named")
+	long := split.NewWriter()
+	defer long.Close()
+	err = nil
+	for i := 0; i < 300 && err == nil; i++ {
+		err = long.BeginDocument(split.Row{Key: fmt.Sprint(1000 + i), Labels: core.LabelSet(fmt.Sprintf("%01000d", i))})
+	}
+	musttest.Code(t, err, fault.TooLarge, "more bytes of sets than there may be")
+	for _, bad := range []core.LabelSet{"b,a", "a,a", "public", "a,"} {
+		other := split.NewWriter()
+		defer other.Close()
+		require.NoError(t, other.BeginDocument(split.Row{Key: "a", Labels: bad}))
+		at := scratchtest.WriteFile(t, written(t, other))
+		err := musttest.Err(split.Open(at, split.Expect{Analyser: "v1", Documents: 1}))
+		musttest.Code(t, err, fault.SegmentDamage, "labels %s", bad)
+	}
 }

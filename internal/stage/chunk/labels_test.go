@@ -1,16 +1,20 @@
 package chunk_test
 
 import (
+	"crypto/sha256"
+	"encoding/json"
 	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/stage"
 	"github.com/unweaver/unweaver/internal/store/blob"
 	"github.com/unweaver/unweaver/internal/testkit/documenttest"
+	"github.com/unweaver/unweaver/internal/testkit/stagetest"
 )
 
 // Whose labels cannot be read is read by nobody, whatever the rules say of documents that name none.
@@ -79,6 +83,29 @@ func TestADocumentWhoseLabelsCannotBeReadIsReadByNobody(t *testing.T) {
 		if strings.HasPrefix(key, "title.csv#") {
 			got, _ := stage.LabelsOf(r.spec, key, document.Meta)
 			assert.Equal(t, core.Nobody, got, key)
+		}
+	}
+}
+
+// What is kept of a document that cannot be read has the labels beside it now, and nobody's where its own were read
+// before the index had this field of labels.
+func TestAStaleDocumentHasTheLabelsBesideIt(t *testing.T) {
+	for parent, b := range map[string]core.LabelSet{"labels": core.Everybody, "team": core.Nobody} {
+		r := newRun(t, map[string]string{"a.txt": "Words.", "b.txt": "Words."})
+		r.spec.Documents = &core.Documents{Labels: core.Labels{Field: parent, Rules: []string{"**=public"}}}
+		raw := stagetest.Must(json.Marshal(r.spec))
+		digest := core.Digest(sha256.Sum256(raw))
+		_, err := blob.Write(t.Context(), r.art.Store, r.art.SpecKey(digest), raw, blob.Cond{})
+		require.NoError(t, err)
+		r.night()
+		r.parent.Spec, r.spec.Documents.Labels.Field = digest, "labels"
+		r.corpus.Set("a.txt", "\x00\x01\x02")
+		r.corpus.Set("b.txt", "\x00\x01\x02")
+		r.corpus.Set("a.txt.meta.json", `{"labels": "hr"}`)
+		documents := r.documents(r.night())
+		for key, want := range map[string]core.LabelSet{"a.txt": "hr", "b.txt": b} {
+			got, _ := stage.LabelsOf(r.spec, key, documents[key].Meta)
+			assert.True(t, documents[key].Stale && got == want, "%s, %s: stale %v, %s", parent, key, documents[key].Stale, got)
 		}
 	}
 }
