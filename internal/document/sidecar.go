@@ -44,17 +44,17 @@ func ParseSidecar(raw []byte) (map[string]string, error) {
 	return out, CheckMeta(out)
 }
 
-// mostUnclear fields are named; where there are more, any field may be one.
-const mostUnclear = 1000
+// mostUnclear bytes of names of fields are listed; where there are more, any field may be one.
+const mostUnclear = 64 << 10
 
 // unclearFields returns the fields of a record that do not name one value as a list of words: blank ones, those with
 // values in values, lists of which a word has a comma, those that stand twice, and those that are not in its metadata.
 func unclearFields(fields []field, meta map[string]string, limits Limits) (out []string) {
-	seen := map[string]bool{}
+	seen, size := map[string]bool{}, 0
 	add := func(f field) {
 		folded := strings.ToLower(strings.TrimSpace(f.name))
 		if seen[folded] || f.isUnclear() || meta[f.name] == "" {
-			out = append(out, f.name)
+			out, size = append(out, f.name), size+len(f.name)
 		}
 		seen[folded] = true
 	}
@@ -70,7 +70,7 @@ func unclearFields(fields []field, meta map[string]string, limits Limits) (out [
 			return []string{AnyField}
 		}
 	}
-	if len(out) > mostUnclear {
+	if size > mostUnclear {
 		return []string{AnyField}
 	}
 	return out

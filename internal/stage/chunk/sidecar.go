@@ -12,6 +12,7 @@ import (
 // sidecar is a file of metadata that was read.
 type sidecar struct {
 	object, etag string
+	planned      string // its ETag, as plan saw it
 	raw          []byte
 	meta         map[string]string
 	bad          error // what is wrong with it
@@ -21,7 +22,7 @@ type sidecar struct {
 // reported as missing, and the document has its own metadata.
 func (b *builder) addSidecar(ctx context.Context, key string, d *draft) error {
 	object := d.plan.Object + document.SidecarSuffix
-	if nested := d.plan.IsNested(); !nested || b.beside.object != object || b.beside.etag != d.plan.Beside {
+	if nested := d.plan.IsNested(); !nested || b.beside.object != object || b.beside.planned != d.plan.Beside {
 		found, err := b.readSidecar(ctx, object)
 		if fault.Is(err, fault.NotFound) { // it went after planning
 			d.plan.Beside = ""
@@ -31,6 +32,7 @@ func (b *builder) addSidecar(ctx context.Context, key string, d *draft) error {
 			return err
 		}
 		b.beside = found
+		b.beside.planned = d.plan.Beside
 	}
 	if d.plan.Beside = b.beside.etag; b.beside.bad != nil {
 		d.addMissing("the metadata of " + object + ": " + b.beside.bad.Error())
