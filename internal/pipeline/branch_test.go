@@ -291,7 +291,8 @@ func TestBadBranches(t *testing.T) {
 		earlier := s.current(t).Generation
 		s.spec.Documents = &core.Documents{Labels: core.Labels{Rules: []string{"**=public"}}}
 		s.night(t)
-		err := musttest.Err(s.desk().MakeBranch(t.Context(), release.Branching{Base: "docs", Name: "second", Generation: earlier}))
+		asked := release.Branching{Base: "docs", Name: "second", Generation: earlier}
+		err := musttest.Err(s.desk().MakeBranch(t.Context(), asked))
 		assert.ErrorContains(t, err, "have no labels")
 	})
 }

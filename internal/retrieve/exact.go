@@ -19,9 +19,9 @@ const (
 	partlyDense = "dense_part"
 )
 
-// completeHits returns hits, the rows of a collection nearest to a question, where all that the view may read of them is
-// there, or as many came as were asked for. Else the store gives no more, and the rows of the view are read one by one;
-// where these are too many, the result says that it lacks some.
+// completeHits returns hits, the rows of a collection nearest to a question, where all that the view may read of them
+// is there, or as many came as were asked for. Else the store gives no more, and the rows of the view are read one by
+// one; where these are too many, the result says that it lacks some.
 func (r *Request) completeHits(
 	collection string, question []float32, hits []vectors.Hit, asked int, of viewRows,
 ) ([]vectors.Hit, error) {

@@ -105,7 +105,7 @@ func (a *act) refuseUnlabelled(ctx context.Context, manifest *core.Manifest) err
 	served, err := a.index.ManifestOf(ctx, a.current)
 	if err == nil && served.Labelled {
 		err = fault.Usage.At("branch", manifest.Generation).
-			Because("its documents have no labels, and those of the served generation have some: the branch would show them all").
+			Because("its documents have no labels, and those of the served generation have: the branch would show all").
 			Advise("branch a generation that was built with labels: unweaver generations " + a.Index)
 	}
 	return err

@@ -151,7 +151,8 @@ func (p *planner) countDocument(doc *planned) {
 		p.dirty = p.dirty || !standing
 		p.failDocument(doc, code, doc.bad.Error(), standing)
 		return
-	case doc.isSame() && isLasting(old) && len(p.Reasons) == 0 && !p.hasNewLimits(old) && !p.isAskedAgain(doc):
+	case doc.isSame() && isLasting(old) && len(p.Reasons) == 0 && !p.hasNewLimits(old) && !p.isAskedAgain(doc) &&
+		!(p.hasLabelField() && doc.hasNewSidecar()): // of what is kept of it the labels may be others
 		if old == fault.EmptyDocument && !doc.old.Stale {
 			p.res.Empty++
 		} else {
