@@ -188,8 +188,8 @@ func (g *gathering) gatherDocument(
 	texts core.Segment,
 ) error {
 	g.found[core.PurgedKey(g.index.Name, key)] += int64(len(document.Chunks))
-	for _, any := range g.specs { // a segment may be one of generations with other rules, which is looked through once
-		labels, _ := stage.LabelsOf(any, key, document.Meta) // what cannot be used is Nobody
+	for _, spec := range g.specs { // a segment may be one of generations with other rules, which is looked through once
+		labels, _ := stage.LabelsOf(spec, key, document.Meta) // what cannot be used is Nobody
 		g.labels[labels] = true
 	}
 	g.addName(document.Title)
@@ -228,8 +228,8 @@ func (g *gathering) gatherDocument(
 
 // addName notes a name, as any of the specs reads it.
 func (g *gathering) addName(name string) {
-	for _, any := range g.specs {
-		if key := names.Key(name, any.Parity); key != "" {
+	for _, spec := range g.specs {
+		if key := names.Key(name, spec.Parity); key != "" {
 			g.names[key] = true
 		}
 	}
