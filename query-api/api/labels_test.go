@@ -129,6 +129,12 @@ func TestWhatIsKeptForOneKeyIsNotAnothers(t *testing.T) {
 		tags[got.Header().Get("ETag")] = true
 	}
 	assert.Len(t, tags, 2, fmt.Sprint(tags))
+	plain := lock(t, nil) // its documents may have labels when the client asks again
+	for label, want := range map[string]string{"": "private, max-age=86400, immutable", "hr": "private, no-cache"} {
+		key := plain.key(access.Request{Scope: access.Query, Labels: strings.Fields(label)})
+		got := plain.attempt("GET /v1/indexes/sample/documents?generation=g1", bearer(key.Text))
+		assert.Equal(t, want, got.Header().Get("Cache-Control"), label)
+	}
 }
 
 // Where it is not known whether the documents have labels now, an earlier generation without them is nobody's who may
