@@ -309,6 +309,10 @@ func TestAMissingStoreIsNotAnEmptyOne(t *testing.T) {
 		}
 		config.Artifacts = store
 	})
+	musttest.Reach(t, "readiness", func() bool { // not before the indexes were listed
+		status, _, _ := f.do("GET", "/readyz", nil)
+		return status == 200
+	})
 	f.ask(fram)
 	question := object{"query": "Oslo"}
 	requests := []struct {
