@@ -70,7 +70,7 @@ func newProcesses(t *testing.T) *processes {
 			t.Run("as user 65532", func(t *testing.T) { t.Skipf("NOT: as who runs this: %s: %v %s", program, err, out) })
 		}
 	}
-	port := freePort(t)
+	port := musttest.FreePort(t)
 	p.here["redis:6379"] = fmt.Sprintf("127.0.0.1:%d", port)
 	script := "#!/bin/sh\nexport LD_LIBRARY_PATH=$(echo " + redis + "/usr/lib/*-linux-gnu)\nexec %s %d \"$@\"\n"
 	p.write("bin/redis-server", fmt.Sprintf(script, redis+"/redis-server --bind 127.0.0.1 --port", port), 0o755)
@@ -95,12 +95,6 @@ func (p *processes) attributes() *syscall.SysProcAttr {
 	attributes := devserver.ChildAttributes()
 	attributes.Credential = p.user
 	return attributes
-}
-
-func freePort(t *testing.T) int {
-	listener := musttest.Get(net.Listen("tcp", "127.0.0.1:0"))(t)
-	defer func() { _ = listener.Close() }()
-	return listener.Addr().(*net.TCPAddr).Port
 }
 
 // folder makes a folder of the services' user.
@@ -226,7 +220,7 @@ func (p *processes) start(name string) *exec.Cmd {
 
 // startEngine runs Temporal's development server behind the certificates that the service temporal has.
 func (p *processes) startEngine() {
-	port, volume := freePort(p.t), filepath.Join(p.dir, "volumes", "certs-server")
+	port, volume := musttest.FreePort(p.t), filepath.Join(p.dir, "volumes", "certs-server")
 	engine := exec.CommandContext(p.t.Context(), p.dir+"/bin/temporal",
 		devserver.Arguments(filepath.Join(p.t.TempDir(), "engine.db"), port)...)
 	engine.SysProcAttr = devserver.ChildAttributes()
@@ -269,7 +263,7 @@ func TestTheComposeFileRunsAsProcesses(t *testing.T) {
 	p.finish("temporal-namespace")
 	p.finish("cli", "doctor", "--without-workers") // as the chart does, before any worker
 	servers := []*exec.Cmd{p.start("worker")}
-	port := fmt.Sprint(freePort(t))
+	port := fmt.Sprint(musttest.FreePort(t))
 	p.here["query-api:8080"], p.here["0.0.0.0:8080"] = "127.0.0.1:"+port, "0.0.0.0:"+port
 	servers = append(servers, p.start("query-api"))
 	p.finish("cli", "doctor")

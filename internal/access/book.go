@@ -190,7 +190,7 @@ func (b Book) CreateKey(ctx context.Context, request Request) (made Made, err er
 		return Made{}, err
 	}
 	folders, err := b.Store.ListFolders(ctx)
-	if err == nil && made.Key.Index != "*" && !slices.ContainsFunc(folders, made.Key.MayRead) {
+	if err == nil && made.Key.Index != "*" && !slices.ContainsFunc(folders, made.Key.Grant().Covers) {
 		made.Warning = "there is no index " + made.Key.Index + " yet"
 	}
 	return made, nil

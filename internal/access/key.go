@@ -12,7 +12,6 @@ import (
 	"crypto/subtle"
 	"encoding/hex"
 	"hash/crc32"
-	"path"
 	"slices"
 	"strings"
 	"time"
@@ -80,11 +79,8 @@ type Key struct {
 	Limits  Limits     `json:"limits"`
 }
 
-// MayRead reports whether the key allows to read an index.
-func (k *Key) MayRead(index string) bool {
-	ok, err := path.Match(k.Index, index)
-	return err == nil && ok
-}
+// Grant returns what the key allows.
+func (k *Key) Grant() Grant { return Grant{Scope: k.Scope, Index: k.Index} }
 
 // StateAt returns the state of the key at a time: valid, expired or revoked.
 func (k *Key) StateAt(now time.Time) string {

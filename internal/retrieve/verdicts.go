@@ -2,6 +2,7 @@ package retrieve
 
 import (
 	"fmt"
+	"slices"
 	"sync"
 	"sync/atomic"
 
@@ -53,12 +54,7 @@ func (c *verdictCache) open(filter *Filter, documents int) verdicts {
 		}
 		c.kept[key] = found
 	}
-	for i, one := range c.order {
-		if one == key {
-			c.order = append(c.order[:i], c.order[i+1:]...)
-			break
-		}
-	}
+	c.order = slices.DeleteFunc(c.order, func(one core.Digest) bool { return one == key })
 	if c.order = append(c.order, key); len(c.order) > keptVerdicts {
 		delete(c.kept, c.order[0])
 		c.order = c.order[1:]

@@ -292,9 +292,8 @@ func (g *Guard) proveCaller(request *http.Request) (*Caller, error) {
 	if err != nil {
 		return nil, err
 	}
-	grants := []access.Grant{{Scope: key.Scope, Index: key.Index}}
 	account := g.limits.ofKey(key)
-	return &Caller{id: key.ID, grants: grants, account: account, quota: account.quota}, nil
+	return &Caller{id: key.ID, grants: []access.Grant{key.Grant()}, account: account, quota: account.quota}, nil
 }
 
 // TokenID is the id of a caller who has the token.

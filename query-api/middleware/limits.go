@@ -214,7 +214,7 @@ func (a *account) checkMoney() error {
 			err := fault.BudgetSpent.At("answer the question", "").
 				Because("the caller's budget for answers is used up for today").
 				Advise("send the query without answer, wait until midnight UTC, or ask the operator for a higher limit")
-			err.RetryAfter = time.Until(time.Now().UTC().Truncate(day).Add(day))
+			err.RetryAfter = untilMidnight()
 			return err
 		}
 	}

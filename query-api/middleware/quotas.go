@@ -158,6 +158,11 @@ func (q *Quotas) newQuota(subject string, rule config.Quota) *quota {
 	return out
 }
 
+// bounds reports whether one of these parts has a limit.
+func (q *quota) bounds(parts ...int) bool {
+	return slices.ContainsFunc(parts, func(part int) bool { return q.limit[part] >= 0 })
+}
+
 // scaleOf returns in how many units the store counts one of a part.
 func (q *quota) scaleOf(part int) float64 {
 	if part == coordination.UsedMoney {
@@ -233,8 +238,8 @@ type reservation struct {
 
 // countRequest counts a request in. It passes where the store does not answer: reading costs nothing.
 func (m *meter) countRequest(request *http.Request) (err error) {
-	bounded := max(m.limit[coordination.UsedRequests], m.limit[coordination.UsedTokens], m.limit[coordination.UsedMoney])
-	if bounded < 0 || request.URL.Path == usagePath {
+	bounded := m.bounds(coordination.UsedRequests, coordination.UsedTokens, coordination.UsedMoney)
+	if !bounded || request.URL.Path == usagePath {
 		return nil
 	}
 	m.spent[coordination.UsedRequests] = 1
@@ -266,8 +271,7 @@ var errQuotaUnknown = fault.QuotaUnknown.At("check the quota", "").
 
 // reserveAnswer reserves what an answer may cost. Without the store there are no answers: they cost money.
 func (m *meter) reserveAnswer(ctx context.Context, tokens int64, money float64) error {
-	if m == nil || max(m.limit[coordination.UsedAnswers], m.limit[coordination.UsedTokens],
-		m.limit[coordination.UsedMoney]) < 0 {
+	if m == nil || !m.bounds(coordination.UsedAnswers, coordination.UsedTokens, coordination.UsedMoney) {
 		return nil
 	}
 	id := rand.Text()
@@ -342,7 +346,7 @@ func (m *meter) settle(ctx context.Context) {
 	switch {
 	case at >= 0:
 		m.reserved[at].used = m.reserved[at].used.Plus(cost)
-	case cost != (coordination.Use{}) && max(m.limit[coordination.UsedTokens], m.limit[coordination.UsedMoney]) >= 0:
+	case cost != (coordination.Use{}) && m.bounds(coordination.UsedTokens, coordination.UsedMoney):
 		m.reserved = append(m.reserved, reservation{rand.Text(), cost, false})
 	}
 	if len(m.reserved) == 0 {

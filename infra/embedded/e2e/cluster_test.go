@@ -78,12 +78,6 @@ func (p *proc) kill() {
 
 func (p *proc) restart() { p.kill(); p.start() }
 
-func freePort(t testing.TB) int {
-	listener := musttest.Get(net.Listen("tcp", "127.0.0.1:0"))(t)
-	defer func() { _ = listener.Close() }()
-	return listener.Addr().(*net.TCPAddr).Port
-}
-
 func reachable(t testing.TB, port int) {
 	t.Helper()
 	for range 6000 {
@@ -108,7 +102,7 @@ func newCluster(t testing.TB, set ...string) *cluster {
 		}
 	}
 	c.id = fmt.Sprintf("e2e-%012x", rand.Uint64()>>16)
-	redisPort, temporalPort := freePort(t), freePort(t)
+	redisPort, temporalPort := musttest.FreePort(t), musttest.FreePort(t)
 	c.redis = &proc{
 		t: t,
 		args: []string{
@@ -213,7 +207,7 @@ func (c *cluster) worker() *proc {
 
 func (c *cluster) replica() string {
 	c.t.Helper()
-	port := freePort(c.t)
+	port := musttest.FreePort(c.t)
 	p := &proc{
 		t: c.t, args: []string{filepath.Join(c.bin, "unweaver-query-api")},
 		env: append(c.env, "UNWEAVER_CACHE_DIR="+c.t.TempDir(), "UNWEAVER_MODELS_ENDPOINTS="+named(), "E2E_KEY=e2e",

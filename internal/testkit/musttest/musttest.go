@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"iter"
+	"net"
 	"testing"
 	"time"
 
@@ -89,4 +90,12 @@ func EndedContext(t testing.TB) context.Context {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	return ctx
+}
+
+// FreePort returns a port of loopback that nothing listened on a moment ago.
+func FreePort(t testing.TB) int {
+	t.Helper()
+	listener := Get(net.Listen("tcp", "127.0.0.1:0"))(t)
+	defer func() { _ = listener.Close() }()
+	return listener.Addr().(*net.TCPAddr).Port
 }
