@@ -178,6 +178,9 @@ func TestARequestThatMakesNoSenseMakesNoKey(t *testing.T) {
 		"a name of two lines":                   {Scope: access.Query, Name: "x\nuwk_1 admin"},
 		"a name that turns around":              {Scope: access.Query, Name: "x\u202e"},
 		"a name of other bytes":                 {Scope: access.Query, Name: "\xff"},
+		"a label of two lines":                  {Scope: access.Query, Labels: []string{"x\ny"}},
+		"a label that is two":                   {Scope: access.Query, Labels: []string{"x,y"}},
+		"labels":                                {Scope: access.Query, Labels: make([]string, 2)},
 		"a limit of no number":                  {Scope: access.Query, Limits: access.Limits{RequestsPerSecond: math.NaN()}},
 	} {
 		_, err := w.book.CreateKey(t.Context(), request)

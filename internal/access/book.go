@@ -11,6 +11,7 @@ import (
 	"unicode"
 	"unicode/utf8"
 
+	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/store/blob"
 )
@@ -33,6 +34,7 @@ type Request struct {
 	Index   string        `json:"index"`   // empty: *
 	Expires time.Duration `json:"expires"` // from now on; 0: never
 	Limits  Limits        `json:"limits"`
+	Labels  []string      `json:"labels,omitempty"` // see Key
 }
 
 // Made is a new key with its text, which cannot be given again.
@@ -136,6 +138,15 @@ func (r *Request) Validate() error {
 	if r.Expires < 0 {
 		return bad("expires "+r.Expires.String(), "want a time in the future, or 0: valid until revoked")
 	}
+	r.Labels = slices.Compact(slices.Sorted(slices.Values(r.Labels)))
+	for _, label := range r.Labels {
+		if err := core.CheckLabel(label); err != nil && label != core.AnyLabel {
+			return bad("labels", err.Error())
+		}
+	}
+	if len(r.Labels) > maxLabels {
+		return bad("labels", fmt.Sprintf("want at most %d, got %d", maxLabels, len(r.Labels)))
+	}
 	for _, limit := range []float64{
 		r.Limits.RequestsPerSecond, float64(r.Limits.Burst), float64(r.Limits.Concurrency), r.Limits.AnswersPerMinute,
 		r.Limits.MoneyPerDay,
@@ -146,6 +157,9 @@ func (r *Request) Validate() error {
 	}
 	return nil
 }
+
+// maxLabels is how many labels a key has, at most.
+const maxLabels = 1_000
 
 // addKey makes a key with an id that is free.
 func (s *stored) addKey(key Key) Made {
@@ -180,6 +194,7 @@ func (b Book) CreateKey(ctx context.Context, request Request) (made Made, err er
 	}
 	key := Key{
 		Name: request.Name, Scope: request.Scope, Index: request.Index, Created: b.currentTime(), Limits: request.Limits,
+		Labels: request.Labels,
 	}
 	if request.Expires > 0 {
 		at := key.Created.Add(request.Expires)

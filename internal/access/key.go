@@ -77,6 +77,8 @@ type Key struct {
 	Expires *time.Time `json:"expires,omitempty"`
 	Revoked *time.Time `json:"revoked,omitempty"`
 	Limits  Limits     `json:"limits"`
+	// Labels of documents that the holder may read, besides core.PublicLabel; core.AnyLabel is every document.
+	Labels []string `json:"labels,omitempty"`
 }
 
 // Grant returns what the key allows.

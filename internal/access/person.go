@@ -22,6 +22,7 @@ type Person struct {
 	Subject string // names the person in the audit trail and the log: bounded, visible characters without spaces
 	Grants  []Grant
 	Groups  []string // that have grants, sorted
+	Labels  []string // all groups, also those without a grant: labels of documents name some
 }
 
 // NewGrants returns what a list of patterns and scopes allows: the widest of the scopes on each pattern.

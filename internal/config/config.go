@@ -388,7 +388,7 @@ func (c *Config) Spec(index, corpusURI string) (core.Spec, error) {
 	}
 	if len(settings.Documents.Encoding)+len(settings.Documents.Types) > 0 || settings.Documents.Hidden != "" ||
 		settings.Documents.Attachments || settings.Documents.S3Tags || settings.Documents.Vision.Pages != "" ||
-		settings.Documents.Parser.IsOn() {
+		settings.Documents.Parser.IsOn() || settings.Documents.Labels.IsOn() {
 		read = &settings.Documents
 	}
 	spec := core.Spec{

@@ -88,6 +88,22 @@ var indexKeys = []key{
 		rule:     allowAnything(),
 	},
 	{
+		path: "indexes.*.documents.labels.field",
+		meaning: "field of metadata that lists the labels of a document, each a group of readers: who holds one of them " +
+			"may read it; public is everybody, a document without labels is read by nobody (docs/guides/labels.md)",
+		example:  "labels",
+		rebuilds: paysLabels,
+		rule:     allowAnything(),
+	},
+	{
+		path: "indexes.*.documents.labels.rules",
+		meaning: "PATTERN=LABELS for documents without the field, labels with commas between them; the first pattern that " +
+			"matches the object counts",
+		example:  `["hr/**=hr,board", "handbook/**=public"]`,
+		rebuilds: paysLabels,
+		rule:     requireLabels(),
+	},
+	{
 		path: "indexes.*.documents.vision.pages",
 		meaning: "pages of PDFs that models.vision transcribes from their picture, once each: scanned, those without text; " +
 			"all, in place of the text that they have; none (docs/guides/scans.md)",

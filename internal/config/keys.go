@@ -42,6 +42,7 @@ type key struct {
 const (
 	again          = "the whole index; "
 	paysChunks     = again + "pays for extraction and embedding of chunks whose text is new"
+	paysLabels     = again + "pays for shortening and embedding of class texts that differ by labels, for no extraction"
 	paysClasses    = again + "pays for shortening and embedding of classes whose text is new"
 	paysParity     = again + "pays for extraction, shortening and embeddings with other prompts and texts"
 	paysShare      = again + "pays for extraction of newly selected chunks"

@@ -205,6 +205,15 @@ func requireTypes() rule {
 	return requireAssignments("PATTERN=TYPE", known, "names no type; write PATTERN=TYPE with one of "+kindNames)
 }
 
+// requireLabels takes globs of object names, each with labels.
+func requireLabels() rule {
+	usable := func(list string) bool {
+		set, err := core.ParseLabels(list)
+		return err == nil && set != core.Nobody
+	}
+	return requireAssignments("PATTERN=LABELS", usable, "names no labels; write PATTERN=LABELS, such as hr/**=hr,board")
+}
+
 // requireAssignments takes globs of object names, each with a known value.
 func requireAssignments(form string, known func(value string) bool, mistake string) rule {
 	return rule{values: form, mistake: func(value any) string {

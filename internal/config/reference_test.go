@@ -112,6 +112,8 @@ var needs = map[string][]string{
 
 	"indexes.docs.documents.parser.provider": onDocling[:1], "indexes.docs.documents.parser.kinds": onDocling,
 	"indexes.docs.documents.parser.version": onDocling,
+	"indexes.docs.documents.labels.field":   {"indexes.docs.retrieval.language=en"},
+	"indexes.docs.documents.labels.rules":   {"indexes.docs.retrieval.language=en"},
 	"indexes.docs.documents.s3_tags":        {"indexes.docs.corpus=s3://bucket"},
 	"indexes.docs.documents.vision.pages":   {"models.vision.provider=openai", "models.vision.model=m"},
 

@@ -117,6 +117,11 @@ func (l *loader) checkIndex(path, name string, settings Index) {
 	parser := settings.Documents.Parser
 	l.checkKey(parser.Provider != providerDocling || parser.BaseURL != "", path+".documents.parser.base_url",
 		"provider docling requires base_url")
+	why := core.Spec{
+		Documents: &settings.Documents, Enrich: settings.Enrich, Aliases: settings.Aliases, Parity: settings.Parity,
+		Retrieval: settings.Retrieval,
+	}.CheckLabels()
+	l.checkKey(why == "", path+".documents.labels", "%s (docs/guides/labels.md)", why)
 	l.checkPrices(path, name)
 	l.checkVision(path, name)
 	below := path + ".models."

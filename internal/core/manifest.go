@@ -84,6 +84,8 @@ type Split struct {
 	Texts     int   `json:"texts"`   // how many these are
 	Extract   int   `json:"extract"` // the same of the extract and mentions segments
 	Extracts  int   `json:"extracts"`
+
+	Labels []LabelSet `json:"labels,omitempty"` // of its documents, but for Everybody
 }
 
 // Run is the mapped file of one class run: classes as one build made them, dead ones among them.
@@ -188,6 +190,8 @@ type Manifest struct {
 	Extraction *Asked `json:"extraction,omitempty"`
 	// Aliases are the names that are mapped in it.
 	Aliases Aliases `json:"aliases,omitempty"`
+	// Labelled says that its documents have labels: it is read as its readers may.
+	Labelled bool `json:"labelled,omitempty"`
 }
 
 // Made names the rules of the program that made a generation: a change of any of them is a reason to build again.

@@ -69,6 +69,8 @@ type Documents struct {
 	Attachments bool `json:"attachments,omitempty"` // what is attached to a mail or a PDF is a document
 	S3Tags      bool `json:"s3_tags,omitempty"`     // tags of objects are metadata of their documents
 
+	Labels Labels `json:"labels,omitzero"` // who may read which document
+
 	Vision Vision       `json:"vision,omitzero"` // which pages a model reads from their picture
 	Parser ParserServer `json:"parser,omitzero"` // who parses some types in place of this program
 }

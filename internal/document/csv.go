@@ -149,6 +149,7 @@ type csvReader struct {
 	object string
 	limits Limits
 	named  bool // the first record names the columns
+	sample [][]string
 }
 
 func newCSVReader(r io.Reader, object string, limits Limits) *csvReader {
@@ -172,7 +173,7 @@ func newCSVReader(r io.Reader, object string, limits Limits) *csvReader {
 			break
 		}
 	}
-	c.named = namesColumns(rows)
+	c.named, c.sample = namesColumns(rows), rows
 	c.fields.ReuseRecord = true
 	return c
 }
@@ -233,6 +234,7 @@ func csvRows(r io.Reader, object string, limits Limits, f func(Row) error) error
 	if !reader.named {
 		head = []string{}
 	}
+	lines := &table{sample: reader.sample}
 	made := int64(0)
 	for {
 		read, err := reader.in.next()
@@ -253,8 +255,12 @@ func csvRows(r io.Reader, object string, limits Limits, f func(Row) error) error
 			switch {
 			case head == nil:
 				head = trimNames(fields)
+				lines.head = head
 			case hasValue(fields):
-				row := Row{Line: read.line}
+				row := Row{Line: read.line, table: lines, cells: fields}
+				if bad != nil { // its columns may be others
+					row.cells = nil
+				}
 				row.fillRow(recordOf(head, fields), nameLine(object, read.line), limits)
 				// A long head stands in every row: few bytes could become very many.
 				if made += int64(len(row.Canonical)); made > ratioFrom && made/limits.Ratio > source.bytes {

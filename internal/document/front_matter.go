@@ -6,7 +6,8 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
-	"io"
+	"regexp"
+	"slices"
 	"strings"
 	"time"
 
@@ -24,26 +25,38 @@ const (
 	maxFrontValue = 2000
 )
 
-// splitFront takes front matter off the start of a text: YAML between lines of three dashes, the first of which may
+// AnyField in Doc.Blank says that front matter, or what begins as such, cannot be read.
+const AnyField = "*"
+
+// splitFront takes front matter off the start of the text: YAML between lines of three dashes, the first of which may
 // name JSON or TOML, or TOML between lines of three plus signs. What it says is the title and metadata. What is none,
-// as no such thing comes out, stays in the text. missing names fields of versions that have no value which can be used.
-func splitFront(text io.Reader) (title string, meta map[string]string, missing string, rest io.Reader) {
-	in := bufio.NewReaderSize(text, maxFront)
+// as no such thing comes out, stays in the text. Missing names fields of versions that have no value which can be used.
+func (d *Doc) splitFront() {
+	in := bufio.NewReaderSize(d.Text, maxFront)
+	d.Text = in
 	head, _ := in.Peek(maxFront) // what breaks here breaks again when it is read
 	block, length, language := frontOf(head)
 	if length == 0 {
-		return "", nil, "", in
+		if language != "" {
+			d.Blank = []string{AnyField}
+		}
+		return
 	}
 	values, err := frontValues(block, language)
 	if err != nil || len(values) == 0 || len(values) > maxFrontKeys {
-		return "", nil, "", in
+		d.Blank = []string{AnyField}
+		return
 	}
 	_, _ = in.Discard(length) // peeked above
-	meta = map[string]string{}
+	meta := map[string]string{}
 	for key, value := range values {
 		if said := frontValue(value, 0); said != "" && len(said) <= maxFrontValue {
 			meta[key] = said
+			if words, isList := value.([]any); !isList || !slices.ContainsFunc(words, hasComma) {
+				continue
+			}
 		}
+		d.Blank = append(d.Blank, key)
 	}
 	var dropped []string
 	for _, field := range []string{core.ValidFrom, core.ValidUntil, core.Supersedes, core.Authority} {
@@ -52,12 +65,30 @@ func splitFront(text io.Reader) (title string, meta map[string]string, missing s
 		}
 	}
 	if len(dropped) > 0 {
-		missing = fmt.Sprintf("front matter %s is ignored: it is nested or has more than %d bytes (write one value, or "+
+		d.Missing = fmt.Sprintf("front matter %s is ignored: it is nested or has more than %d bytes (write one value, or "+
 			"a short list)", strings.Join(dropped, ", "), maxFrontValue)
 	}
-	title = meta["title"]
+	d.Title = meta["title"]
 	delete(meta, "title")
-	return title, meta, missing, in
+	d.Meta = meta
+}
+
+// opened is a line that begins front matter for many programs: a fence with blanks or blank lines before it, or longer.
+var opened = regexp.MustCompile(`^[ \t\r\n]*(?:---+|\+\+\++|;;;+)`)
+
+// FrontNames reports whether the head of a text begins as front matter that names a field, whether or not it is read.
+func FrontNames(head []byte, name string) bool {
+	at := opened.FindIndex(head)
+	if at == nil {
+		return false
+	}
+	for line := range bytes.Lines(head[at[1]:]) {
+		key, _, is := strings.Cut(strings.Replace(string(line), "=", ":", 1), ":")
+		if is && strings.EqualFold(strings.Trim(key, " \t\"'{"), name) {
+			return true
+		}
+	}
+	return false
 }
 
 // frontValues decodes front matter. It is small, so that whatever it holds takes little; what breaks a decoder is none.
@@ -137,12 +168,13 @@ func tomlDepth(block []byte) int {
 // opens are the lines that front matter begins with, each with its language, of which JSON is read as YAML.
 var opens = map[string]string{"---": "yaml", "---yaml": "yaml", "---json": "yaml", "---toml": "toml", "+++": "toml"}
 
-// frontOf finds front matter in the start of a text: what is between its marks, and where the text goes on; 0 for none.
+// frontOf finds front matter in the start of a text: what is between its marks, and where the text goes on; 0 for none,
+// with a language where it begins and does not end.
 func frontOf(head []byte) (block []byte, length int, language string) {
 	first, rest, ok := bytes.Cut(head, []byte("\n"))
 	begins := strings.TrimRight(string(first), " \t")
 	if language = opens[begins]; !ok || language == "" {
-		return nil, 0, ""
+		return nil, 0, language
 	}
 	at := len(head) - len(rest)
 	for start := at; at < len(head); {
@@ -156,7 +188,7 @@ func frontOf(head []byte) (block []byte, length int, language string) {
 			return head[start:end], at, language
 		}
 	}
-	return nil, 0, ""
+	return nil, 0, language
 }
 
 // hasRepeats says whether YAML names or repeats a part of itself, or has a key twice: the decoder refuses that too, and

@@ -26,6 +26,7 @@ func parseJSON(raw []byte, object string, limits Limits) (Doc, error) {
 		fields, err := fieldsOf(value, object, limits)
 		if err == nil {
 			doc.Title, text, doc.Meta, err = readRecord(fields, object, limits)
+			doc.Blank = unclearFields(fields, doc.Meta, limits)
 		}
 		if err != nil {
 			return Doc{}, wrapUnreadable("read", object, err)

@@ -19,6 +19,10 @@ type Doc struct {
 	Scans    []int     // Reading.Scans: pages to transcribe, from 1; Missing does not name them
 	Pictures []Picture // Reading.Pictures
 
+	// Blank are fields of front matter, or of a JSON object, without one value that can be used; AnyField where front
+	// matter cannot be read.
+	Blank []string
+
 	Attached []Attachment // Reading.List: what is attached and can be read; Reading.Part: that one
 }
 
@@ -41,7 +45,7 @@ func Parse(reader io.Reader, kind Kind, object string, limits Limits) (Doc, erro
 		}
 		doc := Doc{Text: limits.ofText(decoded, object)}
 		if kind == Markdown {
-			doc.Title, doc.Meta, doc.Missing, doc.Text = splitFront(doc.Text)
+			doc.splitFront()
 		}
 		return doc.noteEncoding(guess), nil
 	}

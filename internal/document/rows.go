@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 
 	"github.com/go-json-experiment/json/jsontext"
@@ -20,6 +21,29 @@ type Row struct {
 	Line      int    // its number in a .json
 	Canonical []byte // the record as JSON without blanks, its fields in their order; its sha256 is the version
 	Err       error  // the row cannot be used, or not wholly; the object's other rows can
+
+	table *table   // that it is a line of; nil: it is none
+	cells []string // of the line
+}
+
+// table is what is known of all lines of a CSV.
+type table struct {
+	head   []string
+	sample [][]string // the first lines
+}
+
+// LacksColumn reports whether a field that a line of a table names is not, or may not be, what the table has in the
+// column of that name: the line is shorter or longer than the head, or another line than the head has the name.
+func (r *Row) LacksColumn(name string) bool {
+	is := func(cell string) bool { return strings.EqualFold(strings.TrimSpace(cell), name) }
+	switch {
+	case r.table == nil:
+		return false
+	case !slices.ContainsFunc(r.table.head, is):
+		return slices.ContainsFunc(r.table.sample, func(line []string) bool { return slices.ContainsFunc(line, is) })
+	}
+	named := len(r.table.head)
+	return len(r.cells) <= slices.IndexFunc(r.table.head, is) || len(r.cells) > named && hasValue(r.cells[named:])
 }
 
 // StreamRows streams the rows of an object. f returns an error to stop. A row above the limits is a row with an error,

@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"slices"
+	"strings"
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
@@ -40,6 +42,69 @@ func ParseSidecar(raw []byte) (map[string]string, error) {
 		}
 	}
 	return out, CheckMeta(out)
+}
+
+// mostUnclear bytes of names of fields are listed; where there are more, any field may be one.
+const mostUnclear = 64 << 10
+
+// unclearFields returns the fields of a record that do not name one value as a list of words: blank ones, those with
+// values in values, lists of which a word has a comma, those that stand twice, and those that are not in its metadata.
+func unclearFields(fields []field, meta map[string]string, limits Limits) (out []string) {
+	seen, size := map[string]bool{}, 0
+	add := func(f field) {
+		folded := strings.ToLower(strings.TrimSpace(f.name))
+		if seen[folded] || f.isUnclear() || meta[f.name] == "" {
+			out, size = append(out, f.name), size+len(f.name)
+		}
+		seen[folded] = true
+	}
+	for _, f := range fields {
+		inner, err := []field(nil), error(nil)
+		if f.name == "metadata" && f.value.Kind() == '{' {
+			inner, err = fieldsOf(f.value, "", limits)
+		}
+		for _, in := range inner {
+			add(in)
+		}
+		if add(f); err != nil {
+			return []string{AnyField}
+		}
+	}
+	if size > mostUnclear {
+		return []string{AnyField}
+	}
+	return out
+}
+
+// isUnclear reports whether a value is blank, or a list of which a word has a comma.
+func (f field) isUnclear() bool {
+	if strings.TrimSpace(f.readMeta()) == "" {
+		return true
+	}
+	if f.value.Kind() != '[' {
+		return false
+	}
+	var words []any
+	return json.Unmarshal(f.value, &words, lenient) != nil || slices.ContainsFunc(words, hasComma)
+}
+
+func hasComma(word any) bool {
+	text, isText := word.(string)
+	return isText && strings.Contains(text, ",")
+}
+
+// IsUnclear reports whether a file of metadata, or the record of a row, names a field, in whatever case, that has not
+// one value which metadata can say.
+func IsUnclear(raw []byte, name string, meta map[string]string) bool {
+	fields, err := fieldsOf(bytes.TrimPrefix(raw, []byte("\ufeff")), "", Limits{}.WithDefaults())
+	return err != nil || NamesField(unclearFields(fields, meta, Limits{}.WithDefaults()), name)
+}
+
+// NamesField reports whether a list of fields has one, in whatever case, or any.
+func NamesField(fields []string, name string) bool {
+	return slices.ContainsFunc(fields, func(one string) bool {
+		return one == AnyField || strings.EqualFold(strings.TrimSpace(one), name)
+	})
 }
 
 // CheckMeta refuses metadata beside a document that are too many or too long.

@@ -290,6 +290,12 @@ func TestBadBranches(t *testing.T) {
 			assert.Error(t, musttest.Err(s.desk().MakeBranch(t.Context(), asked)), "%+v is made", asked)
 		}
 		refused(s.promote(t, "docs"))(t, fault.Usage, "", "what is no branch is promoted")
+		earlier := s.current(t).Generation
+		s.spec.Documents = &core.Documents{Labels: core.Labels{Rules: []string{"**=public"}}}
+		s.night(t)
+		asked := release.Branching{Base: "docs", Name: "second", Generation: earlier}
+		err := musttest.Err(s.desk().MakeBranch(t.Context(), asked))
+		assert.ErrorContains(t, err, "have no labels")
 	})
 }
 

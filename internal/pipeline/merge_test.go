@@ -262,7 +262,7 @@ func TestPiecesComeToWhatOneUnitOfWorkComesTo(t *testing.T) {
 		"the segment stage had %d units of work, want two splits, several class runs and what joins them", pieces.Load())
 	assert.True(t, len(parts.Segments.Splits) == 2 && len(parts.Segments.Runs) >= 2,
 		"%d splits and %d class runs", len(parts.Segments.Splits), len(parts.Segments.Runs))
-	assert.True(t, slices.Equal(whole.Segments.Splits, parts.Segments.Splits),
+	assert.Equal(t, whole.Segments.Splits, parts.Segments.Splits,
 		"splits differ:\n%+v\n%+v", whole.Segments.Splits, parts.Segments.Splits)
 	assert.True(t, slices.Equal(whole.Segments.Runs, parts.Segments.Runs),
 		"class runs differ:\n%+v\n%+v", whole.Segments.Runs, parts.Segments.Runs)

@@ -36,6 +36,24 @@ func Coefficients(language *text.Language) (bySimilarity, byWords []float64) {
 	return of.bySimilarity, of.byWords
 }
 
+// What may not be made now is made by the next request that asks for it.
+func TestFewViewsAreMadeAtOnce(t *testing.T) {
+	var v views
+	ctx, cancel := context.WithCancel(t.Context())
+	for range mostMaking {
+		assert.True(t, v.enter(ctx))
+	}
+	one, _ := v.take("a")
+	cancel()
+	assert.False(t, v.enter(ctx))
+	v.giveUp(one, context.Canceled)
+	<-one.done
+	_, first := v.take("a")
+	assert.True(t, first)
+	v.leave()
+	assert.True(t, v.enter(t.Context()))
+}
+
 // rowsOf makes the rows of a frame: a key, and the place at which it stands as the value.
 func rowsOf(keys ...string) (raw []byte) {
 	for at, key := range keys {

@@ -59,6 +59,10 @@ type Generation struct {
 	left     func(holders int64)
 
 	parts sync.Map // name → *part: what methods read beside
+
+	views   views       // where documents have labels: what readers see of it
+	base    *Generation // of a view: what it is a view of; nil: it is none
+	visible string      // of a view: the sets of labels of documents that may be read
 }
 
 // Opening says what to open, and from where.
@@ -225,8 +229,12 @@ func EstimateFootprint(manifest *core.Manifest) int64 {
 	for _, kind := range ranged {
 		parts += int64(len(kind))
 	}
-	return heldAlways + mappedBytes(segments) + estimateLiveBytes(manifest) + parts*heldPart +
+	held := heldAlways + mappedBytes(segments) + estimateLiveBytes(manifest) + parts*heldPart +
 		sizeOf(ranged...)/framesHeld + manifest.Counts.Documents*heldDocument
+	if manifest.Labelled {
+		held += viewBytes(manifest)
+	}
+	return held
 }
 
 // estimateLiveBytes returns what the numbers of what is live hold (liveset.Set).
@@ -255,7 +263,9 @@ func (g *Generation) mapIDF(ctx context.Context, cache *localfile.Cache) (err er
 
 // HasChanged says whether another program wrote to a file that the generation has mapped. It is then to be opened
 // again: what it reads there may be anything.
-func (g *Generation) HasChanged() bool { return slices.ContainsFunc(g.mapped, g.cache.HasChanged) }
+func (g *Generation) HasChanged() bool {
+	return slices.ContainsFunc(g.whole().mapped, g.cache.HasChanged)
+}
 
 // openWidth is how many footers are read at once.
 const openWidth = 32
@@ -322,6 +332,7 @@ func (g *Generation) UnknownWeight() float64 { return g.chunkWords.index.Unknown
 
 // Hold takes the generation for one more user; false when it is closed already.
 func (g *Generation) Hold() bool {
+	g = g.whole()
 	for {
 		n := g.refs.Load()
 		if n <= 0 {
@@ -334,13 +345,15 @@ func (g *Generation) Hold() bool {
 }
 
 // IsHeld reports whether anyone still has the generation: its mappings stand, and its reader lease must be renewed.
-func (g *Generation) IsHeld() bool { return g.refs.Load() > 0 }
+func (g *Generation) IsHeld() bool { return g.whole().refs.Load() > 0 }
 
 // IsShared reports whether more than one has the generation.
-func (g *Generation) IsShared() bool { return g.refs.Load() > 1 }
+func (g *Generation) IsShared() bool { return g.whole().refs.Load() > 1 }
 
-// Close lets go of the generation; the last holder's Close unmaps its files.
+// Close lets go of the generation; the last holder's Close unmaps its files. That of a view lets go of the generation
+// that it is a view of.
 func (g *Generation) Close() {
+	g = g.whole()
 	holders := g.refs.Add(-1)
 	if g.left != nil && holders >= 0 {
 		defer g.left(holders)
@@ -387,7 +400,7 @@ func (p *part) close() {
 // OpenPart returns what a method reads of a generation beside its index. The first request for a name opens it, others
 // wait for that, and it closes with the generation. An opening that fails is tried again by the next request.
 func OpenPart[T any](g *Generation, name string, open func() (value T, release func(), err error)) (T, error) {
-	found, _ := g.parts.LoadOrStore(name, new(part))
+	found, _ := g.whole().parts.LoadOrStore(name, new(part))
 	one := found.(*part)
 	one.mu.Lock()
 	defer one.mu.Unlock()

@@ -73,10 +73,7 @@ func (g *Generation) ListClasses(ctx context.Context, of Names, at, limit int) (
 // ListTypes returns the types that entities of the generation may have, sorted: those of its settings, and those that
 // its class runs have.
 func (g *Generation) ListTypes() []string {
-	types := slices.Clone(g.Spec.OwnRequest().Types)
-	for _, run := range g.Live.Runs() {
-		types = append(types, run.File.Meta.Types...)
-	}
+	types := append(slices.Clone(g.Spec.OwnRequest().Types), g.Live.Types()...)
 	slices.Sort(types)
 	return slices.Compact(types)
 }

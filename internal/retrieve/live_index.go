@@ -1,14 +1,19 @@
 package retrieve
 
 import (
+	"slices"
+
+	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/index/lexical"
 	"github.com/unweaver/unweaver/internal/index/liveset"
 	"github.com/unweaver/unweaver/internal/retrieve/walk"
 )
 
-// setLive lets the generation answer from splits and class runs. What the dead rows of a side count may be nil where
-// none is dead. Closing the generation releases the files.
-func (g *Generation) setLive(set *liveset.Set, chunks, classes lexical.Dead, release func()) error {
+// setLive lets the generation answer from splits and class runs. count returns what the dead rows of a side count, nil
+// where none is dead. Closing the generation releases the files.
+func (g *Generation) setLive(
+	set *liveset.Set, count func(side string, parts []lexical.Part) lexical.Dead, release func(),
+) error {
 	var chunkParts, classParts []lexical.Part
 	for i, one := range set.Splits() {
 		chunkParts = append(chunkParts, lexical.Part{Side: one.File.Words, Dead: set.ChunkRows(i)})
@@ -16,17 +21,20 @@ func (g *Generation) setLive(set *liveset.Set, chunks, classes lexical.Dead, rel
 	for i, one := range set.Runs() {
 		classParts = append(classParts, lexical.Part{Side: one.File.Words, Dead: set.ClassRows(i)})
 	}
-	chunkWords, err := lexical.Compose(chunkParts, chunks)
+	chunkWords, err := lexical.Compose(chunkParts, count(core.ChunkSide, chunkParts))
 	if err != nil {
 		return err
 	}
-	classWords, err := lexical.Compose(classParts, classes)
+	classWords, err := lexical.Compose(classParts, count(core.ClassSide, classParts))
 	if err != nil {
 		return err
 	}
 	g.Live, g.release, g.titlesNamed, g.versions = set, release, measureTitles(set), readVersions(set)
 	g.chunkWords = sideWords{index: chunkWords, number: set.AllNumbers(), row: set.ChunkRow}
 	g.classWords = sideWords{index: classWords, number: set.AllPlaces(), row: set.ClassRow}
+	if set.IsJoined() {
+		g.classWords.joined = set
+	}
 	g.graph = &walk.Graph{Adjacency: set.Graph}
 	return nil
 }
@@ -37,10 +45,31 @@ type sideWords struct {
 	index  *lexical.Index
 	number []uint32 // of each row; liveset.None of a dead one
 	row    func(number uint32) uint32
+	joined *liveset.Set // whose classes are numbered and may have several rows; nil: each number has one row
 }
 
-// Search calls lexical.Index.Search.
+// Search calls lexical.Index.Search. A number that has several rows scores as the best of them.
 func (w sideWords) Search(
+	terms []string, n int, allow func(uint32) bool, rank func(uint32) uint32,
+) []lexical.Hit {
+	for ask := n; ; ask *= 2 {
+		hits := w.searchRows(terms, ask, allow, rank)
+		if w.joined == nil {
+			return hits
+		}
+		found, seen := len(hits), make(map[uint32]bool, len(hits))
+		hits = slices.DeleteFunc(hits, func(hit lexical.Hit) bool {
+			again := seen[hit.Doc]
+			seen[hit.Doc] = true
+			return again
+		})
+		if len(hits) >= n || found < ask {
+			return hits[:min(n, len(hits))]
+		}
+	}
+}
+
+func (w sideWords) searchRows(
 	terms []string, n int, allow func(uint32) bool, rank func(uint32) uint32,
 ) []lexical.Hit {
 	var allowRow func(uint32) bool

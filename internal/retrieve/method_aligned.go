@@ -319,7 +319,8 @@ func (r *Request) solvePrices(p pool) (align.Prices, error) {
 func (r *Request) classVectors() ([][]float32, error) {
 	keys := make([]string, len(r.Result.Entities))
 	for i, entity := range r.Result.Entities {
-		keys[i] = core.ClassRow(entity.ID, r.Generation.Live.ClassAt(entity.Place).Vector)
+		class := r.Generation.Live.ClassAt(entity.Place)
+		keys[i] = core.ClassRow(class.Row, class.Vector)
 	}
 	vectors, err := r.Vectors.Fetch(r.ctx, r.Generation.Manifest.Collections.Classes, keys)
 	if fault.Is(err, fault.NotFound) { // the collection is lost, with all of them

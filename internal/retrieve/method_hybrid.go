@@ -214,8 +214,8 @@ func (r *Request) denseChunks(n int) ([]fuse.Hit, error) {
 func (r *Request) denseClasses(n int) ([]fuse.Hit, error) {
 	allows := r.allowed.testPlaces()
 	var out []fuse.Hit
-	seen := map[string]bool{}
-	for ask := n + n/4 + 8; ; ask *= 2 {
+	seen, taken := map[string]bool{}, map[int]bool{} // a class may have several vectors: the best counts
+	for ask := r.scaleAsk(n+n/4+8, classCount); ; ask *= 2 {
 		hits, err := r.nearestClasses(ask)
 		if err != nil {
 			return nil, err
@@ -226,7 +226,8 @@ func (r *Request) denseClasses(n int) ([]fuse.Hit, error) {
 			}
 			seen[hit.Key] = true
 			place := r.Generation.classPlace(hit.Key)
-			if place >= 0 && (allows == nil || allows(uint32(place))) {
+			if place >= 0 && !taken[place] && (allows == nil || allows(uint32(place))) {
+				taken[place] = true
 				out = append(out, fuse.Hit{ID: r.Generation.Live.Rank[place], Score: float64(hit.Score)})
 			}
 		}

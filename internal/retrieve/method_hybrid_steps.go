@@ -28,7 +28,14 @@ func (w *wordScores) shareOf(doc uint32) float64 {
 	if w.best == 0 {
 		return 0
 	}
-	return w.scores.ScoreOf(w.words.row(doc)) / w.best
+	if w.words.joined == nil {
+		return w.scores.ScoreOf(w.words.row(doc)) / w.best
+	}
+	score := 0.0
+	for row := range w.words.joined.CountRows(doc) {
+		score = max(score, w.scores.ScoreOf(w.words.joined.ClassRowAt(doc, row)))
+	}
+	return score / w.best
 }
 
 func scoresOf(words sideWords, terms []string, list fuse.List) wordScores {

@@ -4,7 +4,6 @@ import (
 	"context"
 
 	"github.com/unweaver/unweaver/internal/artifact/localfile"
-	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/index/lexical"
 	"github.com/unweaver/unweaver/internal/index/liveset"
@@ -43,7 +42,8 @@ func (g *Generation) mapSet(ctx context.Context, cache *localfile.Cache) error {
 	}
 	set, err := liveset.New(ctx, g.Manifest.Index, splits, runs)
 	if err == nil {
-		err = g.setLive(set, deadCounts(files, core.ChunkSide), deadCounts(files, core.ClassSide), files.Release)
+		count := func(side string, _ []lexical.Part) lexical.Dead { return deadCounts(files, side) }
+		err = g.setLive(set, count, files.Release)
 	}
 	if err != nil {
 		files.Release()

@@ -117,6 +117,9 @@ type Searcher struct {
 // Run answers a query. Errors: fault.InvalidParam for a method or rule that is not known, fault.SegmentDamage where the
 // generation lacks what the method needs, and those of the stores.
 func (s Searcher) Run(ctx context.Context, generation *Generation, query Query) (Result, error) {
+	if err := generation.checkView(); err != nil {
+		return Result{}, err
+	}
 	method, err := s.Methods.Method(query.Method)
 	if err != nil {
 		return Result{}, err
@@ -142,6 +145,7 @@ func (s Searcher) Run(ctx context.Context, generation *Generation, query Query) 
 		Query:      query,
 		Result:     &result,
 		ctx:        ctx,
+		cut:        new(atomic.Bool),
 		needs:      spec.Needs,
 		allowed:    generation.newAllowed(ctx, query),
 		terms:      generation.Language().Terms(text.WithDays(query.Text)),
@@ -192,6 +196,7 @@ type Request struct {
 	heavy   bool     // it has a place of Heavy
 
 	lostRows *atomic.Bool // a search saw that rows of the generation are missing; searches run beside each other
+	cut      *atomic.Bool // a store gave fewer rows than the view needs
 }
 
 // Context returns the context of the query, which ends with it.

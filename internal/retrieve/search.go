@@ -17,8 +17,8 @@ import (
 // findVoters finds the n most similar allowed classes with their ballots. A row of the store counts if the generation
 // has its digest; the search is asked again for twice as many while fewer than wanted count.
 func (r *Request) findVoters(want int) error {
-	asked, seen := 0, map[string]bool{}
-	for n := want + 8; len(r.Result.Entities) < want; n *= 2 {
+	asked, seen, voted := 0, map[string]bool{}, map[int]bool{} // a class may have several vectors: the best counts
+	for n := r.scaleAsk(want+8, classCount); len(r.Result.Entities) < want; n *= 2 {
 		start := time.Now()
 		hits, err := r.nearestClasses(n)
 		r.Result.Timing.Search += time.Since(start)
@@ -33,9 +33,10 @@ func (r *Request) findVoters(want int) error {
 			}
 			seen[hit.Key] = true
 			place := r.Generation.classPlace(hit.Key)
-			if place < 0 || r.allowed.without.Entities[r.Generation.Live.ClassID(uint32(place))] {
+			if place < 0 || r.allowed.without.Entities[r.Generation.Live.ClassID(uint32(place))] || voted[place] {
 				continue
 			}
+			voted[place] = true
 			classes = append(classes, r.Generation.Live.ClassAt(uint32(place)))
 			similarities = append(similarities, float64(hit.Score))
 		}
@@ -159,7 +160,7 @@ func (s Searcher) ClassRecords(
 ) ([]rows.Record, error) {
 	keys := make([]string, len(classes))
 	for i, class := range classes {
-		keys[i] = core.RecordKey(generation.Manifest.Store, generation.Manifest.StoredIndex(), class.ID, class.Record)
+		keys[i] = core.RecordKey(generation.Manifest.Store, generation.Manifest.StoredIndex(), class.Row, class.Record)
 	}
 	values, err := s.Records.GetRecords(ctx, keys)
 	if err != nil {
@@ -186,30 +187,26 @@ func (s Searcher) ClassRecords(
 
 // nearestClasses returns the n rows of classes that are nearest to the question.
 func (r *Request) nearestClasses(n int) ([]vectors.Hit, error) {
-	manifest := r.Generation.Manifest
-	return r.searchNearest(manifest.Collections.Classes, manifest.Counts.Classes, r.Query.Vector, n,
-		func(key string) bool { return r.Generation.classPlace(key) >= 0 })
+	return r.searchNearest(r.Generation.Manifest.Collections.Classes, r.Query.Vector, n, r.Generation.classRows())
 }
 
 // noVectors stands in Result.Degraded where rows of the generation are missing from the vector store.
 const noVectors = "vectors"
 
-// noteLost enters into the result that rows are missing.
+// noteLost enters into the result that rows are missing, or that a view lacks some of what is similar.
 func (r *Request) noteLost() {
 	if r.lostRows.Swap(false) && !slices.Contains(r.Result.Degraded, noVectors) {
 		r.Result.Degraded = append(r.Result.Degraded, noVectors)
+	}
+	if r.cut.Swap(false) && !slices.Contains(r.Result.Degraded, partlyDense) {
+		r.Result.Degraded = append(r.Result.Degraded, partlyDense)
 	}
 }
 
 // noteMissing looks for missing rows where a search returned fewer than it asked for. Searches may do so without having
 // returned all, so the store counts its rows where some seem to be missing.
-func (r *Request) noteMissing(collection string, rows int64, hits []vectors.Hit, belongs func(key string) bool) {
-	for _, hit := range hits {
-		if belongs(hit.Key) {
-			rows--
-		}
-	}
-	if rows <= 0 {
+func (r *Request) noteMissing(collection string, hits []vectors.Hit, of viewRows) {
+	if of.countIn(hits) >= of.count {
 		return
 	}
 	if stored, err := r.Vectors.Count(r.ctx, collection); err == nil && stored <= int64(len(hits)) {
@@ -217,21 +214,34 @@ func (r *Request) noteMissing(collection string, rows int64, hits []vectors.Hit,
 	}
 }
 
-// searchNearest returns the n rows of a collection that are nearest to a question. A collection that has none of the
-// rows of the generation was emptied, or made by another program: an answer from what is left would be a wrong one. One
-// that is not there was lost. belongs reports whether a row is one of the rows of the generation.
-func (r *Request) searchNearest(
-	collection string, rows int64, question []float32, n int, belongs func(key string) bool,
-) ([]vectors.Hit, error) {
+func classCount(counts core.Counts) int64  { return counts.Classes }
+func windowCount(counts core.Counts) int64 { return counts.Windows }
+
+// scaleAsk returns how many rows to ask a store for, so that about n of them may be read: of a view, the more the fewer
+// of all may be.
+func (r *Request) scaleAsk(n int, count func(core.Counts) int64) int {
+	base := r.Generation.base
+	if base == nil {
+		return n
+	}
+	all, seen := count(base.Manifest.Counts), count(r.Generation.Manifest.Counts)
+	return int(max(int64(n), min(all, int64(n)*all/max(1, seen))))
+}
+
+// searchNearest returns the n rows of a collection that are nearest to a question; of says which of them the generation
+// has. A collection that has none of them was emptied, or made by another program: an answer from what is left would be
+// a wrong one. One that is not there was lost. Of a view it returns what completeHits adds.
+func (r *Request) searchNearest(collection string, question []float32, n int, of viewRows) ([]vectors.Hit, error) {
 	hits, err := r.Vectors.Search(r.ctx, collection, question, n)
-	if fault.Is(err, fault.NotFound) || err == nil && len(hits) == 0 && rows > 0 && n > 0 {
+	if fault.Is(err, fault.NotFound) || err == nil && len(hits) == 0 && of.count > 0 && n > 0 {
 		err = fault.StoreDown.At("search", collection).Because("its rows are missing from the vector store").
 			Advise("run: unweaver restore " + r.Generation.Manifest.Index)
 	}
-	if err == nil && len(hits) < n {
-		r.noteMissing(collection, rows, hits, belongs)
+	if err != nil || len(hits) >= n {
+		return hits, err
 	}
-	return hits, err
+	r.noteMissing(collection, hits, of)
+	return r.completeHits(collection, question, hits, of)
 }
 
 // similarChunks gives the n best allowed chunks by their best window.
@@ -240,10 +250,8 @@ func (r *Request) similarChunks(question []float32, n int) ([]Chunk, error) {
 	if counts := r.Generation.Manifest.Counts; counts.Windows == counts.Chunks {
 		ask = n + n/4 + 8
 	}
-	for ; ; ask *= 2 {
-		manifest := r.Generation.Manifest
-		hits, err := r.searchNearest(manifest.Collections.Chunks, manifest.Counts.Windows, question, ask,
-			func(key string) bool { return r.Generation.chunkOfRow(key) != nil })
+	for ask = r.scaleAsk(ask, windowCount); ; ask *= 2 {
+		hits, err := r.searchNearest(r.Generation.Manifest.Collections.Chunks, question, ask, r.Generation.chunkRows())
 		if err != nil {
 			return nil, err
 		}
@@ -273,8 +281,8 @@ func (g *Generation) classPlace(key string) int {
 	if !ok || err != nil {
 		return -1
 	}
-	place := g.Live.ClassPlace(id)
-	if place < 0 || g.Live.ClassAt(uint32(place)).Vector.Short(16) != digest {
+	place, vector := g.Live.FindVector(id)
+	if place < 0 || vector.Short(16) != digest {
 		return -1
 	}
 	return place

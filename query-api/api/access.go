@@ -65,8 +65,8 @@ func (w *statusWriter) Unwrap() http.ResponseWriter { return w.ResponseWriter }
 
 // matched is the route that a request took, filled in where the router knows it, and who took it to which index.
 type matched struct {
-	pattern, operation, index, key string
-	control                        bool
+	pattern, operation, index, key, labels string
+	control                                bool
 }
 
 type matchedKey struct{}
@@ -119,6 +119,7 @@ func (s *Server) observeRequest(next http.Handler) http.Handler {
 			}
 			for _, known := range [][2]string{
 				{"operation", route.operation}, {"index", route.index}, {"key", route.key},
+				{"labels", route.labels},
 			} {
 				if known[1] != "" {
 					line = append(line, known[0], known[1])

@@ -3,6 +3,7 @@ package api
 import (
 	"context"
 	"net/http"
+	"strings"
 
 	"github.com/unweaver/unweaver/internal/answer"
 	"github.com/unweaver/unweaver/internal/artifact"
@@ -12,6 +13,7 @@ import (
 	"github.com/unweaver/unweaver/internal/index/liveset"
 	"github.com/unweaver/unweaver/internal/retrieve"
 	"github.com/unweaver/unweaver/internal/stream/parallel"
+	"github.com/unweaver/unweaver/query-api/middleware"
 )
 
 // Limits of lists and texts.
@@ -61,7 +63,12 @@ func (s *Server) servePinned(
 	}
 	defer generation.Close()
 	tag := tagOf(request, generation)
-	keep := func() { s.answerUnchanged(w, request, tag, wanted.generation != "") }
+	// What a caller may read changes with its key, and with whether the documents have labels when it asks again.
+	readers := middleware.CallerOf(ctx).Readers()
+	labelled := generation.HasLabels() || len(readers.Labels) > 0
+	keep := func() {
+		s.answerKept(w, request, tag, wanted.generation != "" && !labelled, s.Policy.Required || labelled)
+	}
 	if hasTag(request.Header.Values("If-None-Match"), tag) {
 		keep()
 		return
@@ -77,6 +84,7 @@ func infoOf(name string, pointer core.Pointer, manifest *core.Manifest) IndexInf
 		enriched = append(enriched, one.Name)
 	}
 	return IndexInfo{
+		labelled:    manifest.Labelled,
 		Enriched:    enriched,
 		Index:       name,
 		State:       "published",
@@ -100,6 +108,10 @@ func (s *Server) listGenerations(w http.ResponseWriter, request *http.Request) {
 	}
 	ctx, cancel := context.WithTimeout(request.Context(), s.Timeout)
 	defer cancel()
+	if err := s.needAllDocuments(ctx, name); err != nil {
+		s.writeError(w, request, err)
+		return
+	}
 	list, err := artifact.Index{Store: s.Artifacts, Name: name}.ListGenerations(ctx)
 	if err == nil && len(list) == 0 {
 		err = unknownIndex(name)
@@ -123,7 +135,7 @@ func limitOf(r *http.Request) (int, error) {
 
 func summaryOf(class *liveset.Class, record rows.Record) EntitySummary {
 	return EntitySummary{
-		ID: record.ID.String(), Name: record.Name, Type: record.Type, ChunkTotal: int64(class.Chunks),
+		ID: class.ID.String(), Name: record.Name, Type: record.Type, ChunkTotal: int64(class.Chunks),
 	}
 }
 
@@ -164,8 +176,19 @@ func (s *Server) getEntity(w http.ResponseWriter, request *http.Request) {
 		if err != nil {
 			return nil, err
 		}
-		mentions := generation.Live.Mentions(uint32(generation.Live.ClassPlace(class.ID)))
-		return EntityDetail{sourceOf(generation), summaryOf(class, record), record.Text, mentions}, nil
+		place := uint32(generation.Live.ClassPlace(class.ID))
+		text, mentions := record.Text, generation.Live.Mentions(place)
+		if rows := generation.Live.RowsOfClass(place); len(rows) > 1 {
+			records, err := s.searcher.ClassRecords(ctx, generation, rows)
+			if err != nil {
+				return nil, err
+			}
+			text = ""
+			for _, one := range records {
+				text = strings.TrimPrefix(text+"\n"+one.Text, "\n")
+			}
+		}
+		return EntityDetail{sourceOf(generation), summaryOf(class, record), text, mentions}, nil
 	})
 }
 

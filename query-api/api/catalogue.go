@@ -52,6 +52,9 @@ func (s *Server) listPublished(ctx context.Context) ([]IndexInfo, error) {
 	}); err != nil {
 		return nil, err
 	}
+	for i := range found {
+		found[i].hideCounts(caller.Readers())
+	}
 	return slices.DeleteFunc(found, func(info IndexInfo) bool { return info.Index == "" }), nil
 }
 

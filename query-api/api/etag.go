@@ -22,6 +22,7 @@ func tagOf(request *http.Request, generation *retrieve.Generation) string {
 		version.String(), request.URL.RequestURI(), manifest.Index, manifest.Generation, manifest.Created.String(),
 		manifest.Hashes.Content.Digest().String(), manifest.Hashes.Text.Digest().String(),
 		manifest.Hashes.Vector.Digest().String(), manifest.Config.String(),
+		generation.ViewKey(),
 	)
 }
 
@@ -38,12 +39,19 @@ func tagAnswer(v any) string {
 // answerUnchanged sets the headers of an answer that clients may keep, and answers 304 where the client has it: true.
 // pinned answers are kept without asking again.
 func (s *Server) answerUnchanged(w http.ResponseWriter, request *http.Request, tag string, pinned bool) bool {
+	return s.answerKept(w, request, tag, pinned, s.Policy.Required)
+}
+
+// answerKept does what answerUnchanged does; private is what one caller may read and another may not.
+func (s *Server) answerKept(
+	w http.ResponseWriter, request *http.Request, tag string, pinned, private bool,
+) bool {
 	keep := "no-cache"
 	if pinned {
 		keep = "max-age=" + pinnedFor + ", immutable"
 	}
 	header := w.Header()
-	if s.Policy.Required { // caches that clients share must not give it to another one
+	if private { // caches that clients share must not give it to another one
 		keep = "private, " + keep
 		header.Add("Vary", "Authorization, X-API-Key")
 		if s.Policy.SignOn != nil {

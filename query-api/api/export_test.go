@@ -20,6 +20,9 @@ func (c *Config) WaitForNew(patience time.Duration) { c.patience = patience }
 // ReadBody reads the body of a query.
 func ReadBody(raw []byte) error { return readBody(raw, new(answer.Request)) }
 
+// EnsureIndex makes the entry of an index whose pointer was not read.
+func (s *Server) EnsureIndex(name string) { s.ensureIndex(name) }
+
 // CursorOf writes the cursor of a list.
 var CursorOf = cursorOf
 

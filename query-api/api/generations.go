@@ -130,6 +130,9 @@ func (s *Server) cardOf(ctx context.Context, name string) (IndexCard, error) {
 	if report != nil {
 		out.Problems = report.ProblemsTotal
 	}
+	if out.hideCounts(middleware.CallerOf(ctx).Readers()) {
+		out.Bytes, out.Problems, out.Failed, out.Stale, out.DeadLetters = 0, 0, 0, 0, 0
+	}
 	if !stored.Modified.IsZero() {
 		published := stored.Modified.UTC()
 		out.Published = &published
@@ -159,6 +162,9 @@ func (s *Server) generationOf(ctx context.Context, name, wanted string) (Generat
 	}
 	if !core.ValidSlug(wanted) {
 		return out, noGeneration(name, wanted, "this is not a valid name of a generation")
+	}
+	if err := s.needAllDocuments(ctx, name); err != nil {
+		return out, err
 	}
 	index := artifact.Index{Store: s.Artifacts, Name: name}
 	var pointer core.Pointer

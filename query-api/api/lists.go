@@ -30,6 +30,17 @@ type IndexInfo struct {
 	Enriched    []string          `json:"enriched,omitempty" doc:"enrichments of its generation, such as gem (themes)"`
 	Analyser    string            `json:"analyser,omitempty" doc:"its language, and the version of its word rules"`
 	Created     time.Time         `json:"created,omitzero" doc:"when its generation was built; absent if damaged"`
+
+	labelled bool // its documents have labels
+}
+
+// hideCounts leaves out what tells of documents that a caller may not read, where these have labels.
+func (i *IndexInfo) hideCounts(readers core.Readers) bool {
+	if !i.labelled || readers.All {
+		return false
+	}
+	i.Documents, i.Chunks, i.Classes, i.ContentHash = 0, 0, 0, ""
+	return true
 }
 
 // Generations is a page of the generations of an index, the one that is served first, then the newest first.

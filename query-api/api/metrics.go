@@ -9,7 +9,12 @@ import (
 
 // serveMetrics gives the metrics, whose labels name every index.
 func (s *Server) serveMetrics(w http.ResponseWriter, request *http.Request) {
-	if err := middleware.CallerOf(request.Context()).NeedAll(); err != nil {
+	caller := middleware.CallerOf(request.Context())
+	err := caller.NeedAll()
+	if err == nil && s.showsLabels() { // they count what not everybody may know of
+		err = caller.NeedProof()
+	}
+	if err != nil {
 		s.writeError(w, request, err)
 		return
 	}

@@ -11,6 +11,7 @@ import (
 	"github.com/unweaver/unweaver/internal/pipeline/runlog"
 	"github.com/unweaver/unweaver/internal/retrieve"
 	"github.com/unweaver/unweaver/internal/telemetry"
+	"github.com/unweaver/unweaver/query-api/middleware"
 )
 
 // maxPinned generations are held open besides the current one.
@@ -48,9 +49,30 @@ func (s *Server) explainUnpublished(ctx context.Context, name string, err error)
 		Advise("wait for the build: unweaver status " + name + " --watch")
 }
 
-// pinGeneration holds a generation by name, or the current one where there is no name. At most two besides the current
-// one stay open; an open one costs no request to a store.
+// pinGeneration holds what the context's caller may read of a generation by name, or of the current one where there
+// is no name. Where its documents have labels it is a view; an earlier generation, which has the labels of its
+// time, is then for callers alone who may read every document.
 func (s *Server) pinGeneration(ctx context.Context, name, wanted string) (*retrieve.Generation, error) {
+	if wanted != "" {
+		if err := s.needNamed(ctx, name, wanted); err != nil {
+			return nil, err
+		}
+	}
+	held, err := s.holdGeneration(ctx, name, wanted)
+	if err != nil {
+		return nil, err
+	}
+	view, err := held.View(ctx, middleware.CallerOf(ctx).Readers())
+	if err != nil {
+		held.Close()
+		return nil, err
+	}
+	return view, nil
+}
+
+// holdGeneration holds a generation by name, or the current one where there is no name. At most two besides the current
+// one stay open; an open one costs no request to a store.
+func (s *Server) holdGeneration(ctx context.Context, name, wanted string) (*retrieve.Generation, error) {
 	if !core.ValidIndex(name) {
 		return nil, unknownIndex(name)
 	}

@@ -15,6 +15,7 @@ import (
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 
+	"github.com/unweaver/unweaver/internal/access"
 	"github.com/unweaver/unweaver/internal/answer"
 	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/fault"
@@ -136,6 +137,11 @@ func (s *Server) checkRoute(route route) http.HandlerFunc {
 		default:
 			err = parametersOf(request.URL.RawQuery, known)
 		}
+		if err == nil && route.scope == access.Operate && index != "" { // runs and reports name all documents
+			if err = s.needNamedCaller(request.Context(), index); fault.Is(err, fault.Unauthorized) {
+				w.Header().Set("WWW-Authenticate", `Bearer realm="unweaver"`)
+			}
+		}
 		if err == nil && route.body != nil && (!route.optional || request.ContentLength != 0) {
 			err = middleware.NeedJSON(request)
 		}
@@ -153,7 +159,9 @@ func noteMatched(request *http.Request, route route, index string) {
 	if of == nil {
 		return
 	}
-	of.operation, of.control, of.key = route.id, route.control, middleware.CallerOf(request.Context()).ID()
+	caller := middleware.CallerOf(request.Context())
+	of.operation, of.control, of.key = route.id, route.control, caller.ID()
+	of.labels = strings.Join(caller.Readers().Labels, ",")
 	if core.ValidIndex(index) {
 		of.index = index
 	}

@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/unweaver/unweaver/internal/access"
+	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/fault"
 )
 
@@ -15,8 +16,9 @@ type Caller struct {
 	grants  []access.Grant
 	index   string // that the request is about; empty: none, or several
 	account *account
-	quota   *quota // nil: none
-	meter   *meter // of this request; nil: the caller has no quota
+	quota   *quota       // nil: none
+	readers core.Readers // what it may read where documents have labels
+	meter   *meter       // of this request; nil: the caller has no quota
 
 	unproved error // why a key that the caller showed could not be looked up
 }
@@ -49,6 +51,20 @@ func (c *Caller) NeedProof() error {
 		return c.unproved
 	}
 	return errNoKey
+}
+
+// Readers returns what the caller may read of an index whose documents have labels.
+func (c *Caller) Readers() core.Readers { return c.readers }
+
+// NeedAllDocuments returns the error of a caller who asks for what tells of all documents of an index, where these have
+// labels and it may not read every one.
+func (c *Caller) NeedAllDocuments(index string) error {
+	if c.readers.All {
+		return nil
+	}
+	return fault.Forbidden.At("describe all documents of", index).
+		Because("its documents have labels, and the API key may not read every one").
+		Advise("create a key with: unweaver keys create --labels '*'")
 }
 
 // Includes reports whether the caller may do what needs a scope, on the index that the request is about. A person's

@@ -25,6 +25,7 @@ import (
 
 	"github.com/unweaver/unweaver/internal/access"
 	"github.com/unweaver/unweaver/internal/config"
+	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/fault"
 )
 
@@ -284,7 +285,9 @@ func (g *Guard) proveCaller(request *http.Request) (*Caller, error) {
 	case text == "":
 		return nil, errNoKey
 	case g.policy.Token != "" && subtle.ConstantTimeCompare([]byte(text), []byte(g.policy.Token)) == 1:
-		return &Caller{id: TokenID, grants: grantAll(access.Admin), account: unlimited}, nil
+		return &Caller{
+			id: TokenID, grants: grantAll(access.Admin), account: unlimited, readers: core.Readers{All: true},
+		}, nil
 	case g.policy.Keys == nil:
 		return nil, errNoKey
 	}
@@ -293,7 +296,10 @@ func (g *Guard) proveCaller(request *http.Request) (*Caller, error) {
 		return nil, err
 	}
 	account := g.limits.ofKey(key)
-	return &Caller{id: key.ID, grants: []access.Grant{key.Grant()}, account: account, quota: account.quota}, nil
+	return &Caller{
+		id: key.ID, grants: []access.Grant{key.Grant()}, account: account, quota: account.quota,
+		readers: core.ReadersOf(key.Labels),
+	}, nil
 }
 
 // TokenID is the id of a caller who has the token.

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/unweaver/unweaver/internal/access"
+	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/fault"
 )
 
@@ -50,7 +51,10 @@ func (g *Guard) provePerson(request *http.Request, text string) (*Caller, error)
 	}
 	id := "sub:" + person.Subject // no key has such an id
 	account, quota := g.limits.ofPerson(id, person.Groups)
-	return &Caller{id: id, subject: person.Subject, grants: person.Grants, account: account, quota: quota}, nil
+	return &Caller{
+		id: id, subject: person.Subject, grants: person.Grants, account: account, quota: quota,
+		readers: core.Readers{Labels: person.Labels}, // a group may have the name of every document
+	}, nil
 }
 
 // serveSignOn answers what sign-on itself serves: pages of other origins lead there, and no key is asked for.

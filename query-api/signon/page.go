@@ -105,6 +105,9 @@ func (s *Service) endSignIn(w http.ResponseWriter, request *http.Request) error 
 		expires = latest
 	}
 	value := s.seal.sealValue(sessionCookie, session{found.subject, found.groups, expires.Unix()})
+	if len(value) > mostCookie { // with fewer groups the person reads fewer documents that have labels
+		value = s.seal.sealValue(sessionCookie, session{found.subject, s.grantedOf(found.groups), expires.Unix()})
+	}
 	if len(value) > mostCookie {
 		return fault.Forbidden.At("sign in", "").Because("too many groups of the person have access: no cookie holds them").
 			Advise("map fewer groups in query_api.oidc.groups, or send a token instead")

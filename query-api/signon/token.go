@@ -31,7 +31,7 @@ const (
 // identity is what a verified token says of a person.
 type identity struct {
 	subject string
-	groups  []string // that the configuration names
+	groups  []string // all, one of which the configuration names
 	expires time.Time
 }
 
@@ -139,11 +139,11 @@ func (s *Service) identify(token *oidc.IDToken) (*identity, error) {
 	}
 	found := &identity{subject: nameSubject(token.Subject), expires: token.Expiry}
 	for _, group := range groups {
-		if s.grants[group] != nil && !slices.Contains(found.groups, group) {
+		if !slices.Contains(found.groups, group) {
 			found.groups = append(found.groups, group)
 		}
 	}
-	if len(found.groups) == 0 {
+	if len(s.grantedOf(found.groups)) == 0 {
 		return nil, fault.Forbidden.At("sign on", "").
 			Because("no group of the token has access to this server").
 			Advise("ask the operator to add one of your groups to query_api.oidc.groups, or you to a group that is there")
@@ -181,9 +181,14 @@ func (s *Service) readGroups(claims map[string]json.RawMessage) ([]string, error
 	return several, nil
 }
 
+// grantedOf returns those of some groups that the configuration grants something.
+func (s *Service) grantedOf(groups []string) []string {
+	return slices.DeleteFunc(slices.Clone(groups), func(group string) bool { return s.grants[group] == nil })
+}
+
 // personOf returns a person with what the groups allow.
 func (s *Service) personOf(found *identity) *access.Person {
-	person := &access.Person{Subject: found.subject}
+	person := &access.Person{Subject: found.subject, Labels: found.groups}
 	for _, group := range found.groups {
 		if granted := s.grants[group]; len(granted) > 0 {
 			person.Grants, person.Groups = append(person.Grants, granted...), append(person.Groups, group)

@@ -75,6 +75,8 @@ func (a *App) createKeyCmd() *cobra.Command {
 	set.StringVar(&request.Name, "name", "", "what it is for")
 	set.StringVar(&scope, "scope", "query", "query, operate (also readiness, metrics, control) or admin (also keys)")
 	set.StringVar(&request.Index, "index", "*", "index that the key may read, or a pattern with * and ?")
+	set.StringSliceVar(&request.Labels, "labels", nil,
+		"labels of documents that the key may read besides public ones; * for every document")
 	set.Var((*span)(&request.Expires), "expires", "validity, such as 90d or 36h; 0: until it is revoked")
 	limits := &request.Limits
 	set.Float64Var(&limits.RequestsPerSecond, "rate", 0, "requests a second; 0, here and in the next flags: as configured")

@@ -101,7 +101,7 @@ func (q question) chooseWindows(windows []window) []window {
 			continue
 		}
 		score, adds, linked := next.scoreWindow(), 0.0, next.place == best.place
-		for term := range next.own {
+		for _, term := range slices.Sorted(maps.Keys(next.own)) { // sums depend on their order
 			if best.own[term] || best.around[term] {
 				linked = true
 				score -= (1 - tuned.known) * q.weight[term] / q.total
@@ -239,7 +239,7 @@ func dayTerm(date text.Date) string { return strings.ReplaceAll(date.Day, "-", "
 // computeShare returns the share of the question's weight that terms hold.
 func (q question) computeShare(terms map[string]bool) float64 {
 	sum := 0.0
-	for term := range terms {
+	for _, term := range slices.Sorted(maps.Keys(terms)) { // the sum depends on the order
 		sum += q.weight[term]
 	}
 	return sum / max(q.total, 1e-9)

@@ -15,7 +15,7 @@ import (
 
 const (
 	version      = 1
-	typedVersion = 2 // of a row that ends with the types of what it is about
+	typedVersion = 2 // of a row that ends with the types, or labels, of what it is about
 )
 
 // readVersion reads the version of a row.
@@ -197,11 +197,12 @@ type Chunk struct {
 	Tokens     int
 	Frame      int // of the piece it starts in
 	Title      string
+	Labels     core.LabelSet // of its document
 }
 
 // Encode gives the row's bytes.
 func (c Chunk) Encode() []byte {
-	enc := startRow()
+	enc := startTyped(c.Labels != core.Everybody)
 	putID(&enc, c.ID)
 	enc.U(uint64(c.Ordinal))
 	enc.U(uint64(c.Start))
@@ -209,16 +210,21 @@ func (c Chunk) Encode() []byte {
 	enc.U(uint64(c.Tokens))
 	enc.U(uint64(c.Frame))
 	enc.S(c.Title)
-	return enc.B
+	return endTyped(enc, string(c.Labels))
 }
 
 // DecodeChunk reads one.
 func DecodeChunk(b []byte) (Chunk, error) {
 	dec := rowfile.Dec{B: b}
-	if err := readVersion(&dec, "chunk"); err != nil {
+	labelled, err := readTyped(&dec, "chunk")
+	if err != nil {
 		return Chunk{}, err
 	}
-	c := Chunk{readID(&dec), int(dec.U()), int(dec.U()), int(dec.U()), int(dec.U()), int(dec.U()), dec.S()}
+	c := Chunk{
+		ID: readID(&dec), Ordinal: int(dec.U()), Start: int(dec.U()), End: int(dec.U()), Tokens: int(dec.U()),
+		Frame: int(dec.U()), Title: dec.S(),
+	}
+	c.Labels = core.LabelSet(readType(&dec, labelled))
 	return c, dec.End()
 }
 

@@ -65,7 +65,8 @@ var kinds = map[string]kind{
 			},
 		}),
 	"chunk": of(rows.Chunk.Encode, rows.DecodeChunk,
-		rows.Chunk{}, rows.Chunk{ID: one, Ordinal: 1, Start: 2, End: 3, Tokens: 4, Frame: 5, Title: "é"}),
+		rows.Chunk{}, rows.Chunk{Title: "a", Labels: "b,c"},
+		rows.Chunk{ID: one, Ordinal: 1, Start: 2, End: 3, Tokens: 4, Frame: 5, Title: "é"}),
 	"extract": of(rows.Extract.Encode, rows.DecodeExtract,
 		rows.Extract{},
 		rows.Extract{Key: digestA, Rung: "strict", Entities: []rows.Entity{

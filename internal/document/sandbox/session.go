@@ -123,6 +123,7 @@ func (s *session) parseObject(source *source, kind document.Kind) (document.Doc,
 		}
 		return document.Doc{
 			Title: s.cutTitle(start.Title), Meta: start.Meta, Text: text, Missing: toBrief(start.Missing), Places: start.Places,
+			Blank:    start.Blank,
 			Attached: start.Attached, Scans: start.Scans, Pictures: start.Pictures,
 		}, nil
 	}

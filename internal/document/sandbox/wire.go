@@ -50,6 +50,7 @@ type head struct {
 	Title   string            `json:"title"`
 	Meta    map[string]string `json:"meta"`
 	Missing string            `json:"missing,omitempty"`
+	Blank   []string          `json:"blank,omitempty"`
 	Places  []byte            `json:"places,omitempty"`
 
 	Attached []document.Attachment `json:"attached,omitempty"`
@@ -66,8 +67,8 @@ func headOf(doc document.Doc) head {
 		places = nil
 	}
 	return head{
-		Title: doc.Title, Meta: doc.Meta, Missing: toBrief(doc.Missing), Places: places, Attached: doc.Attached,
-		Scans: doc.Scans, Pictures: doc.Pictures,
+		Title: doc.Title, Meta: doc.Meta, Missing: toBrief(doc.Missing), Blank: doc.Blank, Places: places,
+		Attached: doc.Attached, Scans: doc.Scans, Pictures: doc.Pictures,
 	}
 }
 

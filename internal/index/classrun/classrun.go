@@ -33,9 +33,6 @@ const (
 // Side is the prefix of the postings.
 const Side = "c_"
 
-// nodes is the section that runs with access labels are to have.
-const nodes = "nodes"
-
 // metaSection holds Meta as JSON.
 const metaSection = "stats"
 
@@ -45,8 +42,8 @@ const typeSection = "type_row"
 // MaxRows is how many rows a run has, at most: they are numbered in 32 bits, and there is room for a bit beside them.
 const MaxRows = 1 << 31
 
-// Row is one record of the rows section. Its node in the graph is its id: the two differ for a class with an access
-// label alone, of which this version has none; a run that has one says so in a section "nodes", and is refused.
+// Row is one record of the rows section. Its id is that of its class, or, where documents have labels, of what those of
+// one set of labels say of the name (core.FragmentID).
 //
 // Of the digest of its vector it has what the key of the vector's row has. The whole one is in the run's classes
 // segments, row beside row: code that sums vectors reads them there. That of the record is whole, because the
@@ -84,8 +81,8 @@ type File struct {
 }
 
 // Open maps a run and checks that it is what is expected.
-// Errors: those of mapped.Open, fault.FormatUnknown where another analyser made its terms or where its rows have access
-// labels, fault.SegmentDamage where its counts are not those.
+// Errors: those of mapped.Open, fault.FormatUnknown where another analyser made its terms, fault.SegmentDamage where
+// its counts are not those.
 func Open(path string, expect Expect) (*File, error) {
 	file, err := mapped.Open(path, Kind, Version)
 	if err != nil {
@@ -116,11 +113,6 @@ func (x *File) checkMeta(path string, expect Expect) error {
 	if (known > 0 || len(x.types) != 0) && len(x.types) != len(x.Rows) ||
 		slices.ContainsFunc(x.types, func(number uint16) bool { return number > known }) {
 		return x.f.UnfitError("its types are not those of its rows")
-	}
-	if x.f.Bytes(nodes) != nil {
-		return fault.FormatUnknown.At("open class run", path).
-			Because("its classes have access labels, which this program does not enforce").
-			Advise("use the program version that wrote it")
 	}
 	return nil
 }

@@ -13,7 +13,6 @@ import (
 	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/index/classrun"
-	"github.com/unweaver/unweaver/internal/stream/mapped"
 	"github.com/unweaver/unweaver/internal/testkit/musttest"
 	"github.com/unweaver/unweaver/internal/testkit/scratchtest"
 )
@@ -113,19 +112,4 @@ func TestWhatCannotBeNumberedOrOrderedIsRefused(t *testing.T) {
 	writer.SetLimit(1)
 	require.NoError(t, writer.Add(row(1), "a", nil))
 	musttest.Code(t, writer.Add(row(2), "b", nil), fault.TooLarge, "two classes of 1")
-}
-
-// A run that says that classes have access labels is of a program that enforces them.
-func TestARunWithAccessLabelsIsRefused(t *testing.T) {
-	from := musttest.Get(mapped.Open(scratchtest.WriteFile(t, whole(t, 0)), classrun.Kind, classrun.Version))(t)
-	defer from.Close()
-	var out bytes.Buffer
-	writer := mapped.NewWriter(&out, classrun.Kind, classrun.Version, nil)
-	for _, name := range append(from.Sections(), "nodes") {
-		writer.BeginSection(name)
-		musttest.Get(writer.Write(from.Bytes(name)))(t)
-	}
-	require.NoError(t, writer.Close())
-	expect := classrun.Expect{Analyser: "v1", Classes: len(names())}
-	musttest.Refuse(classrun.Open(scratchtest.WriteFile(t, out.Bytes()), expect))(t, fault.FormatUnknown)
 }

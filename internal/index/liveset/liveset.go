@@ -56,6 +56,8 @@ type Set struct {
 	names     []uint32   // of each name, in order, where it is among the names of all runs, one run after another
 	nameOf    []uint32   // place of the name of each class
 	firstAt   []uint16   // while it is made: split.File.PlacesOf the first mention of each class
+
+	joined *joined // the rows of classes; nil: each class has one
 }
 
 // rowNumbers are the numbers of what the rows of several files say, None of dead rows.
@@ -84,6 +86,11 @@ func newRowNumbers(files int, rows func(file int) int) rowNumbers {
 // where there are more rows than can be numbered; fault.SegmentDamage, which names a file, where documents or classes
 // are live twice, a live chunk mentions a class that is not live, or a live class has no live mention.
 func New(ctx context.Context, index string, splits []Split, runs []Run) (*Set, error) {
+	return newSet(ctx, index, splits, runs, false)
+}
+
+// newSet numbers a set, and makes one class of all rows of a name where that is wanted.
+func newSet(ctx context.Context, index string, splits []Split, runs []Run, join bool) (*Set, error) {
 	s := &Set{splits: splits, runs: runs}
 	chunks, classes := 0, 0
 	for _, one := range splits {
@@ -99,9 +106,11 @@ func New(ctx context.Context, index string, splits []Split, runs []Run) (*Set, e
 	if err != nil {
 		return nil, err
 	}
-	for _, step := range []func(context.Context) error{
-		func(ctx context.Context) error { return s.joinClasses(ctx, byID) }, s.transposeLists, s.rankClasses,
-	} {
+	steps := []func(context.Context) error{func(ctx context.Context) error { return s.joinClasses(ctx, byID) }}
+	if join {
+		steps = append(steps, s.joinNames)
+	}
+	for _, step := range append(steps, s.transposeLists, s.rankClasses) {
 		if err := step(ctx); err != nil {
 			return nil, err
 		}

@@ -5,6 +5,7 @@ import "github.com/unweaver/unweaver/internal/core"
 // Class is a class by its place in the order of ids. Of the digest of its vector it has what the vector's key has.
 type Class struct {
 	ID         core.ID
+	Row        core.ID // of its row, which its record and its vector are stored under
 	Vector     core.Digest
 	Record     core.Digest
 	FirstChunk uint32 // number of the chunk of its first mention

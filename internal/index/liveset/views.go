@@ -182,7 +182,8 @@ func (s *Set) NameAt(place uint32) int { return int(s.nameOf[place]) }
 func (s *Set) ClassAt(place uint32) *Class {
 	row, chunks := s.rowAt(place), s.Graph.ChunksOf(place)
 	class := &Class{
-		ID: row.ID, Record: row.Record, FirstChunk: chunks[0], Chunks: uint32(len(chunks)), Name: s.nameOf[place],
+		ID: s.ClassID(place), Row: row.ID, Record: row.Record, FirstChunk: chunks[0], Chunks: uint32(len(chunks)),
+		Name: s.nameOf[place],
 	}
 	copy(class.Vector[:], row.Vector[:])
 	return class
@@ -190,7 +191,13 @@ func (s *Set) ClassAt(place uint32) *Class {
 
 // Mentions returns how often a class is mentioned.
 func (s *Set) Mentions(place uint32) (mentions int64) {
-	id := s.ClassID(place)
+	for _, where := range s.rowsOf(place) {
+		mentions += s.mentionsOf(s.runs[where.file].File.Rows[where.row].ID)
+	}
+	return mentions
+}
+
+func (s *Set) mentionsOf(id core.ID) (mentions int64) {
 	for i, one := range s.splits {
 		class := one.File.ClassFrom(id)
 		if class < len(one.File.ClassIDs) && one.File.ClassIDs[class] == id {
@@ -202,11 +209,18 @@ func (s *Set) Mentions(place uint32) (mentions int64) {
 }
 
 // ClassID returns the id of the class at a place.
-func (s *Set) ClassID(place uint32) core.ID { return s.rowAt(place).ID }
+func (s *Set) ClassID(place uint32) core.ID { return *s.classID(int(place)) }
+
+func (s *Set) classID(place int) *core.ID {
+	if s.joined != nil {
+		return &s.joined.ids[place]
+	}
+	return &s.rowAt(uint32(place)).ID
+}
 
 // ClassPlace returns the place of a class; -1 when it is not live.
 func (s *Set) ClassPlace(id core.ID) int {
-	return placeOf(&id, len(s.classes), func(i int) *core.ID { return &s.rowAt(uint32(i)).ID })
+	return placeOf(&id, len(s.classes), s.classID)
 }
 
 // FindClass finds a class; nil when it is not live.
@@ -226,8 +240,10 @@ func (s *Set) appendName(buf []byte, place int) []byte {
 }
 
 // nameAt returns in which run a name of the order lies, and where among that run's names: of which each row has one.
-func (s *Set) nameAt(place int) (run, name int) {
-	at := s.names[place]
+func (s *Set) nameAt(place int) (run, name int) { return s.findName(s.names[place]) }
+
+// findName returns in which run a name lies, and where among that run's names.
+func (s *Set) findName(at uint32) (run, name int) {
 	run = sort.Search(len(s.runs)-1, func(i int) bool { return s.places.base[i+1] > at })
 	return run, int(at - s.places.base[run])
 }

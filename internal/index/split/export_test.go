@@ -2,6 +2,3 @@ package split
 
 // SetLimit sets how many rows there may be; a split of 2^31 is for no test.
 func (w *Writer) SetLimit(rows uint64) { w.limit = rows }
-
-// SetLabel gives the document at hand an access label.
-func (w *Writer) SetLabel(label uint32) { w.document.Label = label }

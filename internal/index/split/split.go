@@ -10,6 +10,7 @@
 //	class_to   u32 chunks of each class          class_at     u16 of each of these, where the chunk mentions it first
 //	more       chunks that mention a class more than once, as records
 //	k_*        postings of the texts of chunks (package postings)
+//	labels     sets of labels of documents as JSON
 //	stats      Meta as JSON
 package split
 
@@ -38,8 +39,12 @@ const (
 // Side is the prefix of the postings.
 const Side = "k_"
 
-// metaSection holds Meta as JSON.
-const metaSection = "stats"
+const (
+	// metaSection holds Meta as JSON.
+	metaSection = "stats"
+	// labelSection holds the sets of labels of documents as JSON; without any there is no such section.
+	labelSection = "labels"
+)
 
 // Document is one record of the documents section, in the order of keys.
 type Document struct {
@@ -50,7 +55,7 @@ type Document struct {
 	Frame    uint32 // in the file of documents
 	Chunks   uint32 // its first chunk
 	Count    uint32 // of its chunks
-	Label    uint32 // access label; 0: everybody. No other is read by this version.
+	Label    uint32 // place in the labels section, from 1; 0: everybody may read it
 	_        uint32
 }
 
@@ -93,6 +98,7 @@ type Meta struct {
 type Expect struct {
 	Analyser                   string // empty: of any, for who looks up no word
 	Documents, Chunks, Classes int
+	Labels                     []core.LabelSet // in the order in which they come first; Open does not look at them
 }
 
 // File is an open split. It is safe for concurrent use until Close.
@@ -112,11 +118,12 @@ type File struct {
 	more     []More
 	keys     []byte
 	meta     []byte
+	labels   []core.LabelSet // by Document.Label, from 1
 }
 
 // Open maps a split and checks that it is what is expected.
-// Errors: those of mapped.Open, fault.FormatUnknown where another analyser made its terms or where it has access
-// labels, fault.SegmentDamage where its counts are not those.
+// Errors: those of mapped.Open, fault.FormatUnknown where another analyser made its terms, fault.SegmentDamage where
+// its counts are not those.
 func Open(path string, expect Expect) (*File, error) {
 	file, err := mapped.Open(path, Kind, Version)
 	if err != nil {
@@ -155,15 +162,36 @@ func (x *File) checkMeta(path string, expect Expect) error {
 		len(x.classOff) != len(x.ClassIDs)+1 || len(x.classAt) != len(x.classTo) {
 		return x.f.UnfitError("its sections are of different lengths")
 	}
+	if raw := x.f.Bytes(labelSection); raw != nil {
+		if err := json.Unmarshal(raw, &x.labels); err != nil {
+			return x.f.UnfitError(err.Error())
+		}
+		known := map[core.LabelSet]bool{core.Everybody: true}
+		for _, set := range x.labels {
+			if known[set] || !set.IsCanonical() {
+				return x.f.UnfitError(fmt.Sprintf("it lists labels %.80q, which stand there twice or in another order", set))
+			}
+			known[set] = true
+		}
+	}
 	for i := range x.Documents {
-		if x.Documents[i].Label != 0 {
-			return fault.FormatUnknown.At("open split", path).
-				Because("its documents have access labels, which this program version does not enforce").
-				Advise("use the program version that wrote it")
+		if x.Documents[i].Label > uint32(len(x.labels)) {
+			return x.f.UnfitError(fmt.Sprintf("its document %d has labels of a number that it does not list", i))
 		}
 	}
 	return nil
 }
+
+// LabelsOf returns who may read document i.
+func (x *File) LabelsOf(i int) core.LabelSet {
+	if number := x.Documents[i].Label; number > 0 {
+		return x.labels[number-1]
+	}
+	return core.Everybody
+}
+
+// LabelSets returns the sets of labels of its documents, but for core.Everybody.
+func (x *File) LabelSets() []core.LabelSet { return x.labels }
 
 // CheckExpected reports whether it is what is expected: for a caller that shares it with its opener. Errors are those
 // of Open.

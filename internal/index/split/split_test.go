@@ -3,6 +3,7 @@ package split_test
 import (
 	"bytes"
 	"errors"
+	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -198,10 +199,42 @@ func TestASplitThatIsAnotherIsRefused(t *testing.T) {
 	} {
 		musttest.Code(t, musttest.Err(split.Open(path, other.expect)), other.code, "other %s", name)
 	}
+}
+
+// Numbers of labels are of one split alone; one without labels has no section of them.
+func TestLabelsOfDocumentsComeBackAndAreBounded(t *testing.T) {
 	writer := split.NewWriter()
 	defer writer.Close()
-	require.NoError(t, writer.BeginDocument(split.Row{Key: "a"}))
-	writer.SetLabel(1)
-	labelled := scratchtest.WriteFile(t, written(t, writer))
-	musttest.Refuse(split.Open(labelled, split.Expect{Analyser: "v1", Documents: 1}))(t, fault.FormatUnknown)
+	given := []core.LabelSet{"b", core.Everybody, "a,b", core.Nobody, "b"}
+	for i, labels := range given {
+		require.NoError(t, writer.BeginDocument(split.Row{Key: fmt.Sprint(i), Labels: labels}))
+	}
+	path := scratchtest.WriteFile(t, written(t, writer))
+	file := musttest.Get(split.Open(path, split.Expect{Analyser: "v1", Documents: len(given)}))(t)
+	defer file.Close()
+	for i, labels := range given {
+		assert.Equal(t, labels, file.LabelsOf(i))
+	}
+	assert.Equal(t, []core.LabelSet{"b", "a,b", core.Nobody}, file.LabelSets())
+	full, err := split.NewWriter(), error(nil)
+	defer full.Close()
+	for i := 0; i <= core.MaxLabelSets && err == nil; i++ {
+		err = full.BeginDocument(split.Row{Key: fmt.Sprintf("%05d", i), Labels: core.LabelSet(fmt.Sprint(i))})
+	}
+	assert.ErrorContains(t, err, "01000", "more sets than there may be: the document is not named")
+	long := split.NewWriter()
+	defer long.Close()
+	err = nil
+	for i := 0; i < 300 && err == nil; i++ {
+		err = long.BeginDocument(split.Row{Key: fmt.Sprint(1000 + i), Labels: core.LabelSet(fmt.Sprintf("%01000d", i))})
+	}
+	musttest.Code(t, err, fault.TooLarge, "more bytes of sets than there may be")
+	for _, bad := range []core.LabelSet{"b,a", "a,a", "public", "a,"} {
+		other := split.NewWriter()
+		defer other.Close()
+		require.NoError(t, other.BeginDocument(split.Row{Key: "a", Labels: bad}))
+		at := scratchtest.WriteFile(t, written(t, other))
+		err := musttest.Err(split.Open(at, split.Expect{Analyser: "v1", Documents: 1}))
+		musttest.Code(t, err, fault.SegmentDamage, "labels %s", bad)
+	}
 }

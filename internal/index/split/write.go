@@ -37,6 +37,9 @@ type Writer struct {
 	byID, mentions          extsort.Sorter
 	words                   *postings.Builder
 	classes                 uint64
+	labels                  []core.LabelSet
+	labelAt                 map[core.LabelSet]uint32 // number of each
+	labelBytes              int                      // of these
 }
 
 // NewWriter makes one.
@@ -60,6 +63,7 @@ type Row struct {
 	Modified time.Time
 	Meta     map[string]string
 	Title    title.Named
+	Labels   core.LabelSet
 }
 
 // BeginDocument begins the next document; its key is greater than those before.
@@ -84,14 +88,45 @@ func (w *Writer) BeginDocument(row Row) error {
 	if w.err = w.endDocument(); w.err != nil {
 		return w.err
 	}
+	var label uint32
+	if label, w.err = w.numberLabels(row); w.err != nil {
+		return w.err
+	}
 	w.document = Document{
-		Key: w.document.Key + uint64(len(row.Key)), Meta: w.document.Meta + uint64(len(raw)),
+		Label: label,
+		Key:   w.document.Key + uint64(len(row.Key)), Meta: w.document.Meta + uint64(len(raw)),
 		Modified: row.Modified.UnixMilli(), Part: row.Part, Frame: row.Frame, Chunks: uint32(w.chunks),
 	}
 	w.last, w.pending = row.Key, true
 	w.documents++
 	w.err = errors.Join(w.keys.Put([]byte(row.Key)), w.meta.Put(raw), mapped.PutRecord(&w.titles, row.Title))
 	return w.err
+}
+
+// maxLabelBytes bounds the sets of labels of a split: the manifest has them too.
+const maxLabelBytes = 256 << 10
+
+// numberLabels returns the number of the labels of a document: 0 where everybody may read it.
+func (w *Writer) numberLabels(row Row) (uint32, error) {
+	if row.Labels == core.Everybody {
+		return 0, nil
+	}
+	if number := w.labelAt[row.Labels]; number > 0 {
+		return number, nil
+	}
+	if w.labelBytes += len(row.Labels); len(w.labels) == core.MaxLabelSets || w.labelBytes > maxLabelBytes {
+		return 0, fault.TooLarge.At("number the labels of", fault.QuoteName(row.Key)).
+			Because(fmt.Sprintf("the documents of an index have at most %d different sets of labels, with %d KiB in a split",
+				core.MaxLabelSets, maxLabelBytes>>10)).
+			Advise("give its labels (" + row.Labels.Describe() + ") and those of others fewer combinations: a label for each " +
+				"group of readers rather than for each reader")
+	}
+	if w.labelAt == nil {
+		w.labelAt = map[core.LabelSet]uint32{}
+	}
+	w.labels = append(w.labels, row.Labels)
+	w.labelAt[row.Labels] = uint32(len(w.labels))
+	return w.labelAt[row.Labels], nil
 }
 
 func (w *Writer) endDocument() error {
@@ -180,8 +215,15 @@ func (w *Writer) Write(to io.Writer, analyser, language string) (Expect, error) 
 	}
 	out.BeginSection(metaSection)
 	_, _ = out.Write(raw) // Close reports errors
+	if len(w.labels) > 0 {
+		if raw, err = json.Marshal(w.labels); err != nil {
+			return Expect{}, err
+		}
+		out.BeginSection(labelSection)
+		_, _ = out.Write(raw)
+	}
 	return Expect{
-		Analyser: analyser, Documents: int(w.documents), Chunks: int(w.chunks), Classes: int(w.classes),
+		Analyser: analyser, Documents: int(w.documents), Chunks: int(w.chunks), Classes: int(w.classes), Labels: w.labels,
 	}, out.Close()
 }
 

@@ -66,10 +66,10 @@ func Gather(ctx context.Context, index artifact.Index, documents Set, alive func
 	g := &gathering{
 		Traces: t, index: index, documents: documents, alive: alive,
 		seen: map[string][]rows.Document{}, extracted: map[string]bool{}, made: map[string]bool{},
+		labels: map[core.LabelSet]bool{}, names: map[string]bool{}, specs: map[core.Digest]core.Spec{},
 	}
-	order := slices.Sorted(maps.Keys(refs))
-	manifests := map[string]*core.Manifest{}
-	for _, name := range order {
+	var found []generation
+	for _, name := range slices.Sorted(maps.Keys(refs)) {
 		manifest, err := index.Manifest(ctx, refs[name].Manifest)
 		if artifact.IsDamage(err) { // what cannot be read is left to collect, which deletes nothing that it might need
 			continue
@@ -77,20 +77,28 @@ func Gather(ctx context.Context, index artifact.Index, documents Set, alive func
 		if err != nil {
 			return nil, err
 		}
-		manifests[name] = manifest
-		if err := g.gatherGeneration(ctx, name, manifest); err != nil {
+		if g.specs[manifest.Spec], err = index.Spec(ctx, manifest.Spec); err != nil {
 			return nil, err
 		}
+		found = append(found, generation{name, manifest})
 	}
-	for _, name := range order {
-		if manifests[name] == nil {
-			continue
-		}
-		if err := g.gatherClasses(ctx, name, manifests[name]); err != nil {
-			return nil, err
+	for _, gather := range []func(context.Context, generation) error{
+		g.gatherDocuments, g.gatherMentions,
+		func(context.Context, generation) error { g.addClasses(found); return nil }, g.gatherClasses,
+	} {
+		for _, one := range found {
+			if err := gather(ctx, one); err != nil {
+				return nil, err
+			}
 		}
 	}
 	return t, nil
+}
+
+// generation is one that can be read.
+type generation struct {
+	name     string
+	manifest *core.Manifest
 }
 
 type gathering struct {
@@ -101,14 +109,14 @@ type gathering struct {
 	seen      map[string][]rows.Document // segments of documents: what of them is purged
 	extracted map[string]bool            // segments of extractions that were looked through
 	made      map[string]bool            // segments of classes in which a row was made from what is purged
+	labels    map[core.LabelSet]bool     // of the documents, as any of the specs gives them
+	names     map[string]bool            // keys of the classes that they mention, without aliases
+	specs     map[core.Digest]core.Spec  // of all generations
 }
 
-// gatherGeneration takes in what a generation has of the documents, dead or not.
-func (g *gathering) gatherGeneration(ctx context.Context, name string, manifest *core.Manifest) error {
-	spec, err := g.index.Spec(ctx, manifest.Spec)
-	if err != nil {
-		return err
-	}
+// gatherDocuments takes in what a generation has of the documents, dead or not.
+func (g *gathering) gatherDocuments(ctx context.Context, of generation) error {
+	manifest, spec := of.manifest, g.specs[of.manifest.Spec]
 	texts := map[int]core.Segment{}
 	for _, segment := range manifest.Segments.Text {
 		texts[segment.Part] = segment
@@ -119,15 +127,20 @@ func (g *gathering) gatherGeneration(ctx context.Context, name string, manifest 
 			return err
 		}
 		if found {
-			g.Holders[name] = true
+			g.Holders[of.name] = true
 		}
 	}
-	for _, segment := range manifest.Segments.Extract {
-		if err := g.gatherExtractions(ctx, spec, manifest.Aliases, segment); err != nil {
+	return nil
+}
+
+// gatherMentions takes in what a generation has of the extractions from the documents.
+func (g *gathering) gatherMentions(ctx context.Context, of generation) error {
+	for _, segment := range of.manifest.Segments.Extract {
+		if err := g.gatherExtractions(ctx, segment); err != nil {
 			return err
 		}
 	}
-	return g.gatherLetters(ctx, name)
+	return g.gatherLetters(ctx, of.name)
 }
 
 // documentsOf looks through a segment of documents, once.
@@ -175,10 +188,11 @@ func (g *gathering) gatherDocument(
 	texts core.Segment,
 ) error {
 	g.found[core.PurgedKey(g.index.Name, key)] += int64(len(document.Chunks))
-	if class := names.Key(document.Title, spec.Parity); class != "" {
-		g.Classes[core.ClassID(class)] = true
-		g.Classes[core.ClassID(manifest.Aliases.ResolveKey(class))] = true
+	for _, spec := range g.specs { // a segment may be one of generations with other rules, which is looked through once
+		labels, _ := stage.LabelsOf(spec, key, document.Meta) // what cannot be used is Nobody
+		g.labels[labels] = true
 	}
+	g.addName(document.Title)
 	if !document.Parsed.IsZero() {
 		g.Keys[ledger.Parse][document.Parsed] = true
 	}
@@ -212,6 +226,31 @@ func (g *gathering) gatherDocument(
 	return nil
 }
 
+// addName notes a name, as any of the specs reads it.
+func (g *gathering) addName(name string) {
+	for _, spec := range g.specs {
+		if key := names.Key(name, spec.Parity); key != "" {
+			g.names[key] = true
+		}
+	}
+}
+
+// addClasses adds the classes of all names, and what documents with the labels of those that are purged say of them, in
+// any of the generations.
+func (g *gathering) addClasses(found []generation) {
+	for key := range g.names {
+		keys := map[string]bool{key: true}
+		for _, one := range found {
+			keys[one.manifest.Aliases.ResolveKey(key)] = true
+		}
+		for key := range keys {
+			for labels := range g.labels {
+				g.Classes[core.FragmentID(key, labels)] = true
+			}
+		}
+	}
+}
+
 // noteEmbedded notes a text that vectors were paid for, in whatever domain.
 func (g *gathering) noteEmbedded(manifest *core.Manifest, key core.Digest) {
 	g.Keys[ledger.Embed][key] = true
@@ -221,9 +260,7 @@ func (g *gathering) noteEmbedded(manifest *core.Manifest, key core.Digest) {
 }
 
 // gatherExtractions takes in what was extracted from the chunks, and which classes that names.
-func (g *gathering) gatherExtractions(
-	ctx context.Context, spec core.Spec, aliases core.Aliases, segment core.Segment,
-) error {
+func (g *gathering) gatherExtractions(ctx context.Context, segment core.Segment) error {
 	if g.extracted[segment.SHA256] || len(g.Chunks) == 0 {
 		return nil
 	}
@@ -246,10 +283,7 @@ func (g *gathering) gatherExtractions(
 			if len(entity.Description) >= derivedBytes {
 				g.derived = append(g.derived, entity.Description)
 			}
-			if class := names.Key(entity.Name, spec.Parity); class != "" {
-				g.Classes[core.ClassID(class)] = true
-				g.Classes[core.ClassID(aliases.ResolveKey(class))] = true
-			}
+			g.addName(entity.Name)
 		}
 	}
 	g.alive()
@@ -282,7 +316,8 @@ func (g *gathering) gatherLetters(ctx context.Context, generation string) error 
 
 // gatherClasses takes in what texts of the classes were paid for, and whether a generation that has none of the
 // documents has such a text among what is dead in its class runs.
-func (g *gathering) gatherClasses(ctx context.Context, name string, manifest *core.Manifest) error {
+func (g *gathering) gatherClasses(ctx context.Context, of generation) error {
+	manifest := of.manifest
 	if len(g.Classes) == 0 {
 		return nil
 	}
@@ -306,7 +341,7 @@ func (g *gathering) gatherClasses(ctx context.Context, name string, manifest *co
 			g.made[segment.SHA256] = derived
 		}
 		if derived && listed[segment.Part] {
-			g.Holders[name] = true
+			g.Holders[of.name] = true
 		}
 	}
 	return nil

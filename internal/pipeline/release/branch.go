@@ -70,7 +70,11 @@ func (d *Desk) MakeBranch(ctx context.Context, asked Branching) (core.Branch, er
 			Because("it is " + ref.State + ", and was never served").
 			Advise("to list the others: unweaver generations " + asked.Base)
 	}
-	if _, err := a.readComplete(ctx, a.Generation, ref.Manifest); err != nil {
+	manifest, err := a.readComplete(ctx, a.Generation, ref.Manifest)
+	if err == nil {
+		err = a.refuseUnlabelled(ctx, manifest)
+	}
+	if err != nil {
 		return branch, err
 	}
 	if err := a.refusePurged(ctx); err != nil {
@@ -90,6 +94,21 @@ func (d *Desk) MakeBranch(ctx context.Context, asked Branching) (core.Branch, er
 	err = a.recordMove(ctx, &move, func() error { return a.openBranch(ctx, branch, found, etag) })
 	branch.Op = move.Operation
 	return branch, err
+}
+
+// refuseUnlabelled refuses a branch of a generation without labels where the served one has labels: everybody who may
+// read the branch would read all of it.
+func (a *act) refuseUnlabelled(ctx context.Context, manifest *core.Manifest) error {
+	if manifest.Labelled || manifest.Generation == a.current.Generation {
+		return nil
+	}
+	served, err := a.index.ManifestOf(ctx, a.current)
+	if err == nil && served.Labelled {
+		err = fault.Usage.At("branch", manifest.Generation).
+			Because("its documents have no labels, and those of the served generation have: the branch would show all").
+			Advise("branch a generation that was built with labels: unweaver generations " + a.Index)
+	}
+	return err
 }
 
 // checkBranchName refuses a name that is in use. It gives the record of a branch that was begun, or deleted, under it.

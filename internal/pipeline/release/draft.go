@@ -60,7 +60,7 @@ func (r *Run) draftManifest(ctx context.Context) (manifest core.Manifest, err er
 		Class: fixed.Class, Chunk: fixed.Chunk,
 		Partitions: partitions.Partitions, Collections: fixed.Collections, Counts: shards.Counts, Hashes: shards.Hashes,
 		Trust: fixed.Trust.RecordedTrust(), Aliases: fixed.Aliases,
-		Models: summarizeModels(r.Settings, models),
+		Models: summarizeModels(r.Settings, models), Labelled: r.Settings.ReadAs().Labels.IsOn(),
 	}
 	if !fixed.Extraction.IsEmpty() {
 		manifest.Extraction = &fixed.Extraction

@@ -127,6 +127,9 @@ func (r *Run) askGeneration(ctx context.Context, sha string, probes []core.Probe
 		return out, err
 	}
 	defer generation.Close()
+	if generation, err = generation.View(ctx, core.Readers{All: true}); err != nil {
+		return out, err
+	}
 	for _, probe := range probes {
 		for _, document := range probe.Documents {
 			out.knows[document] = generation.Live.FindDocument(document) >= 0

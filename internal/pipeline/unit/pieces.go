@@ -210,7 +210,10 @@ func (r *Run) writeSplit(ctx context.Context, cut SplitCut, segments *core.Segme
 		Artifacts: r.Index, Spec: settings, Units: units, OnProgress: r.Touch,
 	})
 	made.Rows = int64(expect.Chunks)
-	return run.Piece{Segment: made, Documents: int64(expect.Documents), Classes: int64(expect.Classes), Fresh: fresh}, err
+	return run.Piece{
+		Segment: made, Documents: int64(expect.Documents), Classes: int64(expect.Classes), Fresh: fresh,
+		Labels: expect.Labels,
+	}, err
 }
 
 // writeRun writes a class run of partitions.

@@ -74,6 +74,10 @@ func (r *Run) ReadQuietStatus(ctx context.Context, fixed run.Plan) (string, erro
 
 // admitBuild refuses a run before it reads anything of the corpus, and finds whose segments it shares.
 func (r *Run) admitBuild(ctx context.Context, fixed *run.Plan) error {
+	if why := r.Settings.CheckLabels(); why != "" {
+		return fault.BadConfig.At("build", r.Job.Index).Because(why).Advise("correct indexes." + r.Job.Index +
+			".documents.labels (docs/guides/labels.md)")
+	}
 	if err := publish.CheckUnused(ctx, r.Index, r.Generation); err != nil { // two starters may have used one name
 		return err
 	}

@@ -146,7 +146,7 @@ func (r *Run) learnIDF(
 	if _, weighs := model.As[model.Weighable](models.Chunks); weighs {
 		prints = append(prints, &frozen.Chunk)
 	}
-	if len(prints) == 0 {
+	if len(prints) == 0 || r.Settings.ReadAs().Labels.IsOn() { // it would tell readers of words of what they may not read
 		return nil
 	}
 	take := func(table core.Segment) {

@@ -3,6 +3,8 @@ package unit
 import (
 	"context"
 	"fmt"
+	"maps"
+	"slices"
 
 	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/fault"
@@ -50,7 +52,53 @@ func (r *Run) WriteSplits(
 			return err
 		}
 	}
+	if err := n.checkLabels(manifest); err != nil {
+		return err
+	}
 	return r.checkComplete(ctx, manifest)
+}
+
+// checkLabels reports whether the documents of all splits have few enough different sets of labels. n is nil where
+// nothing of a parent stays.
+func (n *night) checkLabels(manifest *core.Manifest) error {
+	listed, live := map[core.LabelSet]bool{}, map[core.LabelSet]bool{}
+	for _, one := range manifest.Segments.Splits {
+		for _, set := range one.Labels {
+			listed[set] = true
+		}
+	}
+	if len(listed) <= core.MaxLabelSets {
+		return nil
+	}
+	for _, one := range manifest.Segments.Splits {
+		for _, set := range n.liveLabels(one) {
+			if live[set] = true; len(live) > core.MaxLabelSets {
+				return fault.TooLarge.At("count the labels of", manifest.Index).
+					Because(fmt.Sprintf("its documents have more than %d different sets of labels, the last is %s", core.MaxLabelSets,
+						fault.QuoteName(set.Describe()))).
+					Advise("use fewer combinations: a label for each group of readers rather than for each reader")
+			}
+		}
+	}
+	return nil
+}
+
+// liveLabels returns the sets of labels of a split: of one of the parent, those of documents that still count.
+func (n *night) liveLabels(one core.Split) []core.LabelSet {
+	number := -1
+	if n != nil {
+		number = slices.IndexFunc(n.parent.Segments.Splits, func(was core.Split) bool { return was.SHA256 == one.SHA256 })
+	}
+	if number < 0 {
+		return one.Labels
+	}
+	file, dead, found := n.table.Splits[number], n.table.DeadRows(one.SHA256), map[core.LabelSet]bool{}
+	for row := range file.Documents {
+		if (dead == nil || !dead(row)) && !n.ended[number][uint32(row)] {
+			found[file.LabelsOf(row)] = true
+		}
+	}
+	return slices.Collect(maps.Keys(found))
 }
 
 // renumberParts gives the parts that the build wrote numbers that no other part has.
@@ -97,7 +145,7 @@ func (r *Run) makeSplits(
 		segments.Splits = append(segments.Splits, core.Split{
 			Segment: made.Segment, Documents: made.Documents, Chunks: made.Segment.Rows, Classes: made.Classes,
 			Text: first.text + cut.units.From, Texts: cut.units.Count(),
-			Extract: first.extract + cut.shards.From, Extracts: cut.shards.Count(),
+			Extract: first.extract + cut.shards.From, Extracts: cut.shards.Count(), Labels: made.Labels,
 		})
 	}
 	return fresh, nil

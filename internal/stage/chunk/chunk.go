@@ -115,6 +115,9 @@ type builder struct {
 	bytes              int64        // of the documents that are done
 	within             atomic.Int64 // of the one that is being read
 	tagged             tagged       // of the one that is being read
+	held               heldTags
+	parentField        *string // the field of labels of the parent's spec; nil: it was not read
+	beside             sidecar // that was read last
 
 	refused       atomic.Pointer[string] // why the model takes no pictures
 	judging       sync.Mutex             // of a refusal
@@ -255,6 +258,7 @@ func (b *builder) chunkDocument(ctx context.Context, key string, plan rows.Plan)
 	}
 	if err == nil {
 		b.res.Counts.Documents++
+		b.noteLabels(key, d)
 		if err := b.reportMissing(key, d.row.Missing); err != nil {
 			return err
 		}
@@ -288,6 +292,9 @@ func (b *builder) addUnusable(ctx context.Context, key string, found *draft, cau
 		b.res.Counts.Stale++
 		d.row.Transcribed = append(slices.Clone(d.row.Transcribed), asked.Transcribed...)
 		d.row.Untranscribed = asked.Untranscribed
+		if err := b.relabelFormer(ctx, key, d); err != nil {
+			return err
+		}
 		if cause != nil {
 			cause = fmt.Errorf("%w; what was there before is kept, and is stale", cause)
 		}

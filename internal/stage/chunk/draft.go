@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"time"
 	"unicode/utf8"
@@ -89,6 +90,10 @@ func (b *builder) readDocument(ctx context.Context, key string, d *draft) error 
 		return fault.Unreadable.At("read row", key).Because(err)
 	}
 	err = b.cutDocument(ctx, key, document.Doc{Title: title, Meta: meta, Text: strings.NewReader(text)}, held{}, d)
+	b.hideUnread(d, meta, d.plan.Record)
+	if err == nil && b.Spec.ReadAs().Labels.Field != "" {
+		err = b.addBeside(ctx, key, d)
+	}
 	d.addMissing(core.CheckValidity(key, meta))
 	return err
 }
@@ -228,10 +233,26 @@ func (b *builder) cutDocument(ctx context.Context, object string, doc document.D
 	}
 	head := text[:min(len(text), headBytes)]
 	d.row.Meta, d.places = doc.Meta, doc.Places
+	if field := b.Spec.ReadAs().Labels.Field; field != "" && d.plan.Line == 0 && (document.NamesField(doc.Blank, field) ||
+		doc.Meta[field] == "" && isProse(d.plan.Kind) && document.FrontNames(head, field)) {
+		b.hideDocument(d)
+	}
 	d.row.Missing = document.JoinMissing(doc.Missing, sound.DescribeLoss())
 	d.row.Title = document.TitleOf(
 		doc.Title, strings.ToValidUTF8(string(head), ""), document.Kind(d.plan.Kind), cmp.Or(d.plan.Part, object), b.Limits)
 	return readFault(object, b.cutText(ctx, bytes.NewReader(text), nil, d))
+}
+
+// isProse reports whether documents of a kind may begin with front matter.
+func isProse(kind string) bool {
+	return slices.Contains([]document.Kind{document.Markdown, document.Text, document.RST}, document.Kind(kind))
+}
+
+// noteLabels notes among what a document lacks that nobody may read it, as its labels cannot be used.
+func (b *builder) noteLabels(key string, d *draft) {
+	if _, err := stage.LabelsOf(b.Spec, key, d.row.Meta); err != nil && !strings.Contains(d.row.Missing, err.Error()) {
+		d.addMissing(err.Error())
+	}
 }
 
 // bufferText reads a text to its end before it is cut. Cutting takes a hundred times as long as reading, and nothing is
@@ -272,6 +293,7 @@ func (b *builder) writeDocument(ctx context.Context, key string, d *draft) error
 		row.Version, row.Modified, row.Kind = d.plan.Version, d.plan.Modified, d.plan.Kind
 	}
 	row.Object, row.ETag, row.Size, row.Frame = d.plan.Object, d.plan.Mark(), d.plan.Size, -1
+	labels, _ := stage.LabelsOf(b.Spec, key, row.Meta) // noteLabels says what is wrong
 	if d.untagged && row.ETag != "" {
 		row.ETag += rows.RefusedTags
 	}
@@ -298,7 +320,7 @@ func (b *builder) writeDocument(ctx context.Context, key string, d *draft) error
 		row.Runes += utf8.RuneCountInString(c.piece)
 		outline.Add(c.piece)
 		if c.text != "" {
-			b.addChunk(key, row, c, frame, seen)
+			b.addChunk(key, row, c, labels, frame, seen)
 		}
 	}
 	if row.Untranscribed > 0 {
@@ -311,7 +333,9 @@ func (b *builder) writeDocument(ctx context.Context, key string, d *draft) error
 }
 
 // addChunk enters one chunk.
-func (b *builder) addChunk(key string, row *rows.Document, c cutting, frame int, seen map[core.ID]int) {
+func (b *builder) addChunk(
+	key string, row *rows.Document, c cutting, labels core.LabelSet, frame int, seen map[core.ID]int,
+) {
 	same := core.ChunkID("", c.text, 0)
 	id := core.ChunkID(key, c.text, seen[same])
 	seen[same]++
@@ -320,6 +344,7 @@ func (b *builder) addChunk(key string, row *rows.Document, c cutting, frame int,
 	row.Chunks = append(row.Chunks, rows.Place{ID: id, Start: c.start, End: end})
 	b.chunks.Append(key, rows.Chunk{
 		ID: id, Ordinal: ordinal, Start: c.start, End: end, Tokens: c.tokens, Frame: frame, Title: row.Title,
+		Labels: labels,
 	}.Encode())
 	b.res.Counts.Chunks++
 	b.res.Counts.Tokens += int64(c.tokens)

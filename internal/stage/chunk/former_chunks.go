@@ -3,6 +3,7 @@ package chunk
 import (
 	"context"
 	"io"
+	"maps"
 	"slices"
 	"sort"
 	"unicode/utf8"
@@ -212,6 +213,30 @@ func (b *builder) keepFormer(
 	}
 	kept.former = &old
 	return kept, nil, nil
+}
+
+// relabelFormer gives what is kept of a document the metadata that stand beside it now. It is nobody's where its own
+// were read before its labels were, as it may name some.
+func (b *builder) relabelFormer(ctx context.Context, key string, d *draft) error {
+	field := b.Spec.ReadAs().Labels.Field
+	if field == "" {
+		return nil
+	}
+	if b.parentField == nil {
+		parent, err := b.Artifacts.Spec(ctx, b.Parent.Spec)
+		if err != nil && !artifact.IsDamage(err) {
+			return err
+		}
+		labels := parent.ReadAs().Labels
+		b.parentField = &labels.Field
+	}
+	d.row.Meta = maps.Clone(d.row.Meta) // it is the parent's
+	if *b.parentField != field {
+		b.hideDocument(d)
+	}
+	err := b.addBeside(ctx, key, d)
+	b.noteLabels(key, d)
+	return err
 }
 
 // recutText cuts the parent's text of a document, all of it.

@@ -65,7 +65,14 @@ type firstRead struct {
 
 // readAhead reads the object of a document where that is small, and its tags.
 func (b *builder) readAhead(ctx context.Context, next upcoming) (upcoming, error) {
-	if next.plan.Problem != "" || next.plan.IsNested() {
+	switch labels := b.Spec.ReadAs().Labels.Field != ""; {
+	case next.plan.IsNested() && labels:
+		next.tagged = b.readHeldTags(ctx, next.plan)
+		return next, nil
+	case next.plan.Problem != "" && labels:
+		next.tagged = b.readTags(ctx, next.plan)
+		return next, nil
+	case next.plan.Problem != "" || next.plan.IsNested():
 		return next, nil
 	}
 	err := parallel.RunTogether(ctx, func(ctx context.Context) error {

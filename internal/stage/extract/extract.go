@@ -170,7 +170,7 @@ func (b *batch) writeRows(ctx context.Context, chunks []item) error {
 	}
 	defer out.Discard()
 	for i := range chunks {
-		out.Append(string(chunks[i].chunk.ID[:]), chunks[i].encodeRow())
+		out.Append(string(chunks[i].chunk.ID[:]), chunks[i].encodeRow(b.Spec))
 	}
 	b.res.Rows, err = out.PutScratch(ctx, b.Artifacts, BatchKey(b.Scratch, b.Shard.Number, b.Batch))
 	return err
@@ -234,8 +234,11 @@ func (in In) streamChunks(ctx context.Context) iter.Seq2[item, error] {
 }
 
 // encodeRow returns the scratch row: the extraction with what seal needs of the chunk.
-func (x *item) encodeRow() []byte {
+func (x *item) encodeRow(spec core.Spec) []byte {
 	var enc rowfile.Enc
+	if spec.ReadAs().Labels.IsOn() {
+		enc.S(string(x.chunk.Labels))
+	}
 	enc.S(x.doc)
 	enc.U(uint64(x.chunk.Ordinal))
 	enc.S(x.chunk.Title)

@@ -133,6 +133,10 @@ func (in SealIn) joinBatch(
 			return err
 		}
 		dec := rowfile.Dec{B: row.Value}
+		labels := core.Everybody
+		if in.Spec.ReadAs().Labels.IsOn() {
+			labels = core.LabelSet(dec.S())
+		}
 		m := mentioner{
 			chunk:    core.ID(row.Key),
 			number:   res.Chunks,
@@ -140,6 +144,7 @@ func (in SealIn) joinBatch(
 			ordinal:  int(dec.U()),
 			parity:   in.Spec.Parity,
 			aliases:  in.Spec.Names,
+			labels:   labels,
 		}
 		title, lead := dec.S(), dec.S()
 		if dec.Err != nil {
@@ -225,6 +230,7 @@ type mentioner struct {
 	ordinal  int
 	parity   bool
 	aliases  core.Aliases
+	labels   core.LabelSet
 }
 
 // addMentions adds the title at position -1, unless an entity is of its class, and the entities in the model's order. A
@@ -242,7 +248,7 @@ func (m mentioner) addMentions(extract rows.Extract, title, lead string, sorter 
 		if key == "" {
 			return
 		}
-		id := core.ClassID(key)
+		id := core.FragmentID(key, m.labels)
 		mention.Chunk, mention.Number, mention.Document, mention.Ordinal = m.chunk, m.number, m.document, m.ordinal
 		sorter.Add(id[:], mention.Encode())
 		n++

@@ -37,7 +37,7 @@ func (p *planner) streamAll(ctx context.Context) iter.Seq2[planned, error] {
 			}
 			for _, one := range doc.attached {
 				row := doc.row
-				row.Beside = ""
+				row.Beside = p.besideNested(row.Beside)
 				row.Part, row.Kind, row.Size, row.Version = one.Name, string(one.Kind), one.Size, one.Version
 				waiting = append(waiting, planned{key: core.RowKey(row.Object, one.Name), row: row})
 			}
@@ -99,6 +99,7 @@ func (p *planner) yieldUnopened(
 			continue
 		}
 		row := same[at].row
+		row.Beside = p.besideNested(row.Beside)
 		row.Part, row.Kind, row.Size, row.Version = key[len(same[at].key)+1:], old.Kind, old.Size, old.ListedVersion()
 		if !yield(planned{key: key, row: row}, nil) {
 			return false

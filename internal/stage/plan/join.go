@@ -40,7 +40,7 @@ func (doc planned) isSame() bool {
 // hasNewSidecar reports whether the file of metadata beside the document is another than the parent read.
 func (doc planned) hasNewSidecar() bool {
 	_, beside, _ := strings.Cut(doc.old.ListedMark(), "\n")
-	return doc.known && !doc.row.IsNested() && beside != doc.row.Beside
+	return doc.known && beside != doc.row.Beside
 }
 
 // isLasting says whether a problem is one of the bytes, which the same bytes will have again. Documents that break what
@@ -151,7 +151,8 @@ func (p *planner) countDocument(doc *planned) {
 		p.dirty = p.dirty || !standing
 		p.failDocument(doc, code, doc.bad.Error(), standing)
 		return
-	case doc.isSame() && isLasting(old) && len(p.Reasons) == 0 && !p.hasNewLimits(old) && !p.isAskedAgain(doc):
+	case doc.isSame() && isLasting(old) && len(p.Reasons) == 0 && !p.hasNewLimits(old) && !p.isAskedAgain(doc) &&
+		!(p.hasLabelField() && doc.hasNewSidecar()): // of what is kept of it the labels may be others
 		if old == fault.EmptyDocument && !doc.old.Stale {
 			p.res.Empty++
 		} else {

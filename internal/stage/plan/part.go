@@ -22,7 +22,10 @@ func (p *planner) canStay(doc *planned) bool {
 		!old.Stale && old.Kind != row.Kind { // what else a stale row says is of what is served
 		return false
 	}
-	return row.IsNested() || old.ListedMark() == row.Mark() && old.Size == row.Size
+	if row.IsNested() {
+		return !doc.hasNewSidecar()
+	}
+	return old.ListedMark() == row.Mark() && old.Size == row.Size
 }
 
 // isRetried reports whether a document that is the same is made again all the same.

@@ -1,11 +1,14 @@
 package plan
 
 import (
+	"bytes"
 	"context"
 	"crypto/sha256"
 	"errors"
 	"fmt"
 	"io"
+
+	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/unweaver/unweaver/internal/artifact/rows"
 	"github.com/unweaver/unweaver/internal/core"
@@ -64,6 +67,9 @@ func (r *rowReading) parseRows(ctx context.Context, row rows.Plan, kind document
 			return ctx.Err()
 		}
 		one := row
+		if field := r.Spec.ReadAs().Labels.Field; field != "" && read.LacksColumn(field) {
+			read.Canonical = blankField(read.Canonical, field)
+		}
 		if kind == document.JSON {
 			one.Kind = string(document.JSONL) // from here on a record is a record
 		}
@@ -73,6 +79,13 @@ func (r *rowReading) parseRows(ctx context.Context, row rows.Plan, kind document
 		r.addListed(core.RowKey(row.Object, read.ID), r.number, one)
 		return ctx.Err()
 	})
+}
+
+// blankField adds a field without a value to a record, which has then no value of it that can be used.
+func blankField(record []byte, field string) []byte {
+	out := append(bytes.TrimSuffix(record, []byte("}")), ',')
+	out, _ = jsontext.AppendQuote(out, field) // what is no UTF-8 is replaced
+	return append(out, `:""}`...)
 }
 
 // decodeBody returns the text of an object.

@@ -94,7 +94,7 @@ func MergeSplits(ctx context.Context, in MergeIn) (out MergedSplit, err error) {
 	made.Rows = int64(expect.Chunks)
 	out.Split = core.Split{
 		Segment: made, Documents: int64(expect.Documents), Chunks: int64(expect.Chunks), Classes: int64(expect.Classes),
-		Texts: 1, Extracts: 1,
+		Texts: 1, Extracts: 1, Labels: expect.Labels,
 	}
 	return out, m.compareSplit(ctx, out.Split)
 }
@@ -173,7 +173,7 @@ func (m *splitMerge) copyDocuments(ctx context.Context) error {
 			row.Frame = pieces[0].frame
 		}
 		m.documents.Append(document.key, row.Encode())
-		m.sum.Add(documentEntry(document.key))
+		m.sum.Add(documentEntry(document.key, from.file.LabelsOf(document.row)))
 		for i, chunk := range document.chunks {
 			extraction, err := from.findExtraction(chunk.ID)
 			if err != nil {
@@ -361,7 +361,7 @@ func (m *splitMerge) compareSplit(ctx context.Context, made core.Split) error {
 		sum.Add(chunkEntry(string(file.KeyBytes(int(chunk.Document))), chunk))
 	}
 	for document := range file.Documents {
-		sum.Add(documentEntry(string(file.KeyBytes(document))))
+		sum.Add(documentEntry(string(file.KeyBytes(document)), file.LabelsOf(document)))
 	}
 	for class, id := range file.ClassIDs {
 		for _, chunk := range file.ChunksOf(class) {
@@ -375,7 +375,9 @@ func (m *splitMerge) compareSplit(ctx context.Context, made core.Split) error {
 }
 
 // documentEntry returns what is compared of a document: one without chunks has nothing else.
-func documentEntry(key string) core.Digest { return core.Sum("document", key) }
+func documentEntry(key string, labels core.LabelSet) core.Digest {
+	return core.Sum("document", key, string(labels))
+}
 
 // chunkEntry returns what is compared of a chunk.
 func chunkEntry(document string, chunk split.Chunk) core.Digest {

@@ -17,6 +17,7 @@ import (
 	"github.com/unweaver/unweaver/internal/index/split"
 	"github.com/unweaver/unweaver/internal/index/title"
 	"github.com/unweaver/unweaver/internal/ledger/embed"
+	"github.com/unweaver/unweaver/internal/stage"
 	"github.com/unweaver/unweaver/internal/stream/parallel"
 	"github.com/unweaver/unweaver/internal/text"
 	"github.com/unweaver/unweaver/internal/text/names"
@@ -220,8 +221,10 @@ func (u *unit) walkDocuments(ctx context.Context) iter.Seq2[piece, error] {
 				yield(piece{}, err)
 				return
 			}
+			labels, _ := stage.LabelsOf(u.Spec, key, document.Meta) // what is wrong was reported when it was read
 			if !yield(piece{document: &split.Row{
-				Key: key, Part: uint32(u.part), Frame: uint32(row.Frame), Modified: document.Modified, Meta: document.Meta,
+				Labels: labels, Key: key, Part: uint32(u.part), Frame: uint32(row.Frame), Modified: document.Modified,
+				Meta:  document.Meta,
 				Title: title.ParseTitle(document.Title, u.Spec.Parity, u.Spec.Names),
 			}}, nil) {
 				return

@@ -20,6 +20,7 @@ import (
 	"github.com/unweaver/unweaver/internal/index/split"
 	"github.com/unweaver/unweaver/internal/ledger/embed"
 	"github.com/unweaver/unweaver/internal/model/builtin"
+	"github.com/unweaver/unweaver/internal/stage"
 	"github.com/unweaver/unweaver/internal/stage/segment"
 	"github.com/unweaver/unweaver/internal/store/blob"
 	"github.com/unweaver/unweaver/internal/store/vectors"
@@ -126,6 +127,7 @@ func Build(t testing.TB, stores Stores, index string, documents []Document, opti
 	builder.manifest = &core.Manifest{
 		Format: core.ManifestFormat, Index: index, Generation: options.Generation, Seq: options.Seq, Store: StoreID,
 		Created:    time.Date(2026, time.March, 1, 2, 3, 4, 0, time.UTC),
+		Labelled:   builder.spec.ReadAs().Labels.IsOn(),
 		Partitions: 1, Models: core.ModelSummary{Chat: "built-in models", Embedding: "built-in models"},
 	}
 	builder.number()
@@ -233,10 +235,11 @@ func (b *builder) number() {
 	byID := map[core.ID]*class{}
 	for d, document := range b.documents {
 		at := 0
+		labels, _ := stage.LabelsOf(b.spec, document.Key, document.Meta)
 		for n, chunk := range document.Chunks {
 			size := utf8.RuneCountInString(chunk.Text)
 			for position, name := range chunk.Entities {
-				id := ClassID(name)
+				id := core.FragmentID(names.Key(name, false), labels)
 				if byID[id] == nil {
 					byID[id] = &class{id: id, name: name, text: name}
 				}
@@ -269,6 +272,10 @@ func (d Document) text() string {
 
 // learnIDF writes the table of the built-in embedder and takes it up into the fingerprints.
 func (b *builder) learnIDF() {
+	defer b.chooseCollections()
+	if b.manifest.Labelled {
+		return
+	}
 	file, err := artifact.NewFile()
 	check(b.t, err)
 	defer file.Discard()
@@ -282,21 +289,27 @@ func (b *builder) learnIDF() {
 	segment, _, err := file.PutSegment(b.ctx, b.index)
 	check(b.t, err)
 	b.manifest.Segments.IDF = []core.Segment{segment}
-	fingerprint := core.Fingerprint{
-		Provider: "builtin", Model: builtin.EmbedderModel, Dimension: builtin.Dimension, Windows: embed.WindowRule,
-		IDF: segment.SHA256,
-	}
-	b.manifest.Class, b.manifest.Chunk = fingerprint, fingerprint
-	b.manifest.Collections = core.Collections{
-		Classes: core.NameCollection(StoreID, b.index.Name, "classes", fingerprint.Digest(), 1),
-		Chunks:  core.NameCollection(StoreID, b.index.Name, "chunks", fingerprint.Digest(), 1),
-	}
 	path, err := b.cache.Get(b.ctx, b.stores.Blobs, b.index.SegmentKey(segment.SHA256), segment.SHA256)
 	check(b.t, err)
 	table, err := idf.Open(path)
 	check(b.t, err)
 	b.t.Cleanup(table.Close)
 	b.embedder = builtin.Embedder{IDF: table.Weight}
+}
+
+// chooseCollections makes the fingerprints, and names the collections by them.
+func (b *builder) chooseCollections() {
+	fingerprint := core.Fingerprint{
+		Provider: "builtin", Model: builtin.EmbedderModel, Dimension: builtin.Dimension, Windows: embed.WindowRule,
+	}
+	for _, table := range b.manifest.Segments.IDF {
+		fingerprint.IDF = table.SHA256
+	}
+	b.manifest.Class, b.manifest.Chunk = fingerprint, fingerprint
+	b.manifest.Collections = core.Collections{
+		Classes: core.NameCollection(StoreID, b.index.Name, "classes", fingerprint.Digest(), 1),
+		Chunks:  core.NameCollection(StoreID, b.index.Name, "chunks", fingerprint.Digest(), 1),
+	}
 }
 
 // rowFile writes one segment of rows.
@@ -419,7 +432,7 @@ func (b *builder) writeSplit(analyser string) {
 	made.Rows = int64(expect.Chunks)
 	segments.Splits = []core.Split{{
 		Segment: made, Documents: int64(expect.Documents), Chunks: int64(expect.Chunks), Classes: int64(expect.Classes),
-		Texts: 1, Extracts: 1,
+		Texts: 1, Extracts: 1, Labels: expect.Labels,
 	}}
 	run, of, _, err := segment.ClassRun(b.ctx, segment.ClassRunIn{
 		Artifacts: b.index, Spec: b.spec, Classes: segments.Classes, OnProgress: func(int64) {},

@@ -224,7 +224,7 @@ func TestTagsOfObjects(t *testing.T) {
 	store, b := faked(t)
 	b.tags = map[string]string{"some/prefix/a b": "<Tag><Key>team</Key><Value>legal</Value></Tag>" +
 		"<Tag><Key>aws:stack</Key><Value>x</Value></Tag><Tag><Key>none</Key><Value></Value></Tag>"}
-	assert.Equal(t, map[string]string{"team": "legal"}, musttest.Get(store.ReadTags(t.Context(), "a b"))(t))
+	assert.Equal(t, map[string]string{"team": "legal", "none": ""}, musttest.Get(store.ReadTags(t.Context(), "a b"))(t))
 	seen := 0
 	without := musttest.Get(s3.Open(t.Context(), answering(t, http.StatusNotFound, "NoSuchTagSet", &seen)))(t)
 	assert.Empty(t, musttest.Get(without.ReadTags(t.Context(), "a"))(t))

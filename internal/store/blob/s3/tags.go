@@ -13,8 +13,7 @@ import (
 	"github.com/unweaver/unweaver/internal/store/blob"
 )
 
-// ReadTags implements blob.Tagged. It leaves out tags without a value, and those of the store itself, whose names begin
-// with "aws:".
+// ReadTags implements blob.Tagged. It leaves out tags of the store itself, whose names begin with "aws:".
 func (s *Store) ReadTags(ctx context.Context, key string) (map[string]string, error) {
 	if err := checkReadable(key); err != nil {
 		return nil, err
@@ -36,7 +35,7 @@ func (s *Store) ReadTags(ctx context.Context, key string) (map[string]string, er
 	}
 	tags := map[string]string{}
 	for _, tag := range out.TagSet {
-		if name, value := aws.ToString(tag.Key), aws.ToString(tag.Value); value != "" && !strings.HasPrefix(name, "aws:") {
+		if name, value := aws.ToString(tag.Key), aws.ToString(tag.Value); !strings.HasPrefix(name, "aws:") {
 			tags[name] = value
 		}
 	}

@@ -1,0 +1,120 @@
+package retrieve
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/unweaver/unweaver/internal/core"
+	"github.com/unweaver/unweaver/internal/fault"
+	"github.com/unweaver/unweaver/internal/store/vectors"
+)
+
+const (
+	// mostExact rows of a view are compared with a question one by one.
+	mostExact = 20_000
+	// fetchedRows are read from the store at once.
+	fetchedRows = 1_000
+	// partlyDense stands in Result.Degraded where a store gives fewer of the nearest rows than a view needs, as those of
+	// other documents come before them.
+	partlyDense = "dense_part"
+)
+
+// completeHits returns hits, the rows of a collection nearest to a question, of which a store has given fewer than it
+// was asked for. Where the view may read others, the rows of the view are read one by one; where these are too many, the
+// result says that it lacks some.
+func (r *Request) completeHits(
+	collection string, question []float32, hits []vectors.Hit, of viewRows,
+) ([]vectors.Hit, error) {
+	if r.Generation.base == nil {
+		return hits, nil
+	}
+	seen, keys := of.countIn(hits), of.keys(mostExact+1)
+	switch {
+	case len(keys) == seen:
+		return hits, nil
+	case len(keys) > mostExact:
+		if seen < of.count {
+			r.cut.Store(true)
+		}
+		return hits, nil
+	}
+	return r.scoreRows(collection, question, keys)
+}
+
+// scoreRows compares rows with a question, and returns them as a search does.
+func (r *Request) scoreRows(collection string, question []float32, keys []string) ([]vectors.Hit, error) {
+	hits := make([]vectors.Hit, 0, len(keys))
+	for some := range slices.Chunk(keys, fetchedRows) {
+		found, err := r.Vectors.Fetch(r.ctx, collection, some)
+		if err != nil {
+			return nil, err
+		}
+		for i, vector := range found {
+			if len(vector) != len(question) {
+				return nil, fault.StoreDown.At("search", collection).Because("rows are missing from the vector store").
+					Advise("run: unweaver restore " + r.Generation.Manifest.Index)
+			}
+			score := 0.0
+			for at, x := range vector {
+				score += float64(x) * float64(question[at])
+			}
+			hits = append(hits, vectors.Hit{Key: some[i], Score: float32(score)})
+		}
+	}
+	slices.SortFunc(hits, func(a, b vectors.Hit) int {
+		return cmp.Or(cmp.Compare(b.Score, a.Score), cmp.Compare(a.Key, b.Key))
+	})
+	return hits, nil
+}
+
+// viewRows are the rows of a collection that a view may read.
+type viewRows struct {
+	count int                     // of them, at least
+	has   func(key string) bool   // whether a row is one
+	keys  func(most int) []string // of them, up to a number
+}
+
+// countIn returns how many of some hits are rows of the view.
+func (of viewRows) countIn(hits []vectors.Hit) (count int) {
+	for _, hit := range hits {
+		if of.has(hit.Key) {
+			count++
+		}
+	}
+	return count
+}
+
+// chunkRows are those of chunks.
+func (g *Generation) chunkRows() viewRows {
+	return viewRows{
+		count: int(g.Manifest.Counts.Windows),
+		has:   func(key string) bool { return g.chunkOfRow(key) != nil },
+		keys: func(most int) (out []string) {
+			_, chunks, _ := g.Live.Counts()
+			for number := 0; number < chunks && len(out) < most; number++ {
+				chunk := g.Live.ByNumber(number)
+				for window := range int(chunk.Windows) {
+					out = append(out, core.ChunkRow(chunk.ID, window, chunk.Digest))
+				}
+			}
+			return out
+		},
+	}
+}
+
+// classRows are those of classes.
+func (g *Generation) classRows() viewRows {
+	return viewRows{
+		count: int(g.Manifest.Counts.Classes),
+		has:   func(key string) bool { return g.classPlace(key) >= 0 },
+		keys: func(most int) (out []string) {
+			_, _, classes := g.Live.Counts()
+			for place := 0; place < classes && len(out) < most; place++ {
+				for _, row := range g.Live.RowsOfClass(uint32(place)) {
+					out = append(out, core.ClassRow(row.Row, row.Vector))
+				}
+			}
+			return out
+		},
+	}
+}

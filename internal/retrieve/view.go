@@ -1,0 +1,276 @@
+package retrieve
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/unweaver/unweaver/internal/core"
+	"github.com/unweaver/unweaver/internal/fault"
+	"github.com/unweaver/unweaver/internal/index/lexical"
+	"github.com/unweaver/unweaver/internal/index/liveset"
+	"github.com/unweaver/unweaver/internal/index/postings"
+	"github.com/unweaver/unweaver/internal/stream/parallel"
+)
+
+// HasLabels reports whether the documents of the generation have labels: it answers by View alone then.
+func (g *Generation) HasLabels() bool { return g.Manifest.Labelled || g.Spec.ReadAs().Labels.IsOn() }
+
+// whole returns the generation, of a view that which it is a view of.
+func (g *Generation) whole() *Generation {
+	if g.base != nil {
+		return g.base
+	}
+	return g
+}
+
+// ViewKey says which documents a view is of; empty: the documents of the generation have no labels.
+func (g *Generation) ViewKey() string { return g.visible }
+
+// checkView refuses to answer from documents that nobody asked whether they may be read.
+func (g *Generation) checkView() error {
+	if g.base == nil && g.HasLabels() {
+		return fault.Internal.At("answer from generation", g.Manifest.Generation).
+			Because("its documents have labels, and it was opened for no reader").Advise("report this")
+	}
+	return nil
+}
+
+// View returns what somebody sees of a generation who holds some labels: a generation as if no other documents existed.
+// It takes the caller's hold over, unless it fails: closing it closes the generation. One without labels is its view.
+// Who may read the same documents shares a view; the first request for one makes it, in a time that follows from the
+// number of documents and entities. Those used last are kept, as many as memory was taken for (EstimateFootprint).
+func (g *Generation) View(ctx context.Context, readers core.Readers) (*Generation, error) {
+	if !g.HasLabels() || g.base != nil {
+		return g, nil
+	}
+	seen := []string{"labels"}
+	for _, set := range g.views.listSets(g.Live) {
+		if readers.MayRead(set) {
+			seen = append(seen, string(set))
+		}
+	}
+	one, first := g.views.take(strings.Join(seen, "\n"))
+	if first && !g.views.enter(ctx) {
+		g.views.giveUp(one, g.newViewBusy())
+	} else if first {
+		g.Hold() // the caller holds it, so that it is open
+		go g.makeView(one, readers)
+	}
+	select {
+	case <-one.done:
+		if ctx.Err() == nil || one.err == nil {
+			return one.made, one.err
+		}
+	case <-ctx.Done():
+	}
+	if !errors.Is(ctx.Err(), context.DeadlineExceeded) {
+		return nil, ctx.Err()
+	}
+	return nil, g.newViewBusy()
+}
+
+func (g *Generation) newViewBusy() error {
+	return fault.GenBusy.At("open generation", g.Manifest.Generation).
+		Because("what may be read of it is still being numbered").Advise("try again in a moment")
+}
+
+// makeView makes a view, whoever still waits for it.
+func (g *Generation) makeView(one *view, readers core.Readers) {
+	defer g.Close()
+	defer g.views.leave()
+	defer close(one.done)
+	defer g.views.keepView(one, viewBytes(g.Manifest))
+	defer parallel.CatchPanic(&one.err)
+	one.made, one.err = g.newView(context.Background(), readers, one.key)
+}
+
+// newView numbers what may be read.
+func (g *Generation) newView(ctx context.Context, readers core.Readers, key string) (*Generation, error) {
+	set, err := g.Live.Restrict(ctx, g.Manifest.Index, readers.MayRead)
+	if err != nil {
+		return nil, err
+	}
+	manifest := *g.Manifest
+	documents, chunks, classes := set.Counts()
+	tokens, windows := set.SumChunks()
+	manifest.Counts = core.Counts{
+		Documents: int64(documents), Chunks: int64(chunks), Classes: int64(classes), Edges: int64(len(set.Graph.ClassTo)),
+		Tokens: tokens, Windows: windows,
+	}
+	view := &Generation{
+		Manifest: &manifest, Spec: g.Spec, Release: g.Release, cache: g.cache, art: g.art, texts: g.texts, docs: g.docs,
+		extracts: g.extracts, base: g, visible: key,
+	}
+	return view, view.setLive(set, countHidden, nil)
+}
+
+// views are the views of a generation, by what they are of.
+type views struct {
+	mu    sync.Mutex
+	sets  []core.LabelSet // of its documents
+	known map[string]*view
+	order []*view // those used last at the end
+
+	making chan struct{} // holds one for each that is being made
+}
+
+// mostMaking views of a generation are made at once: each takes a core, and memory for all rows.
+const mostMaking = 2
+
+// enter waits until a view may be made, and reports whether that is so before the context ends.
+func (v *views) enter(ctx context.Context) bool {
+	v.mu.Lock()
+	if v.making == nil {
+		v.making = make(chan struct{}, mostMaking)
+	}
+	making := v.making
+	v.mu.Unlock()
+	select {
+	case making <- struct{}{}:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}
+
+// leave lets another view be made.
+func (v *views) leave() { <-v.making }
+
+// giveUp forgets a view that nobody makes, and tells those who wait for it why.
+func (v *views) giveUp(one *view, why error) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	delete(v.known, one.key)
+	v.order = slices.DeleteFunc(v.order, func(other *view) bool { return other == one })
+	one.err = why
+	close(one.done)
+}
+
+// view is one of them.
+type view struct {
+	key   string
+	bytes int64 // 0: it is being made
+
+	done chan struct{} // closed when it was made, or could not be
+	made *Generation
+	err  error
+}
+
+// listSets returns the different sets of labels of a generation's documents.
+func (v *views) listSets(live *liveset.Set) []core.LabelSet {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if v.sets == nil {
+		v.sets = live.LabelSets()
+	}
+	return v.sets
+}
+
+// take returns the view of a key, and whether the caller is to make it.
+func (v *views) take(key string) (one *view, first bool) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if v.known == nil {
+		v.known = map[string]*view{}
+	}
+	if one = v.known[key]; one == nil {
+		one, first = &view{key: key, done: make(chan struct{})}, true
+		v.known[key] = one
+	}
+	v.order = append(slices.DeleteFunc(v.order, func(other *view) bool { return other == one }), one)
+	return one, first
+}
+
+// keepView takes over a view that was made, and drops others until all together are small enough; requests that have
+// one keep it. One that could not be made is made again by the next request.
+func (v *views) keepView(made *view, most int64) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if made.err == nil {
+		made.bytes = viewSize(made.made.Live)
+	}
+	sum := int64(0)
+	for _, one := range v.order {
+		sum += one.bytes
+	}
+	v.order = slices.DeleteFunc(v.order, func(one *view) bool {
+		if one == made && made.err == nil || one != made && (one.bytes == 0 || sum <= most) {
+			return false
+		}
+		sum -= one.bytes
+		delete(v.known, one.key)
+		return true
+	})
+}
+
+// viewBytes returns how many bytes the views of a generation may hold: two that are of all documents.
+func viewBytes(manifest *core.Manifest) int64 { return 3 * estimateLiveBytes(manifest) }
+
+// viewSize returns about how many bytes a view holds.
+func viewSize(live *liveset.Set) int64 {
+	documents, chunks, classes := live.Counts()
+	rows := len(live.AllNumbers()) + len(live.AllPlaces())
+	return int64(4*rows + 12*documents + 16*chunks + 80*classes + 8*len(live.Graph.ClassTo))
+}
+
+// countHidden counts what the dead rows of a side count: of a view, those that may not be read among them. Words are
+// counted when they are asked for.
+func countHidden(_ string, parts []lexical.Part) lexical.Dead {
+	out := &hiddenCounts{parts: parts, known: map[string]uint64{}}
+	for _, part := range parts {
+		for row, length := range part.Side.Lengths {
+			if part.Dead.IsDead(row) {
+				out.totals.Documents++
+				out.totals.Terms += uint64(length)
+			}
+		}
+	}
+	return out
+}
+
+// hiddenCounts is lexical.Dead of a view.
+type hiddenCounts struct {
+	parts  []lexical.Part
+	totals postings.Totals
+
+	mu    sync.Mutex
+	known map[string]uint64
+}
+
+// mostHidden words are remembered.
+const mostHidden = 10_000
+
+// Totals implements lexical.Dead.
+func (h *hiddenCounts) Totals() postings.Totals { return h.totals }
+
+// Frequency implements lexical.Dead.
+func (h *hiddenCounts) Frequency(term string) (dead uint64) {
+	h.mu.Lock()
+	dead, ok := h.known[term]
+	h.mu.Unlock()
+	if ok {
+		return dead
+	}
+	for _, part := range h.parts {
+		list, held := part.Side.Find(term)
+		if !held {
+			continue
+		}
+		rows, _ := list.All()
+		for _, row := range rows {
+			if part.Dead.IsDead(int(row)) {
+				dead++
+			}
+		}
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if len(h.known) >= mostHidden {
+		clear(h.known)
+	}
+	h.known[strings.Clone(term)] = dead
+	return dead
+}

@@ -1,0 +1,113 @@
+package chunk_test
+
+import (
+	"crypto/sha256"
+	"encoding/json"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/unweaver/unweaver/internal/core"
+	"github.com/unweaver/unweaver/internal/fault"
+	"github.com/unweaver/unweaver/internal/stage"
+	"github.com/unweaver/unweaver/internal/store/blob"
+	"github.com/unweaver/unweaver/internal/testkit/documenttest"
+	"github.com/unweaver/unweaver/internal/testkit/stagetest"
+)
+
+// Whose labels cannot be read is read by nobody, whatever the rules say of documents that name none.
+func TestADocumentWhoseLabelsCannotBeReadIsReadByNobody(t *testing.T) {
+	const given = "---\nlabels: public\n---\nWords."
+	r := newRun(t, map[string]string{
+		"none.md": "Words.", "given.md": "---\nlabels: [b, a]\n---\nWords.", "beside.md.meta.json": `{"labels": "hr"}`,
+		"beside.md": "---\nlabels: public\n---\nWords.", "row.csv": "id,text,labels\n1,Words,hr\n2,More words,\n",
+		"empty.md": "---\nlabels: []\n---\nWords.", "nested.md": "---\nlabels: {a: b}\n---\nWords.",
+		"broken.md": "---\nlabels: [hr\n---\nWords.", "half.md": "---\nlabels: [hr]\nWords.",
+		"control.md": "---\nlabels: \"a\\x01b\"\n---\nWords.",
+		"emptied.md": "---\nlabels: public\n---\nWords.", "emptied.md.meta.json": `{"labels": []}`,
+		"unread.md": "---\nlabels: public\n---\nWords.", "unread.md.meta.json": `{"labels": `, "untagged.md": "Words.",
+		"empty.json": `{"text": "Words", "labels": ""}`, "null.json": `{"text": "Words", "labels": null}`,
+		"list.json": `{"text": "Words", "labels": []}`, "nested.json": `{"text": "Words", "labels": [["hr"]]}`,
+		"object.json": `{"text": "Words", "labels": {"a": "hr"}}`,
+		"inner.json":  `{"text": "Words", "metadata": {"labels": 0}}`,
+		"twice.json":  `{"text": "Words", "labels": "hr", "labels": "public"}`,
+		"case.json":   `{"text": "Words", "Labels": "hr"}`,
+		"comma.json":  `{"text": "Words", "labels": ["hr, public"]}`, "comma.md": "---\nlabels: [\"hr, public\"]\n---\nWords.",
+		"title.csv": "Report\nid,text,labels\n1,Words,hr\n", "twice.csv": "id,text,labels,labels\n1,Words,hr,public\n",
+		"short.csv": "id,text,labels\n1,Words\n2,Words,hr\n", "long.csv": "id,text,labels\n1,Some, public,hr\n",
+		"blank.csv": "id,text,labels\n1,Words,hr,\n", "late.md": "\n---\nlabels: hr\n---\nWords.",
+		"space.md": " ---\nlabels: hr\n---\nWords.", "front.txt": "---\nlabels: hr\n---\nWords.",
+		"blank.md": "Words.", "beside.csv": "id,text\n1,Words\n", "beside.csv.meta.json": `{"labels": "hr", "team": "x"}`,
+		"torn.csv": "id,text,labels\n1,Words,public\n", "torn.csv.meta.json": `{"labels": `,
+		"a#1.md": "Words.", "mail.eml": documenttest.MailWith("Words", documenttest.Part{Name: "a.md", Content: given}),
+		"held.eml":           documenttest.MailWith("Words", documenttest.Part{Name: "a.md", Content: given}),
+		"held.eml.meta.json": `{"labels": "hr", "team": "x"}`, "tagged.csv": "id,text,labels\n1,Words,public\n",
+	})
+	r.corpus.Tags = func(key string) (map[string]string, error) {
+		switch key {
+		case "blank.md":
+			return map[string]string{"labels": ""}, nil
+		case "tagged.csv":
+			return map[string]string{"labels": "hr", "team": "x"}, nil
+		case "untagged.md":
+			return nil, fault.StoreDenied.At("read tags of", key).Because(blob.ErrTagsRefused)
+		}
+		return nil, nil
+	}
+	rules := []string{"a#1.md=board", "**=public"}
+	r.spec.Documents = &core.Documents{
+		S3Tags: true, Attachments: true, Labels: core.Labels{Field: "labels", Rules: rules},
+	}
+	documents := r.documents(r.night())
+	for key, want := range map[string]core.LabelSet{
+		"none.md": core.Everybody, "given.md": "a,b", "beside.md": "hr", "row.csv#1": "hr", "row.csv#2": core.Nobody,
+		"empty.md":  core.Nobody,
+		"nested.md": core.Nobody, "broken.md": core.Nobody, "half.md": core.Nobody, "control.md": core.Nobody,
+		"emptied.md": core.Nobody, "unread.md": core.Nobody, "untagged.md": core.Nobody,
+		"empty.json": core.Nobody, "null.json": core.Nobody, "list.json": core.Nobody, "nested.json": core.Nobody,
+		"object.json": core.Nobody, "inner.json": "0", "twice.json": core.Nobody, "case.json": core.Nobody,
+		"comma.json": core.Nobody, "comma.md": core.Nobody, "twice.csv#1": core.Nobody, "short.csv#1": core.Nobody,
+		"short.csv#2": "hr", "long.csv#1": core.Nobody, "blank.csv#1": "hr", "late.md": core.Nobody,
+		"space.md": core.Nobody, "front.txt": core.Nobody, "blank.md": core.Nobody, "beside.csv#1": "hr",
+		"torn.csv#1": core.Nobody, "a%231.md": "board", "mail.eml": core.Everybody, "mail.eml#a.md": core.Nobody,
+		"held.eml": "hr", "held.eml#a.md": "hr", "tagged.csv#1": "hr",
+	} {
+		assert.Contains(t, documents, key)
+		got, _ := stage.LabelsOf(r.spec, key, documents[key].Meta)
+		assert.Equal(t, want, got, key)
+	}
+	assert.NotEmpty(t, documents["unread.md"].Missing)
+	assert.Contains(t, documents["null.json"].Missing, "nobody may read")
+	assert.NotContains(t, documents["beside.csv#1"].Meta, "team")
+	for key, document := range documents {
+		if strings.HasPrefix(key, "title.csv#") {
+			got, _ := stage.LabelsOf(r.spec, key, document.Meta)
+			assert.Equal(t, core.Nobody, got, key)
+		}
+	}
+}
+
+// What is kept of a document that cannot be read has the labels beside it now, and nobody's where its own were read
+// before the index had this field of labels.
+func TestAStaleDocumentHasTheLabelsBesideIt(t *testing.T) {
+	for parent, b := range map[string]core.LabelSet{"labels": core.Everybody, "team": core.Nobody} {
+		r := newRun(t, map[string]string{"a.txt": "Words.", "b.txt": "Words."})
+		r.spec.Documents = &core.Documents{Labels: core.Labels{Field: parent, Rules: []string{"**=public"}}}
+		raw := stagetest.Must(json.Marshal(r.spec))
+		digest := core.Digest(sha256.Sum256(raw))
+		_, err := blob.Write(t.Context(), r.art.Store, r.art.SpecKey(digest), raw, blob.Cond{})
+		require.NoError(t, err)
+		r.night()
+		r.parent.Spec, r.spec.Documents.Labels.Field = digest, "labels"
+		r.corpus.Set("a.txt", "\x00\x01\x02")
+		r.corpus.Set("b.txt", "\x00\x01\x02")
+		r.corpus.Set("a.txt.meta.json", `{"labels": "hr"}`)
+		documents := r.documents(r.night())
+		for key, want := range map[string]core.LabelSet{"a.txt": "hr", "b.txt": b} {
+			got, _ := stage.LabelsOf(r.spec, key, documents[key].Meta)
+			assert.True(t, documents[key].Stale && got == want, "%s, %s: stale %v, %s", parent, key, documents[key].Stale, got)
+		}
+	}
+}

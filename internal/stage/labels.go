@@ -1,0 +1,40 @@
+package stage
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/unweaver/unweaver/internal/core"
+)
+
+// LabelsOf returns the labels of a document, which follow from its key and its metadata: those of the field of metadata
+// that the index names, else those of the first rule that matches the object, else Nobody. An error says which label
+// cannot be used; the set is Nobody then.
+func LabelsOf(spec core.Spec, key string, meta map[string]string) (core.LabelSet, error) {
+	labels := spec.ReadAs().Labels
+	if !labels.IsOn() {
+		return core.Everybody, nil
+	}
+	if labels.Field != "" {
+		for name := range meta {
+			if name != labels.Field && strings.EqualFold(strings.TrimSpace(name), labels.Field) {
+				return checkLabels(core.Nobody, fmt.Errorf("field %.80q is not written as %s", name, labels.Field))
+			}
+		}
+		if list, has := meta[labels.Field]; has {
+			set, err := core.ParseLabels(list)
+			if err == nil && set == core.Nobody {
+				err = fmt.Errorf("labels cannot be read (%s)", labels.Field)
+			}
+			return checkLabels(set, err)
+		}
+	}
+	return checkLabels(core.ParseLabels(valueFor(labels.Rules, core.ObjectOf(key))))
+}
+
+func checkLabels(set core.LabelSet, err error) (core.LabelSet, error) {
+	if err != nil {
+		err = fmt.Errorf("%w: nobody may read the document until its labels are corrected", err)
+	}
+	return set, err
+}
