@@ -1,14 +1,12 @@
 package document
 
 import (
-	"bytes"
 	"crypto/sha256"
 	"fmt"
 	"strconv"
 	"strings"
 
 	"github.com/unweaver/unweaver/internal/core"
-	"github.com/unweaver/unweaver/internal/fault"
 )
 
 // Attachment is a file within a mail or a PDF.
@@ -109,31 +107,4 @@ func attachedKind(name, mediaType string) Kind {
 		return Text
 	}
 	return kind
-}
-
-// chooseDocument returns the list of what is attached, or the document of the attachment that is asked for.
-func (a *attached) chooseDocument() (Doc, error) {
-	if a.limits.List {
-		return Doc{Text: strings.NewReader(""), Attached: a.found}, nil
-	}
-	part := a.limits.Part
-	at := -1
-	for i, one := range a.found {
-		if one.Name == part.Name && (part.Version.IsZero() || one.Version == part.Version) {
-			at = i
-		}
-	}
-	if at < 0 {
-		return Doc{}, fault.DocumentChanged.At("read", a.object).Because("the attachment was removed or replaced")
-	}
-	inner := a.limits
-	inner.List, inner.Part, inner.Attached = false, Attachment{}, false // that is named
-	_, gz, _ := TypeOf(part.Name)
-	plain, err := Gunzip(bytes.NewReader(a.part), gz, a.object, inner)
-	if err != nil {
-		return Doc{}, err
-	}
-	doc, err := Parse(plain, a.found[at].Kind, a.object, inner)
-	doc.Attached = a.found[at : at+1]
-	return doc, err
 }

@@ -328,3 +328,8 @@ func (s script) measureShare(text []rune) float64 {
 	}
 	return 1 + most/all
 }
+
+// isPrivateUse reports whether a character says nothing but in its font.
+func isPrivateUse(char rune) bool {
+	return unicode.Is(unicode.Co, char) || char == unicode.ReplacementChar
+}

@@ -278,9 +278,6 @@ func csvRows(r io.Reader, object string, limits Limits, f func(Row) error) error
 	}
 }
 
-// mostColumns of a row of CSV: each is a field of the document's metadata.
-const mostColumns = 10_000
-
 func manyColumns(object string, line, columns int) error {
 	return fault.TooLarge.At("read", nameLine(object, line)).
 		Because(fmt.Sprintf("the row has %d columns, above %d, which is fixed", columns, mostColumns)).

@@ -105,3 +105,16 @@ func isSeries(cells []string) bool {
 	}
 	return step == 1 || step == -1 || years && step != 0
 }
+
+// mostColumns of a row of CSV: each is a field of the document's metadata.
+const mostColumns = 10_000
+
+// longValue is the length in bytes from which on a string is text, also beside a text field.
+const longValue = 500
+
+// Names of fields that are a record's id, its title and its text, the best first.
+var (
+	idFields    = []string{"id", "_id", "doc_id", "document_id"}
+	titleFields = []string{"title", "name", "headline"}
+	textFields  = []string{"text", "content", "body", "passage", "abstract"}
+)

@@ -36,7 +36,7 @@ func Gunzip(reader io.Reader, gz bool, object string, limits Limits) (io.Reader,
 	if err != nil {
 		return nil, fault.Unreadable.At("unpack", object).Because(err).Advise("replace it with a valid gzip file")
 	}
-	return &unpacked{reader: z, packed: func() int64 { return packed.bytes }, limits: limits, object: object}, nil
+	return limits.boundRatio(z, func() int64 { return packed.bytes }, object), nil
 }
 
 // Decode returns a text as valid UTF-8 without a byte order mark and control characters, line ends as \n. It decides by
@@ -399,4 +399,13 @@ func (c *cleaner) skipEscape() bool {
 		_, _ = c.r.Discard(1)
 	}
 	return found
+}
+
+// asciiIsNone returns the name of a set of characters, nothing for those names that programs write without knowing.
+func asciiIsNone(name string) string {
+	switch low := strings.ToLower(strings.TrimSpace(name)); low {
+	case "us-ascii", "ascii", "ansi_x3.4-1968", "unknown-8bit", "x-unknown", "default", "binary", "utf8":
+		return ""
+	}
+	return name
 }

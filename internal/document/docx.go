@@ -6,17 +6,19 @@ import (
 	"errors"
 	"io"
 	"path"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
 )
 
-func parseDOCX(raw []byte, object string, limits Limits) (Doc, error) {
+// parseDOCX reads a document of Word; parse reads documents in it.
+func parseDOCX(raw []byte, object string, limits Limits, parse parseFunc) (Doc, error) {
 	parts, err := openParts(raw, DOCX, object, limits)
 	if err != nil {
 		return Doc{}, err
 	}
-	word := wordReader{parts: parts, styles: map[string]wordStyle{}, notes: map[string][]string{}}
+	word := wordReader{parts: parts, parse: parse, styles: map[string]wordStyle{}, notes: map[string][]string{}}
 	if err := word.readDocument(); err != nil {
 		return Doc{}, parts.wrapFault(err)
 	}
@@ -39,6 +41,7 @@ func parseDOCX(raw []byte, object string, limits Limits) (Doc, error) {
 // line behind every other paragraph. What is tied to a paragraph (notes, comments, boxes, charts) stands behind it.
 type wordReader struct {
 	parts   *parts
+	parse   parseFunc
 	related relations // of the part that is read
 	styles  map[string]wordStyle
 	numbers numbering
@@ -332,7 +335,7 @@ func (w *wordReader) readChunk(name string) error {
 		return err
 	}
 	defer func() { _ = part.Close() }()
-	doc, err := Parse(part, kind, w.parts.object, w.parts.limits)
+	doc, err := w.parse(part, kind, w.parts.object, w.parts.limits)
 	if err != nil {
 		return err
 	}
@@ -487,3 +490,6 @@ func (w *wordReader) writeLine(text string, close bool) {
 	}
 	w.listed = close
 }
+
+// manyBlank are empty lines of which one is enough.
+var manyBlank = regexp.MustCompile(`\n[ \t]*\n(?:[ \t]*\n)+`)

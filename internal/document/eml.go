@@ -43,7 +43,7 @@ func parseEML(raw []byte, object string, limits Limits) (Doc, error) {
 		return Doc{}, err
 	}
 	if limits.skipsText() {
-		return letter.attached.chooseDocument()
+		return chooseDocument(&letter.attached)
 	}
 	subject := decodedHeader(header.Get("Subject"))
 	if body = strings.TrimSpace(body); body == "" && len(letter.attached.names) == 0 && subject == "" {
@@ -168,15 +168,6 @@ func decodedHeader(value string) string {
 	flush()
 	out.WriteString(value)
 	return strings.TrimSpace(strings.ToValidUTF8(out.String(), "\uFFFD"))
-}
-
-// asciiIsNone returns the name of a set of characters, nothing for those names that programs write without knowing.
-func asciiIsNone(name string) string {
-	switch low := strings.ToLower(strings.TrimSpace(name)); low {
-	case "us-ascii", "ascii", "ansi_x3.4-1968", "unknown-8bit", "x-unknown", "default", "binary", "utf8":
-		return ""
-	}
-	return name
 }
 
 // letterReader reads the parts of a message.

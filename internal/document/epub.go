@@ -14,9 +14,9 @@ import (
 	"github.com/unweaver/unweaver/internal/fault"
 )
 
-// parseEPUB reads the chapters of a book in the order in which they are read, each as HTML. A chapter that cannot be
-// read costs that chapter.
-func parseEPUB(raw []byte, object string, limits Limits) (Doc, error) {
+// parseEPUB reads the chapters of a book in the order in which they are read, each as HTML by parse. A chapter that
+// cannot be read costs that chapter.
+func parseEPUB(raw []byte, object string, limits Limits, parse parseFunc) (Doc, error) {
 	parts, err := openParts(raw, EPUB, object, limits)
 	if err != nil {
 		return Doc{}, err
@@ -35,7 +35,7 @@ func parseEPUB(raw []byte, object string, limits Limits) (Doc, error) {
 	}
 	var out strings.Builder
 	for _, name := range book.chapters {
-		text, err := readChapter(parts, parts.findFile(name))
+		text, err := readChapter(parts, parts.findFile(name), parse)
 		if fault.Is(err, fault.TooLarge) {
 			return Doc{}, err
 		}
@@ -73,7 +73,7 @@ func sealedParts(parts *parts) (map[string]bool, error) {
 	})
 }
 
-func readChapter(parts *parts, file *zip.File) (string, error) {
+func readChapter(parts *parts, file *zip.File, parse parseFunc) (string, error) {
 	if file == nil {
 		return "", errors.New("it is not there")
 	}
@@ -82,11 +82,7 @@ func readChapter(parts *parts, file *zip.File) (string, error) {
 		return "", err
 	}
 	defer func() { _ = part.Close() }()
-	raw, err := io.ReadAll(part)
-	if err != nil {
-		return "", err
-	}
-	doc, err := readHTML(raw, parts.object, parts.limits)
+	doc, err := parse(part, HTML, parts.object, parts.limits)
 	if err != nil {
 		return "", err
 	}

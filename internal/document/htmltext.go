@@ -31,9 +31,6 @@ type page struct {
 	err     error
 }
 
-// indent is what keeps a line from being read as a heading: with four blanks none is one.
-const indent = "    "
-
 // finishPage ends the page and returns all of it.
 func (p *page) finishPage() (string, error) {
 	p.endLine()
@@ -82,14 +79,6 @@ func (p *page) endLine() {
 		p.err = p.limits.overText(p.object)
 	}
 	p.breaks = 1
-}
-
-// readsAsHeading reports whether Outline would take a line of plain text for a heading, or for a mark of one.
-func readsAsHeading(line string) bool {
-	if strings.HasPrefix(line, indent) || !strings.ContainsRune("#=-`~< ", rune(line[0])) {
-		return false
-	}
-	return atx.MatchString(line) || setext.MatchString(line) || fence.MatchString(line) || tagged.MatchString(line)
 }
 
 // write takes text as it is: white space is one blank, but for that of pre.

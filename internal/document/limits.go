@@ -93,6 +93,11 @@ func (b *bounded) Read(raw []byte) (int, error) {
 	return n, err
 }
 
+// boundReader returns a reader of at most left bytes; where there are more, reading gives above.
+func boundReader(reader io.Reader, left int64, above error) io.Reader {
+	return &bounded{reader, left, above}
+}
+
 // ofText bounds the text of a document.
 func (l Limits) ofText(reader io.Reader, object string) io.Reader {
 	return &bounded{reader, l.Text, l.overText(object)}
@@ -129,6 +134,11 @@ type unpacked struct {
 	limits Limits
 	object string
 	out    int64
+}
+
+// boundRatio returns a reader of what comes out of a packed stream, of which packed counts what went in.
+func (l Limits) boundRatio(reader io.Reader, packed func() int64, object string) io.Reader {
+	return &unpacked{reader: reader, packed: packed, limits: l, object: object}
 }
 
 func (u *unpacked) Read(raw []byte) (int, error) {
@@ -175,3 +185,6 @@ func cutTitle(title string, runes int) string {
 	}
 	return strings.TrimSpace(out.String())
 }
+
+// titleBytes returns more bytes than a title has before it is cut, white space around it included.
+func titleBytes(limits Limits) int { return 64<<10 + 4*limits.Title }

@@ -247,3 +247,17 @@ func adornmentOf(line string) string {
 	}
 	return line[:1]
 }
+
+// indent is what keeps a line from being read as a heading: with four blanks none is one.
+const indent = "    "
+
+// readsAsHeading reports whether Outline would take a line of plain text for a heading, or for a mark of one.
+func readsAsHeading(line string) bool {
+	if strings.HasPrefix(line, indent) || !strings.ContainsRune("#=-`~< ", rune(line[0])) {
+		return false
+	}
+	return atx.MatchString(line) || setext.MatchString(line) || fence.MatchString(line) || tagged.MatchString(line)
+}
+
+// pageBreak ends each page of a text whose document has pages, on a line of its own: NewOutline finds pages by it.
+const pageBreak = "\f"

@@ -1,55 +1,21 @@
 package document
 
 import (
+	"bytes"
 	"io"
-	"regexp"
+	"strings"
 
 	"github.com/unweaver/unweaver/internal/fault"
 )
-
-// Doc is a parsed document. Text streams; nothing may be read from it after its source is closed.
-type Doc struct {
-	Title string // empty: taken from the text by TitleOf
-	Meta  map[string]string
-	Text  io.Reader
-
-	Missing string // a sentence about parts of the document that could not be read; empty: there are none
-	Places  Places // where lines of the text stand on pages; empty: it is not known
-
-	Scans    []int     // Reading.Scans: pages to transcribe, from 1; Missing does not name them
-	Pictures []Picture // Reading.Pictures
-
-	// Blank are fields of front matter, or of a JSON object, without one value that can be used; AnyField where front
-	// matter cannot be read.
-	Blank []string
-
-	Attached []Attachment // Reading.List: what is attached and can be read; Reading.Part: that one
-}
-
-// JoinMissing returns two sentences about parts that could not be read as one; either may be empty.
-func JoinMissing(one, other string) string {
-	if one != "" && other != "" {
-		one += "; "
-	}
-	return one + other
-}
 
 // Parse reads one object of a type without rows. What is above the limits is fault.TooLarge, of the types that stream
 // when the text is read.
 func Parse(reader io.Reader, kind Kind, object string, limits Limits) (Doc, error) {
 	limits = limits.WithDefaults()
 	if kind == Text || kind == Markdown || kind == RST {
-		decoded, guess, err := decodeText(reader, object)
-		if err != nil {
-			return Doc{}, err
-		}
-		doc := Doc{Text: limits.ofText(decoded, object)}
-		if kind == Markdown {
-			doc.splitFront()
-		}
-		return doc.noteEncoding(guess), nil
+		return parseText(reader, kind, object, limits)
 	}
-	raw, err := io.ReadAll(&bounded{reader, limits.Bytes, limits.overBytes(object)})
+	raw, err := io.ReadAll(boundReader(reader, limits.Bytes, limits.overBytes(object)))
 	if err != nil {
 		return Doc{}, wrapUnreadable("read", object, err)
 	}
@@ -60,13 +26,13 @@ func Parse(reader io.Reader, kind Kind, object string, limits Limits) (Doc, erro
 	case PDF:
 		return parsePDF(raw, object, limits)
 	case DOCX:
-		return parseDOCX(raw, object, limits)
+		return parseDOCX(raw, object, limits, Parse)
 	case PPTX:
 		return parsePPTX(raw, object, limits)
 	case XLSX:
 		return parseXLSX(raw, object, limits)
 	case EPUB:
-		return parseEPUB(raw, object, limits)
+		return parseEPUB(raw, object, limits, Parse)
 	case EML:
 		return parseEML(raw, object, limits)
 	}
@@ -85,10 +51,6 @@ func Parse(reader io.Reader, kind Kind, object string, limits Limits) (Doc, erro
 	return doc.noteEncoding(guess), err
 }
 
-func emptyFile(object string) error {
-	return fault.Unreadable.At("read", object).Because("the file is empty").Advise("add content, or remove the file")
-}
-
 // readHTML decodes a page and reads it.
 func readHTML(raw []byte, object string, limits Limits) (Doc, error) {
 	text, guess, err := decodeMarkup(raw, object)
@@ -99,16 +61,39 @@ func readHTML(raw []byte, object string, limits Limits) (Doc, error) {
 	return doc.noteEncoding(guess), err
 }
 
-// noteEncoding notes an encoding that was guessed in the metadata.
-func (d Doc) noteEncoding(guess string) Doc {
-	if guess != "" {
-		if d.Meta == nil {
-			d.Meta = map[string]string{}
-		}
-		d.Meta["encoding"] = guess
+// parsePDF reads a PDF, or what is attached to it.
+func parsePDF(raw []byte, object string, limits Limits) (Doc, error) {
+	files := attached{object: object, limits: limits}
+	doc, err := readPDF(raw, &files)
+	if err == nil && limits.skipsText() {
+		return chooseDocument(&files)
 	}
-	return d
+	return doc, err
 }
 
-// manyBlank are empty lines of which one is enough.
-var manyBlank = regexp.MustCompile(`\n[ \t]*\n(?:[ \t]*\n)+`)
+// chooseDocument returns the list of what is attached, or the document of the attachment that is asked for.
+func chooseDocument(a *attached) (Doc, error) {
+	if a.limits.List {
+		return Doc{Text: strings.NewReader(""), Attached: a.found}, nil
+	}
+	part := a.limits.Part
+	at := -1
+	for i, one := range a.found {
+		if one.Name == part.Name && (part.Version.IsZero() || one.Version == part.Version) {
+			at = i
+		}
+	}
+	if at < 0 {
+		return Doc{}, fault.DocumentChanged.At("read", a.object).Because("the attachment was removed or replaced")
+	}
+	inner := a.limits
+	inner.List, inner.Part, inner.Attached = false, Attachment{}, false // that is named
+	_, gz, _ := TypeOf(part.Name)
+	plain, err := Gunzip(bytes.NewReader(a.part), gz, a.object, inner)
+	if err != nil {
+		return Doc{}, err
+	}
+	doc, err := Parse(plain, a.found[at].Kind, a.object, inner)
+	doc.Attached = a.found[at : at+1]
+	return doc, err
+}

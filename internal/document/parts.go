@@ -25,6 +25,9 @@ import (
 // entryBytes is what one entry of a zip takes in memory.
 const entryBytes = 512
 
+// parseFunc reads a document within another one.
+type parseFunc func(reader io.Reader, kind Kind, object string, limits Limits) (Doc, error)
+
 // parts are those of a document that is a zip of XML. What all of them unpack to is bounded together.
 type parts struct {
 	object string
@@ -87,10 +90,9 @@ func (p *parts) openPart(file *zip.File) (io.ReadCloser, error) {
 		return nil, err
 	}
 	packed := min(int64(min(file.CompressedSize64, 1<<62)), p.packed)
-	reader := io.Reader(&unpacked{
-		reader: part, packed: func() int64 { return packed }, limits: p.limits, object: p.object,
-	})
-	reader = &bounded{reader, p.limits.Bytes, overMax(p.object, "bytes", p.limits.Bytes, "a part of it has more bytes")}
+	reader := p.limits.boundRatio(part, func() int64 { return packed }, p.object)
+	above := overMax(p.object, "bytes", p.limits.Bytes, "a part of it has more bytes")
+	reader = boundReader(reader, p.limits.Bytes, above)
 	return struct {
 		io.Reader
 		io.Closer
@@ -291,29 +293,6 @@ func (p *parts) readCore() (title string, meta map[string]string, err error) {
 	return ownTitle(cutTitle(strings.TrimSpace(strings.ToValidUTF8(values["title"], "")), p.limits.Title)), meta, err
 }
 
-// addProperty adds a property of a file to its metadata; keywords become a list with commas between.
-func addProperty(meta map[string]string, name, value string) map[string]string {
-	value = strings.Join(strings.Fields(strings.ToValidUTF8(value, "")), " ")
-	if name == "keywords" {
-		words := strings.FieldsFunc(value, func(c rune) bool { return c == ',' || c == ';' })
-		for i := range words {
-			words[i] = strings.TrimSpace(words[i])
-		}
-		value = strings.Join(slices.DeleteFunc(words, func(word string) bool { return word == "" }), ", ")
-	}
-	if value == "" || len(value) > maxFrontValue {
-		return meta
-	}
-	if meta == nil {
-		meta = map[string]string{}
-	}
-	meta[name] = value
-	return meta
-}
-
-// titleBytes returns more bytes than a title has before it is cut, white space around it included.
-func titleBytes(limits Limits) int { return 64<<10 + 4*limits.Title }
-
 // maxRelations of a part are read.
 const maxRelations = 50_000
 
@@ -466,17 +445,6 @@ func escapeHeadings(text string) string {
 		}
 	}
 	return strings.Join(lines, "\n")
-}
-
-// tableRow returns a row of a table as Markdown writes it; empty where its cells are.
-func tableRow(cells []string) string {
-	for len(cells) > 0 && cells[len(cells)-1] == "" {
-		cells = cells[:len(cells)-1]
-	}
-	if len(cells) == 0 {
-		return ""
-	}
-	return "| " + strings.Join(cells, " | ") + " |"
 }
 
 // reportEmpty returns the error of a document without text, which says what is left out of it; main is its usual first

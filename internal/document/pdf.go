@@ -8,7 +8,6 @@ import (
 	"io"
 	"regexp"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
@@ -38,16 +37,6 @@ type pdfReader struct {
 
 	pinned   bool   // files are pinned to pages
 	lettered []byte // the document once more, where its fonts did not name rare letters; until it is opened
-}
-
-// parsePDF reads a PDF, or what is attached to it.
-func parsePDF(raw []byte, object string, limits Limits) (Doc, error) {
-	files := attached{object: object, limits: limits}
-	doc, err := readPDF(raw, &files)
-	if err == nil && limits.skipsText() {
-		return files.chooseDocument()
-	}
-	return doc, err
 }
 
 // readPDF reads the text of a PDF, unless that is not asked for, and the files in it.
@@ -223,7 +212,7 @@ func (r *pdfReader) makeDocument(read []*pdfPage) (Doc, error) {
 	missing := missingPages(read, r.limits)
 	var scans []int
 	for i, page := range read {
-		if r.limits.isScan(page) {
+		if page.isScan(r.limits) {
 			scans = append(scans, i+1)
 		}
 	}
@@ -361,7 +350,7 @@ func (r *pdfReader) pinnedTo(page requests.Page, files *attached) {
 func missingPages(read []*pdfPage, limits Limits) string {
 	var without, broken, lost []int
 	for i, page := range read {
-		if limits.isScan(page) {
+		if page.isScan(limits) {
 			continue
 		}
 		if page.lost {
@@ -389,48 +378,3 @@ func missingPages(read []*pdfPage, limits Limits) string {
 
 // mute is why letters are left out.
 const mute = "its fonts do not say which letters they show"
-
-// mostListed is how many ranges of pages a sentence lists.
-const mostListed = 50
-
-// NamePages names pages: "page 3 has", "pages 3, 7-9 have".
-func NamePages(pages []int, one, many string) string {
-	listed, rest := listRanges(pages)
-	switch {
-	case rest > 0:
-		return fmt.Sprintf("pages %s and %d more %s", listed, rest, many)
-	case len(pages) == 1:
-		return "page " + listed + " " + one
-	}
-	return "pages " + listed + " " + many
-}
-
-// ListPages lists pages as metadata has them: "3, 7-9". Those behind the first ranges become one range.
-func ListPages(pages []int) string {
-	listed, rest := listRanges(pages)
-	if rest > 0 {
-		listed += fmt.Sprintf(", %d-%d", pages[len(pages)-rest], pages[len(pages)-1])
-	}
-	return listed
-}
-
-// listRanges lists the first ranges of pages, and says how many pages it leaves out.
-func listRanges(pages []int) (listed string, rest int) {
-	var ranges []string
-	for from := 0; from < len(pages); {
-		until := from
-		for until+1 < len(pages) && pages[until+1] == pages[until]+1 {
-			until++
-		}
-		if len(ranges) == mostListed {
-			return strings.Join(ranges, ", "), len(pages) - from
-		}
-		text := strconv.Itoa(pages[from])
-		if until > from {
-			text += "-" + strconv.Itoa(pages[until])
-		}
-		ranges = append(ranges, text)
-		from = until + 1
-	}
-	return strings.Join(ranges, ", "), 0
-}

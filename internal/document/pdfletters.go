@@ -57,11 +57,6 @@ func (w *pdfWords) decodeUnmapped(chars []rune) (map[int]string, error) {
 	return w.correctLetters(chars, found)
 }
 
-// isPrivateUse reports whether a character says nothing but in its font.
-func isPrivateUse(char rune) bool {
-	return unicode.Is(unicode.Co, char) || char == unicode.ReplacementChar
-}
-
 // decodeFont finds what letters of a font show.
 func (w *pdfWords) decodeFont(font string, indexes []int, chars []rune, found map[int]string) error {
 	inside, err := w.inspectObjects()

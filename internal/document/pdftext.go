@@ -9,9 +9,6 @@ import (
 	"unicode/utf8"
 )
 
-// pageBreak ends each page of a text whose document has pages, on a line of its own: NewOutline finds pages by it.
-const pageBreak = "\f"
-
 // pdfTextOf writes pages: lines as they stand, an empty line between paragraphs, no headers and footers but the first
 // of each, and words whole that a line's end cut.
 func pdfTextOf(read []*pdfPage) (string, Places) {
@@ -55,7 +52,7 @@ func (w *pdfWriter) writePage(page *pdfPage) {
 	held, at, any := "", box{}, false // a line waits for the rest of its last word
 	flush := func() {
 		if any {
-			w.places.add(w.runes, at)
+			w.places.add(w.runes, at.left, at.low, at.right, at.high)
 			w.write(held)
 		}
 	}

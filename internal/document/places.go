@@ -40,11 +40,13 @@ func (p *placer) beginPage(width, height float64) {
 func roundPoints(points float64) int { return int(math.Round(min(max(points, 0), 1e5))) }
 
 // add notes the place of a line that begins at a code point.
-func (p *placer) add(start int, at box) {
+func (p *placer) add(start int, left, low, right, high float64) {
 	sheet := p.sheets[len(p.sheets)-1]
-	left, top := min(roundPoints(at.left), sheet.Width), min(roundPoints(p.height-at.high), sheet.Height)
-	right, bottom := min(roundPoints(at.right), sheet.Width), min(roundPoints(p.height-at.low), sheet.Height)
-	p.lines.add(PlacedLine{start, core.Rect{Page: p.page, Left: left, Top: top, Right: right, Bottom: bottom}})
+	p.lines.add(PlacedLine{start, core.Rect{
+		Page: p.page,
+		Left: min(roundPoints(left), sheet.Width), Top: min(roundPoints(p.height-high), sheet.Height),
+		Right: min(roundPoints(right), sheet.Width), Bottom: min(roundPoints(p.height-low), sheet.Height),
+	}})
 }
 
 // placeWriter packs lines one after the other.

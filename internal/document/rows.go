@@ -128,13 +128,6 @@ func (r *Row) fillRow(record jsontext.Value, where string, limits Limits) {
 	r.ID = hex.EncodeToString(sum[:])
 }
 
-// Names of fields that are a record's id, its title and its text, the best first.
-var (
-	idFields    = []string{"id", "_id", "doc_id", "document_id"}
-	titleFields = []string{"title", "name", "headline"}
-	textFields  = []string{"text", "content", "body", "passage", "abstract"}
-)
-
 // idOf returns which field is the id of a record; -1: none.
 func idOf(fields []field) int {
 	return firstOf(fields, idFields, func(f field) bool { return f.readScalar() != "" })
@@ -161,9 +154,6 @@ func DecodeRecord(canonical []byte, limits Limits) (title, text string, meta map
 	}
 	return readRecord(fields, "", limits)
 }
-
-// longValue is the length in bytes from which on a string is text, also beside a text field.
-const longValue = 500
 
 // readRecord gives what a record says. Its text is its text field, and behind it what neither title nor metadata say:
 // values in values, and long ones; without a text field all fields, in their order.

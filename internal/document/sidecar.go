@@ -119,3 +119,23 @@ func CheckMeta(meta map[string]string) error {
 	}
 	return nil
 }
+
+// addProperty adds a property of a file to its metadata; keywords become a list with commas between.
+func addProperty(meta map[string]string, name, value string) map[string]string {
+	value = strings.Join(strings.Fields(strings.ToValidUTF8(value, "")), " ")
+	if name == "keywords" {
+		words := strings.FieldsFunc(value, func(c rune) bool { return c == ',' || c == ';' })
+		for i := range words {
+			words[i] = strings.TrimSpace(words[i])
+		}
+		value = strings.Join(slices.DeleteFunc(words, func(word string) bool { return word == "" }), ", ")
+	}
+	if value == "" || len(value) > maxFrontValue {
+		return meta
+	}
+	if meta == nil {
+		meta = map[string]string{}
+	}
+	meta[name] = value
+	return meta
+}

@@ -200,3 +200,14 @@ func countValues(cells []string) (count int) {
 	}
 	return count
 }
+
+// tableRow returns a row of a table as Markdown writes it; empty where its cells are.
+func tableRow(cells []string) string {
+	for len(cells) > 0 && cells[len(cells)-1] == "" {
+		cells = cells[:len(cells)-1]
+	}
+	if len(cells) == 0 {
+		return ""
+	}
+	return "| " + strings.Join(cells, " | ") + " |"
+}
