@@ -20,51 +20,51 @@ type Attachment struct {
 // HasAttachments reports whether objects of the type may have files attached that are read as documents.
 func (k Kind) HasAttachments() bool { return k == EML || k == PDF }
 
-// maxAttached is how many attachments of an object are named and read.
-const maxAttached = 100
+// MaxAttached is how many attachments of an object are named and read.
+const MaxAttached = 100
 
-// attached collects what is attached to an object while that is read.
-type attached struct {
-	object string
-	limits Limits
-	names  []string // as a person sees them
-	left   []string // sentences about what is not read
-	more   int      // attachments above maxAttached
-	found  []Attachment
+// Attachments collects what is attached to an object while that is read.
+type Attachments struct {
+	Object string
+	Limits Limits
+	Names  []string // as a person sees them
+	Left   []string // sentences about what is not read
+	More   int      // attachments above MaxAttached
+	Found  []Attachment
 	taken  map[string]bool
-	part   []byte // content of the one that is asked for
+	Part   []byte // content of the one that is asked for
 }
 
-// add takes an attachment. One without a name is known by its type; one without content is none that is read.
-func (a *attached) add(name, mediaType string, content func() []byte) {
-	if name = cutTitle(strings.ToValidUTF8(name, ""), maxHeadingText); name == "" {
-		name = cutTitle(mediaType, maxHeadingText)
+// Add takes an attachment. One without a name is known by its type; one without content is none that is read.
+func (a *Attachments) Add(name, mediaType string, content func() []byte) {
+	if name = CutTitle(strings.ToValidUTF8(name, ""), MaxHeadingText); name == "" {
+		name = CutTitle(mediaType, MaxHeadingText)
 	}
-	if len(a.names) == maxAttached {
-		a.more++
+	if len(a.Names) == MaxAttached {
+		a.More++
 		return
 	}
-	if a.names = append(a.names, name); !a.limits.Attached || content == nil {
+	if a.Names = append(a.Names, name); !a.Limits.Attached || content == nil {
 		return
 	}
 	one := Attachment{Name: a.pickName(name), Kind: attachedKind(name, mediaType)}
 	if one.Kind == "" {
-		a.left = append(a.left, name+" is of a type that is not read")
+		a.Left = append(a.Left, name+" is of a type that is not read")
 		return
 	}
 	raw := content()
 	if len(raw) == 0 {
-		a.left = append(a.left, name+" is empty, damaged or too large")
+		a.Left = append(a.Left, name+" is empty, damaged or too large")
 		return
 	}
 	one.Size, one.Version = int64(len(raw)), sha256.Sum256(raw)
-	if a.found = append(a.found, one); one.Name == a.limits.Part.Name {
-		a.part = raw
+	if a.Found = append(a.Found, one); one.Name == a.Limits.Part.Name {
+		a.Part = raw
 	}
 }
 
 // pickName returns the name of an attachment that no other of the object has.
-func (a *attached) pickName(name string) string {
+func (a *Attachments) pickName(name string) string {
 	if a.taken == nil {
 		a.taken = map[string]bool{}
 	}
@@ -76,14 +76,14 @@ func (a *attached) pickName(name string) string {
 	return key
 }
 
-// listMissing says what of the attachments is neither read nor named.
-func (a *attached) listMissing() []string {
+// ListMissing says what of the attachments is neither read nor named.
+func (a *Attachments) ListMissing() []string {
 	var all []string
-	if len(a.left) > 0 {
-		all = append(all, "attachments: "+strings.Join(a.left, ", "))
+	if len(a.Left) > 0 {
+		all = append(all, "attachments: "+strings.Join(a.Left, ", "))
 	}
-	if a.more > 0 {
-		all = append(all, fmt.Sprintf("%d attachments behind the first %d are left out", a.more, maxAttached))
+	if a.More > 0 {
+		all = append(all, fmt.Sprintf("%d attachments behind the first %d are left out", a.More, MaxAttached))
 	}
 	return all
 }

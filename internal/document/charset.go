@@ -75,8 +75,8 @@ var (
 	chinese = []*unicode.RangeTable{unicode.Han}
 )
 
-// charsetOf returns the encoding of a name, nil where the name is not known.
-func charsetOf(name string) encoding.Encoding {
+// CharsetOf returns the encoding of a name, nil where the name is not known.
+func CharsetOf(name string) encoding.Encoding {
 	switch low := strings.ToLower(strings.TrimSpace(name)); low {
 	case "gb2312", "gbk", "gb_2312-80", "cp936", "936", "ms936", "x-gbk":
 		return simplifiedchinese.GB18030
@@ -96,16 +96,16 @@ func charsetOf(name string) encoding.Encoding {
 }
 
 // IsCharset reports whether a set of characters of that name is known.
-func IsCharset(name string) bool { return charsetOf(name) != nil }
+func IsCharset(name string) bool { return CharsetOf(name) != nil }
 
 // Transcode returns an object whose charset is given as UTF-8 that says so; one without, or of a type that is no text
 // by itself, as it is.
 func Transcode(reader io.Reader, kind Kind, name string) io.Reader {
-	known := charsetOf(name)
+	known := CharsetOf(name)
 	if name == "" || known == nil || !kind.IsStreamed() && kind != HTML && kind != JSON {
 		return reader
 	}
-	return io.MultiReader(strings.NewReader(mark8), transform.NewReader(reader, known.NewDecoder()))
+	return io.MultiReader(strings.NewReader(ByteOrderMark), transform.NewReader(reader, known.NewDecoder()))
 }
 
 // shifted are the marks by which ISO-2022-JP, of seven bits, turns to characters of two bytes and back.
@@ -118,7 +118,7 @@ const enough = 4 << 10
 func pickLines(text []byte) (lines []byte) {
 	for len(text) > 0 && len(lines) < enough {
 		line, rest, _ := bytes.Cut(text, []byte("\n"))
-		if text = rest; !isASCII(line) {
+		if text = rest; !IsASCII(line) {
 			lines = append(append(lines, line...), '\n')
 		}
 	}
@@ -157,7 +157,7 @@ func guessCharset(sample []byte) string {
 	return best
 }
 
-func decodedAs(sample []byte, name string) []rune { return decodedBy(sample, charsetOf(name)) }
+func decodedAs(sample []byte, name string) []rune { return decodedBy(sample, CharsetOf(name)) }
 
 func decodedBy(sample []byte, by encoding.Encoding) []rune {
 	text, err := by.NewDecoder().Bytes(sample)
@@ -329,7 +329,7 @@ func (s script) measureShare(text []rune) float64 {
 	return 1 + most/all
 }
 
-// isPrivateUse reports whether a character says nothing but in its font.
-func isPrivateUse(char rune) bool {
+// IsPrivateUse reports whether a character says nothing but in its font.
+func IsPrivateUse(char rune) bool {
 	return unicode.Is(unicode.Co, char) || char == unicode.ReplacementChar
 }

@@ -51,7 +51,7 @@ func encodingOf(t *testing.T, name string) encoding.Encoding {
 
 func readAs(t *testing.T, kind document.Kind, content string) (text string, meta map[string]string) {
 	t.Helper()
-	_, text, meta, err := parse(content, kind)
+	_, text, meta, err := documenttest.Read(content, kind)
 	require.NoError(t, err, "%.40q", content)
 	return text, meta
 }

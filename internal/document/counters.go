@@ -5,8 +5,8 @@ import (
 	"strings"
 )
 
-// formatCounter returns a number as a list shows it.
-func formatCounter(number int, format string) string {
+// FormatCounter returns a number as a list shows it.
+func FormatCounter(number int, format string) string {
 	switch format {
 	case "none":
 		return ""

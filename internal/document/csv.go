@@ -12,6 +12,7 @@ import (
 
 	"github.com/go-json-experiment/json/jsontext"
 
+	"github.com/unweaver/unweaver/internal/document/tables"
 	"github.com/unweaver/unweaver/internal/fault"
 )
 
@@ -173,7 +174,7 @@ func newCSVReader(r io.Reader, object string, limits Limits) *csvReader {
 			break
 		}
 	}
-	c.named, c.sample = namesColumns(rows), rows
+	c.named, c.sample = tables.NamesColumns(rows), rows
 	c.fields.ReuseRecord = true
 	return c
 }
@@ -185,7 +186,7 @@ func (c *csvReader) read(read record) (fields []string, bad error) {
 	case read.long:
 		return nil, overRow(c.object, read.line, c.limits)
 	case int64(read.cuts)*fieldBytes > c.limits.Memory/2:
-		return nil, overMax(where, "memory", c.limits.Memory, "its fields take more than half the bytes")
+		return nil, OverMax(where, "memory", c.limits.Memory, "its fields take more than half the bytes")
 	case read.torn: // the line is read as it stands
 		fields = strings.Split(strings.TrimRight(string(read.raw), "\r\n"), string(rune(c.in.dialect.comma)))
 		bad = fault.Unreadable.At("read", where).
@@ -203,7 +204,7 @@ func (c *csvReader) read(read record) (fields []string, bad error) {
 			}
 		}
 	}
-	if len(fields) > mostColumns {
+	if len(fields) > tables.MostColumns {
 		return nil, manyColumns(c.object, read.line, len(fields))
 	}
 	return fields, bad
@@ -239,7 +240,7 @@ func csvRows(r io.Reader, object string, limits Limits, f func(Row) error) error
 	for {
 		read, err := reader.in.next()
 		if err != nil && !errors.Is(err, io.EOF) {
-			return wrapUnreadable("read", object, err)
+			return WrapUnreadable("read", object, err)
 		}
 		ended := err != nil
 		if read.long || len(bytes.Trim(read.raw, "\r\n")) > 0 {
@@ -264,7 +265,7 @@ func csvRows(r io.Reader, object string, limits Limits, f func(Row) error) error
 				row.fillRow(recordOf(head, fields), nameLine(object, read.line), limits)
 				// A long head stands in every row: few bytes could become very many.
 				if made += int64(len(row.Canonical)); made > ratioFrom && made/limits.Ratio > source.bytes {
-					return overMax(nameLine(object, read.line), "ratio", limits.Ratio,
+					return OverMax(nameLine(object, read.line), "ratio", limits.Ratio,
 						"names of columns make its rows so much longer")
 				}
 				if err := f(row); err != nil {
@@ -280,7 +281,7 @@ func csvRows(r io.Reader, object string, limits Limits, f func(Row) error) error
 
 func manyColumns(object string, line, columns int) error {
 	return fault.TooLarge.At("read", nameLine(object, line)).
-		Because(fmt.Sprintf("the row has %d columns, above %d, which is fixed", columns, mostColumns)).
+		Because(fmt.Sprintf("the row has %d columns, above %d, which is fixed", columns, tables.MostColumns)).
 		Advise("check the quotes of the file, or remove columns that are not searched")
 }
 

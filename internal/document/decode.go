@@ -36,7 +36,7 @@ func Gunzip(reader io.Reader, gz bool, object string, limits Limits) (io.Reader,
 	if err != nil {
 		return nil, fault.Unreadable.At("unpack", object).Because(err).Advise("replace it with a valid gzip file")
 	}
-	return limits.boundRatio(z, func() int64 { return packed.bytes }, object), nil
+	return limits.BoundRatio(z, func() int64 { return packed.bytes }, object), nil
 }
 
 // Decode returns a text as valid UTF-8 without a byte order mark and control characters, line ends as \n. It decides by
@@ -54,7 +54,7 @@ func decodeText(r io.Reader, object string) (text io.Reader, guess string, err e
 	head, err := br.Peek(sniff)
 	// A short source that breaks gives what lies before the break first, as a long one does.
 	if err != nil && len(head) == 0 && !errors.Is(err, io.EOF) {
-		return nil, "", wrapUnreadable("read", object, err)
+		return nil, "", WrapUnreadable("read", object, err)
 	}
 	if wide := wideEncoding(head); wide != nil {
 		return newCleaner(transform.NewReader(br, wide.NewDecoder()), nil), "", nil
@@ -65,21 +65,22 @@ func decodeText(r io.Reader, object string) (text io.Reader, guess string, err e
 			Advise("remove the file, or rename it with the extension of its type")
 	}
 	switch {
-	case bytes.HasPrefix(head, []byte(mark8)):
-		_, _ = br.Discard(len(mark8)) // peeked above
+	case bytes.HasPrefix(head, []byte(ByteOrderMark)):
+		_, _ = br.Discard(len(ByteOrderMark)) // peeked above
 	case !validPrefix(head), shifted.Match(head):
 		guess = guessCharset(head)
-		return newCleaner(transform.NewReader(br, charsetOf(guess).NewDecoder()), nil), guess, nil
-	case isASCII(head):
+		return newCleaner(transform.NewReader(br, CharsetOf(guess).NewDecoder()), nil), guess, nil
+	case IsASCII(head):
 		return newCleaner(br, charmap.Windows1252), "", nil
 	}
 	return newCleaner(br, nil), "", nil
 }
 
-// mark8 is the byte order mark of UTF-8.
-const mark8 = "\xef\xbb\xbf"
+// ByteOrderMark is the byte order mark of UTF-8.
+const ByteOrderMark = "\xef\xbb\xbf"
 
-func isASCII(raw []byte) bool {
+// IsASCII reports whether all bytes are of ASCII.
+func IsASCII(raw []byte) bool {
 	return !slices.ContainsFunc(raw, func(c byte) bool { return c >= utf8.RuneSelf })
 }
 
@@ -178,23 +179,23 @@ func isBinary(raw []byte) bool {
 	return bad > 2 && (bad*20 > len(raw) || zero*100 > len(raw))
 }
 
-// decodeLabelled returns a text that says what it is written in as UTF-8. The label counts unless the bytes speak
+// DecodeLabelled returns a text that says what it is written in as UTF-8. The label counts unless the bytes speak
 // against it: many programs write UTF-8, or what they always write, under whatever label. guess is the encoding where
 // it was guessed.
-func decodeLabelled(raw []byte, label, object string) (text []byte, guess string, err error) {
-	known := charsetOf(label)
+func DecodeLabelled(raw []byte, label, object string) (text []byte, guess string, err error) {
+	known := CharsetOf(label)
 	if _, name := charset.Lookup(label); strings.HasPrefix(name, "utf-16") && bytes.IndexByte(raw, 0) < 0 {
 		known = nil // not one letter of ASCII: it says so and is none
 	}
 	if label == "" || known == nil || wideEncoding(raw[:min(len(raw), sniff)]) != nil ||
-		bytes.HasPrefix(raw, []byte(mark8)) || isBinary(raw[:min(len(raw), sniff)]) {
+		bytes.HasPrefix(raw, []byte(ByteOrderMark)) || isBinary(raw[:min(len(raw), sniff)]) {
 		known = nil
 	} else if sequences, valid := runesBeyond(raw); valid && sequences > 0 {
 		// Some other text is valid UTF-8 by chance, Latin text never is.
 		if sequences >= 5 || probeRune(known) == 'é' {
 			known = nil
 		}
-	} else if !valid && probeRune(known) == 'é' && !uni.Is(uni.Latin, probeRune(charsetOf(guessCharset(raw)))) {
+	} else if !valid && probeRune(known) == 'é' && !uni.Is(uni.Latin, probeRune(CharsetOf(guessCharset(raw)))) {
 		known = nil // a Western label is what programs write that know no other
 	}
 	if known != nil {
@@ -209,7 +210,7 @@ func decodeLabelled(raw []byte, label, object string) (text []byte, guess string
 	}
 	text, err = io.ReadAll(reader)
 	if err != nil {
-		return nil, "", wrapUnreadable("decode", object, err)
+		return nil, "", WrapUnreadable("decode", object, err)
 	}
 	return text, guess, nil
 }
@@ -241,9 +242,9 @@ var (
 	saysMeta  = regexp.MustCompile(`(?i)<meta\s[^>]*charset\s*=\s*["']?\s*([a-z0-9_:.+-]+)`)
 )
 
-// decodeMarkup returns a page of HTML or XHTML as UTF-8: by its mark, else by what it says of itself, else by its
+// DecodeMarkup returns a page of HTML or XHTML as UTF-8: by its mark, else by what it says of itself, else by its
 // bytes.
-func decodeMarkup(raw []byte, object string) (text []byte, guess string, err error) {
+func DecodeMarkup(raw []byte, object string) (text []byte, guess string, err error) {
 	head, label := commentOf.ReplaceAll(raw[:min(len(raw), 16<<10)], nil), ""
 	for _, says := range []*regexp.Regexp{saysXML, saysMeta} {
 		if found := says.FindSubmatch(head); found != nil {
@@ -251,7 +252,7 @@ func decodeMarkup(raw []byte, object string) (text []byte, guess string, err err
 			break
 		}
 	}
-	return decodeLabelled(raw, asciiIsNone(label), object)
+	return DecodeLabelled(raw, StatedCharset(label), object)
 }
 
 // validPrefix reports whether a text is UTF-8, but for a rune that the prefix cuts and for stray bytes: fewer than half
@@ -289,8 +290,8 @@ func shownRune(r rune) rune {
 // escapes are codes by which a program colours a terminal, names its window or moves in it.
 var escapes = regexp.MustCompile(`\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b\n]*(?:\x07|\x1b\\)|[ -/]*[0-~])`)
 
-// shownText returns a text without codes of terminals and without characters that control a device.
-func shownText(s string) string { return strings.Map(shownRune, escapes.ReplaceAllString(s, "")) }
+// ShownText returns a text without codes of terminals and without characters that control a device.
+func ShownText(s string) string { return strings.Map(shownRune, escapes.ReplaceAllString(s, "")) }
 
 type cleaner struct {
 	r       *bufio.Reader
@@ -401,8 +402,8 @@ func (c *cleaner) skipEscape() bool {
 	return found
 }
 
-// asciiIsNone returns the name of a set of characters, nothing for those names that programs write without knowing.
-func asciiIsNone(name string) string {
+// StatedCharset returns the name of a set of characters, nothing for those names that programs write without knowing.
+func StatedCharset(name string) string {
 	switch low := strings.ToLower(strings.TrimSpace(name)); low {
 	case "us-ascii", "ascii", "ansi_x3.4-1968", "unknown-8bit", "x-unknown", "default", "binary", "utf8":
 		return ""

@@ -33,12 +33,13 @@ func JoinMissing(one, other string) string {
 	return one + other
 }
 
-func emptyFile(object string) error {
+// EmptyFile returns the error of an object without a byte.
+func EmptyFile(object string) error {
 	return fault.Unreadable.At("read", object).Because("the file is empty").Advise("add content, or remove the file")
 }
 
-// noteEncoding notes an encoding that was guessed in the metadata.
-func (d Doc) noteEncoding(guess string) Doc {
+// NoteEncoding notes an encoding that was guessed in the metadata.
+func (d Doc) NoteEncoding(guess string) Doc {
 	if guess != "" {
 		if d.Meta == nil {
 			d.Meta = map[string]string{}
@@ -48,8 +49,8 @@ func (d Doc) noteEncoding(guess string) Doc {
 	return d
 }
 
-// parseText reads a text, whose types stream.
-func parseText(reader io.Reader, kind Kind, object string, limits Limits) (Doc, error) {
+// ParseText reads a text, whose types stream.
+func ParseText(reader io.Reader, kind Kind, object string, limits Limits) (Doc, error) {
 	decoded, guess, err := decodeText(reader, object)
 	if err != nil {
 		return Doc{}, err
@@ -58,5 +59,5 @@ func parseText(reader io.Reader, kind Kind, object string, limits Limits) (Doc, 
 	if kind == Markdown {
 		doc.splitFront()
 	}
-	return doc.noteEncoding(guess), nil
+	return doc.NoteEncoding(guess), nil
 }

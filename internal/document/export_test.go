@@ -1,13 +1,5 @@
 package document
 
-var (
-	OwnTitle     = ownTitle
-	NamesColumns = namesColumns
-)
-
-// CollectionOf reads a map of codes to characters.
-var CollectionOf = collectionOf
-
 // DialectOf returns the delimiter and the quote that are found for the rows of a CSV.
 func DialectOf(content string) (comma, quote rune) {
 	found, _ := sniffDialect([]byte(content), "f", DefaultLimits())

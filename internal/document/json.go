@@ -13,11 +13,12 @@ import (
 	"github.com/unweaver/unweaver/internal/fault"
 )
 
-// lenient lets pass what other programs write: a name twice, and halves of characters.
-var lenient = json.JoinOptions(jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true))
+// Lenient lets pass what other programs write: a name twice, and halves of characters.
+var Lenient = json.JoinOptions(jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true))
 
-func parseJSON(raw []byte, object string, limits Limits) (Doc, error) {
-	err := checkJSON(raw, object, "correct the file, or save it again", limits)
+// ParseJSON reads one JSON value: an object as a record, any other as lines.
+func ParseJSON(raw []byte, object string, limits Limits) (Doc, error) {
+	err := CheckJSON(raw, object, "correct the file, or save it again", limits)
 	if err != nil {
 		return Doc{}, err
 	}
@@ -29,36 +30,36 @@ func parseJSON(raw []byte, object string, limits Limits) (Doc, error) {
 			doc.Blank = unclearFields(fields, doc.Meta, limits)
 		}
 		if err != nil {
-			return Doc{}, wrapUnreadable("read", object, err)
+			return Doc{}, WrapUnreadable("read", object, err)
 		}
-		doc.Title = cutTitle(doc.Title, limits.Title)
+		doc.Title = CutTitle(doc.Title, limits.Title)
 	} else {
 		out := lines{left: limits.Text}
-		if err := out.putValues(jsontext.NewDecoder(bytes.NewReader(raw), lenient)); err != nil {
+		if err := out.putValues(jsontext.NewDecoder(bytes.NewReader(raw), Lenient)); err != nil {
 			if errors.Is(err, io.ErrShortWrite) {
-				err = limits.overText(object)
+				err = limits.OverText(object)
 			}
-			return Doc{}, wrapUnreadable("read", object, err)
+			return Doc{}, WrapUnreadable("read", object, err)
 		}
 		text = out.String()
 	}
 	if int64(len(text)) > limits.Text {
-		return Doc{}, limits.overText(object)
+		return Doc{}, limits.OverText(object)
 	}
 	doc.Text = strings.NewReader(text)
 	return doc, nil
 }
 
-// checkJSON refuses what is not exactly one JSON value, or is nested too deeply.
-func checkJSON(raw []byte, object, advice string, limits Limits) error {
-	decoder := jsontext.NewDecoder(bytes.NewReader(raw), lenient)
+// CheckJSON refuses what is not exactly one JSON value, or is nested too deeply.
+func CheckJSON(raw []byte, object, advice string, limits Limits) error {
+	decoder := jsontext.NewDecoder(bytes.NewReader(raw), Lenient)
 	for values := 0; ; {
 		_, err := decoder.ReadToken()
 		switch depth := decoder.StackDepth(); {
 		case errors.Is(err, io.EOF) && values == 1:
 			return nil
 		case err == nil && depth > limits.Nesting:
-			return overMax(object, "nesting", limits.Nesting, "its values are nested more deeply")
+			return OverMax(object, "nesting", limits.Nesting, "its values are nested more deeply")
 		case err == nil && depth == 0:
 			if values++; values > 1 {
 				err = errors.New("there is data after the first value")
@@ -76,7 +77,7 @@ func syntaxFault(err error, raw []byte, object, advice string) error {
 	var syntax *jsontext.SyntacticError
 	switch {
 	case errors.Is(err, io.EOF):
-		return emptyFile(object)
+		return EmptyFile(object)
 	case errors.As(err, &syntax):
 		where := ""
 		if raw != nil {
@@ -106,7 +107,7 @@ const jsonFieldBytes = 256
 
 // fieldsOf returns the fields of a JSON object, in their order. They share its memory.
 func fieldsOf(record []byte, object string, limits Limits) ([]field, error) {
-	decoder := jsontext.NewDecoder(bytes.NewReader(record), lenient)
+	decoder := jsontext.NewDecoder(bytes.NewReader(record), Lenient)
 	if _, err := decoder.ReadToken(); err != nil {
 		return nil, err
 	}
@@ -124,7 +125,7 @@ func fieldsOf(record []byte, object string, limits Limits) ([]field, error) {
 		end := decoder.InputOffset()
 		one.value = record[end-int64(len(value)) : end]
 		if out = append(out, one); int64(len(out))*jsonFieldBytes > limits.Memory/2 {
-			return nil, overMax(object, "memory", limits.Memory, "its fields take more than half the bytes")
+			return nil, OverMax(object, "memory", limits.Memory, "its fields take more than half the bytes")
 		}
 	}
 	return out, nil
@@ -136,7 +137,7 @@ func (f field) readScalar() string {
 	switch f.value.Kind() {
 	case '"':
 		raw, _ := jsontext.AppendUnquote(nil, f.value) // of half a character it gives what stands for one
-		return shownText(string(raw))
+		return ShownText(string(raw))
 	case '0', 't', 'f':
 		return string(f.value)
 	}
@@ -152,7 +153,7 @@ func (f field) readMeta() string {
 	if f.value.Kind() != '[' || len(f.value) > longestList {
 		return f.readScalar()
 	}
-	decoder := jsontext.NewDecoder(bytes.NewReader(f.value), lenient)
+	decoder := jsontext.NewDecoder(bytes.NewReader(f.value), Lenient)
 	_, _ = decoder.ReadToken() // fields have valid values
 	var all []string
 	for decoder.PeekKind() != ']' {
@@ -193,7 +194,7 @@ func (l *lines) put(path, text string) error {
 }
 
 func (l *lines) putField(f field, above string) error {
-	return l.putValue(jsontext.NewDecoder(bytes.NewReader(f.value), lenient), joinPath(above, f.name))
+	return l.putValue(jsontext.NewDecoder(bytes.NewReader(f.value), Lenient), joinPath(above, f.name))
 }
 
 func joinPath(path, name string) string {

@@ -16,7 +16,7 @@ var ErrMixed = errors.New("the list contains values that are not objects")
 // ListsRecords reports whether a text that begins like this may be a list of JSON objects, each of which is a document,
 // and whether it is a list of nothing, or empty.
 func ListsRecords(text io.Reader) (records, empty bool) {
-	decoder := jsontext.NewDecoder(text, lenient)
+	decoder := jsontext.NewDecoder(text, Lenient)
 	if kind := decoder.PeekKind(); kind != '[' {
 		_, err := decoder.ReadToken()
 		return false, errors.Is(err, io.EOF)
@@ -29,7 +29,7 @@ func ListsRecords(text io.Reader) (records, empty bool) {
 // listRows streams the objects of a JSON list. It holds one at a time.
 func listRows(reader io.Reader, object string, limits Limits, f func(Row) error) error {
 	source := &bounded{reader: reader, left: limits.Row}
-	decoder := jsontext.NewDecoder(source, lenient)
+	decoder := jsontext.NewDecoder(source, Lenient)
 	if decoder.PeekKind() != '[' {
 		return ErrMixed
 	}
@@ -37,7 +37,7 @@ func listRows(reader io.Reader, object string, limits Limits, f func(Row) error)
 	number := 1
 	for ; err == nil && decoder.PeekKind() == '{'; number++ {
 		where := nameRecord(object, number)
-		source.left, source.above = limits.Row, overMax(where, "row", limits.Row, "it has more bytes")
+		source.left, source.above = limits.Row, OverMax(where, "row", limits.Row, "it has more bytes")
 		var value jsontext.Value
 		if value, err = decoder.ReadValue(); err != nil {
 			break

@@ -1,6 +1,7 @@
-// Package document reads the file types of a corpus: plain text, Markdown, reStructuredText, HTML, PDF, Word, slides,
-// sheets, books of EPUB, mail, notebooks of Jupyter, JSON, and rows of JSON Lines and CSV, each also gzipped. Text is
-// decoded from what its bytes say or look like; binary rubbish is refused.
+// Package document names the file types of a corpus, and says what a reader of one takes and gives: limits, texts,
+// titles, headings, places on pages, errors. It reads itself what streams: plain text, Markdown, reStructuredText, and
+// rows of JSON Lines, CSV and JSON, each also gzipped. Text is decoded from what its bytes say or look like; binary
+// rubbish is refused. Package readers reads all types.
 package document
 
 import (

@@ -54,15 +54,15 @@ func (l Limits) WithDefaults() Limits {
 	}
 }
 
-// overMax returns the error of a document above a limit: what it has too much of, and the key that bounds it.
-func overMax(object, key string, bound any, what string) *fault.Error {
+// OverMax returns the error of a document above a limit: what it has too much of, and the key that bounds it.
+func OverMax(object, key string, bound any, what string) *fault.Error {
 	return fault.TooLarge.At("read", object).
 		Because(fmt.Sprintf("%s, above limits.document.%s: %v", what, key, bound)).
 		Advise("split or repair the document, or raise limits.document." + key)
 }
 
-// wrapUnreadable returns the error of a source that breaks; one that is named already stays what it is.
-func wrapUnreadable(op, object string, err error) error {
+// WrapUnreadable returns the error of a source that breaks; one that is named already stays what it is.
+func WrapUnreadable(op, object string, err error) error {
 	if fault.As(err) != nil {
 		return err
 	}
@@ -93,14 +93,14 @@ func (b *bounded) Read(raw []byte) (int, error) {
 	return n, err
 }
 
-// boundReader returns a reader of at most left bytes; where there are more, reading gives above.
-func boundReader(reader io.Reader, left int64, above error) io.Reader {
+// BoundReader returns a reader of at most left bytes; where there are more, reading gives above.
+func BoundReader(reader io.Reader, left int64, above error) io.Reader {
 	return &bounded{reader, left, above}
 }
 
 // ofText bounds the text of a document.
 func (l Limits) ofText(reader io.Reader, object string) io.Reader {
-	return &bounded{reader, l.Text, l.overText(object)}
+	return &bounded{reader, l.Text, l.OverText(object)}
 }
 
 // CheckSize refuses an object that is not packed by its size alone: one that is read whole, and a text that is too long
@@ -109,19 +109,21 @@ func (l Limits) CheckSize(kind Kind, object string, size int64) error {
 	l = l.WithDefaults()
 	switch {
 	case kind.IsStreamed() && !kind.HasRows() && size/2 > l.Text:
-		return l.overText(object)
+		return l.OverText(object)
 	case !kind.IsStreamed() && size > l.Bytes:
-		return l.overBytes(object)
+		return l.OverBytes(object)
 	}
 	return nil
 }
 
-func (l Limits) overBytes(object string) error {
-	return overMax(object, "bytes", l.Bytes, "it has more bytes")
+// OverBytes returns the error of an object that has more bytes than it may have.
+func (l Limits) OverBytes(object string) error {
+	return OverMax(object, "bytes", l.Bytes, "it has more bytes")
 }
 
-func (l Limits) overText(object string) error {
-	return overMax(object, "text", l.Text, "its text has more bytes")
+// OverText returns the error of a document that has more text than it may have.
+func (l Limits) OverText(object string) error {
+	return OverMax(object, "text", l.Text, "its text has more bytes")
 }
 
 // ratioFrom is how many unpacked bytes no ratio is asked of: a small file of zeros does no harm.
@@ -136,8 +138,8 @@ type unpacked struct {
 	out    int64
 }
 
-// boundRatio returns a reader of what comes out of a packed stream, of which packed counts what went in.
-func (l Limits) boundRatio(reader io.Reader, packed func() int64, object string) io.Reader {
+// BoundRatio returns a reader of what comes out of a packed stream, of which packed counts what went in.
+func (l Limits) BoundRatio(reader io.Reader, packed func() int64, object string) io.Reader {
 	return &unpacked{reader: reader, packed: packed, limits: l, object: object}
 }
 
@@ -145,7 +147,7 @@ func (u *unpacked) Read(raw []byte) (int, error) {
 	n, err := u.reader.Read(raw)
 	u.out += int64(n)
 	if u.out > ratioFrom && u.out/u.limits.Ratio > u.packed() {
-		return 0, overMax(u.object, "ratio", u.limits.Ratio, fmt.Sprintf("%d packed bytes became %d", u.packed(), u.out))
+		return 0, OverMax(u.object, "ratio", u.limits.Ratio, fmt.Sprintf("%d packed bytes became %d", u.packed(), u.out))
 	}
 	return n, err
 }
@@ -162,9 +164,9 @@ func (c *counting) Read(raw []byte) (int, error) {
 	return n, err
 }
 
-// cutTitle gives a title as one line of at most so many runes: what is white space or cannot be seen becomes one space.
+// CutTitle gives a title as one line of at most so many runes: what is white space or cannot be seen becomes one space.
 // It reads no more of it than it needs.
-func cutTitle(title string, runes int) string {
+func CutTitle(title string, runes int) string {
 	var out strings.Builder
 	gap, written := false, 0
 	for _, r := range escapes.ReplaceAllString(title, "") {
@@ -186,5 +188,5 @@ func cutTitle(title string, runes int) string {
 	return strings.TrimSpace(out.String())
 }
 
-// titleBytes returns more bytes than a title has before it is cut, white space around it included.
-func titleBytes(limits Limits) int { return 64<<10 + 4*limits.Title }
+// TitleBytes returns more bytes than a title has before it is cut, white space around it included.
+func TitleBytes(limits Limits) int { return 64<<10 + 4*limits.Title }

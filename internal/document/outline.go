@@ -35,7 +35,7 @@ type textLine struct {
 // Bounds of what is kept of one document: so many headings, so many runes of each, so many bytes of a line.
 const (
 	maxHeadings    = 10_000
-	maxHeadingText = 200
+	MaxHeadingText = 200
 	maxHeadingLine = 2 << 10
 )
 
@@ -103,7 +103,7 @@ func (o *Outline) takeLine() {
 	o.at += o.runes
 	o.line.Reset()
 	o.runes, o.long = 0, false
-	if o.kind.HasPages() && text == pageBreak {
+	if o.kind.HasPages() && text == PageBreak {
 		if o.pages == nil {
 			o.pages = []int{0}
 		}
@@ -144,7 +144,7 @@ func (o *Outline) add(at, level int, text string) bool {
 	if !o.kind.asShown() {
 		text = plainHeading(text)
 	}
-	text = cutTitle(text, maxHeadingText)
+	text = CutTitle(text, MaxHeadingText)
 	if text == "" || len(o.headings) >= maxHeadings {
 		return false
 	}
@@ -248,16 +248,16 @@ func adornmentOf(line string) string {
 	return line[:1]
 }
 
-// indent is what keeps a line from being read as a heading: with four blanks none is one.
-const indent = "    "
+// Indent is what keeps a line from being read as a heading: with four blanks none is one.
+const Indent = "    "
 
-// readsAsHeading reports whether Outline would take a line of plain text for a heading, or for a mark of one.
-func readsAsHeading(line string) bool {
-	if strings.HasPrefix(line, indent) || !strings.ContainsRune("#=-`~< ", rune(line[0])) {
+// ReadsAsHeading reports whether Outline would take a line of plain text for a heading, or for a mark of one.
+func ReadsAsHeading(line string) bool {
+	if strings.HasPrefix(line, Indent) || !strings.ContainsRune("#=-`~< ", rune(line[0])) {
 		return false
 	}
 	return atx.MatchString(line) || setext.MatchString(line) || fence.MatchString(line) || tagged.MatchString(line)
 }
 
-// pageBreak ends each page of a text whose document has pages, on a line of its own: NewOutline finds pages by it.
-const pageBreak = "\f"
+// PageBreak ends each page of a text whose document has pages, on a line of its own: NewOutline finds pages by it.
+const PageBreak = "\f"

@@ -36,8 +36,8 @@ type Reading struct {
 	Pictures []int      `json:"pictures,omitempty"` // nothing but pictures of these pages of a PDF, in Doc.Pictures
 }
 
-// skipsText reports whether the text of the object itself is not asked for.
-func (r Reading) skipsText() bool { return r.List || r.Part.Name != "" }
+// SkipsText reports whether the text of the object itself is not asked for.
+func (r Reading) SkipsText() bool { return r.List || r.Part.Name != "" }
 
 type withReading struct{}
 

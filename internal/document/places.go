@@ -18,16 +18,16 @@ type PlacedLine struct {
 	Rect  core.Rect
 }
 
-// placer packs the places of a text that is written page by page.
-type placer struct {
+// Placer packs the places of a text that is written page by page.
+type Placer struct {
 	sheets []core.Sheet
 	lines  placeWriter
 	page   int
 	height float64
 }
 
-// beginPage begins the next page, of a size in points.
-func (p *placer) beginPage(width, height float64) {
+// BeginPage begins the next page, of a size in points.
+func (p *Placer) BeginPage(width, height float64) {
 	p.page++
 	p.height = height
 	sheet := core.Sheet{Page: p.page, Width: roundPoints(width), Height: roundPoints(height)}
@@ -39,8 +39,8 @@ func (p *placer) beginPage(width, height float64) {
 // roundPoints returns a number of points as it is kept.
 func roundPoints(points float64) int { return int(math.Round(min(max(points, 0), 1e5))) }
 
-// add notes the place of a line that begins at a code point.
-func (p *placer) add(start int, left, low, right, high float64) {
+// Add notes the place of a line that begins at a code point.
+func (p *Placer) Add(start int, left, low, right, high float64) {
 	sheet := p.sheets[len(p.sheets)-1]
 	p.lines.add(PlacedLine{start, core.Rect{
 		Page: p.page,
@@ -66,7 +66,8 @@ func (w *placeWriter) add(line PlacedLine) {
 	w.last = line
 }
 
-func (p *placer) packPlaces() Places {
+// PackPlaces returns the places of the lines.
+func (p *Placer) PackPlaces() Places {
 	out := binary.AppendUvarint(nil, uint64(len(p.sheets)))
 	for _, sheet := range p.sheets {
 		for _, number := range []int{sheet.Page, sheet.Width, sheet.Height} {

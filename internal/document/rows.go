@@ -12,6 +12,7 @@ import (
 
 	"github.com/go-json-experiment/json/jsontext"
 
+	"github.com/unweaver/unweaver/internal/document/tables"
 	"github.com/unweaver/unweaver/internal/fault"
 )
 
@@ -74,20 +75,20 @@ func StreamRows(reader io.Reader, k Kind, object string, limits Limits, f func(R
 			return nil
 		}
 		if err != nil {
-			return wrapUnreadable("read", nameLine(object, read.line), err)
+			return WrapUnreadable("read", nameLine(object, read.line), err)
 		}
 	}
 }
 
 func overRow(object string, line int, limits Limits) error {
-	return overMax(nameLine(object, line), "row", limits.Row, "the row has more bytes")
+	return OverMax(nameLine(object, line), "row", limits.Row, "the row has more bytes")
 }
 
 func nameLine(object string, line int) string { return fmt.Sprintf("%s line %d", object, line) }
 
 // parseRecord fills a row from a JSON object.
 func (r *Row) parseRecord(raw []byte, where string, limits Limits) {
-	if r.Err = checkJSON(raw, where, "every line is one JSON object", limits); r.Err != nil {
+	if r.Err = CheckJSON(raw, where, "every line is one JSON object", limits); r.Err != nil {
 		return
 	}
 	record := jsontext.Value(bytes.Clone(raw))
@@ -96,7 +97,7 @@ func (r *Row) parseRecord(raw []byte, where string, limits Limits) {
 			Advise("write exactly one JSON object per line")
 		return
 	}
-	if err := record.Format(lenient); err != nil {
+	if err := record.Format(Lenient); err != nil {
 		r.Err = fault.Unreadable.At("read", where).Because(err)
 		return
 	}
@@ -106,12 +107,12 @@ func (r *Row) parseRecord(raw []byte, where string, limits Limits) {
 // fillRow takes a record, and refuses one with more text than a document may have.
 func (r *Row) fillRow(record jsontext.Value, where string, limits Limits) {
 	if int64(len(record)) > limits.Text {
-		r.Err = limits.overText(where)
+		r.Err = limits.OverText(where)
 		return
 	}
 	fields, err := fieldsOf(record, where, limits)
 	if err != nil {
-		r.Err = wrapUnreadable("read", where, err)
+		r.Err = WrapUnreadable("read", where, err)
 		return
 	}
 	r.Canonical = record
@@ -120,7 +121,7 @@ func (r *Row) fillRow(record jsontext.Value, where string, limits Limits) {
 		return
 	}
 	sorted := jsontext.Value(bytes.Clone(record)) // the order of its fields says nothing of which record it is
-	if err := sorted.Format(lenient, jsontext.ReorderRawObjects(true)); err != nil {
+	if err := sorted.Format(Lenient, jsontext.ReorderRawObjects(true)); err != nil {
 		r.Err = fault.Unreadable.At("read", where).Because(err)
 		return
 	}
@@ -130,7 +131,7 @@ func (r *Row) fillRow(record jsontext.Value, where string, limits Limits) {
 
 // idOf returns which field is the id of a record; -1: none.
 func idOf(fields []field) int {
-	return firstOf(fields, idFields, func(f field) bool { return f.readScalar() != "" })
+	return firstOf(fields, tables.IDFields, func(f field) bool { return f.readScalar() != "" })
 }
 
 func firstOf(fields []field, names []string, is func(field) bool) int {
@@ -159,7 +160,7 @@ func DecodeRecord(canonical []byte, limits Limits) (title, text string, meta map
 // values in values, and long ones; without a text field all fields, in their order.
 func readRecord(fields []field, object string, limits Limits) (string, string, map[string]string, error) {
 	said := func(f field) bool { return f.value.Kind() == '"' && strings.TrimSpace(f.readScalar()) != "" }
-	id, named, body := idOf(fields), firstOf(fields, titleFields, said), firstOf(fields, textFields, said)
+	id, named, body := idOf(fields), firstOf(fields, tables.TitleFields, said), firstOf(fields, tables.TextFields, said)
 	title, text, meta := "", "", map[string]string{}
 	out := lines{left: limits.Text}
 	if named >= 0 {
@@ -193,13 +194,13 @@ func readRecord(fields []field, object string, limits Limits) (string, string, m
 			if f.name != "" {
 				meta[f.name] = value
 			}
-			if body >= 0 && len(value) < longValue && f.name != "" {
+			if body >= 0 && len(value) < tables.LongValue && f.name != "" {
 				continue
 			}
 		}
 		if err := out.putField(f, ""); err != nil {
 			if errors.Is(err, io.ErrShortWrite) {
-				err = limits.overText(object)
+				err = limits.OverText(object)
 			}
 			return "", "", nil, err
 		}

@@ -85,7 +85,7 @@ func (f field) isUnclear() bool {
 		return false
 	}
 	var words []any
-	return json.Unmarshal(f.value, &words, lenient) != nil || slices.ContainsFunc(words, hasComma)
+	return json.Unmarshal(f.value, &words, Lenient) != nil || slices.ContainsFunc(words, hasComma)
 }
 
 func hasComma(word any) bool {
@@ -120,8 +120,8 @@ func CheckMeta(meta map[string]string) error {
 	return nil
 }
 
-// addProperty adds a property of a file to its metadata; keywords become a list with commas between.
-func addProperty(meta map[string]string, name, value string) map[string]string {
+// AddProperty adds a property of a file to its metadata; keywords become a list with commas between.
+func AddProperty(meta map[string]string, name, value string) map[string]string {
 	value = strings.Join(strings.Fields(strings.ToValidUTF8(value, "")), " ")
 	if name == "keywords" {
 		words := strings.FieldsFunc(value, func(c rune) bool { return c == ',' || c == ';' })

@@ -9,9 +9,9 @@ import (
 	"unicode/utf8"
 )
 
-// ownTitle returns the title that a program wrote into a document, or nothing where it is that of a template or a file,
+// OwnTitle returns the title that a program wrote into a document, or nothing where it is that of a template or a file,
 // or the number under which a filing was taken in.
-func ownTitle(title string) string {
+func OwnTitle(title string) string {
 	title = strings.TrimSpace(title)
 	low := strings.ToLower(title)
 	for _, none := range []string{"untitled", "microsoft word - ", "microsoft powerpoint - ", "powerpoint presentation",
@@ -37,8 +37,8 @@ var wholePath = regexp.MustCompile(`^(?:[a-z]:[\\/]|\\\\|file:)`)
 // filingNumber is a number too long for a year, as registers give to what they take in.
 var filingNumber = regexp.MustCompile(`^[0-9][0-9._-]{5,}$`)
 
-// pageMark is what a page prints of itself; it names no document.
-var pageMark = regexp.MustCompile(`(?i)^(page )?[0-9]+( of [0-9]+)?$`)
+// PageMark is what a page prints of itself; it names no document.
+var PageMark = regexp.MustCompile(`(?i)^(page )?[0-9]+( of [0-9]+)?$`)
 
 // maxTitleLine is the longest first line that counts as a title (docs/reference/formats.md, Class text and titles).
 const maxTitleLine = 150
@@ -49,14 +49,14 @@ const maxTitleLine = 150
 // most limits.Title runes.
 func TitleOf(given, head string, kind Kind, object string, limits Limits) string {
 	limits = limits.WithDefaults()
-	title := cutTitle(given, limits.Title)
+	title := CutTitle(given, limits.Title)
 	if !saysSomething(title) {
-		title = cutTitle(titleFrom(head, kind, object), limits.Title)
+		title = CutTitle(titleFrom(head, kind, object), limits.Title)
 	}
 	if kind.asShown() {
 		return title
 	}
-	return cutTitle(entityOf.ReplaceAllStringFunc(title, html.UnescapeString), limits.Title)
+	return CutTitle(entityOf.ReplaceAllStringFunc(title, html.UnescapeString), limits.Title)
 }
 
 // entityOf is a character as pages and programs that make records of them write it.
@@ -144,7 +144,7 @@ func firstLine(head string, kind Kind) string {
 	lines := strings.Split(head, "\n")
 	for i, line := range lines {
 		line = titleLine(line, kind)
-		if !saysSomething(line) || pageMark.MatchString(line) {
+		if !saysSomething(line) || PageMark.MatchString(line) {
 			continue
 		}
 		if addressOf.MatchString(line) {

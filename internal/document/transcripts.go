@@ -38,7 +38,7 @@ func CleanTranscript(text string) string {
 // PutTranscripts puts texts in the place of what pages have, by their number from 1. The text is one that pages end in;
 // a number that it has no page for is an error.
 func PutTranscripts(text []byte, places Places, said map[int]string) ([]byte, Places, error) {
-	pages := strings.Split(string(text), "\n"+pageBreak+"\n")
+	pages := strings.Split(string(text), "\n"+PageBreak+"\n")
 	sheets, lines := places.splitSheets()
 	out := placeWriter{packed: append([]byte(nil), places[:len(places)-len(lines)]...)}
 	next, stop := iter.Pull(places.Lines())
@@ -49,7 +49,7 @@ func PutTranscripts(text []byte, places Places, said map[int]string) ([]byte, Pl
 	for i, page := range pages {
 		last := i == len(pages)-1
 		if !last {
-			page += "\n" + pageBreak + "\n"
+			page += "\n" + PageBreak + "\n"
 		}
 		end := from + utf8.RuneCountInString(page)
 		instead, transcribed := said[i+1]
@@ -58,7 +58,7 @@ func PutTranscripts(text []byte, places Places, said map[int]string) ([]byte, Pl
 		}
 		if transcribed {
 			delete(said, i+1)
-			page = instead + "\n" + pageBreak + "\n"
+			page = instead + "\n" + PageBreak + "\n"
 			if sheet, ok := sheetOf(sheets, i+1); ok {
 				out.add(PlacedLine{to, core.Rect{Page: i + 1, Right: sheet.Width, Bottom: sheet.Height}})
 			}

@@ -17,6 +17,8 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/unweaver/unweaver/internal/document"
+	"github.com/unweaver/unweaver/internal/document/pdf"
+	"github.com/unweaver/unweaver/internal/document/readers"
 	"github.com/unweaver/unweaver/internal/fault"
 )
 
@@ -94,7 +96,7 @@ func preparePDF(cache string, limits document.Limits) error {
 			_ = unix.Flock(int(lock.Fd()), unix.LOCK_EX) // where there are no locks, some compile at once
 		}
 	}
-	err := document.PreparePDF(cache, limits)
+	err := pdf.Prepare(cache, limits)
 	debug.FreeOSMemory() // compiling takes hundreds of megabytes once
 	return err
 }
@@ -166,7 +168,7 @@ func (c *served) watchParent() (over <-chan struct{}) {
 	return done
 }
 
-// parseDocument parses a document as document.Parse does. A panic is an error of the document; what cannot be recovered
+// parseDocument parses a document as readers.Parse does. A panic is an error of the document; what cannot be recovered
 // from ends the process.
 func parseDocument(body io.Reader, request ask, limits document.Limits) (doc document.Doc, err error) {
 	defer func() {
@@ -175,7 +177,7 @@ func parseDocument(body io.Reader, request ask, limits document.Limits) (doc doc
 		}
 	}()
 	limits.Reading = request.Reading
-	return document.Parse(body, request.Kind, request.Object, limits)
+	return readers.Parse(body, request.Kind, request.Object, limits)
 }
 
 // writeAnswer writes what a document holds.

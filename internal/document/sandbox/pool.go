@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"github.com/unweaver/unweaver/internal/document"
+	"github.com/unweaver/unweaver/internal/document/pdf"
+	"github.com/unweaver/unweaver/internal/document/readers"
 	"github.com/unweaver/unweaver/internal/fault"
 )
 
@@ -46,7 +48,7 @@ func New(places int, limits document.Limits) (*Pool, error) {
 		limits: limits, places: make(chan struct{}, max(places, 1)), starts: make(chan func()),
 		running: map[*child]bool{}, closing: closingTime,
 	}
-	for i, set := range []settings{{Limits: limits}, {Limits: limits, PDF: true, Cache: document.PDFCache()}} {
+	for i, set := range []settings{{Limits: limits}, {Limits: limits, PDF: true, Cache: pdf.CacheFolder()}} {
 		encoded, err := json.Marshal(set)
 		if err != nil {
 			return nil, fault.Internal.At("encode", "limits").Because(err)
@@ -122,7 +124,7 @@ func (p *Pool) Parse(
 	ctx context.Context, reader io.Reader, kind document.Kind, object string,
 ) (document.Doc, error) {
 	if kind.IsStreamed() {
-		return document.Parse(reader, kind, object, p.limits)
+		return readers.Parse(reader, kind, object, p.limits)
 	}
 	if ctx.Err() != nil {
 		return document.Doc{}, context.Cause(ctx)

@@ -46,6 +46,21 @@ func stream(says, content string) string {
 	return fmt.Sprintf("<< /Length %d %s >>\nstream\n%s\nendstream", len(content), says, content)
 }
 
+// SmallPDF returns a PDF with a page of 300 points for each text, which may end its string and draw more.
+func SmallPDF(texts ...string) string {
+	kids, objects := "", []string{"<< /Type /Catalog /Pages 2 0 R >>", "",
+		"<< /Type /Font /Subtype /Type1 /BaseFont /Helvetica /Encoding /WinAnsiEncoding >>"}
+	for i, text := range texts {
+		kids += fmt.Sprintf("%d 0 R ", 4+2*i)
+		content := "BT /F1 12 Tf 20 200 Td (" + text + ") Tj ET"
+		objects = append(objects, fmt.Sprintf("<< /Type /Page /Parent 2 0 R /MediaBox [0 0 300 300] /Contents %d 0 R "+
+			"/Resources << /Font << /F1 3 0 R >> >> >>", 5+2*i),
+			fmt.Sprintf("<< /Length %d >>\nstream\n%s\nendstream", len(content), content))
+	}
+	objects[1] = fmt.Sprintf("<< /Type /Pages /Kids [%s] /Count %d >>", kids, len(texts))
+	return pdfOf("", objects...)
+}
+
 // xrefStream returns a PDF whose only object besides those given is its table of objects, which holds entries.
 func xrefStream(says, entries string, objects ...string) string {
 	var out strings.Builder
