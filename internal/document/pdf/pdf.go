@@ -1,5 +1,5 @@
-// Package pdf reads PDF, with PDFium: text with its places, headings, tables, values of forms, attached files, and pages
-// as pictures.
+// Package pdf reads PDF with PDFium: text with its places, headings, tables, values of forms, attached files, pages as
+// pictures.
 package pdf
 
 import (
