@@ -25,7 +25,7 @@ import (
 )
 
 // pdfReader reads one PDF through PDFium, which gives characters with their places: lines, columns, headings and pages
-// are made of them here (layout.go, text.go, heads.go).
+// are made of them here (layout.go, text.go).
 type pdfReader struct {
 	pdfium.Pdfium
 	file   references.FPDF_DOCUMENT
