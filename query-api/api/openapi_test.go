@@ -53,17 +53,19 @@ type operation struct {
 	Description string
 	RequestBody any
 	Security    []any
-	Parameters  []struct {
-		Name, In, Description string
-		Example               any
-	} `json:"parameters"`
-	Responses map[string]struct {
+	Parameters  []parameter
+	Responses   map[string]struct {
 		Description string
 		Content     map[string]struct {
 			Schema  object `json:"schema"`
 			Example any
 		} `json:"content"`
 	} `json:"responses"`
+}
+
+type parameter struct {
+	Name, In, Description string
+	Example               any
 }
 
 func describe(t testing.TB) description {

@@ -286,43 +286,6 @@ func TestKeysOfAnIssuerThatRotateOrAreAway(t *testing.T) {
 	ask(p.sign(nil), 503, "after an hour")
 }
 
-// Promises: 160, 140.
-func TestNoRouteIsServedToATokenThatDoesNotAllowIt(t *testing.T) {
-	p := startProvider(t)
-	l := signOn(t, p, p.settings(""), io.Discard)
-	elsewhere, outsider := p.sign(claim("aud", "x")), p.sign(claim("groups", []string{"guests"}))
-	staff, others := p.sign(nil), p.sign(claim("groups", []string{"others"}))
-	both := p.sign(claim("groups", []string{"staff", "others"}))
-	operator := p.sign(claim("groups", []string{"operators"}))
-	table, tried := routes(t), 0
-	require.GreaterOrEqual(t, len(table), 20)
-	for route, scope := range table {
-		refused := map[string]int{"": 401, elsewhere: 401}
-		if !strings.Contains(route, "/admin") { // its handler takes keys alone
-			refused[outsider] = 403
-		}
-		if scope == access.Operate {
-			refused[staff] = 403
-		}
-		if strings.Contains(route, "/indexes/sample") {
-			refused[others] = 404
-			if scope == access.Operate { // what a group may do with other indexes is not carried here
-				refused[both] = 403
-			}
-		}
-		for token, status := range refused {
-			got := l.attempt(route, bearer(token))
-			assert.Equal(t, status, got.Code, "%s: %.200s", route, got.Body)
-		}
-		tried += len(refused)
-		allowed := l.attempt(route, bearer(operator)).Code
-		assert.True(t, scope == "" || allowed != 401 && allowed != 403, "%s with a token for it: %d", route, allowed)
-	}
-	metrics := l.send("GET", "/metrics", "", bearer(others)...)
-	assert.Equal(t, 403, metrics.Code, "metrics name every index")
-	t.Logf("%d requests that are not allowed, none served", tried)
-}
-
 // signInPage returns the address of a server on loopback at which people sign in, and a browser.
 func signInPage(t *testing.T, p *provider, edit func(*config.QueryOIDC)) (string, *http.Client) {
 	server := httptest.NewUnstartedServer(nil)
