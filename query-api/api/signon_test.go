@@ -217,6 +217,8 @@ func TestATokenThatProvesNothingLetsNobodyIn(t *testing.T) {
 		got := l.query(question, bearer(text)...)
 		assert.True(t, got.Code == 200, "%s: %d %s", name, got.Code, got.Body)
 	}
+	l.send("GET", signon.MetadataPath, "")
+	assert.Contains(t, log.String(), `"route":"`+signon.MetadataPath+`","status":200`)
 	assert.True(t, strings.Contains(log.String(), `"key":"sub:ada"`) && strings.Contains(log.String(), `"sub:a_key=b~`) &&
 		!strings.Contains(log.String(), `a\nkey`), "the log names people otherwise: %s", &log)
 }
@@ -380,6 +382,14 @@ func TestPeopleSignInAtThePage(t *testing.T) {
 	expect("nobody's group", 403, "GET", answer)
 	_, says := visit(t, browser, "GET", address+answer, "Cookie", kept.Name+"="+kept.Value)
 	assert.Contains(t, says, "used before")
+	begun, _ = visit(t, browser, "GET", address+signon.LoginPath)
+	state := must(begun.Location())(t).Query().Get("state")
+	for _, c := range [][2]string{{"state=y", "another sign-in"}, {"error=<b>no&state=" + state, "&lt;b&gt;no"}} {
+		got, says := visit(t, browser, "GET", address+signon.CallbackPath+"?"+c[0], "Accept", "text/html,*/*;q=0.8")
+		assert.True(t, got.StatusCode == 401 && strings.HasPrefix(got.Header.Get("Content-Type"), "text/html") &&
+			strings.Contains(says, c[1]) && strings.Contains(says, `<a href="login">`) && !strings.Contains(says, "<b>") &&
+			strings.Contains(got.Header.Get("Content-Security-Policy"), "script-src 'self'"), "%v %s", got.Header, says)
+	}
 }
 
 // Promises: 160.
