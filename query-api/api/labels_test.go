@@ -16,11 +16,14 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/unweaver/unweaver/internal/access"
+	"github.com/unweaver/unweaver/internal/config"
 	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/methods"
 	"github.com/unweaver/unweaver/internal/store/blob"
+	coordination "github.com/unweaver/unweaver/internal/store/coordination/memory"
 	"github.com/unweaver/unweaver/internal/testkit/retrievetest"
 	"github.com/unweaver/unweaver/query-api/api"
+	"github.com/unweaver/unweaver/query-api/middleware"
 	"github.com/unweaver/unweaver/query-api/signon"
 )
 
@@ -74,6 +77,8 @@ func lockLabelled(t *testing.T, p *provider, documents []retrievetest.Document) 
 	return lock(t, func(f *fixture, c *api.Config) {
 		if publishLabelled(t, f, documents); p != nil {
 			c.Policy.SignOn = must(signon.New(p.settings(""), c.Log, p.now))(t)
+			quotas := []config.Quota{{Keys: "broke", Requests: new(float64)}, {Keys: "poor", Answers: new(float64)}}
+			c.Policy.Quotas = middleware.NewQuotas(quotas, coordination.NewQuotas(nil), c.Log, nil)
 		}
 	})
 }
@@ -215,8 +220,10 @@ func TestNoRequestThatIsNotAllowedSucceeds(t *testing.T) {
 		reader := access.Request{Scope: access.Query, Labels: labels}
 		readers = append(readers, [2]string{with.key(reader).Text, without.key(reader).Text})
 	}
+	broke := with.key(access.Request{Scope: access.Operate, Name: "broke"}).Text
+	poor := with.key(access.Request{Scope: access.Operate, Name: "poor"}).Text
 	ofHR, operator := with.key(access.Request{Scope: access.Query, Labels: []string{"hr"}}).Text, of("operators")
-	tried, seen := 0, map[string]bool{}
+	tried, seen, asks := 0, map[string]bool{}, map[string]bool{}
 	for _, one := range listRequests(t) {
 		ofIndex := strings.Contains(one.Path, "{index}")
 		for key, status := range strangers {
@@ -248,11 +255,18 @@ func TestNoRequestThatIsNotAllowedSucceeds(t *testing.T) {
 			require.Equal(t, strings.HasPrefix(one.Shows, "all, or"), refused, "%+v: %s", one, got.Body)
 			got, _ = with.try(one, both) // what one group may do is not carried to the indexes of another
 			require.True(t, one.Scope != "operate" || !ofIndex || got.Code == 403, "%+v: %s", one, got.Body)
+			got, _ = with.try(one, broke)
+			require.Equal(t, one.ID != "getUsage", got.Code == 429, "%+v: %s", one, got.Body)
 		}
+		got, _ := with.try(one, poor)
+		asks[one.ID] = asks[one.ID] || strings.Contains(got.Body.String(), "the quota for answers is 0")
+		require.False(t, asks[one.ID] && !one.Asks, "%+v: %s", one, got.Body)
 		if !seen[one.ID] {
 			_, seen[one.ID] = with.try(one, ofHR)
 		}
 	}
+	maps.DeleteFunc(asks, func(_ string, refused bool) bool { return !refused })
+	assert.Len(t, asks, 5, "routes that need a quota of answers")
 	maps.DeleteFunc(seen, func(_ string, shown bool) bool { return !shown })
 	assert.Len(t, seen, 12, "where readers of hr see secrets")
 	t.Logf("%d requests that are not allowed, none let in", tried)
