@@ -121,7 +121,8 @@ func (s *Server) writeError(w http.ResponseWriter, request *http.Request, err er
 	}
 	if s.servesSignOn(request) && request.Method == http.MethodGet &&
 		strings.Contains(request.Header.Get("Accept"), "text/html") { // a person sees it
-		page.WriteFailure(w, status, problem.Detail, problem.Hint)
+		_, why, _ := strings.Cut(problem.Detail, ": ") // what was attempted is plain
+		page.WriteFailure(w, status, why, problem.Hint)
 		return
 	}
 	w.Header().Set("Content-Type", "application/problem+json")

@@ -18,7 +18,7 @@ var failure = template.Must(template.New("failure").Parse(`<!doctype html>
 <body>
 <main>
 <h1>You are not signed in</h1>
-<p>{{.Why}}.</p>
+<p>Reason: {{.Why}}.</p>
 {{with .Advice}}<p>{{.}}.</p>
 {{end}}<p><a href="login">Sign in again</a> or <a href="../">go to the start page</a>.</p>
 </main>
