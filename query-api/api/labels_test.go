@@ -3,7 +3,6 @@ package api_test
 import (
 	"encoding/json"
 	"fmt"
-	"maps"
 	"net/http/httptest"
 	"net/url"
 	"regexp"
@@ -117,19 +116,19 @@ func listRequests(t *testing.T) (out []request) {
 			continue
 		}
 		for _, secret := range secrets {
-			bodies := listBodies(route.ID, secret)
+			bodies := listBodies(t, route.ID, secret)
 			require.Equal(t, body == "", len(bodies) == 0, "%s: the test asks for no secrets", route.ID)
 			for _, body := range bodies {
 				add(route.Path, body)
 			}
 			for _, one := range operation.Parameters {
-				switch pinned := "&generation=g0"; { // to what had no labels yet
+				switch asked := route.Path + "?" + one.Name + "=" + secret; {
 				case one.In == "path" && one.Name != "index":
 					add(strings.ReplaceAll(route.Path, "{"+one.Name+"}", url.PathEscape(secret)), body)
 				case one.In == "query":
-					add(route.Path+"?"+one.Name+"="+secret, body)
+					add(asked, body)
 					if one.Name != "generation" && strings.Contains(fmt.Sprint(operation.Parameters), "{generation query") {
-						add(route.Path+"?"+one.Name+"="+secret+pinned, body)
+						add(asked+"&generation=g0", body) // which has no labels
 					}
 				}
 			}
@@ -139,7 +138,7 @@ func listRequests(t *testing.T) (out []request) {
 }
 
 // listBodies returns bodies of a route that ask about a secret.
-func listBodies(id, secret string) (out []string) {
+func listBodies(t *testing.T, id, secret string) (out []string) {
 	words := "Who pays the " + secret + " in the capital of Norway?"
 	var bodies []object
 	switch id {
@@ -181,8 +180,7 @@ func listBodies(id, secret string) (out []string) {
 		}
 	}
 	for _, body := range bodies {
-		raw, _ := json.Marshal(body)
-		out = append(out, string(raw))
+		out = append(out, string(must(json.Marshal(body))(t)))
 	}
 	return out
 }
@@ -259,15 +257,15 @@ func TestNoRequestThatIsNotAllowedSucceeds(t *testing.T) {
 			require.Equal(t, one.ID != "getUsage", got.Code == 429, "%+v: %s", one, got.Body)
 		}
 		got, _ := with.try(one, poor)
-		asks[one.ID] = asks[one.ID] || strings.Contains(got.Body.String(), "the quota for answers is 0")
-		require.False(t, asks[one.ID] && !one.Asks, "%+v: %s", one, got.Body)
-		if !seen[one.ID] {
-			_, seen[one.ID] = with.try(one, ofHR)
+		if strings.Contains(got.Body.String(), "the quota for answers is 0") {
+			require.True(t, one.Asks, "%+v: %s", one, got.Body)
+			asks[one.ID] = true
+		}
+		if _, shown := with.try(one, ofHR); shown {
+			seen[one.ID] = true
 		}
 	}
-	maps.DeleteFunc(asks, func(_ string, refused bool) bool { return !refused })
 	assert.Len(t, asks, 5, "routes that need a quota of answers")
-	maps.DeleteFunc(seen, func(_ string, shown bool) bool { return !shown })
 	assert.Len(t, seen, 12, "where readers of hr see secrets")
 	t.Logf("%d requests that are not allowed, none let in", tried)
 }

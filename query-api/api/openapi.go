@@ -94,9 +94,7 @@ func OpenAPI(methods *retrieve.Registry) []byte {
 			},
 		}, "securitySchemes": map[string]any{
 			"key": map[string]any{
-				"type": "http", "scheme": "bearer",
-				"description": "an API key (unweaver keys create) or, where query_api.oidc is set, a token of the identity " +
-					"provider; servers on loopback without query_api.oidc require neither",
+				"type": "http", "scheme": "bearer", "description": keyText,
 			},
 			"header": map[string]any{
 				"type": "apiKey", "in": "header", "name": "X-API-Key",
