@@ -33,7 +33,6 @@ import (
 
 	"github.com/unweaver/unweaver/internal/access"
 	"github.com/unweaver/unweaver/internal/config"
-	"github.com/unweaver/unweaver/internal/testkit/retrievetest"
 	"github.com/unweaver/unweaver/query-api/api"
 	"github.com/unweaver/unweaver/query-api/signon"
 )
@@ -221,20 +220,6 @@ func TestATokenThatProvesNothingLetsNobodyIn(t *testing.T) {
 	assert.Contains(t, log.String(), `"route":"`+signon.MetadataPath+`","status":200`)
 	assert.True(t, strings.Contains(log.String(), `"key":"sub:ada"`) && strings.Contains(log.String(), `"sub:a_key=b~`) &&
 		!strings.Contains(log.String(), `a\nkey`), "the log names people otherwise: %s", &log)
-}
-
-// All groups of a person are labels, also those without access to anything, and none is that of every document.
-func TestGroupsOfPeopleAreLabels(t *testing.T) {
-	p := startProvider(t)
-	l := lock(t, func(f *fixture, c *api.Config) {
-		publishLabelled(t, f, withHidden())
-		c.Policy.SignOn = must(signon.New(p.settings(""), slog.New(slog.DiscardHandler), p.now))(t)
-	})
-	for groups, want := range map[string]int{"staff": 404, "staff hr": 200, "hr staff *": 200, "staff *": 404, "hr": 403} {
-		token := p.sign(claim("groups", strings.Fields(groups)))
-		got := l.attempt("GET /v1/indexes/sample/chunks/"+retrievetest.ChunkID(hidden, 0).String(), bearer(token))
-		assert.Equal(t, want, got.Code, "%s: %s", groups, got.Body)
-	}
 }
 
 // Promises: 160.
