@@ -1,6 +1,7 @@
 package api
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"encoding/hex"
@@ -107,9 +108,9 @@ func (s *Server) observeRequest(next http.Handler) http.Handler {
 			if w.status == 0 {
 				w.status = http.StatusOK // nothing was written
 			}
-			pattern := route.pattern
-			if pattern == "" {
-				pattern = "none"
+			pattern := cmp.Or(route.pattern, "none")
+			if s.servesSignOn(request) { // before any route
+				pattern = request.URL.Path
 			}
 			took := time.Since(began)
 			end(pattern, w.status)

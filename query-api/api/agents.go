@@ -25,7 +25,7 @@ func (s *Server) agentRoutes() []route {
 				"Accept must name application/json and text/event-stream.", most: "256 KiB",
 			body: mcp.Message{}, answer: mcp.Reply{}, failure: mcp.Reply{},
 			problems: []int{http.StatusNotFound, http.StatusRequestEntityTooLarge},
-			handler:  mcp.Handler(tools{s}).ServeHTTP,
+			shows:    showsOwn, asks: true, handler: mcp.Handler(tools{s}).ServeHTTP,
 		},
 		{
 			method: "POST", pattern: "/v1/chat/completions", id: "createChatCompletion", tag: tagAgents,
@@ -33,25 +33,26 @@ func (s *Server) agentRoutes() []route {
 			doc: "The last user message is the question, which may refer to earlier ones. Tools and unknown fields " +
 				"are ignored with a Warning header; options that an index cannot honour are rejected.",
 			body: chat.Request{}, answer: chat.Completion{}, problems: ofAQuery, failure: chat.Failure{},
-			events: "with stream: chunks of a completion, then [DONE]", handler: service.Complete,
+			events: "with stream: chunks of a completion, then [DONE]", shows: showsOwn, asks: true, handler: service.Complete,
 		},
 		{
 			method: "POST", pattern: "/v1/responses", id: "createResponse", tag: tagAgents,
 			summary: "Ask an index in OpenAI's newer form", most: "1 MiB",
 			doc:  "Works like /v1/chat/completions. Nothing is stored: previous_response_id and background are rejected.",
 			body: chat.ResponseRequest{}, answer: chat.Response{}, problems: ofAQuery, failure: chat.Failure{},
-			events: "with stream: the events of a response, the last one response.completed", handler: service.Respond,
+			events: "with stream: the events of a response, the last one response.completed",
+			shows:  showsOwn, asks: true, handler: service.Respond,
 		},
 		{
 			method: "GET", pattern: "/v1/models", id: "listModels", tag: tagAgents,
 			summary: "List indexes in OpenAI's form", doc: "Lists the indexes that the key can read.",
-			answer: chat.Models{}, problems: ofStores, failure: chat.Failure{}, handler: service.ServeModels,
+			answer: chat.Models{}, problems: ofStores, failure: chat.Failure{}, shows: showsNone, handler: service.ServeModels,
 		},
 		{
 			method: "GET", pattern: "/v1/models/{model...}", path: "/v1/models/{model}", id: "getModel",
 			tag: tagAgents, summary: "Get one index in OpenAI's form",
 			doc: "The slash in the name can be sent unescaped.", answer: chat.Model{}, failure: chat.Failure{},
-			problems: append([]int{http.StatusNotFound}, ofStores...), handler: service.ServeModel,
+			problems: append([]int{http.StatusNotFound}, ofStores...), shows: showsNone, handler: service.ServeModel,
 		},
 	}
 }

@@ -1,6 +1,8 @@
 package api
 
 import (
+	"maps"
+	"slices"
 	"testing"
 	"time"
 
@@ -22,6 +24,25 @@ func ReadBody(raw []byte) error { return readBody(raw, new(answer.Request)) }
 
 // EnsureIndex makes the entry of an index whose pointer was not read.
 func (s *Server) EnsureIndex(name string) { s.ensureIndex(name) }
+
+// Route is a route of the description, with what the description does not say.
+type Route struct {
+	Method, Path, ID, Scope, Shows string
+	Asks, Open, Control            bool
+}
+
+// ListRoutes returns the routes of the description, and the patterns of the other addresses.
+func ListRoutes() (routes []Route, others []string) {
+	server := &Server{}
+	server.table = server.listRoutes
+	addresses := server.listAddresses()
+	for _, one := range server.table() {
+		routes = append(routes, Route{one.method, one.docPath(), one.id, string(one.scope), string(one.shows),
+			one.asks, one.open, one.control})
+		delete(addresses, one.pattern)
+	}
+	return routes, slices.Collect(maps.Keys(addresses))
+}
 
 // CursorOf writes the cursor of a list.
 var CursorOf = cursorOf

@@ -1,44 +1,61 @@
 package api_test
 
 import (
+	"encoding/json"
 	"fmt"
-	"iter"
-	"net/http"
+	"net/http/httptest"
+	"net/url"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/unweaver/unweaver/internal/access"
+	"github.com/unweaver/unweaver/internal/config"
 	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/methods"
 	"github.com/unweaver/unweaver/internal/store/blob"
+	coordination "github.com/unweaver/unweaver/internal/store/coordination/memory"
 	"github.com/unweaver/unweaver/internal/testkit/retrievetest"
 	"github.com/unweaver/unweaver/query-api/api"
+	"github.com/unweaver/unweaver/query-api/middleware"
+	"github.com/unweaver/unweaver/query-api/signon"
 )
 
-// hidden is a document that readers with the label hr may read alone; Oslo is in others, too.
-var hidden = retrievetest.Document{
-	Key: "hr/pay.txt", Title: "Pay in Zanzibar", Meta: map[string]string{"labels": "hr"}, Chunks: []retrievetest.Chunk{{
-		Text: "The capital of Norway pays Zanzibar.", Entities: []string{"Oslo", "Zanzibar", "Norway"},
-	}},
-}
+// hidden is a document that readers with the label hr may read alone; Oslo is in others, too. ofEng is one of eng.
+var (
+	hidden = retrievetest.Document{
+		Key: "hr/pay.txt", Title: "Pay of a Dugong", Meta: map[string]string{"labels": "hr", "quoll": "okapi"},
+		Chunks: []retrievetest.Chunk{{
+			Text: "The capital of Norway pays Zanzibar.", Entities: []string{"Oslo", "Zanzibar", "Norway"},
+		}},
+	}
+	ofEng = retrievetest.Document{
+		Key: "eng/plan.txt", Title: "Plan", Meta: map[string]string{"labels": "eng"},
+		Chunks: []retrievetest.Chunk{{Text: "The plan of Oslo and Bergen.", Entities: []string{"Oslo", "Bergen"}}},
+	}
+	// secrets are what no other document than hidden has.
+	secrets = []string{
+		hidden.Key, "dugong", "quoll", "okapi", "zanzibar", retrievetest.ChunkID(hidden, 0).String(),
+		core.ClassID("zanzibar").String(), core.FragmentID("zanzibar", "hr").String(), core.FragmentID("oslo", "hr").String(),
+	}
+)
 
 func withLabels(spec *core.Spec) {
 	spec.Documents = &core.Documents{Labels: core.Labels{Field: "labels", Rules: []string{"**=public"}}}
 }
 
-// withHidden returns the sample with the hidden document.
-func withHidden() (out []retrievetest.Document) {
-	for _, document := range retrievetest.Sample() {
-		if document.Key > hidden.Key && (len(out) == 0 || out[len(out)-1].Key < hidden.Key) {
-			out = append(out, hidden)
-		}
-		out = append(out, document)
-	}
-	return out
+// withHidden returns the sample with the document of eng and the hidden one.
+func withHidden() []retrievetest.Document { return addTo(retrievetest.Sample(), ofEng, hidden) }
+
+func addTo(documents []retrievetest.Document, more ...retrievetest.Document) []retrievetest.Document {
+	return slices.SortedFunc(slices.Values(append(documents, more...)), func(a, b retrievetest.Document) int {
+		return strings.Compare(a.Key, b.Key)
+	})
 }
 
 // publishLabelled publishes generation g2, whose documents have labels, and g0 before it, whose have none.
@@ -54,73 +71,208 @@ func publishLabelled(t *testing.T, f *fixture, documents []retrievetest.Document
 	return built
 }
 
-// lockLabelled serves that.
-func lockLabelled(t *testing.T, documents []retrievetest.Document) *locked {
-	return lock(t, func(f *fixture, _ *api.Config) { publishLabelled(t, f, documents) })
+// lockLabelled serves that to keys, and to people of a provider unless it is nil.
+func lockLabelled(t *testing.T, p *provider, documents []retrievetest.Document) *locked {
+	return lock(t, func(f *fixture, c *api.Config) {
+		if publishLabelled(t, f, documents); p != nil {
+			c.Policy.SignOn = must(signon.New(p.settings(""), c.Log, p.now))(t)
+			quotas := []config.Quota{{Keys: "broke", Requests: new(float64)}, {Keys: "poor", Answers: new(float64)}}
+			c.Policy.Quotas = middleware.NewQuotas(quotas, coordination.NewQuotas(nil), c.Log, nil)
+		}
+	})
 }
 
 // varying is what of an answer changes from one request to the next.
-var varying = regexp.MustCompile(
-	`"(request_id|key|reference|timings_ms|instance|age_seconds|published)":("[^"]*"|[^{,}]+|\{[^}]*\})`)
+var varying = regexp.MustCompile(`(chatcmpl-|resp_|msg_)[0-9a-f]+|"(request_id|key|reference|timings_ms|instance|` +
+	`age_seconds|published|created|created_at|completed_at)":("[^"]*"|[^{,}]+|\{[^}]*\})`)
 
-// questions returns bodies that ask about the hidden document, by the path that takes them.
-func questions() iter.Seq2[string, string] {
-	return func(yield func(path, body string) bool) {
-		const words = "Who pays in the capital of Norway?"
-		for _, method := range methods.Registry().ListPlain() {
-			_ = yield(sampleQuery, fmt.Sprintf(`{"query": %q, "method": %q, "explain": true, "answer": true}`, words, method))
-		}
-		_ = yield("/v1/query", fmt.Sprintf(`{"indexes": ["sample"], "query": %q, "explain": true}`, words)) &&
-			yield("/mcp", fmt.Sprintf(`{"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": "search",
-				"arguments": {"index": "sample", "query": %q}}}`, words))
-	}
+// request is one that is made from the description. first: the route as it is usually asked.
+type request struct {
+	api.Route
+	path, body string
+	first      bool
 }
 
-// Every route that a key may ask answers as it does where there are no documents but those that the key may read, to a
-// key without labels, and to one with others.
-// Promises: 170.
-func TestEveryRouteAnswersAsIfThereWereNoOtherDocuments(t *testing.T) {
-	with, without := lockLabelled(t, withHidden()), lockLabelled(t, retrievetest.Sample())
-	places := strings.NewReplacer("cities/oslo.txt", hidden.Key, retrievetest.ClassID("Oslo").String(),
-		core.FragmentID("zanzibar", "hr").String())
-	chunk := "GET /v1/indexes/sample/chunks/" + retrievetest.ChunkID(hidden, 0).String()
-	asked := []string{chunk, "GET /v1/indexes/sample/documents/" + hidden.Key + "/text?generation=g0",
-		"GET /v1/indexes/sample/entities/" + core.ClassID("zanzibar").String(),
-		"GET /v1/indexes/sample/entities?document=" + hidden.Key}
-	for route := range routes(t) {
-		asked = append(asked, route, places.Replace(route))
-	}
-	for _, labels := range [][]string{nil, {"board", "x y"}} {
-		readers := access.Request{Scope: access.Query, Labels: labels}
-		first, second := with.key(readers), without.key(readers)
-		for _, route := range asked {
-			got, want := with.attempt(route, bearer(first.Text)), without.attempt(route, bearer(second.Text))
-			require.Equal(t, varying.ReplaceAllString(withoutID(want), ""), varying.ReplaceAllString(withoutID(got), ""), route)
-			require.Equal(t, want.Code, got.Code, route)
-			require.NotContains(t, strings.ToLower(got.Body.String()), "zanzibar", route)
+// listRequests returns requests of every route that is not open: with what the sample has, and of scope query with each
+// secret in each parameter of the path, of the query and of the body, which of other routes is {}.
+func listRequests(t *testing.T) (out []request) {
+	real := strings.NewReplacer("{index}", "sample", "{id}", retrievetest.ClassID("Oslo").String(), "{key}",
+		"cities/oslo.txt", "{generation}", "g2", "{run}", "g2", "{model}", "unweaver/sample", "{tag}", "t1", "{branch}", "b1")
+	described := describe(t)
+	routes, _ := api.ListRoutes()
+	for _, route := range routes {
+		if route.Open {
+			continue
 		}
-		for path, body := range questions() {
-			headers := append(bearer(first.Text), "Accept", "application/json, text/event-stream")
-			got := with.send("POST", path, body, headers...)
-			headers[1] = "Bearer " + second.Text
-			want := without.send("POST", path, body, headers...)
-			require.Equal(t, 200, got.Code, "%s: %s", body, got.Body)
-			require.Equal(t, varying.ReplaceAllString(withoutID(want), ""), varying.ReplaceAllString(withoutID(got), ""), body)
+		operation, body := described.Paths[route.Path][strings.ToLower(route.Method)], ""
+		if operation.RequestBody != nil {
+			body = "{}"
+		}
+		add := func(path, body string) {
+			first := len(out) == 0 || out[len(out)-1].ID != route.ID
+			out = append(out, request{route, real.Replace(path), body, first})
+		}
+		if add(route.Path, body); route.Scope == "operate" { // no reader comes so far
+			continue
+		}
+		for _, secret := range secrets {
+			bodies := listBodies(t, route.ID, secret)
+			require.Equal(t, body == "", len(bodies) == 0, "%s: the test asks for no secrets", route.ID)
+			for _, body := range bodies {
+				add(route.Path, body)
+			}
+			for _, one := range operation.Parameters {
+				switch asked := route.Path + "?" + one.Name + "=" + secret; {
+				case one.In == "path" && one.Name != "index":
+					add(strings.ReplaceAll(route.Path, "{"+one.Name+"}", url.PathEscape(secret)), body)
+				case one.In == "query":
+					add(asked, body)
+					if one.Name != "generation" && strings.Contains(fmt.Sprint(operation.Parameters), "{generation query") {
+						add(asked+"&generation=g0", body) // which has no labels
+					}
+				}
+			}
 		}
 	}
-	for labels, code := range map[string]int{"hr": 200, "*": 200, "hr2": 404} {
-		key := with.key(access.Request{Scope: access.Query, Labels: []string{labels}})
-		assert.Equal(t, code, with.attempt(chunk, bearer(key.Text)).Code, labels)
-		oslo := with.attempt("GET /v1/indexes/sample/entities/"+retrievetest.ClassID("Oslo").String(), bearer(key.Text))
-		assert.Equal(t, http.StatusOK, oslo.Code)
-		assert.Equal(t, code == 404, oslo.Body.String() == without.attempt("GET /v1/indexes/sample/entities/"+
-			retrievetest.ClassID("Oslo").String(), bearer(without.key(access.Request{Scope: access.Query}).Text)).Body.String())
+	return out
+}
+
+// listBodies returns bodies of a route that ask about a secret.
+func listBodies(t *testing.T, id, secret string) (out []string) {
+	words := "Who pays the " + secret + " in the capital of Norway?"
+	var bodies []object
+	switch id {
+	case "query", "querySeveral":
+		for _, method := range methods.Registry().ListPlain() {
+			bodies = append(bodies, object{"method": method, "explain": true, "answer": true})
+		}
+		for _, filter := range []object{
+			{"document_prefix": secret}, {"metadata": object{secret: "x"}}, {"metadata": object{"quoll": secret}},
+		} {
+			bodies = append(bodies, object{"filter": filter})
+		}
+		bodies = append(bodies, object{"generation": secret}, object{"without": object{"documents": []string{secret}}},
+			object{"without": object{"entities": []string{secret}}})
+		for _, body := range bodies {
+			if body["query"] = words; id == "querySeveral" {
+				body["indexes"] = []string{"sam*"}
+			}
+		}
+	case "createChatCompletion":
+		bodies = []object{{"model": "unweaver/sample", "messages": []object{{"role": "user", "content": words}}}}
+	case "createResponse":
+		bodies = []object{{"model": "unweaver/sample", "input": words}}
+	case "sendMessage":
+		bodies = []object{{"method": "resources/list"}, {"method": "resources/read", "params": object{"uri": secret}}}
+		for tool, arguments := range map[string][]object{
+			"search": {{"query": words}, {"query": words, "filter": object{"document_prefix": secret}}},
+			"answer": {{"query": words}}, "explain": {{"query": words}}, "get_chunk": {{"chunk": secret}},
+			"get_document":  {{"document": secret}},
+			"list_entities": {{"document": secret}, {"prefix": secret}, {"contains": secret}, {"type": secret}},
+			"list_indexes":  {{}},
+		} {
+			for _, one := range arguments {
+				bodies = append(bodies, object{"method": "tools/call", "params": object{"name": tool, "arguments": one}})
+			}
+		}
+		for _, body := range bodies {
+			body["jsonrpc"], body["id"] = "2.0", 1
+		}
 	}
+	for _, body := range bodies {
+		out = append(out, string(must(json.Marshal(body))(t)))
+	}
+	return out
+}
+
+// try sends a request with a key or a token. shown: the answer has a secret that was not asked for.
+func (l *locked) try(one request, key string) (got *httptest.ResponseRecorder, shown bool) {
+	got = l.send(one.Method, one.path, one.body, append(bearer(key), "Accept", "application/json, text/event-stream")...)
+	said, asked := strings.ToLower(fmt.Sprint(got.Header(), got.Body)), one.body+must(url.QueryUnescape(one.path))(l.t)
+	return got, slices.ContainsFunc(secrets, func(secret string) bool {
+		return strings.Contains(said, secret) && !strings.Contains(asked, secret)
+	})
+}
+
+// No request that is not allowed succeeds, whatever its route, key, scope and labels. What a reader may not read is
+// answered, to the byte, as what does not exist. New routes of the description are tried by themselves.
+// Promises: 140, 160, 170.
+func TestNoRequestThatIsNotAllowedSucceeds(t *testing.T) {
+	p := startProvider(t)
+	with, without := lockLabelled(t, p, withHidden()), lockLabelled(t, p, addTo(retrievetest.Sample(), ofEng))
+	with.unchecked, without.unchecked = true, true
+	revoked := with.key(access.Request{Scope: access.Admin, Labels: []string{"*"}})
+	must(with.book.RevokeKey(t.Context(), revoked.Key.ID))(t)
+	expired := with.key(access.Request{Scope: access.Admin, Labels: []string{"*"}, Expires: time.Nanosecond})
+	other := with.key(access.Request{Scope: access.Operate, Index: "other-*", Labels: []string{"*"}})
+	of := func(groups ...string) string { return p.sign(claim("groups", groups)) }
+	const elsewhere = 404 // of routes of an index
+	strangers := map[string]int{
+		"": 401, "word": 401, anothers(revoked.Text): 401, revoked.Text: 401, expired.Text: 401, other.Text: elsewhere,
+		p.sign(claim("aud", "x")): 401, p.sign(inHeader("alg", "none")): 401, of("hr"): 403, of("others", "hr"): elsewhere,
+		p.sign(claim("exp", p.now().Add(-time.Hour).Unix())): 401,
+	}
+	ada, both := of("staff", "eng", "*"), of("staff", "others") // all groups are labels, and none is every document
+	readers := [][2]string{{ada, ada}}
+	for _, labels := range [][]string{nil, {"eng", "hr2", "x y"}} {
+		reader := access.Request{Scope: access.Query, Labels: labels}
+		readers = append(readers, [2]string{with.key(reader).Text, without.key(reader).Text})
+	}
+	broke := with.key(access.Request{Scope: access.Operate, Name: "broke"}).Text
+	poor := with.key(access.Request{Scope: access.Operate, Name: "poor"}).Text
+	ofHR, operator := of("staff", "hr"), of("operators")
+	tried, seen, asks := 0, map[string]bool{}, map[string]bool{}
+	for _, one := range listRequests(t) {
+		ofIndex := strings.Contains(one.Path, "{index}")
+		for key, status := range strangers {
+			if !one.first || status == elsewhere && !ofIndex && one.Path != "/metrics" { // lists have other indexes
+				continue
+			}
+			if one.Path == "/metrics" && status == elsewhere {
+				status = 403
+			}
+			got, shown := with.try(one, key)
+			tried++
+			require.True(t, got.Code == status && !shown, "%.20s, %+v: %d %s", key, one, got.Code, got.Body)
+		}
+		for _, reader := range readers {
+			got, shown := with.try(one, reader[0])
+			require.False(t, shown, "%+v: %s", one, got.Body)
+			if tried++; one.Scope == "operate" {
+				require.Equal(t, 403, got.Code, "%+v: %s", one, got.Body)
+				continue
+			}
+			want, _ := without.try(one, reader[1])
+			require.Equal(t, want.Code, got.Code, "%+v: %s", one, got.Body)
+			require.Equal(t, varying.ReplaceAllString(withoutID(want), ""), varying.ReplaceAllString(withoutID(got), ""), one)
+			require.True(t, !one.first || got.Code == 403 == strings.HasPrefix(one.Shows, "all"), "%+v: %d", one, got.Code)
+		}
+		if one.first {
+			got, _ := with.try(one, operator)
+			refused := got.Code == 401 || got.Code == 403
+			require.Equal(t, strings.HasPrefix(one.Shows, "all, or"), refused, "%+v: %s", one, got.Body)
+			got, _ = with.try(one, both) // what one group may do is not carried to the indexes of another
+			require.True(t, one.Scope != "operate" || !ofIndex || got.Code == 403, "%+v: %s", one, got.Body)
+			got, _ = with.try(one, broke)
+			require.Equal(t, one.ID != "getUsage", got.Code == 429, "%+v: %s", one, got.Body)
+		}
+		got, _ := with.try(one, poor)
+		if strings.Contains(got.Body.String(), "the quota for answers is 0") {
+			require.True(t, one.Asks, "%+v: %s", one, got.Body)
+			asks[one.ID] = true
+		}
+		if _, shown := with.try(one, ofHR); shown {
+			seen[one.ID] = true
+		}
+	}
+	assert.Len(t, asks, 5, "routes that need a quota of answers")
+	assert.Len(t, seen, 12, "where readers of hr see secrets")
+	t.Logf("%d requests that are not allowed, none let in", tried)
 }
 
 // A key without labels gets no tag of one with: what a client kept for another key is not shown.
 func TestWhatIsKeptForOneKeyIsNotAnothers(t *testing.T) {
-	l := lockLabelled(t, withHidden())
+	l := lockLabelled(t, nil, withHidden())
 	tags := map[string]bool{}
 	for _, labels := range [][]string{nil, {"hr"}} {
 		key := l.key(access.Request{Scope: access.Query, Labels: labels})

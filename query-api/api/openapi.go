@@ -94,8 +94,7 @@ func OpenAPI(methods *retrieve.Registry) []byte {
 			},
 		}, "securitySchemes": map[string]any{
 			"key": map[string]any{
-				"type": "http", "scheme": "bearer",
-				"description": "an API key (unweaver keys create); servers on loopback require none",
+				"type": "http", "scheme": "bearer", "description": keyText,
 			},
 			"header": map[string]any{
 				"type": "apiKey", "in": "header", "name": "X-API-Key",

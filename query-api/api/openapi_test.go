@@ -25,11 +25,14 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/unweaver/unweaver/internal/control"
+	"github.com/unweaver/unweaver/internal/control/httpapi"
 	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/methods"
+	"github.com/unweaver/unweaver/internal/telemetry/health"
 	"github.com/unweaver/unweaver/internal/testkit/apitest"
 	"github.com/unweaver/unweaver/query-api/api"
+	"github.com/unweaver/unweaver/query-api/signon"
 )
 
 var update = flag.Bool("update", false, "write openapi.json")
@@ -50,17 +53,19 @@ type operation struct {
 	Description string
 	RequestBody any
 	Security    []any
-	Parameters  []struct {
-		Name, In, Description string
-		Example               any
-	} `json:"parameters"`
-	Responses map[string]struct {
+	Parameters  []parameter
+	Responses   map[string]struct {
 		Description string
 		Content     map[string]struct {
 			Schema  object `json:"schema"`
 			Example any
 		} `json:"content"`
 	} `json:"responses"`
+}
+
+type parameter struct {
+	Name, In, Description string
+	Example               any
 }
 
 func describe(t testing.TB) description {
@@ -155,6 +160,46 @@ func TestTheDescriptionIsTheOneInTheRepository(t *testing.T) {
 		"openapi.json is not what the types say: run go test ./query-api/api -update, and look at the difference")
 	assert.True(t, bytes.Equal(got, api.OpenAPI(methods.Registry())), "two descriptions differ")
 	compareReference(t)
+	compareRoutes(t)
+}
+
+// compareRoutes fails where docs/reference/routes.md does not name every address, or says of a route of the description
+// what is not so.
+func compareRoutes(t *testing.T) {
+	const path = "../../docs/reference/routes.md"
+	raw := must(os.ReadFile(path))(t)
+	head, _, found := strings.Cut(string(raw), "\n## API\n")
+	require.True(t, found)
+	routes, others := api.ListRoutes()
+	for _, other := range slices.Concat(others, signon.Paths, health.Paths, []string{httpapi.Prefix}) {
+		assert.Contains(t, head, "`"+strings.TrimSuffix(other, "{$}")+"`")
+	}
+	got := head + "\n## API\n\n| route | scope | documents with labels | quotas |\n| --- | --- | --- | --- |\n"
+	rows := map[string][]string{} // methods by the rest of the row
+	for _, route := range routes {
+		assert.NotEmpty(t, route.Shows, "%s: what it shows of documents with labels is not said", route.ID)
+		scope, counts := route.Scope, "requests"
+		switch {
+		case route.Open:
+			scope, counts = "no key", "none"
+		case route.ID == "getUsage":
+			counts = "none"
+		case route.Asks:
+			counts = "all"
+		case route.Control:
+			scope += ", always a key"
+		}
+		row := fmt.Sprintf(" %s` | %s | %s | %s |\n", route.Path, scope, route.Shows, counts)
+		rows[row] = append(rows[row], route.Method)
+	}
+	for _, row := range sortedKeys(rows) {
+		got += "| `" + strings.Join(rows[row], ", ") + row
+	}
+	if *update {
+		require.NoError(t, os.WriteFile(path, []byte(got), 0o644))
+		return
+	}
+	assert.Equal(t, got, string(raw), "run go test ./query-api/api -run TestTheDescriptionIsTheOneInTheRepository -update")
 }
 
 // Promises: 102.

@@ -22,6 +22,10 @@ const apiText = "Ask an index built by UnWeaver, and read what it contains. v1 o
 	"Lists have `next_cursor`; empty means the end. HEAD works like GET, OPTIONS returns Allow. Responses are " +
 	"compressed with gzip if the client accepts it."
 
+// keyText says what a caller shows.
+const keyText = "an API key (unweaver keys create) or, where query_api.oidc is set, a token of the identity " +
+	"provider; servers on loopback without query_api.oidc require neither"
+
 // tagTexts groups the operations.
 var tagTexts = []any{
 	map[string]any{"name": tagQuery, "description": "Questions and their answers."},

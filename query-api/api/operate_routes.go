@@ -19,7 +19,7 @@ var (
 // asControl has routes need control, with a key of scope operate.
 func asControl(routes []route) []route {
 	for i := range routes {
-		routes[i].control, routes[i].scope = true, access.Operate
+		routes[i].control, routes[i].scope, routes[i].shows = true, access.Operate, showsRuns
 		routes[i].optional = routes[i].body != nil
 		if routes[i].tag == "" {
 			routes[i].tag = tagControl

@@ -18,6 +18,7 @@ import (
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/fault/redact"
 	"github.com/unweaver/unweaver/query-api/middleware"
+	"github.com/unweaver/unweaver/query-api/page"
 )
 
 // Problem is an error in the form of RFC 9457; Type is stable, Code is its last part.
@@ -118,9 +119,20 @@ func (s *Server) writeError(w http.ResponseWriter, request *http.Request, err er
 	if wait := retryAfter(status, err); wait > 0 {
 		w.Header().Set("Retry-After", strconv.Itoa(int(wait/time.Second)))
 	}
+	if s.servesSignOn(request) && request.Method == http.MethodGet &&
+		strings.Contains(request.Header.Get("Accept"), "text/html") { // a person sees it
+		_, why, _ := strings.Cut(problem.Detail, ": ") // what was attempted is plain
+		page.WriteFailure(w, status, why, problem.Hint)
+		return
+	}
 	w.Header().Set("Content-Type", "application/problem+json")
 	w.WriteHeader(status)
 	_ = json.NewEncoder(w).Encode(problem) // the caller may have gone
+}
+
+// servesSignOn reports whether sign-on itself answers a request.
+func (s *Server) servesSignOn(request *http.Request) bool {
+	return s.Policy.SignOn != nil && s.Policy.SignOn.Serves(request.URL.Path)
 }
 
 // retryAfter returns when to ask again; zero where no waiting helps, as a person has to act first.

@@ -27,10 +27,22 @@ type route struct {
 	most            string       // what a body may have; empty: 64 KiB
 	kept            bool         // answers have an ETag
 	scope           access.Scope // that a key needs
+	shows           shown        // of documents that have labels
+	asks            bool         // may ask models in the name of the caller
 	open            bool         // needs no key
 	control         bool         // builds, steers or uploads: needs a key also where reading needs none
 	handler         http.HandlerFunc
 }
+
+// shown says which documents of an index with labels a route shows.
+type shown string
+
+const (
+	showsOwn  shown = "those that the caller may read" // as if the index had no others
+	showsAll  shown = "all, or `forbidden`"            // generations: a caller who may not read all gets none
+	showsRuns shown = "all, by scope alone"            // runs and their reports, to scope operate
+	showsNone shown = "none"
+)
 
 // docPath returns the path in the description.
 func (r route) docPath() string {
@@ -126,44 +138,46 @@ func (s *Server) indexRoutes() []route {
 			doc: "Returns the most relevant passages, best first, and on request an answer with citations. Scores are " +
 				"comparable only within one response. Only a few queries with expensive parameters run at a time: the next one " +
 				"returns 429 with Retry-After.",
-			body: answer.Request{}, answer: answer.Response{}, problems: ofAQuery, handler: s.serveQuery, events: queryEvents,
+			body: answer.Request{}, answer: answer.Response{}, problems: ofAQuery,
+			shows: showsOwn, asks: true, handler: s.serveQuery, events: queryEvents,
 		},
 		{
 			method: "POST", pattern: "/v1/query", id: "querySeveral", tag: tagQuery, summary: "Ask several indexes at once",
 			doc: "Asks each index beside the others and fuses their passages by rank. One that fails is named in `indexes` " +
 				"and `degraded`, and the others answer. A name that the key may not read is a 404, as one that does not exist; a " +
 				"pattern leaves it out.",
-			body: answer.SeveralRequest{}, answer: answer.Response{}, problems: ofAQuery, handler: s.serveSeveral,
+			body: answer.SeveralRequest{}, answer: answer.Response{}, problems: ofAQuery,
+			shows: showsOwn, asks: true, handler: s.serveSeveral,
 			events: queryEvents,
 		},
 		{
 			method: "GET", pattern: "/v1/indexes", id: "listIndexes", tag: tagIndexes, summary: "List published indexes",
 			doc: "Lists the indexes that the key can read, by name.", kept: true,
 			query:  []parameter{paged, howMany},
-			answer: Indexes{}, problems: append([]int{http.StatusGone}, ofStores...), handler: s.listIndexes,
+			answer: Indexes{}, problems: append([]int{http.StatusGone}, ofStores...), shows: showsOwn, handler: s.listIndexes,
 		},
 		{
 			method: "GET", pattern: "/v1/indexes/{index}", id: "getIndex", tag: tagIndexes, summary: "Get one index",
 			doc:  "Returns its served generation, age, size and problems.",
-			kept: true, answer: IndexCard{}, problems: ofArtifact, handler: s.serveCard,
+			kept: true, answer: IndexCard{}, problems: ofArtifact, shows: showsOwn, handler: s.serveCard,
 		},
 		{
 			method: "GET", pattern: "/v1/indexes/{index}/generations", id: "listGenerations", tag: tagIndexes,
 			summary: "List the generations of an index", doc: "The current one first, then the newest.",
 			kept: true, query: []parameter{paged, howMany}, answer: Generations{},
-			problems: append([]int{http.StatusGone}, ofArtifact...), handler: s.listGenerations,
+			problems: append([]int{http.StatusGone}, ofArtifact...), shows: showsAll, handler: s.listGenerations,
 		},
 		{
 			method: "GET", pattern: "/v1/indexes/{index}/generations/{generation}", id: "getGeneration", tag: tagIndexes,
 			summary: "Get one generation", doc: "With the report of its run and the changes against its parent.",
-			kept: true, answer: GenerationDetail{}, problems: ofArtifact, handler: s.serveGeneration,
+			kept: true, answer: GenerationDetail{}, problems: ofArtifact, shows: showsAll, handler: s.serveGeneration,
 		},
 		{
 			method: "GET", pattern: "/v1/indexes/{index}/memory", id: "getMemory", tag: tagIndexes,
 			summary: "Get the themes of an index",
 			doc: "Returns the results of enrichment `gem`: themes with their strongest passages, and the spectrum. Without " +
 				"the enrichment the response is a 422 that names the setting.",
-			kept: true, answer: Memory{}, problems: ofAnIndex, handler: s.serveMemory,
+			kept: true, answer: Memory{}, problems: ofAnIndex, shows: showsOwn, handler: s.serveMemory,
 			query: []parameter{{"nodes", map[string]any{
 				"type": "integer", "minimum": 1, "maximum": mostNodes, "default": mostNodes,
 			}, "passages in total, spread evenly over the themes", 60}, pinned},
@@ -179,13 +193,13 @@ func (s *Server) documentRoutes() []route {
 			query: []parameter{
 				{"prefix", plain, "first characters of the key", "cities/"}, paged, howMany, pinned,
 			},
-			answer: Documents{}, problems: ofAnIndex, handler: s.listDocuments,
+			answer: Documents{}, problems: ofAnIndex, shows: showsOwn, handler: s.listDocuments,
 		},
 		{
 			method: "GET", pattern: "/v1/indexes/{index}/documents/{rest...}", id: "getDocument", tag: tagDocuments,
 			path:    "/v1/indexes/{index}/documents/{key}",
 			summary: "Get one document", doc: "With metadata and the served version.", kept: true,
-			query: []parameter{pinned}, answer: DocumentDetail{}, problems: ofAnIndex, handler: s.getDocument,
+			query: []parameter{pinned}, answer: DocumentDetail{}, problems: ofAnIndex, shows: showsOwn, handler: s.getDocument,
 		},
 		{
 			method: "GET", pattern: "/v1/indexes/{index}/documents/{rest...}", id: "getDocumentText", tag: tagDocuments,
@@ -199,12 +213,12 @@ func (s *Server) documentRoutes() []route {
 				{"end", count, "code point after the last; default: the end", 200},
 				pinned,
 			},
-			answer: DocumentText{}, problems: ofAnIndex, handler: s.documentText,
+			answer: DocumentText{}, problems: ofAnIndex, shows: showsOwn, handler: s.documentText,
 		},
 		{
 			method: "GET", pattern: "/v1/indexes/{index}/chunks/{id}", id: "getChunk", tag: tagDocuments,
 			summary: "Get one passage", doc: "With the entities extracted from it.", kept: true,
-			query: []parameter{pinned}, answer: ChunkDetail{}, problems: ofAnIndex, handler: s.getChunk,
+			query: []parameter{pinned}, answer: ChunkDetail{}, problems: ofAnIndex, shows: showsOwn, handler: s.getChunk,
 		},
 	}
 }
@@ -224,18 +238,18 @@ func (s *Server) entityRoutes() []route {
 					"passages: most mentioned first", nil},
 				paged, howMany, pinned,
 			},
-			answer: Entities{}, problems: ofAnIndex, handler: s.listEntities,
+			answer: Entities{}, problems: ofAnIndex, shows: showsOwn, handler: s.listEntities,
 		},
 		{
 			method: "GET", pattern: "/v1/indexes/{index}/entities/{id}", id: "getEntity", tag: tagEntities,
 			summary: "Get one entity", doc: "With its description, merged from its mentions.", kept: true,
-			query: []parameter{pinned}, answer: EntityDetail{}, problems: ofAnIndex, handler: s.getEntity,
+			query: []parameter{pinned}, answer: EntityDetail{}, problems: ofAnIndex, shows: showsOwn, handler: s.getEntity,
 		},
 		{
 			method: "GET", pattern: "/v1/indexes/{index}/entities/{id}/chunks", id: "listEntityChunks", tag: tagEntities,
 			summary: "List the passages that mention an entity", doc: "By document key, then position.",
 			kept: true, query: []parameter{paged, howMany, pinned},
-			answer: EntityChunks{}, problems: ofAnIndex, handler: s.entityChunks,
+			answer: EntityChunks{}, problems: ofAnIndex, shows: showsOwn, handler: s.entityChunks,
 		},
 	}
 }
@@ -247,17 +261,17 @@ func (s *Server) runRoutes() []route {
 			summary: "List the runs of an index",
 			doc:     "Lists running runs and runs with a report, newest first, also of indexes that were never published.",
 			kept:    true, scope: access.Operate, query: []parameter{paged, howMany}, answer: Runs{},
-			problems: append([]int{http.StatusGone}, ofArtifact...), handler: s.listRuns,
+			problems: append([]int{http.StatusGone}, ofArtifact...), shows: showsRuns, handler: s.listRuns,
 		},
 		{
 			method: "GET", pattern: "/v1/indexes/{index}/runs/{run...}", path: "/v1/indexes/{index}/runs/{run}", id: "getRun",
 			tag:     tagRuns,
 			summary: "Get one run", doc: "Progress, cost and problems, as in `unweaver status --json`.",
-			kept: true, scope: access.Operate, answer: RunDetail{}, problems: ofArtifact, handler: s.getRun,
+			kept: true, scope: access.Operate, answer: RunDetail{}, problems: ofArtifact, shows: showsRuns, handler: s.getRun,
 		},
 		{
 			method: "GET", pattern: "/v1/indexes/{index}/runs/{run...}", path: "/v1/indexes/{index}/runs/{run}/report",
-			id: "getRunReport", tag: tagRuns, handler: s.runReport,
+			id: "getRunReport", tag: tagRuns, shows: showsRuns, handler: s.runReport,
 			summary: "Get the report of a run as text", kept: true, scope: access.Operate, problems: ofArtifact,
 			doc: "Markdown: what to do, stages, cost, estimate, changes, gates, failures.",
 		},
@@ -266,7 +280,8 @@ func (s *Server) runRoutes() []route {
 			summary: "Get the figures of the last nights",
 			doc: "Of each ended build, oldest first: passages, changes, calls, tokens, cost, time, error of the estimate, " +
 				"failures, bytes.",
-			kept: true, scope: access.Operate, answer: runlog.Trends{}, problems: ofArtifact, handler: s.serveTrends,
+			kept: true, scope: access.Operate, answer: runlog.Trends{}, problems: ofArtifact,
+			shows: showsRuns, handler: s.serveTrends,
 			query: []parameter{{"nights", map[string]any{
 				"type": "integer", "minimum": 1, "maximum": runlog.MostNights, "default": usualNights,
 			}, "how many", 30}},
@@ -278,7 +293,7 @@ func (s *Server) operationRoutes() []route {
 	return []route{
 		{
 			method: "GET", pattern: "/livez", id: "live", tag: tagOperations, summary: "Check that the process answers",
-			doc: "Reads no store.", answer: Alive{}, open: true, handler: serveAlive,
+			doc: "Reads no store.", answer: Alive{}, open: true, shows: showsNone, handler: serveAlive,
 		},
 		{
 			method: "GET", pattern: "/readyz", id: "ready", tag: tagOperations,
@@ -287,18 +302,18 @@ func (s *Server) operationRoutes() []route {
 				"ready while it serves at least one index.",
 			query:    []parameter{{"index", plain, "index that must be served; default: any", nil}},
 			problems: []int{http.StatusNotFound},
-			answer:   Readiness{}, scope: access.Operate, handler: s.serveReady,
+			answer:   Readiness{}, scope: access.Operate, shows: showsNone, handler: s.serveReady,
 		},
 		{
 			method: "GET", pattern: "/v1/usage", id: "getUsage", tag: tagOperations,
 			summary: "Get what the caller used of its quotas today",
 			doc: "Counted over all replicas, by `query_api.quotas`; the people of a group share what a quota by groups allows." +
 				" This request is not counted.",
-			answer: KeyUsage{}, problems: []int{http.StatusServiceUnavailable}, handler: s.serveUsage,
+			answer: KeyUsage{}, problems: []int{http.StatusServiceUnavailable}, shows: showsNone, handler: s.serveUsage,
 		},
 		{
 			method: "GET", pattern: "/metrics", id: "metrics", tag: tagOperations, summary: "Get metrics for Prometheus",
-			doc: "Requires a key for all indexes.", scope: access.Operate, handler: s.serveMetrics,
+			doc: "Requires a key for all indexes.", scope: access.Operate, shows: showsRuns, handler: s.serveMetrics,
 		},
 	}
 }

@@ -33,7 +33,6 @@ import (
 
 	"github.com/unweaver/unweaver/internal/access"
 	"github.com/unweaver/unweaver/internal/config"
-	"github.com/unweaver/unweaver/internal/testkit/retrievetest"
 	"github.com/unweaver/unweaver/query-api/api"
 	"github.com/unweaver/unweaver/query-api/signon"
 )
@@ -217,22 +216,10 @@ func TestATokenThatProvesNothingLetsNobodyIn(t *testing.T) {
 		got := l.query(question, bearer(text)...)
 		assert.True(t, got.Code == 200, "%s: %d %s", name, got.Code, got.Body)
 	}
+	l.send("GET", signon.MetadataPath, "")
+	assert.Contains(t, log.String(), `"route":"`+signon.MetadataPath+`","status":200`)
 	assert.True(t, strings.Contains(log.String(), `"key":"sub:ada"`) && strings.Contains(log.String(), `"sub:a_key=b~`) &&
 		!strings.Contains(log.String(), `a\nkey`), "the log names people otherwise: %s", &log)
-}
-
-// All groups of a person are labels, also those without access to anything, and none is that of every document.
-func TestGroupsOfPeopleAreLabels(t *testing.T) {
-	p := startProvider(t)
-	l := lock(t, func(f *fixture, c *api.Config) {
-		publishLabelled(t, f, withHidden())
-		c.Policy.SignOn = must(signon.New(p.settings(""), slog.New(slog.DiscardHandler), p.now))(t)
-	})
-	for groups, want := range map[string]int{"staff": 404, "staff hr": 200, "hr staff *": 200, "staff *": 404, "hr": 403} {
-		token := p.sign(claim("groups", strings.Fields(groups)))
-		got := l.attempt("GET /v1/indexes/sample/chunks/"+retrievetest.ChunkID(hidden, 0).String(), bearer(token))
-		assert.Equal(t, want, got.Code, "%s: %s", groups, got.Body)
-	}
 }
 
 // Promises: 160.
@@ -284,43 +271,6 @@ func TestKeysOfAnIssuerThatRotateOrAreAway(t *testing.T) {
 	ask(p.sign(nil), 200, "a known key while the issuer is away")
 	pass(6 * signon.AskEvery)
 	ask(p.sign(nil), 503, "after an hour")
-}
-
-// Promises: 160, 140.
-func TestNoRouteIsServedToATokenThatDoesNotAllowIt(t *testing.T) {
-	p := startProvider(t)
-	l := signOn(t, p, p.settings(""), io.Discard)
-	elsewhere, outsider := p.sign(claim("aud", "x")), p.sign(claim("groups", []string{"guests"}))
-	staff, others := p.sign(nil), p.sign(claim("groups", []string{"others"}))
-	both := p.sign(claim("groups", []string{"staff", "others"}))
-	operator := p.sign(claim("groups", []string{"operators"}))
-	table, tried := routes(t), 0
-	require.GreaterOrEqual(t, len(table), 20)
-	for route, scope := range table {
-		refused := map[string]int{"": 401, elsewhere: 401}
-		if !strings.Contains(route, "/admin") { // its handler takes keys alone
-			refused[outsider] = 403
-		}
-		if scope == access.Operate {
-			refused[staff] = 403
-		}
-		if strings.Contains(route, "/indexes/sample") {
-			refused[others] = 404
-			if scope == access.Operate { // what a group may do with other indexes is not carried here
-				refused[both] = 403
-			}
-		}
-		for token, status := range refused {
-			got := l.attempt(route, bearer(token))
-			assert.Equal(t, status, got.Code, "%s: %.200s", route, got.Body)
-		}
-		tried += len(refused)
-		allowed := l.attempt(route, bearer(operator)).Code
-		assert.True(t, scope == "" || allowed != 401 && allowed != 403, "%s with a token for it: %d", route, allowed)
-	}
-	metrics := l.send("GET", "/metrics", "", bearer(others)...)
-	assert.Equal(t, 403, metrics.Code, "metrics name every index")
-	t.Logf("%d requests that are not allowed, none served", tried)
 }
 
 // signInPage returns the address of a server on loopback at which people sign in, and a browser.
@@ -417,6 +367,14 @@ func TestPeopleSignInAtThePage(t *testing.T) {
 	expect("nobody's group", 403, "GET", answer)
 	_, says := visit(t, browser, "GET", address+answer, "Cookie", kept.Name+"="+kept.Value)
 	assert.Contains(t, says, "used before")
+	begun, _ = visit(t, browser, "GET", address+signon.LoginPath)
+	state := must(begun.Location())(t).Query().Get("state")
+	for _, c := range [][2]string{{"state=y", "another sign-in"}, {"error=<b>no&state=" + state, "&lt;b&gt;no"}} {
+		got, says := visit(t, browser, "GET", address+signon.CallbackPath+"?"+c[0], "Accept", "text/html,*/*;q=0.8")
+		assert.True(t, got.StatusCode == 401 && strings.HasPrefix(got.Header.Get("Content-Type"), "text/html") &&
+			strings.Contains(says, c[1]) && strings.Contains(says, `<a href="login">`) && !strings.Contains(says, "<b>") &&
+			strings.Contains(got.Header.Get("Content-Security-Policy"), "script-src 'self'"), "%v %s", got.Header, says)
+	}
 }
 
 // Promises: 160.

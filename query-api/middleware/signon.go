@@ -71,7 +71,7 @@ func (g *Guard) serveSignOn(w *writer, request *http.Request) (served bool) {
 		}
 	}
 	if err != nil {
-		g.fail(w, request, err)
+		g.fail(w.ResponseWriter, request, err) // a browser gets a page
 	}
 	return true
 }

@@ -15,6 +15,7 @@ import (
 	"encoding/json"
 	"log/slog"
 	"net/http"
+	"slices"
 	"strings"
 	"time"
 
@@ -35,6 +36,9 @@ const (
 
 	mcpPath = "/mcp"
 )
+
+// Paths are all of them. Those of the page are answered only where people sign in there.
+var Paths = []string{MetadataPath, MetadataPath + mcpPath, LoginPath, CallbackPath, LogoutPath}
 
 // Service signs people on. Make it with New.
 type Service struct {
@@ -102,13 +106,7 @@ func trimSlash(audience string) string {
 
 // Serves implements middleware.SignOn.
 func (s *Service) Serves(path string) bool {
-	switch path {
-	case MetadataPath, MetadataPath + mcpPath:
-		return true
-	case LoginPath, CallbackPath, LogoutPath:
-		return s.seal != nil
-	}
-	return false
+	return slices.Contains(Paths, path) && (s.seal != nil || strings.HasPrefix(path, MetadataPath))
 }
 
 // Serve implements middleware.SignOn.

@@ -33,6 +33,9 @@ type status struct {
 	Checks map[string]string `json:"checks,omitempty"`
 }
 
+// Paths are what a Server answers.
+var Paths = []string{"/livez", "/readyz", "/metrics"}
+
 // Server answers at one address.
 type Server struct {
 	http     *http.Server
@@ -60,11 +63,11 @@ func Serve(key, address string, process *telemetry.Process, log *slog.Logger) (*
 		log.Warn("other machines can reach "+key+", and its metrics name every index", "address", address)
 	}
 	mux := http.NewServeMux()
-	mux.HandleFunc("GET /livez", func(w http.ResponseWriter, _ *http.Request) {
-		writeStatus(w, true, status{Status: "ok"})
-	})
-	mux.HandleFunc("GET /readyz", server.serveReady)
-	mux.Handle("GET /metrics", process.Handler())
+	for i, handler := range []http.Handler{
+		http.HandlerFunc(serveLive), http.HandlerFunc(server.serveReady), process.Handler(),
+	} {
+		mux.Handle("GET "+Paths[i], handler)
+	}
 	server.http = &http.Server{
 		Handler: guardHost(mux, local), ReadHeaderTimeout: 5 * time.Second, ReadTimeout: 10 * time.Second,
 		WriteTimeout: 30 * time.Second, IdleTimeout: time.Minute, MaxHeaderBytes: 16 << 10,
@@ -74,6 +77,8 @@ func Serve(key, address string, process *telemetry.Process, log *slog.Logger) (*
 	log.Info("answering /livez, /readyz and /metrics", "address", server.Address())
 	return server, nil
 }
+
+func serveLive(w http.ResponseWriter, _ *http.Request) { writeStatus(w, true, status{Status: "ok"}) }
 
 func (s *Server) serveReady(w http.ResponseWriter, request *http.Request) {
 	ready := s.ready.Load()
