@@ -13,6 +13,7 @@ import (
 	"strings"
 
 	"github.com/unweaver/unweaver/internal/answer"
+	"github.com/unweaver/unweaver/internal/answer/bisect"
 	"github.com/unweaver/unweaver/internal/control"
 	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/fault"
@@ -39,10 +40,16 @@ func OpenAPI(methods *retrieve.Registry) []byte {
 			reflect.TypeFor[runlog.Summary]():        "RunSummary",
 			reflect.TypeFor[control.Scheduled]():     "Schedule",
 			reflect.TypeFor[control.NightRun]():      "ScheduledRun",
+			reflect.TypeFor[bisect.Request]():        "Bisect",
+			reflect.TypeFor[bisect.Found]():          "Bisected",
+			reflect.TypeFor[bisect.Probe]():          "BisectProbe",
+			reflect.TypeFor[bisect.Skipped]():        "BisectSkipped",
+			reflect.TypeFor[bisect.Cause]():          "BisectCause",
+			reflect.TypeFor[bisect.Row]():            "BisectRow",
 		},
 		strict: map[reflect.Type]bool{
 			reflect.TypeFor[answer.Request](): true, reflect.TypeFor[answer.SeveralRequest](): true,
-			reflect.TypeFor[answer.Filter]():   true,
+			reflect.TypeFor[answer.Filter](): true, reflect.TypeFor[bisect.Request](): true,
 			reflect.TypeFor[answer.Modified](): true,
 			reflect.TypeFor[answer.Without]():  true,
 			reflect.TypeFor[answer.Turn]():     true, reflect.TypeFor[RunBudget](): true,

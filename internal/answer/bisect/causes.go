@@ -1,0 +1,358 @@
+package bisect
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/unweaver/unweaver/internal/answer"
+	"github.com/unweaver/unweaver/internal/artifact"
+	"github.com/unweaver/unweaver/internal/core"
+	"github.com/unweaver/unweaver/internal/index/liveset"
+	"github.com/unweaver/unweaver/internal/retrieve"
+	"github.com/unweaver/unweaver/internal/text/names"
+)
+
+// deepest is how many passages are ranked to see where one went that is not among the first.
+const deepest answer.Count = 100
+
+// kinds of causes that are not confirmed, by what they are evidence of.
+var kinds = []string{"document", "model", "setting", "program", "passage_above", "entity", "score"}
+
+// side is one of the two generations, with what it returns, and its first passages beyond that.
+type side struct {
+	*retrieve.Generation
+	answer, deep answer.Response
+}
+
+// find returns a passage as the generation ranks it; nil: it is not among the first ones.
+func (s *side) find(id string) *answer.Chunk {
+	for _, response := range []answer.Response{s.answer, s.deep} {
+		for i := range response.Chunks {
+			if response.Chunks[i].ID == id {
+				return &response.Chunks[i]
+			}
+		}
+	}
+	return nil
+}
+
+// comparison explains how the good generation and the bad one differ.
+type comparison struct {
+	*search
+	good, bad side
+	lost      answer.Chunk   // the expected passage as the good generation returns it
+	now       *liveset.Chunk // the same passage in the bad one; nil: it is gone
+}
+
+// explain enters into the result what changed between two generations.
+func (s *search) explain(ctx context.Context, good, bad artifact.Generation) (err error) {
+	c := &comparison{search: s}
+	s.out.Good, s.out.Bad = s.probes[good.Generation], s.probes[bad.Generation]
+	for name, of := range map[string]*side{good.Generation: &c.good, bad.Generation: &c.bad} {
+		deep := deepest
+		of.answer = s.answers[name]
+		if of.deep, err = s.ask(ctx, name, func(body *answer.Request) { body.TopChunks = &deep }); err != nil {
+			return err
+		}
+		if of.Generation, err = s.index.Open(ctx, name); err != nil {
+			return err
+		}
+		defer of.Close()
+	}
+	if s.out.Difference, err = s.index.Compare(ctx, good.Generation, bad.Generation); err != nil {
+		return err
+	}
+	if c.bad.Manifest.Parent != good.Manifest {
+		s.out.Notices = append(s.out.Notices, fmt.Sprintf("generation %s was not built from %s: the change may be of any "+
+			"night between them", bad.Generation, good.Generation))
+	}
+	c.lost = c.good.answer.Chunks[s.out.Good.Rank-1]
+	if id, err := core.ParseID(c.lost.ID); err == nil {
+		c.now = c.bad.Live.FindChunk(id)
+	}
+	find := []func(context.Context) error{c.findDocument, c.findSettings}
+	if c.now != nil {
+		find = append(find, c.findAbove, c.findEntities, c.findScores)
+	}
+	for _, find := range find {
+		if err := find(ctx); err != nil {
+			return err
+		}
+	}
+	weigh := func(cause Cause) int {
+		if cause.Confirmed {
+			return -1
+		}
+		return slices.Index(kinds, cause.Kind)
+	}
+	slices.SortStableFunc(s.out.Causes, func(a, b Cause) int { return cmp.Compare(weigh(a), weigh(b)) })
+	c.listRanking()
+	return nil
+}
+
+// add notes a cause, which a text describes.
+func (c *comparison) add(cause Cause, text string, values ...any) {
+	cause.Text = fmt.Sprintf(text, values...)
+	c.out.Causes = append(c.out.Causes, cause)
+}
+
+// confirm asks the bad generation once more without the causes from a place on.
+func (c *comparison) confirm(ctx context.Context, from int, edit func(*answer.Request)) error {
+	if from == len(c.out.Causes) {
+		return nil
+	}
+	response, err := c.ask(ctx, c.out.Bad.Generation, edit)
+	for i := from; i < len(c.out.Causes) && c.rankIn(response) > 0; i++ {
+		c.out.Causes[i].Confirmed, c.out.Causes[i].Rank = true, c.rankIn(response)
+	}
+	return err
+}
+
+// listRanking lists the passages that either generation returns, and the expected ones, by their ranks.
+func (c *comparison) listRanking() {
+	rankOf := func(of *side, id string) int {
+		if chunk := of.find(id); chunk != nil {
+			return chunk.Rank
+		}
+		return 0
+	}
+	for i, chunk := range slices.Concat(c.good.answer.Chunks, c.bad.answer.Chunks, c.bad.deep.Chunks) {
+		beyond := i >= len(c.good.answer.Chunks)+len(c.bad.answer.Chunks)
+		if beyond && !c.isExpected(chunk) ||
+			slices.ContainsFunc(c.out.Ranking, func(row Row) bool { return row.ID == chunk.ID }) {
+			continue
+		}
+		c.out.Ranking = append(c.out.Ranking, Row{
+			chunk.ID, chunk.Document, rankOf(&c.good, chunk.ID), rankOf(&c.bad, chunk.ID), c.isExpected(chunk),
+			c.changeOf(chunk),
+		})
+	}
+	last := func(rank int) int { return cmp.Or(rank, int(deepest)+1) }
+	slices.SortStableFunc(c.out.Ranking, func(a, b Row) int {
+		return cmp.Or(cmp.Compare(last(a.After), last(b.After)), cmp.Compare(last(a.Before), last(b.Before)))
+	})
+}
+
+// changeOf returns what became of the document of a passage, as Row.Change has it.
+func (c *comparison) changeOf(chunk answer.Chunk) string {
+	id, err := core.ParseID(chunk.ID)
+	switch {
+	case err != nil || c.good.Live.FindChunk(id) != nil && c.bad.Live.FindChunk(id) != nil:
+		return "same"
+	case c.good.Live.FindDocument(chunk.Document) < 0:
+		return "added"
+	case c.bad.Live.FindDocument(chunk.Document) < 0:
+		return "removed"
+	}
+	return "changed"
+}
+
+// findDocument finds out what became of the document itself.
+func (c *comparison) findDocument(ctx context.Context) error {
+	key, version := c.lost.Document, ""
+	if at := c.bad.Live.FindDocument(key); at >= 0 {
+		row, err := c.bad.ReadDocument(ctx, at)
+		if err != nil {
+			return err
+		}
+		version = row.Version.String()
+	}
+	cause := Cause{Kind: "document", Change: "changed", Object: key, Before: c.lost.Version, After: version}
+	cause.Confirmed = c.now == nil
+	switch moved := slices.IndexFunc(c.out.Difference.Documents.Listed, func(one core.Change) bool {
+		return one.Change == "moved" && one.From == key
+	}); {
+	case version == "" && moved >= 0:
+		cause.Change, cause.Before, cause.After = "moved", key, c.out.Difference.Documents.Listed[moved].Object
+		c.add(cause, "document %s has another key: %s", key, cause.After)
+	case version == "":
+		cause.Change = "removed"
+		c.add(cause, "document %s was removed", key)
+	case version != c.lost.Version && c.now == nil:
+		c.add(cause, "document %s changed, and the passage is not in it any more", key)
+	case version != c.lost.Version:
+		c.add(cause, "document %s changed, and the passage is still in it", key)
+	case c.now == nil:
+		cause.Change = "cut"
+		c.add(cause, "document %s is the same, and is cut into other passages", key)
+	}
+	return nil
+}
+
+var (
+	// ofModels begin the names of settings that say which models there are.
+	ofModels = []string{"chat", "embedding", "rerank", "roles"}
+	// ofQueries are settings that a query may have otherwise.
+	ofQueries = []string{"retrieval.method", "retrieval.rule", "retrieval.top_chunks"}
+	// withoutEffect begin or end the names of settings that no ranking depends on.
+	withoutEffect = strings.Fields("answer budget currency failures gate grace index keep limits overlay " +
+		"base_url api_key_env timeout trust_domain prompt completion call")
+)
+
+// findSettings finds settings, models and rules of the program that differ. Those of queries are tried: the bad
+// generation is asked with the settings of the good one.
+func (c *comparison) findSettings(ctx context.Context) error {
+	was, is := flatten(c.good.Spec), flatten(c.bad.Spec)
+	both := maps.Clone(was)
+	maps.Copy(both, is)
+	var tried []Cause
+	for _, name := range slices.Sorted(maps.Keys(both)) {
+		head, _, _ := strings.Cut(name, ".")
+		last := name[strings.LastIndexByte(name, '.')+1:]
+		if was[name] == is[name] || slices.Contains(withoutEffect, head) || slices.Contains(withoutEffect, last) {
+			continue
+		}
+		cause := Cause{Kind: "setting", Change: "changed", Object: name, Before: was[name], After: is[name]}
+		if slices.Contains(ofModels, head) {
+			cause.Kind = "model"
+		}
+		cause.Text = fmt.Sprintf("%s was %s and is %s", name, cmp.Or(was[name], "not set"), cmp.Or(is[name], "not set"))
+		if slices.Contains(ofQueries, name) {
+			tried = append(tried, cause)
+		} else {
+			c.out.Causes = append(c.out.Causes, cause)
+		}
+	}
+	for _, change := range c.bad.Manifest.Made.ListChanges(c.good.Manifest.Made) {
+		c.add(Cause{Kind: "program", Change: "changed", Object: change}, "the program builds by other rules: %s", change)
+	}
+	from := len(c.out.Causes)
+	c.out.Causes = append(c.out.Causes, tried...)
+	return c.confirm(ctx, from, func(body *answer.Request) {
+		top := answer.Count(c.out.Good.Top)
+		body.Method, body.Rule, body.TopChunks = c.good.answer.Method, c.good.answer.Rule, &top
+	})
+}
+
+// flatten returns the settings of an index by their names.
+func flatten(spec core.Spec) map[string]string {
+	out := map[string]string{}
+	var visit func(name string, value any)
+	visit = func(name string, value any) {
+		if fields, ok := value.(map[string]any); ok {
+			for field, below := range fields {
+				visit(strings.TrimPrefix(name+"."+field, "."), below)
+			}
+			return
+		}
+		raw, _ := json.Marshal(value) // it was read from JSON
+		out[name] = strings.Trim(string(raw), `"`)
+	}
+	raw, _ := json.Marshal(spec) // plain structs of strings and numbers always marshal
+	var fields any
+	_ = json.Unmarshal(raw, &fields)
+	visit("", fields)
+	return out
+}
+
+// findAbove finds documents that the night brought among the passages of the bad generation, and asks it without them.
+func (c *comparison) findAbove(ctx context.Context) error {
+	from := len(c.out.Causes)
+	var without []string
+	for _, chunk := range c.bad.answer.Chunks {
+		key, change := chunk.Document, c.changeOf(chunk)
+		if change == "same" || key == c.lost.Document || slices.Contains(without, key) {
+			continue
+		}
+		without = append(without, key)
+		c.add(Cause{Kind: "passage_above", Change: change, Object: key, After: fmt.Sprint(chunk.Rank)},
+			"document %s was %s and is at rank %d", key, change, chunk.Rank)
+	}
+	return c.confirm(ctx, from, func(body *answer.Request) { body.Without.Documents = without })
+}
+
+// findEntities finds out what became of the entities through which the good generation found the passage, and which
+// new ones the bad generation searches from; it asks that one without them.
+func (c *comparison) findEntities(ctx context.Context) error {
+	for _, entity := range c.lost.Entities {
+		if err := c.compareEntity(ctx, entity); err != nil {
+			return err
+		}
+	}
+	from := len(c.out.Causes)
+	var without []string
+	for _, entity := range c.bad.answer.Entities {
+		if id, err := core.ParseID(entity.ID); err == nil && c.good.Live.FindClass(id) == nil {
+			without = append(without, entity.ID)
+			c.add(Cause{Kind: "entity", Change: "added", Object: entity.Name, After: fmt.Sprint(entity.Rank)},
+				"entity %q is new, and the search starts from it at rank %d", entity.Name, entity.Rank)
+		}
+	}
+	return c.confirm(ctx, from, func(body *answer.Request) { body.Without.Entities = without })
+}
+
+// compareEntity finds out what became of an entity that voted for the passage.
+func (c *comparison) compareEntity(ctx context.Context, entity answer.EntityRef) error {
+	id, err := core.ParseID(entity.ID)
+	if err != nil {
+		return err
+	}
+	live := c.bad.Live
+	was, is, key := c.good.Live.FindClass(id), live.FindClass(id), names.Key(entity.Name, c.bad.Spec.Parity)
+	rankIn := func(response answer.Response) int {
+		return 1 + slices.IndexFunc(response.Entities, func(one answer.Entity) bool { return one.ID == entity.ID })
+	}
+	cause := Cause{Kind: "entity", Object: entity.Name, After: c.bad.Manifest.Aliases.ResolveKey(key)}
+	switch {
+	case is == nil && cause.After != key:
+		cause.Change = "merged"
+		c.add(cause, "entity %q is merged into %q: aliases map its name", entity.Name, cause.After)
+	case is == nil:
+		var now []string
+		for _, place := range live.Graph.ClassesOf(c.now.Number) {
+			now = append(now, live.Name(live.NameAt(place)))
+		}
+		cause.Change, cause.After = "removed", strings.Join(now[:min(5, len(now))], ", ")
+		c.add(cause, "entity %q is gone; the passage mentions now: %s", entity.Name, cause.After)
+	case !slices.Contains(live.Graph.ChunksOf(uint32(live.ClassPlace(id))), c.now.Number):
+		cause.Change, cause.After = "left", ""
+		c.add(cause, "the passage does not mention entity %q any more", entity.Name)
+	case was.Record != is.Record:
+		former, err := c.index.ReadRecord(ctx, c.good.Generation, was)
+		if err != nil {
+			return err
+		}
+		latter, err := c.index.ReadRecord(ctx, c.bad.Generation, is)
+		if err != nil {
+			return err
+		}
+		cause.Change, cause.Before, cause.After = "renamed", former.Name, latter.Name
+		if former.Name == latter.Name {
+			cause.Change = "described"
+			cause.Before, cause.After = fmt.Sprintf("%.200s", former.Text), fmt.Sprintf("%.200s", latter.Text)
+		}
+		c.add(cause, "entity %q has another name or description", entity.Name)
+	case rankIn(c.good.answer) > 0 && rankIn(c.bad.answer) == 0:
+		cause.Change, cause.Before, cause.After = "outranked", fmt.Sprint(rankIn(c.good.answer)), ""
+		c.add(cause, "the search started from entity %q, at rank %s, and starts from %d others now", entity.Name,
+			cause.Before, len(c.bad.answer.Entities))
+	}
+	return nil
+}
+
+// findScores sets the figures of the passage in both generations against each other.
+func (c *comparison) findScores(context.Context) error {
+	figures := func(of *side) string {
+		chunk := of.find(c.lost.ID)
+		if chunk == nil {
+			return fmt.Sprintf("not among the first %d", deepest)
+		}
+		out := fmt.Sprintf("rank %d, score %.4f", chunk.Rank, chunk.Score)
+		if chunk.Similarity != nil {
+			out += fmt.Sprintf(", similarity %.4f", *chunk.Similarity)
+		}
+		if chunk.BM25 != nil {
+			out += fmt.Sprintf(", bm25 %.3f", *chunk.BM25)
+		}
+		return out
+	}
+	cause := Cause{Kind: "score", Change: "changed", Object: c.lost.Document, Before: figures(&c.good)}
+	cause.After = figures(&c.bad)
+	c.add(cause, "the passage is the same; before: %s; after: %s", cause.Before, cause.After)
+	return nil
+}
