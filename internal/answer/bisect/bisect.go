@@ -32,20 +32,21 @@ type Request struct {
 
 // Found is the night that took a document away.
 type Found struct {
-	Index      string          `json:"index"`
-	Good       Probe           `json:"good" doc:"the last generation that returns it"`
-	Bad        Probe           `json:"bad" doc:"the first generation after it that does not"`
-	Causes     []Cause         `json:"causes" doc:"what changed, the best evidence first"`
-	Ranking    []Row           `json:"ranking" doc:"passages that either of the two returns"`
-	Difference core.Difference `json:"difference" doc:"all that changed between the two"`
-	Asked      []Probe         `json:"asked" doc:"the generations that were asked, in the order of publication"`
-	Skipped    []Skipped       `json:"skipped" doc:"kept generations that cannot be asked"`
-	Notices    []string        `json:"notices" doc:"limits of what was found"`
-	Questions  int             `json:"questions" doc:"how often a generation was asked"`
-	Tokens     int64           `json:"tokens" doc:"paid for by all questions"`
-	Cost       float64         `json:"cost" doc:"money that all questions cost"`
-	Currency   string          `json:"currency,omitempty" doc:"of the cost; absent: not set"`
-	Seconds    float64         `json:"seconds"`
+	Index     string                  `json:"index"`
+	Good      Probe                   `json:"good" doc:"the last generation that returns it"`
+	Bad       Probe                   `json:"bad" doc:"the first generation after it that does not"`
+	Causes    []Cause                 `json:"causes" doc:"what changed, the best evidence first"`
+	Ranking   []Row                   `json:"ranking" doc:"passages that either of the two returns"`
+	Documents core.DocumentDifference `json:"documents" doc:"all documents that changed between the two"`
+	Entities  core.ClassDifference    `json:"entities" doc:"all entities that changed between the two"`
+	Asked     []Probe                 `json:"asked" doc:"the generations that were asked, in the order of publication"`
+	Skipped   []Skipped               `json:"skipped" doc:"kept generations that cannot be asked"`
+	Notices   []string                `json:"notices" doc:"limits of what was found"`
+	Questions int                     `json:"questions" doc:"how often a generation was asked"`
+	Tokens    int64                   `json:"tokens" doc:"paid for by all questions"`
+	Cost      float64                 `json:"cost" doc:"money that all questions cost"`
+	Currency  string                  `json:"currency,omitempty" doc:"of the cost; absent: not set"`
+	Seconds   float64                 `json:"seconds"`
 }
 
 // Probe is what one generation returns.
@@ -70,8 +71,8 @@ type Cause struct {
 	Change    string `json:"change" doc:"what became of the object, in a word"`
 	Object    string `json:"object" doc:"key of a document, name of a setting or an entity"`
 	Text      string `json:"text" doc:"the cause in words"`
-	Before    string `json:"before,omitempty"`
-	After     string `json:"after,omitempty"`
+	Before    string `json:"before,omitempty" doc:"the value, version, name or rank before"`
+	After     string `json:"after,omitempty" doc:"the same afterwards"`
 	Confirmed bool   `json:"confirmed" doc:"the passage is gone, or the later generation returns it without the change"`
 	Rank      int    `json:"rank,omitempty" doc:"that the document has without the change"`
 }
@@ -82,7 +83,7 @@ type Row struct {
 	Document string `json:"document"`
 	Before   int    `json:"before" doc:"rank in the earlier generation; 0: not among its first 100"`
 	After    int    `json:"after" doc:"rank in the later generation; 0: not among its first 100"`
-	Expected bool   `json:"expected"`
+	Expected bool   `json:"expected" doc:"the passage is the expected one, or of the expected document"`
 	Change   string `json:"change" enum:"same,added,changed,removed" doc:"what became of its document"`
 }
 
@@ -163,11 +164,12 @@ func (s *search) listKept(ctx context.Context) error {
 	}
 	slices.SortStableFunc(all, func(a, b artifact.Generation) int { return cmp.Compare(a.Seq, b.Seq) })
 	from, to := 0, slices.IndexFunc(all, func(one artifact.Generation) bool { return one.State == "current" })
-	for name, at := range map[string]*int{s.From: &from, s.To: &to} {
+	ends := [2]*int{&from, &to}
+	for i, name := range [2]string{s.From, s.To} {
 		if name != "" {
-			*at = slices.IndexFunc(all, func(one artifact.Generation) bool { return one.Generation == name })
+			*ends[i] = slices.IndexFunc(all, func(one artifact.Generation) bool { return one.Generation == name })
 		}
-		if *at < 0 {
+		if *ends[i] < 0 {
 			return fault.UnknownGen.At("bisect", fault.QuoteName(name)).
 				Because("index " + s.out.Index + " has no generation of that name, or serves none").
 				Advise("to list them: unweaver generations " + s.out.Index)

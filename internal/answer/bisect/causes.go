@@ -64,9 +64,11 @@ func (s *search) explain(ctx context.Context, good, bad artifact.Generation) (er
 		}
 		defer of.Close()
 	}
-	if s.out.Difference, err = s.index.Compare(ctx, good.Generation, bad.Generation); err != nil {
+	difference, err := s.index.Compare(ctx, good.Generation, bad.Generation)
+	if err != nil {
 		return err
 	}
+	s.out.Documents, s.out.Entities = difference.Documents, difference.Classes
 	if c.bad.Manifest.Parent != good.Manifest {
 		s.out.Notices = append(s.out.Notices, fmt.Sprintf("generation %s was not built from %s: the change may be of any "+
 			"night between them", bad.Generation, good.Generation))
@@ -164,11 +166,11 @@ func (c *comparison) findDocument(ctx context.Context) error {
 	}
 	cause := Cause{Kind: "document", Change: "changed", Object: key, Before: c.lost.Version, After: version}
 	cause.Confirmed = c.now == nil
-	switch moved := slices.IndexFunc(c.out.Difference.Documents.Listed, func(one core.Change) bool {
+	switch moved := slices.IndexFunc(c.out.Documents.Listed, func(one core.Change) bool {
 		return one.Change == "moved" && one.From == key
 	}); {
 	case version == "" && moved >= 0:
-		cause.Change, cause.Before, cause.After = "moved", key, c.out.Difference.Documents.Listed[moved].Object
+		cause.Change, cause.Before, cause.After = "moved", key, c.out.Documents.Listed[moved].Object
 		c.add(cause, "document %s has another key: %s", key, cause.After)
 	case version == "":
 		cause.Change = "removed"
@@ -204,7 +206,9 @@ func (c *comparison) findSettings(ctx context.Context) error {
 	for _, name := range slices.Sorted(maps.Keys(both)) {
 		head, _, _ := strings.Cut(name, ".")
 		last := name[strings.LastIndexByte(name, '.')+1:]
-		if was[name] == is[name] || slices.Contains(withoutEffect, head) || slices.Contains(withoutEffect, last) {
+		given := name == "retrieval.method" && c.Method != "" || name == "retrieval.top_chunks" && c.TopChunks != nil
+		if was[name] == is[name] || given ||
+			slices.Contains(withoutEffect, head) || slices.Contains(withoutEffect, last) {
 			continue
 		}
 		cause := Cause{Kind: "setting", Change: "changed", Object: name, Before: was[name], After: is[name]}
