@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"net/url"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -109,6 +110,7 @@ func showNight(w io.Writer, expect string, found bisect.Found) {
 	for _, notice := range found.Notices {
 		fmt.Fprintln(w, "note: "+notice)
 	}
-	fmt.Fprintf(w, "%s to %s, %d tokens, cost %.4f %s, %.1f s\n", countOf(found.Questions, "question"),
-		countOf(len(found.Asked), "generation"), found.Tokens, found.Cost, found.Currency, found.Seconds)
+	fmt.Fprintf(w, "%s to %s in %.1f s; paid for %d tokens, cost %s\n", countOf(found.Questions, "question"),
+		countOf(len(found.Asked), "generation"), found.Seconds, found.Tokens,
+		strings.TrimSpace(fmt.Sprintf("%.4f %s", found.Cost, found.Currency)))
 }
