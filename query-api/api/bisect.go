@@ -7,10 +7,8 @@ import (
 	"github.com/unweaver/unweaver/internal/answer"
 	"github.com/unweaver/unweaver/internal/answer/bisect"
 	"github.com/unweaver/unweaver/internal/artifact"
-	"github.com/unweaver/unweaver/internal/artifact/rows"
 	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/fault"
-	"github.com/unweaver/unweaver/internal/index/liveset"
 	"github.com/unweaver/unweaver/internal/pipeline/release"
 	"github.com/unweaver/unweaver/internal/retrieve"
 	"github.com/unweaver/unweaver/query-api/middleware"
@@ -22,22 +20,19 @@ func (s *Server) serveBisect(w http.ResponseWriter, request *http.Request) {
 	defer cancel()
 	var body bisect.Request
 	var found bisect.Found
-	of := bisected{
-		Server: s, index: artifact.Index{Store: s.Artifacts, Name: request.PathValue("index")},
-		bill: &counted{Caller: middleware.CallerOf(ctx)},
-	}
+	bill := &counted{Caller: middleware.CallerOf(ctx)}
 	err := decodeRequest(w, request, &body)
 	if err == nil {
-		_, err = s.findPointer(ctx, of.index.Name)
+		_, err = s.findPointer(ctx, request.PathValue("index"))
 	}
 	if err == nil {
-		found, err = bisect.Find(ctx, of, of.index.Name, body)
+		found, err = bisect.Find(ctx, s.bisected(request.PathValue("index"), bill), body)
 	}
 	if err != nil {
 		s.writeError(w, request, err)
 		return
 	}
-	found.Tokens, found.Cost = of.bill.tokens, of.bill.money
+	found.Tokens, found.Cost = bill.tokens, bill.money
 	writeJSON(w, found)
 }
 
@@ -54,45 +49,24 @@ func (c *counted) Spend(tokens int64, money float64) {
 	c.Caller.Spend(tokens, money)
 }
 
-// bisected is an index as a search through its generations reads it, in the name of a caller.
-type bisected struct {
-	*Server
-	index artifact.Index
-	bill  *counted
-}
-
-// ListGenerations implements bisect.Index.
-func (b bisected) ListGenerations(ctx context.Context) ([]artifact.Generation, error) {
-	return b.index.ListGenerations(ctx)
-}
-
-// Ask implements bisect.Index. It waits for a generation that is still being opened.
-func (b bisected) Ask(ctx context.Context, body answer.Request) (answer.Response, error) {
-	for {
-		response, err := b.askAs(ctx, b.index.Name, body, b.bill, nil)
-		if !fault.Is(err, fault.GenBusy) || ctx.Err() != nil {
-			return response, err
-		}
+// bisected returns an index as a search through its generations reads it.
+func (s *Server) bisected(name string, bill *counted) bisect.Index {
+	index := artifact.Index{Store: s.Artifacts, Name: name}
+	return bisect.Index{
+		Index: index, Searcher: s.searcher,
+		Ask: func(ctx context.Context, body answer.Request) (answer.Response, error) {
+			for { // a generation may take longer to open than a query may
+				response, err := s.askAs(ctx, name, body, bill, nil)
+				if !fault.Is(err, fault.GenBusy) || ctx.Err() != nil {
+					return response, err
+				}
+			}
+		},
+		Open: func(ctx context.Context, generation string) (*retrieve.Generation, error) {
+			return s.pinGeneration(ctx, name, generation)
+		},
+		Compare: func(ctx context.Context, from, to string) (core.Difference, error) {
+			return release.CompareGenerations(ctx, s.Cache, index, from, to)
+		},
 	}
-}
-
-// Open implements bisect.Index.
-func (b bisected) Open(ctx context.Context, generation string) (*retrieve.Generation, error) {
-	return b.pinGeneration(ctx, b.index.Name, generation)
-}
-
-// ReadRecord implements bisect.Index.
-func (b bisected) ReadRecord(
-	ctx context.Context, of *retrieve.Generation, class *liveset.Class,
-) (rows.Record, error) {
-	records, err := b.searcher.ClassRecords(ctx, of, []*liveset.Class{class})
-	if err != nil {
-		return rows.Record{}, err
-	}
-	return records[0], nil
-}
-
-// Compare implements bisect.Index.
-func (b bisected) Compare(ctx context.Context, from, to string) (core.Difference, error) {
-	return release.CompareGenerations(ctx, b.Cache, b.index, from, to)
 }

@@ -42,7 +42,7 @@ func OpenAPI(methods *retrieve.Registry) []byte {
 			reflect.TypeFor[control.NightRun]():      "ScheduledRun",
 			reflect.TypeFor[bisect.Request]():        "Bisect", reflect.TypeFor[bisect.Found](): "Bisected",
 			reflect.TypeFor[bisect.Cause](): "BisectCause", reflect.TypeFor[bisect.Row](): "BisectRow",
-			reflect.TypeFor[bisect.Probe](): "BisectProbe", reflect.TypeFor[bisect.Skipped](): "BisectSkipped",
+			reflect.TypeFor[bisect.Probe]():            "BisectProbe",
 			reflect.TypeFor[core.ClassDifference]():    "EntityChanges",
 			reflect.TypeFor[core.DocumentDifference](): "DocumentChanges",
 		},

@@ -74,7 +74,6 @@ var schemaTexts = map[string]string{
 	"BisectCause":      "Something that changed between the two generations.",
 	"BisectProbe":      "What one generation returns.",
 	"BisectRow":        "A passage that one of the two generations returns.",
-	"BisectSkipped":    "A kept generation that cannot be asked.",
 	"Bisected":         "The night that took a document away from a question.",
 	"Calls":            "Requests to models by task.",
 	"Chunk":            "A passage of the stored text of a document. Offsets are code points of it, half open.",

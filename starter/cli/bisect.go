@@ -104,9 +104,6 @@ func showNight(w io.Writer, expect string, found bisect.Found) {
 	fmt.Fprintf(w, "\ndocuments: %d added, %d changed, %d moved, %d removed; entities: %d added, %d changed, %d removed\n",
 		found.Documents.Added, found.Documents.Changed, found.Documents.Moved, found.Documents.Removed,
 		found.Entities.Born, found.Entities.Changed, found.Entities.Died)
-	for _, skipped := range found.Skipped {
-		fmt.Fprintf(w, "skipped %s: %s\n", skipped.Generation, skipped.Reason)
-	}
 	for _, notice := range found.Notices {
 		fmt.Fprintln(w, "note: "+notice)
 	}

@@ -13,10 +13,8 @@ import (
 
 	"github.com/unweaver/unweaver/internal/answer"
 	"github.com/unweaver/unweaver/internal/artifact"
-	"github.com/unweaver/unweaver/internal/artifact/rows"
 	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/fault"
-	"github.com/unweaver/unweaver/internal/index/liveset"
 	"github.com/unweaver/unweaver/internal/retrieve"
 )
 
@@ -40,8 +38,7 @@ type Found struct {
 	Documents core.DocumentDifference `json:"documents" doc:"all documents that changed between the two"`
 	Entities  core.ClassDifference    `json:"entities" doc:"all entities that changed between the two"`
 	Asked     []Probe                 `json:"asked" doc:"the generations that were asked, in the order of publication"`
-	Skipped   []Skipped               `json:"skipped" doc:"kept generations that cannot be asked"`
-	Notices   []string                `json:"notices" doc:"limits of what was found"`
+	Notices   []string                `json:"notices" doc:"limits of what was found, and generations that were skipped"`
 	Questions int                     `json:"questions" doc:"how often a generation was asked"`
 	Tokens    int64                   `json:"tokens" doc:"paid for by all questions"`
 	Cost      float64                 `json:"cost" doc:"money that all questions cost"`
@@ -51,18 +48,11 @@ type Found struct {
 
 // Probe is what one generation returns.
 type Probe struct {
-	Generation string    `json:"generation"`
-	Seq        int64     `json:"seq"`
-	Created    time.Time `json:"created"`
-	Top        int       `json:"top" doc:"how many passages count"`
-	Rank       int       `json:"rank" doc:"of the document among them; 0: it is not"`
-	Indexed    bool      `json:"indexed" doc:"the generation has the document"`
-}
-
-// Skipped is a kept generation that cannot be asked.
-type Skipped struct {
 	Generation string `json:"generation"`
-	Reason     string `json:"reason"`
+	Seq        int64  `json:"seq"`
+	Top        int    `json:"top" doc:"how many passages count"`
+	Rank       int    `json:"rank" doc:"of the document among them; 0: it is not"`
+	Indexed    bool   `json:"indexed" doc:"the generation has the document"`
 }
 
 // Cause is something that changed.
@@ -70,9 +60,7 @@ type Cause struct {
 	Kind      string `json:"kind" enum:"document,model,setting,program,passage_above,entity,score"`
 	Change    string `json:"change" doc:"what became of the object, in a word"`
 	Object    string `json:"object" doc:"key of a document, name of a setting or an entity"`
-	Text      string `json:"text" doc:"the cause in words"`
-	Before    string `json:"before,omitempty" doc:"the value, version, name or rank before"`
-	After     string `json:"after,omitempty" doc:"the same afterwards"`
+	Text      string `json:"text" doc:"the cause in words, with the values before and after"`
 	Confirmed bool   `json:"confirmed" doc:"the passage is gone, or the later generation returns it without the change"`
 	Rank      int    `json:"rank,omitempty" doc:"that the document has without the change"`
 }
@@ -87,14 +75,13 @@ type Row struct {
 	Change   string `json:"change" enum:"same,added,changed,removed" doc:"what became of its document"`
 }
 
-// Index is one index as a search reads it.
-type Index interface {
-	ListGenerations(ctx context.Context) ([]artifact.Generation, error)
-	Ask(ctx context.Context, body answer.Request) (answer.Response, error)
-	// Open holds a generation, which the caller closes.
-	Open(ctx context.Context, generation string) (*retrieve.Generation, error)
-	ReadRecord(ctx context.Context, of *retrieve.Generation, class *liveset.Class) (rows.Record, error)
-	Compare(ctx context.Context, from, to string) (core.Difference, error)
+// Index is one index as a search reads it, in the name of who asks.
+type Index struct {
+	artifact.Index
+	Searcher retrieve.Searcher
+	Ask      func(ctx context.Context, body answer.Request) (answer.Response, error)
+	Open     func(ctx context.Context, generation string) (*retrieve.Generation, error) // the caller closes it
+	Compare  func(ctx context.Context, from, to string) (core.Difference, error)
 }
 
 const (
@@ -119,41 +106,43 @@ type search struct {
 // Find finds the night. It asks one generation at a time: both ends, then the middle of what is left. Where the oldest
 // one does not return the document either, it asks the newest 30, backwards. Errors: fault.UnknownGen, fault.NotFound
 // where no generation has the document, fault.InvalidParam where the ends do not differ, and those of questions.
-func Find(ctx context.Context, index Index, name string, request Request) (Found, error) {
+func Find(ctx context.Context, index Index, request Request) (out Found, err error) {
 	began := time.Now()
 	request.Query, request.Expect = strings.TrimSpace(request.Query), strings.TrimSpace(request.Expect)
-	out := Found{
-		Index: name, Causes: []Cause{}, Ranking: []Row{}, Asked: []Probe{}, Skipped: []Skipped{}, Notices: []string{},
+	out = Found{Index: index.Name, Causes: []Cause{}, Ranking: []Row{}, Asked: []Probe{}, Notices: []string{}}
+	s := search{
+		index: index, Request: request, out: &out, answers: map[string]answer.Response{}, probes: map[string]Probe{},
 	}
 	if request.Expect == "" {
 		return out, newFault("expect", "it is empty", "name a document by its key, or a passage by its id")
 	}
-	s := search{
-		index: index, Request: request, out: &out, answers: map[string]answer.Response{}, probes: map[string]Probe{},
-	}
-	err := s.listKept(ctx)
 	bad := 0
-	if err == nil {
+	if err = s.listKept(ctx); err == nil {
 		bad, err = s.narrow(ctx)
 	}
 	if err == nil {
 		err = s.explain(ctx, s.kept[bad-1], s.kept[bad])
 	}
 	if err != nil && errors.Is(ctx.Err(), context.DeadlineExceeded) {
-		err = fault.Timeout.At("bisect", name).
+		err = fault.Timeout.At("bisect", index.Name).
 			Because(fmt.Sprintf("the time was over after %d questions", out.Questions)).
 			Advise("try again, as some generations are open now; or search between fewer of them, with from and to")
 	}
-	for _, probe := range s.probes {
-		out.Asked = append(out.Asked, probe)
+	for _, one := range s.kept {
+		if probe, asked := s.probes[one.Generation]; asked {
+			out.Asked = append(out.Asked, probe)
+		}
 	}
-	slices.SortFunc(out.Asked, func(a, b Probe) int { return cmp.Compare(a.Seq, b.Seq) })
 	out.Seconds = time.Since(began).Seconds()
 	return out, err
 }
 
 func newFault(object, why, hint string) error {
 	return fault.InvalidParam.At("bisect", object).Because(why).Advise(hint)
+}
+
+func (s *search) notice(text string, values ...any) {
+	s.out.Notices = append(s.out.Notices, fmt.Sprintf(text, values...))
 }
 
 // listKept lists the generations from one end to the other: published ones, and those that are named.
@@ -163,59 +152,51 @@ func (s *search) listKept(ctx context.Context) error {
 		return err
 	}
 	slices.SortStableFunc(all, func(a, b artifact.Generation) int { return cmp.Compare(a.Seq, b.Seq) })
-	from, to := 0, slices.IndexFunc(all, func(one artifact.Generation) bool { return one.State == "current" })
-	ends := [2]*int{&from, &to}
+	ends := [2]int{0, slices.IndexFunc(all, func(one artifact.Generation) bool { return one.State == "current" })}
 	for i, name := range [2]string{s.From, s.To} {
 		if name != "" {
-			*ends[i] = slices.IndexFunc(all, func(one artifact.Generation) bool { return one.Generation == name })
+			ends[i] = slices.IndexFunc(all, func(one artifact.Generation) bool { return one.Generation == name })
 		}
-		if *ends[i] < 0 {
+		if ends[i] < 0 {
 			return fault.UnknownGen.At("bisect", fault.QuoteName(name)).
-				Because("index " + s.out.Index + " has no generation of that name, or serves none").
-				Advise("to list them: unweaver generations " + s.out.Index)
+				Because("index " + s.index.Name + " has no generation of that name, or serves none").
+				Advise("to list them: unweaver generations " + s.index.Name)
 		}
 	}
-	for at := from; at <= to; at++ {
+	for at := ends[0]; at <= ends[1]; at++ {
 		switch one := all[at]; {
-		case at == to || one.Generation == s.From || one.State == core.GenerationPublished && !one.Collected:
+		case at == ends[1] || one.Generation == s.From || one.State == core.GenerationPublished && !one.Collected:
 			s.kept = append(s.kept, one)
 		case one.Collected || one.State == artifact.Damaged:
-			s.skip(one, "it is damaged, or is being deleted")
+			s.notice("generation %s was skipped: it is damaged, or is being deleted", one.Generation)
 		}
-	}
-	if len(s.kept) < 2 {
-		return s.refuseAlone()
 	}
 	return nil
 }
 
-func (s *search) skip(one artifact.Generation, why string) {
-	s.out.Skipped = append(s.out.Skipped, Skipped{one.Generation, why})
-}
-
-// refuseAlone returns the error of a search that has nothing to compare a generation with.
-func (s *search) refuseAlone() error {
-	return newFault(cmp.Or(s.To, "the current generation"), "no earlier generation is kept that can be asked",
-		"from must be older than to; indexes."+s.out.Index+".keep and tags keep more of them")
-}
-
 // narrow returns the place of a generation that lacks the document, right after one that returns it.
-func (s *search) narrow(ctx context.Context) (bad int, err error) {
-	last, err := s.probe(ctx, len(s.kept)-1, true)
-	if err == nil && last.Rank > 0 {
-		err = newFault(s.Expect, fmt.Sprintf("generation %s still returns it, at rank %d of %d", last.Generation, last.Rank,
-			last.Top), "name another generation with to, or count fewer passages with top_chunks")
-	}
-	var first Probe
-	for err == nil && first == (Probe{}) { // the oldest may be on its way out
+func (s *search) narrow(ctx context.Context) (int, error) {
+	var first, last Probe
+	var err error
+	for last == (Probe{}) || first == (Probe{}) { // the oldest may be on its way out
 		if len(s.kept) < 2 {
-			return 0, s.refuseAlone()
+			return 0, newFault(cmp.Or(s.To, "the current generation"), "no earlier generation is kept that can be asked",
+				"from must be older than to; indexes."+s.index.Name+".keep and tags keep more of them")
 		}
-		first, err = s.probe(ctx, 0, s.From != "")
+		if last == (Probe{}) {
+			last, err = s.probe(ctx, len(s.kept)-1, true)
+		} else {
+			first, err = s.probe(ctx, 0, s.From != "")
+		}
+		if err == nil && last.Rank > 0 {
+			err = newFault(s.Expect, fmt.Sprintf("generation %s still returns it, at rank %d of %d", last.Generation, last.Rank,
+				last.Top), "name another generation with to, or count fewer passages with top_chunks")
+		}
+		if err != nil {
+			return 0, err
+		}
 	}
 	switch {
-	case err != nil:
-		return 0, err
 	case first.Rank > 0:
 		return s.halve(ctx)
 	case s.From != "":
@@ -249,42 +230,41 @@ func (s *search) halve(ctx context.Context) (int, error) {
 		}
 	}
 	if left := len(s.kept) - len(s.probes); left > 0 {
-		s.out.Notices = append(s.out.Notices, fmt.Sprintf("%d of %d generations were not asked: a document that went, came "+
-			"back and went again did so at another night, too", left, len(s.kept)))
+		s.notice("%d of %d generations were not asked: a document that went, came back and went again did so at another "+
+			"night, too", left, len(s.kept))
 	}
 	return bad, nil
 }
 
 // probe asks the generation at a place. Where it cannot be asked and need not be, it is taken out, and the probe is
 // empty.
-func (s *search) probe(ctx context.Context, at int, must bool) (probe Probe, err error) {
-	of := s.kept[at]
-	response, err := s.ask(ctx, of.Generation, nil)
+func (s *search) probe(ctx context.Context, at int, must bool) (Probe, error) {
+	name := s.kept[at].Generation
+	response, err := s.ask(ctx, name, nil)
 	if err == nil && slices.Contains(response.Degraded, noVectors) {
-		err = fault.StoreDown.At(loadVectors, of.Generation).Because("rows of it are missing from the vector store").
-			Advise("run: unweaver restore " + s.out.Index)
+		err = fault.StoreDown.At(loadVectors, name).Because("rows of it are missing from the vector store").
+			Advise("run: unweaver restore " + s.index.Name)
 	}
 	if err != nil && !must && ctx.Err() == nil && isOfOne(err) {
-		s.skip(of, err.Error())
+		s.notice("generation %s was skipped: %v", name, err)
 		s.kept = slices.Delete(s.kept, at, at+1)
 		return Probe{}, nil
 	}
 	if err != nil {
 		return Probe{}, err
 	}
-	generation, err := s.index.Open(ctx, of.Generation)
+	generation, err := s.index.Open(ctx, name)
 	if err != nil {
 		return Probe{}, err
 	}
 	defer generation.Close()
-	probe = Probe{
-		of.Generation, of.Seq, of.Created, generation.Spec.Retrieval.TopChunks, s.rankIn(response), s.isIndexed(generation),
-	}
+	top := answer.Count(generation.Spec.Retrieval.TopChunks)
 	if s.TopChunks != nil {
-		probe.Top = int(*s.TopChunks)
+		top = *s.TopChunks
 	}
-	s.out.Currency, s.answers[of.Generation], s.probes[of.Generation] = generation.Spec.Currency, response, probe
-	return probe, nil
+	s.probes[name] = Probe{name, s.kept[at].Seq, int(top), s.rankIn(response), s.isIndexed(generation)}
+	s.out.Currency, s.answers[name] = generation.Spec.Currency, response
+	return s.probes[name], nil
 }
 
 // isOfOne reports whether an error is of one generation, so that others can be asked.
@@ -328,9 +308,8 @@ func (s *search) isExpected(chunk answer.Chunk) bool {
 
 // isIndexed reports whether a generation has the expected document or passage.
 func (s *search) isIndexed(generation *retrieve.Generation) bool {
-	id, err := core.ParseID(s.Expect)
 	from, to, _ := generation.DocumentsFrom(s.Expect+"#", 0, 1)
-	return to > from || generation.Live.FindDocument(s.Expect) >= 0 || err == nil && generation.Live.FindChunk(id) != nil
+	return to > from || generation.Live.FindDocument(s.Expect) >= 0 || generation.Live.FindChunk(idOf(s.Expect)) != nil
 }
 
 // refuse returns why nothing is found: a name that no generation has, with keys that hold its last part, or what is
@@ -341,24 +320,19 @@ func (s *search) refuse(ctx context.Context, why, hint string) error {
 			return newFault(s.Expect, why, hint)
 		}
 	}
-	missing := fault.NotFound.At("bisect", s.Expect).
-		Because(fmt.Sprintf("none of the %d generations that were asked has this document or passage", len(s.probes))).
-		Advise("a key is a path in the corpus; list them at /v1/indexes/" + s.out.Index + "/documents")
-	generation, err := s.index.Open(ctx, s.kept[len(s.kept)-1].Generation)
-	if err != nil {
-		return missing
-	}
-	defer generation.Close()
-	part, _, _ := strings.Cut(strings.ToLower(s.Expect[strings.LastIndexByte(s.Expect, '/')+1:]), ".")
-	var alike []string
-	documents, _, _ := generation.Live.Counts()
-	for at := 0; at < documents && len(alike) < 3; at++ {
-		if key := generation.Live.Key(at); strings.Contains(strings.ToLower(key), part) {
-			alike = append(alike, key)
+	hint = "a key is a path in the corpus; list them at /v1/indexes/" + s.index.Name + "/documents"
+	if generation, err := s.index.Open(ctx, s.kept[len(s.kept)-1].Generation); err == nil {
+		defer generation.Close()
+		part, _, _ := strings.Cut(strings.ToLower(s.Expect[strings.LastIndexByte(s.Expect, '/')+1:]), ".")
+		var alike []string
+		documents, _, _ := generation.Live.Counts()
+		for at := 0; at < documents && len(alike) < 3; at++ {
+			if key := generation.Live.Key(at); strings.Contains(strings.ToLower(key), part) {
+				alike = append(alike, key)
+				hint = "similar keys: " + strings.Join(alike, ", ")
+			}
 		}
 	}
-	if len(alike) > 0 {
-		missing = missing.Advise("similar keys: " + strings.Join(alike, ", "))
-	}
-	return missing
+	return fault.NotFound.At("bisect", s.Expect).Advise(hint).
+		Because(fmt.Sprintf("none of the %d generations that were asked has this document or passage", len(s.probes)))
 }

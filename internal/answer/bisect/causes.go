@@ -29,16 +29,14 @@ type side struct {
 	answer, deep answer.Response
 }
 
-// find returns a passage as the generation ranks it; nil: it is not among the first ones.
-func (s *side) find(id string) *answer.Chunk {
-	for _, response := range []answer.Response{s.answer, s.deep} {
-		for i := range response.Chunks {
-			if response.Chunks[i].ID == id {
-				return &response.Chunks[i]
-			}
+// find returns a passage as the generation ranks it; one of rank 0 is not among the first.
+func (s *side) find(id string) answer.Chunk {
+	for _, chunk := range slices.Concat(s.answer.Chunks, s.deep.Chunks) {
+		if chunk.ID == id {
+			return chunk
 		}
 	}
-	return nil
+	return answer.Chunk{}
 }
 
 // comparison explains how the good generation and the bad one differ.
@@ -52,7 +50,6 @@ type comparison struct {
 // explain enters into the result what changed between two generations.
 func (s *search) explain(ctx context.Context, good, bad artifact.Generation) (err error) {
 	c := &comparison{search: s}
-	s.out.Good, s.out.Bad = s.probes[good.Generation], s.probes[bad.Generation]
 	for name, of := range map[string]*side{good.Generation: &c.good, bad.Generation: &c.bad} {
 		deep := deepest
 		of.answer = s.answers[name]
@@ -68,21 +65,20 @@ func (s *search) explain(ctx context.Context, good, bad artifact.Generation) (er
 	if err != nil {
 		return err
 	}
+	s.out.Good, s.out.Bad = s.probes[good.Generation], s.probes[bad.Generation]
 	s.out.Documents, s.out.Entities = difference.Documents, difference.Classes
 	if c.bad.Manifest.Parent != good.Manifest {
-		s.out.Notices = append(s.out.Notices, fmt.Sprintf("generation %s was not built from %s: the change may be of any "+
-			"night between them", bad.Generation, good.Generation))
+		s.notice("generation %s was not built from %s: the change may be of any night between them", bad.Generation,
+			good.Generation)
 	}
 	c.lost = c.good.answer.Chunks[s.out.Good.Rank-1]
-	if id, err := core.ParseID(c.lost.ID); err == nil {
-		c.now = c.bad.Live.FindChunk(id)
-	}
-	find := []func(context.Context) error{c.findDocument, c.findSettings}
+	c.now = c.bad.Live.FindChunk(idOf(c.lost.ID))
+	steps := []func(context.Context) error{c.findDocument, c.findSettings}
 	if c.now != nil {
-		find = append(find, c.findAbove, c.findEntities, c.findScores)
+		steps = append(steps, c.findAbove, c.findEntities, c.findScores)
 	}
-	for _, find := range find {
-		if err := find(ctx); err != nil {
+	for _, step := range steps {
+		if err := step(ctx); err != nil {
 			return err
 		}
 	}
@@ -97,9 +93,15 @@ func (s *search) explain(ctx context.Context, good, bad artifact.Generation) (er
 	return nil
 }
 
+// idOf reads an id of a response; what is none is of nothing.
+func idOf(text string) core.ID {
+	id, _ := core.ParseID(text)
+	return id
+}
+
 // add notes a cause, which a text describes.
-func (c *comparison) add(cause Cause, text string, values ...any) {
-	cause.Text = fmt.Sprintf(text, values...)
+func (c *comparison) add(kind, change, object, text string, values ...any) {
+	cause := Cause{Kind: kind, Change: change, Object: object, Text: fmt.Sprintf(text, values...)}
 	c.out.Causes = append(c.out.Causes, cause)
 }
 
@@ -117,22 +119,19 @@ func (c *comparison) confirm(ctx context.Context, from int, edit func(*answer.Re
 
 // listRanking lists the passages that either generation returns, and the expected ones, by their ranks.
 func (c *comparison) listRanking() {
-	rankOf := func(of *side, id string) int {
-		if chunk := of.find(id); chunk != nil {
-			return chunk.Rank
+	shown := slices.Concat(c.good.answer.Chunks, c.bad.answer.Chunks)
+	for _, chunk := range c.bad.deep.Chunks {
+		if c.isExpected(chunk) {
+			shown = append(shown, chunk)
 		}
-		return 0
 	}
-	for i, chunk := range slices.Concat(c.good.answer.Chunks, c.bad.answer.Chunks, c.bad.deep.Chunks) {
-		beyond := i >= len(c.good.answer.Chunks)+len(c.bad.answer.Chunks)
-		if beyond && !c.isExpected(chunk) ||
-			slices.ContainsFunc(c.out.Ranking, func(row Row) bool { return row.ID == chunk.ID }) {
-			continue
+	for _, chunk := range shown {
+		if !slices.ContainsFunc(c.out.Ranking, func(row Row) bool { return row.ID == chunk.ID }) {
+			c.out.Ranking = append(c.out.Ranking, Row{
+				chunk.ID, chunk.Document, c.good.find(chunk.ID).Rank, c.bad.find(chunk.ID).Rank, c.isExpected(chunk),
+				c.changeOf(chunk),
+			})
 		}
-		c.out.Ranking = append(c.out.Ranking, Row{
-			chunk.ID, chunk.Document, rankOf(&c.good, chunk.ID), rankOf(&c.bad, chunk.ID), c.isExpected(chunk),
-			c.changeOf(chunk),
-		})
 	}
 	last := func(rank int) int { return cmp.Or(rank, int(deepest)+1) }
 	slices.SortStableFunc(c.out.Ranking, func(a, b Row) int {
@@ -142,9 +141,9 @@ func (c *comparison) listRanking() {
 
 // changeOf returns what became of the document of a passage, as Row.Change has it.
 func (c *comparison) changeOf(chunk answer.Chunk) string {
-	id, err := core.ParseID(chunk.ID)
+	id := idOf(chunk.ID)
 	switch {
-	case err != nil || c.good.Live.FindChunk(id) != nil && c.bad.Live.FindChunk(id) != nil:
+	case c.good.Live.FindChunk(id) != nil && c.bad.Live.FindChunk(id) != nil:
 		return "same"
 	case c.good.Live.FindDocument(chunk.Document) < 0:
 		return "added"
@@ -164,24 +163,21 @@ func (c *comparison) findDocument(ctx context.Context) error {
 		}
 		version = row.Version.String()
 	}
-	cause := Cause{Kind: "document", Change: "changed", Object: key, Before: c.lost.Version, After: version}
-	cause.Confirmed = c.now == nil
-	switch moved := slices.IndexFunc(c.out.Documents.Listed, func(one core.Change) bool {
-		return one.Change == "moved" && one.From == key
-	}); {
+	from := len(c.out.Causes)
+	switch moved := slices.IndexFunc(c.out.Documents.Listed, func(one core.Change) bool { return one.From == key }); {
 	case version == "" && moved >= 0:
-		cause.Change, cause.Before, cause.After = "moved", key, c.out.Documents.Listed[moved].Object
-		c.add(cause, "document %s has another key: %s", key, cause.After)
+		c.add("document", "moved", key, "document %s has another key: %s", key, c.out.Documents.Listed[moved].Object)
 	case version == "":
-		cause.Change = "removed"
-		c.add(cause, "document %s was removed", key)
+		c.add("document", "removed", key, "document %s was removed", key)
 	case version != c.lost.Version && c.now == nil:
-		c.add(cause, "document %s changed, and the passage is not in it any more", key)
+		c.add("document", "changed", key, "document %s changed, and the passage is not in it any more", key)
 	case version != c.lost.Version:
-		c.add(cause, "document %s changed, and the passage is still in it", key)
+		c.add("document", "changed", key, "document %s changed, and the passage is still in it", key)
 	case c.now == nil:
-		cause.Change = "cut"
-		c.add(cause, "document %s is the same, and is cut into other passages", key)
+		c.add("document", "cut", key, "document %s is the same, and is cut into other passages", key)
+	}
+	for i := from; i < len(c.out.Causes); i++ {
+		c.out.Causes[i].Confirmed = c.now == nil
 	}
 	return nil
 }
@@ -199,34 +195,29 @@ var (
 // findSettings finds settings, models and rules of the program that differ. Those of queries are tried: the bad
 // generation is asked with the settings of the good one.
 func (c *comparison) findSettings(ctx context.Context) error {
+	for _, change := range c.bad.Manifest.Made.ListChanges(c.good.Manifest.Made) {
+		c.add("program", "changed", change, "the program builds by other rules: %s", change)
+	}
 	was, is := flatten(c.good.Spec), flatten(c.bad.Spec)
 	both := maps.Clone(was)
 	maps.Copy(both, is)
-	var tried []Cause
-	for _, name := range slices.Sorted(maps.Keys(both)) {
+	all := slices.Sorted(maps.Keys(both))
+	for _, name := range slices.DeleteFunc(all, func(name string) bool { return slices.Contains(ofQueries, name) }) {
 		head, _, _ := strings.Cut(name, ".")
 		last := name[strings.LastIndexByte(name, '.')+1:]
-		given := name == "retrieval.method" && c.Method != "" || name == "retrieval.top_chunks" && c.TopChunks != nil
-		if was[name] == is[name] || given ||
-			slices.Contains(withoutEffect, head) || slices.Contains(withoutEffect, last) {
+		if was[name] == is[name] || slices.Contains(withoutEffect, head) || slices.Contains(withoutEffect, last) {
 			continue
 		}
-		cause := Cause{Kind: "setting", Change: "changed", Object: name, Before: was[name], After: is[name]}
-		if slices.Contains(ofModels, head) {
-			cause.Kind = "model"
-		}
-		cause.Text = fmt.Sprintf("%s was %s and is %s", name, cmp.Or(was[name], "not set"), cmp.Or(is[name], "not set"))
-		if slices.Contains(ofQueries, name) {
-			tried = append(tried, cause)
-		} else {
-			c.out.Causes = append(c.out.Causes, cause)
-		}
-	}
-	for _, change := range c.bad.Manifest.Made.ListChanges(c.good.Manifest.Made) {
-		c.add(Cause{Kind: "program", Change: "changed", Object: change}, "the program builds by other rules: %s", change)
+		kind := map[bool]string{true: "model", false: "setting"}[slices.Contains(ofModels, head)]
+		c.add(kind, "changed", name, "%s was %s and is %s", name, cmp.Or(was[name], "not set"), cmp.Or(is[name], "not set"))
 	}
 	from := len(c.out.Causes)
-	c.out.Causes = append(c.out.Causes, tried...)
+	for _, name := range ofQueries {
+		given := name == ofQueries[0] && c.Method != "" || name == ofQueries[2] && c.TopChunks != nil
+		if was[name] != is[name] && !given {
+			c.add("setting", "changed", name, "%s was %s and is %s", name, was[name], is[name])
+		}
+	}
 	return c.confirm(ctx, from, func(body *answer.Request) {
 		top := answer.Count(c.out.Good.Top)
 		body.Method, body.Rule, body.TopChunks = c.good.answer.Method, c.good.answer.Rule, &top
@@ -238,14 +229,14 @@ func flatten(spec core.Spec) map[string]string {
 	out := map[string]string{}
 	var visit func(name string, value any)
 	visit = func(name string, value any) {
-		if fields, ok := value.(map[string]any); ok {
-			for field, below := range fields {
-				visit(strings.TrimPrefix(name+"."+field, "."), below)
-			}
-			return
+		fields, ok := value.(map[string]any)
+		for field, below := range fields {
+			visit(strings.TrimPrefix(name+"."+field, "."), below)
 		}
-		raw, _ := json.Marshal(value) // it was read from JSON
-		out[name] = strings.Trim(string(raw), `"`)
+		if !ok {
+			raw, _ := json.Marshal(value) // it was read from JSON
+			out[name] = strings.Trim(string(raw), `"`)
+		}
 	}
 	raw, _ := json.Marshal(spec) // plain structs of strings and numbers always marshal
 	var fields any
@@ -260,12 +251,10 @@ func (c *comparison) findAbove(ctx context.Context) error {
 	var without []string
 	for _, chunk := range c.bad.answer.Chunks {
 		key, change := chunk.Document, c.changeOf(chunk)
-		if change == "same" || key == c.lost.Document || slices.Contains(without, key) {
-			continue
+		if change != "same" && key != c.lost.Document && !slices.Contains(without, key) {
+			without = append(without, key)
+			c.add("passage_above", change, key, "document %s was %s and is at rank %d", key, change, chunk.Rank)
 		}
-		without = append(without, key)
-		c.add(Cause{Kind: "passage_above", Change: change, Object: key, After: fmt.Sprint(chunk.Rank)},
-			"document %s was %s and is at rank %d", key, change, chunk.Rank)
 	}
 	return c.confirm(ctx, from, func(body *answer.Request) { body.Without.Documents = without })
 }
@@ -281,10 +270,10 @@ func (c *comparison) findEntities(ctx context.Context) error {
 	from := len(c.out.Causes)
 	var without []string
 	for _, entity := range c.bad.answer.Entities {
-		if id, err := core.ParseID(entity.ID); err == nil && c.good.Live.FindClass(id) == nil {
+		if c.good.Live.FindClass(idOf(entity.ID)) == nil {
 			without = append(without, entity.ID)
-			c.add(Cause{Kind: "entity", Change: "added", Object: entity.Name, After: fmt.Sprint(entity.Rank)},
-				"entity %q is new, and the search starts from it at rank %d", entity.Name, entity.Rank)
+			c.add("entity", "added", entity.Name, "entity %q is new, and the search starts from it, at rank %d", entity.Name,
+				entity.Rank)
 		}
 	}
 	return c.confirm(ctx, from, func(body *answer.Request) { body.Without.Entities = without })
@@ -292,58 +281,46 @@ func (c *comparison) findEntities(ctx context.Context) error {
 
 // compareEntity finds out what became of an entity that voted for the passage.
 func (c *comparison) compareEntity(ctx context.Context, entity answer.EntityRef) error {
-	id, err := core.ParseID(entity.ID)
-	if err != nil {
-		return err
-	}
-	live := c.bad.Live
-	was, is, key := c.good.Live.FindClass(id), live.FindClass(id), names.Key(entity.Name, c.bad.Spec.Parity)
+	live, name, key := c.bad.Live, entity.Name, names.Key(entity.Name, c.bad.Spec.Parity)
+	was, is := c.good.Live.FindClass(idOf(entity.ID)), live.FindClass(idOf(entity.ID))
+	to := c.bad.Manifest.Aliases.ResolveKey(key)
 	rankIn := func(response answer.Response) int {
 		return 1 + slices.IndexFunc(response.Entities, func(one answer.Entity) bool { return one.ID == entity.ID })
 	}
-	cause := Cause{Kind: "entity", Object: entity.Name, After: c.bad.Manifest.Aliases.ResolveKey(key)}
 	switch {
-	case is == nil && cause.After != key:
-		cause.Change = "merged"
-		c.add(cause, "entity %q is merged into %q: aliases map its name", entity.Name, cause.After)
+	case is == nil && to != key:
+		c.add("entity", "merged", name, "entity %q is merged into %q: aliases map its name", name, to)
 	case is == nil:
 		var now []string
 		for _, place := range live.Graph.ClassesOf(c.now.Number) {
 			now = append(now, live.Name(live.NameAt(place)))
 		}
-		cause.Change, cause.After = "removed", strings.Join(now[:min(5, len(now))], ", ")
-		c.add(cause, "entity %q is gone; the passage mentions now: %s", entity.Name, cause.After)
-	case !slices.Contains(live.Graph.ChunksOf(uint32(live.ClassPlace(id))), c.now.Number):
-		cause.Change, cause.After = "left", ""
-		c.add(cause, "the passage does not mention entity %q any more", entity.Name)
+		c.add("entity", "removed", name, "entity %q is gone; the passage mentions now: %s", name,
+			strings.Join(now[:min(5, len(now))], ", "))
+	case !slices.Contains(live.Graph.ChunksOf(uint32(live.ClassPlace(is.ID))), c.now.Number):
+		c.add("entity", "left", name, "the passage does not mention entity %q any more", name)
 	case was.Record != is.Record:
-		former, err := c.index.ReadRecord(ctx, c.good.Generation, was)
+		before, err := c.index.Searcher.ClassRecords(ctx, c.good.Generation, []*liveset.Class{was})
 		if err != nil {
 			return err
 		}
-		latter, err := c.index.ReadRecord(ctx, c.bad.Generation, is)
+		after, err := c.index.Searcher.ClassRecords(ctx, c.bad.Generation, []*liveset.Class{is})
 		if err != nil {
 			return err
 		}
-		cause.Change, cause.Before, cause.After = "renamed", former.Name, latter.Name
-		if former.Name == latter.Name {
-			cause.Change = "described"
-			cause.Before, cause.After = fmt.Sprintf("%.200s", former.Text), fmt.Sprintf("%.200s", latter.Text)
-		}
-		c.add(cause, "entity %q has another name or description", entity.Name)
+		c.add("entity", "changed", name, "entity %q was described as %.200q, and %q is as %.200q", before[0].Name,
+			before[0].Text, after[0].Name, after[0].Text)
 	case rankIn(c.good.answer) > 0 && rankIn(c.bad.answer) == 0:
-		cause.Change, cause.Before, cause.After = "outranked", fmt.Sprint(rankIn(c.good.answer)), ""
-		c.add(cause, "the search started from entity %q, at rank %s, and starts from %d others now", entity.Name,
-			cause.Before, len(c.bad.answer.Entities))
+		c.add("entity", "outranked", name, "the search started from entity %q, at rank %d, and starts from %d others now",
+			name, rankIn(c.good.answer), len(c.bad.answer.Entities))
 	}
 	return nil
 }
 
 // findScores sets the figures of the passage in both generations against each other.
 func (c *comparison) findScores(context.Context) error {
-	figures := func(of *side) string {
-		chunk := of.find(c.lost.ID)
-		if chunk == nil {
+	figures := func(chunk answer.Chunk) string {
+		if chunk.Rank == 0 {
 			return fmt.Sprintf("not among the first %d", deepest)
 		}
 		out := fmt.Sprintf("rank %d, score %.4f", chunk.Rank, chunk.Score)
@@ -355,8 +332,7 @@ func (c *comparison) findScores(context.Context) error {
 		}
 		return out
 	}
-	cause := Cause{Kind: "score", Change: "changed", Object: c.lost.Document, Before: figures(&c.good)}
-	cause.After = figures(&c.bad)
-	c.add(cause, "the passage is the same; before: %s; after: %s", cause.Before, cause.After)
+	c.add("score", "changed", c.lost.Document, "the passage is the same; before: %s; after: %s",
+		figures(c.good.find(c.lost.ID)), figures(c.bad.find(c.lost.ID)))
 	return nil
 }

@@ -252,7 +252,6 @@ export interface Bisected {
   causes: { text: string; confirmed: boolean; rank?: number }[]
   ranking: { document: string; before: number; after: number; expected: boolean; change: string }[]
   asked: Probe[]
-  skipped: { generation: string; reason: string }[]
   notices: string[]
   questions: number
   cost: number

@@ -16,7 +16,7 @@ function Night({ index, params, data }: { index: string; params: Record<string, 
   const both = { q: params.q, ga: good.generation, gb: bad.generation, a: params.method || 'hybrid', b: params.method || 'hybrid' }
   return (
     <section aria-label="Night">
-      <h2>
+      <h2 class="night">
         {named(good.generation)} returns it at rank {good.rank} of {good.top}, {named(bad.generation)} does not
       </h2>
       <ul class="causes">
@@ -39,12 +39,13 @@ function Night({ index, params, data }: { index: string; params: Record<string, 
           row.change,
         ])}
       />
+      <h2>Generations that were asked</h2>
       <Table
         label="Generations that were asked"
         columns={['Generation', '#Rank', 'Document']}
         rows={data.asked.map((one) => [named(one.generation), rank(one.rank), one.indexed ? 'indexed' : 'not in it'])}
       />
-      {[...data.notices, ...data.skipped.map((one) => `${one.generation} was skipped: ${one.reason}`)].map((text) => (
+      {data.notices.map((text) => (
         <p class="hint">{text}</p>
       ))}
       <p class="meta">
