@@ -57,7 +57,7 @@ func (s *Server) bisected(name string, bill *counted) bisect.Index {
 		Ask: func(ctx context.Context, body answer.Request) (answer.Response, error) {
 			for { // a generation may take longer to open than a query may
 				response, err := s.askAs(ctx, name, body, bill, nil)
-				if !fault.Is(err, fault.GenBusy) || ctx.Err() != nil {
+				if !fault.Is(err, fault.GenBusy) || ctx.Err() != nil || s.ctx.Err() != nil {
 					return response, err
 				}
 			}

@@ -150,15 +150,19 @@ func TestEndsThatDoNotDifferAreRefused(t *testing.T) {
 // What changed between the two nights is named, and what was tried without it is confirmed.
 func TestTheCauseIsNamed(t *testing.T) {
 	others := []retrievetest.Document{plain("b.md", "Boats moor in the bay. "), plain("c.md", "Cranes lift cargo. ")}
-	nearer := lease(func(d *retrievetest.Document) {
-		d.Key, d.Title, d.Chunks[0].Text = "a.md", leaseQuestion, leaseQuestion+" Ada Berg signed the lease. "
-	})
+	nearer := func(entities ...string) retrievetest.Document {
+		return lease(func(d *retrievetest.Document) {
+			d.Key, d.Title, d.Chunks[0].Entities = "a.md", leaseQuestion, entities
+			d.Chunks[0].Text = leaseQuestion + " Ada Berg signed the lease. "
+		})
+	}
 	mentioning := func(entities ...string) func(*retrievetest.Document) {
 		return func(d *retrievetest.Document) { d.Chunks[0].Entities = entities }
 	}
 	for name, one := range map[string]struct {
 		changed func(*retrievetest.Document)
 		spec    func(*core.Spec)
+		kind    string // of an entity
 		edit    func(*core.Manifest)
 		method  string
 		want    string // kind, change, object of a cause, and whether it is confirmed
@@ -167,9 +171,11 @@ func TestTheCauseIsNamed(t *testing.T) {
 			want: "document changed m-lease.md true"},
 		"above": {method: "vector", want: "passage_above added a.md true"},
 		"score": {method: "vector", want: "score changed m-lease.md false"},
-		"gone":  {changed: mentioning("Berg, Ada"), want: "entity left Ada Berg false"},
+		"typed": {kind: "place", method: "hybrid", want: "entity changed Harbour false"},
+		"left":  {changed: mentioning("Berg, Ada"), want: "entity left Ada Berg false"},
 		"merged": {changed: mentioning("Berg"), want: "entity merged Ada Berg false", method: "hybrid",
 			edit: func(m *core.Manifest) { m.Aliases = core.Aliases{"ada berg": "berg"} }},
+		"removed": {changed: mentioning("Berg"), want: "entity removed Ada Berg false", method: "hybrid"},
 		"model": {method: "vector", want: "model changed embedding.model false",
 			spec: func(spec *core.Spec) { spec.Embedding.Model = "other" }},
 		"setting": {method: "vector", want: "setting changed retrieval.top_chunks true",
@@ -180,11 +186,12 @@ func TestTheCauseIsNamed(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			f := serve(t, func(f *fixture, _ *api.Config) {
 				before, after := append(slices.Clone(others), lease(nil)), append(slices.Clone(others), lease(one.changed))
-				if first := nearer; name != "changed" {
-					if name == "merged" {
-						mentioning("Berg", "Harbour")(&first)
-					}
-					after = append([]retrievetest.Document{first}, after...)
+				switch name {
+				case "changed":
+				case "merged", "removed":
+					after = append([]retrievetest.Document{nearer("Berg", "Harbour")}, after...)
+				default:
+					after = append([]retrievetest.Document{nearer("Ada Berg", "Harbour")}, after...)
 				}
 				f.nights("docs", [][]retrievetest.Document{before, after}, func(night int, o *retrievetest.Options) {
 					if edit := o.Edit; night == 2 && one.edit != nil {
@@ -192,6 +199,7 @@ func TestTheCauseIsNamed(t *testing.T) {
 					}
 					if night == 2 {
 						o.Spec = one.spec
+						o.Types = map[string]string{"Harbour": one.kind}
 					}
 				})
 			})
@@ -222,8 +230,12 @@ func TestGenerationsThatCannotBeAskedAreSkipped(t *testing.T) {
 			}
 		})
 		musttest.Get(blob.Write(t.Context(), f.stores.Blobs, "docs/generations/n1/collected", []byte("{}"), blob.Cond{}))(t)
+		options := retrievetest.Options{Generation: "n9", Seq: 9, Unasked: true}
+		retrievetest.Hold(t, retrievetest.Build(t, f.stores, "docs", leaving()[0][:1], options), core.GenerationHeld)
 	})
 	got := f.bisect("docs", object{"expect": "d4.md", "top_chunks": 100})
+	held := f.bisect("docs", object{"expect": "d9.md", "to": "n9"})
+	assert.True(t, held.Good.Generation == "n8" && held.Bad.Generation == "n9", "a held one: %+v", held)
 	said := strings.Join(got.Notices, "\n")
 	assert.True(t, got.Good.Generation == "n2" && got.Bad.Generation == "n4", "%+v", got)
 	for _, want := range []string{"n1 was skipped: it is damaged", "n3 was skipped: load", "n4 was not built from n2"} {

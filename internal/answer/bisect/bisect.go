@@ -164,10 +164,12 @@ func (s *search) listKept(ctx context.Context) error {
 		}
 	}
 	for at := ends[0]; at <= ends[1]; at++ {
-		switch one := all[at]; {
-		case at == ends[1] || one.Generation == s.From || one.State == core.GenerationPublished && !one.Collected:
+		one := all[at]
+		served := one.State == core.GenerationPublished || one.State == "current"
+		switch {
+		case served && !one.Collected || at == ends[1] || one.Generation == s.From:
 			s.kept = append(s.kept, one)
-		case one.Collected || one.State == artifact.Damaged:
+		case served || one.State == artifact.Damaged:
 			s.notice("generation %s was skipped: it is damaged, or is being deleted", one.Generation)
 		}
 	}
