@@ -38,7 +38,7 @@ func plain(key, text string) retrievetest.Document {
 }
 
 // nights publishes generations of an index, n1 to the last, each built from the one before.
-func (f *fixture) nights(index string, documents [][]retrievetest.Document, edit func(night int, o *retrievetest.Options)) {
+func (f *fixture) nights(index string, documents [][]retrievetest.Document, edit func(int, *retrievetest.Options)) {
 	parent := ""
 	for i, of := range documents {
 		options := retrievetest.Options{

@@ -79,7 +79,8 @@ func showNight(w io.Writer, expect string, found bisect.Found) {
 		return fmt.Sprint(rank)
 	}
 	fmt.Fprintf(w, "%s returns %s at rank %d of %d\n", found.Good.Generation, expect, found.Good.Rank, found.Good.Top)
-	fmt.Fprintf(w, "%s does not: this night took it away\n\nwhat changed, the best evidence first:\n", found.Bad.Generation)
+	fmt.Fprintf(w, "%s does not: this night took it away\n\n", found.Bad.Generation)
+	fmt.Fprintln(w, "what changed, the best evidence first:")
 	for _, cause := range found.Causes {
 		mark, then := " ", ""
 		if cause.Confirmed {
