@@ -126,9 +126,9 @@ func TestEndsThatDoNotDifferAreRefused(t *testing.T) {
 		body   object
 		says   string
 	}{
-		{"docs", 422, object{"expect": "d9.md"}, "generation n8 still returns it, at rank 1 of 5"},
+		{"docs", 422, object{"expect": "d9.md"}, "generation n8 still returns \"d9.md\", at rank 1 of 5"},
 		{"docs", 404, object{"expect": "late.md", "from": "n2", "to": "n7"}, "none of the 2 generations"},
-		{"docs", 422, object{"expect": "d3.md", "from": "n2", "to": "n4", "top_chunks": 1}, "n2 does not return it among"},
+		{"docs", 422, object{"expect": "d3.md", "from": "n2", "to": "n4", "top_chunks": 1}, "n2 does not return \"d3.md\" among"},
 		{"docs", 422, object{"expect": "d4.md", "from": "n8", "to": "n2"}, "no earlier generation"},
 		{"docs", 422, object{"expect": "d4.md", "from": "n8"}, "no earlier generation"},
 		{"single", 422, object{"expect": "d4.md", "top_chunks": 1}, "no earlier generation"},

@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/unweaver/unweaver/internal/answer"
 	"github.com/unweaver/unweaver/internal/answer/bisect"
 	"github.com/unweaver/unweaver/internal/fault"
 )
@@ -31,17 +32,12 @@ model. Generations that cannot be asked are skipped and named.`,
 			"  unweaver bisect docs \"Who signed the lease?\" --expect contracts/lease.pdf --from 20261120t020000z --json",
 		Args: requireArgs(1, 1, "a QUESTION in quotes"),
 		RunE: func(command *cobra.Command, args []string) error {
-			body := map[string]any{"query": args[0], "expect": request.Expect}
-			for key, value := range map[string]string{"from": request.From, "to": request.To, "method": request.Method} {
-				if value != "" {
-					body[key] = value
-				}
-			}
+			request.Query = args[0]
 			if command.Flags().Changed("top") {
-				body["top_chunks"] = top
+				request.TopChunks = (*answer.Count)(&top)
 			}
 			return a.withQueries(command.Context(), func(ctx context.Context, base string) error {
-				raw, err := post(ctx, base, "/v1/indexes/"+url.PathEscape(index)+"/bisect", body)
+				raw, err := post(ctx, base, "/v1/indexes/"+url.PathEscape(index)+"/bisect", request)
 				if err != nil {
 					return err
 				}

@@ -277,7 +277,7 @@ func Ask(ctx context.Context, base, index string, body map[string]any) ([]byte, 
 }
 
 // post sends a body to query-api and gives the raw response.
-func post(ctx context.Context, base, path string, body map[string]any) ([]byte, error) {
+func post(ctx context.Context, base, path string, body any) ([]byte, error) {
 	sent, err := json.Marshal(body)
 	if err != nil {
 		return nil, err

@@ -22,10 +22,10 @@ import (
 type Request struct {
 	Query     string        `json:"query" length:"1,8192" pattern:"\\S" required:"true" doc:"the question"`
 	Expect    string        `json:"expect" pattern:"\\S" required:"true" doc:"key of a document, or id of a passage"`
-	From      string        `json:"from" doc:"a generation that returns it; default: the oldest that is kept"`
-	To        string        `json:"to" doc:"a later generation that does not; default: the current one"`
-	Method    string        `json:"method" doc:"default: the retrieval.method of each generation"`
-	TopChunks *answer.Count `json:"top_chunks" bounds:"1,100" doc:"how many passages count; default: the generation's"`
+	From      string        `json:"from,omitempty" doc:"a generation that returns it; default: the oldest that is kept"`
+	To        string        `json:"to,omitempty" doc:"a later generation that does not; default: the current one"`
+	Method    string        `json:"method,omitempty" doc:"default: the retrieval.method of each generation"`
+	TopChunks *answer.Count `json:"top_chunks,omitempty" bounds:"1,100" doc:"how many passages count; default: the index's"`
 }
 
 // Found is the night that took a document away.
@@ -182,7 +182,7 @@ func (s *search) narrow(ctx context.Context) (int, error) {
 	var err error
 	for last == (Probe{}) || first == (Probe{}) { // the oldest may be on its way out
 		if len(s.kept) < 2 {
-			return 0, newFault(cmp.Or(s.To, "the current generation"), "no earlier generation is kept that can be asked",
+			return 0, newFault("from", "no earlier generation is kept that can be asked",
 				"from must be older than to; indexes."+s.index.Name+".keep and tags keep more of them")
 		}
 		if last == (Probe{}) {
@@ -191,8 +191,8 @@ func (s *search) narrow(ctx context.Context) (int, error) {
 			first, err = s.probe(ctx, 0, s.From != "")
 		}
 		if err == nil && last.Rank > 0 {
-			err = newFault(s.Expect, fmt.Sprintf("generation %s still returns it, at rank %d of %d", last.Generation, last.Rank,
-				last.Top), "name another generation with to, or count fewer passages with top_chunks")
+			err = newFault("to", fmt.Sprintf("generation %s still returns %s, at rank %d of %d", last.Generation,
+				fault.QuoteName(s.Expect), last.Rank, last.Top), "name another generation with to, or count fewer passages with top_chunks")
 		}
 		if err != nil {
 			return 0, err
@@ -202,16 +202,16 @@ func (s *search) narrow(ctx context.Context) (int, error) {
 	case first.Rank > 0:
 		return s.halve(ctx)
 	case s.From != "":
-		return 0, s.refuse(ctx, fmt.Sprintf("generation %s does not return it among its first %d passages", first.Generation,
-			first.Top), "name a generation that returns it, or leave from out")
+		return 0, s.refuse(ctx, fmt.Sprintf("generation %s does not return %s among its first %d passages",
+			first.Generation, fault.QuoteName(s.Expect), first.Top), "name a generation that returns it, or leave from out")
 	}
 	for at := len(s.kept) - 2; at > 0 && len(s.probes) < mostScanned; at-- {
 		if probe, err := s.probe(ctx, at, false); err != nil || probe.Rank > 0 {
 			return at + 1, err
 		}
 	}
-	return 0, s.refuse(ctx, fmt.Sprintf("none of the %d generations that were asked returns it among its first %d "+
-		"passages", len(s.probes), last.Top), "count more passages with top_chunks, or try another method")
+	return 0, s.refuse(ctx, fmt.Sprintf("none of the %d generations that were asked returns %s among its first %d "+
+		"passages", len(s.probes), fault.QuoteName(s.Expect), last.Top), "count more passages with top_chunks, or try another method")
 }
 
 // halve searches between the first generation, which returns the document, and the last one, which does not.
@@ -319,7 +319,7 @@ func (s *search) isIndexed(generation *retrieve.Generation) bool {
 func (s *search) refuse(ctx context.Context, why, hint string) error {
 	for _, probe := range s.probes {
 		if probe.Indexed {
-			return newFault(s.Expect, why, hint)
+			return newFault("expect", why, hint)
 		}
 	}
 	hint = "a key is a path in the corpus; list them at /v1/indexes/" + s.index.Name + "/documents"
@@ -329,12 +329,12 @@ func (s *search) refuse(ctx context.Context, why, hint string) error {
 		var alike []string
 		documents, _, _ := generation.Live.Counts()
 		for at := 0; at < documents && len(alike) < 3; at++ {
-			if key := generation.Live.Key(at); strings.Contains(strings.ToLower(key), part) {
+			if key := generation.Live.Key(at); part != "" && strings.Contains(strings.ToLower(key), part) {
 				alike = append(alike, key)
 				hint = "similar keys: " + strings.Join(alike, ", ")
 			}
 		}
 	}
-	return fault.NotFound.At("bisect", s.Expect).Advise(hint).
+	return fault.NotFound.At("bisect", fault.QuoteName(s.Expect)).Advise(hint).
 		Because(fmt.Sprintf("none of the %d generations that were asked has this document or passage", len(s.probes)))
 }
