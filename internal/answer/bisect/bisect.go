@@ -25,7 +25,7 @@ type Request struct {
 	From      string        `json:"from,omitempty" doc:"a generation that returns it; default: the oldest that is kept"`
 	To        string        `json:"to,omitempty" doc:"a later generation that does not; default: the current one"`
 	Method    string        `json:"method,omitempty" doc:"default: the retrieval.method of each generation"`
-	TopChunks *answer.Count `json:"top_chunks,omitempty" bounds:"1,100" doc:"how many passages count; default: the index's"`
+	TopChunks *answer.Count `json:"top_chunks,omitempty" bounds:"1,100" doc:"passages that count; default: the index's"`
 }
 
 // Found is the night that took a document away.
@@ -192,7 +192,7 @@ func (s *search) narrow(ctx context.Context) (int, error) {
 		}
 		if err == nil && last.Rank > 0 {
 			err = newFault("to", fmt.Sprintf("generation %s still returns %s, at rank %d of %d", last.Generation,
-				fault.QuoteName(s.Expect), last.Rank, last.Top), "name another generation with to, or count fewer passages with top_chunks")
+				fault.QuoteName(s.Expect), last.Rank, last.Top), "name another generation with to, or a smaller top_chunks")
 		}
 		if err != nil {
 			return 0, err
@@ -211,7 +211,7 @@ func (s *search) narrow(ctx context.Context) (int, error) {
 		}
 	}
 	return 0, s.refuse(ctx, fmt.Sprintf("none of the %d generations that were asked returns %s among its first %d "+
-		"passages", len(s.probes), fault.QuoteName(s.Expect), last.Top), "count more passages with top_chunks, or try another method")
+		"passages", len(s.probes), fault.QuoteName(s.Expect), last.Top), "raise top_chunks, or try another method")
 }
 
 // halve searches between the first generation, which returns the document, and the last one, which does not.
