@@ -27,10 +27,10 @@ type DifferenceSide struct {
 // neither as added nor as removed.
 type DocumentDifference struct {
 	Added   int64    `json:"added"`
-	Changed int64    `json:"changed"`
+	Changed int64    `json:"changed" doc:"documents with other content"`
 	Moved   int64    `json:"moved"`
 	Removed int64    `json:"removed"`
-	Listed  []Change `json:"listed"` // the first of each kind, in the order of keys
+	Listed  []Change `json:"listed" doc:"the first of each kind, in the order of keys"`
 }
 
 // ChunkDifference counts chunks.
@@ -41,15 +41,15 @@ type ChunkDifference struct {
 
 // ClassDifference counts classes.
 type ClassDifference struct {
-	Born    int64    `json:"born"`
-	Changed int64    `json:"changed"` // in name, text or chunks
-	Died    int64    `json:"died"`
-	Listed  []Change `json:"listed"` // the first of each kind, in the order of ids
+	Born    int64    `json:"born" doc:"entities that are new"`
+	Changed int64    `json:"changed" doc:"in name, description or passages"`
+	Died    int64    `json:"died" doc:"entities that are gone"`
+	Listed  []Change `json:"listed" doc:"the first of each kind, in the order of ids"`
 }
 
 // Change is one thing that changed.
 type Change struct {
-	Change string `json:"change"`         // added | changed | moved | removed; born | changed | died
+	Change string `json:"change" doc:"added, changed, moved, removed; of entities: born, changed, died"`
 	Object string `json:"object"`         // key of a document, name of a class
 	ID     string `json:"id,omitempty"`   // of a class
 	From   string `json:"from,omitempty"` // key that a moved document had

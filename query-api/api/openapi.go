@@ -13,6 +13,7 @@ import (
 	"strings"
 
 	"github.com/unweaver/unweaver/internal/answer"
+	"github.com/unweaver/unweaver/internal/answer/bisect"
 	"github.com/unweaver/unweaver/internal/control"
 	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/fault"
@@ -21,28 +22,36 @@ import (
 	"github.com/unweaver/unweaver/query-api/chat"
 )
 
+// typeNames are components whose types are called otherwise.
+var typeNames = map[reflect.Type]string{
+	reflect.TypeFor[answer.Request]():        "Query",
+	reflect.TypeFor[answer.SeveralRequest](): "SeveralQuery",
+	reflect.TypeFor[answer.Response]():       "Result",
+	reflect.TypeFor[retrieve.Place]():        "ListPlace",
+	reflect.TypeFor[retrieve.ListSum]():      "ListSummary",
+	reflect.TypeFor[retrieve.ExplainVote]():  "WeightedVote",
+	reflect.TypeFor[core.Problem]():          "RunProblem",
+	reflect.TypeFor[runlog.Run]():            "RunDetail",
+	reflect.TypeFor[runlog.Summary]():        "RunSummary",
+	reflect.TypeFor[control.Scheduled]():     "Schedule",
+	reflect.TypeFor[control.NightRun]():      "ScheduledRun",
+	reflect.TypeFor[bisect.Request]():        "Bisect", reflect.TypeFor[bisect.Found](): "Bisected",
+	reflect.TypeFor[bisect.Cause](): "BisectCause", reflect.TypeFor[bisect.Row](): "BisectRow",
+	reflect.TypeFor[bisect.Probe]():            "BisectProbe",
+	reflect.TypeFor[core.ClassDifference]():    "EntityChanges",
+	reflect.TypeFor[core.DocumentDifference](): "DocumentChanges",
+}
+
 // OpenAPI describes the API as OpenAPI 3.1, made from the table of routes, the types of bodies and the registry of
 // methods, so that it cannot say anything else than they do.
 func OpenAPI(methods *retrieve.Registry) []byte {
 	all := &schemas{
 		components: map[string]any{},
 		types:      map[string]reflect.Type{},
-		names: map[reflect.Type]string{
-			reflect.TypeFor[answer.Request]():        "Query",
-			reflect.TypeFor[answer.SeveralRequest](): "SeveralQuery",
-			reflect.TypeFor[answer.Response]():       "Result",
-			reflect.TypeFor[retrieve.Place]():        "ListPlace",
-			reflect.TypeFor[retrieve.ListSum]():      "ListSummary",
-			reflect.TypeFor[retrieve.ExplainVote]():  "WeightedVote",
-			reflect.TypeFor[core.Problem]():          "RunProblem",
-			reflect.TypeFor[runlog.Run]():            "RunDetail",
-			reflect.TypeFor[runlog.Summary]():        "RunSummary",
-			reflect.TypeFor[control.Scheduled]():     "Schedule",
-			reflect.TypeFor[control.NightRun]():      "ScheduledRun",
-		},
+		names:      typeNames,
 		strict: map[reflect.Type]bool{
 			reflect.TypeFor[answer.Request](): true, reflect.TypeFor[answer.SeveralRequest](): true,
-			reflect.TypeFor[answer.Filter]():   true,
+			reflect.TypeFor[answer.Filter](): true, reflect.TypeFor[bisect.Request](): true,
 			reflect.TypeFor[answer.Modified](): true,
 			reflect.TypeFor[answer.Without]():  true,
 			reflect.TypeFor[answer.Turn]():     true, reflect.TypeFor[RunBudget](): true,

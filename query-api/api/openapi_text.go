@@ -74,18 +74,26 @@ var schemaTexts = map[string]string{
 	"AlignedEntity":    "A candidate entity. Entities that are kept vote.",
 	"Alive":            "Response of /livez.",
 	"Answer":           "The chat model's answer from the context, and the passages that it cites.",
+	"Bisect":           "A question, and the document that it is to find.",
+	"BisectCause":      "Something that changed between the two generations.",
+	"BisectProbe":      "What one generation returns.",
+	"BisectRow":        "A passage that one of the two generations returns.",
+	"Bisected":         "The night that took a document away from a question.",
 	"Calls":            "Requests to models by task.",
 	"Chunk":            "A passage of the stored text of a document. Offsets are code points of it, half open.",
 	"ChunkDetail":      "One passage with what was extracted from it.",
+	"Change":           "A document or an entity that changed.",
 	"ClassShare":       "The part of a passage's mass that came through an entity.",
 	"DeadLetters":      "A page of dead letters.",
 	"Diff":             "Changes of documents since the parent generation, by kind.",
+	"DocumentChanges":  "Documents that changed between two generations.",
 	"DocumentDetail":   "One document, and which version of it is served.",
 	"DocumentSummary":  "One document of a list.",
 	"DocumentText":     "Decoded text of a document, or a part of it.",
 	"Documents":        "A page of documents.",
 	"Entities":         "A page of entities.",
 	"Entity":           "An entity that contributed to the result.",
+	"EntityChanges":    "Entities that changed between two generations.",
 	"EntityChunks":     "A page of the passages that mention an entity.",
 	"EntityDetail":     "One entity with its description.",
 	"ApplyCalls":       "Extractions to pay for, by the passages that changed types are applied to.",
@@ -217,6 +225,12 @@ var schemaTexts = map[string]string{
 
 // requestExamples by operation.
 var requestExamples = map[string]map[string]any{
+	"bisect": {
+		"document": map[string]any{
+			"summary": "a document that the current generation does not return",
+			"value":   map[string]any{"query": "What is the capital of Norway?", "expect": "cities/oslo.txt"},
+		},
+	},
 	"query": {
 		"question": map[string]any{
 			"summary": "a question, with the defaults of the index",

@@ -104,11 +104,24 @@ func (s *Server) askRaw(ctx context.Context, name string, raw []byte, needsModel
 	return s.askQuestion(ctx, name, body.Request, nil)
 }
 
-// askQuestion answers a question in the name of the context's caller: it pins a generation, and counts what came of it.
+// payer is a caller who may read some indexes.
+type payer interface {
+	answer.Caller
+	MayRead(index string) bool
+}
+
+// askQuestion answers a question in the name of the context's caller.
 func (s *Server) askQuestion(
 	ctx context.Context, name string, body answer.Request, found answer.Found,
+) (answer.Response, error) {
+	return s.askAs(ctx, name, body, middleware.CallerOf(ctx), found)
+}
+
+// askAs answers a question that a caller pays for: it pins a generation, and counts what came of it.
+func (s *Server) askAs(
+	ctx context.Context, name string, body answer.Request, caller payer, found answer.Found,
 ) (response answer.Response, err error) {
-	start, caller := time.Now(), middleware.CallerOf(ctx)
+	start := time.Now()
 	timeout := s.Timeout
 	if body.Answer {
 		timeout = answerTimeout

@@ -5,6 +5,7 @@ import (
 
 	"github.com/unweaver/unweaver/internal/access"
 	"github.com/unweaver/unweaver/internal/answer"
+	"github.com/unweaver/unweaver/internal/answer/bisect"
 	"github.com/unweaver/unweaver/internal/pipeline/runlog"
 )
 
@@ -171,6 +172,14 @@ func (s *Server) indexRoutes() []route {
 			method: "GET", pattern: "/v1/indexes/{index}/generations/{generation}", id: "getGeneration", tag: tagIndexes,
 			summary: "Get one generation", doc: "With the report of its run and the changes against its parent.",
 			kept: true, answer: GenerationDetail{}, problems: ofArtifact, shows: showsAll, handler: s.serveGeneration,
+		},
+		{
+			method: "POST", pattern: "/v1/indexes/{index}/bisect", id: "bisect", tag: tagIndexes,
+			summary: "Find the night that took a document away",
+			doc: "Of the kept generations, finds the last one that returns a document for a question and the first one after " +
+				"it that does not, and what changed between them. It asks about log2 of them, each as a query without an " +
+				"answer, and has 120 seconds.",
+			body: bisect.Request{}, answer: bisect.Found{}, scope: access.Operate, problems: ofAQuery, handler: s.serveBisect,
 		},
 		{
 			method: "GET", pattern: "/v1/indexes/{index}/memory", id: "getMemory", tag: tagIndexes,

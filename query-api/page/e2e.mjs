@@ -68,6 +68,29 @@ const steps = {
     })
   },
 
+  async 'the night that took a document away is named with its causes'() {
+    const probe = (generation, rank) => ({ generation, rank, seq: 1, top: 5, indexed: true })
+    const found = {
+      index: 'sample', good: probe('g1', 2), bad: probe('g2', 0), notices: ['g0 was skipped'], questions: 9, seconds: 0.2,
+      causes: [{ kind: 'passage_above', change: 'added', object: 'new.txt', confirmed: true, rank: 2, text: 'document new.txt was added' }],
+      ranking: [{ id: 'f', document: 'cities/oslo.txt', before: 2, after: 7, expected: true, change: 'same' }],
+      asked: [probe('g1', 2), probe('g2', 0)], cost: 0.25, currency: 'EUR',
+    }
+    const sent = []
+    const fake = { '**/v1/indexes/sample/bisect': (route) => (sent.push(route.request().postDataJSON()), json(found)(route)) }
+    await visit('#/sample/ask?answer=no&' + q, { fake }, async (page) => {
+      await page.getByRole('link', { name: 'A document is missing?' }).click()
+      await page.getByLabel('Document that it should find').fill('cities/oslo.txt')
+      await page.getByRole('button', { name: 'Find' }).click()
+      const night = page.getByRole('region', { name: 'Night' })
+      await night.waitFor()
+      assert.match(await night.innerText(), /g1 returns it at rank 2 of 5, g2 does not[\s\S]*confirmed[\s\S]*rank 2[\s\S]*g0 was/)
+      assert.match(await night.innerText(), /9 questions[\s\S]*0\.25 EUR/)
+      assert.deepEqual(sent, [{ query: asked, expect: 'cities/oslo.txt' }])
+      await accessible(page, 'bisect')
+    })
+  },
+
   async 'themes are columns of bars that lead to passages'() {
     await visit('#/sample/themes', {}, async (page) => { // as the server has it
       const overview = page.getByRole('region', { name: 'Overview' })

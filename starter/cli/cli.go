@@ -178,7 +178,7 @@ func (a *App) newRoot() *cobra.Command {
 		a.indexCmd(), a.estimateCmd(), a.statusCmd(), a.lsCmd(), a.runsCmd(), a.trendsCmd(), a.logsCmd(),
 		a.showCmd(), a.queryCmd(), a.entitiesCmd(), a.generationsCmd(), a.rollbackCmd(), a.branchCmd(),
 		a.promoteCmd(), a.deleteCmd(), a.publishCmd(), a.discardCmd(), a.tagCmd(), a.untagCmd(),
-		a.operationsCmd(), a.diffCmd(), a.aliasesCmd(), a.restoreCmd(), a.auditCmd(), a.evalCmd(),
+		a.operationsCmd(), a.diffCmd(), a.bisectCmd(), a.aliasesCmd(), a.restoreCmd(), a.auditCmd(), a.evalCmd(),
 		a.reproduceCmd(), a.doctorCmd(), a.modelsCmd(), a.configCmd(), a.certsCmd(), a.devCmd(), a.demoCmd(),
 		a.engineCmd(), a.pauseCmd(), a.limitCmd(), a.resumeCmd(), a.cancelCmd(), a.retryCmd(), a.purgeCmd(),
 		a.scheduleCmd(), a.lettersCmd(), a.backfillCmd(), a.keysCmd(), a.versionCmd(), a.mcpCmd(),

@@ -96,7 +96,7 @@ const administer = "Administer"
 var groups = []struct{ title, commands string }{
 	{"Start", "demo dev doctor estimate index query"},
 	{"Every night", "ls status schedule pause resume cancel limit backfill publish discard"},
-	{"Look", "show entities logs runs generations diff trends operations aliases eval reproduce"},
+	{"Look", "show entities logs runs generations diff bisect trends operations aliases eval reproduce"},
 	{"Fix", "rollback retry-failed dead-letters audit restore purge tag untag delete"},
 	{administer, "config keys models engine certs branch promote mcp version"},
 }
@@ -116,7 +116,7 @@ func groupCommands(root *cobra.Command) {
 }
 
 // takeIndexes lists the commands, by path below unweaver, that take their index as first argument too.
-var takeIndexes = strings.Split("generations,restore,audit,operations,diff,rollback,publish,discard,tag,untag,"+
+var takeIndexes = strings.Split("generations,restore,audit,operations,diff,bisect,rollback,publish,discard,tag,untag,"+
 	"purge,purge list,query,entities,"+
 	"dead-letters list,dead-letters show,dead-letters replay,dead-letters discard,aliases show,aliases suggest,"+
 	"backfill list,backfill start,backfill status,backfill pause,backfill resume,backfill cancel,"+

@@ -173,6 +173,28 @@ func TestADifferenceIsShownWithTheQuestionsThatHaveOtherChunks(t *testing.T) {
 	assert.Equal(t, cli.ExitUsage, run(t, fake, "diff", "--index", "docs", "--questions", file+".none").exit)
 }
 
+func TestTheNightThatTookADocumentAwayIsShown(t *testing.T) {
+	served := &queries{bodies: []string{`{"index":"docs","good":{"generation":"g1","rank":2,"top":5},
+"bad":{"generation":"g2"},"causes":[{"text":"document a.md was added","confirmed":true,"rank":2},{"text":"weights"}],
+"ranking":[{"document":"m.md","before":2,"after":0,"expected":true,"change":"same"}],"documents":{"added":1},
+"asked":[{},{}],"notices":["g0 was skipped"],"questions":5,"tokens":7,"cost":0.5,"currency":"EUR"}`}}
+	server := httptest.NewServer(served)
+	defer server.Close()
+	args := []string{"bisect", "docs", "Who?", "--expect", "m.md", "--to", "g9", "--top", "5"}
+	got := in(t, withConnection(&fakeControl{}, server.URL), nil, args...)
+	for _, part := range []string{
+		"g1 returns m.md at rank 2 of 5\ng2 does not", "✓ document a.md was added; without this, m.md is at rank 2", "  weights",
+		"2       -      m.md       ←", "1 added", "note: g0 was skipped", "5 questions to 2 generations", "7 tokens, cost 0.5000 EUR",
+	} {
+		assert.Contains(t, got.out, part, got.err)
+	}
+	assert.Equal(t, map[string]any{"query": "Who?", "expect": "m.md", "to": "g9", "top_chunks": 5.0}, served.asked[0])
+	assert.Equal(t, "/v1/indexes/docs/bisect", served.paths[0])
+	got = in(t, withConnection(&fakeControl{}, server.URL), nil, append(args, "--json")...)
+	assert.Equal(t, 5.0, decoded(t, got.out)["questions"])
+	assert.Equal(t, cli.ExitUsage, run(t, &fakeControl{}, "bisect", "docs", "Who?").exit, "nothing is expected")
+}
+
 // What is suggested is a file that a configuration can name, whatever the names hold.
 func TestSuggestedAliasesAreAFile(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "aliases.txt")

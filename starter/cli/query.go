@@ -273,6 +273,11 @@ func Ask(ctx context.Context, base, index string, body map[string]any) ([]byte, 
 		path = "/v1/query"
 		body["indexes"] = strings.Split(index, "+")
 	}
+	return post(ctx, base, path, body)
+}
+
+// post sends a body to query-api and gives the raw response.
+func post(ctx context.Context, base, path string, body any) ([]byte, error) {
 	sent, err := json.Marshal(body)
 	if err != nil {
 		return nil, err

@@ -238,6 +238,27 @@ export interface Trends {
   totals: Record<string, number>
 }
 
+interface Probe {
+  generation: string
+  rank: number
+  top: number
+  indexed: boolean
+}
+
+// Bisected is the night that took a document away from a question.
+export interface Bisected {
+  good: Probe
+  bad: Probe
+  causes: { text: string; confirmed: boolean; rank?: number }[]
+  ranking: { document: string; before: number; after: number; expected: boolean; change: string }[]
+  asked: Probe[]
+  notices: string[]
+  questions: number
+  cost: number
+  currency?: string
+  seconds: number
+}
+
 // Failure is why a request brought nothing. Status 0: nobody answered.
 export class Failure extends Error {
   constructor(
@@ -421,6 +442,7 @@ export const api = {
     call<Record<string, unknown>>(at(index, '/generations/' + part(name)), undefined, signal).catch(missing),
   ask: (index: string, question: Question, signal?: AbortSignal) =>
     call<QueryResponse>(at(index, '/query'), question, signal),
+  bisect: (index: string, body: unknown, signal?: AbortSignal) => call<Bisected>(at(index, '/bisect'), body, signal),
   entities: (index: string, given: Record<string, string | number>, signal?: AbortSignal) =>
     call<Page<EntitySummary> & { generation: string }>(
       at(index, '/entities' + query(given)),

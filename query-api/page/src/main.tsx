@@ -6,6 +6,7 @@ import { api, isSignedIn, key, signOut, type Failure } from './api'
 import { href, useRoute, type Route } from './route'
 import { failureOf, forgetKey, Trouble, useLoaded } from './ui'
 import { Ask } from './views/ask'
+import { Bisect } from './views/bisect'
 import { Compare } from './views/compare'
 import { DocumentView, Documents } from './views/documents'
 import { EntityView, Entities } from './views/entities'
@@ -63,6 +64,8 @@ function View({ route }: { route: Route }) {
   switch (view) {
     case 'ask':
       return <Ask key={index} route={route} />
+    case 'bisect':
+      return <Bisect key={index} route={route} />
     case 'compare':
       return <Compare key={index} route={route} />
     case 'entities':

@@ -388,6 +388,8 @@ function Result({ route, question, response }: { route: Route; question: Questio
           ` · ${plural(response.usage.prompt_tokens + response.usage.completion_tokens, 'token')}`}
         {' · '}
         <a href={href(index, 'compare', '', compared)}>Compare methods</a>
+        {' · '}
+        <a href={href(index, 'bisect', '', { q: question.query, method: question.method })}>A document is missing?</a>
       </p>
       {chunks.length > 0 && (
         <>

@@ -39,7 +39,10 @@ export function Generations({ route }: { route: Route }) {
   return (
     <>
       <h1 tabIndex={-1}>Generations</h1>
-      <p class="lead">Each build that changed something makes one. Queries are answered by the current one.</p>
+      <p class="lead">
+        Each build that changed something makes one. Queries are answered by the current one.{' '}
+        <a href={href(index, 'bisect')}>Find the night that took a document away from a question.</a>
+      </p>
       <Table
         label="Generations"
         columns={['Generation', 'State', 'Built', '#Documents', '#Passages', '#Entities', ...(problems ? ['#Problems'] : [])]}

@@ -1,0 +1,97 @@
+// The night that took a document away from a question, and why.
+
+import { useState } from 'preact/hooks'
+import { api, type Bisected } from '../api'
+import { brief, duration, money, plural } from '../format'
+import { mine, remember } from '../mine'
+import { go, href, type Route } from '../route'
+import { Loading, Table, Trouble, useLoaded } from '../ui'
+import { Given, QuestionBox } from './ask'
+
+const rank = (n: number): string => (n > 0 ? String(n) : '–')
+
+function Night({ index, params, data }: { index: string; params: Record<string, string>; data: Bisected }) {
+  const { good, bad } = data
+  const named = (generation: string) => <a href={href(index, 'generations', generation)}>{generation}</a>
+  const both = { q: params.q, ga: good.generation, gb: bad.generation, a: params.method || 'hybrid', b: params.method || 'hybrid' }
+  return (
+    <section aria-label="Night">
+      <h2 class="night">
+        {named(good.generation)} returns it at rank {good.rank} of {good.top}, {named(bad.generation)} does not
+      </h2>
+      <ul class="causes">
+        {data.causes.map((cause) => (
+          <li>
+            {cause.confirmed && <span class="badge good">confirmed</span>} {cause.text}
+            {cause.rank ? <b>; without this, it is at rank {cause.rank}</b> : ''}
+          </li>
+        ))}
+      </ul>
+      <Table
+        label="Ranking before and after"
+        columns={['Passage of', '#Before', '#After', 'Document']}
+        rows={data.ranking.map((row) => [
+          <a href={href(index, 'documents', row.document, { generation: row.after ? bad.generation : good.generation })}>
+            {row.expected ? <mark>{brief(row.document)}</mark> : brief(row.document)}
+          </a>,
+          rank(row.before),
+          rank(row.after),
+          row.change,
+        ])}
+      />
+      <h2>Generations that were asked</h2>
+      <Table
+        label="Generations that were asked"
+        columns={['Generation', '#Rank', 'Document']}
+        rows={data.asked.map((one) => [named(one.generation), rank(one.rank), one.indexed ? 'indexed' : 'not in it'])}
+      />
+      {data.notices.map((text) => (
+        <p class="hint">{text}</p>
+      ))}
+      <p class="meta">
+        {plural(data.questions, 'question')}, {duration(data.seconds)}
+        {data.cost > 0 && `, cost ${money(data.cost, data.currency)}`} ·{' '}
+        <a href={href(index, 'compare', '', both)}>Compare the answers of both</a>
+      </p>
+    </section>
+  )
+}
+
+function Searched({ index, params }: { index: string; params: Record<string, string> }) {
+  const { q = '', expect = '', method, from, to, k } = params
+  const body = { query: q, expect, ...(method && { method }), ...(from && { from }), ...(to && { to }), ...(k && { top_chunks: Number(k) }) }
+  const { data, failure, again } = useLoaded('bisect' + index + JSON.stringify(body), (signal) => api.bisect(index, body, signal))
+  if (failure) return <Trouble failure={failure} again={again} />
+  if (!data) return <Loading what="Asking the generations" />
+  return <Night index={index} params={params} data={data} />
+}
+
+export function Bisect({ route }: { route: Route }) {
+  const { index, params } = route
+  const [text, setText] = useState(params.q ?? '')
+  const [expect, setExpect] = useState(params.expect ?? '')
+  const ask = (): void => {
+    remember(index, text)
+    go(href(index, 'bisect', '', { ...params, q: text.trim(), expect: expect.trim() }))
+  }
+  const submit = (event: Event): void => {
+    event.preventDefault()
+    if (text.trim() && expect.trim()) ask()
+  }
+  return (
+    <>
+      <h1 tabIndex={-1}>Find the night</h1>
+      <p class="lead">A question found a document once and does not now: which night took it away, and why?</p>
+      <form class="ask" onSubmit={submit} role="search">
+        <label for="question">Question</label>
+        <QuestionBox value={text} change={setText} submit={submit} />
+        <label for="expect">Document that it should find</label>
+        <div class="row">
+          <input id="expect" value={expect} onInput={(event) => setExpect(event.currentTarget.value)} placeholder="folder/file.pdf" />
+          <button class="primary">Find</button>
+        </div>
+      </form>
+      {params.q && params.expect && (mine(index, params.q) ? <Searched index={index} params={params} /> : <Given ask={ask} />)}
+    </>
+  )
+}

@@ -1,0 +1,110 @@
+package cli
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/url"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/unweaver/unweaver/internal/answer"
+	"github.com/unweaver/unweaver/internal/answer/bisect"
+	"github.com/unweaver/unweaver/internal/fault"
+)
+
+func (a *App) bisectCmd() *cobra.Command {
+	var index string
+	var request bisect.Request
+	var top int
+	command := &cobra.Command{
+		Use:   "bisect QUESTION",
+		Short: "Find the night that took a document away from a question",
+		Long: `Of the kept generations, find the last one that returns a document for a question and the first one after it
+that does not, and show what changed between them: the document, other documents, settings, models, entities.
+
+The search asks about log2 of the generations, and then the two once or more without single changes: what the later
+generation returns again is a confirmed cause. If models.embedding is a server, the question is embedded once for each
+model. Generations that cannot be asked are skipped and named.`,
+		Example: "  unweaver bisect docs \"Who signed the lease?\" --expect contracts/lease.pdf\n" +
+			"  unweaver bisect docs \"Who signed the lease?\" --expect contracts/lease.pdf --from 20261120t020000z --json",
+		Args: requireArgs(1, 1, "a QUESTION in quotes"),
+		RunE: func(command *cobra.Command, args []string) error {
+			request.Query = args[0]
+			if command.Flags().Changed("top") {
+				request.TopChunks = (*answer.Count)(&top)
+			}
+			return a.withQueries(command.Context(), func(ctx context.Context, base string) error {
+				raw, err := post(ctx, base, "/v1/indexes/"+url.PathEscape(index)+"/bisect", request)
+				if err != nil {
+					return err
+				}
+				if a.json {
+					return a.printOut(json.RawMessage(raw), nil)
+				}
+				var found bisect.Found
+				if err := json.Unmarshal(raw, &found); err != nil {
+					return fault.Internal.At("read the answer of", base).Because(err)
+				}
+				showNight(a.Out, request.Expect, found)
+				return nil
+			})
+		},
+	}
+	set := command.Flags()
+	set.StringVar(&index, "index", "", "name of the index")
+	set.StringVar(&request.Expect, "expect", "", "key of the document, or id of the passage, that should be found")
+	set.StringVar(&request.From, "from", "", "a generation that returns it (default: the oldest that is kept)")
+	set.StringVar(&request.To, "to", "", "a later generation that does not (default: the current one)")
+	set.StringVar(&request.Method, "method", "", "retrieval method (default: that of each generation)")
+	set.IntVar(&top, "top", 0, "number of passages that count (default: that of each generation)")
+	for _, name := range []string{"index", "expect"} {
+		_ = command.MarkFlagRequired(name) // the flag exists
+	}
+	return leastOne(command, "top")
+}
+
+// showNight prints the night that took a document away.
+func showNight(w io.Writer, expect string, found bisect.Found) {
+	place := func(rank int) string {
+		if rank == 0 {
+			return "-"
+		}
+		return fmt.Sprint(rank)
+	}
+	fmt.Fprintf(w, "%s returns %s at rank %d of %d\n", found.Good.Generation, expect, found.Good.Rank, found.Good.Top)
+	fmt.Fprintf(w, "%s does not: this night took it away\n\n", found.Bad.Generation)
+	fmt.Fprintln(w, "what changed, the best evidence first:")
+	for _, cause := range found.Causes {
+		mark, then := " ", ""
+		if cause.Confirmed {
+			mark = "✓"
+		}
+		if cause.Rank > 0 {
+			then = fmt.Sprintf("; without this, %s is at rank %d", expect, cause.Rank)
+		}
+		fmt.Fprintf(w, "  %s %s%s\n", mark, cause.Text, then)
+	}
+	fmt.Fprint(w, "  (✓: the passage is gone, or comes back without the change)\n\n")
+	showTable(w, "before\tafter\tdocument\t", found.Ranking, func(row bisect.Row) string {
+		note := ""
+		if row.Change != "same" {
+			note = row.Change
+		}
+		if row.Expected {
+			note += " ←"
+		}
+		return place(row.Before) + "\t" + place(row.After) + "\t" + shortenKey(row.Document) + "\t" + note
+	})
+	fmt.Fprintf(w, "\ndocuments: %d added, %d changed, %d moved, %d removed; entities: %d added, %d changed, %d removed\n",
+		found.Documents.Added, found.Documents.Changed, found.Documents.Moved, found.Documents.Removed,
+		found.Entities.Born, found.Entities.Changed, found.Entities.Died)
+	for _, notice := range found.Notices {
+		fmt.Fprintln(w, "note: "+notice)
+	}
+	fmt.Fprintf(w, "%s to %s in %.1f s; paid for %d tokens, cost %s\n", countOf(found.Questions, "question"),
+		countOf(len(found.Asked), "generation"), found.Seconds, found.Tokens,
+		strings.TrimSpace(fmt.Sprintf("%.4f %s", found.Cost, found.Currency)))
+}
