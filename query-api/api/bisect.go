@@ -26,6 +26,9 @@ func (s *Server) serveBisect(w http.ResponseWriter, request *http.Request) {
 		_, err = s.findPointer(ctx, request.PathValue("index"))
 	}
 	if err == nil {
+		err = s.needAllDocuments(ctx, request.PathValue("index"))
+	}
+	if err == nil {
 		found, err = bisect.Find(ctx, s.bisected(request.PathValue("index"), bill), body)
 	}
 	if err != nil {

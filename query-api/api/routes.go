@@ -179,7 +179,8 @@ func (s *Server) indexRoutes() []route {
 			doc: "Of the kept generations, finds the last one that returns a document for a question and the first one after " +
 				"it that does not, and what changed between them. It asks about log2 of them, each as a query without an " +
 				"answer, and has 120 seconds.",
-			body: bisect.Request{}, answer: bisect.Found{}, scope: access.Operate, problems: ofAQuery, handler: s.serveBisect,
+			body: bisect.Request{}, answer: bisect.Found{}, scope: access.Operate, problems: ofAQuery,
+			shows: showsAll, asks: true, handler: s.serveBisect,
 		},
 		{
 			method: "GET", pattern: "/v1/indexes/{index}/memory", id: "getMemory", tag: tagIndexes,

@@ -31,6 +31,12 @@ class Client(Transport):
         """Get one index. Returns its served generation, age, size and problems. Scope of the key: query."""
         return self._request('GET', '/v1/indexes/{index}', {'index': index})
 
+    def bisect(self, index: str, body: Bisect) -> Bisected:
+        """Find the night that took a document away. Of the kept generations, finds the last one that returns a
+        document for a question and the first one after it that does not, and what changed between them. It asks
+        about log2 of them, each as a query without an answer, and has 120 seconds. Scope of the key: operate."""
+        return self._request('POST', '/v1/indexes/{index}/bisect', {'index': index}, body=body)
+
     def promote_branch(self, index: str, branch: str) -> Move:
         """Serve what a branch serves. The index then serves the generation of its branch, and its next runs have the
         settings in `set`. The key must cover both. Nothing is built or paid for. To undo it, publish the generation

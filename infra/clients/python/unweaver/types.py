@@ -102,6 +102,68 @@ class Audited(TypedDict):
     vectors: int
 
 
+# A question, and the document that it is to find.
+Bisect = TypedDict('Bisect', {
+    'expect': 'NotRequired[str]',
+    'from': 'NotRequired[str | None]',
+    'method': 'NotRequired[str | None]',
+    'query': 'NotRequired[str]',
+    'to': 'NotRequired[str | None]',
+    'top_chunks': 'NotRequired[int | None]',
+})
+
+
+class BisectCause(TypedDict):
+    """Something that changed between the two generations."""
+
+    change: str
+    confirmed: bool
+    kind: Literal['document', 'model', 'setting', 'program', 'passage_above', 'entity', 'score']
+    object: str
+    rank: NotRequired[int]
+    text: str
+
+
+class BisectProbe(TypedDict):
+    """What one generation returns."""
+
+    generation: str
+    indexed: bool
+    rank: int
+    seq: int
+    top: int
+
+
+class BisectRow(TypedDict):
+    """A passage that one of the two generations returns."""
+
+    after: int
+    before: int
+    change: Literal['same', 'added', 'changed', 'removed']
+    document: str
+    expected: bool
+    id: str
+
+
+class Bisected(TypedDict):
+    """The night that took a document away from a question."""
+
+    asked: list[BisectProbe]
+    bad: BisectProbe
+    causes: list[BisectCause]
+    cost: float
+    currency: NotRequired[str]
+    documents: DocumentChanges
+    entities: EntityChanges
+    good: BisectProbe
+    index: str
+    notices: list[str]
+    questions: int
+    ranking: list[BisectRow]
+    seconds: float
+    tokens: int
+
+
 class Budget(TypedDict):
     """Limits of a run for paid calls, tokens and money; 0: no limit."""
 
@@ -117,6 +179,15 @@ class Calls(TypedDict):
     extract: int
     shorten: int
     transcribe: NotRequired[int]
+
+
+# A document or an entity that changed.
+Change = TypedDict('Change', {
+    'change': 'str',
+    'from': 'NotRequired[str]',
+    'id': 'NotRequired[str]',
+    'object': 'str',
+})
 
 
 Chosen = Any if TYPE_CHECKING else object
@@ -217,6 +288,16 @@ class Discarded(TypedDict):
 
     at: str
     why: NotRequired[str]
+
+
+class DocumentChanges(TypedDict):
+    """Documents that changed between two generations."""
+
+    added: int
+    changed: int
+    listed: list[Change]
+    moved: int
+    removed: int
 
 
 class DocumentDetail(TypedDict):
@@ -331,6 +412,15 @@ class Entity(TypedDict):
     score: float
     similarity: float
     type: NotRequired[str]
+
+
+class EntityChanges(TypedDict):
+    """Entities that changed between two generations."""
+
+    born: int
+    changed: int
+    died: int
+    listed: list[Change]
 
 
 class EntityChunks(TypedDict):
