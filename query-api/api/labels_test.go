@@ -4,9 +4,11 @@ import (
 	"fmt"
 	"iter"
 	"net/http"
+	"net/http/httptest"
 	"regexp"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -184,6 +186,66 @@ func TestWhereLabelsAreNotKnownNothingOfAllDocumentsIsShown(t *testing.T) {
 			_ = l.attempt("GET /v1/indexes/sample/documents", bearer(operator.Text))
 			if c.code == 403 && name != "no pointer" {
 				assert.Equal(t, 401, l.attempt("GET /metrics", nil).Code)
+			}
+		})
+	}
+}
+
+// A generation that was open before the published one serves readers only where it hides what that one hides: it has
+// labels and the other can be opened, or the other has none.
+func TestTheGenerationBeforeShowsNothingThatIsHiddenNow(t *testing.T) {
+	for name, c := range map[string]struct {
+		former, labelled, broken bool
+		code                     int // of readers without labels
+	}{
+		"turned on": {false, true, false, 503}, "turned on, broken": {false, true, true, 503},
+		"still on": {true, true, false, 200}, "still on, broken": {true, true, true, 503},
+		"turned off, broken": {true, false, true, 200}, "never on, broken": {false, false, true, 200},
+	} {
+		t.Run(name, func(t *testing.T) {
+			build := func(f *fixture, generation string, seq int64, labelled, broken bool) retrievetest.Built {
+				options := retrievetest.Options{Generation: generation, Seq: seq, Unasked: true}
+				if labelled {
+					options.Spec = withLabels
+				}
+				if broken {
+					options.Analyser = "en/1"
+				}
+				built := retrievetest.Build(t, f.stores, "sample", withHidden(), options)
+				return built
+			}
+			l := lock(t, func(f *fixture, config *api.Config) {
+				config.WaitForNew(10 * time.Millisecond)
+				retrievetest.Publish(t, build(f, "g2", 2, c.former, false), 2)
+			})
+			reader, all := l.key(access.Request{Scope: access.Query}), l.key(access.Request{
+				Scope: access.Query, Labels: []string{"*"},
+			})
+			list := func(key access.Made, query string) *httptest.ResponseRecorder {
+				return l.attempt("GET /v1/indexes/sample/documents"+query, bearer(key.Text))
+			}
+			first := list(reader, "?limit=1")
+			require.Equal(t, 200, first.Code)
+			next := build(l.fixture, "g3", 3, c.labelled, c.broken)
+			release := l.store.stall(next.Manifest.Segments.Splits[0].SHA256)
+			defer release()
+			retrievetest.Publish(t, next, 3)
+			if c.broken {
+				release()
+			}
+			eventually(t, "the published generation is known, and was tried", func() bool {
+				_, entry := state(l.fixture, "/readyz?index=sample", "sample")
+				return entry["state"] == "behind" && (!c.broken || entry["cause"] != nil)
+			})
+			got := list(reader, "")
+			assert.Equal(t, c.code, got.Code, got.Body)
+			assert.Equal(t, 200, list(all, "").Code)
+			if c.former && c.labelled && !c.broken { // a list that was begun before ends
+				release()
+				eventually(t, "open", func() bool { return strings.Contains(list(reader, "").Body.String(), `"g3"`) })
+				cursor := regexp.MustCompile(`g2\.[^"]*`).FindString(first.Body.String())
+				assert.Equal(t, 410, list(reader, "?limit=1&cursor="+cursor).Code)
+				assert.Contains(t, list(reader, "?generation=g2").Body.String(), "not the current generation")
 			}
 		})
 	}
