@@ -211,15 +211,14 @@ func TestTheGenerationBeforeShowsNothingThatIsHiddenNow(t *testing.T) {
 				if broken {
 					options.Analyser = "en/1"
 				}
-				built := retrievetest.Build(t, f.stores, "sample", withHidden(), options)
-				return built
+				return retrievetest.Build(t, f.stores, "sample", withHidden(), options)
 			}
 			l := lock(t, func(f *fixture, config *api.Config) {
 				config.WaitForNew(10 * time.Millisecond)
 				retrievetest.Publish(t, build(f, "g2", 2, c.former, false), 2)
 			})
 			reader, all := l.key(access.Request{Scope: access.Query}), l.key(access.Request{
-				Scope: access.Query, Labels: []string{"*"},
+				Scope: access.Operate, Labels: []string{"*"},
 			})
 			list := func(key access.Made, query string) *httptest.ResponseRecorder {
 				return l.attempt("GET /v1/indexes/sample/documents"+query, bearer(key.Text))
@@ -227,15 +226,15 @@ func TestTheGenerationBeforeShowsNothingThatIsHiddenNow(t *testing.T) {
 			first := list(reader, "?limit=1")
 			require.Equal(t, 200, first.Code)
 			next := build(l.fixture, "g3", 3, c.labelled, c.broken)
-			release := l.store.stall(next.Manifest.Segments.Splits[0].SHA256)
-			defer release()
-			retrievetest.Publish(t, next, 3)
-			if c.broken {
-				release()
+			split, release := next.Manifest.Segments.Splits[0].SHA256, func() {}
+			if !c.broken {
+				release = l.store.stall(split)
+				defer release()
 			}
+			retrievetest.Publish(t, next, 3)
 			eventually(t, "the published generation is known, and was tried", func() bool {
-				_, entry := state(l.fixture, "/readyz?index=sample", "sample")
-				return entry["state"] == "behind" && (!c.broken || entry["cause"] != nil)
+				ready := l.attempt("GET /readyz?index=sample", bearer(all.Text)).Body.String()
+				return !c.broken && l.store.reads(split) > 0 || strings.Contains(ready, "behind")
 			})
 			got := list(reader, "")
 			assert.Equal(t, c.code, got.Code, got.Body)

@@ -1,8 +1,8 @@
 //go:build !amd64
 
 package files
-import "github.com/unweaver/unweaver/internal/store/vectors"
 
+import "github.com/unweaver/unweaver/internal/store/vectors"
 
 // dotsAhead gives the inner products of a question with rows that follow each other.
 func dotsAhead(question []int16, rows []int8, out []int32, _ int) { dotsGo(question, rows, out) }
