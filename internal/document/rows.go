@@ -12,6 +12,7 @@ import (
 
 	"github.com/go-json-experiment/json/jsontext"
 
+	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/fault"
 )
 
@@ -134,6 +135,14 @@ var (
 	titleFields = []string{"title", "name", "headline"}
 	textFields  = []string{"text", "content", "body", "passage", "abstract"}
 )
+
+// IsReserved reports whether a field of a document is its id, title or text, or has what is read from it, and so may not
+// be in its metadata as the document says it.
+func IsReserved(name string) bool {
+	return slices.ContainsFunc(slices.Concat(idFields, titleFields, textFields, []string{
+		"metadata", "attached_to", core.MetaTranscribed, AnyField,
+	}), func(one string) bool { return strings.EqualFold(one, strings.TrimSpace(name)) })
+}
 
 // idOf returns which field is the id of a record; -1: none.
 func idOf(fields []field) int {
