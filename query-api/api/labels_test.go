@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -251,4 +252,20 @@ func TestTheGenerationBeforeShowsNothingThatIsHiddenNow(t *testing.T) {
 			}
 		})
 	}
+}
+
+// What readers asked is remembered for those who read the same: others must not find out by asking what looks the same.
+func TestNoReaderLearnsWhatOthersAsked(t *testing.T) {
+	documents := slices.Clone(retrievetest.Sample()[:2])
+	documents[0].Meta, documents[1].Meta = map[string]string{"labels": "hr"}, map[string]string{"labels": "hr2"}
+	l := lockLabelled(t, documents)
+	cached := func(label, question string) bool {
+		key := l.key(access.Request{Scope: access.Query, Labels: []string{label}})
+		got := l.query(fmt.Sprintf(`{"query": %q}`, question), append(bearer(key.Text), "Content-Type", "application/json")...)
+		require.Equal(t, 200, got.Code, got.Body)
+		return strings.Contains(got.Body.String(), `"embed_cached":true`)
+	}
+	assert.False(t, cached("hr", "2Oslo"))
+	assert.False(t, cached("hr2", "Oslo"))
+	assert.True(t, cached("hr2", "Oslo"))
 }
