@@ -52,6 +52,7 @@ func publishLabelled(t *testing.T, f *fixture, documents []retrievetest.Document
 	retrievetest.Publish(t, before, 2)
 	built := retrievetest.Build(t, f.stores, "sample", documents, retrievetest.Options{
 		Generation: "g2", Spec: withLabels, Seq: 2, Unasked: true,
+		Edit: func(m *core.Manifest) { m.Hashes.Content.Add(core.Sum(fmt.Sprint(len(documents)))) },
 	})
 	retrievetest.Publish(t, built, 3)
 	return built
@@ -166,7 +167,7 @@ func TestWhereLabelsAreNotKnownNothingOfAllDocumentsIsShown(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			l := lock(t, func(f *fixture, config *api.Config) {
-				config.Policy.Required = false
+				config.Policy.Required, config.Warm = false, []string{"other"}
 				g2 := publishLabelled(t, f, withHidden())
 				require.NoError(t, c.harm(f, g2))
 			})
