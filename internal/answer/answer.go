@@ -249,7 +249,7 @@ func (s *Service) askEmbedder(
 		"%q %s %s %d %s ", generation.Spec.Embedding.Domain(), fingerprint.Provider, fingerprint.Model,
 		fingerprint.Dimension, fingerprint.IDF,
 	)
-	key := generation.Manifest.Index + " " + by + generation.ViewKey()
+	key := fmt.Sprintf("%s %s%q ", generation.Manifest.Index, by, generation.ViewKey())
 	paid := func(ctx context.Context) ([]float32, int64, error) {
 		if err := cost.admitCall(embedder.Info().Paid); err != nil {
 			return nil, 0, err

@@ -93,7 +93,7 @@ var indexKeys = []key{
 			"may read it; public is everybody, a document without labels is read by nobody (docs/guides/labels.md)",
 		example:  "labels",
 		rebuilds: paysLabels,
-		rule:     allowAnything(),
+		rule:     allowEmpty(requireField()),
 	},
 	{
 		path: "indexes.*.documents.labels.rules",

@@ -205,6 +205,16 @@ func requireTypes() rule {
 	return requireAssignments("PATTERN=TYPE", known, "names no type; write PATTERN=TYPE with one of "+kindNames)
 }
 
+// requireField takes the name of a field of metadata that documents have as they say it.
+func requireField() rule {
+	return newTextRule("", func(name string) string {
+		if document.IsReserved(name) || strings.TrimSpace(name) != name {
+			return fmt.Sprintf("%q is no field that metadata always have: choose another name, such as labels", name)
+		}
+		return ""
+	})
+}
+
 // requireLabels takes globs of object names, each with labels.
 func requireLabels() rule {
 	usable := func(list string) bool {

@@ -60,6 +60,8 @@ type MoveRequest struct {
 	Name       string    `json:"name,omitempty"`       // of a tag
 	Base       string    `json:"base,omitempty"`       // of a promotion: the base that is expected; empty: any
 	Force      bool      `json:"force,omitempty"`      // publish though what it was made from is not served any more
+
+	KeepLabels bool `json:"keep_labels,omitempty"` // serve no generation without labels in place of one with labels
 }
 
 // BranchRequest makes a branch of an index, or deletes one.

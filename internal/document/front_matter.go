@@ -58,6 +58,11 @@ func (d *Doc) splitFront() {
 		}
 		d.Blank = append(d.Blank, key)
 	}
+	for _, name := range nestedNames(values) {
+		if meta[name] == "" {
+			d.Blank = append(d.Blank, name)
+		}
+	}
 	var dropped []string
 	for _, field := range []string{core.ValidFrom, core.ValidUntil, core.Supersedes, core.Authority} {
 		if meta[field] == "" && !hasNoValue(values[field]) {
@@ -73,8 +78,8 @@ func (d *Doc) splitFront() {
 	d.Meta = meta
 }
 
-// opened is a line that begins front matter for many programs: a fence with blanks or blank lines before it, or longer.
-var opened = regexp.MustCompile(`^[ \t\r\n]*(?:---+|\+\+\++|;;;+)`)
+// opened is what begins front matter for many programs: a fence with blanks, comments or directives before it, or longer.
+var opened = regexp.MustCompile(`^(?:[\s\x{feff}\x{200b}]|[%#][^\n]*\n|(?s:<!--.*?-->))*(?:---+|\+\+\++|;;;+)`)
 
 // FrontNames reports whether the head of a text begins as front matter that names a field, whether or not it is read.
 func FrontNames(head []byte, name string) bool {
@@ -82,13 +87,31 @@ func FrontNames(head []byte, name string) bool {
 	if at == nil {
 		return false
 	}
-	for line := range bytes.Lines(head[at[1]:]) {
-		key, _, is := strings.Cut(strings.Replace(string(line), "=", ":", 1), ":")
-		if is && strings.EqualFold(strings.Trim(key, " \t\"'{"), name) {
-			return true
+	key := regexp.MustCompile(`(?i)(?:^|[\s.,"'{\[])` + regexp.QuoteMeta(name) + `["']?\s*[:=]`)
+	return key.Match(head[at[1]:])
+}
+
+// nestedNames returns the names of fields of tables within a value of front matter.
+func nestedNames(value any) (out []string) {
+	switch x := value.(type) {
+	case map[string]any:
+		for name, inner := range x {
+			out = append(append(out, name), nestedNames(inner)...)
+		}
+	case map[any]any:
+		for name, inner := range x {
+			out = append(append(out, fmt.Sprint(name)), nestedNames(inner)...)
+		}
+	case []map[string]any:
+		for _, inner := range x {
+			out = append(out, nestedNames(inner)...)
+		}
+	case []any:
+		for _, inner := range x {
+			out = append(out, nestedNames(inner)...)
 		}
 	}
-	return false
+	return out
 }
 
 // frontValues decodes front matter. It is small, so that whatever it holds takes little; what breaks a decoder is none.

@@ -12,6 +12,7 @@ import (
 
 	"github.com/go-json-experiment/json/jsontext"
 
+	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/document/tables"
 	"github.com/unweaver/unweaver/internal/fault"
 )
@@ -127,6 +128,14 @@ func (r *Row) fillRow(record jsontext.Value, where string, limits Limits) {
 	}
 	sum := sha256.Sum256(sorted)
 	r.ID = hex.EncodeToString(sum[:])
+}
+
+// IsReserved reports whether a field of a document is its id, title or text, or has what is read from it, and so may not
+// be in its metadata as the document says it.
+func IsReserved(name string) bool {
+	return slices.ContainsFunc(slices.Concat(tables.IDFields, tables.TitleFields, tables.TextFields, []string{
+		"metadata", "attached_to", core.MetaTranscribed, AnyField,
+	}), func(one string) bool { return strings.EqualFold(one, strings.TrimSpace(name)) })
 }
 
 // idOf returns which field is the id of a record; -1: none.

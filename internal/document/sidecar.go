@@ -48,7 +48,8 @@ func ParseSidecar(raw []byte) (map[string]string, error) {
 const mostUnclear = 64 << 10
 
 // unclearFields returns the fields of a record that do not name one value as a list of words: blank ones, those with
-// values in values, lists of which a word has a comma, those that stand twice, and those that are not in its metadata.
+// values in values, lists of which a word has a comma, those that stand twice, and those that are not in its metadata,
+// as those within values.
 func unclearFields(fields []field, meta map[string]string, limits Limits) (out []string) {
 	seen, size := map[string]bool{}, 0
 	add := func(f field) {
@@ -70,8 +71,31 @@ func unclearFields(fields []field, meta map[string]string, limits Limits) (out [
 			return []string{AnyField}
 		}
 	}
+	for name := range namesWithin(fields) {
+		if meta[name] == "" {
+			out, size = append(out, name), size+len(name)
+		}
+	}
 	if size > mostUnclear {
 		return []string{AnyField}
+	}
+	return out
+}
+
+// namesWithin returns the names of fields of objects within the values of a record.
+func namesWithin(fields []field) map[string]bool {
+	out := map[string]bool{}
+	for _, f := range fields {
+		decoder := jsontext.NewDecoder(bytes.NewReader(f.value), Lenient)
+		for {
+			token, err := decoder.ReadToken()
+			if err != nil { // the end: the record was checked
+				break
+			}
+			if kind, length := decoder.StackIndex(decoder.StackDepth()); kind == '{' && length%2 == 1 {
+				out[token.String()] = true
+			}
+		}
 	}
 	return out
 }

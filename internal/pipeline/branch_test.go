@@ -295,7 +295,11 @@ func TestBadBranches(t *testing.T) {
 		s.night(t)
 		asked := release.Branching{Base: "docs", Name: "second", Generation: earlier}
 		err := musttest.Err(s.desk().MakeBranch(t.Context(), asked))
-		assert.ErrorContains(t, err, "have no labels")
+		assert.ErrorContains(t, err, "was hidden since")
+		back := release.Request{Action: core.ActionRollback, Index: "docs", Generation: earlier, KeepLabels: true}
+		assert.True(t, fault.Is(musttest.Err(s.desk().Do(t.Context(), back)), fault.Forbidden))
+		back.KeepLabels = false
+		assert.NoError(t, musttest.Err(s.desk().Do(t.Context(), back)))
 	})
 }
 

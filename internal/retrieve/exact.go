@@ -54,11 +54,7 @@ func (r *Request) scoreRows(collection string, question []float32, keys []string
 				return nil, fault.StoreDown.At("search", collection).Because("rows are missing from the vector store").
 					Advise("run: unweaver restore " + r.Generation.Manifest.Index)
 			}
-			score := 0.0
-			for at, x := range vector {
-				score += float64(x) * float64(question[at])
-			}
-			hits = append(hits, vectors.Hit{Key: some[i], Score: float32(score)})
+			hits = append(hits, vectors.Hit{Key: some[i], Score: vectors.Dot(question, vector)})
 		}
 	}
 	slices.SortFunc(hits, func(a, b vectors.Hit) int {

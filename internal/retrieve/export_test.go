@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/binary"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 
@@ -36,22 +37,32 @@ func Coefficients(language *text.Language) (bySimilarity, byWords []float64) {
 	return of.bySimilarity, of.byWords
 }
 
-// What may not be made now is made by the next request that asks for it.
-func TestFewViewsAreMadeAtOnce(t *testing.T) {
+// Where the first who asked for a view has gone before its turn, those who came after it get it all the same; one that
+// nobody waits for is forgotten.
+func TestAViewIsMadeForThoseWhoWait(t *testing.T) {
 	var v views
-	ctx, cancel := context.WithCancel(t.Context())
-	for range mostMaking {
-		assert.True(t, v.enter(ctx))
+	first, last := v.enter(), v.enter()
+	one, isFirst := v.take("a")
+	_, again := v.take("a")
+	assert.True(t, isFirst && !again)
+	v.leaveView(one)
+	turn := make(chan bool)
+	go func() {
+		defer v.enter()()
+		turn <- v.isAwaited(one)
+	}()
+	select {
+	case <-turn:
+		t.Error("more views are made at once than may be")
+	case <-time.After(10 * time.Millisecond):
 	}
-	one, _ := v.take("a")
-	cancel()
-	assert.False(t, v.enter(ctx))
-	v.giveUp(one, context.Canceled)
-	<-one.done
-	_, first := v.take("a")
-	assert.True(t, first)
-	v.leave()
-	assert.True(t, v.enter(t.Context()))
+	first()
+	assert.True(t, <-turn)
+	v.leaveView(one)
+	assert.False(t, v.isAwaited(one))
+	_, isFirst = v.take("a")
+	assert.True(t, isFirst)
+	last()
 }
 
 // rowsOf makes the rows of a frame: a key, and the place at which it stands as the value.

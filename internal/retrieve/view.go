@@ -53,9 +53,8 @@ func (g *Generation) View(ctx context.Context, readers core.Readers) (*Generatio
 		}
 	}
 	one, first := g.views.take(strings.Join(seen, "\n"))
-	if first && !g.views.enter(ctx) {
-		g.views.giveUp(one, g.newViewBusy())
-	} else if first {
+	defer g.views.leaveView(one)
+	if first {
 		g.Hold() // the caller holds it, so that it is open
 		go g.makeView(one, readers)
 	}
@@ -77,10 +76,14 @@ func (g *Generation) newViewBusy() error {
 		Because("what may be read of it is still being numbered").Advise("try again in a moment")
 }
 
-// makeView makes a view, whoever still waits for it.
+// makeView makes a view when its turn comes, unless nobody waits for it then.
 func (g *Generation) makeView(one *view, readers core.Readers) {
 	defer g.Close()
-	defer g.views.leave()
+	leave := g.views.enter()
+	defer leave()
+	if !g.views.isAwaited(one) {
+		return
+	}
 	defer close(one.done)
 	defer g.views.keepView(one, viewBytes(g.Manifest))
 	defer parallel.CatchPanic(&one.err)
@@ -120,39 +123,42 @@ type views struct {
 // mostMaking views of a generation are made at once: each takes a core, and memory for all rows.
 const mostMaking = 2
 
-// enter waits until a view may be made, and reports whether that is so before the context ends.
-func (v *views) enter(ctx context.Context) bool {
+// enter waits until a view may be made, and returns what lets another be made.
+func (v *views) enter() (leave func()) {
 	v.mu.Lock()
 	if v.making == nil {
 		v.making = make(chan struct{}, mostMaking)
 	}
 	making := v.making
 	v.mu.Unlock()
-	select {
-	case making <- struct{}{}:
-		return true
-	case <-ctx.Done():
-		return false
-	}
+	making <- struct{}{}
+	return func() { <-making }
 }
 
-// leave lets another view be made.
-func (v *views) leave() { <-v.making }
-
-// giveUp forgets a view that nobody makes, and tells those who wait for it why.
-func (v *views) giveUp(one *view, why error) {
+// isAwaited reports whether somebody waits for a view. One that nobody waits for is forgotten.
+func (v *views) isAwaited(one *view) bool {
 	v.mu.Lock()
 	defer v.mu.Unlock()
+	if one.waiting > 0 {
+		return true
+	}
 	delete(v.known, one.key)
 	v.order = slices.DeleteFunc(v.order, func(other *view) bool { return other == one })
-	one.err = why
-	close(one.done)
+	return false
+}
+
+// leaveView counts a request out that took a view.
+func (v *views) leaveView(one *view) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	one.waiting--
 }
 
 // view is one of them.
 type view struct {
-	key   string
-	bytes int64 // 0: it is being made
+	key     string
+	bytes   int64 // 0: it is being made
+	waiting int   // requests that wait for it; guarded by views, as bytes
 
 	done chan struct{} // closed when it was made, or could not be
 	made *Generation
@@ -180,6 +186,7 @@ func (v *views) take(key string) (one *view, first bool) {
 		one, first = &view{key: key, done: make(chan struct{})}, true
 		v.known[key] = one
 	}
+	one.waiting++
 	v.order = append(slices.DeleteFunc(v.order, func(other *view) bool { return other == one }), one)
 	return one, first
 }

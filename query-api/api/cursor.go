@@ -74,13 +74,16 @@ func wantedOf(request *http.Request) (wanted, error) {
 	return wanted{name, place, true}, nil
 }
 
-// mapGone makes of an unknown generation that a cursor names one that is gone: the list that the client reads has
-// ended.
+// mapGone makes of a generation that a cursor names, and that is unknown or that its caller may read no longer, one that
+// is gone: the list that the client reads has ended.
 func (w wanted) mapGone(err error) error {
-	if !w.paged || !fault.Is(err, fault.UnknownGen) {
-		return err
+	switch {
+	case w.paged && fault.Is(err, fault.UnknownGen):
+		return endOfList(w.generation, "the generation of the cursor was deleted")
+	case w.paged && fault.Is(err, fault.Forbidden):
+		return endOfList(w.generation, "the generation of the cursor is not the current one, whose labels count")
 	}
-	return endOfList(w.generation, "the generation of the cursor was deleted")
+	return err
 }
 
 func endOfList(name, why string) error {

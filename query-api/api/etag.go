@@ -8,6 +8,7 @@ import (
 	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/core/version"
 	"github.com/unweaver/unweaver/internal/retrieve"
+	"github.com/unweaver/unweaver/query-api/middleware"
 )
 
 // pinnedFor is how long, in seconds, clients may keep what a request of a named generation brought: a generation never
@@ -18,12 +19,15 @@ const pinnedFor = "86400"
 // and plain answers share it.
 func tagOf(request *http.Request, generation *retrieve.Generation) string {
 	manifest := generation.Manifest
-	return newTag(
+	parts := []string{
 		version.String(), request.URL.RequestURI(), manifest.Index, manifest.Generation, manifest.Created.String(),
-		manifest.Hashes.Content.Digest().String(), manifest.Hashes.Text.Digest().String(),
-		manifest.Hashes.Vector.Digest().String(), manifest.Config.String(),
-		generation.ViewKey(),
-	)
+		manifest.Config.String(), generation.ViewKey(),
+	}
+	if hashes := manifest.Hashes; !generation.HasLabels() { // which tell of documents that the caller may not read
+		parts = append(parts, hashes.Content.Digest().String(), hashes.Text.Digest().String(),
+			hashes.Vector.Digest().String())
+	}
+	return newTag(parts...)
 }
 
 func newTag(parts ...string) string {
@@ -37,9 +41,10 @@ func tagAnswer(v any) string {
 }
 
 // answerUnchanged sets the headers of an answer that clients may keep, and answers 304 where the client has it: true.
-// pinned answers are kept without asking again.
+// pinned answers are kept without asking again. Who showed a key may see more than others, where documents have labels.
 func (s *Server) answerUnchanged(w http.ResponseWriter, request *http.Request, tag string, pinned bool) bool {
-	return s.answerKept(w, request, tag, pinned, s.Policy.Required)
+	private := s.Policy.Required || middleware.CallerOf(request.Context()).ID() != ""
+	return s.answerKept(w, request, tag, pinned, private)
 }
 
 // answerKept does what answerUnchanged does; private is what one caller may read and another may not.

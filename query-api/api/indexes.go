@@ -1,6 +1,7 @@
 package api
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -224,16 +225,32 @@ func (s *Server) acquireCurrent(ctx context.Context, name string) (*retrieve.Gen
 		}
 		break
 	}
+	held, former, failed := x.holdCurrent(s, pointer)
+	if held != nil && former {
+		if err := s.checkFormer(ctx, name, x, pointer, held, failed); err != nil {
+			held.Close()
+			return nil, err
+		}
+	}
+	if held == nil {
+		return nil, cmp.Or(failed, newBusyError(pointer.Generation))
+	}
+	return held, nil
+}
+
+// holdCurrent holds the generation that is open, and reports whether it is another than a pointer names, and why the
+// last opening failed.
+func (x *index) holdCurrent(
+	server *Server, pointer core.Pointer,
+) (held *retrieve.Generation, former bool, failed error) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	if x.current != nil && x.current.Hold() {
-		s.room.touchShare(x.current.share)
-		return x.current.Generation, nil
+	if x.current == nil || !x.current.Hold() {
+		return nil, false, x.failed
 	}
-	if x.failed != nil {
-		return nil, x.failed
-	}
-	return nil, newBusyError(pointer.Generation)
+	server.room.touchShare(x.current.share)
+	former = x.manifest != pointer.Manifest && x.manifest != x.published.Manifest
+	return x.current.Generation, former, x.failed
 }
 
 // countWaiting counts the requests that are about to hold the current generation, which is not closed for another then.

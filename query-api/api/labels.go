@@ -1,11 +1,17 @@
 package api
 
 import (
+	"cmp"
 	"context"
+	"maps"
+	"slices"
 	"time"
 
 	"github.com/unweaver/unweaver/internal/artifact"
 	"github.com/unweaver/unweaver/internal/core"
+	"github.com/unweaver/unweaver/internal/fault"
+	"github.com/unweaver/unweaver/internal/retrieve"
+	"github.com/unweaver/unweaver/internal/stream/parallel"
 	"github.com/unweaver/unweaver/query-api/middleware"
 )
 
@@ -22,8 +28,13 @@ func (s *Server) needNamed(ctx context.Context, name, wanted string) error {
 		return nil
 	}
 	generation, labelled, err := s.readLabelled(ctx, name)
-	if err != nil || !labelled || wanted != "" && generation == wanted {
+	switch {
+	case err != nil || !labelled || wanted != "" && generation == wanted:
 		return err
+	case wanted != "":
+		return fault.Forbidden.At("open generation", wanted).
+			Because("it is not the current generation: an earlier one has labels of its time, or none").
+			Advise("omit generation; or ask with a key that may read every document: unweaver keys create --labels '*'")
 	}
 	return caller.NeedAllDocuments(name)
 }
@@ -72,16 +83,38 @@ func (s *Server) readLabelled(ctx context.Context, name string) (generation stri
 		labelled, err = hasLabelled(ctx, of)
 		return "", labelled, err
 	}
+	labelled, err = s.isLabelled(ctx, name, x, pointer)
+	return pointer.Generation, labelled, err
+}
+
+// isLabelled reports whether documents of the generation that a pointer names have labels. Its manifest is read once.
+func (s *Server) isLabelled(ctx context.Context, name string, x *index, pointer core.Pointer) (bool, error) {
 	if info := x.infoFor(pointer); info != nil {
-		return pointer.Generation, info.labelled, nil
+		return info.labelled, nil
 	}
-	manifest, err := of.ManifestOf(ctx, pointer)
+	manifest, err := artifact.Index{Store: s.Artifacts, Name: name}.ManifestOf(ctx, pointer)
 	if err != nil {
-		return "", false, err
+		return false, err
 	}
 	info := infoOf(name, pointer, manifest)
 	x.setInfo(pointer, &info)
-	return pointer.Generation, manifest.Labelled, nil
+	return manifest.Labelled, nil
+}
+
+// checkFormer returns the error of a caller who may not read every document, and may not be answered by the generation
+// that was open before the published one: where documents have labels now, it must have them, too, and nothing may be
+// wrong with the published one, which is being opened then.
+func (s *Server) checkFormer(
+	ctx context.Context, name string, x *index, pointer core.Pointer, former *retrieve.Generation, failed error,
+) error {
+	if middleware.CallerOf(ctx).Readers().All {
+		return nil
+	}
+	labelled, err := s.isLabelled(ctx, name, x, pointer)
+	if err != nil || !labelled || former.HasLabels() && failed == nil {
+		return err
+	}
+	return cmp.Or(failed, newBusyError(pointer.Generation))
 }
 
 // knownLabelled returns the same of what is open, or was read less than a poll ago.
@@ -98,17 +131,45 @@ func (x *index) knownLabelled() (generation string, labelled, known bool) {
 	return "", false, false
 }
 
-// showsLabels reports whether documents of an index that is open, or was read, have labels.
-func (s *Server) showsLabels() bool {
-	for _, x := range s.listServed() {
-		x.mu.Lock()
-		labelled := x.current != nil && x.current.HasLabels() || x.info != nil && x.info.labelled
-		x.mu.Unlock()
-		if labelled {
-			return true
+// needUnlabelled returns an error unless it is known that no index of the store, or that is served, has documents with
+// labels. Of each what was published when its pointer was last read counts, and what is open.
+func (s *Server) needUnlabelled(ctx context.Context, refusal error) error {
+	served := s.listServed()
+	names := slices.Collect(maps.Keys(served))
+	if listed, err := artifact.ListIndexes(ctx, s.Artifacts); err == nil { // else those that are served are counted
+		names = append(names, listed...)
+	}
+	return parallel.Each(ctx, len(names), listWidth, func(ctx context.Context, i int) error {
+		if labelled, err := s.lastLabelled(ctx, names[i], served[names[i]]); err != nil || labelled {
+			return refusal
+		}
+		return nil
+	})
+}
+
+// lastLabelled reports that of one index, x where it is served. Where it is not known what is published, any generation
+// with labels counts.
+func (s *Server) lastLabelled(ctx context.Context, name string, x *index) (labelled bool, err error) {
+	if x == nil {
+		_, labelled, err = s.readLabelled(ctx, name)
+		return labelled, err
+	}
+	if !x.isKnown() {
+		_ = s.readCurrent(ctx, name, x) // where it fails, nothing is known
+	}
+	x.mu.Lock()
+	pointer := x.published
+	shown := x.current != nil && x.current.HasLabels() || x.info != nil && x.info.labelled
+	x.mu.Unlock()
+	if shown {
+		return true, nil
+	}
+	if pointer.Manifest != "" {
+		if labelled, err = s.isLabelled(ctx, name, x, pointer); !artifact.IsDamage(err) {
+			return labelled, err
 		}
 	}
-	return false
+	return hasLabelled(ctx, artifact.Index{Store: s.Artifacts, Name: name})
 }
 
 // hasLabelled reports whether an index has a generation whose documents have labels.

@@ -66,6 +66,7 @@ func publishLabelled(t *testing.T, f *fixture, documents []retrievetest.Document
 	retrievetest.Publish(t, before, 2)
 	built := retrievetest.Build(t, f.stores, "sample", documents, retrievetest.Options{
 		Generation: "g2", Spec: withLabels, Seq: 2, Unasked: true,
+		Edit: func(m *core.Manifest) { m.Hashes.Content.Add(core.Sum(fmt.Sprint(len(documents)))) },
 	})
 	retrievetest.Publish(t, built, 3)
 	return built
@@ -281,6 +282,10 @@ func TestWhatIsKeptForOneKeyIsNotAnothers(t *testing.T) {
 		tags[got.Header().Get("ETag")] = true
 	}
 	assert.Len(t, tags, 2, fmt.Sprint(tags))
+	without := lockLabelled(t, nil, retrievetest.Sample()) // no tag says what is in a document that the key may not read
+	key := without.key(access.Request{Scope: access.Query})
+	got := without.attempt("GET /v1/indexes/sample/documents?generation=g2", bearer(key.Text))
+	assert.True(t, tags[got.Header().Get("ETag")])
 	plain := lock(t, nil) // its documents may have labels when the client asks again
 	for label, want := range map[string]string{"": "private, max-age=86400, immutable", "hr": "private, no-cache"} {
 		key := plain.key(access.Request{Scope: access.Query, Labels: strings.Fields(label)})
@@ -311,11 +316,12 @@ func TestWhereLabelsAreNotKnownNothingOfAllDocumentsIsShown(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			l := lock(t, func(f *fixture, config *api.Config) {
-				config.Policy.Required = false
+				config.Policy.Required, config.Warm = false, []string{"other"}
 				g2 := publishLabelled(t, f, withHidden())
 				require.NoError(t, c.harm(f, g2))
 			})
 			l.unchecked = true
+			assert.Equal(t, 401, l.attempt("GET /metrics", nil).Code)
 			if name == "unread" {
 				l.server.EnsureIndex("sample")
 			}
@@ -332,11 +338,84 @@ func TestWhereLabelsAreNotKnownNothingOfAllDocumentsIsShown(t *testing.T) {
 			operator := l.key(access.Request{Scope: access.Operate, Labels: []string{"*"}})
 			assert.NotContains(t, []int{401, 403}, l.attempt("GET /v1/indexes/sample/generations", bearer(operator.Text)).Code)
 			assert.NotEqual(t, 401, l.attempt("GET /v1/indexes/sample/runs", bearer(operator.Text)).Code)
-			l.server.EnsureIndex("sample")
-			_ = l.attempt("GET /v1/indexes/sample/documents", bearer(operator.Text))
-			if c.code == 403 && name != "no pointer" {
-				assert.Equal(t, 401, l.attempt("GET /metrics", nil).Code)
+			kept := l.attempt("GET /v1/indexes", bearer(operator.Text)).Header()
+			assert.Contains(t, kept.Get("Cache-Control"), "private")
+			assert.Contains(t, kept.Values("Vary"), "Authorization, X-API-Key")
+		})
+	}
+}
+
+// A generation that was open before the published one serves readers only where it hides what that one hides: it has
+// labels and the other can be opened, or the other has none.
+func TestTheGenerationBeforeShowsNothingThatIsHiddenNow(t *testing.T) {
+	for name, c := range map[string]struct {
+		former, labelled, broken bool
+		code                     int // of readers without labels
+	}{
+		"turned on": {false, true, false, 503}, "turned on, broken": {false, true, true, 503},
+		"still on": {true, true, false, 200}, "still on, broken": {true, true, true, 503},
+		"turned off, broken": {true, false, true, 200}, "never on, broken": {false, false, true, 200},
+	} {
+		t.Run(name, func(t *testing.T) {
+			build := func(f *fixture, generation string, seq int64, labelled, broken bool) retrievetest.Built {
+				options := retrievetest.Options{Generation: generation, Seq: seq, Unasked: true}
+				if labelled {
+					options.Spec = withLabels
+				}
+				if broken {
+					options.Analyser = "en/1"
+				}
+				return retrievetest.Build(t, f.stores, "sample", withHidden(), options)
+			}
+			l := lock(t, func(f *fixture, config *api.Config) {
+				config.WaitForNew(10 * time.Millisecond)
+				retrievetest.Publish(t, build(f, "g2", 2, c.former, false), 2)
+			})
+			reader, all := l.key(access.Request{Scope: access.Query}), l.key(access.Request{
+				Scope: access.Operate, Labels: []string{"*"},
+			})
+			list := func(key access.Made, query string) *httptest.ResponseRecorder {
+				return l.attempt("GET /v1/indexes/sample/documents"+query, bearer(key.Text))
+			}
+			first := list(reader, "?limit=1")
+			require.Equal(t, 200, first.Code)
+			next := build(l.fixture, "g3", 3, c.labelled, c.broken)
+			split, release := next.Manifest.Segments.Splits[0].SHA256, func() {}
+			if !c.broken {
+				release = l.store.stall(split)
+				defer release()
+			}
+			retrievetest.Publish(t, next, 3)
+			eventually(t, "the published generation is known, and was tried", func() bool {
+				ready := l.attempt("GET /readyz?index=sample", bearer(all.Text)).Body.String()
+				return !c.broken && l.store.reads(split) > 0 || strings.Contains(ready, "behind")
+			})
+			got := list(reader, "")
+			assert.Equal(t, c.code, got.Code, got.Body)
+			assert.Equal(t, 200, list(all, "").Code)
+			if c.former && c.labelled && !c.broken { // a list that was begun before ends
+				release()
+				eventually(t, "open", func() bool { return strings.Contains(list(reader, "").Body.String(), `"g3"`) })
+				cursor := regexp.MustCompile(`g2\.[^"]*`).FindString(first.Body.String())
+				assert.Equal(t, 410, list(reader, "?limit=1&cursor="+cursor).Code)
+				assert.Contains(t, list(reader, "?generation=g2").Body.String(), "not the current generation")
 			}
 		})
 	}
+}
+
+// What readers asked is remembered for those who read the same: others must not find out by asking what looks the same.
+func TestNoReaderLearnsWhatOthersAsked(t *testing.T) {
+	documents := slices.Clone(retrievetest.Sample()[:2])
+	documents[0].Meta, documents[1].Meta = map[string]string{"labels": "hr"}, map[string]string{"labels": "hr2"}
+	l := lockLabelled(t, nil, documents)
+	cached := func(label, question string) bool {
+		key := l.key(access.Request{Scope: access.Query, Labels: []string{label}})
+		got := l.query(fmt.Sprintf(`{"query": %q}`, question), append(bearer(key.Text), "Content-Type", "application/json")...)
+		require.Equal(t, 200, got.Code, got.Body)
+		return strings.Contains(got.Body.String(), `"embed_cached":true`)
+	}
+	assert.False(t, cached("hr", "2Oslo"))
+	assert.False(t, cached("hr2", "Oslo"))
+	assert.True(t, cached("hr2", "Oslo"))
 }

@@ -1,6 +1,7 @@
 package api
 
 import (
+	"context"
 	"net/http"
 
 	"github.com/unweaver/unweaver/internal/telemetry"
@@ -11,8 +12,10 @@ import (
 func (s *Server) serveMetrics(w http.ResponseWriter, request *http.Request) {
 	caller := middleware.CallerOf(request.Context())
 	err := caller.NeedAll()
-	if err == nil && s.showsLabels() { // they count what not everybody may know of
-		err = caller.NeedProof()
+	if proof := caller.NeedProof(); err == nil && proof != nil { // they count what not everybody may know of
+		ctx, cancel := context.WithTimeout(request.Context(), s.Timeout)
+		defer cancel()
+		err = s.needUnlabelled(ctx, proof)
 	}
 	if err != nil {
 		s.writeError(w, request, err)

@@ -176,6 +176,13 @@ func TestControlNeedsAKeyOfItsScopeAndIndex(t *testing.T) {
 			operator.Key.ID+`"`), "%s", logged.String())
 	}
 	assert.Equal(t, 200, o.send("GET", sampleIndex+"/documents", "").Code, "reading")
+	for i, headers := range [][]string{bearer(operator.Text), asOwner()} { // the owner may read every document
+		for _, path := range []string{"/generations/g1/publish", "/branches/sample-large/promote"} {
+			require.Equal(t, 200, o.send("POST", sampleIndex+path, "", headers...).Code)
+			assert.Equal(t, i == 0, o.control.Inputs[len(o.control.Inputs)-1].(control.MoveRequest).KeepLabels, path)
+		}
+	}
+	o.control.Asked = nil
 	before := list(t, o.corpus)
 	got := o.send("PUT", "/v1/indexes/sample-large/documents/old.txt", "a branch", bearer(branch.Text)...)
 	assert.True(t, got.Code == 403 && strings.Contains(got.Body.String(), "use a key that has the base too"), "%s", got.Body)

@@ -98,7 +98,10 @@ func (o operation) publishGeneration(controller control.Control) (reply, error) 
 	if err != nil {
 		return reply{}, err
 	}
-	request := control.MoveRequest{Action: core.ActionRollback, Index: o.index, Generation: generation}
+	request := control.MoveRequest{
+		Action: core.ActionRollback, Index: o.index, Generation: generation,
+		KeepLabels: !middleware.CallerOf(o.ctx).Readers().All,
+	}
 	for _, one := range kept {
 		if one.Generation == generation && one.State == core.GenerationHeld {
 			request.Action, request.Force = core.ActionPublish, body.Force
@@ -123,7 +126,10 @@ func (o operation) promoteBranch(controller control.Control) (reply, error) {
 			Because("the index " + o.index + " has no branch of this name").
 			Advise("to list its branches: unweaver branch " + o.index)
 	}
-	request := control.MoveRequest{Action: core.ActionPromote, Index: name, Base: o.index} // it may have changed since
+	request := control.MoveRequest{
+		Action: core.ActionPromote, Index: name, Base: o.index, // it may have changed since
+		KeepLabels: !middleware.CallerOf(o.ctx).Readers().All,
+	}
 	out, err := controller.MoveGeneration(o.ctx, request)
 	return reply{status: http.StatusOK, body: out}, err
 }

@@ -27,7 +27,7 @@ func (s *Service) MoveGeneration(ctx context.Context, r control.MoveRequest) (co
 	}
 	move, err := s.newDesk().Do(ctx, release.Request{
 		Action: r.Action, Index: r.Index, Generation: r.Generation, To: r.To, Name: r.Name, Base: r.Base,
-		Force: r.Force, Operator: control.OperatorOf(ctx),
+		Force: r.Force, KeepLabels: r.KeepLabels, Operator: control.OperatorOf(ctx),
 	})
 	if err == nil && r.Action == core.ActionPublish && !move.Unchanged {
 		_ = run.NoteSuccess(ctx, s.Stores.Coordination, r.Index, time.Now()) // for metrics alone

@@ -72,7 +72,7 @@ func (d *Desk) MakeBranch(ctx context.Context, asked Branching) (core.Branch, er
 	}
 	manifest, err := a.readComplete(ctx, a.Generation, ref.Manifest)
 	if err == nil {
-		err = a.refuseUnlabelled(ctx, manifest)
+		err = a.refuseOlderLabels(ctx, manifest)
 	}
 	if err != nil {
 		return branch, err
@@ -96,17 +96,34 @@ func (d *Desk) MakeBranch(ctx context.Context, asked Branching) (core.Branch, er
 	return branch, err
 }
 
-// refuseUnlabelled refuses a branch of a generation without labels where the served one has labels: everybody who may
-// read the branch would read all of it.
-func (a *act) refuseUnlabelled(ctx context.Context, manifest *core.Manifest) error {
-	if manifest.Labelled || manifest.Generation == a.current.Generation {
+// refuseOlderLabels refuses a branch of an earlier generation where the documents of the served one have labels: the
+// branch would show what was hidden since.
+func (a *act) refuseOlderLabels(ctx context.Context, manifest *core.Manifest) error {
+	if manifest.Generation == a.current.Generation {
 		return nil
 	}
 	served, err := a.index.ManifestOf(ctx, a.current)
 	if err == nil && served.Labelled {
 		err = fault.Usage.At("branch", manifest.Generation).
-			Because("its documents have no labels, and those of the served generation have: the branch would show all").
-			Advise("branch a generation that was built with labels: unweaver generations " + a.Index)
+			Because("it has labels of its time, or none, and documents of the served generation have labels: the branch " +
+				"would show what was hidden since").
+			Advise("branch the served generation: leave --generation out")
+	}
+	return err
+}
+
+// refuseUnlabelled refuses to serve a generation without labels in place of one with labels, where the request asks for
+// that.
+func (a *act) refuseUnlabelled(ctx context.Context, manifest *core.Manifest) error {
+	if !a.KeepLabels || manifest.Labelled || a.current.Manifest == "" {
+		return nil
+	}
+	served, err := a.index.ManifestOf(ctx, a.current)
+	if artifact.IsDamage(err) || err == nil && served.Labelled {
+		err = fault.Forbidden.At(a.Action, manifest.Generation).
+			Because("its documents have no labels, and those of the served generation have, or that cannot be read: " +
+				"everybody could read all of it").
+			Advise("use a key that may read every document (--labels '*'), or the command line")
 	}
 	return err
 }

@@ -75,6 +75,9 @@ func (a *act) promoteBranch(ctx context.Context) (core.Move, error) {
 	looked := *a
 	looked.index, looked.Index = member, member.Name
 	manifest, err := looked.readComplete(ctx, served.Generation, served.Manifest)
+	if err == nil {
+		err = a.refuseUnlabelled(ctx, manifest)
+	}
 	if err != nil {
 		return move, err
 	}

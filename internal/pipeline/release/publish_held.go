@@ -32,6 +32,9 @@ func (a *act) publishHeld(ctx context.Context) (core.Move, error) {
 			Advise(fmt.Sprintf("to go back to a published generation: unweaver rollback %s %s", a.Index, a.Generation))
 	}
 	manifest, err := a.readComplete(ctx, a.Generation, ref.Manifest)
+	if err == nil {
+		err = a.refuseUnlabelled(ctx, manifest)
+	}
 	if err != nil {
 		return move, err
 	}

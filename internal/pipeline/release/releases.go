@@ -37,6 +37,7 @@ type Request struct {
 	Name       string    // of a tag
 	Base       string    // of a promotion: the base that is expected; empty: any
 	Force      bool      // publish though what it was made from is not served any more
+	KeepLabels bool      // serve no generation without labels in place of one with labels
 	Operator   core.Operator
 }
 

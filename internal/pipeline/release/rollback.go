@@ -52,6 +52,9 @@ func (a *act) rollBackIndex(ctx context.Context) (core.Move, error) {
 			Advise("to list the others: unweaver generations " + a.Index)
 	}
 	manifest, err := a.readComplete(ctx, target, ref.Manifest)
+	if err == nil {
+		err = a.refuseUnlabelled(ctx, manifest)
+	}
 	if err != nil {
 		return move, err
 	}

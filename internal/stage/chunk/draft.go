@@ -234,7 +234,7 @@ func (b *builder) cutDocument(ctx context.Context, object string, doc document.D
 	head := text[:min(len(text), headBytes)]
 	d.row.Meta, d.places = doc.Meta, doc.Places
 	if field := b.Spec.ReadAs().Labels.Field; field != "" && d.plan.Line == 0 && (document.NamesField(doc.Blank, field) ||
-		doc.Meta[field] == "" && isProse(d.plan.Kind) && document.FrontNames(head, field)) {
+		doc.Meta[field] == "" && mayHaveFront(d.plan.Kind, doc.Meta) && document.FrontNames(head, field)) {
 		b.hideDocument(d)
 	}
 	d.row.Missing = document.JoinMissing(doc.Missing, sound.DescribeLoss())
@@ -243,9 +243,12 @@ func (b *builder) cutDocument(ctx context.Context, object string, doc document.D
 	return readFault(object, b.cutText(ctx, bytes.NewReader(text), nil, d))
 }
 
-// isProse reports whether documents of a kind may begin with front matter.
-func isProse(kind string) bool {
-	return slices.Contains([]document.Kind{document.Markdown, document.Text, document.RST}, document.Kind(kind))
+// mayHaveFront reports whether the text of a document may begin with front matter that was not read.
+func mayHaveFront(kind string, meta map[string]string) bool {
+	if document.Kind(kind) == document.Markdown {
+		return meta == nil // else it was read, and the text is what comes after it
+	}
+	return slices.Contains([]document.Kind{document.Text, document.RST, document.HTML}, document.Kind(kind))
 }
 
 // noteLabels notes among what a document lacks that nobody may read it, as its labels cannot be used.

@@ -41,6 +41,11 @@ func TestADocumentWhoseLabelsCannotBeReadIsReadByNobody(t *testing.T) {
 		"space.md": " ---\nlabels: hr\n---\nWords.", "front.txt": "---\nlabels: hr\n---\nWords.",
 		"blank.md": "Words.", "beside.csv": "id,text\n1,Words\n", "beside.csv.meta.json": `{"labels": "hr", "team": "x"}`,
 		"torn.csv": "id,text,labels\n1,Words,public\n", "torn.csv.meta.json": `{"labels": `,
+		"acl.md": "---\ntitle: T\nacl:\n  - labels: hr\n---\nWords.", "table.md": "+++\n[extra]\nlabels = \"hr\"\n+++\nWords.",
+		"acl.json": `{"text": "Words", "acl": [{"labels": "hr"}]}`, "deep.json": `{"text": "W", "metadata": {"a": {"labels": 1}}}`,
+		"both.md": "---\nlabels: hr\nimage: {labels: x}\n---\nWords.", "page.html": "---\nlayout: p\nlabels: hr\n---\n<p>Words</p>",
+		"yaml.md": "%YAML 1.2\n---\nlabels: hr\n---\nWords.", "note.md": "<!-- a\n-->\n---\nlabels: hr\n---\nWords.",
+		"zero.md": "\u200b---\nlabels: hr\n---\nWords.", "rule.md": "---\ntitle: T\n---\n---\nlabels: in a text\n",
 		"a#1.md": "Words.", "mail.eml": documenttest.MailWith("Words", documenttest.Part{Name: "a.md", Content: given}),
 		"held.eml":           documenttest.MailWith("Words", documenttest.Part{Name: "a.md", Content: given}),
 		"held.eml.meta.json": `{"labels": "hr", "team": "x"}`, "tagged.csv": "id,text,labels\n1,Words,public\n",
@@ -72,6 +77,9 @@ func TestADocumentWhoseLabelsCannotBeReadIsReadByNobody(t *testing.T) {
 		"short.csv#2": "hr", "long.csv#1": core.Nobody, "blank.csv#1": "hr", "late.md": core.Nobody,
 		"space.md": core.Nobody, "front.txt": core.Nobody, "blank.md": core.Nobody, "beside.csv#1": "hr",
 		"torn.csv#1": core.Nobody, "a%231.md": "board", "mail.eml": core.Everybody, "mail.eml#a.md": core.Nobody,
+		"acl.md": core.Nobody, "table.md": core.Nobody, "acl.json": core.Nobody, "deep.json": core.Nobody, "both.md": "hr",
+		"page.html": core.Nobody, "yaml.md": core.Nobody, "note.md": core.Nobody, "zero.md": core.Nobody,
+		"rule.md":  core.Everybody,
 		"held.eml": "hr", "held.eml#a.md": "hr", "tagged.csv#1": "hr",
 	} {
 		assert.Contains(t, documents, key)

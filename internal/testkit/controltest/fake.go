@@ -116,6 +116,7 @@ func (c *Fake) ListBranches(context.Context, string) ([]core.Branch, error) {
 func (c *Fake) MoveGeneration(ctx context.Context, r control.MoveRequest) (core.Move, error) {
 	unlock, err := c.note(ctx, r.Action, r.Index, r.Generation, cmp.Or(r.Name, r.Base))
 	defer unlock()
+	c.Inputs = append(c.Inputs, r)
 	switch {
 	case r.Action == core.ActionPromote:
 	case r.Generation != "g1" && r.Generation != "g2":

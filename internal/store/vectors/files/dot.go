@@ -27,23 +27,6 @@ func dotsGo(question []int16, rows []int8, out []int32) {
 	}
 }
 
-// dot32Go returns the inner product in float64, of four sums that are added at the end.
-func dot32Go(vector, b []float32) float32 {
-	var s0, s1, s2, s3 float64
-	b = b[:len(vector)]
-	i := 0
-	for ; i+4 <= len(vector); i += 4 {
-		s0 += float64(vector[i]) * float64(b[i])
-		s1 += float64(vector[i+1]) * float64(b[i+1])
-		s2 += float64(vector[i+2]) * float64(b[i+2])
-		s3 += float64(vector[i+3]) * float64(b[i+3])
-	}
-	for ; i < len(vector); i++ {
-		s0 += float64(vector[i]) * float64(b[i])
-	}
-	return float32(s0 + s1 + s2 + s3)
-}
-
 // quantiseVector maps a vector to int8 with one scale: v ≈ scale * q.
 func quantiseVector(vector []float32, q []int8) (scale float32) {
 	var m float32

@@ -5,6 +5,8 @@ import (
 	"unsafe"
 
 	"golang.org/x/sys/cpu"
+
+	"github.com/unweaver/unweaver/internal/store/vectors"
 )
 
 //go:noescape
@@ -87,7 +89,7 @@ func dotsAhead(question []int16, rows []int8, out []int32, ahead int) {
 func dot32(a, b []float32) float32 {
 	blocks := len(a) / 4
 	if blocks == 0 || !cpu.X86.HasAVX2 || !cpu.X86.HasFMA {
-		return dot32Go(a, b)
+		return vectors.Dot(a, b)
 	}
 	b = b[:len(a)]
 	var sums [4]float64

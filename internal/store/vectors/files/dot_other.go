@@ -2,11 +2,13 @@
 
 package files
 
+import "github.com/unweaver/unweaver/internal/store/vectors"
+
 // dotsAhead gives the inner products of a question with rows that follow each other.
 func dotsAhead(question []int16, rows []int8, out []int32, _ int) { dotsGo(question, rows, out) }
 
 // dot32 returns the inner product in float64 arithmetic of fixed order, so that equal inputs score equal everywhere.
-func dot32(a, b []float32) float32 { return dot32Go(a, b) }
+func dot32(a, b []float32) float32 { return vectors.Dot(a, b) }
 
 // sumTables adds up, for each of 32 rows whose signs are interleaved, what the tables say of them.
 func sumTables(tables, signs []byte, out *[rowsAtOnce]uint16) { sumsGo(tables, signs, out) }

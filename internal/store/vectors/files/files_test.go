@@ -63,7 +63,7 @@ func TestProductsEqualThoseOfPlainGo(t *testing.T) {
 			for i := range a {
 				a[i], b[i] = float32(r.NormFloat64()), float32(r.NormFloat64()*math.Exp(20*r.NormFloat64()))
 			}
-			got, want := dot32(a, b), dot32Go(a, b)
+			got, want := dot32(a, b), vectors.Dot(a, b)
 			require.True(t, got == want, "dimension %d: %g, want the same bits as %g", dim, got, want)
 		}
 	}

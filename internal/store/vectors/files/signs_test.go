@@ -247,7 +247,7 @@ func TestASearchIsExact(t *testing.T) {
 func exact(rows []vectors.Row, question []float32, n int) []vectors.Hit {
 	hits := make([]vectors.Hit, len(rows))
 	for i, row := range rows {
-		hits[i] = vectors.Hit{Key: row.Key, Score: dot32Go(question, row.Vector)}
+		hits[i] = vectors.Hit{Key: row.Key, Score: vectors.Dot(question, row.Vector)}
 	}
 	slices.SortFunc(hits, better)
 	return hits[:max(0, min(n, len(hits)))]
