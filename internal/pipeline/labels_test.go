@@ -195,6 +195,7 @@ func ask(ctx context.Context, s *site, generation *retrieve.Generation, question
 }
 
 // Another right to read pays for no extraction: neither labels that come, nor a changed document, nor a changed rule.
+// Another name of a label pays for nothing at all.
 func TestAChangedLabelPaysForNoExtraction(t *testing.T) {
 	s := newSite(t, sample(12))
 	s.write(t, map[string]string{"table.csv": "id,text\n1,Zurich is in Switzerland.\n"})
@@ -207,16 +208,23 @@ func TestAChangedLabelPaysForNoExtraction(t *testing.T) {
 			s.spec.Documents = &core.Documents{Labels: core.Labels{Field: "labels", Rules: rules}}
 		}
 	}
-	for name, change := range map[string]func(){
-		"a rule": rules("place-00*=hr", "**=public"), "another rule": rules("place-001*=board", "**=public"),
-		"a document": func() { s.write(t, map[string]string{"place-005.md.meta.json": `{"labels": ["legal"]}`}) },
+	for _, change := range []struct {
+		name string
+		do   func()
+		free bool
+	}{
+		{"a rule", rules("place-00*=hr", "**=public"), false},
+		{"another name", rules("place-00*=staff,board", "**=public"), true},
+		{"another rule", rules("place-001*=board", "**=public"), false},
+		{"a document", func() { s.write(t, map[string]string{"place-005.md.meta.json": `{"labels": ["legal"]}`}) }, false},
 	} {
-		before := s.current(t).Generation
-		change()
+		before, texts := s.current(t).Generation, maps.Clone(sold.texts)
+		change.do()
 		out := s.night(t)
-		require.NotEqual(t, before, out.manifest.Generation, name)
-		extract, _, _, twice := sold.sold(map[string]int{})
-		assert.True(t, extract == 0 && twice == 0, "%s paid for %d chunks, and for %d texts twice", name, extract, twice)
+		require.NotEqual(t, before, out.manifest.Generation, change.name)
+		extract, shorten, embed, twice := sold.sold(texts)
+		assert.True(t, extract == 0 && twice == 0, "%s paid for %d chunks, and for %d texts twice", change.name, extract, twice)
+		assert.Equal(t, change.free, shorten+embed == 0, "%s paid for %d texts and %d vectors", change.name, shorten, embed)
 	}
 	before := s.current(t).Generation
 	s.write(t, map[string]string{"table.csv.meta.json": `{"labels": ["hr"]}`})
