@@ -18,6 +18,7 @@ import (
 	"github.com/unweaver/unweaver/internal/document"
 	"github.com/unweaver/unweaver/internal/document/docling"
 	"github.com/unweaver/unweaver/internal/fault"
+	"github.com/unweaver/unweaver/internal/index/segments"
 	"github.com/unweaver/unweaver/internal/ledger"
 	"github.com/unweaver/unweaver/internal/model"
 	"github.com/unweaver/unweaver/internal/pipeline/purges"
@@ -124,8 +125,9 @@ type estimating struct {
 	vectors   vectorCount
 	cut       bool // the embedder takes longer texts than for the parent, or shorter ones
 	decisions *decisions
-	excluded  purges.Set // documents that were purged
-	asked     []int      // chunks of the unit that belong to the document that is asked about
+	excluded  purges.Set      // documents that were purged
+	table     *segments.Table // of the parent, while calls are counted; nil: there is none
+	asked     []int           // chunks of the unit that belong to the document that is asked about
 }
 
 func (e *estimating) estimateBuild(ctx context.Context, report *core.Estimated) error {
@@ -138,10 +140,13 @@ func (e *estimating) estimateBuild(ctx context.Context, report *core.Estimated) 
 	report.Reasons, report.Problems, report.ProblemsTotal = planned.Reasons, planned.Problems, planned.ProblemCount
 	report.DocumentsFailed, report.DocumentsEmpty = planned.Unreadable+planned.Lost, planned.Empty
 	report.Unchanged = planned.Unchanged
-	reason, detail := publish.CheckRemoval(e.Settings, planned.Diff.Removed, 0, planned.ParentListed, planned.Reasons)
-	if reason != "" {
-		report.Problems = append(report.Problems, core.Problem{Code: reason, Object: e.Job.Index, Detail: detail})
+	addGate := func(reason, detail string) {
+		if reason != "" {
+			report.Problems = append(report.Problems, core.Problem{Code: reason, Object: e.Job.Index, Detail: detail})
+		}
 	}
+	addGate(publish.CheckRemoval(e.Settings, planned.Diff.Removed, 0, planned.ParentListed, planned.Reasons))
+	addGate(publish.CheckLabels(e.Settings, e.parent, planned.Documents))
 	report.Estimate = &core.Estimate{}
 	if paid := e.ListPaidEnrichments(e.models); len(paid) > 0 && !planned.Unchanged {
 		report.Detail = "calls of enrichments are not estimated: " + strings.Join(paid, ", ")
@@ -425,6 +430,7 @@ func (e *estimating) knownChunks(ctx context.Context) (known func(core.ID) bool,
 	if err != nil {
 		return none, func() {}, err
 	}
+	e.table = table
 	return func(id core.ID) bool {
 		_, counts := table.FindChunk(id)
 		return counts
