@@ -16,11 +16,13 @@ import (
 
 	answering "github.com/unweaver/unweaver/internal/answer"
 	"github.com/unweaver/unweaver/internal/core"
+	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/methods"
 	"github.com/unweaver/unweaver/internal/model"
 	"github.com/unweaver/unweaver/internal/model/builtin"
 	"github.com/unweaver/unweaver/internal/model/rerank"
 	"github.com/unweaver/unweaver/internal/retrieve"
+	"github.com/unweaver/unweaver/internal/stage/publish"
 	"github.com/unweaver/unweaver/internal/store/vectors"
 	"github.com/unweaver/unweaver/internal/testkit/longtest"
 	"github.com/unweaver/unweaver/internal/testkit/stagetest"
@@ -91,6 +93,9 @@ type capped struct {
 }
 
 func (c capped) Search(ctx context.Context, name string, question []float32, n int) ([]vectors.Hit, error) {
+	if stored, err := c.Count(ctx, name); err != nil || int64(n) > stored {
+		return nil, fmt.Errorf("asked for %d of %d rows: few are fetched, %w", n, stored, err)
+	}
 	return c.Store.Search(ctx, name, question, min(n, c.most))
 }
 
@@ -220,10 +225,14 @@ func TestAChangedLabelPaysForNoExtraction(t *testing.T) {
 	} {
 		before, texts := s.current(t).Generation, maps.Clone(sold.texts)
 		change.do()
+		expected := estimated(t, s.estimating()).Estimate
+		require.Zero(t, len(sold.calls), "an estimate calls no model")
 		out := s.night(t)
 		require.NotEqual(t, before, out.manifest.Generation, change.name)
 		extract, shorten, embed, twice := sold.sold(texts)
 		assert.True(t, extract == 0 && twice == 0, "%s paid for %d chunks, and for %d texts twice", change.name, extract, twice)
+		assert.True(t, expected.Extract.High == 0 && (change.free || expected.Shorten.High > 0 && expected.Embed.High > 0),
+			"%s: expected %+v", change.name, expected)
 		assert.Equal(t, change.free, shorten+embed == 0, "%s paid for %d texts and %d vectors", change.name, shorten, embed)
 	}
 	before := s.current(t).Generation
@@ -235,8 +244,45 @@ func TestAChangedLabelPaysForNoExtraction(t *testing.T) {
 	whole := openGeneration(t, s)
 	defer whole.Close()
 	view := must(whole.View(t.Context(), core.Readers{}))(t)
+	keys := map[string]bool{view.ViewKey(): true}
+	for _, labels := range [][]string{{"nothing"}, {"hr"}, {"hr", "nothing"}, {core.AnyLabel}} {
+		keys[must(whole.View(t.Context(), core.ReadersOf(labels)))(t).ViewKey()] = true
+	}
+	assert.True(t, len(keys) == 3 && len(view.ViewKey()) == 64, "who may read the same shares a view: %q", keys)
 	assert.Negative(t, view.Live.FindDocument("place-005.md"))
 	assert.Negative(t, view.Live.FindDocument("table.csv#1"))
+}
+
+// More different sets of labels than an index may have are refused before anything is extracted; documents that nobody
+// may read, as no label and no rule says who, are reported each night.
+func TestLabelsAreCountedBeforeAnythingIsPaid(t *testing.T) {
+	table := func(from, to int) string {
+		out := "id,text,labels\n"
+		for i := from; i < to; i++ {
+			out += fmt.Sprintf("%d,Zurich is in Switzerland.,group %d\n", i, i)
+		}
+		return out
+	}
+	for _, tables := range [][]string{{table(0, 1001)}, {table(0, 600), table(500, 1001)}} {
+		s := newSite(t, map[string]string{"a.md": "# Rome\n\nRome is in Italy.\n", "b.md": "# Bern\n\nBern has bears.\n"})
+		s.spec.Documents = &core.Documents{Labels: core.Labels{Field: "labels"}}
+		sold := paying(s)
+		for i, rows := range tables {
+			for range i + 1 {
+				s.night(t)
+				assert.Contains(t, fmt.Sprint(s.report(t).Problems), "nobody may read 2 documents")
+			}
+			s.write(t, map[string]string{fmt.Sprintf("%d.csv", i): rows})
+			if i < len(tables)-1 {
+				continue
+			}
+			sold.sold(nil)
+			_, err := s.try(t, &how{})
+			refuses(t, err, fault.TooLarge, fmt.Sprintf("%d.csv#", i), "too many sets")
+			extract, _, _, _ := sold.sold(nil)
+			assert.Zero(t, extract)
+		}
+	}
 }
 
 func TestAPurgedDocumentWithLabelsLeavesEverythingThatIsStored(t *testing.T) {
@@ -259,7 +305,14 @@ func TestAPurgedDocumentWithLabelsLeavesEverythingThatIsStored(t *testing.T) {
 			}
 			s.write(t, files)
 			for _, s.spec.Documents = range nights {
-				s.night(t)
+				expected := fmt.Sprint(estimated(t, s.estimating()).Problems)
+				out := s.night(t)
+				held := out.published.Reason == publish.LabelsOff
+				require.Equal(t, name == "turned off" && s.spec.Documents == nil, held, "held")
+				require.Equal(t, held, strings.Contains(expected, publish.LabelsOff), expected)
+				if held {
+					must(s.act(t, core.ActionPublish, fmt.Sprintf("g%03d", s.site.runs)))(t)
+				}
 			}
 			if len(nights) == 1 {
 				require.GreaterOrEqual(t, len(s.holding(t, secrets...)), 6)
