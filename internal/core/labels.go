@@ -138,6 +138,18 @@ func ReadersOf(labels []string) Readers {
 	return Readers{All: slices.Contains(labels, AnyLabel), Labels: labels}
 }
 
+// labelsNamed are named where labels are shown.
+const labelsNamed = 5
+
+// Describe returns the labels with commas between them, of many the first and how many more there are.
+func (r Readers) Describe() string {
+	named := strings.Join(r.Labels[:min(len(r.Labels), labelsNamed)], ",")
+	if more := len(r.Labels) - labelsNamed; more > 0 {
+		return fmt.Sprintf("%s and %d more", named, more)
+	}
+	return named
+}
+
 // Filter returns what reports whether a document with a set of labels may be read.
 func (r Readers) Filter() func(LabelSet) bool {
 	held := make(map[string]bool, len(r.Labels))

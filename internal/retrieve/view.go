@@ -156,7 +156,7 @@ type view struct {
 }
 
 // mostKeys of views are remembered by what a caller holds.
-const mostKeys = 10_000
+const mostKeys = 1_000
 
 // findKey returns the key of what readers see of a generation's documents, which all who may read the same have in
 // common.

@@ -226,13 +226,17 @@ func (e *estimating) compareUnit(
 	return shares, nil
 }
 
-// hasOtherLabels reports whether the document of a chunk has other labels than in the parent.
+// hasOtherLabels reports whether the document of a chunk has other labels than in the parent, or may have, as it has
+// another key there.
 func (e *estimating) hasOtherLabels(ref join.Ref) bool {
 	if e.table == nil {
 		return false
 	}
 	at, counts := e.table.FindDocument(ref.Document)
-	return counts && e.table.Splits[at.Segment].LabelsOf(at.Row) != ref.Labels
+	if !counts {
+		return e.Settings.ReadAs().Labels.IsOn()
+	}
+	return e.table.Splits[at.Segment].LabelsOf(at.Row) != ref.Labels
 }
 
 // isAsked reports whether a document is the one that is asked about.
