@@ -24,8 +24,8 @@ const (
 )
 
 // completeHits returns hits, the rows of a collection nearest to a question, of which a store has given fewer than it
-// was asked for. Where the view may read others, the rows of the view are read one by one; where these are too many, the
-// result says that it lacks some.
+// was asked for. Where the view may read others, the rows of the view are read one by one; where these are too many,
+// the result says that it lacks some.
 func (r *Request) completeHits(
 	collection string, question []float32, hits []vectors.Hit, of viewRows,
 ) ([]vectors.Hit, error) {

@@ -51,7 +51,7 @@ func (u *Lacking) UntaggedProblem() core.Problem {
 
 // UnlabelledProblem returns documents without labels as one problem.
 func (u *Lacking) UnlabelledProblem() core.Problem {
-	detail := fmt.Sprintf("nobody may read %d documents: they have no label, and no rule of documents.labels.rules matches "+
-		"(%s)", u.Documents, u.listKeys())
+	detail := fmt.Sprintf("nobody may read %d documents: no label, and no rule of documents.labels that matches (%s)",
+		u.Documents, u.listKeys())
 	return core.Problem{Code: string(fault.PartsMissing), Object: cmp.Or(u.Keys...), Detail: redact.Text(detail)}
 }

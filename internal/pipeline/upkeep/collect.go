@@ -57,23 +57,19 @@ func (r *Run) Collect(ctx context.Context, holder run.Holder) error {
 	return nil
 }
 
-// listOpenBranches returns a problem for each index that shares this one's segments and serves documents without labels,
-// where those of this one have labels.
+// listOpenBranches returns a problem for each index that shares this one's segments and serves documents without
+// labels, where those of this one have labels.
 func (r *Run) listOpenBranches(ctx context.Context) (open []core.Problem, err error) {
 	if !r.Settings.ReadAs().Labels.IsOn() {
 		return nil, nil
 	}
 	family, _, err := r.Index.ListFamily(ctx)
 	for _, member := range family {
-		if member.Name == r.Index.Name {
+		pointer, _, unread := member.ReadPointer(ctx)
+		if unread != nil || pointer.Manifest == "" || member.Name == r.Index.Name {
 			continue
 		}
-		var manifest *core.Manifest
-		pointer, _, unread := member.ReadPointer(ctx)
-		if unread == nil && pointer.Manifest != "" {
-			manifest, unread = member.ManifestOf(ctx, pointer)
-		}
-		if unread == nil && manifest != nil && !manifest.Labelled {
+		if manifest, unread := member.ManifestOf(ctx, pointer); unread == nil && !manifest.Labelled {
 			open = append(open, core.Problem{
 				Code: publish.LabelsOff, Object: member.Name, Detail: "its documents have no labels: who may read it reads " +
 					"all of them. Build it with documents.labels, or delete it",

@@ -420,23 +420,6 @@ func (e *estimating) countCalls(ctx context.Context, units int, report *core.Rep
 	return e.fillRanges(ctx, report, extracting, old)
 }
 
-// knownChunks says which chunks the parent has.
-func (e *estimating) knownChunks(ctx context.Context) (known func(core.ID) bool, release func(), err error) {
-	none := func(core.ID) bool { return false }
-	if e.parent == nil {
-		return none, func() {}, nil
-	}
-	table, err := e.OpenTable(ctx, e.parent)
-	if err != nil {
-		return none, func() {}, err
-	}
-	e.table = table
-	return func(id core.ID) bool {
-		_, counts := table.FindChunk(id)
-		return counts
-	}, table.Release, nil
-}
-
 // countEnded counts the parent's chunks that do not count any more, or are made again.
 func (e *estimating) countEnded(ctx context.Context) (int64, error) {
 	n, release, err := e.OpenNight(ctx, e.fixed)

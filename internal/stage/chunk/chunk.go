@@ -152,7 +152,7 @@ func (r reading) Read(to []byte) (int, error) {
 
 // Run does one unit.
 func Run(ctx context.Context, in In) (Result, error) {
-	b := &builder{In: in, former: newFormer(in)}
+	b := &builder{In: in, former: newFormer(in), res: Result{Labels: map[core.LabelSet]string{}}}
 	for _, w := range []**artifact.Rows{&b.text, &b.docs, &b.chunks} {
 		var err error
 		if *w, err = artifact.NewRows(); err != nil {

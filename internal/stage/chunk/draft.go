@@ -264,9 +264,6 @@ func (b *builder) countLabels(key string, labels core.LabelSet) error {
 	if b.labelBytes += len(labels); len(b.res.Labels) == core.MaxLabelSets || b.labelBytes > core.MaxLabelBytes {
 		return split.TooManyLabels(key, labels)
 	}
-	if b.res.Labels == nil {
-		b.res.Labels = map[core.LabelSet]string{}
-	}
 	b.res.Labels[labels] = key
 	return nil
 }
