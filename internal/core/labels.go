@@ -35,9 +35,10 @@ const AnyLabel = "*"
 
 // Bounds of labels.
 const (
-	MaxLabelRunes = 100   // of one label
-	MaxLabels     = 64    // of one document
-	MaxLabelSets  = 1_000 // different ones of one generation
+	MaxLabelRunes = 100       // of one label
+	MaxLabels     = 64        // of one document
+	MaxLabelSets  = 1_000     // different ones of one generation
+	MaxLabelBytes = 256 << 10 // of these together: each split lists those of its documents
 )
 
 // CheckLabel returns why a text is no label; nil: it is one.
@@ -137,20 +138,35 @@ func ReadersOf(labels []string) Readers {
 	return Readers{All: slices.Contains(labels, AnyLabel), Labels: labels}
 }
 
-// MayRead reports whether a document with a set of labels may be read.
-func (r Readers) MayRead(set LabelSet) bool {
-	if r.All || set == Everybody {
-		return true
+// labelsNamed are named where labels are shown.
+const labelsNamed = 5
+
+// Describe returns the labels with commas between them, of many the first and how many more there are.
+func (r Readers) Describe() string {
+	named := strings.Join(r.Labels[:min(len(r.Labels), labelsNamed)], ",")
+	if more := len(r.Labels) - labelsNamed; more > 0 {
+		return fmt.Sprintf("%s and %d more", named, more)
 	}
-	if set == Nobody {
+	return named
+}
+
+// Filter returns what reports whether a document with a set of labels may be read.
+func (r Readers) Filter() func(LabelSet) bool {
+	held := make(map[string]bool, len(r.Labels))
+	for _, label := range r.Labels {
+		held[label] = true
+	}
+	return func(set LabelSet) bool {
+		if r.All || set == Everybody || set == Nobody {
+			return r.All || set == Everybody
+		}
+		for label := range strings.SplitSeq(string(set), ",") {
+			if held[label] {
+				return true
+			}
+		}
 		return false
 	}
-	for label := range strings.SplitSeq(string(set), ",") {
-		if slices.Contains(r.Labels, label) {
-			return true
-		}
-	}
-	return false
 }
 
 // FragmentID returns the id of what the documents of one set of labels say of a name: that of the class where everybody

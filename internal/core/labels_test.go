@@ -40,7 +40,7 @@ func TestLabelsDecideWhoMayRead(t *testing.T) {
 		{"*", core.Nobody, true}, {"*", "a", true}, {"public", "a", false},
 	} {
 		readers := core.ReadersOf(strings.Split(one.holds, ","))
-		assert.Equal(t, one.may, readers.MayRead(one.set), "%+v", one)
+		assert.Equal(t, one.may, readers.Filter()(one.set), "%+v", one)
 	}
 	assert.Equal(t, core.ClassID("x"), core.FragmentID("x", core.Everybody))
 	assert.NotEqual(t, core.FragmentID("x", "a,b"), core.FragmentID("x", "a"))

@@ -84,8 +84,6 @@ type Split struct {
 	Texts     int   `json:"texts"`   // how many these are
 	Extract   int   `json:"extract"` // the same of the extract and mentions segments
 	Extracts  int   `json:"extracts"`
-
-	Labels []LabelSet `json:"labels,omitempty"` // of its documents, but for Everybody
 }
 
 // Run is the mapped file of one class run: classes as one build made them, dead ones among them.

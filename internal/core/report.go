@@ -154,6 +154,9 @@ type LeftOut struct {
 // AttachmentsOff is a reason of a build: what was attached to mail and PDFs is no document any more.
 const AttachmentsOff = "config: documents.attachments was switched off"
 
+// LabelsOff is a reason of a build: who may read the index may read all its documents.
+const LabelsOff = "config: documents.labels was switched off"
+
 // maxExtensions of objects that are left out are counted apart.
 const maxExtensions = 50
 

@@ -293,6 +293,7 @@ func TestBadBranches(t *testing.T) {
 		earlier := s.current(t).Generation
 		s.spec.Documents = &core.Documents{Labels: core.Labels{Rules: []string{"**=public"}}}
 		s.night(t)
+		assert.Contains(t, fmt.Sprint(s.report(t).Problems), "{labels_off exp ")
 		asked := release.Branching{Base: "docs", Name: "second", Generation: earlier}
 		err := musttest.Err(s.desk().MakeBranch(t.Context(), asked))
 		assert.ErrorContains(t, err, "was hidden since")

@@ -16,11 +16,13 @@ import (
 
 	answering "github.com/unweaver/unweaver/internal/answer"
 	"github.com/unweaver/unweaver/internal/core"
+	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/methods"
 	"github.com/unweaver/unweaver/internal/model"
 	"github.com/unweaver/unweaver/internal/model/builtin"
 	"github.com/unweaver/unweaver/internal/model/rerank"
 	"github.com/unweaver/unweaver/internal/retrieve"
+	"github.com/unweaver/unweaver/internal/stage/publish"
 	"github.com/unweaver/unweaver/internal/store/vectors"
 	"github.com/unweaver/unweaver/internal/testkit/longtest"
 	"github.com/unweaver/unweaver/internal/testkit/stagetest"
@@ -91,6 +93,9 @@ type capped struct {
 }
 
 func (c capped) Search(ctx context.Context, name string, question []float32, n int) ([]vectors.Hit, error) {
+	if stored, err := c.Count(ctx, name); err != nil || int64(n) > stored {
+		return nil, fmt.Errorf("asked for %d of %d rows: few are fetched, %w", n, stored, err)
+	}
 	return c.Store.Search(ctx, name, question, min(n, c.most))
 }
 
@@ -195,6 +200,7 @@ func ask(ctx context.Context, s *site, generation *retrieve.Generation, question
 }
 
 // Another right to read pays for no extraction: neither labels that come, nor a changed document, nor a changed rule.
+// Another name of a label pays for nothing at all.
 func TestAChangedLabelPaysForNoExtraction(t *testing.T) {
 	s := newSite(t, sample(12))
 	s.write(t, map[string]string{"table.csv": "id,text\n1,Zurich is in Switzerland.\n"})
@@ -207,16 +213,26 @@ func TestAChangedLabelPaysForNoExtraction(t *testing.T) {
 			s.spec.Documents = &core.Documents{Labels: core.Labels{Field: "labels", Rules: rules}}
 		}
 	}
-	for name, change := range map[string]func(){
-		"a rule": rules("place-00*=hr", "**=public"), "another rule": rules("place-001*=board", "**=public"),
-		"a document": func() { s.write(t, map[string]string{"place-005.md.meta.json": `{"labels": ["legal"]}`}) },
+	for _, change := range []struct {
+		name string
+		do   func()
+		free bool
+	}{
+		{"a rule", rules("place-00*=hr", "**=public"), false},
+		{"another name", rules("place-00*=staff,board", "**=public"), true},
+		{"another rule", rules("place-001*=board", "**=public"), false},
+		{"a document", func() { s.write(t, map[string]string{"place-005.md.meta.json": `{"labels": ["legal"]}`}) }, false},
 	} {
-		before := s.current(t).Generation
-		change()
+		before, texts := s.current(t).Generation, maps.Clone(sold.texts)
+		change.do()
+		expected := estimated(t, s.estimating()).Estimate
 		out := s.night(t)
-		require.NotEqual(t, before, out.manifest.Generation, name)
-		extract, _, _, twice := sold.sold(map[string]int{})
-		assert.True(t, extract == 0 && twice == 0, "%s paid for %d chunks, and for %d texts twice", name, extract, twice)
+		require.NotEqual(t, before, out.manifest.Generation, change.name)
+		extract, shorten, embed, twice := sold.sold(texts)
+		assert.True(t, extract == 0 && twice == 0, "%s paid for %d chunks, and for %d texts twice", change.name, extract, twice)
+		assert.True(t, expected.Extract.High == 0 && (change.free || expected.Shorten.High > 0 && expected.Embed.High > 0),
+			"%s: expected %+v", change.name, expected)
+		assert.Equal(t, change.free, shorten+embed == 0, "%s paid for %d texts and %d vectors", change.name, shorten, embed)
 	}
 	before := s.current(t).Generation
 	s.write(t, map[string]string{"table.csv.meta.json": `{"labels": ["hr"]}`})
@@ -227,8 +243,41 @@ func TestAChangedLabelPaysForNoExtraction(t *testing.T) {
 	whole := openGeneration(t, s)
 	defer whole.Close()
 	view := must(whole.View(t.Context(), core.Readers{}))(t)
+	keys := map[string]bool{view.ViewKey(): true}
+	for _, labels := range [][]string{{"nothing"}, {"hr"}, {"hr", "nothing"}, {core.AnyLabel}} {
+		keys[must(whole.View(t.Context(), core.ReadersOf(labels)))(t).ViewKey()] = true
+	}
+	assert.True(t, len(keys) == 3 && len(view.ViewKey()) == 64, "who may read the same shares a view: %q", keys)
 	assert.Negative(t, view.Live.FindDocument("place-005.md"))
 	assert.Negative(t, view.Live.FindDocument("table.csv#1"))
+}
+
+// Too many sets of labels are refused before anything is paid; documents without labels are reported each night.
+func TestLabelsAreCountedBeforeAnythingIsPaid(t *testing.T) {
+	table := func(from, to int) string {
+		out := "id,text,labels\n"
+		for i := from; i < to; i++ {
+			out += fmt.Sprintf("%d,Zurich is in Switzerland.,group %d\n", i, i)
+		}
+		return out
+	}
+	for _, tables := range [][]string{{table(0, 1001)}, {table(0, 600), table(500, 1001)}} {
+		s := newSite(t, map[string]string{"a.md": "# Rome\n\nRome is in Italy.\n", "b.md": "# Bern\n\nBern has bears.\n"})
+		s.spec.Documents = &core.Documents{Labels: core.Labels{Field: "labels"}}
+		sold := paying(s)
+		for i, rows := range tables {
+			for range i + 1 {
+				s.night(t)
+				assert.Contains(t, fmt.Sprint(s.report(t).Problems), "nobody may read 2 documents")
+			}
+			s.write(t, map[string]string{fmt.Sprintf("%d.csv", i): rows})
+		}
+		sold.sold(nil)
+		_, err := s.try(t, &how{})
+		refuses(t, err, fault.TooLarge, fmt.Sprintf("%d.csv#", len(tables)-1), "too many sets")
+		extract, _, _, _ := sold.sold(nil)
+		assert.Zero(t, extract)
+	}
 }
 
 func TestAPurgedDocumentWithLabelsLeavesEverythingThatIsStored(t *testing.T) {
@@ -251,7 +300,14 @@ func TestAPurgedDocumentWithLabelsLeavesEverythingThatIsStored(t *testing.T) {
 			}
 			s.write(t, files)
 			for _, s.spec.Documents = range nights {
-				s.night(t)
+				expected := fmt.Sprint(estimated(t, s.estimating()).Problems)
+				out := s.night(t)
+				held := out.published.Reason == publish.LabelsOff
+				require.Equal(t, name == "turned off" && s.spec.Documents == nil, held, "held")
+				require.Equal(t, held, strings.Contains(expected, publish.LabelsOff), expected)
+				if held {
+					must(s.act(t, core.ActionPublish, fmt.Sprintf("g%03d", s.site.runs)))(t)
+				}
 			}
 			if len(nights) == 1 {
 				require.GreaterOrEqual(t, len(s.holding(t, secrets...)), 6)

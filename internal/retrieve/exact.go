@@ -2,37 +2,42 @@ package retrieve
 
 import (
 	"cmp"
+	"context"
 	"slices"
 
 	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/store/vectors"
+	"github.com/unweaver/unweaver/internal/stream/parallel"
 )
 
 const (
-	// mostExact rows of a view are compared with a question one by one.
-	mostExact = 20_000
-	// fetchedRows are read from the store at once.
+	// mostExact rows of a view are compared with a question one by one, and mostExactBytes of vectors.
+	mostExact      = 20_000
+	mostExactBytes = 64 << 20
+	// fetchedRows are read from the store at once, by fetchWidth requests side by side.
 	fetchedRows = 1_000
+	fetchWidth  = 4
 	// partlyDense stands in Result.Degraded where a store gives fewer of the nearest rows than a view needs, as those of
 	// other documents come before them.
 	partlyDense = "dense_part"
 )
 
 // completeHits returns hits, the rows of a collection nearest to a question, of which a store has given fewer than it
-// was asked for. Where the view may read others, the rows of the view are read one by one; where these are too many, the
-// result says that it lacks some.
+// was asked for. Where the view may read others, the rows of the view are read one by one; where these are too many,
+// the result says that it lacks some.
 func (r *Request) completeHits(
 	collection string, question []float32, hits []vectors.Hit, of viewRows,
 ) ([]vectors.Hit, error) {
 	if r.Generation.base == nil {
 		return hits, nil
 	}
-	seen, keys := of.countIn(hits), of.keys(mostExact+1)
+	most := min(mostExact, mostExactBytes/(4*max(1, len(question))))
+	seen, keys := of.countIn(hits), of.keys(most+1)
 	switch {
 	case len(keys) == seen:
 		return hits, nil
-	case len(keys) > mostExact:
+	case len(keys) > most:
 		if seen < of.count {
 			r.cut.Store(true)
 		}
@@ -41,22 +46,43 @@ func (r *Request) completeHits(
 	return r.scoreRows(collection, question, keys)
 }
 
+// listFew returns the rows of a view where they are few, and fewer than the store would be asked for to find them; nil
+// where they are not.
+func (r *Request) listFew(n int, of viewRows) []string {
+	if r.Generation.base == nil || n <= of.count || of.count > fetchedRows {
+		return nil
+	}
+	if keys := of.keys(fetchedRows + 1); len(keys) <= fetchedRows {
+		return keys
+	}
+	return nil
+}
+
 // scoreRows compares rows with a question, and returns them as a search does.
 func (r *Request) scoreRows(collection string, question []float32, keys []string) ([]vectors.Hit, error) {
-	hits := make([]vectors.Hit, 0, len(keys))
-	for some := range slices.Chunk(keys, fetchedRows) {
-		found, err := r.Vectors.Fetch(r.ctx, collection, some)
+	parts := slices.Collect(slices.Chunk(keys, fetchedRows))
+	scored := make([][]vectors.Hit, len(parts))
+	err := parallel.Each(r.ctx, len(parts), fetchWidth, func(ctx context.Context, part int) error {
+		some := parts[part]
+		found, err := r.Vectors.Fetch(ctx, collection, some)
 		if err != nil {
-			return nil, err
+			return err
 		}
+		hits := make([]vectors.Hit, 0, len(some))
 		for i, vector := range found {
 			if len(vector) != len(question) {
-				return nil, fault.StoreDown.At("search", collection).Because("rows are missing from the vector store").
+				return fault.StoreDown.At("search", collection).Because("rows are missing from the vector store").
 					Advise("run: unweaver restore " + r.Generation.Manifest.Index)
 			}
 			hits = append(hits, vectors.Hit{Key: some[i], Score: vectors.Dot(question, vector)})
 		}
+		scored[part] = hits
+		return nil
+	})
+	if err != nil {
+		return nil, err
 	}
+	hits := slices.Concat(scored...)
 	slices.SortFunc(hits, func(a, b vectors.Hit) int {
 		return cmp.Or(cmp.Compare(b.Score, a.Score), cmp.Compare(a.Key, b.Key))
 	})

@@ -230,14 +230,22 @@ func (r *Request) scaleAsk(n int, count func(core.Counts) int64) int {
 
 // searchNearest returns the n rows of a collection that are nearest to a question; of says which of them the generation
 // has. A collection that has none of them was emptied, or made by another program: an answer from what is left would be
-// a wrong one. One that is not there was lost. Of a view it returns what completeHits adds.
+// a wrong one. One that is not there was lost. Of a view it returns what completeHits adds, or all rows where they are
+// few.
 func (r *Request) searchNearest(collection string, question []float32, n int, of viewRows) ([]vectors.Hit, error) {
-	hits, err := r.Vectors.Search(r.ctx, collection, question, n)
+	var hits []vectors.Hit
+	var err error
+	few := r.listFew(n, of)
+	if len(few) > 0 {
+		hits, err = r.scoreRows(collection, question, few)
+	} else {
+		hits, err = r.Vectors.Search(r.ctx, collection, question, n)
+	}
 	if fault.Is(err, fault.NotFound) || err == nil && len(hits) == 0 && of.count > 0 && n > 0 {
 		err = fault.StoreDown.At("search", collection).Because("its rows are missing from the vector store").
 			Advise("run: unweaver restore " + r.Generation.Manifest.Index)
 	}
-	if err != nil || len(hits) >= n {
+	if err != nil || len(hits) >= n || len(few) > 0 {
 		return hits, err
 	}
 	r.noteMissing(collection, hits, of)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 
@@ -46,13 +47,7 @@ func (g *Generation) View(ctx context.Context, readers core.Readers) (*Generatio
 	if !g.HasLabels() || g.base != nil {
 		return g, nil
 	}
-	seen := []string{"labels"}
-	for _, set := range g.views.listSets(g.Live) {
-		if readers.MayRead(set) {
-			seen = append(seen, string(set))
-		}
-	}
-	one, first := g.views.take(strings.Join(seen, "\n"))
+	one, first := g.views.take(g.views.findKey(g.Live, readers))
 	defer g.views.leaveView(one)
 	if first {
 		g.Hold() // the caller holds it, so that it is open
@@ -92,7 +87,7 @@ func (g *Generation) makeView(one *view, readers core.Readers) {
 
 // newView numbers what may be read.
 func (g *Generation) newView(ctx context.Context, readers core.Readers, key string) (*Generation, error) {
-	set, err := g.Live.Restrict(ctx, g.Manifest.Index, readers.MayRead)
+	set, err := g.Live.Restrict(ctx, g.Manifest.Index, readers.Filter())
 	if err != nil {
 		return nil, err
 	}
@@ -113,7 +108,8 @@ func (g *Generation) newView(ctx context.Context, readers core.Readers, key stri
 // views are the views of a generation, by what they are of.
 type views struct {
 	mu    sync.Mutex
-	sets  []core.LabelSet // of its documents
+	sets  []core.LabelSet        // of its documents
+	keys  map[core.Digest]string // of views, by what a caller holds: of some callers of late
 	known map[string]*view
 	order []*view // those used last at the end
 
@@ -165,14 +161,32 @@ type view struct {
 	err  error
 }
 
-// listSets returns the different sets of labels of a generation's documents.
-func (v *views) listSets(live *liveset.Set) []core.LabelSet {
+// mostKeys of views are remembered by what a caller holds.
+const mostKeys = 1_000
+
+// findKey returns the key of what readers see of a generation's documents, which all who may read the same have in
+// common.
+func (v *views) findKey(live *liveset.Set, readers core.Readers) string {
+	caller := core.Sum(append([]string{strconv.FormatBool(readers.All)}, readers.Labels...)...)
 	v.mu.Lock()
 	defer v.mu.Unlock()
+	if key, known := v.keys[caller]; known {
+		return key
+	}
 	if v.sets == nil {
 		v.sets = live.LabelSets()
 	}
-	return v.sets
+	may, seen := readers.Filter(), []string{"labels"}
+	for _, set := range v.sets {
+		if may(set) {
+			seen = append(seen, string(set))
+		}
+	}
+	if v.keys == nil || len(v.keys) == mostKeys {
+		v.keys = map[core.Digest]string{}
+	}
+	v.keys[caller] = core.Sum(seen...).String()
+	return v.keys[caller]
 }
 
 // take returns the view of a key, and whether the caller is to make it.

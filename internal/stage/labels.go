@@ -32,6 +32,14 @@ func LabelsOf(spec core.Spec, key string, meta map[string]string) (core.LabelSet
 	return checkLabels(core.ParseLabels(valueFor(labels.Rules, core.ObjectOf(key))))
 }
 
+// AddUnlabelled adds a document to those that nobody may read as they have no label and no rule matches, where it is
+// one.
+func (u *Lacking) AddUnlabelled(spec core.Spec, key string, meta map[string]string) {
+	if set, err := LabelsOf(spec, key, meta); set == core.Nobody && err == nil {
+		u.Add(Lacking{Documents: 1, Keys: []string{key}})
+	}
+}
+
 func checkLabels(set core.LabelSet, err error) (core.LabelSet, error) {
 	if err != nil {
 		err = fmt.Errorf("%w: nobody may read the document until its labels are corrected", err)

@@ -10,27 +10,27 @@ import (
 	"github.com/unweaver/unweaver/internal/fault/redact"
 )
 
-// Untagged are documents without the tags of their objects, which the store refuses.
-type Untagged struct {
+// Lacking are documents that lack something.
+type Lacking struct {
 	Documents int64    `json:"documents,omitempty"`
 	Keys      []string `json:"keys,omitempty"` // of the first ones
 	Why       string   `json:"why,omitempty"`
 }
 
-// untaggedNamed is how many of them are named.
-const untaggedNamed = 10
+// lackingNamed is how many of them are named.
+const lackingNamed = 10
 
 // Add adds those of another unit.
-func (u *Untagged) Add(other Untagged) {
+func (u *Lacking) Add(other Lacking) {
 	if u.Documents == 0 {
 		u.Why = other.Why
 	}
-	u.Keys = append(u.Keys, other.Keys[:min(len(other.Keys), untaggedNamed-len(u.Keys))]...)
+	u.Keys = append(u.Keys, other.Keys[:min(len(other.Keys), lackingNamed-len(u.Keys))]...)
 	u.Documents += other.Documents
 }
 
-// Problem returns all of them as one problem.
-func (u *Untagged) Problem() core.Problem {
+// listKeys returns the keys of the first of them.
+func (u *Lacking) listKeys() string {
 	quoted := make([]string, len(u.Keys))
 	for i, key := range u.Keys {
 		quoted[i] = fault.QuoteName(key)
@@ -39,7 +39,19 @@ func (u *Untagged) Problem() core.Problem {
 	if u.Documents > int64(len(u.Keys)) {
 		named += ", …"
 	}
+	return named
+}
+
+// UntaggedProblem returns documents without the tags of their objects, which the store refuses, as one problem.
+func (u *Lacking) UntaggedProblem() core.Problem {
 	detail := fmt.Sprintf("tags of %d objects are no metadata yet, each run asks for those of some again (%s): %s",
-		u.Documents, named, u.Why)
+		u.Documents, u.listKeys(), u.Why)
 	return core.Problem{Code: string(fault.StoreDenied), Object: cmp.Or(u.Keys...), Detail: redact.Text(detail)}
+}
+
+// UnlabelledProblem returns documents without labels as one problem.
+func (u *Lacking) UnlabelledProblem() core.Problem {
+	detail := fmt.Sprintf("nobody may read %d documents: no label, and no rule of documents.labels that matches (%s)",
+		u.Documents, u.listKeys())
+	return core.Problem{Code: string(fault.PartsMissing), Object: cmp.Or(u.Keys...), Detail: redact.Text(detail)}
 }

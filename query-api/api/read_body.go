@@ -161,7 +161,7 @@ func noteMatched(request *http.Request, route route, index string) {
 	}
 	caller := middleware.CallerOf(request.Context())
 	of.operation, of.control, of.key = route.id, route.control, caller.ID()
-	of.labels = strings.Join(caller.Readers().Labels, ",")
+	of.labels = caller.Readers().Describe()
 	if core.ValidIndex(index) {
 		of.index = index
 	}

@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/unweaver/unweaver/internal/access"
+	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/fault"
 )
 
@@ -117,6 +118,9 @@ func (s *span) Set(text string) error {
 func showMade(w io.Writer, made access.Made) {
 	fmt.Fprintf(w, "%s\n\nkey %s: scope %s, indexes %s, expires %s\n", made.Text, made.Key.ID, made.Key.Scope,
 		made.Key.Index, formatMoment(made.Key.Expires))
+	if made.Key.Labels != nil {
+		fmt.Fprintln(w, "It reads documents with the labels "+core.ReadersOf(made.Key.Labels).Describe()+", and public ones.")
+	}
 	fmt.Fprintln(w, "It cannot be shown again: store it with your secrets.")
 	if made.Warning != "" {
 		fmt.Fprintln(w, "Warning: "+made.Warning+".")
@@ -142,11 +146,11 @@ func (a *App) listKeysCmd() *cobra.Command {
 					return err
 				}
 				return a.printOut(map[string]any{"keys": list}, func(w io.Writer) {
-					fmt.Fprintf(w, "%-8s  %-7s  %-7s  %-20s  %-19s  %-19s  %s\n", "id", "state", "scope", "indexes", "created",
-						"expires", "name")
+					const line = "%-8s  %-7s  %-7s  %-20s  %-19s  %-19s  %-12s  %s\n"
+					fmt.Fprintf(w, line, "id", "state", "scope", "indexes", "created", "expires", "labels", "name")
 					for _, key := range list {
-						fmt.Fprintf(w, "%-8s  %-7s  %-7s  %-20s  %-19s  %-19s  %s\n", key.ID, key.StateAt(time.Now()), key.Scope,
-							key.Index, formatMoment(&key.Created), formatMoment(key.Expires), key.Name)
+						fmt.Fprintf(w, line, key.ID, key.StateAt(time.Now()), key.Scope, key.Index, formatMoment(&key.Created),
+							formatMoment(key.Expires), core.ReadersOf(key.Labels).Describe(), key.Name)
 					}
 				})
 			})

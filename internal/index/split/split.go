@@ -98,7 +98,6 @@ type Meta struct {
 type Expect struct {
 	Analyser                   string // empty: of any, for who looks up no word
 	Documents, Chunks, Classes int
-	Labels                     []core.LabelSet // in the order in which they come first; Open does not look at them
 }
 
 // File is an open split. It is safe for concurrent use until Close.

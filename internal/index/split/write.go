@@ -103,8 +103,14 @@ func (w *Writer) BeginDocument(row Row) error {
 	return w.err
 }
 
-// maxLabelBytes bounds the sets of labels of a split: the manifest has them too.
-const maxLabelBytes = 256 << 10
+// TooManyLabels returns the fault of a document whose set of labels is one more than an index may have.
+func TooManyLabels(key string, labels core.LabelSet) error {
+	return fault.TooLarge.At("number the labels of", fault.QuoteName(key)).
+		Because(fmt.Sprintf("the documents of an index have at most %d different sets of labels, of %d KiB together",
+			core.MaxLabelSets, core.MaxLabelBytes>>10)).
+		Advise("give its labels (" + labels.Describe() + ") and those of others fewer combinations: a label for each " +
+			"group of readers rather than for each reader")
+}
 
 // numberLabels returns the number of the labels of a document: 0 where everybody may read it.
 func (w *Writer) numberLabels(row Row) (uint32, error) {
@@ -114,12 +120,8 @@ func (w *Writer) numberLabels(row Row) (uint32, error) {
 	if number := w.labelAt[row.Labels]; number > 0 {
 		return number, nil
 	}
-	if w.labelBytes += len(row.Labels); len(w.labels) == core.MaxLabelSets || w.labelBytes > maxLabelBytes {
-		return 0, fault.TooLarge.At("number the labels of", fault.QuoteName(row.Key)).
-			Because(fmt.Sprintf("the documents of an index have at most %d different sets of labels, with %d KiB in a split",
-				core.MaxLabelSets, maxLabelBytes>>10)).
-			Advise("give its labels (" + row.Labels.Describe() + ") and those of others fewer combinations: a label for each " +
-				"group of readers rather than for each reader")
+	if w.labelBytes += len(row.Labels); len(w.labels) == core.MaxLabelSets || w.labelBytes > core.MaxLabelBytes {
+		return 0, TooManyLabels(row.Key, row.Labels)
 	}
 	if w.labelAt == nil {
 		w.labelAt = map[core.LabelSet]uint32{}
@@ -223,7 +225,7 @@ func (w *Writer) Write(to io.Writer, analyser, language string) (Expect, error) 
 		_, _ = out.Write(raw)
 	}
 	return Expect{
-		Analyser: analyser, Documents: int(w.documents), Chunks: int(w.chunks), Classes: int(w.classes), Labels: w.labels,
+		Analyser: analyser, Documents: int(w.documents), Chunks: int(w.chunks), Classes: int(w.classes),
 	}, out.Close()
 }
 

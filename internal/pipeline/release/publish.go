@@ -159,6 +159,13 @@ func (r *Run) checkGates(ctx context.Context, fixed run.Plan, counts core.Counts
 	if err != nil {
 		return "", "", err
 	}
+	parent, err := r.ReadParent(ctx, fixed.Parent)
+	if err != nil {
+		return "", "", err
+	}
+	if reason, detail = publish.CheckLabels(r.Settings, parent, counts.Documents); reason != "" {
+		return reason, detail, nil
+	}
 	reason, detail = publish.CheckGeneration(r.Settings,
 		publish.Documents{
 			Readable: counts.Documents, Failed: counts.Failed, Parent: fixed.Plan.ParentListed,

@@ -178,7 +178,7 @@ func (r *Run) fillResults(ctx context.Context, report *core.Report, ending run.E
 		}
 		return
 	}
-	if !ending.Unchanged || fixed.Plan.Again || fixed.Plan.Untagged.Documents > 0 {
+	if !ending.Unchanged || fixed.Plan.Again || fixed.Plan.Untagged.Documents+fixed.Plan.Unlabelled.Documents > 0 {
 		r.AddChunked(ctx, report, fixed.Plan)
 	}
 	if ending.Unchanged { // what was tried again is what it was

@@ -20,8 +20,6 @@ type Piece struct {
 	Documents int64        `json:"documents,omitempty"`
 	Classes   int64        `json:"classes,omitempty"`
 	Fresh     bool         `json:"fresh,omitempty"`
-
-	Labels []core.LabelSet `json:"labels,omitempty"` // of the documents of a split
 }
 
 // Span is [from, to).

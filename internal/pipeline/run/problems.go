@@ -13,6 +13,7 @@ import (
 	"github.com/unweaver/unweaver/internal/artifact"
 	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/fault"
+	"github.com/unweaver/unweaver/internal/stage"
 	"github.com/unweaver/unweaver/internal/stage/chunk"
 	"github.com/unweaver/unweaver/internal/stage/extract"
 	"github.com/unweaver/unweaver/internal/stage/plan"
@@ -39,12 +40,13 @@ func (r *Run) KeepProblems(ctx context.Context, units int) error {
 		return err
 	}
 	keys := []string{artifact.ScratchKey(plan.ProblemsKey(r.Scratch.Prefix), fixed.Plan.ProblemsFile)}
-	unit, untagged := 0, fixed.Plan.Untagged
+	unit, untagged, unlabelled := 0, fixed.Plan.Untagged, fixed.Plan.Unlabelled
 	for chunked, err := range ReadEach(ctx, r, units, ChunkFile) {
 		if err != nil {
 			return err
 		}
 		untagged.Add(chunked.Untagged)
+		unlabelled.Add(chunked.Unlabelled)
 		if chunked.ProblemCount > 0 {
 			keys = append(keys, artifact.ScratchKey(chunk.ProblemsKey(r.Scratch.Prefix, unit), chunked.ProblemsFile))
 		}
@@ -55,8 +57,8 @@ func (r *Run) KeepProblems(ctx context.Context, units int) error {
 			return err
 		}
 	}
-	if untagged.Documents > 0 {
-		if err := json.NewEncoder(file).Encode(plan.Problem{Problem: untagged.Problem()}); err != nil {
+	for _, problem := range listLacking(untagged, unlabelled) {
+		if err := json.NewEncoder(file).Encode(plan.Problem{Problem: problem}); err != nil {
 			return err
 		}
 	}
@@ -76,9 +78,20 @@ func (r *Run) appendTo(ctx context.Context, file io.Writer, key string) error {
 	return errors.Join(err, body.Close())
 }
 
+// listLacking returns one problem of all documents without tags, and one of those without labels.
+func listLacking(untagged, unlabelled stage.Lacking) (problems []core.Problem) {
+	if untagged.Documents > 0 {
+		problems = append(problems, untagged.UntaggedProblem())
+	}
+	if unlabelled.Documents > 0 {
+		problems = append(problems, unlabelled.UnlabelledProblem())
+	}
+	return problems
+}
+
 // AddChunked adds what the units of chunk found to what plan reported. What they cannot use was not added.
 func (r *Run) AddChunked(ctx context.Context, report *core.Report, planned plan.Result) {
-	failed, empty, untagged := planned.Kept.Failed, planned.Kept.Empty, planned.Untagged
+	failed, empty, untagged, unlabelled := planned.Kept.Failed, planned.Kept.Empty, planned.Untagged, planned.Unlabelled
 	read := func(ctx context.Context, unit int) (*chunk.Result, error) {
 		chunked, err := ChunkFile(unit).Read(ctx, r.Scratch)
 		if err != nil {
@@ -98,10 +111,11 @@ func (r *Run) AddChunked(ctx context.Context, report *core.Report, planned plan.
 		failed += chunked.Failed
 		empty += chunked.Empty
 		untagged.Add(chunked.Untagged)
+		unlabelled.Add(chunked.Unlabelled)
 		report.Diff.Added = max(0, report.Diff.Added-chunked.Unadded)
 	}
-	if untagged.Documents > 0 { // one problem, which no list of others pushes out
-		report.Problems = plan.OrderProblems(slices.Insert(report.Problems, 0, untagged.Problem()))
+	for _, problem := range listLacking(untagged, unlabelled) { // no list of others pushes it out
+		report.Problems = plan.OrderProblems(slices.Insert(report.Problems, 0, problem))
 		report.ProblemsTotal++
 	}
 	report.DocumentsFailed = max(report.DocumentsFailed, failed)

@@ -212,7 +212,6 @@ func (r *Run) writeSplit(ctx context.Context, cut SplitCut, segments *core.Segme
 	made.Rows = int64(expect.Chunks)
 	return run.Piece{
 		Segment: made, Documents: int64(expect.Documents), Classes: int64(expect.Classes), Fresh: fresh,
-		Labels: expect.Labels,
 	}, err
 }
 

@@ -41,7 +41,7 @@ func (r *Run) Plan(ctx context.Context) (Planned, error) {
 		if out.Status, err = r.ReadQuietStatus(ctx, fixed); err != nil {
 			return out, err
 		}
-		if fixed.Plan.ProblemCount+fixed.Plan.Untagged.Documents > 0 {
+		if fixed.Plan.ProblemCount+fixed.Plan.Untagged.Documents+fixed.Plan.Unlabelled.Documents > 0 {
 			if err := r.KeepProblems(ctx, 0); err != nil {
 				return out, err
 			}

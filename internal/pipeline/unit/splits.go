@@ -8,6 +8,7 @@ import (
 
 	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/fault"
+	"github.com/unweaver/unweaver/internal/index/split"
 	"github.com/unweaver/unweaver/internal/pipeline/run"
 	"github.com/unweaver/unweaver/internal/stage/segment"
 	"github.com/unweaver/unweaver/internal/stream/parallel"
@@ -52,53 +53,40 @@ func (r *Run) WriteSplits(
 			return err
 		}
 	}
-	if err := n.checkLabels(manifest); err != nil {
-		return err
-	}
 	return r.checkComplete(ctx, manifest)
 }
 
-// checkLabels reports whether the documents of all splits have few enough different sets of labels. n is nil where
-// nothing of a parent stays.
-func (n *night) checkLabels(manifest *core.Manifest) error {
-	listed, live := map[core.LabelSet]bool{}, map[core.LabelSet]bool{}
-	for _, one := range manifest.Segments.Splits {
-		for _, set := range one.Labels {
-			listed[set] = true
-		}
-	}
-	if len(listed) <= core.MaxLabelSets {
-		return nil
-	}
-	for _, one := range manifest.Segments.Splits {
-		for _, set := range n.liveLabels(one) {
-			if live[set] = true; len(live) > core.MaxLabelSets {
-				return fault.TooLarge.At("count the labels of", manifest.Index).
-					Because(fmt.Sprintf("its documents have more than %d different sets of labels, the last is %s", core.MaxLabelSets,
-						fault.QuoteName(set.Describe()))).
-					Advise("use fewer combinations: a label for each group of readers rather than for each reader")
+// checkLabels reports whether the documents that a build makes, one of each set of labels, and those that stay of its
+// parent have few enough different sets. n is nil where nothing of a parent stays.
+func (n *night) checkLabels(made map[core.LabelSet]string) error {
+	kept, bytes := map[core.LabelSet]bool{}, 0
+	if n != nil {
+		for number, file := range n.table.Splits {
+			if len(file.LabelSets()) == 0 {
+				continue
+			}
+			dead := n.table.DeadRows(n.parent.Segments.Splits[number].SHA256)
+			for row := range file.Documents {
+				if (dead == nil || !dead(row)) && !n.ended[number][uint32(row)] {
+					kept[file.LabelsOf(row)] = true
+				}
 			}
 		}
 	}
-	return nil
-}
-
-// liveLabels returns the sets of labels of a split: of one of the parent, those of documents that still count.
-func (n *night) liveLabels(one core.Split) []core.LabelSet {
-	number := -1
-	if n != nil {
-		number = slices.IndexFunc(n.parent.Segments.Splits, func(was core.Split) bool { return was.SHA256 == one.SHA256 })
+	delete(kept, core.Everybody)
+	for set := range kept {
+		bytes += len(set)
 	}
-	if number < 0 {
-		return one.Labels
-	}
-	file, dead, found := n.table.Splits[number], n.table.DeadRows(one.SHA256), map[core.LabelSet]bool{}
-	for row := range file.Documents {
-		if (dead == nil || !dead(row)) && !n.ended[number][uint32(row)] {
-			found[file.LabelsOf(row)] = true
+	for _, set := range slices.Sorted(maps.Keys(made)) {
+		if !kept[set] {
+			kept[set] = true
+			bytes += len(set)
+		}
+		if len(kept) > core.MaxLabelSets || bytes > core.MaxLabelBytes {
+			return split.TooManyLabels(made[set], set)
 		}
 	}
-	return slices.Collect(maps.Keys(found))
+	return nil
 }
 
 // renumberParts gives the parts that the build wrote numbers that no other part has.
@@ -145,7 +133,7 @@ func (r *Run) makeSplits(
 		segments.Splits = append(segments.Splits, core.Split{
 			Segment: made.Segment, Documents: made.Documents, Chunks: made.Segment.Rows, Classes: made.Classes,
 			Text: first.text + cut.units.From, Texts: cut.units.Count(),
-			Extract: first.extract + cut.shards.From, Extracts: cut.shards.Count(), Labels: made.Labels,
+			Extract: first.extract + cut.shards.From, Extracts: cut.shards.Count(),
 		})
 	}
 	return fresh, nil

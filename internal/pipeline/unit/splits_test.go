@@ -11,16 +11,14 @@ import (
 	"github.com/unweaver/unweaver/internal/testkit/musttest"
 )
 
-// The bound of sets of labels is that of an index, however many splits share them.
+// The bound of sets of labels is that of an index, however many units make them.
 func TestAnIndexHasNoMoreSetsOfLabelsThanItMay(t *testing.T) {
-	manifest := &core.Manifest{Index: "docs"}
-	manifest.Segments.Splits = make([]core.Split, 20)
+	made := map[core.LabelSet]string{}
 	for i := range 10_000 {
 		if i == core.MaxLabelSets {
-			require.NoError(t, (*night)(nil).checkLabels(manifest))
+			require.NoError(t, (*night)(nil).checkLabels(made))
 		}
-		to := &manifest.Segments.Splits[i%20]
-		to.Labels = append(to.Labels, core.LabelSet(fmt.Sprint("team-", i)))
+		made[core.LabelSet(fmt.Sprint("team-", i))] = fmt.Sprint("document ", i)
 	}
-	musttest.Fail(t, (*night)(nil).checkLabels(manifest), fault.TooLarge, "more than 1000 different sets of labels")
+	musttest.Fail(t, (*night)(nil).checkLabels(made), fault.TooLarge, "more than 1000 different sets of labels")
 }

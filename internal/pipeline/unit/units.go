@@ -2,6 +2,7 @@ package unit
 
 import (
 	"context"
+	"maps"
 	"sync/atomic"
 
 	"github.com/unweaver/unweaver/internal/artifact"
@@ -118,6 +119,7 @@ func (r *Run) cutShards(ctx context.Context) (run.Shards, error) {
 	if err != nil {
 		return out, err
 	}
+	labels := map[core.LabelSet]string{}
 	unit := -1
 	for chunked, err := range run.ReadEach(ctx, r.BaseRun(), len(fixed.Plan.Units), run.ChunkFile) {
 		if err != nil {
@@ -129,6 +131,7 @@ func (r *Run) cutShards(ctx context.Context) (run.Shards, error) {
 		out.Counts.Chunks += chunked.Counts.Chunks
 		out.Counts.Tokens += chunked.Counts.Tokens
 		out.Hashes.Merge(chunked.Hashes)
+		maps.Copy(labels, chunked.Labels)
 		out.Counts.Stale += chunked.Counts.Stale
 		out.Counts.Untranscribed += chunked.Counts.Untranscribed
 		out.Failed += chunked.Failed
@@ -145,13 +148,17 @@ func (r *Run) cutShards(ctx context.Context) (run.Shards, error) {
 			out.Chunks = append(out.Chunks, to-from)
 		}
 	}
-	return out, r.addKept(ctx, fixed, &out)
+	return out, r.addKept(ctx, fixed, &out, labels)
 }
 
-// addKept adds what stays of the parent as it is, where the build makes a part of a generation.
-func (r *Run) addKept(ctx context.Context, fixed run.Plan, out *run.Shards) error {
+// addKept adds what stays of the parent as it is, where the build makes a part of a generation. labels are those of
+// what is made.
+func (r *Run) addKept(ctx context.Context, fixed run.Plan, out *run.Shards, labels map[core.LabelSet]string) error {
 	n, release, err := r.OpenNight(ctx, fixed)
 	defer release()
+	if err == nil {
+		err = n.checkLabels(labels)
+	}
 	if err != nil || n == nil {
 		return err
 	}

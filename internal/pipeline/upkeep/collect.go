@@ -10,6 +10,7 @@ import (
 	"github.com/unweaver/unweaver/internal/ledger"
 	"github.com/unweaver/unweaver/internal/pipeline/run"
 	"github.com/unweaver/unweaver/internal/stage/collect"
+	"github.com/unweaver/unweaver/internal/stage/publish"
 	"github.com/unweaver/unweaver/internal/stream/parallel"
 )
 
@@ -36,7 +37,11 @@ func (r *Run) Collect(ctx context.Context, holder run.Holder) error {
 	for _, generation := range result.Damaged {
 		r.Log.Warn("generation cannot be read", "run_id", r.Name(), "generation", generation)
 	}
-	if err := r.Warn(ctx, result.Problems...); err != nil {
+	open, err := r.listOpenBranches(ctx)
+	if err != nil {
+		return err
+	}
+	if err := r.Warn(ctx, append(open, result.Problems...)...); err != nil {
 		return err
 	}
 	if err := purging.finishPurges(ctx, in, result); err != nil {
@@ -50,6 +55,28 @@ func (r *Run) Collect(ctx context.Context, holder run.Holder) error {
 	}
 	r.Progress.Finish(core.Progress{Done: 1})
 	return nil
+}
+
+// listOpenBranches returns a problem for each index that shares this one's segments and serves documents without
+// labels, where those of this one have labels.
+func (r *Run) listOpenBranches(ctx context.Context) (open []core.Problem, err error) {
+	if !r.Settings.ReadAs().Labels.IsOn() {
+		return nil, nil
+	}
+	family, _, err := r.Index.ListFamily(ctx)
+	for _, member := range family {
+		pointer, _, unread := member.ReadPointer(ctx)
+		if unread != nil || pointer.Manifest == "" || member.Name == r.Index.Name {
+			continue
+		}
+		if manifest, unread := member.ManifestOf(ctx, pointer); unread == nil && !manifest.Labelled {
+			open = append(open, core.Problem{
+				Code: publish.LabelsOff, Object: member.Name, Detail: "its documents have no labels: who may read it reads " +
+					"all of them. Build it with documents.labels, or delete it",
+			})
+		}
+	}
+	return open, err
 }
 
 // prepareCollect returns what collect works on.

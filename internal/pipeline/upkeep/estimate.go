@@ -18,6 +18,7 @@ import (
 	"github.com/unweaver/unweaver/internal/document"
 	"github.com/unweaver/unweaver/internal/document/docling"
 	"github.com/unweaver/unweaver/internal/fault"
+	"github.com/unweaver/unweaver/internal/index/segments"
 	"github.com/unweaver/unweaver/internal/ledger"
 	"github.com/unweaver/unweaver/internal/model"
 	"github.com/unweaver/unweaver/internal/pipeline/purges"
@@ -124,8 +125,9 @@ type estimating struct {
 	vectors   vectorCount
 	cut       bool // the embedder takes longer texts than for the parent, or shorter ones
 	decisions *decisions
-	excluded  purges.Set // documents that were purged
-	asked     []int      // chunks of the unit that belong to the document that is asked about
+	excluded  purges.Set      // documents that were purged
+	table     *segments.Table // of the parent, while calls are counted; nil: there is none
+	asked     []int           // chunks of the unit that belong to the document that is asked about
 }
 
 func (e *estimating) estimateBuild(ctx context.Context, report *core.Estimated) error {
@@ -138,10 +140,13 @@ func (e *estimating) estimateBuild(ctx context.Context, report *core.Estimated) 
 	report.Reasons, report.Problems, report.ProblemsTotal = planned.Reasons, planned.Problems, planned.ProblemCount
 	report.DocumentsFailed, report.DocumentsEmpty = planned.Unreadable+planned.Lost, planned.Empty
 	report.Unchanged = planned.Unchanged
-	reason, detail := publish.CheckRemoval(e.Settings, planned.Diff.Removed, 0, planned.ParentListed, planned.Reasons)
-	if reason != "" {
-		report.Problems = append(report.Problems, core.Problem{Code: reason, Object: e.Job.Index, Detail: detail})
+	addGate := func(reason, detail string) {
+		if reason != "" {
+			report.Problems = append(report.Problems, core.Problem{Code: reason, Object: e.Job.Index, Detail: detail})
+		}
 	}
+	addGate(publish.CheckRemoval(e.Settings, planned.Diff.Removed, 0, planned.ParentListed, planned.Reasons))
+	addGate(publish.CheckLabels(e.Settings, e.parent, planned.Documents))
 	report.Estimate = &core.Estimate{}
 	if paid := e.ListPaidEnrichments(e.models); len(paid) > 0 && !planned.Unchanged {
 		report.Detail = "calls of enrichments are not estimated: " + strings.Join(paid, ", ")
@@ -413,22 +418,6 @@ func (e *estimating) countCalls(ctx context.Context, units int, report *core.Rep
 	choices.report(report.Estimate, extracting)
 	report.Estimate.Transcribe = core.Range{Low: float64(pages), High: float64(pages)}
 	return e.fillRanges(ctx, report, extracting, old)
-}
-
-// knownChunks says which chunks the parent has.
-func (e *estimating) knownChunks(ctx context.Context) (known func(core.ID) bool, release func(), err error) {
-	none := func(core.ID) bool { return false }
-	if e.parent == nil {
-		return none, func() {}, nil
-	}
-	table, err := e.OpenTable(ctx, e.parent)
-	if err != nil {
-		return none, func() {}, err
-	}
-	return func(id core.ID) bool {
-		_, counts := table.FindChunk(id)
-		return counts
-	}, table.Release, nil
 }
 
 // countEnded counts the parent's chunks that do not count any more, or are made again.

@@ -190,7 +190,7 @@ func (d *decisions) listPlanned() ([]core.Planned, error) {
 func (e *estimating) compareUnit(
 	ctx context.Context, unit int, chunked chunk.Result, known func(core.ID) bool,
 ) (shares []int, err error) {
-	last, share := "", 0
+	last, share, relabelled := "", 0, false
 	for ref, err := range join.StreamRefs(ctx, e.Artifacts, e.ChunksKey(unit, chunked), 0, int(chunked.Counts.Chunks)) {
 		if err != nil {
 			return nil, err
@@ -199,7 +199,7 @@ func (e *estimating) compareUnit(
 			if share, err = e.decisions.shareOf(ref.Document); err != nil {
 				return nil, err
 			}
-			last = ref.Document
+			last, relabelled = ref.Document, e.hasOtherLabels(ref)
 			if e.isAsked(last) {
 				e.decisions.asked.Chunks = 0 // what the parent had
 			}
@@ -208,9 +208,11 @@ func (e *estimating) compareUnit(
 		counted := &e.decisions.shares[share]
 		counted.Chunks++
 		fresh := !known(ref.ID)
-		if fresh {
+		if fresh || relabelled { // what it mentions is of other classes now
 			e.fresh.Chunks++
 			e.fresh.Tokens += int64(ref.Tokens)
+		}
+		if fresh {
 			counted.Fresh++
 		}
 		if e.isAsked(last) {
@@ -222,6 +224,19 @@ func (e *estimating) compareUnit(
 		}
 	}
 	return shares, nil
+}
+
+// hasOtherLabels reports whether the document of a chunk has other labels than in the parent, or may have, as it has
+// another key there.
+func (e *estimating) hasOtherLabels(ref join.Ref) bool {
+	if e.table == nil {
+		return false
+	}
+	at, counts := e.table.FindDocument(ref.Document)
+	if !counts {
+		return e.Settings.ReadAs().Labels.IsOn()
+	}
+	return e.table.Splits[at.Segment].LabelsOf(at.Row) != ref.Labels
 }
 
 // isAsked reports whether a document is the one that is asked about.

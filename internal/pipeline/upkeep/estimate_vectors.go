@@ -70,6 +70,23 @@ func (e *estimating) embedsAgain(now, was core.Fingerprint) bool {
 	return e.fixed.Trust.Moved || now != was
 }
 
+// knownChunks says which chunks the parent has.
+func (e *estimating) knownChunks(ctx context.Context) (known func(core.ID) bool, release func(), err error) {
+	none := func(core.ID) bool { return false }
+	if e.parent == nil {
+		return none, func() {}, nil
+	}
+	table, err := e.OpenTable(ctx, e.parent)
+	if err != nil {
+		return none, func() {}, err
+	}
+	e.table = table
+	return func(id core.ID) bool {
+		_, counts := table.FindChunk(id)
+		return counts
+	}, table.Release, nil
+}
+
 // countAgain estimates how many classes of the parent are embedded again. With another embedder all are, as far as the
 // ledger lacks them as it lacks those of chunks. With other texts any may be: which of them, the extraction says.
 func (e *estimating) countAgain(extracting extract.Estimate, texts bool) (out estimate.Range) {

@@ -76,8 +76,10 @@ type Result struct {
 	Lapsed    Lapsed       `json:"lapsed"`
 	Fresh     int64        `json:"fresh"` // segments that were new
 
-	Transcripts Transcripts    `json:"transcripts,omitzero"`
-	Untagged    stage.Untagged `json:"untagged,omitzero"`
+	Transcripts Transcripts              `json:"transcripts,omitzero"`
+	Untagged    stage.Lacking            `json:"untagged,omitzero"`
+	Unlabelled  stage.Lacking            `json:"unlabelled,omitzero"` // of those with chunks
+	Labels      map[core.LabelSet]string `json:"labels,omitempty"`    // a document of each set but core.Everybody
 
 	// Problems are those that this stage found: plan reports its own. They are the first MaxProblems; all are at
 	// ProblemsKey.
@@ -116,6 +118,7 @@ type builder struct {
 	within             atomic.Int64 // of the one that is being read
 	tagged             tagged       // of the one that is being read
 	held               heldTags
+	labelBytes         int     // of the sets of res.Labels
 	parentField        *string // the field of labels of the parent's spec; nil: it was not read
 	beside             sidecar // that was read last
 
@@ -149,7 +152,7 @@ func (r reading) Read(to []byte) (int, error) {
 
 // Run does one unit.
 func Run(ctx context.Context, in In) (Result, error) {
-	b := &builder{In: in, former: newFormer(in)}
+	b := &builder{In: in, former: newFormer(in), res: Result{Labels: map[core.LabelSet]string{}}}
 	for _, w := range []**artifact.Rows{&b.text, &b.docs, &b.chunks} {
 		var err error
 		if *w, err = artifact.NewRows(); err != nil {

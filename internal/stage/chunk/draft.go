@@ -19,6 +19,7 @@ import (
 	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/document"
 	"github.com/unweaver/unweaver/internal/fault"
+	"github.com/unweaver/unweaver/internal/index/split"
 	"github.com/unweaver/unweaver/internal/stage"
 	"github.com/unweaver/unweaver/internal/store/blob"
 	"github.com/unweaver/unweaver/internal/stream/extsort"
@@ -258,6 +259,18 @@ func (b *builder) noteLabels(key string, d *draft) {
 	}
 }
 
+// countLabels enters the labels of a document. Too many are refused here, before anything is extracted.
+func (b *builder) countLabels(key string, labels core.LabelSet) error {
+	if _, known := b.res.Labels[labels]; known || labels == core.Everybody {
+		return nil
+	}
+	if b.labelBytes += len(labels); len(b.res.Labels) == core.MaxLabelSets || b.labelBytes > core.MaxLabelBytes {
+		return split.TooManyLabels(key, labels)
+	}
+	b.res.Labels[labels] = key
+	return nil
+}
+
 // bufferText reads a text to its end before it is cut. Cutting takes a hundred times as long as reading, and nothing is
 // cut of a text that is too long or breaks off.
 func bufferText(text io.Reader, in *mapped.Column) ([]byte, error) {
@@ -297,6 +310,12 @@ func (b *builder) writeDocument(ctx context.Context, key string, d *draft) error
 	}
 	row.Object, row.ETag, row.Size, row.Frame = d.plan.Object, d.plan.Mark(), d.plan.Size, -1
 	labels, _ := stage.LabelsOf(b.Spec, key, row.Meta) // noteLabels says what is wrong
+	if err := b.countLabels(key, labels); err != nil {
+		return err
+	}
+	if d.chunks > 0 {
+		b.res.Unlabelled.AddUnlabelled(b.Spec, key, row.Meta)
+	}
 	if d.untagged && row.ETag != "" {
 		row.ETag += rows.RefusedTags
 	}

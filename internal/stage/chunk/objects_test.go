@@ -537,13 +537,13 @@ func TestTagsOfObjectsAreMetadata(t *testing.T) {
 	res := r.night()
 	assert.Equal(t, []map[string]string{own, tags, nil, nil}, metaOf(res))
 	assert.Empty(t, res.Problems)
-	all := stage.Untagged{}
+	all := stage.Lacking{}
 	all.Add(res.Untagged)
 	all.Add(res.Untagged)
 	assert.Equal(t, int64(4), all.Documents)
-	assert.Equal(t, "a.md", all.Problem().Object)
-	assert.Contains(t, all.Problem().Detail, "tags of 4 objects are no metadata yet")
-	assert.Contains(t, all.Problem().Detail, `("a.md", "d.txt", "a.md", "d.txt")`)
+	assert.Equal(t, "a.md", all.UntaggedProblem().Object)
+	assert.Contains(t, all.UntaggedProblem().Detail, "tags of 4 objects are no metadata yet")
+	assert.Contains(t, all.UntaggedProblem().Detail, `("a.md", "d.txt", "a.md", "d.txt")`)
 	r.corpus.Reads("d.txt")
 	planned := r.plan()
 	assert.True(t, planned.Unchanged && planned.Diff.Same == 4 && r.corpus.Reads("d.txt") == 0, "%+v", planned)

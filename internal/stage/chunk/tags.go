@@ -57,7 +57,7 @@ func (b *builder) addBeside(ctx context.Context, key string, d *draft) error {
 	switch err := b.tagged.err; {
 	case errors.Is(err, blob.ErrTagsRefused):
 		d.untagged = true
-		b.res.Untagged.Add(stage.Untagged{Documents: 1, Keys: []string{key}, Why: err.Error()})
+		b.res.Untagged.Add(stage.Lacking{Documents: 1, Keys: []string{key}, Why: err.Error()})
 		b.hideDocument(d)
 	case err != nil && !fault.Is(err, fault.NotFound): // it went after planning
 		return err

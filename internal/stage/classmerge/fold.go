@@ -12,6 +12,7 @@ import (
 
 	"github.com/unweaver/unweaver/internal/artifact/rows"
 	"github.com/unweaver/unweaver/internal/core"
+	"github.com/unweaver/unweaver/internal/text/names"
 )
 
 // RecipeVersion returns the version of how a class text is made from its mentions.
@@ -66,6 +67,8 @@ type Class struct {
 	sample   sampleHeap
 	limit    int // of the sample; 0 = all
 	parity   bool
+	labelled bool    // documents have labels
+	seed     core.ID // of the hashes of the sample
 	surfaces map[string]surface
 	types    map[string]int64 // mentions of each; nil: none has one
 }
@@ -76,7 +79,10 @@ func BeginClass(id core.ID, spec core.Spec) *Class {
 	if spec.Parity {
 		limit = 0
 	}
-	return &Class{ID: id, members: sha256.New(), limit: limit, parity: spec.Parity, surfaces: map[string]surface{}}
+	return &Class{
+		ID: id, members: sha256.New(), limit: limit, parity: spec.Parity, labelled: spec.ReadAs().Labels.IsOn(), seed: id,
+		surfaces: map[string]surface{},
+	}
 }
 
 // Add takes the next mention of the class. They come in chunk order.
@@ -85,6 +91,9 @@ func (c *Class) Add(m rows.Mention) {
 		c.flushChunk()
 		c.chunk = m.Chunk
 		c.out.ChunkTotal++
+	}
+	if c.labelled && c.out.Mentions == 0 { // what a label is called decides of no text, so that another name costs nothing
+		c.seed = core.ClassID(names.Key(m.Surface, c.parity))
 	}
 	c.count++
 	if seen, ok := c.surfaces[m.Surface]; ok || len(c.surfaces) < maxSurfaces {
@@ -102,7 +111,7 @@ func (c *Class) Add(m rows.Mention) {
 	}
 	if m.Description != "" {
 		s := sampled{
-			core.Sum(c.ID.String(), m.Description, strconv.Itoa(m.Position)),
+			core.Sum(c.seed.String(), m.Description, strconv.Itoa(m.Position)),
 			c.out.Mentions,
 			m.Description,
 		}

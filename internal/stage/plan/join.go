@@ -97,6 +97,9 @@ func (p *planner) joinParent(ctx context.Context) error {
 			p.keepDocument(&doc)
 			p.reportMissing(&doc)
 			p.countUntagged(&doc)
+			if len(doc.old.Chunks) > 0 {
+				p.res.Unlabelled.AddUnlabelled(p.Spec, doc.key, doc.old.Meta)
+			}
 		} else {
 			if units.isFull() {
 				cut()

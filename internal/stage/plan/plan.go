@@ -94,12 +94,13 @@ type Result struct {
 	ParentListed int64     `json:"parent_listed"` // documents of the parent that have content
 	RemovedShare float64   `json:"removed_share"` // Diff.Removed of ParentListed; what moved or was lost is not removed
 
-	Reasons      []string       `json:"reasons,omitempty"` // In.Reasons, where there is a parent
-	Unchanged    bool           `json:"unchanged"`         // nothing has to be built
-	Purged       int64          `json:"purged,omitempty"`  // documents of the parent that go because they were purged
-	Retried      int64          `json:"retried,omitempty"` // of the changed: what they failed with may have gone
-	Again        bool           `json:"again,omitempty"`   // nothing else has to be built
-	Untagged     stage.Untagged `json:"untagged,omitzero"` // of what stays; in no count of problems
+	Reasons      []string       `json:"reasons,omitempty"`   // In.Reasons, where there is a parent
+	Unchanged    bool           `json:"unchanged"`           // nothing has to be built
+	Purged       int64          `json:"purged,omitempty"`    // documents of the parent that go because they were purged
+	Retried      int64          `json:"retried,omitempty"`   // of the changed: what they failed with may have gone
+	Again        bool           `json:"again,omitempty"`     // nothing else has to be built
+	Untagged     stage.Lacking  `json:"untagged,omitzero"`   // of what stays; in no count of problems
+	Unlabelled   stage.Lacking  `json:"unlabelled,omitzero"` // the same
 	ProblemCount int64          `json:"problem_count"`
 	Problems     []core.Problem `json:"problems,omitempty"` // the first MaxProblems; all of them are at ProblemsKey
 	Units        []Unit         `json:"units"`

@@ -236,6 +236,8 @@ func TestVersionsAndConfigurationGiveTheirReasons(t *testing.T) {
 		assert.True(t, got == want && (got == "[]") == (base.ConfigDigest() == changed.ConfigDigest()),
 			"got %s, want %s; digests equal: %v", got, want, base.ConfigDigest() == changed.ConfigDigest())
 	}
+	labelled := core.Spec{Documents: &core.Documents{Labels: core.Labels{Field: "labels"}}}
+	assert.Equal(t, []string{"config: documents", core.LabelsOff}, plan.SpecChanges(labelled, core.Spec{}))
 	read := core.Spec{Documents: &core.Documents{Attachments: true}}
 	off, on := plan.SpecChanges(read, core.Spec{}), plan.SpecChanges(core.Spec{}, read)
 	assert.True(t, slices.Contains(off, core.AttachmentsOff) && !slices.Contains(on, core.AttachmentsOff),

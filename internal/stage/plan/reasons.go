@@ -55,6 +55,9 @@ func SpecChanges(parent, now core.Spec) []string {
 	if parent.ReadAs().Attachments && !now.ReadAs().Attachments {
 		reasons = append(reasons, core.AttachmentsOff)
 	}
+	if parent.ReadAs().Labels.IsOn() && !now.ReadAs().Labels.IsOn() {
+		reasons = append(reasons, core.LabelsOff)
+	}
 	return reasons
 }
 

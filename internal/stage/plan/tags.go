@@ -67,6 +67,6 @@ func (p *planner) countUntagged(doc *planned) {
 		return
 	}
 	if err := p.tags.ask(p.Corpus, doc.row.Object); err != nil {
-		p.res.Untagged.Add(stage.Untagged{Documents: 1, Keys: []string{doc.key}, Why: err.Error()})
+		p.res.Untagged.Add(stage.Lacking{Documents: 1, Keys: []string{doc.key}, Why: err.Error()})
 	}
 }

@@ -14,6 +14,7 @@ const (
 	Empty         = "empty"
 	SizeJump      = "size_jump"
 	CostJump      = "cost_jump"
+	LabelsOff     = "labels_off"
 )
 
 // Documents counts the documents of a build.
@@ -139,6 +140,16 @@ func CheckRemoval(
 		detail += "; all attachments of mail and PDFs are among them, as documents.attachments was switched off"
 	}
 	return MassDeletion, detail
+}
+
+// CheckLabels says why a generation must not be published unseen whose documents have no labels, where those of its
+// parent have, or nothing. parent is nil where there is none.
+func CheckLabels(spec core.Spec, parent *core.Manifest, documents int64) (reason, detail string) {
+	if parent == nil || !parent.Labelled || spec.ReadAs().Labels.IsOn() {
+		return "", ""
+	}
+	return LabelsOff, fmt.Sprintf("labels are turned off: everybody who may read the index may read all %d documents "+
+		"(indexes.%s.documents.labels); without it this is published only by: unweaver publish", documents, spec.Index)
 }
 
 // CheckJump says why a run that is out of proportion with the generation before must not be published unseen, or

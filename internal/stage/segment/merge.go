@@ -94,7 +94,7 @@ func MergeSplits(ctx context.Context, in MergeIn) (out MergedSplit, err error) {
 	made.Rows = int64(expect.Chunks)
 	out.Split = core.Split{
 		Segment: made, Documents: int64(expect.Documents), Chunks: int64(expect.Chunks), Classes: int64(expect.Classes),
-		Texts: 1, Extracts: 1, Labels: expect.Labels,
+		Texts: 1, Extracts: 1,
 	}
 	return out, m.compareSplit(ctx, out.Split)
 }

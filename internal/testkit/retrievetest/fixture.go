@@ -432,7 +432,7 @@ func (b *builder) writeSplit(analyser string) {
 	made.Rows = int64(expect.Chunks)
 	segments.Splits = []core.Split{{
 		Segment: made, Documents: int64(expect.Documents), Chunks: int64(expect.Chunks), Classes: int64(expect.Classes),
-		Texts: 1, Extracts: 1, Labels: expect.Labels,
+		Texts: 1, Extracts: 1,
 	}}
 	run, of, _, err := segment.ClassRun(b.ctx, segment.ClassRunIn{
 		Artifacts: b.index, Spec: b.spec, Classes: segments.Classes, OnProgress: func(int64) {},
