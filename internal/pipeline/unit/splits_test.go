@@ -20,5 +20,5 @@ func TestAnIndexHasNoMoreSetsOfLabelsThanItMay(t *testing.T) {
 		}
 		made[core.LabelSet(fmt.Sprint("team-", i))] = fmt.Sprint("document ", i)
 	}
-	musttest.Fail(t, (*night)(nil).checkLabels(made), fault.TooLarge, "more than 1000 different sets of labels")
+	musttest.Fail(t, (*night)(nil).checkLabels(made), fault.TooLarge, "at most 1000 different sets of labels")
 }
