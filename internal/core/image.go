@@ -4,8 +4,7 @@ import "time"
 
 // Transfer is what moving an image of an index came to, or how far it is.
 type Transfer struct {
-	ID         string  `json:"id,omitempty"`
-	Action     string  `json:"action"` // TransferPush or TransferPull
+	Action     string  `json:"action"` // TransferPush, TransferPull or TransferVerify
 	Index      string  `json:"index"`
 	Generation string  `json:"generation,omitempty"`
 	Place      string  `json:"place"`
@@ -18,7 +17,6 @@ type Transfer struct {
 	Adopted    bool    `json:"adopted,omitempty"`
 	Unchanged  bool    `json:"unchanged,omitempty"` // the index served this image already
 
-	Ended bool   `json:"ended"`
 	Stage string `json:"stage,omitempty"` // that runs now
 	Done  int64  `json:"done,omitempty"`  // of the stage
 	Total int64  `json:"total,omitempty"`
@@ -26,8 +24,9 @@ type Transfer struct {
 
 // Actions of a transfer.
 const (
-	TransferPush = "push"
-	TransferPull = "pull"
+	TransferPush   = "push"
+	TransferPull   = "pull"
+	TransferVerify = "verify"
 )
 
 // Pulled is pulled.json: where what an index serves comes from. Until it is adopted, no build changes the index.

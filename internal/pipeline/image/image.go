@@ -186,11 +186,21 @@ func (m *Image) place(index artifact.Index, file ocispec.Descriptor) (key string
 }
 
 // Verify reads every file of an image and compares it with its digest.
-func Verify(ctx context.Context, place *oci.Place, image *Image, meter *Meter) error {
-	meter.Begin("verify", image.Config.Bytes)
-	return eachFile(ctx, image.files, func(ctx context.Context, file ocispec.Descriptor) error {
+func Verify(ctx context.Context, place *oci.Place, image *Image, meter *Meter) (core.Transfer, error) {
+	meter.Begin(core.TransferVerify, image.Config.Bytes)
+	out := image.describe(core.TransferVerify, image.Config.Index, place)
+	out.Moved = out.Bytes
+	return out, eachFile(ctx, image.files, func(ctx context.Context, file ocispec.Descriptor) error {
 		return place.Fetch(ctx, file, discard, meter.Add)
 	})
+}
+
+// describe returns what a transfer of the image is about.
+func (m *Image) describe(action, index string, place *oci.Place) core.Transfer {
+	return core.Transfer{
+		Action: action, Index: index, Place: place.Name + ":" + place.Tag, Digest: m.Descriptor.Digest.String(),
+		Generation: m.Config.Generation, Files: len(m.files), Bytes: m.Config.Bytes, Signed: m.Signed,
+	}
 }
 
 // Meter counts the bytes of a transfer.

@@ -45,7 +45,6 @@ type Pulling struct {
 	Adopt     bool             // let builds change the index from then on
 	Force     bool             // replace an index that does not come from such an image
 	Operator  core.Operator
-	Engine    core.Engine
 	Standings run.Standings
 	Meter     *Meter
 }
@@ -152,7 +151,7 @@ func (p *pull) readTables(ctx context.Context) error {
 func (p *pull) runLeased(ctx context.Context, do func(context.Context) error) error {
 	p.holder = run.Holder{
 		Workflow: "build/" + p.Index + "/" + run.PullGeneration + time.Now().UTC().Format("20060102t150405z"),
-		Run:      uuid.NewString(), Engine: p.Engine, Heartbeat: heartbeat,
+		Run:      uuid.NewString(), Heartbeat: heartbeat,
 	}
 	var err error
 	if p.fence, err = run.TakeLease(ctx, p.index, p.holder, p.Standings); err != nil {

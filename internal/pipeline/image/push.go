@@ -104,7 +104,12 @@ func Push(ctx context.Context, p Pushing) (core.Transfer, error) {
 		return out, err
 	}
 	out.Moved = moved.Load()
-	err = p.Place.TagManifest(ctx, described, p.Place.Tag)
+	if p.Place.Local { // which keeps the images of several nights
+		err = p.Place.TagManifest(ctx, described, out.Generation)
+	}
+	if err == nil && p.Place.Tag != out.Generation {
+		err = p.Place.TagManifest(ctx, described, p.Place.Tag)
+	}
 	out.Seconds = time.Since(began).Seconds()
 	return out, err
 }

@@ -46,6 +46,7 @@ type Place struct {
 	Name       string // for people, without the tag
 	Repository string // what a signature names
 	Tag        string
+	Local      bool // it is a path
 
 	target   oras.ReadOnlyTarget
 	patience time.Duration
@@ -65,7 +66,7 @@ func Open(ctx context.Context, o Options) (*Place, error) {
 	if place.Tag == "" {
 		place.Tag = Latest
 	}
-	place.Name, place.Repository = o.Where, filepath.Base(o.Where)
+	place.Name, place.Repository, place.Local = o.Where, filepath.Base(o.Where), true
 	place.advice = "check the owner and mode of the path"
 	if o.Create {
 		return place, place.createFile(ctx, o.Where)
