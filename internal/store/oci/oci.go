@@ -20,7 +20,6 @@ import (
 	"oras.land/oras-go/v2/registry/remote"
 	"oras.land/oras-go/v2/registry/remote/auth"
 	"oras.land/oras-go/v2/registry/remote/credentials"
-	"oras.land/oras-go/v2/registry/remote/retry"
 
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/fault/redact"
@@ -131,14 +130,14 @@ func (p *Place) openRegistry(o Options) error {
 	}
 	ask := credentials.Credential(known)
 	transport := http.DefaultTransport.(*http.Transport).Clone()
-	transport.ResponseHeaderTimeout = p.patience
+	transport.ResponseHeaderTimeout = 2 * p.patience
 	p.Name, p.Repository = Scheme+ref.Registry+"/"+ref.Repository, ref.Registry+"/"+ref.Repository
 	p.Tag = ref.Reference
 	p.advice = "log in with an account that may do this: docker login " + ref.Registry
 	p.target = &remote.Repository{
 		Reference: ref, PlainHTTP: o.PlainHTTP, SkipReferrersGC: true,
 		Client: &auth.Client{
-			Client: &http.Client{Transport: retry.NewTransport(transport)}, Cache: auth.NewCache(),
+			Client: &http.Client{Transport: transport}, Cache: auth.NewCache(),
 			Credential: func(ctx context.Context, host string) (auth.Credential, error) {
 				found, err := ask(ctx, host)
 				redact.Register(found.Password, found.RefreshToken, found.AccessToken)
