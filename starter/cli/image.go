@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"crypto/ecdsa"
 	"fmt"
 	"io"
 	"path/filepath"
@@ -132,7 +133,7 @@ func (b *bar) showTransfer(now core.Transfer) {
 	line := fmt.Sprintf("[%s%s] %3d %%  %-8s %s of %s  %s/s", strings.Repeat("#", full),
 		strings.Repeat(".", barWidth-full), 100*now.Done/now.Total, now.Stage, core.FormatSize(now.Done), core.FormatSize(now.Total),
 		core.FormatSize(int64(rate)))
-	if rate > 0 {
+	if now.Done > now.Total/20 { // the first pieces say little
 		line += "  " + durationOf(float64(now.Total-now.Done)/rate) + " left"
 	}
 	b.draw(now.Stage, line)
@@ -174,21 +175,19 @@ file in OCI layout. With --verify-key, also prove that this key signed it. Nothi
 			if err != nil {
 				return err
 			}
-			found, err := image.Read(ctx, place)
+			var public *ecdsa.PublicKey
+			if key != "" {
+				if public, err = image.ReadVerifyingKey(key); err != nil {
+					return err
+				}
+			}
+			found, err := image.Read(ctx, place, public)
 			if err != nil {
 				return err
 			}
-			if key != "" {
-				public, err := image.ReadVerifyingKey(key)
-				if err != nil {
-					return err
-				}
-				if err := image.CheckSignature(ctx, place, found, public); err != nil {
-					return err
-				}
-			}
-			out, err := image.Verify(ctx, place, found, &image.Meter{})
-			if err != nil {
+			bar := newBar(a.Err, a.json)
+			out, err := image.Verify(ctx, place, found, &image.Meter{Report: bar.showTransfer})
+			if bar.endStatus(); err != nil {
 				return err
 			}
 			out.Seconds = time.Since(began).Seconds()

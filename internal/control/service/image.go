@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"log/slog"
-	"time"
 
 	"github.com/unweaver/unweaver/internal/artifact/localfile"
 	"github.com/unweaver/unweaver/internal/control"
@@ -14,9 +13,6 @@ import (
 	"github.com/unweaver/unweaver/internal/pipeline/run"
 	"github.com/unweaver/unweaver/internal/store/oci"
 )
-
-// imageLooks is how often a transfer is reported.
-const imageLooks = 250 * time.Millisecond
 
 // MoveImage implements Control. It needs neither the engine nor a worker. Files, keys and the account at a registry are
 // those of the user of this process, so only the owner of the installation may ask for it.
@@ -37,37 +33,13 @@ func (s *Service) MoveImage(
 	if err != nil {
 		return out, err
 	}
-	meter := &image.Meter{}
-	watched, stop := context.WithCancel(ctx)
-	ended := make(chan struct{})
-	go func() {
-		defer close(ended)
-		reportImage(watched, core.Transfer{Action: r.Action, Index: r.Index, Place: place.Name}, meter, report)
-	}()
+	meter := &image.Meter{Report: report}
 	if r.Action == core.TransferPush {
 		out, err = s.pushImage(ctx, r, place, meter)
 	} else {
 		out, err = s.pullImage(ctx, r, place, meter)
 	}
-	stop()
-	<-ended
 	return out, errors.Join(err, place.Close())
-}
-
-// reportImage reports a transfer until the context ends.
-func reportImage(ctx context.Context, about core.Transfer, meter *image.Meter, report func(core.Transfer)) {
-	began := time.Now()
-	ticker := time.NewTicker(imageLooks)
-	defer ticker.Stop()
-	for ctx.Err() == nil {
-		select {
-		case <-ctx.Done():
-		case <-ticker.C:
-			about.Stage, about.Done, about.Total = meter.Read()
-			about.Seconds = time.Since(began).Seconds()
-			report(about)
-		}
-	}
 }
 
 func (s *Service) pushImage(

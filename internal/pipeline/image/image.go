@@ -5,6 +5,7 @@ package image
 
 import (
 	"context"
+	"crypto/ecdsa"
 	"encoding/json"
 	"fmt"
 	"io/fs"
@@ -85,27 +86,50 @@ func describe(key, sha string, size int64) ocispec.Descriptor {
 	}
 }
 
-// newManifest returns an encoded image manifest.
-func newManifest(
+// packed is a small blob that lies in memory.
+type packed struct {
+	ocispec.Descriptor
+	raw []byte
+}
+
+func pack(kind string, raw []byte) packed {
+	return packed{content.NewDescriptorFromBytes(kind, raw), raw}
+}
+
+// packManifest returns an image manifest.
+func packManifest(
 	kind string, config ocispec.Descriptor, layers []ocispec.Descriptor, subject *ocispec.Descriptor,
 	notes map[string]string,
-) (ocispec.Descriptor, []byte, error) {
+) (packed, error) {
 	raw, err := json.Marshal(ocispec.Manifest{
 		Versioned: specs.Versioned{SchemaVersion: 2}, MediaType: ocispec.MediaTypeImageManifest, ArtifactType: kind,
 		Config: config, Layers: layers, Subject: subject, Annotations: notes,
 	})
-	out := content.NewDescriptorFromBytes(ocispec.MediaTypeImageManifest, raw)
-	out.ArtifactType = kind
 	if err == nil && len(raw) > mostManifest {
 		err = fault.TooLarge.At("describe image", fmt.Sprintf("%d files", len(layers))).
 			Because("its manifest is larger than registries accept").
 			Advise("build the index again with fewer segments: unweaver index --rebuild")
 	}
-	return out, raw, err
+	return pack(ocispec.MediaTypeImageManifest, raw), err
 }
 
-// Read finds the image of a place and checks all but its files. From then on its digest counts: a tag may move.
-func Read(ctx context.Context, place *oci.Place) (*Image, error) {
+// send sends small blobs in order, and returns how many bytes the place lacked.
+func send(ctx context.Context, place *oci.Place, blobs ...packed) (moved int64, err error) {
+	for _, one := range blobs {
+		sent, err := place.PushBytes(ctx, one.Descriptor, one.raw)
+		if err != nil {
+			return moved, err
+		}
+		if sent {
+			moved += one.Size
+		}
+	}
+	return moved, nil
+}
+
+// Read finds the image of a place and checks all but its files, and that the owner of the key signed it; nil: any image
+// is taken. From then on its digest counts: a tag may move.
+func Read(ctx context.Context, place *oci.Place, key *ecdsa.PublicKey) (*Image, error) {
 	bad := fault.InvalidParam.At("read image", place.Name+":"+place.Tag)
 	found, err := place.Resolve(ctx, place.Tag)
 	if err != nil {
@@ -134,6 +158,9 @@ func Read(ctx context.Context, place *oci.Place) (*Image, error) {
 	out.files = manifest.Layers
 	if err := out.checkFiles(); err != nil {
 		return nil, bad.Because(err).Advise("pull no image from whom you do not trust; to be sure who made it: --verify-key")
+	}
+	if key != nil {
+		return out, checkSignature(ctx, place, out, key)
 	}
 	return out, nil
 }
@@ -203,30 +230,33 @@ func (m *Image) describe(action, index string, place *oci.Place) core.Transfer {
 	}
 }
 
-// Meter counts the bytes of a transfer.
+// Meter reports how far a transfer is, some times in a second.
 type Meter struct {
-	mu          sync.Mutex
-	stage       string
-	done, total int64
+	Report func(core.Transfer) // nil: nobody asks
+
+	mu    sync.Mutex
+	now   core.Transfer
+	began time.Time
+	last  time.Time
 }
 
-// Begin begins a stage.
+// looks is how often a meter reports.
+const looks = 250 * time.Millisecond
+
+// Begin begins a stage of so many bytes.
 func (m *Meter) Begin(stage string, total int64) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.stage, m.done, m.total = stage, 0, total
+	m.now, m.began = core.Transfer{Stage: stage, Total: total}, time.Now()
 }
 
 // Add counts what was done.
 func (m *Meter) Add(n int) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.done = min(m.total, m.done+int64(n))
-}
-
-// Read returns how far the stage is.
-func (m *Meter) Read() (stage string, done, total int64) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	return m.stage, m.done, m.total
+	m.now.Done = min(m.now.Total, m.now.Done+int64(n))
+	if m.Report != nil && time.Since(m.last) > looks {
+		m.last, m.now.Seconds = time.Now(), time.Since(m.began).Seconds()
+		m.Report(m.now)
+	}
 }

@@ -69,22 +69,15 @@ type pull struct {
 func Pull(ctx context.Context, in Pulling) (core.Transfer, error) {
 	began := time.Now()
 	p := &pull{Pulling: in, index: artifact.Index{Store: in.Ports.Artifacts, Name: in.Index}}
-	out := core.Transfer{Action: core.TransferPull, Index: in.Index, Place: in.Place.Name + ":" + in.Place.Tag}
-	if err := errors.Join(p.index.Check(), run.RefuseDeleted(ctx, p.index)); err != nil {
-		return out, err
+	err := errors.Join(p.index.Check(), run.RefuseDeleted(ctx, p.index))
+	if err != nil {
+		return core.Transfer{}, err
 	}
 	in.Meter.Begin("resolve", 0)
-	var err error
-	if p.image, err = Read(ctx, in.Place); err != nil {
-		return out, err
+	if p.image, err = Read(ctx, in.Place, in.Key); err != nil {
+		return core.Transfer{}, err
 	}
-	if in.Key != nil {
-		if err := CheckSignature(ctx, in.Place, p.image, in.Key); err != nil {
-			return out, err
-		}
-	}
-	out.Digest, out.Generation = p.image.Descriptor.Digest.String(), p.image.Config.Generation
-	out.Files, out.Bytes, out.Signed = len(p.image.files), p.image.Config.Bytes, p.image.Signed
+	out := p.image.describe(core.TransferPull, in.Index, in.Place)
 	if err = p.readTables(ctx); err == nil {
 		err = p.runLeased(ctx, func(ctx context.Context) error {
 			out.Unchanged, err = p.fill(ctx)
@@ -158,15 +151,14 @@ func (p *pull) runLeased(ctx context.Context, do func(context.Context) error) er
 		return err
 	}
 	held, lose := context.WithCancelCause(ctx)
+	beat := time.NewTicker(heartbeat / 4)
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
-		ticker := time.NewTicker(heartbeat / 4)
-		defer ticker.Stop()
 		for held.Err() == nil {
 			select {
 			case <-held.Done():
-			case <-ticker.C:
+			case <-beat.C:
 				if err := run.HoldLease(held, p.index, p.holder, p.fence); fault.Is(err, fault.LeaseLost) {
 					lose(err)
 				}
@@ -177,6 +169,7 @@ func (p *pull) runLeased(ctx context.Context, do func(context.Context) error) er
 	if cause := context.Cause(held); err != nil && cause != nil {
 		err = cause
 	}
+	beat.Stop()
 	lose(context.Canceled)
 	<-ended
 	back, cancel := context.WithTimeout(context.WithoutCancel(ctx), heartbeat/2)

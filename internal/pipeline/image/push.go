@@ -12,7 +12,6 @@ import (
 	"time"
 
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
-	"oras.land/oras-go/v2/content"
 
 	"github.com/unweaver/unweaver/internal/artifact"
 	"github.com/unweaver/unweaver/internal/core"
@@ -47,26 +46,25 @@ type Pushing struct {
 // Push sends a generation to a place, blobs first and its name last. What the place has is not sent again.
 func Push(ctx context.Context, p Pushing) (core.Transfer, error) {
 	began := time.Now()
-	out := core.Transfer{Action: core.TransferPush, Index: p.Index.Name, Place: p.Place.Name + ":" + p.Place.Tag}
 	p.Meter.Begin("list", 0)
 	image, err := p.listFiles(ctx)
 	if err != nil {
-		return out, err
+		return core.Transfer{}, err
 	}
-	rawConfig, err := json.Marshal(image.Config)
+	raw, err := json.Marshal(image.Config)
 	if err != nil {
-		return out, err
+		return core.Transfer{}, err
 	}
-	config := content.NewDescriptorFromBytes(TypeConfig, rawConfig)
-	described, raw, err := newManifest(Type, config, image.files, nil, map[string]string{
+	config := pack(TypeConfig, raw)
+	described, err := packManifest(Type, config.Descriptor, image.files, nil, map[string]string{
 		ocispec.AnnotationTitle:   image.Config.Index + "@" + image.Config.Generation,
 		ocispec.AnnotationCreated: image.Config.Created.UTC().Format(time.RFC3339),
 	})
+	image.Descriptor, image.Signed = described.Descriptor, p.Key != nil
+	out := image.describe(core.TransferPush, p.Index.Name, p.Place)
 	if err != nil {
 		return out, err
 	}
-	out.Generation, out.Files, out.Bytes = image.Config.Generation, len(image.files), image.Config.Bytes
-	out.Digest, out.Signed = described.Digest.String(), p.Key != nil
 	var moved atomic.Int64
 	p.Meter.Begin("push", out.Bytes)
 	err = eachFile(ctx, image.files, func(ctx context.Context, file ocispec.Descriptor) error {
@@ -88,52 +86,39 @@ func Push(ctx context.Context, p Pushing) (core.Transfer, error) {
 	if err != nil {
 		return out, err
 	}
-	for _, one := range []struct {
-		blob ocispec.Descriptor
-		raw  []byte
-	}{{config, rawConfig}, {described, raw}} {
-		sent, err := p.Place.PushBytes(ctx, one.blob, one.raw)
-		if err != nil {
-			return out, err
-		}
-		if sent {
-			moved.Add(one.blob.Size)
-		}
-	}
-	if err := p.pushReferrers(ctx, image, described); err != nil {
+	if out.Moved, err = send(ctx, p.Place, config, described); err != nil {
 		return out, err
 	}
-	out.Moved = moved.Load()
+	if err := p.pushReferrers(ctx, image); err != nil {
+		return out, err
+	}
+	out.Moved += moved.Load()
 	if p.Place.Local { // which keeps the images of several nights
-		err = p.Place.TagManifest(ctx, described, out.Generation)
+		err = p.Place.TagManifest(ctx, image.Descriptor, out.Generation)
 	}
 	if err == nil && p.Place.Tag != out.Generation {
-		err = p.Place.TagManifest(ctx, described, p.Place.Tag)
+		err = p.Place.TagManifest(ctx, image.Descriptor, p.Place.Tag)
 	}
 	out.Seconds = time.Since(began).Seconds()
 	return out, err
 }
 
 // pushReferrers sends what refers to an image: its report, and a signature.
-func (p Pushing) pushReferrers(ctx context.Context, image *Image, described ocispec.Descriptor) error {
-	subject := ocispec.Descriptor{MediaType: described.MediaType, Digest: described.Digest, Size: described.Size}
+func (p Pushing) pushReferrers(ctx context.Context, image *Image) error {
 	if image.report != nil {
-		report, raw, err := newManifest(
-			TypeReport, ocispec.DescriptorEmptyJSON, []ocispec.Descriptor{*image.report}, &subject, nil)
+		report, err := packManifest(TypeReport, ocispec.DescriptorEmptyJSON, []ocispec.Descriptor{*image.report},
+			&image.Descriptor, nil)
+		if err == nil {
+			_, err = send(ctx, p.Place, packed{ocispec.DescriptorEmptyJSON, []byte("{}")}, report)
+		}
 		if err != nil {
-			return err
-		}
-		if _, err := p.Place.PushBytes(ctx, ocispec.DescriptorEmptyJSON, []byte("{}")); err != nil {
-			return err
-		}
-		if _, err := p.Place.PushBytes(ctx, report, raw); err != nil {
 			return err
 		}
 	}
 	if p.Key == nil {
 		return nil
 	}
-	return sign(ctx, p.Place, subject, p.Key)
+	return sign(ctx, p.Place, image.Descriptor, p.Key)
 }
 
 // listFiles lists what an image of the generation contains.

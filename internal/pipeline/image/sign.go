@@ -15,7 +15,6 @@ import (
 	"strings"
 
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
-	"oras.land/oras-go/v2/content"
 
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/store/oci"
@@ -23,14 +22,12 @@ import (
 
 // The names of a signature by cosign's simple signing.
 const (
-	typeSignature    = "application/vnd.dev.cosign.artifact.sig.v1+json"
-	typePayload      = "application/vnd.dev.cosign.simplesigning.v1+json"
-	signatureNote    = "dev.cosignproject.cosign/signature"
-	payloadType      = "cosign container image signature"
-	mostPayload      = 64 << 10
-	mostSignatures   = 64
-	adviseSigningKey = "make one: openssl ecparam -name prime256v1 -genkey -noout -out key.pem; " +
-		"openssl ec -in key.pem -pubout -out key.pub"
+	typeSignature  = "application/vnd.dev.cosign.artifact.sig.v1+json"
+	typePayload    = "application/vnd.dev.cosign.simplesigning.v1+json"
+	signatureNote  = "dev.cosignproject.cosign/signature"
+	payloadType    = "cosign container image signature"
+	mostPayload    = 64 << 10
+	mostSignatures = 64
 )
 
 // payload is what is signed.
@@ -73,32 +70,25 @@ func sign(ctx context.Context, place *oci.Place, image ocispec.Descriptor, key *
 	if err != nil {
 		return err
 	}
-	layer := content.NewDescriptorFromBytes(typePayload, raw)
+	layer := pack(typePayload, raw)
 	layer.Annotations = map[string]string{signatureNote: base64.StdEncoding.EncodeToString(signature)}
-	layers = append(layers, layer)
+	layers = append(layers, layer.Descriptor)
 	about := ocispec.Image{RootFS: ocispec.RootFS{Type: "layers"}}
 	for _, one := range layers {
 		about.RootFS.DiffIDs = append(about.RootFS.DiffIDs, one.Digest)
 	}
-	rawConfig, err := json.Marshal(about)
+	if raw, err = json.Marshal(about); err != nil {
+		return err
+	}
+	config := pack(ocispec.MediaTypeImageConfig, raw)
+	manifest, err := packManifest(typeSignature, config.Descriptor, layers, &image, nil)
 	if err != nil {
 		return err
 	}
-	config := content.NewDescriptorFromBytes(ocispec.MediaTypeImageConfig, rawConfig)
-	manifest, rawManifest, err := newManifest(typeSignature, config, layers, &image, nil)
-	if err != nil {
+	if _, err := send(ctx, place, layer, config, manifest); err != nil {
 		return err
 	}
-	if _, err := place.PushBytes(ctx, layer, raw); err != nil {
-		return err
-	}
-	if _, err := place.PushBytes(ctx, config, rawConfig); err != nil {
-		return err
-	}
-	if _, err := place.PushBytes(ctx, manifest, rawManifest); err != nil {
-		return err
-	}
-	return place.TagManifest(ctx, manifest, signatureTag(image))
+	return place.TagManifest(ctx, manifest.Descriptor, signatureTag(image))
 }
 
 // readSignatures lists the signatures of an image.
@@ -146,8 +136,8 @@ func isSigned(
 	return false, nil
 }
 
-// CheckSignature refuses an image that the owner of a key did not sign.
-func CheckSignature(ctx context.Context, place *oci.Place, image *Image, key *ecdsa.PublicKey) error {
+// checkSignature refuses an image that the owner of a key did not sign.
+func checkSignature(ctx context.Context, place *oci.Place, image *Image, key *ecdsa.PublicKey) error {
 	layers, err := readSignatures(ctx, place, image.Descriptor)
 	if err != nil {
 		return err
@@ -163,56 +153,30 @@ func CheckSignature(ctx context.Context, place *oci.Place, image *Image, key *ec
 
 // ReadSigningKey reads a private key of ECDSA P-256.
 func ReadSigningKey(file string) (*ecdsa.PrivateKey, error) {
-	block, err := readPEM(file)
-	if err != nil {
-		return nil, err
-	}
-	key, err := x509.ParseECPrivateKey(block.Bytes)
-	if err != nil {
-		var any any
-		if any, err = x509.ParsePKCS8PrivateKey(block.Bytes); err == nil {
-			key, _ = any.(*ecdsa.PrivateKey)
-		}
-	}
-	if err == nil && (key == nil || key.Curve != elliptic.P256()) {
-		err = errors.New("it is no key of ECDSA P-256")
-	}
-	if strings.Contains(block.Type, "ENCRYPTED") {
-		err = errors.New("it is encrypted, and this program asks for no password")
-	}
-	return key, newKeyFault(file, err)
+	return readKey[*ecdsa.PrivateKey](file, x509.ParsePKCS8PrivateKey)
 }
 
 // ReadVerifyingKey reads a public key of ECDSA P-256.
 func ReadVerifyingKey(file string) (*ecdsa.PublicKey, error) {
-	block, err := readPEM(file)
-	if err != nil {
-		return nil, err
-	}
-	any, err := x509.ParsePKIXPublicKey(block.Bytes)
-	key, ok := any.(*ecdsa.PublicKey)
-	if err == nil && (!ok || key.Curve != elliptic.P256()) {
-		err = errors.New("it is no public key of ECDSA P-256")
-	}
-	return key, newKeyFault(file, err)
+	return readKey[*ecdsa.PublicKey](file, x509.ParsePKIXPublicKey)
 }
 
-func readPEM(file string) (*pem.Block, error) {
+// readKey reads a key of ECDSA P-256 from a PEM file.
+func readKey[K interface{ Params() *elliptic.CurveParams }](
+	file string, parse func([]byte) (any, error),
+) (key K, err error) {
 	raw, err := os.ReadFile(file)
-	if err != nil {
-		return nil, newKeyFault(file, err)
+	if block, _ := pem.Decode(raw); err == nil && block != nil {
+		var parsed any
+		if parsed, err = parse(block.Bytes); err == nil {
+			if found, ok := parsed.(K); ok && found.Params().Name == "P-256" {
+				return found, nil
+			}
+		}
 	}
-	block, _ := pem.Decode(raw)
-	if block == nil {
-		return nil, newKeyFault(file, errors.New("it is no PEM file"))
-	}
-	return block, nil
-}
-
-// newKeyFault returns the fault of a key that cannot be used; nil for nil.
-func newKeyFault(file string, err error) error {
 	if err == nil {
-		return nil
+		err = errors.New("it is no PEM file with a key of ECDSA P-256")
 	}
-	return fault.BadConfig.At("read key", file).Because(err).Advise(adviseSigningKey)
+	return key, fault.BadConfig.At("read key", file).Because(err).Advise("make one without a password: openssl genpkey " +
+		"-algorithm EC -pkeyopt ec_paramgen_curve:P-256 -out key.pem; openssl pkey -in key.pem -pubout -out key.pub")
 }
