@@ -46,7 +46,7 @@ var meanings = map[Code]Meaning{
 	IndexPulled: {Fatal, "The index is a read-only copy of an index elsewhere.",
 		"It was pulled from an image, and builds do not change it.",
 		"Build it at its origin and pull again, or pull it with `--adopt`."},
-	ImageUntrusted: {Bad, "The image is not signed by the key of `--verify-key`.",
+	ImageUntrusted: {Fatal, "The image is not signed by the key of `--verify-key`.",
 		"It has no signature, was signed by another key, or was changed.",
 		"Ask who pushed it, and do not use it until you know."},
 	EndpointRefused: {Fatal, "This process is not allowed to use the model server.",

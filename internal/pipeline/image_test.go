@@ -76,6 +76,8 @@ func adopt(in *image.Pulling) { in.Adopt = true }
 
 // An image of two nights, through each kind of place: the copy answers as its origin does, is read-only until it is
 // adopted, and then builds nights that pay for what changed.
+//
+// Promises: 170.
 func TestAPulledIndexAnswersAsItsOriginAndPaysNothing(t *testing.T) {
 	for name, places := range map[string]func() (string, string){
 		"registry": func() (string, string) { a := newHub(t).address; return a + "monday", a + "tuesday" },
@@ -172,6 +174,8 @@ func getJSON(t testing.TB, address string, into any) {
 }
 
 // A pull that ends early leaves nothing to be seen, and the same call fetches the rest. The tag may move meanwhile.
+//
+// Promises: 171.
 func TestAPullGoesOnWithTheImageThatItBegan(t *testing.T) {
 	origin, other, replica, h := builtSite(t, sample(30)), builtSite(t, sample(5)), newSite(t, nil), newHub(t)
 	want := origin.push(t, h.address+"night", nil)
@@ -283,6 +287,7 @@ func forge(t testing.TB, folder string, change func(*ocispec.Manifest, *image.Co
 	require.NoError(t, place.TagManifest(ctx, described, oci.Latest))
 }
 
+// Promises: 171.
 func TestForgedImagesAreRefused(t *testing.T) {
 	origin, replica, folder := builtSite(t, sample(3)), newSite(t, nil), filepath.Join(t.TempDir(), "images")
 	rename := func(key string) func(*ocispec.Manifest, *image.Config) {
@@ -294,16 +299,22 @@ func TestForgedImagesAreRefused(t *testing.T) {
 		code   fault.Code
 		says   string
 	}{
-		"a way out":         {rename("../current.json"), fault.InvalidParam, "../current.json"},
-		"a way out below":   {rename("generations/g001/../../current.json"), fault.InvalidParam, "current.json"},
-		"another's file":    {rename("current.json"), fault.InvalidParam, "current.json"},
-		"another name":      {rename("segments/" + sum), fault.InvalidParam, sum},
-		"a newer format":    {func(_ *ocispec.Manifest, c *image.Config) { c.Format = 2 }, fault.FormatUnknown, "format 2"},
-		"a bad generation":  {func(_ *ocispec.Manifest, c *image.Config) { c.Generation = "../g" }, fault.InvalidParam, "../g"},
-		"an endless file":   {func(m *ocispec.Manifest, _ *image.Config) { m.Layers[0].Size = 1 << 60 }, fault.InvalidParam, "bytes"},
-		"no index":          {func(m *ocispec.Manifest, _ *image.Config) { m.Config.MediaType = "text/plain" }, fault.InvalidParam, "no index"},
-		"a file twice":      {func(m *ocispec.Manifest, _ *image.Config) { m.Layers[1] = m.Layers[0] }, fault.InvalidParam, "key"},
-		"a segment too few": {func(m *ocispec.Manifest, c *image.Config) { c.Bytes -= m.Layers[0].Size; m.Layers = m.Layers[1:] }, fault.InvalidParam, "is missing"},
+		"a way out":        {rename("../current.json"), fault.InvalidParam, "../current.json"},
+		"a way out below":  {rename("generations/g001/../../current.json"), fault.InvalidParam, "current.json"},
+		"another's file":   {rename("current.json"), fault.InvalidParam, "current.json"},
+		"another name":     {rename("segments/" + sum), fault.InvalidParam, sum},
+		"a newer format":   {func(_ *ocispec.Manifest, c *image.Config) { c.Format = 2 }, fault.FormatUnknown, "format 2"},
+		"a bad generation": {func(_ *ocispec.Manifest, c *image.Config) { c.Generation = "../g" }, fault.InvalidParam, "../g"},
+		"an endless file": {func(m *ocispec.Manifest, _ *image.Config) {
+			m.Layers[0].Size = 1 << 60
+		}, fault.InvalidParam, "bytes"},
+		"no index": {func(m *ocispec.Manifest, _ *image.Config) {
+			m.Config.MediaType = "text/plain"
+		}, fault.InvalidParam, "no index"},
+		"a file twice": {func(m *ocispec.Manifest, _ *image.Config) { m.Layers[1] = m.Layers[0] }, fault.InvalidParam, "key"},
+		"a segment too few": {func(m *ocispec.Manifest, c *image.Config) {
+			c.Bytes, m.Layers = c.Bytes-m.Layers[0].Size, m.Layers[1:]
+		}, fault.InvalidParam, "is missing"},
 	} {
 		origin.push(t, folder, nil)
 		forge(t, folder, c.change)

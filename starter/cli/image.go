@@ -131,8 +131,8 @@ func (b *bar) showTransfer(now core.Transfer) {
 	full := int(now.Done * barWidth / now.Total)
 	rate := float64(now.Done) / max(now.Seconds, 0.001)
 	line := fmt.Sprintf("[%s%s] %3d %%  %-8s %s of %s  %s/s", strings.Repeat("#", full),
-		strings.Repeat(".", barWidth-full), 100*now.Done/now.Total, now.Stage, core.FormatSize(now.Done), core.FormatSize(now.Total),
-		core.FormatSize(int64(rate)))
+		strings.Repeat(".", barWidth-full), 100*now.Done/now.Total, now.Stage, core.FormatSize(now.Done),
+		core.FormatSize(now.Total), core.FormatSize(int64(rate)))
 	if now.Done > now.Total/20 { // the first pieces say little
 		line += "  " + durationOf(float64(now.Total-now.Done)/rate) + " left"
 	}
@@ -148,7 +148,8 @@ func showTransfer(w io.Writer, out core.Transfer) {
 		what = "already serves"
 	}
 	fmt.Fprintf(w, "%s %s %s: %d files, %s, of which %s moved, in %s\n", out.Index, what, out.Generation, out.Files,
-		core.FormatSize(out.Bytes), core.FormatSize(out.Moved), time.Duration(out.Seconds*float64(time.Second)).Round(10*time.Millisecond))
+		core.FormatSize(out.Bytes), core.FormatSize(out.Moved),
+		time.Duration(out.Seconds*float64(time.Second)).Round(10*time.Millisecond))
 	fmt.Fprintf(w, "  image:  %s@%s\n", out.Place, out.Digest)
 	if out.Signed {
 		fmt.Fprintln(w, "  signed: yes")
@@ -166,7 +167,8 @@ func (a *App) verifyCmd() *cobra.Command {
 		Short: "Compare every file of an image with its digest, and prove its signature",
 		Long: `Read every file of an image and compare it with its digest. IMAGE is oci://HOST/NAME:TAG, or a folder or tar
 file in OCI layout. With --verify-key, also prove that this key signed it. Nothing is written.`,
-		Example: "  unweaver verify oci://ghcr.io/acme/handbook:2026-11-27 --verify-key key.pub\n  unweaver verify handbook.tar",
+		Example: "  unweaver verify oci://ghcr.io/acme/handbook:2026-11-27 --verify-key key.pub\n" +
+			"  unweaver verify handbook.tar",
 		Args:    requireArgs(1, 1, "an IMAGE"),
 		RunE: func(command *cobra.Command, args []string) error {
 			ctx, began := command.Context(), time.Now()
