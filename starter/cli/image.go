@@ -169,7 +169,7 @@ func (a *App) verifyCmd() *cobra.Command {
 file in OCI layout. With --verify-key, also prove that this key signed it. Nothing is written.`,
 		Example: "  unweaver verify oci://ghcr.io/acme/handbook:2026-11-27 --verify-key key.pub\n" +
 			"  unweaver verify handbook.tar",
-		Args:    requireArgs(1, 1, "an IMAGE"),
+		Args: requireArgs(1, 1, "an IMAGE"),
 		RunE: func(command *cobra.Command, args []string) error {
 			ctx, began := command.Context(), time.Now()
 			options.Where = args[0]

@@ -198,8 +198,12 @@ func (p *pull) fill(ctx context.Context) (unchanged bool, err error) {
 	if err := p.fillStores(ctx); err != nil {
 		return false, err
 	}
+	from := p.Place.Name
+	if !p.Place.Local {
+		from += ":" + p.Place.Tag
+	}
 	p.pulled = core.Pulled{
-		From: p.Place.Name, Digest: p.image.Descriptor.Digest.String(), Generation: p.manifest.Generation,
+		From: from, Digest: p.image.Descriptor.Digest.String(), Generation: p.manifest.Generation,
 		At: time.Now().UTC(), Adopted: p.Adopt,
 	}
 	if err := p.writePulled(ctx); err != nil {

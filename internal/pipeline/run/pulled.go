@@ -2,6 +2,7 @@ package run
 
 import (
 	"context"
+	"strings"
 
 	"github.com/unweaver/unweaver/internal/artifact"
 	"github.com/unweaver/unweaver/internal/core"
@@ -27,8 +28,12 @@ func RefusePulled(ctx context.Context, index artifact.Index) error {
 	if err != nil || pulled.Adopted {
 		return err
 	}
+	adopt := "unweaver import " + pulled.From
+	if strings.Contains(pulled.From, "://") {
+		adopt = "unweaver pull " + pulled.From
+	}
 	return fault.IndexPulled.At("build", index.Name).
 		Because("it is a read-only copy of " + pulled.From).
-		Advise("build it where it comes from, then pull again; or let builds change it here: unweaver pull " +
-			pulled.From + ":TAG " + base.Name + " --adopt")
+		Advise("build it where it comes from, and pull again; or let builds change it here: " + adopt + " " + base.Name +
+			" --adopt")
 }
