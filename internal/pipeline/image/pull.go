@@ -4,7 +4,6 @@ import (
 	"context"
 	"crypto/ecdsa"
 	"crypto/sha256"
-	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -55,7 +54,6 @@ type pull struct {
 	index    artifact.Index
 	image    *Image
 	manifest *core.Manifest
-	sha      string // of the manifest
 	spec     core.Spec
 	current  core.Pointer
 	pulled   core.Pulled // what the index was pulled from; zero: it was not
@@ -288,11 +286,6 @@ func (p *pull) adapt() error {
 	m := p.manifest
 	m.Index, m.Family, m.Store, m.Spec = p.Index, "", p.Ports.StoreID, core.Digest(sha256.Sum256(raw))
 	m.Parent, m.Seq = p.current.Manifest, max(m.Seq, p.current.Seq+1)
-	if raw, err = json.Marshal(m); err != nil {
-		return err
-	}
-	sum := sha256.Sum256(raw)
-	p.sha = hex.EncodeToString(sum[:])
 	return nil
 }
 
@@ -359,7 +352,7 @@ func (p *pull) fillStores(ctx context.Context) error {
 	}
 	var parts []run.Part
 	var bytes int64
-	for _, part := range unit.PartsOf(p.sha, p.manifest) {
+	for _, part := range unit.PartsOf("", p.manifest) {
 		if part.Check == run.CheckStore {
 			parts, bytes = append(parts, part), bytes+part.Unit.Segment.Bytes
 		}
