@@ -229,6 +229,17 @@ func TestPlacesThatFail(t *testing.T) {
 		<-r.Context().Done()
 		return true
 	}
+	stop := func(w http.ResponseWriter, r *http.Request) bool {
+		w.WriteHeader(http.StatusOK)
+		_ = http.NewResponseController(w).Flush()
+		<-r.Context().Done()
+		return true
+	}
+	impatient := func(t testing.TB, where string) *oci.Place {
+		return must(oci.Open(t.Context(), oci.Options{
+			Where: where, PlainHTTP: true, Create: true, Patience: 300 * time.Millisecond,
+		}))(t)
+	}
 	for name, c := range map[string]struct {
 		method, part string
 		do           func(http.ResponseWriter, *http.Request) bool
@@ -239,32 +250,32 @@ func TestPlacesThatFail(t *testing.T) {
 		"is full":            {http.MethodPut, "/uploads", status(http.StatusInsufficientStorage), fault.StoreFull, "quota"},
 		"refuses large ones": {http.MethodPut, "/uploads", status(http.StatusRequestEntityTooLarge), fault.StoreFull, "quota"},
 		"is down":            {http.MethodHead, "/blobs/", status(http.StatusBadGateway), fault.StoreDown, "502"},
-		"is slow":            {http.MethodPut, "/uploads", slow, fault.StoreDown, "bytes moved"},
+		"is slow":            {http.MethodPut, "/uploads", slow, fault.StoreDown, "timeout"},
+		"stops":              {http.MethodGet, "/blobs/", stop, fault.StoreDown, "bytes moved"},
 		"changes a byte":     {http.MethodGet, "/blobs/", h.changed(turn), fault.SegmentDamage, "match"},
 		"cuts":               {http.MethodGet, "/blobs/", h.changed(cut), fault.SegmentDamage, "match"},
 		"changes the image":  {http.MethodGet, "/manifests/", h.changed(turn), fault.SegmentDamage, "match"},
 		"lost a blob":        {http.MethodGet, "/blobs/", status(http.StatusNotFound), fault.NotFound, "not found"},
 	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			at := h
-			if c.method != http.MethodGet {
-				at = newHub(t)
-				at.answer(c.method, c.part, false, c.do)
-			}
-			place := must(oci.Open(t.Context(), oci.Options{
-				Where: at.address + "v1", PlainHTTP: true, Create: true, Patience: 300 * time.Millisecond,
-			}))(t)
-			if c.method != http.MethodGet {
-				_, err := image.Push(t.Context(), image.Pushing{Index: origin.index(), Place: place, Meter: &image.Meter{}})
-				refuses(t, err, c.code, c.says, name)
-			}
-		})
 		if c.method == http.MethodGet {
 			h.answer(c.method, c.part, false, c.do)
-			refused(replica.pull(t, h.address+"v1", nil))(t, c.code, c.says, name)
+			refused(replica.pull(t, h.address+"v1", func(in *image.Pulling) {
+				if name == "stops" {
+					in.Place = impatient(t, h.address+"v1")
+				}
+			}))(t, c.code, c.says, name)
 			assert.Zero(t, replica.pointer(t))
+			continue
 		}
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			at := newHub(t)
+			at.answer(c.method, c.part, false, c.do)
+			_, err := image.Push(t.Context(), image.Pushing{
+				Index: origin.index(), Place: impatient(t, at.address+"v1"), Meter: &image.Meter{},
+			})
+			refuses(t, err, c.code, c.says, name)
+		})
 	}
 }
 

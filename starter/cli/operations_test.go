@@ -537,7 +537,8 @@ func TestSchedulesAreShownAndSteered(t *testing.T) {
 
 func TestImagesAreAskedForWithAbsolutePaths(t *testing.T) {
 	fake := &fakeControl{}
-	here := func(name string) string { return filepath.Join(musttest.Get(os.Getwd())(t), name) } // each command has its own
+	// Each command has a working directory of its own.
+	here := func(name string) string { return filepath.Join(musttest.Get(os.Getwd())(t), name) }
 	says(t, fake, "push oci://localhost:5000/a/docs:v1 docs@g2 --plain-http --sign-key key.pem", cli.ExitDone, "docs pushed")
 	assert.Equal(t, control.ImageRequest{
 		Action: core.TransferPush, Where: "oci://localhost:5000/a/docs:v1", Index: "docs", Generation: "g2",

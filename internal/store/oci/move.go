@@ -55,7 +55,7 @@ func (p *Place) Push(
 		if err != nil || there {
 			return p.newFault("look for", err)
 		}
-		watched, read, end := p.watch(ctx, moved)
+		watched, read, end := p.watch(ctx, blob.Size, moved)
 		defer end()
 		body, err := open(watched)
 		if err != nil {
@@ -86,7 +86,7 @@ func (p *Place) PushBytes(ctx context.Context, blob ocispec.Descriptor, raw []by
 // begins again, so that take may be called several times. moved is called with the bytes that came.
 func (p *Place) Fetch(ctx context.Context, blob ocispec.Descriptor, take func(io.Reader) error, moved func(int)) error {
 	return retry.Do(ctx, func(ctx context.Context) error {
-		watched, read, end := p.watch(ctx, moved)
+		watched, read, end := p.watch(ctx, blob.Size, moved)
 		defer end()
 		body, err := p.target.Fetch(watched, blob)
 		if err != nil {
@@ -119,10 +119,11 @@ func (p *Place) FetchBytes(ctx context.Context, blob ocispec.Descriptor, most in
 	return raw, err
 }
 
-// watch ends the context that it gives where fewer than Least bytes move within the patience of the place.
-func (p *Place) watch(ctx context.Context, moved func(int)) (context.Context, func(int), func()) {
+// watch ends the context that it gives where fewer than Least bytes of a blob move within the patience of the place.
+func (p *Place) watch(ctx context.Context, size int64, moved func(int)) (context.Context, func(int), func()) {
 	watched, cancel := context.WithCancelCause(ctx)
 	var bytes atomic.Int64
+	before := int64(0)
 	ticker := time.NewTicker(p.patience)
 	go func() {
 		defer ticker.Stop()
@@ -131,7 +132,12 @@ func (p *Place) watch(ctx context.Context, moved func(int)) (context.Context, fu
 			case <-watched.Done():
 				return
 			case <-ticker.C:
-				if got := bytes.Swap(0); got < Least {
+				now := bytes.Load()
+				if now >= size { // what is left is an answer, or a store
+					return
+				}
+				got := now - before
+				if before = now; got < Least {
 					cancel(fmt.Errorf("only %d bytes moved within %s", got, p.patience))
 				}
 			}
