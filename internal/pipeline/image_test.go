@@ -114,7 +114,7 @@ func TestAPulledIndexAnswersAsItsOriginAndPaysNothing(t *testing.T) {
 			replica.night(t)
 			extract, _, texts, _ := sold.sold(before)
 			mine, _, my, _ := bought.sold(nil)
-			assert.True(t, extract == mine && texts == my && extract > 0, "the origin paid for %d and %d, the copy for %d and %d",
+			assert.True(t, extract == mine && texts == my && extract > 0, "paid for %d and %d, by the copy %d and %d",
 				extract, texts, mine, my)
 			sameAnswers(t, replica, origin, 3, 3)
 			refused(replica.pull(t, tuesday, nil))(t, fault.Usage, "built here", "a pull over an adopted index")
@@ -153,8 +153,8 @@ func TestASignedImageIsProvenByItsKeyAlone(t *testing.T) {
 	signed := origin.push(t, h.address+"v1", key)
 	assert.True(t, signed.Digest == unsigned.Digest && signed.Moved == 0, "it is sent again: %+v", signed)
 	assert.True(t, must(replica.pull(t, h.address+"v1", by(key)))(t).Signed)
-
-	repository := "http://" + strings.TrimSuffix(strings.TrimPrefix(h.address, oci.Scheme), "/acme/docs:") + "/v2/acme/docs/"
+	host, _, _ := strings.Cut(strings.TrimPrefix(h.address, oci.Scheme), "/")
+	repository := "http://" + host + "/v2/acme/docs/"
 	var signatures ocispec.Manifest
 	getJSON(t, repository+"manifests/"+strings.Replace(signed.Digest, ":", "-", 1)+".sig", &signatures)
 	assert.Len(t, signatures.Layers, 2, "one by each key")
@@ -246,16 +246,14 @@ func TestPlacesThatFail(t *testing.T) {
 		code         fault.Code
 		says         string
 	}{
-		"refuses":            {http.MethodPost, "/uploads", status(http.StatusUnauthorized), fault.StoreDenied, "docker login"},
-		"is full":            {http.MethodPut, "/uploads", status(http.StatusInsufficientStorage), fault.StoreFull, "quota"},
-		"refuses large ones": {http.MethodPut, "/uploads", status(http.StatusRequestEntityTooLarge), fault.StoreFull, "quota"},
-		"is down":            {http.MethodHead, "/blobs/", status(http.StatusBadGateway), fault.StoreDown, "502"},
-		"is slow":            {http.MethodPut, "/uploads", slow, fault.StoreDown, "timeout"},
-		"stops":              {http.MethodGet, "/blobs/", stop, fault.StoreDown, "bytes moved"},
-		"changes a byte":     {http.MethodGet, "/blobs/", h.changed(turn), fault.SegmentDamage, "match"},
-		"cuts":               {http.MethodGet, "/blobs/", h.changed(cut), fault.SegmentDamage, "match"},
-		"changes the image":  {http.MethodGet, "/manifests/", h.changed(turn), fault.SegmentDamage, "match"},
-		"lost a blob":        {http.MethodGet, "/blobs/", status(http.StatusNotFound), fault.NotFound, "not found"},
+		"refuses":           {http.MethodPost, "/uploads", status(401), fault.StoreDenied, "docker login"},
+		"is full":           {http.MethodPut, "/uploads", status(http.StatusInsufficientStorage), fault.StoreFull, "quota"},
+		"is down":           {http.MethodHead, "/blobs/", status(http.StatusBadGateway), fault.StoreDown, "502"},
+		"is slow":           {http.MethodPut, "/uploads", slow, fault.StoreDown, "timeout"},
+		"stops":             {http.MethodGet, "/blobs/", stop, fault.StoreDown, "bytes moved"},
+		"changes a byte":    {http.MethodGet, "/blobs/", h.changed(turn), fault.SegmentDamage, "match"},
+		"cuts":              {http.MethodGet, "/blobs/", h.changed(cut), fault.SegmentDamage, "match"},
+		"changes the image": {http.MethodGet, "/manifests/", h.changed(turn), fault.SegmentDamage, "match"},
 	} {
 		if c.method == http.MethodGet {
 			h.answer(c.method, c.part, false, c.do)
@@ -312,7 +310,6 @@ func TestForgedImagesAreRefused(t *testing.T) {
 	}{
 		"a way out":        {rename("../current.json"), fault.InvalidParam, "../current.json"},
 		"a way out below":  {rename("generations/g001/../../current.json"), fault.InvalidParam, "current.json"},
-		"another's file":   {rename("current.json"), fault.InvalidParam, "current.json"},
 		"another name":     {rename("segments/" + sum), fault.InvalidParam, sum},
 		"a newer format":   {func(_ *ocispec.Manifest, c *image.Config) { c.Format = 2 }, fault.FormatUnknown, "format 2"},
 		"a bad generation": {func(_ *ocispec.Manifest, c *image.Config) { c.Generation = "../g" }, fault.InvalidParam, "../g"},
