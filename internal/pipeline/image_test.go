@@ -312,7 +312,7 @@ func TestForgedImagesAreRefused(t *testing.T) {
 		"a way out below":  {rename("generations/g001/../../current.json"), fault.InvalidParam, "current.json"},
 		"another name":     {rename("segments/" + sum), fault.InvalidParam, sum},
 		"a newer format":   {func(_ *ocispec.Manifest, c *image.Config) { c.Format = 2 }, fault.FormatUnknown, "format 2"},
-		"a bad generation": {func(_ *ocispec.Manifest, c *image.Config) { c.Generation = "../g" }, fault.InvalidParam, "../g"},
+		"a bad generation": {func(_ *ocispec.Manifest, c *image.Config) { c.Generation = "../" }, fault.InvalidParam, "../"},
 		"an endless file": {func(m *ocispec.Manifest, _ *image.Config) {
 			m.Layers[0].Size = 1 << 60
 		}, fault.InvalidParam, "bytes"},
