@@ -42,6 +42,9 @@ func (x Index) CurrentKey() string { return x.joinKey("current.json") }
 // LeaseKey says who builds.
 func (x Index) LeaseKey() string { return x.joinKey("lease.json") }
 
+// PulledKey returns the key of where what an index serves was pulled from.
+func (x Index) PulledKey() string { return x.joinKey("pulled.json") }
+
 // ScheduleKey returns the key of what the nights of the index build.
 func (x Index) ScheduleKey() string { return x.joinKey("schedule.json") }
 

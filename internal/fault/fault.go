@@ -35,6 +35,10 @@ const (
 	PortTaken     Code = "port_taken"
 	CorpusChanged Code = "corpus_changed"
 
+	// Images of indexes.
+	IndexPulled    Code = "index_pulled"    // builds do not change what was pulled
+	ImageUntrusted Code = "image_untrusted" // none of its signatures is by the key that was asked for
+
 	// Requests over HTTP.
 	Unauthorized Code = "unauthorized" // no key, or none that is valid
 	Forbidden    Code = "forbidden"    // a key whose scope does not allow it, or a page of another origin

@@ -22,6 +22,7 @@ import (
 	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/methods/aliases"
+	"github.com/unweaver/unweaver/internal/testkit/musttest"
 	"github.com/unweaver/unweaver/starter/cli"
 )
 
@@ -553,5 +554,28 @@ func TestSchedulesAreShownAndSteered(t *testing.T) {
 		fake.Asked = nil
 		says(t, fake, "schedule "+args, cli.ExitDone, c.says)
 		assert.Equal(t, []string{c.asked}, fake.Asked)
+	}
+}
+
+func TestImagesAreAskedForWithAbsolutePaths(t *testing.T) {
+	fake := &fakeControl{}
+	// Each command has a working directory of its own.
+	here := func(name string) string { return filepath.Join(musttest.Get(os.Getwd())(t), name) }
+	says(t, fake, "push oci://localhost:5000/a/docs:v1 docs@g2 --plain-http --sign-key key.pem", cli.ExitDone, "docs pushed")
+	assert.Equal(t, control.ImageRequest{
+		Action: core.TransferPush, Where: "oci://localhost:5000/a/docs:v1", Index: "docs", Generation: "g2",
+		PlainHTTP: true, Key: here("key.pem"),
+	}, last[control.ImageRequest](fake))
+	says(t, fake, "import images docs@g2 --adopt", cli.ExitDone, "docs now serves")
+	assert.Equal(t, control.ImageRequest{
+		Action: core.TransferPull, Where: here("images"), Tag: "g2", Index: "docs", Generation: "g2", Adopt: true,
+	}, last[control.ImageRequest](fake))
+	for args, why := range map[string]string{
+		"push ./images docs":                           "push and pull take oci://",
+		"export oci://localhost/a:v1 docs":             "export and import take a path",
+		"push oci://localhost/a:v1 docs --with-ledger": "an image has no paid results",
+		"verify nothing.tar":                           "no such file",
+	} {
+		assert.Contains(t, says(t, fake, args, cli.ExitUsage).err, why)
 	}
 }

@@ -107,11 +107,16 @@ func (b *bar) showStatus(status control.Status) {
 	if status.Stage == "" || (b.quiet && !b.terminal) {
 		return
 	}
-	if !b.terminal && status.Stage == b.stage && time.Since(b.last) < 10*time.Second {
+	b.draw(status.Stage, progressLine(status))
+}
+
+// draw shows a line of a stage.
+func (b *bar) draw(stage, line string) {
+	if !b.terminal && stage == b.stage && time.Since(b.last) < 10*time.Second {
 		return
 	}
-	b.stage, b.last = status.Stage, time.Now()
-	line := escapeControls(progressLine(status))
+	b.stage, b.last = stage, time.Now()
+	line = escapeControls(line)
 	if b.terminal {
 		fmt.Fprintf(b.out, "\r\x1b[K%s", line)
 		b.drawn = true

@@ -167,7 +167,8 @@ var (
 )
 
 func clientOf(method string) *http.Client {
-	if method == "delete" || method == "estimate" || method == "diff" || method == "aliases" {
+	if method == "delete" || method == "estimate" || method == "diff" || method == "aliases" ||
+		method == "image" {
 		return patient
 	}
 	return quick
@@ -185,26 +186,9 @@ func callMethod[Out any](ctx context.Context, client *Client, name string, in an
 	if err != nil {
 		return out, err
 	}
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, client.Base+Prefix+name, bytes.NewReader(raw))
+	response, err := client.post(ctx, name, bytes.NewReader(raw))
 	if err != nil {
 		return out, err
-	}
-	req.Header.Set("Authorization", "Bearer "+client.Token)
-	req.Header.Set("Content-Type", "application/json")
-	asks := control.OperatorOf(ctx)
-	for name, text := range map[string]string{byHeader: asks.By, reasonHeader: asks.Reason} {
-		if text != "" {
-			req.Header.Set(name, url.QueryEscape(text))
-		}
-	}
-	response, err := clientOf(name).Do(req)
-	if err != nil {
-		if ctx.Err() != nil {
-			return out, ctx.Err()
-		}
-		return out, fault.EngineDown.At("call the embedded stack at", client.Base).
-			Because(err).
-			Advise("to start it: unweaver dev")
 	}
 	defer func() { _ = response.Body.Close() }()
 	switch response.StatusCode {
@@ -224,6 +208,31 @@ func callMethod[Out any](ctx context.Context, client *Client, name string, in an
 	return out, fault.EngineDown.At("call the embedded stack at", client.Base).
 		Because(fmt.Sprintf("%s: %s", response.Status, bytes.TrimSpace(text))).
 		Advise("stop it, then start it with this version: unweaver dev")
+}
+
+// post sends a request to a method.
+func (c *Client) post(ctx context.Context, name string, body io.Reader) (*http.Response, error) {
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, c.Base+Prefix+name, body)
+	if err != nil {
+		return nil, err
+	}
+	req.Header.Set("Authorization", "Bearer "+c.Token)
+	req.Header.Set("Content-Type", "application/json")
+	asks := control.OperatorOf(ctx)
+	for name, text := range map[string]string{byHeader: asks.By, reasonHeader: asks.Reason} {
+		if text != "" {
+			req.Header.Set(name, url.QueryEscape(text))
+		}
+	}
+	response, err := clientOf(name).Do(req)
+	if err != nil && ctx.Err() == nil {
+		err = fault.EngineDown.At("call the embedded stack at", c.Base).
+			Because(err).
+			Advise("to start it: unweaver dev")
+	} else if err != nil {
+		err = ctx.Err()
+	}
+	return response, err
 }
 
 // newAnswerFault returns the fault of an answer that breaks off or is none of ours.

@@ -60,6 +60,10 @@ func checkNames(in any) error {
 		if in.Generation != "" && !core.ValidSlug(in.Generation) {
 			return wrongName(in.Generation)
 		}
+	case control.ImageRequest:
+		if !core.ValidSlug(in.Index) || in.Generation != "" && !core.ValidSlug(in.Generation) {
+			return wrongName(in.Index)
+		}
 	case control.DifferenceRequest:
 		if !core.ValidSlug(in.Index) {
 			return wrongName(in.Index)

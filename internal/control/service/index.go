@@ -40,7 +40,8 @@ func (s *Service) BuildIndex(ctx context.Context, request control.IndexRequest) 
 	}
 	generation := request.Generation
 	if err := errors.Join(
-		freeName(generation), run.RefuseDeleted(ctx, s.indexOf(spec.Index)), checkExtraction(spec),
+		freeName(generation), run.RefuseDeleted(ctx, s.indexOf(spec.Index)),
+		run.RefusePulled(ctx, s.indexOf(spec.Index)), checkExtraction(spec),
 	); err != nil {
 		return control.Run{}, err
 	}

@@ -87,6 +87,7 @@ func (s *Service) checkSchedulable(ctx context.Context, request control.Schedule
 	}
 	if err := errors.Join(
 		checkExtraction(request.Spec), s.Models.Check(request.Spec), run.RefuseDeleted(ctx, s.indexOf(index)),
+		run.RefusePulled(ctx, s.indexOf(index)),
 	); err != nil {
 		return err
 	}

@@ -167,6 +167,14 @@ func (t *taker) checkEnded(ctx context.Context, old core.Lease) error {
 			Advise("first finish the deletion: unweaver delete " + t.index.Name + " --yes; then build it again")
 	}
 	lost := "if that run can never continue: unweaver cancel " + run + " --lost"
+	if isPull(old.Workflow) {
+		if isPull(t.holder.Workflow) { // a pull that died is finished by the next
+			return nil
+		}
+		return held.
+			Because("an image is being pulled into it, or a pull ended early").
+			Advise("wait, or finish it by the same unweaver pull; " + lost)
+	}
 	if old.Engine != (core.Engine{}) && !old.Engine.IsSame(t.holder.Engine) {
 		return held.
 			Because(fmt.Sprintf("run %s (%s) of another Temporal has its lease: %s", run, old.Run, describeEngine(old.Engine))).
@@ -220,6 +228,12 @@ const DeletionGeneration = "delete-"
 func isDeletion(workflow string) bool {
 	_, generation, _ := strings.Cut(strings.TrimPrefix(workflow, workflowPrefix), "/")
 	return strings.HasPrefix(generation, DeletionGeneration)
+}
+
+// isPull reports whether the holder of a lease pulls an image into the index.
+func isPull(workflow string) bool {
+	_, generation, _ := strings.Cut(strings.TrimPrefix(workflow, workflowPrefix), "/")
+	return strings.HasPrefix(generation, PullGeneration)
 }
 
 // RefuseDeleted returns fault.LeaseHeld while an index is being deleted, so that no command writes into it meanwhile.

@@ -81,6 +81,9 @@ func (r *Run) admitBuild(ctx context.Context, fixed *run.Plan) error {
 	if err := publish.CheckUnused(ctx, r.Index, r.Generation); err != nil { // two starters may have used one name
 		return err
 	}
+	if err := run.RefusePulled(ctx, r.Index); err != nil {
+		return err
+	}
 	if _, err := r.ReadProbes(ctx); err != nil {
 		return err
 	}

@@ -1,0 +1,80 @@
+package service
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+
+	"github.com/unweaver/unweaver/internal/artifact/localfile"
+	"github.com/unweaver/unweaver/internal/control"
+	"github.com/unweaver/unweaver/internal/core"
+	"github.com/unweaver/unweaver/internal/fault"
+	"github.com/unweaver/unweaver/internal/pipeline/image"
+	"github.com/unweaver/unweaver/internal/pipeline/run"
+	"github.com/unweaver/unweaver/internal/store/oci"
+)
+
+// MoveImage implements Control. It needs neither the engine nor a worker. Files, keys and the account at a registry are
+// those of the user of this process, so only the owner of the installation may ask for it.
+func (s *Service) MoveImage(
+	ctx context.Context, r control.ImageRequest, report func(core.Transfer),
+) (out core.Transfer, err error) {
+	if control.OfAnother(ctx) {
+		return out, fault.Forbidden.At(r.Action, r.Index).
+			Because("an image is moved with the files and accounts of this machine").
+			Advise("run the command where the data directory is, or with a key of scope admin")
+	}
+	if !core.ValidIndex(r.Index) {
+		return out, newNameFault("index", r.Index)
+	}
+	place, err := oci.Open(ctx, oci.Options{
+		Where: r.Where, Tag: r.Tag, Create: r.Action == core.TransferPush, PlainHTTP: r.PlainHTTP,
+	})
+	if err != nil {
+		return out, err
+	}
+	meter := &image.Meter{Report: report}
+	if r.Action == core.TransferPush {
+		out, err = s.pushImage(ctx, r, place, meter)
+	} else {
+		out, err = s.pullImage(ctx, r, place, meter)
+	}
+	return out, errors.Join(err, place.Close())
+}
+
+func (s *Service) pushImage(
+	ctx context.Context, r control.ImageRequest, place *oci.Place, meter *image.Meter,
+) (core.Transfer, error) {
+	in := image.Pushing{Index: s.indexOf(r.Index), Generation: r.Generation, Place: place, Meter: meter}
+	if r.Key != "" {
+		var err error
+		if in.Key, err = image.ReadSigningKey(r.Key); err != nil {
+			return core.Transfer{}, err
+		}
+	}
+	return image.Push(ctx, in)
+}
+
+func (s *Service) pullImage(
+	ctx context.Context, r control.ImageRequest, place *oci.Place, meter *image.Meter,
+) (out core.Transfer, err error) {
+	in := image.Pulling{
+		Index: r.Index, Place: place, Adopt: r.Adopt, Force: r.Force, Operator: control.OperatorOf(ctx),
+		Standings: s.standingOf, Meter: meter,
+	}
+	if r.Key != "" {
+		if in.Key, err = image.ReadVerifyingKey(r.Key); err != nil {
+			return out, err
+		}
+	}
+	err = withTempCache(func(cache *localfile.Cache) error {
+		in.Ports = &run.Ports{
+			Artifacts: s.Stores.Artifacts, Records: s.Stores.Records, Coordination: s.Stores.Coordination,
+			Vectors: s.Stores.Vectors, StoreID: s.Stores.StoreID, Cache: cache, CPU: make(chan struct{}, 1),
+			Log: slog.Default(),
+		}
+		out, err = image.Pull(ctx, in)
+		return err
+	})
+	return out, err
+}

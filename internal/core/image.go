@@ -1,0 +1,39 @@
+package core
+
+import "time"
+
+// Transfer is what moving an image of an index came to, or how far it is.
+type Transfer struct {
+	Action     string  `json:"action"` // TransferPush, TransferPull or TransferVerify
+	Index      string  `json:"index"`
+	Generation string  `json:"generation,omitempty"`
+	Place      string  `json:"place"`
+	Digest     string  `json:"digest,omitempty"` // of the image
+	Files      int     `json:"files,omitempty"`
+	Bytes      int64   `json:"bytes,omitempty"` // of all files
+	Moved      int64   `json:"moved"`           // of them, bytes that the other side lacked
+	Seconds    float64 `json:"seconds"`
+	Signed     bool    `json:"signed,omitempty"` // a signature was written, or proven
+	Adopted    bool    `json:"adopted,omitempty"`
+	Unchanged  bool    `json:"unchanged,omitempty"` // the index served this image already
+
+	Stage string `json:"stage,omitempty"` // that runs now
+	Done  int64  `json:"done,omitempty"`  // of the stage
+	Total int64  `json:"total,omitempty"`
+}
+
+// Actions of a transfer.
+const (
+	TransferPush   = "push"
+	TransferPull   = "pull"
+	TransferVerify = "verify"
+)
+
+// Pulled is pulled.json: where what an index serves comes from. Until it is adopted, no build changes the index.
+type Pulled struct {
+	From       string    `json:"from"`
+	Digest     string    `json:"digest"`
+	Generation string    `json:"generation"`
+	At         time.Time `json:"at"`
+	Adopted    bool      `json:"adopted"`
+}

@@ -1,0 +1,182 @@
+package image
+
+import (
+	"context"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/sha256"
+	"crypto/x509"
+	"encoding/base64"
+	"encoding/json"
+	"encoding/pem"
+	"errors"
+	"os"
+	"strings"
+
+	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
+
+	"github.com/unweaver/unweaver/internal/fault"
+	"github.com/unweaver/unweaver/internal/store/oci"
+)
+
+// The names of a signature by cosign's simple signing.
+const (
+	typeSignature  = "application/vnd.dev.cosign.artifact.sig.v1+json"
+	typePayload    = "application/vnd.dev.cosign.simplesigning.v1+json"
+	signatureNote  = "dev.cosignproject.cosign/signature"
+	payloadType    = "cosign container image signature"
+	mostPayload    = 64 << 10
+	mostSignatures = 64
+)
+
+// payload is what is signed.
+type payload struct {
+	Critical struct {
+		Identity struct {
+			Reference string `json:"docker-reference"`
+		} `json:"identity"`
+		Image struct {
+			Digest string `json:"docker-manifest-digest"`
+		} `json:"image"`
+		Type string `json:"type"`
+	} `json:"critical"`
+	Optional map[string]string `json:"optional"`
+}
+
+// signatureTag names the signatures of an image.
+func signatureTag(image ocispec.Descriptor) string {
+	return strings.Replace(image.Digest.String(), ":", "-", 1) + ".sig"
+}
+
+// sign writes a signature of an image beside those that it has. One by the same key is not written twice.
+func sign(ctx context.Context, place *oci.Place, image ocispec.Descriptor, key *ecdsa.PrivateKey) error {
+	layers, err := readSignatures(ctx, place, image)
+	if err != nil {
+		return err
+	}
+	if signed, err := isSigned(ctx, place, image, layers, &key.PublicKey); err != nil || signed {
+		return err
+	}
+	var what payload
+	what.Critical.Identity.Reference, what.Critical.Image.Digest = place.Repository, image.Digest.String()
+	what.Critical.Type = payloadType
+	raw, err := json.Marshal(what)
+	if err != nil {
+		return err
+	}
+	sum := sha256.Sum256(raw)
+	signature, err := ecdsa.SignASN1(rand.Reader, key, sum[:])
+	if err != nil {
+		return err
+	}
+	layer := pack(typePayload, raw)
+	layer.Annotations = map[string]string{signatureNote: base64.StdEncoding.EncodeToString(signature)}
+	layers = append(layers, layer.Descriptor)
+	about := ocispec.Image{RootFS: ocispec.RootFS{Type: "layers"}}
+	for _, one := range layers {
+		about.RootFS.DiffIDs = append(about.RootFS.DiffIDs, one.Digest)
+	}
+	if raw, err = json.Marshal(about); err != nil {
+		return err
+	}
+	config := pack(ocispec.MediaTypeImageConfig, raw)
+	manifest, err := packManifest(typeSignature, config.Descriptor, layers, &image, nil)
+	if err != nil {
+		return err
+	}
+	if _, err := send(ctx, place, layer, config, manifest); err != nil {
+		return err
+	}
+	return place.TagManifest(ctx, manifest.Descriptor, signatureTag(image))
+}
+
+// readSignatures lists the signatures of an image.
+func readSignatures(
+	ctx context.Context, place *oci.Place, image ocispec.Descriptor,
+) ([]ocispec.Descriptor, error) {
+	found, err := place.Resolve(ctx, signatureTag(image))
+	if fault.Is(err, fault.NotFound) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	raw, err := place.FetchBytes(ctx, found, mostManifest)
+	if err != nil {
+		return nil, err
+	}
+	var manifest ocispec.Manifest
+	if err := json.Unmarshal(raw, &manifest); err != nil || len(manifest.Layers) > mostSignatures {
+		return nil, fault.InvalidParam.At("read the signatures of", place.Name).Because("they are none of cosign's")
+	}
+	return manifest.Layers, nil
+}
+
+// isSigned reports whether one of the signatures is of this image and by this key.
+func isSigned(
+	ctx context.Context, place *oci.Place, image ocispec.Descriptor, layers []ocispec.Descriptor, key *ecdsa.PublicKey,
+) (bool, error) {
+	for _, layer := range layers {
+		signature, err := base64.StdEncoding.DecodeString(layer.Annotations[signatureNote])
+		if err != nil || layer.MediaType != typePayload {
+			continue
+		}
+		raw, err := place.FetchBytes(ctx, layer, mostPayload)
+		if err != nil {
+			return false, err
+		}
+		var what payload
+		sum := sha256.Sum256(raw)
+		if ecdsa.VerifyASN1(key, sum[:], signature) && json.Unmarshal(raw, &what) == nil &&
+			what.Critical.Type == payloadType && what.Critical.Image.Digest == image.Digest.String() {
+			return true, nil
+		}
+	}
+	return false, nil
+}
+
+// checkSignature refuses an image that the owner of a key did not sign.
+func checkSignature(ctx context.Context, place *oci.Place, image *Image, key *ecdsa.PublicKey) error {
+	layers, err := readSignatures(ctx, place, image.Descriptor)
+	if err != nil {
+		return err
+	}
+	image.Signed, err = isSigned(ctx, place, image.Descriptor, layers, key)
+	if err == nil && !image.Signed {
+		err = fault.ImageUntrusted.At("verify", place.Name+"@"+image.Descriptor.Digest.String()).
+			Because("none of its signatures is by this key").
+			Advise("ask who pushed it to sign it: unweaver push --sign-key; or use the public key that belongs to it")
+	}
+	return err
+}
+
+// ReadSigningKey reads a private key of ECDSA P-256.
+func ReadSigningKey(file string) (*ecdsa.PrivateKey, error) {
+	return readKey[*ecdsa.PrivateKey](file, x509.ParsePKCS8PrivateKey)
+}
+
+// ReadVerifyingKey reads a public key of ECDSA P-256.
+func ReadVerifyingKey(file string) (*ecdsa.PublicKey, error) {
+	return readKey[*ecdsa.PublicKey](file, x509.ParsePKIXPublicKey)
+}
+
+// readKey reads a key of ECDSA P-256 from a PEM file.
+func readKey[K interface{ Params() *elliptic.CurveParams }](
+	file string, parse func([]byte) (any, error),
+) (key K, err error) {
+	raw, err := os.ReadFile(file)
+	if block, _ := pem.Decode(raw); err == nil && block != nil {
+		var parsed any
+		if parsed, err = parse(block.Bytes); err == nil {
+			if found, ok := parsed.(K); ok && found.Params().Name == "P-256" {
+				return found, nil
+			}
+		}
+	}
+	if err == nil {
+		err = errors.New("it is no PEM file with a key of ECDSA P-256")
+	}
+	return key, fault.BadConfig.At("read key", file).Because(err).Advise("make one without a password: openssl genpkey " +
+		"-algorithm EC -pkeyopt ec_paramgen_curve:P-256 -out key.pem; openssl pkey -in key.pem -pubout -out key.pub")
+}

@@ -1,0 +1,356 @@
+package pipeline_test
+
+import (
+	"crypto/elliptic"
+	"crypto/rand"
+	"encoding/json"
+	"time"
+
+	"crypto/ecdsa"
+	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
+	"github.com/unweaver/unweaver/internal/testkit/musttest"
+	"io"
+	"log"
+	"maps"
+	"net/http"
+	"net/http/httptest"
+	"oras.land/oras-go/v2/content"
+	"path/filepath"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	"github.com/google/go-containerregistry/pkg/registry"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/unweaver/unweaver/internal/core"
+	"github.com/unweaver/unweaver/internal/fault"
+	"github.com/unweaver/unweaver/internal/pipeline/image"
+	"github.com/unweaver/unweaver/internal/pipeline/run"
+	"github.com/unweaver/unweaver/internal/store/oci"
+)
+
+// hub is a registry on this machine.
+type hub struct {
+	address string
+	inner   http.Handler
+	between atomic.Pointer[func(w http.ResponseWriter, r *http.Request) bool] // true: it answered itself
+}
+
+func newHub(t testing.TB) *hub {
+	h := &hub{inner: registry.New(registry.Logger(log.New(io.Discard, "", 0)), registry.WithReferrersSupport(true))}
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if between := h.between.Load(); between == nil || !(*between)(w, r) {
+			h.inner.ServeHTTP(w, r)
+		}
+	}))
+	t.Cleanup(server.Close)
+	h.address = oci.Scheme + strings.TrimPrefix(server.URL, "http://") + "/acme/docs:"
+	return h
+}
+
+func openPlace(t testing.TB, where string, create bool) *oci.Place {
+	t.Helper()
+	return must(oci.Open(t.Context(), oci.Options{Where: where, PlainHTTP: true, Create: create}))(t)
+}
+
+func (s *site) push(t testing.TB, where string, key *ecdsa.PrivateKey) core.Transfer {
+	t.Helper()
+	place := openPlace(t, where, true)
+	out := must(image.Push(t.Context(), image.Pushing{Index: s.index(), Place: place, Key: key, Meter: &image.Meter{}}))(t)
+	require.NoError(t, place.Close())
+	return out
+}
+
+func (s *site) pull(t testing.TB, where string, change func(*image.Pulling)) (core.Transfer, error) {
+	t.Helper()
+	in := image.Pulling{Ports: s.Ports, Index: s.spec.Index, Place: openPlace(t, where, false), Meter: &image.Meter{}}
+	if change != nil {
+		change(&in)
+	}
+	return image.Pull(t.Context(), in)
+}
+
+func adopt(in *image.Pulling) { in.Adopt = true }
+
+// An image of two nights, through each kind of place: the copy answers as its origin does, is read-only until it is
+// adopted, and then builds nights that pay for what changed.
+//
+// Promises: 170.
+func TestAPulledIndexAnswersAsItsOriginAndPaysNothing(t *testing.T) {
+	for name, places := range map[string]func() (string, string){
+		"registry": func() (string, string) { a := newHub(t).address; return a + "monday", a + "tuesday" },
+		"folder":   func() (string, string) { f := filepath.Join(t.TempDir(), "images"); return f, f },
+		"tar":      func() (string, string) { f := t.TempDir(); return f + "/monday.tar", f + "/tuesday.tar" },
+	} {
+		t.Run(name, func(t *testing.T) {
+			origin, replica := newSite(t, sample(40)), newSite(t, nil)
+			sold, bought := paying(origin), paying(replica)
+			replica.corpus, replica.spec.Corpus = origin.corpus, origin.corpus
+			origin.night(t)
+			monday, tuesday := places()
+			first := origin.push(t, monday, nil)
+			must(replica.pull(t, monday, nil))(t)
+			sameAnswers(t, replica, origin, 1, 3)
+			origin.changed(t)
+			second := origin.push(t, tuesday, nil)
+			assert.True(t, first.Moved >= first.Bytes && (name == "tar" || second.Moved < second.Bytes/2),
+				"%+v, then %+v", first, second)
+			fetched := must(replica.pull(t, tuesday, nil))(t)
+			assert.Less(t, fetched.Moved, fetched.Bytes)
+			sameAnswers(t, replica, origin, 2, 3)
+			assert.True(t, len(bought.calls)+len(bought.texts) == 0, "the pulls paid: %v", bought.calls)
+
+			replica.runs, origin.runs = 10, 10 // generations of other names
+			job, holder := replica.leased(t)
+			refused(replica.stages(t.Context(), job, holder))(t, fault.IndexPulled, "read-only copy", "a night of a copy")
+			require.NoError(t, run.GiveLease(t.Context(), replica.index(), holder))
+			again := must(replica.pull(t, tuesday, adopt))(t)
+			assert.True(t, again.Unchanged && again.Adopted && again.Moved == 0, "%+v", again)
+			sold.sold(nil)
+			before := maps.Clone(sold.texts)
+			origin.changed(t)
+			replica.night(t)
+			extract, _, texts, _ := sold.sold(before)
+			mine, _, my, _ := bought.sold(nil)
+			assert.True(t, extract == mine && texts == my && extract > 0, "paid for %d and %d, by the copy %d and %d",
+				extract, texts, mine, my)
+			sameAnswers(t, replica, origin, 3, 3)
+			refused(replica.pull(t, tuesday, nil))(t, fault.Usage, "built here", "a pull over an adopted index")
+			must(replica.act(t, core.ActionRollback, second.Generation))(t)
+		})
+	}
+}
+
+// answer has the registry answer requests of a method whose path has a part; once: only the first.
+func (h *hub) answer(method, part string, once bool, do func(http.ResponseWriter, *http.Request) bool) {
+	var asked atomic.Bool
+	between := func(w http.ResponseWriter, r *http.Request) bool {
+		if r.Method != method || !strings.Contains(r.URL.Path, part) || once && asked.Swap(true) {
+			return false
+		}
+		return do(w, r)
+	}
+	h.between.Store(&between)
+}
+
+func newKey(t testing.TB) *ecdsa.PrivateKey {
+	return must(ecdsa.GenerateKey(elliptic.P256(), rand.Reader))(t)
+}
+
+func TestASignedImageIsProvenByItsKeyAlone(t *testing.T) {
+	origin, replica, h, key := builtSite(t, sample(3)), newSite(t, nil), newHub(t), newKey(t)
+	by := func(key *ecdsa.PrivateKey) func(*image.Pulling) {
+		return func(in *image.Pulling) { in.Key = &key.PublicKey }
+	}
+	unsigned := origin.push(t, h.address+"v1", nil)
+	refused(replica.pull(t, h.address+"v1", by(key)))(t, fault.ImageUntrusted, "none of its signatures", "no signature")
+	origin.push(t, h.address+"v1", newKey(t))
+	refused(replica.pull(t, h.address+"v1", by(key)))(t, fault.ImageUntrusted, "none of its signatures", "another's")
+	assert.Zero(t, replica.pointer(t))
+	origin.push(t, h.address+"v1", key)
+	signed := origin.push(t, h.address+"v1", key)
+	assert.True(t, signed.Digest == unsigned.Digest && signed.Moved == 0, "it is sent again: %+v", signed)
+	assert.True(t, must(replica.pull(t, h.address+"v1", by(key)))(t).Signed)
+	host, _, _ := strings.Cut(strings.TrimPrefix(h.address, oci.Scheme), "/")
+	repository := "http://" + host + "/v2/acme/docs/"
+	var signatures ocispec.Manifest
+	getJSON(t, repository+"manifests/"+strings.Replace(signed.Digest, ":", "-", 1)+".sig", &signatures)
+	assert.Len(t, signatures.Layers, 2, "one by each key")
+	var referrers ocispec.Index
+	getJSON(t, repository+"referrers/"+signed.Digest, &referrers)
+	types := map[string]bool{}
+	for _, one := range referrers.Manifests {
+		types[one.ArtifactType] = true
+	}
+	assert.Len(t, types, 2, "the report and the signatures: %v", types)
+}
+
+func getJSON(t testing.TB, address string, into any) {
+	response := must(http.Get(address))(t)
+	defer func() { _ = response.Body.Close() }()
+	require.NoError(t, json.NewDecoder(response.Body).Decode(into))
+}
+
+// A pull that ends early leaves nothing to be seen, and the same call fetches the rest. The tag may move meanwhile.
+//
+// Promises: 171.
+func TestAPullGoesOnWithTheImageThatItBegan(t *testing.T) {
+	origin, other, replica, h := builtSite(t, sample(30)), builtSite(t, sample(5)), newSite(t, nil), newHub(t)
+	want := origin.push(t, h.address+"night", nil)
+	var asked atomic.Int64
+	h.answer(http.MethodGet, "/blobs/", false, func(w http.ResponseWriter, _ *http.Request) bool {
+		last := asked.Add(1) > 12 // of 8 at once, so that some were stored
+		if last {
+			w.WriteHeader(http.StatusForbidden)
+		}
+		return last
+	})
+	ended, err := replica.pull(t, h.address+"night", nil)
+	refuses(t, err, fault.StoreDenied, "docker login", "a pull that is refused in the middle")
+	assert.True(t, ended.Moved > 0 && replica.pointer(t) == core.Pointer{}, "%+v", ended)
+	assert.Empty(t, must(replica.index().ListByName(t.Context()))(t))
+
+	h.answer(http.MethodGet, "/blobs/", true, func(http.ResponseWriter, *http.Request) bool {
+		h.between.Store(nil)
+		assert.NotEqual(t, want.Digest, other.push(t, h.address+"night", nil).Digest)
+		return false
+	})
+	rest := must(replica.pull(t, h.address+"night", nil))(t)
+	assert.Equal(t, want.Digest, rest.Digest)
+	assert.True(t, rest.Moved > 0 && rest.Moved+ended.Moved <= rest.Bytes, "%d, then %d of %d", ended.Moved, rest.Moved,
+		rest.Bytes)
+	sameAnswers(t, replica, origin, 1, 3)
+}
+
+// changed answers with what the registry has, changed.
+func (h *hub) changed(change func(raw []byte) []byte) func(http.ResponseWriter, *http.Request) bool {
+	return func(w http.ResponseWriter, r *http.Request) bool {
+		has := httptest.NewRecorder()
+		h.inner.ServeHTTP(has, r)
+		w.Header().Set("Content-Type", has.Header().Get("Content-Type"))
+		_, _ = w.Write(change(has.Body.Bytes()))
+		return true
+	}
+}
+
+func TestPlacesThatFail(t *testing.T) {
+	origin, replica := builtSite(t, sample(3)), newSite(t, nil)
+	status := func(code int) func(http.ResponseWriter, *http.Request) bool {
+		return func(w http.ResponseWriter, _ *http.Request) bool { w.WriteHeader(code); return true }
+	}
+	h := newHub(t)
+	origin.push(t, h.address+"v1", nil)
+	cut := func(raw []byte) []byte { return raw[1:] }
+	turn := func(raw []byte) []byte { raw[len(raw)-1] ^= 1; return raw }
+	slow := func(_ http.ResponseWriter, r *http.Request) bool {
+		_, _ = io.Copy(io.Discard, r.Body) // else the end of the caller is not seen
+		<-r.Context().Done()
+		return true
+	}
+	stop := func(w http.ResponseWriter, r *http.Request) bool {
+		w.WriteHeader(http.StatusOK)
+		_ = http.NewResponseController(w).Flush()
+		<-r.Context().Done()
+		return true
+	}
+	impatient := func(t testing.TB, where string) *oci.Place {
+		return must(oci.Open(t.Context(), oci.Options{
+			Where: where, PlainHTTP: true, Create: true, Patience: 300 * time.Millisecond,
+		}))(t)
+	}
+	for name, c := range map[string]struct {
+		method, part string
+		do           func(http.ResponseWriter, *http.Request) bool
+		code         fault.Code
+		says         string
+	}{
+		"refuses":           {http.MethodPost, "/uploads", status(401), fault.StoreDenied, "docker login"},
+		"is full":           {http.MethodPut, "/uploads", status(http.StatusInsufficientStorage), fault.StoreFull, "quota"},
+		"is down":           {http.MethodHead, "/blobs/", status(http.StatusBadGateway), fault.StoreDown, "502"},
+		"is slow":           {http.MethodPut, "/uploads", slow, fault.StoreDown, "timeout"},
+		"stops":             {http.MethodGet, "/blobs/", stop, fault.StoreDown, "bytes moved"},
+		"changes a byte":    {http.MethodGet, "/blobs/", h.changed(turn), fault.SegmentDamage, "match"},
+		"cuts":              {http.MethodGet, "/blobs/", h.changed(cut), fault.SegmentDamage, "match"},
+		"changes the image": {http.MethodGet, "/manifests/", h.changed(turn), fault.SegmentDamage, "match"},
+	} {
+		if c.method == http.MethodGet {
+			h.answer(c.method, c.part, false, c.do)
+			refused(replica.pull(t, h.address+"v1", func(in *image.Pulling) {
+				if name == "stops" {
+					in.Place = impatient(t, h.address+"v1")
+				}
+			}))(t, c.code, c.says, name)
+			assert.Zero(t, replica.pointer(t))
+			continue
+		}
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			at := newHub(t)
+			at.answer(c.method, c.part, false, c.do)
+			_, err := image.Push(t.Context(), image.Pushing{
+				Index: origin.index(), Place: impatient(t, at.address+"v1"), Meter: &image.Meter{},
+			})
+			refuses(t, err, c.code, c.says, name)
+		})
+	}
+}
+
+// forge writes an image again as somebody else would.
+func forge(t testing.TB, folder string, change func(*ocispec.Manifest, *image.Config)) {
+	ctx, place := t.Context(), openPlace(t, folder, true)
+	var manifest ocispec.Manifest
+	var config image.Config
+	found := must(place.Resolve(ctx, oci.Latest))(t)
+	require.NoError(t, json.Unmarshal(must(place.FetchBytes(ctx, found, 1<<20))(t), &manifest))
+	require.NoError(t, json.Unmarshal(must(place.FetchBytes(ctx, manifest.Config, 1<<20))(t), &config))
+	change(&manifest, &config)
+	raw := must(json.Marshal(config))(t)
+	kind := manifest.Config.MediaType
+	manifest.Config = content.NewDescriptorFromBytes(kind, raw)
+	must(place.PushBytes(ctx, manifest.Config, raw))(t)
+	raw = must(json.Marshal(manifest))(t)
+	described := content.NewDescriptorFromBytes(ocispec.MediaTypeImageManifest, raw)
+	must(place.PushBytes(ctx, described, raw))(t)
+	require.NoError(t, place.TagManifest(ctx, described, oci.Latest))
+}
+
+// Promises: 171.
+func TestForgedImagesAreRefused(t *testing.T) {
+	origin, replica, folder := builtSite(t, sample(3)), newSite(t, nil), filepath.Join(t.TempDir(), "images")
+	rename := func(key string) func(*ocispec.Manifest, *image.Config) {
+		return func(m *ocispec.Manifest, _ *image.Config) { m.Layers[0].Annotations[image.KeyAnnotation] = key }
+	}
+	sum := strings.Repeat("0", 64)
+	for name, c := range map[string]struct {
+		change func(*ocispec.Manifest, *image.Config)
+		code   fault.Code
+		says   string
+	}{
+		"a way out":        {rename("../current.json"), fault.InvalidParam, "../current.json"},
+		"a way out below":  {rename("generations/g001/../../current.json"), fault.InvalidParam, "current.json"},
+		"another name":     {rename("segments/" + sum), fault.InvalidParam, sum},
+		"a newer format":   {func(_ *ocispec.Manifest, c *image.Config) { c.Format = 2 }, fault.FormatUnknown, "format 2"},
+		"a bad generation": {func(_ *ocispec.Manifest, c *image.Config) { c.Generation = "../" }, fault.InvalidParam, "../"},
+		"an endless file": {func(m *ocispec.Manifest, _ *image.Config) {
+			m.Layers[0].Size = 1 << 60
+		}, fault.InvalidParam, "bytes"},
+		"no index": {func(m *ocispec.Manifest, _ *image.Config) {
+			m.Config.MediaType = "text/plain"
+		}, fault.InvalidParam, "no index"},
+		"a file twice": {func(m *ocispec.Manifest, _ *image.Config) { m.Layers[1] = m.Layers[0] }, fault.InvalidParam, "key"},
+		"a segment too few": {func(m *ocispec.Manifest, c *image.Config) {
+			c.Bytes, m.Layers = c.Bytes-m.Layers[0].Size, m.Layers[1:]
+		}, fault.InvalidParam, "is missing"},
+	} {
+		origin.push(t, folder, nil)
+		forge(t, folder, c.change)
+		refused(replica.pull(t, folder, nil))(t, c.code, c.says, name)
+		for info := range musttest.All(t, replica.Artifacts.List(t.Context(), "", "")) {
+			assert.True(t, strings.HasPrefix(info.Key, "store.json"), "%s wrote %s", name, info.Key)
+		}
+	}
+}
+
+func TestAPullReplacesNothingUnasked(t *testing.T) {
+	origin, own, folder := builtSite(t, sample(3)), newSite(t, sample(5)), filepath.Join(t.TempDir(), "images")
+	origin.push(t, folder, nil)
+	own.runs = 4
+	own.night(t)
+	mine := own.pointer(t).Generation
+	refused(own.pull(t, folder, nil))(t, fault.Usage, "built here", "a pull over an index of its own")
+	force := func(in *image.Pulling) { in.Force = true }
+	assert.Equal(t, "g001", must(own.pull(t, folder, force))(t).Generation)
+	sameAnswers(t, own, origin, 1, 3)
+	must(own.act(t, core.ActionRollback, mine))(t)
+	refused(own.pull(t, folder, force))(t, fault.Usage, "already", "a generation that is kept")
+
+	copied := newSite(t, nil)
+	must(copied.pull(t, folder, nil))(t)
+	own.push(t, folder, nil)
+	refused(copied.pull(t, folder, nil))(t, fault.Usage, own.corpus, "an image of another corpus")
+	refused(image.Push(t.Context(), image.Pushing{
+		Index: copied.index(), Generation: "g9", Place: openPlace(t, folder, true), Meter: &image.Meter{},
+	}))(t, fault.UnknownGen, "g9", "a generation that is none")
+}

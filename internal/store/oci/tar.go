@@ -1,0 +1,47 @@
+package oci
+
+import (
+	"archive/tar"
+	"context"
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"oras.land/oras-go/v2/content/oci"
+
+	"github.com/unweaver/unweaver/internal/fault"
+)
+
+// createTar gathers an image in a folder beside the tar file, which Close makes of it once the image is named. A folder
+// that an interrupted export left goes on.
+func (p *Place) createTar(ctx context.Context, path string) error {
+	if _, err := os.Stat(path); !errors.Is(err, fs.ErrNotExist) {
+		return fault.Usage.At("write image", path).Because("the file exists").Advise("remove it, or choose another name")
+	}
+	folder := path + ".part"
+	store, err := oci.NewWithContext(ctx, folder)
+	p.target = store
+	p.close = func() error {
+		if _, err := store.Resolve(ctx, p.Tag); err != nil {
+			return nil //nolint:nilerr // nothing was finished: the next export goes on
+		}
+		return errors.Join(writeTar(folder, path), os.RemoveAll(folder))
+	}
+	return p.newFault("write image", err)
+}
+
+// writeTar writes the image of a folder as a tar file, which has its name once it is whole.
+func writeTar(folder, path string) error {
+	file, err := os.CreateTemp(filepath.Dir(path), ".unweaver-*")
+	if err != nil {
+		return err
+	}
+	defer func() { _ = os.Remove(file.Name()) }() // it is gone where it was renamed
+	out := tar.NewWriter(file)
+	err = errors.Join(out.AddFS(os.DirFS(folder)), out.Close(), file.Sync(), file.Close())
+	if err != nil {
+		return err
+	}
+	return os.Rename(file.Name(), path)
+}
