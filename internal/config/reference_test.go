@@ -113,6 +113,7 @@ var needs = map[string][]string{
 	"indexes.docs.documents.parser.provider": onDocling[:1], "indexes.docs.documents.parser.kinds": onDocling,
 	"indexes.docs.documents.parser.version": onDocling,
 	"indexes.docs.documents.s3_tags":        {"indexes.docs.corpus=s3://bucket"},
+	"indexes.docs.freshness.events":         {"indexes.docs.corpus=s3://bucket"},
 	"indexes.docs.documents.vision.pages":   {"models.vision.provider=openai", "models.vision.model=m"},
 
 	"engine.tls_cert":             {"engine.tls_cert=c.pem", "engine.tls_key=k.pem"},

@@ -1,6 +1,7 @@
 package core
 
 import (
+	"fmt"
 	"strings"
 	"time"
 )
@@ -13,7 +14,7 @@ func IsHinted(generation string) bool { return strings.HasPrefix(generation, Hin
 
 // Freshness is how an index stands that follows hints of changed objects.
 type Freshness struct {
-	Pending int       `json:"pending" doc:"batches of hints that wait"`
+	Pending int       `json:"pending" doc:"deliveries of hints that wait"`
 	Oldest  time.Time `json:"oldest,omitzero" doc:"when the first of them arrived"`
 	Run     string    `json:"run,omitempty" doc:"build that follows hints now"`
 	Waiting string    `json:"waiting,omitempty" doc:"why hints wait for the next night"`
@@ -30,4 +31,23 @@ type HintRun struct {
 	Changed int64     `json:"changed" doc:"documents that were added, changed or removed"`
 	Ended   time.Time `json:"ended"`
 	Seconds float64   `json:"seconds" doc:"from the first of the hints until then"`
+}
+
+// String says in a line how the index stands.
+func (f *Freshness) String() string {
+	text := fmt.Sprintf("%d deliveries of hints wait", f.Pending)
+	if f.Run != "" {
+		text += ", " + f.Run + " follows them"
+	}
+	if f.Waiting != "" {
+		text += ", for the next night (" + f.Waiting + ")"
+	}
+	if f.Last != nil {
+		text += fmt.Sprintf("; last: %s %s, %d changed, after %.0f s", f.Last.Run, f.Last.Status, f.Last.Changed,
+			f.Last.Seconds)
+	}
+	if f.Problem != nil {
+		text += "; the queue: " + f.Problem.Detail
+	}
+	return text
 }

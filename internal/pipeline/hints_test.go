@@ -107,6 +107,11 @@ func TestAfterHintsThatAreLostDoubledLateAndFalseANightComesToABuildFromNothing(
 			s, late, exact := followHints(t, h), []string{}, 0
 			for night := range longtest.Count(12, 40) {
 				was := maps.Clone(h.files)
+				for _, key := range h.keys() { // change halves what is there
+					if h.files[key] == "" {
+						h.put(t, key, h.document())
+					}
+				}
 				h.change(t)
 				h.oddly(t)
 				for i, key := range h.keys() { // metadata that cannot be read leaves what the parent had

@@ -20,7 +20,7 @@ type HintsRequest struct {
 // HintsTaken says what was kept.
 type HintsTaken struct {
 	Index string `json:"index"`
-	Keys  int    `json:"keys"`
+	Keys  int    `json:"keys" doc:"how many were kept for the next build"`
 }
 
 func (s *Server) hintRoutes() []route {
@@ -31,8 +31,8 @@ func (s *Server) hintRoutes() []route {
 			"`Webhook-Id`, `Webhook-Timestamp` and `Webhook-Signature`. A small build looks the objects up soon after.",
 		body: HintsRequest{}, answer: HintsTaken{}, done: []int{http.StatusAccepted},
 		problems: []int{
-			http.StatusUnauthorized, http.StatusTooManyRequests, http.StatusRequestEntityTooLarge,
-			http.StatusServiceUnavailable,
+			http.StatusUnauthorized, http.StatusForbidden, http.StatusRequestEntityTooLarge, http.StatusTooManyRequests,
+			http.StatusInternalServerError, http.StatusServiceUnavailable,
 		},
 		handler: s.takeHints,
 	}}
