@@ -167,7 +167,7 @@ var sections = []struct {
 			"Attempts to call the webhook; outcome is sent or an error code.", nil, false},
 		{HintSeconds, histogram, []string{"index"},
 			"Time from the arrival of a delivery of hints until a build of them was served.", ofWork, false},
-		{HintsIgnored, counter, nil, "Events of a queue about objects in the corpus of no index that follows it.", nil, false},
+		{HintsIgnored, counter, nil, "Events of a queue about objects of no index that follows it.", nil, false},
 		{Audits, counter, []string{"index", "status"}, "Audits whose end this process recorded.", nil, false},
 		{AuditDrift, counter, []string{"index", "kind"},
 			"Differences that audits found, repaired or not; kind is segment, class, live, document, " +

@@ -245,7 +245,9 @@ var requestExamples = map[string]map[string]any{
 			"summary": "everything, from paid results", "value": map[string]any{"rebuild": true, "generation": "again"},
 		},
 	},
-	"sendHints":   {"some": map[string]any{"summary": "one object", "value": map[string]any{"keys": []any{"cities/oslo.txt"}}}},
+	"sendHints": {
+		"one": map[string]any{"summary": "one object", "value": map[string]any{"keys": []any{"cities/oslo.txt"}}},
+	},
 	"estimateRun": {"defaults": map[string]any{"summary": "a build of what changed", "value": map[string]any{}}},
 	"resumeRun": {
 		"budget": map[string]any{

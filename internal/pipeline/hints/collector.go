@@ -3,6 +3,7 @@ package hints
 import (
 	"cmp"
 	"context"
+	"iter"
 	"log/slog"
 	"maps"
 	"slices"
@@ -47,15 +48,11 @@ type Collector struct {
 	Log          *slog.Logger
 	Published    func(index string, seconds float64) // receives how long each delivery waited to be served; may be nil
 	Now          func() time.Time                    // nil: time.Now
-
-	known map[string]Delivery // of the inbox, by key in the store
 }
 
 // inbox is what waits.
 type inbox struct {
-	keys        []string // of deliveries, in the store
-	objects     []string // that they name, each once, in order
-	all         bool     // they name too many
+	Batch
 	first, last time.Time
 }
 
@@ -89,19 +86,25 @@ func (c *Collector) Advance(ctx context.Context) error {
 			return err
 		}
 	}
-	waits, err := c.readInbox(ctx)
-	if err != nil || len(waits.keys) == 0 || c.now().Before(now.Retry) || !c.isDue(waits) {
+	keys, err := c.listInbox(ctx)
+	if err != nil || len(keys) == 0 || c.now().Before(now.Retry) {
 		return err
 	}
-	if now.Waiting != nil {
-		if over, err := c.isNightOver(ctx, *now.Waiting); err != nil || !over {
-			return err
-		}
-		now.Waiting, now.Failures = nil, 0
+	listed, err := run.LastListing(ctx, c.Coordination, c.Index.Name)
+	if err != nil || now.Waiting != nil && !listed.After(now.Waiting.Since) {
+		return err
 	}
 	builder, err := run.FindBuilder(ctx, c.Index, c.Engine.DescribeRun)
 	if err != nil || builder != "" { // a night sees what hints name
 		return err
+	}
+	waits, err := c.readInbox(ctx, keys, listed)
+	if err != nil || len(waits.Inbox) == 0 || !waits.All && c.now().Sub(waits.last) < c.Debounce &&
+		c.now().Sub(waits.first) < longestWait*c.Debounce {
+		return err
+	}
+	if now.Waiting != nil {
+		now.Waiting, now.Failures = nil, 0
 	}
 	return c.beginBuild(ctx, now, version, waits)
 }
@@ -114,110 +117,73 @@ func (c *Collector) ignoreRace(err error) error {
 	return err
 }
 
-// isDue reports whether what waits waited long enough.
-func (c *Collector) isDue(waits inbox) bool {
-	now := c.now()
-	return waits.all || now.Sub(waits.last) >= c.Debounce || now.Sub(waits.first) >= longestWait*c.Debounce
-}
-
-// isNightOver reports whether a build has listed the corpus since.
-func (c *Collector) isNightOver(ctx context.Context, since waiting) (bool, error) {
-	listed, err := run.LastListing(ctx, c.Coordination, c.Index.Name)
-	return err == nil && listed.After(since.Since), err
-}
-
-// readInbox reads what waits, as far as memory is bounded. What a night has seen since is dropped.
-func (c *Collector) readInbox(ctx context.Context) (out inbox, err error) {
-	listed, err := run.LastListing(ctx, c.Coordination, c.Index.Name)
-	if err != nil {
-		return out, err
-	}
+// listInbox lists the deliveries that wait, by their keys in the store.
+func (c *Collector) listInbox(ctx context.Context) (keys []string, err error) {
 	for info, err := range c.Index.Store.List(ctx, c.Index.HintsKey(folderInbox, "")+"/", "") {
 		if err != nil {
-			return out, err
+			return nil, err
 		}
-		if out.keys = append(out.keys, info.Key); len(out.keys) == mostDeliveries {
+		if keys = append(keys, info.Key); len(keys) == mostDeliveries {
 			break
 		}
 	}
-	if err := c.readDeliveries(ctx, out.keys); err != nil {
-		return out, err
-	}
+	return keys, nil
+}
+
+// readInbox reads deliveries until they name more objects than are looked up. What a night has seen is dropped.
+func (c *Collector) readInbox(ctx context.Context, keys []string, listed time.Time) (out inbox, err error) {
+	out.Inbox = map[string]time.Time{}
 	objects, seen := map[string]bool{}, []string{}
-	for _, key := range out.keys {
-		delivery, known := c.known[key]
-		switch {
-		case !known:
-			out.all = true
-			continue
-		case delivery.At.Add(clockSkew).Before(listed):
+	read := func(ctx context.Context, key string) (one Delivery, err error) {
+		if _, err = blob.ReadJSON(ctx, c.Index.Store, key, &one); artifact.IsDamage(err) { // the next night sees it
+			c.Log.Warn("hints cannot be read", "index", c.Index.Name, "object", key)
+			err = nil
+		}
+		return one, err
+	}
+	at := 0
+	for delivery, err := range parallel.MapOrdered(ctx, readAtOnce, stream(keys), read) {
+		if err != nil {
+			return out, err
+		}
+		key := keys[at]
+		at++
+		if delivery.At.Add(clockSkew).Before(listed) {
 			seen = append(seen, key)
 			continue
 		}
 		for _, object := range delivery.Keys {
 			objects[object] = true
 		}
+		out.Inbox[key] = delivery.At
 		if out.first.IsZero() || delivery.At.Before(out.first) {
 			out.first = delivery.At
 		}
 		if delivery.At.After(out.last) {
 			out.last = delivery.At
 		}
-	}
-	if len(seen) > 0 {
-		out.keys = slices.DeleteFunc(out.keys, func(key string) bool { return slices.Contains(seen, key) })
-		err = c.dropDeliveries(ctx, seen)
-	}
-	out.objects = slices.Sorted(maps.Keys(objects))
-	out.all = out.all || len(out.objects) > c.Most
-	return out, err
-}
-
-// readDeliveries reads those that are not known, until they name more objects than are looked up.
-func (c *Collector) readDeliveries(ctx context.Context, keys []string) error {
-	known, held := map[string]Delivery{}, 0
-	for _, key := range keys {
-		if delivery, ok := c.known[key]; ok {
-			known[key] = delivery
-			held += len(delivery.Keys)
+		if out.All = len(objects) > c.Most; out.All {
+			break
 		}
 	}
-	c.known = known
-	missing := slices.DeleteFunc(slices.Clone(keys), func(key string) bool { _, ok := known[key]; return ok })
-	for len(missing) > 0 && held <= 2*c.Most {
-		part := missing[:min(readAtOnce, len(missing))]
-		missing = missing[len(part):]
-		found := make([]Delivery, len(part))
-		err := parallel.Each(ctx, len(part), readAtOnce, func(ctx context.Context, i int) error {
-			_, err := blob.ReadJSON(ctx, c.Index.Store, part[i], &found[i])
-			if artifact.IsDamage(err) { // what it named is not known: the next night sees it
-				c.Log.Warn("hints cannot be read", "index", c.Index.Name, "object", part[i])
-				found[i], err = Delivery{At: c.now()}, nil
+	for _, key := range keys[at:] { // of which nothing is known
+		out.Inbox[key] = time.Time{}
+	}
+	if out.Keys = slices.Sorted(maps.Keys(objects)); out.All {
+		out.Keys = nil
+	}
+	return out, c.Index.Store.DeleteAll(ctx, seen)
+}
+
+// stream gives keys to what works on them side by side.
+func stream(keys []string) iter.Seq2[string, error] {
+	return func(yield func(string, error) bool) {
+		for _, key := range keys {
+			if !yield(key, nil) {
+				return
 			}
-			return err
-		})
-		if err != nil {
-			return err
-		}
-		for i, key := range part {
-			known[key] = found[i]
-			held += len(found[i].Keys)
 		}
 	}
-	return nil
-}
-
-// dropDeliveries removes what a build has followed, or a night has seen.
-func (c *Collector) dropDeliveries(ctx context.Context, keys []string) error {
-	for part := range slices.Chunk(keys, artifact.DeleteAtOnce) {
-		if err := c.Index.Store.DeleteAll(ctx, part); err != nil {
-			return err
-		}
-	}
-	for _, key := range keys {
-		delete(c.known, key)
-	}
-	return nil
 }
 
 // beginBuild writes down which build follows what waits, then starts it: a process that dies in between, or another
@@ -227,27 +193,20 @@ func (c *Collector) beginBuild(ctx context.Context, now state, version string, w
 	if err != nil || spec == "" {
 		return err
 	}
-	batch := Batch{All: waits.all, Inbox: map[string]time.Time{}}
-	if !batch.All {
-		batch.Keys = waits.objects
-	}
-	for _, key := range waits.keys {
-		batch.Inbox[key] = c.known[key].At
-	}
-	digest, err := writeBatch(ctx, c.Index, batch)
+	digest, err := writeBatch(ctx, c.Index, waits.Batch)
 	if err != nil {
 		return err
 	}
 	stamp := strings.ToLower(c.now().UTC().Format("20060102T150405Z"))
 	now.Current = &current{
-		Generation: core.HintsGeneration + stamp + "-" + digest[:8], Spec: spec, Batch: digest, Keys: len(batch.Keys),
+		Generation: core.HintsGeneration + stamp + "-" + digest[:8], Spec: spec, Batch: digest, Keys: len(waits.Keys),
 		First: waits.first,
 	}
 	if _, err := writeState(ctx, c.Index, now, version); err != nil {
 		return c.ignoreRace(err)
 	}
-	if batch.All {
-		c.Log.Warn("too many hints: the corpus is listed", "index", c.Index.Name, "deliveries", len(waits.keys))
+	if waits.All {
+		c.Log.Warn("too many hints: the corpus is listed", "index", c.Index.Name, "deliveries", len(waits.Inbox))
 	}
 	return c.startBuild(ctx, *now.Current)
 }
@@ -277,7 +236,7 @@ func (c *Collector) findSpec(ctx context.Context) (string, error) {
 	return manifest.Spec.String(), nil
 }
 
-// closeBuild settles the build that follows hints, where it is over. left are files to delete once that is written down.
+// closeBuild settles the build that follows hints, where it is over. left are files to delete once that is written.
 func (c *Collector) closeBuild(ctx context.Context, now *state) (over bool, left []string, err error) {
 	build := *now.Current
 	name := c.Index.Name + "/" + build.Generation
@@ -297,7 +256,6 @@ func (c *Collector) closeBuild(ctx context.Context, now *state) (over bool, left
 	if err != nil && !fault.Is(err, fault.NotFound) && !artifact.IsDamage(err) {
 		return false, nil, err
 	}
-	err = nil
 	diff := report.Diff
 	now.Last = &core.HintRun{
 		Run: name, Status: cmp.Or(report.Status, core.StatusFailed), Reason: report.Reason, Keys: build.Keys, Ended: c.now(),
@@ -306,20 +264,18 @@ func (c *Collector) closeBuild(ctx context.Context, now *state) (over bool, left
 	if report.Ended != nil {
 		now.Last.Ended, now.Last.Seconds = *report.Ended, report.Ended.Sub(build.First).Seconds()
 	}
-	followed := c.judgeEnd(now, report)
-	if followed {
-		err = c.dropDeliveries(ctx, slices.Collect(maps.Keys(batch.Inbox)))
-	}
-	if err == nil && followed && !report.Unchanged {
-		err = c.reportServed(ctx, build, batch)
-	}
 	left = []string{c.Index.HintsKey(folderBatches, build.Batch+".json")}
 	if report.Unchanged { // it gave no generation: false hints must not leave a report each
 		left = append(left, c.Index.GenerationKey(build.Generation, "report.json"),
 			c.Index.GenerationKey(build.Generation, "report.md"))
 	}
-	now.Current = nil
-	return err == nil, left, err
+	if now.Current = nil; !c.judgeEnd(now, report) {
+		return true, left, nil
+	}
+	if !report.Unchanged {
+		c.reportServed(ctx, build, batch)
+	}
+	return true, left, c.Index.Store.DeleteAll(ctx, slices.Collect(maps.Keys(batch.Inbox)))
 }
 
 // judgeEnd says what becomes of hints after a build of them: followed, tried again, or left to the next night.
@@ -345,20 +301,16 @@ func (c *Collector) judgeEnd(now *state, report core.Report) (followed bool) {
 	return false
 }
 
-// reportServed says how long the hints of a build waited until it was served.
-func (c *Collector) reportServed(ctx context.Context, build current, batch Batch) error {
-	info, err := c.Index.Store.Stat(ctx, c.Index.CurrentKey())
-	if err != nil || c.Published == nil {
-		return err
-	}
+// reportServed says how long the hints of a build waited until it was served, where it is served still.
+func (c *Collector) reportServed(ctx context.Context, build current, batch Batch) {
 	pointer, _, err := c.Index.ReadPointer(ctx)
-	if err != nil || pointer.Generation != build.Generation {
-		return err
+	info, unknown := c.Index.Store.Stat(ctx, c.Index.CurrentKey())
+	if err != nil || unknown != nil || pointer.Generation != build.Generation || c.Published == nil {
+		return
 	}
 	for _, at := range batch.Inbox {
 		if !at.IsZero() {
 			c.Published(c.Index.Name, max(0, info.Modified.Sub(at).Seconds()))
 		}
 	}
-	return nil
 }

@@ -9,8 +9,8 @@ import (
 	"github.com/unweaver/unweaver/internal/pipeline/run"
 )
 
-// readHinted returns the objects that the run is to look at; nil: it lists the corpus. A run that hints began is refused
-// where everything would be made again: nobody asked for that.
+// readHinted returns the objects that the run is to look at; nil: it lists the corpus. A run that hints began is
+// refused where everything would be made again.
 func (r *Run) readHinted(ctx context.Context, fixed run.Plan, reasons []string) ([]string, error) {
 	if r.Hints == "" {
 		return nil, nil

@@ -202,7 +202,8 @@ func (r *Run) compareCorpus(
 		Parent: read, Dead: dead, Part: fixed.Part, Retry: retry, Renamed: renamed,
 		Untranscribed: untranscribed,
 		Only:          fixed.Part && (r.Attempt > 0 || fixed.Purge != ""),
-		Chosen:        chosen, Hinted: hinted, Leave: leave, Purged: PurgedOf(fixed.Excluded), Foreign: fixed.Foreign, Reasons: reasons,
+		Chosen:        chosen, Hinted: hinted, Leave: leave, Purged: PurgedOf(fixed.Excluded), Foreign: fixed.Foreign,
+		Reasons:    reasons,
 		OnProgress: r.Progress.SetDone, OnBytes: r.Progress.Touch,
 	})
 	return err
