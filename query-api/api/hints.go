@@ -44,8 +44,8 @@ func isSigned(path string) bool {
 	return strings.HasPrefix(path, "/v1/indexes/") && index != "" && rest == "hints"
 }
 
-// takeHints answers POST …/hints, once the hints are kept. An index that is not there, or takes no hints, has no secret:
-// names do not leak.
+// takeHints answers POST …/hints, once the hints are kept. An index that is not there, or takes no hints, has no
+// secret: names do not leak.
 func (s *Server) takeHints(w http.ResponseWriter, request *http.Request) {
 	index := artifact.Index{Store: s.Artifacts, Name: request.PathValue("index")}
 	raw, err := readAll(w, request)

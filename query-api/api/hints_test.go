@@ -49,7 +49,7 @@ func TestHintsAreTakenWithAFreshSignatureOfTheirIndexAlone(t *testing.T) {
 		"outside":            {"sample", "7", secret, `{"keys":["../../etc/passwd"]}`, now, 422, "outside"},
 		"too long":           {"sample", "8", secret, `{"keys":["` + strings.Repeat("k", 1025) + `"]}`, now, 422, "1,024"},
 		"none":               {"sample", "9", secret, `{"keys":[]}`, now, 422, "1 to 1000"},
-		"too many":           {"sample", "10", secret, `{"keys":["k"` + strings.Repeat(`,"k"`, 1000) + `]}`, now, 422, "1001"},
+		"too many":           {"sample", "10", secret, `{"keys":["k"` + strings.Repeat(`,"k"`, 1e3) + `]}`, now, 422, "1001"},
 		"misspelt":           {"sample", "11", secret, `{"key":["a.md"]}`, now, 422, "unknown field"},
 	} {
 		status, says := send(tc.index, tc.id, tc.key, tc.body, tc.at)

@@ -134,8 +134,8 @@ func (c Config) observe(name string, value float64, labels ...string) {
 	}
 }
 
-// collect looks at the hints of an index until ctx is done: a few times while they are debounced. After an error it waits
-// longer.
+// collect looks at the hints of an index until ctx is done: a few times while they are debounced. After an error it
+// waits longer.
 func collect(ctx context.Context, collector *hints.Collector) {
 	every := min(max(collector.Debounce/4, 500*time.Millisecond), 5*time.Second)
 	for {

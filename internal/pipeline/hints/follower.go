@@ -19,8 +19,8 @@ type Corpus struct {
 	Bucket, Prefix string // the prefix with its final slash; may be empty
 }
 
-// Follower moves events of a queue into the inboxes of indexes. A message is deleted once what it says is kept; one that
-// is no event is left to the redrive policy of the queue.
+// Follower moves events of a queue into the inboxes of indexes. A message is deleted once what it says is kept. One
+// that is no event is left to the redrive policy of the queue.
 type Follower struct {
 	Queue   events.Queue
 	Corpora []Corpus
@@ -104,8 +104,8 @@ func (f *Follower) MoveOnce(ctx context.Context) error {
 	return f.Queue.Delete(ctx, kept)
 }
 
-// addObject adds an object to the keys of the indexes that it is in the corpus of. Markers of folders, and names that no
-// document may have, are in none.
+// addObject adds an object to the keys of the indexes that it is in the corpus of. Markers of folders, and names that
+// no document may have, are in none.
 func (f *Follower) addObject(keys [][]string, object events.Object) (found bool) {
 	for i, corpus := range f.Corpora {
 		key, within := strings.CutPrefix(object.Key, corpus.Prefix)

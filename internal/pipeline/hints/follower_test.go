@@ -57,7 +57,7 @@ func (q *queue) ServeHTTP(w http.ResponseWriter, request *http.Request) {
 }
 
 func eventOf(bucket, key string) string {
-	return fmt.Sprintf(`{"Records":[{"eventSource":"aws:s3","s3":{"bucket":{"name":%q},"object":{"key":%q}}}]}`, bucket, key)
+	return fmt.Sprintf(`{"Records":[{"s3":{"bucket":{"name":%q},"object":{"key":%q}}}]}`, bucket, key)
 }
 
 func TestEventsOfAQueueAreKeptForTheIndexesThatTheyAreAboutThenDeleted(t *testing.T) {

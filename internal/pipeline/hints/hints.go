@@ -127,7 +127,7 @@ func readState(ctx context.Context, index artifact.Index) (out state, version st
 	if fault.Is(err, fault.NotFound) {
 		return state{}, "", nil
 	}
-	if artifact.IsDamage(err) { // hints stand in the inbox, and builds are told apart by name: nothing in it is worth a halt
+	if artifact.IsDamage(err) { // hints stand in the inbox: nothing in it is worth a halt
 		return state{}, info.ETag, nil
 	}
 	return out, info.ETag, err

@@ -14,8 +14,8 @@ import (
 // taken again.
 const Window = 5 * time.Minute
 
-// Verify returns fault.Unauthorized where a request is not signed with the secret, as Sign does, or too long ago, or the
-// secret is empty.
+// Verify returns fault.Unauthorized where a request is not signed with the secret, as Sign does, or too long ago, or
+// the secret is empty.
 func Verify(secret string, header http.Header, body []byte, now time.Time) error {
 	refused := fault.Unauthorized.At("check the signature", "").
 		Advise("sign the request as docs/guides/freshness.md shows, with the secret of this index")
