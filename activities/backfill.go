@@ -147,26 +147,26 @@ const (
 	preemptPatience = 20 * time.Minute // less than an attempt at TakeLease has
 )
 
-// takeLease takes the lease. Where the build of a backfill has it, another build ends that, and takes it then.
+// takeLease takes the lease. Where a build has it that yields, another build ends that, and takes it then.
 func (a *Activities) takeLease(ctx context.Context, work *upkeep.Run, taker run.Holder) (int64, error) {
 	for begun := time.Now(); ; {
-		if err := a.preemptBackfill(ctx, work); err != nil {
+		if err := a.preemptYielding(ctx, work); err != nil {
 			return 0, err
 		}
 		fence, err := run.TakeLease(ctx, work.Index, taker, a.Engine.DescribeRun)
-		// The next build of a backfill may have been faster, once: it looks who builds the index before it begins.
-		if !fault.Is(err, fault.LeaseHeld) || a.findBackfill(ctx, work) == nil || time.Since(begun) > preemptPatience {
+		// The next build that yields may have been faster, once: it looks who builds the index before it begins.
+		if !fault.Is(err, fault.LeaseHeld) || a.findYielding(ctx, work) == nil || time.Since(begun) > preemptPatience {
 			return fence, err
 		}
 	}
 }
 
-// findBackfill returns the build of a backfill that has the lease and goes on, where another run needs it; else nil.
+// findYielding returns the build that has the lease, goes on and yields it, where another run needs it; else nil.
 // What is wrong with the lease, or with the engine, is reported by the run that takes the lease.
-func (a *Activities) findBackfill(ctx context.Context, work *upkeep.Run) *run.Holder {
+func (a *Activities) findYielding(ctx context.Context, work *upkeep.Run) *run.Holder {
 	lease, _, err := run.ReadLease(ctx, work.Index)
 	_, name, _ := strings.Cut(lease.Workflow, "/")
-	if err != nil || !workflows.ForBackfill(name) || workflows.ForBackfill(work.Name()) {
+	if err != nil || !workflows.Yields(name) || workflows.Yields(work.Name()) {
 		return nil
 	}
 	holder := run.Holder{Workflow: lease.Workflow, Run: lease.Run, Engine: lease.Engine}
@@ -176,10 +176,10 @@ func (a *Activities) findBackfill(ctx context.Context, work *upkeep.Run) *run.Ho
 	return &holder
 }
 
-// preemptBackfill ends the build of a backfill that has the lease which another build needs, and waits for its end:
-// what it paid for is kept, and the backfill begins another build once the lease is free.
-func (a *Activities) preemptBackfill(ctx context.Context, work *upkeep.Run) error {
-	before := a.findBackfill(ctx, work)
+// preemptYielding ends the build that has the lease and yields it, and waits for its end: what it paid for is kept, and
+// the backfill or the hints that it was for begin another build once the lease is free.
+func (a *Activities) preemptYielding(ctx context.Context, work *upkeep.Run) error {
+	before := a.findYielding(ctx, work)
 	if before == nil {
 		return nil
 	}
@@ -191,7 +191,7 @@ func (a *Activities) preemptBackfill(ctx context.Context, work *upkeep.Run) erro
 			return err
 		}
 		if !reported {
-			a.Log.Info("the backfill build stops for another run", "run_id", name, "to", work.Name())
+			a.Log.Info("a build stops for another run", "run_id", name, "to", work.Name())
 			if _, err := run.Steer(ctx, work.Coordination, name, run.CommandCancel, nil); err != nil &&
 				!fault.Is(err, fault.ControlUnreadable) {
 				return err
@@ -209,6 +209,6 @@ func (a *Activities) preemptBackfill(ctx context.Context, work *upkeep.Run) erro
 		}
 	}
 	return fault.GenBusy.At("take the lease of", work.Index.Name).
-		Because("run " + name + " publishes a backfill and did not stop when asked").
+		Because("run " + name + " yields to other builds and did not stop when asked").
 		Advise("check that a worker runs: unweaver status " + name)
 }

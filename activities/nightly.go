@@ -23,10 +23,10 @@ func (a *Activities) OpenNight(ctx context.Context, in workflows.Night) (workflo
 			if out.By, err = run.FindBuilder(ctx, work.Index, a.Engine.DescribeRun); err != nil {
 				return err
 			}
-			if out.By != "" && !workflows.ForBackfill(out.By) {
+			if out.By != "" && !workflows.Yields(out.By) {
 				return nil
 			}
-			out.By = "" // a backfill lets nights go first
+			out.By = "" // it lets nights go first
 		}
 		return work.Coordination.SetState(ctx, runlog.LatestBuild(in.Index), []byte(work.Name()))
 	}, false)

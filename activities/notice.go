@@ -65,10 +65,14 @@ func (a *Activities) reportEnd(ctx context.Context, work *upkeep.Run, end workfl
 	}
 	a.Telemetry.Time(telemetry.RunSeconds, time.Duration(report.Seconds*float64(time.Second)), end.Index)
 	built := workflows.WorkflowID(work.Name()) == workflows.BuildID(end.Index, end.Generation)
-	if !built || end.Status != core.StatusCompleted && end.Status != core.StatusErrors {
-		return
+	if !built || end.Status != core.StatusCompleted && end.Status != core.StatusErrors || end.Hints != "" {
+		return // a success that hints began says nothing of nights
 	}
-	if err := run.NoteSuccess(ctx, work.Coordination, end.Index, time.Now()); err != nil {
+	err = run.NoteSuccess(ctx, work.Coordination, end.Index, time.Now())
+	if err == nil && end.Attempt == 0 && end.Backfill == "" && !workflows.ForPurge(work.Name()) {
+		err = run.NoteListing(ctx, work.Coordination, end.Index, report.Started)
+	}
+	if err != nil {
 		a.Log.Warn("cannot record the last success", "run_id", work.Name(), "code", string(fault.CodeOf(err)))
 	}
 }

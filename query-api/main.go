@@ -100,8 +100,14 @@ func runService(ctx context.Context, cfg *config.Config, log *slog.Logger) (err 
 	defer policy.Quotas.Close()
 	go policy.Quotas.LogUnmatched(following, access.Book{Store: stores.Artifacts})
 	middleware.Warn(log, listener.Addr(), encrypted != nil)
+	secrets, err := cfg.ReadHintSecrets()
+	if err != nil {
+		return errors.Join(err, listener.Close())
+	}
 	server := api.New(
 		api.Config{
+			HintSecrets: secrets,
+
 			Desk:      newDesk(cfg, stores, log),
 			Policy:    policy,
 			Artifacts: stores.Artifacts,

@@ -121,6 +121,7 @@ func runWorker(ctx context.Context, cfg *config.Config, log *slog.Logger) (err e
 			Log:       log,
 			Telemetry: process,
 			Notify:    hooks,
+			Freshness: cfg,
 
 			Role: host.Role(cfg.Worker.Role), Slots: cfg.CountSlots(runtime.GOMAXPROCS(0)), CPUSlots: cfg.Worker.CPU,
 			ActivityPollers: cfg.Worker.Pollers, WorkflowCache: cfg.WorkflowCache(runtime.GOMAXPROCS(0)),

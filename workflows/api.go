@@ -24,6 +24,7 @@ const (
 	AuditGeneration   = "audit-"
 	RetryGeneration   = "retry-" // of a build that asks again for what failed, and for nothing else
 	PurgeGeneration   = "purge-" // of a build that does nothing but a purge
+	HintsGeneration   = "hints-" // of a build of the objects that hints name
 
 	backfillPrefix     = "backfill/"
 	BackfillGeneration = "backfill-" // of the payments of a backfill, and of the builds that publish it
@@ -46,6 +47,10 @@ func BackfillRun(index, name string) string { return index + "/" + backfillPrefi
 
 // ForBackfill reports whether a run, index/generation, is a build that publishes a backfill.
 func ForBackfill(run string) bool { return generationBegins(run, BackfillGeneration) }
+
+// Yields reports whether a run, index/generation, gives the lease up to any other build and begins again later: it
+// publishes a backfill, or follows hints.
+func Yields(run string) bool { return ForBackfill(run) || generationBegins(run, HintsGeneration) }
 
 // ForRetry reports whether a run, index/generation, is a round of retry-failed.
 func ForRetry(run string) bool { return generationBegins(run, RetryGeneration) }
@@ -151,6 +156,7 @@ type Build struct {
 	Fence            int64         `json:"fence,omitempty"`
 	Attempt          int           `json:"attempt,omitempty"`  // round of retry-failed
 	Backfill         string        `json:"backfill,omitempty"` // name of the backfill that it pays for or publishes
+	Hints            string        `json:"hints,omitempty"`    // digest of the hints whose objects alone are looked at
 	ReplaceCorpus    bool          `json:"replace_corpus,omitempty"`
 	Rebuild          bool          `json:"rebuild,omitempty"` // what earlier builds wrote is not trusted: see Planned
 	Anew             string        `json:"anew,omitempty"`    // reference of the error that had the run begin again

@@ -498,8 +498,11 @@ func pagesOfCommands(t *testing.T) []string {
 
 // Commands of the first page and of the guides run as they stand, on an index of a few documents.
 func TestCommandsOfTheGuidesRun(t *testing.T) {
-	i := install(t, "", "# %[1]s%[2]s\nindexes: {}\n")
+	i := install(t, "", "# %[1]s\nindexes: {docs: {freshness: "+
+		"{events: webhook, debounce: 1s, secret_file: %[2]s.key}}}\n")
 	at := t.TempDir()
+	i.write(i.corpus+".key", "0123456789abcdef0123456789abcdef")
+	require.NoError(t, os.Symlink(i.corpus+".key", filepath.Join(at, "hints.key")))
 	require.NoError(t, os.MkdirAll(filepath.Join(at, "infra/embedded"), 0o700))
 	for link, target := range map[string]string{"bin": bin, "infra/embedded/sample": "../embedded/sample"} {
 		require.NoError(t, os.Symlink(musttest.Get(filepath.Abs(target))(t), filepath.Join(at, link)))

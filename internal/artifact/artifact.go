@@ -54,6 +54,12 @@ func (x Index) BatchesKey() string { return x.joinKey("batches") }
 // NightsKey returns the key of what the last builds came to, for trends.
 func (x Index) NightsKey() string { return x.joinKey("nights.json") }
 
+// HintsKey returns the key of a file of what is kept of hints of changed objects; without a name, what the keys of a
+// folder of it start with.
+func (x Index) HintsKey(folder, name string) string {
+	return x.joinKey("hints", folder, refuseSlash(name))
+}
+
 // BackfillKey returns the key of a file of a backfill; without one, what the keys of all files of it, or of all
 // backfills, start with.
 func (x Index) BackfillKey(name, file string) string {

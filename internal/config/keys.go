@@ -64,7 +64,7 @@ var buildName = regexp.MustCompile(`^[A-Za-z0-9_.+-]{1,200}$`)
 
 // keys lists every key once, in the order of the reference. A test holds it against the types.
 var keys = slices.Concat(generalKeys, telemetryKeys, queryKeys, corsKeys, oidcKeys, quotaKeys, limitKeys, indexKeys,
-	notifyKeys("indexes.*.notify.", "; empty: notify.webhook"))
+	notifyKeys("indexes.*.notify.", "; empty: notify.webhook"), freshnessKeys)
 
 var generalKeys = []key{
 	{

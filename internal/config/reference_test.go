@@ -115,6 +115,7 @@ var needs = map[string][]string{
 	"indexes.docs.documents.labels.field":   {"indexes.docs.retrieval.language=en"},
 	"indexes.docs.documents.labels.rules":   {"indexes.docs.retrieval.language=en"},
 	"indexes.docs.documents.s3_tags":        {"indexes.docs.corpus=s3://bucket"},
+	"indexes.docs.freshness.events":         {"indexes.docs.corpus=s3://bucket"},
 	"indexes.docs.documents.vision.pages":   {"models.vision.provider=openai", "models.vision.model=m"},
 
 	"engine.tls_cert":             {"engine.tls_cert=c.pem", "engine.tls_key=k.pem"},

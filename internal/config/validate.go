@@ -117,6 +117,7 @@ func (l *loader) checkIndex(path, name string, settings Index) {
 	parser := settings.Documents.Parser
 	l.checkKey(parser.Provider != providerDocling || parser.BaseURL != "", path+".documents.parser.base_url",
 		"provider docling requires base_url")
+	l.checkFreshness(path, settings)
 	why := core.Spec{
 		Documents: &settings.Documents, Enrich: settings.Enrich, Aliases: settings.Aliases, Parity: settings.Parity,
 		Retrieval: settings.Retrieval,

@@ -53,6 +53,10 @@ const (
 	RunsEnded  = "unweaver_runs_ended_total"
 	RunSeconds = "unweaver_run_seconds"
 	Notices    = "unweaver_notices_total"
+
+	HintSeconds  = "unweaver_hint_to_publish_seconds"
+	HintsIgnored = "unweaver_hints_ignored_total"
+
 	Audits     = "unweaver_audits_total"
 	AuditDrift = "unweaver_audit_drift_total"
 
@@ -161,6 +165,9 @@ var sections = []struct {
 		{RunSeconds, histogram, []string{"index"}, "Duration of runs that ended, pauses included.", ofWork, false},
 		{Notices, counter, []string{"event", "outcome"},
 			"Attempts to call the webhook; outcome is sent or an error code.", nil, false},
+		{HintSeconds, histogram, []string{"index"},
+			"Time from the arrival of a delivery of hints until a build of them was served.", ofWork, false},
+		{HintsIgnored, counter, nil, "Events of a queue about objects of no index that follows it.", nil, false},
 		{Audits, counter, []string{"index", "status"}, "Audits whose end this process recorded.", nil, false},
 		{AuditDrift, counter, []string{"index", "kind"},
 			"Differences that audits found, repaired or not; kind is segment, class, live, document, " +

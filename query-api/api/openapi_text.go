@@ -189,6 +189,8 @@ var schemaTexts = map[string]string{
 	"RunStarted":      "A run that was started or joined.",
 	"RunSteered":      "What a command to a run came to.",
 	"Schedule":        "A schedule with its next and its last runs.",
+	"HintsRequest":    "Objects that may have changed.",
+	"HintsTaken":      "Hints that were kept.",
 	"ScheduleRequest": "What a schedule is to be.",
 	"ScheduledRun":    "One run of a schedule.",
 	"Triggered":       "A scheduled run that starts, or the run in its way.",
@@ -260,6 +262,9 @@ var requestExamples = map[string]map[string]any{
 		"rebuild": map[string]any{
 			"summary": "everything, from paid results", "value": map[string]any{"rebuild": true, "generation": "again"},
 		},
+	},
+	"sendHints": {
+		"one": map[string]any{"summary": "one object", "value": map[string]any{"keys": []any{"cities/oslo.txt"}}},
 	},
 	"estimateRun": {"defaults": map[string]any{"summary": "a build of what changed", "value": map[string]any{}}},
 	"resumeRun": {

@@ -59,7 +59,9 @@ type Config struct {
 	Methods   *retrieve.Registry      // nil: this program's
 	Telemetry *telemetry.Process      // what is counted; nil: it begins with this server
 	Policy    middleware.Policy       // who may ask; the handlers of Extra ask for a key by themselves
-	Desk      *desk.Desk              // builds, steers and uploads; nil: these routes say how to switch them on
+	// HintSecrets are those that sign hints of changed objects, by index. An index without one takes none.
+	HintSecrets map[string]string
+	Desk        *desk.Desk // builds, steers and uploads; nil: these routes say how to switch them on
 
 	patience time.Duration // of a query with a new generation; 0: patience
 }
@@ -228,14 +230,14 @@ func (s *Server) jsonOnly(handler http.Handler) http.Handler {
 	})
 }
 
-// isExtra reports whether a path is one of Extra's.
+// isExtra reports whether a path is one of Extra's, or of hints: their handlers find out who asks.
 func (s *Server) isExtra(path string) bool {
 	for prefix := range s.Extra {
 		if strings.HasPrefix(path, prefix) {
 			return true
 		}
 	}
-	return false
+	return isSigned(path)
 }
 
 // refuseRequest writes an error that a request met before its route.

@@ -70,6 +70,9 @@ func showCards(w io.Writer, cards []runlog.Card) {
 		if card.State == runlog.StateDamaged {
 			damaged++
 		}
+		if card.Freshness != nil {
+			fmt.Fprintf(w, "  %s: %s\n", card.Index, card.Freshness)
+		}
 	}
 	if damaged > 1 {
 		fmt.Fprintln(w, "  all of them at once: unweaver restore --all")

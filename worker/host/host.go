@@ -17,6 +17,7 @@ import (
 	"github.com/unweaver/unweaver/activities"
 	"github.com/unweaver/unweaver/internal/app"
 	"github.com/unweaver/unweaver/internal/artifact/localfile"
+	"github.com/unweaver/unweaver/internal/config"
 	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/document"
 	"github.com/unweaver/unweaver/internal/document/sandbox"
@@ -55,6 +56,9 @@ type Config struct {
 	CacheBytes      int64 // of the local copies; 32 GiB
 
 	Notify func(index string) webhook.Hook // the webhook of an index; nil: none has one
+
+	Freshness      *config.Config // which indexes follow hints of changed objects; nil: none
+	BuildHeartbeat time.Duration  // of the builds that follow them; 0: the usual one
 
 	Limits document.Limits // of one document; zero: those of document.DefaultLimits
 
@@ -209,6 +213,8 @@ type Host struct {
 
 	watching context.CancelFunc // ends what looks up how indexes stand
 	watched  chan struct{}
+
+	following *following // nil: no index follows hints
 }
 
 // Start starts a worker. It fails where the configuration makes no sense, the cache's folder cannot be made, or the
@@ -266,6 +272,10 @@ func Start(config Config) (*Host, error) {
 	}
 	host := &Host{workers: workers, ports: ports, parser: parser, drain: config.Drain, due: due, member: member}
 	host.watchIndexes(config)
+	if host.following, err = startFollowing(config); err != nil {
+		host.Stop()
+		return nil, err
+	}
 	return host, nil
 }
 
@@ -322,6 +332,7 @@ const leavePatience = 3 * time.Second
 // Stop takes no more work, lets activities go on for the drain time, then cancels them. What they paid for is kept:
 // where it cannot be stored Stop waits for that once more as long.
 func (h *Host) Stop() {
+	h.following.stop()
 	if h.watching != nil {
 		h.watching()
 		<-h.watched

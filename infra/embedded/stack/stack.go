@@ -149,6 +149,7 @@ func Start(ctx context.Context, options Options) (stack *Stack, err error) {
 		Telemetry: process, Notify: hooks,
 		Slots: options.Config.CountSlots(runtime.GOMAXPROCS(0)), CPUSlots: options.Config.Worker.CPU,
 		ActivityPollers: options.Config.Worker.Pollers, CacheBytes: options.Config.Worker.CacheBytes,
+		Freshness: options.Config, BuildHeartbeat: Heartbeat,
 	}); err != nil {
 		return stack, errors.Join(err, listener.Close())
 	}
@@ -210,8 +211,14 @@ func (s *Stack) serveAPI(
 	go keys.WatchKeys(following)
 	s.quotas = policy.Quotas
 	go policy.Quotas.LogUnmatched(following, access.Book{Store: s.stores.Artifacts})
+	secrets, err := options.Config.ReadHintSecrets()
+	if err != nil {
+		return errors.Join(err, listener.Close())
+	}
 	s.api = api.New(
 		api.Config{
+			HintSecrets: secrets,
+
 			Desk: desk.New(options.Config, s.stores, func(context.Context) (control.Control, error) {
 				return s.Control, nil
 			}),

@@ -140,6 +140,7 @@ func freeName(generation string) error {
 		{workflows.RetryGeneration, "retry-failed"},
 		{workflows.BackfillGeneration, "backfills"},
 		{workflows.PurgeGeneration, "purge"},
+		{workflows.HintsGeneration, "hints"},
 		{run.DeletionGeneration, "delete"},
 	} {
 		if strings.HasPrefix(generation, taken.prefix) {
@@ -348,7 +349,7 @@ func (s *Service) findRunning(ctx context.Context, spec core.Spec, digest core.D
 // endPatience is how long a build waits for one to end that was cancelled or wrote its report.
 const endPatience = time.Minute
 
-// goingBuilds lists the open builds of an index, without those that publish backfills, which yield, and those that were
+// goingBuilds lists the open builds of an index, without those that yield, and those that were
 // cancelled or wrote their report, once they have ended: a build that joined one of them would end with it, and a new
 // one would find the lease taken. A lease that cannot be read is for the new build to decide.
 func (s *Service) goingBuilds(ctx context.Context, index string) ([]string, error) {
@@ -363,7 +364,7 @@ func (s *Service) goingBuilds(ctx context.Context, index string) ([]string, erro
 	defer cancel()
 	var out []string
 	for _, work := range open {
-		if workflows.ForBackfill(work) { // it yields to the next holder of the lease
+		if workflows.Yields(work) { // it gives way to the next holder of the lease
 			continue
 		}
 		cancelled, err := s.isCancelled(ctx, work)

@@ -397,7 +397,7 @@ func (s *Service) TriggerSchedule(ctx context.Context, index string) (control.Tr
 	if err = errors.Join(err, damaged); err != nil {
 		return out, err
 	}
-	open = slices.DeleteFunc(open, workflows.ForBackfill) // they let nights go first
+	open = slices.DeleteFunc(open, workflows.Yields) // they let nights go first
 	if len(open) > 0 {
 		out.Running = open[len(open)-1]
 		return out, nil

@@ -34,7 +34,7 @@ func (r *Run) End(ctx context.Context, holder run.Holder, ending run.Ending) err
 	if ending.Status == core.StatusPaused {
 		return nil
 	}
-	if state, err = r.ReadState(ctx); err == nil && core.IsTerminal(state.Report.Status) {
+	if state, err = r.ReadState(ctx); err == nil && core.IsTerminal(state.Report.Status) && r.Hints == "" {
 		r.KeepNight(ctx, state.Report)
 	}
 	if err := run.GiveLease(ctx, r.Index, holder); fault.Is(err, fault.SegmentDamage) {

@@ -34,7 +34,24 @@ func NoteSuccess(ctx context.Context, runs coordination.Runs, index string, at t
 // LastSuccess returns when a build of the index last ended well, as far as the store of coordination remembers; else
 // zero.
 func LastSuccess(ctx context.Context, runs coordination.Runs, index string) (time.Time, error) {
-	raw, err := runs.ReadState(ctx, successKey(index))
+	return readTime(ctx, runs, successKey(index))
+}
+
+// listingKey returns the key of when the last build began that listed the whole corpus and ended well.
+func listingKey(index string) string { return "listing:" + index }
+
+// NoteListing notes that a build which began then has seen the whole corpus: what changed before needs no hint.
+func NoteListing(ctx context.Context, runs coordination.Runs, index string, began time.Time) error {
+	return runs.SetState(ctx, listingKey(index), []byte(began.UTC().Format(time.RFC3339Nano)))
+}
+
+// LastListing returns what NoteListing noted last; else zero.
+func LastListing(ctx context.Context, runs coordination.Runs, index string) (time.Time, error) {
+	return readTime(ctx, runs, listingKey(index))
+}
+
+func readTime(ctx context.Context, runs coordination.Runs, key string) (time.Time, error) {
+	raw, err := runs.ReadState(ctx, key)
 	if err != nil || raw == nil {
 		return time.Time{}, err
 	}

@@ -8,6 +8,7 @@ import (
 	"github.com/unweaver/unweaver/internal/artifact"
 	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/fault"
+	"github.com/unweaver/unweaver/internal/pipeline/hints"
 	"github.com/unweaver/unweaver/internal/pipeline/run"
 	"github.com/unweaver/unweaver/internal/store/blob"
 	"github.com/unweaver/unweaver/internal/stream/parallel"
@@ -41,6 +42,7 @@ type Card struct {
 	Models     core.ModelSummary `json:"models"`
 	LastRun    *Summary          `json:"last_run,omitempty"`
 	Running    *Summary          `json:"running,omitempty"`
+	Freshness  *core.Freshness   `json:"freshness,omitempty"` // of one that follows hints
 }
 
 // ListCards lists the indexes, by name.
@@ -67,14 +69,11 @@ func (s Source) ReadCard(ctx context.Context, name string) (Card, error) {
 		return card, err
 	}
 	var runs []Summary
-	err := parallel.Each(ctx, 2, 2, func(ctx context.Context, i int) error {
-		var err error
-		if i == 0 {
-			runs, err = s.List(ctx, name, 3)
-			return err
-		}
-		return s.fillServed(ctx, index, &card)
-	})
+	err := parallel.RunTogether(ctx,
+		func(ctx context.Context) (err error) { runs, err = s.List(ctx, name, 3); return err },
+		func(ctx context.Context) error { return s.fillServed(ctx, index, &card) },
+		func(ctx context.Context) (err error) { card.Freshness, err = hints.Read(ctx, index); return err },
+	)
 	if err != nil {
 		return card, err
 	}

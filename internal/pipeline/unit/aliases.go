@@ -70,14 +70,15 @@ func (r *Run) readSent(
 }
 
 // FixAliases fixes the aliases of a run, and finds the documents of a parent that name what is mapped otherwise now;
-// nil: there are none, or everything is made anyway. A round of retry-failed, and a purge, keep the parent's.
+// nil: there are none, or everything is made anyway. A round of retry-failed, a purge and a build of hinted objects
+// keep the parent's.
 func (r *Run) FixAliases(
 	ctx context.Context, fixed *run.Plan, parent *core.Manifest,
 ) (renamed func(key string) bool, err error) {
 	if fixed.Aliases, err = r.readAliases(ctx); err != nil {
 		return nil, err
 	}
-	if parent != nil && (r.Attempt > 0 || fixed.Purge != "") {
+	if parent != nil && (r.Attempt > 0 || fixed.Purge != "" || r.Hints != "") {
 		fixed.Aliases = parent.Aliases
 	}
 	fixed.Renaming = run.Renaming{Names: len(fixed.Aliases)}

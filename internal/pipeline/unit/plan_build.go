@@ -158,6 +158,9 @@ func (r *Run) planBuild(ctx context.Context) (run.Plan, error) {
 		return fixed, err
 	}
 	due, err := r.ListDue(ctx, fixed, parent, models)
+	if err == nil && r.Hints != "" && len(due) > 0 {
+		err = r.leaveToNight(due)
+	}
 	if err != nil {
 		return fixed, err
 	}
@@ -174,6 +177,10 @@ func (r *Run) compareCorpus(
 	ctx context.Context, fixed *run.Plan, parent *core.Manifest, documents blob.Store, reasons []string,
 ) error {
 	fixed.Part = r.IsPartial(*fixed, parent, reasons)
+	hinted, err := r.readHinted(ctx, *fixed, reasons)
+	if err != nil {
+		return err
+	}
 	retry, err := r.Refused(ctx, *fixed, parent)
 	if err != nil {
 		return err
@@ -202,7 +209,8 @@ func (r *Run) compareCorpus(
 		Parent: read, Dead: dead, Part: fixed.Part, Retry: retry, Renamed: renamed,
 		Untranscribed: untranscribed,
 		Only:          fixed.Part && (r.Attempt > 0 || fixed.Purge != ""),
-		Chosen:        chosen, Leave: leave, Purged: PurgedOf(fixed.Excluded), Foreign: fixed.Foreign, Reasons: reasons,
+		Chosen:        chosen, Hinted: hinted, Leave: leave, Purged: PurgedOf(fixed.Excluded), Foreign: fixed.Foreign,
+		Reasons:    reasons,
 		OnProgress: r.Progress.SetDone, OnBytes: r.Progress.Touch,
 	})
 	return err

@@ -269,7 +269,8 @@ func (c *collector) keepParent() {
 	}
 }
 
-// keptGenerations returns the generations to keep: the newest keep published, the current one, and held ones newer than
+// keptGenerations returns the generations to keep: the newest keep published of nights, and as many of builds that
+// followed hints, the current one, and held ones newer than
 // it.
 func keptGenerations(refs map[string]core.GenerationRef, current core.Pointer, keep int) map[string]bool {
 	kept := map[string]bool{current.Generation: true}
@@ -283,8 +284,11 @@ func keptGenerations(refs map[string]core.GenerationRef, current core.Pointer, k
 		}
 	}
 	slices.SortFunc(published, func(a, b string) int { return int(refs[b].Seq - refs[a].Seq) })
-	for _, name := range published[:min(max(1, keep), len(published))] {
-		kept[name] = true
+	left := map[bool]int{false: max(1, keep), true: max(1, keep)} // builds of hints push no night out, nor nights them
+	for _, name := range published {
+		hinted := core.IsHinted(name)
+		kept[name] = kept[name] || left[hinted] > 0
+		left[hinted]--
 	}
 	return kept
 }

@@ -59,6 +59,10 @@ func TestGenerationsStayByRule(t *testing.T) {
 			w.publish("g6", content{})
 		}, []string{"g6"}},
 		{"one that a reader holds", func(w *world) { w.leases["g1"] = true }, []string{"g1", "g5"}},
+		{"builds of hints beside nights", func(w *world) {
+			w.publish("hints-1", content{})
+			w.publish("hints-2", content{})
+		}, []string{"g5", "hints-2"}},
 		{"one at least, though none should", func(w *world) { w.keep = 0 }, []string{"g5"}},
 	} {
 		w := newWorld(t)

@@ -137,6 +137,8 @@ func (p *planner) countDocument(doc *planned) {
 		p.res.Unreadable++
 		p.failDocument(doc, old, p.former.detailOf(p.Artifacts, doc.key), true)
 		return
+	case doc.kept:
+		p.res.Diff.Same++
 	case doc.lost != "":
 		standing := doc.old.Stale && old == doc.lost
 		p.res.Lost++
@@ -335,7 +337,7 @@ func (p *planner) sortPassed(over iter.Seq2[string, rows.Document], yield func(p
 			p.addGone(key, old)
 			continue
 		}
-		if p.Only || p.Chosen != nil {
+		if p.Only || p.Chosen != nil || p.hinted != nil && !p.hinted[old.Object] {
 			if !yield(asKept(key, old), nil) {
 				return false
 			}

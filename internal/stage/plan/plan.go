@@ -53,6 +53,9 @@ type In struct {
 	// Chosen, where it is set, leaves every document as the parent has it that it does not tell of, whatever the corpus
 	// has now, and removes none. It is asked by the document's key and the time of its object.
 	Chosen func(key string, modified time.Time) bool
+	// Hinted, where it is not nil, are the objects that are looked at, by name and not by a listing; it needs Part. Every
+	// other document is left as the parent has it, whatever the corpus has now.
+	Hinted []string
 	// Leave reports documents that the parent does not have that they are left out, as a backfill brings them; may be
 	// nil.
 	Leave func(key string, modified time.Time) bool
@@ -148,10 +151,10 @@ func Run(ctx context.Context, in In) (Result, error) {
 		In: in, problems: problems, broken: map[string]fault.Code{}, taken: map[string]byte{}, withRows: map[string]bool{},
 	}
 	defer p.close()
-	if err := p.listCorpus(ctx); err != nil {
+	if err := p.readCorpus(ctx); err != nil {
 		return p.makeResult(), err
 	}
-	if p.listed == 0 && (p.Parent == nil || len(p.broken) == 0) {
+	if p.listed == 0 && p.hinted == nil && (p.Parent == nil || len(p.broken) == 0) {
 		return p.makeResult(), p.emptyFault()
 	}
 	if err := p.joinParent(ctx); err != nil {
@@ -184,7 +187,8 @@ func (p *planner) emptyFault() error {
 
 type planner struct {
 	In
-	reading chan struct{} // admits who reads the rows of an object
+	reading chan struct{}   // admits who reads the rows of an object
+	hinted  map[string]bool // objects that are looked at; nil: all
 
 	mu        sync.Mutex            // of documents, found, broken, taken, listed, bytes and res, while ranges are listed
 	documents extsort.Sorter        // by key

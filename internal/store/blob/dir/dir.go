@@ -337,9 +337,17 @@ func (s *Store) Stat(_ context.Context, key string) (blob.Info, error) {
 	if s.barred.holdsPath(s.pathOf(key)) {
 		return blob.Info{}, newBarredFault(key)
 	}
+	if s.links == noLink {
+		if err := s.checkLinks(key); err != nil {
+			return blob.Info{}, err
+		}
+	}
 	st, err := os.Stat(s.pathOf(key))
 	if err == nil && st.IsDir() {
 		err = fs.ErrNotExist
+	}
+	if err == nil && s.links != anyLink && !st.Mode().IsRegular() {
+		err = notFollowed(key, "it is a "+nameKind(st.Mode())+", not a file")
 	}
 	if err != nil {
 		return blob.Info{}, s.wrapMissing("stat", s.pathOf(key), err)

@@ -229,6 +229,19 @@ func (w *walker) listEntry(ctx context.Context, found name, linked bool) bool {
 	return w.yieldFile(found.key, w.yield)
 }
 
+// checkLinks returns fault.NotFollowed where a key leads over a link.
+func (s *Store) checkLinks(key string) error {
+	for end := range len(key) + 1 {
+		if end < len(key) && key[end] != '/' {
+			continue
+		}
+		if st, err := os.Lstat(s.pathOf(key[:end])); err == nil && st.Mode()&fs.ModeSymlink != 0 {
+			return notFollowed(key, "links of a corpus are not followed")
+		}
+	}
+	return nil
+}
+
 // openObject opens an object for reading. What became a link after it was listed is not followed where links are not,
 // and nothing is waited for: a pipe has no end.
 func (s *Store) openObject(key string) (*os.File, error) {

@@ -206,6 +206,8 @@ func (s *Store) Stat(ctx context.Context, key string) (blob.Info, error) {
 		Size:     aws.ToInt64(out.ContentLength),
 		ETag:     aws.ToString(out.ETag),
 		Modified: aws.ToTime(out.LastModified),
+		Archived: archivedAs(types.ObjectStorageClass(out.StorageClass),
+			strings.Contains(aws.ToString(out.Restore), "expiry-date")),
 	}, nil
 }
 
@@ -323,12 +325,16 @@ func (s *Store) infoOf(page *s3.ListObjectsV2Output, object types.Object) blob.I
 
 // archiveClass returns the storage class of an object that must be restored before it can be read; empty for others.
 func archiveClass(object types.Object) string {
-	if restored := object.RestoreStatus; restored != nil && restored.RestoreExpiryDate != nil {
-		return ""
-	}
-	switch object.StorageClass {
-	case types.ObjectStorageClassGlacier, types.ObjectStorageClassDeepArchive:
-		return string(object.StorageClass)
+	status := object.RestoreStatus
+	return archivedAs(object.StorageClass, status != nil && status.RestoreExpiryDate != nil)
+}
+
+// archivedAs returns a storage class that must be restored from, where that was not done; empty for others.
+func archivedAs(class types.ObjectStorageClass, restored bool) string {
+	if class == types.ObjectStorageClassGlacier || class == types.ObjectStorageClassDeepArchive {
+		if !restored {
+			return string(class)
+		}
 	}
 	return ""
 }

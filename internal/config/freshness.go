@@ -1,0 +1,105 @@
+package config
+
+import (
+	"net/url"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/unweaver/unweaver/internal/core"
+	"github.com/unweaver/unweaver/internal/fault"
+	"github.com/unweaver/unweaver/internal/fault/redact"
+)
+
+// Freshness says which hints of changed objects an index follows between nights. A process takes it from its own
+// configuration alone.
+type Freshness struct {
+	Events     string        `yaml:"events"`
+	Debounce   core.Duration `yaml:"debounce"`
+	MostKeys   int           `yaml:"most_keys"`
+	SecretFile string        `yaml:"secret_file"`
+}
+
+// EventsWebhook is the value of freshness.events for signed requests to query-api.
+const EventsWebhook = "webhook"
+
+// secretLength is the least that a secret of hints may have, in bytes.
+const secretLength = 16
+
+func defaultFreshness() Freshness {
+	return Freshness{Debounce: core.Duration(10 * time.Second), MostKeys: 10_000}
+}
+
+var freshnessKeys = []key{
+	{
+		path: "indexes.*.freshness.events",
+		meaning: "where hints of changed objects come from, which a small build follows between nights: the queue of S3 " +
+			"event notifications, or webhook, signed requests to query-api (docs/guides/freshness.md); empty: none",
+		example: "sqs://sqs.eu-north-1.amazonaws.com/123456789012/corpus",
+		rule:    allowEmpty(requireEvents()),
+	},
+	{
+		path:    "indexes.*.freshness.debounce",
+		meaning: "a build follows hints once none arrived for so long, or after three times as long",
+		example: "5s",
+		rule:    requireDuration(time.Second, 10*time.Minute),
+	},
+	{
+		path:    "indexes.*.freshness.most_keys",
+		meaning: "objects that a build looks up by name; of more the corpus is listed",
+		example: "2000",
+		rule:    requireRange(1, 100_000),
+	},
+	{
+		path: "indexes.*.freshness.secret_file",
+		meaning: "file of query-api with the secret that signs hints, at least 16 bytes; events: webhook requires it. It " +
+			"is read at the start",
+		example: "/run/secrets/docs-hints",
+		rule:    allowAnything(),
+	},
+}
+
+// requireEvents takes webhook, or the address of a queue.
+func requireEvents() rule {
+	const values = EventsWebhook + " or sqs://HOST/ACCOUNT/NAME"
+	return newTextRule(values, func(text string) string {
+		place, err := url.Parse(text)
+		if text == EventsWebhook || err == nil && place.Scheme == "sqs" && place.Host != "" && place.User == nil &&
+			strings.Count(strings.Trim(place.Path, "/"), "/") == 1 {
+			return ""
+		}
+		return "want " + values
+	})
+}
+
+// checkFreshness checks what the keys ask of each other.
+func (l *loader) checkFreshness(path string, settings Index) {
+	events := settings.Freshness.Events
+	l.checkKey(events != EventsWebhook || settings.Freshness.SecretFile != "", path+".freshness.secret_file",
+		"events: webhook requires a file with the secret that signs hints")
+	l.checkKey(!strings.HasPrefix(events, "sqs:") || strings.HasPrefix(settings.Corpus, "s3://"),
+		path+".freshness.events", "a queue requires indexes.<name>.corpus to be s3://bucket/prefix")
+}
+
+// ReadHintSecrets reads the secrets that sign hints, by index.
+func (c *Config) ReadHintSecrets() (map[string]string, error) {
+	out := map[string]string{}
+	for name, index := range c.Indexes {
+		if index.Freshness.Events != EventsWebhook {
+			continue
+		}
+		file := index.Freshness.SecretFile
+		raw, err := os.ReadFile(file)
+		secret := strings.TrimSpace(string(raw))
+		bad := fault.BadConfig.At("read indexes."+name+".freshness.secret_file", file)
+		switch {
+		case err != nil:
+			return nil, bad.Because(err).Advise("write the secret into this file, readable by this process")
+		case len(secret) < secretLength:
+			return nil, bad.Because("it has less than 16 bytes").Advise("make one: openssl rand -hex 32")
+		}
+		redact.Register(secret)
+		out[name] = secret
+	}
+	return out, nil
+}

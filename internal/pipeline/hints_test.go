@@ -1,0 +1,220 @@
+package pipeline_test
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"maps"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/unweaver/unweaver/internal/core"
+	"github.com/unweaver/unweaver/internal/fault"
+	"github.com/unweaver/unweaver/internal/pipeline/hints"
+	"github.com/unweaver/unweaver/internal/pipeline/run"
+	"github.com/unweaver/unweaver/internal/testkit/longtest"
+)
+
+// hintedSite is a site that follows hints, with the engine that runs their builds.
+type hintedSite struct {
+	*history
+	t         *testing.T
+	collector *hints.Collector
+	now       time.Time
+	put       int
+	ended     map[string]run.Standing
+	last      outcome
+	err       error // of the last build
+	skip      bool  // the process dies before it starts a build
+}
+
+func followHints(t *testing.T, h *history) *hintedSite {
+	s := &hintedSite{history: h, t: t, ended: map[string]run.Standing{}, now: time.Now().UTC()}
+	s.collector = &hints.Collector{
+		Index: h.index(), Coordination: h.Coordination, Engine: s, Owner: "one", Debounce: time.Second, Most: 50,
+		Log: slog.New(slog.DiscardHandler), Now: func() time.Time { return s.now },
+	}
+	return s
+}
+
+// StartBuild implements hints.Engine: it does at once what the workflow does.
+func (s *hintedSite) StartBuild(ctx context.Context, index, generation, spec, batch string) error {
+	if s.skip {
+		return fault.EngineDown.At("start", generation)
+	}
+	job := run.Job{Index: index, Generation: generation, Spec: spec, Hints: batch, Shard: s.shard, Batch: s.batch}
+	holder := run.Holder{Workflow: "build/" + job.Name(), Run: "run"}
+	s.lease(s.t, &job, holder)
+	s.last, s.err = s.stages(ctx, job, holder)
+	ending := run.Ending{Status: s.last.published.Status, Reason: s.last.published.Reason}
+	switch {
+	case s.err != nil:
+		ending = run.Ending{Status: core.StatusFailed, Reason: string(fault.CodeOf(s.err))}
+	case s.last.planned.Held != "":
+		ending = run.Ending{Status: core.StatusHeld, Reason: s.last.planned.Held}
+	case s.last.planned.Unchanged, s.last.equalsParent:
+		ending = run.Ending{Status: core.StatusCompleted, Unchanged: true}
+	}
+	s.ended[holder.Workflow] = run.StandingClosed
+	return s.finish(ctx, job, holder, ending)
+}
+
+// DescribeRun implements hints.Engine.
+func (s *hintedSite) DescribeRun(_ context.Context, holder run.Holder) (run.Standing, error) {
+	return s.ended[holder.Workflow], nil
+}
+
+// hint delivers keys, each delivery under another name.
+func (s *hintedSite) hint(keys ...string) {
+	s.put++
+	delivery := hints.Delivery{At: s.now, Keys: keys}
+	require.NoError(s.t, hints.Put(s.t.Context(), s.index(), fmt.Sprint(s.put), delivery))
+}
+
+// follow lets time pass until a build has followed what waits, and returns how the index stands.
+func (s *hintedSite) follow() *core.Freshness {
+	for range 3 {
+		s.now = s.now.Add(time.Minute)
+		require.NoError(s.t, s.collector.Advance(s.t.Context()))
+	}
+	stands, err := hints.Read(s.t.Context(), s.index())
+	require.NoError(s.t, err)
+	return stands
+}
+
+// Promises: 11.
+func TestAfterHintsThatAreLostDoubledLateAndFalseANightComesToABuildFromNothing(t *testing.T) {
+	for seed := range uint64(longtest.Count(2, 6)) {
+		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) {
+			random := rand.New(rand.NewPCG(seed, 7))
+			h := &history{site: newSite(t, nil), random: random, files: map[string]string{}}
+			steady(h.site)
+			h.spec.Gate.MaxRemoved, h.spec.Failures.Share, h.spec.Shortening.Threshold = 1, 1, 500
+			h.spec.Chunking.MaxTokens, h.shard = 200, 7
+			for range 6 {
+				h.add(t)
+			}
+			h.put(t, h.keys()[0]+".meta.json", `{"year": 1901}`)
+			h.night(t)
+			s, late := followHints(t, h), []string{}
+			for night := range longtest.Count(12, 40) {
+				was := maps.Clone(h.files)
+				for _, key := range h.keys() { // change halves what is there
+					if h.files[key] == "" {
+						h.put(t, key, h.document())
+					}
+				}
+				h.change(t)
+				h.oddly(t)
+				for i, key := range h.keys() { // metadata that cannot be read leaves what the parent had
+					if owner, beside := strings.CutSuffix(key, ".meta.json"); beside {
+						h.put(t, key, fmt.Sprintf(`{"year": %d}`, 1900+night))
+					} else if i == night && filepath.Ext(owner) == ".md" {
+						h.put(t, key+".meta.json", `{"year": 1899}`)
+					}
+				}
+				complete, named := night%2 == 0, late
+				late = nil
+				for _, key := range slices.Sorted(maps.Keys(union(was, h.files))) {
+					content, there := h.files[key]
+					before, known := was[key]
+					changed, lot := known != there || before != content, random.IntN(6)
+					switch {
+					case changed && (complete || lot < 4), !changed && lot == 0: // or false
+						named = append(named, key)
+					case changed && lot == 4: // or lost
+						late = append(late, key)
+					}
+				}
+				s.hint(append(named, "never/was.md", "goods/")...)
+				if random.IntN(2) == 0 {
+					s.hint(named...)
+				}
+				stands := s.follow()
+				require.NoError(t, s.err, "night %d", night)
+				require.True(t, stands.Pending == 0 && stands.Run == "" && stands.Waiting == "", "%+v", stands)
+				if complete {
+					sameGeneration(t, night, h.current(t), h.freshSite(t).night(t).manifest)
+				}
+				h.night(t)
+				sameGeneration(t, night, h.current(t), h.freshSite(t).night(t).manifest)
+			}
+		})
+	}
+}
+
+func union(a, b map[string]string) map[string]string {
+	out := maps.Clone(a)
+	maps.Copy(out, b)
+	return out
+}
+
+// What one delivery of hints comes to, also where the process dies between writing down a build and starting it.
+func TestWhatBecomesOfHints(t *testing.T) {
+	for name, tc := range map[string]struct {
+		change func(s *hintedSite) []string // gives the keys that are hinted
+		want   string                       // status, reason, keys looked up, deliveries left and why they wait
+		built  bool                         // another generation is served
+	}{
+		"a false hint gives no generation": {
+			func(*hintedSite) []string { return []string{"place-001.md", "no.md"} }, "completed  2 0 ", false,
+		},
+		"an object that is gone is removed": {
+			func(s *hintedSite) []string { return s.removed(1) }, "completed  1 0 ", true,
+		},
+		"a mass deletion is held, and waits for a night": {
+			func(s *hintedSite) []string { return s.removed(5) }, "held mass_deletion 5 1 mass_deletion", false,
+		},
+		"a folder that is not mounted removes nothing": {func(s *hintedSite) []string {
+			require.NoError(s.t, os.Rename(s.corpus, s.corpus+"-away"))
+			require.NoError(s.t, os.Mkdir(s.corpus, 0o700))
+			return []string{"place-001.md"}
+		}, "failed corpus_empty 1 1 ", false},
+		"a changed setting waits for a night": {func(s *hintedSite) []string {
+			spec := s.spec
+			spec.Chunking.MaxTokens = 700
+			require.NoError(s.t, run.KeepSchedule(s.t.Context(), s.index(), run.Scheduled{Spec: spec}))
+			return []string{"place-001.md"}
+		}, "failed plan_moved 1 1 plan_moved", false},
+		"too many have the corpus listed": {func(s *hintedSite) (keys []string) {
+			s.write(s.t, map[string]string{"new.md": "# Salt\n\nSalt of Lake Verin is sold in Tolmin.\n"})
+			for i := range 60 {
+				keys = append(keys, fmt.Sprintf("none-%d.md", i))
+			}
+			return keys
+		}, "completed  0 0 ", true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := followHints(t, &history{site: builtSite(t, sample(10)), files: map[string]string{}})
+			served := s.current(t).Generation
+			s.hint(tc.change(s)...)
+			s.skip, s.now = true, s.now.Add(time.Minute)
+			require.Error(t, s.collector.Advance(t.Context()))
+			s.skip = false
+			stands := s.follow()
+			require.NotNil(t, stands.Last)
+			assert.Equal(t, tc.want, fmt.Sprintf("%s %s %d %d %s", stands.Last.Status, stands.Last.Reason, stands.Last.Keys,
+				stands.Pending, stands.Waiting))
+			assert.Equal(t, tc.built, s.current(t).Generation != served)
+			require.NoError(t, run.NoteListing(t.Context(), s.Coordination, "docs", s.now.Add(time.Hour)))
+			assert.Zero(t, s.follow().Pending, "a night that began later has seen it all")
+		})
+	}
+}
+
+// removed removes the first documents of a sample.
+func (s *hintedSite) removed(count int) (keys []string) {
+	for i := range count {
+		keys = append(keys, fmt.Sprintf("place-%03d.md", i))
+		s.site.remove(s.t, keys[i])
+	}
+	return keys
+}

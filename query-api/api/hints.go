@@ -1,0 +1,74 @@
+package api
+
+import (
+	"encoding/json"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/unweaver/unweaver/internal/artifact"
+	"github.com/unweaver/unweaver/internal/fault"
+	"github.com/unweaver/unweaver/internal/pipeline/hints"
+	"github.com/unweaver/unweaver/internal/telemetry/webhook"
+)
+
+// HintsRequest names objects that may have changed.
+type HintsRequest struct {
+	Keys []string `json:"keys" doc:"1 to 1,000 keys of objects, relative to the corpus"`
+}
+
+// HintsTaken says what was kept.
+type HintsTaken struct {
+	Index string `json:"index"`
+	Keys  int    `json:"keys" doc:"how many were kept for the next build"`
+}
+
+func (s *Server) hintRoutes() []route {
+	return []route{{
+		method: "POST", pattern: "/v1/indexes/{index}/hints", id: "sendHints", tag: tagControl, open: true,
+		summary: "Say which objects of the corpus may have changed",
+		doc: "Takes no API key: the request is signed with the secret of the index (`indexes.*.freshness`), by the headers " +
+			"`Webhook-Id`, `Webhook-Timestamp` and `Webhook-Signature`. A small build looks the objects up soon after.",
+		body: HintsRequest{}, answer: HintsTaken{}, done: []int{http.StatusAccepted},
+		problems: []int{
+			http.StatusUnauthorized, http.StatusForbidden, http.StatusRequestEntityTooLarge, http.StatusTooManyRequests,
+			http.StatusInternalServerError, http.StatusServiceUnavailable,
+		},
+		handler: s.takeHints,
+	}}
+}
+
+// isSigned reports whether a path is that of hints, whose handler checks a signature in place of a key.
+func isSigned(path string) bool {
+	index, rest, _ := strings.Cut(strings.TrimPrefix(path, "/v1/indexes/"), "/")
+	return strings.HasPrefix(path, "/v1/indexes/") && index != "" && rest == "hints"
+}
+
+// takeHints answers POST …/hints, once the hints are kept. An index that is not there, or takes no hints, has no
+// secret: names do not leak.
+func (s *Server) takeHints(w http.ResponseWriter, request *http.Request) {
+	index := artifact.Index{Store: s.Artifacts, Name: request.PathValue("index")}
+	raw, err := readAll(w, request)
+	if err == nil {
+		err = webhook.Verify(s.HintSecrets[index.Name], request.Header, raw, time.Now())
+	}
+	var body HintsRequest
+	if err == nil {
+		err = readBody(raw, &body)
+	}
+	if err == nil {
+		name := strings.Join([]string{request.Header.Get(webhook.HeaderID), request.Header.Get(webhook.HeaderTimestamp),
+			string(raw)}, "\n")
+		err = hints.Put(request.Context(), index, name, hints.Delivery{At: time.Now().UTC(), Keys: body.Keys})
+	}
+	if err != nil {
+		if fault.Is(err, fault.Unauthorized) {
+			w.Header().Set("WWW-Authenticate", `Signature realm="unweaver"`)
+		}
+		s.writeError(w, request, err)
+		return
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(http.StatusAccepted)
+	_ = json.NewEncoder(w).Encode(HintsTaken{index.Name, len(body.Keys)}) // the caller may have gone
+}

@@ -1,0 +1,64 @@
+package api_test
+
+import (
+	"net/http"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/unweaver/unweaver/internal/artifact"
+	"github.com/unweaver/unweaver/internal/pipeline/hints"
+	"github.com/unweaver/unweaver/internal/telemetry/webhook"
+	"github.com/unweaver/unweaver/internal/testkit/musttest"
+	"github.com/unweaver/unweaver/query-api/api"
+)
+
+// Signed hints are kept, once each; everything else is refused in words that do not say which indexes there are.
+func TestHintsAreTakenWithAFreshSignatureOfTheirIndexAlone(t *testing.T) {
+	const secret = "0123456789abcdef"
+	f := serve(t, func(_ *fixture, config *api.Config) {
+		config.HintSecrets = map[string]string{"sample": secret}
+		config.Policy.Required = true
+	})
+	send := func(index, id, key, body string, at time.Time) (int, string) {
+		stamp := strconv.FormatInt(at.Unix(), 10)
+		recorder := f.send(http.MethodPost, "/v1/indexes/"+index+"/hints", body, "Content-Type", "application/json",
+			webhook.HeaderID, id, webhook.HeaderTimestamp, stamp, webhook.HeaderSignature,
+			"v1,old "+webhook.Sign(key, id, stamp, []byte(body)))
+		return recorder.Code, recorder.Body.String()
+	}
+	now, good := time.Now(), `{"keys":["a.md","sub/b.md"]}`
+	for name, tc := range map[string]struct {
+		index, id, key, body string
+		at                   time.Time
+		status               int
+		says                 string
+	}{
+		"signed":             {"sample", "1", secret, good, now, 202, `"keys":2`},
+		"another secret":     {"sample", "2", "fedcba9876543210", good, now, 401, "takes no hints"},
+		"an empty secret":    {"sample", "3", "", good, now, 401, "takes no hints"},
+		"another index":      {"other", "4", secret, good, now, 401, "takes no hints"},
+		"no secret, no hint": {"other", "4", "", good, now, 401, "takes no hints"},
+		"too old":            {"sample", "5", secret, good, now.Add(-6 * time.Minute), 401, "5 minutes"},
+		"too early":          {"sample", "6", secret, good, now.Add(6 * time.Minute), 401, "5 minutes"},
+		"no id":              {"sample", "", secret, good, now, 401, "header is missing"},
+		"outside":            {"sample", "7", secret, `{"keys":["../../etc/passwd"]}`, now, 422, "outside"},
+		"too long":           {"sample", "8", secret, `{"keys":["` + strings.Repeat("k", 1025) + `"]}`, now, 422, "1,024"},
+		"none":               {"sample", "9", secret, `{"keys":[]}`, now, 422, "1 to 1000"},
+		"too many":           {"sample", "10", secret, `{"keys":["k"` + strings.Repeat(`,"k"`, 1e3) + `]}`, now, 422, "1001"},
+		"misspelt":           {"sample", "11", secret, `{"key":["a.md"]}`, now, 422, "unknown field"},
+	} {
+		status, says := send(tc.index, tc.id, tc.key, tc.body, tc.at)
+		assert.True(t, status == tc.status && strings.Contains(says, tc.says), "%s: %d %s", name, status, says)
+	}
+	status, says := send("sample", "1", secret, good, now)
+	require.Equal(t, 202, status, says)
+	stands := musttest.Get(hints.Read(t.Context(), artifact.Index{Store: f.store, Name: "sample"}))(t)
+	assert.Equal(t, 1, stands.Pending, "a request that is sent again is kept once")
+	assert.Equal(t, http.StatusUnauthorized, f.send(http.MethodGet, "/v1/indexes/sample", "").Code,
+		"other routes need their key still")
+}
