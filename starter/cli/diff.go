@@ -75,12 +75,12 @@ func questionsOf(path string) ([]core.Question, error) {
 	}
 	file, err := os.Open(path)
 	if err != nil {
-		return nil, fault.Usage.At("read --questions", path).Because(err)
+		return nil, fault.Usage.At("read questions", path).Because(err)
 	}
 	defer func() { _ = file.Close() }()
 	asked, err := core.ReadProbes(file, false)
 	if err != nil {
-		return nil, fault.Usage.At("read --questions", path).
+		return nil, fault.Usage.At("read questions", path).
 			Because(err).
 			Advise(`write a line {"question": "..."} for each`)
 	}
