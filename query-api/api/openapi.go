@@ -41,6 +41,7 @@ func OpenAPI(methods *retrieve.Registry) []byte {
 			reflect.TypeFor[control.NightRun]():      "ScheduledRun",
 		},
 		strict: map[reflect.Type]bool{
+			reflect.TypeFor[WatchQuestion]():  true,
 			reflect.TypeFor[answer.Request](): true, reflect.TypeFor[answer.SeveralRequest](): true,
 			reflect.TypeFor[answer.Filter]():   true,
 			reflect.TypeFor[answer.Modified](): true,

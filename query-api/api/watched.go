@@ -16,7 +16,7 @@ type WatchedQuestions struct {
 
 // WatchRequest adds standing questions.
 type WatchRequest struct {
-	Questions []WatchQuestion `json:"questions" length:"1,2000" required:"true"`
+	Questions []WatchQuestion `json:"questions" required:"true" doc:"up to 10,000 an index"`
 }
 
 // WatchQuestion is a standing question of a request.
@@ -44,7 +44,7 @@ func (s *Server) watchedRoutes() []route {
 			handler: s.operate(controlTimeout, withControl(operation.addWatched)),
 		},
 		{
-			method: "DELETE", pattern: pattern + "/{question}", id: "removeWatched", summary: "Remove a standing question",
+			method: "DELETE", pattern: pattern + "/{id}", id: "removeWatched", summary: "Remove a standing question",
 			doc: "By its id.", done: nothing, handler: s.operate(controlTimeout, withControl(operation.removeWatched)),
 		},
 	})
@@ -80,8 +80,8 @@ func (o operation) addWatched(controller control.Control) (reply, error) {
 	return reply{status: http.StatusOK, body: out}, err
 }
 
-// removeWatched answers DELETE …/watched/{question}.
+// removeWatched answers DELETE …/watched/{id}.
 func (o operation) removeWatched(controller control.Control) (reply, error) {
-	_, err := controller.ChangeWatched(o.ctx, control.WatchRequest{Index: o.index, Remove: o.PathValue("question")})
+	_, err := controller.ChangeWatched(o.ctx, control.WatchRequest{Index: o.index, Remove: o.PathValue("id")})
 	return reply{status: http.StatusNoContent}, err
 }
