@@ -11,6 +11,7 @@ import (
 	"github.com/unweaver/unweaver/internal/control"
 	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/fault"
+	reports "github.com/unweaver/unweaver/internal/pipeline/report"
 )
 
 func (a *App) watchCmd() *cobra.Command {
@@ -125,5 +126,24 @@ func showWatched(w io.Writer, questions []core.Question) {
 			}
 		}
 		fmt.Fprintln(w, line)
+	}
+}
+
+// showChanged prints the standing questions whose passages changed.
+func showChanged(w io.Writer, found *core.Watched) {
+	if found == nil {
+		return
+	}
+	fmt.Fprintf(w, "  of %s, %d changed", countOf(found.Questions, "standing question"), found.Changed)
+	if found.Since != "" {
+		fmt.Fprintf(w, " since %s", found.Since)
+	}
+	fmt.Fprintln(w)
+	for _, one := range found.Listed[:min(len(found.Listed), shownChanges)] {
+		fmt.Fprintf(w, "    %s\n      before: %s\n      after:  %s\n      because of: %s\n", one.Question.Question,
+			reports.ListDocuments(one.Before), reports.ListDocuments(one.After), reports.DescribeCause(one))
+	}
+	if found.Changed > shownChanges {
+		fmt.Fprintf(w, "    all: %s\n", found.Path)
 	}
 }

@@ -211,7 +211,7 @@ func formatWatched(r core.Report) part {
 	}
 	for _, one := range found.Listed {
 		out.rows = append(out.rows, []string{
-			one.Question.Question, listDocuments(one.Before), listDocuments(one.After), DescribeCause(one),
+			one.Question.Question, ListDocuments(one.Before), ListDocuments(one.After), DescribeCause(one),
 		})
 	}
 	if len(out.rows) > 0 {
@@ -220,8 +220,8 @@ func formatWatched(r core.Report) part {
 	return out
 }
 
-// listDocuments names the documents of an answer, each once.
-func listDocuments(answer core.WatchedAnswer) string {
+// ListDocuments names the documents of an answer, each once.
+func ListDocuments(answer core.WatchedAnswer) string {
 	var out []string
 	for _, passage := range answer.Passages {
 		if !slices.Contains(out, passage.Document) {
