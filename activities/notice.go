@@ -121,8 +121,8 @@ type dueNotice struct {
 	body webhook.Body
 }
 
-// listDue lists what is to be sent: how the run ended, where the webhook of the index asks for that, and to each webhook
-// what became of the standing questions that name it.
+// listDue lists what is to be sent: how the run ended, where the webhook of the index asks for that, and to each
+// webhook what became of the standing questions that name it.
 func (a *Activities) listDue(ctx context.Context, in workflows.Notice, hook webhook.Hook) ([]dueNotice, error) {
 	work := newJob(in.Build).Name()
 	event, wanted := hook.WantsEvent(in.Status, in.Reason)

@@ -78,7 +78,7 @@ func requireNamed() rule {
 		for _, one := range value.([]string) { //nolint:forcetypeassert // the key's field is one
 			name, address, _ := strings.Cut(one, "=")
 			if !core.ValidSlug(name) {
-				return fmt.Sprintf("%.70q is no name of a webhook; write NAME=URL, such as legal=https://legal.example.org/hook", name)
+				return fmt.Sprintf("%.70q is no name of a webhook; write NAME=URL, such as legal=https://example.org/hook", name)
 			}
 			if why := requireURL().mistake(address); why != "" {
 				return why

@@ -28,8 +28,9 @@ const (
 )
 
 // AskWatched asks the standing questions of the index of the generation that the run published and of the one that
-// answered them last, and keeps what changed. What keeps questions from being asked is in the result, and the next night
-// asks them again: an error says that the run is not to go on, or that the artifact store fails. It may be repeated.
+// answered them last, and keeps what changed. What keeps questions from being asked is in the result, and the next
+// night asks them again: an error says that the run is not to go on, or that the artifact store fails. It may be
+// repeated.
 func (r *Run) AskWatched(ctx context.Context) error {
 	questions, err := r.Index.ListQuestions(ctx)
 	if artifact.IsDamage(err) {
@@ -290,8 +291,8 @@ func (n *watchNight) describeChange(
 	return out, nil
 }
 
-// findCauses lists the documents of passages which one answer has and the other does not, as far as the other side lacks
-// these passages themselves: missing is what a document is that the other side lacks as a whole.
+// findCauses lists the documents of passages which one answer has and the other does not, as far as the other side
+// lacks these passages themselves: missing is what a document is that the other side lacks as a whole.
 func (n *watchNight) findCauses(has, lacks answered, missing string) []core.Change {
 	out := []core.Change{}
 	for _, chunk := range has.found.Chunks {

@@ -28,8 +28,8 @@ func listParts(r core.Report) []part {
 	var out []part
 	for _, one := range []part{
 		{title: "What to do", lines: AdviseNext(r)},
-		formatFigures(r), formatChanges(r), formatEnrichments(r), formatGates(r), formatWatched(r), formatStages(r), formatCosts(r),
-		formatEstimate(r), formatEvents(r),
+		formatFigures(r), formatChanges(r), formatEnrichments(r), formatGates(r), formatWatched(r),
+		formatStages(r), formatCosts(r), formatEstimate(r), formatEvents(r),
 		formatRetries(r), formatFailures(r), formatIdentity(r),
 	} {
 		if len(one.lines)+len(one.rows) > 0 {
@@ -200,7 +200,7 @@ func formatWatched(r core.Report) part {
 	if found.Since != "" {
 		since = "compared with " + found.Since
 	}
-	out.lines = append(out.lines, fmt.Sprintf("%s of %s changed; %s; %s asked, %s whose readers see nothing new not asked.",
+	out.lines = append(out.lines, fmt.Sprintf("%s of %s changed; %s; %s asked; %s not asked: their readers see nothing new.",
 		toCount(int64(found.Changed)), toCount(int64(found.Questions)), since, toCount(int64(found.Asked)),
 		toCount(int64(found.Same))))
 	if found.Failed > 0 {

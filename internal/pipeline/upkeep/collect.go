@@ -16,8 +16,9 @@ import (
 
 // Collect deletes scratch and what nothing names any more: generations beyond the kept ones with their segments, class
 // records, vector rows and collections, copies for bulk import of runs that are over, ledger entries that no generation
-// of any index lists, and files sent with requests that no configuration names. The report comes first, and before it the
-// standing questions, whose result it has: it is made from scratch. A generation that cannot be read is listed in the report, and so are copies that cannot be deleted.
+// of any index lists, and files sent with requests that no configuration names. Standing questions come first, then the
+// report, which has their result and is made from scratch. A generation that cannot be read is listed in the report,
+// and so are copies that cannot be deleted.
 func (r *Run) Collect(ctx context.Context, holder run.Holder) error {
 	if err := r.AskWatched(ctx); err != nil {
 		return err

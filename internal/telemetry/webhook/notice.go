@@ -54,7 +54,9 @@ type Hook struct {
 func ReadHooks(settings *config.Config) (func(index string) Hook, error) {
 	of := func(index string) Hook {
 		notify := settings.NotifyOf(index)
-		return Hook{URL: notify.Webhook, Secret: notify.Secret(), On: notify.On, Page: notify.Page, Named: notify.NamedWebhooks()}
+		return Hook{
+			URL: notify.Webhook, Secret: notify.Secret(), On: notify.On, Page: notify.Page, Named: notify.NamedWebhooks(),
+		}
 	}
 	for _, index := range append(indexNames(settings), "") {
 		hook := of(index)
