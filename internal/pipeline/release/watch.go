@@ -48,6 +48,9 @@ func (r *Run) AskWatched(ctx context.Context) error {
 		return err
 	}
 	fixed, err := r.ReadPlan(ctx)
+	if fault.Is(err, fault.NotFound) { // scratch was collected: an earlier attempt did what can be done
+		return nil
+	}
 	if err != nil {
 		return err
 	}
@@ -210,8 +213,7 @@ func (n *watchNight) chooseDue(
 	return due, nil
 }
 
-// compareBatch asks both generations and notes what changed. Without a generation before, it asks for the vectors alone
-// that the next night needs.
+// compareBatch asks both generations and notes what changed. Without a generation before there is nothing to compare.
 func (n *watchNight) compareBatch(
 	ctx context.Context, base string, questions []core.Question, before, now *asker,
 ) error {
