@@ -110,12 +110,9 @@ func TestABranchIsMadeWithItsSettings(t *testing.T) {
 
 func TestQuestionsAreKeptAsTheyAreAsked(t *testing.T) {
 	fake := &fakeControl{Watched: []core.Question{{ID: "7c", Question: "Who?", Labels: []string{"hr"}}}}
-	file := filepath.Join(t.TempDir(), "questions.jsonl")
-	require.NoError(t, os.WriteFile(file, []byte(`{"question":"Who pays?","labels":["hr"],"method":"bm25"}`), 0o600))
 	says(t, fake, "watch add --index docs Who? --labels hr,board --notify legal", cli.ExitDone, "kept: 1 question; docs has 2")
 	assert.Equal(t, []core.Question{{Question: "Who?", Labels: []string{"hr", "board"}, Notify: "legal"}},
 		last[control.WatchRequest](fake).Add)
-	says(t, fake, "watch add --index docs --file "+file, cli.ExitDone, "method=bm25")
 	says(t, fake, "watch list --index docs", cli.ExitDone, "7c  Who?  labels=hr")
 	says(t, fake, "watch remove --index docs 7c", cli.ExitDone, "removed")
 	assert.Equal(t, "7c", last[control.WatchRequest](fake).Remove)
