@@ -41,14 +41,12 @@ func TestStandingQuestionsAreKeptWithinTheirBounds(t *testing.T) {
 		musttest.Refuse(add(question("What is kept?"), one))(t, fault.InvalidParam, says)
 	}
 	require.Empty(t, musttest.Get(b.ListWatched(t.Context(), "docs"))(t), "something of a refused request was added")
-
 	first := musttest.Get(add(question("Who  signed?"), core.Question{Question: "Who signed?", Labels: []string{"hr", "hr"}}))(t)
 	require.Equal(t, 2, first.Total)
 	again := musttest.Get(add(core.Question{Question: "Who signed?", Method: "bm25"}))(t)
 	assert.True(t, again.Total == 2 && again.Questions[0].ID == first.Questions[0].ID, "%+v", again)
 	list := musttest.Get(b.ListWatched(t.Context(), "docs"))(t)
 	assert.True(t, len(list) == 2 && list[0].Method == "bm25" && slices.Equal(list[1].Labels, []string{"hr"}), "%+v", list)
-
 	many := make([]core.Question, core.MaxWatched-1)
 	for i := range many {
 		many[i] = question(fmt.Sprintf("Question %d?", i))
