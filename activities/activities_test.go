@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
@@ -427,6 +428,52 @@ func TestANoticeIsDueFromTheEndOfARunUntilItWasTried(t *testing.T) {
 			assert.True(t, p.Due.Wait(none), "it is due still")
 		})
 	}
+}
+
+// Changes of standing questions go, with both answers, to the webhook that each names, or to that of the index where it
+// asks for them; an end that nobody asks for is sent for them alone.
+// Promises: 171.
+func TestChangesOfStandingQuestionsReachTheWebhooksThatTheyName(t *testing.T) {
+	var mu sync.Mutex
+	got := map[string]webhook.Body{}
+	receiver := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, request *http.Request) {
+		var body webhook.Body
+		_ = json.NewDecoder(request.Body).Decode(&body)
+		mu.Lock()
+		got[request.URL.Path] = body
+		mu.Unlock()
+	}))
+	defer receiver.Close()
+	p := newPlant(t)
+	hook := webhook.Hook{
+		URL: receiver.URL + "/ops", Secret: "a secret to sign with", On: []string{config.OnWatched},
+		Named: map[string]string{"legal": receiver.URL + "/legal", "other": receiver.URL + "/other"},
+	}
+	p.Notify = func(string) webhook.Hook { return hook }
+	path := artifact.Index{Name: "docs"}.GenerationKey("g1", artifact.WatchedName)
+	lines := ""
+	for _, name := range []string{"", "legal", "legal", "gone"} {
+		lines += fmt.Sprintf(`{"question":"Who?","notify":%q,"before":{"quote":"Ada"},"after":{"quote":"Tom"}}`+"\n", name)
+	}
+	musttest.Get(blob.Write(t.Context(), p.store, path, []byte(lines), blob.Cond{}))(t)
+	state := core.RunState{RunID: "r", Report: core.Report{Watched: &core.Watched{Changed: 4, Path: path}}}
+	require.NoError(t, p.Ports.Coordination.SetState(t.Context(), "docs/g1", musttest.Get(json.Marshal(state))(t)))
+	var ended workflows.Ended
+	end := workflows.End{Build: p.build, Status: core.StatusCompleted}
+	require.NoError(t, musttest.Get(p.env.ExecuteActivity(workflows.EndBuild, end))(t).Get(&ended))
+	require.True(t, ended.Notify, "no notice is sent of a run that completed and changed answers")
+	require.NoError(t, p.Ports.Coordination.SetState(t.Context(), "docs/g1", musttest.Get(json.Marshal(state))(t)))
+	notice := workflows.Notice{Build: p.build, ID: "r-1", RunID: "r", Status: core.StatusCompleted, At: time.Now()}
+	musttest.Get(p.env.ExecuteActivity(workflows.SendNotice, notice))(t)
+	require.Len(t, got, 2, "%+v", got)
+	ops, legal := got["/ops"], got["/legal"]
+	assert.True(t, ops.Event == config.OnWatched && ops.ID == "r-1" && len(ops.Questions) == 1, "%+v", ops)
+	assert.True(t, legal.ID == "r-1-legal" && legal.QuestionsChanged == 2 && legal.Questions[1].Before.Quote == "Ada" &&
+		legal.Questions[1].After.Quote == "Tom", "%+v", legal)
+	hook.On = []string{config.OnCompleted}
+	musttest.Get(p.env.ExecuteActivity(workflows.SendNotice, notice))(t)
+	assert.True(t, got["/ops"].Event == config.OnCompleted && len(got["/ops"].Questions) == 0,
+		"texts reach a webhook that does not ask for them: %+v", got["/ops"])
 }
 
 func TestAnEndThatIsNotRecordedOrThatNobodyIsToldOfOwesNothing(t *testing.T) {

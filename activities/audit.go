@@ -68,7 +68,7 @@ func (a *Activities) EndAudit(ctx context.Context, end workflows.End) (workflows
 		a.reportEnd(ctx, work, end)
 		return nil
 	}
-	return a.recordEnd(end, func() error { return a.openBare(ctx, end.Build, record, false) })
+	return a.recordEnd(ctx, end, func() error { return a.openBare(ctx, end.Build, record, false) })
 }
 
 // countDrift counts what an audit that ended found, by kind.

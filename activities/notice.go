@@ -1,18 +1,24 @@
 package activities
 
 import (
+	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"log/slog"
+	"maps"
+	"slices"
 	"time"
 
 	"go.temporal.io/sdk/activity"
 	"go.temporal.io/sdk/temporal"
 
+	"github.com/unweaver/unweaver/internal/config"
 	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/pipeline/run"
 	"github.com/unweaver/unweaver/internal/pipeline/upkeep"
+	"github.com/unweaver/unweaver/internal/store/blob"
 	"github.com/unweaver/unweaver/internal/stream/parallel"
 	"github.com/unweaver/unweaver/internal/telemetry"
 	"github.com/unweaver/unweaver/internal/telemetry/webhook"
@@ -20,11 +26,16 @@ import (
 )
 
 // checkNotice reports whether a webhook is to be called for an end or a pause.
-func (a *Activities) checkNotice(end workflows.End) workflows.Ended {
+func (a *Activities) checkNotice(ctx context.Context, end workflows.End) workflows.Ended {
 	if a.Notify == nil {
 		return workflows.Ended{}
 	}
-	_, wanted := a.Notify(end.Index).WantsEvent(end.Status, end.Reason)
+	hook := a.Notify(end.Index)
+	_, wanted := hook.WantsEvent(end.Status, end.Reason)
+	if !wanted && core.IsTerminal(end.Status) && (hook.ForQuestions("").URL != "" || len(hook.Named) > 0) {
+		state, err := run.ReadState(ctx, a.Ports.Coordination, newJob(end.Build).Name())
+		wanted = err == nil && state != nil && state.Report.Watched != nil && state.Report.Watched.Changed > 0
+	}
 	return workflows.Ended{Notify: wanted}
 }
 
@@ -93,29 +104,90 @@ func (a *Activities) SendNotice(ctx context.Context, in workflows.Notice) (_ wor
 	if a.Notify == nil {
 		return workflows.Receipt{}, nil
 	}
-	hook := a.Notify(in.Index)
-	event, wanted := hook.WantsEvent(in.Status, in.Reason)
-	if !wanted { // the configuration changed since
-		return workflows.Receipt{}, nil
+	due, err := a.listDue(ctx, in, a.Notify(in.Index))
+	if err != nil {
+		return workflows.Receipt{}, err
 	}
+	return workflows.Receipt{}, parallel.Each(ctx, len(due), len(due), func(ctx context.Context, i int) error {
+		err := webhook.Send(ctx, due[i].hook, due[i].body)
+		outcome := "sent"
+		if err != nil {
+			outcome = telemetry.Code(err)
+		}
+		a.Telemetry.Count(telemetry.Notices, 1, due[i].body.Event, outcome)
+		return err
+	})
+}
+
+// dueNotice is a notice with where it goes.
+type dueNotice struct {
+	hook webhook.Hook
+	body webhook.Body
+}
+
+// listDue lists what is to be sent: how the run ended, where the webhook of the index asks for that, and to each
+// webhook what became of the standing questions that name it.
+func (a *Activities) listDue(ctx context.Context, in workflows.Notice, hook webhook.Hook) ([]dueNotice, error) {
 	work := newJob(in.Build).Name()
+	event, wanted := hook.WantsEvent(in.Status, in.Reason)
 	body := webhook.Body{
 		ID: in.ID, Event: event, Time: in.At, Index: in.Index, Run: work, RunID: in.RunID, Generation: in.Generation,
 		Status: in.Status, Reason: in.Reason,
 	}
+	changed := map[string][]core.WatchedChange{}
 	// What cannot be read now is left out: that the run ended matters more.
 	if state, err := run.ReadState(ctx, a.Ports.Coordination, work); err == nil && state != nil &&
 		state.RunID == in.RunID {
 		body.Fill(state.Report)
+		if changed, err = a.readWatched(ctx, state.Report.Watched); err != nil {
+			return nil, err
+		}
 	}
 	body.Advise(hook)
-	err = webhook.Send(ctx, hook, body)
-	outcome := "sent"
-	if err != nil {
-		outcome = telemetry.Code(err)
+	var due []dueNotice
+	for _, name := range slices.Sorted(maps.Keys(changed)) {
+		to := hook.ForQuestions(name)
+		if to.URL == "" && name != "" {
+			a.Log.Warn("no webhook of this name: set notify.named", "run_id", work, "webhook", name)
+		}
+		if to.URL == "" {
+			continue
+		}
+		one := body
+		one.QuestionsChanged = len(changed[name])
+		one.Questions = changed[name][:min(len(changed[name]), webhook.MostQuestions)]
+		if name != "" {
+			one.ID, one.Event = in.ID+"-"+name, config.OnWatched
+		} else if !wanted {
+			one.Event = config.OnWatched
+		}
+		wanted = wanted && name != ""
+		due = append(due, dueNotice{to, one})
 	}
-	a.Telemetry.Count(telemetry.Notices, 1, event, outcome)
-	return workflows.Receipt{}, err
+	if wanted {
+		due = append(due, dueNotice{hook, body})
+	}
+	return due, nil
+}
+
+// readWatched reads all changes of standing questions that a run found, by the webhooks that they name.
+func (a *Activities) readWatched(ctx context.Context, found *core.Watched) (map[string][]core.WatchedChange, error) {
+	out := map[string][]core.WatchedChange{}
+	if found == nil || found.Path == "" {
+		return out, nil
+	}
+	raw, _, err := blob.Read(ctx, a.Ports.Artifacts, found.Path)
+	if fault.Is(err, fault.NotFound) { // it was collected since
+		return out, nil
+	}
+	for line := range bytes.Lines(raw) {
+		var change core.WatchedChange
+		if err := json.Unmarshal(line, &change); err != nil {
+			return nil, fault.SegmentDamage.At("read", a.Ports.Artifacts.Location(found.Path)).Because(err)
+		}
+		out[change.Notify] = append(out[change.Notify], change)
+	}
+	return out, err
 }
 
 // notSent maps the error for the engine: history holds no text.

@@ -59,8 +59,10 @@ func (d *Due) Wait(ctx context.Context) bool {
 
 // recordEnd records an end, and reports whether a webhook is to be called. The notice is due before anybody can see the
 // end: who waits for it may stop this process then.
-func (a *Activities) recordEnd(end workflows.End, record func() error) (workflows.Ended, error) {
-	ended := a.checkNotice(end)
+func (a *Activities) recordEnd(
+	ctx context.Context, end workflows.End, record func() error,
+) (workflows.Ended, error) {
+	ended := a.checkNotice(ctx, end)
 	if ended.Notify {
 		a.Due.set(end.Build, end.Status, true)
 	}

@@ -87,5 +87,5 @@ func (a *Activities) EndRestore(ctx context.Context, end workflows.End) (workflo
 		a.reportEnd(ctx, run, end)
 		return nil
 	}
-	return a.recordEnd(end, func() error { return a.openBare(ctx, end.Build, record, false) })
+	return a.recordEnd(ctx, end, func() error { return a.openBare(ctx, end.Build, record, false) })
 }

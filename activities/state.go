@@ -28,7 +28,7 @@ func (a *Activities) EndBuild(ctx context.Context, end workflows.End) (workflows
 	if err := errors.Join(checkBuild(end.Build, "end", true), checkEnd(end)); err != nil {
 		return workflows.Ended{}, a.refuseInput(err)
 	}
-	return a.recordEnd(end, func() error {
+	return a.recordEnd(ctx, end, func() error {
 		return a.runShort(ctx, end.Build, "end", func(ctx context.Context, work *upkeep.Run) error {
 			if end.Status == core.StatusWaiting {
 				if err := work.NoteWait(ctx, holderOf(ctx), toEnding(end)); err != nil {

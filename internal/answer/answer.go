@@ -396,6 +396,22 @@ func (s *Service) completeResponse(ctx context.Context, asked *question, found F
 	return nil
 }
 
+// QuotePassages returns the sentences of passages that were found already which answer a question; empty: none is good
+// enough. No model is asked.
+func QuotePassages(
+	ctx context.Context, view *retrieve.Generation, question string, found retrieve.Result,
+) (string, error) {
+	body, at := Request{Query: question}, time.Now()
+	response := newResponse(body, view)
+	if err := response.fillResponse(ctx, view, found, body, planned{at: at}); err != nil {
+		return "", err
+	}
+	response.Confidence = found.Confidence
+	used := slices.Repeat([]bool{true}, len(response.Chunks))
+	quotation, _, _ := quoteExtracts(view, question, &response, used, at)
+	return quotation, nil
+}
+
 // floor is the confidence below which nothing is quoted.
 const floor = 0.1
 

@@ -1,9 +1,12 @@
 package config
 
 import (
+	"fmt"
 	"os"
 	"slices"
 	"strings"
+
+	"github.com/unweaver/unweaver/internal/core"
 )
 
 // Telemetry says where traces go.
@@ -18,6 +21,7 @@ type Notify struct {
 	SecretEnv string   `yaml:"secret_env"`
 	On        []string `yaml:"on"`
 	Page      string   `yaml:"page"`
+	Named     []string `yaml:"named"`
 }
 
 // Events that a webhook can get.
@@ -27,9 +31,10 @@ const (
 	OnPaused    = "paused"    // a run needs a person to go on
 	OnErrors    = "errors"    // a run was published, and something failed or stands failed
 	OnCompleted = "completed" // a run was published, or had nothing to do
+	OnWatched   = "watched"   // passages of standing questions changed
 )
 
-var events = []string{OnFailed, OnHeld, OnPaused, OnErrors, OnCompleted}
+var events = []string{OnFailed, OnHeld, OnPaused, OnErrors, OnCompleted, OnWatched}
 
 func defaultNotify() Notify {
 	return Notify{SecretEnv: "WEBHOOK_SECRET", On: []string{OnFailed, OnHeld, OnPaused, OnErrors}}
@@ -51,7 +56,36 @@ func (c *Config) NotifyOf(index string) Notify {
 	if own.Page != "" {
 		out.Page = own.Page
 	}
+	if len(own.Named) > 0 {
+		out.Named = own.Named
+	}
 	return out
+}
+
+// NamedWebhooks returns the webhooks that standing questions may name.
+func (n Notify) NamedWebhooks() map[string]string {
+	out := map[string]string{}
+	for _, one := range n.Named {
+		name, address, _ := strings.Cut(one, "=")
+		out[name] = address
+	}
+	return out
+}
+
+// requireNamed takes webhooks with names.
+func requireNamed() rule {
+	return rule{values: "NAME=URL", mistake: func(value any) string {
+		for _, one := range value.([]string) { //nolint:forcetypeassert // the key's field is one
+			name, address, _ := strings.Cut(one, "=")
+			if !core.ValidSlug(name) {
+				return fmt.Sprintf("%.70q is no name of a webhook; write NAME=URL, such as legal=https://example.org/hook", name)
+			}
+			if why := requireURL().mistake(address); why != "" {
+				return why
+			}
+		}
+		return ""
+	}}
 }
 
 // IsGiven reports whether a value was given: in the file, by a variable or by --set.
@@ -95,7 +129,7 @@ func notifyKeys(prefix, standard string) []key {
 		{
 			path: prefix + "on",
 			meaning: "what is sent to it: runs that failed, that a gate held, that are paused, that completed with " +
-				"errors, that completed",
+				"errors, that completed; watched: standing questions whose passages changed, with texts (docs/guides/watch.md)",
 			example: "[failed, held]",
 			rule:    eventList(),
 		},
@@ -105,6 +139,13 @@ func notifyKeys(prefix, standard string) []key {
 				"on its page" + standard,
 			example: "https://search.example.org",
 			rule:    allowEmpty(requireURL()),
+		},
+		{
+			path: prefix + "named",
+			meaning: "further webhooks by name: unweaver watch add --notify NAME has the changes of a standing question sent " +
+				"to one, signed with the same secret",
+			example: "[legal=https://legal.example.org/hook]",
+			rule:    requireNamed(),
 		},
 	}
 }

@@ -45,7 +45,8 @@ func (l *loader) validateConfig() {
 	l.checkDeployment()
 	l.queryAPI()
 	l.checkQuotas()
-	l.checkKey(l.cfg.Notify.Webhook == "" || l.cfg.Notify.SecretEnv != "", "notify.secret_env",
+	sends := l.cfg.Notify.Webhook != "" || len(l.cfg.Notify.Named) > 0
+	l.checkKey(!sends || l.cfg.Notify.SecretEnv != "", "notify.secret_env",
 		"set it to the variable that holds the secret for signing webhook requests")
 	l.modelsNeed("models", "", l.cfg.Models)
 	for index, settings := range l.cfg.Indexes {

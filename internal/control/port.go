@@ -73,6 +73,20 @@ type BranchRequest struct {
 	Delete     bool              `json:"delete,omitempty"`
 }
 
+// WatchRequest adds standing questions to an index, or removes the one of an id.
+type WatchRequest struct {
+	Index  string          `json:"index"`
+	Add    []core.Question `json:"add,omitempty"` // those of the same text and labels are replaced
+	Remove string          `json:"remove,omitempty"`
+}
+
+// Watching is what came of it, or all standing questions of an index.
+type Watching struct {
+	Index     string          `json:"index"`
+	Questions []core.Question `json:"questions"`
+	Total     int             `json:"total" doc:"standing questions that the index has"`
+}
+
 // DeleteRequest asks for an index to be deleted.
 type DeleteRequest struct {
 	Index     string `json:"index"`
@@ -229,6 +243,10 @@ type Control interface {
 	DeleteIndex(ctx context.Context, r DeleteRequest) (core.Deletion, error)
 	// ListBranches lists the branches of an index.
 	ListBranches(ctx context.Context, index string) ([]core.Branch, error)
+	// ChangeWatched adds standing questions to an index, all or none, or removes one.
+	ChangeWatched(ctx context.Context, r WatchRequest) (Watching, error)
+	// ListWatched lists the standing questions of an index, in the order in which they were added.
+	ListWatched(ctx context.Context, index string) ([]core.Question, error)
 	// ReadOverlay says what the store says of the configuration of an index: every command that resolves it asks first.
 	ReadOverlay(ctx context.Context, index string) (Overlaid, error)
 	// MoveGeneration changes what is served, or what is kept, among the generations that are there. It is an operation.

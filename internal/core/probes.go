@@ -11,11 +11,16 @@ import (
 	"strings"
 )
 
-// Probe is a question whose documents are known: one line of a probe file.
-type Probe struct {
+// Question is a question that generations are asked: one line of a file of questions. The lines of gate.probes name the
+// documents that answer. Those of standing questions have the rest (docs/guides/watch.md).
+type Question struct {
 	Line      int      `json:"-"`
+	ID        string   `json:"id,omitempty"` // of a standing question
 	Question  string   `json:"question"`
-	Documents []string `json:"documents"` // keys; empty only where they are not asked for
+	Documents []string `json:"documents,omitempty"` // keys; empty only where they are not asked for
+	Labels    []string `json:"labels,omitempty"`    // of who asks; none: what is public
+	Method    string   `json:"method,omitempty"`    // empty: the index's
+	Notify    string   `json:"notify,omitempty"`    // name of a webhook; empty: the index's
 }
 
 // Probed is what a run found by probe questions.
@@ -40,8 +45,8 @@ const (
 
 // ReadProbes reads a probe file: JSON Lines of {"question", "documents": [keys]}. gold: every line must name documents.
 // An error names the line. Empty lines are passed over.
-func ReadProbes(from io.Reader, gold bool) ([]Probe, error) {
-	var out []Probe
+func ReadProbes(from io.Reader, gold bool) ([]Question, error) {
+	var out []Question
 	lines := bufio.NewScanner(io.LimitReader(from, MaxProbeBytes+1))
 	lines.Buffer(nil, MaxProbeBytes)
 	read := 0
@@ -53,7 +58,7 @@ func ReadProbes(from io.Reader, gold bool) ([]Probe, error) {
 		if len(raw) == 0 {
 			continue
 		}
-		probe := Probe{Line: line}
+		probe := Question{Line: line}
 		if err := json.Unmarshal(raw, &probe); err != nil {
 			return nil, fmt.Errorf("line %d: %w", line, err)
 		}

@@ -135,6 +135,7 @@ type Report struct {
 	Planned  *Estimate `json:"planned,omitempty"`  // of a run: what was expected of it, by a plan or by itself
 	Audit    *Audit    `json:"audit,omitempty"`    // of an audit
 	Probes   *Probed   `json:"probes,omitempty"`   // where gate.probes is set
+	Watched  *Watched  `json:"watched,omitempty"`  // where the index has standing questions
 }
 
 // LeftOut counts objects of the corpus that were not looked at.

@@ -1,6 +1,9 @@
 package core
 
-import "time"
+import (
+	"slices"
+	"time"
+)
 
 // Close ends the running stage in the report. done is how many of its pieces were done: all of them, unless the run
 // ends in the middle.
@@ -43,7 +46,15 @@ func (r *Report) TakeResults(o Report) {
 	r.ProblemsTotal, r.ProblemsPath, r.Reasons = o.ProblemsTotal, o.ProblemsPath, o.Reasons
 	r.DocumentsFailed, r.ChunksFailed, r.Stale = o.DocumentsFailed, o.ChunksFailed, o.Stale
 	r.DocumentsEmpty = o.DocumentsEmpty
-	r.Bytes, r.Planned, r.Probes, r.Enriched = o.Bytes, o.Planned, o.Probes, o.Enriched
+	r.Bytes, r.Planned, r.Probes, r.Watched, r.Enriched = o.Bytes, o.Planned, o.Probes, o.Watched, o.Enriched
+}
+
+// NoteProblem adds a problem that the report does not have yet; one without a code is none.
+func (r *Report) NoteProblem(problem Problem) {
+	if problem.Code != "" && !slices.Contains(r.Problems, problem) {
+		r.Problems = append(r.Problems, problem)
+		r.ProblemsTotal++
+	}
 }
 
 // Sum returns the number of calls of all tasks.

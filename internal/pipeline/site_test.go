@@ -17,6 +17,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	answering "github.com/unweaver/unweaver/internal/answer"
 	"github.com/unweaver/unweaver/internal/app"
 	"github.com/unweaver/unweaver/internal/artifact"
 	"github.com/unweaver/unweaver/internal/artifact/localfile"
@@ -154,7 +155,7 @@ func (s *site) open(
 		},
 		Ledger: ledger.New(artifacts, coordination), StoreID: id, Cache: cache, CPU: make(chan struct{}, 2),
 		Log: slog.New(slog.DiscardHandler), Parser: documenttest.Here{Limits: document.DefaultLimits()},
-		Limits: document.DefaultLimits(),
+		Limits: document.DefaultLimits(), Quote: answering.QuotePassages,
 	}
 }
 

@@ -2,7 +2,9 @@ package retrieve
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
+	"fmt"
 	"slices"
 	"strconv"
 	"strings"
@@ -103,6 +105,32 @@ func (g *Generation) newView(ctx context.Context, readers core.Readers, key stri
 		extracts: g.extracts, base: g, visible: key,
 	}
 	return view, view.setLive(set, countHidden, nil)
+}
+
+// SeenDigest returns a digest of all that an answer of a view follows from: its documents, passages and entities, and
+// the settings of retrieval. Two views with one digest give every question the same passages. It reads the whole view.
+func (g *Generation) SeenDigest() core.Digest {
+	settings, _ := json.Marshal(g.Spec.Retrieval) // plain values
+	sum := core.NewSumming()
+	sum.Add("seen/1", string(settings), strconv.FormatBool(g.Spec.Parity),
+		g.Manifest.Class.Digest().String(), g.Manifest.Chunk.Digest().String())
+	documents, chunks, classes := g.Live.Counts()
+	sum.Add(strconv.Itoa(documents), strconv.Itoa(chunks), strconv.Itoa(classes))
+	for document := range documents {
+		_, at := g.Live.FilterFields(document)
+		sum.Add(g.Live.Key(document), string(g.Live.MetaBytes(document)), at.String())
+	}
+	for number := range chunks {
+		chunk := g.Live.ByNumber(number)
+		sum.Add(string(chunk.ID[:]), string(chunk.Digest[:]), fmt.Sprint(chunk.Document, chunk.Windows, chunk.Ordinal))
+	}
+	for place := range uint32(classes) {
+		for _, row := range g.Live.RowsOfClass(place) {
+			sum.Add(string(row.ID[:]), string(row.Row[:]), string(row.Record[:]), string(row.Vector[:]))
+		}
+		sum.Add(fmt.Sprint(g.Live.Graph.ChunksOf(place)))
+	}
+	return sum.Digest()
 }
 
 // views are the views of a generation, by what they are of.

@@ -116,6 +116,14 @@ var schemaTexts = map[string]string{
 	"Signals":          "The figures from which the confidence is computed.",
 	"Audit":            "What an audit checked, and the differences that it found.",
 	"Audited":          "How much an audit checked.",
+	"Question":         "A standing question.",
+	"Citation":         "A passage by its place: code points of its document.",
+	"Watched":          "What a run found by standing questions.",
+	"WatchedChange":    "A standing question whose passages changed, with both answers and the cause.",
+	"WatchedAnswer":    "The passages of one generation for a question, and the sentences that answer.",
+	"WatchedQuestions": "A page of standing questions.",
+	"WatchQuestion":    "A question to keep.",
+	"Watching":         "Standing questions that were added.",
 	"Probed":           "Results of a run's probe questions before publication.",
 	"Drift":            "How many differences of one kind were found, and how many were repaired.",
 	"Found":            "One object that differs from what was written.",
@@ -184,6 +192,7 @@ var schemaTexts = map[string]string{
 	"ResumeRequest":   "How to resume a run.",
 	"RetryRequest":    "Which dead letters to retry.",
 	"DiscardRequest":  "Which dead letters to discard.",
+	"WatchRequest":    "Questions whose passages every night compares.",
 	"RunBudget":       "Limits of what a run pays for, from its start; absent or 0: as it is.",
 	"RunRequest":      "Options of a build.",
 	"RunStarted":      "A run that was started or joined.",
@@ -274,6 +283,12 @@ var requestExamples = map[string]map[string]any{
 	},
 	"retryDeadLetters": {
 		"some": map[string]any{"summary": "one passage", "value": map[string]any{"chunks": []any{exampleChunk}}},
+	},
+	"addWatched": {
+		"question": map[string]any{
+			"summary": "one question, asked as who may read public documents alone",
+			"value":   map[string]any{"questions": []any{map[string]any{"question": "What is the capital of Norway?"}}},
+		},
 	},
 	"discardDeadLetters": {
 		"one": map[string]any{

@@ -120,7 +120,7 @@ func (s *Server) listRoutes() []route {
 	var table []route
 	for _, part := range [][]route{
 		s.indexRoutes(), s.documentRoutes(), s.entityRoutes(), s.runRoutes(), s.steerRoutes(), s.scheduleRoutes(),
-		s.releaseRoutes(), s.uploadRoutes(), s.hintRoutes(), s.agentRoutes(), s.operationRoutes(),
+		s.releaseRoutes(), s.watchedRoutes(), s.uploadRoutes(), s.hintRoutes(), s.agentRoutes(), s.operationRoutes(),
 	} {
 		table = append(table, part...)
 	}

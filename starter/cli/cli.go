@@ -176,7 +176,7 @@ func (a *App) newRoot() *cobra.Command {
 	})
 	root.AddCommand(
 		a.indexCmd(), a.estimateCmd(), a.statusCmd(), a.lsCmd(), a.runsCmd(), a.trendsCmd(), a.logsCmd(),
-		a.showCmd(), a.queryCmd(), a.entitiesCmd(), a.generationsCmd(), a.rollbackCmd(), a.branchCmd(),
+		a.showCmd(), a.queryCmd(), a.entitiesCmd(), a.generationsCmd(), a.rollbackCmd(), a.branchCmd(), a.watchCmd(),
 		a.promoteCmd(), a.deleteCmd(), a.publishCmd(), a.discardCmd(), a.tagCmd(), a.untagCmd(),
 		a.operationsCmd(), a.diffCmd(), a.bisectCmd(), a.aliasesCmd(), a.restoreCmd(), a.auditCmd(), a.evalCmd(),
 		a.reproduceCmd(), a.doctorCmd(), a.modelsCmd(), a.configCmd(), a.certsCmd(), a.devCmd(), a.demoCmd(),

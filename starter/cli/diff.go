@@ -69,18 +69,18 @@ embedding.`,
 }
 
 // questionsOf reads a file of questions; none where no file is named.
-func questionsOf(path string) ([]core.Probe, error) {
+func questionsOf(path string) ([]core.Question, error) {
 	if path == "" {
 		return nil, nil
 	}
 	file, err := os.Open(path)
 	if err != nil {
-		return nil, fault.Usage.At("read --questions", path).Because(err)
+		return nil, fault.Usage.At("read questions", path).Because(err)
 	}
 	defer func() { _ = file.Close() }()
 	asked, err := core.ReadProbes(file, false)
 	if err != nil {
-		return nil, fault.Usage.At("read --questions", path).
+		return nil, fault.Usage.At("read questions", path).
 			Because(err).
 			Advise(`write a line {"question": "..."} for each`)
 	}
@@ -96,7 +96,7 @@ const (
 
 // askBoth asks two generations, and keeps the questions whose first chunks differ, in their order.
 func askBoth(
-	ctx context.Context, base string, between core.Difference, asked []core.Probe,
+	ctx context.Context, base string, between core.Difference, asked []core.Question,
 ) (*core.QuestionDifference, error) {
 	changes := make([]*core.QuestionChange, len(asked))
 	err := parallel.Each(ctx, len(asked), askedAtOnce, func(ctx context.Context, i int) error {

@@ -95,7 +95,7 @@ const administer = "Administer"
 // groups are the commands as unweaver --help lists them, the ones that matter first.
 var groups = []struct{ title, commands string }{
 	{"Start", "demo dev doctor estimate index query"},
-	{"Every night", "ls status schedule pause resume cancel limit backfill publish discard"},
+	{"Every night", "ls status schedule pause resume cancel limit backfill publish discard watch"},
 	{"Look", "show entities logs runs generations diff bisect trends operations aliases eval reproduce"},
 	{"Fix", "rollback retry-failed dead-letters audit restore purge tag untag delete"},
 	{administer, "config keys models engine certs branch promote push pull export import verify mcp version"},

@@ -75,6 +75,7 @@ func showReport(w io.Writer, status control.Status) {
 	if status.ContentHash != "" {
 		fmt.Fprintf(w, "  content hash %s\n", status.ContentHash)
 	}
+	showChanged(w, status.Watched)
 	showProblems(w, status.Report)
 	if core.IsTerminal(status.Status) || status.Status == core.StatusPaused {
 		for _, line := range reports.AdviseNext(status.Report) {

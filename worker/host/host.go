@@ -15,6 +15,7 @@ import (
 	"go.temporal.io/sdk/worker"
 
 	"github.com/unweaver/unweaver/activities"
+	"github.com/unweaver/unweaver/internal/answer"
 	"github.com/unweaver/unweaver/internal/app"
 	"github.com/unweaver/unweaver/internal/artifact/localfile"
 	"github.com/unweaver/unweaver/internal/config"
@@ -246,7 +247,7 @@ func Start(config Config) (*Host, error) {
 		Converter: config.Models.Converter,
 		Ledger:    paid, StoreID: stores.StoreID,
 		Cache: cache, CPU: make(chan struct{}, config.CPUSlots), Log: config.Log,
-		Parser: parser, Limits: parser.Limits(), Limited: config.Models.SetLimits,
+		Parser: parser, Limits: parser.Limits(), Limited: config.Models.SetLimits, Quote: answer.QuotePassages,
 	}
 	if config.Telemetry != nil {
 		ports.Paid = config.Telemetry.CountPaid

@@ -67,6 +67,8 @@ func addRoutes(mux *http.ServeMux, c control.Control) {
 	handleMethod(mux, "branch", c.ChangeBranch)
 	handleMethod(mux, "delete", c.DeleteIndex)
 	byName(mux, "branches", c.ListBranches)
+	handleMethod(mux, "watch", c.ChangeWatched)
+	byName(mux, "watched", c.ListWatched)
 	byName(mux, "overlay", c.ReadOverlay)
 	handleMethod(mux, "diff", c.CompareGenerations)
 	handleMethod(mux, "aliases", c.ListAliases)

@@ -110,7 +110,7 @@ func ListProbeFiles(ctx context.Context, index artifact.Index, documents Set) (o
 			return nil, err
 		}
 		questions, err := core.ReadProbes(bytes.NewReader(raw), false)
-		if err == nil && slices.ContainsFunc(questions, func(probe core.Probe) bool {
+		if err == nil && slices.ContainsFunc(questions, func(probe core.Question) bool {
 			return slices.ContainsFunc(probe.Documents, documents.Has)
 		}) {
 			out = append(out, info.Key)

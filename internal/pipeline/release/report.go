@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"slices"
 	"time"
 
 	"github.com/unweaver/unweaver/internal/artifact"
@@ -189,6 +188,10 @@ func (r *Run) fillResults(ctx context.Context, report *core.Report, ending run.E
 	if probed, found, err := run.ProbesFile.Find(ctx, r.Scratch); err == nil && found {
 		report.Probes = &probed
 	}
+	if watch, found, err := run.WatchFile.Find(ctx, r.Scratch); err == nil && found {
+		report.Watched = &watch.Found
+		report.NoteProblem(core.Problem{Code: watch.Found.Code, Object: "watch", Detail: watch.Found.Problem})
+	}
 	report.FromManifest(manifest)
 	if !ending.Unchanged {
 		report.Bytes = r.CountFresh(ctx, manifest)
@@ -273,10 +276,7 @@ func warnOfCounts(report *core.Report) {
 		}
 		problem := core.Problem{Code: string(one.code), Object: one.object}
 		problem.Detail = fmt.Sprintf("%d %s", one.count, one.text)
-		if !slices.Contains(report.Problems, problem) {
-			report.Problems = append(report.Problems, problem)
-			report.ProblemsTotal++
-		}
+		report.NoteProblem(problem)
 	}
 }
 
@@ -287,10 +287,7 @@ func (r *Run) addWarning(ctx context.Context, report *core.Report, warning *run.
 	}
 	problem := core.Problem{Code: warning.Code, Object: warning.Object}
 	problem.Detail = r.ResolveDetail(ctx, run.Ending{Ref: warning.Ref})
-	if !slices.Contains(report.Problems, problem) {
-		report.Problems = append(report.Problems, problem)
-		report.ProblemsTotal++
-	}
+	report.NoteProblem(problem)
 }
 
 // Warn adds to the run's report what went wrong without making the run fail, each problem once.
@@ -307,10 +304,7 @@ func (r *Run) Warn(ctx context.Context, problems ...core.Problem) error {
 		return err
 	}
 	for _, problem := range problems {
-		if !slices.Contains(report.Problems, problem) {
-			report.Problems = append(report.Problems, problem)
-			report.ProblemsTotal++
-		}
+		report.NoteProblem(problem)
 	}
 	_, err := blob.WriteJSON(ctx, r.Artifacts, key, report, blob.Cond{})
 	return err

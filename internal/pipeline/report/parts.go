@@ -28,8 +28,8 @@ func listParts(r core.Report) []part {
 	var out []part
 	for _, one := range []part{
 		{title: "What to do", lines: AdviseNext(r)},
-		formatFigures(r), formatChanges(r), formatEnrichments(r), formatGates(r), formatStages(r), formatCosts(r),
-		formatEstimate(r), formatEvents(r),
+		formatFigures(r), formatChanges(r), formatEnrichments(r), formatGates(r), formatWatched(r),
+		formatStages(r), formatCosts(r), formatEstimate(r), formatEvents(r),
 		formatRetries(r), formatFailures(r), formatIdentity(r),
 	} {
 		if len(one.lines)+len(one.rows) > 0 {
@@ -187,6 +187,60 @@ func gateOf(reason string) string {
 		return "gate.max_cost (" + reason + ")"
 	}
 	return reason
+}
+
+// formatWatched returns what became of standing questions.
+func formatWatched(r core.Report) part {
+	out := part{title: "Standing questions"}
+	found := r.Watched
+	if found == nil {
+		return out
+	}
+	since := "no earlier generation to compare with"
+	if found.Since != "" {
+		since = "compared with " + found.Since
+	}
+	out.lines = append(out.lines, fmt.Sprintf("%s of %s changed; %s; %s asked; %s not asked: their readers see nothing new.",
+		toCount(int64(found.Changed)), toCount(int64(found.Questions)), since, toCount(int64(found.Asked)),
+		toCount(int64(found.Same))))
+	if found.Failed > 0 {
+		out.lines = append(out.lines, fmt.Sprintf("%s were not compared: %s", toCount(int64(found.Failed)), found.Problem))
+	}
+	if found.Changed > len(found.Listed) {
+		out.lines = append(out.lines, "All changes are listed in "+found.Path+".")
+	}
+	for _, one := range found.Listed {
+		out.rows = append(out.rows, []string{
+			one.Question.Question, ListDocuments(one.Before), ListDocuments(one.After), DescribeCause(one),
+		})
+	}
+	if len(out.rows) > 0 {
+		out.columns = []string{"question", "before", "after", "because of"}
+	}
+	return out
+}
+
+// ListDocuments names the documents of an answer, each once.
+func ListDocuments(answer core.WatchedAnswer) string {
+	var out []string
+	for _, passage := range answer.Passages {
+		if !slices.Contains(out, passage.Document) {
+			out = append(out, passage.Document)
+		}
+	}
+	return strings.Join(out, ", ")
+}
+
+// DescribeCause says why the passages of a standing question changed.
+func DescribeCause(change core.WatchedChange) string {
+	var out []string
+	for _, one := range slices.Concat(change.Because, change.Seeds) {
+		out = append(out, strings.TrimSpace(one.Change+" "+one.Object))
+	}
+	if len(change.Because) == 0 {
+		out = append([]string{fmt.Sprintf("scores moved by up to %.3g", change.Moved)}, out...)
+	}
+	return strings.Join(out, ", ")
 }
 
 func formatStages(r core.Report) part {

@@ -12,6 +12,7 @@ import (
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/ledger"
 	"github.com/unweaver/unweaver/internal/model"
+	"github.com/unweaver/unweaver/internal/retrieve"
 	"github.com/unweaver/unweaver/internal/store/blob"
 	"github.com/unweaver/unweaver/internal/store/blob/blobcache"
 	"github.com/unweaver/unweaver/internal/store/coordination"
@@ -39,6 +40,10 @@ type Ports struct {
 	Limits       document.Limits // of what is read without the parser: rows, and what is packed
 	Limited      Limited         // receives the limits that a run was given; nil: unused
 	Paid         Paid            // receives every call that a run paid for; nil: unused
+
+	// Quote returns the sentences of found passages that answer a question; empty: none is good enough. Nil: none is
+	// quoted.
+	Quote func(ctx context.Context, view *retrieve.Generation, question string, found retrieve.Result) (string, error)
 
 	specs    specCache
 	books    books

@@ -10,7 +10,7 @@ import (
 
 // ReadProbes reads the probe questions of the configuration; none where it has none. What is wrong with them is known
 // before anything is paid for.
-func (r *Run) ReadProbes(ctx context.Context) ([]core.Probe, error) {
+func (r *Run) ReadProbes(ctx context.Context) ([]core.Question, error) {
 	where := r.Settings.Gate.Probes
 	if where == "" {
 		return nil, nil
@@ -24,6 +24,11 @@ func (r *Run) ReadProbes(ctx context.Context) ([]core.Probe, error) {
 	probes, err := core.ReadProbes(bytes.NewReader(raw), true)
 	if err != nil {
 		return nil, bad.Because(err)
+	}
+	for i := range probes {
+		if len(probes[i].Labels) == 0 {
+			probes[i].Labels = []string{core.AnyLabel}
+		}
 	}
 	return probes, nil
 }

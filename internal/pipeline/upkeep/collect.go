@@ -2,6 +2,7 @@ package upkeep
 
 import (
 	"context"
+	"iter"
 	"slices"
 	"time"
 
@@ -16,9 +17,13 @@ import (
 
 // Collect deletes scratch and what nothing names any more: generations beyond the kept ones with their segments, class
 // records, vector rows and collections, copies for bulk import of runs that are over, ledger entries that no generation
-// of any index lists, and files sent with requests that no configuration names. The report comes first: it is made from
-// scratch. A generation that cannot be read is listed in the report, and so are copies that cannot be deleted.
+// of any index lists, and files sent with requests that no configuration names. Standing questions come first, then the
+// report, which has their result and is made from scratch. A generation that cannot be read is listed in the report,
+// and so are copies that cannot be deleted.
 func (r *Run) Collect(ctx context.Context, holder run.Holder) error {
+	if err := r.AskWatched(ctx); err != nil {
+		return err
+	}
 	if err := r.WriteReport(ctx, holder, run.Ending{Status: core.StatusRunning}); err != nil {
 		return err
 	}
@@ -127,7 +132,7 @@ func (r *Run) keepTask(ctx context.Context, indexes []artifact.Index, task strin
 			return err
 		}
 	}
-	_, err := r.Ledger.RunUpkeep(ctx, task, collect.ListKeys(ctx, indexes, task), time.Now())
+	_, err := r.Ledger.RunUpkeep(ctx, task, listKeys(ctx, indexes, task), time.Now())
 	if artifact.IsDamage(err) {
 		r.Log.Warn("ledger not cleaned: what it must keep cannot be read", "run_id", r.Name(), "task", task)
 		return nil
@@ -136,6 +141,28 @@ func (r *Run) keepTask(ctx context.Context, indexes []artifact.Index, task strin
 		r.Progress.Touch()
 	}
 	return err
+}
+
+// listKeys gives the keys of a task that generations list, and those of the vectors of standing questions.
+func listKeys(ctx context.Context, indexes []artifact.Index, task string) iter.Seq2[core.Digest, error] {
+	listed := collect.ListKeys(ctx, indexes, task)
+	if task != ledger.Embed {
+		return listed
+	}
+	return func(yield func(core.Digest, error) bool) {
+		for _, index := range indexes {
+			last, err := index.ReadLastWatch(ctx)
+			for _, key := range last.Keys {
+				if !yield(key, nil) {
+					return
+				}
+			}
+			if err != nil && !yield(core.Digest{}, err) {
+				return
+			}
+		}
+		listed(yield)
+	}
 }
 
 // Settle finishes what a collector that died was deleting, so that what this run finds from now on is there to stay. It

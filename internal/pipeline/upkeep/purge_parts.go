@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"maps"
 	"path"
-	"slices"
 	"strings"
 	"time"
 
@@ -95,8 +94,8 @@ func (p *purging) purgeLetters(ctx context.Context, documents purges.Set) (count
 			if err != nil || documents.Has(letter.Document) {
 				dead = append(dead, info.Key)
 			}
-		case file == plan.ProblemsName:
-			n, err := p.purgeProblems(ctx, info.Key, documents)
+		case file == plan.ProblemsName, file == artifact.WatchedName:
+			n, err := p.purgeLines(ctx, info.Key, documents)
 			if count += n; err != nil {
 				return count, err
 			}
@@ -157,8 +156,8 @@ func (p *purging) purgeChoices(ctx context.Context, documents purges.Set) error 
 
 const reportName = "report.json"
 
-// purgeProblems writes a list of problems without those of the documents.
-func (p *purging) purgeProblems(ctx context.Context, key string, documents purges.Set) (int64, error) {
+// purgeLines writes a list of problems, or of changes of standing questions, without those of the documents.
+func (p *purging) purgeLines(ctx context.Context, key string, documents purges.Set) (int64, error) {
 	raw, _, err := blob.Read(ctx, p.index.Store, key)
 	if err != nil {
 		return 0, unlessNotFound(err)
@@ -166,8 +165,11 @@ func (p *purging) purgeProblems(ctx context.Context, key string, documents purge
 	var out strings.Builder
 	dropped := int64(0)
 	for line := range strings.Lines(string(raw)) {
-		var problem core.Problem
-		if json.Unmarshal([]byte(line), &problem) == nil && documents.Has(problem.Object) {
+		var one struct {
+			core.Problem
+			core.WatchedChange
+		}
+		if json.Unmarshal([]byte(line), &one) == nil && (documents.Has(one.Object) || one.Names(documents.Has)) {
 			dropped++
 			continue
 		}
@@ -180,7 +182,7 @@ func (p *purging) purgeProblems(ctx context.Context, key string, documents purge
 	return dropped, err
 }
 
-// purgeReport writes a report without the problems of the documents, and what people read of it again.
+// purgeReport writes a report without the problems and passages of the documents, and what people read of it again.
 func (p *purging) purgeReport(ctx context.Context, generation, key string, documents purges.Set) (int64, error) {
 	var report core.Report
 	if _, err := blob.ReadJSON(ctx, p.index.Store, key, &report); err != nil {
@@ -189,11 +191,7 @@ func (p *purging) purgeReport(ctx context.Context, generation, key string, docum
 		}
 		return 0, err
 	}
-	all := len(report.Problems)
-	report.Problems = slices.DeleteFunc(report.Problems, func(problem core.Problem) bool {
-		return documents.Has(problem.Object)
-	})
-	dropped := int64(all - len(report.Problems))
+	dropped := report.DropDocuments(documents.Has)
 	if dropped == 0 {
 		return 0, nil
 	}

@@ -30,14 +30,11 @@ func (p *purging) purgeStates(
 		if raw == nil || json.Unmarshal(raw, &state) != nil {
 			continue
 		}
-		all := len(state.Report.Problems)
-		state.Report.Problems = slices.DeleteFunc(state.Report.Problems, func(problem core.Problem) bool {
-			return documents.Has(problem.Object)
-		})
-		if len(state.Report.Problems) == all {
+		gone := state.Report.DropDocuments(documents.Has)
+		if gone == 0 {
 			continue
 		}
-		dropped += int64(all - len(state.Report.Problems))
+		dropped += gone
 		if raw, err = json.Marshal(state); err == nil {
 			err = p.Coordination.SetState(ctx, name, raw)
 		}

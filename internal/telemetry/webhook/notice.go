@@ -45,6 +45,8 @@ type Hook struct {
 	Secret string
 	On     []string // events
 	Page   string   // address of query-api for people; empty: none is known
+
+	Named map[string]string // URLs of further webhooks, with the same secret
 }
 
 // ReadHooks gives the webhook of each index, of the configuration of this process alone. A webhook whose secret is not
@@ -52,11 +54,13 @@ type Hook struct {
 func ReadHooks(settings *config.Config) (func(index string) Hook, error) {
 	of := func(index string) Hook {
 		notify := settings.NotifyOf(index)
-		return Hook{URL: notify.Webhook, Secret: notify.Secret(), On: notify.On, Page: notify.Page}
+		return Hook{
+			URL: notify.Webhook, Secret: notify.Secret(), On: notify.On, Page: notify.Page, Named: notify.NamedWebhooks(),
+		}
 	}
 	for _, index := range append(indexNames(settings), "") {
 		hook := of(index)
-		if hook.URL == "" {
+		if hook.URL == "" && len(hook.Named) == 0 {
 			continue
 		}
 		variable := settings.NotifyOf(index).SecretEnv
@@ -100,8 +104,23 @@ func (h Hook) WantsEvent(status, reason string) (event string, wanted bool) {
 	return event, h.URL != "" && event != "" && slices.Contains(h.On, event)
 }
 
-// Body is what is sent (docs/reference/formats.md, Webhooks). It holds names, codes and counts, never text or keys of
-// documents.
+// MostQuestions is how many standing questions a notice lists.
+const MostQuestions = 100
+
+// ForQuestions returns where changes of standing questions go that name a webhook; empty: the index's own, if it asks
+// for them. Without a URL they go nowhere.
+func (h Hook) ForQuestions(name string) Hook {
+	if name != "" {
+		return Hook{URL: h.Named[name], Secret: h.Secret, Page: h.Page}
+	}
+	if !slices.Contains(h.On, config.OnWatched) {
+		return Hook{}
+	}
+	return h
+}
+
+// Body is what is sent (docs/reference/formats.md, Webhooks). It holds names, codes and counts, and no text or keys of
+// documents but in Questions.
 type Body struct {
 	ID         string    `json:"id"` // the same in every attempt
 	Event      string    `json:"event"`
@@ -128,6 +147,9 @@ type Body struct {
 	Tokens          core.Tokens `json:"tokens"`
 	Cost            float64     `json:"cost"` // in the money of models.*.price
 	Seconds         float64     `json:"seconds"`
+
+	QuestionsChanged int                  `json:"questions_changed,omitempty"` // standing ones
+	Questions        []core.WatchedChange `json:"questions,omitempty"`         // the first of them
 }
 
 // Fill takes the counts of a report.

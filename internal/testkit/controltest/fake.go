@@ -112,6 +112,23 @@ func (c *Fake) ListBranches(context.Context, string) ([]core.Branch, error) {
 	return c.Branches, nil
 }
 
+// ChangeWatched adds what is asked for, and removes any question.
+func (c *Fake) ChangeWatched(ctx context.Context, r control.WatchRequest) (control.Watching, error) {
+	asked := []string{"watch", r.Index, r.Remove}
+	for i := range r.Add {
+		r.Add[i].ID = strings.Repeat("0", 32)
+		asked = append(asked, r.Add[i].Question, strings.Join(r.Add[i].Labels, ","), r.Add[i].Method, r.Add[i].Notify)
+	}
+	unlock, err := c.note(ctx, asked...)
+	defer unlock()
+	return control.Watching{Index: r.Index, Questions: r.Add, Total: len(r.Add)}, err
+}
+
+// ListWatched lists one question.
+func (c *Fake) ListWatched(context.Context, string) ([]core.Question, error) {
+	return []core.Question{{ID: strings.Repeat("0", 32), Question: "Who?"}}, nil
+}
+
 // MoveGeneration moves g1 and g2 alone, and promotes any branch.
 func (c *Fake) MoveGeneration(ctx context.Context, r control.MoveRequest) (core.Move, error) {
 	unlock, err := c.note(ctx, r.Action, r.Index, r.Generation, cmp.Or(r.Name, r.Base))

@@ -206,6 +206,39 @@ export interface Run {
   published?: boolean
   unchanged?: boolean
   next?: string[]
+  watched?: Watched
+}
+
+export interface Change {
+  change: string
+  object: string
+}
+
+export interface WatchedAnswer {
+  passages: { document: string; chunk: string }[]
+  quote: string
+}
+
+// Watched is what a night found by standing questions.
+export interface Watched {
+  questions: number
+  asked: number
+  same: number
+  changed: number
+  since?: string
+  failed?: number
+  problem?: string
+  path?: string
+  listed?: {
+    id: string
+    question: string
+    labels?: string[]
+    before: WatchedAnswer
+    after: WatchedAnswer
+    because: Change[]
+    moved?: number
+    seeds?: Change[]
+  }[]
 }
 
 // Night is a build that ended, in a few figures.

@@ -1,7 +1,7 @@
 // Builds, as they run.
 
 import { useState } from 'preact/hooks'
-import { api, save, type Problem, type Run } from '../api'
+import { api, save, type Problem, type Run, type Watched, type WatchedAnswer } from '../api'
 import { count, duration, money, percent, plural, when } from '../format'
 import { href, type Route } from '../route'
 import { Age, Figures, Loading, State, Table, Trouble, usePolled } from '../ui'
@@ -217,6 +217,63 @@ function Cost({ run }: { run: Run }) {
   )
 }
 
+function Answered({ name, answer }: { name: string; answer: WatchedAnswer }) {
+  const documents = [...new Set(answer.passages.map((passage) => passage.document))]
+  return (
+    <>
+      <dt>{name}</dt>
+      <dd>
+        {documents.length === 0 ? 'no passage' : documents.map((key) => <div class="key">{key}</div>)}
+        {answer.quote && <q>{answer.quote}</q>}
+      </dd>
+    </>
+  )
+}
+
+// Standing lists the questions whose passages changed.
+function Standing({ watched }: { watched: Watched }) {
+  const list = watched.listed ?? []
+  return (
+    <section aria-label="Standing questions">
+      <h2>
+        {count(watched.changed)} of {plural(watched.questions, 'standing question')} changed
+      </h2>
+      <p class="meta">
+        {watched.since ? `Compared with ${watched.since}` : 'Nothing to compare with yet'} · {count(watched.asked)} asked
+        {watched.same > 0 && `, ${count(watched.same)} whose readers see nothing new`}
+      </p>
+      {watched.problem && (
+        <p class="warning">
+          {watched.failed ? `${count(watched.failed)} not compared: ` : ''}
+          {watched.problem}
+        </p>
+      )}
+      {list.map((one) => (
+        <details>
+          <summary>
+            {one.question}
+            {one.labels && ` (${one.labels.join(', ')})`}
+          </summary>
+          <dl>
+            <Answered name="before" answer={one.before} />
+            <Answered name="after" answer={one.after} />
+            <dt>because of</dt>
+            <dd>
+              {one.because.length === 0 && `scores moved by up to ${(one.moved ?? 0).toPrecision(3)} `}
+              {[...one.because, ...(one.seeds ?? [])].map((change) => `${change.change} ${change.object}`.trim()).join(', ')}
+            </dd>
+          </dl>
+        </details>
+      ))}
+      {watched.changed > list.length && (
+        <p class="hint">
+          The first {list.length} are shown; the rest are in <code>{watched.path}</code>.
+        </p>
+      )}
+    </section>
+  )
+}
+
 // Report saves the run as a text to be kept or sent on.
 function Report({ index, run }: { index: string; run: string }) {
   const [failed, setFailed] = useState('')
@@ -318,6 +375,7 @@ export function RunView({ route }: { route: Route }) {
       <Cost run={data} />
       <Stages run={data} />
       {data.diff && <Diff diff={data.diff} />}
+      {data.watched && <Standing watched={data.watched} />}
       <Problems list={listed(data)} total={problemsOf(data)} />
       <Report index={index} run={id} />
       <p class="meta">

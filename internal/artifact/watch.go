@@ -1,0 +1,80 @@
+package artifact
+
+import (
+	"context"
+
+	"github.com/unweaver/unweaver/internal/core"
+	"github.com/unweaver/unweaver/internal/fault"
+	"github.com/unweaver/unweaver/internal/store/blob"
+)
+
+// watchTries is how often a change of the standing questions is tried that another one overtakes.
+const watchTries = 10
+
+// watchList is the object that holds the standing questions of an index.
+type watchList struct {
+	Questions []core.Question `json:"questions"` // in the order in which they were added
+}
+
+func (x Index) watchListKey() string { return x.joinKey("watch", "questions.json") }
+
+// ListQuestions returns the standing questions of the index.
+func (x Index) ListQuestions(ctx context.Context) ([]core.Question, error) {
+	list, _, err := x.readQuestions(ctx)
+	return list.Questions, err
+}
+
+func (x Index) readQuestions(ctx context.Context) (list watchList, etag string, err error) {
+	info, err := blob.ReadJSON(ctx, x.Store, x.watchListKey(), &list)
+	if fault.Is(err, fault.NotFound) {
+		return watchList{}, "", nil
+	}
+	return list, info.ETag, err
+}
+
+// ChangeQuestions applies f to the standing questions until no other process changed them meanwhile.
+func (x Index) ChangeQuestions(ctx context.Context, f func([]core.Question) ([]core.Question, error)) error {
+	for try := 1; ; try++ {
+		list, etag, err := x.readQuestions(ctx)
+		if err != nil {
+			return err
+		}
+		if list.Questions, err = f(list.Questions); err != nil {
+			return err
+		}
+		_, err = blob.WriteJSON(ctx, x.Store, x.watchListKey(), list, blob.Cond{Absent: etag == "", Match: etag})
+		if !fault.Is(err, fault.Precondition) || try == watchTries {
+			return err
+		}
+	}
+}
+
+// LastWatch is how far the standing questions of an index came.
+type LastWatch struct {
+	Generation string        `json:"generation"` // that answered last: the next night compares with it
+	Manifest   string        `json:"manifest"`
+	Keys       []core.Digest `json:"keys,omitempty"` // of vectors of questions in the ledger, which keeps them
+
+	// Behind are the questions that it did not answer, by their ids, with the manifest that the next night compares with.
+	Behind map[string]string `json:"behind,omitempty"`
+}
+
+func (x Index) lastWatchKey() string { return x.joinKey("watch", "last.json") }
+
+// ReadLastWatch returns how far the standing questions came; zero: none was ever asked, or that cannot be read.
+func (x Index) ReadLastWatch(ctx context.Context) (last LastWatch, err error) {
+	_, err = blob.ReadJSON(ctx, x.Store, x.lastWatchKey(), &last)
+	if fault.Is(err, fault.NotFound) || IsDamage(err) {
+		return LastWatch{}, nil
+	}
+	return last, err
+}
+
+// WriteLastWatch records how far the standing questions came.
+func (x Index) WriteLastWatch(ctx context.Context, last LastWatch) error {
+	_, err := blob.WriteJSON(ctx, x.Store, x.lastWatchKey(), last, blob.Cond{})
+	return err
+}
+
+// WatchedName is the name, in the folder of a generation, of all changes that its night found by standing questions.
+const WatchedName = "watched.jsonl"

@@ -1,0 +1,87 @@
+package api
+
+import (
+	"net/http"
+
+	"github.com/unweaver/unweaver/internal/control"
+	"github.com/unweaver/unweaver/internal/core"
+)
+
+// WatchedQuestions is a page of the standing questions of an index.
+type WatchedQuestions struct {
+	Index      string          `json:"index"`
+	Items      []core.Question `json:"items"`
+	NextCursor string          `json:"next_cursor" doc:"of the next page; empty: this is the last"`
+}
+
+// WatchRequest adds standing questions.
+type WatchRequest struct {
+	Questions []WatchQuestion `json:"questions" required:"true" doc:"up to 10,000 an index"`
+}
+
+// WatchQuestion is a standing question of a request.
+type WatchQuestion struct {
+	Question string   `json:"question" length:"1,1000" pattern:"\\S" required:"true"`
+	Labels   []string `json:"labels" doc:"labels of the reader who asks, besides public documents; * for every document"`
+	Method   string   `json:"method" doc:"default: the index's retrieval.method"`
+	Notify   string   `json:"notify" doc:"name of a webhook of notify.named; default: the index's webhook"`
+}
+
+// watchedRoutes are those of standing questions.
+func (s *Server) watchedRoutes() []route {
+	const pattern = "/v1/indexes/{index}/watched"
+	return asControl([]route{
+		{
+			method: "GET", pattern: pattern, id: "listWatched", summary: "List standing questions",
+			doc: "Questions whose passages every night compares.", query: []parameter{paged, howMany},
+			answer: WatchedQuestions{}, handler: s.operate(controlTimeout, withControl(operation.listWatched)),
+		},
+		{
+			method: "POST", pattern: pattern, id: "addWatched", summary: "Add standing questions",
+			doc: "All of them or none. A question of the same text and labels is replaced. An index has at most 10,000. The " +
+				"report of each run that publishes lists those whose passages changed.",
+			body: WatchRequest{}, answer: control.Watching{},
+			handler: s.operate(controlTimeout, withControl(operation.addWatched)),
+		},
+		{
+			method: "DELETE", pattern: pattern + "/{id}", id: "removeWatched", summary: "Remove a standing question",
+			doc: "By its id.", done: nothing, handler: s.operate(controlTimeout, withControl(operation.removeWatched)),
+		},
+	})
+}
+
+// listWatched answers GET …/watched.
+func (o operation) listWatched(controller control.Control) (reply, error) {
+	all, err := controller.ListWatched(o.ctx, o.index)
+	if err != nil {
+		return reply{}, err
+	}
+	out := WatchedQuestions{Index: o.index}
+	out.Items, out.NextCursor, err = namedPage(o.Request, all, func(one core.Question) string { return one.ID })
+	return reply{status: http.StatusOK, body: out}, err
+}
+
+// addWatched answers POST …/watched.
+func (o operation) addWatched(controller control.Control) (reply, error) {
+	var body WatchRequest
+	if err := o.read(&body); err != nil {
+		return reply{}, err
+	}
+	request := control.WatchRequest{Index: o.index}
+	for _, one := range body.Questions {
+		request.Add = append(request.Add, core.Question{
+			Question: one.Question, Labels: one.Labels, Method: one.Method, Notify: one.Notify,
+		})
+	}
+	if len(request.Add) == 0 {
+		return reply{}, newFault("read body", "questions", "there is none", `send {"questions": [{"question": "…"}]}`)
+	}
+	out, err := controller.ChangeWatched(o.ctx, request)
+	return reply{status: http.StatusOK, body: out}, err
+}
+
+// removeWatched answers DELETE …/watched/{id}.
+func (o operation) removeWatched(controller control.Control) (reply, error) {
+	_, err := controller.ChangeWatched(o.ctx, control.WatchRequest{Index: o.index, Remove: o.PathValue("id")})
+	return reply{status: http.StatusNoContent}, err
+}
