@@ -189,6 +189,12 @@ class Client(Transport):
             {'index': index, 'generation': generation, 'tag': tag},
         )
 
+    def send_hints(self, index: str, body: HintsRequest) -> HintsTaken:
+        """Say which objects of the corpus may have changed. Takes no API key: the request is signed with the secret of
+        the index (`indexes.*.freshness`), by the headers `Webhook-Id`, `Webhook-Timestamp` and `Webhook-Signature`.
+        A small build looks the objects up soon after. Needs no key."""
+        return self._request('POST', '/v1/indexes/{index}/hints', {'index': index}, body=body)
+
     def get_memory(self, index: str, *, nodes: int | None = None, generation: str | None = None) -> Memory:
         """Get the themes of an index. Returns the results of enrichment `gem`: themes with their strongest passages,
         and the spectrum. Without the enrichment the response is a 422 that names the setting. Scope of the key:
@@ -271,6 +277,23 @@ class Client(Transport):
         """Get the figures of the last nights. Of each ended build, oldest first: passages, changes, calls, tokens,
         cost, time, error of the estimate, failures, bytes. Scope of the key: operate."""
         return self._request('GET', '/v1/indexes/{index}/trends', {'index': index}, query={'nights': nights})
+
+    def list_watched(self, index: str, *, cursor: str | None = None, limit: int | None = None) -> WatchedQuestions:
+        """List standing questions. Questions whose passages every night compares. Scope of the key: operate. Needs a
+        key everywhere."""
+        return self._request(
+            'GET', '/v1/indexes/{index}/watched', {'index': index}, query={'cursor': cursor, 'limit': limit},
+        )
+
+    def add_watched(self, index: str, body: WatchRequest | None = None) -> Watching:
+        """Add standing questions. All of them or none. A question of the same text and labels is replaced. An index
+        has at most 10,000. The report of each run that publishes lists those whose passages changed. Scope of the
+        key: operate. Needs a key everywhere."""
+        return self._request('POST', '/v1/indexes/{index}/watched', {'index': index}, body=body)
+
+    def remove_watched(self, index: str, id: str) -> None:
+        """Remove a standing question. By its id. Scope of the key: operate. Needs a key everywhere."""
+        return self._request('DELETE', '/v1/indexes/{index}/watched/{id}', {'index': index, 'id': id})
 
     def query_several(self, body: SeveralQuery) -> Result | Chosen:
         """Ask several indexes at once. Asks each index beside the others and fuses their passages by rank. One that

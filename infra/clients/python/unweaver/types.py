@@ -243,6 +243,15 @@ class ChunkDetail(TypedDict):
     mentions: list[Mention]
 
 
+class Citation(TypedDict):
+    """A passage by its place: code points of its document."""
+
+    chunk: str
+    document: str
+    end: int
+    start: int
+
+
 class ClassShare(TypedDict):
     """The part of a passage's mass that came through an entity."""
 
@@ -690,6 +699,19 @@ class Highlight(TypedDict):
     start: int
 
 
+class HintsRequest(TypedDict):
+    """Objects that may have changed."""
+
+    keys: list[str]
+
+
+class HintsTaken(TypedDict):
+    """Hints that were kept."""
+
+    index: str
+    keys: int
+
+
 class HybridChunk(TypedDict):
     """A passage's score and its components."""
 
@@ -1083,6 +1105,17 @@ class Query(TypedDict):
     without: NotRequired[None | Without]
 
 
+class Question(TypedDict):
+    """A standing question."""
+
+    documents: NotRequired[list[str]]
+    id: NotRequired[str]
+    labels: NotRequired[list[str]]
+    method: NotRequired[str]
+    notify: NotRequired[str]
+    question: str
+
+
 class QuotaUse(TypedDict):
     """One quota of the caller."""
 
@@ -1188,6 +1221,7 @@ class Report(TypedDict):
     usage_doubted: NotRequired[int]
     vector_hash: str
     version: NotRequired[str]
+    watched: NotRequired[None | Watched]
     why: NotRequired[None | Why]
     written: Written
 
@@ -1326,6 +1360,7 @@ class RunDetail(TypedDict):
     vector_hash: str
     version: NotRequired[str]
     waiting: NotRequired[None | Waiting]
+    watched: NotRequired[None | Watched]
     why: NotRequired[None | Why]
     written: Written
 
@@ -1634,6 +1669,77 @@ class Waiting(TypedDict):
     next: str
     since: str
     tries: int
+
+
+class WatchQuestion(TypedDict):
+    """A question to keep."""
+
+    labels: NotRequired[list[str] | None]
+    method: NotRequired[str | None]
+    notify: NotRequired[str | None]
+    question: NotRequired[str]
+
+
+class WatchRequest(TypedDict):
+    """Questions whose passages every night compares."""
+
+    questions: NotRequired[list[WatchQuestion]]
+
+
+class Watched(TypedDict):
+    """What a run found by standing questions."""
+
+    asked: int
+    changed: int
+    code: NotRequired[str]
+    failed: NotRequired[int]
+    listed: NotRequired[list[WatchedChange]]
+    path: NotRequired[str]
+    problem: NotRequired[str]
+    questions: int
+    same: int
+    seconds: float
+    since: NotRequired[str]
+
+
+class WatchedAnswer(TypedDict):
+    """The passages of one generation for a question, and the sentences that answer."""
+
+    passages: list[Citation]
+    quote: str
+    reason: NotRequired[str]
+
+
+class WatchedChange(TypedDict):
+    """A standing question whose passages changed, with both answers and the cause."""
+
+    after: WatchedAnswer
+    because: list[Change]
+    before: WatchedAnswer
+    documents: NotRequired[list[str]]
+    id: NotRequired[str]
+    labels: NotRequired[list[str]]
+    method: NotRequired[str]
+    moved: NotRequired[float]
+    notify: NotRequired[str]
+    question: str
+    seeds: NotRequired[list[Change]]
+
+
+class WatchedQuestions(TypedDict):
+    """A page of standing questions."""
+
+    index: str
+    items: list[Question]
+    next_cursor: str
+
+
+class Watching(TypedDict):
+    """Standing questions that were added."""
+
+    index: str
+    questions: list[Question]
+    total: int
 
 
 class WeightedVote(TypedDict):
