@@ -25,7 +25,7 @@ type HintsTaken struct {
 
 func (s *Server) hintRoutes() []route {
 	return []route{{
-		method: "POST", pattern: "/v1/indexes/{index}/hints", id: "sendHints", tag: tagControl, open: true, shows: showsNone,
+		method: "POST", pattern: "/v1/indexes/{index}/hints", id: "sendHints", tag: tagIndexes, open: true, shows: showsNone,
 		summary: "Say which objects of the corpus may have changed",
 		doc: "Takes no API key: the request is signed with the secret of the index (`indexes.*.freshness`), by the headers " +
 			"`Webhook-Id`, `Webhook-Timestamp` and `Webhook-Signature`. A small build looks the objects up soon after.",

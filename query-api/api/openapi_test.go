@@ -259,6 +259,7 @@ func TestEveryAnswerIsAsDescribed(t *testing.T) {
 	f.askSeveral(object{"query": "Oslo", "explain": true, "answer": true}, "sam*")
 	seen["POST /v1/query"] = true
 	seen["POST "+completions], seen["POST /v1/responses"], seen["POST /mcp"] = true, true, true
+	seen["POST /v1/indexes/{index}/hints"] = true  // TestHintsAreTakenWithAFreshSignatureOfTheirIndexAlone tries it
 	seen["POST /v1/indexes/{index}/bisect"] = true // TestTheNightIsFoundWhereverItIs tries it
 	for status, message := range map[int]string{200: listing, 400: "{"} {
 		got, out, _ := f.say(message)

@@ -124,7 +124,7 @@ func newKeyFault(why any) error {
 
 // asKeyFault names the parameter that a store refused.
 func asKeyFault(err error) error {
-	if fault.Is(err, fault.InvalidParam) {
+	if fault.Is(err, fault.InvalidParam) || fault.Is(err, fault.NotFollowed) {
 		return newKeyFault(fault.As(err).Err)
 	}
 	return err
