@@ -43,12 +43,8 @@ func runService(ctx context.Context, cfg *config.Config, log *slog.Logger) (err 
 	if err := cfg.Stores.NoPaths("unweaver-query-api"); err != nil {
 		return err
 	}
-	// Replicas on one machine need one each.
-	folder, err := localfile.MakeFolder(os.Getenv("UNWEAVER_CACHE_DIR"), "query-api")
+	folder, err := makeCacheFolder()
 	if err != nil {
-		return err
-	}
-	if err := scratch.Use(folder); err != nil {
 		return err
 	}
 	untrace, err := tracing.Start(ctx, program, cfg.Telemetry.OTLPEndpoint)
@@ -107,24 +103,32 @@ func runService(ctx context.Context, cfg *config.Config, log *slog.Logger) (err 
 	server := api.New(
 		api.Config{
 			HintSecrets: secrets,
-
-			Desk:      newDesk(cfg, stores, log),
-			Policy:    policy,
-			Artifacts: stores.Artifacts,
-			Records:   stores.Records,
-			Readers:   stores.Coordination,
-			Runs:      stores.Coordination,
-			Vectors:   stores.Vectors,
-			Models:    models,
-			Cache:     cache,
-			Log:       log,
-			Telemetry: process,
-			Warm:      cfg.QueryAPI.Indexes.Ahead,
-			OpenBytes: cfg.QueryAPI.Indexes.Bytes,
+			Desk:        newDesk(cfg, stores, log),
+			Policy:      policy,
+			Artifacts:   stores.Artifacts,
+			Records:     stores.Records,
+			Readers:     stores.Coordination,
+			Runs:        stores.Coordination,
+			Vectors:     stores.Vectors,
+			Models:      models,
+			Cache:       cache,
+			Log:         log,
+			Telemetry:   process,
+			Warm:        cfg.QueryAPI.Indexes.Ahead,
+			OpenBytes:   cfg.QueryAPI.Indexes.Bytes,
 		},
 	)
 	log.Info("query-api started", "address", listener.Addr().String(), "tls", encrypted != nil, "keys", policy.Required)
 	return serveUntil(ctx, server, middleware.WrapListener(listener, encrypted, cfg.QueryAPI.Limits.Connections), probe)
+}
+
+// makeCacheFolder returns the folder of local copies and scratch files. Replicas on one machine need one each.
+func makeCacheFolder() (string, error) {
+	folder, err := localfile.MakeFolder(os.Getenv("UNWEAVER_CACHE_DIR"), "query-api")
+	if err != nil {
+		return "", err
+	}
+	return folder, scratch.Use(folder)
 }
 
 // serveUntil serves until ctx is done. Then it is not ready any more, and lets running requests finish.

@@ -22,6 +22,7 @@ func (l Labels) IsOn() bool { return l.Field != "" || len(l.Rules) > 0 }
 // who holds one of them may read the document.
 type LabelSet string
 
+// Sets that are no lists of labels.
 const (
 	Everybody LabelSet = ""  // also of every document of an index without labels
 	Nobody    LabelSet = "," // its labels are not known

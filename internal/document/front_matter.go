@@ -78,7 +78,8 @@ func (d *Doc) splitFront() {
 	d.Meta = meta
 }
 
-// opened is what begins front matter for many programs: a fence with blanks, comments or directives before it, or longer.
+// opened is what begins front matter for many programs: a fence, also a long one, and blanks, comments or directives
+// before it.
 var opened = regexp.MustCompile(`^(?:[\s\x{feff}\x{200b}]|[%#][^\n]*\n|(?s:<!--.*?-->))*(?:---+|\+\+\++|;;;+)`)
 
 // FrontNames reports whether the head of a text begins as front matter that names a field, whether or not it is read.

@@ -130,8 +130,8 @@ func (r *Row) fillRow(record jsontext.Value, where string, limits Limits) {
 	r.ID = hex.EncodeToString(sum[:])
 }
 
-// IsReserved reports whether a field of a document is its id, title or text, or has what is read from it, and so may not
-// be in its metadata as the document says it.
+// IsReserved reports whether a field of a document is its id, title or text, or has what is read from it, and so may
+// not be in its metadata as the document says it.
 func IsReserved(name string) bool {
 	return slices.ContainsFunc(slices.Concat(tables.IDFields, tables.TitleFields, tables.TextFields, []string{
 		"metadata", "attached_to", core.MetaTranscribed, AnyField,

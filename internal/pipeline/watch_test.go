@@ -60,7 +60,8 @@ func (s *site) changes(t *testing.T) map[string]core.WatchedChange {
 func (s *site) passagesOf(t *testing.T, from *retrieve.Generation, question core.Question) string {
 	searcher := retrieve.Searcher{Vectors: s.Vectors, Records: s.Records, Methods: methods.Registry()}
 	view := must(from.View(t.Context(), core.ReadersOf(question.Labels)))(t)
-	got := must(answering.New(testModels{}, searcher, slog.New(slog.DiscardHandler)).Ask(t.Context(), view, answering.Request{
+	service := answering.New(testModels{}, searcher, slog.New(slog.DiscardHandler))
+	got := must(service.Ask(t.Context(), view, answering.Request{
 		Query: question.Question, Method: question.Method,
 	}, freeCaller{}, nil))(t)
 	var ids []string

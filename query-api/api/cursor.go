@@ -74,8 +74,8 @@ func wantedOf(request *http.Request) (wanted, error) {
 	return wanted{name, place, true}, nil
 }
 
-// mapGone makes of a generation that a cursor names, and that is unknown or that its caller may read no longer, one that
-// is gone: the list that the client reads has ended.
+// mapGone makes of a generation that a cursor names, and that is unknown or that its caller may read no longer, one
+// that is gone: the list that the client reads has ended.
 func (w wanted) mapGone(err error) error {
 	switch {
 	case w.paged && fault.Is(err, fault.UnknownGen):

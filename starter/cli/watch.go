@@ -20,7 +20,8 @@ func (a *App) watchCmd() *cobra.Command {
 		Use:   "watch",
 		Short: "Keep questions whose passages every night compares: add, list and remove",
 		Long: `Keep standing questions. After each run that publishes a generation, the report lists the questions whose
-passages changed: from what to what, and because of which document. A webhook receives the same (notify.on: [watched]).`,
+passages changed: from what to what, and because of which document. A webhook receives the same (notify.on:
+[watched]).`,
 		Args: cobra.NoArgs,
 	}
 	command.AddCommand(a.addWatchCmd(&index), a.listWatchCmd(&index), a.removeWatchCmd(&index))
@@ -36,7 +37,8 @@ func (a *App) addWatchCmd(index *string) *cobra.Command {
 		Use:   "add [QUESTION]",
 		Short: "Keep a question, or those of a file",
 		Long: `Keep a question, or with --file those of a file of JSON Lines: {"question": ..., "labels": [...],
-"method": ..., "notify": ...}, where only the question is required. A question with the same text and labels is replaced.`,
+"method": ..., "notify": ...}, where only the question is required. A question with the same text and labels is
+replaced.`,
 		Example: "  unweaver watch add --index docs \"How long is the notice period?\"\n" +
 			"  unweaver watch add --index docs \"Who approves travel?\" --labels hr,board --notify legal\n" +
 			"  unweaver watch add --index docs --file questions.jsonl",

@@ -200,7 +200,8 @@ func formatWatched(r core.Report) part {
 	if found.Since != "" {
 		since = "compared with " + found.Since
 	}
-	out.lines = append(out.lines, fmt.Sprintf("%s of %s changed; %s; %s asked; %s not asked: their readers see nothing new.",
+	out.lines = append(out.lines, fmt.Sprintf(
+		"%s of %s changed; %s; %s asked; %s not asked: their readers see nothing new.",
 		toCount(int64(found.Changed)), toCount(int64(found.Questions)), since, toCount(int64(found.Asked)),
 		toCount(int64(found.Same))))
 	if found.Failed > 0 {

@@ -157,7 +157,7 @@ func (p *planner) countDocument(doc *planned) {
 		p.failDocument(doc, code, doc.bad.Error(), standing)
 		return
 	case doc.isSame() && isLasting(old) && len(p.Reasons) == 0 && !p.hasNewLimits(old) && !p.isAskedAgain(doc) &&
-		!(p.hasLabelField() && doc.hasNewSidecar()): // of what is kept of it the labels may be others
+		(!p.hasLabelField() || !doc.hasNewSidecar()): // else the labels of what is kept of it may be others
 		if old == fault.EmptyDocument && !doc.old.Stale {
 			p.res.Empty++
 		} else {

@@ -1,7 +1,7 @@
 package vectors
 
-// Dot returns the inner product as stores of files score it: in float64, of four sums that are added at the end, so that
-// equal vectors score equal everywhere.
+// Dot returns the inner product as stores of files score it: in float64, of four sums that are added at the end, so
+// that equal vectors score equal everywhere.
 func Dot(a, b []float32) float32 {
 	var s0, s1, s2, s3 float64
 	b = b[:len(a)]
