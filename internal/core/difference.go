@@ -49,7 +49,7 @@ type ClassDifference struct {
 
 // Change is one thing that changed.
 type Change struct {
-	Change string `json:"change" doc:"added, changed, moved, removed, hidden; of entities: born, changed, died, came, left"`
+	Change string `json:"change" doc:"added, changed, moved, removed, hidden; entities: born, changed, died, left, came"`
 	Object string `json:"object"`         // key of a document, name of a class
 	ID     string `json:"id,omitempty"`   // of a class
 	From   string `json:"from,omitempty"` // key that a moved document had
