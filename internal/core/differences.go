@@ -13,13 +13,13 @@ const mostDifferences = 5
 
 // ListDifferences says which settings of an index are not what they were: "models.chat.model: a, was b".
 func (s Spec) ListDifferences(was Spec) []string {
-	before, after := was.listSettings(), s.listSettings()
+	before, after := was.ListSettings(), s.ListSettings()
 	names := maps.Clone(before)
 	maps.Copy(names, after)
 	var out []string
 	for _, name := range slices.Sorted(maps.Keys(names)) {
 		if before[name] != after[name] {
-			out = append(out, fmt.Sprintf("%s: %s, was %s", name, orUnset(after[name]), orUnset(before[name])))
+			out = append(out, fmt.Sprintf("%s: %s, was %s", name, ShowSetting(after[name]), ShowSetting(before[name])))
 		}
 	}
 	if more := len(out) - mostDifferences; more > 0 {
@@ -31,7 +31,8 @@ func (s Spec) ListDifferences(was Spec) []string {
 // shownRunes is how much of a value is shown: examples of extraction are long.
 const shownRunes = 80
 
-func orUnset(value string) string {
+// ShowSetting returns a value that ListSettings gives, or the beginning of a long one.
+func ShowSetting(value string) string {
 	if value == "" {
 		return "not set"
 	}
@@ -41,8 +42,8 @@ func orUnset(value string) string {
 	return value
 }
 
-// listSettings returns the values of a specification by the names that they have in a configuration.
-func (s Spec) listSettings() map[string]string {
+// ListSettings returns the values of a specification by the names that they have in a configuration.
+func (s Spec) ListSettings() map[string]string {
 	raw, err := json.Marshal(s)
 	var tree map[string]any
 	if err == nil {

@@ -190,13 +190,13 @@ func (r *Request) nearestClasses(n int) ([]vectors.Hit, error) {
 	return r.searchNearest(r.Generation.Manifest.Collections.Classes, r.Query.Vector, n, r.Generation.classRows())
 }
 
-// noVectors stands in Result.Degraded where rows of the generation are missing from the vector store.
-const noVectors = "vectors"
+// NoVectors stands in Result.Degraded where rows of the generation are missing from the vector store.
+const NoVectors = "vectors"
 
 // noteLost enters into the result that rows are missing, or that a view lacks some of what is similar.
 func (r *Request) noteLost() {
-	if r.lostRows.Swap(false) && !slices.Contains(r.Result.Degraded, noVectors) {
-		r.Result.Degraded = append(r.Result.Degraded, noVectors)
+	if r.lostRows.Swap(false) && !slices.Contains(r.Result.Degraded, NoVectors) {
+		r.Result.Degraded = append(r.Result.Degraded, NoVectors)
 	}
 	if r.cut.Swap(false) && !slices.Contains(r.Result.Degraded, partlyDense) {
 		r.Result.Degraded = append(r.Result.Degraded, partlyDense)

@@ -7,9 +7,6 @@ import (
 	"github.com/unweaver/unweaver/internal/answer"
 	"github.com/unweaver/unweaver/internal/answer/bisect"
 	"github.com/unweaver/unweaver/internal/artifact"
-	"github.com/unweaver/unweaver/internal/core"
-	"github.com/unweaver/unweaver/internal/fault"
-	"github.com/unweaver/unweaver/internal/pipeline/release"
 	"github.com/unweaver/unweaver/internal/retrieve"
 	"github.com/unweaver/unweaver/query-api/middleware"
 )
@@ -54,22 +51,13 @@ func (c *counted) Spend(tokens int64, money float64) {
 
 // bisected returns an index as a search through its generations reads it.
 func (s *Server) bisected(name string, bill *counted) bisect.Index {
-	index := artifact.Index{Store: s.Artifacts, Name: name}
 	return bisect.Index{
-		Index: index, Searcher: s.searcher,
+		Index: artifact.Index{Store: s.Artifacts, Name: name}, Searcher: s.searcher,
 		Ask: func(ctx context.Context, body answer.Request) (answer.Response, error) {
-			for { // a generation may take longer to open than a query may
-				response, err := s.askAs(ctx, name, body, bill, nil)
-				if !fault.Is(err, fault.GenBusy) || ctx.Err() != nil || s.ctx.Err() != nil {
-					return response, err
-				}
-			}
+			return s.askAs(ctx, name, body, bill, nil)
 		},
 		Open: func(ctx context.Context, generation string) (*retrieve.Generation, error) {
 			return s.pinGeneration(ctx, name, generation)
-		},
-		Compare: func(ctx context.Context, from, to string) (core.Difference, error) {
-			return release.CompareGenerations(ctx, s.Cache, index, from, to)
 		},
 	}
 }

@@ -37,9 +37,7 @@ var typeNames = map[reflect.Type]string{
 	reflect.TypeFor[control.NightRun]():      "ScheduledRun",
 	reflect.TypeFor[bisect.Request]():        "Bisect", reflect.TypeFor[bisect.Found](): "Bisected",
 	reflect.TypeFor[bisect.Cause](): "BisectCause", reflect.TypeFor[bisect.Row](): "BisectRow",
-	reflect.TypeFor[bisect.Probe]():            "BisectProbe",
-	reflect.TypeFor[core.ClassDifference]():    "EntityChanges",
-	reflect.TypeFor[core.DocumentDifference](): "DocumentChanges",
+	reflect.TypeFor[bisect.Probe](): "BisectProbe",
 }
 
 // OpenAPI describes the API as OpenAPI 3.1, made from the table of routes, the types of bodies and the registry of
@@ -318,7 +316,6 @@ func codesOf(status int, control bool) string {
 // queryOf adds to the schemas what the methods say: their names, rules, defaults, parameters and explanations.
 func (s *schemas) queryOf(methods *retrieve.Registry) {
 	query := s.components["Query"].(map[string]any)
-	query["required"] = []string{"query"}
 	properties := query["properties"].(map[string]any)
 	properties["fields"].(map[string]any)["items"] = map[string]any{"type": "string", "enum": resultFields}
 	method := properties["method"].(map[string]any)

@@ -104,7 +104,7 @@ func fieldOf(place jsontext.Pointer) string { return strings.Join(slices.Collect
 func keysOf(t reflect.Type) []string {
 	var keys []string
 	for _, field := range reflect.VisibleFields(t) {
-		if key := field.Tag.Get("json"); key != "-" && !field.Anonymous {
+		if key, _, _ := strings.Cut(field.Tag.Get("json"), ","); key != "-" && !field.Anonymous {
 			keys = append(keys, key)
 		}
 	}

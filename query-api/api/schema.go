@@ -159,17 +159,21 @@ func (s *schemas) describeStruct(t reflect.Type) map[string]any {
 	for _, field := range fieldsOf(t) {
 		key, options, _ := strings.Cut(field.Tag.Get("json"), ",")
 		properties[key] = s.describeField(field)
-		if s.strict[t] && field.Tag.Get("required") == "" { // of a request: null is as good as nothing
-			properties[key] = allowNull(s.describeField(field))
+		needed := options == "" // neither omitempty nor omitzero
+		if s.strict[t] {        // of a request
+			needed = field.Tag.Get("required") != ""
 		}
-		if options == "" { // neither omitempty nor omitzero
+		if needed {
 			required = append(required, key)
+		} else if s.strict[t] { // null is as good as nothing
+			properties[key] = allowNull(s.describeField(field))
 		}
 	}
 	object["properties"] = properties
 	if s.strict[t] {
 		object["additionalProperties"] = false
-	} else {
+	}
+	if !s.strict[t] || len(required) > 0 {
 		object["required"] = required
 	}
 	return newRef(name)

@@ -298,7 +298,7 @@ func (m *meter) reserveAnswer(ctx context.Context, tokens int64, money float64) 
 }
 
 // admitCall admits a paid call that is part of no answer, such as the embedding of a question, by what was used when
-// the request came.
+// the request came, and what the request has spent since.
 func (m *meter) admitCall() error {
 	if m == nil {
 		return nil
@@ -306,8 +306,9 @@ func (m *meter) admitCall() error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	for _, part := range []int{coordination.UsedTokens, coordination.UsedMoney} {
-		if limit := m.limit[part]; limit >= 0 && m.used[part] >= limit && !m.hasAnswer() {
-			return m.newSpentError(part, m.used[part], 0, untilMidnight())
+		used := m.used[part] + m.spent[part]
+		if limit := m.limit[part]; limit >= 0 && used >= limit && !m.hasAnswer() {
+			return m.newSpentError(part, used, 0, untilMidnight())
 		}
 	}
 	return nil

@@ -78,14 +78,11 @@ func showNight(w io.Writer, expect string, found bisect.Found) {
 	fmt.Fprintf(w, "%s does not: this night took it away\n\n", found.Bad.Generation)
 	fmt.Fprintln(w, "what changed, the best evidence first:")
 	for _, cause := range found.Causes {
-		mark, then := " ", ""
+		mark := " "
 		if cause.Confirmed {
 			mark = "✓"
 		}
-		if cause.Rank > 0 {
-			then = fmt.Sprintf("; without this, %s is at rank %d", expect, cause.Rank)
-		}
-		fmt.Fprintf(w, "  %s %s%s\n", mark, cause.Text, then)
+		fmt.Fprintf(w, "  %s %s\n", mark, cause.Text)
 	}
 	fmt.Fprint(w, "  (✓: the passage is gone, or comes back without the change)\n\n")
 	showTable(w, "before\tafter\tdocument\t", found.Ranking, func(row bisect.Row) string {
@@ -98,9 +95,7 @@ func showNight(w io.Writer, expect string, found bisect.Found) {
 		}
 		return place(row.Before) + "\t" + place(row.After) + "\t" + shortenKey(row.Document) + "\t" + note
 	})
-	fmt.Fprintf(w, "\ndocuments: %d added, %d changed, %d moved, %d removed; entities: %d added, %d changed, %d removed\n",
-		found.Documents.Added, found.Documents.Changed, found.Documents.Moved, found.Documents.Removed,
-		found.Entities.Born, found.Entities.Changed, found.Entities.Died)
+	fmt.Fprintf(w, "\nall that changed: unweaver diff %s %s %s\n", found.Index, found.Good.Generation, found.Bad.Generation)
 	for _, notice := range found.Notices {
 		fmt.Fprintln(w, "note: "+notice)
 	}

@@ -30,20 +30,18 @@ type Request struct {
 
 // Found is the night that took a document away.
 type Found struct {
-	Index     string                  `json:"index"`
-	Good      Probe                   `json:"good" doc:"the last generation that returns it"`
-	Bad       Probe                   `json:"bad" doc:"the first generation after it that does not"`
-	Causes    []Cause                 `json:"causes" doc:"what changed, the best evidence first"`
-	Ranking   []Row                   `json:"ranking" doc:"passages that either of the two returns"`
-	Documents core.DocumentDifference `json:"documents" doc:"all documents that changed between the two"`
-	Entities  core.ClassDifference    `json:"entities" doc:"all entities that changed between the two"`
-	Asked     []Probe                 `json:"asked" doc:"the generations that were asked, in the order of publication"`
-	Notices   []string                `json:"notices" doc:"limits of what was found, and generations that were skipped"`
-	Questions int                     `json:"questions" doc:"how often a generation was asked"`
-	Tokens    int64                   `json:"tokens" doc:"paid for by all questions"`
-	Cost      float64                 `json:"cost" doc:"money that all questions cost"`
-	Currency  string                  `json:"currency,omitempty" doc:"of the cost; absent: not set"`
-	Seconds   float64                 `json:"seconds"`
+	Index     string   `json:"index"`
+	Good      Probe    `json:"good" doc:"the last generation that returns it"`
+	Bad       Probe    `json:"bad" doc:"the first generation after it that does not"`
+	Causes    []Cause  `json:"causes" doc:"what changed, the best evidence first"`
+	Ranking   []Row    `json:"ranking" doc:"passages that either of the two returns; empty: bad lacks what is expected"`
+	Asked     []Probe  `json:"asked" doc:"the generations that were looked at, in the order of publication"`
+	Notices   []string `json:"notices" doc:"limits of what was found, and generations that were skipped"`
+	Questions int      `json:"questions" doc:"how often a generation that has the document was asked"`
+	Tokens    int64    `json:"tokens" doc:"paid for by all questions"`
+	Cost      float64  `json:"cost" doc:"money that all questions cost"`
+	Currency  string   `json:"currency,omitempty" doc:"of the cost; absent: not set"`
+	Seconds   float64  `json:"seconds"`
 }
 
 // Probe is what one generation returns.
@@ -52,14 +50,14 @@ type Probe struct {
 	Seq        int64  `json:"seq"`
 	Top        int    `json:"top" doc:"how many passages count"`
 	Rank       int    `json:"rank" doc:"of the document among them; 0: it is not"`
-	Indexed    bool   `json:"indexed" doc:"the generation has the document"`
+	Indexed    bool   `json:"indexed" doc:"the generation has the document; one that lacks it is not asked"`
 }
 
 // Cause is something that changed.
 type Cause struct {
-	Kind      string `json:"kind" enum:"document,model,setting,program,passage_above,entity,score"`
-	Change    string `json:"change" doc:"what became of the object, in a word"`
-	Object    string `json:"object" doc:"key of a document, name of a setting or an entity"`
+	Kind      string `json:"kind" enum:"document,model,setting,program,passage_above,entity"`
+	Change    string `json:"change" doc:"what became of the object, in a word; together: of several"`
+	Object    string `json:"object" doc:"key of a document, name of a setting or an entity; empty: several together"`
 	Text      string `json:"text" doc:"the cause in words, with the values before and after"`
 	Confirmed bool   `json:"confirmed" doc:"the passage is gone, or the later generation returns it without the change"`
 	Rank      int    `json:"rank,omitempty" doc:"that the document has without the change"`
@@ -69,8 +67,8 @@ type Cause struct {
 type Row struct {
 	ID       string `json:"id"`
 	Document string `json:"document"`
-	Before   int    `json:"before" doc:"rank in the earlier generation; 0: not among its first 100"`
-	After    int    `json:"after" doc:"rank in the later generation; 0: not among its first 100"`
+	Before   int    `json:"before" doc:"rank in the earlier generation; 0: not returned"`
+	After    int    `json:"after" doc:"rank in the later one, beyond its top that of the search; 0: none"`
 	Expected bool   `json:"expected" doc:"the passage is the expected one, or of the expected document"`
 	Change   string `json:"change" enum:"same,added,changed,removed" doc:"what became of its document"`
 }
@@ -81,17 +79,10 @@ type Index struct {
 	Searcher retrieve.Searcher
 	Ask      func(ctx context.Context, body answer.Request) (answer.Response, error)
 	Open     func(ctx context.Context, generation string) (*retrieve.Generation, error) // the caller closes it
-	Compare  func(ctx context.Context, from, to string) (core.Difference, error)
 }
 
-const (
-	// mostScanned generations are asked where neither end returns the document.
-	mostScanned = 30
-	// noVectors stands in answer.Response.Degraded where the vector store lacks rows of the generation.
-	noVectors = "vectors"
-	// loadVectors is what fails where the vector store has no collection of the generation any more.
-	loadVectors = "load collection"
-)
+// mostScanned generations are asked where neither end returns the document.
+const mostScanned = 30
 
 // search is one search under way.
 type search struct {
@@ -162,6 +153,10 @@ func (s *search) listKept(ctx context.Context) error {
 				Because("index " + s.index.Name + " has no generation of that name, or serves none").
 				Advise("to list them: unweaver generations " + s.index.Name)
 		}
+		if name != "" && all[ends[i]].State == artifact.Damaged {
+			return fault.SegmentDamage.At("bisect", name).Because("this generation is damaged").
+				Advise("name another one with from or to")
+		}
 	}
 	for at := ends[0]; at <= ends[1]; at++ {
 		one := all[at]
@@ -182,7 +177,9 @@ func (s *search) narrow(ctx context.Context) (int, error) {
 	var err error
 	for last == (Probe{}) || first == (Probe{}) { // the oldest may be on its way out
 		if len(s.kept) < 2 {
-			return 0, newFault("from", "no earlier generation is kept that can be asked",
+			why := strings.Join(append([]string{"no earlier generation is kept that can be asked"},
+				s.out.Notices[:min(1, len(s.out.Notices))]...), "; ")
+			return 0, newFault("from", why,
 				"from must be older than to; indexes."+s.index.Name+".keep and tags keep more of them")
 		}
 		if last == (Probe{}) {
@@ -202,7 +199,7 @@ func (s *search) narrow(ctx context.Context) (int, error) {
 	case first.Rank > 0:
 		return s.halve(ctx)
 	case s.From != "":
-		return 0, s.refuse(ctx, fmt.Sprintf("generation %s does not return %s among its first %d passages",
+		return 0, s.refuse(fmt.Sprintf("generation %s does not return %s among its first %d passages",
 			first.Generation, fault.QuoteName(s.Expect), first.Top), "name a generation that returns it, or leave from out")
 	}
 	for at := len(s.kept) - 2; at > 0 && len(s.probes) < mostScanned; at-- {
@@ -210,7 +207,7 @@ func (s *search) narrow(ctx context.Context) (int, error) {
 			return at + 1, err
 		}
 	}
-	return 0, s.refuse(ctx, fmt.Sprintf("none of the %d generations that were asked returns %s among its first %d "+
+	return 0, s.refuse(fmt.Sprintf("none of the %d generations that were asked returns %s among its first %d "+
 		"passages", len(s.probes), fault.QuoteName(s.Expect), last.Top), "raise top_chunks, or try another method")
 }
 
@@ -242,20 +239,21 @@ func (s *search) halve(ctx context.Context) (int, error) {
 // empty.
 func (s *search) probe(ctx context.Context, at int, must bool) (Probe, error) {
 	name := s.kept[at].Generation
-	response, err := s.ask(ctx, name, nil)
-	if err == nil && slices.Contains(response.Degraded, noVectors) {
-		err = fault.StoreDown.At(loadVectors, name).Because("rows of it are missing from the vector store").
-			Advise("run: unweaver restore " + s.index.Name)
-	}
+	probe, err := s.askOnce(ctx, s.kept[at])
 	if err != nil && !must && ctx.Err() == nil && isOfOne(err) {
 		s.notice("generation %s was skipped: %v", name, err)
 		s.kept = slices.Delete(s.kept, at, at+1)
 		return Probe{}, nil
 	}
-	if err != nil {
-		return Probe{}, err
+	if err == nil {
+		s.probes[name] = probe
 	}
-	generation, err := s.index.Open(ctx, name)
+	return probe, err
+}
+
+// askOnce asks a generation, unless it lacks what is expected: then it returns rank 0.
+func (s *search) askOnce(ctx context.Context, one artifact.Generation) (Probe, error) {
+	generation, err := s.index.Open(ctx, one.Generation)
 	if err != nil {
 		return Probe{}, err
 	}
@@ -264,15 +262,21 @@ func (s *search) probe(ctx context.Context, at int, must bool) (Probe, error) {
 	if s.TopChunks != nil {
 		top = *s.TopChunks
 	}
-	s.probes[name] = Probe{name, s.kept[at].Seq, int(top), s.rankIn(response), s.isIndexed(generation)}
-	s.out.Currency, s.answers[name] = generation.Spec.Currency, response
-	return s.probes[name], nil
+	s.out.Currency = generation.Spec.Currency
+	probe := Probe{Generation: one.Generation, Seq: one.Seq, Top: int(top), Indexed: s.isIndexed(generation)}
+	if probe.Indexed {
+		response, err := s.ask(ctx, one.Generation, nil)
+		s.answers[one.Generation], probe.Rank = response, s.rankIn(response)
+		return probe, err
+	}
+	return probe, nil
 }
 
 // isOfOne reports whether an error is of one generation, so that others can be asked.
 func isOfOne(err error) bool {
-	return fault.Is(err, fault.StoreDown) && fault.As(err).Op == loadVectors || fault.Is(err, fault.GenCollected) ||
-		fault.Is(err, fault.UnknownGen) || fault.Is(err, fault.SegmentDamage) || fault.Is(err, fault.FormatUnknown)
+	return fault.Is(err, fault.StoreDown) && fault.As(err).Op == retrieve.LoadVectors ||
+		fault.Is(err, fault.GenCollected) || fault.Is(err, fault.UnknownGen) || fault.Is(err, fault.SegmentDamage) ||
+		fault.Is(err, fault.FormatUnknown)
 }
 
 // ask asks a generation the question. A ranking by a part of the search means nothing: it is an error.
@@ -284,10 +288,17 @@ func (s *search) ask(ctx context.Context, name string, edit func(*answer.Request
 	s.out.Questions++
 	response, err := s.index.Ask(ctx, body)
 	for _, part := range response.Degraded {
-		names := part == "records" || strings.HasPrefix(part, "notes_") // the ranking is whole
-		if err == nil && !names && part != noVectors {
+		switch {
+		case err != nil || part == "records" || strings.HasPrefix(part, "notes_"): // the ranking is whole
+		case part == retrieve.NoVectors:
+			err = fault.StoreDown.At(retrieve.LoadVectors, name).Because("rows of it are missing from the vector store").
+				Advise("run: unweaver restore " + s.index.Name)
+		case response.Rerank != nil && response.Rerank.Reason != "":
+			err = fault.Code(response.Rerank.Reason).At("rerank passages of", name).
+				Because("a ranking without the reranker (models.rerank) means nothing")
+		default:
 			err = fault.EmbedderDown.At("bisect", name).Because("the search is without its part " + part).
-				Advise("try again when the model servers answer, or use method bm25")
+				Advise("try again when the model servers answer (models.embedding, models.chat), or use method bm25")
 		}
 	}
 	return response, err
@@ -314,27 +325,14 @@ func (s *search) isIndexed(generation *retrieve.Generation) bool {
 	return to > from || generation.Live.FindDocument(s.Expect) >= 0 || generation.Live.FindChunk(idOf(s.Expect)) != nil
 }
 
-// refuse returns why nothing is found: a name that no generation has, with keys that hold its last part, or what is
-// said.
-func (s *search) refuse(ctx context.Context, why, hint string) error {
+// refuse returns why nothing is found: a name that no generation has, or what is said.
+func (s *search) refuse(why, hint string) error {
 	for _, probe := range s.probes {
 		if probe.Indexed {
 			return newFault("expect", why, hint)
 		}
 	}
-	hint = "a key is a path in the corpus; list them at /v1/indexes/" + s.index.Name + "/documents"
-	if generation, err := s.index.Open(ctx, s.kept[len(s.kept)-1].Generation); err == nil {
-		defer generation.Close()
-		part, _, _ := strings.Cut(strings.ToLower(s.Expect[strings.LastIndexByte(s.Expect, '/')+1:]), ".")
-		var alike []string
-		documents, _, _ := generation.Live.Counts()
-		for at := 0; at < documents && len(alike) < 3; at++ {
-			if key := generation.Live.Key(at); part != "" && strings.Contains(strings.ToLower(key), part) {
-				alike = append(alike, key)
-				hint = "similar keys: " + strings.Join(alike, ", ")
-			}
-		}
-	}
-	return fault.NotFound.At("bisect", fault.QuoteName(s.Expect)).Advise(hint).
-		Because(fmt.Sprintf("none of the %d generations that were asked has this document or passage", len(s.probes)))
+	return fault.NotFound.At("bisect", fault.QuoteName(s.Expect)).
+		Because(fmt.Sprintf("none of the %d generations that were looked at has this document or passage", len(s.probes))).
+		Advise("a key is a path in the corpus; list them at /v1/indexes/" + s.index.Name + "/documents")
 }
