@@ -72,7 +72,7 @@ const steps = {
     const probe = (generation, rank) => ({ generation, rank, seq: 1, top: 5, indexed: true })
     const found = {
       index: 'sample', good: probe('g1', 2), bad: probe('g2', 0), notices: ['g0 was skipped'], questions: 9, seconds: 0.2,
-      causes: [{ kind: 'passage_above', change: 'added', object: 'new.txt', confirmed: true, rank: 2, text: 'document new.txt was added' }],
+      causes: [{ kind: 'passage_above', change: 'added', object: 'new.txt', confirmed: true, rank: 2, text: 'new.txt was added; without this, rank 2' }],
       ranking: [{ id: 'f', document: 'cities/oslo.txt', before: 2, after: 7, expected: true, change: 'same' }],
       asked: [probe('g1', 2), probe('g2', 0)], cost: 0.25, currency: 'EUR',
     }

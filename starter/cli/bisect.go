@@ -25,9 +25,9 @@ func (a *App) bisectCmd() *cobra.Command {
 		Long: `Of the kept generations, find the last one that returns a document for a question and the first one after it
 that does not, and show what changed between them: the document, other documents, settings, models, entities.
 
-The search asks about log2 of the generations, and then the two once or more without single changes: what the later
-generation returns again is a confirmed cause. If models.embedding is a server, the question is embedded once for each
-model. Generations that cannot be asked are skipped and named.`,
+The search asks about log2 of the generations that have the document, and then the later of the two once more without
+each kind of change: what it returns again is a confirmed cause. If models.embedding is a server, the question is
+embedded once for each model. Generations that cannot be asked are skipped and named.`,
 		Example: "  unweaver bisect docs \"Who signed the lease?\" --expect contracts/lease.pdf\n" +
 			"  unweaver bisect docs \"Who signed the lease?\" --expect contracts/lease.pdf --from 20261120t020000z --json",
 		Args: requireArgs(1, 1, "a QUESTION in quotes"),
@@ -85,7 +85,7 @@ func showNight(w io.Writer, expect string, found bisect.Found) {
 		fmt.Fprintf(w, "  %s %s\n", mark, cause.Text)
 	}
 	fmt.Fprint(w, "  (✓: the passage is gone, or comes back without the change)\n\n")
-	showTable(w, "before\tafter\tdocument\t", found.Ranking, func(row bisect.Row) string {
+	showRow := func(row bisect.Row) string {
 		note := ""
 		if row.Change != "same" {
 			note = row.Change
@@ -94,8 +94,12 @@ func showNight(w io.Writer, expect string, found bisect.Found) {
 			note += " ←"
 		}
 		return place(row.Before) + "\t" + place(row.After) + "\t" + shortenKey(row.Document) + "\t" + note
-	})
-	fmt.Fprintf(w, "\nall that changed: unweaver diff %s %s %s\n", found.Index, found.Good.Generation, found.Bad.Generation)
+	}
+	if len(found.Ranking) > 0 {
+		showTable(w, "before\tafter\tdocument\t", found.Ranking, showRow)
+	}
+	fmt.Fprintf(w, "\nall that changed: unweaver diff %s %s %s\n", found.Index, found.Good.Generation,
+		found.Bad.Generation)
 	for _, notice := range found.Notices {
 		fmt.Fprintln(w, "note: "+notice)
 	}

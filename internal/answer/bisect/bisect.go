@@ -295,7 +295,7 @@ func (s *search) ask(ctx context.Context, name string, edit func(*answer.Request
 				Advise("run: unweaver restore " + s.index.Name)
 		case response.Rerank != nil && response.Rerank.Reason != "":
 			err = fault.Code(response.Rerank.Reason).At("rerank passages of", name).
-				Because("a ranking without the reranker (models.rerank) means nothing")
+				Because("its reranker (models.rerank) failed: " + response.Rerank.Reason)
 		default:
 			err = fault.EmbedderDown.At("bisect", name).Because("the search is without its part " + part).
 				Advise("try again when the model servers answer (models.embedding, models.chat), or use method bm25")

@@ -106,7 +106,7 @@ func (c *comparison) confirm(ctx context.Context, from int, edit func(*answer.Re
 	if len(causes) > 1 {
 		without = fmt.Sprintf("without these %d together", len(causes))
 	}
-	rank := c.rankIn(c.askBad(ctx, without, edit))
+	rank := c.rankIn(c.askBad(ctx, "without the changes of kind "+causes[0].Kind, edit))
 	switch {
 	case rank == 0:
 		return

@@ -275,16 +275,14 @@ interface Probe {
   generation: string
   rank: number
   top: number
-  indexed: boolean
 }
 
 // Bisected is the night that took a document away from a question.
 export interface Bisected {
   good: Probe
   bad: Probe
-  causes: { text: string; confirmed: boolean; rank?: number }[]
+  causes: { text: string; confirmed: boolean }[]
   ranking: { document: string; before: number; after: number; expected: boolean; change: string }[]
-  asked: Probe[]
   notices: string[]
   questions: number
   cost: number

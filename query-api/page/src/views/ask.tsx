@@ -389,7 +389,9 @@ function Result({ route, question, response }: { route: Route; question: Questio
         {' · '}
         <a href={href(index, 'compare', '', compared)}>Compare methods</a>
         {' · '}
-        <a href={href(index, 'bisect', '', { q: question.query, method: question.method })}>A document is missing?</a>
+        <a href={href(index, 'bisect', '', { q: question.query, method: question.method, k: params.k })}>
+          A document is missing?
+        </a>
       </p>
       {chunks.length > 0 && (
         <>

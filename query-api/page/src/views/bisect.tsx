@@ -13,7 +13,8 @@ const rank = (n: number): string => (n > 0 ? String(n) : '–')
 function Night({ index, params, data }: { index: string; params: Record<string, string>; data: Bisected }) {
   const { good, bad } = data
   const named = (generation: string) => <a href={href(index, 'generations', generation)}>{generation}</a>
-  const both = { q: params.q, ga: good.generation, gb: bad.generation, a: params.method || 'hybrid', b: params.method || 'hybrid' }
+  const method = params.method || 'hybrid'
+  const both = { q: params.q, k: params.k, ga: good.generation, gb: bad.generation, a: method, b: method }
   return (
     <section aria-label="Night">
       <h2 class="night">
@@ -23,28 +24,23 @@ function Night({ index, params, data }: { index: string; params: Record<string, 
         {data.causes.map((cause) => (
           <li>
             {cause.confirmed && <span class="badge good">confirmed</span>} {cause.text}
-            {cause.rank ? <b>; without this, it is at rank {cause.rank}</b> : ''}
           </li>
         ))}
       </ul>
-      <Table
-        label="Ranking before and after"
-        columns={['Passage of', '#Before', '#After', 'Document']}
-        rows={data.ranking.map((row) => [
-          <a href={href(index, 'documents', row.document, { generation: row.after ? bad.generation : good.generation })}>
-            {row.expected ? <mark>{brief(row.document)}</mark> : brief(row.document)}
-          </a>,
-          rank(row.before),
-          rank(row.after),
-          row.change,
-        ])}
-      />
-      <h2>Generations that were asked</h2>
-      <Table
-        label="Generations that were asked"
-        columns={['Generation', '#Rank', 'Document']}
-        rows={data.asked.map((one) => [named(one.generation), rank(one.rank), one.indexed ? 'indexed' : 'not in it'])}
-      />
+      {data.ranking.length > 0 && (
+        <Table
+          label="Ranking before and after"
+          columns={['Passage of', '#Before', '#After', 'Document']}
+          rows={data.ranking.map(({ document, before, after, expected, change }) => [
+            <a href={href(index, 'documents', document, { generation: after ? bad.generation : good.generation })}>
+              {expected ? <mark>{brief(document)}</mark> : brief(document)}
+            </a>,
+            rank(before),
+            rank(after),
+            change,
+          ])}
+        />
+      )}
       {data.notices.map((text) => (
         <p class="hint">{text}</p>
       ))}
@@ -59,8 +55,11 @@ function Night({ index, params, data }: { index: string; params: Record<string, 
 
 function Searched({ index, params }: { index: string; params: Record<string, string> }) {
   const { q = '', expect = '', method, from, to, k } = params
-  const body = { query: q, expect, ...(method && { method }), ...(from && { from }), ...(to && { to }), ...(k && { top_chunks: Number(k) }) }
-  const { data, failure, again } = useLoaded('bisect' + index + JSON.stringify(body), (signal) => api.bisect(index, body, signal))
+  const named = { ...(method && { method }), ...(from && { from }), ...(to && { to }), ...(k && { top_chunks: Number(k) }) }
+  const body = { query: q, expect, ...named }
+  const { data, failure, again } = useLoaded('bisect' + index + JSON.stringify(body), (signal) =>
+    api.bisect(index, body, signal),
+  )
   if (failure) return <Trouble failure={failure} again={again} />
   if (!data) return <Loading what="Asking the generations" />
   return <Night index={index} params={params} data={data} />
@@ -87,11 +86,18 @@ export function Bisect({ route }: { route: Route }) {
         <QuestionBox value={text} change={setText} submit={submit} />
         <label for="expect">Document that it should find</label>
         <div class="row">
-          <input id="expect" value={expect} onInput={(event) => setExpect(event.currentTarget.value)} placeholder="folder/file.pdf" />
+          <input
+            id="expect"
+            value={expect}
+            onInput={(event) => setExpect(event.currentTarget.value)}
+            placeholder="folder/file.pdf"
+          />
           <button class="primary">Find</button>
         </div>
       </form>
-      {params.q && params.expect && (mine(index, params.q) ? <Searched index={index} params={params} /> : <Given ask={ask} />)}
+      {params.q &&
+        params.expect &&
+        (mine(index, params.q) ? <Searched index={index} params={params} /> : <Given ask={ask} />)}
     </>
   )
 }
