@@ -82,6 +82,7 @@ var schemaTexts = map[string]string{
 	"Calls":            "Requests to models by task.",
 	"Chunk":            "A passage of the stored text of a document. Offsets are code points of it, half open.",
 	"ChunkDetail":      "One passage with what was extracted from it.",
+	"Change":           "A document or an entity that changed.",
 	"ClassShare":       "The part of a passage's mass that came through an entity.",
 	"DeadLetters":      "A page of dead letters.",
 	"Diff":             "Changes of documents since the parent generation, by kind.",
