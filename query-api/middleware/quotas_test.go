@@ -173,7 +173,7 @@ func TestWhatAKeyMayUseInADay(t *testing.T) {
 			"much money":          {config.Quota{Money: number(3e9)}, dear, 2, "2000000000 are used, and this request needs up to"},
 			"too much money":      {config.Quota{Money: number(1e6)}, dear, 0, "in vain"},
 			"no tokens for calls": {config.Quota{Tokens: number(0)}, search, 0, "tokens is 0 a day"},
-			"calls of a request":  {config.Quota{Tokens: number(5)}, spending, 0, "tokens is 5 a day: 5 are used"},
+			"calls of a request":  {config.Quota{Tokens: number(5)}, spending, 0, "tokens is 5 a day"},
 			"what costs nothing":  {config.Quota{Money: number(0)}, plain, 9, ""},
 		} {
 			c.quota.Keys = "team-*"

@@ -85,25 +85,21 @@ func showNight(w io.Writer, expect string, found bisect.Found) {
 		fmt.Fprintf(w, "  %s %s\n", mark, cause.Text)
 	}
 	fmt.Fprint(w, "  (✓: the passage is gone, or comes back without the change)\n\n")
-	showRow := func(row bisect.Row) string {
-		note := ""
-		if row.Change != "same" {
-			note = row.Change
-		}
-		if row.Expected {
-			note += " ←"
-		}
-		return place(row.Before) + "\t" + place(row.After) + "\t" + shortenKey(row.Document) + "\t" + note
-	}
 	if len(found.Ranking) > 0 {
-		showTable(w, "before\tafter\tdocument\t", found.Ranking, showRow)
+		showTable(w, "before\tafter\tpassage of\tdocument", found.Ranking, func(row bisect.Row) string {
+			if row.Expected {
+				row.Change += " ←"
+			}
+			return place(row.Before) + "\t" + place(row.After) + "\t" + shortenKey(row.Document) + "\t" + row.Change
+		})
+		fmt.Fprintln(w)
 	}
-	fmt.Fprintf(w, "\nall that changed: unweaver diff %s %s %s\n", found.Index, found.Good.Generation,
+	fmt.Fprintf(w, "all that changed: unweaver diff %s %s %s\n", found.Index, found.Good.Generation,
 		found.Bad.Generation)
 	for _, notice := range found.Notices {
 		fmt.Fprintln(w, "note: "+notice)
 	}
-	fmt.Fprintf(w, "%s to %s in %.1f s; paid for %d tokens, cost %s\n", countOf(found.Questions, "question"),
-		countOf(len(found.Asked), "generation"), found.Seconds, found.Tokens,
-		strings.TrimSpace(fmt.Sprintf("%.4f %s", found.Cost, found.Currency)))
+	cost := fmt.Sprintf("%s in %.1f s; paid for %d tokens, cost %.4f %s", countOf(found.Questions, "question"),
+		found.Seconds, found.Tokens, found.Cost, found.Currency)
+	fmt.Fprintln(w, strings.TrimSpace(cost))
 }

@@ -35,7 +35,6 @@ type Found struct {
 	Bad       Probe    `json:"bad" doc:"the first generation after it that does not"`
 	Causes    []Cause  `json:"causes" doc:"what changed, the best evidence first"`
 	Ranking   []Row    `json:"ranking" doc:"passages that either of the two returns; empty: bad lacks what is expected"`
-	Asked     []Probe  `json:"asked" doc:"the generations that were looked at, in the order of publication"`
 	Notices   []string `json:"notices" doc:"limits of what was found, and generations that were skipped"`
 	Questions int      `json:"questions" doc:"how often a generation that has the document was asked"`
 	Tokens    int64    `json:"tokens" doc:"paid for by all questions"`
@@ -50,7 +49,7 @@ type Probe struct {
 	Seq        int64  `json:"seq"`
 	Top        int    `json:"top" doc:"how many passages count"`
 	Rank       int    `json:"rank" doc:"of the document among them; 0: it is not"`
-	Indexed    bool   `json:"indexed" doc:"the generation has the document; one that lacks it is not asked"`
+	Indexed    bool   `json:"indexed" doc:"it has the document; one that lacks it is not asked"`
 }
 
 // Cause is something that changed.
@@ -100,7 +99,7 @@ type search struct {
 func Find(ctx context.Context, index Index, request Request) (out Found, err error) {
 	began := time.Now()
 	request.Query, request.Expect = strings.TrimSpace(request.Query), strings.TrimSpace(request.Expect)
-	out = Found{Index: index.Name, Causes: []Cause{}, Ranking: []Row{}, Asked: []Probe{}, Notices: []string{}}
+	out = Found{Index: index.Name, Causes: []Cause{}, Ranking: []Row{}, Notices: []string{}}
 	s := search{
 		index: index, Request: request, out: &out, answers: map[string]answer.Response{}, probes: map[string]Probe{},
 	}
@@ -118,11 +117,6 @@ func Find(ctx context.Context, index Index, request Request) (out Found, err err
 		err = fault.Timeout.At("bisect", index.Name).
 			Because(fmt.Sprintf("the time was over after %d questions", out.Questions)).
 			Advise("try again, as some generations are open now; or search between fewer of them, with from and to")
-	}
-	for _, one := range s.kept {
-		if probe, asked := s.probes[one.Generation]; asked {
-			out.Asked = append(out.Asked, probe)
-		}
 	}
 	out.Seconds = time.Since(began).Seconds()
 	return out, err
@@ -227,10 +221,6 @@ func (s *search) halve(ctx context.Context) (int, error) {
 		default:
 			bad = middle
 		}
-	}
-	if left := len(s.kept) - len(s.probes); left > 0 {
-		s.notice("%d of %d generations were not asked: a document that went, came back and went again did so at another "+
-			"night, too", left, len(s.kept))
 	}
 	return bad, nil
 }

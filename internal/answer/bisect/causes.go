@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/unweaver/unweaver/internal/answer"
@@ -23,6 +24,7 @@ type comparison struct {
 	deep          answer.Response // the first 100 of the bad one, by the search alone; empty: unknown
 	lost          answer.Chunk    // the expected passage as the good generation returns it
 	now           *liveset.Chunk  // the same passage in the bad one; nil: it is gone
+	untried       bool            // a question failed that might have proven another cause
 }
 
 // explain enters into the result what changed between two generations.
@@ -57,18 +59,12 @@ func (s *search) explain(ctx context.Context, good, bad artifact.Generation) (er
 		c.findEntities(ctx)
 		c.listRanking()
 	}
-	other := slices.ContainsFunc(s.out.Causes, func(cause Cause) bool { return cause.Confirmed })
+	other := c.untried || slices.ContainsFunc(s.out.Causes, func(cause Cause) bool { return cause.Confirmed })
 	for i := range ofDocument {
 		s.out.Causes[i].Confirmed = c.now == nil && !other
 	}
-	slices.SortStableFunc(s.out.Causes, func(a, b Cause) int {
-		switch {
-		case a.Confirmed == b.Confirmed:
-			return 0
-		case a.Confirmed:
-			return -1
-		}
-		return 1
+	slices.SortStableFunc(s.out.Causes, func(a, b Cause) int { // true comes after false
+		return strings.Compare(strconv.FormatBool(b.Confirmed), strconv.FormatBool(a.Confirmed))
 	})
 	return nil
 }
@@ -89,6 +85,7 @@ func (c *comparison) add(kind, change, object, text string, values ...any) {
 func (c *comparison) askBad(ctx context.Context, how string, edit func(*answer.Request)) answer.Response {
 	response, err := c.ask(ctx, c.out.Bad.Generation, edit)
 	if err != nil {
+		c.untried = true
 		c.notice("generation %s could not be asked %s: %v", c.out.Bad.Generation, how, err)
 		return answer.Response{}
 	}
@@ -260,21 +257,14 @@ func (c *comparison) findEntities(ctx context.Context) {
 
 // compareEntity finds out what became of an entity that voted for the passage.
 func (c *comparison) compareEntity(ctx context.Context, entity answer.EntityRef) {
-	live, name, key := c.bad.Live, entity.Name, names.Key(entity.Name, c.bad.Spec.Parity)
-	was, is := c.good.Live.FindClass(idOf(entity.ID)), live.FindClass(idOf(entity.ID))
+	name, key := entity.Name, names.Key(entity.Name, c.bad.Spec.Parity)
+	was, is := c.good.Live.FindClass(idOf(entity.ID)), c.bad.Live.FindClass(idOf(entity.ID))
 	to := c.bad.Manifest.Aliases.ResolveKey(key)
 	switch {
 	case is == nil && to != key:
 		c.add("entity", "merged", name, "entity %q is merged into %q: aliases map its name", name, to)
-	case is == nil && c.now == nil:
-		c.add("entity", "removed", name, "entity %q is gone", name)
 	case is == nil:
-		var now []string
-		for _, place := range live.Graph.ClassesOf(c.now.Number) {
-			now = append(now, live.Name(live.NameAt(place)))
-		}
-		c.add("entity", "removed", name, "entity %q is gone; the passage mentions now: %s", name,
-			strings.Join(now[:min(5, len(now))], ", "))
+		c.add("entity", "removed", name, "entity %q is gone", name)
 	case was.Record != is.Record:
 		c.add("entity", "changed", name, "entity %q was described as %.200q and is as %.200q", name,
 			c.describe(ctx, c.good, was), c.describe(ctx, c.bad, is))

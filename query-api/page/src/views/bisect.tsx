@@ -53,10 +53,9 @@ function Night({ index, params, data }: { index: string; params: Record<string, 
   )
 }
 
-function Searched({ index, params }: { index: string; params: Record<string, string> }) {
-  const { q = '', expect = '', method, from, to, k } = params
-  const named = { ...(method && { method }), ...(from && { from }), ...(to && { to }), ...(k && { top_chunks: Number(k) }) }
-  const body = { query: q, expect, ...named }
+function Searched({ index, params }: Route) {
+  const { q: query, expect, method, from, to, k } = params
+  const body = { query, expect, method, from, to, top_chunks: Number(k) || undefined }
   const { data, failure, again } = useLoaded('bisect' + index + JSON.stringify(body), (signal) =>
     api.bisect(index, body, signal),
   )
@@ -86,18 +85,11 @@ export function Bisect({ route }: { route: Route }) {
         <QuestionBox value={text} change={setText} submit={submit} />
         <label for="expect">Document that it should find</label>
         <div class="row">
-          <input
-            id="expect"
-            value={expect}
-            onInput={(event) => setExpect(event.currentTarget.value)}
-            placeholder="folder/file.pdf"
-          />
+          <input id="expect" value={expect} onInput={(event) => setExpect(event.currentTarget.value)} />
           <button class="primary">Find</button>
         </div>
       </form>
-      {params.q &&
-        params.expect &&
-        (mine(index, params.q) ? <Searched index={index} params={params} /> : <Given ask={ask} />)}
+      {params.q && params.expect && (mine(index, params.q) ? <Searched {...route} /> : <Given ask={ask} />)}
     </>
   )
 }
