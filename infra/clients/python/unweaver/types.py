@@ -104,10 +104,10 @@ class Audited(TypedDict):
 
 # A question, and the document that it is to find.
 Bisect = TypedDict('Bisect', {
-    'expect': 'NotRequired[str]',
+    'expect': 'str',
     'from': 'NotRequired[str | None]',
     'method': 'NotRequired[str | None]',
-    'query': 'NotRequired[str]',
+    'query': 'str',
     'to': 'NotRequired[str | None]',
     'top_chunks': 'NotRequired[int | None]',
 })
@@ -118,7 +118,7 @@ class BisectCause(TypedDict):
 
     change: str
     confirmed: bool
-    kind: Literal['document', 'model', 'setting', 'program', 'passage_above', 'entity', 'score']
+    kind: Literal['document', 'model', 'setting', 'program', 'passage_above', 'entity']
     object: str
     rank: NotRequired[int]
     text: str
@@ -148,13 +148,10 @@ class BisectRow(TypedDict):
 class Bisected(TypedDict):
     """The night that took a document away from a question."""
 
-    asked: list[BisectProbe]
     bad: BisectProbe
     causes: list[BisectCause]
     cost: float
     currency: NotRequired[str]
-    documents: DocumentChanges
-    entities: EntityChanges
     good: BisectProbe
     index: str
     notices: list[str]
@@ -299,16 +296,6 @@ class Discarded(TypedDict):
     why: NotRequired[str]
 
 
-class DocumentChanges(TypedDict):
-    """Documents that changed between two generations."""
-
-    added: int
-    changed: int
-    listed: list[Change]
-    moved: int
-    removed: int
-
-
 class DocumentDetail(TypedDict):
     """One document, and which version of it is served."""
 
@@ -421,15 +408,6 @@ class Entity(TypedDict):
     score: float
     similarity: float
     type: NotRequired[str]
-
-
-class EntityChanges(TypedDict):
-    """Entities that changed between two generations."""
-
-    born: int
-    changed: int
-    died: int
-    listed: list[Change]
 
 
 class EntityChunks(TypedDict):
@@ -1645,8 +1623,8 @@ class Triggered(TypedDict):
 class Turn(TypedDict):
     """A message of a conversation."""
 
-    content: NotRequired[str]
-    role: NotRequired[Literal['user', 'assistant']]
+    content: str
+    role: Literal['user', 'assistant']
 
 
 class Usage(TypedDict):
@@ -1677,13 +1655,13 @@ class WatchQuestion(TypedDict):
     labels: NotRequired[list[str] | None]
     method: NotRequired[str | None]
     notify: NotRequired[str | None]
-    question: NotRequired[str]
+    question: str
 
 
 class WatchRequest(TypedDict):
     """Questions whose passages every night compares."""
 
-    questions: NotRequired[list[WatchQuestion]]
+    questions: list[WatchQuestion]
 
 
 class Watched(TypedDict):
