@@ -52,7 +52,7 @@ func (c *counted) Spend(tokens int64, money float64) {
 // bisected returns an index as a search through its generations reads it.
 func (s *Server) bisected(name string, bill *counted) bisect.Index {
 	return bisect.Index{
-		Index: artifact.Index{Store: s.Artifacts, Name: name}, Searcher: s.searcher,
+		Index: artifact.Index{Store: s.Artifacts, Name: name},
 		Ask: func(ctx context.Context, body answer.Request) (answer.Response, error) {
 			return s.askAs(ctx, name, body, bill, nil)
 		},

@@ -147,8 +147,7 @@ func number(n float64) *float64 { return &n }
 // Promises: 155.
 func TestWhatAKeyMayUseInADay(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		search := func(_ *http.Request, caller *Caller) error { return caller.AdmitCall() }
-		spending := func(_ *http.Request, caller *Caller) error { caller.Spend(5, 0); return caller.AdmitCall() }
+		search := func(_ *http.Request, caller *Caller) error { caller.Spend(5, 0); return caller.AdmitCall() }
 		dear := func(request *http.Request, caller *Caller) error {
 			err := caller.AdmitAnswer(request.Context(), 0, 2e9)
 			if err == nil {
@@ -162,19 +161,18 @@ func TestWhatAKeyMayUseInADay(t *testing.T) {
 			passes int
 			why    string
 		}{
-			"requests":            {config.Quota{Requests: number(3)}, plain, 3, "3 are used, and this request needs up to 1: wait"},
-			"no request":          {config.Quota{Requests: number(0)}, plain, 0, "up to 1: in vain"},
-			"answers":             {config.Quota{Answers: number(2)}, answer, 2, "answers is 2 a day: 2 are used"},
-			"no answer":           {config.Quota{Answers: number(0)}, answer, 0, "answers is 0 a day"},
-			"tokens":              {config.Quota{Tokens: number(130)}, answer, 2, "60 are used, and this request needs up to 1"},
-			"money":               {config.Quota{Money: number(0.4)}, answer, 3, "0.3 are used, and this request needs up to"},
-			"no money":            {config.Quota{Money: number(0)}, answer, 0, "money is 0 a day"},
-			"no money for calls":  {config.Quota{Money: number(0)}, search, 0, "money is 0 a day: 0 are used: in vain"},
-			"much money":          {config.Quota{Money: number(3e9)}, dear, 2, "2000000000 are used, and this request needs up to"},
-			"too much money":      {config.Quota{Money: number(1e6)}, dear, 0, "in vain"},
-			"no tokens for calls": {config.Quota{Tokens: number(0)}, search, 0, "tokens is 0 a day"},
-			"calls of a request":  {config.Quota{Tokens: number(5)}, spending, 0, "tokens is 5 a day"},
-			"what costs nothing":  {config.Quota{Money: number(0)}, plain, 9, ""},
+			"requests":           {config.Quota{Requests: number(3)}, plain, 3, "3 are used, and this request needs up to 1: wait"},
+			"no request":         {config.Quota{Requests: number(0)}, plain, 0, "up to 1: in vain"},
+			"answers":            {config.Quota{Answers: number(2)}, answer, 2, "answers is 2 a day: 2 are used"},
+			"no answer":          {config.Quota{Answers: number(0)}, answer, 0, "answers is 0 a day"},
+			"tokens":             {config.Quota{Tokens: number(130)}, answer, 2, "60 are used, and this request needs up to 1"},
+			"money":              {config.Quota{Money: number(0.4)}, answer, 3, "0.3 are used, and this request needs up to"},
+			"no money":           {config.Quota{Money: number(0)}, answer, 0, "money is 0 a day"},
+			"no money for calls": {config.Quota{Money: number(0)}, search, 0, "money is 0 a day: 0 are used: in vain"},
+			"much money":         {config.Quota{Money: number(3e9)}, dear, 2, "2000000000 are used, and this request needs up to"},
+			"too much money":     {config.Quota{Money: number(1e6)}, dear, 0, "in vain"},
+			"5 tokens for calls": {config.Quota{Tokens: number(5)}, search, 0, "tokens is 5 a day"},
+			"what costs nothing": {config.Quota{Money: number(0)}, plain, 9, ""},
 		} {
 			c.quota.Keys = "team-*"
 			u, passed, refused := newTenant(t, c.quota), 0, ""

@@ -75,9 +75,8 @@ type Row struct {
 // Index is one index as a search reads it, in the name of who asks.
 type Index struct {
 	artifact.Index
-	Searcher retrieve.Searcher
-	Ask      func(ctx context.Context, body answer.Request) (answer.Response, error)
-	Open     func(ctx context.Context, generation string) (*retrieve.Generation, error) // the caller closes it
+	Ask  func(ctx context.Context, body answer.Request) (answer.Response, error)
+	Open func(ctx context.Context, generation string) (*retrieve.Generation, error) // the caller closes it
 }
 
 // mostScanned generations are asked where neither end returns the document.

@@ -189,6 +189,8 @@ func (c *comparison) findSettings(ctx context.Context) {
 		c.add("program", "changed", change, "the program builds by other rules: %s", change)
 	}
 	was, is, own := c.good.Spec.ListSettings(), c.bad.Spec.ListSettings(), "indexes."+c.bad.Spec.Index+"."
+	both := maps.Clone(was)
+	maps.Copy(both, is)
 	note := func(name string) {
 		kind := "setting"
 		if strings.HasPrefix(name, "models.") {
@@ -198,8 +200,6 @@ func (c *comparison) findSettings(ctx context.Context) {
 			c.add(kind, "changed", name, "%s was %s and is %s", name, core.ShowSetting(was[name]), core.ShowSetting(is[name]))
 		}
 	}
-	both := maps.Clone(was)
-	maps.Copy(both, is)
 	for _, name := range slices.Sorted(maps.Keys(both)) {
 		short := strings.TrimPrefix(name, own)
 		ignored := func(part string) bool { return slices.Contains(withoutEffect, part) }
@@ -241,7 +241,7 @@ func (c *comparison) findAbove(ctx context.Context) {
 // new ones the bad generation searches from; it asks that one without them.
 func (c *comparison) findEntities(ctx context.Context) {
 	for _, entity := range c.lost.Entities {
-		c.compareEntity(ctx, entity)
+		c.compareEntity(entity)
 	}
 	from := len(c.out.Causes)
 	var without []string
@@ -256,7 +256,7 @@ func (c *comparison) findEntities(ctx context.Context) {
 }
 
 // compareEntity finds out what became of an entity that voted for the passage.
-func (c *comparison) compareEntity(ctx context.Context, entity answer.EntityRef) {
+func (c *comparison) compareEntity(entity answer.EntityRef) {
 	name, key := entity.Name, names.Key(entity.Name, c.bad.Spec.Parity)
 	was, is := c.good.Live.FindClass(idOf(entity.ID)), c.bad.Live.FindClass(idOf(entity.ID))
 	to := c.bad.Manifest.Aliases.ResolveKey(key)
@@ -266,17 +266,6 @@ func (c *comparison) compareEntity(ctx context.Context, entity answer.EntityRef)
 	case is == nil:
 		c.add("entity", "removed", name, "entity %q is gone", name)
 	case was.Record != is.Record:
-		c.add("entity", "changed", name, "entity %q was described as %.200q and is as %.200q", name,
-			c.describe(ctx, c.good, was), c.describe(ctx, c.bad, is))
+		c.add("entity", "changed", name, "entity %q is described otherwise", name)
 	}
-}
-
-// describe returns what a generation says of an entity; empty, with a notice, where the store lacks it.
-func (c *comparison) describe(ctx context.Context, in *retrieve.Generation, class *liveset.Class) string {
-	records, err := c.index.Searcher.ClassRecords(ctx, in, []*liveset.Class{class})
-	if err != nil {
-		c.notice("an entity of generation %s is not described: %v", in.Manifest.Generation, err)
-		return ""
-	}
-	return records[0].Name + ": " + records[0].Text
 }

@@ -389,9 +389,7 @@ function Result({ route, question, response }: { route: Route; question: Questio
         {' · '}
         <a href={href(index, 'compare', '', compared)}>Compare methods</a>
         {' · '}
-        <a href={href(index, 'bisect', '', { q: question.query, method: question.method, k: params.k })}>
-          A document is missing?
-        </a>
+        <a href={href(index, 'bisect', '', params)}>A document is missing?</a>
       </p>
       {chunks.length > 0 && (
         <>

@@ -1,7 +1,7 @@
 // The night that took a document away from a question, and why.
 
 import { useState } from 'preact/hooks'
-import { api, type Bisected } from '../api'
+import { api } from '../api'
 import { brief, duration, money, plural } from '../format'
 import { mine, remember } from '../mine'
 import { go, href, type Route } from '../route'
@@ -10,11 +10,17 @@ import { Given, QuestionBox } from './ask'
 
 const rank = (n: number): string => (n > 0 ? String(n) : '–')
 
-function Night({ index, params, data }: { index: string; params: Record<string, string>; data: Bisected }) {
+function Night({ index, params }: Route) {
+  const { q: query, expect, method, from, to, k } = params
+  const body = { query, expect, method, from, to, top_chunks: Number(k) || undefined }
+  const { data, failure, again } = useLoaded('bisect' + index + JSON.stringify(body), (signal) =>
+    api.bisect(index, body, signal),
+  )
+  if (failure) return <Trouble failure={failure} again={again} />
+  if (!data) return <Loading what="Asking the generations" />
   const { good, bad } = data
   const named = (generation: string) => <a href={href(index, 'generations', generation)}>{generation}</a>
-  const method = params.method || 'hybrid'
-  const both = { q: params.q, k: params.k, ga: good.generation, gb: bad.generation, a: method, b: method }
+  const both = { q: query, k, ga: good.generation, gb: bad.generation, a: method || 'hybrid', b: method || 'hybrid' }
   return (
     <section aria-label="Night">
       <h2 class="night">
@@ -53,17 +59,6 @@ function Night({ index, params, data }: { index: string; params: Record<string, 
   )
 }
 
-function Searched({ index, params }: Route) {
-  const { q: query, expect, method, from, to, k } = params
-  const body = { query, expect, method, from, to, top_chunks: Number(k) || undefined }
-  const { data, failure, again } = useLoaded('bisect' + index + JSON.stringify(body), (signal) =>
-    api.bisect(index, body, signal),
-  )
-  if (failure) return <Trouble failure={failure} again={again} />
-  if (!data) return <Loading what="Asking the generations" />
-  return <Night index={index} params={params} data={data} />
-}
-
 export function Bisect({ route }: { route: Route }) {
   const { index, params } = route
   const [text, setText] = useState(params.q ?? '')
@@ -89,7 +84,7 @@ export function Bisect({ route }: { route: Route }) {
           <button class="primary">Find</button>
         </div>
       </form>
-      {params.q && params.expect && (mine(index, params.q) ? <Searched {...route} /> : <Given ask={ask} />)}
+      {params.q && params.expect && (mine(index, params.q) ? <Night {...route} /> : <Given ask={ask} />)}
     </>
   )
 }
