@@ -26,10 +26,13 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/unweaver/unweaver/internal/artifact"
 	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/pipeline/image"
+	"github.com/unweaver/unweaver/internal/pipeline/purges"
 	"github.com/unweaver/unweaver/internal/pipeline/run"
+	"github.com/unweaver/unweaver/internal/stage/publish"
 	"github.com/unweaver/unweaver/internal/store/oci"
 )
 
@@ -339,8 +342,17 @@ func TestAPullReplacesNothingUnasked(t *testing.T) {
 	force := func(in *image.Pulling) { in.Force = true }
 	assert.Equal(t, "g001", must(own.pull(t, folder, force))(t).Generation)
 	sameAnswers(t, own, origin, 1, 3)
+	assert.True(t, fault.Is(run.RefusePulled(t.Context(), own.index()), fault.IndexPulled), "what it serves is a copy")
 	must(own.act(t, core.ActionRollback, mine))(t)
+	require.NoError(t, run.RefusePulled(t.Context(), own.index()), "what it serves again is its own")
 	refused(own.pull(t, folder, force))(t, fault.Usage, "already", "a generation that is kept")
+
+	held := newSite(t, sample(9))
+	origin.changed(t)
+	origin.push(t, folder, nil)
+	held.night(t)
+	held.held(t)
+	refused(held.pull(t, folder, force))(t, fault.Usage, "another generation g002, which is held", "a name that is taken")
 
 	copied := newSite(t, nil)
 	must(copied.pull(t, folder, nil))(t)
@@ -349,4 +361,50 @@ func TestAPullReplacesNothingUnasked(t *testing.T) {
 	refused(image.Push(t.Context(), image.Pushing{
 		Index: copied.index(), Generation: "g9", To: placeAt(folder), Meter: &image.Meter{},
 	}))(t, fault.UnknownGen, "g9", "a generation that is none")
+}
+
+// Promises: 171.
+func TestAKilledPullGoesOn(t *testing.T) {
+	origin, monday, tuesday := builtSite(t, sample(3)), t.TempDir()+"/monday.tar", t.TempDir()+"/tuesday.tar"
+	origin.push(t, monday, nil)
+	origin.changed(t)
+	origin.push(t, tuesday, nil)
+	for n := 1; ; n++ {
+		replica, died := newSite(t, nil), &mortal{left: n}
+		must(replica.pull(t, monday, nil))(t)
+		_, killed := replica.pull(t, tuesday, func(in *image.Pulling) {
+			in.Ports = &run.Ports{
+				Artifacts: artifact.NewBranched(died.blobs(replica.Artifacts, died.write)), Coordination: replica.Coordination,
+				Records: mortalRecords{replica.Records, died}, Vectors: mortalVectors{replica.Vectors, died},
+				StoreID: replica.StoreID, Cache: replica.Cache, CPU: replica.CPU, Log: replica.Log,
+			}
+		})
+		if !died.dead {
+			break
+		}
+		lease, _, _ := run.ReadLease(t.Context(), replica.index()) // as if its time were over
+		require.NoError(t, run.GiveLease(t.Context(), replica.index(), run.Holder{Workflow: lease.Workflow, Run: lease.Run}))
+		_, err := replica.pull(t, tuesday, nil)
+		require.NoError(t, err, "after %d writes, and %v", n, killed)
+		assert.Equal(t, "g002", replica.pointer(t).Generation)
+	}
+}
+
+func TestACopyLosesNeitherLabelsNorPurges(t *testing.T) {
+	origin, replica, folder := newSite(t, sample(12)), newSite(t, nil), filepath.Join(t.TempDir(), "images")
+	replica.corpus, replica.spec.Corpus = origin.corpus, origin.corpus
+	origin.spec.Documents = &core.Documents{Labels: core.Labels{Rules: []string{"**1*=hr", "**=public"}}}
+	origin.night(t)
+	origin.push(t, folder, nil)
+	must(replica.pull(t, folder, adopt))(t)
+	replica.runs = 10
+	origin.changed(t)
+	assert.Equal(t, publish.LabelsOff, replica.night(t).published.Reason)
+	require.NoError(t, purges.Write(t.Context(), replica.index(), core.Purge{
+		ID: "p1", Index: "docs", State: core.PurgeDone, Documents: []core.Digest{core.PurgedKey("docs", "place-003.md")},
+	}))
+	origin.push(t, folder, nil)
+	_, err := replica.pull(t, folder, func(in *image.Pulling) { in.Force = true })
+	refuses(t, err, fault.Usage, "were purged", "a document that was purged")
+	assert.Equal(t, "g001", replica.pointer(t).Generation)
 }

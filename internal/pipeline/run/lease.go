@@ -131,6 +131,11 @@ func (t *taker) watchLease(
 ) error {
 	heartbeat := heartbeatOf(old.Heartbeat, t.holder.Heartbeat)
 	if version != t.seen {
+		if t.seen != "" && findLone(old.Workflow) == PullGeneration { // it was renewed meanwhile
+			return fault.LeaseHeld.At("pull into", t.index.Name).
+				Because("another pull into it is running").
+				Advise("wait for it, then run the same command")
+		}
 		if err := over(ctx); err != nil {
 			return err
 		}
@@ -142,11 +147,6 @@ func (t *taker) watchLease(
 	}
 	if time.Since(t.began) > leasePatience*heartbeat {
 		run := runOf(old)
-		if findLone(old.Workflow) == PullGeneration {
-			return fault.LeaseHeld.At("pull into", t.index.Name).
-				Because("another pull into it is running").
-				Advise("wait for it, then run the same command")
-		}
 		return fault.LeaseHeld.At("build", t.index.Name).
 			Because("run " + run + " ended, but a process still works on it and renews its lease").
 			Advise("stop that worker, or wait until it stops; then build again")
