@@ -161,6 +161,9 @@ func (p *Place) newFault(op string, err error) error {
 	case strings.Contains(err.Error(), "mismatch"): // of sizes and digests
 		code, advice = fault.SegmentDamage,
 			"push the image again; if the registry or a proxy changes content, ask its operator"
+		if p.Local {
+			advice = "delete the file that has the digest as name, then push the image again"
+		}
 	}
 	return code.At(op, p.Name).Because(why).Advise(advice)
 }
