@@ -236,9 +236,7 @@ func TestPlacesThatFail(t *testing.T) {
 		<-r.Context().Done()
 		return true
 	}
-	impatient := func(where string) oci.Options {
-		return oci.Options{Where: where, PlainHTTP: true, Patience: 300 * time.Millisecond}
-	}
+	const soon = 300 * time.Millisecond
 	for name, c := range map[string]struct {
 		method, part string
 		do           func(http.ResponseWriter, *http.Request) bool
@@ -258,7 +256,7 @@ func TestPlacesThatFail(t *testing.T) {
 			h.answer(c.method, c.part, false, c.do)
 			refused(replica.pull(t, h.address+"v1", func(in *image.Pulling) {
 				if name == "stops" {
-					in.From = impatient(h.address + "v1")
+					in.From.Patience = soon
 				}
 			}))(t, c.code, c.says, name)
 			assert.Zero(t, replica.pointer(t))
@@ -268,9 +266,11 @@ func TestPlacesThatFail(t *testing.T) {
 			t.Parallel()
 			to := newHub(t)
 			to.answer(c.method, c.part, false, c.do)
-			_, err := image.Push(t.Context(), image.Pushing{
-				Index: origin.index(), To: impatient(to.address + "v1"), Meter: &image.Meter{},
-			})
+			where := placeAt(to.address + "v1")
+			if name == "is slow" {
+				where.Patience = soon
+			}
+			_, err := image.Push(t.Context(), image.Pushing{Index: origin.index(), To: where, Meter: &image.Meter{}})
 			refuses(t, err, c.code, c.says, name)
 		})
 	}
@@ -309,16 +309,20 @@ func TestForgedImagesAreRefused(t *testing.T) {
 		"another type": {func(m *ocispec.Manifest, _ map[string]any) {
 			m.Layers[0].MediaType = "text/plain"
 		}, fault.InvalidParam, "text/plain"},
-		"a newer format":   {func(_ *ocispec.Manifest, c map[string]any) { c["format"] = 9 }, fault.FormatUnknown, "format 9"},
-		"a newer field":    {func(_ *ocispec.Manifest, c map[string]any) { c["walls"] = true }, fault.FormatUnknown, "walls"},
-		"a bad generation": {func(_ *ocispec.Manifest, c map[string]any) { c["generation"] = "../" }, fault.InvalidParam, "../"},
+		"a newer format": {func(_ *ocispec.Manifest, c map[string]any) { c["format"] = 9 }, fault.FormatUnknown, "format 9"},
+		"a newer field":  {func(_ *ocispec.Manifest, c map[string]any) { c["walls"] = true }, fault.FormatUnknown, "walls"},
+		"a bad generation": {func(_ *ocispec.Manifest, c map[string]any) {
+			c["generation"] = "../"
+		}, fault.InvalidParam, "../"},
 		"an endless file": {func(m *ocispec.Manifest, _ map[string]any) {
 			m.Layers[len(m.Layers)-1].Size = 1 << 60
 		}, fault.InvalidParam, "bytes"},
 		"no index": {func(m *ocispec.Manifest, _ map[string]any) {
 			m.Config.MediaType = "text/plain"
 		}, fault.InvalidParam, "no index"},
-		"a file twice": {func(m *ocispec.Manifest, _ map[string]any) { m.Layers[1] = m.Layers[0] }, fault.InvalidParam, "type"},
+		"a file twice": {func(m *ocispec.Manifest, _ map[string]any) {
+			m.Layers[1] = m.Layers[0]
+		}, fault.InvalidParam, "type"},
 		"a segment too few": {func(m *ocispec.Manifest, _ map[string]any) {
 			m.Layers = m.Layers[1:]
 		}, fault.InvalidParam, "is missing"},

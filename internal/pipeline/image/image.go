@@ -141,7 +141,7 @@ func (m *Image) checkFiles() error {
 			return fmt.Errorf("it has a file of the type %s that is none of it", fault.QuoteName(file.MediaType))
 		}
 		size, named := sizes[file.Digest.Encoded()]
-		if isSegment := file.MediaType == TypeSegment; isSegment != named || file.Size < 0 || file.Size > mostFile && !named ||
+		if (file.MediaType == TypeSegment) != named || file.Size < 0 || file.Size > mostFile && !named ||
 			named && size != file.Size {
 			return fmt.Errorf("file %s has %d bytes, and its manifest says %d", file.Digest, file.Size, size)
 		}

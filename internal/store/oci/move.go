@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 	"syscall"
 
@@ -139,12 +140,7 @@ func (p *Place) newFault(op string, err error) error {
 		why = asked.Err
 	}
 	is := func(targets ...error) bool {
-		for _, target := range targets {
-			if errors.Is(err, target) {
-				return true
-			}
-		}
-		return false
+		return slices.ContainsFunc(targets, func(target error) bool { return errors.Is(err, target) })
 	}
 	code, advice := fault.StoreDown, "check that it runs and that this machine reaches it; the same command continues"
 	switch {
@@ -155,7 +151,8 @@ func (p *Place) newFault(op string, err error) error {
 	case status == http.StatusRequestEntityTooLarge, status == http.StatusInsufficientStorage,
 		is(syscall.ENOSPC, syscall.EDQUOT):
 		code, advice = fault.StoreFull, "free space, or raise quota or largest blob; the same command continues"
-	case status == http.StatusRequestTimeout, status == http.StatusTooManyRequests, status >= http.StatusInternalServerError:
+	case status == http.StatusRequestTimeout, status == http.StatusTooManyRequests,
+		status >= http.StatusInternalServerError:
 	case status != 0:
 		code, advice = fault.StoreDenied, "the registry says why"
 	case strings.Contains(err.Error(), "mismatch"): // of sizes and digests
