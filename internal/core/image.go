@@ -29,11 +29,13 @@ const (
 	TransferVerify = "verify"
 )
 
-// Pulled is pulled.json: where what an index serves comes from. Until it is adopted, no build changes the index.
+// Pulled says where a generation comes from. Until it is adopted, no build changes an index that serves it.
 type Pulled struct {
-	From       string    `json:"from"`
-	Digest     string    `json:"digest"`
-	Generation string    `json:"generation"`
-	At         time.Time `json:"at"`
-	Adopted    bool      `json:"adopted"`
+	From    string    `json:"from"`
+	Digest  string    `json:"digest"`
+	At      time.Time `json:"at"`
+	Adopted bool      `json:"adopted"`
 }
+
+// PulledGenerations is pulled.json: the generations of an index that were pulled, by the sha256 of their manifests.
+type PulledGenerations map[string]Pulled

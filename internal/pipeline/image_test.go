@@ -14,7 +14,9 @@ import (
 	"maps"
 	"net/http"
 	"net/http/httptest"
+	"oras.land/oras-go/v2"
 	"oras.land/oras-go/v2/content"
+	layout "oras.land/oras-go/v2/content/oci"
 	"path/filepath"
 	"strings"
 	"sync/atomic"
@@ -24,10 +26,13 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/unweaver/unweaver/internal/artifact"
 	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/pipeline/image"
+	"github.com/unweaver/unweaver/internal/pipeline/purges"
 	"github.com/unweaver/unweaver/internal/pipeline/run"
+	"github.com/unweaver/unweaver/internal/stage/publish"
 	"github.com/unweaver/unweaver/internal/store/oci"
 )
 
@@ -50,22 +55,18 @@ func newHub(t testing.TB) *hub {
 	return h
 }
 
-func openPlace(t testing.TB, where string, create bool) *oci.Place {
-	t.Helper()
-	return must(oci.Open(t.Context(), oci.Options{Where: where, PlainHTTP: true, Create: create}))(t)
-}
+func placeAt(where string) oci.Options { return oci.Options{Where: where, PlainHTTP: true} }
 
 func (s *site) push(t testing.TB, where string, key *ecdsa.PrivateKey) core.Transfer {
 	t.Helper()
-	place := openPlace(t, where, true)
-	out := must(image.Push(t.Context(), image.Pushing{Index: s.index(), Place: place, Key: key, Meter: &image.Meter{}}))(t)
-	require.NoError(t, place.Close())
-	return out
+	return must(image.Push(t.Context(), image.Pushing{
+		Index: s.index(), To: placeAt(where), Key: key, Meter: &image.Meter{},
+	}))(t)
 }
 
 func (s *site) pull(t testing.TB, where string, change func(*image.Pulling)) (core.Transfer, error) {
 	t.Helper()
-	in := image.Pulling{Ports: s.Ports, Index: s.spec.Index, Place: openPlace(t, where, false), Meter: &image.Meter{}}
+	in := image.Pulling{Ports: s.Ports, Index: s.spec.Index, From: placeAt(where), Meter: &image.Meter{}}
 	if change != nil {
 		change(&in)
 	}
@@ -117,7 +118,7 @@ func TestAPulledIndexAnswersAsItsOriginAndPaysNothing(t *testing.T) {
 			assert.True(t, extract == mine && texts == my && extract > 0, "paid for %d and %d, by the copy %d and %d",
 				extract, texts, mine, my)
 			sameAnswers(t, replica, origin, 3, 3)
-			refused(replica.pull(t, tuesday, nil))(t, fault.Usage, "built here", "a pull over an adopted index")
+			refused(replica.pull(t, tuesday, nil))(t, fault.Usage, "already", "a pull of what an adopted index had")
 			must(replica.act(t, core.ActionRollback, second.Generation))(t)
 		})
 	}
@@ -157,7 +158,7 @@ func TestASignedImageIsProvenByItsKeyAlone(t *testing.T) {
 	repository := "http://" + host + "/v2/acme/docs/"
 	var signatures ocispec.Manifest
 	getJSON(t, repository+"manifests/"+strings.Replace(signed.Digest, ":", "-", 1)+".sig", &signatures)
-	assert.Len(t, signatures.Layers, 2, "one by each key")
+	assert.Len(t, signatures.Layers, 1, "by the last key")
 	var referrers ocispec.Index
 	getJSON(t, repository+"referrers/"+signed.Digest, &referrers)
 	types := map[string]bool{}
@@ -235,11 +236,7 @@ func TestPlacesThatFail(t *testing.T) {
 		<-r.Context().Done()
 		return true
 	}
-	impatient := func(t testing.TB, where string) *oci.Place {
-		return must(oci.Open(t.Context(), oci.Options{
-			Where: where, PlainHTTP: true, Create: true, Patience: 300 * time.Millisecond,
-		}))(t)
-	}
+	const soon = 300 * time.Millisecond
 	for name, c := range map[string]struct {
 		method, part string
 		do           func(http.ResponseWriter, *http.Request) bool
@@ -250,7 +247,7 @@ func TestPlacesThatFail(t *testing.T) {
 		"is full":           {http.MethodPut, "/uploads", status(http.StatusInsufficientStorage), fault.StoreFull, "quota"},
 		"is down":           {http.MethodHead, "/blobs/", status(http.StatusBadGateway), fault.StoreDown, "502"},
 		"is slow":           {http.MethodPut, "/uploads", slow, fault.StoreDown, "timeout"},
-		"stops":             {http.MethodGet, "/blobs/", stop, fault.StoreDown, "bytes moved"},
+		"stops":             {http.MethodGet, "/blobs/", stop, fault.StoreDown, "timeout"},
 		"changes a byte":    {http.MethodGet, "/blobs/", h.changed(turn), fault.SegmentDamage, "match"},
 		"cuts":              {http.MethodGet, "/blobs/", h.changed(cut), fault.SegmentDamage, "match"},
 		"changes the image": {http.MethodGet, "/manifests/", h.changed(turn), fault.SegmentDamage, "match"},
@@ -259,7 +256,7 @@ func TestPlacesThatFail(t *testing.T) {
 			h.answer(c.method, c.part, false, c.do)
 			refused(replica.pull(t, h.address+"v1", func(in *image.Pulling) {
 				if name == "stops" {
-					in.Place = impatient(t, h.address+"v1")
+					in.From.Patience = soon
 				}
 			}))(t, c.code, c.says, name)
 			assert.Zero(t, replica.pointer(t))
@@ -267,61 +264,67 @@ func TestPlacesThatFail(t *testing.T) {
 		}
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			at := newHub(t)
-			at.answer(c.method, c.part, false, c.do)
-			_, err := image.Push(t.Context(), image.Pushing{
-				Index: origin.index(), Place: impatient(t, at.address+"v1"), Meter: &image.Meter{},
-			})
+			to := newHub(t)
+			to.answer(c.method, c.part, false, c.do)
+			where := placeAt(to.address + "v1")
+			if name == "is slow" {
+				where.Patience = soon
+			}
+			_, err := image.Push(t.Context(), image.Pushing{Index: origin.index(), To: where, Meter: &image.Meter{}})
 			refuses(t, err, c.code, c.says, name)
 		})
 	}
 }
 
 // forge writes an image again as somebody else would.
-func forge(t testing.TB, folder string, change func(*ocispec.Manifest, *image.Config)) {
-	ctx, place := t.Context(), openPlace(t, folder, true)
+func forge(t testing.TB, folder string, change func(*ocispec.Manifest, map[string]any)) {
+	ctx, place := t.Context(), must(layout.New(folder))(t)
 	var manifest ocispec.Manifest
-	var config image.Config
+	var config map[string]any
 	found := must(place.Resolve(ctx, oci.Latest))(t)
-	require.NoError(t, json.Unmarshal(must(place.FetchBytes(ctx, found, 1<<20))(t), &manifest))
-	require.NoError(t, json.Unmarshal(must(place.FetchBytes(ctx, manifest.Config, 1<<20))(t), &config))
-	change(&manifest, &config)
-	raw := must(json.Marshal(config))(t)
+	require.NoError(t, json.Unmarshal(must(content.FetchAll(ctx, place, found))(t), &manifest))
+	require.NoError(t, json.Unmarshal(must(content.FetchAll(ctx, place, manifest.Config))(t), &config))
 	kind := manifest.Config.MediaType
-	manifest.Config = content.NewDescriptorFromBytes(kind, raw)
-	must(place.PushBytes(ctx, manifest.Config, raw))(t)
+	change(&manifest, config)
+	raw := must(json.Marshal(config))(t)
+	if manifest.Config.MediaType == kind {
+		manifest.Config = must(oras.TagBytes(ctx, place, kind, raw, "config"))(t)
+	}
 	raw = must(json.Marshal(manifest))(t)
-	described := content.NewDescriptorFromBytes(ocispec.MediaTypeImageManifest, raw)
-	must(place.PushBytes(ctx, described, raw))(t)
-	require.NoError(t, place.TagManifest(ctx, described, oci.Latest))
+	must(oras.TagBytes(ctx, place, ocispec.MediaTypeImageManifest, raw, oci.Latest))(t)
 }
 
 // Promises: 171.
 func TestForgedImagesAreRefused(t *testing.T) {
 	origin, replica, folder := builtSite(t, sample(3)), newSite(t, nil), filepath.Join(t.TempDir(), "images")
-	rename := func(key string) func(*ocispec.Manifest, *image.Config) {
-		return func(m *ocispec.Manifest, _ *image.Config) { m.Layers[0].Annotations[image.KeyAnnotation] = key }
-	}
-	sum := strings.Repeat("0", 64)
 	for name, c := range map[string]struct {
-		change func(*ocispec.Manifest, *image.Config)
+		change func(*ocispec.Manifest, map[string]any)
 		code   fault.Code
 		says   string
 	}{
-		"a way out":        {rename("../current.json"), fault.InvalidParam, "../current.json"},
-		"a way out below":  {rename("generations/g001/../../current.json"), fault.InvalidParam, "current.json"},
-		"another name":     {rename("segments/" + sum), fault.InvalidParam, sum},
-		"a newer format":   {func(_ *ocispec.Manifest, c *image.Config) { c.Format = 2 }, fault.FormatUnknown, "format 2"},
-		"a bad generation": {func(_ *ocispec.Manifest, c *image.Config) { c.Generation = "../" }, fault.InvalidParam, "../"},
-		"an endless file": {func(m *ocispec.Manifest, _ *image.Config) {
-			m.Layers[0].Size = 1 << 60
+		"a way out": {func(m *ocispec.Manifest, _ map[string]any) {
+			m.Layers[0].MediaType = "application/vnd.unweaver.letter.v1+json"
+			m.Layers[0].Annotations = map[string]string{ocispec.AnnotationTitle: "../../current"}
+		}, fault.InvalidParam, "letter"},
+		"another type": {func(m *ocispec.Manifest, _ map[string]any) {
+			m.Layers[0].MediaType = "text/plain"
+		}, fault.InvalidParam, "text/plain"},
+		"a newer format": {func(_ *ocispec.Manifest, c map[string]any) { c["format"] = 9 }, fault.FormatUnknown, "format 9"},
+		"a newer field":  {func(_ *ocispec.Manifest, c map[string]any) { c["walls"] = true }, fault.FormatUnknown, "walls"},
+		"a bad generation": {func(_ *ocispec.Manifest, c map[string]any) {
+			c["generation"] = "../"
+		}, fault.InvalidParam, "../"},
+		"an endless file": {func(m *ocispec.Manifest, _ map[string]any) {
+			m.Layers[len(m.Layers)-1].Size = 1 << 60
 		}, fault.InvalidParam, "bytes"},
-		"no index": {func(m *ocispec.Manifest, _ *image.Config) {
+		"no index": {func(m *ocispec.Manifest, _ map[string]any) {
 			m.Config.MediaType = "text/plain"
 		}, fault.InvalidParam, "no index"},
-		"a file twice": {func(m *ocispec.Manifest, _ *image.Config) { m.Layers[1] = m.Layers[0] }, fault.InvalidParam, "key"},
-		"a segment too few": {func(m *ocispec.Manifest, c *image.Config) {
-			c.Bytes, m.Layers = c.Bytes-m.Layers[0].Size, m.Layers[1:]
+		"a file twice": {func(m *ocispec.Manifest, _ map[string]any) {
+			m.Layers[1] = m.Layers[0]
+		}, fault.InvalidParam, "type"},
+		"a segment too few": {func(m *ocispec.Manifest, _ map[string]any) {
+			m.Layers = m.Layers[1:]
 		}, fault.InvalidParam, "is missing"},
 	} {
 		origin.push(t, folder, nil)
@@ -343,14 +346,69 @@ func TestAPullReplacesNothingUnasked(t *testing.T) {
 	force := func(in *image.Pulling) { in.Force = true }
 	assert.Equal(t, "g001", must(own.pull(t, folder, force))(t).Generation)
 	sameAnswers(t, own, origin, 1, 3)
+	assert.True(t, fault.Is(run.RefusePulled(t.Context(), own.index()), fault.IndexPulled), "what it serves is a copy")
 	must(own.act(t, core.ActionRollback, mine))(t)
+	require.NoError(t, run.RefusePulled(t.Context(), own.index()), "what it serves again is its own")
 	refused(own.pull(t, folder, force))(t, fault.Usage, "already", "a generation that is kept")
+
+	held := newSite(t, sample(9))
+	origin.changed(t)
+	origin.push(t, folder, nil)
+	held.night(t)
+	held.held(t)
+	refused(held.pull(t, folder, force))(t, fault.Usage, "another generation g002, which is held", "a name that is taken")
 
 	copied := newSite(t, nil)
 	must(copied.pull(t, folder, nil))(t)
 	own.push(t, folder, nil)
 	refused(copied.pull(t, folder, nil))(t, fault.Usage, own.corpus, "an image of another corpus")
 	refused(image.Push(t.Context(), image.Pushing{
-		Index: copied.index(), Generation: "g9", Place: openPlace(t, folder, true), Meter: &image.Meter{},
+		Index: copied.index(), Generation: "g9", To: placeAt(folder), Meter: &image.Meter{},
 	}))(t, fault.UnknownGen, "g9", "a generation that is none")
+}
+
+// Promises: 171.
+func TestAKilledPullGoesOn(t *testing.T) {
+	origin, monday, tuesday := builtSite(t, sample(3)), t.TempDir()+"/monday.tar", t.TempDir()+"/tuesday.tar"
+	origin.push(t, monday, nil)
+	origin.changed(t)
+	origin.push(t, tuesday, nil)
+	for n := 1; ; n++ {
+		replica, died := newSite(t, nil), &mortal{left: n}
+		must(replica.pull(t, monday, nil))(t)
+		_, killed := replica.pull(t, tuesday, func(in *image.Pulling) {
+			in.Ports = &run.Ports{
+				Artifacts: artifact.NewBranched(died.blobs(replica.Artifacts, died.write)), Coordination: replica.Coordination,
+				Records: mortalRecords{replica.Records, died}, Vectors: mortalVectors{replica.Vectors, died},
+				StoreID: replica.StoreID, Cache: replica.Cache, CPU: replica.CPU, Log: replica.Log,
+			}
+		})
+		if !died.dead {
+			break
+		}
+		lease, _, _ := run.ReadLease(t.Context(), replica.index()) // as if its time were over
+		require.NoError(t, run.GiveLease(t.Context(), replica.index(), run.Holder{Workflow: lease.Workflow, Run: lease.Run}))
+		_, err := replica.pull(t, tuesday, nil)
+		require.NoError(t, err, "after %d writes, and %v", n, killed)
+		assert.Equal(t, "g002", replica.pointer(t).Generation)
+	}
+}
+
+func TestACopyLosesNeitherLabelsNorPurges(t *testing.T) {
+	origin, replica, folder := newSite(t, sample(12)), newSite(t, nil), filepath.Join(t.TempDir(), "images")
+	replica.corpus, replica.spec.Corpus = origin.corpus, origin.corpus
+	origin.spec.Documents = &core.Documents{Labels: core.Labels{Rules: []string{"**1*=hr", "**=public"}}}
+	origin.night(t)
+	origin.push(t, folder, nil)
+	must(replica.pull(t, folder, adopt))(t)
+	replica.runs = 10
+	origin.changed(t)
+	assert.Equal(t, publish.LabelsOff, replica.night(t).published.Reason)
+	require.NoError(t, purges.Write(t.Context(), replica.index(), core.Purge{
+		ID: "p1", Index: "docs", State: core.PurgeDone, Documents: []core.Digest{core.PurgedKey("docs", "place-003.md")},
+	}))
+	origin.push(t, folder, nil)
+	_, err := replica.pull(t, folder, func(in *image.Pulling) { in.Force = true })
+	refuses(t, err, fault.Usage, "were purged", "a document that was purged")
+	assert.Equal(t, "g001", replica.pointer(t).Generation)
 }

@@ -182,7 +182,7 @@ func (a *App) newRoot() *cobra.Command {
 		a.reproduceCmd(), a.doctorCmd(), a.modelsCmd(), a.configCmd(), a.certsCmd(), a.devCmd(), a.demoCmd(),
 		a.engineCmd(), a.pauseCmd(), a.limitCmd(), a.resumeCmd(), a.cancelCmd(), a.retryCmd(), a.purgeCmd(),
 		a.scheduleCmd(), a.lettersCmd(), a.backfillCmd(), a.keysCmd(), a.versionCmd(), a.mcpCmd(),
-		a.pushCmd(), a.pullCmd(), a.exportCmd(), a.importCmd(), a.verifyCmd(),
+		a.pushCmd(), a.pullCmd(), a.verifyCmd(),
 	)
 	completeHelp(root)
 	groupCommands(root)

@@ -160,7 +160,7 @@ func (a *App) connectEmbedded(ctx context.Context, _ *config.Config) (Connection
 
 // beginners are the commands that, besides dev, may make a data directory. The others read or change what an earlier
 // command has made.
-var beginners = []string{"doctor", "estimate", "eval", "import", "index", "keys create", "pull", "reproduce", "restore",
+var beginners = []string{"doctor", "estimate", "eval", "index", "keys create", "pull", "reproduce", "restore",
 	"schedule apply"}
 
 // checkDataDir refuses a data directory that is no folder and, unless it may be made, one that is not there.

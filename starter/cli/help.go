@@ -98,7 +98,7 @@ var groups = []struct{ title, commands string }{
 	{"Every night", "ls status schedule pause resume cancel limit backfill publish discard watch"},
 	{"Look", "show entities logs runs generations diff bisect trends operations aliases eval reproduce"},
 	{"Fix", "rollback retry-failed dead-letters audit restore purge tag untag delete"},
-	{administer, "config keys models engine certs branch promote push pull export import verify mcp version"},
+	{administer, "config keys models engine certs branch promote push pull verify mcp version"},
 }
 
 // groupCommands puts every command of the list into its group.

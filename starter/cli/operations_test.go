@@ -588,12 +588,6 @@ func TestImagesAreAskedForWithAbsolutePaths(t *testing.T) {
 	assert.Equal(t, control.ImageRequest{
 		Action: core.TransferPull, Where: here("images"), Tag: "g2", Index: "docs", Generation: "g2", Adopt: true,
 	}, last[control.ImageRequest](fake))
-	for args, why := range map[string]string{
-		"push ./images docs":                           "push and pull take oci://",
-		"export oci://localhost/a:v1 docs":             "export and import take a path",
-		"push oci://localhost/a:v1 docs --with-ledger": "an image has no paid results",
-		"verify nothing.tar":                           "no such file",
-	} {
-		assert.Contains(t, says(t, fake, args, cli.ExitUsage).err, why)
-	}
+	assert.Contains(t, says(t, fake, "verify nothing.tar", cli.ExitUsage).err, "no such file")
+	assert.Contains(t, says(t, fake, "pull oci://localhost/a:v1 docs@g2", cli.ExitUsage).err, "the tag of an address")
 }

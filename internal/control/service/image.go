@@ -2,7 +2,6 @@ package service
 
 import (
 	"context"
-	"errors"
 	"log/slog"
 
 	"github.com/unweaver/unweaver/internal/artifact/localfile"
@@ -27,39 +26,19 @@ func (s *Service) MoveImage(
 	if !core.ValidIndex(r.Index) {
 		return out, newNameFault("index", r.Index)
 	}
-	place, err := oci.Open(ctx, oci.Options{
-		Where: r.Where, Tag: r.Tag, Create: r.Action == core.TransferPush, PlainHTTP: r.PlainHTTP,
-	})
-	if err != nil {
-		return out, err
-	}
+	where := oci.Options{Where: r.Where, Tag: r.Tag, PlainHTTP: r.PlainHTTP}
 	meter := &image.Meter{Report: report}
 	if r.Action == core.TransferPush {
-		out, err = s.pushImage(ctx, r, place, meter)
-	} else {
-		out, err = s.pullImage(ctx, r, place, meter)
-	}
-	return out, errors.Join(err, place.Close())
-}
-
-func (s *Service) pushImage(
-	ctx context.Context, r control.ImageRequest, place *oci.Place, meter *image.Meter,
-) (core.Transfer, error) {
-	in := image.Pushing{Index: s.indexOf(r.Index), Generation: r.Generation, Place: place, Meter: meter}
-	if r.Key != "" {
-		var err error
-		if in.Key, err = image.ReadSigningKey(r.Key); err != nil {
-			return core.Transfer{}, err
+		in := image.Pushing{Index: s.indexOf(r.Index), Generation: r.Generation, To: where, Meter: meter}
+		if r.Key != "" {
+			if in.Key, err = image.ReadSigningKey(r.Key); err != nil {
+				return out, err
+			}
 		}
+		return image.Push(ctx, in)
 	}
-	return image.Push(ctx, in)
-}
-
-func (s *Service) pullImage(
-	ctx context.Context, r control.ImageRequest, place *oci.Place, meter *image.Meter,
-) (out core.Transfer, err error) {
 	in := image.Pulling{
-		Index: r.Index, Place: place, Adopt: r.Adopt, Force: r.Force, Operator: control.OperatorOf(ctx),
+		Index: r.Index, From: where, Adopt: r.Adopt, Force: r.Force, Operator: control.OperatorOf(ctx),
 		Standings: s.standingOf, Meter: meter,
 	}
 	if r.Key != "" {

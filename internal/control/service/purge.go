@@ -14,6 +14,7 @@ import (
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/pipeline/purges"
 	"github.com/unweaver/unweaver/internal/pipeline/release"
+	"github.com/unweaver/unweaver/internal/pipeline/run"
 	"github.com/unweaver/unweaver/internal/pipeline/upkeep"
 	"github.com/unweaver/unweaver/workflows"
 )
@@ -30,7 +31,7 @@ func (s *Service) PurgeDocuments(
 		return answer, err
 	}
 	index := s.indexOf(request.Index)
-	if err := checkUnshared(ctx, index); err != nil {
+	if err := errors.Join(checkUnshared(ctx, index), run.RefusePulled(ctx, index)); err != nil {
 		return answer, err
 	}
 	if answer.Plan, err = purges.Plan(ctx, index, request.Documents); err != nil || request.DryRun {

@@ -4,39 +4,48 @@
 package image
 
 import (
+	"bytes"
 	"context"
 	"crypto/ecdsa"
 	"encoding/json"
 	"fmt"
-	"io/fs"
-	"path"
-	"strings"
+	"io"
 	"sync"
 	"time"
 
 	"github.com/opencontainers/go-digest"
-	"github.com/opencontainers/image-spec/specs-go"
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
-	"oras.land/oras-go/v2/content"
 
 	"github.com/unweaver/unweaver/internal/artifact"
 	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/fault"
+	"github.com/unweaver/unweaver/internal/pipeline/unit"
+	"github.com/unweaver/unweaver/internal/stage/extract"
+	"github.com/unweaver/unweaver/internal/stage/plan"
 	"github.com/unweaver/unweaver/internal/store/oci"
+	"github.com/unweaver/unweaver/internal/stream/parallel"
 )
 
-// Types of an image and its parts.
+// Types of an image and its parts. The configuration of an image is the manifest of its generation.
 const (
-	Type       = "application/vnd.unweaver.index.v1"
-	TypeConfig = "application/vnd.unweaver.index.config.v1+json"
-	TypeFile   = "application/vnd.unweaver.file.v1"
-	TypeReport = "application/vnd.unweaver.report.v1+json"
-	// KeyAnnotation of a layer is the key of its file below the index.
-	KeyAnnotation = "dev.unweaver.key"
+	vendor      = "application/vnd.unweaver."
+	Type        = vendor + "index.v1"
+	TypeConfig  = vendor + "index.config.v1+json"
+	TypeSegment = vendor + "segment.v1"
+	typeSpec    = vendor + "spec.v1+json"
+	typeProbes  = vendor + "probes.v1"
+	typeAliases = vendor + "aliases.v1"
+	typeReport  = vendor + "report.v1+json"
+	typeLetter  = vendor + "letter.v1+json" // its title is the id of a chunk
 )
 
-// Format is raised when a reader of the old format could misread the new one.
-const Format = 1
+// singles are files in the folder of a generation, by their type.
+var singles = []struct{ kind, name string }{
+	{typeReport, "report.json"},
+	{vendor + "report.v1+markdown", "report.md"},
+	{vendor + "problems.v1+jsonl", plan.ProblemsName},
+	{vendor + "watched.v1+jsonl", artifact.WatchedName},
+}
 
 // Bounds of what is read into memory, and of files that no manifest gives a size.
 const (
@@ -49,82 +58,13 @@ const (
 // width is how many blobs move at once.
 const width = 8
 
-// Config describes an image.
-type Config struct {
-	Format     int               `json:"format"`
-	Index      string            `json:"index"`
-	Generation string            `json:"generation"`
-	Seq        int64             `json:"seq"`
-	Created    time.Time         `json:"created"`
-	Manifest   string            `json:"manifest"` // sha256 of the generation's
-	Spec       core.Digest       `json:"spec"`     // of the configuration that it was built with
-	Class      core.Fingerprint  `json:"class_embedder"`
-	Chunk      core.Fingerprint  `json:"chunk_embedder"`
-	Models     core.ModelSummary `json:"models"`
-	Counts     core.Counts       `json:"counts"`
-	Hashes     core.Hashes       `json:"hashes"`
-	Bytes      int64             `json:"bytes"` // of all files
-}
-
 // Image is one that was read, with its digest pinned.
 type Image struct {
 	Descriptor ocispec.Descriptor
-	Config     Config
+	Manifest   *core.Manifest
 	Signed     bool
 	files      []ocispec.Descriptor
-	report     *ocispec.Descriptor
-}
-
-// keyOf returns the key of a file below its index.
-func keyOf(file ocispec.Descriptor) string { return file.Annotations[KeyAnnotation] }
-
-// describe returns the descriptor of a file.
-func describe(key, sha string, size int64) ocispec.Descriptor {
-	return ocispec.Descriptor{
-		MediaType: TypeFile, Digest: digest.NewDigestFromEncoded(digest.SHA256, sha), Size: size,
-		Annotations: map[string]string{KeyAnnotation: key},
-	}
-}
-
-// packed is a small blob that lies in memory.
-type packed struct {
-	ocispec.Descriptor
-	raw []byte
-}
-
-func pack(kind string, raw []byte) packed {
-	return packed{content.NewDescriptorFromBytes(kind, raw), raw}
-}
-
-// packManifest returns an image manifest.
-func packManifest(
-	kind string, config ocispec.Descriptor, layers []ocispec.Descriptor, subject *ocispec.Descriptor,
-	notes map[string]string,
-) (packed, error) {
-	raw, err := json.Marshal(ocispec.Manifest{
-		Versioned: specs.Versioned{SchemaVersion: 2}, MediaType: ocispec.MediaTypeImageManifest, ArtifactType: kind,
-		Config: config, Layers: layers, Subject: subject, Annotations: notes,
-	})
-	if err == nil && len(raw) > mostManifest {
-		err = fault.TooLarge.At("describe image", fmt.Sprintf("%d files", len(layers))).
-			Because("its manifest is larger than registries accept").
-			Advise("build the index again with fewer segments: unweaver index --rebuild")
-	}
-	return pack(ocispec.MediaTypeImageManifest, raw), err
-}
-
-// send sends small blobs in order, and returns how many bytes the place lacked.
-func send(ctx context.Context, place *oci.Place, blobs ...packed) (moved int64, err error) {
-	for _, one := range blobs {
-		sent, err := place.PushBytes(ctx, one.Descriptor, one.raw)
-		if err != nil {
-			return moved, err
-		}
-		if sent {
-			moved += one.Size
-		}
-	}
-	return moved, nil
+	bytes      int64 // of all files
 }
 
 // Read finds the image of a place and checks all but its files, and that the owner of the key signed it; nil: any image
@@ -144,16 +84,12 @@ func Read(ctx context.Context, place *oci.Place, key *ecdsa.PublicKey) (*Image, 
 	if err := json.Unmarshal(raw, &manifest); err != nil || manifest.Config.MediaType != TypeConfig {
 		return nil, bad.Because("it is no index of unweaver: its configuration has the type " + manifest.Config.MediaType)
 	}
-	if raw, err = place.FetchBytes(ctx, manifest.Config, mostConfig); err != nil {
+	if err := readTable(ctx, place, manifest.Config, mostTable, &out.Manifest); err != nil {
 		return nil, err
 	}
-	if err := json.Unmarshal(raw, &out.Config); err != nil {
-		return nil, bad.Because(err)
-	}
-	if out.Config.Format != Format {
-		return nil, fault.FormatUnknown.At("read image", place.Name+":"+place.Tag).
-			Because(fmt.Sprintf("it has format %d, and this program reads format %d", out.Config.Format, Format)).
-			Advise("use the program version that pushed it")
+	if out.Manifest.Format != core.ManifestFormat {
+		return nil, newFormatFault(place, fmt.Sprintf("it has format %d, and this program reads format %d",
+			out.Manifest.Format, core.ManifestFormat))
 	}
 	out.files = manifest.Layers
 	if err := out.checkFiles(); err != nil {
@@ -165,68 +101,129 @@ func Read(ctx context.Context, place *oci.Place, key *ecdsa.PublicKey) (*Image, 
 	return out, nil
 }
 
-// checkFiles refuses names that could lead out of an index, and sizes without bounds.
-func (m *Image) checkFiles() error {
-	if !core.ValidSlug(m.Config.Generation) {
-		return fmt.Errorf("its generation has the name %s", fault.QuoteName(m.Config.Generation))
+// readTable reads a small file of JSON. A field that this program does not know is one of a newer format.
+func readTable(ctx context.Context, place *oci.Place, file ocispec.Descriptor, most int64, into any) error {
+	raw, err := place.FetchBytes(ctx, file, most)
+	if err != nil {
+		return err
 	}
-	seen := map[string]bool{}
-	var bytes int64
-	for _, file := range m.files {
-		key := keyOf(file)
-		if _, err := m.place(artifact.Index{Name: "any"}, file); err != nil || seen[key] {
-			return fmt.Errorf("it has a file with the key %s", fault.QuoteName(key))
-		}
-		if err := file.Digest.Validate(); err != nil || file.Digest.Algorithm() != digest.SHA256 || file.Size < 0 {
-			return fmt.Errorf("file %s has no usable digest or size", fault.QuoteName(key))
-		}
-		if !strings.HasPrefix(key, "segments/") && file.Size > mostFile {
-			return fmt.Errorf("file %s has %d bytes", fault.QuoteName(key), file.Size)
-		}
-		seen[key], bytes = true, bytes+file.Size
-	}
-	if bytes != m.Config.Bytes {
-		return fmt.Errorf("its files have %d bytes, and its description says %d", bytes, m.Config.Bytes)
+	decoder := json.NewDecoder(bytes.NewReader(raw))
+	decoder.DisallowUnknownFields()
+	if err := decoder.Decode(into); err != nil {
+		return newFormatFault(place, err)
 	}
 	return nil
 }
 
-// place returns where a file lies in an index; empty: nowhere, as it is made anew there.
-func (m *Image) place(index artifact.Index, file ocispec.Descriptor) (key string, err error) {
-	folder, name, _ := strings.Cut(keyOf(file), "/")
-	sum := file.Digest.Encoded()
-	switch rest, inside := strings.CutPrefix(name, m.Config.Generation+"/"); {
-	case folder == "segments" && name == sum && sum == m.Config.Manifest,
-		folder == "specs" && name == m.Config.Spec.String()+".json" && sum == m.Config.Spec.String():
-		return "", nil
-	case folder == "segments" && name == sum:
-		return index.SegmentKey(sum), nil
-	case folder == "specs" && name == sum+artifact.ProbesSuffix:
-		return index.ProbesKey(sum), nil
-	case folder == "specs" && name == sum+artifact.AliasesSuffix:
-		return index.AliasesKey(sum), nil
-	case folder == "generations" && inside && fs.ValidPath(rest) && path.Base(rest) != "manifest.json" &&
-		!strings.ContainsAny(rest, "\\\x00") && rest != "collected":
-		return index.GenerationKey(m.Config.Generation, rest), nil
+func newFormatFault(place *oci.Place, why any) error {
+	return fault.FormatUnknown.At("read image", place.Name+":"+place.Tag).
+		Because(why).
+		Advise("use the program version that pushed it")
+}
+
+// checkFiles refuses names that could lead out of an index, sizes without bounds, and files too few or too many.
+func (m *Image) checkFiles() error {
+	if m.Manifest.Generation == "" || !core.ValidSlug(m.Manifest.Generation) || !core.ValidIndex(m.Manifest.Index) {
+		return fmt.Errorf("its generation has the name %s", fault.QuoteName(m.Manifest.Index+"@"+m.Manifest.Generation))
 	}
-	return "", fs.ErrInvalid
+	sizes := map[string]int64{}
+	for _, segment := range unit.SegmentsOf(m.Manifest) {
+		sizes[segment.SHA256] = segment.Bytes
+	}
+	here := artifact.Index{Name: m.Manifest.Index}
+	seen := map[string]bool{}
+	for _, file := range m.files {
+		if err := file.Digest.Validate(); err != nil || file.Digest.Algorithm() != digest.SHA256 {
+			return fmt.Errorf("file %s has no usable digest", fault.QuoteName(file.Digest.String()))
+		}
+		key := m.keyOf(here, file)
+		if key == "" || seen[key] {
+			return fmt.Errorf("it has a file of the type %s that is none of it", fault.QuoteName(file.MediaType))
+		}
+		size, named := sizes[file.Digest.Encoded()]
+		if (file.MediaType == TypeSegment) != named || file.Size < 0 || file.Size > mostFile && !named ||
+			named && size != file.Size {
+			return fmt.Errorf("file %s has %d bytes, and its manifest says %d", file.Digest, file.Size, size)
+		}
+		delete(sizes, file.Digest.Encoded())
+		seen[key], m.bytes = true, m.bytes+file.Size
+	}
+	for sum := range sizes {
+		return fmt.Errorf("segment %s is missing", sum)
+	}
+	if !seen[here.SpecKey(m.Manifest.Spec)] {
+		return fmt.Errorf("its configuration %s is missing", m.Manifest.Spec)
+	}
+	return nil
+}
+
+// keyOf returns where a file lies in an index; empty: it is no file of the image.
+func (m *Image) keyOf(index artifact.Index, file ocispec.Descriptor) string {
+	sum, title := file.Digest.Encoded(), file.Annotations[ocispec.AnnotationTitle]
+	switch file.MediaType {
+	case TypeSegment:
+		return index.SegmentKey(sum)
+	case typeSpec:
+		if sum == m.Manifest.Spec.String() {
+			return index.SpecKey(m.Manifest.Spec)
+		}
+	case typeProbes:
+		return index.ProbesKey(sum)
+	case typeAliases:
+		return index.AliasesKey(sum)
+	case typeLetter:
+		if title != "" && core.ValidSlug(title) {
+			return extract.DeadLetterKey(index, m.Manifest.Generation, title)
+		}
+	}
+	for _, single := range singles {
+		if single.kind == file.MediaType {
+			return index.GenerationKey(m.Manifest.Generation, single.name)
+		}
+	}
+	return ""
+}
+
+// find returns the file of a type; nil: there is none.
+func (m *Image) find(kind string) *ocispec.Descriptor {
+	for i, file := range m.files {
+		if file.MediaType == kind {
+			return &m.files[i]
+		}
+	}
+	return nil
 }
 
 // Verify reads every file of an image and compares it with its digest.
-func Verify(ctx context.Context, place *oci.Place, image *Image, meter *Meter) (core.Transfer, error) {
-	meter.Begin(core.TransferVerify, image.Config.Bytes)
-	out := image.describe(core.TransferVerify, image.Config.Index, place)
-	out.Moved = out.Bytes
-	return out, eachFile(ctx, image.files, func(ctx context.Context, file ocispec.Descriptor) error {
-		return place.Fetch(ctx, file, discard, meter.Add)
+func Verify(
+	ctx context.Context, from oci.Options, key *ecdsa.PublicKey, meter *Meter,
+) (out core.Transfer, err error) {
+	began := time.Now()
+	place, err := oci.Open(ctx, from)
+	if err != nil {
+		return out, err
+	}
+	image, err := Read(ctx, place, key)
+	if err != nil {
+		return out, err
+	}
+	meter.Begin(core.TransferVerify, image.bytes)
+	err = parallel.Each(ctx, len(image.files), width, func(ctx context.Context, i int) error {
+		return place.Fetch(ctx, image.files[i], func(in io.Reader) error {
+			_, err := io.Copy(io.Discard, in)
+			return err
+		}, meter.Add)
 	})
+	out = image.describe(core.TransferVerify, image.Manifest.Index, place)
+	out.Moved, out.Seconds = out.Bytes, time.Since(began).Seconds()
+	return out, err
 }
 
 // describe returns what a transfer of the image is about.
 func (m *Image) describe(action, index string, place *oci.Place) core.Transfer {
 	return core.Transfer{
 		Action: action, Index: index, Place: place.Name + ":" + place.Tag, Digest: m.Descriptor.Digest.String(),
-		Generation: m.Config.Generation, Files: len(m.files), Bytes: m.Config.Bytes, Signed: m.Signed,
+		Generation: m.Manifest.Generation, Files: len(m.files), Bytes: m.bytes, Signed: m.Signed,
 	}
 }
 

@@ -4,9 +4,9 @@ import (
 	"context"
 	"crypto/ecdsa"
 	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"io"
 	"regexp"
 	"strings"
@@ -19,6 +19,7 @@ import (
 	"github.com/unweaver/unweaver/internal/artifact"
 	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/fault"
+	"github.com/unweaver/unweaver/internal/pipeline/purges"
 	"github.com/unweaver/unweaver/internal/pipeline/release"
 	"github.com/unweaver/unweaver/internal/pipeline/run"
 	"github.com/unweaver/unweaver/internal/pipeline/unit"
@@ -39,7 +40,7 @@ const repairs = 4
 type Pulling struct {
 	Ports     *run.Ports
 	Index     string
-	Place     *oci.Place
+	From      oci.Options
 	Key       *ecdsa.PublicKey // that signed the image; nil: any image is taken
 	Adopt     bool             // let builds change the index from then on
 	Force     bool             // replace an index that does not come from such an image
@@ -51,12 +52,15 @@ type Pulling struct {
 // pull is one on its way.
 type pull struct {
 	Pulling
+	place    *oci.Place
 	index    artifact.Index
 	image    *Image
-	manifest *core.Manifest
+	manifest *core.Manifest // of the image, and once it is adapted of the index
+	sha      string         // of the adapted one
 	spec     core.Spec
 	current  core.Pointer
-	pulled   core.Pulled // what the index was pulled from; zero: it was not
+	served   *core.Manifest // nil: none
+	pulled   core.PulledGenerations
 	holder   run.Holder
 	fence    int64
 	moved    atomic.Int64
@@ -64,78 +68,33 @@ type pull struct {
 
 // Pull makes an index serve an image. Files that are there are not fetched, so that the same call goes on with a pull
 // that ended early. Nothing is served before all files are proven and the stores are filled.
-func Pull(ctx context.Context, in Pulling) (core.Transfer, error) {
+func Pull(ctx context.Context, in Pulling) (out core.Transfer, err error) {
 	began := time.Now()
 	p := &pull{Pulling: in, index: artifact.Index{Store: in.Ports.Artifacts, Name: in.Index}}
-	err := errors.Join(p.index.Check(), run.RefuseDeleted(ctx, p.index))
-	if err != nil {
-		return core.Transfer{}, err
+	if err := errors.Join(p.index.Check(), run.RefuseDeleted(ctx, p.index)); err != nil {
+		return out, err
 	}
 	in.Meter.Begin("resolve", 0)
-	if p.image, err = Read(ctx, in.Place, in.Key); err != nil {
-		return core.Transfer{}, err
+	if p.place, err = oci.Open(ctx, in.From); err != nil {
+		return out, err
 	}
-	out := p.image.describe(core.TransferPull, in.Index, in.Place)
-	if err = p.readTables(ctx); err == nil {
+	if p.image, err = Read(ctx, p.place, in.Key); err != nil {
+		return out, err
+	}
+	p.manifest = p.image.Manifest
+	out = p.image.describe(core.TransferPull, in.Index, p.place)
+	if err = readTable(ctx, p.place, *p.image.find(typeSpec), mostConfig, &p.spec); err == nil {
 		err = p.runLeased(ctx, func(ctx context.Context) error {
 			out.Unchanged, err = p.fill(ctx)
 			return err
 		})
 	}
-	out.Moved, out.Adopted, out.Seconds = p.moved.Load(), p.pulled.Adopted, time.Since(began).Seconds()
+	if out.Unchanged {
+		out.Generation = p.current.Generation
+	}
+	out.Moved, out.Seconds = p.moved.Load(), time.Since(began).Seconds()
+	out.Adopted = p.pulled[p.sha].Adopted
 	return out, err
-}
-
-// readTables reads the manifest and the configuration of the image, and compares the files with what they name.
-func (p *pull) readTables(ctx context.Context) error {
-	bad := fault.InvalidParam.At("read image", p.Place.Name+"@"+p.image.Descriptor.Digest.String())
-	sizes := map[string]int64{}
-	var manifest, spec *ocispec.Descriptor
-	for i, file := range p.image.files {
-		switch key := keyOf(file); {
-		case key == "segments/"+p.image.Config.Manifest:
-			manifest = &p.image.files[i]
-		case key == "specs/"+p.image.Config.Spec.String()+".json":
-			spec = &p.image.files[i]
-		case strings.HasPrefix(key, "segments/"):
-			sizes[file.Digest.Encoded()] = file.Size
-		}
-	}
-	if manifest == nil || spec == nil {
-		return bad.Because("it has no manifest or no configuration")
-	}
-	for _, table := range []struct {
-		file *ocispec.Descriptor
-		most int64
-		into any
-	}{{manifest, mostTable, &p.manifest}, {spec, mostConfig, &p.spec}} {
-		raw, err := p.Place.FetchBytes(ctx, *table.file, table.most)
-		if err != nil {
-			return err
-		}
-		if err := json.Unmarshal(raw, table.into); err != nil {
-			return bad.Because(err)
-		}
-	}
-	if p.manifest == nil || p.manifest.Generation != p.image.Config.Generation || p.manifest.Spec != p.image.Config.Spec {
-		return bad.Because("its manifest is of another generation")
-	}
-	if p.manifest.Format != core.ManifestFormat {
-		return fault.FormatUnknown.At("read image", p.Place.Name).
-			Because(fmt.Sprintf("its manifest has format %d, and this program reads format %d", p.manifest.Format,
-				core.ManifestFormat)).
-			Advise("use the program version that built it")
-	}
-	named := unit.SegmentsOf(p.manifest)
-	for _, segment := range named {
-		if size, there := sizes[segment.SHA256]; !there || size != segment.Bytes {
-			return bad.Because("segment " + segment.SHA256 + " is missing or has another size than its manifest says")
-		}
-	}
-	if len(named) != len(sizes) {
-		return bad.Because("it has segments that its manifest does not name")
-	}
-	return nil
 }
 
 // runLeased does something while this process holds the lease of the index: no build begins meanwhile.
@@ -175,47 +134,57 @@ func (p *pull) runLeased(ctx context.Context, do func(context.Context) error) er
 	return errors.Join(err, run.GiveLease(back, p.index, p.holder))
 }
 
-// fill fetches what is missing, fills the stores and serves the generation. unchanged: it is served already.
+// fill fetches what is missing, fills the stores and serves the generation. unchanged: nothing else is served.
 func (p *pull) fill(ctx context.Context) (unchanged bool, err error) {
-	if unchanged, err = p.checkIndex(ctx); err != nil {
+	if unchanged, err = p.checkIndex(ctx); err != nil || unchanged {
 		return unchanged, err
 	}
-	if unchanged {
-		p.pulled.Adopted = p.pulled.Adopted || p.Adopt
-		return true, p.writePulled(ctx)
-	}
-	if err := p.adapt(); err != nil {
+	if err := p.refuseErased(ctx); err != nil {
 		return false, err
 	}
-	if err := p.fetchFiles(ctx); err != nil {
+	if err := p.fetchFiles(ctx, p.image.files); err != nil {
 		return false, err
 	}
 	if _, err := p.index.PutSpec(ctx, p.spec); err != nil {
 		return false, err
 	}
-	if err := p.fillStores(ctx); err != nil {
+	proven, err := p.fillStores(ctx)
+	if err != nil {
 		return false, err
 	}
-	from := p.Place.Name
-	if !p.Place.Local {
-		from += ":" + p.Place.Tag
+	if err := run.HoldLease(ctx, p.index, p.holder, p.fence); err != nil {
+		return false, err
 	}
-	p.pulled = core.Pulled{
-		From: from, Digest: p.image.Descriptor.Digest.String(), Generation: p.manifest.Generation,
-		At: time.Now().UTC(), Adopted: p.Adopt,
+	from := p.place.Name
+	if !p.place.Local {
+		from += ":" + p.place.Tag
+	}
+	p.pulled[p.sha] = core.Pulled{
+		From: from, Digest: p.image.Descriptor.Digest.String(), At: time.Now().UTC(), Adopted: p.Adopt,
 	}
 	if err := p.writePulled(ctx); err != nil {
 		return false, err
 	}
-	return false, p.serve(ctx)
+	if err := p.serve(ctx); err != nil {
+		return false, err
+	}
+	proven.Manifest = p.sha
+	_, err = blob.WriteJSON(ctx, p.index.Store, unit.ProvenKey(p.index), proven, blob.Cond{})
+	return false, err
 }
 
+// writePulled writes pulled.json. With Adopt, builds may change every generation in it.
 func (p *pull) writePulled(ctx context.Context) error {
+	for sha, one := range p.pulled {
+		one.Adopted = one.Adopted || p.Adopt
+		p.pulled[sha] = one
+	}
 	_, err := blob.WriteJSON(ctx, p.index.Store, p.index.PulledKey(), p.pulled, blob.Cond{})
 	return err
 }
 
-// checkIndex refuses to replace an index that is not a copy of this one. unchanged: it serves the image already.
+// checkIndex refuses to replace an index that is not a copy of this one. unchanged: it serves the image, or an operator
+// rolled it back and it is only adopted.
 func (p *pull) checkIndex(ctx context.Context) (unchanged bool, err error) {
 	refused := fault.Usage.At("pull into", p.Index)
 	base, err := p.index.FindBase(ctx)
@@ -225,38 +194,45 @@ func (p *pull) checkIndex(ctx context.Context) (unchanged bool, err error) {
 	if base.Name != p.Index {
 		return false, refused.Because("it is a branch of " + base.Name).Advise("choose another name")
 	}
-	if p.current, _, err = p.index.ReadPointer(ctx); err != nil || p.current.Generation == "" {
+	if p.current, _, err = p.index.ReadPointer(ctx); err != nil {
 		return false, err
 	}
-	found, err := blob.ReadJSON(ctx, p.index.Store, p.index.PulledKey(), &p.pulled)
-	if err != nil && !fault.Is(err, fault.NotFound) {
+	if p.pulled, err = run.ReadPulled(ctx, p.index); err != nil {
 		return false, err
 	}
-	if p.pulled.Digest == p.image.Descriptor.Digest.String() && p.pulled.Generation == p.current.Generation {
-		return true, nil
-	}
-	force := "choose another name; or add --force, which replaces what it serves: a rollback brings it back"
-	if (found.ETag == "" || p.pulled.Adopted) && !p.Force {
-		return false, refused.Because("the index is built here").Advise(force)
-	}
-	there, err := p.index.Manifest(ctx, p.current.Manifest)
+	corpus := p.spec.Corpus
+	ref, err := p.adapt(ctx)
 	if err != nil {
 		return false, err
 	}
-	spec, err := p.index.Spec(ctx, there.Spec)
+	if p.current.Generation == "" {
+		return false, nil
+	}
+	copied, isCopy := p.pulled[p.current.Manifest]
+	begun, err := release.BegunToPublish(ctx, p.index, p.manifest.Generation, ref)
 	if err != nil {
 		return false, err
 	}
-	if spec.Corpus != p.spec.Corpus && !p.Force {
-		return false, refused.Because("it is built from " + spec.Corpus + ", the image from " + p.spec.Corpus).Advise(force)
-	}
-	ref, err := p.index.GenerationRef(ctx, p.manifest.Generation)
-	if err == nil && ref.State == core.GenerationPublished {
+	if rolled := ref.State == core.GenerationPublished && !begun; p.current.Manifest == p.sha ||
+		rolled && isCopy && p.Adopt {
+		if p.Adopt {
+			err = p.writePulled(ctx)
+		}
+		return true, err
+	} else if rolled {
 		return false, refused.Because("it has generation " + p.manifest.Generation + " already").
 			Advise("serve it again: unweaver rollback " + p.Index + " " + p.manifest.Generation)
 	}
-	if fault.Is(err, fault.UnknownGen) {
-		err = nil
+	force := "choose another name; or add --force, which replaces what it serves: a rollback brings it back"
+	if (!isCopy || copied.Adopted) && !p.Force {
+		return false, refused.Because("the index is built here").Advise(force)
+	}
+	if p.served, err = p.index.Manifest(ctx, p.current.Manifest); err != nil {
+		return false, err
+	}
+	spec, err := p.index.Spec(ctx, p.served.Spec)
+	if err == nil && spec.Corpus != corpus && !p.Force {
+		err = refused.Because("it is built from " + spec.Corpus + ", the image from " + corpus).Advise(force)
 	}
 	return false, err
 }
@@ -264,16 +240,26 @@ func (p *pull) checkIndex(ctx context.Context) (unchanged bool, err error) {
 // collection is what the name of a collection ends with, after its store and index.
 var collection = regexp.MustCompile(`^(classes|chunks)_[0-9a-f]{8}_[0-9]{1,9}$`)
 
-// adapt makes the manifest one of this store and index, and what is served now its parent.
-func (p *pull) adapt() error {
-	from, to := "", core.CollectionPrefix(p.Ports.StoreID, p.Index)
-	if len(p.manifest.Store) >= 8 {
-		from = core.CollectionPrefix(p.manifest.Store, p.manifest.StoredIndex())
+// adapt makes the manifest one of this store and index, and what is served now its parent. It returns the reference of
+// that generation, if the index has it, and refuses one of that name with other content.
+func (p *pull) adapt(ctx context.Context) (ref core.GenerationRef, err error) {
+	m := p.manifest
+	if _, err := p.index.Store.Stat(ctx, p.index.CollectedKey(m.Generation)); !fault.Is(err, fault.NotFound) {
+		if err != nil {
+			return ref, err
+		}
+		return ref, fault.GenCollected.At("pull generation", m.Generation).
+			Because("index " + p.Index + " had it, and deleted it").
+			Advise("pull a newer image, or into an index of another name")
 	}
-	for _, name := range []*string{&p.manifest.Collections.Classes, &p.manifest.Collections.Chunks} {
+	from, to := "", core.CollectionPrefix(p.Ports.StoreID, p.Index)
+	if len(m.Store) >= 8 {
+		from = core.CollectionPrefix(m.Store, m.StoredIndex())
+	}
+	for _, name := range []*string{&m.Collections.Classes, &m.Collections.Chunks} {
 		rest, ok := strings.CutPrefix(*name, from)
 		if !ok || !collection.MatchString(rest) {
-			return fault.InvalidParam.At("read image", p.Place.Name).
+			return ref, fault.InvalidParam.At("read image", p.place.Name).
 				Because("it names a collection " + fault.QuoteName(*name))
 		}
 		*name = to + rest
@@ -281,37 +267,88 @@ func (p *pull) adapt() error {
 	p.spec.Index = p.Index
 	raw, err := json.Marshal(p.spec)
 	if err != nil {
+		return ref, err
+	}
+	m.Index, m.Family, m.Store, m.Spec = p.Index, "", p.Ports.StoreID, core.Digest(sha256.Sum256(raw))
+	ref, err = p.index.GenerationRef(ctx, m.Generation)
+	switch {
+	case fault.Is(err, fault.UnknownGen):
+		m.Parent = p.current.Manifest
+		m.Seq, err = publish.NextSeq(ctx, p.index)
+	case err == nil:
+		var there *core.Manifest
+		if there, err = p.index.Manifest(ctx, ref.Manifest); err == nil {
+			m.Parent, m.Seq = there.Parent, there.Seq
+		}
+	}
+	if err != nil {
+		return ref, err
+	}
+	if raw, err = json.Marshal(m); err != nil {
+		return ref, err
+	}
+	sum := sha256.Sum256(raw)
+	p.sha = hex.EncodeToString(sum[:])
+	if ref.Manifest != "" && ref.Manifest != p.sha {
+		err = fault.Usage.At("pull into", p.Index).
+			Because("it has another generation " + m.Generation + ", which is " + ref.State).
+			Advise("choose another name for the index; one that is held: unweaver discard " + p.Index + " " + m.Generation)
+	}
+	return ref, err
+}
+
+// refuseErased refuses an image with documents that were purged from the index. It fetches only their list.
+func (p *pull) refuseErased(ctx context.Context) error {
+	all, err := purges.List(ctx, p.index)
+	if err != nil {
 		return err
 	}
-	m := p.manifest
-	m.Index, m.Family, m.Store, m.Spec = p.Index, "", p.Ports.StoreID, core.Digest(sha256.Sum256(raw))
-	m.Parent, m.Seq = p.current.Manifest, max(m.Seq, p.current.Seq+1)
+	excluded, _ := purges.ListExcluded(all)
+	if excluded.IsEmpty() {
+		return nil
+	}
+	lists := map[string]bool{}
+	for _, segment := range p.manifest.Segments.Documents {
+		lists[segment.SHA256] = true
+	}
+	var files []ocispec.Descriptor
+	for _, file := range p.image.files {
+		if lists[file.Digest.Encoded()] {
+			files = append(files, file)
+		}
+	}
+	if err := p.fetchFiles(ctx, files); err != nil {
+		return err
+	}
+	for sha := range lists {
+		for row, err := range artifact.ScanAll(ctx, p.index.Store, p.index.SegmentKey(sha)) {
+			if err != nil {
+				return err
+			}
+			if excluded.Has(string(row.Key)) {
+				return fault.Usage.At("pull into", p.Index).
+					Because("the image has documents that were purged from the index").
+					Advise("purge them at its origin and push again; to see them: unweaver purge list " + p.Index)
+			}
+		}
+	}
 	return nil
 }
 
 // fetchFiles fetches the files that the index lacks. Of a file that is there the size is trusted where the served
 // generation has it, else its bytes are read.
-func (p *pull) fetchFiles(ctx context.Context) error {
-	served := map[string]bool{}
-	if p.current.Manifest != "" {
-		there, err := p.index.Manifest(ctx, p.current.Manifest)
-		if err != nil {
-			return err
-		}
-		for _, segment := range there.Segments.All() {
-			served[segment.SHA256] = true
-		}
-	}
+func (p *pull) fetchFiles(ctx context.Context, files []ocispec.Descriptor) error {
+	served := p.listServed()
 	sizes, err := unit.StoredSizes(ctx, p.index, func() {})
 	if err != nil {
 		return err
 	}
-	p.Meter.Begin("pull", p.image.Config.Bytes)
-	return eachFile(ctx, p.image.files, func(ctx context.Context, file ocispec.Descriptor) error {
-		key, err := p.image.place(p.index, file)
+	p.Meter.Begin("pull", p.image.bytes)
+	return parallel.Each(ctx, len(files), width, func(ctx context.Context, i int) error {
+		file := files[i]
 		sum := file.Digest.Encoded()
-		if size, there := sizes[sum]; err == nil && there && size == file.Size && key == p.index.SegmentKey(sum) {
-			intact := served[sum]
+		if size, there := sizes[sum]; file.MediaType == TypeSegment && there && size == file.Size {
+			intact, err := served[sum], error(nil)
 			if !intact {
 				intact, err = p.index.IsIntact(ctx, sum, nil)
 			}
@@ -320,11 +357,11 @@ func (p *pull) fetchFiles(ctx context.Context) error {
 				return err
 			}
 		}
-		if err != nil || key == "" {
-			return err
+		if file.MediaType == typeSpec { // the adapted one is written
+			return nil
 		}
-		err = p.Place.Fetch(ctx, file, func(in io.Reader) error {
-			_, err := p.index.Store.Put(ctx, key, in, file.Size, blob.Cond{})
+		err := p.place.Fetch(ctx, file, func(in io.Reader) error {
+			_, err := p.index.Store.Put(ctx, p.image.keyOf(p.index, file), in, file.Size, blob.Cond{})
 			return err
 		}, p.Meter.Add)
 		if err == nil {
@@ -334,26 +371,49 @@ func (p *pull) fetchFiles(ctx context.Context) error {
 	})
 }
 
-// fillStores writes the records and vectors that the generation names, as a restore does.
-func (p *pull) fillStores(ctx context.Context) error {
+// listServed returns the segments of the served generation.
+func (p *pull) listServed() map[string]bool {
+	out := map[string]bool{}
+	if p.served != nil {
+		for _, segment := range p.served.Segments.All() {
+			out[segment.SHA256] = true
+		}
+	}
+	return out
+}
+
+// fillStores writes the records and vectors that the generation names, as a restore does, and returns who the stores
+// were before. What the served generation has in them is left out, unless they lost it.
+func (p *pull) fillStores(ctx context.Context) (proven run.Proven, err error) {
 	work := release.OpenBare(p.Ports, run.Job{
 		Index: p.Index, Generation: p.manifest.Generation, Fence: p.fence, Holder: p.holder,
 	}, core.TransferPull, "pull")
 	defer work.Close()
 	collections := p.manifest.Collections
-	if err := work.ReopenVectors(ctx, collections); err != nil {
-		return err
+	filled := map[string]bool{}
+	if p.served != nil && p.served.Collections == collections {
+		lost, err := unit.StoresLost(ctx, p.index, p.Ports.Records, p.Ports.Vectors, p.served)
+		if err != nil {
+			return proven, err
+		}
+		if !lost {
+			filled = p.listServed()
+		}
 	}
-	if err := p.Ports.Vectors.Create(ctx, collections.Classes, p.manifest.Class.Dimension); err != nil {
-		return err
+	if err := errors.Join(
+		work.ReopenVectors(ctx, collections),
+		p.Ports.Vectors.Create(ctx, collections.Classes, p.manifest.Class.Dimension),
+		p.Ports.Vectors.Create(ctx, collections.Chunks, p.manifest.Chunk.Dimension),
+	); err != nil {
+		return proven, err
 	}
-	if err := p.Ports.Vectors.Create(ctx, collections.Chunks, p.manifest.Chunk.Dimension); err != nil {
-		return err
+	if proven, err = unit.ReadIdentities(ctx, p.Ports.Records, p.Ports.Vectors, collections); err != nil {
+		return proven, err
 	}
 	var parts []run.Part
 	var bytes int64
 	for _, part := range unit.PartsOf("", p.manifest) {
-		if part.Check == run.CheckStore {
+		if part.Check == run.CheckStore && !filled[part.Unit.Segment.SHA256] {
 			parts, bytes = append(parts, part), bytes+part.Unit.Segment.Bytes
 		}
 	}
@@ -363,20 +423,17 @@ func (p *pull) fillStores(ctx context.Context) error {
 		p.Meter.Add(int(parts[i].Unit.Segment.Bytes))
 		return err
 	}); err != nil {
-		return err
+		return proven, err
 	}
 	if sealer, ok := vectors.As[vectors.Sealer](p.Ports.Vectors); ok {
-		return errors.Join(sealer.Seal(ctx, collections.Classes), sealer.Seal(ctx, collections.Chunks))
+		err = errors.Join(sealer.Seal(ctx, collections.Classes), sealer.Seal(ctx, collections.Chunks))
 	}
-	return nil
+	return proven, err
 }
 
-// serve writes the reference and has the desk of releases publish the generation.
+// serve has the desk of releases publish the generation, whose reference is held until then.
 func (p *pull) serve(ctx context.Context) error {
 	p.Meter.Begin("publish", 0)
-	if err := run.HoldLease(ctx, p.index, p.holder, p.fence); err != nil {
-		return err
-	}
 	_, err := p.index.GenerationRef(ctx, p.manifest.Generation)
 	if fault.Is(err, fault.UnknownGen) {
 		_, err = publish.Store(ctx, p.index, p.manifest, core.GenerationHeld)
@@ -385,7 +442,7 @@ func (p *pull) serve(ctx context.Context) error {
 		return err
 	}
 	if p.Operator.Reason == "" {
-		p.Operator.Reason = "pulled from " + p.Place.Name + "@" + p.image.Descriptor.Digest.String()
+		p.Operator.Reason = "pulled from " + p.place.Name + "@" + p.image.Descriptor.Digest.String()
 	}
 	desk := &release.Desk{
 		Artifacts: p.Ports.Artifacts, Mirror: p.Ports.Coordination, Records: p.Ports.Records, Vectors: p.Ports.Vectors,

@@ -4,205 +4,243 @@ import (
 	"context"
 	"crypto/ecdsa"
 	"crypto/sha256"
-	"encoding/hex"
-	"encoding/json"
+	"errors"
+	"fmt"
 	"io"
 	"strings"
 	"sync/atomic"
 	"time"
 
+	"github.com/opencontainers/go-digest"
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
+	"oras.land/oras-go/v2"
+	"oras.land/oras-go/v2/content"
+	"oras.land/oras-go/v2/content/memory"
 
 	"github.com/unweaver/unweaver/internal/artifact"
 	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/pipeline/unit"
+	"github.com/unweaver/unweaver/internal/stage/extract"
 	"github.com/unweaver/unweaver/internal/store/blob"
 	"github.com/unweaver/unweaver/internal/store/oci"
-	"github.com/unweaver/unweaver/internal/stream/parallel"
 )
-
-func discard(in io.Reader) error {
-	_, err := io.Copy(io.Discard, in)
-	return err
-}
-
-// eachFile does something with files, some at once.
-func eachFile(
-	ctx context.Context, files []ocispec.Descriptor, do func(context.Context, ocispec.Descriptor) error,
-) error {
-	return parallel.Each(ctx, len(files), width, func(ctx context.Context, i int) error { return do(ctx, files[i]) })
-}
 
 // Pushing sends a generation.
 type Pushing struct {
 	Index      artifact.Index
 	Generation string // empty: what is served
-	Place      *oci.Place
+	To         oci.Options
 	Key        *ecdsa.PrivateKey // nil: no signature is written
 	Meter      *Meter
 }
 
+// source is what is sent: files of an index, and manifests that lie in memory.
+type source struct {
+	*memory.Store
+	Pushing
+	image  *Image
+	config ocispec.Descriptor
+	keys   map[digest.Digest]string
+}
+
+// Fetch implements content.Fetcher.
+func (s *source) Fetch(ctx context.Context, file ocispec.Descriptor) (io.ReadCloser, error) {
+	key, there := s.keys[file.Digest]
+	if !there {
+		return s.Store.Fetch(ctx, file)
+	}
+	body, _, err := s.Index.Store.Get(ctx, key, blob.All)
+	if err != nil {
+		return nil, err
+	}
+	return struct {
+		io.Reader
+		io.Closer
+	}{oci.NewProven(file, body, s.Meter.Add, func(err error) error {
+		if !errors.Is(err, content.ErrMismatchedDigest) {
+			return err
+		}
+		return fault.SegmentDamage.At("push", key).
+			Because("its content does not match " + file.Digest.String()).
+			Advise("repair it: unweaver restore " + s.Index.Name)
+	}), body}, nil
+}
+
 // Push sends a generation to a place, blobs first and its name last. What the place has is not sent again.
-func Push(ctx context.Context, p Pushing) (core.Transfer, error) {
+func Push(ctx context.Context, p Pushing) (out core.Transfer, err error) {
 	began := time.Now()
 	p.Meter.Begin("list", 0)
-	image, err := p.listFiles(ctx)
-	if err != nil {
-		return core.Transfer{}, err
+	s := &source{Store: memory.New(), Pushing: p, image: &Image{}, keys: map[digest.Digest]string{}}
+	if err := s.listFiles(ctx); err != nil { // before the place is made
+		return out, err
 	}
-	raw, err := json.Marshal(image.Config)
-	if err != nil {
-		return core.Transfer{}, err
+	image := s.image
+	about := map[string]string{
+		ocispec.AnnotationTitle:   p.Index.Name + "@" + image.Manifest.Generation,
+		ocispec.AnnotationCreated: image.Manifest.Created.UTC().Format(time.RFC3339),
 	}
-	config := pack(TypeConfig, raw)
-	described, err := packManifest(Type, config.Descriptor, image.files, nil, map[string]string{
-		ocispec.AnnotationTitle:   image.Config.Index + "@" + image.Config.Generation,
-		ocispec.AnnotationCreated: image.Config.Created.UTC().Format(time.RFC3339),
-	})
-	image.Descriptor, image.Signed = described.Descriptor, p.Key != nil
-	out := image.describe(core.TransferPush, p.Index.Name, p.Place)
+	if image.Descriptor, err = oras.PackManifest(ctx, s.Store, oras.PackManifestVersion1_1, Type, oras.PackManifestOptions{
+		ConfigDescriptor: &s.config, Layers: image.files, ManifestAnnotations: about,
+	}); err != nil {
+		return out, err
+	}
+	if image.Descriptor.Size > mostManifest {
+		return out, fault.TooLarge.At("describe image", fmt.Sprintf("%d files", len(image.files))).
+			Because("its manifest is larger than registries accept").
+			Advise("build the index again with fewer segments: unweaver index --rebuild")
+	}
+	p.To.Create = true
+	place, err := oci.Open(ctx, p.To)
 	if err != nil {
 		return out, err
+	}
+	defer func() { err = errors.Join(err, place.Close()) }()
+	image.Signed = p.Key != nil
+	out = image.describe(core.TransferPush, p.Index.Name, place)
+	roots := []ocispec.Descriptor{image.Descriptor}
+	if report := image.find(typeReport); report != nil {
+		root, err := oras.PackManifest(ctx, s.Store, oras.PackManifestVersion1_1, typeReport, oras.PackManifestOptions{
+			Subject: &image.Descriptor, Layers: []ocispec.Descriptor{*report}, ManifestAnnotations: about,
+		})
+		if err != nil {
+			return out, err
+		}
+		roots = append(roots, root)
 	}
 	var moved atomic.Int64
 	p.Meter.Begin("push", out.Bytes)
-	err = eachFile(ctx, image.files, func(ctx context.Context, file ocispec.Descriptor) error {
-		sent, err := p.Place.Push(ctx, file, func(ctx context.Context) (io.ReadCloser, error) {
-			body, _, err := p.Index.Store.Get(ctx, p.Index.Name+"/"+keyOf(file), blob.All)
-			return body, err
-		}, p.Meter.Add)
-		if sent {
-			moved.Add(file.Size)
-		} else {
-			p.Meter.Add(int(file.Size))
+	for _, root := range roots {
+		if err := place.Send(ctx, root, s, oras.CopyGraphOptions{
+			Concurrency:   width,
+			PostCopy:      func(_ context.Context, sent ocispec.Descriptor) error { moved.Add(sent.Size); return nil },
+			OnCopySkipped: func(_ context.Context, there ocispec.Descriptor) error { p.Meter.Add(int(there.Size)); return nil },
+		}); err != nil {
+			return out, err
 		}
-		if fault.Is(err, fault.SegmentDamage) {
-			err = fault.SegmentDamage.At("push", p.Index.Name+"/"+keyOf(file)).Because(err).
-				Advise("repair it: unweaver restore " + p.Index.Name)
+	}
+	if p.Key != nil {
+		if err := sign(ctx, place, s.Store, image.Descriptor, p.Key); err != nil {
+			return out, err
 		}
-		return err
-	})
-	if err != nil {
-		return out, err
 	}
-	if out.Moved, err = send(ctx, p.Place, config, described); err != nil {
-		return out, err
+	if place.Local { // which keeps the images of several nights
+		err = place.TagManifest(ctx, image.Descriptor, out.Generation)
 	}
-	if err := p.pushReferrers(ctx, image); err != nil {
-		return out, err
+	if err == nil {
+		err = place.TagManifest(ctx, image.Descriptor, place.Tag)
 	}
-	out.Moved += moved.Load()
-	if p.Place.Local { // which keeps the images of several nights
-		err = p.Place.TagManifest(ctx, image.Descriptor, out.Generation)
-	}
-	if err == nil && p.Place.Tag != out.Generation {
-		err = p.Place.TagManifest(ctx, image.Descriptor, p.Place.Tag)
-	}
-	out.Seconds = time.Since(began).Seconds()
+	out.Moved, out.Seconds = moved.Load(), time.Since(began).Seconds()
 	return out, err
 }
 
-// pushReferrers sends what refers to an image: its report, and a signature.
-func (p Pushing) pushReferrers(ctx context.Context, image *Image) error {
-	if image.report != nil {
-		report, err := packManifest(TypeReport, ocispec.DescriptorEmptyJSON, []ocispec.Descriptor{*image.report},
-			&image.Descriptor, nil)
-		if err == nil {
-			_, err = send(ctx, p.Place, packed{ocispec.DescriptorEmptyJSON, []byte("{}")}, report)
-		}
-		if err != nil {
-			return err
-		}
-	}
-	if p.Key == nil {
-		return nil
-	}
-	return sign(ctx, p.Place, image.Descriptor, p.Key)
-}
-
 // listFiles lists what an image of the generation contains.
-func (p Pushing) listFiles(ctx context.Context) (*Image, error) {
-	current, _, err := p.Index.ReadPointer(ctx)
+func (s *source) listFiles(ctx context.Context) error {
+	current, _, err := s.Index.ReadPointer(ctx)
 	if err != nil {
-		return nil, err
-	}
-	if p.Generation == "" {
-		p.Generation = current.Generation
+		return err
 	}
 	if current.Generation == "" {
-		return nil, fault.UnknownIndex.At("push", p.Index.Name).
+		return fault.UnknownIndex.At("push", s.Index.Name).
 			Because("the index has no published generation").
 			Advise("to list the indexes: unweaver ls")
 	}
-	refs, err := p.Index.ListByName(ctx)
-	if err != nil {
-		return nil, err
+	generation := s.Generation
+	if generation == "" {
+		generation = current.Generation
 	}
-	ref, ok := refs[p.Generation]
+	refs, err := s.Index.ListByName(ctx)
+	if err != nil {
+		return err
+	}
+	ref, ok := refs[generation]
 	if !ok || ref.State != core.GenerationPublished {
-		return nil, fault.UnknownGen.At("push generation", fault.QuoteName(p.Generation)).
-			Because("the index has no published generation of that name").
-			Advise("to list them: unweaver generations " + p.Index.Name)
+		return fault.UnknownGen.At("push generation", fault.QuoteName(generation)).
+			Because("the index has no published generation of that name, or it is collected").
+			Advise("to list them: unweaver generations " + s.Index.Name)
 	}
-	manifest, err := p.Index.Manifest(ctx, ref.Manifest)
+	manifest, err := s.Index.Manifest(ctx, ref.Manifest)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	out := &Image{Config: Config{
-		Format: Format, Index: p.Index.Name, Generation: manifest.Generation, Seq: manifest.Seq, Created: manifest.Created,
-		Manifest: ref.Manifest, Spec: manifest.Spec, Class: manifest.Class, Chunk: manifest.Chunk,
-		Models: manifest.Models, Counts: manifest.Counts, Hashes: manifest.Hashes,
-	}}
+	spec, err := s.Index.Spec(ctx, manifest.Spec)
+	if err != nil {
+		return err
+	}
+	s.image.Manifest = manifest
 	for _, segment := range unit.SegmentsOf(manifest) {
-		out.files = append(out.files, describe("segments/"+segment.SHA256, segment.SHA256, segment.Bytes))
+		s.addFile(ocispec.Descriptor{
+			MediaType: TypeSegment, Digest: digest.NewDigestFromEncoded(digest.SHA256, segment.SHA256), Size: segment.Bytes,
+		}, s.Index.SegmentKey(segment.SHA256))
 	}
-	spec, err := p.Index.Spec(ctx, manifest.Spec)
+	s.config, err = s.describeFile(ctx, TypeConfig, s.Index.SegmentKey(ref.Manifest))
 	if err != nil {
-		return nil, err
+		return err
 	}
-	keys := []string{p.Index.SegmentKey(ref.Manifest), p.Index.SpecKey(manifest.Spec)}
-	if sum, sent := strings.CutPrefix(spec.Gate.Probes, core.SentFile); sent {
-		keys = append(keys, p.Index.ProbesKey(sum))
-	}
-	if sum, sent := strings.CutPrefix(spec.Aliases, core.SentFile); sent {
-		keys = append(keys, p.Index.AliasesKey(sum))
-	}
-	own := p.Index.GenerationKey(p.Generation, "manifest.json")
-	for info, err := range p.Index.Store.List(ctx, p.Index.GenerationKey(p.Generation, "")+"/", "") {
-		if err != nil {
-			return nil, err
-		}
-		if info.Key != own && info.Key != p.Index.CollectedKey(p.Generation) {
-			keys = append(keys, info.Key)
-		}
-	}
-	return out, p.addFiles(ctx, out, keys)
+	s.keys[s.config.Digest] = s.Index.SegmentKey(ref.Manifest)
+	return s.addTables(ctx, spec)
 }
 
-// addFiles reads files whose digest no manifest gives, and adds them to an image.
-func (p Pushing) addFiles(ctx context.Context, image *Image, keys []string) error {
-	for _, key := range keys {
-		body, _, err := p.Index.Store.Get(ctx, key, blob.All)
+func (s *source) addFile(file ocispec.Descriptor, key string) {
+	s.image.files, s.keys[file.Digest] = append(s.image.files, file), key
+	s.image.bytes += file.Size
+}
+
+// addTables adds the files whose digest no manifest gives. Those of the generation may be missing.
+func (s *source) addTables(ctx context.Context, spec core.Spec) error {
+	add := func(kind, key string, title map[string]string) error {
+		file, err := s.describeFile(ctx, kind, key)
+		if err == nil {
+			file.Annotations = title
+			s.addFile(file, key)
+		}
+		return err
+	}
+	if err := add(typeSpec, s.Index.SpecKey(s.image.Manifest.Spec), nil); err != nil {
+		return err
+	}
+	if sum, sent := strings.CutPrefix(spec.Gate.Probes, core.SentFile); sent {
+		if err := add(typeProbes, s.Index.ProbesKey(sum), nil); err != nil {
+			return err
+		}
+	}
+	if sum, sent := strings.CutPrefix(spec.Aliases, core.SentFile); sent {
+		if err := add(typeAliases, s.Index.AliasesKey(sum), nil); err != nil {
+			return err
+		}
+	}
+	generation := s.image.Manifest.Generation
+	for _, single := range singles {
+		err := add(single.kind, s.Index.GenerationKey(generation, single.name), nil)
+		if err != nil && !fault.Is(err, fault.NotFound) {
+			return err
+		}
+	}
+	letters := extract.DeadLetterKey(s.Index, generation, "")
+	for info, err := range s.Index.Store.List(ctx, letters, "") {
 		if err != nil {
 			return err
 		}
-		sum := sha256.New()
-		size, err := io.Copy(sum, body)
-		if cerr := body.Close(); err == nil {
-			err = cerr
+		chunk := strings.TrimSuffix(strings.TrimPrefix(info.Key, letters), ".json")
+		if err := add(typeLetter, info.Key, map[string]string{ocispec.AnnotationTitle: chunk}); err != nil {
+			return err
 		}
-		if err != nil {
-			return fault.StoreDown.At("read", p.Index.Store.Location(key)).Because(err)
-		}
-		file := describe(strings.TrimPrefix(key, p.Index.Name+"/"), hex.EncodeToString(sum.Sum(nil)), size)
-		image.files = append(image.files, file)
-		if key == p.Index.GenerationKey(image.Config.Generation, "report.json") {
-			image.report = &file
-		}
-	}
-	for _, file := range image.files {
-		image.Config.Bytes += file.Size
 	}
 	return nil
+}
+
+// describeFile reads a file and returns its descriptor.
+func (s *source) describeFile(ctx context.Context, kind, key string) (out ocispec.Descriptor, err error) {
+	body, _, err := s.Index.Store.Get(ctx, key, blob.All)
+	if err != nil {
+		return out, err
+	}
+	sum := sha256.New()
+	size, err := io.Copy(sum, body)
+	if err = errors.Join(err, body.Close()); err != nil {
+		return out, fault.StoreDown.At("read", s.Index.Store.Location(key)).Because(err)
+	}
+	return ocispec.Descriptor{
+		MediaType: kind, Digest: digest.NewDigest(digest.SHA256, sum), Size: size,
+	}, nil
 }

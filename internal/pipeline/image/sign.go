@@ -14,7 +14,10 @@ import (
 	"os"
 	"strings"
 
+	"github.com/opencontainers/go-digest"
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
+	"oras.land/oras-go/v2"
+	"oras.land/oras-go/v2/content"
 
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/store/oci"
@@ -49,13 +52,11 @@ func signatureTag(image ocispec.Descriptor) string {
 	return strings.Replace(image.Digest.String(), ":", "-", 1) + ".sig"
 }
 
-// sign writes a signature of an image beside those that it has. One by the same key is not written twice.
-func sign(ctx context.Context, place *oci.Place, image ocispec.Descriptor, key *ecdsa.PrivateKey) error {
-	layers, err := readSignatures(ctx, place, image)
-	if err != nil {
-		return err
-	}
-	if signed, err := isSigned(ctx, place, image, layers, &key.PublicKey); err != nil || signed {
+// sign writes the signature of an image. One by the same key is not written twice, and one by another is replaced.
+func sign(
+	ctx context.Context, place *oci.Place, memory content.Storage, image ocispec.Descriptor, key *ecdsa.PrivateKey,
+) error {
+	if signed, err := isSigned(ctx, place, image, &key.PublicKey); err != nil || signed {
 		return err
 	}
 	var what payload
@@ -70,54 +71,51 @@ func sign(ctx context.Context, place *oci.Place, image ocispec.Descriptor, key *
 	if err != nil {
 		return err
 	}
-	layer := pack(typePayload, raw)
-	layer.Annotations = map[string]string{signatureNote: base64.StdEncoding.EncodeToString(signature)}
-	layers = append(layers, layer.Descriptor)
-	about := ocispec.Image{RootFS: ocispec.RootFS{Type: "layers"}}
-	for _, one := range layers {
-		about.RootFS.DiffIDs = append(about.RootFS.DiffIDs, one.Digest)
-	}
-	if raw, err = json.Marshal(about); err != nil {
-		return err
-	}
-	config := pack(ocispec.MediaTypeImageConfig, raw)
-	manifest, err := packManifest(typeSignature, config.Descriptor, layers, &image, nil)
+	layer, err := oras.PushBytes(ctx, memory, typePayload, raw)
 	if err != nil {
 		return err
 	}
-	if _, err := send(ctx, place, layer, config, manifest); err != nil {
+	layer.Annotations = map[string]string{signatureNote: base64.StdEncoding.EncodeToString(signature)}
+	raw, err = json.Marshal(ocispec.Image{RootFS: ocispec.RootFS{Type: "layers", DiffIDs: []digest.Digest{layer.Digest}}})
+	if err != nil {
 		return err
 	}
-	return place.TagManifest(ctx, manifest.Descriptor, signatureTag(image))
+	config, err := oras.PushBytes(ctx, memory, ocispec.MediaTypeImageConfig, raw)
+	if err != nil {
+		return err
+	}
+	root, err := oras.PackManifest(ctx, memory, oras.PackManifestVersion1_1, typeSignature, oras.PackManifestOptions{
+		Subject: &image, Layers: []ocispec.Descriptor{layer}, ConfigDescriptor: &config,
+	})
+	if err != nil {
+		return err
+	}
+	if err := place.Send(ctx, root, memory, oras.DefaultCopyGraphOptions); err != nil {
+		return err
+	}
+	return place.TagManifest(ctx, root, signatureTag(image))
 }
 
-// readSignatures lists the signatures of an image.
-func readSignatures(
-	ctx context.Context, place *oci.Place, image ocispec.Descriptor,
-) ([]ocispec.Descriptor, error) {
+// isSigned reports whether a signature of this image is by this key.
+func isSigned(
+	ctx context.Context, place *oci.Place, image ocispec.Descriptor, key *ecdsa.PublicKey,
+) (bool, error) {
 	found, err := place.Resolve(ctx, signatureTag(image))
-	if fault.Is(err, fault.NotFound) {
-		return nil, nil
-	}
 	if err != nil {
-		return nil, err
+		if fault.Is(err, fault.NotFound) {
+			err = nil
+		}
+		return false, err
 	}
 	raw, err := place.FetchBytes(ctx, found, mostManifest)
 	if err != nil {
-		return nil, err
+		return false, err
 	}
 	var manifest ocispec.Manifest
 	if err := json.Unmarshal(raw, &manifest); err != nil || len(manifest.Layers) > mostSignatures {
-		return nil, fault.InvalidParam.At("read the signatures of", place.Name).Because("they are none of cosign's")
+		return false, fault.InvalidParam.At("read the signatures of", place.Name).Because("they are none of cosign's")
 	}
-	return manifest.Layers, nil
-}
-
-// isSigned reports whether one of the signatures is of this image and by this key.
-func isSigned(
-	ctx context.Context, place *oci.Place, image ocispec.Descriptor, layers []ocispec.Descriptor, key *ecdsa.PublicKey,
-) (bool, error) {
-	for _, layer := range layers {
+	for _, layer := range manifest.Layers {
 		signature, err := base64.StdEncoding.DecodeString(layer.Annotations[signatureNote])
 		if err != nil || layer.MediaType != typePayload {
 			continue
@@ -138,11 +136,8 @@ func isSigned(
 
 // checkSignature refuses an image that the owner of a key did not sign.
 func checkSignature(ctx context.Context, place *oci.Place, image *Image, key *ecdsa.PublicKey) error {
-	layers, err := readSignatures(ctx, place, image.Descriptor)
-	if err != nil {
-		return err
-	}
-	image.Signed, err = isSigned(ctx, place, image.Descriptor, layers, key)
+	var err error
+	image.Signed, err = isSigned(ctx, place, image.Descriptor, key)
 	if err == nil && !image.Signed {
 		err = fault.ImageUntrusted.At("verify", place.Name+"@"+image.Descriptor.Digest.String()).
 			Because("none of its signatures is by this key").

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/unweaver/unweaver/internal/artifact"
 	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/stage/publish"
@@ -22,7 +23,7 @@ func (a *act) publishHeld(ctx context.Context) (core.Move, error) {
 	if err != nil {
 		return move, err
 	}
-	begun, err := a.begunToPublish(ctx, ref)
+	begun, err := BegunToPublish(ctx, a.index, a.Generation, ref)
 	if err != nil {
 		return move, err
 	}
@@ -55,18 +56,20 @@ func (a *act) publishHeld(ctx context.Context) (core.Move, error) {
 	})
 }
 
-// begunToPublish reports whether an approval wrote the reference of a generation and then died, or could not write the
+// BegunToPublish reports whether an approval wrote the reference of a generation and then died, or could not write the
 // pointer: the same command finishes it.
-func (a *act) begunToPublish(ctx context.Context, ref core.GenerationRef) (bool, error) {
+func BegunToPublish(
+	ctx context.Context, index artifact.Index, generation string, ref core.GenerationRef,
+) (bool, error) {
 	if ref.State != core.GenerationPublished {
 		return false, nil
 	}
-	operations, err := ListOperations(ctx, a.index, 0)
+	operations, err := ListOperations(ctx, index, 0)
 	if err != nil {
 		return false, err
 	}
 	for _, op := range operations { // the last first
-		if op.To != a.Generation {
+		if op.To != generation {
 			continue
 		}
 		switch op.Action {

@@ -131,6 +131,11 @@ func (t *taker) watchLease(
 ) error {
 	heartbeat := heartbeatOf(old.Heartbeat, t.holder.Heartbeat)
 	if version != t.seen {
+		if t.seen != "" && findLone(old.Workflow) == PullGeneration { // it was renewed meanwhile
+			return fault.LeaseHeld.At("pull into", t.index.Name).
+				Because("another pull into it is running").
+				Advise("wait for it, then run the same command")
+		}
 		if err := over(ctx); err != nil {
 			return err
 		}
@@ -158,24 +163,21 @@ func (t *taker) watchLease(
 func (t *taker) checkEnded(ctx context.Context, old core.Lease) error {
 	run := runOf(old)
 	held := fault.LeaseHeld.At("build", t.index.Name)
-	if isDeletion(old.Workflow) {
-		if isDeletion(t.holder.Workflow) { // a deletion that died is finished by the next
-			return nil
-		}
+	lost := "if that run can never continue: unweaver cancel " + run + " --lost"
+	switch lone := findLone(old.Workflow); {
+	case lone == "":
+	case lone == findLone(t.holder.Workflow): // one that died is finished by the next
+		return nil
+	case lone == DeletionGeneration:
 		return held.
 			Because("the index is being deleted").
 			Advise("first finish the deletion: unweaver delete " + t.index.Name + " --yes; then build it again")
-	}
-	lost := "if that run can never continue: unweaver cancel " + run + " --lost"
-	if isPull(old.Workflow) {
-		if isPull(t.holder.Workflow) { // a pull that died is finished by the next
-			return nil
-		}
+	default:
 		return held.
 			Because("an image is being pulled into it, or a pull ended early").
 			Advise("wait, or finish it by the same unweaver pull; " + lost)
 	}
-	if old.Engine != (core.Engine{}) && !old.Engine.IsSame(t.holder.Engine) {
+	if t.holder.Engine != (core.Engine{}) && old.Engine != (core.Engine{}) && !old.Engine.IsSame(t.holder.Engine) {
 		return held.
 			Because(fmt.Sprintf("run %s (%s) of another Temporal has its lease: %s", run, old.Run, describeEngine(old.Engine))).
 			Advise("wait for it, or cancel it there; " + lost)
@@ -193,7 +195,7 @@ func (t *taker) checkEnded(ctx context.Context, old core.Lease) error {
 	}
 	return held.
 		Because(fmt.Sprintf("run %s (%s) holds its lease, and Temporal does not know that run: %s",
-			run, old.Run, describeEngine(t.holder.Engine))).
+			run, old.Run, describeEngine(cmp.Or(t.holder.Engine, old.Engine)))).
 		Advise("check that no worker works on it; " + lost)
 }
 
@@ -221,25 +223,28 @@ func (t *taker) checkIdle(ctx context.Context, damage error) error {
 	return nil
 }
 
-// DeletionGeneration is what the holder of a lease is called by, below the index, where it deletes the index.
-const DeletionGeneration = "delete-"
+// What the holder of a lease that is no run of an engine is called by, below the index: it deletes the index, or pulls
+// an image into it.
+const (
+	DeletionGeneration = "delete-"
+	PullGeneration     = "pull-"
+)
 
-// isDeletion reports whether the holder of a lease deletes the index.
-func isDeletion(workflow string) bool {
+// findLone returns which of them holds a lease; empty: a run.
+func findLone(workflow string) string {
 	_, generation, _ := strings.Cut(strings.TrimPrefix(workflow, workflowPrefix), "/")
-	return strings.HasPrefix(generation, DeletionGeneration)
-}
-
-// isPull reports whether the holder of a lease pulls an image into the index.
-func isPull(workflow string) bool {
-	_, generation, _ := strings.Cut(strings.TrimPrefix(workflow, workflowPrefix), "/")
-	return strings.HasPrefix(generation, PullGeneration)
+	for _, lone := range []string{DeletionGeneration, PullGeneration} {
+		if strings.HasPrefix(generation, lone) {
+			return lone
+		}
+	}
+	return ""
 }
 
 // RefuseDeleted returns fault.LeaseHeld while an index is being deleted, so that no command writes into it meanwhile.
 func RefuseDeleted(ctx context.Context, index artifact.Index) error {
 	lease, _, err := ReadLease(ctx, index)
-	if err == nil && isDeletion(lease.Workflow) {
+	if err == nil && findLone(lease.Workflow) == DeletionGeneration {
 		return (&taker{index: index}).checkEnded(ctx, lease)
 	}
 	return nil // a lease that cannot be read is for who takes it

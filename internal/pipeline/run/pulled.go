@@ -2,7 +2,6 @@ package run
 
 import (
 	"context"
-	"strings"
 
 	"github.com/unweaver/unweaver/internal/artifact"
 	"github.com/unweaver/unweaver/internal/core"
@@ -10,8 +9,14 @@ import (
 	"github.com/unweaver/unweaver/internal/store/blob"
 )
 
-// PullGeneration is what the holder of a lease is called by, below the index, where it pulls an image.
-const PullGeneration = "pull-"
+// ReadPulled returns the generations of an index that were pulled.
+func ReadPulled(ctx context.Context, index artifact.Index) (out core.PulledGenerations, err error) {
+	_, err = blob.ReadJSON(ctx, index.Store, index.PulledKey(), &out)
+	if fault.Is(err, fault.NotFound) {
+		return core.PulledGenerations{}, nil
+	}
+	return out, err
+}
 
 // RefusePulled returns fault.IndexPulled where an index, or the base of a branch, serves a pulled image that nobody
 // adopted: a build would change what its origin changes.
@@ -20,20 +25,17 @@ func RefusePulled(ctx context.Context, index artifact.Index) error {
 	if err != nil {
 		return err
 	}
-	var pulled core.Pulled
-	_, err = blob.ReadJSON(ctx, index.Store, base.PulledKey(), &pulled)
-	if fault.Is(err, fault.NotFound) {
-		return nil
-	}
-	if err != nil || pulled.Adopted {
+	all, err := ReadPulled(ctx, base)
+	if err != nil || len(all) == 0 {
 		return err
 	}
-	adopt := "unweaver import " + pulled.From
-	if strings.Contains(pulled.From, "://") {
-		adopt = "unweaver pull " + pulled.From
+	current, _, err := base.ReadPointer(ctx)
+	pulled, there := all[current.Manifest]
+	if err != nil || !there || pulled.Adopted {
+		return err
 	}
-	return fault.IndexPulled.At("build", index.Name).
+	return fault.IndexPulled.At("change", index.Name).
 		Because("it is a read-only copy of " + pulled.From).
-		Advise("build it where it comes from, and pull again; or let builds change it here: " + adopt + " " + base.Name +
-			" --adopt")
+		Advise("change it where it comes from, and pull again; or let builds change it here: unweaver pull " + pulled.From +
+			" " + base.Name + " --adopt")
 }

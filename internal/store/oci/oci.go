@@ -3,6 +3,7 @@
 package oci
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"io/fs"
@@ -37,7 +38,7 @@ type Options struct {
 	Tag       string        // of a path; empty: Latest
 	Create    bool          // write a folder or tar file that does not exist yet
 	PlainHTTP bool          // ask a registry on this machine by HTTP
-	Patience  time.Duration // a blob moves Least bytes within it, else the call ends; 0: a minute
+	Patience  time.Duration // after which a registry that moves no byte counts as down; 0: two minutes
 }
 
 // Place holds images. Close it.
@@ -47,18 +48,14 @@ type Place struct {
 	Tag        string
 	Local      bool // it is a path
 
-	target   oras.ReadOnlyTarget
-	patience time.Duration
-	close    func() error
-	advice   string // where the place refuses
+	target oras.ReadOnlyTarget
+	close  func() error
+	advice string // where the place refuses
 }
 
 // Open opens a place.
 func Open(ctx context.Context, o Options) (*Place, error) {
-	place := &Place{Tag: o.Tag, patience: o.Patience, close: func() error { return nil }}
-	if place.patience == 0 {
-		place.patience = time.Minute
-	}
+	place := &Place{Tag: o.Tag, close: func() error { return nil }}
 	if strings.HasPrefix(o.Where, Scheme) {
 		return place, place.openRegistry(o)
 	}
@@ -108,6 +105,11 @@ func (p *Place) createFile(ctx context.Context, path string) error {
 // openRegistry prepares a client of a repository. It asks the registry for nothing.
 func (p *Place) openRegistry(o Options) error {
 	name := strings.TrimPrefix(o.Where, Scheme)
+	if strings.Contains(name, "@") && !strings.Contains(name, "@sha256:") {
+		return fault.Usage.At("read the address", Scheme+"...").
+			Because("it holds a user or a password").
+			Advise("write it as oci://HOST/NAME:TAG, and log in by: docker login HOST")
+	}
 	ref, err := registry.ParseReference(name)
 	if err == nil && ref.Reference == "" {
 		err = errors.New("it names no tag")
@@ -130,7 +132,7 @@ func (p *Place) openRegistry(o Options) error {
 	}
 	ask := credentials.Credential(known)
 	transport := http.DefaultTransport.(*http.Transport).Clone()
-	transport.ResponseHeaderTimeout = 2 * p.patience
+	transport.DialContext = dialPatiently(cmp.Or(o.Patience, 2*time.Minute))
 	p.Name, p.Repository = Scheme+ref.Registry+"/"+ref.Repository, ref.Registry+"/"+ref.Repository
 	p.Tag = ref.Reference
 	p.advice = "log in with an account that may do this: docker login " + ref.Registry
@@ -146,6 +148,36 @@ func (p *Place) openRegistry(o Options) error {
 		},
 	}
 	return nil
+}
+
+// patientConn is a connection that fails once no byte moves for a while.
+type patientConn struct {
+	net.Conn
+	patience time.Duration
+}
+
+// Read implements net.Conn.
+func (c patientConn) Read(out []byte) (int, error) {
+	_ = c.SetDeadline(time.Now().Add(c.patience)) // what fails is seen by Read
+	return c.Conn.Read(out)
+}
+
+// Write implements net.Conn. It gives the answer more time too.
+func (c patientConn) Write(raw []byte) (int, error) {
+	_ = c.SetDeadline(time.Now().Add(c.patience)) // what fails is seen by Write
+	return c.Conn.Write(raw)
+}
+
+// dialPatiently returns a dialer of such connections.
+func dialPatiently(patience time.Duration) func(context.Context, string, string) (net.Conn, error) {
+	dialer := &net.Dialer{Timeout: patience}
+	return func(ctx context.Context, network, address string) (net.Conn, error) {
+		connection, err := dialer.DialContext(ctx, network, address)
+		if err != nil {
+			return nil, err
+		}
+		return patientConn{connection, patience}, nil
+	}
 }
 
 // isLoopback reports whether a host is this machine by its name.

@@ -13,20 +13,23 @@ import (
 	"github.com/unweaver/unweaver/internal/fault"
 )
 
-// createTar gathers an image in a folder beside the tar file, which Close makes of it once the image is named. A folder
-// that an interrupted export left goes on.
+// createTar gathers an image in a new folder beside the tar file. Close makes the file of it where the image is named,
+// and removes the folder.
 func (p *Place) createTar(ctx context.Context, path string) error {
 	if _, err := os.Stat(path); !errors.Is(err, fs.ErrNotExist) {
 		return fault.Usage.At("write image", path).Because("the file exists").Advise("remove it, or choose another name")
 	}
-	folder := path + ".part"
+	folder, err := os.MkdirTemp(filepath.Dir(path), ".unweaver-*")
+	if err != nil {
+		return p.newFault("write image", err)
+	}
 	store, err := oci.NewWithContext(ctx, folder)
 	p.target = store
-	p.close = func() error {
-		if _, err := store.Resolve(ctx, p.Tag); err != nil {
-			return nil //nolint:nilerr // nothing was finished: the next export goes on
+	p.close = func() (err error) {
+		if _, unnamed := store.Resolve(ctx, p.Tag); unnamed == nil {
+			err = writeTar(folder, path)
 		}
-		return errors.Join(writeTar(folder, path), os.RemoveAll(folder))
+		return errors.Join(err, os.RemoveAll(folder))
 	}
 	return p.newFault("write image", err)
 }
