@@ -74,6 +74,9 @@ func (x Index) GenerationKey(gen, file string) string {
 // SpecKey returns the key of a stored configuration.
 func (x Index) SpecKey(d core.Digest) string { return x.joinKey("specs", d.String()+".json") }
 
+// SpecsPrefix returns what the keys of all stored configurations start with.
+func (x Index) SpecsPrefix() string { return x.joinKey("specs") + "/" }
+
 // RunKey returns the key of a scratch file of a run; scratch is deleted after publication.
 func (x Index) RunKey(gen string, parts ...string) string {
 	return x.joinKey(append([]string{"runs", refuseSlash(gen)}, parts...)...)

@@ -57,7 +57,14 @@ func (s *Server) bisected(name string, bill *counted) bisect.Index {
 			return s.askAs(ctx, name, body, bill, nil)
 		},
 		Open: func(ctx context.Context, generation string) (*retrieve.Generation, error) {
-			return s.pinGeneration(ctx, name, generation)
+			opened, err := s.pinGeneration(ctx, name, generation)
+			if err == nil && opened.HasLabels() { // what two generations differ in tells of all documents
+				if err = bill.NeedAllDocuments(name); err != nil {
+					opened.Close()
+					return nil, err
+				}
+			}
+			return opened, err
 		},
 	}
 }

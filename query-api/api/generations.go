@@ -193,8 +193,11 @@ func (s *Server) generationOf(ctx context.Context, name, wanted string) (Generat
 		return out, missing
 	}
 	manifest, err := index.Manifest(ctx, ref.Manifest)
+	if err == nil && manifest.Labelled { // those of the published one may have none
+		err = middleware.CallerOf(ctx).NeedAllDocuments(name)
+	}
 	if err != nil {
-		return out, err
+		return GenerationDetail{Index: name}, err
 	}
 	out.Generation = artifact.DescribeGeneration(wanted, ref, manifest)
 	out.Bytes, out.Tokens, out.Cost = sizeOf(manifest), manifest.Tokens, manifest.Cost

@@ -54,6 +54,9 @@ type index struct {
 	retired   []*open              // no longer offered, maybe still read by a query
 	leased    map[string]time.Time // generations whose leases may not have run out, and when they were renewed
 	closed    bool
+
+	plainSpecs map[string]bool // keys of configurations, all without labels
+	listedAt   time.Time       // when they were listed
 }
 
 // open is an open generation and its share of the room.

@@ -5,12 +5,14 @@ import (
 	"context"
 	"maps"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/unweaver/unweaver/internal/artifact"
 	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/retrieve"
+	"github.com/unweaver/unweaver/internal/store/blob"
 	"github.com/unweaver/unweaver/internal/stream/parallel"
 	"github.com/unweaver/unweaver/query-api/middleware"
 )
@@ -40,16 +42,48 @@ func (s *Server) needNamed(ctx context.Context, name, wanted string) error {
 }
 
 // needNamedCaller returns the error of a caller without a key who asks for what tells of all documents of an index
-// whose documents have labels.
+// whose documents have labels, or had or will have them in any run.
 func (s *Server) needNamedCaller(ctx context.Context, name string) error {
 	proof := middleware.CallerOf(ctx).NeedProof()
 	if proof == nil || !core.ValidIndex(name) {
 		return nil
 	}
-	if _, labelled, err := s.readLabelled(ctx, name); err == nil && !labelled {
+	_, labelled, err := s.readLabelled(ctx, name)
+	if err == nil && !labelled {
+		labelled, err = s.hasLabelledRun(ctx, name)
+	}
+	if err == nil && !labelled {
 		return nil
 	}
 	return proof
+}
+
+// hasLabelledRun reports whether any run of an index was started with labels: also one that goes on, was held or
+// failed. A run stores its configuration before it starts, and a configuration stays as long as the index. Of an index
+// that is served each configuration is read once, and they are listed once a poll.
+func (s *Server) hasLabelledRun(ctx context.Context, name string) (bool, error) {
+	s.mu.Lock()
+	x := s.indexes[name]
+	s.mu.Unlock()
+	began := time.Now()
+	plain, known := x.knownSpecs(began)
+	if known {
+		return false, nil
+	}
+	specs := map[string]bool{}
+	prefix := artifact.Index{Name: name}.SpecsPrefix()
+	for info, err := range s.Artifacts.List(ctx, prefix, "") {
+		var spec core.Spec
+		if err == nil && !plain[info.Key] && strings.HasSuffix(info.Key, ".json") {
+			_, err = blob.ReadJSON(ctx, s.Artifacts, info.Key, &spec)
+		}
+		if err != nil || spec.Index == name && spec.ReadAs().Labels.IsOn() { // others are of branches
+			return true, err
+		}
+		specs[info.Key] = true
+	}
+	x.learnSpecs(specs, began)
+	return false, nil
 }
 
 // readLabelled returns which generation of an index is published, and whether its documents have labels: what was read
@@ -131,8 +165,28 @@ func (x *index) knownLabelled() (generation string, labelled, known bool) {
 	return "", false, false
 }
 
+// knownSpecs returns which configurations have no labels, and whether that was found out less than a poll before.
+func (x *index) knownSpecs(now time.Time) (plain map[string]bool, known bool) {
+	if x == nil {
+		return nil, false
+	}
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	return x.plainSpecs, now.Sub(x.listedAt) < pollEvery
+}
+
+// learnSpecs takes what a listing that began then found: configurations without labels alone.
+func (x *index) learnSpecs(plain map[string]bool, began time.Time) {
+	if x == nil {
+		return
+	}
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	x.plainSpecs, x.listedAt = plain, began
+}
+
 // needUnlabelled returns an error unless it is known that no index of the store, or that is served, has documents with
-// labels. Of each what was published when its pointer was last read counts, and what is open.
+// labels, or a run with labels. Of each what was published when its pointer was last read counts, and what is open.
 func (s *Server) needUnlabelled(ctx context.Context, refusal error) error {
 	served := s.listServed()
 	names := slices.Collect(maps.Keys(served))
@@ -140,7 +194,11 @@ func (s *Server) needUnlabelled(ctx context.Context, refusal error) error {
 		names = append(names, listed...)
 	}
 	return parallel.Each(ctx, len(names), listWidth, func(ctx context.Context, i int) error {
-		if labelled, err := s.lastLabelled(ctx, names[i], served[names[i]]); err != nil || labelled {
+		labelled, err := s.lastLabelled(ctx, names[i], served[names[i]])
+		if err == nil && !labelled {
+			labelled, err = s.hasLabelledRun(ctx, names[i])
+		}
+		if err != nil || labelled {
 			return refusal
 		}
 		return nil

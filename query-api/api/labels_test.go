@@ -345,6 +345,44 @@ func TestWhereLabelsAreNotKnownNothingOfAllDocumentsIsShown(t *testing.T) {
 	}
 }
 
+// While the published generation has no labels, what a run with labels left or goes on with is nobody's without a key.
+func TestNothingOfALabelledRunIsShownWithoutAKeyWhileThePublishedHasNone(t *testing.T) {
+	for name, hold := range map[string]bool{"held": true, "running or failed": false} {
+		l := lock(t, func(f *fixture, config *api.Config) {
+			config.Policy.Required = false
+			built := retrievetest.Build(t, f.stores, "sample", withHidden(), retrievetest.Options{
+				Generation: "g2", Spec: withLabels, Seq: 2, Unasked: true,
+			})
+			if hold {
+				retrievetest.Hold(t, built, core.GenerationHeld)
+			}
+		})
+		l.unchecked = true
+		l.report("g2", core.Report{Status: core.StatusFailed, Problems: []core.Problem{{Object: hidden.Key}}})
+		bisect := `{"query": "Who pays?", "expect": "cities/oslo.txt", "to": "g2", "top_chunks": 1}`
+		operator := l.key(access.Request{Scope: access.Operate})
+		for _, path := range []string{
+			"/metrics", sampleIndex + "/runs", sampleIndex + "/runs/g2/report", sampleIndex + "/trends",
+		} {
+			assert.Equal(t, 401, l.attempt("GET "+path, nil).Code, "%s: %s", name, path)
+			assert.Equal(t, 200, l.attempt("GET "+path, bearer(operator.Text)).Code, "%s: %s", name, path)
+		}
+		got := l.send("POST", sampleIndex+"/bisect", bisect, "Content-Type", "application/json")
+		assert.Equal(t, 401, got.Code, "%s: %s", name, got.Body)
+		if hold {
+			got = l.send("POST", sampleIndex+"/bisect", bisect, bearer(operator.Text)...)
+			assert.Equal(t, 403, got.Code, got.Body)
+			assert.Equal(t, 403, l.attempt("GET "+sampleIndex+"/generations/g2", nil).Code)
+		}
+	}
+	plain := lock(t, func(_ *fixture, config *api.Config) { config.Policy.Required = false })
+	plain.report("g1", core.Report{Status: core.StatusCompleted})
+	assert.Equal(t, 200, plain.attempt("GET "+sampleIndex+"/runs", nil).Code)
+	before := plain.store.reads("/specs/")
+	assert.Equal(t, 200, plain.attempt("GET "+sampleIndex+"/runs", nil).Code)
+	assert.Equal(t, before, plain.store.reads("/specs/"), "configurations are read once")
+}
+
 // A generation that was open before the published one serves readers only where it hides what that one hides: it has
 // labels and the other can be opened, or the other has none.
 func TestTheGenerationBeforeShowsNothingThatIsHiddenNow(t *testing.T) {

@@ -187,6 +187,10 @@ func TestControlNeedsAKeyOfItsScopeAndIndex(t *testing.T) {
 			assert.Equal(t, i == 0, o.control.Inputs[len(o.control.Inputs)-1].(control.MoveRequest).KeepLabels, path)
 		}
 	}
+	for label, status := range map[string]int{"public": 200, "hr": 403, "*": 403} { // the key has none
+		body := `{"questions": [{"question": "Who?", "labels": ["` + label + `"]}]}`
+		assert.Equal(t, status, o.send("POST", sampleIndex+"/watched", body, bearer(operator.Text)...).Code, label)
+	}
 	o.control.Asked = nil
 	before := list(t, o.corpus)
 	got := o.send("PUT", "/v1/indexes/sample-large/documents/old.txt", "a branch", bearer(branch.Text)...)

@@ -2,9 +2,12 @@ package api
 
 import (
 	"net/http"
+	"slices"
 
 	"github.com/unweaver/unweaver/internal/control"
 	"github.com/unweaver/unweaver/internal/core"
+	"github.com/unweaver/unweaver/internal/fault"
+	"github.com/unweaver/unweaver/query-api/middleware"
 )
 
 // WatchedQuestions is a page of the standing questions of an index.
@@ -68,7 +71,16 @@ func (o operation) addWatched(controller control.Control) (reply, error) {
 		return reply{}, err
 	}
 	request := control.WatchRequest{Index: o.index}
+	readers := middleware.CallerOf(o.ctx).Readers()
 	for _, one := range body.Questions {
+		for _, label := range one.Labels { // reports quote what such a reader may read
+			held := label == core.PublicLabel || label != core.AnyLabel && slices.Contains(readers.Labels, label)
+			if !readers.All && !held {
+				return reply{}, fault.Forbidden.At("watch question", one.Question).
+					Because("it has the label " + fault.QuoteName(label) + ", which the API key or the person does not have").
+					Advise("leave the label out, or use a key with it: unweaver keys create --labels LABEL,LABEL")
+			}
+		}
 		request.Add = append(request.Add, core.Question{
 			Question: one.Question, Labels: one.Labels, Method: one.Method, Notify: one.Notify,
 		})

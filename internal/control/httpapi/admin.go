@@ -16,6 +16,7 @@ import (
 
 	"github.com/unweaver/unweaver/internal/access"
 	"github.com/unweaver/unweaver/internal/control"
+	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/fault/redact"
 )
@@ -51,7 +52,7 @@ func Handler(controller control.Control, allowed Access) http.Handler {
 			allowed.answerChallenge(w, request)
 			return
 		}
-		status, owner, via := allowed.checkRequest(request)
+		status, owner, all, via := allowed.checkRequest(request)
 		if status != http.StatusOK {
 			refuseRequest(w, status)
 			return
@@ -60,19 +61,21 @@ func Handler(controller control.Control, allowed Access) http.Handler {
 		if !owner {
 			ctx = control.ForAnother(ctx)
 		}
+		ctx = context.WithValue(ctx, readsAll{}, all)
 		mux.ServeHTTP(w, request.WithContext(ctx))
 	})
 }
 
 // checkRequest returns 200 where a request may pass. owner: it comes from who has the token, and so owns the data
-// directory, or from who may make keys. via is what was shown, for the audit trail.
-func (a Access) checkRequest(request *http.Request) (status int, owner bool, via string) {
+// directory, or from who may make keys. all: who shows it may read every document. via is what was shown, for the audit
+// trail.
+func (a Access) checkRequest(request *http.Request) (status int, owner, all bool, via string) {
 	got := strings.TrimPrefix(request.Header.Get("Authorization"), "Bearer ")
 	if a.Token != "" && subtle.ConstantTimeCompare([]byte(got), []byte(a.Token)) == 1 {
-		return http.StatusOK, true, "token"
+		return http.StatusOK, true, true, "token"
 	}
 	if a.Check == nil || got == "" {
-		return http.StatusUnauthorized, false, ""
+		return http.StatusUnauthorized, false, false, ""
 	}
 	key, err := a.Check(request.Context(), got)
 	need := access.Operate
@@ -81,12 +84,17 @@ func (a Access) checkRequest(request *http.Request) (status int, owner bool, via
 	}
 	switch {
 	case err != nil:
-		return http.StatusUnauthorized, false, ""
+		return http.StatusUnauthorized, false, false, ""
 	case !key.Scope.Includes(need) || key.Index != "*": // a run is of one index, control is of all
-		return http.StatusForbidden, false, ""
+		return http.StatusForbidden, false, false, ""
 	}
-	return http.StatusOK, key.Scope.Includes(access.Admin), "key " + key.ID
+	return http.StatusOK, key.Scope.Includes(access.Admin), core.ReadersOf(key.Labels).All, "key " + key.ID
 }
+
+// readsAll is the key under which a context says whether who asks may read every document.
+type readsAll struct{}
+
+func mayReadAll(ctx context.Context) bool { all, _ := ctx.Value(readsAll{}).(bool); return all }
 
 // refuseRequest writes a problem (RFC 9457).
 func refuseRequest(w http.ResponseWriter, status int) {

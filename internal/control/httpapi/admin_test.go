@@ -211,6 +211,30 @@ func TestAKeyThatOnlyOperatesDoesNotAskAsTheOwner(t *testing.T) {
 	}
 }
 
+// Who may not read every document neither serves one without labels in place of one with, nor branches around them.
+func TestWhoMayNotReadAllTurnsNoLabelsOff(t *testing.T) {
+	keys := map[string][]string{"none": nil, "hr": {"hr"}, "all": {"*"}}
+	controller := &controltest.Recorder{}
+	server := httptest.NewServer(httpapi.Handler(controller, httpapi.Access{
+		Token: "token", Check: func(_ context.Context, text string) (*access.Key, error) {
+			return &access.Key{Scope: access.Admin, Index: "*", Labels: keys[text]}, nil
+		},
+	}))
+	defer server.Close()
+	for text, all := range map[string]bool{"token": true, "all": true, "none": false, "hr": false} {
+		client := &httpapi.Client{Base: server.URL, Token: text}
+		musttest.Get(client.MoveGeneration(t.Context(), control.MoveRequest{Action: core.ActionRollback, Index: "docs"}))(t)
+		moved := controller.Inputs[len(controller.Inputs)-1].(control.MoveRequest)
+		assert.Equal(t, !all, moved.KeepLabels, text)
+		for key, passes := range map[string]bool{"keep": true, "documents.labels.field": all, "documents.labels.rules": all} {
+			_, err := client.ChangeBranch(t.Context(), control.BranchRequest{
+				Index: "docs", Name: "exp", Set: map[string]string{key: "2"},
+			})
+			assert.True(t, (err == nil) == passes && (passes || fault.Is(err, fault.Forbidden)), "%s: %s: %v", text, key, err)
+		}
+	}
+}
+
 // send sends a request with the token, and returns the status and the body of the answer.
 func send(t *testing.T, controller control.Control, method, path, body string) (int, string) {
 	request := httptest.NewRequestWithContext(t.Context(), method, httpapi.Prefix+path, strings.NewReader(body))

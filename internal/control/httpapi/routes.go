@@ -3,9 +3,11 @@ package httpapi
 import (
 	"context"
 	"net/http"
+	"strings"
 
 	"github.com/unweaver/unweaver/internal/control"
 	"github.com/unweaver/unweaver/internal/core"
+	"github.com/unweaver/unweaver/internal/fault"
 )
 
 type named struct {
@@ -63,8 +65,20 @@ func addRoutes(mux *http.ServeMux, c control.Control) {
 	handleIn(mux, "limit", c.LimitRun)
 	handleIn(mux, "lost", func(ctx context.Context, in named) error { return c.MarkLost(ctx, in.Name) })
 	byName(mux, "generations", c.ListGenerations)
-	handleMethod(mux, "move", c.MoveGeneration)
-	handleMethod(mux, "branch", c.ChangeBranch)
+	handleMethod(mux, "move", func(ctx context.Context, in control.MoveRequest) (core.Move, error) {
+		in.KeepLabels = in.KeepLabels || !mayReadAll(ctx)
+		return c.MoveGeneration(ctx, in)
+	})
+	handleMethod(mux, "branch", func(ctx context.Context, in control.BranchRequest) (core.Branch, error) {
+		for key := range in.Set {
+			if strings.HasPrefix(key, "documents.labels") && !mayReadAll(ctx) {
+				return core.Branch{}, fault.Forbidden.At("branch", in.Index).
+					Because("it sets " + key + ", which decides who may read the branch").
+					Advise("use a key that may read every document (--labels '*'), or the token")
+			}
+		}
+		return c.ChangeBranch(ctx, in)
+	})
 	handleMethod(mux, "delete", c.DeleteIndex)
 	byName(mux, "branches", c.ListBranches)
 	handleMethod(mux, "watch", c.ChangeWatched)
