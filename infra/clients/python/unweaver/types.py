@@ -1111,7 +1111,6 @@ class Question(TypedDict):
     documents: NotRequired[list[str]]
     id: NotRequired[str]
     labels: NotRequired[list[str]]
-    method: NotRequired[str]
     notify: NotRequired[str]
     question: str
 
@@ -1675,7 +1674,6 @@ class WatchQuestion(TypedDict):
     """A question to keep."""
 
     labels: NotRequired[list[str] | None]
-    method: NotRequired[str | None]
     notify: NotRequired[str | None]
     question: NotRequired[str]
 
@@ -1719,11 +1717,8 @@ class WatchedChange(TypedDict):
     documents: NotRequired[list[str]]
     id: NotRequired[str]
     labels: NotRequired[list[str]]
-    method: NotRequired[str]
-    moved: NotRequired[float]
     notify: NotRequired[str]
     question: str
-    seeds: NotRequired[list[Change]]
 
 
 class WatchedQuestions(TypedDict):
