@@ -73,10 +73,10 @@ func (r *Run) AskWatched(ctx context.Context) error {
 	if !n.last.Open {
 		return n.report(ctx)
 	}
-	for _, key := range n.last.Keys {
-		n.keys[key] = true
-	}
 	n.seconds = n.last.Found.Seconds
+	for _, key := range n.last.Keys {
+		n.keys[key] = n.seconds > 0
+	}
 	err = n.ask(ctx, questions)
 	if mustStop(ctx, err) {
 		return err
@@ -84,6 +84,9 @@ func (r *Run) AskWatched(ctx context.Context) error {
 	if err != nil {
 		r.Log.Warn("standing questions not asked", "run_id", r.Name(), "code", string(fault.CodeOf(err)))
 		n.last.Found.NoteFailure(string(fault.CodeOf(err)), err.Error())
+	}
+	if n.last.Found.Asked == len(questions) { // else the ledger keeps those of questions that were not asked
+		maps.DeleteFunc(n.keys, func(_ core.Digest, used bool) bool { return !used })
 	}
 	n.last.Open = false
 	n.last.Found.Failed += len(n.last.Behind)
@@ -114,7 +117,7 @@ type watchNight struct {
 	whole   *retrieve.Generation // that is published
 
 	mu   sync.Mutex
-	keys map[core.Digest]bool // of the ledger
+	keys map[core.Digest]bool // of the ledger; true: this night used it
 }
 
 // beginRound notes which generation each question is compared with.
