@@ -469,7 +469,9 @@ func TestChangesOfStandingQuestionsReachTheWebhooksThatTheyName(t *testing.T) {
 	require.NoError(t, p.Ports.Coordination.SetState(t.Context(), "docs/g1", musttest.Get(json.Marshal(state))(t)))
 	notice := workflows.Notice{Build: p.build, ID: "r-1", RunID: "r", Status: core.StatusCompleted, At: time.Now()}
 	var sent []string
-	p.env.SetOnActivityHeartbeatListener(func(_ *activity.Info, details converter.EncodedValues) { _ = details.Get(&sent) })
+	p.env.SetOnActivityHeartbeatListener(func(_ *activity.Info, details converter.EncodedValues) {
+		_ = details.Get(&sent)
+	})
 	_, err := p.env.ExecuteActivity(workflows.SendNotice, notice)
 	require.True(t, err != nil && slices.Equal(sent, []string{"r-1"}), "%v, sent: %v", err, sent)
 	down = ""

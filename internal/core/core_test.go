@@ -260,7 +260,8 @@ func TestEventsThatAreToldAgainAreOneAndTheFirstAndLastOfManyStay(t *testing.T) 
 
 func TestProbesAreReadLineByLine(t *testing.T) {
 	got, err := core.ReadProbes(strings.NewReader(
-		`{"question":" Who signed? ","documents":["a.md","b.md"]}`+"\n\n"+`{"question":"When?","documents":["c.md"],"id":17,"labels":"x"}`),
+		`{"question":" Who signed? ","documents":["a.md","b.md"]}`+"\n\n"+
+			`{"question":"When?","documents":["c.md"],"id":17,"labels":"x"}`),
 		true)
 	assert.True(t, err == nil && len(got) == 2 && got[0].Question == "Who signed?" && len(got[0].Documents) == 2 &&
 		got[1].Line == 3, "%+v, %v", got, err)

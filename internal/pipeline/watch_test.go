@@ -179,7 +179,8 @@ func TestAskingGoesOnAfterWhatInterruptsIt(t *testing.T) {
 	s.spec.Retrieval.Method = "bm25"
 	ids := s.watching(t, core.Question{Question: "Who built Osk?"}, core.Question{Question: "Who owns the bridge of Osk?"})
 	build := func(owner string) (again func(change func(*artifact.LastWatch)) *core.Watched) {
-		s.write(t, map[string]string{"osk.md": "# Osk\n\nThe bridge of Osk: " + owner + " built and owns the bridge of Osk.\n"})
+		text := "# Osk\n\nThe bridge of Osk: " + owner + " built and owns the bridge of Osk.\n"
+		s.write(t, map[string]string{"osk.md": text})
 		job, holder := s.leased(t)
 		must(s.stages(t.Context(), job, holder))(t)
 		return func(change func(*artifact.LastWatch)) *core.Watched {
@@ -199,7 +200,8 @@ func TestAskingGoesOnAfterWhatInterruptsIt(t *testing.T) {
 	s.WatchTime = 0
 	found = build("Eva")(func(last *artifact.LastWatch) {
 		assert.True(t, last.Found.Since == "g001" && last.Found.Changed == 2 && len(last.Behind) == 0, "%+v", last)
-		last.Open, last.Behind = true, map[string]string{ids[1]: must(s.index().GenerationRef(t.Context(), "g001"))(t).Manifest}
+		first := must(s.index().GenerationRef(t.Context(), "g001"))(t)
+		last.Open, last.Behind = true, map[string]string{ids[1]: first.Manifest}
 		last.Found.Asked, last.Found.Changed = 1, 1
 	})
 	assert.True(t, found.Asked == 2 && found.Changed == 2 && len(found.Listed) == 2 && found.Failed == 0, "%+v", found)
@@ -207,7 +209,8 @@ func TestAskingGoesOnAfterWhatInterruptsIt(t *testing.T) {
 		assert.Equal(t, "g003", last.Found.Since)
 		last.Manifest = strings.Repeat("0", 64)
 	})
-	assert.True(t, found.Changed == 2 && strings.Contains(found.Problem, "2 questions are compared with g003"), "%+v", found)
+	assert.True(t, found.Changed == 2 && strings.Contains(found.Problem, "2 questions are compared with g003"),
+		"%+v", found)
 }
 
 // What a question costs is in the account of the night that pays for it.

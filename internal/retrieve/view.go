@@ -108,7 +108,8 @@ func (g *Generation) newView(ctx context.Context, readers core.Readers, key stri
 }
 
 // SeenDigest returns a digest of all that an answer of a view follows from: its documents, passages and entities, the
-// settings of retrieval, and what enrichments made. Two views with one digest give every question the same passages. It reads the whole view.
+// settings of retrieval, and what enrichments made. Two views with one digest give every question the same
+// passages. It reads the whole view.
 func (g *Generation) SeenDigest() core.Digest {
 	settings, _ := json.Marshal([]any{g.Spec.Retrieval, g.Manifest.Enriched}) // plain values
 	sum := core.NewSumming()

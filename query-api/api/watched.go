@@ -44,7 +44,8 @@ func (s *Server) watchedRoutes() []route {
 		},
 		{
 			method: "DELETE", pattern: pattern + "/{id}", id: "removeWatched", summary: "Remove a standing question",
-			doc: "By its id; all removes every one, also where they cannot be read.", done: nothing, handler: s.operate(controlTimeout, withControl(operation.removeWatched)),
+			doc: "By its id; all removes every one, also where they cannot be read.", done: nothing,
+			handler: s.operate(controlTimeout, withControl(operation.removeWatched)),
 		},
 	})
 }

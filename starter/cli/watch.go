@@ -73,7 +73,8 @@ func (a *App) removeWatchCmd(index *string) *cobra.Command {
 	return &cobra.Command{
 		Use:   "remove ID",
 		Short: "Remove a standing question",
-		Long:  "Remove the standing question of an ID, or with " + control.AllWatched + " all of them, also where they cannot be read.",
+		Long: "Remove the standing question of an ID, or with " + control.AllWatched +
+			" all of them, also where they cannot be read.",
 		Example: "  unweaver watch remove --index docs 3f2a9c51d0b84e7f9a6c2d1e5b7f8a90\n" +
 			"  unweaver watch remove --index docs " + control.AllWatched,
 		Args: requireArgs(1, 1, "the ID of a question, or "+control.AllWatched),

@@ -45,7 +45,8 @@ func TestStandingQuestionsAreKeptWithinTheirBounds(t *testing.T) {
 	again := musttest.Get(add(core.Question{Question: "Who signed?", Notify: "legal"}))(t)
 	assert.True(t, again.Total == 2 && again.Questions[0].ID == first.Questions[0].ID, "%+v", again)
 	list := musttest.Get(b.ListWatched(t.Context(), "docs"))(t)
-	assert.True(t, len(list) == 2 && list[0].Notify == "legal" && slices.Equal(list[1].Labels, []string{"hr"}), "%+v", list)
+	assert.True(t, len(list) == 2 && list[0].Notify == "legal" &&
+		slices.Equal(list[1].Labels, []string{"hr"}), "%+v", list)
 	many := make([]core.Question, core.MaxWatched-1)
 	for i := range many {
 		many[i] = question(fmt.Sprintf("Question %d?", i))
