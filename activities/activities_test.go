@@ -435,13 +435,17 @@ func TestANoticeIsDueFromTheEndOfARunUntilItWasTried(t *testing.T) {
 // Promises: 171.
 func TestChangesOfStandingQuestionsReachTheWebhooksThatTheyName(t *testing.T) {
 	var mu sync.Mutex
-	got := map[string]webhook.Body{}
-	receiver := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, request *http.Request) {
+	got, calls, down := map[string]webhook.Body{}, map[string]int{}, "/legal"
+	receiver := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, request *http.Request) {
 		var body webhook.Body
 		_ = json.NewDecoder(request.Body).Decode(&body)
 		mu.Lock()
 		got[request.URL.Path] = body
+		calls[request.URL.Path]++
 		mu.Unlock()
+		if request.URL.Path == down {
+			w.WriteHeader(http.StatusServiceUnavailable)
+		}
 	}))
 	defer receiver.Close()
 	p := newPlant(t)
@@ -451,7 +455,7 @@ func TestChangesOfStandingQuestionsReachTheWebhooksThatTheyName(t *testing.T) {
 	}
 	p.Notify = func(string) webhook.Hook { return hook }
 	path := artifact.Index{Name: "docs"}.GenerationKey("g1", artifact.WatchedName)
-	lines := ""
+	lines := "{rubbish\n"
 	for _, name := range []string{"", "legal", "legal", "gone"} {
 		lines += fmt.Sprintf(`{"question":"Who?","notify":%q,"before":{"quote":"Ada"},"after":{"quote":"Tom"}}`+"\n", name)
 	}
@@ -464,7 +468,17 @@ func TestChangesOfStandingQuestionsReachTheWebhooksThatTheyName(t *testing.T) {
 	require.True(t, ended.Notify, "no notice is sent of a run that completed and changed answers")
 	require.NoError(t, p.Ports.Coordination.SetState(t.Context(), "docs/g1", musttest.Get(json.Marshal(state))(t)))
 	notice := workflows.Notice{Build: p.build, ID: "r-1", RunID: "r", Status: core.StatusCompleted, At: time.Now()}
+	var sent []string
+	p.env.SetOnActivityHeartbeatListener(func(_ *activity.Info, details converter.EncodedValues) {
+		_ = details.Get(&sent)
+	})
+	_, err := p.env.ExecuteActivity(workflows.SendNotice, notice)
+	require.True(t, err != nil && slices.Equal(sent, []string{"r-1"}), "%v, sent: %v", err, sent)
+	down = ""
+	p.env.SetHeartbeatDetails(sent)
 	musttest.Get(p.env.ExecuteActivity(workflows.SendNotice, notice))(t)
+	require.True(t, calls["/ops"] == 1 && calls["/legal"] == 2, "what was sent is sent again: %v", calls)
+	p.env.SetHeartbeatDetails([]string{})
 	require.Len(t, got, 2, "%+v", got)
 	ops, legal := got["/ops"], got["/legal"]
 	assert.True(t, ops.Event == config.OnWatched && ops.ID == "r-1" && len(ops.Questions) == 1, "%+v", ops)

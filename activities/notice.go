@@ -2,6 +2,7 @@ package activities
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -108,15 +109,35 @@ func (a *Activities) SendNotice(ctx context.Context, in workflows.Notice) (_ wor
 	if err != nil {
 		return workflows.Receipt{}, err
 	}
-	return workflows.Receipt{}, parallel.Each(ctx, len(due), len(due), func(ctx context.Context, i int) error {
-		err := webhook.Send(ctx, due[i].hook, due[i].body)
+	return workflows.Receipt{}, a.sendEach(ctx, due)
+}
+
+// sendEach sends notices beside each other, but those that an earlier attempt sent: what keeps one from being sent does
+// not keep another. It returns an error that may be tried again, if there is one.
+func (a *Activities) sendEach(ctx context.Context, due []dueNotice) error {
+	var sent []string // ids
+	if activity.HasHeartbeatDetails(ctx) {
+		_ = activity.GetHeartbeatDetails(ctx, &sent) // else receivers find repeated notices by their ids
+	}
+	due = slices.DeleteFunc(due, func(one dueNotice) bool { return slices.Contains(sent, one.body.ID) })
+	failed := make([]error, len(due))
+	err := parallel.Each(ctx, len(due), len(due), func(ctx context.Context, i int) error {
+		failed[i] = webhook.Send(ctx, due[i].hook, due[i].body)
 		outcome := "sent"
-		if err != nil {
-			outcome = telemetry.Code(err)
+		if failed[i] != nil {
+			outcome = telemetry.Code(failed[i])
 		}
 		a.Telemetry.Count(telemetry.Notices, 1, due[i].body.Event, outcome)
-		return err
+		return nil
 	})
+	for i, why := range failed {
+		if why == nil && err == nil {
+			sent = append(sent, due[i].body.ID)
+		}
+	}
+	activity.RecordHeartbeat(ctx, sent)
+	slices.SortStableFunc(failed, func(a, b error) int { return cmp.Compare(fault.KindOf(a), fault.KindOf(b)) })
+	return cmp.Or(err, cmp.Or(failed...))
 }
 
 // dueNotice is a notice with where it goes.
@@ -134,7 +155,7 @@ func (a *Activities) listDue(ctx context.Context, in workflows.Notice, hook webh
 		ID: in.ID, Event: event, Time: in.At, Index: in.Index, Run: work, RunID: in.RunID, Generation: in.Generation,
 		Status: in.Status, Reason: in.Reason,
 	}
-	changed := map[string][]core.WatchedChange{}
+	changed := map[string]changedFor{}
 	// What cannot be read now is left out: that the run ended matters more.
 	if state, err := run.ReadState(ctx, a.Ports.Coordination, work); err == nil && state != nil &&
 		state.RunID == in.RunID {
@@ -154,8 +175,7 @@ func (a *Activities) listDue(ctx context.Context, in workflows.Notice, hook webh
 			continue
 		}
 		one := body
-		one.QuestionsChanged = len(changed[name])
-		one.Questions = changed[name][:min(len(changed[name]), webhook.MostQuestions)]
+		one.QuestionsChanged, one.Questions = changed[name].count, changed[name].first
 		if name != "" {
 			one.ID, one.Event = in.ID+"-"+name, config.OnWatched
 		} else if !wanted {
@@ -170,9 +190,16 @@ func (a *Activities) listDue(ctx context.Context, in workflows.Notice, hook webh
 	return due, nil
 }
 
-// readWatched reads all changes of standing questions that a run found, by the webhooks that they name.
-func (a *Activities) readWatched(ctx context.Context, found *core.Watched) (map[string][]core.WatchedChange, error) {
-	out := map[string][]core.WatchedChange{}
+// changedFor are the changes of standing questions that go to one webhook.
+type changedFor struct {
+	count, bytes int
+	first        []core.WatchedChange
+}
+
+// readWatched reads the changes of standing questions that a run found, by the webhooks that they name. Lines that
+// cannot be read are left out: others, and how the run ended, matter more.
+func (a *Activities) readWatched(ctx context.Context, found *core.Watched) (map[string]changedFor, error) {
+	out := map[string]changedFor{}
 	if found == nil || found.Path == "" {
 		return out, nil
 	}
@@ -183,9 +210,15 @@ func (a *Activities) readWatched(ctx context.Context, found *core.Watched) (map[
 	for line := range bytes.Lines(raw) {
 		var change core.WatchedChange
 		if err := json.Unmarshal(line, &change); err != nil {
-			return nil, fault.SegmentDamage.At("read", a.Ports.Artifacts.Location(found.Path)).Because(err)
+			a.Log.Warn("change of a standing question cannot be read", "path", a.Ports.Artifacts.Location(found.Path))
+			continue
 		}
-		out[change.Notify] = append(out[change.Notify], change)
+		to := out[change.Notify]
+		to.count++
+		if to.bytes += len(line); to.bytes <= webhook.MostBytes && len(to.first) < webhook.MostQuestions {
+			to.first = append(to.first, change)
+		}
+		out[change.Notify] = to
 	}
 	return out, err
 }

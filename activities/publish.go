@@ -1,10 +1,13 @@
 package activities
 
 import (
+	"cmp"
 	"context"
+	"slices"
 
 	"go.temporal.io/sdk/activity"
 
+	"github.com/unweaver/unweaver/internal/artifact"
 	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/pipeline/upkeep"
@@ -32,6 +35,9 @@ const collectAttempts = 3
 func (a *Activities) CollectGarbage(ctx context.Context, u workflows.Unit) (workflows.UnitResult, error) {
 	return a.runWhole(ctx, u, func(inner context.Context, run *upkeep.Run) error {
 		err := run.Collect(inner, holderOf(ctx))
+		if err == nil {
+			err = a.warnOfNames(inner, run)
+		}
 		// The generation is published: what cannot be collected is reported, and tried again by the next night.
 		last := activity.GetInfo(ctx).Attempt >= collectAttempts
 		if err == nil || inner.Err() != nil || (fault.KindOf(err) == fault.Transient && !last) {
@@ -44,6 +50,29 @@ func (a *Activities) CollectGarbage(ctx context.Context, u workflows.Unit) (work
 		}
 		return makeFinal(err) // it cannot be recorded now: the end of the run reports it, once that can be written
 	})
+}
+
+// warnOfNames reports webhooks that standing questions name and this worker's configuration does not.
+func (a *Activities) warnOfNames(ctx context.Context, work *upkeep.Run) error {
+	questions, err := work.Index.ListQuestions(ctx)
+	if artifact.IsDamage(err) { // that is reported where they are asked
+		return nil
+	}
+	var unknown []core.Problem
+	var named map[string]string
+	if a.Notify != nil {
+		named = a.Notify(work.Index.Name).Named
+	}
+	for _, question := range questions {
+		problem := core.Problem{
+			Code: string(fault.BadConfig), Object: "watch",
+			Detail: "notify.named has no webhook " + question.Notify + ", which standing questions name",
+		}
+		if question.Notify != "" && named[question.Notify] == "" && !slices.Contains(unknown, problem) {
+			unknown = append(unknown, problem)
+		}
+	}
+	return cmp.Or(err, work.Warn(ctx, unknown...))
 }
 
 // makeFinal makes an error one that is not tried again.

@@ -32,6 +32,11 @@ func (x Index) readQuestions(ctx context.Context) (list watchList, etag string, 
 	return list, info.ETag, err
 }
 
+// DeleteQuestions removes all standing questions of the index, also those that cannot be read.
+func (x Index) DeleteQuestions(ctx context.Context) error {
+	return x.Store.Delete(ctx, x.watchListKey())
+}
+
 // ChangeQuestions applies f to the standing questions until no other process changed them meanwhile.
 func (x Index) ChangeQuestions(ctx context.Context, f func([]core.Question) ([]core.Question, error)) error {
 	for try := 1; ; try++ {
@@ -55,8 +60,10 @@ type LastWatch struct {
 	Manifest   string        `json:"manifest"`
 	Keys       []core.Digest `json:"keys,omitempty"` // of vectors of questions in the ledger, which keeps them
 
-	// Behind are the questions that it did not answer, by their ids, with the manifest that the next night compares with.
+	// Behind are the questions that it did not answer, by their ids, with the manifest that they are compared with.
 	Behind map[string]string `json:"behind,omitempty"`
+	Open   bool              `json:"open,omitempty"` // its run still asks those
+	Found  core.Watched      `json:"found"`          // so far, without texts
 }
 
 func (x Index) lastWatchKey() string { return x.joinKey("watch", "last.json") }

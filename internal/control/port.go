@@ -73,6 +73,9 @@ type BranchRequest struct {
 	Delete     bool              `json:"delete,omitempty"`
 }
 
+// AllWatched in place of an id removes all standing questions, also those that cannot be read.
+const AllWatched = "all"
+
 // WatchRequest adds standing questions to an index, or removes the one of an id.
 type WatchRequest struct {
 	Index  string          `json:"index"`

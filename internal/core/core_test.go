@@ -260,7 +260,8 @@ func TestEventsThatAreToldAgainAreOneAndTheFirstAndLastOfManyStay(t *testing.T) 
 
 func TestProbesAreReadLineByLine(t *testing.T) {
 	got, err := core.ReadProbes(strings.NewReader(
-		`{"question":" Who signed? ","documents":["a.md","b.md"]}`+"\n\n"+`{"question":"When?","documents":["c.md"],"x":1}`),
+		`{"question":" Who signed? ","documents":["a.md","b.md"]}`+"\n\n"+
+			`{"question":"When?","documents":["c.md"],"id":17,"labels":"x"}`),
 		true)
 	assert.True(t, err == nil && len(got) == 2 && got[0].Question == "Who signed?" && len(got[0].Documents) == 2 &&
 		got[1].Line == 3, "%+v, %v", got, err)
@@ -280,6 +281,10 @@ func TestProbesAreReadLineByLine(t *testing.T) {
 	}
 	got, err = core.ReadProbes(strings.NewReader(`{"question":"a"}`), false)
 	assert.True(t, err == nil && len(got) == 1, "where documents are not asked for: %v, %v", got, err)
+	got, err = core.ReadStanding(strings.NewReader(`{"question":"a","labels":["hr"],"notify":"legal"}`))
+	assert.True(t, err == nil && got[0].Labels[0] == "hr" && got[0].Notify == "legal", "%v, %v", got, err)
+	_, err = core.ReadStanding(strings.NewReader(`{"question":"a","label":"hr"}`))
+	assert.ErrorContains(t, err, `line 1: json: unknown field "label"`)
 }
 
 func TestSizesAreDecimal(t *testing.T) {

@@ -46,7 +46,7 @@ type Watched struct {
 	Asked     int             `json:"asked"`             // of both generations
 	Same      int             `json:"same"`              // not asked: who asks sees nothing that changed
 	Changed   int             `json:"changed"`           // have other passages, or another order
-	Since     string          `json:"since,omitempty"`   // generation that was compared with; empty: none
+	Since     string          `json:"since,omitempty"`   // oldest generation that was compared with; empty: none
 	Seconds   float64         `json:"seconds"`           // that asking took
 	Failed    int             `json:"failed,omitempty"`  // could not be compared
 	Code      string          `json:"code,omitempty"`    // of why the first of them could not, or none was asked
@@ -67,9 +67,7 @@ type WatchedChange struct {
 	Question
 	Before  WatchedAnswer `json:"before"`
 	After   WatchedAnswer `json:"after"`
-	Because []Change      `json:"because"`         // documents of the passages that left or came, where they changed
-	Moved   float64       `json:"moved,omitempty"` // where none did: the largest change of a passage's score
-	Seeds   []Change      `json:"seeds,omitempty"` // then also: entities that the search started from, and does no more
+	Because []Change      `json:"because"` // documents of the passages that left or came; empty: only ranks moved
 }
 
 // WatchedAnswer is what a generation says to a question.

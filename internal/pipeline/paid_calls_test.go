@@ -2,6 +2,7 @@ package pipeline_test
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"fmt"
 	"maps"
@@ -38,6 +39,7 @@ type seller struct {
 	texts  map[string]int // embedded
 	calls  map[string]int // of the chat, by task
 	refuse func(texts []string) bool
+	code   fault.Code // of a refusal; empty: fault.ModelAuth
 }
 
 func (s *seller) Info() model.Info { return model.Info{Provider: "openai", Model: "m", Paid: true} }
@@ -47,7 +49,7 @@ func (s *seller) Embed(ctx context.Context, texts []string) ([][]float32, model.
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.refuse != nil && s.refuse(texts) {
-		return nil, model.Usage{}, fault.ModelAuth.At("embed", "m")
+		return nil, model.Usage{}, cmp.Or(s.code, fault.ModelAuth).At("embed", "m")
 	}
 	vectors := make([][]float32, len(texts))
 	for i, text := range texts {

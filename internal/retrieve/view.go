@@ -107,10 +107,11 @@ func (g *Generation) newView(ctx context.Context, readers core.Readers, key stri
 	return view, view.setLive(set, countHidden, nil)
 }
 
-// SeenDigest returns a digest of all that an answer of a view follows from: its documents, passages and entities, and
-// the settings of retrieval. Two views with one digest give every question the same passages. It reads the whole view.
+// SeenDigest returns a digest of all that an answer of a view follows from: its documents, passages and entities, the
+// settings of retrieval, and what enrichments made. Two views with one digest give every question the same
+// passages. It reads the whole view.
 func (g *Generation) SeenDigest() core.Digest {
-	settings, _ := json.Marshal(g.Spec.Retrieval) // plain values
+	settings, _ := json.Marshal([]any{g.Spec.Retrieval, g.Manifest.Enriched}) // plain values
 	sum := core.NewSumming()
 	sum.Add("seen/1", string(settings), strconv.FormatBool(g.Spec.Parity),
 		g.Manifest.Class.Digest().String(), g.Manifest.Chunk.Digest().String())

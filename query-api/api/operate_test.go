@@ -94,7 +94,7 @@ func TestAnIndexIsBuiltSteeredAndServedOverHTTP(t *testing.T) {
 		{"POST", "/branches/sample-large/promote", nil, 200, "", "promote sample-large  sample"},
 		{"POST", "/branches/other-large/promote", nil, 404, "not_found", ""},
 		{"POST", "/watched", object{"questions": []object{{"question": "Who?", "labels": []string{"hr"}, "notify": "legal"}}},
-			200, "", "watch sample  Who? hr  legal"},
+			200, "", "watch sample  Who? hr legal"},
 		{"POST", "/watched", object{"questions": []object{}}, 422, "invalid_parameter", ""},
 		{"GET", "/watched", nil, 200, "", ""},
 		{"DELETE", "/watched/" + letter, nil, 204, "", "watch sample " + letter},

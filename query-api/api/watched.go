@@ -26,7 +26,6 @@ type WatchRequest struct {
 type WatchQuestion struct {
 	Question string   `json:"question" length:"1,1000" pattern:"\\S" required:"true"`
 	Labels   []string `json:"labels" doc:"labels of the reader who asks, besides public documents; * for every document"`
-	Method   string   `json:"method" doc:"default: the index's retrieval.method"`
 	Notify   string   `json:"notify" doc:"name of a webhook of notify.named; default: the index's webhook"`
 }
 
@@ -48,7 +47,8 @@ func (s *Server) watchedRoutes() []route {
 		},
 		{
 			method: "DELETE", pattern: pattern + "/{id}", id: "removeWatched", summary: "Remove a standing question",
-			doc: "By its id.", done: nothing, handler: s.operate(controlTimeout, withControl(operation.removeWatched)),
+			doc: "By its id; all removes every one, also where they cannot be read.", done: nothing,
+			handler: s.operate(controlTimeout, withControl(operation.removeWatched)),
 		},
 	})
 }
@@ -82,7 +82,7 @@ func (o operation) addWatched(controller control.Control) (reply, error) {
 			}
 		}
 		request.Add = append(request.Add, core.Question{
-			Question: one.Question, Labels: one.Labels, Method: one.Method, Notify: one.Notify,
+			Question: one.Question, Labels: one.Labels, Notify: one.Notify,
 		})
 	}
 	if len(request.Add) == 0 {

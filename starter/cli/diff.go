@@ -44,7 +44,9 @@ embedding.`,
 			case 2:
 				request.From, request.To = args[0], args[1]
 			}
-			asked, err := questionsOf(questions)
+			asked, err := readQuestions(questions, `{"question": "..."}`, func(file io.Reader) ([]core.Question, error) {
+				return core.ReadProbes(file, false)
+			})
 			if err != nil {
 				return err
 			}
@@ -68,8 +70,10 @@ embedding.`,
 	return command
 }
 
-// questionsOf reads a file of questions; none where no file is named.
-func questionsOf(path string) ([]core.Question, error) {
+// readQuestions reads a file of questions, whose lines have a form; none where no file is named.
+func readQuestions(
+	path, form string, read func(io.Reader) ([]core.Question, error),
+) ([]core.Question, error) {
 	if path == "" {
 		return nil, nil
 	}
@@ -78,11 +82,11 @@ func questionsOf(path string) ([]core.Question, error) {
 		return nil, fault.Usage.At("read questions", path).Because(err)
 	}
 	defer func() { _ = file.Close() }()
-	asked, err := core.ReadProbes(file, false)
+	asked, err := read(file)
 	if err != nil {
 		return nil, fault.Usage.At("read questions", path).
 			Because(err).
-			Advise(`write a line {"question": "..."} for each`)
+			Advise("write a line " + form + " for each")
 	}
 	return asked, nil
 }

@@ -114,15 +114,15 @@ func TestQuestionsAreKeptAsTheyAreAsked(t *testing.T) {
 	says(t, fake, "watch add --index docs Who? --labels hr,board --notify legal", cli.ExitDone, "kept: 1 question; docs has 2")
 	assert.Equal(t, []core.Question{{Question: "Who?", Labels: []string{"hr", "board"}, Notify: "legal"}},
 		last[control.WatchRequest](fake).Add)
-	says(t, fake, "watch list --index docs", cli.ExitDone, "7c  Who?  labels=hr")
+	says(t, fake, "watch list --index docs", cli.ExitDone, "7c  hr              Who?")
 	says(t, fake, "watch remove --index docs 7c", cli.ExitDone, "removed")
 	assert.Equal(t, "7c", last[control.WatchRequest](fake).Remove)
 	says(t, fake, "watch add --index docs", cli.ExitUsage, "want a QUESTION or --file")
-	changed := core.WatchedChange{Question: core.Question{Question: "Who?"}, Moved: 0.25}
+	changed := core.WatchedChange{Question: core.Question{Question: "Who?"}}
 	changed.Before.Passages = []core.Citation{{Document: "a.md"}, {Document: "a.md"}, {Document: "b.md"}}
 	report := core.Report{Watched: &core.Watched{Questions: 3, Changed: 1, Since: "g1", Listed: []core.WatchedChange{changed}}}
 	out := run(t, &fakeControl{Statuses: []control.Status{{Report: report}}}, "status", "docs").out
-	for _, part := range []string{"of 3 standing questions, 1 changed since g1", "before: a.md, b.md\n", "scores moved by up to 0.25"} {
+	for _, part := range []string{"of 3 standing questions, 1 changed since g1", "before: a.md, b.md\n", "ranks moved"} {
 		assert.Contains(t, out, part)
 	}
 }

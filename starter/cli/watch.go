@@ -37,7 +37,7 @@ func (a *App) addWatchCmd(index *string) *cobra.Command {
 		Use:   "add [QUESTION]",
 		Short: "Keep a question, or those of a file",
 		Long: `Keep a question, or with --file those of a file of JSON Lines: {"question": ..., "labels": [...],
-"method": ..., "notify": ...}, where only the question is required. A question with the same text and labels is
+"notify": ...}, where only the question is required. A question with the same text and labels is
 replaced.`,
 		Example: "  unweaver watch add --index docs \"How long is the notice period?\"\n" +
 			"  unweaver watch add --index docs \"Who approves travel?\" --labels hr,board --notify legal\n" +
@@ -50,7 +50,8 @@ replaced.`,
 				return fault.Usage.At("add standing question", *index).Because("want a QUESTION or --file, and not both")
 			case file != "":
 				var err error
-				if request.Add, err = questionsOf(file); err != nil {
+				if request.Add, err = readQuestions(file, `{"question": "...", "labels": ["..."], "notify": "..."}`,
+					core.ReadStanding); err != nil {
 					return err
 				}
 			default:
@@ -63,7 +64,6 @@ replaced.`,
 	set := command.Flags()
 	set.StringSliceVar(&question.Labels, "labels", nil,
 		"labels of the reader who asks, besides public documents; * for every document")
-	set.StringVar(&question.Method, "method", "", "retrieval method; empty: that of the index")
 	set.StringVar(&question.Notify, "notify", "", "name of a webhook of notify.named; empty: that of the index")
 	set.StringVar(&file, "file", "", "file of questions")
 	return command
@@ -71,10 +71,13 @@ replaced.`,
 
 func (a *App) removeWatchCmd(index *string) *cobra.Command {
 	return &cobra.Command{
-		Use:     "remove ID",
-		Short:   "Remove a standing question",
-		Example: "  unweaver watch remove --index docs 3f2a9c51d0b84e7f9a6c2d1e5b7f8a90",
-		Args:    requireArgs(1, 1, "the ID of a question"),
+		Use:   "remove ID",
+		Short: "Remove a standing question",
+		Long: "Remove the standing question of an ID, or with " + control.AllWatched +
+			" all of them, also where they cannot be read.",
+		Example: "  unweaver watch remove --index docs 3f2a9c51d0b84e7f9a6c2d1e5b7f8a90\n" +
+			"  unweaver watch remove --index docs " + control.AllWatched,
+		Args: requireArgs(1, 1, "the ID of a question, or "+control.AllWatched),
 		RunE: func(command *cobra.Command, args []string) error {
 			return a.changeWatched(command.Context(), control.WatchRequest{Index: *index, Remove: args[0]}, "removed")
 		},
@@ -118,17 +121,9 @@ func (a *App) listWatchCmd(index *string) *cobra.Command {
 }
 
 func showWatched(w io.Writer, questions []core.Question) {
-	for _, one := range questions {
-		line := one.ID + "  " + one.Question
-		for _, extra := range [][2]string{
-			{"labels", strings.Join(one.Labels, ",")}, {"method", one.Method}, {"notify", one.Notify},
-		} {
-			if extra[1] != "" {
-				line += "  " + extra[0] + "=" + extra[1]
-			}
-		}
-		fmt.Fprintln(w, line)
-	}
+	showTable(w, "ID\tLABELS\tNOTIFY\tQUESTION", questions, func(one core.Question) string {
+		return strings.Join([]string{one.ID, strings.Join(one.Labels, ","), one.Notify, one.Question}, "\t")
+	})
 }
 
 // showChanged prints the standing questions whose passages changed.

@@ -8,7 +8,6 @@ import (
 	"github.com/unweaver/unweaver/internal/control"
 	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/fault"
-	"github.com/unweaver/unweaver/internal/methods"
 )
 
 // ListWatched implements Control.
@@ -29,14 +28,18 @@ func (s *Service) ChangeWatched(ctx context.Context, r control.WatchRequest) (co
 	if !core.ValidIndex(r.Index) {
 		return out, newNameFault("index", r.Index)
 	}
+	if len(r.Add) > 0 && r.Remove != "" || len(r.Add) == 0 && r.Remove == "" {
+		return out, fault.InvalidParam.At("change standing questions of", r.Index).
+			Because("a request either adds questions or removes one").Advise("send one request for each")
+	}
 	if err := s.checkKnown(ctx, r.Index, "change the standing questions"); err != nil {
 		return out, err
 	}
+	if r.Remove == control.AllWatched {
+		return out, s.indexOf(r.Index).DeleteQuestions(ctx)
+	}
 	for i, question := range r.Add {
 		kept, err := question.Standing()
-		if err == nil && kept.Method != "" {
-			_, err = methods.Registry().Method(kept.Method)
-		}
 		if err != nil {
 			return out, fault.InvalidParam.At("add standing question", fmt.Sprintf("%d of %d", i+1, len(r.Add))).Because(err).
 				Advise("nothing was added: correct it and send all of them again")

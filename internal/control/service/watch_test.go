@@ -30,7 +30,6 @@ func TestStandingQuestionsAreKeptWithinTheirBounds(t *testing.T) {
 		"the question is empty":               question(" \n"),
 		"a label is empty":                    {Question: "Who?", Labels: []string{""}},
 		"is not the name of a webhook":        {Question: "Who?", Notify: "https://legal.example.org"},
-		"of-a-later-version":                  {Question: "Who?", Method: "of-a-later-version"},
 		"add standing question 2 of 2":        question(""),
 		fmt.Sprintf("the limit is %d", core.MaxLabels): {Question: "Who?", Labels: slices.Collect(func(yield func(string) bool) {
 			for i := range core.MaxLabels + 1 {
@@ -43,10 +42,11 @@ func TestStandingQuestionsAreKeptWithinTheirBounds(t *testing.T) {
 	require.Empty(t, musttest.Get(b.ListWatched(t.Context(), "docs"))(t), "something of a refused request was added")
 	first := musttest.Get(add(question("Who  signed?"), core.Question{Question: "Who signed?", Labels: []string{"hr", "hr"}}))(t)
 	require.Equal(t, 2, first.Total)
-	again := musttest.Get(add(core.Question{Question: "Who signed?", Method: "bm25"}))(t)
+	again := musttest.Get(add(core.Question{Question: "Who signed?", Notify: "legal"}))(t)
 	assert.True(t, again.Total == 2 && again.Questions[0].ID == first.Questions[0].ID, "%+v", again)
 	list := musttest.Get(b.ListWatched(t.Context(), "docs"))(t)
-	assert.True(t, len(list) == 2 && list[0].Method == "bm25" && slices.Equal(list[1].Labels, []string{"hr"}), "%+v", list)
+	assert.True(t, len(list) == 2 && list[0].Notify == "legal" &&
+		slices.Equal(list[1].Labels, []string{"hr"}), "%+v", list)
 	many := make([]core.Question, core.MaxWatched-1)
 	for i := range many {
 		many[i] = question(fmt.Sprintf("Question %d?", i))
@@ -56,4 +56,8 @@ func TestStandingQuestionsAreKeptWithinTheirBounds(t *testing.T) {
 	remove := control.WatchRequest{Index: "docs", Remove: list[0].ID}
 	assert.Equal(t, core.MaxWatched-1, musttest.Get(b.ChangeWatched(t.Context(), remove))(t).Total)
 	musttest.Refuse(b.ChangeWatched(t.Context(), remove))(t, fault.NotFound, "has no standing question of this id")
+	both := control.WatchRequest{Index: "docs", Remove: list[1].ID, Add: many[:1]}
+	musttest.Refuse(b.ChangeWatched(t.Context(), both))(t, fault.InvalidParam, "either adds questions or removes one")
+	musttest.Get(b.ChangeWatched(t.Context(), control.WatchRequest{Index: "docs", Remove: control.AllWatched}))(t)
+	assert.Empty(t, musttest.Get(b.ListWatched(t.Context(), "docs"))(t))
 }

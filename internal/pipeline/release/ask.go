@@ -3,8 +3,8 @@ package release
 import (
 	"context"
 	"fmt"
+	"maps"
 	"slices"
-	"strings"
 
 	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/fault"
@@ -48,77 +48,36 @@ func (a *asker) Close() {
 	}
 }
 
-// viewOf returns what who asks a question sees.
-func (a *asker) viewOf(ctx context.Context, question core.Question) (*retrieve.Generation, error) {
-	return a.generation.View(ctx, core.ReadersOf(question.Labels))
-}
-
-// askEach asks questions and returns what is found, in their order. An error ends it only where the run has to stop:
-// any other is that of the questions which it keeps from being answered.
+// askEach asks questions by the method of the configuration that the generation was built with, and returns what is
+// found, in their order. An error is one that keeps all of them from being answered; that of one question is in its
+// answer.
 func (a *asker) askEach(ctx context.Context, questions []core.Question) ([]answered, error) {
 	out := make([]answered, len(questions))
-	groups := map[string][]int{} // of one method and reader
-	var order []string
+	texts := make([]string, len(questions))
+	var err error
 	for i, question := range questions {
-		key := fmt.Sprintf("%q %q", question.Method, question.Labels)
-		if groups[key] == nil {
-			order = append(order, key)
-		}
-		groups[key] = append(groups[key], i)
-	}
-	for _, key := range order {
-		places := groups[key]
-		err := a.askGroup(ctx, questions, places, out)
-		if mustStop(ctx, err) {
+		if out[i].view, err = a.generation.View(ctx, core.ReadersOf(question.Labels)); err != nil {
 			return nil, err
 		}
-		for _, place := range places {
-			if err != nil {
-				out[place].err = err
-			} else if mustStop(ctx, out[place].err) {
-				return nil, out[place].err
-			}
-		}
+		texts[i] = question.Question
+		a.Progress.Touch()
 	}
-	return out, nil
-}
-
-// mustStop reports whether an error says that the run is not to go on, rather than that it cannot ask.
-func mustStop(ctx context.Context, err error) bool {
-	return err != nil && (ctx.Err() != nil || fault.Is(err, fault.Paused) || fault.Is(err, fault.Cancelled) ||
-		fault.Is(err, fault.ControlUnreadable))
-}
-
-// askGroup asks those questions of a list that stand at some places, which have one method and one reader, with the
-// settings of the configuration that the generation was built with.
-func (a *asker) askGroup(ctx context.Context, questions []core.Question, places []int, out []answered) error {
-	view, err := a.viewOf(ctx, questions[places[0]])
-	if err != nil {
-		return err
-	}
-	settings := view.Spec.Retrieval
-	if named := questions[places[0]].Method; named != "" {
-		settings.Method = named
-	}
+	settings := a.generation.Spec.Retrieval
 	method, err := methods.Registry().Method(settings.Method)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	spec := method.Spec()
 	params, err := spec.ReadParams(nil)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	texts := make([]string, len(places))
-	for i, place := range places {
-		texts[i] = questions[place].Question
-	}
-	read, err := a.readQuestions(ctx, view, spec, texts)
+	read, err := a.readQuestions(ctx, out, spec, texts)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	searcher := retrieve.Searcher{Vectors: a.Vectors, Records: a.Records, Methods: methods.Registry()}
-	return parallel.Each(ctx, len(places), askedAtOnce, func(ctx context.Context, i int) error {
+	err = parallel.Each(ctx, len(out), askedAtOnce, func(ctx context.Context, i int) error {
 		query := retrieve.Query{
 			Text: texts[i], Method: settings.Method, TopEntities: spec.Entities, TopChunks: a.chunks,
 			Params: params, MinSim: settings.MinSimilarity,
@@ -127,11 +86,20 @@ func (a *asker) askGroup(ctx context.Context, questions []core.Question, places 
 		if len(spec.Rules) > 0 {
 			query.Rule = settings.Rule
 		}
-		found, err := searcher.Run(ctx, view, query)
-		out[places[i]] = answered{view, found, err}
+		out[i].found, out[i].err = searcher.Run(ctx, out[i].view, query)
 		a.Progress.Touch()
+		if mustStop(ctx, out[i].err) {
+			return out[i].err
+		}
 		return nil
 	})
+	return out, err
+}
+
+// mustStop reports whether an error says that the run is not to go on, rather than that it cannot ask.
+func mustStop(ctx context.Context, err error) bool {
+	return err != nil && (ctx.Err() != nil || fault.Is(err, fault.Paused) || fault.Is(err, fault.Cancelled) ||
+		fault.Is(err, fault.ControlUnreadable) || fault.Is(err, fault.LeaseLost))
 }
 
 // readQuestion is what a method compares of a question.
@@ -143,29 +111,34 @@ type readQuestion struct {
 // readQuestions reads and embeds questions as their method needs, by the embedders that the generation was built with.
 // A method that has questions read gets what rules read: no chat model is asked for them.
 func (a *asker) readQuestions(
-	ctx context.Context, view *retrieve.Generation, method retrieve.Spec, questions []string,
+	ctx context.Context, asked []answered, method retrieve.Spec, questions []string,
 ) ([]readQuestion, error) {
 	out := make([]readQuestion, len(questions))
 	needs := method.Needs
 	if needs.Embedding == retrieve.NoEmbedding {
 		return out, nil
 	}
-	spec := view.Spec // only embedders are asked: the server of another model may be gone since
+	spec := a.generation.Spec // only embedders are asked: the server of another model may be gone since
 	spec.Chat, spec.Roles = core.ChatModel{Provider: "builtin"}, nil
 	models, err := a.Models(spec, a.Book)
 	if err != nil {
 		return nil, err
 	}
-	manifest := view.Manifest
+	manifest := a.generation.Manifest
+	var views []*retrieve.Generation
+	for _, one := range asked {
+		views = append(views, one.view)
+	}
 	if needs.Embedding == retrieve.ByClassEmbedder {
-		texts := slices.Clone(questions)
+		texts, views := slices.Clone(questions), slices.Clone(views)
 		for i := range questions {
 			if method.Reader != nil {
-				out[i].reading = method.Reader.ByRules(view, questions[i])
+				out[i].reading = method.Reader.ByRules(views[i], questions[i])
 				texts = append(texts, out[i].reading.Texts...)
+				views = append(views, slices.Repeat(views[i:i+1], len(out[i].reading.Texts))...)
 			}
 		}
-		vectors, err := a.embedQuestions(ctx, view, models.Classes, manifest.Class, texts)
+		vectors, err := a.embedQuestions(ctx, views, models.Classes, manifest.Class, texts)
 		if err != nil {
 			return nil, err
 		}
@@ -176,7 +149,7 @@ func (a *asker) readQuestions(
 		}
 	}
 	if needs.Embedding == retrieve.ByChunkEmbedder || needs.Hashed || manifest.Chunk.Provider != "builtin" {
-		vectors, err := a.embedQuestions(ctx, view, models.Chunks, manifest.Chunk, questions)
+		vectors, err := a.embedQuestions(ctx, views, models.Chunks, manifest.Chunk, questions)
 		if err != nil {
 			return nil, err
 		}
@@ -187,46 +160,69 @@ func (a *asker) readQuestions(
 	return out, nil
 }
 
-// embedQuestions returns the vectors of texts as questions, through the ledger: a text is paid for once. Templates are
-// of documents, so questions under fingerprints that differ in them alone have one vector.
+// embedQuestions returns the vectors of texts as questions, each for its view, through the ledger: a text is paid for
+// once. Only an embedder that weighs words by what a view holds is called for each view. Templates are of documents, so
+// questions under fingerprints that differ in them alone have one vector.
 func (a *asker) embedQuestions(
-	ctx context.Context, view *retrieve.Generation, embedder model.Embedder, by core.Fingerprint, texts []string,
+	ctx context.Context, views []*retrieve.Generation, embedder model.Embedder, by core.Fingerprint, texts []string,
 ) ([][]float32, error) {
-	source := embed.Source{Embedder: view.Weigh(model.ForQuestions(embedder), by), Ledger: a.Ledger}
+	embedder = model.ForQuestions(embedder)
+	_, weighs := model.As[model.Weighable](embedder)
+	wanted := map[*retrieve.Generation]map[string][]float32{}
+	viewOf := func(place int) *retrieve.Generation {
+		if weighs {
+			return views[place]
+		}
+		return a.generation
+	}
+	for i, text := range texts {
+		if wanted[viewOf(i)] == nil {
+			wanted[viewOf(i)] = map[string][]float32{}
+		}
+		wanted[viewOf(i)][text] = nil
+	}
+	for view, vectors := range wanted {
+		source := embed.Source{Embedder: view.Weigh(embedder, by), Ledger: a.Ledger}
+		if err := a.embedTexts(ctx, source, by, vectors); err != nil {
+			return nil, err
+		}
+	}
+	out := make([][]float32, len(texts))
+	for i, text := range texts {
+		out[i] = wanted[viewOf(i)][text]
+	}
+	return out, nil
+}
+
+// embedTexts sets the vector of each text.
+func (a *asker) embedTexts(
+	ctx context.Context, source embed.Source, by core.Fingerprint, vectors map[string][]float32,
+) error {
 	by.Template, by.Windows = "", ""
 	fingerprint := by.Digest().String()
 	items := func(yield func(embed.Item, error) bool) {
-		for _, text := range texts {
+		for _, text := range slices.Sorted(maps.Keys(vectors)) {
 			if !yield(embed.Item{Text: text, Digest: core.Sum("question-vector/1", text, fingerprint)}, nil) {
 				return
 			}
 		}
 	}
-	out := make([][]float32, 0, len(texts))
 	for batch, err := range embed.CutBatches(items) {
 		if err != nil {
-			return nil, err
+			return err
 		}
-		vectors, err := source.Vectors(ctx, batch)
-		if err == nil && len(vectors) != len(batch) {
+		got, err := source.Vectors(ctx, batch)
+		if err == nil && len(got) != len(batch) {
 			err = fault.BadEmbeddings.At("embed questions", a.Name()).
-				Because(fmt.Sprintf("%d vectors of %d texts", len(vectors), len(batch)))
+				Because(fmt.Sprintf("%d vectors of %d texts", len(got), len(batch)))
 		}
 		if err != nil {
-			return nil, err
+			return err
 		}
-		out = append(out, vectors...)
+		for i, vector := range got {
+			vectors[batch[i].Text] = vector
+		}
 		a.Progress.Touch()
 	}
-	return out, nil
-}
-
-// sortQuestions orders questions so that those which are asked together follow each other.
-func sortQuestions(questions []core.Question) {
-	slices.SortStableFunc(questions, func(a, b core.Question) int {
-		if order := strings.Compare(a.Method, b.Method); order != 0 {
-			return order
-		}
-		return slices.Compare(a.Labels, b.Labels)
-	})
+	return nil
 }

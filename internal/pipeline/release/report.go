@@ -188,10 +188,6 @@ func (r *Run) fillResults(ctx context.Context, report *core.Report, ending run.E
 	if probed, found, err := run.ProbesFile.Find(ctx, r.Scratch); err == nil && found {
 		report.Probes = &probed
 	}
-	if watch, found, err := run.WatchFile.Find(ctx, r.Scratch); err == nil && found {
-		report.Watched = &watch.Found
-		report.NoteProblem(core.Problem{Code: watch.Found.Code, Object: "watch", Detail: watch.Found.Problem})
-	}
 	report.FromManifest(manifest)
 	if !ending.Unchanged {
 		report.Bytes = r.CountFresh(ctx, manifest)
@@ -298,14 +294,21 @@ func (r *Run) Warn(ctx context.Context, problems ...core.Problem) error {
 	for _, problem := range problems {
 		r.Log.Warn("run goes on", "run_id", r.Name(), "stage", r.Stage, "code", problem.Code)
 	}
+	return r.changeReport(ctx, func(report *core.Report) {
+		for _, problem := range problems {
+			report.NoteProblem(problem)
+		}
+	})
+}
+
+// changeReport changes what programs read of the run's report. What people read follows at the end of the run.
+func (r *Run) changeReport(ctx context.Context, change func(*core.Report)) error {
 	key := r.Index.GenerationKey(r.Generation, "report.json")
 	var report core.Report
 	if _, err := blob.ReadJSON(ctx, r.Artifacts, key, &report); err != nil {
 		return err
 	}
-	for _, problem := range problems {
-		report.NoteProblem(problem)
-	}
+	change(&report)
 	_, err := blob.WriteJSON(ctx, r.Artifacts, key, report, blob.Cond{})
 	return err
 }

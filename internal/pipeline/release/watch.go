@@ -5,9 +5,10 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"fmt"
 	"maps"
-	"math"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -15,197 +16,336 @@ import (
 	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/ledger"
-	"github.com/unweaver/unweaver/internal/pipeline/run"
 	"github.com/unweaver/unweaver/internal/retrieve"
 	"github.com/unweaver/unweaver/internal/store/blob"
 )
 
 const (
-	// watchBatch is how many questions are asked before their results are let go of.
-	watchBatch = 256
-	// shownSeeds is how many entities a change lists.
-	shownSeeds = 5
+	watchBatch = 128 // questions are asked before what was found is kept
+	watchTime  = 15 * time.Minute
+	// watchRefused is how many questions may fail for good before the rest of a batch is not tried one by one.
+	watchRefused = 10
+	// shownPassages and shownQuote bound what a change shows of an answer; the second is in bytes.
+	shownPassages, shownQuote = 20, 4 << 10
 )
 
 // AskWatched asks the standing questions of the index of the generation that the run published and of the one that
-// answered them last, and keeps what changed. What keeps questions from being asked is in the result, and the next
-// night asks them again: an error says that the run is not to go on, or that the artifact store fails. It may be
-// repeated.
+// answered them last, and keeps what changed. What keeps questions from being asked is in the report, and the next
+// night that publishes asks them again: an error says that the run is not to go on, or that the artifact store fails. A
+// repeated attempt goes on where the last one ended.
 func (r *Run) AskWatched(ctx context.Context) error {
 	questions, err := r.Index.ListQuestions(ctx)
 	if artifact.IsDamage(err) {
-		return run.WatchFile.Write(ctx, r.Scratch, run.Watch{Found: failedWatch(0, err)})
+		found := core.Watched{}
+		found.NoteFailure(string(fault.CodeOf(err)), err.Error()+": remove all questions, and add them again "+
+			"(unweaver watch remove --index "+r.Index.Name+" all)")
+		return r.reportWatched(ctx, found)
 	}
-	if err != nil || len(questions) == 0 {
+	if err != nil {
 		return err
+	}
+	last, err := r.Index.ReadLastWatch(ctx)
+	if err != nil {
+		return err
+	}
+	if len(questions) == 0 {
+		if last.Manifest == "" {
+			return nil
+		}
+		return r.Index.WriteLastWatch(ctx, artifact.LastWatch{})
 	}
 	current, _, err := r.Index.ReadPointer(ctx)
 	if err != nil || current.Generation != r.Generation { // an operator moved it since
 		return err
 	}
-	last, err := r.Index.ReadLastWatch(ctx)
-	if err != nil || last.Manifest == current.Manifest { // they were asked before scratch was collected
-		return err
-	}
-	fixed, err := r.ReadPlan(ctx)
-	if fault.Is(err, fault.NotFound) { // scratch was collected: an earlier attempt did what can be done
-		return nil
+	n := watchNight{Run: r, last: last, keys: map[core.Digest]bool{}, began: time.Now()}
+	switch {
+	case last.Manifest != current.Manifest:
+		err = n.beginRound(ctx, questions, current)
+	case last.Open:
+		err = n.readLines(ctx)
+	default: // an earlier attempt asked them
+		err = n.readLines(ctx)
 	}
 	if err != nil {
 		return err
 	}
-	last.Manifest = cmp.Or(last.Manifest, fixed.Parent)
-	watch, err := run.MakeOnce(ctx, r.BaseRun(), run.WatchFile, func(ctx context.Context) (run.Watch, error) {
-		night := watchNight{
-			Run: r, current: current, parent: fixed.Parent, former: last, keys: map[core.Digest]bool{},
-			last: artifact.LastWatch{
-				Generation: current.Generation, Manifest: current.Manifest, Behind: map[string]string{},
-			},
-		}
-		watch, err := night.ask(ctx, questions)
-		if err == nil || mustStop(ctx, err) || fault.Is(err, fault.LeaseLost) {
-			return watch, err
-		}
+	if !n.last.Open {
+		return n.report(ctx)
+	}
+	n.seconds = n.last.Found.Seconds
+	for _, key := range n.last.Keys {
+		n.keys[key] = n.seconds > 0
+	}
+	err = n.ask(ctx, questions)
+	if mustStop(ctx, err) {
+		return err
+	}
+	if err != nil {
 		r.Log.Warn("standing questions not asked", "run_id", r.Name(), "code", string(fault.CodeOf(err)))
-		return run.Watch{Found: failedWatch(len(questions), err), Last: last}, nil
-	})
-	if err != nil {
+		n.last.Found.NoteFailure(string(fault.CodeOf(err)), err.Error())
+	}
+	if n.last.Found.Asked == len(questions) { // else the ledger keeps those of questions that were not asked
+		maps.DeleteFunc(n.keys, func(_ core.Digest, used bool) bool { return !used })
+	}
+	n.last.Open = false
+	n.last.Found.Failed += len(n.last.Behind)
+	if err := n.save(ctx); err != nil {
 		return err
 	}
-	if err := r.GuardLease(ctx); err != nil {
-		return err
-	}
-	return r.Index.WriteLastWatch(ctx, watch.Last)
+	return n.report(ctx)
 }
 
-// failedWatch returns what a night found that could ask none of its questions.
-func failedWatch(questions int, err error) core.Watched {
-	out := core.Watched{Questions: questions, Failed: questions}
-	out.NoteFailure(string(fault.CodeOf(err)), err.Error())
-	return out
+// reportWatched puts what was found into the report of the run.
+func (r *Run) reportWatched(ctx context.Context, found core.Watched) error {
+	return r.changeReport(ctx, func(report *core.Report) {
+		report.Watched = &found
+		report.NoteProblem(core.Problem{Code: found.Code, Object: "watch", Detail: found.Problem})
+	})
 }
 
 // watchNight asks the standing questions of an index for one run.
 type watchNight struct {
 	*Run
-	current core.Pointer
-	parent  string // manifest of the generation that the run began with; empty: none
-	former  artifact.LastWatch
 	last    artifact.LastWatch
-	found   core.Watched
-	lines   bytes.Buffer         // all changes
+	began   time.Time
+	seconds float64              // that earlier attempts took
+	lines   []byte               // all changes
+	written int                  // bytes of them that are kept
+	refused int                  // questions that failed for good
+	stopped bool                 // the questions left are for the next night
 	whole   *retrieve.Generation // that is published
 
 	mu   sync.Mutex
-	keys map[core.Digest]bool // of the ledger
+	keys map[core.Digest]bool // of the ledger; true: this night used it
 }
 
-// ask asks the questions, each together with those that are compared with the same generation.
-func (n *watchNight) ask(ctx context.Context, questions []core.Question) (run.Watch, error) {
-	began := time.Now()
-	n.found.Questions = len(questions)
+// beginRound notes which generation each question is compared with.
+func (n *watchNight) beginRound(ctx context.Context, questions []core.Question, current core.Pointer) error {
+	manifest, err := n.Index.ManifestOf(ctx, current)
+	if err != nil {
+		return err
+	}
+	behind := make(map[string]string, len(questions))
+	for _, question := range questions {
+		behind[question.ID] = cmp.Or(n.last.Behind[question.ID], n.last.Manifest, manifest.Parent)
+	}
+	n.last = artifact.LastWatch{
+		Generation: current.Generation, Manifest: current.Manifest, Keys: n.last.Keys, Behind: behind, Open: true,
+		Found: core.Watched{Questions: len(questions)},
+	}
+	return nil
+}
+
+// readLines reads the changes that an earlier attempt kept. One that it did not count is found again.
+func (n *watchNight) readLines(ctx context.Context) error {
+	if n.last.Found.Changed == 0 {
+		return nil
+	}
+	raw, _, err := blob.Read(ctx, n.Index.Store, n.linesKey())
+	if err != nil && !fault.Is(err, fault.NotFound) {
+		return err
+	}
+	kept := 0
+	for line := range bytes.Lines(raw) {
+		if kept++; kept <= n.last.Found.Changed {
+			n.lines = append(n.lines, line...)
+		}
+	}
+	n.written = len(n.lines)
+	return nil
+}
+
+func (n *watchNight) linesKey() string {
+	return n.Index.GenerationKey(n.Generation, artifact.WatchedName)
+}
+
+// save keeps what was found so far, and which questions are still to be asked.
+func (n *watchNight) save(ctx context.Context) error {
+	if err := n.GuardLease(ctx); err != nil {
+		return err
+	}
+	if len(n.lines) > n.written {
+		if _, err := blob.Write(ctx, n.Index.Store, n.linesKey(), n.lines, blob.Cond{}); err != nil {
+			return err
+		}
+		n.last.Found.Path, n.written = n.linesKey(), len(n.lines)
+	}
+	n.mu.Lock()
+	n.last.Keys = slices.SortedFunc(maps.Keys(n.keys), func(a, b core.Digest) int { return bytes.Compare(a[:], b[:]) })
+	n.mu.Unlock()
+	n.last.Found.Seconds = n.seconds + time.Since(n.began).Seconds()
+	if err := n.Index.WriteLastWatch(ctx, n.last); err != nil {
+		return err
+	}
+	return n.ChangeState(ctx, func(state *core.RunState) { state.Report.Watched = new(n.last.Found) })
+}
+
+// report puts what was found into the report of the run, with the first changes.
+func (n *watchNight) report(ctx context.Context) error {
+	found := n.last.Found
+	for line := range bytes.Lines(n.lines) {
+		var change core.WatchedChange
+		if err := json.Unmarshal(line, &change); err != nil {
+			return fault.SegmentDamage.At("read", n.Index.Store.Location(n.linesKey())).Because(err)
+		}
+		if found.Listed = append(found.Listed, change); len(found.Listed) == core.ShownWatched {
+			break
+		}
+	}
+	return n.reportWatched(ctx, found)
+}
+
+// ask asks the questions that are behind, each together with those that are compared with the same generation.
+func (n *watchNight) ask(ctx context.Context, questions []core.Question) error {
 	ctx = ledger.WithNote(ctx, func(task string, key core.Digest) {
 		if n.mu.Lock(); task == ledger.Embed {
 			n.keys[key] = true
 		}
 		n.mu.Unlock()
 	})
-	now, err := n.openAsker(ctx, n.current.Manifest, max(1, n.Settings.Retrieval.TopChunks))
+	now, err := n.openAsker(ctx, n.last.Manifest, max(1, n.Settings.Retrieval.TopChunks))
 	if err != nil {
-		return run.Watch{}, err
+		return err
 	}
 	defer now.Close()
 	n.whole = now.generation
-	groups := map[string][]core.Question{}
+	groups, known := map[string][]core.Question{}, map[string]bool{}
 	for _, question := range questions {
-		base := cmp.Or(n.former.Behind[question.ID], n.former.Manifest, n.parent)
-		groups[base] = append(groups[base], question)
+		if base, due := n.last.Behind[question.ID]; due {
+			groups[base] = append(groups[base], question)
+			known[question.ID] = true
+		}
 	}
+	maps.DeleteFunc(n.last.Behind, func(id, _ string) bool { return !known[id] }) // removed since
 	for _, base := range slices.Sorted(maps.Keys(groups)) {
+		if n.stopped {
+			break
+		}
 		if err := n.compareWith(ctx, base, now, groups[base]); err != nil {
-			return run.Watch{}, err
-		}
-	}
-	n.found.Seconds = time.Since(began).Seconds()
-	n.last.Keys = slices.SortedFunc(maps.Keys(n.keys), func(a, b core.Digest) int { return bytes.Compare(a[:], b[:]) })
-	if n.found.Changed > 0 {
-		n.found.Path = n.Index.GenerationKey(n.Generation, artifact.WatchedName)
-		if err := n.GuardLease(ctx); err != nil {
-			return run.Watch{}, err
-		}
-		if _, err := blob.Write(ctx, n.Index.Store, n.found.Path, n.lines.Bytes(), blob.Cond{}); err != nil {
-			return run.Watch{}, err
-		}
-	}
-	return run.Watch{Found: n.found, Last: n.last}, nil
-}
-
-// compareWith asks questions of a generation and of the published one. Where the generation is gone, the one that the
-// run began with stands in for it.
-func (n *watchNight) compareWith(ctx context.Context, base string, now *asker, questions []core.Question) error {
-	var before *asker
-	if base != "" {
-		var err error
-		before, err = n.openAsker(ctx, base, now.chunks)
-		if err != nil && fault.KindOf(err) != fault.Transient && base != n.parent && !mustStop(ctx, err) {
-			return n.compareWith(ctx, n.parent, now, questions)
-		}
-		if mustStop(ctx, err) {
-			return err
-		}
-		if err != nil {
-			n.found.Failed += len(questions)
-			n.found.NoteFailure(string(fault.CodeOf(err)), err.Error())
-			if fault.KindOf(err) == fault.Transient {
-				for _, question := range questions {
-					n.last.Behind[question.ID] = base
-				}
-			}
-			return nil
-		}
-		defer before.Close()
-		n.found.Since = before.generation.Manifest.Generation
-	}
-	sortQuestions(questions)
-	same := map[string]bool{}
-	for batch := range slices.Chunk(questions, watchBatch) {
-		due, err := n.chooseDue(ctx, batch, before, now, same)
-		if err != nil {
-			return err
-		}
-		if err := n.compareBatch(ctx, base, due, before, now); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
+// compareWith asks questions of a generation and of the published one. Where the generation was collected, the parent
+// of the published one stands in for it.
+func (n *watchNight) compareWith(ctx context.Context, base string, now *asker, questions []core.Question) error {
+	if base == "" { // there is nothing to compare with
+		n.settle(questions)
+		return nil
+	}
+	before, err := n.openBase(ctx, base, now.chunks)
+	if parent := n.whole.Manifest.Parent; err != nil && fault.KindOf(err) != fault.Transient && parent != "" &&
+		base != parent && !mustStop(ctx, err) {
+		gone := err
+		if before, err = n.openBase(ctx, parent, now.chunks); err == nil {
+			n.last.Found.NoteFailure(string(fault.CodeOf(gone)), fmt.Sprintf("%d questions are compared with %s, as the "+
+				"generation that they were asked of last cannot be read: %v", len(questions),
+				before.generation.Manifest.Generation, gone))
+		}
+	}
+	switch {
+	case mustStop(ctx, err):
+		return err
+	case err != nil && fault.KindOf(err) == fault.Transient:
+		n.stop(err)
+		return nil
+	case err != nil:
+		n.last.Found.Failed += len(questions)
+		n.last.Found.NoteFailure(string(fault.CodeOf(err)), fmt.Sprintf("%d questions are not compared, and what changed "+
+			"for them is not known: the generation that they were asked of last cannot be read: %v", len(questions), err))
+		n.settle(questions)
+		return nil
+	}
+	defer before.Close()
+	since := before.generation.Manifest.Generation
+	n.last.Found.Since = min(cmp.Or(n.last.Found.Since, since), since)
+	slices.SortStableFunc(questions, func(a, b core.Question) int { return slices.Compare(a.Labels, b.Labels) })
+	same := map[string]bool{}
+	for batch := range slices.Chunk(questions, watchBatch) {
+		limit := cmp.Or(n.WatchTime, watchTime)
+		if time.Since(n.began).Seconds()+n.seconds > limit.Seconds() {
+			n.stop(fault.Timeout.At("ask standing questions of", n.Index.Name).
+				Because("it took more than " + limit.String() + ": the next night that publishes asks the rest"))
+			return nil
+		}
+		due, err := n.chooseDue(ctx, batch, before, now, same)
+		if err == nil {
+			err = n.compareBatch(ctx, due, before, now)
+		}
+		if err != nil {
+			return err
+		}
+		if n.stopped {
+			return nil
+		}
+		if err := n.save(ctx); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// openBase opens a generation to compare with. What is left on this machine of one that was deleted is not read.
+func (n *watchNight) openBase(ctx context.Context, sha string, chunks int) (*asker, error) {
+	manifest, err := n.Index.Manifest(ctx, sha)
+	if err != nil {
+		return nil, err
+	}
+	from := artifact.Index{Store: n.Index.Store, Name: manifest.Index}
+	ref, err := from.GenerationRef(ctx, manifest.Generation)
+	if err == nil && ref.Manifest != sha {
+		err = fault.NotFound.At("open generation", manifest.Generation).Because("it was collected")
+	}
+	if err != nil {
+		return nil, err
+	}
+	return n.openAsker(ctx, sha, chunks)
+}
+
+// stop leaves the questions that are behind to the next night.
+func (n *watchNight) stop(why error) {
+	n.stopped = true
+	n.last.Found.NoteFailure(string(fault.CodeOf(why)), why.Error())
+}
+
+// settle takes questions out of those that are behind.
+func (n *watchNight) settle(questions []core.Question) {
+	for _, question := range questions {
+		delete(n.last.Behind, question.ID)
+	}
+}
+
 // chooseDue returns the questions whose answers may have changed: not those of a reader who sees the same in both
 // generations. same remembers what readers see.
 func (n *watchNight) chooseDue(
 	ctx context.Context, questions []core.Question, before, now *asker, same map[string]bool,
-) ([]core.Question, error) {
-	var due []core.Question
+) (due []core.Question, err error) {
+	if !before.generation.HasLabels() || !now.generation.HasLabels() {
+		return questions, nil
+	}
 	for _, question := range questions {
-		seesSame := false
-		if before != nil && before.generation.HasLabels() && now.generation.HasLabels() {
-			was, err := before.viewOf(ctx, question)
-			if err != nil {
-				return nil, err
-			}
-			is, err := now.viewOf(ctx, question)
-			if err != nil {
-				return nil, err
-			}
-			pair := was.ViewKey() + "\x00" + is.ViewKey()
-			if _, known := same[pair]; !known {
-				same[pair] = was.SeenDigest() == is.SeenDigest()
-				n.Progress.Touch()
-			}
-			seesSame = same[pair]
+		readers := core.ReadersOf(question.Labels)
+		was, err := before.generation.View(ctx, readers)
+		if err != nil {
+			return nil, err
 		}
-		if seesSame {
-			n.found.Same++
+		is, err := now.generation.View(ctx, readers)
+		if err != nil {
+			return nil, err
+		}
+		n.Progress.Touch()
+		pair := was.ViewKey() + "\x00" + is.ViewKey()
+		if _, known := same[pair]; !known {
+			digest := was.SeenDigest()
+			n.Progress.Touch()
+			same[pair] = digest == is.SeenDigest()
+		}
+		if same[pair] {
+			n.last.Found.Same++
+			delete(n.last.Behind, question.ID)
 		} else {
 			due = append(due, question)
 		}
@@ -213,46 +353,66 @@ func (n *watchNight) chooseDue(
 	return due, nil
 }
 
-// compareBatch asks both generations and notes what changed. Without a generation before there is nothing to compare.
-func (n *watchNight) compareBatch(
-	ctx context.Context, base string, questions []core.Question, before, now *asker,
-) error {
-	if before == nil || len(questions) == 0 {
+// compareBatch asks both generations and notes what changed. Questions that cannot be asked together for a reason that
+// stays are asked in smaller batches, so that one does not silence the others.
+func (n *watchNight) compareBatch(ctx context.Context, questions []core.Question, before, now *asker) error {
+	if len(questions) == 0 || n.stopped {
 		return nil
 	}
-	was, err := before.askEach(ctx, questions)
-	if err != nil {
-		return err
-	}
 	is, err := now.askEach(ctx, questions)
-	if err != nil {
-		return err
+	var was []answered
+	if err == nil {
+		was, err = before.askEach(ctx, questions)
 	}
-	for i, question := range questions {
-		if failed := cmp.Or(is[i].err, was[i].err); failed != nil {
-			n.found.Failed++
-			n.found.NoteFailure(string(fault.CodeOf(failed)), failed.Error())
-			n.last.Behind[question.ID] = base
-			continue
-		}
-		n.found.Asked++
-		if slices.EqualFunc(was[i].found.Chunks, is[i].found.Chunks, isSameChunk) {
-			continue
-		}
-		change, err := n.describeChange(ctx, question, was[i], is[i])
-		if err != nil {
+	switch {
+	case mustStop(ctx, err):
+		return err
+	case err != nil && fault.KindOf(err) == fault.Transient:
+		n.stop(err)
+		return nil
+	case err != nil && len(questions) > 1 && n.refused < watchRefused:
+		half := len(questions) / 2
+		if err := n.compareBatch(ctx, questions[:half], before, now); err != nil {
 			return err
 		}
-		n.found.Changed++
-		if len(n.found.Listed) < core.ShownWatched {
-			n.found.Listed = append(n.found.Listed, change)
-		}
-		raw, err := json.Marshal(change)
-		if err != nil {
-			return fault.Internal.At("encode change of question", question.ID).Because(err)
-		}
-		n.lines.Write(append(raw, '\n'))
+		return n.compareBatch(ctx, questions[half:], before, now)
 	}
+	for i, question := range questions {
+		failed := err
+		if err == nil {
+			failed = cmp.Or(is[i].err, was[i].err)
+		}
+		if failed != nil {
+			n.refused++
+			n.stopped = n.stopped || fault.KindOf(failed) == fault.Transient
+			n.last.Found.NoteFailure(string(fault.CodeOf(failed)),
+				fmt.Sprintf("question %s (%.100s): %v", question.ID, question.Question, failed))
+			continue
+		}
+		if err := n.compareAnswers(ctx, question, was[i], is[i]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// compareAnswers notes a question whose passages changed.
+func (n *watchNight) compareAnswers(ctx context.Context, question core.Question, was, is answered) error {
+	n.last.Found.Asked++
+	delete(n.last.Behind, question.ID)
+	if slices.EqualFunc(was.found.Chunks, is.found.Chunks, isSameChunk) {
+		return nil
+	}
+	change, err := n.describeChange(ctx, question, was, is)
+	if err != nil {
+		return err
+	}
+	raw, err := json.Marshal(change)
+	if err != nil {
+		return fault.Internal.At("encode change of question", question.ID).Because(err)
+	}
+	n.last.Found.Changed++
+	n.lines = append(append(n.lines, raw...), '\n')
 	return nil
 }
 
@@ -277,19 +437,6 @@ func (n *watchNight) describeChange(
 		seen[change.Object] = true
 		return twice
 	})
-	if len(out.Because) > 0 {
-		return out, nil
-	}
-	scores := map[core.ID]float64{}
-	for _, chunk := range was.found.Chunks {
-		scores[chunk.Live.ID] = chunk.Score
-	}
-	for _, chunk := range is.found.Chunks {
-		if score, both := scores[chunk.Live.ID]; both {
-			out.Moved = max(out.Moved, math.Abs(chunk.Score-score))
-		}
-	}
-	out.Seeds = append(findSeeds(was, is, "left"), findSeeds(is, was, "came")...)
 	return out, nil
 }
 
@@ -313,21 +460,10 @@ func (n *watchNight) findCauses(has, lacks answered, missing string) []core.Chan
 	return out
 }
 
-// findSeeds lists entities which one search started from and the other did not.
-func findSeeds(has, lacks answered, change string) (out []core.Change) {
-	for _, entity := range has.found.Entities {
-		same := func(other retrieve.Entity) bool { return other.ID == entity.ID }
-		if len(out) < shownSeeds && !slices.ContainsFunc(lacks.found.Entities, same) {
-			out = append(out, core.Change{Change: change, Object: entity.Name, ID: entity.ID.String()})
-		}
-	}
-	return out
-}
-
 // isHidden reports whether who asks may not read a document of the published generation, which a former one let them
 // read: nothing of it is shown to them any more.
 func (n *watchNight) isHidden(document string, view *retrieve.Generation) bool {
-	return view.Manifest.Generation == n.current.Generation && view.Live.FindDocument(document) < 0 &&
+	return view.Manifest.Generation == n.last.Generation && view.Live.FindDocument(document) < 0 &&
 		n.whole.Live.FindDocument(document) >= 0
 }
 
@@ -340,7 +476,7 @@ func (n *watchNight) describeAnswer(
 	from.found.Chunks = slices.DeleteFunc(slices.Clone(from.found.Chunks), func(chunk retrieve.Chunk) bool {
 		return n.isHidden(from.view.Live.Key(int(chunk.Live.Document)), view)
 	})
-	for _, chunk := range from.found.Chunks {
+	for _, chunk := range from.found.Chunks[:min(len(from.found.Chunks), shownPassages)] {
 		out.Passages = append(out.Passages, core.Citation{
 			Document: from.view.Live.Key(int(chunk.Live.Document)), Chunk: chunk.Live.ID.String(),
 			Start: int(chunk.Live.Start), End: int(chunk.Live.End),
@@ -349,6 +485,7 @@ func (n *watchNight) describeAnswer(
 	var err error
 	if n.Quote != nil && len(from.found.Chunks) > 0 {
 		out.Quote, err = n.Quote(ctx, from.view, question.Question, from.found)
+		out.Quote = strings.ToValidUTF8(out.Quote[:min(len(out.Quote), shownQuote)], "")
 	}
 	return out, err
 }

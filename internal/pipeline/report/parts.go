@@ -1,6 +1,7 @@
 package report
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -235,13 +236,10 @@ func ListDocuments(answer core.WatchedAnswer) string {
 // DescribeCause says why the passages of a standing question changed.
 func DescribeCause(change core.WatchedChange) string {
 	var out []string
-	for _, one := range slices.Concat(change.Because, change.Seeds) {
+	for _, one := range change.Because {
 		out = append(out, strings.TrimSpace(one.Change+" "+one.Object))
 	}
-	if len(change.Because) == 0 {
-		out = append([]string{fmt.Sprintf("scores moved by up to %.3g", change.Moved)}, out...)
-	}
-	return strings.Join(out, ", ")
+	return cmp.Or(strings.Join(out, ", "), "ranks moved")
 }
 
 func formatStages(r core.Report) part {

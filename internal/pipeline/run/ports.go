@@ -44,6 +44,8 @@ type Ports struct {
 	// Quote returns the sentences of found passages that answer a question; empty: none is good enough. Nil: none is
 	// quoted.
 	Quote func(ctx context.Context, view *retrieve.Generation, question string, found retrieve.Result) (string, error)
+	// WatchTime is how long a night asks standing questions; zero: 15 minutes.
+	WatchTime time.Duration
 
 	specs    specCache
 	books    books

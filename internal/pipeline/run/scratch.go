@@ -46,7 +46,6 @@ const (
 	ReadBackFile   File[[]Damage]      = "read_back.json" // what was damaged when the generation was read back
 	HeldFile       File[Failure]       = "held.json"      // why the generation is held
 	ProbesFile     File[core.Probed]   = "probes.json"
-	WatchFile      File[Watch]         = "watch.json"
 	BatchingFile   File[BatchForm]     = "batching.json"
 	BatchesFile    File[Batched]       = "batches.json"
 	PreflightFile  File[Preflighted]   = "preflight.json"

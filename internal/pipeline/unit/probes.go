@@ -26,9 +26,7 @@ func (r *Run) ReadProbes(ctx context.Context) ([]core.Question, error) {
 		return nil, bad.Because(err)
 	}
 	for i := range probes {
-		if len(probes[i].Labels) == 0 {
-			probes[i].Labels = []string{core.AnyLabel}
-		}
+		probes[i].Labels = []string{core.AnyLabel}
 	}
 	return probes, nil
 }

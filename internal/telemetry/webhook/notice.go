@@ -104,8 +104,11 @@ func (h Hook) WantsEvent(status, reason string) (event string, wanted bool) {
 	return event, h.URL != "" && event != "" && slices.Contains(h.On, event)
 }
 
-// MostQuestions is how many standing questions a notice lists.
-const MostQuestions = 100
+// MostQuestions is how many standing questions a notice lists, and MostBytes what these may be long together.
+const (
+	MostQuestions = 100
+	MostBytes     = 512 << 10
+)
 
 // ForQuestions returns where changes of standing questions go that name a webhook; empty: the index's own, if it asks
 // for them. Without a URL they go nowhere.

@@ -117,7 +117,7 @@ func (c *Fake) ChangeWatched(ctx context.Context, r control.WatchRequest) (contr
 	asked := []string{"watch", r.Index, r.Remove}
 	for i := range r.Add {
 		r.Add[i].ID = strings.Repeat("0", 32)
-		asked = append(asked, r.Add[i].Question, strings.Join(r.Add[i].Labels, ","), r.Add[i].Method, r.Add[i].Notify)
+		asked = append(asked, r.Add[i].Question, strings.Join(r.Add[i].Labels, ","), r.Add[i].Notify)
 	}
 	unlock, err := c.note(ctx, asked...)
 	defer unlock()

@@ -236,8 +236,6 @@ export interface Watched {
     before: WatchedAnswer
     after: WatchedAnswer
     because: Change[]
-    moved?: number
-    seeds?: Change[]
   }[]
 }
 

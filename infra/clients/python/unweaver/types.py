@@ -1089,7 +1089,6 @@ class Question(TypedDict):
     documents: NotRequired[list[str]]
     id: NotRequired[str]
     labels: NotRequired[list[str]]
-    method: NotRequired[str]
     notify: NotRequired[str]
     question: str
 
@@ -1653,7 +1652,6 @@ class WatchQuestion(TypedDict):
     """A question to keep."""
 
     labels: NotRequired[list[str] | None]
-    method: NotRequired[str | None]
     notify: NotRequired[str | None]
     question: str
 
@@ -1697,11 +1695,8 @@ class WatchedChange(TypedDict):
     documents: NotRequired[list[str]]
     id: NotRequired[str]
     labels: NotRequired[list[str]]
-    method: NotRequired[str]
-    moved: NotRequired[float]
     notify: NotRequired[str]
     question: str
-    seeds: NotRequired[list[Change]]
 
 
 class WatchedQuestions(TypedDict):

@@ -217,18 +217,13 @@ function Cost({ run }: { run: Run }) {
   )
 }
 
-function Answered({ name, answer }: { name: string; answer: WatchedAnswer }) {
-  const documents = [...new Set(answer.passages.map((passage) => passage.document))]
-  return (
-    <>
-      <dt>{name}</dt>
-      <dd>
-        {documents.length === 0 ? 'no passage' : documents.map((key) => <div class="key">{key}</div>)}
-        {answer.quote && <q>{answer.quote}</q>}
-      </dd>
-    </>
-  )
-}
+// shownAnswer shows the documents of an answer and what it quotes.
+const shownAnswer = ({ passages, quote }: WatchedAnswer) => (
+  <>
+    {passages.length === 0 ? 'no passage' : [...new Set(passages.map((one) => one.document))].map((key) => <div class="key">{key}</div>)}
+    {quote && <q>{quote}</q>}
+  </>
+)
 
 // Standing lists the questions whose passages changed.
 function Standing({ watched }: { watched: Watched }) {
@@ -248,23 +243,18 @@ function Standing({ watched }: { watched: Watched }) {
           {watched.problem}
         </p>
       )}
-      {list.map((one) => (
-        <details>
-          <summary>
-            {one.question}
-            {one.labels && ` (${one.labels.join(', ')})`}
-          </summary>
-          <dl>
-            <Answered name="before" answer={one.before} />
-            <Answered name="after" answer={one.after} />
-            <dt>because of</dt>
-            <dd>
-              {one.because.length === 0 && `scores moved by up to ${(one.moved ?? 0).toPrecision(3)} `}
-              {[...one.because, ...(one.seeds ?? [])].map((change) => `${change.change} ${change.object}`.trim()).join(', ')}
-            </dd>
-          </dl>
-        </details>
-      ))}
+      {list.length > 0 && (
+        <Table
+          label="Changed questions"
+          columns={['question', 'before', 'after', 'because of']}
+          rows={list.map((one) => [
+            one.question + (one.labels ? ` (${one.labels.join(', ')})` : ''),
+            shownAnswer(one.before),
+            shownAnswer(one.after),
+            one.because.map((change) => `${change.change} ${change.object}`.trim()).join(', ') || 'ranks moved',
+          ])}
+        />
+      )}
       {watched.changed > list.length && (
         <p class="hint">
           The first {list.length} are shown; the rest are in <code>{watched.path}</code>.
