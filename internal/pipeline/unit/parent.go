@@ -48,7 +48,7 @@ func (r *Run) checkParent(ctx context.Context, parent *core.Manifest) ([]run.Dam
 		}
 		there = append(there, segment)
 	}
-	if r.Hints == "" { // what hints begin in a day would read the same content again and again
+	if !core.IsHinted(r.Generation) { // what hints begin in a day would read the same content again and again
 		read, err := r.CheckSegments(ctx, r.Checks.ChooseDue(there))
 		if err != nil {
 			return nil, err

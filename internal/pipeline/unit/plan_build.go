@@ -158,7 +158,7 @@ func (r *Run) planBuild(ctx context.Context) (run.Plan, error) {
 		return fixed, err
 	}
 	due, err := r.ListDue(ctx, fixed, parent, models)
-	if err == nil && r.Hints != "" && len(due) > 0 {
+	if err == nil && core.IsHinted(r.Generation) && len(due) > 0 {
 		err = r.leaveToNight(due)
 	}
 	if err != nil {
