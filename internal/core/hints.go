@@ -1,6 +1,7 @@
 package core
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 	"time"
@@ -17,6 +18,7 @@ type Freshness struct {
 	Pending int       `json:"pending" doc:"deliveries of hints that wait, 1,000 where there are more"`
 	Oldest  time.Time `json:"oldest,omitzero" doc:"when the first of them arrived"`
 	Run     string    `json:"run,omitempty" doc:"build that follows hints now"`
+	Status  string    `json:"status,omitempty" doc:"of this build"`
 	Waiting string    `json:"waiting,omitempty" doc:"why hints wait for the next night"`
 	Problem *Problem  `json:"problem,omitempty" doc:"of the queue of events, as the worker met it"`
 	Last    *HintRun  `json:"last,omitempty" doc:"build that followed hints last"`
@@ -39,7 +41,7 @@ func (f *Freshness) String() string {
 		text = "1,000+ deliveries of hints wait"
 	}
 	if f.Run != "" {
-		text += ", " + f.Run + " follows them"
+		text += ", " + f.Run + " follows them (" + cmp.Or(f.Status, StatusRunning) + ")"
 	}
 	if f.Waiting != "" {
 		text += ", for the next night (" + f.Waiting + ")"

@@ -19,6 +19,7 @@ import (
 	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/pipeline/hints"
+	"github.com/unweaver/unweaver/internal/pipeline/release"
 	"github.com/unweaver/unweaver/internal/pipeline/run"
 	"github.com/unweaver/unweaver/internal/testkit/longtest"
 )
@@ -34,6 +35,7 @@ type hintedSite struct {
 	last      outcome
 	err       error // of the last build
 	skip      bool  // the process dies before it starts a build
+	gone      int   // documents that removed removed
 }
 
 func followHints(t *testing.T, h *history) *hintedSite {
@@ -51,7 +53,7 @@ func (s *hintedSite) StartBuild(ctx context.Context, index, generation, spec str
 		return fault.EngineDown.At("start", generation)
 	}
 	job := run.Job{Index: index, Generation: generation, Spec: spec, Shard: s.shard, Batch: s.batch}
-	holder := run.Holder{Workflow: "build/" + job.Name(), Run: "run"}
+	holder := run.Holder{Workflow: "build/" + job.Name(), Run: generation}
 	s.lease(s.t, &job, holder)
 	s.last, s.err = s.stages(ctx, job, holder)
 	ending := run.Ending{Status: s.last.published.Status, Reason: s.last.published.Reason}
@@ -220,11 +222,31 @@ func TestWhatBecomesOfHints(t *testing.T) {
 	}
 }
 
-// removed removes the first documents of a sample.
+// removed removes the next documents of a sample.
 func (s *hintedSite) removed(count int) (keys []string) {
-	for i := range count {
-		keys = append(keys, fmt.Sprintf("place-%03d.md", i))
-		s.site.remove(s.t, keys[i])
+	for range count {
+		key := fmt.Sprintf("place-%03d.md", s.gone)
+		s.gone++
+		s.site.remove(s.t, key)
+		keys = append(keys, key)
 	}
 	return keys
+}
+
+// Builds of hints remove together what a night may, and wait for one after an operator went back.
+func TestBuildsOfHintsCountTogether(t *testing.T) {
+	s := followHints(t, &history{site: builtSite(t, sample(20)), files: map[string]string{}})
+	night := s.current(t).Generation
+	for _, want := range []string{core.StatusCompleted, core.StatusCompleted, core.StatusHeld} {
+		s.hint(s.removed(2)...)
+		require.Equal(t, want, s.follow().Last.Status)
+	}
+	_, err := s.desk().Do(t.Context(), release.Request{
+		Action: core.ActionRollback, Index: "docs", Generation: night, Operator: core.Operator{By: "ada", Reason: "bad"},
+	})
+	require.NoError(t, err)
+	require.NoError(t, run.NoteListing(t.Context(), s.Coordination, "docs", time.Now().Add(-time.Second)))
+	s.hint("new-1.md")
+	assert.Equal(t, core.ActionRollback, s.follow().Waiting)
+	assert.Equal(t, night, s.current(t).Generation)
 }
