@@ -233,7 +233,7 @@ func (r *Run) leastUntranscribed(ctx context.Context, fixed run.Plan) (int, erro
 }
 
 // checkRemoval applies the gate of mass deletion. Documents of the parent that cannot be read count as gone where the
-// corpus has not as many that the rest of the parent does not know. Builds of hints count together since the last night.
+// corpus has not as many that the rest of the parent does not know. Builds of hints count together since a night.
 func (r *Run) checkRemoval(ctx context.Context, fixed run.Plan) (held, detail string, err error) {
 	removed, before := fixed.Plan.Diff.Removed, fixed.Plan.ParentListed
 	unread := slices.ContainsFunc(fixed.Damage, func(found run.Damage) bool {
