@@ -2,6 +2,7 @@ package pipeline_test
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"log/slog"
 	"maps"
@@ -92,6 +93,8 @@ func (s *hintedSite) follow() *core.Freshness {
 	return stands
 }
 
+func isNoRow(line string) bool { return !json.Valid([]byte(line)) }
+
 // Promises: 11.
 func TestAfterHintsThatAreLostDoubledLateAndFalseANightComesToABuildFromNothing(t *testing.T) {
 	for seed := range uint64(longtest.Count(2, 6)) {
@@ -116,7 +119,11 @@ func TestAfterHintsThatAreLostDoubledLateAndFalseANightComesToABuildFromNothing(
 				}
 				h.change(t)
 				h.oddly(t)
-				for i, key := range h.keys() { // metadata that cannot be read leaves what the parent had
+				for i, key := range h.keys() { // metadata or rows that cannot be read leave what the parent had
+					lines := strings.Split(strings.TrimSuffix(h.files[key], "\n"), "\n")
+					if filepath.Ext(key) == ".jsonl" && slices.ContainsFunc(lines, isNoRow) {
+						h.put(t, key, fmt.Sprintf(`{"id":"whole","text":%q}`, h.document()))
+					}
 					if owner, beside := strings.CutSuffix(key, ".meta.json"); beside {
 						h.put(t, key, fmt.Sprintf(`{"year": %d}`, 1900+night))
 					} else if i == night && filepath.Ext(owner) == ".md" {
