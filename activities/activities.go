@@ -50,7 +50,7 @@ func newJob(b workflows.Build) run.Job {
 	shape := b.Shape.WithDefaults()
 	return run.Job{
 		Index: b.Index, Generation: b.Generation, Spec: b.Spec, Fence: b.Fence, Attempt: b.Attempt,
-		Backfill: b.Backfill, Hints: b.Hints,
+		Backfill:      b.Backfill,
 		ReplaceCorpus: b.ReplaceCorpus, Rebuild: b.Rebuild, Anew: b.Anew, Shard: shape.ShardChunks, Batch: shape.BatchChunks,
 	}
 }

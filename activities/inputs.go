@@ -31,8 +31,6 @@ func checkBuild(b workflows.Build, stage string, spec bool) error {
 		return newFault("name generation", b.Generation, "letters a-z, digits and hyphens, at most 63, no hyphen first")
 	case (spec || b.Spec != "") && digest.UnmarshalText([]byte(b.Spec)) != nil:
 		return newFault("read configuration", b.Spec, "want 64 hex digits")
-	case b.Hints != "" && digest.UnmarshalText([]byte(b.Hints)) != nil:
-		return newFault("read hints", b.Hints, "want 64 hex digits")
 	case !plain.MatchString(stage):
 		return newFault("begin stage", stage, "it is not the name of a stage")
 	case b.Fence < 0 || b.Attempt < 0:

@@ -77,7 +77,7 @@ func (a *Activities) reportEnd(ctx context.Context, work *upkeep.Run, end workfl
 	}
 	a.Telemetry.Time(telemetry.RunSeconds, time.Duration(report.Seconds*float64(time.Second)), end.Index)
 	built := workflows.WorkflowID(work.Name()) == workflows.BuildID(end.Index, end.Generation)
-	if !built || end.Status != core.StatusCompleted && end.Status != core.StatusErrors || end.Hints != "" {
+	if !built || end.Status != core.StatusCompleted && end.Status != core.StatusErrors || core.IsHinted(end.Generation) {
 		return // a success that hints began says nothing of nights
 	}
 	err = run.NoteSuccess(ctx, work.Coordination, end.Index, time.Now())

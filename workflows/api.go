@@ -156,7 +156,6 @@ type Build struct {
 	Fence            int64         `json:"fence,omitempty"`
 	Attempt          int           `json:"attempt,omitempty"`  // round of retry-failed
 	Backfill         string        `json:"backfill,omitempty"` // name of the backfill that it pays for or publishes
-	Hints            string        `json:"hints,omitempty"`    // digest of the hints whose objects alone are looked at
 	ReplaceCorpus    bool          `json:"replace_corpus,omitempty"`
 	Rebuild          bool          `json:"rebuild,omitempty"` // what earlier builds wrote is not trusted: see Planned
 	Anew             string        `json:"anew,omitempty"`    // reference of the error that had the run begin again

@@ -16,7 +16,6 @@ import (
 type Freshness struct {
 	Events     string        `yaml:"events"`
 	Debounce   core.Duration `yaml:"debounce"`
-	MostKeys   int           `yaml:"most_keys"`
 	SecretFile string        `yaml:"secret_file"`
 }
 
@@ -27,7 +26,7 @@ const EventsWebhook = "webhook"
 const secretLength = 16
 
 func defaultFreshness() Freshness {
-	return Freshness{Debounce: core.Duration(10 * time.Second), MostKeys: 10_000}
+	return Freshness{Debounce: core.Duration(10 * time.Second)}
 }
 
 var freshnessKeys = []key{
@@ -43,12 +42,6 @@ var freshnessKeys = []key{
 		meaning: "a build follows hints once none arrived for so long, or after three times as long",
 		example: "5s",
 		rule:    requireDuration(time.Second, 10*time.Minute),
-	},
-	{
-		path:    "indexes.*.freshness.most_keys",
-		meaning: "objects that a build looks up by name; of more the corpus is listed",
-		example: "2000",
-		rule:    requireRange(1, 100_000),
 	},
 	{
 		path: "indexes.*.freshness.secret_file",

@@ -1,6 +1,7 @@
 package core
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 	"time"
@@ -14,9 +15,10 @@ func IsHinted(generation string) bool { return strings.HasPrefix(generation, Hin
 
 // Freshness is how an index stands that follows hints of changed objects.
 type Freshness struct {
-	Pending int       `json:"pending" doc:"deliveries of hints that wait"`
+	Pending int       `json:"pending" doc:"deliveries of hints that wait, 1,000 where there are more"`
 	Oldest  time.Time `json:"oldest,omitzero" doc:"when the first of them arrived"`
 	Run     string    `json:"run,omitempty" doc:"build that follows hints now"`
+	Status  string    `json:"status,omitempty" doc:"of this build"`
 	Waiting string    `json:"waiting,omitempty" doc:"why hints wait for the next night"`
 	Problem *Problem  `json:"problem,omitempty" doc:"of the queue of events, as the worker met it"`
 	Last    *HintRun  `json:"last,omitempty" doc:"build that followed hints last"`
@@ -27,7 +29,6 @@ type HintRun struct {
 	Run     string    `json:"run"`
 	Status  string    `json:"status"`
 	Reason  string    `json:"reason,omitempty"`
-	Keys    int       `json:"keys" doc:"objects that were looked at; 0: the whole corpus"`
 	Changed int64     `json:"changed" doc:"documents that were added, changed or removed"`
 	Ended   time.Time `json:"ended"`
 	Seconds float64   `json:"seconds" doc:"from the first of the hints until then"`
@@ -36,8 +37,11 @@ type HintRun struct {
 // String says in a line how the index stands.
 func (f *Freshness) String() string {
 	text := fmt.Sprintf("%d deliveries of hints wait", f.Pending)
+	if f.Pending >= 1000 {
+		text = "1,000+ deliveries of hints wait"
+	}
 	if f.Run != "" {
-		text += ", " + f.Run + " follows them"
+		text += ", " + f.Run + " follows them (" + cmp.Or(f.Status, StatusRunning) + ")"
 	}
 	if f.Waiting != "" {
 		text += ", for the next night (" + f.Waiting + ")"

@@ -3,6 +3,7 @@ package core
 import (
 	"cmp"
 	"slices"
+	"strings"
 	"time"
 )
 
@@ -93,8 +94,27 @@ type Nights struct {
 // MostNights bounds nights.json.
 const MostNights = 180
 
-// Add takes a build up, once, and lets the oldest go.
+// Add takes a build up, once, and lets the oldest go. What builds of hints paid is one entry a day.
 func (n *Nights) Add(night Night) {
+	if IsHinted(night.Generation) {
+		if night.Calls == 0 && night.Tokens == 0 {
+			return
+		}
+		index, _, _ := strings.Cut(night.Run, "/")
+		night.Generation = HintsGeneration + night.Started.UTC().Format("20060102")
+		night.Run, night.Planned = index+"/"+night.Generation, nil
+		if i := slices.IndexFunc(n.Nights, func(known Night) bool { return known.Run == night.Run }); i >= 0 {
+			known := n.Nights[i]
+			if known.RunID == night.RunID { // it ends a second time
+				return
+			}
+			night.Started, night.Share = known.Started, min(1, night.Share+known.Share)
+			night.Calls, night.Tokens, night.Cost = night.Calls+known.Calls, night.Tokens+known.Tokens, night.Cost+known.Cost
+			night.Seconds, night.Changed = night.Seconds+known.Seconds, night.Changed+known.Changed
+			night.Bytes += known.Bytes
+			n.Nights = slices.Delete(n.Nights, i, i+1)
+		}
+	}
 	n.Nights = slices.DeleteFunc(n.Nights, func(known Night) bool {
 		return known.Run == night.Run && known.RunID == night.RunID
 	})

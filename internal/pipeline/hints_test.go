@@ -2,6 +2,7 @@ package pipeline_test
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"log/slog"
 	"maps"
@@ -19,6 +20,7 @@ import (
 	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/pipeline/hints"
+	"github.com/unweaver/unweaver/internal/pipeline/release"
 	"github.com/unweaver/unweaver/internal/pipeline/run"
 	"github.com/unweaver/unweaver/internal/testkit/longtest"
 )
@@ -34,24 +36,25 @@ type hintedSite struct {
 	last      outcome
 	err       error // of the last build
 	skip      bool  // the process dies before it starts a build
+	gone      int   // documents that removed removed
 }
 
 func followHints(t *testing.T, h *history) *hintedSite {
 	s := &hintedSite{history: h, t: t, ended: map[string]run.Standing{}, now: time.Now().UTC()}
 	s.collector = &hints.Collector{
-		Index: h.index(), Coordination: h.Coordination, Engine: s, Owner: "one", Debounce: time.Second, Most: 50,
+		Index: h.index(), Coordination: h.Coordination, Engine: s, Owner: "one", Debounce: time.Second,
 		Log: slog.New(slog.DiscardHandler), Now: func() time.Time { return s.now },
 	}
 	return s
 }
 
 // StartBuild implements hints.Engine: it does at once what the workflow does.
-func (s *hintedSite) StartBuild(ctx context.Context, index, generation, spec, batch string) error {
+func (s *hintedSite) StartBuild(ctx context.Context, index, generation, spec string) error {
 	if s.skip {
 		return fault.EngineDown.At("start", generation)
 	}
-	job := run.Job{Index: index, Generation: generation, Spec: spec, Hints: batch, Shard: s.shard, Batch: s.batch}
-	holder := run.Holder{Workflow: "build/" + job.Name(), Run: "run"}
+	job := run.Job{Index: index, Generation: generation, Spec: spec, Shard: s.shard, Batch: s.batch}
+	holder := run.Holder{Workflow: "build/" + job.Name(), Run: generation}
 	s.lease(s.t, &job, holder)
 	s.last, s.err = s.stages(ctx, job, holder)
 	ending := run.Ending{Status: s.last.published.Status, Reason: s.last.published.Reason}
@@ -90,6 +93,8 @@ func (s *hintedSite) follow() *core.Freshness {
 	return stands
 }
 
+func isNoRow(line string) bool { return !json.Valid([]byte(line)) }
+
 // Promises: 11.
 func TestAfterHintsThatAreLostDoubledLateAndFalseANightComesToABuildFromNothing(t *testing.T) {
 	for seed := range uint64(longtest.Count(2, 6)) {
@@ -114,7 +119,11 @@ func TestAfterHintsThatAreLostDoubledLateAndFalseANightComesToABuildFromNothing(
 				}
 				h.change(t)
 				h.oddly(t)
-				for i, key := range h.keys() { // metadata that cannot be read leaves what the parent had
+				for i, key := range h.keys() { // metadata or rows that cannot be read leave what the parent had
+					lines := strings.Split(strings.TrimSuffix(h.files[key], "\n"), "\n")
+					if filepath.Ext(key) == ".jsonl" && slices.ContainsFunc(lines, isNoRow) {
+						h.put(t, key, fmt.Sprintf(`{"id":"whole","text":%q}`, h.document()))
+					}
 					if owner, beside := strings.CutSuffix(key, ".meta.json"); beside {
 						h.put(t, key, fmt.Sprintf(`{"year": %d}`, 1900+night))
 					} else if i == night && filepath.Ext(owner) == ".md" {
@@ -161,11 +170,11 @@ func union(a, b map[string]string) map[string]string {
 func TestWhatBecomesOfHints(t *testing.T) {
 	for name, tc := range map[string]struct {
 		change func(s *hintedSite) []string // gives the keys that are hinted
-		want   string                       // status, reason, keys looked up, deliveries left and why they wait
+		want   string                       // status, reason, changed, deliveries left and why they wait
 		built  bool                         // another generation is served
 	}{
 		"a false hint gives no generation": {
-			func(*hintedSite) []string { return []string{"place-001.md", "no.md"} }, "completed  2 0 ", false,
+			func(*hintedSite) []string { return []string{"place-001.md", "no.md"} }, "completed  0 0 ", false,
 		},
 		"an object that is gone is removed": {
 			func(s *hintedSite) []string { return s.removed(1) }, "completed  1 0 ", true,
@@ -177,31 +186,41 @@ func TestWhatBecomesOfHints(t *testing.T) {
 			require.NoError(s.t, os.Rename(s.corpus, s.corpus+"-away"))
 			require.NoError(s.t, os.Mkdir(s.corpus, 0o700))
 			return []string{"place-001.md"}
-		}, "failed corpus_empty 1 1 ", false},
+		}, "failed corpus_empty 0 1 ", false},
 		"a changed setting waits for a night": {func(s *hintedSite) []string {
 			spec := s.spec
 			spec.Chunking.MaxTokens = 700
 			require.NoError(s.t, run.KeepSchedule(s.t.Context(), s.index(), run.Scheduled{Spec: spec}))
 			return []string{"place-001.md"}
-		}, "failed plan_moved 1 1 plan_moved", false},
+		}, "failed plan_moved 0 1 plan_moved", false},
 		"too many have the corpus listed": {func(s *hintedSite) (keys []string) {
 			s.write(s.t, map[string]string{"new.md": "# Salt\n\nSalt of Lake Verin is sold in Tolmin.\n"})
-			for i := range 60 {
+			for i := range 10_001 {
 				keys = append(keys, fmt.Sprintf("none-%d.md", i))
 			}
 			return keys
-		}, "completed  0 0 ", true},
+		}, "completed  1 0 ", true},
+		"of names that no object can have there is nothing": {func(s *hintedSite) []string {
+			s.write(s.t, map[string]string{"sub/x.md": "# Salt\n\nSalt of Lake Verin is sold in Tolmin.\n"})
+			require.NoError(s.t, os.Symlink(s.corpus, filepath.Join(s.corpus, "link")))
+			return []string{
+				"sub/x.md", "sub//x.md", "link/sub/x.md", "place-001.md/x.md", strings.Repeat("k", 300) + ".md",
+				strings.Repeat("k", 247) + ".md", "a\x01.md",
+			}
+		}, "completed  1 0 ", true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := followHints(t, &history{site: builtSite(t, sample(10)), files: map[string]string{}})
 			served := s.current(t).Generation
-			s.hint(tc.change(s)...)
+			for keys := range slices.Chunk(tc.change(s), hints.MostKeys) {
+				s.hint(keys...)
+			}
 			s.skip, s.now = true, s.now.Add(time.Minute)
 			require.Error(t, s.collector.Advance(t.Context()))
 			s.skip = false
 			stands := s.follow()
 			require.NotNil(t, stands.Last)
-			assert.Equal(t, tc.want, fmt.Sprintf("%s %s %d %d %s", stands.Last.Status, stands.Last.Reason, stands.Last.Keys,
+			assert.Equal(t, tc.want, fmt.Sprintf("%s %s %d %d %s", stands.Last.Status, stands.Last.Reason, stands.Last.Changed,
 				stands.Pending, stands.Waiting))
 			assert.Equal(t, tc.built, s.current(t).Generation != served)
 			require.NoError(t, run.NoteListing(t.Context(), s.Coordination, "docs", s.now.Add(time.Hour)))
@@ -210,11 +229,31 @@ func TestWhatBecomesOfHints(t *testing.T) {
 	}
 }
 
-// removed removes the first documents of a sample.
+// removed removes the next documents of a sample.
 func (s *hintedSite) removed(count int) (keys []string) {
-	for i := range count {
-		keys = append(keys, fmt.Sprintf("place-%03d.md", i))
-		s.site.remove(s.t, keys[i])
+	for range count {
+		key := fmt.Sprintf("place-%03d.md", s.gone)
+		s.gone++
+		s.site.remove(s.t, key)
+		keys = append(keys, key)
 	}
 	return keys
+}
+
+// Builds of hints remove together what a night may, and wait for one after an operator went back.
+func TestBuildsOfHintsCountTogether(t *testing.T) {
+	s := followHints(t, &history{site: builtSite(t, sample(20)), files: map[string]string{}})
+	night := s.current(t).Generation
+	for _, want := range []string{core.StatusCompleted, core.StatusCompleted, core.StatusHeld} {
+		s.hint(s.removed(2)...)
+		require.Equal(t, want, s.follow().Last.Status)
+	}
+	_, err := s.desk().Do(t.Context(), release.Request{
+		Action: core.ActionRollback, Index: "docs", Generation: night, Operator: core.Operator{By: "ada", Reason: "bad"},
+	})
+	require.NoError(t, err)
+	require.NoError(t, run.NoteListing(t.Context(), s.Coordination, "docs", time.Now().Add(-time.Second)))
+	s.hint("new-1.md")
+	assert.Equal(t, core.ActionRollback, s.follow().Waiting)
+	assert.Equal(t, night, s.current(t).Generation)
 }

@@ -54,8 +54,7 @@ const (
 	RunSeconds = "unweaver_run_seconds"
 	Notices    = "unweaver_notices_total"
 
-	HintSeconds  = "unweaver_hint_to_publish_seconds"
-	HintsIgnored = "unweaver_hints_ignored_total"
+	HintSeconds = "unweaver_hint_to_publish_seconds"
 
 	Audits     = "unweaver_audits_total"
 	AuditDrift = "unweaver_audit_drift_total"
@@ -166,8 +165,7 @@ var sections = []struct {
 		{Notices, counter, []string{"event", "outcome"},
 			"Attempts to call the webhook; outcome is sent or an error code.", nil, false},
 		{HintSeconds, histogram, []string{"index"},
-			"Time from the arrival of a delivery of hints until a build of them was served.", ofWork, false},
-		{HintsIgnored, counter, nil, "Events of a queue about objects of no index that follows it.", nil, false},
+			"Time from the first hint that a build follows until it ended, where it was published.", ofWork, false},
 		{Audits, counter, []string{"index", "status"}, "Audits whose end this process recorded.", nil, false},
 		{AuditDrift, counter, []string{"index", "kind"},
 			"Differences that audits found, repaired or not; kind is segment, class, live, document, " +

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/unweaver/unweaver/internal/artifact"
+	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/pipeline/hints"
 	"github.com/unweaver/unweaver/internal/telemetry/webhook"
@@ -38,10 +39,11 @@ func (s *Server) hintRoutes() []route {
 	}}
 }
 
-// isSigned reports whether a path is that of hints, whose handler checks a signature in place of a key.
-func isSigned(path string) bool {
-	index, rest, _ := strings.Cut(strings.TrimPrefix(path, "/v1/indexes/"), "/")
-	return strings.HasPrefix(path, "/v1/indexes/") && index != "" && rest == "hints"
+// isSigned reports whether a request is one of hints, whose handler checks a signature in place of a key.
+func isSigned(request *http.Request) bool {
+	index, found := strings.CutPrefix(request.URL.EscapedPath(), "/v1/indexes/")
+	index, hints := strings.CutSuffix(index, "/hints")
+	return request.Method == http.MethodPost && found && hints && core.ValidIndex(index)
 }
 
 // takeHints answers POST …/hints, once the hints are kept. An index that is not there, or takes no hints, has no

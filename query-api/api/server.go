@@ -230,14 +230,14 @@ func (s *Server) jsonOnly(handler http.Handler) http.Handler {
 	})
 }
 
-// isExtra reports whether a path is one of Extra's, or of hints: their handlers find out who asks.
-func (s *Server) isExtra(path string) bool {
+// isExtra reports whether a request is one for Extra, or of hints: their handlers find out who asks.
+func (s *Server) isExtra(request *http.Request) bool {
 	for prefix := range s.Extra {
-		if strings.HasPrefix(path, prefix) {
+		if strings.HasPrefix(request.URL.Path, prefix) {
 			return true
 		}
 	}
-	return isSigned(path)
+	return isSigned(request)
 }
 
 // refuseRequest writes an error that a request met before its route.

@@ -135,8 +135,8 @@ func IsOpen(request *http.Request) bool {
 // described is the path of the API's description. It is long, so that it counts towards the limits of who asks.
 const described = "/openapi.json"
 
-// Wrap lets through what the policy allows. self reports paths whose handler asks for a key by itself.
-func (g *Guard) Wrap(next http.Handler, self func(path string) bool) http.Handler {
+// Wrap lets through what the policy allows. self reports requests whose handler finds out who asks.
+func (g *Guard) Wrap(next http.Handler, self func(*http.Request) bool) http.Handler {
 	return http.HandlerFunc(func(plain http.ResponseWriter, request *http.Request) {
 		writer := g.newWriter(plain, request)
 		defer writer.limitWrites()
@@ -152,7 +152,7 @@ func (g *Guard) Wrap(next http.Handler, self func(path string) bool) http.Handle
 			writer.WriteHeader(http.StatusNoContent)
 			return
 		}
-		caller, err := g.identifyCaller(request, self(request.URL.Path))
+		caller, err := g.identifyCaller(request, self(request))
 		if err != nil {
 			if fault.Is(err, fault.Unauthorized) {
 				writer.Header().Set("WWW-Authenticate", g.challengeCaller(request))

@@ -68,7 +68,7 @@ func benchmarkGuard(b *testing.B, quotas *middleware.Quotas) {
 	)
 	passed := 0
 	handler := stand.Wrap(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { passed++ }),
-		func(string) bool { return false })
+		func(*http.Request) bool { return false })
 	request := httptest.NewRequestWithContext(b.Context(), http.MethodPost, "/v1/indexes/sample/query", http.NoBody)
 	request.Header.Set("Authorization", "Bearer "+made.Text)
 	b.ReportAllocs()

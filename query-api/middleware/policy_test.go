@@ -32,7 +32,7 @@ func passed(t *testing.T, policy Policy, change func(*http.Request)) (fault.Code
 	change(request)
 	guard.Wrap(
 		http.HandlerFunc(func(_ http.ResponseWriter, request *http.Request) { caller = CallerOf(request.Context()) }),
-		func(string) bool { return false },
+		func(*http.Request) bool { return false },
 	).ServeHTTP(httptest.NewRecorder(), request)
 	assert.Equal(t, caller != nil, refused == nil, "refused with %v, and answered %+v", refused, caller)
 	return fault.CodeOf(refused), caller

@@ -107,7 +107,7 @@ func (u *tenant) ask(replica int, path string, do func(*http.Request, *Caller) e
 			if err := do(request, CallerOf(request.Context())); err != nil {
 				u.guards[replica].fail(w, request, err)
 			}
-		}), func(string) bool { return false }).ServeHTTP(got, request)
+		}), func(*http.Request) bool { return false }).ServeHTTP(got, request)
 	}()
 	return fault.Code(got.Header().Get("Code")), got.Header().Get("Why")
 }

@@ -215,7 +215,7 @@ type Host struct {
 	watching context.CancelFunc // ends what looks up how indexes stand
 	watched  chan struct{}
 
-	following *following // nil: no index follows hints
+	unfollow func() // ends what startFollowing began; nil: nothing
 }
 
 // Start starts a worker. It fails where the configuration makes no sense, the cache's folder cannot be made, or the
@@ -273,7 +273,7 @@ func Start(config Config) (*Host, error) {
 	}
 	host := &Host{workers: workers, ports: ports, parser: parser, drain: config.Drain, due: due, member: member}
 	host.watchIndexes(config)
-	if host.following, err = startFollowing(config); err != nil {
+	if host.unfollow, err = startFollowing(config); err != nil {
 		host.Stop()
 		return nil, err
 	}
@@ -333,7 +333,9 @@ const leavePatience = 3 * time.Second
 // Stop takes no more work, lets activities go on for the drain time, then cancels them. What they paid for is kept:
 // where it cannot be stored Stop waits for that once more as long.
 func (h *Host) Stop() {
-	h.following.stop()
+	if h.unfollow != nil {
+		h.unfollow()
+	}
 	if h.watching != nil {
 		h.watching()
 		<-h.watched

@@ -17,7 +17,6 @@ import (
 	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/model"
-	"github.com/unweaver/unweaver/internal/pipeline/hints"
 	"github.com/unweaver/unweaver/internal/store/blob"
 	"github.com/unweaver/unweaver/workflows"
 )
@@ -72,14 +71,6 @@ func (s *Service) RunDoctor(ctx context.Context, spec core.Spec) ([]control.Chec
 				return "", err
 			}
 			return probeTags(ctx, corpus)
-		})
-	}
-	if stands, err := hints.Read(ctx, s.indexOf(spec.Index)); stands != nil || err != nil {
-		probe("hints", func() (string, error) {
-			if err == nil && stands.Problem != nil { // as the worker met it, whose credentials count
-				err = fault.StoreDenied.At("receive events from", stands.Problem.Object).Because(stands.Problem.Detail)
-			}
-			return fmt.Sprint(stands), err
 		})
 	}
 	for _, chat := range listChats(spec) {

@@ -9,11 +9,11 @@ import (
 	"time"
 
 	"go.temporal.io/api/enums/v1"
-	"go.temporal.io/sdk/client"
 	"go.temporal.io/sdk/temporal"
 
 	"github.com/unweaver/unweaver/internal/artifact"
 	"github.com/unweaver/unweaver/internal/control"
+	"github.com/unweaver/unweaver/internal/control/engine"
 	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/methods/aliases"
@@ -226,14 +226,8 @@ func (s *Service) startBuild(
 	if err := s.Stores.Coordination.SetState(ctx, runlog.LatestBuild(build.Index), []byte(work)); err != nil {
 		return control.Run{}, err
 	}
-	options := client.StartWorkflowOptions{
-		ID:                       workflows.WorkflowID(work),
-		TaskQueue:                s.Engine.TaskQueue,
-		WorkflowIDConflictPolicy: enums.WORKFLOW_ID_CONFLICT_POLICY_USE_EXISTING,
-		WorkflowIDReusePolicy:    enums.WORKFLOW_ID_REUSE_POLICY_ALLOW_DUPLICATE,
-		Priority:                 priorityOf(build.Index, priority),
-	}
-	started, err := s.Client.ExecuteWorkflow(ctx, options, workflows.BuildIndexName, build)
+	started, err := engine.StartBuild(ctx, s.Client, s.Engine.TaskQueue, priorityOf(build.Index, priority),
+		enums.WORKFLOW_ID_REUSE_POLICY_ALLOW_DUPLICATE, build)
 	if err != nil {
 		return control.Run{}, s.toFault(err)
 	}

@@ -25,7 +25,6 @@ type Follower struct {
 	Queue   events.Queue
 	Corpora []Corpus
 	Log     *slog.Logger
-	Ignored func(count int) // receives events of other buckets and prefixes; may be nil
 }
 
 // Times between requests that fail.
@@ -74,7 +73,7 @@ func (f *Follower) MoveOnce(ctx context.Context) error {
 	}
 	f.note(ctx, nil)
 	var kept []events.Message
-	keys, ignored := make([][]string, len(f.Corpora)), 0
+	keys := make([][]string, len(f.Corpora))
 	for _, message := range messages {
 		objects, err := events.ParseS3(message.Body)
 		if err != nil {
@@ -83,9 +82,7 @@ func (f *Follower) MoveOnce(ctx context.Context) error {
 		}
 		kept = append(kept, message)
 		for _, object := range objects {
-			if !f.addObject(keys, object) {
-				ignored++
-			}
+			f.addObject(keys, object)
 		}
 	}
 	for i, corpus := range f.Corpora {
@@ -98,21 +95,17 @@ func (f *Follower) MoveOnce(ctx context.Context) error {
 			}
 		}
 	}
-	if f.Ignored != nil && ignored > 0 {
-		f.Ignored(ignored)
-	}
 	return f.Queue.Delete(ctx, kept)
 }
 
 // addObject adds an object to the keys of the indexes that it is in the corpus of. Markers of folders, and names that
 // no document may have, are in none.
-func (f *Follower) addObject(keys [][]string, object events.Object) (found bool) {
+func (f *Follower) addObject(keys [][]string, object events.Object) {
 	for i, corpus := range f.Corpora {
 		key, within := strings.CutPrefix(object.Key, corpus.Prefix)
 		if object.Bucket != corpus.Bucket || !within || key == "" || strings.HasSuffix(key, "/") || CheckKey(key) != nil {
 			continue
 		}
-		keys[i], found = append(keys[i], key), true
+		keys[i] = append(keys[i], key)
 	}
-	return found
 }

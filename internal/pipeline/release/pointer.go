@@ -120,7 +120,7 @@ func (r *Run) MendPointer(ctx context.Context) error {
 	if wrong != nil && !fault.Is(wrong, fault.SegmentDamage) {
 		return wrong
 	}
-	pointer, err := r.LastPublished(ctx, "")
+	pointer, err := r.LastPublished(ctx, nil)
 	switch {
 	case err != nil || pointer.Manifest == "" && wrong == nil:
 		return err

@@ -12,6 +12,7 @@ import (
 	"github.com/unweaver/unweaver/internal/artifact"
 	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/fault"
+	"github.com/unweaver/unweaver/internal/pipeline/hints"
 	"github.com/unweaver/unweaver/internal/stage/publish"
 	"github.com/unweaver/unweaver/internal/store/blob"
 	"github.com/unweaver/unweaver/internal/store/coordination"
@@ -136,6 +137,11 @@ func (a *act) movesPointer() bool {
 // flipPointer points the index to a generation, where the pointer still is what this act was decided by. A mirror that
 // does not answer is no failure: it is a hint.
 func (a *act) flipPointer(ctx context.Context, move *core.Move, manifest *core.Manifest, sha string) error {
+	if a.Action == core.ActionRollback {
+		if err := hints.Hold(ctx, a.index, a.Action, a.getNow()); err != nil {
+			return err
+		}
+	}
 	pointer, err := Flip(ctx, FlipIn{
 		Artifacts: a.index, Mirror: a.Mirror, Generation: manifest.Generation, Manifest: sha, Seq: manifest.Seq,
 		Expected: a.current.Epoch,

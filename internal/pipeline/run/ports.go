@@ -71,7 +71,6 @@ type Job struct {
 	Attempt       int    // round of retry-failed
 	Backfill      string // name of the backfill that it is for: what that chose is built, all else stays; empty: none
 	Tries         int    // of this unit of work, this one included; 0: not known
-	Hints         string // digest of the hints whose objects alone are looked at; empty: the corpus is listed
 	ReplaceCorpus bool
 	Estimates     bool   // it is no build: nothing is asked
 	Rebuild       bool   // what earlier builds wrote is not trusted: asked for, or found by plan

@@ -167,7 +167,7 @@ func (r *Run) countTexts(ctx context.Context, state *core.RunState) {
 // expectStages takes the stages of the run that built the current generation, where the same models did.
 func (r *Run) expectStages(ctx context.Context, state *core.RunState) {
 	current, _, err := r.Index.ReadPointer(ctx)
-	if err != nil || current.Generation == "" {
+	if err != nil || current.Generation == "" || core.IsHinted(current.Generation) {
 		return
 	}
 	var before core.Report

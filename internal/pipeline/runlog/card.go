@@ -70,7 +70,7 @@ func (s Source) ReadCard(ctx context.Context, name string) (Card, error) {
 	}
 	var runs []Summary
 	err := parallel.RunTogether(ctx,
-		func(ctx context.Context) (err error) { runs, err = s.List(ctx, name, 3); return err },
+		func(ctx context.Context) (err error) { runs, err = s.list(ctx, name, 3, false); return err },
 		func(ctx context.Context) error { return s.fillServed(ctx, index, &card) },
 		func(ctx context.Context) (err error) { card.Freshness, err = hints.Read(ctx, index); return err },
 	)
@@ -81,9 +81,12 @@ func (s Source) ReadCard(ctx context.Context, name string) (Card, error) {
 		switch over := core.IsTerminal(runs[i].Status) || runs[i].Status == Damaged; {
 		case !over && card.Running == nil:
 			card.Running = &runs[i]
-		case over && card.LastRun == nil && runs[i].Kind == KindBuild:
+		case over && card.LastRun == nil && !core.IsHinted(runs[i].Generation) && runs[i].Kind == KindBuild:
 			card.LastRun, card.Problems = &runs[i], runs[i].Problems
 		}
+	}
+	if card.Freshness != nil && card.Running != nil && card.Running.Run == card.Freshness.Run {
+		card.Freshness.Status = card.Running.Status
 	}
 	return card, nil
 }

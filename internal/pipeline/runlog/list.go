@@ -90,6 +90,11 @@ func ofNight(index string, night core.Night) Summary {
 // those that ended, as nights.json and the reports have them. limit bounds how many reports are read, the newest of
 // them; 0 reads all.
 func (s Source) List(ctx context.Context, index string, limit int) ([]Summary, error) {
+	return s.list(ctx, index, limit, true)
+}
+
+// list lists runs; without hinted those of hints only as long as they go on.
+func (s Source) list(ctx context.Context, index string, limit int, hinted bool) ([]Summary, error) {
 	if !core.ValidIndex(index) {
 		return nil, fault.InvalidParam.At("list runs of", fault.QuoteName(index)).Because("it is no name of an index")
 	}
@@ -103,7 +108,12 @@ func (s Source) List(ctx context.Context, index string, limit int) ([]Summary, e
 	}
 	gone := map[string]Summary{}
 	for _, night := range nights.Nights {
-		gone[night.Run] = ofNight(index, night)
+		if !core.IsHinted(night.Generation) {
+			gone[night.Run] = ofNight(index, night)
+		}
+	}
+	if !hinted {
+		reports = slices.DeleteFunc(reports, func(one reported) bool { return core.IsHinted(one.generationName()) })
 	}
 	for _, report := range reports {
 		delete(gone, report.run)

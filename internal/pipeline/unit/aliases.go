@@ -78,7 +78,7 @@ func (r *Run) FixAliases(
 	if fixed.Aliases, err = r.readAliases(ctx); err != nil {
 		return nil, err
 	}
-	if parent != nil && (r.Attempt > 0 || fixed.Purge != "" || r.Hints != "") {
+	if parent != nil && (r.Attempt > 0 || fixed.Purge != "" || core.IsHinted(r.Generation)) {
 		fixed.Aliases = parent.Aliases
 	}
 	fixed.Renaming = run.Renaming{Names: len(fixed.Aliases)}

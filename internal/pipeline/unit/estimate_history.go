@@ -2,6 +2,7 @@ package unit
 
 import (
 	"context"
+	"slices"
 	"strings"
 
 	"github.com/unweaver/unweaver/internal/artifact"
@@ -25,6 +26,9 @@ func (r *Run) ReadPast(ctx context.Context) (estimate.Past, error) {
 	if err != nil {
 		return nil, err
 	}
+	generations = slices.DeleteFunc(generations, func(one artifact.Generation) bool {
+		return core.IsHinted(one.Generation) != core.IsHinted(r.Generation)
+	})
 	generations = generations[:min(len(generations), pastRuns)]
 	found := make([]*estimate.Actual, len(generations))
 	err = parallel.Each(ctx, len(generations), pastRuns, func(ctx context.Context, i int) error {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"strings"
 
+	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/pipeline/hints"
 	"github.com/unweaver/unweaver/internal/pipeline/run"
@@ -12,17 +13,17 @@ import (
 // readHinted returns the objects that the run is to look at; nil: it lists the corpus. A run that hints began is
 // refused where everything would be made again.
 func (r *Run) readHinted(ctx context.Context, fixed run.Plan, reasons []string) ([]string, error) {
-	if r.Hints == "" {
+	if !core.IsHinted(r.Generation) {
 		return nil, nil
 	}
 	if !fixed.Part {
 		return nil, r.leaveToNight(reasons)
 	}
-	batch, err := hints.ReadBatch(ctx, r.Index, r.Hints)
-	if err != nil || batch.All {
+	taken, err := hints.Take(ctx, r.BaseRun())
+	if err != nil || taken.All {
 		return nil, err
 	}
-	return append([]string{}, batch.Keys...), nil
+	return append([]string{}, taken.Keys...), nil
 }
 
 // leaveToNight returns the error of a run that hints began and that only a night may do.

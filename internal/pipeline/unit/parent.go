@@ -48,7 +48,7 @@ func (r *Run) checkParent(ctx context.Context, parent *core.Manifest) ([]run.Dam
 		}
 		there = append(there, segment)
 	}
-	if r.Hints == "" { // what hints begin in a day would read the same content again and again
+	if !core.IsHinted(r.Generation) { // what hints begin in a day would read the same content again and again
 		read, err := r.CheckSegments(ctx, r.Checks.ChooseDue(there))
 		if err != nil {
 			return nil, err
@@ -192,16 +192,18 @@ func (r *Run) mendReference(ctx context.Context, current core.Pointer) error {
 	return err
 }
 
-// LastPublished returns what the references say was published last and can be read; zero where there is none. but is a
-// manifest that is known to be lost.
-func (r *Run) LastPublished(ctx context.Context, but string) (core.Pointer, error) {
+// LastPublished returns what the references say was published last and can be read; zero where there is none. skip
+// leaves references out; may be nil.
+func (r *Run) LastPublished(
+	ctx context.Context, skip func(name string, ref core.GenerationRef) bool,
+) (core.Pointer, error) {
 	refs, _, err := r.Index.ReadableRefs(ctx)
 	if err != nil {
 		return core.Pointer{}, err
 	}
 	var found []core.Pointer
 	for name, ref := range refs {
-		if ref.State == "published" && ref.Manifest != but {
+		if ref.State == "published" && (skip == nil || !skip(name, ref)) {
 			found = append(found, core.Pointer{Generation: name, Manifest: ref.Manifest, Seq: ref.Seq})
 		}
 	}

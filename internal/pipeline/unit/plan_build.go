@@ -158,7 +158,7 @@ func (r *Run) planBuild(ctx context.Context) (run.Plan, error) {
 		return fixed, err
 	}
 	due, err := r.ListDue(ctx, fixed, parent, models)
-	if err == nil && r.Hints != "" && len(due) > 0 {
+	if err == nil && core.IsHinted(r.Generation) && len(due) > 0 {
 		err = r.leaveToNight(due)
 	}
 	if err != nil {
@@ -168,8 +168,8 @@ func (r *Run) planBuild(ctx context.Context) (run.Plan, error) {
 	none := len(fixed.Pending) == 0 && len(due) == 0
 	fixed.Plan.Unchanged, fixed.Plan.Again = fixed.Plan.Unchanged && none, fixed.Plan.Again && none
 	fixed.Plan.Reasons = reasons // also of a build whose parent cannot be read at all
-	fixed.Held, fixed.HeldDetail = r.checkRemoval(fixed)
-	return fixed, nil
+	fixed.Held, fixed.HeldDetail, err = r.checkRemoval(ctx, fixed)
+	return fixed, err
 }
 
 // compareCorpus plans what the corpus has beside what can be read of the parent's documents.
@@ -233,8 +233,8 @@ func (r *Run) leastUntranscribed(ctx context.Context, fixed run.Plan) (int, erro
 }
 
 // checkRemoval applies the gate of mass deletion. Documents of the parent that cannot be read count as gone where the
-// corpus has not as many that the rest of the parent does not know.
-func (r *Run) checkRemoval(fixed run.Plan) (held, detail string) {
+// corpus has not as many that the rest of the parent does not know. Builds of hints count together since a night.
+func (r *Run) checkRemoval(ctx context.Context, fixed run.Plan) (held, detail string, err error) {
 	removed, before := fixed.Plan.Diff.Removed, fixed.Plan.ParentListed
 	unread := slices.ContainsFunc(fixed.Damage, func(found run.Damage) bool {
 		return found.Kind == "documents" || found.Kind == "tomb"
@@ -243,11 +243,24 @@ func (r *Run) checkRemoval(fixed run.Plan) (held, detail string) {
 		removed += max(0, fixed.ParentDocs-before-fixed.Plan.Diff.Added)
 		before = fixed.ParentDocs
 	}
+	if core.IsHinted(r.Generation) && removed > 0 {
+		night, err := r.LastPublished(ctx, func(name string, _ core.GenerationRef) bool { return core.IsHinted(name) })
+		if err != nil {
+			return "", "", err
+		}
+		manifest, err := r.ReadParent(ctx, night.Manifest)
+		if err != nil {
+			return "", "", err
+		}
+		if manifest != nil && manifest.Counts.Documents-fixed.ParentDocs > 0 {
+			removed, before = removed+manifest.Counts.Documents-fixed.ParentDocs, manifest.Counts.Documents
+		}
+	}
 	held, detail = publish.CheckRemoval(r.Settings, removed, 0, before, fixed.Plan.Reasons)
 	if held != "" && unread {
 		detail += "; which of them is unknown, because the document list of the parent generation is damaged"
 	}
-	return held, detail
+	return held, detail, nil
 }
 
 // findParent gives the generation that a build is compared with, and why everything is made again as far as that is
@@ -281,7 +294,10 @@ func (r *Run) findParent(ctx context.Context, fixed *run.Plan) (*core.Manifest, 
 				Advise(r.Index.AdviseRebuild())
 		}
 		reasons = append(reasons, "the manifest of generation "+current.Generation+" is missing or damaged")
-		if current, err = r.LastPublished(ctx, current.Manifest); err != nil {
+		current, err = r.LastPublished(ctx, func(_ string, ref core.GenerationRef) bool {
+			return ref.Manifest == current.Manifest
+		})
+		if err != nil {
 			return nil, nil, err
 		}
 		parent, err = r.ReadParent(ctx, current.Manifest)

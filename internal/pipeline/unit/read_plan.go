@@ -165,10 +165,10 @@ func (r *Run) learnIDF(
 		release()
 		if fixed, err := run.ReadKept(ctx, r.BaseRun(), run.PlanFile); err != nil {
 			return err
-		} else if fixed.Part && r.Hints == "" && shards.Counts.Chunks >= 2*total {
+		} else if fixed.Part && !core.IsHinted(r.Generation) && shards.Counts.Chunks >= 2*total {
 			return newOutgrownError(r.Job.Index, shards.Counts.Chunks, total)
 		}
-		if r.Hints != "" || shards.Counts.Chunks < 2*total { // a night that changes something learns anew
+		if core.IsHinted(r.Generation) || shards.Counts.Chunks < 2*total { // a night that changes something learns anew
 			table := parent.Segments.IDF[0]
 			frozen.IDF = &table
 			return nil

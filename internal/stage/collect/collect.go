@@ -270,8 +270,7 @@ func (c *collector) keepParent() {
 }
 
 // keptGenerations returns the generations to keep: the newest keep published of nights, and as many of builds that
-// followed hints, the current one, and held ones newer than
-// it.
+// followed hints, the current one, and held ones newer than it.
 func keptGenerations(refs map[string]core.GenerationRef, current core.Pointer, keep int) map[string]bool {
 	kept := map[string]bool{current.Generation: true}
 	var published []string
@@ -291,6 +290,14 @@ func keptGenerations(refs map[string]core.GenerationRef, current core.Pointer, k
 		left[hinted]--
 	}
 	return kept
+}
+
+// graceOf returns how long a generation stays once no rule keeps it: one of hints not long, as there are many in a day.
+func (c *collector) graceOf(gen *generation) time.Duration {
+	if core.IsHinted(gen.name) {
+		return min(c.Grace, hintedStays)
+	}
+	return c.Grace
 }
 
 // mark is generations/<gen>/collected.
@@ -331,7 +338,7 @@ func (c *collector) markGenerations(ctx context.Context) ([]*generation, error) 
 			if _, err := blob.WriteJSON(ctx, c.Artifacts.Store, key, mark{c.Now.UTC(), gen.purged}, blob.Cond{}); err != nil {
 				return nil, err
 			}
-		case !gen.leased && (gen.purged || c.Now.Sub(gen.marked) >= c.Grace):
+		case !gen.leased && (gen.purged || c.Now.Sub(gen.marked) >= c.graceOf(gen)):
 			due = append(due, gen)
 		}
 	}
@@ -399,7 +406,7 @@ func (c *collector) removeGeneration(ctx context.Context, gen *generation) error
 			return nil
 		}
 		for _, name := range entriesOf(gen.manifest, gen.ref.Manifest) {
-			c.waited[name] = since{gen.marked}
+			c.waited[name] = since{gen.marked.Add(c.graceOf(gen) - c.Grace)}
 		}
 	}
 	if err := c.removeFolder(ctx, gen); err != nil {

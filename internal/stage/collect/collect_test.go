@@ -62,6 +62,10 @@ func TestGenerationsStayByRule(t *testing.T) {
 		{"builds of hints beside nights", func(w *world) {
 			w.publish("hints-1", content{})
 			w.publish("hints-2", content{})
+			w.collect(0)
+			w.now = w.now.Add(11 * time.Minute)
+			stagetest.Must(collect.Run(t.Context(), w.in()))
+			assert.Equal(t, []string{"g1", "g2", "g3", "g4", "g5", "hints-2"}, generations(w), "of hints they go soon")
 		}, []string{"g5", "hints-2"}},
 		{"one at least, though none should", func(w *world) { w.keep = 0 }, []string{"g5"}},
 	} {

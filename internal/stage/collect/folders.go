@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/unweaver/unweaver/internal/artifact"
+	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/store/blob"
 )
 
@@ -14,6 +15,9 @@ import (
 // that went, and the scratch of restores. Those hold no lease, and a night may not take from them what they work on;
 // they remove it themselves when they end, so that what is old is of one that was terminated.
 const reportsStay = 14 * 24 * time.Hour
+
+// hintedStays is how long a generation of hints stays once no rule keeps it.
+const hintedStays = 10 * time.Minute
 
 // batchKeys is how many keys go between two looks at what may be deleted, where each batch is written down first, or
 // goes to a store of records or vectors.
@@ -99,7 +103,11 @@ func (c *collector) deleteReports(ctx context.Context) error {
 	prefix := c.Artifacts.GenerationKey("", "") + "/"
 	pick := func(key string, modified time.Time) bool {
 		gen, _, _ := strings.Cut(strings.TrimPrefix(key, prefix), "/")
-		return c.gens[gen] == nil && c.Now.Sub(modified) > reportsStay
+		stay := reportsStay
+		if core.IsHinted(gen) && key == MarkKey(c.Artifacts, gen) {
+			stay = time.Hour
+		}
+		return c.gens[gen] == nil && c.Now.Sub(modified) > stay
 	}
 	_, err := c.deleteWhere(ctx, c.newPermit(nil), c.Artifacts.Store, prefix, pick)
 	return err

@@ -2,12 +2,11 @@ package plan
 
 import (
 	"context"
+	"maps"
 	"slices"
 	"strings"
 
 	"github.com/unweaver/unweaver/internal/document"
-	"github.com/unweaver/unweaver/internal/fault"
-	"github.com/unweaver/unweaver/internal/store/blob"
 	"github.com/unweaver/unweaver/internal/stream/parallel"
 )
 
@@ -25,44 +24,33 @@ func (p *planner) readCorpus(ctx context.Context) error {
 	for _, key := range p.Hinted {
 		p.hinted[strings.TrimSuffix(key, document.SidecarSuffix)] = true
 	}
-	var names []string
-	for key := range p.hinted {
-		if key != "" && !strings.HasSuffix(key, "/") { // markers of folders, which no listing has
-			names = append(names, key)
-		}
-	}
-	slices.Sort(names)
-	found := make([]bool, len(names))
-	err := parallel.Each(ctx, len(names), hintedAtOnce, func(ctx context.Context, i int) (err error) {
+	names := slices.Sorted(maps.Keys(p.hinted))
+	err := parallel.Each(ctx, len(names), hintedAtOnce, func(ctx context.Context, i int) error {
 		part := &listing{planner: p, number: i}
 		defer part.addCounts()
-		if found[i], err = part.lookUp(ctx, names[i]); err == nil {
-			_, err = part.lookUp(ctx, names[i]+document.SidecarSuffix)
-		}
-		return err
+		return part.lookUp(ctx, names[i])
 	})
 	if reported := p.tellListed(); err == nil {
 		err = reported
 	}
-	if err == nil && slices.Contains(found, false) {
+	if err == nil && p.listed == 0 {
 		err = p.checkCorpus(ctx)
 	}
 	return err
 }
 
-// lookUp lists one object by its name, where it is there. An error of the store ends the stage, as one of a listing
-// does: an object of which nothing is known must not count as removed.
-func (l *listing) lookUp(ctx context.Context, key string) (found bool, err error) {
-	info, err := l.Corpus.Stat(ctx, key)
-	switch {
-	case fault.Is(err, fault.NotFound):
-		return false, nil
-	case fault.Is(err, fault.NotFollowed), fault.Is(err, fault.Unreadable):
-		return true, l.listObject(ctx, blob.Info{Key: key}, err)
-	case err != nil:
-		return false, err
+// lookUp lists an object and its metadata by their names, where they are there. A listing says what a name is, so that
+// one which no object can have is one that is not there.
+func (l *listing) lookUp(ctx context.Context, key string) error {
+	if key == "" || strings.HasSuffix(key, "/") { // the marker of a folder, which no listing has
+		return nil
 	}
-	return true, l.listObject(ctx, info, nil)
+	for _, name := range []string{key, key + document.SidecarSuffix} {
+		if err := l.listRange(ctx, name, "", name); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // checkCorpus refuses to take objects for removed where the corpus has none at all: a folder that is not mounted would

@@ -32,7 +32,7 @@ func (p *planner) listCorpus(ctx context.Context) error {
 		if i < len(cuts) {
 			until = cuts[i]
 		}
-		return part.listRange(ctx, after, until)
+		return part.listRange(ctx, "", after, until)
 	})
 	if reported := p.tellListed(); err == nil {
 		err = reported
@@ -61,68 +61,65 @@ func (l *listing) addCounts() {
 	out.AddOtherTypes(l.leftOut)
 }
 
-// listRange lists the objects after a key up to another. An object that the store lists but cannot describe is a
+// listRange lists the objects with a prefix after a key up to another. An object that the store lists but cannot describe is a
 // problem of that object.
-func (l *listing) listRange(ctx context.Context, after, until string) error {
-	for info, err := range l.Corpus.ListRange(ctx, "", after, until) {
-		if err := l.listObject(ctx, info, err); err != nil {
+func (l *listing) listRange(ctx context.Context, prefix, after, until string) error {
+	for info, err := range l.Corpus.ListRange(ctx, prefix, after, until) {
+		if err != nil {
+			if info.Key == "" {
+				return err
+			}
+			if l.isChosen(info.Key, fault.Is(err, fault.NotFollowed)) {
+				l.noteUnlisted(info.Key, err)
+			}
+			continue
+		}
+		owner, sidecar := strings.CutSuffix(info.Key, document.SidecarSuffix)
+		if !l.isChosen(owner, false) { // what includes a document includes its metadata
+			continue
+		}
+		if sidecar {
+			l.addSidecar(owner, info)
+			continue
+		}
+		kind, gz, known := stage.TypeOf(l.Spec, info.Key)
+		if !known {
+			if document.IsNoText(info.Key) || info.Archived != "" || info.Size == 0 {
+				l.leftOut.AddOtherType(info.Key)
+				continue
+			}
+			kind = document.Text // if it holds text: version looks
+		}
+		row := rows.Plan{
+			Object:   info.Key,
+			Kind:     string(kind),
+			Gzip:     gz,
+			ETag:     info.ETag,
+			Size:     info.Size,
+			Modified: info.Modified,
+			Archived: info.Archived,
+		}
+		records, err := l.listsRecords(ctx, row)
+		if err != nil {
+			return err
+		}
+		if !kind.HasRows() && !records {
+			l.addListed(core.ObjectKey(info.Key), firstReading, row)
+			continue
+		}
+		if l.wasListed(info.Key) {
+			l.refuseAgain(info.Key)
+			continue
+		}
+		if info.Archived != "" {
+			l.refuseObject(info.Key, fault.StoreDenied, info.Key, l.archivedFault(row).Error())
+			continue
+		}
+		if err := l.readRows(ctx, row, kind); err != nil {
 			return err
 		}
 	}
 	return nil
-}
-
-// listObject lists one object, or notes why the store cannot describe it. An error without a key is of the store.
-func (l *listing) listObject(ctx context.Context, info blob.Info, err error) error {
-	if err != nil {
-		if info.Key == "" {
-			return err
-		}
-		if l.isChosen(info.Key, fault.Is(err, fault.NotFollowed)) {
-			l.noteUnlisted(info.Key, err)
-		}
-		return nil
-	}
-	owner, sidecar := strings.CutSuffix(info.Key, document.SidecarSuffix)
-	if !l.isChosen(owner, false) { // what includes a document includes its metadata
-		return nil
-	}
-	if sidecar {
-		l.addSidecar(owner, info)
-		return nil
-	}
-	kind, gz, known := stage.TypeOf(l.Spec, info.Key)
-	if !known {
-		if document.IsNoText(info.Key) || info.Archived != "" || info.Size == 0 {
-			l.leftOut.AddOtherType(info.Key)
-			return nil
-		}
-		kind = document.Text // if it holds text: version looks
-	}
-	row := rows.Plan{
-		Object:   info.Key,
-		Kind:     string(kind),
-		Gzip:     gz,
-		ETag:     info.ETag,
-		Size:     info.Size,
-		Modified: info.Modified,
-		Archived: info.Archived,
-	}
-	records, err := l.listsRecords(ctx, row)
-	switch {
-	case err != nil:
-		return err
-	case !kind.HasRows() && !records:
-		l.addListed(core.ObjectKey(info.Key), firstReading, row)
-		return nil
-	case l.wasListed(info.Key):
-		l.refuseAgain(info.Key)
-		return nil
-	case info.Archived != "":
-		l.refuseObject(info.Key, fault.StoreDenied, info.Key, l.archivedFault(row).Error())
-		return nil
-	}
-	return l.readRows(ctx, row, kind)
 }
 
 // wasListed reports whether the rows of an object were listed before: a store may give a key twice.

@@ -25,7 +25,7 @@ type Info struct {
 
 	// Encoding says how the bytes are compressed: Gzip, or empty. Get sets it.
 	Encoding string
-	// Archived is the storage class of an object that must be restored before it can be read. List and Stat set it.
+	// Archived is the storage class of an object that must be restored before it can be read. List sets it.
 	Archived string
 }
 

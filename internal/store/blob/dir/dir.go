@@ -337,17 +337,9 @@ func (s *Store) Stat(_ context.Context, key string) (blob.Info, error) {
 	if s.barred.holdsPath(s.pathOf(key)) {
 		return blob.Info{}, newBarredFault(key)
 	}
-	if s.links == noLink {
-		if err := s.checkLinks(key); err != nil {
-			return blob.Info{}, err
-		}
-	}
 	st, err := os.Stat(s.pathOf(key))
 	if err == nil && st.IsDir() {
 		err = fs.ErrNotExist
-	}
-	if err == nil && s.links != anyLink && !st.Mode().IsRegular() {
-		err = notFollowed(key, "it is a "+nameKind(st.Mode())+", not a file")
 	}
 	if err != nil {
 		return blob.Info{}, s.wrapMissing("stat", s.pathOf(key), err)
@@ -407,6 +399,9 @@ func (s *Store) ListRange(ctx context.Context, prefix, after, until string) iter
 				yield(blob.Info{}, err)
 				return
 			}
+		}
+		if s.links == noLink {
+			base = "" // what is on the way may be a link
 		}
 		if s.barred.holdsPath(s.pathOf(base)) {
 			yield(blob.Info{Key: strings.TrimSuffix(base, "/")}, newBarredFault(base))

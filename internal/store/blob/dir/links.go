@@ -155,7 +155,7 @@ func (w *walker) listFolder(ctx context.Context, base string) bool {
 			blob.Info{}, fault.Unreadable.At("list", w.pathOf(base)).Because("the folders are nested too deeply").Advise(advice),
 		)
 	}
-	entries, err := os.ReadDir(w.pathOf(base))
+	entries, err := w.readEntries(base)
 	if errors.Is(err, fs.ErrNotExist) || err == nil && len(entries) == 0 {
 		err = w.checkRoot()
 		return err == nil || w.yield(blob.Info{}, err)
@@ -186,6 +186,24 @@ func (w *walker) listFolder(ctx context.Context, base string) bool {
 		}
 	}
 	return true
+}
+
+// readEntries reads a folder of a corpus; of one that lies on the way to the prefix, the entry that leads on. Each is
+// looked at, so that no prefix leads over a link that is not followed.
+func (w *walker) readEntries(base string) ([]fs.DirEntry, error) {
+	rest, above := strings.CutPrefix(w.prefix, base)
+	next, _, further := strings.Cut(rest, "/")
+	if !above || next == "" || !further && w.until != w.prefix || w.links != noLink {
+		return os.ReadDir(w.pathOf(base))
+	}
+	info, err := os.Lstat(w.pathOf(base + next))
+	switch {
+	case errors.Is(err, fs.ErrNotExist), errors.Is(err, unix.ENOTDIR), errors.Is(err, unix.ENAMETOOLONG):
+		return nil, nil
+	case err != nil:
+		return nil, err
+	}
+	return []fs.DirEntry{fs.FileInfoToDirEntry(info)}, nil
 }
 
 // isWithin reports whether the range that is listed has a key.
@@ -227,19 +245,6 @@ func (w *walker) listEntry(ctx context.Context, found name, linked bool) bool {
 		return w.listFolder(ctx, found.key)
 	}
 	return w.yieldFile(found.key, w.yield)
-}
-
-// checkLinks returns fault.NotFollowed where a key leads over a link.
-func (s *Store) checkLinks(key string) error {
-	for end := range len(key) + 1 {
-		if end < len(key) && key[end] != '/' {
-			continue
-		}
-		if st, err := os.Lstat(s.pathOf(key[:end])); err == nil && st.Mode()&fs.ModeSymlink != 0 {
-			return notFollowed(key, "links of a corpus are not followed")
-		}
-	}
-	return nil
 }
 
 // openObject opens an object for reading. What became a link after it was listed is not followed where links are not,

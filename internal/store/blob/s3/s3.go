@@ -37,6 +37,9 @@ type Config struct {
 	Stall time.Duration // ends a request or an answer that moves no byte for so long; 0 = 30 s
 }
 
+// longestKey is what S3 allows, in bytes.
+const longestKey = 1024
+
 // Parse takes s3://bucket/prefix apart.
 func Parse(uri string) (bucket, prefix string, err error) {
 	u, err := url.Parse(uri)
@@ -206,8 +209,6 @@ func (s *Store) Stat(ctx context.Context, key string) (blob.Info, error) {
 		Size:     aws.ToInt64(out.ContentLength),
 		ETag:     aws.ToString(out.ETag),
 		Modified: aws.ToTime(out.LastModified),
-		Archived: archivedAs(types.ObjectStorageClass(out.StorageClass),
-			strings.Contains(aws.ToString(out.Restore), "expiry-date")),
 	}, nil
 }
 
@@ -254,6 +255,9 @@ func (s *Store) ListRange(ctx context.Context, prefix, after, until string) iter
 			Bucket:       &s.cfg.Bucket,
 			Prefix:       s.fullKey(prefix),
 			EncodingType: types.EncodingTypeUrl,
+		}
+		if len(*in.Prefix) > longestKey { // no object has such a key
+			return
 		}
 		if after != "" {
 			in.StartAfter = s.fullKey(after)
@@ -325,16 +329,12 @@ func (s *Store) infoOf(page *s3.ListObjectsV2Output, object types.Object) blob.I
 
 // archiveClass returns the storage class of an object that must be restored before it can be read; empty for others.
 func archiveClass(object types.Object) string {
-	status := object.RestoreStatus
-	return archivedAs(object.StorageClass, status != nil && status.RestoreExpiryDate != nil)
-}
-
-// archivedAs returns a storage class that must be restored from, where that was not done; empty for others.
-func archivedAs(class types.ObjectStorageClass, restored bool) string {
-	if class == types.ObjectStorageClassGlacier || class == types.ObjectStorageClassDeepArchive {
-		if !restored {
-			return string(class)
-		}
+	if restored := object.RestoreStatus; restored != nil && restored.RestoreExpiryDate != nil {
+		return ""
+	}
+	switch object.StorageClass {
+	case types.ObjectStorageClassGlacier, types.ObjectStorageClassDeepArchive:
+		return string(object.StorageClass)
 	}
 	return ""
 }

@@ -104,9 +104,14 @@ func (q *Queue) Delete(ctx context.Context, messages []events.Message) error {
 				Id: aws.String(strconv.Itoa(i)), ReceiptHandle: aws.String(message.Receipt),
 			})
 		}
-		_, err := q.client.DeleteMessageBatch(ctx, &sqs.DeleteMessageBatchInput{QueueUrl: &q.url, Entries: entries})
+		out, err := q.client.DeleteMessageBatch(ctx, &sqs.DeleteMessageBatchInput{QueueUrl: &q.url, Entries: entries})
 		if err != nil {
 			return q.wrapError(ctx, "delete events from", err)
+		}
+		if len(out.Failed) > 0 { // they are delivered again, and kept again
+			one := out.Failed[0]
+			return fault.StoreDown.At("delete events from", q.uri).
+				Because(aws.ToString(one.Code) + ": " + aws.ToString(one.Message)).Advise("it is asked again")
 		}
 	}
 	return nil
