@@ -50,7 +50,9 @@ func (s *Server) needNamedCaller(ctx context.Context, name string) error {
 	}
 	_, labelled, err := s.readLabelled(ctx, name)
 	if err == nil && !labelled {
-		labelled, err = s.hasLabelledRun(ctx, name)
+		if labelled, err = s.hasLabelledRun(ctx, name); err != nil && !artifact.IsDamage(err) {
+			return err
+		}
 	}
 	if err == nil && !labelled {
 		return nil
