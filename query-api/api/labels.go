@@ -188,7 +188,7 @@ func (x *index) learnSpecs(plain map[string]bool, began time.Time) {
 }
 
 // needUnlabelled returns an error unless it is known that no index of the store, or that is served, has documents with
-// labels, or a run with labels. Of each what was published when its pointer was last read counts, and what is open.
+// labels. Of each what was published when its pointer was last read counts, and what is open.
 func (s *Server) needUnlabelled(ctx context.Context, refusal error) error {
 	served := s.listServed()
 	names := slices.Collect(maps.Keys(served))
@@ -196,11 +196,7 @@ func (s *Server) needUnlabelled(ctx context.Context, refusal error) error {
 		names = append(names, listed...)
 	}
 	return parallel.Each(ctx, len(names), listWidth, func(ctx context.Context, i int) error {
-		labelled, err := s.lastLabelled(ctx, names[i], served[names[i]])
-		if err == nil && !labelled {
-			labelled, err = s.hasLabelledRun(ctx, names[i])
-		}
-		if err != nil || labelled {
+		if labelled, err := s.lastLabelled(ctx, names[i], served[names[i]]); err != nil || labelled {
 			return refusal
 		}
 		return nil

@@ -362,7 +362,7 @@ func TestNothingOfALabelledRunIsShownWithoutAKeyWhileThePublishedHasNone(t *test
 		bisect := `{"query": "Who pays?", "expect": "cities/oslo.txt", "to": "g2", "top_chunks": 1}`
 		operator := l.key(access.Request{Scope: access.Operate})
 		for _, path := range []string{
-			"/metrics", sampleIndex + "/runs", sampleIndex + "/runs/g2/report", sampleIndex + "/trends",
+			sampleIndex + "/runs", sampleIndex + "/runs/g2/report", sampleIndex + "/trends",
 		} {
 			assert.Equal(t, 401, l.attempt("GET "+path, nil).Code, "%s: %s", name, path)
 			assert.Equal(t, 200, l.attempt("GET "+path, bearer(operator.Text)).Code, "%s: %s", name, path)

@@ -5,6 +5,7 @@ import (
 	"cmp"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"net/http"
 	"reflect"
 	"regexp"
@@ -46,7 +47,7 @@ func OpenAPI(methods *retrieve.Registry) []byte {
 	all := &schemas{
 		components: map[string]any{},
 		types:      map[string]reflect.Type{},
-		names:      typeNames,
+		names:      maps.Clone(typeNames),
 		strict: map[reflect.Type]bool{
 			reflect.TypeFor[WatchQuestion]():  true,
 			reflect.TypeFor[answer.Request](): true, reflect.TypeFor[answer.SeveralRequest](): true,

@@ -61,8 +61,8 @@ func (l *listing) addCounts() {
 	out.AddOtherTypes(l.leftOut)
 }
 
-// listRange lists the objects with a prefix after a key up to another. An object that the store lists but cannot describe is a
-// problem of that object.
+// listRange lists the objects with a prefix after a key up to another. An object that the store lists but cannot
+// describe is a problem of that object.
 func (l *listing) listRange(ctx context.Context, prefix, after, until string) error {
 	for info, err := range l.Corpus.ListRange(ctx, prefix, after, until) {
 		if err != nil {
