@@ -403,12 +403,20 @@ func TestACopyLosesNeitherLabelsNorPurges(t *testing.T) {
 	must(replica.pull(t, folder, adopt))(t)
 	replica.runs = 10
 	origin.changed(t)
+	opened := newSite(t, sample(12)) // the origin, once labels were turned off there
+	opened.corpus, opened.spec.Corpus, opened.runs = origin.corpus, origin.corpus, 5
+	opened.night(t)
+	opened.push(t, folder+"2", nil)
+	copied := newSite(t, nil)
+	must(copied.pull(t, folder, nil))(t)
+	_, err := copied.pull(t, folder+"2", nil)
+	refuses(t, err, fault.Usage, "have labels", "an image of an origin that turned labels off")
 	assert.Equal(t, publish.LabelsOff, replica.night(t).published.Reason)
 	require.NoError(t, purges.Write(t.Context(), replica.index(), core.Purge{
 		ID: "p1", Index: "docs", State: core.PurgeDone, Documents: []core.Digest{core.PurgedKey("docs", "place-003.md")},
 	}))
 	origin.push(t, folder, nil)
-	_, err := replica.pull(t, folder, func(in *image.Pulling) { in.Force = true })
+	_, err = replica.pull(t, folder, func(in *image.Pulling) { in.Force = true })
 	refuses(t, err, fault.Usage, "were purged", "a document that was purged")
 	assert.Equal(t, "g001", replica.pointer(t).Generation)
 }

@@ -234,6 +234,10 @@ func (p *pull) checkIndex(ctx context.Context) (unchanged bool, err error) {
 	if err == nil && spec.Corpus != corpus && !p.Force {
 		err = refused.Because("it is built from " + spec.Corpus + ", the image from " + corpus).Advise(force)
 	}
+	if err == nil && p.served.Labelled && !p.manifest.Labelled && !p.Force {
+		err = refused.Because("its documents have labels, those of the image have none: everybody could read all of them").
+			Advise(force)
+	}
 	return false, err
 }
 
