@@ -78,7 +78,7 @@ func adopt(in *image.Pulling) { in.Adopt = true }
 // An image of two nights, through each kind of place: the copy answers as its origin does, is read-only until it is
 // adopted, and then builds nights that pay for what changed.
 //
-// Promises: 170.
+// Promises: 172.
 func TestAPulledIndexAnswersAsItsOriginAndPaysNothing(t *testing.T) {
 	for name, places := range map[string]func() (string, string){
 		"registry": func() (string, string) { a := newHub(t).address; return a + "monday", a + "tuesday" },
@@ -176,7 +176,7 @@ func getJSON(t testing.TB, address string, into any) {
 
 // A pull that ends early leaves nothing to be seen, and the same call fetches the rest. The tag may move meanwhile.
 //
-// Promises: 171.
+// Promises: 173.
 func TestAPullGoesOnWithTheImageThatItBegan(t *testing.T) {
 	origin, other, replica, h := builtSite(t, sample(30)), builtSite(t, sample(5)), newSite(t, nil), newHub(t)
 	want := origin.push(t, h.address+"night", nil)
@@ -294,7 +294,7 @@ func forge(t testing.TB, folder string, change func(*ocispec.Manifest, map[strin
 	must(oras.TagBytes(ctx, place, ocispec.MediaTypeImageManifest, raw, oci.Latest))(t)
 }
 
-// Promises: 171.
+// Promises: 173.
 func TestForgedImagesAreRefused(t *testing.T) {
 	origin, replica, folder := builtSite(t, sample(3)), newSite(t, nil), filepath.Join(t.TempDir(), "images")
 	for name, c := range map[string]struct {
@@ -367,7 +367,7 @@ func TestAPullReplacesNothingUnasked(t *testing.T) {
 	}))(t, fault.UnknownGen, "g9", "a generation that is none")
 }
 
-// Promises: 171.
+// Promises: 173.
 func TestAKilledPullGoesOn(t *testing.T) {
 	origin, monday, tuesday := builtSite(t, sample(3)), t.TempDir()+"/monday.tar", t.TempDir()+"/tuesday.tar"
 	origin.push(t, monday, nil)
