@@ -108,7 +108,7 @@ func (s *Server) listGenerations(w http.ResponseWriter, request *http.Request) {
 	}
 	ctx, cancel := context.WithTimeout(request.Context(), s.Timeout)
 	defer cancel()
-	if err := s.needAllDocuments(ctx, name); err != nil {
+	if err := s.needAllRuns(ctx, name); err != nil {
 		s.writeError(w, request, err)
 		return
 	}

@@ -193,8 +193,8 @@ func (s *Server) generationOf(ctx context.Context, name, wanted string) (Generat
 		return out, missing
 	}
 	manifest, err := index.Manifest(ctx, ref.Manifest)
-	if err == nil && manifest.Labelled { // those of the published one may have none
-		err = middleware.CallerOf(ctx).NeedAllDocuments(name)
+	if err == nil { // also where documents of this one, or of the published one, have no labels: the report has its parent
+		err = s.needAllRuns(ctx, name)
 	}
 	if err != nil {
 		return GenerationDetail{Index: name}, err

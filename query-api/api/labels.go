@@ -48,16 +48,32 @@ func (s *Server) needNamedCaller(ctx context.Context, name string) error {
 	if proof == nil || !core.ValidIndex(name) {
 		return nil
 	}
-	_, labelled, err := s.readLabelled(ctx, name)
-	if err == nil && !labelled {
-		if labelled, err = s.hasLabelledRun(ctx, name); err != nil && !artifact.IsDamage(err) {
-			return err
-		}
+	if _, labelled, err := s.readLabelled(ctx, name); err != nil || labelled {
+		return proof
 	}
-	if err == nil && !labelled {
+	return s.refuseLabelledRun(ctx, name, proof)
+}
+
+// needAllRuns returns the error of needAllDocuments also where any run of the index was started with labels.
+func (s *Server) needAllRuns(ctx context.Context, name string) error {
+	refusal := middleware.CallerOf(ctx).NeedAllDocuments(name)
+	if refusal == nil || !core.ValidIndex(name) {
 		return nil
 	}
-	return proof
+	if err := s.needAllDocuments(ctx, name); err != nil {
+		return err
+	}
+	return s.refuseLabelledRun(ctx, name, refusal)
+}
+
+// refuseLabelledRun returns a refusal where any run of an index was started with labels, or one's configuration is
+// damaged.
+func (s *Server) refuseLabelledRun(ctx context.Context, name string, refusal error) error {
+	labelled, err := s.hasLabelledRun(ctx, name)
+	if labelled && (err == nil || artifact.IsDamage(err)) {
+		return refusal
+	}
+	return err
 }
 
 // hasLabelledRun reports whether any run of an index was started with labels: also one that goes on, was held or
@@ -79,7 +95,7 @@ func (s *Server) hasLabelledRun(ctx context.Context, name string) (bool, error) 
 		if err == nil && !plain[info.Key] && strings.HasSuffix(info.Key, ".json") {
 			_, err = blob.ReadJSON(ctx, s.Artifacts, info.Key, &spec)
 		}
-		if err != nil || spec.Index == name && spec.ReadAs().Labels.IsOn() { // others are of branches
+		if err != nil || spec.ReadAs().Labels.IsOn() { // also of branches, which may be promoted
 			return true, err
 		}
 		specs[info.Key] = true

@@ -450,7 +450,7 @@ func (n *watchNight) findCauses(has, lacks answered, missing string) []core.Chan
 		}
 		key, change := has.view.Live.Key(int(chunk.Live.Document)), "changed"
 		switch {
-		case n.isHidden(key, lacks.view):
+		case n.isHidden(key, has.view, lacks.view):
 			key, change = "", "hidden"
 		case lacks.view.Live.FindDocument(key) < 0:
 			change = missing
@@ -461,10 +461,11 @@ func (n *watchNight) findCauses(has, lacks answered, missing string) []core.Chan
 }
 
 // isHidden reports whether who asks may not read a document of the published generation, which a former one let them
-// read: nothing of it is shown to them any more.
-func (n *watchNight) isHidden(document string, view *retrieve.Generation) bool {
+// read: nothing of it is shown to them any more. So is one that is gone since documents had labels, if they have none
+// now: everybody may read reports then.
+func (n *watchNight) isHidden(document string, from, view *retrieve.Generation) bool {
 	return view.Manifest.Generation == n.last.Generation && view.Live.FindDocument(document) < 0 &&
-		n.whole.Live.FindDocument(document) >= 0
+		(n.whole.Live.FindDocument(document) >= 0 || from.HasLabels() && !n.whole.HasLabels())
 }
 
 // describeAnswer returns the passages that a generation found, and the sentences that answer, as far as the view of the
@@ -474,7 +475,7 @@ func (n *watchNight) describeAnswer(
 ) (core.WatchedAnswer, error) {
 	out := core.WatchedAnswer{Passages: []core.Citation{}, Reason: from.found.Reason}
 	from.found.Chunks = slices.DeleteFunc(slices.Clone(from.found.Chunks), func(chunk retrieve.Chunk) bool {
-		return n.isHidden(from.view.Live.Key(int(chunk.Live.Document)), view)
+		return n.isHidden(from.view.Live.Key(int(chunk.Live.Document)), from.view, view)
 	})
 	for _, chunk := range from.found.Chunks[:min(len(from.found.Chunks), shownPassages)] {
 		out.Passages = append(out.Passages, core.Citation{

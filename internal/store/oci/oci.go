@@ -105,7 +105,7 @@ func (p *Place) createFile(ctx context.Context, path string) error {
 // openRegistry prepares a client of a repository. It asks the registry for nothing.
 func (p *Place) openRegistry(o Options) error {
 	name := strings.TrimPrefix(o.Where, Scheme)
-	if strings.Contains(name, "@") && !strings.Contains(name, "@sha256:") {
+	if user, _, _ := strings.Cut(name, "@sha256:"); strings.Contains(user, "@") || strings.Contains(user, "%") {
 		return fault.Usage.At("read the address", Scheme+"...").
 			Because("it holds a user or a password").
 			Advise("write it as oci://HOST/NAME:TAG, and log in by: docker login HOST")
