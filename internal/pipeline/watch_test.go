@@ -23,6 +23,7 @@ import (
 	"github.com/unweaver/unweaver/internal/methods"
 	"github.com/unweaver/unweaver/internal/pipeline/run"
 	"github.com/unweaver/unweaver/internal/retrieve"
+	"github.com/unweaver/unweaver/internal/stage/publish"
 	"github.com/unweaver/unweaver/internal/store/blob"
 	"github.com/unweaver/unweaver/internal/testkit/longtest"
 	"github.com/unweaver/unweaver/internal/testkit/musttest"
@@ -270,4 +271,24 @@ func TestAStandingQuestionIsPaidOnceAndForgetsWhatIsPurged(t *testing.T) {
 		assert.False(t, (name == artifact.WatchedName || name == "report.json") && bytes.Contains(raw, []byte("place-003.md")),
 			"%s still names the purged document", info.Key)
 	}
+}
+
+// Reports are read by everybody once documents have no labels: they say nothing of one that went while they had.
+func TestNothingOfALabelledDocumentIsReportedOnceLabelsAreOff(t *testing.T) {
+	s := newSite(t, sample(8))
+	s.spec.Retrieval.Method, s.spec.Gate.MaxRemoved = "bm25", 1
+	s.spec.Documents = &core.Documents{Labels: core.Labels{Rules: []string{"hr/**=hr", "**=public"}}}
+	s.write(t, map[string]string{"hr/pay.md": "# Pay\n\nZelda Quark earns 900 crowns at Port Alma.\n"})
+	id := s.watching(t, core.Question{Question: "What does Zelda Quark earn at Port Alma?", Labels: []string{"hr"}})[0]
+	s.night(t)
+	require.NoError(t, os.Remove(filepath.Join(s.corpus, "hr/pay.md")))
+	s.spec.Documents = nil
+	require.Equal(t, publish.LabelsOff, s.night(t).published.Reason)
+	must(s.act(t, core.ActionPublish, "g002"))(t)
+	s.changed(t)
+	change, found := s.changes(t)[id]
+	require.True(t, found, "the question is not compared")
+	raw := string(must(json.Marshal(change))(t))
+	assert.NotContains(t, raw, "hr/pay.md")
+	assert.NotContains(t, raw, "900 crowns")
 }
