@@ -31,14 +31,18 @@ func (s *Server) needNamed(ctx context.Context, name, wanted string) error {
 	}
 	generation, labelled, err := s.readLabelled(ctx, name)
 	switch {
-	case err != nil || !labelled || wanted != "" && generation == wanted:
+	case err != nil || wanted == "" && !labelled || wanted != "" && generation == wanted:
 		return err
-	case wanted != "":
-		return fault.Forbidden.At("open generation", wanted).
-			Because("it is not the current generation: an earlier one has labels of its time, or none").
-			Advise("omit generation; or ask with a key that may read every document: unweaver keys create --labels '*'")
+	case wanted == "":
+		return caller.NeedAllDocuments(name)
 	}
-	return caller.NeedAllDocuments(name)
+	other := fault.Forbidden.At("open generation", wanted).
+		Because("it is not the current generation: an earlier one has labels of its time, or none").
+		Advise("omit generation; or ask with a key that may read every document: unweaver keys create --labels '*'")
+	if labelled {
+		return other
+	}
+	return s.refuseLabelledRun(ctx, name, other) // any may have had labels, or come to nothing when they were turned off
 }
 
 // needNamedCaller returns the error of a caller without a key who asks for what tells of all documents of an index

@@ -367,7 +367,8 @@ func TestNothingOfALabelledRunIsShownWithoutAKeyWhileThePublishedHasNone(t *test
 			assert.Equal(t, 401, l.attempt("GET "+path, nil).Code, "%s: %s", name, path)
 			assert.Equal(t, 200, l.attempt("GET "+path, bearer(operator.Text)).Code, "%s: %s", name, path)
 		}
-		for _, path := range []string{"/generations", "/generations/g1"} { // a report has what its parent said
+		assert.Equal(t, 200, l.attempt("GET "+sampleIndex+"/documents?generation=g1", nil).Code, name)
+		for _, path := range []string{"/generations", "/generations/g1", "/documents?generation=g2"} { // also reports
 			assert.Equal(t, 403, l.attempt("GET "+sampleIndex+path, nil).Code, "%s: %s", name, path)
 		}
 		got := l.send("POST", sampleIndex+"/bisect", bisect, "Content-Type", "application/json")
