@@ -502,6 +502,11 @@ expected-statuses = ["2xx", "304", "404", "405", "409", "410", "422"]
 include-name = ["POST /v1/chat/completions", "POST /v1/responses", "POST /mcp"]
 [operations.checks.positive_data_acceptance]
 expected-statuses = ["2xx", "400", "404", "410", "422"]
+
+[[operations]]
+include-name = "POST /v1/indexes/{index}/hints"
+[operations.checks.positive_data_acceptance]
+expected-statuses = ["401"]
 `
 
 // TestSchemathesisFindsNothing has requests made from the description, good ones and bad ones, and checks every answer

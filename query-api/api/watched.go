@@ -47,7 +47,7 @@ func (s *Server) watchedRoutes() []route {
 		},
 		{
 			method: "DELETE", pattern: pattern + "/{id}", id: "removeWatched", summary: "Remove a standing question",
-			doc: "By its id; all removes every one, also where they cannot be read.", done: nothing,
+			doc: "By its id. `unweaver watch remove all` removes every one, also where they cannot be read.", done: nothing,
 			handler: s.operate(controlTimeout, withControl(operation.removeWatched)),
 		},
 	})
@@ -81,9 +81,11 @@ func (o operation) addWatched(controller control.Control) (reply, error) {
 					Advise("leave the label out, or use a key with it: unweaver keys create --labels LABEL,LABEL")
 			}
 		}
-		request.Add = append(request.Add, core.Question{
-			Question: one.Question, Labels: one.Labels, Notify: one.Notify,
-		})
+		question, err := core.Question{Question: one.Question, Labels: one.Labels, Notify: one.Notify}.Standing()
+		if err != nil {
+			return reply{}, newFault("read body", "questions", err.Error(), "correct the question, and send all again")
+		}
+		request.Add = append(request.Add, question)
 	}
 	if len(request.Add) == 0 {
 		return reply{}, newFault("read body", "questions", "there is none", `send {"questions": [{"question": "…"}]}`)
@@ -94,6 +96,10 @@ func (o operation) addWatched(controller control.Control) (reply, error) {
 
 // removeWatched answers DELETE …/watched/{id}.
 func (o operation) removeWatched(controller control.Control) (reply, error) {
-	_, err := controller.ChangeWatched(o.ctx, control.WatchRequest{Index: o.index, Remove: o.PathValue("id")})
+	id := o.PathValue("id")
+	if parsed, err := core.ParseID(id); err != nil || parsed.String() != id {
+		return reply{}, newFault("remove standing question", "id", "it is no id", "list the questions: GET …/watched")
+	}
+	_, err := controller.ChangeWatched(o.ctx, control.WatchRequest{Index: o.index, Remove: id})
 	return reply{status: http.StatusNoContent}, err
 }
