@@ -88,24 +88,10 @@ func readKeys(ctx context.Context, store blob.Store) (stored, string, error) {
 	return out, info.ETag, nil
 }
 
-// tries of a change that others overtake.
-const tries = 10
-
 // changeKeys applies f to what is stored until no other process has changed it meanwhile.
 func (b Book) changeKeys(ctx context.Context, f func(*stored) error) error {
-	for try := 1; ; try++ {
-		keys, etag, err := readKeys(ctx, b.Store)
-		if err != nil {
-			return err
-		}
-		if err := f(&keys); err != nil {
-			return err
-		}
-		_, err = blob.WriteJSON(ctx, b.Store, Object, keys, blob.Cond{Absent: etag == "", Match: etag})
-		if !fault.Is(err, fault.Precondition) || try == tries {
-			return err
-		}
-	}
+	read := func(ctx context.Context) (stored, string, error) { return readKeys(ctx, b.Store) }
+	return blob.ChangeJSON(ctx, b.Store, Object, read, f)
 }
 
 // indexPattern is what a pattern over names of indexes is made of: one with another letter matches none.

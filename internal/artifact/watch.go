@@ -8,9 +8,6 @@ import (
 	"github.com/unweaver/unweaver/internal/store/blob"
 )
 
-// watchTries is how often a change of the standing questions is tried that another one overtakes.
-const watchTries = 10
-
 // watchList is the object that holds the standing questions of an index.
 type watchList struct {
 	Questions []core.Question `json:"questions"` // in the order in which they were added
@@ -39,19 +36,10 @@ func (x Index) DeleteQuestions(ctx context.Context) error {
 
 // ChangeQuestions applies f to the standing questions until no other process changed them meanwhile.
 func (x Index) ChangeQuestions(ctx context.Context, f func([]core.Question) ([]core.Question, error)) error {
-	for try := 1; ; try++ {
-		list, etag, err := x.readQuestions(ctx)
-		if err != nil {
-			return err
-		}
-		if list.Questions, err = f(list.Questions); err != nil {
-			return err
-		}
-		_, err = blob.WriteJSON(ctx, x.Store, x.watchListKey(), list, blob.Cond{Absent: etag == "", Match: etag})
-		if !fault.Is(err, fault.Precondition) || try == watchTries {
-			return err
-		}
-	}
+	return blob.ChangeJSON(ctx, x.Store, x.watchListKey(), x.readQuestions, func(list *watchList) (err error) {
+		list.Questions, err = f(list.Questions)
+		return err
+	})
 }
 
 // LastWatch is how far the standing questions of an index came.

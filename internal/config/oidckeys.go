@@ -3,13 +3,13 @@ package config
 import (
 	"cmp"
 	"fmt"
-	"net"
 	"net/url"
 	"slices"
 	"strings"
 	"unicode"
 
 	"github.com/unweaver/unweaver/internal/access"
+	"github.com/unweaver/unweaver/internal/core/hostinfo"
 	"github.com/unweaver/unweaver/internal/fault"
 )
 
@@ -131,16 +131,10 @@ var oidcKeys = []key{
 	},
 }
 
-// isLoopbackHost reports whether a host of a URL is this machine.
-func isLoopbackHost(host string) bool {
-	address := net.ParseIP(host)
-	return host == "localhost" || address != nil && address.IsLoopback()
-}
-
 // IsSafeURL reports whether no one between reads or changes what a URL is asked for.
 func IsSafeURL(address *url.URL) bool {
 	return address.Hostname() != "" &&
-		(address.Scheme == "https" || address.Scheme == "http" && isLoopbackHost(address.Hostname()))
+		(address.Scheme == "https" || address.Scheme == "http" && hostinfo.IsLoopback(address.Hostname()))
 }
 
 // requireSafeURL takes https URLs, and http URLs of this machine. origin leaves no place for a path.

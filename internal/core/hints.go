@@ -10,6 +10,9 @@ import (
 // HintsGeneration begins the names of generations that hints of changed objects began.
 const HintsGeneration = "hints-"
 
+// MostHintsShown is how many deliveries of hints are counted.
+const MostHintsShown = 1000
+
 // IsHinted reports whether a generation was made of the objects that hints named.
 func IsHinted(generation string) bool { return strings.HasPrefix(generation, HintsGeneration) }
 
@@ -37,7 +40,7 @@ type HintRun struct {
 // String says in a line how the index stands.
 func (f *Freshness) String() string {
 	text := fmt.Sprintf("%d deliveries of hints wait", f.Pending)
-	if f.Pending >= 1000 {
+	if f.Pending >= MostHintsShown {
 		text = "1,000+ deliveries of hints wait"
 	}
 	if f.Run != "" {

@@ -33,7 +33,7 @@ import (
 func (s *site) watching(t *testing.T, questions ...core.Question) (ids []string) {
 	require.NoError(t, s.index().ChangeQuestions(t.Context(), func(list []core.Question) ([]core.Question, error) {
 		for _, question := range questions {
-			kept := must(question.Standing())(t)
+			kept := must(question.Normalize())(t)
 			list, ids = append(list, kept), append(ids, kept.ID)
 		}
 		return list, nil
@@ -94,7 +94,7 @@ func TestANightFindsTheChangesThatAskingAllQuestionsFinds(t *testing.T) {
 		for i := range 5 {
 			for _, labels := range [][]string{nil, {"hr"}, {"board", "legal"}, {core.AnyLabel}} {
 				text := fmt.Sprintf("%s And %d?", questionOf(h.random), i)
-				asked = append(asked, must(core.Question{Question: text, Labels: labels}.Standing())(t))
+				asked = append(asked, must(core.Question{Question: text, Labels: labels}.Normalize())(t))
 			}
 		}
 		h.watching(t, asked...)

@@ -73,7 +73,7 @@ func (g *Generation) newViewBusy() error {
 		Because("what may be read of it is still being numbered").Advise("try again in a moment")
 }
 
-// makeView makes a view when its turn comes, unless nobody waits for it then.
+// makeView makes a view when its turn comes, unless no one waits for it then.
 func (g *Generation) makeView(one *view, readers core.Readers) {
 	defer g.Close()
 	leave := g.views.enter()
@@ -160,7 +160,7 @@ func (v *views) enter() (leave func()) {
 	return func() { <-making }
 }
 
-// isAwaited reports whether somebody waits for a view. One that nobody waits for is forgotten.
+// isAwaited reports whether somebody waits for a view. One that no one waits for is forgotten.
 func (v *views) isAwaited(one *view) bool {
 	v.mu.Lock()
 	defer v.mu.Unlock()

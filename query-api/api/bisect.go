@@ -58,7 +58,7 @@ func (s *Server) bisected(name string, bill *counted) bisect.Index {
 		},
 		Open: func(ctx context.Context, generation string) (*retrieve.Generation, error) {
 			opened, err := s.pinGeneration(ctx, name, generation)
-			if err == nil && opened.HasLabels() { // what two generations differ in tells of all documents
+			if err == nil && opened.HasLabels() { // what two generations differ in says something of all documents
 				if err = bill.NeedAllDocuments(name); err != nil {
 					opened.Close()
 					return nil, err

@@ -163,7 +163,7 @@ func (s *Server) generationOf(ctx context.Context, name, wanted string) (Generat
 	if !core.ValidSlug(wanted) {
 		return out, noGeneration(name, wanted, "this is not a valid name of a generation")
 	}
-	if err := s.needAllDocuments(ctx, name); err != nil {
+	if err := s.needAllRuns(ctx, name); err != nil { // a report has what was asked of the generation before
 		return out, err
 	}
 	index := artifact.Index{Store: s.Artifacts, Name: name}
@@ -193,11 +193,8 @@ func (s *Server) generationOf(ctx context.Context, name, wanted string) (Generat
 		return out, missing
 	}
 	manifest, err := index.Manifest(ctx, ref.Manifest)
-	if err == nil { // also where documents of this one, or of the published one, have no labels: the report has its parent
-		err = s.needAllRuns(ctx, name)
-	}
 	if err != nil {
-		return GenerationDetail{Index: name}, err
+		return out, err
 	}
 	out.Generation = artifact.DescribeGeneration(wanted, ref, manifest)
 	out.Bytes, out.Tokens, out.Cost = sizeOf(manifest), manifest.Tokens, manifest.Cost

@@ -2,7 +2,6 @@ package api
 
 import (
 	"net/http"
-	"slices"
 
 	"github.com/unweaver/unweaver/internal/control"
 	"github.com/unweaver/unweaver/internal/core"
@@ -71,21 +70,18 @@ func (o operation) addWatched(controller control.Control) (reply, error) {
 		return reply{}, err
 	}
 	request := control.WatchRequest{Index: o.index}
-	readers := middleware.CallerOf(o.ctx).Readers()
+	mayRead := middleware.CallerOf(o.ctx).Readers().Filter()
 	for _, one := range body.Questions {
 		for _, label := range one.Labels { // reports quote what such a reader may read
-			held := label == core.PublicLabel || label != core.AnyLabel && slices.Contains(readers.Labels, label)
-			if !readers.All && !held {
+			if set, _ := core.NewLabelSet([]string{label}); !mayRead(set) { // what is no label is of no reader
 				return reply{}, fault.Forbidden.At("watch question", one.Question).
 					Because("it has the label " + fault.QuoteName(label) + ", which the API key or the person does not have").
 					Advise("leave the label out, or use a key with it: unweaver keys create --labels LABEL,LABEL")
 			}
 		}
-		question, err := core.Question{Question: one.Question, Labels: one.Labels, Notify: one.Notify}.Standing()
-		if err != nil {
-			return reply{}, newFault("read body", "questions", err.Error(), "correct the question, and send all again")
-		}
-		request.Add = append(request.Add, question)
+		request.Add = append(request.Add, core.Question{
+			Question: one.Question, Labels: one.Labels, Notify: one.Notify,
+		})
 	}
 	if len(request.Add) == 0 {
 		return reply{}, newFault("read body", "questions", "there is none", `send {"questions": [{"question": "…"}]}`)

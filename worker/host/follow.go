@@ -10,11 +10,11 @@ import (
 
 	"go.temporal.io/api/enums/v1"
 	"go.temporal.io/api/serviceerror"
-	"go.temporal.io/sdk/temporal"
 
 	"github.com/unweaver/unweaver/internal/artifact"
 	"github.com/unweaver/unweaver/internal/config"
 	"github.com/unweaver/unweaver/internal/control/engine"
+	"github.com/unweaver/unweaver/internal/fault/retry"
 	"github.com/unweaver/unweaver/internal/pipeline/hints"
 	"github.com/unweaver/unweaver/internal/store/blob/s3"
 	"github.com/unweaver/unweaver/internal/stream/parallel"
@@ -34,9 +34,9 @@ var _ hints.Engine = starter{}
 // StartBuild implements hints.Engine.
 func (s starter) StartBuild(ctx context.Context, index, generation, spec string) error {
 	priority := s.with.Freshness.Priority(index)
-	_, err := engine.StartBuild(ctx, s.Client, s.with.TaskQueue, temporal.Priority{
-		PriorityKey: priority.Level, FairnessKey: index, FairnessWeight: float32(priority.Weight),
-	}, enums.WORKFLOW_ID_REUSE_POLICY_REJECT_DUPLICATE, workflows.Build{
+	_, err := engine.StartBuild(ctx, s.Client, s.with.TaskQueue, engine.NewPriority(
+		index, priority.Level, priority.Weight,
+	), enums.WORKFLOW_ID_REUSE_POLICY_REJECT_DUPLICATE, workflows.Build{
 		Index: index, Generation: generation, Spec: spec, Heartbeat: s.with.BuildHeartbeat,
 		Shape: workflows.DefaultShape(), SearchAttributes: s.known(),
 	})
@@ -112,9 +112,6 @@ func collect(ctx context.Context, collector *hints.Collector) {
 			collector.Log.Warn("hints are not followed", "index", collector.Index.Name, "error", err.Error())
 			pause = 4 * every
 		}
-		select {
-		case <-ctx.Done():
-		case <-time.After(pause):
-		}
+		_ = retry.Wait(ctx, pause) // the loop sees that it ended
 	}
 }

@@ -17,6 +17,12 @@ type Starter interface {
 	) (client.WorkflowRun, error)
 }
 
+// NewPriority returns the part of the workers that a run has: its index is what fairness goes by. Stages, shards and
+// activities have it from the run. Keys of fairness have at most 64 bytes, names of indexes 63.
+func NewPriority(index string, level int, weight float64) temporal.Priority {
+	return temporal.Priority{PriorityKey: level, FairnessKey: index, FairnessWeight: float32(weight)}
+}
+
 // StartBuild starts the run of a build on a task queue, or finds the one that already runs under its name.
 func StartBuild(
 	ctx context.Context, engine Starter, queue string, priority temporal.Priority,

@@ -234,12 +234,8 @@ func (s *Service) startBuild(
 	return control.Run{Run: work, RunID: started.GetRunID()}, nil
 }
 
-// priorityOf returns the part of the workers that a run has: its index is what fairness goes by. Stages, shards and
-// activities have it from the run. Keys of fairness have at most 64 bytes, names of indexes 63.
 func priorityOf(index string, priority control.Priority) temporal.Priority {
-	return temporal.Priority{
-		PriorityKey: priority.Level, FairnessKey: index, FairnessWeight: float32(priority.Weight),
-	}
+	return engine.NewPriority(index, priority.Level, priority.Weight)
 }
 
 // joinBuild names a build that runs already, and since when: what has changed in the corpus after that may not be in

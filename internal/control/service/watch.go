@@ -39,7 +39,7 @@ func (s *Service) ChangeWatched(ctx context.Context, r control.WatchRequest) (co
 		return out, s.indexOf(r.Index).DeleteQuestions(ctx)
 	}
 	for i, question := range r.Add {
-		kept, err := question.Standing()
+		kept, err := question.Normalize()
 		if err != nil {
 			return out, fault.InvalidParam.At("add standing question", fmt.Sprintf("%d of %d", i+1, len(r.Add))).Because(err).
 				Advise("nothing was added: correct it and send all of them again")

@@ -10,6 +10,7 @@ import (
 	"github.com/unweaver/unweaver/internal/artifact"
 	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/fault"
+	"github.com/unweaver/unweaver/internal/fault/retry"
 	"github.com/unweaver/unweaver/internal/store/events"
 )
 
@@ -48,10 +49,7 @@ func (f *Follower) Follow(ctx context.Context) {
 		f.Log.Warn("events not received", "queue", f.Queue.Location(), "code", string(fault.CodeOf(err)),
 			"error", err.Error())
 		f.note(ctx, &core.Problem{Code: string(fault.CodeOf(err)), Object: f.Queue.Location(), Detail: err.Error()})
-		select {
-		case <-ctx.Done():
-		case <-time.After(pause):
-		}
+		_ = retry.Wait(ctx, pause) // the loop sees that it ended
 		pause = min(2*pause, longestPause)
 	}
 }

@@ -207,7 +207,7 @@ func readState(ctx context.Context, index artifact.Index) (out state, version st
 	return out, info.ETag, err
 }
 
-// writeState writes the state where nobody else did since it was read.
+// writeState writes the state where no one else did since it was read.
 func writeState(ctx context.Context, index artifact.Index, to state, version string) (string, error) {
 	cond := blob.Cond{Match: version}
 	if version == "" {
@@ -249,9 +249,6 @@ func Hold(ctx context.Context, index artifact.Index, reason string, at time.Time
 	})
 }
 
-// mostShown is how many deliveries are counted.
-const mostShown = 1000
-
 // Read returns how an index stands that a worker follows; nil: none does.
 func Read(ctx context.Context, index artifact.Index) (*core.Freshness, error) {
 	now, version, err := readState(ctx, index)
@@ -266,7 +263,7 @@ func Read(ctx context.Context, index artifact.Index) (*core.Freshness, error) {
 		if out.Pending++; out.Oldest.IsZero() || info.Modified.Before(out.Oldest) {
 			out.Oldest = info.Modified
 		}
-		if out.Pending == mostShown {
+		if out.Pending == core.MostHintsShown {
 			break
 		}
 	}

@@ -70,7 +70,7 @@ type Image struct {
 // Read finds the image of a place and checks all but its files, and that the owner of the key signed it; nil: any image
 // is taken. From then on its digest counts: a tag may move.
 func Read(ctx context.Context, place *oci.Place, key *ecdsa.PublicKey) (*Image, error) {
-	bad := fault.InvalidParam.At("read image", place.Name+":"+place.Tag)
+	bad := fault.InvalidParam.At("read image", place.Address())
 	found, err := place.Resolve(ctx, place.Tag)
 	if err != nil {
 		return nil, err
@@ -116,7 +116,7 @@ func readTable(ctx context.Context, place *oci.Place, file ocispec.Descriptor, m
 }
 
 func newFormatFault(place *oci.Place, why any) error {
-	return fault.FormatUnknown.At("read image", place.Name+":"+place.Tag).
+	return fault.FormatUnknown.At("read image", place.Address()).
 		Because(why).
 		Advise("use the program version that pushed it")
 }
@@ -222,14 +222,14 @@ func Verify(
 // describe returns what a transfer of the image is about.
 func (m *Image) describe(action, index string, place *oci.Place) core.Transfer {
 	return core.Transfer{
-		Action: action, Index: index, Place: place.Name + ":" + place.Tag, Digest: m.Descriptor.Digest.String(),
+		Action: action, Index: index, Place: place.Address(), Digest: m.Descriptor.Digest.String(),
 		Generation: m.Manifest.Generation, Files: len(m.files), Bytes: m.bytes, Signed: m.Signed,
 	}
 }
 
 // Meter reports how far a transfer is, some times in a second.
 type Meter struct {
-	Report func(core.Transfer) // nil: nobody asks
+	Report func(core.Transfer) // nil: no one asks
 
 	mu    sync.Mutex
 	now   core.Transfer

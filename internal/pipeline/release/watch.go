@@ -59,12 +59,9 @@ func (r *Run) AskWatched(ctx context.Context) error {
 		return err
 	}
 	n := watchNight{Run: r, last: last, keys: map[core.Digest]bool{}, began: time.Now()}
-	switch {
-	case last.Manifest != current.Manifest:
+	if last.Manifest != current.Manifest {
 		err = n.beginRound(ctx, questions, current)
-	case last.Open:
-		err = n.readLines(ctx)
-	default: // an earlier attempt asked them
+	} else { // an earlier attempt asked some, or all
 		err = n.readLines(ctx)
 	}
 	if err != nil {

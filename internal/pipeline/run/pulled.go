@@ -18,7 +18,7 @@ func ReadPulled(ctx context.Context, index artifact.Index) (out core.PulledGener
 	return out, err
 }
 
-// RefusePulled returns fault.IndexPulled where an index, or the base of a branch, serves a pulled image that nobody
+// RefusePulled returns fault.IndexPulled where an index, or the base of a branch, serves a pulled image that no one
 // adopted: a build would change what its origin changes.
 func RefusePulled(ctx context.Context, index artifact.Index) error {
 	base, err := index.FindBase(ctx)

@@ -179,6 +179,29 @@ func WriteJSON(ctx context.Context, store Store, key string, v any, cond Cond) (
 	return Write(ctx, store, key, append(raw, '\n'), cond)
 }
 
+// changeTries is how often a change is tried that others overtake.
+const changeTries = 10
+
+// ChangeJSON writes what change makes of an object, until no other process has written it meanwhile. read returns what
+// is stored, and its ETag: empty where nothing is.
+func ChangeJSON[T any](
+	ctx context.Context, store Store, key string, read func(context.Context) (T, string, error), change func(*T) error,
+) error {
+	for try := 1; ; try++ {
+		v, etag, err := read(ctx)
+		if err != nil {
+			return err
+		}
+		if err := change(&v); err != nil {
+			return err
+		}
+		_, err = WriteJSON(ctx, store, key, v, Cond{Absent: etag == "", Match: etag})
+		if !fault.Is(err, fault.Precondition) || try == changeTries {
+			return err
+		}
+	}
+}
+
 // CheckKey returns an error for a key that is empty or absolute, has a part "." or "..", or holds a NUL byte. Keys come
 // from documents, from stored files and from clients of the engine: none of them may lead out of the store.
 func CheckKey(key string) error {

@@ -22,6 +22,7 @@ import (
 	"oras.land/oras-go/v2/registry/remote/auth"
 	"oras.land/oras-go/v2/registry/remote/credentials"
 
+	"github.com/unweaver/unweaver/internal/core/hostinfo"
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/fault/redact"
 )
@@ -185,9 +186,11 @@ func isLoopback(host string) bool {
 	if name, _, err := net.SplitHostPort(host); err == nil {
 		host = name
 	}
-	ip := net.ParseIP(strings.Trim(host, "[]"))
-	return host == "localhost" || ip != nil && ip.IsLoopback()
+	return hostinfo.IsLoopback(host)
 }
+
+// Address returns the place with the tag of its image.
+func (p *Place) Address() string { return p.Name + ":" + p.Tag }
 
 // Close ends what was written.
 func (p *Place) Close() error { return p.newFault("write image", p.close()) }

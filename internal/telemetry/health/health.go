@@ -14,6 +14,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/unweaver/unweaver/internal/core/hostinfo"
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/telemetry"
 )
@@ -111,7 +112,7 @@ func guardHost(next http.Handler, local bool) http.Handler {
 		if err != nil {
 			name = request.Host
 		}
-		if ip := net.ParseIP(strings.Trim(name, "[]")); local && name != "localhost" && (ip == nil || !ip.IsLoopback()) {
+		if local && !hostinfo.IsLoopback(name) {
 			http.Error(w, string(fault.Misdirected), http.StatusMisdirectedRequest)
 			return
 		}

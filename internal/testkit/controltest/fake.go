@@ -112,10 +112,13 @@ func (c *Fake) ListBranches(context.Context, string) ([]core.Branch, error) {
 	return c.Branches, nil
 }
 
-// ChangeWatched adds what is asked for, and removes any question.
+// ChangeWatched adds what is asked for, if it can be kept, and removes any question.
 func (c *Fake) ChangeWatched(ctx context.Context, r control.WatchRequest) (control.Watching, error) {
 	asked := []string{"watch", r.Index, r.Remove}
 	for i := range r.Add {
+		if _, err := r.Add[i].Normalize(); err != nil {
+			return control.Watching{}, fault.InvalidParam.At("add standing question", "").Because(err)
+		}
 		r.Add[i].ID = strings.Repeat("0", 32)
 		asked = append(asked, r.Add[i].Question, strings.Join(r.Add[i].Labels, ","), r.Add[i].Notify)
 	}

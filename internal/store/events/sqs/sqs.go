@@ -20,6 +20,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/sqs/types"
 	"github.com/aws/smithy-go"
 
+	"github.com/unweaver/unweaver/internal/core/hostinfo"
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/store/events"
 )
@@ -55,7 +56,7 @@ func Open(ctx context.Context, uri, region string) (*Queue, error) {
 			Advise("take the URL of the queue, with sqs:// in place of https://")
 	}
 	endpoint := "https://" + place.Host
-	if address := net.ParseIP(place.Hostname()); address.IsLoopback() || place.Hostname() == "localhost" {
+	if hostinfo.IsLoopback(place.Hostname()) {
 		endpoint = "http://" + place.Host
 	}
 	if found := hostRegion.FindStringSubmatch(place.Hostname()); found != nil {
