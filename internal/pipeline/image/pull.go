@@ -155,9 +155,9 @@ func (p *pull) fill(ctx context.Context) (unchanged bool, err error) {
 	if err := run.HoldLease(ctx, p.index, p.holder, p.fence); err != nil {
 		return false, err
 	}
-	from := p.place.Name
-	if !p.place.Local {
-		from += ":" + p.place.Tag
+	from := p.place.Address()
+	if p.place.Local {
+		from = p.place.Name
 	}
 	p.pulled[p.sha] = core.Pulled{
 		From: from, Digest: p.image.Descriptor.Digest.String(), At: time.Now().UTC(), Adopted: p.Adopt,
@@ -350,19 +350,12 @@ func (p *pull) fetchFiles(ctx context.Context, files []ocispec.Descriptor) error
 	p.Meter.Begin("pull", p.image.bytes)
 	return parallel.Each(ctx, len(files), width, func(ctx context.Context, i int) error {
 		file := files[i]
-		sum := file.Digest.Encoded()
-		if size, there := sizes[sum]; file.MediaType == TypeSegment && there && size == file.Size {
-			intact, err := served[sum], error(nil)
-			if !intact {
-				intact, err = p.index.IsIntact(ctx, sum, nil)
-			}
-			if err != nil || intact {
-				p.Meter.Add(int(file.Size))
-				return err
-			}
-		}
 		if file.MediaType == typeSpec { // the adapted one is written
 			return nil
+		}
+		if there, err := p.isStored(ctx, file, sizes, served); err != nil || there {
+			p.Meter.Add(int(file.Size))
+			return err
 		}
 		err := p.place.Fetch(ctx, file, func(in io.Reader) error {
 			_, err := p.index.Store.Put(ctx, p.image.keyOf(p.index, file), in, file.Size, blob.Cond{})
@@ -373,6 +366,24 @@ func (p *pull) fetchFiles(ctx context.Context, files []ocispec.Descriptor) error
 		}
 		return err
 	})
+}
+
+// isStored reports whether the index has a file. sizes are those of its segments, served those that it serves.
+func (p *pull) isStored(
+	ctx context.Context, file ocispec.Descriptor, sizes map[string]int64, served map[string]bool,
+) (bool, error) {
+	if file.MediaType != TypeSegment {
+		found, err := describeFile(ctx, p.index.Store, file.MediaType, p.image.keyOf(p.index, file))
+		if fault.Is(err, fault.NotFound) {
+			return false, nil
+		}
+		return found.Digest == file.Digest, err
+	}
+	sum := file.Digest.Encoded()
+	if size, there := sizes[sum]; !there || size != file.Size || served[sum] {
+		return there && size == file.Size, nil
+	}
+	return p.index.IsIntact(ctx, sum, nil)
 }
 
 // listServed returns the segments of the served generation.

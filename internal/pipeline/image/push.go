@@ -173,7 +173,7 @@ func (s *source) listFiles(ctx context.Context) error {
 			MediaType: TypeSegment, Digest: digest.NewDigestFromEncoded(digest.SHA256, segment.SHA256), Size: segment.Bytes,
 		}, s.Index.SegmentKey(segment.SHA256))
 	}
-	s.config, err = s.describeFile(ctx, TypeConfig, s.Index.SegmentKey(ref.Manifest))
+	s.config, err = describeFile(ctx, s.Index.Store, TypeConfig, s.Index.SegmentKey(ref.Manifest))
 	if err != nil {
 		return err
 	}
@@ -189,7 +189,7 @@ func (s *source) addFile(file ocispec.Descriptor, key string) {
 // addTables adds the files whose digest no manifest gives. Those of the generation may be missing.
 func (s *source) addTables(ctx context.Context, spec core.Spec) error {
 	add := func(kind, key string, title map[string]string) error {
-		file, err := s.describeFile(ctx, kind, key)
+		file, err := describeFile(ctx, s.Index.Store, kind, key)
 		if err == nil {
 			file.Annotations = title
 			s.addFile(file, key)
@@ -230,15 +230,15 @@ func (s *source) addTables(ctx context.Context, spec core.Spec) error {
 }
 
 // describeFile reads a file and returns its descriptor.
-func (s *source) describeFile(ctx context.Context, kind, key string) (out ocispec.Descriptor, err error) {
-	body, _, err := s.Index.Store.Get(ctx, key, blob.All)
+func describeFile(ctx context.Context, store blob.Store, kind, key string) (out ocispec.Descriptor, err error) {
+	body, _, err := store.Get(ctx, key, blob.All)
 	if err != nil {
 		return out, err
 	}
 	sum := sha256.New()
 	size, err := io.Copy(sum, body)
 	if err = errors.Join(err, body.Close()); err != nil {
-		return out, fault.StoreDown.At("read", s.Index.Store.Location(key)).Because(err)
+		return out, fault.StoreDown.At("read", store.Location(key)).Because(err)
 	}
 	return ocispec.Descriptor{
 		MediaType: kind, Digest: digest.NewDigest(digest.SHA256, sum), Size: size,
