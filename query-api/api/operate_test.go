@@ -193,10 +193,17 @@ func TestControlNeedsAKeyOfItsScopeAndIndex(t *testing.T) {
 	}
 	o.control.Asked = nil
 	before := list(t, o.corpus)
-	got := o.send("PUT", "/v1/indexes/sample-large/documents/old.txt", "a branch", bearer(branch.Text)...)
-	assert.True(t, got.Code == 403 && strings.Contains(got.Body.String(), "use a key that has the base too"), "%s", got.Body)
-	assert.Equal(t, before, list(t, o.corpus))
-	got = o.send("POST", sampleIndex+"/branches/sample-large/promote", "", bearer(sole.Text)...)
+	file := filepath.Join(t.TempDir(), "unweaver.yaml")
+	require.NoError(t, os.WriteFile(file, []byte("indexes: {sample: {corpus: "+o.corpus+"}}"), 0o600))
+	named := must(config.Load(config.Source{Path: file}))(t) // a branch begins with what the file says of its base
+	for _, o.desk.Config = range []*config.Config{o.desk.Config, named} {
+		got := o.send("PUT", "/v1/indexes/sample-large/documents/old.txt", "a branch", bearer(branch.Text)...)
+		assert.True(t, got.Code == 403 && strings.Contains(got.Body.String(), "use a key that has the base too"), "%s", got.Body)
+		got = o.send("DELETE", "/v1/indexes/sample-large/documents/old.txt", "", bearer(branch.Text)...)
+		assert.Equal(t, 403, got.Code, "%s", got.Body)
+		assert.Equal(t, before, list(t, o.corpus))
+	}
+	got := o.send("POST", sampleIndex+"/branches/sample-large/promote", "", bearer(sole.Text)...)
 	assert.True(t, got.Code == 404 && len(o.control.Asked) == 0, "a key of the base alone: %s", got.Body)
 	plain := serve(t, func(f *fixture, config *api.Config) { f.token, config.Policy.Token = ownerToken, ownerToken })
 	problem := plain.refuse(501, "no_control", "POST", sampleIndex+"/runs", object{})
