@@ -41,15 +41,11 @@ embedded once for each model. Generations that cannot be asked are skipped and n
 				if err != nil {
 					return err
 				}
-				if a.json {
-					return a.printOut(json.RawMessage(raw), nil)
-				}
 				var found bisect.Found
 				if err := json.Unmarshal(raw, &found); err != nil {
 					return fault.Internal.At("read the answer of", base).Because(err)
 				}
-				showNight(a.Out, request.Expect, found)
-				return nil
+				return a.printOut(found, func(w io.Writer) { showNight(w, request.Expect, found) })
 			})
 		},
 	}
@@ -99,7 +95,5 @@ func showNight(w io.Writer, expect string, found bisect.Found) {
 	for _, notice := range found.Notices {
 		fmt.Fprintln(w, "note: "+notice)
 	}
-	cost := fmt.Sprintf("%s in %.1f s; paid for %d tokens, cost %.4f %s", countOf(found.Questions, "question"),
-		found.Seconds, found.Tokens, found.Cost, found.Currency)
-	fmt.Fprintln(w, strings.TrimSpace(cost))
+	fmt.Fprintf(w, "%s, %s\n", countOf(found.Questions, "question"), countOf(found.Tokens, "token"))
 }

@@ -9,7 +9,6 @@ import (
 	"strings"
 
 	"github.com/unweaver/unweaver/internal/answer"
-	"github.com/unweaver/unweaver/internal/artifact"
 	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/index/liveset"
 	"github.com/unweaver/unweaver/internal/retrieve"
@@ -21,16 +20,15 @@ type comparison struct {
 	*search
 	good, bad     *retrieve.Generation
 	before, after answer.Response // of the question; after is empty where the bad one lacks what is expected
-	deep          answer.Response // the first 100 of the bad one, by the search alone; empty: unknown
+	order         []answer.Chunk  // passages of after, and then what the bad one's search alone finds, 100 of it
 	lost          answer.Chunk    // the expected passage as the good generation returns it
 	now           *liveset.Chunk  // the same passage in the bad one; nil: it is gone
-	untried       bool            // a question failed that might have proven another cause
 }
 
 // explain enters into the result what changed between two generations.
-func (s *search) explain(ctx context.Context, good, bad artifact.Generation) (err error) {
-	c := &comparison{search: s, before: s.answers[good.Generation], after: s.answers[bad.Generation]}
-	s.out.Good, s.out.Bad = s.probes[good.Generation], s.probes[bad.Generation]
+func (s *search) explain(ctx context.Context, good, bad asked) (err error) {
+	s.out.Good, s.out.Bad = good.Probe, bad.Probe
+	c := &comparison{search: s, before: good.response, after: bad.response}
 	if c.good, err = s.index.Open(ctx, good.Generation); err != nil {
 		return err
 	}
@@ -39,34 +37,23 @@ func (s *search) explain(ctx context.Context, good, bad artifact.Generation) (er
 		return err
 	}
 	defer c.bad.Close()
-	if c.bad.Manifest.Parent != good.Manifest {
+	if c.bad.Manifest.Parent != good.manifest {
 		s.notice("generation %s was not built from %s: the change may be of any night between them", bad.Generation,
 			good.Generation)
 	}
-	c.lost = c.before.Chunks[s.out.Good.Rank-1]
+	c.lost = c.before.Chunks[good.Rank-1]
 	c.now = c.bad.Live.FindChunk(idOf(c.lost.ID))
-	if err := c.findDocument(ctx); err != nil {
-		return err
+	err = c.findSettings(ctx)
+	if err == nil && bad.Indexed {
+		err = c.compareRankings(ctx)
 	}
-	ofDocument := len(s.out.Causes)
-	c.findSettings(ctx)
-	if s.out.Bad.Indexed {
-		c.deep = c.askBad(ctx, "by the search alone", func(body *answer.Request) {
-			deepest, off := answer.Count(100), false // a reranker may take fewer
-			body.TopChunks, body.Rerank = &deepest, &off
-		})
-		c.findAbove(ctx)
-		c.findEntities(ctx)
-		c.listRanking()
-	}
-	other := c.untried || slices.ContainsFunc(s.out.Causes, func(cause Cause) bool { return cause.Confirmed })
-	for i := range ofDocument {
-		s.out.Causes[i].Confirmed = c.now == nil && !other
+	if err == nil {
+		err = c.findDocument(ctx)
 	}
 	slices.SortStableFunc(s.out.Causes, func(a, b Cause) int { // true comes after false
 		return strings.Compare(strconv.FormatBool(b.Confirmed), strconv.FormatBool(a.Confirmed))
 	})
-	return nil
+	return err
 }
 
 // idOf reads an id of a response; what is none is of nothing.
@@ -81,61 +68,65 @@ func (c *comparison) add(kind, change, object, text string, values ...any) {
 	c.out.Causes = append(c.out.Causes, cause)
 }
 
-// askBad asks the bad generation once more, otherwise. Where that fails, a notice says so: the night is found already.
-func (c *comparison) askBad(ctx context.Context, how string, edit func(*answer.Request)) answer.Response {
-	response, err := c.ask(ctx, c.out.Bad.Generation, edit)
-	if err != nil {
-		c.untried = true
-		c.notice("generation %s could not be asked %s: %v", c.out.Bad.Generation, how, err)
-		return answer.Response{}
-	}
-	return response
-}
-
 // confirm asks the bad generation without the causes from a place on. What it returns then proves one cause, or that
 // several are one together: they are not asked one by one.
-func (c *comparison) confirm(ctx context.Context, from int, edit func(*answer.Request)) {
+func (c *comparison) confirm(ctx context.Context, from int, edit func(*answer.Request)) error {
 	causes := c.out.Causes[from:]
 	if len(causes) == 0 || !c.out.Bad.Indexed {
-		return
+		return nil
 	}
-	without := "without this"
+	response, err := c.ask(ctx, c.out.Bad.Generation, edit)
+	rank := c.rankIn(response.Chunks)
+	if err != nil || rank == 0 {
+		return err
+	}
+	without := "; without this"
 	if len(causes) > 1 {
 		without = fmt.Sprintf("without these %d together", len(causes))
-	}
-	rank := c.rankIn(c.askBad(ctx, "without the changes of kind "+causes[0].Kind, edit))
-	switch {
-	case rank == 0:
-		return
-	case len(causes) == 1:
-		causes[0].Text += "; "
-	default:
 		c.add(causes[0].Kind, "together", "", "")
-		causes = c.out.Causes[len(c.out.Causes)-1:]
 	}
-	causes[0].Text += fmt.Sprintf("%s, %q is at rank %d", without, c.Expect, rank)
-	causes[0].Confirmed, causes[0].Rank = true, rank
+	last := &c.out.Causes[len(c.out.Causes)-1]
+	last.Text += fmt.Sprintf("%s, %q is at rank %d", without, c.Expect, rank)
+	last.Confirmed, last.Rank = true, rank
+	return nil
+}
+
+// compareRankings finds what stands above the document in the bad generation, and what became of its entities.
+func (c *comparison) compareRankings(ctx context.Context) error {
+	deep, err := c.ask(ctx, c.out.Bad.Generation, func(body *answer.Request) {
+		deepest, off := answer.Count(100), false // a reranker may take fewer
+		body.TopChunks, body.Rerank = &deepest, &off
+	})
+	c.order = slices.Clone(c.after.Chunks)
+	for _, chunk := range deep.Chunks {
+		if !slices.ContainsFunc(c.after.Chunks, func(one answer.Chunk) bool { return one.ID == chunk.ID }) {
+			c.order = append(c.order, chunk)
+		}
+	}
+	c.listRanking()
+	if err == nil {
+		err = c.findAbove(ctx)
+	}
+	if err == nil {
+		err = c.findEntities(ctx)
+	}
+	return err
 }
 
 // listRanking lists the passages that either generation returns, and the expected ones, with their ranks.
 func (c *comparison) listRanking() {
-	deeper := c.deep.Chunks[min(len(c.after.Chunks), len(c.deep.Chunks)):]
-	after := slices.Concat(c.after.Chunks, deeper)
-	all, listed := slices.Concat(c.after.Chunks, c.before.Chunks, deeper), map[string]bool{}
-	for i, chunk := range all {
-		same := func(one answer.Chunk) bool { return one.ID == chunk.ID }
-		if listed[chunk.ID] || i >= len(all)-len(deeper) && !c.isExpected(chunk) {
-			continue
-		}
-		listed[chunk.ID] = true
-		c.out.Ranking = append(c.out.Ranking, Row{
-			chunk.ID, chunk.Document, 1 + slices.IndexFunc(c.before.Chunks, same), 1 + slices.IndexFunc(after, same),
-			c.isExpected(chunk), c.changeOf(chunk),
-		})
+	place := func(chunks []answer.Chunk, id string) int {
+		return 1 + slices.IndexFunc(chunks, func(chunk answer.Chunk) bool { return chunk.ID == id })
 	}
-	if rank := c.rankIn(c.deep); rank > 0 && rank <= len(c.after.Chunks) {
-		c.notice("asked for 100 passages, without a reranker, generation %s returns %q at rank %d", c.out.Bad.Generation,
-			c.Expect, rank)
+	for i, chunk := range slices.Concat(c.order, c.before.Chunks) {
+		row := Row{
+			chunk.ID, chunk.Document, place(c.before.Chunks, chunk.ID), place(c.order, chunk.ID), c.isExpected(chunk),
+			c.changeOf(chunk),
+		}
+		first := i < len(c.order) || row.After == 0
+		if first && (row.Expected || row.Before > 0 || row.After <= len(c.after.Chunks)) {
+			c.out.Ranking = append(c.out.Ranking, row)
+		}
 	}
 }
 
@@ -153,98 +144,90 @@ func (c *comparison) changeOf(chunk answer.Chunk) string {
 	return "changed"
 }
 
-// findDocument finds out what became of the document itself.
+// findDocument finds out what became of the document itself, and puts it first.
 func (c *comparison) findDocument(ctx context.Context) error {
-	key := c.lost.Document
-	at := c.bad.Live.FindDocument(key)
-	if at < 0 {
-		c.add("document", "removed", key, "document %q was removed, or has another key", key)
-		return nil
+	key, change, text := c.lost.Document, "removed", "was removed, or has another key"
+	if at := c.bad.Live.FindDocument(key); at >= 0 {
+		row, err := c.bad.ReadDocument(ctx, at)
+		if err != nil {
+			return err
+		}
+		change, text = "changed", "changed, and the passage is not in it any more"
+		switch same := row.Version.String() == c.lost.Version; {
+		case same && c.now != nil:
+			return nil
+		case same:
+			change, text = "cut", "is the same, and is cut into other passages"
+		case c.now != nil:
+			text = "changed, and the passage is still in it"
+		}
 	}
-	row, err := c.bad.ReadDocument(ctx, at)
-	same := err == nil && row.Version.String() == c.lost.Version
-	switch {
-	case same && c.now == nil:
-		c.add("document", "cut", key, "document %q is the same, and is cut into other passages", key)
-	case c.now == nil:
-		c.add("document", "changed", key, "document %q changed, and the passage is not in it any more", key)
-	case !same:
-		c.add("document", "changed", key, "document %q changed, and the passage is still in it", key)
-	}
-	return err
+	proven := slices.ContainsFunc(c.out.Causes, func(cause Cause) bool { return cause.Confirmed })
+	c.out.Causes = slices.Insert(c.out.Causes, 0, Cause{
+		Kind: "document", Change: change, Object: key, Text: fmt.Sprintf("document %q %s", key, text),
+		Confirmed: c.now == nil && !proven,
+	})
+	return nil
 }
 
-var (
-	// ofQueries are settings that a query may have otherwise.
-	ofQueries = []string{"retrieval.method", "retrieval.rule", "retrieval.top_chunks"}
-	// withoutEffect are parts of the names of settings that no ranking depends on.
-	withoutEffect = strings.Fields("answer budget currency failures gate grace index keep limits overlay " +
-		"base_url api_key_env timeout trust_domain price batch mode file")
-)
-
-// findSettings finds settings, models and rules of the program that differ. Those of queries are tried: the bad
-// generation is asked with the settings of the good one.
-func (c *comparison) findSettings(ctx context.Context) {
+// findSettings finds settings, models and rules of the program that differ. Those that a query may have otherwise are
+// tried: the bad generation is asked with the settings of the good one.
+func (c *comparison) findSettings(ctx context.Context) error {
 	for _, change := range c.bad.Manifest.Made.ListChanges(c.good.Manifest.Made) {
 		c.add("program", "changed", change, "the program builds by other rules: %s", change)
 	}
-	was, is, own := c.good.Spec.ListSettings(), c.bad.Spec.ListSettings(), "indexes."+c.bad.Spec.Index+"."
-	both := maps.Clone(was)
+	was, is, of := c.good.Spec.ListSettings(), c.bad.Spec.ListSettings(), "indexes."+c.bad.Spec.Index+".retrieval."
+	both, from := maps.Clone(was), 0
 	maps.Copy(both, is)
-	note := func(name string) {
-		kind := "setting"
-		if strings.HasPrefix(name, "models.") {
-			kind = "model"
-		}
-		if was[name] != is[name] {
-			c.add(kind, "changed", name, "%s was %s and is %s", name, core.ShowSetting(was[name]), core.ShowSetting(is[name]))
-		}
-	}
-	for _, name := range slices.Sorted(maps.Keys(both)) {
-		short := strings.TrimPrefix(name, own)
-		ignored := func(part string) bool { return slices.Contains(withoutEffect, part) }
-		if !slices.Contains(ofQueries, short) && !slices.ContainsFunc(strings.Split(short, "."), ignored) {
-			note(name)
+	for _, ofQueries := range []bool{false, true} {
+		from = len(c.out.Causes)
+		for _, name := range slices.Sorted(maps.Keys(both)) {
+			tried := name == of+"method" || name == of+"rule" || name == of+"top_chunks"
+			if was[name] != is[name] && tried == ofQueries {
+				c.add("setting", "changed", name, "%s was %s and is %s", name, core.ShowSetting(was[name]),
+					core.ShowSetting(is[name]))
+			}
 		}
 	}
-	from := len(c.out.Causes)
-	for _, name := range ofQueries {
-		if name == ofQueries[0] && c.Method == "" || name == ofQueries[1] || name == ofQueries[2] && c.TopChunks == nil {
-			note(own + name)
-		}
-	}
-	c.confirm(ctx, from, func(body *answer.Request) {
+	return c.confirm(ctx, from, func(body *answer.Request) {
 		top := answer.Count(c.out.Good.Top)
 		body.Method, body.Rule, body.TopChunks = c.before.Method, c.before.Rule, &top
 	})
 }
 
 // findAbove finds documents that the night brought above the document in the bad generation, and asks it without them.
-func (c *comparison) findAbove(ctx context.Context) {
-	from := len(c.out.Causes)
-	var without []string
-	chunks := c.deep.Chunks
-	if rank := c.rankIn(c.deep); rank > 0 {
-		chunks = chunks[:rank-1]
+func (c *comparison) findAbove(ctx context.Context) error {
+	from, without, above := len(c.out.Causes), []string{}, c.order
+	if rank := c.rankIn(above); rank > 0 {
+		above = above[:rank-1]
 	}
-	for _, chunk := range slices.Concat(c.after.Chunks, chunks) {
+	for i, chunk := range above {
 		key, change := chunk.Document, c.changeOf(chunk)
 		if change != "same" && key != c.lost.Document && !c.isExpected(chunk) && !slices.Contains(without, key) {
 			without = append(without, key)
-			c.add("passage_above", change, key, "document %q was %s and is at rank %d", key, change, chunk.Rank)
+			c.add("passage_above", change, key, "document %q was %s and is at rank %d", key, change, i+1)
 		}
 	}
-	c.confirm(ctx, from, func(body *answer.Request) { body.Without.Documents = without })
+	return c.confirm(ctx, from, func(body *answer.Request) { body.Without.Documents = without })
 }
 
 // findEntities finds out what became of the entities through which the good generation found the passage, and which
 // new ones the bad generation searches from; it asks that one without them.
-func (c *comparison) findEntities(ctx context.Context) {
+func (c *comparison) findEntities(ctx context.Context) error {
 	for _, entity := range c.lost.Entities {
-		c.compareEntity(entity)
+		name, key := entity.Name, names.Key(entity.Name, c.bad.Spec.Parity)
+		was, is := c.good.Live.FindClass(idOf(entity.ID)), c.bad.Live.FindClass(idOf(entity.ID))
+		to := c.bad.Manifest.Aliases.ResolveKey(key)
+		switch {
+		case is == nil && to != key:
+			c.add("entity", "merged", name, "entity %q is merged into %q: aliases map its name", name, to)
+		case is == nil:
+			c.add("entity", "removed", name, "entity %q is gone", name)
+		case was.Record != is.Record:
+			c.add("entity", "changed", name, "entity %q is described otherwise", name)
+		}
 	}
-	from := len(c.out.Causes)
-	var without []string
+	from, without := len(c.out.Causes), []string{}
 	for _, entity := range c.after.Entities {
 		if c.good.Live.FindClass(idOf(entity.ID)) == nil {
 			without = append(without, entity.ID)
@@ -252,20 +235,5 @@ func (c *comparison) findEntities(ctx context.Context) {
 				entity.Rank)
 		}
 	}
-	c.confirm(ctx, from, func(body *answer.Request) { body.Without.Entities = without })
-}
-
-// compareEntity finds out what became of an entity that voted for the passage.
-func (c *comparison) compareEntity(entity answer.EntityRef) {
-	name, key := entity.Name, names.Key(entity.Name, c.bad.Spec.Parity)
-	was, is := c.good.Live.FindClass(idOf(entity.ID)), c.bad.Live.FindClass(idOf(entity.ID))
-	to := c.bad.Manifest.Aliases.ResolveKey(key)
-	switch {
-	case is == nil && to != key:
-		c.add("entity", "merged", name, "entity %q is merged into %q: aliases map its name", name, to)
-	case is == nil:
-		c.add("entity", "removed", name, "entity %q is gone", name)
-	case was.Record != is.Record:
-		c.add("entity", "changed", name, "entity %q is described otherwise", name)
-	}
+	return c.confirm(ctx, from, func(body *answer.Request) { body.Without.Entities = without })
 }
