@@ -4,10 +4,8 @@ import (
 	"context"
 	"net/http"
 
-	"github.com/unweaver/unweaver/internal/answer"
 	"github.com/unweaver/unweaver/internal/answer/bisect"
 	"github.com/unweaver/unweaver/internal/artifact"
-	"github.com/unweaver/unweaver/internal/retrieve"
 )
 
 // serveBisect answers POST /v1/indexes/{index}/bisect.
@@ -25,15 +23,8 @@ func (s *Server) serveBisect(w http.ResponseWriter, request *http.Request) {
 		err = s.needAllRuns(ctx, name)
 	}
 	if err == nil {
-		found, err = bisect.Find(ctx, bisect.Index{
-			Index: artifact.Index{Store: s.Artifacts, Name: name},
-			Ask: func(ctx context.Context, body answer.Request) (answer.Response, error) {
-				return s.askQuestion(ctx, name, body, nil)
-			},
-			Open: func(ctx context.Context, generation string) (*retrieve.Generation, error) {
-				return s.pinGeneration(ctx, name, generation)
-			},
-		}, body)
+		index := artifact.Index{Store: s.Artifacts, Name: name}
+		found, err = bisect.Find(ctx, bisect.Index{Index: index, Ask: s.askQuestion, Open: s.pinGeneration}, body)
 	}
 	if err != nil {
 		s.writeError(w, request, err)

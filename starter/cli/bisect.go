@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"net/url"
-	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -25,11 +24,9 @@ func (a *App) bisectCmd() *cobra.Command {
 		Long: `Of the kept generations, find the last one that returns a document for a question and the first one after it
 that does not, and show what changed between them: the document, other documents, settings, models, entities.
 
-The search asks about log2 of the generations that have the document, and then the later of the two once more without
-each kind of change: what it returns again is a confirmed cause. If models.embedding is a server, the question is
-embedded once for each model. Generations that cannot be asked are skipped and named.`,
-		Example: "  unweaver bisect docs \"Who signed the lease?\" --expect contracts/lease.pdf\n" +
-			"  unweaver bisect docs \"Who signed the lease?\" --expect contracts/lease.pdf --from 20261120t020000z --json",
+The search asks about log2 of the generations, and then the later of the two once more without each kind of change:
+what it returns again is a confirmed cause. Generations that cannot be asked are skipped and named.`,
+		Example: "  unweaver bisect docs \"Who signed the lease?\" --expect contracts/lease.pdf --from 20261120t020000z",
 		Args: requireArgs(1, 1, "a QUESTION in quotes"),
 		RunE: func(command *cobra.Command, args []string) error {
 			request.Query = args[0]

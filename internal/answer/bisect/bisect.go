@@ -60,7 +60,6 @@ type Cause struct {
 
 // Row is a passage that one of the two generations returns.
 type Row struct {
-	ID       string `json:"id"`
 	Document string `json:"document"`
 	Before   int    `json:"before" doc:"rank in the earlier generation; 0: not returned"`
 	After    int    `json:"after" doc:"rank in the later one, beyond its top by the search alone; 0: none"`
@@ -71,8 +70,13 @@ type Row struct {
 // Index is one index as a search reads it, in the name of who asks.
 type Index struct {
 	artifact.Index
-	Ask  func(ctx context.Context, body answer.Request) (answer.Response, error)
-	Open func(ctx context.Context, generation string) (*retrieve.Generation, error) // the caller closes it
+	Ask  func(ctx context.Context, index string, body answer.Request, found answer.Found) (answer.Response, error)
+	Open func(ctx context.Context, index, generation string) (*retrieve.Generation, error) // the caller closes it
+}
+
+// ofOne are the errors of one generation: others can be asked.
+var ofOne = []fault.Code{
+	fault.StoreDown, fault.GenCollected, fault.UnknownGen, fault.NotFound, fault.SegmentDamage, fault.FormatUnknown,
 }
 
 // mostScanned generations are asked where neither end returns the document.
@@ -93,18 +97,20 @@ type search struct {
 	kept []artifact.Generation // those that may be asked, in the order of publication
 	done map[string]asked      // those that were, by name
 	err  error                 // the first of a generation that cannot be passed over; none is asked after it
+
+	// What the two generations are compared by (causes.go).
+	good, bad     *retrieve.Generation
+	before, after answer.Response // of the question; after is empty where the bad one lacks what is expected
+	order         []answer.Chunk  // passages of after, and then what the bad one's search alone finds, 100 of it
+	lost          answer.Chunk    // the expected passage as the good generation returns it
 }
 
 // Find finds the night. It asks one generation at a time: both ends, then the middle of what is left. Where the oldest
-// one does not return the document either, it asks the newest 30, backwards. Errors: fault.UnknownGen, fault.NotFound
-// where no generation has the document, fault.InvalidParam where the ends do not differ, and those of questions.
+// one does not return the document either, it asks the newest 30, backwards. Errors: fault.UnknownGen,
+// fault.InvalidParam where no two generations differ, and those of questions.
 func Find(ctx context.Context, index Index, request Request) (Found, error) {
-	request.Query, request.Expect = strings.TrimSpace(request.Query), strings.TrimSpace(request.Expect)
 	s := search{index: index, Request: request, done: map[string]asked{}}
 	s.out = Found{Index: index.Name, Causes: []Cause{}, Ranking: []Row{}, Notices: []string{}}
-	if request.Expect == "" {
-		return s.out, newFault("expect", "it is empty", "name a document by its key, or a passage by its id")
-	}
 	bad, err := 0, s.listKept(ctx)
 	if err == nil {
 		bad, err = s.narrow(ctx)
@@ -119,10 +125,6 @@ func newFault(object, why, hint string) error {
 	return fault.InvalidParam.At("bisect", object).Because(why).Advise(hint)
 }
 
-func (s *search) notice(text string, values ...any) {
-	s.out.Notices = append(s.out.Notices, fmt.Sprintf(text, values...))
-}
-
 // listKept lists the generations from one end to the other: published ones, and those that are named.
 func (s *search) listKept(ctx context.Context) error {
 	all, err := s.index.ListGenerations(ctx)
@@ -133,26 +135,27 @@ func (s *search) listKept(ctx context.Context) error {
 		s.To = all[0].Generation // the current one
 	}
 	slices.SortStableFunc(all, func(a, b artifact.Generation) int { return cmp.Compare(a.Seq, b.Seq) })
-	ends := [2]int{0, len(all) - 1}
-	for i, name := range [2]string{s.From, s.To} {
-		if name != "" {
-			ends[i] = slices.IndexFunc(all, func(one artifact.Generation) bool { return one.Generation == name })
-		}
-		if ends[i] < 0 {
+	for _, name := range []string{s.From, s.To} {
+		at := slices.IndexFunc(all, func(one artifact.Generation) bool { return one.Generation == name })
+		switch {
+		case name == "":
+		case at < 0:
 			return fault.UnknownGen.At("bisect", fault.QuoteName(name)).
-				Because("index " + s.index.Name + " has no generation of that name, or serves none").
+				Because("the index has no generation of that name, or it is older than from").
 				Advise("to list them: unweaver generations " + s.index.Name)
+		case name == s.From:
+			all = all[at:]
+		default:
+			all = all[:at+1]
 		}
 	}
-	for at := ends[0]; at <= ends[1]; at++ {
-		name, state := all[at].Generation, all[at].State
-		if name == s.From || name == s.To || state != core.GenerationHeld && state != core.GenerationDiscarded {
-			s.kept = append(s.kept, all[at])
-		}
-	}
+	s.kept = slices.DeleteFunc(all, func(one artifact.Generation) bool {
+		served := one.State != core.GenerationHeld && one.State != core.GenerationDiscarded
+		return !served && one.Generation != s.From && one.Generation != s.To
+	})
 	if len(s.kept) < 2 {
 		return newFault("from", "no earlier generation is kept",
-			"from must be older than to; indexes."+s.index.Name+".keep and tags keep more of them")
+			"name a later one with to; indexes."+s.index.Name+".keep and tags keep more of them")
 	}
 	return nil
 }
@@ -179,14 +182,8 @@ func (s *search) narrow(ctx context.Context) (int, error) {
 	}
 	why := fmt.Sprintf("none of the %d generations that were asked returns %s among its first %d passages", len(s.done),
 		fault.QuoteName(s.Expect), last.Top)
-	why = strings.Join(append([]string{why}, s.out.Notices...), "; ")
-	for _, one := range s.done {
-		if one.Indexed {
-			return 0, newFault("expect", why, "raise top_chunks, or try another method, or an earlier generation with from")
-		}
-	}
-	return 0, fault.NotFound.At("bisect", fault.QuoteName(s.Expect)).Because(why).
-		Advise("none of them has it: a key is a path in the corpus; list them at /v1/indexes/" + s.index.Name + "/documents")
+	return 0, newFault("expect", strings.Join(append([]string{why}, s.out.Notices...), "; "),
+		"raise top_chunks, or try another method or from; documents: /v1/indexes/"+s.index.Name+"/documents")
 }
 
 // probe asks the generation at a place, once. One that cannot be asked counts as the one after it, and a notice says so.
@@ -196,8 +193,9 @@ func (s *search) probe(ctx context.Context, at int) asked {
 	if known || s.err != nil {
 		return one
 	}
-	if one, s.err = s.askOnce(ctx, s.kept[at]); isOfOne(s.err) && at < len(s.kept)-1 {
-		s.notice("generation %s was skipped: %v", name, s.err)
+	one, s.err = s.askOnce(ctx, s.kept[at])
+	if slices.Contains(ofOne, fault.CodeOf(s.err)) && at < len(s.kept)-1 {
+		s.out.Notices = append(s.out.Notices, fmt.Sprintf("generation %s was skipped: %v", name, s.err))
 		s.err = nil
 		one = s.probe(ctx, at+1)
 	}
@@ -205,15 +203,9 @@ func (s *search) probe(ctx context.Context, at int) asked {
 	return one
 }
 
-// isOfOne reports whether an error is of one generation, so that others can be asked.
-func isOfOne(err error) bool {
-	return artifact.IsDamage(err) || fault.Is(err, fault.StoreDown) || fault.Is(err, fault.GenCollected) ||
-		fault.Is(err, fault.FormatUnknown)
-}
-
 // askOnce asks a generation, unless it lacks what is expected: then it returns rank 0.
 func (s *search) askOnce(ctx context.Context, one artifact.Generation) (out asked, err error) {
-	generation, err := s.index.Open(ctx, one.Generation)
+	generation, err := s.index.Open(ctx, s.index.Name, one.Generation)
 	if err != nil {
 		return out, err
 	}
@@ -241,21 +233,19 @@ func (s *search) ask(ctx context.Context, name string, edit func(*answer.Request
 		edit(&body)
 	}
 	s.out.Questions++
-	response, err := s.index.Ask(ctx, body)
+	response, err := s.index.Ask(ctx, s.index.Name, body, nil)
 	used := response.Usage
 	s.out.Tokens += used.EmbeddingTokens + used.PromptTokens + used.CompletionTokens + used.RerankTokens
 	for _, part := range response.Degraded {
 		if err != nil || part == "records" || strings.HasPrefix(part, "notes_") { // the ranking is whole
 			continue
 		}
-		code, hint := fault.EmbedderDown, "try again when the model servers answer (models.*), or use method bm25"
-		if part == retrieve.NoVectors {
-			code, hint = fault.StoreDown, "rows of it are missing from the vector store; run: unweaver restore "+s.index.Name
-		}
 		if response.Rerank != nil && response.Rerank.Reason != "" {
 			part += " (" + response.Rerank.Reason + ")"
 		}
-		err = code.At("bisect", name).Because("the search is without its part " + part).Advise(hint)
+		err = fault.EmbedderDown.At("bisect", name).Because("the search is without its part " + part).
+			Advise("for vectors run: unweaver restore " + s.index.Name + "; else try again when the model servers answer " +
+				"(models.*), or use method bm25")
 	}
 	return response, err
 }
