@@ -30,8 +30,9 @@ func TestANightIsFoundForOneEmbedding(t *testing.T) {
 	})
 	expect := retrievetest.Sample()[0].Key
 	var got bisect.Found
-	f.asked("/v1/indexes/docs/bisect", object{"query": "What is it?", "expect": expect, "top_chunks": 100}, &got)
-	assert.True(t, got.Bad.Generation == "n2" && got.Causes[0].Confirmed && calls.Load() == 1 && got.Tokens == 5, "%+v", got)
+	f.asked("/v1/indexes/docs/bisect", object{"query": "What is Bergen?", "expect": expect, "top_chunks": 100}, &got)
+	assert.True(t, got.Bad.Generation == "n2" && got.Causes[0].Confirmed && got.Tokens == 5, "%+v", got)
+	assert.EqualValues(t, 1, calls.Load())
 	for index, status := range map[string]int{"docs": 422, "none": 404} {
 		f.refuse(status, "", "POST", "/v1/indexes/"+index+"/bisect", object{"query": "?", "expect": expect, "from": "n2"})
 	}

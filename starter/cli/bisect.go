@@ -27,7 +27,7 @@ that does not, and show what changed between them: the document, other documents
 The search asks about log2 of the generations, and then the later of the two once more without each kind of change:
 what it returns again is a confirmed cause. Generations that cannot be asked are skipped and named.`,
 		Example: "  unweaver bisect docs \"Who signed the lease?\" --expect contracts/lease.pdf --from 20261120t020000z",
-		Args: requireArgs(1, 1, "a QUESTION in quotes"),
+		Args:    requireArgs(1, 1, "a QUESTION in quotes"),
 		RunE: func(command *cobra.Command, args []string) error {
 			request.Query = args[0]
 			if command.Flags().Changed("top") {
@@ -67,8 +67,9 @@ func showNight(w io.Writer, expect string, found bisect.Found) {
 		}
 		return fmt.Sprint(rank)
 	}
-	fmt.Fprintf(w, "%s returns %s at rank %d of %d\n", found.Good.Generation, expect, found.Good.Rank, found.Good.Top)
-	fmt.Fprintf(w, "%s does not: this night took it away\n\n", found.Bad.Generation)
+	good, bad := found.Good, found.Bad.Generation
+	fmt.Fprintf(w, "%s returns %s at rank %d of %d\n%s does not: this night took it away\n\n", good.Generation, expect,
+		good.Rank, good.Top, bad)
 	fmt.Fprintln(w, "what changed, the best evidence first:")
 	for _, cause := range found.Causes {
 		mark := " "
@@ -87,8 +88,7 @@ func showNight(w io.Writer, expect string, found bisect.Found) {
 		})
 		fmt.Fprintln(w)
 	}
-	fmt.Fprintf(w, "all that changed: unweaver diff %s %s %s\n", found.Index, found.Good.Generation,
-		found.Bad.Generation)
+	fmt.Fprintf(w, "all that changed: unweaver diff %s %s %s\n", found.Index, good.Generation, bad)
 	for _, notice := range found.Notices {
 		fmt.Fprintln(w, "note: "+notice)
 	}

@@ -76,7 +76,7 @@ type Index struct {
 
 // ofOne are the errors of one generation: others can be asked.
 var ofOne = []fault.Code{
-	fault.StoreDown, fault.GenCollected, fault.UnknownGen, fault.NotFound, fault.SegmentDamage, fault.FormatUnknown,
+	fault.StoreDown, fault.GenCollected, fault.UnknownGen, fault.SegmentDamage, fault.FormatUnknown,
 }
 
 // mostScanned generations are asked where neither end returns the document.
@@ -186,7 +186,7 @@ func (s *search) narrow(ctx context.Context) (int, error) {
 		"raise top_chunks, or try another method or from; documents: /v1/indexes/"+s.index.Name+"/documents")
 }
 
-// probe asks the generation at a place, once. One that cannot be asked counts as the one after it, and a notice says so.
+// probe asks the generation at a place, once. One that cannot be asked counts as the next one, and a notice says so.
 func (s *search) probe(ctx context.Context, at int) asked {
 	name := s.kept[at].Generation
 	one, known := s.done[name]

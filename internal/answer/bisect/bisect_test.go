@@ -30,11 +30,11 @@ import (
 const leaseQuestion = "Who signed the lease of the harbour?"
 
 // models are the built-in ones and a reranker that takes three passages and leaves them as they are.
-type models struct{}
+type (
+	models struct{ answer.Models }
+	ranker struct{ rerank.Ranker }
+)
 
-type ranker struct{ rerank.Ranker }
-
-func (models) Chat(core.Spec, string) (model.Chat, error) { return builtin.Chat{}, nil }
 func (models) Embedder(core.Spec, string, int) (model.Embedder, error) {
 	return builtin.Embedder{}, nil
 }
@@ -44,35 +44,33 @@ func (ranker) Rerank(_ context.Context, _ string, texts []string) ([]float64, mo
 }
 
 // free is who asks.
-type free struct{}
+type free struct{ answer.Caller }
 
-func (free) AdmitAnswer(context.Context, int64, float64) error { return nil }
-func (free) AdmitCall() error                                  { return nil }
-func (free) Spend(int64, float64)                              {}
+func (free) AdmitCall() error     { return nil }
+func (free) Spend(int64, float64) {}
 
 // nights are the generations of an index, n1 to the last, each built from the one before.
 type nights struct {
 	t      *testing.T
 	stores retrievetest.Stores
-	parent string
 	broken map[string]error  // of generations that cannot be opened
 	lacks  map[string]string // part that answers of a generation are without
 }
 
 // publish publishes the next generations.
 func publish(t *testing.T, documents [][]retrievetest.Document, edit func(int, *retrievetest.Options)) *nights {
-	n := &nights{t: t, stores: retrievetest.NewStores(t)}
+	n, parent := &nights{t: t, stores: retrievetest.NewStores(t)}, ""
 	for i, of := range documents {
 		options := retrievetest.Options{
 			Generation: fmt.Sprintf("n%d", i+1), Seq: int64(i + 1), Unasked: true,
-			Edit: func(m *core.Manifest) { m.Parent = n.parent },
+			Edit: func(m *core.Manifest) { m.Parent = parent },
 		}
 		if edit != nil {
 			edit(i+1, &options)
 		}
 		built := retrievetest.Build(t, n.stores, "docs", of, options)
 		retrievetest.Publish(t, built, int64(i+1))
-		n.parent = built.SHA
+		parent = built.SHA
 	}
 	return n
 }

@@ -83,12 +83,10 @@ func (s *search) compareRankings(ctx context.Context) error {
 		return placeOf(s.after.Chunks, chunk.ID) > 0
 	}))
 	for i, chunk := range slices.Concat(s.order, s.before.Chunks) {
-		row := Row{
-			chunk.Document, placeOf(s.before.Chunks, chunk.ID), placeOf(s.order, chunk.ID),
-			s.isExpected(chunk), s.changeOf(chunk),
-		}
-		first := i < len(s.order) || row.After == 0
-		if first && (row.Expected || row.Before > 0 || row.After <= len(s.after.Chunks)) {
+		before, after := placeOf(s.before.Chunks, chunk.ID), placeOf(s.order, chunk.ID)
+		row := Row{chunk.Document, before, after, s.isExpected(chunk), s.changeOf(chunk)}
+		first := i < len(s.order) || after == 0
+		if first && (row.Expected || before > 0 || after <= len(s.after.Chunks)) {
 			s.out.Ranking = append(s.out.Ranking, row)
 		}
 	}
