@@ -59,7 +59,7 @@ type nights struct {
 
 // publish publishes the next generations.
 func publish(t *testing.T, documents [][]retrievetest.Document, edit func(int, *retrievetest.Options)) *nights {
-	n, parent := &nights{t: t, stores: retrievetest.NewStores(t)}, ""
+	n, parent := &nights{t: t, stores: retrievetest.NewStores(t), lacks: map[string]string{}}, ""
 	for i, of := range documents {
 		options := retrievetest.Options{
 			Generation: fmt.Sprintf("n%d", i+1), Seq: int64(i + 1), Unasked: true,
@@ -133,14 +133,12 @@ func leaving() (nights [][]retrievetest.Document) {
 	return nights
 }
 
-func top(n answer.Count) *answer.Count { return &n }
-
 // The night is the right one wherever it is, by about as many questions as it takes to halve the nights.
 func TestTheNightIsFoundWhereverItIs(t *testing.T) {
 	n := publish(t, leaving(), nil)
 	for night := 2; night <= 8; night++ {
 		key := fmt.Sprintf("d%d.md", night)
-		got := musttest.Get(n.find(bisect.Request{Expect: key, TopChunks: top(100)}))(t)
+		got := musttest.Get(n.find(bisect.Request{Expect: key, TopChunks: new(answer.Count(100))}))(t)
 		cause := got.Causes[0]
 		assert.True(t, got.Good.Seq == int64(night-1) && got.Bad.Seq == int64(night) && got.Good.Rank > 0 &&
 			cause.Change == "removed" && cause.Object == key && cause.Confirmed && got.Questions <= 4, "%s: %+v", key, got)
@@ -159,7 +157,7 @@ func TestEndsThatDoNotDifferAreRefused(t *testing.T) {
 	}{
 		{bisect.Request{Expect: "d9.md"}, fault.InvalidParam, `generation n8 still returns "d9.md", at rank 1 of 5`},
 		{bisect.Request{Expect: "late.md", From: "n2", To: "n7"}, fault.InvalidParam, "none of the 2 generations"},
-		{bisect.Request{Expect: "d3.md", From: "n2", To: "n4", TopChunks: top(1)}, fault.InvalidParam, "first 1 passages"},
+		{bisect.Request{Expect: "d3.md", From: "n2", To: "n4", TopChunks: new(answer.Count(1))}, fault.InvalidParam, "first 1 passages"},
 		{bisect.Request{Expect: "d4.md", From: "n8", To: "n2"}, fault.UnknownGen, "older than from"},
 		{bisect.Request{Expect: "old/D9.txt"}, fault.InvalidParam, "none of the 8 generations"},
 		{bisect.Request{Expect: "d4.md", From: "n0"}, fault.UnknownGen, "no generation of that name"},
@@ -176,13 +174,16 @@ func TestEndsThatDoNotDifferAreRefused(t *testing.T) {
 func TestTheCauseIsNamed(t *testing.T) {
 	for name, one := range map[string]struct {
 		text   string               // is added to the passage
+		more   []retrievetest.Chunk // of the document
 		name   string               // of the entity that is else Ada Berg
 		was    func(*core.Spec)     // the first night
 		edit   func(*core.Manifest) // of the second
 		expect string               // else the passage
 		want   string               // kind, change, object of causes, and whether they are confirmed
 	}{
-		"changed":  {text: "No. ", want: "document changed m-lease.md true"},
+		"changed": {text: "No. ", want: "document changed m-lease.md true"},
+		"longer": {want: "document changed m-lease.md false",
+			more: []retrievetest.Chunk{{Text: "It ends in May. ", Entities: []string{"May"}}}},
 		"above":    {want: "passage_above added a.md true"},
 		"together": {want: "passage_above together  true"},
 		"hidden": {text: "No. ", expect: "m-lease.md",
@@ -197,6 +198,7 @@ func TestTheCauseIsNamed(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			mention := func(d *retrievetest.Document) {
+				d.Chunks = append(d.Chunks, one.more...)
 				d.Chunks[0].Entities[0], d.Chunks[0].Text = cmp.Or(one.name, "Ada Berg"), d.Chunks[0].Text+one.text
 			}
 			near := lease(mention)
@@ -248,8 +250,8 @@ func TestGenerationsThatCannotBeAskedAreSkipped(t *testing.T) {
 	})
 	options := retrievetest.Options{Generation: "n9", Seq: 9, Unasked: true}
 	retrievetest.Hold(t, retrievetest.Build(t, n.stores, "docs", leaving()[0][:1], options), core.GenerationHeld)
-	n.broken = map[string]error{"n1": fault.GenCollected.At("open", "n1")}
-	request := bisect.Request{Expect: "d4.md", TopChunks: top(100)}
+	n.broken, n.lacks["n2"] = map[string]error{"n1": fault.GenCollected.At("open", "n1")}, "records" // not of the ranking
+	request := bisect.Request{Expect: "d4.md", TopChunks: new(answer.Count(100))}
 	got := musttest.Get(n.find(request))(t)
 	assert.True(t, got.Good.Generation == "n2" && got.Bad.Generation == "n4", "%+v", got)
 	for _, want := range []string{"n1 was skipped: open", "n3 was skipped: load", "n4 was not built from n2"} {
@@ -257,7 +259,7 @@ func TestGenerationsThatCannotBeAskedAreSkipped(t *testing.T) {
 	}
 	held := musttest.Get(n.find(bisect.Request{Expect: "d9.md", To: "n9"}))(t)
 	assert.True(t, held.Good.Generation == "n8" && held.Bad.Generation == "n9", "a held one: %+v", held)
-	n.lacks = map[string]string{"n2": "dense"}
+	n.lacks["n2"] = "dense"
 	_, err := n.find(request)
 	require.ErrorContains(t, err, "without its part dense")
 	request.To = "n1"
