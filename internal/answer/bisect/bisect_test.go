@@ -152,20 +152,18 @@ func TestEndsThatDoNotDifferAreRefused(t *testing.T) {
 	n := publish(t, leaving(), nil)
 	for _, one := range []struct {
 		request bisect.Request
-		code    fault.Code
 		says    string
 	}{
-		{bisect.Request{Expect: "d9.md"}, fault.InvalidParam, `generation n8 still returns "d9.md", at rank 1 of 5`},
-		{bisect.Request{Expect: "late.md", From: "n2", To: "n7"}, fault.InvalidParam, "none of the 2 generations"},
-		{bisect.Request{Expect: "d3.md", From: "n2", To: "n4", TopChunks: new(answer.Count(1))}, fault.InvalidParam, "first 1 passages"},
-		{bisect.Request{Expect: "d4.md", From: "n8", To: "n2"}, fault.UnknownGen, "older than from"},
-		{bisect.Request{Expect: "old/D9.txt"}, fault.InvalidParam, "none of the 8 generations"},
-		{bisect.Request{Expect: "d4.md", From: "n0"}, fault.UnknownGen, "no generation of that name"},
-		{bisect.Request{Expect: "d4.md", Method: "best"}, fault.InvalidParam, "best"},
-		{bisect.Request{}, fault.InvalidParam, "none of the 8 generations"},
+		{bisect.Request{Expect: "d9.md"}, `generation n8 still returns "d9.md", at rank 1 of 5`},
+		{bisect.Request{Expect: "late.md", From: "n2", To: "n7"}, "none of the 2 generations"},
+		{bisect.Request{Expect: "d3.md", From: "n2", To: "n4", TopChunks: new(answer.Count(1))}, "first 1 passages"},
+		{bisect.Request{Expect: "d4.md", From: "n8", To: "n2"}, "older than from"},
+		{bisect.Request{Expect: "old/D9.txt"}, "none of the 8 generations"},
+		{bisect.Request{Expect: "d4.md", From: "n0"}, "no generation of that name"},
+		{bisect.Request{Expect: "d4.md", Method: "best"}, "best"},
+		{bisect.Request{}, "none of the 8 generations"},
 	} {
 		_, err := n.find(one.request)
-		assert.True(t, fault.Is(err, one.code), "%v", err)
 		assert.ErrorContains(t, err, one.says)
 	}
 }
