@@ -2,7 +2,6 @@ package stage
 
 import (
 	"fmt"
-	"strings"
 
 	"github.com/unweaver/unweaver/internal/core"
 )
@@ -17,7 +16,7 @@ func LabelsOf(spec core.Spec, key string, meta map[string]string) (core.LabelSet
 	}
 	if labels.Field != "" {
 		for name := range meta {
-			if name != labels.Field && strings.EqualFold(strings.TrimSpace(name), labels.Field) {
+			if name != labels.Field && core.IsNamed(name, labels.Field) {
 				return checkLabels(core.Nobody, fmt.Errorf("field %.80q is not written as %s", name, labels.Field))
 			}
 		}

@@ -46,6 +46,7 @@ func (ranker) Rerank(_ context.Context, _ string, texts []string) ([]float64, mo
 // free is who asks.
 type free struct{ answer.Caller }
 
+func (free) ID() string           { return "" }
 func (free) AdmitCall() error     { return nil }
 func (free) Spend(int64, float64) {}
 

@@ -46,7 +46,11 @@ func TestADocumentWhoseLabelsCannotBeReadIsReadByNobody(t *testing.T) {
 		"both.md": "---\nlabels: hr\nimage: {labels: x}\n---\nWords.", "page.html": "---\nlayout: p\nlabels: hr\n---\n<p>Words</p>",
 		"yaml.md": "%YAML 1.2\n---\nlabels: hr\n---\nWords.", "note.md": "<!-- a\n-->\n---\nlabels: hr\n---\nWords.",
 		"zero.md": "\u200b---\nlabels: hr\n---\nWords.", "rule.md": "---\ntitle: T\n---\n---\nlabels: in a text\n",
-		"a#1.md": "Words.", "mail.eml": documenttest.MailWith("Words", documenttest.Part{Name: "a.md", Content: given}),
+		"soft.md": "---\nla\u00adbels: hr\n---\nWords.", "soft.json": `{"text": "Words", "\u200blabels": "hr"}`,
+		"soft.csv": "id,text,labels\u034f\n1,Words,hr\n", "soft.txt": "\u2060---\nlabel\u00ads: hr\n---\nWords.",
+		"soft.html": "<p>Words</p>", "soft.html.meta.json": `{"labels\ufe0f": "hr"}`, "soft2.csv": "id,text\n1,Words\n",
+		"soft3.csv": "Report\nid,text,la\u00adbels\n1,Words,hr\n",
+		"a#1.md":    "Words.", "mail.eml": documenttest.MailWith("Words", documenttest.Part{Name: "a.md", Content: given}),
 		"held.eml":           documenttest.MailWith("Words", documenttest.Part{Name: "a.md", Content: given}),
 		"held.eml.meta.json": `{"labels": "hr", "team": "x"}`, "tagged.csv": "id,text,labels\n1,Words,public\n",
 	})
@@ -56,6 +60,8 @@ func TestADocumentWhoseLabelsCannotBeReadIsReadByNobody(t *testing.T) {
 			return map[string]string{"labels": ""}, nil
 		case "tagged.csv":
 			return map[string]string{"labels": "hr", "team": "x"}, nil
+		case "soft2.csv":
+			return map[string]string{"lab\u00adels": "hr"}, nil
 		case "untagged.md":
 			return nil, fault.StoreDenied.At("read tags of", key).Because(blob.ErrTagsRefused)
 		}
@@ -79,7 +85,8 @@ func TestADocumentWhoseLabelsCannotBeReadIsReadByNobody(t *testing.T) {
 		"torn.csv#1": core.Nobody, "a%231.md": "board", "mail.eml": core.Everybody, "mail.eml#a.md": core.Nobody,
 		"acl.md": core.Nobody, "table.md": core.Nobody, "acl.json": core.Nobody, "deep.json": core.Nobody, "both.md": "hr",
 		"page.html": core.Nobody, "yaml.md": core.Nobody, "note.md": core.Nobody, "zero.md": core.Nobody,
-		"rule.md":  core.Everybody,
+		"rule.md": core.Everybody, "soft.md": core.Nobody, "soft.json": core.Nobody, "soft.csv#1": core.Nobody,
+		"soft.txt": core.Nobody, "soft.html": core.Nobody, "soft2.csv#1": core.Nobody,
 		"held.eml": "hr", "held.eml#a.md": "hr", "tagged.csv#1": "hr",
 	} {
 		assert.Contains(t, documents, key)
@@ -90,7 +97,7 @@ func TestADocumentWhoseLabelsCannotBeReadIsReadByNobody(t *testing.T) {
 	assert.Contains(t, documents["null.json"].Missing, "nobody may read")
 	assert.NotContains(t, documents["beside.csv#1"].Meta, "team")
 	for key, document := range documents {
-		if strings.HasPrefix(key, "title.csv#") {
+		if strings.HasPrefix(key, "title.csv#") || strings.HasPrefix(key, "soft3.csv#") {
 			got, _ := stage.LabelsOf(r.spec, key, document.Meta)
 			assert.Equal(t, core.Nobody, got, key)
 		}
