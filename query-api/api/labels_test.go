@@ -466,11 +466,12 @@ func TestNoReaderLearnsWhatOthersAsked(t *testing.T) {
 		return strings.Contains(got.Body.String(), `"embed_cached":true`)
 	}
 	labels := []string{"a", "b", "c", "d", "hr", "x"}
-	one, other := l.key(access.Request{Labels: labels}), l.key(access.Request{Labels: labels})
+	same := access.Request{Scope: access.Query, Labels: labels}
+	one, other := l.key(same), l.key(same)
 	assert.False(t, cached(one, sampleQuery))
 	assert.True(t, cached(one, sampleQuery) && cached(one, "/v1/query"))
 	assert.False(t, cached(other, "/v1/query"))
-	assert.False(t, cached(l.key(access.Request{}), sampleQuery))
+	assert.False(t, cached(l.key(access.Request{Scope: access.Query}), sampleQuery))
 	assert.Equal(t, 4, strings.Count(log.String(), `"labels":"a,b,c,d,hr and 1 more"`), log.String())
 	assert.Equal(t, 4, strings.Count(log.String(), `"labels":`), "a key without labels has none in the log")
 }
