@@ -307,11 +307,14 @@ func (g *Generation) openRows(ctx context.Context) error {
 	return parallel.Each(ctx, len(steps), openWidth, func(ctx context.Context, i int) error { return steps[i](ctx) })
 }
 
+// LoadVectors is the operation that fails where the vector store lacks a collection of a generation.
+const LoadVectors = "load collection"
+
 // loadVectors makes the collections ready to be searched.
 func (g *Generation) loadVectors(ctx context.Context, store vectors.Store) error {
 	for _, collection := range []string{g.Manifest.Collections.Classes, g.Manifest.Collections.Chunks} {
 		if err := store.Load(ctx, collection); fault.Is(err, fault.NotFound) {
-			return fault.StoreDown.At("load collection", collection).
+			return fault.StoreDown.At(LoadVectors, collection).
 				Because("it is missing from the vector store").
 				Advise("run: unweaver restore " + g.Manifest.Index)
 		} else if err != nil {

@@ -74,10 +74,8 @@ type Index struct {
 	Open func(ctx context.Context, index, generation string) (*retrieve.Generation, error) // the caller closes it
 }
 
-// ofOne are the errors of one generation: others can be asked.
-var ofOne = []fault.Code{
-	fault.StoreDown, fault.GenCollected, fault.UnknownGen, fault.SegmentDamage, fault.FormatUnknown,
-}
+// ofOne are the errors of one generation, as a collection that is missing is: others can be asked.
+var ofOne = []fault.Code{fault.GenCollected, fault.UnknownGen, fault.SegmentDamage, fault.FormatUnknown}
 
 // mostScanned generations are asked where neither end returns the document.
 const mostScanned = 30
@@ -135,7 +133,7 @@ func (s *search) listKept(ctx context.Context) error {
 		s.To = all[0].Generation // the current one
 	}
 	slices.SortStableFunc(all, func(a, b artifact.Generation) int { return cmp.Compare(a.Seq, b.Seq) })
-	for _, name := range []string{s.From, s.To} {
+	for i, name := range []string{s.From, s.To} {
 		at := slices.IndexFunc(all, func(one artifact.Generation) bool { return one.Generation == name })
 		switch {
 		case name == "":
@@ -143,7 +141,7 @@ func (s *search) listKept(ctx context.Context) error {
 			return fault.UnknownGen.At("bisect", fault.QuoteName(name)).
 				Because("the index has no generation of that name, or it is older than from").
 				Advise("to list them: unweaver generations " + s.index.Name)
-		case name == s.From:
+		case i == 0:
 			all = all[at:]
 		default:
 			all = all[:at+1]
@@ -194,7 +192,8 @@ func (s *search) probe(ctx context.Context, at int) asked {
 		return one
 	}
 	one, s.err = s.askOnce(ctx, s.kept[at])
-	if slices.Contains(ofOne, fault.CodeOf(s.err)) && at < len(s.kept)-1 {
+	missing := fault.Is(s.err, fault.StoreDown) && fault.As(s.err).Op == retrieve.LoadVectors
+	if (missing || slices.Contains(ofOne, fault.CodeOf(s.err))) && at < len(s.kept)-1 {
 		s.out.Notices = append(s.out.Notices, fmt.Sprintf("generation %s was skipped: %v", name, s.err))
 		s.err = nil
 		one = s.probe(ctx, at+1)

@@ -261,7 +261,13 @@ func TestGenerationsThatCannotBeAskedAreSkipped(t *testing.T) {
 	n.lacks["n2"] = "dense"
 	_, err := n.find(request)
 	require.ErrorContains(t, err, "without its part dense")
-	request.To = "n1"
-	_, err = n.find(request)
-	assert.ErrorContains(t, err, "no earlier generation")
+	for _, ends := range [][2]string{{"", "n1"}, {"n7", "n7"}} {
+		request.From, request.To = ends[0], ends[1]
+		_, err = n.find(request)
+		require.ErrorContains(t, err, "no earlier generation")
+	}
+	delete(n.lacks, "n2")
+	n.broken["n5"] = fault.StoreDown.At("read", "n5")
+	_, err = n.find(bisect.Request{Expect: "d4.md", From: "n2"})
+	assert.ErrorContains(t, err, "read n5", "a store that does not answer ends the search")
 }
