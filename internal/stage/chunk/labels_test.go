@@ -49,6 +49,7 @@ func TestADocumentWhoseLabelsCannotBeReadIsReadByNobody(t *testing.T) {
 		"soft.md": "---\nla\u00adbels: hr\n---\nWords.", "soft.json": `{"text": "Words", "\u200blabels": "hr"}`,
 		"soft.csv": "id,text,labels\u034f\n1,Words,hr\n", "soft.txt": "\u2060---\nlabel\u00ads: hr\n---\nWords.",
 		"soft.html": "<p>Words</p>", "soft.html.meta.json": `{"labels\ufe0f": "hr"}`, "soft2.csv": "id,text\n1,Words\n",
+		"h\u00adr/a.md": "Words.", "h\u00adr/b.md": given, "❤\ufe0f.md": "Words.", "❤\ufe0f/a.md": "Words.",
 		"soft3.csv": "Report\nid,text,la\u00adbels\n1,Words,hr\n",
 		"a#1.md":    "Words.", "mail.eml": documenttest.MailWith("Words", documenttest.Part{Name: "a.md", Content: given}),
 		"held.eml":           documenttest.MailWith("Words", documenttest.Part{Name: "a.md", Content: given}),
@@ -67,7 +68,7 @@ func TestADocumentWhoseLabelsCannotBeReadIsReadByNobody(t *testing.T) {
 		}
 		return nil, nil
 	}
-	rules := []string{"a#1.md=board", "**=public"}
+	rules := []string{"a#1.md=board", "hr/**=hr", "❤\ufe0f/**=hr", "**=public"}
 	r.spec.Documents = &core.Documents{
 		S3Tags: true, Attachments: true, Labels: core.Labels{Field: "labels", Rules: rules},
 	}
@@ -87,7 +88,8 @@ func TestADocumentWhoseLabelsCannotBeReadIsReadByNobody(t *testing.T) {
 		"page.html": core.Nobody, "yaml.md": core.Nobody, "note.md": core.Nobody, "zero.md": core.Nobody,
 		"rule.md": core.Everybody, "soft.md": core.Nobody, "soft.json": core.Nobody, "soft.csv#1": core.Nobody,
 		"soft.txt": core.Nobody, "soft.html": core.Nobody, "soft2.csv#1": core.Nobody,
-		"held.eml": "hr", "held.eml#a.md": "hr", "tagged.csv#1": "hr",
+		"held.eml": "hr", "held.eml#a.md": "hr", "tagged.csv#1": "hr", "h\u00adr/a.md": core.Nobody,
+		"h\u00adr/b.md": core.Everybody, "❤\ufe0f.md": core.Everybody, "❤\ufe0f/a.md": "hr",
 	} {
 		assert.Contains(t, documents, key)
 		got, _ := stage.LabelsOf(r.spec, key, documents[key].Meta)
