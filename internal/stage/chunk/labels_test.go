@@ -97,6 +97,7 @@ func TestADocumentWhoseLabelsCannotBeReadIsReadByNobody(t *testing.T) {
 	}
 	assert.NotEmpty(t, documents["unread.md"].Missing)
 	assert.Contains(t, documents["null.json"].Missing, "nobody may read")
+	assert.Contains(t, documents["h\u00adr/a.md"].Missing, "characters that nobody sees")
 	assert.NotContains(t, documents["beside.csv#1"].Meta, "team")
 	for key, document := range documents {
 		if strings.HasPrefix(key, "title.csv#") || strings.HasPrefix(key, "soft3.csv#") {
