@@ -66,6 +66,8 @@ type Observer interface {
 
 // Caller is who asks, as far as questions cost money.
 type Caller interface {
+	// ID names who asks; empty: it is not known.
+	ID() string
 	// AdmitAnswer admits a question that the chat model is asked about, which costs so many tokens and so much money,
 	// about.
 	AdmitAnswer(ctx context.Context, tokens int64, money float64) error
@@ -83,7 +85,7 @@ type Found func(ctx context.Context, response Response) (context.Context, error)
 func (s *Service) Ask(
 	ctx context.Context, generation *retrieve.Generation, body Request, caller Caller, found Found,
 ) (Response, error) {
-	cost := &bill{admit: caller.AdmitCall}
+	cost := &bill{admit: caller.AdmitCall, reader: caller.ID()}
 	asked := &question{generation: generation, body: body, cost: cost, talk: newTalk(body, cost, generation.Spec)}
 	defer func() { caller.Spend(cost.tokens, cost.money) }() // also of a request that fails, or whose client has gone
 	ctx = asked.cost.watchSends(ctx)
@@ -208,7 +210,7 @@ func (s *Service) embedEach(
 ) ([][]float32, error) {
 	vectors, used, bills := make([][]float32, len(texts)), make([]Response, len(texts)), make([]bill, len(texts))
 	err := parallel.Each(ctx, len(texts), min(len(texts), embedsAtOnce), func(ctx context.Context, i int) (err error) {
-		bills[i].vectors, bills[i].admit = cost.vectors, cost.admit
+		bills[i].vectors, bills[i].admit, bills[i].reader = cost.vectors, cost.admit, cost.reader
 		own := bills[i].watchSends(ctx)
 		vectors[i], err = s.askEmbedder(own, generation, generation.Manifest.Class, texts[i], &used[i], &bills[i])
 		return err
@@ -244,12 +246,17 @@ func (s *Service) askEmbedder(
 	}
 	embedder = generation.Weigh(embedder, fingerprint)
 	// Templates are of documents, not of questions, so they are not in the key. The index is: who asks one must not
-	// learn what was asked of others; and so is the server, whose vectors count only for those who trust it.
+	// learn what was asked of others; and so is the server, whose vectors count only for those who trust it. Where
+	// documents have labels, no reader must learn what another asked, by what is cached or paid.
+	reader := ""
+	if generation.HasLabels() {
+		reader = cost.reader
+	}
 	by := fmt.Sprintf(
 		"%q %s %s %d %s ", generation.Spec.Embedding.Domain(), fingerprint.Provider, fingerprint.Model,
 		fingerprint.Dimension, fingerprint.IDF,
 	)
-	key := fmt.Sprintf("%s %s%q ", generation.Manifest.Index, by, generation.ViewKey())
+	key := fmt.Sprintf("%s %s%q ", generation.Manifest.Index, by, reader)
 	paid := func(ctx context.Context) ([]float32, int64, error) {
 		if err := cost.admitCall(embedder.Info().Paid); err != nil {
 			return nil, 0, err

@@ -20,6 +20,8 @@ type bill struct {
 	tokens int64
 	sent   bool // something was, since the last entry
 
+	reader string // who asks; empty: it is not known
+
 	admit func() error // asks whether the caller may pay for a call; nil: it may
 
 	vectors *embedCache // of the question, by embedder, for a request to several indexes; nil: it is to one

@@ -42,6 +42,22 @@ const (
 	MaxLabelBytes = 256 << 10 // of these together: each split lists those of its documents
 )
 
+// Visible returns a text without the characters that nobody sees, such as soft hyphens and blanks of no width.
+func Visible(text string) string {
+	return strings.Map(func(r rune) rune {
+		if unicode.In(r, unicode.Cf, unicode.Variation_Selector, unicode.Other_Default_Ignorable_Code_Point) {
+			return -1
+		}
+		return r
+	}, text)
+}
+
+// IsNamed reports whether a name of metadata looks like that of a field: in whatever case, with blanks around it, or
+// with characters that nobody sees.
+func IsNamed(name, field string) bool {
+	return strings.EqualFold(strings.TrimSpace(Visible(name)), Visible(field))
+}
+
 // CheckLabel returns why a text is no label; nil: it is one.
 func CheckLabel(label string) error {
 	switch {

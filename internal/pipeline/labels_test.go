@@ -82,6 +82,7 @@ func (testModels) Embedder(core.Spec, string, int) (model.Embedder, error) {
 
 type freeCaller struct{}
 
+func (freeCaller) ID() string                                        { return "" }
 func (freeCaller) AdmitAnswer(context.Context, int64, float64) error { return nil }
 func (freeCaller) AdmitCall() error                                  { return nil }
 func (freeCaller) Spend(int64, float64)                              {}

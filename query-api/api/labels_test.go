@@ -1,8 +1,10 @@
 package api_test
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
+	"log/slog"
 	"net/http/httptest"
 	"net/url"
 	"regexp"
@@ -446,18 +448,30 @@ func TestTheGenerationBeforeShowsNothingThatIsHiddenNow(t *testing.T) {
 	}
 }
 
-// What readers asked is remembered for those who read the same: others must not find out by asking what looks the same.
+// What a reader asked is remembered for that reader alone: others must not find out by asking the same, also those who
+// hold the same labels. The log of requests has the labels.
 func TestNoReaderLearnsWhatOthersAsked(t *testing.T) {
-	documents := slices.Clone(retrievetest.Sample()[:2])
-	documents[0].Meta, documents[1].Meta = map[string]string{"labels": "hr"}, map[string]string{"labels": "hr2"}
-	l := lockLabelled(t, nil, documents)
-	cached := func(label, question string) bool {
-		key := l.key(access.Request{Scope: access.Query, Labels: []string{label}})
-		got := l.query(fmt.Sprintf(`{"query": %q}`, question), append(bearer(key.Text), "Content-Type", "application/json")...)
+	var log bytes.Buffer
+	l := lock(t, func(f *fixture, c *api.Config) {
+		publishLabelled(t, f, withHidden())
+		c.Log = slog.New(slog.NewJSONHandler(&log, nil))
+	})
+	cached := func(key access.Made, path string) bool {
+		body := `{"query": "Oslo", "indexes": ["sample"]}`
+		if path != "/v1/query" {
+			body = `{"query": "Oslo"}`
+		}
+		got := l.send("POST", path, body, append(bearer(key.Text), "Content-Type", "application/json")...)
 		require.Equal(t, 200, got.Code, got.Body)
 		return strings.Contains(got.Body.String(), `"embed_cached":true`)
 	}
-	assert.False(t, cached("hr", "2Oslo"))
-	assert.False(t, cached("hr2", "Oslo"))
-	assert.True(t, cached("hr2", "Oslo"))
+	labels := []string{"a", "b", "c", "d", "hr", "x"}
+	same := access.Request{Scope: access.Query, Labels: labels}
+	one, other := l.key(same), l.key(same)
+	assert.False(t, cached(one, sampleQuery))
+	assert.True(t, cached(one, sampleQuery) && cached(one, "/v1/query"))
+	assert.False(t, cached(other, "/v1/query"))
+	assert.False(t, cached(l.key(access.Request{Scope: access.Query}), sampleQuery))
+	assert.Equal(t, 4, strings.Count(log.String(), `"labels":"a,b,c,d,hr and 1 more"`), log.String())
+	assert.Equal(t, 4, strings.Count(log.String(), `"labels":`), "a key without labels has none in the log")
 }

@@ -102,6 +102,9 @@ func (s *Server) holdGeneration(ctx context.Context, name, wanted string) (*retr
 		}
 		return nil, cmp.Or(unpublished, err)
 	}
+	if ref.State == core.GenerationDiscarded {
+		return nil, noGeneration(name, wanted, "the generation was discarded")
+	}
 	return s.joinOpening(ctx, s.ensureIndex(name), name, wanted, ref.Manifest)
 }
 

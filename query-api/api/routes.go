@@ -176,9 +176,8 @@ func (s *Server) indexRoutes() []route {
 		{
 			method: "POST", pattern: "/v1/indexes/{index}/bisect", id: "bisect", tag: tagIndexes,
 			summary: "Find the night that took a document away",
-			doc: "Of the kept generations, finds the last one that returns a document for a question and the first one after " +
-				"it that does not, and what changed between them. It asks about log2 of them, each as a query without an " +
-				"answer, and has 120 seconds.",
+			doc: "Finds the last generation that returns a document for a question and the first one after it that does not, " +
+				"and what changed between them. It asks about log2 of those that are kept, and has 120 seconds.",
 			body: bisect.Request{}, answer: bisect.Found{}, scope: access.Operate, problems: ofAQuery,
 			shows: showsAll, asks: true, handler: s.serveBisect,
 		},

@@ -542,6 +542,25 @@ func TestAGenerationThatNobodyAsksForByNameAnyMoreIsNoLongerLeased(t *testing.T)
 	})
 }
 
+// A discarded generation answers nobody by its name: it is not opened, and an open one is closed within a minute.
+func TestADiscardedGenerationIsClosedAndRefused(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f, _ := named(t)
+		for state, code := range map[string]int{core.GenerationHeld: 200, core.GenerationDiscarded: 404} {
+			options := retrievetest.Options{Generation: state, Seq: 8}
+			retrievetest.Hold(t, retrievetest.Build(t, f.stores, "sample", retrievetest.Sample(), options), state)
+			got, _, _ := f.do("POST", sampleQuery, object{"query": "Fram", "generation": state})
+			assert.Equal(t, code, got, state)
+		}
+		held := retrievetest.Built{Index: f.built.Index, Manifest: &core.Manifest{Generation: core.GenerationHeld}}
+		retrievetest.Hold(t, held, core.GenerationDiscarded)
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		got := f.refuse(404, "unknown_generation", "POST", sampleQuery, object{"query": "Fram", "generation": "held"})
+		assert.Contains(t, got["detail"], "was discarded")
+	})
+}
+
 // Of a generation that holds what is purged nothing is reported any more: an open one is closed, its lease with it, and
 // none is opened. Other generations do not have the document.
 // Promises: 122.

@@ -319,18 +319,20 @@ func (s *Server) renewLeases() {
 	}
 }
 
-// leavePurged closes generations that somebody asked for by name and that hold what has to leave their index: a purge
-// waits for that. A query that reads one goes on to its end.
+// leavePurged closes generations that somebody asked for by name and that were discarded, or hold what has to leave
+// their index: a purge waits for that. A query that reads one goes on to its end.
 func (s *Server) leavePurged() {
 	ctx, cancel := context.WithTimeout(s.ctx, pollTimeout)
 	defer cancel()
 	for name, x := range s.listServed() {
 		for _, generation := range x.listPinned() {
-			purged, err := artifact.Index{Store: s.Artifacts, Name: name}.IsPurged(ctx, generation)
+			of := artifact.Index{Store: s.Artifacts, Name: name}
+			purged, err := of.IsPurged(ctx, generation)
 			if err != nil {
 				return // asked again by the next round
 			}
-			if purged {
+			ref, _ := of.GenerationRef(ctx, generation) // one that cannot be read is asked for again
+			if purged || ref.State == core.GenerationDiscarded {
 				x.dropPinned(generation)
 			}
 		}

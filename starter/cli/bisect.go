@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"net/url"
-	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -25,12 +24,10 @@ func (a *App) bisectCmd() *cobra.Command {
 		Long: `Of the kept generations, find the last one that returns a document for a question and the first one after it
 that does not, and show what changed between them: the document, other documents, settings, models, entities.
 
-The search asks about log2 of the generations that have the document, and then the later of the two once more without
-each kind of change: what it returns again is a confirmed cause. If models.embedding is a server, the question is
-embedded once for each model. Generations that cannot be asked are skipped and named.`,
-		Example: "  unweaver bisect docs \"Who signed the lease?\" --expect contracts/lease.pdf\n" +
-			"  unweaver bisect docs \"Who signed the lease?\" --expect contracts/lease.pdf --from 20261120t020000z --json",
-		Args: requireArgs(1, 1, "a QUESTION in quotes"),
+The search asks about log2 of the generations, and then the later of the two once more without each kind of change:
+what it returns again is a confirmed cause. Generations that cannot be asked are skipped and named.`,
+		Example: "  unweaver bisect docs \"Who signed the lease?\" --expect contracts/lease.pdf --from 20261120t020000z",
+		Args:    requireArgs(1, 1, "a QUESTION in quotes"),
 		RunE: func(command *cobra.Command, args []string) error {
 			request.Query = args[0]
 			if command.Flags().Changed("top") {
@@ -41,15 +38,11 @@ embedded once for each model. Generations that cannot be asked are skipped and n
 				if err != nil {
 					return err
 				}
-				if a.json {
-					return a.printOut(json.RawMessage(raw), nil)
-				}
 				var found bisect.Found
 				if err := json.Unmarshal(raw, &found); err != nil {
 					return fault.Internal.At("read the answer of", base).Because(err)
 				}
-				showNight(a.Out, request.Expect, found)
-				return nil
+				return a.printOut(found, func(w io.Writer) { showNight(w, request.Expect, found) })
 			})
 		},
 	}
@@ -74,8 +67,9 @@ func showNight(w io.Writer, expect string, found bisect.Found) {
 		}
 		return fmt.Sprint(rank)
 	}
-	fmt.Fprintf(w, "%s returns %s at rank %d of %d\n", found.Good.Generation, expect, found.Good.Rank, found.Good.Top)
-	fmt.Fprintf(w, "%s does not: this night took it away\n\n", found.Bad.Generation)
+	good, bad := found.Good, found.Bad.Generation
+	fmt.Fprintf(w, "%s returns %s at rank %d of %d\n%s does not: this night took it away\n\n", good.Generation, expect,
+		good.Rank, good.Top, bad)
 	fmt.Fprintln(w, "what changed, the best evidence first:")
 	for _, cause := range found.Causes {
 		mark := " "
@@ -94,12 +88,9 @@ func showNight(w io.Writer, expect string, found bisect.Found) {
 		})
 		fmt.Fprintln(w)
 	}
-	fmt.Fprintf(w, "all that changed: unweaver diff %s %s %s\n", found.Index, found.Good.Generation,
-		found.Bad.Generation)
+	fmt.Fprintf(w, "all that changed: unweaver diff %s %s %s\n", found.Index, good.Generation, bad)
 	for _, notice := range found.Notices {
 		fmt.Fprintln(w, "note: "+notice)
 	}
-	cost := fmt.Sprintf("%s in %.1f s; paid for %d tokens, cost %.4f %s", countOf(found.Questions, "question"),
-		found.Seconds, found.Tokens, found.Cost, found.Currency)
-	fmt.Fprintln(w, strings.TrimSpace(cost))
+	fmt.Fprintf(w, "%s, %s\n", countOf(found.Questions, "question"), countOf(found.Tokens, "token"))
 }

@@ -182,8 +182,8 @@ func (a *App) discardCmd() *cobra.Command {
 	return a.moveCmd(&cobra.Command{
 		Use:   "discard GEN",
 		Short: "Discard a generation that a gate held: later runs delete its files",
-		Long: `Discard a generation that a gate held. You can still query it by name until a run marks it for deletion; its
-files are deleted when the grace period is over. Its paid results stay in the ledger for at least 14 days.`,
+		Long: `Discard a generation that a gate held. Within a minute no query reads it by name any more. A later run deletes
+its files, when the grace period is over. Its paid results stay in the ledger for at least 14 days.`,
 		Example: "  unweaver discard docs 20261122t020000z --reason \"half of the archive was unreadable\"",
 		Args:    requireArgs(1, 1, "a GEN"),
 	}, &request, func(args []string) error {

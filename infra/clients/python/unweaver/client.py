@@ -32,9 +32,9 @@ class Client(Transport):
         return self._request('GET', '/v1/indexes/{index}', {'index': index})
 
     def bisect(self, index: str, body: Bisect) -> Bisected:
-        """Find the night that took a document away. Of the kept generations, finds the last one that returns a
-        document for a question and the first one after it that does not, and what changed between them. It asks
-        about log2 of them, each as a query without an answer, and has 120 seconds. Scope of the key: operate."""
+        """Find the night that took a document away. Finds the last generation that returns a document for a question
+        and the first one after it that does not, and what changed between them. It asks about log2 of those that
+        are kept, and has 120 seconds. Scope of the key: operate."""
         return self._request('POST', '/v1/indexes/{index}/bisect', {'index': index}, body=body)
 
     def promote_branch(self, index: str, branch: str) -> Move:

@@ -118,7 +118,7 @@ class BisectCause(TypedDict):
 
     change: str
     confirmed: bool
-    kind: Literal['document', 'model', 'setting', 'program', 'passage_above', 'entity']
+    kind: Literal['document', 'setting', 'program', 'passage_above', 'entity']
     object: str
     rank: NotRequired[int]
     text: str
@@ -142,7 +142,6 @@ class BisectRow(TypedDict):
     change: Literal['same', 'added', 'changed', 'removed']
     document: str
     expected: bool
-    id: str
 
 
 class Bisected(TypedDict):
@@ -150,14 +149,11 @@ class Bisected(TypedDict):
 
     bad: BisectProbe
     causes: list[BisectCause]
-    cost: float
-    currency: NotRequired[str]
     good: BisectProbe
     index: str
     notices: list[str]
     questions: int
     ranking: list[BisectRow]
-    seconds: float
     tokens: int
 
 
