@@ -1,13 +1,12 @@
 package cli
 
 import (
-	"fmt"
 	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
 
-	"github.com/unweaver/unweaver/internal/fault"
+	"github.com/unweaver/unweaver/starter/cli/console"
 )
 
 // examples of commands that bring none of their own, by path below unweaver.
@@ -48,48 +47,6 @@ var examples = map[string]string{
 	"version": "  unweaver version",
 }
 
-// methodHelp reports each retrieval method in a line, in the order of config.Methods; a test holds them together.
-var methodHelp = [][2]string{
-	{"hybrid", "keyword and vector search of passages and entities, then a graph walk (the default)"},
-	{"unweaver", "the entities most similar to the question vote for passages; --rule sets the election rule"},
-	{"ppr", "a random walk with restart from those entities only"},
-	{"aligned", "those entities are matched with passages by strength"},
-	{"vector", "vector similarity of passages only"},
-	{"bm25", "words alone"},
-	{"gem", "generated questions of passages, and theme summaries; the index needs enrich: [gem]"},
-	{"apr", "runs of facts; the index needs enrich: [facts]"},
-}
-
-// ruleHelp reports each election rule, in the order of config.Rules.
-var ruleHelp = [][2]string{
-	{"weighted", "votes, with more weight for earlier voters (the default)"},
-	{"av", "approval: the passages with the most votes"},
-	{"sav", "satisfaction approval: each entity's vote is split among its passages"},
-	{"pav", "proportional approval, exact"},
-	{"seqpav", "proportional approval, passage by passage"},
-	{"cc", "Chamberlin-Courant, exact: as many entities as possible have a passage"},
-	{"seqcc", "Chamberlin-Courant, passage by passage"},
-	{"phragmen", "Phragmén's sequential rule: the load is spread evenly"},
-	{"mes", "method of equal shares: each entity spends the same budget"},
-}
-
-// formatChoices lays out names and what they mean.
-func formatChoices(of [][2]string) string {
-	var text strings.Builder
-	for _, choice := range of {
-		text.WriteString("\n  " + choice[0] + strings.Repeat(" ", max(1, 10-len(choice[0]))) + choice[1])
-	}
-	return text.String()
-}
-
-// queryLong returns the help of query.
-func queryLong() string {
-	return "Ask a published index: passages, best first, and an answer from them.\n\nMethods (--method):\n" +
-		formatChoices(methodHelp) + "\n\nRules of method unweaver (--rule):\n" + formatChoices(ruleHelp) +
-		"\n\nTo set a parameter of a method: --param name=value. For an unknown name the error lists the parameters\n" +
-		"of the method."
-}
-
 const administer = "Administer"
 
 // groups are the commands as unweaver --help lists them, the ones that matter first.
@@ -115,52 +72,6 @@ func groupCommands(root *cobra.Command) {
 	root.SetCompletionCommandGroupID(administer)
 }
 
-// takeIndexes lists the commands, by path below unweaver, that take their index as first argument too.
-var takeIndexes = strings.Split("generations,restore,audit,operations,diff,bisect,rollback,publish,discard,tag,untag,"+
-	"purge,purge list,query,entities,"+
-	"dead-letters list,dead-letters show,dead-letters replay,dead-letters discard,aliases show,aliases suggest,"+
-	"backfill list,backfill start,backfill status,backfill pause,backfill resume,backfill cancel,"+
-	"doctor,schedule apply", ",")
-
-// takeIndex has a command take INDEX, or INDEX/GENERATION, as its first argument where --index does not name it.
-func takeIndex(command *cobra.Command) {
-	check, run := command.Args, command.RunE
-	name, rest, _ := strings.Cut(command.Use, " ")
-	take := " INDEX "
-	if name == "doctor" || name == "apply" {
-		take = " [INDEX] "
-	}
-	command.Use = strings.TrimSpace(name + take + rest)
-	var given []string
-	command.Args = func(command *cobra.Command, args []string) error {
-		given = args
-		flag := command.Flags().Lookup("index")
-		if len(args) == 0 || flag.Changed {
-			if err := check(command, args); err != nil || flag.Changed || flag.Annotations == nil {
-				return err
-			}
-			return noIndex(command) // before the parser names a flag that is required
-		}
-		index, generation, both := strings.Cut(args[0], "/")
-		if both && name == "purge" { // the key of a document
-			return check(command, args)
-		}
-		if given = args[1:]; both {
-			given = append([]string{generation}, given...)
-		}
-		if check(command, given) != nil {
-			if err := check(command, args); err != nil || name == "query" { // which names the indexes that there are
-				return err
-			}
-			return fault.Usage.At("run", command.CommandPath()).
-				Because(fmt.Sprintf("want %s, got %s alone", strings.TrimPrefix(command.Use, name+" "), strings.Join(args, " "))).
-				Advise("name the index first, or add --index NAME")
-		}
-		return command.Flags().Set("index", index)
-	}
-	command.RunE = func(command *cobra.Command, _ []string) error { return run(command, given) }
-}
-
 // completeHelp gives every command without examples those of the list, and has those of takeIndexes take their index.
 func completeHelp(root *cobra.Command) {
 	var visit func(command *cobra.Command, path string)
@@ -168,8 +79,8 @@ func completeHelp(root *cobra.Command) {
 		if command.Example == "" {
 			command.Example = examples[path]
 		}
-		if slices.Contains(takeIndexes, path) {
-			takeIndex(command)
+		if slices.Contains(console.TakeIndexes, path) {
+			console.TakeIndex(command)
 		}
 		for _, below := range command.Commands() {
 			visit(below, strings.TrimSpace(path+" "+below.Name()))

@@ -1,0 +1,67 @@
+package dev
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+
+	"github.com/unweaver/unweaver/internal/retrieve"
+	"github.com/unweaver/unweaver/starter/cli/show"
+)
+
+// DescribeLesson says in one sentence where the known answer of a question stands in a response of hybrid with its
+// explanation, and where plain search has that chunk; empty where no chunk says it.
+func DescribeLesson(answer show.Response, known string) string {
+	var explain retrieve.HybridExplain
+	if json.Unmarshal(answer.Explain, &explain) != nil {
+		return ""
+	}
+	for _, chunk := range answer.Chunks {
+		if !strings.Contains(chunk.Text, known) {
+			continue
+		}
+		said := fmt.Sprintf("The answer, %s, is in [%d]", known, chunk.Rank)
+		for _, one := range explain.Chunks {
+			switch {
+			case one.ID != chunk.ID:
+			case one.BM25 == nil:
+				said += ", which keyword search does not find at all"
+			case one.BM25.Rank > chunk.Rank:
+				said += fmt.Sprintf(", which keyword search (BM25) ranks %s", formatOrdinal(one.BM25.Rank))
+			}
+		}
+		if shared := sharedName(answer, chunk); shared != "" && chunk.Rank > 1 {
+			said += fmt.Sprintf(": the graph walk reached it through %s, which [1] also mentions", shared)
+		}
+		return said + "."
+	}
+	return ""
+}
+
+// sharedName returns the first entity that led to both the first chunk and another.
+func sharedName(answer show.Response, chunk show.Chunk) string {
+	for _, entity := range chunk.Entities {
+		for _, other := range answer.Chunks[0].Entities {
+			if other.ID == entity.ID {
+				return entity.Name
+			}
+		}
+	}
+	return ""
+}
+
+// formatOrdinal writes 1st, 2nd, 3rd, 4th, 11th, 21st.
+func formatOrdinal(n int) string {
+	ending := "th"
+	if n/10%10 != 1 {
+		switch n % 10 {
+		case 1:
+			ending = "st"
+		case 2:
+			ending = "nd"
+		case 3:
+			ending = "rd"
+		}
+	}
+	return fmt.Sprint(n, ending)
+}

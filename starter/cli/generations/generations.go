@@ -1,0 +1,164 @@
+package generations
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/unweaver/unweaver/internal/artifact"
+	"github.com/unweaver/unweaver/internal/control"
+	"github.com/unweaver/unweaver/internal/fault"
+	"github.com/unweaver/unweaver/internal/pipeline/runlog"
+	"github.com/unweaver/unweaver/starter/cli/console"
+	"github.com/unweaver/unweaver/starter/cli/show"
+)
+
+func (a app) generationsCmd() *cobra.Command {
+	var index string
+	return console.RequireIndex(&cobra.Command{
+		Use:   "generations",
+		Short: "List the generations of an index",
+		Long: "List the kept generations of an index: the current one first, then newest first. For more of " +
+			"unweaver show shows\nmore of one.",
+		Example: "  unweaver generations docs",
+		Args:    console.RequireArgs(0, 0, "no argument"),
+		RunE: a.NewControlRun(func(ctx context.Context, controller control.Control, _ []string) error {
+			return a.listGenerations(ctx, controller, index)
+		}),
+	}, &index)
+}
+
+func (a app) listGenerations(ctx context.Context, controller control.Control, index string) error {
+	generations, err := controller.ListGenerations(ctx, index)
+	if err != nil {
+		return err
+	}
+	return a.PrintOut(map[string]any{"index": index, "generations": generations}, func(w io.Writer) {
+		showGenerations(w, generations)
+	})
+}
+
+func showGenerations(w io.Writer, generations []artifact.Generation) {
+	header := "generation\tseq\tstate\tdocuments\tpassages\tentities\tbuilt\tcontent hash\tkept by"
+	show.Table(w, header, generations, func(one artifact.Generation) string {
+		return fmt.Sprintf("%s\t%d\t%s\t%d\t%d\t%d\t%s\t%.16s\t%s", one.Generation, one.Seq, one.State, one.Documents,
+			one.Chunks, one.Classes, one.Created.Format(time.DateTime), one.ContentHash, keptBy(one))
+	})
+}
+
+// keptBy returns what keeps a generation beyond the rules: its tags.
+func keptBy(generation artifact.Generation) string {
+	if len(generation.Tags) > 0 {
+		return strings.Join(generation.Tags, " ")
+	}
+	if generation.Collected {
+		return "nothing: being deleted"
+	}
+	return ""
+}
+
+// restoreOptions say what is restored: one index, or all.
+type restoreOptions struct {
+	index string
+	all   bool
+}
+
+func (a app) restoreCmd() *cobra.Command {
+	var options restoreOptions
+	command := &cobra.Command{
+		Use:   "restore",
+		Short: "Reload the stores of an index from its artifacts, without model calls",
+		Long: `Reload the entity and vector stores of an index from its artifacts, without model calls, and wait for the
+end. A schedule that Temporal lost is created again, paused if it was paused.
+
+With --all every index is restored in turn. An index that cannot be restored does not stop the others; the exit code
+is that of the worst. If there is no index at all, the command fails. A restore does not need the corpus. If the
+corpus cannot be read, the command prints a warning, because the next build would fail.`,
+		Example: "  unweaver restore docs\n  unweaver restore --all",
+		Args:    console.RequireArgs(0, 0, "no argument"),
+		RunE: func(command *cobra.Command, _ []string) error {
+			return a.runRestore(command.Context(), options)
+		},
+	}
+	command.Flags().StringVar(&options.index, "index", "", "name of the index")
+	command.Flags().BoolVar(&options.all, "all", false, "restore every index")
+	return a.AddAuditFlags(command)
+}
+
+func (a app) runRestore(ctx context.Context, options restoreOptions) error {
+	if (options.index == "") != options.all {
+		return fault.Usage.At("run unweaver", "restore").
+			Because("give either --index or --all").
+			Advise("give --index NAME, or --all for every index")
+	}
+	return a.WithControl(ctx, func(ctx context.Context, controller control.Control, _ string) error {
+		if options.all {
+			return a.restoreAll(ctx, controller)
+		}
+		return a.restoreIndex(ctx, controller, options.index)
+	})
+}
+
+// restoreIndex restores an index and waits for it.
+func (a app) restoreIndex(ctx context.Context, controller control.Control, index string) error {
+	run, err := controller.RestoreIndex(ctx, index)
+	if err != nil {
+		return err
+	}
+	if run.Schedule != "" {
+		fmt.Fprintf(a.Err, "%s: its schedule is %s\n", index, run.Schedule)
+	}
+	if err := a.WaitForRun(ctx, controller, run); err != nil || run.NoCorpus == "" {
+		return err
+	}
+	fmt.Fprintf(a.Err, "%s: the corpus cannot be read, so the next build will fail: %s\n", index, run.NoCorpus)
+	return nil
+}
+
+// maxExitCode returns the harder of two exit codes.
+func maxExitCode(one, other int) int {
+	hardness := []int{
+		console.ExitDone, console.ExitErrors, console.ExitHeld, console.ExitPaused, console.ExitUsage, console.ExitFailed,
+	}
+	if slices.Index(hardness, one) < slices.Index(hardness, other) {
+		return other
+	}
+	return one
+}
+
+// restoreAll restores every index of which a generation was built.
+func (a app) restoreAll(ctx context.Context, controller control.Control) error {
+	cards, err := controller.ListIndexes(ctx)
+	if err != nil {
+		return err
+	}
+	worst, restored := console.ExitDone, 0
+	for _, card := range cards {
+		if card.State == runlog.StateEmpty {
+			continue
+		}
+		a.Exit = console.ExitDone
+		err := a.restoreIndex(ctx, controller, card.Index)
+		if ctx.Err() != nil {
+			return err
+		}
+		if err != nil {
+			a.ShowError(err)
+			a.Exit = console.ExitOfError(err)
+		}
+		restored++
+		worst = maxExitCode(worst, a.Exit)
+	}
+	a.Exit = worst
+	if restored == 0 {
+		return fault.NotFound.At("restore", "every index").
+			Because("the artifact store has no published generation").
+			Advise("check that the backup is where stores.artifacts points: unweaver doctor")
+	}
+	return nil
+}

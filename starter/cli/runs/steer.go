@@ -1,0 +1,148 @@
+package runs
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/unweaver/unweaver/internal/control"
+	"github.com/unweaver/unweaver/internal/core"
+	"github.com/unweaver/unweaver/starter/cli/console"
+)
+
+const runForm = "RUN is index/generation, as index and status print it. The name of an index selects its newest run."
+
+func (a app) pauseCmd() *cobra.Command {
+	return a.steerCmd("pause", "Pause a run: calls in flight finish, and no new call starts", control.Control.PauseRun)
+}
+
+func (a app) cancelCmd() *cobra.Command {
+	var lost bool
+	command := a.steerCmd("cancel", "Cancel a run: the served generation does not change",
+		func(controller control.Control, ctx context.Context, run string) (control.Stopped, error) {
+			if lost {
+				return control.Stopped{}, controller.MarkLost(ctx, run)
+			}
+			return controller.CancelRun(ctx, run)
+		})
+	command.Long = `Cancel a run: the served generation does not change.
+
+With --lost the command declares the run lost, and frees the lease of its index. Use it if the index cannot be built
+because the run holds the lease, and the Temporal that ran the run is gone or no longer knows it. The command refuses
+while Temporal runs the run, and while a process works on it; it watches the lease for up to two minutes to find out.
+An index in place of RUN selects the run that holds its lease; this form is needed if lease.json cannot be read.
+
+` + runForm
+	command.Flags().BoolVar(&lost, "lost", false, "free the lease of a run that can never continue")
+	return command
+}
+
+// steerCmd returns a command that does one thing to a run.
+func (a app) steerCmd(
+	name, short string,
+	steer func(controller control.Control, ctx context.Context, run string) (control.Stopped, error),
+) *cobra.Command {
+	return a.AddAuditFlags(&cobra.Command{
+		Use:   name + " RUN",
+		Short: short,
+		Long:  short + ".\n\n" + runForm,
+		Args:  console.RequireArgs(1, 1, "a RUN"),
+		RunE: a.NewControlRun(func(ctx context.Context, controller control.Control, args []string) error {
+			stopped, err := steer(controller, ctx, args[0])
+			if err != nil {
+				return err
+			}
+			shown := struct {
+				Run  string `json:"run"`
+				Done string `json:"done"`
+				control.Stopped
+			}{args[0], name, stopped}
+			return a.PrintOut(shown, func(w io.Writer) {
+				fmt.Fprintf(w, "%s: %s%s\n", args[0], name, inFlightText(stopped))
+			})
+		}),
+	})
+}
+
+// inFlightText says what a command that stops a run let end.
+func inFlightText(stopped control.Stopped) string {
+	switch calls := stopped.InFlight; {
+	case calls == nil:
+		return ""
+	case *calls == 0:
+		return ", no call was in flight"
+	case *calls == 1:
+		return ", 1 call was in flight: its answer is paid for and kept"
+	default:
+		return fmt.Sprintf(", %d calls were in flight: their answers are paid for and kept", *calls)
+	}
+}
+
+func (a app) resumeCmd() *cobra.Command {
+	var budget core.Budget
+	command := &cobra.Command{
+		Use:   "resume RUN",
+		Short: "Resume a paused run",
+		Long: `Resume a paused run.
+
+A run that paused because its budget is spent needs a new budget. A budget counts from the start of the run, so it
+must be larger than what the run has spent. Parts of the budget that you do not give stay unchanged.
+
+` + runForm,
+		Args: console.RequireArgs(1, 1, "a RUN"),
+	}
+	flags := command.Flags()
+	flags.Int64Var(&budget.Calls, "budget-calls", 0, "new budget: paid calls; 0 = unchanged")
+	flags.Int64Var(&budget.Tokens, "budget-tokens", 0, "new budget: paid tokens; 0 = unchanged")
+	flags.Float64Var(&budget.Money, "budget-money", 0, "new budget: money; 0 = unchanged")
+	command.RunE = func(command *cobra.Command, args []string) error {
+		given := givenBudget(command, budget)
+		return a.WithControl(command.Context(), func(ctx context.Context, controller control.Control, _ string) error {
+			if err := controller.ResumeRun(ctx, args[0], given); err != nil {
+				return err
+			}
+			shown := struct {
+				Run    string       `json:"run"`
+				Done   string       `json:"done"`
+				Budget *core.Budget `json:"budget,omitempty"`
+			}{args[0], "resume", given}
+			return a.PrintOut(shown, func(w io.Writer) {
+				fmt.Fprintf(w, "%s: resume%s\n", args[0], budgetText(given))
+			})
+		})
+	}
+	return a.AddAuditFlags(command)
+}
+
+// givenBudget returns the budget; nil where no flag of it was given.
+func givenBudget(command *cobra.Command, budget core.Budget) *core.Budget {
+	if !slices.ContainsFunc([]string{"budget-calls", "budget-tokens", "budget-money"}, command.Flags().Changed) {
+		return nil
+	}
+	return &budget
+}
+
+// budgetText names the bounds of a new budget.
+func budgetText(budget *core.Budget) string {
+	if budget == nil {
+		return ""
+	}
+	var bounds []string
+	if budget.Calls > 0 {
+		bounds = append(bounds, fmt.Sprintf("%d calls", budget.Calls))
+	}
+	if budget.Tokens > 0 {
+		bounds = append(bounds, fmt.Sprintf("%d tokens", budget.Tokens))
+	}
+	if budget.Money > 0 {
+		bounds = append(bounds, fmt.Sprintf("%g in money", budget.Money))
+	}
+	if len(bounds) == 0 {
+		return ", with its earlier budget"
+	}
+	return ", with a budget of " + strings.Join(bounds, ", ")
+}

@@ -1,0 +1,130 @@
+package runs
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/unweaver/unweaver/internal/control"
+	"github.com/unweaver/unweaver/internal/core"
+	"github.com/unweaver/unweaver/internal/fault"
+	"github.com/unweaver/unweaver/internal/pipeline/report"
+	"github.com/unweaver/unweaver/internal/pipeline/runlog"
+	"github.com/unweaver/unweaver/starter/cli/console"
+	"github.com/unweaver/unweaver/starter/cli/show"
+)
+
+// usualNights is how many nights trends are of.
+const usualNights = 30
+
+func (a app) trendsCmd() *cobra.Command {
+	var nights int
+	command := &cobra.Command{
+		Use:   "trends [INDEX]",
+		Short: "Show the last builds: passages, changes, calls, cost, time, failures",
+		Long: `Show the last builds of an index, or of all indexes: passages, share of changed documents, paid calls and
+tokens, cost, duration, error of the estimate (for builds with a plan), dead letters, bytes written, and how each
+build ended. Bars are relative to the highest value of their column.
+
+The list contains all ended builds, also unchanged, held and failed ones. An index keeps its last 180 builds in this
+list, which is more than it keeps generations.`,
+		Example: "  unweaver trends docs\n  unweaver trends --nights 7\n" +
+			"  unweaver trends docs --json | jq '.trends[0].nights[] | [.started, .cost]'",
+		Args: console.RequireArgs(0, 1, "at most an INDEX"),
+	}
+	command.Flags().IntVar(&nights, "nights", usualNights, fmt.Sprintf("number of builds, at most %d", runlog.MostNights))
+	command.RunE = func(command *cobra.Command, args []string) error {
+		if nights < 1 || nights > runlog.MostNights {
+			return fault.Usage.At("read", "--nights").Because(fmt.Sprintf("want 1 to %d", runlog.MostNights))
+		}
+		return a.WithControl(command.Context(), func(ctx context.Context, controller control.Control, _ string) error {
+			trends, err := controller.ReadTrends(ctx, strings.Join(args, ""), nights)
+			if err != nil {
+				return err
+			}
+			return a.PrintOut(map[string]any{"trends": trends}, func(w io.Writer) { showTrends(w, trends) })
+		})
+	}
+	return command
+}
+
+func showTrends(w io.Writer, trends []runlog.Trends) {
+	if len(trends) == 0 {
+		fmt.Fprintln(w, "no build yet; to start one: unweaver index FOLDER --index NAME --wait")
+	}
+	for i, one := range trends {
+		if i > 0 {
+			fmt.Fprintln(w)
+		}
+		showNights(w, one)
+	}
+}
+
+func showNights(w io.Writer, trends runlog.Trends) {
+	totals := trends.Totals
+	fmt.Fprintf(w, "%s: %s, %d published, %d unchanged, %d held, %d failed, %d cancelled\n",
+		trends.Index, show.Count(int64(totals.Nights), "night"), totals.Published, totals.Unchanged, totals.Held,
+		totals.Failed, totals.Cancelled)
+	var share, calls, cost, seconds highest
+	for _, night := range trends.Nights {
+		share.noteFigure(night.Share)
+		calls.noteFigure(float64(night.Calls))
+		cost.noteFigure(night.Cost)
+		seconds.noteFigure(night.Seconds)
+	}
+	header := "night\tended\tpassages\tchanged\tcalls\ttokens\tcost\ttook\testimate off by\tdead letters\twritten"
+	show.Table(w, header, trends.Nights, func(night core.Night) string {
+		return strings.Join([]string{
+			show.Clock(night.Started), describeOutcome(night), fmt.Sprint(night.Chunks),
+			share.drawBar(night.Share) + fmt.Sprintf(" %.1f %%", 100*night.Share),
+			calls.drawBar(float64(night.Calls)) + fmt.Sprintf(" %d", night.Calls), fmt.Sprint(night.Tokens),
+			cost.drawBar(night.Cost) + " " + show.Money(night.Cost, night.Currency),
+			seconds.drawBar(night.Seconds) + " " + show.Duration(night.Seconds), missedBy(night), fmt.Sprint(night.Letters),
+			core.FormatSize(night.Bytes),
+		}, "\t")
+	})
+	fmt.Fprintf(w, "total: %s, %s, cost %s, %s, %s written\n", show.Count(totals.Calls, "call"),
+		show.Count(totals.Tokens, "token"), show.Money(totals.Cost, trends.Nights[len(trends.Nights)-1].Currency),
+		show.Duration(totals.Seconds), core.FormatSize(totals.Bytes))
+}
+
+func describeOutcome(night core.Night) string {
+	switch {
+	case night.Unchanged:
+		return "unchanged"
+	case night.Reason != "" && night.Reason != night.Status:
+		return night.Status + " (" + night.Reason + ")"
+	}
+	return night.Status
+}
+
+// missedBy returns how wrong the estimate of a night was: of its cost, or of its calls where nothing has a price. One
+// that was cancelled has no end to compare.
+func missedBy(night core.Night) string {
+	if night.Planned == nil || night.Status == core.StatusCancelled {
+		return "-"
+	}
+	share := night.Planned.Cost
+	if night.Cost == 0 {
+		share = night.Planned.Calls
+	}
+	return report.FormatMiss(share)
+}
+
+// highest is the greatest figure of a column.
+type highest float64
+
+func (h *highest) noteFigure(figure float64) { *h = max(*h, highest(figure)) }
+
+// drawBar returns a figure as a part of the highest, five characters wide. What is more than nothing has a bar.
+func (h *highest) drawBar(figure float64) string {
+	const wide = 5
+	full := 0
+	if *h > 0 && figure > 0 {
+		full = max(1, int(wide*figure/float64(*h)+0.5))
+	}
+	return strings.Repeat("█", full) + strings.Repeat("·", wide-full)
+}
