@@ -25,20 +25,16 @@ type Question struct {
 	ID       string
 	Question string
 	Answer   string
-	Answers  []string // all that are right
 	Gold     []string
 }
 
-// Dataset is a folder with corpus.jsonl, questions.jsonl and perhaps a recorded extraction, or one of GraphRAG-Bench.
+// Dataset is a folder with corpus.jsonl, questions.jsonl and perhaps a recorded extraction.
 type Dataset struct {
 	Name      string
 	Dir       string
 	Questions []Question
 	Texts     map[string]retrieve.Passage // by id, for the oracle
-	Passages  []string                    // texts alone, in the order of corpus.jsonl
 	Recorded  string                      // path of the recording; empty: none
-	Matched   bool                        // gold is what matches the evidence best
-	LeftOut   int                         // questions without gold
 	Documents bool                        // gold is keys of documents in an index, not ids of passages
 
 	corpus []byte // what Stage writes; nil: corpus.jsonl of Dir
@@ -81,16 +77,6 @@ func readLines(path string, f func(n int, b []byte) error) error {
 	return sc.Err()
 }
 
-// Load reads a dataset, or a folder of GraphRAG-Bench.
-func Load(dir string) (*Dataset, error) {
-	if _, err := os.Stat(filepath.Join(dir, "corpus.jsonl")); errors.Is(err, fs.ErrNotExist) {
-		if dataset, found, err := loadGraphBench(dir); found || err != nil {
-			return dataset, err
-		}
-	}
-	return loadLines(dir)
-}
-
 func newDataset(dir string) *Dataset {
 	return &Dataset{Name: filepath.Base(filepath.Clean(dir)), Dir: dir, Texts: map[string]retrieve.Passage{}}
 }
@@ -109,15 +95,14 @@ func (d *Dataset) readCorpus() error {
 		if r.ID == nil {
 			return errors.New("a passage requires an id")
 		}
-		d.Passages = append(d.Passages, r.Text)
 		id := fmt.Sprint(r.ID)
 		d.Texts[id] = retrieve.Passage{ID: id, Title: r.Title, Text: r.Text}
 		return nil
 	})
 }
 
-// loadLines reads corpus.jsonl and questions.jsonl and refuses gold ids that no passage has.
-func loadLines(dir string) (*Dataset, error) {
+// Load reads corpus.jsonl and questions.jsonl and refuses gold ids that no passage has.
+func Load(dir string) (*Dataset, error) {
 	dataset := newDataset(dir)
 	if err := dataset.readCorpus(); err != nil {
 		return nil, err
@@ -132,7 +117,6 @@ func loadLines(dir string) (*Dataset, error) {
 			ID:       fmt.Sprint(question.ID),
 			Question: question.Question,
 			Answer:   question.Answer,
-			Answers:  question.Answers,
 		}
 		if q.Answer == "" && len(question.Answers) > 0 {
 			q.Answer = question.Answers[0]

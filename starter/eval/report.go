@@ -55,9 +55,7 @@ func (r *Report) RenderMarkdown() string {
 	)
 	r.writeRetrieval(&text)
 	r.writeMissed(&text)
-	r.writeExtracts(&text)
 	r.writePairs(&text)
-	r.writeShares(&text)
 	if r.Published {
 		return text.String()
 	}
@@ -322,7 +320,7 @@ func (r *Report) Write(dir string) error {
 		return err
 	}
 	return writeAll(dir, map[string]string{
-		"questions.jsonl": r.formatAnswers(), "spend.svg": r.SpendSVG(), "report.json": string(raw) + "\n",
+		"questions.jsonl": r.formatAnswers(), "report.json": string(raw) + "\n",
 		"report.md": r.RenderMarkdown(), "recall.svg": r.SVG(),
 	})
 }

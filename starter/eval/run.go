@@ -61,7 +61,6 @@ type Plan struct {
 	AskOf   func(index string) Asker // where systems name indexes
 	Workers int                      // questions asked at once, at least one
 	Judge   *Judge                   // nil: retrieval only
-	Quotes  bool                     // answers are quoted by built-in models, and cost nothing
 	Runs    int                      // of answers and judgements
 	Notice  func(string)
 	Spent   core.IndexTokens // of the index
@@ -78,17 +77,10 @@ type response struct {
 	Models     string  `json:"models"`
 	Chunks     []struct {
 		Document string `json:"document"`
-		Snippet  struct {
-			Text string `json:"text"`
-		} `json:"snippet"`
 	} `json:"chunks"`
 	Answer *struct {
-		Kind string `json:"kind"`
 		Text string `json:"text"`
 	} `json:"answer"`
-	Timings struct {
-		Answer float64 `json:"answer"`
-	} `json:"timings_ms"`
 	Usage struct {
 		Embedding  int64 `json:"embedding_tokens"`
 		Saved      int64 `json:"saved_embedding_tokens"`
@@ -126,7 +118,6 @@ type Row struct {
 	P99        float64    `json:"latency_p99_ms"`
 	Tokens     Tokens     `json:"tokens"`
 	F1         *Factual   `json:"factual_correctness,omitempty"`
-	Held       *Held      `json:"gold_answers_held,omitempty"` // by quoted answers
 	Failures   int        `json:"failed_queries"`
 
 	scores  []Scores
@@ -162,7 +153,6 @@ type Report struct {
 	Resamples   int       `json:"resamples"`
 	At          time.Time `json:"at"`
 	Rows        []Row     `json:"rows"`
-	Shares      []Share   `json:"shares,omitempty"`
 	Questions   string    `json:"questions_sum"`       // Dataset.QuestionsSum
 	Published   bool      `json:"published,omitempty"` // nothing was built: the index existed
 	Missed      []Missed  `json:"missed,omitempty"`    // by the first row, of a published index
@@ -311,9 +301,6 @@ func formatRecalls(row Row, ks []int) string {
 // runSystem asks one system every question.
 func (p Plan) runSystem(ctx context.Context, system System, rep *Report) (Row, error) {
 	row := Row{System: system, Name: system.Name(), scores: make([]Scores, rep.N)}
-	if p.Quotes {
-		row.Held = &Held{}
-	}
 	latency := make([]float64, rep.N)
 	answers := make([]string, rep.N)
 	var mu sync.Mutex
@@ -339,10 +326,6 @@ func (p Plan) runSystem(ctx context.Context, system System, rep *Report) (Row, e
 		row.Tokens.CompletionQuery += got.Usage.Completion
 		if got.Answer != nil {
 			answers[i] = got.Answer.Text
-		}
-		if p.Quotes {
-			row.Held.countResponse(question, got)
-			latency[i] -= got.Timings.Answer
 		}
 		return nil
 	})
@@ -380,10 +363,10 @@ func (p Plan) askSystem(ctx context.Context, ask Asker, system System, question 
 			return got, err
 		})
 	}
-	answered := (p.Judge != nil || p.Quotes) && question.Answer != ""
+	answered := p.Judge != nil && question.Answer != ""
 	most := p.Ks[len(p.Ks)-1]
 	seats := cmp.Or(p.Seats, most)
-	if p.Judge == nil || !answered || seats == most {
+	if !answered || seats == most {
 		return query(most, answered)
 	}
 	got, err := query(most, false)
@@ -391,7 +374,7 @@ func (p Plan) askSystem(ctx context.Context, ask Asker, system System, question 
 		return got, err
 	}
 	answer, err := query(seats, true)
-	got.Answer, got.Timings.Answer = answer.Answer, answer.Timings.Answer
+	got.Answer = answer.Answer
 	got.Usage.Prompt, got.Usage.Completion = answer.Usage.Prompt, answer.Usage.Completion
 	return got, err
 }

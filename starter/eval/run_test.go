@@ -336,65 +336,6 @@ func TestACorpusIsStagedAloneAndKeepsItsTime(t *testing.T) {
 	assert.Len(t, musttest.Get(os.ReadDir(staged))(t), 1)
 }
 
-func TestTheTableSaysHowOftenWhatIsShownHoldsTheGoldAnswer(t *testing.T) {
-	body := map[string]string{"first": `{"answer":{"kind":"best_sentence","text":"It is the  ALPHA, they say."},"chunks":[{"snippet":{"text":"Alphabet"}}]}`, "second": `{"answer":{"kind":"none","text":"Beta, but none."},"chunks":[{"snippet":{"text":"A beta."}}]}`, "both": `{}`}
-	asked := plan(func(_ context.Context, query map[string]any) ([]byte, error) {
-		return []byte(body[query["query"].(string)]), nil
-	}, eval.System{Method: "good"})
-	asked.Quotes = true
-	asked.Dataset.Questions[0].Answers = []string{"omega", "an alpha"}
-	asked.Dataset.Questions[1].Answers = []string{"Beta."}
-	report, err := eval.Run(t.Context(), asked)
-	assert.True(t, err == nil && *report.Rows[0].Held == (eval.Held{N: 2, Extract: 1, Snippet: 1, None: 1}) &&
-		strings.Contains(report.RenderMarkdown(), "| good | 2 | 50.0 | 50.0 | 50.0 |"), "%+v %v", report, err)
-}
-
-func TestRecallIsToldAgainstWhatIsPaidFor(t *testing.T) {
-	var corpus, questions strings.Builder
-	for i := range 40 {
-		text := fmt.Sprintf("Ada Lovelace met Charles Babbage in London %d times.", i)
-		fmt.Fprintf(&corpus, `{"id":"p%d","title":"T","text":%q}`+"\n", i, text)
-		fmt.Fprintf(&questions, `{"question":"How often, %d?","gold":["p%d"]}`+"\n", i, i)
-	}
-	dir := folder(t, map[string]string{"corpus.jsonl": corpus.String(), "questions.jsonl": questions.String()})
-	dataset := musttest.Get(eval.Load(dir))(t)
-	none, half, all := dataset.ShareOf(0, "i-share-0"), dataset.ShareOf(0.5, "i-share-50"), dataset.ShareOf(1, "i")
-	require.True(t, none.Sent == 0 && none.PaidShare() == 0 && all.Sent == 40 && all.PaidShare() == 1 && half.Sent != 0 &&
-		half.Sent != 40, "%+v %+v %+v", none, half, all)
-	// the index of share 0 finds nothing, the others everything
-	ask := func(index string) eval.Asker {
-		return func(_ context.Context, body map[string]any) ([]byte, error) {
-			id := "none"
-			if index != none.Index {
-				var n int
-				if _, err := fmt.Sscanf(body["query"].(string), "How often, %d?", &n); err != nil {
-					return nil, err
-				}
-				id = fmt.Sprint("p", n)
-			}
-			return fmt.Appendf(nil, `{"generation":"g","chunks":[{"document":"corpus.jsonl#%s"}]}`, id), nil
-		}
-	}
-	report := musttest.Get(eval.Run(t.Context(), eval.Plan{
-		Dataset: dataset, Ks: []int{1}, Seed: 1, Ask: ask("i"), AskOf: ask, Notice: func(string) {},
-		Systems: []eval.System{{Method: "bm25"}, {Method: "bm25", Index: none.Index}, {Method: "bm25", Index: half.Index}},
-	}))(t)
-	report.Index, report.Shares = "i", []eval.Share{none, half, all}
-	page := report.RenderMarkdown()
-	for _, want := range []string{
-		"| 0 | 0 of 40 | 0.0 % | 0.0 (0.0–0.0) | -100.0 (-100.0 to -100.0): less |",
-		fmt.Sprintf("| 0.5 | %d of 40 | %.1f %% | 100.0 (100.0–100.0) | +0.0 (+0.0 to +0.0): not significant |", half.Sent,
-			100*half.PaidShare()),
-		"| 1 | 40 of 40 | 100.0 % | 100.0 (100.0–100.0) | – |",
-		"Questions " + dataset.QuestionsSum()[:12],
-	} {
-		assert.Contains(t, page, want, "no")
-	}
-	require.NoError(t, report.Write(dir))
-	drawn, err := os.ReadFile(filepath.Join(dir, "spend.svg"))
-	assert.True(t, err == nil && strings.Count(string(drawn), "<circle") == 3, "%v %s", err, drawn)
-}
-
 func TestTheSumOfQuestionsIsOfWhatIsAskedAndOfNothingElse(t *testing.T) {
 	one := eval.Question{ID: "1", Question: "a", Gold: []string{"x", "y"}}
 	two := eval.Question{ID: "2", Question: "b", Gold: []string{"z"}}
@@ -444,28 +385,6 @@ func TestASuiteIsAFolderOfDatasets(t *testing.T) {
 	assert.ErrorContains(t, err, "it contains no folder")
 	require.NoError(t, os.Mkdir(filepath.Join(dir, "empty"), 0o755))
 	assert.ErrorContains(t, musttest.Err(eval.ListSets(dir)), "a dataset is a folder")
-}
-
-// Evidence is paraphrased, and several pieces stand in one text.
-func TestGraphRAGBenchIsReadByThePassagesThatMatchBest(t *testing.T) {
-	long := make([]byte, 1200)
-	for i := range long {
-		long[i] = "filler "[i%7]
-	}
-	dir := folder(t, map[string]string{
-		"corpus.json": `{"corpus_name":"Medical","context":"Basal cells lie in the skin. ` + string(long) +
-			`\nSurgery removes a tumour of the liver."}`,
-		"questions.json": `[{"id":"q1","source":"Medical","question":"Where and how?","answer":"skin","evidence":
-			["Basal cells are found in the skin; a tumour of the liver is removed by surgery"]},
-			{"id":"q2","source":"Medical","question":"Who?","answer":"none","evidence":["Amundsen reached the pole"]}]`,
-	})
-	dataset := musttest.Get(eval.Load(dir))(t)
-	require.Len(t, dataset.Questions, 1)
-	assert.Equal(t, []string{"Medical-0", "Medical-1"}, dataset.Questions[0].Gold)
-	assert.Equal(t, 1, dataset.LeftOut)
-	require.NoError(t, dataset.StageCorpus(filepath.Join(dir, "staged")))
-	raw := musttest.Get(os.ReadFile(filepath.Join(dir, "staged", "corpus.jsonl")))(t)
-	assert.Contains(t, string(raw), `{"id":"Medical-1","text":"Surgery removes a tumour of the liver."}`)
 }
 
 func many(n int) *eval.Dataset {

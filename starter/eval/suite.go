@@ -16,12 +16,11 @@ import (
 
 // Suite is what one run found on several sets, question by question, so that the next run is compared with it in pairs.
 type Suite struct {
-	At    time.Time  `json:"at"`
-	Last  *time.Time `json:"last,omitempty"` // the run that it is compared with
-	Ks    []int      `json:"k"`
-	Base  string     `json:"base"` // the method that the others are compared with
-	Rows  []SuiteRow `json:"rows"`
-	Notes []string   `json:"notes,omitempty"`
+	At   time.Time  `json:"at"`
+	Last *time.Time `json:"last,omitempty"` // the run that it is compared with
+	Ks   []int      `json:"k"`
+	Base string     `json:"base"` // the method that the others are compared with
+	Rows []SuiteRow `json:"rows"`
 }
 
 // SuiteRow is one method on one set.
@@ -139,10 +138,6 @@ func (s *Suite) Add(dataset *Dataset, report *Report, last *Suite) {
 		}
 		s.Rows = append(s.Rows, out)
 	}
-	if dataset.Matched {
-		s.Notes = append(s.Notes, fmt.Sprintf("%s: gold is the passage that matches each piece of evidence best; %d "+
-			"questions have none and are left out", report.Dataset, dataset.LeftOut))
-	}
 }
 
 // findRow returns that of the same questions, method and cut-offs; nil: there is none.
@@ -195,9 +190,6 @@ func (s *Suite) RenderMarkdown() string {
 		hops += "\n"
 	}
 	out.WriteString(hops)
-	for _, note := range s.Notes {
-		out.WriteString("\n" + note + ".\n")
-	}
 	return out.String()
 }
 

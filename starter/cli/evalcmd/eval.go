@@ -30,7 +30,6 @@ type evalFlags struct {
 	dataset, suite, index, out, extraction string
 	questions                              string
 	methods, rules, against                []string
-	shares                                 []string
 	ks                                     []string
 	runs, workers, seats                   int
 	seed                                   uint64
@@ -94,12 +93,6 @@ the paired differences at every cut-off. A difference whose interval contains ze
 		"compare each method with itself, repeatable: index=NAME, generation=NAME, top_entities=N, "+
 			"rerank=BOOL or params.NAME=JSON, several with semicolons",
 	)
-	set.StringSliceVar(
-		&flags.shares,
-		"shares",
-		nil,
-		"recall against cost: also build indexes with model extraction of these shares of the passages, 0 to 1",
-	)
 	set.StringSliceVar(&flags.ks, "k", []string{"2", "5", "10"}, "cut-offs")
 	set.IntVar(&flags.seats, "answer-chunks", 5, "with --answers: passages for each answer")
 	set.IntVar(&flags.runs, "runs", 5, "times to judge the answers")
@@ -108,7 +101,7 @@ the paired differences at every cut-off. A difference whose interval contains ze
 	set.BoolVar(&flags.answers, "answers", false, "also answer and judge (needs a model server)")
 	set.BoolVar(&flags.yes, "yes", false, "continue without confirmation, at any cost")
 	command.MarkFlagsOneRequired("dataset", "suite", "questions")
-	for _, other := range []string{"dataset", "index", "answers", "shares"} {
+	for _, other := range []string{"dataset", "index", "answers"} {
 		command.MarkFlagsMutuallyExclusive("suite", other)
 		command.MarkFlagsMutuallyExclusive("questions", other)
 	}
@@ -279,7 +272,7 @@ func evalIndex(dataset *eval.Dataset) string {
 func (a app) evalBuild(
 	ctx context.Context, controller control.Control, dataset *eval.Dataset, spec core.Spec,
 ) (control.Status, error) {
-	own := spec.Index == evalIndex(dataset) || strings.HasPrefix(spec.Index, evalIndex(dataset)+shareInfix)
+	own := spec.Index == evalIndex(dataset)
 	request := control.IndexRequest{Spec: spec, ReplaceCorpus: own}
 	if err := request.ReadFiles(); err != nil {
 		return control.Status{}, err
@@ -347,11 +340,6 @@ func (a app) newEvaluation(flags evalFlags, dataset *eval.Dataset) (evaluation, 
 	if err != nil {
 		return nil, err
 	}
-	shared, err := evalShares(flags.shares, dataset, spec)
-	if err != nil {
-		return nil, err
-	}
-	sys = append(sys, ofShares(sys, shared, spec.Index)...)
 	plan := eval.Plan{
 		Dataset: dataset,
 		Systems: sys,
@@ -382,9 +370,6 @@ func (a app) newEvaluation(flags evalFlags, dataset *eval.Dataset) (evaluation, 
 		if err != nil {
 			return nil, err
 		}
-		if err := a.buildShares(ctx, controller, dataset, spec, shared); err != nil {
-			return nil, err
-		}
 		plan.AskOf = func(index string) eval.Asker {
 			return func(ctx context.Context, body map[string]any) ([]byte, error) {
 				return console.Ask(ctx, queries, index, body)
@@ -403,12 +388,10 @@ func (a app) newEvaluation(flags evalFlags, dataset *eval.Dataset) (evaluation, 
 			}
 			defer func() { _ = plan.Judge.Journal.Close() }()
 		}
-		plan.Quotes = spec.ChatOf(core.RoleAnswer).Provider != "openai" && flags.suite == ""
 		report, err := eval.Run(ctx, plan)
 		if err != nil {
 			return nil, err
 		}
-		report.Shares = shared
 		report.Index, report.Chat = flags.index, status.Models.Chat
 		report.Content, report.Text, report.Vectors = status.ContentHash, status.TextHash, status.VectorHash
 		return report, nil

@@ -161,6 +161,6 @@ func (a app) tellIndexCost(ctx context.Context, controller control.Control, one 
 	}
 	e := estimated.Estimate
 	fmt.Fprintf(a.Err, "%s: index of %d passages: %.0f extractions, %.0f to %.0f tokens, cost %.2f to %.2f\n",
-		one.dataset.Name, len(one.dataset.Passages), e.Extract.High, e.Tokens.Low, e.Tokens.High, e.Cost.Low, e.Cost.High)
+		one.dataset.Name, len(one.dataset.Texts), e.Extract.High, e.Tokens.Low, e.Tokens.High, e.Cost.Low, e.Cost.High)
 	return nil
 }
