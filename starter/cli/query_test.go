@@ -18,6 +18,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/unweaver/unweaver/internal/answer"
 	"github.com/unweaver/unweaver/internal/testkit/musttest"
 	"github.com/unweaver/unweaver/starter/cli"
 	"github.com/unweaver/unweaver/starter/cli/console"
@@ -291,11 +292,11 @@ docs, generation g1, method hybrid, built-in models, 12 ms, confidence in the pa
 }
 
 func TestMatchesAreBoldWhereTheyStandAndTheTextCannotColourItself(t *testing.T) {
-	var answer show.Response
-	require.NoError(t, json.Unmarshal([]byte(passages), &answer))
-	answer.Chunks[0].Text = strings.Replace(answer.Chunks[0].Text, "lost", "l\x1bst", 1)
+	var got answer.Response
+	require.NoError(t, json.Unmarshal([]byte(passages), &got))
+	got.Chunks[0].Text = strings.Replace(got.Chunks[0].Text, "lost", "l\x1bst", 1)
 	var out bytes.Buffer
-	show.Passage(show.NewCleaned(&out), show.Response{}, answer.Chunks[0], &out)
+	show.Passage(show.NewCleaned(&out), answer.Response{}, got.Chunks[0], &out)
 	want := "    … The \x1b[1mpilot\x1b[22m l\\u001bst \x1b[1mcafé\x1b[22m control. …\n"
 	assert.True(t, strings.HasSuffix(out.String(), want), "%q", out.String())
 }
@@ -342,14 +343,14 @@ func TestAnAnswerIsIntroducedByWhatItIs(t *testing.T) {
 
 func TestTheLessonSaysWhatPlainSearchDoesNotFind(t *testing.T) {
 	lesson := func(places string) string {
-		var answer show.Response
+		var got answer.Response
 		body := `{"chunks":[
  {"id":"c1","rank":1,"text":"The journal of the APA.",
   "entities":[{"id":"e1","name":"APA"},{"id":"e2","name":"Journal"}]},
  {"id":"c2","rank":2,"text":"Hall led the APA.","entities":[{"id":"e3","name":"Hall"},{"id":"e1","name":"APA"}]}],
  "explain":{"chunks":[{"id":"c1","bm25":{"rank":1,"score":9}},{"id":"c2"` + places + `}]}}`
-		require.NoError(t, json.Unmarshal([]byte(body), &answer))
-		return dev.DescribeLesson(answer, "Hall")
+		require.NoError(t, json.Unmarshal([]byte(body), &got))
+		return dev.DescribeLesson(got, "Hall")
 	}
 	through := ": the graph walk reached it through APA, which [1] also mentions."
 	for places, want := range map[string]string{
@@ -360,7 +361,7 @@ func TestTheLessonSaysWhatPlainSearchDoesNotFind(t *testing.T) {
 	} {
 		assert.Equal(t, want, lesson(places), places)
 	}
-	assert.Equal(t, "", dev.DescribeLesson(show.Response{}, "Hall"), "nothing was found")
+	assert.Equal(t, "", dev.DescribeLesson(answer.Response{}, "Hall"), "nothing was found")
 }
 
 // A URL of query-api is asked with the key of the environment. No embedded stack is looked for, nor are stores that are

@@ -14,6 +14,7 @@ import (
 
 	"github.com/unweaver/unweaver/infra/embedded/sample"
 	"github.com/unweaver/unweaver/infra/embedded/stack"
+	"github.com/unweaver/unweaver/internal/answer"
 	"github.com/unweaver/unweaver/internal/config"
 	"github.com/unweaver/unweaver/internal/control"
 	"github.com/unweaver/unweaver/internal/core"
@@ -79,12 +80,9 @@ func (a app) runDemo(ctx context.Context, keep bool) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, s.Stop(context.WithoutCancel(ctx))) }()
-	fmt.Fprintf(
-		a.Out,
+	fmt.Fprintf(a.Out,
 		"ready in %.1f s\n\nindexing %d passages of Wikipedia with built-in models (no key, no network)\n",
-		time.Since(begin).Seconds(),
-		n,
-	)
+		time.Since(begin).Seconds(), n)
 	spec, err := config.Default().Spec("demo", docs)
 	if err != nil {
 		return err
@@ -120,13 +118,13 @@ func (a app) askDemo(ctx context.Context, server string, asked asked) error {
 	if err != nil {
 		return err
 	}
-	var answer show.Response
-	if err := json.Unmarshal(raw, &answer); err != nil {
+	var got answer.Response
+	if err := json.Unmarshal(raw, &got); err != nil {
 		return err
 	}
-	lesson := DescribeLesson(answer, asked.answer)
-	answer.Explain = nil
-	show.Answer(a.Out, answer)
+	lesson := DescribeLesson(got, asked.answer)
+	got.Explain = nil
+	show.Answer(a.Out, got)
 	if lesson != "" {
 		fmt.Fprintf(a.Out, "\n%s\n", lesson)
 	}
@@ -149,16 +147,8 @@ func (a app) followDemo(ctx context.Context, s *stack.Stack, run string) error {
 			fmt.Fprintf(a.Out, "  %3.0f %%  %s\n", 100*st.Overall, st.Stage)
 		}
 		if err == nil && core.IsTerminal(st.Status) {
-			fmt.Fprintf(
-				a.Out,
-				"  %s in %.1f s: %d documents, %d passages, %d entities [%s]\n",
-				st.Status,
-				st.Seconds,
-				st.Documents,
-				st.Chunks,
-				st.Classes,
-				st.Models.Chat,
-			)
+			fmt.Fprintf(a.Out, "  %s in %.1f s: %d documents, %d passages, %d entities [%s]\n", st.Status, st.Seconds,
+				st.Documents, st.Chunks, st.Classes, st.Models.Chat)
 			if st.Status != core.StatusCompleted {
 				return fault.Internal.At("index the sample", run).Because(st.Reason + " " + st.Detail)
 			}

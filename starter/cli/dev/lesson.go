@@ -1,22 +1,19 @@
 package dev
 
 import (
-	"encoding/json"
 	"fmt"
 	"strings"
 
+	"github.com/unweaver/unweaver/internal/answer"
 	"github.com/unweaver/unweaver/internal/retrieve"
 	"github.com/unweaver/unweaver/starter/cli/show"
 )
 
 // DescribeLesson says in one sentence where the known answer of a question stands in a response of hybrid with its
 // explanation, and where plain search has that chunk; empty where no chunk says it.
-func DescribeLesson(answer show.Response, known string) string {
-	var explain retrieve.HybridExplain
-	if json.Unmarshal(answer.Explain, &explain) != nil {
-		return ""
-	}
-	for _, chunk := range answer.Chunks {
+func DescribeLesson(got answer.Response, known string) string {
+	explain := show.Explanation[retrieve.HybridExplain](got.Explain)
+	for _, chunk := range got.Chunks {
 		if !strings.Contains(chunk.Text, known) {
 			continue
 		}
@@ -30,7 +27,7 @@ func DescribeLesson(answer show.Response, known string) string {
 				said += fmt.Sprintf(", which keyword search (BM25) ranks %s", formatOrdinal(one.BM25.Rank))
 			}
 		}
-		if shared := sharedName(answer, chunk); shared != "" && chunk.Rank > 1 {
+		if shared := sharedName(got, chunk); shared != "" && chunk.Rank > 1 {
 			said += fmt.Sprintf(": the graph walk reached it through %s, which [1] also mentions", shared)
 		}
 		return said + "."
@@ -39,9 +36,9 @@ func DescribeLesson(answer show.Response, known string) string {
 }
 
 // sharedName returns the first entity that led to both the first chunk and another.
-func sharedName(answer show.Response, chunk show.Chunk) string {
+func sharedName(got answer.Response, chunk answer.Chunk) string {
 	for _, entity := range chunk.Entities {
-		for _, other := range answer.Chunks[0].Entities {
+		for _, other := range got.Chunks[0].Entities {
 			if other.ID == entity.ID {
 				return entity.Name
 			}

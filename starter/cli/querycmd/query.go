@@ -9,6 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/unweaver/unweaver/internal/answer"
 	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/starter/cli/console"
@@ -103,11 +104,11 @@ func (a app) printAnswer(raw []byte) error {
 		_, err := fmt.Fprintln(a.Out, strings.TrimSpace(string(raw)))
 		return err
 	}
-	var answer show.Response
-	if err := json.Unmarshal(raw, &answer); err != nil {
+	var got answer.Response
+	if err := json.Unmarshal(raw, &got); err != nil {
 		return err
 	}
-	show.Answer(a.Out, answer)
+	show.Answer(a.Out, got)
 	return nil
 }
 
@@ -153,7 +154,7 @@ func (a app) compareRankings(
 	if a.JSON {
 		return a.PrintOut(map[string]json.RawMessage{"with": raw, "without": again}, nil)
 	}
-	var one, two show.Response
+	var one, two answer.Response
 	if err := errors.Join(json.Unmarshal(raw, &one), json.Unmarshal(again, &two)); err != nil {
 		return err
 	}

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"unicode"
 
+	"github.com/unweaver/unweaver/internal/answer"
 	"github.com/unweaver/unweaver/internal/retrieve"
 )
 
@@ -22,57 +23,49 @@ var reasons = map[string]string{
 }
 
 // Answer prints a response for people.
-func Answer(writer io.Writer, answer Response) {
-	showText(writer, answer)
+func Answer(writer io.Writer, got answer.Response) {
+	showText(writer, got)
 	switch {
-	case answer.Reason != "" && answer.Answer == nil && answer.ReasonText != "": // else it is the answer's text
-		fmt.Fprintln(writer, answer.ReasonText)
-	case answer.Reason != "":
-		fmt.Fprintln(writer, cmp.Or(reasons[answer.Reason], "no passage: "+answer.Reason))
+	case got.Reason != nil && got.Answer == nil && got.ReasonText != "": // else it is the answer's text
+		fmt.Fprintln(writer, got.ReasonText)
+	case got.Reason != nil:
+		fmt.Fprintln(writer, cmp.Or(reasons[*got.Reason], "no passage: "+*got.Reason))
 	}
 	bold := FindTerminal(writer)
-	for _, chunk := range answer.Chunks {
-		Passage(writer, answer, chunk, bold)
+	for _, chunk := range got.Chunks {
+		Passage(writer, got, chunk, bold)
 	}
-	if answer.FilterText != "" {
-		fmt.Fprintln(writer, answer.FilterText)
+	if got.FilterText != "" {
+		fmt.Fprintln(writer, got.FilterText)
 	}
-	showExplain(writer, answer)
-	for _, part := range answer.Indexes {
+	showExplain(writer, got)
+	for _, part := range got.Indexes {
 		if part.Code != "" {
 			fmt.Fprintf(writer, "index %s did not answer: %s\n", part.Index, part.Code)
 		}
-		if len(part.Explain) > 0 {
+		if part.Explain != nil {
 			fmt.Fprintf(writer, "\nindex %s\n", part.Index)
-			own := answer
+			own := got
 			own.Explain, own.Method = part.Explain, part.Method
 			showExplain(writer, own)
 		}
 	}
-	fmt.Fprintf(
-		writer,
-		"\n%s, generation %s, method %s, %s, %.0f ms%s\n",
-		answer.Index,
-		cmp.Or(answer.Generation, "current"),
-		cmp.Or(answer.Method, "of each"),
-		answer.Models,
-		answer.Timings.Total,
-		describeConfidence(answer),
-	)
+	fmt.Fprintf(writer, "\n%s, generation %s, method %s, %s, %.0f ms%s\n", got.Index, cmp.Or(got.Generation, "current"),
+		cmp.Or(got.Method, "of each"), got.Models, got.Timings.Total, describeConfidence(got))
 }
 
-func describeConfidence(answer Response) string {
-	if answer.Confidence == nil {
-		if answer.Method == retrieve.Hybrid && answer.Reason == "" {
+func describeConfidence(got answer.Response) string {
+	if got.Confidence == nil {
+		if got.Method == retrieve.Hybrid && got.Reason == nil {
 			return ", confidence ? (no passage has most of the question's words)"
 		}
 		return "" // shown for hybrid alone
 	}
-	chance, what := *answer.Confidence, "passages"
-	if answer.Answer != nil && answer.Answer.Confidence != nil {
-		chance, what = *answer.Answer.Confidence, "quotation"
+	chance, what := *got.Confidence, "passages"
+	if got.Answer != nil && got.Answer.Confidence != nil {
+		chance, what = *got.Answer.Confidence, "quotation"
 	}
-	if chance >= 0.4 && answer.Answer != nil && answer.Answer.Kind == retrieve.NoAnswer {
+	if chance >= 0.4 && got.Answer != nil && got.Answer.Kind == retrieve.NoAnswer {
 		return fmt.Sprintf(", the passages fit the question (%.0f %%), no sentence in them answers it", 100*chance)
 	}
 	word := "low: this may not be an answer"
@@ -87,16 +80,16 @@ func describeConfidence(answer Response) string {
 
 // drawStrength draws how a passage compares with the best one, five cells for a best one that is sure: scores are of
 // one response and one method, and say nothing to a reader.
-func drawStrength(answer Response, chunk Chunk) string {
+func drawStrength(got answer.Response, chunk answer.Chunk) string {
 	best, share := 0.0, 0.0
-	for _, other := range answer.Chunks {
+	for _, other := range got.Chunks {
 		best = max(best, other.Score)
 	}
 	if best > 0 && !chunk.Filled {
 		share = max(0, chunk.Score) / best
 	}
-	if answer.Confidence != nil {
-		share *= *answer.Confidence
+	if got.Confidence != nil {
+		share *= *got.Confidence
 	}
 	full := int(math.Ceil(5 * share))
 	return strings.Repeat("▰", full) + strings.Repeat("▱", 5-full)
@@ -106,13 +99,13 @@ func drawStrength(answer Response, chunk Chunk) string {
 const shownEntities = 4
 
 // nameEntities names the entities of a passage that are nearest to the question.
-func nameEntities(answer Response, chunk Chunk) string {
+func nameEntities(got answer.Response, chunk answer.Chunk) string {
 	rank := map[string]int{}
-	for _, entity := range answer.Entities {
+	for _, entity := range got.Entities {
 		rank[entity.ID] = entity.Rank
 	}
 	entities := slices.Clone(chunk.Entities)
-	slices.SortStableFunc(entities, func(a, b entityName) int {
+	slices.SortStableFunc(entities, func(a, b answer.EntityRef) int {
 		return cmp.Compare(cmp.Or(rank[a.ID], math.MaxInt), cmp.Or(rank[b.ID], math.MaxInt))
 	})
 	var names []string
@@ -127,24 +120,24 @@ func nameEntities(answer Response, chunk Chunk) string {
 }
 
 // showText prints what a model wrote, or the sentence that was quoted, called what it is.
-func showText(writer io.Writer, answer Response) {
-	if answer.Answer == nil {
+func showText(writer io.Writer, got answer.Response) {
+	if got.Answer == nil {
 		return
 	}
-	if answer.Answer.Reason != "" && answer.Answer.Kind == retrieve.BestSentence {
-		fmt.Fprintln(writer, answer.Answer.Reason)
+	if got.Answer.Reason != "" && got.Answer.Kind == retrieve.BestSentence {
+		fmt.Fprintln(writer, got.Answer.Reason)
 	}
 	switch {
-	case answer.Reason != "":
+	case got.Reason != nil:
 		return
-	case answer.Answer.Kind == retrieve.BestSentence:
+	case got.Answer.Kind == retrieve.BestSentence:
 		fmt.Fprint(writer, "quoted: ")
 	}
-	fmt.Fprint(writer, answer.Answer.Text)
-	for _, cited := range answer.Answer.Citations {
-		for _, chunk := range answer.Chunks {
+	fmt.Fprint(writer, got.Answer.Text)
+	for _, cited := range got.Answer.Citations {
+		for _, chunk := range got.Chunks {
 			mark := fmt.Sprintf("[%d]", chunk.Rank)
-			if chunk.ID == cited && !strings.Contains(answer.Answer.Text, mark) { // models mark what they cite
+			if chunk.ID == cited && !strings.Contains(got.Answer.Text, mark) { // models mark what they cite
 				fmt.Fprint(writer, " "+mark)
 			}
 		}
@@ -154,7 +147,7 @@ func showText(writer io.Writer, answer Response) {
 
 // Passage prints one result: where it stands, what of it matched, and what led to it. bold is the terminal to which
 // matches are written in bold; nil for none.
-func Passage(writer io.Writer, answer Response, chunk Chunk, bold io.Writer) {
+func Passage(writer io.Writer, got answer.Response, chunk answer.Chunk, bold io.Writer) {
 	mark := ""
 	if chunk.Filled {
 		mark = " filled up"
@@ -162,11 +155,11 @@ func Passage(writer io.Writer, answer Response, chunk Chunk, bold io.Writer) {
 	if chunk.Stale {
 		mark += " stale"
 	}
-	if len(chunk.Newer) > 0 {
-		mark += " superseded by " + strings.Join(chunk.Newer, ", ")
+	if len(chunk.SupersededBy) > 0 {
+		mark += " superseded by " + strings.Join(chunk.SupersededBy, ", ")
 	}
 	document := Key(chunk.Document)
-	if chunk.Index != "" && chunk.Index != answer.Index {
+	if chunk.Index != "" && chunk.Index != got.Index {
 		document = chunk.Index + ": " + document
 	}
 	where := fmt.Sprintf("%s, %d–%d", document, chunk.Start, chunk.End)
@@ -176,7 +169,7 @@ func Passage(writer io.Writer, answer Response, chunk Chunk, bold io.Writer) {
 	case chunk.Page > 0:
 		where = fmt.Sprintf("%s, page %d", document, chunk.Page)
 	}
-	fmt.Fprintf(writer, "[%d] %s  (%s)  %s%s\n", chunk.Rank, chunk.Title, where, drawStrength(answer, chunk), mark)
+	fmt.Fprintf(writer, "[%d] %s  (%s)  %s%s\n", chunk.Rank, chunk.Title, where, drawStrength(got, chunk), mark)
 	if len(chunk.Heading) > 0 {
 		fmt.Fprintf(writer, "    %s\n", strings.Join(chunk.Heading, " › "))
 	}
@@ -192,7 +185,7 @@ func Passage(writer io.Writer, answer Response, chunk Chunk, bold io.Writer) {
 	}
 	fmt.Fprintln(writer)
 	if len(chunk.Entities) > 0 {
-		fmt.Fprintf(writer, "    through: %s\n", nameEntities(answer, chunk))
+		fmt.Fprintf(writer, "    through: %s\n", nameEntities(got, chunk))
 	}
 }
 
@@ -219,7 +212,7 @@ type part struct {
 
 // splitPassage returns what of a chunk is printed: its snippet in one line, parted at what matched; of a server that
 // gives none, the beginning of the text.
-func splitPassage(chunk Chunk) []part {
+func splitPassage(chunk answer.Chunk) []part {
 	runes := []rune(chunk.Text)
 	if chunk.Snippet == nil || chunk.Snippet.Start < 0 || chunk.Snippet.Start > chunk.Snippet.End ||
 		chunk.Snippet.End > len(runes) {

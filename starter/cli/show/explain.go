@@ -1,11 +1,13 @@
 package show
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"io"
 	"strings"
 
+	"github.com/unweaver/unweaver/internal/answer"
 	"github.com/unweaver/unweaver/internal/methods/apr/aprmethod"
 	"github.com/unweaver/unweaver/internal/methods/gem"
 	"github.com/unweaver/unweaver/internal/methods/gem/gemmethod"
@@ -20,62 +22,57 @@ func nameTyped(name, kind string) string {
 	return name + " (" + kind + ")"
 }
 
+// Explanation returns an explanation as its method gave it. What another version names otherwise is empty.
+func Explanation[T any](explained any) (out T) {
+	if raw, err := json.Marshal(explained); err == nil {
+		_ = json.Unmarshal(raw, &out) // see above
+	}
+	return out
+}
+
 // showExplain prints the explanation of a response as a table; its form goes by the method.
-func showExplain(writer io.Writer, answer Response) {
-	if len(answer.Explain) == 0 {
+func showExplain(writer io.Writer, got answer.Response) {
+	if got.Explain == nil {
 		return
 	}
-	names := map[string]string{}
-	for _, e := range answer.Entities {
-		names[e.ID] = nameTyped(e.Name, e.Type)
+	names, rank := map[string]string{}, map[string]int{}
+	for _, entity := range got.Entities {
+		names[entity.ID] = nameTyped(entity.Name, entity.Type)
 	}
-	for _, c := range answer.Chunks {
-		for _, e := range c.Entities {
-			if names[e.ID] == "" {
-				names[e.ID] = e.Name
-			}
+	for _, chunk := range got.Chunks {
+		rank[chunk.ID] = chunk.Rank
+		for _, entity := range chunk.Entities {
+			names[entity.ID] = cmp.Or(names[entity.ID], entity.Name)
 		}
 	}
-	name := func(id string) string {
-		if n := names[id]; n != "" {
-			return n
+	name := func(id string) string { return cmp.Or(names[id], id[:min(8, len(id))]) }
+	switch got.Method {
+	case retrieve.Hybrid:
+		showHybrid(writer, got.Explain, rank, name)
+	case retrieve.Unweaver:
+		if got.Rule != nil && *got.Rule == "weighted" {
+			showWeighted(writer, got)
+		} else {
+			showElection(writer, got.Explain, rank, name)
 		}
-		return id[:min(8, len(id))]
-	}
-	rank := map[string]int{}
-	for _, c := range answer.Chunks {
-		rank[c.ID] = c.Rank
-	}
-	switch {
-	case answer.Method == retrieve.Hybrid:
-		showHybrid(writer, answer.Explain, rank, name)
-	case answer.Method == retrieve.Unweaver && answer.Rule == "weighted":
-		showWeighted(writer, answer)
-	case answer.Method == retrieve.Unweaver:
-		showElection(writer, answer.Explain, rank, name)
-	case answer.Method == retrieve.PPR:
-		var explain retrieve.PPRExplain
-		if json.Unmarshal(answer.Explain, &explain) == nil {
-			fmt.Fprintf(writer, "\nwalk from %d entities, damping %g:\n", len(explain.Seeds), explain.Damping)
-			for _, s := range explain.Seeds {
-				fmt.Fprintf(writer, "  %5.1f %%  %s\n", 100*s.Score, Shorten(name(s.ID), 60))
-			}
+	case retrieve.PPR:
+		explain := Explanation[retrieve.PPRExplain](got.Explain)
+		fmt.Fprintf(writer, "\nwalk from %d entities, damping %g:\n", len(explain.Seeds), explain.Damping)
+		for _, seed := range explain.Seeds {
+			fmt.Fprintf(writer, "  %5.1f %%  %s\n", 100*seed.Score, Shorten(name(seed.ID), 60))
 		}
-	case answer.Method == retrieve.Aligned:
-		showAligned(writer, answer.Explain, rank, name)
-	case answer.Method == gem.Name:
-		showGem(writer, answer.Explain, rank)
-	case answer.Method == aprmethod.Name:
-		showAPR(writer, answer.Explain, rank)
+	case retrieve.Aligned:
+		showAligned(writer, got.Explain, rank, name)
+	case gem.Name:
+		showGem(writer, got.Explain, rank)
+	case aprmethod.Name:
+		showAPR(writer, got.Explain, rank)
 	}
 }
 
 // showAPR prints the runs of facts with the terms of their scores, and the facts that are stated, in how many tokens.
-func showAPR(writer io.Writer, raw json.RawMessage, rank map[string]int) {
-	var explain aprmethod.APRExplain
-	if json.Unmarshal(raw, &explain) != nil {
-		return
-	}
+func showAPR(writer io.Writer, explained any, rank map[string]int) {
+	explain := Explanation[aprmethod.APRExplain](explained)
 	compared := "compared by " + strings.Join(explain.Names, ", ")
 	if len(explain.Names) == 0 {
 		compared = "no name in the question: the whole question is compared"
@@ -109,11 +106,8 @@ func showAPR(writer io.Writer, raw json.RawMessage, rank map[string]int) {
 }
 
 // showGem prints which question of each chunk was nearest, and the summaries that brought chunks.
-func showGem(writer io.Writer, raw json.RawMessage, rank map[string]int) {
-	var explain gemmethod.GemExplain
-	if json.Unmarshal(raw, &explain) != nil {
-		return
-	}
+func showGem(writer io.Writer, explained any, rank map[string]int) {
+	explain := Explanation[gemmethod.GemExplain](explained)
 	fmt.Fprintf(writer, "\nquestions that passages answer:\n")
 	for _, chunk := range explain.Chunks {
 		brought := ""
@@ -159,32 +153,17 @@ func displayName(name string, s retrieve.ClassShare) string {
 	return name
 }
 
-func showHybrid(writer io.Writer, raw json.RawMessage, rank map[string]int, name func(string) string) {
-	var explain retrieve.HybridExplain
-	if json.Unmarshal(raw, &explain) != nil {
-		return
-	}
-	fmt.Fprintf(
-		writer,
-		"\nseeds of the walk:\n  %7s  %-16s %-16s %s\n",
-		"weight",
-		"place by BM25",
-		"by similarity",
-		"entity",
-	)
+func showHybrid(writer io.Writer, explained any, rank map[string]int, name func(string) string) {
+	explain := Explanation[retrieve.HybridExplain](explained)
+	fmt.Fprintf(writer, "\nseeds of the walk:\n  %7s  %-16s %-16s %s\n", "weight", "place by BM25", "by similarity",
+		"entity")
 	for i, e := range explain.Entities {
 		if i == 10 {
 			fmt.Fprintf(writer, "  … and %d more\n", len(explain.Entities)-10)
 			break
 		}
-		fmt.Fprintf(
-			writer,
-			"  %6.2f%%  %-16s %-16s %s\n",
-			100*e.Seed,
-			formatPlace(e.BM25),
-			formatPlace(e.Dense),
-			Shorten(e.Name, 60),
-		)
+		fmt.Fprintf(writer, "  %6.2f%%  %-16s %-16s %s\n", 100*e.Seed, formatPlace(e.BM25), formatPlace(e.Dense),
+			Shorten(e.Name, 60))
 	}
 	fmt.Fprintf(writer, "\nsources of each passage's score:\n")
 	for _, chunk := range explain.Chunks {
@@ -205,42 +184,22 @@ func showHybrid(writer io.Writer, raw json.RawMessage, rank map[string]int, name
 	}
 }
 
-func showWeighted(writer io.Writer, answer Response) {
-	var explain retrieve.WeightedExplain
-	if json.Unmarshal(answer.Explain, &explain) != nil {
-		return
-	}
+func showWeighted(writer io.Writer, got answer.Response) {
+	explain := Explanation[retrieve.WeightedExplain](got.Explain)
 	fmt.Fprintf(writer, "\nvoters (of %d, %d votes):\n", explain.Voters, explain.Votes)
-	for _, e := range answer.Entities {
-		fmt.Fprintf(
-			writer,
-			"  %2d  %-44s similarity %.3f  in %d passages\n",
-			e.Rank,
-			Shorten(nameTyped(e.Name, e.Type), 44),
-			e.Similarity,
-			e.ChunkTotal,
-		)
+	for _, e := range got.Entities {
+		fmt.Fprintf(writer, "  %2d  %-44s similarity %.3f  in %d passages\n", e.Rank,
+			Shorten(nameTyped(e.Name, e.Type), 44), e.Similarity, e.ChunkTotal)
 	}
 	fmt.Fprintln(writer, "\nscore = count / votes * (1 - first / voters):")
 	for i, c := range explain.Chunks {
-		fmt.Fprintf(
-			writer,
-			"  [%d] %d / %d * (1 - %d / %d) = %.4f\n",
-			i+1,
-			c.Count,
-			explain.Votes,
-			c.First,
-			explain.Voters,
-			c.Score,
-		)
+		fmt.Fprintf(writer, "  [%d] %d / %d * (1 - %d / %d) = %.4f\n", i+1, c.Count, explain.Votes, c.First, explain.Voters,
+			c.Score)
 	}
 }
 
-func showElection(writer io.Writer, raw json.RawMessage, rank map[string]int, name func(string) string) {
-	var explain retrieve.ElectionExplain
-	if json.Unmarshal(raw, &explain) != nil {
-		return
-	}
+func showElection(writer io.Writer, explained any, rank map[string]int, name func(string) string) {
+	explain := Explanation[retrieve.ElectionExplain](explained)
 	fmt.Fprintf(writer, "\nrule %s (%s), value %.4f:\n", explain.Rule, explain.Status, explain.Value)
 	for _, s := range explain.Seats {
 		v := "no voter supports it"
@@ -254,32 +213,18 @@ func showElection(writer io.Writer, raw json.RawMessage, rank map[string]int, na
 		fmt.Fprintf(writer, "  [%d] %s  %s\n", rank[s.ID], v, strings.Join(voters, ", "))
 	}
 	if explain.RunnerUp != nil {
-		fmt.Fprintf(
-			writer,
-			"  runner-up %.8s: approval %.4g, %.4g short of the last seat\n",
-			explain.RunnerUp.ID,
-			explain.RunnerUp.Approval,
-			explain.RunnerUp.Gap,
-		)
+		fmt.Fprintf(writer, "  runner-up %.8s: approval %.4g, %.4g short of the last seat\n", explain.RunnerUp.ID,
+			explain.RunnerUp.Approval, explain.RunnerUp.Gap)
 	}
 	if len(explain.Unserved) > 0 {
 		fmt.Fprintf(writer, "  %d voters without a seat\n", len(explain.Unserved))
 	}
 }
 
-func showAligned(writer io.Writer, raw json.RawMessage, rank map[string]int, name func(string) string) {
-	var explain retrieve.AlignedExplain
-	if json.Unmarshal(raw, &explain) != nil {
-		return
-	}
-	fmt.Fprintf(
-		writer,
-		"\naligned by %s: %s, gap %.2g after %d rounds\n",
-		explain.Solver,
-		explain.Status,
-		explain.Gap,
-		explain.Rounds,
-	)
+func showAligned(writer io.Writer, explained any, rank map[string]int, name func(string) string) {
+	explain := Explanation[retrieve.AlignedExplain](explained)
+	fmt.Fprintf(writer, "\naligned by %s: %s, gap %.2g after %d rounds\n", explain.Solver, explain.Status, explain.Gap,
+		explain.Rounds)
 	for _, e := range explain.Entities {
 		if e.Kept {
 			fmt.Fprintf(writer, "  strength %7.4f  %s\n", e.X, Shorten(name(e.ID), 60))
@@ -295,19 +240,14 @@ func showAligned(writer io.Writer, raw json.RawMessage, rank map[string]int, nam
 }
 
 // Both prints two rankings side by side: with everything, and without what was left out.
-func Both(writer io.Writer, with, without Response) {
+func Both(writer io.Writer, with, without answer.Response) {
 	fmt.Fprintf(writer, "\n%-52s %s\n", "with everything", "without")
 	for i := range max(len(with.Chunks), len(without.Chunks)) {
-		cell := func(answer Response) string {
-			if i >= len(answer.Chunks) {
+		cell := func(got answer.Response) string {
+			if i >= len(got.Chunks) {
 				return ""
 			}
-			return fmt.Sprintf(
-				"[%d] %s (%.4f)",
-				answer.Chunks[i].Rank,
-				Shorten(answer.Chunks[i].Title, 34),
-				answer.Chunks[i].Score,
-			)
+			return fmt.Sprintf("[%d] %s (%.4f)", got.Chunks[i].Rank, Shorten(got.Chunks[i].Title, 34), got.Chunks[i].Score)
 		}
 		fmt.Fprintf(writer, "%-52s %s\n", cell(with), cell(without))
 	}

@@ -159,16 +159,8 @@ func State(w io.Writer, status control.Status) {
 		fmt.Fprintf(w, "  changed during the run: %s\n", line)
 	}
 	if status.Stage != "" {
-		fmt.Fprintf(
-			w,
-			"  %.0f %% done, stage %s, %s, %s, %s so far, %s\n",
-			100*status.Overall,
-			status.Stage,
-			unitsDone(status),
-			formatRate(status.Rate),
-			Duration(status.Seconds),
-			describeRemaining(status),
-		)
+		fmt.Fprintf(w, "  %.0f %% done, stage %s, %s, %s, %s so far, %s\n", 100*status.Overall, status.Stage,
+			unitsDone(status), formatRate(status.Rate), Duration(status.Seconds), describeRemaining(status))
 	}
 }
 
@@ -224,19 +216,10 @@ func Cost(w io.Writer, report core.Report) {
 		if report.Reason == DryRun {
 			verb = "would pay"
 		}
-		fmt.Fprintf(
-			w,
-			"  %s: %d extract, %d shorten, %d embed calls%s; %d prompt, %d completion, %d embedding tokens; %s\n",
-			verb,
-			report.Calls.Extract,
-			report.Calls.Shorten,
-			report.Calls.Embed,
-			nameTranscribed(report.Calls.Transcribe, " calls"),
-			report.Tokens.Prompt,
-			report.Tokens.Completion,
-			report.Tokens.Embedding,
-			describeCost(report),
-		)
+		fmt.Fprintf(w,
+			"  %s: %d extract, %d shorten, %d embed calls%s; %d prompt, %d completion, %d embedding tokens; %s\n", verb,
+			report.Calls.Extract, report.Calls.Shorten, report.Calls.Embed, nameTranscribed(report.Calls.Transcribe, " calls"),
+			report.Tokens.Prompt, report.Tokens.Completion, report.Tokens.Embedding, describeCost(report))
 	}
 	if report.Planned != nil && report.Calls.Sum() > 0 {
 		showPlanned(w, report)
