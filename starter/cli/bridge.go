@@ -22,7 +22,8 @@ type App struct {
 // listBridged returns the commands of the three files.
 func listBridged(shared *console.App) []*cobra.Command {
 	a := &App{App: shared}
-	commands := []*cobra.Command{a.pushCmd(), a.pullCmd(), a.verifyCmd(), a.bisectCmd(), a.watchCmd()}
+	commands := []*cobra.Command{a.pushCmd(), a.pullCmd(), a.verifyCmd(),
+		console.PutIndexFirst(a.bisectCmd(), true), a.watchCmd()}
 	for _, command := range commands {
 		if do := command.RunE; do != nil {
 			command.RunE = func(command *cobra.Command, args []string) error {

@@ -1,12 +1,9 @@
 package cli
 
 import (
-	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
-
-	"github.com/unweaver/unweaver/starter/cli/console"
 )
 
 // examples of commands that bring none of their own, by path below unweaver.
@@ -72,15 +69,12 @@ func groupCommands(root *cobra.Command) {
 	root.SetCompletionCommandGroupID(administer)
 }
 
-// completeHelp gives every command without examples those of the list, and has those of takeIndexes take their index.
+// completeHelp gives every command without examples those of the list.
 func completeHelp(root *cobra.Command) {
 	var visit func(command *cobra.Command, path string)
 	visit = func(command *cobra.Command, path string) {
 		if command.Example == "" {
 			command.Example = examples[path]
-		}
-		if slices.Contains(console.TakeIndexes, path) {
-			console.TakeIndex(command)
 		}
 		for _, below := range command.Commands() {
 			visit(below, strings.TrimSpace(path+" "+below.Name()))

@@ -61,5 +61,5 @@ func (a app) doctorCmd() *cobra.Command {
 	command.Flags().StringVar(&index, "index", "default", "index whose models and corpus to check")
 	command.Flags().BoolVar(&without, "without-workers", false,
 		"leave out whether workers poll the task queues: for a check before the first one starts")
-	return command
+	return console.PutIndexFirst(command, false)
 }

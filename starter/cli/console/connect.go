@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -97,6 +98,19 @@ func (a *App) NewControlRun(
 			return do(ctx, controller, args)
 		})
 	}
+}
+
+// NewReport returns a command that asks a control for one thing, and prints it.
+func NewReport[T any](
+	a *App, ask func(ctx context.Context, controller control.Control, args []string) (T, error), show func(io.Writer, T),
+) func(*cobra.Command, []string) error {
+	return a.NewControlRun(func(ctx context.Context, controller control.Control, args []string) error {
+		found, err := ask(ctx, controller, args)
+		if err != nil {
+			return err
+		}
+		return a.PrintOut(found, func(w io.Writer) { show(w, found) })
+	})
 }
 
 // WithQueries finds where queries are served, and runs f. Where the configuration gives a URL, or the stores are

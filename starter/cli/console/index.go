@@ -57,19 +57,18 @@ func (a *App) SpecOf(ctx context.Context, controller control.Control, index, cor
 	return spec, nil
 }
 
-// TakeIndexes lists the commands, by path below unweaver, that take their index as first argument too.
-var TakeIndexes = strings.Split("generations,restore,audit,operations,diff,bisect,rollback,publish,discard,tag,untag,"+
-	"purge,purge list,query,entities,"+
-	"dead-letters list,dead-letters show,dead-letters replay,dead-letters discard,aliases show,aliases suggest,"+
-	"backfill list,backfill start,backfill status,backfill pause,backfill resume,backfill cancel,"+
-	"doctor,schedule apply", ",")
+// TakeIndex gives a command --index, and has it take INDEX, or INDEX/GENERATION, as its first argument instead.
+func TakeIndex(command *cobra.Command, index *string) *cobra.Command {
+	command.Flags().StringVar(index, "index", "", "name of the index")
+	return PutIndexFirst(command, true)
+}
 
-// TakeIndex has a command take INDEX, or INDEX/GENERATION, as its first argument where --index does not name it.
-func TakeIndex(command *cobra.Command) {
+// PutIndexFirst has a command take its index as first argument where its flag --index does not name it.
+func PutIndexFirst(command *cobra.Command, required bool) *cobra.Command {
 	check, run := command.Args, command.RunE
 	name, rest, _ := strings.Cut(command.Use, " ")
 	take := " INDEX "
-	if name == "doctor" || name == "apply" {
+	if !required {
 		take = " [INDEX] "
 	}
 	command.Use = strings.TrimSpace(name + take + rest)
@@ -78,14 +77,14 @@ func TakeIndex(command *cobra.Command) {
 		given = args
 		flag := command.Flags().Lookup("index")
 		if len(args) == 0 || flag.Changed {
-			if err := check(command, args); err != nil || flag.Changed || flag.Annotations == nil {
+			if err := check(command, args); err != nil || !required || flag.Value.String() != "" {
 				return err
 			}
-			return NoIndex(command) // before the parser names a flag that is required
+			return NoIndex(command)
 		}
 		index, generation, both := strings.Cut(args[0], "/")
 		if both && name == "purge" { // the key of a document
-			return check(command, args)
+			return NoIndex(command)
 		}
 		if given = args[1:]; both {
 			given = append([]string{generation}, given...)
@@ -101,18 +100,6 @@ func TakeIndex(command *cobra.Command) {
 		return command.Flags().Set("index", index)
 	}
 	command.RunE = func(command *cobra.Command, _ []string) error { return run(command, given) }
-}
-
-// RequireIndex adds --index to a command that needs it.
-func RequireIndex(command *cobra.Command, index *string) *cobra.Command {
-	command.Flags().StringVar(index, "index", "", "name of the index")
-	do := command.RunE
-	command.RunE = func(command *cobra.Command, args []string) error {
-		if *index == "" {
-			return NoIndex(command)
-		}
-		return do(command, args)
-	}
 	return command
 }
 

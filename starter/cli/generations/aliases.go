@@ -33,7 +33,7 @@ indexes.*.aliases sets the mapping (docs/explain/methods.md).`,
 
 func (a app) aliasesShowCmd() *cobra.Command {
 	var index string
-	command := &cobra.Command{
+	return console.TakeIndex(&cobra.Command{
 		Use:   "show [NAME]",
 		Short: "List the mapped names of the published generation: all, or those of one name",
 		Long: `List the mapped names of the published generation, each with the name that represents it. With NAME, list
@@ -42,24 +42,18 @@ only the names of the same entity. Names are shown as keys: in lower case, witho
 the build follow.`,
 		Example: "  unweaver aliases show docs\n  unweaver aliases show docs IBM --json",
 		Args:    console.RequireArgs(0, 1, "at most a NAME"),
-		RunE: a.NewControlRun(func(ctx context.Context, controller control.Control, args []string) error {
-			found, err := controller.ListAliases(ctx, control.AliasesRequest{Index: index})
-			if err != nil {
-				return err
-			}
-			if len(args) == 1 {
+		RunE: console.NewReport(a.App, func(ctx context.Context, c control.Control, args []string) (core.AliasList, error) {
+			found, err := c.ListAliases(ctx, control.AliasesRequest{Index: index})
+			if err == nil && len(args) == 1 {
 				key := names.Key(args[0], false)
 				found.Aliases = sameAs(found.Aliases, key)
 				found.Decided = slices.DeleteFunc(slices.Clone(found.Decided), func(one core.SuggestedOne) bool {
 					return names.Key(one.Name, false) != key && names.Key(one.Of, false) != key
 				})
 			}
-			return a.PrintOut(found, func(w io.Writer) { showAliases(w, found) })
-		}),
-	}
-	command.Flags().StringVar(&index, "index", "", "name of the index")
-	_ = command.MarkFlagRequired("index") // the flag exists
-	return command
+			return found, err
+		}, showAliases),
+	}, &index)
 }
 
 // sameAs keeps the names that are one with a name.
@@ -70,13 +64,8 @@ func sameAs(all []core.MappedName, key string) []core.MappedName {
 			stands = one.StandsFor
 		}
 	}
-	out := []core.MappedName{}
-	for _, one := range all {
-		if one.StandsFor == stands {
-			out = append(out, one)
-		}
-	}
-	return out
+	other := func(one core.MappedName) bool { return one.StandsFor != stands }
+	return append([]core.MappedName{}, slices.DeleteFunc(slices.Clone(all), other)...)
 }
 
 func showAliases(w io.Writer, list core.AliasList) {
@@ -123,12 +112,10 @@ same" as an active line, "not the same" as a comment at the end.`,
 		}),
 	}
 	flags := command.Flags()
-	flags.StringVar(&request.Index, "index", "", "name of the index")
 	flags.IntVar(&request.Classes, "classes", suggestClasses, "number of entities to compare, the most mentioned first")
 	flags.Float64Var(&request.Cosine, "cosine", 0, "minimum cosine of a pair that is spelled differently (default 0.93)")
 	flags.BoolVar(&request.Refused, "refused", false, "also list the pairs that were refused, as comments")
-	_ = command.MarkFlagRequired("index") // the flag exists
-	return command
+	return console.TakeIndex(command, &request.Index)
 }
 
 func (a app) suggestAliases(ctx context.Context, controller control.Control, request control.AliasesRequest) error {

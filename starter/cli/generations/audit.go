@@ -17,9 +17,8 @@ func (a app) auditCmd() *cobra.Command {
 	var index, sample string
 	var repair, wait bool
 	command := &cobra.Command{
-		Use:     "audit",
-		Aliases: []string{"check"},
-		Short:   "Check that the files and stores of an index are complete and undamaged",
+		Use:   "audit",
+		Short: "Check that the files and stores of an index are complete and undamaged",
 		Long: `Compare the served generation of an index with the artifacts it was built from and with the stores: files
 with their checksums, entities with their mentions, counters with rows, and records and vectors with what the build
 wrote. With --sample 1/1, the default, the content hash is computed again, too. The audit calls no model, and it
@@ -55,10 +54,8 @@ the webhook (failed, reason drift) and counts in unweaver_audit_drift_total.`,
 			})
 		},
 	}
-	command.Flags().StringVar(&index, "index", "", "name of the index")
 	command.Flags().StringVar(&sample, "sample", core.Everything.String(), "part n of t to look at")
 	command.Flags().BoolVar(&repair, "repair", false, "write records and vectors again that a store lost or changed")
 	command.Flags().BoolVar(&wait, "wait", false, "wait until it ends, and show progress")
-	_ = command.MarkFlagRequired("index") // the flag exists
-	return command
+	return console.TakeIndex(command, &index)
 }

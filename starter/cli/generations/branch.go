@@ -178,14 +178,9 @@ To undo a promotion, generation and settings, run unweaver rollback INDEX.
 The command refuses if the base changed after the last run of the branch was planned: build the branch again.`,
 		Example: "  unweaver promote docs-large --reason \"recall@5 0.71, was 0.64\"",
 		Args:    console.RequireArgs(1, 1, "a NAME"),
-		RunE: a.NewControlRun(func(ctx context.Context, controller control.Control, args []string) error {
-			request := control.MoveRequest{Action: core.ActionPromote, Index: args[0]}
-			move, err := controller.MoveGeneration(ctx, request)
-			if err != nil {
-				return err
-			}
-			return a.PrintOut(move, func(w io.Writer) { showPromotion(w, move) })
-		}),
+		RunE: console.NewReport(a.App, func(ctx context.Context, c control.Control, args []string) (core.Move, error) {
+			return c.MoveGeneration(ctx, control.MoveRequest{Action: core.ActionPromote, Index: args[0]})
+		}, showPromotion),
 	}
 	return a.AddAuditFlags(command)
 }

@@ -66,10 +66,8 @@ embedding.`,
 			})
 		},
 	}
-	command.Flags().StringVar(&index, "index", "", "name of the index")
 	command.Flags().StringVar(&questions, "questions", "", "file of questions to ask both generations")
-	_ = command.MarkFlagRequired("index") // the flag exists
-	return command
+	return console.TakeIndex(command, &index)
 }
 
 // ReadQuestions reads a file of questions, whose lines have a form; none where no file is named.

@@ -20,32 +20,30 @@ import (
 
 func (a app) generationsCmd() *cobra.Command {
 	var index string
-	return console.RequireIndex(&cobra.Command{
+	return console.TakeIndex(&cobra.Command{
 		Use:   "generations",
 		Short: "List the generations of an index",
 		Long: "List the kept generations of an index: the current one first, then newest first. For more of " +
 			"unweaver show shows\nmore of one.",
 		Example: "  unweaver generations docs",
 		Args:    console.RequireArgs(0, 0, "no argument"),
-		RunE: a.NewControlRun(func(ctx context.Context, controller control.Control, _ []string) error {
-			return a.listGenerations(ctx, controller, index)
-		}),
+		RunE: console.NewReport(a.App, func(ctx context.Context, c control.Control, _ []string) (out kept, err error) {
+			out.Index = index
+			out.Generations, err = c.ListGenerations(ctx, index)
+			return out, err
+		}, showGenerations),
 	}, &index)
 }
 
-func (a app) listGenerations(ctx context.Context, controller control.Control, index string) error {
-	generations, err := controller.ListGenerations(ctx, index)
-	if err != nil {
-		return err
-	}
-	return a.PrintOut(map[string]any{"index": index, "generations": generations}, func(w io.Writer) {
-		showGenerations(w, generations)
-	})
+// kept are the generations of an index.
+type kept struct {
+	Index       string                `json:"index"`
+	Generations []artifact.Generation `json:"generations"`
 }
 
-func showGenerations(w io.Writer, generations []artifact.Generation) {
+func showGenerations(w io.Writer, found kept) {
 	header := "generation\tseq\tstate\tdocuments\tpassages\tentities\tbuilt\tcontent hash\tkept by"
-	show.Table(w, header, generations, func(one artifact.Generation) string {
+	show.Table(w, header, found.Generations, func(one artifact.Generation) string {
 		return fmt.Sprintf("%s\t%d\t%s\t%d\t%d\t%d\t%s\t%.16s\t%s", one.Generation, one.Seq, one.State, one.Documents,
 			one.Chunks, one.Classes, one.Created.Format(time.DateTime), one.ContentHash, keptBy(one))
 	})
@@ -62,14 +60,9 @@ func keptBy(generation artifact.Generation) string {
 	return ""
 }
 
-// restoreOptions say what is restored: one index, or all.
-type restoreOptions struct {
-	index string
-	all   bool
-}
-
 func (a app) restoreCmd() *cobra.Command {
-	var options restoreOptions
+	var index string
+	var all bool
 	command := &cobra.Command{
 		Use:   "restore",
 		Short: "Reload the stores of an index from its artifacts, without model calls",
@@ -82,26 +75,22 @@ corpus cannot be read, the command prints a warning, because the next build woul
 		Example: "  unweaver restore docs\n  unweaver restore --all",
 		Args:    console.RequireArgs(0, 0, "no argument"),
 		RunE: func(command *cobra.Command, _ []string) error {
-			return a.runRestore(command.Context(), options)
+			if (index == "") != all {
+				return fault.Usage.At("run unweaver", "restore").
+					Because("give either --index or --all").
+					Advise("give --index NAME, or --all for every index")
+			}
+			return a.WithControl(command.Context(), func(ctx context.Context, controller control.Control, _ string) error {
+				if all {
+					return a.restoreAll(ctx, controller)
+				}
+				return a.restoreIndex(ctx, controller, index)
+			})
 		},
 	}
-	command.Flags().StringVar(&options.index, "index", "", "name of the index")
-	command.Flags().BoolVar(&options.all, "all", false, "restore every index")
-	return a.AddAuditFlags(command)
-}
-
-func (a app) runRestore(ctx context.Context, options restoreOptions) error {
-	if (options.index == "") != options.all {
-		return fault.Usage.At("run unweaver", "restore").
-			Because("give either --index or --all").
-			Advise("give --index NAME, or --all for every index")
-	}
-	return a.WithControl(ctx, func(ctx context.Context, controller control.Control, _ string) error {
-		if options.all {
-			return a.restoreAll(ctx, controller)
-		}
-		return a.restoreIndex(ctx, controller, options.index)
-	})
+	command.Flags().StringVar(&index, "index", "", "name of the index")
+	command.Flags().BoolVar(&all, "all", false, "restore every index")
+	return a.AddAuditFlags(console.PutIndexFirst(command, false))
 }
 
 // restoreIndex restores an index and waits for it.

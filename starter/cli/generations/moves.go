@@ -13,7 +13,6 @@ import (
 
 	"github.com/unweaver/unweaver/internal/control"
 	"github.com/unweaver/unweaver/internal/core"
-	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/starter/cli/console"
 )
 
@@ -21,8 +20,6 @@ import (
 func (a app) moveCmd(
 	command *cobra.Command, request *control.MoveRequest, read func(args []string) error,
 ) *cobra.Command {
-	command.Flags().StringVar(&request.Index, "index", "", "name of the index")
-	_ = command.MarkFlagRequired("index") // the flag exists
 	command.RunE = func(command *cobra.Command, args []string) error {
 		if err := read(args); err != nil {
 			return err
@@ -41,7 +38,7 @@ func (a app) moveCmd(
 			})
 		})
 	}
-	return a.AddAuditFlags(command)
+	return a.AddAuditFlags(console.TakeIndex(command, &request.Index))
 }
 
 // sameContent reports whether what is served now has the content of what was served before.
@@ -104,31 +101,12 @@ have fixed the cause: unweaver schedule pause INDEX. To go forward again, roll b
 		if len(args) > 0 {
 			request.Generation = args[0]
 		}
-		if at != "" {
-			request.To, err = momentOf(at)
-		}
+		request.To, err = console.ParseTime("to", at, time.Local)
 		return err
 	})
 	command.Flags().StringVar(&at, "to", "",
 		"serve what was served at this time: RFC 3339, or YYYY-MM-DD [HH:MM[:SS]] in local time")
 	return command
-}
-
-// momentOf reads a time as people write it: RFC 3339, or date and time of this machine's zone.
-func momentOf(text string) (time.Time, error) {
-	if at, err := time.Parse(time.RFC3339, text); err == nil {
-		return at, nil
-	}
-	for _, layout := range []string{
-		time.DateTime, "2006-01-02 15:04", "2006-01-02T15:04:05", "2006-01-02T15:04", time.DateOnly,
-	} {
-		if at, err := time.ParseInLocation(layout, text, time.Local); err == nil {
-			return at, nil
-		}
-	}
-	return time.Time{}, fault.Usage.At("read --to", fault.QuoteName(text)).
-		Because("it is not a time").
-		Advise("write it as 2026-11-22T18:00:00Z, or \"2026-11-22 18:00\" in the time zone of this machine")
 }
 
 func (a app) publishCmd() *cobra.Command {
@@ -206,28 +184,28 @@ unweaver runs INDEX.`,
 		Example: "  unweaver operations docs\n" +
 			"  unweaver operations docs --limit 0 --json | jq '.operations[].by'",
 		Args: console.RequireArgs(0, 0, "no argument"),
-		RunE: a.NewControlRun(func(ctx context.Context, controller control.Control, _ []string) error {
-			operations, err := controller.ListOperations(ctx, index, limit)
-			if err != nil {
-				return err
-			}
-			return a.PrintOut(map[string]any{"index": index, "operations": operations}, func(w io.Writer) {
-				showOperations(w, operations)
-			})
-		}),
+		RunE: console.NewReport(a.App, func(ctx context.Context, c control.Control, _ []string) (out trail, err error) {
+			out.Index = index
+			out.Operations, err = c.ListOperations(ctx, index, limit)
+			return out, err
+		}, showOperations),
 	}
-	command.Flags().StringVar(&index, "index", "", "name of the index")
 	command.Flags().IntVar(&limit, "limit", 50, "number of operations; 0: all")
-	_ = command.MarkFlagRequired("index") // the flag exists
-	return command
+	return console.TakeIndex(command, &index)
+}
+
+// trail is the audit trail of an index.
+type trail struct {
+	Index      string           `json:"index"`
+	Operations []core.Operation `json:"operations"`
 }
 
 // showOperations prints records of the audit trail.
-func showOperations(w io.Writer, operations []core.Operation) {
-	if len(operations) == 0 {
+func showOperations(w io.Writer, found trail) {
+	if len(found.Operations) == 0 {
 		fmt.Fprintln(w, "no operation is recorded")
 	}
-	for _, op := range operations {
+	for _, op := range found.Operations {
 		outcome := "no outcome is recorded; to see what is served: unweaver generations"
 		if op.Outcome != nil {
 			outcome = op.Outcome.Result

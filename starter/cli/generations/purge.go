@@ -21,7 +21,7 @@ import (
 func (a app) purgeCmd() *cobra.Command {
 	var request control.PurgeRequest
 	var wait bool
-	command := console.RequireIndex(&cobra.Command{
+	command := console.TakeIndex(&cobra.Command{
 		Use:   "purge DOCUMENT...",
 		Short: "Erase documents from everything that is stored",
 		Long: `Erase documents from an index: their texts, extracted entities, dead letters, results paid for only by them,
@@ -179,7 +179,7 @@ func showPurgePlan(w io.Writer, plan core.PurgePlan) {
 
 func (a app) purgesCmd() *cobra.Command {
 	var request control.PurgesRequest
-	command := console.RequireIndex(&cobra.Command{
+	command := console.TakeIndex(&cobra.Command{
 		Use:   "list",
 		Short: "Show the purges of an index",
 		Long: `Show the purges of an index: what each removed, and what it waits for. Documents are shown as digests only.

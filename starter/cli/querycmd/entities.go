@@ -43,7 +43,6 @@ indexes.*.extraction.types entities have types, and --type lists all of one type
 		},
 	}
 	set := command.Flags()
-	set.StringVar(&asked.Index, "index", "", "name of the index")
 	set.StringVar(&asked.Type, "type", "", "only entities of this type")
 	set.StringVar(&asked.Document, "document", "", "only entities that the document of this key mentions")
 	set.StringVar(&asked.Prefix, "prefix", "", "only names that begin so")
@@ -51,8 +50,7 @@ indexes.*.extraction.types entities have types, and --type lists all of one type
 	set.StringVar(&asked.Order, "order", "", "name, or passages: most mentioned first (default name)")
 	set.StringVar(&asked.Generation, "generation", "", "list this kept generation instead of the current one")
 	set.IntVar(&most, "limit", usualEntities, "number of entities; 0: all")
-	_ = command.MarkFlagRequired("index") // the flag exists
-	return command
+	return console.TakeIndex(command, &asked.Index)
 }
 
 // readEntities reads entities page by page, at most so many; 0: all.

@@ -95,7 +95,7 @@ func (a app) queryCmd() *cobra.Command {
 	set.BoolVar(&answer, "answer", true, "answer from the passages")
 	set.BoolVar(&rerank, "rerank", false, "rerank the passages (default: true if the index has a reranker)")
 	set.IntVar(&top, "top-chunks", 0, "number of passages (default: that of the index)")
-	return console.LeastOne(command, "top-entities", "top-chunks")
+	return console.LeastOne(console.PutIndexFirst(command, true), "top-entities", "top-chunks")
 }
 
 // printAnswer prints the response to a query.

@@ -27,50 +27,45 @@ backfill first pays for extraction, without the lease of the index, and gives wa
 publishes the selected documents on top of the generation served at that time. Until then, scheduled runs skip the
 new documents that a backfill selected.`,
 	}
-	steer := func(
-		use, short, done string, do func(control.Control) func(context.Context, control.BackfillNamed) error,
-	) *cobra.Command {
-		var named control.BackfillNamed
-		var budget core.Budget
-		command := console.RequireIndex(&cobra.Command{
-			Use: use + " NAME", Short: short,
-			Example: "  unweaver backfill " + use + " docs archive --reason \"the model server is slow\"",
-			Args:    console.RequireArgs(1, 1, "a NAME"),
-			RunE: func(command *cobra.Command, args []string) error {
-				named.Name = args[0]
-				if use == "resume" {
-					named.Budget = givenBudget(command, budget)
-				}
-				return a.WithControl(command.Context(), func(ctx context.Context, controller control.Control, _ string) error {
-					if err := do(controller)(ctx, named); err != nil {
-						return err
-					}
-					return a.PrintOut(map[string]string{"index": named.Index, "name": named.Name, "done": done}, func(w io.Writer) {
-						fmt.Fprintf(w, "backfill %s of %s: %s\n", named.Name, named.Index, done)
-					})
-				})
-			},
-		}, &named.Index)
-		if use == "resume" {
-			flags := command.Flags()
-			flags.Int64Var(&budget.Calls, "budget-calls", 0, "new budget: paid calls; 0 = unchanged")
-			flags.Int64Var(&budget.Tokens, "budget-tokens", 0, "new budget: paid tokens; 0 = unchanged")
-			flags.Float64Var(&budget.Money, "budget-money", 0, "new budget: money; 0 = unchanged")
-		}
-		return a.AddAuditFlags(command)
-	}
 	command.AddCommand(
 		a.backfillStartCmd(),
 		a.backfillListCmd(),
 		a.backfillStatusCmd(),
-		steer("pause", "Pause a backfill: it sends no more requests, and keeps the answers of those in flight", "paused",
-			func(c control.Control) func(context.Context, control.BackfillNamed) error { return c.PauseBackfill }),
-		steer("resume", "Resume a backfill that paused, or ended before it published; no request is sent twice", "goes on",
-			func(c control.Control) func(context.Context, control.BackfillNamed) error { return c.ResumeBackfill }),
-		steer("cancel", "Cancel a backfill: paid results are kept, and the next run adds its documents", "cancelled",
-			func(c control.Control) func(context.Context, control.BackfillNamed) error { return c.CancelBackfill }),
+		a.backfillSteerCmd("pause", "paused", control.Control.PauseBackfill,
+			"Pause a backfill: it sends no more requests, and keeps the answers of those in flight"),
+		a.backfillSteerCmd("resume", "goes on", control.Control.ResumeBackfill,
+			"Resume a backfill that paused, or ended before it published; no request is sent twice"),
+		a.backfillSteerCmd("cancel", "cancelled", control.Control.CancelBackfill,
+			"Cancel a backfill: paid results are kept, and the next run adds its documents"),
 	)
 	return command
+}
+
+// backfillSteerCmd returns a command that does one thing to a backfill.
+func (a app) backfillSteerCmd(
+	use, done string, steer func(c control.Control, ctx context.Context, named control.BackfillNamed) error,
+	short string,
+) *cobra.Command {
+	var named control.BackfillNamed
+	given := func() *core.Budget { return nil }
+	command := &cobra.Command{
+		Use: use + " NAME", Short: short,
+		Example: "  unweaver backfill " + use + " docs archive --reason \"the model server is slow\"",
+		Args:    console.RequireArgs(1, 1, "a NAME"),
+		RunE: a.NewControlRun(func(ctx context.Context, controller control.Control, args []string) error {
+			named.Name, named.Budget = args[0], given()
+			if err := steer(controller, ctx, named); err != nil {
+				return err
+			}
+			return a.PrintOut(map[string]string{"index": named.Index, "name": named.Name, "done": done}, func(w io.Writer) {
+				fmt.Fprintf(w, "backfill %s of %s: %s\n", named.Name, named.Index, done)
+			})
+		}),
+	}
+	if use == "resume" {
+		given = addBudgetFlags(command)
+	}
+	return a.AddAuditFlags(console.TakeIndex(command, &named.Index))
 }
 
 // backfillOptions are the flags of backfill start: which documents, how fast, and whether to wait.
@@ -108,15 +103,15 @@ calls for passages; the build that publishes the documents obeys models.limits o
 	flags.IntVar(&options.Throttle.CallsPerMinute, "calls-per-minute", 0,
 		"calls a minute on average (default: models.limits)")
 	flags.BoolVar(&options.wait, "wait", false, "wait until it ends")
-	return a.AddAuditFlags(console.RequireIndex(command, &options.Index))
+	return a.AddAuditFlags(console.TakeIndex(command, &options.Index))
 }
 
 func (a app) startBackfill(ctx context.Context, options backfillOptions) (err error) {
 	request := options.BackfillRequest
-	if request.Choice.From, err = parseTime("from", options.from); err != nil {
+	if request.Choice.From, err = console.ParseTime("from", options.from, time.UTC); err != nil {
 		return err
 	}
-	if request.Choice.To, err = parseTime("to", options.to); err != nil {
+	if request.Choice.To, err = console.ParseTime("to", options.to, time.UTC); err != nil {
 		return err
 	}
 	if options.list != "" {
@@ -146,21 +141,6 @@ func (a app) startBackfill(ctx context.Context, options backfillOptions) (err er
 				request.Index, request.Name)
 		})
 	})
-}
-
-// parseTime reads a time that a flag gives; a day begins in UTC.
-func parseTime(flag, text string) (time.Time, error) {
-	if text == "" {
-		return time.Time{}, nil
-	}
-	for _, layout := range []string{time.DateOnly, time.RFC3339} {
-		if at, err := time.Parse(layout, text); err == nil {
-			return at.UTC(), nil
-		}
-	}
-	return time.Time{}, fault.Usage.At("read --"+flag, fault.QuoteName(text)).
-		Because("it is not a time").
-		Advise("give a day (UTC), such as 2026-11-23, or a time, such as 2026-11-23T08:00:00+01:00")
 }
 
 // readKeys reads the keys of documents, one a line.
@@ -194,7 +174,7 @@ func (a app) readKeys(path string) ([]string, error) {
 
 func (a app) backfillListCmd() *cobra.Command {
 	var named control.BackfillNamed
-	return console.RequireIndex(&cobra.Command{
+	return console.TakeIndex(&cobra.Command{
 		Use:     "list",
 		Short:   "List the backfills of an index, newest first",
 		Example: "  unweaver backfill list docs",
@@ -217,7 +197,7 @@ func (a app) backfillListCmd() *cobra.Command {
 func (a app) backfillStatusCmd() *cobra.Command {
 	var named control.BackfillNamed
 	var wait bool
-	command := console.RequireIndex(&cobra.Command{
+	command := console.TakeIndex(&cobra.Command{
 		Use:   "status NAME",
 		Short: "Show a backfill: progress, rate, time left, calls, cost, and its published generation",
 		Example: "  unweaver backfill status docs archive\n" +

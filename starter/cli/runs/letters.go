@@ -31,7 +31,7 @@ same model will fail on again, or the system, when the model server could not be
 func (a app) lettersListCmd() *cobra.Command {
 	var index string
 	var all bool
-	command := console.RequireIndex(&cobra.Command{
+	command := console.TakeIndex(&cobra.Command{
 		Use:     "list",
 		Short:   "List the dead letters of the published generation",
 		Example: "  unweaver dead-letters list docs",
@@ -71,7 +71,7 @@ func describeDiscard(letter core.Letter) string {
 
 func (a app) lettersShowCmd() *cobra.Command {
 	var index string
-	return console.RequireIndex(&cobra.Command{
+	return console.TakeIndex(&cobra.Command{
 		Use:     "show PASSAGE",
 		Short:   "Show a dead letter: the cause, the answer of the model, the text of the passage",
 		Example: "  unweaver dead-letters show docs 0123456789abcdef0123456789abcdef",
@@ -103,7 +103,7 @@ func indentText(text string) string {
 func (a app) lettersReplayCmd() *cobra.Command {
 	var index string
 	var wait bool
-	command := console.RequireIndex(&cobra.Command{
+	command := console.TakeIndex(&cobra.Command{
 		Use:     "replay [PASSAGE...]",
 		Aliases: []string{"retry"},
 		Short:   "Retry the documents of these dead letters",
@@ -121,7 +121,7 @@ retries all dead letters, as retry-failed does.`,
 
 func (a app) lettersDiscardCmd() *cobra.Command {
 	var index, why string
-	command := console.RequireIndex(&cobra.Command{
+	command := console.TakeIndex(&cobra.Command{
 		Use:   "discard PASSAGE...",
 		Short: "Take dead letters off the list",
 		Long: `Discard dead letters: retry-failed skips them. Queries still find their passages by title and words, and

@@ -14,7 +14,6 @@ import (
 )
 
 func (a app) limitCmd() *cobra.Command {
-	var budget core.Budget
 	var concurrency, requests, tokens int
 	command := &cobra.Command{
 		Use:   "limit RUN",
@@ -34,12 +33,9 @@ budget instead: unweaver resume.
 	console.LeastOne(command, "concurrency")
 	flags.IntVar(&requests, "requests-per-minute", 0, "requests a minute to a model endpoint; 0 = no limit")
 	flags.IntVar(&tokens, "tokens-per-minute", 0, "tokens a minute to a model endpoint; 0 = no limit")
-	flags.Int64Var(&budget.Calls, "budget-calls", 0, "new budget: paid calls; 0 = unchanged")
-	flags.Int64Var(&budget.Tokens, "budget-tokens", 0, "new budget: paid tokens; 0 = unchanged")
-	flags.Float64Var(&budget.Money, "budget-money", 0, "new budget: money; 0 = unchanged")
+	given := addBudgetFlags(command)
 	command.RunE = func(command *cobra.Command, args []string) error {
-		given := givenBudget(command, budget)
-		asked := control.LimitRequest{Run: args[0], Budget: given}
+		asked := control.LimitRequest{Run: args[0], Budget: given()}
 		text, limits := "", core.LiveLimits{}
 		for name, set := range map[string]func(){
 			"concurrency":         func() { limits.Concurrency = &concurrency },
@@ -50,7 +46,7 @@ budget instead: unweaver resume.
 				set()
 			}
 		}
-		if given == nil || limits != (core.LiveLimits{}) {
+		if asked.Budget == nil || limits != (core.LiveLimits{}) {
 			if err := limits.Check(); err != nil {
 				return fault.Usage.At("limit run", args[0]).Because(err).Advise("see: unweaver limit --help")
 			}
@@ -65,7 +61,7 @@ budget instead: unweaver resume.
 				control.LimitRequest
 			}{"limit", asked}
 			return a.PrintOut(shown, func(w io.Writer) {
-				fmt.Fprintf(w, "%s: limit%s%s\n", args[0], text, budgetText(given))
+				fmt.Fprintf(w, "%s: limit%s%s\n", args[0], text, budgetText(asked.Budget))
 			})
 		})
 	}

@@ -89,7 +89,7 @@ says, and at least as late as the longest of the last runs took.`,
 	}
 	command.Flags().StringVar(&index, "index", "", "only this index")
 	command.Flags().StringVarP(&file, "file", "f", "", "configuration file, same as --config")
-	return command
+	return console.PutIndexFirst(command, false)
 }
 
 // readSchedules returns what the configuration says of all schedules, or of one.

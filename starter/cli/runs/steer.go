@@ -51,21 +51,21 @@ func (a app) steerCmd(
 		Short: short,
 		Long:  short + ".\n\n" + runForm,
 		Args:  console.RequireArgs(1, 1, "a RUN"),
-		RunE: a.NewControlRun(func(ctx context.Context, controller control.Control, args []string) error {
-			stopped, err := steer(controller, ctx, args[0])
-			if err != nil {
-				return err
-			}
-			shown := struct {
-				Run  string `json:"run"`
-				Done string `json:"done"`
-				control.Stopped
-			}{args[0], name, stopped}
-			return a.PrintOut(shown, func(w io.Writer) {
-				fmt.Fprintf(w, "%s: %s%s\n", args[0], name, inFlightText(stopped))
-			})
+		RunE: console.NewReport(a.App, func(ctx context.Context, c control.Control, args []string) (steered, error) {
+			stopped, err := steer(c, ctx, args[0])
+			return steered{Run: args[0], Done: name, Stopped: stopped}, err
+		}, func(w io.Writer, done steered) {
+			fmt.Fprintf(w, "%s: %s%s\n", done.Run, done.Done, inFlightText(done.Stopped))
 		}),
 	})
+}
+
+// steered is what a command did to a run.
+type steered struct {
+	Run    string       `json:"run"`
+	Done   string       `json:"done"`
+	Budget *core.Budget `json:"budget,omitempty"`
+	control.Stopped
 }
 
 // inFlightText says what a command that stops a run let end.
@@ -83,7 +83,6 @@ func inFlightText(stopped control.Stopped) string {
 }
 
 func (a app) resumeCmd() *cobra.Command {
-	var budget core.Budget
 	command := &cobra.Command{
 		Use:   "resume RUN",
 		Short: "Resume a paused run",
@@ -95,35 +94,26 @@ must be larger than what the run has spent. Parts of the budget that you do not 
 ` + runForm,
 		Args: console.RequireArgs(1, 1, "a RUN"),
 	}
+	given := addBudgetFlags(command)
+	command.RunE = console.NewReport(a.App, func(ctx context.Context, c control.Control, args []string) (steered, error) {
+		return steered{Run: args[0], Done: "resume", Budget: given()}, c.ResumeRun(ctx, args[0], given())
+	}, func(w io.Writer, done steered) { fmt.Fprintf(w, "%s: resume%s\n", done.Run, budgetText(done.Budget)) })
+	return a.AddAuditFlags(command)
+}
+
+// addBudgetFlags gives a command the flags of a new budget. given returns it; nil where no flag of it was given.
+func addBudgetFlags(command *cobra.Command) (given func() *core.Budget) {
+	var budget core.Budget
 	flags := command.Flags()
 	flags.Int64Var(&budget.Calls, "budget-calls", 0, "new budget: paid calls; 0 = unchanged")
 	flags.Int64Var(&budget.Tokens, "budget-tokens", 0, "new budget: paid tokens; 0 = unchanged")
 	flags.Float64Var(&budget.Money, "budget-money", 0, "new budget: money; 0 = unchanged")
-	command.RunE = func(command *cobra.Command, args []string) error {
-		given := givenBudget(command, budget)
-		return a.WithControl(command.Context(), func(ctx context.Context, controller control.Control, _ string) error {
-			if err := controller.ResumeRun(ctx, args[0], given); err != nil {
-				return err
-			}
-			shown := struct {
-				Run    string       `json:"run"`
-				Done   string       `json:"done"`
-				Budget *core.Budget `json:"budget,omitempty"`
-			}{args[0], "resume", given}
-			return a.PrintOut(shown, func(w io.Writer) {
-				fmt.Fprintf(w, "%s: resume%s\n", args[0], budgetText(given))
-			})
-		})
+	return func() *core.Budget {
+		if !slices.ContainsFunc([]string{"budget-calls", "budget-tokens", "budget-money"}, flags.Changed) {
+			return nil
+		}
+		return &budget
 	}
-	return a.AddAuditFlags(command)
-}
-
-// givenBudget returns the budget; nil where no flag of it was given.
-func givenBudget(command *cobra.Command, budget core.Budget) *core.Budget {
-	if !slices.ContainsFunc([]string{"budget-calls", "budget-tokens", "budget-money"}, command.Flags().Changed) {
-		return nil
-	}
-	return &budget
 }
 
 // budgetText names the bounds of a new budget.
