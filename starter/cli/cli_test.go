@@ -440,7 +440,7 @@ func TestAGenerationIsShownWithTheReportOfItsRun(t *testing.T) {
 		{Generation: "g2", Seq: 2, State: "current", Documents: 1, TextHash: "beef"}, {Generation: "g1", Seq: 1},
 	}
 	fake := &fakeControl{Kept: kept, Statuses: []control.Status{finished(core.StatusCompleted)}}
-	for _, args := range []string{"show docs", "show docs/g2", "show g2 --index docs"} {
+	for _, args := range []string{"show docs", "show docs/g2"} {
 		fake.Asked = nil
 		says(t, fake, args, console.ExitDone, "docs/g2  current, number 2", "1 document, 0 passages, 0 entities",
 			"text hash beef", "content hash c0ffee")

@@ -40,8 +40,7 @@ var examples = map[string]string{
   unweaver query docs+handbook "Who signed the lease?"
   unweaver query docs "Who signed the lease?" --method unweaver --rule mes --explain
   unweaver query docs "Who signed the lease?" --top-chunks 10 --json | jq '.chunks[].document'`,
-	"resume":  "  unweaver resume docs\n  unweaver resume docs --budget-calls 20000",
-	"version": "  unweaver version",
+	"resume": "  unweaver resume docs\n  unweaver resume docs --budget-calls 20000",
 }
 
 const administer = "Administer"
@@ -52,7 +51,7 @@ var groups = []struct{ title, commands string }{
 	{"Every night", "ls status schedule pause resume cancel limit backfill publish discard watch"},
 	{"Look", "show entities logs runs generations diff bisect trends operations aliases eval reproduce"},
 	{"Fix", "rollback retry-failed dead-letters audit restore purge tag untag delete"},
-	{administer, "config keys models engine certs branch promote push pull verify mcp version"},
+	{administer, "config keys models engine certs branch promote push pull verify mcp"},
 }
 
 // groupCommands puts every command of the list into its group.

@@ -72,7 +72,7 @@ func TestIndexWaitsForTheEndAndExitsByIt(t *testing.T) {
 			fake.Looks = 1
 			seen := run(t, fake, "status", "docs/g1")
 			assert.True(t, seen.exit == tc.exit && seen.out == got.out, "status differs: exit %d\n%s", seen.exit, seen.out)
-			as := says(t, fake, "status --index docs --json", tc.exit)
+			as := says(t, fake, "status docs --json", tc.exit)
 			assert.True(t, decoded(t, as.out)["status"] == tc.last.Status, "JSON: exit %d\n%s", as.exit, as.out)
 		})
 	}

@@ -327,7 +327,7 @@ func TestWhatFailedIsAskedForAgain(t *testing.T) {
 	fake := &fakeControl{Retried: control.Run{Run: "docs/retry-1"}}
 	for args, asked := range map[string]string{
 		"retry-failed docs/g1":                           "retry-failed docs/g1 []",
-		"retry-failed --index docs":                      "retry-failed docs []",
+		"retry-failed docs":                              "retry-failed docs []",
 		"dead-letters replay aa bb --index docs":         "retry-failed docs [aa bb]",
 		"dead-letters discard aa --index docs --why old": "discard docs [aa] old",
 	} {

@@ -354,8 +354,8 @@ func TestTheLessonSaysWhatPlainSearchDoesNotFind(t *testing.T) {
 	}
 	through := ": the graph walk reached it through APA, which [1] also mentions."
 	for places, want := range map[string]string{
-		`,"bm25":{"rank":19,"score":5}`:  "The answer, Hall, is in [2], which keyword search (BM25) ranks 19th" + through,
-		`,"bm25":{"rank":103,"score":5}`: "The answer, Hall, is in [2], which keyword search (BM25) ranks 103rd" + through,
+		`,"bm25":{"rank":19,"score":5}`:  "The answer, Hall, is in [2], which keyword search (BM25) has at place 19" + through,
+		`,"bm25":{"rank":103,"score":5}`: "The answer, Hall, is in [2], which keyword search (BM25) has at place 103" + through,
 		`,"bm25":{"rank":2,"score":5}`:   "The answer, Hall, is in [2]" + through,
 		"":                               "The answer, Hall, is in [2], which keyword search does not find at all" + through,
 	} {

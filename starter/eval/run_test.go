@@ -3,12 +3,10 @@ package eval_test
 import (
 	"context"
 	"encoding/json"
-	"encoding/xml"
 	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strings"
 	"sync"
@@ -282,7 +280,6 @@ func TestReportsCanBeReadAgain(t *testing.T) {
 	require.NoError(t, rep.Write(out))
 	raw := musttest.Get(os.ReadFile(filepath.Join(out, "report.json")))(t)
 	assert.FileExists(t, filepath.Join(out, "report.md"))
-	assert.FileExists(t, filepath.Join(out, "recall.svg"))
 	var again eval.Report
 	err := json.Unmarshal(raw, &again)
 	assert.True(t, err == nil && again.Rows[1].Against.Mean == rep.Rows[1].Against.Mean, "%v %+v", err, again)
@@ -304,15 +301,6 @@ func TestReportsCanBeReadAgain(t *testing.T) {
 			columns = n
 		}
 	}
-}
-
-func TestTheDrawingIsWellFormed(t *testing.T) {
-	p := plan(answers(tables), eval.System{Method: "good"}, eval.System{Method: "poor"})
-	p.Dataset.Name = "a <b> & c"
-	drawn := musttest.Get(eval.Run(t.Context(), p))(t).SVG()
-	require.NoError(t, xml.Unmarshal([]byte(drawn), new(struct{})))
-	bars := regexp.MustCompile(`<rect[^>]*#`).FindAllString(drawn, -1)
-	assert.Len(t, bars, 2*2+2, "a bar for each method and cut-off, and the legend")
 }
 
 func TestACorpusIsStagedAloneAndKeepsItsTime(t *testing.T) {
@@ -376,7 +364,6 @@ func TestASuiteComparesSetsWithTheBaseAndWithTheLastRun(t *testing.T) {
 	assert.Zero(t, second.Rows[0].AgainstLast[1].Mean)
 	raw := musttest.Get(os.ReadFile(filepath.Join(dir, "suite.md")))(t)
 	assert.Contains(t, string(raw), "| small | 3 | poor | 83.3 | 100.0 | – |")
-	assert.Contains(t, string(musttest.Get(os.ReadFile(filepath.Join(dir, "suite.svg")))(t)), "Recall on every set, 3 questions")
 }
 
 func TestASuiteIsAFolderOfDatasets(t *testing.T) {

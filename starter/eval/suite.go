@@ -206,25 +206,11 @@ func formatDiffs(differences []Interval) string {
 	return strings.Join(append(out, "–")[:max(1, len(out))], ", ")
 }
 
-// SVG draws recall of the first method on every set.
-func (s *Suite) SVG() string {
-	drawing := Report{Dataset: "every set", Ks: s.Ks}
-	for _, row := range s.Rows {
-		if row.Method == s.Rows[0].Method {
-			drawing.Rows = append(drawing.Rows, Row{Name: row.Set, Recall: row.Recall})
-			drawing.N += row.N
-		}
-	}
-	return drawing.SVG()
-}
-
-// Write puts suite.json, suite.md and suite.svg into a folder.
+// Write puts suite.json and suite.md into a folder.
 func (s *Suite) Write(dir string) error {
 	raw, err := json.Marshal(s)
 	if err != nil {
 		return err
 	}
-	return writeAll(
-		dir, map[string]string{suiteFile: string(raw) + "\n", "suite.md": s.RenderMarkdown(), "suite.svg": s.SVG()},
-	)
+	return writeAll(dir, map[string]string{suiteFile: string(raw) + "\n", "suite.md": s.RenderMarkdown()})
 }

@@ -14,6 +14,6 @@ type app struct{ *console.App }
 func Commands(shared *console.App) []*cobra.Command {
 	a := app{shared}
 	return []*cobra.Command{
-		a.doctorCmd(), a.modelsCmd(), a.configCmd(), a.certsCmd(), a.keysCmd(), a.versionCmd(),
+		a.doctorCmd(), a.modelsCmd(), a.configCmd(), a.certsCmd(), a.keysCmd(),
 	}
 }

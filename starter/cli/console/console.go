@@ -69,12 +69,8 @@ func (a *App) AddFlags(root *cobra.Command) {
 		data = "unweaver-data"
 	}
 	flags := root.PersistentFlags()
-	flags.StringVar(
-		&a.ConfigPath,
-		"config",
-		a.LookupEnv("UNWEAVER_CONFIG"),
-		"configuration file (default unweaver.yaml where it exists)",
-	)
+	flags.StringVar(&a.ConfigPath, "config", a.LookupEnv("UNWEAVER_CONFIG"),
+		"configuration file (default unweaver.yaml where it exists)")
 	flags.StringVar(&a.DataDir, "data-dir", data, "data directory of the embedded stack")
 	flags.StringArrayVar(&a.Set, "set", nil, "override one setting: path=value")
 	flags.StringVar(&a.keyEnv, "api-key-env", "UNWEAVER_API_KEY", "environment variable with the API key of query-api")

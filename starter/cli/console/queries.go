@@ -56,12 +56,7 @@ func Post(ctx context.Context, base, path string, body any) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	req, err := http.NewRequestWithContext(
-		ctx,
-		http.MethodPost,
-		base+path,
-		bytes.NewReader(sent),
-	)
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, base+path, bytes.NewReader(sent))
 	if err != nil {
 		return nil, err
 	}

@@ -67,15 +67,10 @@ func (a app) runDemo(ctx context.Context, keep bool) (err error) {
 		return err
 	}
 	begin := time.Now()
-	s, err := stack.Start(
-		ctx,
-		stack.Options{
-			DataDir: filepath.Join(dir, "data"),
-			Config:  config.Default(),
-			Log:     a.newLogger(slog.LevelWarn),
-			Phase:   a.printPhase,
-		},
-	)
+	s, err := stack.Start(ctx, stack.Options{
+		DataDir: filepath.Join(dir, "data"), Config: config.Default(), Log: a.newLogger(slog.LevelWarn),
+		Phase: a.printPhase,
+	})
 	if err != nil {
 		return err
 	}
@@ -91,8 +86,14 @@ func (a app) runDemo(ctx context.Context, keep bool) (err error) {
 	if err != nil {
 		return err
 	}
-	if err := a.followDemo(ctx, s, run.Run); err != nil {
+	st, err := a.FollowRun(ctx, s.Control, run.ExactName(), show.NewBar(a.Out, false))
+	if err != nil {
 		return err
+	}
+	fmt.Fprintf(a.Out, "  %s in %.1f s: %d documents, %d passages, %d entities [%s]\n", st.Status, st.Seconds,
+		st.Documents, st.Chunks, st.Classes, st.Models.Chat)
+	if st.Status != core.StatusCompleted {
+		return fault.Internal.At("index the sample", run.Run).Because(st.Reason + " " + st.Detail)
 	}
 	for _, asked := range questions {
 		if err := a.askDemo(ctx, s.HTTP, asked); err != nil {
@@ -129,35 +130,4 @@ func (a app) askDemo(ctx context.Context, server string, asked asked) error {
 		fmt.Fprintf(a.Out, "\n%s\n", lesson)
 	}
 	return nil
-}
-
-// followDemo prints a line for each stage and the counts at the end.
-func (a app) followDemo(ctx context.Context, s *stack.Stack, run string) error {
-	last := ""
-	for {
-		st, err := s.Control.ReadStatus(ctx, run)
-		if ctx.Err() != nil {
-			return ctx.Err()
-		}
-		if err != nil && !fault.Is(err, fault.RunNotFound) {
-			return err
-		}
-		if err == nil && st.Stage != last && st.Stage != "" {
-			last = st.Stage
-			fmt.Fprintf(a.Out, "  %3.0f %%  %s\n", 100*st.Overall, st.Stage)
-		}
-		if err == nil && core.IsTerminal(st.Status) {
-			fmt.Fprintf(a.Out, "  %s in %.1f s: %d documents, %d passages, %d entities [%s]\n", st.Status, st.Seconds,
-				st.Documents, st.Chunks, st.Classes, st.Models.Chat)
-			if st.Status != core.StatusCompleted {
-				return fault.Internal.At("index the sample", run).Because(st.Reason + " " + st.Detail)
-			}
-			return nil
-		}
-		select {
-		case <-ctx.Done():
-			return ctx.Err()
-		case <-time.After(50 * time.Millisecond):
-		}
-	}
 }

@@ -7,9 +7,7 @@ import (
 	"io"
 	"log/slog"
 	"math"
-	"os"
 	"path/filepath"
-	"runtime/pprof"
 	"syscall"
 
 	"github.com/spf13/cobra"
@@ -72,11 +70,6 @@ a terminal, as in a service or with 2> dev.log, it also shows the stages of each
 func hostStack(run func() error) error {
 	syscall.Umask(0o077)
 	boundGarbage()
-	if path := os.Getenv("UNWEAVER_TEST_CPUPROFILE"); path != "" { // for those who work on the data path
-		if file, err := os.Create(path); err == nil && pprof.StartCPUProfile(file) == nil {
-			defer pprof.StopCPUProfile()
-		}
-	}
 	err := run()
 	if err != nil && fault.As(err) == nil {
 		err = fault.Internal.At("", "").Because(err)

@@ -24,7 +24,7 @@ func DescribeLesson(got answer.Response, known string) string {
 			case one.BM25 == nil:
 				said += ", which keyword search does not find at all"
 			case one.BM25.Rank > chunk.Rank:
-				said += fmt.Sprintf(", which keyword search (BM25) ranks %s", formatOrdinal(one.BM25.Rank))
+				said += fmt.Sprintf(", which keyword search (BM25) has at place %d", one.BM25.Rank)
 			}
 		}
 		if shared := sharedName(got, chunk); shared != "" && chunk.Rank > 1 {
@@ -45,20 +45,4 @@ func sharedName(got answer.Response, chunk answer.Chunk) string {
 		}
 	}
 	return ""
-}
-
-// formatOrdinal writes 1st, 2nd, 3rd, 4th, 11th, 21st.
-func formatOrdinal(n int) string {
-	ending := "th"
-	if n/10%10 != 1 {
-		switch n % 10 {
-		case 1:
-			ending = "st"
-		case 2:
-			ending = "nd"
-		case 3:
-			ending = "rd"
-		}
-	}
-	return fmt.Sprint(n, ending)
 }

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"net"
 	"net/netip"
-	"slices"
 	"strconv"
 
 	"github.com/unweaver/unweaver/internal/config"
@@ -22,33 +21,19 @@ func ChoosePort(cfg *config.Config, flag int, given bool) (port int, note string
 				"in front of it; or run query-api, which serves TLS itself")
 	}
 	address := cfg.QueryAPI.Address
-	if console.IsURL(address) || !isConfigured(cfg, "query_api.address") {
-		return flag, "", nil
-	}
 	host, text, err := net.SplitHostPort(address)
-	if err != nil {
+	if err != nil || console.IsURL(address) || !cfg.IsGiven("query_api.address") {
 		return flag, "", nil //nolint:nilerr // validation of the configuration says so
 	}
 	wanted, err := strconv.Atoi(text)
-	if err != nil {
+	switch at, _ := netip.ParseAddr(host); {
+	case err != nil, wanted == flag: // as above
 		return flag, "", nil //nolint:nilerr // as above
-	}
-	if host == "localhost" || host == "127.0.0.1" {
-		if given && wanted != flag {
-			return flag, fmt.Sprintf("--http-port %d overrides query_api.address %s", flag, address), nil
-		}
+	case given:
+		return flag, fmt.Sprintf("--http-port %d overrides query_api.address %s", flag, address), nil
+	case host == "localhost", at.IsLoopback():
 		return wanted, "", nil
-	}
-	if at, err := netip.ParseAddr(host); !given && err == nil && at.IsLoopback() {
-		flag = wanted
 	}
 	return flag, fmt.Sprintf("query_api.address %s is ignored: unweaver dev serves only 127.0.0.1:%d; for access from "+
 		"other machines use a proxy, or run query-api", address, flag), nil
-}
-
-// isConfigured reports whether a key was given, by whatever means.
-func isConfigured(cfg *config.Config, key string) bool {
-	return slices.ContainsFunc(cfg.Settings(), func(setting config.Setting) bool {
-		return setting.Key == key && setting.Origin != config.FromDefault
-	})
 }

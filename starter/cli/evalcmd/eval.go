@@ -77,12 +77,8 @@ the paired differences at every cut-off. A difference whose interval contains ze
 	set.StringVar(&flags.suite, "suite", "", "folder of datasets: one table for all, compared with the previous run")
 	set.StringVar(&flags.index, "index", "", "name of the index (default: eval-<dataset>)")
 	set.StringVar(&flags.out, "out", "", "folder of the reports (default: eval-<dataset>)")
-	set.StringVar(
-		&flags.extraction,
-		"extraction",
-		"auto",
-		"auto: the recording, if there is one; config: the configured model",
-	)
+	set.StringVar(&flags.extraction, "extraction", "auto",
+		"auto: the recording, if there is one; config: the configured model")
 	set.StringSliceVar(&flags.methods, "methods", config.PlainMethods(),
 		"methods; the first is the baseline; the index is built with the enrichments that they need")
 	set.StringSliceVar(&flags.rules, "rules", []string{"weighted"}, "election rules of method unweaver")
@@ -318,7 +314,7 @@ func (a app) writeEvaluation(report *eval.Report, out string) error {
 	}
 	return a.PrintOut(report, func(w io.Writer) {
 		fmt.Fprint(w, report.RenderMarkdown())
-		fmt.Fprintf(w, "\nwritten: %s/report.md, report.json, recall.svg\n", out)
+		fmt.Fprintf(w, "\nwritten: %s/report.md, report.json\n", out)
 	})
 }
 

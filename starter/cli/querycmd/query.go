@@ -82,12 +82,8 @@ func (a app) queryCmd() *cobra.Command {
 	set.StringVar(&rule, "rule", "", "election rule of method unweaver")
 	set.StringVar(&generation, "generation", "", "query this kept generation instead of the current one")
 	set.BoolVar(&explain, "explain", false, "show how each passage was found")
-	set.StringArrayVar(
-		&without,
-		"without",
-		nil,
-		"ask again without an entity (its id) or a document (its key), and show both rankings",
-	)
+	set.StringArrayVar(&without, "without", nil,
+		"ask again without an entity (its id) or a document (its key), and show both rankings")
 	set.StringArrayVar(&params, "param", nil, "parameter of the method: name=value")
 	set.StringVar(&filter, "filter", "", `search only these documents: JSON, as {"metadata": {"year": {"gte": 2020}}}`)
 	set.StringVar(&asOf, "as-of", "", "only documents in force then: 2026-01-31 or 2026-01-31T12:00:00Z")

@@ -174,22 +174,24 @@ func (a app) readKeys(path string) ([]string, error) {
 
 func (a app) backfillListCmd() *cobra.Command {
 	var named control.BackfillNamed
+	type list struct {
+		Index     string          `json:"index"`
+		Backfills []core.Backfill `json:"backfills"`
+	}
 	return console.TakeIndex(&cobra.Command{
 		Use:     "list",
 		Short:   "List the backfills of an index, newest first",
 		Example: "  unweaver backfill list docs",
 		Args:    console.RequireArgs(0, 0, "no argument"),
-		RunE: a.NewControlRun(func(ctx context.Context, controller control.Control, _ []string) error {
-			all, err := controller.ListBackfills(ctx, named)
-			if err != nil {
-				return err
+		RunE: console.NewReport(a.App, func(ctx context.Context, c control.Control, _ []string) (out list, err error) {
+			out.Index = named.Index
+			out.Backfills, err = c.ListBackfills(ctx, named)
+			return out, err
+		}, func(w io.Writer, found list) {
+			for _, one := range found.Backfills {
+				fmt.Fprintf(w, "%-20s %-12s %3.0f %%  %s\n", one.Name, one.Status, 100*one.Progress, chosenBy(one.Choice))
 			}
-			return a.PrintOut(map[string]any{"index": named.Index, "backfills": all}, func(w io.Writer) {
-				for _, one := range all {
-					fmt.Fprintf(w, "%-20s %-12s %3.0f %%  %s\n", one.Name, one.Status, 100*one.Progress, chosenBy(one.Choice))
-				}
-				fmt.Fprintln(w, show.Count(int64(len(all)), "backfill"))
-			})
+			fmt.Fprintln(w, show.Count(len(found.Backfills), "backfill"))
 		}),
 	}, &named.Index)
 }

@@ -34,17 +34,16 @@ changed.`,
 		Args: console.RequireArgs(0, 1, "at most a CORPUS"),
 		RunE: func(command *cobra.Command, args []string) error {
 			if index == "" {
-				return fault.Usage.At("run unweaver", "estimate").
-					Because("no index is named").
-					Advise("add --index NAME")
+				return console.NoIndex(command)
 			}
-			spec, err := a.ResolveSpec(index, strings.Join(args, ""))
+			uri := strings.Join(args, "")
+			spec, err := a.ResolveSpec(index, uri)
 			if err != nil {
 				return err
 			}
 			a.NoteDev()
 			return a.WithControl(command.Context(), func(ctx context.Context, controller control.Control, _ string) error {
-				if spec, err = a.SpecOf(ctx, controller, index, strings.Join(args, "")); err != nil {
+				if spec, err = a.SpecOf(ctx, controller, index, uri); err != nil {
 					return err
 				}
 				request := control.IndexRequest{

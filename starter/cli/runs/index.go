@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -42,14 +43,9 @@ func (a app) indexCmd() *cobra.Command {
 		Args: console.RequireArgs(0, 1, "at most a CORPUS"),
 		RunE: func(command *cobra.Command, args []string) error {
 			if index == "" {
-				return fault.Usage.At("run unweaver", "index").
-					Because("no index is named").
-					Advise("add --index NAME")
+				return console.NoIndex(command)
 			}
-			uri := ""
-			if len(args) > 0 {
-				uri = args[0]
-			}
+			uri := strings.Join(args, "")
 			spec, err := a.ResolveSpec(index, uri)
 			if err != nil {
 				return err
@@ -137,7 +133,6 @@ func describeJoined(run control.Run) string {
 }
 
 func (a app) statusCmd() *cobra.Command {
-	var index string
 	var watch bool
 	command := &cobra.Command{
 		Use:   "status [RUN]",
@@ -155,40 +150,28 @@ Exit codes are those of index.
 		Example: "  unweaver status docs\n  unweaver status docs/20261122t020000z --watch\n  unweaver status docs --json",
 		Args:    console.RequireArgs(0, 1, "at most a RUN"),
 		RunE: func(command *cobra.Command, args []string) error {
-			name := index
-			if len(args) > 0 {
-				name = args[0]
-			}
+			name := strings.Join(args, "")
 			if name == "" && watch {
 				return fault.Usage.At("run unweaver", "status --watch").
 					Because("no run is named").
-					Advise("give RUN, or --index NAME for its newest run; to list the indexes: unweaver ls")
+					Advise("give RUN, or the name of an index for its newest run; to list the indexes: unweaver ls")
 			}
 			if name == "" {
-				return a.listIndexes(command.Context())
+				return a.listIndexes(command, nil)
 			}
 			return a.WithControl(command.Context(), func(ctx context.Context, controller control.Control, _ string) error {
-				if watch {
-					return a.watchRun(ctx, controller, name)
-				}
-				status, err := controller.ReadStatus(ctx, name)
+				status, err := controller.ReadStatus(ctx, name) // an index stands for the run that is its newest now
 				if err != nil {
 					return err
+				}
+				if watch {
+					run := control.Run{Run: status.Run, RunID: status.RunID, Attached: true}
+					return a.StreamRun(ctx, controller, run)
 				}
 				return a.ReportRun(status)
 			})
 		},
 	}
-	command.Flags().StringVar(&index, "index", "", "show the newest run of an index")
 	command.Flags().BoolVar(&watch, "watch", false, "follow the run until it ends or pauses")
 	return command
-}
-
-// watchRun follows a run that is there.
-func (a app) watchRun(ctx context.Context, controller control.Control, name string) error {
-	status, err := controller.ReadStatus(ctx, name) // an index stands for the run that is its newest now
-	if err != nil {
-		return err
-	}
-	return a.StreamRun(ctx, controller, control.Run{Run: status.Run, RunID: status.RunID, Attached: true})
 }

@@ -11,7 +11,6 @@ import (
 
 	"github.com/unweaver/unweaver/internal/control"
 	"github.com/unweaver/unweaver/internal/core"
-	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/starter/cli/console"
 	"github.com/unweaver/unweaver/starter/cli/show"
 )
@@ -76,18 +75,14 @@ func (a app) lettersShowCmd() *cobra.Command {
 		Short:   "Show a dead letter: the cause, the answer of the model, the text of the passage",
 		Example: "  unweaver dead-letters show docs 0123456789abcdef0123456789abcdef",
 		Args:    console.RequireArgs(1, 1, "a PASSAGE"),
-		RunE: a.NewControlRun(func(ctx context.Context, controller control.Control, args []string) error {
-			letter, err := controller.DeadLetter(ctx, index, args[0])
-			if err != nil {
-				return err
-			}
-			return a.PrintOut(letter, func(w io.Writer) {
-				fmt.Fprintf(w, "%s  %s, passage %d\n", letter.Chunk, letter.Document, letter.Ordinal)
-				fmt.Fprintf(w, "  %s: %s, %s%s\n", letter.Kind, letter.Reason, show.Count(int64(letter.Attempts), "attempt"),
-					describeDiscard(letter))
-				fmt.Fprintf(w, "the last answer:\n%s\n", indentText(letter.Raw))
-				fmt.Fprintf(w, "the passage:\n%s\n", indentText(letter.Text))
-			})
+		RunE: console.NewReport(a.App, func(ctx context.Context, c control.Control, args []string) (core.Letter, error) {
+			return c.DeadLetter(ctx, index, args[0])
+		}, func(w io.Writer, letter core.Letter) {
+			fmt.Fprintf(w, "%s  %s, passage %d\n", letter.Chunk, letter.Document, letter.Ordinal)
+			fmt.Fprintf(w, "  %s: %s, %s%s\n", letter.Kind, letter.Reason, show.Count(int64(letter.Attempts), "attempt"),
+				describeDiscard(letter))
+			fmt.Fprintf(w, "the last answer:\n%s\n", indentText(letter.Raw))
+			fmt.Fprintf(w, "the passage:\n%s\n", indentText(letter.Text))
 		}),
 	}, &index)
 }
@@ -104,9 +99,8 @@ func (a app) lettersReplayCmd() *cobra.Command {
 	var index string
 	var wait bool
 	command := console.TakeIndex(&cobra.Command{
-		Use:     "replay [PASSAGE...]",
-		Aliases: []string{"retry"},
-		Short:   "Retry the documents of these dead letters",
+		Use:   "replay [PASSAGE...]",
+		Short: "Retry the documents of these dead letters",
 		Long: `Retry the failed model calls in the documents of these dead letters, and nothing else. Without PASSAGE it
 retries all dead letters, as retry-failed does.`,
 		Example: "  unweaver dead-letters replay docs 0123456789abcdef0123456789abcdef --wait",
@@ -142,10 +136,9 @@ reports still count them. To retry one all the same, use replay.`,
 }
 
 func (a app) retryCmd() *cobra.Command {
-	var index string
 	var wait bool
 	command := &cobra.Command{
-		Use:   "retry-failed [RUN]",
+		Use:   "retry-failed RUN",
 		Short: "Retry the extraction of every failed passage, and change nothing else",
 		Long: `Retry the extraction of every failed passage of the published generation, with the configuration of that
 generation, and publish the result. Documents without a dead letter stay unchanged, even if the corpus has changed. A
@@ -155,21 +148,11 @@ run of the index ends.
 
 ` + runForm,
 		Example: "  unweaver retry-failed docs --wait\n  unweaver retry-failed docs",
-		Args:    console.RequireArgs(0, 1, "at most a RUN"),
+		Args:    console.RequireArgs(1, 1, "a RUN"),
 		RunE: func(command *cobra.Command, args []string) error {
-			name := index
-			if len(args) > 0 {
-				name = args[0]
-			}
-			if name == "" {
-				return fault.Usage.At("run unweaver", "retry-failed").
-					Because("no index is named").
-					Advise("give RUN, or --index NAME")
-			}
-			return a.retryFailed(command.Context(), control.LettersRequest{Name: name}, wait)
+			return a.retryFailed(command.Context(), control.LettersRequest{Name: args[0]}, wait)
 		},
 	}
-	command.Flags().StringVar(&index, "index", "", "name of the index")
 	command.Flags().BoolVar(&wait, "wait", false, "wait for the end, with progress")
 	return command
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"path"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -28,19 +27,19 @@ func (a app) lsCmd() *cobra.Command {
 run left. Size counts the files of the current generation.`,
 		Example: "  unweaver ls\n  unweaver ls --json | jq -r '.indexes[] | select(.age_seconds > 86400) | .index'",
 		Args:    console.RequireArgs(0, 0, "no argument"),
-		RunE:    func(command *cobra.Command, _ []string) error { return a.listIndexes(command.Context()) },
+		RunE:    a.listIndexes,
 	}
 }
 
 // listIndexes lists the indexes.
-func (a app) listIndexes(ctx context.Context) error {
-	return a.WithControl(ctx, func(ctx context.Context, controller control.Control, _ string) error {
-		cards, err := controller.ListIndexes(ctx)
-		if err != nil {
-			return err
-		}
-		return a.PrintOut(map[string]any{"indexes": cards}, func(w io.Writer) { showCards(w, cards) })
-	})
+func (a app) listIndexes(command *cobra.Command, _ []string) error {
+	type list struct {
+		Indexes []runlog.Card `json:"indexes"`
+	}
+	return console.NewReport(a.App, func(ctx context.Context, c control.Control, _ []string) (list, error) {
+		cards, err := c.ListIndexes(ctx)
+		return list{cards}, err
+	}, func(w io.Writer, found list) { showCards(w, found.Indexes) })(command, nil)
 }
 
 func showCards(w io.Writer, cards []runlog.Card) {
@@ -106,14 +105,16 @@ report of a run is kept as long as its generation, or for two weeks if it has no
 		Args:    console.RequireArgs(0, 1, "at most an INDEX"),
 	}
 	command.Flags().IntVar(&limit, "limit", 20, "number of runs; 0 = all")
-	command.RunE = a.NewControlRun(func(ctx context.Context, controller control.Control, args []string) error {
-		runs, err := controller.ListRuns(ctx, strings.Join(args, ""), limit)
-		if err != nil {
-			return err
-		}
-		return a.PrintOut(map[string]any{"runs": runs}, func(w io.Writer) { showRuns(w, runs) })
-	})
+	command.RunE = console.NewReport(a.App, func(ctx context.Context, c control.Control, args []string) (found, error) {
+		runs, err := c.ListRuns(ctx, strings.Join(args, ""), limit)
+		return found{runs}, err
+	}, showRuns)
 	return command
+}
+
+// found are runs, the newest first.
+type found struct {
+	Runs []runlog.Summary `json:"runs"`
 }
 
 // endedNote returns what follows the status of a run that changed nothing, or that an operator published since.
@@ -127,13 +128,13 @@ func endedNote(run runlog.Summary) string {
 	return ""
 }
 
-func showRuns(w io.Writer, runs []runlog.Summary) {
-	if len(runs) == 0 {
+func showRuns(w io.Writer, list found) {
+	if len(list.Runs) == 0 {
 		fmt.Fprintln(w, "no run yet; to start one: unweaver index FOLDER --index NAME --wait")
 		return
 	}
 	header := "run\tstatus\tbegan\ttook\tdocuments\tpassages\tcalls\tcost\tproblems"
-	show.Table(w, header, runs, func(run runlog.Summary) string {
+	show.Table(w, header, list.Runs, func(run runlog.Summary) string {
 		status := run.Status
 		switch {
 		case !core.IsTerminal(run.Status):
@@ -159,38 +160,25 @@ command reads the stores; processes write logs of their own.
 ` + runForm,
 		Example: "  unweaver logs docs\n  unweaver logs docs/20261122t020000z --json | jq '.events'",
 		Args:    console.RequireArgs(1, 1, "a RUN"),
-		RunE: a.NewControlRun(func(ctx context.Context, controller control.Control, args []string) error {
-			log, err := controller.ReadLog(ctx, args[0])
-			if err != nil {
-				return err
-			}
-			return a.PrintOut(log, func(w io.Writer) { show.Log(w, log) })
-		}),
+		RunE: console.NewReport(a.App, func(ctx context.Context, c control.Control, args []string) (runlog.Log, error) {
+			return c.ReadLog(ctx, args[0])
+		}, show.Log),
 	}
 }
 
 func (a app) showCmd() *cobra.Command {
-	var index string
-	command := &cobra.Command{
+	return &cobra.Command{
 		Use:   "show GENERATION",
 		Short: "Show the report of a generation, or of a run without a generation",
 		Long: `Show a generation: its state, its sources and settings, and the full report of its run.
 
-GENERATION is index/generation, or only its name together with --index. The name of an index selects its current
-generation.`,
-		Example: "  unweaver show docs\n  unweaver show docs/20261122t020000z\n" +
-			"  unweaver show 20261122t020000z --index docs",
-		Args: console.RequireArgs(1, 1, "a GENERATION"),
+GENERATION is index/generation. The name of an index selects its current generation.`,
+		Example: "  unweaver show docs\n  unweaver show docs/20261122t020000z",
+		Args:    console.RequireArgs(1, 1, "a GENERATION"),
+		RunE: a.NewControlRun(func(ctx context.Context, controller control.Control, args []string) error {
+			return a.showGeneration(ctx, controller, args[0])
+		}),
 	}
-	command.Flags().StringVar(&index, "index", "", "name of the index")
-	command.RunE = a.NewControlRun(func(ctx context.Context, controller control.Control, args []string) error {
-		name := args[0]
-		if index != "" {
-			name = path.Join(index, name)
-		}
-		return a.showGeneration(ctx, controller, name)
-	})
-	return command
 }
 
 func (a app) showGeneration(ctx context.Context, controller control.Control, name string) error {

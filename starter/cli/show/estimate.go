@@ -11,14 +11,6 @@ import (
 // ApplyFlag is the flag that chooses passages for other types, guidance or examples.
 const ApplyFlag = "extraction-to"
 
-// showApply prints what each choice of passages would pay for.
-func showApply(w io.Writer, calls *core.ApplyCalls) {
-	if calls != nil {
-		fmt.Fprintf(w, "  extract calls by --%s: all %d, mentions %d, new %d\n", ApplyFlag, calls.All, calls.Mentions,
-			calls.New)
-	}
-}
-
 // showShares prints what would be made, by the reason for it.
 func showShares(w io.Writer, report core.Report) {
 	for _, share := range report.Shares {
@@ -57,68 +49,69 @@ func cutVersion(version string) string {
 	return "version " + version[:min(len(version), 12)]
 }
 
+// figure is a part of an estimate.
+type figure struct {
+	name     string
+	expected core.Range
+	actual   float64
+	text     func(float64) string
+}
+
+// listFigures lists the parts of an estimate, with what a run came to.
+func listFigures(expected core.Estimate, report core.Report) []figure {
+	count := func(n float64) string { return fmt.Sprintf("%.0f", n) }
+	money := func(amount float64) string { return Money(amount, report.Currency) }
+	return []figure{
+		{"extract", expected.Extract, float64(report.Calls.Extract), count},
+		{"shorten", expected.Shorten, float64(report.Calls.Shorten), count},
+		{"embed", expected.Embed, float64(report.Calls.Embed), count},
+		{"transcribe", expected.Transcribe, float64(report.Calls.Transcribe), count},
+		{"tokens", expected.Tokens, float64(report.Tokens.Sum()), count},
+		{"cost", expected.Cost, report.Cost, money},
+		{"time", expected.Seconds, report.Worked(), Duration},
+	}
+}
+
+// formatRange writes what is expected.
+func (f figure) formatRange() string {
+	low, high := f.text(f.expected.Low), f.text(f.expected.High)
+	if low == high {
+		return low
+	}
+	return low + " to " + high
+}
+
 // showPlanned prints what was expected of a run beside what it came to.
 func showPlanned(w io.Writer, report core.Report) {
-	count := func(n float64) string { return fmt.Sprintf("%.0f", n) }
-	tokens := report.Tokens.Sum()
 	var parts []string
-	for _, line := range []struct {
-		name   string
-		figure core.Range
-		actual float64
-		text   func(float64) string
-	}{
-		{"extract", report.Planned.Extract, float64(report.Calls.Extract), count},
-		{"shorten", report.Planned.Shorten, float64(report.Calls.Shorten), count},
-		{"embed", report.Planned.Embed, float64(report.Calls.Embed), count},
-		{"transcribe", report.Planned.Transcribe, float64(report.Calls.Transcribe), count},
-		{"tokens", report.Planned.Tokens, float64(tokens), count},
-		{"cost", report.Planned.Cost, report.Cost, func(amount float64) string { return Money(amount, report.Currency) }},
-		{"time", report.Planned.Seconds, report.Worked(), Duration},
-	} {
-		if (line.name == "cost" || line.name == "transcribe") && line.actual+line.figure.High == 0 {
+	for _, one := range listFigures(*report.Planned, report) {
+		if (one.name == "cost" || one.name == "transcribe") && one.actual+one.expected.High == 0 {
 			continue // no price is set, which the line before says, or no page was transcribed
 		}
-		low, high := line.text(line.figure.Low), line.text(line.figure.High)
-		if low != high {
-			low += " to " + high
-		}
-		parts = append(parts, fmt.Sprintf("%s %s, planned %s", line.name, line.text(line.actual), low))
+		parts = append(parts, fmt.Sprintf("%s %s, planned %s", one.name, one.text(one.actual), one.formatRange()))
 	}
 	fmt.Fprintf(w, "  against the plan: %s\n", strings.Join(parts, "; "))
 }
 
 // showEstimate prints what a dry run expects.
-func showEstimate(w io.Writer, estimate core.Estimate, currency string) {
-	count := func(n float64) string { return fmt.Sprintf("%.0f", n) }
+func showEstimate(w io.Writer, report core.Report) {
+	estimate := *report.Estimate
 	if estimate.SumCalls().High+estimate.Tokens.High == 0 {
 		fmt.Fprintln(w, "  would need no model call")
 	}
-	for _, line := range []struct {
-		name   string
-		figure core.Range
-		text   func(float64) string
-	}{
-		{"transcribe calls", estimate.Transcribe, count},
-		{"extract calls", estimate.Extract, count},
-		{"shorten calls", estimate.Shorten, count},
-		{"embed calls", estimate.Embed, count},
-		{"tokens", estimate.Tokens, count},
-		{"cost", estimate.Cost, func(amount float64) string { return Money(amount, currency) }},
-		{"time", estimate.Seconds, Duration},
-	} {
-		if line.name == "cost" && line.figure.High == 0 && estimate.Tokens.High > 0 {
-			fmt.Fprintf(w, "  would need %-14s ? (no price is set: models.*.price)\n", line.name)
-			continue
+	for i, one := range listFigures(estimate, report) {
+		name := one.name
+		if i < 4 {
+			name += " calls"
 		}
-		low, high := line.text(line.figure.Low), line.text(line.figure.High)
-		if line.figure.High == 0 {
-			continue
+		if one.expected.High > 0 {
+			fmt.Fprintf(w, "  would need %-14s %s\n", name, one.formatRange())
+		} else if name == "cost" && estimate.Tokens.High > 0 {
+			fmt.Fprintf(w, "  would need %-14s ? (no price is set: models.*.price)\n", name)
 		}
-		if low != high {
-			low += " to " + high
-		}
-		fmt.Fprintf(w, "  would need %-14s %s\n", line.name, low)
 	}
-	showApply(w, estimate.ApplyTo)
+	if calls := estimate.ApplyTo; calls != nil {
+		fmt.Fprintf(w, "  extract calls by --%s: all %d, mentions %d, new %d\n", ApplyFlag, calls.All, calls.Mentions,
+			calls.New)
+	}
 }

@@ -210,7 +210,7 @@ func waitingLine(status control.Status) string {
 func Cost(w io.Writer, report core.Report) {
 	if report.Estimate != nil {
 		showShares(w, report)
-		showEstimate(w, *report.Estimate, report.Currency)
+		showEstimate(w, report)
 	} else if report.Calls.Sum() > 0 || report.Tokens != (core.Tokens{}) {
 		verb := "paid"
 		if report.Reason == DryRun {
