@@ -1,7 +1,6 @@
 package cli_test
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -23,7 +22,6 @@ import (
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/methods/aliases"
 	"github.com/unweaver/unweaver/internal/testkit/musttest"
-	"github.com/unweaver/unweaver/starter/cli"
 	"github.com/unweaver/unweaver/starter/cli/console"
 )
 
@@ -267,37 +265,26 @@ func TestMappedNamesAreShown(t *testing.T) {
 	says(t, fake, "aliases show Bern --index docs", console.ExitDone, "is its own entity")
 }
 
-// An index is deleted once its name is typed or --yes is given; a dry run asks nothing and deletes nothing.
-func TestDeleteAsksForTheName(t *testing.T) {
-	for name, tc := range map[string]struct {
-		typed string
-		flags []string
-		asked []string
+// An index is deleted only with --yes; without it, and in a dry run, the command shows what would go.
+func TestDeleteRequiresConfirmation(t *testing.T) {
+	for flags, tc := range map[string]struct {
+		asked string
 		exit  int
 	}{
-		"typed":            {"docs\n", nil, []string{"delete docs true false", "delete docs false true"}, console.ExitDone},
-		"another name":     {"doc\n", nil, []string{"delete docs true false"}, console.ExitUsage},
-		"nothing":          {"", nil, []string{"delete docs true false"}, console.ExitUsage},
-		"a program":        {"docs\n", []string{"--json"}, []string{"delete docs true false"}, console.ExitUsage},
-		"confirmed":        {"", []string{"--yes"}, []string{"delete docs false true"}, console.ExitDone},
-		"confirmed, JSON":  {"", []string{"--yes", "--json"}, []string{"delete docs false true"}, console.ExitDone},
-		"a look":           {"docs\n", []string{"--dry-run"}, []string{"delete docs true false"}, console.ExitDone},
-		"a look, and sure": {"", []string{"--dry-run", "--yes"}, []string{"delete docs true false"}, console.ExitDone},
+		"":                 {"delete docs true false", console.ExitUsage},
+		" --json":          {"delete docs true false", console.ExitUsage},
+		" --yes":           {"delete docs false true", console.ExitDone},
+		" --dry-run":       {"delete docs true false", console.ExitDone},
+		" --dry-run --yes": {"delete docs true false", console.ExitDone},
 	} {
-		t.Run(name, func(t *testing.T) {
-			t.Chdir(t.TempDir())
-			fake := &fakeControl{}
-			var out, errs bytes.Buffer
-			app := &console.App{In: strings.NewReader(tc.typed), Out: &out, Err: &errs, Connect: withConnection(fake, "")}
-			exit := cli.Run(t.Context(), app, append([]string{"delete", "docs", "--reason", "moved"}, tc.flags...))
-			assert.Equal(t, tc.exit, exit, "%s%s", out.String(), errs.String())
-			assert.Equal(t, tc.asked, fake.Asked)
-			assert.Equal(t, "moved", fake.By.Reason)
-			if len(tc.flags) == 0 {
-				contains(t, out.String(), "docs would be deleted: 2 generations, 61 objects", "tagged generations release",
-					"kept: the corpus")
-			}
-		})
+		fake := &fakeControl{}
+		got := says(t, fake, "delete docs --reason moved"+flags, tc.exit)
+		assert.Equal(t, []string{tc.asked}, fake.Asked, flags)
+		assert.Equal(t, "moved", fake.By.Reason)
+		if flags == "" {
+			contains(t, got.out, "docs would be deleted: 2 generations, 61 objects", "tagged generations release",
+				"kept: the corpus")
+		}
 	}
 }
 

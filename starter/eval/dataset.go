@@ -9,10 +9,10 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
-	"sort"
 	"strings"
 
 	"github.com/unweaver/unweaver/internal/core"
@@ -41,13 +41,11 @@ type Dataset struct {
 }
 
 type rawQuestion struct {
-	ID         any      `json:"id"`
-	Question   string   `json:"question"`
-	Answer     string   `json:"answer"`
-	Answers    []string `json:"answers"`
-	Gold       []string `json:"gold"`
-	GoldIDs    []string `json:"gold_ids"`
-	Supporting []string `json:"supporting"`
+	ID       any      `json:"id"`
+	Question string   `json:"question"`
+	Answer   string   `json:"answer"`
+	Answers  []string `json:"answers"`
+	Gold     []string `json:"gold"`
 }
 
 func readLines(path string, f func(n int, b []byte) error) error {
@@ -124,21 +122,16 @@ func Load(dir string) (*Dataset, error) {
 		if question.ID == nil {
 			q.ID = fmt.Sprint(n)
 		}
-		for _, names := range [][]string{question.Gold, question.GoldIDs, question.Supporting} {
-			if len(q.Gold) > 0 {
-				break
+		for _, g := range question.Gold {
+			if !slices.Contains(q.Gold, g) {
+				q.Gold = append(q.Gold, g)
 			}
-			for _, g := range names {
-				if !slices.Contains(q.Gold, g) {
-					q.Gold = append(q.Gold, g)
-				}
-				if _, ok := dataset.Texts[g]; !ok {
-					missing[g] = true
-				}
+			if _, ok := dataset.Texts[g]; !ok {
+				missing[g] = true
 			}
 		}
 		if strings.TrimSpace(q.Question) == "" || len(q.Gold) == 0 {
-			return errors.New("a question requires the keys question and gold (or gold_ids, or supporting)")
+			return errors.New("a question requires the keys question and gold")
 		}
 		dataset.Questions = append(dataset.Questions, q)
 		return nil
@@ -147,11 +140,7 @@ func Load(dir string) (*Dataset, error) {
 		return nil, err
 	}
 	if len(missing) > 0 {
-		ids := make([]string, 0, len(missing))
-		for g := range missing {
-			ids = append(ids, g)
-		}
-		sort.Strings(ids)
+		ids := slices.Sorted(maps.Keys(missing))
 		shown := strings.Join(ids[:min(10, len(ids))], ", ")
 		return nil, fault.Usage.At("read dataset", dir).
 			Because(fmt.Sprintf("%d gold ids match no passage: %s", len(ids), shown)).

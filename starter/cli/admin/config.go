@@ -1,6 +1,7 @@
 package admin
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -16,6 +17,7 @@ import (
 	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/starter/cli/console"
+	"github.com/unweaver/unweaver/starter/cli/show"
 )
 
 func (a app) configCmd() *cobra.Command {
@@ -83,17 +85,9 @@ func (a app) showConfig() error {
 	}
 	settings := cfg.Settings()
 	return a.PrintOut(map[string]any{"settings": settings}, func(w io.Writer) {
-		keys, values := 0, 0
-		for _, s := range settings {
-			keys, values = max(keys, len(s.Key)), max(values, min(40, len(s.Text)))
-		}
-		for _, s := range settings {
-			from := s.At
-			if from == "" {
-				from = s.Origin
-			}
-			fmt.Fprintf(w, "%-*s  %-*s  %s\n", keys, s.Key, values, s.Text, from)
-		}
+		show.Table(w, "key\tvalue\tfrom", settings, func(one config.Setting) string {
+			return one.Key + "\t" + one.Text + "\t" + cmp.Or(one.At, one.Origin)
+		})
 	})
 }
 

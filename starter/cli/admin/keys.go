@@ -13,6 +13,7 @@ import (
 	"github.com/unweaver/unweaver/internal/access"
 	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/starter/cli/console"
+	"github.com/unweaver/unweaver/starter/cli/show"
 )
 
 func (a app) keysCmd() *cobra.Command {
@@ -120,12 +121,13 @@ func (a app) listKeysCmd() *cobra.Command {
 					return err
 				}
 				return a.PrintOut(map[string]any{"keys": list}, func(w io.Writer) {
-					const line = "%-8s  %-7s  %-7s  %-20s  %-19s  %-19s  %-12s  %s\n"
-					fmt.Fprintf(w, line, "id", "state", "scope", "indexes", "created", "expires", "labels", "name")
-					for _, key := range list {
-						fmt.Fprintf(w, line, key.ID, key.StateAt(time.Now()), key.Scope, key.Index, formatMoment(&key.Created),
-							formatMoment(key.Expires), core.ReadersOf(key.Labels).Describe(), key.Name)
-					}
+					header := "id\tstate\tscope\tindexes\tcreated\texpires\tlabels\tname"
+					show.Table(w, header, list, func(key access.Key) string {
+						return strings.Join([]string{
+							key.ID, key.StateAt(time.Now()), string(key.Scope), key.Index, formatMoment(&key.Created),
+							formatMoment(key.Expires), core.ReadersOf(key.Labels).Describe(), key.Name,
+						}, "\t")
+					})
 				})
 			})
 		},

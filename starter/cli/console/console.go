@@ -58,7 +58,6 @@ type App struct {
 	keyEnv  string // variable with the API key of queries
 	command string // that runs, without the program's name: "keys create"
 	by      string // who asks, for the audit trail
-	noted   []string
 	joined  string // URL of the embedded stack of another process, which this command is a client of
 }
 
@@ -198,15 +197,6 @@ func (a *App) ResolveSpec(index, corpusURI string) (core.Spec, error) {
 	}
 	err = desk.MakeAbsolute(&spec)
 	return spec, err
-}
-
-// PriorityOf returns the priority of an index among the others.
-func (a *App) PriorityOf(index string) (config.Priority, error) {
-	cfg, err := a.LoadConfig()
-	if err != nil {
-		return config.Priority{}, err
-	}
-	return cfg.Priority(index), nil
 }
 
 // PrintOut shows a value: as JSON, or by show.

@@ -72,7 +72,7 @@ func (a *App) NoteDev() {
 		own := dev.Settings != nil && slices.Contains(dev.Settings.Set, setting)
 		ofProcess := slices.ContainsFunc(processKeys, func(prefix string) bool { return strings.HasPrefix(key, prefix) })
 		if ofProcess && !own {
-			a.noteOnce(fmt.Sprintf("--set %s has no effect: unweaver dev is already running with its own value; "+
+			a.SayLine(fmt.Sprintf("note: --set %s has no effect: unweaver dev is already running with its own value; "+
 				"restart it with this setting", setting))
 		}
 	}
@@ -84,21 +84,9 @@ func (a *App) NoteDev() {
 		if than == "" {
 			than = "no file"
 		}
-		a.noteOnce(fmt.Sprintf("this command reads %s, the running unweaver dev %s; settings of processes (%s) are dev's",
-			own, than, strings.Join(processKeys, " ")))
+		a.SayLine(fmt.Sprintf("note: this command reads %s, the running unweaver dev %s; settings of processes (%s) "+
+			"are dev's", own, than, strings.Join(processKeys, " ")))
 	}
-}
-
-// noteOnce prints something that is no error, once.
-func (a *App) noteOnce(text string) {
-	if slices.Contains(a.noted, text) {
-		return
-	}
-	a.noted = append(a.noted, text)
-	if !a.JSON {
-		text = "note: " + text
-	}
-	a.SayLine(text)
 }
 
 // SayLine prints a line that is no error, on standard error: with --json what stands there is JSON, line by line.
@@ -119,7 +107,7 @@ func (a *App) awaitDev(ctx context.Context) (ready bool, err error) {
 	if !isLocked(a.DataDir) {
 		return false, nil
 	}
-	a.noteOnce("unweaver dev is starting or stopping in " + a.DataDir + ": waiting for it")
+	a.SayLine("note: unweaver dev is starting or stopping in " + a.DataDir + ": waiting for it")
 	bounded, cancel := context.WithTimeout(ctx, devPatience)
 	defer cancel()
 	for {

@@ -46,7 +46,7 @@ func (a app) evalSuite(ctx context.Context, flags evalFlags) error {
 			if err != nil {
 				return err
 			}
-			suite.Add(dataset, report, last)
+			suite.Add(report, last)
 		}
 		if err := suite.Write(out); err != nil {
 			return fault.StoreDenied.At("write the suite to", out).Because(err).Advise("choose another --out")

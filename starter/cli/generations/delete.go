@@ -1,7 +1,6 @@
 package generations
 
 import (
-	"bufio"
 	"context"
 	"fmt"
 	"io"
@@ -17,7 +16,7 @@ import (
 )
 
 func (a app) deleteCmd() *cobra.Command {
-	var request control.DeleteRequest
+	var dry, yes bool
 	command := &cobra.Command{
 		Use:   "delete INDEX",
 		Short: "Delete an index: its generations, files, store rows and schedule",
@@ -26,55 +25,28 @@ schedule and its audit trail. Queries stop finding the index at once. The corpus
 for 14 days, because all indexes share the ledger: to build INDEX again costs only what changed. Who deleted it, when
 and why stays visible: unweaver operations INDEX.
 
-To confirm, type the name or add --yes. The command refuses while a run works on INDEX, and while INDEX has branches.
-If the deletion is interrupted, run the same command again to finish it.`,
+A deletion cannot be undone, and requires --yes; --dry-run shows what it would do. The command refuses while a run
+works on INDEX, and while INDEX has branches. If the deletion is interrupted, run the same command again to finish it.`,
 		Example: "  unweaver delete docs --dry-run\n  unweaver delete docs --yes --reason \"moved to docs-2\"",
 		Args:    console.RequireArgs(1, 1, "an INDEX"),
-		RunE: func(command *cobra.Command, args []string) error {
-			request.Index = args[0]
-			return a.WithControl(command.Context(), func(ctx context.Context, controller control.Control, _ string) error {
-				return a.deleteIndex(ctx, controller, request, command.InOrStdin())
-			})
-		},
+		RunE: a.NewControlRun(func(ctx context.Context, controller control.Control, args []string) error {
+			asked := control.DeleteRequest{Index: args[0], DryRun: dry || !yes, Confirmed: yes && !dry}
+			found, err := controller.DeleteIndex(ctx, asked)
+			if err == nil {
+				err = a.PrintOut(found, func(w io.Writer) { showDeletion(w, found) })
+			}
+			if err == nil && !dry && !yes {
+				err = fault.Usage.At("delete index", args[0]).
+					Because("a deletion cannot be undone").
+					Advise("to confirm, add --yes")
+			}
+			return err
+		}),
 	}
 	flags := command.Flags()
-	flags.BoolVar(&request.DryRun, "dry-run", false, "show what would be deleted, and delete nothing")
-	flags.BoolVar(&request.Confirmed, "yes", false, "delete without asking; this cannot be undone")
+	flags.BoolVar(&dry, "dry-run", false, "show what would be deleted, and delete nothing")
+	flags.BoolVar(&yes, "yes", false, "confirm the deletion; it cannot be undone")
 	return a.AddAuditFlags(command)
-}
-
-func (a app) deleteIndex(
-	ctx context.Context, controller control.Control, request control.DeleteRequest, in io.Reader,
-) error {
-	if request.DryRun || !request.Confirmed {
-		look := request
-		look.DryRun, look.Confirmed = true, false
-		plan, err := controller.DeleteIndex(ctx, look)
-		if err != nil {
-			return err
-		}
-		if request.DryRun || !a.JSON {
-			if err := a.PrintOut(plan, func(w io.Writer) { showDeletion(w, plan) }); err != nil || request.DryRun {
-				return err
-			}
-			fmt.Fprintf(a.Err, "This cannot be undone. Type %s to delete the index: ", request.Index)
-		}
-		typed := ""
-		if !a.JSON {
-			typed, _ = bufio.NewReader(in).ReadString('\n') // no answer is none
-		}
-		if strings.TrimSpace(typed) != request.Index {
-			return fault.Usage.At("delete index", request.Index).
-				Because("the deletion was not confirmed").
-				Advise("type the name of the index, or add --yes")
-		}
-		request.Confirmed = true
-	}
-	gone, err := controller.DeleteIndex(ctx, request)
-	if err != nil {
-		return err
-	}
-	return a.PrintOut(gone, func(w io.Writer) { showDeletion(w, gone) })
 }
 
 func showDeletion(w io.Writer, one core.Deletion) {

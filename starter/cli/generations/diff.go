@@ -12,6 +12,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/unweaver/unweaver/internal/answer"
 	"github.com/unweaver/unweaver/internal/control"
 	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/fault"
@@ -112,17 +113,12 @@ func askBoth(
 			if err != nil {
 				return err
 			}
-			var answer struct {
-				Chunks []struct {
-					ID       string `json:"id"`
-					Document string `json:"document"`
-				} `json:"chunks"`
-			}
-			if err := json.Unmarshal(raw, &answer); err != nil {
+			var got answer.Response
+			if err := json.Unmarshal(raw, &got); err != nil {
 				return fault.Internal.At("read the answer to", fault.QuoteName(asked[i].Question)).Because(err)
 			}
 			documents[side] = []string{}
-			for _, chunk := range answer.Chunks {
+			for _, chunk := range got.Chunks {
 				chunks[side] = append(chunks[side], chunk.ID)
 				documents[side] = append(documents[side], chunk.Document)
 			}

@@ -8,11 +8,13 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/unweaver/unweaver/internal/control"
 	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/starter/cli/console"
+	"github.com/unweaver/unweaver/starter/cli/show"
 )
 
 func (a app) estimateCmd() *cobra.Command {
@@ -122,4 +124,18 @@ func (a app) asPlanned(
 			Advise("check the changes, then plan again: unweaver estimate --out " + path)
 	}
 	return &plan.Estimate, nil
+}
+
+// addApplyFlag gives a command the flag that chooses passages for other types, guidance or examples.
+func addApplyFlag(flags *pflag.FlagSet, into *string) {
+	flags.StringVar(into, show.ApplyFlag, "",
+		"apply changed types, guidance or examples to passages: all, new or mentions (default: extraction.apply)")
+}
+
+// chooseApply puts the choice of a command in place of the configured one. Who builds checks it.
+func chooseApply(spec core.Spec, choice string) core.Spec {
+	if choice == "" {
+		return spec
+	}
+	return spec.WithApply(choice)
 }

@@ -51,7 +51,7 @@ func (a app) indexCmd() *cobra.Command {
 				return err
 			}
 			a.NoteDev()
-			priority, err := a.PriorityOf(index)
+			cfg, err := a.LoadConfig()
 			if err != nil {
 				return err
 			}
@@ -61,7 +61,7 @@ func (a app) indexCmd() *cobra.Command {
 				}
 				request := control.IndexRequest{
 					Spec: chooseApply(spec, apply), Generation: generation, ReplaceCorpus: replace, Rebuild: rebuild,
-					Priority: control.Priority(priority),
+					Priority: control.Priority(cfg.Priority(index)),
 				}
 				if err := request.ReadFiles(); err != nil {
 					return err

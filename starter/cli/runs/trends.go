@@ -27,7 +27,7 @@ func (a app) trendsCmd() *cobra.Command {
 		Short: "Show the last builds: passages, changes, calls, cost, time, failures",
 		Long: `Show the last builds of an index, or of all indexes: passages, share of changed documents, paid calls and
 tokens, cost, duration, error of the estimate (for builds with a plan), dead letters, bytes written, and how each
-build ended. Bars are relative to the highest value of their column.
+build ended.
 
 The list contains all ended builds, also unchanged, held and failed ones. An index keeps its last 180 builds in this
 list, which is more than it keeps generations.`,
@@ -68,23 +68,12 @@ func showNights(w io.Writer, trends runlog.Trends) {
 	fmt.Fprintf(w, "%s: %s, %d published, %d unchanged, %d held, %d failed, %d cancelled\n",
 		trends.Index, show.Count(int64(totals.Nights), "night"), totals.Published, totals.Unchanged, totals.Held,
 		totals.Failed, totals.Cancelled)
-	var share, calls, cost, seconds highest
-	for _, night := range trends.Nights {
-		share.noteFigure(night.Share)
-		calls.noteFigure(float64(night.Calls))
-		cost.noteFigure(night.Cost)
-		seconds.noteFigure(night.Seconds)
-	}
 	header := "night\tended\tpassages\tchanged\tcalls\ttokens\tcost\ttook\testimate off by\tdead letters\twritten"
 	show.Table(w, header, trends.Nights, func(night core.Night) string {
-		return strings.Join([]string{
-			show.Clock(night.Started), describeOutcome(night), fmt.Sprint(night.Chunks),
-			share.drawBar(night.Share) + fmt.Sprintf(" %.1f %%", 100*night.Share),
-			calls.drawBar(float64(night.Calls)) + fmt.Sprintf(" %d", night.Calls), fmt.Sprint(night.Tokens),
-			cost.drawBar(night.Cost) + " " + show.Money(night.Cost, night.Currency),
-			seconds.drawBar(night.Seconds) + " " + show.Duration(night.Seconds), missedBy(night), fmt.Sprint(night.Letters),
-			core.FormatSize(night.Bytes),
-		}, "\t")
+		return fmt.Sprintf("%s\t%s\t%d\t%.1f %%\t%d\t%d\t%s\t%s\t%s\t%d\t%s", show.Clock(night.Started),
+			describeOutcome(night), night.Chunks, 100*night.Share, night.Calls, night.Tokens,
+			show.Money(night.Cost, night.Currency), show.Duration(night.Seconds), missedBy(night), night.Letters,
+			core.FormatSize(night.Bytes))
 	})
 	fmt.Fprintf(w, "total: %s, %s, cost %s, %s, %s written\n", show.Count(totals.Calls, "call"),
 		show.Count(totals.Tokens, "token"), show.Money(totals.Cost, trends.Nights[len(trends.Nights)-1].Currency),
@@ -112,19 +101,4 @@ func missedBy(night core.Night) string {
 		share = night.Planned.Calls
 	}
 	return report.FormatMiss(share)
-}
-
-// highest is the greatest figure of a column.
-type highest float64
-
-func (h *highest) noteFigure(figure float64) { *h = max(*h, highest(figure)) }
-
-// drawBar returns a figure as a part of the highest, five characters wide. What is more than nothing has a bar.
-func (h *highest) drawBar(figure float64) string {
-	const wide = 5
-	full := 0
-	if *h > 0 && figure > 0 {
-		full = max(1, int(wide*figure/float64(*h)+0.5))
-	}
-	return strings.Repeat("█", full) + strings.Repeat("·", wide-full)
 }

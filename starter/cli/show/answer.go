@@ -15,21 +15,11 @@ import (
 	"github.com/unweaver/unweaver/internal/retrieve"
 )
 
-// reasons say why an answer has no passage.
-var reasons = map[string]string{
-	retrieve.NoMatch:    "no passage matches the question: rephrase it",
-	retrieve.NoDocument: "the filter excludes every document: check its fields and values",
-	retrieve.EmptyIndex: "the index is empty: index a folder, then ask again",
-}
-
 // Answer prints a response for people.
 func Answer(writer io.Writer, got answer.Response) {
 	showText(writer, got)
-	switch {
-	case got.Reason != nil && got.Answer == nil && got.ReasonText != "": // else it is the answer's text
-		fmt.Fprintln(writer, got.ReasonText)
-	case got.Reason != nil:
-		fmt.Fprintln(writer, cmp.Or(reasons[*got.Reason], "no passage: "+*got.Reason))
+	if got.Reason != nil {
+		fmt.Fprintln(writer, cmp.Or(got.ReasonText, "no passage: "+*got.Reason))
 	}
 	bold := FindTerminal(writer)
 	for _, chunk := range got.Chunks {
