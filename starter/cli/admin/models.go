@@ -1,8 +1,10 @@
 package admin
 
 import (
+	"cmp"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"time"
 
@@ -11,6 +13,7 @@ import (
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/model/neural"
 	"github.com/unweaver/unweaver/starter/cli/console"
+	"github.com/unweaver/unweaver/starter/cli/show"
 )
 
 func (a app) modelsCmd() *cobra.Command {
@@ -29,10 +32,7 @@ func (a app) findWeights() (string, error) {
 	if err != nil {
 		return "", err
 	}
-	if cfg.Models.Dir != "" {
-		return cfg.Models.Dir, nil
-	}
-	return neural.Directory(), nil
+	return cmp.Or(cfg.Models.Dir, neural.Directory()), nil
 }
 
 // modelList is what list and verify print.
@@ -60,10 +60,10 @@ func (a app) listModelsCmd() *cobra.Command {
 			}
 			return a.PrintOut(list, func(w io.Writer) {
 				fmt.Fprintf(w, "weights are in %s (models.dir)\n", dir)
-				for _, state := range list.Models {
-					fmt.Fprintf(w, "%-9s %-8s %4d MB  %-11s %s\n",
-						state.Name, state.Status, state.Bytes/1e6, state.Licence, state.About)
-				}
+				show.Table(w, "name\tstate\tsize\tlicence\tabout", list.Models, func(state neural.State) string {
+					return fmt.Sprintf("%s\t%s\t%d MB\t%s\t%s", state.Name, state.Status, state.Bytes/1e6, state.Licence,
+						state.About)
+				})
 			})
 		},
 	}
@@ -96,11 +96,11 @@ func (a app) pullModelCmd() *cobra.Command {
 				neural.State
 				Fetched bool `json:"fetched"`
 			}{state, fetched}, func(w io.Writer) {
+				what := "already installed"
 				if fetched {
-					fmt.Fprintf(w, "%s: downloaded and verified, in %s\n", m.Name, state.Path)
-				} else {
-					fmt.Fprintf(w, "%s: already installed and verified, in %s\n", m.Name, state.Path)
+					what = "downloaded"
 				}
+				fmt.Fprintf(w, "%s: %s and verified, in %s\n", m.Name, what, state.Path)
 				fmt.Fprintf(w, "to use it, set models.embedding: {provider: builtin, model: %s}\n", m.Name)
 			})
 		},
@@ -117,11 +117,11 @@ func (a app) newPullReport(name string) func(got, of int64) {
 			return
 		}
 		last = time.Now()
+		text := fmt.Sprintf("%s: %d MB", name, got/1e6)
 		if of > 0 {
-			a.SayLine(fmt.Sprintf("%s: %d of %d MB", name, got/1e6, of/1e6))
-			return
+			text += fmt.Sprintf(" of %d", of/1e6)
 		}
-		a.SayLine(fmt.Sprintf("%s: %d MB", name, got/1e6))
+		a.SayLine(text)
 	}
 }
 
@@ -135,13 +135,21 @@ func (a app) verifyModelsCmd() *cobra.Command {
 				return err
 			}
 			list := modelList{Dir: dir, OK: true}
-			for _, m := range neural.Models {
-				list.add(m, args)
-			}
 			for _, name := range args {
 				if _, known := neural.Find(name); !known {
 					return neural.Verify(name, dir)
 				}
+			}
+			for _, m := range neural.Models {
+				if len(args) > 0 && !slices.Contains(args, m.Name) {
+					continue
+				}
+				state := m.CheckState(dir, true)
+				if len(args) == 0 && state.Status == neural.Missing {
+					continue
+				}
+				list.OK = list.OK && state.Status == neural.Sound
+				list.Models = append(list.Models, state)
 			}
 			if !list.OK {
 				a.Exit = console.ExitFailed
@@ -160,21 +168,4 @@ func (a app) verifyModelsCmd() *cobra.Command {
 			})
 		},
 	}
-}
-
-// add looks at one model, where it is named, or where none is and there is something of it.
-func (l *modelList) add(m neural.Model, named []string) {
-	wanted := len(named) == 0
-	for _, name := range named {
-		wanted = wanted || name == m.Name
-	}
-	if !wanted {
-		return
-	}
-	state := m.CheckState(l.Dir, true)
-	if len(named) == 0 && state.Status == neural.Missing {
-		return
-	}
-	l.OK = l.OK && state.Status == neural.Sound
-	l.Models = append(l.Models, state)
 }

@@ -1,6 +1,7 @@
 package console
 
 import (
+	"encoding/json"
 	"fmt"
 	"math"
 	"strconv"
@@ -91,4 +92,12 @@ func ParseTime(flag, text string, zone *time.Location) (time.Time, error) {
 	return time.Time{}, fault.Usage.At("read --"+flag, fault.QuoteName(text)).
 		Because("it is not a time").
 		Advise("write it as 2026-11-22T18:00:00Z, or as \"2026-11-22 18:00\" or 2026-11-22 in " + where)
+}
+
+// ParseValue reads the value of a parameter: JSON, or a word.
+func ParseValue(text string) (value any) {
+	if json.Unmarshal([]byte(text), &value) != nil {
+		return text
+	}
+	return value
 }

@@ -1,13 +1,13 @@
 package evalcmd
 
 import (
-	"encoding/json"
 	"slices"
 	"strconv"
 	"strings"
 
 	"github.com/unweaver/unweaver/internal/config"
 	"github.com/unweaver/unweaver/internal/fault"
+	"github.com/unweaver/unweaver/starter/cli/console"
 	"github.com/unweaver/unweaver/starter/eval"
 )
 
@@ -79,11 +79,7 @@ func addVariants(systems []eval.System, against []string) ([]eval.System, error)
 				}
 				change.Settings[key] = on
 			case isParam && param != "":
-				var parsed any = value
-				if json.Unmarshal([]byte(value), &parsed) != nil {
-					parsed = value
-				}
-				params[param] = parsed
+				params[param] = console.ParseValue(value)
 			default:
 				return nil, refused(key + " is not known")
 			}

@@ -116,11 +116,7 @@ func queryParams(given []string) (map[string]any, error) {
 		if !ok {
 			return nil, fault.Usage.At("read --param", parameter).Because("want name=value")
 		}
-		var value any
-		if json.Unmarshal([]byte(text), &value) != nil {
-			value = text
-		}
-		out[name] = value
+		out[name] = console.ParseValue(text)
 	}
 	return out, nil
 }

@@ -181,17 +181,11 @@ func Passage(writer io.Writer, got answer.Response, chunk answer.Chunk, bold io.
 
 // FindTerminal returns the terminal behind a writer; nil where there is none, or where its user asks for no colours.
 func FindTerminal(writer io.Writer) io.Writer {
-	if wrapped, ok := writer.(*cleaned); ok { // it lets no control characters through, and these are ours
-		writer = wrapped.to
-	}
-	file, ok := writer.(*os.File)
-	if !ok || os.Getenv("NO_COLOR") != "" || os.Getenv("TERM") == "dumb" {
+	out, terminal := unwrap(writer)
+	if !terminal || os.Getenv("NO_COLOR") != "" || os.Getenv("TERM") == "dumb" {
 		return nil
 	}
-	if info, err := file.Stat(); err != nil || info.Mode()&os.ModeCharDevice == 0 {
-		return nil
-	}
-	return file
+	return out
 }
 
 // part of a passage as it is printed.

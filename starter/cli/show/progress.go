@@ -29,16 +29,22 @@ type Bar struct {
 
 // NewBar returns a bar that draws to a writer. A quiet one draws on a terminal only.
 func NewBar(out io.Writer, quiet bool) *Bar {
-	if wrapped, ok := out.(*cleaned); ok { // the bar draws with control characters of its own
+	out, terminal := unwrap(out)
+	return &Bar{Out: out, Terminal: terminal, quiet: quiet}
+}
+
+// unwrap returns the writer behind that of a command, to which control characters may be written, and whether it is a
+// terminal.
+func unwrap(out io.Writer) (io.Writer, bool) {
+	if wrapped, ok := out.(*cleaned); ok {
 		out = wrapped.to
 	}
-	b := &Bar{Out: out, quiet: quiet}
-	if file, ok := out.(*os.File); ok {
-		if info, err := file.Stat(); err == nil {
-			b.Terminal = info.Mode()&os.ModeCharDevice != 0
-		}
+	file, ok := out.(*os.File)
+	if !ok {
+		return out, false
 	}
-	return b
+	info, err := file.Stat()
+	return out, err == nil && info.Mode()&os.ModeCharDevice != 0
 }
 
 // ShowStatus implements Watcher.
