@@ -230,7 +230,7 @@ func TestResumeGivesANewBudgetOnlyWhereOneIsGiven(t *testing.T) {
 		{"", nil, "docs: resume\n"},
 		{" --budget-calls 20", &core.Budget{Calls: 20}, "docs: resume, with a budget of 20 calls\n"},
 		{" --budget-tokens 7 --budget-money 1.5", &core.Budget{Tokens: 7, Money: 1.5},
-			"docs: resume, with a budget of 7 tokens, 1.5 in money\n"},
+			"docs: resume, with a budget of 7 tokens, 1.5000 in money\n"},
 		{" --budget-calls 0", &core.Budget{}, "docs: resume, with its earlier budget\n"},
 	} {
 		fake := &fakeControl{}

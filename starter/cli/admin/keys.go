@@ -1,6 +1,7 @@
 package admin
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -26,6 +27,19 @@ func (a app) keysCmd() *cobra.Command {
 	return command
 }
 
+// reportKeys asks the keeper of keys for one thing, and prints it.
+func reportKeys[T any](
+	a app, command *cobra.Command, ask func(context.Context, access.Keeper) (T, error), show func(io.Writer, T),
+) error {
+	return a.WithKeys(command.Context(), func(keys access.Keeper) error {
+		found, err := ask(command.Context(), keys)
+		if err != nil {
+			return err
+		}
+		return a.PrintOut(found, func(w io.Writer) { show(w, found) })
+	})
+}
+
 func (a app) createKeyCmd() *cobra.Command {
 	request := access.Request{}
 	var scope string
@@ -38,13 +52,9 @@ func (a app) createKeyCmd() *cobra.Command {
 			if err := request.Validate(); err != nil { // what JSON cannot carry would say less
 				return err
 			}
-			return a.WithKeys(command.Context(), func(keys access.Keeper) error {
-				made, err := keys.CreateKey(command.Context(), request)
-				if err != nil {
-					return err
-				}
-				return a.PrintOut(made, func(w io.Writer) { showMade(w, made) })
-			})
+			return reportKeys(a, command, func(ctx context.Context, keys access.Keeper) (access.Made, error) {
+				return keys.CreateKey(ctx, request)
+			}, showMade)
 		},
 	}
 	set := command.Flags()
@@ -115,23 +125,26 @@ func (a app) listKeysCmd() *cobra.Command {
 		Short: "List API keys, expired and revoked ones included",
 		Args:  console.RequireArgs(0, 0, "no argument"),
 		RunE: func(command *cobra.Command, _ []string) error {
-			return a.WithKeys(command.Context(), func(keys access.Keeper) error {
-				list, err := keys.ListKeys(command.Context())
-				if err != nil {
-					return err
-				}
-				return a.PrintOut(map[string]any{"keys": list}, func(w io.Writer) {
-					header := "id\tstate\tscope\tindexes\tcreated\texpires\tlabels\tname"
-					show.Table(w, header, list, func(key access.Key) string {
-						return strings.Join([]string{
-							key.ID, key.StateAt(time.Now()), string(key.Scope), key.Index, formatMoment(&key.Created),
-							formatMoment(key.Expires), core.ReadersOf(key.Labels).Describe(), key.Name,
-						}, "\t")
-					})
-				})
-			})
+			return reportKeys(a, command, func(ctx context.Context, keys access.Keeper) (list keyList, err error) {
+				list.Keys, err = keys.ListKeys(ctx)
+				return list, err
+			}, showKeys)
 		},
 	}
+}
+
+type keyList struct {
+	Keys []access.Key `json:"keys"`
+}
+
+func showKeys(w io.Writer, list keyList) {
+	header := "id\tstate\tscope\tindexes\tcreated\texpires\tlabels\tname"
+	show.Table(w, header, list.Keys, func(key access.Key) string {
+		return strings.Join([]string{
+			key.ID, key.StateAt(time.Now()), string(key.Scope), key.Index, formatMoment(&key.Created),
+			formatMoment(key.Expires), core.ReadersOf(key.Labels).Describe(), key.Name,
+		}, "\t")
+	})
 }
 
 func (a app) rotateKeyCmd() *cobra.Command {
@@ -141,13 +154,9 @@ func (a app) rotateKeyCmd() *cobra.Command {
 		Short: "Replace a key by a new one with the same rights",
 		Args:  console.RequireArgs(1, 1, "the id of a key"),
 		RunE: func(command *cobra.Command, args []string) error {
-			return a.WithKeys(command.Context(), func(keys access.Keeper) error {
-				made, err := keys.RotateKey(command.Context(), args[0], overlap)
-				if err != nil {
-					return err
-				}
-				return a.PrintOut(made, func(w io.Writer) { showMade(w, made) })
-			})
+			return reportKeys(a, command, func(ctx context.Context, keys access.Keeper) (access.Made, error) {
+				return keys.RotateKey(ctx, args[0], overlap)
+			}, showMade)
 		},
 	}
 	command.Flags().DurationVar(&overlap, "overlap", 0, "how long the old key stays valid; 0: it is revoked at once")
@@ -160,13 +169,9 @@ func (a app) revokeKeyCmd() *cobra.Command {
 		Short: "Revoke an API key within a second",
 		Args:  console.RequireArgs(1, 1, "the id of a key"),
 		RunE: func(command *cobra.Command, args []string) error {
-			return a.WithKeys(command.Context(), func(keys access.Keeper) error {
-				key, err := keys.RevokeKey(command.Context(), args[0])
-				if err != nil {
-					return err
-				}
-				return a.PrintOut(key, func(w io.Writer) { fmt.Fprintf(w, "%s: revoked\n", key.ID) })
-			})
+			return reportKeys(a, command, func(ctx context.Context, keys access.Keeper) (access.Key, error) {
+				return keys.RevokeKey(ctx, args[0])
+			}, func(w io.Writer, key access.Key) { fmt.Fprintf(w, "%s: revoked\n", key.ID) })
 		},
 	}
 }

@@ -13,30 +13,25 @@ import (
 	"github.com/unweaver/unweaver/internal/fault"
 )
 
-// ApplyOverlays takes what the store says of the configuration of some indexes into account from now on. What the file
-// says already is left to the file.
-func (a *App) ApplyOverlays(
-	ctx context.Context, controller control.Control, indexes ...string,
-) (map[string]control.Overlaid, error) {
+// ApplyOverlay takes what the store says of the configuration of an index into account from now on. What the file says
+// already is left to the file. ok is false where the store says nothing.
+func (a *App) ApplyOverlay(
+	ctx context.Context, controller control.Control, index string,
+) (overlay control.Overlaid, ok bool, err error) {
 	plain, err := a.LoadConfig()
 	if err != nil {
-		return nil, err
+		return overlay, false, err
 	}
-	found := map[string]control.Overlaid{}
-	for _, index := range indexes {
-		overlay, err := controller.ReadOverlay(ctx, index)
-		if err != nil {
-			return nil, err
-		}
-		if overlay.Base == "" {
-			overlay.Set = plain.FindMissing(overlay.Overlay)
-		}
-		if overlay.Base != "" || len(overlay.Set) > 0 {
-			found[index] = overlay
-			a.Overlays = append(a.Overlays, overlay.Overlay)
-		}
+	if overlay, err = controller.ReadOverlay(ctx, index); err != nil {
+		return overlay, false, err
 	}
-	return found, nil
+	if overlay.Base == "" {
+		overlay.Set = plain.FindMissing(overlay.Overlay)
+	}
+	if ok = overlay.Base != "" || len(overlay.Set) > 0; ok {
+		a.Overlays = append(a.Overlays, overlay.Overlay)
+	}
+	return overlay, ok, nil
 }
 
 // SpecOf returns the specification with what the store says of the index.
@@ -44,17 +39,15 @@ func (a *App) SpecOf(ctx context.Context, controller control.Control, index, cor
 	if index == "" { // doctor asks for none
 		return a.ResolveSpec(index, corpusURI)
 	}
-	found, err := a.ApplyOverlays(ctx, controller, index)
+	overlay, ok, err := a.ApplyOverlay(ctx, controller, index)
 	if err != nil {
 		return core.Spec{}, err
 	}
 	spec, err := a.ResolveSpec(index, corpusURI)
-	overlay, ok := found[index]
-	if err != nil || !ok {
-		return spec, err
+	if err == nil && ok {
+		spec.Corpus, spec.Overlay = cmp.Or(spec.Corpus, overlay.Corpus), overlay.Set
 	}
-	spec.Corpus, spec.Overlay = cmp.Or(spec.Corpus, overlay.Corpus), overlay.Set
-	return spec, nil
+	return spec, err
 }
 
 // TakeIndex gives a command --index, and has it take INDEX, or INDEX/GENERATION, as its first argument instead.

@@ -259,7 +259,15 @@ func (a app) newEvaluation(flags evalFlags, dataset *eval.Dataset) (evaluation, 
 		}
 	}
 	return func(ctx context.Context, controller control.Control, queries string) (*eval.Report, error) {
-		spec, status, err := a.evalBuilt(ctx, controller, flags, dataset, spec)
+		overlay, ok, err := a.ApplyOverlay(ctx, controller, spec.Index)
+		if err == nil && ok { // a branch, or an index that one was promoted to
+			spec, err = a.evalSpec(flags, dataset)
+			spec.Overlay = overlay.Set
+		}
+		if err != nil {
+			return nil, err
+		}
+		status, err := a.evalBuild(ctx, controller, dataset, spec)
 		if err != nil {
 			return nil, err
 		}
@@ -289,33 +297,6 @@ func (a app) newEvaluation(flags evalFlags, dataset *eval.Dataset) (evaluation, 
 		report.Content, report.Text, report.Vectors = status.ContentHash, status.TextHash, status.VectorHash
 		return report, nil
 	}, nil
-}
-
-// evalBuilt builds what is evaluated, with what the store says of its configuration.
-func (a app) evalBuilt(
-	ctx context.Context, controller control.Control, flags evalFlags, dataset *eval.Dataset, spec core.Spec,
-) (core.Spec, control.Status, error) {
-	spec, err := a.evalOverlaid(ctx, controller, flags, dataset, spec)
-	if err != nil {
-		return spec, control.Status{}, err
-	}
-	status, err := a.evalBuild(ctx, controller, dataset, spec)
-	return spec, status, err
-}
-
-// evalOverlaid returns what evalSpec does for a branch, or for an index that one was promoted to; for any other it
-// returns spec.
-func (a app) evalOverlaid(
-	ctx context.Context, controller control.Control, flags evalFlags, dataset *eval.Dataset, spec core.Spec,
-) (core.Spec, error) {
-	found, err := a.ApplyOverlays(ctx, controller, spec.Index)
-	if err != nil || len(found) == 0 {
-		return spec, err
-	}
-	if spec, err = a.evalSpec(flags, dataset); err == nil {
-		spec.Overlay = found[spec.Index].Set
-	}
-	return spec, err
 }
 
 // estimateCost returns what an index costs in a store that holds nothing.

@@ -17,12 +17,13 @@ import (
 )
 
 // moveCmd returns a command that changes what is served, or what is kept, of an index.
-func (a app) moveCmd(
-	command *cobra.Command, request *control.MoveRequest, read func(args []string) error,
-) *cobra.Command {
+func (a app) moveCmd(command *cobra.Command, request *control.MoveRequest) *cobra.Command {
 	command.RunE = func(command *cobra.Command, args []string) error {
-		if err := read(args); err != nil {
-			return err
+		if len(args) > 0 {
+			request.Generation = args[0]
+		}
+		if len(args) > 1 {
+			request.Name = args[1]
 		}
 		return a.WithControl(command.Context(), func(ctx context.Context, controller control.Control, _ string) error {
 			move, err := controller.MoveGeneration(ctx, *request)
@@ -59,10 +60,7 @@ func showMove(w io.Writer, move core.Move) {
 	case move.Unchanged:
 		fmt.Fprintf(w, "%s: %s of %s is already done\n", move.Index, move.Action, move.To)
 	case move.Action == core.ActionRollback || move.Action == core.ActionPublish:
-		from := "nothing"
-		if move.From != "" {
-			from = move.From
-		}
+		from := cmp.Or(move.From, "nothing")
 		fmt.Fprintf(w, "%s now serves %s (release %d); before: %s\n", move.Index, move.To, move.Release, from)
 		if move.Action == core.ActionRollback {
 			fmt.Fprintf(w, "  to undo: unweaver rollback %s %s; without a generation, rollback goes one further back\n",
@@ -97,13 +95,11 @@ have fixed the cause: unweaver schedule pause INDEX. To go forward again, roll b
 			"  unweaver rollback docs 20261122t020000z\n" +
 			"  unweaver rollback docs --to \"2026-11-22 18:00\"",
 		Args: console.RequireArgs(0, 1, "at most a GEN"),
-	}, &request, func(args []string) (err error) {
-		if len(args) > 0 {
-			request.Generation = args[0]
-		}
-		request.To, err = console.ParseTime("to", at, time.Local)
-		return err
-	})
+		PreRunE: func(*cobra.Command, []string) (err error) {
+			request.To, err = console.ParseTime("to", at, time.Local)
+			return err
+		},
+	}, &request)
 	command.Flags().StringVar(&at, "to", "",
 		"serve what was served at this time: RFC 3339, or YYYY-MM-DD [HH:MM[:SS]] in local time")
 	return command
@@ -122,10 +118,7 @@ in between. --force publishes it all the same.`,
 		Example: "  unweaver diff docs 20261122t020000z\n" +
 			"  unweaver publish docs 20261122t020000z --reason \"checked with diff\"",
 		Args: console.RequireArgs(1, 1, "a GEN"),
-	}, &request, func(args []string) error {
-		request.Generation = args[0]
-		return nil
-	})
+	}, &request)
 	command.Flags().BoolVar(&request.Force, "force", false,
 		"publish even if another generation than its parent is now served")
 	return command
@@ -140,10 +133,7 @@ func (a app) discardCmd() *cobra.Command {
 files are deleted when the grace period is over. Its paid results stay in the ledger for at least 14 days.`,
 		Example: "  unweaver discard docs 20261122t020000z --reason \"half of the archive was unreadable\"",
 		Args:    console.RequireArgs(1, 1, "a GEN"),
-	}, &request, func(args []string) error {
-		request.Generation = args[0]
-		return nil
-	})
+	}, &request)
 }
 
 func (a app) tagCmd() *cobra.Command {
@@ -165,10 +155,7 @@ func (a app) taggingCmd(action, short, long string) *cobra.Command {
 		Long:    long,
 		Example: "  unweaver " + action + " docs 20261122t020000z before-migration",
 		Args:    console.RequireArgs(2, 2, "a GEN and a NAME"),
-	}, &request, func(args []string) error {
-		request.Generation, request.Name = args[0], args[1]
-		return nil
-	})
+	}, &request)
 }
 
 func (a app) operationsCmd() *cobra.Command {

@@ -97,7 +97,7 @@ func (a app) readSchedules(
 	ctx context.Context, controller control.Control, index string,
 ) ([]control.ScheduleRequest, error) {
 	if index != "" { // it may be a branch, which the configuration does not name
-		if _, err := a.ApplyOverlays(ctx, controller, index); err != nil {
+		if _, _, err := a.ApplyOverlay(ctx, controller, index); err != nil {
 			return nil, err
 		}
 	}

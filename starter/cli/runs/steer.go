@@ -5,13 +5,13 @@ import (
 	"fmt"
 	"io"
 	"slices"
-	"strings"
 
 	"github.com/spf13/cobra"
 
 	"github.com/unweaver/unweaver/internal/control"
 	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/starter/cli/console"
+	"github.com/unweaver/unweaver/starter/cli/show"
 )
 
 const runForm = "RUN is index/generation, as index and status print it. The name of an index selects its newest run."
@@ -118,21 +118,11 @@ func addBudgetFlags(command *cobra.Command) (given func() *core.Budget) {
 
 // budgetText names the bounds of a new budget.
 func budgetText(budget *core.Budget) string {
-	if budget == nil {
+	switch {
+	case budget == nil:
 		return ""
-	}
-	var bounds []string
-	if budget.Calls > 0 {
-		bounds = append(bounds, fmt.Sprintf("%d calls", budget.Calls))
-	}
-	if budget.Tokens > 0 {
-		bounds = append(bounds, fmt.Sprintf("%d tokens", budget.Tokens))
-	}
-	if budget.Money > 0 {
-		bounds = append(bounds, fmt.Sprintf("%g in money", budget.Money))
-	}
-	if len(bounds) == 0 {
+	case *budget == core.Budget{}:
 		return ", with its earlier budget"
 	}
-	return ", with a budget of " + strings.Join(bounds, ", ")
+	return ", with " + show.Budget(*budget, "in money")
 }

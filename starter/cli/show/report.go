@@ -170,21 +170,25 @@ func givenLine(status control.Status) string {
 	if status.Limits != nil {
 		parts = append(parts, status.Limits.String())
 	}
-	if budget := status.Budget; budget != nil {
-		for _, one := range []struct {
-			given bool
-			text  string
-		}{
-			{budget.Calls > 0, fmt.Sprintf("a budget of %d calls", budget.Calls)},
-			{budget.Tokens > 0, fmt.Sprintf("a budget of %d tokens", budget.Tokens)},
-			{budget.Money > 0, "a budget of " + Money(budget.Money, status.Currency)},
-		} {
-			if one.given {
-				parts = append(parts, one.text)
-			}
-		}
+	if budget := status.Budget; budget != nil && *budget != (core.Budget{}) {
+		parts = append(parts, Budget(*budget, status.Currency))
 	}
 	return strings.Join(parts, ", ")
+}
+
+// Budget names the bounds of a budget.
+func Budget(budget core.Budget, currency string) string {
+	var bounds []string
+	if budget.Calls > 0 {
+		bounds = append(bounds, fmt.Sprintf("%d calls", budget.Calls))
+	}
+	if budget.Tokens > 0 {
+		bounds = append(bounds, fmt.Sprintf("%d tokens", budget.Tokens))
+	}
+	if budget.Money > 0 {
+		bounds = append(bounds, Money(budget.Money, currency))
+	}
+	return "a budget of " + strings.Join(bounds, ", ")
 }
 
 // describeRemaining returns the time left in words. That of a paused run is not known before it is resumed.
