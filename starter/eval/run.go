@@ -47,8 +47,8 @@ func (s System) Name() string {
 	return name
 }
 
-// Asker posts a query and gives the raw response.
-type Asker func(ctx context.Context, body map[string]any) ([]byte, error)
+// Asker posts a query to an index and gives the raw response. An empty index is the one that is evaluated.
+type Asker func(ctx context.Context, index string, body map[string]any) ([]byte, error)
 
 // Plan of an evaluation.
 type Plan struct {
@@ -58,10 +58,9 @@ type Plan struct {
 	Seats   int // passages that an answer is given; 0: the largest of Ks
 	Seed    uint64
 	Ask     Asker
-	AskOf   func(index string) Asker // where systems name indexes
-	Workers int                      // questions asked at once, at least one
-	Judge   *Judge                   // nil: retrieval only
-	Runs    int                      // of answers and judgements
+	Workers int    // questions asked at once, at least one
+	Judge   *Judge // nil: retrieval only
+	Runs    int    // of answers and judgements
 	Notice  func(string)
 	Spent   core.IndexTokens // of the index
 	Fills   bool             // short results are filled up with similar chunks
@@ -304,13 +303,9 @@ func (p Plan) runSystem(ctx context.Context, system System, rep *Report) (Row, e
 	latency := make([]float64, rep.N)
 	answers := make([]string, rep.N)
 	var mu sync.Mutex
-	ask := p.Ask
-	if system.Index != "" {
-		ask = p.AskOf(system.Index)
-	}
 	err := parallel.Each(ctx, rep.N, p.countWorkers(), func(ctx context.Context, i int) error {
 		question := p.Dataset.Questions[i]
-		got, err := p.askSystem(ctx, ask, system, question)
+		got, err := p.askSystem(ctx, system, question)
 		latency[i] = got.Latency
 		if err != nil {
 			return fault.CodeOf(err).At("ask question", question.ID+" by "+row.Name).Because(err)
@@ -342,7 +337,7 @@ func (p Plan) runSystem(ctx context.Context, system System, rep *Report) (Row, e
 
 // askSystem asks a system a question. Where an answer is given another number of passages than are compared, it is
 // asked for by a separate query.
-func (p Plan) askSystem(ctx context.Context, ask Asker, system System, question Question) (response, error) {
+func (p Plan) askSystem(ctx context.Context, system System, question Question) (response, error) {
 	query := func(seats int, answered bool) (got response, err error) {
 		body := p.newBody(system, question, seats, answered)
 		fields, err := json.Marshal(body)
@@ -355,7 +350,7 @@ func (p Plan) askSystem(ctx context.Context, ask Asker, system System, question 
 		}
 		return askOnce(ctx, journal, []string{system.Index, string(fields)}, func(ctx context.Context) (response, error) {
 			start := time.Now()
-			raw, err := ask(ctx, body)
+			raw, err := p.Ask(ctx, system.Index, body)
 			got.Latency = float64(time.Since(start).Microseconds()) / 1000
 			if err == nil {
 				err = json.Unmarshal(raw, &got)

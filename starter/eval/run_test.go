@@ -46,7 +46,7 @@ func folder(t *testing.T, files map[string]string) string {
 
 // answers returns an Asker that gives the passages of a method's table, and an answer where one is asked for.
 func answers(tables map[string]map[string][]string) eval.Asker {
-	return func(_ context.Context, body map[string]any) ([]byte, error) {
+	return func(_ context.Context, _ string, body map[string]any) ([]byte, error) {
 		var chunks []map[string]string
 		for _, id := range tables[body["method"].(string)][body["query"].(string)] {
 			chunks = append(chunks, map[string]string{"document": "corpus.jsonl#" + id})
@@ -96,13 +96,13 @@ func TestAQuestionThatFailsEndsTheEvaluation(t *testing.T) {
 		code fault.Code
 		says string
 	}{
-		"a fault": {func(context.Context, map[string]any) ([]byte, error) {
+		"a fault": {func(context.Context, string, map[string]any) ([]byte, error) {
 			return nil, fault.EmbedderDown.At("embed", "m").Because("connection refused")
 		}, fault.EmbedderDown, "by good/borda"},
-		"another error": {func(context.Context, map[string]any) ([]byte, error) {
+		"another error": {func(context.Context, string, map[string]any) ([]byte, error) {
 			return nil, errors.New("odd")
 		}, fault.Internal, "odd"},
-		"an answer that is no JSON": {func(context.Context, map[string]any) ([]byte, error) {
+		"an answer that is no JSON": {func(context.Context, string, map[string]any) ([]byte, error) {
 			return []byte("<html>"), nil
 		}, fault.Internal, "invalid character"},
 	} {
@@ -397,14 +397,12 @@ func TestVariantsAreComparedWithTheirMethodAndNothingInsideItsIntervalIsCalledRe
 		return -1
 	}
 	var asked []string
-	of := func(index string) eval.Asker {
-		return func(_ context.Context, body map[string]any) ([]byte, error) {
-			asked = append(asked, fmt.Sprint(index, body["generation"], body["top_entities"], body["params"]))
-			return fmt.Appendf(nil, `{"generation":"of %s","chunks":[{"document":"c#%d"}]}`, index, found(index, body)), nil
-		}
+	ask := func(_ context.Context, index string, body map[string]any) ([]byte, error) {
+		asked = append(asked, fmt.Sprint(index, body["generation"], body["top_entities"], body["params"]))
+		return fmt.Appendf(nil, `{"generation":"of %s","chunks":[{"document":"c#%d"}]}`, index, found(index, body)), nil
 	}
 	plan := eval.Plan{
-		Dataset: many(40), Ks: []int{1, 2}, Seed: 3, Ask: of(""), AskOf: of, Notice: func(string) {},
+		Dataset: many(40), Ks: []int{1, 2}, Seed: 3, Ask: ask, Notice: func(string) {},
 		Systems: []eval.System{
 			{Method: "hybrid"},
 			{Method: "vector"},

@@ -215,6 +215,13 @@ func (a app) writeEvaluation(report *eval.Report, out string) error {
 	})
 }
 
+// newAsker asks query-api at an address.
+func newAsker(queries, evaluated string) eval.Asker {
+	return func(ctx context.Context, index string, body map[string]any) ([]byte, error) {
+		return console.Ask(ctx, queries, cmp.Or(index, evaluated), body)
+	}
+}
+
 // evaluation builds an index and asks the questions.
 type evaluation func(ctx context.Context, controller control.Control, queries string) (*eval.Report, error)
 
@@ -271,12 +278,7 @@ func (a app) newEvaluation(flags evalFlags, dataset *eval.Dataset) (evaluation, 
 		if err != nil {
 			return nil, err
 		}
-		plan.AskOf = func(index string) eval.Asker {
-			return func(ctx context.Context, body map[string]any) ([]byte, error) {
-				return console.Ask(ctx, queries, index, body)
-			}
-		}
-		plan.Ask = plan.AskOf(flags.index)
+		plan.Ask = newAsker(queries, flags.index)
 		if plan.Spent, err = a.estimateCost(ctx, controller, spec); err != nil {
 			return nil, err
 		}

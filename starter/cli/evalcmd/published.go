@@ -29,14 +29,9 @@ func (a app) evalPublished(ctx context.Context, flags evalFlags) error {
 		return err
 	}
 	return a.WithQueries(ctx, func(ctx context.Context, queries string) error {
-		ask := func(index string) eval.Asker {
-			return func(ctx context.Context, body map[string]any) ([]byte, error) {
-				return console.Ask(ctx, queries, index, body)
-			}
-		}
 		report, err := eval.Run(ctx, eval.Plan{
 			Dataset: dataset, Systems: systems, Ks: ks, Seed: flags.seed, Workers: flags.workers,
-			Ask: ask(flags.index), AskOf: ask, Notice: func(s string) { fmt.Fprintln(a.Err, s) },
+			Ask: newAsker(queries, flags.index), Notice: func(s string) { fmt.Fprintln(a.Err, s) },
 		})
 		if err != nil {
 			return err

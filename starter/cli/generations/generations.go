@@ -27,7 +27,7 @@ func (a app) generationsCmd() *cobra.Command {
 			"unweaver show shows\nmore of one.",
 		Example: "  unweaver generations docs",
 		Args:    console.RequireArgs(0, 0, "no argument"),
-		RunE: console.NewReport(a.App, func(ctx context.Context, c control.Control, _ []string) (out kept, err error) {
+		RunE: console.NewReport(a.App, func(ctx context.Context, c control.Control, _ []string) (out generationList, err error) {
 			out.Index = index
 			out.Generations, err = c.ListGenerations(ctx, index)
 			return out, err
@@ -35,13 +35,13 @@ func (a app) generationsCmd() *cobra.Command {
 	}, &index)
 }
 
-// kept are the generations of an index.
-type kept struct {
+// generationList has the generations of an index.
+type generationList struct {
 	Index       string                `json:"index"`
 	Generations []artifact.Generation `json:"generations"`
 }
 
-func showGenerations(w io.Writer, found kept) {
+func showGenerations(w io.Writer, found generationList) {
 	header := "generation\tseq\tstate\tdocuments\tpassages\tentities\tbuilt\tcontent hash\tkept by"
 	show.Table(w, header, found.Generations, func(one artifact.Generation) string {
 		return fmt.Sprintf("%s\t%d\t%s\t%d\t%d\t%d\t%s\t%.16s\t%s", one.Generation, one.Seq, one.State, one.Documents,

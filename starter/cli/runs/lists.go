@@ -105,15 +105,15 @@ report of a run is kept as long as its generation, or for two weeks if it has no
 		Args:    console.RequireArgs(0, 1, "at most an INDEX"),
 	}
 	command.Flags().IntVar(&limit, "limit", 20, "number of runs; 0 = all")
-	command.RunE = console.NewReport(a.App, func(ctx context.Context, c control.Control, args []string) (found, error) {
+	command.RunE = console.NewReport(a.App, func(ctx context.Context, c control.Control, args []string) (runList, error) {
 		runs, err := c.ListRuns(ctx, strings.Join(args, ""), limit)
-		return found{runs}, err
+		return runList{runs}, err
 	}, showRuns)
 	return command
 }
 
-// found are runs, the newest first.
-type found struct {
+// runList has runs, the newest first.
+type runList struct {
 	Runs []runlog.Summary `json:"runs"`
 }
 
@@ -128,7 +128,7 @@ func endedNote(run runlog.Summary) string {
 	return ""
 }
 
-func showRuns(w io.Writer, list found) {
+func showRuns(w io.Writer, list runList) {
 	if len(list.Runs) == 0 {
 		fmt.Fprintln(w, "no run yet; to start one: unweaver index FOLDER --index NAME --wait")
 		return

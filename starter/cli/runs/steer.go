@@ -51,17 +51,17 @@ func (a app) steerCmd(
 		Short: short,
 		Long:  short + ".\n\n" + runForm,
 		Args:  console.RequireArgs(1, 1, "a RUN"),
-		RunE: console.NewReport(a.App, func(ctx context.Context, c control.Control, args []string) (steered, error) {
+		RunE: console.NewReport(a.App, func(ctx context.Context, c control.Control, args []string) (outcome, error) {
 			stopped, err := steer(c, ctx, args[0])
-			return steered{Run: args[0], Done: name, Stopped: stopped}, err
-		}, func(w io.Writer, done steered) {
+			return outcome{Run: args[0], Done: name, Stopped: stopped}, err
+		}, func(w io.Writer, done outcome) {
 			fmt.Fprintf(w, "%s: %s%s\n", done.Run, done.Done, inFlightText(done.Stopped))
 		}),
 	})
 }
 
-// steered is what a command did to a run.
-type steered struct {
+// outcome is what a command did to a run.
+type outcome struct {
 	Run    string       `json:"run"`
 	Done   string       `json:"done"`
 	Budget *core.Budget `json:"budget,omitempty"`
@@ -95,9 +95,9 @@ must be larger than what the run has spent. Parts of the budget that you do not 
 		Args: console.RequireArgs(1, 1, "a RUN"),
 	}
 	given := addBudgetFlags(command)
-	command.RunE = console.NewReport(a.App, func(ctx context.Context, c control.Control, args []string) (steered, error) {
-		return steered{Run: args[0], Done: "resume", Budget: given()}, c.ResumeRun(ctx, args[0], given())
-	}, func(w io.Writer, done steered) { fmt.Fprintf(w, "%s: resume%s\n", done.Run, budgetText(done.Budget)) })
+	command.RunE = console.NewReport(a.App, func(ctx context.Context, c control.Control, args []string) (outcome, error) {
+		return outcome{Run: args[0], Done: "resume", Budget: given()}, c.ResumeRun(ctx, args[0], given())
+	}, func(w io.Writer, done outcome) { fmt.Fprintf(w, "%s: resume%s\n", done.Run, budgetText(done.Budget)) })
 	return a.AddAuditFlags(command)
 }
 
