@@ -3,13 +3,14 @@ package cli
 import (
 	"context"
 	"io"
+	"os"
 
 	"github.com/spf13/cobra"
 
 	"github.com/unweaver/unweaver/internal/control"
 	"github.com/unweaver/unweaver/internal/core"
+	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/starter/cli/console"
-	"github.com/unweaver/unweaver/starter/cli/generations"
 	"github.com/unweaver/unweaver/starter/cli/show"
 )
 
@@ -69,7 +70,7 @@ func showTable[T any](w io.Writer, header string, items []T, row func(T) string)
 
 const (
 	barWidth     = show.BarWidth
-	shownChanges = generations.ShownChanges
+	shownChanges = 5
 )
 
 var (
@@ -81,5 +82,14 @@ var (
 )
 
 func readQuestions(path, form string, read func(io.Reader) ([]core.Question, error)) ([]core.Question, error) {
-	return generations.ReadQuestions(path, form, read)
+	file, err := os.Open(path)
+	if err != nil {
+		return nil, fault.Usage.At("read questions", path).Because(err)
+	}
+	defer func() { _ = file.Close() }()
+	asked, err := read(file)
+	if err != nil {
+		return nil, fault.Usage.At("read questions", path).Because(err).Advise("write a line " + form + " for each")
+	}
+	return asked, nil
 }

@@ -47,9 +47,7 @@ embedding.`,
 			case 2:
 				request.From, request.To = args[0], args[1]
 			}
-			asked, err := ReadQuestions(questions, `{"question": "..."}`, func(file io.Reader) ([]core.Question, error) {
-				return core.ReadProbes(file, false)
-			})
+			asked, err := readQuestions(questions)
 			if err != nil {
 				return err
 			}
@@ -71,10 +69,8 @@ embedding.`,
 	return console.TakeIndex(command, &index)
 }
 
-// ReadQuestions reads a file of questions, whose lines have a form; none where no file is named.
-func ReadQuestions(
-	path, form string, read func(io.Reader) ([]core.Question, error),
-) ([]core.Question, error) {
+// readQuestions reads a file of questions; none where no file is named.
+func readQuestions(path string) ([]core.Question, error) {
 	if path == "" {
 		return nil, nil
 	}
@@ -83,11 +79,11 @@ func ReadQuestions(
 		return nil, fault.Usage.At("read questions", path).Because(err)
 	}
 	defer func() { _ = file.Close() }()
-	asked, err := read(file)
+	asked, err := core.ReadProbes(file, false)
 	if err != nil {
 		return nil, fault.Usage.At("read questions", path).
 			Because(err).
-			Advise("write a line " + form + " for each")
+			Advise(`write a line {"question": "..."} for each`)
 	}
 	return asked, nil
 }
@@ -173,13 +169,13 @@ func showDifference(w io.Writer, d core.Difference) {
 	}
 }
 
-// ShownChanges is how many changes of a kind the terminal gets; JSON has more.
-const ShownChanges = 5
+// shownChanges is how many changes of a kind the terminal gets; JSON has more.
+const shownChanges = 5
 
 func showChanges(w io.Writer, what string, listed []core.Change) {
 	shown := map[string]int{}
 	for _, change := range listed {
-		if shown[change.Change]++; shown[change.Change] > ShownChanges {
+		if shown[change.Change]++; shown[change.Change] > shownChanges {
 			continue
 		}
 		if len(shown) == 1 && shown[change.Change] == 1 {
