@@ -125,9 +125,9 @@ func (a app) listKeysCmd() *cobra.Command {
 		Short: "List API keys, expired and revoked ones included",
 		Args:  console.RequireArgs(0, 0, "no argument"),
 		RunE: func(command *cobra.Command, _ []string) error {
-			return reportKeys(a, command, func(ctx context.Context, keys access.Keeper) (list keyList, err error) {
-				list.Keys, err = keys.ListKeys(ctx)
-				return list, err
+			return reportKeys(a, command, func(ctx context.Context, keys access.Keeper) (keyList, error) {
+				list, err := keys.ListKeys(ctx)
+				return keyList{list}, err
 			}, showKeys)
 		},
 	}

@@ -50,6 +50,32 @@ func InTurn[T any](
 	}
 }
 
+// AwaitRun waits for a run where it is to, and says where it was joined; else it reports how to watch it.
+func (a *App) AwaitRun(ctx context.Context, controller control.Control, run control.Run, waits bool) error {
+	if waits {
+		if run.Attached && !a.JSON {
+			fmt.Fprintf(a.Err, "%s is already running; waiting for it%s\n", run.Run, describeJoined(run))
+		}
+		return a.WaitForRun(ctx, controller, run)
+	}
+	return a.PrintOut(run, func(w io.Writer) {
+		what := "started"
+		if run.Attached {
+			what = "is already running" + describeJoined(run)
+		}
+		fmt.Fprintf(w, "%s %s; to watch it: unweaver status %s --watch\n", run.Run, what, run.Run)
+	})
+}
+
+// describeJoined says what of the corpus a run that was joined may not have.
+func describeJoined(run control.Run) string {
+	if run.Begun == nil {
+		return ""
+	}
+	return " (it started at " + run.Begun.UTC().Format("15:04:05") + " UTC, so it may miss later changes of the corpus; " +
+		"to index them, run this command again after it ends)"
+}
+
 // WaitForRun follows a run to its end, or to a pause, and shows its report. With --json the report is all that standard
 // output gets, and what happens meanwhile goes to standard error, one JSON object a line.
 func (a *App) WaitForRun(ctx context.Context, controller control.Control, run control.Run) error {

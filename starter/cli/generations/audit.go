@@ -2,8 +2,6 @@ package generations
 
 import (
 	"context"
-	"fmt"
-	"io"
 
 	"github.com/spf13/cobra"
 
@@ -45,12 +43,7 @@ the webhook (failed, reason drift) and counts in unweaver_audit_drift_total.`,
 				if err != nil {
 					return err
 				}
-				if !wait && !a.Started { // a stack of this command's own would end with it
-					return a.PrintOut(run, func(w io.Writer) {
-						fmt.Fprintf(w, "%s started; to watch it: unweaver status %s --watch\n", run.Run, run.Run)
-					})
-				}
-				return a.WaitForRun(ctx, controller, run)
+				return a.AwaitRun(ctx, controller, run, wait || a.Started) // a stack of this command's own would end with it
 			})
 		},
 	}

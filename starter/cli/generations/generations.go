@@ -27,10 +27,9 @@ func (a app) generationsCmd() *cobra.Command {
 			"unweaver show shows\nmore of one.",
 		Example: "  unweaver generations docs",
 		Args:    console.RequireArgs(0, 0, "no argument"),
-		RunE: console.NewReport(a.App, func(ctx context.Context, c control.Control, _ []string) (out generationList, err error) {
-			out.Index = index
-			out.Generations, err = c.ListGenerations(ctx, index)
-			return out, err
+		RunE: console.NewReport(a.App, func(ctx context.Context, c control.Control, _ []string) (generationList, error) {
+			generations, err := c.ListGenerations(ctx, index)
+			return generationList{index, generations}, err
 		}, showGenerations),
 	}, &index)
 }

@@ -171,10 +171,9 @@ unweaver runs INDEX.`,
 		Example: "  unweaver operations docs\n" +
 			"  unweaver operations docs --limit 0 --json | jq '.operations[].by'",
 		Args: console.RequireArgs(0, 0, "no argument"),
-		RunE: console.NewReport(a.App, func(ctx context.Context, c control.Control, _ []string) (out trail, err error) {
-			out.Index = index
-			out.Operations, err = c.ListOperations(ctx, index, limit)
-			return out, err
+		RunE: console.NewReport(a.App, func(ctx context.Context, c control.Control, _ []string) (trail, error) {
+			operations, err := c.ListOperations(ctx, index, limit)
+			return trail{index, operations}, err
 		}, showOperations),
 	}
 	command.Flags().IntVar(&limit, "limit", 50, "number of operations; 0: all")

@@ -183,10 +183,9 @@ func (a app) backfillListCmd() *cobra.Command {
 		Short:   "List the backfills of an index, newest first",
 		Example: "  unweaver backfill list docs",
 		Args:    console.RequireArgs(0, 0, "no argument"),
-		RunE: console.NewReport(a.App, func(ctx context.Context, c control.Control, _ []string) (out list, err error) {
-			out.Index = named.Index
-			out.Backfills, err = c.ListBackfills(ctx, named)
-			return out, err
+		RunE: console.NewReport(a.App, func(ctx context.Context, c control.Control, _ []string) (list, error) {
+			backfills, err := c.ListBackfills(ctx, named)
+			return list{named.Index, backfills}, err
 		}, func(w io.Writer, found list) {
 			for _, one := range found.Backfills {
 				fmt.Fprintf(w, "%-20s %-12s %3.0f %%  %s\n", one.Name, one.Status, 100*one.Progress, chosenBy(one.Choice))

@@ -8,18 +8,16 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
-	"github.com/spf13/pflag"
 
 	"github.com/unweaver/unweaver/internal/control"
 	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/starter/cli/console"
-	"github.com/unweaver/unweaver/starter/cli/show"
 )
 
 func (a app) estimateCmd() *cobra.Command {
-	var index, why, out, apply string
-	var replace, rebuild bool
+	var asked build
+	var out string
 	command := &cobra.Command{
 		Use:   "estimate [CORPUS]",
 		Short: "Estimate what a build would do and cost, without starting it",
@@ -35,36 +33,15 @@ changed.`,
   unweaver estimate ./docs --index docs --out plan.json && unweaver index ./docs --index docs --plan plan.json --wait`,
 		Args: console.RequireArgs(0, 1, "at most a CORPUS"),
 		RunE: func(command *cobra.Command, args []string) error {
-			if index == "" {
-				return console.NoIndex(command)
-			}
-			uri := strings.Join(args, "")
-			spec, err := a.ResolveSpec(index, uri)
-			if err != nil {
-				return err
-			}
-			a.NoteDev()
-			return a.WithControl(command.Context(), func(ctx context.Context, controller control.Control, _ string) error {
-				if spec, err = a.SpecOf(ctx, controller, index, uri); err != nil {
-					return err
-				}
-				request := control.IndexRequest{
-					Spec: chooseApply(spec, apply), ReplaceCorpus: replace, Rebuild: rebuild, Why: why, Listed: out != "",
-				}
-				if err := request.ReadFiles(); err != nil {
-					return err
-				}
-				return a.printEstimate(ctx, controller, request, out)
+			asked.Listed = out != ""
+			return a.withBuild(command, args, asked, func(ctx context.Context, c control.Control, r control.IndexRequest) error {
+				return a.printEstimate(ctx, c, r, out)
 			})
 		},
 	}
-	flags := command.Flags()
-	flags.StringVar(&index, "index", "", "name of the index")
-	flags.StringVar(&why, "why", "", "explain one document, by its key: the path below the corpus")
-	flags.StringVar(&out, "out", "", "write the plan to this file")
-	flags.BoolVar(&rebuild, "rebuild", false, "as for index --rebuild")
-	flags.BoolVar(&replace, "replace-corpus", false, "as for index --replace-corpus")
-	addApplyFlag(flags, &apply)
+	asked.addFlags(command, "as for index --rebuild", "as for index --replace-corpus")
+	command.Flags().StringVar(&asked.Why, "why", "", "explain one document, by its key: the path below the corpus")
+	command.Flags().StringVar(&out, "out", "", "write the plan to this file")
 	return command
 }
 
@@ -124,18 +101,4 @@ func (a app) asPlanned(
 			Advise("check the changes, then plan again: unweaver estimate --out " + path)
 	}
 	return &plan.Estimate, nil
-}
-
-// addApplyFlag gives a command the flag that chooses passages for other types, guidance or examples.
-func addApplyFlag(flags *pflag.FlagSet, into *string) {
-	flags.StringVar(into, show.ApplyFlag, "",
-		"apply changed types, guidance or examples to passages: all, new or mentions (default: extraction.apply)")
-}
-
-// chooseApply puts the choice of a command in place of the configured one. Who builds checks it.
-func chooseApply(spec core.Spec, choice string) core.Spec {
-	if choice == "" {
-		return spec
-	}
-	return spec.WithApply(choice)
 }

@@ -2,8 +2,6 @@ package runs
 
 import (
 	"context"
-	"fmt"
-	"io"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -11,6 +9,7 @@ import (
 	"github.com/unweaver/unweaver/internal/control"
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/starter/cli/console"
+	"github.com/unweaver/unweaver/starter/cli/show"
 	"github.com/unweaver/unweaver/workflows"
 )
 
@@ -31,8 +30,9 @@ JSON object a line.
 `
 
 func (a app) indexCmd() *cobra.Command {
-	var index, generation, planned, apply string
-	var wait, dry, replace, rebuild bool
+	var asked build
+	var planned string
+	var wait, dry bool
 	command := &cobra.Command{
 		Use:   "index [CORPUS]",
 		Short: "Build and publish a generation of an index",
@@ -42,95 +42,88 @@ func (a app) indexCmd() *cobra.Command {
   unweaver index s3://bucket/prefix --index docs --wait --json > report.json`,
 		Args: console.RequireArgs(0, 1, "at most a CORPUS"),
 		RunE: func(command *cobra.Command, args []string) error {
-			if index == "" {
-				return console.NoIndex(command)
-			}
-			uri := strings.Join(args, "")
-			spec, err := a.ResolveSpec(index, uri)
-			if err != nil {
-				return err
-			}
-			a.NoteDev()
-			cfg, err := a.LoadConfig()
-			if err != nil {
-				return err
-			}
-			return a.WithControl(command.Context(), func(ctx context.Context, controller control.Control, _ string) error {
-				if spec, err = a.SpecOf(ctx, controller, index, uri); err != nil {
-					return err
-				}
-				request := control.IndexRequest{
-					Spec: chooseApply(spec, apply), Generation: generation, ReplaceCorpus: replace, Rebuild: rebuild,
-					Priority: control.Priority(cfg.Priority(index)),
-				}
-				if err := request.ReadFiles(); err != nil {
-					return err
-				}
+			return a.withBuild(command, args, asked, func(ctx context.Context, c control.Control, r control.IndexRequest) error {
 				if dry {
-					return a.printEstimate(ctx, controller, request, "")
+					return a.printEstimate(ctx, c, r, "")
 				}
-				if request.Expected, err = a.asPlanned(ctx, controller, request, planned); err != nil {
+				var err error
+				if r.Expected, err = a.asPlanned(ctx, c, r, planned); err != nil {
 					return err
 				}
 				waits := wait || a.Started // a stack of this command's own would end with it
-				begin := func() (control.Run, error) { return controller.BuildIndex(ctx, request) }
 				yields := leavesCorpus
-				if rebuild { // a build that goes on may trust what is there
+				if r.Rebuild { // a build that goes on may trust what is there
 					yields = console.AnyRun
 				}
-				run, err := console.InTurn(ctx, a.App, controller, index, waits && generation == "", yields, begin)
+				begin := func() (control.Run, error) { return c.BuildIndex(ctx, r) }
+				run, err := console.InTurn(ctx, a.App, c, asked.index, waits && r.Generation == "", yields, begin)
 				if err != nil {
 					return err
 				}
-				if !waits {
-					return a.reportStarted(run)
-				}
-				return a.waitJoined(ctx, controller, run)
+				return a.AwaitRun(ctx, c, run, waits)
 			})
 		},
 	}
+	asked.addFlags(command, "rebuild everything from paid results; reuse no part of the parent",
+		"allow a corpus other than that of the published generation")
 	flags := command.Flags()
-	flags.StringVar(&index, "index", "", "name of the index")
-	flags.StringVar(&generation, "generation", "", "name of the generation (default: its start time)")
+	flags.StringVar(&asked.Generation, "generation", "", "name of the generation (default: its start time)")
 	flags.BoolVar(&wait, "wait", false, "wait for the end, with progress")
-	flags.BoolVar(&rebuild, "rebuild", false, "rebuild everything from paid results; reuse no part of the parent")
 	flags.BoolVar(&dry, "dry-run", false, "only estimate, with the options of this command")
 	flags.StringVar(&planned, "plan", "", "build the plan in this file of estimate --out, or report what changed since")
-	flags.BoolVar(&replace, "replace-corpus", false, "allow a corpus other than that of the published generation")
-	addApplyFlag(flags, &apply)
 	return command
+}
+
+// build is what index and estimate are asked for.
+type build struct {
+	control.IndexRequest
+	index, apply string
+}
+
+// addFlags gives a command the flags that index and estimate share.
+func (b *build) addFlags(command *cobra.Command, rebuild, replace string) {
+	flags := command.Flags()
+	flags.StringVar(&b.index, "index", "", "name of the index")
+	flags.BoolVar(&b.Rebuild, "rebuild", false, rebuild)
+	flags.BoolVar(&b.ReplaceCorpus, "replace-corpus", false, replace)
+	flags.StringVar(&b.apply, show.ApplyFlag, "",
+		"apply changed types, guidance or examples to passages: all, new or mentions (default: extraction.apply)")
+}
+
+// withBuild adds to a request what the configuration says, and runs do.
+func (a app) withBuild(
+	command *cobra.Command, args []string, asked build,
+	do func(ctx context.Context, controller control.Control, request control.IndexRequest) error,
+) error {
+	if asked.index == "" {
+		return console.NoIndex(command)
+	}
+	uri := strings.Join(args, "")
+	if _, err := a.ResolveSpec(asked.index, uri); err != nil {
+		return err
+	}
+	a.NoteDev()
+	return a.WithControl(command.Context(), func(ctx context.Context, controller control.Control, _ string) (err error) {
+		if asked.Spec, err = a.SpecOf(ctx, controller, asked.index, uri); err != nil {
+			return err
+		}
+		cfg, err := a.LoadConfig()
+		if err != nil {
+			return err
+		}
+		asked.Priority = control.Priority(cfg.Priority(asked.index))
+		if asked.apply != "" { // in place of the configured choice; who builds checks it
+			asked.Spec = asked.Spec.WithApply(asked.apply)
+		}
+		if err := asked.ReadFiles(); err != nil {
+			return err
+		}
+		return do(ctx, controller, asked.IndexRequest)
+	})
 }
 
 // leavesCorpus reports whether a run does not look at the corpus, so that a build is another one and follows it.
 func leavesCorpus(run string) bool { return workflows.ForRetry(run) || workflows.ForPurge(run) }
-
-// waitJoined waits for a run, and says where it was joined.
-func (a app) waitJoined(ctx context.Context, controller control.Control, run control.Run) error {
-	if run.Attached && !a.JSON {
-		fmt.Fprintf(a.Err, "%s is already running; waiting for it%s\n", run.Run, describeJoined(run))
-	}
-	return a.WaitForRun(ctx, controller, run)
-}
-
-// reportStarted reports a run that goes on without this command.
-func (a app) reportStarted(run control.Run) error {
-	return a.PrintOut(run, func(w io.Writer) {
-		what := "started"
-		if run.Attached {
-			what = "is already running" + describeJoined(run)
-		}
-		fmt.Fprintf(w, "%s %s; to watch it: unweaver status %s --watch\n", run.Run, what, run.Run)
-	})
-}
-
-// describeJoined says what of the corpus a run that was joined may not have.
-func describeJoined(run control.Run) string {
-	if run.Begun == nil {
-		return ""
-	}
-	return " (it started at " + run.Begun.UTC().Format("15:04:05") + " UTC, so it may miss later changes of the corpus; " +
-		"to index them, run this command again after it ends)"
-}
 
 func (a app) statusCmd() *cobra.Command {
 	var watch bool

@@ -165,14 +165,12 @@ func (a app) retryFailed(ctx context.Context, request control.LettersRequest, wa
 		run, err := console.InTurn(ctx, a.App, controller, index, waits, console.AnyRun, func() (control.Run, error) {
 			return controller.RetryFailed(ctx, request)
 		})
-		switch {
-		case err != nil:
-			return err
-		case run.Run == "":
+		if err == nil && run.Run == "" {
 			return a.PrintOut(run, func(w io.Writer) { fmt.Fprintf(w, "%s: no failed passage to retry\n", request.Name) })
-		case waits:
-			return a.waitJoined(ctx, controller, run)
 		}
-		return a.reportStarted(run)
+		if err != nil {
+			return err
+		}
+		return a.AwaitRun(ctx, controller, run, waits)
 	})
 }
