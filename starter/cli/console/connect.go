@@ -150,7 +150,7 @@ func (a *App) connectEmbedded(ctx context.Context, _ *config.Config) (Connection
 	if err != nil {
 		return Connection{}, err
 	}
-	var stop func()
+	stop := func() {}
 	if !running {
 		if stop, err = a.startDev(ctx); err != nil {
 			return Connection{}, err
@@ -166,11 +166,8 @@ func (a *App) connectEmbedded(ctx context.Context, _ *config.Config) (Connection
 		a.joined = dev.HTTP
 	}
 	client := &httpapi.Client{Base: dev.HTTP, Token: dev.Token}
-	connection := Connection{Control: client, HTTP: dev.HTTP, Keys: client, Key: dev.Token}
-	if stop != nil {
-		connection.Close = func() error { stop(); return nil }
-	}
-	return connection, nil
+	end := func() error { stop(); return nil }
+	return Connection{Control: client, HTTP: dev.HTTP, Keys: client, Key: dev.Token, Close: end}, nil
 }
 
 // beginners are the commands that, besides dev, may make a data directory. The others read or change what an earlier

@@ -10,19 +10,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/fault"
 )
-
-// IsIndexes reports whether a name is that of an index, or several names and patterns with + between them.
-func IsIndexes(name string) bool {
-	for one := range strings.SplitSeq(name, "+") {
-		if plain := strings.ReplaceAll(one, "*", "x"); !core.ValidIndex(plain) {
-			return false
-		}
-	}
-	return true
-}
 
 // QueryClient waits as long as query-api may take for an answer.
 var QueryClient = &http.Client{Timeout: 2*time.Minute + 10*time.Second}

@@ -222,33 +222,31 @@ func newAsker(queries, evaluated string) eval.Asker {
 	}
 }
 
+// newPlan returns what the flags ask of a dataset.
+func (a app) newPlan(flags evalFlags, dataset *eval.Dataset) (plan eval.Plan, err error) {
+	plan = eval.Plan{
+		Dataset: dataset, Seed: flags.seed, Workers: flags.workers, Runs: flags.runs, Seats: flags.seats,
+		Notice: func(s string) { fmt.Fprintln(a.Err, s) },
+	}
+	if plan.Systems, err = flags.readSystems(); err == nil {
+		plan.Ks, err = parseCutoffs(flags.ks)
+	}
+	return plan, err
+}
+
 // evaluation builds an index and asks the questions.
 type evaluation func(ctx context.Context, controller control.Control, queries string) (*eval.Report, error)
 
 // newEvaluation checks what the flags ask of a dataset.
 func (a app) newEvaluation(flags evalFlags, dataset *eval.Dataset) (evaluation, error) {
 	flags.index = cmp.Or(flags.index, evalIndex(dataset))
-	sys, err := flags.readSystems()
-	if err != nil {
-		return nil, err
-	}
-	ks, err := parseCutoffs(flags.ks)
+	plan, err := a.newPlan(flags, dataset)
 	if err != nil {
 		return nil, err
 	}
 	spec, err := a.evalSpec(flags, dataset)
 	if err != nil {
 		return nil, err
-	}
-	plan := eval.Plan{
-		Dataset: dataset,
-		Systems: sys,
-		Ks:      ks,
-		Seed:    flags.seed,
-		Workers: flags.workers,
-		Runs:    flags.runs,
-		Seats:   flags.seats,
-		Notice:  func(s string) { fmt.Fprintln(a.Err, s) },
 	}
 	var about string // what answers are of, as far as it is known before an index is built
 	if flags.answers {

@@ -19,16 +19,12 @@ func (a app) evalSuite(ctx context.Context, flags evalFlags) error {
 	if err != nil {
 		return err
 	}
-	ks, err := parseCutoffs(flags.ks)
-	if err != nil {
-		return err
-	}
 	out := cmp.Or(flags.out, "eval-suite")
 	last, err := eval.ReadSuite(out)
 	if err != nil {
 		return err
 	}
-	suite := &eval.Suite{At: time.Now().UTC(), Ks: ks, Base: "bm25"}
+	suite := &eval.Suite{At: time.Now().UTC(), Base: "bm25"}
 	if last != nil {
 		suite.Last = &last.At
 	}
@@ -46,6 +42,7 @@ func (a app) evalSuite(ctx context.Context, flags evalFlags) error {
 			if err != nil {
 				return err
 			}
+			suite.Ks = report.Ks
 			suite.Add(report, last)
 		}
 		if err := suite.Write(out); err != nil {

@@ -30,7 +30,7 @@ func (a app) queryCmd() *cobra.Command {
 			if len(args) == 2 && index == "" {
 				index = args[1]
 			}
-			if !console.IsIndexes(index) || len(args) == 2 && index != args[1] {
+			if !isIndexes(index) || len(args) == 2 && index != args[1] {
 				return fault.Usage.At("query index", index).
 					Because("no index is named").
 					Advise("write: unweaver query NAME \"QUESTION\"")
@@ -106,6 +106,16 @@ func (a app) printAnswer(raw []byte) error {
 	}
 	show.Answer(a.Out, got)
 	return nil
+}
+
+// isIndexes reports whether a name is that of an index, or several names and patterns with + between them.
+func isIndexes(name string) bool {
+	for one := range strings.SplitSeq(name, "+") {
+		if plain := strings.ReplaceAll(one, "*", "x"); !core.ValidIndex(plain) {
+			return false
+		}
+	}
+	return true
 }
 
 // queryParams reads name=value, where a value is JSON or a word.
