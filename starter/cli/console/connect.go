@@ -125,11 +125,11 @@ func (a *App) WithQueries(ctx context.Context, f func(ctx context.Context, queri
 			return f(ctx, queries)
 		})
 	}
-	return f(withKey(ctx, a.LookupEnv(a.keyEnv)), FindQueryURL(cfg))
+	return f(withKey(ctx, a.LookupEnv(a.keyEnv)), findQueryURL(cfg))
 }
 
-// FindQueryURL returns the URL of the query-api of a configuration, without a slash at its end.
-func FindQueryURL(cfg *config.Config) string {
+// findQueryURL returns the URL of the query-api of a configuration, without a slash at its end.
+func findQueryURL(cfg *config.Config) string {
 	address := cfg.QueryAPI.Address
 	switch {
 	case IsURL(address):

@@ -42,7 +42,7 @@ func connectServers(ctx context.Context, cfg *config.Config) (Connection, error)
 	}
 	return Connection{
 		Control: connected,
-		HTTP:    FindQueryURL(cfg),
+		HTTP:    findQueryURL(cfg),
 		Close: func() error {
 			disconnect()
 			return stores.Close()

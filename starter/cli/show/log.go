@@ -11,7 +11,7 @@ import (
 
 // Log prints what happened in a run.
 func Log(w io.Writer, log runlog.Log) {
-	State(w, log.Run)
+	showState(w, log.Run)
 	if log.Version != "" {
 		fmt.Fprintf(w, "  unweaver %s\n", log.Version)
 	}
@@ -44,7 +44,7 @@ func Log(w io.Writer, log runlog.Log) {
 	for _, letter := range log.Letters {
 		fmt.Fprintf(w, "  ! %s: %s\n", letter.Object, letter.Detail)
 	}
-	Cost(w, log.Report)
+	showCost(w, log.Report)
 }
 
 // eventLine shows an event in words.

@@ -58,10 +58,10 @@ func HasFailures(report core.Report) bool {
 
 // Report prints a run for people.
 func Report(w io.Writer, status control.Status) {
-	State(w, status)
+	showState(w, status)
 	showFound(w, status.Report)
 	if nothing := status.Documents == 0 && status.Calls.Sum() == 0; !nothing || !core.IsTerminal(status.Status) {
-		Cost(w, status.Report)
+		showCost(w, status.Report)
 	}
 	for _, retry := range status.Retries {
 		fmt.Fprintf(w, "  retried: %s %s, %s, last at %s\n", retry.Stage, retry.Code, Count(retry.Count, "time"),
@@ -133,8 +133,8 @@ func listModels(models core.ModelSummary) string {
 	return out + " / " + models.Embedding
 }
 
-// State prints how a run ended, or where it stands.
-func State(w io.Writer, status control.Status) {
+// showState prints how a run ended, or where it stands.
+func showState(w io.Writer, status control.Status) {
 	fmt.Fprintf(w, "%s  %s", status.Run, status.Status)
 	if status.Reason != "" && status.Reason != status.Status {
 		fmt.Fprintf(w, " (%s)", status.Reason)
@@ -210,8 +210,8 @@ func waitingLine(status control.Status) string {
 		status.Waiting.Tries)
 }
 
-// Cost prints what a run paid for, or would pay for.
-func Cost(w io.Writer, report core.Report) {
+// showCost prints what a run paid for, or would pay for.
+func showCost(w io.Writer, report core.Report) {
 	if report.Estimate != nil {
 		showShares(w, report)
 		showEstimate(w, report)
