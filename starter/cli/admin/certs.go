@@ -27,8 +27,9 @@ func (a app) certsCmd() *cobra.Command {
 
 func (a app) codecKeyCmd() *cobra.Command {
 	return &cobra.Command{
-		Use:   "codec-key FILE",
-		Short: "Create the key that encrypts payloads in Temporal",
+		Use:     "codec-key FILE",
+		Short:   "Create the key that encrypts payloads in Temporal",
+		Example: "  unweaver certs codec-key codec.key",
 		Long: `Create the key of engine.codec_key_file. Workers and command lines then encrypt what they exchange through
 Temporal, and refuse what is not encrypted with this key. Give every program of the installation a copy with mode
 0600. If the file already exists, it is kept.`,
@@ -50,8 +51,9 @@ func (a app) createCertsCmd() *cobra.Command {
 	var days int
 	var force bool
 	command := &cobra.Command{
-		Use:   "create DIR --host NAME",
-		Short: "Create a certificate authority, and certificates of a server and its clients, in a folder",
+		Use:     "create DIR --host NAME",
+		Short:   "Create a certificate authority, and certificates of a server and its clients, in a folder",
+		Example: "  unweaver certs create certs --host temporal.example",
 		Long: `Create a certificate authority, a certificate of a server (Temporal) and one of its clients (worker,
 query-api, command line) in a folder that only its owner can read: ca.pem, ca-key.pem, server.pem, server-key.pem,
 client.pem, client-key.pem.

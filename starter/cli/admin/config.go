@@ -30,21 +30,24 @@ func (a app) configCmd() *cobra.Command {
 			RunE:  func(*cobra.Command, []string) error { return a.initConfig() },
 		},
 		&cobra.Command{
-			Use:   "show",
-			Short: "Show every setting and its source: default, file, environment variable or --set",
-			Args:  console.RequireArgs(0, 0, "no argument"),
-			RunE:  func(*cobra.Command, []string) error { return a.showConfig() },
+			Use:     "show",
+			Short:   "Show every setting and its source: default, file, environment variable or --set",
+			Example: "  unweaver config show\n  unweaver config show --json --set indexes.docs.keep=5",
+			Args:    console.RequireArgs(0, 0, "no argument"),
+			RunE:    func(*cobra.Command, []string) error { return a.showConfig() },
 		},
 		&cobra.Command{
-			Use:   "validate",
-			Short: "Check the configuration, and report every mistake with line and column",
-			Args:  console.RequireArgs(0, 0, "no argument"),
-			RunE:  func(*cobra.Command, []string) error { return a.validateConfig() },
+			Use:     "validate",
+			Short:   "Check the configuration, and report every mistake with line and column",
+			Example: "  unweaver config validate --config nightly.yaml",
+			Args:    console.RequireArgs(0, 0, "no argument"),
+			RunE:    func(*cobra.Command, []string) error { return a.validateConfig() },
 		},
 		&cobra.Command{
-			Use:   "schema",
-			Short: "Print the JSON Schema of the configuration file, by which editors check and complete its keys",
-			Args:  console.RequireArgs(0, 0, "no argument"),
+			Use:     "schema",
+			Short:   "Print the JSON Schema of the configuration file, by which editors check and complete its keys",
+			Example: "  unweaver config schema > unweaver.schema.json",
+			Args:    console.RequireArgs(0, 0, "no argument"),
 			RunE: func(*cobra.Command, []string) error {
 				_, err := io.WriteString(a.Out, config.Schema())
 				return err

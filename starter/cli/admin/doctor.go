@@ -17,9 +17,10 @@ func (a app) doctorCmd() *cobra.Command {
 	var index string
 	var without bool
 	command := &cobra.Command{
-		Use:   "doctor",
-		Short: "Check every setting, and every server that it names",
-		Args:  console.RequireArgs(0, 0, "no argument"),
+		Use:     "doctor",
+		Short:   "Check every setting, and every server that it names",
+		Example: "  unweaver doctor\n  unweaver doctor docs --json",
+		Args:    console.RequireArgs(0, 0, "no argument"),
 		RunE: func(command *cobra.Command, _ []string) error {
 			spec, err := a.ResolveSpec(index, "")
 			if err != nil {

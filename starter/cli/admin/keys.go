@@ -44,9 +44,10 @@ func (a app) createKeyCmd() *cobra.Command {
 	request := access.Request{}
 	var scope string
 	command := &cobra.Command{
-		Use:   "create",
-		Short: "Create an API key, which is shown only once",
-		Args:  console.RequireArgs(0, 0, "no argument"),
+		Use:     "create",
+		Short:   "Create an API key, which is shown only once",
+		Example: "  unweaver keys create --name frontend --index docs --expires 90d",
+		Args:    console.RequireArgs(0, 0, "no argument"),
 		RunE: func(command *cobra.Command, _ []string) error {
 			request.Scope = access.Scope(scope)
 			if err := request.Validate(); err != nil { // what JSON cannot carry would say less
@@ -150,9 +151,10 @@ func showKeys(w io.Writer, list keyList) {
 func (a app) rotateKeyCmd() *cobra.Command {
 	var overlap time.Duration
 	command := &cobra.Command{
-		Use:   "rotate ID",
-		Short: "Replace a key by a new one with the same rights",
-		Args:  console.RequireArgs(1, 1, "the id of a key"),
+		Use:     "rotate ID",
+		Short:   "Replace a key by a new one with the same rights",
+		Example: "  unweaver keys rotate 1a2b3c4d --overlap 24h",
+		Args:    console.RequireArgs(1, 1, "the id of a key"),
 		RunE: func(command *cobra.Command, args []string) error {
 			return reportKeys(a, command, func(ctx context.Context, keys access.Keeper) (access.Made, error) {
 				return keys.RotateKey(ctx, args[0], overlap)
@@ -165,9 +167,10 @@ func (a app) rotateKeyCmd() *cobra.Command {
 
 func (a app) revokeKeyCmd() *cobra.Command {
 	return &cobra.Command{
-		Use:   "revoke ID",
-		Short: "Revoke an API key within a second",
-		Args:  console.RequireArgs(1, 1, "the id of a key"),
+		Use:     "revoke ID",
+		Short:   "Revoke an API key within a second",
+		Example: "  unweaver keys revoke 1a2b3c4d",
+		Args:    console.RequireArgs(1, 1, "the id of a key"),
 		RunE: func(command *cobra.Command, args []string) error {
 			return reportKeys(a, command, func(ctx context.Context, keys access.Keeper) (access.Key, error) {
 				return keys.RevokeKey(ctx, args[0])

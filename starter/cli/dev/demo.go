@@ -27,9 +27,10 @@ import (
 func (a app) demoCmd() *cobra.Command {
 	var keep bool
 	command := &cobra.Command{
-		Use:   "demo",
-		Short: "Index the sample corpus on the embedded stack and answer a question",
-		Args:  console.RequireArgs(0, 0, "no argument"),
+		Use:     "demo",
+		Short:   "Index the sample corpus on the embedded stack and answer a question",
+		Example: "  unweaver demo\n  unweaver demo --keep",
+		Args:    console.RequireArgs(0, 0, "no argument"),
 		RunE: func(command *cobra.Command, _ []string) error {
 			return hostStack(func() error { return a.runDemo(command.Context(), keep) })
 		},

@@ -28,8 +28,9 @@ func (a app) devCmd() *cobra.Command {
 	var corpusDir string
 	var attached bool
 	command := &cobra.Command{
-		Use:   "dev",
-		Short: "Run the embedded stack, worker and query-api in one process, until Ctrl-C",
+		Use:     "dev",
+		Short:   "Run the embedded stack, worker and query-api in one process, until Ctrl-C",
+		Example: "  unweaver dev\n  unweaver dev --corpus ./docs\n  unweaver dev --config own.yaml --http-port 0",
 		Long: `Run the embedded stack, worker and query-api in one process, until Ctrl-C.
 
 A terminal shows the addresses and the errors, so that you can run other commands beside it. If standard error is not

@@ -13,9 +13,10 @@ import (
 func (a app) engineCmd() *cobra.Command {
 	var from string
 	pull := &cobra.Command{
-		Use:   "pull",
-		Short: "Find or download the Temporal program, and print its path",
-		Args:  console.RequireArgs(0, 0, "no argument"),
+		Use:     "pull",
+		Short:   "Find or download the Temporal program, and print its path",
+		Example: "  unweaver engine pull\n  unweaver engine pull --from https://mirror.example/wheels/",
+		Args:    console.RequireArgs(0, 0, "no argument"),
 		RunE: func(c *cobra.Command, _ []string) error {
 			finder := devserver.Finder{From: from, Say: func(line string) { fmt.Fprintln(a.Err, line) }}
 			find := finder.Find

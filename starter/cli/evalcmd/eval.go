@@ -39,6 +39,9 @@ func (a app) evalCmd() *cobra.Command {
 	command := &cobra.Command{
 		Use:   "eval [INDEX]",
 		Short: "Compare retrieval methods on a dataset with gold passages",
+		Example: "  unweaver eval docs --questions probes.jsonl\n" +
+			"  unweaver eval --dataset ./mine --methods hybrid,bm25 --k 5\n" +
+			"  unweaver eval --suite ./sets --methods hybrid,unweaver",
 		Long: `Compare retrieval methods on one index: recall, MRR and nDCG with confidence intervals, tokens and latency.
 
 A dataset is a folder with corpus.jsonl ({"id","title","text"}) and questions.jsonl

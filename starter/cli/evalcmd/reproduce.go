@@ -26,6 +26,8 @@ func (a app) reproduceCmd() *cobra.Command {
 	command := &cobra.Command{
 		Use:   "reproduce table1 DIR",
 		Short: "Reproduce Table 1 of the UnWeaver paper with your models",
+		Example: "  unweaver reproduce table1 ./papers --dataset emanual\n" +
+			"  unweaver reproduce table1 ./papers --yes",
 		Long: `Reproduce Table 1 of the UnWeaver paper (arXiv 2603.29875) with the configured models: UnWeaver,
 UnWeaverPPR, VectorRAG, ClosedBook and Oracle on the published files of RAGBench and MuSiQue below DIR, with parity,
 five chunks and no filling. RAPTOR, GraphRAG and HippoRAG2 are not included: this program does not implement them.

@@ -24,8 +24,12 @@ func (a app) queryCmd() *cobra.Command {
 	command := &cobra.Command{
 		Use:   "query QUESTION",
 		Short: "Ask a question of a published index",
-		Long:  queryLong(),
-		Args:  console.RequireArgs(1, 2, "a QUESTION in quotes and an INDEX"),
+		Example: `  unweaver query docs "Who signed the lease?"
+  unweaver query docs+handbook "Who signed the lease?"
+  unweaver query docs "Who signed the lease?" --method unweaver --rule mes --explain
+  unweaver query docs "Who signed the lease?" --top-chunks 10 --json | jq '.chunks[].document'`,
+		Long: queryLong(),
+		Args: console.RequireArgs(1, 2, "a QUESTION in quotes and an INDEX"),
 		RunE: func(command *cobra.Command, args []string) error {
 			if len(args) == 2 && index == "" {
 				index = args[1]

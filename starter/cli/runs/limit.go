@@ -16,8 +16,9 @@ import (
 func (a app) limitCmd() *cobra.Command {
 	var concurrency, requests, tokens int
 	command := &cobra.Command{
-		Use:   "limit RUN",
-		Short: "Change the limits or the budget of a running run",
+		Use:     "limit RUN",
+		Short:   "Change the limits or the budget of a running run",
+		Example: "  unweaver limit docs --concurrency 8 --budget-money 20",
 		Long: `Change the limits or the budget of a running run.
 
 The change takes effect within two seconds in all workers, also for queued calls. Calls in flight are not affected.

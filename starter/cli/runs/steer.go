@@ -37,6 +37,7 @@ while Temporal runs the run, and while a process works on it; it watches the lea
 An index in place of RUN selects the run that holds its lease; this form is needed if lease.json cannot be read.
 
 ` + runForm
+	command.Example += "\n  unweaver cancel docs/20261122t020000z --lost"
 	command.Flags().BoolVar(&lost, "lost", false, "free the lease of a run that can never continue")
 	return command
 }
@@ -47,10 +48,11 @@ func (a app) steerCmd(
 	steer func(controller control.Control, ctx context.Context, run string) (control.Stopped, error),
 ) *cobra.Command {
 	return a.AddAuditFlags(&cobra.Command{
-		Use:   name + " RUN",
-		Short: short,
-		Long:  short + ".\n\n" + runForm,
-		Args:  console.RequireArgs(1, 1, "a RUN"),
+		Use:     name + " RUN",
+		Short:   short,
+		Example: "  unweaver " + name + " docs",
+		Long:    short + ".\n\n" + runForm,
+		Args:    console.RequireArgs(1, 1, "a RUN"),
 		RunE: console.NewReport(a.App, func(ctx context.Context, c control.Control, args []string) (outcome, error) {
 			stopped, err := steer(c, ctx, args[0])
 			return outcome{Run: args[0], Done: name, Stopped: stopped}, err
@@ -84,8 +86,9 @@ func inFlightText(stopped control.Stopped) string {
 
 func (a app) resumeCmd() *cobra.Command {
 	command := &cobra.Command{
-		Use:   "resume RUN",
-		Short: "Resume a paused run",
+		Use:     "resume RUN",
+		Short:   "Resume a paused run",
+		Example: "  unweaver resume docs\n  unweaver resume docs --budget-calls 20000",
 		Long: `Resume a paused run.
 
 A run that paused because its budget is spent needs a new budget. A budget counts from the start of the run, so it
