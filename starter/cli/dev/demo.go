@@ -88,6 +88,9 @@ func (a app) runDemo(ctx context.Context, keep bool) (err error) {
 		return err
 	}
 	st, err := a.FollowRun(ctx, s.Control, run.ExactName(), show.NewBar(a.Out, false))
+	if ctx.Err() != nil { // nothing of the run stays
+		return ctx.Err()
+	}
 	if err != nil {
 		return err
 	}

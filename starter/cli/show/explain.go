@@ -25,7 +25,7 @@ func nameTyped(name, kind string) string {
 // Explanation returns an explanation as its method gave it. What another version names otherwise is empty.
 func Explanation[T any](explained any) (out T) {
 	if raw, err := json.Marshal(explained); err == nil {
-		_ = json.Unmarshal(raw, &out) // see above
+		_ = json.Unmarshal(raw, &out) // what does not fit stays empty
 	}
 	return out
 }
