@@ -3,6 +3,7 @@ package eval_test
 import (
 	"context"
 	"encoding/json"
+	"encoding/xml"
 	"errors"
 	"fmt"
 	"os"
@@ -361,6 +362,11 @@ func TestASuiteComparesSetsWithTheBaseAndWithTheLastRun(t *testing.T) {
 	assert.Zero(t, second.Rows[0].AgainstLast[1].Mean)
 	raw := musttest.Get(os.ReadFile(filepath.Join(dir, "suite.md")))(t)
 	assert.Contains(t, string(raw), "| small | 3 | poor | 83.3 | 100.0 | – |")
+	assert.FileExists(t, filepath.Join(dir, "suite.svg"))
+	second.Rows[0].Set = "a <b> & c"
+	drawn := second.SVG()
+	require.NoError(t, xml.Unmarshal([]byte(drawn), new(struct{})))
+	assert.Equal(t, 2*2+2, strings.Count(drawn, `fill="#`), "a bar for each method and cut-off, and the legend: %s", drawn)
 }
 
 func TestASuiteIsAFolderOfDatasets(t *testing.T) {

@@ -162,11 +162,13 @@ func formatDiffs(differences []Interval) string {
 	return strings.Join(append(out, "–")[:max(1, len(out))], ", ")
 }
 
-// Write puts suite.json and suite.md into a folder.
+// Write puts suite.json, suite.md and suite.svg into a folder.
 func (s *Suite) Write(dir string) error {
 	raw, err := json.Marshal(s)
 	if err != nil {
 		return err
 	}
-	return writeAll(dir, map[string]string{suiteFile: string(raw) + "\n", "suite.md": s.RenderMarkdown()})
+	return writeAll(
+		dir, map[string]string{suiteFile: string(raw) + "\n", "suite.md": s.RenderMarkdown(), "suite.svg": s.SVG()},
+	)
 }

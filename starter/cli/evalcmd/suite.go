@@ -50,7 +50,7 @@ func (a app) evalSuite(ctx context.Context, flags evalFlags) error {
 		}
 		return a.PrintOut(suite, func(w io.Writer) {
 			fmt.Fprint(w, suite.RenderMarkdown())
-			fmt.Fprintf(w, "\nwritten: %s/suite.md, suite.json\n", out)
+			fmt.Fprintf(w, "\nwritten: %s/suite.md, suite.json, suite.svg\n", out)
 		})
 	})
 }
