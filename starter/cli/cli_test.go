@@ -544,7 +544,7 @@ func TestTheHelpOfQueryTellsOfEveryMethodAndRule(t *testing.T) {
 	}
 }
 
-func TestTrendsShowEachNight(t *testing.T) {
+func TestTrendsShowEachNightWithBarsOfTheHighest(t *testing.T) {
 	began := time.Date(2026, 3, 1, 2, 0, 0, 0, time.Local)
 	fake := &fakeControl{Trends: []runlog.Trends{{
 		Index: "docs", Totals: runlog.Totals{
@@ -565,9 +565,9 @@ func TestTrendsShowEachNight(t *testing.T) {
 	}}}
 	got := run(t, fake, "trends", "docs")
 	contains(t, flat(got.out), "docs: 4 nights, 2 published, 0 unchanged, 1 held, 0 failed, 1 cancelled",
-		"cancelled 0 0.0 % 0 0 0.0000 EUR 0s - 0 0 B",
-		"2026-03-01 02:00:00 completed 400 100.0 % 100 800 5.0000 EUR 2m5s +25 % 0 3.1 MB",
-		"held (recall) 410 1.0 % 5 0 0.2500 EUR 1m1s in range 2 0 B", "unchanged 0 0.0 %",
+		"cancelled 0 ····· 0.0 % ····· 0 0 ····· 0.0000 EUR ····· 0s - 0 0 B",
+		"2026-03-01 02:00:00 completed 400 █████ 100.0 % █████ 100 800 █████ 5.0000 EUR █████ 2m5s +25 % 0 3.1 MB",
+		"held (recall) 410 █···· 1.0 % █···· 5 0 █···· 0.2500 EUR ██··· 1m1s in range 2 0 B", "unchanged 0 ····· 0.0 %",
 		"total: 105 calls, 900 tokens, cost 5.2500 EUR, 3m10s, 3.1 MB written")
 	assert.True(t, fake.Asked[0] == "trends docs 30" && got.exit == console.ExitDone, "%v %d", fake.Asked, got.exit)
 	list := decoded(t, run(t, fake, "trends", "--nights", "7", "--json").out)["trends"].([]any)

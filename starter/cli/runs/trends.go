@@ -27,7 +27,7 @@ func (a app) trendsCmd() *cobra.Command {
 		Short: "Show the last builds: passages, changes, calls, cost, time, failures",
 		Long: `Show the last builds of an index, or of all indexes: passages, share of changed documents, paid calls and
 tokens, cost, duration, error of the estimate (for builds with a plan), dead letters, bytes written, and how each
-build ended.
+build ended. Bars are relative to the highest value of their column.
 
 The list contains all ended builds, also unchanged, held and failed ones. An index keeps its last 180 builds in this
 list, which is more than it keeps generations.`,
@@ -68,16 +68,33 @@ func showNights(w io.Writer, trends runlog.Trends) {
 	fmt.Fprintf(w, "%s: %s, %d published, %d unchanged, %d held, %d failed, %d cancelled\n",
 		trends.Index, show.Count(int64(totals.Nights), "night"), totals.Published, totals.Unchanged, totals.Held,
 		totals.Failed, totals.Cancelled)
+	var highest core.Night
+	for _, night := range trends.Nights {
+		highest.Share, highest.Calls = max(highest.Share, night.Share), max(highest.Calls, night.Calls)
+		highest.Cost, highest.Seconds = max(highest.Cost, night.Cost), max(highest.Seconds, night.Seconds)
+	}
 	header := "night\tended\tpassages\tchanged\tcalls\ttokens\tcost\ttook\testimate off by\tdead letters\twritten"
 	show.Table(w, header, trends.Nights, func(night core.Night) string {
-		return fmt.Sprintf("%s\t%s\t%d\t%.1f %%\t%d\t%d\t%s\t%s\t%s\t%d\t%s", show.Clock(night.Started),
-			describeOutcome(night), night.Chunks, 100*night.Share, night.Calls, night.Tokens,
-			show.Money(night.Cost, night.Currency), show.Duration(night.Seconds), missedBy(night), night.Letters,
+		return fmt.Sprintf("%s\t%s\t%d\t%s %.1f %%\t%s %d\t%d\t%s %s\t%s %s\t%s\t%d\t%s", show.Clock(night.Started),
+			describeOutcome(night), night.Chunks, drawBar(night.Share, highest.Share), 100*night.Share,
+			drawBar(float64(night.Calls), float64(highest.Calls)), night.Calls, night.Tokens,
+			drawBar(night.Cost, highest.Cost), show.Money(night.Cost, night.Currency),
+			drawBar(night.Seconds, highest.Seconds), show.Duration(night.Seconds), missedBy(night), night.Letters,
 			core.FormatSize(night.Bytes))
 	})
 	fmt.Fprintf(w, "total: %s, %s, cost %s, %s, %s written\n", show.Count(totals.Calls, "call"),
 		show.Count(totals.Tokens, "token"), show.Money(totals.Cost, trends.Nights[len(trends.Nights)-1].Currency),
 		show.Duration(totals.Seconds), core.FormatSize(totals.Bytes))
+}
+
+// drawBar returns a figure as a part of the highest, five characters wide. What is more than nothing has a bar.
+func drawBar(figure, highest float64) string {
+	const width = 5
+	full := 0
+	if figure > 0 {
+		full = max(1, int(width*figure/highest+0.5))
+	}
+	return strings.Repeat("█", full) + strings.Repeat("·", width-full)
 }
 
 func describeOutcome(night core.Night) string {
