@@ -332,8 +332,9 @@ func TestWhereDevServes(t *testing.T) {
 		"nothing is configured":      {"", false, 8080, ""},
 		"another port":               {"127.0.0.1:9999", false, 9999, ""},
 		"another port, and a flag":   {"localhost:9999", true, 8080, "--http-port 8080 overrides"},
-		"another loopback":           {"127.0.0.2:9999", false, 9999, ""},
+		"another loopback":           {"127.0.0.2:9999", false, 9999, "serves only 127.0.0.1:9999"},
 		"every address":              {"0.0.0.0:9999", false, 8080, "0.0.0.0:9999 is ignored"},
+		"every address, this port":   {"0.0.0.0:8080", false, 8080, "0.0.0.0:8080 is ignored"},
 		"a URL of a proxy before it": {"https://q.example", false, 8080, ""},
 	} {
 		var set []string

@@ -328,7 +328,7 @@ func TestAnAnswerIsIntroducedByWhatItIs(t *testing.T) {
 	}{
 		one + `,"confidence":0.03` + none: {"No sentence answers this; the best passage is [1].\n\n[1]", false},
 		one + `,"confidence":0.94` + none: {", the passages fit the question (94 %), no sentence in them answers it\n", false},
-		`"chunks":[],"reason":"no_match","reason_text":"No word is known.","answer":{"kind":"none","text":"No data","citations":[]}`: {"No word is known.\n", false},
+		`"chunks":[],"reason":"no_match","answer":{"kind":"none","text":"No data","citations":[]}`: {"no passage matches the question: ", false},
 		`"method":"hybrid","chunks":[{"id":"c1","rank":1,"text":"x"},{"id":"c2","rank":2,"text":"y"}],"confidence":0.5,
 "answer":{"kind":"model","text":"Ingrid signed [1].","citations":["c1","c2"]}`: {"Ingrid signed [1]. [2]\n", false},
 		`"method":"hybrid","confidence":null,` + one:                          {"", true},

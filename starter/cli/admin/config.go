@@ -17,7 +17,6 @@ import (
 	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/starter/cli/console"
-	"github.com/unweaver/unweaver/starter/cli/show"
 )
 
 func (a app) configCmd() *cobra.Command {
@@ -88,9 +87,9 @@ func (a app) showConfig() error {
 	}
 	settings := cfg.Settings()
 	return a.PrintOut(map[string]any{"settings": settings}, func(w io.Writer) {
-		show.Table(w, "key\tvalue\tfrom", settings, func(one config.Setting) string {
-			return one.Key + "\t" + one.Text + "\t" + cmp.Or(one.At, one.Origin)
-		})
+		for _, one := range settings { // not the table: one long value would widen every line
+			fmt.Fprintf(w, "%-42s  %-24s  %s\n", one.Key, one.Text, cmp.Or(one.At, one.Origin))
+		}
 	})
 }
 

@@ -92,7 +92,7 @@ func (a *App) NoteDev() {
 // SayLine prints a line that is no error, on standard error: with --json what stands there is JSON, line by line.
 func (a *App) SayLine(text string) {
 	if a.JSON {
-		_ = json.NewEncoder(a.Err).Encode(map[string]string{"note": text}) // its errors can be shown nowhere
+		_ = json.NewEncoder(a.Err).Encode(map[string]string{"note": strings.TrimPrefix(text, "note: ")}) // its errors can be shown nowhere
 		return
 	}
 	fmt.Fprintln(a.Err, text)

@@ -26,13 +26,17 @@ func ChoosePort(cfg *config.Config, flag int, given bool) (port int, note string
 		return flag, "", nil //nolint:nilerr // validation of the configuration says so
 	}
 	wanted, err := strconv.Atoi(text)
-	switch at, _ := netip.ParseAddr(host); {
-	case err != nil, wanted == flag: // as above
+	if err != nil {
 		return flag, "", nil //nolint:nilerr // as above
-	case given:
+	}
+	own := host == "localhost" || host == "127.0.0.1"
+	switch at, _ := netip.ParseAddr(host); {
+	case own && given && wanted != flag:
 		return flag, fmt.Sprintf("--http-port %d overrides query_api.address %s", flag, address), nil
-	case host == "localhost", at.IsLoopback():
+	case own:
 		return wanted, "", nil
+	case at.IsLoopback() && !given:
+		flag = wanted
 	}
 	return flag, fmt.Sprintf("query_api.address %s is ignored: unweaver dev serves only 127.0.0.1:%d; for access from "+
 		"other machines use a proxy, or run query-api", address, flag), nil

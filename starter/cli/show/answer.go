@@ -18,7 +18,11 @@ import (
 // Answer prints a response for people.
 func Answer(writer io.Writer, got answer.Response) {
 	showText(writer, got)
-	if got.Reason != nil {
+	switch {
+	case got.Reason == nil:
+	case *got.Reason == retrieve.NoMatch:
+		fmt.Fprintln(writer, "no passage matches the question: rephrase it")
+	default:
 		fmt.Fprintln(writer, cmp.Or(got.ReasonText, "no passage: "+*got.Reason))
 	}
 	bold := FindTerminal(writer)
