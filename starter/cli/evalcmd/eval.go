@@ -55,7 +55,7 @@ you know, a line each ({"question","documents":[keys]}, as in the file of gate.p
 the first method misses.
 
 With --suite the command evaluates every dataset of a folder and writes one table: each method against bm25 and
-against the previous run in --out, as paired differences.
+against the previous run in --out, as paired differences. suite.svg draws recall by method and set.
 
 With --against each method also runs with other settings, or on another existing index or generation. The page shows
 the paired differences at every cut-off. A difference whose interval contains zero is not reported as real.`,
