@@ -118,7 +118,7 @@ func (p Plan) CountUnpaid(journal *Journal) (answers, judgements int) {
 		judge.Other = unasked{p.Judge.Other.Info()}
 	}
 	p.Judge = &judge
-	ask := func(context.Context, map[string]any) ([]byte, error) { return nil, errUnasked }
+	p.Ask = func(context.Context, string, map[string]any) ([]byte, error) { return nil, errUnasked }
 	count := func(question Question, answer string, err error) {
 		if err != nil {
 			answers++
@@ -139,7 +139,7 @@ func (p Plan) CountUnpaid(journal *Journal) (answers, judgements int) {
 			continue
 		}
 		for _, system := range p.Systems {
-			got, err := p.askSystem(ctx, ask, system, question)
+			got, err := p.askSystem(ctx, system, question)
 			answer := ""
 			if got.Answer != nil {
 				answer = got.Answer.Text

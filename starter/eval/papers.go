@@ -58,7 +58,7 @@ func (d *Dataset) addQuestion(id, question, answer string, passages []string) er
 	if slices.ContainsFunc(d.Questions, func(q Question) bool { return q.Question == question }) {
 		return nil
 	}
-	asked := Question{ID: id, Question: question, Answer: answer, Answers: []string{answer}}
+	asked := Question{ID: id, Question: question, Answer: answer}
 	for _, text := range passages {
 		id := fmt.Sprintf("%x", md5.Sum([]byte(text)))[:16] //nolint:gosec // a name
 		if _, known := d.Texts[id]; !known {
@@ -67,7 +67,7 @@ func (d *Dataset) addQuestion(id, question, answer string, passages []string) er
 				return err
 			}
 			d.corpus = append(append(d.corpus, raw...), '\n')
-			d.Texts[id], d.Passages = retrieve.Passage{ID: id, Text: text}, append(d.Passages, text)
+			d.Texts[id] = retrieve.Passage{ID: id, Text: text}
 		}
 		if !slices.Contains(asked.Gold, id) {
 			asked.Gold = append(asked.Gold, id)
