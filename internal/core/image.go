@@ -2,7 +2,19 @@ package core
 
 import "time"
 
-// Transfer is what moving an image of an index came to, or how far it is.
+// ImageRequest moves a generation to an image, or an image into an index, or verifies an image.
+type ImageRequest struct {
+	Action     string `json:"action"` // TransferPush, TransferPull or TransferVerify
+	Index      string `json:"index"`
+	Generation string `json:"generation,omitempty"` // to push, empty: what is served; of a path, the one to pull
+	Where      string `json:"where"`                // oci://HOST/NAME:TAG, or the absolute path of a folder or tar file
+	PlainHTTP  bool   `json:"plain_http,omitempty"`
+	Key        string `json:"key,omitempty"` // absolute path: to sign with, or to prove signatures with
+	Adopt      bool   `json:"adopt,omitempty"`
+	Force      bool   `json:"force,omitempty"`
+}
+
+// Transfer is what moving an image of an index came to.
 type Transfer struct {
 	Action     string  `json:"action"` // TransferPush, TransferPull or TransferVerify
 	Index      string  `json:"index"`
@@ -16,10 +28,6 @@ type Transfer struct {
 	Signed     bool    `json:"signed,omitempty"` // a signature was written, or proven
 	Adopted    bool    `json:"adopted,omitempty"`
 	Unchanged  bool    `json:"unchanged,omitempty"` // the index served this image already
-
-	Stage string `json:"stage,omitempty"` // that runs now
-	Done  int64  `json:"done,omitempty"`  // of the stage
-	Total int64  `json:"total,omitempty"`
 }
 
 // Actions of a transfer.

@@ -2,7 +2,6 @@ package cli
 
 import (
 	"context"
-	"crypto/ecdsa"
 	"fmt"
 	"io"
 	"path/filepath"
@@ -53,34 +52,15 @@ prove that this key signed it. Nothing is written.`,
 
 // imageCmd returns a command that moves an image, or verifies one.
 func (a *App) imageCmd(action, use, short, long, example string) *cobra.Command {
-	request := control.ImageRequest{Action: action}
+	request := core.ImageRequest{Action: action}
 	_, arguments, _ := strings.Cut(use, " ")
 	count := len(strings.Fields(arguments))
 	command := &cobra.Command{
 		Use: use, Short: short, Long: long, Example: example, Args: requireArgs(count, count, arguments),
-		RunE: func(command *cobra.Command, args []string) (err error) {
+		RunE: func(command *cobra.Command, args []string) error {
 			request.Where = args[0]
-			if action == core.TransferVerify {
-				return a.verifyImage(command.Context(), request)
-			}
-			request.Index, request.Generation, _ = strings.Cut(args[1], "@")
-			if action == core.TransferPull && request.Generation != "" && strings.HasPrefix(request.Where, oci.Scheme) {
-				return fault.Usage.At("pull into", fault.QuoteName(args[1])).
-					Because("the tag of an address names the image, not @GEN").
-					Advise("write it as oci://HOST/NAME:TAG INDEX")
-			}
-			if !strings.HasPrefix(request.Where, oci.Scheme) { // another process reads it
-				if request.Where, err = filepath.Abs(request.Where); err != nil {
-					return err
-				}
-				if action == core.TransferPull {
-					request.Tag = request.Generation
-				}
-			}
-			if request.Key != "" {
-				if request.Key, err = filepath.Abs(request.Key); err != nil {
-					return err
-				}
+			if len(args) > 1 {
+				request.Index, request.Generation, _ = strings.Cut(args[1], "@")
 			}
 			return a.moveImage(command.Context(), request)
 		},
@@ -102,50 +82,41 @@ func (a *App) imageCmd(action, use, short, long, example string) *cobra.Command 
 	return a.addAuditFlags(command)
 }
 
-// verifyImage verifies an image in this process.
-func (a *App) verifyImage(ctx context.Context, request control.ImageRequest) (err error) {
-	var key *ecdsa.PublicKey
-	if request.Key != "" {
-		if key, err = image.ReadVerifyingKey(request.Key); err != nil {
-			return err
-		}
-	}
-	bar := newBar(a.Err, a.json)
-	from := oci.Options{Where: request.Where, PlainHTTP: request.PlainHTTP}
-	out, err := image.Verify(ctx, from, key, &image.Meter{Report: bar.showTransfer})
-	if bar.endStatus(); err != nil {
+// moveImage moves an image where the stores are, or verifies one in this process.
+func (a *App) moveImage(ctx context.Context, request core.ImageRequest) error {
+	_, local, err := oci.ParseAddress(request.Where)
+	if err != nil {
 		return err
 	}
-	return a.printOut(out, func(w io.Writer) { showTransfer(w, out) })
-}
-
-// moveImage moves an image and shows how far it is.
-func (a *App) moveImage(ctx context.Context, request control.ImageRequest) error {
+	if !local && request.Action == core.TransferPull && request.Generation != "" {
+		return fault.Usage.At("pull into", fault.QuoteName(request.Index+"@"+request.Generation)).
+			Because("the tag of an address names the image, not @GEN").
+			Advise("write it as oci://HOST/NAME:TAG INDEX")
+	}
+	if local { // another process may read it
+		request.Where, err = filepath.Abs(request.Where)
+	}
+	if err == nil && request.Key != "" {
+		request.Key, err = filepath.Abs(request.Key)
+	}
+	if err != nil {
+		return err
+	}
+	if request.Action == core.TransferVerify {
+		mover := image.Mover{ImageRequest: request}
+		out, err := mover.Move(ctx)
+		if err != nil {
+			return err
+		}
+		return a.printOut(out, func(w io.Writer) { showTransfer(w, out) })
+	}
 	return a.withControl(ctx, func(ctx context.Context, controller control.Control, _ string) error {
-		bar := newBar(a.Err, a.json)
-		out, err := controller.MoveImage(ctx, request, bar.showTransfer)
-		bar.endStatus()
+		out, err := controller.MoveImage(ctx, request)
 		if err != nil {
 			return err
 		}
 		return a.printOut(out, func(w io.Writer) { showTransfer(w, out) })
 	})
-}
-
-// showTransfer draws how far a transfer is.
-func (b *bar) showTransfer(now core.Transfer) {
-	if now.Total == 0 || b.quiet && !b.terminal {
-		return
-	}
-	full := int(now.Done * barWidth / now.Total)
-	rate := float64(now.Done) / max(now.Seconds, 0.001)
-	line := fmt.Sprintf("[%s%s] %3d %%  %-8s %s of %s  %s/s", strings.Repeat("#", full),
-		strings.Repeat(".", barWidth-full), 100*now.Done/now.Total, now.Stage, core.FormatSize(now.Done),
-		core.FormatSize(now.Total), core.FormatSize(int64(rate)))
-	if now.Done > now.Total/20 { // the first pieces say little
-		line += "  " + durationOf(float64(now.Total-now.Done)/rate) + " left"
-	}
-	b.draw(now.Stage, line)
 }
 
 // showTransfer prints what a transfer came to.

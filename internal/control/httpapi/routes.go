@@ -92,7 +92,7 @@ func addRoutes(mux *http.ServeMux, c control.Control) {
 	handleList(mux, "trends", c.ReadTrends)
 	byName(mux, "log", c.ReadLog)
 	byName(mux, "restore", c.RestoreIndex)
-	handleImage(mux, c)
+	handleMethod(mux, "image", c.MoveImage)
 	handleMethod(mux, "audit", c.AuditIndex)
 	handleMethod(mux, "doctor", c.RunDoctor)
 	byName(mux, "dead-letters", c.DeadLetters)

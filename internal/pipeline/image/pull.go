@@ -2,15 +2,13 @@ package image
 
 import (
 	"context"
-	"crypto/ecdsa"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"io"
 	"regexp"
-	"strings"
-	"sync/atomic"
+	"sync"
 	"time"
 
 	"github.com/google/uuid"
@@ -19,6 +17,7 @@ import (
 	"github.com/unweaver/unweaver/internal/artifact"
 	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/fault"
+	"github.com/unweaver/unweaver/internal/fault/retry"
 	"github.com/unweaver/unweaver/internal/pipeline/purges"
 	"github.com/unweaver/unweaver/internal/pipeline/release"
 	"github.com/unweaver/unweaver/internal/pipeline/run"
@@ -36,22 +35,9 @@ const heartbeat = 10 * time.Second
 // repairs are how many parts of the stores are filled at once.
 const repairs = 4
 
-// Pulling fetches an image into an index.
-type Pulling struct {
-	Ports     *run.Ports
-	Index     string
-	From      oci.Options
-	Key       *ecdsa.PublicKey // that signed the image; nil: any image is taken
-	Adopt     bool             // let builds change the index from then on
-	Force     bool             // replace an index that does not come from such an image
-	Operator  core.Operator
-	Standings run.Standings
-	Meter     *Meter
-}
-
-// pull is one on its way.
+// pull is an image on its way into an index.
 type pull struct {
-	Pulling
+	*Mover
 	place    *oci.Place
 	index    artifact.Index
 	image    *Image
@@ -63,72 +49,62 @@ type pull struct {
 	pulled   core.PulledGenerations
 	holder   run.Holder
 	fence    int64
-	moved    atomic.Int64
 }
 
-// Pull makes an index serve an image. Files that are there are not fetched, so that the same call goes on with a pull
+// pull makes an index serve an image. Files that are there are not fetched, so that the same call goes on with a pull
 // that ended early. Nothing is served before all files are proven and the stores are filled.
-func Pull(ctx context.Context, in Pulling) (out core.Transfer, err error) {
-	began := time.Now()
-	p := &pull{Pulling: in, index: artifact.Index{Store: in.Ports.Artifacts, Name: in.Index}}
+func (m *Mover) pull(ctx context.Context) (out core.Transfer, err error) {
+	p := &pull{Mover: m, index: artifact.Index{Store: m.Ports.Artifacts, Name: m.Index}}
 	if err := errors.Join(p.index.Check(), run.RefuseDeleted(ctx, p.index)); err != nil {
 		return out, err
 	}
-	in.Meter.Begin("resolve", 0)
-	if p.place, err = oci.Open(ctx, in.From); err != nil {
+	if p.place, err = m.open(ctx); err != nil {
 		return out, err
 	}
-	if p.image, err = Read(ctx, p.place, in.Key); err != nil {
+	if p.image, err = m.read(ctx, p.place); err != nil {
 		return out, err
 	}
 	p.manifest = p.image.Manifest
-	out = p.image.describe(core.TransferPull, in.Index, p.place)
-	if err = readTable(ctx, p.place, *p.image.find(typeSpec), mostConfig, &p.spec); err == nil {
-		err = p.runLeased(ctx, func(ctx context.Context) error {
-			out.Unchanged, err = p.fill(ctx)
-			return err
-		})
+	if err := readTable(ctx, p.place, *p.image.find(specName(p.manifest)), mostConfig, &p.spec); err != nil {
+		return out, err
 	}
-	if out.Unchanged {
+	unchanged := false
+	err = p.runLeased(ctx, func(ctx context.Context) error {
+		unchanged, err = p.fill(ctx)
+		return err
+	})
+	out = m.describe(p.image, p.place)
+	out.Unchanged, out.Adopted = unchanged, p.pulled[p.sha].Adopted
+	if unchanged {
 		out.Generation = p.current.Generation
 	}
-	out.Moved, out.Seconds = p.moved.Load(), time.Since(began).Seconds()
-	out.Adopted = p.pulled[p.sha].Adopted
 	return out, err
 }
 
 // runLeased does something while this process holds the lease of the index: no build begins meanwhile.
-func (p *pull) runLeased(ctx context.Context, do func(context.Context) error) error {
+func (p *pull) runLeased(ctx context.Context, do func(context.Context) error) (err error) {
 	p.holder = run.Holder{
 		Workflow: "build/" + p.Index + "/" + run.PullGeneration + time.Now().UTC().Format("20060102t150405z"),
 		Run:      uuid.NewString(), Heartbeat: heartbeat,
 	}
-	var err error
 	if p.fence, err = run.TakeLease(ctx, p.index, p.holder, p.Standings); err != nil {
 		return err
 	}
 	held, lose := context.WithCancelCause(ctx)
-	beat := time.NewTicker(heartbeat / 4)
-	ended := make(chan struct{})
-	go func() {
-		defer close(ended)
-		for held.Err() == nil {
-			select {
-			case <-held.Done():
-			case <-beat.C:
-				if err := run.HoldLease(held, p.index, p.holder, p.fence); fault.Is(err, fault.LeaseLost) {
-					lose(err)
-				}
+	var beating sync.WaitGroup
+	beating.Go(func() {
+		for retry.Wait(held, heartbeat/4) == nil {
+			if err := run.HoldLease(held, p.index, p.holder, p.fence); fault.Is(err, fault.LeaseLost) {
+				lose(err)
 			}
 		}
-	}()
+	})
 	err = do(held)
 	if cause := context.Cause(held); err != nil && cause != nil {
 		err = cause
 	}
-	beat.Stop()
 	lose(context.Canceled)
-	<-ended
+	beating.Wait()
 	back, cancel := context.WithTimeout(context.WithoutCancel(ctx), heartbeat/2)
 	defer cancel()
 	return errors.Join(err, run.GiveLease(back, p.index, p.holder))
@@ -242,7 +218,7 @@ func (p *pull) checkIndex(ctx context.Context) (unchanged bool, err error) {
 }
 
 // collection is what the name of a collection ends with, after its store and index.
-var collection = regexp.MustCompile(`^(classes|chunks)_[0-9a-f]{8}_[0-9]{1,9}$`)
+var collection = regexp.MustCompile(`(classes|chunks)_[0-9a-f]{8}_[0-9]{1,9}$`)
 
 // adapt makes the manifest one of this store and index, and what is served now its parent. It returns the reference of
 // that generation, if the index has it, and refuses one of that name with other content.
@@ -256,17 +232,13 @@ func (p *pull) adapt(ctx context.Context) (ref core.GenerationRef, err error) {
 			Because("index " + p.Index + " had it, and deleted it").
 			Advise("pull a newer image, or into an index of another name")
 	}
-	from, to := "", core.CollectionPrefix(p.Ports.StoreID, p.Index)
-	if len(m.Store) >= 8 {
-		from = core.CollectionPrefix(m.Store, m.StoredIndex())
-	}
 	for _, name := range []*string{&m.Collections.Classes, &m.Collections.Chunks} {
-		rest, ok := strings.CutPrefix(*name, from)
-		if !ok || !collection.MatchString(rest) {
+		rest := collection.FindString(*name)
+		if rest == "" {
 			return ref, fault.InvalidParam.At("read image", p.place.Name).
 				Because("it names a collection " + fault.QuoteName(*name))
 		}
-		*name = to + rest
+		*name = core.CollectionPrefix(p.Ports.StoreID, p.Index) + rest
 	}
 	p.spec.Index = p.Index
 	raw, err := json.Marshal(p.spec)
@@ -311,21 +283,15 @@ func (p *pull) refuseErased(ctx context.Context) error {
 	if excluded.IsEmpty() {
 		return nil
 	}
-	lists := map[string]bool{}
+	var lists []ocispec.Descriptor
 	for _, segment := range p.manifest.Segments.Documents {
-		lists[segment.SHA256] = true
+		lists = append(lists, *p.image.find("segments/" + segment.SHA256))
 	}
-	var files []ocispec.Descriptor
-	for _, file := range p.image.files {
-		if lists[file.Digest.Encoded()] {
-			files = append(files, file)
-		}
-	}
-	if err := p.fetchFiles(ctx, files); err != nil {
+	if err := p.fetchFiles(ctx, lists); err != nil {
 		return err
 	}
-	for sha := range lists {
-		for row, err := range artifact.ScanAll(ctx, p.index.Store, p.index.SegmentKey(sha)) {
+	for _, list := range lists {
+		for row, err := range artifact.ScanAll(ctx, p.index.Store, keyOf(p.Index, list)) {
 			if err != nil {
 				return err
 			}
@@ -339,51 +305,42 @@ func (p *pull) refuseErased(ctx context.Context) error {
 	return nil
 }
 
-// fetchFiles fetches the files that the index lacks. Of a file that is there the size is trusted where the served
-// generation has it, else its bytes are read.
+// fetchFiles fetches the files that the index lacks.
 func (p *pull) fetchFiles(ctx context.Context, files []ocispec.Descriptor) error {
-	served := p.listServed()
 	sizes, err := unit.StoredSizes(ctx, p.index, func() {})
 	if err != nil {
 		return err
 	}
-	p.Meter.Begin("pull", p.image.bytes)
+	served := p.listServed()
 	return parallel.Each(ctx, len(files), width, func(ctx context.Context, i int) error {
-		file := files[i]
-		if file.MediaType == typeSpec { // the adapted one is written
-			return nil
+		file, key := files[i], keyOf(p.Index, files[i])
+		there, err := p.isStored(ctx, file, sizes, served)
+		if err == nil && !there {
+			err = p.place.Fetch(ctx, file, func(in io.Reader) error {
+				_, err := p.index.Store.Put(ctx, key, in, file.Size, blob.Cond{})
+				return err
+			})
 		}
-		if there, err := p.isStored(ctx, file, sizes, served); err != nil || there {
-			p.Meter.Add(int(file.Size))
-			return err
-		}
-		err := p.place.Fetch(ctx, file, func(in io.Reader) error {
-			_, err := p.index.Store.Put(ctx, p.image.keyOf(p.index, file), in, file.Size, blob.Cond{})
-			return err
-		}, p.Meter.Add)
 		if err == nil {
-			p.moved.Add(file.Size)
+			p.image.count(file, !there)
 		}
 		return err
 	})
 }
 
-// isStored reports whether the index has a file. sizes are those of its segments, served those that it serves.
+// isStored reports whether the index has a file. Of what it serves the size is trusted, else the bytes are read.
 func (p *pull) isStored(
-	ctx context.Context, file ocispec.Descriptor, sizes map[string]int64, served map[string]bool,
+	ctx context.Context, file ocispec.Descriptor, sizes unit.Sizes, served map[string]bool,
 ) (bool, error) {
-	if file.MediaType != TypeSegment {
-		found, err := describeFile(ctx, p.index.Store, file.MediaType, p.image.keyOf(p.index, file))
-		if fault.Is(err, fault.NotFound) {
-			return false, nil
-		}
-		return found.Digest == file.Digest, err
+	sum, key := file.Digest.Encoded(), keyOf(p.Index, file)
+	if served[sum] && key == p.index.SegmentKey(sum) {
+		return sizes[sum] == file.Size, nil
 	}
-	sum := file.Digest.Encoded()
-	if size, there := sizes[sum]; !there || size != file.Size || served[sum] {
-		return there && size == file.Size, nil
+	found, err := describeFile(ctx, p.index.Store, p.Index, key)
+	if fault.Is(err, fault.NotFound) {
+		return false, nil
 	}
-	return p.index.IsIntact(ctx, sum, nil)
+	return found.Digest == file.Digest, err
 }
 
 // listServed returns the segments of the served generation.
@@ -426,16 +383,13 @@ func (p *pull) fillStores(ctx context.Context) (proven run.Proven, err error) {
 		return proven, err
 	}
 	var parts []run.Part
-	var bytes int64
 	for _, part := range unit.PartsOf("", p.manifest) {
 		if part.Check == run.CheckStore && !filled[part.Unit.Segment.SHA256] {
-			parts, bytes = append(parts, part), bytes+part.Unit.Segment.Bytes
+			parts = append(parts, part)
 		}
 	}
-	p.Meter.Begin("restore", bytes)
 	if err := parallel.Each(ctx, len(parts), repairs, func(ctx context.Context, i int) error {
 		_, err := work.RepairPart(ctx, p.manifest, parts[i])
-		p.Meter.Add(int(parts[i].Unit.Segment.Bytes))
 		return err
 	}); err != nil {
 		return proven, err
@@ -448,7 +402,6 @@ func (p *pull) fillStores(ctx context.Context) (proven run.Proven, err error) {
 
 // serve has the desk of releases publish the generation, whose reference is held until then.
 func (p *pull) serve(ctx context.Context) error {
-	p.Meter.Begin("publish", 0)
 	_, err := p.index.GenerationRef(ctx, p.manifest.Generation)
 	if fault.Is(err, fault.UnknownGen) {
 		_, err = publish.Store(ctx, p.index, p.manifest, core.GenerationHeld)

@@ -14,7 +14,6 @@ import (
 
 	"github.com/opencontainers/go-digest"
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
-	"oras.land/oras-go/v2"
 	"oras.land/oras-go/v2/content"
 	"oras.land/oras-go/v2/errdef"
 	"oras.land/oras-go/v2/registry/remote/errcode"
@@ -23,42 +22,30 @@ import (
 	"github.com/unweaver/unweaver/internal/fault/retry"
 )
 
+// Do does something with the target of the place. After an error that may heal it does it again.
+func (p *Place) Do(ctx context.Context, op string, do func(context.Context) error) error {
+	return retry.Do(ctx, func(ctx context.Context) error { return p.newFault(op, do(ctx)) })
+}
+
 // Resolve returns the descriptor of what a tag or digest names.
 func (p *Place) Resolve(ctx context.Context, reference string) (out ocispec.Descriptor, err error) {
-	err = retry.Do(ctx, func(ctx context.Context) error {
-		out, err = p.target.Resolve(ctx, reference)
-		return p.newFault("find "+reference, err)
+	err = p.Do(ctx, "find "+reference, func(ctx context.Context) error {
+		out, err = p.Target.Resolve(ctx, reference)
+		return err
 	})
 	return out, err
 }
 
-// TagManifest names a manifest that the place holds.
-func (p *Place) TagManifest(ctx context.Context, manifest ocispec.Descriptor, tag string) error {
-	return retry.Do(ctx, func(ctx context.Context) error {
-		return p.newFault("tag "+tag, p.target.(content.Tagger).Tag(ctx, manifest, tag))
-	})
-}
-
-// Send sends a manifest after all that it names, as far as the place lacks it. After an error that may heal it goes on.
-func (p *Place) Send(
-	ctx context.Context, root ocispec.Descriptor, from content.ReadOnlyStorage, options oras.CopyGraphOptions,
-) error {
-	return retry.Do(ctx, func(ctx context.Context) error {
-		return p.newFault("send image", oras.CopyGraph(ctx, from, p.target.(content.Storage), root, options))
-	})
-}
-
 // Fetch gives take a reader of a blob, whose last byte comes once its digest is proven. After an error that may heal it
-// begins again, so that take may be called several times. moved is called with the bytes that came.
-func (p *Place) Fetch(ctx context.Context, blob ocispec.Descriptor, take func(io.Reader) error, moved func(int)) error {
-	op := "fetch " + blob.Digest.String()
-	return retry.Do(ctx, func(ctx context.Context) error {
-		body, err := p.target.Fetch(ctx, blob)
+// begins again, so that take may be called several times.
+func (p *Place) Fetch(ctx context.Context, blob ocispec.Descriptor, take func(io.Reader) error) error {
+	return p.Do(ctx, "fetch "+blob.Digest.String(), func(ctx context.Context) error {
+		body, err := p.Target.Fetch(ctx, blob)
 		if err != nil {
-			return p.newFault(op, err)
+			return err
 		}
 		defer func() { _ = body.Close() }()
-		in := NewProven(blob, body, moved, func(err error) error { return p.newFault(op, err) })
+		in := NewProven(body, blob, func(err error) error { return err })
 		if err = take(in); in.err != nil {
 			return in.err
 		}
@@ -75,7 +62,7 @@ func (p *Place) FetchBytes(ctx context.Context, blob ocispec.Descriptor, most in
 	err = p.Fetch(ctx, blob, func(in io.Reader) error {
 		raw, err = io.ReadAll(in)
 		return err
-	}, func(int) {})
+	})
 	return raw, err
 }
 
@@ -85,39 +72,29 @@ type Proven struct {
 	from    io.Reader
 	sum     digest.Verifier
 	left    int64
-	moved   func(int)
 	explain func(error) error
-	err     error
+	err     error // but io.EOF
 }
 
 // NewProven returns a reader that compares a blob with its descriptor. explain makes a fault of what goes wrong, which
 // is content.ErrMismatchedDigest where the content is not that of the blob.
-func NewProven(blob ocispec.Descriptor, from io.Reader, moved func(int), explain func(error) error) *Proven {
-	return &Proven{from: from, sum: blob.Digest.Verifier(), left: blob.Size, moved: moved, explain: explain}
+func NewProven(from io.Reader, blob ocispec.Descriptor, explain func(error) error) *Proven {
+	sum := blob.Digest.Verifier()
+	return &Proven{from: io.TeeReader(io.LimitReader(from, blob.Size), sum), sum: sum, left: blob.Size, explain: explain}
 }
 
 // Read implements io.Reader.
-func (r *Proven) Read(out []byte) (n int, err error) {
-	if r.left > 0 {
-		n, err = r.from.Read(out[:min(int64(len(out)), r.left)])
-		_, _ = r.sum.Write(out[:n]) // never fails
-		r.left -= int64(n)
-		r.moved(n)
-	}
-	switch {
-	case r.left == 0 && !r.sum.Verified():
+func (r *Proven) Read(out []byte) (int, error) {
+	n, err := r.from.Read(out)
+	r.left -= int64(n)
+	if errors.Is(err, io.EOF) && r.left > 0 || r.left == 0 && !r.sum.Verified() {
 		err = content.ErrMismatchedDigest
-	case r.left == 0 && n == 0:
-		return 0, io.EOF
-	case r.left == 0:
-		return n, nil
-	case errors.Is(err, io.EOF):
-		err = fmt.Errorf("%w: it ends %d bytes early", content.ErrMismatchedDigest, r.left)
 	}
-	if err != nil {
-		r.err, n = r.explain(err), 0
+	if err != nil && !errors.Is(err, io.EOF) {
+		r.err = r.explain(err)
+		return 0, r.err
 	}
-	return n, r.err
+	return n, err
 }
 
 // newFault returns the fault of an error of the place, without the address that it was asked by: that may hold a token.
