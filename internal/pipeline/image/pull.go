@@ -2,9 +2,6 @@ package image
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
-	"encoding/json"
 	"errors"
 	"io"
 	"regexp"
@@ -121,9 +118,6 @@ func (p *pull) fill(ctx context.Context) (unchanged bool, err error) {
 	if err := p.fetchFiles(ctx, p.image.files); err != nil {
 		return false, err
 	}
-	if _, err := p.index.PutSpec(ctx, p.spec); err != nil {
-		return false, err
-	}
 	proven, err := p.fillStores(ctx)
 	if err != nil {
 		return false, err
@@ -131,12 +125,8 @@ func (p *pull) fill(ctx context.Context) (unchanged bool, err error) {
 	if err := run.HoldLease(ctx, p.index, p.holder, p.fence); err != nil {
 		return false, err
 	}
-	from := p.place.Address()
-	if p.place.Local {
-		from = p.place.Name
-	}
 	p.pulled[p.sha] = core.Pulled{
-		From: from, Digest: p.image.Descriptor.Digest.String(), At: time.Now().UTC(), Adopted: p.Adopt,
+		From: p.place.Address(), Digest: p.image.Descriptor.Digest.String(), At: time.Now().UTC(), Adopted: p.Adopt,
 	}
 	if err := p.writePulled(ctx); err != nil {
 		return false, err
@@ -178,59 +168,56 @@ func (p *pull) checkIndex(ctx context.Context) (unchanged bool, err error) {
 	}
 	corpus := p.spec.Corpus
 	ref, err := p.adapt(ctx)
-	if err != nil {
+	if err != nil || p.current.Generation == "" {
 		return false, err
-	}
-	if p.current.Generation == "" {
-		return false, nil
 	}
 	copied, isCopy := p.pulled[p.current.Manifest]
 	begun, err := release.BegunToPublish(ctx, p.index, p.manifest.Generation, ref)
 	if err != nil {
 		return false, err
 	}
-	if rolled := ref.State == core.GenerationPublished && !begun; p.current.Manifest == p.sha ||
-		rolled && isCopy && p.Adopt {
-		if p.Adopt {
-			err = p.writePulled(ctx)
-		}
-		return true, err
-	} else if rolled {
+	rolled := ref.State == core.GenerationPublished && !begun
+	if p.current.Manifest == p.sha || rolled && isCopy && p.Adopt {
+		return true, p.writePulled(ctx)
+	}
+	if rolled {
 		return false, refused.Because("it has generation " + p.manifest.Generation + " already").
 			Advise("serve it again: unweaver rollback " + p.Index + " " + p.manifest.Generation)
-	}
-	force := "choose another name; or add --force, which replaces what it serves: a rollback brings it back"
-	if (!isCopy || copied.Adopted) && !p.Force {
-		return false, refused.Because("the index is built here").Advise(force)
 	}
 	if p.served, err = p.index.Manifest(ctx, p.current.Manifest); err != nil {
 		return false, err
 	}
 	spec, err := p.index.Spec(ctx, p.served.Spec)
-	if err == nil && spec.Corpus != corpus && !p.Force {
-		err = refused.Because("it is built from " + spec.Corpus + ", the image from " + corpus).Advise(force)
+	if err != nil || p.Force {
+		return false, err
 	}
-	if err == nil && p.served.Labelled && !p.manifest.Labelled && !p.Force {
-		err = refused.Because("its documents have labels, those of the image have none: everybody could read all of them").
-			Advise(force)
+	switch {
+	case !isCopy || copied.Adopted:
+		refused = refused.Because("the index is built here")
+	case spec.Corpus != corpus:
+		refused = refused.Because("it is built from " + spec.Corpus + ", the image from " + corpus)
+	case p.served.Labelled && !p.manifest.Labelled:
+		refused = refused.Because("its documents have labels, those of the image have none: everybody could read all of them")
+	default:
+		return false, nil
 	}
-	return false, err
+	return false, refused.
+		Advise("choose another name; or add --force, which replaces what it serves: a rollback brings it back")
 }
 
 // collection is what the name of a collection ends with, after its store and index.
 var collection = regexp.MustCompile(`(classes|chunks)_[0-9a-f]{8}_[0-9]{1,9}$`)
 
-// adapt makes the manifest one of this store and index, and what is served now its parent. It returns the reference of
-// that generation, if the index has it, and refuses one of that name with other content.
+// adapt makes the manifest one of this store and index, and what is served now its parent, and stores it: nothing names
+// it yet. It returns the reference of that generation, if the index has it, and refuses one with other content.
 func (p *pull) adapt(ctx context.Context) (ref core.GenerationRef, err error) {
 	m := p.manifest
-	if _, err := p.index.Store.Stat(ctx, p.index.CollectedKey(m.Generation)); !fault.Is(err, fault.NotFound) {
-		if err != nil {
-			return ref, err
-		}
+	if _, err := p.index.Store.Stat(ctx, p.index.CollectedKey(m.Generation)); err == nil {
 		return ref, fault.GenCollected.At("pull generation", m.Generation).
 			Because("index " + p.Index + " had it, and deleted it").
 			Advise("pull a newer image, or into an index of another name")
+	} else if !fault.Is(err, fault.NotFound) {
+		return ref, err
 	}
 	for _, name := range []*string{&m.Collections.Classes, &m.Collections.Chunks} {
 		rest := collection.FindString(*name)
@@ -241,17 +228,14 @@ func (p *pull) adapt(ctx context.Context) (ref core.GenerationRef, err error) {
 		*name = core.CollectionPrefix(p.Ports.StoreID, p.Index) + rest
 	}
 	p.spec.Index = p.Index
-	raw, err := json.Marshal(p.spec)
-	if err != nil {
+	m.Index, m.Family, m.Store, m.Parent = p.Index, "", p.Ports.StoreID, p.current.Manifest
+	if m.Spec, err = p.index.PutSpec(ctx, p.spec); err != nil {
 		return ref, err
 	}
-	m.Index, m.Family, m.Store, m.Spec = p.Index, "", p.Ports.StoreID, core.Digest(sha256.Sum256(raw))
 	ref, err = p.index.GenerationRef(ctx, m.Generation)
-	switch {
-	case fault.Is(err, fault.UnknownGen):
-		m.Parent = p.current.Manifest
+	if fault.Is(err, fault.UnknownGen) {
 		m.Seq, err = publish.NextSeq(ctx, p.index)
-	case err == nil:
+	} else if err == nil {
 		var there *core.Manifest
 		if there, err = p.index.Manifest(ctx, ref.Manifest); err == nil {
 			m.Parent, m.Seq = there.Parent, there.Seq
@@ -260,12 +244,8 @@ func (p *pull) adapt(ctx context.Context) (ref core.GenerationRef, err error) {
 	if err != nil {
 		return ref, err
 	}
-	if raw, err = json.Marshal(m); err != nil {
-		return ref, err
-	}
-	sum := sha256.Sum256(raw)
-	p.sha = hex.EncodeToString(sum[:])
-	if ref.Manifest != "" && ref.Manifest != p.sha {
+	p.sha, err = p.index.PutManifest(ctx, m)
+	if err == nil && ref.Manifest != "" && ref.Manifest != p.sha {
 		err = fault.Usage.At("pull into", p.Index).
 			Because("it has another generation " + m.Generation + ", which is " + ref.State).
 			Advise("choose another name for the index; one that is held: unweaver discard " + p.Index + " " + m.Generation)
@@ -305,53 +285,33 @@ func (p *pull) refuseErased(ctx context.Context) error {
 	return nil
 }
 
-// fetchFiles fetches the files that the index lacks.
+// fetchFiles fetches the files that the index lacks. What a segment has was proven before it was stored: its size is
+// trusted.
 func (p *pull) fetchFiles(ctx context.Context, files []ocispec.Descriptor) error {
 	sizes, err := unit.StoredSizes(ctx, p.index, func() {})
 	if err != nil {
 		return err
 	}
-	served := p.listServed()
 	return parallel.Each(ctx, len(files), width, func(ctx context.Context, i int) error {
 		file, key := files[i], keyOf(p.Index, files[i])
-		there, err := p.isStored(ctx, file, sizes, served)
-		if err == nil && !there {
-			err = p.place.Fetch(ctx, file, func(in io.Reader) error {
+		there := sizes[file.Digest.Encoded()] == file.Size
+		if key != p.index.SegmentKey(file.Digest.Encoded()) {
+			found, err := describeFile(ctx, p.index.Store, p.Index, key)
+			if there = found.Digest == file.Digest; err != nil && !fault.Is(err, fault.NotFound) {
+				return err
+			}
+		}
+		if !there {
+			if err := p.place.Fetch(ctx, file, func(in io.Reader) error {
 				_, err := p.index.Store.Put(ctx, key, in, file.Size, blob.Cond{})
 				return err
-			})
+			}); err != nil {
+				return err
+			}
 		}
-		if err == nil {
-			p.image.count(file, !there)
-		}
-		return err
+		p.image.count(file, !there)
+		return nil
 	})
-}
-
-// isStored reports whether the index has a file. Of what it serves the size is trusted, else the bytes are read.
-func (p *pull) isStored(
-	ctx context.Context, file ocispec.Descriptor, sizes unit.Sizes, served map[string]bool,
-) (bool, error) {
-	sum, key := file.Digest.Encoded(), keyOf(p.Index, file)
-	if served[sum] && key == p.index.SegmentKey(sum) {
-		return sizes[sum] == file.Size, nil
-	}
-	found, err := describeFile(ctx, p.index.Store, p.Index, key)
-	if fault.Is(err, fault.NotFound) {
-		return false, nil
-	}
-	return found.Digest == file.Digest, err
-}
-
-// listServed returns the segments of the served generation.
-func (p *pull) listServed() map[string]bool {
-	out := map[string]bool{}
-	if p.served != nil {
-		for _, segment := range p.served.Segments.All() {
-			out[segment.SHA256] = true
-		}
-	}
-	return out
 }
 
 // fillStores writes the records and vectors that the generation names, as a restore does, and returns who the stores
@@ -368,18 +328,14 @@ func (p *pull) fillStores(ctx context.Context) (proven run.Proven, err error) {
 		if err != nil {
 			return proven, err
 		}
-		if !lost {
-			filled = p.listServed()
+		for _, segment := range p.served.Segments.All() {
+			filled[segment.SHA256] = !lost
 		}
 	}
-	if err := errors.Join(
-		work.ReopenVectors(ctx, collections),
-		p.Ports.Vectors.Create(ctx, collections.Classes, p.manifest.Class.Dimension),
-		p.Ports.Vectors.Create(ctx, collections.Chunks, p.manifest.Chunk.Dimension),
-	); err != nil {
+	if err := work.ReopenVectors(ctx, collections); err != nil {
 		return proven, err
 	}
-	if proven, err = unit.ReadIdentities(ctx, p.Ports.Records, p.Ports.Vectors, collections); err != nil {
+	if proven, err = work.CreateCollections(ctx, p.manifest); err != nil {
 		return proven, err
 	}
 	var parts []run.Part
@@ -402,11 +358,7 @@ func (p *pull) fillStores(ctx context.Context) (proven run.Proven, err error) {
 
 // serve has the desk of releases publish the generation, whose reference is held until then.
 func (p *pull) serve(ctx context.Context) error {
-	_, err := p.index.GenerationRef(ctx, p.manifest.Generation)
-	if fault.Is(err, fault.UnknownGen) {
-		_, err = publish.Store(ctx, p.index, p.manifest, core.GenerationHeld)
-	}
-	if err != nil {
+	if _, err := publish.Store(ctx, p.index, p.manifest, core.GenerationHeld); err != nil {
 		return err
 	}
 	if p.Operator.Reason == "" {
@@ -415,7 +367,7 @@ func (p *pull) serve(ctx context.Context) error {
 	desk := &release.Desk{
 		Artifacts: p.Ports.Artifacts, Mirror: p.Ports.Coordination, Records: p.Ports.Records, Vectors: p.Ports.Vectors,
 	}
-	_, err = desk.Do(ctx, release.Request{
+	_, err := desk.Do(ctx, release.Request{
 		Action: core.ActionPublish, Index: p.Index, Generation: p.manifest.Generation, Force: p.Force,
 		Operator: p.Operator,
 	})

@@ -141,26 +141,17 @@ func (s *source) describeImage(ctx context.Context, generation string) (err erro
 // listFiles lists what an image of the generation contains, and returns the key of its manifest.
 func (s *source) listFiles(ctx context.Context, generation string) (string, error) {
 	current, _, err := s.index.ReadPointer(ctx)
-	if err != nil {
-		return "", err
+	ref := core.GenerationRef{Manifest: current.Manifest, State: core.GenerationPublished}
+	if err == nil && generation != "" && generation != current.Generation {
+		ref, err = s.index.GenerationRef(ctx, generation)
 	}
-	if current.Generation == "" {
-		return "", fault.UnknownIndex.At("push", s.index.Name).
-			Because("the index has no published generation").
-			Advise("to list the indexes: unweaver ls")
-	}
-	if generation == "" {
-		generation = current.Generation
-	}
-	refs, err := s.index.ListByName(ctx)
-	if err != nil {
-		return "", err
-	}
-	ref, ok := refs[generation]
-	if !ok || ref.State != core.GenerationPublished {
-		return "", fault.UnknownGen.At("push generation", fault.QuoteName(generation)).
-			Because("the index has no published generation of that name, or it is collected").
+	if err == nil && (ref.Manifest == "" || ref.State != core.GenerationPublished) {
+		err = fault.UnknownGen.At("push", fault.QuoteName(s.index.Name+"@"+generation)).
+			Because("the index has no such published generation").
 			Advise("to list them: unweaver generations " + s.index.Name)
+	}
+	if err != nil {
+		return "", err
 	}
 	manifest, err := s.index.Manifest(ctx, ref.Manifest)
 	if err != nil {
@@ -178,7 +169,7 @@ func (s *source) listFiles(ctx context.Context, generation string) (string, erro
 	if sum, sent := strings.CutPrefix(spec.Aliases, core.SentFile); sent {
 		keys = append(keys, s.index.AliasesKey(sum))
 	}
-	folder := s.index.GenerationKey(generation, "") + "/"
+	folder := s.index.GenerationKey(manifest.Generation, "") + "/"
 	for info, err := range s.index.Store.List(ctx, folder, "") {
 		if err != nil {
 			return "", err

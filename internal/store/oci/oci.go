@@ -195,8 +195,13 @@ func openRegistry(ref registry.Reference, o Options) (*Place, error) {
 	}, nil
 }
 
-// Address returns the place with the tag of its image.
-func (p *Place) Address() string { return p.Name + ":" + p.Tag }
+// Address returns what the place was opened by.
+func (p *Place) Address() string {
+	if p.Local {
+		return p.Name
+	}
+	return p.Name + ":" + p.Tag
+}
 
 // Close ends what was written.
 func (p *Place) Close() error { return p.newFault("write image", p.close()) }
