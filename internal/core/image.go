@@ -6,10 +6,9 @@ import "time"
 type ImageRequest struct {
 	Action     string `json:"action"` // TransferPush, TransferPull or TransferVerify
 	Index      string `json:"index"`
-	Generation string `json:"generation,omitempty"` // to push, empty: what is served; of a path, the one to pull
+	Generation string `json:"generation,omitempty"` // to push; empty: what is served
 	Where      string `json:"where"`                // oci://HOST/NAME:TAG, or the absolute path of a folder or tar file
-	PlainHTTP  bool   `json:"plain_http,omitempty"`
-	Key        string `json:"key,omitempty"` // absolute path: to sign with, or to prove signatures with
+	Key        string `json:"key,omitempty"`        // absolute path: to sign with, or to prove signatures with
 	Adopt      bool   `json:"adopt,omitempty"`
 	Force      bool   `json:"force,omitempty"`
 }

@@ -21,20 +21,19 @@ func (a *App) pushCmd() *cobra.Command {
 	return a.imageCmd(core.TransferPush, "push PLACE INDEX[@GEN]",
 		"Push a generation to a registry, a folder or a tar file, as an OCI image", `Push the current generation of an
 index, or GEN, to PLACE: oci://HOST/NAME:TAG, a file whose name ends in .tar, or a folder. Each file of the generation
-is one blob, and blobs that PLACE has are not sent: a second night sends what changed. A folder takes several images,
-by the tags of their generations; the last has the tag latest too. Paid results (the ledger) are not part of an image.
-Accounts are those of docker login.`,
+is one blob, and blobs that PLACE has are not sent: a second night sends what changed. Paid results (the ledger) are
+not part of an image. Accounts are those of docker login; a registry on this machine is asked by HTTP.`,
 		"  unweaver push oci://ghcr.io/acme/handbook:2026-11-27 handbook\n"+
-			"  unweaver push oci://localhost:5000/handbook:latest handbook@20261122t020000z --plain-http --sign-key key.pem\n"+
+			"  unweaver push oci://localhost:5000/handbook:latest handbook@20261122t020000z --sign-key key.pem\n"+
 			"  unweaver export handbook.tar handbook")
 }
 
 func (a *App) pullCmd() *cobra.Command {
-	return a.imageCmd(core.TransferPull, "pull PLACE INDEX[@GEN]",
+	return a.imageCmd(core.TransferPull, "pull PLACE INDEX",
 		"Pull an index from a registry, a folder or a tar file and serve it, without model calls", `Fetch an image into
-an index, fill the stores, and serve it. PLACE is oci://HOST/NAME:TAG, or a folder or tar file in OCI layout; GEN names
-one image of several in a folder. Every file is compared with its digest, files that the store has are not fetched, and
-nothing is served before everything is proven. After an interruption the same command continues. No model is called.
+an index, fill the stores, and serve it. PLACE is oci://HOST/NAME:TAG, or a folder or tar file in OCI layout. Every
+file is compared with its digest, files that the store has are not fetched, and nothing is served before everything is
+proven. After an interruption the same command continues. No model is called.
 
 The index is read-only: builds are refused until you pull with --adopt. An index that is built here, or from another
 corpus, is replaced only with --force.`,
@@ -66,7 +65,6 @@ func (a *App) imageCmd(action, use, short, long, example string) *cobra.Command 
 		},
 	}
 	flags := command.Flags()
-	flags.BoolVar(&request.PlainHTTP, "plain-http", false, "use HTTP; only for a registry on this machine")
 	if action == core.TransferPush {
 		command.Aliases = []string{"export"}
 		flags.StringVar(&request.Key, "sign-key", "", "sign with this private key (ECDSA P-256, PEM), in cosign's format")
@@ -88,10 +86,10 @@ func (a *App) moveImage(ctx context.Context, request core.ImageRequest) error {
 	if err != nil {
 		return err
 	}
-	if !local && request.Action == core.TransferPull && request.Generation != "" {
+	if request.Generation != "" && request.Action == core.TransferPull {
 		return fault.Usage.At("pull into", fault.QuoteName(request.Index+"@"+request.Generation)).
-			Because("the tag of an address names the image, not @GEN").
-			Advise("write it as oci://HOST/NAME:TAG INDEX")
+			Because("the place names the image, not @GEN").
+			Advise("name the index alone")
 	}
 	if local { // another process may read it
 		request.Where, err = filepath.Abs(request.Where)
@@ -102,20 +100,17 @@ func (a *App) moveImage(ctx context.Context, request core.ImageRequest) error {
 	if err != nil {
 		return err
 	}
-	if request.Action == core.TransferVerify {
-		mover := image.Mover{ImageRequest: request}
-		out, err := mover.Move(ctx)
+	show := func(out core.Transfer, err error) error {
 		if err != nil {
 			return err
 		}
 		return a.printOut(out, func(w io.Writer) { showTransfer(w, out) })
 	}
+	if request.Action == core.TransferVerify {
+		return show((&image.Mover{ImageRequest: request}).Move(ctx))
+	}
 	return a.withControl(ctx, func(ctx context.Context, controller control.Control, _ string) error {
-		out, err := controller.MoveImage(ctx, request)
-		if err != nil {
-			return err
-		}
-		return a.printOut(out, func(w io.Writer) { showTransfer(w, out) })
+		return show(controller.MoveImage(ctx, request))
 	})
 }
 

@@ -579,15 +579,15 @@ func TestImagesAreAskedForWithAbsolutePaths(t *testing.T) {
 	fake := &fakeControl{}
 	// Each command has a working directory of its own.
 	here := func(name string) string { return filepath.Join(musttest.Get(os.Getwd())(t), name) }
-	says(t, fake, "push oci://localhost:5000/a/docs:v1 docs@g2 --plain-http --sign-key key.pem", cli.ExitDone, "docs pushed")
+	says(t, fake, "push oci://localhost:5000/a/docs:v1 docs@g2 --sign-key key.pem", cli.ExitDone, "docs pushed")
 	assert.Equal(t, core.ImageRequest{
 		Action: core.TransferPush, Where: "oci://localhost:5000/a/docs:v1", Index: "docs", Generation: "g2",
-		PlainHTTP: true, Key: here("key.pem"),
+		Key: here("key.pem"),
 	}, last[core.ImageRequest](fake))
-	says(t, fake, "import images docs@g2 --adopt", cli.ExitDone, "docs now serves")
+	says(t, fake, "import images docs --adopt", cli.ExitDone, "docs now serves")
 	assert.Equal(t, core.ImageRequest{
-		Action: core.TransferPull, Where: here("images"), Index: "docs", Generation: "g2", Adopt: true,
+		Action: core.TransferPull, Where: here("images"), Index: "docs", Adopt: true,
 	}, last[core.ImageRequest](fake))
 	assert.Contains(t, says(t, fake, "verify nothing.tar", cli.ExitUsage).err, "no such file")
-	assert.Contains(t, says(t, fake, "pull oci://localhost/a:v1 docs@g2", cli.ExitUsage).err, "the tag of an address")
+	assert.Contains(t, says(t, fake, "pull oci://localhost/a:v1 docs@g2", cli.ExitUsage).err, "the place names the image")
 }

@@ -87,11 +87,7 @@ func (m *Mover) Move(ctx context.Context) (out core.Transfer, err error) {
 
 // open opens the place of the request.
 func (m *Mover) open(ctx context.Context) (*oci.Place, error) {
-	options := oci.Options{Where: m.Where, PlainHTTP: m.PlainHTTP, Patience: m.Patience}
-	if options.Create = m.Action == core.TransferPush; !options.Create {
-		options.Tag = m.Generation
-	}
-	return oci.Open(ctx, options)
+	return oci.Open(ctx, oci.Options{Where: m.Where, Create: m.Action == core.TransferPush, Patience: m.Patience})
 }
 
 // Image is one that was read, with its digest pinned.
@@ -100,7 +96,8 @@ type Image struct {
 	Manifest   *core.Manifest
 	signed     bool
 	files      []ocispec.Descriptor
-	bytes      int64 // of all files
+	named      map[string]ocispec.Descriptor // the files by their titles
+	bytes      int64                         // of all files
 
 	mu          sync.Mutex
 	done, moved int64 // bytes of files
@@ -115,7 +112,7 @@ func (m *Mover) read(ctx context.Context, place *oci.Place) (*Image, error) {
 	if err != nil {
 		return nil, err
 	}
-	out := &Image{Descriptor: found, logged: time.Now()}
+	out := &Image{Descriptor: found, Manifest: new(core.Manifest), logged: time.Now()}
 	raw, err := place.FetchBytes(ctx, found, mostManifest)
 	if err != nil {
 		return nil, err
@@ -124,7 +121,7 @@ func (m *Mover) read(ctx context.Context, place *oci.Place) (*Image, error) {
 	if err := json.Unmarshal(raw, &manifest); err != nil || manifest.Config.MediaType != TypeConfig {
 		return nil, bad.Because("it is no index of unweaver: its configuration has the type " + manifest.Config.MediaType)
 	}
-	if err := readTable(ctx, place, manifest.Config, mostTable, &out.Manifest); err != nil {
+	if err := readTable(ctx, place, manifest.Config, mostTable, out.Manifest); err != nil {
 		return nil, err
 	}
 	if out.Manifest.Format != core.ManifestFormat {
@@ -163,31 +160,32 @@ func newFormatFault(place *oci.Place, why any) error {
 
 // checkFiles refuses names that could lead out of an index, sizes without bounds, and files too few or too many.
 func (i *Image) checkFiles() error {
-	if i.Manifest == nil || !core.ValidSlug(i.Manifest.Generation) || !core.ValidIndex(i.Manifest.Index) {
+	if !core.ValidSlug(i.Manifest.Generation) || !core.ValidIndex(i.Manifest.Index) {
 		return errors.New("its index or generation has no valid name")
 	}
 	sizes := map[string]int64{}
 	for _, segment := range unit.SegmentsOf(i.Manifest) {
 		sizes["segments/"+segment.SHA256] = segment.Bytes
 	}
-	seen := map[string]bool{}
+	i.named = map[string]ocispec.Descriptor{}
 	for _, file := range i.files {
 		if file.Digest.Validate() != nil || file.Digest.Algorithm() != digest.SHA256 {
 			return fmt.Errorf("file %s has no usable digest", fault.QuoteName(file.Digest.String()))
 		}
 		name, sum := file.Annotations[ocispec.AnnotationTitle], file.Digest.Encoded()
 		size, listed := sizes[name]
-		if listed = listed && name == "segments/"+sum; seen[name] || !listed && !i.allows(name, sum) {
+		_, twice := i.named[name]
+		if listed = listed && name == "segments/"+sum; twice || !listed && !i.allows(name, sum) {
 			return fmt.Errorf("it has a file %s that is none of it", fault.QuoteName(name))
 		}
 		if listed && size != file.Size || file.Size < 0 || file.Size > mostFile && !listed {
 			return fmt.Errorf("file %s has %d bytes, and its manifest says %d", name, file.Size, size)
 		}
-		seen[name], i.bytes = true, i.bytes+file.Size
+		i.named[name], i.bytes = file, i.bytes+file.Size
 	}
 	sizes[specName(i.Manifest)] = 0
 	for name := range sizes {
-		if !seen[name] {
+		if _, there := i.named[name]; !there {
 			return fmt.Errorf("its file %s is missing", name)
 		}
 	}
@@ -204,16 +202,6 @@ func (i *Image) allows(name, sum string) bool {
 	}
 	return name == "specs/"+sum+artifact.ProbesSuffix || name == "specs/"+sum+artifact.AliasesSuffix ||
 		name == specName(i.Manifest) && sum == i.Manifest.Spec.String()
-}
-
-// find returns the file of a name; nil: there is none.
-func (i *Image) find(name string) *ocispec.Descriptor {
-	for n, file := range i.files {
-		if file.Annotations[ocispec.AnnotationTitle] == name {
-			return &i.files[n]
-		}
-	}
-	return nil
 }
 
 // keyOf returns the key of a file of an image in an index.

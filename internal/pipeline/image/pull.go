@@ -62,7 +62,7 @@ func (m *Mover) pull(ctx context.Context) (out core.Transfer, err error) {
 		return out, err
 	}
 	p.manifest = p.image.Manifest
-	if err := readTable(ctx, p.place, *p.image.find(specName(p.manifest)), mostConfig, &p.spec); err != nil {
+	if err := readTable(ctx, p.place, p.image.named[specName(p.manifest)], mostConfig, &p.spec); err != nil {
 		return out, err
 	}
 	unchanged := false
@@ -265,7 +265,7 @@ func (p *pull) refuseErased(ctx context.Context) error {
 	}
 	var lists []ocispec.Descriptor
 	for _, segment := range p.manifest.Segments.Documents {
-		lists = append(lists, *p.image.find("segments/" + segment.SHA256))
+		lists = append(lists, p.image.named["segments/"+segment.SHA256])
 	}
 	if err := p.fetchFiles(ctx, lists); err != nil {
 		return err

@@ -11,6 +11,7 @@ import (
 	"github.com/opencontainers/go-digest"
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 	"oras.land/oras-go/v2"
+	"oras.land/oras-go/v2/content"
 	"oras.land/oras-go/v2/content/memory"
 
 	"github.com/unweaver/unweaver/internal/artifact"
@@ -43,15 +44,18 @@ func (s *source) Fetch(ctx context.Context, file ocispec.Descriptor) (io.ReadClo
 		io.Reader
 		io.Closer
 	}{oci.NewProven(body, file, func(err error) error {
-		return fault.SegmentDamage.At("push", key).Because(err).Advise("repair it: unweaver restore " + s.index.Name)
+		if errors.Is(err, content.ErrMismatchedDigest) {
+			err = fault.SegmentDamage.At("push", key).Because(err).Advise("repair it: unweaver restore " + s.index.Name)
+		}
+		return err
 	}), body}, nil
 }
 
 // push sends a generation to a place, blobs first and its name last. What the place has is not sent again.
 func (m *Mover) push(ctx context.Context) (out core.Transfer, err error) {
 	s := &source{
-		Store: memory.New(), index: artifact.Index{Store: m.Ports.Artifacts, Name: m.Index}, image: &Image{logged: time.Now()},
-		keys: map[digest.Digest]string{},
+		Store: memory.New(), index: artifact.Index{Store: m.Ports.Artifacts, Name: m.Index}, keys: map[digest.Digest]string{},
+		image: &Image{named: map[string]ocispec.Descriptor{}, logged: time.Now()},
 	}
 	if err := s.describeImage(ctx, m.Generation); err != nil { // before the place is made
 		return out, err
@@ -67,10 +71,6 @@ func (m *Mover) push(ctx context.Context) (out core.Transfer, err error) {
 		if signature, err = s.sign(ctx, place, m.Key); err != nil {
 			return out, err
 		}
-	}
-	tags := []string{place.Tag}
-	if place.Local { // which keeps the images of several nights
-		tags = append(tags, image.Manifest.Generation)
 	}
 	target := place.Target.(oras.Target)
 	options := oras.ExtendedCopyGraphOptions{CopyGraphOptions: oras.CopyGraphOptions{
@@ -93,12 +93,7 @@ func (m *Mover) push(ctx context.Context) (out core.Transfer, err error) {
 				return err
 			}
 		}
-		for _, tag := range tags {
-			if err := target.Tag(ctx, image.Descriptor, tag); err != nil {
-				return err
-			}
-		}
-		return nil
+		return target.Tag(ctx, image.Descriptor, place.Tag)
 	})
 	return m.describe(image, place), err
 }
@@ -130,9 +125,9 @@ func (s *source) describeImage(ctx context.Context, generation string) (err erro
 			Because("its manifest is larger than registries accept").
 			Advise("build the index again with fewer segments: unweaver index --rebuild")
 	}
-	if report := image.find("generations/" + image.Manifest.Generation + "/report.json"); report != nil {
+	if report, there := image.named["generations/"+image.Manifest.Generation+"/report.json"]; there {
 		_, err = oras.PackManifest(ctx, s.Store, oras.PackManifestVersion1_1, typeReport, oras.PackManifestOptions{
-			Subject: &image.Descriptor, Layers: []ocispec.Descriptor{*report}, ManifestAnnotations: about,
+			Subject: &image.Descriptor, Layers: []ocispec.Descriptor{report}, ManifestAnnotations: about,
 		})
 	}
 	return err
@@ -195,5 +190,6 @@ func (s *source) listFiles(ctx context.Context, generation string) (string, erro
 
 func (s *source) addFile(file ocispec.Descriptor, key string) {
 	s.image.files, s.keys[file.Digest] = append(s.image.files, file), key
+	s.image.named[file.Annotations[ocispec.AnnotationTitle]] = file
 	s.image.bytes += file.Size
 }

@@ -49,8 +49,8 @@ func signatureTag(image ocispec.Descriptor) string {
 	return strings.Replace(image.Digest.String(), ":", "-", 1) + ".sig"
 }
 
-// sign packs the signature of the image, and returns nothing where the place has one by the same key. One by another key
-// is replaced.
+// sign packs the signature of the image, and returns nothing where the place has one by the same key. One by another
+// key is replaced.
 func (s *source) sign(ctx context.Context, place *oci.Place, file string) (out ocispec.Descriptor, err error) {
 	key, err := readKey[*ecdsa.PrivateKey](file, x509.ParsePKCS8PrivateKey)
 	if err != nil {
