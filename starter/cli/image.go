@@ -12,7 +12,6 @@ import (
 
 	"github.com/unweaver/unweaver/internal/control"
 	"github.com/unweaver/unweaver/internal/core"
-	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/pipeline/image"
 	"github.com/unweaver/unweaver/internal/store/oci"
 )
@@ -58,7 +57,10 @@ func (a *App) imageCmd(action, use, short, long, example string) *cobra.Command 
 		Use: use, Short: short, Long: long, Example: example, Args: requireArgs(count, count, arguments),
 		RunE: func(command *cobra.Command, args []string) error {
 			request.Where = args[0]
-			if len(args) > 1 {
+			if count == 2 {
+				request.Index = args[1]
+			}
+			if action == core.TransferPush {
 				request.Index, request.Generation, _ = strings.Cut(args[1], "@")
 			}
 			return a.moveImage(command.Context(), request)
@@ -85,11 +87,6 @@ func (a *App) moveImage(ctx context.Context, request core.ImageRequest) error {
 	_, local, err := oci.ParseAddress(request.Where)
 	if err != nil {
 		return err
-	}
-	if request.Generation != "" && request.Action == core.TransferPull {
-		return fault.Usage.At("pull into", fault.QuoteName(request.Index+"@"+request.Generation)).
-			Because("the place names the image, not @GEN").
-			Advise("name the index alone")
 	}
 	if local { // another process may read it
 		request.Where, err = filepath.Abs(request.Where)

@@ -35,8 +35,8 @@ import (
 // is where it lies in an index.
 const (
 	vendor     = "application/vnd.unweaver."
-	Type       = vendor + "index.v1"
-	TypeConfig = vendor + "index.config.v1+json"
+	typeIndex  = vendor + "index.v1"
+	typeConfig = vendor + "index.config.v1+json"
 	typeFile   = vendor + "file.v1"
 	typeReport = vendor + "report.v1+json"
 )
@@ -118,7 +118,7 @@ func (m *Mover) read(ctx context.Context, place *oci.Place) (*Image, error) {
 		return nil, err
 	}
 	var manifest ocispec.Manifest
-	if err := json.Unmarshal(raw, &manifest); err != nil || manifest.Config.MediaType != TypeConfig {
+	if err := json.Unmarshal(raw, &manifest); err != nil || manifest.Config.MediaType != typeConfig {
 		return nil, bad.Because("it is no index of unweaver: its configuration has the type " + manifest.Config.MediaType)
 	}
 	if err := readTable(ctx, place, manifest.Config, mostTable, out.Manifest); err != nil {

@@ -35,26 +35,24 @@ const repairs = 4
 // pull is an image on its way into an index.
 type pull struct {
 	*Mover
-	place    *oci.Place
-	index    artifact.Index
-	image    *Image
-	manifest *core.Manifest // of the image, and once it is adapted of the index
-	sha      string         // of the adapted one
-	spec     core.Spec
-	current  core.Pointer
-	served   *core.Manifest // nil: none
-	pulled   core.PulledGenerations
-	holder   run.Holder
-	fence    int64
+	place     *oci.Place
+	index     artifact.Index
+	image     *Image
+	manifest  *core.Manifest // of the image, and once it is adapted of the index
+	sha       string         // of the adapted one
+	spec      core.Spec
+	current   core.Pointer
+	served    *core.Manifest // nil: none
+	pulled    core.PulledGenerations
+	unchanged bool // it serves the image, or an operator rolled it back and it is only adopted
+	holder    run.Holder
+	fence     int64
 }
 
 // pull makes an index serve an image. Files that are there are not fetched, so that the same call goes on with a pull
 // that ended early. Nothing is served before all files are proven and the stores are filled.
 func (m *Mover) pull(ctx context.Context) (out core.Transfer, err error) {
 	p := &pull{Mover: m, index: artifact.Index{Store: m.Ports.Artifacts, Name: m.Index}}
-	if err := errors.Join(p.index.Check(), run.RefuseDeleted(ctx, p.index)); err != nil {
-		return out, err
-	}
 	if p.place, err = m.open(ctx); err != nil {
 		return out, err
 	}
@@ -65,14 +63,10 @@ func (m *Mover) pull(ctx context.Context) (out core.Transfer, err error) {
 	if err := readTable(ctx, p.place, p.image.named[specName(p.manifest)], mostConfig, &p.spec); err != nil {
 		return out, err
 	}
-	unchanged := false
-	err = p.runLeased(ctx, func(ctx context.Context) error {
-		unchanged, err = p.fill(ctx)
-		return err
-	})
+	err = p.runLeased(ctx, p.fill)
 	out = m.describe(p.image, p.place)
-	out.Unchanged, out.Adopted = unchanged, p.pulled[p.sha].Adopted
-	if unchanged {
+	out.Unchanged, out.Adopted = p.unchanged, p.pulled[p.sha].Adopted
+	if p.unchanged {
 		out.Generation = p.current.Generation
 	}
 	return out, err
@@ -107,36 +101,36 @@ func (p *pull) runLeased(ctx context.Context, do func(context.Context) error) (e
 	return errors.Join(err, run.GiveLease(back, p.index, p.holder))
 }
 
-// fill fetches what is missing, fills the stores and serves the generation. unchanged: nothing else is served.
-func (p *pull) fill(ctx context.Context) (unchanged bool, err error) {
-	if unchanged, err = p.checkIndex(ctx); err != nil || unchanged {
-		return unchanged, err
+// fill fetches what is missing, fills the stores and serves the generation.
+func (p *pull) fill(ctx context.Context) error {
+	if err := p.checkIndex(ctx); err != nil || p.unchanged {
+		return err
 	}
 	if err := p.refuseErased(ctx); err != nil {
-		return false, err
+		return err
 	}
 	if err := p.fetchFiles(ctx, p.image.files); err != nil {
-		return false, err
+		return err
 	}
 	proven, err := p.fillStores(ctx)
 	if err != nil {
-		return false, err
+		return err
 	}
 	if err := run.HoldLease(ctx, p.index, p.holder, p.fence); err != nil {
-		return false, err
+		return err
 	}
 	p.pulled[p.sha] = core.Pulled{
 		From: p.place.Address(), Digest: p.image.Descriptor.Digest.String(), At: time.Now().UTC(), Adopted: p.Adopt,
 	}
 	if err := p.writePulled(ctx); err != nil {
-		return false, err
+		return err
 	}
 	if err := p.serve(ctx); err != nil {
-		return false, err
+		return err
 	}
 	proven.Manifest = p.sha
 	_, err = blob.WriteJSON(ctx, p.index.Store, unit.ProvenKey(p.index), proven, blob.Cond{})
-	return false, err
+	return err
 }
 
 // writePulled writes pulled.json. With Adopt, builds may change every generation in it.
@@ -149,47 +143,46 @@ func (p *pull) writePulled(ctx context.Context) error {
 	return err
 }
 
-// checkIndex refuses to replace an index that is not a copy of this one. unchanged: it serves the image, or an operator
-// rolled it back and it is only adopted.
-func (p *pull) checkIndex(ctx context.Context) (unchanged bool, err error) {
+// checkIndex refuses to replace an index that is not a copy of this one.
+func (p *pull) checkIndex(ctx context.Context) error {
 	refused := fault.Usage.At("pull into", p.Index)
 	base, err := p.index.FindBase(ctx)
 	if err != nil {
-		return false, err
+		return err
 	}
 	if base.Name != p.Index {
-		return false, refused.Because("it is a branch of " + base.Name).Advise("choose another name")
+		return refused.Because("it is a branch of " + base.Name).Advise("choose another name")
 	}
 	if p.current, _, err = p.index.ReadPointer(ctx); err != nil {
-		return false, err
+		return err
 	}
 	if p.pulled, err = run.ReadPulled(ctx, p.index); err != nil {
-		return false, err
+		return err
 	}
 	corpus := p.spec.Corpus
 	ref, err := p.adapt(ctx)
 	if err != nil || p.current.Generation == "" {
-		return false, err
+		return err
 	}
 	copied, isCopy := p.pulled[p.current.Manifest]
 	begun, err := release.BegunToPublish(ctx, p.index, p.manifest.Generation, ref)
 	if err != nil {
-		return false, err
+		return err
 	}
 	rolled := ref.State == core.GenerationPublished && !begun
-	if p.current.Manifest == p.sha || rolled && isCopy && p.Adopt {
-		return true, p.writePulled(ctx)
+	if p.unchanged = p.current.Manifest == p.sha || rolled && isCopy && p.Adopt; p.unchanged {
+		return p.writePulled(ctx)
 	}
 	if rolled {
-		return false, refused.Because("it has generation " + p.manifest.Generation + " already").
+		return refused.Because("it has generation " + p.manifest.Generation + " already").
 			Advise("serve it again: unweaver rollback " + p.Index + " " + p.manifest.Generation)
 	}
 	if p.served, err = p.index.Manifest(ctx, p.current.Manifest); err != nil {
-		return false, err
+		return err
 	}
 	spec, err := p.index.Spec(ctx, p.served.Spec)
 	if err != nil || p.Force {
-		return false, err
+		return err
 	}
 	switch {
 	case !isCopy || copied.Adopted:
@@ -199,9 +192,9 @@ func (p *pull) checkIndex(ctx context.Context) (unchanged bool, err error) {
 	case p.served.Labelled && !p.manifest.Labelled:
 		refused = refused.Because("its documents have labels, those of the image have none: everybody could read all of them")
 	default:
-		return false, nil
+		return nil
 	}
-	return false, refused.
+	return refused.
 		Advise("choose another name; or add --force, which replaces what it serves: a rollback brings it back")
 }
 

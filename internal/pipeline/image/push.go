@@ -109,12 +109,12 @@ func (s *source) describeImage(ctx context.Context, generation string) (err erro
 	if err != nil {
 		return err
 	}
-	config.MediaType, config.Annotations, s.keys[config.Digest] = TypeConfig, nil, manifest
+	config.MediaType, config.Annotations, s.keys[config.Digest] = typeConfig, nil, manifest
 	about := map[string]string{
 		ocispec.AnnotationTitle:   s.index.Name + "@" + image.Manifest.Generation,
 		ocispec.AnnotationCreated: image.Manifest.Created.UTC().Format(time.RFC3339),
 	}
-	image.Descriptor, err = oras.PackManifest(ctx, s.Store, oras.PackManifestVersion1_1, Type, oras.PackManifestOptions{
+	image.Descriptor, err = oras.PackManifest(ctx, s.Store, oras.PackManifestVersion1_1, typeIndex, oras.PackManifestOptions{
 		ConfigDescriptor: &config, Layers: image.files, ManifestAnnotations: about,
 	})
 	if err != nil {
