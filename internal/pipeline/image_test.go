@@ -36,6 +36,7 @@ import (
 	"github.com/unweaver/unweaver/internal/pipeline/purges"
 	"github.com/unweaver/unweaver/internal/pipeline/run"
 	"github.com/unweaver/unweaver/internal/stage/publish"
+	"github.com/unweaver/unweaver/internal/store/blob"
 	"github.com/unweaver/unweaver/internal/store/oci"
 )
 
@@ -357,6 +358,12 @@ func TestAPullReplacesNothingUnasked(t *testing.T) {
 	must(copied.pull(t, folder))(t)
 	own.push(t, folder)
 	refused(copied.pull(t, folder))(t, fault.Usage, own.corpus, "an image of another corpus")
+	segment := own.index().SegmentKey(own.current(t).Segments.All()[0].SHA256)
+	raw, _ := must2(blob.Read(t.Context(), own.Artifacts, segment))(t)
+	raw[len(raw)/2] ^= 1
+	must(blob.Write(t.Context(), own.Artifacts, segment, raw, blob.Cond{}))(t)
+	damaged := own.image(core.TransferPush, folder+"2")
+	refused(damaged.Move(t.Context()))(t, fault.SegmentDamage, "unweaver restore", "an index with a damaged file")
 	none := copied.image(core.TransferPush, folder, func(in *image.Mover) { in.Generation = "g9" })
 	refused(none.Move(t.Context()))(t, fault.UnknownGen, "g9", "a generation that is none")
 }

@@ -255,7 +255,7 @@ func (i *Image) count(file ocispec.Descriptor, moved bool) {
 }
 
 // describeFile reads a file and returns its descriptor.
-func describeFile(ctx context.Context, store blob.Store, index, key string) (out ocispec.Descriptor, err error) {
+func describeFile(ctx context.Context, store blob.Store, key string) (out ocispec.Descriptor, err error) {
 	body, _, err := blobcache.UnwrapMemory(store).Get(ctx, key, blob.All)
 	if err != nil {
 		return out, err
@@ -265,7 +265,8 @@ func describeFile(ctx context.Context, store blob.Store, index, key string) (out
 	if err = errors.Join(err, body.Close()); err != nil {
 		return out, fault.StoreDown.At("read", store.Location(key)).Because(err)
 	}
-	return newFile(strings.TrimPrefix(key, index+"/"), digest.NewDigest(digest.SHA256, sum), size), nil
+	_, name, _ := strings.Cut(key, "/")
+	return newFile(name, digest.NewDigest(digest.SHA256, sum), size), nil
 }
 
 // newFile returns the descriptor of a file.

@@ -263,19 +263,13 @@ func (p *pull) refuseErased(ctx context.Context) error {
 	if err := p.fetchFiles(ctx, lists); err != nil {
 		return err
 	}
-	for _, list := range lists {
-		for row, err := range artifact.ScanAll(ctx, p.index.Store, keyOf(p.Index, list)) {
-			if err != nil {
-				return err
-			}
-			if excluded.Has(string(row.Key)) {
-				return fault.Usage.At("pull into", p.Index).
-					Because("the image has documents that were purged from the index").
-					Advise("purge them at its origin and push again; to see them: unweaver purge list " + p.Index)
-			}
-		}
+	found, err := excluded.IsIn(ctx, p.index, p.manifest, func() {})
+	if err == nil && found {
+		err = fault.Usage.At("pull into", p.Index).
+			Because("the image has documents that were purged from the index").
+			Advise("purge them at its origin and push again; to see them: unweaver purge list " + p.Index)
 	}
-	return nil
+	return err
 }
 
 // fetchFiles fetches the files that the index lacks. What a segment has was proven before it was stored: its size is
@@ -289,7 +283,7 @@ func (p *pull) fetchFiles(ctx context.Context, files []ocispec.Descriptor) error
 		file, key := files[i], keyOf(p.Index, files[i])
 		there := sizes[file.Digest.Encoded()] == file.Size
 		if key != p.index.SegmentKey(file.Digest.Encoded()) {
-			found, err := describeFile(ctx, p.index.Store, p.Index, key)
+			found, err := describeFile(ctx, p.index.Store, key)
 			if there = found.Digest == file.Digest; err != nil && !fault.Is(err, fault.NotFound) {
 				return err
 			}
@@ -355,7 +349,7 @@ func (p *pull) serve(ctx context.Context) error {
 		return err
 	}
 	if p.Operator.Reason == "" {
-		p.Operator.Reason = "pulled from " + p.place.Name + "@" + p.image.Descriptor.Digest.String()
+		p.Operator.Reason = "pulled from " + p.place.Address() + ", " + p.image.Descriptor.Digest.String()
 	}
 	desk := &release.Desk{
 		Artifacts: p.Ports.Artifacts, Mirror: p.Ports.Coordination, Records: p.Ports.Records, Vectors: p.Ports.Vectors,

@@ -105,7 +105,7 @@ func (s *source) describeImage(ctx context.Context, generation string) (err erro
 		return err
 	}
 	image := s.image
-	config, err := describeFile(ctx, s.index.Store, s.index.Name, manifest)
+	config, err := describeFile(ctx, s.index.Store, manifest)
 	if err != nil {
 		return err
 	}
@@ -174,7 +174,7 @@ func (s *source) listFiles(ctx context.Context, generation string) (string, erro
 		}
 	}
 	for _, key := range keys {
-		file, err := describeFile(ctx, s.index.Store, s.index.Name, key)
+		file, err := describeFile(ctx, s.index.Store, key)
 		if err != nil {
 			return "", err
 		}
