@@ -107,7 +107,7 @@ type Image struct {
 // read finds the image of a place and checks all but its files, and that the owner of the key signed it; without a key
 // any image is taken. From then on its digest counts: a tag may move.
 func (m *Mover) read(ctx context.Context, place *oci.Place) (*Image, error) {
-	bad := fault.InvalidParam.At("read image", place.Address())
+	bad := fault.InvalidParam.At("read image", place.Address)
 	found, err := place.Resolve(ctx, place.Tag)
 	if err != nil {
 		return nil, err
@@ -153,7 +153,7 @@ func readTable(ctx context.Context, place *oci.Place, file ocispec.Descriptor, m
 }
 
 func newFormatFault(place *oci.Place, why any) error {
-	return fault.FormatUnknown.At("read image", place.Address()).
+	return fault.FormatUnknown.At("read image", place.Address).
 		Because(why).
 		Advise("use the program version that pushed it")
 }
@@ -224,7 +224,7 @@ func (m *Mover) verify(ctx context.Context) (out core.Transfer, err error) {
 			_, err := io.Copy(io.Discard, in)
 			return err
 		})
-		image.count(image.files[n], true)
+		image.count(image.files[n], err == nil)
 		return err
 	})
 	m.Index = image.Manifest.Index
@@ -234,7 +234,7 @@ func (m *Mover) verify(ctx context.Context) (out core.Transfer, err error) {
 // describe returns what a transfer of the image is about.
 func (m *Mover) describe(image *Image, place *oci.Place) core.Transfer {
 	return core.Transfer{
-		Action: m.Action, Index: m.Index, Place: place.Address(), Digest: image.Descriptor.Digest.String(),
+		Action: m.Action, Index: m.Index, Place: place.Address, Digest: image.Descriptor.Digest.String(),
 		Generation: image.Manifest.Generation, Files: len(image.files), Bytes: image.bytes, Moved: image.moved,
 		Signed: image.signed,
 	}

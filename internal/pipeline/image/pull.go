@@ -120,7 +120,7 @@ func (p *pull) fill(ctx context.Context) error {
 		return err
 	}
 	p.pulled[p.sha] = core.Pulled{
-		From: p.place.Address(), Digest: p.image.Descriptor.Digest.String(), At: time.Now().UTC(), Adopted: p.Adopt,
+		From: p.place.Address, Digest: p.image.Descriptor.Digest.String(), At: time.Now().UTC(), Adopted: p.Adopt,
 	}
 	if err := p.writePulled(ctx); err != nil {
 		return err
@@ -349,7 +349,7 @@ func (p *pull) serve(ctx context.Context) error {
 		return err
 	}
 	if p.Operator.Reason == "" {
-		p.Operator.Reason = "pulled from " + p.place.Address() + ", " + p.image.Descriptor.Digest.String()
+		p.Operator.Reason = "pulled from " + p.place.Address + ", " + p.image.Descriptor.Digest.String()
 	}
 	desk := &release.Desk{
 		Artifacts: p.Ports.Artifacts, Mirror: p.Ports.Coordination, Records: p.Ports.Records, Vectors: p.Ports.Vectors,

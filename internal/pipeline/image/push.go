@@ -114,9 +114,8 @@ func (s *source) describeImage(ctx context.Context, generation string) (err erro
 		ocispec.AnnotationTitle:   s.index.Name + "@" + image.Manifest.Generation,
 		ocispec.AnnotationCreated: image.Manifest.Created.UTC().Format(time.RFC3339),
 	}
-	image.Descriptor, err = oras.PackManifest(ctx, s.Store, oras.PackManifestVersion1_1, typeIndex, oras.PackManifestOptions{
-		ConfigDescriptor: &config, Layers: image.files, ManifestAnnotations: about,
-	})
+	options := oras.PackManifestOptions{ConfigDescriptor: &config, Layers: image.files, ManifestAnnotations: about}
+	image.Descriptor, err = oras.PackManifest(ctx, s.Store, oras.PackManifestVersion1_1, typeIndex, options)
 	if err != nil {
 		return err
 	}

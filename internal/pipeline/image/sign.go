@@ -132,7 +132,7 @@ func checkSignature(ctx context.Context, place *oci.Place, image *Image, file st
 	}
 	image.signed, err = isSigned(ctx, place, image.Descriptor, key)
 	if err == nil && !image.signed {
-		err = fault.ImageUntrusted.At("verify", place.Address()).
+		err = fault.ImageUntrusted.At("verify", place.Address).
 			Because("none of its signatures is by this key: " + image.Descriptor.Digest.String()).
 			Advise("ask who pushed it to sign it: unweaver push --sign-key; or use the public key that belongs to it")
 	}

@@ -55,6 +55,7 @@ type Options struct {
 // Place holds images. Close it.
 type Place struct {
 	Target     oras.ReadOnlyTarget // an oras.Target where it was opened with Create, or is a registry
+	Address    string              // that it was opened by
 	Name       string              // for people, without the tag
 	Repository string              // what a signature names
 	Tag        string
@@ -99,7 +100,7 @@ func Open(ctx context.Context, o Options) (*Place, error) {
 		return openRegistry(ref, o)
 	}
 	place := &Place{
-		Name: o.Where, Repository: filepath.Base(o.Where), Tag: Latest, Local: true,
+		Address: o.Where, Name: o.Where, Repository: filepath.Base(o.Where), Tag: Latest, Local: true,
 		close: func() error { return nil }, advice: "check the owner and mode of the path",
 	}
 	if o.Create {
@@ -194,18 +195,10 @@ func openRegistry(ref registry.Reference, o Options) (*Place, error) {
 			Reference: ref, SkipReferrersGC: true, Client: client,
 			PlainHTTP: hostinfo.IsLoopback((&url.URL{Host: ref.Host()}).Hostname()),
 		},
-		Name: Scheme + ref.Registry + "/" + ref.Repository, Repository: ref.Registry + "/" + ref.Repository,
+		Address: o.Where, Name: Scheme + ref.Registry + "/" + ref.Repository, Repository: ref.Registry + "/" + ref.Repository,
 		Tag: ref.Reference, close: func() error { return nil },
 		advice: "log in with an account that may do this: docker login " + ref.Registry,
 	}, nil
-}
-
-// Address returns what the place was opened by.
-func (p *Place) Address() string {
-	if p.Local {
-		return p.Name
-	}
-	return p.Name + ":" + p.Tag
 }
 
 // Close ends what was written.
