@@ -128,14 +128,16 @@ func Open(ctx context.Context, o Options) (*Place, error) {
 func (p *Place) create(ctx context.Context, path string) error {
 	entries, err := os.ReadDir(path)
 	packed := strings.HasSuffix(path, ".tar")
+	if err != nil && !errors.Is(err, fs.ErrNotExist) && !packed {
+		return err
+	}
 	if packed {
 		if _, err := os.Lstat(path); !errors.Is(err, fs.ErrNotExist) {
 			return fault.Usage.At("write image", path).Because("the file exists").Advise("remove it, or choose another name")
 		}
-		path, err = os.MkdirTemp(filepath.Dir(path), ".unweaver-*")
-	}
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return err
+		if path, err = os.MkdirTemp(filepath.Dir(path), ".unweaver-*"); err != nil {
+			return err
+		}
 	}
 	if _, err := os.Stat(filepath.Join(path, ocispec.ImageLayoutFile)); err != nil && len(entries) > 0 {
 		return fault.InvalidParam.At("write image", path).
@@ -315,6 +317,9 @@ func (p *Place) newFault(op string, err error) error {
 		code, advice = fault.StoreFull, "free space, or raise quota or largest blob; the same command continues"
 	case status == http.StatusRequestTimeout, status == http.StatusTooManyRequests,
 		status >= http.StatusInternalServerError:
+	case status == http.StatusBadRequest && len(refused.Errors) == 0:
+		code, advice = fault.StoreDenied,
+			"one on this machine is asked by HTTP: use one without TLS, or another name of its host"
 	case status != 0:
 		code, advice = fault.StoreDenied, "the registry says why"
 	case strings.Contains(err.Error(), "mismatch"): // of sizes and digests

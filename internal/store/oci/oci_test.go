@@ -3,6 +3,9 @@ package oci_test
 import (
 	"errors"
 	"io"
+	"net/http"
+	"net/http/httptest"
+	"os"
 	"strings"
 	"testing"
 
@@ -13,6 +16,7 @@ import (
 
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/store/oci"
+	"github.com/unweaver/unweaver/internal/testkit/musttest"
 )
 
 // No part of an address that is refused is repeated: it may hold a token.
@@ -67,4 +71,22 @@ func TestADigestThatIsNoneIsRefused(t *testing.T) {
 		_, err := place.FetchBytes(t.Context(), ocispec.Descriptor{Digest: sum, Size: 1}, 9)
 		assert.True(t, fault.Is(err, fault.SegmentDamage), "%s: %v", sum, err)
 	}
+}
+
+func TestATarFileBelowNoFolderIsRefused(t *testing.T) {
+	t.Chdir(t.TempDir())
+	_, err := oci.Open(t.Context(), oci.Options{Where: t.TempDir() + "/none/a.tar", Create: true})
+	assert.True(t, fault.Is(err, fault.NotFound) && strings.Contains(err.Error(), "none"), "%v", err)
+	assert.Empty(t, musttest.Get(os.ReadDir("."))(t), "nothing is written elsewhere")
+}
+
+// A registry on this machine that has TLS gets a clear error.
+func TestALocalRegistryWithTLSIsRefused(t *testing.T) {
+	server := httptest.NewTLSServer(http.NotFoundHandler())
+	t.Cleanup(server.Close)
+	host := strings.TrimPrefix(server.URL, "https://")
+	place := musttest.Get(oci.Open(t.Context(), oci.Options{Where: oci.Scheme + host + "/a:v1", Create: true}))(t)
+	_, err := place.Resolve(t.Context(), "v1")
+	t.Log(err, fault.As(err).Hint)
+	assert.True(t, fault.Is(err, fault.StoreDenied) && strings.Contains(fault.As(err).Hint, "without TLS"), "%v", err)
 }
