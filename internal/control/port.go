@@ -260,6 +260,8 @@ type Control interface {
 	AuditIndex(ctx context.Context, r AuditRequest) (Run, error)
 	// MoveImage pushes or pulls an image, in the process that owns the stores.
 	MoveImage(ctx context.Context, r core.ImageRequest) (core.Transfer, error)
+	// ReadTransfer returns how far the move that this request began is; zero: it runs no more, or not yet.
+	ReadTransfer(ctx context.Context, r core.ImageRequest) (core.Transfer, error)
 	RunDoctor(ctx context.Context, spec core.Spec) ([]Check, error)
 	// DeadLetters lists the chunks of the published generation that nothing could be extracted from.
 	DeadLetters(ctx context.Context, index string) ([]core.Letter, error)

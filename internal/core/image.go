@@ -13,7 +13,7 @@ type ImageRequest struct {
 	Force      bool   `json:"force,omitempty"`
 }
 
-// Transfer is what moving an image of an index came to.
+// Transfer is what moving an image of an index came to, or how far it is.
 type Transfer struct {
 	Action     string  `json:"action"` // TransferPush, TransferPull or TransferVerify
 	Index      string  `json:"index"`
@@ -27,6 +27,9 @@ type Transfer struct {
 	Signed     bool    `json:"signed,omitempty"` // a signature was written, or proven
 	Adopted    bool    `json:"adopted,omitempty"`
 	Unchanged  bool    `json:"unchanged,omitempty"` // the index served this image already
+
+	Stage string `json:"stage,omitempty"` // that runs now; Bytes and Seconds are of it
+	Done  int64  `json:"done,omitempty"`  // bytes of the stage
 }
 
 // Actions of a transfer.

@@ -202,7 +202,10 @@ func TestAPullGoesOnWithTheImageThatItBegan(t *testing.T) {
 		}
 		return last
 	})
-	ended, err := replica.pull(t, h.address+"night")
+	pulls := replica.image(core.TransferPull, h.address+"night")
+	ended, err := pulls.Move(t.Context())
+	half := pulls.Progress()
+	assert.True(t, half.Stage == "pull" && half.Done > 0 && half.Done < half.Bytes && half.Bytes == want.Bytes, "%+v", half)
 	refuses(t, err, fault.StoreDenied, "docker login", "a pull that is refused in the middle")
 	assert.True(t, ended.Moved > 0 && replica.pointer(t) == core.Pointer{}, "%+v", ended)
 	assert.Empty(t, must(replica.index().ListByName(t.Context()))(t))
@@ -212,7 +215,10 @@ func TestAPullGoesOnWithTheImageThatItBegan(t *testing.T) {
 		assert.NotEqual(t, want.Digest, other.push(t, h.address+"night").Digest)
 		return false
 	})
-	rest := must(replica.pull(t, h.address+"night"))(t)
+	pulls = replica.image(core.TransferPull, h.address+"night")
+	rest := must(pulls.Move(t.Context()))(t)
+	last := pulls.Progress()
+	assert.True(t, last.Stage == "restore" && last.Done > 0 && last.Done == last.Bytes, "%+v", last)
 	assert.Equal(t, want.Digest, rest.Digest)
 	assert.True(t, rest.Moved > 0 && rest.Moved+ended.Moved <= rest.Bytes, "%d, then %d of %d", ended.Moved, rest.Moved,
 		rest.Bytes)
@@ -297,6 +303,9 @@ func forge(t testing.TB, folder string, change func(*ocispec.Manifest, map[strin
 	kind := manifest.Config.MediaType
 	change(&manifest, config)
 	raw := must(json.Marshal(config))(t)
+	if len(config) == 0 {
+		raw = []byte("null")
+	}
 	if manifest.Config.MediaType == kind {
 		manifest.Config = must(oras.TagBytes(ctx, place, kind, raw, "config"))(t)
 	}
@@ -316,6 +325,7 @@ func TestForgedImagesAreRefused(t *testing.T) {
 			m.Layers[0].Annotations[ocispec.AnnotationTitle] = "generations/g001/dead-letters/../../../current.json"
 		}, fault.InvalidParam, "none of it"},
 		"a newer format": {func(_ *ocispec.Manifest, c map[string]any) { c["format"] = 9 }, fault.FormatUnknown, "format 9"},
+		"no manifest":    {func(_ *ocispec.Manifest, c map[string]any) { clear(c) }, fault.FormatUnknown, "format 0"},
 		"a newer field":  {func(_ *ocispec.Manifest, c map[string]any) { c["walls"] = true }, fault.FormatUnknown, "walls"},
 		"no index": {func(m *ocispec.Manifest, _ map[string]any) {
 			m.Config.MediaType = "text/plain"
@@ -374,6 +384,7 @@ func TestAKilledPullGoesOn(t *testing.T) {
 	origin.push(t, monday)
 	origin.changed(t)
 	origin.push(t, tuesday)
+	discarded := 0
 	for n := 1; ; n++ {
 		replica, died := newSite(t, nil), &mortal{left: n}
 		must(replica.pull(t, monday))(t)
@@ -389,10 +400,15 @@ func TestAKilledPullGoesOn(t *testing.T) {
 		}
 		lease, _, _ := run.ReadLease(t.Context(), replica.index()) // as if its time were over
 		require.NoError(t, run.GiveLease(t.Context(), replica.index(), run.Holder{Workflow: lease.Workflow, Run: lease.Run}))
+		if ref, _ := replica.index().GenerationRef(t.Context(), "g002"); ref.State == core.GenerationHeld && n%2 == 0 {
+			must(replica.act(t, core.ActionDiscard, "g002"))(t) // who pulls it again wants it
+			discarded++
+		}
 		_, err := replica.pull(t, tuesday)
 		require.NoError(t, err, "after %d writes, and %v", n, killed)
 		assert.Equal(t, "g002", replica.pointer(t).Generation)
 	}
+	assert.Positive(t, discarded)
 }
 
 func TestACopyLosesNeitherLabelsNorPurges(t *testing.T) {

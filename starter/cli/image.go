@@ -6,12 +6,14 @@ import (
 	"io"
 	"path/filepath"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/unweaver/unweaver/internal/control"
 	"github.com/unweaver/unweaver/internal/core"
+	"github.com/unweaver/unweaver/internal/fault/retry"
 	"github.com/unweaver/unweaver/internal/pipeline/image"
 	"github.com/unweaver/unweaver/internal/store/oci"
 )
@@ -97,18 +99,54 @@ func (a *App) moveImage(ctx context.Context, request core.ImageRequest) error {
 	if err != nil {
 		return err
 	}
-	show := func(out core.Transfer, err error) error {
-		if err != nil {
-			return err
-		}
-		return a.printOut(out, func(w io.Writer) { showTransfer(w, out) })
-	}
 	if request.Action == core.TransferVerify {
-		return show((&image.Mover{ImageRequest: request}).Move(ctx))
+		mover := &image.Mover{ImageRequest: request}
+		read := func(context.Context) (core.Transfer, error) { return mover.Progress(), nil }
+		return a.watchTransfer(ctx, mover.Move, read)
 	}
 	return a.withControl(ctx, func(ctx context.Context, controller control.Control, _ string) error {
-		return show(controller.MoveImage(ctx, request))
+		move := func(ctx context.Context) (core.Transfer, error) { return controller.MoveImage(ctx, request) }
+		read := func(ctx context.Context) (core.Transfer, error) { return controller.ReadTransfer(ctx, request) }
+		return a.watchTransfer(ctx, move, read)
 	})
+}
+
+// watchTransfer shows every second how far a transfer is, and then what it came to.
+func (a *App) watchTransfer(ctx context.Context, move, read func(context.Context) (core.Transfer, error)) error {
+	bar := newBar(a.Err, a.json)
+	watched, stop := context.WithCancel(ctx)
+	var watching sync.WaitGroup
+	watching.Go(func() {
+		for retry.Wait(watched, time.Second) == nil {
+			if now, err := read(watched); err == nil { // the transfer itself says what is wrong
+				bar.showTransfer(now)
+			}
+		}
+	})
+	out, err := move(ctx)
+	stop()
+	watching.Wait()
+	bar.endStatus()
+	if err != nil {
+		return err
+	}
+	return a.printOut(out, func(w io.Writer) { showTransfer(w, out) })
+}
+
+// showTransfer draws how far a transfer is.
+func (b *bar) showTransfer(now core.Transfer) {
+	if now.Bytes == 0 || b.quiet && !b.terminal {
+		return
+	}
+	full := int(barWidth * now.Done / now.Bytes)
+	rate := float64(now.Done) / max(now.Seconds, 0.001)
+	line := fmt.Sprintf("[%s%s] %3d %%  %-8s %s of %s  %s/s", strings.Repeat("#", full),
+		strings.Repeat(".", barWidth-full), 100*now.Done/now.Bytes, now.Stage, core.FormatSize(now.Done),
+		core.FormatSize(now.Bytes), core.FormatSize(int64(rate)))
+	if now.Done > now.Bytes/20 { // the first pieces say little
+		line += "  " + durationOf(float64(now.Bytes-now.Done)/rate) + " left"
+	}
+	b.draw(now.Stage, line)
 }
 
 // showTransfer prints what a transfer came to.

@@ -102,6 +102,7 @@ func methods(ctx context.Context, c control.Control) map[string]func() (any, err
 		"audit": with(ctx, c.AuditIndex,
 			control.AuditRequest{Index: "docs", Sample: core.Sample{Part: 2, Of: 7}, Repair: true}),
 		"image":        with(ctx, c.MoveImage, core.ImageRequest{Index: "docs", Where: "w"}),
+		"transfer":     with(ctx, c.ReadTransfer, core.ImageRequest{Index: "docs", Where: "w"}),
 		"doctor":       with(ctx, c.RunDoctor, spec),
 		"dead-letters": with(ctx, c.DeadLetters, "docs"),
 		"dead-letter":  func() (any, error) { return c.DeadLetter(ctx, "docs", "c1") },

@@ -93,6 +93,7 @@ func addRoutes(mux *http.ServeMux, c control.Control) {
 	byName(mux, "log", c.ReadLog)
 	byName(mux, "restore", c.RestoreIndex)
 	handleMethod(mux, "image", c.MoveImage)
+	handleMethod(mux, "transfer", c.ReadTransfer)
 	handleMethod(mux, "audit", c.AuditIndex)
 	handleMethod(mux, "doctor", c.RunDoctor)
 	byName(mux, "dead-letters", c.DeadLetters)

@@ -103,10 +103,20 @@ func (s *Service) MoveImage(ctx context.Context, r core.ImageRequest) (out core.
 				Log: slog.Default(),
 			},
 		}
+		s.transfers.Store(r, &mover)
+		defer s.transfers.CompareAndDelete(r, &mover)
 		out, err = mover.Move(ctx)
 		return err
 	})
 	return out, err
+}
+
+// ReadTransfer implements Control.
+func (s *Service) ReadTransfer(_ context.Context, r core.ImageRequest) (out core.Transfer, _ error) {
+	if mover, there := s.transfers.Load(r); there {
+		out = mover.(*image.Mover).Progress()
+	}
+	return out, nil
 }
 
 // MostSuggested bounds how many classes are compared for suggestions: their vectors are held at once, and time grows

@@ -356,11 +356,12 @@ func TestARoundOfRetryFailedIsOneWhereverItsStartIsKilled(t *testing.T) {
 			b.fail(extract.DeadLetter{Chunk: chunk, Document: "a.md", Attempt: 1})
 			request := control.LettersRequest{Name: "docs", Chunks: []string{chunk}}
 			life := &mortal{left: step, done: done}
-			dying := *b.Service
-			dying.Client = mortalEngine{b.temporal, life}
-			dying.Stores = &app.Stores{
-				Artifacts:    artifacttest.Around{Store: b.Stores.Artifacts, Do: life.put},
-				Coordination: mortalStates{b.Stores.Coordination, life},
+			dying := &service.Service{
+				Client: mortalEngine{b.temporal, life}, Engine: b.Engine, Models: b.Models, Heartbeat: b.Heartbeat,
+				Stores: &app.Stores{
+					Artifacts:    artifacttest.Around{Store: b.Stores.Artifacts, Do: life.put},
+					Coordination: mortalStates{b.Stores.Coordination, life},
+				},
 			}
 			_, err := dying.RetryFailed(t.Context(), request)
 			if life.left > 0 {

@@ -11,7 +11,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"log/slog"
 	"regexp"
 	"strings"
 	"sync"
@@ -56,9 +55,6 @@ const (
 // width is how many blobs move at once.
 const width = 8
 
-// logEvery is how often the log says how far a transfer is.
-const logEvery = 10 * time.Second
-
 // Mover does what a request asks for.
 type Mover struct {
 	core.ImageRequest
@@ -66,6 +62,10 @@ type Mover struct {
 	Operator  core.Operator
 	Standings run.Standings
 	Patience  time.Duration // see oci.Options
+
+	mu    sync.Mutex
+	now   core.Transfer // how far it is
+	began time.Time     // its stage
 }
 
 // Move pushes, pulls or verifies an image.
@@ -85,6 +85,43 @@ func (m *Mover) Move(ctx context.Context) (out core.Transfer, err error) {
 	return out, err
 }
 
+// Progress returns how far the transfer is.
+func (m *Mover) Progress() core.Transfer {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	out := m.now
+	out.Seconds = time.Since(m.began).Seconds()
+	return out
+}
+
+// beginStage begins a stage of so many bytes.
+func (m *Mover) beginStage(name string, total int64) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.now.Stage, m.now.Done, m.now.Bytes, m.began = name, 0, total, time.Now()
+}
+
+// count counts bytes that the stage has done, and those of files that moved. What is read again after an error counts
+// twice, up to the total of the stage.
+func (m *Mover) count(done, moved int64) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.now.Done, m.now.Moved = min(m.now.Bytes, m.now.Done+done), m.now.Moved+moved
+}
+
+// metered is a reader that counts what it reads as done.
+type metered struct {
+	io.Reader
+	mover *Mover
+}
+
+// Read implements io.Reader.
+func (r metered) Read(out []byte) (int, error) {
+	n, err := r.Reader.Read(out)
+	r.mover.count(int64(n), 0)
+	return n, err
+}
+
 // open opens the place of the request.
 func (m *Mover) open(ctx context.Context) (*oci.Place, error) {
 	return oci.Open(ctx, oci.Options{Where: m.Where, Create: m.Action == core.TransferPush, Patience: m.Patience})
@@ -98,10 +135,6 @@ type Image struct {
 	files      []ocispec.Descriptor
 	named      map[string]ocispec.Descriptor // the files by their titles
 	bytes      int64                         // of all files
-
-	mu          sync.Mutex
-	done, moved int64 // bytes of files
-	logged      time.Time
 }
 
 // read finds the image of a place and checks all but its files, and that the owner of the key signed it; without a key
@@ -112,7 +145,7 @@ func (m *Mover) read(ctx context.Context, place *oci.Place) (*Image, error) {
 	if err != nil {
 		return nil, err
 	}
-	out := &Image{Descriptor: found, Manifest: new(core.Manifest), logged: time.Now()}
+	out := &Image{Descriptor: found, Manifest: new(core.Manifest)}
 	raw, err := place.FetchBytes(ctx, found, mostManifest)
 	if err != nil {
 		return nil, err
@@ -219,14 +252,14 @@ func (m *Mover) verify(ctx context.Context) (out core.Transfer, err error) {
 	if err != nil {
 		return out, err
 	}
+	m.beginStage(m.Action, image.bytes)
 	err = parallel.Each(ctx, len(image.files), width, func(ctx context.Context, n int) error {
-		err := place.Fetch(ctx, image.files[n], func(in io.Reader) error {
-			_, err := io.Copy(io.Discard, in)
+		return place.Fetch(ctx, image.files[n], func(in io.Reader) error {
+			_, err := io.Copy(io.Discard, metered{in, m})
 			return err
 		})
-		image.count(image.files[n], err == nil)
-		return err
 	})
+	m.count(0, image.bytes)
 	m.Index = image.Manifest.Index
 	return m.describe(image, place), err
 }
@@ -235,22 +268,8 @@ func (m *Mover) verify(ctx context.Context) (out core.Transfer, err error) {
 func (m *Mover) describe(image *Image, place *oci.Place) core.Transfer {
 	return core.Transfer{
 		Action: m.Action, Index: m.Index, Place: place.Address, Digest: image.Descriptor.Digest.String(),
-		Generation: image.Manifest.Generation, Files: len(image.files), Bytes: image.bytes, Moved: image.moved,
+		Generation: image.Manifest.Generation, Files: len(image.files), Bytes: image.bytes, Moved: m.Progress().Moved,
 		Signed: image.signed,
-	}
-}
-
-// count notes that a file is done, and whether it moved. Some times in a minute it writes to the log how far it is.
-func (i *Image) count(file ocispec.Descriptor, moved bool) {
-	i.mu.Lock()
-	defer i.mu.Unlock()
-	i.done += file.Size
-	if moved {
-		i.moved += file.Size
-	}
-	if time.Since(i.logged) > logEvery {
-		i.logged = time.Now()
-		slog.Info("an image is moving", "generation", i.Manifest.Generation, "bytes", i.done, "of", i.bytes)
 	}
 }
 

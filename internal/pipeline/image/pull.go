@@ -241,7 +241,7 @@ func (p *pull) adapt(ctx context.Context) (ref core.GenerationRef, err error) {
 	if err == nil && ref.Manifest != "" && ref.Manifest != p.sha {
 		err = fault.Usage.At("pull into", p.Index).
 			Because("it has another generation " + m.Generation + ", which is " + ref.State).
-			Advise("choose another name for the index; one that is held: unweaver discard " + p.Index + " " + m.Generation)
+			Advise("choose another name for the index")
 	}
 	return ref, err
 }
@@ -279,6 +279,7 @@ func (p *pull) fetchFiles(ctx context.Context, files []ocispec.Descriptor) error
 	if err != nil {
 		return err
 	}
+	p.beginStage(p.Action, p.image.bytes)
 	return parallel.Each(ctx, len(files), width, func(ctx context.Context, i int) error {
 		file, key := files[i], keyOf(p.Index, files[i])
 		there := sizes[file.Digest.Encoded()] == file.Size
@@ -288,16 +289,18 @@ func (p *pull) fetchFiles(ctx context.Context, files []ocispec.Descriptor) error
 				return err
 			}
 		}
-		if !there {
-			if err := p.place.Fetch(ctx, file, func(in io.Reader) error {
-				_, err := p.index.Store.Put(ctx, key, in, file.Size, blob.Cond{})
-				return err
-			}); err != nil {
-				return err
-			}
+		if there {
+			p.count(file.Size, 0)
+			return nil
 		}
-		p.image.count(file, !there)
-		return nil
+		err := p.place.Fetch(ctx, file, func(in io.Reader) error {
+			_, err := p.index.Store.Put(ctx, key, metered{in, p.Mover}, file.Size, blob.Cond{})
+			return err
+		})
+		if err == nil {
+			p.count(0, file.Size)
+		}
+		return err
 	})
 }
 
@@ -326,13 +329,16 @@ func (p *pull) fillStores(ctx context.Context) (proven run.Proven, err error) {
 		return proven, err
 	}
 	var parts []run.Part
+	var bytes int64
 	for _, part := range unit.PartsOf("", p.manifest) {
 		if part.Check == run.CheckStore && !filled[part.Unit.Segment.SHA256] {
-			parts = append(parts, part)
+			parts, bytes = append(parts, part), bytes+part.Unit.Segment.Bytes
 		}
 	}
+	p.beginStage("restore", bytes)
 	if err := parallel.Each(ctx, len(parts), repairs, func(ctx context.Context, i int) error {
 		_, err := work.RepairPart(ctx, p.manifest, parts[i])
+		p.count(parts[i].Unit.Segment.Bytes, 0)
 		return err
 	}); err != nil {
 		return proven, err

@@ -25,6 +25,7 @@ import (
 // source is what is sent: files of an index, and manifests that lie in memory.
 type source struct {
 	*memory.Store
+	mover *Mover
 	index artifact.Index
 	image *Image
 	keys  map[digest.Digest]string
@@ -43,19 +44,19 @@ func (s *source) Fetch(ctx context.Context, file ocispec.Descriptor) (io.ReadClo
 	return struct {
 		io.Reader
 		io.Closer
-	}{oci.NewProven(body, file, func(err error) error {
+	}{metered{oci.NewProven(body, file, func(err error) error {
 		if errors.Is(err, content.ErrMismatchedDigest) {
 			err = fault.SegmentDamage.At("push", key).Because(err).Advise("repair it: unweaver restore " + s.index.Name)
 		}
 		return err
-	}), body}, nil
+	}), s.mover}, body}, nil
 }
 
 // push sends a generation to a place, blobs first and its name last. What the place has is not sent again.
 func (m *Mover) push(ctx context.Context) (out core.Transfer, err error) {
 	s := &source{
-		Store: memory.New(), index: artifact.Index{Store: m.Ports.Artifacts, Name: m.Index}, keys: map[digest.Digest]string{},
-		image: &Image{named: map[string]ocispec.Descriptor{}, logged: time.Now()},
+		Store: memory.New(), mover: m, index: artifact.Index{Store: m.Ports.Artifacts, Name: m.Index},
+		image: &Image{named: map[string]ocispec.Descriptor{}}, keys: map[digest.Digest]string{},
 	}
 	if err := s.describeImage(ctx, m.Generation); err != nil { // before the place is made
 		return out, err
@@ -76,14 +77,15 @@ func (m *Mover) push(ctx context.Context) (out core.Transfer, err error) {
 	options := oras.ExtendedCopyGraphOptions{CopyGraphOptions: oras.CopyGraphOptions{
 		Concurrency: width,
 		PostCopy: func(_ context.Context, file ocispec.Descriptor) error {
-			image.count(file, true)
+			m.count(0, file.Size)
 			return nil
 		},
 		OnCopySkipped: func(_ context.Context, file ocispec.Descriptor) error {
-			image.count(file, false)
+			m.count(file.Size, 0)
 			return nil
 		},
 	}}
+	m.beginStage(m.Action, image.bytes)
 	err = place.Do(ctx, "send image", func(ctx context.Context) error {
 		if err := oras.ExtendedCopyGraph(ctx, s, target, image.Descriptor, options); err != nil {
 			return err

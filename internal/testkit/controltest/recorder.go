@@ -218,6 +218,9 @@ func (c *recorder) ReadOverlay(_ context.Context, index string) (control.Overlai
 func (c *recorder) MoveImage(ctx context.Context, r core.ImageRequest) (core.Transfer, error) {
 	return core.Transfer{Action: r.Action, Index: r.Index, Place: r.Where}, c.ask(ctx, "image", r.Index, r)
 }
+func (c *recorder) ReadTransfer(ctx context.Context, r core.ImageRequest) (core.Transfer, error) {
+	return core.Transfer{Stage: r.Action, Done: 1, Bytes: 2}, c.ask(ctx, "transfer", r.Index, r)
+}
 func (c *recorder) CompareGenerations(ctx context.Context, r control.DifferenceRequest) (core.Difference, error) {
 	return c.Difference, c.ask(ctx, "diff", r.Index+" "+r.From+" "+r.To, r)
 }
