@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -572,6 +573,35 @@ func TestSchedulesAreShownAndSteered(t *testing.T) {
 		fake.Asked = nil
 		says(t, fake, "schedule "+args, cli.ExitDone, c.says)
 		assert.Equal(t, []string{c.asked}, fake.Asked)
+	}
+}
+
+// watched ends a transfer once it was seen.
+type watched struct {
+	*fakeControl
+	looks atomic.Int64
+	seen  chan struct{}
+}
+
+func (c *watched) MoveImage(context.Context, core.ImageRequest) (core.Transfer, error) {
+	<-c.seen
+	return core.Transfer{Action: core.TransferPush, Index: "docs"}, nil
+}
+
+func (c *watched) ReadTransfer(context.Context, core.ImageRequest) (core.Transfer, error) {
+	if c.looks.Add(1) == 1 {
+		close(c.seen)
+	}
+	return core.Transfer{Stage: "push", Done: 1 << 20, Bytes: 4 << 20, Seconds: 2}, nil
+}
+
+func TestATransferShowsProgressRateAndTimeLeft(t *testing.T) {
+	for flag, wanted := range map[string]string{"": "[######..................]  25 %  push     ", " --json": ""} {
+		t.Chdir(t.TempDir())
+		c := &watched{fakeControl: &fakeControl{}, seen: make(chan struct{})}
+		got := does(t, withConnection(c, ""), "push images docs"+flag, cli.ExitDone, "docs")
+		assert.True(t, strings.Contains(got.err, wanted) && strings.Contains(got.err, "6s left") == (flag == ""), got.err)
+		assert.NotContains(t, got.out, "stage")
 	}
 }
 

@@ -71,6 +71,7 @@ type Mover struct {
 // Move pushes, pulls or verifies an image.
 func (m *Mover) Move(ctx context.Context) (out core.Transfer, err error) {
 	began := time.Now()
+	m.beginStage("resolve", 0)
 	switch m.Action {
 	case core.TransferPush:
 		out, err = m.push(ctx)
