@@ -437,3 +437,22 @@ func TestACopyLosesNeitherLabelsNorPurges(t *testing.T) {
 	refuses(t, err, fault.Usage, "were purged", "a document that was purged")
 	assert.Equal(t, "g001", replica.pointer(t).Generation)
 }
+
+func TestAPushSendsWhatThePlaceLost(t *testing.T) {
+	origin, folder, h := builtSite(t, sample(3)), filepath.Join(t.TempDir(), "images"), newHub(t)
+	want := origin.push(t, folder)
+	lost := filepath.Join(folder, "blobs", "sha256", origin.current(t).Segments.All()[0].SHA256)
+	require.NoError(t, os.Remove(lost))
+	again := origin.push(t, folder)
+	assert.True(t, again.Moved > 0 && again.Moved < again.Bytes, "%+v", again)
+	verify := origin.image(core.TransferVerify, folder)
+	assert.Equal(t, want.Digest, must(verify.Move(t.Context()))(t).Digest)
+
+	origin.push(t, h.address+"v1") // an operator deletes the image, but not its report
+	gone := must(http.NewRequestWithContext(t.Context(), http.MethodDelete, "/v2/acme/docs/manifests/"+want.Digest, nil))(t)
+	answer := httptest.NewRecorder()
+	h.inner.ServeHTTP(answer, gone)
+	require.Equal(t, http.StatusAccepted, answer.Code)
+	origin.push(t, h.address+"v1")
+	must(newSite(t, nil).pull(t, h.address+"v1"))(t)
+}

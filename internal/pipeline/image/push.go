@@ -31,6 +31,17 @@ type source struct {
 	keys  map[digest.Digest]string
 }
 
+// partial is a target that is believed to have files, but no manifest: it may have lost what a manifest names.
+type partial struct{ oras.Target }
+
+// Exists implements content.ReadOnlyStorage.
+func (t partial) Exists(ctx context.Context, file ocispec.Descriptor) (bool, error) {
+	if file.MediaType == ocispec.MediaTypeImageManifest {
+		return false, nil
+	}
+	return t.Target.Exists(ctx, file)
+}
+
 // Fetch implements content.Fetcher.
 func (s *source) Fetch(ctx context.Context, file ocispec.Descriptor) (io.ReadCloser, error) {
 	key, there := s.keys[file.Digest]
@@ -77,7 +88,9 @@ func (m *Mover) push(ctx context.Context) (out core.Transfer, err error) {
 	options := oras.ExtendedCopyGraphOptions{CopyGraphOptions: oras.CopyGraphOptions{
 		Concurrency: width,
 		PostCopy: func(_ context.Context, file ocispec.Descriptor) error {
-			m.count(0, file.Size)
+			if file.MediaType != ocispec.MediaTypeImageManifest {
+				m.count(0, file.Size)
+			}
 			return nil
 		},
 		OnCopySkipped: func(_ context.Context, file ocispec.Descriptor) error {
@@ -87,7 +100,7 @@ func (m *Mover) push(ctx context.Context) (out core.Transfer, err error) {
 	}}
 	m.beginStage(m.Action, image.bytes)
 	err = place.Do(ctx, "send image", func(ctx context.Context) error {
-		if err := oras.ExtendedCopyGraph(ctx, s, target, image.Descriptor, options); err != nil {
+		if err := oras.ExtendedCopyGraph(ctx, s, partial{target}, image.Descriptor, options); err != nil {
 			return err
 		}
 		if signature.Digest != "" {
@@ -142,9 +155,9 @@ func (s *source) listFiles(ctx context.Context, generation string) (string, erro
 		ref, err = s.index.GenerationRef(ctx, generation)
 	}
 	if err == nil && (ref.Manifest == "" || ref.State != core.GenerationPublished) {
-		err = fault.UnknownGen.At("push", fault.QuoteName(s.index.Name+"@"+generation)).
-			Because("the index has no such published generation").
-			Advise("to list them: unweaver generations " + s.index.Name)
+		err = fault.UnknownGen.At("push", strings.TrimSuffix(s.index.Name+"@"+generation, "@")).
+			Because("there is no such index, or it has no such published generation").
+			Advise("to list them: unweaver ls; unweaver generations " + s.index.Name)
 	}
 	if err != nil {
 		return "", err
