@@ -151,19 +151,6 @@ type BackfillNamed struct {
 	Budget *core.Budget `json:"budget,omitempty"` // of a resume: what its payments may come to, from their beginning
 }
 
-// ImageRequest moves a generation to an image, or an image into an index.
-type ImageRequest struct {
-	Action     string `json:"action"` // core.TransferPush or core.TransferPull
-	Index      string `json:"index"`
-	Generation string `json:"generation,omitempty"` // to push; empty: what is served
-	Where      string `json:"where"`                // oci://HOST/NAME:TAG, or the absolute path of a folder or tar file
-	Tag        string `json:"tag,omitempty"`        // of a path
-	PlainHTTP  bool   `json:"plain_http,omitempty"`
-	Key        string `json:"key,omitempty"` // absolute path: to sign with, or to prove signatures with
-	Adopt      bool   `json:"adopt,omitempty"`
-	Force      bool   `json:"force,omitempty"`
-}
-
 // Run names a run.
 type Run struct {
 	Run      string `json:"run"`
@@ -271,8 +258,10 @@ type Control interface {
 	RestoreIndex(ctx context.Context, index string) (Run, error)
 	// AuditIndex compares the served generation with what it was made of, and with what the stores hold.
 	AuditIndex(ctx context.Context, r AuditRequest) (Run, error)
-	// MoveImage pushes or pulls an image, in the process that owns the stores. report gets how far it is.
-	MoveImage(ctx context.Context, r ImageRequest, report func(core.Transfer)) (core.Transfer, error)
+	// MoveImage pushes or pulls an image, in the process that owns the stores.
+	MoveImage(ctx context.Context, r core.ImageRequest) (core.Transfer, error)
+	// ReadTransfer returns how far the move that this request began is; zero: it runs no more, or not yet.
+	ReadTransfer(ctx context.Context, r core.ImageRequest) (core.Transfer, error)
 	RunDoctor(ctx context.Context, spec core.Spec) ([]Check, error)
 	// DeadLetters lists the chunks of the published generation that nothing could be extracted from.
 	DeadLetters(ctx context.Context, index string) ([]core.Letter, error)

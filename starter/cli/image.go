@@ -2,18 +2,18 @@ package cli
 
 import (
 	"context"
-	"crypto/ecdsa"
 	"fmt"
 	"io"
 	"path/filepath"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/unweaver/unweaver/internal/control"
 	"github.com/unweaver/unweaver/internal/core"
-	"github.com/unweaver/unweaver/internal/fault"
+	"github.com/unweaver/unweaver/internal/fault/retry"
 	"github.com/unweaver/unweaver/internal/pipeline/image"
 	"github.com/unweaver/unweaver/internal/store/oci"
 )
@@ -22,20 +22,19 @@ func (a *App) pushCmd() *cobra.Command {
 	return a.imageCmd(core.TransferPush, "push PLACE INDEX[@GEN]",
 		"Push a generation to a registry, a folder or a tar file, as an OCI image", `Push the current generation of an
 index, or GEN, to PLACE: oci://HOST/NAME:TAG, a file whose name ends in .tar, or a folder. Each file of the generation
-is one blob, and blobs that PLACE has are not sent: a second night sends what changed. A folder takes several images,
-by the tags of their generations; the last has the tag latest too. Paid results (the ledger) are not part of an image.
-Accounts are those of docker login.`,
+is one blob, and blobs that PLACE has are not sent: a second night sends what changed. Paid results (the ledger) are
+not part of an image. Accounts are those of docker login; a registry on this machine is asked by HTTP.`,
 		"  unweaver push oci://ghcr.io/acme/handbook:2026-11-27 handbook\n"+
-			"  unweaver push oci://localhost:5000/handbook:latest handbook@20261122t020000z --plain-http --sign-key key.pem\n"+
+			"  unweaver push oci://localhost:5000/handbook:latest handbook@20261122t020000z --sign-key key.pem\n"+
 			"  unweaver export handbook.tar handbook")
 }
 
 func (a *App) pullCmd() *cobra.Command {
-	return a.imageCmd(core.TransferPull, "pull PLACE INDEX[@GEN]",
+	return a.imageCmd(core.TransferPull, "pull PLACE INDEX",
 		"Pull an index from a registry, a folder or a tar file and serve it, without model calls", `Fetch an image into
-an index, fill the stores, and serve it. PLACE is oci://HOST/NAME:TAG, or a folder or tar file in OCI layout; GEN names
-one image of several in a folder. Every file is compared with its digest, files that the store has are not fetched, and
-nothing is served before everything is proven. After an interruption the same command continues. No model is called.
+an index, fill the stores, and serve it. PLACE is oci://HOST/NAME:TAG, or a folder or tar file in OCI layout. Every
+file is compared with its digest, files that the store has are not fetched, and nothing is served before everything is
+proven. After an interruption the same command continues. No model is called.
 
 The index is read-only: builds are refused until you pull with --adopt. An index that is built here, or from another
 corpus, is replaced only with --force.`,
@@ -53,40 +52,23 @@ prove that this key signed it. Nothing is written.`,
 
 // imageCmd returns a command that moves an image, or verifies one.
 func (a *App) imageCmd(action, use, short, long, example string) *cobra.Command {
-	request := control.ImageRequest{Action: action}
+	request := core.ImageRequest{Action: action}
 	_, arguments, _ := strings.Cut(use, " ")
 	count := len(strings.Fields(arguments))
 	command := &cobra.Command{
 		Use: use, Short: short, Long: long, Example: example, Args: requireArgs(count, count, arguments),
-		RunE: func(command *cobra.Command, args []string) (err error) {
+		RunE: func(command *cobra.Command, args []string) error {
 			request.Where = args[0]
-			if action == core.TransferVerify {
-				return a.verifyImage(command.Context(), request)
+			if count == 2 {
+				request.Index = args[1]
 			}
-			request.Index, request.Generation, _ = strings.Cut(args[1], "@")
-			if action == core.TransferPull && request.Generation != "" && strings.HasPrefix(request.Where, oci.Scheme) {
-				return fault.Usage.At("pull into", fault.QuoteName(args[1])).
-					Because("the tag of an address names the image, not @GEN").
-					Advise("write it as oci://HOST/NAME:TAG INDEX")
-			}
-			if !strings.HasPrefix(request.Where, oci.Scheme) { // another process reads it
-				if request.Where, err = filepath.Abs(request.Where); err != nil {
-					return err
-				}
-				if action == core.TransferPull {
-					request.Tag = request.Generation
-				}
-			}
-			if request.Key != "" {
-				if request.Key, err = filepath.Abs(request.Key); err != nil {
-					return err
-				}
+			if action == core.TransferPush {
+				request.Index, request.Generation, _ = strings.Cut(args[1], "@")
 			}
 			return a.moveImage(command.Context(), request)
 		},
 	}
 	flags := command.Flags()
-	flags.BoolVar(&request.PlainHTTP, "plain-http", false, "use HTTP; only for a registry on this machine")
 	if action == core.TransferPush {
 		command.Aliases = []string{"export"}
 		flags.StringVar(&request.Key, "sign-key", "", "sign with this private key (ECDSA P-256, PEM), in cosign's format")
@@ -102,48 +84,67 @@ func (a *App) imageCmd(action, use, short, long, example string) *cobra.Command 
 	return a.addAuditFlags(command)
 }
 
-// verifyImage verifies an image in this process.
-func (a *App) verifyImage(ctx context.Context, request control.ImageRequest) (err error) {
-	var key *ecdsa.PublicKey
-	if request.Key != "" {
-		if key, err = image.ReadVerifyingKey(request.Key); err != nil {
-			return err
-		}
+// moveImage moves an image where the stores are, or verifies one in this process.
+func (a *App) moveImage(ctx context.Context, request core.ImageRequest) error {
+	_, local, err := oci.ParseAddress(request.Where)
+	if err != nil {
+		return err
 	}
+	if local { // another process may read it
+		request.Where, err = filepath.Abs(request.Where)
+	}
+	if err == nil && request.Key != "" {
+		request.Key, err = filepath.Abs(request.Key)
+	}
+	if err != nil {
+		return err
+	}
+	if request.Action == core.TransferVerify {
+		mover := &image.Mover{ImageRequest: request}
+		read := func(context.Context) (core.Transfer, error) { return mover.Progress(), nil }
+		return a.watchTransfer(ctx, mover.Move, read)
+	}
+	return a.withControl(ctx, func(ctx context.Context, controller control.Control, _ string) error {
+		move := func(ctx context.Context) (core.Transfer, error) { return controller.MoveImage(ctx, request) }
+		read := func(ctx context.Context) (core.Transfer, error) { return controller.ReadTransfer(ctx, request) }
+		return a.watchTransfer(ctx, move, read)
+	})
+}
+
+// watchTransfer shows every second how far a transfer is, and then what it came to.
+func (a *App) watchTransfer(ctx context.Context, move, read func(context.Context) (core.Transfer, error)) error {
 	bar := newBar(a.Err, a.json)
-	from := oci.Options{Where: request.Where, PlainHTTP: request.PlainHTTP}
-	out, err := image.Verify(ctx, from, key, &image.Meter{Report: bar.showTransfer})
-	if bar.endStatus(); err != nil {
+	watched, stop := context.WithCancel(ctx)
+	var watching sync.WaitGroup
+	watching.Go(func() {
+		for retry.Wait(watched, time.Second) == nil {
+			if now, err := read(watched); err == nil { // the transfer itself says what is wrong
+				bar.showTransfer(now)
+			}
+		}
+	})
+	out, err := move(ctx)
+	stop()
+	watching.Wait()
+	bar.endStatus()
+	if err != nil {
 		return err
 	}
 	return a.printOut(out, func(w io.Writer) { showTransfer(w, out) })
 }
 
-// moveImage moves an image and shows how far it is.
-func (a *App) moveImage(ctx context.Context, request control.ImageRequest) error {
-	return a.withControl(ctx, func(ctx context.Context, controller control.Control, _ string) error {
-		bar := newBar(a.Err, a.json)
-		out, err := controller.MoveImage(ctx, request, bar.showTransfer)
-		bar.endStatus()
-		if err != nil {
-			return err
-		}
-		return a.printOut(out, func(w io.Writer) { showTransfer(w, out) })
-	})
-}
-
 // showTransfer draws how far a transfer is.
 func (b *bar) showTransfer(now core.Transfer) {
-	if now.Total == 0 || b.quiet && !b.terminal {
+	if now.Bytes == 0 || b.quiet && !b.terminal {
 		return
 	}
-	full := int(now.Done * barWidth / now.Total)
+	full := int(barWidth * now.Done / now.Bytes)
 	rate := float64(now.Done) / max(now.Seconds, 0.001)
 	line := fmt.Sprintf("[%s%s] %3d %%  %-8s %s of %s  %s/s", strings.Repeat("#", full),
-		strings.Repeat(".", barWidth-full), 100*now.Done/now.Total, now.Stage, core.FormatSize(now.Done),
-		core.FormatSize(now.Total), core.FormatSize(int64(rate)))
-	if now.Done > now.Total/20 { // the first pieces say little
-		line += "  " + durationOf(float64(now.Total-now.Done)/rate) + " left"
+		strings.Repeat(".", barWidth-full), 100*now.Done/now.Bytes, now.Stage, core.FormatSize(now.Done),
+		core.FormatSize(now.Bytes), core.FormatSize(int64(rate)))
+	if now.Done > now.Bytes/20 { // the first pieces say little
+		line += "  " + durationOf(float64(now.Bytes-now.Done)/rate) + " left"
 	}
 	b.draw(now.Stage, line)
 }

@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -563,19 +564,48 @@ func TestSchedulesAreShownAndSteered(t *testing.T) {
 	}
 }
 
+// watched ends a transfer once it was seen.
+type watched struct {
+	*fakeControl
+	looks atomic.Int64
+	seen  chan struct{}
+}
+
+func (c *watched) MoveImage(context.Context, core.ImageRequest) (core.Transfer, error) {
+	<-c.seen
+	return core.Transfer{Action: core.TransferPush, Index: "docs"}, nil
+}
+
+func (c *watched) ReadTransfer(context.Context, core.ImageRequest) (core.Transfer, error) {
+	if c.looks.Add(1) == 1 {
+		close(c.seen)
+	}
+	return core.Transfer{Stage: "push", Done: 1 << 20, Bytes: 4 << 20, Seconds: 2}, nil
+}
+
+func TestATransferShowsProgressRateAndTimeLeft(t *testing.T) {
+	for flag, wanted := range map[string]string{"": "[######..................]  25 %  push     ", " --json": ""} {
+		t.Chdir(t.TempDir())
+		c := &watched{fakeControl: &fakeControl{}, seen: make(chan struct{})}
+		got := does(t, withConnection(c, ""), "push images docs"+flag, console.ExitDone, "docs")
+		assert.True(t, strings.Contains(got.err, wanted) && strings.Contains(got.err, "6s left") == (flag == ""), got.err)
+		assert.NotContains(t, got.out, "stage")
+	}
+}
+
 func TestImagesAreAskedForWithAbsolutePaths(t *testing.T) {
 	fake := &fakeControl{}
 	// Each command has a working directory of its own.
 	here := func(name string) string { return filepath.Join(musttest.Get(os.Getwd())(t), name) }
-	says(t, fake, "push oci://localhost:5000/a/docs:v1 docs@g2 --plain-http --sign-key key.pem", console.ExitDone, "docs pushed")
-	assert.Equal(t, control.ImageRequest{
+	says(t, fake, "push oci://localhost:5000/a/docs:v1 docs@g2 --sign-key key.pem", console.ExitDone, "docs pushed")
+	assert.Equal(t, core.ImageRequest{
 		Action: core.TransferPush, Where: "oci://localhost:5000/a/docs:v1", Index: "docs", Generation: "g2",
-		PlainHTTP: true, Key: here("key.pem"),
-	}, last[control.ImageRequest](fake))
-	says(t, fake, "import images docs@g2 --adopt", console.ExitDone, "docs now serves")
-	assert.Equal(t, control.ImageRequest{
-		Action: core.TransferPull, Where: here("images"), Tag: "g2", Index: "docs", Generation: "g2", Adopt: true,
-	}, last[control.ImageRequest](fake))
+		Key: here("key.pem"),
+	}, last[core.ImageRequest](fake))
+	says(t, fake, "import images docs --adopt", console.ExitDone, "docs now serves")
+	assert.Equal(t, core.ImageRequest{
+		Action: core.TransferPull, Where: here("images"), Index: "docs", Adopt: true,
+	}, last[core.ImageRequest](fake))
 	assert.Contains(t, says(t, fake, "verify nothing.tar", console.ExitUsage).err, "no such file")
-	assert.Contains(t, says(t, fake, "pull oci://localhost/a:v1 docs@g2", console.ExitUsage).err, "the tag of an address")
+	assert.NotContains(t, says(t, fake, "push https://me:TOKEN@localhost/a docs", console.ExitUsage).err, "TOKEN")
 }

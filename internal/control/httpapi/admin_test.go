@@ -101,9 +101,8 @@ func methods(ctx context.Context, c control.Control) map[string]func() (any, err
 		"operations": func() (any, error) { return c.ListOperations(ctx, "docs", 5) },
 		"audit": with(ctx, c.AuditIndex,
 			control.AuditRequest{Index: "docs", Sample: core.Sample{Part: 2, Of: 7}, Repair: true}),
-		"image": func() (any, error) {
-			return c.MoveImage(ctx, control.ImageRequest{Index: "docs", Where: "w"}, func(core.Transfer) {})
-		},
+		"image":        with(ctx, c.MoveImage, core.ImageRequest{Index: "docs", Where: "w"}),
+		"transfer":     with(ctx, c.ReadTransfer, core.ImageRequest{Index: "docs", Where: "w"}),
 		"doctor":       with(ctx, c.RunDoctor, spec),
 		"dead-letters": with(ctx, c.DeadLetters, "docs"),
 		"dead-letter":  func() (any, error) { return c.DeadLetter(ctx, "docs", "c1") },
@@ -435,22 +434,4 @@ func TestAnAddressThatStaysSilentIsAnError(t *testing.T) {
 	httpapi.ProofDeadline(t)
 	got, err := httpapi.HasToken(t.Context(), "http://"+listener.Addr().String(), "right")
 	assert.True(t, !got && err != nil, "%v, %v", got, err)
-}
-
-// carrying reports how far an image is before it ends.
-type carrying struct{ control.Control }
-
-func (carrying) MoveImage(
-	_ context.Context, _ control.ImageRequest, report func(core.Transfer),
-) (core.Transfer, error) {
-	report(core.Transfer{Stage: "push", Done: 1, Total: 2})
-	return core.Transfer{Digest: "sha256:1"}, nil
-}
-
-func TestATransferIsCarriedWithItsProgress(t *testing.T) {
-	var seen []core.Transfer
-	note := func(now core.Transfer) { seen = append(seen, now) }
-	out, err := serve(t, carrying{}).MoveImage(t.Context(), control.ImageRequest{Index: "docs", Where: "w"}, note)
-	assert.True(t, err == nil && out.Digest == "sha256:1" && len(seen) == 1 && seen[0].Total == 2, "%+v, %v, %v", out, err,
-		seen)
 }

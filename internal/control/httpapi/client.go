@@ -79,6 +79,16 @@ func (c *Client) AuditIndex(ctx context.Context, request control.AuditRequest) (
 	return callMethod[control.Run](ctx, c, "audit", request)
 }
 
+// MoveImage implements control.Control.
+func (c *Client) MoveImage(ctx context.Context, r core.ImageRequest) (core.Transfer, error) {
+	return callMethod[core.Transfer](ctx, c, "image", r)
+}
+
+// ReadTransfer implements control.Control.
+func (c *Client) ReadTransfer(ctx context.Context, r core.ImageRequest) (core.Transfer, error) {
+	return callMethod[core.Transfer](ctx, c, "transfer", r)
+}
+
 // MoveGeneration implements control.Control.
 func (c *Client) MoveGeneration(ctx context.Context, r control.MoveRequest) (core.Move, error) {
 	return callMethod[core.Move](ctx, c, "move", r)

@@ -215,10 +215,11 @@ func (c *recorder) ListWatched(ctx context.Context, index string) ([]core.Questi
 func (c *recorder) ReadOverlay(_ context.Context, index string) (control.Overlaid, error) {
 	return c.Overlays[index], c.Err
 }
-func (c *recorder) MoveImage(
-	ctx context.Context, r control.ImageRequest, _ func(core.Transfer),
-) (core.Transfer, error) {
+func (c *recorder) MoveImage(ctx context.Context, r core.ImageRequest) (core.Transfer, error) {
 	return core.Transfer{Action: r.Action, Index: r.Index, Place: r.Where}, c.ask(ctx, "image", r.Index, r)
+}
+func (c *recorder) ReadTransfer(ctx context.Context, r core.ImageRequest) (core.Transfer, error) {
+	return core.Transfer{Stage: r.Action, Done: 1, Bytes: 2}, c.ask(ctx, "transfer", r.Index, r)
 }
 func (c *recorder) CompareGenerations(ctx context.Context, r control.DifferenceRequest) (core.Difference, error) {
 	return c.Difference, c.ask(ctx, "diff", r.Index+" "+r.From+" "+r.To, r)

@@ -1,4 +1,5 @@
-package s3
+// Package stall ends exchanges by HTTP that move no byte.
+package stall
 
 import (
 	"context"
@@ -7,36 +8,34 @@ import (
 	"net/http"
 	"sync"
 	"time"
-
-	"github.com/aws/aws-sdk-go-v2/aws"
 )
-
-// stalled is how long a request or an answer may move no byte.
-const stalled = 30 * time.Second
 
 // errStalled ends an exchange that moves nothing; the store calls it transient.
 var errStalled = errors.New("no byte moved for too long")
 
-// guard ends exchanges that stall: a connection that is open and silent would hold its caller for ever, and a deadline
+// Guard ends exchanges that stall: a connection that is open and silent would hold its caller for ever, and a deadline
 // for the whole would punish large objects on slow lines. A time begins again with every byte that moves. It runs while
 // the request is on its way, and in every Read of an answer's body, but not while the reader of a body does something
 // else. Between the last byte of a request and the first of its answer the store may think twice as long.
-type guard struct {
-	client aws.HTTPClient
-	limit  time.Duration
+type Guard struct {
+	Send  func(*http.Request) (*http.Response, error)
+	Limit time.Duration
 }
 
+// RoundTrip implements http.RoundTripper.
+func (g Guard) RoundTrip(request *http.Request) (*http.Response, error) { return g.Do(request) }
+
 // Do implements aws.HTTPClient.
-func (g guard) Do(request *http.Request) (*http.Response, error) {
+func (g Guard) Do(request *http.Request) (*http.Response, error) {
 	ctx, cancel := context.WithCancelCause(request.Context())
-	watch := &watch{ctx: ctx, cancel: cancel, limit: g.limit}
-	watch.timer = time.AfterFunc(2*g.limit, func() { cancel(errStalled) })
+	watch := &watch{ctx: ctx, cancel: cancel, limit: g.Limit}
+	watch.timer = time.AfterFunc(2*g.Limit, func() { cancel(errStalled) })
 	request = request.WithContext(ctx)
 	if request.Body != nil && request.Body != http.NoBody {
-		watch.restartTimer(g.limit)
+		watch.restartTimer(g.Limit)
 		request.Body = &sending{request.Body, watch}
 	}
-	response, err := g.client.Do(request)
+	response, err := g.Send(request)
 	watch.markAnswered()
 	if err != nil {
 		err = watch.causeOf(err)
