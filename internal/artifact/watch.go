@@ -44,14 +44,11 @@ func (x Index) ChangeQuestions(ctx context.Context, f func([]core.Question) ([]c
 
 // LastWatch is how far the standing questions of an index came.
 type LastWatch struct {
-	Generation string        `json:"generation"` // that answered last: the next night compares with it
-	Manifest   string        `json:"manifest"`
-	Keys       []core.Digest `json:"keys,omitempty"` // of vectors of questions in the ledger, which keeps them
+	Manifest string        `json:"manifest"`       // of the generation that answered last: the next night compares with it
+	Keys     []core.Digest `json:"keys,omitempty"` // of vectors of questions in the ledger, which keeps them
 
 	// Behind are the questions that it did not answer, by their ids, with the manifest that they are compared with.
 	Behind map[string]string `json:"behind,omitempty"`
-	Open   bool              `json:"open,omitempty"` // its run still asks those
-	Found  core.Watched      `json:"found"`          // so far, without texts
 }
 
 func (x Index) lastWatchKey() string { return x.joinKey("watch", "last.json") }

@@ -55,13 +55,6 @@ type Watched struct {
 	Path      string          `json:"path,omitempty"`    // artifact with all changes, a line of JSON each
 }
 
-// NoteFailure notes why a question could not be asked, unless another reason is noted.
-func (w *Watched) NoteFailure(code, text string) {
-	if w.Code == "" {
-		w.Code, w.Problem = code, text
-	}
-}
-
 // WatchedChange is a standing question whose passages changed, from what to what and why.
 type WatchedChange struct {
 	Question

@@ -81,8 +81,12 @@ func addRoutes(mux *http.ServeMux, c control.Control) {
 	})
 	handleMethod(mux, "delete", c.DeleteIndex)
 	byName(mux, "branches", c.ListBranches)
-	handleMethod(mux, "watch", c.ChangeWatched)
-	byName(mux, "watched", c.ListWatched)
+	handleMethod(mux, "watch", func(ctx context.Context, in control.WatchRequest) ([]core.Question, error) {
+		if !mayReadAll(ctx) {
+			in.Readers = readersOf(ctx)
+		}
+		return c.WatchQuestions(ctx, in)
+	})
 	byName(mux, "overlay", c.ReadOverlay)
 	handleMethod(mux, "diff", c.CompareGenerations)
 	handleMethod(mux, "aliases", c.ListAliases)
