@@ -17,14 +17,7 @@ type WatchedQuestions struct {
 
 // WatchRequest adds standing questions.
 type WatchRequest struct {
-	Questions []WatchQuestion `json:"questions" required:"true" doc:"up to 10,000 an index"`
-}
-
-// WatchQuestion is a standing question of a request.
-type WatchQuestion struct {
-	Question string   `json:"question" length:"1,1000" pattern:"\\S" required:"true"`
-	Labels   []string `json:"labels" doc:"labels of the reader who asks, besides public documents; * for every document"`
-	Notify   string   `json:"notify" doc:"name of a webhook of notify.named; default: the index's webhook"`
+	Questions []core.Question `json:"questions" required:"true" doc:"up to 10,000 an index; their ids follow from them"`
 }
 
 // watchedRoutes are those of standing questions.
@@ -33,7 +26,7 @@ func (s *Server) watchedRoutes() []route {
 	return asControl([]route{
 		{
 			method: "GET", pattern: pattern, id: "listWatched", summary: "List standing questions",
-			doc: "Questions whose passages every night compares, as far as the caller holds their labels.",
+			doc:   "Questions whose passages every night compares, as far as the caller holds their labels.",
 			query: []parameter{paged, howMany}, answer: WatchedQuestions{},
 			handler: s.operate(controlTimeout, withControl(operation.listWatched)),
 		},
@@ -76,14 +69,10 @@ func (o operation) addWatched(controller control.Control) (reply, error) {
 	if err := o.read(&body); err != nil {
 		return reply{}, err
 	}
-	var request control.WatchRequest
-	for _, one := range body.Questions {
-		request.Add = append(request.Add, core.Question{Question: one.Question, Labels: one.Labels, Notify: one.Notify})
-	}
-	if len(request.Add) == 0 {
+	if len(body.Questions) == 0 {
 		return reply{}, newFault("read body", "questions", "there is none", `send {"questions": [{"question": "…"}]}`)
 	}
-	out, err := o.watch(controller, request)
+	out, err := o.watch(controller, control.WatchRequest{Add: body.Questions})
 	return reply{status: http.StatusOK, body: out}, err
 }
 

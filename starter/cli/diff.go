@@ -44,9 +44,7 @@ embedding.`,
 			case 2:
 				request.From, request.To = args[0], args[1]
 			}
-			asked, err := readQuestions(questions, `{"question": "..."}`, func(file io.Reader) ([]core.Question, error) {
-				return core.ReadProbes(file, false)
-			})
+			asked, err := readQuestions(questions)
 			if err != nil {
 				return err
 			}
@@ -70,10 +68,8 @@ embedding.`,
 	return command
 }
 
-// readQuestions reads a file of questions, whose lines have a form; none where no file is named.
-func readQuestions(
-	path, form string, read func(io.Reader) ([]core.Question, error),
-) ([]core.Question, error) {
+// readQuestions reads a file of questions; none where no file is named.
+func readQuestions(path string) ([]core.Question, error) {
 	if path == "" {
 		return nil, nil
 	}
@@ -82,11 +78,11 @@ func readQuestions(
 		return nil, fault.Usage.At("read questions", path).Because(err)
 	}
 	defer func() { _ = file.Close() }()
-	asked, err := read(file)
+	asked, err := core.ReadProbes(file, false)
 	if err != nil {
 		return nil, fault.Usage.At("read questions", path).
 			Because(err).
-			Advise("write a line " + form + " for each")
+			Advise(`write a line {"question": "..."} for each`)
 	}
 	return asked, nil
 }

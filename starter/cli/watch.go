@@ -10,7 +10,6 @@ import (
 
 	"github.com/unweaver/unweaver/internal/control"
 	"github.com/unweaver/unweaver/internal/core"
-	"github.com/unweaver/unweaver/internal/fault"
 	reports "github.com/unweaver/unweaver/internal/pipeline/report"
 )
 
@@ -52,38 +51,27 @@ passages changed: from what to what, and because of which document. A webhook re
 }
 
 func (a *App) addWatchCmd(index *string) *cobra.Command {
-	var question core.Question
-	var file string
+	var like core.Question
 	command := &cobra.Command{
-		Use:   "add [QUESTION]",
-		Short: "Keep a question, or those of a file",
-		Long: `Keep a question, or with --file those of a file of JSON Lines: {"question": ..., "labels": [...],
-"notify": ...}, where only the question is required. A question with the same text and labels is
-replaced.`,
+		Use:   "add QUESTION...",
+		Short: "Keep questions",
+		Long:  "Keep questions. One with the same text and labels is replaced.",
 		Example: "  unweaver watch add --index docs \"How long is the notice period?\"\n" +
 			"  unweaver watch add --index docs \"Who approves travel?\" --labels hr,board --notify legal\n" +
-			"  unweaver watch add --index docs --file questions.jsonl",
-		Args: requireArgs(0, 1, "at most one QUESTION"),
+			"  xargs -d '\\n' unweaver watch add --index docs < questions.txt",
+		Args: requireArgs(1, core.MaxWatched, "a QUESTION"),
 		RunE: func(command *cobra.Command, args []string) error {
-			if (len(args) == 1) == (file != "") {
-				return fault.Usage.At("add standing question", *index).Because("want a QUESTION or --file, and not both")
+			request := control.WatchRequest{Index: *index}
+			for _, like.Question = range args {
+				request.Add = append(request.Add, like)
 			}
-			add, err := readQuestions(file, `{"question": "...", "labels": ["..."], "notify": "..."}`, core.ReadStanding)
-			if err != nil {
-				return err
-			}
-			if file == "" {
-				question.Question = args[0]
-				add = []core.Question{question}
-			}
-			return a.watchQuestions(command.Context(), control.WatchRequest{Index: *index, Add: add}, "kept")
+			return a.watchQuestions(command.Context(), request, "kept")
 		},
 	}
 	set := command.Flags()
-	set.StringSliceVar(&question.Labels, "labels", nil,
+	set.StringSliceVar(&like.Labels, "labels", nil,
 		"labels of the reader who asks, besides public documents; * for every document")
-	set.StringVar(&question.Notify, "notify", "", "name of a webhook of notify.named; empty: that of the index")
-	set.StringVar(&file, "file", "", "file of questions")
+	set.StringVar(&like.Notify, "notify", "", "name of a webhook of notify.named; empty: that of the index")
 	return command
 }
 
@@ -106,19 +94,11 @@ func (a *App) watchQuestions(ctx context.Context, request control.WatchRequest, 
 
 // showChanged prints the standing questions whose passages changed.
 func showChanged(w io.Writer, found *core.Watched) {
-	if found == nil {
-		return
+	lines, rows := reports.FormatWatched(found)
+	for _, line := range lines {
+		fmt.Fprintf(w, "  %s\n", line)
 	}
-	fmt.Fprintf(w, "  of %s, %d changed", countOf(found.Questions, "standing question"), found.Changed)
-	if found.Since != "" {
-		fmt.Fprintf(w, " since %s", found.Since)
-	}
-	fmt.Fprintln(w)
-	for _, one := range found.Listed[:min(len(found.Listed), shownChanges)] {
-		fmt.Fprintf(w, "    %s\n      before: %s\n      after:  %s\n      because of: %s\n", one.Question.Question,
-			reports.ListDocuments(one.Before), reports.ListDocuments(one.After), reports.DescribeCause(one))
-	}
-	if found.Changed > shownChanges {
-		fmt.Fprintf(w, "    all: %s\n", found.Path)
+	for _, row := range rows {
+		fmt.Fprintf(w, "    %s\n      before: %s\n      after:  %s\n      because of: %s\n", row[0], row[1], row[2], row[3])
 	}
 }

@@ -31,20 +31,13 @@ type answered struct {
 	err   error
 }
 
-// openAsker opens a generation by its manifest. Close it.
+// openAsker opens a generation by its manifest. Close that.
 func (r *Run) openAsker(ctx context.Context, sha string, chunks int) (*asker, error) {
 	generation, err := retrieve.Open(ctx, r.Artifacts, r.Cache, r.Vectors, r.Job.Index, sha, 0)
 	if err != nil {
 		return nil, err
 	}
 	return &asker{r, generation, chunks}, nil
-}
-
-// Close lets go of the generation; nil has none.
-func (a *asker) Close() {
-	if a != nil {
-		a.generation.Close()
-	}
 }
 
 // askEach asks questions by the method of the configuration that the generation was built with, and returns what is
@@ -143,7 +136,7 @@ func (a *asker) payAhead(ctx context.Context, models embedders, questions []core
 		}
 		for batch := range slices.Chunk(texts, embed.MaxItems) {
 			_, err := a.embedTexts(ctx, a.generation, one, batch...)
-			if err != nil && fault.KindOf(err) != fault.Content && !fault.Is(err, fault.ModelRefused) {
+			if err != nil && fault.KindOf(err) != fault.Content {
 				return err
 			}
 		}

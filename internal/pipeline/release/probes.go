@@ -116,7 +116,7 @@ func (r *Run) recallOf(ctx context.Context, sha string, probes []core.Question, 
 	if err != nil {
 		return out, err
 	}
-	defer asker.Close()
+	defer asker.generation.Close()
 	answers, err := asker.askEach(ctx, probes)
 	if err != nil {
 		return out, err

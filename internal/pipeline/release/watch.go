@@ -23,8 +23,6 @@ import (
 const (
 	watchBatch = 128 // questions are asked before the time is looked at
 	watchTime  = 15 * time.Minute
-	// mostRefused questions may fail together before the rest is left to the next night.
-	mostRefused = 10
 	// shownPassages and shownQuote bound what a change shows of an answer; the second is in bytes.
 	shownPassages, shownQuote = 20, 4 << 10
 )
@@ -99,16 +97,10 @@ func (n *watchNight) save(ctx context.Context) error {
 			return err
 		}
 	}
-	bare := n.found // the state of a run holds no text
-	bare.Listed = nil
-	err := n.ChangeState(ctx, func(state *core.RunState) { state.Report.Watched = &bare })
-	if err == nil {
-		err = n.changeReport(ctx, func(report *core.Report) {
-			report.Watched = &n.found
-			report.NoteProblem(core.Problem{Code: n.found.Code, Object: "watch", Detail: n.found.Problem})
-		})
-	}
-	if err != nil {
+	if err := n.changeReport(ctx, func(report *core.Report) {
+		report.Watched = &n.found
+		report.NoteProblem(core.Problem{Code: n.found.Code, Object: "watch", Detail: n.found.Problem})
+	}); err != nil {
 		return err
 	}
 	n.next.Keys = slices.SortedFunc(maps.Keys(n.keys), func(a, b core.Digest) int { return bytes.Compare(a[:], b[:]) })
@@ -139,7 +131,7 @@ func (n *watchNight) ask(ctx context.Context, questions []core.Question, last ar
 	if err != nil {
 		return n.noteFailure(ctx, err, "")
 	}
-	defer now.Close()
+	defer now.generation.Close()
 	n.whole = now.generation
 	for _, base := range slices.Sorted(maps.Keys(groups)) {
 		failed := n.compareWith(ctx, base, now, groups[base])
@@ -181,11 +173,11 @@ func (n *watchNight) compareWith(ctx context.Context, base string, now *asker, q
 	if err != nil {
 		return err
 	}
-	defer before.Close()
+	defer before.generation.Close()
 	since := before.generation.Manifest.Generation
 	n.found.Since = min(cmp.Or(n.found.Since, since), since)
 	slices.SortStableFunc(questions, func(a, b core.Question) int { return slices.Compare(a.Labels, b.Labels) })
-	same := map[string]bool{}
+	same := map[[2]string]bool{}
 	for batch := range slices.Chunk(questions, watchBatch) {
 		if limit := cmp.Or(n.WatchTime, watchTime); time.Since(n.began) > limit {
 			return fault.Timeout.At("ask standing questions of", n.Index.Name).
@@ -208,8 +200,7 @@ func (n *watchNight) openBase(ctx context.Context, sha string, chunks int) (*ask
 	if err != nil {
 		return nil, err
 	}
-	from := artifact.Index{Store: n.Index.Store, Name: manifest.Index}
-	ref, err := from.GenerationRef(ctx, manifest.Generation)
+	ref, err := artifact.Index{Store: n.Index.Store, Name: manifest.Index}.GenerationRef(ctx, manifest.Generation)
 	if err == nil && ref.Manifest != sha {
 		err = fault.NotFound.At("open generation", manifest.Generation).Because("it was collected")
 	}
@@ -222,7 +213,7 @@ func (n *watchNight) openBase(ctx context.Context, sha string, chunks int) (*ask
 // chooseDue returns the questions whose answers may have changed: not those of a reader who sees the same in both
 // generations. same remembers what readers see.
 func (n *watchNight) chooseDue(
-	ctx context.Context, questions []core.Question, before, now *asker, same map[string]bool,
+	ctx context.Context, questions []core.Question, before, now *asker, same map[[2]string]bool,
 ) (due []core.Question, err error) {
 	if !before.generation.HasLabels() || !now.generation.HasLabels() {
 		return questions, nil
@@ -230,15 +221,15 @@ func (n *watchNight) chooseDue(
 	for _, question := range questions {
 		readers := core.ReadersOf(question.Labels)
 		was, err := before.generation.View(ctx, readers)
-		if err != nil {
-			return nil, err
+		var is *retrieve.Generation
+		if err == nil {
+			is, err = now.generation.View(ctx, readers)
 		}
-		is, err := now.generation.View(ctx, readers)
 		if err != nil {
 			return nil, err
 		}
 		n.Progress.Touch()
-		pair := was.ViewKey() + "\x00" + is.ViewKey()
+		pair := [2]string{was.ViewKey(), is.ViewKey()}
 		if _, known := same[pair]; !known {
 			digest := was.SeenDigest()
 			n.Progress.Touch()
@@ -264,20 +255,14 @@ func (n *watchNight) compareBatch(ctx context.Context, questions []core.Question
 	if err != nil {
 		return err
 	}
-	refused := 0
 	for i, question := range questions {
-		failed := cmp.Or(is[i].err, was[i].err)
-		if failed != nil {
-			refused++
+		if failed := cmp.Or(is[i].err, was[i].err); failed != nil {
 			err = n.noteFailure(ctx, failed, fmt.Sprintf("question %s (%.100s): ", question.ID, question.Question))
 		} else {
 			err = n.compareAnswers(ctx, question, was[i], is[i])
 		}
 		if err != nil {
 			return err
-		}
-		if refused == len(questions) && refused > mostRefused {
-			return failed
 		}
 	}
 	return nil
@@ -371,10 +356,7 @@ func (n *watchNight) describeAnswer(
 			Document: keyOf(chunk), Chunk: chunk.Live.ID.String(), Start: int(chunk.Live.Start), End: int(chunk.Live.End),
 		})
 	}
-	var err error
-	if n.Quote != nil && len(from.found.Chunks) > 0 {
-		out.Quote, err = n.Quote(ctx, from.view, question, from.found)
-		out.Quote = strings.ToValidUTF8(out.Quote[:min(len(out.Quote), shownQuote)], "")
-	}
+	quote, err := n.Quote(ctx, from.view, question, from.found)
+	out.Quote = strings.ToValidUTF8(quote[:min(len(quote), shownQuote)], "")
 	return out, err
 }
