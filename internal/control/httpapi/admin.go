@@ -98,8 +98,6 @@ func readersOf(ctx context.Context) core.Readers {
 	return readers
 }
 
-func mayReadAll(ctx context.Context) bool { return readersOf(ctx).All }
-
 // refuseRequest writes a problem (RFC 9457).
 func refuseRequest(w http.ResponseWriter, status int) {
 	code, why := fault.Unauthorized, "this address needs the token of the data directory's dev.json, or a key of its scope"

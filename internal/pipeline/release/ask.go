@@ -3,7 +3,6 @@ package release
 import (
 	"context"
 	"fmt"
-	"slices"
 
 	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/fault"
@@ -134,11 +133,9 @@ func (a *asker) payAhead(ctx context.Context, models embedders, questions []core
 		if one.model == nil || !one.model.Info().Paid {
 			continue
 		}
-		for batch := range slices.Chunk(texts, embed.MaxItems) {
-			_, err := a.embedTexts(ctx, a.generation, one, batch...)
-			if err != nil && fault.KindOf(err) != fault.Content {
-				return err
-			}
+		_, err := a.embedTexts(ctx, a.generation, one, texts...)
+		if err != nil && fault.KindOf(err) != fault.Content {
+			return err
 		}
 	}
 	return nil

@@ -256,36 +256,19 @@ func (n *watchNight) compareBatch(ctx context.Context, questions []core.Question
 		return err
 	}
 	for i, question := range questions {
-		if failed := cmp.Or(is[i].err, was[i].err); failed != nil {
-			err = n.noteFailure(ctx, failed, fmt.Sprintf("question %s (%.100s): ", question.ID, question.Question))
-		} else {
-			err = n.compareAnswers(ctx, question, was[i], is[i])
+		failed := cmp.Or(is[i].err, was[i].err)
+		if failed == nil && !slices.EqualFunc(was[i].found.Chunks, is[i].found.Chunks, isSameChunk) {
+			failed = n.noteChange(ctx, question, was[i], is[i])
 		}
-		if err != nil {
+		if failed == nil {
+			n.found.Asked++
+			delete(n.next.Behind, question.ID)
+		}
+		which := fmt.Sprintf("question %s (%.100s): ", question.ID, question.Question)
+		if err := n.noteFailure(ctx, failed, which); err != nil {
 			return err
 		}
 	}
-	return nil
-}
-
-// compareAnswers notes a question whose passages changed.
-func (n *watchNight) compareAnswers(ctx context.Context, question core.Question, was, is answered) error {
-	if !slices.EqualFunc(was.found.Chunks, is.found.Chunks, isSameChunk) {
-		change, err := n.describeChange(ctx, question, was, is)
-		if err != nil {
-			return err
-		}
-		raw, err := json.Marshal(change)
-		if err != nil {
-			return fault.Internal.At("encode change of question", question.ID).Because(err)
-		}
-		if n.found.Changed++; n.found.Changed <= core.ShownWatched {
-			n.found.Listed = append(n.found.Listed, change)
-		}
-		n.lines = append(append(n.lines, raw...), '\n')
-	}
-	n.found.Asked++
-	delete(n.next.Behind, question.ID)
 	return nil
 }
 
@@ -295,26 +278,31 @@ func isSameChunk(a, b retrieve.Chunk) bool {
 	return a.Live.ID == b.Live.ID || a.Live.Digest == b.Live.Digest
 }
 
-// describeChange says from what to what an answer changed, and why. Nothing is shown of a document that the former
-// generation let who asks read and that they may not read any more. So is one that is gone since documents had labels,
-// if they have none now: everybody may read reports then.
-func (n *watchNight) describeChange(
-	ctx context.Context, question core.Question, was, is answered,
-) (out core.WatchedChange, err error) {
+// noteChange notes a question whose passages changed, from what to what, and why. Nothing is shown of a document that
+// the former generation let who asks read and that they may not read any more. So is one that is gone since documents
+// had labels, if they have none now: everybody may read reports then.
+func (n *watchNight) noteChange(ctx context.Context, question core.Question, was, is answered) (err error) {
 	hidden := func(document string) bool {
 		return is.view.Live.FindDocument(document) < 0 &&
 			(n.whole.Live.FindDocument(document) >= 0 || was.view.HasLabels() && !n.whole.HasLabels())
 	}
-	out.Question = question
-	if out.Before, err = n.describeAnswer(ctx, question.Question, was, hidden); err != nil {
-		return out, err
+	change := core.WatchedChange{Question: question, Because: addCauses([]core.Change{}, was, is, "removed", hidden)}
+	change.Because = addCauses(change.Because, is, was, "added", hidden)
+	if change.Before, err = n.describeAnswer(ctx, question.Question, was, hidden); err != nil {
+		return err
 	}
-	if out.After, err = n.describeAnswer(ctx, question.Question, is, hidden); err != nil {
-		return out, err
+	if change.After, err = n.describeAnswer(ctx, question.Question, is, hidden); err != nil {
+		return err
 	}
-	out.Because = addCauses([]core.Change{}, was, is, "removed", hidden)
-	out.Because = addCauses(out.Because, is, was, "added", hidden)
-	return out, nil
+	raw, err := json.Marshal(change)
+	if err != nil {
+		return fault.Internal.At("encode change of question", question.ID).Because(err)
+	}
+	if n.found.Changed++; n.found.Changed <= core.ShownWatched {
+		n.found.Listed = append(n.found.Listed, change)
+	}
+	n.lines = append(append(n.lines, raw...), '\n')
+	return nil
 }
 
 // addCauses adds the documents of passages which one answer has and the other does not, as far as the other side lacks
