@@ -34,11 +34,10 @@ func (r *Run) checkProbes(
 	if err != nil {
 		return "", "", err
 	}
-	settings := r.Settings
 	switch {
 	case len(result.Missing) > 0:
 		return ProbesInvalid, fmt.Sprintf("the probe file names documents that are in neither this generation nor its parent"+
-			": %s (indexes.%s.gate.probes)", strings.Join(result.Missing, "; "), settings.Index), nil
+			": %s (indexes.%s.gate.probes)", strings.Join(result.Missing, "; "), r.Settings.Index), nil
 	case result.Unasked != "":
 		return ProbesInvalid, "the parent generation cannot answer the probe questions: " + result.Unasked, nil
 	case result.Before == nil:
@@ -46,12 +45,12 @@ func (r *Run) checkProbes(
 	}
 	const rounding = 1e-9
 	lost := *result.Before - result.Recall
-	if lost <= settings.Gate.MaxRecallDrop+rounding {
+	if lost <= r.Settings.Gate.MaxRecallDrop+rounding {
 		return "", "", nil
 	}
 	return ProbesFailed, fmt.Sprintf("recall at %d of %d probe questions fell from %.3f to %.3f; the accepted drop "+
 		"is %.3g (indexes.%s.gate.max_recall_drop). Worse: %s", result.Chunks, result.Asked, *result.Before, result.Recall,
-		settings.Gate.MaxRecallDrop, settings.Index, strings.Join(result.Worse, "; ")), nil
+		r.Settings.Gate.MaxRecallDrop, r.Settings.Index, strings.Join(result.Worse, "; ")), nil
 }
 
 // runProbes asks the questions of both generations.

@@ -114,8 +114,10 @@ func (c *Fake) ListBranches(context.Context, string) ([]core.Branch, error) {
 
 // WatchQuestions adds what is asked for, if it can be kept, removes any question, and lists one.
 func (c *Fake) WatchQuestions(ctx context.Context, r control.WatchRequest) ([]core.Question, error) {
-	c.Inputs = append(c.Inputs, r)
 	if len(r.Add) == 0 && r.Remove == "" {
+		c.keeps.Lock()
+		defer c.keeps.Unlock()
+		c.Inputs = append(c.Inputs, r)
 		return []core.Question{{ID: strings.Repeat("0", 32), Question: "Who?"}}, nil
 	}
 	asked := []string{"watch", r.Index, r.Remove}
