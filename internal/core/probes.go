@@ -11,15 +11,15 @@ import (
 	"strings"
 )
 
-// Question is a question that generations are asked: one line of a file of questions. The lines of gate.probes name the
-// documents that answer. Those of standing questions have the rest (docs/guides/watch.md).
+// Question is a question that generations are asked. The lines of gate.probes name the documents that answer. Standing
+// questions have the rest (docs/guides/watch.md).
 type Question struct {
 	Line      int      `json:"-"`
 	ID        string   `json:"id,omitempty"` // of a standing question
 	Question  string   `json:"question"`
-	Documents []string `json:"documents,omitempty"` // keys; empty only where they are not asked for
-	Labels    []string `json:"labels,omitempty"`    // of who asks; none: what is public
-	Notify    string   `json:"notify,omitempty"`    // name of a webhook; empty: the index's
+	Documents []string `json:"-"`                // keys; empty only where they are not asked for
+	Labels    []string `json:"labels,omitempty"` // of who asks; none: what is public
+	Notify    string   `json:"notify,omitempty"` // name of a webhook; empty: the index's
 }
 
 // Probed is what a run found by probe questions.

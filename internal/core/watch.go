@@ -17,7 +17,7 @@ const (
 // Normalize returns a question as an index keeps it, with the id that follows from its text and labels, or why it
 // cannot be kept.
 func (q Question) Normalize() (Question, error) {
-	q.Question, q.Documents = strings.Join(strings.Fields(q.Question), " "), nil
+	q.Question = strings.Join(strings.Fields(q.Question), " ")
 	q.Labels = slices.Compact(slices.Sorted(slices.Values(q.Labels)))
 	runes := utf8.RuneCountInString(q.Question)
 	switch {

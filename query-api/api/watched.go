@@ -28,19 +28,19 @@ func (s *Server) watchedRoutes() []route {
 			method: "GET", pattern: pattern, id: "listWatched", summary: "List standing questions",
 			doc:   "Questions whose passages every night compares, as far as the caller holds their labels.",
 			query: []parameter{paged, howMany}, answer: WatchedQuestions{},
-			handler: s.operate(controlTimeout, withControl(operation.listWatched)),
+			shows: showsHeld, handler: s.operate(controlTimeout, withControl(operation.listWatched)),
 		},
 		{
 			method: "POST", pattern: pattern, id: "addWatched", summary: "Add standing questions",
 			doc: "All of them or none. A question of the same text and labels is replaced. An index has at most 10,000. The " +
 				"report of each run that publishes lists those whose passages changed.",
 			body: WatchRequest{}, answer: WatchedQuestions{},
-			handler: s.operate(controlTimeout, withControl(operation.addWatched)),
+			shows: showsHeld, handler: s.operate(controlTimeout, withControl(operation.addWatched)),
 		},
 		{
 			method: "DELETE", pattern: pattern + "/{id}", id: "removeWatched", summary: "Remove a standing question",
 			doc: "By its id. `all` removes every one, also where they cannot be read.", done: nothing,
-			handler: s.operate(controlTimeout, withControl(operation.removeWatched)),
+			shows: showsHeld, handler: s.operate(controlTimeout, withControl(operation.removeWatched)),
 		},
 	})
 }
