@@ -57,7 +57,7 @@ func (a *asker) askEach(ctx context.Context, questions []core.Question) ([]answe
 	if err != nil {
 		return nil, err
 	}
-	if err := a.payAhead(ctx, models, questions); err != nil {
+	if err := a.embedAhead(ctx, &models, questions); err != nil {
 		return nil, err
 	}
 	searcher := retrieve.Searcher{Vectors: a.Vectors, Records: a.Records, Methods: methods.Registry()}
@@ -96,6 +96,7 @@ func mustStop(ctx context.Context, err error) bool {
 type embedder struct {
 	model model.Embedder
 	by    core.Fingerprint
+	ahead map[string][]float32 // by texts
 }
 
 // embedders are those that a method needs.
@@ -114,28 +115,32 @@ func (a *asker) openEmbedders(method retrieve.Spec) (out embedders, err error) {
 		return out, err
 	}
 	if needs.Embedding == retrieve.ByClassEmbedder {
-		out.classes = embedder{model.ForQuestions(models.Classes), manifest.Class}
+		out.classes = embedder{model: model.ForQuestions(models.Classes), by: manifest.Class}
 	}
 	if needs.Embedding == retrieve.ByChunkEmbedder || needs.Hashed || manifest.Chunk.Provider != "builtin" {
-		out.chunks = embedder{model.ForQuestions(models.Chunks), manifest.Chunk}
+		out.chunks = embedder{model: model.ForQuestions(models.Chunks), by: manifest.Chunk}
 	}
 	return out, nil
 }
 
-// payAhead has the ledger hold the vectors of questions, paid for in requests of many. A text that an embedder refuses
-// is left to its question.
-func (a *asker) payAhead(ctx context.Context, models embedders, questions []core.Question) error {
+// embedAhead embeds questions together, as the ledger and servers that are paid take many at once. Where they refuse a
+// text, each question is embedded by itself.
+func (a *asker) embedAhead(ctx context.Context, models *embedders, questions []core.Question) error {
 	var texts []string
 	for _, question := range questions {
 		texts = append(texts, question.Question)
 	}
-	for _, one := range []embedder{models.classes, models.chunks} {
+	for _, one := range []*embedder{&models.classes, &models.chunks} {
 		if one.model == nil || !one.model.Info().Paid {
 			continue
 		}
-		_, err := a.embedTexts(ctx, a.generation, one, texts...)
+		vectors, err := a.embedTexts(ctx, a.generation, *one, texts...)
 		if err != nil && fault.KindOf(err) != fault.Content {
 			return err
+		}
+		one.ahead = map[string][]float32{}
+		for i, vector := range vectors {
+			one.ahead[texts[i]] = vector
 		}
 	}
 	return nil
@@ -171,6 +176,9 @@ func (a *asker) embedQuery(
 func (a *asker) embedTexts(
 	ctx context.Context, view *retrieve.Generation, by embedder, texts ...string,
 ) ([][]float32, error) {
+	if vector := by.ahead[texts[0]]; vector != nil && len(texts) == 1 {
+		return [][]float32{vector}, nil
+	}
 	source := embed.Source{Embedder: view.Weigh(by.model, by.by), Ledger: a.Ledger}
 	by.by.Template, by.by.Windows = "", ""
 	fingerprint := by.by.Digest().String()

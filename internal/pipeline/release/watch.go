@@ -56,8 +56,16 @@ func (r *Run) AskWatched(ctx context.Context) error {
 	if err != nil || current.Generation != r.Generation || current.Manifest == last.Manifest {
 		return err // an operator moved it since, or an earlier attempt kept what it found
 	}
+	now, err := r.openAsker(ctx, current.Manifest, max(1, r.Settings.Retrieval.TopChunks))
+	if mustStop(ctx, err) {
+		return err
+	}
+	if err != nil {
+		return r.Warn(ctx, core.Problem{Code: string(fault.CodeOf(err)), Object: "watch", Detail: err.Error()})
+	}
+	defer now.generation.Close()
 	n := watchNight{
-		Run: r, began: time.Now(), found: core.Watched{Questions: len(questions)}, keys: map[core.Digest]bool{},
+		Run: r, now: now, began: time.Now(), found: core.Watched{Questions: len(questions)}, keys: map[core.Digest]bool{},
 		next: artifact.LastWatch{Manifest: current.Manifest, Behind: map[string]string{}},
 	}
 	if err := n.ask(ctx, questions, last); err != nil {
@@ -74,11 +82,11 @@ func (r *Run) AskWatched(ctx context.Context) error {
 // watchNight asks the standing questions of an index for one run.
 type watchNight struct {
 	*Run
+	now   *asker // of the published generation
 	began time.Time
 	found core.Watched
 	next  artifact.LastWatch
-	lines []byte               // all changes
-	whole *retrieve.Generation // that is published
+	lines []byte // all changes
 
 	mu   sync.Mutex
 	keys map[core.Digest]bool // of vectors in the ledger
@@ -115,26 +123,16 @@ func (n *watchNight) ask(ctx context.Context, questions []core.Question, last ar
 		}
 		n.mu.Unlock()
 	})
-	manifest, err := n.Index.Manifest(ctx, n.next.Manifest)
-	if err != nil {
-		return err
-	}
 	groups := map[string][]core.Question{}
 	for _, question := range questions {
-		base := cmp.Or(last.Behind[question.ID], last.Manifest, manifest.Parent)
+		base := cmp.Or(last.Behind[question.ID], last.Manifest, n.now.generation.Manifest.Parent)
 		if base != "" { // else there is nothing to compare with
 			groups[base] = append(groups[base], question)
 			n.next.Behind[question.ID] = base
 		}
 	}
-	now, err := n.openAsker(ctx, n.next.Manifest, max(1, n.Settings.Retrieval.TopChunks))
-	if err != nil {
-		return n.noteFailure(ctx, err, "")
-	}
-	defer now.generation.Close()
-	n.whole = now.generation
 	for _, base := range slices.Sorted(maps.Keys(groups)) {
-		failed := n.compareWith(ctx, base, now, groups[base])
+		failed := n.compareWith(ctx, base, groups[base])
 		if err := n.noteFailure(ctx, failed, ""); err != nil {
 			return err
 		}
@@ -160,8 +158,8 @@ func (n *watchNight) noteFailure(ctx context.Context, err error, which string) e
 
 // compareWith asks questions of a generation and of the published one. Those that an error keeps from being asked stay
 // behind.
-func (n *watchNight) compareWith(ctx context.Context, base string, now *asker, questions []core.Question) error {
-	before, err := n.openBase(ctx, base, now.chunks)
+func (n *watchNight) compareWith(ctx context.Context, base string, questions []core.Question) error {
+	before, err := n.openBase(ctx, base)
 	if err != nil && fault.KindOf(err) != fault.Transient && !mustStop(ctx, err) {
 		n.found.Failed += len(questions)
 		for _, question := range questions { // the next night compares with this one
@@ -183,9 +181,9 @@ func (n *watchNight) compareWith(ctx context.Context, base string, now *asker, q
 			return fault.Timeout.At("ask standing questions of", n.Index.Name).
 				Because("it took more than " + limit.String() + ": the next night that publishes asks the rest")
 		}
-		due, err := n.chooseDue(ctx, batch, before, now, same)
+		due, err := n.chooseDue(ctx, batch, before, same)
 		if err == nil {
-			err = n.compareBatch(ctx, due, before, now)
+			err = n.compareBatch(ctx, due, before)
 		}
 		if err != nil {
 			return err
@@ -195,7 +193,7 @@ func (n *watchNight) compareWith(ctx context.Context, base string, now *asker, q
 }
 
 // openBase opens a generation to compare with. What is left on this machine of one that was deleted is not read.
-func (n *watchNight) openBase(ctx context.Context, sha string, chunks int) (*asker, error) {
+func (n *watchNight) openBase(ctx context.Context, sha string) (*asker, error) {
 	manifest, err := n.Index.Manifest(ctx, sha)
 	if err != nil {
 		return nil, err
@@ -207,15 +205,15 @@ func (n *watchNight) openBase(ctx context.Context, sha string, chunks int) (*ask
 	if err != nil {
 		return nil, err
 	}
-	return n.openAsker(ctx, sha, chunks)
+	return n.openAsker(ctx, sha, n.now.chunks)
 }
 
 // chooseDue returns the questions whose answers may have changed: not those of a reader who sees the same in both
 // generations. same remembers what readers see.
 func (n *watchNight) chooseDue(
-	ctx context.Context, questions []core.Question, before, now *asker, same map[[2]string]bool,
+	ctx context.Context, questions []core.Question, before *asker, same map[[2]string]bool,
 ) (due []core.Question, err error) {
-	if !before.generation.HasLabels() || !now.generation.HasLabels() {
+	if !before.generation.HasLabels() || !n.now.generation.HasLabels() {
 		return questions, nil
 	}
 	for _, question := range questions {
@@ -223,7 +221,7 @@ func (n *watchNight) chooseDue(
 		was, err := before.generation.View(ctx, readers)
 		var is *retrieve.Generation
 		if err == nil {
-			is, err = now.generation.View(ctx, readers)
+			is, err = n.now.generation.View(ctx, readers)
 		}
 		if err != nil {
 			return nil, err
@@ -246,8 +244,8 @@ func (n *watchNight) chooseDue(
 }
 
 // compareBatch asks both generations and notes what changed.
-func (n *watchNight) compareBatch(ctx context.Context, questions []core.Question, before, now *asker) error {
-	is, err := now.askEach(ctx, questions)
+func (n *watchNight) compareBatch(ctx context.Context, questions []core.Question, before *asker) error {
+	is, err := n.now.askEach(ctx, questions)
 	if err != nil {
 		return err
 	}
@@ -282,9 +280,10 @@ func isSameChunk(a, b retrieve.Chunk) bool {
 // the former generation let who asks read and that they may not read any more. So is one that is gone since documents
 // had labels, if they have none now: everybody may read reports then.
 func (n *watchNight) noteChange(ctx context.Context, question core.Question, was, is answered) (err error) {
+	whole := n.now.generation
 	hidden := func(document string) bool {
 		return is.view.Live.FindDocument(document) < 0 &&
-			(n.whole.Live.FindDocument(document) >= 0 || was.view.HasLabels() && !n.whole.HasLabels())
+			(whole.Live.FindDocument(document) >= 0 || was.view.HasLabels() && !whole.HasLabels())
 	}
 	change := core.WatchedChange{Question: question, Because: addCauses([]core.Change{}, was, is, "removed", hidden)}
 	change.Because = addCauses(change.Because, is, was, "added", hidden)
