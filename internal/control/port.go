@@ -240,8 +240,8 @@ type Control interface {
 	DeleteIndex(ctx context.Context, r DeleteRequest) (core.Deletion, error)
 	// ListBranches lists the branches of an index.
 	ListBranches(ctx context.Context, index string) ([]core.Branch, error)
-	// WatchQuestions adds standing questions to an index, all or none, or removes one, and returns those. Asked for neither
-	// it returns all that there are, in the order in which they were added.
+	// WatchQuestions adds standing questions to an index, all or none, or removes one, and returns those. Asked for
+	// neither, it returns all that there are, in the order in which they were added.
 	WatchQuestions(ctx context.Context, r WatchRequest) ([]core.Question, error)
 	// ReadOverlay says what the store says of the configuration of an index: every command that resolves it asks first.
 	ReadOverlay(ctx context.Context, index string) (Overlaid, error)

@@ -40,8 +40,8 @@ func (r *Run) openAsker(ctx context.Context, sha string, chunks int) (*asker, er
 }
 
 // askEach asks questions by the method of the configuration that the generation was built with, and returns what is
-// found, in their order. An error is one that keeps all of them from being answered, or may go by itself; one that stays
-// with a question is in its answer.
+// found, in their order. An error keeps all of them from being answered, or may go by itself; one that stays with a
+// question is in its answer.
 func (a *asker) askEach(ctx context.Context, questions []core.Question) ([]answered, error) {
 	settings := a.generation.Spec.Retrieval
 	method, err := methods.Registry().Method(settings.Method)
