@@ -7,7 +7,6 @@ import (
 	"encoding/json"
 	"errors"
 	"log/slog"
-	"maps"
 	"slices"
 	"time"
 
@@ -169,9 +168,11 @@ func (a *Activities) listDue(ctx context.Context, in workflows.Notice, hook webh
 		}
 	}
 	body.Advise(hook)
-	due := map[string]*dueNotice{} // by the names of webhooks
+	var due []*dueNotice
+	named := map[string]*dueNotice{} // by the names of webhooks
 	if wanted {
-		due[""] = &dueNotice{hook: hook, body: body}
+		named[""] = &dueNotice{hook: hook, body: body}
+		due = append(due, named[""])
 	}
 	for line := range bytes.Lines(changes) {
 		var change core.WatchedChange
@@ -183,21 +184,21 @@ func (a *Activities) listDue(ctx context.Context, in workflows.Notice, hook webh
 		if to.URL == "" { // the report warns of names that no webhook has
 			continue
 		}
-		one := due[name]
+		one := named[name]
 		if one == nil {
 			one = &dueNotice{hook: to, body: body}
 			one.body.Event = config.OnWatched
 			if name != "" {
 				one.body.ID += "-" + name
 			}
-			due[name] = one
+			named[name], due = one, append(due, one)
 		}
 		one.body.QuestionsChanged++
 		if one.bytes += len(line); one.bytes <= webhook.MostBytes && len(one.body.Questions) < webhook.MostQuestions {
 			one.body.Questions = append(one.body.Questions, change)
 		}
 	}
-	return slices.Collect(maps.Values(due)), nil
+	return due, nil
 }
 
 // notSent maps the error for the engine: history holds no text.

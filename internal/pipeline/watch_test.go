@@ -277,6 +277,21 @@ func TestAStandingQuestionIsPaidOnceAndForgetsWhatIsPurged(t *testing.T) {
 	}
 }
 
+// A night whose changes no reader of a question sees asks nothing, also where the embedder is paid.
+// Promises: 171.
+func TestQuestionsWhoseReadersSeeNothingNewCostNothing(t *testing.T) {
+	s := newSite(t, sample(8))
+	sold := paying(s)
+	s.spec.Documents = &core.Documents{Labels: core.Labels{Rules: []string{"hr/**=hr", "**=public"}}}
+	s.watching(t, core.Question{Question: "Who built the harbour of Port Alma 3?"})
+	s.night(t)
+	s.write(t, map[string]string{"hr/pay.md": "# Pay\n\nZelda Quark earns 900 crowns at Port Alma.\n"})
+	s.night(t)
+	watched := s.report(t).Watched
+	assert.True(t, watched != nil && watched.Same == 1 && watched.Failed == 0, "%+v", watched)
+	assert.Zero(t, sold.texts["Who built the harbour of Port Alma 3?"])
+}
+
 // Reports are read by everybody once documents have no labels: they say nothing of one that went while they had.
 func TestNothingOfALabelledDocumentIsReportedOnceLabelsAreOff(t *testing.T) {
 	s := newSite(t, sample(8))

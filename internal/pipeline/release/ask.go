@@ -3,6 +3,7 @@ package release
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/fault"
@@ -126,22 +127,25 @@ func (a *asker) openEmbedders(method retrieve.Spec) (out embedders, err error) {
 // embedAhead embeds questions together, as the ledger and servers that are paid take many at once. Where they refuse a
 // text, each question is embedded by itself.
 func (a *asker) embedAhead(ctx context.Context, models *embedders, questions []core.Question) error {
-	var texts []string
-	for _, question := range questions {
-		texts = append(texts, question.Question)
-	}
 	for _, one := range []*embedder{&models.classes, &models.chunks} {
 		if one.model == nil || !one.model.Info().Paid {
 			continue
 		}
-		vectors, err := a.embedTexts(ctx, a.generation, *one, texts...)
-		if err != nil && fault.KindOf(err) != fault.Content {
-			return err
+		ahead := map[string][]float32{}
+		for some := range slices.Chunk(questions, watchBatch) {
+			var texts []string
+			for _, question := range some {
+				texts = append(texts, question.Question)
+			}
+			vectors, err := a.embedTexts(ctx, a.generation, *one, texts...)
+			if err != nil && fault.KindOf(err) != fault.Content {
+				return err
+			}
+			for i, vector := range vectors {
+				ahead[texts[i]] = vector
+			}
 		}
-		one.ahead = map[string][]float32{}
-		for i, vector := range vectors {
-			one.ahead[texts[i]] = vector
-		}
+		one.ahead = ahead
 	}
 	return nil
 }

@@ -182,7 +182,7 @@ func (n *watchNight) compareWith(ctx context.Context, base string, questions []c
 				Because("it took more than " + limit.String() + ": the next night that publishes asks the rest")
 		}
 		due, err := n.chooseDue(ctx, batch, before, same)
-		if err == nil {
+		if err == nil && len(due) > 0 {
 			err = n.compareBatch(ctx, due, before)
 		}
 		if err != nil {
