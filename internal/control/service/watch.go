@@ -32,18 +32,20 @@ func (s *Service) WatchQuestions(ctx context.Context, r control.WatchRequest) ([
 	if r.Remove == control.AllWatched && r.Readers.All { // also what cannot be read
 		return all, index.DeleteQuestions(ctx)
 	}
-	seen := slices.DeleteFunc(all, func(one core.Question) bool { return !r.Readers.HoldAll(one.Labels) })
-	if err != nil || r.Remove == "" {
-		return seen, err
+	isMeant := func(one core.Question) bool {
+		return r.Readers.HoldAll(one.Labels) && (one.ID == r.Remove || r.Remove == "" || r.Remove == control.AllWatched)
 	}
-	at := slices.IndexFunc(seen, func(one core.Question) bool { return one.ID == r.Remove })
-	if at < 0 {
+	meant := slices.DeleteFunc(all, func(one core.Question) bool { return !isMeant(one) })
+	switch {
+	case err != nil || r.Remove == "":
+		return meant, err
+	case len(meant) == 0 && r.Remove != control.AllWatched:
 		return nil, fault.NotFound.At("remove standing question", fault.QuoteName(r.Remove)).
 			Because("the index " + r.Index + " has no standing question of this id").
 			Advise("to list them: unweaver watch list --index " + r.Index)
 	}
-	return seen[at : at+1], index.ChangeQuestions(ctx, func(list []core.Question) ([]core.Question, error) {
-		return slices.DeleteFunc(list, func(one core.Question) bool { return one.ID == r.Remove }), nil
+	return meant, index.ChangeQuestions(ctx, func(list []core.Question) ([]core.Question, error) {
+		return slices.DeleteFunc(list, isMeant), nil
 	})
 }
 
