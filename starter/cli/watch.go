@@ -27,7 +27,7 @@ passages changed: from what to what, and because of which document. A webhook re
 		Use:   "remove ID",
 		Short: "Remove a standing question",
 		Long: "Remove the standing question of an ID, or with " + control.AllWatched +
-			" all of them, also where they cannot be read.",
+			" all of them, also where they cannot be read. A key removes those with labels that it holds.",
 		Example: "  unweaver watch remove --index docs 3f2a9c51d0b84e7f9a6c2d1e5b7f8a90\n" +
 			"  unweaver watch remove --index docs " + control.AllWatched,
 		Args: requireArgs(1, 1, "the ID of a question, or "+control.AllWatched),
@@ -58,7 +58,7 @@ func (a *App) addWatchCmd(index *string) *cobra.Command {
 		Long:  "Keep questions. One with the same text and labels is replaced.",
 		Example: "  unweaver watch add --index docs \"How long is the notice period?\"\n" +
 			"  unweaver watch add --index docs \"Who approves travel?\" --labels hr,board --notify legal\n" +
-			"  xargs -d '\\n' unweaver watch add --index docs < questions.txt",
+			"  tr '\\n' '\\0' < questions.txt | xargs -0 unweaver watch add --index docs --",
 		Args: requireArgs(1, core.MaxWatched, "a QUESTION"),
 		RunE: func(command *cobra.Command, args []string) error {
 			request := control.WatchRequest{Index: *index}
