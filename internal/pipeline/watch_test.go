@@ -239,12 +239,11 @@ func TestAStandingQuestionIsPaidOnceAndForgetsWhatIsPurged(t *testing.T) {
 	const question = "Who built the harbour of Port Alma 3?"
 	s.watching(t, core.Question{Question: question}, core.Question{Question: "Who owns Osk?", Labels: []string{"hr"}})
 	s.night(t)
-	sold.code = fault.ModelRejected
 	sold.refuse = func(texts []string) bool { return slices.Contains(texts, question) }
 	s.write(t, map[string]string{"place-003.md": "# Harbour 3\n\nThe harbour of Port Alma 3 was built by Omar Haddad.\n"})
 	s.night(t)
 	report := s.report(t)
-	assert.True(t, report.Watched.Asked == 1 && report.Watched.Failed == 1 && report.Watched.Code == "model_rejected" &&
+	assert.True(t, report.Watched.Asked == 1 && report.Watched.Failed == 1 && report.Watched.Code == "model_auth" &&
 		strings.Contains(report.Watched.Problem, question) && report.Published, "%+v", report.Watched)
 	tries := 0
 	sold.code = fault.ModelUnavailable

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"sync/atomic"
 
 	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/fault"
@@ -14,8 +15,10 @@ import (
 	"github.com/unweaver/unweaver/internal/stream/parallel"
 )
 
-// askedAtOnce is how many questions are asked side by side.
-const askedAtOnce = 4
+const (
+	askedAtOnce  = 4  // questions are asked side by side
+	watchRefused = 10 // questions may fail for good before no more of a batch are asked
+)
 
 // asker asks a generation questions by the path that queries take.
 type asker struct {
@@ -63,6 +66,7 @@ func (a *asker) askEach(ctx context.Context, questions []core.Question) ([]answe
 	}
 	searcher := retrieve.Searcher{Vectors: a.Vectors, Records: a.Records, Methods: methods.Registry()}
 	out := make([]answered, len(questions))
+	var refused atomic.Int64
 	err = parallel.Each(ctx, len(out), askedAtOnce, func(ctx context.Context, i int) (err error) {
 		if out[i].view, err = a.generation.View(ctx, core.ReadersOf(questions[i].Labels)); err != nil {
 			return err
@@ -78,7 +82,7 @@ func (a *asker) askEach(ctx context.Context, questions []core.Question) ([]answe
 			out[i].found, err = searcher.Run(ctx, out[i].view, query)
 		}
 		a.Progress.Touch()
-		if mustStop(ctx, err) || err != nil && fault.KindOf(err) == fault.Transient {
+		if stopsAsking(ctx, err) || fault.KindOf(err) == fault.Fatal && refused.Add(1) > watchRefused {
 			return err
 		}
 		out[i].err = err
@@ -91,6 +95,11 @@ func (a *asker) askEach(ctx context.Context, questions []core.Question) ([]answe
 func mustStop(ctx context.Context, err error) bool {
 	return err != nil && (ctx.Err() != nil || fault.Is(err, fault.Paused) || fault.Is(err, fault.Cancelled) ||
 		fault.Is(err, fault.ControlUnreadable) || fault.Is(err, fault.LeaseLost))
+}
+
+// stopsAsking reports whether an error keeps all questions from being asked for now.
+func stopsAsking(ctx context.Context, err error) bool {
+	return mustStop(ctx, err) || err != nil && fault.KindOf(err) == fault.Transient
 }
 
 // embedder makes vectors of questions; its model is nil where the method needs none.
@@ -138,7 +147,7 @@ func (a *asker) embedAhead(ctx context.Context, models *embedders, questions []c
 				texts = append(texts, question.Question)
 			}
 			vectors, err := a.embedTexts(ctx, a.generation, *one, texts...)
-			if err != nil && fault.KindOf(err) != fault.Content {
+			if stopsAsking(ctx, err) {
 				return err
 			}
 			for i, vector := range vectors {
