@@ -39,8 +39,8 @@ func (s *Server) watchedRoutes() []route {
 		},
 		{
 			method: "DELETE", pattern: pattern + "/{id}", id: "removeWatched", summary: "Remove a standing question",
-			doc: "By its id. `all` removes every one with labels that the caller holds; for a key of every document also where " +
-				"they cannot be read.", done: nothing,
+			doc: "By its id. `all` removes every one with labels that the caller holds; for a key of every document also " +
+				"where they cannot be read.", done: nothing,
 			shows: showsHeld, handler: s.operate(controlTimeout, withControl(operation.removeWatched)),
 		},
 	})
