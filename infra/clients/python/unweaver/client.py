@@ -292,8 +292,8 @@ class Client(Transport):
         return self._request('POST', '/v1/indexes/{index}/watched', {'index': index}, body=body)
 
     def remove_watched(self, index: str, id: str) -> None:
-        """Remove a standing question. By its id. `all` removes every one, also where they cannot be read. Scope of the
-        key: operate. Needs a key everywhere."""
+        """Remove a standing question. By its id. `all` removes every one with labels that the caller holds; for a key
+        of every document also where they cannot be read. Scope of the key: operate. Needs a key everywhere."""
         return self._request('DELETE', '/v1/indexes/{index}/watched/{id}', {'index': index, 'id': id})
 
     def query_several(self, body: SeveralQuery) -> Result | Chosen:
