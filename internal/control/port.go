@@ -76,18 +76,12 @@ type BranchRequest struct {
 // AllWatched in place of an id removes all standing questions, also those that cannot be read.
 const AllWatched = "all"
 
-// WatchRequest adds standing questions to an index, or removes the one of an id.
+// WatchRequest adds standing questions to an index, or removes the one of an id. With neither it asks which there are.
 type WatchRequest struct {
-	Index  string          `json:"index"`
-	Add    []core.Question `json:"add,omitempty"` // those of the same text and labels are replaced
-	Remove string          `json:"remove,omitempty"`
-}
-
-// Watching is what came of it, or all standing questions of an index.
-type Watching struct {
-	Index     string          `json:"index"`
-	Questions []core.Question `json:"questions"`
-	Total     int             `json:"total" doc:"standing questions that the index has"`
+	Index   string          `json:"index"`
+	Add     []core.Question `json:"add,omitempty"` // those of the same text and labels are replaced
+	Remove  string          `json:"remove,omitempty"`
+	Readers core.Readers    `json:"readers"` // who asks: questions with labels that they do not hold are unknown to them
 }
 
 // DeleteRequest asks for an index to be deleted.
@@ -233,10 +227,9 @@ type Control interface {
 	DeleteIndex(ctx context.Context, r DeleteRequest) (core.Deletion, error)
 	// ListBranches lists the branches of an index.
 	ListBranches(ctx context.Context, index string) ([]core.Branch, error)
-	// ChangeWatched adds standing questions to an index, all or none, or removes one.
-	ChangeWatched(ctx context.Context, r WatchRequest) (Watching, error)
-	// ListWatched lists the standing questions of an index, in the order in which they were added.
-	ListWatched(ctx context.Context, index string) ([]core.Question, error)
+	// WatchQuestions adds standing questions to an index, all or none, or removes one, and returns those. Asked for
+	// neither, it returns all that there are, in the order in which they were added.
+	WatchQuestions(ctx context.Context, r WatchRequest) ([]core.Question, error)
 	// ReadOverlay says what the store says of the configuration of an index: every command that resolves it asks first.
 	ReadOverlay(ctx context.Context, index string) (Overlaid, error)
 	// MoveGeneration changes what is served, or what is kept, among the generations that are there. It is an operation.

@@ -167,6 +167,13 @@ func (r Readers) Describe() string {
 	return named
 }
 
+// HoldAll reports whether readers hold each of some labels. The label of every document is held by who reads all.
+func (r Readers) HoldAll(labels []string) bool {
+	return r.All || !slices.ContainsFunc(labels, func(label string) bool {
+		return label == AnyLabel || label != PublicLabel && !slices.Contains(r.Labels, label)
+	})
+}
+
 // Filter returns what reports whether a document with a set of labels may be read.
 func (r Readers) Filter() func(LabelSet) bool {
 	held := make(map[string]bool, len(r.Labels))

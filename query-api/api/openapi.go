@@ -49,7 +49,6 @@ func OpenAPI(methods *retrieve.Registry) []byte {
 		types:      map[string]reflect.Type{},
 		names:      maps.Clone(typeNames),
 		strict: map[reflect.Type]bool{
-			reflect.TypeFor[WatchQuestion]():  true,
 			reflect.TypeFor[answer.Request](): true, reflect.TypeFor[answer.SeveralRequest](): true,
 			reflect.TypeFor[answer.Filter](): true, reflect.TypeFor[bisect.Request](): true,
 			reflect.TypeFor[answer.Modified](): true,

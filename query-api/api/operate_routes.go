@@ -1,6 +1,7 @@
 package api
 
 import (
+	"cmp"
 	"net/http"
 
 	"github.com/unweaver/unweaver/internal/access"
@@ -19,7 +20,8 @@ var (
 // asControl has routes need control, with a key of scope operate.
 func asControl(routes []route) []route {
 	for i := range routes {
-		routes[i].control, routes[i].scope, routes[i].shows = true, access.Operate, showsRuns
+		routes[i].control, routes[i].scope = true, access.Operate
+		routes[i].shows = cmp.Or(routes[i].shows, showsRuns)
 		routes[i].optional = routes[i].body != nil
 		if routes[i].tag == "" {
 			routes[i].tag = tagControl

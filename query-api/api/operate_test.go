@@ -187,9 +187,9 @@ func TestControlNeedsAKeyOfItsScopeAndIndex(t *testing.T) {
 			assert.Equal(t, i == 0, o.control.Inputs[len(o.control.Inputs)-1].(control.MoveRequest).KeepLabels, path)
 		}
 	}
-	for label, status := range map[string]int{"public": 200, "hr": 403, "*": 403} { // the key has none
-		body := `{"questions": [{"question": "Who?", "labels": ["` + label + `"]}]}`
-		assert.Equal(t, status, o.send("POST", sampleIndex+"/watched", body, bearer(operator.Text)...).Code, label)
+	for i, headers := range [][]string{bearer(operator.Text), asOwner()} { // the key has no label
+		o.send("GET", sampleIndex+"/watched", "", headers...)
+		assert.Equal(t, core.Readers{All: i == 1}, o.control.Inputs[len(o.control.Inputs)-1].(control.WatchRequest).Readers)
 	}
 	o.control.Asked = nil
 	before := list(t, o.corpus)

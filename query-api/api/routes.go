@@ -42,6 +42,7 @@ const (
 	showsOwn  shown = "those that the caller may read" // as if the index had no others
 	showsAll  shown = "all, or `forbidden`"            // generations: a caller who may not read all gets none
 	showsRuns shown = "all, by scope alone"            // runs and their reports, to scope operate
+	showsHeld shown = "questions with labels that the caller holds"
 	showsNone shown = "none"
 )
 

@@ -111,18 +111,20 @@ func TestABranchIsMadeWithItsSettings(t *testing.T) {
 
 func TestQuestionsAreKeptAsTheyAreAsked(t *testing.T) {
 	fake := &fakeControl{Watched: []core.Question{{ID: "7c", Question: "Who?", Labels: []string{"hr"}}}}
-	says(t, fake, "watch add --index docs Who? --labels hr,board --notify legal", console.ExitDone, "kept: 1 question; docs has 2")
-	assert.Equal(t, []core.Question{{Question: "Who?", Labels: []string{"hr", "board"}, Notify: "legal"}},
-		last[control.WatchRequest](fake).Add)
+	says(t, fake, "watch add --index docs Who? When? --labels hr --notify legal", console.ExitDone, "kept: 2 standing questions")
+	like := core.Question{Question: "Who?", Labels: []string{"hr"}, Notify: "legal"}
+	when := like
+	when.Question = "When?"
+	assert.Equal(t, []core.Question{like, when}, last[control.WatchRequest](fake).Add)
 	says(t, fake, "watch list --index docs", console.ExitDone, "7c  hr              Who?")
 	says(t, fake, "watch remove --index docs 7c", console.ExitDone, "removed")
 	assert.Equal(t, "7c", last[control.WatchRequest](fake).Remove)
-	says(t, fake, "watch add --index docs", console.ExitUsage, "want a QUESTION or --file")
+	says(t, fake, "watch add --index docs", console.ExitUsage, "a QUESTION")
 	changed := core.WatchedChange{Question: core.Question{Question: "Who?"}}
 	changed.Before.Passages = []core.Citation{{Document: "a.md"}, {Document: "a.md"}, {Document: "b.md"}}
 	report := core.Report{Watched: &core.Watched{Questions: 3, Changed: 1, Since: "g1", Listed: []core.WatchedChange{changed}}}
 	out := run(t, &fakeControl{Statuses: []control.Status{{Report: report}}}, "status", "docs").out
-	for _, part := range []string{"of 3 standing questions, 1 changed since g1", "before: a.md, b.md\n", "ranks moved"} {
+	for _, part := range []string{"1 of 3 standing questions changed; compared with g1", "before: a.md, b.md\n", "ranks moved"} {
 		assert.Contains(t, out, part)
 	}
 }

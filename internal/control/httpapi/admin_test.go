@@ -11,6 +11,7 @@ import (
 	"net/http/httptest"
 	"os"
 	"regexp"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -225,6 +226,11 @@ func TestWhoMayNotReadAllTurnsNoLabelsOff(t *testing.T) {
 		musttest.Get(client.MoveGeneration(t.Context(), control.MoveRequest{Action: core.ActionRollback, Index: "docs"}))(t)
 		moved := controller.Inputs[len(controller.Inputs)-1].(control.MoveRequest)
 		assert.Equal(t, !all, moved.KeepLabels, text)
+		musttest.Get(client.WatchQuestions(t.Context(), control.WatchRequest{
+			Index: "docs", Readers: core.Readers{All: true},
+		}))(t)
+		watched := controller.Inputs[len(controller.Inputs)-1].(control.WatchRequest)
+		assert.True(t, watched.Readers.All == all && (all || slices.Equal(watched.Readers.Labels, keys[text])), text)
 		for key, passes := range map[string]bool{"keep": true, "documents.labels.field": all, "documents.labels.rules": all} {
 			_, err := client.ChangeBranch(t.Context(), control.BranchRequest{
 				Index: "docs", Name: "exp", Set: map[string]string{key: "2"},

@@ -204,11 +204,12 @@ func (c *recorder) ChangeBranch(ctx context.Context, r control.BranchRequest) (c
 func (c *recorder) ListBranches(ctx context.Context, index string) ([]core.Branch, error) {
 	return c.Branches, c.ask(ctx, "branches", index, index)
 }
-func (c *recorder) ChangeWatched(ctx context.Context, r control.WatchRequest) (control.Watching, error) {
-	return control.Watching{Index: r.Index, Questions: r.Add, Total: 2}, c.ask(ctx, "watch", r.Index+" "+r.Remove, r)
-}
-func (c *recorder) ListWatched(ctx context.Context, index string) ([]core.Question, error) {
-	return c.Watched, c.ask(ctx, "watched", index, index)
+func (c *recorder) WatchQuestions(ctx context.Context, r control.WatchRequest) ([]core.Question, error) {
+	out := r.Add
+	if len(out) == 0 {
+		out = c.Watched
+	}
+	return out, c.ask(ctx, "watch", r.Index+" "+r.Remove, r)
 }
 
 // ReadOverlay is not noted: every command that resolves a configuration asks for it.

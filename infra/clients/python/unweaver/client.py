@@ -279,21 +279,21 @@ class Client(Transport):
         return self._request('GET', '/v1/indexes/{index}/trends', {'index': index}, query={'nights': nights})
 
     def list_watched(self, index: str, *, cursor: str | None = None, limit: int | None = None) -> WatchedQuestions:
-        """List standing questions. Questions whose passages every night compares. Scope of the key: operate. Needs a
-        key everywhere."""
+        """List standing questions. Questions whose passages every night compares, as far as the caller holds their
+        labels. Scope of the key: operate. Needs a key everywhere."""
         return self._request(
             'GET', '/v1/indexes/{index}/watched', {'index': index}, query={'cursor': cursor, 'limit': limit},
         )
 
-    def add_watched(self, index: str, body: WatchRequest | None = None) -> Watching:
+    def add_watched(self, index: str, body: WatchRequest | None = None) -> WatchedQuestions:
         """Add standing questions. All of them or none. A question of the same text and labels is replaced. An index
         has at most 10,000. The report of each run that publishes lists those whose passages changed. Scope of the
         key: operate. Needs a key everywhere."""
         return self._request('POST', '/v1/indexes/{index}/watched', {'index': index}, body=body)
 
     def remove_watched(self, index: str, id: str) -> None:
-        """Remove a standing question. By its id. `unweaver watch remove all` removes every one, also where they cannot
-        be read. Scope of the key: operate. Needs a key everywhere."""
+        """Remove a standing question. By its id. `all` removes every one with labels that the caller holds; for a key
+        of every document also where they cannot be read. Scope of the key: operate. Needs a key everywhere."""
         return self._request('DELETE', '/v1/indexes/{index}/watched/{id}', {'index': index, 'id': id})
 
     def query_several(self, body: SeveralQuery) -> Result | Chosen:

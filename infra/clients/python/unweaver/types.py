@@ -1082,7 +1082,6 @@ class Query(TypedDict):
 class Question(TypedDict):
     """A standing question."""
 
-    documents: NotRequired[list[str]]
     id: NotRequired[str]
     labels: NotRequired[list[str]]
     notify: NotRequired[str]
@@ -1644,18 +1643,10 @@ class Waiting(TypedDict):
     tries: int
 
 
-class WatchQuestion(TypedDict):
-    """A question to keep."""
-
-    labels: NotRequired[list[str] | None]
-    notify: NotRequired[str | None]
-    question: str
-
-
 class WatchRequest(TypedDict):
     """Questions whose passages every night compares."""
 
-    questions: list[WatchQuestion]
+    questions: list[Question]
 
 
 class Watched(TypedDict):
@@ -1688,7 +1679,6 @@ class WatchedChange(TypedDict):
     after: WatchedAnswer
     because: list[Change]
     before: WatchedAnswer
-    documents: NotRequired[list[str]]
     id: NotRequired[str]
     labels: NotRequired[list[str]]
     notify: NotRequired[str]
@@ -1696,19 +1686,11 @@ class WatchedChange(TypedDict):
 
 
 class WatchedQuestions(TypedDict):
-    """A page of standing questions."""
+    """Standing questions of an index."""
 
     index: str
     items: list[Question]
     next_cursor: str
-
-
-class Watching(TypedDict):
-    """Standing questions that were added."""
-
-    index: str
-    questions: list[Question]
-    total: int
 
 
 class WeightedVote(TypedDict):
