@@ -45,7 +45,7 @@ func newRoot(app *console.App) *cobra.Command {
 	root.SetVersionTemplate("unweaver {{.Version}}\n")
 	app.AddFlags(root)
 	for _, commands := range []func(*console.App) []*cobra.Command{
-		runs.Commands, generations.Commands, querycmd.Commands, evalcmd.Commands, dev.Commands, admin.Commands, listBridged,
+		runs.Commands, generations.Commands, querycmd.Commands, evalcmd.Commands, dev.Commands, admin.Commands,
 	} {
 		root.AddCommand(commands(app)...)
 	}

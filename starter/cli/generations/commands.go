@@ -17,5 +17,6 @@ func Commands(shared *console.App) []*cobra.Command {
 		a.generationsCmd(), a.rollbackCmd(), a.publishCmd(), a.discardCmd(), a.tagCmd(), a.untagCmd(),
 		a.operationsCmd(), a.diffCmd(), a.branchCmd(), a.promoteCmd(), a.restoreCmd(), a.auditCmd(), a.purgeCmd(),
 		a.deleteCmd(), a.aliasesCmd(),
+		a.pushCmd(), a.pullCmd(), a.verifyCmd(), a.bisectCmd(), a.watchCmd(),
 	}
 }

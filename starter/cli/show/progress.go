@@ -70,15 +70,15 @@ func (b *Bar) Draw(stage, line string) {
 	fmt.Fprintln(b.Out, line)
 }
 
-// BarWidth is how many characters show what is done.
-const BarWidth = 24
+// barWidth is how many characters show what is done.
+const barWidth = 24
 
 // progressLine shows where a run stands.
 func progressLine(status control.Status) string {
 	done := min(1, max(0, status.Overall))
-	full := int(done * BarWidth)
+	full := int(done * barWidth)
 	parts := []string{
-		fmt.Sprintf("[%s%s] %3.0f %%", strings.Repeat("#", full), strings.Repeat(".", BarWidth-full), 100*done),
+		fmt.Sprintf("[%s%s] %3.0f %%", strings.Repeat("#", full), strings.Repeat(".", barWidth-full), 100*done),
 		fmt.Sprintf("%-8s %s", status.Stage, unitsDone(status)), formatRate(status.Rate),
 		Duration(status.Seconds) + " so far",
 	}
@@ -154,4 +154,20 @@ func timeLeft(seconds float64) string {
 // Duration returns seconds as hours, minutes and seconds.
 func Duration(seconds float64) string {
 	return time.Duration(seconds * float64(time.Second)).Round(time.Second).String()
+}
+
+// ShowTransfer draws how far a transfer is.
+func (b *Bar) ShowTransfer(now core.Transfer) {
+	if now.Bytes == 0 || b.quiet && !b.Terminal {
+		return
+	}
+	full := int(barWidth * now.Done / now.Bytes)
+	rate := float64(now.Done) / max(now.Seconds, 0.001)
+	line := fmt.Sprintf("[%s%s] %3d %%  %-8s %s of %s  %s/s", strings.Repeat("#", full),
+		strings.Repeat(".", barWidth-full), 100*now.Done/now.Bytes, now.Stage, core.FormatSize(now.Done),
+		core.FormatSize(now.Bytes), core.FormatSize(int64(rate)))
+	if now.Done > now.Bytes/20 { // the first pieces say little
+		line += "  " + Duration(float64(now.Bytes-now.Done)/rate) + " left"
+	}
+	b.Draw(now.Stage, line)
 }

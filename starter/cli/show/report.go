@@ -362,24 +362,13 @@ func showProblems(w io.Writer, report core.Report) {
 	}
 }
 
-// shownWatched is how many standing questions a report shows.
-const shownWatched = 5
-
 // showChanged prints the standing questions whose passages changed.
 func showChanged(w io.Writer, found *core.Watched) {
-	if found == nil {
-		return
+	lines, rows := reports.FormatWatched(found)
+	for _, line := range lines {
+		fmt.Fprintf(w, "  %s\n", line)
 	}
-	fmt.Fprintf(w, "  of %s, %d changed", Count(found.Questions, "standing question"), found.Changed)
-	if found.Since != "" {
-		fmt.Fprintf(w, " since %s", found.Since)
-	}
-	fmt.Fprintln(w)
-	for _, one := range found.Listed[:min(len(found.Listed), shownWatched)] {
-		fmt.Fprintf(w, "    %s\n      before: %s\n      after:  %s\n      because of: %s\n", one.Question.Question,
-			reports.ListDocuments(one.Before), reports.ListDocuments(one.After), reports.DescribeCause(one))
-	}
-	if found.Changed > shownWatched {
-		fmt.Fprintf(w, "    all: %s\n", found.Path)
+	for _, row := range rows {
+		fmt.Fprintf(w, "    %s\n      before: %s\n      after:  %s\n      because of: %s\n", row[0], row[1], row[2], row[3])
 	}
 }

@@ -1,4 +1,4 @@
-package cli
+package generations
 
 import (
 	"context"
@@ -10,10 +10,11 @@ import (
 
 	"github.com/unweaver/unweaver/internal/control"
 	"github.com/unweaver/unweaver/internal/core"
-	reports "github.com/unweaver/unweaver/internal/pipeline/report"
+	"github.com/unweaver/unweaver/starter/cli/console"
+	"github.com/unweaver/unweaver/starter/cli/show"
 )
 
-func (a *App) watchCmd() *cobra.Command {
+func (a app) watchCmd() *cobra.Command {
 	var index string
 	command := &cobra.Command{
 		Use:   "watch",
@@ -30,7 +31,7 @@ passages changed: from what to what, and because of which document. A webhook re
 			" all of them, also where they cannot be read. A key removes those with labels that it holds.",
 		Example: "  unweaver watch remove --index docs 3f2a9c51d0b84e7f9a6c2d1e5b7f8a90\n" +
 			"  unweaver watch remove --index docs " + control.AllWatched,
-		Args: requireArgs(1, 1, "the ID of a question, or "+control.AllWatched),
+		Args: console.RequireArgs(1, 1, "the ID of a question, or "+control.AllWatched),
 		RunE: func(command *cobra.Command, args []string) error {
 			return a.watchQuestions(command.Context(), control.WatchRequest{Index: index, Remove: args[0]}, "removed")
 		},
@@ -39,7 +40,7 @@ passages changed: from what to what, and because of which document. A webhook re
 		Use:     "list",
 		Short:   "List the standing questions of an index",
 		Example: "  unweaver watch list --index docs",
-		Args:    requireArgs(0, 0, "no argument"),
+		Args:    console.RequireArgs(0, 0, "no argument"),
 		RunE: func(command *cobra.Command, _ []string) error {
 			return a.watchQuestions(command.Context(), control.WatchRequest{Index: index}, index)
 		},
@@ -50,7 +51,7 @@ passages changed: from what to what, and because of which document. A webhook re
 	return command
 }
 
-func (a *App) addWatchCmd(index *string) *cobra.Command {
+func (a app) addWatchCmd(index *string) *cobra.Command {
 	var like core.Question
 	command := &cobra.Command{
 		Use:   "add QUESTION...",
@@ -59,7 +60,7 @@ func (a *App) addWatchCmd(index *string) *cobra.Command {
 		Example: "  unweaver watch add --index docs \"How long is the notice period?\"\n" +
 			"  unweaver watch add --index docs \"Who approves travel?\" --labels hr,board --notify legal\n" +
 			"  tr '\\n' '\\0' < questions.txt | xargs -0 unweaver watch add --index docs --",
-		Args: requireArgs(1, core.MaxWatched, "a QUESTION"),
+		Args: console.RequireArgs(1, core.MaxWatched, "a QUESTION"),
 		RunE: func(command *cobra.Command, args []string) error {
 			request := control.WatchRequest{Index: *index}
 			for _, like.Question = range args {
@@ -76,29 +77,18 @@ func (a *App) addWatchCmd(index *string) *cobra.Command {
 }
 
 // watchQuestions asks for standing questions, and prints those that come back and what they are.
-func (a *App) watchQuestions(ctx context.Context, request control.WatchRequest, what string) error {
+func (a app) watchQuestions(ctx context.Context, request control.WatchRequest, what string) error {
 	request.Readers.All = true // a key with labels narrows it where the request arrives
-	return a.withControl(ctx, func(ctx context.Context, controller control.Control, _ string) error {
+	return a.WithControl(ctx, func(ctx context.Context, controller control.Control, _ string) error {
 		questions, err := controller.WatchQuestions(ctx, request)
 		if err != nil {
 			return err
 		}
-		return a.printOut(questions, func(w io.Writer) {
-			showTable(w, "ID\tLABELS\tNOTIFY\tQUESTION", questions, func(one core.Question) string {
+		return a.PrintOut(questions, func(w io.Writer) {
+			show.Table(w, "ID\tLABELS\tNOTIFY\tQUESTION", questions, func(one core.Question) string {
 				return strings.Join([]string{one.ID, strings.Join(one.Labels, ","), one.Notify, one.Question}, "\t")
 			})
-			fmt.Fprintf(w, "%s: %s\n", what, countOf(len(questions), "standing question"))
+			fmt.Fprintf(w, "%s: %s\n", what, show.Count(len(questions), "standing question"))
 		})
 	})
-}
-
-// showChanged prints the standing questions whose passages changed.
-func showChanged(w io.Writer, found *core.Watched) {
-	lines, rows := reports.FormatWatched(found)
-	for _, line := range lines {
-		fmt.Fprintf(w, "  %s\n", line)
-	}
-	for _, row := range rows {
-		fmt.Fprintf(w, "    %s\n      before: %s\n      after:  %s\n      because of: %s\n", row[0], row[1], row[2], row[3])
-	}
 }

@@ -1,4 +1,4 @@
-package cli
+package generations
 
 import (
 	"context"
@@ -16,9 +16,11 @@ import (
 	"github.com/unweaver/unweaver/internal/fault/retry"
 	"github.com/unweaver/unweaver/internal/pipeline/image"
 	"github.com/unweaver/unweaver/internal/store/oci"
+	"github.com/unweaver/unweaver/starter/cli/console"
+	"github.com/unweaver/unweaver/starter/cli/show"
 )
 
-func (a *App) pushCmd() *cobra.Command {
+func (a app) pushCmd() *cobra.Command {
 	return a.imageCmd(core.TransferPush, "push PLACE INDEX[@GEN]",
 		"Push a generation to a registry, a folder or a tar file, as an OCI image", `Push the current generation of an
 index, or GEN, to PLACE: oci://HOST/NAME:TAG, a file whose name ends in .tar, or a folder. Each file of the generation
@@ -29,7 +31,7 @@ not part of an image. Accounts are those of docker login; a registry on this mac
 			"  unweaver export handbook.tar handbook")
 }
 
-func (a *App) pullCmd() *cobra.Command {
+func (a app) pullCmd() *cobra.Command {
 	return a.imageCmd(core.TransferPull, "pull PLACE INDEX",
 		"Pull an index from a registry, a folder or a tar file and serve it, without model calls", `Fetch an image into
 an index, fill the stores, and serve it. PLACE is oci://HOST/NAME:TAG, or a folder or tar file in OCI layout. Every
@@ -42,7 +44,7 @@ corpus, is replaced only with --force.`,
 			"  unweaver import handbook.tar handbook --adopt")
 }
 
-func (a *App) verifyCmd() *cobra.Command {
+func (a app) verifyCmd() *cobra.Command {
 	return a.imageCmd(core.TransferVerify, "verify PLACE",
 		"Compare every file of an image with its digest, and prove its signature", `Read every file of an image and
 compare it with its digest. PLACE is oci://HOST/NAME:TAG, or a folder or tar file in OCI layout. With --verify-key, also
@@ -51,12 +53,12 @@ prove that this key signed it. Nothing is written.`,
 }
 
 // imageCmd returns a command that moves an image, or verifies one.
-func (a *App) imageCmd(action, use, short, long, example string) *cobra.Command {
+func (a app) imageCmd(action, use, short, long, example string) *cobra.Command {
 	request := core.ImageRequest{Action: action}
 	_, arguments, _ := strings.Cut(use, " ")
 	count := len(strings.Fields(arguments))
 	command := &cobra.Command{
-		Use: use, Short: short, Long: long, Example: example, Args: requireArgs(count, count, arguments),
+		Use: use, Short: short, Long: long, Example: example, Args: console.RequireArgs(count, count, arguments),
 		RunE: func(command *cobra.Command, args []string) error {
 			request.Where = args[0]
 			if count == 2 {
@@ -72,7 +74,7 @@ func (a *App) imageCmd(action, use, short, long, example string) *cobra.Command 
 	if action == core.TransferPush {
 		command.Aliases = []string{"export"}
 		flags.StringVar(&request.Key, "sign-key", "", "sign with this private key (ECDSA P-256, PEM), in cosign's format")
-		return a.addAuditFlags(command)
+		return a.AddAuditFlags(command)
 	}
 	flags.StringVar(&request.Key, "verify-key", "", "refuse an image that this public key (PEM) did not sign")
 	if action == core.TransferVerify {
@@ -81,11 +83,11 @@ func (a *App) imageCmd(action, use, short, long, example string) *cobra.Command 
 	command.Aliases = []string{"import"}
 	flags.BoolVar(&request.Adopt, "adopt", false, "let builds change the index from now on")
 	flags.BoolVar(&request.Force, "force", false, "replace an index that is built here, or from another corpus")
-	return a.addAuditFlags(command)
+	return a.AddAuditFlags(command)
 }
 
 // moveImage moves an image where the stores are, or verifies one in this process.
-func (a *App) moveImage(ctx context.Context, request core.ImageRequest) error {
+func (a app) moveImage(ctx context.Context, request core.ImageRequest) error {
 	_, local, err := oci.ParseAddress(request.Where)
 	if err != nil {
 		return err
@@ -104,7 +106,7 @@ func (a *App) moveImage(ctx context.Context, request core.ImageRequest) error {
 		read := func(context.Context) (core.Transfer, error) { return mover.Progress(), nil }
 		return a.watchTransfer(ctx, mover.Move, read)
 	}
-	return a.withControl(ctx, func(ctx context.Context, controller control.Control, _ string) error {
+	return a.WithControl(ctx, func(ctx context.Context, controller control.Control, _ string) error {
 		move := func(ctx context.Context) (core.Transfer, error) { return controller.MoveImage(ctx, request) }
 		read := func(ctx context.Context) (core.Transfer, error) { return controller.ReadTransfer(ctx, request) }
 		return a.watchTransfer(ctx, move, read)
@@ -112,41 +114,25 @@ func (a *App) moveImage(ctx context.Context, request core.ImageRequest) error {
 }
 
 // watchTransfer shows every second how far a transfer is, and then what it came to.
-func (a *App) watchTransfer(ctx context.Context, move, read func(context.Context) (core.Transfer, error)) error {
-	bar := newBar(a.Err, a.json)
+func (a app) watchTransfer(ctx context.Context, move, read func(context.Context) (core.Transfer, error)) error {
+	bar := show.NewBar(a.Err, a.JSON)
 	watched, stop := context.WithCancel(ctx)
 	var watching sync.WaitGroup
 	watching.Go(func() {
 		for retry.Wait(watched, time.Second) == nil {
 			if now, err := read(watched); err == nil { // the transfer itself says what is wrong
-				bar.showTransfer(now)
+				bar.ShowTransfer(now)
 			}
 		}
 	})
 	out, err := move(ctx)
 	stop()
 	watching.Wait()
-	bar.endStatus()
+	bar.EndStatus()
 	if err != nil {
 		return err
 	}
-	return a.printOut(out, func(w io.Writer) { showTransfer(w, out) })
-}
-
-// showTransfer draws how far a transfer is.
-func (b *bar) showTransfer(now core.Transfer) {
-	if now.Bytes == 0 || b.quiet && !b.terminal {
-		return
-	}
-	full := int(barWidth * now.Done / now.Bytes)
-	rate := float64(now.Done) / max(now.Seconds, 0.001)
-	line := fmt.Sprintf("[%s%s] %3d %%  %-8s %s of %s  %s/s", strings.Repeat("#", full),
-		strings.Repeat(".", barWidth-full), 100*now.Done/now.Bytes, now.Stage, core.FormatSize(now.Done),
-		core.FormatSize(now.Bytes), core.FormatSize(int64(rate)))
-	if now.Done > now.Bytes/20 { // the first pieces say little
-		line += "  " + durationOf(float64(now.Bytes-now.Done)/rate) + " left"
-	}
-	b.draw(now.Stage, line)
+	return a.PrintOut(out, func(w io.Writer) { showTransfer(w, out) })
 }
 
 // showTransfer prints what a transfer came to.

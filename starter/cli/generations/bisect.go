@@ -1,4 +1,4 @@
-package cli
+package generations
 
 import (
 	"context"
@@ -12,9 +12,11 @@ import (
 	"github.com/unweaver/unweaver/internal/answer"
 	"github.com/unweaver/unweaver/internal/answer/bisect"
 	"github.com/unweaver/unweaver/internal/fault"
+	"github.com/unweaver/unweaver/starter/cli/console"
+	"github.com/unweaver/unweaver/starter/cli/show"
 )
 
-func (a *App) bisectCmd() *cobra.Command {
+func (a app) bisectCmd() *cobra.Command {
 	var index string
 	var request bisect.Request
 	var top int
@@ -27,14 +29,14 @@ that does not, and show what changed between them: the document, other documents
 The search asks about log2 of the generations, and then the later of the two once more without each kind of change:
 what it returns again is a confirmed cause. Generations that cannot be asked are skipped and named.`,
 		Example: "  unweaver bisect docs \"Who signed the lease?\" --expect contracts/lease.pdf --from 20261120t020000z",
-		Args:    requireArgs(1, 1, "a QUESTION in quotes"),
+		Args:    console.RequireArgs(1, 1, "a QUESTION in quotes"),
 		RunE: func(command *cobra.Command, args []string) error {
 			request.Query = args[0]
 			if command.Flags().Changed("top") {
 				request.TopChunks = (*answer.Count)(&top)
 			}
-			return a.withQueries(command.Context(), func(ctx context.Context, base string) error {
-				raw, err := post(ctx, base, "/v1/indexes/"+url.PathEscape(index)+"/bisect", request)
+			return a.WithQueries(command.Context(), func(ctx context.Context, base string) error {
+				raw, err := console.Post(ctx, base, "/v1/indexes/"+url.PathEscape(index)+"/bisect", request)
 				if err != nil {
 					return err
 				}
@@ -42,21 +44,18 @@ what it returns again is a confirmed cause. Generations that cannot be asked are
 				if err := json.Unmarshal(raw, &found); err != nil {
 					return fault.Internal.At("read the answer of", base).Because(err)
 				}
-				return a.printOut(found, func(w io.Writer) { showNight(w, request.Expect, found) })
+				return a.PrintOut(found, func(w io.Writer) { showNight(w, request.Expect, found) })
 			})
 		},
 	}
 	set := command.Flags()
-	set.StringVar(&index, "index", "", "name of the index")
 	set.StringVar(&request.Expect, "expect", "", "key of the document, or id of the passage, that should be found")
 	set.StringVar(&request.From, "from", "", "a generation that returns it (default: the oldest that is kept)")
 	set.StringVar(&request.To, "to", "", "a later generation that does not (default: the current one)")
 	set.StringVar(&request.Method, "method", "", "retrieval method (default: that of each generation)")
 	set.IntVar(&top, "top", 0, "number of passages that count (default: that of each generation)")
-	for _, name := range []string{"index", "expect"} {
-		_ = command.MarkFlagRequired(name) // the flag exists
-	}
-	return leastOne(command, "top")
+	_ = command.MarkFlagRequired("expect") // the flag exists
+	return console.LeastOne(console.TakeIndex(command, &index), "top")
 }
 
 // showNight prints the night that took a document away.
@@ -80,11 +79,11 @@ func showNight(w io.Writer, expect string, found bisect.Found) {
 	}
 	fmt.Fprint(w, "  (✓: the passage is gone, or comes back without the change)\n\n")
 	if len(found.Ranking) > 0 {
-		showTable(w, "before\tafter\tpassage of\tdocument", found.Ranking, func(row bisect.Row) string {
+		show.Table(w, "before\tafter\tpassage of\tdocument", found.Ranking, func(row bisect.Row) string {
 			if row.Expected {
 				row.Change += " ←"
 			}
-			return place(row.Before) + "\t" + place(row.After) + "\t" + shortenKey(row.Document) + "\t" + row.Change
+			return place(row.Before) + "\t" + place(row.After) + "\t" + show.Key(row.Document) + "\t" + row.Change
 		})
 		fmt.Fprintln(w)
 	}
@@ -92,5 +91,5 @@ func showNight(w io.Writer, expect string, found bisect.Found) {
 	for _, notice := range found.Notices {
 		fmt.Fprintln(w, "note: "+notice)
 	}
-	fmt.Fprintf(w, "%s, %s\n", countOf(found.Questions, "question"), countOf(found.Tokens, "token"))
+	fmt.Fprintf(w, "%s, %s\n", show.Count(found.Questions, "question"), show.Count(found.Tokens, "token"))
 }
