@@ -25,6 +25,7 @@ import (
 	"github.com/unweaver/unweaver/internal/telemetry/tracing"
 	"github.com/unweaver/unweaver/query-api/api"
 	"github.com/unweaver/unweaver/query-api/middleware"
+	"github.com/unweaver/unweaver/query-api/served"
 	"github.com/unweaver/unweaver/query-api/signon"
 )
 
@@ -105,17 +106,19 @@ func runService(ctx context.Context, cfg *config.Config, log *slog.Logger) (err 
 			HintSecrets: secrets,
 			Desk:        newDesk(cfg, stores, log),
 			Policy:      policy,
-			Artifacts:   stores.Artifacts,
-			Records:     stores.Records,
-			Readers:     stores.Coordination,
-			Runs:        stores.Coordination,
-			Vectors:     stores.Vectors,
 			Models:      models,
-			Cache:       cache,
-			Log:         log,
-			Telemetry:   process,
-			Warm:        cfg.QueryAPI.Indexes.Ahead,
-			OpenBytes:   cfg.QueryAPI.Indexes.Bytes,
+			Config: served.Config{
+				Artifacts: stores.Artifacts,
+				Records:   stores.Records,
+				Readers:   stores.Coordination,
+				Runs:      stores.Coordination,
+				Vectors:   stores.Vectors,
+				Cache:     cache,
+				Log:       log,
+				Telemetry: process,
+				Warm:      cfg.QueryAPI.Indexes.Ahead,
+				OpenBytes: cfg.QueryAPI.Indexes.Bytes,
+			},
 		},
 	)
 	log.Info("query-api started", "address", listener.Addr().String(), "tls", encrypted != nil, "keys", policy.Required)

@@ -11,6 +11,7 @@ import (
 	"github.com/unweaver/unweaver/query-api/mcp"
 	"github.com/unweaver/unweaver/query-api/middleware"
 	"github.com/unweaver/unweaver/query-api/problem"
+	"github.com/unweaver/unweaver/query-api/served"
 )
 
 // agentRoutes returns the routes for programs that know the form of OpenAI, or the Model Context Protocol: what they
@@ -61,7 +62,7 @@ func (s *Server) agentRoutes() []route {
 func (s *Server) listModels(ctx context.Context) ([]chat.Model, error) {
 	ctx, cancel := context.WithTimeout(ctx, s.Timeout)
 	defer cancel()
-	found, err := s.listPublished(ctx)
+	found, err := s.served.ListPublished(ctx)
 	models := []chat.Model{}
 	for _, known := range found {
 		model := chat.Model{ID: chat.Prefix + known.Index, Object: "model", OwnedBy: "unweaver"}
@@ -82,7 +83,7 @@ var _ mcp.Backend = tools{}
 func (t tools) ListIndexes(ctx context.Context) (out []mcp.Index, err error) {
 	ctx, cancel := context.WithTimeout(ctx, t.Timeout)
 	defer cancel()
-	found, err := t.listPublished(ctx)
+	found, err := t.served.ListPublished(ctx)
 	for _, one := range found {
 		out = append(out, mcp.Index{
 			Index: one.Index, Generation: one.Generation, Documents: one.Documents, Chunks: one.Chunks, Classes: one.Classes,
@@ -156,9 +157,9 @@ func (t tools) readGeneration(
 	ctx, cancel := context.WithTimeout(ctx, t.Timeout)
 	defer cancel()
 	if !middleware.CallerOf(ctx).MayRead(index) {
-		return t.wrapError(ctx, unknownIndex(index))
+		return t.wrapError(ctx, served.UnknownIndex(index))
 	}
-	held, err := t.pinGeneration(ctx, index, pinned.generation)
+	held, err := t.served.Pin(ctx, index, pinned.generation)
 	if err != nil {
 		return t.wrapError(ctx, pinned.mapGone(err))
 	}

@@ -20,10 +20,10 @@ func (s *Server) serveBisect(w http.ResponseWriter, request *http.Request) {
 	bill := &counted{Caller: middleware.CallerOf(ctx)}
 	err := decodeRequest(w, request, &body)
 	if err == nil {
-		_, err = s.findPointer(ctx, request.PathValue("index"))
+		_, err = s.served.FindPointer(ctx, request.PathValue("index"))
 	}
 	if err == nil {
-		err = s.needAllDocuments(ctx, request.PathValue("index"))
+		err = s.served.NeedAllDocuments(ctx, request.PathValue("index"))
 	}
 	if err == nil {
 		found, err = bisect.Find(ctx, s.bisected(request.PathValue("index"), bill), body)
@@ -57,7 +57,7 @@ func (s *Server) bisected(name string, bill *counted) bisect.Index {
 			return s.askAs(ctx, name, body, bill, nil)
 		},
 		Open: func(ctx context.Context, generation string) (*retrieve.Generation, error) {
-			opened, err := s.pinGeneration(ctx, name, generation)
+			opened, err := s.served.Pin(ctx, name, generation)
 			if err == nil && opened.HasLabels() { // what two generations differ in says something of all documents
 				if err = bill.NeedAllDocuments(name); err != nil {
 					opened.Close()

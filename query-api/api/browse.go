@@ -14,6 +14,7 @@ import (
 	"github.com/unweaver/unweaver/internal/retrieve"
 	"github.com/unweaver/unweaver/internal/stream/parallel"
 	"github.com/unweaver/unweaver/query-api/middleware"
+	"github.com/unweaver/unweaver/query-api/served"
 )
 
 // Limits of lists and texts.
@@ -56,7 +57,7 @@ func (s *Server) servePinned(
 		s.writeError(w, request, err)
 		return
 	}
-	generation, err := s.pinGeneration(ctx, request.PathValue("index"), wanted.generation)
+	generation, err := s.served.Pin(ctx, request.PathValue("index"), wanted.generation)
 	if err != nil {
 		s.writeError(w, request, wanted.mapGone(err))
 		return
@@ -78,43 +79,38 @@ func (s *Server) servePinned(
 	}
 }
 
-func infoOf(name string, pointer core.Pointer, manifest *core.Manifest) IndexInfo {
-	var enriched []string
-	for _, one := range manifest.Enriched {
-		enriched = append(enriched, one.Name)
+// listIndexes answers from what the watcher knows, for one listing of folders and at most listReads pointers, those
+// that were not read for the longest time. What is new here is read once, as is what is damaged.
+func (s *Server) listIndexes(w http.ResponseWriter, request *http.Request) {
+	ctx, cancel := context.WithTimeout(request.Context(), s.Timeout)
+	defer cancel()
+	found, err := s.served.ListPublished(ctx)
+	var out Indexes
+	if err == nil {
+		out.Items, out.NextCursor, err = namedPage(request, found, func(info served.IndexInfo) string { return info.Index })
 	}
-	return IndexInfo{
-		labelled:    manifest.Labelled,
-		Enriched:    enriched,
-		Index:       name,
-		State:       "published",
-		Generation:  pointer.Generation,
-		Release:     pointer.Epoch,
-		Documents:   manifest.Counts.Documents,
-		Chunks:      manifest.Counts.Chunks,
-		Classes:     manifest.Counts.Classes,
-		ContentHash: manifest.Hashes.Content.Digest().String(),
-		Models:      manifest.Models,
-		Analyser:    manifest.Made.Analyser,
-		Created:     manifest.Created,
+	if err != nil {
+		s.writeError(w, request, err)
+		return
 	}
+	s.writeTagged(w, request, out)
 }
 
 func (s *Server) listGenerations(w http.ResponseWriter, request *http.Request) {
 	name := request.PathValue("index")
 	if !core.ValidIndex(name) {
-		s.writeError(w, request, unknownIndex(name))
+		s.writeError(w, request, served.UnknownIndex(name))
 		return
 	}
 	ctx, cancel := context.WithTimeout(request.Context(), s.Timeout)
 	defer cancel()
-	if err := s.needAllRuns(ctx, name); err != nil {
+	if err := s.served.NeedAllRuns(ctx, name); err != nil {
 		s.writeError(w, request, err)
 		return
 	}
 	list, err := artifact.Index{Store: s.Artifacts, Name: name}.ListGenerations(ctx)
 	if err == nil && len(list) == 0 {
-		err = unknownIndex(name)
+		err = served.UnknownIndex(name)
 	}
 	if err != nil {
 		s.writeError(w, request, err)

@@ -12,11 +12,12 @@ import (
 	"github.com/unweaver/unweaver/internal/store/blob"
 	"github.com/unweaver/unweaver/internal/stream/parallel"
 	"github.com/unweaver/unweaver/query-api/middleware"
+	"github.com/unweaver/unweaver/query-api/served"
 )
 
 // IndexCard is what one index is: what is served of it, since when, and what is wrong.
 type IndexCard struct {
-	IndexInfo
+	served.IndexInfo
 	Bytes       int64      `json:"bytes" doc:"size of the served generation in the artifact store"`
 	Published   *time.Time `json:"published" doc:"when it was published; null: not known"`
 	AgeSeconds  float64    `json:"age_seconds" doc:"seconds since it was published; if not published: since it was built"`
@@ -94,12 +95,12 @@ func (s *Server) serveCard(w http.ResponseWriter, request *http.Request) {
 
 func (s *Server) cardOf(ctx context.Context, name string) (IndexCard, error) {
 	if !core.ValidIndex(name) {
-		return IndexCard{}, unknownIndex(name)
+		return IndexCard{}, served.UnknownIndex(name)
 	}
 	index := artifact.Index{Store: s.Artifacts, Name: name}
 	pointer, _, err := index.ReadPointer(ctx)
 	if err == nil && pointer.Manifest == "" {
-		err = unknownIndex(name)
+		err = served.UnknownIndex(name)
 	}
 	if err != nil {
 		return IndexCard{}, err
@@ -121,16 +122,15 @@ func (s *Server) cardOf(ctx context.Context, name string) (IndexCard, error) {
 		return IndexCard{}, err
 	}
 	counts := manifest.Counts
-	readiness, _ := s.ensureIndex(name).checkReadiness(name)
 	out := IndexCard{
-		IndexInfo: infoOf(name, pointer, manifest), Bytes: sizeOf(manifest),
+		IndexInfo: served.InfoOf(name, pointer, manifest), Bytes: sizeOf(manifest),
 		Problems: counts.Failed + counts.DeadLetters, Failed: counts.Failed, Stale: counts.Stale,
-		DeadLetters: counts.DeadLetters, Serving: readiness.State,
+		DeadLetters: counts.DeadLetters, Serving: s.served.ServingState(name),
 	}
 	if report != nil {
 		out.Problems = report.ProblemsTotal
 	}
-	if out.hideCounts(middleware.CallerOf(ctx).Readers()) {
+	if out.HideCounts(middleware.CallerOf(ctx).Readers()) {
 		out.Bytes, out.Problems, out.Failed, out.Stale, out.DeadLetters = 0, 0, 0, 0, 0
 	}
 	if !stored.Modified.IsZero() {
@@ -158,12 +158,12 @@ func (s *Server) serveGeneration(w http.ResponseWriter, request *http.Request) {
 func (s *Server) generationOf(ctx context.Context, name, wanted string) (GenerationDetail, error) {
 	out := GenerationDetail{Index: name}
 	if !core.ValidIndex(name) {
-		return out, unknownIndex(name)
+		return out, served.UnknownIndex(name)
 	}
 	if !core.ValidSlug(wanted) {
-		return out, noGeneration(name, wanted, "this is not a valid name of a generation")
+		return out, served.UnknownGeneration(name, wanted, "this is not a valid name of a generation")
 	}
-	if err := s.needAllRuns(ctx, name); err != nil { // a report has what was asked of the generation before
+	if err := s.served.NeedAllRuns(ctx, name); err != nil { // a report has what was asked of the generation before
 		return out, err
 	}
 	index := artifact.Index{Store: s.Artifacts, Name: name}
@@ -184,11 +184,11 @@ func (s *Server) generationOf(ctx context.Context, name, wanted string) (Generat
 	}
 	switch {
 	case pointer.Manifest == "" && fault.Is(missing, fault.UnknownGen):
-		return out, unknownIndex(name)
+		return out, served.UnknownIndex(name)
 	case pointer.Generation == wanted:
 		ref = core.GenerationRef{Manifest: pointer.Manifest, Seq: pointer.Seq, State: "current"}
 	case fault.Is(missing, fault.UnknownGen):
-		return out, noGeneration(name, wanted, "the generation does not exist, or was deleted")
+		return out, served.UnknownGeneration(name, wanted, "the generation does not exist, or was deleted")
 	case missing != nil:
 		return out, missing
 	}

@@ -410,7 +410,7 @@ func TestTheGenerationBeforeShowsNothingThatIsHiddenNow(t *testing.T) {
 				return retrievetest.Build(t, f.stores, "sample", withHidden(), options)
 			}
 			l := lock(t, func(f *fixture, config *api.Config) {
-				config.WaitForNew(10 * time.Millisecond)
+				config.Patience = 10 * time.Millisecond
 				retrievetest.Publish(t, build(f, "g2", 2, c.former, false), 2)
 			})
 			reader, all := l.key(access.Request{Scope: access.Query}), l.key(access.Request{

@@ -10,6 +10,7 @@ import (
 	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/query-api/middleware"
+	"github.com/unweaver/unweaver/query-api/served"
 )
 
 const apiText = "Ask an index built by UnWeaver, and read what it contains. v1 only gains response fields: clients " +
@@ -339,7 +340,7 @@ var answerExamples = map[string]any{
 	"ready": Readiness{
 		Status: "ready", Version: "1.0.0",
 		Checks:  map[string]string{"artifacts": "ok", "classes": "ok", "vectors": "ok", "index sample": "ok"},
-		Indexes: []IndexReadiness{{Index: "sample", State: stateReady, Generation: "g1"}},
+		Indexes: []served.IndexReadiness{{Index: "sample", State: served.StateReady, Generation: "g1"}},
 	},
 	"startRun":         exampleStarted,
 	"retryDeadLetters": exampleStarted,
@@ -367,7 +368,7 @@ var answerExamples = map[string]any{
 	"getUsage": KeyUsage{
 		Key: "Ab3dE6gH", RenewsIn: 36420, Quotas: []middleware.QuotaUse{{Quota: "answers", Limit: 500, Used: 12}},
 	},
-	"listIndexes": Indexes{Items: []IndexInfo{exampleIndex}},
+	"listIndexes": Indexes{Items: []served.IndexInfo{exampleIndex}},
 	"listEntities": Entities{
 		Source: exampleSource, NextCursor: "g1.20.5f3a09c1",
 		Items: []EntitySummary{{ID: exampleEntity, Name: "Oslo", Type: "City", ChunkTotal: 3}},
@@ -410,7 +411,7 @@ var (
 		Next: []time.Time{time.Date(2026, 11, 23, 1, 0, 0, 0, time.UTC)},
 	}
 	exampleSource = Source{Index: "sample", Generation: "g1"}
-	exampleIndex  = IndexInfo{
+	exampleIndex  = served.IndexInfo{
 		Index: "sample", State: "published", Generation: "g1", Release: 1, Documents: 7, Chunks: 12, Classes: 14,
 		ContentHash: "2f1d6a3c0f0e0c4b8a7d5e6f9b1a2c3d4e5f60718293a4b5c6d7e8f901234567", Analyser: "en/3",
 	}

@@ -16,6 +16,7 @@ import (
 	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/query-api/middleware"
+	"github.com/unweaver/unweaver/query-api/served"
 )
 
 // controlTimeout bounds what steers: a pause waits until its worker obeys.
@@ -97,7 +98,7 @@ func (o operation) check() error {
 			Advise("set query_api.control: true and engine in the configuration of query-api; unweaver dev has it")
 	}
 	if !core.ValidIndex(o.index) {
-		return unknownIndex(o.index)
+		return served.UnknownIndex(o.index)
 	}
 	return nil
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/telemetry"
 	"github.com/unweaver/unweaver/query-api/middleware"
+	"github.com/unweaver/unweaver/query-api/served"
 )
 
 const (
@@ -137,14 +138,14 @@ func (s *Server) askAs(
 		s.Telemetry.Count(telemetry.Queries, 1, name, response.Method, outcome)
 	}()
 	if !caller.MayRead(name) {
-		return response, unknownIndex(name)
+		return response, served.UnknownIndex(name)
 	}
 	pinned := ""
 	if body.Generation != nil {
 		pinned = *body.Generation
 	}
 	opening := time.Now()
-	generation, err := s.pinGeneration(ctx, name, pinned)
+	generation, err := s.served.Pin(ctx, name, pinned)
 	if err != nil {
 		return response, err
 	}

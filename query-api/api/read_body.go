@@ -20,6 +20,7 @@ import (
 	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/query-api/middleware"
+	"github.com/unweaver/unweaver/query-api/served"
 )
 
 // errEmpty refuses an empty name: null is as good as nothing, an empty name is a mistake.
@@ -133,12 +134,12 @@ func (s *Server) checkRoute(route route) http.HandlerFunc {
 			w.Header().Set("WWW-Authenticate", `Bearer realm="unweaver"`)
 		case err != nil:
 		case index != "" && !caller.MayRead(index):
-			err = unknownIndex(index) // as if it were not there: names do not leak
+			err = served.UnknownIndex(index) // as if it were not there: names do not leak
 		default:
 			err = parametersOf(request.URL.RawQuery, known)
 		}
 		if err == nil && route.scope == access.Operate && index != "" { // runs and reports name all documents
-			if err = s.needNamedCaller(request.Context(), index); fault.Is(err, fault.Unauthorized) {
+			if err = s.served.NeedNamedCaller(request.Context(), index); fault.Is(err, fault.Unauthorized) {
 				w.Header().Set("WWW-Authenticate", `Bearer realm="unweaver"`)
 			}
 		}

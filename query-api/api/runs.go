@@ -10,6 +10,7 @@ import (
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/pipeline/report"
 	"github.com/unweaver/unweaver/internal/pipeline/runlog"
+	"github.com/unweaver/unweaver/query-api/served"
 )
 
 // Runs is a page of the runs of an index, the one that began last first.
@@ -34,11 +35,11 @@ func (s *Server) listRuns(w http.ResponseWriter, request *http.Request) {
 func (s *Server) runsPage(ctx context.Context, request *http.Request) (Runs, error) {
 	out := Runs{Index: request.PathValue("index")}
 	if !core.ValidIndex(out.Index) {
-		return out, unknownIndex(out.Index)
+		return out, served.UnknownIndex(out.Index)
 	}
 	all, err := s.newRunlog().List(ctx, out.Index, 0)
 	if err == nil && len(all) == 0 && request.URL.Query().Get("cursor") == "" {
-		err = unknownIndex(out.Index)
+		err = served.UnknownIndex(out.Index)
 	}
 	if err != nil {
 		return out, err
@@ -110,7 +111,7 @@ func runOf(request *http.Request) (index, run string, err error) {
 	run = strings.TrimPrefix(request.PathValue("run"), index+"/") // as lists name it, too
 	switch {
 	case !core.ValidIndex(index):
-		err = unknownIndex(index)
+		err = served.UnknownIndex(index)
 	case !core.ValidSlug(run):
 		err = unknownRun(index, run)
 	}

@@ -16,6 +16,7 @@ import (
 	"github.com/unweaver/unweaver/internal/stream/parallel"
 	"github.com/unweaver/unweaver/internal/telemetry"
 	"github.com/unweaver/unweaver/query-api/middleware"
+	"github.com/unweaver/unweaver/query-api/served"
 )
 
 // serveSeveral answers POST /v1/query.
@@ -83,7 +84,7 @@ func (s *Server) openSeveral(ctx context.Context, body answer.SeveralRequest) ([
 	err = parallel.Each(ctx, len(names), len(names), func(ctx context.Context, i int) error {
 		ctx, cancel := context.WithTimeout(ctx, s.Timeout/2) // the others need time to be searched
 		defer cancel()
-		generation, err := s.pinGeneration(ctx, names[i], "")
+		generation, err := s.served.Pin(ctx, names[i], "")
 		indexes[i] = answer.Opened{Index: names[i], Generation: generation, Err: err}
 		if fault.Is(err, fault.UnknownIndex) && slices.Contains(body.Indexes, names[i]) {
 			return err
@@ -127,7 +128,7 @@ func (s *Server) expandIndexes(ctx context.Context, asked []string) ([]string, e
 				}
 			}
 		case !core.ValidIndex(one) || !caller.MayRead(one):
-			return nil, unknownIndex(one) // as if it were not there
+			return nil, served.UnknownIndex(one) // as if it were not there
 		default:
 			names = append(names, one)
 		}

@@ -8,6 +8,7 @@ import (
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/pipeline/report"
 	"github.com/unweaver/unweaver/internal/pipeline/runlog"
+	"github.com/unweaver/unweaver/query-api/served"
 )
 
 // usualNights is how many nights trends are of where nothing else is asked for.
@@ -20,14 +21,14 @@ func (s *Server) serveTrends(w http.ResponseWriter, request *http.Request) {
 	index := request.PathValue("index")
 	nights, err := readNumber(request.URL.Query(), "nights", 1, runlog.MostNights, usualNights)
 	if err == nil && !core.ValidIndex(index) {
-		err = unknownIndex(index)
+		err = served.UnknownIndex(index)
 	}
 	var out runlog.Trends
 	if err == nil {
 		out, err = s.newRunlog().ReadTrends(ctx, index, nights)
 	}
 	if fault.Is(err, fault.RunNotFound) {
-		err = unknownIndex(index)
+		err = served.UnknownIndex(index)
 	}
 	if err != nil {
 		s.writeError(w, request, err)

@@ -1,9 +1,8 @@
-package api
+package served
 
 import (
 	"cmp"
 	"context"
-	"net/http"
 	"slices"
 	"time"
 
@@ -16,25 +15,8 @@ import (
 // listReads is how many pointers are read again for one list.
 const listReads = 16
 
-// listIndexes answers from what the watcher knows, for one listing of folders and at most listReads pointers, those
-// that were not read for the longest time. What is new here is read once, as is what is damaged.
-func (s *Server) listIndexes(w http.ResponseWriter, request *http.Request) {
-	ctx, cancel := context.WithTimeout(request.Context(), s.Timeout)
-	defer cancel()
-	found, err := s.listPublished(ctx)
-	var out Indexes
-	if err == nil {
-		out.Items, out.NextCursor, err = namedPage(request, found, func(info IndexInfo) string { return info.Index })
-	}
-	if err != nil {
-		s.writeError(w, request, err)
-		return
-	}
-	s.writeTagged(w, request, out)
-}
-
-// listPublished returns the indexes that the context's caller may know of, by name.
-func (s *Server) listPublished(ctx context.Context) ([]IndexInfo, error) {
+// ListPublished returns the indexes that the context's caller may know of, by name.
+func (s *Set) ListPublished(ctx context.Context) ([]IndexInfo, error) {
 	names, err := artifact.ListIndexes(ctx, s.Artifacts)
 	if err == nil && len(names) == 0 { // empty, or missing
 		_, err = artifact.StoreID(ctx, s.Artifacts)
@@ -53,14 +35,14 @@ func (s *Server) listPublished(ctx context.Context) ([]IndexInfo, error) {
 		return nil, err
 	}
 	for i := range found {
-		found[i].hideCounts(caller.Readers())
+		found[i].HideCounts(caller.Readers())
 	}
 	return slices.DeleteFunc(found, func(info IndexInfo) bool { return info.Index == "" }), nil
 }
 
 // findOutdated chooses the indexes whose pointer is to be read again: those of which nothing is known or the mirror has
 // news, and of the others the ones that were not read for the longest time.
-func (s *Server) findOutdated(names []string) map[string]bool {
+func (s *Set) findOutdated(names []string) map[string]bool {
 	served, reread := s.listServed(), map[string]bool{}
 	var old []due
 	for _, name := range names {
@@ -86,7 +68,7 @@ func (s *Server) findOutdated(names []string) map[string]bool {
 
 // indexInfo says what is published under a name; nothing is no error, and no name. What cannot be read of one index is
 // reported with it, and hides no other.
-func (s *Server) indexInfo(ctx context.Context, name string, reread bool) (IndexInfo, error) {
+func (s *Set) indexInfo(ctx context.Context, name string, reread bool) (IndexInfo, error) {
 	pointer, err := s.standingOf(ctx, name, reread)
 	if err == nil && pointer.Manifest == "" {
 		return IndexInfo{}, nil
@@ -98,7 +80,7 @@ func (s *Server) indexInfo(ctx context.Context, name string, reread bool) (Index
 		}
 		var manifest *core.Manifest
 		if manifest, err = (artifact.Index{Store: s.Artifacts, Name: name}).ManifestOf(ctx, pointer); err == nil {
-			info := infoOf(name, pointer, manifest)
+			info := InfoOf(name, pointer, manifest)
 			x.setInfo(pointer, &info)
 			return info, nil
 		}
@@ -111,7 +93,7 @@ func (s *Server) indexInfo(ctx context.Context, name string, reread bool) (Index
 
 // standingOf returns the pointer of an index, as it was read last or, again, as it is. Names without a published index
 // leave no trace.
-func (s *Server) standingOf(ctx context.Context, name string, reread bool) (core.Pointer, error) {
+func (s *Set) standingOf(ctx context.Context, name string, reread bool) (core.Pointer, error) {
 	s.mu.Lock()
 	x := s.indexes[name]
 	s.mu.Unlock()
@@ -147,4 +129,54 @@ func (x *index) setInfo(pointer core.Pointer, info *IndexInfo) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	x.info, x.informed = info, pointer
+}
+
+// IndexInfo is one index of the list.
+type IndexInfo struct {
+	Index       string            `json:"index"`
+	State       string            `json:"state" enum:"published,damaged" doc:"damaged: the index cannot be read"`
+	Generation  string            `json:"generation"`
+	Release     int64             `json:"release" doc:"number of the publication; rollbacks count too"`
+	Documents   int64             `json:"documents"`
+	Chunks      int64             `json:"chunks"`
+	Classes     int64             `json:"classes"`
+	ContentHash string            `json:"content_hash"`
+	Models      core.ModelSummary `json:"models"`
+	Enriched    []string          `json:"enriched,omitempty" doc:"enrichments of its generation, such as gem (themes)"`
+	Analyser    string            `json:"analyser,omitempty" doc:"its language, and the version of its word rules"`
+	Created     time.Time         `json:"created,omitzero" doc:"when its generation was built; absent if damaged"`
+
+	labelled bool // its documents have labels
+}
+
+// HideCounts leaves out what tells of documents that a caller may not read, where these have labels.
+func (i *IndexInfo) HideCounts(readers core.Readers) bool {
+	if !i.labelled || readers.All {
+		return false
+	}
+	i.Documents, i.Chunks, i.Classes, i.ContentHash = 0, 0, 0, ""
+	return true
+}
+
+// InfoOf returns what lists show of a generation that a pointer names.
+func InfoOf(name string, pointer core.Pointer, manifest *core.Manifest) IndexInfo {
+	var enriched []string
+	for _, one := range manifest.Enriched {
+		enriched = append(enriched, one.Name)
+	}
+	return IndexInfo{
+		labelled:    manifest.Labelled,
+		Enriched:    enriched,
+		Index:       name,
+		State:       "published",
+		Generation:  pointer.Generation,
+		Release:     pointer.Epoch,
+		Documents:   manifest.Counts.Documents,
+		Chunks:      manifest.Counts.Chunks,
+		Classes:     manifest.Counts.Classes,
+		ContentHash: manifest.Hashes.Content.Digest().String(),
+		Models:      manifest.Models,
+		Analyser:    manifest.Made.Analyser,
+		Created:     manifest.Created,
+	}
 }

@@ -1,4 +1,4 @@
-package api
+package served
 
 import (
 	"cmp"
@@ -28,12 +28,12 @@ type pinning struct {
 
 // explainUnpublished returns the error for an index of which nothing is published: err, unless its build goes on or was
 // held.
-func (s *Server) explainUnpublished(ctx context.Context, name string, err error) error {
+func (s *Set) explainUnpublished(ctx context.Context, name string, err error) error {
 	work, failed := s.Runs.ReadState(ctx, runlog.LatestBuild(name))
 	if failed != nil || len(work) == 0 {
 		return err
 	}
-	state, failed := s.newRunlog().ReadState(ctx, string(work))
+	state, failed := (runlog.Source{Artifacts: s.Artifacts, Runs: s.Runs}).ReadState(ctx, string(work))
 	report := state.Report
 	if failed == nil && report.Status == core.StatusHeld && report.ContentHash != "" {
 		return fault.UnknownIndex.At("query", name).
@@ -49,10 +49,10 @@ func (s *Server) explainUnpublished(ctx context.Context, name string, err error)
 		Advise("wait for the build: unweaver status " + name + " --watch")
 }
 
-// pinGeneration holds what the context's caller may read of a generation by name, or of the current one where there
+// Pin holds what the context's caller may read of a generation by name, or of the current one where there
 // is no name. Where its documents have labels it is a view; an earlier generation, which has the labels of its
 // time, is then for callers alone who may read every document.
-func (s *Server) pinGeneration(ctx context.Context, name, wanted string) (*retrieve.Generation, error) {
+func (s *Set) Pin(ctx context.Context, name, wanted string) (*retrieve.Generation, error) {
 	if wanted != "" {
 		if err := s.needNamed(ctx, name, wanted); err != nil {
 			return nil, err
@@ -72,9 +72,9 @@ func (s *Server) pinGeneration(ctx context.Context, name, wanted string) (*retri
 
 // holdGeneration holds a generation by name, or the current one where there is no name. At most two besides the current
 // one stay open; an open one costs no request to a store.
-func (s *Server) holdGeneration(ctx context.Context, name, wanted string) (*retrieve.Generation, error) {
+func (s *Set) holdGeneration(ctx context.Context, name, wanted string) (*retrieve.Generation, error) {
 	if !core.ValidIndex(name) {
-		return nil, unknownIndex(name)
+		return nil, UnknownIndex(name)
 	}
 	if wanted == "" {
 		generation, err := s.acquireCurrent(ctx, name)
@@ -84,9 +84,9 @@ func (s *Server) holdGeneration(ctx context.Context, name, wanted string) (*retr
 		return generation, err
 	}
 	if !core.ValidSlug(wanted) {
-		return nil, noGeneration(name, wanted, "this is not a valid name of a generation")
+		return nil, UnknownGeneration(name, wanted, "this is not a valid name of a generation")
 	}
-	_, unpublished := s.findPointer(ctx, name)
+	_, unpublished := s.FindPointer(ctx, name)
 	if unpublished != nil && !fault.Is(unpublished, fault.UnknownIndex) {
 		return nil, unpublished
 	}
@@ -98,20 +98,20 @@ func (s *Server) holdGeneration(ctx context.Context, name, wanted string) (*retr
 	ref, err := artifact.Index{Store: s.Artifacts, Name: name}.GenerationRef(ctx, wanted)
 	if err != nil {
 		if fault.Is(err, fault.UnknownGen) {
-			err = noGeneration(name, wanted, "the generation does not exist, or was deleted")
+			err = UnknownGeneration(name, wanted, "the generation does not exist, or was deleted")
 		}
 		return nil, cmp.Or(unpublished, err)
 	}
 	return s.joinOpening(ctx, s.ensureIndex(name), name, wanted, ref.Manifest)
 }
 
-func noGeneration(index, name, why string) error {
+func UnknownGeneration(index, name, why string) error {
 	return fault.UnknownGen.At("open generation", name).Because(why).
 		Advise("omit generation to query the current one, or list them at /v1/indexes/" + index + "/generations")
 }
 
 // holdOpen holds a generation that is open under a name, or gives nil.
-func (x *index) holdOpen(server *Server, wanted string) *retrieve.Generation {
+func (x *index) holdOpen(server *Set, wanted string) *retrieve.Generation {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	if x.current != nil && x.current.Manifest.Generation == wanted && !x.current.HasChanged() && x.current.Hold() {
@@ -129,7 +129,7 @@ func (x *index) holdOpen(server *Server, wanted string) *retrieve.Generation {
 }
 
 // openNamed opens a generation that somebody asks for by name, but none that a purge waits to be closed.
-func (s *Server) openNamed(name, wanted, manifest string) (*open, error) {
+func (s *Set) openNamed(name, wanted, manifest string) (*open, error) {
 	purged, err := artifact.Index{Store: s.Artifacts, Name: name}.IsPurged(s.ctx, wanted)
 	if purged {
 		err = fault.GenCollected.At("open generation", wanted).
@@ -143,7 +143,7 @@ func (s *Server) openNamed(name, wanted, manifest string) (*open, error) {
 }
 
 // joinOpening waits for the opening of a generation, and starts it where none is under way.
-func (s *Server) joinOpening(
+func (s *Set) joinOpening(
 	ctx context.Context,
 	x *index,
 	name, wanted, manifest string,
@@ -193,7 +193,7 @@ func (p *pinning) dropWaiter() {
 }
 
 // pinnedOpen takes over what an opening brought.
-func (x *index) pinnedOpen(server *Server, wanted string, under *pinning, generation *open, err error) {
+func (x *index) pinnedOpen(server *Set, wanted string, under *pinning, generation *open, err error) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	defer close(under.done)
