@@ -28,31 +28,31 @@ func (s *Server) listAddresses() map[string]*address {
 	for _, route := range s.table() {
 		addRoute(out, route, s.checkRoute(route))
 	}
-	addRoute(out, route{method: http.MethodGet, pattern: "/openapi.json"}, s.serveOpenAPI)
+	addRoute(out, route{Method: http.MethodGet, Pattern: "/openapi.json"}, s.serveOpenAPI)
 	for _, path := range page.Paths() {
-		addRoute(out, route{method: http.MethodGet, pattern: path}, page.Serve)
+		addRoute(out, route{Method: http.MethodGet, Pattern: path}, page.Serve)
 	}
 	return out
 }
 
 // addRoute adds what answers a route to the address of its pattern.
 func addRoute(to map[string]*address, route route, handler http.HandlerFunc) {
-	at := to[route.pattern]
+	at := to[route.Pattern]
 	if at == nil {
-		at = &address{pattern: route.pattern}
-		to[route.pattern] = at
+		at = &address{pattern: route.Pattern}
+		to[route.Pattern] = at
 	}
 	suffix := ""
-	if name, found := strings.CutSuffix(route.pattern, "...}"); found {
+	if name, found := strings.CutSuffix(route.Pattern, "...}"); found {
 		at.rest = name[strings.LastIndexByte(name, '{')+1:]
-		suffix = route.docPath()[strings.LastIndexByte(route.docPath(), '}')+1:]
+		suffix = route.DocPath()[strings.LastIndexByte(route.DocPath(), '}')+1:]
 	}
 	i := slices.IndexFunc(at.ends, func(end *ending) bool { return end.suffix == suffix })
 	if i < 0 {
 		i = len(at.ends)
 		at.ends = append(at.ends, &ending{suffix, map[string]http.HandlerFunc{}})
 	}
-	at.ends[i].handlers[route.method] = handler
+	at.ends[i].handlers[route.Method] = handler
 }
 
 // findEnding returns the ending of a request's path, and takes it off the name or key before it. A slash that is

@@ -20,40 +20,40 @@ func (s *Server) agentRoutes() []route {
 	service := chat.Service{Ask: s.askModel, Indexes: s.listModels, Problem: s.inForm}
 	return []route{
 		{
-			method: "POST", pattern: "/mcp", id: "sendMessage", tag: tagAgents,
-			summary: "Send a message of MCP",
-			doc: "Tools: search, answer, explain, get_chunk, get_document, list_entities, list_indexes. No sessions. " +
-				"Accept must name application/json and text/event-stream.", most: "256 KiB",
-			body: mcp.Message{}, answer: mcp.Reply{}, failure: mcp.Reply{},
-			problems: []int{http.StatusNotFound, http.StatusRequestEntityTooLarge},
-			shows:    showsOwn, asks: true, handler: mcp.Handler(tools{s}).ServeHTTP,
+			Method: "POST", Pattern: "/mcp", ID: "sendMessage", Tag: tagAgents,
+			Summary: "Send a message of MCP",
+			Doc: "Tools: search, answer, explain, get_chunk, get_document, list_entities, list_indexes. No sessions. " +
+				"Accept must name application/json and text/event-stream.", Most: "256 KiB",
+			Body: mcp.Message{}, Answer: mcp.Reply{}, Failure: mcp.Reply{},
+			Problems: []int{http.StatusNotFound, http.StatusRequestEntityTooLarge},
+			Shows:    showsOwn, Asks: true, Handler: mcp.Handler(tools{s}).ServeHTTP,
 		},
 		{
-			method: "POST", pattern: "/v1/chat/completions", id: "createChatCompletion", tag: tagAgents,
-			summary: "Ask an index in OpenAI's form", most: "1 MiB",
-			doc: "The last user message is the question, which may refer to earlier ones. Tools and unknown fields " +
+			Method: "POST", Pattern: "/v1/chat/completions", ID: "createChatCompletion", Tag: tagAgents,
+			Summary: "Ask an index in OpenAI's form", Most: "1 MiB",
+			Doc: "The last user message is the question, which may refer to earlier ones. Tools and unknown fields " +
 				"are ignored with a Warning header; options that an index cannot honour are rejected.",
-			body: chat.Request{}, answer: chat.Completion{}, problems: ofAQuery, failure: chat.Failure{},
-			events: "with stream: chunks of a completion, then [DONE]", shows: showsOwn, asks: true, handler: service.Complete,
+			Body: chat.Request{}, Answer: chat.Completion{}, Problems: ofAQuery, Failure: chat.Failure{},
+			Events: "with stream: chunks of a completion, then [DONE]", Shows: showsOwn, Asks: true, Handler: service.Complete,
 		},
 		{
-			method: "POST", pattern: "/v1/responses", id: "createResponse", tag: tagAgents,
-			summary: "Ask an index in OpenAI's newer form", most: "1 MiB",
-			doc:  "Works like /v1/chat/completions. Nothing is stored: previous_response_id and background are rejected.",
-			body: chat.ResponseRequest{}, answer: chat.Response{}, problems: ofAQuery, failure: chat.Failure{},
-			events: "with stream: the events of a response, the last one response.completed",
-			shows:  showsOwn, asks: true, handler: service.Respond,
+			Method: "POST", Pattern: "/v1/responses", ID: "createResponse", Tag: tagAgents,
+			Summary: "Ask an index in OpenAI's newer form", Most: "1 MiB",
+			Doc:  "Works like /v1/chat/completions. Nothing is stored: previous_response_id and background are rejected.",
+			Body: chat.ResponseRequest{}, Answer: chat.Response{}, Problems: ofAQuery, Failure: chat.Failure{},
+			Events: "with stream: the events of a response, the last one response.completed",
+			Shows:  showsOwn, Asks: true, Handler: service.Respond,
 		},
 		{
-			method: "GET", pattern: "/v1/models", id: "listModels", tag: tagAgents,
-			summary: "List indexes in OpenAI's form", doc: "Lists the indexes that the key can read.",
-			answer: chat.Models{}, problems: ofStores, failure: chat.Failure{}, shows: showsNone, handler: service.ServeModels,
+			Method: "GET", Pattern: "/v1/models", ID: "listModels", Tag: tagAgents,
+			Summary: "List indexes in OpenAI's form", Doc: "Lists the indexes that the key can read.",
+			Answer: chat.Models{}, Problems: ofStores, Failure: chat.Failure{}, Shows: showsNone, Handler: service.ServeModels,
 		},
 		{
-			method: "GET", pattern: "/v1/models/{model...}", path: "/v1/models/{model}", id: "getModel",
-			tag: tagAgents, summary: "Get one index in OpenAI's form",
-			doc: "The slash in the name can be sent unescaped.", answer: chat.Model{}, failure: chat.Failure{},
-			problems: append([]int{http.StatusNotFound}, ofStores...), shows: showsNone, handler: service.ServeModel,
+			Method: "GET", Pattern: "/v1/models/{model...}", Path: "/v1/models/{model}", ID: "getModel",
+			Tag: tagAgents, Summary: "Get one index in OpenAI's form",
+			Doc: "The slash in the name can be sent unescaped.", Answer: chat.Model{}, Failure: chat.Failure{},
+			Problems: append([]int{http.StatusNotFound}, ofStores...), Shows: showsNone, Handler: service.ServeModel,
 		},
 	}
 }
@@ -174,26 +174,8 @@ func (t tools) wrapError(ctx context.Context, err error) error {
 	return t.inForm(ctx, err)
 }
 
-// writeAgentProblem writes a problem in the form that the path speaks.
-func writeAgentProblem(w http.ResponseWriter, request *http.Request, problem Problem, err error) bool {
-	if !chat.IsChatPath(request.URL.Path) {
-		return false
-	}
-	chat.WriteProblem(w, toAgentProblem(problem, err))
-	return true
-}
-
 // inForm returns an error in the form that agents read.
 func (s *Server) inForm(ctx context.Context, err error) *problem.Problem {
 	err = s.explainAbsence(ctx, err)
-	reported, _ := s.toProblem(ctx, "agents", err)
-	return toAgentProblem(reported, err)
-}
-
-// toAgentProblem returns a problem as the forms of agents take it.
-func toAgentProblem(reported Problem, err error) *problem.Problem {
-	return &problem.Problem{
-		Status: reported.Status, Code: reported.Code, Detail: reported.Detail, Hint: reported.Hint, Param: reported.Param,
-		Reference: reported.Reference, RetryAfter: retryAfter(reported.Status, err),
-	}
+	return s.toProblem(ctx, "agents", err)
 }

@@ -29,9 +29,9 @@ func ListRoutes() (routes []Route, others []string) {
 	server.table = server.listRoutes
 	addresses := server.listAddresses()
 	for _, one := range server.table() {
-		routes = append(routes, Route{one.method, one.docPath(), one.id, string(one.scope), string(one.shows),
-			one.asks, one.open, one.control})
-		delete(addresses, one.pattern)
+		routes = append(routes, Route{one.Method, one.DocPath(), one.ID, string(one.Scope), one.Shows,
+			one.Asks, one.Open, one.Control})
+		delete(addresses, one.Pattern)
 	}
 	return routes, slices.Collect(maps.Keys(addresses))
 }

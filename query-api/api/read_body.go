@@ -115,16 +115,16 @@ func keysOf(t reflect.Type) []string {
 // checkRoute lets through to a route who may use it and what it takes.
 func (s *Server) checkRoute(route route) http.HandlerFunc {
 	known := map[string]bool{}
-	for _, parameter := range route.query {
-		known[parameter.name] = true
+	for _, parameter := range route.Query {
+		known[parameter.Name] = true
 	}
 	return func(w http.ResponseWriter, request *http.Request) {
-		request, err := middleware.ForRoute(request, route.scope, request.PathValue("index"))
+		request, err := middleware.ForRoute(request, route.Scope, request.PathValue("index"))
 		if middleware.IsOpen(request) {
 			err = nil
 		}
 		caller := middleware.CallerOf(request.Context())
-		if err == nil && route.control {
+		if err == nil && route.Control {
 			err = caller.NeedProof()
 		}
 		index := request.PathValue("index")
@@ -138,19 +138,19 @@ func (s *Server) checkRoute(route route) http.HandlerFunc {
 		default:
 			err = parametersOf(request.URL.RawQuery, known)
 		}
-		if err == nil && route.scope == access.Operate && index != "" { // runs and reports name all documents
+		if err == nil && route.Scope == access.Operate && index != "" { // runs and reports name all documents
 			if err = s.served.NeedNamedCaller(request.Context(), index); fault.Is(err, fault.Unauthorized) {
 				w.Header().Set("WWW-Authenticate", `Bearer realm="unweaver"`)
 			}
 		}
-		if err == nil && route.body != nil && (!route.optional || request.ContentLength != 0) {
+		if err == nil && route.Body != nil && (!route.Optional || request.ContentLength != 0) {
 			err = middleware.NeedJSON(request)
 		}
 		if err != nil {
 			s.writeError(w, request, err)
 			return
 		}
-		route.handler(w, request)
+		route.Handler(w, request)
 	}
 }
 
@@ -161,7 +161,7 @@ func noteMatched(request *http.Request, route route, index string) {
 		return
 	}
 	caller := middleware.CallerOf(request.Context())
-	of.operation, of.control, of.key = route.id, route.control, caller.ID()
+	of.operation, of.control, of.key = route.ID, route.Control, caller.ID()
 	of.labels = caller.Readers().Describe()
 	if core.ValidIndex(index) {
 		of.index = index

@@ -8,7 +8,6 @@
 //	browse.go, documents.go, generations.go, runs.go  what an index holds; lists.go their bodies, cursor.go their pages
 //	ready.go, metrics.go     for orchestrators and monitoring; usage.go what a key used of its quotas
 //	etag.go, compress.go     what clients may keep, and packed answers
-//	openapi.go, schema.go    the description of all this, made from the types
 package api
 
 import (
@@ -29,6 +28,7 @@ import (
 	"github.com/unweaver/unweaver/internal/store/coordination/memory"
 	"github.com/unweaver/unweaver/internal/telemetry"
 	"github.com/unweaver/unweaver/query-api/middleware"
+	"github.com/unweaver/unweaver/query-api/openapi"
 	"github.com/unweaver/unweaver/query-api/served"
 )
 
@@ -98,6 +98,11 @@ func New(config Config) *Server {
 		DisableGeneralOptionsHandler: true, // it would answer without a key
 	}
 	return server
+}
+
+// OpenAPI describes the API, with these methods.
+func OpenAPI(methods *retrieve.Registry) []byte {
+	return openapi.Describe((&Server{}).listRoutes(), methods)
 }
 
 // Serve answers on a listener until Shutdown.

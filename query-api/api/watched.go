@@ -33,21 +33,21 @@ func (s *Server) watchedRoutes() []route {
 	const pattern = "/v1/indexes/{index}/watched"
 	return asControl([]route{
 		{
-			method: "GET", pattern: pattern, id: "listWatched", summary: "List standing questions",
-			doc: "Questions whose passages every night compares.", query: []parameter{paged, howMany},
-			answer: WatchedQuestions{}, handler: s.operate(controlTimeout, withControl(operation.listWatched)),
+			Method: "GET", Pattern: pattern, ID: "listWatched", Summary: "List standing questions",
+			Doc: "Questions whose passages every night compares.", Query: []parameter{paged, howMany},
+			Answer: WatchedQuestions{}, Handler: s.operate(controlTimeout, withControl(operation.listWatched)),
 		},
 		{
-			method: "POST", pattern: pattern, id: "addWatched", summary: "Add standing questions",
-			doc: "All of them or none. A question of the same text and labels is replaced. An index has at most 10,000. The " +
+			Method: "POST", Pattern: pattern, ID: "addWatched", Summary: "Add standing questions",
+			Doc: "All of them or none. A question of the same text and labels is replaced. An index has at most 10,000. The " +
 				"report of each run that publishes lists those whose passages changed.",
-			body: WatchRequest{}, answer: control.Watching{},
-			handler: s.operate(controlTimeout, withControl(operation.addWatched)),
+			Body: WatchRequest{}, Answer: control.Watching{},
+			Handler: s.operate(controlTimeout, withControl(operation.addWatched)),
 		},
 		{
-			method: "DELETE", pattern: pattern + "/{id}", id: "removeWatched", summary: "Remove a standing question",
-			doc: "By its id. `unweaver watch remove all` removes every one, also where they cannot be read.", done: nothing,
-			handler: s.operate(controlTimeout, withControl(operation.removeWatched)),
+			Method: "DELETE", Pattern: pattern + "/{id}", ID: "removeWatched", Summary: "Remove a standing question",
+			Doc: "By its id. `unweaver watch remove all` removes every one, also where they cannot be read.", Done: nothing,
+			Handler: s.operate(controlTimeout, withControl(operation.removeWatched)),
 		},
 	})
 }

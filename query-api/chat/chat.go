@@ -116,7 +116,7 @@ func (s Service) streamAnswer(w http.ResponseWriter, request *http.Request, aske
 		s.writeError(w, request, err)
 		return
 	case err != nil:
-		_, failure := failureOf(s.problemOf(request.Context(), err))
+		failure := FailureOf(s.problemOf(request.Context(), err))
 		_ = events.JSON("", failure) // the caller may have gone
 		return
 	}

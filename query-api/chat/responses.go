@@ -191,7 +191,7 @@ func (s Service) streamResponse(w http.ResponseWriter, request *http.Request, as
 		s.writeError(w, request, err)
 		return
 	case err != nil:
-		_, failure := failureOf(s.problemOf(request.Context(), err))
+		failure := FailureOf(s.problemOf(request.Context(), err))
 		_ = send("error", map[string]any{"code": failure.Error.Code, "message": failure.Error.Message, "param": nil})
 		return
 	case !events.HasBegun():
