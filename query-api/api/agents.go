@@ -1,23 +1,21 @@
 package api
 
 import (
+	"bytes"
 	"context"
+	"io"
 	"net/http"
-	"net/url"
 
-	"github.com/unweaver/unweaver/internal/answer"
-	"github.com/unweaver/unweaver/internal/retrieve"
 	"github.com/unweaver/unweaver/query-api/chat"
 	"github.com/unweaver/unweaver/query-api/mcp"
-	"github.com/unweaver/unweaver/query-api/middleware"
 	"github.com/unweaver/unweaver/query-api/problem"
-	"github.com/unweaver/unweaver/query-api/served"
 )
 
 // agentRoutes returns the routes for programs that know the form of OpenAI, or the Model Context Protocol: what they
 // ask is done in the name of who asks.
 func (s *Server) agentRoutes() []route {
 	service := chat.Service{Ask: s.askModel, Indexes: s.listModels, Problem: s.inForm}
+	tools := mcp.Handler(mcp.Remote{Client: &http.Client{Transport: inside{s}}, Base: "http://localhost"})
 	return []route{
 		{
 			Method: "POST", Pattern: "/mcp", ID: "sendMessage", Tag: tagAgents,
@@ -26,7 +24,7 @@ func (s *Server) agentRoutes() []route {
 				"Accept must name application/json and text/event-stream.", Most: "256 KiB",
 			Body: mcp.Message{}, Answer: mcp.Reply{}, Failure: mcp.Reply{},
 			Problems: []int{http.StatusNotFound, http.StatusRequestEntityTooLarge},
-			Shows:    showsOwn, Asks: true, Handler: mcp.Handler(tools{s}).ServeHTTP,
+			Shows:    showsOwn, Asks: true, Handler: tools.ServeHTTP,
 		},
 		{
 			Method: "POST", Pattern: "/v1/chat/completions", ID: "createChatCompletion", Tag: tagAgents,
@@ -74,105 +72,32 @@ func (s *Server) listModels(ctx context.Context) ([]chat.Model, error) {
 	return models, err
 }
 
-// tools is this server as agents ask it.
-type tools struct{ *Server }
+// inside sends requests of tools to the routes of this process, in the name of the context's caller.
+type inside struct{ *Server }
 
-var _ mcp.Backend = tools{}
-
-// ListIndexes implements mcp.Backend.
-func (t tools) ListIndexes(ctx context.Context) (out []mcp.Index, err error) {
-	ctx, cancel := context.WithTimeout(ctx, t.Timeout)
-	defer cancel()
-	found, err := t.served.ListPublished(ctx)
-	for _, one := range found {
-		out = append(out, mcp.Index{
-			Index: one.Index, Generation: one.Generation, Documents: one.Documents, Chunks: one.Chunks, Classes: one.Classes,
-		})
-	}
-	return out, t.wrapError(ctx, err)
+// RoundTrip implements http.RoundTripper.
+func (i inside) RoundTrip(request *http.Request) (*http.Response, error) {
+	ctx := context.WithValue(request.Context(), matchedKey{}, &matched{}) // the log has the tools' own route
+	out := &recorded{header: http.Header{}, status: http.StatusOK}
+	i.routes.ServeHTTP(out, request.WithContext(ctx))
+	return &http.Response{StatusCode: out.status, Header: out.header, Body: io.NopCloser(&out.body)}, request.Body.Close()
 }
 
-// Ask implements mcp.Backend.
-func (t tools) Ask(ctx context.Context, index string, body []byte) (answer.Response, error) {
-	out, err := t.askRaw(ctx, index, body, false)
-	return out, t.wrapError(ctx, err)
+// recorded is the answer to such a request.
+type recorded struct {
+	header http.Header
+	status int
+	body   bytes.Buffer
 }
 
-// ReadChunk implements mcp.Backend.
-func (t tools) ReadChunk(ctx context.Context, index, generation, id string) (out mcp.Detail, err error) {
-	pinned := wanted{generation: generation}
-	err = t.readGeneration(ctx, index, pinned, func(ctx context.Context, of *retrieve.Generation) error {
-		found, err := chunkDetail(ctx, of, id)
-		out = mcp.Detail{
-			Index: found.Index, Generation: found.Generation, Chunk: found.Chunk, Mentions: found.Mentions,
-		}
-		return err
-	})
-	return out, err
-}
+// Header implements http.ResponseWriter.
+func (r *recorded) Header() http.Header { return r.header }
 
-// ReadText implements mcp.Backend.
-func (t tools) ReadText(
-	ctx context.Context, index, document string, values url.Values,
-) (out mcp.DocumentText, err error) {
-	pinned := wanted{generation: values.Get("generation")}
-	err = t.readGeneration(ctx, index, pinned, func(ctx context.Context, of *retrieve.Generation) error {
-		found, err := textOf(ctx, of, document, values)
-		out = mcp.DocumentText{
-			Index: found.Index, Generation: found.Generation, Document: found.Document, Version: found.Version,
-			Title: found.Title, Metadata: found.Metadata, Start: found.Start, End: found.End, Length: found.Length,
-			Text: found.Text,
-		}
-		return err
-	})
-	return out, err
-}
+// WriteHeader implements http.ResponseWriter.
+func (r *recorded) WriteHeader(status int) { r.status = status }
 
-// ListEntities implements mcp.Backend.
-func (t tools) ListEntities(ctx context.Context, index string, values url.Values) (out mcp.Entities, err error) {
-	address := "/v1/indexes/" + url.PathEscape(index) + "/entities?" + values.Encode()
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, address, nil) // what the route's cursors are of
-	if err != nil {
-		return out, t.wrapError(ctx, err)
-	}
-	pinned, err := wantedOf(request)
-	if err != nil {
-		return out, t.wrapError(ctx, err)
-	}
-	err = t.readGeneration(ctx, index, pinned, func(ctx context.Context, of *retrieve.Generation) error {
-		found, err := t.pageEntities(ctx, request, of, pinned.place)
-		out = mcp.Entities{Index: found.Index, Generation: found.Generation, NextCursor: found.NextCursor}
-		for _, one := range found.Items {
-			out.Items = append(out.Items, mcp.Entity(one))
-		}
-		return err
-	})
-	return out, err
-}
-
-// readGeneration holds a generation that the context's caller may ask.
-func (t tools) readGeneration(
-	ctx context.Context, index string, pinned wanted, read func(context.Context, *retrieve.Generation) error,
-) error {
-	ctx, cancel := context.WithTimeout(ctx, t.Timeout)
-	defer cancel()
-	if !middleware.CallerOf(ctx).MayRead(index) {
-		return t.wrapError(ctx, served.UnknownIndex(index))
-	}
-	held, err := t.served.Pin(ctx, index, pinned.generation)
-	if err != nil {
-		return t.wrapError(ctx, pinned.mapGone(err))
-	}
-	defer held.Close()
-	return t.wrapError(ctx, read(ctx, held))
-}
-
-func (t tools) wrapError(ctx context.Context, err error) error {
-	if err == nil {
-		return nil
-	}
-	return t.inForm(ctx, err)
-}
+// Write implements http.ResponseWriter.
+func (r *recorded) Write(p []byte) (int, error) { return r.body.Write(p) }
 
 // inForm returns an error in the form that agents read.
 func (s *Server) inForm(ctx context.Context, err error) *problem.Problem {

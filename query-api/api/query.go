@@ -80,14 +80,10 @@ func tooLarge() error {
 		Advise("shorten it")
 }
 
-// askModel asks in the form of OpenAI, whose clients try again by the status of a model's error.
+// askModel asks in the form of OpenAI, whose clients try again by the status of a model's error: with no name, the
+// indexes that the body names.
 func (s *Server) askModel(ctx context.Context, name string, raw []byte) (answer.Response, error) {
-	return s.askRaw(ctx, name, raw, true)
-}
-
-// askRaw asks with a body that was not read yet; with no name, the indexes that the body names.
-func (s *Server) askRaw(ctx context.Context, name string, raw []byte, needsModel bool) (answer.Response, error) {
-	var body answer.SeveralRequest
+	body := answer.SeveralRequest{}
 	var to any = &body
 	if name != "" {
 		to = &body.Request
@@ -98,7 +94,7 @@ func (s *Server) askRaw(ctx context.Context, name string, raw []byte, needsModel
 	if err := readBody(raw, to); err != nil {
 		return answer.Response{}, err
 	}
-	body.NeedsModel = needsModel
+	body.NeedsModel = true
 	if name == "" {
 		return s.askSeveral(ctx, body, nil)
 	}

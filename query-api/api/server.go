@@ -55,6 +55,7 @@ type Server struct {
 	openapi  []byte
 	table    func() []route // of operations, made once: the tools of agents in it take a while
 	http     *http.Server
+	routes   *http.ServeMux // what http serves, once the guard and others have looked at it
 
 	openapiTag string
 }
@@ -89,7 +90,7 @@ func New(config Config) *Server {
 	server.openapiTag = newTag(string(server.openapi))
 	server.guard = middleware.New(config.Policy, server.refuseRequest)
 	server.http = &http.Server{
-		Handler:           server.Handler(),
+		Handler:           server.newHandler(),
 		ReadHeaderTimeout: 10 * time.Second,
 		IdleTimeout:       time.Minute,
 		MaxHeaderBytes:    64 << 10,
@@ -127,16 +128,19 @@ func (s *Server) CheckReadiness(ctx context.Context) (checks map[string]string, 
 	return s.served.CheckReadiness(ctx)
 }
 
-// Handler returns the server's routes.
-func (s *Server) Handler() http.Handler {
-	mux := http.NewServeMux()
+// Handler returns the server's routes, behind its guard.
+func (s *Server) Handler() http.Handler { return s.http.Handler }
+
+// newHandler makes what Handler returns.
+func (s *Server) newHandler() http.Handler {
+	s.routes = http.NewServeMux()
 	for pattern, at := range s.listAddresses() {
-		mux.Handle(pattern, at)
+		s.routes.Handle(pattern, at)
 	}
 	for prefix, handler := range s.Extra {
-		mux.Handle(prefix, s.jsonOnly(handler))
+		s.routes.Handle(prefix, s.jsonOnly(handler))
 	}
-	return s.observeRequest(s.guard.Wrap(noteRoute(compressAnswers(mux)), s.isExtra))
+	return s.observeRequest(s.guard.Wrap(noteRoute(compressAnswers(s.routes)), s.isExtra))
 }
 
 // jsonOnly keeps bodies that are no JSON from a handler that is not of the table.
