@@ -49,42 +49,42 @@ type MemoryChunk struct {
 }
 
 // serveMemory answers GET …/memory.
-func (s *Server) serveMemory(w http.ResponseWriter, request *http.Request) {
-	s.browseGeneration(w, request, func(ctx context.Context, generation *retrieve.Generation, _ int) (any, error) {
-		nodes, err := readNumber(request.URL.Query(), "nodes", 1, mostNodes, mostNodes)
-		if err != nil {
-			return nil, err
+func serveMemory(
+	ctx context.Context, request *http.Request, generation *retrieve.Generation, _ int,
+) (any, error) {
+	nodes, err := readNumber(request.URL.Query(), "nodes", 1, mostNodes, mostNodes)
+	if err != nil {
+		return nil, err
+	}
+	found, err := gemmethod.ReadView(ctx, generation, nodes)
+	if err != nil {
+		return nil, err
+	}
+	out := Memory{
+		Source: sourceOf(generation), Chunks: found.Chunks, Shown: found.Shown, Questions: found.Questions,
+		Values: []float64{}, Residuals: []float64{}, Themes: []MemoryTheme{},
+	}
+	if file := found.File; file != nil {
+		out.Graph, out.Distinct, out.Estimated = file.Graph, file.Distinct, file.Estimated
+		out.Values, out.Residuals = append(out.Values, file.Values...), append(out.Residuals, file.Residuals...)
+	}
+	for k, theme := range found.Themes {
+		reported := MemoryTheme{
+			Theme: k, Lambda: theme.Lambda, Beta: theme.Beta, Summary: theme.Summary,
+			Questions: []string{}, Chunks: []MemoryChunk{},
 		}
-		found, err := gemmethod.ReadView(ctx, generation, nodes)
-		if err != nil {
-			return nil, err
+		for _, question := range theme.Questions {
+			reported.Questions = append(reported.Questions, question.Text)
 		}
-		out := Memory{
-			Source: sourceOf(generation), Chunks: found.Chunks, Shown: found.Shown, Questions: found.Questions,
-			Values: []float64{}, Residuals: []float64{}, Themes: []MemoryTheme{},
+		for _, loading := range theme.Loadings {
+			chunk := generation.Live.ByNumber(loading.Number)
+			reported.Chunks = append(reported.Chunks, MemoryChunk{
+				ID: chunk.ID.String(), Document: generation.Live.Key(int(chunk.Document)), Ordinal: int(chunk.Ordinal),
+				Start: int(chunk.Start), End: int(chunk.End),
+				Loading: loading.Loading, Degree: loading.Degree, Member: loading.Member, Question: loading.Question,
+			})
 		}
-		if file := found.File; file != nil {
-			out.Graph, out.Distinct, out.Estimated = file.Graph, file.Distinct, file.Estimated
-			out.Values, out.Residuals = append(out.Values, file.Values...), append(out.Residuals, file.Residuals...)
-		}
-		for k, theme := range found.Themes {
-			reported := MemoryTheme{
-				Theme: k, Lambda: theme.Lambda, Beta: theme.Beta, Summary: theme.Summary,
-				Questions: []string{}, Chunks: []MemoryChunk{},
-			}
-			for _, question := range theme.Questions {
-				reported.Questions = append(reported.Questions, question.Text)
-			}
-			for _, loading := range theme.Loadings {
-				chunk := generation.Live.ByNumber(loading.Number)
-				reported.Chunks = append(reported.Chunks, MemoryChunk{
-					ID: chunk.ID.String(), Document: generation.Live.Key(int(chunk.Document)), Ordinal: int(chunk.Ordinal),
-					Start: int(chunk.Start), End: int(chunk.End),
-					Loading: loading.Loading, Degree: loading.Degree, Member: loading.Member, Question: loading.Question,
-				})
-			}
-			out.Themes = append(out.Themes, reported)
-		}
-		return out, nil
-	})
+		out.Themes = append(out.Themes, reported)
+	}
+	return out, nil
 }

@@ -16,7 +16,6 @@ import (
 	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/query-api/middleware"
-	"github.com/unweaver/unweaver/query-api/served"
 )
 
 // controlTimeout bounds what steers: a pause waits until its worker obeys.
@@ -49,8 +48,8 @@ func (s *Server) operate(within time.Duration, do func(operation) (reply, error)
 		}
 		asked := operation{request, w, ctx, s.Desk, request.PathValue("index")}
 		var out reply
-		err := asked.check()
-		if err == nil {
+		var err error = errNoControl
+		if asked.desk != nil {
 			out, err = do(asked)
 		}
 		if err != nil {
@@ -90,18 +89,10 @@ func asOperator(ctx context.Context) context.Context {
 	return ctx
 }
 
-// check refuses an operation of a server without control, and names that no index has.
-func (o operation) check() error {
-	if o.desk == nil {
-		return fault.NoControl.At("use this address", "").
-			Because("this server was not given control of builds").
-			Advise("set query_api.control: true and engine in the configuration of query-api; unweaver dev has it")
-	}
-	if !core.ValidIndex(o.index) {
-		return served.UnknownIndex(o.index)
-	}
-	return nil
-}
+// errNoControl refuses an operation of a server without control.
+var errNoControl = fault.NoControl.At("use this address", "").
+	Because("this server was not given control of builds").
+	Advise("set query_api.control: true and engine in the configuration of query-api; unweaver dev has it")
 
 // read reads the JSON object of the body; one that may be left out stays zero then.
 func (o operation) read(to any) error {

@@ -93,7 +93,8 @@ func (s *Server) indexRoutes() []route {
 			Method: "GET", Pattern: "/v1/indexes", ID: "listIndexes", Tag: tagIndexes, Summary: "List published indexes",
 			Doc: "Lists the indexes that the key can read, by name.", Kept: true,
 			Query:  []parameter{paged, howMany},
-			Answer: Indexes{}, Problems: append([]int{http.StatusGone}, ofStores...), Shows: showsOwn, Handler: s.listIndexes,
+			Answer: Indexes{}, Problems: append([]int{http.StatusGone}, ofStores...), Shows: showsOwn,
+			Handler: s.answerTagged(s.listIndexes),
 		},
 		{
 			Method: "GET", Pattern: "/v1/indexes/{index}", ID: "getIndex", Tag: tagIndexes, Summary: "Get one index",
@@ -104,12 +105,13 @@ func (s *Server) indexRoutes() []route {
 			Method: "GET", Pattern: "/v1/indexes/{index}/generations", ID: "listGenerations", Tag: tagIndexes,
 			Summary: "List the generations of an index", Doc: "The current one first, then the newest.",
 			Kept: true, Query: []parameter{paged, howMany}, Answer: Generations{},
-			Problems: append([]int{http.StatusGone}, ofArtifact...), Shows: showsAll, Handler: s.listGenerations,
+			Problems: append([]int{http.StatusGone}, ofArtifact...), Shows: showsAll, Handler: s.answerTagged(s.listGenerations),
 		},
 		{
 			Method: "GET", Pattern: "/v1/indexes/{index}/generations/{generation}", ID: "getGeneration", Tag: tagIndexes,
 			Summary: "Get one generation", Doc: "With the report of its run and the changes against its parent.",
-			Kept: true, Answer: GenerationDetail{}, Problems: ofArtifact, Shows: showsAll, Handler: s.serveGeneration,
+			Kept: true, Answer: GenerationDetail{}, Problems: ofArtifact, Shows: showsAll,
+			Handler: s.answerTagged(s.getGeneration),
 		},
 		{
 			Method: "POST", Pattern: "/v1/indexes/{index}/bisect", ID: "bisect", Tag: tagIndexes,
@@ -125,7 +127,7 @@ func (s *Server) indexRoutes() []route {
 			Summary: "Get the themes of an index",
 			Doc: "Returns the results of enrichment `gem`: themes with their strongest passages, and the spectrum. Without " +
 				"the enrichment the response is a 422 that names the setting.",
-			Kept: true, Answer: Memory{}, Problems: ofAnIndex, Shows: showsOwn, Handler: s.serveMemory,
+			Kept: true, Answer: Memory{}, Problems: ofAnIndex, Shows: showsOwn, Handler: s.answerPinned(serveMemory),
 			Query: []parameter{{Name: "nodes", Schema: map[string]any{
 				"type": "integer", "minimum": 1, "maximum": mostNodes, "default": mostNodes,
 			}, Doc: "passages in total, spread evenly over the themes", Example: 60}, pinned},
@@ -141,13 +143,14 @@ func (s *Server) documentRoutes() []route {
 			Query: []parameter{
 				{Name: "prefix", Schema: plain, Doc: "first characters of the key", Example: "cities/"}, paged, howMany, pinned,
 			},
-			Answer: Documents{}, Problems: ofAnIndex, Shows: showsOwn, Handler: s.listDocuments,
+			Answer: Documents{}, Problems: ofAnIndex, Shows: showsOwn, Handler: s.answerPinned(listDocuments),
 		},
 		{
 			Method: "GET", Pattern: "/v1/indexes/{index}/documents/{rest...}", ID: "getDocument", Tag: tagDocuments,
 			Path:    "/v1/indexes/{index}/documents/{key}",
 			Summary: "Get one document", Doc: "With metadata and the served version.", Kept: true,
-			Query: []parameter{pinned}, Answer: DocumentDetail{}, Problems: ofAnIndex, Shows: showsOwn, Handler: s.getDocument,
+			Query: []parameter{pinned}, Answer: DocumentDetail{}, Problems: ofAnIndex, Shows: showsOwn,
+			Handler: s.answerPinned(getDocument),
 		},
 		{
 			Method: "GET", Pattern: "/v1/indexes/{index}/documents/{rest...}", ID: "getDocumentText", Tag: tagDocuments,
@@ -164,12 +167,13 @@ func (s *Server) documentRoutes() []route {
 				{Name: "end", Schema: count, Doc: "code point after the last; default: the end", Example: 200},
 				pinned,
 			},
-			Answer: DocumentText{}, Problems: ofAnIndex, Shows: showsOwn, Handler: s.documentText,
+			Answer: DocumentText{}, Problems: ofAnIndex, Shows: showsOwn, Handler: s.answerPinned(documentText),
 		},
 		{
 			Method: "GET", Pattern: "/v1/indexes/{index}/chunks/{id}", ID: "getChunk", Tag: tagDocuments,
 			Summary: "Get one passage", Doc: "With the entities extracted from it.", Kept: true,
-			Query: []parameter{pinned}, Answer: ChunkDetail{}, Problems: ofAnIndex, Shows: showsOwn, Handler: s.getChunk,
+			Query: []parameter{pinned}, Answer: ChunkDetail{}, Problems: ofAnIndex, Shows: showsOwn,
+			Handler: s.answerPinned(getChunk),
 		},
 	}
 }
@@ -197,18 +201,19 @@ func (s *Server) entityRoutes() []route {
 				},
 				paged, howMany, pinned,
 			},
-			Answer: Entities{}, Problems: ofAnIndex, Shows: showsOwn, Handler: s.listEntities,
+			Answer: Entities{}, Problems: ofAnIndex, Shows: showsOwn, Handler: s.answerPinned(s.listEntities),
 		},
 		{
 			Method: "GET", Pattern: "/v1/indexes/{index}/entities/{id}", ID: "getEntity", Tag: tagEntities,
 			Summary: "Get one entity", Doc: "With its description, merged from its mentions.", Kept: true,
-			Query: []parameter{pinned}, Answer: EntityDetail{}, Problems: ofAnIndex, Shows: showsOwn, Handler: s.getEntity,
+			Query: []parameter{pinned}, Answer: EntityDetail{}, Problems: ofAnIndex, Shows: showsOwn,
+			Handler: s.answerPinned(s.getEntity),
 		},
 		{
 			Method: "GET", Pattern: "/v1/indexes/{index}/entities/{id}/chunks", ID: "listEntityChunks", Tag: tagEntities,
 			Summary: "List the passages that mention an entity", Doc: "By document key, then position.",
 			Kept: true, Query: []parameter{paged, howMany, pinned},
-			Answer: EntityChunks{}, Problems: ofAnIndex, Shows: showsOwn, Handler: s.entityChunks,
+			Answer: EntityChunks{}, Problems: ofAnIndex, Shows: showsOwn, Handler: s.answerPinned(s.entityChunks),
 		},
 	}
 }
@@ -220,13 +225,14 @@ func (s *Server) runRoutes() []route {
 			Summary: "List the runs of an index",
 			Doc:     "Lists running runs and runs with a report, newest first, also of indexes that were never published.",
 			Kept:    true, Scope: access.Operate, Query: []parameter{paged, howMany}, Answer: Runs{},
-			Problems: append([]int{http.StatusGone}, ofArtifact...), Shows: showsRuns, Handler: s.listRuns,
+			Problems: append([]int{http.StatusGone}, ofArtifact...), Shows: showsRuns, Handler: s.answerTagged(s.listRuns),
 		},
 		{
 			Method: "GET", Pattern: "/v1/indexes/{index}/runs/{run...}", Path: "/v1/indexes/{index}/runs/{run}", ID: "getRun",
 			Tag:     tagRuns,
 			Summary: "Get one run", Doc: "Progress, cost and problems, as in `unweaver status --json`.",
-			Kept: true, Scope: access.Operate, Answer: RunDetail{}, Problems: ofArtifact, Shows: showsRuns, Handler: s.getRun,
+			Kept: true, Scope: access.Operate, Answer: RunDetail{}, Problems: ofArtifact, Shows: showsRuns,
+			Handler: s.answerTagged(s.getRun),
 		},
 		{
 			Method: "GET", Pattern: "/v1/indexes/{index}/runs/{run...}", Path: "/v1/indexes/{index}/runs/{run}/report",
@@ -240,7 +246,7 @@ func (s *Server) runRoutes() []route {
 			Doc: "Of each ended build, oldest first: passages, changes, calls, tokens, cost, time, error of the estimate, " +
 				"failures, bytes.",
 			Kept: true, Scope: access.Operate, Answer: runlog.Trends{}, Problems: ofArtifact,
-			Shows: showsRuns, Handler: s.serveTrends,
+			Shows: showsRuns, Handler: s.answerTagged(s.getTrends),
 			Query: []parameter{{Name: "nights", Schema: map[string]any{
 				"type": "integer", "minimum": 1, "maximum": runlog.MostNights, "default": usualNights,
 			}, Doc: "how many", Example: 30}},
