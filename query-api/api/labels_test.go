@@ -84,7 +84,7 @@ func lockLabelled(t *testing.T, p *provider, documents []retrievetest.Document) 
 }
 
 // varying is what of an answer changes from one request to the next.
-var varying = regexp.MustCompile(`(chatcmpl-|resp_|msg_)[0-9a-f]+|"(request_id|key|reference|timings_ms|instance|` +
+var varying = regexp.MustCompile(`(chatcmpl-|resp_|msg_)[0-9A-Z]+|"(request_id|key|reference|timings_ms|instance|` +
 	`age_seconds|published|created|created_at|completed_at)":("[^"]*"|[^{,}]+|\{[^}]*\})`)
 
 // request is one that is made from the description. first: the route as it is usually asked.

@@ -3,7 +3,6 @@ package api
 import (
 	"bytes"
 	"context"
-	"encoding/json"
 	"net/http"
 	"regexp"
 	"strings"
@@ -16,6 +15,7 @@ import (
 	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/query-api/middleware"
+	"github.com/unweaver/unweaver/query-api/problem"
 )
 
 // controlTimeout bounds what steers: a pause waits until its worker obeys.
@@ -63,11 +63,7 @@ func (s *Server) operate(within time.Duration, do func(operation) (reply, error)
 			w.WriteHeader(out.status)
 			return
 		}
-		w.Header().Set("Content-Type", "application/json")
-		w.WriteHeader(out.status)
-		enc := json.NewEncoder(w)
-		enc.SetEscapeHTML(false)
-		_ = enc.Encode(out.body) // the caller may have gone
+		problem.WriteJSON(w, out.status, out.body)
 	}
 }
 

@@ -3,7 +3,6 @@ package api
 import (
 	"context"
 	"crypto/rand"
-	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"net/http"
@@ -96,7 +95,7 @@ func (s *Server) toProblem(ctx context.Context, pattern string, err error) *prob
 		Code:   string(code),
 
 		RequestID:  idOf(ctx),
-		RetryAfter: retryAfter(status, err),
+		RetryAfter: retryAfter(status, cause),
 	}
 	if e := fault.As(err); e != nil {
 		shown.Hint = redact.Text(e.Hint)
@@ -115,7 +114,7 @@ func (s *Server) toProblem(ctx context.Context, pattern string, err error) *prob
 		"request_id", shown.RequestID, "code", string(code), "status", status, "route", pattern,
 	}
 	if !isCallerFault(err) && !middleware.CallerOf(ctx).Includes(access.Operate) {
-		shown.Reference = newReference()
+		shown.Reference = rand.Text()
 		shown.Hint = ""
 		shown.Detail = "the cause is in the server's log under the reference"
 		logged = append(logged, "reference", shown.Reference, "error", err.Error())
@@ -152,20 +151,9 @@ func isCallerFault(err error) bool {
 	return false
 }
 
-// newReference returns a random reference, which names an error in the log.
-func newReference() string {
-	raw := make([]byte, 6)
-	_, _ = rand.Read(raw) // never fails
-	return hex.EncodeToString(raw)
-}
-
 func newFault(op, object, why, hint string) error {
 	return fault.InvalidParam.At(op, object).Because(why).Advise(hint)
 }
 
-func writeJSON(w http.ResponseWriter, v any) {
-	w.Header().Set("Content-Type", "application/json")
-	enc := json.NewEncoder(w)
-	enc.SetEscapeHTML(false)
-	_ = enc.Encode(v) // the caller may have gone
-}
+// writeJSON answers with a value.
+func writeJSON(w http.ResponseWriter, v any) { problem.WriteJSON(w, http.StatusOK, v) }

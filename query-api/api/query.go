@@ -2,9 +2,6 @@ package api
 
 import (
 	"context"
-	"errors"
-	"fmt"
-	"io"
 	"net/http"
 	"slices"
 	"time"
@@ -63,21 +60,7 @@ func decodeRequest(w http.ResponseWriter, r *http.Request, to any) error {
 
 // readAll reads a body of JSON to its end.
 func readAll(w http.ResponseWriter, r *http.Request) ([]byte, error) {
-	raw, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxBody))
-	var tooBig *http.MaxBytesError
-	switch {
-	case errors.As(err, &tooBig):
-		return nil, tooLarge()
-	case err != nil && !fault.Is(err, fault.BodyTimeout):
-		return nil, fault.Usage.At("read body", "").Because("the connection closed before the body was complete")
-	}
-	return raw, err
-}
-
-func tooLarge() error {
-	return fault.TooLarge.At("read body", "").
-		Because(fmt.Sprintf("a request can have at most %d KiB", maxBody>>10)).
-		Advise("shorten it")
+	return middleware.ReadBody(w, r, maxBody, "shorten it")
 }
 
 // askModel asks in the form of OpenAI, whose clients try again by the status of a model's error: with no name, the
@@ -89,7 +72,7 @@ func (s *Server) askModel(ctx context.Context, name string, raw []byte) (answer.
 		to = &body.Request
 	}
 	if len(raw) > maxBody {
-		return answer.Response{}, tooLarge()
+		return answer.Response{}, middleware.BodyTooLarge(maxBody, "shorten it")
 	}
 	if err := readBody(raw, to); err != nil {
 		return answer.Response{}, err

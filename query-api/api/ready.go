@@ -8,6 +8,7 @@ import (
 	"github.com/unweaver/unweaver/internal/core/version"
 	"github.com/unweaver/unweaver/internal/fault/redact"
 	"github.com/unweaver/unweaver/query-api/middleware"
+	"github.com/unweaver/unweaver/query-api/problem"
 	"github.com/unweaver/unweaver/query-api/served"
 )
 
@@ -64,8 +65,6 @@ func (s *Server) serveReady(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	out.Status = "not ready"
-	w.Header().Set("Content-Type", "application/json") // before the status, which ends the headers
 	w.Header().Set("Retry-After", "1")
-	w.WriteHeader(http.StatusServiceUnavailable)
-	writeJSON(w, out)
+	problem.WriteJSON(w, http.StatusServiceUnavailable, out)
 }

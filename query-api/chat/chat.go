@@ -12,17 +12,13 @@ package chat
 import (
 	"context"
 	"crypto/rand"
-	"encoding/hex"
-	"encoding/json"
-	"errors"
-	"io"
 	"net/http"
 	"net/url"
 	"time"
 
 	"github.com/unweaver/unweaver/internal/answer"
-	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/model"
+	"github.com/unweaver/unweaver/query-api/middleware"
 	"github.com/unweaver/unweaver/query-api/problem"
 	"github.com/unweaver/unweaver/query-api/sse"
 )
@@ -56,9 +52,9 @@ func (s Service) answerRequest(
 	w http.ResponseWriter, request *http.Request, read func(raw []byte) (question, error),
 	stream func(http.ResponseWriter, *http.Request, question, *reply), whole func(*reply, found) any,
 ) {
-	raw, err := io.ReadAll(http.MaxBytesReader(w, request.Body, maxBody))
+	raw, err := middleware.ReadBody(w, request, maxBody, "send fewer earlier messages: the last six are enough")
 	if err != nil {
-		s.writeError(w, request, newReadError(err))
+		s.writeError(w, request, err)
 		return
 	}
 	asked, err := read(raw)
@@ -77,25 +73,7 @@ func (s Service) answerRequest(
 		s.writeError(w, request, err)
 		return
 	}
-	writeJSON(w, http.StatusOK, whole(out, found))
-}
-
-// newReadError returns the error of a body that cannot be read.
-func newReadError(err error) error {
-	var large *http.MaxBytesError
-	switch {
-	case errors.As(err, &large):
-		return &problem.Problem{
-			Status: http.StatusRequestEntityTooLarge, Code: string(fault.TooLarge),
-			Detail: "a request can have at most 1 MiB",
-			Hint:   "send fewer earlier messages: the last six are enough",
-		}
-	case fault.Is(err, fault.BodyTimeout):
-		return &problem.Problem{
-			Status: http.StatusRequestTimeout, Code: string(fault.BodyTimeout), Detail: "the body did not arrive in time",
-		}
-	}
-	return fault.Usage.At("read body", "").Because("the connection closed before the body was complete")
+	problem.WriteJSON(w, http.StatusOK, whole(out, found))
 }
 
 // streamAnswer answers as events. An error before the first of them is reported like any other.
@@ -153,21 +131,11 @@ func (s Service) askQuestion(ctx context.Context, asked question) (found, error)
 
 // newReply begins the answer to a request.
 func newReply(request *http.Request, asked question) *reply {
-	raw := make([]byte, 12)
-	_, _ = rand.Read(raw) // never fails
 	base := url.URL{Scheme: "http", Host: request.Host}
 	if request.TLS != nil {
 		base.Scheme = "https"
 	}
 	return &reply{
-		id: hex.EncodeToString(raw), created: time.Now().Unix(), model: asked.model, base: base.String(),
+		id: rand.Text(), created: time.Now().Unix(), model: asked.model, base: base.String(),
 	}
-}
-
-func writeJSON(w http.ResponseWriter, status int, value any) {
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(status)
-	encoder := json.NewEncoder(w)
-	encoder.SetEscapeHTML(false)
-	_ = encoder.Encode(value) // the caller may have gone
 }

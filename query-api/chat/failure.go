@@ -38,7 +38,7 @@ func WriteProblem(w http.ResponseWriter, wrong *problem.Problem) {
 	if wrong.RetryAfter > 0 {
 		w.Header().Set("Retry-After", strconv.Itoa(int(wrong.RetryAfter/time.Second)))
 	}
-	writeJSON(w, wrong.Status, FailureOf(wrong))
+	problem.WriteJSON(w, wrong.Status, FailureOf(wrong))
 }
 
 func (s Service) writeError(w http.ResponseWriter, request *http.Request, err error) {

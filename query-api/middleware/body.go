@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net/http"
 
 	"github.com/go-json-experiment/json/jsontext"
 
@@ -34,6 +35,26 @@ func CheckJSON(body []byte) error {
 		return nil
 	}
 	return fault.Usage.At("read body", "").Because(why).Advise("send exactly one JSON object, encoded as UTF-8")
+}
+
+// ReadBody reads a body of at most so many bytes to its end; advice is for one that is larger.
+func ReadBody(w http.ResponseWriter, request *http.Request, most int64, advice string) ([]byte, error) {
+	raw, err := io.ReadAll(http.MaxBytesReader(w, request.Body, most))
+	var large *http.MaxBytesError
+	switch {
+	case errors.As(err, &large):
+		return nil, BodyTooLarge(most, advice)
+	case err != nil && !fault.Is(err, fault.BodyTimeout):
+		return nil, fault.Usage.At("read body", "").Because("the connection closed before the body was complete")
+	}
+	return raw, err
+}
+
+// BodyTooLarge returns the error of a body of more bytes than it may have.
+func BodyTooLarge(most int64, advice string) error {
+	return fault.TooLarge.At("read body", "").
+		Because(fmt.Sprintf("a request can have at most %d KiB", most>>10)).
+		Advise(advice)
 }
 
 // maxNesting of a body; what a query means takes four levels.

@@ -3,6 +3,7 @@ package problem
 
 import (
 	"cmp"
+	"encoding/json"
 	"errors"
 	"net/http"
 	"time"
@@ -99,6 +100,15 @@ var controlStatuses = map[fault.Code]int{
 	fault.CorpusRefused:     http.StatusServiceUnavailable,
 	fault.EngineDown:        http.StatusServiceUnavailable,
 	fault.ControlUnreadable: http.StatusServiceUnavailable,
+}
+
+// WriteJSON answers with a status and a value.
+func WriteJSON(w http.ResponseWriter, status int, value any) {
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(status)
+	encoder := json.NewEncoder(w)
+	encoder.SetEscapeHTML(false)
+	_ = encoder.Encode(value) // the caller may have gone
 }
 
 // StatusOf returns the status of an error, of queries or of control.

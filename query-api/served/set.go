@@ -12,7 +12,6 @@ package served
 import (
 	"context"
 	"crypto/rand"
-	"encoding/hex"
 	"log/slog"
 	"sync"
 	"sync/atomic"
@@ -67,12 +66,10 @@ func New(config Config) *Set {
 	if config.OpenBytes == 0 {
 		config.OpenBytes = hostinfo.Memory() / 2
 	}
-	raw := make([]byte, 8)
-	_, _ = rand.Read(raw) // never fails
 	set := &Set{
 		Config:  config,
 		log:     config.Log,
-		id:      hex.EncodeToString(raw),
+		id:      rand.Text(),
 		indexes: map[string]*index{},
 		room:    newRoom(config.OpenBytes, config.Telemetry),
 	}
