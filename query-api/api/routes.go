@@ -6,6 +6,7 @@ import (
 	"github.com/unweaver/unweaver/internal/access"
 	"github.com/unweaver/unweaver/internal/answer"
 	"github.com/unweaver/unweaver/internal/answer/bisect"
+	"github.com/unweaver/unweaver/internal/methods/gem/gemmethod"
 	"github.com/unweaver/unweaver/internal/pipeline/runlog"
 	"github.com/unweaver/unweaver/query-api/openapi"
 )
@@ -127,7 +128,7 @@ func (s *Server) indexRoutes() []route {
 			Summary: "Get the themes of an index",
 			Doc: "Returns the results of enrichment `gem`: themes with their strongest passages, and the spectrum. Without " +
 				"the enrichment the response is a 422 that names the setting.",
-			Kept: true, Answer: Memory{}, Problems: ofAnIndex, Shows: showsOwn, Handler: s.answerPinned(serveMemory),
+			Kept: true, Answer: gemmethod.View{}, Problems: ofAnIndex, Shows: showsOwn, Handler: s.answerPinned(serveMemory),
 			Query: []parameter{{Name: "nodes", Schema: map[string]any{
 				"type": "integer", "minimum": 1, "maximum": mostNodes, "default": mostNodes,
 			}, Doc: "passages in total, spread evenly over the themes", Example: 60}, pinned},

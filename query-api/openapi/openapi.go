@@ -17,6 +17,7 @@ import (
 	"github.com/unweaver/unweaver/internal/answer/bisect"
 	"github.com/unweaver/unweaver/internal/control"
 	"github.com/unweaver/unweaver/internal/core"
+	"github.com/unweaver/unweaver/internal/methods/gem/gemmethod"
 	"github.com/unweaver/unweaver/internal/pipeline/runlog"
 	"github.com/unweaver/unweaver/internal/retrieve"
 	"github.com/unweaver/unweaver/query-api/chat"
@@ -36,6 +37,9 @@ var typeNames = map[reflect.Type]string{
 	reflect.TypeFor[runlog.Summary]():        "RunSummary",
 	reflect.TypeFor[control.Scheduled]():     "Schedule",
 	reflect.TypeFor[control.NightRun]():      "ScheduledRun",
+	reflect.TypeFor[gemmethod.View]():        "Memory",
+	reflect.TypeFor[gemmethod.ViewedTheme](): "MemoryTheme",
+	reflect.TypeFor[gemmethod.ViewedChunk](): "MemoryChunk",
 	reflect.TypeFor[bisect.Request]():        "Bisect", reflect.TypeFor[bisect.Found](): "Bisected",
 	reflect.TypeFor[bisect.Cause](): "BisectCause", reflect.TypeFor[bisect.Row](): "BisectRow",
 	reflect.TypeFor[bisect.Probe](): "BisectProbe",
@@ -325,7 +329,10 @@ func (s *schemas) queryOf(methods *retrieve.Registry) {
 			withRules = append(withRules, spec.Name)
 		}
 		for _, param := range spec.Params {
-			params[param.Name] = joinSchemas(params[param.Name], paramSchema(spec.Name, param))
+			if params[param.Name] != nil {
+				panic("openapi: two methods have the parameter " + param.Name) // met by the first test
+			}
+			params[param.Name] = paramSchema(spec.Name, param)
 		}
 		for _, shape := range spec.Explains {
 			if seen[shape.Name] {
@@ -365,16 +372,4 @@ func paramSchema(method string, param retrieve.Param) map[string]any {
 		schema["default"] = param.Default
 	}
 	return schema
-}
-
-// joinSchemas lets two methods have a parameter of one name.
-func joinSchemas(earlier any, schema map[string]any) any {
-	if earlier == nil {
-		return schema
-	}
-	list, ok := earlier.(map[string]any)["anyOf"].([]any)
-	if !ok {
-		list = []any{earlier}
-	}
-	return map[string]any{"anyOf": append(list, schema)}
 }
