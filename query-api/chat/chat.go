@@ -76,38 +76,54 @@ func (s Service) answerRequest(
 	problem.WriteJSON(w, http.StatusOK, whole(out, found))
 }
 
-// streamAnswer answers as events. An error before the first of them is reported like any other.
-func (s Service) streamAnswer(w http.ResponseWriter, request *http.Request, asked question, out *reply) {
-	events := sse.New(w)
+// streamed is a form of events.
+type streamed struct {
+	begin func() error // before the text
+	piece func(text string) error
+	fail  func(Failure) // after the beginning
+	end   func(found)
+}
+
+// streamEvents answers as events. An error before the first of them is reported like any other.
+func (s Service) streamEvents(
+	w http.ResponseWriter, request *http.Request, asked question, events *sse.Writer, form streamed,
+) {
 	defer events.Close()
 	ctx := model.WithDeltas(request.Context(), func(text string) error {
 		if !events.HasBegun() {
-			if err := events.JSON("", out.newFirstChunk()); err != nil {
+			if err := form.begin(); err != nil {
 				return err
 			}
 		}
-		return events.JSON("", out.newPiece(text))
+		return form.piece(text)
 	})
 	found, err := s.askQuestion(ctx, asked)
 	switch {
 	case err != nil && !events.HasBegun():
 		s.writeError(w, request, err)
-		return
 	case err != nil:
-		failure := FailureOf(s.problemOf(request.Context(), err))
-		_ = events.JSON("", failure) // the caller may have gone
-		return
+		form.fail(FailureOf(s.problemOf(request.Context(), err)))
+	default:
+		form.end(found)
 	}
-	last := []any{out.newLastChunk(found)}
-	if asked.usage {
-		last = append(last, out.newUsageChunk(found))
-	}
-	for _, chunk := range last {
-		if events.JSON("", chunk) != nil {
-			return
-		}
-	}
-	_ = events.SendText("", "[DONE]")
+}
+
+// streamAnswer answers as the events of a completion. What fails to be sent fails again at the end.
+func (s Service) streamAnswer(w http.ResponseWriter, request *http.Request, asked question, out *reply) {
+	events := sse.New(w)
+	send := func(value any) error { return events.JSON("", value) }
+	s.streamEvents(w, request, asked, events, streamed{
+		begin: func() error { return send(out.newFirstChunk()) },
+		piece: func(text string) error { return send(out.newPiece(text)) },
+		fail:  func(failure Failure) { _ = send(failure) },
+		end: func(found found) {
+			_ = send(out.newLastChunk(found))
+			if asked.usage {
+				_ = send(out.newUsageChunk(found))
+			}
+			_ = events.SendText("", "[DONE]")
+		},
+	})
 }
 
 // askQuestion has a question answered. An error names the field of this form that is at fault.

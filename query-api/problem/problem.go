@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"net/http"
+	"slices"
 	"time"
 
 	"github.com/unweaver/unweaver/internal/control/desk"
@@ -44,62 +45,41 @@ func As(err error) *Problem {
 	return nil
 }
 
-// statuses of the codes that a query can meet (docs/reference/formats.md, HTTP).
-var statuses = map[fault.Code]int{
-	fault.Usage:            http.StatusBadRequest,
-	fault.Unauthorized:     http.StatusUnauthorized,
-	fault.Forbidden:        http.StatusForbidden,
-	fault.NoSuchMethod:     http.StatusMethodNotAllowed,
-	fault.BodyTimeout:      http.StatusRequestTimeout,
-	fault.Timeout:          http.StatusGatewayTimeout,
-	fault.Cancelled:        http.StatusServiceUnavailable,
-	fault.MediaType:        http.StatusUnsupportedMediaType,
-	fault.Misdirected:      http.StatusMisdirectedRequest,
-	fault.RateLimited:      http.StatusTooManyRequests,
-	fault.BudgetSpent:      http.StatusTooManyRequests,
-	fault.KeysUnknown:      http.StatusServiceUnavailable,
-	fault.QuotaUnknown:     http.StatusServiceUnavailable,
-	fault.UnknownIndex:     http.StatusNotFound,
-	fault.UnknownGen:       http.StatusNotFound,
-	fault.NotFound:         http.StatusNotFound,
-	fault.RunNotFound:      http.StatusNotFound,
-	fault.GenCollected:     http.StatusGone,
-	fault.TooLarge:         http.StatusRequestEntityTooLarge,
-	fault.InvalidParam:     http.StatusUnprocessableEntity,
-	fault.ModelRateLimited: http.StatusTooManyRequests,
-	fault.EmbedderDown:     http.StatusServiceUnavailable,
-	fault.StoreDown:        http.StatusServiceUnavailable,
-	fault.StoreDenied:      http.StatusServiceUnavailable,
-	fault.StoreFull:        http.StatusServiceUnavailable,
-	fault.SegmentDamage:    http.StatusServiceUnavailable,
-	fault.FormatUnknown:    http.StatusServiceUnavailable,
-	fault.GenBusy:          http.StatusServiceUnavailable,
-	fault.ModelUnavailable: http.StatusServiceUnavailable,
-	fault.ModelAuth:        http.StatusBadGateway,
-	fault.EndpointRefused:  http.StatusServiceUnavailable,
-	fault.ModelQuota:       http.StatusBadGateway,
-	fault.ModelUnknown:     http.StatusBadGateway,
-	fault.ModelRejected:    http.StatusBadGateway,
-	fault.ModelRefused:     http.StatusBadGateway,
-	fault.ModelUnreadable:  http.StatusBadGateway,
-	fault.DimensionChanged: http.StatusServiceUnavailable,
-	fault.BadVector:        http.StatusServiceUnavailable,
-	fault.BadEmbeddings:    http.StatusServiceUnavailable,
+// queryCodes are the codes that a query can meet, by status (docs/reference/formats.md, HTTP).
+var queryCodes = map[int][]fault.Code{
+	http.StatusBadRequest:       {fault.Usage},
+	http.StatusUnauthorized:     {fault.Unauthorized},
+	http.StatusForbidden:        {fault.Forbidden},
+	http.StatusMethodNotAllowed: {fault.NoSuchMethod},
+	http.StatusRequestTimeout:   {fault.BodyTimeout},
+	http.StatusGatewayTimeout:   {fault.Timeout},
+	http.StatusServiceUnavailable: {
+		fault.Cancelled, fault.KeysUnknown, fault.QuotaUnknown, fault.EmbedderDown, fault.StoreDown, fault.StoreDenied,
+		fault.StoreFull, fault.SegmentDamage, fault.FormatUnknown, fault.GenBusy, fault.ModelUnavailable,
+		fault.EndpointRefused, fault.DimensionChanged, fault.BadVector, fault.BadEmbeddings,
+	},
+	http.StatusUnsupportedMediaType:  {fault.MediaType},
+	http.StatusMisdirectedRequest:    {fault.Misdirected},
+	http.StatusTooManyRequests:       {fault.RateLimited, fault.BudgetSpent, fault.ModelRateLimited},
+	http.StatusNotFound:              {fault.UnknownIndex, fault.UnknownGen, fault.NotFound, fault.RunNotFound},
+	http.StatusGone:                  {fault.GenCollected},
+	http.StatusRequestEntityTooLarge: {fault.TooLarge},
+	http.StatusUnprocessableEntity:   {fault.InvalidParam},
+	http.StatusBadGateway: {
+		fault.ModelAuth, fault.ModelQuota, fault.ModelUnknown, fault.ModelRejected, fault.ModelRefused,
+		fault.ModelUnreadable,
+	},
 }
 
-// controlStatuses are those of codes that builds, steering and uploads meet, and no query.
-var controlStatuses = map[fault.Code]int{
-	fault.NoControl:         http.StatusNotImplemented,
-	fault.LeaseHeld:         http.StatusConflict,
-	fault.RunEnded:          http.StatusConflict,
-	fault.Precondition:      http.StatusConflict,
-	fault.PointerMoved:      http.StatusConflict,
-	fault.CorpusChanged:     http.StatusConflict,
-	fault.BadConfig:         http.StatusServiceUnavailable,
-	fault.CorpusMissing:     http.StatusServiceUnavailable,
-	fault.CorpusRefused:     http.StatusServiceUnavailable,
-	fault.EngineDown:        http.StatusServiceUnavailable,
-	fault.ControlUnreadable: http.StatusServiceUnavailable,
+// controlCodes are those that builds, steering and uploads meet, and no query.
+var controlCodes = map[int][]fault.Code{
+	http.StatusNotImplemented: {fault.NoControl},
+	http.StatusConflict: {
+		fault.LeaseHeld, fault.RunEnded, fault.Precondition, fault.PointerMoved, fault.CorpusChanged,
+	},
+	http.StatusServiceUnavailable: {
+		fault.BadConfig, fault.CorpusMissing, fault.CorpusRefused, fault.EngineDown, fault.ControlUnreadable,
+	},
 }
 
 // WriteJSON answers with a status and a value.
@@ -117,21 +97,26 @@ func StatusOf(err error, control bool) int {
 	if control && errors.As(err, &conflict) {
 		return http.StatusConflict
 	}
-	return cmp.Or(statusOf(fault.CodeOf(err), control), http.StatusInternalServerError)
+	status := findStatus(queryCodes, fault.CodeOf(err))
+	if status == 0 && control {
+		status = findStatus(controlCodes, fault.CodeOf(err))
+	}
+	return cmp.Or(status, http.StatusInternalServerError)
 }
 
-// statusOf returns the status of a code; 0: that of a fault of this program.
-func statusOf(code fault.Code, control bool) int {
-	if own, known := controlStatuses[code]; control && known {
-		return own
+func findStatus(in map[int][]fault.Code, code fault.Code) int {
+	for status, codes := range in {
+		if slices.Contains(codes, code) {
+			return status
+		}
 	}
-	return statuses[code]
+	return 0
 }
 
 // CodesOf returns the codes that have a status, of queries or of control.
 func CodesOf(status int, control bool) (out []fault.Code) {
 	for _, code := range fault.Codes() {
-		if statusOf(code, control) == status || statuses[code] == status {
+		if slices.Contains(queryCodes[status], code) || control && slices.Contains(controlCodes[status], code) {
 			out = append(out, code)
 		}
 	}
