@@ -187,15 +187,14 @@ type ResumeRequest struct {
 // RunBudget is a budget in a request: a limit that is left out, or 0, stays as it is.
 type RunBudget core.Budget
 
-func startedRun(run control.Run) RunStarted {
-	index, generation, _ := strings.Cut(run.Run, "/")
-	return RunStarted{Index: index, Generation: generation, Attached: run.Attached, Begun: run.Begun}
-}
-
 // replyStarted answers with a run that was started or joined.
 func replyStarted(run control.Run) reply {
-	out := startedRun(run)
-	return reply{http.StatusAccepted, out, "/v1/indexes/" + out.Index + "/runs/" + out.Generation}
+	index, generation, _ := strings.Cut(run.Run, "/")
+	return reply{
+		status:   http.StatusAccepted,
+		body:     RunStarted{Index: index, Generation: generation, Attached: run.Attached, Begun: run.Begun},
+		location: "/v1/indexes/" + index + "/runs/" + generation,
+	}
 }
 
 // onceForm is the form of an Idempotency-Key.

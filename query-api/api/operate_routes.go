@@ -168,10 +168,6 @@ func (s *Server) uploadRoutes() []route {
 			Doc: "Writes the body into the folder or bucket of the index, whole or not at all. The next build indexes it. A " +
 				"key that builds leave out, such as a hidden one, and an empty body are a 422; a key that ends in /text is a " +
 				"405.",
-			Query: []parameter{{
-				Name: "build", Schema: map[string]any{"type": "boolean", "default": false},
-				Doc: "start a build, as startRun does",
-			}},
 			Bytes: true, Answer: DocumentStored{}, Done: written, Handler: s.operate(0, operation.putDocument),
 		},
 		{

@@ -323,8 +323,6 @@ class DocumentStored(TypedDict):
     created: bool
     document: str
     index: str
-    problem: NotRequired[str]
-    run: NotRequired[None | RunStarted]
     sha256: str
 
 
