@@ -102,6 +102,11 @@ func (s *Server) openSeveral(ctx context.Context, body answer.SeveralRequest) ([
 // by name within a pattern. The caller may read all of them.
 func (s *Server) expandIndexes(ctx context.Context, asked []string) ([]string, error) {
 	var names, published []string
+	add := func(name string) {
+		if !slices.Contains(names, name) {
+			names = append(names, name)
+		}
+	}
 	caller := middleware.CallerOf(ctx)
 	switch {
 	case len(asked) == 0:
@@ -124,28 +129,22 @@ func (s *Server) expandIndexes(ctx context.Context, asked []string) ([]string, e
 			}
 			for _, name := range published {
 				if fits, _ := path.Match(one, name); fits && caller.MayRead(name) { // the pattern is well formed
-					names = append(names, name)
+					add(name)
 				}
 			}
 		case !core.ValidIndex(one) || !caller.MayRead(one):
 			return nil, served.UnknownIndex(one) // as if it were not there
 		default:
-			names = append(names, one)
-		}
-	}
-	var once []string
-	for _, name := range names {
-		if !slices.Contains(once, name) {
-			once = append(once, name)
+			add(one)
 		}
 	}
 	switch {
-	case len(once) == 0:
+	case len(names) == 0:
 		return nil, noIndexFits(asked)
-	case len(once) > answer.MostIndexes:
-		return nil, tooManyIndexes(len(once))
+	case len(names) > answer.MostIndexes:
+		return nil, tooManyIndexes(len(names))
 	}
-	return once, nil
+	return names, nil
 }
 
 func noIndexFits(asked []string) error {

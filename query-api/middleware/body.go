@@ -15,11 +15,16 @@ import (
 // CheckJSON refuses a body that is not one JSON value in UTF-8, or is nested deeper than any request is: readers of
 // JSON may look at what is inside once for each level around it.
 func CheckJSON(body []byte) error {
-	if err := checkNesting(body); err != nil {
-		return err
-	}
 	decoder := jsontext.NewDecoder(bytes.NewReader(body), jsontext.AllowDuplicateNames(true))
-	_, err := decoder.ReadValue()
+	_, err := decoder.ReadToken()
+	for err == nil && decoder.StackDepth() > 0 {
+		if decoder.StackDepth() > maxNesting {
+			return fault.Usage.At("read body", "").
+				Because(fmt.Sprintf("it is nested more than %d levels deep", maxNesting)).
+				Advise("send less deeply nested values")
+		}
+		_, err = decoder.ReadToken()
+	}
 	var form *jsontext.SyntacticError
 	var why string
 	switch {
@@ -59,26 +64,3 @@ func BodyTooLarge(most int64, advice string) error {
 
 // maxNesting of a body; what a query means takes four levels.
 const maxNesting = 32
-
-// checkNesting counts brackets outside strings and leaves what is no JSON to the reader.
-func checkNesting(body []byte) error {
-	depth, quoted := 0, false
-	for i := 0; i < len(body); i++ {
-		switch c := body[i]; {
-		case c == '"':
-			quoted = !quoted
-		case quoted && c == '\\':
-			i++
-		case quoted:
-		case c == '{' || c == '[':
-			if depth++; depth > maxNesting {
-				return fault.Usage.At("read body", "").
-					Because(fmt.Sprintf("it is nested more than %d levels deep", maxNesting)).
-					Advise("send less deeply nested values")
-			}
-		case c == '}' || c == ']':
-			depth--
-		}
-	}
-	return nil
-}

@@ -66,15 +66,26 @@ func (s *Set) findOutdated(names []string) map[string]bool {
 	return reread
 }
 
-// indexInfo says what is published under a name; nothing is no error, and no name. What cannot be read of one index is
-// reported with it, and hides no other.
+// indexInfo says what is published under a name, as it was read last or, again, as it is; nothing is no error, and no
+// name. What cannot be read of one index is reported with it, and hides no other.
 func (s *Set) indexInfo(ctx context.Context, name string, reread bool) (IndexInfo, error) {
-	pointer, err := s.standingOf(ctx, name, reread)
+	x := s.ensureIndex(name)
+	var err error
+	if reread {
+		if err = s.readCurrent(ctx, name, x); !artifact.IsDamage(err) && x.isKnown() {
+			err = nil // what was read last serves as well
+		}
+	}
+	x.mu.Lock()
+	pointer, damaged := x.published, x.damaged
+	x.mu.Unlock()
+	if err == nil {
+		err = damaged
+	}
 	if err == nil && pointer.Manifest == "" {
 		return IndexInfo{}, nil
 	}
 	if err == nil {
-		x := s.ensureIndex(name)
 		if info := x.infoFor(pointer); info != nil {
 			return *info, nil
 		}
@@ -89,30 +100,6 @@ func (s *Set) indexInfo(ctx context.Context, name string, reread bool) (IndexInf
 		return IndexInfo{Index: name, Generation: pointer.Generation, Release: pointer.Epoch, State: "damaged"}, nil
 	}
 	return IndexInfo{}, err
-}
-
-// standingOf returns the pointer of an index, as it was read last or, again, as it is. Names without a published index
-// leave no trace.
-func (s *Set) standingOf(ctx context.Context, name string, reread bool) (core.Pointer, error) {
-	s.mu.Lock()
-	x := s.indexes[name]
-	s.mu.Unlock()
-	switch {
-	case x == nil:
-		began := time.Now()
-		pointer, _, err := artifact.Index{Store: s.Artifacts, Name: name}.ReadPointer(ctx)
-		if err == nil && pointer.Manifest != "" {
-			s.ensureIndex(name).learnPointer(pointer, core.Pointer{}, began)
-		}
-		return pointer, err
-	case reread:
-		if err := s.readCurrent(ctx, name, x); err != nil && (artifact.IsDamage(err) || !x.isKnown()) {
-			return core.Pointer{}, err
-		}
-	}
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	return x.published, x.damaged
 }
 
 // infoFor returns what lists show of the generation that a pointer names, where it is known.
