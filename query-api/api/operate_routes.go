@@ -20,7 +20,6 @@ var (
 func asControl(routes []route) []route {
 	for i := range routes {
 		routes[i].Control, routes[i].Scope, routes[i].Shows = true, access.Operate, showsRuns
-		routes[i].Optional = routes[i].Body != nil
 		if routes[i].Tag == "" {
 			routes[i].Tag = tagControl
 		}

@@ -143,7 +143,7 @@ func (s *Server) checkRoute(route route) http.HandlerFunc {
 				w.Header().Set("WWW-Authenticate", `Bearer realm="unweaver"`)
 			}
 		}
-		if err == nil && route.Body != nil && (!route.Optional || request.ContentLength != 0) {
+		if err == nil && route.Body != nil && (!route.Control || request.ContentLength != 0) {
 			err = middleware.NeedJSON(request)
 		}
 		if err != nil {

@@ -1,6 +1,7 @@
 package api
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"net/http"
@@ -54,11 +55,7 @@ func (s *Server) askSeveral(
 	opened := time.Since(start)
 	response, err = s.answers.AskSeveral(ctx, indexes, body.Request, s.Timeout, middleware.CallerOf(ctx), found)
 	for _, part := range response.Indexes {
-		outcome := "ok"
-		if part.Code != "" {
-			outcome = part.Code
-		}
-		s.Telemetry.Count(telemetry.Queries, 1, part.Index, part.Method, outcome)
+		s.Telemetry.Count(telemetry.Queries, 1, part.Index, part.Method, cmp.Or(part.Code, "ok"))
 		s.countRerank(part.Index, part.Rerank)
 	}
 	if err != nil {

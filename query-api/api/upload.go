@@ -8,7 +8,6 @@ import (
 	"net/http"
 	"strings"
 
-	"github.com/unweaver/unweaver/internal/control/desk"
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/query-api/middleware"
 )
@@ -67,7 +66,7 @@ func (o operation) putDocument() (reply, error) {
 	} else if err != nil {
 		return reply{}, err
 	}
-	stored, err := o.desk.PutDocument(o.ctx, o.index, key, body, o.ContentLength, o.mayChange())
+	stored, err := o.desk.PutDocument(o.ctx, o.index, key, body, o.ContentLength, middleware.CallerOf(o.ctx).MayRead)
 	if err != nil {
 		return reply{}, err
 	}
@@ -82,9 +81,6 @@ func (o operation) putDocument() (reply, error) {
 
 // deleteDocument answers DELETE …/documents/{key}.
 func (o operation) deleteDocument() (reply, error) {
-	err := o.desk.DeleteDocument(o.ctx, o.index, o.PathValue("rest"), o.mayChange())
+	err := o.desk.DeleteDocument(o.ctx, o.index, o.PathValue("rest"), middleware.CallerOf(o.ctx).MayRead)
 	return reply{status: http.StatusNoContent}, err
 }
-
-// mayChange returns what says which indexes the caller may change.
-func (o operation) mayChange() desk.Allowed { return middleware.CallerOf(o.ctx).MayRead }

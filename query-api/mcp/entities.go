@@ -30,16 +30,14 @@ type Entities struct {
 
 // OfEntities is what list_entities takes.
 type OfEntities struct {
-	Index      string `json:"index,omitempty" jsonschema:"the index; may be left out where there is one"`
-	Type       string `json:"type,omitempty" jsonschema:"only entities of this type; a wrong one lists those of the index"`
-	Document   string `json:"document,omitempty" jsonschema:"only entities that the document of this key mentions"`
-	Prefix     string `json:"prefix,omitempty" jsonschema:"first characters of the name"`
-	Contains   string `json:"contains,omitempty" jsonschema:"part of the name"`
-	Order      string `json:"order,omitempty" jsonschema:"name (default) or passages: most mentioned first"`
-	Limit      int    `json:"limit,omitempty" jsonschema:"entities of a page, 1 to 1000; default 50"`
-	Cursor     string `json:"cursor,omitempty" jsonschema:"next_cursor of the page before, with the same arguments"`
-	Generation string `json:"generation,omitempty" jsonschema:"a kept generation; default: the current one"`
-	MaxTokens  *int   `json:"max_tokens,omitempty" jsonschema:"longest text, 1 to 131072; default 6000"`
+	Place
+	Type     string `json:"type,omitempty" jsonschema:"only entities of this type; a wrong one lists those of the index"`
+	Document string `json:"document,omitempty" jsonschema:"only entities that the document of this key mentions"`
+	Prefix   string `json:"prefix,omitempty" jsonschema:"first characters of the name"`
+	Contains string `json:"contains,omitempty" jsonschema:"part of the name"`
+	Order    string `json:"order,omitempty" jsonschema:"name (default) or passages: most mentioned first"`
+	Limit    int    `json:"limit,omitempty" jsonschema:"entities of a page, 1 to 1000; default 50"`
+	Cursor   string `json:"cursor,omitempty" jsonschema:"next_cursor of the page before, with the same arguments"`
 }
 
 // ToParameters returns what is asked as the parameters of the route.
@@ -62,11 +60,7 @@ func (o OfEntities) ToParameters() url.Values {
 func (s *server) listEntities(ctx context.Context, _ *sdk.CallToolRequest, asked OfEntities) (
 	*sdk.CallToolResult, Entities, error,
 ) {
-	most, err := longestOf(asked.MaxTokens)
-	if err != nil {
-		return nil, Entities{}, err
-	}
-	index, err := s.resolveIndex(ctx, asked.Index)
+	index, most, err := s.resolvePlace(ctx, asked.Place)
 	if err != nil {
 		return nil, Entities{}, err
 	}

@@ -105,6 +105,17 @@ func toToolError(err error) error {
 	return err
 }
 
+// resolvePlace returns the index and the longest text of a call, whose names lead to no other route.
+func (s *server) resolvePlace(ctx context.Context, at Place, names ...string) (index string, most int, err error) {
+	if most, err = longestOf(at.MaxTokens); err == nil {
+		err = checkNames(names...)
+	}
+	if err == nil {
+		index, err = s.resolveIndex(ctx, at.Index)
+	}
+	return index, most, err
+}
+
 // resolveIndex returns the index that a call names, or the only one.
 func (s *server) resolveIndex(ctx context.Context, given string) (string, error) {
 	if given != "" {

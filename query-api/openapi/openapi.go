@@ -136,7 +136,7 @@ func (s *schemas) describeOperation(path string, route Route) map[string]any {
 			body["application/json"].(map[string]any)["examples"] = several
 		}
 		out["requestBody"] = map[string]any{
-			"required": !route.Optional, "content": body, "description": "at most " + cmp.Or(route.Most, "64 KiB"),
+			"required": !route.Control, "content": body, "description": "at most " + cmp.Or(route.Most, "64 KiB"),
 		}
 	}
 	return out

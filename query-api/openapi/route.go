@@ -21,8 +21,7 @@ type Route struct {
 	Tag             string
 	Summary, Doc    string
 	Query, Headers  []Parameter
-	Body            any    // zero value of its type; nil: none
-	Optional        bool   // the body may be left out
+	Body            any    // zero value of its type; nil: none. That of control may be left out
 	Bytes           bool   // the body is a document, as it is
 	Answer          any    // zero value; nil: not JSON
 	Done            []int  // statuses where all is well; none: 200

@@ -19,11 +19,8 @@ const maxPinned = 2
 
 // pinning is one opening of a generation that requests asked for by name; all of them wait for the same.
 type pinning struct {
-	done       chan struct{}
-	waiters    int // guarded by the index, as all below
-	finished   bool
-	generation *retrieve.Generation // held for the waiters until the last has left
-	err        error
+	done chan struct{}
+	err  error // known once done is closed
 }
 
 // explainUnpublished returns the error for an index of which nothing is published: err, unless its build goes on or was
@@ -142,54 +139,54 @@ func (s *Set) openNamed(name, wanted, manifest string) (*open, error) {
 	return s.openGeneration(name, wanted, manifest, 0, s.room.waitForRoom)
 }
 
-// joinOpening waits for the opening of a generation, and starts it where none is under way.
+// joinOpening waits for the opening of a generation, and starts it where none is under way. One that others took the
+// place of before it was held is opened once more.
 func (s *Set) joinOpening(
 	ctx context.Context,
 	x *index,
 	name, wanted, manifest string,
 ) (*retrieve.Generation, error) {
-	x.mu.Lock()
-	under := x.pinning[wanted]
-	if under == nil {
-		under = &pinning{done: make(chan struct{})}
-		if x.closed || !s.runBeside(func() {
-			generation, err := s.openNamed(name, wanted, manifest)
-			x.pinnedOpen(s, wanted, under, generation, err)
-		}) {
-			x.mu.Unlock()
+	for {
+		under := x.startPinning(s, name, wanted, manifest)
+		if under == nil {
 			return nil, newBusyError(wanted)
 		}
-		if x.pinning == nil {
-			x.pinning = map[string]*pinning{}
+		select {
+		case <-under.done:
+		case <-ctx.Done():
+			if errors.Is(ctx.Err(), context.DeadlineExceeded) {
+				return nil, newBusyError(wanted)
+			}
+			return nil, ctx.Err()
 		}
-		x.pinning[wanted] = under
-	}
-	under.waiters++
-	x.mu.Unlock()
-	select {
-	case <-under.done:
-	case <-ctx.Done():
-	}
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	defer under.dropWaiter()
-	if !under.finished {
-		if errors.Is(ctx.Err(), context.DeadlineExceeded) {
-			return nil, newBusyError(wanted)
+		if under.err != nil {
+			return nil, under.err
 		}
-		return nil, ctx.Err()
+		if held := x.holdOpen(s, wanted); held != nil {
+			return held, nil
+		}
 	}
-	if under.err == nil && under.generation.Hold() {
-		return under.generation, nil
-	}
-	return nil, under.err
 }
 
-// dropWaiter counts a waiter out; the last one lets go of what was held for them.
-func (p *pinning) dropWaiter() {
-	if p.waiters--; p.waiters == 0 && p.finished && p.generation != nil {
-		p.generation.Close()
+// startPinning starts to open a generation by its name, once; nil where nothing is opened any more.
+func (x *index) startPinning(server *Set, name, wanted, manifest string) *pinning {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if under := x.pinning[wanted]; under != nil {
+		return under
 	}
+	under := &pinning{done: make(chan struct{})}
+	if x.closed || !server.runBeside(func() {
+		generation, err := server.openNamed(name, wanted, manifest)
+		x.pinnedOpen(server, wanted, under, generation, err)
+	}) {
+		return nil
+	}
+	if x.pinning == nil {
+		x.pinning = map[string]*pinning{}
+	}
+	x.pinning[wanted] = under
+	return under
 }
 
 // pinnedOpen takes over what an opening brought.
@@ -198,18 +195,12 @@ func (x *index) pinnedOpen(server *Set, wanted string, under *pinning, generatio
 	defer x.mu.Unlock()
 	defer close(under.done)
 	delete(x.pinning, wanted)
-	under.finished = true
+	if err == nil && x.closed {
+		generation.Close()
+		err = newBusyError(wanted)
+	}
 	if under.err = err; err != nil {
 		return
-	}
-	if x.closed {
-		generation.Close()
-		under.err = newBusyError(wanted)
-		return
-	}
-	if under.waiters > 0 {
-		generation.Hold()
-		under.generation = generation.Generation
 	}
 	generation.share.pinned = true
 	generation.share.release = func(idle *retrieve.Generation) bool { return x.releaseIdle(server, idle) }

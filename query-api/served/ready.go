@@ -130,23 +130,13 @@ func (s *Set) CheckReadiness(ctx context.Context) (checks map[string]string, rea
 
 // ProbeStores asks every store, side by side, and returns nil or what is wrong by its name.
 func (s *Set) ProbeStores(ctx context.Context) map[string]error {
-	out := map[string]error{}
-	var mu sync.Mutex
+	var artifacts, classes, vectors error
 	var probes sync.WaitGroup
-	for name, probe := range map[string]func() error{
-		"artifacts": func() error { _, err := artifact.StoreID(ctx, s.Artifacts); return err },
-		"classes":   func() error { return s.Records.Ping(ctx) },
-		"vectors":   func() error { return s.Vectors.Ping(ctx) },
-	} {
-		probes.Go(func() {
-			err := probe()
-			mu.Lock()
-			defer mu.Unlock()
-			out[name] = err
-		})
-	}
+	probes.Go(func() { _, artifacts = artifact.StoreID(ctx, s.Artifacts) })
+	probes.Go(func() { classes = s.Records.Ping(ctx) })
+	probes.Go(func() { vectors = s.Vectors.Ping(ctx) })
 	probes.Wait()
-	return out
+	return map[string]error{"artifacts": artifacts, "classes": classes, "vectors": vectors}
 }
 
 // AllReadiness returns the readiness of all indexes that who asks may know, in the order of names.
