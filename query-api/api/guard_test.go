@@ -460,3 +460,22 @@ func TestNoKeyLearnsWhatWasAskedOfAnotherIndex(t *testing.T) {
 	assert.False(t, cached("other-one"), "the other index shows that it was asked before")
 	assert.True(t, cached("sample"), "it is embedded again")
 }
+
+// A name that no index can have reaches no store, whatever the route.
+func TestANameThatIsNoIndexReachesNoStore(t *testing.T) {
+	o := operate(t, nil)
+	routes, _ := api.ListRoutes()
+	for _, route := range routes {
+		if !strings.Contains(route.Path, "{index}") || route.Open {
+			continue
+		}
+		for sent, name := range map[string]string{"Sample": "Sample", "a%2Fb": "a/b", "..%2Fsample": "../sample"} {
+			path := strings.NewReplacer("{index}", sent, "{", "", "}", "").Replace(route.Path)
+			got := o.send(route.Method, path, "{}", asOwner("Content-Type", "application/json")...)
+			assert.True(t, got.Code == 404 && strings.Contains(got.Body.String(), "unknown_index"), "%s %s: %d %s",
+				route.Method, path, got.Code, got.Body)
+			assert.Zero(t, o.store.reads(name), "%s %s", route.Method, path)
+		}
+	}
+	assert.Empty(t, o.control.Asked)
+}
