@@ -19,8 +19,9 @@ const maxPinned = 2
 
 // pinning is one opening of a generation that requests asked for by name; all of them wait for the same.
 type pinning struct {
-	done chan struct{}
-	err  error // known once done is closed
+	done       chan struct{}
+	generation *retrieve.Generation // known once done is closed, as is err
+	err        error
 }
 
 // explainUnpublished returns the error for an index of which nothing is published: err, unless its build goes on or was
@@ -102,6 +103,7 @@ func (s *Set) holdGeneration(ctx context.Context, name, wanted string) (*retriev
 	return s.joinOpening(ctx, s.ensureIndex(name), name, wanted, ref.Manifest)
 }
 
+// UnknownGeneration returns the error for a generation that an index does not have, and why.
 func UnknownGeneration(index, name, why string) error {
 	return fault.UnknownGen.At("open generation", name).Because(why).
 		Advise("omit generation to query the current one, or list them at /v1/indexes/" + index + "/generations")
@@ -140,7 +142,7 @@ func (s *Set) openNamed(name, wanted, manifest string) (*open, error) {
 }
 
 // joinOpening waits for the opening of a generation, and starts it where none is under way. One that others took the
-// place of before it was held is opened once more.
+// place of before it was held is opened once more; what was just opened is as it was checked.
 func (s *Set) joinOpening(
 	ctx context.Context,
 	x *index,
@@ -162,8 +164,8 @@ func (s *Set) joinOpening(
 		if under.err != nil {
 			return nil, under.err
 		}
-		if held := x.holdOpen(s, wanted); held != nil {
-			return held, nil
+		if under.generation.Hold() {
+			return under.generation, nil
 		}
 	}
 }
@@ -202,6 +204,7 @@ func (x *index) pinnedOpen(server *Set, wanted string, under *pinning, generatio
 	if under.err = err; err != nil {
 		return
 	}
+	under.generation = generation.Generation
 	generation.share.pinned = true
 	generation.share.release = func(idle *retrieve.Generation) bool { return x.releaseIdle(server, idle) }
 	server.room.noteOpen(generation.share, generation.Generation, nil)
