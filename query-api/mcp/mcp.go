@@ -77,7 +77,7 @@ func bindContext(ctx context.Context) (context.Context, context.CancelFunc) {
 // checkNames checks names that a call has. An agent may have one from a document: it must not lead to another route.
 func checkNames(names ...string) error {
 	for _, name := range names {
-		if path.Clean("/"+name) != "/"+name {
+		if name == "" || path.Clean("/"+name) != "/"+name {
 			return fmt.Errorf("a name must not contain empty parts, or parts . and ..: %.80q", name)
 		}
 	}
