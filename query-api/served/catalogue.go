@@ -40,14 +40,14 @@ func (s *Set) ListPublished(ctx context.Context) ([]IndexInfo, error) {
 	return slices.DeleteFunc(found, func(info IndexInfo) bool { return info.Index == "" }), nil
 }
 
-// findOutdated chooses the indexes whose pointer is to be read again: those of which nothing is known or the mirror has
+// findOutdated chooses the indexes whose pointer is to be read again: those that were not published or the mirror has
 // news, and of the others the ones that were not read for the longest time.
 func (s *Set) findOutdated(names []string) map[string]bool {
 	served, reread := s.listServed(), map[string]bool{}
 	var old []due
 	for _, name := range names {
 		x := served[name]
-		if x == nil || !x.isKnown() {
+		if x == nil || x.lastPointer().Manifest == "" {
 			reread[name] = true
 			continue
 		}
