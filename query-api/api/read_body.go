@@ -133,7 +133,7 @@ func (s *Server) checkRoute(route route) http.HandlerFunc {
 		case fault.Is(err, fault.Unauthorized):
 			w.Header().Set("WWW-Authenticate", `Bearer realm="unweaver"`)
 		case err != nil:
-		case index != "" && !(core.ValidIndex(index) && caller.MayRead(index)):
+		case index != "" && (!core.ValidIndex(index) || !caller.MayRead(index)):
 			err = served.UnknownIndex(index) // as if it were not there: names do not leak
 		default:
 			err = parametersOf(request.URL.RawQuery, known)

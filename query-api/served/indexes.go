@@ -277,6 +277,7 @@ func newBusyError(generation string) error {
 		Advise("try again in a moment")
 }
 
+// UnknownIndex returns the error for an index that is not published, or that the caller may not know of.
 func UnknownIndex(name string) error {
 	return fault.UnknownIndex.At("query", name).
 		Because("there is no published index with this name").
