@@ -17,14 +17,14 @@ func (s *Server) serveBisect(w http.ResponseWriter, request *http.Request) {
 	var found bisect.Found
 	err := decodeRequest(w, request, &body)
 	if err == nil {
-		_, err = s.findPointer(ctx, name)
+		_, err = s.served.FindPointer(ctx, name)
 	}
 	if err == nil { // what two generations differ in says something of all documents
-		err = s.needAllRuns(ctx, name)
+		err = s.served.NeedAllRuns(ctx, name)
 	}
 	if err == nil {
 		index := artifact.Index{Store: s.Artifacts, Name: name}
-		found, err = bisect.Find(ctx, bisect.Index{Index: index, Ask: s.askQuestion, Open: s.pinGeneration}, body)
+		found, err = bisect.Find(ctx, bisect.Index{Index: index, Ask: s.askQuestion, Open: s.served.Pin}, body)
 	}
 	if err != nil {
 		s.writeError(w, request, err)

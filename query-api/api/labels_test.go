@@ -86,7 +86,7 @@ func lockLabelled(t *testing.T, p *provider, documents []retrievetest.Document) 
 }
 
 // varying is what of an answer changes from one request to the next.
-var varying = regexp.MustCompile(`(chatcmpl-|resp_|msg_)[0-9a-f]+|"(request_id|key|reference|timings_ms|instance|` +
+var varying = regexp.MustCompile(`(chatcmpl-|resp_|msg_)[0-9A-Z]+|"(request_id|key|reference|timings_ms|instance|` +
 	`age_seconds|published|created|created_at|completed_at)":("[^"]*"|[^{,}]+|\{[^}]*\})`)
 
 // request is one that is made from the description. first: the route as it is usually asked.
@@ -412,7 +412,7 @@ func TestTheGenerationBeforeShowsNothingThatIsHiddenNow(t *testing.T) {
 				return retrievetest.Build(t, f.stores, "sample", withHidden(), options)
 			}
 			l := lock(t, func(f *fixture, config *api.Config) {
-				config.WaitForNew(10 * time.Millisecond)
+				config.Patience = 10 * time.Millisecond
 				retrievetest.Publish(t, build(f, "g2", 2, c.former, false), 2)
 			})
 			reader, all := l.key(access.Request{Scope: access.Query}), l.key(access.Request{

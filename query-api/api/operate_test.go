@@ -283,11 +283,10 @@ func TestAnUploadWritesAndDeletesDocumentsOfTheIndexAlone(t *testing.T) {
 		status    int
 		says      string
 	}{
-		{"a/b/new.txt?build=true", "hello", nil, 201,
-			`"sha256":"2cf24dba5fb0a30e26e83b2ac5b9e29e1b161e5c1fa7425e73043362938b9824","bytes":5,"created":true,"run":`},
-		{"a/b/new.txt?build=1", "hello", nil, 422, "want true or false"},
+		{"a/b/new.txt", "hello", nil, 201,
+			`"sha256":"2cf24dba5fb0a30e26e83b2ac5b9e29e1b161e5c1fa7425e73043362938b9824","bytes":5,"created":true}`},
 		{"old.txt", "", nil, 422, "the document is empty"},
-		{"old.txt", "newer", []string{"Content-Type", "text/html"}, 200, `"created":false`},
+		{"old.txt", "newest", []string{"Content-Type", "text/html"}, 200, `"created":false`},
 		{"100%2525.txt", "x", nil, 201, `"document":"100%25.txt"`},
 		{"a%2Ftext", "x", nil, 201, `"document":"a/text"`},
 		{"big.txt", strings.Repeat("x", 1<<20+1), nil, 413, "at most 1048576 bytes"},
@@ -296,9 +295,6 @@ func TestAnUploadWritesAndDeletesDocumentsOfTheIndexAlone(t *testing.T) {
 		status, body := put(c.key, c.text, c.headers...)
 		assert.True(t, status == c.status && strings.Contains(body, c.says), "%s: %d %s", c.key, status, body)
 	}
-	o.control.Err = fmt.Errorf("the engine is down")
-	status, body := put("old.txt?build=true", "newest")
-	assert.True(t, status == 200 && strings.Contains(body, "the engine is down"), "%d %s", status, body)
 	for _, want := range []int{204, 404} {
 		assert.Equal(t, want, o.send("DELETE", sampleIndex+"/documents/a/b/new.txt", "", asOwner()...).Code)
 	}

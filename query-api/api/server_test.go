@@ -82,7 +82,7 @@ func TestReadinessNamesWhatDoesNotAnswer(t *testing.T) {
 }
 
 func TestTheMirrorTellsTheNextQueryOfANewGeneration(t *testing.T) {
-	f := serve(t, func(_ *fixture, config *api.Config) { config.WaitForNew(long) })
+	f := serve(t, func(_ *fixture, config *api.Config) { config.Patience = long })
 	f.ask(object{"query": "Fram"})
 	pointer := must(json.Marshal(core.Pointer{Generation: "g2", Manifest: f.publishNext(2).SHA, Seq: 2, Epoch: 2}))(t)
 	require.NoError(t, f.stores.Readers.Mirror(t.Context(), "sample", 2, pointer))

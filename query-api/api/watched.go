@@ -25,23 +25,23 @@ func (s *Server) watchedRoutes() []route {
 	const pattern = "/v1/indexes/{index}/watched"
 	return asControl([]route{
 		{
-			method: "GET", pattern: pattern, id: "listWatched", summary: "List standing questions",
-			doc:   "Questions whose passages every night compares, as far as the caller holds their labels.",
-			query: []parameter{paged, howMany}, answer: WatchedQuestions{},
-			shows: showsHeld, handler: s.operate(controlTimeout, withControl(operation.listWatched)),
+			Method: "GET", Pattern: pattern, ID: "listWatched", Summary: "List standing questions",
+			Doc:   "Questions whose passages every night compares, as far as the caller holds their labels.",
+			Query: []parameter{paged, howMany}, Answer: WatchedQuestions{},
+			Shows: showsHeld, Handler: s.operate(controlTimeout, withControl(operation.listWatched)),
 		},
 		{
-			method: "POST", pattern: pattern, id: "addWatched", summary: "Add standing questions",
-			doc: "All of them or none. A question of the same text and labels is replaced. An index has at most 10,000. The " +
+			Method: "POST", Pattern: pattern, ID: "addWatched", Summary: "Add standing questions",
+			Doc: "All of them or none. A question of the same text and labels is replaced. An index has at most 10,000. The " +
 				"report of each run that publishes lists those whose passages changed.",
-			body: WatchRequest{}, answer: WatchedQuestions{},
-			shows: showsHeld, handler: s.operate(controlTimeout, withControl(operation.addWatched)),
+			Body: WatchRequest{}, Answer: WatchedQuestions{},
+			Shows: showsHeld, Handler: s.operate(controlTimeout, withControl(operation.addWatched)),
 		},
 		{
-			method: "DELETE", pattern: pattern + "/{id}", id: "removeWatched", summary: "Remove a standing question",
-			doc: "By its id. `all` removes every one with labels that the caller holds; for a key of every document also " +
-				"where they cannot be read.", done: nothing,
-			shows: showsHeld, handler: s.operate(controlTimeout, withControl(operation.removeWatched)),
+			Method: "DELETE", Pattern: pattern + "/{id}", ID: "removeWatched", Summary: "Remove a standing question",
+			Doc: "By its id. `all` removes every one with labels that the caller holds; for a key of every document also " +
+				"where they cannot be read.", Done: nothing,
+			Shows: showsHeld, Handler: s.operate(controlTimeout, withControl(operation.removeWatched)),
 		},
 	})
 }

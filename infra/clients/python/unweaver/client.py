@@ -91,15 +91,12 @@ class Client(Transport):
             query={'generation': generation},
         )
 
-    def put_document(
-        self, index: str, key: str, content: bytes | BinaryIO, *, build: bool | None = None,
-    ) -> DocumentStored:
+    def put_document(self, index: str, key: str, content: bytes | BinaryIO) -> DocumentStored:
         """Upload a document. Writes the body into the folder or bucket of the index, whole or not at all. The next
         build indexes it. A key that builds leave out, such as a hidden one, and an empty body are a 422; a key that
         ends in /text is a 405. Scope of the key: operate. Needs a key everywhere."""
         return self._request(
-            'PUT', '/v1/indexes/{index}/documents/{key}', {'index': index, 'key': key}, query={'build': build},
-            content=content,
+            'PUT', '/v1/indexes/{index}/documents/{key}', {'index': index, 'key': key}, content=content,
         )
 
     def get_document_text(

@@ -319,8 +319,6 @@ class DocumentStored(TypedDict):
     created: bool
     document: str
     index: str
-    problem: NotRequired[str]
-    run: NotRequired[None | RunStarted]
     sha256: str
 
 

@@ -1,4 +1,4 @@
-package api
+package openapi
 
 import (
 	"cmp"
@@ -21,7 +21,7 @@ type schemas struct {
 	components map[string]any
 	names      map[reflect.Type]string // of types whose component is not called as they are
 	types      map[string]reflect.Type // of components
-	strict     map[reflect.Type]bool   // types that refuse further fields
+	strict     bool                    // a body is described that refuses further fields
 }
 
 // dateTime is the form of times: not every reader of schemas looks at formats.
@@ -91,13 +91,13 @@ func (s *schemas) schemaOf(t reflect.Type) map[string]any {
 	return map[string]any{"type": "integer"}
 }
 
-//go:embed fields.txt
-var fieldLines string
+//go:embed meanings.txt
+var meaningLines string
 
-// fieldTexts says what response fields mean that carry no tag doc: by Schema.field, else by field.
-var fieldTexts = func() map[string]string {
+// meanings says what schemas are, and what fields mean that carry no tag doc: by Schema, Schema.field, else by field.
+var meanings = func() map[string]string {
 	out := map[string]string{}
-	for line := range strings.Lines(fieldLines) {
+	for line := range strings.Lines(meaningLines) {
 		if name, text, ok := strings.Cut(strings.TrimSpace(line), ": "); ok && line[0] != '#' {
 			out[name] = text
 		}
@@ -105,13 +105,17 @@ var fieldTexts = func() map[string]string {
 	return out
 }()
 
-// describeFields adds the descriptions of fields that have none. A reference has that of its schema.
-func (s *schemas) describeFields() {
+// describeMeanings adds the descriptions of schemas and fields that have none. A reference has that of its schema.
+func (s *schemas) describeMeanings() {
 	for name, component := range s.components {
-		properties, _ := component.(map[string]any)["properties"].(map[string]any)
+		schema := component.(map[string]any)
+		if text := meanings[name]; text != "" && schema["description"] == nil {
+			schema["description"] = text
+		}
+		properties, _ := schema["properties"].(map[string]any)
 		for key, one := range properties {
 			property := one.(map[string]any)
-			text := cmp.Or(fieldTexts[name+"."+key], fieldTexts[key])
+			text := cmp.Or(meanings[name+"."+key], meanings[key])
 			if text != "" && property["description"] == nil && property["$ref"] == nil {
 				property["description"] = text
 			}
@@ -160,20 +164,20 @@ func (s *schemas) describeStruct(t reflect.Type) map[string]any {
 		key, options, _ := strings.Cut(field.Tag.Get("json"), ",")
 		properties[key] = s.describeField(field)
 		needed := options == "" // neither omitempty nor omitzero
-		if s.strict[t] {        // of a request
+		if s.strict {           // of a request
 			needed = field.Tag.Get("required") != ""
 		}
 		if needed {
 			required = append(required, key)
-		} else if s.strict[t] { // null is as good as nothing
+		} else if s.strict { // null is as good as nothing
 			properties[key] = allowNull(s.describeField(field))
 		}
 	}
 	object["properties"] = properties
-	if s.strict[t] {
+	if s.strict {
 		object["additionalProperties"] = false
 	}
-	if !s.strict[t] || len(required) > 0 {
+	if !s.strict || len(required) > 0 {
 		object["required"] = required
 	}
 	return newRef(name)
@@ -252,3 +256,22 @@ func parseNumeral(text string) int {
 	}
 	return n
 }
+
+// ResultFields are what a request may name of a result: its fields, and those of its parts as chunks.text.
+var ResultFields = func() (out []string) {
+	for _, field := range fieldsOf(reflect.TypeFor[answer.Response]()) {
+		name, _, _ := strings.Cut(field.Tag.Get("json"), ",")
+		out = append(out, name)
+		part := field.Type
+		if kind := part.Kind(); kind == reflect.Slice || kind == reflect.Pointer {
+			part = part.Elem()
+		}
+		if part.Kind() == reflect.Struct {
+			for _, inner := range fieldsOf(part) {
+				key, _, _ := strings.Cut(inner.Tag.Get("json"), ",")
+				out = append(out, name+"."+key)
+			}
+		}
+	}
+	return out
+}()

@@ -1,4 +1,4 @@
-package api
+package served
 
 import (
 	"cmp"
@@ -17,14 +17,14 @@ import (
 	"github.com/unweaver/unweaver/query-api/middleware"
 )
 
-// needAllDocuments returns the error of a caller who may not read every document of an index whose documents have
+// NeedAllDocuments returns the error of a caller who may not read every document of an index whose documents have
 // labels. Where it cannot be found out whether they have, the error says why.
-func (s *Server) needAllDocuments(ctx context.Context, name string) error {
+func (s *Set) NeedAllDocuments(ctx context.Context, name string) error {
 	return s.needNamed(ctx, name, "")
 }
 
-// needNamed returns the error of needAllDocuments unless the caller asks for the generation that is published.
-func (s *Server) needNamed(ctx context.Context, name, wanted string) error {
+// needNamed returns the error of NeedAllDocuments unless the caller asks for the generation that is published.
+func (s *Set) needNamed(ctx context.Context, name, wanted string) error {
 	caller := middleware.CallerOf(ctx)
 	if caller.Readers().All || !core.ValidIndex(name) {
 		return nil
@@ -45,9 +45,9 @@ func (s *Server) needNamed(ctx context.Context, name, wanted string) error {
 	return s.refuseLabelledRun(ctx, name, other) // any may have had labels, or come to nothing when they were turned off
 }
 
-// needNamedCaller returns the error of a caller without a key who asks for what tells of all documents of an index
+// NeedNamedCaller returns the error of a caller without a key who asks for what tells of all documents of an index
 // whose documents have labels, or had or will have them in any run.
-func (s *Server) needNamedCaller(ctx context.Context, name string) error {
+func (s *Set) NeedNamedCaller(ctx context.Context, name string) error {
 	proof := middleware.CallerOf(ctx).NeedProof()
 	if proof == nil || !core.ValidIndex(name) {
 		return nil
@@ -58,13 +58,13 @@ func (s *Server) needNamedCaller(ctx context.Context, name string) error {
 	return s.refuseLabelledRun(ctx, name, proof)
 }
 
-// needAllRuns returns the error of needAllDocuments also where any run of the index was started with labels.
-func (s *Server) needAllRuns(ctx context.Context, name string) error {
+// NeedAllRuns returns the error of NeedAllDocuments also where any run of the index was started with labels.
+func (s *Set) NeedAllRuns(ctx context.Context, name string) error {
 	refusal := middleware.CallerOf(ctx).NeedAllDocuments(name)
 	if refusal == nil || !core.ValidIndex(name) {
 		return nil
 	}
-	if err := s.needAllDocuments(ctx, name); err != nil {
+	if err := s.NeedAllDocuments(ctx, name); err != nil {
 		return err
 	}
 	return s.refuseLabelledRun(ctx, name, refusal)
@@ -72,7 +72,7 @@ func (s *Server) needAllRuns(ctx context.Context, name string) error {
 
 // refuseLabelledRun returns a refusal where any run of an index was started with labels, or one's configuration is
 // damaged.
-func (s *Server) refuseLabelledRun(ctx context.Context, name string, refusal error) error {
+func (s *Set) refuseLabelledRun(ctx context.Context, name string, refusal error) error {
 	labelled, err := s.hasLabelledRun(ctx, name)
 	if labelled && (err == nil || artifact.IsDamage(err)) {
 		return refusal
@@ -83,7 +83,7 @@ func (s *Server) refuseLabelledRun(ctx context.Context, name string, refusal err
 // hasLabelledRun reports whether any run of an index was started with labels: also one that goes on, was held or
 // failed. A run stores its configuration before it starts, and a configuration stays as long as the index. Of an index
 // that is served each configuration is read once, and they are listed once a poll.
-func (s *Server) hasLabelledRun(ctx context.Context, name string) (bool, error) {
+func (s *Set) hasLabelledRun(ctx context.Context, name string) (bool, error) {
 	s.mu.Lock()
 	x := s.indexes[name]
 	s.mu.Unlock()
@@ -111,7 +111,7 @@ func (s *Server) hasLabelledRun(ctx context.Context, name string) (bool, error) 
 // readLabelled returns which generation of an index is published, and whether its documents have labels: what was read
 // a moment ago, or is read now. Of an index of which nothing is published, any generation with labels counts. What
 // cannot be read is an error. Names without a published index leave no trace.
-func (s *Server) readLabelled(ctx context.Context, name string) (generation string, labelled bool, err error) {
+func (s *Set) readLabelled(ctx context.Context, name string) (generation string, labelled bool, err error) {
 	s.mu.Lock()
 	x := s.indexes[name]
 	s.mu.Unlock()
@@ -144,7 +144,7 @@ func (s *Server) readLabelled(ctx context.Context, name string) (generation stri
 }
 
 // isLabelled reports whether documents of the generation that a pointer names have labels. Its manifest is read once.
-func (s *Server) isLabelled(ctx context.Context, name string, x *index, pointer core.Pointer) (bool, error) {
+func (s *Set) isLabelled(ctx context.Context, name string, x *index, pointer core.Pointer) (bool, error) {
 	if info := x.infoFor(pointer); info != nil {
 		return info.labelled, nil
 	}
@@ -152,7 +152,7 @@ func (s *Server) isLabelled(ctx context.Context, name string, x *index, pointer 
 	if err != nil {
 		return false, err
 	}
-	info := infoOf(name, pointer, manifest)
+	info := InfoOf(name, pointer, manifest)
 	x.setInfo(pointer, &info)
 	return manifest.Labelled, nil
 }
@@ -160,7 +160,7 @@ func (s *Server) isLabelled(ctx context.Context, name string, x *index, pointer 
 // checkFormer returns the error of a caller who may not read every document, and may not be answered by the generation
 // that was open before the published one: where documents have labels now, it must have them, too, and nothing may be
 // wrong with the published one, which is being opened then.
-func (s *Server) checkFormer(
+func (s *Set) checkFormer(
 	ctx context.Context, name string, x *index, pointer core.Pointer, former *retrieve.Generation, failed error,
 ) error {
 	if middleware.CallerOf(ctx).Readers().All {
@@ -207,9 +207,9 @@ func (x *index) learnSpecs(plain map[string]bool, began time.Time) {
 	x.plainSpecs, x.listedAt = plain, began
 }
 
-// needUnlabelled returns an error unless it is known that no index of the store, or that is served, has documents with
+// NeedUnlabelled returns an error unless it is known that no index of the store, or that is served, has documents with
 // labels. Of each what was published when its pointer was last read counts, and what is open.
-func (s *Server) needUnlabelled(ctx context.Context, refusal error) error {
+func (s *Set) NeedUnlabelled(ctx context.Context, refusal error) error {
 	served := s.listServed()
 	names := slices.Collect(maps.Keys(served))
 	if listed, err := artifact.ListIndexes(ctx, s.Artifacts); err == nil { // else those that are served are counted
@@ -225,7 +225,7 @@ func (s *Server) needUnlabelled(ctx context.Context, refusal error) error {
 
 // lastLabelled reports that of one index, x where it is served. Where it is not known what is published, any generation
 // with labels counts.
-func (s *Server) lastLabelled(ctx context.Context, name string, x *index) (labelled bool, err error) {
+func (s *Set) lastLabelled(ctx context.Context, name string, x *index) (labelled bool, err error) {
 	if x == nil {
 		_, labelled, err = s.readLabelled(ctx, name)
 		return labelled, err

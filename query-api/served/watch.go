@@ -1,4 +1,4 @@
-package api
+package served
 
 import (
 	"cmp"
@@ -36,7 +36,7 @@ const (
 
 // watchIndexes opens the indexes that are asked for at start, then new generations before a query needs them, and
 // renews the leases of those that are read. It runs until Shutdown.
-func (s *Server) watchIndexes() {
+func (s *Set) watchIndexes() {
 	tick := time.NewTicker(watchEvery)
 	defer tick.Stop()
 	var renewed time.Time
@@ -60,7 +60,7 @@ func (s *Server) watchIndexes() {
 
 // readMirrors learns in one request what the mirrors of all indexes say. Where they cannot be read the artifacts are
 // asked all the same.
-func (s *Server) readMirrors() {
+func (s *Set) readMirrors() {
 	ctx, cancel := context.WithTimeout(s.ctx, mirrorPatience)
 	defer cancel()
 	version, all, err := s.Readers.ReadMirrors(ctx, s.mirrors)
@@ -99,7 +99,7 @@ type due struct {
 // pollPointers reads the pointers that may have changed, beside each other: those that the mirror has news of, then of
 // the open indexes and of the closed ones those that were not read for the longest time, a bounded number a beat, so
 // that a thousand closed indexes cost no more than one.
-func (s *Server) pollPointers() {
+func (s *Set) pollPointers() {
 	var open, closed []due
 	for name, x := range s.listServed() {
 		news, asked, age, every := x.checkFreshness()
@@ -140,7 +140,7 @@ func (x *index) checkFreshness() (news, asked bool, age, every time.Duration) {
 }
 
 // openListed finds out which indexes there are and has the first of them opened, until it has succeeded once.
-func (s *Server) openListed() {
+func (s *Set) openListed() {
 	if s.listed.Load() {
 		return
 	}
@@ -171,7 +171,7 @@ func (s *Server) openListed() {
 }
 
 // openFirst opens an index that no request asked for yet, where it is published and finds room.
-func (s *Server) openFirst(ctx context.Context, name string) error {
+func (s *Set) openFirst(ctx context.Context, name string) error {
 	pointer, err := s.readPointer(ctx, name)
 	switch {
 	case artifact.IsDamage(err): // of this index alone
@@ -194,7 +194,7 @@ func (s *Server) openFirst(ctx context.Context, name string) error {
 }
 
 // aheadShare returns how much may be opened at start: what is named all of the room, what is not named half of it.
-func (s *Server) aheadShare() int64 {
+func (s *Set) aheadShare() int64 {
 	if len(s.Warm) > 0 {
 		return s.room.limit
 	}
@@ -202,7 +202,7 @@ func (s *Server) aheadShare() int64 {
 }
 
 // pollPointer reads the pointer of an index, beside those of others.
-func (s *Server) pollPointer(name string, x *index) {
+func (s *Set) pollPointer(name string, x *index) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	if x.polling || x.closed {
@@ -229,7 +229,7 @@ func (s *Server) pollPointer(name string, x *index) {
 }
 
 // endLeases ends the leases of generations that are no longer read here, as a deletion of the index waits for them.
-func (s *Server) endLeases(ctx context.Context, name string, x *index) {
+func (s *Set) endLeases(ctx context.Context, name string, x *index) {
 	for _, generation := range x.takeUnread() {
 		_ = s.Readers.Lease(ctx, name, generation, s.id, time.Millisecond) // else it ends by itself
 	}
@@ -263,7 +263,7 @@ func (x *index) noteLeases(generations ...string) {
 }
 
 // readCurrent asks the artifacts what is published.
-func (s *Server) readCurrent(ctx context.Context, name string, x *index) error {
+func (s *Set) readCurrent(ctx context.Context, name string, x *index) error {
 	x.mu.Lock()
 	heard := x.heard
 	x.mu.Unlock()
@@ -300,7 +300,7 @@ func (x *index) dropIndex() {
 }
 
 // renewLeases renews the leases of all generations that are read here, in one write.
-func (s *Server) renewLeases() {
+func (s *Set) renewLeases() {
 	var held []coordination.Held
 	for name, x := range s.listServed() {
 		generations := x.listHeld()
@@ -321,7 +321,7 @@ func (s *Server) renewLeases() {
 
 // leavePurged closes generations that somebody asked for by name and that were discarded, or hold what has to leave
 // their index: a purge waits for that. A query that reads one goes on to its end.
-func (s *Server) leavePurged() {
+func (s *Set) leavePurged() {
 	ctx, cancel := context.WithTimeout(s.ctx, pollTimeout)
 	defer cancel()
 	for name, x := range s.listServed() {
@@ -341,7 +341,7 @@ func (s *Server) leavePurged() {
 
 // leaveIdle closes generations that were asked for by name and are not any more. Their leases run out, so that
 // a collector can have them: a question about an old generation must not keep it for as long as the replica lives.
-func (s *Server) leaveIdle() {
+func (s *Set) leaveIdle() {
 	for _, x := range s.listServed() {
 		x.leaveIdle()
 	}
@@ -384,7 +384,7 @@ func (x *index) dropPinned(generation string) {
 }
 
 // leaseGeneration writes for the collector that a generation is read here. A lease that fails costs nothing by itself.
-func (s *Server) leaseGeneration(ctx context.Context, name, generation string) {
+func (s *Set) leaseGeneration(ctx context.Context, name, generation string) {
 	s.ensureIndex(name).noteLeases(generation)
 	ctx, cancel := context.WithTimeout(ctx, pollTimeout)
 	defer cancel()

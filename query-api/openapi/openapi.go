@@ -1,4 +1,4 @@
-package api
+package openapi
 
 import (
 	"bytes"
@@ -17,10 +17,11 @@ import (
 	"github.com/unweaver/unweaver/internal/answer/bisect"
 	"github.com/unweaver/unweaver/internal/control"
 	"github.com/unweaver/unweaver/internal/core"
-	"github.com/unweaver/unweaver/internal/fault"
+	"github.com/unweaver/unweaver/internal/methods/gem/gemmethod"
 	"github.com/unweaver/unweaver/internal/pipeline/runlog"
 	"github.com/unweaver/unweaver/internal/retrieve"
 	"github.com/unweaver/unweaver/query-api/chat"
+	"github.com/unweaver/unweaver/query-api/problem"
 )
 
 // typeNames are components whose types are called otherwise.
@@ -36,49 +37,39 @@ var typeNames = map[reflect.Type]string{
 	reflect.TypeFor[runlog.Summary]():        "RunSummary",
 	reflect.TypeFor[control.Scheduled]():     "Schedule",
 	reflect.TypeFor[control.NightRun]():      "ScheduledRun",
+	reflect.TypeFor[gemmethod.View]():        "Memory",
+	reflect.TypeFor[gemmethod.ViewedTheme](): "MemoryTheme",
+	reflect.TypeFor[gemmethod.ViewedChunk](): "MemoryChunk",
 	reflect.TypeFor[bisect.Request]():        "Bisect", reflect.TypeFor[bisect.Found](): "Bisected",
 	reflect.TypeFor[bisect.Cause](): "BisectCause", reflect.TypeFor[bisect.Row](): "BisectRow",
 	reflect.TypeFor[bisect.Probe](): "BisectProbe",
 }
 
-// OpenAPI describes the API as OpenAPI 3.1, made from the table of routes, the types of bodies and the registry of
-// methods, so that it cannot say anything else than they do.
-func OpenAPI(methods *retrieve.Registry) []byte {
+// Describe describes routes as OpenAPI 3.1.
+func Describe(routes []Route, methods *retrieve.Registry) []byte {
 	all := &schemas{
 		components: map[string]any{},
 		types:      map[string]reflect.Type{},
 		names:      maps.Clone(typeNames),
-		strict: map[reflect.Type]bool{
-			reflect.TypeFor[answer.Request](): true, reflect.TypeFor[answer.SeveralRequest](): true,
-			reflect.TypeFor[answer.Filter](): true, reflect.TypeFor[bisect.Request](): true,
-			reflect.TypeFor[answer.Modified](): true,
-			reflect.TypeFor[answer.Without]():  true,
-			reflect.TypeFor[answer.Turn]():     true, reflect.TypeFor[RunBudget](): true,
-		},
 	}
-	all.schemaOf(reflect.TypeFor[Problem]())
+	all.schemaOf(reflect.TypeFor[problem.Problem]())
 	all.schemaOf(reflect.TypeFor[Delta]())
 	paths := map[string]any{}
-	for _, route := range (&Server{}).listRoutes() {
-		path := route.docPath()
+	for _, route := range routes {
+		path := route.DocPath()
 		operations, _ := paths[path].(map[string]any)
 		if operations == nil {
 			operations = map[string]any{}
 			paths[path] = operations
 		}
-		operations[strings.ToLower(route.method)] = all.describeOperation(path, route)
+		operations[strings.ToLower(route.Method)] = all.describeOperation(path, route)
 	}
 	all.queryOf(methods)
 	all.components["Chosen"] = map[string]any{
 		"type": "object", "description": "A result reduced to the requested fields.",
 		"not": map[string]any{"required": all.components["Result"].(map[string]any)["required"]},
 	}
-	for name, text := range schemaTexts {
-		if schema, ok := all.components[name].(map[string]any); ok && schema["description"] == nil {
-			schema["description"] = text
-		}
-	}
-	all.describeFields()
+	all.describeMeanings()
 	var out bytes.Buffer
 	encoder := json.NewEncoder(&out)
 	encoder.SetEscapeHTML(false)
@@ -118,40 +109,41 @@ func OpenAPI(methods *retrieve.Registry) []byte {
 var pathParameter = regexp.MustCompile(`\{(\w+)\}`)
 
 // describeOperation describes one route.
-func (s *schemas) describeOperation(path string, route route) map[string]any {
+func (s *schemas) describeOperation(path string, route Route) map[string]any {
 	out := map[string]any{
-		"operationId": route.id, "tags": []string{route.tag}, "summary": route.summary,
+		"operationId": route.ID, "tags": []string{route.Tag}, "summary": route.Summary,
 		"parameters": parametersIn(path, route), "responses": s.describeResponses(route),
-		"description": route.doc + " Scope of the key: " + string(route.scope) + ".",
+		"description": route.Doc + " Scope of the key: " + string(route.Scope) + ".",
 	}
-	if route.open {
-		out["description"], out["security"] = route.doc+" Needs no key.", []any{}
+	if route.Open {
+		out["description"], out["security"] = route.Doc+" Needs no key.", []any{}
 	}
-	if route.control {
+	if route.Control {
 		out["security"] = []any{map[string]any{"key": []any{}}, map[string]any{"header": []any{}}}
 		out["description"] = out["description"].(string) + " Needs a key everywhere."
-		s.strict[reflect.TypeOf(route.body)] = true
 	}
-	if route.bytes {
+	if route.Bytes {
 		out["requestBody"] = map[string]any{
 			"required": true, "description": "the document, of any type; at most query_api.upload_bytes",
 			"content": map[string]any{"application/octet-stream": map[string]any{}},
 		}
 	}
-	if route.body != nil {
-		body := contentOf("application/json", s.schemaOf(reflect.TypeOf(route.body)))
-		if several := requestExamples[route.id]; several != nil {
+	if route.Body != nil {
+		s.strict = route.Failure == nil // OpenAI's form and JSON-RPC let further fields be
+		body := contentOf("application/json", s.schemaOf(reflect.TypeOf(route.Body)))
+		s.strict = false
+		if several := examples[route.ID].Requests; several != nil {
 			body["application/json"].(map[string]any)["examples"] = several
 		}
 		out["requestBody"] = map[string]any{
-			"required": !route.optional, "content": body, "description": "at most " + cmp.Or(route.most, "64 KiB"),
+			"required": !route.Control, "content": body, "description": "at most " + cmp.Or(route.Most, "64 KiB"),
 		}
 	}
 	return out
 }
 
 // parametersIn describes the parameters of a route, those of its path first.
-func parametersIn(path string, route route) []any {
+func parametersIn(path string, route Route) []any {
 	parameters := []any{}
 	for _, match := range pathParameter.FindAllStringSubmatch(path, -1) {
 		known := pathParameters[match[1]]
@@ -170,16 +162,16 @@ func parametersIn(path string, route route) []any {
 			"description": known.doc, "example": example,
 		})
 	}
-	for i, parameter := range slices.Concat(route.query, route.headers) {
+	for i, parameter := range slices.Concat(route.Query, route.Headers) {
 		in := "query"
-		if i >= len(route.query) {
+		if i >= len(route.Query) {
 			in = "header"
 		}
 		described := map[string]any{
-			"name": parameter.name, "in": in, "schema": parameter.schema, "description": parameter.doc,
+			"name": parameter.Name, "in": in, "schema": parameter.Schema, "description": parameter.Doc,
 		}
-		if parameter.example != nil {
-			described["example"] = parameter.example
+		if parameter.Example != nil {
+			described["example"] = parameter.Example
 		}
 		parameters = append(parameters, described)
 	}
@@ -187,29 +179,25 @@ func parametersIn(path string, route route) []any {
 }
 
 // describeResponses describes what a route answers: once where all is well, and every problem.
-func (s *schemas) describeResponses(route route) map[string]any {
+func (s *schemas) describeResponses(route Route) map[string]any {
 	ok := map[string]any{"description": "ok"}
 	switch {
-	case route.answer != nil:
-		schema := s.schemaOf(reflect.TypeOf(route.answer))
-		if route.id == "query" || route.id == "querySeveral" {
+	case route.Answer != nil:
+		schema := s.schemaOf(reflect.TypeOf(route.Answer))
+		if route.ID == "query" || route.ID == "querySeveral" {
 			schema = map[string]any{"anyOf": []any{schema, newRef("Chosen")}}
 		}
 		ok["content"] = contentOf("application/json", schema)
-		if example := answerExamples[route.id]; example != nil {
+		if example := examples[route.ID].Response; example != nil {
 			ok["content"].(map[string]any)["application/json"].(map[string]any)["example"] = example
 		}
-	case route.id == "metrics":
+	case route.ID == "metrics":
 		ok["content"] = contentOf("text/plain", map[string]any{"type": "string"})
-	case route.id == "getMemoryMap":
-		both := contentOf("application/json", map[string]any{"type": "object"})
-		both["application/graphml+xml"] = map[string]any{"schema": map[string]any{"type": "string"}}
-		ok["content"] = both
-	case route.id == "getRunReport":
+	case route.ID == "getRunReport":
 		ok["content"] = contentOf("text/markdown", map[string]any{"type": "string"})
 	}
 	out := describeDone(route, ok)
-	if route.kept {
+	if route.Kept {
 		ok["headers"] = map[string]any{
 			"ETag": newHeader("tag of this response; with If-None-Match, an unchanged response is a 304"),
 			"Cache-Control": newHeader("max-age if the address names a generation, which never changes; otherwise no-cache. " +
@@ -217,22 +205,22 @@ func (s *schemas) describeResponses(route route) map[string]any {
 		}
 		out["304"] = map[string]any{"description": "the response is unchanged since the one that If-None-Match names"}
 	}
-	if route.events != "" {
+	if route.Events != "" {
 		ok["content"].(map[string]any)["text/event-stream"] = map[string]any{
 			"schema": map[string]any{ // of one event, as readers of streams take it
-				"type": "object", "description": route.events, "required": []string{"data"},
+				"type": "object", "description": route.Events, "required": []string{"data"},
 				"properties": map[string]any{
 					"event": map[string]any{"type": "string"}, "data": map[string]any{"type": "string"},
 				},
 			},
 		}
 	}
-	if route.id == "sendMessage" {
+	if route.ID == "sendMessage" {
 		out["202"] = map[string]any{"description": "a notification, or a message that needs no response"}
 	}
 	for _, status := range route.allProblems() {
 		described := map[string]any{
-			"description": codesOf(status, route.control), "content": s.describeError(route, status),
+			"description": codesOf(status, route.Control), "content": s.describeError(route, status),
 		}
 		switch status {
 		case http.StatusServiceUnavailable, http.StatusTooManyRequests:
@@ -242,7 +230,7 @@ func (s *schemas) describeResponses(route route) map[string]any {
 		}
 		out[strconv.Itoa(status)] = described
 	}
-	if route.pattern == "/readyz" {
+	if route.Pattern == "/readyz" {
 		both := contentOf("application/json", newRef("Readiness"))
 		both["application/problem+json"] = map[string]any{"schema": newRef("Problem")}
 		out["503"] = map[string]any{
@@ -253,9 +241,9 @@ func (s *schemas) describeResponses(route route) map[string]any {
 }
 
 // describeDone describes the statuses of a route where all is well.
-func describeDone(route route, ok map[string]any) map[string]any {
+func describeDone(route Route, ok map[string]any) map[string]any {
 	out := map[string]any{}
-	for _, status := range route.done {
+	for _, status := range route.Done {
 		out[strconv.Itoa(status)] = ok
 		if status == http.StatusNoContent {
 			out[strconv.Itoa(status)] = map[string]any{"description": "done, and nothing to say"}
@@ -264,26 +252,27 @@ func describeDone(route route, ok map[string]any) map[string]any {
 	if len(out) == 0 {
 		out["200"] = ok
 	}
-	if _, started := route.answer.(RunStarted); started {
+	if route.Answer != nil && reflect.TypeOf(route.Answer).Name() == "RunStarted" {
 		ok["headers"] = map[string]any{"Location": newHeader("address of the run")}
 	}
 	return out
 }
 
 // describeError describes the error of a status, in the form of its route.
-func (s *schemas) describeError(route route, status int) map[string]any {
-	problem := contentOf("application/problem+json", newRef("Problem"))
-	problem["application/problem+json"].(map[string]any)["example"] = problemExample(status)
-	if route.failure == nil {
-		return problem
+func (s *schemas) describeError(route Route, status int) map[string]any {
+	example := problemExample(status)
+	plain := contentOf("application/problem+json", newRef("Problem"))
+	plain["application/problem+json"].(map[string]any)["example"] = example
+	if route.Failure == nil {
+		return plain
 	}
-	failure := contentOf("application/json", s.schemaOf(reflect.TypeOf(route.failure)))
-	if !chat.IsChatPath(route.docPath()) {
-		failure["application/problem+json"] = problem["application/problem+json"] // the guard's
+	failure := contentOf("application/json", s.schemaOf(reflect.TypeOf(route.Failure)))
+	if !chat.IsChatPath(route.DocPath()) {
+		failure["application/problem+json"] = plain["application/problem+json"] // the guard's
 		return failure
 	}
 	// There the guard's are of that form too.
-	failure["application/json"].(map[string]any)["example"] = chat.FailureOf(*toAgentProblem(problemExample(status), nil))
+	failure["application/json"].(map[string]any)["example"] = chat.FailureOf(&example)
 	return failure
 }
 
@@ -301,10 +290,8 @@ func codesOf(status int, control bool) string {
 		return "internal and other unexpected errors; see the log for the cause"
 	}
 	var codes []string
-	for _, code := range fault.Codes() {
-		if own, known := controlStatuses[code]; control && known && own == status || statuses[code] == status {
-			codes = append(codes, string(code))
-		}
+	for _, code := range problem.CodesOf(status, control) {
+		codes = append(codes, string(code))
 	}
 	text := strings.Join(codes, ", ")
 	if status == http.StatusServiceUnavailable || status == http.StatusTooManyRequests {
@@ -317,7 +304,7 @@ func codesOf(status int, control bool) string {
 func (s *schemas) queryOf(methods *retrieve.Registry) {
 	query := s.components["Query"].(map[string]any)
 	properties := query["properties"].(map[string]any)
-	properties["fields"].(map[string]any)["items"] = map[string]any{"type": "string", "enum": resultFields}
+	properties["fields"].(map[string]any)["items"] = map[string]any{"type": "string", "enum": ResultFields}
 	method := properties["method"].(map[string]any)
 	names := []any{}
 	for _, name := range methods.Names() {
@@ -342,7 +329,10 @@ func (s *schemas) queryOf(methods *retrieve.Registry) {
 			withRules = append(withRules, spec.Name)
 		}
 		for _, param := range spec.Params {
-			params[param.Name] = joinSchemas(params[param.Name], paramSchema(spec.Name, param))
+			if params[param.Name] != nil {
+				panic("openapi: two methods have the parameter " + param.Name) // met by the first test
+			}
+			params[param.Name] = paramSchema(spec.Name, param)
 		}
 		for _, shape := range spec.Explains {
 			if seen[shape.Name] {
@@ -382,16 +372,4 @@ func paramSchema(method string, param retrieve.Param) map[string]any {
 		schema["default"] = param.Default
 	}
 	return schema
-}
-
-// joinSchemas lets two methods have a parameter of one name.
-func joinSchemas(earlier any, schema map[string]any) any {
-	if earlier == nil {
-		return schema
-	}
-	list, ok := earlier.(map[string]any)["anyOf"].([]any)
-	if !ok {
-		list = []any{earlier}
-	}
-	return map[string]any{"anyOf": append(list, schema)}
 }

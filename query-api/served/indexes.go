@@ -1,4 +1,4 @@
-package api
+package served
 
 import (
 	"cmp"
@@ -66,7 +66,7 @@ type open struct {
 }
 
 // ensureIndex gives the index, making its entry.
-func (s *Server) ensureIndex(name string) *index {
+func (s *Set) ensureIndex(name string) *index {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	x := s.indexes[name]
@@ -78,7 +78,7 @@ func (s *Server) ensureIndex(name string) *index {
 }
 
 // listServed gives all indexes that were asked for.
-func (s *Server) listServed() map[string]*index {
+func (s *Set) listServed() map[string]*index {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	out := make(map[string]*index, len(s.indexes))
@@ -91,7 +91,7 @@ func (s *Server) listServed() map[string]*index {
 // readPointer says what is published: what the artifact said when it was last read, at most a poll ago. It is read
 // again for the first query for an index, and where the mirror says something else than it did at the last reading:
 // whichever epoch is higher, the artifact counts. Names without a published index leave no trace.
-func (s *Server) readPointer(ctx context.Context, name string) (core.Pointer, error) {
+func (s *Set) readPointer(ctx context.Context, name string) (core.Pointer, error) {
 	mirrored := s.readMirror(ctx, name)
 	s.mu.Lock()
 	x := s.indexes[name]
@@ -105,7 +105,7 @@ func (s *Server) readPointer(ctx context.Context, name string) (core.Pointer, er
 	served := x != nil && x.isKnown()
 	reading, cancel := ctx, context.CancelFunc(func() {})
 	if served {
-		reading, cancel = context.WithTimeout(ctx, s.patience)
+		reading, cancel = context.WithTimeout(ctx, s.Patience)
 	}
 	stored, _, err := artifact.Index{Store: s.Artifacts, Name: name}.ReadPointer(reading)
 	cancel()
@@ -125,20 +125,20 @@ func (s *Server) readPointer(ctx context.Context, name string) (core.Pointer, er
 	return x.lastPointer(), nil
 }
 
-// findPointer gives the pointer of a published index; fault.UnknownIndex where there is none.
-func (s *Server) findPointer(ctx context.Context, name string) (core.Pointer, error) {
+// FindPointer gives the pointer of a published index; fault.UnknownIndex where there is none.
+func (s *Set) FindPointer(ctx context.Context, name string) (core.Pointer, error) {
 	if !core.ValidIndex(name) {
-		return core.Pointer{}, unknownIndex(name)
+		return core.Pointer{}, UnknownIndex(name)
 	}
 	pointer, err := s.readPointer(ctx, name)
 	if err == nil && pointer.Manifest == "" {
-		err = unknownIndex(name)
+		err = UnknownIndex(name)
 	}
 	return pointer, err
 }
 
 // readMirror reads the mirror of the pointer; one that cannot be read is none.
-func (s *Server) readMirror(ctx context.Context, name string) core.Pointer {
+func (s *Set) readMirror(ctx context.Context, name string) core.Pointer {
 	ctx, cancel := context.WithTimeout(ctx, mirrorPatience)
 	defer cancel()
 	var pointer core.Pointer
@@ -185,8 +185,8 @@ func (x *index) learnPointer(pointer, mirrored core.Pointer, began time.Time) {
 
 // acquireCurrent holds the current generation for a query, opening it where it is closed. Who waits for that in vain
 // gets fault.GenBusy; the opening goes on.
-func (s *Server) acquireCurrent(ctx context.Context, name string) (*retrieve.Generation, error) {
-	pointer, err := s.findPointer(ctx, name)
+func (s *Set) acquireCurrent(ctx context.Context, name string) (*retrieve.Generation, error) {
+	pointer, err := s.FindPointer(ctx, name)
 	if err != nil {
 		return nil, err
 	}
@@ -211,7 +211,7 @@ func (s *Server) acquireCurrent(ctx context.Context, name string) (*retrieve.Gen
 		}
 		wait := first.C
 		if x.isOpen() {
-			next := time.NewTimer(s.patience)
+			next := time.NewTimer(s.Patience)
 			defer next.Stop()
 			wait = next.C
 		}
@@ -244,7 +244,7 @@ func (s *Server) acquireCurrent(ctx context.Context, name string) (*retrieve.Gen
 // holdCurrent holds the generation that is open, and reports whether it is another than a pointer names, and why the
 // last opening failed.
 func (x *index) holdCurrent(
-	server *Server, pointer core.Pointer,
+	server *Set, pointer core.Pointer,
 ) (held *retrieve.Generation, former bool, failed error) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -277,7 +277,8 @@ func newBusyError(generation string) error {
 		Advise("try again in a moment")
 }
 
-func unknownIndex(name string) error {
+// UnknownIndex returns the error for an index that is not published, or that the caller may not know of.
+func UnknownIndex(name string) error {
 	return fault.UnknownIndex.At("query", name).
 		Because("there is no published index with this name").
 		Advise("GET /v1/indexes lists those you may ask; or the key is not for it")
@@ -291,7 +292,7 @@ func (x *index) isOpen() bool {
 
 // startOpening starts to open what the pointer names, once, and gives a channel to wait on; nil when nothing is to be
 // done.
-func (x *index) startOpening(server *Server, name string, pointer core.Pointer) <-chan struct{} {
+func (x *index) startOpening(server *Set, name string, pointer core.Pointer) <-chan struct{} {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	if x.opening != nil {
@@ -330,7 +331,7 @@ func (x *index) startOpening(server *Server, name string, pointer core.Pointer) 
 }
 
 // refreshWanted goes on with an index beside requests: it opens what a new pointer names where the index is to be open.
-func (x *index) refreshWanted(server *Server, name string, pointer core.Pointer) {
+func (x *index) refreshWanted(server *Set, name string, pointer core.Pointer) {
 	x.mu.Lock()
 	wanted := x.asked && (x.failed == nil || !time.Now().Before(x.againAt))
 	x.mu.Unlock()
@@ -340,7 +341,7 @@ func (x *index) refreshWanted(server *Server, name string, pointer core.Pointer)
 }
 
 // finishOpening takes over what an opening brought.
-func (x *index) finishOpening(server *Server, name, manifest string, generation *open, err error) {
+func (x *index) finishOpening(server *Set, name, manifest string, generation *open, err error) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	again := x.failed != nil && err != nil && x.failed.Error() == err.Error()
@@ -369,7 +370,7 @@ func (x *index) finishOpening(server *Server, name, manifest string, generation 
 }
 
 // replaceCurrent puts an open generation in the place of the one before. The caller holds the lock.
-func (x *index) replaceCurrent(server *Server, generation *open, manifest string) {
+func (x *index) replaceCurrent(server *Set, generation *open, manifest string) {
 	var before *share
 	if x.current != nil {
 		before = x.current.share
@@ -399,7 +400,7 @@ func (x *index) delayRetry() {
 }
 
 // releaseIdle lets go of a generation that is idle, to make room for another; false where a request needs it after all.
-func (x *index) releaseIdle(server *Server, idle *retrieve.Generation) bool {
+func (x *index) releaseIdle(server *Set, idle *retrieve.Generation) bool {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	if x.current != nil && x.current.Generation == idle {

@@ -1,4 +1,4 @@
-package api
+package served
 
 import (
 	"cmp"
@@ -20,20 +20,18 @@ const maxPinned = 2
 // pinning is one opening of a generation that requests asked for by name; all of them wait for the same.
 type pinning struct {
 	done       chan struct{}
-	waiters    int // guarded by the index, as all below
-	finished   bool
-	generation *retrieve.Generation // held for the waiters until the last has left
+	generation *retrieve.Generation // known once done is closed, as is err
 	err        error
 }
 
 // explainUnpublished returns the error for an index of which nothing is published: err, unless its build goes on or was
 // held.
-func (s *Server) explainUnpublished(ctx context.Context, name string, err error) error {
+func (s *Set) explainUnpublished(ctx context.Context, name string, err error) error {
 	work, failed := s.Runs.ReadState(ctx, runlog.LatestBuild(name))
 	if failed != nil || len(work) == 0 {
 		return err
 	}
-	state, failed := s.newRunlog().ReadState(ctx, string(work))
+	state, failed := (runlog.Source{Artifacts: s.Artifacts, Runs: s.Runs}).ReadState(ctx, string(work))
 	report := state.Report
 	if failed == nil && report.Status == core.StatusHeld && report.ContentHash != "" {
 		return fault.UnknownIndex.At("query", name).
@@ -49,10 +47,10 @@ func (s *Server) explainUnpublished(ctx context.Context, name string, err error)
 		Advise("wait for the build: unweaver status " + name + " --watch")
 }
 
-// pinGeneration holds what the context's caller may read of a generation by name, or of the current one where there
+// Pin holds what the context's caller may read of a generation by name, or of the current one where there
 // is no name. Where its documents have labels it is a view; an earlier generation, which has the labels of its
 // time, is then for callers alone who may read every document.
-func (s *Server) pinGeneration(ctx context.Context, name, wanted string) (*retrieve.Generation, error) {
+func (s *Set) Pin(ctx context.Context, name, wanted string) (*retrieve.Generation, error) {
 	if wanted != "" {
 		if err := s.needNamed(ctx, name, wanted); err != nil {
 			return nil, err
@@ -72,9 +70,9 @@ func (s *Server) pinGeneration(ctx context.Context, name, wanted string) (*retri
 
 // holdGeneration holds a generation by name, or the current one where there is no name. At most two besides the current
 // one stay open; an open one costs no request to a store.
-func (s *Server) holdGeneration(ctx context.Context, name, wanted string) (*retrieve.Generation, error) {
+func (s *Set) holdGeneration(ctx context.Context, name, wanted string) (*retrieve.Generation, error) {
 	if !core.ValidIndex(name) {
-		return nil, unknownIndex(name)
+		return nil, UnknownIndex(name)
 	}
 	if wanted == "" {
 		generation, err := s.acquireCurrent(ctx, name)
@@ -84,9 +82,9 @@ func (s *Server) holdGeneration(ctx context.Context, name, wanted string) (*retr
 		return generation, err
 	}
 	if !core.ValidSlug(wanted) {
-		return nil, noGeneration(name, wanted, "this is not a valid name of a generation")
+		return nil, UnknownGeneration(name, wanted, "this is not a valid name of a generation")
 	}
-	_, unpublished := s.findPointer(ctx, name)
+	_, unpublished := s.FindPointer(ctx, name)
 	if unpublished != nil && !fault.Is(unpublished, fault.UnknownIndex) {
 		return nil, unpublished
 	}
@@ -98,23 +96,24 @@ func (s *Server) holdGeneration(ctx context.Context, name, wanted string) (*retr
 	ref, err := artifact.Index{Store: s.Artifacts, Name: name}.GenerationRef(ctx, wanted)
 	if err != nil {
 		if fault.Is(err, fault.UnknownGen) {
-			err = noGeneration(name, wanted, "the generation does not exist, or was deleted")
+			err = UnknownGeneration(name, wanted, "the generation does not exist, or was deleted")
 		}
 		return nil, cmp.Or(unpublished, err)
 	}
 	if ref.State == core.GenerationDiscarded {
-		return nil, noGeneration(name, wanted, "the generation was discarded")
+		return nil, UnknownGeneration(name, wanted, "the generation was discarded")
 	}
 	return s.joinOpening(ctx, s.ensureIndex(name), name, wanted, ref.Manifest)
 }
 
-func noGeneration(index, name, why string) error {
+// UnknownGeneration returns the error for a generation that an index does not have, and why.
+func UnknownGeneration(index, name, why string) error {
 	return fault.UnknownGen.At("open generation", name).Because(why).
 		Advise("omit generation to query the current one, or list them at /v1/indexes/" + index + "/generations")
 }
 
 // holdOpen holds a generation that is open under a name, or gives nil.
-func (x *index) holdOpen(server *Server, wanted string) *retrieve.Generation {
+func (x *index) holdOpen(server *Set, wanted string) *retrieve.Generation {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	if x.current != nil && x.current.Manifest.Generation == wanted && !x.current.HasChanged() && x.current.Hold() {
@@ -132,7 +131,7 @@ func (x *index) holdOpen(server *Server, wanted string) *retrieve.Generation {
 }
 
 // openNamed opens a generation that somebody asks for by name, but none that a purge waits to be closed.
-func (s *Server) openNamed(name, wanted, manifest string) (*open, error) {
+func (s *Set) openNamed(name, wanted, manifest string) (*open, error) {
 	purged, err := artifact.Index{Store: s.Artifacts, Name: name}.IsPurged(s.ctx, wanted)
 	if purged {
 		err = fault.GenCollected.At("open generation", wanted).
@@ -145,75 +144,70 @@ func (s *Server) openNamed(name, wanted, manifest string) (*open, error) {
 	return s.openGeneration(name, wanted, manifest, 0, s.room.waitForRoom)
 }
 
-// joinOpening waits for the opening of a generation, and starts it where none is under way.
-func (s *Server) joinOpening(
+// joinOpening waits for the opening of a generation, and starts it where none is under way. One that others took the
+// place of before it was held is opened once more; what was just opened is as it was checked.
+func (s *Set) joinOpening(
 	ctx context.Context,
 	x *index,
 	name, wanted, manifest string,
 ) (*retrieve.Generation, error) {
-	x.mu.Lock()
-	under := x.pinning[wanted]
-	if under == nil {
-		under = &pinning{done: make(chan struct{})}
-		if x.closed || !s.runBeside(func() {
-			generation, err := s.openNamed(name, wanted, manifest)
-			x.pinnedOpen(s, wanted, under, generation, err)
-		}) {
-			x.mu.Unlock()
+	for {
+		under := x.startPinning(s, name, wanted, manifest)
+		if under == nil {
 			return nil, newBusyError(wanted)
 		}
-		if x.pinning == nil {
-			x.pinning = map[string]*pinning{}
+		select {
+		case <-under.done:
+		case <-ctx.Done():
+			if errors.Is(ctx.Err(), context.DeadlineExceeded) {
+				return nil, newBusyError(wanted)
+			}
+			return nil, ctx.Err()
 		}
-		x.pinning[wanted] = under
-	}
-	under.waiters++
-	x.mu.Unlock()
-	select {
-	case <-under.done:
-	case <-ctx.Done():
-	}
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	defer under.dropWaiter()
-	if !under.finished {
-		if errors.Is(ctx.Err(), context.DeadlineExceeded) {
-			return nil, newBusyError(wanted)
+		if under.err != nil {
+			return nil, under.err
 		}
-		return nil, ctx.Err()
+		if under.generation.Hold() {
+			return under.generation, nil
+		}
 	}
-	if under.err == nil && under.generation.Hold() {
-		return under.generation, nil
-	}
-	return nil, under.err
 }
 
-// dropWaiter counts a waiter out; the last one lets go of what was held for them.
-func (p *pinning) dropWaiter() {
-	if p.waiters--; p.waiters == 0 && p.finished && p.generation != nil {
-		p.generation.Close()
+// startPinning starts to open a generation by its name, once; nil where nothing is opened any more.
+func (x *index) startPinning(server *Set, name, wanted, manifest string) *pinning {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if under := x.pinning[wanted]; under != nil {
+		return under
 	}
+	under := &pinning{done: make(chan struct{})}
+	if x.closed || !server.runBeside(func() {
+		generation, err := server.openNamed(name, wanted, manifest)
+		x.pinnedOpen(server, wanted, under, generation, err)
+	}) {
+		return nil
+	}
+	if x.pinning == nil {
+		x.pinning = map[string]*pinning{}
+	}
+	x.pinning[wanted] = under
+	return under
 }
 
 // pinnedOpen takes over what an opening brought.
-func (x *index) pinnedOpen(server *Server, wanted string, under *pinning, generation *open, err error) {
+func (x *index) pinnedOpen(server *Set, wanted string, under *pinning, generation *open, err error) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	defer close(under.done)
 	delete(x.pinning, wanted)
-	under.finished = true
+	if err == nil && x.closed {
+		generation.Close()
+		err = newBusyError(wanted)
+	}
 	if under.err = err; err != nil {
 		return
 	}
-	if x.closed {
-		generation.Close()
-		under.err = newBusyError(wanted)
-		return
-	}
-	if under.waiters > 0 {
-		generation.Hold()
-		under.generation = generation.Generation
-	}
+	under.generation = generation.Generation
 	generation.share.pinned = true
 	generation.share.release = func(idle *retrieve.Generation) bool { return x.releaseIdle(server, idle) }
 	server.room.noteOpen(generation.share, generation.Generation, nil)

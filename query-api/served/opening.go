@@ -1,4 +1,4 @@
-package api
+package served
 
 import (
 	"context"
@@ -13,7 +13,7 @@ import (
 )
 
 // openPointed opens what a pointer names, which must be one generation.
-func (s *Server) openPointed(name string, pointer core.Pointer, admit admission) (*open, error) {
+func (s *Set) openPointed(name string, pointer core.Pointer, admit admission) (*open, error) {
 	opened, err := s.openGeneration(name, pointer.Generation, pointer.Manifest, pointer.Epoch, admit)
 	if err != nil {
 		return nil, err
@@ -27,7 +27,7 @@ func (s *Server) openPointed(name string, pointer core.Pointer, admit admission)
 
 // openGeneration opens a generation under a reader lease, so that it is not collected meanwhile. Files that opening
 // them falls over are an error like others: who waits must get it.
-func (s *Server) openGeneration(
+func (s *Set) openGeneration(
 	name, generation, manifest string,
 	epoch int64,
 	admit admission,
@@ -76,7 +76,7 @@ func (s *Server) openGeneration(
 }
 
 // isCollected says that nothing names a generation any more: what is missing of it is no damage.
-func (s *Server) isCollected(ctx context.Context, name, generation, manifest string) bool {
+func (s *Set) isCollected(ctx context.Context, name, generation, manifest string) bool {
 	ctx, cancel := context.WithTimeout(ctx, pollTimeout)
 	defer cancel()
 	index := artifact.Index{Store: s.Artifacts, Name: name}
