@@ -1,8 +1,10 @@
 package config
 
 import (
+	"maps"
 	"net/url"
 	"os"
+	"slices"
 	"strings"
 	"time"
 
@@ -74,14 +76,14 @@ func (l *loader) checkFreshness(path string, settings Index) {
 		path+".freshness.events", "a queue requires indexes.<name>.corpus to be s3://bucket/prefix")
 }
 
-// ReadHintSecrets reads the secrets that sign hints, by index.
+// ReadHintSecrets reads the secrets that sign hints, by index. No two are equal: a signature does not name the index.
 func (c *Config) ReadHintSecrets() (map[string]string, error) {
-	out := map[string]string{}
-	for name, index := range c.Indexes {
-		if index.Freshness.Events != EventsWebhook {
+	out, owners := map[string]string{}, map[string]string{}
+	for _, name := range slices.Sorted(maps.Keys(c.Indexes)) {
+		if c.Indexes[name].Freshness.Events != EventsWebhook {
 			continue
 		}
-		file := index.Freshness.SecretFile
+		file := c.Indexes[name].Freshness.SecretFile
 		raw, err := os.ReadFile(file)
 		secret := strings.TrimSpace(string(raw))
 		bad := fault.BadConfig.At("read indexes."+name+".freshness.secret_file", file)
@@ -90,9 +92,12 @@ func (c *Config) ReadHintSecrets() (map[string]string, error) {
 			return nil, bad.Because(err).Advise("write the secret into this file, readable by this process")
 		case len(secret) < secretLength:
 			return nil, bad.Because("it has less than 16 bytes").Advise("make one: openssl rand -hex 32")
+		case owners[secret] != "":
+			return nil, bad.Because("it has the secret of index " + owners[secret] + ": hints of one could be sent to the other").
+				Advise("make one for each index: openssl rand -hex 32")
 		}
 		redact.Register(secret)
-		out[name] = secret
+		out[name], owners[secret] = secret, name
 	}
 	return out, nil
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"log/slog"
 	"maps"
 	"math/rand/v2"
 	"os"
@@ -43,8 +42,9 @@ func followHints(t *testing.T, h *history) *hintedSite {
 	s := &hintedSite{history: h, t: t, ended: map[string]run.Standing{}, now: time.Now().UTC()}
 	s.collector = &hints.Collector{
 		Index: h.index(), Coordination: h.Coordination, Engine: s, Owner: "one", Debounce: time.Second,
-		Log: slog.New(slog.DiscardHandler), Now: func() time.Time { return s.now },
+		Now: func() time.Time { return s.now },
 	}
+	require.NoError(t, s.collector.Advance(t.Context()))
 	return s
 }
 
@@ -78,8 +78,7 @@ func (s *hintedSite) DescribeRun(_ context.Context, holder run.Holder) (run.Stan
 // hint delivers keys, each delivery under another name.
 func (s *hintedSite) hint(keys ...string) {
 	s.put++
-	delivery := hints.Delivery{At: s.now, Keys: keys}
-	require.NoError(s.t, hints.Put(s.t.Context(), s.index(), fmt.Sprint(s.put), delivery))
+	require.NoError(s.t, hints.Put(s.t.Context(), s.index(), fmt.Sprint(s.put), keys))
 }
 
 // follow lets time pass until a build has followed what waits, and returns how the index stands.

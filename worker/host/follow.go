@@ -4,7 +4,7 @@ import (
 	"context"
 	"crypto/rand"
 	"errors"
-	"strings"
+	"log/slog"
 	"sync"
 	"time"
 
@@ -14,9 +14,9 @@ import (
 	"github.com/unweaver/unweaver/internal/artifact"
 	"github.com/unweaver/unweaver/internal/config"
 	"github.com/unweaver/unweaver/internal/control/engine"
+	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/fault/retry"
 	"github.com/unweaver/unweaver/internal/pipeline/hints"
-	"github.com/unweaver/unweaver/internal/store/blob/s3"
 	"github.com/unweaver/unweaver/internal/stream/parallel"
 	"github.com/unweaver/unweaver/internal/telemetry"
 	"github.com/unweaver/unweaver/workflows"
@@ -60,58 +60,59 @@ func startFollowing(with Config) (stop func(), err error) {
 	if with.Freshness == nil || with.Role == RoleCPU {
 		return stop, nil
 	}
-	queues := map[string][]hints.Corpus{}
 	runs := starter{Engine{with.Client, with.Address, with.Namespace}, with, sync.OnceValue(func() bool {
 		return Register(ctx, with.Client, with.Namespace, with.Log)
 	})}
+	followers := map[string]*hints.Follower{} // by the address of the queue
 	for name, settings := range with.Freshness.Indexes {
-		from := settings.Freshness.Events
+		from, debounce := settings.Freshness.Events, time.Duration(settings.Freshness.Debounce)
 		if from == "" {
 			continue
 		}
 		index := artifact.Index{Store: with.Stores.Artifacts, Name: name}
 		if from != config.EventsWebhook {
-			bucket, prefix, err := s3.Parse(settings.Corpus)
-			if err != nil {
-				stop()
-				return nil, err
+			if followers[from] == nil {
+				queue, err := with.Stores.OpenQueue(ctx, from)
+				if err != nil {
+					stop()
+					return nil, err
+				}
+				followers[from] = &hints.Follower{Queue: queue, Log: with.Log}
 			}
-			prefix = strings.TrimPrefix(prefix+"/", "/")
-			queues[from] = append(queues[from], hints.Corpus{Index: index, Bucket: bucket, Prefix: prefix})
+			followers[from].Corpora = append(followers[from].Corpora, hints.Corpus{Index: index, URI: settings.Corpus})
 		}
 		collector := &hints.Collector{
 			Index: index, Coordination: with.Stores.Coordination, Engine: runs, Owner: rand.Text(),
-			Debounce: time.Duration(settings.Freshness.Debounce), Log: with.Log,
+			Debounce: debounce, Now: time.Now,
 			Observe: func(seconds float64) { with.Telemetry.Observe(telemetry.HintSeconds, seconds, name) },
 		}
-		running.Go(func() { collect(ctx, collector) })
+		every := min(max(debounce/4, 500*time.Millisecond), 5*time.Second)
+		running.Go(func() { repeat(ctx, every, with.Log.With("index", name), collector.Advance) })
 	}
-	for uri, corpora := range queues {
-		queue, err := with.Stores.OpenQueue(ctx, uri)
-		if err != nil {
-			stop()
-			return nil, err
-		}
-		follower := &hints.Follower{Queue: queue, Corpora: corpora, Log: with.Log}
-		running.Go(func() { follower.Follow(ctx) })
+	for uri, follower := range followers {
+		running.Go(func() { repeat(ctx, 0, with.Log.With("queue", uri), follower.Advance) })
 	}
 	return stop, nil
 }
 
-// collect looks at the hints of an index until ctx is done: a few times while they are debounced. After an error it
-// waits longer.
-func collect(ctx context.Context, collector *hints.Collector) {
-	every := min(max(collector.Debounce/4, 500*time.Millisecond), 5*time.Second)
-	for ctx.Err() == nil {
-		pause := every
+// Pauses after errors: each is twice the one before.
+const (
+	shortestPause = 2 * time.Second
+	longestPause  = 5 * time.Minute
+)
+
+// repeat calls advance every so often until ctx is done; after errors, which it logs, ever less often.
+func repeat(ctx context.Context, every time.Duration, log *slog.Logger, advance func(context.Context) error) {
+	for pause := every; ctx.Err() == nil; _ = retry.Wait(ctx, pause) { // the loop sees that it ended
 		err := func() (err error) {
 			defer parallel.CatchPanic(&err)
-			return collector.Advance(ctx)
+			return advance(ctx)
 		}()
-		if err != nil && ctx.Err() == nil {
-			collector.Log.Warn("hints are not followed", "index", collector.Index.Name, "error", err.Error())
-			pause = 4 * every
+		if err == nil || ctx.Err() != nil {
+			pause = every
+			continue
 		}
-		_ = retry.Wait(ctx, pause) // the loop sees that it ended
+		log.Warn("hints are not followed", "code", string(fault.CodeOf(err)), "error", err.Error())
+		pause = min(max(2*pause, shortestPause), longestPause)
 	}
 }

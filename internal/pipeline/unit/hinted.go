@@ -1,6 +1,7 @@
 package unit
 
 import (
+	"cmp"
 	"context"
 	"strings"
 
@@ -13,26 +14,19 @@ import (
 // readHinted returns the objects that the run is to look at; nil: it lists the corpus. A run that hints began is
 // refused where everything would be made again.
 func (r *Run) readHinted(ctx context.Context, fixed run.Plan, reasons []string) ([]string, error) {
-	if !core.IsHinted(r.Generation) {
+	switch {
+	case !core.IsHinted(r.Generation):
 		return nil, nil
-	}
-	if !fixed.Part {
+	case !fixed.Part:
 		return nil, r.leaveToNight(reasons)
 	}
-	taken, err := hints.Take(ctx, r.BaseRun())
-	if err != nil || taken.All {
-		return nil, err
-	}
-	return append([]string{}, taken.Keys...), nil
+	return hints.ReadKeys(ctx, r.BaseRun())
 }
 
 // leaveToNight returns the error of a run that hints began and that only a night may do.
 func (r *Run) leaveToNight(reasons []string) error {
-	why := strings.Join(reasons, "; ")
-	if why == "" {
-		why = "there is no generation to compare with"
-	}
 	return fault.PlanMoved.At("follow hints of", r.Job.Index).
-		Because("more than the hinted objects must be built: " + why).
+		Because("more than the hinted objects must be built: " +
+			cmp.Or(strings.Join(reasons, "; "), "there is no generation to compare with")).
 		Advise("the next night does it; or now: unweaver index --index " + r.Job.Index)
 }

@@ -1,16 +1,13 @@
-// Package sqs is the adapter of events over Amazon SQS through aws-sdk-go-v2. The SDK's own retries are off: who
-// receives asks again.
-package sqs
+// Package events receives the events of an object store from a queue of Amazon SQS, through aws-sdk-go-v2, and reads
+// them. The SDK's own retries are off: who receives asks again.
+package events
 
 import (
 	"context"
 	"errors"
-	"net"
 	"net/http"
 	"net/url"
-	"regexp"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
@@ -22,7 +19,6 @@ import (
 
 	"github.com/unweaver/unweaver/internal/core/hostinfo"
 	"github.com/unweaver/unweaver/internal/fault"
-	"github.com/unweaver/unweaver/internal/store/events"
 )
 
 // Times of a request: how long it waits for messages, how long these are invisible to others, and when it is given up.
@@ -35,36 +31,33 @@ const (
 // most is how many messages a request may be about.
 const most = 10
 
-// Queue implements events.Queue.
+// Message is one message of a queue. Receipt names this delivery of it.
+type Message struct {
+	Body    string
+	Receipt string
+}
+
+// Queue delivers each message at least once. Errors are fault.StoreDenied, BadConfig, or StoreDown (transient).
 type Queue struct {
 	client *sqs.Client
 	uri    string
 	url    string
 }
 
-var _ events.Queue = (*Queue)(nil)
-
-// hostRegion finds the region in the host of a queue of AWS.
-var hostRegion = regexp.MustCompile(`^sqs\.([a-z0-9-]+)\.amazonaws\.com(\.cn)?$`)
-
-// Open makes a client of the queue at sqs://HOST/ACCOUNT/NAME; it sends nothing. region is that of a host which names
-// none. A host on this machine is asked without TLS.
+// Open makes a client of the queue at sqs://HOST/ACCOUNT/NAME; it sends nothing. The queue is in the region of its
+// bucket, as S3 requires. A host on this machine is asked without TLS.
 func Open(ctx context.Context, uri, region string) (*Queue, error) {
 	place, err := url.Parse(uri)
-	if err != nil || place.Scheme != "sqs" || place.Host == "" || strings.Trim(place.Path, "/") == "" {
-		return nil, fault.BadConfig.At("parse", uri).Because("it does not have the form sqs://HOST/ACCOUNT/NAME").
+	if err != nil {
+		return nil, fault.BadConfig.At("parse", uri).Because(err).
 			Advise("take the URL of the queue, with sqs:// in place of https://")
 	}
 	endpoint := "https://" + place.Host
 	if hostinfo.IsLoopback(place.Hostname()) {
 		endpoint = "http://" + place.Host
 	}
-	if found := hostRegion.FindStringSubmatch(place.Hostname()); found != nil {
-		region = found[1]
-	}
-	client := awshttp.NewBuildableClient().WithTimeout(patience).
-		WithDialerOptions(func(d *net.Dialer) { d.Timeout = 5 * time.Second })
-	loaded, err := config.LoadDefaultConfig(ctx, config.WithRegion(region), config.WithHTTPClient(client),
+	loaded, err := config.LoadDefaultConfig(ctx, config.WithRegion(region),
+		config.WithHTTPClient(awshttp.NewBuildableClient().WithTimeout(patience)),
 		config.WithRetryer(func() aws.Retryer { return aws.NopRetryer{} }))
 	if err != nil {
 		return nil, fault.BadConfig.At("configure SQS for", uri).Because(err).
@@ -76,44 +69,43 @@ func Open(ctx context.Context, uri, region string) (*Queue, error) {
 	}, nil
 }
 
-// Location implements events.Queue.
+// Location returns the address of the queue, for people.
 func (q *Queue) Location() string { return q.uri }
 
-// Receive implements events.Queue.
-func (q *Queue) Receive(ctx context.Context) ([]events.Message, error) {
+// Receive waits for messages, some seconds at most, and returns some of those that are there, or none.
+func (q *Queue) Receive(ctx context.Context) ([]Message, error) {
 	out, err := q.client.ReceiveMessage(ctx, &sqs.ReceiveMessageInput{
 		QueueUrl: &q.url, MaxNumberOfMessages: most, WaitTimeSeconds: waitSeconds, VisibilityTimeout: invisibleSeconds,
 	})
 	if err != nil {
 		return nil, q.wrapError(ctx, "receive events from", err)
 	}
-	var messages []events.Message
+	var messages []Message
 	for _, one := range out.Messages {
-		messages = append(messages, events.Message{Body: aws.ToString(one.Body), Receipt: aws.ToString(one.ReceiptHandle)})
+		messages = append(messages, Message{Body: aws.ToString(one.Body), Receipt: aws.ToString(one.ReceiptHandle)})
 	}
 	return messages, nil
 }
 
-// Delete implements events.Queue.
-func (q *Queue) Delete(ctx context.Context, messages []events.Message) error {
-	for len(messages) > 0 {
-		part := messages[:min(most, len(messages))]
-		messages = messages[len(part):]
-		var entries []types.DeleteMessageBatchRequestEntry
-		for i, message := range part {
-			entries = append(entries, types.DeleteMessageBatchRequestEntry{
-				Id: aws.String(strconv.Itoa(i)), ReceiptHandle: aws.String(message.Receipt),
-			})
-		}
-		out, err := q.client.DeleteMessageBatch(ctx, &sqs.DeleteMessageBatchInput{QueueUrl: &q.url, Entries: entries})
-		if err != nil {
-			return q.wrapError(ctx, "delete events from", err)
-		}
-		if len(out.Failed) > 0 { // they are delivered again, and kept again
-			one := out.Failed[0]
-			return fault.StoreDown.At("delete events from", q.uri).
-				Because(aws.ToString(one.Code) + ": " + aws.ToString(one.Message)).Advise("it is asked again")
-		}
+// Delete removes messages of one Receive. Those that are not deleted are delivered again.
+func (q *Queue) Delete(ctx context.Context, messages []Message) error {
+	if len(messages) == 0 {
+		return nil
+	}
+	var entries []types.DeleteMessageBatchRequestEntry
+	for i, message := range messages {
+		entries = append(entries, types.DeleteMessageBatchRequestEntry{
+			Id: aws.String(strconv.Itoa(i)), ReceiptHandle: &message.Receipt,
+		})
+	}
+	out, err := q.client.DeleteMessageBatch(ctx, &sqs.DeleteMessageBatchInput{QueueUrl: &q.url, Entries: entries})
+	if err != nil {
+		return q.wrapError(ctx, "delete events from", err)
+	}
+	if len(out.Failed) > 0 { // they are delivered again, and kept again
+		one := out.Failed[0]
+		return fault.StoreDown.At("delete events from", q.uri).
+			Because(aws.ToString(one.Code) + ": " + aws.ToString(one.Message)).Advise("it is asked again")
 	}
 	return nil
 }
@@ -137,7 +129,7 @@ func (q *Queue) wrapError(ctx context.Context, op string, err error) error {
 	switch {
 	case errors.As(err, &missing):
 		return fault.BadConfig.At(op, q.uri).Because(why).
-			Advise("create the queue, or correct indexes.<name>.freshness.events: account, name and region")
+			Advise("create the queue, or correct indexes.<name>.freshness.events: account and name; check stores.s3.region")
 	case status >= 500 || status == http.StatusTooManyRequests || api == nil:
 		return fault.StoreDown.At(op, q.uri).Because(why).Advise("check the address; it is asked again")
 	}
