@@ -2,8 +2,8 @@ package config
 
 import (
 	"maps"
-	"net/url"
 	"os"
+	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -23,13 +23,6 @@ type Freshness struct {
 
 // EventsWebhook is the value of freshness.events for signed requests to query-api.
 const EventsWebhook = "webhook"
-
-// secretLength is the least that a secret of hints may have, in bytes.
-const secretLength = 16
-
-func defaultFreshness() Freshness {
-	return Freshness{Debounce: core.Duration(10 * time.Second)}
-}
 
 var freshnessKeys = []key{
 	{
@@ -57,10 +50,9 @@ var freshnessKeys = []key{
 // requireEvents takes webhook, or the address of a queue.
 func requireEvents() rule {
 	const values = EventsWebhook + " or sqs://HOST/ACCOUNT/NAME"
+	form := regexp.MustCompile(`^(webhook|sqs://[^/@ ]+/[^/]+/[^/]+)$`)
 	return newTextRule(values, func(text string) string {
-		place, err := url.Parse(text)
-		if text == EventsWebhook || err == nil && place.Scheme == "sqs" && place.Host != "" && place.User == nil &&
-			strings.Count(strings.Trim(place.Path, "/"), "/") == 1 {
+		if form.MatchString(text) {
 			return ""
 		}
 		return "want " + values
@@ -90,10 +82,11 @@ func (c *Config) ReadHintSecrets() (map[string]string, error) {
 		switch {
 		case err != nil:
 			return nil, bad.Because(err).Advise("write the secret into this file, readable by this process")
-		case len(secret) < secretLength:
+		case len(secret) < 16:
 			return nil, bad.Because("it has less than 16 bytes").Advise("make one: openssl rand -hex 32")
 		case owners[secret] != "":
-			return nil, bad.Because("it has the secret of index " + owners[secret] + ": hints of one could be sent to the other").
+			return nil, bad.Because("it has the secret of index " + owners[secret] +
+				": hints of one could be sent to the other").
 				Advise("make one for each index: openssl rand -hex 32")
 		}
 		redact.Register(secret)

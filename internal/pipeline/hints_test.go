@@ -41,19 +41,20 @@ type hintedSite struct {
 func followHints(t *testing.T, h *history) *hintedSite {
 	s := &hintedSite{history: h, t: t, ended: map[string]run.Standing{}, now: time.Now().UTC()}
 	s.collector = &hints.Collector{
-		Index: h.index(), Coordination: h.Coordination, Engine: s, Owner: "one", Debounce: time.Second,
-		Now: func() time.Time { return s.now },
+		Index: h.index(), Coordination: h.Coordination, Owner: "one", Debounce: time.Second, Start: s.startBuild,
+		Describe: func(_ context.Context, holder run.Holder) (run.Standing, error) { return s.ended[holder.Workflow], nil },
+		Now:      func() time.Time { return s.now },
 	}
 	require.NoError(t, s.collector.Advance(t.Context()))
 	return s
 }
 
-// StartBuild implements hints.Engine: it does at once what the workflow does.
-func (s *hintedSite) StartBuild(ctx context.Context, index, generation, spec string) error {
+// startBuild does at once what the workflow does.
+func (s *hintedSite) startBuild(ctx context.Context, generation, spec string) error {
 	if s.skip {
 		return fault.EngineDown.At("start", generation)
 	}
-	job := run.Job{Index: index, Generation: generation, Spec: spec, Shard: s.shard, Batch: s.batch}
+	job := run.Job{Index: s.index().Name, Generation: generation, Spec: spec, Shard: s.shard, Batch: s.batch}
 	holder := run.Holder{Workflow: "build/" + job.Name(), Run: generation}
 	s.lease(s.t, &job, holder)
 	s.last, s.err = s.stages(ctx, job, holder)
@@ -68,11 +69,6 @@ func (s *hintedSite) StartBuild(ctx context.Context, index, generation, spec str
 	}
 	s.ended[holder.Workflow] = run.StandingClosed
 	return s.finish(ctx, job, holder, ending)
-}
-
-// DescribeRun implements hints.Engine.
-func (s *hintedSite) DescribeRun(_ context.Context, holder run.Holder) (run.Standing, error) {
-	return s.ended[holder.Workflow], nil
 }
 
 // hint delivers keys, each delivery under another name.

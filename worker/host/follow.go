@@ -22,29 +22,17 @@ import (
 	"github.com/unweaver/unweaver/workflows"
 )
 
-// starter starts the builds that follow hints.
-type starter struct {
-	Engine
-	with  Config
-	known func() bool // whether the engine knows the search attributes
-}
-
-var _ hints.Engine = starter{}
-
-// StartBuild implements hints.Engine.
-func (s starter) StartBuild(ctx context.Context, index, generation, spec string) error {
-	priority := s.with.Freshness.Priority(index)
-	_, err := engine.StartBuild(ctx, s.Client, s.with.TaskQueue, engine.NewPriority(
-		index, priority.Level, priority.Weight,
-	), enums.WORKFLOW_ID_REUSE_POLICY_REJECT_DUPLICATE, workflows.Build{
-		Index: index, Generation: generation, Spec: spec, Heartbeat: s.with.BuildHeartbeat,
-		Shape: workflows.DefaultShape(), SearchAttributes: s.known(),
-	})
+// startHinted starts a build that follows hints.
+func startHinted(ctx context.Context, with Config, build workflows.Build) error {
+	priority := with.Freshness.Priority(build.Index)
+	_, err := engine.StartBuild(ctx, with.Client, with.TaskQueue, engine.NewPriority(
+		build.Index, priority.Level, priority.Weight,
+	), enums.WORKFLOW_ID_REUSE_POLICY_REJECT_DUPLICATE, build)
 	var again *serviceerror.WorkflowExecutionAlreadyStarted
 	if err == nil || errors.As(err, &again) {
 		return nil
 	}
-	return engine.ToFault(err, config.Engine{Address: s.Address, Namespace: s.Namespace})
+	return engine.ToFault(err, config.Engine{Address: with.Address, Namespace: with.Namespace})
 }
 
 // startFollowing begins to follow the hints of every index that is configured so, beside the tasks of a worker. Each
@@ -60,9 +48,7 @@ func startFollowing(with Config) (stop func(), err error) {
 	if with.Freshness == nil || with.Role == RoleCPU {
 		return stop, nil
 	}
-	runs := starter{Engine{with.Client, with.Address, with.Namespace}, with, sync.OnceValue(func() bool {
-		return Register(ctx, with.Client, with.Namespace, with.Log)
-	})}
+	known := sync.OnceValue(func() bool { return Register(ctx, with.Client, with.Namespace, with.Log) })
 	followers := map[string]*hints.Follower{} // by the address of the queue
 	for name, settings := range with.Freshness.Indexes {
 		from, debounce := settings.Freshness.Events, time.Duration(settings.Freshness.Debounce)
@@ -82,8 +68,14 @@ func startFollowing(with Config) (stop func(), err error) {
 			followers[from].Corpora = append(followers[from].Corpora, hints.Corpus{Index: index, URI: settings.Corpus})
 		}
 		collector := &hints.Collector{
-			Index: index, Coordination: with.Stores.Coordination, Engine: runs, Owner: rand.Text(),
-			Debounce: debounce, Now: time.Now,
+			Index: index, Coordination: with.Stores.Coordination, Owner: rand.Text(), Debounce: debounce,
+			Now: time.Now, Describe: Engine{with.Client, with.Address, with.Namespace}.DescribeRun,
+			Start: func(ctx context.Context, generation, spec string) error {
+				return startHinted(ctx, with, workflows.Build{
+					Index: name, Generation: generation, Spec: spec, Heartbeat: with.BuildHeartbeat,
+					Shape: workflows.DefaultShape(), SearchAttributes: known(),
+				})
+			},
 			Observe: func(seconds float64) { with.Telemetry.Observe(telemetry.HintSeconds, seconds, name) },
 		}
 		every := min(max(debounce/4, 500*time.Millisecond), 5*time.Second)

@@ -15,14 +15,6 @@ import (
 	"github.com/unweaver/unweaver/internal/store/coordination"
 )
 
-// Engine starts builds and knows how they stand.
-type Engine interface {
-	// StartBuild starts the build of a generation, once: a second start under the name does nothing, also after its end.
-	StartBuild(ctx context.Context, index, generation, spec string) error
-	// DescribeRun says what the engine knows about a run.
-	DescribeRun(ctx context.Context, holder run.Holder) (run.Standing, error)
-}
-
 const (
 	mostObjects  = 10_000           // that a build looks up; of more it lists the corpus
 	readAtOnce   = 16               // deliveries
@@ -37,11 +29,14 @@ const (
 type Collector struct {
 	Index        artifact.Index
 	Coordination coordination.Store
-	Engine       Engine
+	Describe     run.Standings
 	Owner        string                // this process
 	Debounce     time.Duration         // since the last hint
 	Observe      func(seconds float64) // receives how long hints waited until what they changed was served; may be nil
 	Now          func() time.Time
+
+	// Start starts the build of a generation, once: a second start under the name does nothing, also after its end.
+	Start func(ctx context.Context, generation, spec string) error
 }
 
 // Advance looks once: it notes the end of the build that it began before, or begins one where hints wait for one. It
@@ -65,7 +60,7 @@ func (c *Collector) Advance(ctx context.Context) error {
 		return err
 	})
 	if err == nil && begun != nil { // a process that dies before this, or another one, starts the same build later
-		err = c.Engine.StartBuild(ctx, c.Index.Name, begun.Generation, begun.Spec)
+		err = c.Start(ctx, begun.Generation, begun.Spec)
 	}
 	if err != nil {
 		return err
@@ -88,7 +83,7 @@ func (c *Collector) beginBuild(ctx context.Context, now *state) error {
 	if c.Now().Sub(last) < c.Debounce && c.Now().Sub(first) < longestWait*c.Debounce {
 		return blob.ErrSame
 	}
-	builder, err := run.FindBuilder(ctx, c.Index, c.Engine.DescribeRun)
+	builder, err := run.FindBuilder(ctx, c.Index, c.Describe)
 	if err != nil || builder != "" { // a night sees what hints name
 		return cmp.Or(err, blob.ErrSame)
 	}
@@ -100,9 +95,7 @@ func (c *Collector) beginBuild(ctx context.Context, now *state) error {
 		now.Waiting, now.Failures = "", 0
 	}
 	stamp := strings.Replace(c.Now().UTC().Format("20060102t150405.000"), ".", "-", 1)
-	now.Build = &build{
-		Generation: core.HintsGeneration + stamp, Spec: spec, First: first, All: len(waits) == core.MostDeliveries,
-	}
+	now.Build = &build{Generation: core.HintsGeneration + stamp, Spec: spec, First: first}
 	for _, info := range waits {
 		now.Build.Inbox = append(now.Build.Inbox, info.Key)
 	}
@@ -136,7 +129,7 @@ func (c *Collector) findSpec(ctx context.Context) (string, error) {
 // left are files to delete once that is written.
 func (c *Collector) closeBuild(ctx context.Context, now *state) (left []string, err error) {
 	ended := *now.Build
-	standing, err := c.Engine.DescribeRun(ctx, run.Holder{Workflow: "build/" + now.Run})
+	standing, err := c.Describe(ctx, run.Holder{Workflow: "build/" + now.Run})
 	if err != nil || standing == run.StandingOpen {
 		return nil, cmp.Or(err, blob.ErrSame)
 	}
@@ -145,14 +138,14 @@ func (c *Collector) closeBuild(ctx context.Context, now *state) (left []string, 
 	_, err = blob.ReadJSON(ctx, c.Index.Store, key, &report)
 	switch missing := fault.Is(err, fault.NotFound); {
 	case missing && standing == run.StandingUnknown: // the process died before it was started
-		return nil, cmp.Or(c.Engine.StartBuild(ctx, c.Index.Name, ended.Generation, ended.Spec), blob.ErrSame)
+		return nil, cmp.Or(c.Start(ctx, ended.Generation, ended.Spec), blob.ErrSame)
 	case err != nil && !missing && !artifact.IsDamage(err):
 		return nil, err
 	}
-	diff, at := report.Diff, *cmp.Or(report.Ended, new(c.Now()))
+	at := *cmp.Or(report.Ended, new(c.Now()))
 	now.Last = &core.HintRun{
 		Run: now.Run, Status: cmp.Or(report.Status, core.StatusFailed), Reason: report.Reason, Ended: at,
-		Changed: diff.Added + diff.Changed + diff.Removed + diff.Moved, Seconds: max(0, at.Sub(ended.First).Seconds()),
+		Changed: report.ToNight().Changed, Seconds: max(0, at.Sub(ended.First).Seconds()),
 	}
 	now.Build, now.Run = nil, ""
 	if report.Published && c.Observe != nil {
@@ -169,8 +162,9 @@ func (c *Collector) closeBuild(ctx context.Context, now *state) (left []string, 
 func (c *Collector) judgeEnd(ctx context.Context, now *state, ended build, report core.Report) error {
 	switch reason := fault.Code(report.Reason); {
 	case report.Status == core.StatusCompleted || report.Status == core.StatusErrors:
-		now.Failures, now.Retry = 0, now.Last.Ended.Add(2*now.Last.Ended.Sub(report.Started)) // builds leave room for others
-		if ended.All {                                                                        // it has seen all that came before
+		// Builds leave room for others.
+		now.Failures, now.Retry = 0, now.Last.Ended.Add(2*now.Last.Ended.Sub(report.Started))
+		if ended.isOfAll() { // it has seen all that came before
 			if err := run.NoteListing(ctx, c.Coordination, c.Index.Name, report.Started); err != nil {
 				return err
 			}

@@ -2,14 +2,16 @@ package hints
 
 import (
 	"context"
+	"crypto/rand"
 	"log/slog"
+	"reflect"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/unweaver/unweaver/internal/artifact"
 	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/fault"
+	"github.com/unweaver/unweaver/internal/store/blob"
 	"github.com/unweaver/unweaver/internal/store/events"
 )
 
@@ -35,10 +37,17 @@ func (f *Follower) Advance(ctx context.Context) error {
 	}
 	var problem *core.Problem
 	if err != nil {
-		problem = &core.Problem{Code: string(fault.CodeOf(err)), Object: f.Queue.Location(), Detail: err.Error()}
+		problem = &core.Problem{Code: string(fault.CodeOf(err)), Object: f.Queue.URI, Detail: err.Error()}
 	}
 	for _, corpus := range f.Corpora {
-		if failed := setProblem(ctx, corpus.Index, problem); err == nil {
+		failed := changeState(ctx, corpus.Index, func(now *state) error {
+			if reflect.DeepEqual(now.Problem, problem) {
+				return blob.ErrSame
+			}
+			now.Problem = problem
+			return nil
+		})
+		if err == nil {
 			err = failed
 		}
 	}
@@ -46,37 +55,26 @@ func (f *Follower) Advance(ctx context.Context) error {
 }
 
 func (f *Follower) moveMessages(ctx context.Context) error {
-	messages, err := f.Queue.Receive(ctx)
+	got, err := f.Queue.Receive(ctx)
 	if err != nil {
 		return err
 	}
-	var kept []events.Message
-	keys := make([][]string, len(f.Corpora))
-	for _, message := range messages {
-		objects, err := events.ParseS3(message.Body)
-		if err != nil {
-			f.Log.Warn("message left in the queue", "queue", f.Queue.Location(), "error", err.Error())
-			continue
-		}
-		kept = append(kept, message)
-		for i, corpus := range f.Corpora {
-			keys[i] = append(keys[i], corpus.findKeys(objects)...)
-		}
+	if got.Strange > 0 {
+		f.Log.Warn("messages left in the queue: they are no event notifications of S3", "queue", f.Queue.URI,
+			"messages", got.Strange)
 	}
-	for i, corpus := range f.Corpora {
-		slices.Sort(keys[i])
-		for part := range slices.Chunk(slices.Compact(keys[i]), MostKeys) {
-			name := f.Queue.Location() + time.Now().UTC().Format(time.RFC3339Nano) + strings.Join(part, "\x00")
-			if err := Put(ctx, corpus.Index, name, part); err != nil {
+	for _, corpus := range f.Corpora {
+		for keys := range slices.Chunk(corpus.findKeys(got.Objects), MostKeys) {
+			if err := Put(ctx, corpus.Index, rand.Text(), keys); err != nil {
 				return err
 			}
 		}
 	}
-	return f.Queue.Delete(ctx, kept)
+	return f.Queue.Delete(ctx, got.Receipts)
 }
 
-// findKeys returns the keys of the objects that are in the corpus. Markers of folders, and names that no document may
-// have, are not.
+// findKeys returns the keys of the objects that are in the corpus, each once. Markers of folders, and names that no
+// document may have, are not.
 func (c Corpus) findKeys(objects []string) (keys []string) {
 	for _, object := range objects {
 		key, within := strings.CutPrefix(object, strings.TrimRight(c.URI, "/")+"/")
@@ -84,5 +82,6 @@ func (c Corpus) findKeys(objects []string) (keys []string) {
 			keys = append(keys, key)
 		}
 	}
-	return keys
+	slices.Sort(keys)
+	return slices.Compact(keys)
 }

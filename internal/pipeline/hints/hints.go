@@ -9,10 +9,8 @@ package hints
 import (
 	"context"
 	"fmt"
-	"reflect"
 	"slices"
 	"time"
-	"unicode/utf8"
 
 	"github.com/unweaver/unweaver/internal/artifact"
 	"github.com/unweaver/unweaver/internal/core"
@@ -57,9 +55,9 @@ func CheckKey(key string) error {
 	if err := blob.CheckKey(key); err != nil {
 		return err
 	}
-	if len(key) > longestKey || !utf8.ValidString(key) {
+	if len(key) > longestKey {
 		return fault.InvalidParam.At("read hints", fault.QuoteName(key)).
-			Because("it has more than 1,024 bytes, or is not UTF-8").Advise("send keys of objects, relative to the corpus")
+			Because("it has more than 1,024 bytes").Advise("send keys of objects, relative to the corpus")
 	}
 	return nil
 }
@@ -85,7 +83,7 @@ func listInbox(ctx context.Context, index artifact.Index, listed time.Time) (wai
 // many, or hints that cannot be read.
 func ReadKeys(ctx context.Context, r *run.Run) ([]string, error) {
 	now, _, err := readState(ctx, r.Index)
-	if err != nil || now.Build == nil || now.Build.Generation != r.Generation || now.Build.All {
+	if err != nil || now.Build == nil || now.Build.Generation != r.Generation || now.Build.isOfAll() {
 		return nil, err
 	}
 	deliveries := make([][]string, len(now.Build.Inbox))
@@ -119,10 +117,12 @@ type state struct {
 type build struct {
 	Generation string    `json:"generation"`
 	Spec       string    `json:"spec"`
-	First      time.Time `json:"first"`         // when the first of its hints arrived
-	Inbox      []string  `json:"inbox"`         // the deliveries, by key in the store
-	All        bool      `json:"all,omitempty"` // there are too many: the corpus is listed
+	First      time.Time `json:"first"` // when the first of its hints arrived
+	Inbox      []string  `json:"inbox"` // the deliveries, by key in the store
 }
+
+// isOfAll reports whether there may be more hints: the build lists the corpus.
+func (b build) isOfAll() bool { return len(b.Inbox) == core.MostDeliveries }
 
 func readState(ctx context.Context, index artifact.Index) (out state, etag string, err error) {
 	info, err := blob.ReadJSON(ctx, index.Store, index.HintsKey("", "state.json"), &out)
@@ -140,17 +140,6 @@ func readState(ctx context.Context, index artifact.Index) (out state, etag strin
 func changeState(ctx context.Context, index artifact.Index, change func(now *state) error) error {
 	read := func(ctx context.Context) (state, string, error) { return readState(ctx, index) }
 	return blob.ChangeJSON(ctx, index.Store, index.HintsKey("", "state.json"), read, change)
-}
-
-// setProblem notes what is wrong with the queue of an index; nil: nothing is.
-func setProblem(ctx context.Context, index artifact.Index, problem *core.Problem) error {
-	return changeState(ctx, index, func(now *state) error {
-		if reflect.DeepEqual(now.Problem, problem) {
-			return blob.ErrSame
-		}
-		now.Problem = problem
-		return nil
-	})
 }
 
 // Hold has hints wait for the next listing of the corpus, where a worker follows them: they would take back what an

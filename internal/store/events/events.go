@@ -4,6 +4,7 @@ package events
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"net/http"
 	"net/url"
@@ -31,16 +32,18 @@ const (
 // most is how many messages a request may be about.
 const most = 10
 
-// Message is one message of a queue. Receipt names this delivery of it.
-type Message struct {
-	Body    string
-	Receipt string
+// Events is what messages say that were received together.
+type Events struct {
+	Objects  []string // s3://bucket/key
+	Receipts []string // of the messages that say so, for Delete
+	Strange  int      // messages that are no event notification of S3
 }
 
 // Queue delivers each message at least once. Errors are fault.StoreDenied, BadConfig, or StoreDown (transient).
 type Queue struct {
+	URI string // for people
+
 	client *sqs.Client
-	uri    string
 	url    string
 }
 
@@ -63,39 +66,71 @@ func Open(ctx context.Context, uri, region string) (*Queue, error) {
 		return nil, fault.BadConfig.At("configure SQS for", uri).Because(err).
 			Advise("check the AWS variables of the environment")
 	}
-	return &Queue{
-		client: sqs.NewFromConfig(loaded, func(options *sqs.Options) { options.BaseEndpoint = &endpoint }),
-		uri:    uri, url: endpoint + place.Path,
-	}, nil
+	client := sqs.NewFromConfig(loaded, func(options *sqs.Options) { options.BaseEndpoint = &endpoint })
+	return &Queue{URI: uri, client: client, url: endpoint + place.Path}, nil
 }
 
-// Location returns the address of the queue, for people.
-func (q *Queue) Location() string { return q.uri }
-
-// Receive waits for messages, some seconds at most, and returns some of those that are there, or none.
-func (q *Queue) Receive(ctx context.Context) ([]Message, error) {
-	out, err := q.client.ReceiveMessage(ctx, &sqs.ReceiveMessageInput{
+// Receive waits for messages, some seconds at most, and returns what some of those say that are there, or nothing.
+func (q *Queue) Receive(ctx context.Context) (out Events, err error) {
+	got, err := q.client.ReceiveMessage(ctx, &sqs.ReceiveMessageInput{
 		QueueUrl: &q.url, MaxNumberOfMessages: most, WaitTimeSeconds: waitSeconds, VisibilityTimeout: invisibleSeconds,
 	})
 	if err != nil {
-		return nil, q.wrapError(ctx, "receive events from", err)
+		return out, q.wrapError(ctx, "receive events from", err)
 	}
-	var messages []Message
-	for _, one := range out.Messages {
-		messages = append(messages, Message{Body: aws.ToString(one.Body), Receipt: aws.ToString(one.ReceiptHandle)})
+	for _, message := range got.Messages {
+		objects, known := parseS3(aws.ToString(message.Body))
+		if !known {
+			out.Strange++
+			continue
+		}
+		out.Objects = append(out.Objects, objects...)
+		out.Receipts = append(out.Receipts, aws.ToString(message.ReceiptHandle))
 	}
-	return messages, nil
+	return out, nil
+}
+
+// parseS3 returns the objects that a notification of S3 is about, sent to the queue or through a topic of SNS. A test
+// event is about none.
+func parseS3(body string) (objects []string, known bool) {
+	var message struct {
+		Type    string // of SNS
+		Message string
+		Event   string // of a test
+		Records []struct {
+			S3 struct {
+				Bucket struct{ Name string }
+				Object struct{ Key string }
+			}
+		}
+	}
+	switch err := json.Unmarshal([]byte(body), &message); {
+	case err != nil:
+		return nil, false
+	case message.Type == "Notification" && message.Message != "":
+		return parseS3(message.Message)
+	case message.Event == "s3:TestEvent":
+		return nil, true
+	}
+	for _, record := range message.Records {
+		key, err := url.QueryUnescape(record.S3.Object.Key)
+		if err != nil || record.S3.Bucket.Name == "" || key == "" {
+			return nil, false
+		}
+		objects = append(objects, "s3://"+record.S3.Bucket.Name+"/"+key)
+	}
+	return objects, len(objects) > 0
 }
 
 // Delete removes messages of one Receive. Those that are not deleted are delivered again.
-func (q *Queue) Delete(ctx context.Context, messages []Message) error {
-	if len(messages) == 0 {
+func (q *Queue) Delete(ctx context.Context, receipts []string) error {
+	if len(receipts) == 0 {
 		return nil
 	}
 	var entries []types.DeleteMessageBatchRequestEntry
-	for i, message := range messages {
+	for i := range receipts {
 		entries = append(entries, types.DeleteMessageBatchRequestEntry{
-			Id: aws.String(strconv.Itoa(i)), ReceiptHandle: &message.Receipt,
+			Id: aws.String(strconv.Itoa(i)), ReceiptHandle: &receipts[i],
 		})
 	}
 	out, err := q.client.DeleteMessageBatch(ctx, &sqs.DeleteMessageBatchInput{QueueUrl: &q.url, Entries: entries})
@@ -104,7 +139,7 @@ func (q *Queue) Delete(ctx context.Context, messages []Message) error {
 	}
 	if len(out.Failed) > 0 { // they are delivered again, and kept again
 		one := out.Failed[0]
-		return fault.StoreDown.At("delete events from", q.uri).
+		return fault.StoreDown.At("delete events from", q.URI).
 			Because(aws.ToString(one.Code) + ": " + aws.ToString(one.Message)).Advise("it is asked again")
 	}
 	return nil
@@ -116,24 +151,20 @@ func (q *Queue) wrapError(ctx context.Context, op string, err error) error {
 		return ctx.Err()
 	}
 	var answer *awshttp.ResponseError
-	status := 0
-	if errors.As(err, &answer) {
-		status = answer.HTTPStatusCode()
-	}
-	why := err
 	var api smithy.APIError
+	var missing *types.QueueDoesNotExist
+	why := err
 	if errors.As(err, &api) {
 		why = errors.New(api.ErrorCode() + ": " + api.ErrorMessage())
 	}
-	missing := new(types.QueueDoesNotExist)
-	switch {
+	switch answered := errors.As(err, &answer); {
 	case errors.As(err, &missing):
-		return fault.BadConfig.At(op, q.uri).Because(why).
-			Advise("create the queue, or correct indexes.<name>.freshness.events: account and name; check stores.s3.region")
-	case status >= 500 || status == http.StatusTooManyRequests || api == nil:
-		return fault.StoreDown.At(op, q.uri).Because(why).Advise("check the address; it is asked again")
+		return fault.BadConfig.At(op, q.URI).Because(why).
+			Advise("create the queue, or correct indexes.<name>.freshness.events and stores.s3.region")
+	case api == nil, answered && (answer.HTTPStatusCode() >= 500 || answer.HTTPStatusCode() == http.StatusTooManyRequests):
+		return fault.StoreDown.At(op, q.URI).Because(why).Advise("check the address; it is asked again")
 	}
-	return fault.StoreDenied.At(op, q.uri).Because(why).
+	return fault.StoreDenied.At(op, q.URI).Because(why).
 		Advise("allow the worker's role sqs:ReceiveMessage and sqs:DeleteMessage on this queue; one of another account " +
 			"allows it in its own policy too")
 }
