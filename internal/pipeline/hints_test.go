@@ -21,6 +21,7 @@ import (
 	"github.com/unweaver/unweaver/internal/pipeline/hints"
 	"github.com/unweaver/unweaver/internal/pipeline/release"
 	"github.com/unweaver/unweaver/internal/pipeline/run"
+	"github.com/unweaver/unweaver/internal/store/blob"
 	"github.com/unweaver/unweaver/internal/testkit/longtest"
 )
 
@@ -43,7 +44,7 @@ func followHints(t *testing.T, h *history) *hintedSite {
 	s.collector = &hints.Collector{
 		Index: h.index(), Coordination: h.Coordination, Owner: "one", Debounce: time.Second, Start: s.startBuild,
 		Describe: func(_ context.Context, holder run.Holder) (run.Standing, error) { return s.ended[holder.Workflow], nil },
-		Now:      func() time.Time { return s.now },
+		Observe:  func(float64) {}, Now: func() time.Time { return s.now },
 	}
 	require.NoError(t, s.collector.Advance(t.Context()))
 	return s
@@ -181,7 +182,7 @@ func TestWhatBecomesOfHints(t *testing.T) {
 			require.NoError(s.t, os.Rename(s.corpus, s.corpus+"-away"))
 			require.NoError(s.t, os.Mkdir(s.corpus, 0o700))
 			return []string{"place-001.md"}
-		}, "failed corpus_empty 0 1 ", false},
+		}, "failed corpus_empty 0 1 corpus_empty", false},
 		"a changed setting waits for a night": {func(s *hintedSite) []string {
 			spec := s.spec
 			spec.Chunking.MaxTokens = 700
@@ -194,6 +195,20 @@ func TestWhatBecomesOfHints(t *testing.T) {
 				keys = append(keys, fmt.Sprintf("none-%d.md", i))
 			}
 			return keys
+		}, "completed  1 0 ", true},
+		"too many deliveries have it listed, too": {func(s *hintedSite) []string {
+			s.write(s.t, map[string]string{"new.md": "# Salt\n\nSalt of Lake Verin is sold in Tolmin.\n"})
+			for range core.MostDeliveries - 1 {
+				s.hint("none.md")
+			}
+			return []string{"none.md"}
+		}, "completed  1 0 ", true},
+		"a delivery that cannot be read has it listed": {func(s *hintedSite) []string {
+			s.write(s.t, map[string]string{"new.md": "# Salt\n\nSalt of Lake Verin is sold in Tolmin.\n"})
+			key := s.index().HintsKey("inbox", "torn.json")
+			_, err := blob.Write(s.t.Context(), s.Artifacts, key, []byte("[\"new"), blob.Cond{})
+			require.NoError(s.t, err)
+			return []string{"none.md"}
 		}, "completed  1 0 ", true},
 		"of names that no object can have there is nothing": {func(s *hintedSite) []string {
 			s.write(s.t, map[string]string{"sub/x.md": "# Salt\n\nSalt of Lake Verin is sold in Tolmin.\n"})
@@ -218,7 +233,7 @@ func TestWhatBecomesOfHints(t *testing.T) {
 			assert.Equal(t, tc.want, fmt.Sprintf("%s %s %d %d %s", stands.Last.Status, stands.Last.Reason, stands.Last.Changed,
 				stands.Pending, stands.Waiting))
 			assert.Equal(t, tc.built, s.current(t).Generation != served)
-			require.NoError(t, run.NoteListing(t.Context(), s.Coordination, "docs", s.now.Add(time.Hour)))
+			require.NoError(t, run.NoteTime(t.Context(), s.Coordination, run.ListingOf("docs"), s.now.Add(time.Hour)))
 			assert.Zero(t, s.follow().Pending, "a night that began later has seen it all")
 		})
 	}
@@ -247,7 +262,7 @@ func TestBuildsOfHintsCountTogether(t *testing.T) {
 		Action: core.ActionRollback, Index: "docs", Generation: night, Operator: core.Operator{By: "ada", Reason: "bad"},
 	})
 	require.NoError(t, err)
-	require.NoError(t, run.NoteListing(t.Context(), s.Coordination, "docs", time.Now().Add(-time.Second)))
+	require.NoError(t, run.NoteTime(t.Context(), s.Coordination, run.ListingOf("docs"), time.Now().Add(-time.Second)))
 	s.hint("new-1.md")
 	assert.Equal(t, core.ActionRollback, s.follow().Waiting)
 	assert.Equal(t, night, s.current(t).Generation)

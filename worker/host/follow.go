@@ -25,9 +25,9 @@ import (
 // startHinted starts a build that follows hints.
 func startHinted(ctx context.Context, with Config, build workflows.Build) error {
 	priority := with.Freshness.Priority(build.Index)
-	_, err := engine.StartBuild(ctx, with.Client, with.TaskQueue, engine.NewPriority(
-		build.Index, priority.Level, priority.Weight,
-	), enums.WORKFLOW_ID_REUSE_POLICY_REJECT_DUPLICATE, build)
+	_, err := engine.StartBuild(ctx, with.Client, with.TaskQueue,
+		engine.NewPriority(build.Index, priority.Level, priority.Weight),
+		enums.WORKFLOW_ID_REUSE_POLICY_REJECT_DUPLICATE, build)
 	var again *serviceerror.WorkflowExecutionAlreadyStarted
 	if err == nil || errors.As(err, &again) {
 		return nil
@@ -36,8 +36,8 @@ func startHinted(ctx context.Context, with Config, build workflows.Build) error 
 }
 
 // startFollowing begins to follow the hints of every index that is configured so, beside the tasks of a worker. Each
-// worker does, and one at a time has an index. stop ends it; what was begun goes on in the engine, and is closed by the
-// next process.
+// worker does, and one at a time has an index. stop ends it, also after an error; what was begun goes on in the engine, and is
+// closed by the next process.
 func startFollowing(with Config) (stop func(), err error) {
 	ctx, cancel := context.WithCancel(context.Background())
 	var running sync.WaitGroup
@@ -60,8 +60,7 @@ func startFollowing(with Config) (stop func(), err error) {
 			if followers[from] == nil {
 				queue, err := with.Stores.OpenQueue(ctx, from)
 				if err != nil {
-					stop()
-					return nil, err
+					return stop, err
 				}
 				followers[from] = &hints.Follower{Queue: queue, Log: with.Log}
 			}
@@ -87,13 +86,8 @@ func startFollowing(with Config) (stop func(), err error) {
 	return stop, nil
 }
 
-// Pauses after errors: each is twice the one before.
-const (
-	shortestPause = 2 * time.Second
-	longestPause  = 5 * time.Minute
-)
-
-// repeat calls advance every so often until ctx is done; after errors, which it logs, ever less often.
+// repeat calls advance every so often until ctx is done. After errors, which it logs, it waits twice as long each time,
+// a minute at most.
 func repeat(ctx context.Context, every time.Duration, log *slog.Logger, advance func(context.Context) error) {
 	for pause := every; ctx.Err() == nil; _ = retry.Wait(ctx, pause) { // the loop sees that it ended
 		err := func() (err error) {
@@ -105,6 +99,6 @@ func repeat(ctx context.Context, every time.Duration, log *slog.Logger, advance 
 			continue
 		}
 		log.Warn("hints are not followed", "code", string(fault.CodeOf(err)), "error", err.Error())
-		pause = min(max(2*pause, shortestPause), longestPause)
+		pause = min(max(2*pause, 2*time.Second), time.Minute)
 	}
 }

@@ -16,13 +16,11 @@ import (
 )
 
 const (
-	mostObjects  = 10_000           // that a build looks up; of more it lists the corpus
-	readAtOnce   = 16               // deliveries
-	claimFor     = time.Minute      // by one process, which renews it at each look
-	longestWait  = 3                // debounces: so long at most while hints go on arriving
-	clockSkew    = 5 * time.Minute  // that the clocks of a worker and the store may differ by
-	mostFailures = 5                // one after another; then hints wait for a night
-	firstRetry   = 15 * time.Second // doubled with each failure
+	mostObjects = 10_000          // that a build looks up; of more it lists the corpus
+	readAtOnce  = 16              // deliveries
+	claimFor    = time.Minute     // by one process, which renews it at each look
+	longestWait = 3               // debounces: so long at most while hints go on arriving
+	clockSkew   = 5 * time.Minute // that the clocks of a worker and the store may differ by
 )
 
 // Collector follows the hints of one index. One process at a time does.
@@ -32,7 +30,7 @@ type Collector struct {
 	Describe     run.Standings
 	Owner        string                // this process
 	Debounce     time.Duration         // since the last hint
-	Observe      func(seconds float64) // receives how long hints waited until what they changed was served; may be nil
+	Observe      func(seconds float64) // receives how long hints waited until what they changed was served
 	Now          func() time.Time
 
 	// Start starts the build of a generation, once: a second start under the name does nothing, also after its end.
@@ -70,7 +68,7 @@ func (c *Collector) Advance(ctx context.Context) error {
 
 // beginBuild writes down the build of the hints that wait, where it is time.
 func (c *Collector) beginBuild(ctx context.Context, now *state) error {
-	listed, err := run.LastListing(ctx, c.Coordination, c.Index.Name)
+	listed, err := run.ReadTime(ctx, c.Coordination, run.ListingOf(c.Index.Name))
 	if err != nil {
 		return err
 	}
@@ -91,9 +89,7 @@ func (c *Collector) beginBuild(ctx context.Context, now *state) error {
 	if err != nil || spec == "" {
 		return cmp.Or(err, blob.ErrSame)
 	}
-	if now.Waiting != "" {
-		now.Waiting, now.Failures = "", 0
-	}
+	now.Waiting = ""
 	stamp := strings.Replace(c.Now().UTC().Format("20060102t150405.000"), ".", "-", 1)
 	now.Build = &build{Generation: core.HintsGeneration + stamp, Spec: spec, First: first}
 	for _, info := range waits {
@@ -148,7 +144,7 @@ func (c *Collector) closeBuild(ctx context.Context, now *state) (left []string, 
 		Changed: report.ToNight().Changed, Seconds: max(0, at.Sub(ended.First).Seconds()),
 	}
 	now.Build, now.Run = nil, ""
-	if report.Published && c.Observe != nil {
+	if report.Published {
 		c.Observe(now.Last.Seconds)
 	}
 	if report.Unchanged && report.Calls.Sum() == 0 { // false hints must not leave a report each
@@ -160,26 +156,20 @@ func (c *Collector) closeBuild(ctx context.Context, now *state) (left []string, 
 // judgeEnd drops the hints that a build followed to a good end. Otherwise it says when they are followed again, or that
 // they wait for the next night.
 func (c *Collector) judgeEnd(ctx context.Context, now *state, ended build, report core.Report) error {
-	switch reason := fault.Code(report.Reason); {
+	switch {
 	case report.Status == core.StatusCompleted || report.Status == core.StatusErrors:
 		// Builds leave room for others.
-		now.Failures, now.Retry = 0, now.Last.Ended.Add(2*now.Last.Ended.Sub(report.Started))
+		now.Retry = now.Last.Ended.Add(2 * now.Last.Ended.Sub(report.Started))
 		if ended.isOfAll() { // it has seen all that came before
-			if err := run.NoteListing(ctx, c.Coordination, c.Index.Name, report.Started); err != nil {
+			if err := run.NoteTime(ctx, c.Coordination, run.ListingOf(c.Index.Name), report.Started); err != nil {
 				return err
 			}
 		}
 		return c.Index.Store.DeleteAll(ctx, ended.Inbox)
-	case report.Status == core.StatusHeld, reason == fault.PlanMoved:
-		now.Waiting, now.Since = report.Reason, c.Now()
-	case report.Status == core.StatusCancelled, reason == fault.LeaseHeld: // another build went first
+	case report.Status == core.StatusCancelled, fault.Code(report.Reason) == fault.LeaseHeld: // another build went first
 		now.Retry = c.Now().Add(c.Debounce)
-	default:
-		now.Failures++
-		now.Retry = c.Now().Add(firstRetry << now.Failures)
-		if now.Failures >= mostFailures {
-			now.Waiting, now.Since = report.Reason, c.Now()
-		}
+	default: // the engine repeated what may heal
+		now.Waiting, now.Since = cmp.Or(report.Reason, now.Last.Status), c.Now()
 	}
 	return nil
 }

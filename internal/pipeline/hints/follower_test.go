@@ -97,10 +97,13 @@ func TestEventsOfAQueueAreKeptForTheIndexesThatTheyAreAboutThenDeleted(t *testin
 		q.refuse = code
 		err := follower.Advance(t.Context())
 		assert.True(t, fault.Is(err, want) && strings.Contains(err.Error(), place), "%s: %v", code, err)
+		shown := musttest.Get(hints.Read(t.Context(), all))(t).Problem
+		assert.True(t, shown != nil && shown.Code == string(want) && shown.Object == place, "%s: %+v", code, shown)
 	}
 	assert.Empty(t, kept("docs"))
 	q.refuse = ""
 	require.NoError(t, follower.Advance(t.Context()))
+	assert.Nil(t, musttest.Get(hints.Read(t.Context(), all))(t).Problem)
 	assert.Equal(t, []string{"a b ü+.md", "sub/f.md"}, kept("docs"))
 	assert.Equal(t, []string{"docs/a b ü+.md", "docs/sub/f.md", "other/c.md"}, kept("all"))
 	assert.Equal(t, []string{"not for us", `{"Records":[]}`}, q.bodies, "left to the queue")

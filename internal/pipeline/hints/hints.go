@@ -23,9 +23,6 @@ import (
 // MostKeys is how many keys one delivery may name.
 const MostKeys = 1000
 
-// longestKey is that of S3, in bytes.
-const longestKey = 1024
-
 // inbox is the folder of hints that no build has followed yet.
 const inbox = "inbox"
 
@@ -55,7 +52,7 @@ func CheckKey(key string) error {
 	if err := blob.CheckKey(key); err != nil {
 		return err
 	}
-	if len(key) > longestKey {
+	if len(key) > 1024 { // the longest of S3
 		return fault.InvalidParam.At("read hints", fault.QuoteName(key)).
 			Because("it has more than 1,024 bytes").Advise("send keys of objects, relative to the corpus")
 	}
@@ -105,10 +102,9 @@ func ReadKeys(ctx context.Context, r *run.Run) ([]string, error) {
 // state is hints/state.json: what is going on. A worker that follows an index writes it.
 type state struct {
 	core.Freshness           // as it is shown, but for what is pending
-	Build          *build    `json:"build,omitempty"`    // it follows hints
-	Since          time.Time `json:"since,omitzero"`     // hints wait for a night: see Freshness.Waiting
-	Failures       int       `json:"failures,omitempty"` // one after another
-	Retry          time.Time `json:"retry,omitzero"`     // nothing begins before
+	Build          *build    `json:"build,omitempty"` // it follows hints
+	Since          time.Time `json:"since,omitzero"`  // hints wait for a night: see Freshness.Waiting
+	Retry          time.Time `json:"retry,omitzero"`  // nothing begins before
 
 	followed bool // it is there: a worker followed the index
 }

@@ -29,9 +29,6 @@ const (
 	patience         = 40 * time.Second
 )
 
-// most is how many messages a request may be about.
-const most = 10
-
 // Events is what messages say that were received together.
 type Events struct {
 	Objects  []string // s3://bucket/key
@@ -73,7 +70,7 @@ func Open(ctx context.Context, uri, region string) (*Queue, error) {
 // Receive waits for messages, some seconds at most, and returns what some of those say that are there, or nothing.
 func (q *Queue) Receive(ctx context.Context) (out Events, err error) {
 	got, err := q.client.ReceiveMessage(ctx, &sqs.ReceiveMessageInput{
-		QueueUrl: &q.url, MaxNumberOfMessages: most, WaitTimeSeconds: waitSeconds, VisibilityTimeout: invisibleSeconds,
+		QueueUrl: &q.url, MaxNumberOfMessages: 10, WaitTimeSeconds: waitSeconds, VisibilityTimeout: invisibleSeconds,
 	})
 	if err != nil {
 		return out, q.wrapError(ctx, "receive events from", err)

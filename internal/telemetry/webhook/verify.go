@@ -16,9 +16,7 @@ const Window = 5 * time.Minute
 
 // Verify reads the body of a request, and returns fault.Unauthorized where it is not signed with the secret, as Sign
 // does, or the secret is empty. Where a header is missing, or of long ago, it reads nothing.
-func Verify(
-	secret string, header http.Header, now time.Time, read func() ([]byte, error),
-) ([]byte, error) {
+func Verify(secret string, header http.Header, now time.Time, read func() ([]byte, error)) ([]byte, error) {
 	refused := fault.Unauthorized.At("check the signature", "").
 		Advise("sign the request as docs/guides/freshness.md shows, with the secret of this index")
 	id, stamp := header.Get(HeaderID), header.Get(HeaderTimestamp)
