@@ -120,6 +120,7 @@ type build struct {
 // isOfAll reports whether there may be more hints: the build lists the corpus.
 func (b build) isOfAll() bool { return len(b.Inbox) == core.MostDeliveries }
 
+// readState returns the state; zero where no worker ever followed the index.
 func readState(ctx context.Context, index artifact.Index) (out state, etag string, err error) {
 	info, err := blob.ReadJSON(ctx, index.Store, index.HintsKey("", "state.json"), &out)
 	if fault.Is(err, fault.NotFound) {

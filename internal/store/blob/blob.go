@@ -195,9 +195,11 @@ func ChangeJSON[T any](
 		if err != nil {
 			return err
 		}
-		if err := change(&v); errors.Is(err, ErrSame) {
+		err = change(&v)
+		if errors.Is(err, ErrSame) {
 			return nil
-		} else if err != nil {
+		}
+		if err != nil {
 			return err
 		}
 		_, err = WriteJSON(ctx, store, key, v, Cond{Absent: etag == "", Match: etag})
