@@ -58,8 +58,7 @@ func (s *Server) takeHints(w http.ResponseWriter, request *http.Request) {
 		err = readBody(raw, &body)
 	}
 	if err == nil {
-		name := strings.Join([]string{request.Header.Get(webhook.HeaderID), request.Header.Get(webhook.HeaderTimestamp),
-			string(raw)}, "\n")
+		name := request.Header.Get(webhook.HeaderID) + "\n" + request.Header.Get(webhook.HeaderTimestamp) + "\n" + string(raw)
 		err = hints.Put(request.Context(), index, name, body.Keys)
 	}
 	if err != nil {

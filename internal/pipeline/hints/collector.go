@@ -158,9 +158,8 @@ func (c *Collector) closeBuild(ctx context.Context, now *state) (left []string, 
 func (c *Collector) judgeEnd(ctx context.Context, now *state, ended build, report core.Report) error {
 	switch {
 	case report.Status == core.StatusCompleted || report.Status == core.StatusErrors:
-		// Builds leave room for others.
-		now.Retry = now.Last.Ended.Add(2 * now.Last.Ended.Sub(report.Started))
-		if ended.isOfAll() { // it has seen all that came before
+		now.Retry = now.Last.Ended.Add(2 * now.Last.Ended.Sub(report.Started)) // builds leave room for others
+		if ended.isOfAll() {                                                   // it has seen all that came before
 			if err := run.NoteTime(ctx, c.Coordination, run.ListingOf(c.Index.Name), report.Started); err != nil {
 				return err
 			}
