@@ -50,8 +50,8 @@ func (f *Freshness) String() string {
 		text += ", for the next night (" + f.Waiting + ")"
 	}
 	if f.Last != nil {
-		text += fmt.Sprintf("; last: %s %s, %d changed, after %.0f s", f.Last.Run, f.Last.Status, f.Last.Changed,
-			f.Last.Seconds)
+		text += fmt.Sprintf("; last: %s %s, %d changed, after %.0f s", f.Last.Run,
+			strings.TrimSpace(f.Last.Status+" "+f.Last.Reason), f.Last.Changed, f.Last.Seconds)
 	}
 	if f.Problem != nil {
 		text += "; the queue: " + f.Problem.Detail

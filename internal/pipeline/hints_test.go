@@ -182,7 +182,7 @@ func TestWhatBecomesOfHints(t *testing.T) {
 			require.NoError(s.t, os.Rename(s.corpus, s.corpus+"-away"))
 			require.NoError(s.t, os.Mkdir(s.corpus, 0o700))
 			return []string{"place-001.md"}
-		}, "failed corpus_empty 0 1 corpus_empty", false},
+		}, "failed corpus_empty 0 1 ", false},
 		"a changed setting waits for a night": {func(s *hintedSite) []string {
 			spec := s.spec
 			spec.Chunking.MaxTokens = 700
@@ -248,6 +248,24 @@ func (s *hintedSite) removed(count int) (keys []string) {
 		keys = append(keys, key)
 	}
 	return keys
+}
+
+// A mount that is gone for a while costs a few tries, and no night.
+func TestHintsAreFollowedOnceAMountIsBack(t *testing.T) {
+	s, tries := followHints(t, &history{site: builtSite(t, sample(10)), files: map[string]string{}}), map[string]bool{}
+	s.write(t, map[string]string{"new.md": "# Salt\n\nSalt of Lake Verin is sold in Tolmin.\n"})
+	require.NoError(t, os.Rename(s.corpus, s.corpus+"-away"))
+	require.NoError(t, os.Mkdir(s.corpus, 0o700))
+	s.hint("new.md")
+	for range 60 {
+		tries[s.follow().Last.Run] = true
+	}
+	assert.True(t, len(tries) > 4 && len(tries) < 10, "%d tries in three hours", len(tries))
+	require.NoError(t, os.Remove(s.corpus))
+	require.NoError(t, os.Rename(s.corpus+"-away", s.corpus))
+	s.now = s.now.Add(4 * time.Hour)
+	stands := s.follow()
+	assert.Equal(t, "completed 1 0", fmt.Sprint(stands.Last.Status, " ", stands.Last.Changed, " ", stands.Pending))
 }
 
 // Builds of hints remove together what a night may, and wait for one after an operator went back.

@@ -17,6 +17,7 @@ import (
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/fault/retry"
 	"github.com/unweaver/unweaver/internal/pipeline/hints"
+	"github.com/unweaver/unweaver/internal/store/blob/s3"
 	"github.com/unweaver/unweaver/internal/stream/parallel"
 	"github.com/unweaver/unweaver/internal/telemetry"
 	"github.com/unweaver/unweaver/workflows"
@@ -36,8 +37,8 @@ func startHinted(ctx context.Context, with Config, build workflows.Build) error 
 }
 
 // startFollowing begins to follow the hints of every index that is configured so, beside the tasks of a worker. Each
-// worker does, and one at a time has an index. stop ends it, also after an error; what was begun goes on in the engine, and is
-// closed by the next process.
+// worker does, and one at a time has an index. stop ends it, also after an error; what was begun goes on in the engine,
+// and is closed by the next process.
 func startFollowing(with Config) (stop func(), err error) {
 	ctx, cancel := context.WithCancel(context.Background())
 	var running sync.WaitGroup
@@ -64,7 +65,13 @@ func startFollowing(with Config) (stop func(), err error) {
 				}
 				followers[from] = &hints.Follower{Queue: queue, Log: with.Log}
 			}
-			followers[from].Corpora = append(followers[from].Corpora, hints.Corpus{Index: index, URI: settings.Corpus})
+			bucket, prefix, err := s3.Parse(settings.Corpus)
+			if err != nil {
+				return stop, err
+			}
+			followers[from].Corpora = append(followers[from].Corpora, hints.Corpus{
+				Index: index, URI: "s3://" + bucket + "/" + prefix, // as events name it: with no sign escaped
+			})
 		}
 		collector := &hints.Collector{
 			Index: index, Coordination: with.Stores.Coordination, Owner: rand.Text(), Debounce: debounce,

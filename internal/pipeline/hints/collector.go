@@ -21,6 +21,7 @@ const (
 	claimFor    = time.Minute     // by one process, which renews it at each look
 	longestWait = 3               // debounces: so long at most while hints go on arriving
 	clockSkew   = 5 * time.Minute // that the clocks of a worker and the store may differ by
+	firstRetry  = time.Minute     // after a build that ended badly
 )
 
 // Collector follows the hints of one index. One process at a time does.
@@ -165,10 +166,10 @@ func (c *Collector) judgeEnd(ctx context.Context, now *state, ended build, repor
 			}
 		}
 		return c.Index.Store.DeleteAll(ctx, ended.Inbox)
-	case report.Status == core.StatusCancelled, fault.Code(report.Reason) == fault.LeaseHeld: // another build went first
-		now.Retry = c.Now().Add(c.Debounce)
-	default: // the engine repeated what may heal
-		now.Waiting, now.Since = cmp.Or(report.Reason, now.Last.Status), c.Now()
+	case report.Status == core.StatusHeld, fault.Code(report.Reason) == fault.PlanMoved: // it would end so again
+		now.Waiting, now.Since = report.Reason, c.Now()
+	default: // another build went first, or a mount is gone: each time it waits about twice as long
+		now.Retry = c.Now().Add(max(firstRetry, c.Now().Sub(ended.First)))
 	}
 	return nil
 }
