@@ -74,7 +74,8 @@ func (c *Collector) beginBuild(ctx context.Context, now *state) error {
 		return err
 	}
 	waits, err := listInbox(ctx, c.Index, listed)
-	if err != nil || len(waits) == 0 || c.Now().Before(now.Retry) || now.Waiting != "" && !listed.After(now.Since) {
+	rests := c.Now().Before(now.Retry) && now.Last != nil && !listed.After(now.Last.Ended) // no night went well since
+	if err != nil || len(waits) == 0 || rests || now.Waiting != "" && !listed.After(now.Since) {
 		return cmp.Or(err, blob.ErrSame)
 	}
 	byTime := func(a, b blob.Info) int { return a.Modified.Compare(b.Modified) }
