@@ -69,9 +69,8 @@ func startFollowing(with Config) (stop func(), err error) {
 			if err != nil {
 				return stop, err
 			}
-			followers[from].Corpora = append(followers[from].Corpora, hints.Corpus{
-				Index: index, URI: "s3://" + bucket + "/" + prefix, // as events name it: with no sign escaped
-			})
+			corpus := hints.Corpus{Index: index, URI: "s3://" + bucket + "/" + prefix} // no sign is escaped, as in events
+			followers[from].Corpora = append(followers[from].Corpora, corpus)
 		}
 		collector := &hints.Collector{
 			Index: index, Coordination: with.Stores.Coordination, Owner: rand.Text(), Debounce: debounce,

@@ -21,7 +21,6 @@ const (
 	claimFor    = time.Minute     // by one process, which renews it at each look
 	longestWait = 3               // debounces: so long at most while hints go on arriving
 	clockSkew   = 5 * time.Minute // that the clocks of a worker and the store may differ by
-	firstRetry  = time.Minute     // after a build that ended badly
 )
 
 // Collector follows the hints of one index. One process at a time does.
@@ -58,11 +57,11 @@ func (c *Collector) Advance(ctx context.Context) error {
 		} // else it is written: status shows from now on what waits
 		return err
 	})
-	if err == nil && begun != nil { // a process that dies before this, or another one, starts the same build later
-		err = c.Start(ctx, begun.Generation, begun.Spec)
-	}
-	if err != nil {
+	switch {
+	case err != nil:
 		return err
+	case begun != nil: // a process that dies before this, or another one, starts the same build later
+		return c.Start(ctx, begun.Generation, begun.Spec)
 	}
 	return c.Index.Store.DeleteAll(ctx, left)
 }
@@ -108,11 +107,10 @@ func (c *Collector) findSpec(ctx context.Context) (string, error) {
 	if err != nil || pointer.Manifest == "" {
 		return "", err
 	}
-	kept, err := run.ReadSchedule(ctx, c.Index)
-	if !fault.Is(err, fault.NotFound) {
-		if err == nil && kept.Paused {
-			return "", nil
-		}
+	switch kept, err := run.ReadSchedule(ctx, c.Index); {
+	case err == nil && kept.Paused:
+		return "", nil
+	case !fault.Is(err, fault.NotFound):
 		digest, err := run.OpenSchedule(ctx, c.Index)
 		return digest.String(), err
 	}
@@ -170,7 +168,7 @@ func (c *Collector) judgeEnd(ctx context.Context, now *state, ended build, repor
 	case report.Status == core.StatusHeld, fault.Code(report.Reason) == fault.PlanMoved: // it would end so again
 		now.Waiting, now.Since = report.Reason, c.Now()
 	default: // another build went first, or a mount is gone: each time it waits about twice as long
-		now.Retry = c.Now().Add(max(firstRetry, c.Now().Sub(ended.First)))
+		now.Retry = c.Now().Add(max(time.Minute, c.Now().Sub(ended.First)))
 	}
 	return nil
 }

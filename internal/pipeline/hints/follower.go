@@ -60,8 +60,7 @@ func (f *Follower) moveMessages(ctx context.Context) error {
 		return err
 	}
 	if got.Strange > 0 {
-		f.Log.Warn("messages left in the queue: they are no event notifications of S3", "queue", f.Queue.URI,
-			"messages", got.Strange)
+		f.Log.Warn("messages left in the queue: they are no events of S3", "queue", f.Queue.URI, "messages", got.Strange)
 	}
 	for _, corpus := range f.Corpora {
 		for keys := range slices.Chunk(corpus.findKeys(got.Objects), MostKeys) {

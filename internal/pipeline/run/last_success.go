@@ -41,9 +41,6 @@ func ReadTime(ctx context.Context, runs coordination.Runs, key string) (time.Tim
 	if err != nil || raw == nil {
 		return time.Time{}, err
 	}
-	at, err := time.Parse(time.RFC3339Nano, string(raw))
-	if err != nil {
-		return time.Time{}, nil //nolint:nilerr // what cannot be read is not known
-	}
+	at, _ := time.Parse(time.RFC3339Nano, string(raw)) // what cannot be read is not known
 	return at, nil
 }

@@ -154,10 +154,8 @@ func Run(ctx context.Context, in In) (Result, error) {
 	if err := p.listCorpus(ctx); err != nil {
 		return p.makeResult(), err
 	}
-	if p.listed == 0 {
-		if err := p.checkCorpus(ctx); err != nil {
-			return p.makeResult(), err
-		}
+	if err := p.checkCorpus(ctx); err != nil {
+		return p.makeResult(), err
 	}
 	if err := p.joinParent(ctx); err != nil {
 		return p.makeResult(), err

@@ -51,10 +51,10 @@ func (p *planner) findRanges(ctx context.Context) (ranges []keyRange, err error)
 // checkCorpus refuses to take objects for removed where the corpus has none at all: a folder that is not mounted would
 // look the same. A listing of hinted objects alone does not say so.
 func (p *planner) checkCorpus(ctx context.Context) error {
-	if p.hinted == nil {
-		if p.Parent != nil && len(p.broken) > 0 {
-			return nil
-		}
+	switch {
+	case p.listed > 0 || p.hinted == nil && p.Parent != nil && len(p.broken) > 0:
+		return nil
+	case p.hinted == nil:
 		return p.emptyFault()
 	}
 	for info, err := range p.Corpus.List(ctx, "", "") {
