@@ -79,9 +79,9 @@ func (a *Activities) reportEnd(ctx context.Context, work *upkeep.Run, end workfl
 	if !built || end.Status != core.StatusCompleted && end.Status != core.StatusErrors || core.IsHinted(end.Generation) {
 		return // a success that hints began says nothing of nights
 	}
-	err = run.NoteSuccess(ctx, work.Coordination, end.Index, time.Now())
+	err = run.NoteTime(ctx, work.Coordination, run.SuccessOf(end.Index), time.Now())
 	if err == nil && end.Attempt == 0 && end.Backfill == "" && !workflows.ForPurge(work.Name()) {
-		err = run.NoteListing(ctx, work.Coordination, end.Index, report.Started)
+		err = run.NoteTime(ctx, work.Coordination, run.ListingOf(end.Index), report.Started)
 	}
 	if err != nil {
 		a.Log.Warn("cannot record the last success", "run_id", work.Name(), "code", string(fault.CodeOf(err)))

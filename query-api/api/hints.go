@@ -50,18 +50,16 @@ func isSigned(request *http.Request) bool {
 // secret: names do not leak.
 func (s *Server) takeHints(w http.ResponseWriter, request *http.Request) {
 	index := artifact.Index{Store: s.Artifacts, Name: request.PathValue("index")}
-	raw, err := readAll(w, request)
-	if err == nil {
-		err = webhook.Verify(s.HintSecrets[index.Name], request.Header, raw, time.Now())
-	}
 	var body HintsRequest
+	raw, err := webhook.Verify(s.HintSecrets[index.Name], request.Header, time.Now(), func() ([]byte, error) {
+		return readAll(w, request)
+	})
 	if err == nil {
 		err = readBody(raw, &body)
 	}
 	if err == nil {
-		name := strings.Join([]string{request.Header.Get(webhook.HeaderID), request.Header.Get(webhook.HeaderTimestamp),
-			string(raw)}, "\n")
-		err = hints.Put(request.Context(), index, name, hints.Delivery{At: time.Now().UTC(), Keys: body.Keys})
+		name := request.Header.Get(webhook.HeaderID) + "\n" + request.Header.Get(webhook.HeaderTimestamp) + "\n" + string(raw)
+		err = hints.Put(request.Context(), index, name, body.Keys)
 	}
 	if err != nil {
 		if fault.Is(err, fault.Unauthorized) {

@@ -32,7 +32,7 @@ func (s *Service) MoveGeneration(ctx context.Context, r control.MoveRequest) (co
 		Force: r.Force, KeepLabels: r.KeepLabels, Operator: control.OperatorOf(ctx),
 	})
 	if err == nil && r.Action == core.ActionPublish && !move.Unchanged {
-		_ = run.NoteSuccess(ctx, s.Stores.Coordination, r.Index, time.Now()) // for metrics alone
+		_ = run.NoteTime(ctx, s.Stores.Coordination, run.SuccessOf(r.Index), time.Now()) // for metrics alone
 	}
 	return move, err
 }

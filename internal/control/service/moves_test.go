@@ -112,7 +112,7 @@ func TestAHeldRunIsSettledOnceItIsPublished(t *testing.T) {
 		b.must(b.Stores.Vectors.Create(t.Context(), collection, 3))
 	}
 	success := func() time.Time {
-		return musttest.Get(run.LastSuccess(t.Context(), b.Stores.Coordination, "docs"))(b.t)
+		return musttest.Get(run.ReadTime(t.Context(), b.Stores.Coordination, run.SuccessOf("docs")))(b.t)
 	}
 	require.Zero(t, success())
 	musttest.Get(
