@@ -7,11 +7,11 @@ import (
 	"net"
 	"unicode/utf8"
 
+	"github.com/unweaver/unweaver/internal/answer/prompt"
 	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/model"
 	"github.com/unweaver/unweaver/internal/model/tokens"
-	"github.com/unweaver/unweaver/internal/retrieve"
 )
 
 // bill is what one request spends on models, whatever becomes of it.
@@ -141,7 +141,7 @@ func (e excused) Complete(ctx context.Context, call model.Call) (model.Reply, er
 	reply, err := e.Chat.Complete(ctx, call)
 	if code := fault.CodeOf(err); ctx.Err() == nil && excusable[code] {
 		e.log.Warn("the chat model gave no answer", "code", string(code), "error", err.Error())
-		err = retrieve.Excused{Err: err}
+		err = prompt.Excused{Err: err}
 	}
 	return reply, err
 }

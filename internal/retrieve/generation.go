@@ -6,7 +6,6 @@
 //	method_*.go              one method each
 //	query.go, search.go      a query under way: searches, ballots, filling up
 //	filter.go                what filter and without leave in
-//	answer.go                the context of an answer, and its citations
 package retrieve
 
 import (

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"unicode"
 
+	"github.com/unweaver/unweaver/internal/answer/prompt"
 	"github.com/unweaver/unweaver/internal/retrieve"
 )
 
@@ -71,7 +72,7 @@ func describeConfidence(answer Answer) string {
 	if answer.Answer != nil && answer.Answer.Confidence != nil {
 		chance, what = *answer.Answer.Confidence, "quotation"
 	}
-	if chance >= 0.4 && answer.Answer != nil && answer.Answer.Kind == retrieve.NoAnswer {
+	if chance >= 0.4 && answer.Answer != nil && answer.Answer.Kind == prompt.NoAnswer {
 		return fmt.Sprintf(", the passages fit the question (%.0f %%), no sentence in them answers it", 100*chance)
 	}
 	word := "low: this may not be an answer"
@@ -130,13 +131,13 @@ func showText(writer io.Writer, answer Answer) {
 	if answer.Answer == nil {
 		return
 	}
-	if answer.Answer.Reason != "" && answer.Answer.Kind == retrieve.BestSentence {
+	if answer.Answer.Reason != "" && answer.Answer.Kind == prompt.BestSentence {
 		fmt.Fprintln(writer, answer.Answer.Reason)
 	}
 	switch {
 	case answer.Reason != "":
 		return
-	case answer.Answer.Kind == retrieve.BestSentence:
+	case answer.Answer.Kind == prompt.BestSentence:
 		fmt.Fprint(writer, "quoted: ")
 	}
 	fmt.Fprint(writer, answer.Answer.Text)

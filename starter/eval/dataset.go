@@ -15,9 +15,9 @@ import (
 	"sort"
 	"strings"
 
+	"github.com/unweaver/unweaver/internal/answer/prompt"
 	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/fault"
-	"github.com/unweaver/unweaver/internal/retrieve"
 )
 
 // Question of a dataset. Gold lists ids of passages, each once, in the order of the file.
@@ -34,7 +34,7 @@ type Dataset struct {
 	Name      string
 	Dir       string
 	Questions []Question
-	Texts     map[string]retrieve.Passage // by id, for the oracle
+	Texts     map[string]prompt.Passage // by id, for the oracle
 	Passages  []string                    // texts alone, in the order of corpus.jsonl
 	Recorded  string                      // path of the recording; empty: none
 	Matched   bool                        // gold is what matches the evidence best
@@ -92,7 +92,7 @@ func Load(dir string) (*Dataset, error) {
 }
 
 func newDataset(dir string) *Dataset {
-	return &Dataset{Name: filepath.Base(filepath.Clean(dir)), Dir: dir, Texts: map[string]retrieve.Passage{}}
+	return &Dataset{Name: filepath.Base(filepath.Clean(dir)), Dir: dir, Texts: map[string]prompt.Passage{}}
 }
 
 // readCorpus reads corpus.jsonl.
@@ -111,7 +111,7 @@ func (d *Dataset) readCorpus() error {
 		}
 		d.Passages = append(d.Passages, r.Text)
 		id := fmt.Sprint(r.ID)
-		d.Texts[id] = retrieve.Passage{ID: id, Title: r.Title, Text: r.Text}
+		d.Texts[id] = prompt.Passage{ID: id, Title: r.Title, Text: r.Text}
 		return nil
 	})
 }

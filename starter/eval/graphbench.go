@@ -10,8 +10,8 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/unweaver/unweaver/internal/answer/prompt"
 	"github.com/unweaver/unweaver/internal/fault"
-	"github.com/unweaver/unweaver/internal/retrieve"
 	"github.com/unweaver/unweaver/internal/text"
 )
 
@@ -104,7 +104,7 @@ func (d *Dataset) cutContext(row graphRow) *matcher {
 	out := &matcher{holding: map[string][]int{}}
 	add := func(content string) {
 		id := fmt.Sprintf("%s-%d", row.Name, len(out.ids))
-		d.Texts[id], d.Passages = retrieve.Passage{ID: id, Text: content}, append(d.Passages, content)
+		d.Texts[id], d.Passages = prompt.Passage{ID: id, Text: content}, append(d.Passages, content)
 		raw, err := json.Marshal(map[string]string{"id": id, "text": content})
 		if err != nil {
 			panic("eval: passage: " + err.Error()) // texts always marshal

@@ -1,4 +1,6 @@
-package retrieve
+// Package prompt packs passages into the context of an answer, asks the chat model, and turns what it writes into an
+// answer with citations.
+package prompt
 
 import (
 	"cmp"
