@@ -379,9 +379,9 @@ func (h wordsAndWalk) answer(
 	steps := byWords(h.chunks.ScoreAll(names), h.classes.ScoreAll(names), kl, cl)
 	summed = float64(time.Since(scoring).Microseconds()) / 1000
 	if filter == nil {
-		mass = h.graph.RunToChunks(s.Start, fuse.Default.Damping, fuse.Eps, steps)
+		mass = h.graph.Run(s.Start, fuse.Default.Damping, fuse.Eps, walk.View{}, steps)
 	} else {
-		mass = h.graph.RunBy(s.Start, fuse.Default.Damping, fuse.Eps, walk.View{Chunk: allows}, steps)
+		mass = h.graph.Run(s.Start, fuse.Default.Damping, fuse.Eps, walk.View{Chunk: allows}, steps)
 	}
 	fuse.Rank(fuse.Default, mass.Chunks, s.P, 10)
 	return mass, float64(time.Since(at).Microseconds()) / 1000, summed

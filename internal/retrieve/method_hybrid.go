@@ -245,12 +245,7 @@ func (r *Request) walkGraph(start walk.Start, damping, eps float64, steps walk.S
 		return mass, err
 	}
 	steps.Stopped = func() bool { return r.ctx.Err() != nil }
-	if view := r.allowed.toView(); view.Chunk != nil || view.Class != nil {
-		mass = r.Generation.graph.RunBy(start, damping, eps, view, steps)
-	} else {
-		mass = r.Generation.graph.RunToChunks(start, damping, eps, steps)
-	}
-	return mass, r.ctx.Err()
+	return r.Generation.graph.Run(start, damping, eps, r.allowed.toView(), steps), r.ctx.Err()
 }
 
 // nameSeeds reads the class seeds into the result, the heaviest first.

@@ -161,7 +161,7 @@ func TestPPRGivesChunksTheMassOfAWalkFromTheNearestClasses(t *testing.T) {
 			start.Classes = append(start.Classes, walk.Weighted{ID: uint32(seed.Place), Weight: max(0, seed.Similarity) / sum})
 		}
 		graph, want := walk.Graph{Adjacency: o.Generation.Live.Graph}, map[uint32]float64{}
-		for _, chunk := range graph.Run(start, damping, 1e-12, walk.View{}).Chunks {
+		for _, chunk := range graph.Run(start, damping, 1e-12, walk.View{}, walk.Steps{}).Chunks {
 			want[chunk.ID] = chunk.Weight
 		}
 		assert.NotEmpty(t, result.Chunks)

@@ -14,10 +14,12 @@ import (
 	"io"
 	"iter"
 	"strconv"
+	"strings"
 
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/index/postings"
 	"github.com/unweaver/unweaver/internal/stream/mapped"
+	"github.com/unweaver/unweaver/internal/stream/merge"
 )
 
 // Kind and Version of the file.
@@ -247,68 +249,49 @@ func (c *columns) close() {
 	c.frequencies.Close()
 }
 
-// head of a stream that is being joined.
-type head struct {
-	Entry
-	next func() (Entry, error, bool)
-	more bool
-}
-
-// joinStreams sums streams term by term. There are as many as segments changed: few, so heads are compared one by one.
+// joinStreams sums streams term by term. It refuses a stream whose terms do not increase.
 func joinStreams(of Of, streams []iter.Seq2[Entry, error]) iter.Seq2[Entry, error] {
 	return func(yield func(Entry, error) bool) {
-		heads := make([]head, len(streams))
+		sources := make([]merge.Next[Entry], len(streams))
 		for i, stream := range streams {
-			next, stop := iter.Pull2(stream)
+			next, stop := merge.Pull(checkOrder(of, stream))
 			defer stop()
-			heads[i].next = next
-			if err := heads[i].readFirst(); err != nil {
+			sources[i] = next
+		}
+		sum := Entry{}
+		begun := false
+		for entry, err := range merge.MergeSorted(func(a, b Entry) int { return strings.Compare(a.Term, b.Term) }, sources...) {
+			if err != nil {
 				yield(Entry{}, err)
 				return
 			}
+			if begun && entry.Term == sum.Term {
+				sum.Documents += entry.Documents
+				continue
+			}
+			if begun && !yield(sum, nil) {
+				return
+			}
+			sum, begun = entry, true
 		}
-		for {
-			least := ""
-			found := false
-			for i := range heads {
-				if heads[i].more && (!found || heads[i].Term < least) {
-					least, found = heads[i].Term, true
-				}
-			}
-			if !found {
-				return
-			}
-			sum := Entry{Term: least}
-			for i := range heads {
-				if !heads[i].more || heads[i].Term != least {
-					continue
-				}
-				sum.Documents += heads[i].Documents
-				if err := heads[i].stepEntry(of); err != nil {
-					yield(Entry{}, err)
-					return
-				}
-			}
-			if !yield(sum, nil) {
-				return
-			}
+		if begun {
+			yield(sum, nil)
 		}
 	}
 }
 
-func (h *head) readFirst() (err error) {
-	h.Entry, err, h.more = h.next()
-	return err
-}
-
-// stepEntry goes to the next entry, whose term has to be greater.
-func (h *head) stepEntry(of Of) error {
-	before := h.Term
-	if err := h.readFirst(); err != nil {
-		return err
+// checkOrder gives a stream, and an error behind a term that does not follow the one before.
+func checkOrder(of Of, stream iter.Seq2[Entry, error]) iter.Seq2[Entry, error] {
+	return func(yield func(Entry, error) bool) {
+		before, begun := "", false
+		for entry, err := range stream {
+			if err == nil && begun && entry.Term <= before {
+				err = newCountError(of, "terms are out of order")
+			}
+			if !yield(entry, err) || err != nil {
+				return
+			}
+			before, begun = entry.Term, true
+		}
 	}
-	if h.more && h.Term <= before {
-		return newCountError(of, "terms are out of order")
-	}
-	return nil
 }

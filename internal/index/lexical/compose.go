@@ -108,9 +108,6 @@ func composeIndex(parts []Part, dead Dead, live postings.Totals) *Index {
 	return index
 }
 
-// FirstRow returns the number of the first row of a side.
-func (x *Index) FirstRow(side int) uint32 { return uint32(x.starts[side]) }
-
 // Totals returns those of the live rows.
 func (x *Index) Totals() postings.Totals { return x.totals }
 

@@ -22,17 +22,12 @@
 package postings
 
 import (
-	"bufio"
-	"container/heap"
 	"encoding/binary"
-	"errors"
-	"io"
-	"os"
 	"slices"
 	"strings"
 
+	"github.com/unweaver/unweaver/internal/stream/extsort"
 	"github.com/unweaver/unweaver/internal/stream/mapped"
-	"github.com/unweaver/unweaver/internal/stream/scratch"
 )
 
 // Parameters of BM25. Block maxima on disk depend on them.
@@ -45,10 +40,9 @@ const (
 const BlockSize = 128
 
 const (
-	// runBytes is how much is gathered in memory before it is written out. Two sides are made at once.
-	runBytes = 16 << 20
-	// runBuffer is what reading a run takes while runs are joined.
-	runBuffer = 64 << 10
+	// runBytes is how much is gathered in memory before it is given to a sorter, and what that holds. Two sides are made
+	// at once.
+	runBytes = 8 << 20
 )
 
 // Builder gathers documents, given in increasing order, and writes a side. Its memory does not grow with the corpus.
@@ -58,8 +52,9 @@ type Builder struct {
 	held   []uint32 // the lists that the document at hand adds to
 	small  []byte   // where short lists lie
 	size   int
-	limit  int // of size
-	runs   []*os.File
+	limit  int            // of size
+	runs   extsort.Sorter // lists by term, of one and the same in the order of their documents
+	spilt  bool           // it has some
 	len    mapped.Column
 	docs   uint32
 	total  uint64
@@ -84,15 +79,14 @@ const (
 )
 
 // NewBuilder makes one; Close it.
-func NewBuilder() *Builder { return &Builder{places: map[string]uint32{}, limit: runBytes} }
+func NewBuilder() *Builder {
+	return &Builder{places: map[string]uint32{}, limit: runBytes, runs: extsort.Sorter{Run: runBytes}}
+}
 
 // Close removes temporary files.
 func (b *Builder) Close() {
 	b.len.Close()
-	for _, f := range b.runs {
-		_ = f.Close()
-	}
-	b.runs = nil
+	b.runs.Close()
 }
 
 // Add takes the next document's terms.
@@ -119,9 +113,10 @@ func (b *Builder) Add(terms []string) error {
 		l.last, l.count = doc, 0
 		b.size += len(l.posts) - before
 	}
-	if b.err = mapped.PutRecord(&b.len, uint32(len(terms))); b.err == nil && b.size > b.limit {
-		b.err = b.spillRun()
+	if b.size > b.limit {
+		b.spillLists()
 	}
+	b.err = mapped.PutRecord(&b.len, uint32(len(terms)))
 	return b.err
 }
 
@@ -151,63 +146,13 @@ func (b *Builder) takeSorted() []list {
 	return lists
 }
 
-// spillRun writes what is gathered as a sorted run.
-func (b *Builder) spillRun() error {
-	file, err := scratch.CreateFile()
-	if err != nil {
-		return err
-	}
-	b.runs = append(b.runs, file)
-	writer := bufio.NewWriterSize(file, 1<<20)
-	var n [2 * binary.MaxVarintLen64]byte
+// spillLists gives what is gathered to the sorter, which reports errors when it is read.
+func (b *Builder) spillLists() {
+	b.spilt = true
 	for _, l := range b.takeSorted() {
-		k := binary.PutUvarint(n[:], uint64(len(l.term)))
-		k += binary.PutUvarint(n[k:], uint64(len(l.posts)))
-		_, _ = writer.Write(n[:k]) // Flush returns the error
-		_, _ = writer.WriteString(l.term)
-		_, _ = writer.Write(l.posts)
+		b.runs.Add([]byte(l.term), l.posts)
 	}
-	if err := writer.Flush(); err != nil {
-		return scratch.FullError("write", err)
-	}
-	_, err = file.Seek(0, io.SeekStart)
-	return err
 }
-
-// runReader walks a run.
-type runReader struct {
-	r     *bufio.Reader
-	order int
-	term  string
-	posts []byte
-}
-
-func (r *runReader) next() error {
-	n, err := binary.ReadUvarint(r.r)
-	if err != nil {
-		return err
-	}
-	m, err := binary.ReadUvarint(r.r)
-	if err != nil {
-		return err
-	}
-	buf := make([]byte, n+m)
-	if _, err := io.ReadFull(r.r, buf); err != nil {
-		return err
-	}
-	r.term, r.posts = string(buf[:n]), buf[n:]
-	return nil
-}
-
-type runHeap []*runReader
-
-func (h runHeap) Len() int { return len(h) }
-func (h runHeap) Less(i, j int) bool {
-	return h[i].term < h[j].term || (h[i].term == h[j].term && h[i].order < h[j].order)
-}
-func (h runHeap) Swap(i, j int) { h[i], h[j] = h[j], h[i] }
-func (h *runHeap) Push(x any)   { *h = append(*h, x.(*runReader)) }
-func (h *runHeap) Pop() any     { o := *h; x := o[len(o)-1]; *h = o[:len(o)-1]; return x }
 
 // Stats of a side.
 type Stats struct {
@@ -229,11 +174,6 @@ func (b *Builder) Write(writer *mapped.Writer, prefix string) (Stats, error) {
 	if b.err != nil {
 		return stats, b.err
 	}
-	if len(b.runs) > 0 { // else nothing is to be merged
-		if err := b.spillRun(); err != nil {
-			return stats, err
-		}
-	}
 	lens, err := mapped.ViewRecords[uint32](&b.len)
 	if err != nil {
 		return stats, err
@@ -245,9 +185,9 @@ func (b *Builder) Write(writer *mapped.Writer, prefix string) (Stats, error) {
 		}
 	}()
 	out := listWriter{cols: &cols, lens: lens, average: Average(stats)}
-	write := b.mergeRuns
-	if len(b.runs) == 0 {
-		write = b.writeGathered
+	write := b.writeGathered
+	if b.spilt {
+		write = b.writeSpilt
 	}
 	if err := write(&out); err != nil {
 		return stats, err
@@ -278,36 +218,25 @@ func (b *Builder) writeGathered(out *listWriter) error {
 	return nil
 }
 
-// mergeRuns joins the runs term by term.
-func (b *Builder) mergeRuns(out *listWriter) error {
-	var heads runHeap
-	for i, file := range b.runs {
-		reader := &runReader{r: bufio.NewReaderSize(file, runBuffer), order: i}
-		if err := reader.next(); err == nil {
-			heads = append(heads, reader)
-		} else if !errors.Is(err, io.EOF) {
+// writeSpilt writes lists of which parts were given to the sorter.
+func (b *Builder) writeSpilt(out *listWriter) error {
+	b.spillLists()
+	term, begun := "", false
+	for row, err := range b.runs.StreamSorted() {
+		if err != nil {
+			return err
+		}
+		if next := string(row[0]); !begun {
+			term, begun = next, true
+		} else if next != term {
+			if err := out.finishList(term); err != nil {
+				return err
+			}
+			term = next
+		}
+		if err := out.addPostings(row[1]); err != nil {
 			return err
 		}
 	}
-	heap.Init(&heads)
-	for len(heads) > 0 {
-		term := heads[0].term
-		for len(heads) > 0 && heads[0].term == term {
-			reader := heads[0]
-			if err := out.addPostings(reader.posts); err != nil {
-				return err
-			}
-			if err := reader.next(); errors.Is(err, io.EOF) {
-				heap.Pop(&heads)
-			} else if err != nil {
-				return err
-			} else {
-				heap.Fix(&heads, 0)
-			}
-		}
-		if err := out.finishList(term); err != nil {
-			return err
-		}
-	}
-	return nil
+	return out.finishList(term)
 }

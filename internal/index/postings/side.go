@@ -41,12 +41,6 @@ func (s *Side) Stats() Stats { return s.stats }
 // Documents returns how many there are.
 func (s *Side) Documents() int { return int(s.stats.Documents) }
 
-// Has reports whether a document holds the term.
-func (s *Side) Has(term string) bool {
-	_, held := s.Find(term)
-	return held
-}
-
 // Lists yields the terms in order, each with its postings.
 func (s *Side) Lists() iter.Seq2[string, List] {
 	return func(yield func(string, List) bool) {
