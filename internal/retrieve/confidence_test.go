@@ -14,7 +14,6 @@ import (
 	"gonum.org/v1/gonum/mat"
 
 	"github.com/unweaver/unweaver/internal/core"
-	"github.com/unweaver/unweaver/internal/methods"
 	"github.com/unweaver/unweaver/internal/retrieve"
 	"github.com/unweaver/unweaver/internal/testkit/retrievetest"
 	"github.com/unweaver/unweaver/internal/text"
@@ -47,7 +46,7 @@ func TestConfidenceIsMadeOfTheSignalsThatAreExplained(t *testing.T) {
 
 func TestConfidenceIsNotToldWhereItIsNotKnown(t *testing.T) {
 	o := open(t, retrievetest.Options{})
-	for _, method := range methods.Registry().ListPlain() {
+	for _, method := range retrievetest.ListPlain() {
 		result := o.Run(t, o.Query(t, method, "Who reached the South Pole?"))
 		assert.Equal(t, (method == retrieve.Hybrid), result.Confidence != nil, "%s", method)
 	}
@@ -75,7 +74,7 @@ func TestWhereAnotherEmbedderServedItsSimilaritiesDoNotCount(t *testing.T) {
 // Promises: 107.
 func TestWordsThatMeanNothingMatchNothingByDefault(t *testing.T) {
 	o := open(t, retrievetest.Options{})
-	for _, method := range methods.Registry().ListPlain() {
+	for _, method := range retrievetest.ListPlain() {
 		query := o.Query(t, method, "asdfghjkl qwertyuiop")
 		query.MinSim = 0
 		result := o.Run(t, query)
@@ -296,7 +295,7 @@ func TestAQuestionFindsWhatIsWrittenInAnotherWay(t *testing.T) {
 // Promises: 74.
 func TestAQuestionWithoutAWordMatchesNothing(t *testing.T) {
 	o := open(t, retrievetest.Options{})
-	for _, method := range methods.Registry().ListPlain() {
+	for _, method := range retrievetest.ListPlain() {
 		for _, question := range []string{"???", " … !", "+#*", "\u200b"} {
 			query := o.Query(t, method, question)
 			query.MinSim = -1

@@ -5,7 +5,6 @@ import (
 	"sort"
 	"strings"
 
-	"github.com/unweaver/unweaver/internal/artifact"
 	"github.com/unweaver/unweaver/internal/artifact/rows"
 	"github.com/unweaver/unweaver/internal/stream/parallel"
 )
@@ -16,10 +15,7 @@ const framesWidth = 8
 // DocumentsFrom gives the places of the documents whose key starts with a prefix, in the order of keys, from a place
 // on; 0 is the first. There are at most limit of them. next is the place behind them, or 0 where they are the last.
 func (g *Generation) DocumentsFrom(prefix string, at, limit int) (from, to, next int) {
-	first := g.Live.DocumentFrom(prefix)
-	documents, _, _ := g.Live.Counts()
-	rest := documents - first
-	end := first + sort.Search(rest, func(i int) bool { return !strings.HasPrefix(g.Live.Key(first+i), prefix) })
+	first, end := g.findPrefix(prefix)
 	from = min(max(at, first), end)
 	if to = min(from+limit, end); to < end {
 		next = to
@@ -27,41 +23,19 @@ func (g *Generation) DocumentsFrom(prefix string, at, limit int) (from, to, next
 	return from, to, next
 }
 
-// ReadDocuments reads the rows of the documents at [from, to). Neighbours lie in one frame, which is read once.
+// findPrefix returns the places [from, to) of the documents whose key starts with a prefix.
+func (g *Generation) findPrefix(prefix string) (from, to int) {
+	documents, _, _ := g.Live.Counts()
+	from = g.Live.DocumentFrom(prefix)
+	return from, from + sort.Search(documents-from, func(i int) bool { return !strings.HasPrefix(g.Live.Key(from+i), prefix) })
+}
+
+// ReadDocuments reads the rows of the documents at [from, to).
 func (g *Generation) ReadDocuments(ctx context.Context, from, to int) ([]rows.Document, error) {
-	frames := make([]artifact.FrameID, max(0, to-from))
-	var distinct []artifact.FrameID
-	for n := range frames {
-		reader := g.docs[g.Live.DocumentAt(from+n).Part]
-		if reader == nil {
-			return nil, g.newDamageError("documents")
-		}
-		frames[n] = artifact.FrameID{File: reader, Number: max(0, reader.Find(g.Live.Key(from+n)))}
-		if len(distinct) == 0 || distinct[len(distinct)-1] != frames[n] {
-			distinct = append(distinct, frames[n])
-		}
-	}
-	read := make([]*frame, len(distinct))
-	if err := parallel.Each(ctx, len(distinct), framesWidth, func(ctx context.Context, i int) (err error) {
-		read[i], err = unpacked.Read(ctx, distinct[i].File, distinct[i].Number)
+	out := make([]rows.Document, max(0, to-from))
+	err := parallel.Each(ctx, len(out), framesWidth, func(ctx context.Context, i int) (err error) {
+		out[i], err = g.ReadDocument(ctx, from+i)
 		return err
-	}); err != nil {
-		return nil, err
-	}
-	out := make([]rows.Document, len(frames))
-	at := 0
-	for n, id := range frames {
-		for distinct[at] != id {
-			at++
-		}
-		row := read[at].valueOf(g.Live.Key(from + n))
-		if row == nil {
-			return nil, g.newDamageError("documents")
-		}
-		var err error
-		if out[n], err = rows.DecodeDocument(row); err != nil {
-			return nil, err
-		}
-	}
-	return out, nil
+	})
+	return out, err
 }

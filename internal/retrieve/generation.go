@@ -80,20 +80,6 @@ type Opening struct {
 	Left func(holders int64)
 }
 
-// Open opens a generation by its manifest, as Opening.Open does.
-func Open(
-	ctx context.Context,
-	store blob.Store,
-	cache *localfile.Cache,
-	vs vectors.Store,
-	index, manifest string,
-	release int64,
-) (*Generation, error) {
-	return Opening{
-		Artifacts: store, Cache: cache, Vectors: vs, Index: index, Manifest: manifest, Release: release,
-	}.Open(ctx)
-}
-
 // Open opens the generation: its splits and class runs are copied and mapped, other segments are read by range, the
 // collections are loaded, all beside each other. The caller holds it and must Close it; ending ctx ends the opening
 // and nothing else, and so does a time that follows from what there is to copy. Errors: fault.SegmentDamage also where

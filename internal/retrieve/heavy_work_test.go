@@ -200,7 +200,7 @@ func TestFewHeavyQuestionsAreAnsweredAtOnceAndOrdinaryOnesAlways(t *testing.T) {
 	}
 	_, err := searcher.Run(t.Context(), o.Generation, heavy)
 	assert.True(t, fault.Is(err, fault.RateLimited) && fault.RetryAfter(err) > 0, "one heavy question more: %v", err)
-	for _, method := range methods.Registry().ListPlain() {
+	for _, method := range retrievetest.ListPlain() {
 		_, err = searcher.Run(t.Context(), o.Generation, o.Query(t, method, "Which ship left Harbour 7?"))
 		assert.True(t, err == nil, "an ordinary question by %s beside them: %v", method, err)
 	}

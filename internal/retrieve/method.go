@@ -129,17 +129,6 @@ func (r *Registry) Names() []string {
 	return names
 }
 
-// ListPlain gives the names of those that any generation answers: that need no enrichment.
-func (r *Registry) ListPlain() []string {
-	var names []string
-	for _, method := range r.methods {
-		if spec := method.Spec(); spec.Needs.Enriched == "" {
-			names = append(names, spec.Name)
-		}
-	}
-	return names
-}
-
 // Rules returns the rules of all methods in order, each once.
 func (r *Registry) Rules() []string {
 	var names []string

@@ -103,7 +103,9 @@ func ExampleSearcher_Run() {
 	built := retrievetest.Build(example, stores, "norway", retrievetest.Sample(), retrievetest.Options{})
 
 	ctx := context.Background()
-	generation, err := retrieve.Open(ctx, stores.Blobs, stores.Cache, stores.Vectors, "norway", built.SHA, 1)
+	generation, err := retrieve.Opening{
+		Artifacts: stores.Blobs, Cache: stores.Cache, Vectors: stores.Vectors, Index: "norway", Manifest: built.SHA, Release: 1,
+	}.Open(ctx)
 	if err != nil {
 		fmt.Println(err)
 		return

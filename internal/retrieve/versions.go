@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"slices"
+	"sort"
 	"strings"
 	"time"
 
@@ -245,15 +246,7 @@ func (t *TimeView) AddSuperseders(to *VersionNote, document uint32, found map[ui
 		return
 	}
 	newer := t.findSuperseders(one)
-	slices.SortStableFunc(newer, func(a, b *version) int {
-		switch {
-		case found[a.document] == found[b.document]:
-			return 0
-		case found[a.document]:
-			return -1
-		}
-		return 1
-	})
+	sort.SliceStable(newer, func(i, j int) bool { return found[newer[i].document] && !found[newer[j].document] })
 	named := newer[:min(len(newer), mostSuperseders)]
 	to.MoreNewer = len(newer) - len(named)
 	for _, one := range named {

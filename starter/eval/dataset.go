@@ -35,11 +35,11 @@ type Dataset struct {
 	Dir       string
 	Questions []Question
 	Texts     map[string]prompt.Passage // by id, for the oracle
-	Passages  []string                    // texts alone, in the order of corpus.jsonl
-	Recorded  string                      // path of the recording; empty: none
-	Matched   bool                        // gold is what matches the evidence best
-	LeftOut   int                         // questions without gold
-	Documents bool                        // gold is keys of documents in an index, not ids of passages
+	Passages  []string                  // texts alone, in the order of corpus.jsonl
+	Recorded  string                    // path of the recording; empty: none
+	Matched   bool                      // gold is what matches the evidence best
+	LeftOut   int                       // questions without gold
+	Documents bool                      // gold is keys of documents in an index, not ids of passages
 
 	corpus []byte // what Stage writes; nil: corpus.jsonl of Dir
 }

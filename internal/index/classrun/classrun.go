@@ -120,10 +120,8 @@ func (x *File) checkMeta(path string, expect Expect) error {
 // CheckExpected reports whether it is what is expected: for a caller that shares it with its opener. Errors are those
 // of Open.
 func (x *File) CheckExpected(path string, expect Expect) error {
-	if expect.Analyser != "" && x.Meta.Analyser != expect.Analyser {
-		return fault.FormatUnknown.At("open class run", path).
-			Because("its words were cut by analyser " + x.Meta.Analyser + ", questions are cut by " + expect.Analyser).
-			Advise("build the index again with: unweaver index, or use the program version that built it")
+	if err := postings.CheckAnalyser("class run", path, x.Meta.Analyser, expect.Analyser); err != nil {
+		return err
 	}
 	if len(x.Rows) != expect.Classes {
 		return x.f.UnfitError(fmt.Sprintf("it has %d classes, the manifest says %d", len(x.Rows), expect.Classes))

@@ -55,11 +55,9 @@ func Open(path string, of Of) (*File, error) {
 		terms:       mapped.StringsOf(file, "terms", "term_end"),
 		frequencies: mapped.ViewSection[uint64](file, "df"),
 	}
-	if analyser := file.Meta("analyser"); of.Analyser != "" && analyser != of.Analyser {
+	if err := postings.CheckAnalyser("segment", path, file.Meta("analyser"), of.Analyser); err != nil {
 		file.Close()
-		return nil, fault.FormatUnknown.At("open segment", path).
-			Because("its words were cut by analyser " + strconv.Quote(analyser) + ", the segments' by " + of.Analyser).
-			Advise("build the index again with: unweaver index, or use the program version that built it")
+		return nil, err
 	}
 	if why := table.checkTotals(of); why != "" {
 		err := file.UnfitError(why)

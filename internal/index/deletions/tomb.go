@@ -113,20 +113,11 @@ func Write(writer io.Writer, of Of, dead func(row int) bool) error {
 	}
 	out := mapped.NewWriter(writer, Kind, Version, map[string]string{"segment": of.Segment, "unit": of.Unit})
 	out.BeginSection("bits")
-	const batch = 1 << 10 // words written at once
-	words := make([]uint64, 0, batch)
-	count := uint64(0)
-	for from := 0; from < of.Rows; from += 64 {
-		word := uint64(0)
-		for row := from; row < min(from+64, of.Rows); row++ {
-			if dead(row) {
-				word |= 1 << (row % 64)
-				count++
-			}
-		}
-		if words = append(words, word); len(words) == batch {
-			mapped.Put(out, words)
-			words = words[:0]
+	words, count := make([]uint64, wordsOf(of.Rows)), uint64(0)
+	for row := range of.Rows {
+		if dead(row) {
+			words[row/64] |= 1 << (row % 64)
+			count++
 		}
 	}
 	mapped.Put(out, words)

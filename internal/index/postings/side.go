@@ -3,8 +3,10 @@ package postings
 import (
 	"iter"
 	"math"
+	"strconv"
 	"sync"
 
+	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/stream/mapped"
 )
 
@@ -33,6 +35,17 @@ func Open(file *mapped.File, prefix string, stats Stats) *Side {
 		dict: file.Bytes(prefix + "dict"), groups: mapped.ViewSection[group](file, prefix+"dict_at"),
 		lists: file.Bytes(prefix + "lists"), blocks: mapped.ViewSection[block](file, prefix+"blocks"),
 	}
+}
+
+// CheckAnalyser returns fault.FormatUnknown where the words of a file, of a kind, were cut by another analyser than
+// questions are; asked is empty for who looks up no word.
+func CheckAnalyser(kind, path, cut, asked string) error {
+	if asked == "" || cut == asked {
+		return nil
+	}
+	return fault.FormatUnknown.At("open "+kind, path).
+		Because("its words were cut by analyser " + strconv.Quote(cut) + ", questions are cut by " + asked).
+		Advise("build the index again with: unweaver index, or use the program version that built it")
 }
 
 // Stats returns the statistics of the side, as Open was given them.

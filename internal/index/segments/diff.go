@@ -73,20 +73,7 @@ func DiffSegments(listed, other core.Segments) core.Segments {
 // ClassesApart yields the classes that count, but for those that count in another generation by the very same
 // row, in the order of ids.
 func (t *Table) ClassesApart(other *Table) iter.Seq2[ClassLeft, error] {
-	sources := make([]merge.Next[ClassLeft], len(t.Runs))
-	for number, file := range t.Runs {
-		shared, row := t.findSharing(t.listed.Runs[number].SHA256, []*Table{other}), 0
-		sources[number] = func() (ClassLeft, bool, error) {
-			for ; row < len(file.Rows); row++ {
-				if found := &file.Rows[row]; t.classCounts(number, row) && !shared.isCounted(row) {
-					row++
-					return ClassLeft{ID: found.ID, Class: classOf(found)}, true, nil
-				}
-			}
-			return ClassLeft{}, false, nil
-		}
-	}
-	return merge.MergeSorted(func(a, b ClassLeft) int { return bytes.Compare(a.ID[:], b.ID[:]) }, sources...)
+	return t.streamClasses(core.ID{}, []*Table{other})
 }
 
 // ChunksApart does what ClassesApart does, for chunks.
@@ -119,20 +106,10 @@ type DocumentLeft struct {
 func (t *Table) DocumentsApart(
 	ctx context.Context, index artifact.Index, listed []core.Segment, other *Table,
 ) iter.Seq2[DocumentLeft, error] {
-	return func(yield func(DocumentLeft, error) bool) {
-		sources := make([]merge.Next[DocumentLeft], len(t.Splits))
-		for number := range t.Splits {
-			next, stop := merge.Pull(t.documentsOf(ctx, index, listed, number, other))
-			defer stop()
-			sources[number] = next
-		}
-		byKey := func(a, b DocumentLeft) int { return strings.Compare(a.Key, b.Key) }
-		for document, err := range merge.MergeSorted(byKey, sources...) {
-			if !yield(document, err) || err != nil {
-				return
-			}
-		}
-	}
+	byKey := func(a, b DocumentLeft) int { return strings.Compare(a.Key, b.Key) }
+	return mergeSplits(ctx, byKey, len(t.Splits), func(number int) iter.Seq2[DocumentLeft, error] {
+		return t.documentsOf(ctx, index, listed, number, other)
+	})
 }
 
 // documentsOf gives those of one split.
