@@ -42,7 +42,7 @@ const BlockSize = 128
 const (
 	// runBytes is how much is gathered in memory before it is given to a sorter, and what that holds. Two sides are made
 	// at once.
-	runBytes = 8 << 20
+	runBytes = 16 << 20
 )
 
 // Builder gathers documents, given in increasing order, and writes a side. Its memory does not grow with the corpus.
