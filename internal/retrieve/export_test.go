@@ -10,7 +10,6 @@ import (
 	"github.com/stretchr/testify/assert"
 
 	"github.com/unweaver/unweaver/internal/index/liveset"
-	"github.com/unweaver/unweaver/internal/text"
 )
 
 // KeptFrameBytes returns how many bytes unpacked frames hold.
@@ -29,12 +28,6 @@ func FramesUnderWay() int {
 func KeepFrames(limit int) func() {
 	was := unpacked.SetLimit(limit)
 	return func() { unpacked.SetLimit(was) }
-}
-
-// Coefficients returns what confidence in a language is made of.
-func Coefficients(language *text.Language) (bySimilarity, byWords []float64) {
-	of := coefficientsOf(language)
-	return of.bySimilarity, of.byWords
 }
 
 // Where the first who asked for a view has gone before its turn, those who came after it get it all the same; one that
