@@ -243,7 +243,8 @@ func sameGeneration(t *testing.T, night int, got, want *core.Manifest) {
 func openGeneration(t *testing.T, s *site) *retrieve.Generation {
 	current, _ := must2(s.index().ReadPointer(t.Context()))(t)
 	return must(retrieve.Opening{
-		Artifacts: s.Artifacts, Cache: s.Cache, Vectors: s.Vectors, Index: s.spec.Index, Manifest: current.Manifest, Release: 1,
+		Artifacts: s.Artifacts, Cache: s.Cache, Vectors: s.Vectors, Index: s.spec.Index, Manifest: current.Manifest,
+		Release: 1,
 	}.Open(t.Context()))(t)
 }
 

@@ -27,7 +27,9 @@ func (g *Generation) DocumentsFrom(prefix string, at, limit int) (from, to, next
 func (g *Generation) findPrefix(prefix string) (from, to int) {
 	documents, _, _ := g.Live.Counts()
 	from = g.Live.DocumentFrom(prefix)
-	return from, from + sort.Search(documents-from, func(i int) bool { return !strings.HasPrefix(g.Live.Key(from+i), prefix) })
+	return from, from + sort.Search(documents-from, func(i int) bool {
+		return !strings.HasPrefix(g.Live.Key(from+i), prefix)
+	})
 }
 
 // ReadDocuments reads the rows of the documents at [from, to).

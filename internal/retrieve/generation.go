@@ -1,7 +1,7 @@
 // Package retrieve answers a question with the chunks of one generation: it searches, collects the ballots of classes,
 // and elects chunks. It opens a generation as a handle, so that a query sees exactly one. It knows nothing of HTTP.
 //
-//	generation.go, rows.go   an open generation and what it holds; frames.go keeps what it unpacked
+//	generation.go, rows.go   an open generation and what it holds
 //	method.go, param.go      what a method is, and the registry of them
 //	method_*.go              one method each
 //	query.go, search.go      a query under way: searches, ballots, filling up

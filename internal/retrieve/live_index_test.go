@@ -223,7 +223,7 @@ func (s shuffled) runs(n int) []runSegment {
 			records, err := row.from.Searcher().ClassRecords(s.t.Context(), row.from.Generation, []*liveset.Class{class})
 			s.check(err)
 			s.check(writer.Add(classrun.Row{ID: class.ID, Vector: class.Vector.Prefix(), Record: class.Record},
-				table.Name(int(class.Name)), text.SurfaceWords(records[0].Text)))
+				table.Name(int(class.Name)), "", text.LanguageOf("").SurfaceWords(records[0].Text)))
 		}
 		out = append(out, finish(s, writer, classrun.Open, rows))
 	}

@@ -197,14 +197,9 @@ func (w *Writer) Close() {
 	w.words.Close()
 }
 
-// Add takes the next class with its folded name (names.Key) and the terms of its text. Its id is greater than those
-// before.
-func (w *Writer) Add(row Row, name string, terms []string) error {
-	return w.AddTyped(row, name, "", terms)
-}
-
-// AddTyped takes the next class as Add does, with its type; empty: it has none.
-func (w *Writer) AddTyped(row Row, name, typed string, terms []string) error {
+// Add takes the next class with its folded name (names.Key), its type (empty: it has none) and the terms of its text.
+// Its id is greater than those before.
+func (w *Writer) Add(row Row, name, typed string, terms []string) error {
 	if w.err != nil {
 		return w.err
 	}

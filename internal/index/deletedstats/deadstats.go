@@ -256,9 +256,9 @@ func joinStreams(of Of, streams []iter.Seq2[Entry, error]) iter.Seq2[Entry, erro
 			defer stop()
 			sources[i] = next
 		}
-		sum := Entry{}
-		begun := false
-		for entry, err := range merge.MergeSorted(func(a, b Entry) int { return strings.Compare(a.Term, b.Term) }, sources...) {
+		sum, begun := Entry{}, false
+		byTerm := func(a, b Entry) int { return strings.Compare(a.Term, b.Term) }
+		for entry, err := range merge.MergeSorted(byTerm, sources...) {
 			if err != nil {
 				yield(Entry{}, err)
 				return

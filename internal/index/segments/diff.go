@@ -45,28 +45,12 @@ func DiffSegments(listed, other core.Segments) core.Segments {
 		}
 		return ""
 	}
-	has := func(sha string) bool {
-		shared := slices.ContainsFunc(other.Splits, func(one core.Split) bool { return one.SHA256 == sha }) ||
-			slices.ContainsFunc(other.Runs, func(one core.Run) bool { return one.SHA256 == sha })
-		return shared && dead(listed, sha) == dead(other, sha)
+	has := func(sha string) bool { return listsFile(other, sha) && dead(listed, sha) == dead(other, sha) }
+	out := core.Segments{
+		Splits: slices.DeleteFunc(slices.Clone(listed.Splits), func(one core.Split) bool { return has(one.SHA256) }),
+		Runs:   slices.DeleteFunc(slices.Clone(listed.Runs), func(one core.Run) bool { return has(one.SHA256) }),
 	}
-	out := core.Segments{}
-	left := map[string]bool{}
-	for _, one := range listed.Splits {
-		if !has(one.SHA256) {
-			out.Splits, left[one.SHA256] = append(out.Splits, one), true
-		}
-	}
-	for _, one := range listed.Runs {
-		if !has(one.SHA256) {
-			out.Runs, left[one.SHA256] = append(out.Runs, one), true
-		}
-	}
-	for _, one := range listed.Tombs {
-		if left[one.Of] {
-			out.Tombs = append(out.Tombs, one)
-		}
-	}
+	out.Tombs = tombsOf(out, listed.Tombs)
 	return out
 }
 

@@ -79,14 +79,13 @@ func openSide(
 	splits []core.Split, runs []core.Run,
 ) (*Table, error) {
 	side := core.Segments{Splits: splits, Runs: runs}
-	for _, one := range manifest.Segments.Tombs {
-		ofSplit := slices.ContainsFunc(splits, func(split core.Split) bool { return split.SHA256 == one.Of })
-		ofRun := slices.ContainsFunc(runs, func(run core.Run) bool { return run.SHA256 == one.Of })
-		if ofSplit || ofRun {
-			side.Tombs = append(side.Tombs, one)
-		}
-	}
+	side.Tombs = tombsOf(side, manifest.Segments.Tombs)
 	return openTable(ctx, cache, index, side)
+}
+
+// tombsOf returns those that are of the segments which are listed.
+func tombsOf(listed core.Segments, tombs []core.Tomb) []core.Tomb {
+	return slices.DeleteFunc(slices.Clone(tombs), func(one core.Tomb) bool { return !listsFile(listed, one.Of) })
 }
 
 // Release lets go of what is mapped. A nil table has nothing.

@@ -3,7 +3,6 @@ package align
 import (
 	"context"
 	"encoding/binary"
-	"errors"
 	"math"
 	"slices"
 	"strconv"
@@ -50,8 +49,8 @@ type Least struct {
 // rank tolerance of singular values, relative to the largest.
 const rank = 1e-10
 
-// Bounds of CLS. Its time grows with the third power of unknowns, and with rows times the square of classes. Of the most
-// unknowns the singular values take half a second, in which it does not look at its context.
+// Bounds of CLS. Its time grows with the third power of unknowns, and with rows times the square of classes. Of
+// MostUnknowns the singular values take half a second, in which it does not look at its context.
 const (
 	MostUnknowns = 600
 	MostRows     = 10_000
@@ -198,9 +197,6 @@ func solvePseudo(ctx context.Context, a []float64, n int, b []float64) (x, value
 // context's.
 func CLS(ctx context.Context, problem Problem, mu, eps float64) (Least, error) {
 	s := problem.Gram.SymmetricDim()
-	if len(problem.VTq) != s {
-		return Least{}, errors.New("align: V^T V and V^T q differ in size")
-	}
 	rows, hold := problem.mergeRows()
 	if s > MostUnknowns {
 		return Least{}, TooLarge{"classes", s, MostUnknowns}

@@ -72,8 +72,8 @@ type Mass struct {
 // start. No weight at the start gives an empty result.
 //
 // Where the view allows everything, classes with one chunk, nine of ten, are eliminated. What a chunk gives to such
-// classes, a share s of what it gives on, comes back: it settles r / (1 - d^2 s) at once. Their own mass is left out; it
-// is d * x(chunk) * share + (1 - d) * start.
+// classes, a share s of what it gives on, comes back: it settles r / (1 - d^2 s) at once. Their own mass is left out;
+// it is d * x(chunk) * share + (1 - d) * start.
 func (g *Graph) Run(start Start, d, eps float64, view View, steps Steps) Mass {
 	sum := 0.0
 	for _, l := range [][]Weighted{start.Classes, start.Chunks} {

@@ -40,7 +40,8 @@ func OpenIn(t testing.TB, stores Stores, name string, documents []Document, opti
 // OpenBuilt opens what was built.
 func OpenBuilt(ctx context.Context, stores Stores, built Built) (*retrieve.Generation, error) {
 	return retrieve.Opening{
-		Artifacts: stores.Blobs, Cache: stores.Cache, Vectors: stores.Vectors, Index: built.Index.Name, Manifest: built.SHA, Release: 1,
+		Artifacts: stores.Blobs, Cache: stores.Cache, Vectors: stores.Vectors, Index: built.Index.Name,
+		Manifest: built.SHA, Release: 1,
 	}.Open(ctx)
 }
 
