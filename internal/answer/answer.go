@@ -332,7 +332,7 @@ func (s *Service) completeResponse(ctx context.Context, asked *question, found F
 	} else {
 		text += given
 		for i := range response.Chunks {
-			marked = marked || form.WritesMarks() && used[i] && passages[i].Mark != ""
+			marked = marked || !form.Whole && used[i] && passages[i].Mark != ""
 			response.Chunks[i].InContext = used[i]
 		}
 	}

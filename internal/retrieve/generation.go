@@ -185,15 +185,6 @@ func patienceOf(manifest *core.Manifest) time.Duration {
 	return openPatience + time.Duration(mappedBytes(manifest.Segments)/slowestCopy)*time.Second
 }
 
-func sizeOf(kinds ...[]core.Segment) (bytes int64) {
-	for _, kind := range kinds {
-		for _, segment := range kind {
-			bytes += segment.Bytes
-		}
-	}
-	return bytes
-}
-
 const (
 	// heldAlways is what any open generation holds, in bytes: its manifest, its settings, its tables of parts.
 	heldAlways = 64 << 10
@@ -209,13 +200,12 @@ const (
 // all. The rest is an estimate. Collections are the vector store's and not in it.
 func EstimateFootprint(manifest *core.Manifest) int64 {
 	segments := manifest.Segments
-	ranged := [][]core.Segment{segments.Text, segments.Documents, segments.Extract}
-	parts := int64(0)
-	for _, kind := range ranged {
-		parts += int64(len(kind))
+	parts, bytes := int64(0), int64(0) // of what is read by range
+	for _, one := range slices.Concat(segments.Text, segments.Documents, segments.Extract) {
+		parts, bytes = parts+1, bytes+one.Bytes
 	}
-	held := heldAlways + mappedBytes(segments) + estimateLiveBytes(manifest) + parts*heldPart +
-		sizeOf(ranged...)/framesHeld + manifest.Counts.Documents*heldDocument
+	held := heldAlways + mappedBytes(segments) + estimateLiveBytes(manifest) + parts*heldPart + bytes/framesHeld +
+		manifest.Counts.Documents*heldDocument
 	if manifest.Labelled {
 		held += viewBytes(manifest)
 	}

@@ -52,12 +52,29 @@ type sideWords struct {
 func (w sideWords) Search(
 	terms []string, n int, allow func(uint32) bool, rank func(uint32) uint32,
 ) []lexical.Hit {
+	var allowRow func(uint32) bool
+	if allow != nil {
+		allowRow = func(row uint32) bool {
+			number := w.number[row]
+			return number != liveset.None && allow(number)
+		}
+	}
+	rankRow := func(row uint32) uint32 {
+		number := w.number[row]
+		if number == liveset.None || rank == nil {
+			return number
+		}
+		return rank(number)
+	}
 	for ask := n; ; ask *= 2 {
-		hits := w.searchRows(terms, ask, allow, rank)
+		hits := w.index.Search(terms, ask, allowRow, rankRow)
+		for i := range hits {
+			hits[i].Doc = w.number[hits[i].Doc]
+		}
 		if w.joined == nil {
 			return hits
 		}
-		found, seen := len(hits), make(map[uint32]bool, len(hits))
+		found, seen := len(hits), map[uint32]bool{}
 		hits = slices.DeleteFunc(hits, func(hit lexical.Hit) bool {
 			again := seen[hit.Doc]
 			seen[hit.Doc] = true
@@ -67,29 +84,6 @@ func (w sideWords) Search(
 			return hits[:min(n, len(hits))]
 		}
 	}
-}
-
-func (w sideWords) searchRows(
-	terms []string, n int, allow func(uint32) bool, rank func(uint32) uint32,
-) []lexical.Hit {
-	var allowRow func(uint32) bool
-	if allow != nil {
-		allowRow = func(row uint32) bool {
-			number := w.number[row]
-			return number != liveset.None && allow(number)
-		}
-	}
-	hits := w.index.Search(terms, n, allowRow, func(row uint32) uint32 {
-		number := w.number[row]
-		if number == liveset.None || rank == nil {
-			return number
-		}
-		return rank(number)
-	})
-	for i := range hits {
-		hits[i].Doc = w.number[hits[i].Doc]
-	}
-	return hits
 }
 
 // Holds calls lexical.Index.Holds.

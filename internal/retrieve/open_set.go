@@ -10,14 +10,6 @@ import (
 	"github.com/unweaver/unweaver/internal/index/segments"
 )
 
-// deadCounts returns what the dead rows of a side count; nil where nothing is dead.
-func deadCounts(files *segments.Files, side string) lexical.Dead {
-	if file := files.DeadStats(side); file != nil {
-		return file
-	}
-	return nil
-}
-
 // mapSet copies and maps the splits and class runs of a generation, beside each other, and numbers what is live.
 func (g *Generation) mapSet(ctx context.Context, cache *localfile.Cache) error {
 	listed := g.Manifest.Segments
@@ -42,7 +34,12 @@ func (g *Generation) mapSet(ctx context.Context, cache *localfile.Cache) error {
 	}
 	set, err := liveset.New(ctx, g.Manifest.Index, splits, runs)
 	if err == nil {
-		count := func(side string, _ []lexical.Part) lexical.Dead { return deadCounts(files, side) }
+		count := func(side string, _ []lexical.Part) lexical.Dead {
+			if file := files.DeadStats(side); file != nil {
+				return file
+			}
+			return nil // no nil pointer of a type
+		}
 		err = g.setLive(set, count, files.Release)
 	}
 	if err != nil {

@@ -99,26 +99,17 @@ func pickRarest(idf []float64) []int {
 	return chosen
 }
 
-// countRows returns how many live rows hold a term.
-func (x *Index) countRows(term string) uint64 { return x.lookUpWord(term).live }
-
 // HasAnyTerm reports whether a live row holds any of the terms.
 func (x *Index) HasAnyTerm(terms []string) bool {
-	for _, t := range terms {
-		if x.countRows(t) > 0 {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(x.lookUpWords(terms), func(one *word) bool { return one.live > 0 })
 }
 
 // Weight returns the idf of a term; 0 where no live row holds it.
 func (x *Index) Weight(term string) float64 {
-	df := x.countRows(term)
-	if df == 0 {
-		return 0
+	if df := x.lookUpWords([]string{term})[0].live; df > 0 {
+		return x.totals.IDF(df)
 	}
-	return x.totals.IDF(df)
+	return 0
 }
 
 // UnknownWeight returns the idf of a term that is not indexed: it would be the rarest.

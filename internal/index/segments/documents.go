@@ -112,14 +112,7 @@ func rowsOf(ctx context.Context, index artifact.Index, list []core.Segment) iter
 		open := func(ctx context.Context, segment core.Segment) (iter.Seq2[artifact.Row, error], error) {
 			return openSegment(ctx, index, segment)
 		}
-		listed := func(yield func(core.Segment, error) bool) {
-			for _, segment := range list {
-				if !yield(segment, nil) {
-					return
-				}
-			}
-		}
-		for segment, err := range parallel.MapOrdered(ctx, documentsAhead, listed, open) {
+		for segment, err := range parallel.MapOrdered(ctx, documentsAhead, streamSegments(list), open) {
 			if err != nil {
 				yield(artifact.Row{}, err)
 				return
@@ -128,6 +121,17 @@ func rowsOf(ctx context.Context, index artifact.Index, list []core.Segment) iter
 				if !yield(row, err) || err != nil {
 					return
 				}
+			}
+		}
+	}
+}
+
+// streamSegments yields segments.
+func streamSegments(list []core.Segment) iter.Seq2[core.Segment, error] {
+	return func(yield func(core.Segment, error) bool) {
+		for _, segment := range list {
+			if !yield(segment, nil) {
+				return
 			}
 		}
 	}
