@@ -119,17 +119,11 @@ func (o Opening) Open(ctx context.Context) (*Generation, error) {
 		return nil, err
 	}
 	generation.refs.Store(1)
-	steps := []func(context.Context) error{
+	if err := parallel.RunTogether(ctx,
 		func(ctx context.Context) error { return generation.mapIDF(ctx, cache) },
 		generation.openRows,
 		func(ctx context.Context) error { return generation.loadVectors(ctx, o.Vectors) },
-	}
-	if err := parallel.Each(ctx, len(steps), len(steps), func(ctx context.Context, i int) error {
-		if err := ctx.Err(); err != nil { // stores that answer at once do not look
-			return err
-		}
-		return steps[i](ctx)
-	}); err != nil {
+	); err != nil {
 		generation.Close()
 		return nil, err
 	}

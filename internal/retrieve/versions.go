@@ -3,6 +3,7 @@ package retrieve
 import (
 	"bytes"
 	"fmt"
+	"maps"
 	"slices"
 	"sort"
 	"strings"
@@ -98,11 +99,8 @@ const mostCycles = 5
 func (v *versions) dropCycles(live *liveset.Set) (words string) {
 	var order []*version
 	seen := map[*version]bool{}
-	inOrder := make([]*version, 0, len(v.of))
-	for _, one := range v.of {
-		inOrder = append(inOrder, one)
-	}
-	slices.SortFunc(inOrder, func(a, b *version) int { return int(a.document) - int(b.document) })
+	byDocument := func(a, b *version) int { return int(a.document) - int(b.document) }
+	inOrder := slices.SortedFunc(maps.Values(v.of), byDocument)
 	for _, one := range inOrder {
 		older := func(of *version) []*version { return of.over }
 		walkDeep(one, older, seen, func(left *version) { order = append(order, left) })

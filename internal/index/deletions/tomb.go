@@ -25,9 +25,6 @@ const (
 	Version = 1
 )
 
-// MaxRows is the largest number of rows of a segment. Row numbers have 32 bits.
-const MaxRows = 1 << 31
-
 // Units say what the rows of a segment are.
 const (
 	Documents = "documents" // of a split
@@ -106,10 +103,6 @@ func (f *File) CountRows() int { return f.rows }
 func Write(writer io.Writer, of Of, dead func(row int) bool) error {
 	if of.Segment == "" || (of.Unit != Documents && of.Unit != Classes) {
 		return fault.Internal.At("write the dead rows of", of.Segment).Because("unit " + strconv.Quote(of.Unit))
-	}
-	if of.Rows < 0 || of.Rows > MaxRows {
-		return fault.TooLarge.At("write the dead rows of", of.Segment).
-			Because(fmt.Sprintf("it has %d rows, of %d that there may be", of.Rows, MaxRows))
 	}
 	out := mapped.NewWriter(writer, Kind, Version, map[string]string{"segment": of.Segment, "unit": of.Unit})
 	out.BeginSection("bits")

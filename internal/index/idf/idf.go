@@ -8,8 +8,9 @@ import (
 	"hash/fnv"
 	"io"
 	"iter"
+	"maps"
 	"math"
-	"sort"
+	"slices"
 
 	"github.com/unweaver/unweaver/internal/stream/mapped"
 	"github.com/unweaver/unweaver/internal/text"
@@ -59,11 +60,7 @@ func Learn(
 			}
 		}
 	}
-	terms := make([]string, 0, len(frequencies))
-	for t := range frequencies {
-		terms = append(terms, t)
-	}
-	sort.Strings(terms)
+	terms := slices.Sorted(maps.Keys(frequencies))
 	counts := make([]uint32, len(terms))
 	for i, t := range terms {
 		counts[i] = frequencies[t]

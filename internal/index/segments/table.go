@@ -64,21 +64,16 @@ func openTable(
 func OpenClasses(
 	ctx context.Context, cache *localfile.Cache, index artifact.Index, manifest *core.Manifest,
 ) (*Table, error) {
-	return openSide(ctx, cache, index, manifest, nil, manifest.Segments.Runs)
+	side := core.Segments{Runs: manifest.Segments.Runs}
+	side.Tombs = tombsOf(side, manifest.Segments.Tombs)
+	return openTable(ctx, cache, index, side)
 }
 
 // OpenChunks does what OpenTable does, for callers that need documents and chunks alone.
 func OpenChunks(
 	ctx context.Context, cache *localfile.Cache, index artifact.Index, manifest *core.Manifest,
 ) (*Table, error) {
-	return openSide(ctx, cache, index, manifest, manifest.Segments.Splits, nil)
-}
-
-func openSide(
-	ctx context.Context, cache *localfile.Cache, index artifact.Index, manifest *core.Manifest,
-	splits []core.Split, runs []core.Run,
-) (*Table, error) {
-	side := core.Segments{Splits: splits, Runs: runs}
+	side := core.Segments{Splits: manifest.Segments.Splits}
 	side.Tombs = tombsOf(side, manifest.Segments.Tombs)
 	return openTable(ctx, cache, index, side)
 }
