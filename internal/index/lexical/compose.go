@@ -75,15 +75,6 @@ func Compose(parts []Part, dead Dead) (*Index, error) {
 		dead = nil
 	}
 	live := postings.Totals{Documents: all.Documents - counted.Documents, Terms: all.Terms - counted.Terms}
-	return composeIndex(parts, dead, live), nil
-}
-
-func newComposeError(why string) error {
-	return fault.SegmentDamage.At("compose", "the sides of a generation").Because(why).
-		Advise("run: unweaver restore --all")
-}
-
-func composeIndex(parts []Part, dead Dead, live postings.Totals) *Index {
 	index := &Index{
 		parts: parts, starts: []uint64{0}, dead: dead, known: newRemembered(len(parts)),
 		totals: live, average: live.Average(),
@@ -96,7 +87,12 @@ func composeIndex(parts []Part, dead Dead, live postings.Totals) *Index {
 		count, length := uint8(1+i/tabledLengths), uint32(i%tabledLengths)
 		index.weights[i] = postings.Weight(count, length, index.average)
 	}
-	return index
+	return index, nil
+}
+
+func newComposeError(why string) error {
+	return fault.SegmentDamage.At("compose", "the sides of a generation").Because(why).
+		Advise("run: unweaver restore --all")
 }
 
 // Totals returns those of the live rows.

@@ -4,7 +4,11 @@ import "github.com/unweaver/unweaver/internal/index/postings"
 
 // New searches one side, all of whose rows live.
 func New(side *postings.Side) *Index {
-	return composeIndex([]Part{{Side: side}}, nil, side.Stats().Totals())
+	index, err := Compose([]Part{{Side: side}}, nil)
+	if err != nil {
+		panic(err)
+	}
+	return index
 }
 
 // FirstRow returns the number of the first row of a side.

@@ -184,7 +184,7 @@ func (b *Builder) Write(writer *mapped.Writer, prefix string) (Stats, error) {
 			column.Close()
 		}
 	}()
-	out := listWriter{cols: &cols, lens: lens, average: Average(stats)}
+	out := listWriter{cols: &cols, lens: lens, average: stats.Totals().Average()}
 	write := b.writeGathered
 	if b.spilt {
 		write = b.writeSpilt

@@ -31,7 +31,7 @@ type Side struct {
 // Open views a side of a file that holds what Builder.Write wrote under the prefix.
 func Open(file *mapped.File, prefix string, stats Stats) *Side {
 	return &Side{
-		stats: stats, Lengths: mapped.ViewSection[uint32](file, prefix+"len"), Average: Average(stats),
+		stats: stats, Lengths: mapped.ViewSection[uint32](file, prefix+"len"), Average: stats.Totals().Average(),
 		dict: file.Bytes(prefix + "dict"), groups: mapped.ViewSection[group](file, prefix+"dict_at"),
 		lists: file.Bytes(prefix + "lists"), blocks: mapped.ViewSection[block](file, prefix+"blocks"),
 	}
@@ -104,9 +104,6 @@ func (t Totals) Average() float64 {
 	}
 	return float64(t.Terms) / float64(t.Documents)
 }
-
-// Average returns the average length of a side's documents.
-func Average(stats Stats) float64 { return stats.Totals().Average() }
 
 // longest is how many times the average length a document counts as at most. Beside hundreds of rows of a table a page
 // of a log is a hundred times the average, and no word in it would count.
