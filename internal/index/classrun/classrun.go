@@ -255,13 +255,11 @@ func (w *Writer) Write(to io.Writer, analyser, language string) (Expect, error) 
 		return Expect{}, w.err
 	}
 	out := mapped.NewWriter(to, Kind, Version, nil)
-	out.BeginSection("rows")
-	if err := errors.Join(w.rows.CopyTo(out), w.writeNames(out)); err != nil {
+	if err := errors.Join(w.rows.WriteSection(out, "rows"), w.writeNames(out)); err != nil {
 		return Expect{}, err
 	}
 	if len(w.types) > 0 {
-		out.BeginSection(typeSection)
-		if err := w.typeOf.CopyTo(out); err != nil {
+		if err := w.typeOf.WriteSection(out, typeSection); err != nil {
 			return Expect{}, err
 		}
 	}
@@ -298,6 +296,5 @@ func (w *Writer) writeNames(out *mapped.Writer) error {
 	if err := names.Write(out, "names", "name_at"); err != nil {
 		return err
 	}
-	out.BeginSection("name_row")
-	return rows.CopyTo(out)
+	return rows.WriteSection(out, "name_row")
 }

@@ -200,14 +200,11 @@ func Write(writer io.Writer, of Of, former *File, changes ...Change) error {
 		}
 	}
 	out := mapped.NewWriter(writer, Kind, Version, map[string]string{"side": of.Side, "analyser": of.Analyser})
-	for _, section := range []struct {
-		name   string
-		column *mapped.Column
-	}{{"terms", &cols.terms}, {"term_end", &cols.ends}, {"df", &cols.frequencies}} {
-		out.BeginSection(section.name)
-		if err := section.column.CopyTo(out); err != nil {
-			return err
-		}
+	if err := errors.Join(
+		cols.terms.WriteSection(out, "terms"), cols.ends.WriteSection(out, "term_end"),
+		cols.frequencies.WriteSection(out, "df"),
+	); err != nil {
+		return err
 	}
 	out.BeginSection("head")
 	mapped.Put(out, []uint64{uint64(totals.Documents), uint64(totals.Terms)})

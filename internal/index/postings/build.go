@@ -23,6 +23,7 @@ package postings
 
 import (
 	"encoding/binary"
+	"errors"
 	"slices"
 	"strings"
 
@@ -164,10 +165,6 @@ type columns struct {
 	dict, groups, lists, blocks mapped.Column
 }
 
-func (c *columns) listColumns() []*mapped.Column {
-	return []*mapped.Column{&c.dict, &c.groups, &c.lists, &c.blocks}
-}
-
 // Write ends the side and writes its sections.
 func (b *Builder) Write(writer *mapped.Writer, prefix string) (Stats, error) {
 	stats := Stats{b.docs, b.total}
@@ -180,7 +177,7 @@ func (b *Builder) Write(writer *mapped.Writer, prefix string) (Stats, error) {
 	}
 	var cols columns
 	defer func() {
-		for _, column := range cols.listColumns() {
+		for _, column := range []*mapped.Column{&cols.dict, &cols.groups, &cols.lists, &cols.blocks} {
 			column.Close()
 		}
 	}()
@@ -195,14 +192,11 @@ func (b *Builder) Write(writer *mapped.Writer, prefix string) (Stats, error) {
 	if err := cols.lists.Put(make([]byte, slack)); err != nil {
 		return stats, err
 	}
-	for i, name := range []string{"dict", "dict_at", "lists", "blocks"} {
-		writer.BeginSection(prefix + name)
-		if err := cols.listColumns()[i].CopyTo(writer); err != nil {
-			return stats, err
-		}
-	}
-	writer.BeginSection(prefix + "len")
-	return stats, b.len.CopyTo(writer)
+	return stats, errors.Join(
+		cols.dict.WriteSection(writer, prefix+"dict"), cols.groups.WriteSection(writer, prefix+"dict_at"),
+		cols.lists.WriteSection(writer, prefix+"lists"), cols.blocks.WriteSection(writer, prefix+"blocks"),
+		b.len.WriteSection(writer, prefix+"len"),
+	)
 }
 
 // writeGathered writes lists that never left memory.

@@ -108,6 +108,12 @@ func (c *Column) CopyTo(writer io.Writer) error {
 	return err
 }
 
+// WriteSection writes the column out as a section.
+func (c *Column) WriteSection(to *Writer, name string) error {
+	to.BeginSection(name)
+	return c.CopyTo(to)
+}
+
 // Close removes the temporary file.
 func (c *Column) Close() {
 	if c.view != nil {
