@@ -69,7 +69,9 @@ func (hybridMethod) Run(r *Request) (Explanation, error) {
 	if kind == fuse.Linked {
 		titles = r.newTitles(params, &found.classScores)
 	}
-	seeds := fuse.MakeSeeds(params, found.chunkLists(), found.classLists(), r.allowedChunksOfRank, titles)
+	chunkLists := []fuse.List{found.chunkBM25, found.chunkDense, found.chunkPast}
+	classLists := []fuse.List{found.classBM25, found.classDense, found.classPast}
+	seeds := fuse.MakeSeeds(params, chunkLists, classLists, r.allowedChunksOfRank, titles)
 	walkStart := walk.Start{Chunks: seeds.Start.Chunks}
 	for _, class := range seeds.Start.Classes {
 		place := r.Generation.Live.Place[class.ID]
@@ -134,9 +136,6 @@ type lists struct {
 
 // pastWeight is that of a list by the words of earlier questions, of one by the words of the question 1.
 const pastWeight = 0.6
-
-func (l *lists) chunkLists() []fuse.List { return []fuse.List{l.chunkBM25, l.chunkDense, l.chunkPast} }
-func (l *lists) classLists() []fuse.List { return []fuse.List{l.classBM25, l.classDense, l.classPast} }
 
 func byID(list fuse.List) map[uint32]float64 {
 	scores := make(map[uint32]float64, len(list.Hits))

@@ -251,16 +251,13 @@ func scaleWeights(ws []walk.Weighted, to float64) {
 // Rank scores chunks by the root of their mass and a share of their fused passage score, and gives the best n (0 =
 // all of them), those that tie with the last included. Chunks of score 0 are left out.
 func Rank(params Params, mass []walk.Weighted, fused []Hit, n int) []Hit {
-	xmax, pmax := 0.0, 0.0
+	xmax := 0.0
 	for _, m := range mass {
 		xmax = max(xmax, m.Weight)
 	}
 	share := make(map[uint32]float64, len(fused))
-	for i, hit := range fused {
-		if i == 0 {
-			pmax = hit.Score
-		}
-		share[hit.ID] = params.Mix * hit.Score / pmax
+	for _, hit := range fused {
+		share[hit.ID] = params.Mix * hit.Score / fused[0].Score
 	}
 	out := make([]Hit, 0, len(mass)+len(fused))
 	for _, weighted := range mass {
