@@ -53,14 +53,14 @@ const (
 func (q *Request) estimateCost(specs ...core.Spec) (most int64, money float64) {
 	passages, _ := checkBounds("max_context_tokens", q.MaxContextTokens, 1, maxContextTokens, defaultContext)
 	completion, _ := checkBounds("max_answer_tokens", q.MaxAnswerTokens, 1, maxAnswerTokens, usualAnswer) // checked before
-	prompt := promptTokens + passages + tokens.Count(q.Query)
+	sent := promptTokens + passages + tokens.Count(q.Query)
 	for _, message := range TrimHistory(q.History) {
-		prompt += tokens.Count(message.Content)
+		sent += tokens.Count(message.Content)
 	}
 	for _, spec := range specs {
 		if chat := spec.ChatOf(core.RoleAnswer); chat.Provider != "builtin" {
-			most = int64(prompt + completion)
-			money = max(money, (float64(prompt)*chat.Price.Prompt+float64(completion)*chat.Price.Completion)/1e6)
+			most = int64(sent + completion)
+			money = max(money, (float64(sent)*chat.Price.Prompt+float64(completion)*chat.Price.Completion)/1e6)
 		}
 	}
 	return most, money
