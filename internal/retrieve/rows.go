@@ -47,7 +47,10 @@ func (g *Generation) ReadText(ctx context.Context, chunk *liveset.Chunk) (string
 		return "", g.newDamageError("text")
 	}
 	key := g.Live.Key(int(chunk.Document))
-	return reader.WithFrames(unpacked.Read).Slice(ctx, key, int(chunk.TextFrame), int(chunk.Start), int(chunk.End))
+	read := func(ctx context.Context, file *artifact.Reader, number int) ([]byte, error) {
+		return unpacked.Read(ctx, file, number, key)
+	}
+	return reader.WithFrames(read).Slice(ctx, key, int(chunk.TextFrame), int(chunk.Start), int(chunk.End))
 }
 
 // DocumentText reads [start, end) of a document's decoded text, in code points; end < 0 means its end.
@@ -86,7 +89,7 @@ func (g *Generation) readRow(
 	if frame < 0 {
 		return nil, g.newDamageError(kind)
 	}
-	raw, err := unpacked.Read(ctx, file, frame)
+	raw, err := unpacked.Read(ctx, file, frame, key)
 	if err != nil {
 		return nil, err
 	}
