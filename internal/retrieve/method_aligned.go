@@ -276,6 +276,7 @@ func (r *Request) solvePrices(p pool) (align.Prices, error) {
 	}
 	problem := align.Problem{
 		Gram: mat.NewSymDense(len(vectors), nil), VTq: p.Gamma, Rows: make([]align.Row, len(p.numbers)),
+		Admit: func(unknowns int) error { return r.Admit(r.alignSteps(unknowns, 0)) },
 	}
 	for row, capacity := range p.F {
 		problem.Rows[row].F = capacity

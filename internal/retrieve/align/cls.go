@@ -23,6 +23,9 @@ type Problem struct {
 	Gram *mat.SymDense // S x S
 	VTq  []float64     // S
 	Rows []Row         // of C and f
+
+	// Admit is asked before so many unknowns are solved by their singular values; nil admits.
+	Admit func(unknowns int) error
 }
 
 // Row is a constraint: what the weighted classes sum to.
@@ -216,6 +219,11 @@ func CLS(ctx context.Context, problem Problem, mu, eps float64) (Least, error) {
 	n := s + len(rows)
 	if n > MostUnknowns {
 		return Least{}, TooLarge{"classes and chunks of different classes", n, MostUnknowns}
+	}
+	if problem.Admit != nil {
+		if err := problem.Admit(n); err != nil {
+			return Least{}, err
+		}
 	}
 	kkt, b := make([]float64, n*n), slices.Clone(problem.VTq)
 	for i := range s {

@@ -56,4 +56,9 @@ func TestAProblemBeyondTheBoundsIsRefused(t *testing.T) {
 		_, err := CLS(t.Context(), problem(test.classes, test.rows), 0, 0)
 		assert.True(t, errors.As(err, &large), "%d classes, %d rows: %v", test.classes, test.rows, err)
 	}
+	weighed := problem(20, 10)
+	full, asked := errors.New("full"), 0
+	weighed.Admit = func(unknowns int) error { asked = unknowns; return full }
+	_, err := CLS(t.Context(), weighed, 0, 0)
+	assert.True(t, errors.Is(err, full) && asked == 30, "%d unknowns: %v", asked, err)
 }
