@@ -16,6 +16,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/index/postings"
 	"github.com/unweaver/unweaver/internal/stream/mapped"
 	"github.com/unweaver/unweaver/internal/testkit/musttest"
@@ -137,7 +138,7 @@ func TestAFullDiskIsSaidSo(t *testing.T) {
 	builder.SpillAt(1)
 	add(t, builder, []string{"a"}, []string{"b"})
 	_, err := builder.Write(mapped.NewWriter(io.Discard, "test", 1, nil), "x_")
-	assert.Error(t, err, "nothing could be written, and nothing was said")
+	musttest.Code(t, err, fault.StoreFull, "nothing could be written, and nothing was said")
 }
 
 // Beside short rows a long page is many averages long, and its words still count.

@@ -205,8 +205,9 @@ func (t *Table) ClassesIn(from, to string) iter.Seq2[core.ID, Class] {
 	var first core.ID
 	copy(first[:], from)
 	return func(yield func(core.ID, Class) bool) {
-		for class := range t.streamClasses(first, nil) { // tables in memory have no errors
-			if to != "" && bytes.Compare(class.ID[:], []byte(to)) >= 0 || !yield(class.ID, class.Class) {
+		for class, err := range t.streamClasses(first, nil) {
+			beyond := to != "" && bytes.Compare(class.ID[:], []byte(to)) >= 0
+			if err != nil || beyond || !yield(class.ID, class.Class) { // tables in memory have no errors
 				return
 			}
 		}
