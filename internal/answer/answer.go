@@ -25,6 +25,7 @@ import (
 	"time"
 
 	"github.com/unweaver/unweaver/internal/answer/extract"
+	"github.com/unweaver/unweaver/internal/answer/prompt"
 	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/model"
@@ -321,12 +322,12 @@ const degradedAnswer = "chat_model"
 // completeResponse packs the context and, where asked for, answers.
 func (s *Service) completeResponse(ctx context.Context, asked *question, found Found) error {
 	generation, plan, response, result := asked.generation, &asked.plan, &asked.response, asked.result
-	passages := make([]retrieve.Passage, len(response.Chunks))
+	passages := make([]prompt.Passage, len(response.Chunks))
 	for i, chunk := range response.Chunks {
 		mark := response.describeVersion(&chunk, plan.at)
-		passages[i] = retrieve.Passage{ID: chunk.ID, Title: chunk.Title, Mark: mark, Text: chunk.Text}
+		passages[i] = prompt.Passage{ID: chunk.ID, Title: chunk.Title, Mark: mark, Text: chunk.Text}
 	}
-	form := retrieve.FormOf(generation.Spec.Parity, cmp.Or(asked.body.AnswerStyle, generation.Spec.Answer.Style))
+	form := prompt.FormOf(generation.Spec.Parity, cmp.Or(asked.body.AnswerStyle, generation.Spec.Answer.Style))
 	packing := time.Now()
 	text, marked := response.addNotes(result.Notes, plan.budget, plan.at)
 	given, used := form.Pack(passages, plan.budget-int(response.Usage.NoteTokens))
@@ -338,7 +339,7 @@ func (s *Service) completeResponse(ctx context.Context, asked *question, found F
 	} else {
 		text += given
 		for i := range response.Chunks {
-			marked = marked || form.WritesMarks() && used[i] && passages[i].Mark != ""
+			marked = marked || !form.Whole && used[i] && passages[i].Mark != ""
 			response.Chunks[i].InContext = used[i]
 		}
 	}
@@ -381,7 +382,7 @@ func (s *Service) completeResponse(ctx context.Context, asked *question, found F
 		short = text != whole
 		return text
 	}
-	answered, err := retrieve.AnswerQuestion(
+	answered, err := prompt.AnswerQuestion(
 		model.CallerBound(ctx), chat, form, asked.body.Query, text, passages, used, quote,
 	)
 	if err != nil {

@@ -19,7 +19,6 @@ import (
 	"github.com/unweaver/unweaver/internal/access"
 	"github.com/unweaver/unweaver/internal/config"
 	"github.com/unweaver/unweaver/internal/core"
-	"github.com/unweaver/unweaver/internal/methods"
 	"github.com/unweaver/unweaver/internal/store/blob"
 	coordination "github.com/unweaver/unweaver/internal/store/coordination/memory"
 	"github.com/unweaver/unweaver/internal/testkit/retrievetest"
@@ -146,7 +145,7 @@ func listBodies(t *testing.T, id, secret string) (out []string) {
 	var bodies []object
 	switch id {
 	case "query", "querySeveral":
-		for _, method := range methods.Registry().ListPlain() {
+		for _, method := range retrievetest.ListPlain() {
 			bodies = append(bodies, object{"method": method, "explain": true, "answer": true})
 		}
 		for _, filter := range []object{

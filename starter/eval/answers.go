@@ -6,9 +6,9 @@ import (
 	"math"
 	"sync"
 
+	"github.com/unweaver/unweaver/internal/answer/prompt"
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/model"
-	"github.com/unweaver/unweaver/internal/retrieve"
 	"github.com/unweaver/unweaver/internal/stream/parallel"
 )
 
@@ -155,7 +155,7 @@ func (p Plan) CountUnpaid(journal *Journal) (answers, judgements int) {
 }
 
 // passagesFor returns the passages that a baseline has.
-func (p Plan) passagesFor(name string, question Question) (passages []retrieve.Passage) {
+func (p Plan) passagesFor(name string, question Question) (passages []prompt.Passage) {
 	if name == oracle {
 		for _, id := range question.Gold {
 			passages = append(passages, p.Dataset.Texts[id])

@@ -15,9 +15,9 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/unweaver/unweaver/internal/answer/prompt"
 	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/fault"
-	"github.com/unweaver/unweaver/internal/retrieve"
 )
 
 // Question of a dataset. Gold lists ids of passages, each once, in the order of the file.
@@ -33,9 +33,9 @@ type Dataset struct {
 	Name      string
 	Dir       string
 	Questions []Question
-	Texts     map[string]retrieve.Passage // by id, for the oracle
-	Recorded  string                      // path of the recording; empty: none
-	Documents bool                        // gold is keys of documents in an index, not ids of passages
+	Texts     map[string]prompt.Passage // by id, for the oracle
+	Recorded  string                    // path of the recording; empty: none
+	Documents bool                      // gold is keys of documents in an index, not ids of passages
 
 	corpus []byte // what Stage writes; nil: corpus.jsonl of Dir
 }
@@ -76,7 +76,7 @@ func readLines(path string, f func(n int, b []byte) error) error {
 }
 
 func newDataset(dir string) *Dataset {
-	return &Dataset{Name: filepath.Base(filepath.Clean(dir)), Dir: dir, Texts: map[string]retrieve.Passage{}}
+	return &Dataset{Name: filepath.Base(filepath.Clean(dir)), Dir: dir, Texts: map[string]prompt.Passage{}}
 }
 
 // readCorpus reads corpus.jsonl.
@@ -94,7 +94,7 @@ func (d *Dataset) readCorpus() error {
 			return errors.New("a passage requires an id")
 		}
 		id := fmt.Sprint(r.ID)
-		d.Texts[id] = retrieve.Passage{ID: id, Title: r.Title, Text: r.Text}
+		d.Texts[id] = prompt.Passage{ID: id, Title: r.Title, Text: r.Text}
 		return nil
 	})
 }

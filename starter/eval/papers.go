@@ -13,8 +13,8 @@ import (
 
 	"github.com/parquet-go/parquet-go"
 
+	"github.com/unweaver/unweaver/internal/answer/prompt"
 	"github.com/unweaver/unweaver/internal/fault"
-	"github.com/unweaver/unweaver/internal/retrieve"
 )
 
 // PaperSets are the sets of the paper's Table 1, and how many questions it has of each.
@@ -67,7 +67,7 @@ func (d *Dataset) addQuestion(id, question, answer string, passages []string) er
 				return err
 			}
 			d.corpus = append(append(d.corpus, raw...), '\n')
-			d.Texts[id] = retrieve.Passage{ID: id, Text: text}
+			d.Texts[id] = prompt.Passage{ID: id, Text: text}
 		}
 		if !slices.Contains(asked.Gold, id) {
 			asked.Gold = append(asked.Gold, id)

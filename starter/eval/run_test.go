@@ -16,9 +16,9 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/unweaver/unweaver/internal/answer/prompt"
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/model"
-	"github.com/unweaver/unweaver/internal/retrieve"
 	"github.com/unweaver/unweaver/internal/testkit/musttest"
 	"github.com/unweaver/unweaver/starter/eval"
 )
@@ -26,7 +26,7 @@ import (
 func dataset() *eval.Dataset {
 	return &eval.Dataset{
 		Name: "small",
-		Texts: map[string]retrieve.Passage{
+		Texts: map[string]prompt.Passage{
 			"a": {Text: "Alpha"}, "b": {Text: "Beta"}, "c": {Text: "Gamma"}, "d": {Text: "Delta"},
 		},
 		Questions: []eval.Question{
@@ -247,13 +247,13 @@ func TestBaselinesAskTheModelWithNothingAndWithAllThatIsGold(t *testing.T) {
 	for _, parity := range []bool{false, true} {
 		p := plan(answers(tables), eval.System{Method: "good"})
 		p.Dataset.Questions = []eval.Question{{Question: "what?", Answer: "x", Gold: []string{"d", "long", "a"}}}
-		p.Dataset.Texts["long"] = retrieve.Passage{Text: strings.Repeat("word ", 5000) + "end"}
+		p.Dataset.Texts["long"] = prompt.Passage{Text: strings.Repeat("word ", 5000) + "end"}
 		var calls []model.Call
 		p.Judge = &eval.Judge{Chat: noting{fussy{}, &sync.Mutex{}, &calls}, Parity: parity}
 		rep := musttest.Get(eval.Run(t.Context(), p))(t)
 		calls = slices.DeleteFunc(calls, func(c model.Call) bool { return c.Task != model.Answer })
 		require.Len(t, calls, 2)
-		system, user := retrieve.FormOf(parity, "").Ask("", "what?")
+		system, user := prompt.FormOf(parity, "").Ask("", "what?")
 		assert.Equal(t, [2]string{system, user}, [2]string{calls[0].System, calls[0].User}, "closed book")
 		assert.NotContains(t, system, "context")
 		given := calls[1].User
@@ -378,10 +378,10 @@ func TestASuiteIsAFolderOfDatasets(t *testing.T) {
 }
 
 func many(n int) *eval.Dataset {
-	out := &eval.Dataset{Name: "2wiki", Texts: map[string]retrieve.Passage{}}
+	out := &eval.Dataset{Name: "2wiki", Texts: map[string]prompt.Passage{}}
 	for i := range n {
 		id := fmt.Sprint(i)
-		out.Texts[id] = retrieve.Passage{Text: "text " + id}
+		out.Texts[id] = prompt.Passage{Text: "text " + id}
 		out.Questions = append(out.Questions, eval.Question{ID: id, Question: id, Gold: []string{id}})
 	}
 	return out

@@ -87,7 +87,10 @@ func (n *nights) find(request bisect.Request) (bisect.Found, error) {
 		if err = cmp.Or(n.broken[name], err); err != nil {
 			return nil, err
 		}
-		return retrieve.Open(ctx, index.Store, n.stores.Cache, n.stores.Vectors, "docs", ref.Manifest, 1)
+		return retrieve.Opening{
+			Artifacts: index.Store, Cache: n.stores.Cache, Vectors: n.stores.Vectors, Index: "docs", Manifest: ref.Manifest,
+			Release: 1,
+		}.Open(ctx)
 	}
 	ask := func(ctx context.Context, index string, body answer.Request, f answer.Found) (answer.Response, error) {
 		generation := musttest.Get(open(ctx, index, *body.Generation))(n.t)

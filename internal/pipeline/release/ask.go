@@ -36,7 +36,9 @@ type answered struct {
 
 // openAsker opens a generation by its manifest. Close that.
 func (r *Run) openAsker(ctx context.Context, sha string, chunks int) (*asker, error) {
-	generation, err := retrieve.Open(ctx, r.Artifacts, r.Cache, r.Vectors, r.Job.Index, sha, 0)
+	generation, err := retrieve.Opening{
+		Artifacts: r.Artifacts, Cache: r.Cache, Vectors: r.Vectors, Index: r.Job.Index, Manifest: sha,
+	}.Open(ctx)
 	if err != nil {
 		return nil, err
 	}

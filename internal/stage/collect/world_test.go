@@ -280,7 +280,7 @@ func (w *world) tables(into *core.Segments, classes []liveset.Class, chunks []li
 		w.check(documents.AddChunk(split.Chunk{ID: chunk.ID, Digest: chunk.Digest, Windows: chunk.Windows}, nil))
 	}
 	for _, class := range classes {
-		w.check(run.Add(classrun.Row{ID: class.ID, Vector: class.Vector.Prefix(), Record: class.Record}, "", nil))
+		w.check(run.Add(classrun.Row{ID: class.ID, Vector: class.Vector.Prefix(), Record: class.Record}, "", "", nil))
 	}
 	made := w.segment(func(file *artifact.File) error { return musttest.Err(documents.Write(file, text.Analyser, "en")) })
 	into.Splits = []core.Split{{Segment: made, Documents: 1, Chunks: int64(len(chunks))}}

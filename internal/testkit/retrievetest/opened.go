@@ -39,7 +39,10 @@ func OpenIn(t testing.TB, stores Stores, name string, documents []Document, opti
 
 // OpenBuilt opens what was built.
 func OpenBuilt(ctx context.Context, stores Stores, built Built) (*retrieve.Generation, error) {
-	return retrieve.Open(ctx, stores.Blobs, stores.Cache, stores.Vectors, built.Index.Name, built.SHA, 1)
+	return retrieve.Opening{
+		Artifacts: stores.Blobs, Cache: stores.Cache, Vectors: stores.Vectors, Index: built.Index.Name,
+		Manifest: built.SHA, Release: 1,
+	}.Open(ctx)
 }
 
 // CacheIn returns a cache of local files in a folder of its own.
@@ -118,4 +121,14 @@ func (o Opened) Keys(result retrieve.Result) []string {
 		out = append(out, o.Generation.Live.Key(int(chunk.Live.Document)))
 	}
 	return out
+}
+
+// ListPlain returns the names of the methods that any generation answers: that need no enrichment.
+func ListPlain() (names []string) {
+	for _, method := range methods.Registry().All() {
+		if spec := method.Spec(); spec.Needs.Enriched == "" {
+			names = append(names, spec.Name)
+		}
+	}
+	return names
 }

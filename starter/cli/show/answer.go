@@ -12,6 +12,7 @@ import (
 	"unicode"
 
 	"github.com/unweaver/unweaver/internal/answer"
+	"github.com/unweaver/unweaver/internal/answer/prompt"
 	"github.com/unweaver/unweaver/internal/retrieve"
 )
 
@@ -59,7 +60,7 @@ func describeConfidence(got answer.Response) string {
 	if got.Answer != nil && got.Answer.Confidence != nil {
 		chance, what = *got.Answer.Confidence, "quotation"
 	}
-	if chance >= 0.4 && got.Answer != nil && got.Answer.Kind == retrieve.NoAnswer {
+	if chance >= 0.4 && got.Answer != nil && got.Answer.Kind == prompt.NoAnswer {
 		return fmt.Sprintf(", the passages fit the question (%.0f %%), no sentence in them answers it", 100*chance)
 	}
 	word := "low: this may not be an answer"
@@ -118,13 +119,13 @@ func showText(writer io.Writer, got answer.Response) {
 	if got.Answer == nil {
 		return
 	}
-	if got.Answer.Reason != "" && got.Answer.Kind == retrieve.BestSentence {
+	if got.Answer.Reason != "" && got.Answer.Kind == prompt.BestSentence {
 		fmt.Fprintln(writer, got.Answer.Reason)
 	}
 	switch {
 	case got.Reason != nil:
 		return
-	case got.Answer.Kind == retrieve.BestSentence:
+	case got.Answer.Kind == prompt.BestSentence:
 		fmt.Fprint(writer, "quoted: ")
 	}
 	fmt.Fprint(writer, got.Answer.Text)

@@ -1,4 +1,6 @@
-package retrieve
+// Package prompt packs passages into the context of an answer, asks the chat model, and turns what it writes into an
+// answer with citations.
+package prompt
 
 import (
 	"cmp"
@@ -24,14 +26,11 @@ type Form struct {
 	Pack func(ps []Passage, budget int) (context string, used []bool)
 	// Ask returns the messages; without a context they ask the model for what it knows by itself.
 	Ask func(context, question string) (system, user string)
-	// Whole takes a context into which no passage fits for no data.
+	// Whole takes a context into which no passage fits for no data, and has no marks of passages.
 	Whole bool
 	// Marked reports that the context has marks of passages.
 	Marked bool
 }
-
-// WritesMarks reports whether Pack writes the marks of passages.
-func (f Form) WritesMarks() bool { return !f.Whole }
 
 // FormOf returns the form of an index for a style of answers; short where it is empty. The reference, which is the form
 // under parity, has one style.

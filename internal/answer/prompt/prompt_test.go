@@ -1,4 +1,4 @@
-package retrieve_test
+package prompt_test
 
 import (
 	"context"
@@ -12,26 +12,26 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/unweaver/unweaver/internal/answer/prompt"
 	"github.com/unweaver/unweaver/internal/model"
 	"github.com/unweaver/unweaver/internal/model/builtin"
 	"github.com/unweaver/unweaver/internal/model/tokens"
-	"github.com/unweaver/unweaver/internal/retrieve"
 )
 
 func TestTheContextKeepsItsBudgetAndSkipsWhatDoesNotFit(t *testing.T) {
 	long := strings.Repeat("A long sentence about nothing in particular. ", 200)
-	ps := []retrieve.Passage{
+	ps := []prompt.Passage{
 		{ID: "a", Title: "A", Text: "Short one."},
 		{ID: "b", Title: "B", Text: long},
 		{ID: "c", Title: "C", Text: "Short three."},
 	}
-	ctx, used := retrieve.PackContext(ps, 200)
+	ctx, used := prompt.PackContext(ps, 200)
 	assert.True(t, used[0] && !used[1] && used[2] && tokens.Count(ctx) <= 200 && strings.Contains(ctx, "[3] (C)"),
 		"%v %q", used, ctx)
-	ctx, used = retrieve.PackContext(ps[1:2], 100)
+	ctx, used = prompt.PackContext(ps[1:2], 100)
 	assert.True(t, used[0] && tokens.Count(ctx) <= 100 && strings.HasSuffix(ctx, "."),
 		"one that does not fit: %v %q", used, ctx)
-	ctx, _ = retrieve.PackContext(nil, 100)
+	ctx, _ = prompt.PackContext(nil, 100)
 	assert.True(t, ctx == "", "nothing: %q", ctx)
 }
 
@@ -39,15 +39,15 @@ func TestTheContextIsThatOfCountingEveryPassage(t *testing.T) {
 	source := rand.New(rand.NewPCG(5, 6))
 	words := strings.Fields("a lease Oslo signed 語語 antidisestablishmentarianism \n\n 1945 x,y;z")
 	for round := range 300 {
-		ps := make([]retrieve.Passage, 1+source.IntN(8))
+		ps := make([]prompt.Passage, 1+source.IntN(8))
 		for i := range ps {
 			for range 1 + source.IntN(60) {
 				ps[i].Text += words[source.IntN(len(words))] + " "
 			}
 		}
 		budget := 1 + source.IntN(500)
-		_, got := retrieve.PackContext(ps, budget)
-		if _, again := retrieve.PackContext(ps, budget); !slices.Equal(got, again) { // what was counted is remembered
+		_, got := prompt.PackContext(ps, budget)
+		if _, again := prompt.PackContext(ps, budget); !slices.Equal(got, again) { // what was counted is remembered
 			t.Fatalf("round %d, budget %d: %v, then %v", round, budget, got, again)
 		}
 		want, n := make([]bool, len(ps)), 0
@@ -64,24 +64,24 @@ func TestTheContextIsThatOfCountingEveryPassage(t *testing.T) {
 }
 
 func TestAnAnswerCitesWhatItRestsOn(t *testing.T) {
-	ps := []retrieve.Passage{
+	ps := []prompt.Passage{
 		{ID: "a", Title: "Oslo", Text: "Oslo is the capital of Norway."},
 		{ID: "b", Title: "Bergen", Text: "Bergen is a port in Norway."},
 	}
 	for name, c := range map[string]struct {
-		passages           []retrieve.Passage
+		passages           []prompt.Passage
 		budget             int
 		quoted, text, kind string
 		cited              []string
 	}{
-		"quoted":       {ps, 1000, "A port [2].", "A port [2].", retrieve.BestSentence, []string{"b"}},
-		"nothing fits": {ps, 1000, "", "No sentence answers this; the best passage is [1].", retrieve.NoAnswer, []string{"a"}},
-		"nothing is in the context": {ps, 1, "", "No sentence answers this; the best passage is [1].", retrieve.NoAnswer,
+		"quoted":       {ps, 1000, "A port [2].", "A port [2].", prompt.BestSentence, []string{"b"}},
+		"nothing fits": {ps, 1000, "", "No sentence answers this; the best passage is [1].", prompt.NoAnswer, []string{"a"}},
+		"nothing is in the context": {ps, 1, "", "No sentence answers this; the best passage is [1].", prompt.NoAnswer,
 			[]string{"a"}},
-		"nothing was found": {nil, 1000, "", "No data was found for this question; please rephrase it.", retrieve.NoAnswer, nil},
+		"nothing was found": {nil, 1000, "", "No data was found for this question; please rephrase it.", prompt.NoAnswer, nil},
 	} {
-		text, used := retrieve.PackContext(c.passages, c.budget)
-		answered, err := retrieve.AnswerQuestion(t.Context(), builtin.Chat{}, retrieve.FormOf(false, ""),
+		text, used := prompt.PackContext(c.passages, c.budget)
+		answered, err := prompt.AnswerQuestion(t.Context(), builtin.Chat{}, prompt.FormOf(false, ""),
 			"?", text, c.passages, used,
 			func() string { return c.quoted })
 		assert.True(t, err == nil && answered.Text == c.text && answered.Kind == c.kind &&
@@ -90,11 +90,11 @@ func TestAnAnswerCitesWhatItRestsOn(t *testing.T) {
 }
 
 func TestContextCSVStopsWhereTheReferenceDoes(t *testing.T) {
-	ps := []retrieve.Passage{{Text: "one, \"two\""}, {Text: strings.Repeat("word ", 500)}, {Text: "three"}}
-	got, used := retrieve.ContextCSV(ps, 100)
+	ps := []prompt.Passage{{Text: "one, \"two\""}, {Text: strings.Repeat("word ", 500)}, {Text: "three"}}
+	got, used := prompt.ContextCSV(ps, 100)
 	want := "```csv\nid,content\n0,\"one, \"\"two\"\"\"\n```"
 	assert.True(t, got == want && used[0] && !used[1] && !used[2], "%q %v", got, used)
-	got, used = retrieve.ContextCSV(ps[1:], 100)
+	got, used = prompt.ContextCSV(ps[1:], 100)
 	assert.True(t, got == "" && !used[0], "nothing fits, and yet %q %v", got, used)
 }
 
@@ -145,7 +145,7 @@ var said = []struct {
 
 // However an answer is cut into pieces: who takes it as it comes reads what the whole answer says.
 func TestAnAnswerInPiecesIsTheAnswer(t *testing.T) {
-	passages := []retrieve.Passage{
+	passages := []prompt.Passage{
 		{ID: "a", Title: "Oslo", Text: "Oslo is the capital of Norway."},
 		{ID: "b", Title: "Bergen", Text: "Nothing names this port: Bergen is a port in Norway."},
 		{ID: "c", Title: "Unused"},
@@ -153,11 +153,11 @@ func TestAnAnswerInPiecesIsTheAnswer(t *testing.T) {
 	used := []bool{true, true, false}
 	random := rand.New(rand.NewPCG(1, 2)) //nolint:gosec // places to cut at
 	for _, c := range said {
-		whole, err := retrieve.AnswerQuestion(t.Context(), speaking{pieces: []string{c.raw}}, retrieve.FormOf(false, ""), "?", "context",
+		whole, err := prompt.AnswerQuestion(t.Context(), speaking{pieces: []string{c.raw}}, prompt.FormOf(false, ""), "?", "context",
 			passages, used, silence)
 		require.True(t, err == nil && whole.Text == c.want && slices.Equal(whole.Citations, c.cited),
 			"%.60q: %.60q %v %v", c.raw, whole.Text, whole.Citations, err)
-		assert.Equal(t, c.raw == " [8] ", (whole.Kind == retrieve.NoAnswer), "%.60q %s", c.raw, whole.Kind)
+		assert.Equal(t, c.raw == " [8] ", (whole.Kind == prompt.NoAnswer), "%.60q %s", c.raw, whole.Kind)
 		for range 20 {
 			var pieces []string
 			runes := []rune(c.raw)
@@ -168,7 +168,7 @@ func TestAnAnswerInPiecesIsTheAnswer(t *testing.T) {
 			}
 			var heard strings.Builder
 			ctx := model.WithDeltas(t.Context(), func(text string) error { heard.WriteString(text); return nil })
-			parts, err := retrieve.AnswerQuestion(ctx, speaking{pieces: pieces}, retrieve.FormOf(false, ""), "?", "context", passages, used,
+			parts, err := prompt.AnswerQuestion(ctx, speaking{pieces: pieces}, prompt.FormOf(false, ""), "?", "context", passages, used,
 				silence)
 			if err != nil || parts.Text != c.want || heard.String() != c.want || !slices.Equal(parts.Citations, c.cited) {
 				t.Fatalf("%q: heard %.60q, text %.60q %v %v", pieces, heard.String(), parts.Text, parts.Citations, err)
@@ -180,26 +180,26 @@ func TestAnAnswerInPiecesIsTheAnswer(t *testing.T) {
 
 // A model that gives nothing costs what no model costs: a sentence of the passages is quoted, and why is said.
 func TestAModelThatGivesNothingIsToldAsTheModel(t *testing.T) {
-	passages := []retrieve.Passage{{ID: "a", Title: "Oslo", Text: "Oslo is the capital of Norway."}}
+	passages := []prompt.Passage{{ID: "a", Title: "Oslo", Text: "Oslo is the capital of Norway."}}
 	for name, c := range map[string]struct {
 		reply         model.Reply
 		quoted, text  string
 		kind, missing string
 	}{
 		"null": {model.Reply{Finish: "length", Truncated: true}, "The capital [1].",
-			"The capital [1].", retrieve.BestSentence, "the model gave no answer (finish_reason length)"},
+			"The capital [1].", prompt.BestSentence, "the model gave no answer (finish_reason length)"},
 		"blank": {model.Reply{Text: " \n", Finish: "stop"}, "The capital [1].",
-			"The capital [1].", retrieve.BestSentence, "the model gave no answer (finish_reason stop)"},
+			"The capital [1].", prompt.BestSentence, "the model gave no answer (finish_reason stop)"},
 		"marks alone": {model.Reply{Text: "[7]", Finish: "stop"}, "The capital [1].",
-			"The capital [1].", retrieve.BestSentence, "the model gave no answer (finish_reason stop)"},
+			"The capital [1].", prompt.BestSentence, "the model gave no answer (finish_reason stop)"},
 		"nothing fits": {model.Reply{Finish: "stop", Thinking: true}, "",
-			"The model gave no answer (finish_reason stop, within its thoughts). The best passage is [1].", retrieve.NoAnswer,
+			"The model gave no answer (finish_reason stop, within its thoughts). The best passage is [1].", prompt.NoAnswer,
 			"the model gave no answer (finish_reason stop, within its thoughts)"},
-		"words": {model.Reply{Text: "Oslo.", Finish: "stop"}, "not said", "Oslo.", retrieve.ByModel, ""},
+		"words": {model.Reply{Text: "Oslo.", Finish: "stop"}, "not said", "Oslo.", prompt.ByModel, ""},
 	} {
 		heard := ""
 		ctx := model.WithDeltas(t.Context(), func(text string) error { heard += text; return nil })
-		answered, err := retrieve.AnswerQuestion(ctx, giving{reply: c.reply}, retrieve.FormOf(false, ""), "?", "context", passages, []bool{true},
+		answered, err := prompt.AnswerQuestion(ctx, giving{reply: c.reply}, prompt.FormOf(false, ""), "?", "context", passages, []bool{true},
 			func() string { return c.quoted })
 		assert.True(t, err == nil && answered.Text == c.text && heard == c.text && answered.Kind == c.kind &&
 			answered.Missing == c.missing, "%s: heard %q, %+v %v", name, heard, answered, err)
@@ -217,13 +217,13 @@ func (g giving) Complete(context.Context, model.Call) (model.Reply, error) { ret
 func TestAnAnswerWithoutPiecesComesInOne(t *testing.T) {
 	heard := ""
 	ctx := model.WithDeltas(t.Context(), func(text string) error { heard += text; return nil })
-	form := retrieve.FormOf(false, "")
-	answered, err := retrieve.AnswerQuestion(ctx, giving{reply: model.Reply{Text: " Oslo [1]. "}}, form, "?", "context", []retrieve.Passage{{ID: "a"}}, []bool{true}, silence)
-	assert.True(t, err == nil && heard == "Oslo [1]." && answered.Text == heard && answered.Kind == retrieve.ByModel,
+	form := prompt.FormOf(false, "")
+	answered, err := prompt.AnswerQuestion(ctx, giving{reply: model.Reply{Text: " Oslo [1]. "}}, form, "?", "context", []prompt.Passage{{ID: "a"}}, []bool{true}, silence)
+	assert.True(t, err == nil && heard == "Oslo [1]." && answered.Text == heard && answered.Kind == prompt.ByModel,
 		"%q %+v %v", heard, answered, err)
 	heard = ""
-	answered, err = retrieve.AnswerQuestion(ctx, giving{reply: model.Reply{Text: " Oslo [1]. "}}, form, "?", "", nil, nil, silence)
-	assert.True(t, err == nil && heard != "" && answered.Text == heard && answered.Kind == retrieve.NoAnswer,
+	answered, err = prompt.AnswerQuestion(ctx, giving{reply: model.Reply{Text: " Oslo [1]. "}}, form, "?", "", nil, nil, silence)
+	assert.True(t, err == nil && heard != "" && answered.Text == heard && answered.Kind == prompt.NoAnswer,
 		"nothing found: %q %+v %v", heard, answered, err)
 }
 
@@ -231,7 +231,7 @@ func TestAnAnswerThatBreaksOffIsNone(t *testing.T) {
 	broken := errors.New("broken")
 	ctx := model.WithDeltas(t.Context(), func(string) error { return nil })
 	chat := speaking{[]string{"Oslo"}, broken}
-	_, err := retrieve.AnswerQuestion(ctx, chat, retrieve.FormOf(false, ""), "?", "context", []retrieve.Passage{{ID: "a"}}, []bool{true},
+	_, err := prompt.AnswerQuestion(ctx, chat, prompt.FormOf(false, ""), "?", "context", []prompt.Passage{{ID: "a"}}, []bool{true},
 		silence)
 	assert.ErrorIs(t, err, broken)
 }
