@@ -10,6 +10,8 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"github.com/stretchr/testify/require"
+
 	"github.com/unweaver/unweaver/internal/artifact"
 	"github.com/unweaver/unweaver/internal/artifact/localfile"
 	"github.com/unweaver/unweaver/internal/artifact/rows"
@@ -23,6 +25,8 @@ import (
 	"github.com/unweaver/unweaver/internal/stage"
 	"github.com/unweaver/unweaver/internal/stage/segment"
 	"github.com/unweaver/unweaver/internal/store/blob"
+	"github.com/unweaver/unweaver/internal/store/coordination/memory"
+	"github.com/unweaver/unweaver/internal/store/records"
 	"github.com/unweaver/unweaver/internal/store/vectors"
 	"github.com/unweaver/unweaver/internal/store/vectors/files"
 	"github.com/unweaver/unweaver/internal/stream/mapped"
@@ -54,7 +58,7 @@ type Document struct {
 type Stores struct {
 	Blobs   blob.Store
 	Records *Records
-	Readers *Readers
+	Readers *memory.Store
 	Vectors *Vectors
 	Cache   *localfile.Cache
 }
@@ -71,15 +75,13 @@ func NewStores(t testing.TB) Stores {
 	_, err = artifact.OpenStoreID(t.Context(), blobs)
 	check(t, err)
 	return Stores{
-		Blobs: blobs, Records: NewRecords(), Readers: NewReaders(), Vectors: &Vectors{Store: vecs}, Cache: cache,
+		Blobs: blobs, Records: NewRecords(), Readers: memory.New(), Vectors: &Vectors{Store: vecs}, Cache: cache,
 	}
 }
 
 func check(t testing.TB, err error) {
 	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 }
 
 // Options change what Build makes; the zero value makes everything.
@@ -390,7 +392,7 @@ func (b *builder) writeClasses() {
 			}
 			file.Append(string(c.id[:]), c.row.Encode())
 			key := core.RecordKey(StoreID, b.index.Name, c.id, rows.RecordDigest(c.row.Record))
-			b.stores.Records.Set(key, c.row.Record)
+			check(b.t, b.stores.Records.PutRecords(b.ctx, []records.Record{{Key: key, Value: c.row.Record}}))
 		}
 	})}
 }
