@@ -69,13 +69,9 @@ func shares(t *testing.T, store coordination.Store) {
 		return coordination.Want{Total: 64, Demand: demand, Held: held}
 	}
 	require.Equal(t, 64, beat(t, store, "a", all(1, 0)), "one alone")
-	if got := beat(t, store, "b", all(100, 0)); got != 0 {
-		t.Errorf("what another may still use was given away: %d", got)
-	}
+	assert.Zero(t, beat(t, store, "b", all(100, 0)), "what another may still use was given away")
 	assert.Equal(t, 32, beat(t, store, "a", all(100, 64)), "one of two who want all")
-	if got := beat(t, store, "b", all(100, 0)); got != 0 {
-		t.Errorf("what the other has in flight was given away: %d", got)
-	}
+	assert.Zero(t, beat(t, store, "b", all(100, 0)), "what the other has in flight was given away")
 	assert.Equal(t, 32, beat(t, store, "a", all(100, 40)), "the first")
 	assert.Equal(t, 24, beat(t, store, "b", all(100, 0)), "what the other gave back")
 	beat(t, store, "a", all(10, 10))

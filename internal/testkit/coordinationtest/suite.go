@@ -73,13 +73,9 @@ func claims(t *testing.T, store coordination.Store) {
 		t.Errorf("the owner cannot renew: %v %v", got, err)
 	}
 	ok(t, store.Release(t.Context(), "k", "someone else"))
-	if got, _ := store.Claim(t.Context(), "k", "next", time.Minute); got {
-		t.Error("a claim was taken from its owner")
-	}
+	assert.False(t, musttest.Get(store.Claim(t.Context(), "k", "next", time.Minute))(t), "a claim was taken from its owner")
 	ok(t, store.Release(t.Context(), "k", won))
-	if got, _ := store.Claim(t.Context(), "k", "next", 50*time.Millisecond); !got {
-		t.Error("a released claim cannot be taken")
-	}
+	assert.True(t, musttest.Get(store.Claim(t.Context(), "k", "next", 50*time.Millisecond))(t), "a released claim cannot be taken")
 	for range 100 {
 		if got, _ := store.Claim(t.Context(), "k", "last", time.Minute); got {
 			return
@@ -117,29 +113,19 @@ func limits(t *testing.T, store coordination.Store) {
 		return r.Wait
 	}
 	for range 60 {
-		if w := ask("a", 1, 10, 60, 0); w != 0 {
-			t.Fatalf("refused within the limit: wait %s", w)
-		}
+		require.Zero(t, ask("a", 1, 10, 60, 0), "refused within the limit")
 	}
 	if w := ask("a", 1, 10, 60, 0); w <= 0 || w > 2*time.Second {
 		t.Errorf("over 60 a minute: wait %s, want about a second", w)
 	}
-	if w := ask("b", 1, 10, 60, 0); w != 0 {
-		t.Errorf("another endpoint waits %s", w)
-	}
-	if w := ask("c", 1, 900, 0, 1000); w != 0 {
-		t.Errorf("tokens within the limit wait %s", w)
-	}
+	assert.Zero(t, ask("b", 1, 10, 60, 0), "another endpoint")
+	assert.Zero(t, ask("c", 1, 900, 0, 1000), "tokens within the limit")
 	if w := ask("c", 1, 900, 0, 1000); w <= 0 {
 		t.Error("tokens over the limit do not wait")
 	}
 	ok(t, store.Settle(t.Context(), "c", -850))
-	if w := ask("c", 1, 900, 0, 1000); w != 0 {
-		t.Errorf("after settling for less: wait %s", w)
-	}
-	if w := ask("d", 1, 5000, 0, 1000); w != 0 {
-		t.Errorf("a request larger than a window must go alone, not wait for ever: %s", w)
-	}
+	assert.Zero(t, ask("c", 1, 900, 0, 1000), "after settling for less")
+	assert.Zero(t, ask("d", 1, 5000, 0, 1000), "a request larger than a window must go alone, not wait for ever")
 }
 
 func crowd(t *testing.T, store coordination.Store) {
@@ -175,18 +161,10 @@ func runs(t *testing.T, store coordination.Store) {
 	ok(t, store.SetControl(ctx, "i/g", []byte("control")))
 	progress := musttest.Get(store.ReadProgress(ctx, "i/g"))(t)
 	same(t, "progress", progress, map[string]string{"a/1": "1", "a/2": "2"})
-	if control, err := store.ReadControl(ctx, "i/g"); err != nil || string(control) != "control" {
-		t.Errorf("control %q, %v", control, err)
-	}
-	if state, err := store.ReadState(ctx, "i/g"); err != nil || string(state) != "state" {
-		t.Errorf("state %q, %v", state, err)
-	}
-	if state, err := store.ReadState(ctx, "unknown"); state != nil || err != nil {
-		t.Errorf("state of an unknown run: %q %v", state, err)
-	}
-	if control, err := store.ReadControl(ctx, "unknown"); control != nil || err != nil {
-		t.Errorf("control of an unknown run: %q %v", control, err)
-	}
+	assert.Equal(t, "control", string(musttest.Get(store.ReadControl(ctx, "i/g"))(t)), "control")
+	assert.Equal(t, "state", string(musttest.Get(store.ReadState(ctx, "i/g"))(t)), "state")
+	assert.Nil(t, musttest.Get(store.ReadState(ctx, "unknown"))(t), "state of an unknown run")
+	assert.Nil(t, musttest.Get(store.ReadControl(ctx, "unknown"))(t), "control of an unknown run")
 }
 
 // same compares the fields of a run with those that are wanted.
@@ -295,12 +273,8 @@ func forget(t *testing.T, store coordination.Store) {
 			"%s: %q of the run that is forgotten, %q of the other", what, forgotten, kept)
 	}
 	for run, want := range map[string]string{"i/g": "", "i/g2": "control"} {
-		if control, err := store.ReadControl(ctx, run); err != nil || string(control) != want {
-			t.Errorf("control of %s is %q, %v", run, control, err)
-		}
-		if state, err := store.ReadState(ctx, run); err != nil || string(state) != "state" {
-			t.Errorf("state of %s is %q, %v", run, state, err)
-		}
+		assert.Equal(t, want, string(musttest.Get(store.ReadControl(ctx, run))(t)), "control of %s", run)
+		assert.Equal(t, "state", string(musttest.Get(store.ReadState(ctx, run))(t)), "state of %s", run)
 	}
 }
 
@@ -369,9 +343,7 @@ func leases(t *testing.T, store coordination.Store) {
 }
 
 func mirror(t *testing.T, store coordination.Store) {
-	if v, err := store.ReadMirror(t.Context(), "i"); v != nil || err != nil {
-		t.Errorf("nothing mirrored: %q %v", v, err)
-	}
+	assert.Nil(t, musttest.Get(store.ReadMirror(t.Context(), "i"))(t), "nothing mirrored")
 	ok(t, store.Mirror(t.Context(), "i", 2, []byte("two")))
 	ok(t, store.Mirror(t.Context(), "j", 7, []byte("another's")))
 	for epoch, pointer := range []string{"zero", "one", "two", "three"} { // below the epoch that is there, and above it

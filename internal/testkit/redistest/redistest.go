@@ -22,6 +22,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/unweaver/unweaver/internal/store/redisconn"
+	"github.com/unweaver/unweaver/internal/testkit/musttest"
 )
 
 // db is the database of the tests: they empty it.
@@ -40,8 +41,7 @@ func Server(t *testing.T) string {
 // Raw returns a plain client of a server.
 func Raw(t *testing.T, url string) *goredis.Client {
 	t.Helper()
-	options, err := goredis.ParseURL(url)
-	require.NoError(t, err)
+	options := musttest.Get(goredis.ParseURL(url))(t)
 	c := goredis.NewClient(options)
 	t.Cleanup(func() { _ = c.Close() })
 	return c
@@ -50,8 +50,7 @@ func Raw(t *testing.T, url string) *goredis.Client {
 // Open connects and closes with the test.
 func Open(t *testing.T, url string) *redisconn.Conn {
 	t.Helper()
-	conn, err := redisconn.Open(t.Context(), url)
-	require.NoError(t, err)
+	conn := musttest.Get(redisconn.Open(t.Context(), url))(t)
 	t.Cleanup(func() { _ = conn.Close() })
 	return conn
 }
@@ -74,8 +73,7 @@ func Start(t *testing.T, args ...string) (address string, port int) {
 	if _, err := os.Stat(bin); os.Getenv("UNWEAVER_TEST_SERVERS") == "" || err != nil {
 		t.Skip("no Redis: make test-servers has one")
 	}
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	require.NoError(t, err)
+	listener := musttest.Get(net.Listen("tcp", "127.0.0.1:0"))(t)
 	port = listener.Addr().(*net.TCPAddr).Port
 	_ = listener.Close()
 	cmd := exec.Command(
@@ -137,8 +135,7 @@ func Cluster(t *testing.T) string {
 
 func clusterBus(t *testing.T, c *goredis.Client) string {
 	t.Helper()
-	nodes, err := c.ClusterNodes(t.Context()).Result()
-	require.NoError(t, err)
+	nodes := musttest.Get(c.ClusterNodes(t.Context()).Result())(t)
 	_, bus, _ := strings.Cut(strings.Fields(nodes)[1], "@")
 	bus, _, _ = strings.Cut(bus, ",")
 	return bus
@@ -147,8 +144,7 @@ func clusterBus(t *testing.T, c *goredis.Client) string {
 // Proxy forwards connections to a server; a value sent to cut drops the next reply and closes its connection.
 func Proxy(t *testing.T, to string, cut chan bool) (address string) {
 	t.Helper()
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	require.NoError(t, err)
+	listener := musttest.Get(net.Listen("tcp", "127.0.0.1:0"))(t)
 	t.Cleanup(func() { _ = listener.Close() })
 	go proxy(listener, to, cut)
 	return listener.Addr().String()
@@ -191,8 +187,7 @@ func copyUntil(to, from net.Conn, buf []byte, cut chan bool) {
 // "-ERR why", "$-1". An empty answer is none: the command hangs. INFO and HELLO are answered by the fake.
 func Fake(t *testing.T, answer func(command []string) string) (url string) {
 	t.Helper()
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	require.NoError(t, err)
+	listener := musttest.Get(net.Listen("tcp", "127.0.0.1:0"))(t)
 	t.Cleanup(func() { _ = listener.Close() })
 	go func() {
 		for {
