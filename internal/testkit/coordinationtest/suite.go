@@ -73,9 +73,11 @@ func claims(t *testing.T, store coordination.Store) {
 		t.Errorf("the owner cannot renew: %v %v", got, err)
 	}
 	ok(t, store.Release(t.Context(), "k", "someone else"))
-	assert.False(t, musttest.Get(store.Claim(t.Context(), "k", "next", time.Minute))(t), "a claim was taken from its owner")
+	assert.False(t, musttest.Get(store.Claim(t.Context(), "k", "next", time.Minute))(t),
+		"a claim was taken from its owner")
 	ok(t, store.Release(t.Context(), "k", won))
-	assert.True(t, musttest.Get(store.Claim(t.Context(), "k", "next", 50*time.Millisecond))(t), "a released claim cannot be taken")
+	assert.True(t, musttest.Get(store.Claim(t.Context(), "k", "next", 50*time.Millisecond))(t),
+		"a released claim cannot be taken")
 	for range 100 {
 		if got, _ := store.Claim(t.Context(), "k", "last", time.Minute); got {
 			return
