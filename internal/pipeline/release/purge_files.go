@@ -69,7 +69,7 @@ func (r *Run) cleanseWords(
 		}
 	}
 	was := manifest.Segments.IDF[0]
-	table, release, err := r.Segments.OpenIdf(ctx, r.BaseRun(), was.SHA256)
+	table, release, err := r.OpenIdf(ctx, was.SHA256)
 	if err != nil {
 		return err
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"github.com/unweaver/unweaver/internal/pipeline/run"
+	"github.com/unweaver/unweaver/internal/pipeline/unit"
 	"github.com/unweaver/unweaver/internal/store/blob"
 )
 
@@ -14,6 +15,6 @@ func (r *Run) RecordProof(ctx context.Context, sha string) error {
 		return err
 	}
 	was.Manifest = sha
-	_, err = blob.WriteJSON(ctx, r.Artifacts, r.ProvenKey(), was, blob.Cond{})
+	_, err = blob.WriteJSON(ctx, r.Artifacts, unit.ProvenKey(r.Index), was, blob.Cond{})
 	return err
 }

@@ -3,7 +3,6 @@ package run
 import (
 	"context"
 	"crypto/rand"
-	"encoding/hex"
 	"encoding/json"
 	"fmt"
 	mathrand "math/rand/v2"
@@ -48,9 +47,7 @@ func (b *books) openBook(ports *Ports, run string, fence int64) *Book {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.byRun == nil {
-		raw := make([]byte, 8)
-		_, _ = rand.Read(raw) // never fails
-		b.byRun, b.worker = map[string]*Book{}, hex.EncodeToString(raw)
+		b.byRun, b.worker = map[string]*Book{}, rand.Text()
 	}
 	for other, old := range b.byRun {
 		if other != name && old.isIdle() {

@@ -47,12 +47,10 @@ type Ports struct {
 	// WatchTime is how long a night asks standing questions; zero: 15 minutes.
 	WatchTime time.Duration
 
-	specs    specCache
-	books    books
-	Unshown  unshown
-	Segments segments
-	Kept     keptFiles
-	near     blobcache.Memory
+	books   books
+	Unshown unshown
+	Kept    keptFiles
+	near    blobcache.Memory
 }
 
 // Paid receives a call that a run of an index paid for: once, when it was answered.
@@ -95,15 +93,9 @@ type Run struct {
 	Book     *Book
 }
 
-// Open begins a unit of work of a stage.
-func (p *Ports) Open(ctx context.Context, job Job, stage string) (*Run, error) {
-	run := p.OpenBare(job, stage, "")
-	return run, run.Configure(ctx)
-}
-
 // Configure reads the configuration of the job, for a run that was begun without.
 func (r *Run) Configure(ctx context.Context) (err error) {
-	if r.Settings, err = r.specs.getSpec(ctx, r.Index, r.Spec); err == nil {
+	if r.Settings, err = r.readSpec(ctx); err == nil {
 		r.Book.setPrices(r.Settings) // never by settings that were not read: no budget would be no bound
 	}
 	return err
@@ -172,10 +164,6 @@ func (r *Run) ReadParent(ctx context.Context, sha string) (*core.Manifest, error
 		return nil, nil
 	}
 	return r.Index.Manifest(ctx, sha)
-}
-
-func unknownSpec(digest string, err error) error {
-	return fault.BadConfig.At("read configuration", digest).Because(err).Advise("start the run again")
 }
 
 // Watch cancels the context that it gives when the run is stopped, and counts objects of the ledger that the unit finds

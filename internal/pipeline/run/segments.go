@@ -2,57 +2,34 @@ package run
 
 import (
 	"context"
-	"sync"
 
-	"github.com/unweaver/unweaver/internal/artifact"
 	"github.com/unweaver/unweaver/internal/artifact/localfile"
 	"github.com/unweaver/unweaver/internal/core"
+	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/index/idf"
 )
 
-// segments opens what runs map into memory. A mapping is shared by all units of the process and closed when none needs
-// it.
-type segments struct{}
-
-func (segments) OpenIdf(ctx context.Context, r *Run, sha string) (*idf.Table, func(), error) {
-	return ensureRelease(localfile.Acquire(ctx, r.Cache, r.Artifacts, r.Index.SegmentKey(sha), sha, idf.Open))
-}
-
-// ensureRelease gives callers something to release in every ending.
-func ensureRelease[T any](handle T, release func(), err error) (T, func(), error) {
+// OpenIdf maps a table of word weights into memory. All units of the process share it; release it in every ending.
+func (r *Run) OpenIdf(ctx context.Context, sha string) (table *idf.Table, release func(), err error) {
+	table, release, err = localfile.Acquire(ctx, r.Cache, r.Artifacts, r.Index.SegmentKey(sha), sha, idf.Open)
 	if release == nil {
 		release = func() {}
 	}
-	return handle, release, err
+	return table, release, err
 }
 
-// specCache reads each stored configuration once; there are few, and they are small.
-type specCache struct {
-	mu    sync.Mutex
-	known map[string]core.Spec // by index and digest
-}
-
-func (c *specCache) getSpec(ctx context.Context, index artifact.Index, digest string) (core.Spec, error) {
-	asked := index.Name + "/" + digest
-	c.mu.Lock()
-	spec, ok := c.known[asked]
-	c.mu.Unlock()
-	if ok {
-		return spec, nil
+// readSpec reads the configuration of the job; each process reads one once.
+func (r *Run) readSpec(ctx context.Context) (spec core.Spec, err error) {
+	var digest core.Digest
+	if err := digest.UnmarshalText([]byte(r.Spec)); err != nil {
+		return spec, fault.BadConfig.At("read configuration", r.Spec).Because(err).Advise("start the run again")
 	}
-	var key core.Digest
-	if err := key.UnmarshalText([]byte(digest)); err != nil {
-		return spec, unknownSpec(digest, err)
+	key := r.Index.SpecKey(digest)
+	if known, ok := r.Kept.Get(key); ok {
+		return known.(core.Spec), nil //nolint:forcetypeassert // the name of a file says of what type it is
 	}
-	spec, err := index.Spec(ctx, key)
-	if err != nil {
-		return spec, err
+	if spec, err = r.Index.Spec(ctx, digest); err == nil {
+		r.Kept.Put(key, spec)
 	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.known == nil {
-		c.known = map[string]core.Spec{}
-	}
-	c.known[asked] = spec
-	return spec, nil
+	return spec, err
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/fault"
+	"github.com/unweaver/unweaver/internal/fault/retry"
 	"github.com/unweaver/unweaver/internal/model"
 	"github.com/unweaver/unweaver/internal/model/batch"
 	"github.com/unweaver/unweaver/internal/pipeline/run"
@@ -93,7 +94,7 @@ func (r *Run) payBatches(ctx context.Context) (run.Batched, error) {
 			return money.Flush(ctx)
 		},
 		Wait: func(ctx context.Context, least time.Duration) error {
-			return r.waitAlive(ctx, max(least, time.Duration(settings.Poll)))
+			return r.WaitAlive(ctx, max(least, time.Duration(settings.Poll)))
 		},
 	}
 	runner.Hold = func(ctx context.Context, ids []string) ([]string, error) { return b.holdTexts(ctx, ids, runner.Until) }
@@ -267,22 +268,15 @@ func (b *batching) stopBatches(ctx context.Context, runner *batch.Runner) {
 	}
 }
 
-// waitAlive lets time pass, with signs of life.
-func (r *Run) waitAlive(ctx context.Context, d time.Duration) error {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	sign := time.NewTicker(time.Second)
-	defer sign.Stop()
-	for {
-		select {
-		case <-ctx.Done():
+// WaitAlive lets time pass, with signs of life.
+func (r *Run) WaitAlive(ctx context.Context, wait time.Duration) error {
+	for end := time.Now().Add(wait); time.Now().Before(end); {
+		r.Progress.Touch()
+		if retry.Wait(ctx, min(time.Until(end), time.Second)) != nil {
 			return context.Cause(ctx)
-		case <-timer.C:
-			return nil
-		case <-sign.C:
-			r.Progress.Touch()
 		}
 	}
+	return nil
 }
 
 // batchesTTL is how long the claim on an index's batches outlives its process.
@@ -300,7 +294,7 @@ func (r *Run) onlyOne(ctx context.Context) (context.Context, func(), error) {
 		if got {
 			break
 		}
-		if err := r.waitAlive(ctx, time.Second); err != nil {
+		if err := r.WaitAlive(ctx, time.Second); err != nil {
 			return ctx, nil, err
 		}
 	}

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"fmt"
-	"iter"
 
 	"github.com/unweaver/unweaver/internal/artifact"
 	"github.com/unweaver/unweaver/internal/core"
@@ -59,7 +58,7 @@ func (r *Run) Refused(
 		return nil, err
 	}
 	documents := map[string]bool{}
-	for letter, err := range r.readLetters(ctx, parent.Generation) {
+	for letter, err := range run.LettersOf(ctx, r.Index, parent.Generation) {
 		if err != nil {
 			return nil, err
 		}
@@ -69,11 +68,6 @@ func (r *Run) Refused(
 		r.Progress.Touch()
 	}
 	return func(key string) bool { return documents[key] }, nil
-}
-
-// readLetters reads the dead letters of a generation, side by side; one that was deleted meanwhile is left out.
-func (r *Run) readLetters(ctx context.Context, generation string) iter.Seq2[extract.DeadLetter, error] {
-	return run.LettersOf(ctx, r.Index, generation)
 }
 
 // night is a build that makes a part of a generation, beside its parent.
@@ -236,7 +230,8 @@ func (n *night) carryLetters(ctx context.Context, out *run.Partitions) error {
 			blob.Cond{})
 		return &letter, err
 	}
-	for letter, err := range parallel.MapOrdered(ctx, run.LettersAtOnce, n.readLetters(ctx, n.parent.Generation), carry) {
+	letters := run.LettersOf(ctx, n.Index, n.parent.Generation)
+	for letter, err := range parallel.MapOrdered(ctx, run.LettersAtOnce, letters, carry) {
 		if err != nil {
 			return err
 		}

@@ -157,7 +157,7 @@ func (r *Run) learnIDF(
 	}
 	// A fingerprint names the table that the line began with; a purge takes words out of it that weigh in no vector.
 	if parent != nil && len(parent.Segments.IDF) > 0 && prints[0].IDF != "" {
-		table, release, err := r.Segments.OpenIdf(ctx, r.BaseRun(), parent.Segments.IDF[0].SHA256)
+		table, release, err := r.OpenIdf(ctx, parent.Segments.IDF[0].SHA256)
 		if err != nil {
 			return err
 		}
@@ -224,7 +224,7 @@ func (r *Run) weighEmbedders(ctx context.Context, frozen run.Frozen, models *mod
 	if frozen.IDF == nil {
 		return func() {}, nil
 	}
-	table, release, err := r.Segments.OpenIdf(ctx, r.BaseRun(), frozen.IDF.SHA256)
+	table, release, err := r.OpenIdf(ctx, frozen.IDF.SHA256)
 	if err != nil {
 		return release, err
 	}

@@ -312,8 +312,7 @@ func (e *estimating) planEstimate(ctx context.Context) (plan.Result, error) {
 	if err != nil {
 		return plan.Result{}, err
 	}
-	e.excluded, err = excludedOf(ctx, e.Index)
-	if err != nil {
+	if e.excluded, err = e.listPurged(ctx); err != nil {
 		return plan.Result{}, err
 	}
 	planned, err := plan.Run(ctx, plan.In{

@@ -2,7 +2,6 @@ package upkeep
 
 import (
 	"context"
-	"fmt"
 	"time"
 
 	"github.com/unweaver/unweaver/internal/artifact"
@@ -29,24 +28,5 @@ func (r *Run) listPurged(ctx context.Context) (purges.Set, error) {
 	return excluded, err
 }
 
-// excludedOf returns the documents that were purged and stay out of an index, or of the branches of it.
-func excludedOf(ctx context.Context, index artifact.Index) (purges.Set, error) {
-	base, err := index.FindBase(ctx)
-	if err != nil {
-		return purges.Set{}, err
-	}
-	all, err := purges.List(ctx, base)
-	if err != nil {
-		return purges.Set{}, err
-	}
-	excluded, _ := purges.ListExcluded(all)
-	return excluded, nil
-}
-
 // purgePatience is how long a run waits until no reader has a generation open that has to go.
 const purgePatience = 2 * time.Minute
-
-// stillOpen says what a purge waits for.
-func stillOpen(generations int64) string {
-	return fmt.Sprintf("query-api has %d generations open that hold it: they are deleted when it closes them", generations)
-}
