@@ -136,15 +136,11 @@ func (r *Run) planBuild(ctx context.Context) (run.Plan, error) {
 			return fixed, err
 		}
 	}
-	documents, err := DocumentsOf(ctx, r.Corpora, r.Settings)
-	if err != nil {
-		return fixed, err
-	}
 	if err := r.planPurges(ctx, &fixed); err != nil {
 		return fixed, err
 	}
 	reasons = append(reasons, r.FixExtraction(&fixed, parent)...)
-	err = r.compareCorpus(ctx, &fixed, parent, documents, reasons)
+	err = r.CompareCorpus(ctx, &fixed, parent, reasons, nil)
 	if parent != nil && artifact.IsDamage(err) { // no hash saw it: of none of its documents is anything known
 		var found []run.Damage
 		for _, segment := range parent.Segments.Documents {
@@ -152,7 +148,7 @@ func (r *Run) planBuild(ctx context.Context) (run.Plan, error) {
 		}
 		fixed.Damage, fixed.Rebuild = append(fixed.Damage, found...), true
 		reasons = append(reasons, run.ReasonsOf(found)...)
-		err = r.compareCorpus(ctx, &fixed, parent, documents, reasons)
+		err = r.CompareCorpus(ctx, &fixed, parent, reasons, nil)
 	}
 	if err != nil {
 		return fixed, err
@@ -172,10 +168,15 @@ func (r *Run) planBuild(ctx context.Context) (run.Plan, error) {
 	return fixed, err
 }
 
-// compareCorpus plans what the corpus has beside what can be read of the parent's documents.
-func (r *Run) compareCorpus(
-	ctx context.Context, fixed *run.Plan, parent *core.Manifest, documents blob.Store, reasons []string,
+// CompareCorpus plans what the corpus has beside what can be read of the parent's documents. decided is told what is
+// decided of each document; nil: nobody is.
+func (r *Run) CompareCorpus(
+	ctx context.Context, fixed *run.Plan, parent *core.Manifest, reasons []string, decided func(plan.Decision),
 ) error {
+	documents, err := DocumentsOf(ctx, r.Corpora, r.Settings)
+	if err != nil {
+		return err
+	}
 	fixed.Part = r.IsPartial(*fixed, parent, reasons)
 	hinted, err := r.readHinted(ctx, *fixed, reasons)
 	if err != nil {
@@ -211,7 +212,7 @@ func (r *Run) compareCorpus(
 		Only:          fixed.Part && (r.Attempt > 0 || fixed.Purge != ""),
 		Chosen:        chosen, Hinted: hinted, Leave: leave, Purged: PurgedOf(fixed.Excluded), Foreign: fixed.Foreign,
 		Reasons:    reasons,
-		OnProgress: r.Progress.SetDone, OnBytes: r.Progress.Touch,
+		OnProgress: r.Progress.SetDone, OnBytes: r.Progress.Touch, OnDecision: decided,
 	})
 	return err
 }
