@@ -17,16 +17,16 @@ import (
 // Verify checks what one class partition or one shard of chunks wrote to the stores, row by row.
 func (r *Run) Verify(ctx context.Context, part int) (verify.Result, error) {
 	file := run.VerifyFile(part)
-	return unit.FinishUnit(ctx, r.Run, file, func(ctx context.Context) (verify.Result, core.Progress, error) {
-		var result verify.Result
-		progress := core.Progress{Done: 1}
+	return unit.FinishUnit(ctx, r.Run, file, func(
+		ctx context.Context, _ *core.Progress,
+	) (result verify.Result, err error) {
 		manifest, err := run.ManifestFile.Read(ctx, r.Scratch)
 		if err != nil {
-			return result, progress, err
+			return result, err
 		}
 		loaded, err := run.LoadFile(part).Read(ctx, r.Scratch)
 		if err != nil {
-			return result, progress, err
+			return result, err
 		}
 		collection, dimension := manifest.Collections.Chunks, manifest.Chunk.Dimension
 		var units []verify.Unit
@@ -45,13 +45,13 @@ func (r *Run) Verify(ctx context.Context, part int) (verify.Result, error) {
 			return err
 		})
 		if err != nil {
-			return result, progress, err
+			return result, err
 		}
 		for _, one := range found {
 			result.Checked += one.Checked
 			result.Rewritten += one.Rewritten
 		}
-		return result, progress, nil
+		return result, nil
 	})
 }
 
@@ -137,7 +137,9 @@ func (r *Run) publishGeneration(ctx context.Context) (Published, error) {
 		}
 		return out, err
 	}
-	r.pointAliases(ctx, &manifest)
+	if err := publish.Alias(ctx, r.Vectors, manifest.Collections); err != nil { // for other programs alone
+		r.Log.Warn("alias not pointed", "run_id", r.Name(), "code", string(fault.CodeOf(err)))
+	}
 	return out, r.RecordProof(ctx, sha)
 }
 
@@ -254,13 +256,6 @@ func (r *Run) sampleReused(ctx context.Context, manifest *core.Manifest, parentS
 	return verify.EachSample(ctx, units, func(ctx context.Context, unit verify.Unit) (verify.Result, error) {
 		return r.CheckStore(ctx, verify.In{Manifest: manifest, Unit: unit})
 	})
-}
-
-// pointAliases points the aliases for other programs at what is published. A failure is logged and changes nothing.
-func (r *Run) pointAliases(ctx context.Context, manifest *core.Manifest) {
-	if err := publish.Alias(ctx, r.Vectors, manifest.Collections); err != nil {
-		r.Log.Warn("alias not pointed", "run_id", r.Name(), "code", string(fault.CodeOf(err)))
-	}
 }
 
 // collectionsReady makes sure that both collections are there and loaded.

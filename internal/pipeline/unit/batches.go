@@ -40,11 +40,10 @@ type batcher interface {
 // when the deadline has passed: extraction finds them in the ledger, and asks for the others. It is one unit of work:
 // what it does is waiting, and one that reserves the tokens and the money of all reserves them exactly.
 func (r *Run) PayBatches(ctx context.Context) (run.Batched, error) {
-	return FinishUnit(ctx, r, run.BatchesFile, func(ctx context.Context) (run.Batched, core.Progress, error) {
-		var progress core.Progress
+	return FinishUnit(ctx, r, run.BatchesFile, func(ctx context.Context, progress *core.Progress) (run.Batched, error) {
 		out, err := r.payBatches(ctx)
 		progress.Done = out.Known
-		return out, progress, err
+		return out, err
 	})
 }
 
@@ -71,7 +70,7 @@ func (r *Run) payBatches(ctx context.Context) (run.Batched, error) {
 	if err != nil {
 		return run.Batched{}, err
 	}
-	defer money.closeBook()
+	defer money.unwatch()
 	chooser, close, err := r.openChooser(ctx)
 	defer close()
 	if err != nil {
@@ -79,7 +78,7 @@ func (r *Run) payBatches(ctx context.Context) (run.Batched, error) {
 	}
 	b := &batching{Run: r, chooser: chooser, shardOf: map[string]int{}, calls: &extract.Batches{
 		Chat: models.Extractor(), Model: server, Ledger: r.Ledger, Spec: r.Settings, Attempt: r.Attempt,
-		Paid: money.countAnswer,
+		Paid: func(usage model.Usage) { money.Count(model.Extract, usage) },
 	}}
 	runner := &batch.Runner{
 		Client: server.Batches(), Store: r.Artifacts, Prefix: r.Index.BatchesKey(),
@@ -360,8 +359,6 @@ func (r *Run) openBatchBook(ctx context.Context, pricedAt float64) (*batchBook, 
 	return opened, nil
 }
 
-func (b *batchBook) closeBook() { b.unwatch() }
-
 // flightOf returns the flight of requests: n of them, each of the mean size.
 func (b *batchBook) flightOf(n int, tokens int64) run.Flight {
 	usage := model.Usage{Prompt: tokens / int64(max(1, n)), Completion: b.EstimateReply(model.Extract)}
@@ -387,7 +384,7 @@ func (b *batchBook) admitRequests(ctx context.Context, n int, tokens int64) erro
 	if spent != nil {
 		return spent
 	}
-	b.Change(func(account *run.Account) { account.CountFlight(asked, int64(n)) })
+	b.countAdopted(n, tokens)
 	return b.Flush(ctx)
 }
 
@@ -410,6 +407,3 @@ func (b *batchBook) countEnded(n int, tokens int64) {
 		account.Risk = max(0, account.Risk)
 	})
 }
-
-// countAnswer counts an answer.
-func (b *batchBook) countAnswer(usage model.Usage) { b.Count(model.Extract, usage) }

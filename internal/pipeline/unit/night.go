@@ -81,10 +81,11 @@ type night struct {
 
 // OpenNight opens the parent, and finds what of it does not count any more; nil where all of a generation is made.
 // Release it.
-func (r *Run) OpenNight(ctx context.Context, fixed run.Plan) (*night, func(), error) {
+func (r *Run) OpenNight(ctx context.Context) (*night, func(), error) {
 	none := func() {}
-	if !fixed.Part {
-		return nil, none, nil
+	fixed, err := run.ReadKept(ctx, r.BaseRun(), run.PlanFile)
+	if err != nil || !fixed.Part {
+		return nil, none, err
 	}
 	parent, err := r.ReadParent(ctx, fixed.Parent)
 	if err != nil {

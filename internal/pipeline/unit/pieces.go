@@ -107,16 +107,10 @@ func (r *Run) writtenOr(
 
 // WritePiece writes a split or a class run of the build, by its place: splits come first.
 func (r *Run) WritePiece(ctx context.Context, n int) error {
-	_, err := FinishUnit(ctx, r, run.PieceFile(n), func(ctx context.Context) (run.Piece, core.Progress, error) {
-		progress := core.Progress{Done: 1}
-		release, err := r.TakePlace(ctx)
-		if err != nil {
-			return run.Piece{}, progress, err
-		}
-		defer release()
+	_, err := FinishBusy(ctx, r, run.PieceFile(n), func(ctx context.Context, progress *core.Progress) (run.Piece, error) {
 		partitions, err := run.ReadKept(ctx, r.BaseRun(), run.PartitionsFile)
 		if err != nil {
-			return run.Piece{}, progress, err
+			return run.Piece{}, err
 		}
 		var made run.Piece
 		if n < partitions.Pieces.Splits {
@@ -127,7 +121,7 @@ func (r *Run) WritePiece(ctx context.Context, n int) error {
 		if made.Fresh {
 			progress.Written.Segments = 1
 		}
-		return made, progress, err
+		return made, err
 	})
 	return err
 }

@@ -18,11 +18,7 @@ import (
 func (r *Run) WriteSplits(
 	ctx context.Context, manifest *core.Manifest, written *core.Written,
 ) error {
-	fixed, err := r.ReadPlan(ctx)
-	if err != nil {
-		return err
-	}
-	n, release, err := r.OpenNight(ctx, fixed)
+	n, release, err := r.OpenNight(ctx)
 	defer release()
 	if err != nil {
 		return err

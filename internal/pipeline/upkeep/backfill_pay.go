@@ -157,8 +157,8 @@ func (p *backfillPayer) payBatch(ctx context.Context, from, to int) error {
 	var calls atomic.Int64
 	number := from / p.Batch
 	_, err := unit.FinishUnit(ctx, p.Run.Run.Run, run.ExtractFile(p.unit, number), func(
-		ctx context.Context,
-	) (extract.Result, core.Progress, error) {
+		ctx context.Context, progress *core.Progress,
+	) (extract.Result, error) {
 		result, err := extract.Run(ctx, extract.In{
 			Spec: p.Settings, Artifacts: p.Index, Scratch: p.Scratch.Prefix, Gen: p.Generation, Text: p.chunked.Text,
 			Chunks: p.ChunksKey(p.unit, p.chunked),
@@ -170,7 +170,8 @@ func (p *backfillPayer) payBatch(ctx context.Context, from, to int) error {
 		if err == nil {
 			err = p.payVectors(ctx, from, to, &calls)
 		}
-		return result, result.Progress, err
+		*progress = result.Progress
+		return result, err
 	})
 	p.worked += time.Since(begun)
 	if err != nil {
