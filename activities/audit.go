@@ -32,14 +32,10 @@ func (a *Activities) OpenAudit(ctx context.Context, in workflows.Audited) (workf
 
 // AuditPart looks at one file, partition or segment.
 func (a *Activities) AuditPart(ctx context.Context, u workflows.Unit) (workflows.UnitResult, error) {
-	if err := checkUnit(u); err != nil {
-		return workflows.UnitResult{}, a.refuseInput(err)
-	}
-	err := a.openBare(ctx, u.Build, func(ctx context.Context, work *upkeep.Run) error {
+	return a.runBare(ctx, u, func(ctx context.Context, work *upkeep.Run) error {
 		_, err := work.AuditPart(ctx, u.N)
 		return err
-	}, true)
-	return workflows.UnitResult{Done: 1}, err
+	})
 }
 
 // SealAudit adds up what was found, and fails where something was left as it is.
@@ -48,27 +44,9 @@ func (a *Activities) SealAudit(ctx context.Context, b workflows.Build) (workflow
 	return workflows.Receipt{}, err
 }
 
-// EndAudit records the end and counts what was found. It reports whether a webhook is to be called.
+// EndAudit does what EndRestore does.
 func (a *Activities) EndAudit(ctx context.Context, end workflows.End) (workflows.Ended, error) {
-	if err := checkEnd(end); err != nil {
-		return workflows.Ended{}, a.refuseInput(err)
-	}
-	record := func(ctx context.Context, work *upkeep.Run) error {
-		if end.Status == core.StatusWaiting {
-			if err := work.NoteWait(ctx, holderOf(ctx), toEnding(end)); err != nil {
-				return err
-			}
-			a.reportEnd(ctx, work, end)
-			return nil
-		}
-		if err := work.EndRestore(ctx, holderOf(ctx), toEnding(end)); err != nil {
-			return err
-		}
-		a.countDrift(ctx, work, end)
-		a.reportEnd(ctx, work, end)
-		return nil
-	}
-	return a.recordEnd(ctx, end, func() error { return a.openBare(ctx, end.Build, record, false) })
+	return a.EndRestore(ctx, end)
 }
 
 // countDrift counts what an audit that ended found, by kind.

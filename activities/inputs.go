@@ -38,7 +38,11 @@ func checkBuild(b workflows.Build, stage string, spec bool) error {
 	case b.Heartbeat < 0:
 		return newFault("begin run", b.Index, "its heartbeat is below zero")
 	}
-	return errors.Join(checkRef(b, b.Anew), checkFormat(b))
+	err := errors.Join(checkRef(b, b.Anew), checkFormat(b))
+	if err == nil && stage == stageBackfill && !core.ValidSlug(b.Backfill) {
+		err = newFault("name backfill", b.Backfill, "letters a-z, digits and hyphens, no hyphen first")
+	}
+	return err
 }
 
 // checkFormat refuses work of a run of another format, in such a way that a worker of that format may get it: what

@@ -26,10 +26,7 @@ func (a *Activities) PlanBuild(ctx context.Context, b workflows.Build) (workflow
 // RepairPart checks one segment of a kept generation against stores that lost their memory, and writes again what is
 // missing.
 func (a *Activities) RepairPart(ctx context.Context, u workflows.Unit) (workflows.UnitResult, error) {
-	return a.runWhole(ctx, u, func(ctx context.Context, run *upkeep.Run) error {
-		_, err := run.RestorePart(ctx, u.N)
-		return err
-	})
+	return runPart(ctx, a, u, (*upkeep.Run).RestorePart)
 }
 
 // SealRepair records that the stores hold everything again.
