@@ -228,28 +228,6 @@ func TestRunNamesMapToWorkflowIDs(t *testing.T) {
 		!workflows.ForBackfill("docs/20261123t030000z"), "which builds are of backfills")
 }
 
-func TestPiecesCoverEveryChunkOnce(t *testing.T) {
-	for _, shape := range []workflows.Shape{{}, {ShardChunks: 10, BatchChunks: 3}, {ShardChunks: 64, BatchChunks: 64}} {
-		for _, chunks := range []int{0, 1, 3, 10, 64, 65, 4999, 5000, 5001, 12_345} {
-			covered := 0
-			for n := range shape.CountShards(chunks) {
-				from, to := shape.ShardRange(n, chunks)
-				require.True(t, from == covered && to > from,
-					"%+v: shard %d of %d chunks is [%d, %d), after %d", shape, n, chunks, from, to, covered)
-				within := 0
-				for batch := range shape.CountBatches(to - from) {
-					lower, upper := shape.BatchRange(batch, to-from)
-					require.True(t, lower == within && upper > lower, "%+v, %d, %d, %d, %d", shape, batch, to-from, lower, upper)
-					within = upper
-				}
-				require.Equal(t, to-from, within, "%+v: batches cover", shape)
-				covered = to
-			}
-			require.Equal(t, chunks, covered, "%+v: shards cover", shape)
-		}
-	}
-}
-
 func TestAShapeThatCannotWorkIsRefusedWithTheSettingsName(t *testing.T) {
 	for says, shape := range map[string]workflows.Shape{
 		"shape.batch_chunks is -1":   {BatchChunks: -1},

@@ -108,23 +108,8 @@ func (s Shape) Validate() error {
 // CountBatches returns how many batches a shard of so many chunks has.
 func (s Shape) CountBatches(chunks int) int { return countPieces(chunks, s.WithDefaults().BatchChunks) }
 
-// BatchRange gives the chunks [from, to) of a batch, counted from the first chunk of its shard, which has chunks of
-// them.
-func (s Shape) BatchRange(batch, chunks int) (from, to int) {
-	return boundsOf(batch, chunks, s.WithDefaults().BatchChunks)
-}
-
-// CountShards returns how many shards so many chunks of one chunking unit make.
-func (s Shape) CountShards(chunks int) int { return countPieces(chunks, s.WithDefaults().ShardChunks) }
-
-// ShardRange gives the chunks [from, to) of a chunking unit's nth shard.
-func (s Shape) ShardRange(n, chunks int) (from, to int) {
-	return boundsOf(n, chunks, s.WithDefaults().ShardChunks)
-}
-
+// countPieces returns how many pieces of a size hold so many items.
 func countPieces(items, size int) int { return (items + size - 1) / size }
-
-func boundsOf(n, items, size int) (from, to int) { return min(n*size, items), min((n+1)*size, items) }
 
 // windowOf returns the window of a stage.
 func (w Windows) windowOf(stage string) int {
