@@ -149,12 +149,6 @@ func (r *Run) learnIDF(
 	if len(prints) == 0 || r.Settings.ReadAs().Labels.IsOn() { // it would tell readers of words of what they may not read
 		return nil
 	}
-	take := func(table core.Segment) {
-		frozen.IDF = &table
-		for _, fingerprint := range prints {
-			fingerprint.IDF = table.SHA256
-		}
-	}
 	// A fingerprint names the table that the line began with; a purge takes words out of it that weigh in no vector.
 	if parent != nil && len(parent.Segments.IDF) > 0 && prints[0].IDF != "" {
 		table, release, err := r.OpenIdf(ctx, parent.Segments.IDF[0].SHA256)
@@ -184,7 +178,10 @@ func (r *Run) learnIDF(
 		return err
 	}
 	table, _, err := file.PutSegment(ctx, r.Index)
-	take(table)
+	frozen.IDF = &table
+	for _, fingerprint := range prints {
+		fingerprint.IDF = table.SHA256
+	}
 	return err
 }
 

@@ -25,17 +25,13 @@ func (r *Run) WriteSplits(
 	}
 	first := n.nextNumbers()
 	var fresh [2]int64
-	sides := []func(ctx context.Context) error{
-		func(ctx context.Context) (err error) {
-			fresh[0], err = r.makeSplits(ctx, &manifest.Segments, first)
-			return err
-		},
-		func(ctx context.Context) (err error) {
-			fresh[1], err = r.makeRuns(ctx, &manifest.Segments, first)
-			return err
-		},
-	}
-	err = parallel.Each(ctx, len(sides), len(sides), func(ctx context.Context, i int) error { return sides[i](ctx) })
+	err = parallel.RunTogether(ctx, func(ctx context.Context) (err error) {
+		fresh[0], err = r.makeSplits(ctx, &manifest.Segments, first)
+		return err
+	}, func(ctx context.Context) (err error) {
+		fresh[1], err = r.makeRuns(ctx, &manifest.Segments, first)
+		return err
+	})
 	if err != nil {
 		return err
 	}
