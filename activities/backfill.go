@@ -27,7 +27,7 @@ func (a *Activities) OpenBackfill(ctx context.Context, b workflows.Build) (workf
 	var out workflows.Backfilled
 	err := a.openPayments(ctx, b, func(ctx context.Context, work *upkeep.Run) error {
 		opened, err := work.OpenBackfill(ctx)
-		out.Units, out.Documents = opened.Units, opened.Documents
+		out = workflows.Backfilled(opened)
 		return err
 	}, true)
 	return out, err

@@ -108,15 +108,11 @@ var commands = map[string]bool{
 }
 
 func checkSteer(steer workflows.Steer) error {
-	var below error
-	if b := steer.NewBudget; b != nil && (b.Calls < 0 || b.Tokens < 0 || b.Money < 0) {
-		below = errors.New("a budget must not be negative")
-	}
-	switch {
+	switch b := steer.NewBudget; {
 	case !commands[steer.Command]:
 		return newFault("steer "+steer.Index, steer.Command, "it is not a command")
-	case below != nil:
-		return newFault("steer", steer.Index, below.Error())
+	case b != nil && (b.Calls < 0 || b.Tokens < 0 || b.Money < 0):
+		return newFault("steer", steer.Index, "a budget must not be negative")
 	}
 	if l := steer.NewLimits; l != nil {
 		if err := core.LiveLimits(*l).Check(); err != nil {

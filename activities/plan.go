@@ -17,10 +17,7 @@ func (a *Activities) PlanBuild(ctx context.Context, b workflows.Build) (workflow
 		planned, err = run.Plan(ctx)
 		return err
 	})
-	return workflows.Planned{
-		Unchanged: planned.Unchanged, Status: planned.Status, Held: planned.Held, Repair: planned.Repair,
-		Units: planned.Units, Documents: planned.Documents, Rebuild: planned.Rebuild, Spec: planned.Spec,
-	}, err
+	return workflows.Planned(planned), err
 }
 
 // RepairPart checks one segment of a kept generation against stores that lost their memory, and writes again what is

@@ -1,6 +1,7 @@
 package release
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -155,9 +156,7 @@ func (r *Run) WriteReport(ctx context.Context, holder run.Holder, ending run.End
 // fillResults fills in what the stages found: from the run's scratch, or for an unchanged corpus from the current
 // generation.
 func (r *Run) fillResults(ctx context.Context, report *core.Report, ending run.Ending) {
-	if expected, err := r.readExpected(ctx); err == nil {
-		report.Planned = expected
-	}
+	report.Planned = cmp.Or(r.ReadExpected(ctx), report.Planned)
 	fixed, err := run.PlanFile.Read(ctx, r.Scratch)
 	if err != nil {
 		return // it ended before plan did

@@ -3,7 +3,6 @@ package unit
 import (
 	"bytes"
 	"context"
-	"fmt"
 
 	"github.com/unweaver/unweaver/internal/artifact"
 	"github.com/unweaver/unweaver/internal/core"
@@ -277,12 +276,4 @@ func (n *night) nextNumbers() numbers {
 	}
 	listed := n.parent.Segments
 	return numbers{text: next(listed.Text), extract: next(listed.Extract), class: next(listed.Classes)}
-}
-
-// newOutgrownError returns the error of a build that makes a part of a generation whose embedder has to learn its words
-// again.
-func newOutgrownError(index string, chunks, learned int64) error {
-	return fault.Outgrown.At("weigh the words of", index).
-		Because(fmt.Sprintf("it has %d chunks, and they were learned from %d", chunks, learned)).
-		Advise("nothing: this run embeds the index again")
 }

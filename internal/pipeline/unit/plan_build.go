@@ -18,10 +18,10 @@ import (
 // Planned is what the rest of the run is steered by.
 type Planned struct {
 	Unchanged bool
-	Rebuild   bool   // Job.Rebuild of everything that follows
 	Status    string // of an unchanged night: completed, or with errors while problems stand
-	Repair    int    // parts to verify and rewrite, of all kept generations
+	Rebuild   bool   // Job.Rebuild of everything that follows
 	Held      string
+	Repair    int // parts to verify and rewrite, of all kept generations
 	Units     int
 	Documents int64
 	Spec      string // digest by which the run goes on; empty: its own

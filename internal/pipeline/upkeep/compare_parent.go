@@ -15,11 +15,7 @@ import (
 // whose bytes are the same, and they failed as they did. It then ends as a night on which nothing changed, with this
 // status.
 func (r *Run) CompareParent(ctx context.Context) (status string, equal bool, err error) {
-	status, equal, err = r.equalsParent(ctx)
-	return status, equal, r.ReusedDamage(err)
-}
-
-func (r *Run) equalsParent(ctx context.Context) (status string, equal bool, err error) {
+	defer func() { err = r.ReusedDamage(err) }()
 	fixed, err := run.PlanFile.Read(ctx, r.Scratch)
 	if err != nil || !fixed.Plan.Again || fixed.Rebuild || len(fixed.Damage) > 0 {
 		return "", false, err
