@@ -8,8 +8,10 @@ import (
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/pipeline/run"
 	"github.com/unweaver/unweaver/internal/pipeline/unit"
+	"github.com/unweaver/unweaver/internal/stage/collect"
 	"github.com/unweaver/unweaver/internal/stage/publish"
 	"github.com/unweaver/unweaver/internal/stage/verify"
+	"github.com/unweaver/unweaver/internal/store/blob"
 	"github.com/unweaver/unweaver/internal/store/vectors"
 	"github.com/unweaver/unweaver/internal/stream/parallel"
 )
@@ -284,4 +286,31 @@ func (r *Run) collectionsReady(ctx context.Context, manifest *core.Manifest) err
 		return err
 	}
 	return ready(manifest.Collections.Chunks, manifest.Chunk.Dimension)
+}
+
+// reclaimFiles takes what a manifest names off the list of what is about to be deleted.
+func (r *Run) reclaimFiles(ctx context.Context, manifest *core.Manifest) error {
+	var wanted []string
+	for _, segment := range manifest.Segments.All() {
+		wanted = append(wanted, segment.SHA256)
+	}
+	collections := manifest.Collections
+	missing, err := collect.Reclaim(ctx, r.Index, wanted, collections.Classes, collections.Chunks)
+	if err != nil || len(missing) == 0 {
+		return err
+	}
+	return fault.SegmentDamage.At("publish", r.Name()).
+		Because("segment " + missing[0] + " that it names was deleted meanwhile").
+		Advise("to build it again: unweaver index --index " + r.Job.Index)
+}
+
+// RecordProof records which stores a generation was proven in: those that were remembered before they were verified.
+func (r *Run) RecordProof(ctx context.Context, sha string) error {
+	was, found, err := run.StoresFile.Find(ctx, r.Scratch)
+	if err != nil || !found { // the end of a restore that is repeated: it was recorded
+		return err
+	}
+	was.Manifest = sha
+	_, err = blob.WriteJSON(ctx, r.Artifacts, unit.ProvenKey(r.Index), was, blob.Cond{})
+	return err
 }

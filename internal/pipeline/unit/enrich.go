@@ -262,3 +262,5 @@ func (r *Run) ChunkTexts(
 		}
 	}
 }
+
+const enrichedFile run.File[[]enrich.Made] = "enriched.json"

@@ -4,11 +4,13 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/unweaver/unweaver/internal/artifact"
 	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/fault"
+	"github.com/unweaver/unweaver/internal/pipeline/hints"
 	"github.com/unweaver/unweaver/internal/pipeline/run"
 	"github.com/unweaver/unweaver/internal/stage/plan"
 	"github.com/unweaver/unweaver/internal/stage/publish"
@@ -378,4 +380,42 @@ func (r *Run) IsForeign(ctx context.Context, parent *core.Manifest) (bool, error
 	return true, fault.CorpusChanged.At("build", r.Job.Index).
 		Because(fmt.Sprintf("the index was built from %s, not from %s", old.Corpus, r.Settings.Corpus)).
 		Advise("choose another index name, or add --replace-corpus")
+}
+
+// DocumentsOf opens the corpus of an index, with its links where its configuration says so.
+func DocumentsOf(
+	ctx context.Context, open func(context.Context, string) (blob.Store, error), settings core.Spec,
+) (blob.Store, error) {
+	documents, err := open(ctx, settings.Corpus)
+	if err != nil || !settings.FollowLinks {
+		return documents, err
+	}
+	return blob.FollowLinks(documents), nil
+}
+
+// readHinted returns the objects that the run is to look at; nil: it lists the corpus. A run that hints began is
+// refused where everything would be made again.
+func (r *Run) readHinted(ctx context.Context, fixed run.Plan, reasons []string) ([]string, error) {
+	if !core.IsHinted(r.Generation) {
+		return nil, nil
+	}
+	if !fixed.Part {
+		return nil, r.leaveToNight(reasons)
+	}
+	taken, err := hints.Take(ctx, r.BaseRun())
+	if err != nil || taken.All {
+		return nil, err
+	}
+	return append([]string{}, taken.Keys...), nil
+}
+
+// leaveToNight returns the error of a run that hints began and that only a night may do.
+func (r *Run) leaveToNight(reasons []string) error {
+	why := strings.Join(reasons, "; ")
+	if why == "" {
+		why = "there is no generation to compare with"
+	}
+	return fault.PlanMoved.At("follow hints of", r.Job.Index).
+		Because("more than the hinted objects must be built: " + why).
+		Advise("the next night does it; or now: unweaver index --index " + r.Job.Index)
 }
