@@ -142,7 +142,7 @@ func TestAnInputThatCannotBeBuiltFailsBeforeAnythingIsDone(t *testing.T) {
 		says  string
 		build workflows.Build
 	}{
-		{"shape.windows.load is -1", workflows.Build{Shape: workflows.Shape{Windows: workflows.Windows{Load: -1}}}},
+		{"shape.shard_chunks is -1", workflows.Build{Shape: workflows.Shape{ShardChunks: -1}}},
 		{"bring the workers to the version", workflows.Build{Shape: workflows.Shape{Format: workflows.Format + 1}}},
 		{"must not be negative", workflows.Build{Budget: &workflows.Budget{Calls: -5}}},
 		{"index: want letters", workflows.Build{Index: "../../../.."}},
@@ -233,9 +233,6 @@ func TestAShapeThatCannotWorkIsRefusedWithTheSettingsName(t *testing.T) {
 		"shape.batch_chunks is -1":   {BatchChunks: -1},
 		"shape.batch_chunks is 6000": {BatchChunks: 6000},
 		"shape.shard_chunks is -2":   {ShardChunks: -2},
-		"shape.shard_window is 401":  {ShardWindow: 401},
-		"shape.windows.chunk is -1":  {Windows: workflows.Windows{Chunk: -1}},
-		"shape.windows.verify is":    {Windows: workflows.Windows{Verify: 1_000}},
 		"has 5000 batches":           {BatchChunks: 1},
 		"shape.format is 2":          {Format: workflows.Format + 1},
 		"shape.format is -1":         {Format: -1},
