@@ -134,8 +134,13 @@ func (r *Run) publishGeneration(ctx context.Context) (Published, error) {
 		Artifacts: r.Index, Mirror: r.Coordination, Generation: manifest.Generation, Manifest: sha, Seq: manifest.Seq,
 		Expected: fixed.Epoch,
 	}); err != nil {
-		if noted := r.storeHeld(ctx, &manifest, err); noted != nil {
-			return out, noted
+		if fault.Is(err, fault.PointerMoved) { // one that another overtook could pass for one that was served
+			if err := r.GuardLease(ctx); err != nil {
+				return out, err
+			}
+			if _, err := publish.Store(ctx, r.Index, &manifest, core.GenerationHeld); err != nil {
+				return out, err
+			}
 		}
 		return out, err
 	}
@@ -143,18 +148,6 @@ func (r *Run) publishGeneration(ctx context.Context) (Published, error) {
 		r.Log.Warn("alias not pointed", "run_id", r.Name(), "code", string(fault.CodeOf(err)))
 	}
 	return out, r.RecordProof(ctx, sha)
-}
-
-// storeHeld notes that a generation which another overtook was held: else it could pass for one that was served.
-func (r *Run) storeHeld(ctx context.Context, manifest *core.Manifest, cause error) error {
-	if !fault.Is(cause, fault.PointerMoved) {
-		return nil
-	}
-	if err := r.GuardLease(ctx); err != nil {
-		return err
-	}
-	_, err := publish.Store(ctx, r.Index, manifest, core.GenerationHeld)
-	return err
 }
 
 // checkGates says why a generation must not be published, or nothing.

@@ -57,16 +57,19 @@ func (b *books) openBook(ports *Ports, run string, fence int64) *Book {
 	known := b.byRun[name]
 	if known == nil {
 		b.opened++
-		known = &Book{
-			Runs: ports.Coordination, Run: run, Worker: fmt.Sprintf("%s-%d", b.worker, b.opened),
-			Mine: Account{Done: map[string]int64{}}, Stops: map[int]context.CancelCauseFunc{},
-			Kick: make(chan struct{}, 1), Clock: time.Now, Ledger: ports.Ledger,
-			Paid: ports.Paid, Limited: ports.Limited,
-		}
+		known = ports.NewBook(run, fmt.Sprintf("%s-%d", b.worker, b.opened), Account{Done: map[string]int64{}})
 		b.byRun[name] = known
 	}
 	known.users.Add(1)
 	return known
+}
+
+// NewBook returns a book that a worker goes on with from an account of its own.
+func (p *Ports) NewBook(run, worker string, mine Account) *Book {
+	return &Book{
+		Runs: p.Coordination, Run: run, Worker: worker, Mine: mine, Stops: map[int]context.CancelCauseFunc{},
+		Kick: make(chan struct{}, 1), Clock: time.Now, Ledger: p.Ledger, Paid: p.Paid, Limited: p.Limited,
+	}
 }
 
 // Book is the account of one run in this process, and the gate before each of its paid calls. One exchange with the

@@ -350,11 +350,8 @@ func (r *Run) openBatchBook(ctx context.Context, pricedAt float64) (*batchBook, 
 		}
 		mine.InFlight, mine.Expected, mine.Risk = core.Calls{}, core.Tokens{}, 0 // counted again by adopted
 	}
-	opened := &batchBook{Book: &run.Book{
-		Runs: r.Coordination, Run: r.Name(), Worker: batchWorker, Mine: mine, Stops: map[int]context.CancelCauseFunc{},
-		Kick: make(chan struct{}, 1), Clock: time.Now, Ledger: r.Ledger, Paid: r.Paid, Limited: r.Limited,
-		Settings: r.Settings, Factor: pricedAt,
-	}}
+	opened := &batchBook{Book: r.NewBook(r.Name(), batchWorker, mine)}
+	opened.Settings, opened.Factor = r.Settings, pricedAt
 	_, opened.unwatch = opened.Watch(ctx, "") // it is looked at every second while batches are at work
 	return opened, nil
 }

@@ -92,17 +92,29 @@ func PiecesOf(splits []SplitCut, classes int64, partitions int) run.Pieces {
 	return out
 }
 
-// writtenOr gives what unit of work n has written where there is one, or what is written now.
+// writtenOr gives split or class run n of the build: what a unit of work has written, which counted it, where there is
+// one, or what is written now.
 func (r *Run) writtenOr(
-	ctx context.Context, n int, beside bool, write func(context.Context) (run.Piece, error),
+	ctx context.Context, n int, split bool, fresh *int64, write func(context.Context) (run.Piece, error),
 ) (run.Piece, error) {
-	if beside {
+	partitions, err := run.ReadKept(ctx, r.BaseRun(), run.PartitionsFile)
+	if err != nil {
+		return run.Piece{}, err
+	}
+	beside := partitions.Pieces.Splits
+	if !split {
+		beside, n = beside+partitions.Pieces.Runs, beside+n
+	}
+	if n < beside {
 		if made, found, err := run.PieceFile(n).Find(ctx, r.Scratch); err != nil || found {
-			made.Fresh = false // counted by that unit
 			return made, err
 		}
 	}
-	return write(ctx)
+	made, err := write(ctx)
+	if made.Fresh {
+		*fresh++
+	}
+	return made, err
 }
 
 // WritePiece writes a split or a class run of the build, by its place: splits come first.

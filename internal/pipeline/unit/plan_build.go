@@ -175,7 +175,7 @@ func (r *Run) planBuild(ctx context.Context) (run.Plan, error) {
 func (r *Run) CompareCorpus(
 	ctx context.Context, fixed *run.Plan, parent *core.Manifest, reasons []string, decided func(plan.Decision),
 ) error {
-	documents, err := DocumentsOf(ctx, r.Corpora, r.Settings)
+	documents, err := r.OpenDocuments(ctx)
 	if err != nil {
 		return err
 	}
@@ -382,12 +382,10 @@ func (r *Run) IsForeign(ctx context.Context, parent *core.Manifest) (bool, error
 		Advise("choose another index name, or add --replace-corpus")
 }
 
-// DocumentsOf opens the corpus of an index, with its links where its configuration says so.
-func DocumentsOf(
-	ctx context.Context, open func(context.Context, string) (blob.Store, error), settings core.Spec,
-) (blob.Store, error) {
-	documents, err := open(ctx, settings.Corpus)
-	if err != nil || !settings.FollowLinks {
+// OpenDocuments opens the corpus of the index, with its links where its configuration says so.
+func (r *Run) OpenDocuments(ctx context.Context) (blob.Store, error) {
+	documents, err := r.Corpora(ctx, r.Settings.Corpus)
+	if err != nil || !r.Settings.FollowLinks {
 		return documents, err
 	}
 	return blob.FollowLinks(documents), nil

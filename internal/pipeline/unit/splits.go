@@ -108,19 +108,12 @@ func (r *Run) makeSplits(
 	if err != nil {
 		return 0, err
 	}
-	partitions, err := run.ReadKept(ctx, r.BaseRun(), run.PartitionsFile)
-	if err != nil {
-		return 0, err
-	}
 	for n, cut := range splitCuts(len(segments.Documents), shards) {
-		made, err := r.writtenOr(ctx, n, n < partitions.Pieces.Splits, func(ctx context.Context) (run.Piece, error) {
+		made, err := r.writtenOr(ctx, n, true, &fresh, func(ctx context.Context) (run.Piece, error) {
 			return r.writeSplit(ctx, cut, segments)
 		})
 		if err != nil {
 			return fresh, err
-		}
-		if made.Fresh {
-			fresh++
 		}
 		segments.Splits = append(segments.Splits, core.Split{
 			Segment: made.Segment, Documents: made.Documents, Chunks: made.Segment.Rows, Classes: made.Classes,
@@ -133,20 +126,12 @@ func (r *Run) makeSplits(
 
 // makeRuns writes class runs of whole partitions, those that no unit of work has written.
 func (r *Run) makeRuns(ctx context.Context, segments *core.Segments, first numbers) (fresh int64, err error) {
-	partitions, err := run.ReadKept(ctx, r.BaseRun(), run.PartitionsFile)
-	if err != nil {
-		return 0, err
-	}
 	for n, cut := range RunCuts(segments.Classes) {
-		beside := n < partitions.Pieces.Runs
-		made, err := r.writtenOr(ctx, partitions.Pieces.Splits+n, beside, func(ctx context.Context) (run.Piece, error) {
+		made, err := r.writtenOr(ctx, n, false, &fresh, func(ctx context.Context) (run.Piece, error) {
 			return r.writeRun(ctx, segments.Classes[cut.From:cut.To])
 		})
 		if err != nil {
 			return fresh, err
-		}
-		if made.Fresh {
-			fresh++
 		}
 		segments.Runs = append(segments.Runs, core.Run{
 			Segment: made.Segment, Classes: first.class + cut.From, Parts: cut.Count(),

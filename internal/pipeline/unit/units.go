@@ -29,7 +29,7 @@ func (r *Run) Chunk(ctx context.Context, unit int) (chunk.Result, error) {
 		if err != nil {
 			return chunk.Result{}, err
 		}
-		documents, err := DocumentsOf(ctx, r.Corpora, r.Settings)
+		documents, err := r.OpenDocuments(ctx)
 		if err != nil {
 			return chunk.Result{}, err
 		}

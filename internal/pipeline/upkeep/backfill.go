@@ -129,7 +129,7 @@ func (r *Run) planBackfill(ctx context.Context, asked core.Backfill) (run.Plan, 
 	if _, _, err := r.ChooseBackfills(ctx, fixed, reasons); err != nil { // it could not be published
 		return fixed, err
 	}
-	documents, err := unit.DocumentsOf(ctx, r.Corpora, r.Settings)
+	documents, err := r.OpenDocuments(ctx)
 	if err != nil {
 		return fixed, err
 	}
