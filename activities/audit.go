@@ -4,9 +4,7 @@ import (
 	"context"
 
 	"github.com/unweaver/unweaver/internal/core"
-	"github.com/unweaver/unweaver/internal/pipeline/run"
 	"github.com/unweaver/unweaver/internal/pipeline/upkeep"
-	"github.com/unweaver/unweaver/internal/telemetry"
 	"github.com/unweaver/unweaver/workflows"
 )
 
@@ -47,16 +45,4 @@ func (a *Activities) SealAudit(ctx context.Context, b workflows.Build) (workflow
 // EndAudit does what EndRestore does.
 func (a *Activities) EndAudit(ctx context.Context, end workflows.End) (workflows.Ended, error) {
 	return a.EndRestore(ctx, end)
-}
-
-// countDrift counts what an audit that ended found, by kind.
-func (a *Activities) countDrift(ctx context.Context, work *upkeep.Run, end workflows.End) {
-	state, err := run.ReadState(ctx, a.Ports.Coordination, work.Name())
-	if err != nil || state == nil || state.Report.Audit == nil || !core.IsTerminal(end.Status) {
-		return
-	}
-	a.Telemetry.Count(telemetry.Audits, 1, end.Index, end.Status)
-	for _, drift := range state.Report.Audit.Drift {
-		a.Telemetry.Count(telemetry.AuditDrift, float64(drift.Found), end.Index, drift.Kind)
-	}
 }

@@ -96,6 +96,12 @@ func newFault(op, object, why string) error {
 func (a *Activities) refuseInput(err error) error {
 	code := string(fault.CodeOf(err))
 	a.Log.Error("input refused", "code", code, "error", err.Error())
+	return hideText(err)
+}
+
+// hideText maps an error whose text no artifact holds for the engine: history holds no text.
+func hideText(err error) error {
+	code := string(fault.CodeOf(err))
 	return temporal.NewApplicationErrorWithOptions(code, code, temporal.ApplicationErrorOptions{
 		NonRetryable: fault.KindOf(err) != fault.Transient, Details: []any{""},
 	})

@@ -85,7 +85,6 @@ func (a *Activities) EndRestore(ctx context.Context, end workflows.End) (workflo
 		if err := work.EndRestore(ctx, holderOf(ctx), toEnding(end)); err != nil {
 			return err
 		}
-		a.countDrift(ctx, work, end)
 		a.reportEnd(ctx, work, end)
 		return nil
 	}
