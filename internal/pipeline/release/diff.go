@@ -244,8 +244,9 @@ func dropUnserved(document *segments.DocumentLeft) *segments.DocumentLeft {
 	return document
 }
 
-// PairMoves finds, among documents that went and came, those of equal content: they moved. Keys of contents are a version
-// and a mark. found receives what was added, moved or removed, with its value and, where it moved, that of what went.
+// PairMoves finds, among documents that went and came, those of equal content: they moved. Keys of contents are a
+// version and a mark. found receives what was added, moved or removed, with its value and, where it moved, that of what
+// went.
 func PairMoves(contents *extsort.Sorter, found func(change string, version core.Digest, value, from []byte)) error {
 	var version core.Digest
 	var went [][]byte // of one content

@@ -119,7 +119,9 @@ func (r *Run) lendBuild(ctx context.Context, manifest *core.Manifest) (*enrich.B
 
 // EnrichPart pays for what enrichments need of a part of the chunks.
 func (r *Run) EnrichPart(ctx context.Context, n int) error {
-	_, err := FinishUnit(ctx, r, run.EnrichFile(n), func(ctx context.Context, _ *core.Progress) (none struct{}, err error) {
+	_, err := FinishUnit(ctx, r, run.EnrichFile(n), func(
+		ctx context.Context, _ *core.Progress,
+	) (none struct{}, err error) {
 		manifest, err := run.ReadKept(ctx, r.BaseRun(), run.ManifestFile)
 		if err != nil {
 			return none, err

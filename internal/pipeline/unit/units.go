@@ -19,7 +19,9 @@ import (
 
 // Chunk chunks one unit of the plan.
 func (r *Run) Chunk(ctx context.Context, unit int) (chunk.Result, error) {
-	return FinishUnit(ctx, r, run.ChunkFile(unit), func(ctx context.Context, progress *core.Progress) (chunk.Result, error) {
+	return FinishUnit(ctx, r, run.ChunkFile(unit), func(
+		ctx context.Context, progress *core.Progress,
+	) (chunk.Result, error) {
 		release, err := r.TakePlace(ctx)
 		if err != nil {
 			return chunk.Result{}, err
@@ -319,7 +321,9 @@ func (r *Run) countTouched(ctx context.Context, out *run.Partitions) (touched, m
 
 // Reduce reduces one partition of classes.
 func (r *Run) Reduce(ctx context.Context, partition int) (reduce.Result, error) {
-	return FinishBusy(ctx, r, run.ReduceFile(partition), func(ctx context.Context, _ *core.Progress) (reduce.Result, error) {
+	return FinishBusy(ctx, r, run.ReduceFile(partition), func(
+		ctx context.Context, _ *core.Progress,
+	) (reduce.Result, error) {
 		all, err := run.ReadKept(ctx, r.BaseRun(), run.PartitionsFile)
 		if err != nil {
 			return reduce.Result{}, err
