@@ -263,7 +263,6 @@ func (h *Host) watchIndexes(config Config) {
 	looking := &watcher{
 		artifacts: config.Stores.Artifacts, runs: config.Stores.Coordination, client: config.Client,
 		queue: config.TaskQueue, certFile: config.CertFile, telemetry: config.Telemetry, log: config.Log,
-		manifests: map[string]*core.Manifest{},
 	}
 	go func() {
 		defer close(h.watched)
