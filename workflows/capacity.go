@@ -21,6 +21,7 @@ type Capacity struct {
 // each also reads, looks up what was paid, and stores.
 const (
 	shortenWidth = 16 // calls of one ShortenPartition
+	enrichWidth  = 64 // calls of one EnrichPart
 	embedWidth   = 8  // requests of one EmbedPart
 	spareParts   = 2
 	spareBatches = 8
@@ -40,7 +41,7 @@ const (
 func (c Capacity) chooseWindow(stage string) int {
 	usual := max(1, usualWindows[stage])
 	want := storesOfWorker * c.Workers
-	if stage == "chunk" || stage == "reduce" {
+	if stage == "chunk" || stage == "reduce" || stage == "segment" {
 		if c.Computing == 0 { // no worker is known to poll that queue
 			return usual
 		}
@@ -49,6 +50,8 @@ func (c Capacity) chooseWindow(stage string) int {
 	switch stage {
 	case "shorten":
 		want = countCalls(c.Chat, shortenWidth, c.CPU)
+	case stageEnrich:
+		want = countCalls(c.Chat, enrichWidth, c.CPU)
 	case "embed":
 		want = countCalls(c.Embed, embedWidth, c.CPU)
 	}

@@ -24,9 +24,10 @@ func DefaultShape() Shape {
 }
 
 // usualWindows say how many units of a stage are in flight at once where the fleet need not or cannot be measured: they
-// suit one to a few workers. Other stages have one.
+// suit one to a few workers. Stage pay has one: a backfill's throttle bounds the calls of one unit at a time.
 var usualWindows = map[string]int{
-	"chunk": 8, "reduce": 8, "shorten": 8, "embed": 8, "load": 4, "verify": 4, "restore": 4, "audit": 4,
+	"chunk": 8, "reduce": 8, "shorten": 8, "embed": 8, "load": 4, "segment": 8, stageEnrich: 2, "verify": 4,
+	stageRepair: 4, "restore": 4, "audit": 4,
 }
 
 // Limits of a shape. A shard's workflow does not continue as new, nor does that of a run: a batch makes six events, a

@@ -425,7 +425,13 @@ func TestOtherStagesFollowTheFleet(t *testing.T) {
 		{"load", one, 4},
 		{"verify", workflows.Capacity{Workers: 10, Slots: 640, CPU: 80}, 40},
 		{"restore", wide, 400},
-		{"repair", wide, 1}, // one after another, as ever
+		{"repair", one, 4},
+		{"repair", wide, 400},
+		{"segment", workflows.Capacity{Workers: 1, Slots: 64, CPU: 2, Computing: 2}, 4},
+		{"segment", one, 8}, // no worker polls their queue
+		{"enrich", one, 4},
+		{"enrich", workflows.Capacity{Workers: 10, Slots: 640, CPU: 80, Chat: 640}, 17},
+		{"pay", wide, 1}, // a backfill's throttle counts one after another
 	} {
 		in := workflows.StageInput{Stage: c.stage, Activity: workflows.ReducePartition, Units: 500}
 		in.Index, in.Generation, in.Fence, in.Shape = "i", "g", fence, workflows.DefaultShape()
