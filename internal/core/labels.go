@@ -46,7 +46,8 @@ const (
 // of no width; ends of lines and tabs stay.
 func Visible(text string) string {
 	return strings.Map(func(r rune) rune {
-		hidden := unicode.In(r, unicode.Cc, unicode.Cf, unicode.Variation_Selector, unicode.Other_Default_Ignorable_Code_Point)
+		hidden := unicode.In(r, unicode.Cc, unicode.Cf, unicode.Variation_Selector,
+			unicode.Other_Default_Ignorable_Code_Point)
 		if hidden && !unicode.IsSpace(r) || r == '\u2800' { // an empty pattern of Braille
 			return -1
 		}
