@@ -17,16 +17,14 @@ import (
 
 // statusOf returns the HTTP status in an error's chain, or 0.
 func statusOf(err error) int {
-	var re *smithyhttp.ResponseError
-	if errors.As(err, &re) {
+	if re, ok := errors.AsType[*smithyhttp.ResponseError](err); ok {
 		return re.HTTPStatusCode()
 	}
 	return 0
 }
 
 func codeOf(err error) string {
-	var ae smithy.APIError
-	if errors.As(err, &ae) {
+	if ae, ok := errors.AsType[smithy.APIError](err); ok {
 		return ae.ErrorCode()
 	}
 	return ""
@@ -154,15 +152,13 @@ func isSigning(err error) bool {
 
 // reasonOf leaves out what the SDK says around a cause: request ids and the name of the operation.
 func reasonOf(err error) string {
-	var ae smithy.APIError
-	if errors.As(err, &ae) && ae.ErrorCode() != "" {
+	if ae, ok := errors.AsType[smithy.APIError](err); ok && ae.ErrorCode() != "" {
 		if ae.ErrorMessage() == "" {
 			return ae.ErrorCode()
 		}
 		return ae.ErrorCode() + ": " + ae.ErrorMessage()
 	}
-	var oe *smithy.OperationError
-	if errors.As(err, &oe) {
+	if oe, ok := errors.AsType[*smithy.OperationError](err); ok {
 		return oe.Err.Error()
 	}
 	return err.Error()
