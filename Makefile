@@ -50,7 +50,7 @@ browser: ## node packages and Chromium for the tests of the web page; what canno
 export GO BIN TOOLS
 export PIPELINE := infra/embedded
 export PROGRAMS := ./infra/programs
-export RACED    := ./internal/pipeline/... ./internal/ledger/... ./internal/model/limits/... ./internal/store/... ./internal/stream/... ./query-api/api/...
+export RACED    := ./internal/pipeline/... ./internal/ledger/... ./internal/model/limits/... ./internal/store/... ./internal/stream/... ./query-api/api/... ./query-api/served/...
 SERVERS = [ -f .servers/env ] || { trap 'infra/servers/servers.sh down' EXIT; infra/servers/servers.sh up; }
 
 test: $(TOOLS)/gotestsum build-embedded ## vet, unit and property tests, the built programs end to end: needs Go and nothing else

@@ -7,7 +7,6 @@ import (
 	"encoding/json"
 	"errors"
 	"log/slog"
-	"maps"
 	"slices"
 	"time"
 
@@ -80,9 +79,9 @@ func (a *Activities) reportEnd(ctx context.Context, work *upkeep.Run, end workfl
 	if !built || end.Status != core.StatusCompleted && end.Status != core.StatusErrors || core.IsHinted(end.Generation) {
 		return // a success that hints began says nothing of nights
 	}
-	err = run.NoteSuccess(ctx, work.Coordination, end.Index, time.Now())
+	err = run.NoteTime(ctx, work.Coordination, run.SuccessOf(end.Index), time.Now())
 	if err == nil && end.Attempt == 0 && end.Backfill == "" && !workflows.ForPurge(work.Name()) {
-		err = run.NoteListing(ctx, work.Coordination, end.Index, report.Started)
+		err = run.NoteTime(ctx, work.Coordination, run.ListingOf(end.Index), report.Started)
 	}
 	if err != nil {
 		a.Log.Warn("cannot record the last success", "run_id", work.Name(), "code", string(fault.CodeOf(err)))
@@ -114,12 +113,12 @@ func (a *Activities) SendNotice(ctx context.Context, in workflows.Notice) (_ wor
 
 // sendEach sends notices beside each other, but those that an earlier attempt sent: what keeps one from being sent does
 // not keep another. It returns an error that may be tried again, if there is one.
-func (a *Activities) sendEach(ctx context.Context, due []dueNotice) error {
+func (a *Activities) sendEach(ctx context.Context, due []*dueNotice) error {
 	var sent []string // ids
 	if activity.HasHeartbeatDetails(ctx) {
 		_ = activity.GetHeartbeatDetails(ctx, &sent) // else receivers find repeated notices by their ids
 	}
-	due = slices.DeleteFunc(due, func(one dueNotice) bool { return slices.Contains(sent, one.body.ID) })
+	due = slices.DeleteFunc(due, func(one *dueNotice) bool { return slices.Contains(sent, one.body.ID) })
 	failed := make([]error, len(due))
 	err := parallel.Each(ctx, len(due), len(due), func(ctx context.Context, i int) error {
 		failed[i] = webhook.Send(ctx, due[i].hook, due[i].body)
@@ -142,85 +141,64 @@ func (a *Activities) sendEach(ctx context.Context, due []dueNotice) error {
 
 // dueNotice is a notice with where it goes.
 type dueNotice struct {
-	hook webhook.Hook
-	body webhook.Body
+	hook  webhook.Hook
+	body  webhook.Body
+	bytes int // of all changes of standing questions that it is of
 }
 
 // listDue lists what is to be sent: how the run ended, where the webhook of the index asks for that, and to each
-// webhook what became of the standing questions that name it.
-func (a *Activities) listDue(ctx context.Context, in workflows.Notice, hook webhook.Hook) ([]dueNotice, error) {
+// webhook what became of the standing questions that name it. Changes that cannot be read are left out: others, and how
+// the run ended, matter more.
+func (a *Activities) listDue(ctx context.Context, in workflows.Notice, hook webhook.Hook) ([]*dueNotice, error) {
 	work := newJob(in.Build).Name()
 	event, wanted := hook.WantsEvent(in.Status, in.Reason)
 	body := webhook.Body{
 		ID: in.ID, Event: event, Time: in.At, Index: in.Index, Run: work, RunID: in.RunID, Generation: in.Generation,
 		Status: in.Status, Reason: in.Reason,
 	}
-	changed := map[string]changedFor{}
-	// What cannot be read now is left out: that the run ended matters more.
-	if state, err := run.ReadState(ctx, a.Ports.Coordination, work); err == nil && state != nil &&
-		state.RunID == in.RunID {
+	var changes []byte
+	state, err := run.ReadState(ctx, a.Ports.Coordination, work)
+	if err == nil && state != nil && state.RunID == in.RunID { // else that the run ended is sent without figures
 		body.Fill(state.Report)
-		if changed, err = a.readWatched(ctx, state.Report.Watched); err != nil {
-			return nil, err
+		if found := state.Report.Watched; found != nil && found.Path != "" {
+			changes, _, err = blob.Read(ctx, a.Ports.Artifacts, found.Path)
+			if err != nil && !fault.Is(err, fault.NotFound) { // it was collected since
+				return nil, err
+			}
 		}
 	}
 	body.Advise(hook)
-	var due []dueNotice
-	for _, name := range slices.Sorted(maps.Keys(changed)) {
-		to := hook.ForQuestions(name)
-		if to.URL == "" && name != "" {
-			a.Log.Warn("no webhook of this name: set notify.named", "run_id", work, "webhook", name)
-		}
-		if to.URL == "" {
-			continue
-		}
-		one := body
-		one.QuestionsChanged, one.Questions = changed[name].count, changed[name].first
-		if name != "" {
-			one.ID, one.Event = in.ID+"-"+name, config.OnWatched
-		} else if !wanted {
-			one.Event = config.OnWatched
-		}
-		wanted = wanted && name != ""
-		due = append(due, dueNotice{to, one})
-	}
+	var due []*dueNotice
+	named := map[string]*dueNotice{} // by the names of webhooks
 	if wanted {
-		due = append(due, dueNotice{hook, body})
+		named[""] = &dueNotice{hook: hook, body: body}
+		due = append(due, named[""])
 	}
-	return due, nil
-}
-
-// changedFor are the changes of standing questions that go to one webhook.
-type changedFor struct {
-	count, bytes int
-	first        []core.WatchedChange
-}
-
-// readWatched reads the changes of standing questions that a run found, by the webhooks that they name. Lines that
-// cannot be read are left out: others, and how the run ended, matter more.
-func (a *Activities) readWatched(ctx context.Context, found *core.Watched) (map[string]changedFor, error) {
-	out := map[string]changedFor{}
-	if found == nil || found.Path == "" {
-		return out, nil
-	}
-	raw, _, err := blob.Read(ctx, a.Ports.Artifacts, found.Path)
-	if fault.Is(err, fault.NotFound) { // it was collected since
-		return out, nil
-	}
-	for line := range bytes.Lines(raw) {
+	for line := range bytes.Lines(changes) {
 		var change core.WatchedChange
 		if err := json.Unmarshal(line, &change); err != nil {
-			a.Log.Warn("change of a standing question cannot be read", "path", a.Ports.Artifacts.Location(found.Path))
+			a.Log.Warn("change of a standing question cannot be read", "run_id", work)
 			continue
 		}
-		to := out[change.Notify]
-		to.count++
-		if to.bytes += len(line); to.bytes <= webhook.MostBytes && len(to.first) < webhook.MostQuestions {
-			to.first = append(to.first, change)
+		name, to := change.Notify, hook.ForQuestions(change.Notify)
+		if to.URL == "" { // the report warns of names that no webhook has
+			continue
 		}
-		out[change.Notify] = to
+		one := named[name]
+		if one == nil {
+			one = &dueNotice{hook: to, body: body}
+			one.body.Event = config.OnWatched
+			if name != "" {
+				one.body.ID += "-" + name
+			}
+			named[name], due = one, append(due, one)
+		}
+		one.body.QuestionsChanged++
+		if one.bytes += len(line); one.bytes <= webhook.MostBytes && len(one.body.Questions) < webhook.MostQuestions {
+			one.body.Questions = append(one.body.Questions, change)
+		}
 	}
-	return out, err
+	return due, nil
 }
 
 // notSent maps the error for the engine: history holds no text.

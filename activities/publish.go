@@ -59,16 +59,13 @@ func (a *Activities) warnOfNames(ctx context.Context, work *upkeep.Run) error {
 		return nil
 	}
 	var unknown []core.Problem
-	var named map[string]string
-	if a.Notify != nil {
-		named = a.Notify(work.Index.Name).Named
-	}
 	for _, question := range questions {
 		problem := core.Problem{
 			Code: string(fault.BadConfig), Object: "watch",
 			Detail: "notify.named has no webhook " + question.Notify + ", which standing questions name",
 		}
-		if question.Notify != "" && named[question.Notify] == "" && !slices.Contains(unknown, problem) {
+		isKnown := question.Notify == "" || a.Notify != nil && a.Notify(work.Index.Name).Named[question.Notify] != ""
+		if !isKnown && !slices.Contains(unknown, problem) {
 			unknown = append(unknown, problem)
 		}
 	}

@@ -25,6 +25,7 @@ import (
 	"github.com/unweaver/unweaver/internal/telemetry/tracing"
 	"github.com/unweaver/unweaver/query-api/api"
 	"github.com/unweaver/unweaver/query-api/middleware"
+	"github.com/unweaver/unweaver/query-api/served"
 	"github.com/unweaver/unweaver/query-api/signon"
 )
 
@@ -100,24 +101,24 @@ func runService(ctx context.Context, cfg *config.Config, log *slog.Logger) (err 
 	if err != nil {
 		return errors.Join(err, listener.Close())
 	}
-	server := api.New(
-		api.Config{
-			HintSecrets: secrets,
-			Desk:        newDesk(cfg, stores, log),
-			Policy:      policy,
-			Artifacts:   stores.Artifacts,
-			Records:     stores.Records,
-			Readers:     stores.Coordination,
-			Runs:        stores.Coordination,
-			Vectors:     stores.Vectors,
-			Models:      models,
-			Cache:       cache,
-			Log:         log,
-			Telemetry:   process,
-			Warm:        cfg.QueryAPI.Indexes.Ahead,
-			OpenBytes:   cfg.QueryAPI.Indexes.Bytes,
+	server := api.New(api.Config{
+		HintSecrets: secrets,
+		Desk:        newDesk(cfg, stores, log),
+		Policy:      policy,
+		Models:      models,
+		Config: served.Config{
+			Artifacts: stores.Artifacts,
+			Records:   stores.Records,
+			Readers:   stores.Coordination,
+			Runs:      stores.Coordination,
+			Vectors:   stores.Vectors,
+			Cache:     cache,
+			Log:       log,
+			Telemetry: process,
+			Warm:      cfg.QueryAPI.Indexes.Ahead,
+			OpenBytes: cfg.QueryAPI.Indexes.Bytes,
 		},
-	)
+	})
 	log.Info("query-api started", "address", listener.Addr().String(), "tls", encrypted != nil, "keys", policy.Required)
 	return serveUntil(ctx, server, middleware.WrapListener(listener, encrypted, cfg.QueryAPI.Limits.Connections), probe)
 }

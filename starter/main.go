@@ -7,10 +7,11 @@ import (
 
 	"github.com/unweaver/unweaver/internal/document/sandbox"
 	"github.com/unweaver/unweaver/starter/cli"
+	"github.com/unweaver/unweaver/starter/cli/console"
 )
 
 func main() {
 	sandbox.RunChild()
-	app := &cli.App{Out: os.Stdout, Err: os.Stderr, Env: os.Environ()}
-	os.Exit(app.Run(context.Background(), os.Args[1:]))
+	app := &console.App{Out: os.Stdout, Err: os.Stderr, Env: os.Environ()}
+	os.Exit(cli.Run(context.Background(), app, os.Args[1:]))
 }

@@ -303,7 +303,7 @@ var operations = []operation{
 		"branch merged --as line --set shortening.threshold=200", "index --index line --wait",
 	}},
 	{"promote", "archive", []string{"promote wide"}},
-	{"retry-failed", "failing", []string{"retry-failed --index failing --wait"}},
+	{"retry-failed", "failing", []string{"retry-failed failing --wait"}},
 	{"backfill", "archive", []string{"backfill start old --index archive --prefix old/ --wait"}},
 }
 

@@ -25,6 +25,7 @@ import (
 	"time"
 
 	"github.com/unweaver/unweaver/internal/answer/extract"
+	"github.com/unweaver/unweaver/internal/answer/prompt"
 	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/model"
@@ -66,6 +67,8 @@ type Observer interface {
 
 // Caller is who asks, as far as questions cost money.
 type Caller interface {
+	// ID names who asks; empty: it is not known.
+	ID() string
 	// AdmitAnswer admits a question that the chat model is asked about, which costs so many tokens and so much money,
 	// about.
 	AdmitAnswer(ctx context.Context, tokens int64, money float64) error
@@ -83,7 +86,7 @@ type Found func(ctx context.Context, response Response) (context.Context, error)
 func (s *Service) Ask(
 	ctx context.Context, generation *retrieve.Generation, body Request, caller Caller, found Found,
 ) (Response, error) {
-	cost := &bill{admit: caller.AdmitCall}
+	cost := &bill{admit: caller.AdmitCall, reader: caller.ID()}
 	asked := &question{generation: generation, body: body, cost: cost, talk: newTalk(body, cost, generation.Spec)}
 	defer func() { caller.Spend(cost.tokens, cost.money) }() // also of a request that fails, or whose client has gone
 	ctx = asked.cost.watchSends(ctx)
@@ -208,7 +211,7 @@ func (s *Service) embedEach(
 ) ([][]float32, error) {
 	vectors, used, bills := make([][]float32, len(texts)), make([]Response, len(texts)), make([]bill, len(texts))
 	err := parallel.Each(ctx, len(texts), min(len(texts), embedsAtOnce), func(ctx context.Context, i int) (err error) {
-		bills[i].vectors, bills[i].admit = cost.vectors, cost.admit
+		bills[i].vectors, bills[i].admit, bills[i].reader = cost.vectors, cost.admit, cost.reader
 		own := bills[i].watchSends(ctx)
 		vectors[i], err = s.askEmbedder(own, generation, generation.Manifest.Class, texts[i], &used[i], &bills[i])
 		return err
@@ -244,12 +247,17 @@ func (s *Service) askEmbedder(
 	}
 	embedder = generation.Weigh(embedder, fingerprint)
 	// Templates are of documents, not of questions, so they are not in the key. The index is: who asks one must not
-	// learn what was asked of others; and so is the server, whose vectors count only for those who trust it.
+	// learn what was asked of others; and so is the server, whose vectors count only for those who trust it. Where
+	// documents have labels, no reader must learn what another asked, by what is cached or paid.
+	reader := ""
+	if generation.HasLabels() {
+		reader = cost.reader
+	}
 	by := fmt.Sprintf(
 		"%q %s %s %d %s ", generation.Spec.Embedding.Domain(), fingerprint.Provider, fingerprint.Model,
 		fingerprint.Dimension, fingerprint.IDF,
 	)
-	key := fmt.Sprintf("%s %s%q ", generation.Manifest.Index, by, generation.ViewKey())
+	key := fmt.Sprintf("%s %s%q ", generation.Manifest.Index, by, reader)
 	paid := func(ctx context.Context) ([]float32, int64, error) {
 		if err := cost.admitCall(embedder.Info().Paid); err != nil {
 			return nil, 0, err
@@ -314,12 +322,12 @@ const degradedAnswer = "chat_model"
 // completeResponse packs the context and, where asked for, answers.
 func (s *Service) completeResponse(ctx context.Context, asked *question, found Found) error {
 	generation, plan, response, result := asked.generation, &asked.plan, &asked.response, asked.result
-	passages := make([]retrieve.Passage, len(response.Chunks))
+	passages := make([]prompt.Passage, len(response.Chunks))
 	for i, chunk := range response.Chunks {
 		mark := response.describeVersion(&chunk, plan.at)
-		passages[i] = retrieve.Passage{ID: chunk.ID, Title: chunk.Title, Mark: mark, Text: chunk.Text}
+		passages[i] = prompt.Passage{ID: chunk.ID, Title: chunk.Title, Mark: mark, Text: chunk.Text}
 	}
-	form := retrieve.FormOf(generation.Spec.Parity, cmp.Or(asked.body.AnswerStyle, generation.Spec.Answer.Style))
+	form := prompt.FormOf(generation.Spec.Parity, cmp.Or(asked.body.AnswerStyle, generation.Spec.Answer.Style))
 	packing := time.Now()
 	text, marked := response.addNotes(result.Notes, plan.budget, plan.at)
 	given, used := form.Pack(passages, plan.budget-int(response.Usage.NoteTokens))
@@ -331,7 +339,7 @@ func (s *Service) completeResponse(ctx context.Context, asked *question, found F
 	} else {
 		text += given
 		for i := range response.Chunks {
-			marked = marked || form.WritesMarks() && used[i] && passages[i].Mark != ""
+			marked = marked || !form.Whole && used[i] && passages[i].Mark != ""
 			response.Chunks[i].InContext = used[i]
 		}
 	}
@@ -374,7 +382,7 @@ func (s *Service) completeResponse(ctx context.Context, asked *question, found F
 		short = text != whole
 		return text
 	}
-	answered, err := retrieve.AnswerQuestion(
+	answered, err := prompt.AnswerQuestion(
 		model.CallerBound(ctx), chat, form, asked.body.Query, text, passages, used, quote,
 	)
 	if err != nil {

@@ -7,11 +7,11 @@ import (
 	"net"
 	"unicode/utf8"
 
+	"github.com/unweaver/unweaver/internal/answer/prompt"
 	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/model"
 	"github.com/unweaver/unweaver/internal/model/tokens"
-	"github.com/unweaver/unweaver/internal/retrieve"
 )
 
 // bill is what one request spends on models, whatever becomes of it.
@@ -19,6 +19,8 @@ type bill struct {
 	money  float64
 	tokens int64
 	sent   bool // something was, since the last entry
+
+	reader string // who asks; empty: it is not known
 
 	admit func() error // asks whether the caller may pay for a call; nil: it may
 
@@ -53,14 +55,14 @@ const (
 func (q *Request) estimateCost(specs ...core.Spec) (most int64, money float64) {
 	passages, _ := checkBounds("max_context_tokens", q.MaxContextTokens, 1, maxContextTokens, defaultContext)
 	completion, _ := checkBounds("max_answer_tokens", q.MaxAnswerTokens, 1, maxAnswerTokens, usualAnswer) // checked before
-	prompt := promptTokens + passages + tokens.Count(q.Query)
+	sent := promptTokens + passages + tokens.Count(q.Query)
 	for _, message := range TrimHistory(q.History) {
-		prompt += tokens.Count(message.Content)
+		sent += tokens.Count(message.Content)
 	}
 	for _, spec := range specs {
 		if chat := spec.ChatOf(core.RoleAnswer); chat.Provider != "builtin" {
-			most = int64(prompt + completion)
-			money = max(money, (float64(prompt)*chat.Price.Prompt+float64(completion)*chat.Price.Completion)/1e6)
+			most = int64(sent + completion)
+			money = max(money, (float64(sent)*chat.Price.Prompt+float64(completion)*chat.Price.Completion)/1e6)
 		}
 	}
 	return most, money
@@ -141,7 +143,7 @@ func (e excused) Complete(ctx context.Context, call model.Call) (model.Reply, er
 	reply, err := e.Chat.Complete(ctx, call)
 	if code := fault.CodeOf(err); ctx.Err() == nil && excusable[code] {
 		e.log.Warn("the chat model gave no answer", "code", string(code), "error", err.Error())
-		err = retrieve.Excused{Err: err}
+		err = prompt.Excused{Err: err}
 	}
 	return reply, err
 }

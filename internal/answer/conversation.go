@@ -9,10 +9,10 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"github.com/unweaver/unweaver/internal/answer/prompt"
 	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/model"
-	"github.com/unweaver/unweaver/internal/retrieve"
 	"github.com/unweaver/unweaver/internal/text"
 )
 
@@ -169,7 +169,7 @@ func (s *Service) callCondenser(ctx context.Context, talk *talk, last string) (s
 	if err != nil {
 		return "", model.Usage{}, err
 	}
-	delimiter := retrieve.NewDelimiter()
+	delimiter := prompt.NewDelimiter()
 	var user strings.Builder
 	user.WriteString(delimiter + "\n")
 	for _, message := range talk.history {

@@ -49,7 +49,7 @@ func (s *Service) AskSeveral(
 			specs = append(specs, index.Generation.Spec)
 		}
 	}
-	talk := newTalk(body, &bill{admit: caller.AdmitCall}, specs...)
+	talk := newTalk(body, &bill{admit: caller.AdmitCall, reader: caller.ID()}, specs...)
 	asked := s.searchEach(ctx, indexes, body, within, talk, sync.OnceValue(func() error {
 		tokens, money := body.estimateCost(specs...)
 		return caller.AdmitAnswer(ctx, tokens, money)
@@ -96,7 +96,7 @@ func (s *Service) searchEach(
 	asked, vectors := make([]*question, len(indexes)), newEmbedCache()
 	for i, index := range indexes {
 		asked[i] = &question{generation: index.Generation, body: body, talk: talk}
-		asked[i].cost = &bill{vectors: vectors, admit: talk.cost.admit}
+		asked[i].cost = &bill{vectors: vectors, admit: talk.cost.admit, reader: talk.cost.reader}
 	}
 	prepared := make([]bool, len(indexes))
 	search := func(ctx context.Context, i int) error {

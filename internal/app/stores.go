@@ -23,7 +23,6 @@ import (
 	coordinationbolt "github.com/unweaver/unweaver/internal/store/coordination/bolt"
 	coordinationredis "github.com/unweaver/unweaver/internal/store/coordination/redis"
 	"github.com/unweaver/unweaver/internal/store/events"
-	"github.com/unweaver/unweaver/internal/store/events/sqs"
 	"github.com/unweaver/unweaver/internal/store/records"
 	recordsbolt "github.com/unweaver/unweaver/internal/store/records/bolt"
 	recordsredis "github.com/unweaver/unweaver/internal/store/records/redis"
@@ -266,8 +265,8 @@ func (s *Stores) openBlob(ctx context.Context, uri, setting string) (blob.Store,
 }
 
 // OpenQueue opens a queue of events by its URI.
-func (s *Stores) OpenQueue(ctx context.Context, uri string) (events.Queue, error) {
-	return sqs.Open(ctx, uri, s.s3.Region)
+func (s *Stores) OpenQueue(ctx context.Context, uri string) (*events.Queue, error) {
+	return events.Open(ctx, uri, s.s3.Region)
 }
 
 // OpenCorpus opens a corpus by its URI; buckets are those of stores.s3.

@@ -1,106 +1,138 @@
 package artifact
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"slices"
+	"strings"
 	"sync"
+
+	"github.com/unweaver/unweaver/internal/artifact/rowfile"
 )
 
 // Frames remembers unpacked frames of row files up to a limit of bytes; those that were read first go first. A frame is
-// read once for all that ask for it meanwhile, and different ones are read side by side. T is what is made of the rows.
-// It is safe for concurrent use.
-type Frames[T any] struct {
-	make func(raw []byte) T
-	size func(T) int
-
+// read once for all that ask for it meanwhile, and different ones are read side by side. It is safe for concurrent use.
+type Frames struct {
 	mu    sync.Mutex
 	limit int
-	known map[FrameID]*unpacked[T] // those that are being read, too
-	order []*unpacked[T]           // those that were read, the oldest first
+	known map[frameID]*unpacked // those that are being read, too
+	order []*unpacked           // those that were read, the oldest first
 	bytes int
 }
 
-// FrameID names a frame of a row file.
-type FrameID struct {
-	File   *Reader
-	Number int
+// frameID names a frame of a row file.
+type frameID struct {
+	file   *Reader
+	number int
 }
 
 // unpacked is a frame that was asked for.
-type unpacked[T any] struct {
-	id   FrameID
+type unpacked struct {
+	id   frameID
 	done chan struct{}
-	made T     // with done
-	err  error // with done
+	raw  []byte   // with done
+	rows []uint32 // with done: where rows begin in raw; nil where they are not in the order of their keys
+	err  error    // with done
 }
 
 // errGone is of a frame whose reader did not come back from it.
 var errGone = errors.New("its reader has gone")
 
-// NewFrames returns a memory of frames that holds limit bytes; size counts those of one.
-func NewFrames[T any](limit int, make func(raw []byte) T, size func(T) int) *Frames[T] {
-	return &Frames[T]{make: make, size: size, limit: limit, known: map[FrameID]*unpacked[T]{}}
-}
+// NewFrames returns a memory of frames that holds limit bytes.
+func NewFrames(limit int) *Frames { return &Frames{limit: limit, known: map[frameID]*unpacked{}} }
 
-// Read returns a frame, which must not be changed. Nothing is locked while it is read from its file.
-func (f *Frames[T]) Read(ctx context.Context, file *Reader, number int) (T, error) {
-	id := FrameID{file, number}
+// Read returns the rows of a frame, which must not be changed, from a key on: not those before it where they are in the
+// order of their keys. Nothing is locked while the frame is read from its file.
+func (f *Frames) Read(ctx context.Context, file *Reader, number int, key string) ([]byte, error) {
+	id := frameID{file, number}
 	for {
 		f.mu.Lock()
 		found := f.known[id]
 		if found == nil {
-			found = &unpacked[T]{id: id, done: make(chan struct{}), err: errGone}
+			found = &unpacked{id: id, done: make(chan struct{}), err: errGone}
 			f.known[id] = found
 			f.mu.Unlock()
-			return f.fillFrame(ctx, found)
+			f.fillFrame(ctx, found)
+			return found.rowsFrom(key), found.err
 		}
 		f.mu.Unlock()
 		select {
 		case <-found.done:
 		case <-ctx.Done():
-			return found.made, context.Cause(ctx)
+			return nil, context.Cause(ctx)
 		}
 		if found.err == nil {
-			return found.made, nil
+			return found.rowsFrom(key), nil
 		}
 		// It may be that only the one who read has lost its patience: who still needs the frame reads it itself.
 	}
 }
 
-func (f *Frames[T]) fillFrame(ctx context.Context, one *unpacked[T]) (T, error) {
+func (f *Frames) fillFrame(ctx context.Context, one *unpacked) {
 	defer close(one.done)
 	defer f.keepFrame(one)
-	raw, err := one.id.File.Frame(ctx, one.id.Number)
-	if one.err = err; err == nil {
-		one.made = f.make(raw)
-	}
-	return one.made, err
+	raw, err := one.id.file.Frame(ctx, one.id.number)
+	one.raw, one.err = slices.Clip(raw), err
+	one.findRows()
 }
 
+// findRows notes where rows begin. What is cited lies anywhere in a frame, and rows before it would be read each time.
+func (u *unpacked) findRows() {
+	var before []byte
+	for rest := u.raw; ; {
+		key, _, next, ok := rowfile.NextRow(rest)
+		if !ok {
+			return
+		}
+		if bytes.Compare(before, key) > 0 {
+			u.rows = nil
+			return
+		}
+		u.rows = append(u.rows, uint32(len(u.raw)-len(rest)))
+		before, rest = key, next
+	}
+}
+
+func (u *unpacked) rowsFrom(key string) []byte {
+	if u.rows == nil {
+		return u.raw
+	}
+	at, _ := slices.BinarySearchFunc(u.rows, key, func(row uint32, key string) int {
+		have, _, _, _ := rowfile.NextRow(u.raw[row:])
+		return strings.Compare(string(have), key)
+	})
+	if at == len(u.rows) {
+		return nil
+	}
+	return u.raw[u.rows[at]:]
+}
+
+func (u *unpacked) countBytes() int { return len(u.raw) + 4*cap(u.rows) }
+
 // keepFrame remembers a frame that was read, until enough others were. One that was not is asked for again.
-func (f *Frames[T]) keepFrame(one *unpacked[T]) {
+func (f *Frames) keepFrame(one *unpacked) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if one.err != nil || f.size(one.made) > f.limit {
+	if one.err != nil || one.countBytes() > f.limit {
 		delete(f.known, one.id)
 		return
 	}
 	f.order = append(f.order, one)
-	for f.bytes += f.size(one.made); f.bytes > f.limit; f.order = f.order[1:] {
-		f.bytes -= f.size(f.order[0].made)
+	for f.bytes += one.countBytes(); f.bytes > f.limit; f.order = f.order[1:] {
+		f.bytes -= f.order[0].countBytes()
 		delete(f.known, f.order[0].id)
 	}
 }
 
 // Forget drops the frames of files; nil drops all.
-func (f *Frames[T]) Forget(files map[*Reader]bool) {
+func (f *Frames) Forget(files map[*Reader]bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.order = slices.DeleteFunc(f.order, func(one *unpacked[T]) bool {
-		gone := files == nil || files[one.id.File]
+	f.order = slices.DeleteFunc(f.order, func(one *unpacked) bool {
+		gone := files == nil || files[one.id.file]
 		if gone {
-			f.bytes -= f.size(one.made)
+			f.bytes -= one.countBytes()
 			delete(f.known, one.id)
 		}
 		return gone
@@ -108,14 +140,14 @@ func (f *Frames[T]) Forget(files map[*Reader]bool) {
 }
 
 // CountHeld returns how many bytes are remembered, and how many frames are being read.
-func (f *Frames[T]) CountHeld() (bytes, underWay int) {
+func (f *Frames) CountHeld() (bytes, underWay int) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return f.bytes, len(f.known) - len(f.order)
 }
 
 // SetLimit bounds what is remembered from the next frame on, and returns the bound before.
-func (f *Frames[T]) SetLimit(limit int) (before int) {
+func (f *Frames) SetLimit(limit int) (before int) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	before, f.limit = f.limit, limit

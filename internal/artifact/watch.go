@@ -8,23 +8,18 @@ import (
 	"github.com/unweaver/unweaver/internal/store/blob"
 )
 
-// watchList is the object that holds the standing questions of an index.
-type watchList struct {
-	Questions []core.Question `json:"questions"` // in the order in which they were added
-}
-
 func (x Index) watchListKey() string { return x.joinKey("watch", "questions.json") }
 
-// ListQuestions returns the standing questions of the index.
+// ListQuestions returns the standing questions of the index, in the order in which they were added.
 func (x Index) ListQuestions(ctx context.Context) ([]core.Question, error) {
 	list, _, err := x.readQuestions(ctx)
-	return list.Questions, err
+	return list, err
 }
 
-func (x Index) readQuestions(ctx context.Context) (list watchList, etag string, err error) {
+func (x Index) readQuestions(ctx context.Context) (list []core.Question, etag string, err error) {
 	info, err := blob.ReadJSON(ctx, x.Store, x.watchListKey(), &list)
 	if fault.Is(err, fault.NotFound) {
-		return watchList{}, "", nil
+		return []core.Question{}, "", nil
 	}
 	return list, info.ETag, err
 }
@@ -36,22 +31,19 @@ func (x Index) DeleteQuestions(ctx context.Context) error {
 
 // ChangeQuestions applies f to the standing questions until no other process changed them meanwhile.
 func (x Index) ChangeQuestions(ctx context.Context, f func([]core.Question) ([]core.Question, error)) error {
-	return blob.ChangeJSON(ctx, x.Store, x.watchListKey(), x.readQuestions, func(list *watchList) (err error) {
-		list.Questions, err = f(list.Questions)
+	return blob.ChangeJSON(ctx, x.Store, x.watchListKey(), x.readQuestions, func(list *[]core.Question) (err error) {
+		*list, err = f(*list)
 		return err
 	})
 }
 
 // LastWatch is how far the standing questions of an index came.
 type LastWatch struct {
-	Generation string        `json:"generation"` // that answered last: the next night compares with it
-	Manifest   string        `json:"manifest"`
-	Keys       []core.Digest `json:"keys,omitempty"` // of vectors of questions in the ledger, which keeps them
+	Manifest string        `json:"manifest"`       // of the generation that answered last: the next night compares with it
+	Keys     []core.Digest `json:"keys,omitempty"` // of vectors of questions in the ledger, which keeps them
 
 	// Behind are the questions that it did not answer, by their ids, with the manifest that they are compared with.
 	Behind map[string]string `json:"behind,omitempty"`
-	Open   bool              `json:"open,omitempty"` // its run still asks those
-	Found  core.Watched      `json:"found"`          // so far, without texts
 }
 
 func (x Index) lastWatchKey() string { return x.joinKey("watch", "last.json") }

@@ -327,7 +327,7 @@ func defaultIndex() Index {
 		Retrieval:  core.Retrieval{Method: "hybrid", Rule: "weighted", TopChunks: 5, Language: core.LanguageAuto},
 		Keep:       3,
 		Priority:   Priority{Level: 3, Weight: 1},
-		Freshness:  defaultFreshness(),
+		Freshness:  Freshness{Debounce: core.Duration(10 * time.Second)},
 		Grace:      core.Duration(24 * time.Hour),
 		Failures:   core.Failures{Share: 0.01, DocumentsShare: 0.01, Floor: 5},
 		Gate:       core.Gate{MaxRemoved: 0.2, MaxRecallDrop: 0.05},

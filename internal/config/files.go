@@ -4,7 +4,7 @@ import (
 	"bytes"
 	"crypto/sha256"
 	"encoding/hex"
-	"os"
+	"fmt"
 	"strings"
 
 	"github.com/unweaver/unweaver/internal/core"
@@ -41,13 +41,19 @@ func ReadProbes(spec *core.Spec) ([]byte, error) {
 	})
 }
 
+const mostFileBytes = 64 << 20
+
 // readFile reads and checks the file at a path, in whose place it puts the sum.
 func readFile(path *string, bad *fault.Error, check func(raw []byte) error) ([]byte, error) {
 	if *path == "" || strings.Contains(*path, "://") || strings.HasPrefix(*path, core.SentFile) {
 		return nil, nil
 	}
-	raw, err := os.ReadFile(*path)
-	if err == nil {
+	raw, err := readRegular(*path, mostFileBytes+1)
+	switch {
+	case err != nil:
+	case len(raw) > mostFileBytes:
+		err = fmt.Errorf("it is larger than %d MiB", mostFileBytes>>20)
+	default:
 		err = check(raw)
 	}
 	if err != nil {

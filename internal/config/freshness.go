@@ -1,8 +1,10 @@
 package config
 
 import (
-	"net/url"
+	"maps"
 	"os"
+	"regexp"
+	"slices"
 	"strings"
 	"time"
 
@@ -21,13 +23,6 @@ type Freshness struct {
 
 // EventsWebhook is the value of freshness.events for signed requests to query-api.
 const EventsWebhook = "webhook"
-
-// secretLength is the least that a secret of hints may have, in bytes.
-const secretLength = 16
-
-func defaultFreshness() Freshness {
-	return Freshness{Debounce: core.Duration(10 * time.Second)}
-}
 
 var freshnessKeys = []key{
 	{
@@ -55,10 +50,9 @@ var freshnessKeys = []key{
 // requireEvents takes webhook, or the address of a queue.
 func requireEvents() rule {
 	const values = EventsWebhook + " or sqs://HOST/ACCOUNT/NAME"
+	form := regexp.MustCompile(`^(webhook|sqs://[^/@ ]+/[^/]+/[^/]+)$`)
 	return newTextRule(values, func(text string) string {
-		place, err := url.Parse(text)
-		if text == EventsWebhook || err == nil && place.Scheme == "sqs" && place.Host != "" && place.User == nil &&
-			strings.Count(strings.Trim(place.Path, "/"), "/") == 1 {
+		if form.MatchString(text) {
 			return ""
 		}
 		return "want " + values
@@ -74,25 +68,29 @@ func (l *loader) checkFreshness(path string, settings Index) {
 		path+".freshness.events", "a queue requires indexes.<name>.corpus to be s3://bucket/prefix")
 }
 
-// ReadHintSecrets reads the secrets that sign hints, by index.
+// ReadHintSecrets reads the secrets that sign hints, by index. No two are equal: a signature does not name the index.
 func (c *Config) ReadHintSecrets() (map[string]string, error) {
-	out := map[string]string{}
-	for name, index := range c.Indexes {
-		if index.Freshness.Events != EventsWebhook {
+	out, owners := map[string]string{}, map[string]string{}
+	for _, name := range slices.Sorted(maps.Keys(c.Indexes)) {
+		if c.Indexes[name].Freshness.Events != EventsWebhook {
 			continue
 		}
-		file := index.Freshness.SecretFile
+		file := c.Indexes[name].Freshness.SecretFile
 		raw, err := os.ReadFile(file)
 		secret := strings.TrimSpace(string(raw))
 		bad := fault.BadConfig.At("read indexes."+name+".freshness.secret_file", file)
 		switch {
 		case err != nil:
 			return nil, bad.Because(err).Advise("write the secret into this file, readable by this process")
-		case len(secret) < secretLength:
+		case len(secret) < 16:
 			return nil, bad.Because("it has less than 16 bytes").Advise("make one: openssl rand -hex 32")
+		case owners[secret] != "":
+			return nil, bad.Because("it has the secret of index " + owners[secret] +
+				": hints of one could be sent to the other").
+				Advise("make one for each index: openssl rand -hex 32")
 		}
 		redact.Register(secret)
-		out[name] = secret
+		out[name], owners[secret] = secret, name
 	}
 	return out, nil
 }

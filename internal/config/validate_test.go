@@ -314,6 +314,25 @@ func TestFilesThatCannotBeRead(t *testing.T) {
 	assert.Empty(t, refused(t, "# nothing but a comment\n"))
 }
 
+func TestSecretsOfHintsAreReadWhereNoTwoAreEqual(t *testing.T) {
+	folder := t.TempDir()
+	for name, secret := range map[string]string{"a": "0123456789abcdef\n", "b": "0123456789abcdef", "c": "short",
+		"d": "fedcba9876543210"} {
+		require.NoError(t, os.WriteFile(filepath.Join(folder, name), []byte(secret), 0o600))
+	}
+	for file, says := range map[string]string{"b": "the secret of index one", "c": "less than 16 bytes", "e": "no such file",
+		"d": ""} {
+		read, err := mustLoad(t, fmt.Sprintf("indexes: {one: {freshness: {events: webhook, secret_file: %[1]s/a}}, "+
+			"two: {freshness: {events: webhook, secret_file: %[1]s/%[2]s}}}\n", folder, file), nil, nil).ReadHintSecrets()
+		if says == "" {
+			assert.Equal(t, map[string]string{"one": "0123456789abcdef", "two": "fedcba9876543210"}, read)
+			continue
+		}
+		assert.True(t, fault.Is(err, fault.BadConfig) && strings.Contains(err.Error(), says) &&
+			strings.Contains(err.Error(), "indexes.two.freshness.secret_file"), "%s: %v", file, err)
+	}
+}
+
 func TestASecretThatIsRefusedIsNotRepeated(t *testing.T) {
 	for file, says := range map[string]string{
 		"models: {chat: {api_key_env: sk-proj-SECRET}}\n":                                      "models.chat.api_key_env",

@@ -76,18 +76,12 @@ type BranchRequest struct {
 // AllWatched in place of an id removes all standing questions, also those that cannot be read.
 const AllWatched = "all"
 
-// WatchRequest adds standing questions to an index, or removes the one of an id.
+// WatchRequest adds standing questions to an index, or removes the one of an id. With neither it asks which there are.
 type WatchRequest struct {
-	Index  string          `json:"index"`
-	Add    []core.Question `json:"add,omitempty"` // those of the same text and labels are replaced
-	Remove string          `json:"remove,omitempty"`
-}
-
-// Watching is what came of it, or all standing questions of an index.
-type Watching struct {
-	Index     string          `json:"index"`
-	Questions []core.Question `json:"questions"`
-	Total     int             `json:"total" doc:"standing questions that the index has"`
+	Index   string          `json:"index"`
+	Add     []core.Question `json:"add,omitempty"` // those of the same text and labels are replaced
+	Remove  string          `json:"remove,omitempty"`
+	Readers core.Readers    `json:"readers"` // who asks: questions with labels that they do not hold are unknown to them
 }
 
 // DeleteRequest asks for an index to be deleted.
@@ -149,19 +143,6 @@ type BackfillNamed struct {
 	Name  string `json:"name,omitempty"` // of a list: none
 
 	Budget *core.Budget `json:"budget,omitempty"` // of a resume: what its payments may come to, from their beginning
-}
-
-// ImageRequest moves a generation to an image, or an image into an index.
-type ImageRequest struct {
-	Action     string `json:"action"` // core.TransferPush or core.TransferPull
-	Index      string `json:"index"`
-	Generation string `json:"generation,omitempty"` // to push; empty: what is served
-	Where      string `json:"where"`                // oci://HOST/NAME:TAG, or the absolute path of a folder or tar file
-	Tag        string `json:"tag,omitempty"`        // of a path
-	PlainHTTP  bool   `json:"plain_http,omitempty"`
-	Key        string `json:"key,omitempty"` // absolute path: to sign with, or to prove signatures with
-	Adopt      bool   `json:"adopt,omitempty"`
-	Force      bool   `json:"force,omitempty"`
 }
 
 // Run names a run.
@@ -246,10 +227,9 @@ type Control interface {
 	DeleteIndex(ctx context.Context, r DeleteRequest) (core.Deletion, error)
 	// ListBranches lists the branches of an index.
 	ListBranches(ctx context.Context, index string) ([]core.Branch, error)
-	// ChangeWatched adds standing questions to an index, all or none, or removes one.
-	ChangeWatched(ctx context.Context, r WatchRequest) (Watching, error)
-	// ListWatched lists the standing questions of an index, in the order in which they were added.
-	ListWatched(ctx context.Context, index string) ([]core.Question, error)
+	// WatchQuestions adds standing questions to an index, all or none, or removes one, and returns those. Asked for
+	// neither, it returns all that there are, in the order in which they were added.
+	WatchQuestions(ctx context.Context, r WatchRequest) ([]core.Question, error)
 	// ReadOverlay says what the store says of the configuration of an index: every command that resolves it asks first.
 	ReadOverlay(ctx context.Context, index string) (Overlaid, error)
 	// MoveGeneration changes what is served, or what is kept, among the generations that are there. It is an operation.
@@ -271,8 +251,10 @@ type Control interface {
 	RestoreIndex(ctx context.Context, index string) (Run, error)
 	// AuditIndex compares the served generation with what it was made of, and with what the stores hold.
 	AuditIndex(ctx context.Context, r AuditRequest) (Run, error)
-	// MoveImage pushes or pulls an image, in the process that owns the stores. report gets how far it is.
-	MoveImage(ctx context.Context, r ImageRequest, report func(core.Transfer)) (core.Transfer, error)
+	// MoveImage pushes or pulls an image, in the process that owns the stores.
+	MoveImage(ctx context.Context, r core.ImageRequest) (core.Transfer, error)
+	// ReadTransfer returns how far the move that this request began is; zero: it runs no more, or not yet.
+	ReadTransfer(ctx context.Context, r core.ImageRequest) (core.Transfer, error)
 	RunDoctor(ctx context.Context, spec core.Spec) ([]Check, error)
 	// DeadLetters lists the chunks of the published generation that nothing could be extracted from.
 	DeadLetters(ctx context.Context, index string) ([]core.Letter, error)

@@ -281,10 +281,6 @@ func TestProbesAreReadLineByLine(t *testing.T) {
 	}
 	got, err = core.ReadProbes(strings.NewReader(`{"question":"a"}`), false)
 	assert.True(t, err == nil && len(got) == 1, "where documents are not asked for: %v, %v", got, err)
-	got, err = core.ReadStanding(strings.NewReader(`{"question":"a","labels":["hr"],"notify":"legal"}`))
-	assert.True(t, err == nil && got[0].Labels[0] == "hr" && got[0].Notify == "legal", "%v, %v", got, err)
-	_, err = core.ReadStanding(strings.NewReader(`{"question":"a","label":"hr"}`))
-	assert.ErrorContains(t, err, `line 1: json: unknown field "label"`)
 }
 
 func TestSizesAreDecimal(t *testing.T) {

@@ -10,21 +10,21 @@ import (
 // HintsGeneration begins the names of generations that hints of changed objects began.
 const HintsGeneration = "hints-"
 
-// MostHintsShown is how many deliveries of hints are counted.
-const MostHintsShown = 1000
+// MostDeliveries is how many deliveries of hints are counted, and followed one by one: where more wait, the corpus is
+// listed.
+const MostDeliveries = 1000
 
 // IsHinted reports whether a generation was made of the objects that hints named.
 func IsHinted(generation string) bool { return strings.HasPrefix(generation, HintsGeneration) }
 
 // Freshness is how an index stands that follows hints of changed objects.
 type Freshness struct {
-	Pending int       `json:"pending" doc:"deliveries of hints that wait, 1,000 where there are more"`
-	Oldest  time.Time `json:"oldest,omitzero" doc:"when the first of them arrived"`
-	Run     string    `json:"run,omitempty" doc:"build that follows hints now"`
-	Status  string    `json:"status,omitempty" doc:"of this build"`
-	Waiting string    `json:"waiting,omitempty" doc:"why hints wait for the next night"`
-	Problem *Problem  `json:"problem,omitempty" doc:"of the queue of events, as the worker met it"`
-	Last    *HintRun  `json:"last,omitempty" doc:"build that followed hints last"`
+	Pending int      `json:"pending" doc:"deliveries of hints that wait, 1,000 where there are more"`
+	Run     string   `json:"run,omitempty" doc:"build that follows hints now"`
+	Status  string   `json:"status,omitempty" doc:"of this build"`
+	Waiting string   `json:"waiting,omitempty" doc:"why hints wait for the next night"`
+	Problem *Problem `json:"problem,omitempty" doc:"of the queue of events, as the worker met it"`
+	Last    *HintRun `json:"last,omitempty" doc:"build that followed hints last"`
 }
 
 // HintRun is what came of the hints that one build followed.
@@ -40,7 +40,7 @@ type HintRun struct {
 // String says in a line how the index stands.
 func (f *Freshness) String() string {
 	text := fmt.Sprintf("%d deliveries of hints wait", f.Pending)
-	if f.Pending >= MostHintsShown {
+	if f.Pending >= MostDeliveries {
 		text = "1,000+ deliveries of hints wait"
 	}
 	if f.Run != "" {
@@ -50,8 +50,8 @@ func (f *Freshness) String() string {
 		text += ", for the next night (" + f.Waiting + ")"
 	}
 	if f.Last != nil {
-		text += fmt.Sprintf("; last: %s %s, %d changed, after %.0f s", f.Last.Run, f.Last.Status, f.Last.Changed,
-			f.Last.Seconds)
+		text += fmt.Sprintf("; last: %s %s, %d changed, after %.0f s", f.Last.Run,
+			strings.TrimSpace(f.Last.Status+" "+f.Last.Reason), f.Last.Changed, f.Last.Seconds)
 	}
 	if f.Problem != nil {
 		text += "; the queue: " + f.Problem.Detail

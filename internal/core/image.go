@@ -2,6 +2,17 @@ package core
 
 import "time"
 
+// ImageRequest moves a generation to an image, or an image into an index, or verifies an image.
+type ImageRequest struct {
+	Action     string `json:"action"` // TransferPush, TransferPull or TransferVerify
+	Index      string `json:"index"`
+	Generation string `json:"generation,omitempty"` // to push; empty: what is served
+	Where      string `json:"where"`                // oci://HOST/NAME:TAG, or the absolute path of a folder or tar file
+	Key        string `json:"key,omitempty"`        // absolute path: to sign with, or to prove signatures with
+	Adopt      bool   `json:"adopt,omitempty"`
+	Force      bool   `json:"force,omitempty"`
+}
+
 // Transfer is what moving an image of an index came to, or how far it is.
 type Transfer struct {
 	Action     string  `json:"action"` // TransferPush, TransferPull or TransferVerify
@@ -17,9 +28,8 @@ type Transfer struct {
 	Adopted    bool    `json:"adopted,omitempty"`
 	Unchanged  bool    `json:"unchanged,omitempty"` // the index served this image already
 
-	Stage string `json:"stage,omitempty"` // that runs now
-	Done  int64  `json:"done,omitempty"`  // of the stage
-	Total int64  `json:"total,omitempty"`
+	Stage string `json:"stage,omitempty"` // that runs now; Bytes and Seconds are of it
+	Done  int64  `json:"done,omitempty"`  // bytes of the stage
 }
 
 // Actions of a transfer.

@@ -42,6 +42,22 @@ const (
 	MaxLabelBytes = 256 << 10 // of these together: each split lists those of its documents
 )
 
+// Visible returns a text without the characters that nobody sees, such as soft hyphens and blanks of no width.
+func Visible(text string) string {
+	return strings.Map(func(r rune) rune {
+		if unicode.In(r, unicode.Cf, unicode.Variation_Selector, unicode.Other_Default_Ignorable_Code_Point) {
+			return -1
+		}
+		return r
+	}, text)
+}
+
+// IsNamed reports whether a name of metadata looks like that of a field: in whatever case, with blanks around it, or
+// with characters that nobody sees.
+func IsNamed(name, field string) bool {
+	return strings.EqualFold(strings.TrimSpace(Visible(name)), Visible(field))
+}
+
 // CheckLabel returns why a text is no label; nil: it is one.
 func CheckLabel(label string) error {
 	switch {
@@ -149,6 +165,13 @@ func (r Readers) Describe() string {
 		return fmt.Sprintf("%s and %d more", named, more)
 	}
 	return named
+}
+
+// HoldAll reports whether readers hold each of some labels. The label of every document is held by who reads all.
+func (r Readers) HoldAll(labels []string) bool {
+	return r.All || !slices.ContainsFunc(labels, func(label string) bool {
+		return label == AnyLabel || label != PublicLabel && !slices.Contains(r.Labels, label)
+	})
 }
 
 // Filter returns what reports whether a document with a set of labels may be read.

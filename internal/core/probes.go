@@ -11,15 +11,15 @@ import (
 	"strings"
 )
 
-// Question is a question that generations are asked: one line of a file of questions. The lines of gate.probes name the
-// documents that answer. Those of standing questions have the rest (docs/guides/watch.md).
+// Question is a question that generations are asked. The lines of gate.probes name the documents that answer. Standing
+// questions have the rest (docs/guides/watch.md).
 type Question struct {
 	Line      int      `json:"-"`
 	ID        string   `json:"id,omitempty"` // of a standing question
 	Question  string   `json:"question"`
-	Documents []string `json:"documents,omitempty"` // keys; empty only where they are not asked for
-	Labels    []string `json:"labels,omitempty"`    // of who asks; none: what is public
-	Notify    string   `json:"notify,omitempty"`    // name of a webhook; empty: the index's
+	Documents []string `json:"-"`                // keys; empty only where they are not asked for
+	Labels    []string `json:"labels,omitempty"` // of who asks; none: what is public
+	Notify    string   `json:"notify,omitempty"` // name of a webhook; empty: the index's
 }
 
 // Probed is what a run found by probe questions.
@@ -45,38 +45,6 @@ const (
 // ReadProbes reads a probe file: JSON Lines of {"question", "documents": [keys]}; other fields are passed over. gold:
 // every line must name documents. An error names the line. Empty lines are passed over.
 func ReadProbes(from io.Reader, gold bool) ([]Question, error) {
-	return readQuestions(from, func(raw []byte) (out Question, err error) {
-		var line struct {
-			Question  string   `json:"question"`
-			Documents []string `json:"documents"`
-		}
-		err = json.Unmarshal(raw, &line)
-		out.Question, out.Documents = strings.TrimSpace(line.Question), line.Documents
-		if err == nil && out.Question != "" && gold && (len(out.Documents) == 0 || slices.Contains(out.Documents, "")) {
-			err = errors.New("it names no document")
-		}
-		return out, err
-	})
-}
-
-// ReadStanding reads a file of standing questions: JSON Lines of {"question", "labels": [labels], "notify"}. Another
-// field is an error, which names the line.
-func ReadStanding(from io.Reader) ([]Question, error) {
-	return readQuestions(from, func(raw []byte) (Question, error) {
-		var line struct {
-			Question string   `json:"question"`
-			Labels   []string `json:"labels"`
-			Notify   string   `json:"notify"`
-		}
-		decoder := json.NewDecoder(bytes.NewReader(raw))
-		decoder.DisallowUnknownFields()
-		err := decoder.Decode(&line)
-		return Question{Question: strings.TrimSpace(line.Question), Labels: line.Labels, Notify: line.Notify}, err
-	})
-}
-
-// readQuestions reads a file of questions, one a line.
-func readQuestions(from io.Reader, decode func([]byte) (Question, error)) ([]Question, error) {
 	var out []Question
 	lines := bufio.NewScanner(io.LimitReader(from, MaxProbeBytes+1))
 	lines.Buffer(nil, MaxProbeBytes)
@@ -89,17 +57,24 @@ func readQuestions(from io.Reader, decode func([]byte) (Question, error)) ([]Que
 		if len(raw) == 0 {
 			continue
 		}
-		question, err := decode(raw)
+		var probe struct {
+			Question  string   `json:"question"`
+			Documents []string `json:"documents"`
+		}
+		err := json.Unmarshal(raw, &probe)
+		probe.Question = strings.TrimSpace(probe.Question)
 		switch {
 		case err != nil:
 			return nil, fmt.Errorf("line %d: %w", line, err)
-		case question.Question == "":
+		case probe.Question == "":
 			return nil, fmt.Errorf("line %d: it has no question", line)
-		case len([]rune(question.Question)) > longestQuestion:
+		case len([]rune(probe.Question)) > longestQuestion:
 			return nil, fmt.Errorf("line %d: the question has more than %d characters", line, longestQuestion)
+		case gold && (len(probe.Documents) == 0 || slices.Contains(probe.Documents, "")):
+			return nil, fmt.Errorf("line %d: it names no document", line)
 		}
-		question.Line = line
-		if out = append(out, question); len(out) > MaxProbes {
+		out = append(out, Question{Line: line, Question: probe.Question, Documents: probe.Documents})
+		if len(out) > MaxProbes {
 			return nil, fmt.Errorf("it has more than %d questions", MaxProbes)
 		}
 	}

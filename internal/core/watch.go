@@ -17,7 +17,7 @@ const (
 // Normalize returns a question as an index keeps it, with the id that follows from its text and labels, or why it
 // cannot be kept.
 func (q Question) Normalize() (Question, error) {
-	q.Question, q.Documents = strings.Join(strings.Fields(q.Question), " "), nil
+	q.Question = strings.Join(strings.Fields(q.Question), " ")
 	q.Labels = slices.Compact(slices.Sorted(slices.Values(q.Labels)))
 	runes := utf8.RuneCountInString(q.Question)
 	switch {
@@ -53,13 +53,6 @@ type Watched struct {
 	Problem   string          `json:"problem,omitempty"` // that in words
 	Listed    []WatchedChange `json:"listed,omitempty"`  // the first changes
 	Path      string          `json:"path,omitempty"`    // artifact with all changes, a line of JSON each
-}
-
-// NoteFailure notes why a question could not be asked, unless another reason is noted.
-func (w *Watched) NoteFailure(code, text string) {
-	if w.Code == "" {
-		w.Code, w.Problem = code, text
-	}
 }
 
 // WatchedChange is a standing question whose passages changed, from what to what and why.

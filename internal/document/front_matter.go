@@ -80,16 +80,17 @@ func (d *Doc) splitFront() {
 
 // opened is what begins front matter for many programs: a fence, also a long one, and blanks, comments or directives
 // before it.
-var opened = regexp.MustCompile(`^(?:[\s\x{feff}\x{200b}]|[%#][^\n]*\n|(?s:<!--.*?-->))*(?:---+|\+\+\++|;;;+)`)
+var opened = regexp.MustCompile(`^(?:\s|[%#][^\n]*\n|(?s:<!--.*?-->))*(?:---+|\+\+\++|;;;+)`)
 
 // FrontNames reports whether the head of a text begins as front matter that names a field, whether or not it is read.
 func FrontNames(head []byte, name string) bool {
-	at := opened.FindIndex(head)
+	text := core.Visible(string(head))
+	at := opened.FindStringIndex(text)
 	if at == nil {
 		return false
 	}
-	key := regexp.MustCompile(`(?i)(?:^|[\s.,"'{\[])` + regexp.QuoteMeta(name) + `["']?\s*[:=]`)
-	return key.Match(head[at[1]:])
+	key := regexp.MustCompile(`(?i)(?:^|[\s.,"'{\[])` + regexp.QuoteMeta(core.Visible(name)) + `["']?\s*[:=]`)
+	return key.MatchString(text[at[1]:])
 }
 
 // nestedNames returns the names of fields of tables within a value of front matter.

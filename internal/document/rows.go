@@ -37,7 +37,7 @@ type table struct {
 // LacksColumn reports whether a field that a line of a table names is not, or may not be, what the table has in the
 // column of that name: the line is shorter or longer than the head, or another line than the head has the name.
 func (r *Row) LacksColumn(name string) bool {
-	is := func(cell string) bool { return strings.EqualFold(strings.TrimSpace(cell), name) }
+	is := func(cell string) bool { return core.IsNamed(cell, name) }
 	switch {
 	case r.table == nil:
 		return false

@@ -9,6 +9,8 @@ import (
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/unweaver/unweaver/internal/core"
 )
 
 // SidecarSuffix ends the name of a file that holds metadata of the document whose name stands before it.
@@ -124,10 +126,10 @@ func IsUnclear(raw []byte, name string, meta map[string]string) bool {
 	return err != nil || NamesField(unclearFields(fields, meta, Limits{}.WithDefaults()), name)
 }
 
-// NamesField reports whether a list of fields has one, in whatever case, or any.
+// NamesField reports whether a list of fields has one, as core.IsNamed has it, or any.
 func NamesField(fields []string, name string) bool {
 	return slices.ContainsFunc(fields, func(one string) bool {
-		return one == AnyField || strings.EqualFold(strings.TrimSpace(one), name)
+		return one == AnyField || core.IsNamed(one, name)
 	})
 }
 

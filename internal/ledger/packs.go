@@ -124,7 +124,7 @@ type taskPacks struct {
 	listed time.Time
 	packs  []*pack         // by key
 	aside  map[string]bool // packs that could not be read
-	frames *artifact.Frames[[]byte]
+	frames *artifact.Frames
 }
 
 type packs struct {
@@ -137,10 +137,7 @@ func (p *packs) packsOf(task string) *taskPacks {
 	defer p.mu.Unlock()
 	t := p.byTask[task]
 	if t == nil {
-		t = &taskPacks{
-			aside:  map[string]bool{},
-			frames: artifact.NewFrames(keptFrames, slices.Clip[[]byte], func(raw []byte) int { return len(raw) }),
-		}
+		t = &taskPacks{aside: map[string]bool{}, frames: artifact.NewFrames(keptFrames)}
 		p.byTask[task] = t
 	}
 	return t
@@ -277,7 +274,7 @@ func openPack(ctx context.Context, store blob.Store, file packFile) (*pack, erro
 	return opened, nil
 }
 
-func (p *pack) get(ctx context.Context, through *artifact.Frames[[]byte], key core.Digest) ([]byte, error) {
+func (p *pack) get(ctx context.Context, through *artifact.Frames, key core.Digest) ([]byte, error) {
 	name := key.String()
 	if !p.mayHold(key) {
 		return nil, nil
@@ -286,7 +283,7 @@ func (p *pack) get(ctx context.Context, through *artifact.Frames[[]byte], key co
 	if i < 0 {
 		return nil, nil
 	}
-	raw, err := through.Read(ctx, p.reader, i)
+	raw, err := through.Read(ctx, p.reader, i, name)
 	if err != nil {
 		return nil, err
 	}

@@ -71,7 +71,9 @@ func (s *site) entire(t testing.TB, name string) {
 		intact, err := index.IsIntact(t.Context(), segment.SHA256, nil)
 		assert.True(t, err == nil && intact, "%s: segment %s: intact %t, %v", name, segment.SHA256, intact, err)
 	}
-	generation, err := retrieve.Open(t.Context(), s.Artifacts, s.Cache, s.Vectors, name, pointer.Manifest, 0)
+	generation, err := retrieve.Opening{
+		Artifacts: s.Artifacts, Cache: s.Cache, Vectors: s.Vectors, Index: name, Manifest: pointer.Manifest,
+	}.Open(t.Context())
 	require.NoError(t, err, "%s", name)
 	defer generation.Close()
 	assert.Empty(t, s.missing(t, manifest), "%s lost records and rows", name)

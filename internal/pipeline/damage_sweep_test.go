@@ -32,6 +32,7 @@ import (
 	"github.com/unweaver/unweaver/internal/model/rerank"
 	"github.com/unweaver/unweaver/internal/testkit/longtest"
 	"github.com/unweaver/unweaver/query-api/api"
+	"github.com/unweaver/unweaver/query-api/served"
 )
 
 // embedded opens the stores of a data directory.
@@ -83,10 +84,10 @@ func answers(t *testing.T, dir string, ask []request) ([]answer, error) {
 	if err != nil {
 		return nil, err
 	}
-	server := api.New(api.Config{
+	server := api.New(api.Config{Models: builtinModels{}, Config: served.Config{
 		Artifacts: stores.Artifacts, Records: stores.Records, Readers: stores.Coordination, Vectors: stores.Vectors,
-		Models: builtinModels{}, Cache: cache, Log: slog.New(slog.DiscardHandler), Timeout: longest,
-	})
+		Cache: cache, Log: slog.New(slog.DiscardHandler), Timeout: longest,
+	}})
 	defer func() { _ = server.Shutdown(ctx) }()
 	handler := server.Handler()
 	out := make([]answer, len(ask))

@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"log/slog"
 	"maps"
 	"math/rand/v2"
 	"os"
@@ -22,6 +21,7 @@ import (
 	"github.com/unweaver/unweaver/internal/pipeline/hints"
 	"github.com/unweaver/unweaver/internal/pipeline/release"
 	"github.com/unweaver/unweaver/internal/pipeline/run"
+	"github.com/unweaver/unweaver/internal/store/blob"
 	"github.com/unweaver/unweaver/internal/testkit/longtest"
 )
 
@@ -42,18 +42,20 @@ type hintedSite struct {
 func followHints(t *testing.T, h *history) *hintedSite {
 	s := &hintedSite{history: h, t: t, ended: map[string]run.Standing{}, now: time.Now().UTC()}
 	s.collector = &hints.Collector{
-		Index: h.index(), Coordination: h.Coordination, Engine: s, Owner: "one", Debounce: time.Second,
-		Log: slog.New(slog.DiscardHandler), Now: func() time.Time { return s.now },
+		Index: h.index(), Coordination: h.Coordination, Owner: "one", Debounce: time.Second, Start: s.startBuild,
+		Describe: func(_ context.Context, holder run.Holder) (run.Standing, error) { return s.ended[holder.Workflow], nil },
+		Observe:  func(float64) {}, Now: func() time.Time { return s.now },
 	}
+	require.NoError(t, s.collector.Advance(t.Context()))
 	return s
 }
 
-// StartBuild implements hints.Engine: it does at once what the workflow does.
-func (s *hintedSite) StartBuild(ctx context.Context, index, generation, spec string) error {
+// startBuild does at once what the workflow does.
+func (s *hintedSite) startBuild(ctx context.Context, generation, spec string) error {
 	if s.skip {
 		return fault.EngineDown.At("start", generation)
 	}
-	job := run.Job{Index: index, Generation: generation, Spec: spec, Shard: s.shard, Batch: s.batch}
+	job := run.Job{Index: s.index().Name, Generation: generation, Spec: spec, Shard: s.shard, Batch: s.batch}
 	holder := run.Holder{Workflow: "build/" + job.Name(), Run: generation}
 	s.lease(s.t, &job, holder)
 	s.last, s.err = s.stages(ctx, job, holder)
@@ -70,16 +72,10 @@ func (s *hintedSite) StartBuild(ctx context.Context, index, generation, spec str
 	return s.finish(ctx, job, holder, ending)
 }
 
-// DescribeRun implements hints.Engine.
-func (s *hintedSite) DescribeRun(_ context.Context, holder run.Holder) (run.Standing, error) {
-	return s.ended[holder.Workflow], nil
-}
-
 // hint delivers keys, each delivery under another name.
 func (s *hintedSite) hint(keys ...string) {
 	s.put++
-	delivery := hints.Delivery{At: s.now, Keys: keys}
-	require.NoError(s.t, hints.Put(s.t.Context(), s.index(), fmt.Sprint(s.put), delivery))
+	require.NoError(s.t, hints.Put(s.t.Context(), s.index(), fmt.Sprint(s.put), keys))
 }
 
 // follow lets time pass until a build has followed what waits, and returns how the index stands.
@@ -200,6 +196,20 @@ func TestWhatBecomesOfHints(t *testing.T) {
 			}
 			return keys
 		}, "completed  1 0 ", true},
+		"too many deliveries have it listed, too": {func(s *hintedSite) []string {
+			s.write(s.t, map[string]string{"new.md": "# Salt\n\nSalt of Lake Verin is sold in Tolmin.\n"})
+			for range core.MostDeliveries - 1 {
+				s.hint("none.md")
+			}
+			return []string{"none.md"}
+		}, "completed  1 0 ", true},
+		"a delivery that cannot be read has it listed": {func(s *hintedSite) []string {
+			s.write(s.t, map[string]string{"new.md": "# Salt\n\nSalt of Lake Verin is sold in Tolmin.\n"})
+			key := s.index().HintsKey("inbox", "torn.json")
+			_, err := blob.Write(s.t.Context(), s.Artifacts, key, []byte("[\"new"), blob.Cond{})
+			require.NoError(s.t, err)
+			return []string{"none.md"}
+		}, "completed  1 0 ", true},
 		"of names that no object can have there is nothing": {func(s *hintedSite) []string {
 			s.write(s.t, map[string]string{"sub/x.md": "# Salt\n\nSalt of Lake Verin is sold in Tolmin.\n"})
 			require.NoError(s.t, os.Symlink(s.corpus, filepath.Join(s.corpus, "link")))
@@ -223,7 +233,7 @@ func TestWhatBecomesOfHints(t *testing.T) {
 			assert.Equal(t, tc.want, fmt.Sprintf("%s %s %d %d %s", stands.Last.Status, stands.Last.Reason, stands.Last.Changed,
 				stands.Pending, stands.Waiting))
 			assert.Equal(t, tc.built, s.current(t).Generation != served)
-			require.NoError(t, run.NoteListing(t.Context(), s.Coordination, "docs", s.now.Add(time.Hour)))
+			require.NoError(t, run.NoteTime(t.Context(), s.Coordination, run.ListingOf("docs"), s.now.Add(time.Hour)))
 			assert.Zero(t, s.follow().Pending, "a night that began later has seen it all")
 		})
 	}
@@ -240,6 +250,28 @@ func (s *hintedSite) removed(count int) (keys []string) {
 	return keys
 }
 
+// A mount that is gone for a while costs a few tries, and no night; one that goes well ends the wait.
+func TestHintsAreFollowedOnceAMountIsBack(t *testing.T) {
+	for _, night := range []bool{false, true} {
+		s, tries := followHints(t, &history{site: builtSite(t, sample(10)), files: map[string]string{}}), map[string]bool{}
+		s.write(t, map[string]string{"new.md": "# Salt\n\nSalt of Lake Verin is sold in Tolmin.\n"})
+		require.NoError(t, os.Rename(s.corpus, s.corpus+"-away"))
+		s.hint("new.md")
+		for range 40 {
+			tries[s.follow().Last.Run] = true
+		}
+		assert.True(t, len(tries) > 4 && len(tries) < 10, "%d tries in two hours", len(tries))
+		require.NoError(t, os.Rename(s.corpus+"-away", s.corpus))
+		if night {
+			require.NoError(t, run.NoteTime(t.Context(), s.Coordination, run.ListingOf("docs"), time.Now()))
+		} else {
+			s.now = s.now.Add(3 * time.Hour)
+		}
+		stands := s.follow()
+		assert.Equal(t, "completed 1 0", fmt.Sprint(stands.Last.Status, " ", stands.Last.Changed, " ", stands.Pending))
+	}
+}
+
 // Builds of hints remove together what a night may, and wait for one after an operator went back.
 func TestBuildsOfHintsCountTogether(t *testing.T) {
 	s := followHints(t, &history{site: builtSite(t, sample(20)), files: map[string]string{}})
@@ -252,7 +284,7 @@ func TestBuildsOfHintsCountTogether(t *testing.T) {
 		Action: core.ActionRollback, Index: "docs", Generation: night, Operator: core.Operator{By: "ada", Reason: "bad"},
 	})
 	require.NoError(t, err)
-	require.NoError(t, run.NoteListing(t.Context(), s.Coordination, "docs", time.Now().Add(-time.Second)))
+	require.NoError(t, run.NoteTime(t.Context(), s.Coordination, run.ListingOf("docs"), time.Now().Add(-time.Second)))
 	s.hint("new-1.md")
 	assert.Equal(t, core.ActionRollback, s.follow().Waiting)
 	assert.Equal(t, night, s.current(t).Generation)

@@ -33,6 +33,7 @@ import (
 	"github.com/unweaver/unweaver/internal/stage"
 	"github.com/unweaver/unweaver/internal/store/blob"
 	"github.com/unweaver/unweaver/internal/testkit/longtest"
+	"github.com/unweaver/unweaver/internal/testkit/retrievetest"
 	"github.com/unweaver/unweaver/internal/testkit/stagetest"
 	"github.com/unweaver/unweaver/internal/text"
 	"github.com/unweaver/unweaver/internal/text/names"
@@ -241,7 +242,10 @@ func sameGeneration(t *testing.T, night int, got, want *core.Manifest) {
 
 func openGeneration(t *testing.T, s *site) *retrieve.Generation {
 	current, _ := must2(s.index().ReadPointer(t.Context()))(t)
-	return must(retrieve.Open(t.Context(), s.Artifacts, s.Cache, s.Vectors, s.spec.Index, current.Manifest, 1))(t)
+	return must(retrieve.Opening{
+		Artifacts: s.Artifacts, Cache: s.Cache, Vectors: s.Vectors, Index: s.spec.Index, Manifest: current.Manifest,
+		Release: 1,
+	}.Open(t.Context()))(t)
 }
 
 // questionOf returns a question about what documents of a history say.
@@ -256,7 +260,7 @@ func sameAnswers(t *testing.T, got, want *site, night, questions int) {
 	defer have.Close()
 	defer other.Close()
 	found := 0
-	for _, method := range methods.Registry().ListPlain() {
+	for _, method := range retrievetest.ListPlain() {
 		for range questions {
 			question := questionOf(random)
 			first, second := answerOf(t, got, have, method, question), answerOf(t, want, other, method, question)

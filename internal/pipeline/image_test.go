@@ -3,7 +3,10 @@ package pipeline_test
 import (
 	"crypto/elliptic"
 	"crypto/rand"
+	"crypto/x509"
 	"encoding/json"
+	"encoding/pem"
+	"os"
 	"time"
 
 	"crypto/ecdsa"
@@ -33,6 +36,7 @@ import (
 	"github.com/unweaver/unweaver/internal/pipeline/purges"
 	"github.com/unweaver/unweaver/internal/pipeline/run"
 	"github.com/unweaver/unweaver/internal/stage/publish"
+	"github.com/unweaver/unweaver/internal/store/blob"
 	"github.com/unweaver/unweaver/internal/store/oci"
 )
 
@@ -55,25 +59,29 @@ func newHub(t testing.TB) *hub {
 	return h
 }
 
-func placeAt(where string) oci.Options { return oci.Options{Where: where, PlainHTTP: true} }
-
-func (s *site) push(t testing.TB, where string, key *ecdsa.PrivateKey) core.Transfer {
-	t.Helper()
-	return must(image.Push(t.Context(), image.Pushing{
-		Index: s.index(), To: placeAt(where), Key: key, Meter: &image.Meter{},
-	}))(t)
-}
-
-func (s *site) pull(t testing.TB, where string, change func(*image.Pulling)) (core.Transfer, error) {
-	t.Helper()
-	in := image.Pulling{Ports: s.Ports, Index: s.spec.Index, From: placeAt(where), Meter: &image.Meter{}}
-	if change != nil {
-		change(&in)
+// image returns what moves an image between the site and a place.
+func (s *site) image(action, where string, changes ...func(*image.Mover)) *image.Mover {
+	out := &image.Mover{Ports: s.Ports, ImageRequest: core.ImageRequest{
+		Action: action, Index: s.spec.Index, Where: where,
+	}}
+	for _, change := range changes {
+		change(out)
 	}
-	return image.Pull(t.Context(), in)
+	return out
 }
 
-func adopt(in *image.Pulling) { in.Adopt = true }
+func (s *site) push(t testing.TB, where string, changes ...func(*image.Mover)) core.Transfer {
+	t.Helper()
+	return must(s.image(core.TransferPush, where, changes...).Move(t.Context()))(t)
+}
+
+func (s *site) pull(t testing.TB, where string, changes ...func(*image.Mover)) (core.Transfer, error) {
+	t.Helper()
+	return s.image(core.TransferPull, where, changes...).Move(t.Context())
+}
+
+func adopt(in *image.Mover) { in.Adopt = true }
+func force(in *image.Mover) { in.Force = true }
 
 // An image of two nights, through each kind of place: the copy answers as its origin does, is read-only until it is
 // adopted, and then builds nights that pay for what changed.
@@ -91,14 +99,14 @@ func TestAPulledIndexAnswersAsItsOriginAndPaysNothing(t *testing.T) {
 			replica.corpus, replica.spec.Corpus = origin.corpus, origin.corpus
 			origin.night(t)
 			monday, tuesday := places()
-			first := origin.push(t, monday, nil)
-			must(replica.pull(t, monday, nil))(t)
+			first := origin.push(t, monday)
+			must(replica.pull(t, monday))(t)
 			sameAnswers(t, replica, origin, 1, 3)
 			origin.changed(t)
-			second := origin.push(t, tuesday, nil)
+			second := origin.push(t, tuesday)
 			assert.True(t, first.Moved >= first.Bytes && (name == "tar" || second.Moved < second.Bytes/2),
 				"%+v, then %+v", first, second)
-			fetched := must(replica.pull(t, tuesday, nil))(t)
+			fetched := must(replica.pull(t, tuesday))(t)
 			assert.Less(t, fetched.Moved, fetched.Bytes)
 			sameAnswers(t, replica, origin, 2, 3)
 			assert.True(t, len(bought.calls)+len(bought.texts) == 0, "the pulls paid: %v", bought.calls)
@@ -118,7 +126,7 @@ func TestAPulledIndexAnswersAsItsOriginAndPaysNothing(t *testing.T) {
 			assert.True(t, extract == mine && texts == my && extract > 0, "paid for %d and %d, by the copy %d and %d",
 				extract, texts, mine, my)
 			sameAnswers(t, replica, origin, 3, 3)
-			refused(replica.pull(t, tuesday, nil))(t, fault.Usage, "already", "a pull of what an adopted index had")
+			refused(replica.pull(t, tuesday))(t, fault.Usage, "already", "a pull of what an adopted index had")
 			must(replica.act(t, core.ActionRollback, second.Generation))(t)
 		})
 	}
@@ -136,24 +144,30 @@ func (h *hub) answer(method, part string, once bool, do func(http.ResponseWriter
 	h.between.Store(&between)
 }
 
-func newKey(t testing.TB) *ecdsa.PrivateKey {
-	return must(ecdsa.GenerateKey(elliptic.P256(), rand.Reader))(t)
+// newKeys writes a key, and returns what signs by it and what verifies by it.
+func newKeys(t testing.TB) (sign, verify func(*image.Mover)) {
+	key := must(ecdsa.GenerateKey(elliptic.P256(), rand.Reader))(t)
+	write := func(raw []byte) func(*image.Mover) {
+		file := filepath.Join(t.TempDir(), "key.pem")
+		require.NoError(t, os.WriteFile(file, pem.EncodeToMemory(&pem.Block{Type: "KEY", Bytes: raw}), 0o600))
+		return func(in *image.Mover) { in.Key = file }
+	}
+	return write(must(x509.MarshalPKCS8PrivateKey(key))(t)), write(must(x509.MarshalPKIXPublicKey(&key.PublicKey))(t))
 }
 
 func TestASignedImageIsProvenByItsKeyAlone(t *testing.T) {
-	origin, replica, h, key := builtSite(t, sample(3)), newSite(t, nil), newHub(t), newKey(t)
-	by := func(key *ecdsa.PrivateKey) func(*image.Pulling) {
-		return func(in *image.Pulling) { in.Key = &key.PublicKey }
-	}
-	unsigned := origin.push(t, h.address+"v1", nil)
-	refused(replica.pull(t, h.address+"v1", by(key)))(t, fault.ImageUntrusted, "none of its signatures", "no signature")
-	origin.push(t, h.address+"v1", newKey(t))
-	refused(replica.pull(t, h.address+"v1", by(key)))(t, fault.ImageUntrusted, "none of its signatures", "another's")
+	origin, replica, h := builtSite(t, sample(3)), newSite(t, nil), newHub(t)
+	sign, verify := newKeys(t)
+	another, _ := newKeys(t)
+	unsigned := origin.push(t, h.address+"v1")
+	refused(replica.pull(t, h.address+"v1", verify))(t, fault.ImageUntrusted, "none of its signatures", "no signature")
+	origin.push(t, h.address+"v1", another)
+	refused(replica.pull(t, h.address+"v1", verify))(t, fault.ImageUntrusted, "none of its signatures", "another's")
 	assert.Zero(t, replica.pointer(t))
-	origin.push(t, h.address+"v1", key)
-	signed := origin.push(t, h.address+"v1", key)
+	origin.push(t, h.address+"v1", sign)
+	signed := origin.push(t, h.address+"v1", sign)
 	assert.True(t, signed.Digest == unsigned.Digest && signed.Moved == 0, "it is sent again: %+v", signed)
-	assert.True(t, must(replica.pull(t, h.address+"v1", by(key)))(t).Signed)
+	assert.True(t, must(replica.pull(t, h.address+"v1", verify))(t).Signed)
 	host, _, _ := strings.Cut(strings.TrimPrefix(h.address, oci.Scheme), "/")
 	repository := "http://" + host + "/v2/acme/docs/"
 	var signatures ocispec.Manifest
@@ -179,7 +193,7 @@ func getJSON(t testing.TB, address string, into any) {
 // Promises: 173.
 func TestAPullGoesOnWithTheImageThatItBegan(t *testing.T) {
 	origin, other, replica, h := builtSite(t, sample(30)), builtSite(t, sample(5)), newSite(t, nil), newHub(t)
-	want := origin.push(t, h.address+"night", nil)
+	want := origin.push(t, h.address+"night")
 	var asked atomic.Int64
 	h.answer(http.MethodGet, "/blobs/", false, func(w http.ResponseWriter, _ *http.Request) bool {
 		last := asked.Add(1) > 12 // of 8 at once, so that some were stored
@@ -188,17 +202,23 @@ func TestAPullGoesOnWithTheImageThatItBegan(t *testing.T) {
 		}
 		return last
 	})
-	ended, err := replica.pull(t, h.address+"night", nil)
+	pulls := replica.image(core.TransferPull, h.address+"night")
+	ended, err := pulls.Move(t.Context())
+	half := pulls.Progress()
+	assert.True(t, half.Stage == "pull" && half.Done > 0 && half.Done < half.Bytes && half.Bytes == want.Bytes, "%+v", half)
 	refuses(t, err, fault.StoreDenied, "docker login", "a pull that is refused in the middle")
 	assert.True(t, ended.Moved > 0 && replica.pointer(t) == core.Pointer{}, "%+v", ended)
 	assert.Empty(t, must(replica.index().ListByName(t.Context()))(t))
 
 	h.answer(http.MethodGet, "/blobs/", true, func(http.ResponseWriter, *http.Request) bool {
 		h.between.Store(nil)
-		assert.NotEqual(t, want.Digest, other.push(t, h.address+"night", nil).Digest)
+		assert.NotEqual(t, want.Digest, other.push(t, h.address+"night").Digest)
 		return false
 	})
-	rest := must(replica.pull(t, h.address+"night", nil))(t)
+	pulls = replica.image(core.TransferPull, h.address+"night")
+	rest := must(pulls.Move(t.Context()))(t)
+	last := pulls.Progress()
+	assert.True(t, last.Stage == "restore" && last.Done > 0 && last.Done == last.Bytes, "%+v", last)
 	assert.Equal(t, want.Digest, rest.Digest)
 	assert.True(t, rest.Moved > 0 && rest.Moved+ended.Moved <= rest.Bytes, "%d, then %d of %d", ended.Moved, rest.Moved,
 		rest.Bytes)
@@ -222,7 +242,7 @@ func TestPlacesThatFail(t *testing.T) {
 		return func(w http.ResponseWriter, _ *http.Request) bool { w.WriteHeader(code); return true }
 	}
 	h := newHub(t)
-	origin.push(t, h.address+"v1", nil)
+	origin.push(t, h.address+"v1")
 	cut := func(raw []byte) []byte { return raw[1:] }
 	turn := func(raw []byte) []byte { raw[len(raw)-1] ^= 1; return raw }
 	slow := func(_ http.ResponseWriter, r *http.Request) bool {
@@ -236,7 +256,6 @@ func TestPlacesThatFail(t *testing.T) {
 		<-r.Context().Done()
 		return true
 	}
-	const soon = 300 * time.Millisecond
 	for name, c := range map[string]struct {
 		method, part string
 		do           func(http.ResponseWriter, *http.Request) bool
@@ -246,19 +265,20 @@ func TestPlacesThatFail(t *testing.T) {
 		"refuses":           {http.MethodPost, "/uploads", status(401), fault.StoreDenied, "docker login"},
 		"is full":           {http.MethodPut, "/uploads", status(http.StatusInsufficientStorage), fault.StoreFull, "quota"},
 		"is down":           {http.MethodHead, "/blobs/", status(http.StatusBadGateway), fault.StoreDown, "502"},
-		"is slow":           {http.MethodPut, "/uploads", slow, fault.StoreDown, "timeout"},
-		"stops":             {http.MethodGet, "/blobs/", stop, fault.StoreDown, "timeout"},
+		"is slow":           {http.MethodPut, "/uploads", slow, fault.StoreDown, "no byte"},
+		"stops":             {http.MethodGet, "/blobs/", stop, fault.StoreDown, "no byte"},
 		"changes a byte":    {http.MethodGet, "/blobs/", h.changed(turn), fault.SegmentDamage, "match"},
 		"cuts":              {http.MethodGet, "/blobs/", h.changed(cut), fault.SegmentDamage, "match"},
 		"changes the image": {http.MethodGet, "/manifests/", h.changed(turn), fault.SegmentDamage, "match"},
 	} {
+		hurried := func(in *image.Mover) {
+			if name == "is slow" || name == "stops" {
+				in.Patience = 200 * time.Millisecond
+			}
+		}
 		if c.method == http.MethodGet {
 			h.answer(c.method, c.part, false, c.do)
-			refused(replica.pull(t, h.address+"v1", func(in *image.Pulling) {
-				if name == "stops" {
-					in.From.Patience = soon
-				}
-			}))(t, c.code, c.says, name)
+			refused(replica.pull(t, h.address+"v1", hurried))(t, c.code, c.says, name)
 			assert.Zero(t, replica.pointer(t))
 			continue
 		}
@@ -266,11 +286,7 @@ func TestPlacesThatFail(t *testing.T) {
 			t.Parallel()
 			to := newHub(t)
 			to.answer(c.method, c.part, false, c.do)
-			where := placeAt(to.address + "v1")
-			if name == "is slow" {
-				where.Patience = soon
-			}
-			_, err := image.Push(t.Context(), image.Pushing{Index: origin.index(), To: where, Meter: &image.Meter{}})
+			_, err := origin.image(core.TransferPush, to.address+"v1", hurried).Move(t.Context())
 			refuses(t, err, c.code, c.says, name)
 		})
 	}
@@ -287,6 +303,9 @@ func forge(t testing.TB, folder string, change func(*ocispec.Manifest, map[strin
 	kind := manifest.Config.MediaType
 	change(&manifest, config)
 	raw := must(json.Marshal(config))(t)
+	if len(config) == 0 {
+		raw = []byte("null")
+	}
 	if manifest.Config.MediaType == kind {
 		manifest.Config = must(oras.TagBytes(ctx, place, kind, raw, "config"))(t)
 	}
@@ -303,33 +322,21 @@ func TestForgedImagesAreRefused(t *testing.T) {
 		says   string
 	}{
 		"a way out": {func(m *ocispec.Manifest, _ map[string]any) {
-			m.Layers[0].MediaType = "application/vnd.unweaver.letter.v1+json"
-			m.Layers[0].Annotations = map[string]string{ocispec.AnnotationTitle: "../../current"}
-		}, fault.InvalidParam, "letter"},
-		"another type": {func(m *ocispec.Manifest, _ map[string]any) {
-			m.Layers[0].MediaType = "text/plain"
-		}, fault.InvalidParam, "text/plain"},
+			m.Layers[0].Annotations[ocispec.AnnotationTitle] = "generations/g001/dead-letters/../../../current.json"
+		}, fault.InvalidParam, "none of it"},
 		"a newer format": {func(_ *ocispec.Manifest, c map[string]any) { c["format"] = 9 }, fault.FormatUnknown, "format 9"},
+		"no manifest":    {func(_ *ocispec.Manifest, c map[string]any) { clear(c) }, fault.FormatUnknown, "format 0"},
 		"a newer field":  {func(_ *ocispec.Manifest, c map[string]any) { c["walls"] = true }, fault.FormatUnknown, "walls"},
-		"a bad generation": {func(_ *ocispec.Manifest, c map[string]any) {
-			c["generation"] = "../"
-		}, fault.InvalidParam, "../"},
-		"an endless file": {func(m *ocispec.Manifest, _ map[string]any) {
-			m.Layers[len(m.Layers)-1].Size = 1 << 60
-		}, fault.InvalidParam, "bytes"},
 		"no index": {func(m *ocispec.Manifest, _ map[string]any) {
 			m.Config.MediaType = "text/plain"
 		}, fault.InvalidParam, "no index"},
-		"a file twice": {func(m *ocispec.Manifest, _ map[string]any) {
-			m.Layers[1] = m.Layers[0]
-		}, fault.InvalidParam, "type"},
 		"a segment too few": {func(m *ocispec.Manifest, _ map[string]any) {
 			m.Layers = m.Layers[1:]
 		}, fault.InvalidParam, "is missing"},
 	} {
-		origin.push(t, folder, nil)
+		origin.push(t, folder)
 		forge(t, folder, c.change)
-		refused(replica.pull(t, folder, nil))(t, c.code, c.says, name)
+		refused(replica.pull(t, folder))(t, c.code, c.says, name)
 		for info := range musttest.All(t, replica.Artifacts.List(t.Context(), "", "")) {
 			assert.True(t, strings.HasPrefix(info.Key, "store.json"), "%s wrote %s", name, info.Key)
 		}
@@ -338,12 +345,11 @@ func TestForgedImagesAreRefused(t *testing.T) {
 
 func TestAPullReplacesNothingUnasked(t *testing.T) {
 	origin, own, folder := builtSite(t, sample(3)), newSite(t, sample(5)), filepath.Join(t.TempDir(), "images")
-	origin.push(t, folder, nil)
+	origin.push(t, folder)
 	own.runs = 4
 	own.night(t)
 	mine := own.pointer(t).Generation
-	refused(own.pull(t, folder, nil))(t, fault.Usage, "built here", "a pull over an index of its own")
-	force := func(in *image.Pulling) { in.Force = true }
+	refused(own.pull(t, folder))(t, fault.Usage, "built here", "a pull over an index of its own")
 	assert.Equal(t, "g001", must(own.pull(t, folder, force))(t).Generation)
 	sameAnswers(t, own, origin, 1, 3)
 	assert.True(t, fault.Is(run.RefusePulled(t.Context(), own.index()), fault.IndexPulled), "what it serves is a copy")
@@ -353,30 +359,36 @@ func TestAPullReplacesNothingUnasked(t *testing.T) {
 
 	held := newSite(t, sample(9))
 	origin.changed(t)
-	origin.push(t, folder, nil)
+	origin.push(t, folder)
 	held.night(t)
 	held.held(t)
 	refused(held.pull(t, folder, force))(t, fault.Usage, "another generation g002, which is held", "a name that is taken")
 
 	copied := newSite(t, nil)
-	must(copied.pull(t, folder, nil))(t)
-	own.push(t, folder, nil)
-	refused(copied.pull(t, folder, nil))(t, fault.Usage, own.corpus, "an image of another corpus")
-	refused(image.Push(t.Context(), image.Pushing{
-		Index: copied.index(), Generation: "g9", To: placeAt(folder), Meter: &image.Meter{},
-	}))(t, fault.UnknownGen, "g9", "a generation that is none")
+	must(copied.pull(t, folder))(t)
+	own.push(t, folder)
+	refused(copied.pull(t, folder))(t, fault.Usage, own.corpus, "an image of another corpus")
+	segment := own.index().SegmentKey(own.current(t).Segments.All()[0].SHA256)
+	raw, _ := must2(blob.Read(t.Context(), own.Artifacts, segment))(t)
+	raw[len(raw)/2] ^= 1
+	must(blob.Write(t.Context(), own.Artifacts, segment, raw, blob.Cond{}))(t)
+	damaged := own.image(core.TransferPush, folder+"2")
+	refused(damaged.Move(t.Context()))(t, fault.SegmentDamage, "unweaver restore", "an index with a damaged file")
+	none := copied.image(core.TransferPush, folder, func(in *image.Mover) { in.Generation = "g9" })
+	refused(none.Move(t.Context()))(t, fault.UnknownGen, "g9", "a generation that is none")
 }
 
 // Promises: 173.
 func TestAKilledPullGoesOn(t *testing.T) {
 	origin, monday, tuesday := builtSite(t, sample(3)), t.TempDir()+"/monday.tar", t.TempDir()+"/tuesday.tar"
-	origin.push(t, monday, nil)
+	origin.push(t, monday)
 	origin.changed(t)
-	origin.push(t, tuesday, nil)
+	origin.push(t, tuesday)
+	discarded := 0
 	for n := 1; ; n++ {
 		replica, died := newSite(t, nil), &mortal{left: n}
-		must(replica.pull(t, monday, nil))(t)
-		_, killed := replica.pull(t, tuesday, func(in *image.Pulling) {
+		must(replica.pull(t, monday))(t)
+		_, killed := replica.pull(t, tuesday, func(in *image.Mover) {
 			in.Ports = &run.Ports{
 				Artifacts: artifact.NewBranched(died.blobs(replica.Artifacts, died.write)), Coordination: replica.Coordination,
 				Records: mortalRecords{replica.Records, died}, Vectors: mortalVectors{replica.Vectors, died},
@@ -388,10 +400,15 @@ func TestAKilledPullGoesOn(t *testing.T) {
 		}
 		lease, _, _ := run.ReadLease(t.Context(), replica.index()) // as if its time were over
 		require.NoError(t, run.GiveLease(t.Context(), replica.index(), run.Holder{Workflow: lease.Workflow, Run: lease.Run}))
-		_, err := replica.pull(t, tuesday, nil)
+		if ref, _ := replica.index().GenerationRef(t.Context(), "g002"); ref.State == core.GenerationHeld && n%2 == 0 {
+			must(replica.act(t, core.ActionDiscard, "g002"))(t) // who pulls it again wants it
+			discarded++
+		}
+		_, err := replica.pull(t, tuesday)
 		require.NoError(t, err, "after %d writes, and %v", n, killed)
 		assert.Equal(t, "g002", replica.pointer(t).Generation)
 	}
+	assert.Positive(t, discarded)
 }
 
 func TestACopyLosesNeitherLabelsNorPurges(t *testing.T) {
@@ -399,24 +416,43 @@ func TestACopyLosesNeitherLabelsNorPurges(t *testing.T) {
 	replica.corpus, replica.spec.Corpus = origin.corpus, origin.corpus
 	origin.spec.Documents = &core.Documents{Labels: core.Labels{Rules: []string{"**1*=hr", "**=public"}}}
 	origin.night(t)
-	origin.push(t, folder, nil)
+	origin.push(t, folder)
 	must(replica.pull(t, folder, adopt))(t)
 	replica.runs = 10
 	origin.changed(t)
 	opened := newSite(t, sample(12)) // the origin, once labels were turned off there
 	opened.corpus, opened.spec.Corpus, opened.runs = origin.corpus, origin.corpus, 5
 	opened.night(t)
-	opened.push(t, folder+"2", nil)
+	opened.push(t, folder+"2")
 	copied := newSite(t, nil)
-	must(copied.pull(t, folder, nil))(t)
-	_, err := copied.pull(t, folder+"2", nil)
+	must(copied.pull(t, folder))(t)
+	_, err := copied.pull(t, folder+"2")
 	refuses(t, err, fault.Usage, "have labels", "an image of an origin that turned labels off")
 	assert.Equal(t, publish.LabelsOff, replica.night(t).published.Reason)
 	require.NoError(t, purges.Write(t.Context(), replica.index(), core.Purge{
 		ID: "p1", Index: "docs", State: core.PurgeDone, Documents: []core.Digest{core.PurgedKey("docs", "place-003.md")},
 	}))
-	origin.push(t, folder, nil)
-	_, err = replica.pull(t, folder, func(in *image.Pulling) { in.Force = true })
+	origin.push(t, folder)
+	_, err = replica.pull(t, folder, force)
 	refuses(t, err, fault.Usage, "were purged", "a document that was purged")
 	assert.Equal(t, "g001", replica.pointer(t).Generation)
+}
+
+func TestAPushSendsWhatThePlaceLost(t *testing.T) {
+	origin, folder, h := builtSite(t, sample(3)), filepath.Join(t.TempDir(), "images"), newHub(t)
+	want := origin.push(t, folder)
+	lost := filepath.Join(folder, "blobs", "sha256", origin.current(t).Segments.All()[0].SHA256)
+	require.NoError(t, os.Remove(lost))
+	again := origin.push(t, folder)
+	assert.True(t, again.Moved > 0 && again.Moved < again.Bytes, "%+v", again)
+	verify := origin.image(core.TransferVerify, folder)
+	assert.Equal(t, want.Digest, must(verify.Move(t.Context()))(t).Digest)
+
+	origin.push(t, h.address+"v1") // an operator deletes the image, but not its report
+	gone := must(http.NewRequestWithContext(t.Context(), http.MethodDelete, "/v2/acme/docs/manifests/"+want.Digest, nil))(t)
+	answer := httptest.NewRecorder()
+	h.inner.ServeHTTP(answer, gone)
+	require.Equal(t, http.StatusAccepted, answer.Code)
+	origin.push(t, h.address+"v1")
+	must(newSite(t, nil).pull(t, h.address+"v1"))(t)
 }

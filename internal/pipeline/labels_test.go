@@ -25,6 +25,7 @@ import (
 	"github.com/unweaver/unweaver/internal/stage/publish"
 	"github.com/unweaver/unweaver/internal/store/vectors"
 	"github.com/unweaver/unweaver/internal/testkit/longtest"
+	"github.com/unweaver/unweaver/internal/testkit/retrievetest"
 	"github.com/unweaver/unweaver/internal/testkit/stagetest"
 )
 
@@ -82,6 +83,7 @@ func (testModels) Embedder(core.Spec, string, int) (model.Embedder, error) {
 
 type freeCaller struct{}
 
+func (freeCaller) ID() string                                        { return "" }
 func (freeCaller) AdmitAnswer(context.Context, int64, float64) error { return nil }
 func (freeCaller) AdmitCall() error                                  { return nil }
 func (freeCaller) Spend(int64, float64)                              {}
@@ -108,7 +110,7 @@ func answersAs(
 	service := answering.New(testModels{}, searcher, slog.New(slog.DiscardHandler))
 	var out []string
 	add := func(v any) { out = append(out, string(must(json.Marshal(v))(t))) }
-	for _, method := range methods.Registry().ListPlain() {
+	for _, method := range retrievetest.ListPlain() {
 		for _, question := range questions {
 			got, err := service.Ask(t.Context(), view, answering.Request{
 				Query: question, Method: method, Explain: true, Answer: true,

@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/unweaver/unweaver/internal/answer/prompt"
 	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/methods"
 	"github.com/unweaver/unweaver/internal/model"
@@ -315,8 +316,8 @@ func TestPromptsNameTheLanguageToWriteIn(t *testing.T) {
 	chat := openai.New(openai.Config{BaseURL: server.URL, Model: "m"})
 	for _, one := range written {
 		for style, wants := range map[string]bool{core.StyleShort: true, core.StyleFull: false, "": true} {
-			_, err := retrieve.AnswerQuestion(t.Context(), chat, retrieve.FormOf(false, style), one.text+"?", "context",
-				[]retrieve.Passage{{ID: "a"}}, []bool{true}, func() string { return "" })
+			_, err := prompt.AnswerQuestion(t.Context(), chat, prompt.FormOf(false, style), one.text+"?", "context",
+				[]prompt.Passage{{ID: "a"}}, []bool{true}, func() string { return "" })
 			require.NoError(t, err)
 			system := systems["answer "+one.name]
 			assert.Equal(t, wants, strings.Contains(system, "Single Sentence"), system)

@@ -28,6 +28,7 @@ import (
 	"github.com/unweaver/unweaver/internal/store/vectors/milvus"
 	"github.com/unweaver/unweaver/internal/testkit/longtest"
 	"github.com/unweaver/unweaver/internal/testkit/redistest"
+	"github.com/unweaver/unweaver/internal/testkit/retrievetest"
 )
 
 // servedSite moves a site's stores to real servers: S3 and Milvus are those that the environment names, the two Redis
@@ -171,7 +172,7 @@ func nearAnswers(t *testing.T, got, want *site, night, questions int) {
 	have, other := openGeneration(t, got), openGeneration(t, want)
 	defer have.Close()
 	defer other.Close()
-	for _, method := range methods.Registry().ListPlain() {
+	for _, method := range retrievetest.ListPlain() {
 		m := must(methods.Registry().Method(method))(t)
 		exact := m.Spec().Needs.Embedding == retrieve.NoEmbedding
 		bits, equal, found := 0, 0, 0

@@ -583,7 +583,7 @@ func (s *paidSite) begin() *process {
 		Artifacts:    artifacttest.Around{Store: s.blobs, Do: next.do},
 		Coordination: processRuns{runs{s.runs}, coordmemory.NewClaims(), next},
 		Corpora:      old.Corpora, Records: old.Records, Vectors: old.Vectors, StoreID: old.StoreID, Cache: old.Cache,
-		CPU: make(chan struct{}, 2), Log: old.Log, Parser: old.Parser, Limits: old.Limits,
+		CPU: make(chan struct{}, 2), Log: old.Log, Parser: old.Parser, Limits: old.Limits, Quote: old.Quote,
 	}
 	models := app.NewModels(s.Coordination, nil)
 	models.AllowEndpoints(

@@ -1,16 +1,13 @@
 package retrieve
 
 import (
-	"bytes"
 	"context"
-	"encoding/binary"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/assert"
 
 	"github.com/unweaver/unweaver/internal/index/liveset"
-	"github.com/unweaver/unweaver/internal/text"
 )
 
 // KeptFrameBytes returns how many bytes unpacked frames hold.
@@ -29,12 +26,6 @@ func FramesUnderWay() int {
 func KeepFrames(limit int) func() {
 	was := unpacked.SetLimit(limit)
 	return func() { unpacked.SetLimit(was) }
-}
-
-// Coefficients returns what confidence in a language is made of.
-func Coefficients(language *text.Language) (bySimilarity, byWords []float64) {
-	of := coefficientsOf(language)
-	return of.bySimilarity, of.byWords
 }
 
 // Where the first who asked for a view has gone before its turn, those who came after it get it all the same; one that
@@ -63,40 +54,6 @@ func TestAViewIsMadeForThoseWhoWait(t *testing.T) {
 	_, isFirst = v.take("a")
 	assert.True(t, isFirst)
 	last()
-}
-
-// rowsOf makes the rows of a frame: a key, and the place at which it stands as the value.
-func rowsOf(keys ...string) (raw []byte) {
-	for at, key := range keys {
-		raw = binary.AppendUvarint(raw, uint64(len(key)))
-		raw = append(raw, key...)
-		raw = append(raw, 1, byte(at))
-	}
-	return raw
-}
-
-// Whatever the order of rows is, the first of a key is found, and what is not there is not; in the order of keys
-// without reading those before it.
-func TestARowOfAFrameIsFoundInAnyOrder(t *testing.T) {
-	for name, keys := range map[string][]string{
-		"empty":         {},
-		"one":           {"b"},
-		"in order":      {"", "a", "ab", "b", "c"},
-		"several a key": {"a", "b", "b", "b", "c", "c"},
-		"in disorder":   {"c", "a", "b", "a"},
-	} {
-		raw := rowsOf(keys...)
-		one := newFrame(raw)
-		assert.Equal(t, (len(one.rows) == len(keys)), name != "in disorder", "%s %d %d", name, len(one.rows), len(keys))
-		for _, key := range []string{"", "a", "aa", "ab", "b", "bb", "c", "d"} {
-			want := findRow(raw, key)
-			got := one.valueOf(key)
-			assert.True(t, bytes.Equal(got, want), "%s: %q has %v, want %v", name, key, got, want)
-			if from := one.rowsFrom(key); want != nil && len(one.rows) > 0 && &from[0] != &raw[one.rows[want[0]]] {
-				t.Errorf("%s: rows before %q are read", name, key)
-			}
-		}
-	}
 }
 
 // GenerationOf returns a generation that has a set and nothing else.

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"sort"
 	"strings"
 
 	"github.com/unweaver/unweaver/internal/index/liveset"
@@ -44,11 +43,7 @@ func (g *Generation) newAllowed(ctx context.Context, query Query) *allowed {
 	}
 	a.all = query.Filter.IsEmpty() && len(query.Without.Documents) == 0 && (a.inForce == nil || len(g.versions.of) == 0)
 	if query.Filter.Prefix != "" {
-		a.lo = g.Live.DocumentFrom(query.Filter.Prefix)
-		a.hi = a.lo + sort.Search(
-			documents-a.lo,
-			func(i int) bool { return !strings.HasPrefix(g.Live.Key(a.lo+i), query.Filter.Prefix) },
-		)
+		a.lo, a.hi = g.findPrefix(query.Filter.Prefix)
 	}
 	return a
 }

@@ -92,7 +92,7 @@ func documentsAtS(b testing.TB, documents int, add func(i int, meta map[string]s
 		require.NoError(b, writer.AddChunk(split.Chunk{ID: id}, nil))
 		require.NoError(b, writer.AddMention(class, uint32(i), 0))
 	}
-	require.NoError(b, run.Add(classrun.Row{ID: class}, "name", nil))
+	require.NoError(b, run.Add(classrun.Row{ID: class}, "name", "", nil))
 	var raw, rawRun bytes.Buffer
 	expect, err := writer.Write(&raw, "v1", "en")
 	require.NoError(b, err)

@@ -1,12 +1,11 @@
 // Package retrieve answers a question with the chunks of one generation: it searches, collects the ballots of classes,
 // and elects chunks. It opens a generation as a handle, so that a query sees exactly one. It knows nothing of HTTP.
 //
-//	generation.go, rows.go   an open generation and what it holds; frames.go keeps what it unpacked
+//	generation.go, rows.go   an open generation and what it holds
 //	method.go, param.go      what a method is, and the registry of them
 //	method_*.go              one method each
 //	query.go, search.go      a query under way: searches, ballots, filling up
 //	filter.go                what filter and without leave in
-//	answer.go                the context of an answer, and its citations
 package retrieve
 
 import (
@@ -81,20 +80,6 @@ type Opening struct {
 	Left func(holders int64)
 }
 
-// Open opens a generation by its manifest, as Opening.Open does.
-func Open(
-	ctx context.Context,
-	store blob.Store,
-	cache *localfile.Cache,
-	vs vectors.Store,
-	index, manifest string,
-	release int64,
-) (*Generation, error) {
-	return Opening{
-		Artifacts: store, Cache: cache, Vectors: vs, Index: index, Manifest: manifest, Release: release,
-	}.Open(ctx)
-}
-
 // Open opens the generation: its splits and class runs are copied and mapped, other segments are read by range, the
 // collections are loaded, all beside each other. The caller holds it and must Close it; ending ctx ends the opening
 // and nothing else, and so does a time that follows from what there is to copy. Errors: fault.SegmentDamage also where
@@ -134,17 +119,11 @@ func (o Opening) Open(ctx context.Context) (*Generation, error) {
 		return nil, err
 	}
 	generation.refs.Store(1)
-	steps := []func(context.Context) error{
+	if err := parallel.RunTogether(ctx,
 		func(ctx context.Context) error { return generation.mapIDF(ctx, cache) },
 		generation.openRows,
 		func(ctx context.Context) error { return generation.loadVectors(ctx, o.Vectors) },
-	}
-	if err := parallel.Each(ctx, len(steps), len(steps), func(ctx context.Context, i int) error {
-		if err := ctx.Err(); err != nil { // stores that answer at once do not look
-			return err
-		}
-		return steps[i](ctx)
-	}); err != nil {
+	); err != nil {
 		generation.Close()
 		return nil, err
 	}
@@ -200,15 +179,6 @@ func patienceOf(manifest *core.Manifest) time.Duration {
 	return openPatience + time.Duration(mappedBytes(manifest.Segments)/slowestCopy)*time.Second
 }
 
-func sizeOf(kinds ...[]core.Segment) (bytes int64) {
-	for _, kind := range kinds {
-		for _, segment := range kind {
-			bytes += segment.Bytes
-		}
-	}
-	return bytes
-}
-
 const (
 	// heldAlways is what any open generation holds, in bytes: its manifest, its settings, its tables of parts.
 	heldAlways = 64 << 10
@@ -224,13 +194,12 @@ const (
 // all. The rest is an estimate. Collections are the vector store's and not in it.
 func EstimateFootprint(manifest *core.Manifest) int64 {
 	segments := manifest.Segments
-	ranged := [][]core.Segment{segments.Text, segments.Documents, segments.Extract}
-	parts := int64(0)
-	for _, kind := range ranged {
-		parts += int64(len(kind))
+	parts, bytes := int64(0), int64(0) // of what is read by range
+	for _, one := range slices.Concat(segments.Text, segments.Documents, segments.Extract) {
+		parts, bytes = parts+1, bytes+one.Bytes
 	}
-	held := heldAlways + mappedBytes(segments) + estimateLiveBytes(manifest) + parts*heldPart +
-		sizeOf(ranged...)/framesHeld + manifest.Counts.Documents*heldDocument
+	held := heldAlways + mappedBytes(segments) + estimateLiveBytes(manifest) + parts*heldPart + bytes/framesHeld +
+		manifest.Counts.Documents*heldDocument
 	if manifest.Labelled {
 		held += viewBytes(manifest)
 	}

@@ -249,7 +249,9 @@ func openCounted(t *testing.T) (*retrieve.Generation, *counted) {
 	stores := retrievetest.NewStores(t)
 	built := retrievetest.Build(t, stores, "sample", retrievetest.Sample(), retrievetest.Options{})
 	store := &counted{Store: stores.Blobs}
-	generation := musttest.Get(retrieve.Open(t.Context(), store, stores.Cache, stores.Vectors, "sample", built.SHA, 1))(t)
+	generation := musttest.Get(retrieve.Opening{
+		Artifacts: store, Cache: stores.Cache, Vectors: stores.Vectors, Index: "sample", Manifest: built.SHA, Release: 1,
+	}.Open(t.Context()))(t)
 	store.since()
 	return generation, store
 }
@@ -354,7 +356,9 @@ func TestAnOpeningIsAShortChainOfRequests(t *testing.T) {
 		requests := distance.New(wait)
 		far := distance.Blob(stores.Blobs, requests)
 		began := time.Now()
-		generation := musttest.Get(retrieve.Open(t.Context(), far, stores.Cache, stores.Vectors, "sample", built.SHA, 1))(t)
+		generation := musttest.Get(retrieve.Opening{
+			Artifacts: far, Cache: stores.Cache, Vectors: stores.Vectors, Index: "sample", Manifest: built.SHA, Release: 1,
+		}.Open(t.Context()))(t)
 		defer generation.Close()
 		took, counted := time.Since(began), requests.Take()
 		if took > 4*wait { // manifest, settings, splits and class runs, all others

@@ -200,7 +200,7 @@ func TestFewHeavyQuestionsAreAnsweredAtOnceAndOrdinaryOnesAlways(t *testing.T) {
 	}
 	_, err := searcher.Run(t.Context(), o.Generation, heavy)
 	assert.True(t, fault.Is(err, fault.RateLimited) && fault.RetryAfter(err) > 0, "one heavy question more: %v", err)
-	for _, method := range methods.Registry().ListPlain() {
+	for _, method := range retrievetest.ListPlain() {
 		_, err = searcher.Run(t.Context(), o.Generation, o.Query(t, method, "Which ship left Harbour 7?"))
 		assert.True(t, err == nil, "an ordinary question by %s beside them: %v", method, err)
 	}
@@ -379,9 +379,9 @@ func (h wordsAndWalk) answer(
 	steps := byWords(h.chunks.ScoreAll(names), h.classes.ScoreAll(names), kl, cl)
 	summed = float64(time.Since(scoring).Microseconds()) / 1000
 	if filter == nil {
-		mass = h.graph.RunToChunks(s.Start, fuse.Default.Damping, fuse.Eps, steps)
+		mass = h.graph.Run(s.Start, fuse.Default.Damping, fuse.Eps, walk.View{}, steps)
 	} else {
-		mass = h.graph.RunBy(s.Start, fuse.Default.Damping, fuse.Eps, walk.View{Chunk: allows}, steps)
+		mass = h.graph.Run(s.Start, fuse.Default.Damping, fuse.Eps, walk.View{Chunk: allows}, steps)
 	}
 	fuse.Rank(fuse.Default, mass.Chunks, s.P, 10)
 	return mass, float64(time.Since(at).Microseconds()) / 1000, summed

@@ -1,13 +1,55 @@
 package retrieve
 
 import (
+	"context"
 	"slices"
 
+	"github.com/unweaver/unweaver/internal/artifact/localfile"
 	"github.com/unweaver/unweaver/internal/core"
+	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/index/lexical"
 	"github.com/unweaver/unweaver/internal/index/liveset"
+	"github.com/unweaver/unweaver/internal/index/segments"
 	"github.com/unweaver/unweaver/internal/retrieve/walk"
 )
+
+// mapSet copies and maps the splits and class runs of a generation, beside each other, and numbers what is live.
+func (g *Generation) mapSet(ctx context.Context, cache *localfile.Cache) error {
+	listed := g.Manifest.Segments
+	files, err := segments.Open(ctx, cache, g.art, listed, g.Language().Analyser())
+	if err != nil {
+		if fault.Is(err, fault.NotFound) || fault.Is(err, fault.SegmentDamage) {
+			return fault.SegmentDamage.At("open segments of", g.Manifest.Generation).Because(err).
+				Advise("run: unweaver restore " + g.Manifest.Index + "; if that does not help, " + g.art.AdviseRebuild())
+		}
+		return err
+	}
+	var splits []liveset.Split
+	for i, one := range listed.Splits {
+		splits = append(splits, liveset.Split{
+			File: files.Splits[i], Dead: files.DeadRows(one.SHA256),
+			Documents: uint32(one.Text), Extract: uint32(one.Extract),
+		})
+	}
+	var runs []liveset.Run
+	for i, one := range listed.Runs {
+		runs = append(runs, liveset.Run{File: files.Runs[i], Dead: files.DeadRows(one.SHA256)})
+	}
+	set, err := liveset.New(ctx, g.Manifest.Index, splits, runs)
+	if err == nil {
+		count := func(side string, _ []lexical.Part) lexical.Dead {
+			if file := files.DeadStats(side); file != nil {
+				return file
+			}
+			return nil // no nil pointer of a type
+		}
+		err = g.setLive(set, count, files.Release)
+	}
+	if err != nil {
+		files.Release()
+	}
+	return err
+}
 
 // setLive lets the generation answer from splits and class runs. count returns what the dead rows of a side count, nil
 // where none is dead. Closing the generation releases the files.
@@ -52,12 +94,29 @@ type sideWords struct {
 func (w sideWords) Search(
 	terms []string, n int, allow func(uint32) bool, rank func(uint32) uint32,
 ) []lexical.Hit {
+	var allowRow func(uint32) bool
+	if allow != nil {
+		allowRow = func(row uint32) bool {
+			number := w.number[row]
+			return number != liveset.None && allow(number)
+		}
+	}
+	rankRow := func(row uint32) uint32 {
+		number := w.number[row]
+		if number == liveset.None || rank == nil {
+			return number
+		}
+		return rank(number)
+	}
 	for ask := n; ; ask *= 2 {
-		hits := w.searchRows(terms, ask, allow, rank)
+		hits := w.index.Search(terms, ask, allowRow, rankRow)
+		for i := range hits {
+			hits[i].Doc = w.number[hits[i].Doc]
+		}
 		if w.joined == nil {
 			return hits
 		}
-		found, seen := len(hits), make(map[uint32]bool, len(hits))
+		found, seen := len(hits), map[uint32]bool{}
 		hits = slices.DeleteFunc(hits, func(hit lexical.Hit) bool {
 			again := seen[hit.Doc]
 			seen[hit.Doc] = true
@@ -67,29 +126,6 @@ func (w sideWords) Search(
 			return hits[:min(n, len(hits))]
 		}
 	}
-}
-
-func (w sideWords) searchRows(
-	terms []string, n int, allow func(uint32) bool, rank func(uint32) uint32,
-) []lexical.Hit {
-	var allowRow func(uint32) bool
-	if allow != nil {
-		allowRow = func(row uint32) bool {
-			number := w.number[row]
-			return number != liveset.None && allow(number)
-		}
-	}
-	hits := w.index.Search(terms, n, allowRow, func(row uint32) uint32 {
-		number := w.number[row]
-		if number == liveset.None || rank == nil {
-			return number
-		}
-		return rank(number)
-	})
-	for i := range hits {
-		hits[i].Doc = w.number[hits[i].Doc]
-	}
-	return hits
 }
 
 // Holds calls lexical.Index.Holds.

@@ -223,7 +223,7 @@ func (s shuffled) runs(n int) []runSegment {
 			records, err := row.from.Searcher().ClassRecords(s.t.Context(), row.from.Generation, []*liveset.Class{class})
 			s.check(err)
 			s.check(writer.Add(classrun.Row{ID: class.ID, Vector: class.Vector.Prefix(), Record: class.Record},
-				table.Name(int(class.Name)), text.SurfaceWords(records[0].Text)))
+				table.Name(int(class.Name)), "", text.LanguageOf("").SurfaceWords(records[0].Text)))
 		}
 		out = append(out, finish(s, writer, classrun.Open, rows))
 	}
@@ -416,7 +416,7 @@ func TestEveryMethodAnswersFromManySegmentsAsFromOne(t *testing.T) {
 			sameTable(t, generation, one.Generation)
 			many := retrievetest.Opened{Stores: one.Stores, Built: one.Built, Generation: generation}
 			found := 0
-			for _, method := range methods.Registry().ListPlain() {
+			for _, method := range retrievetest.ListPlain() {
 				for question := range 150 {
 					query := ask(t, one, method, question)
 					want, got := one.Run(t, query), many.Run(t, query)
@@ -487,7 +487,9 @@ func (s shuffled) manifest(n int) core.Manifest {
 func (s shuffled) open(manifest core.Manifest, cache *localfile.Cache) (*retrieve.Generation, error) {
 	sha, err := s.now.Built.Index.PutManifest(s.t.Context(), &manifest)
 	s.check(err)
-	return retrieve.Open(s.t.Context(), s.now.Stores.Blobs, cache, s.now.Stores.Vectors, "now", sha, 1)
+	return retrieve.Opening{
+		Artifacts: s.now.Stores.Blobs, Cache: cache, Vectors: s.now.Stores.Vectors, Index: "now", Manifest: sha, Release: 1,
+	}.Open(s.t.Context())
 }
 
 func TestAGenerationOfManySegmentsIsOpenedByItsManifest(t *testing.T) {

@@ -2,8 +2,8 @@ package retrieve
 
 import (
 	"fmt"
+	"maps"
 	"slices"
-	"sort"
 	"strings"
 
 	"github.com/unweaver/unweaver/internal/fault"
@@ -129,17 +129,6 @@ func (r *Registry) Names() []string {
 	return names
 }
 
-// ListPlain gives the names of those that any generation answers: that need no enrichment.
-func (r *Registry) ListPlain() []string {
-	var names []string
-	for _, method := range r.methods {
-		if spec := method.Spec(); spec.Needs.Enriched == "" {
-			names = append(names, spec.Name)
-		}
-	}
-	return names
-}
-
 // Rules returns the rules of all methods in order, each once.
 func (r *Registry) Rules() []string {
 	var names []string
@@ -183,18 +172,16 @@ func (r *Registry) CheckRule(method, rule string) error {
 // ReadParams checks parameters as JSON has them and adds defaults; those of another method are errors.
 func (s Spec) ReadParams(given map[string]any) (Params, error) {
 	out := s.newDefaults()
-	var known []string
 	byName := map[string]Param{}
 	for _, param := range s.Params {
-		known = append(known, param.Name)
 		byName[param.Name] = param
 	}
-	sort.Strings(known)
+	known := slices.Sorted(maps.Keys(byName))
 	hint := "method " + s.Name + " has no parameters"
 	if len(known) > 0 {
 		hint = "method " + s.Name + " knows: " + strings.Join(known, ", ")
 	}
-	for _, name := range sortedKeys(given) {
+	for _, name := range slices.Sorted(maps.Keys(given)) {
 		param, ok := byName[name]
 		if !ok {
 			return nil, newInvalid("params."+name, "not a parameter of method "+s.Name, hint)
@@ -214,15 +201,6 @@ func (s Spec) newDefaults() Params {
 		out[param.Name] = param.Default
 	}
 	return out
-}
-
-func sortedKeys(m map[string]any) []string {
-	keys := make([]string, 0, len(m))
-	for key := range m {
-		keys = append(keys, key)
-	}
-	sort.Strings(keys)
-	return keys
 }
 
 func newInvalid(object, why, hint string) error {

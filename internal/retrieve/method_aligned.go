@@ -118,11 +118,9 @@ var capacities = Param{
 
 // pool is the restricted problem of a query.
 type pool struct {
-	numbers  []uint32 // rows: chunks
-	rows     map[uint32]uint32
-	gamma    []float64 // similarity of each class
-	columns  [][]uint32
-	capacity []float64
+	align.Pool          // gamma is the similarity of each class
+	numbers    []uint32 // rows: chunks
+	rows       map[uint32]uint32
 }
 
 func (r *Request) capacityOf(document string) float64 {
@@ -147,12 +145,12 @@ func (r *Request) newPool() pool {
 				row = uint32(len(p.numbers))
 				p.rows[number] = row
 				p.numbers = append(p.numbers, number)
-				p.capacity = append(p.capacity, r.capacityOf(table.Key(int(table.ByNumber(int(number)).Document))))
+				p.F = append(p.F, r.capacityOf(table.Key(int(table.ByNumber(int(number)).Document))))
 			}
 			column = append(column, row)
 		}
 		slices.Sort(column)
-		p.gamma, p.columns = append(p.gamma, entity.Similarity), append(p.columns, slices.Compact(column))
+		p.Gamma, p.Columns = append(p.Gamma, entity.Similarity), append(p.Columns, slices.Compact(column))
 	}
 	return p
 }
@@ -206,15 +204,15 @@ func (r *Request) scoreChunks(p pool, prices align.Prices) (kept map[int]bool, s
 	entities := r.Result.Entities
 	order := make([]int, len(prices.X))
 	for i := range entities {
-		entities[i].Score = p.gamma[i] * prices.X[i]
+		entities[i].Score = p.Gamma[i] * prices.X[i]
 		order[i] = i
 	}
-	sort.SliceStable(order, func(i, j int) bool { return p.gamma[order[i]] > p.gamma[order[j]] })
+	sort.SliceStable(order, func(i, j int) bool { return p.Gamma[order[i]] > p.Gamma[order[j]] })
 	kept = map[int]bool{}
 	score = make([]float64, len(p.numbers))
 	for _, class := range order[:min(r.Query.Params.Int("classes"), len(order))] {
 		kept[class] = true
-		for _, row := range p.columns[class] {
+		for _, row := range p.Columns[class] {
 			score[row] += max(0, entities[class].Score)
 		}
 	}
@@ -255,7 +253,7 @@ func (r *Request) explainAligned(p pool, prices align.Prices, kept map[int]bool,
 	}
 	for i, row := range winners {
 		chunk := AlignedChunk{
-			ID: r.Result.Chunks[i].Live.ID.String(), Load: prices.Load[row], Capacity: p.capacity[row],
+			ID: r.Result.Chunks[i].Live.ID.String(), Load: prices.Load[row], Capacity: p.F[row],
 		}
 		if prices.Lambda != nil {
 			chunk.Price = &prices.Lambda[row]
@@ -270,17 +268,17 @@ func (r *Request) explainAligned(p pool, prices align.Prices, kept map[int]bool,
 
 func (r *Request) solvePrices(p pool) (align.Prices, error) {
 	if r.Query.Params.Text("solver") == "utility" {
-		problem := align.Pool{Gamma: p.gamma, Columns: p.columns, F: p.capacity}
-		return align.MaximiseUtility(r.ctx, problem, r.Query.Params.Float("eps"), alignRounds)
+		return align.MaximiseUtility(r.ctx, p.Pool, r.Query.Params.Float("eps"), alignRounds)
 	}
 	vectors, err := r.classVectors()
 	if err != nil {
 		return align.Prices{}, err
 	}
 	problem := align.Problem{
-		Gram: mat.NewSymDense(len(vectors), nil), VTq: p.gamma, Rows: make([]align.Row, len(p.numbers)),
+		Gram: mat.NewSymDense(len(vectors), nil), VTq: p.Gamma, Rows: make([]align.Row, len(p.numbers)),
+		Admit: func(unknowns int) error { return r.Admit(r.alignSteps(unknowns, 0)) },
 	}
-	for row, capacity := range p.capacity {
+	for row, capacity := range p.F {
 		problem.Rows[row].F = capacity
 	}
 	for i, vector := range vectors {
@@ -294,7 +292,7 @@ func (r *Request) solvePrices(p pool) (align.Prices, error) {
 			}
 			problem.Gram.SetSym(i, j, dot)
 		}
-		for _, row := range p.columns[i] {
+		for _, row := range p.Columns[i] {
 			problem.Rows[row].Classes = append(problem.Rows[row].Classes, uint32(i))
 		}
 	}
@@ -307,7 +305,7 @@ func (r *Request) solvePrices(p pool) (align.Prices, error) {
 		return align.Prices{}, err
 	}
 	out := align.Prices{X: least.X, Load: make([]float64, len(p.numbers)), Status: least.Status}
-	for class, column := range p.columns {
+	for class, column := range p.Columns {
 		for _, row := range column {
 			out.Load[row] += least.X[class]
 		}

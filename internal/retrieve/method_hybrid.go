@@ -69,7 +69,9 @@ func (hybridMethod) Run(r *Request) (Explanation, error) {
 	if kind == fuse.Linked {
 		titles = r.newTitles(params, &found.classScores)
 	}
-	seeds := fuse.MakeSeeds(params, found.chunkLists(), found.classLists(), r.allowedChunksOfRank, titles)
+	chunkLists := []fuse.List{found.chunkBM25, found.chunkDense, found.chunkPast}
+	classLists := []fuse.List{found.classBM25, found.classDense, found.classPast}
+	seeds := fuse.MakeSeeds(params, chunkLists, classLists, r.allowedChunksOfRank, titles)
 	walkStart := walk.Start{Chunks: seeds.Start.Chunks}
 	for _, class := range seeds.Start.Classes {
 		place := r.Generation.Live.Place[class.ID]
@@ -96,7 +98,7 @@ func (hybridMethod) Run(r *Request) (Explanation, error) {
 		return nil, nil
 	}
 	signals := r.measureSignals(found)
-	r.Result.Confidence = signals.Confidence(r.Generation.Language())
+	r.Result.Confidence = signals.Chance(r.Generation.Language())
 	return func() any {
 		out := r.explainHybrid(params, seeds, found, mass, steps)
 		out.Setting = r.explainSetting(kind, titles)
@@ -134,9 +136,6 @@ type lists struct {
 
 // pastWeight is that of a list by the words of earlier questions, of one by the words of the question 1.
 const pastWeight = 0.6
-
-func (l *lists) chunkLists() []fuse.List { return []fuse.List{l.chunkBM25, l.chunkDense, l.chunkPast} }
-func (l *lists) classLists() []fuse.List { return []fuse.List{l.classBM25, l.classDense, l.classPast} }
 
 func byID(list fuse.List) map[uint32]float64 {
 	scores := make(map[uint32]float64, len(list.Hits))
@@ -214,29 +213,16 @@ func (r *Request) denseChunks(n int) ([]fuse.Hit, error) {
 func (r *Request) denseClasses(n int) ([]fuse.Hit, error) {
 	allows := r.allowed.testPlaces()
 	var out []fuse.Hit
-	seen, taken := map[string]bool{}, map[int]bool{} // a class may have several vectors: the best counts
-	for ask := r.scaleAsk(n+n/4+8, classCount); ; ask *= 2 {
-		hits, err := r.nearestClasses(ask)
-		if err != nil {
-			return nil, err
-		}
-		for _, hit := range hits {
-			if seen[hit.Key] {
-				continue
-			}
-			seen[hit.Key] = true
-			place := r.Generation.classPlace(hit.Key)
-			if place >= 0 && !taken[place] && (allows == nil || allows(uint32(place))) {
-				taken[place] = true
-				out = append(out, fuse.Hit{ID: r.Generation.Live.Rank[place], Score: float64(hit.Score)})
+	err := r.eachNearest(n+n/4+8, func(places []uint32, similarities []float64) (enough bool, err error) {
+		for i, place := range places {
+			if allows == nil || allows(place) {
+				out = append(out, fuse.Hit{ID: r.Generation.Live.Rank[place], Score: similarities[i]})
 			}
 		}
-		if len(out) >= n || len(hits) < ask {
-			break
-		}
-	}
+		return len(out) >= n, nil
+	})
 	fuse.Sort(out, 1e-9)
-	return out[:min(n, len(out))], nil
+	return out[:min(n, len(out))], err
 }
 
 // walkGraph goes over the whole graph, or over the subgraph that a filter leaves.
@@ -245,12 +231,7 @@ func (r *Request) walkGraph(start walk.Start, damping, eps float64, steps walk.S
 		return mass, err
 	}
 	steps.Stopped = func() bool { return r.ctx.Err() != nil }
-	if view := r.allowed.toView(); view.Chunk != nil || view.Class != nil {
-		mass = r.Generation.graph.RunBy(start, damping, eps, view, steps)
-	} else {
-		mass = r.Generation.graph.RunToChunks(start, damping, eps, steps)
-	}
-	return mass, r.ctx.Err()
+	return r.Generation.graph.Run(start, damping, eps, r.allowed.toView(), steps), r.ctx.Err()
 }
 
 // nameSeeds reads the class seeds into the result, the heaviest first.
@@ -260,10 +241,11 @@ func (r *Request) nameSeeds(seeds fuse.Seeds, found lists) error {
 	for i, class := range seeds.Start.Classes {
 		places[i] = r.Generation.Live.Place[class.ID]
 	}
-	if err := r.readEntities(places); err != nil {
+	entities, err := r.readEntities(places)
+	if err != nil {
 		return err
 	}
-	entities := r.Result.Entities
+	r.Result.Entities = entities
 	for i, class := range seeds.Start.Classes {
 		entities[i].Score, entities[i].Similarity = class.Weight, found.classSims[class.ID]
 	}

@@ -3,6 +3,7 @@ package retrieve
 import (
 	"sort"
 
+	"github.com/unweaver/unweaver/internal/retrieve/confidence"
 	"github.com/unweaver/unweaver/internal/retrieve/fuse"
 	"github.com/unweaver/unweaver/internal/retrieve/walk"
 )
@@ -16,7 +17,7 @@ type HybridExplain struct {
 	Chunks   []HybridChunk      `json:"chunks"`
 	Lists    map[string]ListSum `json:"lists"`
 	Setting  SettingExplain     `json:"setting"`
-	Signals  Signals            `json:"signals" doc:"the figures behind the confidence"`
+	Signals  confidence.Signals `json:"signals" doc:"the figures behind the confidence"`
 }
 
 // SettingExplain says by which setting the question was asked, and what of the index chooses one.

@@ -2,19 +2,9 @@ package retrieve
 
 import (
 	"github.com/unweaver/unweaver/internal/index/lexical"
-	"github.com/unweaver/unweaver/internal/index/liveset"
 	"github.com/unweaver/unweaver/internal/retrieve/fuse"
 	"github.com/unweaver/unweaver/internal/retrieve/walk"
 )
-
-// questionSteps weighs the steps of a walk by the question: towards chunks and classes that hold its words, and from a
-// class to the chunk whose title it is (docs/explain/retrieval.md, How hybrid walks).
-type questionSteps struct {
-	params  fuse.Params
-	table   *liveset.Set
-	chunks  wordScores
-	classes wordScores
-}
 
 // wordScores are BM25 scores of one side, as shares of the best that is allowed.
 type wordScores struct {
@@ -46,32 +36,30 @@ func scoresOf(words sideWords, terms []string, list fuse.List) wordScores {
 	return out
 }
 
-// newSteps returns the steps of a walk for the question; found has the scores of words.
+// newSteps weighs the steps of a walk by the question: towards chunks and classes that hold its words, and from a class
+// to the chunk whose title it is (docs/explain/retrieval.md, How hybrid walks). found has the scores of words.
 func (r *Request) newSteps(params fuse.Params, found lists) walk.Steps {
-	by := &questionSteps{
-		params: params, table: r.Generation.Live, chunks: found.chunkScores, classes: found.classScores,
-	}
-	return walk.Steps{ToChunks: by.toChunks, ToClasses: by.toClasses}
-}
-
-func (s *questionSteps) toChunks(class uint32, chunks []uint32, weights []float64) {
-	for i, chunk := range chunks {
-		weights[i] = s.params.ChunkFloor + s.chunks.shareOf(chunk)
-	}
-	if len(chunks) < 2 { // one chunk takes all, whatever it weighs
-		return
-	}
-	id := s.table.ClassID(class)
-	for i, chunk := range chunks {
-		document := int(s.table.DocumentOf(chunk))
-		if s.table.Title(document).HasClass(id) { // chunks of one document share what its title is worth
-			weights[i] *= max(1, s.params.Title/float64(s.table.DocumentAt(document).Count))
-		}
-	}
-}
-
-func (s *questionSteps) toClasses(_ uint32, classes []uint32, weights []float64) {
-	for i, class := range classes {
-		weights[i] = s.params.ClassFloor + s.classes.shareOf(class)
+	table := r.Generation.Live
+	return walk.Steps{
+		ToChunks: func(class uint32, chunks []uint32, weights []float64) {
+			for i, chunk := range chunks {
+				weights[i] = params.ChunkFloor + found.chunkScores.shareOf(chunk)
+			}
+			if len(chunks) < 2 { // one chunk takes all, whatever it weighs
+				return
+			}
+			id := table.ClassID(class)
+			for i, chunk := range chunks {
+				document := int(table.DocumentOf(chunk))
+				if table.Title(document).HasClass(id) { // chunks of one document share what its title is worth
+					weights[i] *= max(1, params.Title/float64(table.DocumentAt(document).Count))
+				}
+			}
+		},
+		ToClasses: func(_ uint32, classes []uint32, weights []float64) {
+			for i, class := range classes {
+				weights[i] = params.ClassFloor + found.classScores.shareOf(class)
+			}
+		},
 	}
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/stretchr/testify/assert"
 
+	"github.com/unweaver/unweaver/internal/answer/prompt"
 	"github.com/unweaver/unweaver/internal/config"
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/methods"
@@ -102,7 +103,9 @@ func ExampleSearcher_Run() {
 	built := retrievetest.Build(example, stores, "norway", retrievetest.Sample(), retrievetest.Options{})
 
 	ctx := context.Background()
-	generation, err := retrieve.Open(ctx, stores.Blobs, stores.Cache, stores.Vectors, "norway", built.SHA, 1)
+	generation, err := retrieve.Opening{
+		Artifacts: stores.Blobs, Cache: stores.Cache, Vectors: stores.Vectors, Index: "norway", Manifest: built.SHA, Release: 1,
+	}.Open(ctx)
 	if err != nil {
 		fmt.Println(err)
 		return
@@ -125,11 +128,11 @@ func ExampleSearcher_Run() {
 
 // The context of an answer numbers the passages, and leaves out what the budget of tokens has no room for.
 func ExampleContext() {
-	passages := []retrieve.Passage{
+	passages := []prompt.Passage{
 		{ID: "c1", Title: "Edvard Grieg", Text: "Edvard Grieg composed in Bergen, Norway."},
 		{ID: "c2", Title: "Bergen", Text: "Bergen is a port on the west coast of Norway."},
 	}
-	text, used := retrieve.PackContext(passages, 1000)
+	text, used := prompt.PackContext(passages, 1000)
 	fmt.Println(text)
 	fmt.Println(used)
 	// Output:

@@ -38,30 +38,24 @@ func (p Params) Flag(name string, otherwise bool) bool {
 
 // NewWhole returns a parameter that is a whole number from lo to hi.
 func NewWhole(name, doc string, lo, hi, def int) Param {
-	return Param{
-		Name: name, Doc: doc, Default: def,
-		Schema: map[string]any{"type": "integer", "minimum": lo, "maximum": hi},
-		Parse: func(given any) (any, string) {
-			n, ok := given.(float64)
-			if !ok || n < float64(lo) || n > float64(hi) || n != float64(int(n)) {
-				return nil, fmt.Sprintf("want a whole number from %d to %d, got %s", lo, hi, toJSON(given))
-			}
-			return int(n), ""
-		},
-	}
+	return newRange(name, doc, "integer", "a whole number", lo, hi, def)
 }
 
 // NewNumber returns a parameter that is a number from lo to hi.
 func NewNumber(name, doc string, lo, hi, def float64) Param {
+	return newRange(name, doc, "number", "a number", lo, hi, def)
+}
+
+func newRange[N int | float64](name, doc, kind, what string, lo, hi, def N) Param {
 	return Param{
 		Name: name, Doc: doc, Default: def,
-		Schema: map[string]any{"type": "number", "minimum": lo, "maximum": hi},
+		Schema: map[string]any{"type": kind, "minimum": lo, "maximum": hi},
 		Parse: func(given any) (any, string) {
 			n, ok := given.(float64)
-			if !ok || n < lo || n > hi {
-				return nil, fmt.Sprintf("want a number from %g to %g, got %s", lo, hi, toJSON(given))
+			if !ok || n < float64(lo) || n > float64(hi) || n != float64(N(n)) {
+				return nil, fmt.Sprintf("want %s from %v to %v, got %s", what, lo, hi, toJSON(given))
 			}
-			return n, ""
+			return N(n), ""
 		},
 	}
 }
@@ -95,11 +89,8 @@ func NewSwitch(name, doc string, def bool) Param {
 	}
 }
 
-// toJSON returns a value as JSON has it.
+// toJSON returns a value, which was JSON, as JSON has it.
 func toJSON(given any) string {
-	raw, err := json.Marshal(given)
-	if err != nil {
-		return "a value that JSON does not have"
-	}
+	raw, _ := json.Marshal(given)
 	return string(raw)
 }

@@ -37,7 +37,7 @@ func dot(a, b []float32) float64 {
 
 func TestEveryMethodPutsTheAnswerFirst(t *testing.T) {
 	o := open(t, retrievetest.Options{})
-	for _, method := range methods.Registry().ListPlain() {
+	for _, method := range retrievetest.ListPlain() {
 		query := o.Query(t, method, "Who reached the South Pole first?")
 		query.TopEntities = 1
 		result := o.Run(t, query)
@@ -161,7 +161,7 @@ func TestPPRGivesChunksTheMassOfAWalkFromTheNearestClasses(t *testing.T) {
 			start.Classes = append(start.Classes, walk.Weighted{ID: uint32(seed.Place), Weight: max(0, seed.Similarity) / sum})
 		}
 		graph, want := walk.Graph{Adjacency: o.Generation.Live.Graph}, map[uint32]float64{}
-		for _, chunk := range graph.Run(start, damping, 1e-12, walk.View{}).Chunks {
+		for _, chunk := range graph.Run(start, damping, 1e-12, walk.View{}, walk.Steps{}).Chunks {
 			want[chunk.ID] = chunk.Weight
 		}
 		assert.NotEmpty(t, result.Chunks)
@@ -215,7 +215,7 @@ func TestFillingUpStopsAtWhatIsAllowed(t *testing.T) {
 
 func TestNothingThatFitsIsNoMatch(t *testing.T) {
 	o := open(t, retrievetest.Options{})
-	for _, method := range methods.Registry().ListPlain() {
+	for _, method := range retrievetest.ListPlain() {
 		query := o.Query(t, method, "zzzq wxyv")
 		query.MinSim = 0.99
 		result := o.Run(t, query)
@@ -253,7 +253,7 @@ func TestUnderParityABallotVotesAsOftenAsAChunkNamesItsEntityAndNothingIsAddedOr
 
 func TestAnEmptyIndexSaysSo(t *testing.T) {
 	o := retrievetest.Open(t, nil, retrievetest.Options{})
-	for _, method := range methods.Registry().ListPlain() {
+	for _, method := range retrievetest.ListPlain() {
 		assert.Equal(t, retrieve.EmptyIndex, o.Run(t, retrieve.Query{Text: "x", Method: method, TopChunks: 3}).Reason, method)
 	}
 }

@@ -2,13 +2,23 @@ package retrieve
 
 import (
 	"context"
+	"sort"
+	"strings"
 
 	"github.com/unweaver/unweaver/internal/artifact"
 	"github.com/unweaver/unweaver/internal/artifact/rowfile"
 	"github.com/unweaver/unweaver/internal/artifact/rows"
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/index/liveset"
+	"github.com/unweaver/unweaver/internal/stream/parallel"
 )
+
+// maxFrameBytes of unpacked frames are kept, of all generations that are open in this process: what is asked for is
+// asked for again.
+const maxFrameBytes = 64 << 20
+
+// unpacked is shared by all generations, so that a replica with a thousand indexes keeps no more than one with one.
+var unpacked = artifact.NewFrames(maxFrameBytes)
 
 // ReadDocument reads the row of document i.
 func (g *Generation) ReadDocument(ctx context.Context, i int) (rows.Document, error) {
@@ -17,17 +27,9 @@ func (g *Generation) ReadDocument(ctx context.Context, i int) (rows.Document, er
 	if reader == nil {
 		return rows.Document{}, g.newDamageError("documents")
 	}
-	frame := reader.Find(key)
-	if frame < 0 {
-		return rows.Document{}, g.newDamageError("documents")
-	}
-	one, err := unpacked.Read(ctx, reader, frame)
+	row, err := g.readRow(ctx, "documents", reader, reader.Find(key), key)
 	if err != nil {
 		return rows.Document{}, err
-	}
-	row := one.valueOf(key)
-	if row == nil {
-		return rows.Document{}, g.newDamageError("documents")
 	}
 	return rows.DecodeDocument(row)
 }
@@ -45,13 +47,10 @@ func (g *Generation) ReadText(ctx context.Context, chunk *liveset.Chunk) (string
 		return "", g.newDamageError("text")
 	}
 	key := g.Live.Key(int(chunk.Document))
-	return reader.WithFrames(func(ctx context.Context, file *artifact.Reader, number int) ([]byte, error) {
-		one, err := unpacked.Read(ctx, file, number)
-		if err != nil {
-			return nil, err
-		}
-		return one.rowsFrom(key), nil
-	}).Slice(ctx, key, int(chunk.TextFrame), int(chunk.Start), int(chunk.End))
+	read := func(ctx context.Context, file *artifact.Reader, number int) ([]byte, error) {
+		return unpacked.Read(ctx, file, number, key)
+	}
+	return reader.WithFrames(read).Slice(ctx, key, int(chunk.TextFrame), int(chunk.Start), int(chunk.End))
 }
 
 // DocumentText reads [start, end) of a document's decoded text, in code points; end < 0 means its end.
@@ -76,27 +75,65 @@ func (g *Generation) ReadExtraction(ctx context.Context, chunk *liveset.Chunk) (
 	if reader == nil {
 		return rows.Extract{}, g.newDamageError("extract")
 	}
-	one, err := unpacked.Read(ctx, reader, int(chunk.ExtFrame))
+	row, err := g.readRow(ctx, "extract", reader, int(chunk.ExtFrame), string(chunk.ID[:]))
 	if err != nil {
 		return rows.Extract{}, err
-	}
-	row := one.valueOf(string(chunk.ID[:]))
-	if row == nil {
-		return rows.Extract{}, g.newDamageError("extract")
 	}
 	return rows.DecodeExtract(row)
 }
 
-// findRow gives the value of a key in the unpacked rows of a frame, or nil.
-func findRow(raw []byte, key string) []byte {
+// readRow returns the row of a key in a frame of a file, which is negative where no frame can have it.
+func (g *Generation) readRow(
+	ctx context.Context, kind string, file *artifact.Reader, frame int, key string,
+) ([]byte, error) {
+	if frame < 0 {
+		return nil, g.newDamageError(kind)
+	}
+	raw, err := unpacked.Read(ctx, file, frame, key)
+	if err != nil {
+		return nil, err
+	}
 	for {
 		have, value, rest, ok := rowfile.NextRow(raw)
 		if !ok {
-			return nil
+			return nil, g.newDamageError(kind)
 		}
 		if string(have) == key {
-			return value
+			return value, nil
 		}
 		raw = rest
 	}
+}
+
+// framesWidth is how many frames are read at once for one page of documents, or one election.
+const framesWidth = 8
+
+// DocumentsFrom gives the places of the documents whose key starts with a prefix, in the order of keys, from a place
+// on; 0 is the first. There are at most limit of them. next is the place behind them, or 0 where they are the last.
+func (g *Generation) DocumentsFrom(prefix string, at, limit int) (from, to, next int) {
+	first, end := g.findPrefix(prefix)
+	from = min(max(at, first), end)
+	if to = min(from+limit, end); to < end {
+		next = to
+	}
+	return from, to, next
+}
+
+// findPrefix returns the places [from, to) of the documents whose key starts with a prefix.
+func (g *Generation) findPrefix(prefix string) (from, to int) {
+	documents, _, _ := g.Live.Counts()
+	from = g.Live.DocumentFrom(prefix)
+	return from, from + sort.Search(documents-from, func(i int) bool {
+		return !strings.HasPrefix(g.Live.Key(from+i), prefix)
+	})
+}
+
+// ReadDocuments reads the rows of the documents at [from, to).
+func (g *Generation) ReadDocuments(ctx context.Context, from, to int) ([]rows.Document, error) {
+	out := make([]rows.Document, max(0, to-from))
+	err := parallel.Each(ctx, len(out), framesWidth, func(ctx context.Context, i int) (err error) {
+		out[i], err = g.ReadDocument(ctx, from+i)
+		return err
+	})
+	return out, err
 }

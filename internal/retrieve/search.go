@@ -15,17 +15,31 @@ import (
 )
 
 // findVoters finds the n most similar allowed classes with their ballots. A row of the store counts if the generation
-// has its digest; the search is asked again for twice as many while fewer than wanted count.
+// has its digest.
 func (r *Request) findVoters(want int) error {
-	asked, seen, voted := 0, map[string]bool{}, map[int]bool{} // a class may have several vectors: the best counts
-	for n := r.scaleAsk(want+8, classCount); len(r.Result.Entities) < want; n *= 2 {
+	return r.eachNearest(want+8, func(places []uint32, similarities []float64) (enough bool, err error) {
 		start := time.Now()
-		hits, err := r.nearestClasses(n)
+		entities, err := r.collectBallots(places, similarities, want-len(r.Result.Entities))
+		r.Result.Timing.Ballots += time.Since(start)
+		r.Result.Entities = append(r.Result.Entities, entities...)
+		return len(r.Result.Entities) >= want, err
+	})
+}
+
+// eachNearest gives take the classes nearest to the question that are not left out, each once: those of n rows, and of
+// twice as many more while that is not enough. A class may have several vectors: the best counts.
+func (r *Request) eachNearest(
+	n int, take func(places []uint32, similarities []float64) (enough bool, err error),
+) error {
+	asked, seen, taken := 0, map[string]bool{}, map[int]bool{}
+	for n = r.scaleAsk(n, classCount); ; n *= 2 {
+		start := time.Now()
+		hits, err := r.searchNearest(r.Generation.Manifest.Collections.Classes, r.Query.Vector, n, r.Generation.classRows())
 		r.Result.Timing.Search += time.Since(start)
 		if err != nil {
 			return err
 		}
-		var classes []*liveset.Class
+		var places []uint32
 		var similarities []float64
 		for _, hit := range hits {
 			if seen[hit.Key] {
@@ -33,49 +47,31 @@ func (r *Request) findVoters(want int) error {
 			}
 			seen[hit.Key] = true
 			place := r.Generation.classPlace(hit.Key)
-			if place < 0 || r.allowed.without.Entities[r.Generation.Live.ClassID(uint32(place))] || voted[place] {
+			if place < 0 || taken[place] || r.Query.Without.Entities[r.Generation.Live.ClassID(uint32(place))] {
 				continue
 			}
-			voted[place] = true
-			classes = append(classes, r.Generation.Live.ClassAt(uint32(place)))
-			similarities = append(similarities, float64(hit.Score))
+			taken[place] = true
+			places, similarities = append(places, uint32(place)), append(similarities, float64(hit.Score))
 		}
-		start = time.Now()
-		entities, err := r.collectBallots(classes, similarities, want-len(r.Result.Entities))
-		r.Result.Timing.Ballots += time.Since(start)
-		if err != nil {
+		enough, err := take(places, similarities)
+		if err != nil || enough || len(hits) < n || len(hits) == asked {
 			return err
-		}
-		r.Result.Entities = append(r.Result.Entities, entities...)
-		if len(hits) < n || len(hits) == asked {
-			break
 		}
 		asked = len(hits)
 	}
-	return nil
 }
 
 // collectBallots votes until want classes have an allowed chunk.
-func (r *Request) collectBallots(classes []*liveset.Class, similarities []float64, want int) ([]Entity, error) {
+func (r *Request) collectBallots(places []uint32, similarities []float64, want int) ([]Entity, error) {
 	var out []Entity
-	for at := 0; at < len(classes) && len(out) < want; {
-		n := min(len(classes)-at, want-len(out))
-		names, err := r.readNames(classes[at : at+n])
+	for at := 0; at < len(places) && len(out) < want; {
+		n := min(len(places)-at, want-len(out))
+		entities, err := r.readEntities(places[at : at+n])
 		if err != nil {
 			return nil, err
 		}
-		for i, class := range classes[at : at+n] {
-			entity := Entity{
-				ID:         class.ID,
-				Name:       names[i],
-				Score:      similarities[at+i],
-				Similarity: similarities[at+i],
-				Total:      int64(class.Chunks),
-				Place:      uint32(r.Generation.Live.ClassPlace(class.ID)),
-			}
-			if err := r.fillBallot(&entity); err != nil {
-				return nil, err
-			}
+		for i, entity := range entities {
+			entity.Score, entity.Similarity = similarities[at+i], similarities[at+i]
 			if len(entity.Votes) > 0 {
 				out = append(out, entity)
 			}
@@ -101,24 +97,24 @@ func (r *Request) addVote(entity *Entity, chunk *liveset.Chunk) {
 	}
 }
 
-// readEntities reads classes by place into the result, with their allowed chunks from the graph.
-func (r *Request) readEntities(places []uint32) error {
+// readEntities reads classes by place, with their allowed chunks from the graph.
+func (r *Request) readEntities(places []uint32) ([]Entity, error) {
 	classes := make([]*liveset.Class, len(places))
 	for i, place := range places {
 		classes[i] = r.Generation.Live.ClassAt(place)
 	}
 	names, err := r.readNames(classes)
 	if err != nil {
-		return err
+		return nil, err
 	}
+	out := make([]Entity, len(places))
 	for i, class := range classes {
-		entity := Entity{ID: class.ID, Place: places[i], Name: names[i], Total: int64(class.Chunks)}
-		if err := r.fillBallot(&entity); err != nil {
-			return err
+		out[i] = Entity{ID: class.ID, Place: places[i], Name: names[i], Total: int64(class.Chunks)}
+		if err := r.fillBallot(&out[i]); err != nil {
+			return nil, err
 		}
-		r.Result.Entities = append(r.Result.Entities, entity)
 	}
-	return nil
+	return out, nil
 }
 
 // noRecords stands in Result.Degraded where names are canonical ones, as the store of classes did not say them.
@@ -183,11 +179,6 @@ func (s Searcher) ClassRecords(
 		}
 	}
 	return out, nil
-}
-
-// nearestClasses returns the n rows of classes that are nearest to the question.
-func (r *Request) nearestClasses(n int) ([]vectors.Hit, error) {
-	return r.searchNearest(r.Generation.Manifest.Collections.Classes, r.Query.Vector, n, r.Generation.classRows())
 }
 
 // NoVectors stands in Result.Degraded where rows of the generation are missing from the vector store.

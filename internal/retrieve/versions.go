@@ -3,7 +3,9 @@ package retrieve
 import (
 	"bytes"
 	"fmt"
+	"maps"
 	"slices"
+	"sort"
 	"strings"
 	"time"
 
@@ -97,11 +99,8 @@ const mostCycles = 5
 func (v *versions) dropCycles(live *liveset.Set) (words string) {
 	var order []*version
 	seen := map[*version]bool{}
-	inOrder := make([]*version, 0, len(v.of))
-	for _, one := range v.of {
-		inOrder = append(inOrder, one)
-	}
-	slices.SortFunc(inOrder, func(a, b *version) int { return int(a.document) - int(b.document) })
+	byDocument := func(a, b *version) int { return int(a.document) - int(b.document) }
+	inOrder := slices.SortedFunc(maps.Values(v.of), byDocument)
 	for _, one := range inOrder {
 		older := func(of *version) []*version { return of.over }
 		walkDeep(one, older, seen, func(left *version) { order = append(order, left) })
@@ -245,15 +244,7 @@ func (t *TimeView) AddSuperseders(to *VersionNote, document uint32, found map[ui
 		return
 	}
 	newer := t.findSuperseders(one)
-	slices.SortStableFunc(newer, func(a, b *version) int {
-		switch {
-		case found[a.document] == found[b.document]:
-			return 0
-		case found[a.document]:
-			return -1
-		}
-		return 1
-	})
+	sort.SliceStable(newer, func(i, j int) bool { return found[newer[i].document] && !found[newer[j].document] })
 	named := newer[:min(len(newer), mostSuperseders)]
 	to.MoreNewer = len(newer) - len(named)
 	for _, one := range named {

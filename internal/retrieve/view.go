@@ -111,12 +111,12 @@ func (g *Generation) newView(ctx context.Context, readers core.Readers, key stri
 // settings of retrieval, and what enrichments made. Two views with one digest give every question the same
 // passages. It reads the whole view.
 func (g *Generation) SeenDigest() core.Digest {
-	settings, _ := json.Marshal([]any{g.Spec.Retrieval, g.Manifest.Enriched}) // plain values
-	sum := core.NewSumming()
-	sum.Add("seen/1", string(settings), strconv.FormatBool(g.Spec.Parity),
-		g.Manifest.Class.Digest().String(), g.Manifest.Chunk.Digest().String())
 	documents, chunks, classes := g.Live.Counts()
-	sum.Add(strconv.Itoa(documents), strconv.Itoa(chunks), strconv.Itoa(classes))
+	settings, _ := json.Marshal([]any{ // plain values
+		g.Spec.Retrieval, g.Spec.Parity, g.Manifest.Enriched, g.Manifest.Class, g.Manifest.Chunk, documents, chunks, classes,
+	})
+	sum := core.NewSumming()
+	sum.Add(string(settings))
 	for document := range documents {
 		_, at := g.Live.FilterFields(document)
 		sum.Add(g.Live.Key(document), string(g.Live.MetaBytes(document)), at.String())

@@ -9,7 +9,7 @@ import (
 
 // LabelsOf returns the labels of a document, which follow from its key and its metadata: those of the field of metadata
 // that the index names, else those of the first rule that matches the object, else Nobody. An error says which label
-// cannot be used; the set is Nobody then.
+// cannot be used, or that characters which nobody sees decide by which rule; the set is Nobody then.
 func LabelsOf(spec core.Spec, key string, meta map[string]string) (core.LabelSet, error) {
 	labels := spec.ReadAs().Labels
 	if !labels.IsOn() {
@@ -17,7 +17,7 @@ func LabelsOf(spec core.Spec, key string, meta map[string]string) (core.LabelSet
 	}
 	if labels.Field != "" {
 		for name := range meta {
-			if name != labels.Field && strings.EqualFold(strings.TrimSpace(name), labels.Field) {
+			if name != labels.Field && core.IsNamed(name, labels.Field) {
 				return checkLabels(core.Nobody, fmt.Errorf("field %.80q is not written as %s", name, labels.Field))
 			}
 		}
@@ -29,7 +29,16 @@ func LabelsOf(spec core.Spec, key string, meta map[string]string) (core.LabelSet
 			return checkLabels(set, err)
 		}
 	}
-	return checkLabels(core.ParseLabels(valueFor(labels.Rules, core.ObjectOf(key))))
+	object := core.ObjectOf(key)
+	list := valueFor(labels.Rules, object)
+	if seen := core.Visible(object); seen != object {
+		rules := strings.Split(core.Visible(strings.Join(labels.Rules, "\n")), "\n")
+		if valueFor(rules, seen) != core.Visible(list) {
+			return checkLabels(core.Nobody, fmt.Errorf("key %.200q has characters that nobody sees, and gets other labels "+
+				"by the rules (documents.labels) without them", object))
+		}
+	}
+	return checkLabels(core.ParseLabels(list))
 }
 
 // AddUnlabelled adds a document to those that nobody may read as they have no label and no rule matches, where it is

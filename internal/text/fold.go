@@ -11,7 +11,7 @@ import (
 // cleanWord returns a word by compatibility forms (NFKC), without characters that have no width and without the marks
 // that Arabic and Hebrew leave out as a rule. Apostrophes, hyphens, sharps and digits of any kind are the ASCII ones.
 func cleanWord(word string) string {
-	if isASCII(word) {
+	if IsASCII(word) {
 		return word
 	}
 	return norm.NFC.String(strings.Map(cleanRune, norm.NFKD.String(word)))
@@ -73,7 +73,8 @@ func digitOf(r rune) rune {
 	return r
 }
 
-func isASCII(s string) bool {
+// IsASCII reports whether a text has characters of ASCII alone.
+func IsASCII(s string) bool {
 	for i := range len(s) {
 		if s[i] >= utf8.RuneSelf {
 			return false
@@ -89,7 +90,7 @@ var letters = strings.NewReplacer("ß", "ss", "æ", "ae", "œ", "oe", "ø", "o",
 // stripAccents takes the accents off letters of a lower-case word: all of Latin and Greek, the stress and the diaeresis
 // of Cyrillic. Signs that other scripts add to their letters stay, and so do letters of their own such as й.
 func stripAccents(word string) string {
-	if isASCII(word) {
+	if IsASCII(word) {
 		return word
 	}
 	var out []rune
@@ -120,7 +121,7 @@ func isAccent(base, mark rune) bool {
 // foldCase returns a form of a word in lower case.
 func foldCase(form string) string {
 	form = strings.ToLower(form)
-	if isASCII(form) {
+	if IsASCII(form) {
 		return form
 	}
 	return norm.NFC.String(form)

@@ -2,6 +2,7 @@ package text
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"unicode/utf8"
@@ -42,22 +43,22 @@ var languages = []*Language{
 	english,
 	{
 		code: "de", name: "German", revision: 2, stem: newSnowball(german.Stem), ordinals: true,
-		function: germanFunction, stop: joinSets(germanFunction, germanStop), common: germanCommon,
+		function: germanFunction, stop: JoinSets(germanFunction, germanStop), common: germanCommon,
 		abbreviations: germanAbbreviations,
 	},
 	{
 		code: "es", name: "Spanish", revision: 2, stem: newSnowball(spanish.Stem),
-		function: spanishFunction, stop: joinSets(spanishFunction, spanishStop), common: spanishCommon,
+		function: spanishFunction, stop: JoinSets(spanishFunction, spanishStop), common: spanishCommon,
 		abbreviations: spanishAbbreviations,
 	},
 	{
 		code: "fr", name: "French", revision: 2, stem: newSnowball(french.Stem), elides: true,
-		function: frenchFunction, stop: joinSets(frenchFunction, frenchStop), common: frenchCommon,
+		function: frenchFunction, stop: JoinSets(frenchFunction, frenchStop), common: frenchCommon,
 		abbreviations: frenchAbbreviations,
 	},
 	{
 		code: "pt", name: "Portuguese", revision: 2, stem: portugueseStem,
-		function: portugueseFunction, stop: joinSets(portugueseFunction, portugueseStop), common: portugueseCommon,
+		function: portugueseFunction, stop: JoinSets(portugueseFunction, portugueseStop), common: portugueseCommon,
 		abbreviations: portugueseAbbreviations,
 	},
 	{code: "ja", name: "Japanese", revision: 2},
@@ -163,12 +164,11 @@ func portugueseStem(word string) string {
 	return portugueseSingular(word)
 }
 
-func joinSets(sets ...map[string]bool) map[string]bool {
+// JoinSets returns what is in any of some sets.
+func JoinSets(sets ...map[string]bool) map[string]bool {
 	out := map[string]bool{}
 	for _, one := range sets {
-		for word := range one {
-			out[word] = true
-		}
+		maps.Copy(out, one)
 	}
 	return out
 }

@@ -227,9 +227,6 @@ func isSeparator(c byte) bool {
 // Terms gives the stems of a text in order, without function words: what passages and questions are matched by.
 func Terms(s string) []string { return english.Terms(s) }
 
-// SurfaceWords gives the words of a text as they stand, folded, without stop words: what names are matched by.
-func SurfaceWords(s string) []string { return english.SurfaceWords(s) }
-
 // Stem takes plural endings (after Harman, How effective is suffixing?, 1991), -ed and -ing off a lower-case English
 // word. It is light on purpose, and so some forms stay apart: the plural of a word in a hissing sound keeps its e
 // (classes becomes classe, class stays). To mend that is to change Analyser, and to measure recall again.

@@ -96,7 +96,7 @@ func TestSurfaceKeepsNamesAsTheyStand(t *testing.T) {
 		"National": "national",
 		"The Who":  "",
 	} {
-		assert.Equal(t, want, strings.Join(text.SurfaceWords(in), " "), "%q", in)
+		assert.Equal(t, want, strings.Join(text.LanguageOf("").SurfaceWords(in), " "), "%q", in)
 	}
 }
 
@@ -149,7 +149,7 @@ func FuzzSentencesAreTheText(f *testing.F) {
 func FuzzTermsOfTermsAreFolded(f *testing.F) {
 	f.Add("The Rivers' DAMS")
 	f.Fuzz(func(t *testing.T, s string) {
-		for _, term := range append(text.Terms(s), text.SurfaceWords(s)...) {
+		for _, term := range append(text.Terms(s), text.LanguageOf("").SurfaceWords(s)...) {
 			assert.True(t, term != "" && !strings.ContainsAny(term, " \n\t"), "%q gave the term %q", s, term)
 		}
 	})
@@ -199,7 +199,7 @@ func TestEnglishIsWhatTheFunctionsSay(t *testing.T) {
 	} {
 		for what, same := range map[string]bool{
 			"terms":     slices.Equal(english.Terms(s), text.Terms(s)),
-			"surface":   slices.Equal(english.SurfaceWords(s), text.SurfaceWords(s)),
+			"surface":   slices.Equal(english.SurfaceWords(s), text.LanguageOf("").SurfaceWords(s)),
 			"sentences": slices.Equal(english.Sentences(s), text.Sentences(s)),
 		} {
 			assert.True(t, same, "%q: other %s", s, what)
@@ -419,7 +419,7 @@ func TestCompoundsAreFoundWholeAndByTheirParts(t *testing.T) {
 		"don't isn't we'll": "we'll", "L’Oréal d'Artagnan": "oreal loreal artagnan dartagnan", "Ankara'da": "ankara ankarada",
 		"U.S.A. Ph.D.": "usa phd ph",
 	} {
-		assert.Equal(t, want, strings.Join(text.SurfaceWords(in), " "), "%q", in)
+		assert.Equal(t, want, strings.Join(text.LanguageOf("").SurfaceWords(in), " "), "%q", in)
 	}
 	long := strings.Repeat("aBcDeFgH", 30)
 	got := text.Terms(long)

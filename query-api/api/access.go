@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"crypto/rand"
-	"encoding/hex"
 	"log/slog"
 	"net/http"
 	"regexp"
@@ -95,9 +94,7 @@ func (s *Server) observeRequest(next http.Handler) http.Handler {
 		began := time.Now()
 		id := request.Header.Get(HeaderRequestID)
 		if !saneID.MatchString(id) {
-			raw := make([]byte, 12)
-			_, _ = rand.Read(raw) // never fails
-			id = hex.EncodeToString(raw)
+			id = rand.Text()
 		}
 		plain.Header().Set(HeaderRequestID, id)
 		route := &matched{}

@@ -2,25 +2,21 @@ package api
 
 import (
 	"net/http"
-	"slices"
 	"strings"
 
 	"github.com/unweaver/unweaver/query-api/page"
 )
 
-// address is a pattern of the mux with all that it answers. Where the last part of the pattern takes the rest of a
-// path, keys and names in it may hold slashes: the end of the path tells its routes apart.
+// address is a pattern of the mux with all that it answers, by the end of a path and the method. Where the last part of
+// the pattern takes the rest of a path, keys and names in it may hold slashes: an end such as /text tells its routes
+// apart. The empty end is any other.
 type address struct {
 	pattern string
-	rest    string // name of that part; empty: there is none
-	ends    []*ending
+	ends    map[string]handlers
 }
 
-// ending is what is answered where a path ends so.
-type ending struct {
-	suffix   string // such as /text; empty: any other end
-	handlers map[string]http.HandlerFunc
-}
+// handlers are what is answered where a path ends so.
+type handlers map[string]http.HandlerFunc
 
 // listAddresses returns the addresses of all routes, of the description and of the page.
 func (s *Server) listAddresses() map[string]*address {
@@ -28,56 +24,47 @@ func (s *Server) listAddresses() map[string]*address {
 	for _, route := range s.table() {
 		addRoute(out, route, s.checkRoute(route))
 	}
-	addRoute(out, route{method: http.MethodGet, pattern: "/openapi.json"}, s.serveOpenAPI)
+	addRoute(out, route{Method: http.MethodGet, Pattern: "/openapi.json"}, s.serveOpenAPI)
 	for _, path := range page.Paths() {
-		addRoute(out, route{method: http.MethodGet, pattern: path}, page.Serve)
+		addRoute(out, route{Method: http.MethodGet, Pattern: path}, page.Serve)
 	}
 	return out
 }
 
 // addRoute adds what answers a route to the address of its pattern.
 func addRoute(to map[string]*address, route route, handler http.HandlerFunc) {
-	at := to[route.pattern]
+	at := to[route.Pattern]
 	if at == nil {
-		at = &address{pattern: route.pattern}
-		to[route.pattern] = at
+		at = &address{route.Pattern, map[string]handlers{}}
+		to[route.Pattern] = at
 	}
-	suffix := ""
-	if name, found := strings.CutSuffix(route.pattern, "...}"); found {
-		at.rest = name[strings.LastIndexByte(name, '{')+1:]
-		suffix = route.docPath()[strings.LastIndexByte(route.docPath(), '}')+1:]
+	end := ""
+	if path := route.DocPath(); strings.HasSuffix(route.Pattern, "...}") {
+		end = path[strings.LastIndexByte(path, '}')+1:]
 	}
-	i := slices.IndexFunc(at.ends, func(end *ending) bool { return end.suffix == suffix })
-	if i < 0 {
-		i = len(at.ends)
-		at.ends = append(at.ends, &ending{suffix, map[string]http.HandlerFunc{}})
+	if at.ends[end] == nil {
+		at.ends[end] = handlers{}
 	}
-	at.ends[i].handlers[route.method] = handler
+	at.ends[end][route.Method] = handler
 }
 
-// findEnding returns the ending of a request's path, and takes it off the name or key before it. A slash that is
+// findEnd returns what a request's path ends with, and takes that off the name or key before it. A slash that is
 // escaped belongs to the key.
-func (a *address) findEnding(request *http.Request) *ending {
-	name := request.PathValue(a.rest)
-	var found *ending
-	for _, end := range a.ends {
-		switch {
-		case end.suffix == "" && found == nil:
-			found = end
-		case end.suffix != "" && len(name) > len(end.suffix) &&
-			strings.HasSuffix(request.URL.EscapedPath(), end.suffix):
-			found = end
+func (a *address) findEnd(request *http.Request) handlers {
+	rest := strings.TrimSuffix(a.pattern[strings.LastIndexByte(a.pattern, '{')+1:], "...}")
+	for end, found := range a.ends {
+		name, cut := strings.CutSuffix(request.PathValue(rest), end)
+		if end != "" && cut && name != "" && strings.HasSuffix(request.URL.EscapedPath(), end) {
+			request.SetPathValue(rest, name)
+			return found
 		}
 	}
-	if found != nil && found.suffix != "" {
-		request.SetPathValue(a.rest, strings.TrimSuffix(name, found.suffix))
-	}
-	return found
+	return a.ends[""]
 }
 
 // ServeHTTP answers a request by its method: HEAD as GET, OPTIONS with what the address takes, any other with 405.
 func (a *address) ServeHTTP(w http.ResponseWriter, request *http.Request) {
-	end := a.findEnding(request)
+	end := a.findEnd(request)
 	if end == nil {
 		request.Pattern = ""
 		http.NotFound(w, request)
@@ -88,7 +75,7 @@ func (a *address) ServeHTTP(w http.ResponseWriter, request *http.Request) {
 		method = http.MethodGet
 	}
 	request.Pattern = method + " " + a.pattern
-	switch handler := end.handlers[method]; {
+	switch handler := end[method]; {
 	case handler != nil:
 		handler(w, request)
 	case method == http.MethodOptions:
@@ -102,10 +89,10 @@ func (a *address) ServeHTTP(w http.ResponseWriter, request *http.Request) {
 }
 
 // allow returns the methods that are taken, as Allow has them.
-func (e *ending) allow() string {
+func (h handlers) allow() string {
 	var out []string
 	for _, method := range []string{http.MethodGet, http.MethodPost, http.MethodPut, http.MethodDelete} {
-		if e.handlers[method] == nil {
+		if h[method] == nil {
 			continue
 		}
 		out = append(out, method)

@@ -14,6 +14,7 @@ import (
 	"github.com/unweaver/unweaver/internal/retrieve"
 	"github.com/unweaver/unweaver/internal/stream/parallel"
 	"github.com/unweaver/unweaver/query-api/middleware"
+	"github.com/unweaver/unweaver/query-api/served"
 )
 
 // Limits of lists and texts.
@@ -25,108 +26,89 @@ const (
 	readWidth    = 16        // chunks that are read at once for one page of a list
 )
 
-// browseGeneration runs a handler over the generation that the request means. What it answers depends on that and on
-// the address alone, so that clients may keep it.
-func (s *Server) browseGeneration(
-	w http.ResponseWriter,
-	request *http.Request,
-	f func(ctx context.Context, generation *retrieve.Generation, place int) (any, error),
-) {
-	s.servePinned(w, request, func(ctx context.Context, generation *retrieve.Generation, place int, keep func()) error {
-		v, err := f(ctx, generation, place)
-		if err == nil {
-			keep()
-			writeJSON(w, v)
+// answerPinned returns a handler that reads from the generation that a request means. What it answers depends on that
+// and on the address alone, so that clients may keep it.
+func (s *Server) answerPinned(
+	read func(ctx context.Context, request *http.Request, generation *retrieve.Generation, place int) (any, error),
+) http.HandlerFunc {
+	return func(w http.ResponseWriter, request *http.Request) {
+		ctx, cancel := context.WithTimeout(request.Context(), s.Timeout)
+		defer cancel()
+		wanted, err := wantedOf(request)
+		if err != nil {
+			s.writeError(w, request, err)
+			return
 		}
-		return err
-	})
-}
-
-// servePinned holds the generation that a request means while a handler answers, unless the client has that answer. The
-// handler calls keep before it writes; an error that it gives is answered.
-func (s *Server) servePinned(
-	w http.ResponseWriter,
-	request *http.Request,
-	answer func(ctx context.Context, generation *retrieve.Generation, place int, keep func()) error,
-) {
-	ctx, cancel := context.WithTimeout(request.Context(), s.Timeout)
-	defer cancel()
-	wanted, err := wantedOf(request)
-	if err != nil {
-		s.writeError(w, request, err)
-		return
-	}
-	generation, err := s.pinGeneration(ctx, request.PathValue("index"), wanted.generation)
-	if err != nil {
-		s.writeError(w, request, wanted.mapGone(err))
-		return
-	}
-	defer generation.Close()
-	tag := tagOf(request, generation)
-	// What a caller may read changes with its key, and with whether the documents have labels when it asks again.
-	readers := middleware.CallerOf(ctx).Readers()
-	labelled := generation.HasLabels() || len(readers.Labels) > 0
-	keep := func() {
-		s.answerKept(w, request, tag, wanted.generation != "" && !labelled, s.Policy.Required || labelled)
-	}
-	if hasTag(request.Header.Values("If-None-Match"), tag) {
+		generation, err := s.served.Pin(ctx, request.PathValue("index"), wanted.generation)
+		if err != nil {
+			s.writeError(w, request, wanted.mapGone(err))
+			return
+		}
+		defer generation.Close()
+		tag := tagOf(request, generation)
+		// What a caller may read changes with its key, and with whether the documents have labels when it asks again.
+		readers := middleware.CallerOf(ctx).Readers()
+		labelled := generation.HasLabels() || len(readers.Labels) > 0
+		keep := func() {
+			s.answerKept(w, request, tag, wanted.generation != "" && !labelled, s.Policy.Required || labelled)
+		}
+		if hasTag(request.Header.Values("If-None-Match"), tag) {
+			keep()
+			return
+		}
+		out, err := read(ctx, request, generation, wanted.place)
+		if err != nil {
+			s.writeError(w, request, err)
+			return
+		}
 		keep()
-		return
-	}
-	if err := answer(ctx, generation, wanted.place, keep); err != nil {
-		s.writeError(w, request, err)
+		writeJSON(w, out)
 	}
 }
 
-func infoOf(name string, pointer core.Pointer, manifest *core.Manifest) IndexInfo {
-	var enriched []string
-	for _, one := range manifest.Enriched {
-		enriched = append(enriched, one.Name)
-	}
-	return IndexInfo{
-		labelled:    manifest.Labelled,
-		Enriched:    enriched,
-		Index:       name,
-		State:       "published",
-		Generation:  pointer.Generation,
-		Release:     pointer.Epoch,
-		Documents:   manifest.Counts.Documents,
-		Chunks:      manifest.Counts.Chunks,
-		Classes:     manifest.Counts.Classes,
-		ContentHash: manifest.Hashes.Content.Digest().String(),
-		Models:      manifest.Models,
-		Analyser:    manifest.Made.Analyser,
-		Created:     manifest.Created,
+// answerTagged returns a handler that reads from other sources, and answers with a tag from the answer itself.
+func (s *Server) answerTagged(read func(ctx context.Context, request *http.Request) (any, error)) http.HandlerFunc {
+	return func(w http.ResponseWriter, request *http.Request) {
+		ctx, cancel := context.WithTimeout(request.Context(), s.Timeout)
+		defer cancel()
+		out, err := read(ctx, request)
+		if err != nil {
+			s.writeError(w, request, err)
+			return
+		}
+		if !s.answerUnchanged(w, request, tagAnswer(out)) {
+			writeJSON(w, out)
+		}
 	}
 }
 
-func (s *Server) listGenerations(w http.ResponseWriter, request *http.Request) {
+// listIndexes answers GET /v1/indexes.
+func (s *Server) listIndexes(ctx context.Context, request *http.Request) (any, error) {
+	found, err := s.served.ListPublished(ctx)
+	if err != nil {
+		return nil, err
+	}
+	var out Indexes
+	out.Items, out.NextCursor, err = namedPage(request, found, func(info served.IndexInfo) string { return info.Index })
+	return out, err
+}
+
+// listGenerations answers GET …/generations.
+func (s *Server) listGenerations(ctx context.Context, request *http.Request) (any, error) {
 	name := request.PathValue("index")
-	if !core.ValidIndex(name) {
-		s.writeError(w, request, unknownIndex(name))
-		return
-	}
-	ctx, cancel := context.WithTimeout(request.Context(), s.Timeout)
-	defer cancel()
-	if err := s.needAllRuns(ctx, name); err != nil {
-		s.writeError(w, request, err)
-		return
+	if err := s.served.NeedAllRuns(ctx, name); err != nil {
+		return nil, err
 	}
 	list, err := artifact.Index{Store: s.Artifacts, Name: name}.ListGenerations(ctx)
 	if err == nil && len(list) == 0 {
-		err = unknownIndex(name)
+		err = served.UnknownIndex(name)
 	}
 	if err != nil {
-		s.writeError(w, request, err)
-		return
+		return nil, err
 	}
 	out := Generations{Index: name}
 	out.Items, out.NextCursor, err = namedPage(request, list, func(g artifact.Generation) string { return g.Generation })
-	if err != nil {
-		s.writeError(w, request, err)
-		return
-	}
-	s.writeTagged(w, request, out)
+	return out, err
 }
 
 func limitOf(r *http.Request) (int, error) {
@@ -170,52 +152,52 @@ func notFound(what, id string, g *retrieve.Generation) error {
 		Advise(hint)
 }
 
-func (s *Server) getEntity(w http.ResponseWriter, request *http.Request) {
-	s.browseGeneration(w, request, func(ctx context.Context, generation *retrieve.Generation, _ int) (any, error) {
-		class, record, err := s.findEntity(ctx, request, generation)
+func (s *Server) getEntity(
+	ctx context.Context, request *http.Request, generation *retrieve.Generation, _ int,
+) (any, error) {
+	class, record, err := s.findEntity(ctx, request, generation)
+	if err != nil {
+		return nil, err
+	}
+	place := uint32(generation.Live.ClassPlace(class.ID))
+	text, mentions := record.Text, generation.Live.Mentions(place)
+	if rows := generation.Live.RowsOfClass(place); len(rows) > 1 {
+		records, err := s.searcher.ClassRecords(ctx, generation, rows)
 		if err != nil {
 			return nil, err
 		}
-		place := uint32(generation.Live.ClassPlace(class.ID))
-		text, mentions := record.Text, generation.Live.Mentions(place)
-		if rows := generation.Live.RowsOfClass(place); len(rows) > 1 {
-			records, err := s.searcher.ClassRecords(ctx, generation, rows)
-			if err != nil {
-				return nil, err
-			}
-			text = ""
-			for _, one := range records {
-				text = strings.TrimPrefix(text+"\n"+one.Text, "\n")
-			}
+		text = ""
+		for _, one := range records {
+			text = strings.TrimPrefix(text+"\n"+one.Text, "\n")
 		}
-		return EntityDetail{sourceOf(generation), summaryOf(class, record), text, mentions}, nil
-	})
+	}
+	return EntityDetail{sourceOf(generation), summaryOf(class, record), text, mentions}, nil
 }
 
-func (s *Server) entityChunks(w http.ResponseWriter, request *http.Request) {
-	s.browseGeneration(w, request, func(ctx context.Context, generation *retrieve.Generation, place int) (any, error) {
-		n, err := limitOf(request)
-		if err != nil {
-			return nil, err
-		}
-		class, _, err := s.findEntity(ctx, request, generation)
-		if err != nil {
-			return nil, err
-		}
-		numbers := generation.Live.Graph.ChunksOf(uint32(generation.Live.ClassPlace(class.ID)))
-		place = min(place, len(numbers))
-		end := min(place+n, len(numbers))
-		out := EntityChunks{Source: sourceOf(generation), ChunkTotal: int64(class.Chunks)}
-		var rows []*liveset.Chunk
-		for _, number := range numbers[place:end] {
-			rows = append(rows, generation.Live.ByNumber(int(number)))
-		}
-		if end < len(numbers) {
-			out.NextCursor = nextCursor(request, out.Generation, end)
-		}
-		out.Items, err = chunksOf(ctx, generation, rows)
-		return out, err
-	})
+func (s *Server) entityChunks(
+	ctx context.Context, request *http.Request, generation *retrieve.Generation, place int,
+) (any, error) {
+	n, err := limitOf(request)
+	if err != nil {
+		return nil, err
+	}
+	class, _, err := s.findEntity(ctx, request, generation)
+	if err != nil {
+		return nil, err
+	}
+	numbers := generation.Live.Graph.ChunksOf(uint32(generation.Live.ClassPlace(class.ID)))
+	place = min(place, len(numbers))
+	end := min(place+n, len(numbers))
+	out := EntityChunks{Source: sourceOf(generation), ChunkTotal: int64(class.Chunks)}
+	var rows []*liveset.Chunk
+	for _, number := range numbers[place:end] {
+		rows = append(rows, generation.Live.ByNumber(int(number)))
+	}
+	if end < len(numbers) {
+		out.NextCursor = nextCursor(request, out.Generation, end)
+	}
+	out.Items, err = chunksOf(ctx, generation, rows)
+	return out, err
 }
 
 // chunksOf reads what a list says of chunks, side by side.
@@ -228,22 +210,20 @@ func chunksOf(ctx context.Context, generation *retrieve.Generation, rows []*live
 	return out, err
 }
 
-func (s *Server) getChunk(w http.ResponseWriter, request *http.Request) {
-	s.browseGeneration(w, request, func(ctx context.Context, generation *retrieve.Generation, _ int) (any, error) {
-		return chunkDetail(ctx, generation, request.PathValue("id"))
-	})
-}
-
-// chunkDetail reads a chunk and what was extracted from it.
-func chunkDetail(ctx context.Context, generation *retrieve.Generation, id string) (out ChunkDetail, err error) {
+// getChunk answers GET …/chunks/{id}: a chunk and what was extracted from it.
+func getChunk(
+	ctx context.Context, request *http.Request, generation *retrieve.Generation, _ int,
+) (any, error) {
+	id := request.PathValue("id")
 	var row *liveset.Chunk
 	if parsed, err := core.ParseID(id); err == nil {
 		row = generation.Live.FindChunk(parsed)
 	}
 	if row == nil {
-		return out, notFound("chunk", id, generation)
+		return nil, notFound("chunk", id, generation)
 	}
-	out.Source = sourceOf(generation)
+	out := ChunkDetail{Source: sourceOf(generation)}
+	var err error
 	if out.Chunk, err = answer.PassageOf(ctx, generation, row); err == nil {
 		out.Mentions, out.Fallback, err = answer.MentionsIn(ctx, generation, row)
 	}

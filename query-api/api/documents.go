@@ -12,24 +12,24 @@ import (
 )
 
 // listDocuments answers GET …/documents: documents in the order of their keys.
-func (s *Server) listDocuments(w http.ResponseWriter, request *http.Request) {
-	s.browseGeneration(w, request, func(ctx context.Context, generation *retrieve.Generation, place int) (any, error) {
-		n, err := limitOf(request)
-		if err != nil {
-			return nil, err
-		}
-		from, to, after := generation.DocumentsFrom(request.URL.Query().Get("prefix"), place, n)
-		found, err := generation.ReadDocuments(ctx, from, to)
-		if err != nil {
-			return nil, err
-		}
-		out := Documents{Source: sourceOf(generation), Items: []DocumentSummary{}}
-		out.NextCursor = nextCursor(request, out.Generation, after)
-		for i, document := range found {
-			out.Items = append(out.Items, documentSummary(generation, from+i, document))
-		}
-		return out, nil
-	})
+func listDocuments(
+	ctx context.Context, request *http.Request, generation *retrieve.Generation, place int,
+) (any, error) {
+	n, err := limitOf(request)
+	if err != nil {
+		return nil, err
+	}
+	from, to, after := generation.DocumentsFrom(request.URL.Query().Get("prefix"), place, n)
+	found, err := generation.ReadDocuments(ctx, from, to)
+	if err != nil {
+		return nil, err
+	}
+	out := Documents{Source: sourceOf(generation), Items: []DocumentSummary{}}
+	out.NextCursor = nextCursor(request, out.Generation, after)
+	for i, document := range found {
+		out.Items = append(out.Items, documentSummary(generation, from+i, document))
+	}
+	return out, nil
 }
 
 // documentSummary returns document i as lists show it.
@@ -55,22 +55,22 @@ func documentSummary(generation *retrieve.Generation, i int, document rows.Docum
 }
 
 // getDocument answers GET …/documents/{key}. A key that ends in /text has that slash written %2F.
-func (s *Server) getDocument(w http.ResponseWriter, request *http.Request) {
-	s.browseGeneration(w, request, func(ctx context.Context, generation *retrieve.Generation, _ int) (any, error) {
-		key := request.PathValue("rest")
-		i := generation.Live.FindDocument(key)
-		if i < 0 {
-			return nil, notFound("document", key, generation)
-		}
-		document, err := generation.ReadDocument(ctx, i)
-		if err != nil {
-			return nil, err
-		}
-		return DocumentDetail{
-			Source: sourceOf(generation), DocumentSummary: documentSummary(generation, i, document),
-			Object: document.Object, Bytes: document.Size, Found: foundOf(document),
-		}, nil
-	})
+func getDocument(
+	ctx context.Context, request *http.Request, generation *retrieve.Generation, _ int,
+) (any, error) {
+	key := request.PathValue("rest")
+	i := generation.Live.FindDocument(key)
+	if i < 0 {
+		return nil, notFound("document", key, generation)
+	}
+	document, err := generation.ReadDocument(ctx, i)
+	if err != nil {
+		return nil, err
+	}
+	return DocumentDetail{
+		Source: sourceOf(generation), DocumentSummary: documentSummary(generation, i, document),
+		Object: document.Object, Bytes: document.Size, Found: foundOf(document),
+	}, nil
 }
 
 // foundOf returns the version of what a stale document is in the corpus now, where it could be read.
@@ -82,29 +82,23 @@ func foundOf(document rows.Document) string {
 	return found
 }
 
-// documentText answers GET …/documents/{key}/text.
-func (s *Server) documentText(w http.ResponseWriter, request *http.Request) {
-	s.browseGeneration(w, request, func(ctx context.Context, generation *retrieve.Generation, _ int) (any, error) {
-		return textOf(ctx, generation, request.PathValue("rest"), request.URL.Query())
-	})
-}
-
-// textOf reads a part of a document's text: the range, of the version, that parameters name.
-func textOf(
-	ctx context.Context, generation *retrieve.Generation, key string, parameters url.Values,
-) (out DocumentText, err error) {
+// documentText answers GET …/documents/{key}/text: a part of a document's text.
+func documentText(
+	ctx context.Context, request *http.Request, generation *retrieve.Generation, _ int,
+) (any, error) {
+	key, parameters := request.PathValue("rest"), request.URL.Query()
 	i := generation.Live.FindDocument(key)
 	if i < 0 {
-		return out, notFound("document", key, generation)
+		return nil, notFound("document", key, generation)
 	}
 	document, err := generation.ReadDocument(ctx, i)
 	if err != nil {
-		return out, err
+		return nil, err
 	}
 	if v := parameters.Get("version"); v != "" && v != document.Version.String() {
-		return out, notFound("version of document "+key, v, generation)
+		return nil, notFound("version of document "+key, v, generation)
 	}
-	out = DocumentText{
+	out := DocumentText{
 		Source: sourceOf(generation), Document: key, Version: document.Version.String(), Stale: document.Stale,
 		Title: document.Title, Metadata: document.Meta, Length: document.Runes,
 	}

@@ -16,33 +16,27 @@ const (
 	byPassages = "passages"
 )
 
-func (s *Server) listEntities(w http.ResponseWriter, request *http.Request) {
-	s.browseGeneration(w, request, func(ctx context.Context, generation *retrieve.Generation, place int) (any, error) {
-		return s.pageEntities(ctx, request, generation, place)
-	})
-}
-
-// pageEntities returns the page of entities that a request asks for, from a place of their list on.
-func (s *Server) pageEntities(
+// listEntities answers GET …/entities.
+func (s *Server) listEntities(
 	ctx context.Context, request *http.Request, generation *retrieve.Generation, place int,
-) (out Entities, err error) {
+) (any, error) {
 	limit, err := limitOf(request)
 	if err != nil {
-		return out, err
+		return nil, err
 	}
 	chosen, err := chooseEntities(generation, request.URL.Query())
 	if err != nil {
-		return out, err
+		return nil, err
 	}
 	classes, after, err := generation.ListClasses(ctx, chosen, place, limit)
 	if err != nil {
-		return out, err
+		return nil, err
 	}
 	records, err := s.searcher.ClassRecords(ctx, generation, classes)
 	if err != nil {
-		return out, err
+		return nil, err
 	}
-	out = Entities{Source: sourceOf(generation), Items: []EntitySummary{}}
+	out := Entities{Source: sourceOf(generation), Items: []EntitySummary{}}
 	out.NextCursor = nextCursor(request, out.Generation, after)
 	for i, record := range records {
 		out.Items = append(out.Items, summaryOf(classes[i], record))

@@ -41,13 +41,14 @@ func tagAnswer(v any) string {
 }
 
 // answerUnchanged sets the headers of an answer that clients may keep, and answers 304 where the client has it: true.
-// pinned answers are kept without asking again. Who showed a key may see more than others, where documents have labels.
-func (s *Server) answerUnchanged(w http.ResponseWriter, request *http.Request, tag string, pinned bool) bool {
+// Who showed a key may see more than others, where documents have labels.
+func (s *Server) answerUnchanged(w http.ResponseWriter, request *http.Request, tag string) bool {
 	private := s.Policy.Required || middleware.CallerOf(request.Context()).ID() != ""
-	return s.answerKept(w, request, tag, pinned, private)
+	return s.answerKept(w, request, tag, false, private)
 }
 
-// answerKept does what answerUnchanged does; private is what one caller may read and another may not.
+// answerKept does what answerUnchanged does; pinned answers are kept without asking again, private ones are what one
+// caller may read and another may not.
 func (s *Server) answerKept(
 	w http.ResponseWriter, request *http.Request, tag string, pinned, private bool,
 ) bool {
@@ -86,16 +87,9 @@ func hasTag(lines []string, tag string) bool {
 	return false
 }
 
-// writeTagged answers with a tag from the answer itself.
-func (s *Server) writeTagged(w http.ResponseWriter, request *http.Request, v any) {
-	if !s.answerUnchanged(w, request, tagAnswer(v), false) {
-		writeJSON(w, v)
-	}
-}
-
 // serveOpenAPI answers GET /openapi.json.
 func (s *Server) serveOpenAPI(w http.ResponseWriter, request *http.Request) {
-	if s.answerUnchanged(w, request, s.openapiTag, false) {
+	if s.answerUnchanged(w, request, s.openapiTag) {
 		return
 	}
 	w.Header().Set("Content-Type", "application/json")

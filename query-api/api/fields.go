@@ -2,37 +2,19 @@ package api
 
 import (
 	"encoding/json"
-	"reflect"
 	"slices"
 	"strings"
 
 	"github.com/unweaver/unweaver/internal/answer"
+	"github.com/unweaver/unweaver/query-api/openapi"
 )
-
-// resultFields are what a request may name of a result: its fields, and those of its parts as chunks.text.
-var resultFields = func() (out []string) {
-	for _, field := range fieldsOf(reflect.TypeFor[answer.Response]()) {
-		name, _, _ := strings.Cut(field.Tag.Get("json"), ",")
-		out = append(out, name)
-		part := field.Type
-		if kind := part.Kind(); kind == reflect.Slice || kind == reflect.Pointer {
-			part = part.Elem()
-		}
-		if part.Kind() == reflect.Struct {
-			for _, inner := range fieldsOf(part) {
-				key, _, _ := strings.Cut(inner.Tag.Get("json"), ",")
-				out = append(out, name+"."+key)
-			}
-		}
-	}
-	return out
-}()
 
 // checkFields refuses names that no result has.
 func checkFields(fields []string) error {
 	for _, name := range fields {
-		if !slices.Contains(resultFields, name) {
-			return newFault("read query", "fields", name+" is not a result field", "known: "+strings.Join(resultFields, ", "))
+		if !slices.Contains(openapi.ResultFields, name) {
+			return newFault("read query", "fields", name+" is not a result field",
+				"known: "+strings.Join(openapi.ResultFields, ", "))
 		}
 	}
 	return nil

@@ -25,6 +25,7 @@ import (
 	coordination "github.com/unweaver/unweaver/internal/store/coordination/memory"
 	"github.com/unweaver/unweaver/internal/testkit/retrievetest"
 	"github.com/unweaver/unweaver/query-api/api"
+	"github.com/unweaver/unweaver/query-api/served"
 )
 
 // object is one of JSON.
@@ -163,10 +164,10 @@ func serve(t testing.TB, edit func(*fixture, *api.Config)) *fixture {
 	f.runs = coordination.New()
 	f.built = retrievetest.Build(t, f.stores, "sample", retrievetest.Sample(), retrievetest.Options{})
 	retrievetest.Publish(t, f.built, 1)
-	config := api.Config{
+	config := api.Config{Models: models{}, Config: served.Config{
 		Artifacts: f.store, Records: f.stores.Records, Readers: f.stores.Readers, Runs: f.runs, Vectors: f.stores.Vectors,
-		Models: models{}, Cache: f.stores.Cache, Log: slog.New(slog.DiscardHandler), Timeout: long,
-	}
+		Cache: f.stores.Cache, Log: slog.New(slog.DiscardHandler), Timeout: long,
+	}}
 	if edit != nil {
 		edit(f, &config)
 	}

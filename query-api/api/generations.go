@@ -12,11 +12,12 @@ import (
 	"github.com/unweaver/unweaver/internal/store/blob"
 	"github.com/unweaver/unweaver/internal/stream/parallel"
 	"github.com/unweaver/unweaver/query-api/middleware"
+	"github.com/unweaver/unweaver/query-api/served"
 )
 
 // IndexCard is what one index is: what is served of it, since when, and what is wrong.
 type IndexCard struct {
-	IndexInfo
+	served.IndexInfo
 	Bytes       int64      `json:"bytes" doc:"size of the served generation in the artifact store"`
 	Published   *time.Time `json:"published" doc:"when it was published; null: not known"`
 	AgeSeconds  float64    `json:"age_seconds" doc:"seconds since it was published; if not published: since it was built"`
@@ -85,7 +86,7 @@ func (s *Server) serveCard(w http.ResponseWriter, request *http.Request) {
 	if out.Published != nil {
 		since = *out.Published
 	}
-	if s.answerUnchanged(w, request, tagAnswer(out), false) { // of what stays: the age is another with every request
+	if s.answerUnchanged(w, request, tagAnswer(out)) { // of what stays: the age is another with every request
 		return
 	}
 	out.AgeSeconds = time.Since(since).Round(time.Second).Seconds()
@@ -93,13 +94,10 @@ func (s *Server) serveCard(w http.ResponseWriter, request *http.Request) {
 }
 
 func (s *Server) cardOf(ctx context.Context, name string) (IndexCard, error) {
-	if !core.ValidIndex(name) {
-		return IndexCard{}, unknownIndex(name)
-	}
 	index := artifact.Index{Store: s.Artifacts, Name: name}
 	pointer, _, err := index.ReadPointer(ctx)
 	if err == nil && pointer.Manifest == "" {
-		err = unknownIndex(name)
+		err = served.UnknownIndex(name)
 	}
 	if err != nil {
 		return IndexCard{}, err
@@ -121,16 +119,15 @@ func (s *Server) cardOf(ctx context.Context, name string) (IndexCard, error) {
 		return IndexCard{}, err
 	}
 	counts := manifest.Counts
-	readiness, _ := s.ensureIndex(name).checkReadiness(name)
 	out := IndexCard{
-		IndexInfo: infoOf(name, pointer, manifest), Bytes: sizeOf(manifest),
+		IndexInfo: served.InfoOf(name, pointer, manifest), Bytes: sizeOf(manifest),
 		Problems: counts.Failed + counts.DeadLetters, Failed: counts.Failed, Stale: counts.Stale,
-		DeadLetters: counts.DeadLetters, Serving: readiness.State,
+		DeadLetters: counts.DeadLetters, Serving: s.served.ServingState(name),
 	}
 	if report != nil {
 		out.Problems = report.ProblemsTotal
 	}
-	if out.hideCounts(middleware.CallerOf(ctx).Readers()) {
+	if out.HideCounts(middleware.CallerOf(ctx).Readers()) {
 		out.Bytes, out.Problems, out.Failed, out.Stale, out.DeadLetters = 0, 0, 0, 0, 0
 	}
 	if !stored.Modified.IsZero() {
@@ -140,31 +137,15 @@ func (s *Server) cardOf(ctx context.Context, name string) (IndexCard, error) {
 	return out, nil
 }
 
-// serveGeneration answers GET /v1/indexes/{index}/generations/{generation}.
-func (s *Server) serveGeneration(w http.ResponseWriter, request *http.Request) {
-	ctx, cancel := context.WithTimeout(request.Context(), s.Timeout)
-	defer cancel()
-	out, err := s.generationOf(ctx, request.PathValue("index"), request.PathValue("generation"))
-	if err != nil {
-		s.writeError(w, request, err)
-		return
-	}
-	if !middleware.CallerOf(ctx).Includes(access.Operate) {
-		out.Report = nil
-	}
-	s.writeTagged(w, request, out)
-}
-
-func (s *Server) generationOf(ctx context.Context, name, wanted string) (GenerationDetail, error) {
+// getGeneration answers GET /v1/indexes/{index}/generations/{generation}.
+func (s *Server) getGeneration(ctx context.Context, request *http.Request) (any, error) {
+	name, wanted := request.PathValue("index"), request.PathValue("generation")
 	out := GenerationDetail{Index: name}
-	if !core.ValidIndex(name) {
-		return out, unknownIndex(name)
-	}
 	if !core.ValidSlug(wanted) {
-		return out, noGeneration(name, wanted, "this is not a valid name of a generation")
+		return nil, served.UnknownGeneration(name, wanted, "this is not a valid name of a generation")
 	}
-	if err := s.needAllRuns(ctx, name); err != nil { // a report has what was asked of the generation before
-		return out, err
+	if err := s.served.NeedAllRuns(ctx, name); err != nil { // a report has what was asked of the generation before
+		return nil, err
 	}
 	index := artifact.Index{Store: s.Artifacts, Name: name}
 	var pointer core.Pointer
@@ -180,21 +161,21 @@ func (s *Server) generationOf(ctx context.Context, name, wanted string) (Generat
 			return err
 		},
 	); err != nil {
-		return out, err
+		return nil, err
 	}
 	switch {
 	case pointer.Manifest == "" && fault.Is(missing, fault.UnknownGen):
-		return out, unknownIndex(name)
+		return nil, served.UnknownIndex(name)
 	case pointer.Generation == wanted:
 		ref = core.GenerationRef{Manifest: pointer.Manifest, Seq: pointer.Seq, State: "current"}
 	case fault.Is(missing, fault.UnknownGen):
-		return out, noGeneration(name, wanted, "the generation does not exist, or was deleted")
+		return nil, served.UnknownGeneration(name, wanted, "the generation does not exist, or was deleted")
 	case missing != nil:
-		return out, missing
+		return nil, missing
 	}
 	manifest, err := index.Manifest(ctx, ref.Manifest)
 	if err != nil {
-		return out, err
+		return nil, err
 	}
 	out.Generation = artifact.DescribeGeneration(wanted, ref, manifest)
 	out.Bytes, out.Tokens, out.Cost = sizeOf(manifest), manifest.Tokens, manifest.Cost
@@ -208,8 +189,11 @@ func (s *Server) generationOf(ctx context.Context, name, wanted string) (Generat
 				parent.Generation, parent.Counts.Documents, parent.Counts.Chunks, parent.Counts.Classes,
 			}
 		} else if !artifact.IsDamage(err) {
-			return out, err
+			return nil, err
 		}
+	}
+	if !middleware.CallerOf(ctx).Includes(access.Operate) {
+		out.Report = nil
 	}
 	return out, nil
 }

@@ -24,6 +24,7 @@ import (
 	"github.com/unweaver/unweaver/query-api/api"
 	"github.com/unweaver/unweaver/query-api/chat"
 	"github.com/unweaver/unweaver/query-api/middleware"
+	"github.com/unweaver/unweaver/query-api/problem"
 )
 
 // locked is a server that asks for keys.
@@ -276,13 +277,13 @@ func TestAQueryKeyIsNotToldOfTheInside(t *testing.T) {
 		logged.Reset()
 		l.unchecked = code == fault.NoSuchMethod // no route has a wrong method
 		got := l.query(body, bearer(query.Text)...)
-		var problem api.Problem
-		err := json.Unmarshal(got.Body.Bytes(), &problem)
+		var shown problem.Problem
+		err := json.Unmarshal(got.Body.Bytes(), &shown)
 		require.True(t, err == nil, "%s: %v in %s", code, err, got.Body)
-		reported := problem.Detail + problem.Hint
-		assert.True(t, problem.Reference != "" || api.Tellable(code), "%s: no reference", code)
-		if problem.Reference != "" && (strings.Contains(reported, "inside") || strings.Contains(reported, "10.0.0.7") ||
-			!strings.Contains(logged.String(), problem.Reference) || !strings.Contains(logged.String(), "10.0.0.7")) {
+		reported := shown.Detail + shown.Hint
+		assert.True(t, shown.Reference != "" || api.Tellable(code), "%s: no reference", code)
+		if shown.Reference != "" && (strings.Contains(reported, "inside") || strings.Contains(reported, "10.0.0.7") ||
+			!strings.Contains(logged.String(), shown.Reference) || !strings.Contains(logged.String(), "10.0.0.7")) {
 			t.Errorf("%s: reported %q, logged %s", code, reported, logged.String())
 		}
 		full := l.query(body, bearer(operate.Text)...)
@@ -381,9 +382,9 @@ func TestEveryRequestHasAnIdInAnswerLogAndError(t *testing.T) {
 		if c.status == 200 {
 			continue
 		}
-		var problem api.Problem
-		err := json.Unmarshal(got.Body.Bytes(), &problem)
-		assert.True(t, err == nil && problem.RequestID == id, "%s: %v, %s", name, err, got.Body)
+		var shown problem.Problem
+		err := json.Unmarshal(got.Body.Bytes(), &shown)
+		assert.True(t, err == nil && shown.RequestID == id, "%s: %v, %s", name, err, got.Body)
 	}
 	assert.False(t, strings.Contains(log.text.String(), "document.pdf"), "the log holds a path: %s", log.text.String())
 }
@@ -458,4 +459,23 @@ func TestNoKeyLearnsWhatWasAskedOfAnotherIndex(t *testing.T) {
 	assert.False(t, cached("sample"), "it was never asked")
 	assert.False(t, cached("other-one"), "the other index shows that it was asked before")
 	assert.True(t, cached("sample"), "it is embedded again")
+}
+
+// A name that no index can have reaches no store, whatever the route.
+func TestANameThatIsNoIndexReachesNoStore(t *testing.T) {
+	o := operate(t, nil)
+	routes, _ := api.ListRoutes()
+	for _, route := range routes {
+		if !strings.Contains(route.Path, "{index}") || route.Open {
+			continue
+		}
+		for sent, name := range map[string]string{"Sample": "Sample", "a%2Fb": "a/b", "..%2Fsample": "../sample"} {
+			path := strings.NewReplacer("{index}", sent, "{", "", "}", "").Replace(route.Path)
+			got := o.send(route.Method, path, "{}", asOwner("Content-Type", "application/json")...)
+			assert.True(t, got.Code == 404 && strings.Contains(got.Body.String(), "unknown_index"), "%s %s: %d %s",
+				route.Method, path, got.Code, got.Body)
+			assert.Zero(t, o.store.reads(name), "%s %s", route.Method, path)
+		}
+	}
+	assert.Empty(t, o.control.Asked)
 }

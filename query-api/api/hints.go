@@ -15,27 +15,27 @@ import (
 
 // HintsRequest names objects that may have changed.
 type HintsRequest struct {
-	Keys []string `json:"keys" doc:"1 to 1,000 keys of objects, relative to the corpus"`
+	Keys []string `json:"keys" required:"true" doc:"1 to 1,000 keys of objects, relative to the corpus"`
 }
 
 // HintsTaken says what was kept.
 type HintsTaken struct {
 	Index string `json:"index"`
-	Keys  int    `json:"keys" doc:"how many were kept for the next build"`
+	Keys  int    `json:"keys" required:"true" doc:"how many were kept for the next build"`
 }
 
 func (s *Server) hintRoutes() []route {
 	return []route{{
-		method: "POST", pattern: "/v1/indexes/{index}/hints", id: "sendHints", tag: tagIndexes, open: true, shows: showsNone,
-		summary: "Say which objects of the corpus may have changed",
-		doc: "Takes no API key: the request is signed with the secret of the index (`indexes.*.freshness`), by the headers " +
+		Method: "POST", Pattern: "/v1/indexes/{index}/hints", ID: "sendHints", Tag: tagIndexes, Open: true, Shows: showsNone,
+		Summary: "Say which objects of the corpus may have changed",
+		Doc: "Takes no API key: the request is signed with the secret of the index (`indexes.*.freshness`), by the headers " +
 			"`Webhook-Id`, `Webhook-Timestamp` and `Webhook-Signature`. A small build looks the objects up soon after.",
-		body: HintsRequest{}, answer: HintsTaken{}, done: []int{http.StatusAccepted},
-		problems: []int{
+		Body: HintsRequest{}, Answer: HintsTaken{}, Done: []int{http.StatusAccepted},
+		Problems: []int{
 			http.StatusUnauthorized, http.StatusForbidden, http.StatusRequestEntityTooLarge, http.StatusTooManyRequests,
 			http.StatusInternalServerError, http.StatusServiceUnavailable,
 		},
-		handler: s.takeHints,
+		Handler: s.takeHints,
 	}}
 }
 
@@ -50,18 +50,16 @@ func isSigned(request *http.Request) bool {
 // secret: names do not leak.
 func (s *Server) takeHints(w http.ResponseWriter, request *http.Request) {
 	index := artifact.Index{Store: s.Artifacts, Name: request.PathValue("index")}
-	raw, err := readAll(w, request)
-	if err == nil {
-		err = webhook.Verify(s.HintSecrets[index.Name], request.Header, raw, time.Now())
-	}
 	var body HintsRequest
+	raw, err := webhook.Verify(s.HintSecrets[index.Name], request.Header, time.Now(), func() ([]byte, error) {
+		return readAll(w, request)
+	})
 	if err == nil {
 		err = readBody(raw, &body)
 	}
 	if err == nil {
-		name := strings.Join([]string{request.Header.Get(webhook.HeaderID), request.Header.Get(webhook.HeaderTimestamp),
-			string(raw)}, "\n")
-		err = hints.Put(request.Context(), index, name, hints.Delivery{At: time.Now().UTC(), Keys: body.Keys})
+		name := request.Header.Get(webhook.HeaderID) + "\n" + request.Header.Get(webhook.HeaderTimestamp) + "\n" + string(raw)
+		err = hints.Put(request.Context(), index, name, body.Keys)
 	}
 	if err != nil {
 		if fault.Is(err, fault.Unauthorized) {

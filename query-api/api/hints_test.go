@@ -23,12 +23,16 @@ func TestHintsAreTakenWithAFreshSignatureOfTheirIndexAlone(t *testing.T) {
 	})
 	send := func(index, id, key, body string, at time.Time) (int, string) {
 		stamp := strconv.FormatInt(at.Unix(), 10)
+		signature := "v1,old " + webhook.Sign(key, id, stamp, []byte(body))
+		if key == "none" {
+			signature = ""
+		}
 		recorder := f.send(http.MethodPost, "/v1/indexes/"+index+"/hints", body, "Content-Type", "application/json",
-			webhook.HeaderID, id, webhook.HeaderTimestamp, stamp, webhook.HeaderSignature,
-			"v1,old "+webhook.Sign(key, id, stamp, []byte(body)))
+			webhook.HeaderID, id, webhook.HeaderTimestamp, stamp, webhook.HeaderSignature, signature)
 		return recorder.Code, recorder.Body.String()
 	}
 	now, good := time.Now(), `{"keys":["a.md","sub/b.md"]}`
+	unread := strings.Repeat(" ", 65<<10) // who reads it refuses its size
 	for name, tc := range map[string]struct {
 		index, id, key, body string
 		at                   time.Time
@@ -40,9 +44,11 @@ func TestHintsAreTakenWithAFreshSignatureOfTheirIndexAlone(t *testing.T) {
 		"an empty secret":    {"sample", "3", "", good, now, 401, "takes no hints"},
 		"another index":      {"other", "4", secret, good, now, 401, "takes no hints"},
 		"no secret, no hint": {"other", "4", "", good, now, 401, "takes no hints"},
-		"too old":            {"sample", "5", secret, good, now.Add(-6 * time.Minute), 401, "5 minutes"},
+		"too old":            {"sample", "5", secret, unread, now.Add(-6 * time.Minute), 401, "5 minutes"},
 		"too early":          {"sample", "6", secret, good, now.Add(6 * time.Minute), 401, "5 minutes"},
-		"no id":              {"sample", "", secret, good, now, 401, "header is missing"},
+		"no id":              {"sample", "", secret, unread, now, 401, "header is missing"},
+		"no signature":       {"sample", "12", "none", unread, now, 401, "header is missing"},
+		"signed, too large":  {"sample", "13", secret, unread, now, 413, "64 KiB"},
 		"outside":            {"sample", "7", secret, `{"keys":["../../etc/passwd"]}`, now, 422, "outside"},
 		"too long":           {"sample", "8", secret, `{"keys":["` + strings.Repeat("k", 1025) + `"]}`, now, 422, "1,024"},
 		"none":               {"sample", "9", secret, `{"keys":[]}`, now, 422, "1 to 1000"},

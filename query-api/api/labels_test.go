@@ -1,8 +1,10 @@
 package api_test
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
+	"log/slog"
 	"net/http/httptest"
 	"net/url"
 	"regexp"
@@ -17,7 +19,6 @@ import (
 	"github.com/unweaver/unweaver/internal/access"
 	"github.com/unweaver/unweaver/internal/config"
 	"github.com/unweaver/unweaver/internal/core"
-	"github.com/unweaver/unweaver/internal/methods"
 	"github.com/unweaver/unweaver/internal/store/blob"
 	coordination "github.com/unweaver/unweaver/internal/store/coordination/memory"
 	"github.com/unweaver/unweaver/internal/testkit/retrievetest"
@@ -84,7 +85,7 @@ func lockLabelled(t *testing.T, p *provider, documents []retrievetest.Document) 
 }
 
 // varying is what of an answer changes from one request to the next.
-var varying = regexp.MustCompile(`(chatcmpl-|resp_|msg_)[0-9a-f]+|"(request_id|key|reference|timings_ms|instance|` +
+var varying = regexp.MustCompile(`(chatcmpl-|resp_|msg_)[0-9A-Z]+|"(request_id|key|reference|timings_ms|instance|` +
 	`age_seconds|published|created|created_at|completed_at)":("[^"]*"|[^{,}]+|\{[^}]*\})`)
 
 // request is one that is made from the description. first: the route as it is usually asked.
@@ -144,7 +145,7 @@ func listBodies(t *testing.T, id, secret string) (out []string) {
 	var bodies []object
 	switch id {
 	case "query", "querySeveral":
-		for _, method := range methods.Registry().ListPlain() {
+		for _, method := range retrievetest.ListPlain() {
 			bodies = append(bodies, object{"method": method, "explain": true, "answer": true})
 		}
 		for _, filter := range []object{
@@ -410,7 +411,7 @@ func TestTheGenerationBeforeShowsNothingThatIsHiddenNow(t *testing.T) {
 				return retrievetest.Build(t, f.stores, "sample", withHidden(), options)
 			}
 			l := lock(t, func(f *fixture, config *api.Config) {
-				config.WaitForNew(10 * time.Millisecond)
+				config.Patience = 10 * time.Millisecond
 				retrievetest.Publish(t, build(f, "g2", 2, c.former, false), 2)
 			})
 			reader, all := l.key(access.Request{Scope: access.Query}), l.key(access.Request{
@@ -446,18 +447,30 @@ func TestTheGenerationBeforeShowsNothingThatIsHiddenNow(t *testing.T) {
 	}
 }
 
-// What readers asked is remembered for those who read the same: others must not find out by asking what looks the same.
+// What a reader asked is remembered for that reader alone: others must not find out by asking the same, also those who
+// hold the same labels. The log of requests has the labels.
 func TestNoReaderLearnsWhatOthersAsked(t *testing.T) {
-	documents := slices.Clone(retrievetest.Sample()[:2])
-	documents[0].Meta, documents[1].Meta = map[string]string{"labels": "hr"}, map[string]string{"labels": "hr2"}
-	l := lockLabelled(t, nil, documents)
-	cached := func(label, question string) bool {
-		key := l.key(access.Request{Scope: access.Query, Labels: []string{label}})
-		got := l.query(fmt.Sprintf(`{"query": %q}`, question), append(bearer(key.Text), "Content-Type", "application/json")...)
+	var log bytes.Buffer
+	l := lock(t, func(f *fixture, c *api.Config) {
+		publishLabelled(t, f, withHidden())
+		c.Log = slog.New(slog.NewJSONHandler(&log, nil))
+	})
+	cached := func(key access.Made, path string) bool {
+		body := `{"query": "Oslo", "indexes": ["sample"]}`
+		if path != "/v1/query" {
+			body = `{"query": "Oslo"}`
+		}
+		got := l.send("POST", path, body, append(bearer(key.Text), "Content-Type", "application/json")...)
 		require.Equal(t, 200, got.Code, got.Body)
 		return strings.Contains(got.Body.String(), `"embed_cached":true`)
 	}
-	assert.False(t, cached("hr", "2Oslo"))
-	assert.False(t, cached("hr2", "Oslo"))
-	assert.True(t, cached("hr2", "Oslo"))
+	labels := []string{"a", "b", "c", "d", "hr", "x"}
+	same := access.Request{Scope: access.Query, Labels: labels}
+	one, other := l.key(same), l.key(same)
+	assert.False(t, cached(one, sampleQuery))
+	assert.True(t, cached(one, sampleQuery) && cached(one, "/v1/query"))
+	assert.False(t, cached(other, "/v1/query"))
+	assert.False(t, cached(l.key(access.Request{Scope: access.Query}), sampleQuery))
+	assert.Equal(t, 4, strings.Count(log.String(), `"labels":"a,b,c,d,hr and 1 more"`), log.String())
+	assert.Equal(t, 4, strings.Count(log.String(), `"labels":`), "a key without labels has none in the log")
 }

@@ -5,42 +5,15 @@ import (
 
 	"github.com/unweaver/unweaver/internal/answer"
 	"github.com/unweaver/unweaver/internal/artifact"
-	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/retrieve"
 	"github.com/unweaver/unweaver/internal/retrieve/snippet"
+	"github.com/unweaver/unweaver/query-api/served"
 )
 
 // Indexes is a page of what is published, by name.
 type Indexes struct {
-	Items      []IndexInfo `json:"items"`
-	NextCursor string      `json:"next_cursor" doc:"of the next page; empty: this is the last"`
-}
-
-// IndexInfo is one index of the list.
-type IndexInfo struct {
-	Index       string            `json:"index"`
-	State       string            `json:"state" enum:"published,damaged" doc:"damaged: the index cannot be read"`
-	Generation  string            `json:"generation"`
-	Release     int64             `json:"release" doc:"number of the publication; rollbacks count too"`
-	Documents   int64             `json:"documents"`
-	Chunks      int64             `json:"chunks"`
-	Classes     int64             `json:"classes"`
-	ContentHash string            `json:"content_hash"`
-	Models      core.ModelSummary `json:"models"`
-	Enriched    []string          `json:"enriched,omitempty" doc:"enrichments of its generation, such as gem (themes)"`
-	Analyser    string            `json:"analyser,omitempty" doc:"its language, and the version of its word rules"`
-	Created     time.Time         `json:"created,omitzero" doc:"when its generation was built; absent if damaged"`
-
-	labelled bool // its documents have labels
-}
-
-// hideCounts leaves out what tells of documents that a caller may not read, where these have labels.
-func (i *IndexInfo) hideCounts(readers core.Readers) bool {
-	if !i.labelled || readers.All {
-		return false
-	}
-	i.Documents, i.Chunks, i.Classes, i.ContentHash = 0, 0, 0, ""
-	return true
+	Items      []served.IndexInfo `json:"items"`
+	NextCursor string             `json:"next_cursor" doc:"of the next page; empty: this is the last"`
 }
 
 // Generations is a page of the generations of an index, the one that is served first, then the newest first.

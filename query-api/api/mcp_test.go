@@ -158,6 +158,8 @@ func TestAMistakeOfAnAgentIsAToolErrorThatSaysWhatToDo(t *testing.T) {
 		"keys":              {"get_document", object{"document": "../../../admin/v1/keys?x="}, empty},
 		"an index above":    {"get_document", object{"index": "..", "document": "sample"}, empty},
 		"a chunk above":     {"get_chunk", object{"index": "sample", "chunk": ".."}, empty},
+		"no chunk":          {"get_chunk", object{"chunk": ""}, empty},
+		"no document":       {"get_document", object{"document": ""}, empty},
 		"a search above":    {"search", object{"index": "..", "query": "Oslo"}, empty},
 	} {
 		text, _, failed := call(t, session, c.tool, c.arguments)
@@ -304,5 +306,17 @@ func TestAnAgentThatGoesEndsTheModelsWork(t *testing.T) {
 			t.Fatalf("%s: the model goes on", version)
 		}
 		server.Close()
+	}
+}
+
+// What was listed while nothing of it was published is listed as soon as something is.
+func TestAFirstPublicationIsListedAtOnce(t *testing.T) {
+	f := serve(t, nil)
+	session := f.agent("")
+	built := retrievetest.Build(t, f.stores, "alpha", retrievetest.Sample(), retrievetest.Options{})
+	for epoch, want := range []int{1, 2} {
+		_, out, failed := call(t, session, "list_indexes", object{})
+		assert.True(t, !failed && len(out["indexes"].([]any)) == want, "%v", out)
+		retrievetest.Publish(t, built, int64(epoch+1))
 	}
 }

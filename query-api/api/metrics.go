@@ -4,7 +4,6 @@ import (
 	"context"
 	"net/http"
 
-	"github.com/unweaver/unweaver/internal/telemetry"
 	"github.com/unweaver/unweaver/query-api/middleware"
 )
 
@@ -15,20 +14,11 @@ func (s *Server) serveMetrics(w http.ResponseWriter, request *http.Request) {
 	if proof := caller.NeedProof(); err == nil && proof != nil { // they count what not everybody may know of
 		ctx, cancel := context.WithTimeout(request.Context(), s.Timeout)
 		defer cancel()
-		err = s.needUnlabelled(ctx, proof)
+		err = s.served.NeedUnlabelled(ctx, proof)
 	}
 	if err != nil {
 		s.writeError(w, request, err)
 		return
 	}
 	s.Telemetry.Handler().ServeHTTP(w, request)
-}
-
-// noteReady notes whether an index has a generation open.
-func (s *Server) noteReady(index string, open bool) {
-	value := 0.0
-	if open {
-		value = 1
-	}
-	s.Telemetry.Set(telemetry.IndexReady, value, index)
 }

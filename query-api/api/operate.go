@@ -3,7 +3,6 @@ package api
 import (
 	"bytes"
 	"context"
-	"encoding/json"
 	"net/http"
 	"regexp"
 	"strings"
@@ -16,6 +15,7 @@ import (
 	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/query-api/middleware"
+	"github.com/unweaver/unweaver/query-api/problem"
 )
 
 // controlTimeout bounds what steers: a pause waits until its worker obeys.
@@ -48,8 +48,8 @@ func (s *Server) operate(within time.Duration, do func(operation) (reply, error)
 		}
 		asked := operation{request, w, ctx, s.Desk, request.PathValue("index")}
 		var out reply
-		err := asked.check()
-		if err == nil {
+		var err error = errNoControl
+		if asked.desk != nil {
 			out, err = do(asked)
 		}
 		if err != nil {
@@ -63,11 +63,7 @@ func (s *Server) operate(within time.Duration, do func(operation) (reply, error)
 			w.WriteHeader(out.status)
 			return
 		}
-		w.Header().Set("Content-Type", "application/json")
-		w.WriteHeader(out.status)
-		enc := json.NewEncoder(w)
-		enc.SetEscapeHTML(false)
-		_ = enc.Encode(out.body) // the caller may have gone
+		problem.WriteJSON(w, out.status, out.body)
 	}
 }
 
@@ -89,18 +85,10 @@ func asOperator(ctx context.Context) context.Context {
 	return ctx
 }
 
-// check refuses an operation of a server without control, and names that no index has.
-func (o operation) check() error {
-	if o.desk == nil {
-		return fault.NoControl.At("use this address", "").
-			Because("this server was not given control of builds").
-			Advise("set query_api.control: true and engine in the configuration of query-api; unweaver dev has it")
-	}
-	if !core.ValidIndex(o.index) {
-		return unknownIndex(o.index)
-	}
-	return nil
-}
+// errNoControl refuses an operation of a server without control.
+var errNoControl = fault.NoControl.At("use this address", "").
+	Because("this server was not given control of builds").
+	Advise("set query_api.control: true and engine in the configuration of query-api; unweaver dev has it")
 
 // read reads the JSON object of the body; one that may be left out stays zero then.
 func (o operation) read(to any) error {
@@ -199,15 +187,14 @@ type ResumeRequest struct {
 // RunBudget is a budget in a request: a limit that is left out, or 0, stays as it is.
 type RunBudget core.Budget
 
-func startedRun(run control.Run) RunStarted {
-	index, generation, _ := strings.Cut(run.Run, "/")
-	return RunStarted{Index: index, Generation: generation, Attached: run.Attached, Begun: run.Begun}
-}
-
 // replyStarted answers with a run that was started or joined.
 func replyStarted(run control.Run) reply {
-	out := startedRun(run)
-	return reply{http.StatusAccepted, out, "/v1/indexes/" + out.Index + "/runs/" + out.Generation}
+	index, generation, _ := strings.Cut(run.Run, "/")
+	return reply{
+		status:   http.StatusAccepted,
+		body:     RunStarted{Index: index, Generation: generation, Attached: run.Attached, Begun: run.Begun},
+		location: "/v1/indexes/" + index + "/runs/" + generation,
+	}
 }
 
 // onceForm is the form of an Idempotency-Key.

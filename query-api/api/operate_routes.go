@@ -1,6 +1,7 @@
 package api
 
 import (
+	"cmp"
 	"net/http"
 
 	"github.com/unweaver/unweaver/internal/access"
@@ -19,10 +20,10 @@ var (
 // asControl has routes need control, with a key of scope operate.
 func asControl(routes []route) []route {
 	for i := range routes {
-		routes[i].control, routes[i].scope, routes[i].shows = true, access.Operate, showsRuns
-		routes[i].optional = routes[i].body != nil
-		if routes[i].tag == "" {
-			routes[i].tag = tagControl
+		routes[i].Control, routes[i].Scope = true, access.Operate
+		routes[i].Shows = cmp.Or(routes[i].Shows, showsRuns)
+		if routes[i].Tag == "" {
+			routes[i].Tag = tagControl
 		}
 	}
 	return routes
@@ -32,45 +33,45 @@ func asControl(routes []route) []route {
 func (s *Server) steerRoutes() []route {
 	out := []route{
 		{
-			method: "POST", pattern: "/v1/indexes/{index}/runs", id: "startRun", summary: "Build an index",
-			doc: "Starts a build with the configuration of the server, or with that of the published generation if the " +
+			Method: "POST", Pattern: "/v1/indexes/{index}/runs", ID: "startRun", Summary: "Build an index",
+			Doc: "Starts a build with the configuration of the server, or with that of the published generation if the " +
 				"server's names no corpus. A build that runs with the same configuration is joined (`attached`); with " +
 				"another configuration the response is a 409 that names it in `run`.",
-			headers: []parameter{{
-				"Idempotency-Key", map[string]any{"type": "string", "pattern": onceForm},
-				"a name for this request: sent again with the same key and body, it returns the run that it started. A " +
+			Headers: []parameter{{
+				Name: "Idempotency-Key", Schema: map[string]any{"type": "string", "pattern": onceForm},
+				Doc: "a name for this request: sent again with the same key and body, it returns the run that it started. A " +
 					"request that joined a run of another one started none",
-				"deploy-4711",
+				Example: "deploy-4711",
 			}},
-			body: RunRequest{}, answer: RunStarted{}, done: accepted, handler: s.operate(controlTimeout, operation.startRun),
+			Body: RunRequest{}, Answer: RunStarted{}, Done: accepted, Handler: s.operate(controlTimeout, operation.startRun),
 		},
 		{
-			method: "POST", pattern: "/v1/indexes/{index}/estimate", id: "estimateRun", summary: "Estimate a build",
-			doc: "Returns the report of a dry run: documents, calls, tokens, cost. It takes nothing and calls no model. It " +
+			Method: "POST", Pattern: "/v1/indexes/{index}/estimate", ID: "estimateRun", Summary: "Estimate a build",
+			Doc: "Returns the report of a dry run: documents, calls, tokens, cost. It takes nothing and calls no model. It " +
 				"reads the list of the corpus, which can take minutes.",
-			body: EstimateRequest{}, answer: core.Report{}, handler: s.operate(0, operation.estimateRun),
+			Body: EstimateRequest{}, Answer: core.Report{}, Handler: s.operate(0, operation.estimateRun),
 		},
 		{
-			method: "GET", pattern: "/v1/indexes/{index}/dead-letters", id: "listDeadLetters", summary: "List dead letters",
-			doc:   "Passages of the published generation whose extraction failed.",
-			query: []parameter{paged, howMany}, answer: DeadLetters{},
-			handler: s.operate(controlTimeout, withControl(operation.listLetters)),
+			Method: "GET", Pattern: "/v1/indexes/{index}/dead-letters", ID: "listDeadLetters", Summary: "List dead letters",
+			Doc:   "Passages of the published generation whose extraction failed.",
+			Query: []parameter{paged, howMany}, Answer: DeadLetters{},
+			Handler: s.operate(controlTimeout, withControl(operation.listLetters)),
 		},
 		{
-			method: "POST", pattern: "/v1/indexes/{index}/dead-letters/retry", id: "retryDeadLetters",
-			summary: "Retry dead letters",
-			doc: "Starts a run that asks the model again for the documents of these passages, and changes nothing else. " +
+			Method: "POST", Pattern: "/v1/indexes/{index}/dead-letters/retry", ID: "retryDeadLetters",
+			Summary: "Retry dead letters",
+			Doc: "Starts a run that asks the model again for the documents of these passages, and changes nothing else. " +
 				"204: nothing failed.",
-			body: RetryRequest{}, answer: RunStarted{}, done: maybeNone,
-			handler: s.operate(controlTimeout, operation.retryLetters),
+			Body: RetryRequest{}, Answer: RunStarted{}, Done: maybeNone,
+			Handler: s.operate(controlTimeout, operation.retryLetters),
 		},
 		{
-			method: "POST", pattern: "/v1/indexes/{index}/dead-letters/discard", id: "discardDeadLetters",
-			summary: "Discard dead letters",
-			doc: "A retry of all dead letters leaves these passages out. Queries still find them by title and words, and " +
+			Method: "POST", Pattern: "/v1/indexes/{index}/dead-letters/discard", ID: "discardDeadLetters",
+			Summary: "Discard dead letters",
+			Doc: "A retry of all dead letters leaves these passages out. Queries still find them by title and words, and " +
 				"reports still count them.",
-			body: DiscardRequest{}, done: nothing,
-			handler: s.operate(controlTimeout, withControl(operation.discardLetters)),
+			Body: DiscardRequest{}, Done: nothing,
+			Handler: s.operate(controlTimeout, withControl(operation.discardLetters)),
 		},
 	}
 	for _, one := range []struct {
@@ -82,10 +83,10 @@ func (s *Server) steerRoutes() []route {
 		{core.ActionCancel, "Cancel a run", "Returns when no paid call can start any more. Paid results are kept.", nil},
 	} {
 		out = append(out, route{
-			method: "POST", pattern: "/v1/indexes/{index}/runs/{run...}",
-			path: "/v1/indexes/{index}/runs/{run}/" + one.command, id: one.command + "Run",
-			summary: one.summary, doc: one.doc, body: one.body, answer: RunSteered{},
-			handler: s.operate(controlTimeout, withControl(steerRun(one.command))),
+			Method: "POST", Pattern: "/v1/indexes/{index}/runs/{run...}",
+			Path: "/v1/indexes/{index}/runs/{run}/" + one.command, ID: one.command + "Run",
+			Summary: one.summary, Doc: one.doc, Body: one.body, Answer: RunSteered{},
+			Handler: s.operate(controlTimeout, withControl(steerRun(one.command))),
 		})
 	}
 	return asControl(out)
@@ -96,28 +97,28 @@ func (s *Server) scheduleRoutes() []route {
 	const pattern = "/v1/indexes/{index}/schedule"
 	return asControl([]route{
 		{
-			method: "GET", pattern: pattern, id: "getSchedule", summary: "Get the schedule of an index",
-			doc: "With its next and its last runs.", answer: control.Scheduled{},
-			handler: s.operate(controlTimeout, withControl(operation.readSchedule)),
+			Method: "GET", Pattern: pattern, ID: "getSchedule", Summary: "Get the schedule of an index",
+			Doc: "With its next and its last runs.", Answer: control.Scheduled{},
+			Handler: s.operate(controlTimeout, withControl(operation.readSchedule)),
 		},
 		{
-			method: "PUT", pattern: pattern, id: "putSchedule", summary: "Create or change the schedule of an index",
-			doc: "Runs use the configuration of this moment, as startRun finds it. Fields that are absent are as " +
+			Method: "PUT", Pattern: pattern, ID: "putSchedule", Summary: "Create or change the schedule of an index",
+			Doc: "Runs use the configuration of this moment, as startRun finds it. Fields that are absent are as " +
 				"`indexes.*.schedule` says; a paused schedule stays paused unless `paused` says otherwise. A body of `paused` " +
 				"and `note` alone only pauses or resumes it.",
-			body: ScheduleRequest{}, answer: control.Scheduled{},
-			handler: s.operate(controlTimeout, operation.applySchedule),
+			Body: ScheduleRequest{}, Answer: control.Scheduled{},
+			Handler: s.operate(controlTimeout, operation.applySchedule),
 		},
 		{
-			method: "DELETE", pattern: pattern, id: "deleteSchedule", summary: "Delete the schedule of an index",
-			doc: "A running run continues.", done: nothing,
-			handler: s.operate(controlTimeout, withControl(operation.deleteSchedule)),
+			Method: "DELETE", Pattern: pattern, ID: "deleteSchedule", Summary: "Delete the schedule of an index",
+			Doc: "A running run continues.", Done: nothing,
+			Handler: s.operate(controlTimeout, withControl(operation.deleteSchedule)),
 		},
 		{
-			method: "POST", pattern: pattern + "/trigger", id: "triggerSchedule", summary: "Start a scheduled run now",
-			doc:    "Also of a paused schedule. While a build runs nothing starts, and `running` names it.",
-			answer: control.Triggered{}, done: accepted,
-			handler: s.operate(controlTimeout, withControl(operation.triggerSchedule)),
+			Method: "POST", Pattern: pattern + "/trigger", ID: "triggerSchedule", Summary: "Start a scheduled run now",
+			Doc:    "Also of a paused schedule. While a build runs nothing starts, and `running` names it.",
+			Answer: control.Triggered{}, Done: accepted,
+			Handler: s.operate(controlTimeout, withControl(operation.triggerSchedule)),
 		},
 	})
 }
@@ -127,33 +128,33 @@ func (s *Server) releaseRoutes() []route {
 	const pattern = "/v1/indexes/{index}/generations/{generation}"
 	return asControl([]route{
 		{
-			method: "POST", pattern: pattern + "/publish", id: "publishGeneration", summary: "Serve a generation",
-			doc: "Approves a generation that a gate held, or rolls back to one that was published before. Nothing is built " +
+			Method: "POST", Pattern: pattern + "/publish", ID: "publishGeneration", Summary: "Serve a generation",
+			Doc: "Approves a generation that a gate held, or rolls back to one that was published before. Nothing is built " +
 				"or paid for.",
-			body: PublishRequest{}, answer: core.Move{},
-			handler: s.operate(controlTimeout, withControl(operation.publishGeneration)),
+			Body: PublishRequest{}, Answer: core.Move{},
+			Handler: s.operate(controlTimeout, withControl(operation.publishGeneration)),
 		},
 		{
-			method: "POST", pattern: pattern + "/discard", id: "discardGeneration", summary: "Discard a held generation",
-			doc: "Later runs delete its files. Paid results are kept.", answer: core.Move{},
-			handler: s.operate(controlTimeout, withControl(changeGeneration(core.ActionDiscard))),
+			Method: "POST", Pattern: pattern + "/discard", ID: "discardGeneration", Summary: "Discard a held generation",
+			Doc: "Later runs delete its files. Paid results are kept.", Answer: core.Move{},
+			Handler: s.operate(controlTimeout, withControl(changeGeneration(core.ActionDiscard))),
 		},
 		{
-			method: "PUT", pattern: pattern + "/tags/{tag}", id: "tagGeneration", summary: "Tag a generation",
-			doc:    "It is kept until its last tag is removed. A tag belongs to one generation.",
-			answer: core.Move{}, handler: s.operate(controlTimeout, withControl(changeGeneration(core.ActionTag))),
+			Method: "PUT", Pattern: pattern + "/tags/{tag}", ID: "tagGeneration", Summary: "Tag a generation",
+			Doc:    "It is kept until its last tag is removed. A tag belongs to one generation.",
+			Answer: core.Move{}, Handler: s.operate(controlTimeout, withControl(changeGeneration(core.ActionTag))),
 		},
 		{
-			method: "POST", pattern: "/v1/indexes/{index}/branches/{branch}/promote", id: "promoteBranch",
-			summary: "Serve what a branch serves",
-			doc: "The index then serves the generation of its branch, and its next runs have the settings in `set`. The key " +
+			Method: "POST", Pattern: "/v1/indexes/{index}/branches/{branch}/promote", ID: "promoteBranch",
+			Summary: "Serve what a branch serves",
+			Doc: "The index then serves the generation of its branch, and its next runs have the settings in `set`. The key " +
 				"must cover both. Nothing is built or paid for. To undo it, publish the generation in `from`.",
-			answer: core.Move{}, handler: s.operate(controlTimeout, withControl(operation.promoteBranch)),
+			Answer: core.Move{}, Handler: s.operate(controlTimeout, withControl(operation.promoteBranch)),
 		},
 		{
-			method: "DELETE", pattern: pattern + "/tags/{tag}", id: "untagGeneration", summary: "Remove a tag",
-			doc: "`indexes.*.keep` applies again.", answer: core.Move{},
-			handler: s.operate(controlTimeout, withControl(changeGeneration(core.ActionUntag))),
+			Method: "DELETE", Pattern: pattern + "/tags/{tag}", ID: "untagGeneration", Summary: "Remove a tag",
+			Doc: "`indexes.*.keep` applies again.", Answer: core.Move{},
+			Handler: s.operate(controlTimeout, withControl(changeGeneration(core.ActionUntag))),
 		},
 	})
 }
@@ -163,22 +164,19 @@ func (s *Server) uploadRoutes() []route {
 	const pattern, path = "/v1/indexes/{index}/documents/{rest...}", "/v1/indexes/{index}/documents/{key}"
 	return asControl([]route{
 		{
-			method: "PUT", pattern: pattern, path: path, id: "putDocument", tag: tagDocuments,
-			summary: "Upload a document",
-			doc: "Writes the body into the folder or bucket of the index, whole or not at all. The next build indexes it. A " +
+			Method: "PUT", Pattern: pattern, Path: path, ID: "putDocument", Tag: tagDocuments,
+			Summary: "Upload a document",
+			Doc: "Writes the body into the folder or bucket of the index, whole or not at all. The next build indexes it. A " +
 				"key that builds leave out, such as a hidden one, and an empty body are a 422; a key that ends in /text is a " +
 				"405.",
-			query: []parameter{{
-				"build", map[string]any{"type": "boolean", "default": false}, "start a build, as startRun does", nil,
-			}},
-			bytes: true, answer: DocumentStored{}, done: written, handler: s.operate(0, operation.putDocument),
+			Bytes: true, Answer: DocumentStored{}, Done: written, Handler: s.operate(0, operation.putDocument),
 		},
 		{
-			method: "DELETE", pattern: pattern, path: path, id: "deleteDocument", tag: tagDocuments,
-			summary: "Delete a document from the corpus",
-			doc: "The next build removes it from the index; kept generations and paid results still have it. To erase it: " +
+			Method: "DELETE", Pattern: pattern, Path: path, ID: "deleteDocument", Tag: tagDocuments,
+			Summary: "Delete a document from the corpus",
+			Doc: "The next build removes it from the index; kept generations and paid results still have it. To erase it: " +
 				"`unweaver purge`. Its `.meta.json` stays: delete that too, or a new document of the key has its metadata.",
-			done: nothing, handler: s.operate(controlTimeout, operation.deleteDocument),
+			Done: nothing, Handler: s.operate(controlTimeout, operation.deleteDocument),
 		},
 	})
 }

@@ -187,16 +187,23 @@ func TestControlNeedsAKeyOfItsScopeAndIndex(t *testing.T) {
 			assert.Equal(t, i == 0, o.control.Inputs[len(o.control.Inputs)-1].(control.MoveRequest).KeepLabels, path)
 		}
 	}
-	for label, status := range map[string]int{"public": 200, "hr": 403, "*": 403} { // the key has none
-		body := `{"questions": [{"question": "Who?", "labels": ["` + label + `"]}]}`
-		assert.Equal(t, status, o.send("POST", sampleIndex+"/watched", body, bearer(operator.Text)...).Code, label)
+	for i, headers := range [][]string{bearer(operator.Text), asOwner()} { // the key has no label
+		o.send("GET", sampleIndex+"/watched", "", headers...)
+		assert.Equal(t, core.Readers{All: i == 1}, o.control.Inputs[len(o.control.Inputs)-1].(control.WatchRequest).Readers)
 	}
 	o.control.Asked = nil
 	before := list(t, o.corpus)
-	got := o.send("PUT", "/v1/indexes/sample-large/documents/old.txt", "a branch", bearer(branch.Text)...)
-	assert.True(t, got.Code == 403 && strings.Contains(got.Body.String(), "use a key that has the base too"), "%s", got.Body)
-	assert.Equal(t, before, list(t, o.corpus))
-	got = o.send("POST", sampleIndex+"/branches/sample-large/promote", "", bearer(sole.Text)...)
+	file := filepath.Join(t.TempDir(), "unweaver.yaml")
+	require.NoError(t, os.WriteFile(file, []byte("indexes: {sample: {corpus: "+o.corpus+"}}"), 0o600))
+	named := must(config.Load(config.Source{Path: file}))(t) // a branch begins with what the file says of its base
+	for _, o.desk.Config = range []*config.Config{o.desk.Config, named} {
+		got := o.send("PUT", "/v1/indexes/sample-large/documents/old.txt", "a branch", bearer(branch.Text)...)
+		assert.True(t, got.Code == 403 && strings.Contains(got.Body.String(), "use a key that has the base too"), "%s", got.Body)
+		got = o.send("DELETE", "/v1/indexes/sample-large/documents/old.txt", "", bearer(branch.Text)...)
+		assert.Equal(t, 403, got.Code, "%s", got.Body)
+		assert.Equal(t, before, list(t, o.corpus))
+	}
+	got := o.send("POST", sampleIndex+"/branches/sample-large/promote", "", bearer(sole.Text)...)
 	assert.True(t, got.Code == 404 && len(o.control.Asked) == 0, "a key of the base alone: %s", got.Body)
 	plain := serve(t, func(f *fixture, config *api.Config) { f.token, config.Policy.Token = ownerToken, ownerToken })
 	problem := plain.refuse(501, "no_control", "POST", sampleIndex+"/runs", object{})
@@ -276,11 +283,10 @@ func TestAnUploadWritesAndDeletesDocumentsOfTheIndexAlone(t *testing.T) {
 		status    int
 		says      string
 	}{
-		{"a/b/new.txt?build=true", "hello", nil, 201,
-			`"sha256":"2cf24dba5fb0a30e26e83b2ac5b9e29e1b161e5c1fa7425e73043362938b9824","bytes":5,"created":true,"run":`},
-		{"a/b/new.txt?build=1", "hello", nil, 422, "want true or false"},
+		{"a/b/new.txt", "hello", nil, 201,
+			`"sha256":"2cf24dba5fb0a30e26e83b2ac5b9e29e1b161e5c1fa7425e73043362938b9824","bytes":5,"created":true}`},
 		{"old.txt", "", nil, 422, "the document is empty"},
-		{"old.txt", "newer", []string{"Content-Type", "text/html"}, 200, `"created":false`},
+		{"old.txt", "newest", []string{"Content-Type", "text/html"}, 200, `"created":false`},
 		{"100%2525.txt", "x", nil, 201, `"document":"100%25.txt"`},
 		{"a%2Ftext", "x", nil, 201, `"document":"a/text"`},
 		{"big.txt", strings.Repeat("x", 1<<20+1), nil, 413, "at most 1048576 bytes"},
@@ -289,9 +295,6 @@ func TestAnUploadWritesAndDeletesDocumentsOfTheIndexAlone(t *testing.T) {
 		status, body := put(c.key, c.text, c.headers...)
 		assert.True(t, status == c.status && strings.Contains(body, c.says), "%s: %d %s", c.key, status, body)
 	}
-	o.control.Err = fmt.Errorf("the engine is down")
-	status, body := put("old.txt?build=true", "newest")
-	assert.True(t, status == 200 && strings.Contains(body, "the engine is down"), "%d %s", status, body)
 	for _, want := range []int{204, 404} {
 		assert.Equal(t, want, o.send("DELETE", sampleIndex+"/documents/a/b/new.txt", "", asOwner()...).Code)
 	}

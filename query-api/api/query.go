@@ -2,9 +2,6 @@ package api
 
 import (
 	"context"
-	"errors"
-	"fmt"
-	"io"
 	"net/http"
 	"slices"
 	"time"
@@ -13,6 +10,7 @@ import (
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/telemetry"
 	"github.com/unweaver/unweaver/query-api/middleware"
+	"github.com/unweaver/unweaver/query-api/served"
 )
 
 const (
@@ -62,42 +60,24 @@ func decodeRequest(w http.ResponseWriter, r *http.Request, to any) error {
 
 // readAll reads a body of JSON to its end.
 func readAll(w http.ResponseWriter, r *http.Request) ([]byte, error) {
-	raw, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxBody))
-	var tooBig *http.MaxBytesError
-	switch {
-	case errors.As(err, &tooBig):
-		return nil, tooLarge()
-	case err != nil && !fault.Is(err, fault.BodyTimeout):
-		return nil, fault.Usage.At("read body", "").Because("the connection closed before the body was complete")
-	}
-	return raw, err
+	return middleware.ReadBody(w, r, maxBody, "shorten it")
 }
 
-func tooLarge() error {
-	return fault.TooLarge.At("read body", "").
-		Because(fmt.Sprintf("a request can have at most %d KiB", maxBody>>10)).
-		Advise("shorten it")
-}
-
-// askModel asks in the form of OpenAI, whose clients try again by the status of a model's error.
+// askModel asks in the form of OpenAI, whose clients try again by the status of a model's error: with no name, the
+// indexes that the body names.
 func (s *Server) askModel(ctx context.Context, name string, raw []byte) (answer.Response, error) {
-	return s.askRaw(ctx, name, raw, true)
-}
-
-// askRaw asks with a body that was not read yet; with no name, the indexes that the body names.
-func (s *Server) askRaw(ctx context.Context, name string, raw []byte, needsModel bool) (answer.Response, error) {
-	var body answer.SeveralRequest
+	body := answer.SeveralRequest{}
 	var to any = &body
 	if name != "" {
 		to = &body.Request
 	}
 	if len(raw) > maxBody {
-		return answer.Response{}, tooLarge()
+		return answer.Response{}, middleware.BodyTooLarge(maxBody, "shorten it")
 	}
 	if err := readBody(raw, to); err != nil {
 		return answer.Response{}, err
 	}
-	body.NeedsModel = needsModel
+	body.NeedsModel = true
 	if name == "" {
 		return s.askSeveral(ctx, body, nil)
 	}
@@ -137,14 +117,14 @@ func (s *Server) askAs(
 		s.Telemetry.Count(telemetry.Queries, 1, name, response.Method, outcome)
 	}()
 	if !caller.MayRead(name) {
-		return response, unknownIndex(name)
+		return response, served.UnknownIndex(name)
 	}
 	pinned := ""
 	if body.Generation != nil {
 		pinned = *body.Generation
 	}
 	opening := time.Now()
-	generation, err := s.pinGeneration(ctx, name, pinned)
+	generation, err := s.served.Pin(ctx, name, pinned)
 	if err != nil {
 		return response, err
 	}

@@ -19,7 +19,7 @@ import (
 
 func TestAKeySeesItsQuotasAndIsRefusedAboveThem(t *testing.T) {
 	chat := sellingChat{usage: model.Usage{Prompt: 5, Completion: 5}, send: true}
-	answers, money := 2.0, 7000.0 // an answer is taken to cost about 6,500, and costs 10
+	answers, money := 3.0, 7000.0 // an answer is taken to cost about 6,500, and costs 10
 	l := lock(t, withFacts(priced, func(c *api.Config) {
 		quotas := []config.Quota{{Keys: "*", Answers: &answers, Money: &money}}
 		c.Models = models{chat: chat}
@@ -28,14 +28,17 @@ func TestAKeySeesItsQuotasAndIsRefusedAboveThem(t *testing.T) {
 	key := l.key(access.Request{Scope: access.Query, Index: "*"})
 	uses := func() string { return l.send("GET", "/v1/usage", "", bearer(key.Text)...).Body.String() }
 	assert.Equal(t, 200, l.query(answered, bearer(key.Text)...).Code)
-	assert.Contains(t, uses(), `[{"quota":"answers","limit":2,"used":1},{"quota":"money","limit":7000,"used":10}]`)
+	assert.Contains(t, uses(), `[{"quota":"answers","limit":3,"used":1},{"quota":"money","limit":7000,"used":10}]`)
 	got := l.query(strings.Replace(answered, "{", `{"max_answer_tokens":2000,`, 1), bearer(key.Text)...)
 	assert.True(t, got.Code == 429 && strings.Contains(got.Body.String(), "money is 7000 a day: 10 are used"),
 		"a dearer answer: %d %s", got.Code, got.Body)
+	text, _, failed := call(t, l.agent(key.Text), "answer", object{"index": "sample", "query": "Who designed the Fram?"})
+	require.False(t, failed, text)
+	assert.Contains(t, uses(), `"used":2},{"quota":"money","limit":7000,"used":20}]`, "a tool is counted once")
 	several := strings.Replace(answered, "{", `{"indexes":["sample"],`, 1)
 	got = l.send("POST", "/v1/query", several, bearer(key.Text)...)
 	require.Equal(t, 200, got.Code, "%s", got.Body)
-	assert.Contains(t, uses(), `"used":2},{"quota":"money","limit":7000,"used":20}]`)
+	assert.Contains(t, uses(), `"used":3},{"quota":"money","limit":7000,"used":30}]`)
 	got = l.query(answered, bearer(key.Text)...)
 	wait, err := strconv.Atoi(got.Header().Get("Retry-After"))
 	_, rest, _ := strings.Cut(uses(), `"renews_in":`)

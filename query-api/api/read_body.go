@@ -20,6 +20,7 @@ import (
 	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/query-api/middleware"
+	"github.com/unweaver/unweaver/query-api/served"
 )
 
 // errEmpty refuses an empty name: null is as good as nothing, an empty name is a mistake.
@@ -114,16 +115,16 @@ func keysOf(t reflect.Type) []string {
 // checkRoute lets through to a route who may use it and what it takes.
 func (s *Server) checkRoute(route route) http.HandlerFunc {
 	known := map[string]bool{}
-	for _, parameter := range route.query {
-		known[parameter.name] = true
+	for _, parameter := range route.Query {
+		known[parameter.Name] = true
 	}
 	return func(w http.ResponseWriter, request *http.Request) {
-		request, err := middleware.ForRoute(request, route.scope, request.PathValue("index"))
+		request, err := middleware.ForRoute(request, route.Scope, request.PathValue("index"))
 		if middleware.IsOpen(request) {
 			err = nil
 		}
 		caller := middleware.CallerOf(request.Context())
-		if err == nil && route.control {
+		if err == nil && route.Control {
 			err = caller.NeedProof()
 		}
 		index := request.PathValue("index")
@@ -132,24 +133,24 @@ func (s *Server) checkRoute(route route) http.HandlerFunc {
 		case fault.Is(err, fault.Unauthorized):
 			w.Header().Set("WWW-Authenticate", `Bearer realm="unweaver"`)
 		case err != nil:
-		case index != "" && !caller.MayRead(index):
-			err = unknownIndex(index) // as if it were not there: names do not leak
+		case index != "" && (!core.ValidIndex(index) || !caller.MayRead(index)):
+			err = served.UnknownIndex(index) // as if it were not there: names do not leak
 		default:
 			err = parametersOf(request.URL.RawQuery, known)
 		}
-		if err == nil && route.scope == access.Operate && index != "" { // runs and reports name all documents
-			if err = s.needNamedCaller(request.Context(), index); fault.Is(err, fault.Unauthorized) {
+		if err == nil && route.Scope == access.Operate && index != "" { // runs and reports name all documents
+			if err = s.served.NeedNamedCaller(request.Context(), index); fault.Is(err, fault.Unauthorized) {
 				w.Header().Set("WWW-Authenticate", `Bearer realm="unweaver"`)
 			}
 		}
-		if err == nil && route.body != nil && (!route.optional || request.ContentLength != 0) {
+		if err == nil && route.Body != nil && (!route.Control || request.ContentLength != 0) {
 			err = middleware.NeedJSON(request)
 		}
 		if err != nil {
 			s.writeError(w, request, err)
 			return
 		}
-		route.handler(w, request)
+		route.Handler(w, request)
 	}
 }
 
@@ -160,7 +161,7 @@ func noteMatched(request *http.Request, route route, index string) {
 		return
 	}
 	caller := middleware.CallerOf(request.Context())
-	of.operation, of.control, of.key = route.id, route.control, caller.ID()
+	of.operation, of.control, of.key = route.ID, route.Control, caller.ID()
 	of.labels = caller.Readers().Describe()
 	if core.ValidIndex(index) {
 		of.index = index

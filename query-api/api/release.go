@@ -10,6 +10,7 @@ import (
 	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/query-api/middleware"
+	"github.com/unweaver/unweaver/query-api/served"
 )
 
 // ScheduleRequest is what a schedule is to be. Fields that are absent are as the configuration of the server says.
@@ -115,7 +116,7 @@ func (o operation) publishGeneration(controller control.Control) (reply, error) 
 func (o operation) promoteBranch(controller control.Control) (reply, error) {
 	name := o.PathValue("branch")
 	if !core.ValidIndex(name) || !middleware.CallerOf(o.ctx).MayRead(name) {
-		return reply{}, unknownIndex(name)
+		return reply{}, served.UnknownIndex(name)
 	}
 	branches, err := controller.ListBranches(o.ctx, o.index)
 	if err != nil {

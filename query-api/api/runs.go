@@ -10,6 +10,7 @@ import (
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/pipeline/report"
 	"github.com/unweaver/unweaver/internal/pipeline/runlog"
+	"github.com/unweaver/unweaver/query-api/served"
 )
 
 // Runs is a page of the runs of an index, the one that began last first.
@@ -20,25 +21,11 @@ type Runs struct {
 }
 
 // listRuns answers GET …/runs.
-func (s *Server) listRuns(w http.ResponseWriter, request *http.Request) {
-	ctx, cancel := context.WithTimeout(request.Context(), s.Timeout)
-	defer cancel()
-	out, err := s.runsPage(ctx, request)
-	if err != nil {
-		s.writeError(w, request, err)
-		return
-	}
-	s.writeTagged(w, request, out)
-}
-
-func (s *Server) runsPage(ctx context.Context, request *http.Request) (Runs, error) {
+func (s *Server) listRuns(ctx context.Context, request *http.Request) (any, error) {
 	out := Runs{Index: request.PathValue("index")}
-	if !core.ValidIndex(out.Index) {
-		return out, unknownIndex(out.Index)
-	}
 	all, err := s.newRunlog().List(ctx, out.Index, 0)
 	if err == nil && len(all) == 0 && request.URL.Query().Get("cursor") == "" {
-		err = unknownIndex(out.Index)
+		err = served.UnknownIndex(out.Index)
 	}
 	if err != nil {
 		return out, err
@@ -54,19 +41,16 @@ type RunDetail struct {
 }
 
 // getRun answers GET …/runs/{run}. A run may be named as lists do: index/generation.
-func (s *Server) getRun(w http.ResponseWriter, request *http.Request) {
-	ctx, cancel := context.WithTimeout(request.Context(), s.Timeout)
-	defer cancel()
+func (s *Server) getRun(ctx context.Context, request *http.Request) (any, error) {
 	out, err := s.readRun(ctx, request)
 	if err != nil {
-		s.writeError(w, request, err)
-		return
+		return nil, err
 	}
 	detail := RunDetail{Run: out}
 	if core.IsTerminal(out.Status) || out.Status == core.StatusPaused {
 		detail.Next = report.AdviseNext(out.Report)
 	}
-	s.writeTagged(w, request, detail)
+	return detail, nil
 }
 
 // readRun reads the run that the address names.
@@ -108,10 +92,7 @@ func (s *Server) readStarted(ctx context.Context, work string) (runlog.Run, erro
 func runOf(request *http.Request) (index, run string, err error) {
 	index = request.PathValue("index")
 	run = strings.TrimPrefix(request.PathValue("run"), index+"/") // as lists name it, too
-	switch {
-	case !core.ValidIndex(index):
-		err = unknownIndex(index)
-	case !core.ValidSlug(run):
+	if !core.ValidSlug(run) {
 		err = unknownRun(index, run)
 	}
 	return index, run, err

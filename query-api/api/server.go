@@ -6,85 +6,56 @@
 //	operate.go, operate_routes.go, upload.go  builds, schedules, generations, dead letters, documents of the corpus
 //	query.go, stream.go      questions, which package answer answers; read_body.go reads their bodies
 //	browse.go, documents.go, generations.go, runs.go  what an index holds; lists.go their bodies, cursor.go their pages
-//	catalogue.go             what indexes there are; usage.go what a key used of its quotas
+//	ready.go, metrics.go     for orchestrators and monitoring; usage.go what a key used of its quotas
 //	etag.go, compress.go     what clients may keep, and packed answers
-//	indexes.go, pin.go       open generations; room.go closes idle ones, watch.go follows the pointers and renews leases
-//	openapi.go, schema.go    the description of all this, made from the types
 package api
 
 import (
 	"context"
-	"crypto/rand"
-	"encoding/hex"
 	"errors"
 	"log/slog"
 	"net"
 	"net/http"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/unweaver/unweaver/internal/answer"
-	"github.com/unweaver/unweaver/internal/artifact/localfile"
 	"github.com/unweaver/unweaver/internal/control/desk"
-	"github.com/unweaver/unweaver/internal/core/hostinfo"
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/methods"
 	"github.com/unweaver/unweaver/internal/retrieve"
-	"github.com/unweaver/unweaver/internal/store/blob"
-	"github.com/unweaver/unweaver/internal/store/coordination"
 	"github.com/unweaver/unweaver/internal/store/coordination/memory"
-	"github.com/unweaver/unweaver/internal/store/records"
-	"github.com/unweaver/unweaver/internal/store/vectors"
-	"github.com/unweaver/unweaver/internal/stream/parallel"
 	"github.com/unweaver/unweaver/internal/telemetry"
 	"github.com/unweaver/unweaver/query-api/middleware"
+	"github.com/unweaver/unweaver/query-api/openapi"
+	"github.com/unweaver/unweaver/query-api/served"
 )
 
 // Config of a server. Stores stay the caller's to close.
 type Config struct {
-	Artifacts blob.Store
-	Records   records.Store
-	Readers   coordination.Readers
-	Runs      coordination.Runs // of builds that go on; nil: only those that ended are shown
-	Vectors   vectors.Store
-	Models    answer.Models
-	Cache     *localfile.Cache
-	Log       *slog.Logger
-	Timeout   time.Duration           // of a query without an answer; 0 = 10 s
-	Extra     map[string]http.Handler // further routes, by prefix
-	Warm      []string                // indexes to open at start; none: the first by name, within half of OpenBytes
-	OpenBytes int64                   // that open generations may hold; 0: half of this process's memory
-	Methods   *retrieve.Registry      // nil: this program's
-	Telemetry *telemetry.Process      // what is counted; nil: it begins with this server
-	Policy    middleware.Policy       // who may ask; the handlers of Extra ask for a key by themselves
+	served.Config // Timeout: of a query without an answer; 0 = 10 s. Runs, Telemetry: nil: they begin with this server
+	Models        answer.Models
+	Extra         map[string]http.Handler // further routes, by prefix
+	Methods       *retrieve.Registry      // nil: this program's
+	Policy        middleware.Policy       // who may ask; the handlers of Extra ask for a key by themselves
 	// HintSecrets are those that sign hints of changed objects, by index. An index without one takes none.
 	HintSecrets map[string]string
 	Desk        *desk.Desk // builds, steers and uploads; nil: these routes say how to switch them on
-
-	patience time.Duration // of a query with a new generation; 0: patience
 }
 
 // Server answers requests. Make it with New, serve it with Serve, end it with Shutdown.
 type Server struct {
 	Config
 	log      *slog.Logger
-	id       string          // of this replica, in reader leases
-	ctx      context.Context //nolint:containedctx // what runs beside requests ends with Shutdown
-	stop     context.CancelFunc
-	mu       sync.Mutex
-	indexes  map[string]*index
-	listed   atomic.Bool // the indexes to open at start are known
-	mirrors  string      // version of those that the watcher knows
-	room     *room
+	served   *served.Set
 	answers  *answer.Service
 	searcher retrieve.Searcher
 	guard    *middleware.Guard
 	openapi  []byte
 	table    func() []route // of operations, made once: the tools of agents in it take a while
 	http     *http.Server
-	wg       sync.WaitGroup
+	routes   *http.ServeMux // what http serves, once the guard and others have looked at it
 
 	openapiTag string
 }
@@ -93,12 +64,6 @@ type Server struct {
 func New(config Config) *Server {
 	if config.Timeout == 0 {
 		config.Timeout = 10 * time.Second
-	}
-	if config.patience == 0 {
-		config.patience = patience
-	}
-	if config.OpenBytes == 0 {
-		config.OpenBytes = hostinfo.Memory() / 2
 	}
 	if config.Methods == nil {
 		config.Methods = methods.Registry()
@@ -112,14 +77,10 @@ func New(config Config) *Server {
 	searcher := retrieve.Searcher{
 		Vectors: config.Vectors, Records: config.Records, Methods: config.Methods, Heavy: &retrieve.Heavy{},
 	}
-	raw := make([]byte, 8)
-	_, _ = rand.Read(raw) // never fails
 	server := &Server{
 		Config:   config,
 		log:      config.Log,
-		id:       hex.EncodeToString(raw),
-		indexes:  map[string]*index{},
-		room:     newRoom(config.OpenBytes, config.Telemetry),
+		served:   served.New(config.Config),
 		searcher: searcher,
 		answers:  answer.New(config.Models, searcher, config.Log),
 	}
@@ -129,7 +90,7 @@ func New(config Config) *Server {
 	server.openapiTag = newTag(string(server.openapi))
 	server.guard = middleware.New(config.Policy, server.refuseRequest)
 	server.http = &http.Server{
-		Handler:           server.Handler(),
+		Handler:           server.newHandler(),
 		ReadHeaderTimeout: 10 * time.Second,
 		IdleTimeout:       time.Minute,
 		MaxHeaderBytes:    64 << 10,
@@ -137,37 +98,12 @@ func New(config Config) *Server {
 
 		DisableGeneralOptionsHandler: true, // it would answer without a key
 	}
-	server.ctx, server.stop = context.WithCancel(context.Background())
-	server.runBeside(func() {
-		for server.ctx.Err() == nil { // a round that fell is followed by others
-			server.runSafely(server.watchIndexes)
-		}
-	})
 	return server
 }
 
-// runBeside runs something that Shutdown waits for; false once that has begun.
-func (s *Server) runBeside(run func()) bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.ctx.Err() != nil {
-		return false
-	}
-	s.wg.Go(func() { s.runSafely(run) })
-	return true
-}
-
-// runSafely runs something whose panic must not take every index away.
-func (s *Server) runSafely(run func()) {
-	var err error
-	defer func() {
-		if err != nil {
-			s.log.Error("a background task failed", "error", err.Error())
-			time.Sleep(watchEvery)
-		}
-	}()
-	defer parallel.CatchPanic(&err)
-	run()
+// OpenAPI describes the API, with these methods.
+func OpenAPI(methods *retrieve.Registry) []byte {
+	return openapi.Describe((&Server{}).listRoutes(), methods)
 }
 
 // Serve answers on a listener until Shutdown.
@@ -182,39 +118,29 @@ func (s *Server) Serve(l net.Listener) error {
 	return nil
 }
 
-// Shutdown takes no new requests, lets running ones finish until ctx is done, ends openings that still run, and lets go
-// of every generation. Files that a request still reads are unmapped when it ends.
+// Shutdown takes no new requests, lets running ones finish until ctx is done, and lets go of every generation.
 func (s *Server) Shutdown(ctx context.Context) error {
-	err := s.http.Shutdown(ctx)
-	s.mu.Lock()
-	s.stop()
-	s.mu.Unlock()
-	ended := make(chan struct{})
-	go func() {
-		s.wg.Wait()
-		close(ended)
-	}()
-	select {
-	case <-ended:
-	case <-ctx.Done(): // a store that does not answer; what it still opens closes itself
-		err = errors.Join(err, ctx.Err())
-	}
-	for _, x := range s.listServed() {
-		x.close()
-	}
-	return err
+	return errors.Join(s.http.Shutdown(ctx), s.served.Close(ctx))
 }
 
-// Handler returns the server's routes.
-func (s *Server) Handler() http.Handler {
-	mux := http.NewServeMux()
+// CheckReadiness returns what the internal /readyz says of stores and indexes, and whether the replica is ready.
+func (s *Server) CheckReadiness(ctx context.Context) (checks map[string]string, ready bool) {
+	return s.served.CheckReadiness(ctx)
+}
+
+// Handler returns the server's routes, behind its guard.
+func (s *Server) Handler() http.Handler { return s.http.Handler }
+
+// newHandler makes what Handler returns.
+func (s *Server) newHandler() http.Handler {
+	s.routes = http.NewServeMux()
 	for pattern, at := range s.listAddresses() {
-		mux.Handle(pattern, at)
+		s.routes.Handle(pattern, at)
 	}
 	for prefix, handler := range s.Extra {
-		mux.Handle(prefix, s.jsonOnly(handler))
+		s.routes.Handle(prefix, s.jsonOnly(handler))
 	}
-	return s.observeRequest(s.guard.Wrap(noteRoute(compressAnswers(mux)), s.isExtra))
+	return s.observeRequest(s.guard.Wrap(noteRoute(compressAnswers(s.routes)), s.isExtra))
 }
 
 // jsonOnly keeps bodies that are no JSON from a handler that is not of the table.

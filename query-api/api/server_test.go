@@ -82,7 +82,7 @@ func TestReadinessNamesWhatDoesNotAnswer(t *testing.T) {
 }
 
 func TestTheMirrorTellsTheNextQueryOfANewGeneration(t *testing.T) {
-	f := serve(t, func(_ *fixture, config *api.Config) { config.WaitForNew(long) })
+	f := serve(t, func(_ *fixture, config *api.Config) { config.Patience = long })
 	f.ask(object{"query": "Fram"})
 	pointer := must(json.Marshal(core.Pointer{Generation: "g2", Manifest: f.publishNext(2).SHA, Seq: 2, Epoch: 2}))(t)
 	require.NoError(t, f.stores.Readers.Mirror(t.Context(), "sample", 2, pointer))
@@ -539,6 +539,25 @@ func TestAGenerationThatNobodyAsksForByNameAnyMoreIsNoLongerLeased(t *testing.T)
 		assert.True(t, f.opened("sample") == opened, "it was opened again before it was idle")
 		assert.Equal(t, "g1", f.ask(object{"query": "Fram", "generation": "g1"}).Generation, "asked for again")
 		assert.True(t, leased(t, shared, "g1"), "asked for again it is not leased")
+	})
+}
+
+// A discarded generation answers nobody by its name: it is not opened, and an open one is closed within a minute.
+func TestADiscardedGenerationIsClosedAndRefused(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f, _ := named(t)
+		for state, code := range map[string]int{core.GenerationHeld: 200, core.GenerationDiscarded: 404} {
+			options := retrievetest.Options{Generation: state, Seq: 8}
+			retrievetest.Hold(t, retrievetest.Build(t, f.stores, "sample", retrievetest.Sample(), options), state)
+			got, _, _ := f.do("POST", sampleQuery, object{"query": "Fram", "generation": state})
+			assert.Equal(t, code, got, state)
+		}
+		held := retrievetest.Built{Index: f.built.Index, Manifest: &core.Manifest{Generation: core.GenerationHeld}}
+		retrievetest.Hold(t, held, core.GenerationDiscarded)
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		got := f.refuse(404, "unknown_generation", "POST", sampleQuery, object{"query": "Fram", "generation": "held"})
+		assert.Contains(t, got["detail"], "was discarded")
 	})
 }
 

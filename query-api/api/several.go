@@ -1,6 +1,7 @@
 package api
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"net/http"
@@ -16,6 +17,7 @@ import (
 	"github.com/unweaver/unweaver/internal/stream/parallel"
 	"github.com/unweaver/unweaver/internal/telemetry"
 	"github.com/unweaver/unweaver/query-api/middleware"
+	"github.com/unweaver/unweaver/query-api/served"
 )
 
 // serveSeveral answers POST /v1/query.
@@ -53,11 +55,7 @@ func (s *Server) askSeveral(
 	opened := time.Since(start)
 	response, err = s.answers.AskSeveral(ctx, indexes, body.Request, s.Timeout, middleware.CallerOf(ctx), found)
 	for _, part := range response.Indexes {
-		outcome := "ok"
-		if part.Code != "" {
-			outcome = part.Code
-		}
-		s.Telemetry.Count(telemetry.Queries, 1, part.Index, part.Method, outcome)
+		s.Telemetry.Count(telemetry.Queries, 1, part.Index, part.Method, cmp.Or(part.Code, "ok"))
 		s.countRerank(part.Index, part.Rerank)
 	}
 	if err != nil {
@@ -83,7 +81,7 @@ func (s *Server) openSeveral(ctx context.Context, body answer.SeveralRequest) ([
 	err = parallel.Each(ctx, len(names), len(names), func(ctx context.Context, i int) error {
 		ctx, cancel := context.WithTimeout(ctx, s.Timeout/2) // the others need time to be searched
 		defer cancel()
-		generation, err := s.pinGeneration(ctx, names[i], "")
+		generation, err := s.served.Pin(ctx, names[i], "")
 		indexes[i] = answer.Opened{Index: names[i], Generation: generation, Err: err}
 		if fault.Is(err, fault.UnknownIndex) && slices.Contains(body.Indexes, names[i]) {
 			return err
@@ -101,6 +99,11 @@ func (s *Server) openSeveral(ctx context.Context, body answer.SeveralRequest) ([
 // by name within a pattern. The caller may read all of them.
 func (s *Server) expandIndexes(ctx context.Context, asked []string) ([]string, error) {
 	var names, published []string
+	add := func(name string) {
+		if !slices.Contains(names, name) {
+			names = append(names, name)
+		}
+	}
 	caller := middleware.CallerOf(ctx)
 	switch {
 	case len(asked) == 0:
@@ -123,28 +126,22 @@ func (s *Server) expandIndexes(ctx context.Context, asked []string) ([]string, e
 			}
 			for _, name := range published {
 				if fits, _ := path.Match(one, name); fits && caller.MayRead(name) { // the pattern is well formed
-					names = append(names, name)
+					add(name)
 				}
 			}
 		case !core.ValidIndex(one) || !caller.MayRead(one):
-			return nil, unknownIndex(one) // as if it were not there
+			return nil, served.UnknownIndex(one) // as if it were not there
 		default:
-			names = append(names, one)
-		}
-	}
-	var once []string
-	for _, name := range names {
-		if !slices.Contains(once, name) {
-			once = append(once, name)
+			add(one)
 		}
 	}
 	switch {
-	case len(once) == 0:
+	case len(names) == 0:
 		return nil, noIndexFits(asked)
-	case len(once) > answer.MostIndexes:
-		return nil, tooManyIndexes(len(once))
+	case len(names) > answer.MostIndexes:
+		return nil, tooManyIndexes(len(names))
 	}
-	return once, nil
+	return names, nil
 }
 
 func noIndexFits(asked []string) error {

@@ -6,24 +6,20 @@ import (
 
 	"github.com/unweaver/unweaver/internal/answer"
 	"github.com/unweaver/unweaver/internal/model"
+	"github.com/unweaver/unweaver/query-api/openapi"
 	"github.com/unweaver/unweaver/query-api/sse"
 )
 
 // Events of a streamed answer, in their order. An error that a request meets before the first is reported as any other.
 const (
 	eventFound    = "found"    // the Result without its answer
-	eventDelta    = "delta"    // Delta
+	eventDelta    = "delta"    // openapi.Delta
 	eventResponse = "response" // the Result, as it is without stream
 	eventError    = "error"    // Problem; nothing follows
 )
 
 const queryEvents = "with stream: events found (a Result without the answer), delta (one Delta per piece of text), " +
 	"and response (the Result) or error (a Problem)"
-
-// Delta is a piece of an answer; all of them together are its text.
-type Delta struct {
-	Text string `json:"text"`
-}
 
 // stream of one answer; nil where none is wanted.
 type stream struct {
@@ -47,7 +43,7 @@ func (s *stream) sendFound(ctx context.Context, response answer.Response) (conte
 	if s == nil {
 		return ctx, nil
 	}
-	ctx = model.WithDeltas(ctx, func(text string) error { return s.events.JSON(eventDelta, Delta{text}) })
+	ctx = model.WithDeltas(ctx, func(text string) error { return s.events.JSON(eventDelta, openapi.Delta{Text: text}) })
 	return ctx, s.events.JSON(eventFound, selectFields(response, s.fields))
 }
 
@@ -58,8 +54,7 @@ func (s *Server) writeResponse(w http.ResponseWriter, request *http.Request, to 
 	}
 	switch {
 	case err != nil && to != nil && to.events.HasBegun():
-		problem, _ := s.toProblem(request.Context(), request.Pattern, err)
-		_ = to.events.JSON(eventError, problem) // the caller may have gone
+		_ = to.events.JSON(eventError, s.toProblem(request.Context(), request.Pattern, err)) // the caller may have gone
 	case err != nil:
 		s.writeError(w, request, err)
 	case to != nil:

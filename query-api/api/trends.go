@@ -4,36 +4,27 @@ import (
 	"context"
 	"net/http"
 
-	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/pipeline/report"
 	"github.com/unweaver/unweaver/internal/pipeline/runlog"
+	"github.com/unweaver/unweaver/query-api/served"
 )
 
 // usualNights is how many nights trends are of where nothing else is asked for.
 const usualNights = 30
 
-// serveTrends answers GET …/trends.
-func (s *Server) serveTrends(w http.ResponseWriter, request *http.Request) {
-	ctx, cancel := context.WithTimeout(request.Context(), s.Timeout)
-	defer cancel()
+// getTrends answers GET …/trends.
+func (s *Server) getTrends(ctx context.Context, request *http.Request) (any, error) {
 	index := request.PathValue("index")
 	nights, err := readNumber(request.URL.Query(), "nights", 1, runlog.MostNights, usualNights)
-	if err == nil && !core.ValidIndex(index) {
-		err = unknownIndex(index)
-	}
-	var out runlog.Trends
-	if err == nil {
-		out, err = s.newRunlog().ReadTrends(ctx, index, nights)
-	}
-	if fault.Is(err, fault.RunNotFound) {
-		err = unknownIndex(index)
-	}
 	if err != nil {
-		s.writeError(w, request, err)
-		return
+		return nil, err
 	}
-	s.writeTagged(w, request, out)
+	out, err := s.newRunlog().ReadTrends(ctx, index, nights)
+	if fault.Is(err, fault.RunNotFound) {
+		err = served.UnknownIndex(index)
+	}
+	return out, err
 }
 
 // runReport answers GET …/runs/{run}/report: the report as Markdown. It holds names of documents, so it is sandboxed:
@@ -46,7 +37,7 @@ func (s *Server) runReport(w http.ResponseWriter, request *http.Request) {
 		s.writeError(w, request, err)
 		return
 	}
-	if s.answerUnchanged(w, request, tagAnswer(found), false) {
+	if s.answerUnchanged(w, request, tagAnswer(found)) {
 		return
 	}
 	header := w.Header()

@@ -8,20 +8,17 @@ import (
 	"net/http"
 	"strings"
 
-	"github.com/unweaver/unweaver/internal/control/desk"
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/query-api/middleware"
 )
 
 // DocumentStored is a document that was written to the corpus of an index.
 type DocumentStored struct {
-	Index    string      `json:"index"`
-	Document string      `json:"document"`
-	SHA256   string      `json:"sha256" doc:"of its content"`
-	Bytes    int64       `json:"bytes"`
-	Created  bool        `json:"created" doc:"no document had the key before"`
-	Run      *RunStarted `json:"run,omitempty" doc:"of build=true: the build that was started or joined"`
-	Problem  string      `json:"problem,omitempty" doc:"of build=true: why no build was started; the document is stored"`
+	Index    string `json:"index"`
+	Document string `json:"document"`
+	SHA256   string `json:"sha256" doc:"of its content"`
+	Bytes    int64  `json:"bytes"`
+	Created  bool   `json:"created" doc:"no document had the key before"`
 }
 
 // upload is the body of a document. An error of it is never the end of the document.
@@ -53,10 +50,6 @@ func uploadTooLarge(most int64) error {
 
 // putDocument answers PUT …/documents/{key}.
 func (o operation) putDocument() (reply, error) {
-	build, err := o.wantsBuild()
-	if err != nil {
-		return reply{}, err
-	}
 	if packed := o.Header.Get("Content-Encoding"); packed != "" && !strings.EqualFold(packed, "identity") {
 		return reply{}, fault.MediaType.At("read body", "").
 			Because("its Content-Encoding is " + fault.QuoteName(packed)).
@@ -73,51 +66,21 @@ func (o operation) putDocument() (reply, error) {
 	} else if err != nil {
 		return reply{}, err
 	}
-	stored, err := o.desk.PutDocument(o.ctx, o.index, key, body, o.ContentLength, o.mayChange())
+	stored, err := o.desk.PutDocument(o.ctx, o.index, key, body, o.ContentLength, middleware.CallerOf(o.ctx).MayRead)
 	if err != nil {
 		return reply{}, err
 	}
-	out := reply{http.StatusOK, DocumentStored{
-		Index: o.index, Document: key, SHA256: stored.SHA256, Bytes: stored.Bytes, Created: stored.Created,
-	}, ""}
+	status := http.StatusOK
 	if stored.Created {
-		out.status = http.StatusCreated
+		status = http.StatusCreated
 	}
-	if build {
-		out.body = o.buildAfter(out.body.(DocumentStored))
-	}
-	return out, nil
-}
-
-// buildAfter starts a build for a document that is stored. It is stored also where none can be started.
-func (o operation) buildAfter(out DocumentStored) DocumentStored {
-	run, err := o.desk.StartBuild(o.ctx, o.index, desk.BuildOptions{})
-	if err != nil {
-		out.Problem = err.Error()
-		return out
-	}
-	started := startedRun(run)
-	out.Run = &started
-	return out
-}
-
-// wantsBuild reads the parameter build.
-func (o operation) wantsBuild() (bool, error) {
-	values := o.URL.Query()
-	switch text := values.Get("build"); {
-	case !values.Has("build"), text == "false":
-		return false, nil
-	case text == "true":
-		return true, nil
-	}
-	return false, newFault("read request", "build", "want true or false", "")
+	return reply{status: status, body: DocumentStored{
+		Index: o.index, Document: key, SHA256: stored.SHA256, Bytes: stored.Bytes, Created: stored.Created,
+	}}, nil
 }
 
 // deleteDocument answers DELETE …/documents/{key}.
 func (o operation) deleteDocument() (reply, error) {
-	err := o.desk.DeleteDocument(o.ctx, o.index, o.PathValue("rest"), o.mayChange())
+	err := o.desk.DeleteDocument(o.ctx, o.index, o.PathValue("rest"), middleware.CallerOf(o.ctx).MayRead)
 	return reply{status: http.StatusNoContent}, err
 }
-
-// mayChange returns what says which indexes the caller may change.
-func (o operation) mayChange() desk.Allowed { return middleware.CallerOf(o.ctx).MayRead }

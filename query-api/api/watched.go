@@ -5,11 +5,10 @@ import (
 
 	"github.com/unweaver/unweaver/internal/control"
 	"github.com/unweaver/unweaver/internal/core"
-	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/query-api/middleware"
 )
 
-// WatchedQuestions is a page of the standing questions of an index.
+// WatchedQuestions are standing questions of an index.
 type WatchedQuestions struct {
 	Index      string          `json:"index"`
 	Items      []core.Question `json:"items"`
@@ -18,14 +17,7 @@ type WatchedQuestions struct {
 
 // WatchRequest adds standing questions.
 type WatchRequest struct {
-	Questions []WatchQuestion `json:"questions" required:"true" doc:"up to 10,000 an index"`
-}
-
-// WatchQuestion is a standing question of a request.
-type WatchQuestion struct {
-	Question string   `json:"question" length:"1,1000" pattern:"\\S" required:"true"`
-	Labels   []string `json:"labels" doc:"labels of the reader who asks, besides public documents; * for every document"`
-	Notify   string   `json:"notify" doc:"name of a webhook of notify.named; default: the index's webhook"`
+	Questions []core.Question `json:"questions" required:"true" doc:"up to 10,000 an index; their ids follow from them"`
 }
 
 // watchedRoutes are those of standing questions.
@@ -33,33 +25,42 @@ func (s *Server) watchedRoutes() []route {
 	const pattern = "/v1/indexes/{index}/watched"
 	return asControl([]route{
 		{
-			method: "GET", pattern: pattern, id: "listWatched", summary: "List standing questions",
-			doc: "Questions whose passages every night compares.", query: []parameter{paged, howMany},
-			answer: WatchedQuestions{}, handler: s.operate(controlTimeout, withControl(operation.listWatched)),
+			Method: "GET", Pattern: pattern, ID: "listWatched", Summary: "List standing questions",
+			Doc:   "Questions whose passages every night compares, as far as the caller holds their labels.",
+			Query: []parameter{paged, howMany}, Answer: WatchedQuestions{},
+			Shows: showsHeld, Handler: s.operate(controlTimeout, withControl(operation.listWatched)),
 		},
 		{
-			method: "POST", pattern: pattern, id: "addWatched", summary: "Add standing questions",
-			doc: "All of them or none. A question of the same text and labels is replaced. An index has at most 10,000. The " +
+			Method: "POST", Pattern: pattern, ID: "addWatched", Summary: "Add standing questions",
+			Doc: "All of them or none. A question of the same text and labels is replaced. An index has at most 10,000. The " +
 				"report of each run that publishes lists those whose passages changed.",
-			body: WatchRequest{}, answer: control.Watching{},
-			handler: s.operate(controlTimeout, withControl(operation.addWatched)),
+			Body: WatchRequest{}, Answer: WatchedQuestions{},
+			Shows: showsHeld, Handler: s.operate(controlTimeout, withControl(operation.addWatched)),
 		},
 		{
-			method: "DELETE", pattern: pattern + "/{id}", id: "removeWatched", summary: "Remove a standing question",
-			doc: "By its id. `unweaver watch remove all` removes every one, also where they cannot be read.", done: nothing,
-			handler: s.operate(controlTimeout, withControl(operation.removeWatched)),
+			Method: "DELETE", Pattern: pattern + "/{id}", ID: "removeWatched", Summary: "Remove a standing question",
+			Doc: "By its id. `all` removes every one with labels that the caller holds; for a key of every document also " +
+				"where they cannot be read.", Done: nothing,
+			Shows: showsHeld, Handler: s.operate(controlTimeout, withControl(operation.removeWatched)),
 		},
 	})
 }
 
+// watch asks for standing questions in the name of the caller.
+func (o operation) watch(controller control.Control, request control.WatchRequest) (out WatchedQuestions, err error) {
+	request.Index, request.Readers = o.index, middleware.CallerOf(o.ctx).Readers()
+	out.Index = o.index
+	out.Items, err = controller.WatchQuestions(o.ctx, request)
+	return out, err
+}
+
 // listWatched answers GET …/watched.
 func (o operation) listWatched(controller control.Control) (reply, error) {
-	all, err := controller.ListWatched(o.ctx, o.index)
+	out, err := o.watch(controller, control.WatchRequest{})
 	if err != nil {
 		return reply{}, err
 	}
-	out := WatchedQuestions{Index: o.index}
-	out.Items, out.NextCursor, err = namedPage(o.Request, all, func(one core.Question) string { return one.ID })
+	out.Items, out.NextCursor, err = namedPage(o.Request, out.Items, func(one core.Question) string { return one.ID })
 	return reply{status: http.StatusOK, body: out}, err
 }
 
@@ -69,33 +70,15 @@ func (o operation) addWatched(controller control.Control) (reply, error) {
 	if err := o.read(&body); err != nil {
 		return reply{}, err
 	}
-	request := control.WatchRequest{Index: o.index}
-	mayRead := middleware.CallerOf(o.ctx).Readers().Filter()
-	for _, one := range body.Questions {
-		for _, label := range one.Labels { // reports quote what such a reader may read
-			if set, _ := core.NewLabelSet([]string{label}); !mayRead(set) { // what is no label is of no reader
-				return reply{}, fault.Forbidden.At("watch question", one.Question).
-					Because("it has the label " + fault.QuoteName(label) + ", which the API key or the person does not have").
-					Advise("leave the label out, or use a key with it: unweaver keys create --labels LABEL,LABEL")
-			}
-		}
-		request.Add = append(request.Add, core.Question{
-			Question: one.Question, Labels: one.Labels, Notify: one.Notify,
-		})
-	}
-	if len(request.Add) == 0 {
+	if len(body.Questions) == 0 {
 		return reply{}, newFault("read body", "questions", "there is none", `send {"questions": [{"question": "…"}]}`)
 	}
-	out, err := controller.ChangeWatched(o.ctx, request)
+	out, err := o.watch(controller, control.WatchRequest{Add: body.Questions})
 	return reply{status: http.StatusOK, body: out}, err
 }
 
 // removeWatched answers DELETE …/watched/{id}.
 func (o operation) removeWatched(controller control.Control) (reply, error) {
-	id := o.PathValue("id")
-	if parsed, err := core.ParseID(id); err != nil || parsed.String() != id {
-		return reply{}, newFault("remove standing question", "id", "it is no id", "list the questions: GET …/watched")
-	}
-	_, err := controller.ChangeWatched(o.ctx, control.WatchRequest{Index: o.index, Remove: id})
+	_, err := o.watch(controller, control.WatchRequest{Remove: o.PathValue("id")})
 	return reply{status: http.StatusNoContent}, err
 }

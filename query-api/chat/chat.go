@@ -12,17 +12,13 @@ package chat
 import (
 	"context"
 	"crypto/rand"
-	"encoding/hex"
-	"encoding/json"
-	"errors"
-	"io"
 	"net/http"
 	"net/url"
 	"time"
 
 	"github.com/unweaver/unweaver/internal/answer"
-	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/model"
+	"github.com/unweaver/unweaver/query-api/middleware"
 	"github.com/unweaver/unweaver/query-api/problem"
 	"github.com/unweaver/unweaver/query-api/sse"
 )
@@ -56,9 +52,9 @@ func (s Service) answerRequest(
 	w http.ResponseWriter, request *http.Request, read func(raw []byte) (question, error),
 	stream func(http.ResponseWriter, *http.Request, question, *reply), whole func(*reply, found) any,
 ) {
-	raw, err := io.ReadAll(http.MaxBytesReader(w, request.Body, maxBody))
+	raw, err := middleware.ReadBody(w, request, maxBody, "send fewer earlier messages: the last six are enough")
 	if err != nil {
-		s.writeError(w, request, newReadError(err))
+		s.writeError(w, request, err)
 		return
 	}
 	asked, err := read(raw)
@@ -77,59 +73,57 @@ func (s Service) answerRequest(
 		s.writeError(w, request, err)
 		return
 	}
-	writeJSON(w, http.StatusOK, whole(out, found))
+	problem.WriteJSON(w, http.StatusOK, whole(out, found))
 }
 
-// newReadError returns the error of a body that cannot be read.
-func newReadError(err error) error {
-	var large *http.MaxBytesError
-	switch {
-	case errors.As(err, &large):
-		return &problem.Problem{
-			Status: http.StatusRequestEntityTooLarge, Code: string(fault.TooLarge),
-			Detail: "a request can have at most 1 MiB",
-			Hint:   "send fewer earlier messages: the last six are enough",
-		}
-	case fault.Is(err, fault.BodyTimeout):
-		return &problem.Problem{
-			Status: http.StatusRequestTimeout, Code: string(fault.BodyTimeout), Detail: "the body did not arrive in time",
-		}
-	}
-	return fault.Usage.At("read body", "").Because("the connection closed before the body was complete")
+// streamed is a form of events.
+type streamed struct {
+	begin func() error // before the text
+	piece func(text string) error
+	fail  func(Failure) // after the beginning
+	end   func(found)
 }
 
-// streamAnswer answers as events. An error before the first of them is reported like any other.
-func (s Service) streamAnswer(w http.ResponseWriter, request *http.Request, asked question, out *reply) {
-	events := sse.New(w)
+// streamEvents answers as events. An error before the first of them is reported like any other.
+func (s Service) streamEvents(
+	w http.ResponseWriter, request *http.Request, asked question, events *sse.Writer, form streamed,
+) {
 	defer events.Close()
 	ctx := model.WithDeltas(request.Context(), func(text string) error {
 		if !events.HasBegun() {
-			if err := events.JSON("", out.newFirstChunk()); err != nil {
+			if err := form.begin(); err != nil {
 				return err
 			}
 		}
-		return events.JSON("", out.newPiece(text))
+		return form.piece(text)
 	})
 	found, err := s.askQuestion(ctx, asked)
 	switch {
 	case err != nil && !events.HasBegun():
 		s.writeError(w, request, err)
-		return
 	case err != nil:
-		_, failure := failureOf(s.problemOf(request.Context(), err))
-		_ = events.JSON("", failure) // the caller may have gone
-		return
+		form.fail(FailureOf(s.problemOf(request.Context(), err)))
+	default:
+		form.end(found)
 	}
-	last := []any{out.newLastChunk(found)}
-	if asked.usage {
-		last = append(last, out.newUsageChunk(found))
-	}
-	for _, chunk := range last {
-		if events.JSON("", chunk) != nil {
-			return
-		}
-	}
-	_ = events.SendText("", "[DONE]")
+}
+
+// streamAnswer answers as the events of a completion. What fails to be sent fails again at the end.
+func (s Service) streamAnswer(w http.ResponseWriter, request *http.Request, asked question, out *reply) {
+	events := sse.New(w)
+	send := func(value any) error { return events.JSON("", value) }
+	s.streamEvents(w, request, asked, events, streamed{
+		begin: func() error { return send(out.newFirstChunk()) },
+		piece: func(text string) error { return send(out.newPiece(text)) },
+		fail:  func(failure Failure) { _ = send(failure) },
+		end: func(found found) {
+			_ = send(out.newLastChunk(found))
+			if asked.usage {
+				_ = send(out.newUsageChunk(found))
+			}
+			_ = events.SendText("", "[DONE]")
+		},
+	})
 }
 
 // askQuestion has a question answered. An error names the field of this form that is at fault.
@@ -153,21 +147,11 @@ func (s Service) askQuestion(ctx context.Context, asked question) (found, error)
 
 // newReply begins the answer to a request.
 func newReply(request *http.Request, asked question) *reply {
-	raw := make([]byte, 12)
-	_, _ = rand.Read(raw) // never fails
 	base := url.URL{Scheme: "http", Host: request.Host}
 	if request.TLS != nil {
 		base.Scheme = "https"
 	}
 	return &reply{
-		id: hex.EncodeToString(raw), created: time.Now().Unix(), model: asked.model, base: base.String(),
+		id: rand.Text(), created: time.Now().Unix(), model: asked.model, base: base.String(),
 	}
-}
-
-func writeJSON(w http.ResponseWriter, status int, value any) {
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(status)
-	encoder := json.NewEncoder(w)
-	encoder.SetEscapeHTML(false)
-	_ = encoder.Encode(value) // the caller may have gone
 }

@@ -38,14 +38,7 @@ func WriteProblem(w http.ResponseWriter, wrong *problem.Problem) {
 	if wrong.RetryAfter > 0 {
 		w.Header().Set("Retry-After", strconv.Itoa(int(wrong.RetryAfter/time.Second)))
 	}
-	status, failure := failureOf(wrong)
-	writeJSON(w, status, failure)
-}
-
-// FailureOf returns a problem in the form of OpenAI.
-func FailureOf(wrong problem.Problem) Failure {
-	_, failure := failureOf(&wrong)
-	return failure
+	problem.WriteJSON(w, wrong.Status, FailureOf(wrong))
 }
 
 func (s Service) writeError(w http.ResponseWriter, request *http.Request, err error) {
@@ -60,8 +53,8 @@ func (s Service) problemOf(ctx context.Context, err error) *problem.Problem {
 	return s.Problem(ctx, err)
 }
 
-// failureOf gives a problem's form and status.
-func failureOf(problem *problem.Problem) (int, Failure) {
+// FailureOf returns a problem in the form of OpenAI.
+func FailureOf(problem *problem.Problem) Failure {
 	body := FailureBody{Message: problem.Detail, Type: typeOf(problem.Status), Code: problem.Code}
 	if problem.Hint != "" && !strings.Contains(body.Message, problem.Hint) {
 		body.Message += " (" + problem.Hint + ")"
@@ -79,7 +72,7 @@ func failureOf(problem *problem.Problem) (int, Failure) {
 	case "not_found":
 		body.Message = problem.Detail + " (use /v1/chat/completions or /v1/responses; see /openapi.json)"
 	}
-	return problem.Status, Failure{body}
+	return Failure{body}
 }
 
 // typeOf returns the type that clients of this form know for a status.

@@ -3,6 +3,8 @@ package chat
 import (
 	"net/http"
 	"strings"
+
+	"github.com/unweaver/unweaver/query-api/problem"
 )
 
 // Models is the list of models.
@@ -26,7 +28,7 @@ func (s Service) ServeModels(w http.ResponseWriter, request *http.Request) {
 		s.writeError(w, request, err)
 		return
 	}
-	writeJSON(w, http.StatusOK, Models{Object: "list", Data: models})
+	problem.WriteJSON(w, http.StatusOK, Models{Object: "list", Data: models})
 }
 
 // ServeModel answers GET /v1/models/{model}.
@@ -39,7 +41,7 @@ func (s Service) ServeModel(w http.ResponseWriter, request *http.Request) {
 	}
 	for _, known := range models {
 		if known.ID == name {
-			writeJSON(w, http.StatusOK, known)
+			problem.WriteJSON(w, http.StatusOK, known)
 			return
 		}
 	}

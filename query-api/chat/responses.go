@@ -6,7 +6,6 @@ import (
 	"net/http"
 	"strings"
 
-	"github.com/unweaver/unweaver/internal/model"
 	"github.com/unweaver/unweaver/query-api/problem"
 	"github.com/unweaver/unweaver/query-api/sse"
 )
@@ -159,10 +158,9 @@ func (a *reply) newText(f *found) OutputText {
 	return out
 }
 
-// streamResponse answers as events. An error before the first of them is reported like any other.
+// streamResponse answers as the events of a response. What fails to be sent fails again at the end.
 func (s Service) streamResponse(w http.ResponseWriter, request *http.Request, asked question, out *reply) {
 	events, number := sse.New(w), 0
-	defer events.Close()
 	send := func(kind string, with map[string]any) error {
 		with["type"], with["sequence_number"] = kind, number
 		number++
@@ -177,29 +175,21 @@ func (s Service) streamResponse(w http.ResponseWriter, request *http.Request, as
 		_ = send("response.output_item.added", map[string]any{"output_index": 0, "item": out.newItem("in_progress")})
 		return send("response.content_part.added", part("part", out.newText(nil)))
 	}
-	ctx := model.WithDeltas(request.Context(), func(text string) error {
-		if !events.HasBegun() {
-			if err := begin(); err != nil {
-				return err
+	s.streamEvents(w, request, asked, events, streamed{
+		begin: begin,
+		piece: func(text string) error { return send("response.output_text.delta", part("delta", text)) },
+		fail: func(failure Failure) {
+			_ = send("error", map[string]any{"code": failure.Error.Code, "message": failure.Error.Message, "param": nil})
+		},
+		end: func(found found) {
+			if !events.HasBegun() {
+				_ = begin()
 			}
-		}
-		return send("response.output_text.delta", part("delta", text))
+			text, whole := out.newText(&found), out.newResponse(&found)
+			_ = send("response.output_text.done", part("text", text.Text))
+			_ = send("response.content_part.done", part("part", text))
+			_ = send("response.output_item.done", map[string]any{"output_index": 0, "item": whole.Output[0]})
+			_ = send("response."+whole.Status, map[string]any{"response": whole})
+		},
 	})
-	found, err := s.askQuestion(ctx, asked)
-	switch {
-	case err != nil && !events.HasBegun():
-		s.writeError(w, request, err)
-		return
-	case err != nil:
-		_, failure := failureOf(s.problemOf(request.Context(), err))
-		_ = send("error", map[string]any{"code": failure.Error.Code, "message": failure.Error.Message, "param": nil})
-		return
-	case !events.HasBegun():
-		_ = begin()
-	}
-	text, whole := out.newText(&found), out.newResponse(&found)
-	_ = send("response.output_text.done", part("text", text.Text)) // what fails here fails again at the end
-	_ = send("response.content_part.done", part("part", text))
-	_ = send("response.output_item.done", map[string]any{"output_index": 0, "item": whole.Output[0]})
-	_ = send("response."+whole.Status, map[string]any{"response": whole}) // the caller may have gone
 }

@@ -22,8 +22,8 @@ const maxBody = 256 << 10
 // Handler serves tools over HTTP: one POST, one answer, no sessions, so that any replica answers any request. Who asks,
 // for which host and from which page is looked at before it, for every route; the library's own look at the host
 // would refuse names of query_api.hosts that a proxy of the same machine passes on.
-func Handler(backend Backend) http.Handler {
-	tools := New(backend)
+func Handler(to Remote) http.Handler {
+	tools := New(to)
 	serve := sdk.NewStreamableHTTPHandler(
 		func(*http.Request) *sdk.Server { return tools },
 		&sdk.StreamableHTTPOptions{

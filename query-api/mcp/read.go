@@ -39,15 +39,8 @@ func (s *server) getChunk(ctx context.Context, _ *sdk.CallToolRequest, asked OfC
 	*sdk.CallToolResult, ChunkText, error,
 ) {
 	var out ChunkText
-	most, err := longestOf(asked.MaxTokens)
+	index, most, err := s.resolvePlace(ctx, asked.Place, asked.Chunk)
 	if err != nil {
-		return nil, out, err
-	}
-	index, err := s.resolveIndex(ctx, asked.Index)
-	if err != nil {
-		return nil, out, err
-	}
-	if err := checkNames(asked.Chunk); err != nil {
 		return nil, out, err
 	}
 	detail, err := s.to.ReadChunk(ctx, index, asked.Generation, asked.Chunk)
@@ -74,11 +67,7 @@ func (s *server) getChunk(ctx context.Context, _ *sdk.CallToolRequest, asked OfC
 func (s *server) getDocument(ctx context.Context, _ *sdk.CallToolRequest, asked OfDocument) (
 	*sdk.CallToolResult, DocumentText, error,
 ) {
-	most, err := longestOf(asked.MaxTokens)
-	if err != nil {
-		return nil, DocumentText{}, err
-	}
-	out, err := s.readDocument(ctx, asked)
+	out, most, err := s.readDocument(ctx, asked)
 	if err != nil {
 		return nil, out, err
 	}
@@ -95,12 +84,11 @@ func (s *server) getDocument(ctx context.Context, _ *sdk.CallToolRequest, asked 
 	return newTextResult(head + out.Text + note), out, nil
 }
 
-// readDocument returns the text of a document, as much as the route gives at once.
-func (s *server) readDocument(ctx context.Context, asked OfDocument) (DocumentText, error) {
-	var out DocumentText
-	index, err := s.resolveIndex(ctx, asked.Index)
+// readDocument returns the text of a document, as much as the route gives at once, and how much of it is to be shown.
+func (s *server) readDocument(ctx context.Context, asked OfDocument) (out DocumentText, most int, err error) {
+	index, most, err := s.resolvePlace(ctx, asked.Place, asked.Document)
 	if err != nil {
-		return out, err
+		return out, 0, err
 	}
 	values := paramsOf(asked.Generation)
 	if asked.Start != 0 {
@@ -109,11 +97,8 @@ func (s *server) readDocument(ctx context.Context, asked OfDocument) (DocumentTe
 	if asked.End != 0 {
 		values.Set("end", strconv.Itoa(asked.End))
 	}
-	if err := checkNames(asked.Document); err != nil {
-		return out, err
-	}
 	out, err = s.to.ReadText(ctx, index, asked.Document, values)
-	return out, toToolError(err)
+	return out, most, toToolError(err)
 }
 
 // documentURI is the address of a document as a resource.
@@ -127,7 +112,7 @@ func (s *server) addResources(to *sdk.Server) {
 		uri := request.Params.URI
 		index, key, ok := strings.Cut(strings.TrimPrefix(uri, "unweaver://"), "/")
 		if key, err := url.PathUnescape(key); ok && err == nil {
-			text, err := s.readDocument(ctx, OfDocument{Index: index, Document: key})
+			text, _, err := s.readDocument(ctx, OfDocument{Place: Place{Index: index}, Document: key})
 			if err == nil {
 				return &sdk.ReadResourceResult{Contents: []*sdk.ResourceContents{
 					{URI: uri, MIMEType: "text/plain", Text: text.Text},

@@ -16,14 +16,15 @@ import (
 	"github.com/unweaver/unweaver/query-api/problem"
 )
 
-// Remote asks a query-api over HTTP.
+// Remote asks the routes of a query-api over HTTP, in another process or, by its Client, in this one. Errors are
+// *problem.Problem where a route has something against what is asked.
 type Remote struct {
 	Client *http.Client
 	Base   string // http://host:port
 	Key    string // an API key; empty: none is sent
 }
 
-// ListIndexes implements Backend.
+// ListIndexes lists the indexes that the caller may ask.
 func (r Remote) ListIndexes(ctx context.Context) ([]Index, error) {
 	var all []Index
 	query := url.Values{"limit": {"1000"}}
@@ -43,7 +44,7 @@ func (r Remote) ListIndexes(ctx context.Context) ([]Index, error) {
 	}
 }
 
-// Ask implements Backend.
+// Ask answers a question; the body is that of the query route, or with no index that of several.
 func (r Remote) Ask(ctx context.Context, index string, body []byte) (out answer.Response, err error) {
 	path := "query"
 	if index != "" {
@@ -52,13 +53,13 @@ func (r Remote) Ask(ctx context.Context, index string, body []byte) (out answer.
 	return out, r.sendRequest(ctx, http.MethodPost, path, body, &out)
 }
 
-// ReadChunk implements Backend.
+// ReadChunk reads a chunk with what was extracted from it.
 func (r Remote) ReadChunk(ctx context.Context, index, generation, id string) (out Detail, err error) {
 	path := "indexes/" + url.PathEscape(index) + "/chunks/" + url.PathEscape(id) + "?" + paramsOf(generation).Encode()
 	return out, r.sendRequest(ctx, http.MethodGet, path, nil, &out)
 }
 
-// ReadText implements Backend.
+// ReadText reads a document, with the parameters of its route.
 func (r Remote) ReadText(ctx context.Context, index, document string, values url.Values) (out DocumentText, err error) {
 	parts := strings.Split(document, "/") // slashes of a key are the path's
 	for i, part := range parts {
@@ -68,7 +69,7 @@ func (r Remote) ReadText(ctx context.Context, index, document string, values url
 	return out, r.sendRequest(ctx, http.MethodGet, path, nil, &out)
 }
 
-// ListEntities implements Backend.
+// ListEntities lists entities, with the parameters of their route.
 func (r Remote) ListEntities(ctx context.Context, index string, values url.Values) (out Entities, err error) {
 	path := "indexes/" + url.PathEscape(index) + "/entities?" + values.Encode()
 	return out, r.sendRequest(ctx, http.MethodGet, path, nil, &out)

@@ -11,7 +11,7 @@ import (
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/unweaver/unweaver/internal/answer"
-	"github.com/unweaver/unweaver/internal/retrieve"
+	"github.com/unweaver/unweaver/internal/answer/prompt"
 )
 
 func passageOf(c answer.Passage) Passage {
@@ -116,9 +116,9 @@ func (s *server) answerQuestion(ctx context.Context, _ *sdk.CallToolRequest, ask
 	cited := slices.DeleteFunc(found.Passages, func(p Passage) bool { return !slices.Contains(out.Citations, p.Chunk) })
 	head := out.Answer + "\n\n"
 	switch {
-	case out.Kind == retrieve.BestSentence && response.Answer.Reason != "":
+	case out.Kind == prompt.BestSentence && response.Answer.Reason != "":
 		head += "(Quoted from the passages: " + response.Answer.Reason + ".)\n\n"
-	case out.Kind == retrieve.BestSentence:
+	case out.Kind == prompt.BestSentence:
 		head += "(Quoted from the passages: no chat model is configured.)\n\n"
 	}
 	var text string

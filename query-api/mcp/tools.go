@@ -172,12 +172,17 @@ type List struct {
 	Indexes []Index `json:"indexes"`
 }
 
-// OfChunk is what get_chunk takes.
-type OfChunk struct {
+// Place is where a call reads, and how much.
+type Place struct {
 	Index      string `json:"index,omitempty" jsonschema:"the index; may be left out where there is one"`
-	Chunk      string `json:"chunk" jsonschema:"its id"`
 	Generation string `json:"generation,omitempty" jsonschema:"a kept generation; default: the current one"`
 	MaxTokens  *int   `json:"max_tokens,omitempty" jsonschema:"longest text, 1 to 131072; default 6000"`
+}
+
+// OfChunk is what get_chunk takes.
+type OfChunk struct {
+	Place
+	Chunk string `json:"chunk" jsonschema:"its id"`
 }
 
 // ChunkText is the result of get_chunk.
@@ -191,12 +196,10 @@ type ChunkText struct {
 
 // OfDocument is what get_document takes.
 type OfDocument struct {
-	Index      string `json:"index,omitempty" jsonschema:"the index; may be left out where there is one"`
-	Document   string `json:"document" jsonschema:"its key"`
-	Start      int    `json:"start,omitempty" jsonschema:"first code point"`
-	End        int    `json:"end,omitempty" jsonschema:"code point after the last one; default: the end"`
-	Generation string `json:"generation,omitempty" jsonschema:"a kept generation; default: the current one"`
-	MaxTokens  *int   `json:"max_tokens,omitempty" jsonschema:"longest text, 1 to 131072; default 6000"`
+	Place
+	Document string `json:"document" jsonschema:"its key"`
+	Start    int    `json:"start,omitempty" jsonschema:"first code point"`
+	End      int    `json:"end,omitempty" jsonschema:"code point after the last one; default: the end"`
 }
 
 // DocumentText is the result of get_document.

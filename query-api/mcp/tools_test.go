@@ -1,13 +1,12 @@
 package mcp_test
 
 import (
+	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"io"
 	"net/http"
 	"net/http/httptest"
-	"net/url"
 	"strings"
 	"testing"
 	"time"
@@ -18,41 +17,22 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/unweaver/unweaver/internal/answer"
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/model/tokens"
 	"github.com/unweaver/unweaver/query-api/mcp"
 	"github.com/unweaver/unweaver/query-api/problem"
 )
 
-// replying is a backend whose answers are JSON, as a route gives them; empty: the zero answer.
+// replying answers as routes do, with JSON; empty: the zero answer.
 type replying struct{ indexes, query, chunk, text, entities string }
 
-func decode[T any](raw string) (out T, err error) {
-	if raw != "" {
-		err = json.Unmarshal([]byte(raw), &out)
-	}
-	return out, err
-}
-
-func (r replying) ListIndexes(context.Context) ([]mcp.Index, error) {
-	return decode[[]mcp.Index](r.indexes)
-}
-
-func (r replying) Ask(context.Context, string, []byte) (answer.Response, error) {
-	return decode[answer.Response](r.query)
-}
-
-func (r replying) ReadChunk(context.Context, string, string, string) (mcp.Detail, error) {
-	return decode[mcp.Detail](r.chunk)
-}
-
-func (r replying) ReadText(context.Context, string, string, url.Values) (mcp.DocumentText, error) {
-	return decode[mcp.DocumentText](r.text)
-}
-
-func (r replying) ListEntities(context.Context, string, url.Values) (mcp.Entities, error) {
-	return decode[mcp.Entities](r.entities)
+func (r replying) RoundTrip(request *http.Request) (*http.Response, error) {
+	_, route, _ := strings.Cut(strings.TrimPrefix(request.URL.Path, "/v1/indexes"), "/i/")
+	route, _, _ = strings.Cut(route, "/")
+	body := map[string]string{
+		"": r.indexes, "query": r.query, "chunks": r.chunk, "documents": r.text, "entities": r.entities,
+	}[route]
+	return &http.Response{StatusCode: 200, Body: io.NopCloser(strings.NewReader(cmp.Or(body, "{}")))}, nil
 }
 
 const (
@@ -71,9 +51,9 @@ func TestEveryToolGivesWhatItsSchemasSay(t *testing.T) {
 		`"answer":{"kind":"none","text":"No data was found.","citations":[]}}`
 	for name, backend := range map[string]replying{
 		"zero":          {},
-		"nothing found": {indexes: `[]`, query: nothing},
+		"nothing found": {indexes: `{"items":[]}`, query: nothing},
 		"everything": {
-			`[{"index":"i","generation":"g","documents":1,"chunks":1,"classes":1}]`, fullQuery,
+			`{"items":[{"index":"i","generation":"g","documents":1,"chunks":1,"classes":1}]}`, fullQuery,
 			`{"index":"i","generation":"g","chunk":{` + fullPassage + `},"mentions":[{"name":"E"}]}`,
 			`{"index":"i","generation":"g","document":"a#1","version":"v","title":"A","metadata":{"author":"Ada"},
 				"start":0,"end":21,"length":30,"text":"Words and more words."}`,
@@ -81,7 +61,7 @@ func TestEveryToolGivesWhatItsSchemasSay(t *testing.T) {
 		},
 	} {
 		here, there := sdk.NewInMemoryTransports()
-		_, err := mcp.New(backend).Connect(t.Context(), here, nil)
+		_, err := mcp.New(mcp.Remote{Client: &http.Client{Transport: backend}, Base: "http://here"}).Connect(t.Context(), here, nil)
 		require.NoError(t, err)
 		session, err := sdk.NewClient(&sdk.Implementation{Name: "test", Version: "1"}, nil).Connect(t.Context(), there, nil)
 		require.NoError(t, err)

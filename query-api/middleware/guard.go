@@ -7,7 +7,7 @@
 //	signon.go  people who sign on at an identity provider
 //	limits.go  rate, concurrency and money of a caller
 //	writer.go  deadlines of bodies and answers, headers of every answer
-//	nesting.go how deep a body may go
+//	body.go    bodies of JSON: how long and how deep they may be
 //	tls.go     certificates
 //	quotas.go  what keys and groups may use in a day, over all replicas
 package middleware

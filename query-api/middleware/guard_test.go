@@ -108,7 +108,7 @@ func TestBodiesAreNestedToALimit(t *testing.T) {
 		"beside each other":        {nested(1, strings.Repeat(`[],{},`, 100)+`1`), true},
 		"brackets of a text":       {`{"query":"` + strings.Repeat("[", 60) + `"}`, true},
 		"after a quote in a text":  {`{"query":"\"` + strings.Repeat("[", 60) + `"}`, true},
-		"after a text that ends":   {`{"query":"\\",` + strings.Repeat("[", 60), false},
+		"after a text that ends":   {`{"query":"\\","a":` + strings.Repeat("[", 60), false},
 		"a text that never ends":   {`{"query":"\`, true},
 		"at the end of a long one": {`[` + strings.Repeat(`"",`, 10_000) + nested(32, ``) + `]`, false},
 	} {

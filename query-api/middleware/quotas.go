@@ -82,21 +82,10 @@ func (q *Quotas) LogUnmatched(ctx context.Context, keys access.Keeper) {
 	}
 	known, err := keys.ListKeys(ctx)
 	for i, rule := range q.rules {
-		before := -1 // the entry that counts for a key which this one matches
-		counts := func(key access.Key) bool {
-			first := q.findRule(key)
-			if first < i && rule.Matches(key.ID, key.Name) {
-				before = first
-			}
-			return first == i
-		}
-		switch {
-		case err != nil || rule.Keys == "" || slices.ContainsFunc(known, counts):
-		case before < 0:
-			q.log.Warn("no API key has this quota of query_api.quotas", "keys", rule.Keys)
-		default:
-			q.log.Warn("no API key has this quota of query_api.quotas: an earlier entry matches its keys, and counts",
-				"keys", rule.Keys, "earlier_entry", before, "earlier_keys", q.rules[before].Keys)
+		counts := func(key access.Key) bool { return q.findRule(key) == i }
+		if err == nil && rule.Keys != "" && !slices.ContainsFunc(known, counts) {
+			q.log.Warn("no API key has this quota of query_api.quotas: no key matches it, or an earlier entry counts",
+				"keys", rule.Keys)
 		}
 	}
 }

@@ -199,7 +199,7 @@ func TestTheFirstQuotaThatIsForAKeyCounts(t *testing.T) {
 	u.pass(0, plain)
 	assert.Equal(t, map[string]float64{"requests": 1}, u.uses())
 	assert.Contains(t, u.log.String(), "keys=team-b")
-	assert.Contains(t, u.log.String(), "keys=* earlier_entry=1 earlier_keys=team-?*", "a star stands for a slash too")
+	assert.Contains(t, u.log.String(), "keys=*\n", "a star stands for a slash too")
 	assert.EqualValues(t, 2, u.store.asked.Load(), "one journey a request")
 	free := newTenant(t, config.Quota{Keys: "*", Answers: number(5), Concurrent: number(1)})
 	free.pass(0, func(*http.Request, *Caller) error {

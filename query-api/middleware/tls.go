@@ -51,36 +51,29 @@ type certificate struct {
 	cert, key string
 	log       *slog.Logger
 
-	mu      sync.Mutex
-	pair    *tls.Certificate
-	read    [2]time.Time // modification times of what was read
-	looked  time.Time
-	refused [2]time.Time // of a pair that could not be read, which is reported once
-	away    bool         // a file could not be looked at, which is reported once
+	mu     sync.Mutex
+	pair   *tls.Certificate
+	tried  [2]time.Time // modification times of what was read last, or could not be, which is reported once
+	looked time.Time
 }
 
-func (c *certificate) fileTimes() (out [2]time.Time, err error) {
+// fileTimes returns when the files were changed; zero for one that cannot be looked at.
+func (c *certificate) fileTimes() (out [2]time.Time) {
 	for i, path := range []string{c.cert, c.key} {
-		info, err := os.Stat(path)
-		if err != nil {
-			return out, err
+		if info, err := os.Stat(path); err == nil {
+			out[i] = info.ModTime()
 		}
-		out[i] = info.ModTime()
 	}
-	return out, nil
+	return out
 }
 
 func (c *certificate) loadPair() error {
-	at, err := c.fileTimes()
-	if err != nil {
-		return err
-	}
+	c.tried = c.fileTimes()
 	pair, err := tls.LoadX509KeyPair(c.cert, c.key)
-	if err != nil {
-		return err
+	if err == nil {
+		c.pair = &pair
 	}
-	c.pair, c.read = &pair, at
-	return nil
+	return err
 }
 
 func (c *certificate) get(*tls.ClientHelloInfo) (*tls.Certificate, error) {
@@ -90,18 +83,7 @@ func (c *certificate) get(*tls.ClientHelloInfo) (*tls.Certificate, error) {
 		return c.pair, nil
 	}
 	c.looked = time.Now()
-	at, err := c.fileTimes()
-	was := c.away
-	c.away = err != nil
-	switch {
-	case c.away && was, !c.away && (at == c.read || at == c.refused):
-		return c.pair, nil
-	case !c.away:
-		if err = c.loadPair(); err != nil {
-			c.refused = at
-		}
-	}
-	if err != nil {
+	if c.fileTimes() != c.tried && c.loadPair() != nil {
 		c.log.Warn("the new certificate cannot be read; the previous one stays in use", "file", c.cert)
 	}
 	return c.pair, nil

@@ -25,7 +25,8 @@ func TestACertificateThatIsAwayOrBrokenIsToldOncePerChange(t *testing.T) {
 	folder := t.TempDir()
 	files := &certificate{
 		cert: filepath.Join(folder, "cert"), key: filepath.Join(folder, "key"), pair: &tls.Certificate{},
-		log: slog.New(slog.NewTextHandler(&logged, nil)),
+		tried: [2]time.Time{time.Unix(1, 0)},
+		log:   slog.New(slog.NewTextHandler(&logged, nil)),
 	}
 	at := time.Now().Truncate(time.Second)
 	write := func() {

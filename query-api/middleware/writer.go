@@ -120,14 +120,9 @@ func (w *writer) WriteHeader(status int) {
 func plainFault(method, allow string, status int) error {
 	switch {
 	case status == http.StatusMethodNotAllowed:
-		return fault.NoSuchMethod.At(
-			"find", "this address",
-		).Because(
-			"it does not support the method " + fault.QuoteName(method),
-		).
-			Advise(
-				"use " + allow,
-			)
+		return fault.NoSuchMethod.At("find", "this address").
+			Because("it does not support the method " + fault.QuoteName(method)).
+			Advise("use " + allow)
 	case status == http.StatusUnauthorized:
 		return errNoKey
 	case status < 500:

@@ -30,6 +30,7 @@ import (
 	"github.com/unweaver/unweaver/query-api/api"
 	"github.com/unweaver/unweaver/query-api/middleware"
 	"github.com/unweaver/unweaver/query-api/page"
+	"github.com/unweaver/unweaver/query-api/served"
 	"github.com/unweaver/unweaver/query-api/signon"
 )
 
@@ -213,8 +214,11 @@ func serveAt(t *testing.T, listener net.Listener, policy middleware.Policy) stri
 	second := retrievetest.Options{Generation: "g2", Seq: 2}
 	retrievetest.Publish(t, retrievetest.Build(t, stores, "sample", documents, second), 2)
 	server := api.New(api.Config{
-		Artifacts: stores.Blobs, Records: stores.Records, Readers: stores.Readers, Vectors: stores.Vectors,
-		Models: builtIn{}, Cache: stores.Cache, Log: slog.New(slog.DiscardHandler), Policy: policy,
+		Models: builtIn{}, Policy: policy,
+		Config: served.Config{
+			Artifacts: stores.Blobs, Records: stores.Records, Readers: stores.Readers, Vectors: stores.Vectors,
+			Cache: stores.Cache, Log: slog.New(slog.DiscardHandler),
+		},
 	})
 	go func() { _ = server.Serve(listener) }()
 	t.Cleanup(func() {

@@ -26,6 +26,8 @@ import (
 	"github.com/unweaver/unweaver/internal/pipeline/runlog"
 	"github.com/unweaver/unweaver/internal/testkit/controltest"
 	"github.com/unweaver/unweaver/starter/cli"
+	"github.com/unweaver/unweaver/starter/cli/console"
+	"github.com/unweaver/unweaver/starter/cli/show"
 )
 
 type fakeControl = controltest.Recorder
@@ -38,20 +40,20 @@ type result struct {
 }
 
 // in runs the command line in a folder of its own, with connect in place of what it would connect to.
-func in(t *testing.T, connect cli.Connector, env []string, args ...string) result {
+func in(t *testing.T, connect console.Connector, env []string, args ...string) result {
 	var out, errs bytes.Buffer
-	app := &cli.App{Out: &out, Err: &errs, Env: env, Connect: connect, Self: "/nonexistent/unweaver"}
+	app := &console.App{Out: &out, Err: &errs, Env: env, Connect: connect, Self: "/nonexistent/unweaver"}
 	for _, variable := range env { // a script that stands for this program
 		if path, ok := strings.CutPrefix(variable, self); ok {
 			app.Self = path
 		}
 	}
-	return result{app.Run(t.Context(), args), out.String(), errs.String()}
+	return result{cli.Run(t.Context(), app, args), out.String(), errs.String()}
 }
 
-func withConnection(c control.Control, queries string) cli.Connector {
-	return func(context.Context, *config.Config) (cli.Connection, error) {
-		return cli.Connection{Control: c, HTTP: queries}, nil
+func withConnection(c control.Control, queries string) console.Connector {
+	return func(context.Context, *config.Config) (console.Connection, error) {
+		return console.Connection{Control: c, HTTP: queries}, nil
 	}
 }
 
@@ -142,7 +144,7 @@ func TestWhatIsAskedWronglyIsUsageAndConnectsToNothing(t *testing.T) {
 		t.Run(tc.args, func(t *testing.T) {
 			fake, args := &fakeControl{}, strings.Fields(tc.args)
 			got := run(t, fake, args...)
-			assert.True(t, got.exit == cli.ExitUsage && strings.Contains(got.err, tc.want) && len(fake.Asked) == 0,
+			assert.True(t, got.exit == console.ExitUsage && strings.Contains(got.err, tc.want) && len(fake.Asked) == 0,
 				"exit %d, asked %v, %q is not in %s", got.exit, fake.Asked, tc.want, got.err)
 			assert.True(t, strings.HasPrefix(got.err, "unweaver: "), "%s", got.err)
 			code := decoded(t, run(t, fake, append([]string{"--json"}, args...)...).err)["code"]
@@ -157,9 +159,9 @@ func TestAnErrorOfControlIsShownWithCodeAndHint(t *testing.T) {
 		"index --index docs", "status docs", "pause docs", "resume docs", "cancel docs", "generations --index docs",
 		"restore --index docs", "audit --index docs", "doctor",
 	} {
-		got := says(t, broken, args, cli.ExitUsage)
-		assert.Equal(t, result{cli.ExitUsage, "", "unweaver: index docs: run docs/g0 builds it (wait for it)\n"}, got, args)
-		as := decoded(t, says(t, broken, args+" --json", cli.ExitUsage).err)
+		got := says(t, broken, args, console.ExitUsage)
+		assert.Equal(t, result{console.ExitUsage, "", "unweaver: index docs: run docs/g0 builds it (wait for it)\n"}, got, args)
+		as := decoded(t, says(t, broken, args+" --json", console.ExitUsage).err)
 		assert.True(t, as["code"] == "lease_held" && as["hint"] == "wait for it" && as["error"] != "", "%v: %v", args, as)
 	}
 }
@@ -171,9 +173,9 @@ func TestEveryCodeThatEndsACommandHasItsExitCode(t *testing.T) {
 		method_not_allowed precondition_failed unknown_run run_ended
 		lease_held plan_moved budget_spent corpus_missing corpus_refused endpoint_refused`)
 	for _, code := range fault.Codes() {
-		want := cli.ExitFailed
+		want := console.ExitFailed
 		if slices.Contains(refused, string(code)) {
-			want = cli.ExitUsage
+			want = console.ExitUsage
 		}
 		ended := code.At("resume run", "docs/g0").Because("it is so")
 		says(t, &fakeControl{Err: fmt.Errorf("again: %w", ended)}, "resume docs", want)
@@ -181,16 +183,16 @@ func TestEveryCodeThatEndsACommandHasItsExitCode(t *testing.T) {
 	}
 	got := run(t, &fakeControl{Err: fmt.Errorf("the wire broke")}, "status", "docs", "--json")
 	as := decoded(t, got.err)
-	assert.True(t, got.exit == cli.ExitFailed && as["code"] == "internal" && as["error"] == "the wire broke", "%+v", got)
+	assert.True(t, got.exit == console.ExitFailed && as["code"] == "internal" && as["error"] == "the wire broke", "%+v", got)
 }
 
 func TestAFailureToCloseIsTold(t *testing.T) {
 	t.Chdir(t.TempDir())
-	closing := func(context.Context, *config.Config) (cli.Connection, error) {
+	closing := func(context.Context, *config.Config) (console.Connection, error) {
 		failed := func() error { return fault.StoreDown.At("close", "classes") }
-		return cli.Connection{Control: &fakeControl{}, Close: failed}, nil
+		return console.Connection{Control: &fakeControl{}, Close: failed}, nil
 	}
-	does(t, closing, "pause docs", cli.ExitFailed, "close classes")
+	does(t, closing, "pause docs", console.ExitFailed, "close classes")
 }
 
 func TestPauseAndCancelTellWhatIsInFlight(t *testing.T) {
@@ -210,12 +212,12 @@ func TestPauseAndCancelTellWhatIsInFlight(t *testing.T) {
 
 func TestLimitGivesWhatItsFlagsSay(t *testing.T) {
 	fake := &fakeControl{}
-	says(t, fake, "limit docs/g1 --concurrency 4 --requests-per-minute 0 --budget-calls 9", cli.ExitDone,
+	says(t, fake, "limit docs/g1 --concurrency 4 --requests-per-minute 0 --budget-calls 9", console.ExitDone,
 		"docs/g1: limit, concurrency 4, 0 requests a minute, with a budget of 9 calls\n")
 	got := last[control.LimitRequest](fake)
 	assert.True(t, got.Budget.Calls == 9 && *got.Limits.Concurrency == 4 && got.Limits.TokensPerMinute == nil, "%+v", got)
 	for _, bad := range []string{"", "--concurrency 0", "--tokens-per-minute -1", "--budget-calls -1"} {
-		says(t, &fakeControl{}, "limit docs/g1 "+bad, cli.ExitUsage)
+		says(t, &fakeControl{}, "limit docs/g1 "+bad, console.ExitUsage)
 	}
 }
 
@@ -228,13 +230,13 @@ func TestResumeGivesANewBudgetOnlyWhereOneIsGiven(t *testing.T) {
 		{"", nil, "docs: resume\n"},
 		{" --budget-calls 20", &core.Budget{Calls: 20}, "docs: resume, with a budget of 20 calls\n"},
 		{" --budget-tokens 7 --budget-money 1.5", &core.Budget{Tokens: 7, Money: 1.5},
-			"docs: resume, with a budget of 7 tokens, 1.5 in money\n"},
+			"docs: resume, with a budget of 7 tokens, 1.5000 in money\n"},
 		{" --budget-calls 0", &core.Budget{}, "docs: resume, with its earlier budget\n"},
 	} {
 		fake := &fakeControl{}
-		assert.Equal(t, tc.text, says(t, fake, "resume docs"+tc.flags, cli.ExitDone).out)
+		assert.Equal(t, tc.text, says(t, fake, "resume docs"+tc.flags, console.ExitDone).out)
 		assert.Equal(t, tc.want, last[*core.Budget](fake), tc.flags)
-		as := decoded(t, says(t, fake, "resume docs --json"+tc.flags, cli.ExitDone).out)
+		as := decoded(t, says(t, fake, "resume docs --json"+tc.flags, console.ExitDone).out)
 		assert.Equal(t, tc.want != nil, as["budget"] != nil, "%v: %v", tc.flags, as)
 	}
 }
@@ -262,7 +264,7 @@ func TestSettingsComeFromTheFileTheEnvironmentAndTheCommandLine(t *testing.T) {
 		args := append([]string{"index", "--index", "docs"}, strings.Fields(c.args)...)
 		got := in(t, withConnection(fake, ""), []string{c.env}, args...)
 		spec := last[control.IndexRequest](fake).Spec
-		assert.True(t, got.exit == cli.ExitDone && spec.Keep == c.keep && spec.Corpus == c.corpus, "%+v: %+v, keep %d of %s",
+		assert.True(t, got.exit == console.ExitDone && spec.Keep == c.keep && spec.Corpus == c.corpus, "%+v: %+v, keep %d of %s",
 			c, got, spec.Keep, spec.Corpus)
 	}
 }
@@ -301,8 +303,8 @@ func TestControlCharactersNeverReachATerminal(t *testing.T) {
 		})
 	}))
 	t.Cleanup(server.Close)
-	connect := func(context.Context, *config.Config) (cli.Connection, error) {
-		return cli.Connection{Control: evilControl{}, HTTP: server.URL}, nil
+	connect := func(context.Context, *config.Config) (console.Connection, error) {
+		return console.Connection{Control: evilControl{}, HTTP: server.URL}, nil
 	}
 	for _, args := range [][]string{
 		{"status", "docs"}, {"pause", "docs"}, {"doctor"}, {"query", "who?", "--index", "docs"}, {"status", evil}, {evil},
@@ -310,11 +312,11 @@ func TestControlCharactersNeverReachATerminal(t *testing.T) {
 	} {
 		for _, format := range []string{"", "--json"} {
 			var out, errs bytes.Buffer
-			app := &cli.App{Out: &out, Err: &errs, Connect: connect}
+			app := &console.App{Out: &out, Err: &errs, Connect: connect}
 			if format != "" {
 				args = append(args[:len(args):len(args)], format)
 			}
-			app.Run(t.Context(), args)
+			cli.Run(t.Context(), app, args)
 			both := out.String() + errs.String()
 			bad := strings.IndexAny(both, "\x1b\a\x7f\r\u009b\u202e\u2066")
 			assert.True(t, bad < 0 && !strings.Contains(both, "\x9d"), "%q prints %q", args, both)
@@ -326,7 +328,7 @@ func TestControlCharactersNeverReachATerminal(t *testing.T) {
 
 func TestOrdinaryTextIsPrintedAsItIs(t *testing.T) {
 	var out bytes.Buffer
-	writer := cli.Printable(&out)
+	writer := show.NewCleaned(&out)
 	const text = "Größe\t日本語 🙂 naïve\n"
 	for i := range len(text) { // also where a character comes in pieces
 		n, err := writer.Write([]byte(text[i : i+1]))
@@ -336,7 +338,7 @@ func TestOrdinaryTextIsPrintedAsItIs(t *testing.T) {
 }
 
 // does runs a command line whose words have no blanks, and requires its exit and parts of what it prints.
-func does(t *testing.T, connect cli.Connector, args string, exit int, parts ...string) result {
+func does(t *testing.T, connect console.Connector, args string, exit int, parts ...string) result {
 	got := in(t, connect, nil, strings.Fields(args)...)
 	assert.Equal(t, exit, got.exit, "%s: %+v", args, got)
 	contains(t, got.out+got.err, parts...)
@@ -375,7 +377,7 @@ func cards() []runlog.Card {
 func TestIndexesAreListedByLsAndByStatusWithoutARun(t *testing.T) {
 	fake := &fakeControl{Cards: cards()}
 	for _, command := range []string{"ls", "status"} {
-		contains(t, flat(says(t, fake, command, cli.ExitDone).out),
+		contains(t, flat(says(t, fake, command, console.ExitDone).out),
 			"index state documents passages entities size age problems last run\n",
 			"docs published 12 81 300 5.2 MB 3 days 2 completed, unchanged\n",
 			"new not published 0 0 0 0 B - 0 running, extract, 40 %\n")
@@ -386,7 +388,7 @@ func TestIndexesAreListedByLsAndByStatusWithoutARun(t *testing.T) {
 	damaged := runlog.Card{State: runlog.StateDamaged, Detail: "run: unweaver restore it"}
 	fake.Cards = append(fake.Cards, damaged, damaged)
 	assert.Equal(t, 1, strings.Count(run(t, fake, "ls").out, "unweaver restore --all"))
-	says(t, &fakeControl{}, "ls", cli.ExitDone, "no index yet; to build one: unweaver index")
+	says(t, &fakeControl{}, "ls", console.ExitDone, "no index yet; to build one: unweaver index")
 }
 
 func TestRunsAreListedWithWhatTheyCost(t *testing.T) {
@@ -438,9 +440,9 @@ func TestAGenerationIsShownWithTheReportOfItsRun(t *testing.T) {
 		{Generation: "g2", Seq: 2, State: "current", Documents: 1, TextHash: "beef"}, {Generation: "g1", Seq: 1},
 	}
 	fake := &fakeControl{Kept: kept, Statuses: []control.Status{finished(core.StatusCompleted)}}
-	for _, args := range []string{"show docs", "show docs/g2", "show g2 --index docs"} {
+	for _, args := range []string{"show docs", "show docs/g2"} {
 		fake.Asked = nil
-		says(t, fake, args, cli.ExitDone, "docs/g2  current, number 2", "1 document, 0 passages, 0 entities",
+		says(t, fake, args, console.ExitDone, "docs/g2  current, number 2", "1 document, 0 passages, 0 entities",
 			"text hash beef", "content hash c0ffee")
 		assert.Equal(t, "status docs/g2", fake.Asked[1])
 	}
@@ -485,7 +487,7 @@ func TestWaitingWithJSONTellsAStreamOfEventsAndPrintsTheReport(t *testing.T) {
 		for _, event := range events {
 			kinds = append(kinds, event["event"].(string))
 		}
-		if strings.Join(kinds, " ") != want || got.exit != cli.ExitErrors || (name == "status") != (got.err == "") {
+		if strings.Join(kinds, " ") != want || got.exit != console.ExitErrors || (name == "status") != (got.err == "") {
 			t.Errorf("%s: exit %d, %v, %s", name, got.exit, kinds, got.err)
 			continue
 		}
@@ -522,20 +524,20 @@ func TestRestoreAllGoesOnAfterAnIndexThatCannotBeRestored(t *testing.T) {
 	got := in(t, withConnection(fake, ""), nil, "restore", "--all")
 	want := "indexes ,restore a,status a/restore-1,restore b,restore d,status d/restore-1"
 	assert.Equal(t, want, strings.Join(fake.Asked, ","))
-	assert.Equal(t, cli.ExitUsage, got.exit)
+	assert.Equal(t, console.ExitUsage, got.exit)
 	assert.Contains(t, got.err, "restore b: a restore of it runs")
 	fake.bad, fake.Asked, fake.Statuses[0] = "", nil, finished(core.StatusCompleted)
 	fake.NoCorpus = "/gone is not there"
 	got = in(t, withConnection(fake, ""), nil, "restore", "--all")
-	assert.True(t, got.exit == cli.ExitDone && strings.Count(got.err, "the next build will fail") == 3, "%+v", got)
+	assert.True(t, got.exit == console.ExitDone && strings.Count(got.err, "the next build will fail") == 3, "%+v", got)
 	assert.Contains(t, got.err, "d: the corpus cannot be read, so the next build will fail: /gone is not there")
 	fake.Cards = listed[2:3]
 	got = in(t, withConnection(fake, ""), nil, "restore", "--all")
-	assert.NotEqual(t, cli.ExitDone, got.exit, "nothing was restored")
+	assert.NotEqual(t, console.ExitDone, got.exit, "nothing was restored")
 }
 
 func TestTheHelpOfQueryTellsOfEveryMethodAndRule(t *testing.T) {
-	got := says(t, &fakeControl{}, "query --help", cli.ExitDone, "\n  aligned   those entities",
+	got := says(t, &fakeControl{}, "query --help", console.ExitDone, "\n  aligned   those entities",
 		"\n  phragmen  Phragmén", "Examples:\n  unweaver query ")
 	for _, name := range slices.Concat(config.Methods, config.Rules) {
 		assert.Contains(t, got.out, "\n  "+name+" ")
@@ -567,11 +569,11 @@ func TestTrendsShowEachNightWithBarsOfTheHighest(t *testing.T) {
 		"2026-03-01 02:00:00 completed 400 █████ 100.0 % █████ 100 800 █████ 5.0000 EUR █████ 2m5s +25 % 0 3.1 MB",
 		"held (recall) 410 █···· 1.0 % █···· 5 0 █···· 0.2500 EUR ██··· 1m1s in range 2 0 B", "unchanged 0 ····· 0.0 %",
 		"total: 105 calls, 900 tokens, cost 5.2500 EUR, 3m10s, 3.1 MB written")
-	assert.True(t, fake.Asked[0] == "trends docs 30" && got.exit == cli.ExitDone, "%v %d", fake.Asked, got.exit)
+	assert.True(t, fake.Asked[0] == "trends docs 30" && got.exit == console.ExitDone, "%v %d", fake.Asked, got.exit)
 	list := decoded(t, run(t, fake, "trends", "--nights", "7", "--json").out)["trends"].([]any)
 	nights := list[0].(map[string]any)["nights"].([]any)
 	assert.True(t, len(nights) == 4 && fake.Asked[1] == "trends  7", "%v %v", list, fake.Asked)
-	says(t, fake, "trends --nights 0", cli.ExitUsage, "want 1 to 180")
+	says(t, fake, "trends --nights 0", console.ExitUsage, "want 1 to 180")
 	contains(t, run(t, &fakeControl{}, "trends").out, "no build yet")
 }
 
@@ -584,7 +586,7 @@ func TestGenerationsAreListedAsControlGivesThem(t *testing.T) {
 		{Generation: "20261121t020000z", Seq: 6, State: "published", Tags: []string{"audit", "law"}},
 		{Generation: "20261120t020000z", Seq: 5, State: "discarded", Collected: true},
 	}}
-	lines := strings.Split(flat(says(t, fake, "generations --index docs", cli.ExitDone).out), "\n")
+	lines := strings.Split(flat(says(t, fake, "generations --index docs", console.ExitDone).out), "\n")
 	require.True(t, fake.Asked[0] == "generations docs" && len(lines) == 5, "%q, asked %q", lines, fake.Asked)
 	assert.Equal(t, "20261122t020000z 7 current 12 81 300 2026-11-22 02:00:05 0123456789abcdef", lines[1])
 	assert.Contains(t, lines[2], "audit law")
@@ -603,32 +605,32 @@ func TestAnAuditTellsWhatDiffersAndFailsWhereSomethingIsLeft(t *testing.T) {
 	fake := audited(core.StatusCompleted, "", core.Audit{
 		Generation: "g7", Sample: "2/7", Checked: core.Audited{Segments: 3, Bytes: 99, Classes: 5, Mentions: 9},
 	})
-	says(t, fake, "audit --index docs --sample 2/7 --wait", cli.ExitDone,
+	says(t, fake, "audit --index docs --sample 2/7 --wait", console.ExitDone,
 		"part 2/7 of generation g7: 3 files (99 B), 9 mentions of 5 entities", "no differences")
 	assert.Equal(t, []string{"audit docs 2/7", "status docs/audit-1"}, fake.Asked)
 	fake = audited(core.StatusFailed, "drift", core.Audit{
 		Generation: "g7", Sample: "1/1", Left: 1, Drift: []core.Drift{{Kind: "record", Found: 3, Mended: 2}},
 		Findings: []core.Found{{Kind: "record", Object: "key", Why: "it is missing", Remedy: "unweaver audit --repair"}},
 	})
-	says(t, fake, "audit --index docs --repair --wait", cli.ExitFailed, "differs: record 3 (2 mended); left: 1\n",
+	says(t, fake, "audit --index docs --repair --wait", console.ExitFailed, "differs: record 3 (2 mended); left: 1\n",
 		"! record key: it is missing\n    unweaver audit --repair\n")
 	assert.Equal(t, "audit docs 1/1 repair", fake.Asked[0])
 	fake = &fakeControl{}
-	says(t, fake, "audit --index docs", cli.ExitDone, "docs/audit-1 started")
+	says(t, fake, "audit --index docs", console.ExitDone, "docs/audit-1 started")
 	assert.Len(t, fake.Asked, 1)
 }
 
 func TestDoctorFailsWhereAProbeFailsAndSaysWhatToDo(t *testing.T) {
 	fake := &fakeControl{Checks: []control.Check{{Name: "artifacts", OK: true, Detail: "/data store 01234567"}}}
-	says(t, fake, "doctor --set indexes.docs.corpus=/corpus --index docs", cli.ExitDone,
+	says(t, fake, "doctor --set indexes.docs.corpus=/corpus --index docs", console.ExitDone,
 		"ok    artifacts          /data store 01234567\n")
 	assert.Equal(t, "/corpus", last[core.Spec](fake).Corpus)
 	fake.Checks = append(fake.Checks, control.Check{Name: "classes", Detail: "connection refused", Hint: "start redis"},
 		control.Check{Name: "vectors", Detail: "connection refused (start milvus)", Hint: "start milvus"})
-	got := says(t, fake, "doctor", cli.ExitFailed, "FAIL  classes            connection refused\n", "start redis\n")
+	got := says(t, fake, "doctor", console.ExitFailed, "FAIL  classes            connection refused\n", "start redis\n")
 	assert.True(t, last[core.Spec](fake).Index == "default" && strings.Count(got.out, "start milvus") == 1, "%+v", got)
 	fake.Checks = append(fake.Checks[:1], control.Check{Name: control.CheckWorker, Detail: "none polls"})
-	says(t, fake, "doctor --without-workers", cli.ExitDone, "ok    artifacts")
-	as := decoded(t, says(t, fake, "doctor --json", cli.ExitFailed).out)
+	says(t, fake, "doctor --without-workers", console.ExitDone, "ok    artifacts")
+	as := decoded(t, says(t, fake, "doctor --json", console.ExitFailed).out)
 	assert.True(t, as["ok"] == false && len(as["checks"].([]any)) == 2, "%v", as)
 }

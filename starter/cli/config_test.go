@@ -25,21 +25,22 @@ import (
 	"github.com/unweaver/unweaver/internal/testkit/musttest"
 	"github.com/unweaver/unweaver/internal/testkit/pkitest"
 	"github.com/unweaver/unweaver/starter/cli"
+	"github.com/unweaver/unweaver/starter/cli/console"
 )
 
 func TestConfigInitWritesAFileThatIsValidAndNeverOverwrites(t *testing.T) {
 	t.Chdir(t.TempDir())
-	does(t, nil, "config init", cli.ExitDone, "wrote unweaver.yaml")
+	does(t, nil, "config init", console.ExitDone, "wrote unweaver.yaml")
 	contains(t, string(musttest.Get(os.ReadFile("unweaver.yaml"))(t)), "concurrency: 64", "# longest chunk")
-	does(t, nil, "config validate", cli.ExitDone, "valid: 1 indexes (docs)\n")
+	does(t, nil, "config validate", console.ExitDone, "valid: 1 indexes (docs)\n")
 	writeFiles(t, map[string]string{"unweaver.yaml": "# mine\n"})
-	as := decoded(t, does(t, nil, "config init --json", cli.ExitUsage).err)
+	as := decoded(t, does(t, nil, "config init --json", console.ExitUsage).err)
 	assert.Contains(t, as["error"], "already exists")
 	assert.Equal(t, "# mine\n", string(musttest.Get(os.ReadFile("unweaver.yaml"))(t)))
 	other := filepath.Join(t.TempDir(), "other.yaml")
-	as = decoded(t, does(t, nil, "config init --json --config "+other, cli.ExitDone).out)
+	as = decoded(t, does(t, nil, "config init --json --config "+other, console.ExitDone).out)
 	assert.Equal(t, other, as["written"])
-	does(t, nil, "config init --config "+other+"/below", cli.ExitFailed, "name another file with --config")
+	does(t, nil, "config init --config "+other+"/below", console.ExitFailed, "name another file with --config")
 }
 
 func TestConfigShowSaysWhereEveryValueCameFrom(t *testing.T) {
@@ -78,13 +79,13 @@ func TestConfigValidateListsEveryMistake(t *testing.T) {
 	t.Chdir(t.TempDir())
 	writeFiles(t, map[string]string{"bad.yaml": "worker:\n  slots: 0\n  sloths: 1\n"})
 	for _, command := range []string{"validate", "show"} {
-		got := does(t, nil, "config "+command+" --config bad.yaml", cli.ExitUsage, "2 mistakes",
+		got := does(t, nil, "config "+command+" --config bad.yaml", console.ExitUsage, "2 mistakes",
 			"bad.yaml:2:10: worker.slots: want 1", "bad.yaml:3:3: unknown key worker.sloths")
 		assert.Empty(t, got.out)
-		as := decoded(t, does(t, nil, "config "+command+" --config bad.yaml --json", cli.ExitUsage).err)
+		as := decoded(t, does(t, nil, "config "+command+" --config bad.yaml --json", console.ExitUsage).err)
 		assert.True(t, as["code"] == "bad_config" && strings.Contains(as["error"].(string), "2 mistakes"), "%v", as)
 	}
-	as := decoded(t, does(t, nil, "config validate --json", cli.ExitDone).out)
+	as := decoded(t, does(t, nil, "config validate --json", console.ExitDone).out)
 	assert.True(t, as["valid"] == true && as["indexes"] == 0.0, "without any file: %+v", as)
 }
 
@@ -94,10 +95,10 @@ func TestConfigValidateReadsFilesOfAliases(t *testing.T) {
 		"unweaver.yaml": "indexes: {docs: {corpus: /data, aliases: names.txt}}\n",
 		"names.txt":     "pin Ada | Lovelace\npin Lovelace | Ada\n",
 	})
-	got := does(t, nil, "config validate", cli.ExitUsage, "pinned in a circle", "names.txt", "indexes.docs.aliases")
+	got := does(t, nil, "config validate", console.ExitUsage, "pinned in a circle", "names.txt", "indexes.docs.aliases")
 	assert.Equal(t, 1, strings.Count(got.err, "fix the"), got.err)
 	writeFiles(t, map[string]string{"names.txt": "pin Ada | Lovelace\n"})
-	does(t, nil, "config validate", cli.ExitDone)
+	does(t, nil, "config validate", console.ExitDone)
 }
 
 // Every command that begins a build sends the files that the configuration names as they are now: a worker cannot read
@@ -143,26 +144,26 @@ func TestFilesOfTheConfigurationAreSentAsTheyAreNow(t *testing.T) {
 func TestModelsSaysWhatIsThereAndWhatToDo(t *testing.T) {
 	dir := t.TempDir()
 	setting := " --set models.dir=" + dir
-	list := decoded(t, does(t, nil, "models list --json"+setting, cli.ExitDone).out)
+	list := decoded(t, does(t, nil, "models list --json"+setting, console.ExitDone).out)
 	models := list["models"].([]any)
 	assert.True(t, len(models) == len(neural.Models) && list["ok"] == true && list["dir"] == dir, "%v", list)
-	does(t, nil, "models verify"+setting, cli.ExitUsage, "unweaver models pull")
-	does(t, nil, "models verify e5"+setting, cli.ExitFailed, "missing", "models pull e5")
+	does(t, nil, "models verify"+setting, console.ExitUsage, "unweaver models pull")
+	does(t, nil, "models verify e5"+setting, console.ExitFailed, "missing", "models pull e5")
 
 	e5, _ := neural.Find("e5")
 	damaged := filepath.Join(dir, "e5", e5.Files[0].Name)
 	require.NoError(t, os.MkdirAll(filepath.Dir(damaged), 0o700))
 	writeFiles(t, map[string]string{damaged: "E5S1"})
-	verified := decoded(t, does(t, nil, "models verify --json"+setting, cli.ExitFailed).out)
+	verified := decoded(t, does(t, nil, "models verify --json"+setting, console.ExitFailed).out)
 	state := verified["models"].([]any)[0].(map[string]any)
 	assert.Equal(t, neural.Damaged, state["status"])
 	assert.Contains(t, state["problem"], damaged)
-	does(t, nil, "models list"+setting, cli.ExitDone, neural.Damaged)
+	does(t, nil, "models list"+setting, console.ExitDone, neural.Damaged)
 
 	for _, args := range []string{
 		"pull none", "verify none", "pull e5 --from " + dir + "/nowhere.whl", "pull e5 --from " + damaged, "pull e5 minilm",
 	} {
-		got := does(t, nil, "models "+args+setting, cli.ExitUsage)
+		got := does(t, nil, "models "+args+setting, console.ExitUsage)
 		assert.True(t, got.err != "" && got.out == "", "%s: %+v", args, got)
 	}
 	assert.Equal(t, "E5S1", string(musttest.Get(os.ReadFile(damaged))(t)), "a pull that failed wrote")
@@ -171,7 +172,7 @@ func TestModelsSaysWhatIsThereAndWhatToDo(t *testing.T) {
 func TestCertificatesOfAServerAndItsClientsAreMadeAndFitTogether(t *testing.T) {
 	folder := filepath.Join(t.TempDir(), "tls")
 	create := "certs create " + folder
-	got := does(t, nil, create+" --host temporal --host 127.0.0.1", cli.ExitDone)
+	got := does(t, nil, create+" --host temporal --host 127.0.0.1", console.ExitDone)
 	require.Equal(t, 6, strings.Count(got.out, "written: "), got.out)
 	read := func(name string) []byte {
 		raw := musttest.Get(os.ReadFile(filepath.Join(folder, name)))(t)
@@ -184,42 +185,42 @@ func TestCertificatesOfAServerAndItsClientsAreMadeAndFitTogether(t *testing.T) {
 		assert.NoError(t, err, "%s", pair[0])
 	}
 	key := string(read("ca-key.pem"))
-	does(t, nil, create+" --host temporal", cli.ExitUsage, "already exists")
+	does(t, nil, create+" --host temporal", console.ExitUsage, "already exists")
 	assert.Equal(t, key, string(read("ca-key.pem")))
-	as := decoded(t, does(t, nil, create+" --host temporal --force --json", cli.ExitDone).out)
+	as := decoded(t, does(t, nil, create+" --host temporal --force --json", console.ExitDone).out)
 	assert.Len(t, as["written"], 6)
 	assert.NotEqual(t, key, string(read("ca-key.pem")))
 	codecKey := "certs codec-key " + filepath.Join(folder, "codec.key")
-	made := does(t, nil, codecKey, cli.ExitDone)
-	assert.Contains(t, made.out, decoded(t, does(t, nil, codecKey+" --json", cli.ExitDone).out)["key"])
+	made := does(t, nil, codecKey, console.ExitDone)
+	assert.Contains(t, made.out, decoded(t, does(t, nil, codecKey+" --json", console.ExitDone).out)["key"])
 	for _, bad := range []string{"certs create", create, create + " --host temporal --force --days 0"} {
-		does(t, nil, bad, cli.ExitUsage)
+		does(t, nil, bad, console.ExitUsage)
 	}
 }
 
-func keeping(t *testing.T, allowed httpapi.Access) cli.Connector {
+func keeping(t *testing.T, allowed httpapi.Access) console.Connector {
 	server := httptest.NewServer(httpapi.Handler(&fakeControl{}, allowed))
 	t.Cleanup(server.Close)
-	return func(context.Context, *config.Config) (cli.Connection, error) {
+	return func(context.Context, *config.Config) (console.Connection, error) {
 		client := &httpapi.Client{Base: server.URL, Token: token}
-		return cli.Connection{Control: client, HTTP: server.URL, Keys: client}, nil
+		return console.Connection{Control: client, HTTP: server.URL, Keys: client}, nil
 	}
 }
 
 func TestKeysAreMadeListedReplacedAndEnded(t *testing.T) {
 	t.Chdir(t.TempDir())
 	connect := keeping(t, httpapi.Access{Token: token, Keys: access.Book{Store: blobmemory.New()}})
-	key := decoded(t, does(t, connect, "keys create --name page --index docs-* --rate 5 --json", cli.ExitDone).out)
+	key := decoded(t, does(t, connect, "keys create --name page --index docs-* --rate 5 --json", console.ExitDone).out)
 	text, _ := key["text"].(string)
 	about, _ := key["key"].(map[string]any)
 	id, _ := about["id"].(string)
 	require.True(t, access.WellFormed(text) && about["scope"] == "query" && about["index"] == "docs-*", "%+v", key)
-	assert.NotContains(t, does(t, connect, "keys rotate --overlap 1h "+id, cli.ExitDone, "uwk_").out, text)
-	does(t, connect, "keys revoke "+id, cli.ExitDone)
-	does(t, connect, "keys create --labels a,b,c,d,e,f,g", cli.ExitDone, "labels a,b,c,d,e and 2 more")
-	assert.NotContains(t, does(t, connect, "keys list", cli.ExitDone, "revoked", "valid", "e and 2 more").out, "uwk_")
-	does(t, connect, "keys create --scope root", cli.ExitUsage)
-	does(t, connect, "keys create --rate NaN", cli.ExitUsage, "--rate requires a number")
+	assert.NotContains(t, does(t, connect, "keys rotate --overlap 1h "+id, console.ExitDone, "uwk_").out, text)
+	does(t, connect, "keys revoke "+id, console.ExitDone)
+	does(t, connect, "keys create --labels a,b,c,d,e,f,g", console.ExitDone, "labels a,b,c,d,e and 2 more")
+	assert.NotContains(t, does(t, connect, "keys list", console.ExitDone, "revoked", "valid", "e and 2 more").out, "uwk_")
+	does(t, connect, "keys create --scope root", console.ExitUsage)
+	does(t, connect, "keys create --rate NaN", console.ExitUsage, "--rate requires a number")
 }
 
 var update = flag.Bool("update", false, "write docs/reference/cli.md again")

@@ -27,6 +27,8 @@ import (
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/testkit/musttest"
 	"github.com/unweaver/unweaver/starter/cli"
+	"github.com/unweaver/unweaver/starter/cli/console"
+	"github.com/unweaver/unweaver/starter/cli/dev"
 )
 
 // self is a variable that names what a command starts in place of itself.
@@ -51,11 +53,11 @@ func TestACommandAttachesToTheStackOfItsDataDirectory(t *testing.T) {
 	fake := &fakeControl{}
 	writeDev(t, data, stack.Dev{HTTP: served(t, fake), PID: os.Getpid(), Token: token})
 	got := in(t, nil, nil, "resume", "docs", "--budget-calls", "7", "--data-dir", data)
-	assert.True(t, got.exit == cli.ExitDone && len(fake.Asked) == 1, "%+v, asked %v", got, fake.Asked)
+	assert.True(t, got.exit == console.ExitDone && len(fake.Asked) == 1, "%+v, asked %v", got, fake.Asked)
 	assert.Equal(t, &core.Budget{Calls: 7}, last[*core.Budget](fake))
 	got = in(t, nil, []string{"UNWEAVER_DATA_DIR=" + data}, "resume", "docs")
 	budget := last[*core.Budget](fake)
-	assert.True(t, got.exit == cli.ExitDone && budget == nil, "%+v, budget %+v", got, budget)
+	assert.True(t, got.exit == console.ExitDone && budget == nil, "%+v, budget %+v", got, budget)
 	assert.Empty(t, got.err, "it says that it starts something")
 }
 
@@ -80,7 +82,7 @@ func TestAnAddressThatDoesNotProveItsTokenIsToldNothing(t *testing.T) {
 		env := []string{"UNWEAVER_API_KEY=uw_key"}
 		for _, args := range [][]string{{"pause", "docs"}, {"query", "Who?", "--index", "docs"}, {"keys", "list"}} {
 			got := in(t, nil, env, append(args, "--data-dir", data)...)
-			assert.True(t, got.exit == cli.ExitFailed && strings.Contains(got.err, "no command is sent to it") &&
+			assert.True(t, got.exit == console.ExitFailed && strings.Contains(got.err, "no command is sent to it") &&
 				strings.Contains(got.err, "starting one for this command"), "%s, %s: %+v", name, args[0], got)
 		}
 	}
@@ -131,7 +133,7 @@ wait $child
 	env := []string{self + bin, "PATH=" + os.Getenv("PATH")}
 	got := in(t, nil, env, "index", "/corpus", "--index", "docs", "--data-dir", data, "--config", "own.yaml", "--set",
 		"worker.slots=9")
-	assert.True(t, got.exit == cli.ExitDone && strings.Contains(got.out, "docs/g1  completed"),
+	assert.True(t, got.exit == console.ExitDone && strings.Contains(got.out, "docs/g1  completed"),
 		"a run on a stack of the command's own is waited for: %+v", got)
 	contains(t, got.err, "no embedded stack runs in "+data+": starting one for this command\n")
 	args, err := os.ReadFile("args")
@@ -147,7 +149,7 @@ func TestAStackThatDoesNotStartSaysWhy(t *testing.T) {
 	t.Chdir(t.TempDir())
 	bin := script(t, "echo port 7233 is taken >&2; exit 3\n")
 	got := in(t, nil, []string{self + bin}, "doctor", "--index", "docs", "--data-dir", data)
-	assert.Equal(t, cli.ExitFailed, got.exit, "exit")
+	assert.Equal(t, console.ExitFailed, got.exit, "exit")
 	contains(t, got.err, "exit status 3: port 7233 is taken", "see "+filepath.Join(data, "dev.log"))
 	got = in(t, nil, nil, "status", "docs", "--data-dir", data)
 	contains(t, got.err, "start /nonexistent/unweaver")
@@ -156,7 +158,7 @@ func TestAStackThatDoesNotStartSaysWhy(t *testing.T) {
 	for _, args := range [][]string{{"status", "docs"}, {"doctor", "--index", "docs"}, {"dev"}} {
 		got = in(t, nil, []string{self + bin}, append(args, "--data-dir", file)...)
 		contains(t, got.err, file+": it is a file", "give --data-dir a folder")
-		assert.Equal(t, cli.ExitUsage, got.exit, "%v: exit", args)
+		assert.Equal(t, console.ExitUsage, got.exit, "%v: exit", args)
 	}
 }
 
@@ -165,12 +167,12 @@ func TestWhatReadsMakesNoDataDirectory(t *testing.T) {
 	t.Chdir(t.TempDir())
 	bin := script(t, "exit 3\n")
 	for _, args := range [][]string{
-		{"ls"}, {"status"}, {"runs", "docs"}, {"logs", "docs"}, {"show", "g1", "--index", "docs"}, {"keys", "list"},
+		{"ls"}, {"status"}, {"runs", "docs"}, {"logs", "docs"}, {"show", "docs/g1"}, {"keys", "list"},
 		{"query", "Who?", "--index", "docs"}, {"diff", "--index", "docs"}, {"generations", "--index", "docs"},
 		{"pause", "docs"},
 	} {
 		got := in(t, nil, []string{self + bin}, append(args, "--data-dir", "typo")...)
-		assert.True(t, got.exit == cli.ExitUsage && strings.Contains(got.err, "there is no data directory at typo"),
+		assert.True(t, got.exit == console.ExitUsage && strings.Contains(got.err, "there is no data directory at typo"),
 			"%v: %+v", args, got)
 		require.Error(t, musttest.Err(os.Stat("typo")), "%v makes it", args)
 	}
@@ -242,7 +244,7 @@ func TestACommandWithoutAConfigurationTakesThatOfTheRunningStack(t *testing.T) {
 	data := developing(t, fake, &stack.Settings{Config: other, Set: []string{"indexes.docs.keep=7"}})
 	got := in(t, nil, nil, "index", "/corpus", "--index", "docs", "--data-dir", data, "--set", "indexes.docs.budget.calls=9")
 	spec := last[control.IndexRequest](fake).Spec
-	assert.True(t, got.exit == cli.ExitDone && spec.Chat.Model == "big" && spec.Keep == 7 && spec.Budget.Calls == 9,
+	assert.True(t, got.exit == console.ExitDone && spec.Chat.Model == "big" && spec.Keep == 7 && spec.Budget.Calls == 9,
 		"%+v\n%+v", got, spec)
 	assert.Empty(t, got.err, "there is nothing to note")
 	require.NoError(t, os.WriteFile("unweaver.yaml", []byte("indexes: {docs: {keep: 4}}\n"), 0o600))
@@ -258,7 +260,7 @@ func TestASettingThatTheRunningStackDoesNotTakeIsTold(t *testing.T) {
 	data := developing(t, fake, &stack.Settings{Set: []string{"limits.document.seconds=30"}})
 	args := []string{"index", "/corpus", "--index", "docs", "--data-dir", data, "--set"}
 	got := in(t, nil, nil, append(args, "limits.document.seconds=50")...)
-	assert.True(t, got.exit == cli.ExitDone && strings.Count(got.err, "\n") == 1, "%+v", got)
+	assert.True(t, got.exit == console.ExitDone && strings.Count(got.err, "\n") == 1, "%+v", got)
 	contains(t, got.err, "note: --set limits.document.seconds=50 has no effect")
 	got = in(t, nil, nil, append(args, "limits.document.seconds=30")...)
 	assert.True(t, got.err == "", "dev was started with it: %s", got.err)
@@ -283,7 +285,7 @@ func TestACommandWaitsForAStackThatIsStarting(t *testing.T) {
 	}()
 	got := in(t, nil, []string{self + script(t, "exit 3\n")}, "pause", "docs", "--data-dir", data)
 	<-written
-	assert.True(t, got.exit == cli.ExitDone && len(fake.Asked) == 1 && time.Since(began) >= 300*time.Millisecond,
+	assert.True(t, got.exit == console.ExitDone && len(fake.Asked) == 1 && time.Since(began) >= 300*time.Millisecond,
 		"%+v, asked %v", got, fake.Asked)
 	contains(t, got.err, "note: unweaver dev is starting or stopping in "+data)
 	assert.False(t, strings.Contains(got.err, "starting one for this command"), "it starts another: %s", got.err)
@@ -312,9 +314,9 @@ func TestACommandJoinsTheStackThatIsFasterThanItsOwn(t *testing.T) {
 	}()
 	bin := script(t, fmt.Sprintf("touch %s/began\nuntil [ -e %[1]s/taken ]; do sleep 0.02; done\nexit 1\n", dir))
 	got := in(t, nil, []string{self + bin, "PATH=" + os.Getenv("PATH")}, "pause", "docs", "--data-dir", data)
-	assert.Equal(t, cli.ExitDone, got.exit, "%+v", got)
+	assert.Equal(t, console.ExitDone, got.exit, "%+v", got)
 	got = in(t, nil, nil, "resume", "docs", "--data-dir", data)
-	assert.Equal(t, cli.ExitFailed, got.exit, "%+v", got)
+	assert.Equal(t, console.ExitFailed, got.exit, "%+v", got)
 	contains(t, got.err, "that ran the stack ended", "run this command again")
 }
 
@@ -332,6 +334,7 @@ func TestWhereDevServes(t *testing.T) {
 		"another port, and a flag":   {"localhost:9999", true, 8080, "--http-port 8080 overrides"},
 		"another loopback":           {"127.0.0.2:9999", false, 9999, "serves only 127.0.0.1:9999"},
 		"every address":              {"0.0.0.0:9999", false, 8080, "0.0.0.0:9999 is ignored"},
+		"every address, this port":   {"0.0.0.0:8080", false, 8080, "0.0.0.0:8080 is ignored"},
 		"a URL of a proxy before it": {"https://q.example", false, 8080, ""},
 	} {
 		var set []string
@@ -339,13 +342,13 @@ func TestWhereDevServes(t *testing.T) {
 			set = []string{"query_api.address=" + c.address}
 		}
 		cfg := musttest.Get(config.Load(config.Source{Path: "none.yaml", Missing: true, Set: set}))(t)
-		port, note, err := cli.DevPort(cfg, 8080, c.given)
+		port, note, err := dev.ChoosePort(cfg, 8080, c.given)
 		assert.True(t, err == nil && port == c.port && (note == "") == (c.says == "") && strings.Contains(note, c.says),
 			"%s: %d %q %v", name, port, note, err)
 	}
 	cfg := config.Default()
 	cfg.QueryAPI.TLS.Cert = "cert.pem"
-	_, _, err := cli.DevPort(cfg, 8080, false)
+	_, _, err := dev.ChoosePort(cfg, 8080, false)
 	assert.True(t, fault.Is(err, fault.BadConfig) && strings.Contains(err.Error(), "plain HTTP"), "%v", err)
 }
 
@@ -355,11 +358,11 @@ func TestStoresThatAreServersAreOpenedAndNothingIsStarted(t *testing.T) {
 	t.Setenv("AWS_SECRET_ACCESS_KEY", "secret")
 	for _, args := range [][]string{{"status", "docs"}, {"keys", "list"}} {
 		var out, errs bytes.Buffer
-		app := &cli.App{Out: &out, Err: &errs, Self: "/nonexistent/unweaver"}
-		exit := app.Run(t.Context(), append(append(args, "--json"), servers...))
+		app := &console.App{Out: &out, Err: &errs, Self: "/nonexistent/unweaver"}
+		exit := cli.Run(t.Context(), app, append(append(args, "--json"), servers...))
 		var reported struct{ Code string }
 		err := json.Unmarshal(errs.Bytes(), &reported)
-		assert.True(t, err == nil && exit == cli.ExitFailed && reported.Code == "store_unavailable", "%v: exit %d, %s", args,
+		assert.True(t, err == nil && exit == console.ExitFailed && reported.Code == "store_unavailable", "%v: exit %d, %s", args,
 			exit, errs.String())
 	}
 }

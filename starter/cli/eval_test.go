@@ -13,7 +13,7 @@ import (
 	"github.com/unweaver/unweaver/internal/control"
 	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/testkit/musttest"
-	"github.com/unweaver/unweaver/starter/cli"
+	"github.com/unweaver/unweaver/starter/cli/console"
 )
 
 // dataset writes one of two passages and two questions into the current folder.
@@ -52,7 +52,7 @@ func TestAnEvaluationBuildsAsksEveryQuestionByEveryMethodAndReports(t *testing.T
 		Tokens:   &core.IndexTokens{Prompt: 77, Completion: 66, Classes: 55, Chunks: 44},
 	}, &queries{bodies: []string{ranked}}
 	got := evaluate(t, fake, served, "--methods", "vector,unweaver", "--rules", "weighted,pav", "--k", "5,1,5")
-	require.Equal(t, cli.ExitDone, got.exit, "%+v", got)
+	require.Equal(t, console.ExitDone, got.exit, "%+v", got)
 	request := last[control.IndexRequest](fake)
 	spec := request.Spec
 	assert.True(t, spec.Index == "eval-my-set" && spec.Chunking.Strategy == "document" &&
@@ -100,7 +100,7 @@ func TestAnEvaluationReplaysTheRecordingUnlessToldOtherwise(t *testing.T) {
 		got := evaluate(t, fake, &queries{bodies: []string{ranked}}, append(tc.args, "--methods", "vector")...)
 		request := last[control.IndexRequest](fake)
 		spec := request.Spec
-		if got.exit != cli.ExitDone || spec.Chat.Provider != tc.provider || spec.Chunking.Strategy != tc.strategy ||
+		if got.exit != console.ExitDone || spec.Chat.Provider != tc.provider || spec.Chunking.Strategy != tc.strategy ||
 			(tc.provider == "recorded") != filepath.IsAbs(spec.Chat.File) ||
 			request.ReplaceCorpus == (spec.Index == "own") { // an index of another name may be somebody's
 			t.Errorf("%v: %+v %+v", tc.args, got, spec)
@@ -114,7 +114,7 @@ func TestAnEvaluationComparesMethodsWithThemselvesElsewhere(t *testing.T) {
 	served := &queries{bodies: []string{ranked}}
 	got := evaluate(t, fake, served, "--methods", "hybrid", "--against", "index=other; generation=g2",
 		"--against", `params.list=50;top_entities=3`)
-	require.Equal(t, cli.ExitDone, got.exit, "%+v", got)
+	require.Equal(t, console.ExitDone, got.exit, "%+v", got)
 	paths := map[string]int{}
 	for i, body := range served.asked {
 		paths[served.paths[i]+" "+toText(body["generation"])]++
@@ -148,7 +148,7 @@ func TestAnEvaluationStopsBeforeItCostsWhatNobodyAskedFor(t *testing.T) {
 			dataset(t, tc.files)
 			fake := &fakeControl{}
 			got := evaluate(t, fake, &queries{bodies: []string{ranked}}, strings.Fields(tc.args)...)
-			assert.True(t, got.exit == cli.ExitUsage && len(fake.Asked) == 0, "%+v, asked %v", got, fake.Asked)
+			assert.True(t, got.exit == console.ExitUsage && len(fake.Asked) == 0, "%+v, asked %v", got, fake.Asked)
 			contains(t, got.err, tc.want)
 			if strings.HasSuffix(tc.want, "--yes") {
 				contains(t, got.err, "about 15 calls, 0 journaled, 15 to pay", "(1 questions with answers, 3 rows, 1 runs)", "cost 0.04")
@@ -169,7 +169,7 @@ func TestAPublishedIndexIsEvaluatedAndNothingIsBuilt(t *testing.T) {
 
 	write(`{"question":"which is first","documents":["corpus.jsonl#a"]}` + "\n" + `{"question":"which is second","documents":["b.md"]}`)
 	got := run("docs", "--questions", "own.jsonl", "--methods", "hybrid,bm25", "--k", "5")
-	require.Equal(t, cli.ExitDone, got.exit, "%+v", got)
+	require.Equal(t, console.ExitDone, got.exit, "%+v", got)
 	contains(t, got.out, "Index docs, generation g1, embeddings by built-in models", "| hybrid | 50.0 ", "| bm25 | 50.0 ",
 		"hybrid found none of the documents for 1 of 2 questions", "* which is second (b.md)", "written: eval-docs/report.md")
 	assert.True(t, len(fake.Asked) == 0 && len(served.asked) == 4 && served.paths[0] == "/v1/indexes/docs/query",
@@ -187,7 +187,7 @@ func TestAPublishedIndexIsEvaluatedAndNothingIsBuilt(t *testing.T) {
 		{"want the name of one index", []string{"a+b", "--questions", "own.jsonl"}},
 	} {
 		got := run(c.args...)
-		assert.Equal(t, cli.ExitUsage, got.exit, "%v: %+v", c.args, got)
+		assert.Equal(t, console.ExitUsage, got.exit, "%v: %+v", c.args, got)
 		contains(t, got.err, c.want)
 	}
 }
@@ -198,7 +198,7 @@ func TestAnEvaluationOfAnIndexThatDoesNotBuildFails(t *testing.T) {
 	held.Reason = "failures"
 	got := evaluate(t, &fakeControl{Statuses: []control.Status{held}}, &queries{bodies: []string{ranked}},
 		"--methods", "vector")
-	assert.Equal(t, cli.ExitFailed, got.exit, "%+v", got)
+	assert.Equal(t, console.ExitFailed, got.exit, "%+v", got)
 	contains(t, got.err, "held failures", "see: unweaver status eval-my-set/g1")
 }
 
@@ -212,8 +212,8 @@ func TestASuiteEvaluatesEveryDatasetOfAFolder(t *testing.T) {
 	server := httptest.NewServer(served)
 	defer server.Close()
 	got := in(t, withConnection(fake, server.URL), nil, "eval", "--suite", "sets", "--methods", "hybrid")
-	require.Equal(t, cli.ExitDone, got.exit, "%+v", got)
+	require.Equal(t, console.ExitDone, got.exit, "%+v", got)
 	contains(t, got.out, "| My_Set | 2 | hybrid | 50.0 |", "| other | 2 | bm25 | 50.0 |", "written: eval-suite/suite.md")
 	both := in(t, withConnection(fake, server.URL), nil, "eval", "--suite", "sets", "--dataset", "sets/other")
-	assert.Equal(t, cli.ExitUsage, both.exit)
+	assert.Equal(t, console.ExitUsage, both.exit)
 }

@@ -19,11 +19,13 @@ import (
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/testkit/musttest"
 	"github.com/unweaver/unweaver/starter/cli"
+	"github.com/unweaver/unweaver/starter/cli/console"
+	"github.com/unweaver/unweaver/starter/cli/show"
 )
 
 func TestIndexStartsARunAndSaysHowToWatchIt(t *testing.T) {
 	fake := &fakeControl{}
-	got := says(t, fake, "index /corpus --index docs --generation g1 --replace-corpus --rebuild", cli.ExitDone)
+	got := says(t, fake, "index /corpus --index docs --generation g1 --replace-corpus --rebuild", console.ExitDone)
 	assert.Equal(t, "docs/g1 started; to watch it: unweaver status docs/g1 --watch\n", got.out)
 	request := last[control.IndexRequest](fake)
 	assert.True(t, request.Spec.Corpus == "/corpus" && request.Generation == "g1" && request.ReplaceCorpus &&
@@ -31,7 +33,7 @@ func TestIndexStartsARunAndSaysHowToWatchIt(t *testing.T) {
 	as := decoded(t, run(t, fake, "index", "--index", "docs", "--json").out)
 	assert.True(t, as["run"] == "docs/g1" && as["attached"] == false, "%v", as)
 	fake.Attached = true
-	says(t, fake, "index --index docs", cli.ExitDone, "docs/g1 is already running")
+	says(t, fake, "index --index docs", console.ExitDone, "docs/g1 is already running")
 	assert.Zero(t, fake.Looks, "it waits without being asked to")
 }
 
@@ -51,16 +53,16 @@ func TestIndexWaitsForTheEndAndExitsByIt(t *testing.T) {
 		last control.Status
 		exit int
 	}{
-		{"completed", finished(core.StatusCompleted), cli.ExitDone},
-		{"failed", finished(core.StatusFailed), cli.ExitFailed},
-		{"cancelled", finished(core.StatusCancelled), cli.ExitFailed},
-		{"completed with errors", finished(core.StatusErrors), cli.ExitErrors},
-		{"held", finished(core.StatusHeld), cli.ExitHeld},
-		{"paused", finished(core.StatusPaused), cli.ExitPaused},
-		{"unchanged, with problems of the parent", standing, cli.ExitErrors},
-		{"completed, with dead letters of the parent", letters, cli.ExitErrors},
-		{"completed, with documents that stay unreadable", unread, cli.ExitErrors},
-		{"an estimate that finds them", dry, cli.ExitDone},
+		{"completed", finished(core.StatusCompleted), console.ExitDone},
+		{"failed", finished(core.StatusFailed), console.ExitFailed},
+		{"cancelled", finished(core.StatusCancelled), console.ExitFailed},
+		{"completed with errors", finished(core.StatusErrors), console.ExitErrors},
+		{"held", finished(core.StatusHeld), console.ExitHeld},
+		{"paused", finished(core.StatusPaused), console.ExitPaused},
+		{"unchanged, with problems of the parent", standing, console.ExitErrors},
+		{"completed, with dead letters of the parent", letters, console.ExitErrors},
+		{"completed, with documents that stay unreadable", unread, console.ExitErrors},
+		{"an estimate that finds them", dry, console.ExitDone},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			fake := &fakeControl{Statuses: []control.Status{running, tc.last}}
@@ -70,7 +72,7 @@ func TestIndexWaitsForTheEndAndExitsByIt(t *testing.T) {
 			fake.Looks = 1
 			seen := run(t, fake, "status", "docs/g1")
 			assert.True(t, seen.exit == tc.exit && seen.out == got.out, "status differs: exit %d\n%s", seen.exit, seen.out)
-			as := says(t, fake, "status --index docs --json", tc.exit)
+			as := says(t, fake, "status docs --json", tc.exit)
 			assert.True(t, decoded(t, as.out)["status"] == tc.last.Status, "JSON: exit %d\n%s", as.exit, as.out)
 		})
 	}
@@ -80,7 +82,7 @@ func TestARunThatIsNotYetSeenIsWaitedFor(t *testing.T) {
 	fake := &late{fakeControl: fakeControl{Statuses: []control.Status{finished(core.StatusCompleted)}}, misses: 2}
 	t.Chdir(t.TempDir())
 	got := in(t, withConnection(fake, ""), nil, "restore", "--index", "docs")
-	assert.True(t, got.exit == cli.ExitDone && fake.misses == 0 && strings.Contains(got.out, "completed"), "%+v", got)
+	assert.True(t, got.exit == console.ExitDone && fake.misses == 0 && strings.Contains(got.out, "completed"), "%+v", got)
 }
 
 type late struct {
@@ -118,9 +120,9 @@ func TestAnInterruptLeavesTheRunAlone(t *testing.T) {
 		defer cancel()
 		fake := &interrupted{fakeControl{Statuses: []control.Status{running}}, cancel}
 		var out, errs bytes.Buffer
-		app := &cli.App{Out: &out, Err: &errs, Connect: withConnection(fake, "")}
-		exit := app.Run(ctx, append([]string{"index", "--index", "docs", "--wait"}, json...))
-		assert.True(t, exit == cli.ExitFailed && out.Len() == 0 && !strings.Contains(strings.Join(fake.Asked, " "), "cancel"),
+		app := &console.App{Out: &out, Err: &errs, Connect: withConnection(fake, "")}
+		exit := cli.Run(ctx, app, append([]string{"index", "--index", "docs", "--wait"}, json...))
+		assert.True(t, exit == console.ExitFailed && out.Len() == 0 && !strings.Contains(strings.Join(fake.Asked, " "), "cancel"),
 			"exit %d, %s, asked %v", exit, out.String(), fake.Asked)
 		contains(t, errs.String(), "the run continues: unweaver status docs/g1", "interrupted")
 		var last map[string]any
@@ -150,9 +152,9 @@ sleep 60 & child=$!
 wait $child
 `, served(t, fake), token))
 	var out, errs bytes.Buffer
-	app := &cli.App{Out: &out, Err: &errs, Env: []string{"PATH=" + os.Getenv("PATH")}, Self: bin}
-	exit := app.Run(ctx, []string{"index", "/corpus", "--index", "docs", "--wait", "--data-dir", data})
-	assert.True(t, exit == cli.ExitFailed && !strings.Contains(errs.String(), "continues"), "%d, %s", exit, errs.String())
+	app := &console.App{Out: &out, Err: &errs, Env: []string{"PATH=" + os.Getenv("PATH")}, Self: bin}
+	exit := cli.Run(ctx, app, []string{"index", "/corpus", "--index", "docs", "--wait", "--data-dir", data})
+	assert.True(t, exit == console.ExitFailed && !strings.Contains(errs.String(), "continues"), "%d, %s", exit, errs.String())
 	contains(t, errs.String(), "interrupted (the run stops until the stack runs again: unweaver dev, or run the same command")
 }
 
@@ -162,9 +164,9 @@ func TestAnInterruptIsSaid(t *testing.T) {
 	ctx := musttest.EndedContext(t)
 	var out, errs bytes.Buffer
 	fake := &fakeControl{Err: fmt.Errorf("ask: %w", ctx.Err())}
-	app := &cli.App{Out: &out, Err: &errs, Connect: withConnection(fake, "")}
-	exit := app.Run(ctx, []string{"pause", "docs"})
-	assert.True(t, exit == cli.ExitFailed && strings.HasPrefix(errs.String(), "unweaver: interrupted") &&
+	app := &console.App{Out: &out, Err: &errs, Connect: withConnection(fake, "")}
+	exit := cli.Run(ctx, app, []string{"pause", "docs"})
+	assert.True(t, exit == console.ExitFailed && strings.HasPrefix(errs.String(), "unweaver: interrupted") &&
 		!strings.Contains(errs.String(), "canceled"), "exit %d, %s", exit, errs.String())
 }
 
@@ -173,7 +175,7 @@ func TestADryRunShowsRanges(t *testing.T) {
 	dry.Reason = "dry_run"
 	dry.Calls = core.Calls{Extract: 7}
 	fake := &fakeControl{Statuses: []control.Status{dry}}
-	says(t, fake, "index --index docs --dry-run", cli.ExitDone, "would pay: 7 extract, 0 shorten")
+	says(t, fake, "index --index docs --dry-run", console.ExitDone, "would pay: 7 extract, 0 shorten")
 	assert.Contains(t, fake.Asked, "estimate docs")
 	dry.Estimate = &core.Estimate{
 		Extract: core.Range{Low: 1200, High: 1300}, Shorten: core.Range{Low: 0, High: 90},
@@ -181,7 +183,7 @@ func TestADryRunShowsRanges(t *testing.T) {
 		Cost: core.Range{Low: 0.53, High: 0.61}, Seconds: core.Range{Low: 720, High: 900.4},
 	}
 	fake = &fakeControl{Statuses: []control.Status{dry}}
-	got := says(t, fake, "index --index docs --dry-run", cli.ExitDone, "would need extract calls  1200 to 1300\n",
+	got := says(t, fake, "index --index docs --dry-run", console.ExitDone, "would need extract calls  1200 to 1300\n",
 		"would need shorten calls  0 to 90\n", "would need embed calls    210\n", "would need tokens         1200000 to 1400000\n",
 		"would need cost           0.5300 to 0.6100\n", "would need time           12m0s to 15m0s\n")
 	assert.NotContains(t, got.out, "would pay", "two predictions")
@@ -236,11 +238,11 @@ func TestAReportNamesWhatFailedAndWhereTheRestIs(t *testing.T) {
 func TestAnUnchangedNightNamesWhatStandsFailedSinceItsParent(t *testing.T) {
 	night := finished(core.StatusCompleted)
 	night.Generation, night.Run, night.Unchanged = "g9", "docs/g9", true
-	says(t, &fakeControl{Statuses: []control.Status{night}}, "status docs", cli.ExitDone,
+	says(t, &fakeControl{Statuses: []control.Status{night}}, "status docs", console.ExitDone,
 		"docs/g9  completed  nothing changed\n")
 	night.ProblemsTotal, night.ProblemsPath, night.DeadLetters = 1, "docs/generations/g4/problems.jsonl", 1
 	night.Problems = []core.Problem{{Code: "bad_model_output", Object: "chunk 7", Detail: "no JSON"}}
-	says(t, &fakeControl{Statuses: []control.Status{night}}, "status docs", cli.ExitErrors,
+	says(t, &fakeControl{Statuses: []control.Status{night}}, "status docs", console.ExitErrors,
 		"nothing changed, but earlier failures remain\n", "dead letters: 1 in docs/generations/g4/dead-letters/\n",
 		"! bad_model_output chunk 7: no JSON\n")
 }
@@ -270,7 +272,7 @@ func TestAReportShowsWhatWasBuiltAndPaid(t *testing.T) {
   61.5 s  plan 0.4  extract 61.1
   content hash c0ffee
 `
-	assert.True(t, got.out == want && got.exit == cli.ExitDone, "exit %d\n%s", got.exit, got.out)
+	assert.True(t, got.out == want && got.exit == console.ExitDone, "exit %d\n%s", got.exit, got.out)
 	status.Status = core.StatusPaused // nothing is left to wait for, before it is resumed
 	contains(t, run(t, &fakeControl{Statuses: []control.Status{status}}, "status", "docs").out, "1m2s so far, paused\n")
 	places := 8
@@ -348,7 +350,7 @@ func TestProgressIsOneLineAStage(t *testing.T) {
 		`waiting for store_unavailable since 12:03, next attempt 12:13 (4 failed); unweaver resume retries now
 [######################..]  95 %  load     0/9 parts  3.0/s  0s so far  6 tokens  paused: budget_spent
 `
-	assert.True(t, got.err == want && got.exit == cli.ExitPaused, "exit %d\n%s", got.exit, got.err)
+	assert.True(t, got.err == want && got.exit == console.ExitPaused, "exit %d\n%s", got.exit, got.err)
 	fake.Looks = 0
 	quiet := run(t, fake, "index", "--index", "docs", "--wait", "--json")
 	lines(t, quiet.err) // of JSON, each
@@ -357,7 +359,13 @@ func TestProgressIsOneLineAStage(t *testing.T) {
 
 func TestProgressIsRedrawnOnATerminal(t *testing.T) {
 	var out bytes.Buffer
-	cli.DrawBar(&out, at("extract", 40, 80, 0.5), at("extract", 80, 80, 7), at("extract", 0, 80, -7))
+	bar := show.Bar{Out: &out, Terminal: true}
+	for _, status := range []control.Status{
+		at("extract", 40, 80, 0.5), at("extract", 80, 80, 7), at("extract", 0, 80, -7),
+	} {
+		bar.ShowStatus(status)
+	}
+	bar.EndStatus()
 	lines := strings.Split(out.String(), "\r\x1b[K")
 	require.True(t, len(lines) == 5 && lines[0] == "" && lines[4] == "" && !strings.Contains(out.String(), "\n"),
 		"%q", out.String())
@@ -379,19 +387,19 @@ func TestAPlanIsWrittenAndABuildRefusedThatWouldDoOtherwise(t *testing.T) {
 	dry.Why = &core.Why{Document: "a.md", Reason: "added", Chunks: 4, Fresh: 4, Calls: 4, Version: "v1"}
 	file := filepath.Join(t.TempDir(), "plan.json")
 	fake := &fakeControl{Statuses: []control.Status{dry}, Plan: planOf(added)}
-	says(t, fake, "estimate --index docs --why a.md --out "+file, cli.ExitDone,
+	says(t, fake, "estimate --index docs --why a.md --out "+file, console.ExitDone,
 		"added: 1 document, 4 passages, 4 of them new, 4 extractions", "a.md: added; 4 passages", "3 earlier generations")
 	info, err := os.Stat(file)
 	require.True(t, err == nil && info.Mode().Perm() == 0o600, "%v, %v", info, err)
 	fake = &fakeControl{Statuses: []control.Status{dry}, Plan: planOf(added)}
-	says(t, fake, "index --index docs --plan "+file, cli.ExitDone)
+	says(t, fake, "index --index docs --plan "+file, console.ExitDone)
 	assert.Contains(t, fake.Asked, "index docs")
 	moved := planOf(added, core.Planned{Document: "b.md", Reason: "removed"})
 	fake = &fakeControl{Statuses: []control.Status{dry}, Plan: moved}
-	says(t, fake, "index --index docs --plan "+file, cli.ExitUsage, "b.md: removed, was as the parent has it")
+	says(t, fake, "index --index docs --plan "+file, console.ExitUsage, "b.md: removed, was as the parent has it")
 	assert.NotContains(t, fake.Asked, "index docs")
 	require.NoError(t, os.WriteFile(file, []byte(`{"format": 99}`), 0o600))
-	says(t, fake, "index --index docs --plan "+file, cli.ExitUsage, "format 99")
+	says(t, fake, "index --index docs --plan "+file, console.ExitUsage, "format 99")
 }
 
 func TestWaitFollowsTheRunThatItStartedAndNoOtherOfItsName(t *testing.T) {
@@ -405,7 +413,7 @@ func TestALostRunIsDeclaredLostAndNotCancelled(t *testing.T) {
 		"cancel docs/g1 --lost": "lost docs/g1", "cancel docs/g1": "cancel docs/g1",
 	} {
 		c := &fakeControl{}
-		says(t, c, args, cli.ExitDone)
+		says(t, c, args, console.ExitDone)
 		assert.Equal(t, []string{asked}, c.Asked)
 	}
 }

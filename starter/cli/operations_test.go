@@ -1,7 +1,6 @@
 package cli_test
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -11,6 +10,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -23,7 +23,7 @@ import (
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/methods/aliases"
 	"github.com/unweaver/unweaver/internal/testkit/musttest"
-	"github.com/unweaver/unweaver/starter/cli"
+	"github.com/unweaver/unweaver/starter/cli/console"
 )
 
 func TestWhatIsServedIsMovedAsItIsAskedFor(t *testing.T) {
@@ -43,20 +43,20 @@ func TestWhatIsServedIsMovedAsItIsAskedFor(t *testing.T) {
 	} {
 		c.want.Index, c.want.Action = "docs", strings.Fields(c.args)[0]
 		fake := &fakeControl{}
-		says(t, fake, c.args+" --index docs --by ada@desk --reason wrong", cli.ExitDone, c.says)
+		says(t, fake, c.args+" --index docs --by ada@desk --reason wrong", console.ExitDone, c.says)
 		assert.Equal(t, c.want, last[control.MoveRequest](fake))
 		assert.Equal(t, core.Operator{By: "ada@desk", Reason: "wrong"}, fake.By)
 	}
 	same := &fakeControl{Kept: []artifact.Generation{
 		{Generation: "g1", ContentHash: "c"}, {Generation: "g2", ContentHash: "c"},
 	}}
-	says(t, same, "rollback docs g1", cli.ExitDone, "both have the same content")
+	says(t, same, "rollback docs g1", console.ExitDone, "both have the same content")
 	fake := &fakeControl{Unchanged: true}
-	says(t, fake, "rollback g1 --index docs", cli.ExitDone, "already serves g1: nothing to do")
+	says(t, fake, "rollback g1 --index docs", console.ExitDone, "already serves g1: nothing to do")
 	assert.Regexp(t, ".@.", fake.By.By, "the operator by default")
-	says(t, &fakeControl{}, "rollback --to yesterday --index docs", cli.ExitUsage)
+	says(t, &fakeControl{}, "rollback --to yesterday --index docs", console.ExitUsage)
 	refused := &fakeControl{Err: fault.GenCollected.At("rollback generation", "g1").Because("it was collected")}
-	says(t, refused, "rollback g1 --index docs --json", cli.ExitUsage, `"generation_collected"`)
+	says(t, refused, "rollback g1 --index docs --json", console.ExitUsage, `"generation_collected"`)
 }
 
 func TestTheTrailIsShownWithWhoAndWhy(t *testing.T) {
@@ -73,7 +73,7 @@ func TestTheTrailIsShownWithWhoAndWhy(t *testing.T) {
 			Operator: core.Operator{By: "ada@desk"}, Outcome: &core.OperationOutcome{Result: core.OperationDone},
 		},
 	}}
-	says(t, fake, "operations --index docs --limit 7", cli.ExitDone, "meant to go",
+	says(t, fake, "operations --index docs --limit 7", console.ExitDone, "meant to go",
 		"bob@web (key 1a2b3c4d): publish g2 (g1 was served), forced: failed (pointer_moved)",
 		"ada@desk: pause docs/g2: no outcome is recorded", "ada@desk: limit docs/g2 (concurrency 8): done")
 	assert.Equal(t, "operations docs 7", fake.Asked[0])
@@ -81,7 +81,7 @@ func TestTheTrailIsShownWithWhoAndWhy(t *testing.T) {
 	list := as["operations"].([]any)
 	assert.True(t, len(list) == 3 && list[0].(map[string]any)["by"] == "bob@web" &&
 		list[1].(map[string]any)["outcome"] == nil, "%v", as)
-	says(t, &fakeControl{}, "operations --index docs", cli.ExitDone, "no operation is recorded")
+	says(t, &fakeControl{}, "operations --index docs", console.ExitDone, "no operation is recorded")
 }
 
 // Who meets a generation that was held after it was built sees what can be done with it; of a run that was held
@@ -89,7 +89,7 @@ func TestTheTrailIsShownWithWhoAndWhy(t *testing.T) {
 func TestAHeldRunSaysHowItIsApprovedOrDropped(t *testing.T) {
 	held := finished(core.StatusHeld)
 	held.Index, held.Generation, held.ContentHash, held.Reason = "docs", "g7", "ab", "failure_budget"
-	says(t, &fakeControl{Statuses: []control.Status{held}}, "status docs", cli.ExitHeld,
+	says(t, &fakeControl{Statuses: []control.Status{held}}, "status docs", console.ExitHeld,
 		"unweaver query docs \"...\" --generation g7", "unweaver diff docs g7", "unweaver publish docs g7",
 		"unweaver discard docs g7")
 	held.Reason = "mass_deletion"
@@ -99,30 +99,32 @@ func TestAHeldRunSaysHowItIsApprovedOrDropped(t *testing.T) {
 func TestABranchIsMadeWithItsSettings(t *testing.T) {
 	fake := &fakeControl{}
 	says(t, fake, "branch docs --as exp --set shortening.threshold=900 --set indexes.exp.models.chat.model=large "+
-		"--at g2 --by ada@desk --reason compare", cli.ExitDone, "exp begins with g2 of docs")
+		"--at g2 --by ada@desk --reason compare", console.ExitDone, "exp begins with g2 of docs")
 	assert.Equal(t, control.BranchRequest{
 		Index: "docs", Name: "exp", Generation: "g2",
 		Set: map[string]string{"shortening.threshold": "900", "models.chat.model": "large"},
 	}, last[control.BranchRequest](fake))
 	assert.Equal(t, "compare", fake.By.Reason)
-	says(t, fake, "branch docs --delete exp", cli.ExitDone, "exp is deleted")
+	says(t, fake, "branch docs --delete exp", console.ExitDone, "exp is deleted")
 	assert.True(t, last[control.BranchRequest](fake).Delete)
 }
 
 func TestQuestionsAreKeptAsTheyAreAsked(t *testing.T) {
 	fake := &fakeControl{Watched: []core.Question{{ID: "7c", Question: "Who?", Labels: []string{"hr"}}}}
-	says(t, fake, "watch add --index docs Who? --labels hr,board --notify legal", cli.ExitDone, "kept: 1 question; docs has 2")
-	assert.Equal(t, []core.Question{{Question: "Who?", Labels: []string{"hr", "board"}, Notify: "legal"}},
-		last[control.WatchRequest](fake).Add)
-	says(t, fake, "watch list --index docs", cli.ExitDone, "7c  hr              Who?")
-	says(t, fake, "watch remove --index docs 7c", cli.ExitDone, "removed")
+	says(t, fake, "watch add --index docs Who? When? --labels hr --notify legal", console.ExitDone, "kept: 2 standing questions")
+	like := core.Question{Question: "Who?", Labels: []string{"hr"}, Notify: "legal"}
+	when := like
+	when.Question = "When?"
+	assert.Equal(t, []core.Question{like, when}, last[control.WatchRequest](fake).Add)
+	says(t, fake, "watch list --index docs", console.ExitDone, "7c  hr              Who?")
+	says(t, fake, "watch remove --index docs 7c", console.ExitDone, "removed")
 	assert.Equal(t, "7c", last[control.WatchRequest](fake).Remove)
-	says(t, fake, "watch add --index docs", cli.ExitUsage, "want a QUESTION or --file")
+	says(t, fake, "watch add --index docs", console.ExitUsage, "a QUESTION")
 	changed := core.WatchedChange{Question: core.Question{Question: "Who?"}}
 	changed.Before.Passages = []core.Citation{{Document: "a.md"}, {Document: "a.md"}, {Document: "b.md"}}
 	report := core.Report{Watched: &core.Watched{Questions: 3, Changed: 1, Since: "g1", Listed: []core.WatchedChange{changed}}}
 	out := run(t, &fakeControl{Statuses: []control.Status{{Report: report}}}, "status", "docs").out
-	for _, part := range []string{"of 3 standing questions, 1 changed since g1", "before: a.md, b.md\n", "ranks moved"} {
+	for _, part := range []string{"1 of 3 standing questions changed; compared with g1", "before: a.md, b.md\n", "ranks moved"} {
 		assert.Contains(t, out, part)
 	}
 }
@@ -150,7 +152,7 @@ func TestABuildTakesWhatTheStoreSaysOfItsIndex(t *testing.T) {
 
 func TestAPromotionSaysWhatToWriteIntoTheFile(t *testing.T) {
 	fake := &fakeControl{}
-	says(t, fake, "promote exp --reason better", cli.ExitDone, "indexes.exp.keep: 2")
+	says(t, fake, "promote exp --reason better", console.ExitDone, "indexes.exp.keep: 2")
 	move := last[control.MoveRequest](fake)
 	assert.True(t, move.Action == core.ActionPromote && move.Index == "exp", "%+v", move)
 }
@@ -189,21 +191,21 @@ func TestADifferenceIsShownWithTheQuestionsThatHaveOtherChunks(t *testing.T) {
 	got = run(t, fake, "diff", "g1", "g2", "--index", "docs", "--json")
 	assert.True(t, fake.Asked[1] == "diff docs g1 g2" && decoded(t, got.out)["classes"].(map[string]any)["born"] == 7.0,
 		"%+v", got)
-	assert.Equal(t, cli.ExitUsage, run(t, fake, "diff", "--index", "docs", "--questions", file+".none").exit)
+	assert.Equal(t, console.ExitUsage, run(t, fake, "diff", "--index", "docs", "--questions", file+".none").exit)
 }
 
 func TestTheNightThatTookADocumentAwayIsShown(t *testing.T) {
 	served := &queries{bodies: []string{`{"index":"docs","good":{"generation":"g1","rank":2,"top":5},
 "bad":{"generation":"g2"},"causes":[{"text":"document a.md was added; without this, rank 2","confirmed":true},{"text":"weights"}],
 "ranking":[{"document":"m.md","before":2,"after":0,"expected":true,"change":"same"}],
-"notices":["g0 was skipped"],"questions":5,"tokens":7,"cost":0.5,"currency":"EUR"}`}}
+"notices":["g0 was skipped"],"questions":5,"tokens":7}`}}
 	server := httptest.NewServer(served)
 	defer server.Close()
 	args := []string{"bisect", "docs", "Who?", "--expect", "m.md", "--to", "g9", "--top", "5"}
 	got := in(t, withConnection(&fakeControl{}, server.URL), nil, args...)
 	for _, part := range []string{
 		"g1 returns m.md at rank 2 of 5\ng2 does not", "✓ document a.md was added; without this, rank 2\n", "  weights",
-		"2       -      m.md        same ←", "unweaver diff docs g1 g2\n", "note: g0 was skipped", "5 questions in 0.0 s", "7 tokens, cost 0.5000 EUR",
+		"2       -      m.md        same ←", "unweaver diff docs g1 g2\n", "note: g0 was skipped", "5 questions, 7 tokens",
 	} {
 		assert.Contains(t, got.out, part, got.err)
 	}
@@ -211,7 +213,7 @@ func TestTheNightThatTookADocumentAwayIsShown(t *testing.T) {
 	assert.Equal(t, "/v1/indexes/docs/bisect", served.paths[0])
 	got = in(t, withConnection(&fakeControl{}, server.URL), nil, append(args, "--json")...)
 	assert.Equal(t, 5.0, decoded(t, got.out)["questions"])
-	assert.Equal(t, cli.ExitUsage, run(t, &fakeControl{}, "bisect", "docs", "Who?").exit, "nothing is expected")
+	assert.Equal(t, console.ExitUsage, run(t, &fakeControl{}, "bisect", "docs", "Who?").exit, "nothing is expected")
 }
 
 // What is suggested is a file that a configuration can name, whatever the names hold.
@@ -244,7 +246,7 @@ func TestSuggestedAliasesAreAFile(t *testing.T) {
 	}
 	asked := last[control.AliasesRequest](fake)
 	assert.True(t, asked.Suggest && string(asked.File) == "forbid Bern | Berne\n" && asked.Classes >= 2, "%+v", asked)
-	assert.Equal(t, cli.ExitUsage, run(t, fake, "aliases", "suggest").exit, "without an index")
+	assert.Equal(t, console.ExitUsage, run(t, fake, "aliases", "suggest").exit, "without an index")
 }
 
 func TestMappedNamesAreShown(t *testing.T) {
@@ -261,42 +263,31 @@ func TestMappedNamesAreShown(t *testing.T) {
 		_, reported := shown["decided"]
 		assert.Equal(t, name == "" || name == "the IBM", reported, name)
 	}
-	says(t, fake, "aliases show --index docs", cli.ExitDone, "nyc", "docs/g1: 2 names", "IBM Germany")
+	says(t, fake, "aliases show --index docs", console.ExitDone, "nyc", "docs/g1: 2 names", "IBM Germany")
 	assert.False(t, last[control.AliasesRequest](fake).Suggest)
-	says(t, fake, "aliases show Bern --index docs", cli.ExitDone, "is its own entity")
+	says(t, fake, "aliases show Bern --index docs", console.ExitDone, "is its own entity")
 }
 
-// An index is deleted once its name is typed or --yes is given; a dry run asks nothing and deletes nothing.
-func TestDeleteAsksForTheName(t *testing.T) {
-	for name, tc := range map[string]struct {
-		typed string
-		flags []string
-		asked []string
+// An index is deleted only with --yes; without it, and in a dry run, the command shows what would go.
+func TestDeleteRequiresConfirmation(t *testing.T) {
+	for flags, tc := range map[string]struct {
+		asked string
 		exit  int
 	}{
-		"typed":            {"docs\n", nil, []string{"delete docs true false", "delete docs false true"}, cli.ExitDone},
-		"another name":     {"doc\n", nil, []string{"delete docs true false"}, cli.ExitUsage},
-		"nothing":          {"", nil, []string{"delete docs true false"}, cli.ExitUsage},
-		"a program":        {"docs\n", []string{"--json"}, []string{"delete docs true false"}, cli.ExitUsage},
-		"confirmed":        {"", []string{"--yes"}, []string{"delete docs false true"}, cli.ExitDone},
-		"confirmed, JSON":  {"", []string{"--yes", "--json"}, []string{"delete docs false true"}, cli.ExitDone},
-		"a look":           {"docs\n", []string{"--dry-run"}, []string{"delete docs true false"}, cli.ExitDone},
-		"a look, and sure": {"", []string{"--dry-run", "--yes"}, []string{"delete docs true false"}, cli.ExitDone},
+		"":                 {"delete docs true false", console.ExitUsage},
+		" --json":          {"delete docs true false", console.ExitUsage},
+		" --yes":           {"delete docs false true", console.ExitDone},
+		" --dry-run":       {"delete docs true false", console.ExitDone},
+		" --dry-run --yes": {"delete docs true false", console.ExitDone},
 	} {
-		t.Run(name, func(t *testing.T) {
-			t.Chdir(t.TempDir())
-			fake := &fakeControl{}
-			var out, errs bytes.Buffer
-			app := &cli.App{In: strings.NewReader(tc.typed), Out: &out, Err: &errs, Connect: withConnection(fake, "")}
-			exit := app.Run(t.Context(), append([]string{"delete", "docs", "--reason", "moved"}, tc.flags...))
-			assert.Equal(t, tc.exit, exit, "%s%s", out.String(), errs.String())
-			assert.Equal(t, tc.asked, fake.Asked)
-			assert.Equal(t, "moved", fake.By.Reason)
-			if len(tc.flags) == 0 {
-				contains(t, out.String(), "docs would be deleted: 2 generations, 61 objects", "tagged generations release",
-					"kept: the corpus")
-			}
-		})
+		fake := &fakeControl{}
+		got := says(t, fake, "delete docs --reason moved"+flags, tc.exit)
+		assert.Equal(t, []string{tc.asked}, fake.Asked, flags)
+		assert.Equal(t, "moved", fake.By.Reason)
+		if flags == "" {
+			contains(t, got.out, "docs would be deleted: 2 generations, 61 objects", "tagged generations release",
+				"kept: the corpus")
+		}
 	}
 }
 
@@ -311,14 +302,14 @@ func TestDeadLettersAreListedAndShown(t *testing.T) {
 			Discarded: &core.Discarded{At: time.Unix(0, 0).UTC(), Why: "a table"},
 		},
 	}}
-	got := says(t, fake, "dead-letters list --index docs", cli.ExitDone,
+	got := says(t, fake, "dead-letters list --index docs", console.ExitDone,
 		"aa  content bad_model_output   2 attempts a.md, passage 3\n", "1 dead letter, and 1 discarded (--all shows them)")
 	assert.NotContains(t, got.out, "bb")
-	says(t, fake, "dead-letters list --index docs --all", cli.ExitDone, "b.md, passage 0  discarded 1970-01-01: a table")
-	says(t, fake, "dead-letters show aa --index docs", cli.ExitDone,
+	says(t, fake, "dead-letters list --index docs --all", console.ExitDone, "b.md, passage 0  discarded 1970-01-01: a table")
+	says(t, fake, "dead-letters show aa --index docs", console.ExitDone,
 		"the last answer:\n  Sorry,\n  no.\nthe passage:\n  Tin.\n")
 	for _, args := range []string{"list", "show aa", "replay", "discard aa"} {
-		says(t, fake, "dead-letters "+args, cli.ExitUsage, "add --index NAME")
+		says(t, fake, "dead-letters "+args, console.ExitUsage, "add --index NAME")
 	}
 }
 
@@ -326,15 +317,15 @@ func TestWhatFailedIsAskedForAgain(t *testing.T) {
 	fake := &fakeControl{Retried: control.Run{Run: "docs/retry-1"}}
 	for args, asked := range map[string]string{
 		"retry-failed docs/g1":                           "retry-failed docs/g1 []",
-		"retry-failed --index docs":                      "retry-failed docs []",
+		"retry-failed docs":                              "retry-failed docs []",
 		"dead-letters replay aa bb --index docs":         "retry-failed docs [aa bb]",
 		"dead-letters discard aa --index docs --why old": "discard docs [aa] old",
 	} {
 		fake.Asked = nil
-		says(t, fake, args, cli.ExitDone)
+		says(t, fake, args, console.ExitDone)
 		assert.Equal(t, []string{asked}, fake.Asked)
 	}
-	says(t, &fakeControl{}, "retry-failed docs", cli.ExitDone, "docs: no failed passage")
+	says(t, &fakeControl{}, "retry-failed docs", console.ExitDone, "docs: no failed passage")
 	fake.Retried.Attached, fake.Statuses = true, []control.Status{finished(core.StatusCompleted)}
 	contains(t, run(t, fake, "retry-failed", "docs").out, "docs/retry-1 is already running; to")
 	contains(t, run(t, fake, "retry-failed", "docs", "--wait").err, "docs/retry-1 is already running; waiting for it")
@@ -386,32 +377,32 @@ func TestABuildAndARoundBeginInTurnWhereTheyWait(t *testing.T) {
 		{"index --index docs --wait", []control.Status{
 			at("docs/retry-1", core.StatusRunning), at("docs/retry-1", core.StatusWaiting),
 			at("docs/retry-1", core.StatusCompleted), done,
-		}, 3, cli.ExitDone, 2, "docs/retry-1 runs: this command waits"},
+		}, 3, console.ExitDone, 2, "docs/retry-1 runs: this command waits"},
 		{"index --index docs --wait", []control.Status{
 			at("docs/purge-1", core.StatusRunning), at("docs/purge-1", core.StatusFailed), done,
-		}, 2, cli.ExitDone, 2, "docs/purge-1 runs"},
-		{"index --index docs", []control.Status{at("docs/retry-1", core.StatusRunning)}, 9, cli.ExitUsage, 1, "builds it"},
-		{"index --index docs --wait", []control.Status{at("docs/g9", core.StatusRunning)}, 9, cli.ExitUsage, 1, "builds it"},
+		}, 2, console.ExitDone, 2, "docs/purge-1 runs"},
+		{"index --index docs", []control.Status{at("docs/retry-1", core.StatusRunning)}, 9, console.ExitUsage, 1, "builds it"},
+		{"index --index docs --wait", []control.Status{at("docs/g9", core.StatusRunning)}, 9, console.ExitUsage, 1, "builds it"},
 		{"index --index docs --rebuild --wait", []control.Status{
 			at("docs/g9", core.StatusRunning), at("docs/g9", core.StatusCompleted),
-		}, 2, cli.ExitDone, 2, "docs/g9 runs: this command waits"},
+		}, 2, console.ExitDone, 2, "docs/g9 runs: this command waits"},
 		{"index --index docs --wait --generation g1", []control.Status{at("docs/retry-1", core.StatusRunning)}, 9,
-			cli.ExitUsage, 1, "builds it"},
+			console.ExitUsage, 1, "builds it"},
 		{"index --index docs --wait", []control.Status{
 			at("docs/retry-1", core.StatusRunning), at("docs/retry-1", core.StatusPaused),
-		}, 9, cli.ExitUsage, 2, "builds it"},
-		{"index --index docs --wait", []control.Status{at("docs/retry-1", core.StatusCompleted), done}, 1, cli.ExitDone, 2, ""},
-		{"index --index docs --wait", []control.Status{at("docs/retry-1", core.StatusCompleted)}, 9, cli.ExitUsage, 2,
+		}, 9, console.ExitUsage, 2, "builds it"},
+		{"index --index docs --wait", []control.Status{at("docs/retry-1", core.StatusCompleted), done}, 1, console.ExitDone, 2, ""},
+		{"index --index docs --wait", []control.Status{at("docs/retry-1", core.StatusCompleted)}, 9, console.ExitUsage, 2,
 			"builds it"},
 		{"retry-failed docs/g1 --wait", []control.Status{
 			at("docs/g9", core.StatusRunning), at("docs/g9", core.StatusCompleted), at("docs/retry-2", core.StatusCompleted),
-		}, 2, cli.ExitDone, 2, "docs/g9 runs"},
+		}, 2, console.ExitDone, 2, "docs/g9 runs"},
 		{"purge a.md --index docs --yes --wait", []control.Status{
 			at("docs/purge-1", core.StatusRunning), at("docs/purge-1", core.StatusCompleted),
-		}, 2, cli.ExitDone, 2, "docs/purge-1 runs"},
-		{"purge a.md --index docs --yes", []control.Status{at("docs/purge-1", core.StatusRunning)}, 9, cli.ExitUsage, 1,
+		}, 2, console.ExitDone, 2, "docs/purge-1 runs"},
+		{"purge a.md --index docs --yes", []control.Status{at("docs/purge-1", core.StatusRunning)}, 9, console.ExitUsage, 1,
 			"builds it"},
-		{"retry-failed docs", []control.Status{at("docs/g9", core.StatusRunning)}, 9, cli.ExitUsage, 1, "builds it"},
+		{"retry-failed docs", []control.Status{at("docs/g9", core.StatusRunning)}, 9, console.ExitUsage, 1, "builds it"},
 	} {
 		fake := &queued{until: c.until}
 		fake.Statuses, fake.Retried = c.statuses, control.Run{Run: "docs/retry-2"}
@@ -443,20 +434,20 @@ func purgeOf() control.PurgeAnswer {
 // Nothing is purged before somebody saw what goes, and confirmed it.
 func TestAPurgeTellsWhatGoesAndWantsToBeConfirmed(t *testing.T) {
 	c := &fakeControl{Purging: purgeOf()}
-	says(t, c, "purge docs/a.md b.md --yes", cli.ExitUsage)
+	says(t, c, "purge docs/a.md b.md --yes", console.ExitUsage)
 	assert.Empty(t, c.Asked, "keys without an index")
 	for _, one := range []struct {
 		args, asked string
 		exit        int
 		says        []string
 	}{
-		{"purge docs a.md", "purge docs [a.md] false true false", cli.ExitUsage, []string{
+		{"purge docs a.md", "purge docs [a.md] false true false", console.ExitUsage, []string{
 			"a.md", "3 passages", "at most 7 entity texts", "13 entries", "g1 (published, tagged may)",
 			"g2 (published; served until", "s3://a/probes.jsonl", "--yes",
 		}},
-		{"purge a.md --index docs --dry-run --yes --json", "purge docs [a.md] false true true", cli.ExitDone,
+		{"purge a.md --index docs --dry-run --yes --json", "purge docs [a.md] false true true", console.ExitDone,
 			[]string{`"drops"`}},
-		{"purge a.md b.jsonl#7 --index docs --yes --allow-return", "purge docs [a.md b.jsonl#7] true false true", cli.ExitDone,
+		{"purge a.md b.jsonl#7 --index docs --yes --allow-return", "purge docs [a.md b.jsonl#7] true false true", console.ExitDone,
 			[]string{"docs/purge-1 started"}},
 	} {
 		c = &fakeControl{Purging: purgeOf()}
@@ -488,7 +479,7 @@ func TestPurgesTellWhatIsLeft(t *testing.T) {
 	}}}}
 	contains(t, run(t, c, "purge", "list", "docs").out, "p1 pending: "+digest.Short(16), "2 generations",
 		"4 ledger entries", "1 ledger entry", "unfinished: wait for a reader")
-	says(t, c, "purge list --index docs --readmit a.md", cli.ExitDone, "may be indexed again")
+	says(t, c, "purge list --index docs --readmit a.md", console.ExitDone, "may be indexed again")
 	assert.Equal(t, "purges docs [a.md]", c.Asked[1])
 }
 
@@ -497,7 +488,7 @@ func TestABackfillIsAskedForWithItsChoiceAndThrottle(t *testing.T) {
 	require.NoError(t, os.WriteFile(keys, []byte("a.md\r\nb c.md\n\nrows.jsonl#7\n"), 0o600))
 	fake := &fakeControl{}
 	says(t, fake, "backfill start old --index docs --prefix 2019/ --from 2026-03-01 --to 2026-06-01T02:00:00+02:00 "+
-		"--concurrency 4 --calls-per-minute 30 --documents "+keys, cli.ExitDone)
+		"--concurrency 4 --calls-per-minute 30 --documents "+keys, console.ExitDone)
 	day := func(month time.Month) time.Time { return time.Date(2026, month, 1, 0, 0, 0, 0, time.UTC) }
 	want := core.BackfillChoice{
 		Prefix: "2019/", From: day(3), To: day(6), Documents: []string{"a.md", "b c.md", "rows.jsonl#7"},
@@ -506,9 +497,9 @@ func TestABackfillIsAskedForWithItsChoiceAndThrottle(t *testing.T) {
 	assert.True(t, got.Choice.Equal(want) && got.Name == "old" &&
 		got.Throttle == (core.BackfillThrottle{Concurrency: 4, CallsPerMinute: 30}), "%+v", got)
 	fake.Attached = true
-	says(t, fake, "backfill start old --index docs", cli.ExitDone, "is already running; nothing changed")
+	says(t, fake, "backfill start old --index docs", console.ExitDone, "is already running; nothing changed")
 	for _, bad := range []string{"--prefix a", "--index docs --from yesterday", "--index docs --documents " + keys + ".none"} {
-		says(t, fake, "backfill start old "+bad, cli.ExitUsage)
+		says(t, fake, "backfill start old "+bad, console.ExitUsage)
 	}
 }
 
@@ -520,19 +511,19 @@ func TestABackfillIsShownAndSteered(t *testing.T) {
 	}
 	one.Documents, one.Progress, one.ChunksDone = 40, 1, 55
 	fake := &fakeControl{Backfills: []core.Backfill{one}}
-	says(t, fake, "backfill status old --index docs", cli.ExitDone, "backfill old of docs: completed", "prefix 2019/",
+	says(t, fake, "backfill status old --index docs", console.ExitDone, "backfill old of docs: completed", "prefix 2019/",
 		"40 documents", "docs/b-1 on g1; failed: yielded", "published: g3, on g2 (rebased: it began on g1)")
-	says(t, fake, "backfill list --index docs --json", cli.ExitDone, `"rebased"`)
+	says(t, fake, "backfill list --index docs --json", console.ExitDone, `"rebased"`)
 	fake.Asked = nil
 	for _, command := range []string{"pause", "resume", "cancel"} {
-		says(t, fake, "backfill "+command+" old --index docs", cli.ExitDone)
+		says(t, fake, "backfill "+command+" old --index docs", console.ExitDone)
 	}
 	want := []string{"backfill-pause docs/old", "backfill-resume docs/old", "backfill-cancel docs/old"}
 	assert.Equal(t, want, fake.Asked)
 	run(t, fake, "backfill", "resume", "old", "--index", "docs", "--budget-calls", "500")
 	assert.Equal(t, &core.Budget{Calls: 500}, last[control.BackfillNamed](fake).Budget)
 	fake.Backfills[0].Status = core.StatusPaused
-	says(t, fake, "backfill status old --index docs --wait", cli.ExitPaused)
+	says(t, fake, "backfill status old --index docs --wait", console.ExitPaused)
 }
 
 func TestSchedulesAreAppliedFromTheConfiguration(t *testing.T) {
@@ -544,12 +535,12 @@ func TestSchedulesAreAppliedFromTheConfiguration(t *testing.T) {
   none: { corpus: ./none }
 `)
 	fake := &fakeControl{}
-	says(t, fake, "schedule apply -f "+file, cli.ExitDone, "docs: created")
+	says(t, fake, "schedule apply -f "+file, console.ExitDone, "docs: created")
 	want := []string{"schedule-apply docs 0 3 * * * Europe/Berlin", "schedule-apply more @weekly UTC"}
 	assert.Equal(t, want, fake.Asked)
-	says(t, fake, "schedule apply --index none -f "+file, cli.ExitUsage, "indexes.none.schedule.cron is not set")
+	says(t, fake, "schedule apply --index none -f "+file, console.ExitUsage, "indexes.none.schedule.cron is not set")
 	write("indexes:\n  docs:\n    corpus: ./docs\n    schedule:\n      cron: 0 25 * * *\n      timezone: Mars/Olympus\n")
-	says(t, fake, "schedule apply -f "+file, cli.ExitUsage, ":5:", ":6:", `"25"`, "Mars/Olympus")
+	says(t, fake, "schedule apply -f "+file, console.ExitUsage, ":5:", ":6:", `"25"`, "Mars/Olympus")
 	assert.Equal(t, want, fake.Asked)
 }
 
@@ -562,7 +553,7 @@ func TestSchedulesAreShownAndSteered(t *testing.T) {
 			{Due: at.Add(-time.Hour), Status: "failed", Reason: "lease_held"},
 		},
 	}}}
-	says(t, fake, "schedule list", cli.ExitDone, "docs  next 2026-11-23 02:00 UTC",
+	says(t, fake, "schedule list", console.ExitDone, "docs  next 2026-11-23 02:00 UTC",
 		"2026-11-22 02:00  skipped: run docs/g7 was building it", "2026-11-22 01:00  failed: lease_held",
 		"skipped: 2 missed by more than catchup, 1 because the")
 	for args, c := range map[string]struct{ asked, says string }{
@@ -570,8 +561,37 @@ func TestSchedulesAreShownAndSteered(t *testing.T) {
 		"trigger docs": {"schedule-trigger docs", "nothing started: run docs/g7 is"}, "delete docs": {"schedule-delete docs", ""},
 	} {
 		fake.Asked = nil
-		says(t, fake, "schedule "+args, cli.ExitDone, c.says)
+		says(t, fake, "schedule "+args, console.ExitDone, c.says)
 		assert.Equal(t, []string{c.asked}, fake.Asked)
+	}
+}
+
+// watched ends a transfer once it was seen.
+type watched struct {
+	*fakeControl
+	looks atomic.Int64
+	seen  chan struct{}
+}
+
+func (c *watched) MoveImage(context.Context, core.ImageRequest) (core.Transfer, error) {
+	<-c.seen
+	return core.Transfer{Action: core.TransferPush, Index: "docs"}, nil
+}
+
+func (c *watched) ReadTransfer(context.Context, core.ImageRequest) (core.Transfer, error) {
+	if c.looks.Add(1) == 1 {
+		close(c.seen)
+	}
+	return core.Transfer{Stage: "push", Done: 1 << 20, Bytes: 4 << 20, Seconds: 2}, nil
+}
+
+func TestATransferShowsProgressRateAndTimeLeft(t *testing.T) {
+	for flag, wanted := range map[string]string{"": "[######..................]  25 %  push     ", " --json": ""} {
+		t.Chdir(t.TempDir())
+		c := &watched{fakeControl: &fakeControl{}, seen: make(chan struct{})}
+		got := does(t, withConnection(c, ""), "push images docs"+flag, console.ExitDone, "docs")
+		assert.True(t, strings.Contains(got.err, wanted) && strings.Contains(got.err, "6s left") == (flag == ""), got.err)
+		assert.NotContains(t, got.out, "stage")
 	}
 }
 
@@ -579,15 +599,15 @@ func TestImagesAreAskedForWithAbsolutePaths(t *testing.T) {
 	fake := &fakeControl{}
 	// Each command has a working directory of its own.
 	here := func(name string) string { return filepath.Join(musttest.Get(os.Getwd())(t), name) }
-	says(t, fake, "push oci://localhost:5000/a/docs:v1 docs@g2 --plain-http --sign-key key.pem", cli.ExitDone, "docs pushed")
-	assert.Equal(t, control.ImageRequest{
+	says(t, fake, "push oci://localhost:5000/a/docs:v1 docs@g2 --sign-key key.pem", console.ExitDone, "docs pushed")
+	assert.Equal(t, core.ImageRequest{
 		Action: core.TransferPush, Where: "oci://localhost:5000/a/docs:v1", Index: "docs", Generation: "g2",
-		PlainHTTP: true, Key: here("key.pem"),
-	}, last[control.ImageRequest](fake))
-	says(t, fake, "import images docs@g2 --adopt", cli.ExitDone, "docs now serves")
-	assert.Equal(t, control.ImageRequest{
-		Action: core.TransferPull, Where: here("images"), Tag: "g2", Index: "docs", Generation: "g2", Adopt: true,
-	}, last[control.ImageRequest](fake))
-	assert.Contains(t, says(t, fake, "verify nothing.tar", cli.ExitUsage).err, "no such file")
-	assert.Contains(t, says(t, fake, "pull oci://localhost/a:v1 docs@g2", cli.ExitUsage).err, "the tag of an address")
+		Key: here("key.pem"),
+	}, last[core.ImageRequest](fake))
+	says(t, fake, "import images docs --adopt", console.ExitDone, "docs now serves")
+	assert.Equal(t, core.ImageRequest{
+		Action: core.TransferPull, Where: here("images"), Index: "docs", Adopt: true,
+	}, last[core.ImageRequest](fake))
+	assert.Contains(t, says(t, fake, "verify nothing.tar", console.ExitUsage).err, "no such file")
+	assert.NotContains(t, says(t, fake, "push https://me:TOKEN@localhost/a docs", console.ExitUsage).err, "TOKEN")
 }

@@ -18,8 +18,12 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/unweaver/unweaver/internal/answer"
 	"github.com/unweaver/unweaver/internal/testkit/musttest"
 	"github.com/unweaver/unweaver/starter/cli"
+	"github.com/unweaver/unweaver/starter/cli/console"
+	"github.com/unweaver/unweaver/starter/cli/dev"
+	"github.com/unweaver/unweaver/starter/cli/show"
 )
 
 // queries serves answers and remembers what was asked.
@@ -86,7 +90,7 @@ func TestAQuestionIsAskedAndItsAnswerShown(t *testing.T) {
 
 docs, generation g1, method hybrid, built-in models, 12 ms, ` +
 		"confidence in the passages 50 % (moderate: check the passages)\n"
-	assert.True(t, got.exit == cli.ExitDone && got.out == want && served.paths[0] == "/v1/indexes/docs/query",
+	assert.True(t, got.exit == console.ExitDone && got.out == want && served.paths[0] == "/v1/indexes/docs/query",
 		"%s %v %+v", got.out, served.paths, got)
 	body := served.asked[0]
 	assert.True(t, len(body) == 3 && body["query"] == "who wove it?" && body["answer"] == true && body["explain"] == false,
@@ -114,7 +118,7 @@ func TestSeveralIndexesAreAskedAtOnce(t *testing.T) {
 	}
 	for _, wrong := range []string{"docs+", "+", "a+B", "docs/*"} {
 		got := ask(t, served, "--index", wrong)
-		assert.Equal(t, cli.ExitUsage, got.exit, "%s: %+v", wrong, got)
+		assert.Equal(t, console.ExitUsage, got.exit, "%s: %+v", wrong, got)
 	}
 }
 
@@ -127,7 +131,7 @@ func TestEveryFlagOfAQuestionReachesTheServer(t *testing.T) {
 	want := `{"answer":false,"explain":true,"generation":"g7","method":"unweaver",` +
 		`"params":{"damping":0.5,"flags":[1,2],"solver":"exact"},"query":"who wove it?","rule":"seqpav",` +
 		`"top_chunks":9,"top_entities":30}`
-	assert.True(t, got.exit == cli.ExitDone && err == nil && string(sent) == want &&
+	assert.True(t, got.exit == console.ExitDone && err == nil && string(sent) == want &&
 		served.paths[0] == "/v1/indexes/my-docs/query", "%s %v", sent, served.paths)
 }
 
@@ -137,7 +141,7 @@ func TestAnErrorOfTheServerKeepsItsCode(t *testing.T) {
 	}
 	got := ask(t, served, "--index", "docs", "--json")
 	as := decoded(t, got.err)
-	assert.True(t, got.exit == cli.ExitUsage && as["code"] == "unknown_index" && as["error"] == "no index is named docs",
+	assert.True(t, got.exit == console.ExitUsage && as["code"] == "unknown_index" && as["error"] == "no index is named docs",
 		"%+v", got)
 	served = &queries{status: http.StatusBadGateway, bodies: []string{"<html>"}}
 	got = ask(t, served, "--index", "docs", "--json")
@@ -252,7 +256,7 @@ func TestAnExplanationIsShownByItsMethod(t *testing.T) {
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			got := ask(t, &queries{bodies: []string{"{" + head + tc.body + "}"}}, "--index", "docs", "--explain")
-			assert.Equal(t, cli.ExitDone, got.exit, "%+v", got)
+			assert.Equal(t, console.ExitDone, got.exit, "%+v", got)
 			contains(t, got.out, tc.want...)
 			assert.False(t, strings.Contains(got.out, "strength  0.1"), "a class that does not vote is shown")
 		})
@@ -288,11 +292,11 @@ docs, generation g1, method hybrid, built-in models, 12 ms, confidence in the pa
 }
 
 func TestMatchesAreBoldWhereTheyStandAndTheTextCannotColourItself(t *testing.T) {
-	var answer cli.Answer
-	require.NoError(t, json.Unmarshal([]byte(passages), &answer))
-	answer.Chunks[0].Text = strings.Replace(answer.Chunks[0].Text, "lost", "l\x1bst", 1)
+	var got answer.Response
+	require.NoError(t, json.Unmarshal([]byte(passages), &got))
+	got.Chunks[0].Text = strings.Replace(got.Chunks[0].Text, "lost", "l\x1bst", 1)
 	var out bytes.Buffer
-	cli.ShowChunkBold(&out, answer.Chunks[0])
+	show.Passage(show.NewCleaned(&out), answer.Response{}, got.Chunks[0], &out)
 	want := "    … The \x1b[1mpilot\x1b[22m l\\u001bst \x1b[1mcafé\x1b[22m control. …\n"
 	assert.True(t, strings.HasSuffix(out.String(), want), "%q", out.String())
 }
@@ -307,12 +311,12 @@ func TestOnlyATerminalOfSomeoneWhoWantsColoursIsWrittenInBold(t *testing.T) {
 	defer func() { _ = device.Close() }()
 	t.Setenv("TERM", "xterm")
 	t.Setenv("NO_COLOR", "")
-	assert.True(t, !cli.Terminal(cli.Printable(file)) && cli.Terminal(cli.Printable(device)),
+	assert.True(t, show.FindTerminal(show.NewCleaned(file)) == nil && show.FindTerminal(show.NewCleaned(device)) != nil,
 		"a file is a terminal, or a terminal is none")
-	assert.True(t, cli.DevLevel(file) == slog.LevelInfo && cli.DevLevel(device) == slog.LevelWarn,
+	assert.True(t, dev.Level(file) == slog.LevelInfo && dev.Level(device) == slog.LevelWarn,
 		"dev logs stages on a terminal, or nowhere")
 	t.Setenv("NO_COLOR", "1")
-	assert.False(t, cli.Terminal(device), "NO_COLOR is set")
+	assert.Nil(t, show.FindTerminal(device), "NO_COLOR is set")
 }
 
 func TestAnAnswerIsIntroducedByWhatItIs(t *testing.T) {
@@ -339,25 +343,25 @@ func TestAnAnswerIsIntroducedByWhatItIs(t *testing.T) {
 
 func TestTheLessonSaysWhatPlainSearchDoesNotFind(t *testing.T) {
 	lesson := func(places string) string {
-		var answer cli.Answer
+		var got answer.Response
 		body := `{"chunks":[
  {"id":"c1","rank":1,"text":"The journal of the APA.",
   "entities":[{"id":"e1","name":"APA"},{"id":"e2","name":"Journal"}]},
  {"id":"c2","rank":2,"text":"Hall led the APA.","entities":[{"id":"e3","name":"Hall"},{"id":"e1","name":"APA"}]}],
  "explain":{"chunks":[{"id":"c1","bm25":{"rank":1,"score":9}},{"id":"c2"` + places + `}]}}`
-		require.NoError(t, json.Unmarshal([]byte(body), &answer))
-		return cli.DescribeLesson(answer, "Hall")
+		require.NoError(t, json.Unmarshal([]byte(body), &got))
+		return dev.DescribeLesson(got, "Hall")
 	}
 	through := ": the graph walk reached it through APA, which [1] also mentions."
 	for places, want := range map[string]string{
-		`,"bm25":{"rank":19,"score":5}`:  "The answer, Hall, is in [2], which keyword search (BM25) ranks 19th" + through,
-		`,"bm25":{"rank":103,"score":5}`: "The answer, Hall, is in [2], which keyword search (BM25) ranks 103rd" + through,
+		`,"bm25":{"rank":19,"score":5}`:  "The answer, Hall, is in [2], which keyword search (BM25) has at place 19" + through,
+		`,"bm25":{"rank":103,"score":5}`: "The answer, Hall, is in [2], which keyword search (BM25) has at place 103" + through,
 		`,"bm25":{"rank":2,"score":5}`:   "The answer, Hall, is in [2]" + through,
 		"":                               "The answer, Hall, is in [2], which keyword search does not find at all" + through,
 	} {
 		assert.Equal(t, want, lesson(places), places)
 	}
-	assert.Equal(t, "", cli.DescribeLesson(cli.Answer{}, "Hall"), "nothing was found")
+	assert.Equal(t, "", dev.DescribeLesson(answer.Response{}, "Hall"), "nothing was found")
 }
 
 // A URL of query-api is asked with the key of the environment. No embedded stack is looked for, nor are stores that are
@@ -378,11 +382,11 @@ func TestAQueryAsksTheAddressThatIsConfigured(t *testing.T) {
 	env := []string{"UNWEAVER_QUERY_API_ADDRESS=" + server.URL + "/", "UNWEAVER_API_KEY=uw_key", "OTHER=uw_other"}
 	for want, more := range map[string][]string{"Bearer uw_key": servers, "Bearer uw_other": {"--api-key-env", "OTHER"}} {
 		got := in(t, nil, env, append([]string{"query", "Who?", "--index", "docs"}, more...)...)
-		assert.True(t, got.exit == cli.ExitDone && strings.Contains(got.out, "From afar.") && key == want &&
+		assert.True(t, got.exit == console.ExitDone && strings.Contains(got.out, "From afar.") && key == want &&
 			path == "/v1/indexes/docs/query", "%+v, key %q, path %q", got, key, path)
 	}
 	got := in(t, nil, env, "query", "Who?", "--index", "none", "--json")
-	assert.True(t, got.exit == cli.ExitFailed && strings.Count(got.out+got.err, "(build it)") <= 1, "%+v", got)
+	assert.True(t, got.exit == console.ExitFailed && strings.Count(got.out+got.err, "(build it)") <= 1, "%+v", got)
 	var failed struct{ Hint string }
 	err := json.Unmarshal([]byte(got.out+got.err), &failed)
 	assert.True(t, err == nil && failed.Hint == "build it", "%v: %+v", err, got)
@@ -406,13 +410,13 @@ func TestAnAgentIsServedOnStandardInputAndOutput(t *testing.T) {
 	asks, asked := io.Pipe()
 	output, reported := io.Pipe()
 	var errs strings.Builder
-	app := &cli.App{
+	app := &console.App{
 		In: asks, Out: reported, Err: &errs, Env: []string{"UNWEAVER_API_KEY=uwk_k"},
 		Connect: withConnection(&fakeControl{}, served.URL),
 	}
 	exit := make(chan int, 1)
 	go func() {
-		exit <- app.Run(context.WithoutCancel(t.Context()), []string{"mcp"})
+		exit <- cli.Run(context.WithoutCancel(t.Context()), app, []string{"mcp"})
 		_ = reported.Close()
 	}()
 	var lines strings.Builder
@@ -434,7 +438,7 @@ func TestAnAgentIsServedOnStandardInputAndOutput(t *testing.T) {
 	assert.NoError(t, session.Close())
 	select {
 	case code := <-exit:
-		assert.True(t, code == cli.ExitDone, "exit %d: %s", code, errs.String())
+		assert.True(t, code == console.ExitDone, "exit %d: %s", code, errs.String())
 	case <-time.After(time.Minute):
 		t.Fatal("the command goes on without a client")
 	}
@@ -453,8 +457,8 @@ func TestAnAgentsServerThatIsDownIsAnErrorOfTheTool(t *testing.T) {
 		`{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":"list_indexes","arguments":{}}}` + "\n"
 	reads, writes := io.Pipe()
 	output, reported := io.Pipe()
-	app := &cli.App{In: reads, Out: reported, Err: io.Discard, Connect: withConnection(&fakeControl{}, tools.URL)}
-	go func() { app.Run(context.WithoutCancel(t.Context()), []string{"mcp"}); _ = reported.Close() }()
+	app := &console.App{In: reads, Out: reported, Err: io.Discard, Connect: withConnection(&fakeControl{}, tools.URL)}
+	go func() { cli.Run(context.WithoutCancel(t.Context()), app, []string{"mcp"}); _ = reported.Close() }()
 	go func() { _, _ = io.WriteString(writes, message) }()
 	decoder := json.NewDecoder(output)
 	var reply struct {
@@ -493,5 +497,5 @@ func TestEntitiesAreListedPageByPage(t *testing.T) {
 	assert.Contains(t, list("--limit", "1").out, "docs/g1: 1 entity, and more (--limit 0 lists all)")
 	served.status = 422
 	got = list("--type", "Town")
-	assert.True(t, got.exit == cli.ExitUsage && strings.Contains(got.err, "known: Drug"), "%+v", got)
+	assert.True(t, got.exit == console.ExitUsage && strings.Contains(got.err, "known: Drug"), "%+v", got)
 }

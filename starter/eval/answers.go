@@ -6,9 +6,9 @@ import (
 	"math"
 	"sync"
 
+	"github.com/unweaver/unweaver/internal/answer/prompt"
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/model"
-	"github.com/unweaver/unweaver/internal/retrieve"
 	"github.com/unweaver/unweaver/internal/stream/parallel"
 )
 
@@ -118,7 +118,7 @@ func (p Plan) CountUnpaid(journal *Journal) (answers, judgements int) {
 		judge.Other = unasked{p.Judge.Other.Info()}
 	}
 	p.Judge = &judge
-	ask := func(context.Context, map[string]any) ([]byte, error) { return nil, errUnasked }
+	p.Ask = func(context.Context, string, map[string]any) ([]byte, error) { return nil, errUnasked }
 	count := func(question Question, answer string, err error) {
 		if err != nil {
 			answers++
@@ -139,7 +139,7 @@ func (p Plan) CountUnpaid(journal *Journal) (answers, judgements int) {
 			continue
 		}
 		for _, system := range p.Systems {
-			got, err := p.askSystem(ctx, ask, system, question)
+			got, err := p.askSystem(ctx, system, question)
 			answer := ""
 			if got.Answer != nil {
 				answer = got.Answer.Text
@@ -155,7 +155,7 @@ func (p Plan) CountUnpaid(journal *Journal) (answers, judgements int) {
 }
 
 // passagesFor returns the passages that a baseline has.
-func (p Plan) passagesFor(name string, question Question) (passages []retrieve.Passage) {
+func (p Plan) passagesFor(name string, question Question) (passages []prompt.Passage) {
 	if name == oracle {
 		for _, id := range question.Gold {
 			passages = append(passages, p.Dataset.Texts[id])

@@ -9,15 +9,15 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
-	"sort"
 	"strings"
 
+	"github.com/unweaver/unweaver/internal/answer/prompt"
 	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/fault"
-	"github.com/unweaver/unweaver/internal/retrieve"
 )
 
 // Question of a dataset. Gold lists ids of passages, each once, in the order of the file.
@@ -25,33 +25,27 @@ type Question struct {
 	ID       string
 	Question string
 	Answer   string
-	Answers  []string // all that are right
 	Gold     []string
 }
 
-// Dataset is a folder with corpus.jsonl, questions.jsonl and perhaps a recorded extraction, or one of GraphRAG-Bench.
+// Dataset is a folder with corpus.jsonl, questions.jsonl and perhaps a recorded extraction.
 type Dataset struct {
 	Name      string
 	Dir       string
 	Questions []Question
-	Texts     map[string]retrieve.Passage // by id, for the oracle
-	Passages  []string                    // texts alone, in the order of corpus.jsonl
-	Recorded  string                      // path of the recording; empty: none
-	Matched   bool                        // gold is what matches the evidence best
-	LeftOut   int                         // questions without gold
-	Documents bool                        // gold is keys of documents in an index, not ids of passages
+	Texts     map[string]prompt.Passage // by id, for the oracle
+	Recorded  string                    // path of the recording; empty: none
+	Documents bool                      // gold is keys of documents in an index, not ids of passages
 
 	corpus []byte // what Stage writes; nil: corpus.jsonl of Dir
 }
 
 type rawQuestion struct {
-	ID         any      `json:"id"`
-	Question   string   `json:"question"`
-	Answer     string   `json:"answer"`
-	Answers    []string `json:"answers"`
-	Gold       []string `json:"gold"`
-	GoldIDs    []string `json:"gold_ids"`
-	Supporting []string `json:"supporting"`
+	ID       any      `json:"id"`
+	Question string   `json:"question"`
+	Answer   string   `json:"answer"`
+	Answers  []string `json:"answers"`
+	Gold     []string `json:"gold"`
 }
 
 func readLines(path string, f func(n int, b []byte) error) error {
@@ -81,18 +75,8 @@ func readLines(path string, f func(n int, b []byte) error) error {
 	return sc.Err()
 }
 
-// Load reads a dataset, or a folder of GraphRAG-Bench.
-func Load(dir string) (*Dataset, error) {
-	if _, err := os.Stat(filepath.Join(dir, "corpus.jsonl")); errors.Is(err, fs.ErrNotExist) {
-		if dataset, found, err := loadGraphBench(dir); found || err != nil {
-			return dataset, err
-		}
-	}
-	return loadLines(dir)
-}
-
 func newDataset(dir string) *Dataset {
-	return &Dataset{Name: filepath.Base(filepath.Clean(dir)), Dir: dir, Texts: map[string]retrieve.Passage{}}
+	return &Dataset{Name: filepath.Base(filepath.Clean(dir)), Dir: dir, Texts: map[string]prompt.Passage{}}
 }
 
 // readCorpus reads corpus.jsonl.
@@ -109,15 +93,14 @@ func (d *Dataset) readCorpus() error {
 		if r.ID == nil {
 			return errors.New("a passage requires an id")
 		}
-		d.Passages = append(d.Passages, r.Text)
 		id := fmt.Sprint(r.ID)
-		d.Texts[id] = retrieve.Passage{ID: id, Title: r.Title, Text: r.Text}
+		d.Texts[id] = prompt.Passage{ID: id, Title: r.Title, Text: r.Text}
 		return nil
 	})
 }
 
-// loadLines reads corpus.jsonl and questions.jsonl and refuses gold ids that no passage has.
-func loadLines(dir string) (*Dataset, error) {
+// Load reads corpus.jsonl and questions.jsonl and refuses gold ids that no passage has.
+func Load(dir string) (*Dataset, error) {
 	dataset := newDataset(dir)
 	if err := dataset.readCorpus(); err != nil {
 		return nil, err
@@ -132,7 +115,6 @@ func loadLines(dir string) (*Dataset, error) {
 			ID:       fmt.Sprint(question.ID),
 			Question: question.Question,
 			Answer:   question.Answer,
-			Answers:  question.Answers,
 		}
 		if q.Answer == "" && len(question.Answers) > 0 {
 			q.Answer = question.Answers[0]
@@ -140,21 +122,16 @@ func loadLines(dir string) (*Dataset, error) {
 		if question.ID == nil {
 			q.ID = fmt.Sprint(n)
 		}
-		for _, names := range [][]string{question.Gold, question.GoldIDs, question.Supporting} {
-			if len(q.Gold) > 0 {
-				break
+		for _, g := range question.Gold {
+			if !slices.Contains(q.Gold, g) {
+				q.Gold = append(q.Gold, g)
 			}
-			for _, g := range names {
-				if !slices.Contains(q.Gold, g) {
-					q.Gold = append(q.Gold, g)
-				}
-				if _, ok := dataset.Texts[g]; !ok {
-					missing[g] = true
-				}
+			if _, ok := dataset.Texts[g]; !ok {
+				missing[g] = true
 			}
 		}
 		if strings.TrimSpace(q.Question) == "" || len(q.Gold) == 0 {
-			return errors.New("a question requires the keys question and gold (or gold_ids, or supporting)")
+			return errors.New("a question requires the keys question and gold")
 		}
 		dataset.Questions = append(dataset.Questions, q)
 		return nil
@@ -163,11 +140,7 @@ func loadLines(dir string) (*Dataset, error) {
 		return nil, err
 	}
 	if len(missing) > 0 {
-		ids := make([]string, 0, len(missing))
-		for g := range missing {
-			ids = append(ids, g)
-		}
-		sort.Strings(ids)
+		ids := slices.Sorted(maps.Keys(missing))
 		shown := strings.Join(ids[:min(10, len(ids))], ", ")
 		return nil, fault.Usage.At("read dataset", dir).
 			Because(fmt.Sprintf("%d gold ids match no passage: %s", len(ids), shown)).

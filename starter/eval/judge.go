@@ -7,10 +7,10 @@ import (
 	"math"
 	"strings"
 
+	"github.com/unweaver/unweaver/internal/answer/prompt"
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/fault/retry"
 	"github.com/unweaver/unweaver/internal/model"
-	"github.com/unweaver/unweaver/internal/retrieve"
 )
 
 // Judge rates answers by factual correctness as RAGAS does: both texts are cut into claims,
@@ -205,9 +205,9 @@ func scoreClaims(tp, fp, fn int) float64 {
 // Answer asks for an answer by the prompt of all methods: from whole passages in their order, or, without any, from
 // what the model knows.
 func (j *Judge) Answer(
-	ctx context.Context, question string, passages []retrieve.Passage,
+	ctx context.Context, question string, passages []prompt.Passage,
 ) (string, model.Usage, error) {
-	form := retrieve.FormOf(j.Parity, j.Style)
+	form := prompt.FormOf(j.Parity, j.Style)
 	given, _ := form.Pack(passages, math.MaxInt)
 	system, user := form.Ask(given, question)
 	call := model.Call{Task: model.Answer, System: system, User: user, Question: question}

@@ -13,8 +13,8 @@ import (
 
 	"github.com/parquet-go/parquet-go"
 
+	"github.com/unweaver/unweaver/internal/answer/prompt"
 	"github.com/unweaver/unweaver/internal/fault"
-	"github.com/unweaver/unweaver/internal/retrieve"
 )
 
 // PaperSets are the sets of the paper's Table 1, and how many questions it has of each.
@@ -58,7 +58,7 @@ func (d *Dataset) addQuestion(id, question, answer string, passages []string) er
 	if slices.ContainsFunc(d.Questions, func(q Question) bool { return q.Question == question }) {
 		return nil
 	}
-	asked := Question{ID: id, Question: question, Answer: answer, Answers: []string{answer}}
+	asked := Question{ID: id, Question: question, Answer: answer}
 	for _, text := range passages {
 		id := fmt.Sprintf("%x", md5.Sum([]byte(text)))[:16] //nolint:gosec // a name
 		if _, known := d.Texts[id]; !known {
@@ -67,7 +67,7 @@ func (d *Dataset) addQuestion(id, question, answer string, passages []string) er
 				return err
 			}
 			d.corpus = append(append(d.corpus, raw...), '\n')
-			d.Texts[id], d.Passages = retrieve.Passage{ID: id, Text: text}, append(d.Passages, text)
+			d.Texts[id] = prompt.Passage{ID: id, Text: text}
 		}
 		if !slices.Contains(asked.Gold, id) {
 			asked.Gold = append(asked.Gold, id)

@@ -3,7 +3,6 @@ package eval
 import (
 	"encoding/json"
 	"fmt"
-	"html"
 	"math"
 	"os"
 	"path/filepath"
@@ -48,16 +47,12 @@ func (r *Report) RenderMarkdown() string {
 			r.Content, r.Text, r.Vectors, r.Chat)
 	}
 	fmt.Fprintf(&text, "# %s: %d questions%s\n\n", r.Dataset, r.N, answered)
-	fmt.Fprintf(
-		&text,
+	fmt.Fprintf(&text,
 		"Index %s, generation %s%s, embeddings by %s. %s UTC. Intervals: 95 %%, paired bootstrap, %d resamples, seed %d.\n\n",
-		r.Index, r.Generation, built, r.Models, r.At.Format("2006-01-02 15:04"), r.Resamples, r.Seed,
-	)
+		r.Index, r.Generation, built, r.Models, r.At.Format("2006-01-02 15:04"), r.Resamples, r.Seed)
 	r.writeRetrieval(&text)
 	r.writeMissed(&text)
-	r.writeExtracts(&text)
 	r.writePairs(&text)
-	r.writeShares(&text)
 	if r.Published {
 		return text.String()
 	}
@@ -78,11 +73,8 @@ func (r *Report) writeRetrieval(text *strings.Builder) {
 		fmt.Fprintf(text, " recall@%d |", k)
 	}
 	last := r.Ks[len(r.Ks)-1]
-	fmt.Fprintf(
-		text,
-		" all gold@%d | MRR | nDCG@%d | recall@%d against %s | p50 ms | p99 ms |\n|---|",
-		last, last, last, r.Rows[0].Name,
-	)
+	fmt.Fprintf(text, " all gold@%d | MRR | nDCG@%d | recall@%d against %s | p50 ms | p99 ms |\n|---|",
+		last, last, last, r.Rows[0].Name)
 	text.WriteString(strings.Repeat("---|", len(r.Ks)+6) + "\n")
 	for _, row := range r.Rows {
 		if len(row.Recall) == 0 {
@@ -97,11 +89,8 @@ func (r *Report) writeRetrieval(text *strings.Builder) {
 		if paired := row.Against; paired != nil {
 			against = paired.formatDifference()
 		}
-		fmt.Fprintf(
-			text,
-			" %.1f | %.3f | %.3f | %s | %s | %s |\n",
-			100*row.All[len(row.All)-1].Mean, row.MRR.Mean, row.NDCG.Mean, against, p50, p99,
-		)
+		fmt.Fprintf(text, " %.1f | %.3f | %.3f | %s | %s | %s |\n",
+			100*row.All[len(row.All)-1].Mean, row.MRR.Mean, row.NDCG.Mean, against, p50, p99)
 	}
 }
 
@@ -234,96 +223,15 @@ func (r *Report) isPaid() bool {
 	return false
 }
 
-// Measures of the drawing, in pixels.
-const (
-	svgLeft, svgTop, svgHeight = 48, 40, 260
-	svgBar, svgGap, svgLegend  = 18, 22, 120
-)
-
-var svgColours = []string{"#8fb8de", "#3f7fbf", "#1b4f8a", "#0e2f55"}
-
-// svgY returns the height of a share.
-func svgY(share float64) float64 { return svgTop + svgHeight*(1-share) }
-
-// SVG draws recall at every cut-off with its interval, a group of bars a method.
-func (r *Report) SVG() string {
-	group := len(r.Ks)*svgBar + svgGap
-	var rows []Row
-	for _, row := range r.Rows {
-		if len(row.Recall) > 0 {
-			rows = append(rows, row)
-		}
-	}
-	width := svgLeft + len(rows)*group + svgLegend
-	var text strings.Builder
-	fmt.Fprintf(
-		&text,
-		`<svg xmlns="http://www.w3.org/2000/svg" width="%d" height="%d" font-family="sans-serif" font-size="11">`,
-		width, svgTop+svgHeight+60,
-	)
-	fmt.Fprintf(
-		&text,
-		`<rect width="100%%" height="100%%" fill="white"/>`+
-			`<text x="%d" y="20" font-size="14">Recall on %s, %d questions, 95 %% intervals</text>`,
-		svgLeft, html.EscapeString(r.Dataset), r.N,
-	)
-	for percent := 0; percent <= 100; percent += 20 {
-		y := svgY(float64(percent) / 100)
-		fmt.Fprintf(
-			&text,
-			`<line x1="%d" x2="%d" y1="%.1f" y2="%.1f" stroke="#ddd"/>`+
-				`<text x="%d" y="%.1f" text-anchor="end">%d</text>`,
-			svgLeft, width-110, y, y, svgLeft-6, y+4, percent,
-		)
-	}
-	for i, row := range rows {
-		row.drawBars(&text, svgLeft+svgGap/2+i*group)
-	}
-	for k, cutoff := range r.Ks {
-		fmt.Fprintf(
-			&text,
-			`<rect x="%d" y="%d" width="12" height="12" fill="%s"/><text x="%d" y="%d">recall@%d</text>`,
-			width-95, svgTop+k*20, svgColours[k%len(svgColours)], width-78, svgTop+10+k*20, cutoff,
-		)
-	}
-	text.WriteString("</svg>\n")
-	return text.String()
-}
-
-// drawBars draws one method from x on, and its name below.
-func (r Row) drawBars(text *strings.Builder, x int) {
-	for k, recall := range r.Recall {
-		fmt.Fprintf(
-			text,
-			`<rect x="%d" y="%.1f" width="%d" height="%.1f" fill="%s"/>`,
-			x+k*svgBar, svgY(recall.Mean), svgBar-3, svgHeight*recall.Mean, svgColours[k%len(svgColours)],
-		)
-		middle := float64(x+k*svgBar) + float64(svgBar-3)/2
-		fmt.Fprintf(
-			text,
-			`<line x1="%.1f" x2="%.1f" y1="%.1f" y2="%.1f" stroke="#444"/>`,
-			middle, middle, svgY(recall.Low), svgY(recall.High),
-		)
-	}
-	parts := strings.FieldsFunc(r.Name, func(c rune) bool { return c == '/' || c == '-' })
-	for line, part := range parts {
-		fmt.Fprintf(
-			text,
-			`<text x="%d" y="%d" text-anchor="middle">%s</text>`,
-			x+len(r.Recall)*svgBar/2, svgTop+svgHeight+18+14*line, html.EscapeString(part),
-		)
-	}
-}
-
-// Write puts report.json, report.md and recall.svg into a folder.
+// Write puts report.json, report.md and the answers that were judged into a folder.
 func (r *Report) Write(dir string) error {
 	raw, err := json.MarshalIndent(r, "", " ")
 	if err != nil {
 		return err
 	}
 	return writeAll(dir, map[string]string{
-		"questions.jsonl": r.formatAnswers(), "spend.svg": r.SpendSVG(), "report.json": string(raw) + "\n",
-		"report.md": r.RenderMarkdown(), "recall.svg": r.SVG(),
+		"questions.jsonl": r.formatAnswers(), "report.json": string(raw) + "\n",
+		"report.md": r.RenderMarkdown(),
 	})
 }
 

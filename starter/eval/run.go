@@ -47,8 +47,8 @@ func (s System) Name() string {
 	return name
 }
 
-// Asker posts a query and gives the raw response.
-type Asker func(ctx context.Context, body map[string]any) ([]byte, error)
+// Asker posts a query to an index and gives the raw response. An empty index is the one that is evaluated.
+type Asker func(ctx context.Context, index string, body map[string]any) ([]byte, error)
 
 // Plan of an evaluation.
 type Plan struct {
@@ -58,11 +58,9 @@ type Plan struct {
 	Seats   int // passages that an answer is given; 0: the largest of Ks
 	Seed    uint64
 	Ask     Asker
-	AskOf   func(index string) Asker // where systems name indexes
-	Workers int                      // questions asked at once, at least one
-	Judge   *Judge                   // nil: retrieval only
-	Quotes  bool                     // answers are quoted by built-in models, and cost nothing
-	Runs    int                      // of answers and judgements
+	Workers int    // questions asked at once, at least one
+	Judge   *Judge // nil: retrieval only
+	Runs    int    // of answers and judgements
 	Notice  func(string)
 	Spent   core.IndexTokens // of the index
 	Fills   bool             // short results are filled up with similar chunks
@@ -78,17 +76,10 @@ type response struct {
 	Models     string  `json:"models"`
 	Chunks     []struct {
 		Document string `json:"document"`
-		Snippet  struct {
-			Text string `json:"text"`
-		} `json:"snippet"`
 	} `json:"chunks"`
 	Answer *struct {
-		Kind string `json:"kind"`
 		Text string `json:"text"`
 	} `json:"answer"`
-	Timings struct {
-		Answer float64 `json:"answer"`
-	} `json:"timings_ms"`
 	Usage struct {
 		Embedding  int64 `json:"embedding_tokens"`
 		Saved      int64 `json:"saved_embedding_tokens"`
@@ -126,7 +117,6 @@ type Row struct {
 	P99        float64    `json:"latency_p99_ms"`
 	Tokens     Tokens     `json:"tokens"`
 	F1         *Factual   `json:"factual_correctness,omitempty"`
-	Held       *Held      `json:"gold_answers_held,omitempty"` // by quoted answers
 	Failures   int        `json:"failed_queries"`
 
 	scores  []Scores
@@ -162,7 +152,6 @@ type Report struct {
 	Resamples   int       `json:"resamples"`
 	At          time.Time `json:"at"`
 	Rows        []Row     `json:"rows"`
-	Shares      []Share   `json:"shares,omitempty"`
 	Questions   string    `json:"questions_sum"`       // Dataset.QuestionsSum
 	Published   bool      `json:"published,omitempty"` // nothing was built: the index existed
 	Missed      []Missed  `json:"missed,omitempty"`    // by the first row, of a published index
@@ -311,19 +300,12 @@ func formatRecalls(row Row, ks []int) string {
 // runSystem asks one system every question.
 func (p Plan) runSystem(ctx context.Context, system System, rep *Report) (Row, error) {
 	row := Row{System: system, Name: system.Name(), scores: make([]Scores, rep.N)}
-	if p.Quotes {
-		row.Held = &Held{}
-	}
 	latency := make([]float64, rep.N)
 	answers := make([]string, rep.N)
 	var mu sync.Mutex
-	ask := p.Ask
-	if system.Index != "" {
-		ask = p.AskOf(system.Index)
-	}
 	err := parallel.Each(ctx, rep.N, p.countWorkers(), func(ctx context.Context, i int) error {
 		question := p.Dataset.Questions[i]
-		got, err := p.askSystem(ctx, ask, system, question)
+		got, err := p.askSystem(ctx, system, question)
 		latency[i] = got.Latency
 		if err != nil {
 			return fault.CodeOf(err).At("ask question", question.ID+" by "+row.Name).Because(err)
@@ -340,10 +322,6 @@ func (p Plan) runSystem(ctx context.Context, system System, rep *Report) (Row, e
 		if got.Answer != nil {
 			answers[i] = got.Answer.Text
 		}
-		if p.Quotes {
-			row.Held.countResponse(question, got)
-			latency[i] -= got.Timings.Answer
-		}
 		return nil
 	})
 	if err != nil {
@@ -359,7 +337,7 @@ func (p Plan) runSystem(ctx context.Context, system System, rep *Report) (Row, e
 
 // askSystem asks a system a question. Where an answer is given another number of passages than are compared, it is
 // asked for by a separate query.
-func (p Plan) askSystem(ctx context.Context, ask Asker, system System, question Question) (response, error) {
+func (p Plan) askSystem(ctx context.Context, system System, question Question) (response, error) {
 	query := func(seats int, answered bool) (got response, err error) {
 		body := p.newBody(system, question, seats, answered)
 		fields, err := json.Marshal(body)
@@ -372,7 +350,7 @@ func (p Plan) askSystem(ctx context.Context, ask Asker, system System, question 
 		}
 		return askOnce(ctx, journal, []string{system.Index, string(fields)}, func(ctx context.Context) (response, error) {
 			start := time.Now()
-			raw, err := ask(ctx, body)
+			raw, err := p.Ask(ctx, system.Index, body)
 			got.Latency = float64(time.Since(start).Microseconds()) / 1000
 			if err == nil {
 				err = json.Unmarshal(raw, &got)
@@ -380,10 +358,10 @@ func (p Plan) askSystem(ctx context.Context, ask Asker, system System, question 
 			return got, err
 		})
 	}
-	answered := (p.Judge != nil || p.Quotes) && question.Answer != ""
+	answered := p.Judge != nil && question.Answer != ""
 	most := p.Ks[len(p.Ks)-1]
 	seats := cmp.Or(p.Seats, most)
-	if p.Judge == nil || !answered || seats == most {
+	if !answered || seats == most {
 		return query(most, answered)
 	}
 	got, err := query(most, false)
@@ -391,7 +369,7 @@ func (p Plan) askSystem(ctx context.Context, ask Asker, system System, question 
 		return got, err
 	}
 	answer, err := query(seats, true)
-	got.Answer, got.Timings.Answer = answer.Answer, answer.Timings.Answer
+	got.Answer = answer.Answer
 	got.Usage.Prompt, got.Usage.Completion = answer.Usage.Prompt, answer.Usage.Completion
 	return got, err
 }

@@ -16,12 +16,11 @@ import (
 
 // Suite is what one run found on several sets, question by question, so that the next run is compared with it in pairs.
 type Suite struct {
-	At    time.Time  `json:"at"`
-	Last  *time.Time `json:"last,omitempty"` // the run that it is compared with
-	Ks    []int      `json:"k"`
-	Base  string     `json:"base"` // the method that the others are compared with
-	Rows  []SuiteRow `json:"rows"`
-	Notes []string   `json:"notes,omitempty"`
+	At   time.Time  `json:"at"`
+	Last *time.Time `json:"last,omitempty"` // the run that it is compared with
+	Ks   []int      `json:"k"`
+	Base string     `json:"base"` // the method that the others are compared with
+	Rows []SuiteRow `json:"rows"`
 }
 
 // SuiteRow is one method on one set.
@@ -33,20 +32,9 @@ type SuiteRow struct {
 	Recall      []Interval  `json:"recall"`
 	AgainstBase []Interval  `json:"against_base,omitempty"` // paired differences of recall at each k
 	AgainstLast []Interval  `json:"against_last,omitempty"`
-	Hops        []Hop       `json:"hops"`
 	P50         float64     `json:"latency_p50_ms"`
 	ByQuestion  [][]float64 `json:"recall_by_question"`
 }
-
-// Hop is recall of the questions that have so many gold passages.
-type Hop struct {
-	Gold   int       `json:"gold"` // the last one: or more
-	N      int       `json:"n"`
-	Recall []float64 `json:"recall"`
-}
-
-// mostHops is the number of gold passages from which questions count together.
-const mostHops = 4
 
 // suiteFile is what a run leaves for the next one.
 const suiteFile = "suite.json"
@@ -95,7 +83,7 @@ func ReadSuite(dir string) (*Suite, error) {
 
 // Add compares the methods of a report in pairs with the base, and each with itself in the last run, where that asked
 // the same questions.
-func (s *Suite) Add(dataset *Dataset, report *Report, last *Suite) {
+func (s *Suite) Add(report *Report, last *Suite) {
 	drawn := drawResamples(report.N, report.Seed)
 	var base *Row
 	for i := range report.Rows {
@@ -106,24 +94,10 @@ func (s *Suite) Add(dataset *Dataset, report *Report, last *Suite) {
 	for _, row := range report.Rows {
 		out := SuiteRow{
 			Set: report.Dataset, Questions: report.Questions, Method: row.Name, N: report.N, Recall: row.Recall,
-			P50: row.P50, Hops: make([]Hop, mostHops),
+			P50: row.P50,
 		}
-		for i, scores := range row.scores {
+		for _, scores := range row.scores {
 			out.ByQuestion = append(out.ByQuestion, scores.Recall)
-			hop := &out.Hops[min(len(dataset.Questions[i].Gold), mostHops)-1]
-			if hop.Recall == nil {
-				hop.Recall = make([]float64, len(s.Ks))
-			}
-			hop.N++
-			for k, recall := range scores.Recall {
-				hop.Recall[k] += recall
-			}
-		}
-		for i := range out.Hops {
-			out.Hops[i].Gold = i + 1
-			for k := range out.Hops[i].Recall {
-				out.Hops[i].Recall[k] /= float64(out.Hops[i].N)
-			}
 		}
 		for k := range s.Ks {
 			if base != nil && base.Name != row.Name {
@@ -138,10 +112,6 @@ func (s *Suite) Add(dataset *Dataset, report *Report, last *Suite) {
 			}
 		}
 		s.Rows = append(s.Rows, out)
-	}
-	if dataset.Matched {
-		s.Notes = append(s.Notes, fmt.Sprintf("%s: gold is the passage that matches each piece of evidence best; %d "+
-			"questions have none and are left out", report.Dataset, dataset.LeftOut))
 	}
 }
 
@@ -158,17 +128,12 @@ func (s *Suite) findRow(now SuiteRow, ks []int) *SuiteRow {
 	return nil
 }
 
-// RenderMarkdown returns one table of all sets, and one by the number of gold passages.
+// RenderMarkdown returns one table of all sets.
 func (s *Suite) RenderMarkdown() string {
 	var out strings.Builder
 	fmt.Fprintf(&out, "# Suite, %s UTC\n\nRecall in percent at %v. Differences: paired, 95 %% (bootstrap, %d resamples); "+
 		"bold where the interval leaves out 0.\n\n| set | questions | method |",
 		s.At.Format("2006-01-02 15:04"), s.Ks, Resamples)
-	hops := "\n| set | method |"
-	for gold := 1; gold <= mostHops; gold++ {
-		hops += fmt.Sprintf(" %d gold |", gold)
-	}
-	hops = strings.TrimSuffix(hops, " gold |") + " or more gold |\n|---|---|" + strings.Repeat("---|", mostHops) + "\n"
 	for _, k := range s.Ks {
 		fmt.Fprintf(&out, " @%d |", k)
 	}
@@ -180,23 +145,6 @@ func (s *Suite) RenderMarkdown() string {
 			fmt.Fprintf(&out, " %.1f |", 100*recall.Mean)
 		}
 		fmt.Fprintf(&out, " %s | %s | %.1f |\n", formatDiffs(row.AgainstBase), formatDiffs(row.AgainstLast), row.P50)
-		hops += fmt.Sprintf("| %s | %s |", row.Set, row.Method)
-		for _, hop := range row.Hops {
-			var cells []string
-			for _, recall := range hop.Recall {
-				cells = append(cells, fmt.Sprintf("%.1f", 100*recall))
-			}
-			if hop.N == 0 {
-				hops += " – |"
-				continue
-			}
-			hops += fmt.Sprintf(" %s (%d) |", strings.Join(cells, " "), hop.N)
-		}
-		hops += "\n"
-	}
-	out.WriteString(hops)
-	for _, note := range s.Notes {
-		out.WriteString("\n" + note + ".\n")
 	}
 	return out.String()
 }
@@ -212,18 +160,6 @@ func formatDiffs(differences []Interval) string {
 		out = append(out, cell)
 	}
 	return strings.Join(append(out, "–")[:max(1, len(out))], ", ")
-}
-
-// SVG draws recall of the first method on every set.
-func (s *Suite) SVG() string {
-	drawing := Report{Dataset: "every set", Ks: s.Ks}
-	for _, row := range s.Rows {
-		if row.Method == s.Rows[0].Method {
-			drawing.Rows = append(drawing.Rows, Row{Name: row.Set, Recall: row.Recall})
-			drawing.N += row.N
-		}
-	}
-	return drawing.SVG()
 }
 
 // Write puts suite.json, suite.md and suite.svg into a folder.

@@ -4,7 +4,7 @@ import (
 	"context"
 	"crypto/rand"
 	"errors"
-	"strings"
+	"log/slog"
 	"sync"
 	"time"
 
@@ -14,6 +14,7 @@ import (
 	"github.com/unweaver/unweaver/internal/artifact"
 	"github.com/unweaver/unweaver/internal/config"
 	"github.com/unweaver/unweaver/internal/control/engine"
+	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/fault/retry"
 	"github.com/unweaver/unweaver/internal/pipeline/hints"
 	"github.com/unweaver/unweaver/internal/store/blob/s3"
@@ -22,34 +23,22 @@ import (
 	"github.com/unweaver/unweaver/workflows"
 )
 
-// starter starts the builds that follow hints.
-type starter struct {
-	Engine
-	with  Config
-	known func() bool // whether the engine knows the search attributes
-}
-
-var _ hints.Engine = starter{}
-
-// StartBuild implements hints.Engine.
-func (s starter) StartBuild(ctx context.Context, index, generation, spec string) error {
-	priority := s.with.Freshness.Priority(index)
-	_, err := engine.StartBuild(ctx, s.Client, s.with.TaskQueue, engine.NewPriority(
-		index, priority.Level, priority.Weight,
-	), enums.WORKFLOW_ID_REUSE_POLICY_REJECT_DUPLICATE, workflows.Build{
-		Index: index, Generation: generation, Spec: spec, Heartbeat: s.with.BuildHeartbeat,
-		Shape: workflows.DefaultShape(), SearchAttributes: s.known(),
-	})
+// startHinted starts a build that follows hints.
+func startHinted(ctx context.Context, with Config, build workflows.Build) error {
+	priority := with.Freshness.Priority(build.Index)
+	_, err := engine.StartBuild(ctx, with.Client, with.TaskQueue,
+		engine.NewPriority(build.Index, priority.Level, priority.Weight),
+		enums.WORKFLOW_ID_REUSE_POLICY_REJECT_DUPLICATE, build)
 	var again *serviceerror.WorkflowExecutionAlreadyStarted
 	if err == nil || errors.As(err, &again) {
 		return nil
 	}
-	return engine.ToFault(err, config.Engine{Address: s.Address, Namespace: s.Namespace})
+	return engine.ToFault(err, config.Engine{Address: with.Address, Namespace: with.Namespace})
 }
 
 // startFollowing begins to follow the hints of every index that is configured so, beside the tasks of a worker. Each
-// worker does, and one at a time has an index. stop ends it; what was begun goes on in the engine, and is closed by the
-// next process.
+// worker does, and one at a time has an index. stop ends it, also after an error; what was begun goes on in the engine,
+// and is closed by the next process.
 func startFollowing(with Config) (stop func(), err error) {
 	ctx, cancel := context.WithCancel(context.Background())
 	var running sync.WaitGroup
@@ -60,58 +49,62 @@ func startFollowing(with Config) (stop func(), err error) {
 	if with.Freshness == nil || with.Role == RoleCPU {
 		return stop, nil
 	}
-	queues := map[string][]hints.Corpus{}
-	runs := starter{Engine{with.Client, with.Address, with.Namespace}, with, sync.OnceValue(func() bool {
-		return Register(ctx, with.Client, with.Namespace, with.Log)
-	})}
+	known := sync.OnceValue(func() bool { return Register(ctx, with.Client, with.Namespace, with.Log) })
+	followers := map[string]*hints.Follower{} // by the address of the queue
 	for name, settings := range with.Freshness.Indexes {
-		from := settings.Freshness.Events
+		from, debounce := settings.Freshness.Events, time.Duration(settings.Freshness.Debounce)
 		if from == "" {
 			continue
 		}
 		index := artifact.Index{Store: with.Stores.Artifacts, Name: name}
 		if from != config.EventsWebhook {
+			if followers[from] == nil {
+				queue, err := with.Stores.OpenQueue(ctx, from)
+				if err != nil {
+					return stop, err
+				}
+				followers[from] = &hints.Follower{Queue: queue, Log: with.Log}
+			}
 			bucket, prefix, err := s3.Parse(settings.Corpus)
 			if err != nil {
-				stop()
-				return nil, err
+				return stop, err
 			}
-			prefix = strings.TrimPrefix(prefix+"/", "/")
-			queues[from] = append(queues[from], hints.Corpus{Index: index, Bucket: bucket, Prefix: prefix})
+			corpus := hints.Corpus{Index: index, URI: "s3://" + bucket + "/" + prefix} // no sign is escaped, as in events
+			followers[from].Corpora = append(followers[from].Corpora, corpus)
 		}
 		collector := &hints.Collector{
-			Index: index, Coordination: with.Stores.Coordination, Engine: runs, Owner: rand.Text(),
-			Debounce: time.Duration(settings.Freshness.Debounce), Log: with.Log,
+			Index: index, Coordination: with.Stores.Coordination, Owner: rand.Text(), Debounce: debounce,
+			Now: time.Now, Describe: Engine{with.Client, with.Address, with.Namespace}.DescribeRun,
+			Start: func(ctx context.Context, generation, spec string) error {
+				return startHinted(ctx, with, workflows.Build{
+					Index: name, Generation: generation, Spec: spec, Heartbeat: with.BuildHeartbeat,
+					Shape: workflows.DefaultShape(), SearchAttributes: known(),
+				})
+			},
 			Observe: func(seconds float64) { with.Telemetry.Observe(telemetry.HintSeconds, seconds, name) },
 		}
-		running.Go(func() { collect(ctx, collector) })
+		every := min(max(debounce/4, 500*time.Millisecond), 5*time.Second)
+		running.Go(func() { repeat(ctx, every, with.Log.With("index", name), collector.Advance) })
 	}
-	for uri, corpora := range queues {
-		queue, err := with.Stores.OpenQueue(ctx, uri)
-		if err != nil {
-			stop()
-			return nil, err
-		}
-		follower := &hints.Follower{Queue: queue, Corpora: corpora, Log: with.Log}
-		running.Go(func() { follower.Follow(ctx) })
+	for uri, follower := range followers {
+		running.Go(func() { repeat(ctx, 0, with.Log.With("queue", uri), follower.Advance) })
 	}
 	return stop, nil
 }
 
-// collect looks at the hints of an index until ctx is done: a few times while they are debounced. After an error it
-// waits longer.
-func collect(ctx context.Context, collector *hints.Collector) {
-	every := min(max(collector.Debounce/4, 500*time.Millisecond), 5*time.Second)
-	for ctx.Err() == nil {
-		pause := every
+// repeat calls advance every so often until ctx is done. After errors, which it logs, it waits twice as long each time,
+// a minute at most.
+func repeat(ctx context.Context, every time.Duration, log *slog.Logger, advance func(context.Context) error) {
+	for pause := every; ctx.Err() == nil; _ = retry.Wait(ctx, pause) { // the loop sees that it ended
 		err := func() (err error) {
 			defer parallel.CatchPanic(&err)
-			return collector.Advance(ctx)
+			return advance(ctx)
 		}()
-		if err != nil && ctx.Err() == nil {
-			collector.Log.Warn("hints are not followed", "index", collector.Index.Name, "error", err.Error())
-			pause = 4 * every
+		if err == nil || ctx.Err() != nil {
+			pause = every
+			continue
 		}
-		_ = retry.Wait(ctx, pause) // the loop sees that it ended
+		log.Warn("hints are not followed", "code", string(fault.CodeOf(err)), "error", err.Error())
+		pause = min(max(2*pause, 2*time.Second), time.Minute)
 	}
 }

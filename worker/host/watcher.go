@@ -172,7 +172,7 @@ func (w *watcher) lookUpIndex(ctx context.Context, name string, mu *sync.Mutex) 
 		w.manifests[name] = one.manifest
 		mu.Unlock()
 	}
-	if one.success, err = run.LastSuccess(ctx, w.runs, name); err != nil {
+	if one.success, err = run.ReadTime(ctx, w.runs, run.SuccessOf(name)); err != nil {
 		return one, err
 	}
 	if one.success.IsZero() && one.manifest != nil {

@@ -26,6 +26,7 @@ import (
 	"github.com/unweaver/unweaver/internal/testkit/modeltest"
 	"github.com/unweaver/unweaver/internal/testkit/musttest"
 	"github.com/unweaver/unweaver/starter/cli"
+	"github.com/unweaver/unweaver/starter/cli/console"
 	"github.com/unweaver/unweaver/starter/eval"
 )
 
@@ -366,20 +367,20 @@ func TestTable1IsReproducedFromPublishedFilesAndGoesOnAfterAStopWithoutPayingTwi
 	t.Chdir(work)
 	reproduce := func(more ...string) (int, string, string) {
 		var out, errs bytes.Buffer
-		app := &cli.App{Out: &out, Err: &errs, Env: []string{"E2E_KEY=e2e", "HOME=" + work},
-			Connect: func(context.Context, *config.Config) (cli.Connection, error) {
-				return cli.Connection{Control: shared.Control, HTTP: shared.HTTP}, nil
+		app := &console.App{Out: &out, Err: &errs, Env: []string{"E2E_KEY=e2e", "HOME=" + work},
+			Connect: func(context.Context, *config.Config) (console.Connection, error) {
+				return console.Connection{Control: shared.Control, HTTP: shared.HTTP}, nil
 			}}
 		args := []string{"reproduce", "table1", published, "--runs", "1", "--workers", "1"}
 		for _, kind := range []string{"chat", "embedding"} {
 			args = append(args, "--set", "models."+kind+".provider=openai", "--set", "models."+kind+".model=paper",
 				"--set", "models."+kind+".base_url="+server.URL, "--set", "models."+kind+".api_key_env=E2E_KEY")
 		}
-		exit := app.Run(t.Context(), append(append(args, "--set", "models.chat.price.completion=2"), more...))
+		exit := cli.Run(t.Context(), app, append(append(args, "--set", "models.chat.price.completion=2"), more...))
 		return exit, out.String(), errs.String()
 	}
 	exit, _, errs := reproduce()
-	require.Equal(t, cli.ExitUsage, exit, errs)
+	require.Equal(t, console.ExitUsage, exit, errs)
 	for _, part := range []string{
 		"4 questions, where the paper has 1234", "covidqa: index of 8 passages: 8 extractions", "this costs money",
 	} {
@@ -394,11 +395,11 @@ func TestTable1IsReproducedFromPublishedFilesAndGoesOnAfterAStopWithoutPayingTwi
 		return modeltest.Injection{}
 	}})
 	exit, _, errs = reproduce("--yes")
-	require.Equal(t, cli.ExitFailed, exit, errs)
+	require.Equal(t, console.ExitFailed, exit, errs)
 	assert.Contains(t, errs, "about 100 calls, 0 journaled, 100 to pay")
 	server.Set(modeltest.Options{Dimension: 64})
 	exit, out, errs := reproduce("--yes")
-	require.Equal(t, cli.ExitDone, exit, errs)
+	require.Equal(t, console.ExitDone, exit, errs)
 	paid := server.Stats()
 	assert.Equal(t, []int64{8, 40}, []int64{paid.Tasks["extract"].Calls, paid.Tasks["answer"].Calls}, "%+v", paid.Tasks)
 	assert.NotContains(t, out, "| unweaver | –", "extraction is not counted")
@@ -420,26 +421,26 @@ func TestTable1IsReproducedFromPublishedFilesAndGoesOnAfterAStopWithoutPayingTwi
 	assert.Equal(t, 4, strings.Count(string(raw), "\n"))
 	assert.Contains(t, string(raw), `"oracle":{"answer":"An answer from the test server."`)
 	exit, _, errs = reproduce("--yes")
-	require.Equal(t, cli.ExitDone, exit, errs)
+	require.Equal(t, console.ExitDone, exit, errs)
 	assert.Contains(t, errs, "covidqa: answers and judgements: about 100 calls, 100 journaled, 0 to pay: 0 tokens, cost 0.00")
 	assert.Equal(t, paid.Chat, server.Stats().Chat, "a re-run pays")
 	for i, row := range report().Rows {
 		assert.Equal(t, first.Rows[i].Tokens, row.Tokens, row.Name)
 	}
 	exit, _, errs = reproduce("--yes", "--out", "again") // undisturbed
-	require.Equal(t, cli.ExitDone, exit, errs)
+	require.Equal(t, console.ExitDone, exit, errs)
 	for _, task := range []string{"answer", "judge"} {
 		assert.Equal(t, 2*paid.Tasks[task].Calls, server.Stats().Tasks[task].Calls, "the stop had %s paid for twice", task)
 	}
 	paid = server.Stats()
 	for _, another := range []string{"chat", "embedding"} {
 		exit, _, errs = reproduce("--yes", "--set", "models."+another+".model=another")
-		assert.Equal(t, cli.ExitFailed, exit)
+		assert.Equal(t, console.ExitFailed, exit)
 		assert.Contains(t, errs, "choose another --out")
 	}
 	assert.Equal(t, paid.Chat+paid.Embed, server.Stats().Chat+server.Stats().Embed, "an evaluation that is refused pays")
 	exit, _, errs = reproduce("--yes", "--set", "models.judge.model=another")
-	require.Equal(t, cli.ExitDone, exit, errs)
+	require.Equal(t, console.ExitDone, exit, errs)
 	judge, answer := server.Stats().Tasks["judge"], server.Stats().Tasks["answer"]
 	assert.True(t, judge.Calls > paid.Tasks["judge"].Calls && answer.Calls == paid.Tasks["answer"].Calls,
 		"another judge reads the answers that are there")

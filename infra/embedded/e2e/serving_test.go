@@ -34,6 +34,7 @@ import (
 	"github.com/unweaver/unweaver/internal/testkit/musttest"
 	"github.com/unweaver/unweaver/internal/testkit/stagetest"
 	"github.com/unweaver/unweaver/starter/cli"
+	"github.com/unweaver/unweaver/starter/cli/console"
 	"github.com/unweaver/unweaver/starter/eval"
 	"github.com/unweaver/unweaver/workflows"
 )
@@ -41,14 +42,14 @@ import (
 // command runs the command line against the stack, and decodes what it prints into out.
 func command(t *testing.T, out any, args ...string) {
 	var printed, errs bytes.Buffer
-	app := &cli.App{Out: &printed, Err: &errs, Env: os.Environ(), Connect: func(
+	app := &console.App{Out: &printed, Err: &errs, Env: os.Environ(), Connect: func(
 		context.Context, *config.Config,
-	) (cli.Connection, error) {
+	) (console.Connection, error) {
 		control := &httpapi.Client{Base: shared.HTTP, Token: shared.Token}
-		return cli.Connection{Control: control, HTTP: shared.HTTP}, nil
+		return console.Connection{Control: control, HTTP: shared.HTTP}, nil
 	}}
-	exit := app.Run(t.Context(), append(args, "--json"))
-	require.True(t, exit == cli.ExitDone, "%q ends with %d: %s %s", args, exit, printed.String(), errs.String())
+	exit := cli.Run(t.Context(), app, append(args, "--json"))
+	require.True(t, exit == console.ExitDone, "%q ends with %d: %s %s", args, exit, printed.String(), errs.String())
 	if out == nil {
 		return
 	}

@@ -38,6 +38,7 @@ import (
 	"github.com/unweaver/unweaver/internal/telemetry/webhook"
 	"github.com/unweaver/unweaver/query-api/api"
 	"github.com/unweaver/unweaver/query-api/middleware"
+	"github.com/unweaver/unweaver/query-api/served"
 	"github.com/unweaver/unweaver/query-api/signon"
 	"github.com/unweaver/unweaver/worker/host"
 	"github.com/unweaver/unweaver/workflows"
@@ -222,18 +223,20 @@ func (s *Stack) serveAPI(
 			Desk: desk.New(options.Config, s.stores, func(context.Context) (control.Control, error) {
 				return s.Control, nil
 			}),
-			Policy:    policy,
-			Artifacts: s.stores.Artifacts,
-			Records:   s.stores.Records,
-			Readers:   s.stores.Coordination,
-			Runs:      s.stores.Coordination,
-			Vectors:   s.stores.Vectors,
-			Models:    models,
-			Cache:     cache,
-			Log:       options.Log,
-			Telemetry: process,
-			Warm:      options.Config.QueryAPI.Indexes.Ahead,
-			OpenBytes: options.Config.QueryAPI.Indexes.Bytes,
+			Policy: policy,
+			Models: models,
+			Config: served.Config{
+				Artifacts: s.stores.Artifacts,
+				Records:   s.stores.Records,
+				Readers:   s.stores.Coordination,
+				Runs:      s.stores.Coordination,
+				Vectors:   s.stores.Vectors,
+				Cache:     cache,
+				Log:       options.Log,
+				Telemetry: process,
+				Warm:      options.Config.QueryAPI.Indexes.Ahead,
+				OpenBytes: options.Config.QueryAPI.Indexes.Bytes,
+			},
 			Extra: map[string]http.Handler{httpapi.Prefix: httpapi.Handler(s.Control, httpapi.Access{
 				Token: s.Token, Check: keys.Check, Keys: access.Book{Store: s.stores.Artifacts},
 			})},

@@ -5,11 +5,10 @@ package bisect
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"slices"
+	"sort"
 	"strings"
-	"time"
 
 	"github.com/unweaver/unweaver/internal/answer"
 	"github.com/unweaver/unweaver/internal/artifact"
@@ -37,10 +36,7 @@ type Found struct {
 	Ranking   []Row    `json:"ranking" doc:"passages that either of the two returns; empty: bad lacks what is expected"`
 	Notices   []string `json:"notices" doc:"limits of what was found, and generations that were skipped"`
 	Questions int      `json:"questions" doc:"how often a generation that has the document was asked"`
-	Tokens    int64    `json:"tokens" doc:"paid for by all questions"`
-	Cost      float64  `json:"cost" doc:"money that all questions cost"`
-	Currency  string   `json:"currency,omitempty" doc:"of the cost; absent: not set"`
-	Seconds   float64  `json:"seconds"`
+	Tokens    int64    `json:"tokens" doc:"that models used for all questions"`
 }
 
 // Probe is what one generation returns.
@@ -54,7 +50,7 @@ type Probe struct {
 
 // Cause is something that changed.
 type Cause struct {
-	Kind      string `json:"kind" enum:"document,model,setting,program,passage_above,entity"`
+	Kind      string `json:"kind" enum:"document,setting,program,passage_above,entity"`
 	Change    string `json:"change" doc:"what became of the object, in a word; together: of several"`
 	Object    string `json:"object" doc:"key of a document, name of a setting or an entity; empty: several together"`
 	Text      string `json:"text" doc:"the cause in words, with the values before and after"`
@@ -64,10 +60,9 @@ type Cause struct {
 
 // Row is a passage that one of the two generations returns.
 type Row struct {
-	ID       string `json:"id"`
 	Document string `json:"document"`
 	Before   int    `json:"before" doc:"rank in the earlier generation; 0: not returned"`
-	After    int    `json:"after" doc:"rank in the later one, beyond its top that of the search; 0: none"`
+	After    int    `json:"after" doc:"rank in the later one, beyond its top by the search alone; 0: none"`
 	Expected bool   `json:"expected" doc:"the passage is the expected one, or of the expected document"`
 	Change   string `json:"change" enum:"same,added,changed,removed" doc:"what became of its document"`
 }
@@ -75,58 +70,57 @@ type Row struct {
 // Index is one index as a search reads it, in the name of who asks.
 type Index struct {
 	artifact.Index
-	Ask  func(ctx context.Context, body answer.Request) (answer.Response, error)
-	Open func(ctx context.Context, generation string) (*retrieve.Generation, error) // the caller closes it
+	Ask  func(ctx context.Context, index string, body answer.Request, found answer.Found) (answer.Response, error)
+	Open func(ctx context.Context, index, generation string) (*retrieve.Generation, error) // the caller closes it
 }
+
+// ofOne are the errors of one generation, as a collection that is missing is: others can be asked.
+var ofOne = []fault.Code{fault.GenCollected, fault.UnknownGen, fault.SegmentDamage, fault.FormatUnknown}
 
 // mostScanned generations are asked where neither end returns the document.
 const mostScanned = 30
+
+// asked is what one generation returned.
+type asked struct {
+	Probe
+	manifest string
+	response answer.Response // empty where it was not asked
+}
 
 // search is one search under way.
 type search struct {
 	index Index
 	Request
-	out     *Found
-	kept    []artifact.Generation      // those that may still be asked, in the order of publication
-	answers map[string]answer.Response // of those that were
-	probes  map[string]Probe
+	out  Found
+	kept []artifact.Generation // those that may be asked, in the order of publication
+	done map[string]asked      // those that were, by name
+	err  error                 // the first of a generation that cannot be passed over; none is asked after it
+
+	// What the two generations are compared by (causes.go).
+	good, bad     *retrieve.Generation
+	before, after answer.Response // of the question; after is empty where the bad one lacks what is expected
+	order         []answer.Chunk  // passages of after, and then what the bad one's search alone finds, 100 of it
+	lost          answer.Chunk    // the expected passage as the good generation returns it
 }
 
 // Find finds the night. It asks one generation at a time: both ends, then the middle of what is left. Where the oldest
-// one does not return the document either, it asks the newest 30, backwards. Errors: fault.UnknownGen, fault.NotFound
-// where no generation has the document, fault.InvalidParam where the ends do not differ, and those of questions.
-func Find(ctx context.Context, index Index, request Request) (out Found, err error) {
-	began := time.Now()
-	request.Query, request.Expect = strings.TrimSpace(request.Query), strings.TrimSpace(request.Expect)
-	out = Found{Index: index.Name, Causes: []Cause{}, Ranking: []Row{}, Notices: []string{}}
-	s := search{
-		index: index, Request: request, out: &out, answers: map[string]answer.Response{}, probes: map[string]Probe{},
-	}
-	if request.Expect == "" {
-		return out, newFault("expect", "it is empty", "name a document by its key, or a passage by its id")
-	}
-	bad := 0
-	if err = s.listKept(ctx); err == nil {
+// one does not return the document either, it asks the newest 30, backwards. Errors: fault.UnknownGen,
+// fault.InvalidParam where no two generations differ, and those of questions.
+func Find(ctx context.Context, index Index, request Request) (Found, error) {
+	s := search{index: index, Request: request, done: map[string]asked{}}
+	s.out = Found{Index: index.Name, Causes: []Cause{}, Ranking: []Row{}, Notices: []string{}}
+	bad, err := 0, s.listKept(ctx)
+	if err == nil {
 		bad, err = s.narrow(ctx)
 	}
 	if err == nil {
-		err = s.explain(ctx, s.kept[bad-1], s.kept[bad])
+		err = s.explain(ctx, s.probe(ctx, bad-1), s.probe(ctx, bad))
 	}
-	if err != nil && errors.Is(ctx.Err(), context.DeadlineExceeded) {
-		err = fault.Timeout.At("bisect", index.Name).
-			Because(fmt.Sprintf("the time was over after %d questions", out.Questions)).
-			Advise("try again, as some generations are open now; or search between fewer of them, with from and to")
-	}
-	out.Seconds = time.Since(began).Seconds()
-	return out, err
+	return s.out, err
 }
 
 func newFault(object, why, hint string) error {
 	return fault.InvalidParam.At("bisect", object).Because(why).Advise(hint)
-}
-
-func (s *search) notice(text string, values ...any) {
-	s.out.Notices = append(s.out.Notices, fmt.Sprintf(text, values...))
 }
 
 // listKept lists the generations from one end to the other: published ones, and those that are named.
@@ -135,137 +129,100 @@ func (s *search) listKept(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	if s.To == "" && len(all) > 0 {
+		s.To = all[0].Generation // the current one
+	}
 	slices.SortStableFunc(all, func(a, b artifact.Generation) int { return cmp.Compare(a.Seq, b.Seq) })
-	ends := [2]int{0, slices.IndexFunc(all, func(one artifact.Generation) bool { return one.State == "current" })}
-	for i, name := range [2]string{s.From, s.To} {
-		if name != "" {
-			ends[i] = slices.IndexFunc(all, func(one artifact.Generation) bool { return one.Generation == name })
-		}
-		if ends[i] < 0 {
+	for i, name := range []string{s.From, s.To} {
+		at := slices.IndexFunc(all, func(one artifact.Generation) bool { return one.Generation == name })
+		switch {
+		case name == "":
+		case at < 0:
 			return fault.UnknownGen.At("bisect", fault.QuoteName(name)).
-				Because("index " + s.index.Name + " has no generation of that name, or serves none").
+				Because("the index has no generation of that name, or it is older than from").
 				Advise("to list them: unweaver generations " + s.index.Name)
-		}
-		if name != "" && all[ends[i]].State == artifact.Damaged {
-			return fault.SegmentDamage.At("bisect", name).Because("this generation is damaged").
-				Advise("name another one with from or to")
+		case i == 0:
+			all = all[at:]
+		default:
+			all = all[:at+1]
 		}
 	}
-	for at := ends[0]; at <= ends[1]; at++ {
-		one := all[at]
-		served := one.State == core.GenerationPublished || one.State == "current"
-		switch {
-		case served && !one.Collected || at == ends[1] || one.Generation == s.From:
-			s.kept = append(s.kept, one)
-		case served || one.State == artifact.Damaged:
-			s.notice("generation %s was skipped: it is damaged, or is being deleted", one.Generation)
-		}
+	s.kept = slices.DeleteFunc(all, func(one artifact.Generation) bool {
+		served := one.State != core.GenerationHeld && one.State != core.GenerationDiscarded
+		return !served && one.Generation != s.From && one.Generation != s.To
+	})
+	if len(s.kept) < 2 {
+		return newFault("from", "no earlier generation is kept",
+			"name a later one with to; indexes."+s.index.Name+".keep and tags keep more of them")
 	}
 	return nil
 }
 
 // narrow returns the place of a generation that lacks the document, right after one that returns it.
 func (s *search) narrow(ctx context.Context) (int, error) {
-	var first, last Probe
-	var err error
-	for last == (Probe{}) || first == (Probe{}) { // the oldest may be on its way out
-		if len(s.kept) < 2 {
-			why := strings.Join(append([]string{"no earlier generation is kept that can be asked"},
-				s.out.Notices[:min(1, len(s.out.Notices))]...), "; ")
-			return 0, newFault("from", why,
-				"from must be older than to; indexes."+s.index.Name+".keep and tags keep more of them")
-		}
-		if last == (Probe{}) {
-			last, err = s.probe(ctx, len(s.kept)-1, true)
-		} else {
-			first, err = s.probe(ctx, 0, s.From != "")
-		}
-		if err == nil && last.Rank > 0 {
-			err = newFault("to", fmt.Sprintf("generation %s still returns %s, at rank %d of %d", last.Generation,
-				fault.QuoteName(s.Expect), last.Rank, last.Top), "name another generation with to, or a smaller top_chunks")
-		}
-		if err != nil {
-			return 0, err
-		}
-	}
+	lacks := func(at int) bool { return s.probe(ctx, at).Rank == 0 }
+	end := len(s.kept) - 1
+	last := s.probe(ctx, end)
 	switch {
-	case first.Rank > 0:
-		return s.halve(ctx)
-	case s.From != "":
-		return 0, s.refuse(fmt.Sprintf("generation %s does not return %s among its first %d passages",
-			first.Generation, fault.QuoteName(s.Expect), first.Top), "name a generation that returns it, or leave from out")
+	case last.Rank > 0:
+		return 0, newFault("to", fmt.Sprintf("generation %s still returns %s, at rank %d of %d", last.Generation,
+			fault.QuoteName(s.Expect), last.Rank, last.Top), "name another generation with to, or a smaller top_chunks")
+	case !lacks(0):
+		return sort.Search(end, lacks), s.err
 	}
-	for at := len(s.kept) - 2; at > 0 && len(s.probes) < mostScanned; at-- {
-		if probe, err := s.probe(ctx, at, false); err != nil || probe.Rank > 0 {
-			return at + 1, err
+	for at := end - 1; s.From == "" && at > 0 && len(s.done) < mostScanned; at-- {
+		if !lacks(at) {
+			return at + 1, s.err
 		}
 	}
-	return 0, s.refuse(fmt.Sprintf("none of the %d generations that were asked returns %s among its first %d "+
-		"passages", len(s.probes), fault.QuoteName(s.Expect), last.Top), "raise top_chunks, or try another method")
-}
-
-// halve searches between the first generation, which returns the document, and the last one, which does not.
-func (s *search) halve(ctx context.Context) (int, error) {
-	good, bad := 0, len(s.kept)-1
-	for bad-good > 1 {
-		middle := (good + bad) / 2
-		probe, err := s.probe(ctx, middle, false)
-		switch {
-		case err != nil:
-			return 0, err
-		case probe == Probe{}:
-			bad-- // the one in the middle is out
-		case probe.Rank > 0:
-			good = middle
-		default:
-			bad = middle
-		}
+	if s.err != nil {
+		return 0, s.err
 	}
-	return bad, nil
+	why := fmt.Sprintf("none of the %d generations that were asked returns %s among its first %d passages", len(s.done),
+		fault.QuoteName(s.Expect), last.Top)
+	return 0, newFault("expect", strings.Join(append([]string{why}, s.out.Notices...), "; "),
+		"raise top_chunks, or try another method or from; documents: /v1/indexes/"+s.index.Name+"/documents")
 }
 
-// probe asks the generation at a place. Where it cannot be asked and need not be, it is taken out, and the probe is
-// empty.
-func (s *search) probe(ctx context.Context, at int, must bool) (Probe, error) {
+// probe asks the generation at a place, once. One that cannot be asked counts as the next one, and a notice says so.
+func (s *search) probe(ctx context.Context, at int) asked {
 	name := s.kept[at].Generation
-	probe, err := s.askOnce(ctx, s.kept[at])
-	if err != nil && !must && ctx.Err() == nil && isOfOne(err) {
-		s.notice("generation %s was skipped: %v", name, err)
-		s.kept = slices.Delete(s.kept, at, at+1)
-		return Probe{}, nil
+	one, known := s.done[name]
+	if known || s.err != nil {
+		return one
 	}
-	if err == nil {
-		s.probes[name] = probe
+	one, s.err = s.askOnce(ctx, s.kept[at])
+	missing := fault.Is(s.err, fault.StoreDown) && fault.As(s.err).Op == retrieve.LoadVectors
+	if (missing || slices.Contains(ofOne, fault.CodeOf(s.err))) && at < len(s.kept)-1 {
+		s.out.Notices = append(s.out.Notices, fmt.Sprintf("generation %s was skipped: %v", name, s.err))
+		s.err = nil
+		one = s.probe(ctx, at+1)
 	}
-	return probe, err
+	s.done[name] = one
+	return one
 }
 
 // askOnce asks a generation, unless it lacks what is expected: then it returns rank 0.
-func (s *search) askOnce(ctx context.Context, one artifact.Generation) (Probe, error) {
-	generation, err := s.index.Open(ctx, one.Generation)
+func (s *search) askOnce(ctx context.Context, one artifact.Generation) (out asked, err error) {
+	generation, err := s.index.Open(ctx, s.index.Name, one.Generation)
 	if err != nil {
-		return Probe{}, err
+		return out, err
 	}
 	defer generation.Close()
 	top := answer.Count(generation.Spec.Retrieval.TopChunks)
 	if s.TopChunks != nil {
 		top = *s.TopChunks
 	}
-	s.out.Currency = generation.Spec.Currency
-	probe := Probe{Generation: one.Generation, Seq: one.Seq, Top: int(top), Indexed: s.isIndexed(generation)}
-	if probe.Indexed {
-		response, err := s.ask(ctx, one.Generation, nil)
-		s.answers[one.Generation], probe.Rank = response, s.rankIn(response)
-		return probe, err
+	from, to, _ := generation.DocumentsFrom(s.Expect+"#", 0, 1)
+	live := generation.Live
+	indexed := to > from || live.FindDocument(s.Expect) >= 0 || live.FindChunk(idOf(s.Expect)) != nil
+	out.manifest = one.Manifest
+	out.Probe = Probe{Generation: one.Generation, Seq: one.Seq, Top: int(top), Indexed: indexed}
+	if indexed {
+		out.response, err = s.ask(ctx, one.Generation, nil)
+		out.Rank = s.rankIn(out.response.Chunks)
 	}
-	return probe, nil
-}
-
-// isOfOne reports whether an error is of one generation, so that others can be asked.
-func isOfOne(err error) bool {
-	return fault.Is(err, fault.StoreDown) && fault.As(err).Op == retrieve.LoadVectors ||
-		fault.Is(err, fault.GenCollected) || fault.Is(err, fault.UnknownGen) || fault.Is(err, fault.SegmentDamage) ||
-		fault.Is(err, fault.FormatUnknown)
+	return out, err
 }
 
 // ask asks a generation the question. A ranking by a part of the search means nothing: it is an error.
@@ -275,53 +232,27 @@ func (s *search) ask(ctx context.Context, name string, edit func(*answer.Request
 		edit(&body)
 	}
 	s.out.Questions++
-	response, err := s.index.Ask(ctx, body)
+	response, err := s.index.Ask(ctx, s.index.Name, body, nil)
+	used := response.Usage
+	s.out.Tokens += used.EmbeddingTokens + used.PromptTokens + used.CompletionTokens + used.RerankTokens
 	for _, part := range response.Degraded {
-		switch {
-		case err != nil || part == "records" || strings.HasPrefix(part, "notes_"): // the ranking is whole
-		case part == retrieve.NoVectors:
-			err = fault.StoreDown.At(retrieve.LoadVectors, name).Because("rows of it are missing from the vector store").
-				Advise("run: unweaver restore " + s.index.Name)
-		case response.Rerank != nil && response.Rerank.Reason != "":
-			err = fault.Code(response.Rerank.Reason).At("rerank passages of", name).
-				Because("its reranker (models.rerank) failed: " + response.Rerank.Reason)
-		default:
-			err = fault.EmbedderDown.At("bisect", name).Because("the search is without its part " + part).
-				Advise("try again when the model servers answer (models.embedding, models.chat), or use method bm25")
+		if err != nil || part == "records" || strings.HasPrefix(part, "notes_") { // the ranking is whole
+			continue
 		}
+		if response.Rerank != nil && response.Rerank.Reason != "" {
+			part += " (" + response.Rerank.Reason + ")"
+		}
+		err = fault.EmbedderDown.At("bisect", name).Because("the search is without its part " + part).
+			Advise("for vectors run: unweaver restore " + s.index.Name + "; else try again when the model servers answer " +
+				"(models.*), or use method bm25")
 	}
 	return response, err
 }
 
-// rankIn returns the best rank of the expected document; 0: it is not there.
-func (s *search) rankIn(response answer.Response) int {
-	for _, chunk := range response.Chunks {
-		if s.isExpected(chunk) {
-			return chunk.Rank
-		}
-	}
-	return 0
-}
+// rankIn returns the best rank of the expected document among passages; 0: it is not there.
+func (s *search) rankIn(chunks []answer.Chunk) int { return 1 + slices.IndexFunc(chunks, s.isExpected) }
 
 // isExpected reports whether a passage is the expected one, or of the expected document, or of a row of it.
 func (s *search) isExpected(chunk answer.Chunk) bool {
 	return chunk.ID == s.Expect || chunk.Document == s.Expect || strings.HasPrefix(chunk.Document, s.Expect+"#")
-}
-
-// isIndexed reports whether a generation has the expected document or passage.
-func (s *search) isIndexed(generation *retrieve.Generation) bool {
-	from, to, _ := generation.DocumentsFrom(s.Expect+"#", 0, 1)
-	return to > from || generation.Live.FindDocument(s.Expect) >= 0 || generation.Live.FindChunk(idOf(s.Expect)) != nil
-}
-
-// refuse returns why nothing is found: a name that no generation has, or what is said.
-func (s *search) refuse(why, hint string) error {
-	for _, probe := range s.probes {
-		if probe.Indexed {
-			return newFault("expect", why, hint)
-		}
-	}
-	return fault.NotFound.At("bisect", fault.QuoteName(s.Expect)).
-		Because(fmt.Sprintf("none of the %d generations that were looked at has this document or passage", len(s.probes))).
-		Advise("a key is a path in the corpus; list them at /v1/indexes/" + s.index.Name + "/documents")
 }

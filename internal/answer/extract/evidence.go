@@ -101,7 +101,7 @@ func (q question) judgeWindows(chosen []window) (out Evidence) {
 		out.unfit = 1
 	}
 	for _, one := range chosen {
-		terms, near = mergeSets(terms, one.terms, one.own), mergeSets(near, one.around, one.preceding)
+		terms, near = text.JoinSets(terms, one.terms, one.own), text.JoinSets(near, one.around, one.preceding)
 		out.Fails = out.Fails && q.lacksValue(one.has, one.text)
 		if one.fits != anything {
 			out.unfit = 0

@@ -281,27 +281,19 @@ func isSameWord(a, b string) bool {
 		(len(a) > 2 && len(b)-len(a) < 2 || len(a) > 4 && len(b)-len(a) < 4)
 }
 
-func mergeSets(sets ...map[string]bool) map[string]bool {
-	out := map[string]bool{}
-	for _, set := range sets {
-		maps.Copy(out, set)
-	}
-	return out
-}
-
 // cutWindows returns the windows of a passage: each piece alone, and with the one behind it.
 func (q question) cutWindows(place int, passage Passage) []window {
 	passage.Title = markup.Text(passage.Title)
 	titled, context := q.splitTerms(passage.Title)
 	title := slices.Collect(maps.Keys(titled))
 	_, above := q.splitTerms(passage.File + "\n" + strings.Join(passage.Heading, "\n"))
-	context = mergeSets(context, above)
+	context = text.JoinSets(context, above)
 	pieces := cutPassage(q.language, passage)
 	terms, own := make([]map[string]bool, len(pieces)), make([]map[string]bool, len(pieces))
 	whole := context
 	for i, piece := range pieces {
 		terms[i], own[i] = q.splitTerms(piece.text)
-		whole = mergeSets(whole, own[i])
+		whole = text.JoinSets(whole, own[i])
 	}
 	passed := q.computeShare(whole)
 	var out []window
@@ -317,7 +309,7 @@ func (q question) cutWindows(place int, passage Passage) []window {
 			under, heading = own[i], piece.text
 			said += "\n" + piece.text
 		case header:
-			under, heading = mergeSets(under, own[i]), strings.TrimPrefix(heading+", "+piece.text, ", ")
+			under, heading = text.JoinSets(under, own[i]), strings.TrimPrefix(heading+", "+piece.text, ", ")
 			said += "\n" + piece.text
 		}
 		beaten, tied := compareRows(pieces, own, i)
@@ -338,15 +330,15 @@ func (q question) cutWindows(place int, passage Passage) []window {
 				break
 			}
 			next.above = [2]string{said, pieces[max(i-1, 0)].text}
-			next.around = mergeSets(context, under)
+			next.around = text.JoinSets(context, under)
 			next.held = q.computeShare(next.own)
 			few := next.others < 2 || next.others < 3 && next.held > 0.99
 			if next.others == 0 || piece.kind == sentence && few && !q.addsName(next.text) {
 				continue // it repeats the question
 			}
-			next.context = q.computeShare(mergeSets(next.own, next.around)) - next.held
+			next.context = q.computeShare(text.JoinSets(next.own, next.around)) - next.held
 			next.preceding = before
-			next.before = q.computeShare(mergeSets(next.own, next.around, before)) - next.held - next.context
+			next.before = q.computeShare(text.JoinSets(next.own, next.around, before)) - next.held - next.context
 			if next.held+next.context+next.before == 0 {
 				continue
 			}
@@ -364,7 +356,7 @@ func (q question) cutWindows(place int, passage Passage) []window {
 			}
 			if next.has = q.kindsIn(body); q.matchesText(next.has) {
 				next.fits = q.want
-				next.own = mergeSets(next.own, q.hints) // a sum of money answers what a thing costs
+				next.own = text.JoinSets(next.own, q.hints) // a sum of money answers what a thing costs
 				next.held = q.computeShare(next.own)
 			}
 			out = append(out, next)

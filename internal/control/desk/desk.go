@@ -179,7 +179,7 @@ func (d *Desk) readSettings(ctx context.Context, index string, set map[string]st
 	}
 	_, moved := overlay.Set["corpus"]
 	own := out.spec.Corpus != "" && !moved
-	if out.spec.Corpus == "" {
+	if !moved && plain.Indexes[index].Corpus == "" { // a branch has the corpus of its base's configuration
 		out.base = overlay.Base
 	}
 	out.spec.Corpus = cmp.Or(out.spec.Corpus, base)

@@ -52,7 +52,7 @@ func Handler(controller control.Control, allowed Access) http.Handler {
 			allowed.answerChallenge(w, request)
 			return
 		}
-		status, owner, all, via := allowed.checkRequest(request)
+		status, owner, readers, via := allowed.checkRequest(request)
 		if status != http.StatusOK {
 			refuseRequest(w, status)
 			return
@@ -61,21 +61,20 @@ func Handler(controller control.Control, allowed Access) http.Handler {
 		if !owner {
 			ctx = control.ForAnother(ctx)
 		}
-		ctx = context.WithValue(ctx, readsAll{}, all)
+		ctx = context.WithValue(ctx, readersKey{}, readers)
 		mux.ServeHTTP(w, request.WithContext(ctx))
 	})
 }
 
 // checkRequest returns 200 where a request may pass. owner: it comes from who has the token, and so owns the data
-// directory, or from who may make keys. all: who shows it may read every document. via is what was shown, for the audit
-// trail.
-func (a Access) checkRequest(request *http.Request) (status int, owner, all bool, via string) {
+// directory, or from who may make keys. via is what was shown, for the audit trail.
+func (a Access) checkRequest(request *http.Request) (status int, owner bool, readers core.Readers, via string) {
 	got := strings.TrimPrefix(request.Header.Get("Authorization"), "Bearer ")
 	if a.Token != "" && subtle.ConstantTimeCompare([]byte(got), []byte(a.Token)) == 1 {
-		return http.StatusOK, true, true, "token"
+		return http.StatusOK, true, core.Readers{All: true}, "token"
 	}
 	if a.Check == nil || got == "" {
-		return http.StatusUnauthorized, false, false, ""
+		return http.StatusUnauthorized, false, readers, ""
 	}
 	key, err := a.Check(request.Context(), got)
 	need := access.Operate
@@ -84,17 +83,20 @@ func (a Access) checkRequest(request *http.Request) (status int, owner, all bool
 	}
 	switch {
 	case err != nil:
-		return http.StatusUnauthorized, false, false, ""
+		return http.StatusUnauthorized, false, readers, ""
 	case !key.Scope.Includes(need) || key.Index != "*": // a run is of one index, control is of all
-		return http.StatusForbidden, false, false, ""
+		return http.StatusForbidden, false, readers, ""
 	}
-	return http.StatusOK, key.Scope.Includes(access.Admin), core.ReadersOf(key.Labels).All, "key " + key.ID
+	return http.StatusOK, key.Scope.Includes(access.Admin), core.ReadersOf(key.Labels), "key " + key.ID
 }
 
-// readsAll is the key under which a context says whether who asks may read every document.
-type readsAll struct{}
+// readersKey is the key under which a context says what who asks may read.
+type readersKey struct{}
 
-func mayReadAll(ctx context.Context) bool { all, _ := ctx.Value(readsAll{}).(bool); return all }
+func readersOf(ctx context.Context) core.Readers {
+	readers, _ := ctx.Value(readersKey{}).(core.Readers)
+	return readers
+}
 
 // refuseRequest writes a problem (RFC 9457).
 func refuseRequest(w http.ResponseWriter, status int) {

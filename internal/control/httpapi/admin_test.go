@@ -11,6 +11,7 @@ import (
 	"net/http/httptest"
 	"os"
 	"regexp"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -101,9 +102,8 @@ func methods(ctx context.Context, c control.Control) map[string]func() (any, err
 		"operations": func() (any, error) { return c.ListOperations(ctx, "docs", 5) },
 		"audit": with(ctx, c.AuditIndex,
 			control.AuditRequest{Index: "docs", Sample: core.Sample{Part: 2, Of: 7}, Repair: true}),
-		"image": func() (any, error) {
-			return c.MoveImage(ctx, control.ImageRequest{Index: "docs", Where: "w"}, func(core.Transfer) {})
-		},
+		"image":        with(ctx, c.MoveImage, core.ImageRequest{Index: "docs", Where: "w"}),
+		"transfer":     with(ctx, c.ReadTransfer, core.ImageRequest{Index: "docs", Where: "w"}),
 		"doctor":       with(ctx, c.RunDoctor, spec),
 		"dead-letters": with(ctx, c.DeadLetters, "docs"),
 		"dead-letter":  func() (any, error) { return c.DeadLetter(ctx, "docs", "c1") },
@@ -226,6 +226,11 @@ func TestWhoMayNotReadAllTurnsNoLabelsOff(t *testing.T) {
 		musttest.Get(client.MoveGeneration(t.Context(), control.MoveRequest{Action: core.ActionRollback, Index: "docs"}))(t)
 		moved := controller.Inputs[len(controller.Inputs)-1].(control.MoveRequest)
 		assert.Equal(t, !all, moved.KeepLabels, text)
+		musttest.Get(client.WatchQuestions(t.Context(), control.WatchRequest{
+			Index: "docs", Readers: core.Readers{All: true},
+		}))(t)
+		watched := controller.Inputs[len(controller.Inputs)-1].(control.WatchRequest)
+		assert.True(t, watched.Readers.All == all && (all || slices.Equal(watched.Readers.Labels, keys[text])), text)
 		for key, passes := range map[string]bool{"keep": true, "documents.labels.field": all, "documents.labels.rules": all} {
 			_, err := client.ChangeBranch(t.Context(), control.BranchRequest{
 				Index: "docs", Name: "exp", Set: map[string]string{key: "2"},
@@ -435,22 +440,4 @@ func TestAnAddressThatStaysSilentIsAnError(t *testing.T) {
 	httpapi.ProofDeadline(t)
 	got, err := httpapi.HasToken(t.Context(), "http://"+listener.Addr().String(), "right")
 	assert.True(t, !got && err != nil, "%v, %v", got, err)
-}
-
-// carrying reports how far an image is before it ends.
-type carrying struct{ control.Control }
-
-func (carrying) MoveImage(
-	_ context.Context, _ control.ImageRequest, report func(core.Transfer),
-) (core.Transfer, error) {
-	report(core.Transfer{Stage: "push", Done: 1, Total: 2})
-	return core.Transfer{Digest: "sha256:1"}, nil
-}
-
-func TestATransferIsCarriedWithItsProgress(t *testing.T) {
-	var seen []core.Transfer
-	note := func(now core.Transfer) { seen = append(seen, now) }
-	out, err := serve(t, carrying{}).MoveImage(t.Context(), control.ImageRequest{Index: "docs", Where: "w"}, note)
-	assert.True(t, err == nil && out.Digest == "sha256:1" && len(seen) == 1 && seen[0].Total == 2, "%+v, %v, %v", out, err,
-		seen)
 }

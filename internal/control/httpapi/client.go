@@ -79,6 +79,16 @@ func (c *Client) AuditIndex(ctx context.Context, request control.AuditRequest) (
 	return callMethod[control.Run](ctx, c, "audit", request)
 }
 
+// MoveImage implements control.Control.
+func (c *Client) MoveImage(ctx context.Context, r core.ImageRequest) (core.Transfer, error) {
+	return callMethod[core.Transfer](ctx, c, "image", r)
+}
+
+// ReadTransfer implements control.Control.
+func (c *Client) ReadTransfer(ctx context.Context, r core.ImageRequest) (core.Transfer, error) {
+	return callMethod[core.Transfer](ctx, c, "transfer", r)
+}
+
 // MoveGeneration implements control.Control.
 func (c *Client) MoveGeneration(ctx context.Context, r control.MoveRequest) (core.Move, error) {
 	return callMethod[core.Move](ctx, c, "move", r)
@@ -124,14 +134,9 @@ func (c *Client) ListBranches(ctx context.Context, index string) ([]core.Branch,
 	return callMethod[[]core.Branch](ctx, c, "branches", named{index})
 }
 
-// ChangeWatched implements control.Control.
-func (c *Client) ChangeWatched(ctx context.Context, r control.WatchRequest) (control.Watching, error) {
-	return callMethod[control.Watching](ctx, c, "watch", r)
-}
-
-// ListWatched implements control.Control.
-func (c *Client) ListWatched(ctx context.Context, index string) ([]core.Question, error) {
-	return callMethod[[]core.Question](ctx, c, "watched", named{index})
+// WatchQuestions implements control.Control.
+func (c *Client) WatchQuestions(ctx context.Context, r control.WatchRequest) ([]core.Question, error) {
+	return callMethod[[]core.Question](ctx, c, "watch", r)
 }
 
 // ReadOverlay implements control.Control.

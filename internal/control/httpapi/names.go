@@ -60,7 +60,7 @@ func checkNames(in any) error {
 		if in.Generation != "" && !core.ValidSlug(in.Generation) {
 			return wrongName(in.Generation)
 		}
-	case control.ImageRequest:
+	case core.ImageRequest:
 		if !core.ValidSlug(in.Index) || in.Generation != "" && !core.ValidSlug(in.Generation) {
 			return wrongName(in.Index)
 		}

@@ -66,12 +66,12 @@ func addRoutes(mux *http.ServeMux, c control.Control) {
 	handleIn(mux, "lost", func(ctx context.Context, in named) error { return c.MarkLost(ctx, in.Name) })
 	byName(mux, "generations", c.ListGenerations)
 	handleMethod(mux, "move", func(ctx context.Context, in control.MoveRequest) (core.Move, error) {
-		in.KeepLabels = in.KeepLabels || !mayReadAll(ctx)
+		in.KeepLabels = in.KeepLabels || !readersOf(ctx).All
 		return c.MoveGeneration(ctx, in)
 	})
 	handleMethod(mux, "branch", func(ctx context.Context, in control.BranchRequest) (core.Branch, error) {
 		for key := range in.Set {
-			if strings.HasPrefix(key, "documents.labels") && !mayReadAll(ctx) {
+			if strings.HasPrefix(key, "documents.labels") && !readersOf(ctx).All {
 				return core.Branch{}, fault.Forbidden.At("branch", in.Index).
 					Because("it sets " + key + ", which decides who may read the branch").
 					Advise("use a key that may read every document (--labels '*'), or the token")
@@ -81,8 +81,12 @@ func addRoutes(mux *http.ServeMux, c control.Control) {
 	})
 	handleMethod(mux, "delete", c.DeleteIndex)
 	byName(mux, "branches", c.ListBranches)
-	handleMethod(mux, "watch", c.ChangeWatched)
-	byName(mux, "watched", c.ListWatched)
+	handleMethod(mux, "watch", func(ctx context.Context, in control.WatchRequest) ([]core.Question, error) {
+		if !readersOf(ctx).All {
+			in.Readers = readersOf(ctx)
+		}
+		return c.WatchQuestions(ctx, in)
+	})
 	byName(mux, "overlay", c.ReadOverlay)
 	handleMethod(mux, "diff", c.CompareGenerations)
 	handleMethod(mux, "aliases", c.ListAliases)
@@ -92,7 +96,8 @@ func addRoutes(mux *http.ServeMux, c control.Control) {
 	handleList(mux, "trends", c.ReadTrends)
 	byName(mux, "log", c.ReadLog)
 	byName(mux, "restore", c.RestoreIndex)
-	handleImage(mux, c)
+	handleMethod(mux, "image", c.MoveImage)
+	handleMethod(mux, "transfer", c.ReadTransfer)
 	handleMethod(mux, "audit", c.AuditIndex)
 	handleMethod(mux, "doctor", c.RunDoctor)
 	byName(mux, "dead-letters", c.DeadLetters)

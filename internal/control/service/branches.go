@@ -34,10 +34,29 @@ func (s *Service) ChangeBranch(ctx context.Context, r control.BranchRequest) (co
 		}
 		return s.newDesk().DeleteBranch(ctx, asked, building)
 	}
+	if err := refuseLocalFiles(ctx, r); err != nil {
+		return core.Branch{}, err
+	}
 	if err := config.CheckOverlay(r.Set); err != nil {
 		return core.Branch{}, err
 	}
 	return s.newDesk().MakeBranch(ctx, asked)
+}
+
+// refuseLocalFiles refuses settings that name files of this machine to who does not own the installation: what is wrong
+// with a file would say what it holds, and whether it is there.
+func refuseLocalFiles(ctx context.Context, r control.BranchRequest) error {
+	if !control.OfAnother(ctx) {
+		return nil
+	}
+	for _, key := range []string{"aliases", "gate.probes", "extraction.examples", "follow_links"} {
+		if _, set := r.Set[key]; set {
+			return fault.Forbidden.At("branch", r.Index).
+				Because("it sets " + key + ", which has the server read files of its machine").
+				Advise("set it in the configuration, or make the branch with the command line of the server's owner")
+		}
+	}
+	return nil
 }
 
 // unscheduledBranch deletes the schedule of a branch that is about to be deleted, where it has one: a night of it would

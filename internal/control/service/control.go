@@ -5,6 +5,7 @@ package service
 
 import (
 	"context"
+	"sync"
 	"time"
 
 	"go.temporal.io/api/enums/v1"
@@ -60,6 +61,8 @@ type Service struct {
 	SearchAttributes bool // the engine's namespace knows those of runs
 
 	Limits document.Limits // of a document that an estimate parses; zero: those of document.DefaultLimits
+
+	transfers sync.Map // *image.Mover of images on their way, by core.ImageRequest
 }
 
 var (

@@ -447,6 +447,17 @@ func TestOnlyTheOwnerOpensAnotherFolder(t *testing.T) {
 	musttest.Get(b.BuildIndex(stranger, control.IndexRequest{Spec: spec}))(b.t) // granted by then
 }
 
+// What is wrong with a file would say what it holds.
+func TestOnlyTheOwnerNamesFilesInABranch(t *testing.T) {
+	b := newBench(t)
+	for _, key := range []string{"aliases", "gate.probes", "extraction.examples", "follow_links"} {
+		request := control.BranchRequest{Index: "docs", Name: "exp", Set: map[string]string{key: "/etc/hostname"}}
+		musttest.Refuse(b.ChangeBranch(control.ForAnother(t.Context()), request))(t, fault.Forbidden)
+		_, err := b.ChangeBranch(t.Context(), request)
+		assert.False(t, fault.Is(err, fault.Forbidden), "%s: %v", key, err)
+	}
+}
+
 // A start is over once the engine shows the workers that a build needs, or with the patience of who starts.
 func TestAStartWaitsUntilWorkersPoll(t *testing.T) {
 	b := newBench(t)

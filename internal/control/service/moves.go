@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"os"
 	"strings"
 	"time"
@@ -14,6 +15,7 @@ import (
 	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/methods/aliases/pairstage"
+	"github.com/unweaver/unweaver/internal/pipeline/image"
 	"github.com/unweaver/unweaver/internal/pipeline/release"
 	"github.com/unweaver/unweaver/internal/pipeline/run"
 	"github.com/unweaver/unweaver/internal/stream/scratch"
@@ -30,7 +32,7 @@ func (s *Service) MoveGeneration(ctx context.Context, r control.MoveRequest) (co
 		Force: r.Force, KeepLabels: r.KeepLabels, Operator: control.OperatorOf(ctx),
 	})
 	if err == nil && r.Action == core.ActionPublish && !move.Unchanged {
-		_ = run.NoteSuccess(ctx, s.Stores.Coordination, r.Index, time.Now()) // for metrics alone
+		_ = run.NoteTime(ctx, s.Stores.Coordination, run.SuccessOf(r.Index), time.Now()) // for metrics alone
 	}
 	return move, err
 }
@@ -79,6 +81,42 @@ func withTempCache(f func(cache *localfile.Cache) error) error {
 		return err
 	}
 	return f(cache)
+}
+
+// MoveImage implements Control. It needs neither the engine nor a worker. Files, keys and the account at a registry are
+// those of the user of this process, so only the owner of the installation may ask for it.
+func (s *Service) MoveImage(ctx context.Context, r core.ImageRequest) (out core.Transfer, err error) {
+	if control.OfAnother(ctx) {
+		return out, fault.Forbidden.At(r.Action, r.Index).
+			Because("an image is moved with the files and accounts of this machine").
+			Advise("run the command where the data directory is, or with a key of scope admin")
+	}
+	if !core.ValidIndex(r.Index) {
+		return out, newNameFault("index", r.Index)
+	}
+	err = withTempCache(func(cache *localfile.Cache) error {
+		mover := image.Mover{
+			ImageRequest: r, Operator: control.OperatorOf(ctx), Standings: s.standingOf,
+			Ports: &run.Ports{
+				Artifacts: s.Stores.Artifacts, Records: s.Stores.Records, Coordination: s.Stores.Coordination,
+				Vectors: s.Stores.Vectors, StoreID: s.Stores.StoreID, Cache: cache, CPU: make(chan struct{}, 1),
+				Log: slog.Default(),
+			},
+		}
+		s.transfers.Store(r, &mover)
+		defer s.transfers.CompareAndDelete(r, &mover)
+		out, err = mover.Move(ctx)
+		return err
+	})
+	return out, err
+}
+
+// ReadTransfer implements Control.
+func (s *Service) ReadTransfer(_ context.Context, r core.ImageRequest) (out core.Transfer, _ error) {
+	if mover, there := s.transfers.Load(r); there {
+		out = mover.(*image.Mover).Progress()
+	}
+	return out, nil
 }
 
 // MostSuggested bounds how many classes are compared for suggestions: their vectors are held at once, and time grows

@@ -5,6 +5,8 @@ import (
 	"crypto/sha256"
 	"errors"
 	"fmt"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"strings"
 	"testing"
@@ -110,7 +112,7 @@ func TestAHeldRunIsSettledOnceItIsPublished(t *testing.T) {
 		b.must(b.Stores.Vectors.Create(t.Context(), collection, 3))
 	}
 	success := func() time.Time {
-		return musttest.Get(run.LastSuccess(t.Context(), b.Stores.Coordination, "docs"))(b.t)
+		return musttest.Get(run.ReadTime(t.Context(), b.Stores.Coordination, run.SuccessOf("docs")))(b.t)
 	}
 	require.Zero(t, success())
 	musttest.Get(
@@ -356,11 +358,12 @@ func TestARoundOfRetryFailedIsOneWhereverItsStartIsKilled(t *testing.T) {
 			b.fail(extract.DeadLetter{Chunk: chunk, Document: "a.md", Attempt: 1})
 			request := control.LettersRequest{Name: "docs", Chunks: []string{chunk}}
 			life := &mortal{left: step, done: done}
-			dying := *b.Service
-			dying.Client = mortalEngine{b.temporal, life}
-			dying.Stores = &app.Stores{
-				Artifacts:    artifacttest.Around{Store: b.Stores.Artifacts, Do: life.put},
-				Coordination: mortalStates{b.Stores.Coordination, life},
+			dying := &service.Service{
+				Client: mortalEngine{b.temporal, life}, Engine: b.Engine, Models: b.Models, Heartbeat: b.Heartbeat,
+				Stores: &app.Stores{
+					Artifacts:    artifacttest.Around{Store: b.Stores.Artifacts, Do: life.put},
+					Coordination: mortalStates{b.Stores.Coordination, life},
+				},
 			}
 			_, err := dying.RetryFailed(t.Context(), request)
 			if life.left > 0 {
@@ -423,4 +426,23 @@ func TestARunThatWroteItsReportIsWaitedFor(t *testing.T) {
 			})
 		}
 	}
+}
+
+// A transfer is seen by its request while it runs, and no longer.
+func TestATransferIsSeenWhileItRuns(t *testing.T) {
+	b := newBench(t)
+	request := core.ImageRequest{Action: core.TransferPull, Index: "copy"}
+	var seen core.Transfer
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		seen, _ = b.ReadTransfer(t.Context(), request)
+		w.WriteHeader(http.StatusForbidden)
+	}))
+	t.Cleanup(server.Close)
+	request.Where = "oci://" + strings.TrimPrefix(server.URL, "http://") + "/a:v1"
+	_, err := b.MoveImage(t.Context(), request)
+	assert.True(t, fault.Is(err, fault.StoreDenied) && seen.Stage == "resolve" && seen.Seconds < 3600,
+		"%+v, %v", seen, err)
+	assert.Zero(t, musttest.Get(b.ReadTransfer(t.Context(), request))(t))
+	_, err = b.MoveImage(control.ForAnother(t.Context()), request)
+	assert.True(t, fault.Is(err, fault.Forbidden), "%v", err)
 }

@@ -4,64 +4,74 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 
+	"github.com/unweaver/unweaver/internal/artifact"
 	"github.com/unweaver/unweaver/internal/control"
 	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/fault"
 )
 
-// ListWatched implements Control.
-func (s *Service) ListWatched(ctx context.Context, index string) ([]core.Question, error) {
-	if !core.ValidIndex(index) {
-		return nil, newNameFault("index", index)
-	}
-	questions, err := s.indexOf(index).ListQuestions(ctx)
-	if err == nil && len(questions) == 0 {
-		err = s.checkKnown(ctx, index, "list the standing questions")
-	}
-	return questions, err
-}
-
-// ChangeWatched implements Control.
-func (s *Service) ChangeWatched(ctx context.Context, r control.WatchRequest) (control.Watching, error) {
-	out := control.Watching{Index: r.Index, Questions: []core.Question{}}
+// WatchQuestions implements Control.
+func (s *Service) WatchQuestions(ctx context.Context, r control.WatchRequest) ([]core.Question, error) {
 	if !core.ValidIndex(r.Index) {
-		return out, newNameFault("index", r.Index)
+		return nil, newNameFault("index", r.Index)
 	}
-	if len(r.Add) > 0 && r.Remove != "" || len(r.Add) == 0 && r.Remove == "" {
-		return out, fault.InvalidParam.At("change standing questions of", r.Index).
+	if len(r.Add) > 0 && r.Remove != "" {
+		return nil, fault.InvalidParam.At("change standing questions of", r.Index).
 			Because("a request either adds questions or removes one").Advise("send one request for each")
 	}
-	if err := s.checkKnown(ctx, r.Index, "change the standing questions"); err != nil {
-		return out, err
+	if err := s.checkKnown(ctx, r.Index, "ask for standing questions"); err != nil {
+		return nil, err
 	}
-	if r.Remove == control.AllWatched {
-		return out, s.indexOf(r.Index).DeleteQuestions(ctx)
+	index := s.indexOf(r.Index)
+	if len(r.Add) > 0 {
+		return addQuestions(ctx, index, r)
 	}
+	all, err := index.ListQuestions(ctx)
+	if r.Remove == control.AllWatched && r.Readers.All { // also what cannot be read
+		return all, index.DeleteQuestions(ctx)
+	}
+	isMeant := func(one core.Question) bool {
+		return r.Readers.HoldAll(one.Labels) && (one.ID == r.Remove || r.Remove == "" || r.Remove == control.AllWatched)
+	}
+	meant := slices.DeleteFunc(all, func(one core.Question) bool { return !isMeant(one) })
+	switch {
+	case err != nil || r.Remove == "":
+		return meant, err
+	case len(meant) == 0 && r.Remove != control.AllWatched:
+		return nil, fault.NotFound.At("remove standing question", fault.QuoteName(r.Remove)).
+			Because("the index " + r.Index + " has no standing question of this id").
+			Advise("to list them: unweaver watch list --index " + r.Index)
+	}
+	return meant, index.ChangeQuestions(ctx, func(list []core.Question) ([]core.Question, error) {
+		return slices.DeleteFunc(list, isMeant), nil
+	})
+}
+
+// addQuestions adds standing questions, all or none, and returns them as they are kept.
+func addQuestions(ctx context.Context, index artifact.Index, r control.WatchRequest) ([]core.Question, error) {
+	var added []core.Question
 	for i, question := range r.Add {
 		kept, err := question.Normalize()
 		if err != nil {
-			return out, fault.InvalidParam.At("add standing question", fmt.Sprintf("%d of %d", i+1, len(r.Add))).Because(err).
+			return nil, fault.InvalidParam.At("add standing question", fmt.Sprintf("%d of %d", i+1, len(r.Add))).Because(err).
 				Advise("nothing was added: correct it and send all of them again")
 		}
-		out.Questions = append(out.Questions, kept)
-	}
-	err := s.indexOf(r.Index).ChangeQuestions(ctx, func(list []core.Question) ([]core.Question, error) {
-		if r.Remove != "" {
-			at := slices.IndexFunc(list, func(one core.Question) bool { return one.ID == r.Remove })
-			if at < 0 {
-				return nil, fault.NotFound.At("remove standing question", fault.QuoteName(r.Remove)).
-					Because("the index " + r.Index + " has no standing question of this id").
-					Advise("to list them: unweaver watch list --index " + r.Index)
-			}
-			out.Questions = []core.Question{list[at]}
-			list = slices.Delete(list, at, at+1)
+		if !r.Readers.HoldAll(kept.Labels) { // reports quote what readers with its labels may read
+			return nil, fault.Forbidden.At("add standing question", fmt.Sprintf("%d of %d", i+1, len(r.Add))).
+				Because(fmt.Sprintf("it has labels (%.100s) that the API key or the person does not have",
+					strings.Join(kept.Labels, ", "))).
+				Advise("leave them out, or use a key with them: unweaver keys create --labels LABEL,LABEL")
 		}
+		added = append(added, kept)
+	}
+	return added, index.ChangeQuestions(ctx, func(list []core.Question) ([]core.Question, error) {
 		known := map[string]int{}
 		for i, one := range list {
 			known[one.ID] = i
 		}
-		for _, question := range out.Questions[:len(r.Add)] {
+		for _, question := range added {
 			if at, again := known[question.ID]; again {
 				list[at] = question
 				continue
@@ -74,8 +84,6 @@ func (s *Service) ChangeWatched(ctx context.Context, r control.WatchRequest) (co
 				Because(fmt.Sprintf("it would have %d, the limit is %d", len(list), core.MaxWatched)).
 				Advise("remove some: unweaver watch list --index " + r.Index)
 		}
-		out.Total = len(list)
 		return list, nil
 	})
-	return out, err
 }

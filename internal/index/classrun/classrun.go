@@ -120,10 +120,8 @@ func (x *File) checkMeta(path string, expect Expect) error {
 // CheckExpected reports whether it is what is expected: for a caller that shares it with its opener. Errors are those
 // of Open.
 func (x *File) CheckExpected(path string, expect Expect) error {
-	if expect.Analyser != "" && x.Meta.Analyser != expect.Analyser {
-		return fault.FormatUnknown.At("open class run", path).
-			Because("its words were cut by analyser " + x.Meta.Analyser + ", questions are cut by " + expect.Analyser).
-			Advise("build the index again with: unweaver index, or use the program version that built it")
+	if err := postings.CheckAnalyser("class run", path, x.Meta.Analyser, expect.Analyser); err != nil {
+		return err
 	}
 	if len(x.Rows) != expect.Classes {
 		return x.f.UnfitError(fmt.Sprintf("it has %d classes, the manifest says %d", len(x.Rows), expect.Classes))
@@ -199,14 +197,9 @@ func (w *Writer) Close() {
 	w.words.Close()
 }
 
-// Add takes the next class with its folded name (names.Key) and the terms of its text. Its id is greater than those
-// before.
-func (w *Writer) Add(row Row, name string, terms []string) error {
-	return w.AddTyped(row, name, "", terms)
-}
-
-// AddTyped takes the next class as Add does, with its type; empty: it has none.
-func (w *Writer) AddTyped(row Row, name, typed string, terms []string) error {
+// Add takes the next class with its folded name (names.Key), its type (empty: it has none) and the terms of its text.
+// Its id is greater than those before.
+func (w *Writer) Add(row Row, name, typed string, terms []string) error {
 	if w.err != nil {
 		return w.err
 	}
@@ -262,13 +255,11 @@ func (w *Writer) Write(to io.Writer, analyser, language string) (Expect, error) 
 		return Expect{}, w.err
 	}
 	out := mapped.NewWriter(to, Kind, Version, nil)
-	out.BeginSection("rows")
-	if err := errors.Join(w.rows.CopyTo(out), w.writeNames(out)); err != nil {
+	if err := errors.Join(w.rows.WriteSection(out, "rows"), w.writeNames(out)); err != nil {
 		return Expect{}, err
 	}
 	if len(w.types) > 0 {
-		out.BeginSection(typeSection)
-		if err := w.typeOf.CopyTo(out); err != nil {
+		if err := w.typeOf.WriteSection(out, typeSection); err != nil {
 			return Expect{}, err
 		}
 	}
@@ -305,6 +296,5 @@ func (w *Writer) writeNames(out *mapped.Writer) error {
 	if err := names.Write(out, "names", "name_at"); err != nil {
 		return err
 	}
-	out.BeginSection("name_row")
-	return rows.CopyTo(out)
+	return rows.WriteSection(out, "name_row")
 }

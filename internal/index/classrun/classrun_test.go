@@ -38,7 +38,7 @@ func whole(t *testing.T, spillAt int) []byte {
 	defer writer.Close()
 	writer.SpillAt(spillAt)
 	for n, name := range names() {
-		require.NoError(t, writer.Add(row(n), name, strings.Fields(name)))
+		require.NoError(t, writer.Add(row(n), name, "", strings.Fields(name)))
 	}
 	var out bytes.Buffer
 	musttest.Get(writer.Write(&out, "v1", "en"))(t)
@@ -82,7 +82,7 @@ func TestTypesOfRowsComeBack(t *testing.T) {
 		writer := classrun.NewWriter()
 		defer writer.Close()
 		for n, kind := range types {
-			require.NoError(t, writer.AddTyped(row(n), "x", strings.Trim(string(kind), "-"), nil))
+			require.NoError(t, writer.Add(row(n), "x", strings.Trim(string(kind), "-"), nil))
 		}
 		var out bytes.Buffer
 		expect := musttest.Get(writer.Write(&out, "v1", "en"))(t)
@@ -103,13 +103,13 @@ func TestWhatCannotBeNumberedOrOrderedIsRefused(t *testing.T) {
 	for _, next := range []int{3, 4} {
 		writer := classrun.NewWriter()
 		defer writer.Close()
-		require.NoError(t, writer.Add(row(4), "b", nil))
-		assert.Error(t, writer.Add(row(next), "a", nil), "%d comes after 4", next)
+		require.NoError(t, writer.Add(row(4), "b", "", nil))
+		assert.Error(t, writer.Add(row(next), "a", "", nil), "%d comes after 4", next)
 		assert.Error(t, musttest.Err(writer.Write(&bytes.Buffer{}, "v1", "en")), "a run without what was refused")
 	}
 	writer := classrun.NewWriter()
 	defer writer.Close()
 	writer.SetLimit(1)
-	require.NoError(t, writer.Add(row(1), "a", nil))
-	musttest.Code(t, writer.Add(row(2), "b", nil), fault.TooLarge, "two classes of 1")
+	require.NoError(t, writer.Add(row(1), "a", "", nil))
+	musttest.Code(t, writer.Add(row(2), "b", "", nil), fault.TooLarge, "two classes of 1")
 }

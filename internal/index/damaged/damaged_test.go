@@ -263,7 +263,7 @@ var segmentsWhole = sync.OnceValues(func() (splitRaw, runRaw []byte) {
 		}
 	}
 	for n := range 5 {
-		check(classes.Add(classrun.Row{ID: classOf(n)}, words[n%2][n%4], words[n%2]))
+		check(classes.Add(classrun.Row{ID: classOf(n)}, words[n%2][n%4], "", words[n%2]))
 	}
 	var splitOut, runOut bytes.Buffer
 	must(documents.Write(&splitOut, "v1", "en"))

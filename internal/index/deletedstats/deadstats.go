@@ -14,10 +14,12 @@ import (
 	"io"
 	"iter"
 	"strconv"
+	"strings"
 
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/index/postings"
 	"github.com/unweaver/unweaver/internal/stream/mapped"
+	"github.com/unweaver/unweaver/internal/stream/merge"
 )
 
 // Kind and Version of the file.
@@ -53,11 +55,9 @@ func Open(path string, of Of) (*File, error) {
 		terms:       mapped.StringsOf(file, "terms", "term_end"),
 		frequencies: mapped.ViewSection[uint64](file, "df"),
 	}
-	if analyser := file.Meta("analyser"); of.Analyser != "" && analyser != of.Analyser {
+	if err := postings.CheckAnalyser("segment", path, file.Meta("analyser"), of.Analyser); err != nil {
 		file.Close()
-		return nil, fault.FormatUnknown.At("open segment", path).
-			Because("its words were cut by analyser " + strconv.Quote(analyser) + ", the segments' by " + of.Analyser).
-			Advise("build the index again with: unweaver index, or use the program version that built it")
+		return nil, err
 	}
 	if why := table.checkTotals(of); why != "" {
 		err := file.UnfitError(why)
@@ -200,14 +200,11 @@ func Write(writer io.Writer, of Of, former *File, changes ...Change) error {
 		}
 	}
 	out := mapped.NewWriter(writer, Kind, Version, map[string]string{"side": of.Side, "analyser": of.Analyser})
-	for _, section := range []struct {
-		name   string
-		column *mapped.Column
-	}{{"terms", &cols.terms}, {"term_end", &cols.ends}, {"df", &cols.frequencies}} {
-		out.BeginSection(section.name)
-		if err := section.column.CopyTo(out); err != nil {
-			return err
-		}
+	if err := errors.Join(
+		cols.terms.WriteSection(out, "terms"), cols.ends.WriteSection(out, "term_end"),
+		cols.frequencies.WriteSection(out, "df"),
+	); err != nil {
+		return err
 	}
 	out.BeginSection("head")
 	mapped.Put(out, []uint64{uint64(totals.Documents), uint64(totals.Terms)})
@@ -247,68 +244,49 @@ func (c *columns) close() {
 	c.frequencies.Close()
 }
 
-// head of a stream that is being joined.
-type head struct {
-	Entry
-	next func() (Entry, error, bool)
-	more bool
-}
-
-// joinStreams sums streams term by term. There are as many as segments changed: few, so heads are compared one by one.
+// joinStreams sums streams term by term. It refuses a stream whose terms do not increase.
 func joinStreams(of Of, streams []iter.Seq2[Entry, error]) iter.Seq2[Entry, error] {
 	return func(yield func(Entry, error) bool) {
-		heads := make([]head, len(streams))
+		sources := make([]merge.Next[Entry], len(streams))
 		for i, stream := range streams {
-			next, stop := iter.Pull2(stream)
+			next, stop := merge.Pull(checkOrder(of, stream))
 			defer stop()
-			heads[i].next = next
-			if err := heads[i].readFirst(); err != nil {
+			sources[i] = next
+		}
+		sum, begun := Entry{}, false
+		byTerm := func(a, b Entry) int { return strings.Compare(a.Term, b.Term) }
+		for entry, err := range merge.MergeSorted(byTerm, sources...) {
+			if err != nil {
 				yield(Entry{}, err)
 				return
 			}
+			if begun && entry.Term == sum.Term {
+				sum.Documents += entry.Documents
+				continue
+			}
+			if begun && !yield(sum, nil) {
+				return
+			}
+			sum, begun = entry, true
 		}
-		for {
-			least := ""
-			found := false
-			for i := range heads {
-				if heads[i].more && (!found || heads[i].Term < least) {
-					least, found = heads[i].Term, true
-				}
-			}
-			if !found {
-				return
-			}
-			sum := Entry{Term: least}
-			for i := range heads {
-				if !heads[i].more || heads[i].Term != least {
-					continue
-				}
-				sum.Documents += heads[i].Documents
-				if err := heads[i].stepEntry(of); err != nil {
-					yield(Entry{}, err)
-					return
-				}
-			}
-			if !yield(sum, nil) {
-				return
-			}
+		if begun {
+			yield(sum, nil)
 		}
 	}
 }
 
-func (h *head) readFirst() (err error) {
-	h.Entry, err, h.more = h.next()
-	return err
-}
-
-// stepEntry goes to the next entry, whose term has to be greater.
-func (h *head) stepEntry(of Of) error {
-	before := h.Term
-	if err := h.readFirst(); err != nil {
-		return err
+// checkOrder gives a stream, and an error behind a term that does not follow the one before.
+func checkOrder(of Of, stream iter.Seq2[Entry, error]) iter.Seq2[Entry, error] {
+	return func(yield func(Entry, error) bool) {
+		before, begun := "", false
+		for entry, err := range stream {
+			if err == nil && begun && entry.Term <= before {
+				err = newCountError(of, "terms are out of order")
+			}
+			if !yield(entry, err) || err != nil {
+				return
+			}
+			before, begun = entry.Term, true
+		}
 	}
-	if h.more && h.Term <= before {
-		return newCountError(of, "terms are out of order")
-	}
-	return nil
 }

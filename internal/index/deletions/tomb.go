@@ -25,9 +25,6 @@ const (
 	Version = 1
 )
 
-// MaxRows is the largest number of rows of a segment. Row numbers have 32 bits.
-const MaxRows = 1 << 31
-
 // Units say what the rows of a segment are.
 const (
 	Documents = "documents" // of a split
@@ -107,26 +104,13 @@ func Write(writer io.Writer, of Of, dead func(row int) bool) error {
 	if of.Segment == "" || (of.Unit != Documents && of.Unit != Classes) {
 		return fault.Internal.At("write the dead rows of", of.Segment).Because("unit " + strconv.Quote(of.Unit))
 	}
-	if of.Rows < 0 || of.Rows > MaxRows {
-		return fault.TooLarge.At("write the dead rows of", of.Segment).
-			Because(fmt.Sprintf("it has %d rows, of %d that there may be", of.Rows, MaxRows))
-	}
 	out := mapped.NewWriter(writer, Kind, Version, map[string]string{"segment": of.Segment, "unit": of.Unit})
 	out.BeginSection("bits")
-	const batch = 1 << 10 // words written at once
-	words := make([]uint64, 0, batch)
-	count := uint64(0)
-	for from := 0; from < of.Rows; from += 64 {
-		word := uint64(0)
-		for row := from; row < min(from+64, of.Rows); row++ {
-			if dead(row) {
-				word |= 1 << (row % 64)
-				count++
-			}
-		}
-		if words = append(words, word); len(words) == batch {
-			mapped.Put(out, words)
-			words = words[:0]
+	words, count := make([]uint64, wordsOf(of.Rows)), uint64(0)
+	for row := range of.Rows {
+		if dead(row) {
+			words[row/64] |= 1 << (row % 64)
+			count++
 		}
 	}
 	mapped.Put(out, words)

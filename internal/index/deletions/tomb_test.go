@@ -66,8 +66,6 @@ func TestWhatDiesLaterIsAddedAndOrderOfNightsDoesNotMatter(t *testing.T) {
 	} {
 		assert.True(t, fault.Is(err, fault.Internal), "rows %s: %v", name, err)
 	}
-	err := deletions.Write(&together, of(deletions.MaxRows+1), nil)
-	assert.True(t, fault.Is(err, fault.TooLarge), "more rows than can be numbered: %v", err)
 }
 
 func TestABitmapOfAnotherSegmentIsRefused(t *testing.T) {

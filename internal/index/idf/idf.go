@@ -8,8 +8,9 @@ import (
 	"hash/fnv"
 	"io"
 	"iter"
+	"maps"
 	"math"
-	"sort"
+	"slices"
 
 	"github.com/unweaver/unweaver/internal/stream/mapped"
 	"github.com/unweaver/unweaver/internal/text"
@@ -59,11 +60,7 @@ func Learn(
 			}
 		}
 	}
-	terms := make([]string, 0, len(frequencies))
-	for t := range frequencies {
-		terms = append(terms, t)
-	}
-	sort.Strings(terms)
+	terms := slices.Sorted(maps.Keys(frequencies))
 	counts := make([]uint32, len(terms))
 	for i, t := range terms {
 		counts[i] = frequencies[t]
@@ -130,12 +127,10 @@ func (t *Table) Terms() iter.Seq[string] {
 func (t *Table) WriteWithout(writer io.Writer, drop func(term string) bool) error {
 	var terms []string
 	var counts []uint32
-	number := 0
-	for term := range t.Terms() {
-		if !drop(term) {
-			terms, counts = append(terms, term), append(counts, t.frequencies[number])
+	for i, frequency := range t.frequencies {
+		if term := t.terms.At(i); !drop(term) {
+			terms, counts = append(terms, term), append(counts, frequency)
 		}
-		number++
 	}
 	return writeTable(writer, terms, counts, uint64(t.sampled), uint64(t.Total()))
 }

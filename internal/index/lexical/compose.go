@@ -2,15 +2,11 @@ package lexical
 
 import (
 	"fmt"
-	"math"
 	"sort"
 
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/index/postings"
 )
-
-// MaxRows that sides have together, dead ones counted: a row's number has 32 bits.
-const MaxRows = math.MaxUint32
 
 // Rows says which rows of a side are dead (deletions.File, deletions.Bits). Dead is called by several goroutines.
 type Rows interface {
@@ -45,8 +41,8 @@ type Index struct {
 }
 
 // Compose searches sides, in the order of their numbers. dead counts their dead rows together, and may be nil where
-// there are none. Errors: fault.SegmentDamage for bitmaps and counts that do not fit the sides or each other,
-// fault.TooLarge above MaxRows.
+// there are none. All rows together have numbers of 32 bits (graph.CheckRoom). Bitmaps and counts that do not fit the
+// sides or each other are fault.SegmentDamage.
 func Compose(parts []Part, dead Dead) (*Index, error) {
 	var all, died postings.Totals
 	parts = append([]Part(nil), parts...)
@@ -75,24 +71,10 @@ func Compose(parts []Part, dead Dead) (*Index, error) {
 		return nil, newComposeError(fmt.Sprintf("%d rows are dead, %d of %d terms are counted of %d",
 			died.Documents, counted.Terms, all.Terms, counted.Documents))
 	}
-	if all.Documents > MaxRows {
-		return nil, fault.TooLarge.At("compose sides of", fmt.Sprintf("%d rows", all.Documents)).
-			Because(fmt.Sprintf("the limit is %d", uint64(MaxRows))).
-			Advise("split the corpus into several indexes")
-	}
 	if died.Documents == 0 {
 		dead = nil
 	}
 	live := postings.Totals{Documents: all.Documents - counted.Documents, Terms: all.Terms - counted.Terms}
-	return composeIndex(parts, dead, live), nil
-}
-
-func newComposeError(why string) error {
-	return fault.SegmentDamage.At("compose", "the sides of a generation").Because(why).
-		Advise("run: unweaver restore --all")
-}
-
-func composeIndex(parts []Part, dead Dead, live postings.Totals) *Index {
 	index := &Index{
 		parts: parts, starts: []uint64{0}, dead: dead, known: newRemembered(len(parts)),
 		totals: live, average: live.Average(),
@@ -105,11 +87,13 @@ func composeIndex(parts []Part, dead Dead, live postings.Totals) *Index {
 		count, length := uint8(1+i/tabledLengths), uint32(i%tabledLengths)
 		index.weights[i] = postings.Weight(count, length, index.average)
 	}
-	return index
+	return index, nil
 }
 
-// FirstRow returns the number of the first row of a side.
-func (x *Index) FirstRow(side int) uint32 { return uint32(x.starts[side]) }
+func newComposeError(why string) error {
+	return fault.SegmentDamage.At("compose", "the sides of a generation").Because(why).
+		Advise("run: unweaver restore --all")
+}
 
 // Totals returns those of the live rows.
 func (x *Index) Totals() postings.Totals { return x.totals }

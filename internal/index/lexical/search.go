@@ -99,26 +99,17 @@ func pickRarest(idf []float64) []int {
 	return chosen
 }
 
-// countRows returns how many live rows hold a term.
-func (x *Index) countRows(term string) uint64 { return x.lookUpWord(term).live }
-
 // HasAnyTerm reports whether a live row holds any of the terms.
 func (x *Index) HasAnyTerm(terms []string) bool {
-	for _, t := range terms {
-		if x.countRows(t) > 0 {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(x.lookUpWords(terms), func(one *word) bool { return one.live > 0 })
 }
 
 // Weight returns the idf of a term; 0 where no live row holds it.
 func (x *Index) Weight(term string) float64 {
-	df := x.countRows(term)
-	if df == 0 {
-		return 0
+	if df := x.lookUpWords([]string{term})[0].live; df > 0 {
+		return x.totals.IDF(df)
 	}
-	return x.totals.IDF(df)
+	return 0
 }
 
 // UnknownWeight returns the idf of a term that is not indexed: it would be the rarest.
@@ -139,28 +130,6 @@ func (x *Index) Holds(terms []string, rows []uint32) [][]bool {
 			for j, place := range places {
 				if place.side == side {
 					_, out[i][j] = cursor.Seek(place.row)
-				}
-			}
-		}
-	}
-	return out
-}
-
-// ScoreRows gives the scores of chosen rows, in their order; of a dead row 0.
-func (x *Index) ScoreRows(terms []string, rows []uint32) []float64 {
-	out := make([]float64, len(rows))
-	asked, places := x.openQuestion(terms), x.placesOf(rows)
-	cursor := new(postings.Cursor)
-	for i, idf := range asked.idf { // of every row in this order
-		for side := range x.parts {
-			lengths := x.parts[side].Side.ShortLengths()
-			cursor.Reset(asked.words[i].lists[side])
-			for j, place := range places {
-				if place.side != side {
-					continue
-				}
-				if count, held := cursor.Seek(place.row); held {
-					out[j] += float64(idf * x.weighTerm(count, lengths.LengthOf(place.row)))
 				}
 			}
 		}

@@ -23,17 +23,8 @@ const (
 )
 
 // Search gives the n best rows that live and are allowed (nil = all), by decreasing score; equal scores stand in order
-// of rank (nil = the row's number). It is exact. allow is asked by one goroutine, rank by several.
-func (x *Index) Search(terms []string, n int, allow func(uint32) bool, rank func(uint32) uint32) []Hit {
-	if rank == nil {
-		return x.SearchBy(terms, n, allow, nil)
-	}
-	return x.SearchBy(terms, n, allow, func(a, b uint32) bool { return rank(a) < rank(b) })
-}
-
-// SearchBy does what Search does, with an order of rows that need have no numbers: before says which of two rows stands
-// first where their scores are equal (nil = the one of the lesser number). It is asked by several goroutines, and of
-// rows of equal scores alone.
+// of rank (nil = the row's number). It is exact. allow is asked by one goroutine; rank by several, and of rows of equal
+// scores alone.
 //
 //  1. The rows of all sides, one side after another, are gone through in windows, each worker through its own share of
 //     them. A window has rows of as many sides as it holds. All workers know one bar: the n-th best score so far.
@@ -44,9 +35,9 @@ func (x *Index) Search(terms []string, n int, allow func(uint32) bool, rank func
 //     for the rows that can still reach the bar with what is left: the others are no candidates.
 //  4. A candidate that lives has its score summed in the order of the question's terms, so that it is the same on every
 //     path and in every side.
-func (x *Index) SearchBy(terms []string, n int, allow func(uint32) bool, before func(a, b uint32) bool) []Hit {
-	if before == nil {
-		before = func(a, b uint32) bool { return a < b }
+func (x *Index) Search(terms []string, n int, allow func(uint32) bool, rank func(uint32) uint32) []Hit {
+	if rank == nil {
+		rank = func(row uint32) uint32 { return row }
 	}
 	if n <= 0 {
 		return nil
@@ -63,7 +54,7 @@ func (x *Index) SearchBy(terms []string, n int, allow func(uint32) bool, before 
 	scans := make([]scan, workers)
 	rows, chains := x.starts[len(x.parts)], x.chainsOf(asked)
 	run := func(i int) {
-		found := best{n: n, before: before, bar: &shared}
+		found := best{n: n, rank: rank, bar: &shared}
 		scans[i] = scan{index: x, allow: allow, best: found}
 		scans[i].scanRows(chains, rows*uint64(i)/uint64(workers), rows*uint64(i+1)/uint64(workers))
 	}
@@ -80,11 +71,17 @@ func (x *Index) SearchBy(terms []string, n int, allow func(uint32) bool, before 
 	if err := errors.Join(fell...); err != nil {
 		panic(err) // where who asked expects it
 	}
-	all := scans[0].best.hits
-	for i := range scans[1:] {
-		all = append(all, scans[1+i].best.hits...)
+	var all []Hit
+	for i := range scans {
+		all = append(all, scans[i].best.hits...)
 	}
-	return rankHits(all, n, before)
+	slices.SortFunc(all, func(a, b Hit) int {
+		if a.Score == b.Score {
+			return cmp.Compare(rank(a.Doc), rank(b.Doc))
+		}
+		return cmp.Compare(b.Score, a.Score)
+	})
+	return all[:min(n, len(all))]
 }
 
 // room is what a scan works in. It is pooled; its sums are empty outside of a window.

@@ -98,6 +98,3 @@ func (x *Index) findWords(terms []string, at func(int) **word) {
 		*at(j) = one
 	}
 }
-
-// lookUpWord returns what all sides have of one term.
-func (x *Index) lookUpWord(term string) *word { return x.lookUpWords([]string{term})[0] }

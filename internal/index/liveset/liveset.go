@@ -122,7 +122,7 @@ func newSet(ctx context.Context, index string, splits []Split, runs []Run, join 
 // divided.
 func (s *Set) numberRows(ctx context.Context) (*merge, error) {
 	var byID *merge
-	sides := []func(context.Context) error{
+	err := parallel.RunTogether(ctx,
 		func(ctx context.Context) error {
 			if err := s.numberDocuments(ctx); err != nil {
 				return err
@@ -135,8 +135,7 @@ func (s *Set) numberRows(ctx context.Context) (*merge, error) {
 			}
 			return s.orderNames(ctx)
 		},
-	}
-	err := parallel.Each(ctx, len(sides), len(sides), func(ctx context.Context, i int) error { return sides[i](ctx) })
+	)
 	return byID, err
 }
 

@@ -123,7 +123,7 @@ func (c *invented) runs(t testing.TB, n int) []liveset.Run {
 				continue
 			}
 			dead = append(dead, copied)
-			require.NoError(t, writer.Add(classrun.Row{ID: id}, c.name(i), nil))
+			require.NoError(t, writer.Add(classrun.Row{ID: id}, c.name(i), "", nil))
 		}
 		var raw bytes.Buffer
 		expect := musttest.Get(writer.Write(&raw, "v1", "en"))(t)

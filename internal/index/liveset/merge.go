@@ -1,6 +1,7 @@
 package liveset
 
 import (
+	"container/heap"
 	"context"
 	"errors"
 	"runtime"
@@ -94,12 +95,14 @@ func (m *merge) visitEntries(ctx context.Context, put func(number, list, i int))
 }
 
 func (m *merge) mergePart(part int, put func(number, list, i int)) error {
-	heads := heads{merge: m, ends: m.bounds[part+1], compare: m.compare}
+	heads := &heads{merge: m, ends: m.bounds[part+1], compare: m.compare}
 	if m.beside != nil {
 		heads.compare = m.beside()
 	}
 	for list, i := range m.bounds[part] {
-		heads.push(list, i)
+		if i = heads.skipDead(list, i); i < heads.ends[list] {
+			heap.Push(heads, at{uint32(list), uint32(i)})
+		}
 	}
 	number := m.starts[part]
 	last := at{}
@@ -124,9 +127,18 @@ type heads struct {
 	of      []at
 }
 
-func (h *heads) less(a, b int) bool {
+// Len, Less, Swap, Push and Pop implement heap.Interface.
+func (h *heads) Len() int { return len(h.of) }
+func (h *heads) Less(a, b int) bool {
 	x, y := h.of[a], h.of[b]
 	return h.compare(int(x.file), int(x.row), int(y.file), int(y.row)) < 0
+}
+func (h *heads) Swap(a, b int) { h.of[a], h.of[b] = h.of[b], h.of[a] }
+func (h *heads) Push(one any)  { h.of = append(h.of, one.(at)) }
+func (h *heads) Pop() any {
+	last := h.of[len(h.of)-1]
+	h.of = h.of[:len(h.of)-1]
+	return last
 }
 
 // skipDead returns the first live entry of a list that is not before i; the list's end where there is none.
@@ -137,42 +149,14 @@ func (h *heads) skipDead(list, i int) int {
 	return i
 }
 
-func (h *heads) push(list, i int) {
-	if i = h.skipDead(list, i); i == h.ends[list] {
-		return
-	}
-	h.of = append(h.of, at{uint32(list), uint32(i)})
-	for child := len(h.of) - 1; child > 0; {
-		above := (child - 1) / 2
-		if !h.less(child, above) {
-			return
-		}
-		h.of[child], h.of[above] = h.of[above], h.of[child]
-		child = above
-	}
-}
-
 // next goes on in the list of the first.
 func (h *heads) next() {
 	first := &h.of[0]
 	if i := h.skipDead(int(first.file), int(first.row)+1); i < h.ends[first.file] {
 		first.row = uint32(i)
+		heap.Fix(h, 0)
 	} else {
-		h.of[0] = h.of[len(h.of)-1]
-		h.of = h.of[:len(h.of)-1]
-	}
-	for above := 0; ; {
-		least := above
-		for child := 2*above + 1; child <= 2*above+2 && child < len(h.of); child++ {
-			if h.less(child, least) {
-				least = child
-			}
-		}
-		if least == above {
-			return
-		}
-		h.of[above], h.of[least] = h.of[least], h.of[above]
-		above = least
+		heap.Pop(h)
 	}
 }
 

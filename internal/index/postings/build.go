@@ -22,17 +22,13 @@
 package postings
 
 import (
-	"bufio"
-	"container/heap"
 	"encoding/binary"
 	"errors"
-	"io"
-	"os"
 	"slices"
 	"strings"
 
+	"github.com/unweaver/unweaver/internal/stream/extsort"
 	"github.com/unweaver/unweaver/internal/stream/mapped"
-	"github.com/unweaver/unweaver/internal/stream/scratch"
 )
 
 // Parameters of BM25. Block maxima on disk depend on them.
@@ -45,10 +41,9 @@ const (
 const BlockSize = 128
 
 const (
-	// runBytes is how much is gathered in memory before it is written out. Two sides are made at once.
+	// runBytes is how much is gathered in memory before it is given to a sorter, and what that holds. Two sides are made
+	// at once.
 	runBytes = 16 << 20
-	// runBuffer is what reading a run takes while runs are joined.
-	runBuffer = 64 << 10
 )
 
 // Builder gathers documents, given in increasing order, and writes a side. Its memory does not grow with the corpus.
@@ -58,8 +53,9 @@ type Builder struct {
 	held   []uint32 // the lists that the document at hand adds to
 	small  []byte   // where short lists lie
 	size   int
-	limit  int // of size
-	runs   []*os.File
+	limit  int            // of size
+	runs   extsort.Sorter // lists by term, of one and the same in the order of their documents
+	spilt  bool           // it has some
 	len    mapped.Column
 	docs   uint32
 	total  uint64
@@ -84,15 +80,14 @@ const (
 )
 
 // NewBuilder makes one; Close it.
-func NewBuilder() *Builder { return &Builder{places: map[string]uint32{}, limit: runBytes} }
+func NewBuilder() *Builder {
+	return &Builder{places: map[string]uint32{}, limit: runBytes, runs: extsort.Sorter{Run: runBytes}}
+}
 
 // Close removes temporary files.
 func (b *Builder) Close() {
 	b.len.Close()
-	for _, f := range b.runs {
-		_ = f.Close()
-	}
-	b.runs = nil
+	b.runs.Close()
 }
 
 // Add takes the next document's terms.
@@ -119,9 +114,10 @@ func (b *Builder) Add(terms []string) error {
 		l.last, l.count = doc, 0
 		b.size += len(l.posts) - before
 	}
-	if b.err = mapped.PutRecord(&b.len, uint32(len(terms))); b.err == nil && b.size > b.limit {
-		b.err = b.spillRun()
+	if b.size > b.limit {
+		b.spillLists()
 	}
+	b.err = mapped.PutRecord(&b.len, uint32(len(terms)))
 	return b.err
 }
 
@@ -151,63 +147,13 @@ func (b *Builder) takeSorted() []list {
 	return lists
 }
 
-// spillRun writes what is gathered as a sorted run.
-func (b *Builder) spillRun() error {
-	file, err := scratch.CreateFile()
-	if err != nil {
-		return err
-	}
-	b.runs = append(b.runs, file)
-	writer := bufio.NewWriterSize(file, 1<<20)
-	var n [2 * binary.MaxVarintLen64]byte
+// spillLists gives what is gathered to the sorter, which reports errors when it is read.
+func (b *Builder) spillLists() {
+	b.spilt = true
 	for _, l := range b.takeSorted() {
-		k := binary.PutUvarint(n[:], uint64(len(l.term)))
-		k += binary.PutUvarint(n[k:], uint64(len(l.posts)))
-		_, _ = writer.Write(n[:k]) // Flush returns the error
-		_, _ = writer.WriteString(l.term)
-		_, _ = writer.Write(l.posts)
+		b.runs.Add([]byte(l.term), l.posts)
 	}
-	if err := writer.Flush(); err != nil {
-		return scratch.FullError("write", err)
-	}
-	_, err = file.Seek(0, io.SeekStart)
-	return err
 }
-
-// runReader walks a run.
-type runReader struct {
-	r     *bufio.Reader
-	order int
-	term  string
-	posts []byte
-}
-
-func (r *runReader) next() error {
-	n, err := binary.ReadUvarint(r.r)
-	if err != nil {
-		return err
-	}
-	m, err := binary.ReadUvarint(r.r)
-	if err != nil {
-		return err
-	}
-	buf := make([]byte, n+m)
-	if _, err := io.ReadFull(r.r, buf); err != nil {
-		return err
-	}
-	r.term, r.posts = string(buf[:n]), buf[n:]
-	return nil
-}
-
-type runHeap []*runReader
-
-func (h runHeap) Len() int { return len(h) }
-func (h runHeap) Less(i, j int) bool {
-	return h[i].term < h[j].term || (h[i].term == h[j].term && h[i].order < h[j].order)
-}
-func (h runHeap) Swap(i, j int) { h[i], h[j] = h[j], h[i] }
-func (h *runHeap) Push(x any)   { *h = append(*h, x.(*runReader)) }
-func (h *runHeap) Pop() any     { o := *h; x := o[len(o)-1]; *h = o[:len(o)-1]; return x }
 
 // Stats of a side.
 type Stats struct {
@@ -219,20 +165,11 @@ type columns struct {
 	dict, groups, lists, blocks mapped.Column
 }
 
-func (c *columns) listColumns() []*mapped.Column {
-	return []*mapped.Column{&c.dict, &c.groups, &c.lists, &c.blocks}
-}
-
 // Write ends the side and writes its sections.
 func (b *Builder) Write(writer *mapped.Writer, prefix string) (Stats, error) {
 	stats := Stats{b.docs, b.total}
 	if b.err != nil {
 		return stats, b.err
-	}
-	if len(b.runs) > 0 { // else nothing is to be merged
-		if err := b.spillRun(); err != nil {
-			return stats, err
-		}
 	}
 	lens, err := mapped.ViewRecords[uint32](&b.len)
 	if err != nil {
@@ -240,14 +177,14 @@ func (b *Builder) Write(writer *mapped.Writer, prefix string) (Stats, error) {
 	}
 	var cols columns
 	defer func() {
-		for _, column := range cols.listColumns() {
+		for _, column := range []*mapped.Column{&cols.dict, &cols.groups, &cols.lists, &cols.blocks} {
 			column.Close()
 		}
 	}()
-	out := listWriter{cols: &cols, lens: lens, average: Average(stats)}
-	write := b.mergeRuns
-	if len(b.runs) == 0 {
-		write = b.writeGathered
+	out := listWriter{cols: &cols, lens: lens, average: stats.Totals().Average()}
+	write := b.writeGathered
+	if b.spilt {
+		write = b.writeSpilt
 	}
 	if err := write(&out); err != nil {
 		return stats, err
@@ -255,14 +192,11 @@ func (b *Builder) Write(writer *mapped.Writer, prefix string) (Stats, error) {
 	if err := cols.lists.Put(make([]byte, slack)); err != nil {
 		return stats, err
 	}
-	for i, name := range []string{"dict", "dict_at", "lists", "blocks"} {
-		writer.BeginSection(prefix + name)
-		if err := cols.listColumns()[i].CopyTo(writer); err != nil {
-			return stats, err
-		}
-	}
-	writer.BeginSection(prefix + "len")
-	return stats, b.len.CopyTo(writer)
+	return stats, errors.Join(
+		cols.dict.WriteSection(writer, prefix+"dict"), cols.groups.WriteSection(writer, prefix+"dict_at"),
+		cols.lists.WriteSection(writer, prefix+"lists"), cols.blocks.WriteSection(writer, prefix+"blocks"),
+		b.len.WriteSection(writer, prefix+"len"),
+	)
 }
 
 // writeGathered writes lists that never left memory.
@@ -278,36 +212,25 @@ func (b *Builder) writeGathered(out *listWriter) error {
 	return nil
 }
 
-// mergeRuns joins the runs term by term.
-func (b *Builder) mergeRuns(out *listWriter) error {
-	var heads runHeap
-	for i, file := range b.runs {
-		reader := &runReader{r: bufio.NewReaderSize(file, runBuffer), order: i}
-		if err := reader.next(); err == nil {
-			heads = append(heads, reader)
-		} else if !errors.Is(err, io.EOF) {
+// writeSpilt writes lists of which parts were given to the sorter.
+func (b *Builder) writeSpilt(out *listWriter) error {
+	b.spillLists()
+	term, begun := "", false
+	for row, err := range b.runs.StreamSorted() {
+		if err != nil {
+			return err
+		}
+		if next := string(row[0]); !begun {
+			term, begun = next, true
+		} else if next != term {
+			if err := out.finishList(term); err != nil {
+				return err
+			}
+			term = next
+		}
+		if err := out.addPostings(row[1]); err != nil {
 			return err
 		}
 	}
-	heap.Init(&heads)
-	for len(heads) > 0 {
-		term := heads[0].term
-		for len(heads) > 0 && heads[0].term == term {
-			reader := heads[0]
-			if err := out.addPostings(reader.posts); err != nil {
-				return err
-			}
-			if err := reader.next(); errors.Is(err, io.EOF) {
-				heap.Pop(&heads)
-			} else if err != nil {
-				return err
-			} else {
-				heap.Fix(&heads, 0)
-			}
-		}
-		if err := out.finishList(term); err != nil {
-			return err
-		}
-	}
-	return nil
+	return out.finishList(term)
 }

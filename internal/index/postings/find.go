@@ -64,7 +64,7 @@ func (f *Finder) AppendLists(side *Side, lists []List) []List {
 	for i, at := range f.at {
 		list := List{}
 		if at > 0 {
-			list, _ = side.findFrom(f.groups[i], f.terms[i])
+			list = side.findFrom(f.groups[i], f.terms[i])
 		}
 		lists = append(lists, list)
 	}
@@ -105,32 +105,19 @@ func (s *Side) lastGroup(term string, wanted uint64, less int) int {
 	return lo
 }
 
-// Find gives the postings of a term; false when no document holds it. A question asks every side for every term, so
-// terms are compared where they lie.
+// Find gives the postings of a term; false when no document holds it.
 func (s *Side) Find(term string) (List, bool) {
-	wanted, less := prefixOf(term), 0
-	heads := s.loadHeads()
-	for left := len(heads); left > 0; {
-		half := (left + 1) / 2
-		if heads[less+half-1] < wanted {
-			less += half
-		}
-		left -= half
-	}
-	of := s.lastGroup(term, wanted, less)
-	if of == 0 {
-		return List{}, false
-	}
-	return s.findFrom(s.groups[of-1], term)
+	list := NewFinder([]string{term}).AppendLists(s, nil)[0]
+	return list, list.Len() > 0
 }
 
-// findFrom looks for a term in its group. Terms are compared where they lie.
-func (s *Side) findFrom(of group, term string) (List, bool) {
+// findFrom looks for a term in its group; the list is empty where it is not there. Terms are compared where they lie.
+func (s *Side) findFrom(of group, term string) List {
 	all := s.entriesFrom(of)
 	equal := 0 // bytes that the term before, which is less, and the one that is looked for begin with
 	for range groupTerms {
 		if !all.next() || all.shared < equal {
-			return List{}, false // it is greater
+			return List{} // it is greater
 		}
 		if all.shared > equal {
 			continue // it is less, as the one before
@@ -139,13 +126,13 @@ func (s *Side) findFrom(of group, term string) (List, bool) {
 		same := commonPrefix(all.suffix, rest)
 		equal += same
 		if same == len(all.suffix) && same == len(rest) {
-			return all.list, true
+			return all.list
 		}
 		if same == len(rest) || (same < len(all.suffix) && all.suffix[same] > rest[same]) {
-			return List{}, false
+			return List{}
 		}
 	}
-	return List{}, false
+	return List{}
 }
 
 // commonPrefix returns how many first bytes two strings share.

@@ -56,23 +56,6 @@ func unpackRising(docs *[BlockSize]uint32, raw []byte, n, width int, before uint
 				out[j] = doc
 			}
 		}
-	case width <= 16: // four
-		half, shift := width>>1, uint(4*width)&7
-		for at, i := 0, 0; i < n; at, i = at+width, i+8 {
-			out := (*[8]uint32)(docs[i : i+8])
-			word := binary.LittleEndian.Uint64(raw[at:])
-			for j := range 4 {
-				doc += 1 + uint32(word&mask)
-				word >>= step
-				out[j] = doc
-			}
-			word = binary.LittleEndian.Uint64(raw[at+half:]) >> shift
-			for j := 4; j < 8; j++ {
-				doc += 1 + uint32(word&mask)
-				word >>= step
-				out[j] = doc
-			}
-		}
 	case width <= 28: // two
 		for at, i := 0, 0; i < n; at, i = at+width, i+8 {
 			out := (*[8]uint32)(docs[i : i+8])

@@ -16,6 +16,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/index/postings"
 	"github.com/unweaver/unweaver/internal/stream/mapped"
 	"github.com/unweaver/unweaver/internal/testkit/musttest"
@@ -135,8 +136,9 @@ func TestAFullDiskIsSaidSo(t *testing.T) {
 	builder := postings.NewBuilder()
 	defer builder.Close()
 	builder.SpillAt(1)
-	require.Error(t, builder.Add([]string{"a"}), "nothing could be written, and nothing was said")
-	assert.Error(t, builder.Add([]string{"b"}), "it goes on after a failure")
+	add(t, builder, []string{"a"}, []string{"b"})
+	_, err := builder.Write(mapped.NewWriter(io.Discard, "test", 1, nil), "x_")
+	musttest.Code(t, err, fault.StoreFull, "nothing could be written, and nothing was said")
 }
 
 // Beside short rows a long page is many averages long, and its words still count.
@@ -259,14 +261,13 @@ func TestAFinderFindsWhatTermsFoundOneByOneAre(t *testing.T) {
 // Promises: 82.
 func TestDecodingAllocatesNothing(t *testing.T) {
 	side, _, _ := sideOf(t, texts(3000))
-	var terms []string
-	for term := range side.Lists() {
-		terms = append(terms, term)
+	var lists []postings.List
+	for _, list := range side.Lists() {
+		lists = append(lists, list)
 	}
 	cursor, sum := new(postings.Cursor), 0
 	allocations := testing.AllocsPerRun(3, func() {
-		for _, term := range terms {
-			list, _ := side.Find(term)
+		for _, list := range lists {
 			cursor.Reset(list)
 			for block := range list.Blocks() {
 				cursor.Load(block)

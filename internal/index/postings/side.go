@@ -3,8 +3,10 @@ package postings
 import (
 	"iter"
 	"math"
+	"strconv"
 	"sync"
 
+	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/stream/mapped"
 )
 
@@ -29,10 +31,21 @@ type Side struct {
 // Open views a side of a file that holds what Builder.Write wrote under the prefix.
 func Open(file *mapped.File, prefix string, stats Stats) *Side {
 	return &Side{
-		stats: stats, Lengths: mapped.ViewSection[uint32](file, prefix+"len"), Average: Average(stats),
+		stats: stats, Lengths: mapped.ViewSection[uint32](file, prefix+"len"), Average: stats.Totals().Average(),
 		dict: file.Bytes(prefix + "dict"), groups: mapped.ViewSection[group](file, prefix+"dict_at"),
 		lists: file.Bytes(prefix + "lists"), blocks: mapped.ViewSection[block](file, prefix+"blocks"),
 	}
+}
+
+// CheckAnalyser returns fault.FormatUnknown where the words of a file, of a kind, were cut by another analyser than
+// questions are; asked is empty for who looks up no word.
+func CheckAnalyser(kind, path, cut, asked string) error {
+	if asked == "" || cut == asked {
+		return nil
+	}
+	return fault.FormatUnknown.At("open "+kind, path).
+		Because("its words were cut by analyser " + strconv.Quote(cut) + ", questions are cut by " + asked).
+		Advise("build the index again with: unweaver index, or use the program version that built it")
 }
 
 // Stats returns the statistics of the side, as Open was given them.
@@ -40,12 +53,6 @@ func (s *Side) Stats() Stats { return s.stats }
 
 // Documents returns how many there are.
 func (s *Side) Documents() int { return int(s.stats.Documents) }
-
-// Has reports whether a document holds the term.
-func (s *Side) Has(term string) bool {
-	_, held := s.Find(term)
-	return held
-}
 
 // Lists yields the terms in order, each with its postings.
 func (s *Side) Lists() iter.Seq2[string, List] {
@@ -97,9 +104,6 @@ func (t Totals) Average() float64 {
 	}
 	return float64(t.Terms) / float64(t.Documents)
 }
-
-// Average returns the average length of a side's documents.
-func Average(stats Stats) float64 { return stats.Totals().Average() }
 
 // longest is how many times the average length a document counts as at most. Beside hundreds of rows of a table a page
 // of a log is a hundred times the average, and no word in it would count.

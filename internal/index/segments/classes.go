@@ -78,13 +78,6 @@ func (t *Table) rowsOfRun(
 				}
 			}
 		}
-		each := func(yield func(core.Segment, error) bool) {
-			for _, part := range parts {
-				if !yield(part, nil) {
-					return
-				}
-			}
-		}
 		read := func(ctx context.Context, part core.Segment) (out []artifact.Row, err error) {
 			key := index.SegmentKey(part.SHA256)
 			for row, err := range artifact.RowsUnder(ctx, index.Store, key, part.Bytes, keys) {
@@ -95,7 +88,7 @@ func (t *Table) rowsOfRun(
 			}
 			return out, nil
 		}
-		for part, err := range parallel.MapOrdered(ctx, classesWidth, each, read) {
+		for part, err := range parallel.MapOrdered(ctx, classesWidth, streamSegments(parts), read) {
 			if err != nil {
 				yield(ClassRow{}, err)
 				return

@@ -45,48 +45,19 @@ func DiffSegments(listed, other core.Segments) core.Segments {
 		}
 		return ""
 	}
-	has := func(sha string) bool {
-		shared := slices.ContainsFunc(other.Splits, func(one core.Split) bool { return one.SHA256 == sha }) ||
-			slices.ContainsFunc(other.Runs, func(one core.Run) bool { return one.SHA256 == sha })
-		return shared && dead(listed, sha) == dead(other, sha)
+	has := func(sha string) bool { return listsFile(other, sha) && dead(listed, sha) == dead(other, sha) }
+	out := core.Segments{
+		Splits: slices.DeleteFunc(slices.Clone(listed.Splits), func(one core.Split) bool { return has(one.SHA256) }),
+		Runs:   slices.DeleteFunc(slices.Clone(listed.Runs), func(one core.Run) bool { return has(one.SHA256) }),
 	}
-	out := core.Segments{}
-	left := map[string]bool{}
-	for _, one := range listed.Splits {
-		if !has(one.SHA256) {
-			out.Splits, left[one.SHA256] = append(out.Splits, one), true
-		}
-	}
-	for _, one := range listed.Runs {
-		if !has(one.SHA256) {
-			out.Runs, left[one.SHA256] = append(out.Runs, one), true
-		}
-	}
-	for _, one := range listed.Tombs {
-		if left[one.Of] {
-			out.Tombs = append(out.Tombs, one)
-		}
-	}
+	out.Tombs = tombsOf(out, listed.Tombs)
 	return out
 }
 
 // ClassesApart yields the classes that count, but for those that count in another generation by the very same
 // row, in the order of ids.
 func (t *Table) ClassesApart(other *Table) iter.Seq2[ClassLeft, error] {
-	sources := make([]merge.Next[ClassLeft], len(t.Runs))
-	for number, file := range t.Runs {
-		shared, row := t.findSharing(t.listed.Runs[number].SHA256, []*Table{other}), 0
-		sources[number] = func() (ClassLeft, bool, error) {
-			for ; row < len(file.Rows); row++ {
-				if found := &file.Rows[row]; t.classCounts(number, row) && !shared.isCounted(row) {
-					row++
-					return ClassLeft{ID: found.ID, Class: classOf(found)}, true, nil
-				}
-			}
-			return ClassLeft{}, false, nil
-		}
-	}
-	return merge.MergeSorted(func(a, b ClassLeft) int { return bytes.Compare(a.ID[:], b.ID[:]) }, sources...)
+	return t.streamClasses(core.ID{}, []*Table{other})
 }
 
 // ChunksApart does what ClassesApart does, for chunks.
@@ -119,20 +90,10 @@ type DocumentLeft struct {
 func (t *Table) DocumentsApart(
 	ctx context.Context, index artifact.Index, listed []core.Segment, other *Table,
 ) iter.Seq2[DocumentLeft, error] {
-	return func(yield func(DocumentLeft, error) bool) {
-		sources := make([]merge.Next[DocumentLeft], len(t.Splits))
-		for number := range t.Splits {
-			next, stop := merge.Pull(t.documentsOf(ctx, index, listed, number, other))
-			defer stop()
-			sources[number] = next
-		}
-		byKey := func(a, b DocumentLeft) int { return strings.Compare(a.Key, b.Key) }
-		for document, err := range merge.MergeSorted(byKey, sources...) {
-			if !yield(document, err) || err != nil {
-				return
-			}
-		}
-	}
+	byKey := func(a, b DocumentLeft) int { return strings.Compare(a.Key, b.Key) }
+	return mergeSplits(ctx, byKey, len(t.Splits), func(number int) iter.Seq2[DocumentLeft, error] {
+		return t.documentsOf(ctx, index, listed, number, other)
+	})
 }
 
 // documentsOf gives those of one split.

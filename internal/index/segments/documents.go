@@ -29,23 +29,33 @@ const (
 func StreamDocuments(
 	ctx context.Context, index artifact.Index, listed core.Segments, dead *Files,
 ) iter.Seq2[artifact.Row, error] {
-	return func(yield func(artifact.Row, error) bool) {
-		sources := make([]merge.Next[artifact.Row], len(listed.Splits))
-		for i, one := range listed.Splits {
-			next, stop := merge.Pull(splitDocuments(ctx, index, listed, one, dead.DeadRows(one.SHA256)))
+	byKey := func(a, b artifact.Row) int { return strings.Compare(string(a.Key), string(b.Key)) }
+	return mergeSplits(ctx, byKey, len(listed.Splits), func(split int) iter.Seq2[artifact.Row, error] {
+		one := listed.Splits[split]
+		return splitDocuments(ctx, index, listed, one, dead.DeadRows(one.SHA256))
+	})
+}
+
+// mergeSplits yields what the splits of a generation have, in order. The first of each is read side by side.
+func mergeSplits[T any](
+	ctx context.Context, compare func(a, b T) int, splits int, of func(split int) iter.Seq2[T, error],
+) iter.Seq2[T, error] {
+	return func(yield func(T, error) bool) {
+		sources := make([]merge.Next[T], splits)
+		for i := range sources {
+			next, stop := merge.Pull(of(i))
 			defer stop()
 			sources[i] = next
 		}
-		err := parallel.Each(ctx, len(sources), openWidth, func(_ context.Context, i int) error {
+		if err := parallel.Each(ctx, splits, openWidth, func(_ context.Context, i int) error {
 			sources[i] = sources[i].Prefetch()
 			return nil
-		})
-		if err != nil {
-			yield(artifact.Row{}, err)
+		}); err != nil {
+			var none T
+			yield(none, err)
 			return
 		}
-		byKey := func(a, b artifact.Row) int { return strings.Compare(string(a.Key), string(b.Key)) }
-		for row, err := range merge.MergeSorted(byKey, sources...) {
+		for row, err := range merge.MergeSorted(compare, sources...) {
 			if !yield(row, err) || err != nil {
 				return
 			}
@@ -102,14 +112,7 @@ func rowsOf(ctx context.Context, index artifact.Index, list []core.Segment) iter
 		open := func(ctx context.Context, segment core.Segment) (iter.Seq2[artifact.Row, error], error) {
 			return openSegment(ctx, index, segment)
 		}
-		listed := func(yield func(core.Segment, error) bool) {
-			for _, segment := range list {
-				if !yield(segment, nil) {
-					return
-				}
-			}
-		}
-		for segment, err := range parallel.MapOrdered(ctx, documentsAhead, listed, open) {
+		for segment, err := range parallel.MapOrdered(ctx, documentsAhead, streamSegments(list), open) {
 			if err != nil {
 				yield(artifact.Row{}, err)
 				return
@@ -118,6 +121,17 @@ func rowsOf(ctx context.Context, index artifact.Index, list []core.Segment) iter
 				if !yield(row, err) || err != nil {
 					return
 				}
+			}
+		}
+	}
+}
+
+// streamSegments yields segments.
+func streamSegments(list []core.Segment) iter.Seq2[core.Segment, error] {
+	return func(yield func(core.Segment, error) bool) {
+		for _, segment := range list {
+			if !yield(segment, nil) {
+				return
 			}
 		}
 	}

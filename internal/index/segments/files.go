@@ -76,14 +76,7 @@ func Open(
 func OpenTombs(
 	ctx context.Context, cache *localfile.Cache, index artifact.Index, listed core.Segments,
 ) (*Files, error) {
-	o := newOpening(cache, index, listed)
-	for _, one := range listed.Splits {
-		o.rows[one.SHA256] = tombOf(one)
-	}
-	for _, one := range listed.Runs {
-		o.rows[one.SHA256] = tombOfRun(one)
-	}
-	return o.openFiles(ctx)
+	return newOpening(cache, index, listed).openFiles(ctx)
 }
 
 // opening is a set whose files are being mapped.
@@ -101,8 +94,15 @@ type opening struct {
 }
 
 func newOpening(cache *localfile.Cache, index artifact.Index, listed core.Segments) *opening {
+	rows := map[string]deletions.Of{}
+	for _, one := range listed.Splits {
+		rows[one.SHA256] = deletions.Of{Segment: one.SHA256, Unit: deletions.Documents, Rows: int(one.Documents)}
+	}
+	for _, one := range listed.Runs {
+		rows[one.SHA256] = deletions.Of{Segment: one.SHA256, Unit: deletions.Classes, Rows: int(one.Rows)}
+	}
 	return &opening{
-		index: index, cache: cache, listed: listed, rows: map[string]deletions.Of{},
+		index: index, cache: cache, listed: listed, rows: rows,
 		files: &Files{
 			Splits: make([]*split.File, len(listed.Splits)), Runs: make([]*classrun.File, len(listed.Runs)),
 			tombs: map[string]*deletions.File{}, dead: map[string]*deletedstats.File{},
@@ -153,14 +153,6 @@ func acquireFile[T interface{ Close() }](
 	return file, nil
 }
 
-func tombOf(one core.Split) deletions.Of {
-	return deletions.Of{Segment: one.SHA256, Unit: deletions.Documents, Rows: int(one.Documents)}
-}
-
-func tombOfRun(one core.Run) deletions.Of {
-	return deletions.Of{Segment: one.SHA256, Unit: deletions.Classes, Rows: int(one.Rows)}
-}
-
 // What is shared with another generation was opened by what that expected of it, and is compared once more.
 
 func (o *opening) addSplits(splits []core.Split) {
@@ -169,7 +161,6 @@ func (o *opening) addSplits(splits []core.Split) {
 			Analyser:  o.analyser,
 			Documents: int(one.Documents), Chunks: int(one.Chunks), Classes: int(one.Classes),
 		}
-		o.rows[one.SHA256] = tombOf(one)
 		o.steps = append(o.steps, func(ctx context.Context) error {
 			file, err := acquireFile(ctx, o, one.Segment, func(path string) (*split.File, error) {
 				return split.Open(path, expect)
@@ -186,7 +177,6 @@ func (o *opening) addSplits(splits []core.Split) {
 func (o *opening) addRuns(runs []core.Run) {
 	for i, one := range runs {
 		expect := classrun.Expect{Analyser: o.analyser, Classes: int(one.Rows)}
-		o.rows[one.SHA256] = tombOfRun(one)
 		o.steps = append(o.steps, func(ctx context.Context) error {
 			file, err := acquireFile(ctx, o, one.Segment, func(path string) (*classrun.File, error) {
 				return classrun.Open(path, expect)

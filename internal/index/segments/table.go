@@ -64,29 +64,23 @@ func openTable(
 func OpenClasses(
 	ctx context.Context, cache *localfile.Cache, index artifact.Index, manifest *core.Manifest,
 ) (*Table, error) {
-	return openSide(ctx, cache, index, manifest, nil, manifest.Segments.Runs)
+	side := core.Segments{Runs: manifest.Segments.Runs}
+	side.Tombs = tombsOf(side, manifest.Segments.Tombs)
+	return openTable(ctx, cache, index, side)
 }
 
 // OpenChunks does what OpenTable does, for callers that need documents and chunks alone.
 func OpenChunks(
 	ctx context.Context, cache *localfile.Cache, index artifact.Index, manifest *core.Manifest,
 ) (*Table, error) {
-	return openSide(ctx, cache, index, manifest, manifest.Segments.Splits, nil)
+	side := core.Segments{Splits: manifest.Segments.Splits}
+	side.Tombs = tombsOf(side, manifest.Segments.Tombs)
+	return openTable(ctx, cache, index, side)
 }
 
-func openSide(
-	ctx context.Context, cache *localfile.Cache, index artifact.Index, manifest *core.Manifest,
-	splits []core.Split, runs []core.Run,
-) (*Table, error) {
-	side := core.Segments{Splits: splits, Runs: runs}
-	for _, one := range manifest.Segments.Tombs {
-		ofSplit := slices.ContainsFunc(splits, func(split core.Split) bool { return split.SHA256 == one.Of })
-		ofRun := slices.ContainsFunc(runs, func(run core.Run) bool { return run.SHA256 == one.Of })
-		if ofSplit || ofRun {
-			side.Tombs = append(side.Tombs, one)
-		}
-	}
-	return openTable(ctx, cache, index, side)
+// tombsOf returns those that are of the segments which are listed.
+func tombsOf(listed core.Segments, tombs []core.Tomb) []core.Tomb {
+	return slices.DeleteFunc(slices.Clone(tombs), func(one core.Tomb) bool { return !listsFile(listed, one.Of) })
 }
 
 // Release lets go of what is mapped. A nil table has nothing.
@@ -205,66 +199,39 @@ func (t *Table) CountDocuments() (count int64) {
 	return count
 }
 
-// WalkClasses yields the classes that count: of each run, in the order of ids.
-func (t *Table) WalkClasses() iter.Seq2[core.ID, Class] {
-	return func(yield func(core.ID, Class) bool) {
-		for i, file := range t.Runs {
-			for row := range file.Rows {
-				if t.classCounts(i, row) && !yield(file.Rows[row].ID, classOf(&file.Rows[row])) {
-					return
-				}
-			}
-		}
-	}
-}
-
-// WalkChunks yields the chunks that count: of each split in chunk order.
-func (t *Table) WalkChunks() iter.Seq2[core.ID, Chunk] {
-	return func(yield func(core.ID, Chunk) bool) {
-		for i, file := range t.Splits {
-			for row := range file.Chunks {
-				found := &file.Chunks[row]
-				if t.documentCounts(i, int(found.Document)) && !yield(found.ID, chunkOf(found)) {
-					return
-				}
-			}
-		}
-	}
-}
-
 // ClassesIn yields the classes that count whose raw ids lie in [from, to), where an empty to means the end, in
 // the order of ids.
 func (t *Table) ClassesIn(from, to string) iter.Seq2[core.ID, Class] {
 	var first core.ID
 	copy(first[:], from)
-	beyond := func(id *core.ID) bool { return to != "" && bytes.Compare(id[:], []byte(to)) >= 0 }
 	return func(yield func(core.ID, Class) bool) {
-		sources := make([]merge.Next[*classrun.Row], len(t.Runs))
-		for i := range t.Runs {
-			sources[i] = t.rowsFrom(i, first)
-		}
-		byID := func(a, b *classrun.Row) int { return bytes.Compare(a.ID[:], b.ID[:]) }
-		for row, err := range merge.MergeSorted(byID, sources...) {
-			if err != nil || beyond(&row.ID) || !yield(row.ID, classOf(row)) { // tables in memory have no errors
+		for class, err := range t.streamClasses(first, nil) {
+			beyond := to != "" && bytes.Compare(class.ID[:], []byte(to)) >= 0
+			if err != nil || beyond || !yield(class.ID, class.Class) { // tables in memory have no errors
 				return
 			}
 		}
 	}
 }
 
-// rowsFrom gives the rows of a class run that count, from an id on.
-func (t *Table) rowsFrom(number int, first core.ID) merge.Next[*classrun.Row] {
-	rows := t.Runs[number].Rows
-	at := sort.Search(len(rows), func(i int) bool { return bytes.Compare(rows[i].ID[:], first[:]) >= 0 })
-	return func() (*classrun.Row, bool, error) {
-		for ; at < len(rows); at++ {
-			if t.classCounts(number, at) {
-				at++
-				return &rows[at-1], true, nil
+// streamClasses yields the classes that count, from an id on, but for those that count in other generations by the very
+// same row, in the order of ids.
+func (t *Table) streamClasses(first core.ID, others []*Table) iter.Seq2[ClassLeft, error] {
+	sources := make([]merge.Next[ClassLeft], len(t.Runs))
+	for number, file := range t.Runs {
+		shared := t.findSharing(t.listed.Runs[number].SHA256, others)
+		row := sort.Search(len(file.Rows), func(i int) bool { return bytes.Compare(file.Rows[i].ID[:], first[:]) >= 0 })
+		sources[number] = func() (ClassLeft, bool, error) {
+			for ; row < len(file.Rows); row++ {
+				if found := &file.Rows[row]; t.classCounts(number, row) && !shared.isCounted(row) {
+					row++
+					return ClassLeft{ID: found.ID, Class: classOf(found)}, true, nil
+				}
 			}
+			return ClassLeft{}, false, nil
 		}
-		return nil, false, nil
 	}
+	return merge.MergeSorted(func(a, b ClassLeft) int { return bytes.Compare(a.ID[:], b.ID[:]) }, sources...)
 }
 
 // Placed is a chunk with its place in its document, in code points.

@@ -24,7 +24,6 @@ import (
 	"github.com/go-json-experiment/json"
 
 	"github.com/unweaver/unweaver/internal/core"
-	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/index/postings"
 	"github.com/unweaver/unweaver/internal/index/title"
 	"github.com/unweaver/unweaver/internal/stream/mapped"
@@ -195,10 +194,8 @@ func (x *File) LabelSets() []core.LabelSet { return x.labels }
 // CheckExpected reports whether it is what is expected: for a caller that shares it with its opener. Errors are those
 // of Open.
 func (x *File) CheckExpected(path string, expect Expect) error {
-	if expect.Analyser != "" && x.Meta.Analyser != expect.Analyser {
-		return fault.FormatUnknown.At("open split", path).
-			Because("its words were cut by analyser " + x.Meta.Analyser + ", questions are cut by " + expect.Analyser).
-			Advise("build the index again with: unweaver index, or use the program version that built it")
+	if err := postings.CheckAnalyser("split", path, x.Meta.Analyser, expect.Analyser); err != nil {
+		return err
 	}
 	for _, count := range []struct {
 		of         string

@@ -194,16 +194,11 @@ func (w *Writer) Write(to io.Writer, analyser, language string) (Expect, error) 
 		return Expect{}, err
 	}
 	out := mapped.NewWriter(to, Kind, Version, nil)
-	for _, section := range []struct {
-		name   string
-		column *mapped.Column
-	}{{"documents", &w.docs}, {"keys", &w.keys}, {"meta", &w.meta}, {title.Section, &w.titles}, {"chunks", &w.chunk}} {
-		out.BeginSection(section.name)
-		if err := section.column.CopyTo(out); err != nil {
-			return Expect{}, err
-		}
-	}
-	if err := errors.Join(w.writeByID(out), w.writeClasses(out)); err != nil {
+	if err := errors.Join(
+		w.docs.WriteSection(out, "documents"), w.keys.WriteSection(out, "keys"), w.meta.WriteSection(out, "meta"),
+		w.titles.WriteSection(out, title.Section), w.chunk.WriteSection(out, "chunks"),
+		w.writeByID(out), w.writeClasses(out),
+	); err != nil {
 		return Expect{}, err
 	}
 	meta := Meta{Analyser: analyser, Language: language}
@@ -231,7 +226,6 @@ func (w *Writer) Write(to io.Writer, analyser, language string) (Expect, error) 
 
 func (w *Writer) writeByID(out *mapped.Writer) error {
 	defer w.byID.Close()
-	out.BeginSection("by_id")
 	var column mapped.Column
 	defer column.Close()
 	for row, err := range w.byID.StreamSorted() {
@@ -242,7 +236,7 @@ func (w *Writer) writeByID(out *mapped.Writer) error {
 			return err
 		}
 	}
-	return column.CopyTo(out)
+	return column.WriteSection(out, "by_id")
 }
 
 // writeClasses writes which chunks mention which classes, where first, and how often.
@@ -315,20 +309,9 @@ func (c *classWriter) addChunk(chunk uint32, place uint16) error {
 }
 
 func (c *classWriter) writeSections(out *mapped.Writer) error {
-	if err := errors.Join(c.endChunk(), mapped.PutRecord(&c.offsets, c.edges)); err != nil {
-		return err
-	}
-	for _, section := range []struct {
-		name   string
-		column *mapped.Column
-	}{
-		{"class_ids", &c.ids}, {"class_off", &c.offsets}, {"class_to", &c.chunks}, {"class_at", &c.places},
-		{"more", &c.more},
-	} {
-		out.BeginSection(section.name)
-		if err := section.column.CopyTo(out); err != nil {
-			return err
-		}
-	}
-	return nil
+	return errors.Join(
+		c.endChunk(), mapped.PutRecord(&c.offsets, c.edges),
+		c.ids.WriteSection(out, "class_ids"), c.offsets.WriteSection(out, "class_off"),
+		c.chunks.WriteSection(out, "class_to"), c.places.WriteSection(out, "class_at"), c.more.WriteSection(out, "more"),
+	)
 }

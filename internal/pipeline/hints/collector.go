@@ -3,7 +3,7 @@ package hints
 import (
 	"cmp"
 	"context"
-	"log/slog"
+	"slices"
 	"strings"
 	"time"
 
@@ -15,118 +15,89 @@ import (
 	"github.com/unweaver/unweaver/internal/store/coordination"
 )
 
-// Engine starts builds and knows how they stand.
-type Engine interface {
-	// StartBuild starts the build of a generation, once: a second start under the name does nothing, also after its end.
-	StartBuild(ctx context.Context, index, generation, spec string) error
-	// DescribeRun says what the engine knows about a run.
-	DescribeRun(ctx context.Context, holder run.Holder) (run.Standing, error)
-}
-
 const (
-	mostDeliveries = 20_000           // in one build; what is left follows
-	mostObjects    = 10_000           // that a build looks up; of more it lists the corpus
-	readAtOnce     = 16               // deliveries
-	claimFor       = time.Minute      // by one process, which renews it at each look
-	longestWait    = 3                // debounces: so long at most while hints go on arriving
-	clockSkew      = 5 * time.Minute  // that the clocks of a worker and the store may differ by
-	mostFailures   = 5                // one after another; then hints wait for a night
-	firstRetry     = 15 * time.Second // doubled with each failure
+	mostObjects = 10_000          // that a build looks up; of more it lists the corpus
+	readAtOnce  = 16              // deliveries
+	claimFor    = time.Minute     // by one process, which renews it at each look
+	longestWait = 3               // debounces: so long at most while hints go on arriving
+	clockSkew   = 5 * time.Minute // that the clocks of a worker and the store may differ by
 )
 
 // Collector follows the hints of one index. One process at a time does.
 type Collector struct {
 	Index        artifact.Index
 	Coordination coordination.Store
-	Engine       Engine
-	Owner        string        // this process
-	Debounce     time.Duration // since the last hint
-	Log          *slog.Logger
-	Observe      func(seconds float64) // receives how long hints waited until what they changed was served; may be nil
-	Now          func() time.Time      // nil: time.Now
+	Describe     run.Standings
+	Owner        string                // this process
+	Debounce     time.Duration         // since the last hint
+	Observe      func(seconds float64) // receives how long hints waited until what they changed was served
+	Now          func() time.Time
+
+	// Start starts the build of a generation, once: a second start under the name does nothing, also after its end.
+	Start func(ctx context.Context, generation, spec string) error
 }
 
-func (c *Collector) now() time.Time {
-	if c.Now != nil {
-		return c.Now()
-	}
-	return time.Now().UTC()
-}
-
-// Advance looks once: it notes the end of the build that it began before, and begins another where hints wait for one.
-// It may be called at any time, by several processes.
+// Advance looks once: it notes the end of the build that it began before, or begins one where hints wait for one. It
+// may be called at any time, by several processes.
 func (c *Collector) Advance(ctx context.Context) error {
 	mine, err := c.Coordination.Claim(ctx, "hints:"+c.Index.Name, c.Owner, claimFor)
 	if err != nil || !mine {
 		return err
 	}
-	now, version, err := readState(ctx, c.Index)
-	if err != nil {
+	var begun *build
+	var left []string
+	err = changeState(ctx, c.Index, func(now *state) (err error) {
+		begun, left = nil, nil
+		switch {
+		case now.Build != nil:
+			left, err = c.closeBuild(ctx, now)
+		case now.followed:
+			err = c.beginBuild(ctx, now)
+			begun = now.Build
+		} // else it is written: status shows from now on what waits
 		return err
+	})
+	switch {
+	case err != nil:
+		return err
+	case begun != nil: // a process that dies before this, or another one, starts the same build later
+		return c.Start(ctx, begun.Generation, begun.Spec)
 	}
-	if now.Current != nil {
-		over, left, err := c.closeBuild(ctx, &now)
-		if err != nil || !over {
-			return err
-		}
-		if version, err = writeState(ctx, c.Index, now, version); err != nil {
-			return c.ignoreRace(err)
-		}
-		if err := c.Index.Store.DeleteAll(ctx, left); err != nil {
-			return err
-		}
-	} else if version == "" { // status shows from now on what waits
-		if version, err = writeState(ctx, c.Index, now, version); err != nil {
-			return c.ignoreRace(err)
-		}
-	}
-	listed, err := run.LastListing(ctx, c.Coordination, c.Index.Name)
+	return c.Index.Store.DeleteAll(ctx, left)
+}
+
+// beginBuild writes down the build of the hints that wait, where it is time.
+func (c *Collector) beginBuild(ctx context.Context, now *state) error {
+	listed, err := run.ReadTime(ctx, c.Coordination, run.ListingOf(c.Index.Name))
 	if err != nil {
 		return err
 	}
 	waits, err := listInbox(ctx, c.Index, listed)
-	if err != nil || len(waits) == 0 || c.now().Before(now.Retry) ||
-		now.Waiting != nil && !listed.After(now.Waiting.Since) {
-		return err
+	rests := c.Now().Before(now.Retry) && now.Last != nil && !listed.After(now.Last.Ended) // no night went well since
+	if err != nil || len(waits) == 0 || rests || now.Waiting != "" && !listed.After(now.Since) {
+		return cmp.Or(err, blob.ErrSame)
 	}
-	first, last := waits[0].Modified, waits[0].Modified
-	for _, info := range waits {
-		if info.Modified.Before(first) {
-			first = info.Modified
-		}
-		if info.Modified.After(last) {
-			last = info.Modified
-		}
+	byTime := func(a, b blob.Info) int { return a.Modified.Compare(b.Modified) }
+	first, last := slices.MinFunc(waits, byTime).Modified, slices.MaxFunc(waits, byTime).Modified
+	if c.Now().Sub(last) < c.Debounce && c.Now().Sub(first) < longestWait*c.Debounce {
+		return blob.ErrSame
 	}
-	if c.now().Sub(last) < c.Debounce && c.now().Sub(first) < longestWait*c.Debounce {
-		return nil
-	}
-	builder, err := run.FindBuilder(ctx, c.Index, c.Engine.DescribeRun)
+	builder, err := run.FindBuilder(ctx, c.Index, c.Describe)
 	if err != nil || builder != "" { // a night sees what hints name
-		return err
+		return cmp.Or(err, blob.ErrSame)
 	}
 	spec, err := c.findSpec(ctx)
 	if err != nil || spec == "" {
-		return err
+		return cmp.Or(err, blob.ErrSame)
 	}
-	if now.Waiting != nil {
-		now.Waiting, now.Failures = nil, 0
+	now.Waiting = ""
+	stamp := strings.Replace(c.Now().UTC().Format("20060102t150405.000"), ".", "-", 1)
+	now.Build = &build{Generation: core.HintsGeneration + stamp, Spec: spec, First: first}
+	for _, info := range waits {
+		now.Build.Inbox = append(now.Build.Inbox, info.Key)
 	}
-	stamp := strings.Replace(c.now().UTC().Format("20060102t150405.000"), ".", "-", 1)
-	now.Current = &current{Generation: core.HintsGeneration + stamp, Spec: spec, First: first}
-	// A process that dies after this, or another one, starts the same build.
-	if _, err := writeState(ctx, c.Index, now, version); err != nil {
-		return c.ignoreRace(err)
-	}
-	return c.Engine.StartBuild(ctx, c.Index.Name, now.Current.Generation, spec)
-}
-
-// ignoreRace drops the error of a state that another process wrote meanwhile: the next look sees it.
-func (c *Collector) ignoreRace(err error) error {
-	if fault.Is(err, fault.Precondition) {
-		return nil
-	}
-	return err
+	now.Run = c.Index.Name + "/" + now.Build.Generation
+	return nil
 }
 
 // findSpec returns the configuration that a night would build; without a schedule, the one that is served was built
@@ -136,11 +107,10 @@ func (c *Collector) findSpec(ctx context.Context) (string, error) {
 	if err != nil || pointer.Manifest == "" {
 		return "", err
 	}
-	kept, err := run.ReadSchedule(ctx, c.Index)
-	if !fault.Is(err, fault.NotFound) {
-		if err == nil && kept.Paused {
-			return "", nil
-		}
+	switch kept, err := run.ReadSchedule(ctx, c.Index); {
+	case err == nil && kept.Paused:
+		return "", nil
+	case !fault.Is(err, fault.NotFound):
 		digest, err := run.OpenSchedule(ctx, c.Index)
 		return digest.String(), err
 	}
@@ -153,54 +123,52 @@ func (c *Collector) findSpec(ctx context.Context) (string, error) {
 
 // closeBuild notes how the build that follows hints ended, where it is over, or starts it where that was not done.
 // left are files to delete once that is written.
-func (c *Collector) closeBuild(ctx context.Context, now *state) (over bool, left []string, err error) {
-	build := *now.Current
-	name := c.Index.Name + "/" + build.Generation
-	standing, err := c.Engine.DescribeRun(ctx, run.Holder{Workflow: "build/" + name})
+func (c *Collector) closeBuild(ctx context.Context, now *state) (left []string, err error) {
+	ended := *now.Build
+	standing, err := c.Describe(ctx, run.Holder{Workflow: "build/" + now.Run})
 	if err != nil || standing == run.StandingOpen {
-		return false, nil, err
+		return nil, cmp.Or(err, blob.ErrSame)
 	}
 	var report core.Report
-	_, err = blob.ReadJSON(ctx, c.Index.Store, c.Index.GenerationKey(build.Generation, "report.json"), &report)
-	switch {
-	case fault.Is(err, fault.NotFound) && standing == run.StandingUnknown: // the process died before it was started
-		return false, nil, c.Engine.StartBuild(ctx, c.Index.Name, build.Generation, build.Spec)
-	case err != nil && !fault.Is(err, fault.NotFound) && !artifact.IsDamage(err):
-		return false, nil, err
+	key := c.Index.GenerationKey(ended.Generation, "report.json")
+	_, err = blob.ReadJSON(ctx, c.Index.Store, key, &report)
+	switch missing := fault.Is(err, fault.NotFound); {
+	case missing && standing == run.StandingUnknown: // the process died before it was started
+		return nil, cmp.Or(c.Start(ctx, ended.Generation, ended.Spec), blob.ErrSame)
+	case err != nil && !missing && !artifact.IsDamage(err):
+		return nil, err
 	}
-	diff := report.Diff
-	ended := cmp.Or(report.Ended, new(c.now()))
+	at := *cmp.Or(report.Ended, new(c.Now()))
 	now.Last = &core.HintRun{
-		Run: name, Status: cmp.Or(report.Status, core.StatusFailed), Reason: report.Reason, Ended: *ended,
-		Changed: diff.Added + diff.Changed + diff.Removed + diff.Moved, Seconds: max(0, ended.Sub(build.First).Seconds()),
+		Run: now.Run, Status: cmp.Or(report.Status, core.StatusFailed), Reason: report.Reason, Ended: at,
+		Changed: report.ToNight().Changed, Seconds: max(0, at.Sub(ended.First).Seconds()),
 	}
-	now.Current = nil
-	c.judgeEnd(now, report)
-	if report.Published && c.Observe != nil {
+	now.Build, now.Run = nil, ""
+	if report.Published {
 		c.Observe(now.Last.Seconds)
 	}
-	left = []string{takenBy(c.Index, build.Generation).Key(string(takenFile))}
 	if report.Unchanged && report.Calls.Sum() == 0 { // false hints must not leave a report each
-		left = append(left, c.Index.GenerationKey(build.Generation, "report.json"),
-			c.Index.GenerationKey(build.Generation, "report.md"))
+		left = []string{key, c.Index.GenerationKey(ended.Generation, "report.md")}
 	}
-	return true, left, nil
+	return left, c.judgeEnd(ctx, now, ended, report)
 }
 
-// judgeEnd says when hints are followed again after a build of them, or that they wait for the next night.
-func (c *Collector) judgeEnd(now *state, report core.Report) {
-	switch reason := fault.Code(report.Reason); {
+// judgeEnd drops the hints that a build followed to a good end. Otherwise it says when they are followed again, or that
+// they wait for the next night.
+func (c *Collector) judgeEnd(ctx context.Context, now *state, ended build, report core.Report) error {
+	switch {
 	case report.Status == core.StatusCompleted || report.Status == core.StatusErrors:
-		now.Failures, now.Retry = 0, now.Last.Ended.Add(2*now.Last.Ended.Sub(report.Started)) // builds leave room for others
-	case report.Status == core.StatusHeld, reason == fault.PlanMoved:
-		now.Waiting = &waiting{report.Reason, c.now()}
-	case report.Status == core.StatusCancelled, reason == fault.LeaseHeld: // another build went first
-		now.Retry = c.now().Add(c.Debounce)
-	default:
-		now.Failures++
-		now.Retry = c.now().Add(firstRetry << min(now.Failures, 8))
-		if now.Failures >= mostFailures {
-			now.Waiting = &waiting{report.Reason, c.now()}
+		now.Retry = now.Last.Ended.Add(2 * now.Last.Ended.Sub(report.Started)) // builds leave room for others
+		if ended.isOfAll() {                                                   // it has seen all that came before
+			if err := run.NoteTime(ctx, c.Coordination, run.ListingOf(c.Index.Name), report.Started); err != nil {
+				return err
+			}
 		}
+		return c.Index.Store.DeleteAll(ctx, ended.Inbox)
+	case report.Status == core.StatusHeld, fault.Code(report.Reason) == fault.PlanMoved: // it would end so again
+		now.Waiting, now.Since = report.Reason, c.Now()
+	default: // another build went first, or a mount is gone: each time it waits about twice as long
+		now.Retry = c.Now().Add(max(time.Minute, c.Now().Sub(ended.First)))
 	}
+	return nil
 }

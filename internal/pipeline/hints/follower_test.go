@@ -18,7 +18,7 @@ import (
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/pipeline/hints"
 	"github.com/unweaver/unweaver/internal/store/blob"
-	"github.com/unweaver/unweaver/internal/store/events/sqs"
+	"github.com/unweaver/unweaver/internal/store/events"
 	"github.com/unweaver/unweaver/internal/testkit/blobmemory"
 	"github.com/unweaver/unweaver/internal/testkit/musttest"
 )
@@ -79,15 +79,15 @@ func TestEventsOfAQueueAreKeptForTheIndexesThatTheyAreAboutThenDeleted(t *testin
 	store := blobmemory.New()
 	docs, all := artifact.Index{Store: store, Name: "docs"}, artifact.Index{Store: store, Name: "all"}
 	follower := &hints.Follower{
-		Queue: musttest.Get(sqs.Open(t.Context(), place, "us-east-1"))(t), Log: slog.New(slog.DiscardHandler),
-		Corpora: []hints.Corpus{{Index: docs, Bucket: "corpus", Prefix: "docs/"}, {Index: all, Bucket: "corpus"}},
+		Queue: musttest.Get(events.Open(t.Context(), place, "us-east-1"))(t), Log: slog.New(slog.DiscardHandler),
+		Corpora: []hints.Corpus{{Index: docs, URI: "s3://corpus/docs/"}, {Index: all, URI: "s3://corpus"}},
 	}
 	kept := func(index string) (keys []string) {
 		for info, err := range store.List(t.Context(), index+"/hints/inbox/", "") {
 			require.NoError(t, err)
-			var delivery hints.Delivery
+			var delivery []string
 			musttest.Get(blob.ReadJSON(t.Context(), store, info.Key, &delivery))(t)
-			keys = append(keys, delivery.Keys...)
+			keys = append(keys, delivery...)
 		}
 		return keys
 	}
@@ -95,12 +95,15 @@ func TestEventsOfAQueueAreKeptForTheIndexesThatTheyAreAboutThenDeleted(t *testin
 		"AccessDenied": fault.StoreDenied, "QueueDoesNotExist": fault.BadConfig, "InternalError": fault.StoreDenied,
 	} {
 		q.refuse = code
-		err := follower.MoveOnce(t.Context())
+		err := follower.Advance(t.Context())
 		assert.True(t, fault.Is(err, want) && strings.Contains(err.Error(), place), "%s: %v", code, err)
+		shown := musttest.Get(hints.Read(t.Context(), all))(t).Problem
+		assert.True(t, shown != nil && shown.Code == string(want) && shown.Object == place, "%s: %+v", code, shown)
 	}
 	assert.Empty(t, kept("docs"))
 	q.refuse = ""
-	require.NoError(t, follower.MoveOnce(t.Context()))
+	require.NoError(t, follower.Advance(t.Context()))
+	assert.Nil(t, musttest.Get(hints.Read(t.Context(), all))(t).Problem)
 	assert.Equal(t, []string{"a b ü+.md", "sub/f.md"}, kept("docs"))
 	assert.Equal(t, []string{"docs/a b ü+.md", "docs/sub/f.md", "other/c.md"}, kept("all"))
 	assert.Equal(t, []string{"not for us", `{"Records":[]}`}, q.bodies, "left to the queue")

@@ -6,10 +6,13 @@ package image
 import (
 	"bytes"
 	"context"
-	"crypto/ecdsa"
+	"crypto/sha256"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
+	"regexp"
+	"strings"
 	"sync"
 	"time"
 
@@ -19,33 +22,27 @@ import (
 	"github.com/unweaver/unweaver/internal/artifact"
 	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/fault"
+	"github.com/unweaver/unweaver/internal/pipeline/run"
 	"github.com/unweaver/unweaver/internal/pipeline/unit"
-	"github.com/unweaver/unweaver/internal/stage/extract"
-	"github.com/unweaver/unweaver/internal/stage/plan"
+	"github.com/unweaver/unweaver/internal/store/blob"
+	"github.com/unweaver/unweaver/internal/store/blob/blobcache"
 	"github.com/unweaver/unweaver/internal/store/oci"
 	"github.com/unweaver/unweaver/internal/stream/parallel"
 )
 
-// Types of an image and its parts. The configuration of an image is the manifest of its generation.
+// Types of an image and its parts. The configuration of an image is the manifest of its generation. The title of a file
+// is where it lies in an index.
 const (
-	vendor      = "application/vnd.unweaver."
-	Type        = vendor + "index.v1"
-	TypeConfig  = vendor + "index.config.v1+json"
-	TypeSegment = vendor + "segment.v1"
-	typeSpec    = vendor + "spec.v1+json"
-	typeProbes  = vendor + "probes.v1"
-	typeAliases = vendor + "aliases.v1"
-	typeReport  = vendor + "report.v1+json"
-	typeLetter  = vendor + "letter.v1+json" // its title is the id of a chunk
+	vendor     = "application/vnd.unweaver."
+	typeIndex  = vendor + "index.v1"
+	typeConfig = vendor + "index.config.v1+json"
+	typeFile   = vendor + "file.v1"
+	typeReport = vendor + "report.v1+json"
 )
 
-// singles are files in the folder of a generation, by their type.
-var singles = []struct{ kind, name string }{
-	{typeReport, "report.json"},
-	{vendor + "report.v1+markdown", "report.md"},
-	{vendor + "problems.v1+jsonl", plan.ProblemsName},
-	{vendor + "watched.v1+jsonl", artifact.WatchedName},
-}
+// generationFiles are those of the folder of a generation that an image has.
+var generationFiles = regexp.MustCompile(`^(report\.json|report\.md|problems\.jsonl|watched\.jsonl|` +
+	`dead-letters/[a-z0-9][a-z0-9-]{0,62}\.json)$`)
 
 // Bounds of what is read into memory, and of files that no manifest gives a size.
 const (
@@ -58,33 +55,107 @@ const (
 // width is how many blobs move at once.
 const width = 8
 
+// Mover does what a request asks for.
+type Mover struct {
+	core.ImageRequest
+	Ports     *run.Ports // of a push only Artifacts, of a verification nil
+	Operator  core.Operator
+	Standings run.Standings
+	Patience  time.Duration // see oci.Options
+
+	mu    sync.Mutex
+	now   core.Transfer // how far it is
+	began time.Time     // its stage
+}
+
+// Move pushes, pulls or verifies an image.
+func (m *Mover) Move(ctx context.Context) (out core.Transfer, err error) {
+	began := time.Now()
+	m.beginStage("resolve", 0)
+	switch m.Action {
+	case core.TransferPush:
+		out, err = m.push(ctx)
+	case core.TransferPull:
+		out, err = m.pull(ctx)
+	case core.TransferVerify:
+		out, err = m.verify(ctx)
+	default:
+		err = fault.InvalidParam.At("move image", fault.QuoteName(m.Action)).Because("there is no such action")
+	}
+	out.Seconds = time.Since(began).Seconds()
+	return out, err
+}
+
+// Progress returns how far the transfer is.
+func (m *Mover) Progress() core.Transfer {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	out := m.now
+	out.Seconds = time.Since(m.began).Seconds()
+	return out
+}
+
+// beginStage begins a stage of so many bytes.
+func (m *Mover) beginStage(name string, total int64) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.now.Stage, m.now.Done, m.now.Bytes, m.began = name, 0, total, time.Now()
+}
+
+// count counts bytes that the stage has done, and those of files that moved. What is read again after an error counts
+// twice, up to the total of the stage.
+func (m *Mover) count(done, moved int64) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.now.Done, m.now.Moved = min(m.now.Bytes, m.now.Done+done), m.now.Moved+moved
+}
+
+// metered is a reader that counts what it reads as done.
+type metered struct {
+	io.Reader
+	mover *Mover
+}
+
+// Read implements io.Reader.
+func (r metered) Read(out []byte) (int, error) {
+	n, err := r.Reader.Read(out)
+	r.mover.count(int64(n), 0)
+	return n, err
+}
+
+// open opens the place of the request.
+func (m *Mover) open(ctx context.Context) (*oci.Place, error) {
+	return oci.Open(ctx, oci.Options{Where: m.Where, Create: m.Action == core.TransferPush, Patience: m.Patience})
+}
+
 // Image is one that was read, with its digest pinned.
 type Image struct {
 	Descriptor ocispec.Descriptor
 	Manifest   *core.Manifest
-	Signed     bool
+	signed     bool
 	files      []ocispec.Descriptor
-	bytes      int64 // of all files
+	named      map[string]ocispec.Descriptor // the files by their titles
+	bytes      int64                         // of all files
 }
 
-// Read finds the image of a place and checks all but its files, and that the owner of the key signed it; nil: any image
-// is taken. From then on its digest counts: a tag may move.
-func Read(ctx context.Context, place *oci.Place, key *ecdsa.PublicKey) (*Image, error) {
-	bad := fault.InvalidParam.At("read image", place.Address())
+// read finds the image of a place and checks all but its files, and that the owner of the key signed it; without a key
+// any image is taken. From then on its digest counts: a tag may move.
+func (m *Mover) read(ctx context.Context, place *oci.Place) (*Image, error) {
+	bad := fault.InvalidParam.At("read image", place.Address)
 	found, err := place.Resolve(ctx, place.Tag)
 	if err != nil {
 		return nil, err
 	}
-	out := &Image{Descriptor: found}
+	out := &Image{Descriptor: found, Manifest: new(core.Manifest)}
 	raw, err := place.FetchBytes(ctx, found, mostManifest)
 	if err != nil {
 		return nil, err
 	}
 	var manifest ocispec.Manifest
-	if err := json.Unmarshal(raw, &manifest); err != nil || manifest.Config.MediaType != TypeConfig {
+	if err := json.Unmarshal(raw, &manifest); err != nil || manifest.Config.MediaType != typeConfig {
 		return nil, bad.Because("it is no index of unweaver: its configuration has the type " + manifest.Config.MediaType)
 	}
-	if err := readTable(ctx, place, manifest.Config, mostTable, &out.Manifest); err != nil {
+	if err := readTable(ctx, place, manifest.Config, mostTable, out.Manifest); err != nil {
 		return nil, err
 	}
 	if out.Manifest.Format != core.ManifestFormat {
@@ -95,8 +166,8 @@ func Read(ctx context.Context, place *oci.Place, key *ecdsa.PublicKey) (*Image, 
 	if err := out.checkFiles(); err != nil {
 		return nil, bad.Because(err).Advise("pull no image from whom you do not trust; to be sure who made it: --verify-key")
 	}
-	if key != nil {
-		return out, checkSignature(ctx, place, out, key)
+	if m.Key != "" {
+		return out, checkSignature(ctx, place, out, m.Key)
 	}
 	return out, nil
 }
@@ -116,144 +187,112 @@ func readTable(ctx context.Context, place *oci.Place, file ocispec.Descriptor, m
 }
 
 func newFormatFault(place *oci.Place, why any) error {
-	return fault.FormatUnknown.At("read image", place.Address()).
+	return fault.FormatUnknown.At("read image", place.Address).
 		Because(why).
 		Advise("use the program version that pushed it")
 }
 
 // checkFiles refuses names that could lead out of an index, sizes without bounds, and files too few or too many.
-func (m *Image) checkFiles() error {
-	if m.Manifest.Generation == "" || !core.ValidSlug(m.Manifest.Generation) || !core.ValidIndex(m.Manifest.Index) {
-		return fmt.Errorf("its generation has the name %s", fault.QuoteName(m.Manifest.Index+"@"+m.Manifest.Generation))
+func (i *Image) checkFiles() error {
+	if !core.ValidSlug(i.Manifest.Generation) || !core.ValidIndex(i.Manifest.Index) {
+		return errors.New("its index or generation has no valid name")
 	}
 	sizes := map[string]int64{}
-	for _, segment := range unit.SegmentsOf(m.Manifest) {
-		sizes[segment.SHA256] = segment.Bytes
+	for _, segment := range unit.SegmentsOf(i.Manifest) {
+		sizes["segments/"+segment.SHA256] = segment.Bytes
 	}
-	here := artifact.Index{Name: m.Manifest.Index}
-	seen := map[string]bool{}
-	for _, file := range m.files {
-		if err := file.Digest.Validate(); err != nil || file.Digest.Algorithm() != digest.SHA256 {
+	i.named = map[string]ocispec.Descriptor{}
+	for _, file := range i.files {
+		if file.Digest.Validate() != nil || file.Digest.Algorithm() != digest.SHA256 {
 			return fmt.Errorf("file %s has no usable digest", fault.QuoteName(file.Digest.String()))
 		}
-		key := m.keyOf(here, file)
-		if key == "" || seen[key] {
-			return fmt.Errorf("it has a file of the type %s that is none of it", fault.QuoteName(file.MediaType))
+		name, sum := file.Annotations[ocispec.AnnotationTitle], file.Digest.Encoded()
+		size, listed := sizes[name]
+		_, twice := i.named[name]
+		if listed = listed && name == "segments/"+sum; twice || !listed && !i.allows(name, sum) {
+			return fmt.Errorf("it has a file %s that is none of it", fault.QuoteName(name))
 		}
-		size, named := sizes[file.Digest.Encoded()]
-		if (file.MediaType == TypeSegment) != named || file.Size < 0 || file.Size > mostFile && !named ||
-			named && size != file.Size {
-			return fmt.Errorf("file %s has %d bytes, and its manifest says %d", file.Digest, file.Size, size)
+		if listed && size != file.Size || file.Size < 0 || file.Size > mostFile && !listed {
+			return fmt.Errorf("file %s has %d bytes, and its manifest says %d", name, file.Size, size)
 		}
-		delete(sizes, file.Digest.Encoded())
-		seen[key], m.bytes = true, m.bytes+file.Size
+		i.named[name], i.bytes = file, i.bytes+file.Size
 	}
-	for sum := range sizes {
-		return fmt.Errorf("segment %s is missing", sum)
-	}
-	if !seen[here.SpecKey(m.Manifest.Spec)] {
-		return fmt.Errorf("its configuration %s is missing", m.Manifest.Spec)
-	}
-	return nil
-}
-
-// keyOf returns where a file lies in an index; empty: it is no file of the image.
-func (m *Image) keyOf(index artifact.Index, file ocispec.Descriptor) string {
-	sum, title := file.Digest.Encoded(), file.Annotations[ocispec.AnnotationTitle]
-	switch file.MediaType {
-	case TypeSegment:
-		return index.SegmentKey(sum)
-	case typeSpec:
-		if sum == m.Manifest.Spec.String() {
-			return index.SpecKey(m.Manifest.Spec)
-		}
-	case typeProbes:
-		return index.ProbesKey(sum)
-	case typeAliases:
-		return index.AliasesKey(sum)
-	case typeLetter:
-		if title != "" && core.ValidSlug(title) {
-			return extract.DeadLetterKey(index, m.Manifest.Generation, title)
-		}
-	}
-	for _, single := range singles {
-		if single.kind == file.MediaType {
-			return index.GenerationKey(m.Manifest.Generation, single.name)
-		}
-	}
-	return ""
-}
-
-// find returns the file of a type; nil: there is none.
-func (m *Image) find(kind string) *ocispec.Descriptor {
-	for i, file := range m.files {
-		if file.MediaType == kind {
-			return &m.files[i]
+	sizes[specName(i.Manifest)] = 0
+	for name := range sizes {
+		if _, there := i.named[name]; !there {
+			return fmt.Errorf("its file %s is missing", name)
 		}
 	}
 	return nil
 }
 
-// Verify reads every file of an image and compares it with its digest.
-func Verify(
-	ctx context.Context, from oci.Options, key *ecdsa.PublicKey, meter *Meter,
-) (out core.Transfer, err error) {
-	began := time.Now()
-	place, err := oci.Open(ctx, from)
+// specName returns where the configuration of a generation lies in an index.
+func specName(manifest *core.Manifest) string { return "specs/" + manifest.Spec.String() + ".json" }
+
+// allows reports whether an image may have a file of a name and sum that is no segment.
+func (i *Image) allows(name, sum string) bool {
+	if rest, found := strings.CutPrefix(name, "generations/"+i.Manifest.Generation+"/"); found {
+		return generationFiles.MatchString(rest)
+	}
+	return name == "specs/"+sum+artifact.ProbesSuffix || name == "specs/"+sum+artifact.AliasesSuffix ||
+		name == specName(i.Manifest) && sum == i.Manifest.Spec.String()
+}
+
+// keyOf returns the key of a file of an image in an index.
+func keyOf(index string, file ocispec.Descriptor) string {
+	return index + "/" + file.Annotations[ocispec.AnnotationTitle]
+}
+
+// verify reads every file of an image and compares it with its digest.
+func (m *Mover) verify(ctx context.Context) (out core.Transfer, err error) {
+	place, err := m.open(ctx)
 	if err != nil {
 		return out, err
 	}
-	image, err := Read(ctx, place, key)
+	image, err := m.read(ctx, place)
 	if err != nil {
 		return out, err
 	}
-	meter.Begin(core.TransferVerify, image.bytes)
-	err = parallel.Each(ctx, len(image.files), width, func(ctx context.Context, i int) error {
-		return place.Fetch(ctx, image.files[i], func(in io.Reader) error {
-			_, err := io.Copy(io.Discard, in)
+	m.beginStage(m.Action, image.bytes)
+	err = parallel.Each(ctx, len(image.files), width, func(ctx context.Context, n int) error {
+		return place.Fetch(ctx, image.files[n], func(in io.Reader) error {
+			_, err := io.Copy(io.Discard, metered{in, m})
 			return err
-		}, meter.Add)
+		})
 	})
-	out = image.describe(core.TransferVerify, image.Manifest.Index, place)
-	out.Moved, out.Seconds = out.Bytes, time.Since(began).Seconds()
-	return out, err
+	m.count(0, image.bytes)
+	m.Index = image.Manifest.Index
+	return m.describe(image, place), err
 }
 
 // describe returns what a transfer of the image is about.
-func (m *Image) describe(action, index string, place *oci.Place) core.Transfer {
+func (m *Mover) describe(image *Image, place *oci.Place) core.Transfer {
 	return core.Transfer{
-		Action: action, Index: index, Place: place.Address(), Digest: m.Descriptor.Digest.String(),
-		Generation: m.Manifest.Generation, Files: len(m.files), Bytes: m.bytes, Signed: m.Signed,
+		Action: m.Action, Index: m.Index, Place: place.Address, Digest: image.Descriptor.Digest.String(),
+		Generation: image.Manifest.Generation, Files: len(image.files), Bytes: image.bytes, Moved: m.Progress().Moved,
+		Signed: image.signed,
 	}
 }
 
-// Meter reports how far a transfer is, some times in a second.
-type Meter struct {
-	Report func(core.Transfer) // nil: no one asks
-
-	mu    sync.Mutex
-	now   core.Transfer
-	began time.Time
-	last  time.Time
+// describeFile reads a file and returns its descriptor.
+func describeFile(ctx context.Context, store blob.Store, key string) (out ocispec.Descriptor, err error) {
+	body, _, err := blobcache.UnwrapMemory(store).Get(ctx, key, blob.All)
+	if err != nil {
+		return out, err
+	}
+	sum := sha256.New()
+	size, err := io.Copy(sum, body)
+	if err = errors.Join(err, body.Close()); err != nil {
+		return out, fault.StoreDown.At("read", store.Location(key)).Because(err)
+	}
+	_, name, _ := strings.Cut(key, "/")
+	return newFile(name, digest.NewDigest(digest.SHA256, sum), size), nil
 }
 
-// looks is how often a meter reports.
-const looks = 250 * time.Millisecond
-
-// Begin begins a stage of so many bytes.
-func (m *Meter) Begin(stage string, total int64) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	m.now, m.began = core.Transfer{Stage: stage, Total: total}, time.Now()
-}
-
-// Add counts what was done.
-func (m *Meter) Add(n int) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	m.now.Done = min(m.now.Total, m.now.Done+int64(n))
-	if m.Report != nil && time.Since(m.last) > looks {
-		m.last, m.now.Seconds = time.Now(), time.Since(m.began).Seconds()
-		m.Report(m.now)
+// newFile returns the descriptor of a file.
+func newFile(name string, sum digest.Digest, size int64) ocispec.Descriptor {
+	return ocispec.Descriptor{
+		MediaType: typeFile, Digest: sum, Size: size,
+		Annotations: map[string]string{ocispec.AnnotationTitle: name},
 	}
 }

@@ -2,15 +2,10 @@ package image
 
 import (
 	"context"
-	"crypto/ecdsa"
-	"crypto/sha256"
-	"encoding/hex"
-	"encoding/json"
 	"errors"
 	"io"
 	"regexp"
-	"strings"
-	"sync/atomic"
+	"sync"
 	"time"
 
 	"github.com/google/uuid"
@@ -19,6 +14,7 @@ import (
 	"github.com/unweaver/unweaver/internal/artifact"
 	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/fault"
+	"github.com/unweaver/unweaver/internal/fault/retry"
 	"github.com/unweaver/unweaver/internal/pipeline/purges"
 	"github.com/unweaver/unweaver/internal/pipeline/release"
 	"github.com/unweaver/unweaver/internal/pipeline/run"
@@ -36,141 +32,105 @@ const heartbeat = 10 * time.Second
 // repairs are how many parts of the stores are filled at once.
 const repairs = 4
 
-// Pulling fetches an image into an index.
-type Pulling struct {
-	Ports     *run.Ports
-	Index     string
-	From      oci.Options
-	Key       *ecdsa.PublicKey // that signed the image; nil: any image is taken
-	Adopt     bool             // let builds change the index from then on
-	Force     bool             // replace an index that does not come from such an image
-	Operator  core.Operator
-	Standings run.Standings
-	Meter     *Meter
-}
-
-// pull is one on its way.
+// pull is an image on its way into an index.
 type pull struct {
-	Pulling
-	place    *oci.Place
-	index    artifact.Index
-	image    *Image
-	manifest *core.Manifest // of the image, and once it is adapted of the index
-	sha      string         // of the adapted one
-	spec     core.Spec
-	current  core.Pointer
-	served   *core.Manifest // nil: none
-	pulled   core.PulledGenerations
-	holder   run.Holder
-	fence    int64
-	moved    atomic.Int64
+	*Mover
+	place     *oci.Place
+	index     artifact.Index
+	image     *Image
+	manifest  *core.Manifest // of the image, and once it is adapted of the index
+	sha       string         // of the adapted one
+	spec      core.Spec
+	current   core.Pointer
+	served    *core.Manifest // nil: none
+	pulled    core.PulledGenerations
+	unchanged bool // it serves the image, or an operator rolled it back and it is only adopted
+	holder    run.Holder
+	fence     int64
 }
 
-// Pull makes an index serve an image. Files that are there are not fetched, so that the same call goes on with a pull
+// pull makes an index serve an image. Files that are there are not fetched, so that the same call goes on with a pull
 // that ended early. Nothing is served before all files are proven and the stores are filled.
-func Pull(ctx context.Context, in Pulling) (out core.Transfer, err error) {
-	began := time.Now()
-	p := &pull{Pulling: in, index: artifact.Index{Store: in.Ports.Artifacts, Name: in.Index}}
-	if err := errors.Join(p.index.Check(), run.RefuseDeleted(ctx, p.index)); err != nil {
+func (m *Mover) pull(ctx context.Context) (out core.Transfer, err error) {
+	p := &pull{Mover: m, index: artifact.Index{Store: m.Ports.Artifacts, Name: m.Index}}
+	if p.place, err = m.open(ctx); err != nil {
 		return out, err
 	}
-	in.Meter.Begin("resolve", 0)
-	if p.place, err = oci.Open(ctx, in.From); err != nil {
-		return out, err
-	}
-	if p.image, err = Read(ctx, p.place, in.Key); err != nil {
+	if p.image, err = m.read(ctx, p.place); err != nil {
 		return out, err
 	}
 	p.manifest = p.image.Manifest
-	out = p.image.describe(core.TransferPull, in.Index, p.place)
-	if err = readTable(ctx, p.place, *p.image.find(typeSpec), mostConfig, &p.spec); err == nil {
-		err = p.runLeased(ctx, func(ctx context.Context) error {
-			out.Unchanged, err = p.fill(ctx)
-			return err
-		})
+	if err := readTable(ctx, p.place, p.image.named[specName(p.manifest)], mostConfig, &p.spec); err != nil {
+		return out, err
 	}
-	if out.Unchanged {
+	err = p.runLeased(ctx, p.fill)
+	out = m.describe(p.image, p.place)
+	out.Unchanged, out.Adopted = p.unchanged, p.pulled[p.sha].Adopted
+	if p.unchanged {
 		out.Generation = p.current.Generation
 	}
-	out.Moved, out.Seconds = p.moved.Load(), time.Since(began).Seconds()
-	out.Adopted = p.pulled[p.sha].Adopted
 	return out, err
 }
 
 // runLeased does something while this process holds the lease of the index: no build begins meanwhile.
-func (p *pull) runLeased(ctx context.Context, do func(context.Context) error) error {
+func (p *pull) runLeased(ctx context.Context, do func(context.Context) error) (err error) {
 	p.holder = run.Holder{
 		Workflow: "build/" + p.Index + "/" + run.PullGeneration + time.Now().UTC().Format("20060102t150405z"),
 		Run:      uuid.NewString(), Heartbeat: heartbeat,
 	}
-	var err error
 	if p.fence, err = run.TakeLease(ctx, p.index, p.holder, p.Standings); err != nil {
 		return err
 	}
 	held, lose := context.WithCancelCause(ctx)
-	beat := time.NewTicker(heartbeat / 4)
-	ended := make(chan struct{})
-	go func() {
-		defer close(ended)
-		for held.Err() == nil {
-			select {
-			case <-held.Done():
-			case <-beat.C:
-				if err := run.HoldLease(held, p.index, p.holder, p.fence); fault.Is(err, fault.LeaseLost) {
-					lose(err)
-				}
+	var beating sync.WaitGroup
+	beating.Go(func() {
+		for retry.Wait(held, heartbeat/4) == nil {
+			if err := run.HoldLease(held, p.index, p.holder, p.fence); fault.Is(err, fault.LeaseLost) {
+				lose(err)
 			}
 		}
-	}()
+	})
 	err = do(held)
 	if cause := context.Cause(held); err != nil && cause != nil {
 		err = cause
 	}
-	beat.Stop()
 	lose(context.Canceled)
-	<-ended
+	beating.Wait()
 	back, cancel := context.WithTimeout(context.WithoutCancel(ctx), heartbeat/2)
 	defer cancel()
 	return errors.Join(err, run.GiveLease(back, p.index, p.holder))
 }
 
-// fill fetches what is missing, fills the stores and serves the generation. unchanged: nothing else is served.
-func (p *pull) fill(ctx context.Context) (unchanged bool, err error) {
-	if unchanged, err = p.checkIndex(ctx); err != nil || unchanged {
-		return unchanged, err
+// fill fetches what is missing, fills the stores and serves the generation.
+func (p *pull) fill(ctx context.Context) error {
+	if err := p.checkIndex(ctx); err != nil || p.unchanged {
+		return err
 	}
 	if err := p.refuseErased(ctx); err != nil {
-		return false, err
+		return err
 	}
 	if err := p.fetchFiles(ctx, p.image.files); err != nil {
-		return false, err
-	}
-	if _, err := p.index.PutSpec(ctx, p.spec); err != nil {
-		return false, err
+		return err
 	}
 	proven, err := p.fillStores(ctx)
 	if err != nil {
-		return false, err
+		return err
 	}
 	if err := run.HoldLease(ctx, p.index, p.holder, p.fence); err != nil {
-		return false, err
-	}
-	from := p.place.Address()
-	if p.place.Local {
-		from = p.place.Name
+		return err
 	}
 	p.pulled[p.sha] = core.Pulled{
-		From: from, Digest: p.image.Descriptor.Digest.String(), At: time.Now().UTC(), Adopted: p.Adopt,
+		From: p.place.Address, Digest: p.image.Descriptor.Digest.String(), At: time.Now().UTC(), Adopted: p.Adopt,
 	}
 	if err := p.writePulled(ctx); err != nil {
-		return false, err
+		return err
 	}
 	if err := p.serve(ctx); err != nil {
-		return false, err
+		return err
 	}
 	proven.Manifest = p.sha
 	_, err = blob.WriteJSON(ctx, p.index.Store, unit.ProvenKey(p.index), proven, blob.Cond{})
-	return false, err
+	return err
 }
 
 // writePulled writes pulled.json. With Adopt, builds may change every generation in it.
@@ -183,103 +143,92 @@ func (p *pull) writePulled(ctx context.Context) error {
 	return err
 }
 
-// checkIndex refuses to replace an index that is not a copy of this one. unchanged: it serves the image, or an operator
-// rolled it back and it is only adopted.
-func (p *pull) checkIndex(ctx context.Context) (unchanged bool, err error) {
+// checkIndex refuses to replace an index that is not a copy of this one.
+func (p *pull) checkIndex(ctx context.Context) error {
 	refused := fault.Usage.At("pull into", p.Index)
 	base, err := p.index.FindBase(ctx)
 	if err != nil {
-		return false, err
+		return err
 	}
 	if base.Name != p.Index {
-		return false, refused.Because("it is a branch of " + base.Name).Advise("choose another name")
+		return refused.Because("it is a branch of " + base.Name).Advise("choose another name")
 	}
 	if p.current, _, err = p.index.ReadPointer(ctx); err != nil {
-		return false, err
+		return err
 	}
 	if p.pulled, err = run.ReadPulled(ctx, p.index); err != nil {
-		return false, err
+		return err
 	}
 	corpus := p.spec.Corpus
 	ref, err := p.adapt(ctx)
-	if err != nil {
-		return false, err
-	}
-	if p.current.Generation == "" {
-		return false, nil
+	if err != nil || p.current.Generation == "" {
+		return err
 	}
 	copied, isCopy := p.pulled[p.current.Manifest]
 	begun, err := release.BegunToPublish(ctx, p.index, p.manifest.Generation, ref)
 	if err != nil {
-		return false, err
+		return err
 	}
-	if rolled := ref.State == core.GenerationPublished && !begun; p.current.Manifest == p.sha ||
-		rolled && isCopy && p.Adopt {
-		if p.Adopt {
-			err = p.writePulled(ctx)
-		}
-		return true, err
-	} else if rolled {
-		return false, refused.Because("it has generation " + p.manifest.Generation + " already").
+	rolled := ref.State == core.GenerationPublished && !begun
+	if p.unchanged = p.current.Manifest == p.sha || rolled && isCopy && p.Adopt; p.unchanged {
+		return p.writePulled(ctx)
+	}
+	if rolled {
+		return refused.Because("it has generation " + p.manifest.Generation + " already").
 			Advise("serve it again: unweaver rollback " + p.Index + " " + p.manifest.Generation)
 	}
-	force := "choose another name; or add --force, which replaces what it serves: a rollback brings it back"
-	if (!isCopy || copied.Adopted) && !p.Force {
-		return false, refused.Because("the index is built here").Advise(force)
-	}
 	if p.served, err = p.index.Manifest(ctx, p.current.Manifest); err != nil {
-		return false, err
+		return err
 	}
 	spec, err := p.index.Spec(ctx, p.served.Spec)
-	if err == nil && spec.Corpus != corpus && !p.Force {
-		err = refused.Because("it is built from " + spec.Corpus + ", the image from " + corpus).Advise(force)
+	if err != nil || p.Force {
+		return err
 	}
-	if err == nil && p.served.Labelled && !p.manifest.Labelled && !p.Force {
-		err = refused.Because("its documents have labels, those of the image have none: everybody could read all of them").
-			Advise(force)
+	switch {
+	case !isCopy || copied.Adopted:
+		refused = refused.Because("the index is built here")
+	case spec.Corpus != corpus:
+		refused = refused.Because("it is built from " + spec.Corpus + ", the image from " + corpus)
+	case p.served.Labelled && !p.manifest.Labelled:
+		refused = refused.Because("its documents have labels, those of the image have none: everybody could read all of them")
+	default:
+		return nil
 	}
-	return false, err
+	return refused.
+		Advise("choose another name; or add --force, which replaces what it serves: a rollback brings it back")
 }
 
 // collection is what the name of a collection ends with, after its store and index.
-var collection = regexp.MustCompile(`^(classes|chunks)_[0-9a-f]{8}_[0-9]{1,9}$`)
+var collection = regexp.MustCompile(`(classes|chunks)_[0-9a-f]{8}_[0-9]{1,9}$`)
 
-// adapt makes the manifest one of this store and index, and what is served now its parent. It returns the reference of
-// that generation, if the index has it, and refuses one of that name with other content.
+// adapt makes the manifest one of this store and index, and what is served now its parent, and stores it: nothing names
+// it yet. It returns the reference of that generation, if the index has it, and refuses one with other content.
 func (p *pull) adapt(ctx context.Context) (ref core.GenerationRef, err error) {
 	m := p.manifest
-	if _, err := p.index.Store.Stat(ctx, p.index.CollectedKey(m.Generation)); !fault.Is(err, fault.NotFound) {
-		if err != nil {
-			return ref, err
-		}
+	if _, err := p.index.Store.Stat(ctx, p.index.CollectedKey(m.Generation)); err == nil {
 		return ref, fault.GenCollected.At("pull generation", m.Generation).
 			Because("index " + p.Index + " had it, and deleted it").
 			Advise("pull a newer image, or into an index of another name")
-	}
-	from, to := "", core.CollectionPrefix(p.Ports.StoreID, p.Index)
-	if len(m.Store) >= 8 {
-		from = core.CollectionPrefix(m.Store, m.StoredIndex())
+	} else if !fault.Is(err, fault.NotFound) {
+		return ref, err
 	}
 	for _, name := range []*string{&m.Collections.Classes, &m.Collections.Chunks} {
-		rest, ok := strings.CutPrefix(*name, from)
-		if !ok || !collection.MatchString(rest) {
+		rest := collection.FindString(*name)
+		if rest == "" {
 			return ref, fault.InvalidParam.At("read image", p.place.Name).
 				Because("it names a collection " + fault.QuoteName(*name))
 		}
-		*name = to + rest
+		*name = core.CollectionPrefix(p.Ports.StoreID, p.Index) + rest
 	}
 	p.spec.Index = p.Index
-	raw, err := json.Marshal(p.spec)
-	if err != nil {
+	m.Index, m.Family, m.Store, m.Parent = p.Index, "", p.Ports.StoreID, p.current.Manifest
+	if m.Spec, err = p.index.PutSpec(ctx, p.spec); err != nil {
 		return ref, err
 	}
-	m.Index, m.Family, m.Store, m.Spec = p.Index, "", p.Ports.StoreID, core.Digest(sha256.Sum256(raw))
 	ref, err = p.index.GenerationRef(ctx, m.Generation)
-	switch {
-	case fault.Is(err, fault.UnknownGen):
-		m.Parent = p.current.Manifest
+	if fault.Is(err, fault.UnknownGen) {
 		m.Seq, err = publish.NextSeq(ctx, p.index)
-	case err == nil:
+	} else if err == nil {
 		var there *core.Manifest
 		if there, err = p.index.Manifest(ctx, ref.Manifest); err == nil {
 			m.Parent, m.Seq = there.Parent, there.Seq
@@ -288,15 +237,11 @@ func (p *pull) adapt(ctx context.Context) (ref core.GenerationRef, err error) {
 	if err != nil {
 		return ref, err
 	}
-	if raw, err = json.Marshal(m); err != nil {
-		return ref, err
-	}
-	sum := sha256.Sum256(raw)
-	p.sha = hex.EncodeToString(sum[:])
-	if ref.Manifest != "" && ref.Manifest != p.sha {
+	p.sha, err = p.index.PutManifest(ctx, m)
+	if err == nil && ref.Manifest != "" && ref.Manifest != p.sha {
 		err = fault.Usage.At("pull into", p.Index).
 			Because("it has another generation " + m.Generation + ", which is " + ref.State).
-			Advise("choose another name for the index; one that is held: unweaver discard " + p.Index + " " + m.Generation)
+			Advise("choose another name for the index")
 	}
 	return ref, err
 }
@@ -311,90 +256,52 @@ func (p *pull) refuseErased(ctx context.Context) error {
 	if excluded.IsEmpty() {
 		return nil
 	}
-	lists := map[string]bool{}
+	var lists []ocispec.Descriptor
 	for _, segment := range p.manifest.Segments.Documents {
-		lists[segment.SHA256] = true
+		lists = append(lists, p.image.named["segments/"+segment.SHA256])
 	}
-	var files []ocispec.Descriptor
-	for _, file := range p.image.files {
-		if lists[file.Digest.Encoded()] {
-			files = append(files, file)
-		}
-	}
-	if err := p.fetchFiles(ctx, files); err != nil {
+	if err := p.fetchFiles(ctx, lists); err != nil {
 		return err
 	}
-	for sha := range lists {
-		for row, err := range artifact.ScanAll(ctx, p.index.Store, p.index.SegmentKey(sha)) {
-			if err != nil {
-				return err
-			}
-			if excluded.Has(string(row.Key)) {
-				return fault.Usage.At("pull into", p.Index).
-					Because("the image has documents that were purged from the index").
-					Advise("purge them at its origin and push again; to see them: unweaver purge list " + p.Index)
-			}
-		}
+	found, err := excluded.IsIn(ctx, p.index, p.manifest, func() {})
+	if err == nil && found {
+		err = fault.Usage.At("pull into", p.Index).
+			Because("the image has documents that were purged from the index").
+			Advise("purge them at its origin and push again; to see them: unweaver purge list " + p.Index)
 	}
-	return nil
+	return err
 }
 
-// fetchFiles fetches the files that the index lacks. Of a file that is there the size is trusted where the served
-// generation has it, else its bytes are read.
+// fetchFiles fetches the files that the index lacks. What a segment has was proven before it was stored: its size is
+// trusted.
 func (p *pull) fetchFiles(ctx context.Context, files []ocispec.Descriptor) error {
-	served := p.listServed()
 	sizes, err := unit.StoredSizes(ctx, p.index, func() {})
 	if err != nil {
 		return err
 	}
-	p.Meter.Begin("pull", p.image.bytes)
+	p.beginStage(p.Action, p.image.bytes)
 	return parallel.Each(ctx, len(files), width, func(ctx context.Context, i int) error {
-		file := files[i]
-		if file.MediaType == typeSpec { // the adapted one is written
+		file, key := files[i], keyOf(p.Index, files[i])
+		there := sizes[file.Digest.Encoded()] == file.Size
+		if key != p.index.SegmentKey(file.Digest.Encoded()) {
+			found, err := describeFile(ctx, p.index.Store, key)
+			if there = found.Digest == file.Digest; err != nil && !fault.Is(err, fault.NotFound) {
+				return err
+			}
+		}
+		if there {
+			p.count(file.Size, 0)
 			return nil
 		}
-		if there, err := p.isStored(ctx, file, sizes, served); err != nil || there {
-			p.Meter.Add(int(file.Size))
-			return err
-		}
 		err := p.place.Fetch(ctx, file, func(in io.Reader) error {
-			_, err := p.index.Store.Put(ctx, p.image.keyOf(p.index, file), in, file.Size, blob.Cond{})
+			_, err := p.index.Store.Put(ctx, key, metered{in, p.Mover}, file.Size, blob.Cond{})
 			return err
-		}, p.Meter.Add)
+		})
 		if err == nil {
-			p.moved.Add(file.Size)
+			p.count(0, file.Size)
 		}
 		return err
 	})
-}
-
-// isStored reports whether the index has a file. sizes are those of its segments, served those that it serves.
-func (p *pull) isStored(
-	ctx context.Context, file ocispec.Descriptor, sizes map[string]int64, served map[string]bool,
-) (bool, error) {
-	if file.MediaType != TypeSegment {
-		found, err := describeFile(ctx, p.index.Store, file.MediaType, p.image.keyOf(p.index, file))
-		if fault.Is(err, fault.NotFound) {
-			return false, nil
-		}
-		return found.Digest == file.Digest, err
-	}
-	sum := file.Digest.Encoded()
-	if size, there := sizes[sum]; !there || size != file.Size || served[sum] {
-		return there && size == file.Size, nil
-	}
-	return p.index.IsIntact(ctx, sum, nil)
-}
-
-// listServed returns the segments of the served generation.
-func (p *pull) listServed() map[string]bool {
-	out := map[string]bool{}
-	if p.served != nil {
-		for _, segment := range p.served.Segments.All() {
-			out[segment.SHA256] = true
-		}
-	}
-	return out
 }
 
 // fillStores writes the records and vectors that the generation names, as a restore does, and returns who the stores
@@ -411,18 +318,14 @@ func (p *pull) fillStores(ctx context.Context) (proven run.Proven, err error) {
 		if err != nil {
 			return proven, err
 		}
-		if !lost {
-			filled = p.listServed()
+		for _, segment := range p.served.Segments.All() {
+			filled[segment.SHA256] = !lost
 		}
 	}
-	if err := errors.Join(
-		work.ReopenVectors(ctx, collections),
-		p.Ports.Vectors.Create(ctx, collections.Classes, p.manifest.Class.Dimension),
-		p.Ports.Vectors.Create(ctx, collections.Chunks, p.manifest.Chunk.Dimension),
-	); err != nil {
+	if err := work.ReopenVectors(ctx, collections); err != nil {
 		return proven, err
 	}
-	if proven, err = unit.ReadIdentities(ctx, p.Ports.Records, p.Ports.Vectors, collections); err != nil {
+	if proven, err = work.CreateCollections(ctx, p.manifest); err != nil {
 		return proven, err
 	}
 	var parts []run.Part
@@ -432,10 +335,10 @@ func (p *pull) fillStores(ctx context.Context) (proven run.Proven, err error) {
 			parts, bytes = append(parts, part), bytes+part.Unit.Segment.Bytes
 		}
 	}
-	p.Meter.Begin("restore", bytes)
+	p.beginStage("restore", bytes)
 	if err := parallel.Each(ctx, len(parts), repairs, func(ctx context.Context, i int) error {
 		_, err := work.RepairPart(ctx, p.manifest, parts[i])
-		p.Meter.Add(int(parts[i].Unit.Segment.Bytes))
+		p.count(parts[i].Unit.Segment.Bytes, 0)
 		return err
 	}); err != nil {
 		return proven, err
@@ -448,21 +351,16 @@ func (p *pull) fillStores(ctx context.Context) (proven run.Proven, err error) {
 
 // serve has the desk of releases publish the generation, whose reference is held until then.
 func (p *pull) serve(ctx context.Context) error {
-	p.Meter.Begin("publish", 0)
-	_, err := p.index.GenerationRef(ctx, p.manifest.Generation)
-	if fault.Is(err, fault.UnknownGen) {
-		_, err = publish.Store(ctx, p.index, p.manifest, core.GenerationHeld)
-	}
-	if err != nil {
+	if _, err := publish.Store(ctx, p.index, p.manifest, core.GenerationHeld); err != nil {
 		return err
 	}
 	if p.Operator.Reason == "" {
-		p.Operator.Reason = "pulled from " + p.place.Name + "@" + p.image.Descriptor.Digest.String()
+		p.Operator.Reason = "pulled from " + p.place.Address + ", " + p.image.Descriptor.Digest.String()
 	}
 	desk := &release.Desk{
 		Artifacts: p.Ports.Artifacts, Mirror: p.Ports.Coordination, Records: p.Ports.Records, Vectors: p.Ports.Vectors,
 	}
-	_, err = desk.Do(ctx, release.Request{
+	_, err := desk.Do(ctx, release.Request{
 		Action: core.ActionPublish, Index: p.Index, Generation: p.manifest.Generation, Force: p.Force,
 		Operator: p.Operator,
 	})

@@ -2,13 +2,10 @@ package image
 
 import (
 	"context"
-	"crypto/ecdsa"
-	"crypto/sha256"
 	"errors"
 	"fmt"
 	"io"
 	"strings"
-	"sync/atomic"
 	"time"
 
 	"github.com/opencontainers/go-digest"
@@ -21,27 +18,28 @@ import (
 	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/pipeline/unit"
-	"github.com/unweaver/unweaver/internal/stage/extract"
 	"github.com/unweaver/unweaver/internal/store/blob"
 	"github.com/unweaver/unweaver/internal/store/oci"
 )
 
-// Pushing sends a generation.
-type Pushing struct {
-	Index      artifact.Index
-	Generation string // empty: what is served
-	To         oci.Options
-	Key        *ecdsa.PrivateKey // nil: no signature is written
-	Meter      *Meter
-}
-
 // source is what is sent: files of an index, and manifests that lie in memory.
 type source struct {
 	*memory.Store
-	Pushing
-	image  *Image
-	config ocispec.Descriptor
-	keys   map[digest.Digest]string
+	mover *Mover
+	index artifact.Index
+	image *Image
+	keys  map[digest.Digest]string
+}
+
+// partial is a target that is believed to have files, but no manifest: it may have lost what a manifest names.
+type partial struct{ oras.Target }
+
+// Exists implements content.ReadOnlyStorage.
+func (t partial) Exists(ctx context.Context, file ocispec.Descriptor) (bool, error) {
+	if file.MediaType == ocispec.MediaTypeImageManifest {
+		return false, nil
+	}
+	return t.Target.Exists(ctx, file)
 }
 
 // Fetch implements content.Fetcher.
@@ -50,197 +48,162 @@ func (s *source) Fetch(ctx context.Context, file ocispec.Descriptor) (io.ReadClo
 	if !there {
 		return s.Store.Fetch(ctx, file)
 	}
-	body, _, err := s.Index.Store.Get(ctx, key, blob.All)
+	body, _, err := s.index.Store.Get(ctx, key, blob.All)
 	if err != nil {
 		return nil, err
 	}
 	return struct {
 		io.Reader
 		io.Closer
-	}{oci.NewProven(file, body, s.Meter.Add, func(err error) error {
-		if !errors.Is(err, content.ErrMismatchedDigest) {
-			return err
+	}{metered{oci.NewProven(body, file, func(err error) error {
+		if errors.Is(err, content.ErrMismatchedDigest) {
+			err = fault.SegmentDamage.At("push", key).Because(err).Advise("repair it: unweaver restore " + s.index.Name)
 		}
-		return fault.SegmentDamage.At("push", key).
-			Because("its content does not match " + file.Digest.String()).
-			Advise("repair it: unweaver restore " + s.Index.Name)
-	}), body}, nil
+		return err
+	}), s.mover}, body}, nil
 }
 
-// Push sends a generation to a place, blobs first and its name last. What the place has is not sent again.
-func Push(ctx context.Context, p Pushing) (out core.Transfer, err error) {
-	began := time.Now()
-	p.Meter.Begin("list", 0)
-	s := &source{Store: memory.New(), Pushing: p, image: &Image{}, keys: map[digest.Digest]string{}}
-	if err := s.listFiles(ctx); err != nil { // before the place is made
+// push sends a generation to a place, blobs first and its name last. What the place has is not sent again.
+func (m *Mover) push(ctx context.Context) (out core.Transfer, err error) {
+	s := &source{
+		Store: memory.New(), mover: m, index: artifact.Index{Store: m.Ports.Artifacts, Name: m.Index},
+		image: &Image{named: map[string]ocispec.Descriptor{}}, keys: map[digest.Digest]string{},
+	}
+	if err := s.describeImage(ctx, m.Generation); err != nil { // before the place is made
 		return out, err
 	}
 	image := s.image
-	about := map[string]string{
-		ocispec.AnnotationTitle:   p.Index.Name + "@" + image.Manifest.Generation,
-		ocispec.AnnotationCreated: image.Manifest.Created.UTC().Format(time.RFC3339),
-	}
-	if image.Descriptor, err = oras.PackManifest(ctx, s.Store, oras.PackManifestVersion1_1, Type, oras.PackManifestOptions{
-		ConfigDescriptor: &s.config, Layers: image.files, ManifestAnnotations: about,
-	}); err != nil {
-		return out, err
-	}
-	if image.Descriptor.Size > mostManifest {
-		return out, fault.TooLarge.At("describe image", fmt.Sprintf("%d files", len(image.files))).
-			Because("its manifest is larger than registries accept").
-			Advise("build the index again with fewer segments: unweaver index --rebuild")
-	}
-	p.To.Create = true
-	place, err := oci.Open(ctx, p.To)
+	place, err := m.open(ctx)
 	if err != nil {
 		return out, err
 	}
 	defer func() { err = errors.Join(err, place.Close()) }()
-	image.Signed = p.Key != nil
-	out = image.describe(core.TransferPush, p.Index.Name, place)
-	roots := []ocispec.Descriptor{image.Descriptor}
-	if report := image.find(typeReport); report != nil {
-		root, err := oras.PackManifest(ctx, s.Store, oras.PackManifestVersion1_1, typeReport, oras.PackManifestOptions{
-			Subject: &image.Descriptor, Layers: []ocispec.Descriptor{*report}, ManifestAnnotations: about,
-		})
-		if err != nil {
-			return out, err
-		}
-		roots = append(roots, root)
-	}
-	var moved atomic.Int64
-	p.Meter.Begin("push", out.Bytes)
-	for _, root := range roots {
-		if err := place.Send(ctx, root, s, oras.CopyGraphOptions{
-			Concurrency:   width,
-			PostCopy:      func(_ context.Context, sent ocispec.Descriptor) error { moved.Add(sent.Size); return nil },
-			OnCopySkipped: func(_ context.Context, there ocispec.Descriptor) error { p.Meter.Add(int(there.Size)); return nil },
-		}); err != nil {
+	var signature ocispec.Descriptor // none where the place has one by the key
+	if image.signed = m.Key != ""; image.signed {
+		if signature, err = s.sign(ctx, place, m.Key); err != nil {
 			return out, err
 		}
 	}
-	if p.Key != nil {
-		if err := sign(ctx, place, s.Store, image.Descriptor, p.Key); err != nil {
-			return out, err
+	target := place.Target.(oras.Target)
+	options := oras.ExtendedCopyGraphOptions{CopyGraphOptions: oras.CopyGraphOptions{
+		Concurrency: width,
+		PostCopy: func(_ context.Context, file ocispec.Descriptor) error {
+			if file.MediaType != ocispec.MediaTypeImageManifest {
+				m.count(0, file.Size)
+			}
+			return nil
+		},
+		OnCopySkipped: func(_ context.Context, file ocispec.Descriptor) error {
+			m.count(file.Size, 0)
+			return nil
+		},
+	}}
+	m.beginStage(m.Action, image.bytes)
+	err = place.Do(ctx, "send image", func(ctx context.Context) error {
+		if err := oras.ExtendedCopyGraph(ctx, s, partial{target}, image.Descriptor, options); err != nil {
+			return err
 		}
-	}
-	if place.Local { // which keeps the images of several nights
-		err = place.TagManifest(ctx, image.Descriptor, out.Generation)
-	}
-	if err == nil {
-		err = place.TagManifest(ctx, image.Descriptor, place.Tag)
-	}
-	out.Moved, out.Seconds = moved.Load(), time.Since(began).Seconds()
-	return out, err
+		if signature.Digest != "" {
+			if err := target.Tag(ctx, signature, signatureTag(image.Descriptor)); err != nil {
+				return err
+			}
+		}
+		return target.Tag(ctx, image.Descriptor, place.Tag)
+	})
+	return m.describe(image, place), err
 }
 
-// listFiles lists what an image of the generation contains.
-func (s *source) listFiles(ctx context.Context) error {
-	current, _, err := s.Index.ReadPointer(ctx)
+// describeImage packs what an image of a generation contains, and its report as a referrer.
+func (s *source) describeImage(ctx context.Context, generation string) (err error) {
+	manifest, err := s.listFiles(ctx, generation)
 	if err != nil {
 		return err
 	}
-	if current.Generation == "" {
-		return fault.UnknownIndex.At("push", s.Index.Name).
-			Because("the index has no published generation").
-			Advise("to list the indexes: unweaver ls")
-	}
-	generation := s.Generation
-	if generation == "" {
-		generation = current.Generation
-	}
-	refs, err := s.Index.ListByName(ctx)
+	image := s.image
+	config, err := describeFile(ctx, s.index.Store, manifest)
 	if err != nil {
 		return err
 	}
-	ref, ok := refs[generation]
-	if !ok || ref.State != core.GenerationPublished {
-		return fault.UnknownGen.At("push generation", fault.QuoteName(generation)).
-			Because("the index has no published generation of that name, or it is collected").
-			Advise("to list them: unweaver generations " + s.Index.Name)
+	config.MediaType, config.Annotations, s.keys[config.Digest] = typeConfig, nil, manifest
+	about := map[string]string{
+		ocispec.AnnotationTitle:   s.index.Name + "@" + image.Manifest.Generation,
+		ocispec.AnnotationCreated: image.Manifest.Created.UTC().Format(time.RFC3339),
 	}
-	manifest, err := s.Index.Manifest(ctx, ref.Manifest)
+	options := oras.PackManifestOptions{ConfigDescriptor: &config, Layers: image.files, ManifestAnnotations: about}
+	image.Descriptor, err = oras.PackManifest(ctx, s.Store, oras.PackManifestVersion1_1, typeIndex, options)
 	if err != nil {
 		return err
 	}
-	spec, err := s.Index.Spec(ctx, manifest.Spec)
+	if image.Descriptor.Size > mostManifest {
+		return fault.TooLarge.At("describe image", fmt.Sprintf("%d files", len(image.files))).
+			Because("its manifest is larger than registries accept").
+			Advise("build the index again with fewer segments: unweaver index --rebuild")
+	}
+	if report, there := image.named["generations/"+image.Manifest.Generation+"/report.json"]; there {
+		_, err = oras.PackManifest(ctx, s.Store, oras.PackManifestVersion1_1, typeReport, oras.PackManifestOptions{
+			Subject: &image.Descriptor, Layers: []ocispec.Descriptor{report}, ManifestAnnotations: about,
+		})
+	}
+	return err
+}
+
+// listFiles lists what an image of the generation contains, and returns the key of its manifest.
+func (s *source) listFiles(ctx context.Context, generation string) (string, error) {
+	current, _, err := s.index.ReadPointer(ctx)
+	ref := core.GenerationRef{Manifest: current.Manifest, State: core.GenerationPublished}
+	if err == nil && generation != "" && generation != current.Generation {
+		ref, err = s.index.GenerationRef(ctx, generation)
+	}
+	if err == nil && (ref.Manifest == "" || ref.State != core.GenerationPublished) {
+		err = fault.UnknownGen.At("push", strings.TrimSuffix(s.index.Name+"@"+generation, "@")).
+			Because("there is no such index, or it has no such published generation").
+			Advise("to list them: unweaver ls; unweaver generations " + s.index.Name)
+	}
 	if err != nil {
-		return err
+		return "", err
+	}
+	manifest, err := s.index.Manifest(ctx, ref.Manifest)
+	if err != nil {
+		return "", err
+	}
+	spec, err := s.index.Spec(ctx, manifest.Spec)
+	if err != nil {
+		return "", err
 	}
 	s.image.Manifest = manifest
+	keys := []string{s.index.SpecKey(manifest.Spec)}
+	if sum, sent := strings.CutPrefix(spec.Gate.Probes, core.SentFile); sent {
+		keys = append(keys, s.index.ProbesKey(sum))
+	}
+	if sum, sent := strings.CutPrefix(spec.Aliases, core.SentFile); sent {
+		keys = append(keys, s.index.AliasesKey(sum))
+	}
+	folder := s.index.GenerationKey(manifest.Generation, "") + "/"
+	for info, err := range s.index.Store.List(ctx, folder, "") {
+		if err != nil {
+			return "", err
+		}
+		if generationFiles.MatchString(strings.TrimPrefix(info.Key, folder)) {
+			keys = append(keys, info.Key)
+		}
+	}
+	for _, key := range keys {
+		file, err := describeFile(ctx, s.index.Store, key)
+		if err != nil {
+			return "", err
+		}
+		s.addFile(file, key)
+	}
 	for _, segment := range unit.SegmentsOf(manifest) {
-		s.addFile(ocispec.Descriptor{
-			MediaType: TypeSegment, Digest: digest.NewDigestFromEncoded(digest.SHA256, segment.SHA256), Size: segment.Bytes,
-		}, s.Index.SegmentKey(segment.SHA256))
+		key := s.index.SegmentKey(segment.SHA256)
+		sum := digest.NewDigestFromEncoded(digest.SHA256, segment.SHA256)
+		s.addFile(newFile("segments/"+segment.SHA256, sum, segment.Bytes), key)
 	}
-	s.config, err = describeFile(ctx, s.Index.Store, TypeConfig, s.Index.SegmentKey(ref.Manifest))
-	if err != nil {
-		return err
-	}
-	s.keys[s.config.Digest] = s.Index.SegmentKey(ref.Manifest)
-	return s.addTables(ctx, spec)
+	return s.index.SegmentKey(ref.Manifest), nil
 }
 
 func (s *source) addFile(file ocispec.Descriptor, key string) {
 	s.image.files, s.keys[file.Digest] = append(s.image.files, file), key
+	s.image.named[file.Annotations[ocispec.AnnotationTitle]] = file
 	s.image.bytes += file.Size
-}
-
-// addTables adds the files whose digest no manifest gives. Those of the generation may be missing.
-func (s *source) addTables(ctx context.Context, spec core.Spec) error {
-	add := func(kind, key string, title map[string]string) error {
-		file, err := describeFile(ctx, s.Index.Store, kind, key)
-		if err == nil {
-			file.Annotations = title
-			s.addFile(file, key)
-		}
-		return err
-	}
-	if err := add(typeSpec, s.Index.SpecKey(s.image.Manifest.Spec), nil); err != nil {
-		return err
-	}
-	if sum, sent := strings.CutPrefix(spec.Gate.Probes, core.SentFile); sent {
-		if err := add(typeProbes, s.Index.ProbesKey(sum), nil); err != nil {
-			return err
-		}
-	}
-	if sum, sent := strings.CutPrefix(spec.Aliases, core.SentFile); sent {
-		if err := add(typeAliases, s.Index.AliasesKey(sum), nil); err != nil {
-			return err
-		}
-	}
-	generation := s.image.Manifest.Generation
-	for _, single := range singles {
-		err := add(single.kind, s.Index.GenerationKey(generation, single.name), nil)
-		if err != nil && !fault.Is(err, fault.NotFound) {
-			return err
-		}
-	}
-	letters := extract.DeadLetterKey(s.Index, generation, "")
-	for info, err := range s.Index.Store.List(ctx, letters, "") {
-		if err != nil {
-			return err
-		}
-		chunk := strings.TrimSuffix(strings.TrimPrefix(info.Key, letters), ".json")
-		if err := add(typeLetter, info.Key, map[string]string{ocispec.AnnotationTitle: chunk}); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// describeFile reads a file and returns its descriptor.
-func describeFile(ctx context.Context, store blob.Store, kind, key string) (out ocispec.Descriptor, err error) {
-	body, _, err := store.Get(ctx, key, blob.All)
-	if err != nil {
-		return out, err
-	}
-	sum := sha256.New()
-	size, err := io.Copy(sum, body)
-	if err = errors.Join(err, body.Close()); err != nil {
-		return out, fault.StoreDown.At("read", store.Location(key)).Because(err)
-	}
-	return ocispec.Descriptor{
-		MediaType: kind, Digest: digest.NewDigest(digest.SHA256, sum), Size: size,
-	}, nil
 }

@@ -3,7 +3,6 @@ package image
 import (
 	"context"
 	"crypto/ecdsa"
-	"crypto/elliptic"
 	"crypto/rand"
 	"crypto/sha256"
 	"crypto/x509"
@@ -14,10 +13,8 @@ import (
 	"os"
 	"strings"
 
-	"github.com/opencontainers/go-digest"
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 	"oras.land/oras-go/v2"
-	"oras.land/oras-go/v2/content"
 
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/store/oci"
@@ -52,48 +49,41 @@ func signatureTag(image ocispec.Descriptor) string {
 	return strings.Replace(image.Digest.String(), ":", "-", 1) + ".sig"
 }
 
-// sign writes the signature of an image. One by the same key is not written twice, and one by another is replaced.
-func sign(
-	ctx context.Context, place *oci.Place, memory content.Storage, image ocispec.Descriptor, key *ecdsa.PrivateKey,
-) error {
+// sign packs the signature of the image, and returns nothing where the place has one by the same key. One by another
+// key is replaced.
+func (s *source) sign(ctx context.Context, place *oci.Place, file string) (out ocispec.Descriptor, err error) {
+	key, err := readKey[*ecdsa.PrivateKey](file, x509.ParsePKCS8PrivateKey)
+	if err != nil {
+		return out, err
+	}
+	image := s.image.Descriptor
 	if signed, err := isSigned(ctx, place, image, &key.PublicKey); err != nil || signed {
-		return err
+		return out, err
 	}
 	var what payload
 	what.Critical.Identity.Reference, what.Critical.Image.Digest = place.Repository, image.Digest.String()
 	what.Critical.Type = payloadType
 	raw, err := json.Marshal(what)
 	if err != nil {
-		return err
+		return out, err
 	}
 	sum := sha256.Sum256(raw)
 	signature, err := ecdsa.SignASN1(rand.Reader, key, sum[:])
 	if err != nil {
-		return err
+		return out, err
 	}
-	layer, err := oras.PushBytes(ctx, memory, typePayload, raw)
+	layer, err := oras.PushBytes(ctx, s.Store, typePayload, raw)
 	if err != nil {
-		return err
+		return out, err
 	}
 	layer.Annotations = map[string]string{signatureNote: base64.StdEncoding.EncodeToString(signature)}
-	raw, err = json.Marshal(ocispec.Image{RootFS: ocispec.RootFS{Type: "layers", DiffIDs: []digest.Digest{layer.Digest}}})
+	config, err := oras.PushBytes(ctx, s.Store, ocispec.MediaTypeImageConfig, []byte("{}"))
 	if err != nil {
-		return err
+		return out, err
 	}
-	config, err := oras.PushBytes(ctx, memory, ocispec.MediaTypeImageConfig, raw)
-	if err != nil {
-		return err
-	}
-	root, err := oras.PackManifest(ctx, memory, oras.PackManifestVersion1_1, typeSignature, oras.PackManifestOptions{
+	return oras.PackManifest(ctx, s.Store, oras.PackManifestVersion1_1, typeSignature, oras.PackManifestOptions{
 		Subject: &image, Layers: []ocispec.Descriptor{layer}, ConfigDescriptor: &config,
 	})
-	if err != nil {
-		return err
-	}
-	if err := place.Send(ctx, root, memory, oras.DefaultCopyGraphOptions); err != nil {
-		return err
-	}
-	return place.TagManifest(ctx, root, signatureTag(image))
 }
 
 // isSigned reports whether a signature of this image is by this key.
@@ -112,10 +102,10 @@ func isSigned(
 		return false, err
 	}
 	var manifest ocispec.Manifest
-	if err := json.Unmarshal(raw, &manifest); err != nil || len(manifest.Layers) > mostSignatures {
-		return false, fault.InvalidParam.At("read the signatures of", place.Name).Because("they are none of cosign's")
+	if err := json.Unmarshal(raw, &manifest); err != nil {
+		return false, fault.InvalidParam.At("read the signatures of", place.Name).Because(err)
 	}
-	for _, layer := range manifest.Layers {
+	for _, layer := range manifest.Layers[:min(len(manifest.Layers), mostSignatures)] {
 		signature, err := base64.StdEncoding.DecodeString(layer.Annotations[signatureNote])
 		if err != nil || layer.MediaType != typePayload {
 			continue
@@ -135,42 +125,32 @@ func isSigned(
 }
 
 // checkSignature refuses an image that the owner of a key did not sign.
-func checkSignature(ctx context.Context, place *oci.Place, image *Image, key *ecdsa.PublicKey) error {
-	var err error
-	image.Signed, err = isSigned(ctx, place, image.Descriptor, key)
-	if err == nil && !image.Signed {
-		err = fault.ImageUntrusted.At("verify", place.Name+"@"+image.Descriptor.Digest.String()).
-			Because("none of its signatures is by this key").
+func checkSignature(ctx context.Context, place *oci.Place, image *Image, file string) error {
+	key, err := readKey[*ecdsa.PublicKey](file, x509.ParsePKIXPublicKey)
+	if err != nil {
+		return err
+	}
+	image.signed, err = isSigned(ctx, place, image.Descriptor, key)
+	if err == nil && !image.signed {
+		err = fault.ImageUntrusted.At("verify", place.Address).
+			Because("none of its signatures is by this key: " + image.Descriptor.Digest.String()).
 			Advise("ask who pushed it to sign it: unweaver push --sign-key; or use the public key that belongs to it")
 	}
 	return err
 }
 
-// ReadSigningKey reads a private key of ECDSA P-256.
-func ReadSigningKey(file string) (*ecdsa.PrivateKey, error) {
-	return readKey[*ecdsa.PrivateKey](file, x509.ParsePKCS8PrivateKey)
-}
-
-// ReadVerifyingKey reads a public key of ECDSA P-256.
-func ReadVerifyingKey(file string) (*ecdsa.PublicKey, error) {
-	return readKey[*ecdsa.PublicKey](file, x509.ParsePKIXPublicKey)
-}
-
-// readKey reads a key of ECDSA P-256 from a PEM file.
-func readKey[K interface{ Params() *elliptic.CurveParams }](
-	file string, parse func([]byte) (any, error),
-) (key K, err error) {
+// readKey reads a key of ECDSA from a PEM file.
+func readKey[K any](file string, parse func([]byte) (any, error)) (key K, err error) {
 	raw, err := os.ReadFile(file)
-	if block, _ := pem.Decode(raw); err == nil && block != nil {
+	if block, _ := pem.Decode(raw); block != nil {
 		var parsed any
-		if parsed, err = parse(block.Bytes); err == nil {
-			if found, ok := parsed.(K); ok && found.Params().Name == "P-256" {
-				return found, nil
-			}
+		parsed, err = parse(block.Bytes)
+		if found, ok := parsed.(K); ok {
+			return found, nil
 		}
 	}
 	if err == nil {
-		err = errors.New("it is no PEM file with a key of ECDSA P-256")
+		err = errors.New("it is no PEM file with a key of ECDSA")
 	}
 	return key, fault.BadConfig.At("read key", file).Because(err).Advise("make one without a password: openssl genpkey " +
 		"-algorithm EC -pkeyopt ec_paramgen_curve:P-256 -out key.pem; openssl pkey -in key.pem -pubout -out key.pub")

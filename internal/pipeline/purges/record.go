@@ -161,6 +161,19 @@ func (s Set) ListDigests() []core.Digest {
 	return out
 }
 
+// IsIn reports whether a generation has one of the documents, even a dead one. alive is called between its segments.
+func (s Set) IsIn(ctx context.Context, index artifact.Index, manifest *core.Manifest, alive func()) (bool, error) {
+	for _, segment := range manifest.Segments.Documents {
+		for row, err := range artifact.ScanAll(ctx, index.Store, index.SegmentKey(segment.SHA256)) {
+			if err != nil || s.Has(string(row.Key)) {
+				return err == nil, err
+			}
+		}
+		alive()
+	}
+	return false, nil
+}
+
 // IsEmpty reports whether it has none.
 func (s Set) IsEmpty() bool { return len(s.Keys) == 0 }
 

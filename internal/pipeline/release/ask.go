@@ -3,8 +3,8 @@ package release
 import (
 	"context"
 	"fmt"
-	"maps"
 	"slices"
+	"sync/atomic"
 
 	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/fault"
@@ -15,8 +15,10 @@ import (
 	"github.com/unweaver/unweaver/internal/stream/parallel"
 )
 
-// askedAtOnce is how many questions are asked side by side.
-const askedAtOnce = 4
+const (
+	askedAtOnce  = 4  // questions are asked side by side
+	watchRefused = 10 // questions may fail for good before no more of a batch are asked
+)
 
 // asker asks a generation questions by the path that queries take.
 type asker struct {
@@ -32,36 +34,21 @@ type answered struct {
 	err   error
 }
 
-// openAsker opens a generation by its manifest. Close it.
+// openAsker opens a generation by its manifest. Close that.
 func (r *Run) openAsker(ctx context.Context, sha string, chunks int) (*asker, error) {
-	generation, err := retrieve.Open(ctx, r.Artifacts, r.Cache, r.Vectors, r.Job.Index, sha, 0)
+	generation, err := retrieve.Opening{
+		Artifacts: r.Artifacts, Cache: r.Cache, Vectors: r.Vectors, Index: r.Job.Index, Manifest: sha,
+	}.Open(ctx)
 	if err != nil {
 		return nil, err
 	}
 	return &asker{r, generation, chunks}, nil
 }
 
-// Close lets go of the generation; nil has none.
-func (a *asker) Close() {
-	if a != nil {
-		a.generation.Close()
-	}
-}
-
 // askEach asks questions by the method of the configuration that the generation was built with, and returns what is
-// found, in their order. An error is one that keeps all of them from being answered; that of one question is in its
-// answer.
+// found, in their order. An error keeps all of them from being answered, or may go by itself; one that stays with a
+// question is in its answer.
 func (a *asker) askEach(ctx context.Context, questions []core.Question) ([]answered, error) {
-	out := make([]answered, len(questions))
-	texts := make([]string, len(questions))
-	var err error
-	for i, question := range questions {
-		if out[i].view, err = a.generation.View(ctx, core.ReadersOf(question.Labels)); err != nil {
-			return nil, err
-		}
-		texts[i] = question.Question
-		a.Progress.Touch()
-	}
 	settings := a.generation.Spec.Retrieval
 	method, err := methods.Registry().Method(settings.Method)
 	if err != nil {
@@ -72,25 +59,35 @@ func (a *asker) askEach(ctx context.Context, questions []core.Question) ([]answe
 	if err != nil {
 		return nil, err
 	}
-	read, err := a.readQuestions(ctx, out, spec, texts)
+	models, err := a.openEmbedders(spec)
 	if err != nil {
 		return nil, err
 	}
+	if err := a.embedAhead(ctx, &models, questions); err != nil {
+		return nil, err
+	}
 	searcher := retrieve.Searcher{Vectors: a.Vectors, Records: a.Records, Methods: methods.Registry()}
-	err = parallel.Each(ctx, len(out), askedAtOnce, func(ctx context.Context, i int) error {
+	out := make([]answered, len(questions))
+	var refused atomic.Int64
+	err = parallel.Each(ctx, len(out), askedAtOnce, func(ctx context.Context, i int) (err error) {
+		if out[i].view, err = a.generation.View(ctx, core.ReadersOf(questions[i].Labels)); err != nil {
+			return err
+		}
 		query := retrieve.Query{
-			Text: texts[i], Method: settings.Method, TopEntities: spec.Entities, TopChunks: a.chunks,
+			Text: questions[i].Question, Method: settings.Method, TopEntities: spec.Entities, TopChunks: a.chunks,
 			Params: params, MinSim: settings.MinSimilarity,
-			Vector: read[i].byClass, ChunkVector: read[i].byChunk, Reading: read[i].reading,
 		}
 		if len(spec.Rules) > 0 {
 			query.Rule = settings.Rule
 		}
-		out[i].found, out[i].err = searcher.Run(ctx, out[i].view, query)
-		a.Progress.Touch()
-		if mustStop(ctx, out[i].err) {
-			return out[i].err
+		if err = a.embedQuery(ctx, out[i].view, models, spec.Reader, &query); err == nil {
+			out[i].found, err = searcher.Run(ctx, out[i].view, query)
 		}
+		a.Progress.Touch()
+		if stopsAsking(ctx, err) || fault.KindOf(err) == fault.Fatal && refused.Add(1) > watchRefused {
+			return err
+		}
+		out[i].err = err
 		return nil
 	})
 	return out, err
@@ -102,19 +99,24 @@ func mustStop(ctx context.Context, err error) bool {
 		fault.Is(err, fault.ControlUnreadable) || fault.Is(err, fault.LeaseLost))
 }
 
-// readQuestion is what a method compares of a question.
-type readQuestion struct {
-	byClass, byChunk []float32
-	reading          retrieve.Reading
+// stopsAsking reports whether an error keeps all questions from being asked for now.
+func stopsAsking(ctx context.Context, err error) bool {
+	return mustStop(ctx, err) || err != nil && fault.KindOf(err) == fault.Transient
 }
 
-// readQuestions reads and embeds questions as their method needs, by the embedders that the generation was built with.
-// A method that has questions read gets what rules read: no chat model is asked for them.
-func (a *asker) readQuestions(
-	ctx context.Context, asked []answered, method retrieve.Spec, questions []string,
-) ([]readQuestion, error) {
-	out := make([]readQuestion, len(questions))
-	needs := method.Needs
+// embedder makes vectors of questions; its model is nil where the method needs none.
+type embedder struct {
+	model model.Embedder
+	by    core.Fingerprint
+	ahead map[string][]float32 // by texts
+}
+
+// embedders are those that a method needs.
+type embedders struct{ classes, chunks embedder }
+
+// openEmbedders returns the embedders that the generation was built with, as far as a method needs them.
+func (a *asker) openEmbedders(method retrieve.Spec) (out embedders, err error) {
+	needs, manifest := method.Needs, a.generation.Manifest
 	if needs.Embedding == retrieve.NoEmbedding {
 		return out, nil
 	}
@@ -122,107 +124,88 @@ func (a *asker) readQuestions(
 	spec.Chat, spec.Roles = core.ChatModel{Provider: "builtin"}, nil
 	models, err := a.Models(spec, a.Book)
 	if err != nil {
-		return nil, err
-	}
-	manifest := a.generation.Manifest
-	var views []*retrieve.Generation
-	for _, one := range asked {
-		views = append(views, one.view)
+		return out, err
 	}
 	if needs.Embedding == retrieve.ByClassEmbedder {
-		texts, views := slices.Clone(questions), slices.Clone(views)
-		for i := range questions {
-			if method.Reader != nil {
-				out[i].reading = method.Reader.ByRules(views[i], questions[i])
-				texts = append(texts, out[i].reading.Texts...)
-				views = append(views, slices.Repeat(views[i:i+1], len(out[i].reading.Texts))...)
-			}
-		}
-		vectors, err := a.embedQuestions(ctx, views, models.Classes, manifest.Class, texts)
-		if err != nil {
-			return nil, err
-		}
-		rows := vectors[len(questions):]
-		for i := range out {
-			n := len(out[i].reading.Texts)
-			out[i].byClass, out[i].reading.Rows, rows = vectors[i], rows[:n:n], rows[n:]
-		}
+		out.classes = embedder{model: model.ForQuestions(models.Classes), by: manifest.Class}
 	}
 	if needs.Embedding == retrieve.ByChunkEmbedder || needs.Hashed || manifest.Chunk.Provider != "builtin" {
-		vectors, err := a.embedQuestions(ctx, views, models.Chunks, manifest.Chunk, questions)
-		if err != nil {
-			return nil, err
-		}
-		for i := range out {
-			out[i].byChunk = vectors[i]
-		}
+		out.chunks = embedder{model: model.ForQuestions(models.Chunks), by: manifest.Chunk}
 	}
 	return out, nil
 }
 
-// embedQuestions returns the vectors of texts as questions, each for its view, through the ledger: a text is paid for
-// once. Only an embedder that weighs words by what a view holds is called for each view. Templates are of documents, so
-// questions under fingerprints that differ in them alone have one vector.
-func (a *asker) embedQuestions(
-	ctx context.Context, views []*retrieve.Generation, embedder model.Embedder, by core.Fingerprint, texts []string,
-) ([][]float32, error) {
-	embedder = model.ForQuestions(embedder)
-	_, weighs := model.As[model.Weighable](embedder)
-	wanted := map[*retrieve.Generation]map[string][]float32{}
-	viewOf := func(place int) *retrieve.Generation {
-		if weighs {
-			return views[place]
+// embedAhead embeds questions together, as the ledger and servers that are paid take many at once. Where they refuse a
+// text, each question is embedded by itself.
+func (a *asker) embedAhead(ctx context.Context, models *embedders, questions []core.Question) error {
+	for _, one := range []*embedder{&models.classes, &models.chunks} {
+		if one.model == nil || !one.model.Info().Paid {
+			continue
 		}
-		return a.generation
-	}
-	for i, text := range texts {
-		if wanted[viewOf(i)] == nil {
-			wanted[viewOf(i)] = map[string][]float32{}
-		}
-		wanted[viewOf(i)][text] = nil
-	}
-	for view, vectors := range wanted {
-		source := embed.Source{Embedder: view.Weigh(embedder, by), Ledger: a.Ledger}
-		if err := a.embedTexts(ctx, source, by, vectors); err != nil {
-			return nil, err
-		}
-	}
-	out := make([][]float32, len(texts))
-	for i, text := range texts {
-		out[i] = wanted[viewOf(i)][text]
-	}
-	return out, nil
-}
-
-// embedTexts sets the vector of each text.
-func (a *asker) embedTexts(
-	ctx context.Context, source embed.Source, by core.Fingerprint, vectors map[string][]float32,
-) error {
-	by.Template, by.Windows = "", ""
-	fingerprint := by.Digest().String()
-	items := func(yield func(embed.Item, error) bool) {
-		for _, text := range slices.Sorted(maps.Keys(vectors)) {
-			if !yield(embed.Item{Text: text, Digest: core.Sum("question-vector/1", text, fingerprint)}, nil) {
-				return
+		ahead := map[string][]float32{}
+		for some := range slices.Chunk(questions, watchBatch) {
+			var texts []string
+			for _, question := range some {
+				texts = append(texts, question.Question)
+			}
+			vectors, err := a.embedTexts(ctx, a.generation, *one, texts...)
+			if stopsAsking(ctx, err) {
+				return err
+			}
+			for i, vector := range vectors {
+				ahead[texts[i]] = vector
 			}
 		}
-	}
-	for batch, err := range embed.CutBatches(items) {
-		if err != nil {
-			return err
-		}
-		got, err := source.Vectors(ctx, batch)
-		if err == nil && len(got) != len(batch) {
-			err = fault.BadEmbeddings.At("embed questions", a.Name()).
-				Because(fmt.Sprintf("%d vectors of %d texts", len(got), len(batch)))
-		}
-		if err != nil {
-			return err
-		}
-		for i, vector := range got {
-			vectors[batch[i].Text] = vector
-		}
-		a.Progress.Touch()
+		one.ahead = ahead
 	}
 	return nil
+}
+
+// embedQuery sets what a method compares of a question. A method that has questions read gets what rules read: no chat
+// model is asked for them.
+func (a *asker) embedQuery(
+	ctx context.Context, view *retrieve.Generation, models embedders, reader *retrieve.Reader, query *retrieve.Query,
+) error {
+	if models.classes.model != nil {
+		if reader != nil {
+			query.Reading = reader.ByRules(view, query.Text)
+		}
+		vectors, err := a.embedTexts(ctx, view, models.classes, append([]string{query.Text}, query.Reading.Texts...)...)
+		if err != nil {
+			return err
+		}
+		query.Vector, query.Reading.Rows = vectors[0], vectors[1:]
+	}
+	if models.chunks.model != nil {
+		vectors, err := a.embedTexts(ctx, view, models.chunks, query.Text)
+		if err != nil {
+			return err
+		}
+		query.ChunkVector = vectors[0]
+	}
+	return nil
+}
+
+// embedTexts returns the vectors of texts as questions, through the ledger: a text is paid for once. Templates are of
+// documents, so questions under fingerprints that differ in them alone have one vector.
+func (a *asker) embedTexts(
+	ctx context.Context, view *retrieve.Generation, by embedder, texts ...string,
+) ([][]float32, error) {
+	if vector := by.ahead[texts[0]]; vector != nil && len(texts) == 1 {
+		return [][]float32{vector}, nil
+	}
+	source := embed.Source{Embedder: view.Weigh(by.model, by.by), Ledger: a.Ledger}
+	by.by.Template, by.by.Windows = "", ""
+	fingerprint := by.by.Digest().String()
+	items := make([]embed.Item, len(texts))
+	for i, text := range texts {
+		items[i] = embed.Item{Text: text, Digest: core.Sum("question-vector/1", text, fingerprint)}
+	}
+	vectors, err := source.Vectors(ctx, items)
+	if err == nil && len(vectors) != len(items) {
+		err = fault.BadEmbeddings.At("embed questions", a.Name()).
+			Because(fmt.Sprintf("%d vectors of %d texts", len(vectors), len(items)))
+	}
+	a.Progress.Touch()
+	return vectors, err
 }

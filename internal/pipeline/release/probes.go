@@ -34,29 +34,23 @@ func (r *Run) checkProbes(
 	if err != nil {
 		return "", "", err
 	}
-	reason, detail = judgeProbes(result, r.Settings)
-	return reason, detail, nil
-}
-
-// judgeProbes says what a result of probe questions means.
-func judgeProbes(result core.Probed, settings core.Spec) (reason, detail string) {
 	switch {
 	case len(result.Missing) > 0:
 		return ProbesInvalid, fmt.Sprintf("the probe file names documents that are in neither this generation nor its parent"+
-			": %s (indexes.%s.gate.probes)", strings.Join(result.Missing, "; "), settings.Index)
+			": %s (indexes.%s.gate.probes)", strings.Join(result.Missing, "; "), r.Settings.Index), nil
 	case result.Unasked != "":
-		return ProbesInvalid, "the parent generation cannot answer the probe questions: " + result.Unasked
+		return ProbesInvalid, "the parent generation cannot answer the probe questions: " + result.Unasked, nil
 	case result.Before == nil:
-		return "", ""
+		return "", "", nil
 	}
 	const rounding = 1e-9
 	lost := *result.Before - result.Recall
-	if lost <= settings.Gate.MaxRecallDrop+rounding {
-		return "", ""
+	if lost <= r.Settings.Gate.MaxRecallDrop+rounding {
+		return "", "", nil
 	}
 	return ProbesFailed, fmt.Sprintf("recall at %d of %d probe questions fell from %.3f to %.3f; the accepted drop "+
 		"is %.3g (indexes.%s.gate.max_recall_drop). Worse: %s", result.Chunks, result.Asked, *result.Before, result.Recall,
-		settings.Gate.MaxRecallDrop, settings.Index, strings.Join(result.Worse, "; "))
+		r.Settings.Gate.MaxRecallDrop, r.Settings.Index, strings.Join(result.Worse, "; ")), nil
 }
 
 // runProbes asks the questions of both generations.
@@ -116,7 +110,7 @@ func (r *Run) recallOf(ctx context.Context, sha string, probes []core.Question, 
 	if err != nil {
 		return out, err
 	}
-	defer asker.Close()
+	defer asker.generation.Close()
 	answers, err := asker.askEach(ctx, probes)
 	if err != nil {
 		return out, err

@@ -9,7 +9,6 @@ import (
 	"github.com/unweaver/unweaver/internal/artifact"
 	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/fault"
-	"github.com/unweaver/unweaver/internal/pipeline/hints"
 	shown "github.com/unweaver/unweaver/internal/pipeline/report"
 	"github.com/unweaver/unweaver/internal/pipeline/run"
 	"github.com/unweaver/unweaver/internal/stage/plan"
@@ -36,15 +35,6 @@ func (r *Run) End(ctx context.Context, holder run.Holder, ending run.Ending) err
 	}
 	if state, err = r.ReadState(ctx); err == nil && core.IsTerminal(state.Report.Status) {
 		r.KeepNight(ctx, state.Report)
-	}
-	followed := ending.Status == core.StatusCompleted || ending.Status == core.StatusErrors
-	if followed && core.IsHinted(r.Generation) {
-		if err == nil {
-			err = hints.Finish(ctx, r.BaseRun(), state.Report)
-		}
-		if err != nil {
-			return err
-		}
 	}
 	if err := run.GiveLease(ctx, r.Index, holder); fault.Is(err, fault.SegmentDamage) {
 		r.Log.Warn("lease not given back: it cannot be read", "run_id", r.Name(), "error", err.Error())

@@ -21,10 +21,8 @@ import (
 )
 
 const (
-	watchBatch = 128 // questions are asked before what was found is kept
+	watchBatch = 128 // questions are asked before the time is looked at
 	watchTime  = 15 * time.Minute
-	// watchRefused is how many questions may fail for good before the rest of a batch is not tried one by one.
-	watchRefused = 10
 	// shownPassages and shownQuote bound what a change shows of an answer; the second is in bytes.
 	shownPassages, shownQuote = 20, 4 << 10
 )
@@ -32,14 +30,14 @@ const (
 // AskWatched asks the standing questions of the index of the generation that the run published and of the one that
 // answered them last, and keeps what changed. What keeps questions from being asked is in the report, and the next
 // night that publishes asks them again: an error says that the run is not to go on, or that the artifact store fails. A
-// repeated attempt goes on where the last one ended.
+// repeated attempt asks all of them again, unless an earlier one kept what it found.
 func (r *Run) AskWatched(ctx context.Context) error {
 	questions, err := r.Index.ListQuestions(ctx)
 	if artifact.IsDamage(err) {
-		found := core.Watched{}
-		found.NoteFailure(string(fault.CodeOf(err)), err.Error()+": remove all questions, and add them again "+
-			"(unweaver watch remove --index "+r.Index.Name+" all)")
-		return r.reportWatched(ctx, found)
+		return r.Warn(ctx, core.Problem{
+			Code: string(fault.CodeOf(err)), Object: "watch", Detail: err.Error() + ": remove all questions, and add them " +
+				"again (unweaver watch remove --index " + r.Index.Name + " all)",
+		})
 	}
 	if err != nil {
 		return err
@@ -55,230 +53,139 @@ func (r *Run) AskWatched(ctx context.Context) error {
 		return r.Index.WriteLastWatch(ctx, artifact.LastWatch{})
 	}
 	current, _, err := r.Index.ReadPointer(ctx)
-	if err != nil || current.Generation != r.Generation { // an operator moved it since
-		return err
+	if err != nil || current.Generation != r.Generation || current.Manifest == last.Manifest {
+		return err // an operator moved it since, or an earlier attempt kept what it found
 	}
-	n := watchNight{Run: r, last: last, keys: map[core.Digest]bool{}, began: time.Now()}
-	if last.Manifest != current.Manifest {
-		err = n.beginRound(ctx, questions, current)
-	} else { // an earlier attempt asked some, or all
-		err = n.readLines(ctx)
-	}
-	if err != nil {
-		return err
-	}
-	if !n.last.Open {
-		return n.report(ctx)
-	}
-	n.seconds = n.last.Found.Seconds
-	for _, key := range n.last.Keys {
-		n.keys[key] = n.seconds > 0
-	}
-	err = n.ask(ctx, questions)
+	now, err := r.openAsker(ctx, current.Manifest, max(1, r.Settings.Retrieval.TopChunks))
 	if mustStop(ctx, err) {
 		return err
 	}
 	if err != nil {
-		r.Log.Warn("standing questions not asked", "run_id", r.Name(), "code", string(fault.CodeOf(err)))
-		n.last.Found.NoteFailure(string(fault.CodeOf(err)), err.Error())
+		return r.Warn(ctx, core.Problem{Code: string(fault.CodeOf(err)), Object: "watch", Detail: err.Error()})
 	}
-	if n.last.Found.Asked == len(questions) { // else the ledger keeps those of questions that were not asked
-		maps.DeleteFunc(n.keys, func(_ core.Digest, used bool) bool { return !used })
+	defer now.generation.Close()
+	n := watchNight{
+		Run: r, now: now, began: time.Now(), found: core.Watched{Questions: len(questions)}, keys: map[core.Digest]bool{},
+		next: artifact.LastWatch{Manifest: current.Manifest, Behind: map[string]string{}},
 	}
-	n.last.Open = false
-	n.last.Found.Failed += len(n.last.Behind)
-	if err := n.save(ctx); err != nil {
+	if err := n.ask(ctx, questions, last); err != nil {
 		return err
 	}
-	return n.report(ctx)
-}
-
-// reportWatched puts what was found into the report of the run.
-func (r *Run) reportWatched(ctx context.Context, found core.Watched) error {
-	return r.changeReport(ctx, func(report *core.Report) {
-		report.Watched = &found
-		report.NoteProblem(core.Problem{Code: found.Code, Object: "watch", Detail: found.Problem})
-	})
+	if n.found.Asked < len(questions) { // the ledger keeps the vectors of those that were not asked
+		for _, key := range last.Keys {
+			n.keys[key] = true
+		}
+	}
+	return n.save(ctx)
 }
 
 // watchNight asks the standing questions of an index for one run.
 type watchNight struct {
 	*Run
-	last    artifact.LastWatch
-	began   time.Time
-	seconds float64              // that earlier attempts took
-	lines   []byte               // all changes
-	written int                  // bytes of them that are kept
-	refused int                  // questions that failed for good
-	stopped bool                 // the questions left are for the next night
-	whole   *retrieve.Generation // that is published
+	now   *asker // of the published generation
+	began time.Time
+	found core.Watched
+	next  artifact.LastWatch
+	lines []byte // all changes
 
 	mu   sync.Mutex
-	keys map[core.Digest]bool // of the ledger; true: this night used it
+	keys map[core.Digest]bool // of vectors in the ledger
 }
 
-// beginRound notes which generation each question is compared with.
-func (n *watchNight) beginRound(ctx context.Context, questions []core.Question, current core.Pointer) error {
-	manifest, err := n.Index.ManifestOf(ctx, current)
-	if err != nil {
-		return err
-	}
-	behind := make(map[string]string, len(questions))
-	for _, question := range questions {
-		behind[question.ID] = cmp.Or(n.last.Behind[question.ID], n.last.Manifest, manifest.Parent)
-	}
-	n.last = artifact.LastWatch{
-		Generation: current.Generation, Manifest: current.Manifest, Keys: n.last.Keys, Behind: behind, Open: true,
-		Found: core.Watched{Questions: len(questions)},
-	}
-	return nil
-}
-
-// readLines reads the changes that an earlier attempt kept. One that it did not count is found again.
-func (n *watchNight) readLines(ctx context.Context) error {
-	if n.last.Found.Changed == 0 {
-		return nil
-	}
-	raw, _, err := blob.Read(ctx, n.Index.Store, n.linesKey())
-	if err != nil && !fault.Is(err, fault.NotFound) {
-		return err
-	}
-	kept := 0
-	for line := range bytes.Lines(raw) {
-		if kept++; kept <= n.last.Found.Changed {
-			n.lines = append(n.lines, line...)
-		}
-	}
-	n.written = len(n.lines)
-	return nil
-}
-
-func (n *watchNight) linesKey() string {
-	return n.Index.GenerationKey(n.Generation, artifact.WatchedName)
-}
-
-// save keeps what was found so far, and which questions are still to be asked.
+// save keeps what was found, and last of all that it was: an attempt that ends before asks again.
 func (n *watchNight) save(ctx context.Context) error {
 	if err := n.GuardLease(ctx); err != nil {
 		return err
 	}
-	if len(n.lines) > n.written {
-		if _, err := blob.Write(ctx, n.Index.Store, n.linesKey(), n.lines, blob.Cond{}); err != nil {
+	n.found.Failed += len(n.next.Behind)
+	n.found.Seconds = time.Since(n.began).Seconds()
+	if len(n.lines) > 0 {
+		n.found.Path = n.Index.GenerationKey(n.Generation, artifact.WatchedName)
+		if _, err := blob.Write(ctx, n.Index.Store, n.found.Path, n.lines, blob.Cond{}); err != nil {
 			return err
 		}
-		n.last.Found.Path, n.written = n.linesKey(), len(n.lines)
 	}
-	n.mu.Lock()
-	n.last.Keys = slices.SortedFunc(maps.Keys(n.keys), func(a, b core.Digest) int { return bytes.Compare(a[:], b[:]) })
-	n.mu.Unlock()
-	n.last.Found.Seconds = n.seconds + time.Since(n.began).Seconds()
-	if err := n.Index.WriteLastWatch(ctx, n.last); err != nil {
+	if err := n.changeReport(ctx, func(report *core.Report) {
+		report.Watched = &n.found
+		report.NoteProblem(core.Problem{Code: n.found.Code, Object: "watch", Detail: n.found.Problem})
+	}); err != nil {
 		return err
 	}
-	return n.ChangeState(ctx, func(state *core.RunState) { state.Report.Watched = new(n.last.Found) })
+	n.next.Keys = slices.SortedFunc(maps.Keys(n.keys), func(a, b core.Digest) int { return bytes.Compare(a[:], b[:]) })
+	return n.Index.WriteLastWatch(ctx, n.next)
 }
 
-// report puts what was found into the report of the run, with the first changes.
-func (n *watchNight) report(ctx context.Context) error {
-	found := n.last.Found
-	for line := range bytes.Lines(n.lines) {
-		var change core.WatchedChange
-		if err := json.Unmarshal(line, &change); err != nil {
-			return fault.SegmentDamage.At("read", n.Index.Store.Location(n.linesKey())).Because(err)
-		}
-		if found.Listed = append(found.Listed, change); len(found.Listed) == core.ShownWatched {
-			break
-		}
-	}
-	return n.reportWatched(ctx, found)
-}
-
-// ask asks the questions that are behind, each together with those that are compared with the same generation.
-func (n *watchNight) ask(ctx context.Context, questions []core.Question) error {
+// ask asks all questions, each together with those that are compared with the same generation.
+func (n *watchNight) ask(ctx context.Context, questions []core.Question, last artifact.LastWatch) error {
 	ctx = ledger.WithNote(ctx, func(task string, key core.Digest) {
 		if n.mu.Lock(); task == ledger.Embed {
 			n.keys[key] = true
 		}
 		n.mu.Unlock()
 	})
-	now, err := n.openAsker(ctx, n.last.Manifest, max(1, n.Settings.Retrieval.TopChunks))
-	if err != nil {
-		return err
-	}
-	defer now.Close()
-	n.whole = now.generation
-	groups, known := map[string][]core.Question{}, map[string]bool{}
+	groups := map[string][]core.Question{}
 	for _, question := range questions {
-		if base, due := n.last.Behind[question.ID]; due {
+		base := cmp.Or(last.Behind[question.ID], last.Manifest, n.now.generation.Manifest.Parent)
+		if base != "" { // else there is nothing to compare with
 			groups[base] = append(groups[base], question)
-			known[question.ID] = true
+			n.next.Behind[question.ID] = base
 		}
 	}
-	maps.DeleteFunc(n.last.Behind, func(id, _ string) bool { return !known[id] }) // removed since
 	for _, base := range slices.Sorted(maps.Keys(groups)) {
-		if n.stopped {
-			break
-		}
-		if err := n.compareWith(ctx, base, now, groups[base]); err != nil {
+		failed := n.compareWith(ctx, base, groups[base])
+		if err := n.noteFailure(ctx, failed, ""); err != nil {
 			return err
+		}
+		if failed != nil && fault.KindOf(failed) == fault.Transient { // the others would wait for the same
+			break
 		}
 	}
 	return nil
 }
 
-// compareWith asks questions of a generation and of the published one. Where the generation was collected, the parent
-// of the published one stands in for it.
-func (n *watchNight) compareWith(ctx context.Context, base string, now *asker, questions []core.Question) error {
-	if base == "" { // there is nothing to compare with
-		n.settle(questions)
-		return nil
-	}
-	before, err := n.openBase(ctx, base, now.chunks)
-	if parent := n.whole.Manifest.Parent; err != nil && fault.KindOf(err) != fault.Transient && parent != "" &&
-		base != parent && !mustStop(ctx, err) {
-		gone := err
-		if before, err = n.openBase(ctx, parent, now.chunks); err == nil {
-			n.last.Found.NoteFailure(string(fault.CodeOf(gone)), fmt.Sprintf("%d questions are compared with %s, as the "+
-				"generation that they were asked of last cannot be read: %v", len(questions),
-				before.generation.Manifest.Generation, gone))
-		}
-	}
-	switch {
-	case mustStop(ctx, err):
+// noteFailure notes why questions are not compared, unless another reason is noted. It returns an error that says that
+// the run is not to go on.
+func (n *watchNight) noteFailure(ctx context.Context, err error, which string) error {
+	if err == nil || mustStop(ctx, err) {
 		return err
-	case err != nil && fault.KindOf(err) == fault.Transient:
-		n.stop(err)
-		return nil
-	case err != nil:
-		n.last.Found.Failed += len(questions)
-		n.last.Found.NoteFailure(string(fault.CodeOf(err)), fmt.Sprintf("%d questions are not compared, and what changed "+
-			"for them is not known: the generation that they were asked of last cannot be read: %v", len(questions), err))
-		n.settle(questions)
-		return nil
 	}
-	defer before.Close()
-	since := before.generation.Manifest.Generation
-	n.last.Found.Since = min(cmp.Or(n.last.Found.Since, since), since)
-	slices.SortStableFunc(questions, func(a, b core.Question) int { return slices.Compare(a.Labels, b.Labels) })
-	same := map[string]bool{}
-	for batch := range slices.Chunk(questions, watchBatch) {
-		limit := cmp.Or(n.WatchTime, watchTime)
-		if time.Since(n.began).Seconds()+n.seconds > limit.Seconds() {
-			n.stop(fault.Timeout.At("ask standing questions of", n.Index.Name).
-				Because("it took more than " + limit.String() + ": the next night that publishes asks the rest"))
-			return nil
+	n.Log.Warn("standing questions not asked", "run_id", n.Name(), "code", string(fault.CodeOf(err)))
+	if n.found.Code == "" {
+		n.found.Code, n.found.Problem = string(fault.CodeOf(err)), which+err.Error()
+	}
+	return nil
+}
+
+// compareWith asks questions of a generation and of the published one. Those that an error keeps from being asked stay
+// behind.
+func (n *watchNight) compareWith(ctx context.Context, base string, questions []core.Question) error {
+	before, err := n.openBase(ctx, base)
+	if err != nil && fault.KindOf(err) != fault.Transient && !mustStop(ctx, err) {
+		n.found.Failed += len(questions)
+		for _, question := range questions { // the next night compares with this one
+			delete(n.next.Behind, question.ID)
 		}
-		due, err := n.chooseDue(ctx, batch, before, now, same)
-		if err == nil {
-			err = n.compareBatch(ctx, due, before, now)
+		return n.noteFailure(ctx, err, fmt.Sprintf("%d questions are not compared, and what changed for them is not known: "+
+			"the generation that they were asked of last cannot be read: ", len(questions)))
+	}
+	if err != nil {
+		return err
+	}
+	defer before.generation.Close()
+	since := before.generation.Manifest.Generation
+	n.found.Since = min(cmp.Or(n.found.Since, since), since)
+	slices.SortStableFunc(questions, func(a, b core.Question) int { return slices.Compare(a.Labels, b.Labels) })
+	same := map[[2]string]bool{}
+	for batch := range slices.Chunk(questions, watchBatch) {
+		if limit := cmp.Or(n.WatchTime, watchTime); time.Since(n.began) > limit {
+			return fault.Timeout.At("ask standing questions of", n.Index.Name).
+				Because("it took more than " + limit.String() + ": the next night that publishes asks the rest")
+		}
+		due, err := n.chooseDue(ctx, batch, before, same)
+		if err == nil && len(due) > 0 {
+			err = n.compareBatch(ctx, due, before)
 		}
 		if err != nil {
-			return err
-		}
-		if n.stopped {
-			return nil
-		}
-		if err := n.save(ctx); err != nil {
 			return err
 		}
 	}
@@ -286,63 +193,49 @@ func (n *watchNight) compareWith(ctx context.Context, base string, now *asker, q
 }
 
 // openBase opens a generation to compare with. What is left on this machine of one that was deleted is not read.
-func (n *watchNight) openBase(ctx context.Context, sha string, chunks int) (*asker, error) {
+func (n *watchNight) openBase(ctx context.Context, sha string) (*asker, error) {
 	manifest, err := n.Index.Manifest(ctx, sha)
 	if err != nil {
 		return nil, err
 	}
-	from := artifact.Index{Store: n.Index.Store, Name: manifest.Index}
-	ref, err := from.GenerationRef(ctx, manifest.Generation)
+	ref, err := artifact.Index{Store: n.Index.Store, Name: manifest.Index}.GenerationRef(ctx, manifest.Generation)
 	if err == nil && ref.Manifest != sha {
 		err = fault.NotFound.At("open generation", manifest.Generation).Because("it was collected")
 	}
 	if err != nil {
 		return nil, err
 	}
-	return n.openAsker(ctx, sha, chunks)
-}
-
-// stop leaves the questions that are behind to the next night.
-func (n *watchNight) stop(why error) {
-	n.stopped = true
-	n.last.Found.NoteFailure(string(fault.CodeOf(why)), why.Error())
-}
-
-// settle takes questions out of those that are behind.
-func (n *watchNight) settle(questions []core.Question) {
-	for _, question := range questions {
-		delete(n.last.Behind, question.ID)
-	}
+	return n.openAsker(ctx, sha, n.now.chunks)
 }
 
 // chooseDue returns the questions whose answers may have changed: not those of a reader who sees the same in both
 // generations. same remembers what readers see.
 func (n *watchNight) chooseDue(
-	ctx context.Context, questions []core.Question, before, now *asker, same map[string]bool,
+	ctx context.Context, questions []core.Question, before *asker, same map[[2]string]bool,
 ) (due []core.Question, err error) {
-	if !before.generation.HasLabels() || !now.generation.HasLabels() {
+	if !before.generation.HasLabels() || !n.now.generation.HasLabels() {
 		return questions, nil
 	}
 	for _, question := range questions {
 		readers := core.ReadersOf(question.Labels)
 		was, err := before.generation.View(ctx, readers)
-		if err != nil {
-			return nil, err
+		var is *retrieve.Generation
+		if err == nil {
+			is, err = n.now.generation.View(ctx, readers)
 		}
-		is, err := now.generation.View(ctx, readers)
 		if err != nil {
 			return nil, err
 		}
 		n.Progress.Touch()
-		pair := was.ViewKey() + "\x00" + is.ViewKey()
+		pair := [2]string{was.ViewKey(), is.ViewKey()}
 		if _, known := same[pair]; !known {
 			digest := was.SeenDigest()
 			n.Progress.Touch()
 			same[pair] = digest == is.SeenDigest()
 		}
 		if same[pair] {
-			n.last.Found.Same++
-			delete(n.last.Behind, question.ID)
+			n.found.Same++
+			delete(n.next.Behind, question.ID)
 		} else {
 			due = append(due, question)
 		}
@@ -350,140 +243,107 @@ func (n *watchNight) chooseDue(
 	return due, nil
 }
 
-// compareBatch asks both generations and notes what changed. Questions that cannot be asked together for a reason that
-// stays are asked in smaller batches, so that one does not silence the others.
-func (n *watchNight) compareBatch(ctx context.Context, questions []core.Question, before, now *asker) error {
-	if len(questions) == 0 || n.stopped {
-		return nil
-	}
-	is, err := now.askEach(ctx, questions)
-	var was []answered
-	if err == nil {
-		was, err = before.askEach(ctx, questions)
-	}
-	switch {
-	case mustStop(ctx, err):
+// compareBatch asks both generations and notes what changed.
+func (n *watchNight) compareBatch(ctx context.Context, questions []core.Question, before *asker) error {
+	is, err := n.now.askEach(ctx, questions)
+	if err != nil {
 		return err
-	case err != nil && fault.KindOf(err) == fault.Transient:
-		n.stop(err)
-		return nil
-	case err != nil && len(questions) > 1 && n.refused < watchRefused:
-		half := len(questions) / 2
-		if err := n.compareBatch(ctx, questions[:half], before, now); err != nil {
-			return err
-		}
-		return n.compareBatch(ctx, questions[half:], before, now)
+	}
+	was, err := before.askEach(ctx, questions)
+	if err != nil {
+		return err
 	}
 	for i, question := range questions {
-		failed := err
-		if err == nil {
-			failed = cmp.Or(is[i].err, was[i].err)
+		failed := cmp.Or(is[i].err, was[i].err)
+		if failed == nil && !slices.EqualFunc(was[i].found.Chunks, is[i].found.Chunks, isSameChunk) {
+			failed = n.noteChange(ctx, question, was[i], is[i])
 		}
-		if failed != nil {
-			n.refused++
-			n.stopped = n.stopped || fault.KindOf(failed) == fault.Transient
-			n.last.Found.NoteFailure(string(fault.CodeOf(failed)),
-				fmt.Sprintf("question %s (%.100s): %v", question.ID, question.Question, failed))
-			continue
+		if failed == nil {
+			n.found.Asked++
+			delete(n.next.Behind, question.ID)
 		}
-		if err := n.compareAnswers(ctx, question, was[i], is[i]); err != nil {
+		which := fmt.Sprintf("question %s (%.100s): ", question.ID, question.Question)
+		if err := n.noteFailure(ctx, failed, which); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// compareAnswers notes a question whose passages changed.
-func (n *watchNight) compareAnswers(ctx context.Context, question core.Question, was, is answered) error {
-	n.last.Found.Asked++
-	delete(n.last.Behind, question.ID)
-	if slices.EqualFunc(was.found.Chunks, is.found.Chunks, isSameChunk) {
-		return nil
+// isSameChunk reports whether two generations have a passage in common: its id follows from document and text. One of
+// the same title and text is the same also where the document has another key: it was renamed.
+func isSameChunk(a, b retrieve.Chunk) bool {
+	return a.Live.ID == b.Live.ID || a.Live.Digest == b.Live.Digest
+}
+
+// noteChange notes a question whose passages changed, from what to what, and why. Nothing is shown of a document that
+// the former generation let who asks read and that they may not read any more. So is one that is gone since documents
+// had labels, if they have none now: everybody may read reports then.
+func (n *watchNight) noteChange(ctx context.Context, question core.Question, was, is answered) (err error) {
+	whole := n.now.generation
+	hidden := func(document string) bool {
+		return is.view.Live.FindDocument(document) < 0 &&
+			(whole.Live.FindDocument(document) >= 0 || was.view.HasLabels() && !whole.HasLabels())
 	}
-	change, err := n.describeChange(ctx, question, was, is)
-	if err != nil {
+	change := core.WatchedChange{Question: question, Because: addCauses([]core.Change{}, was, is, "removed", hidden)}
+	change.Because = addCauses(change.Because, is, was, "added", hidden)
+	if change.Before, err = n.describeAnswer(ctx, question.Question, was, hidden); err != nil {
+		return err
+	}
+	if change.After, err = n.describeAnswer(ctx, question.Question, is, hidden); err != nil {
 		return err
 	}
 	raw, err := json.Marshal(change)
 	if err != nil {
 		return fault.Internal.At("encode change of question", question.ID).Because(err)
 	}
-	n.last.Found.Changed++
+	if n.found.Changed++; n.found.Changed <= core.ShownWatched {
+		n.found.Listed = append(n.found.Listed, change)
+	}
 	n.lines = append(append(n.lines, raw...), '\n')
 	return nil
 }
 
-// isSameChunk reports whether two generations have a passage in common: an id follows from its document and its text.
-func isSameChunk(a, b retrieve.Chunk) bool { return a.Live.ID == b.Live.ID }
-
-// describeChange says from what to what an answer changed, and why.
-func (n *watchNight) describeChange(
-	ctx context.Context, question core.Question, was, is answered,
-) (out core.WatchedChange, err error) {
-	out.Question, out.Because = question, []core.Change{}
-	if out.Before, err = n.describeAnswer(ctx, question, was, is.view); err != nil {
-		return out, err
-	}
-	if out.After, err = n.describeAnswer(ctx, question, is, is.view); err != nil {
-		return out, err
-	}
-	out.Because = append(n.findCauses(was, is, "removed"), n.findCauses(is, was, "added")...)
-	seen := map[string]bool{}
-	out.Because = slices.DeleteFunc(out.Because, func(change core.Change) bool {
-		twice := seen[change.Object]
-		seen[change.Object] = true
-		return twice
-	})
-	return out, nil
-}
-
-// findCauses lists the documents of passages which one answer has and the other does not, as far as the other side
-// lacks these passages themselves: missing is what a document is that the other side lacks as a whole.
-func (n *watchNight) findCauses(has, lacks answered, missing string) []core.Change {
-	out := []core.Change{}
+// addCauses adds the documents of passages which one answer has and the other does not, as far as the other side lacks
+// these passages themselves: missing is what a document is that the other side lacks as a whole.
+func addCauses(
+	out []core.Change, has, lacks answered, missing string, hidden func(document string) bool,
+) []core.Change {
 	for _, chunk := range has.found.Chunks {
-		if lacks.view.Live.FindChunk(chunk.Live.ID) != nil {
+		renamed := func(other retrieve.Chunk) bool { return isSameChunk(chunk, other) }
+		if lacks.view.Live.FindChunk(chunk.Live.ID) != nil || slices.ContainsFunc(lacks.found.Chunks, renamed) {
 			continue
 		}
 		key, change := has.view.Live.Key(int(chunk.Live.Document)), "changed"
 		switch {
-		case n.isHidden(key, has.view, lacks.view):
+		case hidden(key):
 			key, change = "", "hidden"
 		case lacks.view.Live.FindDocument(key) < 0:
 			change = missing
 		}
-		out = append(out, core.Change{Change: change, Object: key})
+		if !slices.ContainsFunc(out, func(known core.Change) bool { return known.Object == key }) {
+			out = append(out, core.Change{Change: change, Object: key})
+		}
 	}
 	return out
 }
 
-// isHidden reports whether who asks may not read a document of the published generation, which a former one let them
-// read: nothing of it is shown to them any more. So is one that is gone since documents had labels, if they have none
-// now: everybody may read reports then.
-func (n *watchNight) isHidden(document string, from, view *retrieve.Generation) bool {
-	return view.Manifest.Generation == n.last.Generation && view.Live.FindDocument(document) < 0 &&
-		(n.whole.Live.FindDocument(document) >= 0 || from.HasLabels() && !n.whole.HasLabels())
-}
-
-// describeAnswer returns the passages that a generation found, and the sentences that answer, as far as the view of the
-// published generation has their documents or no document of that name is left.
+// describeAnswer returns the passages that a generation found, and the sentences that answer, of documents that are not
+// hidden.
 func (n *watchNight) describeAnswer(
-	ctx context.Context, question core.Question, from answered, view *retrieve.Generation,
+	ctx context.Context, question string, from answered, hidden func(document string) bool,
 ) (core.WatchedAnswer, error) {
 	out := core.WatchedAnswer{Passages: []core.Citation{}, Reason: from.found.Reason}
+	keyOf := func(chunk retrieve.Chunk) string { return from.view.Live.Key(int(chunk.Live.Document)) }
 	from.found.Chunks = slices.DeleteFunc(slices.Clone(from.found.Chunks), func(chunk retrieve.Chunk) bool {
-		return n.isHidden(from.view.Live.Key(int(chunk.Live.Document)), from.view, view)
+		return hidden(keyOf(chunk))
 	})
 	for _, chunk := range from.found.Chunks[:min(len(from.found.Chunks), shownPassages)] {
 		out.Passages = append(out.Passages, core.Citation{
-			Document: from.view.Live.Key(int(chunk.Live.Document)), Chunk: chunk.Live.ID.String(),
-			Start: int(chunk.Live.Start), End: int(chunk.Live.End),
+			Document: keyOf(chunk), Chunk: chunk.Live.ID.String(), Start: int(chunk.Live.Start), End: int(chunk.Live.End),
 		})
 	}
-	var err error
-	if n.Quote != nil && len(from.found.Chunks) > 0 {
-		out.Quote, err = n.Quote(ctx, from.view, question.Question, from.found)
-		out.Quote = strings.ToValidUTF8(out.Quote[:min(len(out.Quote), shownQuote)], "")
-	}
+	quote, err := n.Quote(ctx, from.view, question, from.found)
+	out.Quote = strings.ToValidUTF8(quote[:min(len(quote), shownQuote)], "")
 	return out, err
 }

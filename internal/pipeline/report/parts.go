@@ -27,9 +27,11 @@ type part struct {
 // out.
 func listParts(r core.Report) []part {
 	var out []part
+	watched := part{title: "Standing questions", columns: []string{"question", "before", "after", "because of"}}
+	watched.lines, watched.rows = FormatWatched(r.Watched)
 	for _, one := range []part{
 		{title: "What to do", lines: AdviseNext(r)},
-		formatFigures(r), formatChanges(r), formatEnrichments(r), formatGates(r), formatWatched(r),
+		formatFigures(r), formatChanges(r), formatEnrichments(r), formatGates(r), watched,
 		formatStages(r), formatCosts(r), formatEstimate(r), formatEvents(r),
 		formatRetries(r), formatFailures(r), formatIdentity(r),
 	} {
@@ -190,40 +192,41 @@ func gateOf(reason string) string {
 	return reason
 }
 
-// formatWatched returns what became of standing questions.
-func formatWatched(r core.Report) part {
-	out := part{title: "Standing questions"}
-	found := r.Watched
+// FormatWatched returns what became of standing questions: sentences, and a row for each change that is listed, with
+// the question, the documents of both answers and the cause.
+func FormatWatched(found *core.Watched) (lines []string, rows [][]string) {
 	if found == nil {
-		return out
+		return nil, nil
 	}
 	since := "no earlier generation to compare with"
 	if found.Since != "" {
 		since = "compared with " + found.Since
 	}
-	out.lines = append(out.lines, fmt.Sprintf(
-		"%s of %s changed; %s; %s asked; %s not asked: their readers see nothing new.",
+	lines = append(lines, fmt.Sprintf(
+		"%s of %s standing questions changed; %s; %s asked; %s not asked: their readers see nothing new.",
 		toCount(int64(found.Changed)), toCount(int64(found.Questions)), since, toCount(int64(found.Asked)),
 		toCount(int64(found.Same))))
 	if found.Failed > 0 {
-		out.lines = append(out.lines, fmt.Sprintf("%s were not compared: %s", toCount(int64(found.Failed)), found.Problem))
+		lines = append(lines, fmt.Sprintf("%s were not compared: %s", toCount(int64(found.Failed)), found.Problem))
 	}
 	if found.Changed > len(found.Listed) {
-		out.lines = append(out.lines, "All changes are listed in "+found.Path+".")
+		lines = append(lines, "All changes are listed in "+found.Path+".")
 	}
 	for _, one := range found.Listed {
-		out.rows = append(out.rows, []string{
-			one.Question.Question, ListDocuments(one.Before), ListDocuments(one.After), DescribeCause(one),
+		var because []string
+		for _, cause := range one.Because {
+			because = append(because, strings.TrimSpace(cause.Change+" "+cause.Object))
+		}
+		rows = append(rows, []string{
+			one.Question.Question, listDocuments(one.Before), listDocuments(one.After),
+			cmp.Or(strings.Join(because, ", "), "ranks moved"),
 		})
 	}
-	if len(out.rows) > 0 {
-		out.columns = []string{"question", "before", "after", "because of"}
-	}
-	return out
+	return lines, rows
 }
 
-// ListDocuments names the documents of an answer, each once.
-func ListDocuments(answer core.WatchedAnswer) string {
+// listDocuments names the documents of an answer, each once.
+func listDocuments(answer core.WatchedAnswer) string {
 	var out []string
 	for _, passage := range answer.Passages {
 		if !slices.Contains(out, passage.Document) {
@@ -231,15 +234,6 @@ func ListDocuments(answer core.WatchedAnswer) string {
 		}
 	}
 	return strings.Join(out, ", ")
-}
-
-// DescribeCause says why the passages of a standing question changed.
-func DescribeCause(change core.WatchedChange) string {
-	var out []string
-	for _, one := range change.Because {
-		out = append(out, strings.TrimSpace(one.Change+" "+one.Object))
-	}
-	return cmp.Or(strings.Join(out, ", "), "ranks moved")
 }
 
 func formatStages(r core.Report) part {

@@ -22,42 +22,25 @@ func ReadState(ctx context.Context, runs coordination.Runs, run string) (*core.R
 	return state, nil
 }
 
-// successKey returns the key in the state of runs of when an index was last built. A colon is in no name of a run.
-func successKey(index string) string { return "success:" + index }
+// SuccessOf returns the key of when a build of an index last ended well, even if nothing changed, or an operator
+// published one that a gate held. A colon is in no name of a run.
+func SuccessOf(index string) string { return "success:" + index }
 
-// NoteSuccess notes that a build of the index ended well, even if nothing changed, or that an operator published
-// one that a gate held.
-func NoteSuccess(ctx context.Context, runs coordination.Runs, index string, at time.Time) error {
-	return runs.SetState(ctx, successKey(index), []byte(at.UTC().Format(time.RFC3339Nano)))
+// ListingOf returns the key of when the last build of an index began that listed the whole corpus and ended well: what
+// changed before needs no hint.
+func ListingOf(index string) string { return "listing:" + index }
+
+// NoteTime keeps a time under a key of these.
+func NoteTime(ctx context.Context, runs coordination.Runs, key string, at time.Time) error {
+	return runs.SetState(ctx, key, []byte(at.UTC().Format(time.RFC3339Nano)))
 }
 
-// LastSuccess returns when a build of the index last ended well, as far as the store of coordination remembers; else
-// zero.
-func LastSuccess(ctx context.Context, runs coordination.Runs, index string) (time.Time, error) {
-	return readTime(ctx, runs, successKey(index))
-}
-
-// listingKey returns the key of when the last build began that listed the whole corpus and ended well.
-func listingKey(index string) string { return "listing:" + index }
-
-// NoteListing notes that a build which began then has seen the whole corpus: what changed before needs no hint.
-func NoteListing(ctx context.Context, runs coordination.Runs, index string, began time.Time) error {
-	return runs.SetState(ctx, listingKey(index), []byte(began.UTC().Format(time.RFC3339Nano)))
-}
-
-// LastListing returns what NoteListing noted last; else zero.
-func LastListing(ctx context.Context, runs coordination.Runs, index string) (time.Time, error) {
-	return readTime(ctx, runs, listingKey(index))
-}
-
-func readTime(ctx context.Context, runs coordination.Runs, key string) (time.Time, error) {
+// ReadTime returns the time of a key, as far as the store of coordination remembers; else zero.
+func ReadTime(ctx context.Context, runs coordination.Runs, key string) (time.Time, error) {
 	raw, err := runs.ReadState(ctx, key)
 	if err != nil || raw == nil {
 		return time.Time{}, err
 	}
-	at, err := time.Parse(time.RFC3339Nano, string(raw))
-	if err != nil {
-		return time.Time{}, nil //nolint:nilerr // what cannot be read is not known
-	}
+	at, _ := time.Parse(time.RFC3339Nano, string(raw)) // what cannot be read is not known
 	return at, nil
 }

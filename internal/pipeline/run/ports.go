@@ -41,8 +41,7 @@ type Ports struct {
 	Limited      Limited         // receives the limits that a run was given; nil: unused
 	Paid         Paid            // receives every call that a run paid for; nil: unused
 
-	// Quote returns the sentences of found passages that answer a question; empty: none is good enough. Nil: none is
-	// quoted.
+	// Quote returns the sentences of found passages that answer a question; empty: none is good enough.
 	Quote func(ctx context.Context, view *retrieve.Generation, question string, found retrieve.Result) (string, error)
 	// WatchTime is how long a night asks standing questions; zero: 15 minutes.
 	WatchTime time.Duration

@@ -2,6 +2,7 @@ package unit
 
 import (
 	"context"
+	"errors"
 
 	"github.com/unweaver/unweaver/internal/artifact"
 	"github.com/unweaver/unweaver/internal/core"
@@ -109,13 +110,18 @@ func (r *Run) Remember(ctx context.Context, manifest *core.Manifest) error {
 		if err := r.GuardLease(ctx); err != nil {
 			return run.Proven{}, err
 		}
-		if err := r.Vectors.Create(ctx, manifest.Collections.Classes, manifest.Class.Dimension); err != nil {
-			return run.Proven{}, err
-		}
-		if err := r.Vectors.Create(ctx, manifest.Collections.Chunks, manifest.Chunk.Dimension); err != nil {
-			return run.Proven{}, err
-		}
-		return r.readIdentities(ctx, manifest.Collections)
+		return r.CreateCollections(ctx, manifest)
 	})
 	return err
+}
+
+// CreateCollections makes the collections of a generation where they are missing, and returns who the stores are.
+func (r *Run) CreateCollections(ctx context.Context, manifest *core.Manifest) (run.Proven, error) {
+	if err := errors.Join(
+		r.Vectors.Create(ctx, manifest.Collections.Classes, manifest.Class.Dimension),
+		r.Vectors.Create(ctx, manifest.Collections.Chunks, manifest.Chunk.Dimension),
+	); err != nil {
+		return run.Proven{}, err
+	}
+	return r.readIdentities(ctx, manifest.Collections)
 }

@@ -93,13 +93,13 @@ func (r *Run) auditWhole(ctx context.Context, fixed run.AuditPlan, all *audit.Re
 	}
 	defer table.Release()
 	var wanted int64
-	for id := range table.WalkClasses() {
-		if fixed.Sample.Holds(id[:]) {
+	for class := range table.ClassesLeft(0, nil) {
+		if fixed.Sample.Holds(class.ID[:]) {
 			wanted++
 		}
 	}
-	for id, chunk := range table.WalkChunks() {
-		if fixed.Sample.Holds(id[:]) {
+	for chunk := range table.ChunksLeft(0, nil) {
+		if fixed.Sample.Holds(chunk.ID[:]) {
 			wanted += int64(chunk.Windows)
 		}
 	}

@@ -294,16 +294,5 @@ func (p *purging) isServed(ctx context.Context, documents purges.Set) (bool, err
 	if err != nil {
 		return false, err
 	}
-	for _, segment := range manifest.Segments.Documents {
-		for row, err := range artifact.ScanAll(ctx, p.index.Store, p.index.SegmentKey(segment.SHA256)) {
-			if err != nil {
-				return false, err
-			}
-			if documents.Has(string(row.Key)) {
-				return true, nil
-			}
-		}
-		p.Progress.Touch()
-	}
-	return false, nil
+	return documents.IsIn(ctx, p.index, manifest, p.Progress.Touch)
 }

@@ -146,14 +146,3 @@ func TestSpecification(t *testing.T) {
 	close6(t, "T4 x", least.X, []float64{241. / 341, 210. / 341})
 	assert.True(t, least.Status == align.Ridge, "T4 is %s", least.Status)
 }
-
-func TestBadPoolsAreRefused(t *testing.T) {
-	for _, p := range []align.Pool{
-		{Gamma: []float64{-1}, Columns: [][]uint32{{0}}, F: []float64{1}},
-		{Gamma: []float64{1}, Columns: [][]uint32{{0}}, F: []float64{0}},
-		{Gamma: []float64{1}, Columns: [][]uint32{{}}, F: []float64{1}},
-	} {
-		_, err := align.MaximiseUtility(t.Context(), p, 1e-3, 500)
-		assert.True(t, err != nil, "%+v was taken", p)
-	}
-}

@@ -3,7 +3,6 @@ package align
 import (
 	"context"
 	"encoding/binary"
-	"errors"
 	"math"
 	"slices"
 	"strconv"
@@ -24,6 +23,9 @@ type Problem struct {
 	Gram *mat.SymDense // S x S
 	VTq  []float64     // S
 	Rows []Row         // of C and f
+
+	// Admit is asked before so many unknowns are solved by their singular values; nil admits.
+	Admit func(unknowns int) error
 }
 
 // Row is a constraint: what the weighted classes sum to.
@@ -50,9 +52,10 @@ type Least struct {
 // rank tolerance of singular values, relative to the largest.
 const rank = 1e-10
 
-// Bounds of CLS. Its time grows with the third power of unknowns, and with rows times the square of classes.
+// Bounds of CLS. Its time grows with the third power of unknowns, and with rows times the square of classes. Of
+// MostUnknowns the singular values take half a second, in which it does not look at its context.
 const (
-	MostUnknowns = 1200
+	MostUnknowns = 600
 	MostRows     = 10_000
 )
 
@@ -166,13 +169,37 @@ func isConsistent(ctx context.Context, rows []Row, unknowns int, tolerance float
 	return true, nil
 }
 
+// solvePseudo solves a x = b in the sense of least squares and least norm, by the singular values of a square matrix of
+// n rows. No values: they do not converge.
+func solvePseudo(ctx context.Context, a []float64, n int, b []float64) (x, values []float64, err error) {
+	var svd mat.SVD
+	x = make([]float64, n)
+	if n == 0 || !svd.Factorize(mat.NewDense(n, n, a), mat.SVDThin) {
+		return x, nil, ctx.Err()
+	}
+	var left, right mat.Dense
+	svd.UTo(&left)
+	svd.VTo(&right)
+	values = svd.Values(nil)
+	for j, s := range values {
+		if s <= rank*values[0] || s == 0 {
+			break
+		}
+		dot := 0.0
+		for i, y := range b {
+			dot += left.At(i, j) * y
+		}
+		for i := range x {
+			x[i] += right.At(i, j) * dot / s
+		}
+	}
+	return x, values, ctx.Err()
+}
+
 // CLS solves a problem. mu and eps are the ridge's weights; 0: by the trace of the problem. Errors: TooLarge, and the
 // context's.
 func CLS(ctx context.Context, problem Problem, mu, eps float64) (Least, error) {
 	s := problem.Gram.SymmetricDim()
-	if len(problem.VTq) != s {
-		return Least{}, errors.New("align: V^T V and V^T q differ in size")
-	}
 	rows, hold := problem.mergeRows()
 	if s > MostUnknowns {
 		return Least{}, TooLarge{"classes", s, MostUnknowns}
@@ -192,6 +219,11 @@ func CLS(ctx context.Context, problem Problem, mu, eps float64) (Least, error) {
 	n := s + len(rows)
 	if n > MostUnknowns {
 		return Least{}, TooLarge{"classes and chunks of different classes", n, MostUnknowns}
+	}
+	if problem.Admit != nil {
+		if err := problem.Admit(n); err != nil {
+			return Least{}, err
+		}
 	}
 	kkt, b := make([]float64, n*n), slices.Clone(problem.VTq)
 	for i := range s {

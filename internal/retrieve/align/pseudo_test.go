@@ -3,60 +3,13 @@ package align
 import (
 	"context"
 	"errors"
-	"math/rand/v2"
-	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
-	"github.com/stretchr/testify/require"
 	"gonum.org/v1/gonum/mat"
 
 	"github.com/unweaver/unweaver/internal/testkit/searchtest"
 )
-
-// bySVD returns what solvePseudo computes, from stored singular vectors.
-func bySVD(t *testing.T, a *mat.Dense, b []float64) (x, values []float64) {
-	t.Helper()
-	var svd mat.SVD
-	require.True(t, svd.Factorize(a, mat.SVDThin), "no singular values")
-	var u, v mat.Dense
-	svd.UTo(&u)
-	svd.VTo(&v)
-	x, values = make([]float64, len(b)), svd.Values(nil)
-	for j, s := range values {
-		if s <= rank*values[0] || s == 0 {
-			break
-		}
-		dot := 0.0
-		for i, y := range b {
-			dot += u.At(i, j) * y
-		}
-		for i := range x {
-			x[i] += v.At(i, j) * dot / s
-		}
-	}
-	return x, values
-}
-
-func TestPseudoIsTheSVDToTheBit(t *testing.T) {
-	for _, n := range []int{1, 2, 7, unpanned, unpanned + 1, 2*strip + 45} {
-		random := rand.New(rand.NewPCG(uint64(n), 1))
-		half := mat.NewDense(n/2+1, n, nil) // so that half the values are 0
-		for i := range half.RawMatrix().Data {
-			half.RawMatrix().Data[i] = random.NormFloat64()
-		}
-		var a mat.Dense
-		a.Mul(half.T(), half)
-		b := make([]float64, n)
-		for i := range b {
-			b[i] = random.NormFloat64()
-		}
-		want, wantValues := bySVD(t, &a, b)
-		x, values, err := solvePseudo(t.Context(), slices.Clone(a.RawMatrix().Data), n, b)
-		assert.True(t, err == nil && slices.Equal(x, want) && slices.Equal(values, wantValues),
-			"%d unknowns: another solution than by the SVD: %v", n, err)
-	}
-}
 
 func TestASolverStopsAtTheFirstLookAfterTheEnd(t *testing.T) {
 	const n = 300
@@ -75,8 +28,8 @@ func TestASolverStopsAtTheFirstLookAfterTheEnd(t *testing.T) {
 		least int // looks of a whole run
 		run   func(ctx context.Context) error
 	}{
-		"ridge":   {n + 2*n/strip, func(ctx context.Context) error { _, err := CLS(ctx, contradicting, 0, 0); return err }},
-		"holding": {n + 4*n/strip, func(ctx context.Context) error { _, err := CLS(ctx, holding, 0, 0); return err }},
+		"ridge":   {n + 1, func(ctx context.Context) error { _, err := CLS(ctx, contradicting, 0, 0); return err }},
+		"holding": {n + 1, func(ctx context.Context) error { _, err := CLS(ctx, holding, 0, 0); return err }},
 		"utility": {20, func(ctx context.Context) error { _, err := MaximiseUtility(ctx, pool, 1e-9, 20); return err }},
 	} {
 		searchtest.CheckEnds(t, name, test.least, 1, 8, test.run)
@@ -103,4 +56,9 @@ func TestAProblemBeyondTheBoundsIsRefused(t *testing.T) {
 		_, err := CLS(t.Context(), problem(test.classes, test.rows), 0, 0)
 		assert.True(t, errors.As(err, &large), "%d classes, %d rows: %v", test.classes, test.rows, err)
 	}
+	weighed := problem(20, 10)
+	full, asked := errors.New("full"), 0
+	weighed.Admit = func(unknowns int) error { asked = unknowns; return full }
+	_, err := CLS(t.Context(), weighed, 0, 0)
+	assert.True(t, errors.Is(err, full) && asked == 30, "%d unknowns: %v", asked, err)
 }

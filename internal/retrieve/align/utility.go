@@ -4,7 +4,6 @@ package align
 
 import (
 	"context"
-	"errors"
 	"math"
 )
 
@@ -26,30 +25,10 @@ type Prices struct {
 	Status string  // optimal | rounds
 }
 
-func (p Pool) checkPool() error {
-	if len(p.Gamma) != len(p.Columns) {
-		return errors.New("align: weights and columns differ in number")
-	}
-	for s, g := range p.Gamma {
-		if !(g > 0) || len(p.Columns[s]) == 0 {
-			return errors.New("align: every class needs a positive weight and a chunk")
-		}
-	}
-	for _, f := range p.F {
-		if !(f > 0) {
-			return errors.New("align: every capacity must be positive")
-		}
-	}
-	return nil
-}
-
 // MaximiseUtility maximises sum gamma_s log x_s under C x <= f by multiplicative price updates: lambda_i *= load_i /
 // f_i. From the second round on x / M with M = max load/f is feasible and its duality gap is sum(gamma) * log M,
 // which certifies the stop at log M <= eps. It looks at the context once a round.
 func MaximiseUtility(ctx context.Context, pool Pool, eps float64, rounds int) (Prices, error) {
-	if err := pool.checkPool(); err != nil {
-		return Prices{}, err
-	}
 	out := Prices{
 		X:      make([]float64, len(pool.Gamma)),
 		Lambda: make([]float64, len(pool.F)),

@@ -2,7 +2,6 @@ package election
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"math"
 	"slices"
@@ -109,10 +108,6 @@ type elector struct {
 // Elect runs a rule. The committee is shorter than Seats only when there are fewer candidates. It looks at the context
 // before each seat, and at each step of an exact search, and returns its error when it ends.
 func Elect(ctx context.Context, rule string, profile Profile, options Options) (Committee, error) {
-	if options.Seats < 0 || profile.Candidates < 0 ||
-		(profile.Weights != nil && len(profile.Weights) != len(profile.Ballots)) {
-		return Committee{}, errors.New("election: weights and ballots differ in number, or a count is negative")
-	}
 	options.Seats = min(options.Seats, profile.Candidates)
 	e := &elector{
 		ctx:        ctx,
@@ -131,9 +126,6 @@ func Elect(ctx context.Context, rule string, profile Profile, options Options) (
 			continue
 		}
 		for _, c := range b {
-			if int(c) >= profile.Candidates {
-				return Committee{}, fmt.Errorf("election: candidate %d of %d", c, profile.Candidates)
-			}
 			e.supporters[c] = append(e.supporters[c], v)
 		}
 	}

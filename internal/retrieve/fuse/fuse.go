@@ -251,16 +251,13 @@ func scaleWeights(ws []walk.Weighted, to float64) {
 // Rank scores chunks by the root of their mass and a share of their fused passage score, and gives the best n (0 =
 // all of them), those that tie with the last included. Chunks of score 0 are left out.
 func Rank(params Params, mass []walk.Weighted, fused []Hit, n int) []Hit {
-	xmax, pmax := 0.0, 0.0
+	xmax := 0.0
 	for _, m := range mass {
 		xmax = max(xmax, m.Weight)
 	}
 	share := make(map[uint32]float64, len(fused))
-	for i, hit := range fused {
-		if i == 0 {
-			pmax = hit.Score
-		}
-		share[hit.ID] = params.Mix * hit.Score / pmax
+	for _, hit := range fused {
+		share[hit.ID] = params.Mix * hit.Score / fused[0].Score
 	}
 	out := make([]Hit, 0, len(mass)+len(fused))
 	for _, weighted := range mass {
@@ -279,41 +276,32 @@ func Rank(params Params, mass []walk.Weighted, fused []Hit, n int) []Hit {
 		}
 	}
 	if n > 0 && n < len(out) {
-		out = atLeast(out, nthScore(out, n)-params.Tolerance)
+		least := nthScore(out, n) - params.Tolerance
+		out = slices.DeleteFunc(out, func(hit Hit) bool { return hit.Score < least })
 	}
 	Sort(out, params.Tolerance)
 	return out
 }
 
-// lowest is a heap with the lowest score on top.
-type lowest []float64
+// lowest is a heap with the lowest score on top, which keeps its length.
+type lowest struct{ sort.Float64Slice }
 
-func (h lowest) Len() int           { return len(h) }
-func (h lowest) Less(i, j int) bool { return h[i] < h[j] }
-func (h lowest) Swap(i, j int)      { h[i], h[j] = h[j], h[i] }
-func (h *lowest) Push(x any)        { *h = append(*h, x.(float64)) }
-func (h *lowest) Pop() any          { n := len(*h) - 1; x := (*h)[n]; *h = (*h)[:n]; return x }
+func (lowest) Push(any) {}
+func (lowest) Pop() any { return nil }
 
-// nthScore returns the n-th best score.
+// nthScore returns the n-th best score, of n or more.
 func nthScore(hs []Hit, n int) float64 {
-	h := make(lowest, 0, n)
-	for _, hit := range hs {
-		if len(h) < n {
-			heap.Push(&h, hit.Score)
-		} else if hit.Score > h[0] {
-			h[0] = hit.Score
-			heap.Fix(&h, 0)
+	h := &lowest{make([]float64, n)}
+	for i, hit := range hs {
+		if i < n {
+			h.Float64Slice[i] = hit.Score
+		} else if i == n {
+			heap.Init(h)
+		}
+		if i >= n && hit.Score > h.Float64Slice[0] {
+			h.Float64Slice[0] = hit.Score
+			heap.Fix(h, 0)
 		}
 	}
-	return h[0]
-}
-
-func atLeast(hs []Hit, score float64) []Hit {
-	out := hs[:0]
-	for _, h := range hs {
-		if h.Score >= score {
-			out = append(out, h)
-		}
-	}
-	return out
+	return slices.Min(h.Float64Slice)
 }

@@ -86,7 +86,8 @@ func TestReferenceVectors(t *testing.T) {
 		s := fuse.MakeSeeds(params, lists(v.ChunkLists), lists(v.ClassLists), g.ChunksOf, fuse.Titles{})
 		seeds(t, v.ID, s.Start.Classes, v.Expected.ClassSeeds)
 		seeds(t, v.ID, s.Start.Chunks, v.Expected.ChunkSeeds)
-		m := g.Run(s.Start, params.Damping, 1e-14, walk.View{})
+		whole := walk.View{Chunk: func(uint32) bool { return true }}
+		m := g.Run(s.Start, params.Damping, 1e-14, whole, walk.Steps{})
 		mass := make([]float64, v.NumChunks)
 		for _, x := range m.Chunks {
 			mass[x.ID] = x.Weight
@@ -106,11 +107,11 @@ func TestReferenceVectors(t *testing.T) {
 				v.Expected.Score[k])
 		}
 		order(t, v, ranking)
-		for _, x := range g.RunToChunks(s.Start, params.Damping, 1e-14, walk.Steps{}).Chunks {
+		for _, x := range g.Run(s.Start, params.Damping, 1e-14, walk.View{}, walk.Steps{}).Chunks {
 			assert.InDelta(t, v.Expected.Mass[x.ID], x.Weight, 1e-9, "%s %d", v.ID, x.ID)
 		}
 		// The shipped precision: its bound, and the same best ten.
-		rough := g.RunToChunks(s.Start, params.Damping, fuse.Eps, walk.Steps{})
+		rough := g.Run(s.Start, params.Damping, fuse.Eps, walk.View{}, walk.Steps{})
 		for _, x := range rough.Chunks {
 			e := math.Abs(x.Weight - v.Expected.Mass[x.ID])
 			assert.True(t, e <= fuse.Eps*float64(len(g.ClassesOf(x.ID)))+1e-12, "%s: chunk %d is off by %g", v.ID, x.ID, e)

@@ -344,8 +344,8 @@ func runLen(pieces []piece, i, j int) int {
 	return pieces[j].at + pieces[j].runes - pieces[i].at
 }
 
-// markSpans turns matches into spans of code points: those that touch or overlap are one, and of too many those in the
-// snippet come first.
+// markSpans turns matches into spans of code points: those that touch or overlap are one, and of too many those from
+// the snippet on are kept.
 func markSpans(content string, matches []match, snippet Span) []Span {
 	var out []Span
 	at, runes := 0, 0
@@ -361,24 +361,7 @@ func markSpans(content string, matches []match, snippet Span) []Span {
 		}
 		out = append(out, Span{count(start), count(end)})
 	}
-	if len(out) <= MostHighlights {
-		return out
-	}
-	kept, others := []Span{}, MostHighlights
-	for _, span := range out {
-		if span.Start < snippet.End && span.End > snippet.Start {
-			others--
-		}
-	}
-	for _, span := range out {
-		within := span.Start < snippet.End && span.End > snippet.Start
-		if !within && others > 0 {
-			others--
-			within = true
-		}
-		if within && len(kept) < MostHighlights {
-			kept = append(kept, span)
-		}
-	}
-	return kept
+	from, _ := slices.BinarySearchFunc(out, snippet.Start, func(one Span, at int) int { return one.End - 1 - at })
+	from = max(0, min(from, len(out)-MostHighlights))
+	return out[from:min(from+MostHighlights, len(out))]
 }

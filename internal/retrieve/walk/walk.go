@@ -2,11 +2,11 @@
 // x = (1 - d) s + d T^t x, where T is the row-normalised adjacency, or what Steps make of it. It visits only the nodes
 // that mass reaches, and its memory is in proportion to them (scratch.go).
 //
-// A node is pushed while its residual is above eps * (1 - d) * deg(u), deg its number of neighbours (the sum of their
-// weights where the graph has some). So a walk pushes along 1 / (eps * (1 - d)) edges at most, whatever the graph. No
-// x_u is above the exact one, and together they are below by at most Mass.Left / (1 - d). Where steps go both ways
-// equally (no Steps: then the walk is reversible, and deg is stationary) every |x_u - exact| is at most eps * deg(u)
-// besides. With Steps that does not hold of a single node: what steps prefer can gather the residuals of many.
+// A node is pushed while its residual is above eps * (1 - d) * deg(u), deg its number of neighbours. So a walk pushes
+// along 1 / (eps * (1 - d)) edges at most, whatever the graph. No x_u is above the exact one, and together they are
+// below by at most Mass.Left / (1 - d). Where steps go both ways equally (no Steps: then the walk is reversible, and
+// deg is stationary) every |x_u - exact| is at most eps * deg(u) besides. With Steps that does not hold of a single
+// node: what steps prefer can gather the residuals of many.
 package walk
 
 import (
@@ -16,11 +16,9 @@ import (
 	"github.com/unweaver/unweaver/internal/index/graph"
 )
 
-// Graph is what is walked on. Weights are per entry of the lists; nil = all 1. One graph serves many walks at once. It
-// has at most graph.MaxNodes nodes.
+// Graph is what is walked on. One graph serves many walks at once. It has at most graph.MaxNodes nodes.
 type Graph struct {
 	graph.Adjacency
-	ClassWeight, ChunkWeight []float64
 
 	shared     []uint64 // bits of the classes that have several chunks (sharedClasses)
 	sharedOnce sync.Once
@@ -70,25 +68,13 @@ type Mass struct {
 	Left            float64 // mass that was not pushed on
 }
 
-// RunToChunks does what Run does on the whole graph, for those who want the mass of chunks: classes with one chunk,
-// nine of ten, are eliminated. What a chunk gives to such classes, a share s of what it gives on, comes back: it
-// settles r / (1 - d^2 s) at once. Their own mass is left out; it is d * x(chunk) * share + (1 - d) * start.
-func (g *Graph) RunToChunks(start Start, d, eps float64, steps Steps) Mass {
-	return g.runWalk(start, d, eps, View{}, steps, g.ClassWeight == nil && g.ChunkWeight == nil)
-}
-
 // Run walks. d is the probability of following an edge. A node without an allowed neighbour gives its mass back to the
 // start. No weight at the start gives an empty result.
-func (g *Graph) Run(start Start, d, eps float64, v View) Mass {
-	return g.RunBy(start, d, eps, v, Steps{})
-}
-
-// RunBy does what Run does, by steps, which stand for the weights of a graph that has some.
-func (g *Graph) RunBy(start Start, d, eps float64, v View, steps Steps) Mass {
-	return g.runWalk(start, d, eps, v, steps, false)
-}
-
-func (g *Graph) runWalk(start Start, d, eps float64, view View, steps Steps, toChunks bool) Mass {
+//
+// Where the view allows everything, classes with one chunk, nine of ten, are eliminated. What a chunk gives to such
+// classes, a share s of what it gives on, comes back: it settles r / (1 - d^2 s) at once. Their own mass is left out;
+// it is d * x(chunk) * share + (1 - d) * start.
+func (g *Graph) Run(start Start, d, eps float64, view View, steps Steps) Mass {
 	sum := 0.0
 	for _, l := range [][]Weighted{start.Classes, start.Chunks} {
 		for _, w := range l {
@@ -106,9 +92,9 @@ func (g *Graph) runWalk(start Start, d, eps float64, view View, steps Steps, toC
 		d:        d,
 		eps:      eps * (1 - d),
 		n:        uint32(g.Classes()),
-		toChunks: toChunks,
+		toChunks: view.Chunk == nil && view.Class == nil,
 	} // mass that is left spreads to 1 / (1 - d) of itself
-	if toChunks {
+	if w.toChunks {
 		w.shared = g.sharedClasses()
 	}
 	for _, c := range start.Classes {
@@ -142,21 +128,12 @@ type walker struct {
 	parts    []float64 // of what it gives, by Steps
 }
 
-// neighboursOf returns the neighbours of a node: ids, where they begin among nodes, the graph's weights and the test of
-// the other side.
-func (w *walker) neighboursOf(u uint32) (to []uint32, base uint32, weight []float64, ok func(uint32) bool) {
+// neighboursOf returns the neighbours of a node: ids, where they begin among nodes, and the test of the other side.
+func (w *walker) neighboursOf(u uint32) (to []uint32, base uint32, ok func(uint32) bool) {
 	if u < w.n {
-		lo, hi := w.g.ClassOff[u], w.g.ClassOff[u+1]
-		if w.g.ClassWeight != nil && w.steps.ToChunks == nil {
-			weight = w.g.ClassWeight[lo:hi]
-		}
-		return w.g.ClassTo[lo:hi], w.n, weight, w.v.Chunk
+		return w.g.ChunksOf(u), w.n, w.v.Chunk
 	}
-	lo, hi := w.g.ChunkOff[u-w.n], w.g.ChunkOff[u-w.n+1]
-	if w.g.ChunkWeight != nil && w.steps.ToClasses == nil {
-		weight = w.g.ChunkWeight[lo:hi]
-	}
-	return w.g.ChunkTo[lo:hi], 0, weight, w.v.Class
+	return w.g.ClassesOf(u - w.n), 0, w.v.Class
 }
 
 // weighSteps gives the weights of the steps from a node, valid until it is called again, and the sum of those that the
@@ -260,19 +237,20 @@ func (w *walker) pushQueue() Mass {
 			s.queue = append(s.queue[:0], s.queue[head+1:]...)
 			head = -1
 		}
-		to, base, weight, ok := w.neighboursOf(node.id)
+		to, base, ok := w.neighboursOf(node.id)
 		if edges += len(to) + 1; edges >= lookEvery && w.steps.Stopped != nil {
 			if edges = 0; w.steps.Stopped() {
 				break
 			}
 		}
-		deg := degreeOf(to, weight, ok)
+		deg := degreeOf(to, nil, ok)
 		if node.r <= w.eps*max(deg, 1) {
 			continue
 		}
 		w.m.Pushes++
-		if steps, sum := w.weighSteps(node.id, to, ok); steps != nil { // not before: most that are looked at are not pushed
-			weight, deg = steps, sum
+		weight, sum := w.weighSteps(node.id, to, ok) // not before: most that are looked at are not pushed
+		if weight != nil {
+			deg = sum
 		}
 		if w.toChunks && node.id >= w.n && deg > 0 {
 			if weight == nil {

@@ -27,13 +27,18 @@ type vector struct {
 	Scores   []float64    `json:"scores"`
 }
 
-func weighted(v vector) *walk.Graph {
+// whole allows everything, so that no class is eliminated.
+var whole = walk.View{Chunk: func(uint32) bool { return true }}
+
+// weighted returns the graph of a vector, and the steps that its weights are.
+func weighted(v vector) (*walk.Graph, walk.Steps) {
 	graph := new(walk.Graph)
+	var classWeight, chunkWeight []float64
 	graph.ClassOff, graph.ChunkOff = make([]uint64, v.Entities+1), make([]uint64, v.Chunks+1)
 	for c := range v.Entities {
 		for _, e := range v.Edges {
 			if int(e[0]) == c {
-				graph.ClassTo, graph.ClassWeight = append(graph.ClassTo, uint32(e[1])), append(graph.ClassWeight, e[2])
+				graph.ClassTo, classWeight = append(graph.ClassTo, uint32(e[1])), append(classWeight, e[2])
 			}
 		}
 		graph.ClassOff[c+1] = uint64(len(graph.ClassTo))
@@ -41,12 +46,17 @@ func weighted(v vector) *walk.Graph {
 	for k := range v.Chunks {
 		for _, e := range v.Edges {
 			if int(e[1]) == k {
-				graph.ChunkTo, graph.ChunkWeight = append(graph.ChunkTo, uint32(e[0])), append(graph.ChunkWeight, e[2])
+				graph.ChunkTo, chunkWeight = append(graph.ChunkTo, uint32(e[0])), append(chunkWeight, e[2])
 			}
 		}
 		graph.ChunkOff[k+1] = uint64(len(graph.ChunkTo))
 	}
-	return graph
+	return graph, walk.Steps{
+		ToChunks: func(class uint32, _ []uint32, weights []float64) { copy(weights, classWeight[graph.ClassOff[class]:]) },
+		ToClasses: func(chunk uint32, _ []uint32, weights []float64) {
+			copy(weights, chunkWeight[graph.ChunkOff[chunk]:])
+		},
+	}
 }
 
 func TestReferenceVectors(t *testing.T) {
@@ -62,7 +72,8 @@ func TestReferenceVectors(t *testing.T) {
 				start.Chunks = append(start.Chunks, walk.Weighted{ID: uint32(int(p[0]) - v.Entities), Weight: p[1]})
 			}
 		}
-		mass := weighted(v).Run(start, v.Damping, 1e-16, walk.View{})
+		graph, steps := weighted(v)
+		mass := graph.Run(start, v.Damping, 1e-16, whole, steps)
 		if v.Zero { // no seed has weight: an empty result, not a uniform walk
 			assert.True(t, len(mass.Chunks)+len(mass.Classes) == 0, "%s: mass from nowhere", v.ID)
 			continue
@@ -86,13 +97,13 @@ func TestReferenceVectors(t *testing.T) {
 func TestAViewIsTheInducedSubgraph(t *testing.T) {
 	// Without chunk 1 the class that has only it is alone; mass of the others equals that of the graph made without
 	// them.
-	full := weighted(
+	full, _ := weighted(
 		vector{Entities: 3, Chunks: 3, Edges: [][3]float64{{0, 0, 1}, {0, 1, 1}, {1, 1, 1}, {2, 0, 1}, {2, 2, 1}}},
 	)
-	part := weighted(vector{Entities: 3, Chunks: 3, Edges: [][3]float64{{0, 0, 1}, {2, 0, 1}, {2, 2, 1}}})
+	part, _ := weighted(vector{Entities: 3, Chunks: 3, Edges: [][3]float64{{0, 0, 1}, {2, 0, 1}, {2, 2, 1}}})
 	s := walk.Start{Classes: []walk.Weighted{{ID: 0, Weight: 1}}}
-	mass := full.Run(s, 0.7, 1e-14, walk.View{Chunk: func(k uint32) bool { return k != 1 }})
-	b := part.Run(s, 0.7, 1e-14, walk.View{})
+	mass := full.Run(s, 0.7, 1e-14, walk.View{Chunk: func(k uint32) bool { return k != 1 }}, walk.Steps{})
+	b := part.Run(s, 0.7, 1e-14, whole, walk.Steps{})
 	require.True(t, len(mass.Chunks) == 2 && len(b.Chunks) == 2, "%v %v", mass, b)
 	for i := range mass.Chunks {
 		assert.True(t, mass.Chunks[i].ID == b.Chunks[i].ID && math.Abs(mass.Chunks[i].Weight-b.Chunks[i].Weight) <= 1e-12,
@@ -125,14 +136,15 @@ func TestEveryWalkOfAGraphIsTheSameToTheBit(t *testing.T) {
 		start := walk.Start{Classes: []walk.Weighted{{ID: class, Weight: 1}}}
 		exact := dense(g, start, 0.7, walk.Steps{ToChunks: even, ToClasses: even})
 		for _, eps := range []float64{1e-3, 1e-7} {
-			all, toChunks := g.Run(start, 0.7, eps, walk.View{}).Chunks, g.RunToChunks(start, 0.7, eps, walk.Steps{}).Chunks
+			all := g.Run(start, 0.7, eps, whole, walk.Steps{}).Chunks
+			toChunks := g.Run(start, 0.7, eps, walk.View{}, walk.Steps{}).Chunks
 			for _, one := range append(slices.Clone(all), toChunks...) {
 				require.InDelta(t, exact[9000+int(one.ID)], one.Weight, eps*float64(len(g.ClassesOf(one.ID))), "chunk %d", one.ID)
 			}
 			for range 3 { // what a walk leaves behind must not reach the next
-				g.Run(walk.Start{Classes: []walk.Weighted{{ID: 99, Weight: 1}}}, 0.7, eps, walk.View{})
-				require.Equal(t, all, g.Run(start, 0.7, eps, walk.View{}).Chunks)
-				require.Equal(t, toChunks, g.RunToChunks(start, 0.7, eps, walk.Steps{}).Chunks)
+				g.Run(walk.Start{Classes: []walk.Weighted{{ID: 99, Weight: 1}}}, 0.7, eps, whole, walk.Steps{})
+				require.Equal(t, all, g.Run(start, 0.7, eps, whole, walk.Steps{}).Chunks)
+				require.Equal(t, toChunks, g.Run(start, 0.7, eps, walk.View{}, walk.Steps{}).Chunks)
 			}
 		}
 	}
@@ -148,7 +160,7 @@ func TestAWalkTakesMemoryForWhatItReaches(t *testing.T) {
 	start := walk.Start{Classes: []walk.Weighted{{ID: classes - 1, Weight: 1}}}
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)
-	mass := g.Run(start, 0.7, 1e-6, walk.View{})
+	mass := g.Run(start, 0.7, 1e-6, whole, walk.Steps{})
 	runtime.ReadMemStats(&after)
 	require.True(t, len(mass.Chunks) == 1, "%v", mass)
 	took := after.TotalAlloc - before.TotalAlloc
@@ -159,13 +171,13 @@ func TestAWalkStopsWhereItIs(t *testing.T) {
 	g := tangle(3000, 2000, 5)
 	start := walk.Start{Classes: []walk.Weighted{{ID: 0, Weight: 1}}}
 	asked := 0
-	whole := g.RunBy(start, 0.9, 1e-7, walk.View{}, walk.Steps{Stopped: func() bool { asked++; return false }})
-	require.True(t, asked >= 3 && asked >= whole.Pushes>>16, "asked %d times in %d pushes", asked, whole.Pushes)
+	all := g.Run(start, 0.9, 1e-7, whole, walk.Steps{Stopped: func() bool { asked++; return false }})
+	require.True(t, asked >= 3 && asked >= all.Pushes>>16, "asked %d times in %d pushes", asked, all.Pushes)
 	for at := 1; at <= asked; at += 1 + asked/4 {
 		now := 0
-		mass := g.RunBy(start, 0.9, 1e-7, walk.View{}, walk.Steps{Stopped: func() bool { now++; return now == at }})
-		assert.True(t, now == at && mass.Pushes <= at<<16 && mass.Pushes < whole.Pushes,
-			"stopped when it was asked %d times: asked %d, %d of %d pushes", at, now, mass.Pushes, whole.Pushes)
+		mass := g.Run(start, 0.9, 1e-7, whole, walk.Steps{Stopped: func() bool { now++; return now == at }})
+		assert.True(t, now == at && mass.Pushes <= at<<16 && mass.Pushes < all.Pushes,
+			"stopped when it was asked %d times: asked %d, %d of %d pushes", at, now, mass.Pushes, all.Pushes)
 	}
 }
 
@@ -177,7 +189,7 @@ func ExampleGraph_Run() {
 		ChunkOff: []uint64{0, 1, 3, 4}, ChunkTo: []uint32{0, 0, 1, 1},
 	}
 	start := walk.Start{Classes: []walk.Weighted{{ID: 0, Weight: 1}}}
-	mass := g.Run(start, 0.5, 1e-9, walk.View{})
+	mass := g.Run(start, 0.5, 1e-9, walk.View{}, walk.Steps{})
 	for _, chunk := range mass.Chunks {
 		fmt.Printf("chunk %d: %.2f\n", chunk.ID, chunk.Weight)
 	}
@@ -276,9 +288,9 @@ func TestAWalkByStepsHasTheMassOfAPowerIteration(t *testing.T) {
 			continue
 		}
 		want := dense(g, start, 0.7, steps)
-		full := g.RunBy(start, 0.7, 1e-15, walk.View{}, steps)
-		eliminated := g.RunToChunks(start, 0.7, 1e-15, steps)
-		alone := g.Run(start, 0.7, 1e-15, walk.View{})
+		full := g.Run(start, 0.7, 1e-15, whole, steps)
+		eliminated := g.Run(start, 0.7, 1e-15, walk.View{}, steps)
+		alone := g.Run(start, 0.7, 1e-15, whole, walk.Steps{})
 		differ := 0.0
 		check := func(what string, node int, got float64) {
 			t.Helper()
@@ -321,7 +333,7 @@ func TestWhatAWalkByStepsLeavesBoundsItsError(t *testing.T) {
 					steps.ToClasses(from, to, weights)
 				},
 			}
-			mass := g.RunBy(start, d, eps, walk.View{}, counted)
+			mass := g.Run(start, d, eps, whole, counted)
 			missing := slices.Clone(want)
 			for _, one := range mass.Classes {
 				missing[one.ID] -= one.Weight
@@ -354,7 +366,7 @@ func TestANodeOfManyNeighboursIsWeighedOnceInAWalk(t *testing.T) {
 			asked[from]++
 			plain(from, to, weights)
 		}
-		got, exact := g.RunBy(start, 0.7, 1e-12, walk.View{}, steps), dense(g, start, 0.7, preferring(seed))
+		got, exact := g.Run(start, 0.7, 1e-12, whole, steps), dense(g, start, 0.7, preferring(seed))
 		require.True(t, got.Pushes >= 10*(g.Classes()+chunks), "%d pushes: nothing is pushed again", got.Pushes)
 		for class := range uint32(g.Classes()) {
 			assert.EqualValues(t, 1, asked[class], "%d %d %d", round, class, len(g.ChunksOf(class)))

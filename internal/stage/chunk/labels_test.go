@@ -46,7 +46,12 @@ func TestADocumentWhoseLabelsCannotBeReadIsReadByNobody(t *testing.T) {
 		"both.md": "---\nlabels: hr\nimage: {labels: x}\n---\nWords.", "page.html": "---\nlayout: p\nlabels: hr\n---\n<p>Words</p>",
 		"yaml.md": "%YAML 1.2\n---\nlabels: hr\n---\nWords.", "note.md": "<!-- a\n-->\n---\nlabels: hr\n---\nWords.",
 		"zero.md": "\u200b---\nlabels: hr\n---\nWords.", "rule.md": "---\ntitle: T\n---\n---\nlabels: in a text\n",
-		"a#1.md": "Words.", "mail.eml": documenttest.MailWith("Words", documenttest.Part{Name: "a.md", Content: given}),
+		"soft.md": "---\nla\u00adbels: hr\n---\nWords.", "soft.json": `{"text": "Words", "\u200blabels": "hr"}`,
+		"soft.csv": "id,text,labels\u034f\n1,Words,hr\n", "soft.txt": "\u2060---\nlabel\u00ads: hr\n---\nWords.",
+		"soft.html": "<p>Words</p>", "soft.html.meta.json": `{"labels\ufe0f": "hr"}`, "soft2.csv": "id,text\n1,Words\n",
+		"h\u00adr/a.md": "Words.", "h\u00adr/b.md": given, "❤\ufe0f.md": "Words.", "❤\ufe0f/a.md": "Words.",
+		"soft3.csv": "Report\nid,text,la\u00adbels\n1,Words,hr\n",
+		"a#1.md":    "Words.", "mail.eml": documenttest.MailWith("Words", documenttest.Part{Name: "a.md", Content: given}),
 		"held.eml":           documenttest.MailWith("Words", documenttest.Part{Name: "a.md", Content: given}),
 		"held.eml.meta.json": `{"labels": "hr", "team": "x"}`, "tagged.csv": "id,text,labels\n1,Words,public\n",
 	})
@@ -56,12 +61,14 @@ func TestADocumentWhoseLabelsCannotBeReadIsReadByNobody(t *testing.T) {
 			return map[string]string{"labels": ""}, nil
 		case "tagged.csv":
 			return map[string]string{"labels": "hr", "team": "x"}, nil
+		case "soft2.csv":
+			return map[string]string{"lab\u00adels": "hr"}, nil
 		case "untagged.md":
 			return nil, fault.StoreDenied.At("read tags of", key).Because(blob.ErrTagsRefused)
 		}
 		return nil, nil
 	}
-	rules := []string{"a#1.md=board", "**=public"}
+	rules := []string{"a#1.md=board", "hr/**=hr", "❤\ufe0f/**=hr", "**=public"}
 	r.spec.Documents = &core.Documents{
 		S3Tags: true, Attachments: true, Labels: core.Labels{Field: "labels", Rules: rules},
 	}
@@ -79,8 +86,10 @@ func TestADocumentWhoseLabelsCannotBeReadIsReadByNobody(t *testing.T) {
 		"torn.csv#1": core.Nobody, "a%231.md": "board", "mail.eml": core.Everybody, "mail.eml#a.md": core.Nobody,
 		"acl.md": core.Nobody, "table.md": core.Nobody, "acl.json": core.Nobody, "deep.json": core.Nobody, "both.md": "hr",
 		"page.html": core.Nobody, "yaml.md": core.Nobody, "note.md": core.Nobody, "zero.md": core.Nobody,
-		"rule.md":  core.Everybody,
-		"held.eml": "hr", "held.eml#a.md": "hr", "tagged.csv#1": "hr",
+		"rule.md": core.Everybody, "soft.md": core.Nobody, "soft.json": core.Nobody, "soft.csv#1": core.Nobody,
+		"soft.txt": core.Nobody, "soft.html": core.Nobody, "soft2.csv#1": core.Nobody,
+		"held.eml": "hr", "held.eml#a.md": "hr", "tagged.csv#1": "hr", "h\u00adr/a.md": core.Nobody,
+		"h\u00adr/b.md": core.Everybody, "❤\ufe0f.md": core.Everybody, "❤\ufe0f/a.md": "hr",
 	} {
 		assert.Contains(t, documents, key)
 		got, _ := stage.LabelsOf(r.spec, key, documents[key].Meta)
@@ -88,9 +97,10 @@ func TestADocumentWhoseLabelsCannotBeReadIsReadByNobody(t *testing.T) {
 	}
 	assert.NotEmpty(t, documents["unread.md"].Missing)
 	assert.Contains(t, documents["null.json"].Missing, "nobody may read")
+	assert.Contains(t, documents["h\u00adr/a.md"].Missing, "characters that nobody sees")
 	assert.NotContains(t, documents["beside.csv#1"].Meta, "team")
 	for key, document := range documents {
-		if strings.HasPrefix(key, "title.csv#") {
+		if strings.HasPrefix(key, "title.csv#") || strings.HasPrefix(key, "soft3.csv#") {
 			got, _ := stage.LabelsOf(r.spec, key, document.Meta)
 			assert.Equal(t, core.Nobody, got, key)
 		}

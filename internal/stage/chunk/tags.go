@@ -8,6 +8,7 @@ import (
 	"sync"
 
 	"github.com/unweaver/unweaver/internal/artifact/rows"
+	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/document"
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/stage"
@@ -70,7 +71,7 @@ func (b *builder) addBeside(ctx context.Context, key string, d *draft) error {
 	} else {
 		b.addOutside(key, d, tags)
 		for name, value := range b.tagged.tags {
-			if value == "" && strings.EqualFold(name, b.Spec.ReadAs().Labels.Field) {
+			if value == "" && core.IsNamed(name, b.Spec.ReadAs().Labels.Field) {
 				b.hideDocument(d)
 			}
 		}
@@ -102,7 +103,7 @@ func (b *builder) addOutside(key string, d *draft, meta map[string]string) {
 	if strings.Contains(key, "#") { // a row of it, or attached to it
 		field := b.Spec.ReadAs().Labels.Field
 		meta = maps.Clone(meta)
-		maps.DeleteFunc(meta, func(name, _ string) bool { return field == "" || !strings.EqualFold(name, field) })
+		maps.DeleteFunc(meta, func(name, _ string) bool { return field == "" || !core.IsNamed(name, field) })
 	}
 	d.addMeta(meta)
 }

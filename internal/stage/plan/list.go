@@ -14,25 +14,19 @@ import (
 	"github.com/unweaver/unweaver/internal/stream/parallel"
 )
 
-// listCorpus puts every document of the corpus into the sort, range by range of its keys, side by side. A listing that
-// breaks off is an error, as what it did not reach would count as removed.
+// listCorpus puts into the sort what is compared with the parent: every document of the corpus, range by range of its
+// keys, side by side, or the objects of In.Hinted. A listing that breaks off is an error, as what it did not reach would
+// count as removed.
 func (p *planner) listCorpus(ctx context.Context) error {
-	cuts, err := p.findCuts(ctx)
+	ranges, err := p.findRanges(ctx)
 	if err != nil {
 		return err
 	}
 	p.reading = make(chan struct{}, readers)
-	err = parallel.Each(ctx, len(cuts)+1, len(cuts)+1, func(ctx context.Context, i int) error {
+	err = parallel.Each(ctx, len(ranges), mostRanges, func(ctx context.Context, i int) error {
 		part := &listing{planner: p, number: i}
 		defer part.addCounts()
-		after, until := "", ""
-		if i > 0 {
-			after = cuts[i-1]
-		}
-		if i < len(cuts) {
-			until = cuts[i]
-		}
-		return part.listRange(ctx, "", after, until)
+		return part.listRange(ctx, ranges[i])
 	})
 	if reported := p.tellListed(); err == nil {
 		err = reported
@@ -61,10 +55,10 @@ func (l *listing) addCounts() {
 	out.AddOtherTypes(l.leftOut)
 }
 
-// listRange lists the objects with a prefix after a key up to another. An object that the store lists but cannot
-// describe is a problem of that object.
-func (l *listing) listRange(ctx context.Context, prefix, after, until string) error {
-	for info, err := range l.Corpus.ListRange(ctx, prefix, after, until) {
+// listRange lists the objects of a range. An object that the store lists but cannot describe is a problem of that
+// object.
+func (l *listing) listRange(ctx context.Context, keys keyRange) error {
+	for info, err := range l.Corpus.ListRange(ctx, keys.prefix, keys.after, keys.until) {
 		if err != nil {
 			if info.Key == "" {
 				return err

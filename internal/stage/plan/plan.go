@@ -151,11 +151,11 @@ func Run(ctx context.Context, in In) (Result, error) {
 		In: in, problems: problems, broken: map[string]fault.Code{}, taken: map[string]byte{}, withRows: map[string]bool{},
 	}
 	defer p.close()
-	if err := p.readCorpus(ctx); err != nil {
+	if err := p.listCorpus(ctx); err != nil {
 		return p.makeResult(), err
 	}
-	if p.listed == 0 && p.hinted == nil && (p.Parent == nil || len(p.broken) == 0) {
-		return p.makeResult(), p.emptyFault()
+	if err := p.checkCorpus(ctx); err != nil {
+		return p.makeResult(), err
 	}
 	if err := p.joinParent(ctx); err != nil {
 		return p.makeResult(), err

@@ -3,9 +3,11 @@ package plan
 import (
 	"context"
 	"slices"
+	"strings"
 
 	"github.com/unweaver/unweaver/internal/artifact"
 	"github.com/unweaver/unweaver/internal/core"
+	"github.com/unweaver/unweaver/internal/document"
 	"github.com/unweaver/unweaver/internal/stream/parallel"
 )
 
@@ -16,6 +18,53 @@ const mostRanges = 16
 // leastRange is how many documents of the parent a range holds at least: two requests of an object store, so that
 // finding where to cut, which is one, pays for itself. A variable so that tests cut small corpora.
 var leastRange int64 = 2000
+
+// keyRange is a range of a listing; see blob.Store.ListRange.
+type keyRange struct{ prefix, after, until string }
+
+// findRanges returns what is to be listed: the whole corpus, or each object of In.Hinted, and its metadata, by name. A
+// listing says what a name is, so that one which no object can have is one that is not there. Where links are followed
+// the corpus is listed all the same: which of two links to one folder counts, a listing alone says.
+func (p *planner) findRanges(ctx context.Context) (ranges []keyRange, err error) {
+	if p.Hinted == nil || p.Spec.FollowLinks {
+		cuts, err := p.findCuts(ctx)
+		after := ""
+		for _, until := range append(cuts, "") {
+			ranges, after = append(ranges, keyRange{"", after, until}), until
+		}
+		return ranges, err
+	}
+	p.hinted = map[string]bool{}
+	for _, key := range p.Hinted {
+		key = strings.TrimSuffix(key, document.SidecarSuffix)
+		if p.hinted[key] || key == "" || strings.HasSuffix(key, "/") { // the marker of a folder, which no listing has
+			continue
+		}
+		p.hinted[key] = true
+		for _, name := range []string{key, key + document.SidecarSuffix} {
+			ranges = append(ranges, keyRange{prefix: name, until: name})
+		}
+	}
+	return ranges, nil
+}
+
+// checkCorpus refuses to take objects for removed where the corpus has none at all: a folder that is not mounted would
+// look the same. A listing of hinted objects alone does not say so.
+func (p *planner) checkCorpus(ctx context.Context) error {
+	switch {
+	case p.listed > 0 || p.hinted == nil && p.Parent != nil && len(p.broken) > 0:
+		return nil
+	case p.hinted == nil:
+		return p.emptyFault()
+	}
+	for info, err := range p.Corpus.List(ctx, "", "") {
+		if err != nil && info.Key == "" {
+			return err
+		}
+		return nil
+	}
+	return p.emptyFault()
+}
 
 // findCuts gives keys of objects between which the corpus is listed side by side, in order. They are taken from the
 // parent's documents, of which they cut about equal parts: where a corpus grew at one end, that range takes longer.

@@ -362,7 +362,7 @@ func addClass(writer *classrun.Writer, raw []byte, words *text.Language) error {
 	if err != nil {
 		return err
 	}
-	return writer.AddTyped(classrun.Row{
+	return writer.Add(classrun.Row{
 		ID: record.ID, Vector: class.Vector.Prefix(), Record: rows.RecordDigest(class.Record),
 	}, names.Key(record.Name, false), record.Type, words.SurfaceWords(record.Text))
 }

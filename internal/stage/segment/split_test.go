@@ -102,7 +102,7 @@ func TestASplitAndARunSayWhatTheirDocumentsSay(t *testing.T) {
 		place := uint32(set.ClassPlace(retrievetest.ClassID(name)))
 		assert.True(t, slices.Equal(set.Graph.ChunksOf(place), chunks),
 			"%s is mentioned by %v, want %v", name, set.Graph.ChunksOf(place), chunks)
-		for _, term := range text.SurfaceWords(name) {
+		for _, term := range text.LanguageOf("").SurfaceWords(name) {
 			assert.True(t, slices.Contains(holding(classes.Words, term), place), "%s does not hold %q", name, term)
 		}
 	}

@@ -182,6 +182,9 @@ func WriteJSON(ctx context.Context, store Store, key string, v any, cond Cond) (
 // changeTries is how often a change is tried that others overtake.
 const changeTries = 10
 
+// ErrSame is the error of a change that changes nothing: ChangeJSON then writes nothing, and returns no error.
+var ErrSame = errors.New("nothing changes")
+
 // ChangeJSON writes what change makes of an object, until no other process has written it meanwhile. read returns what
 // is stored, and its ETag: empty where nothing is.
 func ChangeJSON[T any](
@@ -192,7 +195,11 @@ func ChangeJSON[T any](
 		if err != nil {
 			return err
 		}
-		if err := change(&v); err != nil {
+		err = change(&v)
+		if errors.Is(err, ErrSame) {
+			return nil
+		}
+		if err != nil {
 			return err
 		}
 		_, err = WriteJSON(ctx, store, key, v, Cond{Absent: etag == "", Match: etag})

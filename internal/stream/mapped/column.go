@@ -108,6 +108,16 @@ func (c *Column) CopyTo(writer io.Writer) error {
 	return err
 }
 
+// WriteSection writes the column out as a section. Behind an error of the writer, which that section and Close return,
+// it does nothing: of many sections one has the error.
+func (c *Column) WriteSection(to *Writer, name string) error {
+	if to.err != nil {
+		return nil
+	}
+	to.BeginSection(name)
+	return c.CopyTo(to)
+}
+
 // Close removes the temporary file.
 func (c *Column) Close() {
 	if c.view != nil {

@@ -188,6 +188,12 @@ func TestAWriteErrorIsToldByClose(t *testing.T) {
 		mapped.Put(writer, make([]record, 10))
 		assert.ErrorIs(t, writer.Close(), io.ErrShortWrite, "room for %d bytes", left)
 	}
+	writer := mapped.NewWriter(&failing{8}, "test", 3, nil)
+	var one mapped.Column
+	defer one.Close()
+	require.NoError(t, one.Put(make([]byte, 100)))
+	err := errors.Join(one.WriteSection(writer, "one"), one.WriteSection(writer, "two"), one.WriteSection(writer, "three"))
+	assert.EqualError(t, err, io.ErrShortWrite.Error(), "of many sections one has the error")
 }
 
 // Columns are written side by side and come out one after another, from memory or from disk.

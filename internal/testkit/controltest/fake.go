@@ -112,24 +112,25 @@ func (c *Fake) ListBranches(context.Context, string) ([]core.Branch, error) {
 	return c.Branches, nil
 }
 
-// ChangeWatched adds what is asked for, if it can be kept, and removes any question.
-func (c *Fake) ChangeWatched(ctx context.Context, r control.WatchRequest) (control.Watching, error) {
+// WatchQuestions adds what is asked for, if it can be kept, removes any question, and lists one.
+func (c *Fake) WatchQuestions(ctx context.Context, r control.WatchRequest) ([]core.Question, error) {
+	if len(r.Add) == 0 && r.Remove == "" {
+		c.keeps.Lock()
+		defer c.keeps.Unlock()
+		c.Inputs = append(c.Inputs, r)
+		return []core.Question{{ID: strings.Repeat("0", 32), Question: "Who?"}}, nil
+	}
 	asked := []string{"watch", r.Index, r.Remove}
 	for i := range r.Add {
 		if _, err := r.Add[i].Normalize(); err != nil {
-			return control.Watching{}, fault.InvalidParam.At("add standing question", "").Because(err)
+			return nil, fault.InvalidParam.At("add standing question", "").Because(err)
 		}
 		r.Add[i].ID = strings.Repeat("0", 32)
 		asked = append(asked, r.Add[i].Question, strings.Join(r.Add[i].Labels, ","), r.Add[i].Notify)
 	}
 	unlock, err := c.note(ctx, asked...)
 	defer unlock()
-	return control.Watching{Index: r.Index, Questions: r.Add, Total: len(r.Add)}, err
-}
-
-// ListWatched lists one question.
-func (c *Fake) ListWatched(context.Context, string) ([]core.Question, error) {
-	return []core.Question{{ID: strings.Repeat("0", 32), Question: "Who?"}}, nil
+	return r.Add, err
 }
 
 // MoveGeneration moves g1 and g2 alone, and promotes any branch.

@@ -204,21 +204,23 @@ func (c *recorder) ChangeBranch(ctx context.Context, r control.BranchRequest) (c
 func (c *recorder) ListBranches(ctx context.Context, index string) ([]core.Branch, error) {
 	return c.Branches, c.ask(ctx, "branches", index, index)
 }
-func (c *recorder) ChangeWatched(ctx context.Context, r control.WatchRequest) (control.Watching, error) {
-	return control.Watching{Index: r.Index, Questions: r.Add, Total: 2}, c.ask(ctx, "watch", r.Index+" "+r.Remove, r)
-}
-func (c *recorder) ListWatched(ctx context.Context, index string) ([]core.Question, error) {
-	return c.Watched, c.ask(ctx, "watched", index, index)
+func (c *recorder) WatchQuestions(ctx context.Context, r control.WatchRequest) ([]core.Question, error) {
+	out := r.Add
+	if len(out) == 0 {
+		out = c.Watched
+	}
+	return out, c.ask(ctx, "watch", r.Index+" "+r.Remove, r)
 }
 
 // ReadOverlay is not noted: every command that resolves a configuration asks for it.
 func (c *recorder) ReadOverlay(_ context.Context, index string) (control.Overlaid, error) {
 	return c.Overlays[index], c.Err
 }
-func (c *recorder) MoveImage(
-	ctx context.Context, r control.ImageRequest, _ func(core.Transfer),
-) (core.Transfer, error) {
+func (c *recorder) MoveImage(ctx context.Context, r core.ImageRequest) (core.Transfer, error) {
 	return core.Transfer{Action: r.Action, Index: r.Index, Place: r.Where}, c.ask(ctx, "image", r.Index, r)
+}
+func (c *recorder) ReadTransfer(ctx context.Context, r core.ImageRequest) (core.Transfer, error) {
+	return core.Transfer{Stage: r.Action, Done: 1, Bytes: 2}, c.ask(ctx, "transfer", r.Index, r)
 }
 func (c *recorder) CompareGenerations(ctx context.Context, r control.DifferenceRequest) (core.Difference, error) {
 	return c.Difference, c.ask(ctx, "diff", r.Index+" "+r.From+" "+r.To, r)

@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/require"
+
 	"github.com/unweaver/unweaver/internal/artifact/localfile"
 	"github.com/unweaver/unweaver/internal/methods"
 	"github.com/unweaver/unweaver/internal/model/builtin"
@@ -30,16 +32,17 @@ func OpenIn(t testing.TB, stores Stores, name string, documents []Document, opti
 	t.Helper()
 	built := Build(t, stores, name, documents, options)
 	generation, err := OpenBuilt(t.Context(), stores, built)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	t.Cleanup(generation.Close)
 	return Opened{stores, built, generation}
 }
 
 // OpenBuilt opens what was built.
 func OpenBuilt(ctx context.Context, stores Stores, built Built) (*retrieve.Generation, error) {
-	return retrieve.Open(ctx, stores.Blobs, stores.Cache, stores.Vectors, built.Index.Name, built.SHA, 1)
+	return retrieve.Opening{
+		Artifacts: stores.Blobs, Cache: stores.Cache, Vectors: stores.Vectors, Index: built.Index.Name,
+		Manifest: built.SHA, Release: 1,
+	}.Open(ctx)
 }
 
 // CacheIn returns a cache of local files in a folder of its own.
@@ -47,9 +50,7 @@ func CacheIn(t testing.TB) (cache *localfile.Cache, folder string) {
 	t.Helper()
 	folder = t.TempDir()
 	cache, err := localfile.New(folder, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return cache, folder
 }
 
@@ -75,9 +76,7 @@ func (o Opened) Searcher() retrieve.Searcher {
 func (o Opened) Query(t testing.TB, method, question string) retrieve.Query {
 	t.Helper()
 	m, err := methods.Registry().Method(method)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	spec := m.Spec()
 	vector := o.Embedder().Vector(question)
 	query := retrieve.Query{
@@ -105,9 +104,7 @@ func (o Opened) Query(t testing.TB, method, question string) retrieve.Query {
 func (o Opened) Run(t testing.TB, query retrieve.Query) retrieve.Result {
 	t.Helper()
 	result, err := o.Searcher().Run(t.Context(), o.Generation, query)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return result
 }
 
@@ -118,4 +115,14 @@ func (o Opened) Keys(result retrieve.Result) []string {
 		out = append(out, o.Generation.Live.Key(int(chunk.Live.Document)))
 	}
 	return out
+}
+
+// ListPlain returns the names of the methods that any generation answers: that need no enrichment.
+func ListPlain() (names []string) {
+	for _, method := range methods.Registry().All() {
+		if spec := method.Spec(); spec.Needs.Enriched == "" {
+			names = append(names, spec.Name)
+		}
+	}
+	return names
 }

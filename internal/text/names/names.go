@@ -39,19 +39,10 @@ func Key(name string, exact bool) string {
 
 // foldName maps a string to NFKC, ASCII quotes and dashes and folded case.
 func foldName(s string) string {
-	if isASCII(s) {
+	if text.IsASCII(s) {
 		return strings.ToLower(s)
 	}
 	return cases.Fold().String(strings.Map(toPlain, norm.NFKC.String(s)))
-}
-
-func isASCII(s string) bool {
-	for i := 0; i < len(s); i++ {
-		if s[i] >= utf8.RuneSelf {
-			return false
-		}
-	}
-	return true
 }
 
 func toPlain(r rune) rune {
@@ -125,7 +116,7 @@ func NewText(s string) *Text {
 		}
 	}
 	var pos int32
-	if isASCII(s) {
+	if text.IsASCII(s) {
 		for i := 0; i < len(s); i++ {
 			c := s[i]
 			if c >= 'A' && c <= 'Z' {

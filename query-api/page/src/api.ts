@@ -283,9 +283,7 @@ export interface Bisected {
   ranking: { document: string; before: number; after: number; expected: boolean; change: string }[]
   notices: string[]
   questions: number
-  cost: number
-  currency?: string
-  seconds: number
+  tokens: number
 }
 
 // Failure is why a request brought nothing. Status 0: nobody answered.

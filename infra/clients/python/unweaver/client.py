@@ -32,9 +32,9 @@ class Client(Transport):
         return self._request('GET', '/v1/indexes/{index}', {'index': index})
 
     def bisect(self, index: str, body: Bisect) -> Bisected:
-        """Find the night that took a document away. Of the kept generations, finds the last one that returns a
-        document for a question and the first one after it that does not, and what changed between them. It asks
-        about log2 of them, each as a query without an answer, and has 120 seconds. Scope of the key: operate."""
+        """Find the night that took a document away. Finds the last generation that returns a document for a question
+        and the first one after it that does not, and what changed between them. It asks about log2 of those that
+        are kept, and has 120 seconds. Scope of the key: operate."""
         return self._request('POST', '/v1/indexes/{index}/bisect', {'index': index}, body=body)
 
     def promote_branch(self, index: str, branch: str) -> Move:
@@ -91,15 +91,12 @@ class Client(Transport):
             query={'generation': generation},
         )
 
-    def put_document(
-        self, index: str, key: str, content: bytes | BinaryIO, *, build: bool | None = None,
-    ) -> DocumentStored:
+    def put_document(self, index: str, key: str, content: bytes | BinaryIO) -> DocumentStored:
         """Upload a document. Writes the body into the folder or bucket of the index, whole or not at all. The next
         build indexes it. A key that builds leave out, such as a hidden one, and an empty body are a 422; a key that
         ends in /text is a 405. Scope of the key: operate. Needs a key everywhere."""
         return self._request(
-            'PUT', '/v1/indexes/{index}/documents/{key}', {'index': index, 'key': key}, query={'build': build},
-            content=content,
+            'PUT', '/v1/indexes/{index}/documents/{key}', {'index': index, 'key': key}, content=content,
         )
 
     def get_document_text(
@@ -279,21 +276,21 @@ class Client(Transport):
         return self._request('GET', '/v1/indexes/{index}/trends', {'index': index}, query={'nights': nights})
 
     def list_watched(self, index: str, *, cursor: str | None = None, limit: int | None = None) -> WatchedQuestions:
-        """List standing questions. Questions whose passages every night compares. Scope of the key: operate. Needs a
-        key everywhere."""
+        """List standing questions. Questions whose passages every night compares, as far as the caller holds their
+        labels. Scope of the key: operate. Needs a key everywhere."""
         return self._request(
             'GET', '/v1/indexes/{index}/watched', {'index': index}, query={'cursor': cursor, 'limit': limit},
         )
 
-    def add_watched(self, index: str, body: WatchRequest | None = None) -> Watching:
+    def add_watched(self, index: str, body: WatchRequest | None = None) -> WatchedQuestions:
         """Add standing questions. All of them or none. A question of the same text and labels is replaced. An index
         has at most 10,000. The report of each run that publishes lists those whose passages changed. Scope of the
         key: operate. Needs a key everywhere."""
         return self._request('POST', '/v1/indexes/{index}/watched', {'index': index}, body=body)
 
     def remove_watched(self, index: str, id: str) -> None:
-        """Remove a standing question. By its id. `unweaver watch remove all` removes every one, also where they cannot
-        be read. Scope of the key: operate. Needs a key everywhere."""
+        """Remove a standing question. By its id. `all` removes every one with labels that the caller holds; for a key
+        of every document also where they cannot be read. Scope of the key: operate. Needs a key everywhere."""
         return self._request('DELETE', '/v1/indexes/{index}/watched/{id}', {'index': index, 'id': id})
 
     def query_several(self, body: SeveralQuery) -> Result | Chosen:

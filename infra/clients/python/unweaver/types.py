@@ -118,7 +118,7 @@ class BisectCause(TypedDict):
 
     change: str
     confirmed: bool
-    kind: Literal['document', 'model', 'setting', 'program', 'passage_above', 'entity']
+    kind: Literal['document', 'setting', 'program', 'passage_above', 'entity']
     object: str
     rank: NotRequired[int]
     text: str
@@ -142,7 +142,6 @@ class BisectRow(TypedDict):
     change: Literal['same', 'added', 'changed', 'removed']
     document: str
     expected: bool
-    id: str
 
 
 class Bisected(TypedDict):
@@ -150,14 +149,11 @@ class Bisected(TypedDict):
 
     bad: BisectProbe
     causes: list[BisectCause]
-    cost: float
-    currency: NotRequired[str]
     good: BisectProbe
     index: str
     notices: list[str]
     questions: int
     ranking: list[BisectRow]
-    seconds: float
     tokens: int
 
 
@@ -323,8 +319,6 @@ class DocumentStored(TypedDict):
     created: bool
     document: str
     index: str
-    problem: NotRequired[str]
-    run: NotRequired[None | RunStarted]
     sha256: str
 
 
@@ -1086,7 +1080,6 @@ class Query(TypedDict):
 class Question(TypedDict):
     """A standing question."""
 
-    documents: NotRequired[list[str]]
     id: NotRequired[str]
     labels: NotRequired[list[str]]
     notify: NotRequired[str]
@@ -1648,18 +1641,10 @@ class Waiting(TypedDict):
     tries: int
 
 
-class WatchQuestion(TypedDict):
-    """A question to keep."""
-
-    labels: NotRequired[list[str] | None]
-    notify: NotRequired[str | None]
-    question: str
-
-
 class WatchRequest(TypedDict):
     """Questions whose passages every night compares."""
 
-    questions: list[WatchQuestion]
+    questions: list[Question]
 
 
 class Watched(TypedDict):
@@ -1692,7 +1677,6 @@ class WatchedChange(TypedDict):
     after: WatchedAnswer
     because: list[Change]
     before: WatchedAnswer
-    documents: NotRequired[list[str]]
     id: NotRequired[str]
     labels: NotRequired[list[str]]
     notify: NotRequired[str]
@@ -1700,19 +1684,11 @@ class WatchedChange(TypedDict):
 
 
 class WatchedQuestions(TypedDict):
-    """A page of standing questions."""
+    """Standing questions of an index."""
 
     index: str
     items: list[Question]
     next_cursor: str
-
-
-class Watching(TypedDict):
-    """Standing questions that were added."""
-
-    index: str
-    questions: list[Question]
-    total: int
 
 
 class WeightedVote(TypedDict):

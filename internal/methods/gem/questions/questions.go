@@ -161,20 +161,12 @@ func Write(writer io.Writer, of Of, chunks iter.Seq2[Chunk, error]) error {
 		}
 	}
 	out := mapped.NewWriter(writer, Kind, Version, of.Meta())
-	for _, section := range []struct {
-		name   string
-		column *mapped.Column
-	}{
-		{"chunks", &cols.chunks},
-		{"starts", &cols.starts},
-		{"texts", &cols.texts},
-		{"text_end", &cols.ends},
-		{"vectors", &cols.vectors},
-	} {
-		out.BeginSection(section.name)
-		if err := section.column.CopyTo(out); err != nil {
-			return err
-		}
+	if err := errors.Join(
+		cols.chunks.WriteSection(out, "chunks"), cols.starts.WriteSection(out, "starts"),
+		cols.texts.WriteSection(out, "texts"), cols.ends.WriteSection(out, "text_end"),
+		cols.vectors.WriteSection(out, "vectors"),
+	); err != nil {
+		return err
 	}
 	return out.Close()
 }

@@ -23,6 +23,7 @@ import (
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/fault/retry"
 	"github.com/unweaver/unweaver/internal/store/blob"
+	"github.com/unweaver/unweaver/internal/store/stall"
 )
 
 // Config of a store. Credentials come from the AWS default chain.
@@ -80,9 +81,9 @@ func Open(ctx context.Context, c Config) (*Store, error) {
 			Advise("check the AWS variables of the environment")
 	}
 	if c.Stall <= 0 {
-		c.Stall = stalled
+		c.Stall = 30 * time.Second
 	}
-	acfg.HTTPClient = guard{acfg.HTTPClient, c.Stall}
+	acfg.HTTPClient = stall.Guard{Send: client.Do, Limit: c.Stall}
 	store := &Store{cfg: c}
 	if c.Prefix != "" {
 		store.prefix = c.Prefix + "/"

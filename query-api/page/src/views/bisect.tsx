@@ -2,7 +2,7 @@
 
 import { useState } from 'preact/hooks'
 import { api } from '../api'
-import { brief, duration, money, plural } from '../format'
+import { brief, plural } from '../format'
 import { mine, remember } from '../mine'
 import { go, href, type Route } from '../route'
 import { Loading, Table, Trouble, useLoaded } from '../ui'
@@ -51,8 +51,7 @@ function Night({ index, params }: Route) {
         <p class="hint">{text}</p>
       ))}
       <p class="meta">
-        {plural(data.questions, 'question')}, {duration(data.seconds)}
-        {data.cost > 0 && `, cost ${money(data.cost, data.currency)}`} ·{' '}
+        {plural(data.questions, 'question')}, {plural(data.tokens, 'token')} ·{' '}
         <a href={href(index, 'compare', '', both)}>Compare the answers of both</a>
       </p>
     </section>

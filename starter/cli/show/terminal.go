@@ -1,0 +1,70 @@
+package show
+
+import (
+	"fmt"
+	"io"
+	"strings"
+	"unicode/utf8"
+)
+
+// cleaned is what is printed for people and programs: control characters of what others wrote (names of files, titles,
+// texts, errors of servers) never reach the terminal. They are written as JSON writes them, so that JSON stays JSON.
+type cleaned struct {
+	to   io.Writer
+	rest []byte // the beginning of a character that the next write completes
+}
+
+// NewCleaned wraps a writer once.
+func NewCleaned(to io.Writer) io.Writer {
+	if _, ok := to.(*cleaned); ok || to == nil {
+		return to
+	}
+	return &cleaned{to: to}
+}
+
+func (s *cleaned) Write(raw []byte) (int, error) {
+	all := append(s.rest, raw...)
+	whole := len(all)
+	for back := 1; back < utf8.UTFMax && back <= len(all); back++ {
+		if start := len(all) - back; utf8.RuneStart(all[start]) {
+			if !utf8.FullRune(all[start:]) {
+				whole = start
+			}
+			break
+		}
+	}
+	_, err := io.WriteString(s.to, escapeControls(string(all[:whole])))
+	s.rest = append([]byte(nil), all[whole:]...)
+	if err != nil {
+		return 0, err
+	}
+	return len(raw), nil
+}
+
+// actsOnTerminal reports whether a terminal might act on char: the control characters but line end and tab, and those
+// that turn the direction of text, which lets a name look like another.
+func actsOnTerminal(char rune) bool {
+	switch {
+	case char == '\n', char == '\t':
+		return false
+	case char < 0x20, char >= 0x7f && char <= 0x9f:
+		return true
+	}
+	return char >= 0x202a && char <= 0x202e || char >= 0x2066 && char <= 0x2069
+}
+
+// escapeControls writes control characters as \u and four digits, and what is no UTF-8 as the replacement character.
+func escapeControls(text string) string {
+	if utf8.ValidString(text) && !strings.ContainsFunc(text, actsOnTerminal) {
+		return text
+	}
+	var out strings.Builder
+	for _, char := range text {
+		if actsOnTerminal(char) {
+			fmt.Fprintf(&out, `\u%04x`, char)
+			continue
+		}
+		out.WriteRune(char)
+	}
+	return out.String()
+}
