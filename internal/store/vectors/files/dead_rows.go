@@ -97,7 +97,7 @@ func (p *part) removePart() error {
 	if err != nil {
 		return err
 	}
-	for _, path := range []string{p.deadPath(), p.indexPath()} {
+	for _, path := range []string{p.deadPath(), p.indexPath(columnsEnd), p.indexPath(indexEnd)} {
 		if rerr := os.Remove(path); rerr != nil && !errors.Is(rerr, os.ErrNotExist) {
 			err = errors.Join(err, rerr)
 		}
@@ -107,7 +107,7 @@ func (p *part) removePart() error {
 
 // parseNumber returns the number in the name of a part, or of what lies beside it.
 func parseNumber(name string) (int, bool) {
-	for _, end := range []string{partEnd, deadEnd, indexEnd} {
+	for _, end := range []string{partEnd, deadEnd, indexEnd, columnsEnd} {
 		if base, ok := strings.CutSuffix(name, end); ok {
 			n, err := strconv.Atoi(base)
 			return n, err == nil

@@ -1,6 +1,9 @@
 package files
 
 import (
+	"slices"
+	"unsafe"
+
 	"golang.org/x/sys/cpu"
 
 	"github.com/unweaver/unweaver/internal/store/vectors"
@@ -14,6 +17,12 @@ func dotExactAVX2(a, b *float32, blocks int, sums *[4]float64)
 
 //go:noescape
 func sumsAVX2(tables, signs *byte, bytes int, out *[rowsAtOnce]uint16)
+
+//go:noescape
+func columnSumsAVX2(
+	tables *byte, offsets *uint32, levels *byte, pairs, groups int, out *groupSums,
+	ahead *uint32, aheads int,
+)
 
 //go:noescape
 func fetchAhead(from *float32, lines int)
@@ -44,6 +53,18 @@ func prefetchRow(row []float32) {
 	if lines := len(row) / 16; lines > 0 {
 		fetchAhead(&row[0], lines)
 	}
+}
+
+// columnSums adds to the sums of groups of rows what the tables say of their levels: at each offset 32 bytes a group.
+// What begins at the offsets ahead is read next.
+func columnSums(tables []byte, offsets []uint32, levels []byte, out []groupSums, ahead []uint32) {
+	if !cpu.X86.HasAVX2 || len(offsets) == 0 || len(offsets)%2 == 1 || len(out) == 0 {
+		columnSumsGo(tables, offsets, levels, out)
+		return
+	}
+	_, _ = tables[levelsOfCode*len(offsets)-1], levels[int(slices.Max(offsets))+rowsAtOnce*len(out)-1]
+	columnSumsAVX2(&tables[0], &offsets[0], &levels[0], len(offsets)/2, len(out), &out[0],
+		unsafe.SliceData(ahead), len(ahead))
 }
 
 // dotsAhead gives the inner products of a question with rows that follow each other: AVX2 in blocks of 32, the rest in

@@ -128,6 +128,99 @@ step:
 	VZEROUPPER
 	RET
 
+// func columnSumsAVX2(tables *byte, offsets *uint32, levels *byte, pairs, groups int, out *[2][32]uint16,
+//	ahead *uint32, aheads int)
+// For each group of 64 rows a step looks up their levels in two dimensions. The sums of two fit a byte (columnTables);
+// they are added up as sumsAVX2 does, those of the first 32 rows in Y0 and Y1, of the others in Y2 and Y3, and then to
+// what the group has already. Stripes that are read next lie on other pages, and to find these takes long: what each
+// begins with is asked for meanwhile, one stripe a group.
+TEXT ·columnSumsAVX2(SB), NOSPLIT, $0-64
+	MOVQ         ahead+48(FP), R11
+	MOVQ         aheads+56(FP), R13
+	MOVQ         levels+16(FP), BX
+	MOVQ         levels+16(FP), R12
+	MOVQ         groups+32(FP), R10
+	MOVQ         out+40(FP), DX
+	VPBROADCASTQ halves<>(SB), Y15
+
+group:
+	MOVQ  tables+0(FP), SI
+	MOVQ  offsets+8(FP), DI
+	MOVQ  pairs+24(FP), CX
+	VPXOR Y0, Y0, Y0
+	VPXOR Y1, Y1, Y1
+	VPXOR Y2, Y2, Y2
+	VPXOR Y3, Y3, Y3
+
+	TESTQ      R13, R13
+	JZ         pair
+	MOVL       (R11), R8
+	PREFETCHT0 (R12)(R8*1)
+	PREFETCHT0 64(R12)(R8*1)
+	PREFETCHT0 128(R12)(R8*1)
+	PREFETCHT0 192(R12)(R8*1)
+	ADDQ       $4, R11
+	DECQ       R13
+
+pair:
+	MOVL           (DI), R8
+	MOVL           4(DI), R9
+	VMOVDQU        (BX)(R8*1), Y6
+	VMOVDQU        (BX)(R9*1), Y7
+	PREFETCHT0     256(BX)(R8*1)
+	PREFETCHT0     256(BX)(R9*1)
+	VBROADCASTI128 (SI), Y4
+	VBROADCASTI128 16(SI), Y5
+	VPSRLW         $4, Y6, Y8
+	VPSRLW         $4, Y7, Y9
+	VPAND          Y15, Y6, Y6
+	VPAND          Y15, Y7, Y7
+	VPAND          Y15, Y8, Y8
+	VPAND          Y15, Y9, Y9
+	VPSHUFB        Y6, Y4, Y6
+	VPSHUFB        Y7, Y5, Y7
+	VPSHUFB        Y8, Y4, Y8
+	VPSHUFB        Y9, Y5, Y9
+	VPADDB         Y6, Y7, Y6
+	VPADDB         Y8, Y9, Y8
+	VPADDW         Y6, Y0, Y0
+	VPADDW         Y8, Y2, Y2
+	VPSRLW         $8, Y6, Y6
+	VPSRLW         $8, Y8, Y8
+	VPADDW         Y6, Y1, Y1
+	VPADDW         Y8, Y3, Y3
+	ADDQ           $8, DI
+	ADDQ           $32, SI
+	DECQ           CX
+	JNZ            pair
+
+	VPSLLW     $8, Y1, Y6
+	VPSUBW     Y6, Y0, Y0        // even rows
+	VPSLLW     $8, Y3, Y6
+	VPSUBW     Y6, Y2, Y2
+	VPUNPCKLWD Y1, Y0, Y6        // rows 0..7 and 16..23
+	VPUNPCKHWD Y1, Y0, Y7        // rows 8..15 and 24..31
+	VPERM2I128 $0x20, Y7, Y6, Y8
+	VPERM2I128 $0x31, Y7, Y6, Y9
+	VPADDW     (DX), Y8, Y8
+	VPADDW     32(DX), Y9, Y9
+	VMOVDQU    Y8, (DX)
+	VMOVDQU    Y9, 32(DX)
+	VPUNPCKLWD Y3, Y2, Y6
+	VPUNPCKHWD Y3, Y2, Y7
+	VPERM2I128 $0x20, Y7, Y6, Y8
+	VPERM2I128 $0x31, Y7, Y6, Y9
+	VPADDW     64(DX), Y8, Y8
+	VPADDW     96(DX), Y9, Y9
+	VMOVDQU    Y8, 64(DX)
+	VMOVDQU    Y9, 96(DX)
+	ADDQ       $32, BX
+	ADDQ       $128, DX
+	DECQ       R10
+	JNZ        group
+	VZEROUPPER
+	RET
+
 // func overAVX2(sums *[32]uint16, factors *float32, step, least, floor float32) uint32
 // Eight rows at once: factor * (step * sum + least), rounded after each operation as in Go, and compared so that what is
 // not a number is kept (not less than).

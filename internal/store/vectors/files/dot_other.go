@@ -16,6 +16,11 @@ func sumTables(tables, signs []byte, out *[rowsAtOnce]uint16) { sumsGo(tables, s
 // prefetchRow says that a row is read soon.
 func prefetchRow([]float32) {}
 
+// columnSums adds to the sums of groups of rows what the tables say of their levels: at each offset 32 bytes a group.
+func columnSums(tables []byte, offsets []uint32, levels []byte, out []groupSums, _ []uint32) {
+	columnSumsGo(tables, offsets, levels, out)
+}
+
 // rowsOver reports which rows the estimate is not below a floor: a bit for each, the lowest for the first.
 func (t *tables) rowsOver(sums *[rowsAtOnce]uint16, factors []float32, floor float32) uint32 {
 	return t.overGo(sums, factors, floor)

@@ -550,7 +550,7 @@ func TestAnIndexIsMadeInMemoryThatDoesNotGrowWithItsRows(t *testing.T) {
 		require.NoError(t, writePart(path, dim, sourceOf(sortRows(vectorstest.Rows(rows, dim, 7)), dim)))
 		p := musttest.Get(openPart(path))(t)
 		defer func() { _ = p.close() }()
-		return allocated(t, func() error { return writeIndex(t.Context(), p) })
+		return allocated(t, func() error { return musttest.Err(writeIndex(t.Context(), p)) })
 	}
 	few, many := made(rows), made(4*rows)
 	if more := many - few; more > 2*3*rows { // factors alone are four bytes a row

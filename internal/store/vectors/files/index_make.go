@@ -18,39 +18,75 @@ import (
 const (
 	measuredRows = 24    // questions: so many rows, and so many sums of two
 	wantedRecall = 0.995 // of the best rows
-	keptPerAsked = 8     // rows are looked at by their codes for each one asked for, at least
 	worthIt      = 8     // an index for which more than 1/worthIt of the rows must be looked at is none
 )
 
-// writeIndex makes the file of an index durably, under another name first. It depends on nothing but the rows, and is
-// made in the file itself: what is held in memory does not grow with them.
-func writeIndex(ctx context.Context, p *part) error {
-	return wrapError("write", p.indexPath(), durable.Replace(p.indexPath(), durable.PrivateFile,
-		func(file *os.File) error {
-			if err := makeSigns(ctx, p, file); err != nil {
-				return err
-			}
-			return writeMeasures(ctx, p, file)
-		}))
+// keptPerAsked rows are looked at by their codes for each one asked for, at least, however well the questions went; by
+// the place in indexedAsks.
+var keptPerAsked = [len(indexedAsks)]int{8, 8, 8, 8}
+
+// writeIndex makes the file of an index durably, under another name first, and gives the end of its name. It depends on
+// nothing but the rows, and is made in the file itself: what is held in memory does not grow with them.
+func writeIndex(ctx context.Context, p *part) (end string, err error) {
+	end, fill := indexEnd, fillSigns
+	if p.isConcentrated() {
+		end, fill = columnsEnd, fillColumns
+	}
+	return end, writeIndexFile(ctx, p, p.indexPath(end), fill)
 }
 
-// writeMeasures maps the signs that were written, has them measured where they lie, and writes what is known then: the
-// header and the checksum. Of an index that is of no use only that it is stays, so that none is made at each load.
-func writeMeasures(ctx context.Context, p *part, file *os.File) error {
+func writeIndexFile(
+	ctx context.Context, p *part, path string, fill func(context.Context, *part, *os.File) error,
+) error {
+	return wrapError("write", path, durable.Replace(path, durable.PrivateFile, func(file *os.File) error {
+		return fill(ctx, p, file)
+	}))
+}
+
+// fillSigns writes an index by signs.
+func fillSigns(ctx context.Context, p *part, file *os.File) error {
+	if err := makeSigns(ctx, p, file); err != nil {
+		return err
+	}
 	_, _, size := indexSections(p)
+	return measureWritten(file, size, func(data []byte) (measures, []byte, error) {
+		keep, err := measureRows(ctx, p, signsIn(p, data), rowQuestions(p, 2*measuredRows), keptPerAsked)
+		return keep, headOf(indexMagic, p, keep), err
+	})
+}
+
+// fillColumns writes an index by columns.
+func fillColumns(ctx context.Context, p *part, file *os.File) error {
+	fitted := p.fittedLevels()
+	if err := makeColumns(ctx, p, fitted, file); err != nil {
+		return err
+	}
+	questions := append(rowQuestions(p, measuredRows), mixedQuestions(p)...)
+	return measureWritten(file, columnsSize(p), func(data []byte) (measures, []byte, error) {
+		made := columnsIn(p, data)
+		made.values = fitted.values // which the file does not say yet
+		keep, err := measureRows(ctx, p, made, questions, columnsPerAsked)
+		return keep, columnsHeadOf(p, keep, fitted.values), err
+	})
+}
+
+// measureWritten maps what was written of an index, has it measured where it lies, and writes what is known then: the
+// header and the checksum. Of an index that is of no use only that it is stays, so that none is made at each load.
+func measureWritten(
+	file *os.File, size int, measure func(data []byte) (measures, []byte, error),
+) error {
 	data, err := unix.Mmap(int(file.Fd()), 0, size, unix.PROT_READ, unix.MAP_SHARED)
 	if err != nil {
 		return err
 	}
 	defer func() { _ = unix.Munmap(data) }()
-	keep, err := measureRows(ctx, p, signsIn(p, data))
+	keep, head, err := measure(data)
 	if err != nil {
 		return err
 	}
 	if keep == (measures{}) {
-		size = indexHead
+		size, head = indexHead, head[:indexHead]
 	}
-	head := headOf(p, keep)
 	sum := crc32.Update(crc32.Checksum(head, castagnoli), castagnoli, data[len(head):size])
 	if err := file.Truncate(int64(size)); err != nil {
 		return err
@@ -144,12 +180,23 @@ func (m *signMaker) writeSigns(low int) error {
 	return err
 }
 
-// measureRows finds how many rows must be looked at by their codes to find the wanted share of the best.
-func measureRows(ctx context.Context, p *part, of signed) (keep measures, err error) {
-	questions := rowQuestions(p, 2*measuredRows)
-	places := make([][]int, len(questions))
+// sketch is what an index says of its rows.
+type sketch interface {
+	// estimateRows gives estimates of the scores of all rows, as a search for n of them makes them, in the order of the
+	// rows: those of some that begin with a row at once, which are valid until the next.
+	estimateRows(question []float32, n int, each func(low int, estimates []float32))
+	// precisionAt says how precise those for n rows are: equal numbers, equal estimates.
+	precisionAt(n int) int
+}
+
+// measureRows finds how many rows must be looked at by their codes to find the wanted share of the best, and at least
+// so many for each that is asked for.
+func measureRows(
+	ctx context.Context, p *part, of sketch, questions []question, perAsked [len(indexedAsks)]int,
+) (keep measures, err error) {
+	ranks := make([][len(indexedAsks)][]int, len(questions))
 	err = parallel.Each(ctx, len(questions), runtime.GOMAXPROCS(0), func(_ context.Context, q int) error {
-		places[q] = of.findPlaces(questions[q].vector, p.bestRows(questions[q]))
+		ranks[q] = p.rankRows(of, questions[q])
 		return nil
 	})
 	if err != nil {
@@ -157,14 +204,14 @@ func measureRows(ctx context.Context, p *part, of signed) (keep measures, err er
 	}
 	for a, ask := range indexedAsks {
 		var all []int
-		for _, some := range places {
-			all = append(all, some[:min(ask, len(some))]...)
+		for q := range ranks {
+			all = append(all, ranks[q][a]...)
 		}
 		if len(all) == 0 {
 			continue
 		}
 		slices.Sort(all)
-		needed := max(keptPerAsked*ask, 1+all[int(wantedRecall*float64(len(all)-1))])
+		needed := max(perAsked[a]*ask, 1+all[int(wantedRecall*float64(len(all)-1))])
 		if needed*worthIt <= p.n {
 			keep[a] = needed
 		}
@@ -200,8 +247,21 @@ func rowQuestions(p *part, most int) []question {
 	return out
 }
 
-// findPlaces gives the places that rows have in the order of the estimates.
-func (s *signed) findPlaces(question []float32, rows []ranked) []int {
+// rankRows gives for each of indexedAsks the places that the best rows of all have in the order of the estimates.
+func (p *part) rankRows(of sketch, asked question) (out [len(indexedAsks)][]int) {
+	rows := p.bestRows(asked)
+	var places []int
+	for a, ask := range indexedAsks {
+		if a == 0 || of.precisionAt(ask) != of.precisionAt(indexedAsks[a-1]) {
+			places = p.findPlaces(of, asked, ask, rows)
+		}
+		out[a] = places[:min(ask, len(rows))]
+	}
+	return out
+}
+
+// findPlaces gives the places that rows have in the order of the estimates of a search for n.
+func (p *part) findPlaces(of sketch, asked question, n int, rows []ranked) []int {
 	if len(rows) == 0 {
 		return nil
 	}
@@ -211,7 +271,7 @@ func (s *signed) findPlaces(question []float32, rows []ranked) []int {
 	}
 	slices.SortFunc(inOrder, func(a, b int) int { return cmp.Compare(rows[a].row, rows[b].row) })
 	estimates := make([]float32, len(rows)) // of the best rows
-	s.estimateRows(question, func(low int, block []float32) {
+	of.estimateRows(asked.vector, n, func(low int, block []float32) {
 		for len(inOrder) > 0 && int(rows[inOrder[0]].row) < low+len(block) {
 			estimates[inOrder[0]] = block[int(rows[inOrder[0]].row)-low]
 			inOrder = inOrder[1:]
@@ -219,7 +279,7 @@ func (s *signed) findPlaces(question []float32, rows []ranked) []int {
 	})
 	known := slices.Sorted(slices.Values(estimates))
 	better := make([]int, len(known)+1) // how many estimates lie above so many of the known ones, and not above more
-	s.estimateRows(question, func(_ int, block []float32) {
+	of.estimateRows(asked.vector, n, func(_ int, block []float32) {
 		for _, estimate := range block {
 			if estimate > known[0] {
 				at, _ := slices.BinarySearch(known, estimate)
@@ -259,9 +319,11 @@ func (p *part) bestRows(asked question) []ranked {
 	return rows
 }
 
-// estimateRows gives estimates of the scores of all rows, in their order: those of some that begin with a row at once,
-// which are valid until the next.
-func (s *signed) estimateRows(question []float32, each func(low int, estimates []float32)) {
+// precisionAt implements sketch.
+func (*signed) precisionAt(int) int { return 0 }
+
+// estimateRows implements sketch.
+func (s *signed) estimateRows(question []float32, _ int, each func(low int, estimates []float32)) {
 	tables := newRotation(s.p.dim).buildTables(question)
 	width := signBytes(s.p.dim)
 	var summed [rowsAtOnce]uint16

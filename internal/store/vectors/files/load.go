@@ -89,16 +89,16 @@ func (c *collection) joinTail(worth int) error {
 // makeIndex makes the index of a part that the caller holds. Only an end of ctx is an error: without an index a search
 // takes longer, and is as good.
 func (c *collection) makeIndex(ctx context.Context, p *part) error {
-	err := writeIndex(ctx, p)
+	end, err := writeIndex(ctx, p)
 	if ctx.Err() != nil {
 		return ctx.Err()
 	}
 	var made *index
 	if err == nil {
-		made, err = p.mapIndex()
+		made, err = p.mapIndex(end)
 	}
 	if err != nil {
-		slog.Warn("cannot build the vector index: all rows are scanned", "file", p.indexPath(), "why", err.Error())
+		slog.Warn("cannot build the vector index: all rows are scanned", "file", p.indexPath(end), "why", err.Error())
 		return nil
 	}
 	c.mu.Lock()

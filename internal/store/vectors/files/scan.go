@@ -34,12 +34,16 @@ const (
 func (c *collection) findCandidates(ctx context.Context, question []float32, n int) ([]candidate, error) {
 	query := coarseQuestion(question)
 	var turned tables
-	floors := make([]floors, len(c.parts))
+	columns, floors := make([]columnTables, len(c.parts)), make([]floors, len(c.parts))
 	var runs []run
 	rows := 0
 	for i, p := range c.parts {
 		of := p.splitRuns(i, n)
-		if of[0].keep > 0 && turned.bytes == nil {
+		switch {
+		case of[0].keep == 0:
+		case p.index.Load().byDim:
+			columns[i] = p.index.Load().columns.prepareTables(question, n)
+		case turned.bytes == nil:
 			turned = c.rotation().buildTables(question)
 		}
 		runs = append(runs, of...)
@@ -49,7 +53,8 @@ func (c *collection) findCandidates(ctx context.Context, question []float32, n i
 	scans := make([]*scan, workers)
 	err := parallel.Each(ctx, workers, workers, func(ctx context.Context, w int) error {
 		scans[w] = &scan{
-			query: &query, turned: &turned, floors: floors, best: newSmallest(n), sketched: map[int]*best{},
+			query: &query, turned: &turned, columns: columns, floors: floors, best: newSmallest(n),
+			sketched: map[int]*best{},
 		}
 		for j := w; j < len(runs) && ctx.Err() == nil; j += workers {
 			scans[w].scanRun(c.parts[runs[j].part], runs[j])
@@ -126,7 +131,11 @@ func (s *scan) lookAt(p *part, number int, rows []ranked) {
 func (p *part) splitRuns(number, n int) []run {
 	keep := p.index.Load().countKept(n)
 	length := rowsPerRun
-	if keep > 0 {
+	switch {
+	case keep == 0:
+	case p.index.Load().byDim:
+		length = rowsPerStripe // one block
+	default:
 		length = 4 * rowsPerRun
 	}
 	var out []run
@@ -140,8 +149,9 @@ func (p *part) splitRuns(number, n int) []run {
 type scan struct {
 	query    *coarse
 	turned   *tables
-	floors   []floors // by the number of the part, those of all workers
-	best     smallest // the least that the scores of the best rows can be
+	columns  []columnTables // by the number of the part
+	floors   []floors       // too, those of all workers
+	best     smallest       // the least that the scores of the best rows can be
 	found    []candidate
 	sift     int           // how many are looked through again
 	sketched map[int]*best // by the number of the part, the rows that are best by its index
@@ -154,7 +164,11 @@ func (s *scan) scanRun(p *part, r run) {
 			kept = newBest(r.keep, &s.floors[r.part])
 			s.sketched[r.part] = kept
 		}
-		s.overSigns(p, r, p.index.Load(), kept)
+		if x := p.index.Load(); x.byDim {
+			s.overColumns(p, r, x.columns, kept)
+		} else {
+			s.overSigns(p, r, x, kept)
+		}
 		return
 	}
 	var products [rowsPerBlock]int32
@@ -176,6 +190,21 @@ func (s *scan) overSigns(p *part, r run, x *index, kept *best) {
 		sumTables(s.turned.bytes, x.signs[at:at+width], &summed)
 		kept.raiseFloor()
 		s.turned.keepRows(p, low, x.factors[low:min(low+rowsAtOnce, r.high)], &summed, kept)
+	}
+}
+
+// overColumns keeps the rows of a run that are best by columns.
+func (s *scan) overColumns(p *part, r run, x *columned, kept *best) {
+	asked := &s.columns[r.part]
+	reader := columnReaders.Get().(*columnReader)
+	defer columnReaders.Put(reader)
+	for i, summed := range x.sumGroups(reader, asked, r.low) {
+		kept.raiseFloor()
+		for half := range summed {
+			if low := r.low + i*rowsPerGroup + half*rowsAtOnce; low < r.high {
+				asked.keepRows(p, low, p.scales[low:min(low+rowsAtOnce, r.high)], &summed[half], kept)
+			}
+		}
 	}
 }
 

@@ -2,10 +2,14 @@ package files
 
 import (
 	"cmp"
+	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"math"
 	"math/rand/v2"
+	"os"
+	"path/filepath"
 	"runtime"
 	"slices"
 	"testing"
@@ -106,7 +110,8 @@ func TestEstimatesBySignsAreCloseToScores(t *testing.T) {
 func bySigns(p *part, question []float32, n int) []vectors.Hit {
 	x := p.index.Load()
 	var estimates []float32
-	x.estimateRows(question, func(_ int, block []float32) { estimates = append(estimates, block...) })
+	(&signed{p: p, factors: x.factors, signs: x.signs}).estimateRows(question, n,
+		func(_ int, block []float32) { estimates = append(estimates, block...) })
 	rows := make([]int, p.n)
 	for i := range rows {
 		rows[i] = i
@@ -277,12 +282,203 @@ func hashedRows(n, dim int, seed uint64) []vectors.Row {
 	return rows
 }
 
-// hashed fills collection c with one part of hashed rows and makes its index.
+// hashed fills collection c with one part of hashed rows and makes its index, which is one of columns.
 func hashed(t *testing.T, dir string, n int) (*Store, []vectors.Row) {
 	store, rows := indexed(t, dir), hashedRows(n, indexedDim, 61)
 	fill(t, store, rows)
 	reload(t, store)
+	require.True(t, len(matching(t, dir, "*"+columnsEnd)) == 1 && len(matching(t, dir, "*"+indexEnd)) == 0,
+		"the index is not one of columns")
 	return store, rows
+}
+
+// A question may be of any kind, whatever the rows are like: all of its numbers equal, one that is all, or none of
+// those that rows have.
+func TestColumnsAnswerEveryQuestion(t *testing.T) {
+	store, rows := hashed(t, t.TempDir(), indexedRows)
+	r := rand.New(rand.NewPCG(8, 8))
+	dense, one, tiny := make([]float32, indexedDim), make([]float32, indexedDim), make([]float32, indexedDim)
+	for i := range dense {
+		dense[i] = float32(r.NormFloat64())
+		tiny[i] = dense[i] * 1e-30
+	}
+	one[17] = 3
+	for name, asked := range map[string][]float32{"dense": dense, "one number": one, "tiny": tiny} {
+		got, err := store.Search(t.Context(), "c", asked, 50)
+		require.True(t, err == nil && len(got) == 50, "%s: %d rows, %v", name, len(got), err)
+		want, found := exact(rows, asked, 50), 0
+		for _, hit := range got {
+			if hit.Score >= want[len(want)-1].Score { // rows may be equally good
+				found++
+			}
+		}
+		assert.True(t, found >= 48, "%s: %d of the 50 best", name, found)
+	}
+}
+
+func TestColumnSumsEqualThoseOfPlainGo(t *testing.T) {
+	r := rand.New(rand.NewPCG(3, 9))
+	for _, groups := range []int{1, 2, 7, 40} {
+		for _, lookups := range []int{2, 4, 16, 34} {
+			for _, most := range []int{1, 127} {
+				tables, levels := make([]byte, levelsOfCode*lookups), make([]byte, 5000)
+				for i := range tables {
+					tables[i] = byte(r.IntN(most + 1))
+				}
+				for i := range levels {
+					levels[i] = byte(r.Uint32())
+				}
+				offsets := make([]uint32, lookups)
+				for i := range offsets {
+					offsets[i] = uint32(r.IntN(len(levels) - rowsAtOnce*groups + 1))
+				}
+				got, want := make([]groupSums, groups), make([]groupSums, groups)
+				got[groups-1][1][31], want[groups-1][1][31] = 5, 5 // what is there is added to
+				columnSums(tables, offsets, levels, got, offsets[:2])
+				columnSumsGo(tables, offsets, levels, want)
+				require.True(t, slices.Equal(got, want), "%d groups, %d lookups: %v, want %v", groups, lookups, got, want)
+			}
+		}
+	}
+}
+
+// Each row has the levels of its codes in its place, in every block and in the last group, which is not full.
+func TestEstimatesByColumnsAreThoseOfLevels(t *testing.T) {
+	const dim = 16
+	for _, n := range []int{1, 63, 64, 65, 5000, rowsPerStripe - 1, rowsPerStripe, 2*rowsPerStripe + 70} {
+		r, rows := rand.New(rand.NewPCG(uint64(n), 5)), make([]vectors.Row, n)
+		for i := range rows {
+			vector := make([]float32, dim)
+			for range 3 {
+				vector[r.IntN(dim)] = float32(r.NormFloat64())
+			}
+			vector[i%dim] = 1
+			rows[i] = vectors.Row{Key: fmt.Sprintf("%08d", i), Vector: vector}
+		}
+		p, c := columnedPart(t, rows, dim)
+		fitted, asked := p.fittedLevels(), make([]float32, dim)
+		for i := range asked {
+			asked[i] = float32(r.NormFloat64())
+		}
+		tables, next := c.prepareTables(asked, 100), 0
+		c.estimateRows(asked, 100, func(low int, estimates []float32) {
+			require.Equal(t, next, low, "%d rows: row", n)
+			next += len(estimates)
+			for i, got := range estimates {
+				var sum uint16
+				for lookup, of := range tables.dims {
+					level := fitted.level[byte(p.codesAt(low + i)[of])]
+					sum += uint16(tables.bytes[levelsOfCode*lookup+int(level)])
+				}
+				want := tables.estimateScore(sum, p.scales[low+i])
+				require.True(t, got == want, "%d rows, row %d: %g, want %g", n, low+i, got, want)
+			}
+		})
+		assert.Equal(t, n, next, "estimates")
+	}
+}
+
+func columnedPart(t *testing.T, rows []vectors.Row, dim int) (*part, *columned) {
+	path := filepath.Join(t.TempDir(), "00000000"+partEnd)
+	require.NoError(t, writePart(path, dim, sourceOf(sortRows(rows), dim)))
+	p := musttest.Get(openPart(path))(t)
+	t.Cleanup(func() { _ = p.close() })
+	fitted := p.fittedLevels()
+	file, err := os.Create(path + ".made")
+	if err == nil {
+		err = makeColumns(context.Background(), p, fitted, file)
+	}
+	require.NoError(t, err)
+	_ = file.Close()
+	raw, err := os.ReadFile(path + ".made")
+	require.True(t, err == nil && len(raw) == columnsSize(p), "%v %v %v", len(raw), columnsSize(p), err)
+	made := columnsIn(p, raw)
+	made.values = fitted.values
+	return p, made
+}
+
+// An estimate differs from the score by what levels and bytes leave out, a few hundredths of the lengths.
+func TestEstimatesByColumnsAreCloseToScores(t *testing.T) {
+	for _, dim := range []int{64, 100, 1000, 1024} {
+		p, c := columnedPart(t, hashedRows(3000, dim, uint64(dim)), dim)
+		squares, n := 0.0, 0
+		for _, asked := range hashedRows(10, dim, uint64(dim)+1) {
+			c.estimateRows(asked.Vector, 100, func(low int, estimates []float32) {
+				for i, estimate := range estimates {
+					off := float64(estimate - dot32(asked.Vector, p.vectorAt(low+i)))
+					squares += off * off
+					n++
+				}
+			})
+		}
+		off := math.Sqrt(squares / float64(n))
+		assert.False(t, off > 0.02, "dimension %d: off by %.4f", dim, off)
+	}
+}
+
+// Of all ways to cut the range of codes into 16 the levels are one whose values lie nearest: each code is nearest to
+// its own, and even steps are worse.
+func TestLevelsLieNearestToCodes(t *testing.T) {
+	p, _ := columnedPart(t, hashedRows(2000, indexedDim, 5), indexedDim)
+	fitted := p.fittedLevels()
+	var fit, even float64
+	for row := range p.n {
+		for _, code := range p.codesAt(row) {
+			own := math.Abs(float64(code) - float64(fitted.values[fitted.level[byte(code)]]))
+			for _, value := range fitted.values {
+				if value != 0 && math.Abs(float64(code)-float64(value)) < own-1e-3 { // a level without codes is 0
+					t.Fatalf("code %d is nearer to %g than to its level %g", code, value, fitted.values[fitted.level[byte(code)]])
+				}
+			}
+			fit += own * own
+			step := float64(code) - (math.Floor(float64(code)/16)*16 + 8)
+			even += step * step
+		}
+	}
+	assert.False(t, fit > even/2, "squares of %g, of even steps %g", fit, even)
+}
+
+// Rows of which all numbers count have signs.
+func TestOnlyConcentratedRowsHaveColumns(t *testing.T) {
+	dir := t.TempDir()
+	made(t, dir, fewRows)
+	assert.True(t, len(matching(t, dir, "*"+columnsEnd)) == 0 && len(matching(t, dir, "*"+indexEnd)) == 1,
+		"dense rows have columns")
+	for _, dim := range []int{64, 384, 1024} {
+		p, _ := columnedPart(t, vectorstest.Rows(300, dim, 4), dim)
+		assert.False(t, p.isConcentrated(), "dense rows of %d count as concentrated", dim)
+		p, _ = columnedPart(t, hashedRows(300, dim, 4), dim)
+		assert.True(t, dim <= 64 || p.isConcentrated(), "hashed rows of %d do not count as concentrated", dim)
+	}
+}
+
+// The rows that are found do not depend on how many look beside each other.
+func TestColumnsFindTheSameWithAnyNumberOfWorkers(t *testing.T) {
+	const dim, n = 64, rowsPerStripe + 5000
+	store := open(t, t.TempDir())
+	store.indexBytes = 1
+	rows := hashedRows(n, dim, 77)
+	for i := range rows { // so that they are concentrated in few dimensions, too
+		clear(rows[i].Vector[8:])
+		rows[i].Vector[i%8] += 0.1
+	}
+	err := errors.Join(store.Create(t.Context(), "c", dim), store.Upsert(t.Context(), "c", rows)) // one part, two blocks
+	require.NoError(t, err)
+	reload(t, store)
+	p := store.open["c"].parts[0]
+	x := p.index.Load()
+	require.True(t, x != nil && x.columns != nil, "there are no columns")
+	for i := range 20 {
+		var before []vectors.Hit
+		for _, workers := range []int{1, 2, 5} {
+			was := runtime.GOMAXPROCS(workers)
+			got, err := store.Search(t.Context(), "c", rows[i*n/20].Vector, 60)
+			runtime.GOMAXPROCS(was)
+			require.NoError(t, err)
+			require.True(t, before == nil || slices.Equal(before, got), "%d workers find other rows", workers)
+			before = got
+		}
+	}
 }
 
 func TestFloorsAreInTheOrderOfNumbers(t *testing.T) {

@@ -17,10 +17,10 @@ import (
 )
 
 func TestAnIndexFindsWhatIsBest(t *testing.T) {
-	for name, fill := range map[string]func(*testing.T, string, int) (*Store, []vectors.Row){"dense": made, "hashed": hashed} {
+	for name, fill := range map[string]func(*testing.T, string, int) (*Store, []vectors.Row){"signs": made, "columns": hashed} {
 		store, rows := fill(t, t.TempDir(), indexedRows)
 		for _, n := range []int{1, 10, 100, 133, 208} {
-			require.True(t, withIndex(store, n) == 1 || n > 100 || n > 10 && name == "hashed", "%s: no index for %d rows", name, n)
+			require.True(t, withIndex(store, n) == 1 || n > 100 && name == "signs", "%s: no index for %d rows", name, n)
 			assert.GreaterOrEqual(t, recall(t, store, rows, n), 0.99, "%s: recall@%d is", name, n)
 		}
 		assert.Zero(t, withIndex(store, 1001), "%s: so many that no index was measured for them", name)
@@ -31,35 +31,40 @@ func TestAnIndexFindsWhatIsBest(t *testing.T) {
 
 // Whatever became of an index, a search is right, and the next load makes the index again with the same bytes.
 func TestADamagedIndexIsMadeAgain(t *testing.T) {
-	dir := t.TempDir()
-	store, rows := made(t, dir, fewRows)
-	path := matching(t, dir, "*"+indexEnd)[0]
-	whole := musttest.Get(os.ReadFile(path))(t)
-	contents := map[string][]byte{
-		"missing": nil, "empty": {}, "cut": whole[:len(whole)/2], "longer": append(bytes.Clone(whole), 0),
-		"only a header": whole[:indexHead+4], "zeros": make([]byte, len(whole)),
-		"no measures": slices.Concat(whole[:20], make([]byte, indexHead-20), whole[len(whole)-4:]),
-	}
-	for name, at := range map[string]int{
-		"magic": 3, "dimension": 8, "rows": 12, "other rows": 16, "measures": 20, "factors": indexHead + 9,
-		"signs": len(whole) - 100, "checksum": len(whole) - 1,
-	} {
-		contents[name] = bytes.Clone(whole)
-		contents[name][at] ^= 0x10
-	}
-	for damage, raw := range contents {
-		require.NoError(t, store.Close())
-		if write(t, path, raw); raw == nil {
-			require.NoError(t, os.Remove(path))
+	for end, c := range map[string]struct {
+		fill  func(*testing.T, string, int) (*Store, []vectors.Row)
+		count int
+	}{indexEnd: {made, fewRows}, columnsEnd: {hashed, indexedRows}} {
+		dir := t.TempDir()
+		store, rows := c.fill(t, dir, c.count)
+		path := matching(t, dir, "*"+end)[0]
+		whole := musttest.Get(os.ReadFile(path))(t)
+		contents := map[string][]byte{
+			"missing": nil, "empty": {}, "cut": whole[:len(whole)/2], "longer": append(bytes.Clone(whole), 0),
+			"only a header": whole[:indexHead+4], "zeros": make([]byte, len(whole)),
+			"no measures": slices.Concat(whole[:20], make([]byte, indexHead-20), whole[len(whole)-4:]),
 		}
-		store = indexed(t, dir)
-		counts(t, store, len(rows)) // opens it
-		store.open["c"].loaded = true
-		share := recall(t, store, rows, 10)
-		assert.True(t, share == 1 && withIndex(store, 10) == 0, "%s: an index is used, recall %.4f", damage, share)
-		reload(t, store)
-		again, err := os.ReadFile(path)
-		assert.True(t, bytes.Equal(again, whole) && withIndex(store, 10) == 1, "%s: not made again: %v", damage, err)
+		for name, at := range map[string]int{
+			"magic": 3, "dimension": 8, "rows": 12, "other rows": 16, "measures": 20, "factors or levels": indexHead + 9,
+			"stripes": len(whole) / 2, "signs": len(whole) - 100, "checksum": len(whole) - 1,
+		} {
+			contents[name] = bytes.Clone(whole)
+			contents[name][at] ^= 0x10
+		}
+		for name, raw := range contents {
+			require.NoError(t, store.Close())
+			if write(t, path, raw); raw == nil {
+				require.NoError(t, os.Remove(path))
+			}
+			store = indexed(t, dir)
+			counts(t, store, len(rows)) // opens it
+			store.open["c"].loaded = true
+			share := recall(t, store, rows, 10)
+			assert.True(t, share == 1 && withIndex(store, 10) == 0, "%s, %s: an index is used, recall %.4f", end, name, share)
+			reload(t, store)
+			again, err := os.ReadFile(path)
+			assert.True(t, bytes.Equal(again, whole) && withIndex(store, 10) == 1, "%s, %s: not made again: %v", end, name, err)
+		}
 	}
 }
 
