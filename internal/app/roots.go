@@ -39,12 +39,7 @@ func (s *Stores) BarPaths(paths ...string) {
 func (s *Stores) ownPaths() []string {
 	s.roots.mu.Lock()
 	defer s.roots.mu.Unlock()
-	out := slices.Clone(s.roots.barred)
-	for _, place := range []string{s.places.Artifacts, s.places.Vectors, s.places.Classes} {
-		if place != "" && IsPath(place) {
-			out = append(out, place)
-		}
-	}
+	out := append(slices.Clone(s.roots.barred), s.ListFolders()...)
 	if place := s.places.Classes; place != "" && IsPath(place) {
 		out = append(out, place+runsSuffix)
 	}

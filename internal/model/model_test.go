@@ -142,7 +142,7 @@ type opaque struct{ inner any }
 func (o opaque) Unwrap() any { return o.inner }
 
 func TestCapabilitiesAreFoundBelowDecorators(t *testing.T) {
-	limited := limits.Embedder{Embedder: builtin.Embedder{}, Query: true}
+	limited := limits.Embedder{Embedder: builtin.Embedder{}, Limits: limits.Limits{Scope: "outer"}}
 	metered := model.MeterEmbedder(&scripted{}, &tally{})
 	for name, c := range map[string]struct {
 		value any
@@ -162,7 +162,7 @@ func TestCapabilitiesAreFoundBelowDecorators(t *testing.T) {
 	found, ok := model.As[*scripted](limits.Chat{Chat: model.MeterChat(&scripted{}, &tally{})})
 	assert.True(t, ok && !found.free, "a chat model below limits and meter is not found")
 	outer, ok := model.As[limits.Embedder](opaque{limited})
-	assert.True(t, ok && outer.Query, "a decorator is not found by its own type")
+	assert.True(t, ok && outer.Scope == "outer", "a decorator is not found by its own type")
 }
 
 // seer is a tally with foresight: its admissions hold as long as it says.

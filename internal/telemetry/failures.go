@@ -68,12 +68,10 @@ var statusLine = regexp.MustCompile(`^[1-5][0-9][0-9]\b`)
 // causeOf returns why a request failed as far as it can hold no text of documents: the status of the answer, or what
 // the network said.
 func causeOf(err error) string {
-	var network *net.OpError
-	if errors.As(err, &network) {
+	if network, ok := errors.AsType[*net.OpError](err); ok {
 		return network.Error()
 	}
-	var name *net.DNSError
-	if errors.As(err, &name) {
+	if name, ok := errors.AsType[*net.DNSError](err); ok {
 		return name.Error()
 	}
 	if known := fault.As(err); known != nil && known.Err != nil {

@@ -9,6 +9,7 @@ import (
 	"log/slog"
 	"net/http"
 	"net/url"
+	"strings"
 	"sync"
 	"time"
 
@@ -170,10 +171,7 @@ func (p *Process) Replace(name string, samples []Sample) {
 	var kept []Sample
 	for _, sample := range samples {
 		sample.Labels = p.boundValues(name, sample.Labels)
-		id := ""
-		for _, label := range sample.Labels {
-			id += label + "\x00"
-		}
+		id := strings.Join(sample.Labels, "\x00")
 		if !seen[id] { // of what is counted as other the first
 			seen[id], kept = true, append(kept, sample)
 		}

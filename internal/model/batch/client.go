@@ -212,8 +212,7 @@ func (c *Client) doRequest(ctx context.Context, method, kind string, body io.Rea
 		if ctx.Err() != nil {
 			return ctx.Err()
 		}
-		var transport *url.Error
-		if errors.As(err, &transport) {
+		if transport, ok := errors.AsType[*url.Error](err); ok {
 			err = transport.Err
 		}
 		return fault.ModelUnavailable.At("use the Batch API", object).Because(err).

@@ -2,8 +2,9 @@ package builtin
 
 import (
 	"context"
+	"maps"
 	"math"
-	"sort"
+	"slices"
 	"strings"
 
 	"github.com/cespare/xxhash/v2"
@@ -68,13 +69,8 @@ func (e Embedder) Vector(s string) []float32 {
 			tf[strings.ToLower(strings.TrimSpace(s))] = 1
 		}
 	}
-	stems := make([]string, 0, len(tf))
-	for t := range tf {
-		stems = append(stems, t)
-	}
-	sort.Strings(stems) // sums of floats depend on their order
 	v := make([]float64, Dimension)
-	for _, t := range stems {
+	for _, t := range slices.Sorted(maps.Keys(tf)) { // sums of floats depend on their order
 		w := 1 + math.Log(float64(tf[t]))
 		if e.IDF != nil {
 			w *= e.IDF(t)
@@ -93,20 +89,11 @@ func (e Embedder) Vector(s string) []float32 {
 	for i, x := range v {
 		out[i] = float32(x)
 	}
-	if isZero(out) { // features that cancel exactly
+	if !slices.ContainsFunc(out, func(x float32) bool { return x != 0 }) { // features that cancel exactly
 		out[xxhash.Sum64String(s)%Dimension] = 1
 	}
 	vectors.Normalise(out)
 	return out
-}
-
-func isZero(v []float32) bool {
-	for _, x := range v {
-		if x != 0 {
-			return false
-		}
-	}
-	return true
 }
 
 func addFeature(v []float64, feature string, w float64) {

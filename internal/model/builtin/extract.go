@@ -40,32 +40,7 @@ var (
 	parenRE  = regexp.MustCompile(`\(([A-Z][A-Za-z0-9-]{1,11})s?\)`)
 )
 
-var connectors = map[string]bool{
-	"of":  true,
-	"the": true,
-	"de":  true,
-	"von": true,
-	"van": true,
-	"der": true,
-	"den": true,
-	"la":  true,
-	"le":  true,
-	"les": true,
-	"du":  true,
-	"del": true,
-	"di":  true,
-	"da":  true,
-	"dos": true,
-	"des": true,
-	"al":  true,
-	"el":  true,
-	"bin": true,
-	"ibn": true,
-	"zu":  true,
-	"y":   true,
-	"for": true,
-	"in":  true,
-}
+var connectors = wordSet("of the de von van der den la le les du del di da dos des al el bin ibn zu y for in")
 
 // FindEntities returns the entities of an English chunk, as EntitiesIn does.
 func FindEntities(chunk string) []Entity { return EntitiesIn(english, chunk) }
@@ -272,18 +247,12 @@ func (x *extraction) addName(n string) {
 }
 
 // openers are words that open a sentence or a remark and begin no name, in whatever language a text quotes them.
-var openers = func() map[string]bool {
-	out := map[string]bool{}
-	for _, word := range strings.Fields(`note notes see however therefore moreover furthermore additionally otherwise
+var openers = wordSet(`note notes see however therefore moreover furthermore additionally otherwise
 nevertheless nonetheless consequently hence thus meanwhile todo fixme
 info warn debug dear regards
 hinweis siehe jedoch deshalb daher außerdem ferner zudem allerdings dennoch folglich
 remarque voir cependant toutefois néanmoins ensuite
-véase además asimismo nota aviso atención porém portanto todavia entretanto contudo além veja atenção`) {
-		out[word] = true
-	}
-	return out
-}()
+véase además asimismo nota aviso atención porém portanto todavia entretanto contudo além veja atenção`)
 
 // isDebris reports whether a text between quotation marks is a piece of code, of markup or of a sentence: it begins
 // with a sign that begins no name, has one of code, or a line break written out.

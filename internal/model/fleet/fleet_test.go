@@ -69,7 +69,7 @@ func (p *process) call(t *testing.T, to *endpoint, callers int, takes time.Durat
 	for i := range callers {
 		random := rand.New(rand.NewPCG(uint64(callers), uint64(i)))
 		p.calls.Go(func() {
-			for p.gate.Enter(ctx) == nil {
+			for musttest.Err(p.gate.Enter(ctx)) == nil {
 				p.gate.Leave(to.call(takes + time.Duration(random.Int64N(2*int64(takes)))))
 			}
 		})
@@ -137,7 +137,7 @@ func TestOneAloneHasAllAtOnce(t *testing.T) {
 			synctest.Wait()
 			began := time.Now()
 			for range 64 {
-				require.NoError(t, p.gate.Enter(t.Context()))
+				require.NoError(t, musttest.Err(p.gate.Enter(t.Context())))
 			}
 			assert.EqualValues(t, 0, time.Since(began), "%s", after)
 			p.die()

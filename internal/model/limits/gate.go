@@ -198,14 +198,9 @@ type waiter struct {
 // Ticket is a call's place among all that were admitted: how many came before it, and had come back by then.
 type Ticket struct{ number, answered int64 }
 
-// Enter waits for admission; urgent calls (model.Urgent) before the others. The caller must Leave when it returns nil.
-func (g *Gate) Enter(ctx context.Context) error {
-	_, err := g.TakeTicket(ctx)
-	return err
-}
-
-// TakeTicket enters the gate as Enter does, for a caller that reports what the answer says of the quota.
-func (g *Gate) TakeTicket(ctx context.Context) (Ticket, error) {
+// Enter waits for admission; urgent calls (model.Urgent) before the others. The caller must Leave when it returns no
+// error.
+func (g *Gate) Enter(ctx context.Context) (Ticket, error) {
 	ticket, _, err := g.enterGate(ctx, nil)
 	return ticket, err
 }

@@ -41,7 +41,7 @@ func crowd(t *testing.T, gate *limits.Gate, n int, outcome error) int {
 	var wg sync.WaitGroup
 	for range n {
 		wg.Go(func() {
-			if err := gate.Enter(t.Context()); err != nil {
+			if err := musttest.Err(gate.Enter(t.Context())); err != nil {
 				t.Error(err)
 				return
 			}
@@ -61,7 +61,7 @@ func crowd(t *testing.T, gate *limits.Gate, n int, outcome error) int {
 }
 
 func refuse(t *testing.T, gate *limits.Gate, after time.Duration) {
-	require.NoError(t, gate.Enter(t.Context()))
+	require.NoError(t, musttest.Err(gate.Enter(t.Context())))
 	gate.Leave(refused(after))
 }
 
@@ -125,11 +125,11 @@ func TestAWaiterThatIsAdmittedAsItGivesUpHandsItsPlaceOn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		for range 200 {
 			gate := gate(1)
-			require.NoError(t, gate.Enter(t.Context()))
+			require.NoError(t, musttest.Err(gate.Enter(t.Context())))
 			ctx, cancel := context.WithCancel(t.Context())
 			var wg sync.WaitGroup
 			wg.Go(func() {
-				if gate.Enter(ctx) == nil {
+				if musttest.Err(gate.Enter(ctx)) == nil {
 					gate.Leave(nil)
 				}
 			})
@@ -138,7 +138,7 @@ func TestAWaiterThatIsAdmittedAsItGivesUpHandsItsPlaceOn(t *testing.T) {
 			gate.Leave(nil)
 			wg.Wait()
 			late, stop := context.WithTimeout(t.Context(), time.Second)
-			require.NoError(t, gate.Enter(late), "the place is lost")
+			require.NoError(t, musttest.Err(gate.Enter(late)), "the place is lost")
 			stop()
 		}
 	})
@@ -337,15 +337,15 @@ func TestAQuotaThatIsSpentIsAskedAboutAgain(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				gate := gate(8)
-				ticket := musttest.Get(gate.TakeTicket(t.Context()))(t)
+				ticket := musttest.Get(gate.Enter(t.Context()))(t)
 				gate.TakeQuota(ticket, model.Quota{Requests: model.Left{Known: true, Reset: c.reset}}, 1)
 				gate.Leave(nil)
 				begun := time.Now()
-				ticket = musttest.Get(gate.TakeTicket(t.Context()))(t)
+				ticket = musttest.Get(gate.Enter(t.Context()))(t)
 				assert.Equal(t, c.want, time.Since(begun), "admitted after")
 				second, cancel := context.WithTimeout(t.Context(), time.Second)
 				defer cancel()
-				assert.Error(t, gate.Enter(second), "two were let in before anything was heard")
+				assert.Error(t, musttest.Err(gate.Enter(second)), "two were let in before anything was heard")
 				gate.TakeQuota(ticket, model.Quota{}, 1)
 				gate.Leave(nil)
 				assert.Equal(t, 8, crowd(t, gate, 40, nil))
@@ -428,7 +428,7 @@ func TestTokensAreReservedAndSettled(t *testing.T) {
 		"an answer of no use was paid also": {model.Usage{Prompt: 9}, fault.ModelRejected.At("call", "m"), []int{3}},
 	} {
 		shared, below := &rate{}, &endpoint{usage: c.usage, err: c.err}
-		chat := limits.Chat{Chat: below, Limits: limits.Limits{Gate: gate(1), Shared: shared, TokensPerMinute: 100}}
+		chat := limits.Chat{Chat: below, Limits: limits.Limits{Gate: gate(1), Shared: shared, Rates: limits.NewRates(0, 100)}}
 		_, err := chat.Complete(t.Context(), call)
 		require.True(t, errors.Is(err, c.err), "%s: %v", name, err)
 		assert.True(t, len(shared.reserved) == 1 && shared.reserved[0] == 6 && shared.names[0] == "http://e chat",
@@ -441,7 +441,8 @@ func TestTokensAreReservedAndSettled(t *testing.T) {
 func TestTheSharedRateIsAskedAgainUntilItLetsThrough(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		shared, below := &rate{wait: time.Minute, times: 3}, &endpoint{}
-		embedder := limits.Embedder{Embedder: below, Limits: limits.Limits{Gate: gate(1), Shared: shared, PerMinute: 1}}
+		limit := limits.Limits{Gate: gate(1), Shared: shared, Rates: limits.NewRates(1, 0)}
+		embedder := limits.Embedder{Embedder: below, Limits: limit}
 		begin := time.Now()
 		musttest.Get2(embedder.Embed(t.Context(), []string{"12345678"}))(t)
 		assert.Equal(t, 15*time.Second, time.Since(begin), "no wait is longer than 5s")
@@ -460,11 +461,11 @@ func TestWithoutRatesTheSharedLimitIsNotAsked(t *testing.T) {
 func TestACallThatIsNotAdmittedIsNotSent(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		below, down := &endpoint{}, &rate{err: fault.StoreDown.At("reserve", "http://e")}
-		chat := limits.Chat{Chat: below, Limits: limits.Limits{Gate: gate(1), Shared: down, PerMinute: 1}}
+		chat := limits.Chat{Chat: below, Limits: limits.Limits{Gate: gate(1), Shared: down, Rates: limits.NewRates(1, 0)}}
 		musttest.Refuse(chat.Complete(t.Context(), model.Call{}))(t, fault.StoreDown)
 		ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)
 		defer cancel()
-		full := limits.Limits{Gate: gate(1), Shared: &rate{wait: time.Second, times: 1000}, PerMinute: 1}
+		full := limits.Limits{Gate: gate(1), Shared: &rate{wait: time.Second, times: 1000}, Rates: limits.NewRates(1, 0)}
 		_, _, err := limits.Embedder{Embedder: below, Limits: full}.Embed(ctx, []string{"a"})
 		assert.ErrorIs(t, err, context.DeadlineExceeded)
 		assert.Zero(t, below.calls)
@@ -490,7 +491,7 @@ func TestAnAdmittedCallIsFinishedUnlessItsQueryEnds(t *testing.T) {
 				return err
 			}, nil},
 			"embedder of a query": {func(ctx context.Context) error {
-				_, _, err := limits.Embedder{Embedder: below, Limits: limit, Query: true}.Embed(ctx, []string{"a"})
+				_, _, err := limits.Embedder{Embedder: below, Limits: limit}.Embed(model.CallerBound(ctx), []string{"a"})
 				return err
 			}, context.DeadlineExceeded},
 		} {
@@ -508,7 +509,7 @@ func TestAPanicGivesItsPlaceBack(t *testing.T) {
 	assert.Panics(t, func() { _, _, _ = limits.Embedder{Embedder: boom, Limits: limit}.Embed(t.Context(), []string{"a"}) })
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 	defer cancel()
-	assert.NoError(t, limit.Gate.Enter(ctx), "the place is still taken")
+	assert.NoError(t, musttest.Err(limit.Gate.Enter(ctx)), "the place is still taken")
 }
 
 // startled is a meter that panics where it is asked ahead.
@@ -522,13 +523,13 @@ func (startled) AdmitAhead(context.Context, string, int64) (*model.Admission, er
 func TestAPanicOfWhoPaysGivesThePlaceBackThatIsStillToCome(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		limit := limits.Limits{Gate: gate(1)}
-		require.NoError(t, limit.Gate.Enter(t.Context()))
+		require.NoError(t, musttest.Err(limit.Gate.Enter(t.Context())))
 		embedder := limits.Embedder{Embedder: model.MeterEmbedder(&endpoint{}, startled{}), Limits: limit}
 		assert.Panics(t, func() { _, _, _ = embedder.Embed(t.Context(), []string{"a"}) }, "it was not asked ahead")
 		limit.Gate.Leave(nil)
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()
-		assert.NoError(t, limit.Gate.Enter(ctx), "the place is taken by a call that never comes")
+		assert.NoError(t, musttest.Err(limit.Gate.Enter(ctx)), "the place is taken by a call that never comes")
 	})
 }
 

@@ -16,12 +16,10 @@ const longestWait = 5 * time.Second
 
 // Limits of an endpoint.
 type Limits struct {
-	Gate            *Gate
-	Shared          coordination.Claims
-	PerMinute       int
-	TokensPerMinute int
-	Scope           string // of calls that have limits of their own at the endpoint; empty: of all others
-	Rates           *Rates // in place of the two, where they may change; nil: they do not
+	Gate   *Gate
+	Shared coordination.Claims
+	Rates  *Rates // nil: none
+	Scope  string // of calls that have limits of their own at the endpoint; empty: of all others
 }
 
 // ahead admits a request while it waits for its place; nil: that is asked once it has one.
@@ -30,7 +28,7 @@ type ahead func(ctx context.Context) (*model.Admission, error)
 // enter waits for the shared rate, then for the gate. The admission is nil where none was asked for, or it is too old.
 func (l Limits) enter(ctx context.Context, endpoint string, tokens int, admit ahead) (Ticket, *model.Admission, error) {
 	for {
-		_, _, changed := l.currentRates()
+		_, _, changed := l.Rates.currentRates()
 		if err := l.Gate.refuseCall(ctx, false); err != nil {
 			return Ticket{}, nil, err
 		}
@@ -68,7 +66,7 @@ func (l Limits) returnTokens(ctx context.Context, endpoint string, tokens int) {
 // reserveRequest waits for one request of so many tokens.
 func (l Limits) reserveRequest(ctx context.Context, endpoint string, tokens int) error {
 	for {
-		perMinute, tokensPerMinute, changed := l.currentRates()
+		perMinute, tokensPerMinute, changed := l.Rates.currentRates()
 		if perMinute <= 0 && tokensPerMinute <= 0 {
 			break
 		}
@@ -135,11 +133,7 @@ func (c Chat) Complete(ctx context.Context, call model.Call) (model.Reply, error
 		return reply, err
 	}
 	err = errPanicked
-	kept := ctx
-	if !model.IsCallerBound(ctx) { // once admitted it is finished: it costs the same, and what it brings is kept
-		kept = context.WithoutCancel(ctx)
-	}
-	admitted := model.BeforeAgain(kept, func() error { return c.reserveRequest(ctx, endpoint, 0) })
+	admitted := model.BeforeAgain(keepContext(ctx), func() error { return c.reserveRequest(ctx, endpoint, 0) })
 	admitted = c.hearQuota(admitted, ticket, estimated)
 	reply, err = c.Chat.Complete(model.WithAdmission(admitted, admission), call)
 	c.settleTokens(ctx, endpoint, estimated, reply.Usage.Prompt+reply.Usage.Completion)
@@ -150,15 +144,15 @@ func (c Chat) Complete(ctx context.Context, call model.Call) (model.Reply, error
 type Embedder struct {
 	model.Embedder
 	Limits
-	Query bool // calls end with their query: nothing is kept of them
 }
 
 // Unwrap gives the embedder below, for model.As.
 func (e Embedder) Unwrap() model.Embedder { return e.Embedder }
 
-// keepContext returns the context of an admitted call.
-func (e Embedder) keepContext(ctx context.Context) context.Context {
-	if e.Query || model.IsCallerBound(ctx) {
+// keepContext returns the context of an admitted call. Unless it is bound to its caller it is finished: it costs the
+// same, and what it brings is kept.
+func keepContext(ctx context.Context) context.Context {
+	if model.IsCallerBound(ctx) {
 		return ctx
 	}
 	return context.WithoutCancel(ctx)
@@ -178,7 +172,7 @@ func (e Embedder) Embed(ctx context.Context, texts []string) ([][]float32, model
 	defer func() { e.Gate.Leave(err) }()
 	var embedded [][]float32
 	var usage model.Usage
-	admitted := model.BeforeAgain(e.keepContext(ctx), func() error { return e.reserveRequest(ctx, endpoint, 0) })
+	admitted := model.BeforeAgain(keepContext(ctx), func() error { return e.reserveRequest(ctx, endpoint, 0) })
 	admitted = model.WithAdmission(e.hearQuota(admitted, ticket, estimated), admission)
 	embedded, usage, err = e.Embedder.Embed(admitted, texts)
 	e.settleTokens(ctx, endpoint, estimated, usage.Prompt)

@@ -28,23 +28,18 @@ func (r *Rates) Set(perMinute, tokensPerMinute int) {
 	r.changed = make(chan struct{})
 }
 
-// currentRates gives the rates, and what is closed when they are others.
+// currentRates gives the rates, and what is closed when they are others; of nil none.
 func (r *Rates) currentRates() (perMinute, tokensPerMinute int, changed <-chan struct{}) {
+	if r == nil {
+		return 0, 0, nil
+	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.perMinute, r.tokens, r.changed
 }
 
-// currentRates returns the rates that count now.
-func (l Limits) currentRates() (perMinute, tokensPerMinute int, changed <-chan struct{}) {
-	if l.Rates == nil {
-		return l.PerMinute, l.TokensPerMinute, nil
-	}
-	return l.Rates.currentRates()
-}
-
 // limitsTokens reports whether tokens are limited.
 func (l Limits) limitsTokens() bool {
-	_, tokens, _ := l.currentRates()
+	_, tokens, _ := l.Rates.currentRates()
 	return tokens > 0
 }

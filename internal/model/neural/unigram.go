@@ -1,6 +1,7 @@
 package neural
 
 import (
+	"slices"
 	"strings"
 	"unicode"
 	"unicode/utf8"
@@ -153,8 +154,6 @@ func (u *unigram) addWord(out []int32, word string) []int32 {
 			out = append(out, id) // neighbours that are unknown are one
 		}
 	}
-	for i, j := start, len(out)-1; i < j; i, j = i+1, j-1 {
-		out[i], out[j] = out[j], out[i]
-	}
+	slices.Reverse(out[start:])
 	return out
 }

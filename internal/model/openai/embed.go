@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"net/http"
+	"slices"
 	"strings"
 	"sync/atomic"
 
@@ -127,11 +128,7 @@ func (r *request) refusesBase64() bool {
 	switch r.refused.status {
 	case http.StatusBadRequest, http.StatusUnprocessableEntity, http.StatusNotImplemented:
 		said := r.refused.kind + " " + strings.ToLower(r.refused.text)
-		for _, word := range formatWords {
-			if strings.Contains(said, word) {
-				return true
-			}
-		}
+		return slices.ContainsFunc(formatWords, func(word string) bool { return strings.Contains(said, word) })
 	}
 	return false
 }

@@ -26,8 +26,7 @@ func (r *request) classifyError(ctx, bounded context.Context, err error) error {
 	if r.refused != nil {
 		return r.newStatusFault(*r.refused)
 	}
-	var transport *url.Error
-	if errors.As(err, &transport) {
+	if transport, ok := errors.AsType[*url.Error](err); ok {
 		err = transport.Err
 	}
 	if cause := context.Cause(bounded); cause != nil { // the deadline or the stall guard ended it

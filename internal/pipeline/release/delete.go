@@ -269,7 +269,7 @@ func (x *deletion) deleteRecords(ctx context.Context) error {
 		}
 		return nil
 	})
-	if scrubber, ok := records.ScrubberOf(x.Records); ok && err == nil {
+	if scrubber, ok := core.FindBelow[records.Scrubber](x.Records); ok && err == nil {
 		err = scrubber.Scrub(ctx)
 	}
 	return err

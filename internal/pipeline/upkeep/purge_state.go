@@ -8,7 +8,6 @@ import (
 
 	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/pipeline/purges"
-	"github.com/unweaver/unweaver/internal/store/coordination"
 	"github.com/unweaver/unweaver/internal/store/records"
 )
 
@@ -48,26 +47,15 @@ func (p *purging) purgeStates(
 
 // overwriteStores makes stores that keep bytes of what was deleted drop them.
 func (p *purging) overwriteStores(ctx context.Context) error {
-	if scrubber, ok := records.ScrubberOf(p.Records); ok {
+	if scrubber, ok := core.FindBelow[records.Scrubber](p.Records); ok {
 		if err := scrubber.Scrub(ctx); err != nil {
 			return err
 		}
 	}
-	if scrubber, ok := unwrapStore(p.Coordination).(records.Scrubber); ok {
+	if scrubber, ok := core.FindBelow[records.Scrubber](p.Coordination); ok {
 		if err := scrubber.Scrub(ctx); err != nil {
 			return err
 		}
 	}
 	return nil
-}
-
-// unwrapStore gives the store under decorators that only pass calls on.
-func unwrapStore(store coordination.Store) coordination.Store {
-	for {
-		decorator, ok := store.(interface{ Unwrap() coordination.Store })
-		if !ok {
-			return store
-		}
-		store = decorator.Unwrap()
-	}
 }

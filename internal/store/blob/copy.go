@@ -58,14 +58,3 @@ func resolveKey(ctx context.Context, store Store, key string) (string, error) {
 		store = decorator.Unwrap()
 	}
 }
-
-// UnwrapStore gives the store under decorators that only pass calls on: those that have Unwrap.
-func UnwrapStore(store Store) Store {
-	for {
-		decorator, ok := store.(interface{ Unwrap() Store })
-		if !ok {
-			return store
-		}
-		store = decorator.Unwrap()
-	}
-}

@@ -30,18 +30,3 @@ type Store interface {
 type Scrubber interface {
 	Scrub(ctx context.Context) error
 }
-
-// ScrubberOf finds the Scrubber under decorators that only pass calls on: those that have Unwrap.
-func ScrubberOf(store Store) (Scrubber, bool) {
-	for store != nil {
-		if found, ok := store.(Scrubber); ok {
-			return found, true
-		}
-		decorator, ok := store.(interface{ Unwrap() Store })
-		if !ok {
-			break
-		}
-		store = decorator.Unwrap()
-	}
-	return nil, false
-}

@@ -64,8 +64,7 @@ func Open(ctx context.Context, uri string) (*Conn, error) {
 
 // withoutURL leaves a URL, which holds the password, out of the error that it could not be parsed.
 func withoutURL(err error) error {
-	var parse *url.Error
-	if errors.As(err, &parse) {
+	if parse, ok := errors.AsType[*url.Error](err); ok {
 		return parse.Err
 	}
 	return err

@@ -27,7 +27,7 @@ func TestWhatAServerRefusesNamesTheFix(t *testing.T) {
 		{"READONLY You can't write against a read only replica.", fault.StoreDenied, "primary"},
 		{"NOAUTH Authentication required.", fault.StoreDenied, "password"},
 		{"WRONGPASS invalid username-password pair", fault.StoreDenied, "UNWEAVER_STORES_CLASSES"},
-		{"NOPERM this user has no permissions", fault.StoreDenied, "ACL"},
+		{"NOPERM this user has no permissions", fault.StoreDenied, "INFO, EVAL and EVALSHA"},
 		{"ERR DB index is out of range", fault.BadConfig, "database number"},
 		{"MOVED 3999 127.0.0.1:6381", fault.BadConfig, "redis+cluster://"},
 		{"CROSSSLOT Keys in request don't hash to the same slot", fault.BadConfig, "redis+cluster://"},

@@ -44,7 +44,7 @@ var refusals = []struct {
 			"for example through UNWEAVER_STORES_CLASSES",
 		[]string{"NOAUTH", "WRONGPASS", "ERR invalid password", "ERR AUTH", "ERR Client sent AUTH"},
 	},
-	{fault.StoreDenied, "allow this user to run the command (ACL), including INFO and EVALSHA", []string{"NOPERM"}},
+	{fault.StoreDenied, "allow this user to run the command (ACL), including INFO, EVAL and EVALSHA", []string{"NOPERM"}},
 	{
 		fault.BadConfig,
 		"correct the database number in stores.classes: the server does not have it",

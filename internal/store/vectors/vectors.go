@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"math"
 
+	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/fault"
 )
 
@@ -102,22 +103,8 @@ func Normalise(vector []float32) {
 	}
 }
 
-// As finds the first store in a chain of decorators that is a T: an optional capability such as Importer, Sealer or
-// Aliaser. A decorator that only passes calls on has Unwrap; one that must not be passed by has not.
-func As[T any](store Store) (T, bool) {
-	for store != nil {
-		if found, ok := store.(T); ok {
-			return found, true
-		}
-		decorator, ok := store.(interface{ Unwrap() Store })
-		if !ok {
-			break
-		}
-		store = decorator.Unwrap()
-	}
-	var none T
-	return none, false
-}
+// As finds an optional capability of a store such as Importer, Sealer or Aliaser, as core.FindBelow does.
+func As[T any](store Store) (T, bool) { return core.FindBelow[T](store) }
 
 // Sealer is a store that writes rows into a log first: Seal moves them to where they get an index. Called once a build.
 type Sealer interface {

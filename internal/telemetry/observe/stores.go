@@ -131,7 +131,7 @@ type classRecords struct {
 	observer Observer
 }
 
-// Unwrap gives the store below, for records.ScrubberOf.
+// Unwrap gives the store below, for core.FindBelow.
 func (r classRecords) Unwrap() records.Store { return r.Store }
 
 // OfRecords puts an observer around a store of class records; nil stays nil.

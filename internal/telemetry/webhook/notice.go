@@ -11,6 +11,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
 	"net/url"
 	"slices"
@@ -58,7 +59,7 @@ func ReadHooks(settings *config.Config) (func(index string) Hook, error) {
 			URL: notify.Webhook, Secret: notify.Secret(), On: notify.On, Page: notify.Page, Named: notify.NamedWebhooks(),
 		}
 	}
-	for _, index := range append(indexNames(settings), "") {
+	for _, index := range append(slices.Sorted(maps.Keys(settings.Indexes)), "") {
 		hook := of(index)
 		if hook.URL == "" && len(hook.Named) == 0 {
 			continue
@@ -72,15 +73,6 @@ func ReadHooks(settings *config.Config) (func(index string) Hook, error) {
 		redact.Register(hook.Secret)
 	}
 	return of, nil
-}
-
-func indexNames(settings *config.Config) []string {
-	var out []string
-	for name := range settings.Indexes {
-		out = append(out, name)
-	}
-	slices.Sort(out)
-	return out
 }
 
 // WantsEvent says whether the webhook is to be called for a run's status, and the name of that event. A pause that a

@@ -132,7 +132,7 @@ func TestTheStoreItselfIsAskedWhereItsBytesMatter(t *testing.T) {
 	got = read(t, blobcache.WithMemory(beneath, memory), key, blob.All)
 	assert.True(t, string(got) == "x", "what was written is not kept for others: %q", got)
 	assert.True(t,
-		blobcache.UnwrapMemory(beneath) == blob.Store(beneath) && blob.UnwrapStore(store) == blob.Store(beneath),
+		blobcache.UnwrapMemory(beneath) == blob.Store(beneath) && blobcache.UnwrapMemory(store) == blob.Store(beneath),
 		"another store is beneath")
 }
 

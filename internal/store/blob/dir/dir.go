@@ -127,8 +127,7 @@ func (s *Store) Location(key string) string { return s.pathOf(key) }
 
 // causeOf drops the path from an error that will be printed beside it.
 func causeOf(err error) error {
-	var pe *fs.PathError
-	if errors.As(err, &pe) {
+	if pe, ok := errors.AsType[*fs.PathError](err); ok {
 		return pe.Err
 	}
 	return err

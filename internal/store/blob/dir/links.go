@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io/fs"
 	"os"
+	"slices"
 	"sort"
 	"strings"
 	"syscall"
@@ -127,10 +128,8 @@ func (w *walker) enterFolder(key string, linked bool) error {
 		return nil
 	}
 	id := idOf(info)
-	for _, above := range w.above {
-		if above == id {
-			return notFollowed(key, "the link points to a folder that contains it")
-		}
+	if slices.Contains(w.above, id) {
+		return notFollowed(key, "the link points to a folder that contains it")
 	}
 	if linked {
 		if first, ok := w.reached[id]; ok {

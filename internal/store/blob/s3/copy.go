@@ -8,6 +8,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/s3"
 
+	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/store/blob"
 )
@@ -18,7 +19,7 @@ var _ blob.Copier = (*Store)(nil)
 // (rights that a copy needs and a write does not, an object over 5 GB, a server that has no copies or takes minutes for
 // one) is no error: the caller has another way, which says what is wrong if that fails too. So it is tried once.
 func (s *Store) CopyFrom(ctx context.Context, key string, from blob.Store, source string) (bool, error) {
-	other, ok := blob.UnwrapStore(from).(*Store)
+	other, ok := core.FindBelow[*Store](from)
 	if !ok || other.cfg.Endpoint != s.cfg.Endpoint || other.cfg.Region != s.cfg.Region {
 		return false, nil
 	}

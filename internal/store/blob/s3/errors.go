@@ -17,16 +17,14 @@ import (
 
 // statusOf returns the HTTP status in an error's chain, or 0.
 func statusOf(err error) int {
-	var re *smithyhttp.ResponseError
-	if errors.As(err, &re) {
+	if re, ok := errors.AsType[*smithyhttp.ResponseError](err); ok {
 		return re.HTTPStatusCode()
 	}
 	return 0
 }
 
 func codeOf(err error) string {
-	var ae smithy.APIError
-	if errors.As(err, &ae) {
+	if ae, ok := errors.AsType[smithy.APIError](err); ok {
 		return ae.ErrorCode()
 	}
 	return ""
@@ -66,9 +64,12 @@ func (s *Store) wrapError(ctx context.Context, op, key string, err error) error 
 		return ctx.Err()
 	}
 	object := s.Location(key)
-	denied := func(hint string) error {
-		return fault.StoreDenied.At(op, object).Because(reasonOf(err)).Advise(hint)
+	refuse := func(code fault.Code, hint string) error {
+		return code.At(op, object).Because(reasonOf(err)).Advise(hint)
 	}
+	denied := func(hint string) error { return refuse(fault.StoreDenied, hint) }
+	elsewhere := "the bucket lies in another region than " + s.cfg.Region + ": set stores.s3.region"
+	const full = "make room in the store, then resume: nothing paid is lost"
 	switch codeOf(err) {
 	case "NoSuchBucket":
 		return denied(
@@ -94,15 +95,11 @@ func (s *Store) wrapError(ctx context.Context, op, key string, err error) error 
 		"PermanentRedirect",
 		"IllegalLocationConstraintException",
 		"IncorrectEndpoint":
-		return fault.BadConfig.At(op, object).
-			Because(reasonOf(err)).
-			Advise("the bucket lies in another region than " + s.cfg.Region + ": set stores.s3.region")
+		return refuse(fault.BadConfig, elsewhere)
 	case "AccessDenied", "AllAccessDisabled", "AccountProblem":
 		return denied("let these credentials list, read, write and delete below " + s.cfg.Setting)
 	case "QuotaExceeded", "XMinioStorageFull", "InsufficientStorage":
-		return fault.StoreFull.At(op, object).
-			Because(reasonOf(err)).
-			Advise("make room in the store, then resume: nothing paid is lost")
+		return refuse(fault.StoreFull, full)
 	}
 	switch statusOf(err) {
 	case http.StatusNotFound:
@@ -110,15 +107,11 @@ func (s *Store) wrapError(ctx context.Context, op, key string, err error) error 
 	case http.StatusPreconditionFailed:
 		return fault.Precondition.At(op, object).Because("it has changed")
 	case http.StatusMovedPermanently, http.StatusTemporaryRedirect:
-		return fault.BadConfig.At(op, object).
-			Because(reasonOf(err)).
-			Advise("the bucket lies in another region than " + s.cfg.Region + ": set stores.s3.region")
+		return refuse(fault.BadConfig, elsewhere)
 	case http.StatusForbidden, http.StatusUnauthorized:
 		return denied("let these credentials list, read, write and delete below " + s.cfg.Setting)
 	case http.StatusInsufficientStorage:
-		return fault.StoreFull.At(op, object).
-			Because(reasonOf(err)).
-			Advise("make room in the store, then resume: nothing paid is lost")
+		return refuse(fault.StoreFull, full)
 	case http.StatusBadRequest, http.StatusNotImplemented, http.StatusMethodNotAllowed:
 		return denied("check stores.s3.endpoint, region and path_style: the store rejects the request")
 	}
@@ -154,15 +147,13 @@ func isSigning(err error) bool {
 
 // reasonOf leaves out what the SDK says around a cause: request ids and the name of the operation.
 func reasonOf(err error) string {
-	var ae smithy.APIError
-	if errors.As(err, &ae) && ae.ErrorCode() != "" {
+	if ae, ok := errors.AsType[smithy.APIError](err); ok && ae.ErrorCode() != "" {
 		if ae.ErrorMessage() == "" {
 			return ae.ErrorCode()
 		}
 		return ae.ErrorCode() + ": " + ae.ErrorMessage()
 	}
-	var oe *smithy.OperationError
-	if errors.As(err, &oe) {
+	if oe, ok := errors.AsType[*smithy.OperationError](err); ok {
 		return oe.Err.Error()
 	}
 	return err.Error()

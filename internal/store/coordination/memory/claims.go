@@ -44,10 +44,9 @@ func NewClaims() *Claims {
 func (c *Claims) sinceStart() time.Duration { return time.Since(c.made) }
 
 // Claim implements coordination.Claims.
-func (c *Claims) Claim(_ context.Context, key, owner string, ttl time.Duration) (bool, error) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.takeClaim(key, owner, c.sinceStart(), ttl), nil
+func (c *Claims) Claim(ctx context.Context, key, owner string, ttl time.Duration) (bool, error) {
+	got, err := c.ClaimAll(ctx, []string{key}, owner, ttl)
+	return got[0], err
 }
 
 // ClaimAll implements coordination.Claims.
@@ -93,11 +92,8 @@ func (c *Claims) sweepClaims() {
 }
 
 // Release implements coordination.Claims.
-func (c *Claims) Release(_ context.Context, key, owner string) error {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.releaseClaim(key, owner)
-	return nil
+func (c *Claims) Release(ctx context.Context, key, owner string) error {
+	return c.ReleaseAll(ctx, []string{key}, owner)
 }
 
 // ReleaseAll implements coordination.Claims.
@@ -105,15 +101,11 @@ func (c *Claims) ReleaseAll(_ context.Context, keys []string, owner string) erro
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for _, key := range keys {
-		c.releaseClaim(key, owner)
+		if c.claims[key].owner == owner {
+			delete(c.claims, key)
+		}
 	}
 	return nil
-}
-
-func (c *Claims) releaseClaim(key, owner string) {
-	if c.claims[key].owner == owner {
-		delete(c.claims, key)
-	}
 }
 
 // Reserve implements coordination.Claims.

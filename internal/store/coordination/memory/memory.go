@@ -163,11 +163,8 @@ func (s *Store) ForgetIndex(_ context.Context, index string) error {
 }
 
 // Lease implements coordination.Readers.
-func (s *Store) Lease(_ context.Context, index, generation, reader string, ttl time.Duration) error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.leases[lease{index, generation, reader}] = time.Now().Add(ttl)
-	return nil
+func (s *Store) Lease(ctx context.Context, index, generation, reader string, ttl time.Duration) error {
+	return s.LeaseAll(ctx, []coordination.Held{{Index: index, Generation: generation}}, reader, ttl)
 }
 
 // LeaseAll implements coordination.Readers.

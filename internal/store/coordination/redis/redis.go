@@ -27,21 +27,13 @@ func (s *Store) Close() error { return s.conn.Close() }
 
 // Claim implements coordination.Claims.
 func (s *Store) Claim(ctx context.Context, key, owner string, ttl time.Duration) (bool, error) {
-	var taken int
-	err := s.conn.Retry(ctx, "claim in", func(ctx context.Context) error {
-		var err error
-		taken, err = claimScript.Run(ctx, s.conn.Client, []string{s.conn.Key("claim", key)}, owner, ttl.Milliseconds()).
-			Int()
-		return err
-	})
-	return taken == 1, err
+	got, err := s.ClaimAll(ctx, []string{key}, owner, ttl)
+	return err == nil && got[0], err
 }
 
 // Release implements coordination.Claims.
 func (s *Store) Release(ctx context.Context, key, owner string) error {
-	return s.conn.Retry(ctx, "release in", func(ctx context.Context) error {
-		return releaseScript.Run(ctx, s.conn.Client, []string{s.conn.Key("claim", key)}, owner).Err()
-	})
+	return s.ReleaseAll(ctx, []string{key}, owner)
 }
 
 // Reserve implements coordination.Claims. It is sent once: a reservation counts each time it arrives.
@@ -61,10 +53,7 @@ func (s *Store) Settle(ctx context.Context, endpoint string, delta int) error {
 
 // Lease implements coordination.Readers.
 func (s *Store) Lease(ctx context.Context, index, generation, reader string, ttl time.Duration) error {
-	keys := []string{s.conn.Key("lease", index)}
-	return s.conn.Retry(ctx, "lease in", func(ctx context.Context) error {
-		return leaseScript.Run(ctx, s.conn.Client, keys, generation+"\x00"+reader, ttl.Milliseconds()).Err()
-	})
+	return s.LeaseAll(ctx, []coordination.Held{{Index: index, Generation: generation}}, reader, ttl)
 }
 
 // LeaseAll implements coordination.Readers.

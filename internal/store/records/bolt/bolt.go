@@ -5,7 +5,6 @@ import (
 	"bytes"
 	"context"
 	"crypto/rand"
-	"encoding/hex"
 	"slices"
 
 	bbolt "go.etcd.io/bbolt"
@@ -54,9 +53,7 @@ func (s *Store) Identity(context.Context) (string, error) {
 			id = string(v)
 			return nil
 		}
-		raw := make([]byte, 16)
-		_, _ = rand.Read(raw) // never fails
-		id = hex.EncodeToString(raw)
+		id = rand.Text()
 		return bucket.Put([]byte("identity"), []byte(id))
 	})
 	return id, err

@@ -5,7 +5,6 @@ package redis
 import (
 	"context"
 	"crypto/rand"
-	"encoding/hex"
 	"slices"
 	"strings"
 
@@ -37,12 +36,11 @@ func (s *Store) RecordOwner(ctx context.Context, storeID string) error {
 // Identity returns a random value kept with the records, and the run ids of the servers: one that was restarted may
 // have forgotten what it said yes to.
 func (s *Store) Identity(ctx context.Context) (string, error) {
-	raw := make([]byte, 16)
-	_, _ = rand.Read(raw) // never fails
+	fresh := rand.Text()
 	var parts []string
 	err := s.conn.Retry(ctx, "identify", func(ctx context.Context) error {
 		key := s.conn.Key("identity")
-		if err := s.conn.Client.SetNX(ctx, key, hex.EncodeToString(raw), 0).Err(); err != nil {
+		if err := s.conn.Client.SetNX(ctx, key, fresh, 0).Err(); err != nil {
 			return err
 		}
 		kept, err := s.conn.Client.Get(ctx, key).Result()

@@ -8,7 +8,9 @@ import (
 	"hash/crc32"
 	"os"
 	"path/filepath"
+	"slices"
 	"sort"
+	"strings"
 	"sync/atomic"
 	"unsafe"
 
@@ -202,14 +204,7 @@ func wrapError(op, object string, err error) error {
 
 // sortRows prepares rows for writePart: by key, each key once.
 func sortRows(rows []vectors.Row) []vectors.Row {
-	out := append([]vectors.Row(nil), rows...)
-	sort.SliceStable(out, func(i, j int) bool { return out[i].Key < out[j].Key })
-	n := 0
-	for i := range out {
-		if i == 0 || out[i].Key != out[n-1].Key {
-			out[n] = out[i]
-			n++
-		}
-	}
-	return out[:n]
+	out := slices.Clone(rows)
+	slices.SortStableFunc(out, func(a, b vectors.Row) int { return strings.Compare(a.Key, b.Key) })
+	return slices.CompactFunc(out, func(a, b vectors.Row) bool { return a.Key == b.Key })
 }

@@ -100,8 +100,7 @@ func (s *Store) wrapError(ctx context.Context, op, object string, err error) err
 			Advise("set the correct user and password in stores.vectors (milvus://user:password@host), " +
 				"for example through UNWEAVER_STORES_VECTORS")
 	}
-	var se *statusError
-	if errors.As(err, &se) {
+	if se, ok := errors.AsType[*statusError](err); ok {
 		switch {
 		case se.notFound():
 			return fault.NotFound.At(op, object).

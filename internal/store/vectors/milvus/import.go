@@ -54,8 +54,8 @@ func (s *Store) ImportState(ctx context.Context, job string) (vectors.ImportStat
 		return vectors.ImportState{}, fault.Internal.At("read import job", job).Because(err)
 	}
 	response, err := s.raw.GetImportState(ctx, &milvuspb.GetImportStateRequest{Task: id})
-	var se *statusError
-	if errors.As(err, &se) && se.mentionsAny("failed to get import", "not found", "doesn't exist", "not exist") {
+	if se, ok := errors.AsType[*statusError](err); ok &&
+		se.mentionsAny("failed to get import", "not found", "doesn't exist", "not exist") {
 		return vectors.ImportState{Unknown: true}, nil // Milvus forgets tasks after some hours
 	}
 	if err != nil {

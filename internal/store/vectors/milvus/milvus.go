@@ -387,8 +387,7 @@ func (s *Store) Release(ctx context.Context, name string) error {
 // limits flushes to one in ten seconds.
 func (s *Store) Seal(ctx context.Context, name string) error {
 	err := s.c.Flush(ctx, name, true)
-	var se *statusError
-	if errors.As(err, &se) && se.isRateLimit() {
+	if se, ok := errors.AsType[*statusError](err); ok && se.isRateLimit() {
 		return nil // it will be sealed by Milvus's own rules; rows are durable and searched already
 	}
 	return s.wrapError(ctx, "flush", name, err)
@@ -437,8 +436,7 @@ func (s *Store) Drop(ctx context.Context, name string) error {
 // Alias points an alias, for programs that read Milvus themselves, at a collection.
 func (s *Store) Alias(ctx context.Context, alias, collection string) error {
 	err := s.c.AlterAlias(ctx, collection, alias)
-	var se *statusError
-	if errors.As(err, &se) {
+	if _, ok := errors.AsType[*statusError](err); ok {
 		err = s.c.CreateAlias(ctx, collection, alias)
 	}
 	return s.wrapError(ctx, "point alias", fmt.Sprintf("%s at %s", alias, collection), err)

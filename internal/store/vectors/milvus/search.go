@@ -18,8 +18,7 @@ import (
 func (s *Store) queryRows(ctx context.Context, name, expr string, fields ...string) (client.ResultSet, error) {
 	for loaded := false; ; loaded = true {
 		rs, err := s.c.Query(ctx, name, nil, expr, fields, client.WithSearchQueryConsistencyLevel(entity.ClStrong))
-		var se *statusError
-		if errors.As(err, &se) && se.notLoaded() && !loaded {
+		if se, ok := errors.AsType[*statusError](err); ok && se.notLoaded() && !loaded {
 			if err := s.loadCollection(ctx, name); err != nil {
 				return nil, err
 			}
@@ -123,8 +122,8 @@ func (s *Store) Search(ctx context.Context, name string, vector []float32, n int
 	err = retry.Do(ctx, func(ctx context.Context) error {
 		var err error
 		res, err = search(ctx)
-		var se *statusError
-		if errors.As(err, &se) && se.notLoaded() { // Milvus was restarted, or another program released it
+		if se, ok := errors.AsType[*statusError](err); ok && se.notLoaded() {
+			// Milvus was restarted, or another program released it.
 			if err := s.loadCollection(ctx, name); err != nil {
 				return err
 			}
