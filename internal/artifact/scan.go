@@ -21,6 +21,9 @@ type Row struct {
 	Frame      int
 }
 
+// CompareKeys compares two rows by their keys.
+func (r Row) CompareKeys(other Row) int { return bytes.Compare(r.Key, other.Key) }
+
 // at reads a stored object by range.
 type at struct {
 	ctx context.Context

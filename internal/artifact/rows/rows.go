@@ -4,6 +4,7 @@ package rows
 
 import (
 	"fmt"
+	"iter"
 	"slices"
 	"sort"
 	"time"
@@ -82,6 +83,17 @@ func isTyped(one Entity) bool { return one.Type != "" }
 
 func putID(e *rowfile.Enc, id core.ID)        { e.Raw(id[:]) }
 func putDigest(e *rowfile.Enc, x core.Digest) { e.Raw(x[:]) }
+
+// KeysOf gives ids as keys of rows.
+func KeysOf(ids []core.ID) iter.Seq[string] {
+	return func(yield func(string) bool) {
+		for i := range ids {
+			if !yield(string(ids[i][:])) {
+				return
+			}
+		}
+	}
+}
 
 func readID(d *rowfile.Dec) core.ID { return core.ID(d.Raw(16)) }
 

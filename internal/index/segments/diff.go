@@ -119,20 +119,11 @@ type DocumentLeft struct {
 func (t *Table) DocumentsApart(
 	ctx context.Context, index artifact.Index, listed []core.Segment, other *Table,
 ) iter.Seq2[DocumentLeft, error] {
-	return func(yield func(DocumentLeft, error) bool) {
-		sources := make([]merge.Next[DocumentLeft], len(t.Splits))
-		for number := range t.Splits {
-			next, stop := merge.Pull(t.documentsOf(ctx, index, listed, number, other))
-			defer stop()
-			sources[number] = next
-		}
-		byKey := func(a, b DocumentLeft) int { return strings.Compare(a.Key, b.Key) }
-		for document, err := range merge.MergeSorted(byKey, sources...) {
-			if !yield(document, err) || err != nil {
-				return
-			}
-		}
+	streams := make([]iter.Seq2[DocumentLeft, error], len(t.Splits))
+	for number := range t.Splits {
+		streams[number] = t.documentsOf(ctx, index, listed, number, other)
 	}
+	return merge.MergeStreams(ctx, func(a, b DocumentLeft) int { return strings.Compare(a.Key, b.Key) }, streams...)
 }
 
 // documentsOf gives those of one split.

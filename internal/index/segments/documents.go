@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"iter"
 	"slices"
-	"strings"
 
 	"github.com/unweaver/unweaver/internal/artifact"
 	"github.com/unweaver/unweaver/internal/core"
@@ -29,28 +28,11 @@ const (
 func StreamDocuments(
 	ctx context.Context, index artifact.Index, listed core.Segments, dead *Files,
 ) iter.Seq2[artifact.Row, error] {
-	return func(yield func(artifact.Row, error) bool) {
-		sources := make([]merge.Next[artifact.Row], len(listed.Splits))
-		for i, one := range listed.Splits {
-			next, stop := merge.Pull(splitDocuments(ctx, index, listed, one, dead.DeadRows(one.SHA256)))
-			defer stop()
-			sources[i] = next
-		}
-		err := parallel.Each(ctx, len(sources), openWidth, func(_ context.Context, i int) error {
-			sources[i] = sources[i].Prefetch()
-			return nil
-		})
-		if err != nil {
-			yield(artifact.Row{}, err)
-			return
-		}
-		byKey := func(a, b artifact.Row) int { return strings.Compare(string(a.Key), string(b.Key)) }
-		for row, err := range merge.MergeSorted(byKey, sources...) {
-			if !yield(row, err) || err != nil {
-				return
-			}
-		}
+	streams := make([]iter.Seq2[artifact.Row, error], len(listed.Splits))
+	for i, one := range listed.Splits {
+		streams[i] = splitDocuments(ctx, index, listed, one, dead.DeadRows(one.SHA256))
 	}
+	return merge.MergeStreams(ctx, artifact.Row.CompareKeys, streams...)
 }
 
 // splitDocuments gives those of one split.
@@ -102,14 +84,7 @@ func rowsOf(ctx context.Context, index artifact.Index, list []core.Segment) iter
 		open := func(ctx context.Context, segment core.Segment) (iter.Seq2[artifact.Row, error], error) {
 			return openSegment(ctx, index, segment)
 		}
-		listed := func(yield func(core.Segment, error) bool) {
-			for _, segment := range list {
-				if !yield(segment, nil) {
-					return
-				}
-			}
-		}
-		for segment, err := range parallel.MapOrdered(ctx, documentsAhead, listed, open) {
+		for segment, err := range parallel.MapOrdered(ctx, documentsAhead, parallel.Items(list), open) {
 			if err != nil {
 				yield(artifact.Row{}, err)
 				return

@@ -132,6 +132,17 @@ func MapOrdered[A, B any](
 	}
 }
 
+// Items yields the items of a list.
+func Items[A any](list []A) iter.Seq2[A, error] {
+	return func(yield func(A, error) bool) {
+		for _, item := range list {
+			if !yield(item, nil) {
+				return
+			}
+		}
+	}
+}
+
 // Numbers yields the numbers below n.
 func Numbers(n int) iter.Seq2[int, error] {
 	return func(yield func(int, error) bool) {
