@@ -8,16 +8,19 @@
 package deletedstats
 
 import (
+	"context"
 	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
 	"iter"
 	"strconv"
+	"strings"
 
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/index/postings"
 	"github.com/unweaver/unweaver/internal/stream/mapped"
+	"github.com/unweaver/unweaver/internal/stream/merge"
 )
 
 // Kind and Version of the file.
@@ -247,68 +250,46 @@ func (c *columns) close() {
 	c.frequencies.Close()
 }
 
-// head of a stream that is being joined.
-type head struct {
-	Entry
-	next func() (Entry, error, bool)
-	more bool
-}
-
-// joinStreams sums streams term by term. There are as many as segments changed: few, so heads are compared one by one.
+// joinStreams sums streams term by term.
 func joinStreams(of Of, streams []iter.Seq2[Entry, error]) iter.Seq2[Entry, error] {
+	for i, stream := range streams {
+		streams[i] = checkOrder(of, stream)
+	}
+	byTerm := func(a, b Entry) int { return strings.Compare(a.Term, b.Term) }
 	return func(yield func(Entry, error) bool) {
-		heads := make([]head, len(streams))
-		for i, stream := range streams {
-			next, stop := iter.Pull2(stream)
-			defer stop()
-			heads[i].next = next
-			if err := heads[i].readFirst(); err != nil {
+		var sum Entry
+		held := false
+		for entry, err := range merge.MergeStreams(context.Background(), byTerm, streams...) {
+			switch {
+			case err != nil:
 				yield(Entry{}, err)
 				return
+			case held && entry.Term == sum.Term:
+				sum.Documents += entry.Documents
+				continue
+			case held && !yield(sum, nil):
+				return
 			}
+			sum, held = entry, true
 		}
-		for {
-			least := ""
-			found := false
-			for i := range heads {
-				if heads[i].more && (!found || heads[i].Term < least) {
-					least, found = heads[i].Term, true
-				}
-			}
-			if !found {
-				return
-			}
-			sum := Entry{Term: least}
-			for i := range heads {
-				if !heads[i].more || heads[i].Term != least {
-					continue
-				}
-				sum.Documents += heads[i].Documents
-				if err := heads[i].stepEntry(of); err != nil {
-					yield(Entry{}, err)
-					return
-				}
-			}
-			if !yield(sum, nil) {
-				return
-			}
+		if held {
+			yield(sum, nil)
 		}
 	}
 }
 
-func (h *head) readFirst() (err error) {
-	h.Entry, err, h.more = h.next()
-	return err
-}
-
-// stepEntry goes to the next entry, whose term has to be greater.
-func (h *head) stepEntry(of Of) error {
-	before := h.Term
-	if err := h.readFirst(); err != nil {
-		return err
+// checkOrder refuses a stream whose terms do not increase.
+func checkOrder(of Of, stream iter.Seq2[Entry, error]) iter.Seq2[Entry, error] {
+	return func(yield func(Entry, error) bool) {
+		before, begun := "", false
+		for entry, err := range stream {
+			if err == nil && begun && entry.Term <= before {
+				err = newCountError(of, "terms are out of order")
+			}
+			before, begun = entry.Term, true
+			if !yield(entry, err) || err != nil {
+				return
+			}
+		}
 	}
-	if h.more && h.Term <= before {
-		return newCountError(of, "terms are out of order")
-	}
-	return nil
 }
