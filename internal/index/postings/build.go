@@ -22,17 +22,12 @@
 package postings
 
 import (
-	"bufio"
-	"container/heap"
 	"encoding/binary"
 	"errors"
-	"io"
-	"os"
-	"slices"
 	"strings"
 
+	"github.com/unweaver/unweaver/internal/stream/extsort"
 	"github.com/unweaver/unweaver/internal/stream/mapped"
-	"github.com/unweaver/unweaver/internal/stream/scratch"
 )
 
 // Parameters of BM25. Block maxima on disk depend on them.
@@ -45,10 +40,10 @@ const (
 const BlockSize = 128
 
 const (
-	// runBytes is how much is gathered in memory before it is written out. Two sides are made at once.
-	runBytes = 16 << 20
-	// runBuffer is what reading a run takes while runs are joined.
-	runBuffer = 64 << 10
+	// gatherBytes is how much is gathered in memory before it is sorted, and runBytes how much of that is sorted before
+	// it is written out. Two sides are made at once.
+	gatherBytes = 16 << 20
+	runBytes    = 8 << 20
 )
 
 // Builder gathers documents, given in increasing order, and writes a side. Its memory does not grow with the corpus.
@@ -58,8 +53,8 @@ type Builder struct {
 	held   []uint32 // the lists that the document at hand adds to
 	small  []byte   // where short lists lie
 	size   int
-	limit  int // of size
-	runs   []*os.File
+	limit  int            // of size
+	runs   extsort.Sorter // what was gathered, by term
 	len    mapped.Column
 	docs   uint32
 	total  uint64
@@ -84,15 +79,14 @@ const (
 )
 
 // NewBuilder makes one; Close it.
-func NewBuilder() *Builder { return &Builder{places: map[string]uint32{}, limit: runBytes} }
+func NewBuilder() *Builder {
+	return &Builder{places: map[string]uint32{}, limit: gatherBytes, runs: extsort.Sorter{Run: runBytes}}
+}
 
 // Close removes temporary files.
 func (b *Builder) Close() {
 	b.len.Close()
-	for _, f := range b.runs {
-		_ = f.Close()
-	}
-	b.runs = nil
+	b.runs.Close()
 }
 
 // Add takes the next document's terms.
@@ -119,9 +113,10 @@ func (b *Builder) Add(terms []string) error {
 		l.last, l.count = doc, 0
 		b.size += len(l.posts) - before
 	}
-	if b.err = mapped.PutRecord(&b.len, uint32(len(terms))); b.err == nil && b.size > b.limit {
-		b.err = b.spillRun()
+	if b.size > b.limit {
+		b.sortGathered()
 	}
+	b.err = errors.Join(mapped.PutRecord(&b.len, uint32(len(terms))), b.runs.Err())
 	return b.err
 }
 
@@ -143,71 +138,13 @@ func (b *Builder) listOf(term string) uint32 {
 	return place
 }
 
-// takeSorted gives the lists that are gathered by term, and forgets them; differences begin at 0.
-func (b *Builder) takeSorted() []list {
-	lists := b.lists
+// sortGathered puts the lists that are gathered into the sort, and forgets them; differences begin at 0.
+func (b *Builder) sortGathered() {
+	for _, l := range b.lists {
+		b.runs.Add([]byte(l.term), l.posts)
+	}
 	b.places, b.lists, b.small, b.size = map[string]uint32{}, nil, nil, 0
-	slices.SortFunc(lists, func(a, b list) int { return strings.Compare(a.term, b.term) })
-	return lists
 }
-
-// spillRun writes what is gathered as a sorted run.
-func (b *Builder) spillRun() error {
-	file, err := scratch.CreateFile()
-	if err != nil {
-		return err
-	}
-	b.runs = append(b.runs, file)
-	writer := bufio.NewWriterSize(file, 1<<20)
-	var n [2 * binary.MaxVarintLen64]byte
-	for _, l := range b.takeSorted() {
-		k := binary.PutUvarint(n[:], uint64(len(l.term)))
-		k += binary.PutUvarint(n[k:], uint64(len(l.posts)))
-		_, _ = writer.Write(n[:k]) // Flush returns the error
-		_, _ = writer.WriteString(l.term)
-		_, _ = writer.Write(l.posts)
-	}
-	if err := writer.Flush(); err != nil {
-		return scratch.FullError("write", err)
-	}
-	_, err = file.Seek(0, io.SeekStart)
-	return err
-}
-
-// runReader walks a run.
-type runReader struct {
-	r     *bufio.Reader
-	order int
-	term  string
-	posts []byte
-}
-
-func (r *runReader) next() error {
-	n, err := binary.ReadUvarint(r.r)
-	if err != nil {
-		return err
-	}
-	m, err := binary.ReadUvarint(r.r)
-	if err != nil {
-		return err
-	}
-	buf := make([]byte, n+m)
-	if _, err := io.ReadFull(r.r, buf); err != nil {
-		return err
-	}
-	r.term, r.posts = string(buf[:n]), buf[n:]
-	return nil
-}
-
-type runHeap []*runReader
-
-func (h runHeap) Len() int { return len(h) }
-func (h runHeap) Less(i, j int) bool {
-	return h[i].term < h[j].term || (h[i].term == h[j].term && h[i].order < h[j].order)
-}
-func (h runHeap) Swap(i, j int) { h[i], h[j] = h[j], h[i] }
-func (h *runHeap) Push(x any)   { *h = append(*h, x.(*runReader)) }
-func (h *runHeap) Pop() any     { o := *h; x := o[len(o)-1]; *h = o[:len(o)-1]; return x }
 
 // Stats of a side.
 type Stats struct {
@@ -229,11 +166,7 @@ func (b *Builder) Write(writer *mapped.Writer, prefix string) (Stats, error) {
 	if b.err != nil {
 		return stats, b.err
 	}
-	if len(b.runs) > 0 { // else nothing is to be merged
-		if err := b.spillRun(); err != nil {
-			return stats, err
-		}
-	}
+	b.sortGathered()
 	lens, err := mapped.ViewRecords[uint32](&b.len)
 	if err != nil {
 		return stats, err
@@ -245,11 +178,7 @@ func (b *Builder) Write(writer *mapped.Writer, prefix string) (Stats, error) {
 		}
 	}()
 	out := listWriter{cols: &cols, lens: lens, average: Average(stats)}
-	write := b.mergeRuns
-	if len(b.runs) == 0 {
-		write = b.writeGathered
-	}
-	if err := write(&out); err != nil {
+	if err := b.writeLists(&out); err != nil {
 		return stats, err
 	}
 	if err := cols.lists.Put(make([]byte, slack)); err != nil {
@@ -265,49 +194,27 @@ func (b *Builder) Write(writer *mapped.Writer, prefix string) (Stats, error) {
 	return stats, b.len.CopyTo(writer)
 }
 
-// writeGathered writes lists that never left memory.
-func (b *Builder) writeGathered(out *listWriter) error {
-	for _, l := range b.takeSorted() {
-		if err := out.addPostings(l.posts); err != nil {
+// writeLists writes the lists term by term. Those of one term come in the order in which they were gathered.
+func (b *Builder) writeLists(out *listWriter) error {
+	term, begun := "", false
+	for row, err := range b.runs.StreamSorted() {
+		if err != nil {
 			return err
 		}
-		if err := out.finishList(l.term); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// mergeRuns joins the runs term by term.
-func (b *Builder) mergeRuns(out *listWriter) error {
-	var heads runHeap
-	for i, file := range b.runs {
-		reader := &runReader{r: bufio.NewReaderSize(file, runBuffer), order: i}
-		if err := reader.next(); err == nil {
-			heads = append(heads, reader)
-		} else if !errors.Is(err, io.EOF) {
-			return err
-		}
-	}
-	heap.Init(&heads)
-	for len(heads) > 0 {
-		term := heads[0].term
-		for len(heads) > 0 && heads[0].term == term {
-			reader := heads[0]
-			if err := out.addPostings(reader.posts); err != nil {
+		if begun && string(row[0]) != term {
+			if err := out.finishList(term); err != nil {
 				return err
 			}
-			if err := reader.next(); errors.Is(err, io.EOF) {
-				heap.Pop(&heads)
-			} else if err != nil {
-				return err
-			} else {
-				heap.Fix(&heads, 0)
-			}
 		}
-		if err := out.finishList(term); err != nil {
+		if !begun || string(row[0]) != term {
+			term, begun = string(row[0]), true
+		}
+		if err := out.addPostings(row[1]); err != nil {
 			return err
 		}
 	}
-	return nil
+	if !begun {
+		return nil
+	}
+	return out.finishList(term)
 }

@@ -55,7 +55,10 @@ type Sorter struct {
 	err    error
 }
 
-// Add takes a row; the bytes are copied. Sorted reports errors; after one, rows are dropped.
+// Err returns the error of an Add, after which rows are dropped.
+func (s *Sorter) Err() error { return s.err }
+
+// Add takes a row; the bytes are copied. Err and StreamSorted report errors; after one, rows are dropped.
 func (s *Sorter) Add(key, value []byte) {
 	if s.err != nil {
 		return
