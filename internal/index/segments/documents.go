@@ -109,7 +109,7 @@ func openSegment(
 	loaded, err := artifact.LoadOf(ctx, index.Store, key, segment.Bytes)
 	switch {
 	case err == nil:
-		return loaded.Rows(), nil
+		return loaded.Scan(ctx, 0, -1), nil
 	case ctx.Err() != nil:
 		return nil, err
 	}

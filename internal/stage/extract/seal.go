@@ -81,7 +81,7 @@ func Seal(ctx context.Context, in SealIn) (SealResult, error) {
 		if err != nil {
 			return res, err
 		}
-		if err := in.joinBatch(&res, batch, seg, &sorter, paid); err != nil {
+		if err := in.joinBatch(ctx, &res, batch, seg, &sorter, paid); err != nil {
 			return res, err
 		}
 	}
@@ -99,8 +99,8 @@ const loadWidth = 16
 
 // sealed is a batch as it is stored.
 type sealed struct {
-	rows *artifact.Loaded
-	paid *artifact.Loaded // nil: the model costs nothing
+	rows *artifact.Reader
+	paid *artifact.Reader // nil: the model costs nothing
 }
 
 // loadBatch reads a batch.
@@ -126,9 +126,9 @@ func (in SealIn) loadBatch(ctx context.Context, batch int) (sealed, error) {
 
 // joinBatch takes a batch in.
 func (in SealIn) joinBatch(
-	res *SealResult, batch sealed, seg *artifact.Rows, sorter *extsort.Sorter, paid *paidEntries,
+	ctx context.Context, res *SealResult, batch sealed, seg *artifact.Rows, sorter *extsort.Sorter, paid *paidEntries,
 ) error {
-	for row, err := range batch.rows.Rows() {
+	for row, err := range batch.rows.Scan(ctx, 0, -1) {
 		if err != nil {
 			return err
 		}
@@ -164,17 +164,17 @@ func (in SealIn) joinBatch(
 			stage.ReportProgress(in.OnProgress, core.Progress{Stage: "extract", Done: res.Chunks})
 		}
 	}
-	return paid.addRows(batch.paid)
+	return paid.addRows(ctx, batch.paid)
 }
 
 // paidEntries are the ledger entries of a shard.
 type paidEntries struct{ entries extsort.Sorter }
 
-func (p *paidEntries) addRows(file *artifact.Loaded) error {
+func (p *paidEntries) addRows(ctx context.Context, file *artifact.Reader) error {
 	if file == nil {
 		return nil
 	}
-	for row, err := range file.Rows() {
+	for row, err := range file.Scan(ctx, 0, -1) {
 		if err != nil {
 			return err
 		}
