@@ -94,7 +94,7 @@ func (c *collector) removeFolder(ctx context.Context, gen *generation) error {
 	if err != nil {
 		return err
 	}
-	return c.newPermit(gen).eraseKeys(ctx, c.Artifacts.Store, []string{reference, c.cursorKey(gen)})
+	return c.newPermit(gen).eraseKeys(ctx, c.Artifacts.Store, []string{reference})
 }
 
 // deleteReports deletes what is left in the folders of generations without a reference, once it is old. A reference
