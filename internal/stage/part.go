@@ -96,12 +96,6 @@ func (p Part) newWindows(ctx context.Context, env join.Env, scratch string) iter
 	}
 }
 
-// VectorRow is a row of a vectors segment: Parquet with the columns that a bulk import needs.
-type VectorRow struct {
-	Key    string    `parquet:"key"`
-	Vector []float32 `parquet:"vector,list"`
-}
-
 // ReportProgress reports progress to its receiver; nil receives none.
 func ReportProgress(to func(core.Progress), progress core.Progress) {
 	if to != nil {
