@@ -176,35 +176,34 @@ func (l *Ledger) gatherLoose(ctx context.Context, task string, now time.Time) (i
 	if task == Embed {
 		return 0, nil
 	}
-	var total int64
-	var keys []core.Digest
-	flush := func() error {
-		packed, err := l.packKeys(ctx, task, keys)
-		total += int64(packed)
-		keys = keys[:0]
-		return err
-	}
-	for entry, err := range l.looseObjects(ctx, task) {
-		if err != nil {
-			return total, err
-		}
-		if now.Sub(entry.modified) <= LooseGrace {
-			continue
-		}
-		raw, err := l.findPacked(ctx, task, entry.key)
-		if err != nil {
-			return total, err
-		}
-		if raw != nil {
-			continue // it waits for being swept
-		}
-		if keys = append(keys, entry.key); len(keys) == gatherEntries {
-			if err := flush(); err != nil {
-				return total, err
+	loose := func(yield func(core.Digest, error) bool) {
+		for entry, err := range l.looseObjects(ctx, task) {
+			if err == nil && now.Sub(entry.modified) <= LooseGrace {
+				continue
+			}
+			var raw []byte
+			if err == nil {
+				raw, err = l.findPacked(ctx, task, entry.key)
+			}
+			if err == nil && raw != nil {
+				continue // it waits for being swept
+			}
+			if !yield(entry.key, err) || err != nil {
+				return
 			}
 		}
 	}
-	return total, flush()
+	var total int64
+	for keys, err := range parallel.Batch(loose, gatherEntries) {
+		packed := 0
+		if err == nil {
+			packed, err = l.packKeys(ctx, task, keys)
+		}
+		if total += int64(packed); err != nil {
+			return total, err
+		}
+	}
+	return total, nil
 }
 
 // sweepTask deletes loose entries that a pack took in at least LooseGrace ago, and packs that a merge took in as long

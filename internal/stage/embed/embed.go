@@ -132,4 +132,3 @@ func (e *embedder) streamMissing(ctx context.Context) iter.Seq2[embed.Item, erro
 		}
 	}
 }
-

@@ -324,11 +324,6 @@ func TestWhatAStoreDidNotTakeIsNotCountedAsWritten(t *testing.T) {
 		"%v: %+v", err, res)
 }
 
-func TestAPartThatIsNothingIsRefused(t *testing.T) {
-	b := newBench(t)
-	musttest.Refuse(load.Run(t.Context(), b.in(free(), stage.Part{Kind: "mentions"})))(t, fault.Internal)
-}
-
 func rewriting() load.Rewriting {
 	return load.Rewriting{
 		Artifacts: artifact.Index{Store: blobmemory.New(), Name: "docs"}, Alive: func() {},

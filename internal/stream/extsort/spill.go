@@ -226,11 +226,7 @@ func (s *Sorter) StreamSorted() iter.Seq2[[2][]byte, error] {
 		}
 		sources = append(sources, s.readMemory())
 		byKey := func(a, b pair) int { return bytes.Compare(a[0], b[0]) }
-		for sorted, err := range merge.MergeSorted(byKey, sources...) {
-			if !yield(sorted, err) || err != nil {
-				return
-			}
-		}
+		merge.MergeSorted(byKey, sources...)(yield)
 	}
 }
 
