@@ -11,6 +11,7 @@ import (
 	"github.com/unweaver/unweaver/internal/artifact/localfile"
 	"github.com/unweaver/unweaver/internal/artifact/rows"
 	"github.com/unweaver/unweaver/internal/core"
+	"github.com/unweaver/unweaver/internal/index/classrun"
 	"github.com/unweaver/unweaver/internal/stream/merge"
 	"github.com/unweaver/unweaver/internal/stream/parallel"
 )
@@ -45,48 +46,28 @@ func DiffSegments(listed, other core.Segments) core.Segments {
 		}
 		return ""
 	}
-	has := func(sha string) bool {
-		shared := slices.ContainsFunc(other.Splits, func(one core.Split) bool { return one.SHA256 == sha }) ||
-			slices.ContainsFunc(other.Runs, func(one core.Run) bool { return one.SHA256 == sha })
-		return shared && dead(listed, sha) == dead(other, sha)
-	}
-	out := core.Segments{}
-	left := map[string]bool{}
-	for _, one := range listed.Splits {
-		if !has(one.SHA256) {
-			out.Splits, left[one.SHA256] = append(out.Splits, one), true
-		}
-	}
-	for _, one := range listed.Runs {
-		if !has(one.SHA256) {
-			out.Runs, left[one.SHA256] = append(out.Runs, one), true
-		}
-	}
-	for _, one := range listed.Tombs {
-		if left[one.Of] {
-			out.Tombs = append(out.Tombs, one)
-		}
-	}
-	return out
+	has := func(sha string) bool { return listsFile(other, sha) && dead(listed, sha) == dead(other, sha) }
+	return withTombs(core.Segments{
+		Splits: slices.DeleteFunc(slices.Clone(listed.Splits), func(one core.Split) bool { return has(one.SHA256) }),
+		Runs:   slices.DeleteFunc(slices.Clone(listed.Runs), func(one core.Run) bool { return has(one.SHA256) }),
+	}, listed.Tombs)
 }
 
 // ClassesApart yields the classes that count, but for those that count in another generation by the very same
 // row, in the order of ids.
 func (t *Table) ClassesApart(other *Table) iter.Seq2[ClassLeft, error] {
-	sources := make([]merge.Next[ClassLeft], len(t.Runs))
-	for number, file := range t.Runs {
-		shared, row := t.findSharing(t.listed.Runs[number].SHA256, []*Table{other}), 0
-		sources[number] = func() (ClassLeft, bool, error) {
-			for ; row < len(file.Rows); row++ {
-				if found := &file.Rows[row]; t.classCounts(number, row) && !shared.isCounted(row) {
-					row++
-					return ClassLeft{ID: found.ID, Class: classOf(found)}, true, nil
-				}
+	sources := make([]merge.Next[*classrun.Row], len(t.Runs))
+	for number := range t.Runs {
+		shared := t.findSharing(t.listed.Runs[number].SHA256, []*Table{other})
+		sources[number] = t.rowsFrom(number, core.ID{}, shared)
+	}
+	return func(yield func(ClassLeft, error) bool) {
+		for row := range merge.MergeSorted(compareIDs, sources...) { // tables in memory have no errors
+			if !yield(ClassLeft{row.ID, classOf(row)}, nil) {
+				return
 			}
-			return ClassLeft{}, false, nil
 		}
 	}
-	return merge.MergeSorted(func(a, b ClassLeft) int { return bytes.Compare(a.ID[:], b.ID[:]) }, sources...)
 }
 
 // ChunksApart does what ClassesApart does, for chunks.

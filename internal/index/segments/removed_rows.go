@@ -2,6 +2,7 @@ package segments
 
 import (
 	"iter"
+	"slices"
 
 	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/index/deletions"
@@ -61,7 +62,7 @@ type sharing []*deletions.File
 
 func (t *Table) findSharing(sha string, others []*Table) (out sharing) {
 	for _, other := range others {
-		if other.listsFile(sha) {
+		if listsFile(other.listed, sha) {
 			out = append(out, other.FindTomb(sha))
 		}
 	}
@@ -78,16 +79,8 @@ func (s sharing) isCounted(row int) bool {
 	return false
 }
 
-func (t *Table) listsFile(sha string) bool {
-	for _, one := range t.listed.Splits {
-		if one.SHA256 == sha {
-			return true
-		}
-	}
-	for _, one := range t.listed.Runs {
-		if one.SHA256 == sha {
-			return true
-		}
-	}
-	return false
+// listsFile reports whether a list has a split or class run of that content.
+func listsFile(listed core.Segments, sha string) bool {
+	return slices.ContainsFunc(listed.Splits, func(one core.Split) bool { return one.SHA256 == sha }) ||
+		slices.ContainsFunc(listed.Runs, func(one core.Run) bool { return one.SHA256 == sha })
 }

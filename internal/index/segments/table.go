@@ -64,29 +64,22 @@ func openTable(
 func OpenClasses(
 	ctx context.Context, cache *localfile.Cache, index artifact.Index, manifest *core.Manifest,
 ) (*Table, error) {
-	return openSide(ctx, cache, index, manifest, nil, manifest.Segments.Runs)
+	side := core.Segments{Runs: manifest.Segments.Runs}
+	return openTable(ctx, cache, index, withTombs(side, manifest.Segments.Tombs))
 }
 
 // OpenChunks does what OpenTable does, for callers that need documents and chunks alone.
 func OpenChunks(
 	ctx context.Context, cache *localfile.Cache, index artifact.Index, manifest *core.Manifest,
 ) (*Table, error) {
-	return openSide(ctx, cache, index, manifest, manifest.Segments.Splits, nil)
+	side := core.Segments{Splits: manifest.Segments.Splits}
+	return openTable(ctx, cache, index, withTombs(side, manifest.Segments.Tombs))
 }
 
-func openSide(
-	ctx context.Context, cache *localfile.Cache, index artifact.Index, manifest *core.Manifest,
-	splits []core.Split, runs []core.Run,
-) (*Table, error) {
-	side := core.Segments{Splits: splits, Runs: runs}
-	for _, one := range manifest.Segments.Tombs {
-		ofSplit := slices.ContainsFunc(splits, func(split core.Split) bool { return split.SHA256 == one.Of })
-		ofRun := slices.ContainsFunc(runs, func(run core.Run) bool { return run.SHA256 == one.Of })
-		if ofSplit || ofRun {
-			side.Tombs = append(side.Tombs, one)
-		}
-	}
-	return openTable(ctx, cache, index, side)
+// withTombs adds what is dead in the splits and class runs of a list.
+func withTombs(listed core.Segments, tombs []core.Tomb) core.Segments {
+	listed.Tombs = slices.DeleteFunc(slices.Clone(tombs), func(one core.Tomb) bool { return !listsFile(listed, one.Of) })
+	return listed
 }
 
 // Release lets go of what is mapped. A nil table has nothing.
@@ -241,10 +234,9 @@ func (t *Table) ClassesIn(from, to string) iter.Seq2[core.ID, Class] {
 	return func(yield func(core.ID, Class) bool) {
 		sources := make([]merge.Next[*classrun.Row], len(t.Runs))
 		for i := range t.Runs {
-			sources[i] = t.rowsFrom(i, first)
+			sources[i] = t.rowsFrom(i, first, nil)
 		}
-		byID := func(a, b *classrun.Row) int { return bytes.Compare(a.ID[:], b.ID[:]) }
-		for row, err := range merge.MergeSorted(byID, sources...) {
+		for row, err := range merge.MergeSorted(compareIDs, sources...) {
 			if err != nil || beyond(&row.ID) || !yield(row.ID, classOf(row)) { // tables in memory have no errors
 				return
 			}
@@ -252,13 +244,15 @@ func (t *Table) ClassesIn(from, to string) iter.Seq2[core.ID, Class] {
 	}
 }
 
-// rowsFrom gives the rows of a class run that count, from an id on.
-func (t *Table) rowsFrom(number int, first core.ID) merge.Next[*classrun.Row] {
+func compareIDs(a, b *classrun.Row) int { return bytes.Compare(a.ID[:], b.ID[:]) }
+
+// rowsFrom gives the rows of a class run that count, from an id on, but for those that count in others, too.
+func (t *Table) rowsFrom(number int, first core.ID, shared sharing) merge.Next[*classrun.Row] {
 	rows := t.Runs[number].Rows
 	at := sort.Search(len(rows), func(i int) bool { return bytes.Compare(rows[i].ID[:], first[:]) >= 0 })
 	return func() (*classrun.Row, bool, error) {
 		for ; at < len(rows); at++ {
-			if t.classCounts(number, at) {
+			if t.classCounts(number, at) && !shared.isCounted(at) {
 				at++
 				return &rows[at-1], true, nil
 			}
