@@ -60,8 +60,8 @@ func (l *Ledger) packKeys(ctx context.Context, task string, keys []core.Digest) 
 	})
 }
 
-// PackEntries writes entries that are stored, and positive, as one pack, and reads nothing of them. They come by key; of
-// equal keys the first counts. It gives how many the pack has; fewer than two make none. Packing the same keys twice
+// PackEntries writes entries that are stored, and positive, as one pack, and reads nothing of them. They come by key;
+// of equal keys the first counts. It gives how many the pack has; fewer than two make none. Packing the same keys twice
 // gives the same object.
 func (l *Ledger) PackEntries(ctx context.Context, task string, entries iter.Seq2[Stored, error]) (int, error) {
 	rows, err := artifact.NewRows()
@@ -207,8 +207,8 @@ func (l *Ledger) gatherLoose(ctx context.Context, task string, now time.Time) (i
 }
 
 // sweepTask deletes loose entries that a pack took in at least LooseGrace ago, and packs that a merge took in as long
-// ago. It gives how many objects it deleted, and reports whether there are more packs than a look-up should read. It may
-// be repeated, and ended at any point.
+// ago. It gives how many objects it deleted, and reports whether there are more packs than a look-up should read. It
+// may be repeated, and ended at any point.
 func (l *Ledger) sweepTask(ctx context.Context, task string, now time.Time) (total int, crowded bool, err error) {
 	listed, err := listPacks(ctx, l.store, task)
 	if err != nil {

@@ -59,9 +59,9 @@ func (f *VectorFile) DamageFault(ctx context.Context, err error) error {
 		Advise("publish another generation, or " + f.index.AdviseRebuild())
 }
 
-// CheckVectors refuses a vectors segment whose bytes are not those that name it: Parquet has sums of its pages alone, and
-// none of what says where they are and how they are coded, so that a bit that is another there makes other vectors of
-// it. alive is called as bytes come in.
+// CheckVectors refuses a vectors segment whose bytes are not those that name it: Parquet has sums of its pages alone,
+// and none of what says where they are and how they are coded, so that a bit that is another there makes other vectors
+// of it. alive is called as bytes come in.
 func CheckVectors(ctx context.Context, index artifact.Index, segment core.Segment, alive func()) error {
 	intact, err := index.IsIntact(ctx, segment.SHA256, alive)
 	if err == nil && !intact {

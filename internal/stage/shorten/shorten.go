@@ -284,8 +284,8 @@ func (s *shortener) orStart(description, long string) string {
 	return description
 }
 
-// askModel calls the model, and once more when the answer holds no description. A failure passes as long as no item came
-// to something.
+// askModel calls the model, and once more when the answer holds no description. A failure passes as long as no item
+// came to something.
 func (s *shortener) askModel(ctx context.Context, name, long string) (stage.Answer[string], error) {
 	if err := s.round.CheckEnd(); err != nil {
 		return stage.Answer[string]{}, err
