@@ -85,11 +85,11 @@ func (r Rewriting) Merge(ctx context.Context, list []core.Segment) (out core.Seg
 		if err := r.checkIntact(ctx, segment); err != nil {
 			return out, false, err
 		}
-		for batch, err := range rowsIn[VectorRow](ctx, r, segment) {
+		for batch, err := range rowsIn[stage.VectorRow](ctx, r, segment) {
 			if err != nil {
 				return out, false, err
 			}
-			var stay []VectorRow
+			var stay []stage.VectorRow
 			for _, row := range batch {
 				if r.Counts(row.Key) && !written[row.Key] {
 					written[strings.Clone(row.Key)] = true // the batch is read over
@@ -116,7 +116,7 @@ func (r Rewriting) Merge(ctx context.Context, list []core.Segment) (out core.Seg
 // compareSegment reads a merged segment back from the store.
 func (r Rewriting) compareSegment(ctx context.Context, merged core.Segment, want core.SetHash) error {
 	var sum core.SetHash
-	for batch, err := range rowsIn[VectorRow](ctx, r, merged) {
+	for batch, err := range rowsIn[stage.VectorRow](ctx, r, merged) {
 		if err != nil {
 			return err
 		}
@@ -133,7 +133,7 @@ func (r Rewriting) compareSegment(ctx context.Context, merged core.Segment, want
 }
 
 // rowEntry returns what is compared of a row: its key and every bit of its vector.
-func rowEntry(row VectorRow) core.Digest {
+func rowEntry(row stage.VectorRow) core.Digest {
 	raw := make([]byte, 0, 4*len(row.Vector))
 	for _, value := range row.Vector {
 		raw = binary.LittleEndian.AppendUint32(raw, math.Float32bits(value))
