@@ -83,7 +83,7 @@ func (s shelf) run(into *core.Segments, names string) {
 		id := core.ClassID(name)
 		s.check(writer.Add(classrun.Row{
 			ID: id, Vector: core.Sum("vector", names, name).Prefix(), Record: core.Sum("record", names, name),
-		}, name, []string{name}))
+		}, name, "", []string{name}))
 	}
 	var expect classrun.Expect
 	made := s.put(func(to io.Writer) (err error) {
