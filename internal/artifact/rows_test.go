@@ -96,7 +96,7 @@ func TestADamagedFrameIsAnErrorThatNamesItsObject(t *testing.T) {
 				rows++
 			}
 		}
-		assert.True(t, fault.Is(err, fault.SegmentDamage) && strings.Contains(err.Error(), "memory/f") && rows != rowCount,
+		assert.True(t, fault.Is(err, fault.SegmentDamage) && strings.Contains(err.Error(), "memory:f") && rows != rowCount,
 			"frame %d: %d rows, %v", frame, rows, err)
 		_, err = reader.Get(t.Context(), reader.Frames[frame].First)
 		assert.True(t, fault.Is(err, fault.SegmentDamage), "frame %d by key: %v", frame, err)
@@ -200,7 +200,7 @@ func TestAFileOfAnotherSizeThanItsManifestSaysIsDamaged(t *testing.T) {
 		assert.True(t, fault.Is(err, fault.SegmentDamage), "said to be of %d bytes: %v", size, err)
 	}
 	store.Change("f", func(raw []byte) []byte { return raw[:len(raw)-9] })
-	musttest.Refuse(artifact.OpenRowsOf(t.Context(), store, "f", info.Size))(t, fault.SegmentDamage, "memory/f")
+	musttest.Refuse(artifact.OpenRowsOf(t.Context(), store, "f", info.Size))(t, fault.SegmentDamage, "memory:f")
 	musttest.Refuse(artifact.OpenRows(t.Context(), store, "absent"))(t, fault.NotFound)
 }
 

@@ -226,7 +226,7 @@ func TestALooseEntryThatCannotBeUsedIsRemovedToldAndPaidForAgain(t *testing.T) {
 					})
 				require.True(t, err == nil && string(e.Value) == "whole" && e.Negative == negative, "%s: %v %v", task, e, err)
 			}
-			assert.True(t, paid == 1 && slices.Equal(named.all(), []string{"memory/" + object}),
+			assert.True(t, paid == 1 && slices.Equal(named.all(), []string{"memory:" + object}),
 				"%s: paid %d times, named %v", task, paid, named.all())
 		}
 	}

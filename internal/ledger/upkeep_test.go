@@ -297,7 +297,7 @@ func TestADamagedPackIsSetAsideAndNamedOnce(t *testing.T) {
 			})
 			require.True(t, err == nil && !paid && string(e.Value) == value(i), "%s: entry %d: %v %v", situation, i, e, err)
 		}
-		assert.Equal(t, []string{"memory/" + pack}, named.all(), "%s: named", situation)
+		assert.Equal(t, []string{"memory:" + pack}, named.all(), "%s: named", situation)
 		assert.True(t, len(b.store.Keys(pack)) != 0, "%s: the damaged pack was deleted", situation)
 	}
 }

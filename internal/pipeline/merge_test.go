@@ -8,6 +8,7 @@ import (
 	"io"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"sync/atomic"
 	"testing"
 
@@ -15,52 +16,11 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/unweaver/unweaver/internal/core"
-	"github.com/unweaver/unweaver/internal/pipeline/run"
 	"github.com/unweaver/unweaver/internal/pipeline/upkeep"
 	"github.com/unweaver/unweaver/internal/store/blob"
 	"github.com/unweaver/unweaver/internal/stream/parallel"
 	"github.com/unweaver/unweaver/internal/testkit/musttest"
-	"github.com/unweaver/unweaver/internal/testkit/vectorsmemory"
 )
-
-// What a night reads of its parent to take documents out and to merge may be damaged since plan looked: the same run
-// makes everything again.
-// Promises: 49.
-func TestDamageThatAMergeMeetsMendsItselfInTheSameRun(t *testing.T) {
-	first, sound := beforeMerge(t)
-	for _, list := range first.current(t).Segments.Kinds() {
-		for damage, do := range damages {
-			if len(list.Segments) == 0 || list.Name == "idf" {
-				continue
-			}
-			t.Run(list.Name+" "+damage, func(t *testing.T) {
-				s := first.copied(t)
-				for _, stage := range []string{"chunk", "segment"} {
-					done, sha := false, list.Segments[0].SHA256
-					s := s.copied(t)
-					s.Cache.Drop(sha)
-					s.before = func(at string) {
-						if at == stage && !done {
-							done = true
-							do(t, s.Artifacts, s.index().SegmentKey(sha))
-							s.Cache.Drop(sha)
-						}
-					}
-					way := &how{}
-					night, err := s.try(t, way)
-					if err != nil || night.published.Status != core.StatusCompleted {
-						t.Errorf("before %s: %+v, %v", stage, night.published, err)
-						continue
-					}
-					s.before = nil
-					assert.True(t, night.manifest.Hashes == sound.Hashes,
-						"before %s: the hashes are not those of an undamaged run", stage)
-					assert.True(t, done, "before %s: nothing was damaged", stage)
-				}
-			})
-		}
-	}
-}
 
 // A segment whose content is that of its name, and does not fit the others of its split, is damage too.
 func TestASegmentThatDoesNotFitItsSplitMendsItselfInTheSameRun(t *testing.T) {
@@ -158,53 +118,6 @@ func (l *lives) again(t *testing.T) *lives {
 	return &lives{history: h, shop: l.shop, blobs: h.Artifacts, records: h.Records, vectors: h.Vectors}
 }
 
-// A night in which vectors segments are merged may die at any of its writes, of which every third is tried: it comes to
-// what it comes to undisturbed, every row that counts is in the segments, and what the store loses afterwards is
-// written again from them. Nothing is paid for.
-func TestADeathAmidAMergeOfVectorsLosesNothing(t *testing.T) {
-	l := merging(t)
-	calm, _ := l.again(t).survive(t, 0)
-	vectors := calm.manifest.Segments.ChunkVecs
-	require.True(t, len(vectors) <= 3, "%d vectors segments of chunks: nothing was merged", len(vectors))
-	_, paid := l.shop.twice()
-	deaths := 0
-	for left := 1; ; left += 3 {
-		one := l.again(t)
-		one.begin(0, 0)
-		job, holder := one.leased(t)
-		one.begin(left, float64(left%2))
-		out, err := one.stages(t.Context(), job, holder)
-		if one.now.alive() == nil {
-			require.NoError(t, err)
-			break
-		}
-		deaths++
-		one.begin(0, 0)
-		if !out.collects {
-			require.NoError(t, musttest.Err(one.stages(t.Context(), job, holder)), "death %d", left)
-		}
-		require.NoError(t, one.finish(t.Context(), job, holder, run.Ending{Status: core.StatusCompleted}))
-		got := one.current(t)
-		sameGeneration(t, left, got, calm.manifest)
-		classes, chunks := wholeVectors(t, one.site, got)
-		assert.True(t, chunks == len(calm.manifest.Segments.ChunkVecs) && classes == len(calm.manifest.Segments.ClassVecs),
-			"death %d: %d and %d vectors segments", left, classes, chunks)
-		if deaths%8 != 0 {
-			continue
-		}
-		one.vectors = vectorsmemory.New()
-		one.begin(0, 0)
-		night, _ := one.survive(t, 0)
-		assert.True(t, night.planned.Repair != 0, "death %d: the lost vectors were not noticed", left)
-		count := musttest.Get(one.vectors.Count(t.Context(), got.Collections.Chunks))(t)
-		assert.True(t, count == got.Counts.Windows, "death %d: %d of %d rows came back", left, count, got.Counts.Windows)
-	}
-	_, all := l.shop.twice()
-	assert.True(t, all == paid, "%d answers were paid for", all-paid)
-	t.Logf("%d deaths", deaths)
-	assert.True(t, deaths >= 20, "only %d deaths: too few to prove anything", deaths)
-}
-
 // A vectors segment that is damaged is not merged into one that looks like a good one: everything is made
 // again from what is paid for.
 func TestADamagedVectorsSegmentIsNotMerged(t *testing.T) {
@@ -237,12 +150,14 @@ func TestADamagedVectorsSegmentIsNotMerged(t *testing.T) {
 // A first build of several splits and class runs writes them in units of work of their own, and comes to the bytes that
 // one unit comes to.
 func TestPiecesComeToWhatOneUnitOfWorkComesTo(t *testing.T) {
-	setSizes(t, 100, 50, 2000)
+	setSizes(t, 100, 50, 200)
 	files := map[string]string{}
-	for n := range 5200 { // a unit has 5,000 documents
-		files[fmt.Sprintf("%05d.txt", n)] = fmt.Sprintf("%s went from %s to %s.\n", people[n%len(people)],
-			places[n%len(places)], fmt.Sprintf("Harbour Number%d", n/30))
+	for n := range 500 {
+		files[fmt.Sprintf("%03d.txt", n)] = fmt.Sprintf("%s went from %s to %s.\n", people[n%len(people)],
+			places[n%len(places)], fmt.Sprintf("Harbour Number%d", n/3))
 	}
+	// A unit ends with the document that takes what it reads above 16 MiB.
+	files["250.html"] = "<p>Nothing went anywhere.</p><!--" + strings.Repeat(" and nothing is shown", 1<<20) + "-->\n"
 	one := newSite(t, files)
 	steady(one)
 	one.width, one.shard, one.batch = 4, 1000, 500

@@ -16,7 +16,6 @@ import (
 	"github.com/unweaver/unweaver/internal/artifact/localfile"
 	"github.com/unweaver/unweaver/internal/artifact/rows"
 	"github.com/unweaver/unweaver/internal/core"
-	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/index/classrun"
 	"github.com/unweaver/unweaver/internal/index/liveset"
 	"github.com/unweaver/unweaver/internal/index/segments"
@@ -30,6 +29,7 @@ import (
 	"github.com/unweaver/unweaver/internal/testkit/musttest"
 	"github.com/unweaver/unweaver/internal/testkit/recordsmemory"
 	"github.com/unweaver/unweaver/internal/testkit/stagetest"
+	"github.com/unweaver/unweaver/internal/testkit/vectorsmemory"
 	"github.com/unweaver/unweaver/internal/text"
 )
 
@@ -54,56 +54,24 @@ func (m memoryRecords) DeleteRecords(ctx context.Context, keys []string) error {
 	return m.Store.DeleteRecords(ctx, keys)
 }
 
-// memoryVectors holds the keys of rows by collection.
+// memoryVectors is a store of vectors whose deletes can fail.
 type memoryVectors struct {
-	vectors.Store
-	rows map[string]map[string]bool
+	*vectorsmemory.Store
 	fail func(op string) error
 }
 
-func (m *memoryVectors) Create(_ context.Context, collection string, _ int) error {
-	if m.rows[collection] == nil {
-		m.rows[collection] = map[string]bool{}
-	}
-	return nil
-}
-
-func (m *memoryVectors) Upsert(_ context.Context, collection string, all []vectors.Row) error {
-	for _, row := range all {
-		m.rows[collection][row.Key] = true
-	}
-	return nil
-}
-
-func (m *memoryVectors) Delete(_ context.Context, collection string, keys []string) error {
+func (m memoryVectors) Delete(ctx context.Context, collection string, keys []string) error {
 	if err := m.fail("delete rows"); err != nil {
 		return err
 	}
-	if m.rows[collection] == nil {
-		return fault.NotFound.At("delete rows of", collection)
-	}
-	for _, key := range keys {
-		delete(m.rows[collection], key)
-	}
-	return nil
+	return m.Store.Delete(ctx, collection, keys)
 }
 
-func (m *memoryVectors) List(_ context.Context, prefix string) ([]string, error) {
-	var names []string
-	for name := range m.rows {
-		if strings.HasPrefix(name, prefix) {
-			names = append(names, name)
-		}
-	}
-	return names, nil
-}
-
-func (m *memoryVectors) Drop(_ context.Context, collection string) error {
+func (m memoryVectors) Drop(ctx context.Context, collection string) error {
 	if err := m.fail("drop"); err != nil {
 		return err
 	}
-	delete(m.rows, collection)
-	return nil
+	return m.Store.Drop(ctx, collection)
 }
 
 // leases are the generations that readers use.
@@ -128,7 +96,7 @@ type world struct {
 	store    *artifacttest.Memory
 	index    artifact.Index
 	records  records.Store
-	vectors  vectors.Store
+	vectors  memoryVectors
 	leases   leases
 	now      time.Time
 	keep     int
@@ -155,7 +123,7 @@ func newWorld(t *testing.T) *world {
 		return nil
 	}
 	w.records = memoryRecords{recordsmemory.New(), w.change}
-	w.vectors = &memoryVectors{rows: map[string]map[string]bool{}, fail: w.change}
+	w.vectors = memoryVectors{vectorsmemory.New(), w.change}
 	return w
 }
 
@@ -378,9 +346,9 @@ func (w *world) state() []string {
 		}
 		return nil
 	}))
-	for collection, keys := range w.vectors.(*memoryVectors).rows {
+	for _, collection := range stagetest.Must(w.vectors.List(context.Background(), "")) {
 		all = append(all, "collection "+collection)
-		for key := range keys {
+		for _, key := range w.vectors.Keys(collection) {
 			all = append(all, "row "+collection+" "+key)
 		}
 	}

@@ -290,18 +290,13 @@ func (c *Contract) example(pointer string, example any) error {
 
 // Transport checks every answer that comes through it and reports what is not as described. It is for clients of tests.
 type Transport struct {
-	Base     http.RoundTripper // nil: http.DefaultTransport
 	Contract *Contract
 	Report   func(error)
 }
 
 // RoundTrip implements http.RoundTripper. Streams of events are let through as they come.
 func (t Transport) RoundTrip(request *http.Request) (*http.Response, error) {
-	base := t.Base
-	if base == nil {
-		base = http.DefaultTransport
-	}
-	response, err := base.RoundTrip(request)
+	response, err := http.DefaultTransport.RoundTrip(request)
 	if err != nil || strings.HasPrefix(response.Header.Get("Content-Type"), "text/event-stream") {
 		return response, err
 	}

@@ -20,10 +20,14 @@ import (
 
 // Store implements blob.Store.
 type Store struct {
+	// Now is the clock of modification times; nil: the wall clock, by which no two writes have one time, so that the
+	// newest is known.
+	Now func() time.Time
+
 	mu      sync.RWMutex
 	objects map[string]object
 	version int64     // of the last write: an ETag is never used twice
-	written time.Time // of the last write: no two have one time, so that the newest is known
+	written time.Time // of the last write
 }
 
 type object struct {
@@ -40,7 +44,25 @@ func New() *Store { return &Store{objects: map[string]object{}} }
 func (s *Store) Clone() *Store {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
-	return &Store{objects: maps.Clone(s.objects), version: s.version, written: s.written}
+	return &Store{Now: s.Now, objects: maps.Clone(s.objects), version: s.version, written: s.written}
+}
+
+// Keys lists the keys that begin with prefix.
+func (s *Store) Keys(prefix string) []string {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	keys := slices.Sorted(maps.Keys(s.objects))
+	return slices.DeleteFunc(keys, func(key string) bool { return !strings.HasPrefix(key, prefix) })
+}
+
+// Change edits the bytes of an object behind the store's back, as damage does.
+func (s *Store) Change(key string, edit func([]byte) []byte) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	changed := s.objects[key]
+	changed.raw = edit(bytes.Clone(changed.raw))
+	changed.info.Size = int64(len(changed.raw))
+	s.objects[key] = changed
 }
 
 // Location implements blob.Store.
@@ -72,9 +94,12 @@ func (s *Store) Put(ctx context.Context, key string, body io.Reader, size int64,
 		return blob.Info{}, s.precondition("write", key)
 	}
 	s.version++
-	if now := time.Now(); now.After(s.written) {
+	switch now := time.Now(); {
+	case s.Now != nil:
+		s.written = s.Now()
+	case now.After(s.written):
 		s.written = now
-	} else {
+	default:
 		s.written = s.written.Add(1)
 	}
 	info := blob.Info{Key: key, Size: int64(len(raw)), ETag: fmt.Sprintf("%x", s.version), Modified: s.written}

@@ -10,8 +10,12 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/store/blob"
+	"github.com/unweaver/unweaver/internal/testkit/musttest"
 )
 
 // Run proves the contract of a store; open gives an empty one each time.
@@ -92,24 +96,16 @@ func put(t *testing.T, s blob.Store, key, v string, c blob.Cond) (blob.Info, err
 
 func must(t *testing.T, s blob.Store, key, v string) blob.Info {
 	t.Helper()
-	in, err := put(t, s, key, v, blob.Cond{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	in := musttest.Get(put(t, s, key, v, blob.Cond{}))(t)
 	return in
 }
 
 func get(t *testing.T, s blob.Store, key string, r blob.Range) string {
 	t.Helper()
 	rc, _, err := s.Get(t.Context(), key, r)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	defer func() { _ = rc.Close() }()
-	raw, err := io.ReadAll(rc)
-	if err != nil {
-		t.Fatal(err)
-	}
+	raw := musttest.Get(io.ReadAll(rc))(t)
 	return string(raw)
 }
 
@@ -118,9 +114,7 @@ func readBack(t *testing.T, store blob.Store) {
 	for i := range big {
 		big[i] = byte(rand.IntN(256))
 	}
-	if _, err := store.Put(t.Context(), "a/b/big", bytes.NewReader(big), int64(len(big)), blob.Cond{}); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, musttest.Err(store.Put(t.Context(), "a/b/big", bytes.NewReader(big), int64(len(big)), blob.Cond{})))
 	if got := get(t, store, "a/b/big", blob.All); got != string(big) {
 		t.Error("the whole object differs")
 	}
@@ -140,30 +134,18 @@ func readBack(t *testing.T, store blob.Store) {
 	}
 	must(t, store, "a/b/big", "small")
 	in, err := store.Stat(t.Context(), "a/b/big")
-	if err != nil || in.Size != 5 || in.ETag == "" || in.Modified.IsZero() {
-		t.Errorf("stat gives %+v, %v", in, err)
-	}
+	assert.True(t, err == nil && in.Size == 5 && in.ETag != "" && !in.Modified.IsZero(), "stat gives %+v, %v", in, err)
 }
 
 func absent(t *testing.T, store blob.Store) {
-	if _, _, err := store.Get(t.Context(), "no/such", blob.All); !fault.Is(err, fault.NotFound) {
-		t.Errorf("get: %v", err)
-	}
-	if _, err := store.Stat(t.Context(), "no/such"); !fault.Is(err, fault.NotFound) {
-		t.Errorf("stat: %v", err)
-	}
-	if err := store.Delete(t.Context(), "no/such"); err != nil {
-		t.Errorf("delete: %v", err)
-	}
+	musttest.Code(t, musttest.Err2(store.Get(t.Context(), "no/such", blob.All)), fault.NotFound, "get")
+	musttest.Code(t, musttest.Err(store.Stat(t.Context(), "no/such")), fault.NotFound, "stat")
+	assert.NoError(t, store.Delete(t.Context(), "no/such"), "delete")
 	must(t, store, "x", "1")
 	for range 2 {
-		if err := store.Delete(t.Context(), "x"); err != nil {
-			t.Errorf("delete: %v", err)
-		}
+		assert.NoError(t, store.Delete(t.Context(), "x"), "delete")
 	}
-	if _, err := store.Stat(t.Context(), "x"); !fault.Is(err, fault.NotFound) {
-		t.Errorf("stat after delete: %v", err)
-	}
+	musttest.Code(t, musttest.Err(store.Stat(t.Context(), "x")), fault.NotFound, "stat after delete")
 }
 
 // race runs n conditional writers and gives how many won; losers must see Precondition.
@@ -189,17 +171,13 @@ func race(t *testing.T, store blob.Store, n int, cond blob.Cond) int {
 }
 
 func ifAbsent(t *testing.T, s blob.Store) {
-	if n := race(t, s, 16, blob.Cond{Absent: true}); n != 1 {
-		t.Errorf("%d writers won", n)
-	}
+	assert.Equal(t, 1, race(t, s, 16, blob.Cond{Absent: true}), "writers won")
 }
 
 func ifMatch(t *testing.T, s blob.Store) {
 	for range 5 {
 		in := must(t, s, "race/key", "start")
-		if n := race(t, s, 16, blob.Cond{Match: in.ETag}); n != 1 {
-			t.Errorf("%d writers won", n)
-		}
+		assert.Equal(t, 1, race(t, s, 16, blob.Cond{Match: in.ETag}), "writers won")
 	}
 }
 
@@ -216,9 +194,7 @@ func unchanged(t *testing.T, store blob.Store) {
 		!fault.Is(err, fault.NotFound) {
 		t.Errorf("If-Match on an absent key: %v", err)
 	}
-	if got := get(t, store, "k", blob.All); got != "two" {
-		t.Errorf("the object reads %q", got)
-	}
+	assert.Equal(t, "two", get(t, store, "k", blob.All), "the object reads")
 }
 
 func list(t *testing.T, store blob.Store) {
@@ -229,17 +205,13 @@ func list(t *testing.T, store blob.Store) {
 	collect := func(prefix, after string) []string {
 		var out []string
 		for in, err := range store.List(t.Context(), prefix, after) {
-			if err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, err)
 			out = append(out, in.Key)
 		}
 		return out
 	}
 	check := func(name string, got, want []string) {
-		if fmt.Sprint(got) != fmt.Sprint(want) {
-			t.Errorf("%s: got %q, want %q", name, got, want)
-		}
+		assert.True(t, fmt.Sprint(got) == fmt.Sprint(want), "%s: got %q, want %q", name, got, want)
 	}
 	check("all", collect("", ""), keys)
 	check("folder", collect("p/", ""), keys[1:6])
@@ -249,9 +221,7 @@ func list(t *testing.T, store blob.Store) {
 	check("nothing", collect("zz", ""), nil)
 	n := 0
 	for _, err := range store.List(t.Context(), "", "") {
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		if n++; n == 2 {
 			break // a caller may stop
 		}
@@ -286,9 +256,8 @@ func ranges(t *testing.T, store blob.Store) {
 		all := keysOf(t, store, prefix)
 		for _, cut := range cuts {
 			low, high := collect(prefix, "", cut), collect(prefix, cut, "")
-			if !slices.Equal(append(low, high...), all) {
-				t.Errorf("%q cut at %q: %q and %q, of %q", prefix, cut, low, high, all)
-			}
+			assert.True(t, slices.Equal(append(low, high...), all),
+				"%q cut at %q: %q and %q, of %q", prefix, cut, low, high, all)
 		}
 		parts := make([][]string, len(cuts)+1)
 		var side sync.WaitGroup
@@ -339,9 +308,7 @@ func brokenBody(t *testing.T, store blob.Store) {
 			t.Errorf("a broken body of size %d was stored", size)
 		}
 	}
-	if got := get(t, store, "k", blob.All); got != "old" {
-		t.Errorf("the object reads %.20q", got)
-	}
+	assert.Equal(t, "old", get(t, store, "k", blob.All), "the object reads")
 }
 
 // keysOf lists the keys below a prefix.
@@ -349,9 +316,7 @@ func keysOf(t *testing.T, store blob.Store, prefix string) []string {
 	t.Helper()
 	var keys []string
 	for in, err := range store.List(t.Context(), prefix, "") {
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		keys = append(keys, in.Key)
 	}
 	return keys
@@ -367,16 +332,12 @@ func deleteAll(t *testing.T, store blob.Store) {
 		keys = append(keys, fmt.Sprintf("d/absent/%04d", i))
 	}
 	for range 2 {
-		if err := store.DeleteAll(t.Context(), keys); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, store.DeleteAll(t.Context(), keys))
 		if got := keysOf(t, store, "d/"); len(got) != 1 || got[0] != "d/kept" {
 			t.Errorf("%q are left", got)
 		}
 	}
-	if err := store.DeleteAll(t.Context(), nil); err != nil {
-		t.Errorf("nothing to delete: %v", err)
-	}
+	assert.NoError(t, store.DeleteAll(t.Context(), nil), "nothing to delete")
 }
 
 func deleteListed(t *testing.T, store blob.Store) {
@@ -385,13 +346,9 @@ func deleteListed(t *testing.T, store blob.Store) {
 	}
 	seen := 0
 	for in, err := range store.List(t.Context(), "d/", "") {
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		seen++
-		if err := store.DeleteAll(t.Context(), []string{in.Key}); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, store.DeleteAll(t.Context(), []string{in.Key}))
 	}
 	if left := keysOf(t, store, "d/"); seen != 30 || len(left) != 0 {
 		t.Errorf("saw %d of 30 objects, and %q are left", seen, left)

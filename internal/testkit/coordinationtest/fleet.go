@@ -7,6 +7,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/unweaver/unweaver/internal/store/coordination"
 )
 
@@ -65,37 +68,19 @@ func shares(t *testing.T, store coordination.Store) {
 	all := func(demand, held int) coordination.Want {
 		return coordination.Want{Total: 64, Demand: demand, Held: held}
 	}
-	if got := beat(t, store, "a", all(1, 0)); got != 64 {
-		t.Fatalf("one alone gets %d of 64", got)
-	}
-	if got := beat(t, store, "b", all(100, 0)); got != 0 {
-		t.Errorf("what another may still use was given away: %d", got)
-	}
-	if got := beat(t, store, "a", all(100, 64)); got != 32 {
-		t.Errorf("of two who want all, one gets %d", got)
-	}
-	if got := beat(t, store, "b", all(100, 0)); got != 0 {
-		t.Errorf("what the other has in flight was given away: %d", got)
-	}
-	if got := beat(t, store, "a", all(100, 40)); got != 32 {
-		t.Errorf("the first gets %d, want 32", got)
-	}
-	if got := beat(t, store, "b", all(100, 0)); got != 24 {
-		t.Errorf("what the other gave back: %d, want 24", got)
-	}
+	require.Equal(t, 64, beat(t, store, "a", all(1, 0)), "one alone")
+	assert.Zero(t, beat(t, store, "b", all(100, 0)), "what another may still use was given away")
+	assert.Equal(t, 32, beat(t, store, "a", all(100, 64)), "one of two who want all")
+	assert.Zero(t, beat(t, store, "b", all(100, 0)), "what the other has in flight was given away")
+	assert.Equal(t, 32, beat(t, store, "a", all(100, 40)), "the first")
+	assert.Equal(t, 24, beat(t, store, "b", all(100, 0)), "what the other gave back")
 	beat(t, store, "a", all(10, 10))
 	beat(t, store, "a", all(10, 10))
-	if got := beat(t, store, "b", all(100, 24)); got != 54 {
-		t.Errorf("the rest of a demand for 10 of 64 is %d, want 54", got)
-	}
+	assert.Equal(t, 54, beat(t, store, "b", all(100, 24)), "the rest of a demand for 10 of 64")
 	less := coordination.Want{Total: 30, Demand: 100, Held: 54}
-	if got := beat(t, store, "b", less); got != 20 {
-		t.Errorf("under the least total that is reported: %d, want 20", got)
-	}
+	assert.Equal(t, 20, beat(t, store, "b", less), "under the least total that is reported")
 	ok(t, store.Leave(t.Context(), "b", []string{limit}))
-	if got := beat(t, store, "a", all(100, 10)); got != 64 {
-		t.Errorf("who is left gets %d, want 64", got)
-	}
+	assert.Equal(t, 64, beat(t, store, "a", all(100, 10)), "who is left")
 	wants := map[string]coordination.Want{limit: all(100, 64), "embed": all(5, 5)}
 	got, _, err := store.Beat(t.Context(), "a", nil, wants, 20*time.Millisecond)
 	if ok(t, err); got[limit] != 64 || got["embed"] != 64 || len(got) != 2 {
@@ -130,9 +115,7 @@ func shareOfMany(t *testing.T, store coordination.Store) {
 		for _, share := range using {
 			sum += share
 		}
-		if sum > 1000 {
-			t.Fatalf("round %d: %d of 1000 may be in flight", round, sum)
-		}
+		require.True(t, sum <= 1000, "round %d: %d of 1000 may be in flight", round, sum)
 	}
 }
 
@@ -172,13 +155,9 @@ func turns(t *testing.T, _ coordination.Store) {
 			had[member] += share
 			sum += share
 		}
-		if sum != 3 {
-			t.Errorf("turn %d: %d of 3 places are given", turn, sum)
-		}
+		assert.True(t, sum == 3, "turn %d: %d of 3 places are given", turn, sum)
 	}
 	for member, turns := range had {
-		if turns != 3 {
-			t.Errorf("%s had %d of 7 turns, want 3", member, turns)
-		}
+		assert.True(t, turns == 3, "%s had %d of 7 turns, want 3", member, turns)
 	}
 }

@@ -10,8 +10,10 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"github.com/unweaver/unweaver/internal/store/coordination"
+	"github.com/unweaver/unweaver/internal/testkit/musttest"
 )
 
 // Run proves the contract of a store; open gives an empty one each time.
@@ -44,9 +46,7 @@ func Run(t *testing.T, open func(t *testing.T) coordination.Store) {
 
 func ok(t *testing.T, err error) {
 	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 }
 
 func claims(t *testing.T, store coordination.Store) {
@@ -60,9 +60,7 @@ func claims(t *testing.T, store coordination.Store) {
 			got, err := store.Claim(t.Context(), "k", me, time.Minute)
 			mu.Lock()
 			defer mu.Unlock()
-			if err != nil {
-				t.Error(err)
-			}
+			assert.NoError(t, err)
 			if got {
 				won = me
 				n++
@@ -70,20 +68,16 @@ func claims(t *testing.T, store coordination.Store) {
 		})
 	}
 	wg.Wait()
-	if n != 1 {
-		t.Fatalf("%d owners", n)
-	}
+	require.True(t, n == 1, "%d owners", n)
 	if got, err := store.Claim(t.Context(), "k", won, time.Minute); err != nil || !got {
 		t.Errorf("the owner cannot renew: %v %v", got, err)
 	}
 	ok(t, store.Release(t.Context(), "k", "someone else"))
-	if got, _ := store.Claim(t.Context(), "k", "next", time.Minute); got {
-		t.Error("a claim was taken from its owner")
-	}
+	assert.False(t, musttest.Get(store.Claim(t.Context(), "k", "next", time.Minute))(t),
+		"a claim was taken from its owner")
 	ok(t, store.Release(t.Context(), "k", won))
-	if got, _ := store.Claim(t.Context(), "k", "next", 50*time.Millisecond); !got {
-		t.Error("a released claim cannot be taken")
-	}
+	assert.True(t, musttest.Get(store.Claim(t.Context(), "k", "next", 50*time.Millisecond))(t),
+		"a released claim cannot be taken")
 	for range 100 {
 		if got, _ := store.Claim(t.Context(), "k", "last", time.Minute); got {
 			return
@@ -117,34 +111,23 @@ func manyClaims(t *testing.T, store coordination.Store) {
 
 func limits(t *testing.T, store coordination.Store) {
 	ask := func(ep string, req, tok, rpm, tpm int) time.Duration {
-		r, err := store.Reserve(t.Context(), ep, req, tok, rpm, tpm)
-		ok(t, err)
+		r := musttest.Get(store.Reserve(t.Context(), ep, req, tok, rpm, tpm))(t)
 		return r.Wait
 	}
 	for range 60 {
-		if w := ask("a", 1, 10, 60, 0); w != 0 {
-			t.Fatalf("refused within the limit: wait %s", w)
-		}
+		require.Zero(t, ask("a", 1, 10, 60, 0), "refused within the limit")
 	}
 	if w := ask("a", 1, 10, 60, 0); w <= 0 || w > 2*time.Second {
 		t.Errorf("over 60 a minute: wait %s, want about a second", w)
 	}
-	if w := ask("b", 1, 10, 60, 0); w != 0 {
-		t.Errorf("another endpoint waits %s", w)
-	}
-	if w := ask("c", 1, 900, 0, 1000); w != 0 {
-		t.Errorf("tokens within the limit wait %s", w)
-	}
+	assert.Zero(t, ask("b", 1, 10, 60, 0), "another endpoint")
+	assert.Zero(t, ask("c", 1, 900, 0, 1000), "tokens within the limit")
 	if w := ask("c", 1, 900, 0, 1000); w <= 0 {
 		t.Error("tokens over the limit do not wait")
 	}
 	ok(t, store.Settle(t.Context(), "c", -850))
-	if w := ask("c", 1, 900, 0, 1000); w != 0 {
-		t.Errorf("after settling for less: wait %s", w)
-	}
-	if w := ask("d", 1, 5000, 0, 1000); w != 0 {
-		t.Errorf("a request larger than a window must go alone, not wait for ever: %s", w)
-	}
+	assert.Zero(t, ask("c", 1, 900, 0, 1000), "after settling for less")
+	assert.Zero(t, ask("d", 1, 5000, 0, 1000), "a request larger than a window must go alone, not wait for ever")
 }
 
 func crowd(t *testing.T, store coordination.Store) {
@@ -178,21 +161,12 @@ func runs(t *testing.T, store coordination.Store) {
 	ok(t, store.SetProgress(ctx, "i/g2", "a/1", []byte("other")))
 	ok(t, store.SetState(ctx, "i/g", []byte("state")))
 	ok(t, store.SetControl(ctx, "i/g", []byte("control")))
-	progress, err := store.ReadProgress(ctx, "i/g")
-	ok(t, err)
+	progress := musttest.Get(store.ReadProgress(ctx, "i/g"))(t)
 	same(t, "progress", progress, map[string]string{"a/1": "1", "a/2": "2"})
-	if control, err := store.ReadControl(ctx, "i/g"); err != nil || string(control) != "control" {
-		t.Errorf("control %q, %v", control, err)
-	}
-	if state, err := store.ReadState(ctx, "i/g"); err != nil || string(state) != "state" {
-		t.Errorf("state %q, %v", state, err)
-	}
-	if state, err := store.ReadState(ctx, "unknown"); state != nil || err != nil {
-		t.Errorf("state of an unknown run: %q %v", state, err)
-	}
-	if control, err := store.ReadControl(ctx, "unknown"); control != nil || err != nil {
-		t.Errorf("control of an unknown run: %q %v", control, err)
-	}
+	assert.Equal(t, "control", string(musttest.Get(store.ReadControl(ctx, "i/g"))(t)), "control")
+	assert.Equal(t, "state", string(musttest.Get(store.ReadState(ctx, "i/g"))(t)), "state")
+	assert.Nil(t, musttest.Get(store.ReadState(ctx, "unknown"))(t), "state of an unknown run")
+	assert.Nil(t, musttest.Get(store.ReadControl(ctx, "unknown"))(t), "control of an unknown run")
 }
 
 // same compares the fields of a run with those that are wanted.
@@ -202,9 +176,7 @@ func same(t *testing.T, what string, got map[string][]byte, want map[string]stri
 	for field, value := range got {
 		texts[field] = string(value)
 	}
-	if !maps.Equal(texts, want) {
-		t.Errorf("%s %q, want %q", what, texts, want)
-	}
+	assert.True(t, maps.Equal(texts, want), "%s %q, want %q", what, texts, want)
 }
 
 func problems(t *testing.T, store coordination.Store) {
@@ -213,17 +185,14 @@ func problems(t *testing.T, store coordination.Store) {
 	ok(t, store.SetProblem(ctx, "i/g", "store", []byte("full")))
 	ok(t, store.SetProblem(ctx, "i/g", "chat", []byte("still none")))
 	ok(t, store.SetProblem(ctx, "i/g2", "chat", []byte("another's")))
-	got, err := store.ReadProblems(ctx, "i/g")
-	ok(t, err)
+	got := musttest.Get(store.ReadProblems(ctx, "i/g"))(t)
 	same(t, "problems", got, map[string]string{"chat": "still none", "store": "full"})
 	for range 2 {
 		ok(t, store.SetProblem(ctx, "i/g", "chat", nil))
 	}
-	got, err = store.ReadProblems(ctx, "i/g")
-	ok(t, err)
+	got = musttest.Get(store.ReadProblems(ctx, "i/g"))(t)
 	same(t, "problems after one is over", got, map[string]string{"store": "full"})
-	got, err = store.ReadProgress(ctx, "i/g")
-	ok(t, err)
+	got = musttest.Get(store.ReadProgress(ctx, "i/g"))(t)
 	same(t, "progress", got, map[string]string{})
 }
 
@@ -235,11 +204,9 @@ func accounts(t *testing.T, store coordination.Store) {
 	ok(t, store.SetAccount(ctx, "i/g", "worker-2", []byte("5")))
 	ok(t, store.SetAccount(ctx, "i/g", "worker-1", []byte("12")))
 	ok(t, store.SetAccount(ctx, "i/g2", "worker-1", []byte("99")))
-	got, err := store.ReadAccounts(ctx, "i/g")
-	ok(t, err)
+	got := musttest.Get(store.ReadAccounts(ctx, "i/g"))(t)
 	same(t, "accounts", got, map[string]string{"worker-1": "12", "worker-2": "5"})
-	got, err = store.ReadAccounts(ctx, "unknown")
-	ok(t, err)
+	got = musttest.Get(store.ReadAccounts(ctx, "unknown"))(t)
 	same(t, "accounts of an unknown run", got, map[string]string{})
 }
 
@@ -247,22 +214,17 @@ func spend(t *testing.T, store coordination.Store) {
 	ctx := t.Context()
 	control, all, err := store.ExchangeAccount(ctx, "i/g", "worker-1", []byte("1"))
 	ok(t, err)
-	if control != nil {
-		t.Errorf("control %q before there is one", control)
-	}
+	assert.True(t, control == nil, "control %q before there is one", control)
 	same(t, "accounts", all, map[string]string{"worker-1": "1"})
 	ok(t, store.SetControl(ctx, "i/g", []byte("pause")))
 	ok(t, store.SetAccount(ctx, "i/g", "worker-2", []byte("7")))
 	for range 2 {
 		control, all, err = store.ExchangeAccount(ctx, "i/g", "worker-1", []byte("3"))
 		ok(t, err)
-		if string(control) != "pause" {
-			t.Errorf("control %q", control)
-		}
+		assert.True(t, string(control) == "pause", "control %q", control)
 		same(t, "accounts", all, map[string]string{"worker-1": "3", "worker-2": "7"})
 	}
-	all, err = store.ReadAccounts(ctx, "i/g")
-	ok(t, err)
+	all = musttest.Get(store.ReadAccounts(ctx, "i/g"))(t)
 	same(t, "accounts read again", all, map[string]string{"worker-1": "3", "worker-2": "7"})
 }
 
@@ -274,22 +236,16 @@ func spenders(t *testing.T, store coordination.Store) {
 			for total := range 20 {
 				value := []byte(fmt.Sprint(total))
 				_, all, err := store.ExchangeAccount(t.Context(), "i/g", me, value)
-				if err != nil || !slices.Equal(all[me], value) {
-					t.Errorf("%s wrote %s and reads %s, %v", me, value, all[me], err)
-				}
+				assert.True(t, err == nil && slices.Equal(all[me], value),
+					"%s wrote %s and reads %s, %v", me, value, all[me], err)
 			}
 		})
 	}
 	wg.Wait()
-	all, err := store.ReadAccounts(t.Context(), "i/g")
-	ok(t, err)
-	if len(all) != 8 {
-		t.Fatalf("%d accounts", len(all))
-	}
+	all := musttest.Get(store.ReadAccounts(t.Context(), "i/g"))(t)
+	require.True(t, len(all) == 8, "%d accounts", len(all))
 	for worker, value := range all {
-		if string(value) != "19" {
-			t.Errorf("%s ends at %s", worker, value)
-		}
+		assert.True(t, string(value) == "19", "%s ends at %s", worker, value)
 	}
 }
 
@@ -313,21 +269,14 @@ func forget(t *testing.T, store coordination.Store) {
 		ok(t, store.ForgetRun(ctx, "i/g"))
 	}
 	for what, read := range reads {
-		forgotten, err := read("i/g")
-		ok(t, err)
-		kept, err := read("i/g2")
-		ok(t, err)
-		if len(forgotten) != 0 || len(kept) != 3 {
-			t.Errorf("%s: %q of the run that is forgotten, %q of the other", what, forgotten, kept)
-		}
+		forgotten := musttest.Get(read("i/g"))(t)
+		kept := musttest.Get(read("i/g2"))(t)
+		assert.True(t, len(forgotten) == 0 && len(kept) == 3,
+			"%s: %q of the run that is forgotten, %q of the other", what, forgotten, kept)
 	}
 	for run, want := range map[string]string{"i/g": "", "i/g2": "control"} {
-		if control, err := store.ReadControl(ctx, run); err != nil || string(control) != want {
-			t.Errorf("control of %s is %q, %v", run, control, err)
-		}
-		if state, err := store.ReadState(ctx, run); err != nil || string(state) != "state" {
-			t.Errorf("state of %s is %q, %v", run, state, err)
-		}
+		assert.Equal(t, want, string(musttest.Get(store.ReadControl(ctx, run))(t)), "control of %s", run)
+		assert.Equal(t, "state", string(musttest.Get(store.ReadState(ctx, run))(t)), "state of %s", run)
 	}
 }
 
@@ -335,24 +284,17 @@ func forgetIndex(t *testing.T, store coordination.Store) {
 	ctx := t.Context()
 	read := func(index string) (out []string) {
 		for _, name := range []string{index + "/g1", "latest:" + index, "audit:" + index} {
-			progress, err := store.ReadProgress(ctx, name)
-			ok(t, err)
-			problems, err := store.ReadProblems(ctx, name)
-			ok(t, err)
-			accounts, err := store.ReadAccounts(ctx, name)
-			ok(t, err)
-			control, err := store.ReadControl(ctx, name)
-			ok(t, err)
-			state, err := store.ReadState(ctx, name)
-			ok(t, err)
+			progress := musttest.Get(store.ReadProgress(ctx, name))(t)
+			problems := musttest.Get(store.ReadProblems(ctx, name))(t)
+			accounts := musttest.Get(store.ReadAccounts(ctx, name))(t)
+			control := musttest.Get(store.ReadControl(ctx, name))(t)
+			state := musttest.Get(store.ReadState(ctx, name))(t)
 			out = append(out, fmt.Sprint(len(progress), len(problems), len(accounts), string(control), string(state)))
 		}
-		mirrored, err := store.ReadMirror(ctx, index)
-		ok(t, err)
+		mirrored := musttest.Get(store.ReadMirror(ctx, index))(t)
 		_, all, err := store.ReadMirrors(ctx, "")
 		ok(t, err)
-		leased, err := store.ListLeased(ctx, index)
-		ok(t, err)
+		leased := musttest.Get(store.ListLeased(ctx, index))(t)
 		return append(out, fmt.Sprint(string(mirrored), string(all[index]), len(leased)))
 	}
 	empty := read("i")
@@ -388,11 +330,8 @@ func leases(t *testing.T, store coordination.Store) {
 	ok(t, store.Lease(t.Context(), "i", "g2", "r1", 20*time.Millisecond))
 	ok(t, store.Lease(t.Context(), "j", "g3", "r1", time.Minute))
 	time.Sleep(50 * time.Millisecond)
-	l, err := store.ListLeased(t.Context(), "i")
-	ok(t, err)
-	if !l["g1"] || l["g2"] || l["g3"] {
-		t.Errorf("leased %v", l)
-	}
+	l := musttest.Get(store.ListLeased(t.Context(), "i"))(t)
+	assert.True(t, l["g1"] && !l["g2"] && !l["g3"], "leased %v", l)
 	held := []coordination.Held{
 		{Index: "i", Generation: "g2"}, {Index: "i", Generation: "g4"}, {Index: "k", Generation: "g5"},
 	}
@@ -406,9 +345,7 @@ func leases(t *testing.T, store coordination.Store) {
 }
 
 func mirror(t *testing.T, store coordination.Store) {
-	if v, err := store.ReadMirror(t.Context(), "i"); v != nil || err != nil {
-		t.Errorf("nothing mirrored: %q %v", v, err)
-	}
+	assert.Nil(t, musttest.Get(store.ReadMirror(t.Context(), "i"))(t), "nothing mirrored")
 	ok(t, store.Mirror(t.Context(), "i", 2, []byte("two")))
 	ok(t, store.Mirror(t.Context(), "j", 7, []byte("another's")))
 	for epoch, pointer := range []string{"zero", "one", "two", "three"} { // below the epoch that is there, and above it
@@ -419,9 +356,8 @@ func mirror(t *testing.T, store coordination.Store) {
 	}
 	version, all, err := store.ReadMirrors(t.Context(), "")
 	ok(t, err)
-	if len(all) != 2 || string(all["i"]) != "three" || string(all["j"]) != "another's" {
-		t.Errorf("all of them: %q", all)
-	}
+	assert.True(t, len(all) == 2 && string(all["i"]) == "three" && string(all["j"]) == "another's",
+		"all of them: %q", all)
 	if again, all, err := store.ReadMirrors(t.Context(), version); again != version || all != nil || err != nil {
 		t.Errorf("nothing changed: %q, %q: %v", again, all, err)
 	}

@@ -29,18 +29,15 @@ type chatRequest struct {
 func (s *Server) chat(w http.ResponseWriter, request *http.Request, call call) {
 	var asked chatRequest
 	if err := json.NewDecoder(request.Body).Decode(&asked); err != nil {
-		s.book.refuse(http.StatusBadRequest)
 		refuse(w, http.StatusBadRequest, "bad_request", err.Error(), 0)
 		return
 	}
 	if call.options.Model != "" && asked.Model != call.options.Model {
-		s.book.refuse(http.StatusNotFound)
 		refuse(w, http.StatusNotFound, "model_not_found", "The model `"+asked.Model+"` does not exist", 0)
 		return
 	}
 	task, user, parts, size := asked.read()
 	if task == model.Transcribe && call.options.Blind {
-		s.book.refuse(http.StatusBadRequest)
 		refuse(w, http.StatusBadRequest, "", "test is not a multimodal model", 0)
 		return
 	}

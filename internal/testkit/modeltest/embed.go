@@ -25,7 +25,6 @@ func (s *Server) embed(w http.ResponseWriter, request *http.Request, call call) 
 		Format string   `json:"encoding_format"`
 	}
 	if err := json.NewDecoder(request.Body).Decode(&asked); err != nil {
-		s.book.refuse(http.StatusBadRequest)
 		refuse(w, http.StatusBadRequest, "bad_request", err.Error(), 0)
 		return
 	}

@@ -54,22 +54,17 @@ func (o Options) inject(seen Seen) Injection {
 		refuse(o.Status, o.ErrorCode)
 	case p < o.P429:
 		refuse(http.StatusTooManyRequests, "rate_limit_exceeded")
-		out.RetryAfter = max(o.RetryAfter, time.Second)
+		out.RetryAfter = time.Second
 	case p < o.P429+o.P500:
 		refuse(http.StatusInternalServerError, "server_error")
-	case p < o.P429+o.P500+o.PHang:
-		out.Hang = true
 	}
 	return out
 }
 
 // spoil gives the content of a chat answer as the options want it spoilt, and whether it is of no use.
 func (o Options) spoil(user, content string) (string, bool) {
-	switch p := rand.Float64(); {
-	case o.Poison != "" && strings.Contains(user, o.Poison), p < o.PGarbage:
+	if o.Poison != "" && strings.Contains(user, o.Poison) || rand.Float64() < o.PGarbage {
 		return "I am sorry, there is nothing that I could list.", true
-	case p < o.PGarbage+o.PTruncate:
-		return content[:len(content)*2/3], true
 	}
 	return content, false
 }

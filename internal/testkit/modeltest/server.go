@@ -7,7 +7,6 @@ package modeltest
 import (
 	"crypto/sha256"
 	"encoding/hex"
-	"encoding/json"
 	"io"
 	"net"
 	"net/http"
@@ -19,13 +18,10 @@ import (
 type Options struct {
 	Latency      time.Duration // of a chat call
 	EmbedLatency time.Duration
-	Dimension    int           // of embeddings; 0 = 256
-	P429         float64       // share of calls refused with Retry-After
-	RetryAfter   time.Duration // of a 429
+	Dimension    int     // of embeddings; 0 = 256
+	P429         float64 // share of calls refused with Retry-After
 	P500         float64
-	PHang        float64 // share that never answers
 	PGarbage     float64 // share of contents that are no JSON
-	PTruncate    float64 // share of contents that are cut
 	Poison       string  // prompts with this string always get garbage
 	Status       int     // not 0: every call is answered with this status
 	ErrorCode    string  // error.code of Status
@@ -94,16 +90,12 @@ func (s *Server) Close() {
 	}
 }
 
-// ServeHTTP implements http.Handler. Beside the contract it has GET /stats (with ?since=RFC3339, also started_since),
-// /reset, and /latency?chat=200ms&embed=50ms.
+// ServeHTTP implements http.Handler.
 func (s *Server) ServeHTTP(w http.ResponseWriter, request *http.Request) {
 	s.mu.Lock()
 	options, gate := s.opt, s.gate
 	s.mu.Unlock()
 	switch path := request.URL.Path; {
-	case path == "/stats" || path == "/reset" || path == "/latency":
-		s.admin(w, request)
-		return
 	case path == "/v1/models":
 		_, _ = io.WriteString(w, `{"object":"list","data":[{"id":"test","object":"model"}]}`)
 		return
@@ -121,7 +113,6 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, request *http.Request) {
 	number := s.book.start(time.Now())
 	defer s.book.count(func(stats *Stats) { stats.InFlight-- })
 	if options.Key != "" && request.Header.Get("Authorization") != "Bearer "+options.Key {
-		s.book.refuse(http.StatusUnauthorized)
 		refuse(w, http.StatusUnauthorized, "invalid_api_key", "Incorrect API key provided", 0)
 		return
 	}
@@ -139,34 +130,6 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, request *http.Request) {
 	s.chat(w, request, call)
 }
 
-// admin answers what is no part of the contract.
-func (s *Server) admin(w http.ResponseWriter, request *http.Request) {
-	query := request.URL.Query()
-	switch request.URL.Path {
-	case "/reset":
-		s.Reset()
-	case "/latency":
-		s.mu.Lock()
-		if latency, err := time.ParseDuration(query.Get("chat")); err == nil {
-			s.opt.Latency = latency
-		}
-		if latency, err := time.ParseDuration(query.Get("embed")); err == nil {
-			s.opt.EmbedLatency = latency
-		}
-		s.mu.Unlock()
-	}
-	out := struct {
-		Stats
-		StartedSince *int64 `json:"started_since,omitempty"`
-	}{Stats: s.Stats()}
-	if since, err := time.Parse(time.RFC3339Nano, query.Get("since")); err == nil {
-		n := s.StartedSince(since)
-		out.StartedSince = &n
-	}
-	w.Header().Set("Content-Type", "application/json")
-	_ = json.NewEncoder(w).Encode(out)
-}
-
 // call is one request to a model.
 type call struct {
 	options Options
@@ -180,7 +143,6 @@ func (s *Server) admit(w http.ResponseWriter, request *http.Request, injection I
 	if injection.answered() {
 		return true
 	}
-	s.book.refuse(injection.Status)
 	switch {
 	case injection.Hang:
 		<-request.Context().Done()

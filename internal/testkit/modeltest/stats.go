@@ -19,7 +19,6 @@ type Cost struct {
 // 200, whether or not its content is of use and whether or not its sender still waits.
 type Stats struct {
 	Started          int64           `json:"started"`
-	LastStart        time.Time       `json:"last_start"`
 	Chat             int64           `json:"chat"`        // answered
 	Embed            int64           `json:"embed_calls"` // answered
 	Texts            int64           `json:"embed_texts"`
@@ -29,11 +28,7 @@ type Stats struct {
 	Tasks            map[string]Cost `json:"tasks"`      // extract, shorten, answer, embed
 	Duplicates       int64           `json:"duplicates"` // paid answers to a prompt that had a good answer before
 	EmbedTwice       int64           `json:"embed_twice"`
-	Probes           int64           `json:"probes"`  // answered; each asks how the server is now, and is no duplicate
-	Garbage          int64           `json:"garbage"` // paid answers whose content is of no use
-	Refused          int64           `json:"refused"` // not answered, for whatever reason
-	RateLimited      int64           `json:"c429"`
-	ServerErrors     int64           `json:"c500"`
+	Probes           int64           `json:"probes"`    // answered; each asks how the server is now, and is no duplicate
 	InFlight         int64           `json:"in_flight"` // those that wait for the capacity also
 	MaxFlight        int64           `json:"max_inflight"`
 	ChatInFlight     int64           `json:"chat_in_flight"`  // those that are served, and not booked yet
@@ -82,22 +77,9 @@ func (l *ledger) start(at time.Time) int64 {
 	l.starts = append(l.starts, at)
 	stats := &l.stats
 	stats.Started++
-	stats.LastStart = at
 	stats.InFlight++
 	stats.MaxFlight = max(stats.MaxFlight, stats.InFlight)
 	return stats.Started
-}
-
-func (l *ledger) refuse(status int) {
-	l.count(func(stats *Stats) {
-		stats.Refused++
-		switch {
-		case status == 429:
-			stats.RateLimited++
-		case status >= 500:
-			stats.ServerErrors++
-		}
-	})
 }
 
 // chat books an answered chat request whose serving began at the given time.
@@ -123,7 +105,6 @@ func (l *ledger) chat(task, prompt, user string, at time.Time, cost Cost, bad bo
 		stats.Probes++
 	}
 	if bad {
-		stats.Garbage++
 		return
 	}
 	if l.paid[prompt]++; l.paid[prompt] > 1 && !probe {

@@ -7,8 +7,12 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/store/records"
+	"github.com/unweaver/unweaver/internal/testkit/musttest"
 )
 
 // Run proves the contract of a store; open gives an empty one each time.
@@ -29,9 +33,7 @@ func Run(t *testing.T, open func(t *testing.T) records.Store) {
 
 func ok(t *testing.T, err error) {
 	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 }
 
 func some(n int) []records.Record {
@@ -48,17 +50,11 @@ func written(t *testing.T, store records.Store) {
 		ok(t, store.PutRecords(t.Context(), rs))
 	}
 	ok(t, store.PutRecords(t.Context(), nil))
-	got, err := store.GetRecords(t.Context(), []string{rs[4321].Key, "ab:c:i:absent", rs[7].Key})
-	ok(t, err)
-	if string(got[0]) != "value 4321" || got[1] != nil || string(got[2]) != "value 7" {
-		t.Errorf("got %q", got)
-	}
+	got := musttest.Get(store.GetRecords(t.Context(), []string{rs[4321].Key, "ab:c:i:absent", rs[7].Key}))(t)
+	assert.True(t, string(got[0]) == "value 4321" && got[1] == nil && string(got[2]) == "value 7", "got %q", got)
 	ok(t, store.DeleteRecords(t.Context(), []string{rs[7].Key, "ab:c:i:absent"}))
-	got, err = store.GetRecords(t.Context(), []string{rs[7].Key})
-	ok(t, err)
-	if got[0] != nil {
-		t.Error("a deleted record is still there")
-	}
+	got = musttest.Get(store.GetRecords(t.Context(), []string{rs[7].Key}))(t)
+	assert.True(t, got[0] == nil, "a deleted record is still there")
 }
 
 func scan(t *testing.T, store records.Store) {
@@ -72,9 +68,7 @@ func scan(t *testing.T, store records.Store) {
 		}
 		return nil
 	}))
-	if len(seen) != len(rs) || seen["zz:c:other:1"] {
-		t.Errorf("saw %d of %d keys", len(seen), len(rs))
-	}
+	assert.True(t, len(seen) == len(rs) && !seen["zz:c:other:1"], "saw %d of %d keys", len(seen), len(rs))
 }
 
 func keysOf(rs []records.Record) []string {
@@ -103,9 +97,7 @@ func scanStops(t *testing.T, store records.Store) {
 	enough := errors.New("enough")
 	calls := 0
 	err := store.ScanRecords(t.Context(), "ab:", func([]string) error { calls++; return enough })
-	if !errors.Is(err, enough) || calls != 1 {
-		t.Errorf("%d calls, %v", calls, err)
-	}
+	assert.True(t, errors.Is(err, enough) && calls == 1, "%d calls, %v", calls, err)
 	ok(t, store.ScanRecords(t.Context(), "ab:c:i:*", func(keys []string) error {
 		t.Errorf("a prefix is no pattern, but found %d keys", len(keys))
 		return nil
@@ -120,14 +112,9 @@ func remove(t *testing.T, store records.Store) {
 		ok(t, store.DeleteRecords(t.Context(), keysOf(rs[:4000])))
 	}
 	ok(t, store.DeleteRecords(t.Context(), nil))
-	if n := left(t, store); n != 500 {
-		t.Errorf("%d records are left, want 500", n)
-	}
-	got, err := store.GetRecords(t.Context(), []string{rs[3999].Key, rs[4000].Key})
-	ok(t, err)
-	if got[0] != nil || string(got[1]) != "value 4000" {
-		t.Errorf("got %q", got)
-	}
+	assert.Equal(t, 500, left(t, store), "records are left")
+	got := musttest.Get(store.GetRecords(t.Context(), []string{rs[3999].Key, rs[4000].Key}))(t)
+	assert.True(t, got[0] == nil && string(got[1]) == "value 4000", "got %q", got)
 }
 
 // sweep deletes what a scan finds while it goes on, as a sweep does: the scan must still meet every other key.
@@ -157,9 +144,7 @@ func sweep(t *testing.T, store records.Store) {
 		t.Fatalf("%d records are left after one batch", n)
 	}
 	ok(t, run(1000))
-	if n := left(t, store); n != 3000 {
-		t.Errorf("%d records are left, want 3000", n)
-	}
+	assert.Equal(t, 3000, left(t, store), "records are left")
 }
 
 func values(t *testing.T, store records.Store) {
@@ -167,11 +152,8 @@ func values(t *testing.T, store records.Store) {
 	ok(t, store.PutRecords(t.Context(), []records.Record{{Key: "ab:v", Value: value}, {Key: "ab:e", Value: []byte{}}}))
 	value[0] = 'X'
 	for range 2 {
-		got, err := store.GetRecords(t.Context(), []string{"ab:v", "ab:e"})
-		ok(t, err)
-		if string(got[0]) != "abc" || got[1] == nil || len(got[1]) != 0 {
-			t.Fatalf("got %q", got)
-		}
+		got := musttest.Get(store.GetRecords(t.Context(), []string{"ab:v", "ab:e"}))(t)
+		require.True(t, string(got[0]) == "abc" && got[1] != nil && len(got[1]) == 0, "got %q", got)
 		got[0][1] = 'Y'
 	}
 }
@@ -183,22 +165,14 @@ func concurrent(t *testing.T, store records.Store) {
 		part := rs[100*w : 100*w+100]
 		wg.Go(func() {
 			for range 3 {
-				if err := store.PutRecords(t.Context(), part); err != nil {
-					t.Error(err)
-				}
-				if _, err := store.GetRecords(t.Context(), keysOf(rs)); err != nil {
-					t.Error(err)
-				}
-				if err := store.DeleteRecords(t.Context(), keysOf(part[:50])); err != nil {
-					t.Error(err)
-				}
+				assert.NoError(t, store.PutRecords(t.Context(), part))
+				assert.NoError(t, musttest.Err(store.GetRecords(t.Context(), keysOf(rs))))
+				assert.NoError(t, store.DeleteRecords(t.Context(), keysOf(part[:50])))
 			}
 		})
 	}
 	wg.Wait()
-	if n := left(t, store); n != 400 {
-		t.Errorf("%d records are left, want 400", n)
-	}
+	assert.Equal(t, 400, left(t, store), "records are left")
 }
 
 func owner(t *testing.T, store records.Store) {
@@ -206,11 +180,8 @@ func owner(t *testing.T, store records.Store) {
 	for range 2 {
 		ok(t, store.RecordOwner(t.Context(), a))
 	}
-	if err := store.RecordOwner(t.Context(), b); !fault.Is(err, fault.StoreOwned) {
-		t.Errorf("another owner: %v", err)
-	}
-	x, err := store.Identity(t.Context())
-	ok(t, err)
+	musttest.Code(t, store.RecordOwner(t.Context(), b), fault.StoreOwned, "another owner")
+	x := musttest.Get(store.Identity(t.Context()))(t)
 	if y, _ := store.Identity(t.Context()); x == "" || x != y {
 		t.Errorf("identity %q, then %q", x, y)
 	}

@@ -19,7 +19,10 @@ import (
 
 	goredis "github.com/redis/go-redis/v9"
 
+	"github.com/stretchr/testify/require"
+
 	"github.com/unweaver/unweaver/internal/store/redisconn"
+	"github.com/unweaver/unweaver/internal/testkit/musttest"
 )
 
 // db is the database of the tests: they empty it.
@@ -38,10 +41,7 @@ func Server(t *testing.T) string {
 // Raw returns a plain client of a server.
 func Raw(t *testing.T, url string) *goredis.Client {
 	t.Helper()
-	options, err := goredis.ParseURL(url)
-	if err != nil {
-		t.Fatal(err)
-	}
+	options := musttest.Get(goredis.ParseURL(url))(t)
 	c := goredis.NewClient(options)
 	t.Cleanup(func() { _ = c.Close() })
 	return c
@@ -50,10 +50,7 @@ func Raw(t *testing.T, url string) *goredis.Client {
 // Open connects and closes with the test.
 func Open(t *testing.T, url string) *redisconn.Conn {
 	t.Helper()
-	conn, err := redisconn.Open(t.Context(), url)
-	if err != nil {
-		t.Fatal(err)
-	}
+	conn := musttest.Get(redisconn.Open(t.Context(), url))(t)
 	t.Cleanup(func() { _ = conn.Close() })
 	return conn
 }
@@ -65,9 +62,7 @@ func Empty(t *testing.T, url string) *redisconn.Conn {
 	err := conn.EachMaster(t.Context(), func(ctx context.Context, server *goredis.Client) error {
 		return server.FlushDB(ctx).Err()
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return conn
 }
 
@@ -78,10 +73,7 @@ func Start(t *testing.T, args ...string) (address string, port int) {
 	if _, err := os.Stat(bin); os.Getenv("UNWEAVER_TEST_SERVERS") == "" || err != nil {
 		t.Skip("no Redis: make test-servers has one")
 	}
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	listener := musttest.Get(net.Listen("tcp", "127.0.0.1:0"))(t)
 	port = listener.Addr().(*net.TCPAddr).Port
 	_ = listener.Close()
 	cmd := exec.Command(
@@ -90,9 +82,7 @@ func Start(t *testing.T, args ...string) (address string, port int) {
 			[]string{"--bind", "127.0.0.1", "--port", fmt.Sprint(port), "--dir", t.TempDir(), "--save", ""},
 			args...)...)
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, cmd.Start())
 	t.Cleanup(func() { _ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL); _ = cmd.Wait() })
 	address = fmt.Sprintf("127.0.0.1:%d", port)
 	for range 100 {
@@ -122,15 +112,11 @@ func Cluster(t *testing.T) string {
 	ctx := t.Context()
 	for i, client := range clients {
 		lo, hi := i*16384/3, (i+1)*16384/3-1
-		if err := client.ClusterAddSlotsRange(ctx, lo, hi).Err(); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, client.ClusterAddSlotsRange(ctx, lo, hi).Err())
 		host, port, _ := net.SplitHostPort(addresses[0])
 		if i > 0 {
 			bus := clusterBus(t, clients[0])
-			if err := client.Do(ctx, "CLUSTER", "MEET", host, port, bus).Err(); err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, client.Do(ctx, "CLUSTER", "MEET", host, port, bus).Err())
 		}
 	}
 	for _, c := range clients {
@@ -142,19 +128,14 @@ func Cluster(t *testing.T) string {
 			}
 			time.Sleep(50 * time.Millisecond)
 		}
-		if !ready {
-			t.Fatal("the cluster did not form")
-		}
+		require.True(t, ready, "the cluster did not form")
 	}
 	return "redis+cluster://" + strings.Join(addresses, ",")
 }
 
 func clusterBus(t *testing.T, c *goredis.Client) string {
 	t.Helper()
-	nodes, err := c.ClusterNodes(t.Context()).Result()
-	if err != nil {
-		t.Fatal(err)
-	}
+	nodes := musttest.Get(c.ClusterNodes(t.Context()).Result())(t)
 	_, bus, _ := strings.Cut(strings.Fields(nodes)[1], "@")
 	bus, _, _ = strings.Cut(bus, ",")
 	return bus
@@ -163,10 +144,7 @@ func clusterBus(t *testing.T, c *goredis.Client) string {
 // Proxy forwards connections to a server; a value sent to cut drops the next reply and closes its connection.
 func Proxy(t *testing.T, to string, cut chan bool) (address string) {
 	t.Helper()
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	listener := musttest.Get(net.Listen("tcp", "127.0.0.1:0"))(t)
 	t.Cleanup(func() { _ = listener.Close() })
 	go proxy(listener, to, cut)
 	return listener.Addr().String()
@@ -209,10 +187,7 @@ func copyUntil(to, from net.Conn, buf []byte, cut chan bool) {
 // "-ERR why", "$-1". An empty answer is none: the command hangs. INFO and HELLO are answered by the fake.
 func Fake(t *testing.T, answer func(command []string) string) (url string) {
 	t.Helper()
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	listener := musttest.Get(net.Listen("tcp", "127.0.0.1:0"))(t)
 	t.Cleanup(func() { _ = listener.Close() })
 	go func() {
 		for {

@@ -10,6 +10,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/model/rerank"
 )
@@ -33,9 +36,8 @@ func Run(t *testing.T, open Opener) {
 	t.Run("nothing is sent for no text", func(t *testing.T) {
 		server := NewServer(t, Documents)
 		scores, _, err := open(server.URL, key, "m", time.Minute).Rerank(t.Context(), question, nil)
-		if err != nil || len(scores) != 0 || len(server.Requests()) != 0 {
-			t.Errorf("%v %v, %d requests", scores, err, len(server.Requests()))
-		}
+		assert.True(t, err == nil && len(scores) == 0 && len(server.Requests()) == 0,
+			"%v %v, %d requests", scores, err, len(server.Requests()))
 	})
 	t.Run("answers that break the contract", func(t *testing.T) { brokenAnswers(t, open) })
 	t.Run("refusals", func(t *testing.T) { refusals(t, open) })
@@ -49,25 +51,19 @@ func scoresInOrder(t *testing.T, open Opener, form Form) {
 	ranker := open(server.URL+"/v1", key, "m", time.Minute)
 	for range 2 {
 		scores, usage, err := ranker.Rerank(t.Context(), question, texts)
-		if err != nil || !slices.Equal(scores, []float64{0.5, 1, 0}) || usage.Prompt == 0 {
-			t.Fatalf("%v %+v %v", scores, usage, err)
-		}
+		require.True(t, err == nil && slices.Equal(scores, []float64{0.5, 1, 0}) && usage.Prompt != 0,
+			"%v %+v %v", scores, usage, err)
 	}
 	sent := server.Requests()
 	want := 2
 	if form == Texts { // the form is found out once
 		want = 3
 	}
-	if len(sent) != want {
-		t.Errorf("%d requests, want %d", len(sent), want)
-	}
+	assert.True(t, len(sent) == want, "%d requests, want %d", len(sent), want)
 	last := sent[len(sent)-1]
-	if last.Path != "/v1/rerank" || last.Authorization != "Bearer "+key || last.Model != "m" || last.Query != question {
-		t.Errorf("%+v", last)
-	}
-	if form != Texts && (last.TopN != len(texts) || !slices.Equal(last.Documents, texts)) {
-		t.Errorf("%+v", last)
-	}
+	assert.True(t, last.Path == "/v1/rerank" && last.Authorization == "Bearer "+key && last.Model == "m" &&
+		last.Query == question, "%+v", last)
+	assert.True(t, form == Texts || last.TopN == len(texts) && slices.Equal(last.Documents, texts), "%+v", last)
 }
 
 func brokenAnswers(t *testing.T, open Opener) {
@@ -98,12 +94,8 @@ func brokenAnswers(t *testing.T, open Opener) {
 	} {
 		server.Saying(c.says)
 		got, _, err := ranker.Rerank(t.Context(), question, texts)
-		if !fault.Is(err, c.code) || got != nil {
-			t.Errorf("%s: %v %v, want %s", name, got, err, c.code)
-		}
-		if err != nil && strings.Contains(err.Error(), key) {
-			t.Errorf("%s: the key stands in the error", name)
-		}
+		assert.True(t, fault.Is(err, c.code) && got == nil, "%s: %v %v, want %s", name, got, err, c.code)
+		assert.True(t, err == nil || !strings.Contains(err.Error(), key), "%s: the key stands in the error", name)
 	}
 	server.Answering(nil)
 	if _, _, err := ranker.Rerank(t.Context(), question, texts); err != nil {
@@ -141,9 +133,8 @@ func refusals(t *testing.T, open Opener) {
 		})
 		before := len(server.Requests())
 		_, _, err := ranker.Rerank(t.Context(), question, texts)
-		if !fault.Is(err, code) || strings.Contains(err.Error(), key) {
-			t.Errorf("%d: %v, want %s without the key", status, err, code)
-		}
+		assert.True(t, fault.Is(err, code) && !strings.Contains(err.Error(), key),
+			"%d: %v, want %s without the key", status, err, code)
 		if asked := len(server.Requests()) - before; asked != 1 {
 			t.Errorf("%d: %d requests", status, asked)
 		}
@@ -154,18 +145,14 @@ func silence(t *testing.T, open Opener) {
 	server := NewServer(t, Documents)
 	server.Answering(func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() })
 	_, _, err := open(server.URL, key, "m", 20*time.Millisecond).Rerank(t.Context(), question, texts)
-	if !fault.Is(err, fault.ModelUnavailable) {
-		t.Errorf("%v", err)
-	}
+	assert.True(t, fault.Is(err, fault.ModelUnavailable), "%v", err)
 	ctx, cancel := context.WithCancel(t.Context())
 	server.Answering(func(_ http.ResponseWriter, r *http.Request) {
 		cancel()
 		<-r.Context().Done()
 	})
 	_, _, err = open(server.URL, key, "m", time.Minute).Rerank(ctx, question, texts)
-	if !errors.Is(err, context.Canceled) {
-		t.Errorf("a caller that has gone: %v", err)
-	}
+	assert.True(t, errors.Is(err, context.Canceled), "a caller that has gone: %v", err)
 }
 
 func redirect(t *testing.T, open Opener) {
@@ -175,9 +162,8 @@ func redirect(t *testing.T, open Opener) {
 		http.Redirect(w, r, elsewhere.URL+"/rerank", http.StatusTemporaryRedirect)
 	})
 	_, _, err := open(server.URL, key, "m", time.Minute).Rerank(t.Context(), question, texts)
-	if err == nil || len(elsewhere.Requests()) != 0 {
-		t.Errorf("%v, %d requests elsewhere", err, len(elsewhere.Requests()))
-	}
+	assert.True(t, err != nil && len(elsewhere.Requests()) == 0,
+		"%v, %d requests elsewhere", err, len(elsewhere.Requests()))
 }
 
 func endless(t *testing.T, open Opener) {
@@ -190,7 +176,5 @@ func endless(t *testing.T, open Opener) {
 		}
 	})
 	_, _, err := open(server.URL, key, "m", time.Minute).Rerank(t.Context(), question, texts)
-	if !fault.Is(err, fault.ModelUnavailable) || !strings.Contains(err.Error(), "longer than") {
-		t.Errorf("%v", err)
-	}
+	assert.True(t, fault.Is(err, fault.ModelUnavailable) && strings.Contains(err.Error(), "longer than"), "%v", err)
 }

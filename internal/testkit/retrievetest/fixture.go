@@ -10,6 +10,8 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"github.com/stretchr/testify/require"
+
 	"github.com/unweaver/unweaver/internal/artifact"
 	"github.com/unweaver/unweaver/internal/artifact/localfile"
 	"github.com/unweaver/unweaver/internal/artifact/rows"
@@ -23,10 +25,13 @@ import (
 	"github.com/unweaver/unweaver/internal/stage"
 	"github.com/unweaver/unweaver/internal/stage/segment"
 	"github.com/unweaver/unweaver/internal/store/blob"
+	"github.com/unweaver/unweaver/internal/store/coordination/memory"
+	"github.com/unweaver/unweaver/internal/store/records"
 	"github.com/unweaver/unweaver/internal/store/vectors"
 	"github.com/unweaver/unweaver/internal/store/vectors/files"
 	"github.com/unweaver/unweaver/internal/stream/mapped"
 	"github.com/unweaver/unweaver/internal/testkit/blobmemory"
+	"github.com/unweaver/unweaver/internal/testkit/musttest"
 	"github.com/unweaver/unweaver/internal/text"
 	"github.com/unweaver/unweaver/internal/text/names"
 )
@@ -54,7 +59,7 @@ type Document struct {
 type Stores struct {
 	Blobs   blob.Store
 	Records *Records
-	Readers *Readers
+	Readers *memory.Store
 	Vectors *Vectors
 	Cache   *localfile.Cache
 }
@@ -62,24 +67,19 @@ type Stores struct {
 // NewStores makes empty stores in a temporary folder.
 func NewStores(t testing.TB) Stores {
 	t.Helper()
-	vecs, err := files.Open(t.TempDir())
-	check(t, err)
-	cache, err := localfile.New(t.TempDir(), 0)
-	check(t, err)
+	vecs := musttest.Get(files.Open(t.TempDir()))(t)
+	cache := musttest.Get(localfile.New(t.TempDir(), 0))(t)
 	t.Cleanup(func() { check(t, vecs.Close()) })
 	blobs := blobmemory.New()
-	_, err = artifact.OpenStoreID(t.Context(), blobs)
-	check(t, err)
+	check(t, musttest.Err(artifact.OpenStoreID(t.Context(), blobs)))
 	return Stores{
-		Blobs: blobs, Records: NewRecords(), Readers: NewReaders(), Vectors: &Vectors{Store: vecs}, Cache: cache,
+		Blobs: blobs, Records: NewRecords(), Readers: memory.New(), Vectors: &Vectors{Store: vecs}, Cache: cache,
 	}
 }
 
 func check(t testing.TB, err error) {
 	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 }
 
 // Options change what Build makes; the zero value makes everything.
@@ -143,14 +143,12 @@ func Build(t testing.TB, stores Stores, index string, documents []Document, opti
 	if options.Facts {
 		builder.writeFacts()
 	}
-	digest, err := builder.index.PutSpec(builder.ctx, builder.spec)
-	check(t, err)
+	digest := musttest.Get(builder.index.PutSpec(builder.ctx, builder.spec))(t)
 	builder.manifest.Spec, builder.manifest.Config = digest, builder.spec.ConfigDigest()
 	if options.Edit != nil {
 		options.Edit(builder.manifest)
 	}
-	sha, err := builder.index.PutManifest(builder.ctx, builder.manifest)
-	check(t, err)
+	sha := musttest.Get(builder.index.PutManifest(builder.ctx, builder.manifest))(t)
 	return Built{builder.manifest, sha, builder.index}
 }
 
@@ -161,8 +159,7 @@ func Publish(t testing.TB, built Built, epoch int64) {
 	pointer := core.Pointer{
 		Generation: built.Manifest.Generation, Manifest: built.SHA, Seq: built.Manifest.Seq, Epoch: epoch,
 	}
-	_, err := blob.WriteJSON(t.Context(), built.Index.Store, built.Index.CurrentKey(), pointer, blob.Cond{})
-	check(t, err)
+	check(t, musttest.Err(blob.WriteJSON(t.Context(), built.Index.Store, built.Index.CurrentKey(), pointer, blob.Cond{})))
 }
 
 // Hold names the generation without publishing it.
@@ -170,8 +167,7 @@ func Hold(t testing.TB, built Built, state string) {
 	t.Helper()
 	ref := core.GenerationRef{Manifest: built.SHA, Seq: built.Manifest.Seq, State: state}
 	key := built.Index.GenerationKey(built.Manifest.Generation, "manifest.json")
-	_, err := blob.WriteJSON(t.Context(), built.Index.Store, key, ref, blob.Cond{})
-	check(t, err)
+	check(t, musttest.Err(blob.WriteJSON(t.Context(), built.Index.Store, key, ref, blob.Cond{})))
 }
 
 // ChunkID returns the id of the n-th chunk of a document.
@@ -276,8 +272,7 @@ func (b *builder) learnIDF() {
 	if b.manifest.Labelled {
 		return
 	}
-	file, err := artifact.NewFile()
-	check(b.t, err)
+	file := musttest.Get(artifact.NewFile())(b.t)
 	defer file.Discard()
 	check(b.t, idf.Learn(b.ctx, file, text.LanguageOf(""), int64(len(b.chunks)), func(yield func(string, error) bool) {
 		for _, c := range b.chunks {
@@ -289,10 +284,8 @@ func (b *builder) learnIDF() {
 	segment, _, err := file.PutSegment(b.ctx, b.index)
 	check(b.t, err)
 	b.manifest.Segments.IDF = []core.Segment{segment}
-	path, err := b.cache.Get(b.ctx, b.stores.Blobs, b.index.SegmentKey(segment.SHA256), segment.SHA256)
-	check(b.t, err)
-	table, err := idf.Open(path)
-	check(b.t, err)
+	path := musttest.Get(b.cache.Get(b.ctx, b.stores.Blobs, b.index.SegmentKey(segment.SHA256), segment.SHA256))(b.t)
+	table := musttest.Get(idf.Open(path))(b.t)
 	b.t.Cleanup(table.Close)
 	b.embedder = builtin.Embedder{IDF: table.Weight}
 }
@@ -314,8 +307,7 @@ func (b *builder) chooseCollections() {
 
 // rowFile writes one segment of rows.
 func (b *builder) rowFile(write func(*artifact.Rows)) core.Segment {
-	file, err := artifact.NewRows()
-	check(b.t, err)
+	file := musttest.Get(artifact.NewRows())(b.t)
 	defer file.Discard()
 	write(file)
 	segment, _, err := file.StoreSegment(b.ctx, b.index, 0)
@@ -390,7 +382,7 @@ func (b *builder) writeClasses() {
 			}
 			file.Append(string(c.id[:]), c.row.Encode())
 			key := core.RecordKey(StoreID, b.index.Name, c.id, rows.RecordDigest(c.row.Record))
-			b.stores.Records.Set(key, c.row.Record)
+			check(b.t, b.stores.Records.PutRecords(b.ctx, []records.Record{{Key: key, Value: c.row.Record}}))
 		}
 	})}
 }
@@ -444,13 +436,10 @@ func (b *builder) writeSplit(analyser string) {
 
 // analysedBy writes a copy of the split that another analyser seems to have made.
 func (b *builder) analysedBy(made core.Segment, analyser string) core.Segment {
-	path, err := b.cache.Get(b.ctx, b.stores.Blobs, b.index.SegmentKey(made.SHA256), made.SHA256)
-	check(b.t, err)
-	old, err := mapped.Open(path, split.Kind, split.Version)
-	check(b.t, err)
+	path := musttest.Get(b.cache.Get(b.ctx, b.stores.Blobs, b.index.SegmentKey(made.SHA256), made.SHA256))(b.t)
+	old := musttest.Get(mapped.Open(path, split.Kind, split.Version))(b.t)
 	defer old.Close()
-	file, err := artifact.NewFile()
-	check(b.t, err)
+	file := musttest.Get(artifact.NewFile())(b.t)
 	defer file.Discard()
 	writer := mapped.NewWriter(file, split.Kind, split.Version, nil)
 	for _, name := range old.Sections() {
@@ -459,8 +448,7 @@ func (b *builder) analysedBy(made core.Segment, analyser string) core.Segment {
 			content = []byte(strings.ReplaceAll(string(content), text.Analyser, analyser))
 		}
 		writer.BeginSection(name)
-		_, err := writer.Write(content)
-		check(b.t, err)
+		check(b.t, musttest.Err(writer.Write(content)))
 	}
 	check(b.t, writer.Close())
 	segment, _, err := file.PutSegment(b.ctx, b.index)

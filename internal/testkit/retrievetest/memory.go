@@ -11,6 +11,7 @@ import (
 	"github.com/unweaver/unweaver/internal/methods/gem/spectral"
 	"github.com/unweaver/unweaver/internal/methods/gem/themes"
 	"github.com/unweaver/unweaver/internal/model/builtin"
+	"github.com/unweaver/unweaver/internal/testkit/musttest"
 	"github.com/unweaver/unweaver/internal/text"
 )
 
@@ -32,8 +33,7 @@ func (b *builder) writeMemory() {
 		chunks = append(chunks, asked)
 	}
 	slices.SortFunc(chunks, func(x, y questions.Chunk) int { return bytes.Compare(x.ID[:], y.ID[:]) })
-	file, err := artifact.NewFile()
-	check(b.t, err)
+	file := musttest.Get(artifact.NewFile())(b.t)
 	defer file.Discard()
 	check(b.t, questions.Write(file, of, func(yield func(questions.Chunk, error) bool) {
 		for _, chunk := range chunks {
@@ -61,11 +61,9 @@ func (b *builder) writeMemory() {
 		}},
 	}.Encode()
 	check(b.t, err)
-	whole, err := artifact.NewFile()
-	check(b.t, err)
+	whole := musttest.Get(artifact.NewFile())(b.t)
 	defer whole.Discard()
-	_, err = whole.Write(content)
-	check(b.t, err)
+	check(b.t, musttest.Err(whole.Write(content)))
 	b.enriched(whole, "themes")
 }
 
@@ -92,10 +90,8 @@ func (b *builder) writeGraph(chunks []questions.Chunk) {
 		content.Chunks = append(content.Chunks, chunk.ID)
 		content.Vectors = append(content.Vectors, loading)
 	}
-	every, err := nodes.Matrix()
-	check(b.t, err)
-	nearest, err := every.NearestGraph(3)
-	check(b.t, err)
+	every := musttest.Get(nodes.Matrix())(b.t)
+	nearest := musttest.Get(every.NearestGraph(3))(b.t)
 	for _, degree := range every.Degrees() {
 		content.Degrees = append(content.Degrees, float32(degree))
 	}
@@ -123,8 +119,7 @@ func (b *builder) writeGraph(chunks []questions.Chunk) {
 		}
 		content.Starts = append(content.Starts, uint64(len(content.To)))
 	}
-	file, err := artifact.NewFile()
-	check(b.t, err)
+	file := musttest.Get(artifact.NewFile())(b.t)
 	defer file.Discard()
 	check(b.t, content.Write(file))
 	b.enriched(file, spectral.Kind)

@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/require"
+
 	"github.com/unweaver/unweaver/internal/artifact/localfile"
 	"github.com/unweaver/unweaver/internal/methods"
 	"github.com/unweaver/unweaver/internal/model/builtin"
@@ -30,9 +32,7 @@ func OpenIn(t testing.TB, stores Stores, name string, documents []Document, opti
 	t.Helper()
 	built := Build(t, stores, name, documents, options)
 	generation, err := OpenBuilt(t.Context(), stores, built)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	t.Cleanup(generation.Close)
 	return Opened{stores, built, generation}
 }
@@ -50,9 +50,7 @@ func CacheIn(t testing.TB) (cache *localfile.Cache, folder string) {
 	t.Helper()
 	folder = t.TempDir()
 	cache, err := localfile.New(folder, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return cache, folder
 }
 
@@ -78,9 +76,7 @@ func (o Opened) Searcher() retrieve.Searcher {
 func (o Opened) Query(t testing.TB, method, question string) retrieve.Query {
 	t.Helper()
 	m, err := methods.Registry().Method(method)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	spec := m.Spec()
 	vector := o.Embedder().Vector(question)
 	query := retrieve.Query{
@@ -108,9 +104,7 @@ func (o Opened) Query(t testing.TB, method, question string) retrieve.Query {
 func (o Opened) Run(t testing.TB, query retrieve.Query) retrieve.Result {
 	t.Helper()
 	result, err := o.Searcher().Run(t.Context(), o.Generation, query)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return result
 }
 

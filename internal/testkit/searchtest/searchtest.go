@@ -11,6 +11,9 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/unweaver/unweaver/internal/index/graph"
 	"github.com/unweaver/unweaver/internal/index/postings"
 	"github.com/unweaver/unweaver/internal/stream/mapped"
@@ -29,9 +32,7 @@ func ReadReference(t testing.TB, kind, name string, into any) {
 	if err == nil {
 		err = json.Unmarshal(raw, into)
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 }
 
 // MakeGraph returns the adjacency of classes, each of which is given by its chunks in order.
@@ -100,9 +101,7 @@ func CheckEnds(t testing.TB, name string, least, late, parts int, run func(ctx c
 		t.Fatal(name, err)
 	}
 	all := 1<<30 - whole.left
-	if all < least {
-		t.Errorf("%s: only %d looks at the context, want %d at least", name, all, least)
-	}
+	assert.True(t, all >= least, "%s: only %d looks at the context, want %d at least", name, all, least)
 	for after := 0; after < all; after += 1 + all/parts {
 		ctx := &looks{Context: t.Context(), left: after}
 		if err := run(ctx); !errors.Is(err, context.Canceled) || ctx.late > late {

@@ -16,6 +16,8 @@ import (
 
 	"github.com/parquet-go/parquet-go"
 
+	"github.com/stretchr/testify/require"
+
 	"github.com/unweaver/unweaver/internal/artifact"
 	"github.com/unweaver/unweaver/internal/artifact/rows"
 	"github.com/unweaver/unweaver/internal/artifact/textseg"
@@ -130,9 +132,7 @@ func newRows(t testing.TB) *artifact.Rows {
 // Ok ends the test on an error.
 func Ok(t testing.TB, err error) {
 	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 }
 
 // Must returns the value of a call, and panics on its error.

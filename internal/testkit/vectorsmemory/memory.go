@@ -182,6 +182,15 @@ func (s *Store) Delete(_ context.Context, name string, keys []string) error {
 	})
 }
 
+// Keys lists the keys of a collection's rows.
+func (s *Store) Keys(name string) (keys []string) {
+	_ = s.read(name, func(c *collection) error { // one that does not exist has none
+		keys = slices.Sorted(maps.Keys(c.rows))
+		return nil
+	})
+	return keys
+}
+
 // List implements vectors.Store.
 func (s *Store) List(_ context.Context, prefix string) ([]string, error) {
 	s.mu.RLock()

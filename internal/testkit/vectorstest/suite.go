@@ -10,8 +10,12 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/store/vectors"
+	"github.com/unweaver/unweaver/internal/testkit/musttest"
 )
 
 // Dim of the suite's vectors.
@@ -38,9 +42,7 @@ func Run(t *testing.T, open func(t *testing.T) vectors.Store) {
 
 func ok(t *testing.T, err error) {
 	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 }
 
 // Rows gives n clustered unit vectors from a seed.
@@ -96,60 +98,42 @@ func search(t *testing.T, store vectors.Store) {
 	fill(t, store, rs)
 	found, want := 0, 0
 	for i, q := range Rows(50, Dim, 1) {
-		got, err := store.Search(t.Context(), Collection, q.Vector, 10)
-		ok(t, err)
+		got := musttest.Get(store.Search(t.Context(), Collection, q.Vector, 10))(t)
 		exact := Exact(rs, q.Vector, 10)
 		keys := map[string]float32{}
 		for j, h := range got {
 			keys[h.Key] = h.Score
-			if j > 0 && h.Score > got[j-1].Score+1e-6 {
-				t.Fatalf("question %d: hits are not in order", i)
-			}
+			require.True(t, j <= 0 || h.Score <= got[j-1].Score+1e-6, "question %d: hits are not in order", i)
 		}
 		for _, hit := range exact {
 			want++
 			if sc, ok := keys[hit.Key]; ok {
 				found++
-				if math.Abs(float64(sc-hit.Score)) > 1e-4 {
-					t.Errorf("question %d: score %g, exact %g", i, sc, hit.Score)
-				}
+				assert.True(t, math.Abs(float64(sc-hit.Score)) <= 1e-4,
+					"question %d: score %g, exact %g", i, sc, hit.Score)
 			}
 		}
 	}
 	if recall := float64(found) / float64(want); recall < 0.99 {
 		t.Errorf("recall@10 %.4f, want at least 0.99", recall)
 	}
-	all, err := store.Search(t.Context(), Collection, rs[0].Vector, 4000)
-	ok(t, err)
-	if len(all) != len(rs) {
-		t.Errorf("asked for more than there is: got %d of %d", len(all), len(rs))
-	}
+	all := musttest.Get(store.Search(t.Context(), Collection, rs[0].Vector, 4000))(t)
+	assert.True(t, len(all) == len(rs), "asked for more than there is: got %d of %d", len(all), len(rs))
 }
 
 func twice(t *testing.T, store vectors.Store) {
 	rs := Rows(700, Dim, 2)
 	fill(t, store, rs)
 	fill(t, store, rs[300:])
-	n, err := store.Count(t.Context(), Collection)
-	ok(t, err)
-	if n != int64(len(rs)) {
-		t.Errorf("%d rows, want %d", n, len(rs))
-	}
-	has, err := store.Has(t.Context(), Collection, []string{rs[5].Key, "absent", rs[699].Key})
-	ok(t, err)
-	if !has[0] || has[1] || !has[2] {
-		t.Errorf("has %v", has)
-	}
-	vs, err := store.Fetch(t.Context(), Collection, []string{rs[699].Key, "absent", rs[5].Key})
-	ok(t, err)
-	if len(vs) != 3 || vs[1] != nil || !slices.Equal(vs[0], rs[699].Vector) || !slices.Equal(vs[2], rs[5].Vector) {
-		t.Errorf("fetched %d vectors, or others than were written", len(vs))
-	}
-	hits, err := store.Search(t.Context(), Collection, rs[400].Vector, 2)
-	ok(t, err)
-	if len(hits) != 2 || hits[0].Key != rs[400].Key || hits[1].Key == rs[400].Key {
-		t.Errorf("hits %v", hits)
-	}
+	n := musttest.Get(store.Count(t.Context(), Collection))(t)
+	assert.True(t, n == int64(len(rs)), "%d rows, want %d", n, len(rs))
+	has := musttest.Get(store.Has(t.Context(), Collection, []string{rs[5].Key, "absent", rs[699].Key}))(t)
+	assert.True(t, has[0] && !has[1] && has[2], "has %v", has)
+	vs := musttest.Get(store.Fetch(t.Context(), Collection, []string{rs[699].Key, "absent", rs[5].Key}))(t)
+	assert.True(t, len(vs) == 3 && vs[1] == nil && slices.Equal(vs[0], rs[699].Vector) &&
+		slices.Equal(vs[2], rs[5].Vector), "fetched %d vectors, or others than were written", len(vs))
+	hits := musttest.Get(store.Search(t.Context(), Collection, rs[400].Vector, 2))(t)
+	assert.True(t, len(hits) == 2 && hits[0].Key == rs[400].Key && hits[1].Key != rs[400].Key, "hits %v", hits)
 }
 
 func bad(t *testing.T, store vectors.Store) {
@@ -179,8 +163,7 @@ func bad(t *testing.T, store vectors.Store) {
 
 func dimension(t *testing.T, store vectors.Store) {
 	fill(t, store, Rows(10, 2*Dim, 3))
-	before, err := store.Identity(t.Context(), Collection)
-	ok(t, err)
+	before := musttest.Get(store.Identity(t.Context(), Collection))(t)
 	for range 2 {
 		ok(t, store.Create(t.Context(), Collection, Dim))
 		counts(t, store, 0)
@@ -193,12 +176,8 @@ func dimension(t *testing.T, store vectors.Store) {
 }
 
 func absent(t *testing.T, store vectors.Store) {
-	if _, err := store.Search(t.Context(), "uw_none", make([]float32, Dim), 1); !fault.Is(err, fault.NotFound) {
-		t.Errorf("search: %v", err)
-	}
-	if err := store.Upsert(t.Context(), "uw_none", Rows(1, Dim, 4)); !fault.Is(err, fault.NotFound) {
-		t.Errorf("upsert: %v", err)
-	}
+	musttest.Code(t, musttest.Err(store.Search(t.Context(), "uw_none", make([]float32, Dim), 1)), fault.NotFound, "search")
+	musttest.Code(t, store.Upsert(t.Context(), "uw_none", Rows(1, Dim, 4)), fault.NotFound, "upsert")
 	ok(t, store.Drop(t.Context(), "uw_none"))
 }
 
@@ -207,16 +186,10 @@ func remove(t *testing.T, store vectors.Store) {
 	fill(t, store, rs)
 	ok(t, store.Delete(t.Context(), Collection, []string{rs[0].Key, rs[550].Key, "absent"}))
 	ok(t, store.Load(t.Context(), Collection))
-	has, err := store.Has(t.Context(), Collection, []string{rs[0].Key, rs[1].Key, rs[550].Key})
-	ok(t, err)
-	if has[0] || !has[1] || has[2] {
-		t.Errorf("has %v", has)
-	}
-	hits, err := store.Search(t.Context(), Collection, rs[0].Vector, 1)
-	ok(t, err)
-	if len(hits) != 1 || hits[0].Key == rs[0].Key {
-		t.Errorf("hits %v", hits)
-	}
+	has := musttest.Get(store.Has(t.Context(), Collection, []string{rs[0].Key, rs[1].Key, rs[550].Key}))(t)
+	assert.True(t, !has[0] && has[1] && !has[2], "has %v", has)
+	hits := musttest.Get(store.Search(t.Context(), Collection, rs[0].Vector, 1))(t)
+	assert.True(t, len(hits) == 1 && hits[0].Key != rs[0].Key, "hits %v", hits)
 }
 
 func keysOf(rs []vectors.Row) []string {
@@ -229,18 +202,13 @@ func keysOf(rs []vectors.Row) []string {
 
 func counts(t *testing.T, store vectors.Store, want int) {
 	t.Helper()
-	n, err := store.Count(t.Context(), Collection)
-	ok(t, err)
-	if n != int64(want) {
-		t.Errorf("%d rows, want %d", n, want)
-	}
+	n := musttest.Get(store.Count(t.Context(), Collection))(t)
+	assert.True(t, n == int64(want), "%d rows, want %d", n, want)
 }
 
 func removeAbsent(t *testing.T, store vectors.Store) {
 	absent := []string{"absent", `quoted"\`, "with space"}
-	if err := store.Delete(t.Context(), "uw_none", absent); !fault.Is(err, fault.NotFound) {
-		t.Errorf("of an absent collection: %v", err)
-	}
+	musttest.Code(t, store.Delete(t.Context(), "uw_none", absent), fault.NotFound, "of an absent collection")
 	ok(t, store.Create(t.Context(), Collection, Dim))
 	ok(t, store.Delete(t.Context(), Collection, absent)) // an empty one
 	rs := Rows(50, Dim, 21)
@@ -261,22 +229,16 @@ func removeAgain(t *testing.T, store vectors.Store) {
 	}
 	ok(t, store.Load(t.Context(), Collection))
 	counts(t, store, 100)
-	hits, err := store.Search(t.Context(), Collection, rs[0].Vector, 200)
-	ok(t, err)
+	hits := musttest.Get(store.Search(t.Context(), Collection, rs[0].Vector, 200))(t)
 	want := Exact(rs[2400:], rs[0].Vector, 200)
-	if len(hits) != len(want) {
-		t.Fatalf("%d hits, want the %d rows that live", len(hits), len(want))
-	}
+	require.True(t, len(hits) == len(want), "%d hits, want the %d rows that live", len(hits), len(want))
 	for i, hit := range hits {
-		if slices.Contains(dead, hit.Key) || math.Abs(float64(hit.Score-want[i].Score)) > 1e-4 {
-			t.Fatalf("hit %d is %v, want %v", i, hit, want[i])
-		}
+		require.True(t, !slices.Contains(dead, hit.Key) && math.Abs(float64(hit.Score-want[i].Score)) <= 1e-4,
+			"hit %d is %v, want %v", i, hit, want[i])
 	}
-	vs, err := store.Fetch(t.Context(), Collection, []string{dead[0], rs[2450].Key})
-	ok(t, err)
-	if vs[0] != nil || !slices.Equal(vs[1], rs[2450].Vector) {
-		t.Error("a deleted row was fetched, or a live one was not")
-	}
+	vs := musttest.Get(store.Fetch(t.Context(), Collection, []string{dead[0], rs[2450].Key}))(t)
+	assert.True(t, vs[0] == nil && slices.Equal(vs[1], rs[2450].Vector),
+		"a deleted row was fetched, or a live one was not")
 }
 
 // removeSearched searches for rows that stay while others are deleted: they must be found all the time.
@@ -303,9 +265,7 @@ func removeSearched(t *testing.T, store vectors.Store) {
 		})
 	}
 	for at := 0; at < 1400; at += 100 {
-		if err := store.Delete(t.Context(), Collection, keysOf(rs[at:at+100])); err != nil {
-			t.Error(err)
-		}
+		assert.NoError(t, store.Delete(t.Context(), Collection, keysOf(rs[at:at+100])))
 	}
 	close(done)
 	wg.Wait()
@@ -319,23 +279,17 @@ func removeWritten(t *testing.T, store vectors.Store) {
 	ok(t, store.Delete(t.Context(), Collection, keysOf(rs[:300])))
 	fill(t, store, rs[:10])
 	counts(t, store, 110)
-	hits, err := store.Search(t.Context(), Collection, rs[3].Vector, 1)
-	ok(t, err)
-	if len(hits) != 1 || hits[0].Key != rs[3].Key {
-		t.Errorf("hits %v", hits)
-	}
+	hits := musttest.Get(store.Search(t.Context(), Collection, rs[3].Vector, 1))(t)
+	assert.True(t, len(hits) == 1 && hits[0].Key == rs[3].Key, "hits %v", hits)
 	ok(t, store.Delete(t.Context(), Collection, keysOf(rs[:5])))
 	ok(t, store.Load(t.Context(), Collection))
 	counts(t, store, 105)
 }
 
 func identity(t *testing.T, store vectors.Store) {
-	if _, err := store.Identity(t.Context(), Collection); !fault.Is(err, fault.NotFound) {
-		t.Errorf("of an absent collection: %v", err)
-	}
+	musttest.Code(t, musttest.Err(store.Identity(t.Context(), Collection)), fault.NotFound, "of an absent collection")
 	fill(t, store, Rows(10, Dim, 25))
-	before, err := store.Identity(t.Context(), Collection)
-	ok(t, err)
+	before := musttest.Get(store.Identity(t.Context(), Collection))(t)
 	fill(t, store, Rows(10, Dim, 26))
 	ok(t, store.Create(t.Context(), Collection, Dim))
 	if again, err := store.Identity(t.Context(), Collection); err != nil || again != before || before == "" {
@@ -350,11 +304,8 @@ func identity(t *testing.T, store vectors.Store) {
 
 func drop(t *testing.T, store vectors.Store) {
 	fill(t, store, Rows(10, Dim, 6))
-	names, err := store.List(t.Context(), "uw_test_")
-	ok(t, err)
-	if len(names) != 1 || names[0] != Collection {
-		t.Errorf("list %v", names)
-	}
+	names := musttest.Get(store.List(t.Context(), "uw_test_"))(t)
+	assert.True(t, len(names) == 1 && names[0] == Collection, "list %v", names)
 	ok(t, store.Drop(t.Context(), Collection))
 	if names, _ = store.List(t.Context(), "uw_test_"); len(names) != 0 {
 		t.Errorf("list after drop %v", names)
