@@ -55,57 +55,59 @@ func newJob(b workflows.Build) run.Job {
 	}
 }
 
-// withRun opens a run, with the budget that a resume may have given it, does what is to be done and maps the error.
-// Where the run cannot be opened its error is recorded beside it all the same.
-func (a *Activities) withRun(
-	ctx context.Context, b workflows.Build, stage string, do func(context.Context, *call) error,
-) error {
-	if err := checkBuild(b, stage, true); err != nil {
-		return a.refuseInput(err)
-	}
-	work := upkeep.OpenBare(a.Ports, newHeldJob(ctx, b), stage, "")
-	return a.superviseCall(ctx, work, b, func(ctx context.Context, c *call) error {
-		if err := work.Configure(ctx); err != nil {
-			c.records = true
-			return err
-		}
-		if b.Budget != nil {
-			work.Grant(overlayBudget(b.Budget, work.Settings.Budget))
-		}
-		return do(ctx, c)
-	})
+// frame says how an activity works on a run.
+type frame struct {
+	stage  string
+	folder string // of scratch, where there is no lease; empty: the fence's
+	spec   bool   // the configuration is read, and the budget counts that a resume may have given
+	unit   bool   // a unit of a stage, not done at all where the run is stopped; else it touches a few small objects
 }
 
-// superviseCall does what is to be done on a run, maps the error and closes the run. Heartbeats go out from before the
-// first look at a store until the error is recorded, as long as the run gets on: one that hangs has its context
-// cancelled. A panic anywhere below is an error like any other: the engine would put its text into history.
-func (a *Activities) superviseCall(
-	ctx context.Context, work *upkeep.Run, b workflows.Build, do func(context.Context, *call) error,
+// runFrame opens a run, does what is to be done on it, maps the error and closes the run. A panic anywhere below is an
+// error like any other: the engine would put its text into history.
+func (a *Activities) runFrame(
+	ctx context.Context, b workflows.Build, f frame, do func(context.Context, *upkeep.Run) error,
 ) error {
-	err := a.runCall(ctx, work, b, do)
-	if crash := fault.As(err); crash != nil { // outcome itself, or what it needs, panicked
-		a.Log.Error("activity failed", "run_id", work.Name(), "stage", work.Stage, "error", err.Error())
+	if err := checkBuild(b, f.stage, f.spec); err != nil {
+		return a.refuseInput(err)
+	}
+	job := newJob(b)
+	if f.folder == "" {
+		job = newHeldJob(ctx, b)
+	}
+	c := &call{Activities: a, run: upkeep.OpenBare(a.Ports, job, f.stage, f.folder), b: b, frame: f, records: !f.unit}
+	err := c.superviseWork(ctx, do)
+	if crash := fault.As(err); crash != nil { // mapError itself, or what it needs, panicked
+		a.Log.Error("activity failed", "run_id", c.run.Name(), "stage", f.stage, "error", err.Error())
 		return temporal.NewNonRetryableApplicationError(string(crash.Code), string(crash.Code), nil)
 	}
 	return err
 }
 
-func (a *Activities) runCall(
-	ctx context.Context, work *upkeep.Run, b workflows.Build, do func(context.Context, *call) error,
-) (err error) {
+// superviseWork does the work of a call. Heartbeats go out from before the first look at a store until the error is
+// recorded, as long as the run gets on: one that hangs has its context cancelled.
+func (c *call) superviseWork(ctx context.Context, do func(context.Context, *upkeep.Run) error) (err error) {
 	defer parallel.CatchPanic(&err)
-	defer work.Close()
-	c := &call{Activities: a, run: work, b: b}
+	defer c.run.Close()
 	working, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	working, c.shown = work.WithTrouble(working, c.problemKey(ctx))
+	working, c.shown = c.run.WithTrouble(working, c.problemKey(ctx))
 	defer runBeside(func(stop <-chan struct{}) { c.sendHeartbeats(ctx, stop, cancel) })()
-	return c.mapError(ctx, callSafely(working, c, do))
-}
-
-func callSafely(ctx context.Context, c *call, do func(context.Context, *call) error) (err error) {
-	defer parallel.CatchPanic(&err)
-	return do(ctx, c)
+	return c.mapError(ctx, runGuarded(working, c.run, func(ctx context.Context, work *upkeep.Run) error {
+		if c.spec {
+			if err := work.Configure(ctx); err != nil {
+				c.records = true
+				return err
+			}
+			if c.b.Budget != nil {
+				work.Grant(overlayBudget(c.b.Budget, work.Settings.Budget))
+			}
+		}
+		if c.unit {
+			return c.workUnit(ctx, do)
+		}
+		return do(ctx, work)
+	}))
 }
 
 // newHeldJob returns the job with the holder that its lease must have. Units of a stage run in a workflow of their own,
@@ -136,6 +138,7 @@ func holderOf(ctx context.Context) run.Holder {
 // call is one activity call.
 type call struct {
 	*Activities
+	frame
 	run     *upkeep.Run
 	b       workflows.Build
 	records bool        // it records how the run stands: worth retrying while a disk is full or a store is down
@@ -151,17 +154,14 @@ func (c *call) problemKey(ctx context.Context) string {
 func (a *Activities) runShort(
 	ctx context.Context, b workflows.Build, stage string, do func(context.Context, *upkeep.Run) error,
 ) error {
-	return a.withRun(ctx, b, stage, func(ctx context.Context, c *call) error {
-		c.records = true
-		return runGuarded(ctx, c.run, do)
-	})
+	return a.runFrame(ctx, b, frame{stage: stage, spec: true}, do)
 }
 
 // runUnit runs one unit of a stage: not at all where the run is stopped.
 func (a *Activities) runUnit(
 	ctx context.Context, b workflows.Build, stage string, do func(context.Context, *upkeep.Run) error,
 ) error {
-	return a.withRun(ctx, b, stage, func(ctx context.Context, c *call) error { return c.workUnit(ctx, do) })
+	return a.runFrame(ctx, b, frame{stage: stage, spec: true, unit: true}, do)
 }
 
 // mapError maps an error for the engine: a code as type, a reference to the text as detail. History holds no text.

@@ -1,6 +1,7 @@
 package activities_test
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -51,6 +52,7 @@ type outage struct {
 	artifacttest.Around
 	down atomic.Bool
 	slow atomic.Pointer[chan struct{}] // closed when the store may answer
+	why  error                         // of one that is down; nil: nobody answers
 }
 
 func (o *outage) ask(ctx context.Context, _ artifacttest.Op, _ string, call func() error) error {
@@ -63,7 +65,7 @@ func (o *outage) ask(ctx context.Context, _ artifacttest.Op, _ string, call func
 		}
 	}
 	if o.down.Load() {
-		return fault.StoreDown.At("reach", "artifacts").Because("connection refused")
+		return cmp.Or(o.why, error(fault.StoreDown.At("reach", "artifacts").Because("connection refused")))
 	}
 	return call()
 }
@@ -131,6 +133,20 @@ func TestActivitiesBeatFromTheirFirstLookAtAStore(t *testing.T) {
 		default:
 			t.Errorf("%s did not beat while the store took its time", name)
 		}
+	}
+}
+
+// What records how a run stands outlasts a store that denies it; a unit ends, so that the run pauses.
+func TestWhatRecordsARunIsTriedAgainWhileAStoreDeniesIt(t *testing.T) {
+	for name, ends := range map[string]bool{workflows.OpenRestore: false, workflows.SealRestore: true} {
+		p := newPlant(t)
+		p.build.Generation, p.build.Spec = "restore-1", ""
+		p.store.why = fault.StoreDenied.At("reach", "artifacts").Because("no permission")
+		p.store.down.Store(true)
+		var app *temporal.ApplicationError
+		_, err := p.env.ExecuteActivity(name, p.build)
+		assert.True(t, errors.As(err, &app) && app.Type() == string(fault.StoreDenied) && app.NonRetryable() == ends,
+			"%s: %v", name, err)
 	}
 }
 

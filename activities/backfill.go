@@ -19,27 +19,7 @@ const stageBackfill = "backfill"
 func (a *Activities) openPayments(
 	ctx context.Context, b workflows.Build, do func(context.Context, *upkeep.Run) error, unit bool,
 ) error {
-	err := checkBuild(b, stageBackfill, true)
-	if err == nil && !core.ValidSlug(b.Backfill) {
-		err = newFault("name backfill", b.Backfill, "letters a-z, digits and hyphens, no hyphen first")
-	}
-	if err != nil {
-		return a.refuseInput(err)
-	}
-	work := upkeep.OpenBare(a.Ports, newJob(b), stageBackfill, upkeep.BackfillFolder)
-	return a.superviseCall(ctx, work, b, func(ctx context.Context, c *call) error {
-		c.records = !unit
-		if err := work.Configure(ctx); err != nil {
-			return err
-		}
-		if b.Budget != nil {
-			work.Grant(overlayBudget(b.Budget, work.Settings.Budget))
-		}
-		if unit {
-			return c.workUnit(ctx, do)
-		}
-		return runGuarded(ctx, work, do)
-	})
+	return a.runFrame(ctx, b, frame{stageBackfill, upkeep.BackfillFolder, true, unit}, do)
 }
 
 // OpenBackfill finds what a backfill has to pay for.
@@ -47,7 +27,7 @@ func (a *Activities) OpenBackfill(ctx context.Context, b workflows.Build) (workf
 	var out workflows.Backfilled
 	err := a.openPayments(ctx, b, func(ctx context.Context, work *upkeep.Run) error {
 		opened, err := work.OpenBackfill(ctx)
-		out.Units, out.Documents = opened.Units, opened.Documents
+		out = workflows.Backfilled(opened)
 		return err
 	}, true)
 	return out, err

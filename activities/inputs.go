@@ -38,7 +38,11 @@ func checkBuild(b workflows.Build, stage string, spec bool) error {
 	case b.Heartbeat < 0:
 		return newFault("begin run", b.Index, "its heartbeat is below zero")
 	}
-	return errors.Join(checkRef(b, b.Anew), checkFormat(b))
+	err := errors.Join(checkRef(b, b.Anew), checkFormat(b))
+	if err == nil && stage == stageBackfill && !core.ValidSlug(b.Backfill) {
+		err = newFault("name backfill", b.Backfill, "letters a-z, digits and hyphens, no hyphen first")
+	}
+	return err
 }
 
 // checkFormat refuses work of a run of another format, in such a way that a worker of that format may get it: what
@@ -92,6 +96,12 @@ func newFault(op, object, why string) error {
 func (a *Activities) refuseInput(err error) error {
 	code := string(fault.CodeOf(err))
 	a.Log.Error("input refused", "code", code, "error", err.Error())
+	return hideText(err)
+}
+
+// hideText maps an error whose text no artifact holds for the engine: history holds no text.
+func hideText(err error) error {
+	code := string(fault.CodeOf(err))
 	return temporal.NewApplicationErrorWithOptions(code, code, temporal.ApplicationErrorOptions{
 		NonRetryable: fault.KindOf(err) != fault.Transient, Details: []any{""},
 	})
@@ -104,15 +114,11 @@ var commands = map[string]bool{
 }
 
 func checkSteer(steer workflows.Steer) error {
-	var below error
-	if b := steer.NewBudget; b != nil && (b.Calls < 0 || b.Tokens < 0 || b.Money < 0) {
-		below = errors.New("a budget must not be negative")
-	}
-	switch {
+	switch b := steer.NewBudget; {
 	case !commands[steer.Command]:
 		return newFault("steer "+steer.Index, steer.Command, "it is not a command")
-	case below != nil:
-		return newFault("steer", steer.Index, below.Error())
+	case b != nil && (b.Calls < 0 || b.Tokens < 0 || b.Money < 0):
+		return newFault("steer", steer.Index, "a budget must not be negative")
 	}
 	if l := steer.NewLimits; l != nil {
 		if err := core.LiveLimits(*l).Check(); err != nil {

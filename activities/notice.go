@@ -5,13 +5,11 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
-	"errors"
 	"log/slog"
 	"slices"
 	"time"
 
 	"go.temporal.io/sdk/activity"
-	"go.temporal.io/sdk/temporal"
 
 	"github.com/unweaver/unweaver/internal/config"
 	"github.com/unweaver/unweaver/internal/core"
@@ -73,6 +71,12 @@ func (a *Activities) reportEnd(ctx context.Context, work *upkeep.Run, end workfl
 	a.Telemetry.Count(telemetry.RunsEnded, 1, end.Index, end.Status)
 	if !core.IsTerminal(end.Status) {
 		return
+	}
+	if audit := report.Audit; audit != nil {
+		a.Telemetry.Count(telemetry.Audits, 1, end.Index, end.Status)
+		for _, drift := range audit.Drift {
+			a.Telemetry.Count(telemetry.AuditDrift, float64(drift.Found), end.Index, drift.Kind)
+		}
 	}
 	a.Telemetry.Time(telemetry.RunSeconds, time.Duration(report.Seconds*float64(time.Second)), end.Index)
 	built := workflows.WorkflowID(work.Name()) == workflows.BuildID(end.Index, end.Generation)
@@ -206,11 +210,5 @@ func (a *Activities) notSent(ctx context.Context, in workflows.Notice, err error
 	code := string(fault.CodeOf(err))
 	a.Log.Warn("notice not sent", "run_id", newJob(in.Build).Name(), "notice_id", in.ID, "code", code,
 		"attempt", activity.GetInfo(ctx).Attempt, "error", err.Error())
-	var known *temporal.ApplicationError
-	if errors.As(err, &known) {
-		return err
-	}
-	return temporal.NewApplicationErrorWithOptions(code, code, temporal.ApplicationErrorOptions{
-		NonRetryable: fault.KindOf(err) != fault.Transient, Details: []any{""},
-	})
+	return hideText(err)
 }

@@ -4,6 +4,8 @@ import (
 	"context"
 
 	"github.com/unweaver/unweaver/internal/core"
+	"github.com/unweaver/unweaver/internal/pipeline/run"
+	"github.com/unweaver/unweaver/internal/pipeline/runlog"
 	"github.com/unweaver/unweaver/internal/pipeline/unit"
 	"github.com/unweaver/unweaver/internal/pipeline/upkeep"
 	"github.com/unweaver/unweaver/workflows"
@@ -17,19 +19,13 @@ func (a *Activities) PlanBuild(ctx context.Context, b workflows.Build) (workflow
 		planned, err = run.Plan(ctx)
 		return err
 	})
-	return workflows.Planned{
-		Unchanged: planned.Unchanged, Status: planned.Status, Held: planned.Held, Repair: planned.Repair,
-		Units: planned.Units, Documents: planned.Documents, Rebuild: planned.Rebuild, Spec: planned.Spec,
-	}, err
+	return workflows.Planned(planned), err
 }
 
 // RepairPart checks one segment of a kept generation against stores that lost their memory, and writes again what is
 // missing.
 func (a *Activities) RepairPart(ctx context.Context, u workflows.Unit) (workflows.UnitResult, error) {
-	return a.runWhole(ctx, u, func(ctx context.Context, run *upkeep.Run) error {
-		_, err := run.RestorePart(ctx, u.N)
-		return err
-	})
+	return runPart(ctx, a, u, (*upkeep.Run).RestorePart)
 }
 
 // SealRepair records that the stores hold everything again.
@@ -38,4 +34,52 @@ func (a *Activities) SealRepair(ctx context.Context, b workflows.Build) (workflo
 		return run.FinishRestore(ctx)
 	})
 	return workflows.Receipt{}, err
+}
+
+// TakeLease makes this run the only builder of its index and gives its fence. It waits, with heartbeats, where the
+// lease of a run that is over may still be used by one of its processes. It does not look at the control record: that
+// is the last run's of this name until the lease is taken.
+func (a *Activities) TakeLease(ctx context.Context, b workflows.Build) (int64, error) {
+	var fence int64
+	err := a.runShort(ctx, b, "lease", func(ctx context.Context, run *upkeep.Run) error {
+		taker := leaseHolderOf(ctx, run)
+		var err error
+		if taker.Engine, err = a.Engine.Identity(ctx); err != nil {
+			return err
+		}
+		if fence, err = a.takeLease(ctx, run, taker); err != nil {
+			return err
+		}
+		if err := run.Reopen(ctx, taker); err != nil {
+			return err
+		}
+		under := *run
+		under.Fence, under.Holder = fence, taker
+		return under.Settle(ctx)
+	})
+	return fence, err
+}
+
+// OpenNight names what a night of a schedule builds: the index as its schedule was applied last. Where another run
+// builds the index it names that run instead. The night is remembered as the index's newest run.
+func (a *Activities) OpenNight(ctx context.Context, in workflows.Night) (workflows.Opened, error) {
+	out := workflows.Opened{Build: in.Build}
+	err := a.openBare(ctx, in.Build, func(ctx context.Context, work *upkeep.Run) error {
+		digest, err := run.OpenSchedule(ctx, work.Index)
+		if err != nil {
+			return err
+		}
+		out.Spec = digest.String()
+		if in.Skip {
+			if out.By, err = run.FindBuilder(ctx, work.Index, a.Engine.DescribeRun); err != nil {
+				return err
+			}
+			if out.By != "" && !workflows.Yields(out.By) {
+				return nil
+			}
+			out.By = "" // it lets nights go first
+		}
+		return work.Coordination.SetState(ctx, runlog.LatestBuild(in.Index), []byte(work.Name()))
+	}, false)
+	return out, err
 }

@@ -22,7 +22,7 @@ func (a *Activities) PublishBuild(ctx context.Context, u workflows.Unit) (workfl
 	}
 	err := a.runUnit(ctx, u.Build, u.Stage, func(ctx context.Context, run *upkeep.Run) error {
 		published, err := run.Publish(ctx)
-		out = workflows.Outcome{Status: published.Status, Reason: published.Reason}
+		out = workflows.Outcome(published)
 		return err
 	})
 	return out, err

@@ -80,34 +80,22 @@ func (a *Activities) SealExtraction(ctx context.Context, b workflows.Build) (wor
 
 // ReducePartition reduces one partition of classes.
 func (a *Activities) ReducePartition(ctx context.Context, u workflows.Unit) (workflows.UnitResult, error) {
-	return a.runWhole(ctx, u, func(ctx context.Context, work *upkeep.Run) error {
-		_, err := work.Reduce(ctx, u.N)
-		return err
-	})
+	return runPart(ctx, a, u, (*upkeep.Run).Reduce)
 }
 
 // ShortenPartition shortens the long class texts of a partition.
 func (a *Activities) ShortenPartition(ctx context.Context, u workflows.Unit) (workflows.UnitResult, error) {
-	return a.runWhole(ctx, u, func(ctx context.Context, work *upkeep.Run) error {
-		_, err := work.Shorten(ctx, u.N)
-		return err
-	})
+	return runPart(ctx, a, u, (*upkeep.Run).Shorten)
 }
 
 // EmbedPart pays for the new vectors of a class partition or of a shard of chunks.
 func (a *Activities) EmbedPart(ctx context.Context, u workflows.Unit) (workflows.UnitResult, error) {
-	return a.runWhole(ctx, u, func(ctx context.Context, work *upkeep.Run) error {
-		_, err := work.Embed(ctx, u.N)
-		return err
-	})
+	return runPart(ctx, a, u, (*upkeep.Run).Embed)
 }
 
 // LoadPart loads a class partition or a shard of chunks.
 func (a *Activities) LoadPart(ctx context.Context, u workflows.Unit) (workflows.UnitResult, error) {
-	return a.runWhole(ctx, u, func(ctx context.Context, work *upkeep.Run) error {
-		_, err := work.Load(ctx, u.N)
-		return err
-	})
+	return runPart(ctx, a, u, (*upkeep.Run).Load)
 }
 
 // ImportVectors has the vector store import what load wrote for collections that are new.
@@ -144,10 +132,7 @@ func (a *Activities) SealEnrichment(ctx context.Context, b workflows.Build) (wor
 
 // VerifyPart checks one partition's records and vectors, or one shard's vectors.
 func (a *Activities) VerifyPart(ctx context.Context, u workflows.Unit) (workflows.UnitResult, error) {
-	return a.runWhole(ctx, u, func(ctx context.Context, work *upkeep.Run) error {
-		_, err := work.Verify(ctx, u.N)
-		return err
-	})
+	return runPart(ctx, a, u, (*upkeep.Run).Verify)
 }
 
 // runCounted runs a unit that says how many pieces of its stage it did.
@@ -171,4 +156,14 @@ func (a *Activities) runWhole(
 	ctx context.Context, u workflows.Unit, do func(context.Context, *upkeep.Run) error,
 ) (workflows.UnitResult, error) {
 	return a.runCounted(ctx, u, func(ctx context.Context, work *upkeep.Run) (int64, error) { return 1, do(ctx, work) })
+}
+
+// runPart runs a unit that counts as one, by its number.
+func runPart[R any](
+	ctx context.Context, a *Activities, u workflows.Unit, do func(*upkeep.Run, context.Context, int) (R, error),
+) (workflows.UnitResult, error) {
+	return a.runWhole(ctx, u, func(ctx context.Context, work *upkeep.Run) error {
+		_, err := do(work, ctx, u.N)
+		return err
+	})
 }

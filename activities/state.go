@@ -44,16 +44,10 @@ func (a *Activities) EndBuild(ctx context.Context, end workflows.End) (workflows
 }
 
 func toEnding(end workflows.End) run.Ending {
-	out := run.Ending{
+	return run.Ending{
 		Status: end.Status, Reason: end.Reason, Ref: end.Ref, Detail: end.Detail, Unchanged: end.Unchanged,
+		Waiting: (*core.Waiting)(end.Waiting), Warning: (*run.Warning)(end.Warning),
 	}
-	if w := end.Waiting; w != nil {
-		out.Waiting = &core.Waiting{Since: w.Since, Next: w.Next, Tries: w.Tries}
-	}
-	if w := end.Warning; w != nil {
-		out.Warning = &run.Warning{Code: w.Code, Object: w.Object, Ref: w.Ref}
-	}
-	return out
 }
 
 // stageSteer is a command that a person gave: what is refused is shown to them, and is no problem of the run.
@@ -88,6 +82,5 @@ func (a *Activities) SteerRun(ctx context.Context, steer workflows.Steer) (stopp
 
 // overlayBudget lays what a person gave at a resume over the budget before it.
 func overlayBudget(budget *workflows.Budget, older core.Budget) core.Budget {
-	all := budget.LayOver(workflows.Budget{Calls: older.Calls, Tokens: older.Tokens, Money: older.Money})
-	return core.Budget{Calls: all.Calls, Tokens: all.Tokens, Money: all.Money}
+	return core.Budget(budget.LayOver(workflows.Budget(older)))
 }

@@ -3,6 +3,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"log/slog"
@@ -29,14 +30,6 @@ func main() {
 	sandbox.RunChild()
 	config.RunServer(program, "Host workflows and activities until SIGTERM, then drain.",
 		"ask whether this worker is ready (worker.address), or one polls, and exit", runWorker, checkHealth)
-}
-
-// cacheDir returns UNWEAVER_CACHE_DIR, or empty for the default. Workers on one machine need one each.
-func cacheDir(configured string) string {
-	if configured != "" {
-		return configured
-	}
-	return os.Getenv("UNWEAVER_CACHE_DIR")
 }
 
 // program is what metrics, logs and traces call this one.
@@ -66,7 +59,8 @@ func runWorker(ctx context.Context, cfg *config.Config, log *slog.Logger) (err e
 	if err := cfg.Stores.NoPaths("unweaver-worker"); err != nil {
 		return err
 	}
-	cache, err := localfile.MakeFolder(cacheDir(cfg.Worker.CacheDir), "worker")
+	// Workers on one machine need a folder each.
+	cache, err := localfile.MakeFolder(cmp.Or(cfg.Worker.CacheDir, os.Getenv("UNWEAVER_CACHE_DIR")), "worker")
 	if err != nil {
 		return err
 	}

@@ -142,7 +142,7 @@ func TestAnInputThatCannotBeBuiltFailsBeforeAnythingIsDone(t *testing.T) {
 		says  string
 		build workflows.Build
 	}{
-		{"shape.windows.load is -1", workflows.Build{Shape: workflows.Shape{Windows: workflows.Windows{Load: -1}}}},
+		{"shape.shard_chunks is -1", workflows.Build{Shape: workflows.Shape{ShardChunks: -1}}},
 		{"bring the workers to the version", workflows.Build{Shape: workflows.Shape{Format: workflows.Format + 1}}},
 		{"must not be negative", workflows.Build{Budget: &workflows.Budget{Calls: -5}}},
 		{"index: want letters", workflows.Build{Index: "../../../.."}},
@@ -228,36 +228,11 @@ func TestRunNamesMapToWorkflowIDs(t *testing.T) {
 		!workflows.ForBackfill("docs/20261123t030000z"), "which builds are of backfills")
 }
 
-func TestPiecesCoverEveryChunkOnce(t *testing.T) {
-	for _, shape := range []workflows.Shape{{}, {ShardChunks: 10, BatchChunks: 3}, {ShardChunks: 64, BatchChunks: 64}} {
-		for _, chunks := range []int{0, 1, 3, 10, 64, 65, 4999, 5000, 5001, 12_345} {
-			covered := 0
-			for n := range shape.CountShards(chunks) {
-				from, to := shape.ShardRange(n, chunks)
-				require.True(t, from == covered && to > from,
-					"%+v: shard %d of %d chunks is [%d, %d), after %d", shape, n, chunks, from, to, covered)
-				within := 0
-				for batch := range shape.CountBatches(to - from) {
-					lower, upper := shape.BatchRange(batch, to-from)
-					require.True(t, lower == within && upper > lower, "%+v, %d, %d, %d, %d", shape, batch, to-from, lower, upper)
-					within = upper
-				}
-				require.Equal(t, to-from, within, "%+v: batches cover", shape)
-				covered = to
-			}
-			require.Equal(t, chunks, covered, "%+v: shards cover", shape)
-		}
-	}
-}
-
 func TestAShapeThatCannotWorkIsRefusedWithTheSettingsName(t *testing.T) {
 	for says, shape := range map[string]workflows.Shape{
 		"shape.batch_chunks is -1":   {BatchChunks: -1},
 		"shape.batch_chunks is 6000": {BatchChunks: 6000},
 		"shape.shard_chunks is -2":   {ShardChunks: -2},
-		"shape.shard_window is 401":  {ShardWindow: 401},
-		"shape.windows.chunk is -1":  {Windows: workflows.Windows{Chunk: -1}},
-		"shape.windows.verify is":    {Windows: workflows.Windows{Verify: 1_000}},
 		"has 5000 batches":           {BatchChunks: 1},
 		"shape.format is 2":          {Format: workflows.Format + 1},
 		"shape.format is -1":         {Format: -1},

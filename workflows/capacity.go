@@ -21,6 +21,7 @@ type Capacity struct {
 // each also reads, looks up what was paid, and stores.
 const (
 	shortenWidth = 16 // calls of one ShortenPartition
+	enrichWidth  = 64 // calls of one EnrichPart
 	embedWidth   = 8  // requests of one EmbedPart
 	spareParts   = 2
 	spareBatches = 8
@@ -38,9 +39,9 @@ const (
 // chooseWindow returns how many units of a stage to keep in flight: so many that the model or the cores are full, no
 // more than the slots begin soon, and as many as was usual where the slots have room for them.
 func (c Capacity) chooseWindow(stage string) int {
-	usual := usualWindows.windowOf(stage)
+	usual := max(1, usualWindows[stage])
 	want := storesOfWorker * c.Workers
-	if stage == "chunk" || stage == "reduce" {
+	if stage == "chunk" || stage == "reduce" || stage == "segment" {
 		if c.Computing == 0 { // no worker is known to poll that queue
 			return usual
 		}
@@ -49,6 +50,8 @@ func (c Capacity) chooseWindow(stage string) int {
 	switch stage {
 	case "shorten":
 		want = countCalls(c.Chat, shortenWidth, c.CPU)
+	case stageEnrich:
+		want = countCalls(c.Chat, enrichWidth, c.CPU)
 	case "embed":
 		want = countCalls(c.Embed, embedWidth, c.CPU)
 	}
@@ -112,13 +115,11 @@ func watchFleet(ctx workflow.Context, b Build, known Capacity, changed func(work
 	}
 }
 
-// followFleet keeps a fan-out's window fitting while it runs: to what the fleet can do, where the shape leaves it open
-// and the stage has more units than are usual at once.
+// followFleet keeps a fan-out's window fitting while it runs: to what the fleet can do, where the stage has more units
+// than are usual at once.
 func (f *fanOut) followFleet(ctx workflow.Context, in StageInput) {
-	if f.window > 0 {
-		return
-	}
-	if f.window = usualWindows.windowOf(in.Stage); countUnits(in.Pending) <= f.window {
+	usual, spreads := usualWindows[in.Stage]
+	if f.window = max(1, usual); !spreads || countUnits(in.Pending) <= usual {
 		return
 	}
 	known := measureFleet(ctx, in.Build, Capacity{})
@@ -155,8 +156,7 @@ func tellStage(ctx workflow.Context, counted Counted) {
 // shards that together they have what is wanted.
 type spread struct {
 	in      StageInput
-	batches int  // wanted in flight; 0: as many as the shards that may be begun have
-	shards  int  // begun at once, at most
+	batches int  // wanted in flight
 	listens bool // to what shards tell
 	waiting int  // shards that were not begun
 	open    []*openShard
@@ -169,18 +169,12 @@ type openShard struct {
 	run                     workflow.ChildWorkflowFuture
 }
 
-// newSpread measures where the shape leaves the windows open and there are more batches than are usual at once.
+// newSpread measures the fleet where there are more batches than are usual at once.
 func newSpread(ctx workflow.Context, f *fanOut, in StageInput) *spread {
 	shape := in.Shape.WithDefaults()
-	s := &spread{in: in, shards: maxWindow, waiting: countUnits(in.Pending)}
-	if shape.Windows.Extract > 0 {
-		s.shards = shape.Windows.Extract
-	}
+	s := &spread{in: in, batches: usualBatches, waiting: countUnits(in.Pending)}
 	f.room, f.ended = s.hasRoom, func(n int) { s.endShard(ctx, n) }
-	if shape.ShardWindow > 0 && shape.Windows.Extract > 0 {
-		return s
-	}
-	if s.batches = usualBatches; s.countAll() <= usualBatches {
+	if s.countAll() <= usualBatches {
 		return s
 	}
 	known := measureFleet(ctx, in.Build, Capacity{})
@@ -219,13 +213,7 @@ func (s *spread) countLeft(n int) int {
 // extraction is spread over, those have all that is wanted: a fleet with two batches a worker has one without any again
 // and again.
 func (s *spread) computeWindow() int {
-	if own := s.in.Shape.WithDefaults().ShardWindow; own > 0 {
-		return own
-	}
-	if s.shards < leastShards { // by the shape
-		return min(countPieces(s.batches, s.shards), maxWindow)
-	}
-	shards, least := s.shards, leastShards
+	shards, least := maxWindow, leastShards
 	if s.hasFewShards() {
 		shards = max(1, min(shards, s.countUnbegun()))
 		least = shards
@@ -260,7 +248,7 @@ func (s *spread) computeWindows() (windows []int, left int) {
 	for _, shard := range s.open {
 		window := min(each, shard.batches)
 		switch {
-		case few && shard.begun || s.batches > 0 && left <= 0:
+		case few && shard.begun || left <= 0:
 			window = 0
 		case few:
 			window = min(window, left)
@@ -273,7 +261,7 @@ func (s *spread) computeWindows() (windows []int, left int) {
 // hasRoom reports whether one more shard is to be begun.
 func (s *spread) hasRoom() bool {
 	_, left := s.computeWindows()
-	return len(s.open) < s.shards && (s.batches == 0 || left > 0)
+	return len(s.open) < maxWindow && left > 0
 }
 
 // beginShard begins a shard and chooses its window.

@@ -2,6 +2,7 @@ package workflows
 
 import (
 	"errors"
+	"time"
 
 	"go.temporal.io/sdk/workflow"
 )
@@ -97,11 +98,11 @@ func (r *run) writeSteer(ctx workflow.Context, steer Steer, reported *Stopped) e
 		return newRefusal("the run is being cancelled")
 	}
 	steer.Build = r.Build
-	err := executeActivity(withSteer(ctx, r.Build), SteerRun, steer, reported)
+	err := executeActivity(withSoon(ctx, r.Build, time.Minute), SteerRun, steer, reported)
 	below := steer.Command == UpdatePause || steer.Command == UpdateCancel
 	if err == nil && r.publisher != nil && below {
 		ends := Steer{Build: *r.publisher, Command: UpdateCancel}
-		err = executeActivity(withSteer(ctx, r.Build), SteerRun, ends, nil)
+		err = executeActivity(withSoon(ctx, r.Build, time.Minute), SteerRun, ends, nil)
 	}
 	return err
 }

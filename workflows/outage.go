@@ -57,7 +57,7 @@ func (r *run) waitOutage(ctx workflow.Context, why cause) (next cause, err error
 	end := End{
 		Build: r.Build, Status: statusWaiting, Reason: why.code, Ref: why.ref, Detail: why.detail, Waiting: &about,
 	}
-	noted := executeActivity(withNote(ctx, r.Build), r.endActivity, end, nil)
+	noted := executeActivity(withSoon(ctx, r.Build, 30*time.Second), r.endActivity, end, nil)
 	r.steering.noting = false
 	if noted != nil && ctx.Err() != nil { // else the store that would tell of the wait is what is waited for
 		return cause{}, ctx.Err()

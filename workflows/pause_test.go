@@ -81,13 +81,12 @@ func TestResumeRunsTheUnitsThatAreLeftAndNoOther(t *testing.T) {
 func TestAPauseStartsNothingMoreAndOtherShardsDrain(t *testing.T) {
 	f := newFake(64*78, 64*78)
 	f.fail["ExtractChunks 0/0"] = []error{fatal("model_auth")}
-	shape := workflows.Shape{ShardWindow: 6}
-	_, err := run(t, f, workflows.Build{Shape: shape}, func(env *testsuite.TestWorkflowEnvironment) {
+	_, err := run(t, f, workflows.Build{}, func(env *testsuite.TestWorkflowEnvironment) {
 		slowly(f, env, workflows.ExtractChunks, time.Minute)
 		env.RegisterDelayedCallback(func() {
-			// The other shard hears of it when the first has drained: three rounds of six in each at most.
+			// The other shard hears of it when the first has drained: three rounds at most.
 			n := f.count(workflows.ExtractChunks)
-			assert.True(t, n >= 6 && n <= 36, "%d of 156 batches were begun before the pause", n)
+			assert.True(t, n >= 6 && n <= 3*24, "%d of 156 batches were begun before the pause", n)
 			s := state(t, env)
 			assert.True(t, s.Phase == workflows.PhasePaused && s.Paused == "model_auth" && s.Stage == "extract", "state %+v", s)
 		}, time.Hour)
@@ -258,10 +257,8 @@ func TestAStageThatGetsOnHasAnotherOutage(t *testing.T) {
 	f := newFake(10)
 	f.fails("EmbedPart 0", "model_unavailable", 3)
 	f.fails("EmbedPart 1", "model_unavailable", 2)
-	build := patient()
-	build.Shape.Windows.Embed = 1
-	out, err := run(t, f, build, nil)
-	if delays, _ := f.noted(); err != nil || out.Status != "completed" || !slices.Equal(delays, minutes(.5, 1, 2, .5, 1)) {
+	out, err := run(t, f, patient(), nil)
+	if delays, _ := f.noted(); err != nil || out.Status != "completed" || !slices.Equal(delays, minutes(.5, 1, .5)) {
 		t.Error(out, err, delays)
 	}
 }

@@ -8,8 +8,8 @@ import (
 	"go.temporal.io/sdk/workflow"
 )
 
-// This file owns every option of an activity and of a child workflow: the profiles quick, noting, steering, measuring,
-// batch, recording and child. Options are no part of history's order, so they may change under a running build.
+// This file owns every option of an activity and of a child workflow: the profiles quick, soon, measure, batch, record
+// and child. Options are no part of history's order, so they may change under a running build.
 //
 // Every activity but MeasureFleet heartbeats from a second goroutine. After a worker's death its work moves on
 // after the heartbeat timeout and the longest wait between attempts: 25 s with the values below.
@@ -34,23 +34,12 @@ func withQuick(ctx workflow.Context, b Build) workflow.Context {
 	})
 }
 
-// withNote returns a context for writing down that a run waits: it gives up soon, as the store that would say so may be
-// what is down.
-func withNote(ctx workflow.Context, b Build) workflow.Context {
+// withSoon returns a context for what somebody waits for: it gives up within a time, so that they hear of it, and since
+// the store that would say so may be what is down.
+func withSoon(ctx workflow.Context, b Build, patience time.Duration) workflow.Context {
 	return workflow.WithActivityOptions(ctx, workflow.ActivityOptions{
 		StartToCloseTimeout:    15 * time.Second,
-		ScheduleToCloseTimeout: 30 * time.Second,
-		HeartbeatTimeout:       b.Heartbeat,
-		WaitForCancellation:    true,
-		RetryPolicy:            newRetryPolicy(5*time.Second, maxAttempts),
-	})
-}
-
-// withSteer returns a context for what a person waits for: it gives up within about a minute, so that they hear of it.
-func withSteer(ctx workflow.Context, b Build) workflow.Context {
-	return workflow.WithActivityOptions(ctx, workflow.ActivityOptions{
-		StartToCloseTimeout:    15 * time.Second,
-		ScheduleToCloseTimeout: time.Minute,
+		ScheduleToCloseTimeout: patience,
 		HeartbeatTimeout:       b.Heartbeat,
 		WaitForCancellation:    true,
 		RetryPolicy:            newRetryPolicy(5*time.Second, maxAttempts),

@@ -336,12 +336,9 @@ func TestTheShapeOfTheInputDecidesTheCommands(t *testing.T) {
 		change  func(*workflows.Shape)
 		same    bool
 	}{
-		"stage, as it was":           {"completed.Stage", func(*workflows.Shape) {}, true},
-		"stage, smaller window":      {"completed.Stage", func(s *workflows.Shape) { s.Windows.Extract = 1 }, false},
-		"stage, window of shards":    {"completed.Stage", func(s *workflows.Shape) { s.ShardWindow = 1 }, false},
-		"activities, smaller window": {"continued.Stage", func(s *workflows.Shape) { s.Windows.Chunk = 1 }, false},
-		"shard, as it was":           {"completed.ExtractShard", func(*workflows.Shape) {}, true},
-		"shard, larger batches":      {"completed.ExtractShard", func(s *workflows.Shape) { s.BatchChunks = 100 }, false},
+		"stage, as it was":      {"completed.Stage", func(*workflows.Shape) {}, true},
+		"shard, as it was":      {"completed.ExtractShard", func(*workflows.Shape) {}, true},
+		"shard, larger batches": {"completed.ExtractShard", func(s *workflows.Shape) { s.BatchChunks = 100 }, false},
 	} {
 		changed := recorded(t)[c.history]
 		if typeOf(changed) == workflows.StageName {

@@ -6,31 +6,16 @@ import (
 )
 
 // Shape is everything that decides how many commands a run gives and over what: it is fixed by the starter and travels
-// with the run, so that workers of two versions cut the same corpus into the same pieces. A zero of a size stands for
-// that of DefaultShape, a zero of a window for what the workers can do.
+// with the run, so that workers of two versions cut the same corpus into the same pieces. A zero stands for the value
+// of DefaultShape. How many pieces are in flight follows what the workers can do (capacity.go).
 type Shape struct {
-	Format      int     `json:"format,omitempty"`       // Format; no other is run
-	ShardChunks int     `json:"shard_chunks,omitempty"` // chunks of a shard, at most
-	BatchChunks int     `json:"batch_chunks,omitempty"` // chunks that one extraction activity works on
-	ShardWindow int     `json:"shard_window,omitempty"` // batches of a shard in flight; 0: see Windows
-	Windows     Windows `json:"windows,omitzero"`
+	Format      int `json:"format,omitempty"`       // Format; no other is run
+	ShardChunks int `json:"shard_chunks,omitempty"` // chunks of a shard, at most
+	BatchChunks int `json:"batch_chunks,omitempty"` // chunks that one extraction activity works on
 
 	// Outage is how long a run waits, in all between its tries, for stores and model servers to answer again and for
 	// room on a full disk, before it needs a person; as good as not at all: a nanosecond.
 	Outage time.Duration `json:"outage,omitempty"`
-}
-
-// Windows says how many units of each stage are in flight at once; of extract, how many shards. A zero stands for
-// what the workers can do, measured while the stage runs (capacity.go).
-type Windows struct {
-	Chunk   int `json:"chunk,omitempty"`
-	Extract int `json:"extract,omitempty"`
-	Reduce  int `json:"reduce,omitempty"`
-	Shorten int `json:"shorten,omitempty"`
-	Embed   int `json:"embed,omitempty"`
-	Load    int `json:"load,omitempty"`
-	Verify  int `json:"verify,omitempty"`
-	Restore int `json:"restore,omitempty"`
 }
 
 // DefaultShape suits any number of workers.
@@ -38,9 +23,11 @@ func DefaultShape() Shape {
 	return Shape{Format: Format, ShardChunks: 5000, BatchChunks: 64, Outage: DefaultOutage}
 }
 
-// usualWindows suit one to a few workers, and stages that the fleet need not or cannot be measured for.
-var usualWindows = Windows{
-	Chunk: 8, Extract: 4, Reduce: 8, Shorten: 8, Embed: 8, Load: 4, Verify: 4, Restore: 4,
+// usualWindows say how many units of a stage are in flight at once where the fleet need not or cannot be measured: they
+// suit one to a few workers. Stage pay has one: a backfill's throttle bounds the calls of one unit at a time.
+var usualWindows = map[string]int{
+	"chunk": 8, "reduce": 8, "shorten": 8, "embed": 8, "load": 4, "segment": 8, stageEnrich: 2, "verify": 4,
+	stageRepair: 4, "restore": 4, "audit": 4,
 }
 
 // Limits of a shape. A shard's workflow does not continue as new, nor does that of a run: a batch makes six events, a
@@ -80,15 +67,6 @@ func (s Shape) Validate() error {
 	}{
 		{"shard_chunks", s.ShardChunks, 1, 1_000_000},
 		{"batch_chunks", s.BatchChunks, 1, s.ShardChunks},
-		{"shard_window", s.ShardWindow, 0, maxWindow},
-		{"windows.chunk", s.Windows.Chunk, 0, maxWindow},
-		{"windows.extract", s.Windows.Extract, 0, maxWindow},
-		{"windows.reduce", s.Windows.Reduce, 0, maxWindow},
-		{"windows.shorten", s.Windows.Shorten, 0, maxWindow},
-		{"windows.embed", s.Windows.Embed, 0, maxWindow},
-		{"windows.load", s.Windows.Load, 0, maxWindow},
-		{"windows.verify", s.Windows.Verify, 0, maxWindow},
-		{"windows.restore", s.Windows.Restore, 0, maxWindow},
 	} {
 		if setting.value < setting.least || setting.value > setting.most {
 			return fmt.Errorf("shape.%s is %d, it must be from %d to %d",
@@ -108,43 +86,5 @@ func (s Shape) Validate() error {
 // CountBatches returns how many batches a shard of so many chunks has.
 func (s Shape) CountBatches(chunks int) int { return countPieces(chunks, s.WithDefaults().BatchChunks) }
 
-// BatchRange gives the chunks [from, to) of a batch, counted from the first chunk of its shard, which has chunks of
-// them.
-func (s Shape) BatchRange(batch, chunks int) (from, to int) {
-	return boundsOf(batch, chunks, s.WithDefaults().BatchChunks)
-}
-
-// CountShards returns how many shards so many chunks of one chunking unit make.
-func (s Shape) CountShards(chunks int) int { return countPieces(chunks, s.WithDefaults().ShardChunks) }
-
-// ShardRange gives the chunks [from, to) of a chunking unit's nth shard.
-func (s Shape) ShardRange(n, chunks int) (from, to int) {
-	return boundsOf(n, chunks, s.WithDefaults().ShardChunks)
-}
-
+// countPieces returns how many pieces of a size hold so many items.
 func countPieces(items, size int) int { return (items + size - 1) / size }
-
-func boundsOf(n, items, size int) (from, to int) { return min(n*size, items), min((n+1)*size, items) }
-
-// windowOf returns the window of a stage.
-func (w Windows) windowOf(stage string) int {
-	switch stage {
-	case "chunk":
-		return w.Chunk
-	case "extract":
-		return w.Extract
-	case "reduce":
-		return w.Reduce
-	case "shorten":
-		return w.Shorten
-	case "embed":
-		return w.Embed
-	case "load":
-		return w.Load
-	case "verify":
-		return w.Verify
-	case "restore", "audit":
-		return w.Restore
-	}
-	return 1
-}

@@ -20,10 +20,10 @@ type StageInput struct {
 	Done     int64       `json:"done,omitempty"`
 }
 
-// Stage runs the units of a stage, at most a window of them at once: that of the shape, or what the fleet can do. When
-// the history grows long it lets what is in flight finish and continues as new: no child outlives it, and the only
-// signals that it receives are about children that have not ended, so nothing is lost. When a unit ends with a code
-// that pauses a run it lets the rest finish too, and completes with the units that are left.
+// Stage runs the units of a stage, at most a window of them at once: what the fleet can do. When the history grows long
+// it lets what is in flight finish and continues as new: no child outlives it, and the only signals that it receives
+// are about children that have not ended, so nothing is lost. When a unit ends with a code that pauses a run it lets
+// the rest finish too, and completes with the units that are left.
 func Stage(ctx workflow.Context, in StageInput) (StageResult, error) {
 	ctx, cancel := workflow.WithCancel(ctx)
 	defer cancel()
@@ -35,7 +35,6 @@ func Stage(ctx workflow.Context, in StageInput) (StageResult, error) {
 	var open *spread // of extraction
 	f := fanOut{
 		pending: in.Pending,
-		window:  in.Shape.WithDefaults().Windows.windowOf(in.Stage),
 		start: func(n int) workflow.Future {
 			if in.Activity != "" {
 				unit := Unit{Build: in.Build, Stage: in.Stage, N: n}

@@ -42,20 +42,25 @@ const (
 	MaxLabelBytes = 256 << 10 // of these together: each split lists those of its documents
 )
 
-// Visible returns a text without the characters that nobody sees, such as soft hyphens and blanks of no width.
+// Visible returns a text without the characters that nobody sees, such as soft hyphens, control characters and blanks
+// of no width; ends of lines and tabs stay.
 func Visible(text string) string {
 	return strings.Map(func(r rune) rune {
-		if unicode.In(r, unicode.Cf, unicode.Variation_Selector, unicode.Other_Default_Ignorable_Code_Point) {
+		hidden := unicode.In(r, unicode.Cc, unicode.Cf, unicode.Variation_Selector, unicode.Other_Default_Ignorable_Code_Point)
+		if hidden && !unicode.IsSpace(r) || r == '\u2800' { // an empty pattern of Braille
 			return -1
 		}
 		return r
 	}, text)
 }
 
+// dropBreaks takes out of a name what it has of ends of lines and tabs.
+var dropBreaks = strings.NewReplacer("\n", "", "\r", "", "\t", "", "\v", "", "\f", "", "\u0085", "")
+
 // IsNamed reports whether a name of metadata looks like that of a field: in whatever case, with blanks around it, or
 // with characters that nobody sees.
 func IsNamed(name, field string) bool {
-	return strings.EqualFold(strings.TrimSpace(Visible(name)), Visible(field))
+	return strings.EqualFold(strings.TrimSpace(dropBreaks.Replace(Visible(name))), Visible(field))
 }
 
 // CheckLabel returns why a text is no label; nil: it is one.

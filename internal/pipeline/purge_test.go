@@ -142,7 +142,8 @@ func TestNoFileOfTheEmbeddedStoresHoldsAWordOfAPurgedDocument(t *testing.T) {
 	s.spec.Embedding = core.EmbedModel{Provider: "builtin"}
 	words := []string{"quastenberg", "zuckmayer", "tiberius", "ferryman in opals"}
 	first := s.buildFiles(t, map[string]string{"secret.md": secretDocument(0)})
-	s.write(t, map[string]string{"secret.md": secretDocument(1), "late.md": "# Late\n\nBern sells tin to Lake Verin.\n"})
+	s.write(t, map[string]string{"secret.md": secretDocument(1), "late.md": "# Late\n\nBern sells tin to Lake Verin.\n\n" +
+		"of old it was never sealed.\n"})
 	was := s.night(t)
 	where := stagetest.FilesHolding(t, folder, words...)
 	require.True(t, len(where) >= 10, "the search finds too little of what is there: %q", where)
@@ -150,6 +151,9 @@ func TestNoFileOfTheEmbeddedStoresHoldsAWordOfAPurgedDocument(t *testing.T) {
 	out := s.night(t)
 	assert.Equal(t, core.PurgeDone, s.purged(t, purge.ID).State)
 	assert.Empty(t, stagetest.FilesHolding(t, folder, words...), "still stored")
+	table := s.index().SegmentKey(out.manifest.Segments.IDF[0].SHA256)
+	raw, _, err := blob.Read(t.Context(), s.Artifacts, table)
+	assert.True(t, err == nil && strings.Contains(string(raw), "sealed"), "a word that another document has went: %v", err)
 	assert.Empty(t, s.holding(t, append(secrets, "Quastenberg", "quastenberg")...), "still stored")
 	// What stays has the vectors that it had.
 	assert.True(t, was.manifest.Class == out.manifest.Class && first.manifest.Collections == out.manifest.Collections,

@@ -29,6 +29,7 @@ import (
 	"github.com/unweaver/unweaver/internal/pipeline/release"
 	"github.com/unweaver/unweaver/internal/pipeline/run"
 	"github.com/unweaver/unweaver/internal/pipeline/runlog"
+	"github.com/unweaver/unweaver/internal/pipeline/unit"
 	"github.com/unweaver/unweaver/internal/pipeline/upkeep"
 	"github.com/unweaver/unweaver/internal/store/blob"
 	"github.com/unweaver/unweaver/internal/store/blob/dir"
@@ -457,7 +458,7 @@ func TestAReportTellsWhatWasExpected(t *testing.T) {
 	s := newSite(t, sample(4))
 	job, holder := s.leased(t)
 	expected := core.Estimate{Extract: core.Range{Low: 3, High: 7}}
-	require.NoError(t, upkeep.WriteExpected(t.Context(), s.index(), job.Generation, expected))
+	require.NoError(t, unit.WriteExpected(t.Context(), s.index(), job.Generation, expected))
 	out := must(s.stages(t.Context(), job, holder))(t)
 	require.NoError(t, s.finish(t.Context(), job, holder, run.Ending{Status: out.published.Status}))
 	assert.Equal(t, &expected, s.report(t).Planned)

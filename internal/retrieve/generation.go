@@ -94,6 +94,7 @@ func (o Opening) Open(ctx context.Context) (*Generation, error) {
 	if err != nil {
 		return nil, err
 	}
+	content.Index = o.Index // a branch made it, where it was promoted
 	if o.Admit != nil {
 		if err := o.Admit(ctx, EstimateFootprint(content)); err != nil {
 			return nil, err

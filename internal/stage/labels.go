@@ -2,7 +2,8 @@ package stage
 
 import (
 	"fmt"
-	"strings"
+
+	"golang.org/x/text/unicode/norm"
 
 	"github.com/unweaver/unweaver/internal/core"
 )
@@ -31,15 +32,21 @@ func LabelsOf(spec core.Spec, key string, meta map[string]string) (core.LabelSet
 	}
 	object := core.ObjectOf(key)
 	list := valueFor(labels.Rules, object)
-	if seen := core.Visible(object); seen != object {
-		rules := strings.Split(core.Visible(strings.Join(labels.Rules, "\n")), "\n")
-		if valueFor(rules, seen) != core.Visible(list) {
-			return checkLabels(core.Nobody, fmt.Errorf("key %.200q has characters that nobody sees, and gets other labels "+
-				"by the rules (documents.labels) without them", object))
+	if seen := asSeen(object); seen != object {
+		rules := make([]string, len(labels.Rules))
+		for i, rule := range labels.Rules {
+			rules[i] = asSeen(rule)
+		}
+		if valueFor(rules, seen) != asSeen(list) {
+			return checkLabels(core.Nobody, fmt.Errorf("key %.200q has characters that nobody sees, or accents apart from "+
+				"their letters, and gets other labels by the rules (documents.labels) as it looks", object))
 		}
 	}
 	return checkLabels(core.ParseLabels(list))
 }
+
+// asSeen returns a text as it looks: without characters that nobody sees, and with each accent on its letter.
+func asSeen(text string) string { return norm.NFC.String(core.Visible(text)) }
 
 // AddUnlabelled adds a document to those that nobody may read as they have no label and no rule matches, where it is
 // one.

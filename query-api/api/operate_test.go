@@ -196,7 +196,11 @@ func TestControlNeedsAKeyOfItsScopeAndIndex(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "unweaver.yaml")
 	require.NoError(t, os.WriteFile(file, []byte("indexes: {sample: {corpus: "+o.corpus+"}}"), 0o600))
 	named := must(config.Load(config.Source{Path: file}))(t) // a branch begins with what the file says of its base
-	for _, o.desk.Config = range []*config.Config{o.desk.Config, named} {
+	for i, with := range []*config.Config{o.desk.Config, named, named} {
+		if o.desk.Config = with; i == 2 { // the base serves what was promoted, with this corpus
+			record.Set = map[string]string{"corpus": o.corpus}
+			must(blob.WriteJSON(t.Context(), o.stores.Blobs, "sample/branches/sample-large.json", record, blob.Cond{}))(t)
+		}
 		got := o.send("PUT", "/v1/indexes/sample-large/documents/old.txt", "a branch", bearer(branch.Text)...)
 		assert.True(t, got.Code == 403 && strings.Contains(got.Body.String(), "use a key that has the base too"), "%s", got.Body)
 		got = o.send("DELETE", "/v1/indexes/sample-large/documents/old.txt", "", bearer(branch.Text)...)

@@ -3,6 +3,7 @@
 package host
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"log/slog"
@@ -52,7 +53,6 @@ type Config struct {
 	Slots           int   // activities of TaskQueue at once; 64
 	CPUSlots        int   // activities at once that fill a core and much memory; the number of cores
 	ActivityPollers int   // 4
-	WorkflowPollers int   // 4
 	WorkflowCache   int   // workflows of this process whose state is kept between tasks; 10,000, or what it set before
 	CacheBytes      int64 // of the local copies; 32 GiB
 
@@ -88,81 +88,33 @@ const (
 	defaultCacheBytes = 32 << 30
 )
 
-// withDefaults puts defaults where the configuration gives nothing.
-func (c Config) withDefaults() (Config, error) {
-	for _, size := range []struct {
-		name  string
-		value *int
-		usual int
-	}{
-		{"slots", &c.Slots, defaultSlots},
-		{"cpu slots", &c.CPUSlots, runtime.GOMAXPROCS(0)},
-		{"activity pollers", &c.ActivityPollers, defaultPollers},
-		{"workflow pollers", &c.WorkflowPollers, defaultPollers},
-		{"workflow cache", &c.WorkflowCache, 0},
-	} {
-		if *size.value < 0 {
-			return c, fault.BadConfig.At("start worker with", size.name).Because("a size cannot be below zero")
-		}
-		if *size.value == 0 {
-			*size.value = size.usual
-		}
-	}
-	if c.Role == "" {
-		c.Role = RoleAll
-	}
-	if c.Role != RoleAll && c.Role != RoleIO && c.Role != RoleCPU {
-		return c, fault.BadConfig.At("start worker with", "role "+string(c.Role)).Because("this role does not exist").
-			Advise("use all, io or cpu")
-	}
-	if c.WorkflowPollers == 1 { // one poller would never ask the queue of the workflows that it knows
-		c.WorkflowPollers = 2
-	}
-	if c.CacheBytes < 0 {
-		return c, fault.BadConfig.At("start worker with", "cache bytes").Because("a size cannot be below zero")
-	}
-	if c.Heartbeat <= 0 { // the engine's own rule is four fifths of the timeout: one that is lost would end the attempt
-		c.Heartbeat = workflows.DefaultHeartbeat / 4
-	}
-	if c.CacheBytes == 0 {
-		c.CacheBytes = defaultCacheBytes
-	}
-	if c.Namespace == "" {
-		c.Namespace = client.DefaultNamespace
-	}
+// withDefaults puts defaults where the configuration gives nothing. What it gives was checked when it was read.
+func (c Config) withDefaults() (_ Config, err error) {
+	c.Role, c.Namespace = cmp.Or(c.Role, RoleAll), cmp.Or(c.Namespace, client.DefaultNamespace)
+	c.Slots, c.CPUSlots = cmp.Or(c.Slots, defaultSlots), cmp.Or(c.CPUSlots, runtime.GOMAXPROCS(0))
+	c.ActivityPollers, c.CacheBytes = cmp.Or(c.ActivityPollers, defaultPollers), cmp.Or(c.CacheBytes, defaultCacheBytes)
+	// The engine's own rule for heartbeats is four fifths of the timeout: one that is lost would end the attempt.
+	c.Heartbeat = cmp.Or(c.Heartbeat, workflows.DefaultHeartbeat/4)
 	if c.CacheDir == "" {
-		var err error
-		if c.CacheDir, err = localfile.MakeFolder("", "worker"); err != nil {
-			return c, err
-		}
+		c.CacheDir, err = localfile.MakeFolder("", "worker")
 	}
-	if c.Versioned && (c.DeploymentName == "" || c.BuildID == "") {
-		return c, fault.BadConfig.At("start worker with", "a deployment version").
-			Because("the deployment's name or the build id is missing").
-			Advise("give both, or run the worker without versions")
-	}
-	return c, nil
+	return c, err
 }
 
 // newWorkers returns the engine's workers, one for each queue that the role has.
 func (c Config) newWorkers() []worker.Worker {
 	var all []worker.Worker
-	tell := func(queue string, slots int) {
-		if c.Telemetry != nil {
-			c.Telemetry.Set(telemetry.ActivitySlots, float64(slots), queue)
-		}
-	}
 	if c.Role != RoleCPU {
 		main := worker.New(c.Client, c.TaskQueue, c.newOptions(c.Slots))
 		workflows.Register(main)
 		all = append(all, main)
-		tell("activity", c.Slots)
+		c.Telemetry.Set(telemetry.ActivitySlots, float64(c.Slots), "activity")
 	}
 	if c.Role != RoleIO {
 		options := c.newOptions(c.CPUSlots)
 		options.DisableWorkflowWorker = true
 		all = append(all, worker.New(c.Client, workflows.ComputingQueue(c.TaskQueue), options))
-		tell("computing", c.CPUSlots)
+		c.Telemetry.Set(telemetry.ActivitySlots, float64(c.CPUSlots), "computing")
 	}
 	return all
 }
@@ -184,7 +136,7 @@ func (c Config) newOptions(slots int) worker.Options {
 	options := worker.Options{
 		MaxConcurrentActivityExecutionSize: slots,
 		MaxConcurrentActivityTaskPollers:   min(c.ActivityPollers, slots),
-		MaxConcurrentWorkflowTaskPollers:   c.WorkflowPollers,
+		MaxConcurrentWorkflowTaskPollers:   defaultPollers,
 		WorkerStopTimeout:                  c.Drain,
 		MaxHeartbeatThrottleInterval:       c.Heartbeat,
 		StickyScheduleToStartTimeout:       c.Sticky,
@@ -311,7 +263,6 @@ func (h *Host) watchIndexes(config Config) {
 	looking := &watcher{
 		artifacts: config.Stores.Artifacts, runs: config.Stores.Coordination, client: config.Client,
 		queue: config.TaskQueue, certFile: config.CertFile, telemetry: config.Telemetry, log: config.Log,
-		manifests: map[string]*core.Manifest{},
 	}
 	go func() {
 		defer close(h.watched)

@@ -257,30 +257,6 @@ func TestAVersionedWorkerBelongsToItsDeployment(t *testing.T) {
 		got.GetWorkerVersioningMode() == enums.WORKER_VERSIONING_MODE_VERSIONED, "deployment %v", got)
 }
 
-func TestConfigurationsThatCannotWorkAreRefused(t *testing.T) {
-	s := &server{}
-	for says, change := range map[string]func(*host.Config){
-		"role both":          func(c *host.Config) { c.Role = "both" },
-		"slots":              func(c *host.Config) { c.Slots = -1 },
-		"workflow pollers":   func(c *host.Config) { c.WorkflowPollers = -1 },
-		"cache bytes":        func(c *host.Config) { c.CacheBytes = -1 },
-		"deployment version": func(c *host.Config) { c.Versioned, c.BuildID = true, "v1" },
-		"the build id":       func(c *host.Config) { c.Versioned, c.DeploymentName = true, "unweaver" },
-	} {
-		config := configured(t, s)
-		change(&config)
-		_, err := host.Start(config)
-		assert.True(t, fault.Is(err, fault.BadConfig) && strings.Contains(err.Error(), says), "%s: %v", says, err)
-	}
-}
-
-func TestOnePollerIsMadeTwoSinceTheEngineWantsThem(t *testing.T) {
-	s := &server{}
-	config := configured(t, s)
-	config.WorkflowPollers, config.WorkflowCache, config.Slots = 1, 10_000, 2
-	polled(t, config, s)
-}
-
 func TestWhatTheEngineKnowsAboutARun(t *testing.T) {
 	for _, test := range []struct {
 		name   string

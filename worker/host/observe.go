@@ -25,9 +25,7 @@ type counting struct {
 func (c *counting) InterceptActivity(
 	ctx context.Context, next interceptor.ActivityInboundInterceptor,
 ) interceptor.ActivityInboundInterceptor {
-	counted := &countedActivity{telemetry: c.telemetry}
-	counted.Next = next
-	return counted
+	return &countedActivity{interceptor.ActivityInboundInterceptorBase{Next: next}, c.telemetry}
 }
 
 type countedActivity struct {

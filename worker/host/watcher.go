@@ -38,7 +38,7 @@ type watcher struct {
 	certFile  string
 	telemetry *telemetry.Process
 	log       *slog.Logger
-	manifests map[string]*core.Manifest // of the published generations, by index
+	manifests sync.Map // *core.Manifest of the published generations, by index
 }
 
 // followIndexes looks until ctx is done.
@@ -137,10 +137,8 @@ func (w *watcher) lookUpIndexes(ctx context.Context) error {
 	}
 	names = names[:min(len(names), mostIndexes)]
 	found := make([]standing, len(names))
-	var mu sync.Mutex
-	err = parallel.Each(ctx, len(names), lookAtOnce, func(ctx context.Context, i int) error {
-		one, err := w.lookUpIndex(ctx, names[i], &mu)
-		found[i] = one
+	err = parallel.Each(ctx, len(names), lookAtOnce, func(ctx context.Context, i int) (err error) {
+		found[i], err = w.lookUpIndex(ctx, names[i])
 		return err
 	})
 	if err != nil {
@@ -150,27 +148,24 @@ func (w *watcher) lookUpIndexes(ctx context.Context) error {
 	return nil
 }
 
-func (w *watcher) lookUpIndex(ctx context.Context, name string, mu *sync.Mutex) (one standing, err error) {
+func (w *watcher) lookUpIndex(ctx context.Context, name string) (one standing, err error) {
 	one.index = name
 	index := artifact.Index{Store: w.artifacts, Name: name}
 	pointer, _, err := index.ReadPointer(ctx)
 	if err != nil {
 		return one, err
 	}
-	mu.Lock()
-	known := w.manifests[name]
-	mu.Unlock()
+	known, _ := w.manifests.Load(name)
+	manifest, _ := known.(*core.Manifest)
 	switch {
 	case pointer.Manifest == "":
-	case known != nil && known.Generation == pointer.Generation:
-		one.manifest = known
+	case manifest != nil && manifest.Generation == pointer.Generation:
+		one.manifest = manifest
 	default:
 		if one.manifest, err = index.Manifest(ctx, pointer.Manifest); err != nil {
 			return one, err
 		}
-		mu.Lock()
-		w.manifests[name] = one.manifest
-		mu.Unlock()
+		w.manifests.Store(name, one.manifest)
 	}
 	if one.success, err = run.ReadTime(ctx, w.runs, run.SuccessOf(name)); err != nil {
 		return one, err

@@ -149,7 +149,7 @@ type settings struct {
 	spec     core.Spec
 	schedule config.Schedule
 	priority control.Priority
-	base     string // index whose corpus this branch reads; empty: it has its own
+	base     string // of a branch, whose corpus it may read; empty: the configuration names one for it
 }
 
 // readSettings resolves the configuration of an index, with further settings by their paths below the index. An index
@@ -179,7 +179,7 @@ func (d *Desk) readSettings(ctx context.Context, index string, set map[string]st
 	}
 	_, moved := overlay.Set["corpus"]
 	own := out.spec.Corpus != "" && !moved
-	if !moved && plain.Indexes[index].Corpus == "" { // a branch has the corpus of its base's configuration
+	if plain.Indexes[index].Corpus == "" { // whatever a branch is set to, its base may have been promoted to it
 		out.base = overlay.Base
 	}
 	out.spec.Corpus = cmp.Or(out.spec.Corpus, base)

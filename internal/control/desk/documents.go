@@ -81,8 +81,8 @@ func (d *Desk) findObject(
 	}
 	if found.base != "" && !allowed(found.base) {
 		return nil, "", fault.Forbidden.At("change document", key).
-			Because("the index is a branch, and its corpus is that of its base").
-			Advise("use a key that has the base too; or give the branch a corpus of its own")
+			Because("the index is a branch, and its corpus may be that of its base").
+			Advise("use a key that has the base too; or set indexes." + index + ".corpus in the configuration of this server")
 	}
 	if plan.LeavesOut(found.spec, object) {
 		return nil, "", newKeyFault("builds of the index leave it out: it is hidden, in a folder of packages, or not among " +

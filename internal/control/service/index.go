@@ -19,7 +19,7 @@ import (
 	"github.com/unweaver/unweaver/internal/methods/aliases"
 	"github.com/unweaver/unweaver/internal/pipeline/run"
 	"github.com/unweaver/unweaver/internal/pipeline/runlog"
-	"github.com/unweaver/unweaver/internal/pipeline/upkeep"
+	"github.com/unweaver/unweaver/internal/pipeline/unit"
 	"github.com/unweaver/unweaver/internal/stage/publish"
 	"github.com/unweaver/unweaver/workflows"
 )
@@ -89,7 +89,7 @@ func (s *Service) BuildIndex(ctx context.Context, request control.IndexRequest) 
 		return control.Run{}, err
 	}
 	if request.Expected != nil {
-		if err := upkeep.WriteExpected(ctx, s.indexOf(spec.Index), generation, *request.Expected); err != nil {
+		if err := unit.WriteExpected(ctx, s.indexOf(spec.Index), generation, *request.Expected); err != nil {
 			return control.Run{}, err
 		}
 	}

@@ -191,9 +191,10 @@ func joinSequences[T any](
 	return err
 }
 
+// What PairMoves finds behind a content: of one content those that went come first.
 const (
-	wentMark = 'a' // before cameMark: of one content those that went come first
-	cameMark = 'b'
+	WentMark = 'a'
+	CameMark = 'b'
 )
 
 func (c *comparison) compareDocuments(ctx context.Context) error {
@@ -210,9 +211,9 @@ func (c *comparison) compareDocuments(ctx context.Context) error {
 			switch {
 			case was == nil && is == nil:
 			case is == nil:
-				contents.Add(append(was.Version[:], wentMark), []byte(was.Key))
+				contents.Add(append(was.Version[:], WentMark), []byte(was.Key))
 			case was == nil:
-				contents.Add(append(is.Version[:], cameMark), []byte(is.Key))
+				contents.Add(append(is.Version[:], CameMark), []byte(is.Key))
 			case was.Version != is.Version || was.Stale != is.Stale:
 				found.Changed++
 				changed.add(core.Change{Change: "changed", Object: is.Key})
@@ -223,10 +224,13 @@ func (c *comparison) compareDocuments(ctx context.Context) error {
 		return err
 	}
 	added, moved, removed := limited{}, limited{}, limited{}
-	if found.Moved, err = pairMoves(&contents, &added, &moved, &removed); err != nil {
+	into := map[string]*limited{"added": &added, "moved": &moved, "removed": &removed}
+	if err := PairMoves(&contents, func(change string, _ core.Digest, key, from []byte) {
+		into[change].add(core.Change{Change: change, Object: string(key), From: string(from)})
+	}); err != nil {
 		return err
 	}
-	found.Added, found.Removed = added.count, removed.count
+	found.Added, found.Moved, found.Removed = added.count, moved.count, removed.count
 	found.Listed = slices.Concat(added.listChanges(), changed.listChanges(), moved.listChanges(), removed.listChanges())
 	return nil
 }
@@ -240,38 +244,38 @@ func dropUnserved(document *segments.DocumentLeft) *segments.DocumentLeft {
 	return document
 }
 
-// pairMoves finds, among documents that went and came, those of equal content: they moved.
-func pairMoves(contents *extsort.Sorter, added, moved, removed *limited) (int64, error) {
-	var version string
-	var went []string // keys of one content
+// PairMoves finds, among documents that went and came, those of equal content: they moved. Keys of contents are a
+// version and a mark. found receives what was added, moved or removed, with its value and, where it moved, that of what
+// went.
+func PairMoves(contents *extsort.Sorter, found func(change string, version core.Digest, value, from []byte)) error {
+	var version core.Digest
+	var went [][]byte // of one content
 	flush := func() {
-		for _, key := range went {
-			removed.add(core.Change{Change: "removed", Object: key})
+		for _, value := range went {
+			found("removed", version, value, nil)
 		}
 		went = went[:0]
 	}
 	for row, err := range contents.StreamSorted() {
 		if err != nil {
-			return 0, err
+			return err
 		}
-		content, mark := string(row[0][:len(row[0])-1]), row[0][len(row[0])-1]
-		if content != version {
+		if content := core.Digest(row[0]); content != version {
 			flush()
 			version = content
 		}
-		key := string(row[1])
 		switch {
-		case mark == wentMark:
-			went = append(went, key)
+		case row[0][len(version)] == WentMark:
+			went = append(went, row[1])
 		case len(went) > 0:
-			moved.add(core.Change{Change: "moved", Object: key, From: went[0]})
+			found("moved", version, row[1], went[0])
 			went = went[1:]
 		default:
-			added.add(core.Change{Change: "added", Object: key})
+			found("added", version, row[1], nil)
 		}
 	}
 	flush()
-	return moved.count, nil
+	return nil
 }
 
 // limited counts changes and keeps the first of them in the order of their objects.

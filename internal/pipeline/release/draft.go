@@ -11,27 +11,23 @@ import (
 
 // WriteSegments writes what queries map, and the manifest as a draft.
 func (r *Run) WriteSegments(ctx context.Context) (core.Manifest, error) {
-	return unit.FinishUnit(ctx, r.Run, run.ManifestFile, func(ctx context.Context) (core.Manifest, core.Progress, error) {
-		progress := core.Progress{Done: 1}
-		release, err := r.TakePlace(ctx)
-		if err != nil {
-			return core.Manifest{}, progress, err
-		}
-		defer release()
+	return unit.FinishBusy(ctx, r.Run, run.ManifestFile, func(
+		ctx context.Context, progress *core.Progress,
+	) (core.Manifest, error) {
 		manifest, err := r.draftManifest(ctx)
 		if err != nil {
-			return manifest, progress, err
+			return manifest, err
 		}
 		if err := r.WriteSplits(ctx, &manifest, &progress.Written); err != nil {
-			return manifest, progress, err
+			return manifest, err
 		}
 		if err := r.MergeVectors(ctx, &manifest, &progress.Written); err != nil {
-			return manifest, progress, err
+			return manifest, err
 		}
 		if err := r.cleanseFiles(ctx, &manifest, &progress.Written); err != nil {
-			return manifest, progress, err
+			return manifest, err
 		}
-		return manifest, progress, r.Remember(ctx, &manifest)
+		return manifest, r.Remember(ctx, &manifest)
 	})
 }
 

@@ -8,8 +8,10 @@ import (
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/pipeline/run"
 	"github.com/unweaver/unweaver/internal/pipeline/unit"
+	"github.com/unweaver/unweaver/internal/stage/collect"
 	"github.com/unweaver/unweaver/internal/stage/publish"
 	"github.com/unweaver/unweaver/internal/stage/verify"
+	"github.com/unweaver/unweaver/internal/store/blob"
 	"github.com/unweaver/unweaver/internal/store/vectors"
 	"github.com/unweaver/unweaver/internal/stream/parallel"
 )
@@ -17,16 +19,16 @@ import (
 // Verify checks what one class partition or one shard of chunks wrote to the stores, row by row.
 func (r *Run) Verify(ctx context.Context, part int) (verify.Result, error) {
 	file := run.VerifyFile(part)
-	return unit.FinishUnit(ctx, r.Run, file, func(ctx context.Context) (verify.Result, core.Progress, error) {
-		var result verify.Result
-		progress := core.Progress{Done: 1}
+	return unit.FinishUnit(ctx, r.Run, file, func(
+		ctx context.Context, _ *core.Progress,
+	) (result verify.Result, err error) {
 		manifest, err := run.ManifestFile.Read(ctx, r.Scratch)
 		if err != nil {
-			return result, progress, err
+			return result, err
 		}
 		loaded, err := run.LoadFile(part).Read(ctx, r.Scratch)
 		if err != nil {
-			return result, progress, err
+			return result, err
 		}
 		collection, dimension := manifest.Collections.Chunks, manifest.Chunk.Dimension
 		var units []verify.Unit
@@ -45,13 +47,13 @@ func (r *Run) Verify(ctx context.Context, part int) (verify.Result, error) {
 			return err
 		})
 		if err != nil {
-			return result, progress, err
+			return result, err
 		}
 		for _, one := range found {
 			result.Checked += one.Checked
 			result.Rewritten += one.Rewritten
 		}
-		return result, progress, nil
+		return result, nil
 	})
 }
 
@@ -132,25 +134,20 @@ func (r *Run) publishGeneration(ctx context.Context) (Published, error) {
 		Artifacts: r.Index, Mirror: r.Coordination, Generation: manifest.Generation, Manifest: sha, Seq: manifest.Seq,
 		Expected: fixed.Epoch,
 	}); err != nil {
-		if noted := r.storeHeld(ctx, &manifest, err); noted != nil {
-			return out, noted
+		if fault.Is(err, fault.PointerMoved) { // one that another overtook could pass for one that was served
+			if err := r.GuardLease(ctx); err != nil {
+				return out, err
+			}
+			if _, err := publish.Store(ctx, r.Index, &manifest, core.GenerationHeld); err != nil {
+				return out, err
+			}
 		}
 		return out, err
 	}
-	r.pointAliases(ctx, &manifest)
+	if err := publish.Alias(ctx, r.Vectors, manifest.Collections); err != nil { // for other programs alone
+		r.Log.Warn("alias not pointed", "run_id", r.Name(), "code", string(fault.CodeOf(err)))
+	}
 	return out, r.RecordProof(ctx, sha)
-}
-
-// storeHeld notes that a generation which another overtook was held: else it could pass for one that was served.
-func (r *Run) storeHeld(ctx context.Context, manifest *core.Manifest, cause error) error {
-	if !fault.Is(cause, fault.PointerMoved) {
-		return nil
-	}
-	if err := r.GuardLease(ctx); err != nil {
-		return err
-	}
-	_, err := publish.Store(ctx, r.Index, manifest, core.GenerationHeld)
-	return err
 }
 
 // checkGates says why a generation must not be published, or nothing.
@@ -256,13 +253,6 @@ func (r *Run) sampleReused(ctx context.Context, manifest *core.Manifest, parentS
 	})
 }
 
-// pointAliases points the aliases for other programs at what is published. A failure is logged and changes nothing.
-func (r *Run) pointAliases(ctx context.Context, manifest *core.Manifest) {
-	if err := publish.Alias(ctx, r.Vectors, manifest.Collections); err != nil {
-		r.Log.Warn("alias not pointed", "run_id", r.Name(), "code", string(fault.CodeOf(err)))
-	}
-}
-
 // collectionsReady makes sure that both collections are there and loaded.
 func (r *Run) collectionsReady(ctx context.Context, manifest *core.Manifest) error {
 	total, err := run.ReadTotals(ctx, r.Coordination, r.Name())
@@ -289,4 +279,31 @@ func (r *Run) collectionsReady(ctx context.Context, manifest *core.Manifest) err
 		return err
 	}
 	return ready(manifest.Collections.Chunks, manifest.Chunk.Dimension)
+}
+
+// reclaimFiles takes what a manifest names off the list of what is about to be deleted.
+func (r *Run) reclaimFiles(ctx context.Context, manifest *core.Manifest) error {
+	var wanted []string
+	for _, segment := range manifest.Segments.All() {
+		wanted = append(wanted, segment.SHA256)
+	}
+	collections := manifest.Collections
+	missing, err := collect.Reclaim(ctx, r.Index, wanted, collections.Classes, collections.Chunks)
+	if err != nil || len(missing) == 0 {
+		return err
+	}
+	return fault.SegmentDamage.At("publish", r.Name()).
+		Because("segment " + missing[0] + " that it names was deleted meanwhile").
+		Advise("to build it again: unweaver index --index " + r.Job.Index)
+}
+
+// RecordProof records which stores a generation was proven in: those that were remembered before they were verified.
+func (r *Run) RecordProof(ctx context.Context, sha string) error {
+	was, found, err := run.StoresFile.Find(ctx, r.Scratch)
+	if err != nil || !found { // the end of a restore that is repeated: it was recorded
+		return err
+	}
+	was.Manifest = sha
+	_, err = blob.WriteJSON(ctx, r.Artifacts, unit.ProvenKey(r.Index), was, blob.Cond{})
+	return err
 }

@@ -6,7 +6,6 @@ import (
 
 	"github.com/unweaver/unweaver/internal/artifact"
 	"github.com/unweaver/unweaver/internal/artifact/rows"
-	"github.com/unweaver/unweaver/internal/artifact/textseg"
 	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/ledger/embed"
@@ -69,7 +68,7 @@ func (r *Run) cleanseWords(
 		}
 	}
 	was := manifest.Segments.IDF[0]
-	table, release, err := r.Segments.OpenIdf(ctx, r.BaseRun(), was.SHA256)
+	table, release, err := r.OpenIdf(ctx, was.SHA256)
 	if err != nil {
 		return err
 	}
@@ -80,7 +79,7 @@ func (r *Run) cleanseWords(
 			only[strings.Clone(term)] = true
 		}
 	}
-	if err := r.otherWords(ctx, fixed, manifest, only); err != nil || len(only) == 0 {
+	if err := r.otherWords(ctx, manifest, only); err != nil || len(only) == 0 {
 		return err
 	}
 	file, err := artifact.NewFile()
@@ -101,47 +100,18 @@ func (r *Run) cleanseWords(
 }
 
 // otherWords takes those words out of a set that a text of the generation has which is embedded.
-func (r *Run) otherWords(
-	ctx context.Context, fixed run.Plan, manifest *core.Manifest, only map[string]bool,
-) error {
+func (r *Run) otherWords(ctx context.Context, manifest *core.Manifest, only map[string]bool) error {
 	language := text.LanguageOf(r.Settings.Retrieval.Language)
 	take := func(content string) {
 		for _, word := range language.SurfaceWords(content) {
 			delete(only, word)
 		}
 	}
-	texts := map[int]core.Segment{}
-	for _, segment := range manifest.Segments.Text {
-		texts[segment.Part] = segment
-	}
-	for _, segment := range manifest.Segments.Documents {
-		if len(only) == 0 {
-			return nil
-		}
-		reader, err := textseg.Open(ctx, r.Index.Store, r.Index.SegmentKey(texts[segment.Part].SHA256))
-		if err != nil {
+	for chunk, err := range r.ChunkTexts(ctx, manifest, 0, 1) {
+		if err != nil || len(only) == 0 {
 			return err
 		}
-		for row, err := range artifact.ScanAll(ctx, r.Index.Store, r.Index.SegmentKey(segment.SHA256)) {
-			if err != nil {
-				return err
-			}
-			if fixed.Excluded.Has(string(row.Key)) {
-				continue
-			}
-			document, err := rows.DecodeDocument(row.Value)
-			if err != nil {
-				return err
-			}
-			for _, chunk := range document.Chunks {
-				content, err := reader.Slice(ctx, string(row.Key), document.Frame, chunk.Start, chunk.End)
-				if err != nil {
-					return err
-				}
-				take(embed.ChunkText(document.Title, content))
-			}
-			r.Progress.Touch()
-		}
+		take(embed.ChunkText(chunk.Title, chunk.Text))
 	}
 	for _, segment := range manifest.Segments.Classes {
 		for row, err := range artifact.ScanAll(ctx, r.Index.Store, r.Index.SegmentKey(segment.SHA256)) {

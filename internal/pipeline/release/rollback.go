@@ -170,7 +170,7 @@ func (a *act) readComplete(ctx context.Context, name, sha string) (*core.Manifes
 		return nil, fault.SegmentDamage.At("open generation", name).
 			Because("its reference names the manifest of " + manifest.Generation)
 	}
-	looks := []func(context.Context) error{
+	err = parallel.RunTogether(ctx,
 		func(ctx context.Context) error { return a.checkFiles(ctx, manifest) },
 		func(ctx context.Context) error { return a.sameStores(ctx, manifest) },
 		func(ctx context.Context) error {
@@ -179,10 +179,8 @@ func (a *act) readComplete(ctx context.Context, name, sha string) (*core.Manifes
 		func(ctx context.Context) error {
 			return a.checkRows(ctx, name, manifest.Collections.Chunks, manifest.Counts.Windows)
 		},
-	}
-	if err := parallel.Each(ctx, len(looks), len(looks), func(ctx context.Context, i int) error {
-		return looks[i](ctx)
-	}); err != nil {
+	)
+	if err != nil {
 		return nil, err
 	}
 	return manifest, a.reclaimFiles(ctx, manifest)

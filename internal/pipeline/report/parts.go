@@ -47,8 +47,8 @@ func formatHeading(r core.Report) string {
 	return fmt.Sprintf("%s %s: %s", r.Index, r.Generation, strings.ReplaceAll(r.Status, "_", " "))
 }
 
-// summarizeRun returns one sentence of what a run came to.
-func summarizeRun(r core.Report) string {
+// Summarize returns one sentence of what a run came to. It names no document.
+func Summarize(r core.Report) string {
 	night := r.ToNight()
 	paid := ""
 	if night.Calls+night.Tokens > 0 {
@@ -74,13 +74,10 @@ func summarizeRun(r core.Report) string {
 	return text
 }
 
-// Summarize returns one sentence of what a run came to. It names no document.
-func Summarize(r core.Report) string { return summarizeRun(r) }
-
 func formatFigures(r core.Report) part {
 	return part{
 		title:   "Result",
-		lines:   []string{summarizeRun(r) + "."},
+		lines:   []string{Summarize(r) + "."},
 		columns: []string{"#documents", "#passages", "#entities", "#mentions", "#dead letters", "#bytes written"},
 		rows: [][]string{{
 			toCount(r.Documents), toCount(r.Chunks), toCount(r.Classes), toCount(r.Mentions), toCount(r.DeadLetters),

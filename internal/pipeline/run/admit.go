@@ -77,3 +77,25 @@ func (b *Book) admitCall(ctx context.Context, task string, prompt int64) (*model
 		}
 	}
 }
+
+// EstimateReply returns about how many tokens the answer to a request will have.
+func (b *Book) EstimateReply(task string) int64 {
+	b.Mu.Lock()
+	defer b.Mu.Unlock()
+	return Account{Calls: b.Mine.Calls.Plus(b.others.Calls), Replies: b.Mine.Replies.Plus(b.others.Replies)}.replyOf(task)
+}
+
+// Cost returns what the tokens cost that a call used.
+func (b *Book) Cost(task string, usage model.Usage) float64 {
+	b.Mu.Lock()
+	defer b.Mu.Unlock()
+	if task == taskEmbed {
+		return float64(usage.Prompt) * b.Settings.Embedding.Price.Prompt / 1e6
+	}
+	price := b.Settings.ChatOf(model.RoleOf(task)).Price
+	cost := (float64(usage.Prompt)*price.Prompt + float64(usage.Completion)*price.Completion) / 1e6
+	if b.Factor > 0 {
+		cost *= b.Factor
+	}
+	return cost
+}

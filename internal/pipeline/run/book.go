@@ -3,7 +3,6 @@ package run
 import (
 	"context"
 	"crypto/rand"
-	"encoding/hex"
 	"encoding/json"
 	"fmt"
 	mathrand "math/rand/v2"
@@ -48,9 +47,7 @@ func (b *books) openBook(ports *Ports, run string, fence int64) *Book {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.byRun == nil {
-		raw := make([]byte, 8)
-		_, _ = rand.Read(raw) // never fails
-		b.byRun, b.worker = map[string]*Book{}, hex.EncodeToString(raw)
+		b.byRun, b.worker = map[string]*Book{}, rand.Text()
 	}
 	for other, old := range b.byRun {
 		if other != name && old.isIdle() {
@@ -60,16 +57,19 @@ func (b *books) openBook(ports *Ports, run string, fence int64) *Book {
 	known := b.byRun[name]
 	if known == nil {
 		b.opened++
-		known = &Book{
-			Runs: ports.Coordination, Run: run, Worker: fmt.Sprintf("%s-%d", b.worker, b.opened),
-			Mine: Account{Done: map[string]int64{}}, Stops: map[int]context.CancelCauseFunc{},
-			Kick: make(chan struct{}, 1), Clock: time.Now, Ledger: ports.Ledger,
-			Paid: ports.Paid, Limited: ports.Limited,
-		}
+		known = ports.NewBook(run, fmt.Sprintf("%s-%d", b.worker, b.opened), Account{Done: map[string]int64{}})
 		b.byRun[name] = known
 	}
 	known.users.Add(1)
 	return known
+}
+
+// NewBook returns a book that a worker goes on with from an account of its own.
+func (p *Ports) NewBook(run, worker string, mine Account) *Book {
+	return &Book{
+		Runs: p.Coordination, Run: run, Worker: worker, Mine: mine, Stops: map[int]context.CancelCauseFunc{},
+		Kick: make(chan struct{}, 1), Clock: time.Now, Ledger: p.Ledger, Paid: p.Paid, Limited: p.Limited,
+	}
 }
 
 // Book is the account of one run in this process, and the gate before each of its paid calls. One exchange with the
@@ -449,28 +449,6 @@ func (b *Book) AwaitStored(ctx context.Context) error {
 	ctx, end := b.Watch(ctx, "")
 	defer end()
 	return b.Ledger.AwaitReady(ctx)
-}
-
-// EstimateReply returns about how many tokens the answer to a request will have.
-func (b *Book) EstimateReply(task string) int64 {
-	b.Mu.Lock()
-	defer b.Mu.Unlock()
-	return Account{Calls: b.Mine.Calls.Plus(b.others.Calls), Replies: b.Mine.Replies.Plus(b.others.Replies)}.replyOf(task)
-}
-
-// Cost returns what the tokens cost that a call used.
-func (b *Book) Cost(task string, usage model.Usage) float64 {
-	b.Mu.Lock()
-	defer b.Mu.Unlock()
-	if task == taskEmbed {
-		return float64(usage.Prompt) * b.Settings.Embedding.Price.Prompt / 1e6
-	}
-	price := b.Settings.ChatOf(model.RoleOf(task)).Price
-	cost := (float64(usage.Prompt)*price.Prompt + float64(usage.Completion)*price.Completion) / 1e6
-	if b.Factor > 0 {
-		cost *= b.Factor
-	}
-	return cost
 }
 
 // endCall counts an admitted call: paid for when the server answered.

@@ -89,11 +89,7 @@ func Steer(
 	if budget != nil {
 		control.Budget = budget
 	}
-	raw, err := json.Marshal(control)
-	if err != nil {
-		return 0, err
-	}
-	if err := runs.SetControl(ctx, run, raw); err != nil || control.Stop == "" {
+	if err := writeControl(ctx, runs, run, control); err != nil || control.Stop == "" {
 		return 0, err
 	}
 	select {
@@ -131,6 +127,10 @@ func WriteLimits(
 		merged := limits.LayOver(older)
 		control.Limits = &merged
 	}
+	return writeControl(ctx, runs, run, control)
+}
+
+func writeControl(ctx context.Context, runs coordination.Runs, run string, control Control) error {
 	raw, err := json.Marshal(control)
 	if err != nil {
 		return err

@@ -22,8 +22,8 @@ const (
 type keeper struct {
 	mu      sync.Mutex
 	fence   int64
-	renewed time.Time // by this process, on its own clock
-	trying  bool      // a unit renews it now
+	renewed time.Time  // by this process, on its own clock
+	trying  sync.Mutex // locked while a unit renews it
 }
 
 // isDue reports whether the lease of a fence is to be renewed.
@@ -31,24 +31,6 @@ func (k *keeper) isDue(fence int64, every time.Duration) bool {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	return k.fence != fence || time.Since(k.renewed) >= every
-}
-
-// beginTry reports whether a try is due. It is due for one unit at a time, which calls done.
-func (k *keeper) beginTry(fence int64, every time.Duration) bool {
-	due := k.isDue(fence, every)
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	if !due || k.trying {
-		return false
-	}
-	k.trying = true
-	return true
-}
-
-func (k *keeper) endTry() {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	k.trying = false
 }
 
 func (k *keeper) noteRenewal(fence int64, at time.Time) {
@@ -119,10 +101,10 @@ func (r *Run) leaseLost(why string) error {
 // It is an error only when the run does not hold its lease any more: a store that does not answer fails no unit.
 func (r *Run) Renew(ctx context.Context) error {
 	kept := &r.Book.lease
-	if r.Fence == 0 || !kept.beginTry(r.Fence, r.heartbeatInterval()/renewals) {
+	if r.Fence == 0 || !kept.isDue(r.Fence, r.heartbeatInterval()/renewals) || !kept.trying.TryLock() {
 		return nil
 	}
-	defer kept.endTry()
+	defer kept.trying.Unlock()
 	ctx, cancel := context.WithTimeout(ctx, r.heartbeatInterval())
 	defer cancel()
 	err := r.GuardLease(ctx)

@@ -30,7 +30,7 @@ func (r *Run) FindLanguage(ctx context.Context, parent *core.Manifest) (string, 
 // StoreLanguage stores the configuration with its language, for a run whose configuration leaves that to the corpus. It
 // returns the digest of what is stored, by which the run goes on and which the manifest names.
 func (r *Run) StoreLanguage(ctx context.Context, language string) (string, error) {
-	spec, err := r.specs.getSpec(ctx, r.Index, r.Spec) // r.Settings may have another budget
+	spec, err := r.readSpec(ctx) // r.Settings may have another budget
 	if err != nil {
 		return "", err
 	}

@@ -68,36 +68,23 @@ func addMoment(state *core.RunState, paid Account, now time.Time) {
 	state.Report.Course = core.MergeMoments(state.Report.Course, report.ToMoment(state.Stage, share))
 }
 
-// races is how often nights.json is tried when another run writes it at the same moment.
-const races = 5
-
 // KeepNight adds a build that ended to nights.json. What cannot be written is a gap in the trends, and no more.
 func (r *Run) KeepNight(ctx context.Context, report core.Report) {
-	err := fault.GenBusy.At("add to", r.Index.NightsKey()).Because("it changes all the time")
-	for range races {
+	read := func(ctx context.Context) (core.Nights, string, error) {
 		var nights core.Nights
-		info, readErr := blob.ReadJSON(ctx, r.Artifacts, r.Index.NightsKey(), &nights)
-		cond := blob.Cond{Match: info.ETag}
-		switch {
-		case fault.Is(readErr, fault.NotFound):
-			cond = blob.Cond{Absent: true}
-		case artifact.IsDamage(readErr):
-			nights, cond = core.Nights{}, blob.Cond{} // it is for people: nothing in it is worth a halt
-		case readErr != nil:
-			r.Log.Warn("night not noted", "run_id", r.Name(), "code", string(fault.CodeOf(readErr)))
-			return
+		info, err := blob.ReadJSON(ctx, r.Artifacts, r.Index.NightsKey(), &nights)
+		if artifact.IsDamage(err) { // it is for people: nothing in it is worth a halt
+			return core.Nights{}, info.ETag, nil
 		}
-		nights.Add(report.ToNight())
-		_, writeErr := blob.WriteJSON(ctx, r.Artifacts, r.Index.NightsKey(), nights, cond)
-		if writeErr == nil {
-			return
-		}
-		if !fault.Is(writeErr, fault.Precondition) {
-			r.Log.Warn("night not noted", "run_id", r.Name(), "code", string(fault.CodeOf(writeErr)))
-			return
-		}
+		return nights, info.ETag, err
 	}
-	r.Log.Warn("night not noted", "run_id", r.Name(), "code", string(fault.CodeOf(err)))
+	err := blob.ChangeJSON(ctx, r.Artifacts, r.Index.NightsKey(), read, func(nights *core.Nights) error {
+		nights.Add(report.ToNight())
+		return nil
+	})
+	if err != nil {
+		r.Log.Warn("night not noted", "run_id", r.Name(), "code", string(fault.CodeOf(err)))
+	}
 }
 
 // CountFresh counts the bytes of the files of a generation that its parent does not have.

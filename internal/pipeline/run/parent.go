@@ -13,16 +13,15 @@ import (
 )
 
 // Checks says how much of the generation before a night reads, to see whether it is as it was written. That each of its
-// segments is there, and how long, is looked at every night. Zero values stand for the defaults.
+// segments is there, and how long, is looked at every night. Tests alone set it.
 type Checks struct {
-	Nights int              // every segment is read once in so many nights; default 7
-	Bytes  int64            // at least so much is read in a night, where there is as much; default 256 MiB
-	Now    func() time.Time // default time.Now
+	Bytes int64            // at least so much is read in a night, where there is as much; zero: 256 MiB
+	Now   func() time.Time // nil: time.Now
 }
 
 const (
-	checkNights = 7
-	checkBytes  = 256 << 20
+	checkNights uint64 = 7 // every segment is read once in so many nights
+	checkBytes         = 256 << 20
 )
 
 // CheckWidth is how many segments are read at once.
@@ -74,13 +73,7 @@ type Named struct {
 // ChooseDue chooses what is read tonight: what plan reads anyway or everything depends on, the segments whose turn it
 // is by their hash, and the next ones until it is enough.
 func (c Checks) ChooseDue(segments []Named) []Named {
-	nights, least, now := c.Nights, c.Bytes, time.Now
-	if nights <= 0 {
-		nights = checkNights
-	}
-	if least <= 0 {
-		least = checkBytes
-	}
+	least, now := cmp.Or(c.Bytes, checkBytes), time.Now
 	if c.Now != nil {
 		now = c.Now
 	}
@@ -95,8 +88,8 @@ func (c Checks) ChooseDue(segments []Named) []Named {
 		if err != nil || len(raw) < 8 {
 			return 0
 		}
-		turn := binary.BigEndian.Uint64(raw) % uint64(nights)
-		return (turn + uint64(nights) - night%uint64(nights)) % uint64(nights)
+		turn := binary.BigEndian.Uint64(raw) % checkNights
+		return (turn + checkNights - night%checkNights) % checkNights
 	}
 	ordered := slices.Clone(segments)
 	slices.SortStableFunc(ordered, func(a, b Named) int { return cmp.Compare(wait(a), wait(b)) })

@@ -10,6 +10,7 @@ import (
 	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/document"
 	"github.com/unweaver/unweaver/internal/fault"
+	"github.com/unweaver/unweaver/internal/index/idf"
 	"github.com/unweaver/unweaver/internal/ledger"
 	"github.com/unweaver/unweaver/internal/model"
 	"github.com/unweaver/unweaver/internal/retrieve"
@@ -46,12 +47,10 @@ type Ports struct {
 	// WatchTime is how long a night asks standing questions; zero: 15 minutes.
 	WatchTime time.Duration
 
-	specs    specCache
-	books    books
-	Unshown  unshown
-	Segments segments
-	Kept     keptFiles
-	near     blobcache.Memory
+	books   books
+	Unshown unshown
+	Kept    keptFiles
+	near    blobcache.Memory
 }
 
 // Paid receives a call that a run of an index paid for: once, when it was answered.
@@ -94,15 +93,9 @@ type Run struct {
 	Book     *Book
 }
 
-// Open begins a unit of work of a stage.
-func (p *Ports) Open(ctx context.Context, job Job, stage string) (*Run, error) {
-	run := p.OpenBare(job, stage, "")
-	return run, run.Configure(ctx)
-}
-
 // Configure reads the configuration of the job, for a run that was begun without.
 func (r *Run) Configure(ctx context.Context) (err error) {
-	if r.Settings, err = r.specs.getSpec(ctx, r.Index, r.Spec); err == nil {
+	if r.Settings, err = r.readSpec(ctx); err == nil {
 		r.Book.setPrices(r.Settings) // never by settings that were not read: no budget would be no bound
 	}
 	return err
@@ -173,10 +166,6 @@ func (r *Run) ReadParent(ctx context.Context, sha string) (*core.Manifest, error
 	return r.Index.Manifest(ctx, sha)
 }
 
-func unknownSpec(digest string, err error) error {
-	return fault.BadConfig.At("read configuration", digest).Because(err).Advise("start the run again")
-}
-
 // Watch cancels the context that it gives when the run is stopped, and counts objects of the ledger that the unit finds
 // damaged. Call end when the unit is over.
 func (r *Run) Watch(ctx context.Context) (watched context.Context, end func()) {
@@ -240,3 +229,28 @@ func (r *Run) BaseRun() *Run { return r }
 
 // Forget drops what this process remembers of the artifact store, as a process that begins has nothing to remember.
 func (p *Ports) Forget() { p.near.Forget() }
+
+// OpenIdf maps a table of word weights into memory. All units of the process share it; release it in every ending.
+func (r *Run) OpenIdf(ctx context.Context, sha string) (table *idf.Table, release func(), err error) {
+	table, release, err = localfile.Acquire(ctx, r.Cache, r.Artifacts, r.Index.SegmentKey(sha), sha, idf.Open)
+	if release == nil {
+		release = func() {}
+	}
+	return table, release, err
+}
+
+// readSpec reads the configuration of the job; each process reads one once.
+func (r *Run) readSpec(ctx context.Context) (spec core.Spec, err error) {
+	var digest core.Digest
+	if err := digest.UnmarshalText([]byte(r.Spec)); err != nil {
+		return spec, fault.BadConfig.At("read configuration", r.Spec).Because(err).Advise("start the run again")
+	}
+	key := r.Index.SpecKey(digest)
+	if known, ok := r.Kept.Get(key); ok {
+		return known.(core.Spec), nil //nolint:forcetypeassert // the name of a file says of what type it is
+	}
+	if spec, err = r.Index.Spec(ctx, digest); err == nil {
+		r.Kept.Put(key, spec)
+	}
+	return spec, err
+}

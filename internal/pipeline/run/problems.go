@@ -21,14 +21,11 @@ import (
 	"github.com/unweaver/unweaver/internal/stream/parallel"
 )
 
-// problemsName is the file of a generation that lists all problems of its build, one JSON object a line: those of plan,
-// then those of the units in their order, then tags that are refused.
-const problemsName = plan.ProblemsName
+// ProblemsKey returns where the list of all problems of the build lies; scratch goes, it stays with its generation.
+func (r *Run) ProblemsKey() string { return r.Index.GenerationKey(r.Generation, plan.ProblemsName) }
 
-// ProblemsKey returns where the list lies; scratch goes, it stays with its generation.
-func (r *Run) ProblemsKey() string { return r.Index.GenerationKey(r.Generation, problemsName) }
-
-// KeepProblems writes the list.
+// KeepProblems writes the list, one JSON object a line: those of plan, then those of the units in their order, then
+// tags that are refused.
 func (r *Run) KeepProblems(ctx context.Context, units int) error {
 	file, err := artifact.NewFile()
 	if err != nil {

@@ -3,13 +3,13 @@ package run
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"time"
 
 	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/core/version"
 	"github.com/unweaver/unweaver/internal/model"
 	"github.com/unweaver/unweaver/internal/store/blob"
-	"github.com/unweaver/unweaver/internal/stream/parallel"
 )
 
 // ChangeState reads, changes and writes the run's state.
@@ -134,21 +134,13 @@ func doneOf(state *core.RunState, paid Account) int64 {
 // countClasses counts what reduce found.
 func (r *Run) countClasses(ctx context.Context, state *core.RunState) {
 	partitions, err := PartitionsFile.Read(ctx, r.Scratch)
-	if err != nil {
-		return
+	classes := int64(0)
+	for reduced, unread := range ReadEach(ctx, r, partitions.Partitions, ReduceFile) {
+		err = errors.Join(err, unread)
+		classes += reduced.Counts.Classes
 	}
-	counts := make([]int64, partitions.Partitions)
-	err = parallel.Each(ctx, len(counts), CheckWidth, func(ctx context.Context, part int) error {
-		reduced, err := ReduceFile(part).Read(ctx, r.Scratch)
-		counts[part] = reduced.Counts.Classes
-		return err
-	})
-	if err != nil {
-		return
-	}
-	state.Report.Classes = 0
-	for _, count := range counts {
-		state.Report.Classes += count
+	if err == nil {
+		state.Report.Classes = classes
 	}
 }
 

@@ -65,14 +65,10 @@ func Summarize(work Run) Summary {
 	if strings.HasPrefix(work.Generation, KindAudit+"-") {
 		kind = KindAudit
 	}
-	return Summary{
-		Run: work.Run, Index: work.Index, Generation: work.Generation, Kind: kind, Status: work.Status, Reason: work.Reason,
-		Stage: work.Stage, Overall: work.Overall, Unchanged: work.Unchanged, Published: work.Published, Started: work.Started,
-		Ended: work.Ended, Seconds: work.Worked(), Documents: work.Documents, Chunks: work.Chunks, Classes: work.Classes,
-		Calls: work.Calls.Sum(), Tokens: work.Tokens.Sum(),
-		Cost: work.Cost, Currency: work.Currency, Problems: work.CountProblems(),
-		Version: work.Version,
-	}
+	out := ofNight(work.Index, work.ToNight())
+	out.Kind, out.Stage, out.Overall, out.Ended = kind, work.Stage, work.Overall, work.Ended
+	out.Classes, out.Version, out.Gone = work.Classes, work.Version, false
+	return out
 }
 
 // ofNight returns the summary of a build whose report is gone, as lists show it.

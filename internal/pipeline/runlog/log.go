@@ -39,18 +39,17 @@ func (s Source) ReadLog(ctx context.Context, run Run) (Log, error) {
 	if err := index.Check(); err != nil {
 		return out, err
 	}
-	err := parallel.Each(ctx, 2, 2, func(ctx context.Context, i int) error {
-		var err error
-		if i == 0 {
-			out.Listed, err = s.readProblems(ctx, index.GenerationKey(run.Generation, plan.ProblemsName))
-			return err
-		}
-		prefix := index.GenerationKey(run.Generation, "dead-letters") + "/"
-		if out.Letters, err = s.readLetters(ctx, prefix); len(out.Letters) > 0 {
-			out.LettersPath = s.Artifacts.Location(prefix)
-		}
+	prefix := index.GenerationKey(run.Generation, "dead-letters") + "/"
+	err := parallel.RunTogether(ctx, func(ctx context.Context) (err error) {
+		out.Listed, err = s.readProblems(ctx, index.GenerationKey(run.Generation, plan.ProblemsName))
+		return err
+	}, func(ctx context.Context) (err error) {
+		out.Letters, err = s.readLetters(ctx, prefix)
 		return err
 	})
+	if len(out.Letters) > 0 {
+		out.LettersPath = s.Artifacts.Location(prefix)
+	}
 	return out, err
 }
 

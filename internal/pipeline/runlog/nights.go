@@ -2,13 +2,11 @@ package runlog
 
 import (
 	"context"
-	"slices"
 
 	"github.com/unweaver/unweaver/internal/artifact"
 	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/store/blob"
-	"github.com/unweaver/unweaver/internal/stream/parallel"
 )
 
 // Trends are the last nights of an index, and what they come to together.
@@ -36,24 +34,20 @@ type Totals struct {
 // MostNights bounds how many nights are asked for at once.
 const MostNights = core.MostNights
 
-// ReadTrends gives the last nights of an index, at most so many: one read, or, where they were not kept yet, one
-// listing and the reports that are there, side by side. The error is fault.RunNotFound where there was none.
+// ReadTrends gives the last nights of an index, at most so many. The error is fault.RunNotFound where there was none.
 func (s Source) ReadTrends(ctx context.Context, index string, most int) (Trends, error) {
 	out := Trends{Index: index, Nights: []core.Night{}}
 	if !core.ValidIndex(index) {
 		return out, fault.InvalidParam.At("read the nights of", fault.QuoteName(index)).Because("it is no name of an index")
 	}
 	kept, err := s.readNights(ctx, index)
-	if err == nil && len(kept.Nights) == 0 {
-		kept, err = s.reportedNights(ctx, index, most)
-	}
 	if err != nil {
 		return out, err
 	}
 	if len(kept.Nights) == 0 {
 		return out, fault.RunNotFound.At("read the nights of", index).
-			Because("no build of the index has ended yet").
-			Advise("to build it: unweaver index CORPUS --index " + index)
+			Because("nights.json names no build of the index that ended").
+			Advise("to list its runs: unweaver runs " + index + "; to build it: unweaver index CORPUS --index " + index)
 	}
 	out.Nights = append(out.Nights, kept.Nights[max(0, len(kept.Nights)-most):]...)
 	for _, night := range out.Nights {
@@ -69,30 +63,6 @@ func (s Source) readNights(ctx context.Context, index string) (kept core.Nights,
 		return core.Nights{}, nil
 	}
 	return kept, err
-}
-
-// reportedNights makes nights of the reports that are there: of installations that kept none.
-func (s Source) reportedNights(ctx context.Context, index string, most int) (core.Nights, error) {
-	var out core.Nights
-	reports, err := s.listReports(ctx, index)
-	if err != nil {
-		return out, err
-	}
-	reports = reports[:min(len(reports), most)]
-	found := make([]core.Night, len(reports))
-	err = parallel.Each(ctx, len(reports), listWidth, func(ctx context.Context, i int) error {
-		report, err := s.ReadReport(ctx, reports[i].run)
-		if err == nil {
-			found[i] = report.ToNight()
-		} else if artifact.IsDamage(err) {
-			err = nil
-		}
-		return err
-	})
-	for _, night := range slices.DeleteFunc(found, func(night core.Night) bool { return night.Run == "" }) {
-		out.Add(night)
-	}
-	return out, err
 }
 
 func (t *Totals) addNight(night core.Night) {

@@ -10,6 +10,7 @@ import (
 
 	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/fault"
+	"github.com/unweaver/unweaver/internal/fault/retry"
 	"github.com/unweaver/unweaver/internal/model"
 	"github.com/unweaver/unweaver/internal/model/batch"
 	"github.com/unweaver/unweaver/internal/pipeline/run"
@@ -39,11 +40,10 @@ type batcher interface {
 // when the deadline has passed: extraction finds them in the ledger, and asks for the others. It is one unit of work:
 // what it does is waiting, and one that reserves the tokens and the money of all reserves them exactly.
 func (r *Run) PayBatches(ctx context.Context) (run.Batched, error) {
-	return FinishUnit(ctx, r, run.BatchesFile, func(ctx context.Context) (run.Batched, core.Progress, error) {
-		var progress core.Progress
+	return FinishUnit(ctx, r, run.BatchesFile, func(ctx context.Context, progress *core.Progress) (run.Batched, error) {
 		out, err := r.payBatches(ctx)
 		progress.Done = out.Known
-		return out, progress, err
+		return out, err
 	})
 }
 
@@ -70,7 +70,7 @@ func (r *Run) payBatches(ctx context.Context) (run.Batched, error) {
 	if err != nil {
 		return run.Batched{}, err
 	}
-	defer money.closeBook()
+	defer money.unwatch()
 	chooser, close, err := r.openChooser(ctx)
 	defer close()
 	if err != nil {
@@ -78,7 +78,7 @@ func (r *Run) payBatches(ctx context.Context) (run.Batched, error) {
 	}
 	b := &batching{Run: r, chooser: chooser, shardOf: map[string]int{}, calls: &extract.Batches{
 		Chat: models.Extractor(), Model: server, Ledger: r.Ledger, Spec: r.Settings, Attempt: r.Attempt,
-		Paid: money.countAnswer,
+		Paid: func(usage model.Usage) { money.Count(model.Extract, usage) },
 	}}
 	runner := &batch.Runner{
 		Client: server.Batches(), Store: r.Artifacts, Prefix: r.Index.BatchesKey(),
@@ -93,7 +93,7 @@ func (r *Run) payBatches(ctx context.Context) (run.Batched, error) {
 			return money.Flush(ctx)
 		},
 		Wait: func(ctx context.Context, least time.Duration) error {
-			return r.waitAlive(ctx, max(least, time.Duration(settings.Poll)))
+			return r.WaitAlive(ctx, max(least, time.Duration(settings.Poll)))
 		},
 	}
 	runner.Hold = func(ctx context.Context, ids []string) ([]string, error) { return b.holdTexts(ctx, ids, runner.Until) }
@@ -267,22 +267,15 @@ func (b *batching) stopBatches(ctx context.Context, runner *batch.Runner) {
 	}
 }
 
-// waitAlive lets time pass, with signs of life.
-func (r *Run) waitAlive(ctx context.Context, d time.Duration) error {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	sign := time.NewTicker(time.Second)
-	defer sign.Stop()
-	for {
-		select {
-		case <-ctx.Done():
+// WaitAlive lets time pass, with signs of life.
+func (r *Run) WaitAlive(ctx context.Context, wait time.Duration) error {
+	for end := time.Now().Add(wait); time.Now().Before(end); {
+		r.Progress.Touch()
+		if retry.Wait(ctx, min(time.Until(end), time.Second)) != nil {
 			return context.Cause(ctx)
-		case <-timer.C:
-			return nil
-		case <-sign.C:
-			r.Progress.Touch()
 		}
 	}
+	return nil
 }
 
 // batchesTTL is how long the claim on an index's batches outlives its process.
@@ -300,7 +293,7 @@ func (r *Run) onlyOne(ctx context.Context) (context.Context, func(), error) {
 		if got {
 			break
 		}
-		if err := r.waitAlive(ctx, time.Second); err != nil {
+		if err := r.WaitAlive(ctx, time.Second); err != nil {
 			return ctx, nil, err
 		}
 	}
@@ -357,16 +350,11 @@ func (r *Run) openBatchBook(ctx context.Context, pricedAt float64) (*batchBook, 
 		}
 		mine.InFlight, mine.Expected, mine.Risk = core.Calls{}, core.Tokens{}, 0 // counted again by adopted
 	}
-	opened := &batchBook{Book: &run.Book{
-		Runs: r.Coordination, Run: r.Name(), Worker: batchWorker, Mine: mine, Stops: map[int]context.CancelCauseFunc{},
-		Kick: make(chan struct{}, 1), Clock: time.Now, Ledger: r.Ledger, Paid: r.Paid, Limited: r.Limited,
-		Settings: r.Settings, Factor: pricedAt,
-	}}
+	opened := &batchBook{Book: r.NewBook(r.Name(), batchWorker, mine)}
+	opened.Settings, opened.Factor = r.Settings, pricedAt
 	_, opened.unwatch = opened.Watch(ctx, "") // it is looked at every second while batches are at work
 	return opened, nil
 }
-
-func (b *batchBook) closeBook() { b.unwatch() }
 
 // flightOf returns the flight of requests: n of them, each of the mean size.
 func (b *batchBook) flightOf(n int, tokens int64) run.Flight {
@@ -393,7 +381,7 @@ func (b *batchBook) admitRequests(ctx context.Context, n int, tokens int64) erro
 	if spent != nil {
 		return spent
 	}
-	b.Change(func(account *run.Account) { account.CountFlight(asked, int64(n)) })
+	b.countAdopted(n, tokens)
 	return b.Flush(ctx)
 }
 
@@ -416,6 +404,3 @@ func (b *batchBook) countEnded(n int, tokens int64) {
 		account.Risk = max(0, account.Risk)
 	})
 }
-
-// countAnswer counts an answer.
-func (b *batchBook) countAnswer(usage model.Usage) { b.Count(model.Extract, usage) }

@@ -119,63 +119,62 @@ func (r *Run) lendBuild(ctx context.Context, manifest *core.Manifest) (*enrich.B
 
 // EnrichPart pays for what enrichments need of a part of the chunks.
 func (r *Run) EnrichPart(ctx context.Context, n int) error {
-	_, err := FinishUnit(ctx, r, run.EnrichFile(n), func(ctx context.Context) (struct{}, core.Progress, error) {
-		progress := core.Progress{Done: 1}
+	_, err := FinishUnit(ctx, r, run.EnrichFile(n), func(
+		ctx context.Context, _ *core.Progress,
+	) (none struct{}, err error) {
 		manifest, err := run.ReadKept(ctx, r.BaseRun(), run.ManifestFile)
 		if err != nil {
-			return struct{}{}, progress, err
+			return none, err
 		}
 		partitions, err := run.ReadKept(ctx, r.BaseRun(), run.PartitionsFile)
 		if err != nil {
-			return struct{}{}, progress, err
+			return none, err
 		}
+		build, release, err := r.lendBuild(ctx, &manifest)
+		if err != nil {
+			return none, err
+		}
+		defer release()
 		for _, name := range r.Settings.Enrich {
 			made, err := findEnrichment(name)
 			if err == nil && made.Pay != nil {
-				err = r.payPart(ctx, made, &manifest, n, partitions.Partitions)
+				err = made.Pay(ctx, build, n, partitions.Partitions)
 			}
 			if err != nil {
-				return struct{}{}, progress, err
+				return none, err
 			}
 		}
-		return struct{}{}, progress, nil
+		return none, nil
 	})
 	return err
 }
 
-func (r *Run) payPart(
-	ctx context.Context, made enrich.Enrichment, manifest *core.Manifest, n, parts int,
-) error {
-	build, release, err := r.lendBuild(ctx, manifest)
-	if err != nil {
-		return err
-	}
-	defer release()
-	return made.Pay(ctx, build, n, parts)
-}
-
 // SealEnrichment writes the files of the enrichments.
 func (r *Run) SealEnrichment(ctx context.Context) error {
-	_, err := FinishUnit(ctx, r, enrichedFile, func(ctx context.Context) ([]enrich.Made, core.Progress, error) {
-		progress := core.Progress{Done: 1}
+	_, err := FinishUnit(ctx, r, enrichedFile, func(ctx context.Context, progress *core.Progress) ([]enrich.Made, error) {
 		manifest, err := run.ReadKept(ctx, r.BaseRun(), run.ManifestFile)
 		if err != nil {
-			return nil, progress, err
+			return nil, err
 		}
+		build, release, err := r.lendBuild(ctx, &manifest)
+		if err != nil {
+			return nil, err
+		}
+		defer release()
 		var all []enrich.Made
 		for _, name := range r.Settings.Enrich {
 			made, err := findEnrichment(name)
 			if err != nil {
-				return nil, progress, err
+				return nil, err
 			}
-			one, err := r.sealEnrichment(ctx, made, &manifest)
+			one, err := r.sealEnrichment(ctx, made, build)
 			if err != nil {
-				return nil, progress, err
+				return nil, err
 			}
 			progress.Written.Segments += one.Fresh
 			all = append(all, one)
 		}
-		return all, progress, nil
+		return all, nil
 	})
 	return err
 }
@@ -265,3 +264,5 @@ func (r *Run) ChunkTexts(
 		}
 	}
 }
+
+const enrichedFile run.File[[]enrich.Made] = "enriched.json"

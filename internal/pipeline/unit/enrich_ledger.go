@@ -16,17 +16,12 @@ import (
 // sealEnrichment lets an enrichment seal what it wrote, and lists the ledger entries that it asks for: as long as a
 // generation names the list they stay, and a purge knows by it what goes. Where nothing is paid for there is no list.
 func (r *Run) sealEnrichment(
-	ctx context.Context, made enrich.Enrichment, manifest *core.Manifest,
+	ctx context.Context, made enrich.Enrichment, build *enrich.Build,
 ) (out enrich.Made, err error) {
 	models, err := r.Models(r.Settings, r.Book)
 	if err != nil {
 		return out, err
 	}
-	build, release, err := r.lendBuild(ctx, manifest)
-	if err != nil {
-		return out, err
-	}
-	defer release()
 	defer func() {
 		out.Enrichment.Name, out.Enrichment.Rules = made.Name, made.DigestRules(r.Settings, models)
 		out.Enrichment.Models = models.ChatOf(made.Role).Info().Label()

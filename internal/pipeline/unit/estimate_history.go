@@ -71,7 +71,20 @@ func (r *Run) readActual(ctx context.Context, generation artifact.Generation) (*
 	return estimate.ActualOf(report), nil
 }
 
-// ExpectedFile returns where a build that was begun with a plan keeps what it is expected to come to.
-func ExpectedFile(index artifact.Index, generation string) string {
-	return index.GenerationKey(generation, "estimate.json")
+// expectedFile is where a build that was begun with a plan keeps what it is expected to come to, for its report.
+const expectedFile = "estimate.json"
+
+// WriteExpected keeps it.
+func WriteExpected(ctx context.Context, index artifact.Index, generation string, expected core.Estimate) error {
+	_, err := blob.WriteJSON(ctx, index.Store, index.GenerationKey(generation, expectedFile), expected, blob.Cond{})
+	return err
+}
+
+// ReadExpected reads it; nil: there is none that can be read.
+func (r *Run) ReadExpected(ctx context.Context) *core.Estimate {
+	var out core.Estimate
+	if _, err := blob.ReadJSON(ctx, r.Artifacts, r.Index.GenerationKey(r.Generation, expectedFile), &out); err != nil {
+		return nil
+	}
+	return &out
 }

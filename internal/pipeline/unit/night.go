@@ -3,8 +3,6 @@ package unit
 import (
 	"bytes"
 	"context"
-	"fmt"
-	"iter"
 
 	"github.com/unweaver/unweaver/internal/artifact"
 	"github.com/unweaver/unweaver/internal/core"
@@ -59,7 +57,7 @@ func (r *Run) Refused(
 		return nil, err
 	}
 	documents := map[string]bool{}
-	for letter, err := range r.readLetters(ctx, parent.Generation) {
+	for letter, err := range run.LettersOf(ctx, r.Index, parent.Generation) {
 		if err != nil {
 			return nil, err
 		}
@@ -69,11 +67,6 @@ func (r *Run) Refused(
 		r.Progress.Touch()
 	}
 	return func(key string) bool { return documents[key] }, nil
-}
-
-// readLetters reads the dead letters of a generation, side by side; one that was deleted meanwhile is left out.
-func (r *Run) readLetters(ctx context.Context, generation string) iter.Seq2[extract.DeadLetter, error] {
-	return run.LettersOf(ctx, r.Index, generation)
 }
 
 // night is a build that makes a part of a generation, beside its parent.
@@ -87,10 +80,11 @@ type night struct {
 
 // OpenNight opens the parent, and finds what of it does not count any more; nil where all of a generation is made.
 // Release it.
-func (r *Run) OpenNight(ctx context.Context, fixed run.Plan) (*night, func(), error) {
+func (r *Run) OpenNight(ctx context.Context) (*night, func(), error) {
 	none := func() {}
-	if !fixed.Part {
-		return nil, none, nil
+	fixed, err := run.ReadKept(ctx, r.BaseRun(), run.PlanFile)
+	if err != nil || !fixed.Part {
+		return nil, none, err
 	}
 	parent, err := r.ReadParent(ctx, fixed.Parent)
 	if err != nil {
@@ -236,7 +230,8 @@ func (n *night) carryLetters(ctx context.Context, out *run.Partitions) error {
 			blob.Cond{})
 		return &letter, err
 	}
-	for letter, err := range parallel.MapOrdered(ctx, run.LettersAtOnce, n.readLetters(ctx, n.parent.Generation), carry) {
+	letters := run.LettersOf(ctx, n.Index, n.parent.Generation)
+	for letter, err := range parallel.MapOrdered(ctx, run.LettersAtOnce, letters, carry) {
 		if err != nil {
 			return err
 		}
@@ -281,12 +276,4 @@ func (n *night) nextNumbers() numbers {
 	}
 	listed := n.parent.Segments
 	return numbers{text: next(listed.Text), extract: next(listed.Extract), class: next(listed.Classes)}
-}
-
-// newOutgrownError returns the error of a build that makes a part of a generation whose embedder has to learn its words
-// again.
-func newOutgrownError(index string, chunks, learned int64) error {
-	return fault.Outgrown.At("weigh the words of", index).
-		Because(fmt.Sprintf("it has %d chunks, and they were learned from %d", chunks, learned)).
-		Advise("nothing: this run embeds the index again")
 }

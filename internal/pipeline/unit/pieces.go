@@ -92,31 +92,37 @@ func PiecesOf(splits []SplitCut, classes int64, partitions int) run.Pieces {
 	return out
 }
 
-// writtenOr gives what unit of work n has written where there is one, or what is written now.
+// writtenOr gives split or class run n of the build: what a unit of work has written, which counted it, where there is
+// one, or what is written now.
 func (r *Run) writtenOr(
-	ctx context.Context, n int, beside bool, write func(context.Context) (run.Piece, error),
+	ctx context.Context, n int, split bool, fresh *int64, write func(context.Context) (run.Piece, error),
 ) (run.Piece, error) {
-	if beside {
+	partitions, err := run.ReadKept(ctx, r.BaseRun(), run.PartitionsFile)
+	if err != nil {
+		return run.Piece{}, err
+	}
+	beside := partitions.Pieces.Splits
+	if !split {
+		beside, n = beside+partitions.Pieces.Runs, beside+n
+	}
+	if n < beside {
 		if made, found, err := run.PieceFile(n).Find(ctx, r.Scratch); err != nil || found {
-			made.Fresh = false // counted by that unit
 			return made, err
 		}
 	}
-	return write(ctx)
+	made, err := write(ctx)
+	if made.Fresh {
+		*fresh++
+	}
+	return made, err
 }
 
 // WritePiece writes a split or a class run of the build, by its place: splits come first.
 func (r *Run) WritePiece(ctx context.Context, n int) error {
-	_, err := FinishUnit(ctx, r, run.PieceFile(n), func(ctx context.Context) (run.Piece, core.Progress, error) {
-		progress := core.Progress{Done: 1}
-		release, err := r.TakePlace(ctx)
-		if err != nil {
-			return run.Piece{}, progress, err
-		}
-		defer release()
+	_, err := FinishBusy(ctx, r, run.PieceFile(n), func(ctx context.Context, progress *core.Progress) (run.Piece, error) {
 		partitions, err := run.ReadKept(ctx, r.BaseRun(), run.PartitionsFile)
 		if err != nil {
-			return run.Piece{}, progress, err
+			return run.Piece{}, err
 		}
 		var made run.Piece
 		if n < partitions.Pieces.Splits {
@@ -127,7 +133,7 @@ func (r *Run) WritePiece(ctx context.Context, n int) error {
 		if made.Fresh {
 			progress.Written.Segments = 1
 		}
-		return made, progress, err
+		return made, err
 	})
 	return err
 }

@@ -21,10 +21,10 @@ import (
 // Planned is what the rest of the run is steered by.
 type Planned struct {
 	Unchanged bool
-	Rebuild   bool   // Job.Rebuild of everything that follows
 	Status    string // of an unchanged night: completed, or with errors while problems stand
-	Repair    int    // parts to verify and rewrite, of all kept generations
+	Rebuild   bool   // Job.Rebuild of everything that follows
 	Held      string
+	Repair    int // parts to verify and rewrite, of all kept generations
 	Units     int
 	Documents int64
 	Spec      string // digest by which the run goes on; empty: its own
@@ -139,15 +139,11 @@ func (r *Run) planBuild(ctx context.Context) (run.Plan, error) {
 			return fixed, err
 		}
 	}
-	documents, err := DocumentsOf(ctx, r.Corpora, r.Settings)
-	if err != nil {
-		return fixed, err
-	}
 	if err := r.planPurges(ctx, &fixed); err != nil {
 		return fixed, err
 	}
 	reasons = append(reasons, r.FixExtraction(&fixed, parent)...)
-	err = r.compareCorpus(ctx, &fixed, parent, documents, reasons)
+	err = r.CompareCorpus(ctx, &fixed, parent, reasons, nil)
 	if parent != nil && artifact.IsDamage(err) { // no hash saw it: of none of its documents is anything known
 		var found []run.Damage
 		for _, segment := range parent.Segments.Documents {
@@ -155,7 +151,7 @@ func (r *Run) planBuild(ctx context.Context) (run.Plan, error) {
 		}
 		fixed.Damage, fixed.Rebuild = append(fixed.Damage, found...), true
 		reasons = append(reasons, run.ReasonsOf(found)...)
-		err = r.compareCorpus(ctx, &fixed, parent, documents, reasons)
+		err = r.CompareCorpus(ctx, &fixed, parent, reasons, nil)
 	}
 	if err != nil {
 		return fixed, err
@@ -175,10 +171,15 @@ func (r *Run) planBuild(ctx context.Context) (run.Plan, error) {
 	return fixed, err
 }
 
-// compareCorpus plans what the corpus has beside what can be read of the parent's documents.
-func (r *Run) compareCorpus(
-	ctx context.Context, fixed *run.Plan, parent *core.Manifest, documents blob.Store, reasons []string,
+// CompareCorpus plans what the corpus has beside what can be read of the parent's documents. decided is told what is
+// decided of each document; nil: nobody is.
+func (r *Run) CompareCorpus(
+	ctx context.Context, fixed *run.Plan, parent *core.Manifest, reasons []string, decided func(plan.Decision),
 ) error {
+	documents, err := r.OpenDocuments(ctx)
+	if err != nil {
+		return err
+	}
 	fixed.Part = r.IsPartial(*fixed, parent, reasons)
 	hinted, err := r.readHinted(ctx, *fixed, reasons)
 	if err != nil {
@@ -214,7 +215,7 @@ func (r *Run) compareCorpus(
 		Only:          fixed.Part && (r.Attempt > 0 || fixed.Purge != ""),
 		Chosen:        chosen, Hinted: hinted, Leave: leave, Purged: PurgedOf(fixed.Excluded), Foreign: fixed.Foreign,
 		Reasons:    reasons,
-		OnProgress: r.Progress.SetDone, OnBytes: r.Progress.Touch,
+		OnProgress: r.Progress.SetDone, OnBytes: r.Progress.Touch, OnDecision: decided,
 	})
 	return err
 }
@@ -400,4 +401,13 @@ func (r *Run) IsForeign(ctx context.Context, parent *core.Manifest) (bool, error
 	return true, fault.CorpusChanged.At("build", r.Job.Index).
 		Because(fmt.Sprintf("the index was built from %s, not from %s", old.Corpus, r.Settings.Corpus)).
 		Advise("choose another index name, or add --replace-corpus")
+}
+
+// OpenDocuments opens the corpus of the index, with its links where its configuration says so.
+func (r *Run) OpenDocuments(ctx context.Context) (blob.Store, error) {
+	documents, err := r.Corpora(ctx, r.Settings.Corpus)
+	if err != nil || !r.Settings.FollowLinks {
+		return documents, err
+	}
+	return blob.FollowLinks(documents), nil
 }

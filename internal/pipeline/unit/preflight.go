@@ -18,11 +18,8 @@ const preflightChunks = 64
 // model that is wrong pauses the run within seconds, and not after all documents are read. It asks where the ledger
 // does not have everything that it looks at: for the extraction of one chunk and the vector of one, which are kept. A
 // run that would ask for nothing asks for nothing.
-func (r *Run) RunPreflight(ctx context.Context, unit int) error {
-	return r.ReusedDamage(r.checkModels(ctx, unit))
-}
-
-func (r *Run) checkModels(ctx context.Context, unit int) error {
+func (r *Run) RunPreflight(ctx context.Context, unit int) (err error) {
+	defer func() { err = r.ReusedDamage(err) }()
 	done, begun, err := run.PreflightFile.Find(ctx, r.Scratch)
 	if err != nil || done.Embedder {
 		return err

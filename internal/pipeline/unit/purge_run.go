@@ -43,14 +43,13 @@ func (r *Run) planPurges(ctx context.Context, fixed *run.Plan) error {
 	if err != nil || len(all) == 0 {
 		return err
 	}
+	fixed.Excluded, _ = purges.ListExcluded(all)
 	if base.Name != r.Index.Name { // a branch leaves out what its base does; a purge waits until there is none
-		fixed.Excluded, _ = purges.ListExcluded(all)
 		return nil
 	}
 	if fixed.Purge, err = r.chosenPurge(ctx); err != nil {
 		return err
 	}
-	fixed.Excluded, _ = purges.ListExcluded(all)
 	for _, purge := range all {
 		if purge.State != core.PurgePending {
 			continue

@@ -3,6 +3,7 @@ package unit
 import (
 	"cmp"
 	"context"
+	"fmt"
 	"maps"
 	"slices"
 	"strconv"
@@ -149,15 +150,9 @@ func (r *Run) learnIDF(
 	if len(prints) == 0 || r.Settings.ReadAs().Labels.IsOn() { // it would tell readers of words of what they may not read
 		return nil
 	}
-	take := func(table core.Segment) {
-		frozen.IDF = &table
-		for _, fingerprint := range prints {
-			fingerprint.IDF = table.SHA256
-		}
-	}
 	// A fingerprint names the table that the line began with; a purge takes words out of it that weigh in no vector.
 	if parent != nil && len(parent.Segments.IDF) > 0 && prints[0].IDF != "" {
-		table, release, err := r.Segments.OpenIdf(ctx, r.BaseRun(), parent.Segments.IDF[0].SHA256)
+		table, release, err := r.OpenIdf(ctx, parent.Segments.IDF[0].SHA256)
 		if err != nil {
 			return err
 		}
@@ -166,7 +161,9 @@ func (r *Run) learnIDF(
 		if fixed, err := run.ReadKept(ctx, r.BaseRun(), run.PlanFile); err != nil {
 			return err
 		} else if fixed.Part && !core.IsHinted(r.Generation) && shards.Counts.Chunks >= 2*total {
-			return newOutgrownError(r.Job.Index, shards.Counts.Chunks, total)
+			return fault.Outgrown.At("weigh the words of", r.Job.Index).
+				Because(fmt.Sprintf("it has %d chunks, and they were learned from %d", shards.Counts.Chunks, total)).
+				Advise("nothing: this run embeds the index again")
 		}
 		if core.IsHinted(r.Generation) || shards.Counts.Chunks < 2*total { // a night that changes something learns anew
 			table := parent.Segments.IDF[0]
@@ -184,7 +181,10 @@ func (r *Run) learnIDF(
 		return err
 	}
 	table, _, err := file.PutSegment(ctx, r.Index)
-	take(table)
+	frozen.IDF = &table
+	for _, fingerprint := range prints {
+		fingerprint.IDF = table.SHA256
+	}
 	return err
 }
 
@@ -224,7 +224,7 @@ func (r *Run) weighEmbedders(ctx context.Context, frozen run.Frozen, models *mod
 	if frozen.IDF == nil {
 		return func() {}, nil
 	}
-	table, release, err := r.Segments.OpenIdf(ctx, r.BaseRun(), frozen.IDF.SHA256)
+	table, release, err := r.OpenIdf(ctx, frozen.IDF.SHA256)
 	if err != nil {
 		return release, err
 	}
@@ -247,7 +247,7 @@ func (r *Run) chooseCollections(
 		number := 0
 		same := parent != nil && was == now && (now.Provider == "builtin" || !domains.Moved)
 		if same {
-			number = collectionNumber(old)
+			number, _ = strconv.Atoi(old[strings.LastIndexByte(old, '_')+1:]) // else the first
 		}
 		plain := core.NameCollection(r.StoreID, family, kind, now.Digest(), number)
 		if parent == nil || now.Provider == "builtin" || domains.Embedding == "" {
@@ -267,14 +267,6 @@ func (r *Run) chooseCollections(
 		Classes: name("classes", frozen.Class, was.Class, was.Collections.Classes),
 		Chunks:  name("chunks", frozen.Chunk, was.Chunk, was.Collections.Chunks),
 	}
-}
-
-func collectionNumber(name string) int {
-	number, err := strconv.Atoi(name[strings.LastIndexByte(name, '_')+1:])
-	if err != nil {
-		return 0
-	}
-	return number
 }
 
 func (r *Run) planImport(ctx context.Context, collections core.Collections) (run.Importing, error) {

@@ -1,3 +1,7 @@
+// Package unit does the work of each activity of a build. In the order of a build: it plans what has to be built and
+// why (plan_build.go), compares the parent generation with what is stored (parent.go), chunks, extracts, reduces and
+// shortens (units.go), embeds, loads and imports (vectors.go), writes splits and class runs (splits.go, pieces.go),
+// merges them (merge_choice.go), and enriches.
 package unit
 
 import (
@@ -6,9 +10,3 @@ import (
 
 // Run is a build with what this room does for it. Close it.
 type Run struct{ *run.Run }
-
-// OpenBare begins a unit of work that needs no configuration, such as a restore. scratch names its folder; where it is
-// empty, the fence does.
-func OpenBare(ports *run.Ports, job run.Job, stage, scratch string) *Run {
-	return &Run{ports.OpenBare(job, stage, scratch)}
-}

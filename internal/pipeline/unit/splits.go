@@ -18,28 +18,20 @@ import (
 func (r *Run) WriteSplits(
 	ctx context.Context, manifest *core.Manifest, written *core.Written,
 ) error {
-	fixed, err := r.ReadPlan(ctx)
-	if err != nil {
-		return err
-	}
-	n, release, err := r.OpenNight(ctx, fixed)
+	n, release, err := r.OpenNight(ctx)
 	defer release()
 	if err != nil {
 		return err
 	}
 	first := n.nextNumbers()
 	var fresh [2]int64
-	sides := []func(ctx context.Context) error{
-		func(ctx context.Context) (err error) {
-			fresh[0], err = r.makeSplits(ctx, &manifest.Segments, first)
-			return err
-		},
-		func(ctx context.Context) (err error) {
-			fresh[1], err = r.makeRuns(ctx, &manifest.Segments, first)
-			return err
-		},
-	}
-	err = parallel.Each(ctx, len(sides), len(sides), func(ctx context.Context, i int) error { return sides[i](ctx) })
+	err = parallel.RunTogether(ctx, func(ctx context.Context) (err error) {
+		fresh[0], err = r.makeSplits(ctx, &manifest.Segments, first)
+		return err
+	}, func(ctx context.Context) (err error) {
+		fresh[1], err = r.makeRuns(ctx, &manifest.Segments, first)
+		return err
+	})
 	if err != nil {
 		return err
 	}
@@ -116,19 +108,12 @@ func (r *Run) makeSplits(
 	if err != nil {
 		return 0, err
 	}
-	partitions, err := run.ReadKept(ctx, r.BaseRun(), run.PartitionsFile)
-	if err != nil {
-		return 0, err
-	}
 	for n, cut := range splitCuts(len(segments.Documents), shards) {
-		made, err := r.writtenOr(ctx, n, n < partitions.Pieces.Splits, func(ctx context.Context) (run.Piece, error) {
+		made, err := r.writtenOr(ctx, n, true, &fresh, func(ctx context.Context) (run.Piece, error) {
 			return r.writeSplit(ctx, cut, segments)
 		})
 		if err != nil {
 			return fresh, err
-		}
-		if made.Fresh {
-			fresh++
 		}
 		segments.Splits = append(segments.Splits, core.Split{
 			Segment: made.Segment, Documents: made.Documents, Chunks: made.Segment.Rows, Classes: made.Classes,
@@ -141,20 +126,12 @@ func (r *Run) makeSplits(
 
 // makeRuns writes class runs of whole partitions, those that no unit of work has written.
 func (r *Run) makeRuns(ctx context.Context, segments *core.Segments, first numbers) (fresh int64, err error) {
-	partitions, err := run.ReadKept(ctx, r.BaseRun(), run.PartitionsFile)
-	if err != nil {
-		return 0, err
-	}
 	for n, cut := range RunCuts(segments.Classes) {
-		beside := n < partitions.Pieces.Runs
-		made, err := r.writtenOr(ctx, partitions.Pieces.Splits+n, beside, func(ctx context.Context) (run.Piece, error) {
+		made, err := r.writtenOr(ctx, n, false, &fresh, func(ctx context.Context) (run.Piece, error) {
 			return r.writeRun(ctx, segments.Classes[cut.From:cut.To])
 		})
 		if err != nil {
 			return fresh, err
-		}
-		if made.Fresh {
-			fresh++
 		}
 		segments.Runs = append(segments.Runs, core.Run{
 			Segment: made.Segment, Classes: first.class + cut.From, Parts: cut.Count(),

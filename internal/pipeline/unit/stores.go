@@ -16,13 +16,6 @@ import (
 // ProvenKey returns where an index says which stores its current generation was proven in.
 func ProvenKey(index artifact.Index) string { return index.Name + "/stores.json" }
 
-// ProvenKey returns ProvenKey of the index of the run.
-func (r *Run) ProvenKey() string { return ProvenKey(r.Index) }
-
-func (r *Run) readIdentities(ctx context.Context, collections core.Collections) (run.Proven, error) {
-	return ReadIdentities(ctx, r.Records, r.Vectors, collections)
-}
-
 // ReadIdentities asks the stores who they are now. A collection that is not there has the empty identity.
 func ReadIdentities(
 	ctx context.Context, classes records.Store, rows vectors.Store, collections core.Collections,
@@ -76,12 +69,12 @@ func StoresLost(
 
 // storesChanged says that a store is not the one that the parent was proven in, or is unknown.
 func (r *Run) storesChanged(ctx context.Context, parent *core.Manifest) (bool, error) {
-	now, err := r.readIdentities(ctx, parent.Collections)
+	now, err := ReadIdentities(ctx, r.Records, r.Vectors, parent.Collections)
 	if err != nil {
 		return false, err
 	}
 	var was run.Proven
-	_, err = blob.ReadJSON(ctx, r.Artifacts, r.ProvenKey(), &was)
+	_, err = blob.ReadJSON(ctx, r.Artifacts, ProvenKey(r.Index), &was)
 	if fault.Is(err, fault.NotFound) || fault.Is(err, fault.SegmentDamage) {
 		return true, nil
 	}
@@ -123,5 +116,5 @@ func (r *Run) CreateCollections(ctx context.Context, manifest *core.Manifest) (r
 	); err != nil {
 		return run.Proven{}, err
 	}
-	return r.readIdentities(ctx, manifest.Collections)
+	return ReadIdentities(ctx, r.Records, r.Vectors, manifest.Collections)
 }

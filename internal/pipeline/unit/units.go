@@ -19,20 +19,21 @@ import (
 
 // Chunk chunks one unit of the plan.
 func (r *Run) Chunk(ctx context.Context, unit int) (chunk.Result, error) {
-	return FinishUnit(ctx, r, run.ChunkFile(unit), func(ctx context.Context) (chunk.Result, core.Progress, error) {
-		var progress core.Progress
+	return FinishUnit(ctx, r, run.ChunkFile(unit), func(
+		ctx context.Context, progress *core.Progress,
+	) (chunk.Result, error) {
 		release, err := r.TakePlace(ctx)
 		if err != nil {
-			return chunk.Result{}, progress, err
+			return chunk.Result{}, err
 		}
 		defer func() { release() }()
 		fixed, err := run.ReadKept(ctx, r.BaseRun(), run.PlanFile)
 		if err != nil {
-			return chunk.Result{}, progress, err
+			return chunk.Result{}, err
 		}
-		documents, err := DocumentsOf(ctx, r.Corpora, r.Settings)
+		documents, err := r.OpenDocuments(ctx)
 		if err != nil {
-			return chunk.Result{}, progress, err
+			return chunk.Result{}, err
 		}
 		planned := fixed.Plan.Units[unit]
 		var bytes atomic.Int64
@@ -57,29 +58,29 @@ func (r *Run) Chunk(ctx context.Context, unit int) (chunk.Result, error) {
 			return err
 		}
 		if in.Vision, err = r.openVision(); err != nil {
-			return chunk.Result{}, progress, err
+			return chunk.Result{}, err
 		}
 		if r.Settings.ReadAs().Parser.IsOn() {
 			if in.Converter, err = r.Converter(r.Settings); err != nil {
-				return chunk.Result{}, progress, err
+				return chunk.Result{}, err
 			}
 		}
 		if !fixed.Foreign {
 			if in.Parent, err = r.ReadParent(ctx, fixed.Parent); err != nil {
-				return chunk.Result{}, progress, err
+				return chunk.Result{}, err
 			}
 			in.Parent = dropUnreadable(in.Parent, fixed.Damage)
 			dead, release, err := r.OpenTombs(ctx, in.Parent)
 			defer release()
 			if err != nil {
-				return chunk.Result{}, progress, err
+				return chunk.Result{}, err
 			}
 			in.Dead = dead
 		}
 		result, err := chunk.Run(ctx, in)
 		progress.Done, progress.Bytes, progress.Written.Segments = result.Listed, planned.Bytes, result.Fresh
 		progress.Hits.Transcribe = result.Transcripts.Hits
-		return result, progress, err
+		return result, err
 	})
 }
 
@@ -154,7 +155,7 @@ func (r *Run) cutShards(ctx context.Context) (run.Shards, error) {
 // addKept adds what stays of the parent as it is, where the build makes a part of a generation. labels are those of
 // what is made.
 func (r *Run) addKept(ctx context.Context, fixed run.Plan, out *run.Shards, labels map[core.LabelSet]string) error {
-	n, release, err := r.OpenNight(ctx, fixed)
+	n, release, err := r.OpenNight(ctx)
 	defer release()
 	if err == nil {
 		err = n.checkLabels(labels)
@@ -187,26 +188,26 @@ func (r *Run) readShard(ctx context.Context, number int) (extract.Shard, chunk.R
 
 // Extract extracts one batch of a shard.
 func (r *Run) Extract(ctx context.Context, number, batch int) (extract.Result, error) {
-	do := func(ctx context.Context) (extract.Result, core.Progress, error) {
+	do := func(ctx context.Context, progress *core.Progress) (extract.Result, error) {
 		shard, chunked, err := r.readShard(ctx, number)
 		if err != nil {
-			return extract.Result{}, core.Progress{}, err
+			return extract.Result{}, err
 		}
 		models, err := r.ModelSet()
 		if err != nil {
-			return extract.Result{}, core.Progress{}, err
+			return extract.Result{}, err
 		}
 		if !models.Extractor().Info().Paid {
 			release, err := r.TakePlace(ctx)
 			if err != nil {
-				return extract.Result{}, core.Progress{}, err
+				return extract.Result{}, err
 			}
 			defer release()
 		}
 		chooser, done, err := r.openChooser(ctx)
 		defer done()
 		if err != nil {
-			return extract.Result{}, core.Progress{}, err
+			return extract.Result{}, err
 		}
 		from := shard.From + batch*r.Batch
 		result, err := extract.Run(ctx, extract.In{
@@ -215,31 +216,27 @@ func (r *Run) Extract(ctx context.Context, number, batch int) (extract.Result, e
 			From: from, To: min(from+r.Batch, shard.To), Attempt: r.Attempt, Chooser: chooser,
 			Chat: models.Extractor(), Health: r.Book.HealthOf(model.Extract), Ledger: r.Ledger, OnProgress: r.Progress.Report,
 		})
-		return result, result.Progress, err
+		*progress = result.Progress
+		return result, err
 	}
 	return FinishUnit(ctx, r, run.ExtractFile(number, batch), do)
 }
 
 // SealShard joins a shard's batches.
 func (r *Run) SealShard(ctx context.Context, number, batches int) (extract.SealResult, error) {
-	do := func(ctx context.Context) (extract.SealResult, core.Progress, error) {
-		var progress core.Progress
-		release, err := r.TakePlace(ctx)
-		if err != nil {
-			return extract.SealResult{}, progress, err
-		}
-		defer release()
+	do := func(ctx context.Context, progress *core.Progress) (extract.SealResult, error) {
+		progress.Done = 0 // its batches counted
 		shards, err := run.ReadKept(ctx, r.BaseRun(), run.ShardsFile)
 		if err != nil {
-			return extract.SealResult{}, progress, err
+			return extract.SealResult{}, err
 		}
 		models, err := r.ModelSet()
 		if err != nil {
-			return extract.SealResult{}, progress, err
+			return extract.SealResult{}, err
 		}
 		settings, err := r.withNames(ctx)
 		if err != nil {
-			return extract.SealResult{}, progress, err
+			return extract.SealResult{}, err
 		}
 		result, err := extract.Seal(ctx, extract.SealIn{
 			Spec: settings, Artifacts: r.Index, Scratch: r.Scratch.Prefix, Shard: shards.Shards[number], Batches: batches,
@@ -251,9 +248,9 @@ func (r *Run) SealShard(ctx context.Context, number, batches int) (extract.SealR
 		if result.Fresh {
 			progress.Written.Segments = 1
 		}
-		return result, progress, err
+		return result, err
 	}
-	return FinishUnit(ctx, r, run.SealFile(number), do)
+	return FinishBusy(ctx, r, run.SealFile(number), do)
 }
 
 // MentionsPerPartition is how many mentions a class partition holds at most while there are fewer than MaxPartitions:
@@ -309,11 +306,7 @@ const classReach = 40
 // generation, what the parent has of their classes and of those of chunks that do not count any more. Made is how many
 // classes the build makes or ends at most. Dead letters of the parent's other chunks are this generation's too.
 func (r *Run) countTouched(ctx context.Context, out *run.Partitions) (touched, made int64, err error) {
-	fixed, err := run.ReadKept(ctx, r.BaseRun(), run.PlanFile)
-	if err != nil {
-		return 0, 0, err
-	}
-	n, release, err := r.OpenNight(ctx, fixed)
+	n, release, err := r.OpenNight(ctx)
 	defer release()
 	if err != nil || n == nil || n.parent.Counts.Chunks == 0 {
 		return out.Mentions, out.Mentions, err
@@ -328,25 +321,17 @@ func (r *Run) countTouched(ctx context.Context, out *run.Partitions) (touched, m
 
 // Reduce reduces one partition of classes.
 func (r *Run) Reduce(ctx context.Context, partition int) (reduce.Result, error) {
-	return FinishUnit(ctx, r, run.ReduceFile(partition), func(ctx context.Context) (reduce.Result, core.Progress, error) {
-		progress := core.Progress{Done: 1}
-		release, err := r.TakePlace(ctx)
-		if err != nil {
-			return reduce.Result{}, progress, err
-		}
-		defer release()
+	return FinishBusy(ctx, r, run.ReduceFile(partition), func(
+		ctx context.Context, _ *core.Progress,
+	) (reduce.Result, error) {
 		all, err := run.ReadKept(ctx, r.BaseRun(), run.PartitionsFile)
 		if err != nil {
-			return reduce.Result{}, progress, err
+			return reduce.Result{}, err
 		}
-		fixed, err := run.ReadKept(ctx, r.BaseRun(), run.PlanFile)
-		if err != nil {
-			return reduce.Result{}, progress, err
-		}
-		n, done, err := r.OpenNight(ctx, fixed)
+		n, done, err := r.OpenNight(ctx)
 		defer done()
 		if err != nil {
-			return reduce.Result{}, progress, err
+			return reduce.Result{}, err
 		}
 		in := reduce.In{
 			Spec: r.Settings, Artifacts: r.Index, Scratch: r.Scratch.Prefix, Partition: partition,
@@ -354,14 +339,13 @@ func (r *Run) Reduce(ctx context.Context, partition int) (reduce.Result, error) 
 		}
 		if n != nil {
 			if in.Night, err = n.newReduceNight(); err != nil {
-				return reduce.Result{}, progress, err
+				return reduce.Result{}, err
 			}
 		}
 		for _, mentions := range all.Kept {
 			in.Shards = append(in.Shards, r.Index.SegmentKey(mentions.SHA256))
 		}
-		result, err := reduce.Run(ctx, in)
-		return result, progress, err
+		return reduce.Run(ctx, in)
 	})
 }
 
@@ -378,47 +362,56 @@ func (r *Run) reducedKey(ctx context.Context, partition int) (string, error) {
 
 // Shorten shortens the long class texts of a partition.
 func (r *Run) Shorten(ctx context.Context, partition int) (shorten.Result, error) {
-	return FinishUnit(
-		ctx,
-		r,
-		run.ShortenFile(partition),
-		func(ctx context.Context) (shorten.Result, core.Progress, error) {
-			models, err := r.ModelSet()
-			if err != nil {
-				return shorten.Result{}, core.Progress{}, err
-			}
-			source, err := r.reducedKey(ctx, partition)
-			if err != nil {
-				return shorten.Result{}, core.Progress{}, err
-			}
-			in := shorten.In{
-				Spec: r.Settings, Artifacts: r.Index, Scratch: r.Scratch.Prefix, Partition: partition,
-				Source: source, Attempt: r.Attempt, Chat: models.ChatOf(core.RoleShortening),
-				Health: r.Book.HealthOf(model.Shorten), Ledger: r.Ledger, OnProgress: r.TouchProgress,
-			}
-			result, err := shorten.Run(ctx, in)
-			progress := result.Progress
-			progress.Done = 1
-			return result, progress, err
-		},
-	)
+	do := func(ctx context.Context, progress *core.Progress) (shorten.Result, error) {
+		models, err := r.ModelSet()
+		if err != nil {
+			return shorten.Result{}, err
+		}
+		source, err := r.reducedKey(ctx, partition)
+		if err != nil {
+			return shorten.Result{}, err
+		}
+		result, err := shorten.Run(ctx, shorten.In{
+			Spec: r.Settings, Artifacts: r.Index, Scratch: r.Scratch.Prefix, Partition: partition,
+			Source: source, Attempt: r.Attempt, Chat: models.ChatOf(core.RoleShortening),
+			Health: r.Book.HealthOf(model.Shorten), Ledger: r.Ledger, OnProgress: r.TouchProgress,
+		})
+		*progress = result.Progress
+		progress.Done = 1
+		return result, err
+	}
+	return FinishUnit(ctx, r, run.ShortenFile(partition), do)
 }
 
-// FinishUnit does a unit that has not been done yet, and counts what it did.
+// FinishUnit does a unit that has not been done yet, and counts what it did: one piece of its stage, where it says
+// nothing else.
 func FinishUnit[R any](
-	ctx context.Context, r *Run, file run.File[R], do func(context.Context) (R, core.Progress, error),
+	ctx context.Context, r *Run, file run.File[R], do func(context.Context, *core.Progress) (R, error),
 ) (R, error) {
 	var progress core.Progress
 	result, err := run.MakeOnce(ctx, r.BaseRun(), file, func(ctx context.Context) (R, error) {
-		var err error
-		var result R
-		result, progress, err = do(ctx)
+		progress.Done = 1
+		result, err := do(ctx, &progress)
 		return result, r.ReusedDamage(err)
 	})
 	if err == nil {
 		r.Progress.Finish(progress)
 	}
 	return result, err
+}
+
+// FinishBusy does what FinishUnit does, for a unit that fills a core: it waits for a place.
+func FinishBusy[R any](
+	ctx context.Context, r *Run, file run.File[R], do func(context.Context, *core.Progress) (R, error),
+) (R, error) {
+	return FinishUnit(ctx, r, file, func(ctx context.Context, progress *core.Progress) (none R, err error) {
+		release, err := r.TakePlace(ctx)
+		if err != nil {
+			return none, err
+		}
+		defer release()
+		return do(ctx, progress)
+	})
 }
 
 // Touch notes that the unit goes on. It is for stages that count something else than the unit does.

@@ -77,25 +77,26 @@ func (r *Run) shardItems(ctx context.Context, number int) (join.Shard, error) {
 
 // Embed pays for the new vectors of a class partition or of a shard of chunks.
 func (r *Run) Embed(ctx context.Context, part int) (embedstage.Result, error) {
-	return FinishUnit(ctx, r, run.EmbedFile(part), func(ctx context.Context) (embedstage.Result, core.Progress, error) {
-		var out embedstage.Result
+	return FinishUnit(ctx, r, run.EmbedFile(part), func(
+		ctx context.Context, progress *core.Progress,
+	) (out embedstage.Result, err error) {
 		models, err := r.ModelSet()
 		if err != nil {
-			return out, out.Progress, err
+			return out, err
 		}
 		env, fixed, release, err := r.openJoinEnv(ctx)
 		defer release()
 		if err != nil {
-			return out, out.Progress, err
+			return out, err
 		}
 		unweigh, err := r.weighEmbedders(ctx, fixed.Frozen, &models)
 		defer unweigh()
 		if err != nil {
-			return out, out.Progress, err
+			return out, err
 		}
 		piece, err := r.partOf(ctx, part)
 		if err != nil {
-			return out, out.Progress, err
+			return out, err
 		}
 		out, err = embedstage.Run(ctx, embedstage.In{
 			Env: env, Scratch: r.Scratch.Prefix, Part: piece, Source: r.sourceOf(models, piece),
@@ -104,22 +105,18 @@ func (r *Run) Embed(ctx context.Context, part int) (embedstage.Result, error) {
 		if err == nil {
 			out.Progress.Done, err = r.countTexts(ctx, part, piece)
 		}
-		return out, out.Progress, err
+		*progress = out.Progress
+		return out, err
 	})
 }
 
 // Load writes the new rows and records of a class partition, or the new rows of a shard of chunks.
 func (r *Run) Load(ctx context.Context, part int) (load.Result, error) {
-	return FinishUnit(ctx, r, run.LoadFile(part), func(ctx context.Context) (load.Result, core.Progress, error) {
-		release, err := r.TakePlace(ctx)
-		if err != nil {
-			return load.Result{}, core.Progress{}, err
-		}
-		defer release()
+	return FinishBusy(ctx, r, run.LoadFile(part), func(ctx context.Context, progress *core.Progress) (load.Result, error) {
 		result, err := r.loadPart(ctx, part)
-		progress := result.Progress
+		*progress = result.Progress
 		progress.Done = 1
-		return result, progress, err
+		return result, err
 	})
 }
 

@@ -124,27 +124,28 @@ func auditBounds(partitions int, sample core.Sample, partition int) (from, to st
 // rows missing or wrong writes them again.
 func (r *Run) AuditPart(ctx context.Context, number int) (audit.Result, error) {
 	file := run.AuditedFile(number)
-	return unit.FinishUnit(ctx, r.Run.Run, file, func(ctx context.Context) (audit.Result, core.Progress, error) {
-		progress := core.Progress{Done: 1}
+	return unit.FinishUnit(ctx, r.Run.Run, file, func(
+		ctx context.Context, progress *core.Progress,
+	) (audit.Result, error) {
 		fixed, err := run.ReadKept(ctx, r.BaseRun(), run.AuditPlanFile)
 		if err != nil {
-			return audit.Result{}, progress, err
+			return audit.Result{}, err
 		}
 		defer r.holdGeneration(ctx, fixed.Generation)()
 		part := fixed.Parts[number]
 		progress.Bytes = part.Unit.Segment.Bytes
 		going := r.checkKept(ctx, fixed.Generation)
 		if going != nil && (!fault.Is(going, fault.GenCollected) || fixed.Repair && part.Check == run.CheckStore) {
-			return audit.Result{}, progress, going // nothing would delete what it wrote
+			return audit.Result{}, going // nothing would delete what it wrote
 		}
-		result, err := r.auditPart(ctx, fixed, part, &progress)
+		result, err := r.auditPart(ctx, fixed, part, progress)
 		switch {
 		case artifact.IsDamage(err):
 			err = r.noteUnreadable(ctx, fixed, part, err, &result)
 		case err == nil && part.Check == run.CheckStore && len(result.Drift) > 0:
 			err = going // what is missing may have been collected
 		}
-		return result, progress, err
+		return result, err
 	})
 }
 

@@ -129,7 +129,7 @@ func (r *Run) planBackfill(ctx context.Context, asked core.Backfill) (run.Plan, 
 	if _, _, err := r.ChooseBackfills(ctx, fixed, reasons); err != nil { // it could not be published
 		return fixed, err
 	}
-	documents, err := unit.DocumentsOf(ctx, r.Corpora, r.Settings)
+	documents, err := r.OpenDocuments(ctx)
 	if err != nil {
 		return fixed, err
 	}
@@ -200,38 +200,25 @@ func (r *Run) NoteBackfill(ctx context.Context, change func(*core.BackfillState)
 // EndBackfill writes down how a backfill ended, or that it pauses, and what it was published on. One that ended removes
 // the scratch of its payments. It may be repeated.
 func (r *Run) EndBackfill(ctx context.Context, ending run.Ending) error {
-	detail := ending.Detail
-	if ending.Ref != "" {
-		var failure run.Failure
-		_, err := blob.ReadJSON(ctx, r.Artifacts, ending.Ref, &failure)
-		if err != nil && !fault.Is(err, fault.NotFound) {
-			return err
-		}
-		detail = failure.Text
-	}
+	detail := r.ResolveDetail(ctx, ending)
 	state, err := run.ReadBackfill(ctx, r.Index, r.Backfill)
 	if err != nil {
 		return err
 	}
-	served := core.GenerationRef{}
-	last := ""
-	if n := len(state.Builds); n > 0 {
-		last = path.Base(state.Builds[n-1].Run)
-	}
-	parent := ""
-	if last != "" && (ending.Status == core.StatusCompleted || ending.Status == core.StatusErrors) {
-		if served, err = r.Index.GenerationRef(ctx, last); err != nil && !fault.Is(err, fault.NotFound) {
+	last, parent := "", ""
+	published := ending.Status == core.StatusCompleted || ending.Status == core.StatusErrors
+	if n := len(state.Builds); n > 0 && published {
+		name := path.Base(state.Builds[n-1].Run)
+		served, err := r.Index.GenerationRef(ctx, name)
+		if err != nil && !fault.Is(err, fault.NotFound) {
 			return err
 		}
-		if err == nil {
+		if err == nil { // else it came to what was served already
 			if parent, err = r.parentOf(ctx, served.Manifest); err != nil {
 				return err
 			}
-		} else {
-			last = "" // it came to what was served already
+			last = name
 		}
-	} else {
-		last = ""
 	}
 	err = r.NoteBackfill(ctx, func(now *core.BackfillState) {
 		if detail == "" && now.Status == ending.Status { // a repeated attempt: the scratch with its text is gone

@@ -16,11 +16,8 @@ import (
 	"github.com/unweaver/unweaver/internal/store/blob"
 )
 
-// Times of a backfill's looks.
-const (
-	yieldEvery = 2 * time.Second // at who holds the lease, while it yields
-	paceEvery  = time.Second     // signs of life, while it is throttled
-)
+// yieldEvery is how often a backfill looks at who holds the lease, while it yields.
+const yieldEvery = 2 * time.Second
 
 // Going says which run goes first; empty: none does.
 type Going func(ctx context.Context) (run string, err error)
@@ -115,7 +112,7 @@ func (p *backfillPayer) waitTurn(ctx context.Context) error {
 		if run == "" {
 			return nil
 		}
-		if err := p.sleepAlive(ctx, yieldEvery); err != nil {
+		if err := p.WaitAlive(ctx, yieldEvery); err != nil {
 			return err
 		}
 	}
@@ -139,22 +136,6 @@ func (p *backfillPayer) refusePurged(ctx context.Context) error {
 	return nil
 }
 
-// sleepAlive waits, and shows that it is no hang.
-func (p *backfillPayer) sleepAlive(ctx context.Context, wait time.Duration) error {
-	for end := time.Now().Add(wait); ; {
-		p.Progress.Touch()
-		left := time.Until(end)
-		if left <= 0 {
-			return nil
-		}
-		select {
-		case <-ctx.Done():
-			return context.Cause(ctx)
-		case <-time.After(min(left, paceEvery)):
-		}
-	}
-}
-
 // counted counts the calls of a model.
 type counted struct {
 	model.Chat
@@ -176,8 +157,8 @@ func (p *backfillPayer) payBatch(ctx context.Context, from, to int) error {
 	var calls atomic.Int64
 	number := from / p.Batch
 	_, err := unit.FinishUnit(ctx, p.Run.Run.Run, run.ExtractFile(p.unit, number), func(
-		ctx context.Context,
-	) (extract.Result, core.Progress, error) {
+		ctx context.Context, progress *core.Progress,
+	) (extract.Result, error) {
 		result, err := extract.Run(ctx, extract.In{
 			Spec: p.Settings, Artifacts: p.Index, Scratch: p.Scratch.Prefix, Gen: p.Generation, Text: p.chunked.Text,
 			Chunks: p.ChunksKey(p.unit, p.chunked),
@@ -189,7 +170,8 @@ func (p *backfillPayer) payBatch(ctx context.Context, from, to int) error {
 		if err == nil {
 			err = p.payVectors(ctx, from, to, &calls)
 		}
-		return result, result.Progress, err
+		*progress = result.Progress
+		return result, err
 	})
 	p.worked += time.Since(begun)
 	if err != nil {
@@ -200,7 +182,7 @@ func (p *backfillPayer) payBatch(ctx context.Context, from, to int) error {
 	}
 	if perMinute := p.asked.Throttle.CallsPerMinute; perMinute > 0 {
 		lasts := time.Duration(calls.Load()) * time.Minute / time.Duration(perMinute)
-		return p.sleepAlive(ctx, time.Until(begun.Add(lasts)))
+		return p.WaitAlive(ctx, time.Until(begun.Add(lasts)))
 	}
 	return nil
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/ledger"
 	"github.com/unweaver/unweaver/internal/pipeline/run"
+	"github.com/unweaver/unweaver/internal/pipeline/unit"
 	"github.com/unweaver/unweaver/internal/stage/collect"
 	"github.com/unweaver/unweaver/internal/stage/publish"
 	"github.com/unweaver/unweaver/internal/stream/parallel"
@@ -102,13 +103,9 @@ func (r *Run) prepareCollect(ctx context.Context) (collect.In, error) {
 
 // keepLedger keeps every task's part of the ledger small. A generation that cannot be read keeps everything.
 func (r *Run) keepLedger(ctx context.Context) error {
-	names, err := artifact.ListIndexes(ctx, r.Artifacts)
+	indexes, err := unit.IndexesOf(ctx, r.Artifacts)
 	if err != nil {
 		return err
-	}
-	indexes := make([]artifact.Index, 0, len(names))
-	for _, name := range slices.Sorted(slices.Values(names)) {
-		indexes = append(indexes, artifact.Index{Store: r.Artifacts, Name: name})
 	}
 	ctx = ledger.WithAlive(ctx, r.Progress.Touch)
 	tasks := ledger.Tasks()

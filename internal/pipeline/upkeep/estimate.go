@@ -21,9 +21,7 @@ import (
 	"github.com/unweaver/unweaver/internal/index/segments"
 	"github.com/unweaver/unweaver/internal/ledger"
 	"github.com/unweaver/unweaver/internal/model"
-	"github.com/unweaver/unweaver/internal/pipeline/purges"
 	"github.com/unweaver/unweaver/internal/pipeline/run"
-	"github.com/unweaver/unweaver/internal/pipeline/unit"
 	"github.com/unweaver/unweaver/internal/stage/chunk"
 	"github.com/unweaver/unweaver/internal/stage/estimate"
 	"github.com/unweaver/unweaver/internal/stage/extract"
@@ -125,7 +123,6 @@ type estimating struct {
 	vectors   vectorCount
 	cut       bool // the embedder takes longer texts than for the parent, or shorter ones
 	decisions *decisions
-	excluded  purges.Set      // documents that were purged
 	table     *segments.Table // of the parent, while calls are counted; nil: there is none
 	asked     []int           // chunks of the unit that belong to the document that is asked about
 }
@@ -190,7 +187,7 @@ func (e *estimating) explainDocument(ctx context.Context, report *core.Report) e
 		return nil
 	}
 	holder, _, _ := strings.Cut(e.in.Why, "#")
-	if report.Why = e.decisions.asked; e.excluded.Has(e.in.Why) || e.excluded.Has(holder) {
+	if report.Why = e.decisions.asked; e.fixed.Excluded.Has(e.in.Why) || e.fixed.Excluded.Has(holder) {
 		report.Why = &core.Why{
 			Document: e.in.Why, Reason: plan.DecidedPurged,
 			Detail: "it was purged and is excluded; to allow it again: unweaver purge list " + e.Index.Name +
@@ -290,51 +287,20 @@ func (e *estimating) planEstimate(ctx context.Context) (plan.Result, error) {
 		reasons = append(reasons, changes...)
 	}
 	reasons = append(reasons, e.FixExtraction(&fixed, e.parent)...)
-	documents, err := unit.DocumentsOf(ctx, e.Corpora, e.Settings)
-	if err != nil {
+	if fixed.Excluded, err = e.listPurged(ctx); err != nil {
 		return plan.Result{}, err
 	}
-	fixed.Part = e.IsPartial(fixed, e.parent, reasons)
-	retry, err := e.Refused(ctx, fixed, e.parent)
-	if err != nil {
+	if err := e.CompareCorpus(ctx, &fixed, e.parent, reasons, e.decisions.addDecision); err != nil {
 		return plan.Result{}, err
-	}
-	renamed, err := e.FixAliases(ctx, &fixed, e.parent)
-	if err != nil {
-		return plan.Result{}, err
-	}
-	dead, release, err := e.OpenTombs(ctx, e.parent)
-	defer release()
-	if err != nil {
-		return plan.Result{}, err
-	}
-	_, leave, err := e.ChooseBackfills(ctx, fixed, nil)
-	if err != nil {
-		return plan.Result{}, err
-	}
-	e.excluded, err = excludedOf(ctx, e.Index)
-	if err != nil {
-		return plan.Result{}, err
-	}
-	planned, err := plan.Run(ctx, plan.In{
-		Spec: e.Settings, Corpus: documents, Artifacts: e.Index, Scratch: e.Scratch.Prefix,
-		Limits: e.Limits, Parser: e.Parser, Parent: e.parent, Dead: dead, Part: fixed.Part, Retry: retry, Renamed: renamed,
-		Leave: leave, Purged: unit.PurgedOf(e.excluded), Foreign: fixed.Foreign, Reasons: reasons,
-		OnProgress: e.Progress.SetDone, OnBytes: e.Progress.Touch,
-		OnDecision: e.decisions.addDecision,
-	})
-	if err != nil {
-		return planned, err
 	}
 	due, err := e.ListDue(ctx, fixed, e.parent, e.models)
 	if err != nil {
-		return planned, err
+		return plan.Result{}, err
 	}
-	planned.Reasons = append(planned.Reasons, due...)
-	planned.Unchanged = planned.Unchanged && len(due) == 0
-	fixed.Plan = planned
+	fixed.Plan.Reasons = append(fixed.Plan.Reasons, due...)
+	fixed.Plan.Unchanged = fixed.Plan.Unchanged && len(due) == 0
 	e.fixed = fixed
-	return planned, run.PlanFile.Write(ctx, e.Scratch, fixed)
+	return fixed.Plan, run.PlanFile.Write(ctx, e.Scratch, fixed)
 }
 
 // countCalls counts what would be paid for, task by task.
@@ -422,7 +388,7 @@ func (e *estimating) countCalls(ctx context.Context, units int, report *core.Rep
 
 // countEnded counts the parent's chunks that do not count any more, or are made again.
 func (e *estimating) countEnded(ctx context.Context) (int64, error) {
-	n, release, err := e.OpenNight(ctx, e.fixed)
+	n, release, err := e.OpenNight(ctx)
 	defer release()
 	if err != nil || n == nil {
 		return 0, err

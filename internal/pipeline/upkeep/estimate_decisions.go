@@ -1,13 +1,13 @@
 package upkeep
 
 import (
-	"bytes"
 	"context"
 	"encoding/binary"
 	"iter"
 
 	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/fault"
+	"github.com/unweaver/unweaver/internal/pipeline/release"
 	"github.com/unweaver/unweaver/internal/stage/chunk"
 	"github.com/unweaver/unweaver/internal/stage/join"
 	"github.com/unweaver/unweaver/internal/stage/plan"
@@ -19,16 +19,15 @@ import (
 type decisions struct {
 	why string // the document that is asked about; empty: none
 
-	arrivals extsort.Sorter // '+' or '-' by version
-	matched  extsort.Sorter // keys by version and sign: added and removed
-	reasons  extsort.Sorter // reasons by key
-	shares   []core.Share
-	number   map[string]int // of shares, by reason
-	asked    *core.Why
-	next     func() ([2][]byte, error, bool)
-	stop     func()
-	row      [2][]byte
-	ok       bool
+	matched extsort.Sorter // what was added and removed, see release.PairMoves
+	reasons extsort.Sorter // reasons by key
+	shares  []core.Share
+	number  map[string]int // of shares, by reason
+	asked   *core.Why
+	next    func() ([2][]byte, error, bool)
+	stop    func()
+	row     [2][]byte
+	ok      bool
 }
 
 func newDecisions(why string) *decisions {
@@ -37,7 +36,6 @@ func newDecisions(why string) *decisions {
 
 func (d *decisions) close() {
 	d.stop()
-	d.arrivals.Close()
 	d.matched.Close()
 	d.reasons.Close()
 }
@@ -70,11 +68,9 @@ func (d *decisions) addDecision(seen plan.Decision) {
 	}
 	switch {
 	case seen.Reason == plan.DecidedRemoved:
-		d.arrivals.Add(seen.Was[:], []byte{'-'})
-		d.matched.Add(append(seen.Was[:], '-'), encodeDecision(seen))
+		d.matched.Add(append(seen.Was[:], release.WentMark), encodeDecision(seen))
 	case seen.Reason == plan.DecidedAdded:
-		d.arrivals.Add(seen.Version[:], []byte{'+'})
-		d.matched.Add(append(seen.Version[:], '+'), encodeDecision(seen))
+		d.matched.Add(append(seen.Version[:], release.CameMark), encodeDecision(seen))
 	case seen.Made:
 		d.shares[d.findShare(seen.Reason)].Documents++
 		d.addReason(seen.Key, seen.Reason, seen.Version)
@@ -92,55 +88,19 @@ func (d *decisions) addReason(key, reason string, version core.Digest) {
 }
 
 // matchMoves says what moved: of each version as many as left under one key and came under another, the first ones.
+// What moved is listed under the key that it came under.
 func (d *decisions) matchMoves() error {
-	next, stop := iter.Pull2(d.arrivals.StreamSorted())
-	defer stop()
-	ahead, err, ok := next()
-	var version []byte
-	var moved, cameNow, wentNow int64
-	for pair, failed := range d.matched.StreamSorted() {
-		if failed != nil {
-			return failed
-		}
-		at := len(pair[0]) - 1
-		if !bytes.Equal(pair[0][:at], version) {
-			version = bytes.Clone(pair[0][:at])
-			cameNow, wentNow = 0, 0
-			var came, went int64
-			for ; ok && err == nil && bytes.Equal(ahead[0], version); ahead, err, ok = next() {
-				if ahead[1][0] == '+' {
-					came++
-				} else {
-					went++
-				}
-			}
-			if err != nil {
-				return err
-			}
-			moved = min(came, went)
-		}
-		chunks, key := int64(binary.BigEndian.Uint64(pair[1])), string(pair[1][8:])
-		reason := plan.DecidedMoved
-		if pair[0][at] == '+' {
-			if cameNow++; cameNow > moved {
-				reason = plan.DecidedAdded
-			}
-			d.shares[d.findShare(reason)].Documents++
-		} else {
-			if wentNow++; wentNow <= moved {
-				continue // it is listed under the key that it came under
-			}
-			reason = plan.DecidedRemoved
-			share := d.findShare(reason)
-			d.shares[share].Documents++
-			d.shares[share].Chunks += chunks
+	return release.PairMoves(&d.matched, func(reason string, version core.Digest, decided, _ []byte) {
+		key := string(decided[8:])
+		share := &d.shares[d.findShare(reason)]
+		if share.Documents++; reason == plan.DecidedRemoved {
+			share.Chunks += int64(binary.BigEndian.Uint64(decided))
 		}
 		if d.asked != nil && d.asked.Document == key {
 			d.asked.Reason = reason
 		}
-		d.addReason(key, reason, core.Digest(version))
-	}
-	return nil
+		d.addReason(key, reason, version)
+	})
 }
 
 // walkReasons walks the reasons in the order of keys.

@@ -2,6 +2,7 @@ package upkeep
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"strings"
 	"time"
@@ -9,10 +10,13 @@ import (
 	"github.com/unweaver/unweaver/internal/artifact"
 	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/fault"
+	"github.com/unweaver/unweaver/internal/fault/retry"
 	"github.com/unweaver/unweaver/internal/ledger"
 	"github.com/unweaver/unweaver/internal/pipeline/purges"
 	"github.com/unweaver/unweaver/internal/pipeline/run"
+	"github.com/unweaver/unweaver/internal/pipeline/unit"
 	"github.com/unweaver/unweaver/internal/stage/collect"
+	"github.com/unweaver/unweaver/internal/store/blob"
 )
 
 // purging is what collect does for purges that are pending; nil: there are none.
@@ -21,7 +25,7 @@ type purging struct {
 	index   artifact.Index // as it is stored
 	pending []core.Purge
 	traces  []*purges.Traces
-	files   map[string]bool // segments that there were before
+	files   unit.Sizes // of the segments that there were before
 }
 
 // beginPurge finds what is to be done, and has collect let it go.
@@ -53,21 +57,8 @@ func (r *Run) beginPurge(ctx context.Context, in *collect.In) (*purging, error) 
 	if err := p.enrichedPurge(ctx); err != nil {
 		return nil, err
 	}
-	p.files, err = p.listSegments(ctx)
+	p.files, err = unit.StoredSizes(ctx, p.index, p.Progress.Touch)
 	return p, err
-}
-
-// listSegments returns the names of all files of the index.
-func (p *purging) listSegments(ctx context.Context) (map[string]bool, error) {
-	out := map[string]bool{}
-	prefix := p.index.SegmentKey("") + "/"
-	for info, err := range p.index.Store.List(ctx, prefix, "") {
-		if err != nil {
-			return nil, err
-		}
-		out[strings.TrimPrefix(info.Key, prefix)] = true
-	}
-	return out, nil
 }
 
 // finishPurges does the rest of the purges once collect has run: it waits until no process has open what has to go, and
@@ -105,7 +96,8 @@ func (p *purging) finishPurges(ctx context.Context, in collect.In, result collec
 	}
 	var left []string
 	if result.Purged > 0 {
-		left = append(left, stillOpen(result.Purged))
+		left = append(left, fmt.Sprintf(
+			"query-api has %d generations open that hold it: they are deleted when it closes them", result.Purged))
 	}
 	shares, err := p.checkBranches(ctx)
 	if err != nil {
@@ -124,12 +116,12 @@ func (p *purging) finishPurges(ctx context.Context, in collect.In, result collec
 	if err := p.removeTags(ctx, in); err != nil {
 		return err
 	}
-	after, err := p.listSegments(ctx)
+	after, err := unit.StoredSizes(ctx, p.index, p.Progress.Touch)
 	if err != nil {
 		return err
 	}
 	for sha := range p.files {
-		if !after[sha] {
+		if _, there := after[sha]; !there {
 			p.Cache.Forget(sha)
 		}
 	}
@@ -179,21 +171,10 @@ func (p *purging) pauseForReaders(ctx context.Context) error {
 	if err := p.ChangeState(ctx, func(state *core.RunState) { state.Stop(time.Now().UTC()) }); err != nil {
 		return err
 	}
-	if err := sleepContext(ctx, time.Second); err != nil {
+	if err := retry.Wait(ctx, time.Second); err != nil {
 		return err
 	}
 	return p.ChangeState(ctx, func(state *core.RunState) { state.GoOn(time.Now().UTC()) })
-}
-
-func sleepContext(ctx context.Context, wait time.Duration) error {
-	timer := time.NewTimer(wait)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return nil
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	}
 }
 
 // removeTags takes the tags off generations that are gone because of a purge.
@@ -296,3 +277,24 @@ func (p *purging) isServed(ctx context.Context, documents purges.Set) (bool, err
 	}
 	return documents.IsIn(ctx, p.index, manifest, p.Progress.Touch)
 }
+
+// ChoosePurge keeps what a run is for: to it the corpus is what the current generation has of it.
+func ChoosePurge(ctx context.Context, index artifact.Index, generation, purge string) error {
+	_, err := blob.WriteJSON(ctx, index.Store, unit.PurgeFile(index, generation), unit.PurgeRun{Purge: purge}, blob.Cond{})
+	return err
+}
+
+// listPurged returns the documents that nothing may be made of any more, as far as is known now: those of the index, or
+// of the base of a branch.
+func (r *Run) listPurged(ctx context.Context) (purges.Set, error) {
+	base, err := r.Index.FindBase(ctx)
+	if err != nil {
+		return purges.Set{}, err
+	}
+	all, err := purges.List(ctx, base)
+	excluded, _ := purges.ListExcluded(all)
+	return excluded, err
+}
+
+// purgePatience is how long a run waits until no reader has a generation open that has to go.
+const purgePatience = 2 * time.Minute

@@ -159,8 +159,11 @@ const reportName = "report.json"
 // purgeLines writes a list of problems, or of changes of standing questions, without those of the documents.
 func (p *purging) purgeLines(ctx context.Context, key string, documents purges.Set) (int64, error) {
 	raw, _, err := blob.Read(ctx, p.index.Store, key)
+	if fault.Is(err, fault.NotFound) {
+		return 0, nil
+	}
 	if err != nil {
-		return 0, unlessNotFound(err)
+		return 0, err
 	}
 	var out strings.Builder
 	dropped := int64(0)
@@ -196,11 +199,4 @@ func (p *purging) purgeReport(ctx context.Context, generation, key string, docum
 		return 0, nil
 	}
 	return dropped, release.WriteReports(ctx, p.index, generation, report)
-}
-
-func unlessNotFound(err error) error {
-	if fault.Is(err, fault.NotFound) {
-		return nil
-	}
-	return err
 }

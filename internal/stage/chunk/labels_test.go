@@ -50,8 +50,10 @@ func TestADocumentWhoseLabelsCannotBeReadIsReadByNobody(t *testing.T) {
 		"soft.csv": "id,text,labels\u034f\n1,Words,hr\n", "soft.txt": "\u2060---\nlabel\u00ads: hr\n---\nWords.",
 		"soft.html": "<p>Words</p>", "soft.html.meta.json": `{"labels\ufe0f": "hr"}`, "soft2.csv": "id,text\n1,Words\n",
 		"h\u00adr/a.md": "Words.", "h\u00adr/b.md": given, "❤\ufe0f.md": "Words.", "❤\ufe0f/a.md": "Words.",
-		"soft3.csv": "Report\nid,text,la\u00adbels\n1,Words,hr\n",
-		"a#1.md":    "Words.", "mail.eml": documenttest.MailWith("Words", documenttest.Part{Name: "a.md", Content: given}),
+		"soft3.csv": "Report\nid,text,la\u00adbels\n1,Words,hr\n", "bell.md": "---\n\"la\\bbels\": hr\n---\nWords.",
+		"nul.json": `{"text": "Words", "labels\u0000": "hr"}`, "dots.md": "---\nlabels\u2800: hr\n---\nWords.",
+		"e\u0301quipe/a.md": "Words.", "line.json": `{"text": "Words", "la\nbels": "hr"}`,
+		"a#1.md": "Words.", "mail.eml": documenttest.MailWith("Words", documenttest.Part{Name: "a.md", Content: given}),
 		"held.eml":           documenttest.MailWith("Words", documenttest.Part{Name: "a.md", Content: given}),
 		"held.eml.meta.json": `{"labels": "hr", "team": "x"}`, "tagged.csv": "id,text,labels\n1,Words,public\n",
 	})
@@ -68,7 +70,7 @@ func TestADocumentWhoseLabelsCannotBeReadIsReadByNobody(t *testing.T) {
 		}
 		return nil, nil
 	}
-	rules := []string{"a#1.md=board", "hr/**=hr", "❤\ufe0f/**=hr", "**=public"}
+	rules := []string{"a#1.md=board", "hr/**=hr", "❤\ufe0f/**=hr", "\u00e9quipe/**=hr", "**=public"}
 	r.spec.Documents = &core.Documents{
 		S3Tags: true, Attachments: true, Labels: core.Labels{Field: "labels", Rules: rules},
 	}
@@ -89,7 +91,9 @@ func TestADocumentWhoseLabelsCannotBeReadIsReadByNobody(t *testing.T) {
 		"rule.md": core.Everybody, "soft.md": core.Nobody, "soft.json": core.Nobody, "soft.csv#1": core.Nobody,
 		"soft.txt": core.Nobody, "soft.html": core.Nobody, "soft2.csv#1": core.Nobody,
 		"held.eml": "hr", "held.eml#a.md": "hr", "tagged.csv#1": "hr", "h\u00adr/a.md": core.Nobody,
-		"h\u00adr/b.md": core.Everybody, "❤\ufe0f.md": core.Everybody, "❤\ufe0f/a.md": "hr",
+		"bell.md": core.Nobody, "nul.json": core.Nobody, "dots.md": core.Nobody, "line.json": core.Nobody,
+		"e\u0301quipe/a.md": core.Nobody,
+		"h\u00adr/b.md":     core.Everybody, "❤\ufe0f.md": core.Everybody, "❤\ufe0f/a.md": "hr",
 	} {
 		assert.Contains(t, documents, key)
 		got, _ := stage.LabelsOf(r.spec, key, documents[key].Meta)

@@ -14,9 +14,9 @@ import (
 	"github.com/unweaver/unweaver/internal/stream/parallel"
 )
 
-// listCorpus puts into the sort what is compared with the parent: every document of the corpus, range by range of its
-// keys, side by side, or the objects of In.Hinted. A listing that breaks off is an error, as what it did not reach would
-// count as removed.
+// listCorpus puts into the sort what is compared with the parent: every document of the corpus, by ranges of its keys
+// side by side, or the objects of In.Hinted. A listing that breaks off is an error, as what it did not reach would count
+// as removed.
 func (p *planner) listCorpus(ctx context.Context) error {
 	ranges, err := p.findRanges(ctx)
 	if err != nil {

@@ -49,10 +49,30 @@ var (
 
 func newForm(expression string) *regexp.Regexp { return regexp.MustCompile(`^(?:` + expression + `)`) }
 
-// firstMark returns the places of the first mark of a line, and of its groups; nil where there is none. It tries a form
-// only where the character stands that it begins with.
-func firstMark(line string) []int {
-	for at := 0; at < len(line); at++ {
+// patience is how many bytes are looked at in vain for the ends of marks, for each byte of a text: forms that nothing
+// ends would be looked for from each of their beginnings to the end of the line.
+const patience = 16
+
+// reach returns about how far a form was looked for that is not at the beginning of a text.
+func reach(rest string) int {
+	end := "]"
+	switch {
+	case strings.HasPrefix(rest, "<!--"):
+		end = "-->"
+	case rest[0] != '[' && !strings.HasPrefix(rest, "!["):
+		return 0
+	}
+	i := strings.Index(rest, end)
+	if i < 0 || strings.HasPrefix(rest[i:], "](") {
+		return len(rest)
+	}
+	return i
+}
+
+// firstMark returns the places of the first mark of a line, and of its groups; nil where there is none, or nothing is
+// left of what may be looked at. It tries a form only where the character stands that it begins with.
+func firstMark(line string, left *int) []int {
+	for at := 0; at < len(line) && *left > 0; at++ {
 		next := strings.IndexAny(line[at:], "<&![\\`*_:")
 		if next < 0 {
 			return nil
@@ -74,6 +94,7 @@ func firstMark(line string) []int {
 				return shiftPlaces(found, at)
 			}
 		}
+		*left -= reach(line[at:])
 	}
 	return nil
 }
@@ -103,12 +124,13 @@ var parting = regexp.MustCompile(`^</?(?i:blockquote|br|center|dd|details|div|dl
 // Find returns the places of a text, in bytes, that are marks of Markdown or tags: what a reader is not shown.
 // lines are those that begin or part lines, the others stand within. Of fenced code the fences alone are marks.
 func Find(content string) (lines, within [][2]int) {
-	fenced := false
+	fenced, commented, left := false, true, 64<<10+patience*len(content)
 	for at := 0; at < len(content); {
 		line, _, _ := strings.Cut(content[at:], "\n")
 		trimmed := strings.TrimSpace(line)
-		if !fenced && strings.HasPrefix(trimmed, "<!--") {
-			if end := strings.Index(content[at:], "-->"); end > len(line) {
+		if !fenced && commented && strings.HasPrefix(trimmed, "<!--") {
+			end := strings.Index(content[at:], "-->")
+			if commented = end >= 0; end > len(line) {
 				lines = append(lines, [2]int{at, at + end + len("-->")})
 				at += end + len("-->")
 				continue
@@ -125,7 +147,7 @@ func Find(content string) (lines, within [][2]int) {
 		case !fenced:
 			lines = append(lines, findLineMarks(line, at)...)
 			if strings.ContainsAny(line, "<&[\\`*_") {
-				within = append(within, findInnerMarks(line, at)...)
+				within = append(within, findInnerMarks(line, at, &left)...)
 			}
 		}
 		at += len(line) + 1
@@ -168,9 +190,9 @@ func findLineMarks(line string, at int) (out [][2]int) {
 
 // findInnerMarks returns the marks within a line. It goes on behind a first mark, as there may be others before the
 // second.
-func findInnerMarks(line string, at int) (out [][2]int) {
+func findInnerMarks(line string, at int, left *int) (out [][2]int) {
 	for from := 0; from < len(line); {
-		found := firstMark(line[from:])
+		found := firstMark(line[from:], left)
 		if found == nil {
 			break
 		}

@@ -92,7 +92,8 @@ func (a *App) NoteDev() {
 // SayLine prints a line that is no error, on standard error: with --json what stands there is JSON, line by line.
 func (a *App) SayLine(text string) {
 	if a.JSON {
-		_ = json.NewEncoder(a.Err).Encode(map[string]string{"note": strings.TrimPrefix(text, "note: ")}) // its errors can be shown nowhere
+		note := map[string]string{"note": strings.TrimPrefix(text, "note: ")}
+		_ = json.NewEncoder(a.Err).Encode(note) // its errors can be shown nowhere
 		return
 	}
 	fmt.Fprintln(a.Err, text)

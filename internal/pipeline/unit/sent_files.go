@@ -1,6 +1,7 @@
 package unit
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"strings"
@@ -116,4 +117,27 @@ func (r *Run) withNames(ctx context.Context) (core.Spec, error) {
 	fixed, err := r.ReadPlan(ctx)
 	settings.Names = fixed.Aliases
 	return settings, err
+}
+
+// ReadProbes reads the probe questions of the configuration; none where it has none. What is wrong with them is known
+// before anything is paid for.
+func (r *Run) ReadProbes(ctx context.Context) ([]core.Question, error) {
+	where := r.Settings.Gate.Probes
+	if where == "" {
+		return nil, nil
+	}
+	bad := fault.BadConfig.At("read probe questions", where).
+		Advise(`write a line {"question": "...", "documents": ["key"]} for each; or set gate.probes to another file`)
+	raw, err := r.readSent(ctx, where, r.Index.ProbesKey, core.MaxProbeBytes, bad)
+	if err != nil {
+		return nil, err
+	}
+	probes, err := core.ReadProbes(bytes.NewReader(raw), true)
+	if err != nil {
+		return nil, bad.Because(err)
+	}
+	for i := range probes {
+		probes[i].Labels = []string{core.AnyLabel}
+	}
+	return probes, nil
 }

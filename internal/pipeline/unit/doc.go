@@ -1,5 +1,0 @@
-// Package unit does the work of each activity of a build. In the order of a build: it plans what has to be built and
-// why (plan_build.go), compares the parent generation with what is stored (parent.go), chunks, extracts, reduces and
-// shortens (units.go), embeds, loads and imports (vectors.go), writes splits and class runs (splits.go, pieces.go),
-// merges them (merge_choice.go), and enriches.
-package unit
