@@ -213,7 +213,7 @@ func TestAFileIsLoadedByItsSizeOrNotAtAll(t *testing.T) {
 	for row := range musttest.All(t, reader.Scan(t.Context(), 0, -1)) {
 		want = append(want, fmt.Sprintf("%s %s %d", row.Key, row.Value, row.Frame))
 	}
-	for row := range musttest.All(t, loaded.Rows()) {
+	for row := range musttest.All(t, loaded.Scan(t.Context(), 0, -1)) {
 		got = append(got, fmt.Sprintf("%s %s %d", row.Key, row.Value, row.Frame))
 	}
 	assert.True(t, len(want) != 0 && slices.Equal(got, want), "%d rows, want %d", len(got), len(want))

@@ -21,6 +21,9 @@ type Row struct {
 	Frame      int
 }
 
+// CompareKeys compares two rows by their keys.
+func (r Row) CompareKeys(other Row) int { return bytes.Compare(r.Key, other.Key) }
+
 // at reads a stored object by range.
 type at struct {
 	ctx context.Context
@@ -201,16 +204,7 @@ func (r *Reader) Get(ctx context.Context, key string) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	for {
-		k, v, rest, ok := rowfile.NextRow(raw)
-		if !ok || string(k) > key {
-			return nil, nil
-		}
-		if string(k) == key {
-			return v, nil
-		}
-		raw = rest
-	}
+	return rowfile.FindRow(raw, key), nil
 }
 
 // Scan streams the rows of frames [lo, hi); hi < 0 means to the end. One request, one frame in memory.
@@ -287,55 +281,23 @@ func (r *Reader) yieldRows(raw []byte, i int, yield func(Row, error) bool) bool 
 	return true
 }
 
-// Loaded is a row file that is held in memory as it is stored.
-type Loaded struct {
-	reader *Reader
-	raw    []byte
-}
-
-// Load reads a small row file in one request.
-func Load(ctx context.Context, store blob.Store, key string) (*Loaded, error) {
+// Load reads a small row file in one request, and holds it as it is stored.
+func Load(ctx context.Context, store blob.Store, key string) (*Reader, error) {
 	raw, _, err := blob.Read(ctx, store, key)
 	if err != nil {
 		return nil, err
 	}
-	return newLoaded(ctx, store, key, raw)
+	return openWhole(ctx, store, key, raw)
 }
 
 // LoadOf loads a file whose size is known, as Load does: no more than that is read and held. One that has another size
 // is an error; OpenRows says what is wrong with it.
-func LoadOf(ctx context.Context, store blob.Store, key string, size int64) (*Loaded, error) {
+func LoadOf(ctx context.Context, store blob.Store, key string, size int64) (*Reader, error) {
 	raw := make([]byte, size)
 	if _, err := (at{ctx, store, key}).ReadAt(raw, 0); err != nil {
 		return nil, nameObject(err, store.Location(key))
 	}
-	return newLoaded(ctx, store, key, raw)
-}
-
-func newLoaded(ctx context.Context, store blob.Store, key string, raw []byte) (*Loaded, error) {
-	footer, err := rowfile.ReadFooter(bytes.NewReader(raw), int64(len(raw)))
-	if err != nil {
-		return nil, nameObject(err, store.Location(key))
-	}
-	return &Loaded{&Reader{footer, at{ctx, store, key}, raw}, raw}, nil
-}
-
-// Rows streams the rows.
-func (l *Loaded) Rows() iter.Seq2[Row, error] {
-	return func(yield func(Row, error) bool) {
-		var raw []byte
-		for i, frame := range l.reader.Frames {
-			packed := l.raw[frame.Offset : frame.Offset+int64(frame.Size)] // the footer was checked against the length
-			var err error
-			if raw, err = frame.Unpack(raw, packed); err != nil {
-				yield(Row{}, nameObject(err, l.reader.src.s.Location(l.reader.src.key)))
-				return
-			}
-			if !l.reader.yieldRows(raw, i, yield) {
-				return
-			}
-		}
-	}
+	return openWhole(ctx, store, key, raw)
 }
 
 // ScanAll opens a file and streams all of it.
@@ -346,10 +308,6 @@ func ScanAll(ctx context.Context, s blob.Store, key string) iter.Seq2[Row, error
 			yield(Row{}, err)
 			return
 		}
-		for row, err := range reader.Scan(ctx, 0, -1) {
-			if !yield(row, err) || err != nil {
-				return
-			}
-		}
+		reader.Scan(ctx, 0, -1)(yield)
 	}
 }

@@ -12,8 +12,6 @@ const (
 	bloomProbes = 7
 )
 
-func bloomMake(keys []core.Digest) []byte { return bloomOf(keys, bloomBits) }
-
 // bloomOf makes a filter of so many bits to a key; it is read by its length.
 func bloomOf(keys []core.Digest, bits int) []byte {
 	raw := make([]byte, (len(keys)*bits+7)/8+1)

@@ -16,6 +16,7 @@ import (
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/store/blob"
 	"github.com/unweaver/unweaver/internal/stream/extsort"
+	"github.com/unweaver/unweaver/internal/stream/parallel"
 	"github.com/unweaver/unweaver/internal/stream/scratch"
 )
 
@@ -88,38 +89,35 @@ func (l *Ledger) mayExpire(ctx context.Context, task string, now time.Time) (boo
 }
 
 func (l *Ledger) expireLoose(ctx context.Context, task string, keys *keyFile, now time.Time) (int64, error) {
-	var objects []string
-	total := int64(0)
-	walk := keys.newWalk()
-	flush := func() error {
-		err := artifact.DeleteAll(ctx, l.store, objects)
-		if err == nil {
-			total += int64(len(objects))
-		}
-		objects = objects[:0]
-		return err
-	}
-	for entry, err := range l.looseObjects(ctx, task) {
-		if err != nil {
-			return total, err
-		}
-		if now.Sub(entry.modified) <= Unlisted {
-			continue
-		}
-		has, err := walk.containsKey(entry.key)
-		if err != nil {
-			return total, err
-		}
-		if has {
-			continue
-		}
-		if objects = append(objects, entry.object); len(objects) == artifact.DeleteAtOnce {
-			if err := flush(); err != nil {
-				return total, err
+	old := func(yield func(string, error) bool) {
+		walk := keys.newWalk()
+		for entry, err := range l.looseObjects(ctx, task) {
+			if err == nil && now.Sub(entry.modified) <= Unlisted {
+				continue
+			}
+			has := false
+			if err == nil {
+				has, err = walk.containsKey(entry.key)
+			}
+			if err == nil && has {
+				continue
+			}
+			if !yield(entry.object, err) || err != nil {
+				return
 			}
 		}
 	}
-	return total, flush()
+	total := int64(0)
+	for objects, err := range parallel.Batch(old, artifact.DeleteAtOnce) {
+		if err == nil {
+			err = artifact.DeleteAll(ctx, l.store, objects)
+		}
+		if err != nil {
+			return total, err
+		}
+		total += int64(len(objects))
+	}
+	return total, nil
 }
 
 // expireRun writes a run again without what may go, where that is worth it.

@@ -1,6 +1,7 @@
 package ledger
 
 import (
+	"cmp"
 	"context"
 	"encoding/binary"
 	"errors"
@@ -13,6 +14,7 @@ import (
 	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/store/blob"
+	streams "github.com/unweaver/unweaver/internal/stream/merge"
 )
 
 // A run is a pack that is not merged, or the packs of one merge, which share no first byte: a look-up reads at most one
@@ -169,54 +171,23 @@ func (r run) streamRows(ctx context.Context, store blob.Store) iter.Seq2[timedRo
 	}
 }
 
-// cursor is where a rewrite stands in one run.
-type cursor struct {
-	next func() (timedRow, error, bool)
-	row  timedRow
-	more bool
-}
-
-func (c *cursor) nextRow() (err error) {
-	c.row, err, c.more = c.next()
-	return err
-}
-
 // mergeRows streams the entries of runs by key. Of equal keys the newest counts: what is paid for again was lost where
 // the older one leads.
 func mergeRows(ctx context.Context, store blob.Store, runs []run) iter.Seq2[timedRow, error] {
+	sources := make([]iter.Seq2[timedRow, error], len(runs))
+	for i, r := range runs {
+		sources[i] = r.streamRows(ctx, store)
+	}
+	newest := func(a, b timedRow) int { return cmp.Or(strings.Compare(a.key, b.key), b.time.Compare(a.time)) }
 	return func(yield func(timedRow, error) bool) {
-		cursors := make([]*cursor, len(runs))
-		for i, r := range runs {
-			next, stop := iter.Pull2(r.streamRows(ctx, store))
-			defer stop()
-			cursors[i] = &cursor{next: next}
-			if err := cursors[i].nextRow(); err != nil {
-				yield(timedRow{}, err)
+		last := ""
+		for row, err := range streams.MergeStreams(ctx, newest, sources...) {
+			if err == nil && row.key == last {
+				continue
+			}
+			last = row.key
+			if !yield(row, err) || err != nil {
 				return
-			}
-		}
-		for {
-			var least *cursor
-			for _, c := range cursors {
-				if c.more && (least == nil || c.row.key < least.row.key ||
-					c.row.key == least.row.key && c.row.time.After(least.row.time)) {
-					least = c
-				}
-			}
-			if least == nil {
-				return
-			}
-			key := least.row.key
-			if !yield(least.row, nil) {
-				return
-			}
-			for _, c := range cursors {
-				for c.more && c.row.key == key {
-					if err := c.nextRow(); err != nil {
-						yield(timedRow{}, err)
-						return
-					}
-				}
 			}
 		}
 	}

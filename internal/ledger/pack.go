@@ -28,43 +28,15 @@ const sweepWidth = 4
 // gatherEntries is how many entries a gathered pack holds at most.
 const gatherEntries = 5000
 
-// Pack gathers the loose entries of keys into one pack. Keys without a positive loose entry, and keys that a pack holds
-// already, are left out; fewer than two entries make no pack. It gives how many of the keys lie in packs afterwards.
-// Packing the same keys twice gives the same object.
-func (l *Ledger) Pack(ctx context.Context, task string, keys []core.Digest) (int, error) {
-	keys = slices.Clone(keys)
-	slices.SortFunc(keys, func(a, b core.Digest) int { return strings.Compare(a.String(), b.String()) })
-	keys = slices.Compact(keys)
-	loose := keys[:0]
-	for _, key := range keys {
-		raw, err := l.findPacked(ctx, task, key)
-		if err != nil {
-			return 0, err
-		}
-		if raw == nil {
-			loose = append(loose, key)
-		}
-	}
-	held := len(keys) - len(loose)
-	packed, err := l.packKeys(ctx, task, loose)
-	return held + packed, err
-}
-
 // Stored is an entry that the ledger holds loose.
 type Stored struct {
 	Key   core.Digest
 	Value []byte
 }
 
-// packKeys writes the loose entries of sorted keys as one pack.
+// packKeys writes the loose entries of sorted keys as one pack, without those that are negative, or not there. It gives
+// how many the pack has.
 func (l *Ledger) packKeys(ctx context.Context, task string, keys []core.Digest) (int, error) {
-	source := func(yield func(core.Digest, error) bool) {
-		for _, key := range keys {
-			if !yield(key, nil) {
-				return
-			}
-		}
-	}
 	read := func(ctx context.Context, key core.Digest) (*Stored, error) {
 		content, _, ok, err := l.readContent(ctx, looseKey(task, key))
 		if err != nil || !ok {
@@ -76,7 +48,7 @@ func (l *Ledger) packKeys(ctx context.Context, task string, keys []core.Digest) 
 		return &Stored{key, content}, nil
 	}
 	return l.PackEntries(ctx, task, func(yield func(Stored, error) bool) {
-		for entry, err := range parallel.MapOrdered(ctx, readWidth, source, read) {
+		for entry, err := range parallel.MapOrdered(ctx, readWidth, parallel.Items(keys), read) {
 			switch {
 			case err != nil:
 				yield(Stored{}, err)
@@ -88,8 +60,9 @@ func (l *Ledger) packKeys(ctx context.Context, task string, keys []core.Digest) 
 	})
 }
 
-// PackEntries writes entries that are stored, and positive, as one pack, as Pack does, and reads nothing of them. They
-// come by key; of equal keys the first counts. It gives how many the pack has; fewer than two make none.
+// PackEntries writes entries that are stored, and positive, as one pack, and reads nothing of them. They come by key;
+// of equal keys the first counts. It gives how many the pack has; fewer than two make none. Packing the same keys twice
+// gives the same object.
 func (l *Ledger) PackEntries(ctx context.Context, task string, entries iter.Seq2[Stored, error]) (int, error) {
 	rows, err := artifact.NewRows()
 	if err != nil {
@@ -111,7 +84,7 @@ func (l *Ledger) PackEntries(ctx context.Context, task string, entries iter.Seq2
 		return 0, nil
 	}
 	rows.Cut()
-	rows.Append(filterRow, bloomMake(packed))
+	rows.Append(filterRow, bloomOf(packed, bloomBits))
 	names := make([]string, len(packed))
 	for i, key := range packed {
 		names[i] = key.String()
@@ -203,45 +176,39 @@ func (l *Ledger) gatherLoose(ctx context.Context, task string, now time.Time) (i
 	if task == Embed {
 		return 0, nil
 	}
-	var total int64
-	var keys []core.Digest
-	flush := func() error {
-		packed, err := l.packKeys(ctx, task, keys)
-		total += int64(packed)
-		keys = keys[:0]
-		return err
-	}
-	for entry, err := range l.looseObjects(ctx, task) {
-		if err != nil {
-			return total, err
-		}
-		if now.Sub(entry.modified) <= LooseGrace {
-			continue
-		}
-		raw, err := l.findPacked(ctx, task, entry.key)
-		if err != nil {
-			return total, err
-		}
-		if raw != nil {
-			continue // it waits for being swept
-		}
-		if keys = append(keys, entry.key); len(keys) == gatherEntries {
-			if err := flush(); err != nil {
-				return total, err
+	loose := func(yield func(core.Digest, error) bool) {
+		for entry, err := range l.looseObjects(ctx, task) {
+			if err == nil && now.Sub(entry.modified) <= LooseGrace {
+				continue
+			}
+			var raw []byte
+			if err == nil {
+				raw, err = l.findPacked(ctx, task, entry.key)
+			}
+			if err == nil && raw != nil {
+				continue // it waits for being swept
+			}
+			if !yield(entry.key, err) || err != nil {
+				return
 			}
 		}
 	}
-	return total, flush()
+	var total int64
+	for keys, err := range parallel.Batch(loose, gatherEntries) {
+		packed := 0
+		if err == nil {
+			packed, err = l.packKeys(ctx, task, keys)
+		}
+		if total += int64(packed); err != nil {
+			return total, err
+		}
+	}
+	return total, nil
 }
 
-// Sweep deletes loose entries that a pack took in at least LooseGrace ago, and packs that a merge took in as long ago.
-// It gives how many objects it deleted. It may be repeated, and ended at any point.
-func (l *Ledger) Sweep(ctx context.Context, task string, now time.Time) (int, error) {
-	swept, _, err := l.sweepTask(ctx, task, now)
-	return swept, err
-}
-
-// sweepTask also reports whether there are more packs than a look-up should read.
+// sweepTask deletes loose entries that a pack took in at least LooseGrace ago, and packs that a merge took in as long
+// ago. It gives how many objects it deleted, and reports whether there are more packs than a look-up should read. It
+// may be repeated, and ended at any point.
 func (l *Ledger) sweepTask(ctx context.Context, task string, now time.Time) (total int, crowded bool, err error) {
 	listed, err := listPacks(ctx, l.store, task)
 	if err != nil {

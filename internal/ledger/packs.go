@@ -287,25 +287,12 @@ func (p *pack) get(ctx context.Context, through *artifact.Frames, key core.Diges
 	if err != nil {
 		return nil, err
 	}
-	value := findRow(raw, name)
+	value := slices.Clone(rowfile.FindRow(raw, name))
 	if value == nil || !p.merged {
 		return value, nil
 	}
 	_, value, err = splitTime(value)
 	return value, err
-}
-
-func findRow(raw []byte, name string) []byte {
-	for {
-		key, value, rest, ok := rowfile.NextRow(raw)
-		if !ok || string(key) > name {
-			return nil
-		}
-		if string(key) == name {
-			return append([]byte{}, value...)
-		}
-		raw = rest
-	}
 }
 
 func writeMerge(ctx context.Context, store blob.Store, task, run string, done merge) error {

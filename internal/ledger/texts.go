@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/unweaver/unweaver/internal/artifact"
+	"github.com/unweaver/unweaver/internal/artifact/rowfile"
 	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/store/blob"
@@ -314,7 +315,7 @@ func (l *Ledger) findCandidates(
 		mu.Lock()
 		defer mu.Unlock()
 		for _, text := range frames[i].wanted {
-			if object, ok := decodeIndexed(findRow(raw, text.String()), frames[i].merged); ok {
+			if object, ok := decodeIndexed(rowfile.FindRow(raw, text.String()), frames[i].merged); ok {
 				found = append(found, object)
 			}
 		}

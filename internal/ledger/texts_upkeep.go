@@ -20,35 +20,34 @@ func (l *Ledger) indexUnnamed(ctx context.Context, now time.Time) (int64, error)
 		return 0, err
 	}
 	defer named.close()
-	total := int64(0)
-	var keys []core.Digest
-	flush := func() error {
-		count, err := l.indexObjects(ctx, keys)
-		total += count
-		keys = keys[:0]
-		return err
-	}
-	walk := named.newWalk()
-	for entry, err := range l.looseObjects(ctx, Embed) {
-		if err != nil {
-			return total, err
-		}
-		has, err := walk.containsKey(entry.key)
-		if err != nil {
-			return total, err
-		}
-		age := now.Sub(entry.modified)
-		young, gone := age <= LooseGrace, age > Unlisted && whole
-		if has || young || gone {
-			continue
-		}
-		if keys = append(keys, entry.key); len(keys) == sealTexts/64 {
-			if err := flush(); err != nil {
-				return total, err
+	unnamed := func(yield func(core.Digest, error) bool) {
+		walk := named.newWalk()
+		for entry, err := range l.looseObjects(ctx, Embed) {
+			has := false
+			if err == nil {
+				has, err = walk.containsKey(entry.key)
+			}
+			age := now.Sub(entry.modified)
+			young, gone := age <= LooseGrace, age > Unlisted && whole
+			if err == nil && (has || young || gone) {
+				continue
+			}
+			if !yield(entry.key, err) || err != nil {
+				return
 			}
 		}
 	}
-	return total, flush()
+	total := int64(0)
+	for keys, err := range parallel.Batch(unnamed, sealTexts/64) {
+		count := int64(0)
+		if err == nil {
+			count, err = l.indexObjects(ctx, keys)
+		}
+		if total += count; err != nil {
+			return total, err
+		}
+	}
+	return total, nil
 }
 
 // indexObjects reads the texts of objects and writes them into the index.
@@ -193,10 +192,6 @@ func (l *Ledger) answersToKeep(ctx context.Context, now time.Time) iter.Seq2[cor
 			yield(core.Digest{}, err)
 			return
 		}
-		for object, err := range l.streamObjects(ctx, runsOf(listed.files, l.packs.packsOf(Texts).isAside)) {
-			if !yield(object, err) || err != nil {
-				return
-			}
-		}
+		l.streamObjects(ctx, runsOf(listed.files, l.packs.packsOf(Texts).isAside))(yield)
 	}
 }

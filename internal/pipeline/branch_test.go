@@ -103,7 +103,7 @@ func (s *site) recordKeys(t testing.TB, manifest *core.Manifest) []string {
 	table := must(segments.OpenTable(t.Context(), s.Cache, artifact.New(s.Artifacts, "docs"), manifest))(t)
 	defer table.Release()
 	var keys []string
-	for class := range table.ClassesLeft(0, nil) {
+	for class := range table.ClassesLeft(nil) {
 		keys = append(keys, core.RecordKey(manifest.Store, manifest.StoredIndex(), class.ID, class.Record))
 	}
 	return keys

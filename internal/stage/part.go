@@ -6,7 +6,6 @@ import (
 	"iter"
 
 	"github.com/unweaver/unweaver/internal/core"
-	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/ledger/embed"
 	"github.com/unweaver/unweaver/internal/stage/join"
 )
@@ -34,11 +33,6 @@ type Partition struct {
 	Short   string // scratch file of the shortened texts
 }
 
-// UnknownError returns the error of a part that is neither classes nor chunks.
-func (p Part) UnknownError(op string) error {
-	return fault.Internal.At(op, string(p.Kind)).Because("a part holds classes or chunks")
-}
-
 // StreamClasses streams the classes of the part.
 func (p Part) StreamClasses(ctx context.Context, env join.Env) iter.Seq2[join.Class, error] {
 	return env.JoinClasses(ctx, p.Partition.Reduced, p.Partition.Short)
@@ -53,13 +47,10 @@ func (p Part) StreamChunks(ctx context.Context, env join.Env, scratch string) it
 // NewTexts streams the texts of the part whose vectors the parent does not have, in the order of classes or chunks, so
 // that what embed paid for together is read together by load.
 func (p Part) NewTexts(ctx context.Context, env join.Env, scratch string) iter.Seq2[embed.Item, error] {
-	switch p.Kind {
-	case Classes:
+	if p.Kind == Classes {
 		return p.newClasses(ctx, env)
-	case Chunks:
-		return p.newWindows(ctx, env, scratch)
 	}
-	return func(yield func(embed.Item, error) bool) { yield(embed.Item{}, p.UnknownError("list texts")) }
+	return p.newWindows(ctx, env, scratch)
 }
 
 func (p Part) newClasses(ctx context.Context, env join.Env) iter.Seq2[embed.Item, error] {
@@ -94,12 +85,6 @@ func (p Part) newWindows(ctx context.Context, env join.Env, scratch string) iter
 			}
 		}
 	}
-}
-
-// VectorRow is a row of a vectors segment: Parquet with the columns that a bulk import needs.
-type VectorRow struct {
-	Key    string    `parquet:"key"`
-	Vector []float32 `parquet:"vector,list"`
 }
 
 // ReportProgress reports progress to its receiver; nil receives none.

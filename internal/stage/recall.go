@@ -15,12 +15,13 @@ var errPassing = errors.New("not worth remembering")
 
 // RecallOrAsk reads an answer of the ledger into a value, or has it asked for and stored: entry is what is stored of
 // it. fresh says that it was asked for now. A failure that may not last is not stored: the value stays as it was,
-// passing is true, and the next run asks again.
-func RecallOrAsk[T any](
+// passing is true, and the next run asks again. An entry that is damaged is removed, and asked for again.
+func RecallOrAsk[T, V any](
 	ctx context.Context, from *ledger.Ledger, task string, key core.Digest, attempt int,
-	ask func(context.Context) (Answer[T], error), entry func(Answer[T]) any, value any,
+	ask func(context.Context) (Answer[T], error), entry func(Answer[T]) V, value *V,
 ) (fresh, passing bool, err error) {
-	found, fresh, err := from.Do(ctx, task, key, attempt, func(ctx context.Context) (ledger.Result, error) {
+	check := func(found ledger.Entry) error { return readEntry(found, task, new(V)) }
+	pay := func(ctx context.Context) (ledger.Result, error) {
 		answer, err := ask(ctx)
 		if err == nil && answer.Reason != "" && answer.Passing {
 			err = errPassing
@@ -30,15 +31,23 @@ func RecallOrAsk[T any](
 		}
 		raw, err := json.Marshal(entry(answer))
 		return ledger.Result{Value: raw, Negative: answer.Reason != ""}, err
-	})
+	}
+	found, fresh, err := from.DoAccepting(ctx, task, key, attempt, check, pay)
 	if errors.Is(err, errPassing) {
 		return false, true, nil
 	}
 	if err != nil {
 		return false, false, err
 	}
-	if err := json.Unmarshal(found.Value, value); err != nil {
-		return false, false, fault.SegmentDamage.At("read ledger entry of", task).Because(err)
+	if err := readEntry(*found, task, value); err != nil {
+		return false, false, err
 	}
 	return fresh, false, nil
+}
+
+func readEntry(entry ledger.Entry, task string, value any) error {
+	if err := json.Unmarshal(entry.Value, value); err != nil {
+		return fault.SegmentDamage.At("read ledger entry of", task).Because(err)
+	}
+	return nil
 }

@@ -26,7 +26,7 @@ import (
 
 	"github.com/unweaver/unweaver/internal/control"
 	"github.com/unweaver/unweaver/internal/core"
-	"github.com/unweaver/unweaver/internal/stage/load"
+	"github.com/unweaver/unweaver/internal/stage"
 	"github.com/unweaver/unweaver/internal/store/blob"
 	"github.com/unweaver/unweaver/internal/store/records"
 	"github.com/unweaver/unweaver/internal/store/vectors"
@@ -357,9 +357,9 @@ func BenchmarkMilvus(b *testing.B) {
 // importing imports rows through the bucket and gives the time from the upload to the end of the job.
 func importing(b *testing.B, c *cluster, name string, rs []vectors.Row) time.Duration {
 	var buf bytes.Buffer
-	writer := parquet.NewGenericWriter[load.VectorRow](&buf, parquet.Compression(&zstd.Codec{Level: zstd.SpeedFastest}))
+	writer := parquet.NewGenericWriter[stage.VectorRow](&buf, parquet.Compression(&zstd.Codec{Level: zstd.SpeedFastest}))
 	for _, r := range rs {
-		musttest.Get(writer.Write([]load.VectorRow{load.VectorRow(r)}))(b)
+		musttest.Get(writer.Write([]stage.VectorRow{stage.VectorRow(r)}))(b)
 	}
 	require.NoError(b, writer.Close())
 	begin, path := time.Now(), c.id+"/"+name+".parquet"

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"hash/crc32"
 	"io"
+	"sort"
 
 	"github.com/klauspost/compress/zstd"
 
@@ -281,16 +282,7 @@ func (f *Footer) FrameRange(from, to string) (first, end int) {
 
 // Find returns the number of the frame in which a key of a sorted file must lie, or -1.
 func (f *Footer) Find(key string) int {
-	lo, hi := 0, len(f.Frames)
-	for lo < hi {
-		m := (lo + hi) / 2
-		if f.Frames[m].First <= key {
-			lo = m + 1
-		} else {
-			hi = m
-		}
-	}
-	return lo - 1
+	return sort.Search(len(f.Frames), func(i int) bool { return f.Frames[i].First > key }) - 1
 }
 
 // Unpack checks and decompresses a frame. The frame that it gives splits into exactly the rows that the footer counts,
@@ -314,6 +306,20 @@ func (f Frame) Unpack(dst, b []byte) ([]byte, error) {
 			f.Offset, rows, len(raw), f.Rows, f.Raw))
 	}
 	return raw, nil
+}
+
+// FindRow returns the value of a key in the raw frame of a sorted file, without a copy; nil: it is not there.
+func FindRow(raw []byte, key string) []byte {
+	for {
+		have, value, rest, ok := NextRow(raw)
+		if !ok || string(have) > key {
+			return nil
+		}
+		if string(have) == key {
+			return value
+		}
+		raw = rest
+	}
 }
 
 // NextRow splits the first row off a raw frame; ok is false at its end.

@@ -34,11 +34,7 @@ func (m Mention) Encode() []byte {
 	enc.I(int64(m.Position))
 	enc.S(m.Surface)
 	enc.S(m.Description)
-	f := uint64(0)
-	if m.Fallback {
-		f = 1
-	}
-	enc.U(f)
+	putBool(&enc, m.Fallback)
 	return endTyped(enc, m.Type)
 }
 
@@ -96,13 +92,7 @@ func DecodeReduced(b []byte) (Reduced, error) {
 	if err != nil {
 		return Reduced{}, err
 	}
-	reduced := Reduced{Name: dec.S()}
-	for range dec.U() {
-		reduced.Descriptions = append(reduced.Descriptions, dec.S())
-		if dec.Err != nil {
-			return reduced, dec.Err
-		}
-	}
+	reduced := Reduced{Name: dec.S(), Descriptions: readList(&dec, dec.S)}
 	reduced.Members, reduced.Text = readDigest(&dec), readDigest(&dec)
 	reduced.Mentions, reduced.ChunkTotal = int64(dec.U()), int64(dec.U())
 	reduced.Type = readType(&dec, typed)
@@ -119,10 +109,7 @@ type Short struct {
 func (s Short) Encode() []byte {
 	enc := startRow()
 	enc.S(s.Text)
-	enc.U(uint64(len(s.Keys)))
-	for _, k := range s.Keys {
-		putDigest(&enc, k)
-	}
+	putDigests(&enc, s.Keys)
 	return enc.B
 }
 
@@ -132,13 +119,7 @@ func DecodeShort(b []byte) (Short, error) {
 	if err := readVersion(&dec, "short text"); err != nil {
 		return Short{}, err
 	}
-	short := Short{Text: dec.S()}
-	for range dec.U() {
-		short.Keys = append(short.Keys, readDigest(&dec))
-		if dec.Err != nil {
-			break
-		}
-	}
+	short := Short{Text: dec.S(), Keys: readDigests(&dec)}
 	return short, dec.End()
 }
 
@@ -194,10 +175,7 @@ func (c Class) Encode() []byte {
 	putDigest(&enc, c.Text)
 	enc.U(uint64(c.Mentions))
 	enc.U(uint64(c.Chunks))
-	enc.U(uint64(len(c.Keys)))
-	for _, k := range c.Keys {
-		putDigest(&enc, k)
-	}
+	putDigests(&enc, c.Keys)
 	return enc.B
 }
 
@@ -208,12 +186,6 @@ func DecodeClass(b []byte) (Class, error) {
 		return Class{}, err
 	}
 	class := Class{Record: append([]byte(nil), dec.Bytes()...), Vector: readDigest(&dec), Text: readDigest(&dec)}
-	class.Mentions, class.Chunks = int64(dec.U()), int64(dec.U())
-	for range dec.U() {
-		class.Keys = append(class.Keys, readDigest(&dec))
-		if dec.Err != nil {
-			break
-		}
-	}
+	class.Mentions, class.Chunks, class.Keys = int64(dec.U()), int64(dec.U()), readDigests(&dec)
 	return class, dec.End()
 }

@@ -64,11 +64,8 @@ func (x Document) ListedMark() string { return strings.TrimSuffix(x.ETag, Refuse
 // Encode gives the row's bytes.
 func (x Document) Encode() []byte {
 	enc := startRow()
-	if x.Stale {
-		enc.U(1)
+	if putBool(&enc, x.Stale); x.Stale {
 		putDigest(&enc, x.Found)
-	} else {
-		enc.U(0)
 	}
 	enc.S(x.Object)
 	putDigest(&enc, x.Version)
@@ -127,12 +124,9 @@ func DecodeDocument(b []byte) (Document, error) {
 		Frame:    int(dec.U()),
 		Problem:  dec.S(),
 	}
-	for range dec.U() {
-		document.Chunks = append(document.Chunks, Place{ID: readID(&dec), Start: int(dec.U()), End: int(dec.U())})
-		if dec.Err != nil {
-			break
-		}
-	}
+	document.Chunks = readList(&dec, func() Place {
+		return Place{ID: readID(&dec), Start: int(dec.U()), End: int(dec.U())}
+	})
 	document.Headings, document.Pages = readOutline(&dec)
 	document.Missing = dec.S()
 	document.Sheets = readRects(&dec, document.Chunks)

@@ -71,18 +71,8 @@ func putOutline(enc *rowfile.Enc, headings []core.Heading, pages []int) {
 }
 
 func readOutline(dec *rowfile.Dec) (headings []core.Heading, pages []int) {
-	for range dec.U() {
-		start, end, level := int(dec.U()), int(dec.U()), int(dec.U())
-		headings = append(headings, core.Heading{Start: start, End: end, Level: level, Text: dec.S()})
-		if dec.Err != nil {
-			return headings, nil
-		}
-	}
-	for range dec.U() {
-		pages = append(pages, int(dec.U()))
-		if dec.Err != nil {
-			break
-		}
-	}
-	return headings, pages
+	headings = readList(dec, func() core.Heading {
+		return core.Heading{Start: int(dec.U()), End: int(dec.U()), Level: int(dec.U()), Text: dec.S()}
+	})
+	return headings, readList(dec, func() int { return int(dec.U()) })
 }

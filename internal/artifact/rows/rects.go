@@ -50,24 +50,15 @@ func putRects(enc *rowfile.Enc, sheets []core.Sheet, chunks []Place) {
 
 // readRects reads what putRects wrote; the rectangles go into the chunks.
 func readRects(dec *rowfile.Dec, chunks []Place) (sheets []core.Sheet) {
-	for range dec.U() {
-		sheets = append(sheets, core.Sheet{Page: int(dec.U()), Width: int(dec.U()), Height: int(dec.U())})
-		if dec.Err != nil {
-			return nil
-		}
-	}
-	if len(sheets) == 0 {
-		return nil
-	}
-	for i := range chunks {
-		for range dec.U() {
+	sheets = readList(dec, func() core.Sheet {
+		return core.Sheet{Page: int(dec.U()), Width: int(dec.U()), Height: int(dec.U())}
+	})
+	for i := 0; len(sheets) > 0 && i < len(chunks); i++ {
+		chunks[i].Rects = readList(dec, func() core.Rect {
 			rect := core.Rect{Page: int(dec.U()), Left: int(dec.U()), Top: int(dec.U())}
 			rect.Right, rect.Bottom = rect.Left+int(dec.U()), rect.Top+int(dec.U())
-			if dec.Err != nil {
-				return nil
-			}
-			chunks[i].Rects = append(chunks[i].Rects, rect)
-		}
+			return rect
+		})
 	}
 	return sheets
 }

@@ -4,8 +4,9 @@ package rows
 
 import (
 	"fmt"
+	"iter"
+	"maps"
 	"slices"
-	"sort"
 	"time"
 
 	"github.com/unweaver/unweaver/internal/artifact/rowfile"
@@ -83,18 +84,55 @@ func isTyped(one Entity) bool { return one.Type != "" }
 func putID(e *rowfile.Enc, id core.ID)        { e.Raw(id[:]) }
 func putDigest(e *rowfile.Enc, x core.Digest) { e.Raw(x[:]) }
 
+// KeysOf gives ids as keys of rows.
+func KeysOf(ids []core.ID) iter.Seq[string] {
+	return func(yield func(string) bool) {
+		for i := range ids {
+			if !yield(string(ids[i][:])) {
+				return
+			}
+		}
+	}
+}
+
 func readID(d *rowfile.Dec) core.ID { return core.ID(d.Raw(16)) }
 
 func readDigest(d *rowfile.Dec) core.Digest { return core.Digest(d.Raw(32)) }
 
-func putMeta(enc *rowfile.Enc, m map[string]string) {
-	keys := make([]string, 0, len(m))
-	for k := range m {
-		keys = append(keys, k)
+func putDigests(enc *rowfile.Enc, list []core.Digest) {
+	enc.U(uint64(len(list)))
+	for _, one := range list {
+		putDigest(enc, one)
 	}
-	sort.Strings(keys)
-	enc.U(uint64(len(keys)))
-	for _, k := range keys {
+}
+
+func readDigests(dec *rowfile.Dec) []core.Digest {
+	return readList(dec, func() core.Digest { return readDigest(dec) })
+}
+
+func putBool(enc *rowfile.Enc, set bool) {
+	if set {
+		enc.U(1)
+	} else {
+		enc.U(0)
+	}
+}
+
+// readList reads a list whose length stands before it; nil where it is empty.
+func readList[T any](dec *rowfile.Dec, read func() T) (out []T) {
+	for range dec.U() {
+		one := read()
+		if dec.Err != nil {
+			return nil
+		}
+		out = append(out, one)
+	}
+	return out
+}
+
+func putMeta(enc *rowfile.Enc, m map[string]string) {
+	enc.U(uint64(len(m)))
+	for _, k := range slices.Sorted(maps.Keys(m)) {
 		enc.S(k)
 		enc.S(m[k])
 	}
@@ -138,11 +176,7 @@ func (p Plan) Encode() []byte {
 	enc := startRow()
 	enc.S(p.Object)
 	enc.S(p.Kind)
-	g := uint64(0)
-	if p.Gzip {
-		g = 1
-	}
-	enc.U(g)
+	putBool(&enc, p.Gzip)
 	putDigest(&enc, p.Version)
 	enc.S(p.ETag)
 	enc.I(p.Size)
@@ -275,20 +309,13 @@ func DecodeExtract(b []byte) (Extract, error) {
 		return Extract{}, err
 	}
 	extract := Extract{Key: readDigest(&dec), Rung: dec.S(), Fallback: dec.S()}
-	for range dec.U() {
-		entity := Entity{Name: dec.S(), Description: dec.S()}
-		for range dec.U() {
-			s := int(dec.U())
-			entity.Spans = append(entity.Spans, [2]int{s, s + int(dec.U())})
-			if dec.Err != nil {
-				break
-			}
-		}
-		extract.Entities = append(extract.Entities, entity)
-		if dec.Err != nil {
-			break
-		}
+	span := func() [2]int {
+		s := int(dec.U())
+		return [2]int{s, s + int(dec.U())}
 	}
+	extract.Entities = readList(&dec, func() Entity {
+		return Entity{Name: dec.S(), Description: dec.S(), Spans: readList(&dec, span)}
+	})
 	for i := 0; typed && i < len(extract.Entities); i++ {
 		extract.Entities[i].Type = dec.S()
 	}

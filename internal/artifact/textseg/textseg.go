@@ -4,7 +4,7 @@ package textseg
 
 import (
 	"context"
-	"io"
+	"iter"
 	"strings"
 	"unicode/utf8"
 
@@ -84,53 +84,66 @@ func (t *Reader) Slice(ctx context.Context, document string, frame, start, end i
 	}
 	var out strings.Builder
 	found := false
-	for ; frame < len(t.r.Frames); frame++ {
-		if err := t.loadFrame(ctx, frame); err != nil {
+	for piece, err := range t.Pieces(ctx, document, frame) {
+		if err != nil {
 			return "", err
 		}
-		for rest := t.raw; ; {
-			raw, v, next, ok := rowfile.NextRow(rest)
-			if !ok {
-				break
-			}
-			rest = next
-			if string(raw) != document {
-				if found {
-					return out.String(), nil
-				}
-				continue
-			}
-			dec := rowfile.Dec{B: v}
-			at := int(dec.U())
-			s := dec.S()
-			if dec.Err != nil {
-				return "", dec.Err
-			}
-			if at < 0 || at > maxRunes {
-				return "", t.damageFault("a piece of the document begins nowhere")
-			}
-			if end >= 0 && at >= end {
-				return out.String(), nil
-			}
-			n := utf8.RuneCountInString(s)
-			if at+n <= start {
-				continue
-			}
-			found = true
-			hi := n
-			if end >= 0 {
-				hi = min(n, end-at)
-			}
-			out.WriteString(sliceRunes(s, max(0, start-at), hi))
-			if end >= 0 && at+n >= end {
-				return out.String(), nil
-			}
+		if end >= 0 && piece.Start >= end {
+			return out.String(), nil
+		}
+		n := utf8.RuneCountInString(piece.Text)
+		if piece.Start+n <= start {
+			continue
+		}
+		found = true
+		hi := n
+		if end >= 0 {
+			hi = min(n, end-piece.Start)
+		}
+		out.WriteString(sliceRunes(piece.Text, max(0, start-piece.Start), hi))
+		if end >= 0 && piece.Start+n >= end {
+			return out.String(), nil
 		}
 	}
 	if !found && end != start {
 		return "", t.damageFault("the document is not where its chunk says")
 	}
 	return out.String(), nil
+}
+
+// Piece is a part of a document's text.
+type Piece struct {
+	Start int // in the document, in code points
+	Text  string
+}
+
+// Pieces yields the pieces of a document in order; frame is at or before the first of them that is wanted.
+func (t *Reader) Pieces(ctx context.Context, document string, frame int) iter.Seq2[Piece, error] {
+	return func(yield func(Piece, error) bool) {
+		for found := false; frame < len(t.r.Frames); frame++ {
+			if err := t.loadFrame(ctx, frame); err != nil {
+				yield(Piece{}, err)
+				return
+			}
+			for key, value, rest, ok := rowfile.NextRow(t.raw); ok; key, value, rest, ok = rowfile.NextRow(rest) {
+				if string(key) != document {
+					if found {
+						return
+					}
+					continue
+				}
+				found = true
+				dec := rowfile.Dec{B: value}
+				piece, err := Piece{Start: int(dec.U()), Text: dec.S()}, dec.Err
+				if err == nil && (piece.Start < 0 || piece.Start > maxRunes) {
+					err = t.damageFault("a piece of the document begins nowhere")
+				}
+				if !yield(piece, err) || err != nil {
+					return
+				}
+			}
+		}
+	}
 }
 
 // maxRunes is more than any document has.
@@ -171,69 +184,4 @@ func (t *Reader) File() *artifact.Reader { return t.r }
 
 func fromStore(ctx context.Context, file *artifact.Reader, frame int) ([]byte, error) {
 	return file.Frame(ctx, frame)
-}
-
-// Text streams a whole document; frame is at or before its first piece.
-func (t *Reader) Text(ctx context.Context, document string, frame int) io.Reader {
-	return &text{ctx: ctx, from: t, document: document, frame: frame}
-}
-
-// text is the content of one document as a stream.
-type text struct {
-	ctx      context.Context //nolint:containedctx // an io.Reader has no other way to get one
-	from     *Reader
-	document string
-	frame    int    // the next one to load
-	rows     []byte // of the frame before that, what was not looked at yet
-	piece    string
-	runes    int // given so far
-	ended    bool
-}
-
-// Read implements io.Reader.
-func (x *text) Read(out []byte) (int, error) {
-	for x.piece == "" {
-		if x.ended {
-			return 0, io.EOF
-		}
-		if err := x.next(); err != nil {
-			return 0, err
-		}
-	}
-	n := copy(out, x.piece)
-	x.piece = x.piece[n:]
-	return n, nil
-}
-
-// next takes the next piece, or sees the end.
-func (x *text) next() error {
-	key, value, rest, ok := rowfile.NextRow(x.rows)
-	if !ok {
-		if x.frame < 0 || x.frame >= len(x.from.r.Frames) {
-			x.ended = true
-			return nil
-		}
-		if err := x.from.loadFrame(x.ctx, x.frame); err != nil {
-			return err
-		}
-		x.rows = x.from.raw
-		x.frame++
-		return nil
-	}
-	x.rows = rest
-	if string(key) != x.document {
-		x.ended = x.runes > 0
-		return nil
-	}
-	dec := rowfile.Dec{B: value}
-	at := int(dec.U())
-	piece := dec.S()
-	if dec.Err != nil {
-		return dec.Err
-	}
-	if at != x.runes {
-		return x.from.damageFault("the pieces of a document do not follow each other")
-	}
-	x.piece, x.runes = piece, at+utf8.RuneCountInString(piece)
-	return nil
 }

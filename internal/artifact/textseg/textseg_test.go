@@ -117,16 +117,23 @@ func (c *counting) Get(ctx context.Context, key string, part blob.Range) (io.Rea
 	return c.Store.Get(ctx, key, part)
 }
 
-// A document streams as it was written, and its neighbours do not run into it.
-func TestADocumentStreamsWhole(t *testing.T) {
+// The pieces of a document are as they were written, and its neighbours do not run into it.
+func TestPiecesAreTheDocument(t *testing.T) {
 	documents := []string{strings.Repeat("plain text. ", 9000), strings.Repeat("naïve 漢字 🙂 ", 9000), "short"}
 	store, frames, _ := segment(t, documents, 9000)
 	reader := musttest.Get(textseg.Open(t.Context(), store, "text"))(t)
+	whole := func(document string, frame int) (out string) {
+		for piece := range musttest.All(t, reader.Pieces(t.Context(), document, frame)) {
+			assert.Equal(t, utf8.RuneCountInString(out), piece.Start)
+			out += piece.Text
+		}
+		return out
+	}
 	for i, want := range documents {
 		for _, frame := range []int{0, frames[i][0]} {
-			got := musttest.Get(io.ReadAll(reader.Text(t.Context(), name(i), frame)))(t)
-			assert.True(t, string(got) == want, "document %d from frame %d: %d bytes, want %d", i, frame, len(got), len(want))
+			got := whole(name(i), frame)
+			assert.True(t, got == want, "document %d from frame %d: %d bytes, want %d", i, frame, len(got), len(want))
 		}
 	}
-	assert.Empty(t, musttest.Get(io.ReadAll(reader.Text(t.Context(), "unknown", 0)))(t))
+	assert.Empty(t, whole("unknown", 0))
 }

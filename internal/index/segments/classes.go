@@ -71,13 +71,7 @@ func (t *Table) rowsOfRun(
 			yield(ClassRow{}, err)
 			return
 		}
-		keys := func(yield func(string) bool) {
-			for i := range ids {
-				if !yield(string(ids[i][:])) {
-					return
-				}
-			}
-		}
+		keys := rows.KeysOf(ids)
 		read := func(ctx context.Context, part core.Segment) (out []artifact.Row, err error) {
 			key := index.SegmentKey(part.SHA256)
 			for row, err := range artifact.RowsUnder(ctx, index.Store, key, part.Bytes, keys) {
@@ -88,7 +82,7 @@ func (t *Table) rowsOfRun(
 			}
 			return out, nil
 		}
-		for part, err := range parallel.MapOrdered(ctx, classesWidth, streamSegments(parts), read) {
+		for part, err := range parallel.MapOrdered(ctx, classesWidth, parallel.Items(parts), read) {
 			if err != nil {
 				yield(ClassRow{}, err)
 				return

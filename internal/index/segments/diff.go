@@ -90,10 +90,11 @@ type DocumentLeft struct {
 func (t *Table) DocumentsApart(
 	ctx context.Context, index artifact.Index, listed []core.Segment, other *Table,
 ) iter.Seq2[DocumentLeft, error] {
-	byKey := func(a, b DocumentLeft) int { return strings.Compare(a.Key, b.Key) }
-	return mergeSplits(ctx, byKey, len(t.Splits), func(number int) iter.Seq2[DocumentLeft, error] {
-		return t.documentsOf(ctx, index, listed, number, other)
-	})
+	streams := make([]iter.Seq2[DocumentLeft, error], len(t.Splits))
+	for number := range t.Splits {
+		streams[number] = t.documentsOf(ctx, index, listed, number, other)
+	}
+	return merge.MergeStreams(ctx, func(a, b DocumentLeft) int { return strings.Compare(a.Key, b.Key) }, streams...)
 }
 
 // documentsOf gives those of one split.

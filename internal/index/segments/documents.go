@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"iter"
 	"slices"
-	"strings"
 
 	"github.com/unweaver/unweaver/internal/artifact"
 	"github.com/unweaver/unweaver/internal/core"
@@ -29,38 +28,11 @@ const (
 func StreamDocuments(
 	ctx context.Context, index artifact.Index, listed core.Segments, dead *Files,
 ) iter.Seq2[artifact.Row, error] {
-	byKey := func(a, b artifact.Row) int { return strings.Compare(string(a.Key), string(b.Key)) }
-	return mergeSplits(ctx, byKey, len(listed.Splits), func(split int) iter.Seq2[artifact.Row, error] {
-		one := listed.Splits[split]
-		return splitDocuments(ctx, index, listed, one, dead.DeadRows(one.SHA256))
-	})
-}
-
-// mergeSplits yields what the splits of a generation have, in order. The first of each is read side by side.
-func mergeSplits[T any](
-	ctx context.Context, compare func(a, b T) int, splits int, of func(split int) iter.Seq2[T, error],
-) iter.Seq2[T, error] {
-	return func(yield func(T, error) bool) {
-		sources := make([]merge.Next[T], splits)
-		for i := range sources {
-			next, stop := merge.Pull(of(i))
-			defer stop()
-			sources[i] = next
-		}
-		if err := parallel.Each(ctx, splits, openWidth, func(_ context.Context, i int) error {
-			sources[i] = sources[i].Prefetch()
-			return nil
-		}); err != nil {
-			var none T
-			yield(none, err)
-			return
-		}
-		for row, err := range merge.MergeSorted(compare, sources...) {
-			if !yield(row, err) || err != nil {
-				return
-			}
-		}
+	streams := make([]iter.Seq2[artifact.Row, error], len(listed.Splits))
+	for i, one := range listed.Splits {
+		streams[i] = splitDocuments(ctx, index, listed, one, dead.DeadRows(one.SHA256))
 	}
+	return merge.MergeStreams(ctx, artifact.Row.CompareKeys, streams...)
 }
 
 // splitDocuments gives those of one split.
@@ -112,7 +84,7 @@ func rowsOf(ctx context.Context, index artifact.Index, list []core.Segment) iter
 		open := func(ctx context.Context, segment core.Segment) (iter.Seq2[artifact.Row, error], error) {
 			return openSegment(ctx, index, segment)
 		}
-		for segment, err := range parallel.MapOrdered(ctx, documentsAhead, streamSegments(list), open) {
+		for segment, err := range parallel.MapOrdered(ctx, documentsAhead, parallel.Items(list), open) {
 			if err != nil {
 				yield(artifact.Row{}, err)
 				return
@@ -121,17 +93,6 @@ func rowsOf(ctx context.Context, index artifact.Index, list []core.Segment) iter
 				if !yield(row, err) || err != nil {
 					return
 				}
-			}
-		}
-	}
-}
-
-// streamSegments yields segments.
-func streamSegments(list []core.Segment) iter.Seq2[core.Segment, error] {
-	return func(yield func(core.Segment, error) bool) {
-		for _, segment := range list {
-			if !yield(segment, nil) {
-				return
 			}
 		}
 	}
@@ -148,7 +109,7 @@ func openSegment(
 	loaded, err := artifact.LoadOf(ctx, index.Store, key, segment.Bytes)
 	switch {
 	case err == nil:
-		return loaded.Rows(), nil
+		return loaded.Scan(ctx, 0, -1), nil
 	case ctx.Err() != nil:
 		return nil, err
 	}

@@ -170,7 +170,7 @@ func (t *Table) Mentions(id core.ID) (chunks, mentions int64) {
 // FindDocument returns where the document of a key lies that counts.
 func (t *Table) FindDocument(key string) (Place, bool) {
 	for i, file := range t.Splits {
-		at := sort.Search(len(file.Documents), func(n int) bool { return string(file.KeyBytes(n)) >= key })
+		at := file.DocumentFrom(key)
 		if at < len(file.Documents) && string(file.KeyBytes(at)) == key && t.documentCounts(i, at) {
 			return Place{i, at}, true
 		}

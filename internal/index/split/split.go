@@ -227,6 +227,11 @@ func (x *File) KeyBytes(i int) []byte {
 	return x.keys[start:x.Documents[i].Key]
 }
 
+// DocumentFrom returns the place of the first document whose key is not less than one.
+func (x *File) DocumentFrom(key string) int {
+	return sort.Search(len(x.Documents), func(i int) bool { return string(x.KeyBytes(i)) >= key })
+}
+
 // FilterFields gives what filters look at: the metadata and the time of document i.
 func (x *File) FilterFields(i int) (map[string]string, time.Time) {
 	var meta map[string]string

@@ -190,10 +190,10 @@ func (r *Run) checkComplete(ctx context.Context, manifest *core.Manifest) error 
 	}
 	defer table.Release()
 	var classes, chunks int64
-	for range table.ClassesLeft(0, nil) {
+	for range table.ClassesLeft(nil) {
 		classes++
 	}
-	for range table.ChunksLeft(0, nil) {
+	for range table.ChunksLeft(nil) {
 		chunks++
 	}
 	for _, count := range []struct {

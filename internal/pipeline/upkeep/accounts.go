@@ -80,7 +80,7 @@ func (a *accounting) listExtractions(ctx context.Context, table *segments.Table)
 
 func (a *accounting) countClasses(ctx context.Context, table *segments.Table) error {
 	ids := make([]core.ID, 0, a.parent.Counts.Classes)
-	for class := range table.ClassesLeft(0, nil) {
+	for class := range table.ClassesLeft(nil) {
 		ids = append(ids, class.ID)
 	}
 	for row, err := range table.ClassRows(ctx, a.Index, a.parent.Segments.Classes, ids) {

@@ -93,12 +93,12 @@ func (r *Run) auditWhole(ctx context.Context, fixed run.AuditPlan, all *audit.Re
 	}
 	defer table.Release()
 	var wanted int64
-	for class := range table.ClassesLeft(0, nil) {
+	for class := range table.ClassesLeft(nil) {
 		if fixed.Sample.Holds(class.ID[:]) {
 			wanted++
 		}
 	}
-	for chunk := range table.ChunksLeft(0, nil) {
+	for chunk := range table.ChunksLeft(nil) {
 		if fixed.Sample.Holds(chunk.ID[:]) {
 			wanted += int64(chunk.Windows)
 		}

@@ -42,19 +42,11 @@ func inOrder(a, b mention) int {
 
 // mergeMentions gives those that count of classes in [from, to), in order.
 func (s Source) mergeMentions(ctx context.Context, index artifact.Index, from, to string) iter.Seq2[mention, error] {
-	return func(yield func(mention, error) bool) {
-		sources := make([]merge.Next[mention], len(s.Mentions))
-		for i, part := range s.Mentions {
-			next, stop := merge.Pull(part.streamMentions(ctx, index, from, to))
-			defer stop()
-			sources[i] = next
-		}
-		for m, err := range merge.MergeSorted(inOrder, sources...) {
-			if !yield(m, err) || err != nil {
-				return
-			}
-		}
+	streams := make([]iter.Seq2[mention, error], len(s.Mentions))
+	for i, part := range s.Mentions {
+		streams[i] = part.streamMentions(ctx, index, from, to)
 	}
+	return merge.MergeStreams(ctx, inOrder, streams...)
 }
 
 func (p Part) streamMentions(ctx context.Context, index artifact.Index, from, to string) iter.Seq2[mention, error] {
@@ -78,14 +70,11 @@ func (p Part) streamMentions(ctx context.Context, index artifact.Index, from, to
 // mergeRows gives those of classes in [from, to) that count, in order.
 func (s Source) mergeRows(ctx context.Context, index artifact.Index, from, to string) iter.Seq2[artifact.Row, error] {
 	return func(yield func(artifact.Row, error) bool) {
-		sources := make([]merge.Next[artifact.Row], len(s.Classes))
+		streams := make([]iter.Seq2[artifact.Row, error], len(s.Classes))
 		for i, part := range s.Classes {
-			next, stop := merge.Pull(part.streamClasses(ctx, index, from, to))
-			defer stop()
-			sources[i] = next
+			streams[i] = part.streamClasses(ctx, index, from, to)
 		}
-		byKey := func(a, b artifact.Row) int { return bytes.Compare(a.Key, b.Key) }
-		for row, err := range merge.MergeSorted(byKey, sources...) {
+		for row, err := range merge.MergeStreams(ctx, artifact.Row.CompareKeys, streams...) {
 			if err == nil { // it is looked at after the next one is read
 				row = artifact.Row{Key: slices.Clone(row.Key), Value: slices.Clone(row.Value), Frame: row.Frame}
 			}

@@ -1,8 +1,8 @@
 package chunk
 
 import (
+	"bytes"
 	"context"
-	"io"
 	"maps"
 	"slices"
 	"sort"
@@ -15,6 +15,7 @@ import (
 	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/stream/extsort"
+	"github.com/unweaver/unweaver/internal/stream/mapped"
 	"github.com/unweaver/unweaver/internal/stream/parallel"
 )
 
@@ -245,30 +246,30 @@ func (b *builder) recutText(ctx context.Context, key string, part int, old rows.
 	if err != nil {
 		return err
 	}
-	counted := &runeCounter{from: pieces.Text(ctx, key, old.Frame)}
-	if err := b.cutText(ctx, counted, old.Chunks, into); err != nil {
-		return err
+	var column mapped.Column
+	defer column.Close()
+	runes := 0
+	for piece, err := range pieces.Pieces(ctx, key, old.Frame) {
+		if err == nil {
+			err = column.Put([]byte(piece.Text))
+		}
+		if err != nil {
+			return err
+		}
+		if piece.Start != runes { // the pieces do not follow each other
+			runes = -1
+			break
+		}
+		runes += utf8.RuneCountInString(piece.Text)
 	}
-	if counted.runes != old.Runes {
+	if runes != old.Runes {
 		return fault.SegmentDamage.At("read text of", key).
 			Because("the generation before has not all of it").
 			Advise("restore the generation")
 	}
-	return nil
-}
-
-// runeCounter counts the code points that pass through it, by the bytes that begin one.
-type runeCounter struct {
-	from  io.Reader
-	runes int
-}
-
-func (c *runeCounter) Read(out []byte) (int, error) {
-	n, err := c.from.Read(out)
-	for _, b := range out[:n] {
-		if utf8.RuneStart(b) {
-			c.runes++
-		}
+	text, err := mapped.ViewRecords[byte](&column)
+	if err != nil {
+		return err
 	}
-	return n, err
+	return b.cutText(ctx, bytes.NewReader(text), old.Chunks, into)
 }

@@ -364,7 +364,7 @@ func (t *transcribing) askPage(ctx context.Context, picture document.Picture) er
 			}
 			return answer, err
 		},
-		func(answer stage.Answer[string]) any {
+		func(answer stage.Answer[string]) transcript {
 			return transcript{Text: answer.Value, Usage: answer.Usage, Reason: answer.Reason, Raw: answer.Raw}
 		}, &found)
 	refused := fault.Is(err, fault.PicturesRefused)

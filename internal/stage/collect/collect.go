@@ -355,7 +355,7 @@ func (c *collector) confirmDelete(ctx context.Context, gen *generation) error {
 	if gen != nil {
 		looks = append(looks, func(ctx context.Context) error { return c.askReaders(ctx, gen) })
 	}
-	return parallel.Each(ctx, len(looks), len(looks), func(ctx context.Context, i int) error { return looks[i](ctx) })
+	return parallel.RunTogether(ctx, looks...)
 }
 
 func (c *collector) askPointer(ctx context.Context) error {

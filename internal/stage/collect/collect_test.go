@@ -116,7 +116,7 @@ func TestAGenerationGoesInTwoStepsWithWhatItAloneNeeds(t *testing.T) {
 	folder := w.store.Keys("docs/generations/g1/")
 	assert.True(t, len(folder) == 1 && strings.HasSuffix(folder[0], "/collected"), "left of its folder: %v", folder)
 	w.collectNights(2, 16)
-	if res := w.collect(16); len(w.store.Keys("docs/generations/g1/")) != 0 || len(w.store.Keys("docs/sweep/")) != 0 {
+	if res := w.collect(16); len(w.store.Keys("docs/generations/g1/")) != 0 {
 		t.Errorf("after 16 days: %+v, %v", res, w.store.Keys("docs/"))
 	}
 }
@@ -195,35 +195,6 @@ func TestARunMayEndAfterAnyWriteOrDelete(t *testing.T) {
 			require.Equal(t, want, settle(w), "night %d, killed at change %d", night, crash)
 		}
 	}
-}
-
-func TestASweepThatEndedGoesOnWhereItWas(t *testing.T) {
-	const classes = 40_000
-	w := newWorld(t)
-	large := content{classes: map[string]string{}}
-	for i := range classes {
-		large.classes[fmt.Sprint("class ", i)] = "1"
-	}
-	w.publish("g1", large)
-	w.publish("g2", second)
-	w.collect(0)
-	batches := 0
-	w.fail = func(op string) error {
-		if op == "delete records" {
-			if batches++; batches == 35 {
-				return fault.StoreDown.At("delete", "records")
-			}
-		}
-		return nil
-	}
-	w.now = day(1)
-	res, err := collect.Run(t.Context(), w.in())
-	require.True(t, fault.Is(err, fault.StoreDown) && res.Records == 34_000, "%v %v", res, err)
-	w.fail = nil
-	// Two cursors of 16 batches were written; each names the last key before it, which is deleted twice.
-	res = w.collect(1)
-	assert.True(t, res.Records == classes-32_000+1, "the second run deleted %d records", res.Records)
-	w.alone("g2", second)
 }
 
 func TestRowsThatAnotherGenerationListsStay(t *testing.T) {

@@ -9,6 +9,7 @@ import (
 	"github.com/unweaver/unweaver/internal/artifact"
 	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/store/blob"
+	"github.com/unweaver/unweaver/internal/stream/parallel"
 )
 
 // reportsStay is how long the reports and dead letters of a run that gave no generation stay, the mark of a generation
@@ -31,30 +32,27 @@ func (c *collector) deleteWhere(
 	prefix string,
 	pick func(key string, modified time.Time) bool,
 ) (deleted int64, err error) {
-	var keys []string
-	flush := func() error {
-		err := permit.eraseKeys(ctx, store, keys)
-		if err == nil {
-			deleted += int64(len(keys))
-		}
-		c.countDone(len(keys))
-		keys = keys[:0]
-		return err
-	}
-	for info, err := range store.List(ctx, prefix, "") {
-		if err != nil {
-			return deleted, err
-		}
-		if !pick(info.Key, info.Modified) {
-			continue
-		}
-		if keys = append(keys, info.Key); len(keys) == artifact.DeleteAtOnce {
-			if err := flush(); err != nil {
-				return deleted, err
+	picked := func(yield func(string, error) bool) {
+		for info, err := range store.List(ctx, prefix, "") {
+			if err == nil && !pick(info.Key, info.Modified) {
+				continue
+			}
+			if !yield(info.Key, err) || err != nil {
+				return
 			}
 		}
 	}
-	return deleted, flush()
+	for keys, err := range parallel.Batch(picked, artifact.DeleteAtOnce) {
+		if err == nil {
+			err = permit.eraseKeys(ctx, store, keys)
+		}
+		if err != nil {
+			return deleted, err
+		}
+		deleted += int64(len(keys))
+		c.countDone(len(keys))
+	}
+	return deleted, nil
 }
 
 // runsPrefix returns what the keys of the scratch of all runs of the index start with.
@@ -94,7 +92,7 @@ func (c *collector) removeFolder(ctx context.Context, gen *generation) error {
 	if err != nil {
 		return err
 	}
-	return c.newPermit(gen).eraseKeys(ctx, c.Artifacts.Store, []string{reference, c.cursorKey(gen)})
+	return c.newPermit(gen).eraseKeys(ctx, c.Artifacts.Store, []string{reference})
 }
 
 // deleteReports deletes what is left in the folders of generations without a reference, once it is old. A reference

@@ -3,39 +3,17 @@ package collect
 import (
 	"bytes"
 	"context"
+	"maps"
 	"slices"
 
 	"github.com/unweaver/unweaver/internal/artifact"
 	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/index/segments"
-	"github.com/unweaver/unweaver/internal/store/blob"
 )
 
 // chunkRowBytes of a digest stand in the key of a chunk's vector row: rows of equal keys are one row.
 const chunkRowBytes = 4
-
-// cursorEvery is how many batches of keys are deleted between two writes of the cursor.
-const cursorEvery = 16
-
-// The sections of a sweep, in order.
-const (
-	sweepRecords = iota
-	sweepClasses
-	sweepChunks
-	sweepDone
-)
-
-// sweepCursor is sweep/<gen>.json: how far the keys of a generation are deleted.
-type sweepCursor struct {
-	Manifest string `json:"manifest"`
-	Section  int    `json:"section"`
-	Place    int    `json:"place"` // in the section's table
-}
-
-func (c *collector) cursorKey(gen *generation) string {
-	return gen.index.Name + "/sweep/" + gen.name + ".json"
-}
 
 // keySweep deletes the keys of one generation that none of the others lists.
 type keySweep struct {
@@ -43,9 +21,7 @@ type keySweep struct {
 	gen     *generation
 	own     *segments.Table
 	others  []other
-	cursor  sweepCursor
 	keys    []string
-	batches int
 	remove  func(ctx context.Context, keys []string) error
 	counter *int64
 }
@@ -88,20 +64,10 @@ func (c *collector) sweepKeys(ctx context.Context, gen *generation) error {
 	return s.sweepSections(ctx)
 }
 
-// listNames returns the names of the generations, in order.
-func (c *collector) listNames() []string {
-	names := make([]string, 0, len(c.gens))
-	for name := range c.gens {
-		names = append(names, name)
-	}
-	slices.Sort(names)
-	return names
-}
-
 // listGenerations returns the generations that are there, those of other indexes that share segments too.
 func (c *collector) listGenerations() []*generation {
 	var out []*generation
-	for _, name := range c.listNames() {
+	for _, name := range slices.Sorted(maps.Keys(c.gens)) {
 		out = append(out, c.gens[name])
 	}
 	return append(out, c.others...)
@@ -115,24 +81,10 @@ func (c *collector) tableKey(manifest *core.Manifest, cause error) string {
 	return c.Artifacts.GenerationKey(manifest.Generation, "manifest.json")
 }
 
+// sweepSections deletes in this order: records, rows of classes, rows of chunks.
 func (s *keySweep) sweepSections(ctx context.Context) error {
-	_, err := blob.ReadJSON(ctx, s.Artifacts.Store, s.cursorKey(s.gen), &s.cursor)
-	if err != nil && !artifact.IsDamage(err) {
-		return err
-	}
-	if err != nil || s.cursor.Manifest != s.gen.ref.Manifest {
-		s.cursor = sweepCursor{Manifest: s.gen.ref.Manifest}
-	}
-	for ; s.cursor.Section < sweepDone; s.cursor.Section, s.cursor.Place = s.cursor.Section+1, 0 {
-		switch s.cursor.Section {
-		case sweepRecords:
-			err = s.deleteRecords(ctx)
-		case sweepClasses:
-			err = s.classRows(ctx)
-		case sweepChunks:
-			err = s.chunkRows(ctx)
-		}
-		if err != nil {
+	for _, sweep := range []func(context.Context) error{s.deleteRecords, s.classRows, s.chunkRows} {
+		if err := sweep(ctx); err != nil {
 			return err
 		}
 	}
@@ -163,8 +115,7 @@ func tablesOf(others []other) []*segments.Table {
 func (s *keySweep) deleteRecords(ctx context.Context) error {
 	s.remove, s.counter = s.Records.DeleteRecords, &s.res.Records
 	manifest := s.gen.manifest
-	for class := range s.own.ClassesLeft(s.cursor.Place, tablesOf(s.others)) {
-		s.cursor.Place = class.Place
+	for class := range s.own.ClassesLeft(tablesOf(s.others)) {
 		listed := false
 		for _, o := range s.others {
 			same, ok := o.table.FindClass(class.ID)
@@ -187,8 +138,7 @@ func (s *keySweep) classRows(ctx context.Context) error {
 		return nil
 	}
 	s.rowsOf(s.gen.manifest.Collections.Classes)
-	for class := range s.own.ClassesLeft(s.cursor.Place, tablesOf(others)) {
-		s.cursor.Place = class.Place
+	for class := range s.own.ClassesLeft(tablesOf(others)) {
 		listed := false
 		for _, o := range others {
 			same, ok := o.table.FindClass(class.ID)
@@ -210,8 +160,7 @@ func (s *keySweep) chunkRows(ctx context.Context) error {
 		return nil
 	}
 	s.rowsOf(s.gen.manifest.Collections.Chunks)
-	for chunk := range s.own.ChunksLeft(s.cursor.Place, tablesOf(others)) {
-		s.cursor.Place = chunk.Place
+	for chunk := range s.own.ChunksLeft(tablesOf(others)) {
 		listed := 0 // windows below this are
 		for _, o := range others {
 			same, ok := o.table.FindChunk(chunk.ID)
@@ -246,7 +195,7 @@ func (s *keySweep) addKey(ctx context.Context, key string) error {
 	return s.flushKeys(ctx)
 }
 
-// flushKeys deletes what is gathered. The cursor may lie behind what is deleted, never before.
+// flushKeys deletes what is gathered.
 func (s *keySweep) flushKeys(ctx context.Context) error {
 	if len(s.keys) == 0 {
 		return nil
@@ -260,9 +209,5 @@ func (s *keySweep) flushKeys(ctx context.Context) error {
 	*s.counter += int64(len(s.keys))
 	s.countDone(len(s.keys))
 	s.keys = s.keys[:0]
-	if s.batches++; s.batches%cursorEvery != 0 {
-		return nil
-	}
-	_, err := blob.WriteJSON(ctx, s.Artifacts.Store, s.cursorKey(s.gen), s.cursor, blob.Cond{})
-	return err
+	return nil
 }

@@ -1,6 +1,7 @@
 package collect_test
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"maps"
@@ -315,7 +316,14 @@ func TestSixtyNightsLeaveTheStoresAboutAsLargeAsWhatIsLive(t *testing.T) {
 			stagetest.Must(book.Put(t.Context(), task, key, 0, ledger.Result{Value: []byte("paid")}))
 		}
 		if task == ledger.Extract {
-			stagetest.Must(book.Pack(t.Context(), task, keys))
+			slices.SortFunc(keys, func(a, b core.Digest) int { return bytes.Compare(a[:], b[:]) })
+			stagetest.Must(book.PackEntries(t.Context(), task, func(yield func(ledger.Stored, error) bool) {
+				for _, key := range keys {
+					if !yield(ledger.Stored{Key: key, Value: []byte("paid")}, nil) {
+						return
+					}
+				}
+			}))
 		}
 	}
 	var recent []content

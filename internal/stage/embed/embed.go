@@ -118,7 +118,7 @@ func (e *embedder) streamMissing(ctx context.Context) iter.Seq2[embed.Item, erro
 		return missing, err
 	}
 	return func(yield func(embed.Item, error) bool) {
-		texts := cutWindows(e.Part.NewTexts(ctx, e.Env, e.Scratch))
+		texts := parallel.Batch(e.Part.NewTexts(ctx, e.Env, e.Scratch), lookTexts)
 		for missing, err := range parallel.MapOrdered(ctx, lookWidth, texts, look) {
 			if err != nil {
 				yield(embed.Item{}, err)
@@ -129,28 +129,6 @@ func (e *embedder) streamMissing(ctx context.Context) iter.Seq2[embed.Item, erro
 					return
 				}
 			}
-		}
-	}
-}
-
-// cutWindows cuts texts into what is looked up at once.
-func cutWindows(source iter.Seq2[embed.Item, error]) iter.Seq2[[]embed.Item, error] {
-	return func(yield func([]embed.Item, error) bool) {
-		var window []embed.Item
-		for text, err := range source {
-			if err != nil {
-				yield(nil, err)
-				return
-			}
-			if window = append(window, text); len(window) == lookTexts {
-				if !yield(window, nil) {
-					return
-				}
-				window = nil
-			}
-		}
-		if len(window) > 0 {
-			yield(window, nil)
 		}
 	}
 }

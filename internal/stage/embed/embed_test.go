@@ -288,11 +288,6 @@ func TestBuiltInEmbeddersAreLeftToLoad(t *testing.T) {
 	assert.True(t, err == nil && res.Texts == 0 && len(embedder.Requests()) == 0, "%v, %+v", err, res)
 }
 
-func TestAPartThatIsNothingIsRefused(t *testing.T) {
-	b := newBench(t)
-	musttest.Refuse(embedstage.Run(t.Context(), b.in(&stagetest.Embedder{Dim: 4}, stage.Part{})))(t, fault.Internal)
-}
-
 func TestAnExtractSegmentThatDoesNotFollowItsChunksIsTold(t *testing.T) {
 	b := newBench(t)
 	part := b.chunks(stagetest.Numbered(3, "Text %d.")...)

@@ -137,67 +137,34 @@ func parseWrapped(t string) (l []rows.Entity, rung string, ok bool) {
 	return l, RungRepaired, true
 }
 
-// parseStrict reads exact JSON of an accepted form.
+// parseStrict reads exact JSON of an accepted form. Entities are read one by one, and what is none is passed over.
 func parseStrict(t string) ([]rows.Entity, bool) {
 	raw := []byte(t)
+	var list []json.RawMessage
 	if len(raw) > 0 && raw[0] == '{' {
-		var whole struct {
-			Entities *answers `json:"entities"`
-		}
-		if json.Unmarshal(raw, &whole) == nil {
-			if whole.Entities == nil {
-				return nil, false
-			}
-			return whole.Entities.toEntities()
-		}
-		var apart struct {
+		var object struct {
 			Entities *[]json.RawMessage `json:"entities"`
 		}
-		if json.Unmarshal(raw, &apart) != nil || apart.Entities == nil {
+		if json.Unmarshal(raw, &object) != nil || object.Entities == nil {
 			return nil, false
 		}
-		return decodeAnswers(*apart.Entities).toEntities()
-	}
-	var whole answers
-	if json.Unmarshal(raw, &whole) == nil {
-		return whole.toEntities()
-	}
-	var apart []json.RawMessage
-	if json.Unmarshal(raw, &apart) != nil {
+		list = *object.Entities
+	} else if json.Unmarshal(raw, &list) != nil {
 		return nil, false
 	}
-	return decodeAnswers(apart).toEntities()
-}
-
-// answers is a list that is read at once, where all of it has the form.
-type answers []answer
-
-// UnmarshalJSON implements json.Unmarshaler. Of a name that comes twice the last list counts, and nothing of the first
-// stays in its places.
-func (l *answers) UnmarshalJSON(raw []byte) error {
-	*l = nil
-	return json.Unmarshal(raw, (*[]answer)(l))
-}
-
-// decodeAnswers reads the entities of a list one by one, and passes over what is none.
-func decodeAnswers(list []json.RawMessage) answers {
-	out := make(answers, len(list))
-	for i, raw := range list {
-		var a answer
-		if json.Unmarshal(raw, &a) == nil {
-			out[i] = a
-		}
-	}
-	return out
+	return toEntities(list)
 }
 
 // toEntities leaves out what has no name. An empty list is an answer, and a list of nothing usable is none.
-func (l answers) toEntities() ([]rows.Entity, bool) {
-	out := make([]rows.Entity, 0, len(l))
-	for _, a := range l {
-		out = a.appendEntity(out)
+func toEntities(list []json.RawMessage) ([]rows.Entity, bool) {
+	out := make([]rows.Entity, 0, len(list))
+	for _, raw := range list {
+		var a answer
+		if json.Unmarshal(raw, &a) == nil {
+			out = a.appendEntity(out)
+		}
 	}
-	return out, len(out) > 0 || len(l) == 0
+	return out, len(out) > 0 || len(list) == 0
 }
 
 func (a answer) appendEntity(out []rows.Entity) []rows.Entity {

@@ -75,20 +75,20 @@ func Seal(ctx context.Context, in SealIn) (SealResult, error) {
 	defer seg.Discard()
 	var sorter extsort.Sorter
 	defer sorter.Close()
-	paid := &paidEntries{}
-	defer paid.entries.Close()
+	var paid extsort.Sorter // ledger entries of the shard
+	defer paid.Close()
 	for batch, err := range parallel.MapOrdered(ctx, loadWidth, parallel.Numbers(in.Batches), in.loadBatch) {
 		if err != nil {
 			return res, err
 		}
-		if err := in.joinBatch(&res, batch, seg, &sorter, paid); err != nil {
+		if err := in.joinBatch(ctx, &res, batch, seg, &sorter, &paid); err != nil {
 			return res, err
 		}
 	}
 	if res.Extract, res.Fresh, err = seg.StoreSegment(ctx, in.Artifacts, in.Shard.Number); err != nil {
 		return res, err
 	}
-	if err := paid.packEntries(ctx, in.Ledger); err != nil {
+	if err := packEntries(ctx, &paid, in.Ledger); err != nil {
 		return res, err
 	}
 	return res, writeMentions(ctx, in, &res, &sorter)
@@ -99,8 +99,8 @@ const loadWidth = 16
 
 // sealed is a batch as it is stored.
 type sealed struct {
-	rows *artifact.Loaded
-	paid *artifact.Loaded // nil: the model costs nothing
+	rows *artifact.Reader
+	paid *artifact.Reader // nil: the model costs nothing
 }
 
 // loadBatch reads a batch.
@@ -126,9 +126,9 @@ func (in SealIn) loadBatch(ctx context.Context, batch int) (sealed, error) {
 
 // joinBatch takes a batch in.
 func (in SealIn) joinBatch(
-	res *SealResult, batch sealed, seg *artifact.Rows, sorter *extsort.Sorter, paid *paidEntries,
+	ctx context.Context, res *SealResult, batch sealed, seg *artifact.Rows, sorter, paid *extsort.Sorter,
 ) error {
-	for row, err := range batch.rows.Rows() {
+	for row, err := range batch.rows.Scan(ctx, 0, -1) {
 		if err != nil {
 			return err
 		}
@@ -164,35 +164,33 @@ func (in SealIn) joinBatch(
 			stage.ReportProgress(in.OnProgress, core.Progress{Stage: "extract", Done: res.Chunks})
 		}
 	}
-	return paid.addRows(batch.paid)
+	return addPaid(ctx, paid, batch.paid)
 }
 
-// paidEntries are the ledger entries of a shard.
-type paidEntries struct{ entries extsort.Sorter }
-
-func (p *paidEntries) addRows(file *artifact.Loaded) error {
+// addPaid adds the ledger entries of a batch.
+func addPaid(ctx context.Context, to *extsort.Sorter, file *artifact.Reader) error {
 	if file == nil {
 		return nil
 	}
-	for row, err := range file.Rows() {
+	for row, err := range file.Scan(ctx, 0, -1) {
 		if err != nil {
 			return err
 		}
 		if len(row.Key) != len(core.Digest{}) {
 			return fault.SegmentDamage.At("read ledger entries of", "a batch").Because("a key has another length")
 		}
-		p.entries.Add(row.Key, row.Value)
+		to.Add(row.Key, row.Value)
 	}
 	return nil
 }
 
-// packEntries makes packs of them.
-func (p *paidEntries) packEntries(ctx context.Context, into *ledger.Ledger) error {
+// packEntries makes a pack of ledger entries.
+func packEntries(ctx context.Context, paid *extsort.Sorter, into *ledger.Ledger) error {
 	if into == nil {
 		return nil
 	}
 	entries := func(yield func(ledger.Stored, error) bool) {
-		for row, err := range p.entries.StreamSorted() {
+		for row, err := range paid.StreamSorted() {
 			if err != nil {
 				yield(ledger.Stored{}, err)
 				return

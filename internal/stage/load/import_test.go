@@ -17,6 +17,7 @@ import (
 	"github.com/unweaver/unweaver/internal/artifact"
 	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/fault"
+	"github.com/unweaver/unweaver/internal/stage"
 	"github.com/unweaver/unweaver/internal/stage/load"
 	"github.com/unweaver/unweaver/internal/store/blob"
 	"github.com/unweaver/unweaver/internal/store/blob/dir"
@@ -113,7 +114,7 @@ func (s *importer) ImportState(ctx context.Context, name string) (vectors.Import
 			j.done = true
 			return vectors.ImportState{Failed: "file is gone"}, nil
 		}
-		list, err := parquet.Read[load.VectorRow](bytes.NewReader(raw), int64(len(raw)))
+		list, err := parquet.Read[stage.VectorRow](bytes.NewReader(raw), int64(len(raw)))
 		if err != nil {
 			return vectors.ImportState{Failed: err.Error()}, nil
 		}
@@ -184,10 +185,10 @@ func TestAnImportWhoseLeaseIsLostTouchesNothing(t *testing.T) {
 }
 
 func vectorsSegment(t *testing.T, art artifact.Index, n int) core.Segment {
-	list := make([]load.VectorRow, 10)
+	list := make([]stage.VectorRow, 10)
 	for i := range list {
 		key := fmt.Sprintf("file %d row %d", n, i)
-		list[i] = load.VectorRow{Key: key, Vector: stagetest.Vector(key, dim)}
+		list[i] = stage.VectorRow{Key: key, Vector: stagetest.Vector(key, dim)}
 	}
 	return stagetest.Vectors(t, art, list...)
 }
@@ -432,7 +433,7 @@ func TestAStoreThatForgotAJobIsJudgedByItsCount(t *testing.T) {
 		b.store.onImport = func(path string, _ func()) (bool, error) {
 			raw, _, err := blob.Read(t.Context(), b.staging, path)
 			stagetest.Ok(t, err)
-			for _, row := range stagetest.Must(parquet.Read[load.VectorRow](bytes.NewReader(raw), int64(len(raw)))) {
+			for _, row := range stagetest.Must(parquet.Read[stage.VectorRow](bytes.NewReader(raw), int64(len(raw)))) {
 				b.store.rows = append(b.store.rows, row.Key)
 			}
 			return true, nil

@@ -57,15 +57,12 @@ func Run(ctx context.Context, in In) (Result, error) {
 	l := &loader{In: in}
 	l.res.Progress.Stage = "load"
 	var err error
-	switch in.Part.Kind {
-	case stage.Classes:
+	if in.Part.Kind == stage.Classes {
 		l.collection, l.dimension = in.Env.Collections.Classes, in.Env.Class.Dimension
 		err = l.writeClasses(ctx)
-	case stage.Chunks:
+	} else {
 		l.collection, l.dimension = in.Env.Collections.Chunks, in.Env.Chunk.Dimension
 		err = l.writeChunks(ctx)
-	default:
-		err = in.Part.UnknownError("load")
 	}
 	if err == nil {
 		err = l.writeVectors(ctx)

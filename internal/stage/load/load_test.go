@@ -110,7 +110,7 @@ func (b bench) segmentRows(segment core.Segment) map[string][]float32 {
 	b.Helper()
 	raw, _, err := blob.Read(b.Context(), b.art.Store, b.art.SegmentKey(segment.SHA256))
 	stagetest.Ok(b, err)
-	list := stagetest.Must(parquet.Read[load.VectorRow](bytes.NewReader(raw), int64(len(raw))))
+	list := stagetest.Must(parquet.Read[stage.VectorRow](bytes.NewReader(raw), int64(len(raw))))
 	out := map[string][]float32{}
 	for _, row := range list {
 		out[row.Key] = slices.Clone(row.Vector)
@@ -324,11 +324,6 @@ func TestWhatAStoreDidNotTakeIsNotCountedAsWritten(t *testing.T) {
 		"%v: %+v", err, res)
 }
 
-func TestAPartThatIsNothingIsRefused(t *testing.T) {
-	b := newBench(t)
-	musttest.Refuse(load.Run(t.Context(), b.in(free(), stage.Part{Kind: "mentions"})))(t, fault.Internal)
-}
-
 func rewriting() load.Rewriting {
 	return load.Rewriting{
 		Artifacts: artifact.Index{Store: blobmemory.New(), Name: "docs"}, Alive: func() {},
@@ -336,13 +331,13 @@ func rewriting() load.Rewriting {
 	}
 }
 
-func row(key string, first float32) load.VectorRow {
-	return load.VectorRow{Key: key, Vector: []float32{first, 2, 3}}
+func row(key string, first float32) stage.VectorRow {
+	return stage.VectorRow{Key: key, Vector: []float32{first, 2, 3}}
 }
 
 func TestMergedVectorsAreThoseThatCountEachOnce(t *testing.T) {
 	r := rewriting()
-	var many []load.VectorRow // more than are read at once
+	var many []stage.VectorRow // more than are read at once
 	for i := range 3000 {
 		many = append(many, row(fmt.Sprintf("many-%04d", i), float32(i)))
 	}
@@ -357,9 +352,9 @@ func TestMergedVectorsAreThoseThatCountEachOnce(t *testing.T) {
 	out, fresh, err := r.Merge(t.Context(), list)
 	require.True(t, err == nil && fresh && out.Rows == 3003, "%+v, %v, %v", out, fresh, err)
 	raw, _ := musttest.Get2(blob.Read(t.Context(), r.Artifacts.Store, r.Artifacts.SegmentKey(out.SHA256)))(t)
-	got, err := parquet.Read[load.VectorRow](bytes.NewReader(raw), int64(len(raw)))
-	want := slices.Concat([]load.VectorRow{row("a", 1), row("c", 3)}, many, []load.VectorRow{row("e", 5)})
-	if err != nil || !slices.EqualFunc(got, want, func(a, b load.VectorRow) bool {
+	got, err := parquet.Read[stage.VectorRow](bytes.NewReader(raw), int64(len(raw)))
+	want := slices.Concat([]stage.VectorRow{row("a", 1), row("c", 3)}, many, []stage.VectorRow{row("e", 5)})
+	if err != nil || !slices.EqualFunc(got, want, func(a, b stage.VectorRow) bool {
 		return a.Key == b.Key && slices.Equal(a.Vector, b.Vector)
 	}) {
 		t.Errorf("%d rows, want %d: %v", len(got), len(want), err)

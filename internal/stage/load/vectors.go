@@ -13,9 +13,6 @@ import (
 	"github.com/unweaver/unweaver/internal/stream/parallel"
 )
 
-// VectorRow is a row of a vectors segment.
-type VectorRow = stage.VectorRow
-
 const (
 	embedWidth  = 8        // requests of one activity in flight
 	upsertBytes = 24 << 20 // at which rows are written: large writes are fast, and a store bounds a message
@@ -70,7 +67,7 @@ func (l *loader) writeVectors(ctx context.Context) error {
 // rowWriter gathers rows until they are worth a write.
 type rowWriter struct {
 	*loader
-	parquet *parquet.GenericWriter[VectorRow]
+	parquet *parquet.GenericWriter[stage.VectorRow]
 	pending []vectors.Row
 	bytes   int
 	rows    int64
@@ -81,8 +78,8 @@ func (l *loader) newWriter(file *artifact.File) *rowWriter {
 	return &rowWriter{loader: l, parquet: newParquet(file)}
 }
 
-func newParquet(file *artifact.File) *parquet.GenericWriter[VectorRow] {
-	return parquet.NewGenericWriter[VectorRow](
+func newParquet(file *artifact.File) *parquet.GenericWriter[stage.VectorRow] {
+	return parquet.NewGenericWriter[stage.VectorRow](
 		file,
 		parquet.SkipPageBounds("vector", "list", "element"),
 		parquet.SkipPageStatistics("vector", "list", "element"),
@@ -112,9 +109,9 @@ func (w *rowWriter) flushRows(ctx context.Context) error {
 	if len(w.pending) == 0 {
 		return nil
 	}
-	out := make([]VectorRow, len(w.pending))
+	out := make([]stage.VectorRow, len(w.pending))
 	for i, row := range w.pending {
-		out[i] = VectorRow(row)
+		out[i] = stage.VectorRow(row)
 	}
 	if _, err := w.parquet.Write(out); err != nil {
 		return err

@@ -24,13 +24,8 @@ type cursor struct {
 func newCursor(ctx context.Context, art artifact.Index, parent *core.Manifest, dead *segments.Files) *cursor {
 	c := &cursor{}
 	c.next, c.stop = iter.Pull2(func(yield func(artifact.Row, error) bool) {
-		if parent == nil {
-			return
-		}
-		for row, err := range segments.StreamDocuments(ctx, art, parent.Segments, dead) {
-			if !yield(row, err) || err != nil {
-				return
-			}
+		if parent != nil {
+			segments.StreamDocuments(ctx, art, parent.Segments, dead)(yield)
 		}
 	})
 	c.advanceRow()

@@ -141,40 +141,21 @@ func (r *reducer) findTouched(ctx context.Context) ([]core.ID, error) {
 
 // streamTouched gives the mentions of touched classes, the parent's and the new ones, in order.
 func (r *reducer) streamTouched(ctx context.Context, touched []core.ID) iter.Seq2[seen, error] {
-	return func(yield func(seen, error) bool) {
-		from, to := PartitionBounds(r.Partition, r.Partitions)
-		var sources []merge.Next[seen]
-		add := func(source iter.Seq2[seen, error]) (stop func()) {
-			next, stop := merge.Pull(source)
-			sources = append(sources, next)
-			return stop
-		}
-		for _, part := range r.Night.Parts {
-			defer add(r.streamFormer(ctx, part, touched))()
-		}
-		for _, shard := range r.Shards {
-			defer add(func(yield func(seen, error) bool) {
-				for m, err := range shardPart(ctx, r.In, shard, from, to) {
-					if !yield(seen{mention: m, is: true}, err) || err != nil {
-						return
-					}
-				}
-			})()
-		}
-		err := parallel.Each(ctx, len(sources), openWidth, func(_ context.Context, i int) error {
-			sources[i] = sources[i].Prefetch()
-			return nil
-		})
-		if err != nil {
-			yield(seen{}, err)
-			return
-		}
-		for m, err := range merge.MergeSorted(inOrder, sources...) {
-			if !yield(m, err) || err != nil {
-				return
-			}
-		}
+	from, to := PartitionBounds(r.Partition, r.Partitions)
+	var streams []iter.Seq2[seen, error]
+	for _, part := range r.Night.Parts {
+		streams = append(streams, r.streamFormer(ctx, part, touched))
 	}
+	for _, shard := range r.Shards {
+		streams = append(streams, func(yield func(seen, error) bool) {
+			for m, err := range shardPart(ctx, r.In, shard, from, to) {
+				if !yield(seen{mention: m, is: true}, err) || err != nil {
+					return
+				}
+			}
+		})
+	}
+	return merge.MergeStreams(ctx, inOrder, streams...)
 }
 
 // streamFormer gives the mentions of touched classes of one segment of the parent.
@@ -184,7 +165,7 @@ func (r *reducer) streamFormer(ctx context.Context, part Part, touched []core.ID
 			return
 		}
 		key := r.Artifacts.SegmentKey(part.Segment.SHA256)
-		for row, err := range artifact.RowsUnder(ctx, r.Artifacts.Store, key, part.Segment.Bytes, rawIDs(touched)) {
+		for row, err := range artifact.RowsUnder(ctx, r.Artifacts.Store, key, part.Segment.Bytes, rows.KeysOf(touched)) {
 			if err != nil {
 				yield(seen{}, err)
 				return
@@ -198,17 +179,6 @@ func (r *reducer) streamFormer(ctx context.Context, part Part, touched []core.ID
 				}
 			}
 			if !yield(m, err) || err != nil {
-				return
-			}
-		}
-	}
-}
-
-// rawIDs gives ids as the keys of rows.
-func rawIDs(ids []core.ID) iter.Seq[string] {
-	return func(yield func(string) bool) {
-		for i := range ids {
-			if !yield(string(ids[i][:])) {
 				return
 			}
 		}

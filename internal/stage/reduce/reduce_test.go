@@ -435,8 +435,8 @@ func reduced(t testing.TB, art artifact.Index, partitions int, shards []string) 
 	return out.String()
 }
 
-// However few files are merged at once, and over how many levels, the same bytes come of it.
-func TestShardsThatAreMergedInLevelsGiveTheSameBytes(t *testing.T) {
+// However few files are merged at once the same bytes come of it.
+func TestShardsThatAreMergedInGroupsGiveTheSameBytes(t *testing.T) {
 	for _, n := range []int{0, 1, 2, 3, 4, 5, 8, 9, 31, 33} {
 		art := artifact.Index{Store: blobmemory.New(), Name: "i"}
 		shards := manyShards(t, art, n)
@@ -496,7 +496,7 @@ func TestAShardThatCannotBeReadStopsTheMergeOfRuns(t *testing.T) {
 	_, err = reduce.Run(ctx, reduce.In{
 		Spec: spec(16), Artifacts: artifact.Index{Store: watched, Name: "i"}, Scratch: "s", Shards: shards, Partitions: 1,
 		OnProgress: func(int64) {
-			if reports++; reports == 7 { // of five groups of shards: in the second level
+			if reports++; reports == 4 { // of five groups of shards
 				cancel()
 			}
 		},

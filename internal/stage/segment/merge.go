@@ -136,7 +136,7 @@ type sourceDocument struct {
 
 // copyDocuments copies the documents that count, with their texts, chunks and extractions, and numbers the chunks.
 func (m *splitMerge) copyDocuments(ctx context.Context) error {
-	var sources []merge.Next[sourceDocument]
+	var streams []iter.Seq2[sourceDocument, error]
 	for _, number := range m.Which {
 		listed, file := m.Listed.Splits[number], m.Files.Splits[number]
 		walk, err := openSplit(m.Artifacts, m.Listed, number, file)
@@ -154,13 +154,11 @@ func (m *splitMerge) copyDocuments(ctx context.Context) error {
 		defer stop()
 		from.extracts, stop = merge.Pull(scanSegments(ctx, m.Artifacts, extracts))
 		defer stop()
-		source, stop := merge.Pull(from.liveDocuments(ctx))
-		defer stop()
-		sources = append(sources, source)
+		streams = append(streams, from.liveDocuments(ctx))
 	}
 	count := uint32(0) // chunks that were copied
 	byKey := func(a, b sourceDocument) int { return strings.Compare(a.key, b.key) }
-	for document, err := range merge.MergeSorted(byKey, sources...) {
+	for document, err := range merge.MergeStreams(ctx, byKey, streams...) {
 		if err != nil {
 			return err
 		}
@@ -287,7 +285,7 @@ type classMention struct {
 
 // copyMentions copies the mentions in chunks that count, in the order of classes and then of chunks.
 func (m *splitMerge) copyMentions(ctx context.Context) error {
-	var sources []merge.Next[classMention]
+	var streams []iter.Seq2[classMention, error]
 	for _, number := range m.Which {
 		listed := m.Listed.Splits[number]
 		parts, err := segments.SelectParts(m.Listed.Mentions, "mentions", listed.Extract, listed.Extracts)
@@ -295,9 +293,7 @@ func (m *splitMerge) copyMentions(ctx context.Context) error {
 			return err
 		}
 		for part, segment := range parts {
-			source, stop := merge.Pull(m.liveMentions(ctx, number, part, segment))
-			defer stop()
-			sources = append(sources, source)
+			streams = append(streams, m.liveMentions(ctx, number, part, segment))
 		}
 	}
 	inOrder := func(a, b classMention) int {
@@ -305,7 +301,7 @@ func (m *splitMerge) copyMentions(ctx context.Context) error {
 			cmp.Compare(a.Position, b.Position))
 	}
 	class, chunk := core.ID{}, int64(-1)
-	for mention, err := range merge.MergeSorted(inOrder, sources...) {
+	for mention, err := range merge.MergeStreams(ctx, inOrder, streams...) {
 		if err != nil {
 			return err
 		}

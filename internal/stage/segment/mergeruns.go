@@ -1,7 +1,6 @@
 package segment
 
 import (
-	"bytes"
 	"context"
 	"iter"
 
@@ -32,15 +31,12 @@ func MergeRuns(ctx context.Context, in MergeIn) (MergedRun, error) {
 		return out, err
 	}
 	defer classes.Discard()
-	var sources []merge.Next[artifact.Row]
+	var streams []iter.Seq2[artifact.Row, error]
 	for _, number := range in.Which {
-		next, stop := merge.Pull(in.classesOf(ctx, number))
-		defer stop()
-		sources = append(sources, next)
+		streams = append(streams, in.classesOf(ctx, number))
 	}
 	done := int64(0)
-	byID := func(a, b artifact.Row) int { return bytes.Compare(a.Key, b.Key) }
-	for row, err := range merge.MergeSorted(byID, sources...) {
+	for row, err := range merge.MergeStreams(ctx, artifact.Row.CompareKeys, streams...) {
 		if err != nil {
 			return out, err
 		}

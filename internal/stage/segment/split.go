@@ -98,7 +98,7 @@ func (s *splitter) writeChunks(ctx context.Context) error {
 		pieces []piece
 		terms  [][]string
 	}
-	batches := s.batchPieces(ctx)
+	batches := parallel.Batch(s.streamPieces(ctx), textsPerBatch)
 	for batch, err := range parallel.MapOrdered(ctx, 2, batches, func(_ context.Context, pieces []piece) (cut, error) {
 		out, words := cut{pieces, make([][]string, len(pieces))}, languageOf(s.Spec)
 		for i := range pieces {
@@ -124,27 +124,6 @@ func (s *splitter) writeChunks(ctx context.Context) error {
 		}
 	}
 	return nil
-}
-
-func (s *splitter) batchPieces(ctx context.Context) iter.Seq2[[]piece, error] {
-	return func(yield func([]piece, error) bool) {
-		var batch []piece
-		for one, err := range s.streamPieces(ctx) {
-			if err != nil {
-				yield(nil, err)
-				return
-			}
-			if batch = append(batch, one); len(batch) == textsPerBatch {
-				if !yield(batch, nil) {
-					return
-				}
-				batch = nil
-			}
-		}
-		if len(batch) > 0 {
-			yield(batch, nil)
-		}
-	}
 }
 
 // streamPieces walks the documents of all units beside the chunks, which follow the same order.

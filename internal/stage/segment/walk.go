@@ -80,20 +80,15 @@ func (w *splitWalk) streamDocuments(ctx context.Context, keys []string) iter.Seq
 // ofPart gives those of keys that lie in a part: documents of parts follow each other in the order of keys.
 func (w *splitWalk) ofPart(part int, keys []string) []string {
 	end := sort.Search(len(keys), func(i int) bool {
-		row := w.findPlace(keys[i])
+		row := w.file.DocumentFrom(keys[i])
 		return row == len(w.file.Documents) || int(w.file.Documents[row].Part) > part
 	})
 	return keys[:end]
 }
 
-// findPlace returns the place of the first document whose key is not less than one.
-func (w *splitWalk) findPlace(key string) int {
-	return sort.Search(len(w.file.Documents), func(i int) bool { return string(w.file.KeyBytes(i)) >= key })
-}
-
 // decodeStanding decodes the row of a document, and finds its chunks in the split.
 func (w *splitWalk) decodeStanding(row artifact.Row) (standing, error) {
-	found := standing{key: string(row.Key), row: w.findPlace(string(row.Key))}
+	found := standing{key: string(row.Key), row: w.file.DocumentFrom(string(row.Key))}
 	var err error
 	if found.Document, err = rows.DecodeDocument(row.Value); err != nil {
 		return found, err

@@ -7,7 +7,6 @@ package shorten
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"hash/fnv"
 	"iter"
@@ -19,7 +18,6 @@ import (
 	"github.com/unweaver/unweaver/internal/artifact"
 	"github.com/unweaver/unweaver/internal/artifact/rows"
 	"github.com/unweaver/unweaver/internal/core"
-	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/ledger"
 	"github.com/unweaver/unweaver/internal/ledger/embed"
 	"github.com/unweaver/unweaver/internal/model"
@@ -242,8 +240,8 @@ type value struct {
 func (s *shortener) shortenBlock(ctx context.Context, name, long string) (string, []core.Digest, error) {
 	info := s.Chat.Info()
 	if !info.Paid {
-		v, _, err := s.askModel(ctx, name, long)
-		return s.orStart(v.Description, long), nil, err
+		answer, err := s.askModel(ctx, name, long)
+		return s.orStart(answer.Value, long), nil, err
 	}
 	_, language := model.NameLanguage(s.Spec.WritingLanguage(), long)
 	prompt := version + language
@@ -252,53 +250,23 @@ func (s *shortener) shortenBlock(ctx context.Context, name, long string) (string
 	}
 	key := ledger.Key(ledger.Shorten, prompt, info.Model, info.Parameters, SchemaVersion, name+"\x00"+long)
 	key = ledger.ScopeKey(info.Domain, key)
-	entry, fresh, err := s.Ledger.DoAccepting(ctx, ledger.Shorten, key, s.Attempt, checkEntry,
-		func(ctx context.Context) (ledger.Result, error) {
-			v, lasts, err := s.askModel(ctx, name, long)
-			if err == nil && !lasts {
-				err = errPassing
-			}
-			if err != nil {
-				return ledger.Result{}, err
-			}
-			raw, err := json.Marshal(v)
-			return ledger.Result{Value: raw, Negative: v.Reason != ""}, err
-		},
-	)
-	if errors.Is(err, errPassing) { // the next run asks again
+	var found value
+	fresh, passing, err := stage.RecallOrAsk(ctx, s.Ledger, ledger.Shorten, key, s.Attempt,
+		func(ctx context.Context) (stage.Answer[string], error) { return s.askModel(ctx, name, long) },
+		func(answer stage.Answer[string]) value {
+			return value{Description: answer.Value, Usage: answer.Usage, Reason: answer.Reason}
+		}, &found)
+	switch {
+	case err != nil:
+		return "", nil, err
+	case passing: // the next run asks again
 		return s.orStart("", long), nil, nil
-	}
-	if err != nil {
-		return "", nil, err
-	}
-	v, err := readEntry(*entry)
-	if err != nil {
-		return "", nil, err
-	}
-	if !fresh {
+	case !fresh:
 		s.mu.Lock()
 		s.res.Progress.Hits.Shorten++
 		s.mu.Unlock()
 	}
-	return s.orStart(v.Description, long), []core.Digest{key}, nil
-}
-
-// errPassing keeps the ledger from remembering a failure that may not last.
-var errPassing = errors.New("not worth remembering")
-
-// readEntry reads a ledger entry.
-func readEntry(entry ledger.Entry) (value, error) {
-	var v value
-	if err := json.Unmarshal(entry.Value, &v); err != nil {
-		return v, fault.SegmentDamage.At("read ledger entry of", "a shortened text").Because(err)
-	}
-	return v, nil
-}
-
-// checkEntry refuses entries that are damaged.
-func checkEntry(entry ledger.Entry) error {
-	_, err := readEntry(entry)
-	return err
+	return s.orStart(found.Description, long), []core.Digest{key}, nil
 }
 
 // orStart returns a description, cut where it is longer than any block, or the start of the text where there is none.
@@ -316,11 +284,11 @@ func (s *shortener) orStart(description, long string) string {
 	return description
 }
 
-// askModel calls the model, and once more when the answer holds no description. It reports whether what came of it
-// lasts.
-func (s *shortener) askModel(ctx context.Context, name, long string) (v value, lasts bool, err error) {
+// askModel calls the model, and once more when the answer holds no description. A failure passes as long as no item
+// came to something.
+func (s *shortener) askModel(ctx context.Context, name, long string) (stage.Answer[string], error) {
 	if err := s.round.CheckEnd(); err != nil {
-		return v, false, err
+		return stage.Answer[string]{}, err
 	}
 	sentence, _ := model.NameLanguage(s.Spec.WritingLanguage(), long)
 	call := model.Call{
@@ -339,8 +307,8 @@ func (s *shortener) askModel(ctx context.Context, name, long string) (v value, l
 		description := parseAnswer(text)
 		return description, description != ""
 	}, s.Health)
-	v = value{Description: answer.Value, Usage: answer.Usage, Reason: answer.Reason}
-	return v, answer.Reason == "" || !answer.Passing && s.round.IsProven(), err
+	answer.Passing = answer.Passing || !s.round.IsProven()
+	return answer, err
 }
 
 // maxAnswer is how long an answer may be, in bytes; a longer one is not read.

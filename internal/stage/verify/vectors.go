@@ -9,9 +9,6 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/parquet-go/parquet-go"
-
-	"github.com/unweaver/unweaver/internal/artifact"
 	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/stage"
@@ -27,15 +24,10 @@ const (
 	closeEnough = 0.999
 )
 
-// keyRow reads the keys alone.
-type keyRow struct {
-	Key string `parquet:"key"`
-}
-
 // segment is an open vectors segment with its collection.
 type segment struct {
 	In
-	file *parquet.File
+	*stage.VectorFile
 }
 
 func openSegment(ctx context.Context, in In) (*segment, error) {
@@ -44,28 +36,8 @@ func openSegment(ctx context.Context, in In) (*segment, error) {
 			return nil, err
 		}
 	}
-	s := &segment{In: in}
-	key := in.Artifacts.SegmentKey(in.Unit.Segment.SHA256)
-	body := artifact.SizedReaderAt(ctx, in.Artifacts.Store, key, in.Unit.Segment.Bytes)
-	err := artifact.GuardRead(func() (err error) {
-		s.file, err = parquet.OpenFile(body, in.Unit.Segment.Bytes, parquet.ReadBufferSize(1<<20))
-		return err
-	})
-	if err != nil {
-		return nil, s.damageFault(ctx, err)
-	}
-	return s, nil
-}
-
-// damageFault makes a fault of an error of reading the segment; errors of the store itself stay what they are.
-func (s *segment) damageFault(ctx context.Context, err error) error {
-	if err == nil || fault.As(err) != nil || ctx.Err() != nil {
-		return err
-	}
-	key := s.Artifacts.SegmentKey(s.Unit.Segment.SHA256)
-	return fault.SegmentDamage.At("read vectors segment", s.Artifacts.Store.Location(key)).
-		Because(err).
-		Advise("publish another generation, or rebuild the index")
+	file, err := stage.OpenVectors(ctx, in.Artifacts, in.Unit.Segment)
+	return &segment{in, file}, err
 }
 
 // checkVectors looks every key up, and compares some vectors of every batch; where one is wrong, all are compared, as
@@ -81,9 +53,9 @@ func checkVectors(ctx context.Context, in In, compare bool) (Result, error) {
 	lost := int64(0)
 	probes := !compare
 	ask := func(ctx context.Context, batch keyBatch) (answered, error) { return s.checkBatch(ctx, batch, probes) }
-	for found, err := range parallel.MapOrdered(ctx, batchesAtOnce, s.streamKeys(), ask) {
+	for found, err := range parallel.MapOrdered(ctx, batchesAtOnce, s.streamKeys(ctx), ask) {
 		if err != nil {
-			return res, s.damageFault(ctx, err)
+			return res, s.DamageFault(ctx, err)
 		}
 		missing = append(missing, make([]bool, found.rows)...)
 		for i, stored := range found.has {
@@ -96,9 +68,6 @@ func checkVectors(ctx context.Context, in In, compare bool) (Result, error) {
 		res.Checked += int64(len(found.at))
 		in.reportProgress(res) // also of a batch of which nothing is live: it gets on
 	}
-	if err := in.checkComplete(int64(len(missing))); err != nil {
-		return res, err
-	}
 	if lost == 0 && !compare {
 		return res, nil
 	}
@@ -108,7 +77,7 @@ func checkVectors(ctx context.Context, in In, compare bool) (Result, error) {
 	} else {
 		res.Rewritten = differing
 	}
-	return res, s.damageFault(ctx, err)
+	return res, s.DamageFault(ctx, err)
 }
 
 // keyBatch is some rows of a segment.
@@ -126,10 +95,10 @@ type answered struct {
 }
 
 // streamKeys reads the keys of the segment, some at a time.
-func (s *segment) streamKeys() iter.Seq2[keyBatch, error] {
+func (s *segment) streamKeys(ctx context.Context) iter.Seq2[keyBatch, error] {
 	return func(yield func(keyBatch, error) bool) {
 		first := 0
-		for rows, err := range readBatches[keyRow](s.file) {
+		for rows, err := range stage.ReadVectors[stage.VectorKey](ctx, s.VectorFile) {
 			batch := keyBatch{first: first, rows: len(rows)}
 			for i, row := range rows {
 				if s.isLive(row.Key) {
@@ -171,7 +140,7 @@ func checkSample(ctx context.Context, in In) (Result, error) {
 	}
 	sample, err := s.drawSample()
 	if err != nil {
-		return Result{}, s.damageFault(ctx, err)
+		return Result{}, s.DamageFault(ctx, err)
 	}
 	wrong, missing, err := s.findDiffering(ctx, sample)
 	if err != nil {
@@ -185,12 +154,12 @@ func checkSample(ctx context.Context, in In) (Result, error) {
 
 // drawSample reads live rows from a place on, and from the beginning where the segment ends before there are enough.
 func (s *segment) drawSample() ([]vectors.Row, error) {
-	reader, err := readerOf[stage.VectorRow](s.file)
+	reader, err := stage.NewVectorReader[stage.VectorRow](s.VectorFile)
 	if err != nil {
 		return nil, err
 	}
-	defer func() { _ = reader.Close() }()
-	rows := s.file.NumRows()
+	defer reader.Close()
+	rows := s.CountRows()
 	if rows == 0 {
 		return nil, nil
 	}
@@ -199,13 +168,13 @@ func (s *segment) drawSample() ([]vectors.Row, error) {
 	if s.Seed == "" {
 		start = 0
 	}
-	if err := seekRow(reader, start); err != nil {
+	if err := reader.SeekRow(start); err != nil {
 		return nil, err
 	}
 	var sample []vectors.Row
 	buffer := make([]stage.VectorRow, sampleRows)
 	for at, left := start, min(rows, sampleRead); left > 0 && len(sample) < sampleRows; {
-		n, err := readRows(reader, buffer[:min(left, rows-at, sampleRows)])
+		n, err := reader.Read(buffer[:min(left, rows-at, sampleRows)])
 		if err != nil && !errors.Is(err, io.EOF) {
 			return nil, err
 		}
@@ -215,7 +184,7 @@ func (s *segment) drawSample() ([]vectors.Row, error) {
 		switch {
 		case at >= rows:
 			at = 0
-			if err := seekRow(reader, 0); err != nil {
+			if err := reader.SeekRow(0); err != nil {
 				return nil, err
 			}
 		case n == 0: // it gives fewer rows than it says
@@ -228,18 +197,18 @@ func (s *segment) drawSample() ([]vectors.Row, error) {
 // probeVectors compares the vectors of the first rows of a batch that starts at a row, and reports whether one is
 // wrong.
 func (s *segment) probeVectors(ctx context.Context, start int) (bool, error) {
-	reader, err := readerOf[stage.VectorRow](s.file)
+	reader, err := stage.NewVectorReader[stage.VectorRow](s.VectorFile)
 	if err != nil {
-		return false, s.damageFault(ctx, err)
+		return false, s.DamageFault(ctx, err)
 	}
-	defer func() { _ = reader.Close() }()
-	if err := seekRow(reader, int64(start)); err != nil {
-		return false, s.damageFault(ctx, err)
+	defer reader.Close()
+	if err := reader.SeekRow(int64(start)); err != nil {
+		return false, s.DamageFault(ctx, err)
 	}
 	buffer := make([]stage.VectorRow, probeRows)
-	n, err := readRows(reader, buffer)
+	n, err := reader.Read(buffer)
 	if err != nil && !errors.Is(err, io.EOF) {
-		return false, s.damageFault(ctx, err)
+		return false, s.DamageFault(ctx, err)
 	}
 	wrong, _, err := s.findDiffering(ctx, s.copyLive(buffer[:n]))
 	return len(wrong) > 0, err
@@ -335,17 +304,6 @@ func isClose(stored, want []float32) bool {
 // rewriteRows are written at once.
 const rewriteRows = 4 * batchKeys
 
-// checkIntact refuses a segment whose bytes are not those that name it: Parquet has sums of its pages alone, and none
-// of what says where they are and how they are coded, so that a bit that is another there makes other vectors of it,
-// which would be written over the good rows of a store.
-func (s *segment) checkIntact(ctx context.Context) error {
-	intact, err := s.Artifacts.IsIntact(ctx, s.Unit.Segment.SHA256, func() { s.reportProgress(Result{}) })
-	if err == nil && !intact {
-		err = s.damageFault(ctx, errors.New("it is missing, or its content differs from its name"))
-	}
-	return err
-}
-
 // mendRows writes the rows that are missing and, on request, those that differ, and gives how many these are. None is
 // reported or written before the segment is found whole. A row under its key never changes for a store, so that a wrong
 // one is deleted first: right before it is written again, also where the segment cannot be read any further. One who
@@ -370,7 +328,7 @@ func (s *segment) mendRows(ctx context.Context, missing []bool, compare bool) (i
 		return nil
 	}
 	at, whole := 0, false
-	for batch, err := range readBatches[stage.VectorRow](s.file) {
+	for batch, err := range stage.ReadVectors[stage.VectorRow](ctx, s.VectorFile) {
 		if err != nil {
 			if failed := flush(); failed != nil { // these were reported as written
 				err = failed
@@ -390,7 +348,7 @@ func (s *segment) mendRows(ctx context.Context, missing []bool, compare bool) (i
 			}
 		}
 		if len(wrong)+len(absent) > 0 && !whole {
-			if err := s.checkIntact(ctx); err != nil {
+			if err := stage.CheckVectors(ctx, s.Artifacts, s.Unit.Segment, func() { s.reportProgress(Result{}) }); err != nil {
 				return written, err
 			}
 			whole = true

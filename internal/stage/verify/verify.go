@@ -171,7 +171,8 @@ const batchesAtOnce = 8
 func checkRecords(ctx context.Context, in In) (Result, error) {
 	var res Result
 	read := int64(0)
-	for one, err := range parallel.MapOrdered(ctx, batchesAtOnce, in.wantedRecords(ctx, &read), in.compareRecords) {
+	wanted := parallel.Batch(in.wantedRecords(ctx, &read), batchKeys)
+	for one, err := range parallel.MapOrdered(ctx, batchesAtOnce, wanted, in.compareRecords) {
 		if err != nil {
 			return res, err
 		}
@@ -219,10 +220,9 @@ func (in In) compareRecords(ctx context.Context, want []records.Record) (compare
 	return out, err
 }
 
-// wantedRecords gives the records that the unit's segment names and that count, some at a time; read counts its rows.
-func (in In) wantedRecords(ctx context.Context, read *int64) iter.Seq2[[]records.Record, error] {
-	return func(yield func([]records.Record, error) bool) {
-		var want []records.Record
+// wantedRecords gives the records that the unit's segment names and that count; read counts its rows.
+func (in In) wantedRecords(ctx context.Context, read *int64) iter.Seq2[records.Record, error] {
+	return func(yield func(records.Record, error) bool) {
 		segment := in.Artifacts.SegmentKey(in.Unit.Segment.SHA256)
 		for row, err := range artifact.ScanAll(ctx, in.Artifacts.Store, segment) {
 			var record *records.Record
@@ -231,21 +231,12 @@ func (in In) wantedRecords(ctx context.Context, read *int64) iter.Seq2[[]records
 				record, err = in.wantedRecord(row)
 			}
 			if err != nil {
-				yield(nil, err)
+				yield(records.Record{}, err)
 				return
 			}
-			if record == nil {
-				continue
+			if record != nil && !yield(*record, nil) {
+				return
 			}
-			if want = append(want, *record); len(want) == batchKeys {
-				if !yield(want, nil) {
-					return
-				}
-				want = nil
-			}
-		}
-		if len(want) > 0 {
-			yield(want, nil)
 		}
 	}
 }

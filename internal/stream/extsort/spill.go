@@ -55,7 +55,10 @@ type Sorter struct {
 	err    error
 }
 
-// Add takes a row; the bytes are copied. Sorted reports errors; after one, rows are dropped.
+// Err returns the error of an Add, after which rows are dropped.
+func (s *Sorter) Err() error { return s.err }
+
+// Add takes a row; the bytes are copied. Err and StreamSorted report errors; after one, rows are dropped.
 func (s *Sorter) Add(key, value []byte) {
 	if s.err != nil {
 		return
@@ -223,11 +226,7 @@ func (s *Sorter) StreamSorted() iter.Seq2[[2][]byte, error] {
 		}
 		sources = append(sources, s.readMemory())
 		byKey := func(a, b pair) int { return bytes.Compare(a[0], b[0]) }
-		for sorted, err := range merge.MergeSorted(byKey, sources...) {
-			if !yield(sorted, err) || err != nil {
-				return
-			}
-		}
+		merge.MergeSorted(byKey, sources...)(yield)
 	}
 }
 

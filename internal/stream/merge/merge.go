@@ -1,7 +1,12 @@
 // Package merge joins sorted sources into one sorted stream, with one value of each in memory.
 package merge
 
-import "iter"
+import (
+	"context"
+	"iter"
+
+	"github.com/unweaver/unweaver/internal/stream/parallel"
+)
 
 // Next gives a source's next value; ok is false at its end. After an error or the end it is not called again. A value
 // may borrow memory that the following call reuses: the merge holds one value of each source at a time.
@@ -16,9 +21,36 @@ func Pull[T any](sequence iter.Seq2[T, error]) (next Next[T], stop func()) {
 	}, stop
 }
 
-// Prefetch asks a source for its first value now, so that many sources can be begun side by side, and gives the source
-// as if it had not been asked.
-func (next Next[T]) Prefetch() Next[T] {
+// openWidth is how many streams are begun at once.
+const openWidth = 64
+
+// MergeStreams yields the values of sequences in order, as MergeSorted does. Their first values are asked for side by
+// side, since beginning one is often a request.
+func MergeStreams[T any](
+	ctx context.Context, compare func(a, b T) int, streams ...iter.Seq2[T, error],
+) iter.Seq2[T, error] {
+	return func(yield func(T, error) bool) {
+		sources := make([]Next[T], len(streams))
+		for i, stream := range streams {
+			next, stop := Pull(stream)
+			defer stop()
+			sources[i] = next
+		}
+		err := parallel.Each(ctx, len(sources), openWidth, func(_ context.Context, i int) error {
+			sources[i] = sources[i].prefetch()
+			return nil
+		})
+		if err != nil {
+			var zero T
+			yield(zero, err)
+			return
+		}
+		MergeSorted(compare, sources...)(yield)
+	}
+}
+
+// prefetch asks a source for its first value now, and gives the source as if it had not been asked.
+func (next Next[T]) prefetch() Next[T] {
 	value, ok, err := next()
 	asked := false
 	return func() (T, bool, error) {

@@ -2,11 +2,14 @@ package merge_test
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"fmt"
+	"io"
 	"iter"
 	"math/rand/v2"
 	"slices"
+	"sync/atomic"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -113,4 +116,47 @@ func TestAConsumerThatStopsAsksForNothingMore(t *testing.T) {
 		}
 	}
 	assert.Equal(t, 3, asked, "asked")
+}
+
+// Whatever ends the merge of streams, each that was begun has ended by then.
+func TestStreamsAreBegunSideBySideAndAllEnd(t *testing.T) {
+	const streams = 200
+	for name, c := range map[string]struct{ fails, cancels, takes, want int }{
+		"all of them":          {fails: -1, cancels: -1, takes: 1000, want: 2 * streams},
+		"a consumer that ends": {fails: -1, cancels: -1, takes: 3, want: 3},
+		"a stream that fails":  {fails: 150, cancels: -1, takes: 1000},
+		"a context that ends":  {fails: -1, cancels: 70, takes: 1000},
+	} {
+		t.Run(name, func(t *testing.T) {
+			ctx, cancel := context.WithCancel(t.Context())
+			defer cancel()
+			var open atomic.Int64
+			list := make([]iter.Seq2[pair, error], streams)
+			for i := range list {
+				list[i] = func(yield func(pair, error) bool) {
+					defer open.Add(-1)
+					if open.Add(1); i == c.cancels {
+						cancel()
+					}
+					if i == c.fails {
+						yield(pair{}, io.ErrUnexpectedEOF)
+					} else if yield(pair{0, i}, nil) {
+						yield(pair{1, i}, nil)
+					}
+				}
+			}
+			got, failed := 0, error(nil)
+			for value, err := range merge.MergeStreams(ctx, byKey, list...) {
+				if failed = err; err == nil {
+					assert.Equal(t, pair{got / streams, got % streams}, value)
+					got++
+				}
+				if got == c.takes {
+					break
+				}
+			}
+			assert.True(t, got == c.want && (failed == nil) == (c.want > 0), "%d values, %v", got, failed)
+			assert.Zero(t, open.Load(), "streams that were left open")
+		})
+	}
 }

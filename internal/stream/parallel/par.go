@@ -132,6 +132,39 @@ func MapOrdered[A, B any](
 	}
 }
 
+// Items yields the items of a list.
+func Items[A any](list []A) iter.Seq2[A, error] {
+	return func(yield func(A, error) bool) {
+		for _, item := range list {
+			if !yield(item, nil) {
+				return
+			}
+		}
+	}
+}
+
+// Batch yields the items of a source, so many at once, and at the end those that are left.
+func Batch[A any](source iter.Seq2[A, error], size int) iter.Seq2[[]A, error] {
+	return func(yield func([]A, error) bool) {
+		var batch []A
+		for item, err := range source {
+			if err != nil {
+				yield(nil, err)
+				return
+			}
+			if batch = append(batch, item); len(batch) == size {
+				if !yield(batch, nil) {
+					return
+				}
+				batch = nil
+			}
+		}
+		if len(batch) > 0 {
+			yield(batch, nil)
+		}
+	}
+}
+
 // Numbers yields the numbers below n.
 func Numbers(n int) iter.Seq2[int, error] {
 	return func(yield func(int, error) bool) {

@@ -144,7 +144,7 @@ func (a Asker) askPair(ctx context.Context, pair Pair) (Decision, bool, error) {
 		func(ctx context.Context) (stage.Answer[value], error) {
 			return stage.Ask(ctx, a.Chat, call, Reminder, parseAnswer, a.Health)
 		},
-		func(answer stage.Answer[value]) any {
+		func(answer stage.Answer[value]) value {
 			answer.Value.Usage, answer.Value.Reason = answer.Usage, answer.Reason
 			return answer.Value
 		}, &v)

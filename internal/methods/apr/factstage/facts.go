@@ -364,7 +364,7 @@ func (in In) readPart(ctx context.Context, chunk enrich.Chunk, part triples.Part
 	var v value
 	fresh, passing, err := stage.RecallOrAsk(ctx, in.Ledger, ledger.Triples, key, in.Attempt,
 		func(ctx context.Context) (stage.Answer[string], error) { return in.askModel(ctx, chunk, part) },
-		func(answer stage.Answer[string]) any { return valueOf(answer) }, &v)
+		valueOf, &v)
 	if err != nil {
 		return result{}, err
 	}

@@ -322,7 +322,7 @@ func (in In) askPaid(
 		func(ctx context.Context) (stage.Answer[answer], error) {
 			return stage.Ask(ctx, in.Chat, call, reminder, read, in.Health)
 		},
-		func(said stage.Answer[answer]) any {
+		func(said stage.Answer[answer]) answer {
 			said.Value.Usage, said.Value.Reason = said.Usage, said.Reason
 			return said.Value
 		}, &out)
