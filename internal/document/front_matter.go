@@ -80,7 +80,7 @@ func (d *Doc) splitFront() {
 
 // opened is what begins front matter for many programs: a fence, also a long one, and blanks, comments or directives
 // before it.
-var opened = regexp.MustCompile(`^(?:\s|[%#][^\n]*\n|(?s:<!--.*?-->))*(?:---+|\+\+\++|;;;+)`)
+var opened = regexp.MustCompile(`^(?:[\s\x{85}\x{2028}\x{2029}]|[%#][^\n]*\n|(?s:<!--.*?-->))*(?:---+|\+\+\++|;;;+)`)
 
 // FrontNames reports whether the head of a text begins as front matter that names a field, whether or not it is read.
 func FrontNames(head []byte, name string) bool {
@@ -89,7 +89,7 @@ func FrontNames(head []byte, name string) bool {
 	if at == nil {
 		return false
 	}
-	key := regexp.MustCompile(`(?i)(?:^|[\s.,"'{\[])` + regexp.QuoteMeta(core.Visible(name)) + `["']?\s*[:=]`)
+	key := regexp.MustCompile(`(?i)(?:^|[\s\x{85}\x{2028}\x{2029}.,"'{\[])` + regexp.QuoteMeta(core.Visible(name)) + `["']?\s*[:=]`)
 	return key.MatchString(text[at[1]:])
 }
 

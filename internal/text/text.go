@@ -53,7 +53,7 @@ func (l *Language) Statements(s string) []string {
 		}
 		start := 0
 		for i := range len(sentence) - 1 {
-			if sentence[i] == '\n' && (hasMarker(sentence[i+1:]) || IsDirective(sentence[start:i])) {
+			if sentence[i] == '\n' && (hasMarker(firstLine(sentence[i+1:])) || IsDirective(firstLine(sentence[start:i]))) {
 				out = append(out, sentence[start:i+1])
 				start = i + 1
 			}
@@ -61,6 +61,14 @@ func (l *Language) Statements(s string) []string {
 		out = append(out, sentence[start:])
 	}
 	return out
+}
+
+// firstLine returns the first line of a text with its end: a form takes time for all that it is given.
+func firstLine(s string) string {
+	if i := strings.IndexByte(s, '\n'); i >= 0 {
+		return s[:i+1]
+	}
+	return s
 }
 
 var initials = regexp.MustCompile(`\b(?:\p{Lu}\.){2,}$`)

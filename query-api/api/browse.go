@@ -22,6 +22,7 @@ const (
 	defaultLimit = 50
 	maxLimit     = 1000
 	maxTextRunes = 1 << 20
+	mostMarks    = 20_000    // places of markup that a text comes with
 	maxRunes     = 1<<31 - 1 // of a document
 	readWidth    = 16        // chunks that are read at once for one page of a list
 )

@@ -104,7 +104,8 @@ func documentText(
 	}
 	if out.Start, out.End, err = rangeOf(parameters, document.Runes); err == nil {
 		out.Text, err = generation.DocumentText(ctx, i, out.Start, out.End)
-		out.Markup = extract.FindMarkup(out.Text)
+		places := extract.FindMarkup(out.Text)
+		out.Markup = places[:min(len(places), mostMarks)]
 	}
 	return out, err
 }

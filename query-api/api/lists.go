@@ -115,5 +115,5 @@ type DocumentText struct {
 	Length   int               `json:"length"`
 	Text     string            `json:"text"`
 
-	Markup []snippet.Span `json:"markup,omitempty" doc:"code points of text that are marks or tags"`
+	Markup []snippet.Span `json:"markup,omitempty" doc:"code points of text that are marks or tags, the first 20,000"`
 }

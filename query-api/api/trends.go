@@ -21,8 +21,10 @@ func (s *Server) getTrends(ctx context.Context, request *http.Request) (any, err
 		return nil, err
 	}
 	out, err := s.newRunlog().ReadTrends(ctx, index, nights)
-	if fault.Is(err, fault.RunNotFound) {
-		err = served.UnknownIndex(index)
+	if fault.Is(err, fault.RunNotFound) { // no night is known of an index that exists, or it does not
+		if _, err = s.served.FindPointer(ctx, index); fault.Is(err, fault.UnknownIndex) {
+			err = served.UnknownIndex(index)
+		}
 	}
 	return out, err
 }

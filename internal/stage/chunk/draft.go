@@ -8,7 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"slices"
 	"strings"
 	"time"
 	"unicode/utf8"
@@ -215,8 +214,9 @@ func (b *builder) parseBody(ctx context.Context, d *draft, body io.Reader, plann
 	return b.cutDocument(ctx, object, doc, file, d)
 }
 
-// headBytes of a text decide its title.
-const headBytes = 8 << 10
+// headBytes of a text decide its title, frontBytes whether it begins with front matter that was not read: of Markdown
+// it was, where there are metadata.
+const headBytes, frontBytes = 8 << 10, 32 << 10
 
 // cutDocument cuts a document's text into the draft; object is what errors name.
 func (b *builder) cutDocument(ctx context.Context, object string, doc document.Doc, file held, d *draft) error {
@@ -235,21 +235,14 @@ func (b *builder) cutDocument(ctx context.Context, object string, doc document.D
 	head := text[:min(len(text), headBytes)]
 	d.row.Meta, d.places = doc.Meta, doc.Places
 	if field := b.Spec.ReadAs().Labels.Field; field != "" && d.plan.Line == 0 && (document.NamesField(doc.Blank, field) ||
-		doc.Meta[field] == "" && mayHaveFront(d.plan.Kind, doc.Meta) && document.FrontNames(head, field)) {
+		doc.Meta[field] == "" && !(d.plan.Kind == string(document.Markdown) && doc.Meta != nil) &&
+			document.FrontNames(text[:min(len(text), frontBytes)], field)) {
 		b.hideDocument(d)
 	}
 	d.row.Missing = document.JoinMissing(doc.Missing, sound.DescribeLoss())
 	d.row.Title = document.TitleOf(
 		doc.Title, strings.ToValidUTF8(string(head), ""), document.Kind(d.plan.Kind), cmp.Or(d.plan.Part, object), b.Limits)
 	return readFault(object, b.cutText(ctx, bytes.NewReader(text), nil, d))
-}
-
-// mayHaveFront reports whether the text of a document may begin with front matter that was not read.
-func mayHaveFront(kind string, meta map[string]string) bool {
-	if document.Kind(kind) == document.Markdown {
-		return meta == nil // else it was read, and the text is what comes after it
-	}
-	return slices.Contains([]document.Kind{document.Text, document.RST, document.HTML}, document.Kind(kind))
 }
 
 // noteLabels notes among what a document lacks that nobody may read it, as its labels cannot be used.

@@ -49,17 +49,32 @@ var (
 
 func newForm(expression string) *regexp.Regexp { return regexp.MustCompile(`^(?:` + expression + `)`) }
 
-// patience is how many bytes are looked at in vain for the ends of marks, for each byte of a text: forms that nothing
-// ends would be looked for from each of their beginnings to the end of the line.
-const patience = 16
+// patience is how many bytes may be looked at for marks, for each byte of a text: the ends of some forms are looked for
+// from each of their beginnings, as far as the line goes.
+const patience = 8
 
-// reach returns about how far a form was looked for that is not at the beginning of a text.
-func reach(rest string) int {
+// reach returns about how many bytes are looked at for a mark at the beginning of a text: found, or in vain.
+func reach(rest string, found []int) int {
 	end := "]"
-	switch {
+	switch mark := rest[0]; {
+	case found != nil:
+		return found[1] - found[0]
 	case strings.HasPrefix(rest, "<!--"):
 		end = "-->"
-	case rest[0] != '[' && !strings.HasPrefix(rest, "!["):
+	case strings.HasPrefix(rest, "**"), strings.HasPrefix(rest, "__"):
+		if len(rest) == 2 || strings.IndexByte(" \t*_", rest[2]) >= 0 { // it opens nothing
+			return 0
+		}
+		return len(rest)
+	case mark == '`':
+		behind := strings.TrimLeft(rest, "`")
+		if i := strings.IndexByte(behind, '`'); i >= 0 {
+			return len(rest) - len(behind) + i
+		}
+		return len(rest)
+	case mark == ':':
+		return len(rest) - len(strings.TrimLeft(rest, ":abcdefghijklmnopqrstuvwxyz-"))
+	case mark != '[' && !strings.HasPrefix(rest, "!["):
 		return 0
 	}
 	i := strings.Index(rest, end)
@@ -70,7 +85,7 @@ func reach(rest string) int {
 }
 
 // firstMark returns the places of the first mark of a line, and of its groups; nil where there is none, or nothing is
-// left of what may be looked at. It tries a form only where the character stands that it begins with.
+// left of what may be looked at.
 func firstMark(line string, left *int) []int {
 	for at := 0; at < len(line) && *left > 0; at++ {
 		next := strings.IndexAny(line[at:], "<&![\\`*_:")
@@ -78,23 +93,32 @@ func firstMark(line string, left *int) []int {
 			return nil
 		}
 		at += next
-		mark, emphatic := inline[line[at]], line[at] == '*' || line[at] == '_'
-		if emphatic && at == 0 {
-			mark = strongOrEmphasis
-		} else if emphatic {
-			if found := spacedEmphasis.FindStringSubmatchIndex(line[at-1:]); found != nil {
-				return shiftPlaces(found, at-1)
-			}
+		found := markAt(line, at)
+		if *left -= reach(line[at:], found); found != nil {
+			return found
 		}
-		if found := mark.FindStringSubmatchIndex(line[at:]); found != nil {
+	}
+	return nil
+}
+
+// markAt returns the places of a mark that begins at a place, and of its groups; nil where none does. It tries the forms
+// that begin with the character there.
+func markAt(line string, at int) []int {
+	mark, emphatic := inline[line[at]], line[at] == '*' || line[at] == '_'
+	if emphatic && at == 0 {
+		mark = strongOrEmphasis
+	} else if emphatic {
+		if found := spacedEmphasis.FindStringSubmatchIndex(line[at-1:]); found != nil {
+			return shiftPlaces(found, at-1)
+		}
+	}
+	if found := mark.FindStringSubmatchIndex(line[at:]); found != nil {
+		return shiftPlaces(found, at)
+	}
+	if line[at] == '[' && (at == 0 || strings.IndexByte(" \t(*_|\"'", line[at-1]) >= 0) {
+		if found := referring.FindStringSubmatchIndex(line[at:]); found != nil {
 			return shiftPlaces(found, at)
 		}
-		if line[at] == '[' && (at == 0 || strings.IndexByte(" \t(*_|\"'", line[at-1]) >= 0) {
-			if found := referring.FindStringSubmatchIndex(line[at:]); found != nil {
-				return shiftPlaces(found, at)
-			}
-		}
-		*left -= reach(line[at:])
 	}
 	return nil
 }
