@@ -89,7 +89,8 @@ func FrontNames(head []byte, name string) bool {
 	if at == nil {
 		return false
 	}
-	key := regexp.MustCompile(`(?i)(?:^|[\s\x{85}\x{2028}\x{2029}.,"'{\[])` + regexp.QuoteMeta(core.Visible(name)) + `["']?\s*[:=]`)
+	key := regexp.MustCompile(`(?i)(?:^|[\s\x{85}\x{2028}\x{2029}.,"'{\[])` + regexp.QuoteMeta(core.Visible(name)) +
+		`["']?\s*[:=]`)
 	return key.MatchString(text[at[1]:])
 }
 

@@ -101,8 +101,8 @@ func firstMark(line string, left *int) []int {
 	return nil
 }
 
-// markAt returns the places of a mark that begins at a place, and of its groups; nil where none does. It tries the forms
-// that begin with the character there.
+// markAt returns the places of a mark that begins at a place, and of its groups; nil where none does. It tries the
+// forms that begin with the character there.
 func markAt(line string, at int) []int {
 	mark, emphatic := inline[line[at]], line[at] == '*' || line[at] == '_'
 	if emphatic && at == 0 {
