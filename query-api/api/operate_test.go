@@ -98,6 +98,7 @@ func TestAnIndexIsBuiltSteeredAndServedOverHTTP(t *testing.T) {
 		{"POST", "/watched", object{"questions": []object{}}, 422, "invalid_parameter", ""},
 		{"GET", "/watched", nil, 200, "", ""},
 		{"DELETE", "/watched/" + letter, nil, 204, "", "watch sample " + letter},
+		{"DELETE", "/watched/null,null", nil, 422, "invalid_parameter", ""},
 	} {
 		o.control.Asked = nil
 		status, out, header := o.do(c.method, sampleIndex+c.path, c.body)

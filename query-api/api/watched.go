@@ -79,6 +79,10 @@ func (o operation) addWatched(controller control.Control) (reply, error) {
 
 // removeWatched answers DELETE …/watched/{id}.
 func (o operation) removeWatched(controller control.Control) (reply, error) {
-	_, err := o.watch(controller, control.WatchRequest{Remove: o.PathValue("id")})
+	id := o.PathValue("id")
+	if parsed, err := core.ParseID(id); id != control.AllWatched && (err != nil || parsed.String() != id) {
+		return reply{}, newFault("remove standing question", "id", "it is no id", "list the questions: GET …/watched")
+	}
+	_, err := o.watch(controller, control.WatchRequest{Remove: id})
 	return reply{status: http.StatusNoContent}, err
 }
