@@ -157,9 +157,6 @@ func parametersIn(path string, route Route) []any {
 		if match[1] == "id" && strings.Contains(path, "/chunks/{id}") {
 			example = exampleChunk
 		}
-		if strings.HasSuffix(path, "/watched/{id}") {
-			schema["pattern"] = "^([0-9a-f]{32}|all)$"
-		}
 		parameters = append(parameters, map[string]any{
 			"name": match[1], "in": "path", "required": true, "schema": schema,
 			"description": known.doc, "example": example,
