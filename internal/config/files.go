@@ -41,6 +41,7 @@ func ReadProbes(spec *core.Spec) ([]byte, error) {
 	})
 }
 
+// mostFileBytes of a file that is read whole and sent with a request.
 const mostFileBytes = 64 << 20
 
 // readFile reads and checks the file at a path, in whose place it puts the sum.

@@ -7,7 +7,6 @@ import (
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/pipeline/report"
 	"github.com/unweaver/unweaver/internal/pipeline/runlog"
-	"github.com/unweaver/unweaver/query-api/served"
 )
 
 // usualNights is how many nights trends are of where nothing else is asked for.
@@ -22,9 +21,7 @@ func (s *Server) getTrends(ctx context.Context, request *http.Request) (any, err
 	}
 	out, err := s.newRunlog().ReadTrends(ctx, index, nights)
 	if fault.Is(err, fault.RunNotFound) { // no night is known of an index that exists, or it does not
-		if _, err = s.served.FindPointer(ctx, index); fault.Is(err, fault.UnknownIndex) {
-			err = served.UnknownIndex(index)
-		}
+		_, err = s.served.FindPointer(ctx, index)
 	}
 	return out, err
 }
