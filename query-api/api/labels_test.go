@@ -30,7 +30,7 @@ import (
 // hidden is a document that readers with the label hr may read alone; Oslo is in others, too. ofEng is one of eng.
 var (
 	hidden = retrievetest.Document{
-		Key: "hr/pay.txt", Title: "Pay of a Dugong", Meta: map[string]string{"labels": "hr", "quoll": "okapi"},
+		Key: "hr/pay.txt", Title: "Pay of a Dugong9", Meta: map[string]string{"labels": "hr", "quoll8": "okapi9"},
 		Chunks: []retrievetest.Chunk{{
 			Text: "The capital of Norway pays Zanzibar.", Entities: []string{"Oslo", "Zanzibar", "Norway"},
 		}},
@@ -39,9 +39,9 @@ var (
 		Key: "eng/plan.txt", Title: "Plan", Meta: map[string]string{"labels": "eng"},
 		Chunks: []retrievetest.Chunk{{Text: "The plan of Oslo and Bergen.", Entities: []string{"Oslo", "Bergen"}}},
 	}
-	// secrets are what no other document than hidden has.
+	// secrets are what no other document than hidden has, and no random id by chance: those have no 8 and no 9.
 	secrets = []string{
-		hidden.Key, "dugong", "quoll", "okapi", "zanzibar", retrievetest.ChunkID(hidden, 0).String(),
+		hidden.Key, "dugong9", "quoll8", "okapi9", "zanzibar", retrievetest.ChunkID(hidden, 0).String(),
 		core.ClassID("zanzibar").String(), core.FragmentID("zanzibar", "hr").String(), core.FragmentID("oslo", "hr").String(),
 	}
 )
@@ -149,7 +149,7 @@ func listBodies(t *testing.T, id, secret string) (out []string) {
 			bodies = append(bodies, object{"method": method, "explain": true, "answer": true})
 		}
 		for _, filter := range []object{
-			{"document_prefix": secret}, {"metadata": object{secret: "x"}}, {"metadata": object{"quoll": secret}},
+			{"document_prefix": secret}, {"metadata": object{secret: "x"}}, {"metadata": object{"quoll8": secret}},
 		} {
 			bodies = append(bodies, object{"filter": filter})
 		}
