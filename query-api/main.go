@@ -154,7 +154,7 @@ func newDesk(cfg *config.Config, stores *app.Stores, log *slog.Logger) *desk.Des
 	}
 	line := &service.Line{Dial: func(ctx context.Context) (control.Control, error) {
 		connected, _, err := service.Connect(ctx, cfg, stores, log) // until the process ends
-		return connected, err
+		return control.Of(connected), err
 	}}
 	return desk.New(cfg, stores, line.Connect)
 }
