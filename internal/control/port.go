@@ -5,6 +5,7 @@ package control
 import (
 	"context"
 	"reflect"
+	"strings"
 	"time"
 
 	"github.com/unweaver/unweaver/internal/artifact"
@@ -319,8 +320,12 @@ type operator struct{}
 
 // WithOperator says who asks, and why: operations record it.
 func WithOperator(ctx context.Context, asks core.Operator) context.Context {
+	asks.By, asks.Reason = JoinLines(asks.By), JoinLines(asks.Reason)
 	return context.WithValue(ctx, operator{}, asks)
 }
+
+// JoinLines returns what a person wrote as one line: lists print it in one.
+func JoinLines(text string) string { return strings.Join(strings.Fields(text), " ") }
 
 // OperatorOf returns who asks; zero: unknown.
 func OperatorOf(ctx context.Context) core.Operator {

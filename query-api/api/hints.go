@@ -58,6 +58,9 @@ func (s *Server) takeHints(w http.ResponseWriter, request *http.Request) {
 		err = readBody(raw, &body)
 	}
 	if err == nil {
+		err = hints.CheckRoom(request.Context(), index)
+	}
+	if err == nil {
 		name := request.Header.Get(webhook.HeaderID) + "\n" + request.Header.Get(webhook.HeaderTimestamp) + "\n" + string(raw)
 		err = hints.Put(request.Context(), index, name, body.Keys)
 	}

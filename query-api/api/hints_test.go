@@ -1,6 +1,7 @@
 package api_test
 
 import (
+	"fmt"
 	"net/http"
 	"strconv"
 	"strings"
@@ -10,7 +11,10 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/unweaver/unweaver/internal/core"
+	"github.com/unweaver/unweaver/internal/store/blob"
 	"github.com/unweaver/unweaver/internal/telemetry/webhook"
+	"github.com/unweaver/unweaver/internal/testkit/musttest"
 	"github.com/unweaver/unweaver/query-api/api"
 )
 
@@ -66,6 +70,11 @@ func TestHintsAreTakenWithAFreshSignatureOfTheirIndexAlone(t *testing.T) {
 		kept++
 	}
 	assert.Equal(t, 1, kept, "a request that is sent again is kept once")
+	for i := range core.MostDeliveries - 1 {
+		musttest.Get(blob.Write(t.Context(), f.store, fmt.Sprintf("sample/hints/inbox/%d.json", i), []byte("[]"), blob.Cond{}))(t)
+	}
+	status, says = send("sample", "14", secret, good, now)
+	assert.True(t, status == 429 && strings.Contains(says, "wait for a build"), "a full inbox: %d %s", status, says)
 	for _, path := range []string{"/v1/indexes/sample", "/v1/indexes/sample/hints", "/v1/indexes/sample%2Fhints"} {
 		assert.Equal(t, http.StatusUnauthorized, f.send(http.MethodGet, path, "").Code, "%s needs a key still", path)
 	}

@@ -232,7 +232,7 @@ func TestWhoMayNotReadAllTurnsNoLabelsOff(t *testing.T) {
 		}))(t)
 		watched := controller.Inputs[len(controller.Inputs)-1].(control.WatchRequest)
 		assert.True(t, watched.Readers.All == all && (all || slices.Equal(watched.Readers.Labels, keys[text])), text)
-		for key, passes := range map[string]bool{"keep": true, "documents.labels.field": all, "documents.labels.rules": all} {
+		for key, passes := range map[string]bool{"keep": true, "documents.labels.field": all, "documents.labels.rules": all, "corpus": all} {
 			_, err := client.ChangeBranch(t.Context(), control.BranchRequest{
 				Index: "docs", Name: "exp", Set: map[string]string{key: "2"},
 			})

@@ -123,7 +123,7 @@ func guardLabels(c control.Control) control.Control {
 	}
 	out.ChangeBranch = func(ctx context.Context, in control.BranchRequest) (core.Branch, error) {
 		for key := range in.Set {
-			if strings.HasPrefix(key, "documents.labels") && !readersOf(ctx).All {
+			if (key == "corpus" || strings.HasPrefix(key, "documents.labels")) && !readersOf(ctx).All {
 				return core.Branch{}, fault.Forbidden.At("branch", in.Index).
 					Because("it sets " + key + ", which decides who may read the branch").
 					Advise("use a key that may read every document (--labels '*'), or the token")

@@ -80,9 +80,6 @@ func (s *Service) StartBackfill(ctx context.Context, r control.BackfillRequest) 
 	if err := s.Models.Check(spec); err != nil {
 		return out, err
 	}
-	if err := s.grantCorpus(ctx, spec.Corpus, true); err != nil {
-		return out, err
-	}
 	err = s.recordCommand(ctx, core.ActionBackfill, workflows.BackfillRun(r.Index, r.Name), "", func() error {
 		return s.beginBackfill(ctx, r, manifest.Spec)
 	})

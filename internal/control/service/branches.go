@@ -4,9 +4,11 @@ import (
 	"context"
 	"errors"
 	"maps"
+	"path/filepath"
 	"slices"
 	"strings"
 
+	"github.com/unweaver/unweaver/internal/app"
 	"github.com/unweaver/unweaver/internal/artifact"
 	"github.com/unweaver/unweaver/internal/config"
 	"github.com/unweaver/unweaver/internal/control"
@@ -33,7 +35,7 @@ func (s *Service) ChangeBranch(ctx context.Context, r control.BranchRequest) (co
 		}
 		return s.newDesk().DeleteBranch(ctx, asked, building)
 	}
-	if err := refuseLocalFiles(ctx, r); err != nil {
+	if err := s.checkFiles(ctx, r); err != nil {
 		return core.Branch{}, err
 	}
 	if err := config.CheckOverlay(r.Set); err != nil {
@@ -42,14 +44,30 @@ func (s *Service) ChangeBranch(ctx context.Context, r control.BranchRequest) (co
 	return s.newDesk().MakeBranch(ctx, asked)
 }
 
-// refuseLocalFiles refuses settings that name files of this machine to who does not own the installation: what is wrong
-// with a file would say what it holds, and whether it is there.
-func refuseLocalFiles(ctx context.Context, r control.BranchRequest) error {
+// checkFiles refuses settings that name files of this machine to who does not own the installation: what is wrong with
+// a file would say what it holds, and whether it is there. A folder of documents has to be one that runs may read; the
+// owner, who names one, lets them.
+func (s *Service) checkFiles(ctx context.Context, r control.BranchRequest) error {
+	if folder := r.Set["corpus"]; folder != "" && app.IsPath(folder) {
+		if !filepath.IsAbs(folder) {
+			return fault.Usage.At("branch", r.Index).Because("its corpus " + fault.QuoteName(folder) + " is a relative path").
+				Advise("write the whole path")
+		}
+		if s.Grant != nil && !control.OfAnother(ctx) {
+			if err := s.Grant(folder, true); err != nil {
+				return err
+			}
+		}
+		if _, err := s.Stores.OpenCorpus(ctx, folder); err != nil {
+			return err
+		}
+	}
 	if !control.OfAnother(ctx) {
 		return nil
 	}
-	for _, key := range []string{"aliases", "gate.probes", "extraction.examples", "follow_links"} {
-		if _, set := r.Set[key]; set {
+	for key := range r.Set {
+		local := slices.Contains([]string{"aliases", "gate.probes", "extraction.examples", "follow_links"}, key)
+		if local || strings.HasSuffix(key, ".file") {
 			return fault.Forbidden.At("branch", r.Index).
 				Because("it sets " + key + ", which has the server read files of its machine").
 				Advise("set it in the configuration, or make the branch with the command line of the server's owner")

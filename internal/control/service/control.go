@@ -5,6 +5,7 @@ package service
 
 import (
 	"context"
+	"slices"
 	"sync"
 	"time"
 
@@ -19,6 +20,7 @@ import (
 	"github.com/unweaver/unweaver/internal/control/engine"
 	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/document"
+	"github.com/unweaver/unweaver/internal/pipeline/release"
 	"github.com/unweaver/unweaver/internal/pipeline/runlog"
 )
 
@@ -76,12 +78,25 @@ func (s *Service) indexOf(index string) artifact.Index {
 	return artifact.Index{Store: s.Stores.Artifacts, Name: index}
 }
 
-// grantCorpus lets runs read a corpus that the owner of the installation asks for.
-func (s *Service) grantCorpus(ctx context.Context, corpusURI string, keep bool) error {
-	if s.Grant == nil || corpusURI == "" || !app.IsPath(corpusURI) || control.OfAnother(ctx) {
+// grantCorpus lets runs read a corpus that the owner of the installation names: on the command line, or in the
+// configuration. A folder that comes from the store (a setting of a branch, the corpus of its base) may have been named
+// by a key or an image.
+func (s *Service) grantCorpus(ctx context.Context, spec core.Spec, keep bool) error {
+	if s.Grant == nil || spec.Corpus == "" || !app.IsPath(spec.Corpus) || control.OfAnother(ctx) {
 		return nil
 	}
-	return s.Grant(corpusURI, keep)
+	stored := []string{spec.Overlay["corpus"]}
+	if spec.Index != "" { // doctor asks for none
+		_, ofBase, err := release.OverlayOf(ctx, s.indexOf(spec.Index))
+		if err != nil {
+			return err
+		}
+		stored = append(stored, ofBase)
+	}
+	if slices.Contains(stored, spec.Corpus) {
+		return nil
+	}
+	return s.Grant(spec.Corpus, keep)
 }
 
 func (s *Service) toFault(err error) error { return engine.ToFault(err, s.Engine) }

@@ -60,7 +60,7 @@ func (s *Service) RunDoctor(ctx context.Context, spec core.Spec) ([]control.Chec
 	if spec.Corpus != "" {
 		var corpus blob.Store
 		probe("corpus", func() (_ string, err error) {
-			if err = s.grantCorpus(ctx, spec.Corpus, false); err == nil {
+			if err = s.grantCorpus(ctx, spec, false); err == nil {
 				corpus, err = s.Stores.OpenCorpus(ctx, spec.Corpus)
 			}
 			return spec.Corpus, err

@@ -55,13 +55,16 @@ func (s *Service) BuildIndex(ctx context.Context, request control.IndexRequest) 
 	if err != nil || known.Run != "" {
 		return known, err
 	}
-	if file := spec.ChatOf(core.RoleExtraction).File; s.Grant != nil && file != "" && !control.OfAnother(ctx) {
+	_, stored := spec.Overlay["models.extraction.file"]
+	_, general := spec.Overlay["models.chat.file"]
+	if file := spec.ChatOf(core.RoleExtraction).File; s.Grant != nil && file != "" && !control.OfAnother(ctx) && !stored &&
+		!general { // a file that the store names may have been named by a key or an image
 		s.Models.AllowRecording(file)
 	}
 	if err := s.Models.Check(spec); err != nil {
 		return control.Run{}, err
 	}
-	if err := s.grantCorpus(ctx, spec.Corpus, true); err != nil {
+	if err := s.grantCorpus(ctx, spec, true); err != nil {
 		return control.Run{}, err
 	}
 	if _, err := s.Stores.OpenCorpus(ctx, spec.Corpus); err != nil {
@@ -441,7 +444,7 @@ func (s *Service) EstimateBuild(ctx context.Context, request control.IndexReques
 	if err := checkSpec("estimate", spec); err != nil {
 		return core.Estimated{}, err
 	}
-	if err := s.grantCorpus(ctx, spec.Corpus, false); err != nil {
+	if err := s.grantCorpus(ctx, spec, false); err != nil {
 		return core.Estimated{}, err
 	}
 	if err := s.keepAliases(ctx, spec, request.Aliases); err != nil {

@@ -445,10 +445,34 @@ func TestOnlyTheOwnerOpensAnotherFolder(t *testing.T) {
 	musttest.Get(b.BuildIndex(stranger, control.IndexRequest{Spec: spec}))(b.t) // granted by then
 }
 
+// A folder that a key gave a branch is no corpus because the owner builds, estimates or checks the branch: it would be
+// read, and written to, by that key.
+func TestAFolderThatTheStoreNamesIsNotGranted(t *testing.T) {
+	b := newBench(t)
+	publish(b, "g1")
+	spec := b.spec("docs")
+	spec.Overlay = map[string]string{"corpus": spec.Corpus}
+	musttest.Get(b.RunDoctor(t.Context(), spec))(t)
+	_, _ = b.EstimateBuild(t.Context(), control.IndexRequest{Spec: spec})
+	_, err := b.Stores.OpenCorpus(t.Context(), spec.Corpus)
+	musttest.Fail(t, err, fault.CorpusRefused)
+	stranger := control.ForAnother(t.Context())
+	for _, folder := range []string{spec.Corpus, "private"} {
+		request := control.BranchRequest{Index: "docs", Name: "exp", Set: map[string]string{"corpus": folder}}
+		_, err := b.ChangeBranch(stranger, request)
+		assert.True(t, fault.Is(err, fault.CorpusRefused) || fault.Is(err, fault.Usage), "%s: %v", folder, err)
+	}
+	own := control.BranchRequest{Index: "docs", Name: "exp", Set: map[string]string{"corpus": spec.Corpus}}
+	_, _ = b.ChangeBranch(t.Context(), own) // the owner's word is enough
+	musttest.Get(b.Stores.OpenCorpus(t.Context(), spec.Corpus))(t)
+}
+
 // What is wrong with a file would say what it holds.
 func TestOnlyTheOwnerNamesFilesInABranch(t *testing.T) {
 	b := newBench(t)
-	for _, key := range []string{"aliases", "gate.probes", "extraction.examples", "follow_links"} {
+	for _, key := range []string{
+		"aliases", "gate.probes", "extraction.examples", "follow_links", "models.extraction.file", "models.chat.file",
+	} {
 		request := control.BranchRequest{Index: "docs", Name: "exp", Set: map[string]string{key: "/etc/hostname"}}
 		musttest.Refuse(b.ChangeBranch(control.ForAnother(t.Context()), request))(t, fault.Forbidden)
 		_, err := b.ChangeBranch(t.Context(), request)

@@ -52,10 +52,7 @@ func (s *Service) whyNoCorpus(ctx context.Context, index string) string {
 	if err != nil || spec.Corpus == "" {
 		return ""
 	}
-	if err = s.grantCorpus(ctx, spec.Corpus, false); err == nil {
-		_, err = s.Stores.OpenCorpus(ctx, spec.Corpus)
-	}
-	if err != nil {
+	if _, err = s.Stores.OpenCorpus(ctx, spec.Corpus); err != nil {
 		return err.Error()
 	}
 	return ""

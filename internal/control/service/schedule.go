@@ -75,7 +75,7 @@ func (s *Service) checkSchedulable(ctx context.Context, request control.Schedule
 	if err := errors.Join(s.Models.Check(request.Spec), s.refuseUnowned(ctx, index)); err != nil {
 		return err
 	}
-	if err := s.grantCorpus(ctx, request.Spec.Corpus, true); err != nil {
+	if err := s.grantCorpus(ctx, request.Spec, true); err != nil {
 		return err
 	}
 	_, err := s.Stores.OpenCorpus(ctx, request.Spec.Corpus)
@@ -123,7 +123,7 @@ func (s *Service) ApplySchedule(ctx context.Context, request control.ScheduleReq
 	}
 	kept.Spec = request.Spec
 	if request.Paused != nil {
-		kept.Paused, kept.Note = *request.Paused, request.Note
+		kept.Paused, kept.Note = *request.Paused, control.JoinLines(request.Note)
 	}
 	if kept.Schedule, err = json.Marshal(scheduleKept{request.Schedule, request.Priority}); err != nil {
 		return out, err
@@ -209,7 +209,7 @@ func (s *Service) keepPaused(ctx context.Context, index string, paused bool, not
 	if err != nil {
 		return err
 	}
-	kept.Paused, kept.Note = paused, note
+	kept.Paused, kept.Note = paused, control.JoinLines(note)
 	return run.KeepSchedule(ctx, s.indexOf(index), kept)
 }
 
@@ -259,7 +259,7 @@ func (s *Service) describeSchedule(ctx context.Context, index string) (control.S
 	}
 	if state := description.Schedule.State; state != nil {
 		if out.Paused = state.Paused; out.Paused {
-			out.Note = state.Note
+			out.Note = control.JoinLines(state.Note)
 		}
 	}
 	if spec := description.Schedule.Spec; spec != nil {

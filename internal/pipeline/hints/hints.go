@@ -47,6 +47,23 @@ func Put(ctx context.Context, index artifact.Index, name string, keys []string) 
 	return err
 }
 
+// CheckRoom returns fault.RateLimited where so many hints of an index wait that its next build lists the corpus anyway.
+func CheckRoom(ctx context.Context, index artifact.Index) error {
+	waiting := 0
+	for _, err := range index.Store.List(ctx, index.HintsKey(inbox, "")+"/", "") {
+		if err != nil {
+			return err
+		}
+		if waiting++; waiting == core.MostDeliveries {
+			return fault.RateLimited.At("keep hints of", index.Name).
+				Because(fmt.Sprintf("%d deliveries wait for a build", waiting)).
+				Advise("send them again later; the next build lists the corpus, and a paused run holds it up: unweaver status " +
+					index.Name)
+		}
+	}
+	return nil
+}
+
 // CheckKey returns an error for a key that no object of a corpus can have.
 func CheckKey(key string) error {
 	if err := blob.CheckKey(key); err != nil {

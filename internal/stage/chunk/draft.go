@@ -235,7 +235,7 @@ func (b *builder) cutDocument(ctx context.Context, object string, doc document.D
 	head := text[:min(len(text), headBytes)]
 	d.row.Meta, d.places = doc.Meta, doc.Places
 	wasRead := document.Kind(d.plan.Kind) == document.Markdown && doc.Meta != nil
-	if field := b.Spec.ReadAs().Labels.Field; field != "" && d.plan.Line == 0 && (document.NamesField(doc.Blank, field) ||
+	if field := b.Spec.ReadAs().Labels.Field; field != "" && (document.NamesField(doc.Blank, field) ||
 		doc.Meta[field] == "" && !wasRead && document.FrontNames(text[:min(len(text), frontBytes)], field)) {
 		b.hideDocument(d)
 	}
