@@ -32,7 +32,6 @@ var indexKeys = []key{
 		meaning: "follow symbolic links in a folder corpus, also to targets outside the folder; without it, links are " +
 			"reported and skipped",
 		example: "true",
-		rule:    allowAnything(),
 	},
 	{
 		path: "indexes.*.include",
@@ -77,7 +76,6 @@ var indexKeys = []key{
 			"metadata), the first 100 of an object; otherwise the text only lists their names",
 		example:  "true",
 		rebuilds: paysChunks,
-		rule:     allowAnything(),
 	},
 	{
 		path: "indexes.*.documents.s3_tags",
@@ -85,7 +83,6 @@ var indexKeys = []key{
 			"(docs/guides/filters.md); without effect on a folder",
 		example:  "true",
 		rebuilds: paysChunks,
-		rule:     allowAnything(),
 	},
 	{
 		path: "indexes.*.documents.labels.field",
@@ -144,7 +141,6 @@ var indexKeys = []key{
 		meaning:  "any word; another one has documents parsed again, as after an upgrade of the server",
 		example:  "v2",
 		rebuilds: paysChunks,
-		rule:     allowAnything(),
 	},
 	{
 		path:    "indexes.*.documents.parser.timeout",
@@ -376,7 +372,6 @@ var indexKeys = []key{
 		meaning:  "as the reference implementation, to compare with the paper (formats.md, Parity)",
 		example:  "true",
 		rebuilds: paysParity,
-		rule:     allowAnything(),
 	},
 	{
 		path:    "indexes.*.keep",
@@ -488,7 +483,7 @@ var indexKeys = []key{
 		path:    "indexes.*.schedule.cron",
 		meaning: "times of scheduled builds",
 		example: `"0 3 * * *"`,
-		rule:    allowEmpty(cronRule()),
+		rule:    allowEmpty(newTextRule("five fields, or @daily and the like", cronMistake)),
 	},
 	{
 		path:    "indexes.*.schedule.timezone",
@@ -518,6 +513,5 @@ var indexKeys = []key{
 		path:    "indexes.*.schedule.pause_on_failure",
 		meaning: "pause the schedule after a failed run",
 		example: "true",
-		rule:    allowAnything(),
 	},
 }

@@ -71,7 +71,7 @@ var generalKeys = []key{
 		path:    "engine.address",
 		meaning: "Temporal's frontend",
 		example: "temporal:7233",
-		rule:    requireAddress(false),
+		rule:    requireAddress(false, 1),
 	},
 	{
 		path:    "engine.namespace",
@@ -89,31 +89,26 @@ var generalKeys = []key{
 		path:    "engine.tls",
 		meaning: "connect with TLS (an API key implies it)",
 		example: "true",
-		rule:    allowAnything(),
 	},
 	{
 		path:    "engine.tls_ca",
 		meaning: "authorities that signed Temporal's certificate; empty: those of the system; implies tls",
 		example: "/etc/unweaver/tls/ca.pem",
-		rule:    allowAnything(),
 	},
 	{
 		path:    "engine.tls_cert",
 		meaning: "certificate that this process presents to Temporal; requires tls_key, and implies tls",
 		example: "/etc/unweaver/tls/client.pem",
-		rule:    allowAnything(),
 	},
 	{
 		path:    "engine.tls_key",
 		meaning: "private key of tls_cert",
 		example: "/etc/unweaver/tls/client-key.pem",
-		rule:    allowAnything(),
 	},
 	{
 		path:    "engine.tls_server_name",
 		meaning: "host name that Temporal's certificate must have; empty: the host of address",
 		example: "temporal",
-		rule:    allowAnything(),
 	},
 	{
 		path:    "engine.api_key_env",
@@ -127,25 +122,23 @@ var generalKeys = []key{
 			"refused. Empty: no encryption. Every program of an installation uses the same file, mode 0600; to create it: " +
 			"unweaver certs codec-key FILE. Change it only while no run is running",
 		example: "/etc/unweaver/codec.key",
-		rule:    allowAnything(),
 	},
 	{
 		path:    "engine.deployment.name",
 		meaning: "worker deployment that this worker belongs to",
 		example: "unweaver",
-		rule:    allowEmpty(requireLabel("letters, digits, - and _", deploymentName)),
+		rule:    allowEmpty(requireForm("letters, digits, - and _", deploymentName)),
 	},
 	{
 		path:    "engine.deployment.build_id",
 		meaning: "version of the worker within its deployment",
 		example: "2026-11-22",
-		rule:    allowEmpty(requireLabel("letters, digits and - _ . +", buildName)),
+		rule:    allowEmpty(requireForm("letters, digits and - _ . +", buildName)),
 	},
 	{
 		path:    "engine.deployment.versioned",
 		meaning: "a run stays on the worker version that it started with; requires name and build_id",
 		example: "true",
-		rule:    allowAnything(),
 	},
 	{
 		path:    "query_api.address",
@@ -195,7 +188,6 @@ var generalKeys = []key{
 		meaning: "folder of those files and of temporary ones, this user's alone; empty: unweaver/worker in the " +
 			"user's folder of caches. Workers of one machine need one each",
 		example: "/var/cache/unweaver",
-		rule:    allowAnything(),
 	},
 	{
 		path:    "worker.cpu",
@@ -232,7 +224,6 @@ var generalKeys = []key{
 		path:    "stores.milvus.bucket",
 		meaning: "bucket of Milvus, on the endpoint of stores.s3; empty: vectors are inserted",
 		example: "milvus",
-		rule:    allowAnything(),
 	},
 	{
 		path:    "stores.milvus.index",
@@ -250,13 +241,11 @@ var generalKeys = []key{
 		path:    "stores.s3.region",
 		meaning: "region; empty: that of the AWS default chain",
 		example: "eu-central-1",
-		rule:    allowAnything(),
 	},
 	{
 		path:    "stores.s3.path_style",
 		meaning: "use the bucket in the path, not in the host name",
 		example: "true",
-		rule:    allowAnything(),
 	},
 	{
 		path: "stores.corpus_roots",
@@ -292,7 +281,6 @@ var generalKeys = []key{
 		meaning:  "name of the model; provider openai requires it",
 		example:  "gpt-4o-mini",
 		rebuilds: paysExtraction,
-		rule:     allowAnything(),
 	},
 	{
 		path: "models.chat.mode",
@@ -338,7 +326,6 @@ var generalKeys = []key{
 		meaning: "folder in which another program answers files of requests (vllm run-batch), on the worker's machine; " +
 			"empty: the Batch API of base_url",
 		example: "/shared/batches",
-		rule:    allowAnything(),
 	},
 	{
 		path:    "models.chat.batch.priced_at",
@@ -350,7 +337,6 @@ var generalKeys = []key{
 		path:    "models.chat.file",
 		meaning: "the recording; provider recorded requires it",
 		example: "extractions.jsonl",
-		rule:    allowAnything(),
 	},
 	{
 		path:    "models.chat.max_tokens",
@@ -364,7 +350,6 @@ var generalKeys = []key{
 		meaning: "whose answers these are: paid results are shared within it, and a change pays for them again. " +
 			"empty: base_url; none: all the same",
 		example: "gateway",
-		rule:    allowAnything(),
 	},
 	modelTimeout("models.chat.timeout"),
 	{
@@ -416,7 +401,6 @@ var generalKeys = []key{
 			" (`unweaver models pull` fetches the weights); empty: lexical vectors",
 		example:  "e5",
 		rebuilds: paysEmbeddings,
-		rule:     allowAnything(),
 	},
 	{
 		path:     "models.embedding.dimension",
@@ -446,7 +430,6 @@ var generalKeys = []key{
 		path:    "models.embedding.trust_domain",
 		meaning: "like models.chat.trust_domain, for vectors",
 		example: "gateway",
-		rule:    allowAnything(),
 	},
 	modelTimeout("models.embedding.timeout"),
 	newPriceKey("models.embedding.price.prompt", "price of input tokens", ""),
@@ -456,7 +439,6 @@ var generalKeys = []key{
 		meaning: "folder with the weights of models inside, read by worker and query-api; empty: unweaver/models in the " +
 			"user's folder of caches. An image may bring it",
 		example: "/models",
-		rule:    allowAnything(),
 	},
 	{
 		path: "models.rerank.provider",
@@ -482,7 +464,6 @@ var generalKeys = []key{
 		path:    "models.rerank.model",
 		meaning: "name of the model; optional if the server has only one",
 		example: "BAAI/bge-reranker-v2-m3",
-		rule:    allowAnything(),
 	},
 	{
 		path: "models.rerank.top",
@@ -517,7 +498,7 @@ var generalKeys = []key{
 		path:    "models.currency",
 		meaning: "currency of prices, costs and money budgets; it is only a label, nothing is converted",
 		example: "EUR",
-		rule:    allowEmpty(requireLabel("three capital letters, as in ISO 4217", currency)),
+		rule:    allowEmpty(requireForm("three capital letters, as in ISO 4217", currency)),
 	},
 	{
 		path:    "models.limits.concurrency",

@@ -3,7 +3,6 @@ package config
 import (
 	"fmt"
 	"os"
-	"slices"
 	"strings"
 
 	"github.com/unweaver/unweaver/internal/core"
@@ -74,37 +73,19 @@ func (n Notify) NamedWebhooks() map[string]string {
 
 // requireNamed takes webhooks with names.
 func requireNamed() rule {
-	return rule{values: "NAME=URL", mistake: func(value any) string {
-		for _, one := range value.([]string) { //nolint:forcetypeassert // the key's field is one
-			name, address, _ := strings.Cut(one, "=")
-			if !core.ValidSlug(name) {
-				return fmt.Sprintf("%.70q is no name of a webhook; write NAME=URL, such as legal=https://example.org/hook", name)
-			}
-			if why := requireURL().mistake(address); why != "" {
-				return why
-			}
+	return listOf("NAME=URL", newTextRule("", func(one string) string {
+		name, address, _ := strings.Cut(one, "=")
+		if !core.ValidSlug(name) {
+			return fmt.Sprintf("%.70q is no name of a webhook; write NAME=URL, such as legal=https://example.org/hook", name)
 		}
-		return ""
-	}}
+		return requireURL().mistake(address)
+	}))
 }
 
 // IsGiven reports whether a value was given: in the file, by a variable or by --set.
 func (c *Config) IsGiven(path string) bool {
 	_, given := c.places[path]
 	return given
-}
-
-// eventList takes names of events.
-func eventList() rule {
-	list := strings.Join(events, ", ")
-	return rule{schema: schema{"items": enumOf(events)}, values: list, mistake: func(value any) string {
-		for _, event := range value.([]string) {
-			if !slices.Contains(events, event) {
-				return event + " is not an event; use " + list
-			}
-		}
-		return ""
-	}}
 }
 
 // Secret returns the value of the variable that signs requests to the webhook; empty where it is not set.
@@ -131,7 +112,7 @@ func notifyKeys(prefix, standard string) []key {
 			meaning: "what is sent to it: runs that failed, that a gate held, that are paused, that completed with " +
 				"errors, that completed; watched: standing questions whose passages changed, with texts (docs/guides/watch.md)",
 			example: "[failed, held]",
-			rule:    eventList(),
+			rule:    eachOf(events...),
 		},
 		{
 			path: prefix + "page",
@@ -144,7 +125,7 @@ func notifyKeys(prefix, standard string) []key {
 			path: prefix + "named",
 			meaning: "further webhooks by name: unweaver watch add --notify NAME has the changes of a standing question sent " +
 				"to one, signed with the same secret",
-			example: "[legal=https://legal.example.org/hook]",
+			example: `["legal=https://legal.example.org/hook"]`,
 			rule:    requireNamed(),
 		},
 	}
@@ -156,7 +137,7 @@ var telemetryKeys = append([]key{
 		meaning: "where a worker answers /livez, /readyz and /metrics; it asks for no key, so beyond loopback a network " +
 			"policy must. empty: nowhere. A worker that finds the default taken goes without",
 		example: "0.0.0.0:8081",
-		rule:    allowEmpty(requireProbed()),
+		rule:    allowEmpty(requireAddress(true, 1)),
 	},
 	{
 		path: "telemetry.otlp_endpoint",

@@ -65,8 +65,9 @@ func (l *loader) checkRules() {
 		if !known { // below an index whose name has a dot: the name is refused
 			return
 		}
-		if why := k.rule.mistake(value.Interface()); why != "" {
-			l.addMistake(l.findPlace(path), "%s: %s", path, why)
+		if k.rule.mistake != nil {
+			why := k.rule.mistake(value.Interface())
+			l.checkKey(why == "", path, "%s", why)
 		}
 		if k.missing != "" && !value.Equal(defaults[toGeneral(path)]) {
 			l.addMistake(l.findPlace(path), "%s: not supported yet: %s; remove it", path, k.missing)
