@@ -86,33 +86,21 @@ const (
 	providerRecorded = "recorded"
 )
 
-// ListRecordings returns the files that a process with this configuration may replay models from, as absolute paths.
-func (c *Config) ListRecordings() []string {
-	return c.listPaths(func(chat core.ChatModel) string {
-		if chat.Provider != providerRecorded {
-			return ""
-		}
-		return chat.File
-	})
-}
-
-// BatchFolders returns the folders for batches that the configuration names, absolute.
-func (c *Config) BatchFolders() []string {
-	return c.listPaths(func(chat core.ChatModel) string {
-		if chat.Mode != modeBatch {
-			return ""
-		}
-		return chat.Batch.Folder
-	})
-}
-
-// listPaths lists the paths that chat models name, absolute and sorted.
-func (c *Config) listPaths(of func(chat core.ChatModel) string) []string {
+// ListModelPaths returns the paths that a process with this configuration may have chat models read and write: of
+// recordings that are replayed, and of folders for batches. They are absolute and sorted.
+func (c *Config) ListModelPaths() []string {
 	var out []string
 	for _, index := range append(slices.Collect(maps.Keys(c.Indexes)), "") {
 		for _, chat := range c.listChats("", index) {
-			if path, err := filepath.Abs(of(chat)); err == nil && of(chat) != "" {
-				out = append(out, path)
+			path := ""
+			switch {
+			case chat.Provider == providerRecorded:
+				path = chat.File
+			case chat.Mode == modeBatch:
+				path = chat.Batch.Folder
+			}
+			if absolute, err := filepath.Abs(path); err == nil && path != "" {
+				out = append(out, absolute)
 			}
 		}
 	}
@@ -120,28 +108,25 @@ func (c *Config) listPaths(of func(chat core.ChatModel) string) []string {
 	return slices.Compact(out)
 }
 
-// formatList writes a list as the file would have it, without passwords.
+// formatList writes a list as the file would have it. The rules of lists refuse URLs with passwords.
 func formatList(value reflect.Value) string {
 	var list yaml.Node
 	if value.Len() == 0 || list.Encode(value.Interface()) != nil { // lists of texts and of plain structs always encode
 		return "[]"
 	}
 	list.Style = yaml.FlowStyle
-	hidePasswords(&list)
+	quoteTexts(&list)
 	text, _ := yaml.Marshal(&list)
 	return strings.TrimSpace(string(text))
 }
 
-// hidePasswords leaves passwords out of the texts of a node, and quotes what would be read as something else.
-func hidePasswords(node *yaml.Node) {
-	if node.Kind == yaml.ScalarNode && node.Tag == "!!str" {
-		node.Value = hidePassword(node.Value)
-		if strings.ContainsAny(node.Value, "*?&!|>%@#,'`{}[]:\"") {
-			node.Style = yaml.DoubleQuotedStyle
-		}
+// quoteTexts puts texts below a node in double quotes that could be read as something else.
+func quoteTexts(node *yaml.Node) {
+	if node.Kind == yaml.ScalarNode && strings.ContainsAny(node.Value, "*?&!|>%@#,'`{}[]:\"") {
+		node.Style = yaml.DoubleQuotedStyle
 	}
 	for _, below := range node.Content {
-		hidePasswords(below)
+		quoteTexts(below)
 	}
 }
 
