@@ -197,10 +197,9 @@ func (m *Models) Ranker(spec core.Spec) (rerank.Ranker, error) {
 	client := openai.NewReranker(openai.Config{
 		BaseURL: settings.BaseURL, APIKey: secret, Model: settings.Model, Timeout: time.Duration(settings.Timeout),
 	})
-	limited := limits.Ranker{
+	return limits.Ranker{
 		Ranker: observe.Ranker(client, m.observer), Limits: m.limitsOf("rerank "+settings.BaseURL, spec),
-	}
-	return observe.AskedRanker(limited, m.observer), nil
+	}, nil
 }
 
 // Converter makes the client of the server that parses documents of a spec.
@@ -276,7 +275,7 @@ func (m *Models) openChat(spec core.Spec, role string, meter model.Meter) (model
 		bounds = m.limitsOf("chat "+url+name, own)
 		bounds.Scope = name
 	}
-	return observe.AskedChat(limits.Chat{Chat: metered, Limits: bounds}, m.observer), nil
+	return limits.Chat{Chat: metered, Limits: bounds}, nil
 }
 
 // ofModel stands between an index, or an endpoint, and a model with limits of its own, which its roles share.
@@ -337,8 +336,7 @@ func (m *Models) openEmbedder(
 	}
 	settings.APIKey = secret
 	metered := model.MeterEmbedder(observe.Embedder(openai.NewEmbedder(settings), m.observer), meter)
-	limited := limits.Embedder{Embedder: metered, Limits: m.limitsOf("embed "+settings.BaseURL, spec)}
-	return observe.AskedEmbedder(limited, m.observer), nil
+	return limits.Embedder{Embedder: metered, Limits: m.limitsOf("embed "+settings.BaseURL, spec)}, nil
 }
 
 // Describe makes models that tell what they are and cannot be called: no key is needed.
