@@ -160,10 +160,8 @@ func (c *Config) CountSlots(cores int) int {
 		return c.Worker.Slots
 	}
 	concurrency := c.Models.Limits.Concurrency
-	for index := range c.Indexes {
-		concurrency = max(concurrency, c.modelsOf(index).Limits.Concurrency)
-	}
 	for _, index := range append(slices.Collect(maps.Keys(c.Indexes)), "") {
+		concurrency = max(concurrency, c.modelsOf(index).Limits.Concurrency)
 		for _, role := range []string{core.RoleExtraction, core.RoleShortening} {
 			concurrency = max(concurrency, c.ModelOf(index, role).Limits.Concurrency)
 		}
@@ -281,12 +279,15 @@ type Schedule struct {
 func Default() *Config {
 	return &Config{
 		Engine: Engine{Address: "127.0.0.1:7233", Namespace: "default", TaskQueue: "unweaver"},
-		QueryAPI: QueryAPI{Address: "127.0.0.1:8080", Auth: "auto", UploadBytes: 256 << 20, OIDC: defaultOIDC(),
+		QueryAPI: QueryAPI{Address: "127.0.0.1:8080", Auth: "auto", UploadBytes: 256 << 20,
+			OIDC: QueryOIDC{
+				GroupsClaim: "groups", Algorithms: []string{"RS256", "ES256"}, ClientScopes: []string{"openid"},
+			},
 			Limits: QueryLimits{
 				RequestsPerSecond: 100, Burst: 200, Concurrency: 64, AnswersPerMinute: 120, Connections: 8192,
 			}},
 		Worker: Worker{Role: "all", Slots: 64, Pollers: 4, CacheBytes: 32 << 30, Address: "127.0.0.1:8081"},
-		Notify: defaultNotify(),
+		Notify: Notify{SecretEnv: "WEBHOOK_SECRET", On: []string{OnFailed, OnHeld, OnPaused, OnErrors}},
 		Stores: Stores{Milvus: Milvus{Load: "import", Index: "hnsw"}, S3: S3{Region: "us-east-1"}},
 		Models: Models{
 			Chat: core.ChatModel{

@@ -63,9 +63,6 @@ func (k key) row(short string, standard reflect.Value) string {
 		kind += ": " + k.rule.values
 	}
 	meaning := k.meaning
-	if k.missing != "" {
-		meaning += ". *Not supported yet: " + k.missing + "*"
-	}
 	rebuilds := k.rebuilds
 	if rebuilds == "" {
 		rebuilds = "nothing"

@@ -33,7 +33,6 @@ type key struct {
 	unit     string
 	example  string // a valid value other than the default
 	rebuilds string // what the next build does again after a change; empty: nothing
-	missing  string // what has to be there before another value than the default is accepted; empty: all is there
 	rule     rule
 }
 
@@ -51,7 +50,6 @@ const (
 	paysExtraction = again + "pays for extraction and shortening by the new model"
 	paysEmbeddings = again + "pays for embeddings"
 	paysLanguage   = again + "pays for class texts that change with the name rules"
-	noCompletion   = "embeddings have no completion tokens"
 )
 
 const million = 1e6
@@ -373,8 +371,8 @@ var generalKeys = []key{
 		example: "200000",
 		rule:    requireRange(0, 1e12),
 	},
-	newPriceKey("models.chat.price.prompt", "price of prompt tokens", ""),
-	newPriceKey("models.chat.price.completion", "price of completion tokens", ""),
+	newPriceKey("models.chat.price.prompt", "price of prompt tokens"),
+	newPriceKey("models.chat.price.completion", "price of completion tokens"),
 	{
 		path:     "models.embedding.provider",
 		meaning:  "who embeds classes, chunks and questions. builtin: lexical vectors, or the model inside that is named",
@@ -432,8 +430,8 @@ var generalKeys = []key{
 		example: "gateway",
 	},
 	modelTimeout("models.embedding.timeout"),
-	newPriceKey("models.embedding.price.prompt", "price of input tokens", ""),
-	newPriceKey("models.embedding.price.completion", "no effect", noCompletion),
+	newPriceKey("models.embedding.price.prompt", "price of input tokens"),
+	newPriceKey("models.embedding.price.completion", "no effect: embeddings have no completion tokens"),
 	{
 		path: "models.dir",
 		meaning: "folder with the weights of models inside, read by worker and query-api; empty: unweaver/models in the " +
@@ -486,7 +484,7 @@ var generalKeys = []key{
 		example: "1s",
 		rule:    requireDuration(50*time.Millisecond, 8*time.Second),
 	},
-	newPriceKey("models.rerank.price.prompt", "price of question and chunks", ""),
+	newPriceKey("models.rerank.price.prompt", "price of question and chunks"),
 	{
 		path:    "models.rerank.price.call",
 		meaning: "price of a request, if the server charges by request",
@@ -539,9 +537,9 @@ func modelTimeout(path string) key {
 }
 
 // newPriceKey returns the key of a model's price, in any currency: it is multiplied, never converted.
-func newPriceKey(path, meaning, missing string) key {
+func newPriceKey(path, meaning string) key {
 	return key{
-		path: path, meaning: meaning, unit: "money for a million tokens", example: "0.15", missing: missing,
+		path: path, meaning: meaning, unit: "money for a million tokens", example: "0.15",
 		rule: requireRange(0, million),
 	}
 }

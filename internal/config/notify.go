@@ -1,6 +1,7 @@
 package config
 
 import (
+	"cmp"
 	"fmt"
 	"os"
 	"strings"
@@ -35,25 +36,14 @@ const (
 
 var events = []string{OnFailed, OnHeld, OnPaused, OnErrors, OnCompleted, OnWatched}
 
-func defaultNotify() Notify {
-	return Notify{SecretEnv: "WEBHOOK_SECRET", On: []string{OnFailed, OnHeld, OnPaused, OnErrors}}
-}
-
 // NotifyOf returns what counts for an index: its own webhook, variable and events, and the general ones for what it
 // does not say.
 func (c *Config) NotifyOf(index string) Notify {
 	out, own := c.Notify, c.Indexes[index].Notify
-	if own.Webhook != "" {
-		out.Webhook = own.Webhook
-	}
-	if own.SecretEnv != "" {
-		out.SecretEnv = own.SecretEnv
-	}
+	out.Webhook, out.SecretEnv = cmp.Or(own.Webhook, out.Webhook), cmp.Or(own.SecretEnv, out.SecretEnv)
+	out.Page = cmp.Or(own.Page, out.Page)
 	if len(own.On) > 0 {
 		out.On = own.On
-	}
-	if own.Page != "" {
-		out.Page = own.Page
 	}
 	if len(own.Named) > 0 {
 		out.Named = own.Named

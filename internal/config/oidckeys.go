@@ -49,13 +49,6 @@ func (o QueryOIDC) PublicURL() string {
 	return parsed.Scheme + "://" + host
 }
 
-// defaultOIDC is what holds as soon as an issuer is named.
-func defaultOIDC() QueryOIDC {
-	return QueryOIDC{
-		GroupsClaim: "groups", Algorithms: []string{"RS256", "ES256"}, ClientScopes: []string{"openid"},
-	}
-}
-
 // signatures are the algorithms that a token may be signed with: those whose keys verify and cannot sign.
 var signatures = []string{
 	"RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512", "EdDSA",

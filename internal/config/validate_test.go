@@ -366,9 +366,6 @@ func variableOf(path string) string {
 func TestEveryKeyCanBeGivenByFileVariableAndSetting(t *testing.T) {
 	besideExamples(t)
 	for _, r := range rows(t) {
-		if r.unsupported() {
-			continue
-		}
 		base := needs[r.path]
 		fromFile := mustLoad(t, nested(r.path, r.example), nil, others(base, r.path))
 		fromVariable := mustLoad(t, "indexes: {docs: {}}\n", []string{variableOf(r.path) + "=" + r.example},
