@@ -67,7 +67,7 @@ type QueryAPI struct {
 	Address string      `yaml:"address"`
 	Auth    string      `yaml:"auth"`   // auto, required or none
 	Public  bool        `yaml:"public"` // auth none beyond loopback is meant
-	Hosts   string      `yaml:"hosts"`  // comma-separated
+	Hosts   []string    `yaml:"hosts"`
 	TLS     QueryTLS    `yaml:"tls"`
 	Limits  QueryLimits `yaml:"limits"`
 	CORS    QueryCORS   `yaml:"cors"`
@@ -101,13 +101,13 @@ type QueryTLS struct {
 
 // QueryACME has certificates issued by an authority that speaks ACME.
 type QueryACME struct {
-	Domains string `yaml:"domains"` // comma-separated
-	Email   string `yaml:"email"`
-	Cache   string `yaml:"cache"` // folder
+	Domains []string `yaml:"domains"`
+	Email   string   `yaml:"email"`
+	Cache   string   `yaml:"cache"` // folder
 }
 
 // IsOn reports whether query-api itself speaks TLS.
-func (t QueryTLS) IsOn() bool { return t.Cert != "" || t.ACME.Domains != "" }
+func (t QueryTLS) IsOn() bool { return t.Cert != "" || len(t.ACME.Domains) > 0 }
 
 // QueryLimits bound what one key, or one address without a key, may ask of one process. 0 is no bound.
 type QueryLimits struct {
@@ -117,17 +117,6 @@ type QueryLimits struct {
 	AnswersPerMinute  float64 `yaml:"answers_per_minute"`
 	AnswerMoneyPerDay float64 `yaml:"answer_money_per_day"`
 	Connections       int     `yaml:"connections"` // of the process, for all callers
-}
-
-// SplitList splits a comma-separated value.
-func SplitList(text string) []string {
-	var out []string
-	for part := range strings.SplitSeq(text, ",") {
-		if part = strings.TrimSpace(part); part != "" {
-			out = append(out, part)
-		}
-	}
-	return out
 }
 
 // Worker sizes one worker process.

@@ -1,6 +1,7 @@
 package config
 
 import (
+	"cmp"
 	_ "embed" // preamble.md
 	"fmt"
 	"reflect"
@@ -73,7 +74,7 @@ func (k key) row(short string, standard reflect.Value) string {
 		kind,
 		toLiteral(standard),
 		k.unit,
-		k.example,
+		cmp.Or(k.example, "true"),
 		meaning,
 		rebuilds,
 	)

@@ -31,7 +31,6 @@ var indexKeys = []key{
 		path: "indexes.*.follow_links",
 		meaning: "follow symbolic links in a folder corpus, also to targets outside the folder; without it, links are " +
 			"reported and skipped",
-		example: "true",
 	},
 	{
 		path: "indexes.*.include",
@@ -74,14 +73,12 @@ var indexKeys = []key{
 		path: "indexes.*.documents.attachments",
 		meaning: "index files attached to mail and PDF as separate documents (mail.eml#plan.pdf, attached_to in the " +
 			"metadata), the first 100 of an object; otherwise the text only lists their names",
-		example:  "true",
 		rebuilds: paysChunks,
 	},
 	{
 		path: "indexes.*.documents.s3_tags",
 		meaning: "tags of S3 objects are metadata of their documents, at one request for each object that is read " +
 			"(docs/guides/filters.md); without effect on a folder",
-		example:  "true",
 		rebuilds: paysChunks,
 	},
 	{
@@ -370,7 +367,6 @@ var indexKeys = []key{
 	{
 		path:     "indexes.*.parity",
 		meaning:  "as the reference implementation, to compare with the paper (formats.md, Parity)",
-		example:  "true",
 		rebuilds: paysParity,
 	},
 	{
@@ -512,6 +508,5 @@ var indexKeys = []key{
 	{
 		path:    "indexes.*.schedule.pause_on_failure",
 		meaning: "pause the schedule after a failed run",
-		example: "true",
 	},
 }

@@ -31,7 +31,7 @@ type key struct {
 	path     string // * stands for the name of an index
 	meaning  string
 	unit     string
-	example  string // a valid value other than the default
+	example  string // a valid value other than the default; empty: true
 	rebuilds string // what the next build does again after a change; empty: nothing
 	rule     rule
 }
@@ -86,7 +86,6 @@ var generalKeys = []key{
 	{
 		path:    "engine.tls",
 		meaning: "connect with TLS (an API key implies it)",
-		example: "true",
 	},
 	{
 		path:    "engine.tls_ca",
@@ -136,7 +135,6 @@ var generalKeys = []key{
 	{
 		path:    "engine.deployment.versioned",
 		meaning: "a run stays on the worker version that it started with; requires name and build_id",
-		example: "true",
 	},
 	{
 		path:    "query_api.address",
@@ -243,7 +241,6 @@ var generalKeys = []key{
 	{
 		path:    "stores.s3.path_style",
 		meaning: "use the bucket in the path, not in the host name",
-		example: "true",
 	},
 	{
 		path: "stores.corpus_roots",

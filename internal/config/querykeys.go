@@ -20,13 +20,13 @@ var queryKeys = []key{
 	{
 		path:    "query_api.public",
 		meaning: "with auth: none, allow anyone who can reach the address to read every index and to spend money",
-		example: "true",
 	},
 	{
 		path: "query_api.hosts",
-		meaning: "names that a request's Host may have, comma-separated, without ports. On loopback they are added to " +
+		meaning: "names that a request's Host may have, without ports. On loopback they are added to " +
 			"localhost and its addresses; elsewhere empty lets every name pass",
-		example: "search.example.org",
+		example: "[search.example.org]",
+		rule:    requireHosts(),
 	},
 	{
 		path:    "query_api.tls.cert",
@@ -40,9 +40,10 @@ var queryKeys = []key{
 	},
 	{
 		path: "query_api.tls.acme.domains",
-		meaning: "names to have certificates issued for by Let's Encrypt, comma-separated; query-api must be reached at " +
+		meaning: "names to have certificates issued for by Let's Encrypt; query-api must be reached at " +
 			"their port 443",
-		example: "search.example.org",
+		example: "[search.example.org]",
+		rule:    requireHosts(),
 	},
 	{
 		path:    "query_api.tls.acme.email",
@@ -103,7 +104,6 @@ var queryKeys = []key{
 		path: "query_api.control",
 		meaning: "let keys of scope operate build and steer indexes and upload documents over /v1: query-api then calls " +
 			"Temporal (engine) and writes to corpora. unweaver dev always does",
-		example: "true",
 	},
 	{
 		path:    "query_api.upload_bytes",
@@ -128,6 +128,16 @@ var queryKeys = []key{
 		example: "[handbook, tickets]",
 		rule:    indexNames(),
 	},
+}
+
+// requireHosts takes names of hosts.
+func requireHosts() rule {
+	return listOf("host names", newTextRule("", func(name string) string {
+		if strings.ContainsAny(name, "/ *") {
+			return fmt.Sprintf("%q is not a host name", name)
+		}
+		return ""
+	}))
 }
 
 // indexNames takes names of indexes.
@@ -169,19 +179,11 @@ func (l *loader) queryAPI() {
 	settings := l.cfg.QueryAPI
 	files, authority := settings.TLS.Cert != "" || settings.TLS.Key != "", settings.TLS.ACME
 	l.checkKey((settings.TLS.Cert == "") == (settings.TLS.Key == ""), "query_api.tls", "cert and key require each other")
-	l.checkKey(!files || authority.Domains == "", "query_api.tls", "give files, or acme.domains, not both")
+	l.checkKey(!files || len(authority.Domains) == 0, "query_api.tls", "give files, or acme.domains, not both")
 	l.checkKey(
-		authority.Domains == "" || authority.Cache != "",
+		len(authority.Domains) == 0 || authority.Cache != "",
 		"query_api.tls.acme.cache",
 		"acme.domains needs a folder: else every start asks for new certificates, until the authority gives none",
 	)
-	for path, names := range map[string]string{
-		"query_api.hosts": settings.Hosts, "query_api.tls.acme.domains": authority.Domains,
-	} {
-		for _, name := range SplitList(names) {
-			l.checkKey(!strings.ContainsAny(name, "/ *") && !strings.Contains(name, "://"), path,
-				"%q is not a host name", name)
-		}
-	}
 	l.checkOIDC()
 }
