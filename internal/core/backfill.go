@@ -108,8 +108,8 @@ func (t BackfillThrottle) Batch() int {
 	return batch
 }
 
-// BackfillPaying is the status of a backfill that extracts and embeds what is chosen, into the ledger. A build that adds
-// it to what is served is publishing; the others are those of runs.
+// BackfillPaying is the status of a backfill that extracts and embeds what is chosen, into the ledger. A build that
+// adds it to what is served is publishing; the others are those of runs.
 const BackfillPaying = "paying"
 
 // Backfill is a backfill of an index: what it is for, and how it stands.

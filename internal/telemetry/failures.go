@@ -21,8 +21,8 @@ const quietFor = 10 * time.Second
 // failures reports requests to model servers that failed.
 type failures struct{ kinds sync.Map } // of *rate.Sometimes, by server, task and code
 
-// logFailure writes a line for a failure, and none for those like it that follow soon. What a server says may repeat the
-// text that it was sent: above debug there is the code, and what the network or the status line says.
+// logFailure writes a line for a failure, and none for those like it that follow soon. What a server says may repeat
+// the text that it was sent: above debug there is the code, and what the network or the status line says.
 func (f *failures) logFailure(log *slog.Logger, request observe.Request, err error) {
 	if log == nil || err == nil {
 		return
