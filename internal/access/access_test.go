@@ -260,3 +260,10 @@ func TestAScopeIncludesTheNarrowerOnes(t *testing.T) {
 	}
 	assert.True(t, !access.Scope("").Includes(access.Query) && !access.Admin.Includes(""), "no scope is none")
 }
+
+func TestLimitsOfAKeyWinOverTheGeneralOnes(t *testing.T) {
+	general := access.Limits{RequestsPerSecond: 1, Burst: 2, Concurrency: 3, AnswersPerMinute: 4, MoneyPerDay: 5}
+	assert.Equal(t, general, access.Limits{}.WithDefaults(general))
+	own := access.Limits{RequestsPerSecond: 6, Burst: 7, Concurrency: 8, AnswersPerMinute: 9, MoneyPerDay: 10}
+	assert.Equal(t, own, own.WithDefaults(general))
+}

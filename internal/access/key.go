@@ -7,6 +7,7 @@
 package access
 
 import (
+	"cmp"
 	"crypto/rand"
 	"crypto/sha256"
 	"crypto/subtle"
@@ -50,19 +51,11 @@ type Limits struct {
 func (l Limits) WithDefaults(others Limits) Limits {
 	if l.RequestsPerSecond == 0 {
 		l.RequestsPerSecond = others.RequestsPerSecond
-		if l.Burst == 0 {
-			l.Burst = others.Burst
-		}
+		l.Burst = cmp.Or(l.Burst, others.Burst)
 	}
-	if l.Concurrency == 0 {
-		l.Concurrency = others.Concurrency
-	}
-	if l.AnswersPerMinute == 0 {
-		l.AnswersPerMinute = others.AnswersPerMinute
-	}
-	if l.MoneyPerDay == 0 {
-		l.MoneyPerDay = others.MoneyPerDay
-	}
+	l.Concurrency = cmp.Or(l.Concurrency, others.Concurrency)
+	l.AnswersPerMinute = cmp.Or(l.AnswersPerMinute, others.AnswersPerMinute)
+	l.MoneyPerDay = cmp.Or(l.MoneyPerDay, others.MoneyPerDay)
 	return l
 }
 

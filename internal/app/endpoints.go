@@ -16,17 +16,16 @@ import (
 // allowed are the model servers, with the variables of their keys, and the recordings that this process's own
 // configuration names. A configuration of an index comes from any user who may build it: it chooses among these.
 type allowed struct {
-	mu         sync.Mutex
-	endpoints  []config.Endpoint
-	recordings []string
-	folders    []string // of batches
+	mu        sync.Mutex
+	endpoints []config.Endpoint
+	paths     []string // of recordings, and of folders for batches
 }
 
 func newAllowed(own *config.Config) *allowed {
 	if own == nil {
 		return &allowed{}
 	}
-	return &allowed{endpoints: own.ListEndpoints(), recordings: own.ListRecordings(), folders: own.BatchFolders()}
+	return &allowed{endpoints: own.ListEndpoints(), paths: own.ListModelPaths()}
 }
 
 // AllowEndpoints adds endpoints to those that the configuration of this process names.
@@ -47,9 +46,7 @@ func (m *Models) AllowRecording(path string) {
 	}
 	m.allowed.mu.Lock()
 	defer m.allowed.mu.Unlock()
-	if !slices.Contains(m.allowed.recordings, path) {
-		m.allowed.recordings = append(m.allowed.recordings, path)
-	}
+	m.allowed.paths = append(m.allowed.paths, path)
 }
 
 func (a *allowed) checkEndpoint(setting, url, variable string) error {
@@ -69,16 +66,18 @@ func (a *allowed) checkEndpoint(setting, url, variable string) error {
 			"models.endpoints: [{base_url: " + asked.BaseURL + ", api_key_env: " + named + "}]")
 }
 
-func (a *allowed) checkRecording(path string) error {
+// checkPath refuses a path of this machine that the configuration of this process does not give a chat model.
+func (a *allowed) checkPath(setting, path string) error {
 	asked, err := filepath.Abs(path)
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if err == nil && slices.Contains(a.recordings, asked) {
+	if err == nil && slices.Contains(a.paths, asked) {
 		return nil
 	}
-	return fault.EndpointRefused.At("use models.chat.file", fault.QuoteName(path)).
+	return fault.EndpointRefused.At("use "+setting, fault.QuoteName(path)).
 		Because("the configuration of this process does not name it").
-		Advise("set models.chat.provider and models.chat.file in the configuration of worker, query-api or unweaver dev")
+		Advise("set " + setting + ", and provider or mode beside it, in the configuration of worker, query-api or " +
+			"unweaver dev")
 }
 
 // batchServer gives who answers batches; nil: the Batch API of the chat model's server.
@@ -86,15 +85,7 @@ func (a *allowed) batchServer(settings core.BatchMode) (batch.Server, error) {
 	if !settings.IsOn() || settings.Folder == "" {
 		return nil, nil
 	}
-	asked, err := filepath.Abs(settings.Folder)
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	if err == nil && slices.Contains(a.folders, asked) {
-		return batch.Folder{Dir: asked}, nil
-	}
-	return nil, fault.EndpointRefused.At("use models.chat.batch.folder", fault.QuoteName(settings.Folder)).
-		Because("the configuration of this process does not name it").
-		Advise("set models.chat.mode and models.chat.batch.folder in the configuration of worker or unweaver dev")
+	return batch.Folder{Dir: settings.Folder}, a.checkPath("models.chat.batch.folder", settings.Folder)
 }
 
 // checkChat refuses a chat model that this process may not use.
@@ -103,7 +94,7 @@ func (m *Models) checkChat(chat core.ChatModel, setting string) error {
 	case "builtin":
 		return nil
 	case "recorded":
-		return m.allowed.checkRecording(chat.File)
+		return m.allowed.checkPath("models.chat.file", chat.File)
 	}
 	if err := m.allowed.checkEndpoint(setting, chat.BaseURL, chat.APIKeyEnv); err != nil {
 		return err

@@ -197,10 +197,9 @@ func (m *Models) Ranker(spec core.Spec) (rerank.Ranker, error) {
 	client := openai.NewReranker(openai.Config{
 		BaseURL: settings.BaseURL, APIKey: secret, Model: settings.Model, Timeout: time.Duration(settings.Timeout),
 	})
-	limited := limits.Ranker{
+	return limits.Ranker{
 		Ranker: observe.Ranker(client, m.observer), Limits: m.limitsOf("rerank "+settings.BaseURL, spec),
-	}
-	return observe.AskedRanker(limited, m.observer), nil
+	}, nil
 }
 
 // Converter makes the client of the server that parses documents of a spec.
@@ -244,6 +243,11 @@ func (m *Models) openChat(spec core.Spec, role string, meter model.Meter) (model
 	case "recorded":
 		return m.openRecording(spec, chat.File)
 	}
+	url := endpointOf(chat.BaseURL)
+	if meter == (uncallable{}) {
+		client := openai.New(openai.Config{BaseURL: url, Model: chat.Model, Domain: chat.Domain()})
+		return model.MeterChat(client, meter), nil
+	}
 	if err := m.allowed.checkEndpoint(setting, chat.BaseURL, chat.APIKeyEnv); err != nil {
 		return nil, err
 	}
@@ -251,7 +255,6 @@ func (m *Models) openChat(spec core.Spec, role string, meter model.Meter) (model
 	if err != nil {
 		return nil, err
 	}
-	url := endpointOf(chat.BaseURL)
 	batches, err := m.allowed.batchServer(chat.Batch)
 	if err != nil {
 		return nil, err
@@ -272,7 +275,7 @@ func (m *Models) openChat(spec core.Spec, role string, meter model.Meter) (model
 		bounds = m.limitsOf("chat "+url+name, own)
 		bounds.Scope = name
 	}
-	return observe.AskedChat(limits.Chat{Chat: metered, Limits: bounds}, m.observer), nil
+	return limits.Chat{Chat: metered, Limits: bounds}, nil
 }
 
 // ofModel stands between an index, or an endpoint, and a model with limits of its own, which its roles share.
@@ -280,7 +283,7 @@ const ofModel = " as "
 
 // openRecording opens a recording once a process and language.
 func (m *Models) openRecording(spec core.Spec, path string) (model.Chat, error) {
-	if err := m.allowed.checkRecording(path); err != nil {
+	if err := m.allowed.checkPath("models.chat.file", path); err != nil {
 		return nil, err
 	}
 	m.mu.Lock()
@@ -307,11 +310,22 @@ func (m *Models) openEmbedder(
 	case "builtin":
 		return builtin.Embedder{Language: spec.Retrieval.Language}, nil
 	case model.Neural:
-		embedder, err := neural.Open(spec.Embedding.Model, m.weights)
+		open := neural.Open
+		if meter == (uncallable{}) {
+			open = neural.Describe
+		}
+		embedder, err := open(spec.Embedding.Model, m.weights)
 		if err != nil {
 			return nil, err
 		}
 		return model.MeterEmbedder(embedder, meter), nil
+	}
+	settings := openai.Config{
+		BaseURL: endpointOf(spec.Embedding.BaseURL), Model: spec.Embedding.Model, Dimension: dimension,
+		Domain: spec.Embedding.Domain(), Timeout: time.Duration(spec.Embedding.Timeout),
+	}
+	if meter == (uncallable{}) {
+		return model.MeterEmbedder(openai.NewEmbedder(settings), meter), nil
 	}
 	if err := m.allowed.checkEndpoint("models.embedding", spec.Embedding.BaseURL, spec.Embedding.APIKeyEnv); err != nil {
 		return nil, err
@@ -320,55 +334,14 @@ func (m *Models) openEmbedder(
 	if err != nil {
 		return nil, err
 	}
-	url := endpointOf(spec.Embedding.BaseURL)
-	client := openai.NewEmbedder(
-		openai.Config{
-			BaseURL: url, APIKey: secret, Model: spec.Embedding.Model, Dimension: dimension, Domain: spec.Embedding.Domain(),
-			Timeout: time.Duration(spec.Embedding.Timeout),
-		},
-	)
-	metered := model.MeterEmbedder(observe.Embedder(client, m.observer), meter)
-	limited := limits.Embedder{Embedder: metered, Limits: m.limitsOf("embed "+url, spec)}
-	return observe.AskedEmbedder(limited, m.observer), nil
+	settings.APIKey = secret
+	metered := model.MeterEmbedder(observe.Embedder(openai.NewEmbedder(settings), m.observer), meter)
+	return limits.Embedder{Embedder: metered, Limits: m.limitsOf("embed "+settings.BaseURL, spec)}, nil
 }
 
 // Describe makes models that tell what they are and cannot be called: no key is needed.
 func (m *Models) Describe(spec core.Spec) (model.Set, error) {
-	lexical := builtin.Embedder{Language: spec.Retrieval.Language}
-	set := model.Set{Chunks: lexical, Classes: lexical}
-	err := openRoles(spec, &set, func(role string) (model.Chat, error) {
-		switch chat := spec.ChatOf(role); chat.Provider {
-		case "builtin":
-			return builtin.Chat{Language: spec.Retrieval.Language}, nil
-		case "recorded":
-			return m.openRecording(spec, chat.File)
-		default:
-			client := openai.New(openai.Config{
-				BaseURL: endpointOf(chat.BaseURL), Model: chat.Model, Domain: chat.Domain(),
-			})
-			return model.MeterChat(client, uncallable{}), nil
-		}
-	})
-	if err != nil {
-		return set, err
-	}
-	if spec.Embedding.IsInside() {
-		described, err := neural.Describe(spec.Embedding.Model, m.weights)
-		if err != nil {
-			return set, err
-		}
-		set.Chunks = model.MeterEmbedder(described, uncallable{})
-	} else if spec.Embedding.Provider != "builtin" {
-		client := openai.NewEmbedder(openai.Config{
-			BaseURL: endpointOf(spec.Embedding.BaseURL), Model: spec.Embedding.Model, Dimension: spec.Embedding.Dimension,
-			Domain: spec.Embedding.Domain(),
-		})
-		set.Chunks = model.MeterEmbedder(client, uncallable{})
-	}
-	if spec.Embedding.Classes != "lexical" {
-		set.Classes = set.Chunks
-	}
-	return set, nil
+	return m.NewBuildSet(spec, uncallable{})
 }
 
 // uncallable is the meter of models that are only described.

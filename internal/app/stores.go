@@ -5,7 +5,6 @@ package app
 import (
 	"context"
 	"errors"
-	"io"
 	"net/url"
 	"os"
 	"path/filepath"
@@ -48,7 +47,6 @@ type Stores struct {
 	mu      sync.Mutex
 	buckets map[string]blob.Store // corpora by URI: a client is worth keeping
 
-	closing  []io.Closer      // of stores that want it
 	observer observe.Observer // nil: none
 }
 
@@ -65,9 +63,6 @@ func (s *Stores) SetObserver(observer observe.Observer) {
 // Close closes what has to be closed.
 func (s *Stores) Close() error {
 	var err error
-	for _, store := range s.closing {
-		err = errors.Join(err, store.Close())
-	}
 	if s.Records != nil {
 		err = errors.Join(err, s.Records.Close())
 	}

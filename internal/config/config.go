@@ -67,7 +67,7 @@ type QueryAPI struct {
 	Address string      `yaml:"address"`
 	Auth    string      `yaml:"auth"`   // auto, required or none
 	Public  bool        `yaml:"public"` // auth none beyond loopback is meant
-	Hosts   string      `yaml:"hosts"`  // comma-separated
+	Hosts   []string    `yaml:"hosts"`
 	TLS     QueryTLS    `yaml:"tls"`
 	Limits  QueryLimits `yaml:"limits"`
 	CORS    QueryCORS   `yaml:"cors"`
@@ -101,13 +101,13 @@ type QueryTLS struct {
 
 // QueryACME has certificates issued by an authority that speaks ACME.
 type QueryACME struct {
-	Domains string `yaml:"domains"` // comma-separated
-	Email   string `yaml:"email"`
-	Cache   string `yaml:"cache"` // folder
+	Domains []string `yaml:"domains"`
+	Email   string   `yaml:"email"`
+	Cache   string   `yaml:"cache"` // folder
 }
 
 // IsOn reports whether query-api itself speaks TLS.
-func (t QueryTLS) IsOn() bool { return t.Cert != "" || t.ACME.Domains != "" }
+func (t QueryTLS) IsOn() bool { return t.Cert != "" || len(t.ACME.Domains) > 0 }
 
 // QueryLimits bound what one key, or one address without a key, may ask of one process. 0 is no bound.
 type QueryLimits struct {
@@ -117,17 +117,6 @@ type QueryLimits struct {
 	AnswersPerMinute  float64 `yaml:"answers_per_minute"`
 	AnswerMoneyPerDay float64 `yaml:"answer_money_per_day"`
 	Connections       int     `yaml:"connections"` // of the process, for all callers
-}
-
-// SplitList splits a comma-separated value.
-func SplitList(text string) []string {
-	var out []string
-	for part := range strings.SplitSeq(text, ",") {
-		if part = strings.TrimSpace(part); part != "" {
-			out = append(out, part)
-		}
-	}
-	return out
 }
 
 // Worker sizes one worker process.
@@ -160,10 +149,8 @@ func (c *Config) CountSlots(cores int) int {
 		return c.Worker.Slots
 	}
 	concurrency := c.Models.Limits.Concurrency
-	for index := range c.Indexes {
-		concurrency = max(concurrency, c.modelsOf(index).Limits.Concurrency)
-	}
 	for _, index := range append(slices.Collect(maps.Keys(c.Indexes)), "") {
+		concurrency = max(concurrency, c.modelsOf(index).Limits.Concurrency)
 		for _, role := range []string{core.RoleExtraction, core.RoleShortening} {
 			concurrency = max(concurrency, c.ModelOf(index, role).Limits.Concurrency)
 		}
@@ -281,12 +268,15 @@ type Schedule struct {
 func Default() *Config {
 	return &Config{
 		Engine: Engine{Address: "127.0.0.1:7233", Namespace: "default", TaskQueue: "unweaver"},
-		QueryAPI: QueryAPI{Address: "127.0.0.1:8080", Auth: "auto", UploadBytes: 256 << 20, OIDC: defaultOIDC(),
+		QueryAPI: QueryAPI{Address: "127.0.0.1:8080", Auth: "auto", UploadBytes: 256 << 20,
+			OIDC: QueryOIDC{
+				GroupsClaim: "groups", Algorithms: []string{"RS256", "ES256"}, ClientScopes: []string{"openid"},
+			},
 			Limits: QueryLimits{
 				RequestsPerSecond: 100, Burst: 200, Concurrency: 64, AnswersPerMinute: 120, Connections: 8192,
 			}},
 		Worker: Worker{Role: "all", Slots: 64, Pollers: 4, CacheBytes: 32 << 30, Address: "127.0.0.1:8081"},
-		Notify: defaultNotify(),
+		Notify: Notify{SecretEnv: "WEBHOOK_SECRET", On: []string{OnFailed, OnHeld, OnPaused, OnErrors}},
 		Stores: Stores{Milvus: Milvus{Load: "import", Index: "hnsw"}, S3: S3{Region: "us-east-1"}},
 		Models: Models{
 			Chat: core.ChatModel{

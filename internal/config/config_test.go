@@ -348,7 +348,7 @@ func TestEndpointsAreThoseThatTheConfigurationNames(t *testing.T) {
 	}
 	assert.Equal(t, want, cfg.ListEndpoints())
 	recording, _ := filepath.Abs("replay.jsonl")
-	assert.Equal(t, []string{recording}, cfg.ListRecordings())
+	assert.Equal(t, []string{recording}, cfg.ListModelPaths())
 	assert.Equal(t, []string{"/data/a", "/data/b"}, cfg.Stores.CorpusRoots)
 	assert.Empty(t, config.Default().ListEndpoints(), "built-in models name")
 }

@@ -1,6 +1,7 @@
 package config
 
 import (
+	"cmp"
 	_ "embed" // preamble.md
 	"fmt"
 	"reflect"
@@ -63,9 +64,6 @@ func (k key) row(short string, standard reflect.Value) string {
 		kind += ": " + k.rule.values
 	}
 	meaning := k.meaning
-	if k.missing != "" {
-		meaning += ". *Not supported yet: " + k.missing + "*"
-	}
 	rebuilds := k.rebuilds
 	if rebuilds == "" {
 		rebuilds = "nothing"
@@ -76,7 +74,7 @@ func (k key) row(short string, standard reflect.Value) string {
 		kind,
 		toLiteral(standard),
 		k.unit,
-		k.example,
+		cmp.Or(k.example, "true"),
 		meaning,
 		rebuilds,
 	)

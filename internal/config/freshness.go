@@ -24,13 +24,16 @@ type Freshness struct {
 // EventsWebhook is the value of freshness.events for signed requests to query-api.
 const EventsWebhook = "webhook"
 
+// eventSource matches EventsWebhook, and the address of a queue.
+var eventSource = regexp.MustCompile(`^(webhook|sqs://[^/@ ]+/[^/]+/[^/]+)$`)
+
 var freshnessKeys = []key{
 	{
 		path: "indexes.*.freshness.events",
 		meaning: "where hints of changed objects come from, which a small build follows between nights: the queue of S3 " +
 			"event notifications, or webhook, signed requests to query-api (docs/guides/freshness.md); empty: none",
 		example: "sqs://sqs.eu-north-1.amazonaws.com/123456789012/corpus",
-		rule:    allowEmpty(requireEvents()),
+		rule:    allowEmpty(requireForm(EventsWebhook+" or sqs://HOST/ACCOUNT/NAME", eventSource)),
 	},
 	{
 		path:    "indexes.*.freshness.debounce",
@@ -43,20 +46,7 @@ var freshnessKeys = []key{
 		meaning: "file of query-api with the secret that signs hints, at least 16 bytes; events: webhook requires it. It " +
 			"is read at the start",
 		example: "/run/secrets/docs-hints",
-		rule:    allowAnything(),
 	},
-}
-
-// requireEvents takes webhook, or the address of a queue.
-func requireEvents() rule {
-	const values = EventsWebhook + " or sqs://HOST/ACCOUNT/NAME"
-	form := regexp.MustCompile(`^(webhook|sqs://[^/@ ]+/[^/]+/[^/]+)$`)
-	return newTextRule(values, func(text string) string {
-		if form.MatchString(text) {
-			return ""
-		}
-		return "want " + values
-	})
 }
 
 // checkFreshness checks what the keys ask of each other.

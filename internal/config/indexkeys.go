@@ -31,8 +31,6 @@ var indexKeys = []key{
 		path: "indexes.*.follow_links",
 		meaning: "follow symbolic links in a folder corpus, also to targets outside the folder; without it, links are " +
 			"reported and skipped",
-		example: "true",
-		rule:    allowAnything(),
 	},
 	{
 		path: "indexes.*.include",
@@ -75,17 +73,13 @@ var indexKeys = []key{
 		path: "indexes.*.documents.attachments",
 		meaning: "index files attached to mail and PDF as separate documents (mail.eml#plan.pdf, attached_to in the " +
 			"metadata), the first 100 of an object; otherwise the text only lists their names",
-		example:  "true",
 		rebuilds: paysChunks,
-		rule:     allowAnything(),
 	},
 	{
 		path: "indexes.*.documents.s3_tags",
 		meaning: "tags of S3 objects are metadata of their documents, at one request for each object that is read " +
 			"(docs/guides/filters.md); without effect on a folder",
-		example:  "true",
 		rebuilds: paysChunks,
-		rule:     allowAnything(),
 	},
 	{
 		path: "indexes.*.documents.labels.field",
@@ -144,7 +138,6 @@ var indexKeys = []key{
 		meaning:  "any word; another one has documents parsed again, as after an upgrade of the server",
 		example:  "v2",
 		rebuilds: paysChunks,
-		rule:     allowAnything(),
 	},
 	{
 		path:    "indexes.*.documents.parser.timeout",
@@ -374,9 +367,7 @@ var indexKeys = []key{
 	{
 		path:     "indexes.*.parity",
 		meaning:  "as the reference implementation, to compare with the paper (formats.md, Parity)",
-		example:  "true",
 		rebuilds: paysParity,
-		rule:     allowAnything(),
 	},
 	{
 		path:    "indexes.*.keep",
@@ -488,7 +479,7 @@ var indexKeys = []key{
 		path:    "indexes.*.schedule.cron",
 		meaning: "times of scheduled builds",
 		example: `"0 3 * * *"`,
-		rule:    allowEmpty(cronRule()),
+		rule:    allowEmpty(newTextRule("five fields, or @daily and the like", cronMistake)),
 	},
 	{
 		path:    "indexes.*.schedule.timezone",
@@ -517,7 +508,5 @@ var indexKeys = []key{
 	{
 		path:    "indexes.*.schedule.pause_on_failure",
 		meaning: "pause the schedule after a failed run",
-		example: "true",
-		rule:    allowAnything(),
 	},
 }

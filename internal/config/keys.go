@@ -31,9 +31,8 @@ type key struct {
 	path     string // * stands for the name of an index
 	meaning  string
 	unit     string
-	example  string // a valid value other than the default
+	example  string // a valid value other than the default; empty: true
 	rebuilds string // what the next build does again after a change; empty: nothing
-	missing  string // what has to be there before another value than the default is accepted; empty: all is there
 	rule     rule
 }
 
@@ -51,7 +50,6 @@ const (
 	paysExtraction = again + "pays for extraction and shortening by the new model"
 	paysEmbeddings = again + "pays for embeddings"
 	paysLanguage   = again + "pays for class texts that change with the name rules"
-	noCompletion   = "embeddings have no completion tokens"
 )
 
 const million = 1e6
@@ -71,7 +69,7 @@ var generalKeys = []key{
 		path:    "engine.address",
 		meaning: "Temporal's frontend",
 		example: "temporal:7233",
-		rule:    requireAddress(false),
+		rule:    requireAddress(false, 1),
 	},
 	{
 		path:    "engine.namespace",
@@ -88,32 +86,26 @@ var generalKeys = []key{
 	{
 		path:    "engine.tls",
 		meaning: "connect with TLS (an API key implies it)",
-		example: "true",
-		rule:    allowAnything(),
 	},
 	{
 		path:    "engine.tls_ca",
 		meaning: "authorities that signed Temporal's certificate; empty: those of the system; implies tls",
 		example: "/etc/unweaver/tls/ca.pem",
-		rule:    allowAnything(),
 	},
 	{
 		path:    "engine.tls_cert",
 		meaning: "certificate that this process presents to Temporal; requires tls_key, and implies tls",
 		example: "/etc/unweaver/tls/client.pem",
-		rule:    allowAnything(),
 	},
 	{
 		path:    "engine.tls_key",
 		meaning: "private key of tls_cert",
 		example: "/etc/unweaver/tls/client-key.pem",
-		rule:    allowAnything(),
 	},
 	{
 		path:    "engine.tls_server_name",
 		meaning: "host name that Temporal's certificate must have; empty: the host of address",
 		example: "temporal",
-		rule:    allowAnything(),
 	},
 	{
 		path:    "engine.api_key_env",
@@ -127,25 +119,22 @@ var generalKeys = []key{
 			"refused. Empty: no encryption. Every program of an installation uses the same file, mode 0600; to create it: " +
 			"unweaver certs codec-key FILE. Change it only while no run is running",
 		example: "/etc/unweaver/codec.key",
-		rule:    allowAnything(),
 	},
 	{
 		path:    "engine.deployment.name",
 		meaning: "worker deployment that this worker belongs to",
 		example: "unweaver",
-		rule:    allowEmpty(requireLabel("letters, digits, - and _", deploymentName)),
+		rule:    allowEmpty(requireForm("letters, digits, - and _", deploymentName)),
 	},
 	{
 		path:    "engine.deployment.build_id",
 		meaning: "version of the worker within its deployment",
 		example: "2026-11-22",
-		rule:    allowEmpty(requireLabel("letters, digits and - _ . +", buildName)),
+		rule:    allowEmpty(requireForm("letters, digits and - _ . +", buildName)),
 	},
 	{
 		path:    "engine.deployment.versioned",
 		meaning: "a run stays on the worker version that it started with; requires name and build_id",
-		example: "true",
-		rule:    allowAnything(),
 	},
 	{
 		path:    "query_api.address",
@@ -195,7 +184,6 @@ var generalKeys = []key{
 		meaning: "folder of those files and of temporary ones, this user's alone; empty: unweaver/worker in the " +
 			"user's folder of caches. Workers of one machine need one each",
 		example: "/var/cache/unweaver",
-		rule:    allowAnything(),
 	},
 	{
 		path:    "worker.cpu",
@@ -232,7 +220,6 @@ var generalKeys = []key{
 		path:    "stores.milvus.bucket",
 		meaning: "bucket of Milvus, on the endpoint of stores.s3; empty: vectors are inserted",
 		example: "milvus",
-		rule:    allowAnything(),
 	},
 	{
 		path:    "stores.milvus.index",
@@ -250,13 +237,10 @@ var generalKeys = []key{
 		path:    "stores.s3.region",
 		meaning: "region; empty: that of the AWS default chain",
 		example: "eu-central-1",
-		rule:    allowAnything(),
 	},
 	{
 		path:    "stores.s3.path_style",
 		meaning: "use the bucket in the path, not in the host name",
-		example: "true",
-		rule:    allowAnything(),
 	},
 	{
 		path: "stores.corpus_roots",
@@ -292,7 +276,6 @@ var generalKeys = []key{
 		meaning:  "name of the model; provider openai requires it",
 		example:  "gpt-4o-mini",
 		rebuilds: paysExtraction,
-		rule:     allowAnything(),
 	},
 	{
 		path: "models.chat.mode",
@@ -338,7 +321,6 @@ var generalKeys = []key{
 		meaning: "folder in which another program answers files of requests (vllm run-batch), on the worker's machine; " +
 			"empty: the Batch API of base_url",
 		example: "/shared/batches",
-		rule:    allowAnything(),
 	},
 	{
 		path:    "models.chat.batch.priced_at",
@@ -350,7 +332,6 @@ var generalKeys = []key{
 		path:    "models.chat.file",
 		meaning: "the recording; provider recorded requires it",
 		example: "extractions.jsonl",
-		rule:    allowAnything(),
 	},
 	{
 		path:    "models.chat.max_tokens",
@@ -364,7 +345,6 @@ var generalKeys = []key{
 		meaning: "whose answers these are: paid results are shared within it, and a change pays for them again. " +
 			"empty: base_url; none: all the same",
 		example: "gateway",
-		rule:    allowAnything(),
 	},
 	modelTimeout("models.chat.timeout"),
 	{
@@ -388,8 +368,8 @@ var generalKeys = []key{
 		example: "200000",
 		rule:    requireRange(0, 1e12),
 	},
-	newPriceKey("models.chat.price.prompt", "price of prompt tokens", ""),
-	newPriceKey("models.chat.price.completion", "price of completion tokens", ""),
+	newPriceKey("models.chat.price.prompt", "price of prompt tokens"),
+	newPriceKey("models.chat.price.completion", "price of completion tokens"),
 	{
 		path:     "models.embedding.provider",
 		meaning:  "who embeds classes, chunks and questions. builtin: lexical vectors, or the model inside that is named",
@@ -416,7 +396,6 @@ var generalKeys = []key{
 			" (`unweaver models pull` fetches the weights); empty: lexical vectors",
 		example:  "e5",
 		rebuilds: paysEmbeddings,
-		rule:     allowAnything(),
 	},
 	{
 		path:     "models.embedding.dimension",
@@ -446,17 +425,15 @@ var generalKeys = []key{
 		path:    "models.embedding.trust_domain",
 		meaning: "like models.chat.trust_domain, for vectors",
 		example: "gateway",
-		rule:    allowAnything(),
 	},
 	modelTimeout("models.embedding.timeout"),
-	newPriceKey("models.embedding.price.prompt", "price of input tokens", ""),
-	newPriceKey("models.embedding.price.completion", "no effect", noCompletion),
+	newPriceKey("models.embedding.price.prompt", "price of input tokens"),
+	newPriceKey("models.embedding.price.completion", "no effect: embeddings have no completion tokens"),
 	{
 		path: "models.dir",
 		meaning: "folder with the weights of models inside, read by worker and query-api; empty: unweaver/models in the " +
 			"user's folder of caches. An image may bring it",
 		example: "/models",
-		rule:    allowAnything(),
 	},
 	{
 		path: "models.rerank.provider",
@@ -482,7 +459,6 @@ var generalKeys = []key{
 		path:    "models.rerank.model",
 		meaning: "name of the model; optional if the server has only one",
 		example: "BAAI/bge-reranker-v2-m3",
-		rule:    allowAnything(),
 	},
 	{
 		path: "models.rerank.top",
@@ -505,7 +481,7 @@ var generalKeys = []key{
 		example: "1s",
 		rule:    requireDuration(50*time.Millisecond, 8*time.Second),
 	},
-	newPriceKey("models.rerank.price.prompt", "price of question and chunks", ""),
+	newPriceKey("models.rerank.price.prompt", "price of question and chunks"),
 	{
 		path:    "models.rerank.price.call",
 		meaning: "price of a request, if the server charges by request",
@@ -517,7 +493,7 @@ var generalKeys = []key{
 		path:    "models.currency",
 		meaning: "currency of prices, costs and money budgets; it is only a label, nothing is converted",
 		example: "EUR",
-		rule:    allowEmpty(requireLabel("three capital letters, as in ISO 4217", currency)),
+		rule:    allowEmpty(requireForm("three capital letters, as in ISO 4217", currency)),
 	},
 	{
 		path:    "models.limits.concurrency",
@@ -558,9 +534,9 @@ func modelTimeout(path string) key {
 }
 
 // newPriceKey returns the key of a model's price, in any currency: it is multiplied, never converted.
-func newPriceKey(path, meaning, missing string) key {
+func newPriceKey(path, meaning string) key {
 	return key{
-		path: path, meaning: meaning, unit: "money for a million tokens", example: "0.15", missing: missing,
+		path: path, meaning: meaning, unit: "money for a million tokens", example: "0.15",
 		rule: requireRange(0, million),
 	}
 }

@@ -1,13 +1,12 @@
 package config
 
 import (
-	"cmp"
+	"bytes"
 	"fmt"
 	"maps"
 	"path/filepath"
 	"reflect"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/bmatcuk/doublestar/v4"
@@ -21,6 +20,16 @@ import (
 type Endpoint struct {
 	BaseURL   string `yaml:"base_url" json:"base_url"` // empty: OpenAI's
 	APIKeyEnv string `yaml:"api_key_env" json:"api_key_env"`
+}
+
+// UnmarshalText reads URL=VARIABLE.
+func (e *Endpoint) UnmarshalText(text []byte) error {
+	cut := bytes.LastIndexByte(text, '=')
+	if cut < 0 {
+		return fmt.Errorf("%q is not of the form URL=VARIABLE", hidePassword(string(text)))
+	}
+	e.BaseURL, e.APIKeyEnv = string(text[:cut]), string(text[cut+1:])
+	return nil
 }
 
 // defaultURL of provider openai.
@@ -77,33 +86,21 @@ const (
 	providerRecorded = "recorded"
 )
 
-// ListRecordings returns the files that a process with this configuration may replay models from, as absolute paths.
-func (c *Config) ListRecordings() []string {
-	return c.listPaths(func(chat core.ChatModel) string {
-		if chat.Provider != providerRecorded {
-			return ""
-		}
-		return chat.File
-	})
-}
-
-// BatchFolders returns the folders for batches that the configuration names, absolute.
-func (c *Config) BatchFolders() []string {
-	return c.listPaths(func(chat core.ChatModel) string {
-		if chat.Mode != modeBatch {
-			return ""
-		}
-		return chat.Batch.Folder
-	})
-}
-
-// listPaths lists the paths that chat models name, absolute and sorted.
-func (c *Config) listPaths(of func(chat core.ChatModel) string) []string {
+// ListModelPaths returns the paths that a process with this configuration may have chat models read and write: of
+// recordings that are replayed, and of folders for batches. They are absolute and sorted.
+func (c *Config) ListModelPaths() []string {
 	var out []string
 	for _, index := range append(slices.Collect(maps.Keys(c.Indexes)), "") {
 		for _, chat := range c.listChats("", index) {
-			if path, err := filepath.Abs(of(chat)); err == nil && of(chat) != "" {
-				out = append(out, path)
+			path := ""
+			switch {
+			case chat.Provider == providerRecorded:
+				path = chat.File
+			case chat.Mode == modeBatch:
+				path = chat.Batch.Folder
+			}
+			if absolute, err := filepath.Abs(path); err == nil && path != "" {
+				out = append(out, absolute)
 			}
 		}
 	}
@@ -111,78 +108,41 @@ func (c *Config) listPaths(of func(chat core.ChatModel) string) []string {
 	return slices.Compact(out)
 }
 
-// parseList gives a list from its text, as variables and --set have it: as in the file, [a, b], or its items between
-// commas. An endpoint may be written URL=VARIABLE.
-func parseList(value reflect.Value, text string) error {
-	value.SetZero()
-	if strings.HasPrefix(strings.TrimSpace(text), "[") {
-		decoder := yaml.NewDecoder(strings.NewReader(text))
-		decoder.KnownFields(true)
-		if err := decoder.Decode(value.Addr().Interface()); err != nil {
-			return fmt.Errorf("%q is not a list: %w", hidePassword(text), err)
-		}
-		return nil
+// formatList writes a list as the file would have it. The rules of lists refuse URLs with passwords.
+func formatList(value reflect.Value) string {
+	var list yaml.Node
+	if value.Len() == 0 || list.Encode(value.Interface()) != nil { // lists of texts and of plain structs always encode
+		return "[]"
 	}
-	for item := range strings.SplitSeq(text, ",") {
-		if item = strings.TrimSpace(item); item == "" {
-			continue
-		}
-		element := reflect.New(value.Type().Elem()).Elem()
-		switch known := element.Addr().Interface().(type) {
-		case *Endpoint:
-			cut := strings.LastIndexByte(item, '=')
-			if cut < 0 {
-				return fmt.Errorf("%q is not of the form URL=VARIABLE", hidePassword(item))
-			}
-			known.BaseURL, known.APIKeyEnv = item[:cut], item[cut+1:]
-		case *OIDCGroup:
-			return fmt.Errorf("%q is not a list of groups: write [{group: …, indexes: […], scopes: […]}]", text)
-		default:
-			if err := setScalar(element, item); err != nil {
-				return err
-			}
-		}
-		value.Set(reflect.Append(value, element))
-	}
-	return nil
+	list.Style = yaml.FlowStyle
+	quoteTexts(&list)
+	text, _ := yaml.Marshal(&list)
+	return strings.TrimSpace(string(text))
 }
 
-// literalList writes a list as the file would have it.
-func literalList(value reflect.Value) string {
-	items := make([]string, 0, value.Len())
-	for i := range value.Len() {
-		if endpoint, ok := value.Index(i).Interface().(Endpoint); ok {
-			items = append(items, fmt.Sprintf("{base_url: %q, api_key_env: %s}", hidePassword(endpoint.BaseURL),
-				cmp.Or(endpoint.APIKeyEnv, `""`)))
-			continue
-		}
-		if group, ok := value.Index(i).Interface().(OIDCGroup); ok {
-			items = append(items, group.literal())
-			continue
-		}
-		item := toLiteral(value.Index(i))
-		if value.Index(i).Kind() == reflect.String && strings.ContainsAny(item, "*?&!|>%@#,'`{}[]\"") {
-			item = strconv.Quote(item) // it would be read as something else
-		}
-		items = append(items, item)
+// quoteTexts puts texts below a node in double quotes that could be read as something else.
+func quoteTexts(node *yaml.Node) {
+	if node.Kind == yaml.ScalarNode && strings.ContainsAny(node.Value, "*?&!|>%@#,'`{}[]:\"") {
+		node.Style = yaml.DoubleQuotedStyle
 	}
-	return "[" + strings.Join(items, ", ") + "]"
+	for _, below := range node.Content {
+		quoteTexts(below)
+	}
+}
+
+// findPatternMistake returns what is wrong with a glob of object names; empty: nothing.
+func findPatternMistake(pattern string) string {
+	if !doublestar.ValidatePattern(pattern) {
+		return fmt.Sprintf("%q is not a valid pattern", pattern)
+	}
+	if why := core.PatternMistake(pattern); why != "" {
+		return fmt.Sprintf("%q %s", pattern, why)
+	}
+	return ""
 }
 
 // requirePatterns takes globs of object names.
-func requirePatterns() rule {
-	return rule{values: "patterns", mistake: func(value any) string {
-		for _, pattern := range value.([]string) {
-			if !doublestar.ValidatePattern(pattern) {
-				return fmt.Sprintf("%q is not a valid pattern", pattern)
-			}
-			if why := core.PatternMistake(pattern); why != "" {
-				return fmt.Sprintf("%q %s", pattern, why)
-			}
-		}
-		return ""
-	}}
-}
+func requirePatterns() rule { return listOf("patterns", newTextRule("", findPatternMistake)) }
 
 // requireEncodings takes globs of object names, each with a set of characters.
 func requireEncodings() rule {
@@ -226,30 +186,23 @@ func requireLabels() rule {
 
 // requireAssignments takes globs of object names, each with a known value.
 func requireAssignments(form string, known func(value string) bool, mistake string) rule {
-	return rule{values: form, mistake: func(value any) string {
-		for _, one := range value.([]string) { //nolint:forcetypeassert // the key's field is one
-			pattern, given, found := strings.Cut(one, "=")
-			if !found || !known(given) {
-				return fmt.Sprintf("%q %s", one, mistake)
-			}
-			if why := requirePatterns().mistake([]string{pattern}); why != "" {
-				return why
-			}
+	return listOf(form, newTextRule("", func(one string) string {
+		pattern, given, found := strings.Cut(one, "=")
+		if !found || !known(given) {
+			return fmt.Sprintf("%q %s", one, mistake)
 		}
-		return ""
-	}}
+		return findPatternMistake(pattern)
+	}))
 }
 
 // requireDirectories takes absolute paths.
 func requireDirectories() rule {
-	return rule{values: "absolute paths", mistake: func(value any) string {
-		for _, path := range value.([]string) {
-			if !filepath.IsAbs(path) {
-				return fmt.Sprintf("%q is not an absolute path", path)
-			}
+	return listOf("absolute paths", newTextRule("", func(path string) string {
+		if filepath.IsAbs(path) {
+			return ""
 		}
-		return ""
-	}}
+		return fmt.Sprintf("%q is not an absolute path", path)
+	}))
 }
 
 // requireEndpoints takes model servers with the variables that hold their keys.

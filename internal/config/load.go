@@ -3,6 +3,7 @@ package config
 import (
 	"bytes"
 	"cmp"
+	"encoding"
 	"errors"
 	"fmt"
 	"io"
@@ -68,6 +69,7 @@ type loader struct {
 	cfg      *Config
 	mistakes []mistake
 	source   string
+	outside  *place // of a value that is set and stands in no file
 }
 
 // Load reads, overrides and checks a configuration. The error is bad_config and lists every mistake, those of the file
@@ -196,6 +198,9 @@ func readRegular(path string, most int64) ([]byte, error) {
 }
 
 func (l *loader) placeOf(node *yaml.Node) place {
+	if l.outside != nil {
+		return *l.outside
+	}
 	return place{origin: FromFile, source: l.source, line: node.Line, col: node.Column}
 }
 
@@ -211,6 +216,12 @@ func (l *loader) decodeNode(node *yaml.Node, value reflect.Value, path string) {
 	l.cfg.places[path] = at
 	switch value.Kind() {
 	case reflect.Struct, reflect.Map:
+		if parser, ok := value.Addr().Interface().(encoding.TextUnmarshaler); ok && node.Kind == yaml.ScalarNode {
+			if err := parser.UnmarshalText([]byte(node.Value)); err != nil {
+				l.addMistake(at, "%s: %v", nameOf(path), err)
+			}
+			return
+		}
 		if node.Kind != yaml.MappingNode {
 			l.addMistake(at, "%s must be a mapping of keys", nameOf(path))
 			return
@@ -238,13 +249,10 @@ func (l *loader) decodeNode(node *yaml.Node, value reflect.Value, path string) {
 	}
 }
 
-// decodeItems fills a list from a sequence, or from its text.
+// decodeItems fills a list from a sequence, or from its text: as in a file, [a, b], or its items between commas.
 func (l *loader) decodeItems(node *yaml.Node, value reflect.Value, path string) {
 	if node.Kind == yaml.ScalarNode {
-		if err := setScalar(value, node.Value); err != nil {
-			l.addMistake(l.placeOf(node), "%s: %v", nameOf(path), err)
-		}
-		return
+		node = parseItems(node)
 	}
 	if node.Kind != yaml.SequenceNode {
 		l.addMistake(l.placeOf(node), "%s must be a list", nameOf(path))
@@ -256,6 +264,26 @@ func (l *loader) decodeItems(node *yaml.Node, value reflect.Value, path string) 
 		l.decodeNode(item, element, fmt.Sprintf("%s.%d", path, i))
 		value.Set(reflect.Append(value, element))
 	}
+}
+
+// parseItems returns the list that a text means; the text itself where it means none.
+func parseItems(text *yaml.Node) *yaml.Node {
+	if strings.HasPrefix(strings.TrimSpace(text.Value), "[") {
+		var document yaml.Node
+		if err := yaml.Unmarshal([]byte(text.Value), &document); err != nil {
+			return text
+		}
+		return document.Content[0]
+	}
+	list := &yaml.Node{Kind: yaml.SequenceNode, Line: text.Line, Column: text.Column}
+	for item := range strings.SplitSeq(text.Value, ",") {
+		if item = strings.TrimSpace(item); item != "" {
+			list.Content = append(list.Content, &yaml.Node{
+				Kind: yaml.ScalarNode, Value: item, Line: text.Line, Column: text.Column,
+			})
+		}
+	}
+	return list
 }
 
 func nameOf(path string) string {
@@ -320,8 +348,7 @@ func (l *loader) overrideValue(path []string, text string, at place) {
 		l.addMistake(at, "%s is not one value", whole)
 		return
 	}
-	if err := setScalar(value, text); err != nil {
-		l.addMistake(at, "%s: %v", whole, err)
-	}
-	l.cfg.places[whole] = at
+	l.outside = &at
+	l.decodeNode(&yaml.Node{Kind: yaml.ScalarNode, Value: text}, value, whole)
+	l.outside = nil
 }

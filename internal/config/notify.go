@@ -1,9 +1,9 @@
 package config
 
 import (
+	"cmp"
 	"fmt"
 	"os"
-	"slices"
 	"strings"
 
 	"github.com/unweaver/unweaver/internal/core"
@@ -36,25 +36,14 @@ const (
 
 var events = []string{OnFailed, OnHeld, OnPaused, OnErrors, OnCompleted, OnWatched}
 
-func defaultNotify() Notify {
-	return Notify{SecretEnv: "WEBHOOK_SECRET", On: []string{OnFailed, OnHeld, OnPaused, OnErrors}}
-}
-
 // NotifyOf returns what counts for an index: its own webhook, variable and events, and the general ones for what it
 // does not say.
 func (c *Config) NotifyOf(index string) Notify {
 	out, own := c.Notify, c.Indexes[index].Notify
-	if own.Webhook != "" {
-		out.Webhook = own.Webhook
-	}
-	if own.SecretEnv != "" {
-		out.SecretEnv = own.SecretEnv
-	}
+	out.Webhook, out.SecretEnv = cmp.Or(own.Webhook, out.Webhook), cmp.Or(own.SecretEnv, out.SecretEnv)
+	out.Page = cmp.Or(own.Page, out.Page)
 	if len(own.On) > 0 {
 		out.On = own.On
-	}
-	if own.Page != "" {
-		out.Page = own.Page
 	}
 	if len(own.Named) > 0 {
 		out.Named = own.Named
@@ -74,37 +63,19 @@ func (n Notify) NamedWebhooks() map[string]string {
 
 // requireNamed takes webhooks with names.
 func requireNamed() rule {
-	return rule{values: "NAME=URL", mistake: func(value any) string {
-		for _, one := range value.([]string) { //nolint:forcetypeassert // the key's field is one
-			name, address, _ := strings.Cut(one, "=")
-			if !core.ValidSlug(name) {
-				return fmt.Sprintf("%.70q is no name of a webhook; write NAME=URL, such as legal=https://example.org/hook", name)
-			}
-			if why := requireURL().mistake(address); why != "" {
-				return why
-			}
+	return listOf("NAME=URL", newTextRule("", func(one string) string {
+		name, address, _ := strings.Cut(one, "=")
+		if !core.ValidSlug(name) {
+			return fmt.Sprintf("%.70q is no name of a webhook; write NAME=URL, such as legal=https://example.org/hook", name)
 		}
-		return ""
-	}}
+		return requireURL().mistake(address)
+	}))
 }
 
 // IsGiven reports whether a value was given: in the file, by a variable or by --set.
 func (c *Config) IsGiven(path string) bool {
 	_, given := c.places[path]
 	return given
-}
-
-// eventList takes names of events.
-func eventList() rule {
-	list := strings.Join(events, ", ")
-	return rule{schema: schema{"items": enumOf(events)}, values: list, mistake: func(value any) string {
-		for _, event := range value.([]string) {
-			if !slices.Contains(events, event) {
-				return event + " is not an event; use " + list
-			}
-		}
-		return ""
-	}}
 }
 
 // Secret returns the value of the variable that signs requests to the webhook; empty where it is not set.
@@ -131,7 +102,7 @@ func notifyKeys(prefix, standard string) []key {
 			meaning: "what is sent to it: runs that failed, that a gate held, that are paused, that completed with " +
 				"errors, that completed; watched: standing questions whose passages changed, with texts (docs/guides/watch.md)",
 			example: "[failed, held]",
-			rule:    eventList(),
+			rule:    eachOf(events...),
 		},
 		{
 			path: prefix + "page",
@@ -144,7 +115,7 @@ func notifyKeys(prefix, standard string) []key {
 			path: prefix + "named",
 			meaning: "further webhooks by name: unweaver watch add --notify NAME has the changes of a standing question sent " +
 				"to one, signed with the same secret",
-			example: "[legal=https://legal.example.org/hook]",
+			example: `["legal=https://legal.example.org/hook"]`,
 			rule:    requireNamed(),
 		},
 	}
@@ -156,7 +127,7 @@ var telemetryKeys = append([]key{
 		meaning: "where a worker answers /livez, /readyz and /metrics; it asks for no key, so beyond loopback a network " +
 			"policy must. empty: nowhere. A worker that finds the default taken goes without",
 		example: "0.0.0.0:8081",
-		rule:    allowEmpty(requireProbed()),
+		rule:    allowEmpty(requireAddress(true, 1)),
 	},
 	{
 		path: "telemetry.otlp_endpoint",

@@ -49,13 +49,6 @@ func (o QueryOIDC) PublicURL() string {
 	return parsed.Scheme + "://" + host
 }
 
-// defaultOIDC is what holds as soon as an issuer is named.
-func defaultOIDC() QueryOIDC {
-	return QueryOIDC{
-		GroupsClaim: "groups", Algorithms: []string{"RS256", "ES256"}, ClientScopes: []string{"openid"},
-	}
-}
-
 // signatures are the algorithms that a token may be signed with: those whose keys verify and cannot sign.
 var signatures = []string{
 	"RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512", "EdDSA",
@@ -75,7 +68,6 @@ var oidcKeys = []key{
 		meaning: "what `aud` of a token must name; tokens for `url` and for `url` with /mcp behind it are taken too " +
 			"(RFC 8707)",
 		example: "https://search.example.org",
-		rule:    allowAnything(),
 	},
 	{
 		path: "query_api.oidc.url",
@@ -100,34 +92,30 @@ var oidcKeys = []key{
 		path: "query_api.oidc.groups",
 		meaning: "what each group may do: its name exactly as in the token, patterns of indexes and scopes as keys have " +
 			"them. Who is in none of these groups gets a 403",
-		example: `[{group: "staff", indexes: ["docs-*"], scopes: [query]}]`,
-		rule:    rule{values: "mappings of group, indexes and scopes", mistake: allowAnything().mistake},
+		example: `[{group: staff, indexes: ["docs-*"], scopes: [query]}]`,
+		rule:    rule{values: "mappings of group, indexes and scopes"},
 	},
 	{
 		path: "query_api.oidc.client_id",
 		meaning: "client of this server at the issuer: the page signs in with it, by authorization code and PKCE. Register " +
 			"`url` with /oidc/callback behind it. empty: the page asks for an API key alone",
 		example: "unweaver",
-		rule:    allowAnything(),
 	},
 	{
 		path:    "query_api.oidc.client_secret_file",
 		meaning: "file of the client's secret; empty: a public client",
 		example: "/etc/unweaver/oidc-secret",
-		rule:    allowAnything(),
 	},
 	{
 		path:    "query_api.oidc.client_scopes",
 		meaning: "scopes that signing in asks the issuer for; some issuers name groups only with a scope for them",
 		example: "[openid, groups]",
-		rule:    allowAnything(),
 	},
 	{
 		path: "query_api.oidc.session_key_file",
 		meaning: "file of at least 32 random bytes that seal the sessions of the page; replicas need the same one. empty: " +
 			"each process draws its own, and a restart ends sessions",
 		example: "/etc/unweaver/session.key",
-		rule:    allowAnything(),
 	},
 }
 
@@ -213,16 +201,4 @@ func (l *loader) checkGroup(path string, group OIDCGroup) {
 		l.checkKey(slices.Contains(access.Scopes, access.Scope(scope)), path+".scopes",
 			"%q is not known; use query, operate or admin", scope)
 	}
-}
-
-// literal writes the group as the file would have it.
-func (g OIDCGroup) literal() string {
-	quote := func(list []string) string {
-		out := make([]string, len(list))
-		for i, text := range list {
-			out[i] = fmt.Sprintf("%q", text)
-		}
-		return strings.Join(out, ", ")
-	}
-	return fmt.Sprintf("{group: %q, indexes: [%s], scopes: [%s]}", g.Group, quote(g.Indexes), strings.Join(g.Scopes, ", "))
 }

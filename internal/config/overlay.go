@@ -41,24 +41,23 @@ func (l *loader) applyOverlay(overlay core.Overlay) {
 
 // CheckOverlay checks settings of a branch by themselves: that there are such keys, and that they take these values.
 // What depends on other settings is checked where the configuration is.
-func CheckOverlay(set map[string]string) error {
-	l := &loader{cfg: Default()}
-	l.cfg.places = map[string]place{}
-	l.applyOverlay(core.Overlay{Index: "branch", Set: set})
-	l.checkRules()
-	return l.joinMistakes()
-}
+func CheckOverlay(set map[string]string) error { return loadOverlay("branch", set).joinMistakes() }
 
 // FindMistake returns what is wrong with the value of one setting of an index, by itself; empty: nothing.
 func FindMistake(key, value string) string {
+	for _, first := range loadOverlay("index", map[string]string{key: value}).mistakes {
+		return strings.TrimPrefix(first.text, "indexes.index."+key+": ")
+	}
+	return ""
+}
+
+// loadOverlay finds the mistakes of settings by themselves.
+func loadOverlay(index string, set map[string]string) *loader {
 	l := &loader{cfg: Default()}
 	l.cfg.places = map[string]place{}
-	l.applyOverlay(core.Overlay{Index: "index", Set: map[string]string{key: value}})
+	l.applyOverlay(core.Overlay{Index: index, Set: set})
 	l.checkRules()
-	if len(l.mistakes) == 0 {
-		return ""
-	}
-	return strings.TrimPrefix(l.mistakes[0].text, "indexes.index."+key+": ")
+	return l
 }
 
 // FindMissing returns the settings of an overlay that the configuration does not say without it: a file that carries

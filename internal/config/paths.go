@@ -1,6 +1,7 @@
 package config
 
 import (
+	"cmp"
 	"encoding"
 	"fmt"
 	"reflect"
@@ -13,10 +14,7 @@ import (
 
 // keyOf returns a field's key: its yaml tag, else its JSON name (types of package core), else empty.
 func keyOf(field reflect.StructField) string {
-	if key := field.Tag.Get("yaml"); key != "" {
-		return key
-	}
-	key, _, _ := strings.Cut(field.Tag.Get("json"), ",")
+	key, _, _ := strings.Cut(cmp.Or(field.Tag.Get("yaml"), field.Tag.Get("json")), ",")
 	return key
 }
 
@@ -95,9 +93,6 @@ func isOverride(path string) bool {
 
 // setScalar sets a value from its text.
 func setScalar(value reflect.Value, text string) error {
-	if value.Kind() == reflect.Slice {
-		return parseList(value, text)
-	}
 	if value.Kind() == reflect.Pointer {
 		fresh := reflect.New(value.Type().Elem())
 		if err := setScalar(fresh.Elem(), text); err != nil {
@@ -107,12 +102,7 @@ func setScalar(value reflect.Value, text string) error {
 		return nil
 	}
 	if parser, ok := value.Addr().Interface().(encoding.TextUnmarshaler); ok {
-		before := value.Int()
-		if parser.UnmarshalText([]byte(text)) != nil {
-			value.SetInt(before)
-			return fmt.Errorf("%q is not a duration such as 24h", text)
-		}
-		return nil
+		return parser.UnmarshalText([]byte(text))
 	}
 	switch value.Kind() {
 	case reflect.String:
@@ -144,7 +134,7 @@ func setScalar(value reflect.Value, text string) error {
 // toLiteral writes a value as the file would have it.
 func toLiteral(value reflect.Value) string {
 	if value.Kind() == reflect.Slice {
-		return literalList(value)
+		return formatList(value)
 	}
 	switch v := value.Interface().(type) {
 	case core.Duration:

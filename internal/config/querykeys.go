@@ -20,46 +20,40 @@ var queryKeys = []key{
 	{
 		path:    "query_api.public",
 		meaning: "with auth: none, allow anyone who can reach the address to read every index and to spend money",
-		example: "true",
-		rule:    allowAnything(),
 	},
 	{
 		path: "query_api.hosts",
-		meaning: "names that a request's Host may have, comma-separated, without ports. On loopback they are added to " +
+		meaning: "names that a request's Host may have, without ports. On loopback they are added to " +
 			"localhost and its addresses; elsewhere empty lets every name pass",
-		example: "search.example.org",
-		rule:    allowAnything(),
+		example: "[search.example.org]",
+		rule:    requireHosts(),
 	},
 	{
 		path:    "query_api.tls.cert",
 		meaning: "file of the certificate and its chain, in PEM; reloaded when it changes",
 		example: "/etc/unweaver/tls.crt",
-		rule:    allowAnything(),
 	},
 	{
 		path:    "query_api.tls.key",
 		meaning: "file of the certificate's private key, in PEM",
 		example: "/etc/unweaver/tls.key",
-		rule:    allowAnything(),
 	},
 	{
 		path: "query_api.tls.acme.domains",
-		meaning: "names to have certificates issued for by Let's Encrypt, comma-separated; query-api must be reached at " +
+		meaning: "names to have certificates issued for by Let's Encrypt; query-api must be reached at " +
 			"their port 443",
-		example: "search.example.org",
-		rule:    allowAnything(),
+		example: "[search.example.org]",
+		rule:    requireHosts(),
 	},
 	{
 		path:    "query_api.tls.acme.email",
 		meaning: "where Let's Encrypt reports problems",
 		example: "operator@example.org",
-		rule:    allowAnything(),
 	},
 	{
 		path:    "query_api.tls.acme.cache",
 		meaning: "folder of issued certificates; acme.domains requires it",
 		example: "/var/lib/unweaver/acme",
-		rule:    allowAnything(),
 	},
 	{
 		path: "query_api.limits.requests_per_second",
@@ -110,8 +104,6 @@ var queryKeys = []key{
 		path: "query_api.control",
 		meaning: "let keys of scope operate build and steer indexes and upload documents over /v1: query-api then calls " +
 			"Temporal (engine) and writes to corpora. unweaver dev always does",
-		example: "true",
-		rule:    allowAnything(),
 	},
 	{
 		path:    "query_api.upload_bytes",
@@ -138,16 +130,24 @@ var queryKeys = []key{
 	},
 }
 
-// indexNames takes names of indexes.
-func indexNames() rule {
-	return rule{values: "names of indexes", mistake: func(value any) string {
-		for _, name := range value.([]string) {
-			if !core.ValidIndex(name) {
-				return fmt.Sprintf("%q is not a valid index name", name)
-			}
+// requireHosts takes names of hosts.
+func requireHosts() rule {
+	return listOf("host names", newTextRule("", func(name string) string {
+		if strings.ContainsAny(name, "/ *") {
+			return fmt.Sprintf("%q is not a host name", name)
 		}
 		return ""
-	}}
+	}))
+}
+
+// indexNames takes names of indexes.
+func indexNames() rule {
+	return listOf("names of indexes", newTextRule("", func(name string) string {
+		if core.ValidIndex(name) {
+			return ""
+		}
+		return fmt.Sprintf("%q is not a valid index name", name)
+	}))
 }
 
 // corsKeys are those of web pages of other origins.
@@ -156,23 +156,22 @@ var corsKeys = []key{
 		path: "query_api.cors.origins",
 		meaning: "origins whose web pages may ask from the browser, such as `https://app.example.org`; `*`, every page, " +
 			"needs API keys. None by default. Keys are asked for all the same, in a header; cookies are never allowed",
-		example: "[https://app.example.org]",
+		example: `["https://app.example.org"]`,
 		rule:    requireOrigins(),
 	},
 }
 
 // requireOrigins takes what browsers send as Origin: scheme, host and port.
 func requireOrigins() rule {
-	return rule{values: "origins (scheme://host or scheme://host:port), or *", mistake: func(value any) string {
-		for _, origin := range value.([]string) {
-			parsed, err := url.Parse(origin)
-			if origin != "*" && (err != nil || parsed.Host == "" || parsed.Scheme == "" ||
-				!strings.EqualFold(parsed.Scheme+"://"+parsed.Host, origin)) {
-				return fmt.Sprintf("%q is not an origin of the form scheme://host or scheme://host:port", origin)
-			}
+	const values = "origins (scheme://host or scheme://host:port), or *"
+	return listOf(values, newTextRule("", func(origin string) string {
+		parsed, err := url.Parse(origin)
+		if origin == "*" || err == nil && parsed.Host != "" && parsed.Scheme != "" &&
+			strings.EqualFold(parsed.Scheme+"://"+parsed.Host, origin) {
+			return ""
 		}
-		return ""
-	}}
+		return fmt.Sprintf("%q is not an origin of the form scheme://host or scheme://host:port", origin)
+	}))
 }
 
 // queryAPI checks what the keys of query-api ask of each other.
@@ -180,19 +179,11 @@ func (l *loader) queryAPI() {
 	settings := l.cfg.QueryAPI
 	files, authority := settings.TLS.Cert != "" || settings.TLS.Key != "", settings.TLS.ACME
 	l.checkKey((settings.TLS.Cert == "") == (settings.TLS.Key == ""), "query_api.tls", "cert and key require each other")
-	l.checkKey(!files || authority.Domains == "", "query_api.tls", "give files, or acme.domains, not both")
+	l.checkKey(!files || len(authority.Domains) == 0, "query_api.tls", "give files, or acme.domains, not both")
 	l.checkKey(
-		authority.Domains == "" || authority.Cache != "",
+		len(authority.Domains) == 0 || authority.Cache != "",
 		"query_api.tls.acme.cache",
 		"acme.domains needs a folder: else every start asks for new certificates, until the authority gives none",
 	)
-	for path, names := range map[string]string{
-		"query_api.hosts": settings.Hosts, "query_api.tls.acme.domains": authority.Domains,
-	} {
-		for _, name := range SplitList(names) {
-			l.checkKey(!strings.ContainsAny(name, "/ *") && !strings.Contains(name, "://"), path,
-				"%q is not a host name", name)
-		}
-	}
 	l.checkOIDC()
 }

@@ -12,13 +12,13 @@ import (
 // Quota bounds what each key that a pattern matches, or the people of each group together, may use in a day of UTC;
 // Concurrent is of one process. nil is no bound.
 type Quota struct {
-	Keys       string   `yaml:"keys"`
-	Groups     string   `yaml:"groups"`
-	Requests   *float64 `yaml:"requests"`
-	Answers    *float64 `yaml:"answers"`
-	Tokens     *float64 `yaml:"tokens"`
-	Money      *float64 `yaml:"money"`
-	Concurrent *float64 `yaml:"concurrent"`
+	Keys       string   `yaml:"keys,omitempty"`
+	Groups     string   `yaml:"groups,omitempty"`
+	Requests   *float64 `yaml:"requests,omitempty"`
+	Answers    *float64 `yaml:"answers,omitempty"`
+	Tokens     *float64 `yaml:"tokens,omitempty"`
+	Money      *float64 `yaml:"money,omitempty"`
+	Concurrent *float64 `yaml:"concurrent,omitempty"`
 }
 
 const (
@@ -41,20 +41,6 @@ func (q Quota) listLimits() []limit {
 		{"requests", 0, mostCount, q.Requests}, {"answers", 0, mostCount, q.Answers}, {"tokens", 0, mostCount, q.Tokens},
 		{"money", 0, mostMoney, q.Money}, {"concurrent", 1, million, q.Concurrent},
 	}
-}
-
-// String writes a quota as the file would have it.
-func (q Quota) String() string {
-	parts := []string{fmt.Sprintf("keys: %q", q.Keys)}
-	if q.Groups != "" {
-		parts[0] = fmt.Sprintf("groups: %q", q.Groups)
-	}
-	for _, one := range q.listLimits() {
-		if one.value != nil {
-			parts = append(parts, one.name+": "+formatFloat(*one.value))
-		}
-	}
-	return "{" + strings.Join(parts, ", ") + "}"
 }
 
 // Matches reports whether a quota is for a key with one of these names.
@@ -139,7 +125,7 @@ var quotaKeys = []key{
 		meaning: "where the program query-api also answers /livez, /readyz and /metrics, for probes; it asks for no key, " +
 			"so beyond loopback a network policy must. empty: nowhere",
 		example: "0.0.0.0:8082",
-		rule:    allowEmpty(requireProbed()),
+		rule:    allowEmpty(requireAddress(true, 1)),
 	},
 	{
 		path: "query_api.quotas",
@@ -149,9 +135,6 @@ var quotaKeys = []key{
 			"0 allows " +
 			"nothing. concurrent bounds requests that run at once in one process",
 		example: `[{keys: "team-*", answers: 500, money: 5}]`,
-		rule: rule{
-			values:  "mappings of keys or groups, requests, answers, tokens, money, concurrent",
-			mistake: allowAnything().mistake,
-		},
+		rule:    rule{values: "mappings of keys or groups, requests, answers, tokens, money, concurrent"},
 	},
 }

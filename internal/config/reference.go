@@ -9,8 +9,7 @@ import (
 // sampleIndex is the index of a fresh configuration file.
 const sampleIndex = "docs"
 
-// RenderSample returns a configuration file with every default, commented: what `unweaver config init` writes. Keys
-// that are not supported yet are left out.
+// RenderSample returns a configuration file with every default, commented: what `unweaver config init` writes.
 func RenderSample() string {
 	var text strings.Builder
 	text.WriteString("" +
@@ -22,7 +21,7 @@ func RenderSample() string {
 	var open []string
 	walkValues(reflect.ValueOf(config).Elem(), "", func(path string, value reflect.Value) {
 		k := byPath[toGeneral(path)]
-		if isOverride(path) || k.missing != "" {
+		if isOverride(path) {
 			return
 		}
 		parts := strings.Split(path, ".")

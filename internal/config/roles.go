@@ -17,21 +17,8 @@ var Roles = []string{
 
 // roleOf returns what the file says of a role.
 func (m *Models) roleOf(role string) *core.ChatModel {
-	switch role {
-	case core.RoleExtraction:
-		return &m.Extraction
-	case core.RoleShortening:
-		return &m.Shortening
-	case core.RoleTriples:
-		return &m.Triples
-	case core.RoleAnswer:
-		return &m.Answer
-	case core.RoleVision:
-		return &m.Vision
-	case core.RoleJudge:
-		return &m.Judge
-	}
-	return &m.Chat
+	field, _ := findField(reflect.ValueOf(m).Elem(), role)
+	return field.Addr().Interface().(*core.ChatModel) //nolint:forcetypeassert // those of Roles are
 }
 
 // ModelOf returns the chat model of a role for an index: models.chat, then the role's keys, then those that the index

@@ -16,15 +16,13 @@ import (
 	"github.com/unweaver/unweaver/internal/text"
 )
 
-// rule says which values a key takes: in words for the reference, and as a check that gives the mistake or "".
+// rule says which values a key takes: in words for the reference, and as a check that gives the mistake or "". The zero
+// rule takes every value of the key's type.
 type rule struct {
 	values  string
 	mistake func(value any) string
 	schema  schema // the part of the check that JSON Schema can make
 }
-
-// allowAnything takes every value of the key's type.
-func allowAnything() rule { return rule{mistake: func(any) string { return "" }} }
 
 // newTextRule makes a rule of a check of text.
 func newTextRule(values string, mistake func(text string) string) rule {
@@ -57,17 +55,26 @@ func oneOf(known ...string) rule {
 	return out
 }
 
-// eachOf returns the rule of lists of known words.
-func eachOf(known ...string) rule {
-	list := strings.Join(known, ", ")
-	return rule{schema: schema{"items": enumOf(known)}, values: "a list of " + list, mistake: func(value any) string {
+// listOf takes lists of what a rule of text takes.
+func listOf(values string, item rule) rule {
+	out := rule{values: values, mistake: func(value any) string {
 		for _, text := range value.([]string) { //nolint:forcetypeassert // the key's field is one
-			if !slices.Contains(known, text) {
-				return fmt.Sprintf("%q is not known; use %s", text, list)
+			if why := item.mistake(text); why != "" {
+				return why
 			}
 		}
 		return ""
 	}}
+	if item.schema != nil {
+		out.schema = schema{"items": item.schema}
+	}
+	return out
+}
+
+// eachOf returns the rule of lists of known words.
+func eachOf(known ...string) rule {
+	item := oneOf(known...)
+	return listOf(item.values, item)
 }
 
 // requireLanguage returns the rule of a language: one whose words are known, or that of the corpus.
@@ -207,36 +214,25 @@ func requireURL() rule {
 	})
 }
 
-// requireAddress takes host:port. A listener may leave the host out and take port 0.
-func requireAddress(listener bool) rule {
+// requireAddress takes host:port with a port from least on. A listener may leave the host out.
+func requireAddress(listener bool, least int) rule {
 	return newTextRule("host:port", func(text string) string {
-		least, address := 1, strings.TrimPrefix(text, "dns:///")
-		if listener {
-			least, address = 0, text
+		address := text
+		if !listener {
+			address = strings.TrimPrefix(text, "dns:///")
 		}
 		host, port, err := net.SplitHostPort(address)
 		if err != nil || !isPort(port, least) || (host == "" && !listener) {
-			return fmt.Sprintf("%q is not of the form host:port", text)
+			return fmt.Sprintf("%q is not of the form host:port, with a port from %d to 65535", text, least)
 		}
 		return ""
-	})
-}
-
-// requireProbed takes the address of a listener that probes find: port 0 would be another at each start.
-func requireProbed() rule {
-	listen := requireAddress(true)
-	return newTextRule("host:port", func(text string) string {
-		if _, port, err := net.SplitHostPort(text); err == nil && !isPort(port, 1) {
-			return fmt.Sprintf("%q has no port from 1 to 65535", text)
-		}
-		return listen.mistake(text)
 	})
 }
 
 // addressOrWeb returns the rule of the address where query-api listens and where the command line finds it: behind a
 // proxy that is a URL.
 func addressOrWeb() rule {
-	listen, proxy := requireAddress(true), requireURL()
+	listen, proxy := requireAddress(true, 0), requireURL()
 	return newTextRule("host:port or http(s) URL", func(text string) string {
 		if strings.Contains(text, "://") {
 			return proxy.mistake(text)
@@ -258,13 +254,13 @@ func requireVariable() rule {
 	})
 }
 
-// requireLabel takes names that Temporal accepts in a deployment version.
-func requireLabel(values string, form *regexp.Regexp) rule {
+// requireForm takes texts of a form.
+func requireForm(values string, form *regexp.Regexp) rule {
 	return newTextRule(values, func(text string) string {
 		if form.MatchString(text) {
 			return ""
 		}
-		return fmt.Sprintf("%q: want %s", text, values)
+		return fmt.Sprintf("%q: want %s", hidePassword(text), values)
 	})
 }
 
@@ -277,8 +273,14 @@ func notEmpty() rule {
 	})
 }
 
-func existingFile() rule {
-	return newTextRule("path of a file", func(text string) string {
+func fileOrObject() rule {
+	return newTextRule("path of a file, or s3://bucket/key", func(text string) string {
+		if rest, ok := strings.CutPrefix(text, "s3://"); ok {
+			if bucket, key, _ := strings.Cut(rest, "/"); bucket == "" || key == "" || strings.HasSuffix(key, "/") {
+				return fmt.Sprintf("%s names no object", text)
+			}
+			return ""
+		}
 		info, err := os.Stat(text)
 		switch {
 		case err != nil:
@@ -290,19 +292,6 @@ func existingFile() rule {
 	})
 }
 
-func fileOrObject() rule {
-	file := existingFile()
-	return newTextRule("path of a file, or s3://bucket/key", func(text string) string {
-		if rest, ok := strings.CutPrefix(text, "s3://"); ok {
-			if bucket, key, _ := strings.Cut(rest, "/"); bucket == "" || key == "" || strings.HasSuffix(key, "/") {
-				return fmt.Sprintf("%s names no object", text)
-			}
-			return ""
-		}
-		return file.mistake(text)
-	})
-}
-
 func requireTimezone() rule {
 	return newTextRule("IANA name", func(text string) string {
 		if _, err := time.LoadLocation(text); err != nil || text == "" || text == "Local" {
@@ -311,5 +300,3 @@ func requireTimezone() rule {
 		return ""
 	})
 }
-
-func cronRule() rule { return newTextRule("five fields, or @daily and the like", cronMistake) }

@@ -56,7 +56,7 @@ func (l *loader) validateConfig() {
 
 // checkRules checks every value by the rule of its key.
 func (l *loader) checkRules() {
-	byPath, defaults := describeKeys(), defaultValues()
+	byPath := describeKeys()
 	walkValues(reflect.ValueOf(l.cfg).Elem(), "", func(path string, value reflect.Value) {
 		if _, given := l.cfg.places[path]; !given && isOverride(path) {
 			return
@@ -65,11 +65,9 @@ func (l *loader) checkRules() {
 		if !known { // below an index whose name has a dot: the name is refused
 			return
 		}
-		if why := k.rule.mistake(value.Interface()); why != "" {
-			l.addMistake(l.findPlace(path), "%s: %s", path, why)
-		}
-		if k.missing != "" && !value.Equal(defaults[toGeneral(path)]) {
-			l.addMistake(l.findPlace(path), "%s: not supported yet: %s; remove it", path, k.missing)
+		if k.rule.mistake != nil {
+			why := k.rule.mistake(value.Interface())
+			l.checkKey(why == "", path, "%s", why)
 		}
 	})
 }
@@ -127,17 +125,12 @@ func (l *loader) checkIndex(path, name string, settings Index) {
 	l.checkPrices(path, name)
 	l.checkVision(path, name)
 	below := path + ".models."
-	if slices.ContainsFunc(l.listGiven(), func(given string) bool { return strings.HasPrefix(given, below) }) {
-		l.modelsNeed(path+".models", name, l.cfg.modelsOf(name))
+	for given := range l.cfg.places {
+		if strings.HasPrefix(given, below) {
+			l.modelsNeed(path+".models", name, l.cfg.modelsOf(name))
+			break
+		}
 	}
-}
-
-func (l *loader) listGiven() []string {
-	out := make([]string, 0, len(l.cfg.places))
-	for path := range l.cfg.places {
-		out = append(out, path)
-	}
-	return out
 }
 
 // checkVision refuses pages to transcribe without a server that is named for them.

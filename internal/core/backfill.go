@@ -108,11 +108,9 @@ func (t BackfillThrottle) Batch() int {
 	return batch
 }
 
-// Statuses of a backfill beside those of runs.
-const (
-	BackfillPaying     = "paying"     // extractions and embeddings of what is chosen, into the ledger
-	BackfillPublishing = "publishing" // a build that adds what is chosen to what is served
-)
+// BackfillPaying is the status of a backfill that extracts and embeds what is chosen, into the ledger. A build that
+// adds it to what is served is publishing; the others are those of runs.
+const BackfillPaying = "paying"
 
 // Backfill is a backfill of an index: what it is for, and how it stands.
 type Backfill struct {
@@ -129,7 +127,7 @@ type Backfill struct {
 
 // BackfillState is what its workflow says of a backfill.
 type BackfillState struct {
-	Status string    `json:"status"` // of a run, BackfillPaying or BackfillPublishing
+	Status string    `json:"status"` // of a run, BackfillPaying or publishing
 	Code   string    `json:"code,omitempty"`
 	Detail string    `json:"detail,omitempty"`
 	Since  time.Time `json:"since"`
@@ -146,16 +144,10 @@ type BackfillState struct {
 type BackfillBuild struct {
 	Run    string `json:"run"`
 	Parent string `json:"parent,omitempty"` // generation that was served when it began
-	Why    string `json:"why,omitempty"`    // another one was needed
+	// Why another one was needed: yielded (another build wanted the lease, and went first), pointer_moved (something else
+	// was published meanwhile), lease_held (another build began at the same moment) or paused.
+	Why string `json:"why,omitempty"`
 }
-
-// Why another build was needed.
-const (
-	BackfillYielded = "yielded"       // another build of the index wanted the lease, and goes first
-	BackfillMoved   = "pointer_moved" // something else was published meanwhile
-	BackfillHeld    = "lease_held"    // another build of the index began at the same moment
-	BackfillPaused  = "paused"
-)
 
 // BackfillProgress is how far the payments are.
 type BackfillProgress struct {

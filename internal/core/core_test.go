@@ -346,3 +346,25 @@ func TestALongSettingIsShownByItsBeginning(t *testing.T) {
 	differs := spec.ListDifferences(core.Spec{Index: "docs", Extraction: &core.Extraction{}})
 	assert.True(t, len(differs) == 1 && len(differs[0]) < 300 && strings.Contains(differs[0], "(60000 characters)"), differs)
 }
+
+func TestASetHashIsTheSumOfItsEntries(t *testing.T) {
+	one, two := core.Sum("one"), core.Sum("two")
+	var set core.SetHash
+	set.Add(one)
+	assert.Equal(t, one, set.Digest(), "of one entry its digest")
+	set.Add(two)
+	set.Sub(one)
+	assert.Equal(t, two, set.Digest(), "what was taken out left no trace")
+	var read core.SetHash
+	require.NoError(t, read.UnmarshalText([]byte(two.String())))
+	assert.Equal(t, set, read)
+}
+
+func TestEveryKindOfSegmentIsListed(t *testing.T) {
+	one := core.Segment{SHA256: "a"}
+	segments := core.Segments{
+		Splits: []core.Split{{Segment: one}}, Runs: []core.Run{{Segment: one}}, Tombs: []core.Tomb{{Segment: one}},
+		DeadStats: []core.DeadStat{{Segment: one}}, Enriched: []core.EnrichedFile{{Segment: one}},
+	}
+	assert.Len(t, segments.All(), 5)
+}

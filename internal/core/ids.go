@@ -104,14 +104,7 @@ func (s *Summing) Digest() Digest { return Digest(s.hash.Sum(nil)) }
 // ChunkID returns sha256(document key, 0x00, text, 0x00, n) cut to 16 bytes; n counts earlier identical texts in the
 // document (docs/reference/formats.md, Identity). A chunk keeps its id when text around it changes.
 func ChunkID(document, text string, n int) ID {
-	hash := sha256.New()
-	hash.Write([]byte(document))
-	hash.Write([]byte{0})
-	hash.Write([]byte(text))
-	hash.Write([]byte{0})
-	hash.Write([]byte(strconv.Itoa(n)))
-	var d Digest
-	hash.Sum(d[:0])
+	d := sha256.Sum256([]byte(document + "\x00" + text + "\x00" + strconv.Itoa(n)))
 	return ID(d[:16])
 }
 
@@ -126,20 +119,10 @@ func ClassID(key string) ID {
 type SetHash [4]uint64 // little-endian words
 
 // Add puts an entry in.
-func (s *SetHash) Add(d Digest) {
-	var c uint64
-	for i := range 4 {
-		s[i], c = bits.Add64(s[i], wordOf(d, i), c)
-	}
-}
+func (s *SetHash) Add(d Digest) { s.Merge(toWords(d)) }
 
 // Sub takes an entry out.
-func (s *SetHash) Sub(d Digest) {
-	var c uint64
-	for i := range 4 {
-		s[i], c = bits.Sub64(s[i], wordOf(d, i), c)
-	}
-}
+func (s *SetHash) Sub(d Digest) { s.Subtract(toWords(d)) }
 
 // Merge adds all entries of another set.
 func (s *SetHash) Merge(o SetHash) {
@@ -175,13 +158,17 @@ func (s *SetHash) UnmarshalText(b []byte) error {
 	if err := digest.UnmarshalText(b); err != nil {
 		return err
 	}
-	for i := range 4 {
-		s[i] = wordOf(digest, i)
-	}
+	*s = toWords(digest)
 	return nil
 }
 
-func wordOf(d Digest, i int) uint64 { return binary.BigEndian.Uint64(d[24-8*i:]) }
+// toWords returns the set of one entry.
+func toWords(d Digest) (set SetHash) {
+	for i := range set {
+		set[i] = binary.BigEndian.Uint64(d[24-8*i:])
+	}
+	return set
+}
 
 // ValidSlug reports whether s may name an index or a generation: [a-z0-9][a-z0-9-]{0,62}.
 func ValidSlug(s string) bool {

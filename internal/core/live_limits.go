@@ -1,6 +1,7 @@
 package core
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"strings"
@@ -39,16 +40,11 @@ func (l LiveLimits) Check() error {
 
 // LayOver lays l over older ones.
 func (l LiveLimits) LayOver(older LiveLimits) LiveLimits {
-	if l.Concurrency != nil {
-		older.Concurrency = l.Concurrency
+	return LiveLimits{
+		Concurrency:       cmp.Or(l.Concurrency, older.Concurrency),
+		RequestsPerMinute: cmp.Or(l.RequestsPerMinute, older.RequestsPerMinute),
+		TokensPerMinute:   cmp.Or(l.TokensPerMinute, older.TokensPerMinute),
 	}
-	if l.RequestsPerMinute != nil {
-		older.RequestsPerMinute = l.RequestsPerMinute
-	}
-	if l.TokensPerMinute != nil {
-		older.TokensPerMinute = l.TokensPerMinute
-	}
-	return older
 }
 
 // ApplyTo gives the limits that count where these were configured. A nil l changes nothing.

@@ -119,29 +119,24 @@ type Kind struct {
 
 // Kinds lists every segment that the manifest names, by kind.
 func (s Segments) Kinds() []Kind {
-	splits, runs := Kind{Name: "split"}, Kind{Name: "class run"}
-	tombs, dead := Kind{Name: "tomb"}, Kind{Name: "dead statistics"}
-	for _, one := range s.Splits {
-		splits.Segments = append(splits.Segments, one.Segment)
-	}
-	for _, one := range s.Runs {
-		runs.Segments = append(runs.Segments, one.Segment)
-	}
-	for _, one := range s.Tombs {
-		tombs.Segments = append(tombs.Segments, one.Segment)
-	}
-	for _, one := range s.DeadStats {
-		dead.Segments = append(dead.Segments, one.Segment)
-	}
-	enriched := Kind{Name: "enrichment"}
-	for _, one := range s.Enriched {
-		enriched.Segments = append(enriched.Segments, one.Segment)
-	}
 	return []Kind{
 		{"documents", s.Documents}, {"text", s.Text}, {"extract", s.Extract}, {"mentions", s.Mentions},
 		{"classes", s.Classes}, {"class vectors", s.ClassVecs}, {"chunk vectors", s.ChunkVecs}, {"idf", s.IDF},
-		{"chunks", s.Chunks}, splits, runs, tombs, dead, enriched,
+		{"chunks", s.Chunks},
+		{"split", segmentsOf(s.Splits, func(one Split) Segment { return one.Segment })},
+		{"class run", segmentsOf(s.Runs, func(one Run) Segment { return one.Segment })},
+		{"tomb", segmentsOf(s.Tombs, func(one Tomb) Segment { return one.Segment })},
+		{"dead statistics", segmentsOf(s.DeadStats, func(one DeadStat) Segment { return one.Segment })},
+		{"enrichment", segmentsOf(s.Enriched, func(one EnrichedFile) Segment { return one.Segment })},
 	}
+}
+
+func segmentsOf[File any](files []File, of func(File) Segment) []Segment {
+	var out []Segment
+	for _, file := range files {
+		out = append(out, of(file))
+	}
+	return out
 }
 
 // All lists every segment that the manifest names.

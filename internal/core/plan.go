@@ -1,6 +1,7 @@
 package core
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 	"time"
@@ -72,20 +73,14 @@ const mostMoved = 10
 func (p Plan) ListDifferences(now Plan) []string {
 	out := now.Spec.ListDifferences(p.Spec)
 	if p.Manifest != now.Manifest {
-		out = append(out, fmt.Sprintf("parent: generation %s, was %s", orNone(now.Parent), orNone(p.Parent)))
+		out = append(out, fmt.Sprintf("parent: generation %s, was %s", cmp.Or(now.Parent, "(none)"),
+			cmp.Or(p.Parent, "(none)")))
 	}
 	moved := p.compareDocuments(now)
 	if more := len(moved) - mostMoved; more > 0 {
 		moved = append(moved[:mostMoved], fmt.Sprintf("and %d more documents", more))
 	}
 	return append(out, moved...)
-}
-
-func orNone(name string) string {
-	if name == "" {
-		return "(none)"
-	}
-	return name
 }
 
 // compareDocuments compares two lists in the order of keys.

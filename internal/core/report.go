@@ -283,17 +283,3 @@ type Waiting struct {
 	Next  time.Time `json:"next"`  // when it is tried again
 	Tries int       `json:"tries"` // that failed
 }
-
-// Add sums absolute progress of different batches.
-func (p *Progress) Add(progress Progress) {
-	p.Done += progress.Done
-	p.Calls = p.Calls.Plus(progress.Calls)
-	p.Hits = p.Hits.Plus(progress.Hits)
-	p.Tokens.Prompt += progress.Tokens.Prompt
-	p.Tokens.Completion += progress.Tokens.Completion
-	p.Tokens.Embedding += progress.Tokens.Embedding
-	p.Cost += progress.Cost
-	p.Written.Segments += progress.Written.Segments
-	p.Written.Records += progress.Written.Records
-	p.Written.Rows += progress.Written.Rows
-}

@@ -25,24 +25,23 @@ const (
 type Stage struct {
 	Name   string
 	Weight float64 // its usual share of a build's time, in per cent
-	Paid   bool    // it pays for model calls
 }
 
 // Stages in the order of a build.
 var Stages = []Stage{
-	{StagePlan, 1, false},
-	{StageRepair, 0, false},
-	{StageChunk, 3, false},
-	{StageBatch, 0, true},
-	{StageExtract, 70, true},
-	{StageReduce, 4, false},
-	{StageShorten, 3, true},
-	{StageEmbed, 8, true},
-	{StageLoad, 7, false},
-	{StageImport, 0, false},
-	{StageSegment, 2, false},
-	{StageEnrich, 0, true},
-	{StageVerify, 1, false},
-	{StagePublish, 0.5, false},
-	{StageCollect, 0.5, false},
+	{StagePlan, 1},
+	{StageRepair, 0},
+	{StageChunk, 3},
+	{StageBatch, 0},
+	{StageExtract, 70},
+	{StageReduce, 4},
+	{StageShorten, 3},
+	{StageEmbed, 8},
+	{StageLoad, 7},
+	{StageImport, 0},
+	{StageSegment, 2},
+	{StageEnrich, 0},
+	{StageVerify, 1},
+	{StagePublish, 0.5},
+	{StageCollect, 0.5},
 }

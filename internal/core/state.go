@@ -26,12 +26,9 @@ func (s *RunState) Close(now time.Time, done int64) {
 
 // FromManifest takes counts and hashes.
 func (r *Report) FromManifest(m *Manifest) {
-	r.ContentHash, r.TextHash, r.VectorHash = m.Hashes.Content.Digest().
-		String(),
-		m.Hashes.Text.Digest().
-			String(),
-		m.Hashes.Vector.Digest().
-			String()
+	r.ContentHash = m.Hashes.Content.Digest().String()
+	r.TextHash = m.Hashes.Text.Digest().String()
+	r.VectorHash = m.Hashes.Vector.Digest().String()
 	r.Documents, r.Chunks, r.Classes, r.Mentions, r.DeadLetters = m.Counts.Documents, m.Counts.Chunks, m.Counts.Classes,
 		m.Counts.Mentions, m.Counts.DeadLetters
 	r.Models, r.Stale, r.Enriched = m.Models, m.Counts.Stale, m.Enriched
@@ -67,31 +64,32 @@ func (c Calls) Plus(other Calls) Calls {
 	}
 }
 
-// Count adds n calls of a task; tasks that builds do not have are not counted.
-func (c *Calls) Count(task string, n int64) {
+// ofTask returns the count of a task; nil: builds do not have it.
+func (c *Calls) ofTask(task string) *int64 {
 	switch task {
 	case "extract", "triples", "pairs": // as questions of chunks are: one call each
-		c.Extract += n
+		return &c.Extract
 	case "shorten":
-		c.Shorten += n
+		return &c.Shorten
 	case "embed":
-		c.Embed += n
+		return &c.Embed
 	case "transcribe":
-		c.Transcribe += n
+		return &c.Transcribe
+	}
+	return nil
+}
+
+// Count adds n calls of a task; tasks that builds do not have are not counted.
+func (c *Calls) Count(task string, n int64) {
+	if count := c.ofTask(task); count != nil {
+		*count += n
 	}
 }
 
 // CountOf returns the number of calls of a task; 0 of tasks that builds do not have.
 func (c Calls) CountOf(task string) int64 {
-	switch task {
-	case "extract", "triples", "pairs":
-		return c.Extract
-	case "shorten":
-		return c.Shorten
-	case "embed":
-		return c.Embed
-	case "transcribe":
-		return c.Transcribe
+	if count := c.ofTask(task); count != nil {
+		return *count
 	}
 	return 0
 }

@@ -233,11 +233,8 @@ func (e *Error) Advise(hint string) *Error {
 
 // As finds the Error in err's chain, or nil.
 func As(err error) *Error {
-	var e *Error
-	if errors.As(err, &e) {
-		return e
-	}
-	return nil
+	found, _ := errors.AsType[*Error](err)
+	return found
 }
 
 // CodeOf returns the code in err's chain, Internal for other errors, empty for nil.

@@ -72,3 +72,16 @@ func foresightOf(meter Meter) Foresight {
 	ahead, _ := meter.(Foresight)
 	return ahead
 }
+
+type asked struct{}
+
+// MarkAsked notes that a request begins to wait for its limits and for admission.
+func MarkAsked(ctx context.Context) context.Context {
+	return context.WithValue(ctx, asked{}, time.Now())
+}
+
+// AskedAt returns when the request of a context began to wait; not ok: it has no limits.
+func AskedAt(ctx context.Context) (since time.Time, ok bool) {
+	since, ok = ctx.Value(asked{}).(time.Time)
+	return since, ok
+}

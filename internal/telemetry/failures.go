@@ -8,28 +8,21 @@ import (
 	"sync"
 	"time"
 
+	"golang.org/x/time/rate"
+
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/telemetry/observe"
 )
 
-// quietFor is how long failures of one kind are counted before they are logged again: a server that is down fails
+// quietFor is how long failures of one kind are only counted before one is logged again: a server that is down fails
 // thousands of requests the same way.
 const quietFor = 10 * time.Second
 
 // failures reports requests to model servers that failed.
-type failures struct {
-	mu    sync.Mutex
-	kinds map[string]*silence
-}
+type failures struct{ kinds sync.Map } // of *rate.Sometimes, by server, task and code
 
-// silence is since when a kind of failure was not reported, and how many there were.
-type silence struct {
-	since time.Time
-	more  int
-}
-
-// logFailure writes one line for a failure and those like it. What a server says may repeat the text that it was sent:
-// above debug there is the code, and what the network or the status line says.
+// logFailure writes a line for a failure, and none for those like it that follow soon. What a server says may repeat
+// the text that it was sent: above debug there is the code, and what the network or the status line says.
 func (f *failures) logFailure(log *slog.Logger, request observe.Request, err error) {
 	if log == nil || err == nil {
 		return
@@ -40,27 +33,11 @@ func (f *failures) logFailure(log *slog.Logger, request observe.Request, err err
 	}
 	log.Debug("model request failed", "endpoint", server, "model", request.Model, "task", request.Task, "code", code,
 		"error", err.Error())
-	f.mu.Lock()
-	if f.kinds == nil {
-		f.kinds = map[string]*silence{}
-	}
-	id := server + " " + request.Task + " " + code
-	known := f.kinds[id]
-	if known != nil && time.Since(known.since) < quietFor {
-		known.more++
-		f.mu.Unlock()
-		return
-	}
-	more := 0
-	if known != nil {
-		more = known.more
-	}
-	if len(f.kinds) < mostValues || known != nil {
-		f.kinds[id] = &silence{since: time.Now()}
-	}
-	f.mu.Unlock()
-	log.Warn("model request failed", "endpoint", server, "model", request.Model, "task", request.Task, "code", code,
-		"cause", causeOf(err), "more_since_last", more)
+	kind, _ := f.kinds.LoadOrStore(server+" "+request.Task+" "+code, &rate.Sometimes{Interval: quietFor})
+	kind.(*rate.Sometimes).Do(func() { //nolint:forcetypeassert // nothing else is stored
+		log.Warn("model request failed", "endpoint", server, "model", request.Model, "task", request.Task, "code", code,
+			"cause", causeOf(err))
+	})
 }
 
 var statusLine = regexp.MustCompile(`^[1-5][0-9][0-9]\b`)

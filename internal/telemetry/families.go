@@ -1,7 +1,5 @@
 package telemetry
 
-import "slices"
-
 // kind of a family of metrics.
 type kind string
 
@@ -19,7 +17,6 @@ type family struct {
 	labels  []string
 	help    string
 	buckets []float64
-	aged    bool // a snapshot of timestamps, shown as seconds since then
 }
 
 // Names of the families.
@@ -35,9 +32,6 @@ const (
 	ModelTokens      = "unweaver_model_tokens_total"
 	ModelRateLimited = "unweaver_model_rate_limited_total"
 	ModelWait        = "unweaver_model_wait_seconds"
-
-	GenAISeconds = "gen_ai_client_operation_duration_seconds"
-	GenAITokens  = "gen_ai_client_token_usage"
 
 	IndexCalls  = "unweaver_index_calls_total"
 	IndexTokens = "unweaver_index_tokens_total"
@@ -61,7 +55,6 @@ const (
 
 	LastSuccess    = "unweaver_index_last_success_timestamp_seconds"
 	PublishedAt    = "unweaver_index_published_timestamp_seconds"
-	PublishedAge   = "unweaver_index_generation_age_seconds"
 	IndexDocuments = "unweaver_index_documents"
 	IndexChunks    = "unweaver_index_chunks"
 	IndexDead      = "unweaver_index_dead_letters"
@@ -89,13 +82,8 @@ var (
 	ofStores   = []float64{.0005, .001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 10, 60}
 	ofModels   = []float64{.05, .1, .25, .5, 1, 2.5, 5, 10, 20, 40, 80, 160, 320}
 	ofWork     = []float64{.01, .05, .25, 1, 5, 15, 60, 300, 900, 3600, 4 * 3600}
-	ofGenAI    = []float64{.01, .02, .04, .08, .16, .32, .64, 1.28, 2.56, 5.12, 10.24, 20.48, 40.96, 81.92}
-	ofTokens   = []float64{1, 4, 16, 64, 256, 1024, 4096, 16384, 65536, 262144, 1048576, 4194304, 16777216, 67108864}
 	ofRequests = []float64{.001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30, 120}
 )
-
-// genLabels are the labels of both metrics of generative AI.
-var genLabels = []string{"gen_ai_operation_name", "gen_ai_provider_name", "gen_ai_request_model"}
 
 // sections of the reference, in its order.
 var sections = []struct {
@@ -103,94 +91,88 @@ var sections = []struct {
 	families     []family
 }{
 	{"Every process", "", []family{
-		{BuildInfo, gauge, []string{"program", "version"}, "Always 1; its labels tell what runs.", nil, false},
+		{BuildInfo, gauge, []string{"program", "version"}, "Always 1; its labels tell what runs.", nil},
 		{StoreSeconds, histogram, []string{"store", "operation"},
 			"Duration of operations of stores, at the boundary of their adapters; a read ends when the store answers.",
-			ofStores, false},
+			ofStores},
 		{StoreErrors, counter, []string{"store", "operation", "code"},
-			"Failed store operations, by code; `not_found` and `precondition_failed` are normal answers.", nil, false},
+			"Failed store operations, by code; `not_found` and `precondition_failed` are normal answers.", nil},
 		{ModelRequests, counter, []string{"endpoint", "model", "task", "code"},
-			"Requests to model servers, by result; code is `ok` or the error code.", nil, false},
+			"Requests to model servers, by result; code is `ok` or the error code.", nil},
 		{ModelSeconds, histogram, []string{"endpoint", "task"},
-			"Duration of requests to model servers, without time in queues.", ofModels, false},
-		{ModelInFlight, gauge, []string{"endpoint"}, "Requests to model servers in flight.", nil, false},
+			"Duration of requests to model servers, without time in queues.", ofModels},
+		{ModelInFlight, gauge, []string{"endpoint"}, "Requests to model servers in flight.", nil},
 		{ModelTokens, counter, []string{"endpoint", "model", "kind"},
-			"Tokens that model servers charged; kind is prompt, completion or embedding.", nil, false},
-		{ModelRateLimited, counter, []string{"endpoint"}, "Requests that a model server refused with 429.", nil, false},
+			"Tokens that model servers charged; kind is prompt, completion or embedding.", nil},
+		{ModelRateLimited, counter, []string{"endpoint"}, "Requests that a model server refused with 429.", nil},
 		{ModelWait, histogram, []string{"endpoint", "task"},
-			"Time that requests waited for the limits of their endpoint and for admission by their run.", ofModels, false},
-		{GenAISeconds, histogram, append(slices.Clone(genLabels), "error_type"),
-			"`gen_ai.client.operation.duration` of OpenTelemetry's conventions: requests to model servers, and searches " +
-				"(operation retrieval).", ofGenAI, false},
-		{GenAITokens, histogram, append(slices.Clone(genLabels), "gen_ai_token_type"),
-			"`gen_ai.client.token.usage`: tokens of a request; type is input or output.", ofTokens, false},
+			"Time that requests waited for the limits of their endpoint and for admission by their run.", ofModels},
 	}},
 	{"Worker", "Served at `worker.address`. Every worker reports the state of all indexes: aggregate metrics of type " +
 		"*gauge, looked up* with `max by (index)`, and add up counters.", []family{
 		{LastSuccess, snapshot, []string{"index"},
 			"When a build last ended as completed or completed_with_errors, also with nothing changed; where that is " +
-				"not known, when the served generation was made.", nil, false},
-		{PublishedAt, snapshot, []string{"index"}, "When the published generation was made.", nil, false},
-		{PublishedAge, snapshot, []string{"index"}, "Age of the published generation.", nil, true},
-		{IndexDocuments, snapshot, []string{"index"}, "Documents of the published generation.", nil, false},
-		{IndexChunks, snapshot, []string{"index"}, "Chunks of the published generation.", nil, false},
+				"not known, when the served generation was made.", nil},
+		{PublishedAt, snapshot, []string{"index"}, "When the published generation was made.", nil},
+		{IndexDocuments, snapshot, []string{"index"}, "Documents of the published generation.", nil},
+		{IndexChunks, snapshot, []string{"index"}, "Chunks of the published generation.", nil},
 		{IndexDead, snapshot, []string{"index"},
-			"Dead letters: passages of the published generation whose extraction failed.", nil, false},
-		{IndexFailed, snapshot, []string{"index"}, "Documents that failed in the published generation.", nil, false},
+			"Dead letters: passages of the published generation whose extraction failed.", nil},
+		{IndexFailed, snapshot, []string{"index"}, "Documents that failed in the published generation.", nil},
 		{RunStatus, snapshot, []string{"index", "status", "reason"},
 			"1 for how the newest build of the index stands; reason is a code, of paused, waiting, held and failed.",
-			nil, false},
-		{StageDone, snapshot, []string{"index", "stage"}, "Units done of the stage that a running build is in.", nil, false},
-		{StageTotal, snapshot, []string{"index", "stage"}, "Units of that stage.", nil, false},
+			nil},
+		{StageDone, snapshot, []string{"index", "stage"}, "Units done of the stage that a running build is in.", nil},
+		{StageTotal, snapshot, []string{"index", "stage"}, "Units of that stage.", nil},
 		{QueueDepth, snapshot, []string{"type"},
 			"Tasks of the task queue that no worker has taken yet, about; type is workflow, activity, or " +
-				"computing: activities of the queue beside it, which fill a core.", nil, false},
-		{PollFailures, counter, []string{"code"}, "Looking up the above failed; it shows what was known before.", nil, false},
+				"computing: activities of the queue beside it, which fill a core.", nil},
+		{PollFailures, counter, []string{"code"}, "Looking up the above failed; it shows what was known before.", nil},
 		{CertificateEnd, snapshot, nil,
-			"Expiry of the certificate that this process presents to Temporal (`engine.tls_cert`).", nil, false},
-		{IndexCalls, counter, []string{"index", "task"}, "Paid model calls of this process.", nil, false},
-		{IndexTokens, counter, []string{"index", "kind"}, "Paid tokens of this process.", nil, false},
+			"Expiry of the certificate that this process presents to Temporal (`engine.tls_cert`).", nil},
+		{IndexCalls, counter, []string{"index", "task"}, "Paid model calls of this process.", nil},
+		{IndexTokens, counter, []string{"index", "kind"}, "Paid tokens of this process.", nil},
 		{IndexCost, counter, []string{"index", "task"},
-			"Cost of these tokens by `models.*.price`, in `models.currency`.", nil, false},
-		{ActivitySeconds, histogram, []string{"activity"}, "Duration of attempts of activities.", ofWork, false},
-		{ActivityFailures, counter, []string{"activity", "code"}, "Attempts of activities that failed.", nil, false},
-		{ActivityRetries, counter, []string{"activity"}, "Retries of activities.", nil, false},
-		{ActivityRunning, gauge, nil, "Activities running in this process.", nil, false},
+			"Cost of these tokens by `models.*.price`, in `models.currency`.", nil},
+		{ActivitySeconds, histogram, []string{"activity"}, "Duration of attempts of activities.", ofWork},
+		{ActivityFailures, counter, []string{"activity", "code"}, "Attempts of activities that failed.", nil},
+		{ActivityRetries, counter, []string{"activity"}, "Retries of activities.", nil},
+		{ActivityRunning, gauge, nil, "Activities running in this process.", nil},
 		{ActivitySlots, gauge, []string{"type"},
 			"Activities that may run at once in this process, by the queue that they come from: type is activity " +
-				"(`worker.slots`) or computing (`worker.cpu`); a `worker.role` may leave one out.", nil, false},
+				"(`worker.slots`) or computing (`worker.cpu`); a `worker.role` may leave one out.", nil},
 		{RunsEnded, counter, []string{"index", "status"},
-			"Runs whose end, pause or wait this process recorded.", nil, false},
-		{RunSeconds, histogram, []string{"index"}, "Duration of runs that ended, pauses included.", ofWork, false},
+			"Runs whose end, pause or wait this process recorded.", nil},
+		{RunSeconds, histogram, []string{"index"}, "Duration of runs that ended, pauses included.", ofWork},
 		{Notices, counter, []string{"event", "outcome"},
-			"Attempts to call the webhook; outcome is sent or an error code.", nil, false},
+			"Attempts to call the webhook; outcome is sent or an error code.", nil},
 		{HintSeconds, histogram, []string{"index"},
-			"Time from the first hint that a build follows until it ended, where it was published.", ofWork, false},
-		{Audits, counter, []string{"index", "status"}, "Audits whose end this process recorded.", nil, false},
+			"Time from the first hint that a build follows until it ended, where it was published.", ofWork},
+		{Audits, counter, []string{"index", "status"}, "Audits whose end this process recorded.", nil},
 		{AuditDrift, counter, []string{"index", "kind"},
 			"Differences that audits found, repaired or not; kind is segment, class, live, document, " +
-				"record, vector or hash.", nil, false},
+				"record, vector or hash.", nil},
 	}},
 	{"query-api", "Served at `/metrics` of `query_api.address`, to keys of scope operate, and of " +
 		"`query_api.internal_address`.", []family{
-		{HTTPSeconds, histogram, []string{"route", "status"}, "Duration of HTTP requests.", ofRequests, false},
-		{Queries, counter, []string{"index", "method", "outcome"}, "Queries by index, method and outcome.", nil, false},
+		{HTTPSeconds, histogram, []string{"route", "status"}, "Duration of HTTP requests.", ofRequests},
+		{Queries, counter, []string{"index", "method", "outcome"}, "Queries by index, method and outcome.", nil},
 		{Reranks, counter, []string{"index", "outcome"},
 			"Queries whose passages were to be reranked; outcome is ok, timeout, or the code of the reranker's error: they " +
-				"stayed as they were found then.", nil, false},
-		{GenerationEpoch, gauge, []string{"index"}, "Epoch of the served generation.", nil, false},
+				"stayed as they were found then.", nil},
+		{GenerationEpoch, gauge, []string{"index"}, "Epoch of the served generation.", nil},
 		{IndexReady, gauge, []string{"index"}, "Whether the index is served here, also where it is opened on first " +
-			"use (1), or cannot be opened (0).", nil, false},
-		{OpenGenerations, gauge, nil, "Open generations.", nil, false},
+			"use (1), or cannot be opened (0).", nil},
+		{OpenGenerations, gauge, nil, "Open generations.", nil},
 		{OpenBytes, gauge, nil, "Bytes that open generations hold, mapped files among them: at most " +
-			"`query_api.indexes.bytes`, unless one is alone or follows an open one.", nil, false},
-		{Openings, counter, nil, "Generations opened.", nil, false},
-		{Refused, counter, []string{"code"}, "Requests refused before their route, by code.", nil, false},
+			"`query_api.indexes.bytes`, unless one is alone or follows an open one.", nil},
+		{Openings, counter, nil, "Generations opened.", nil},
+		{Refused, counter, []string{"code"}, "Requests refused before their route, by code.", nil},
 		{QuotaUsed, counter, []string{"subject", "quota"},
 			"What callers with quotas used, by this process; subject is key: and the id of an API key, or group: and its " +
 				"name; quota is " +
-				"requests, answers, tokens or money.", nil, false},
+				"requests, answers, tokens or money.", nil},
 		{QuotaRefused, counter, []string{"subject", "quota"},
-			"Requests that a quota refused; quota unknown: an answer, as the quota could not be checked.", nil, false},
+			"Requests that a quota refused; quota unknown: an answer, as the quota could not be checked.", nil},
 	}},
 }

@@ -36,8 +36,10 @@ type Process struct {
 	counters map[string]*prometheus.CounterVec
 	gauges   map[string]*prometheus.GaugeVec
 	times    map[string]*prometheus.HistogramVec
-	looked   map[string]*looked
+	shown    map[string]map[string][]string // labels of what Replace set, by family
 	families map[string]family
+
+	replacing sync.Mutex
 
 	mu     sync.RWMutex
 	values map[string]map[string]bool // by label
@@ -52,7 +54,7 @@ func New(program string) *Process {
 	process := &Process{
 		registry: prometheus.NewRegistry(), counters: map[string]*prometheus.CounterVec{},
 		gauges: map[string]*prometheus.GaugeVec{}, times: map[string]*prometheus.HistogramVec{},
-		looked: map[string]*looked{}, families: map[string]family{}, values: map[string]map[string]bool{},
+		shown: map[string]map[string][]string{}, families: map[string]family{}, values: map[string]map[string]bool{},
 	}
 	process.registry.MustRegister(
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
@@ -72,7 +74,7 @@ func (p *Process) addFamily(one family) {
 	case counter:
 		p.counters[one.name] = prometheus.NewCounterVec(prometheus.CounterOpts{Name: one.name, Help: one.help}, one.labels)
 		p.registry.MustRegister(p.counters[one.name])
-	case gauge:
+	case gauge, snapshot:
 		p.gauges[one.name] = prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: one.name, Help: one.help}, one.labels)
 		p.registry.MustRegister(p.gauges[one.name])
 	case histogram:
@@ -80,9 +82,6 @@ func (p *Process) addFamily(one family) {
 			prometheus.HistogramOpts{Name: one.name, Help: one.help, Buckets: one.buckets}, one.labels,
 		)
 		p.registry.MustRegister(p.times[one.name])
-	case snapshot:
-		p.looked[one.name] = &looked{family: one, about: prometheus.NewDesc(one.name, one.help, one.labels, nil)}
-		p.registry.MustRegister(p.looked[one.name])
 	}
 }
 
@@ -167,43 +166,23 @@ func (p *Process) Replace(name string, samples []Sample) {
 	if p == nil {
 		return
 	}
-	seen := map[string]bool{}
-	var kept []Sample
+	p.replacing.Lock()
+	defer p.replacing.Unlock()
+	gauges, shown := p.gauges[name], map[string][]string{}
 	for _, sample := range samples {
-		sample.Labels = p.boundValues(name, sample.Labels)
-		id := strings.Join(sample.Labels, "\x00")
-		if !seen[id] { // of what is counted as other the first
-			seen[id], kept = true, append(kept, sample)
+		labels := p.boundValues(name, sample.Labels)
+		id := strings.Join(labels, "\x00")
+		if shown[id] == nil { // of what is counted as other the first
+			shown[id] = labels
+			gauges.WithLabelValues(labels...).Set(sample.Value)
 		}
 	}
-	one := p.looked[name]
-	one.mu.Lock()
-	one.samples = kept
-	one.mu.Unlock()
-}
-
-// looked is a family that is looked up from time to time, and replaced as a whole: no reader sees half of it.
-type looked struct {
-	family
-	about   *prometheus.Desc
-	mu      sync.Mutex
-	samples []Sample
-}
-
-// Describe implements prometheus.Collector.
-func (l *looked) Describe(descriptions chan<- *prometheus.Desc) { descriptions <- l.about }
-
-// Collect implements prometheus.Collector.
-func (l *looked) Collect(metrics chan<- prometheus.Metric) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	for _, sample := range l.samples {
-		value := sample.Value
-		if l.aged {
-			value = max(0, time.Since(time.Unix(0, int64(value*1e9))).Seconds())
+	for id, labels := range p.shown[name] {
+		if shown[id] == nil {
+			gauges.DeleteLabelValues(labels...)
 		}
-		metrics <- prometheus.MustNewConstMetric(l.about, prometheus.GaugeValue, value, sample.Labels...)
 	}
+	p.shown[name] = shown
 }
 
 // Code returns how an error is counted: its code, ok for none, cancelled where its caller gave up.
@@ -259,7 +238,7 @@ func (p *Process) BeginModel(
 		if request.Task != model.EmbedTask {
 			p.Count(ModelTokens, float64(max(0, usage.Completion)), server, request.Model, "completion")
 		}
-		p.endModelCall(call, usage, by, err)
+		endModelCall(call, usage, by, err)
 	}
 }
 

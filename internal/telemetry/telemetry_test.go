@@ -115,16 +115,16 @@ func TestALabelHasABoundedNumberOfValues(t *testing.T) {
 	}
 }
 
-func TestWhatIsLookedUpIsReplacedWholeAndAges(t *testing.T) {
-	process, made := telemetry.New("worker"), time.Now().Add(-time.Hour)
-	at := func(index string) []telemetry.Sample {
-		return []telemetry.Sample{{Value: float64(made.Unix()), Labels: []string{index}}}
+func TestWhatIsLookedUpIsReplacedWhole(t *testing.T) {
+	process := telemetry.New("worker")
+	of := func(index string, chunks float64) telemetry.Sample {
+		return telemetry.Sample{Value: chunks, Labels: []string{index}}
 	}
-	process.Replace(telemetry.PublishedAge, at("gone"))
-	process.Replace(telemetry.PublishedAge, at("docs"))
+	process.Replace(telemetry.IndexChunks, []telemetry.Sample{of("gone", 1), of("docs", 2)})
+	process.Replace(telemetry.IndexChunks, []telemetry.Sample{of("docs", 3)})
 	text := scrape(t, process)
-	assert.True(t, !strings.Contains(text, "gone") && strings.Contains(text, `generation_age_seconds{index="docs"} 360`),
-		"%v", text)
+	assert.NotContains(t, text, "gone")
+	has(t, text, `unweaver_index_chunks{index="docs"} 3`)
 }
 
 func TestAbsentObjectsAreAnswersOfAStore(t *testing.T) {

@@ -60,7 +60,7 @@ type Policy struct {
 func NewPolicy(settings config.QueryAPI, listens net.Addr, keys Keys) (Policy, error) {
 	local := IsLoopback(listens)
 	out := Policy{
-		Keys: keys, Hosts: config.SplitList(settings.Hosts), Public: settings.Public, Origins: settings.CORS.Origins,
+		Keys: keys, Hosts: settings.Hosts, Public: settings.Public, Origins: settings.CORS.Origins,
 		Limits: access.Limits{
 			RequestsPerSecond: settings.Limits.RequestsPerSecond, Burst: settings.Limits.Burst,
 			Concurrency: settings.Limits.Concurrency, AnswersPerMinute: settings.Limits.AnswersPerMinute,

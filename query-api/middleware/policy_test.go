@@ -62,7 +62,10 @@ func TestWhoMayAskByWhatAddressAServerHas(t *testing.T) {
 		"this machine without keys":        {"none", "", false, local, false, false, false},
 	} {
 		settings := config.Default().QueryAPI
-		settings.Auth, settings.Hosts, settings.Public = c.auth, c.hosts, c.public
+		settings.Auth, settings.Public = c.auth, c.public
+		if c.hosts != "" {
+			settings.Hosts = []string{c.hosts}
+		}
 		policy, err := NewPolicy(settings, c.listens, nil)
 		assert.True(t, fault.Is(err, fault.BadConfig) == c.fails && (err != nil) == c.fails, "%s: %v", name, err)
 		assert.True(t, policy.Required == c.required && policy.AnyHost == c.anyHost, "%s: %+v", name, policy)

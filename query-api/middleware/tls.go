@@ -19,10 +19,10 @@ import (
 // is configured.
 func TLS(settings config.QueryTLS, log *slog.Logger) (*tls.Config, error) {
 	switch {
-	case settings.ACME.Domains != "":
+	case len(settings.ACME.Domains) > 0:
 		manager := &autocert.Manager{
 			Prompt:     autocert.AcceptTOS,
-			HostPolicy: autocert.HostWhitelist(config.SplitList(settings.ACME.Domains)...),
+			HostPolicy: autocert.HostWhitelist(settings.ACME.Domains...),
 			Email:      settings.ACME.Email,
 			Cache:      autocert.DirCache(settings.ACME.Cache),
 		}
@@ -93,7 +93,7 @@ func (c *certificate) get(*tls.ClientHelloInfo) (*tls.Certificate, error) {
 // answers.
 func NewProbeTLS(settings config.QueryTLS) *tls.Config {
 	out := &tls.Config{MinVersion: tls.VersionTLS12, InsecureSkipVerify: true} //nolint:gosec // only /livez, by ourselves
-	if names := config.SplitList(settings.ACME.Domains); len(names) > 0 {
+	if names := settings.ACME.Domains; len(names) > 0 {
 		out.ServerName = names[0]
 	}
 	return out

@@ -59,7 +59,7 @@ func TestNothingBelowTLS12IsSpoken(t *testing.T) {
 	require.NoError(t, pki.Write(folder, files, false))
 	var ofFiles, ofAuthority config.QueryTLS
 	ofFiles.Cert, ofFiles.Key = filepath.Join(folder, pki.ServerFile), filepath.Join(folder, pki.ServerKeyFile)
-	ofAuthority.ACME.Domains, ofAuthority.ACME.Cache = "docs.example.org", folder
+	ofAuthority.ACME.Domains, ofAuthority.ACME.Cache = []string{"docs.example.org"}, folder
 	for name, settings := range map[string]config.QueryTLS{"files": ofFiles, "an authority": ofAuthority} {
 		serving, err := TLS(settings, slog.New(slog.DiscardHandler))
 		assert.True(t,

@@ -507,7 +507,7 @@ func TestABackfillIsShownAndSteered(t *testing.T) {
 	one := core.Backfill{Index: "docs", Name: "old", Choice: core.BackfillChoice{Prefix: "2019/"}}
 	one.Status, one.Base, one.Generation, one.Parent, one.Rebased = core.StatusCompleted, "g1", "g3", "g2", true
 	one.Builds = []core.BackfillBuild{
-		{Run: "docs/b-1", Parent: "g1", Why: core.BackfillYielded}, {Run: "docs/b-2", Parent: "g2"},
+		{Run: "docs/b-1", Parent: "g1", Why: "yielded"}, {Run: "docs/b-2", Parent: "g2"},
 	}
 	one.Documents, one.Progress, one.ChunksDone = 40, 1, 55
 	fake := &fakeControl{Backfills: []core.Backfill{one}}

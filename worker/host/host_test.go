@@ -423,7 +423,7 @@ func TestAWorkerTellsHowIndexesStand(t *testing.T) {
 	defer running.Stop()
 	for _, want := range []string{
 		`unweaver_index_documents{index="docs"} 7`, `unweaver_index_chunks{index="docs"} 21`,
-		`unweaver_index_dead_letters{index="docs"} 2`, `unweaver_index_generation_age_seconds{index="docs"} 720`,
+		`unweaver_index_dead_letters{index="docs"} 2`, `unweaver_index_published_timestamp_seconds{index="docs"} 1.`,
 		`unweaver_run_status{index="docs",reason="",status="running"} 1`,
 		`unweaver_run_status{index="approved",reason="",status="completed"} 1`,
 		`unweaver_run_status{index="dropped",reason="",status="cancelled"} 1`,

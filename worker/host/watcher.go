@@ -200,7 +200,6 @@ func (w *watcher) showIndexes(found []standing) {
 		}
 		if manifest := one.manifest; manifest != nil {
 			add(telemetry.PublishedAt, toSeconds(manifest.Created), one.index)
-			add(telemetry.PublishedAge, toSeconds(manifest.Created), one.index)
 			add(telemetry.IndexDocuments, float64(manifest.Counts.Documents), one.index)
 			add(telemetry.IndexChunks, float64(manifest.Counts.Chunks), one.index)
 			add(telemetry.IndexDead, float64(manifest.Counts.DeadLetters), one.index)
@@ -215,7 +214,7 @@ func (w *watcher) showIndexes(found []standing) {
 		}
 	}
 	for _, name := range []string{
-		telemetry.LastSuccess, telemetry.PublishedAt, telemetry.PublishedAge, telemetry.IndexDocuments,
+		telemetry.LastSuccess, telemetry.PublishedAt, telemetry.IndexDocuments,
 		telemetry.IndexChunks, telemetry.IndexDead, telemetry.IndexFailed, telemetry.RunStatus,
 		telemetry.StageTotal, telemetry.StageDone,
 	} {

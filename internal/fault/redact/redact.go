@@ -154,11 +154,8 @@ func withoutToken(found string) string {
 
 // InURL reports whether a URL holds a secret: a user, or a parameter that is called like one.
 func InURL(text string) bool {
-	return assigned.MatchString(text) || strings.Contains(text, "://") && withoutUserChanged(text)
-}
-
-func withoutUserChanged(text string) bool {
-	return userinfo.ReplaceAllStringFunc(text, withoutUser) != text
+	return assigned.MatchString(text) ||
+		strings.Contains(text, "://") && userinfo.ReplaceAllStringFunc(text, withoutUser) != text
 }
 
 // Attr takes secrets out of an attribute of a log: it serves as ReplaceAttr of the log's handler.

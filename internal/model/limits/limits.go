@@ -117,6 +117,7 @@ func (c Chat) Unwrap() model.Chat { return c.Chat }
 
 // Complete implements model.Chat. Tokens are estimated at four bytes each, the reply as long as the input.
 func (c Chat) Complete(ctx context.Context, call model.Call) (model.Reply, error) {
+	ctx = model.MarkAsked(ctx)
 	estimated := (len(call.System)+len(call.User))/4 + len(call.Input)/4 + call.CountPictures()
 	endpoint := c.Info().Endpoint + " chat" + c.Scope
 	admit := model.NewAdmitter(c.Chat, call.Task, call.CountPictures(), call.System, call.User)
@@ -160,6 +161,7 @@ func keepContext(ctx context.Context) context.Context {
 
 // Embed implements model.Embedder.
 func (e Embedder) Embed(ctx context.Context, texts []string) ([][]float32, model.Usage, error) {
+	ctx = model.MarkAsked(ctx)
 	estimated := estimateTokens(texts)
 	endpoint := e.Info().Endpoint + " embed"
 	admit := model.NewAdmitter(e.Embedder, model.EmbedTask, 0, texts...)
@@ -198,6 +200,7 @@ type Ranker struct {
 func (r Ranker) Rerank(
 	ctx context.Context, question string, texts []string,
 ) (scores []float64, usage model.Usage, err error) {
+	ctx = model.MarkAsked(ctx)
 	estimated := len(question)/4 + estimateTokens(texts)
 	endpoint := r.Info().Endpoint + " rerank"
 	ticket, _, err := r.enter(ctx, endpoint, estimated, nil)

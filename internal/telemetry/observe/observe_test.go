@@ -12,6 +12,7 @@ import (
 
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/model"
+	"github.com/unweaver/unweaver/internal/model/limits"
 	"github.com/unweaver/unweaver/internal/store/blob"
 	"github.com/unweaver/unweaver/internal/store/coordination"
 	coordinationmemory "github.com/unweaver/unweaver/internal/store/coordination/memory"
@@ -126,19 +127,6 @@ func TestCapabilitiesAreFoundBelowAnObserver(t *testing.T) {
 		"an observed nil is no nil")
 }
 
-// slow is a chat model behind limits that take their time.
-type slow struct {
-	model.Chat
-	wait time.Duration
-}
-
-func (s slow) Complete(ctx context.Context, call model.Call) (model.Reply, error) {
-	time.Sleep(s.wait)
-	return s.Chat.Complete(ctx, call)
-}
-
-func (s slow) Unwrap() model.Chat { return s.Chat }
-
 type answering struct{ err error }
 
 func (answering) Info() model.Info { return model.Info{Model: "m", Endpoint: "http://llm"} }
@@ -150,10 +138,10 @@ func (a answering) Complete(context.Context, model.Call) (model.Reply, error) {
 func TestWaitingForLimitsIsToldApartFromTheRequest(t *testing.T) {
 	n := &noted{}
 	below := observe.Chat(answering{fault.ModelRateLimited.At("call", "m")}, n)
-	chat := observe.AskedChat(slow{below, 30 * time.Millisecond}, n)
+	chat := limits.Chat{Chat: below, Limits: limits.Limits{Gate: limits.NewGate()}}
 	musttest.Refuse(chat.Complete(t.Context(), model.Call{Task: model.Extract}))(t, fault.ModelRateLimited)
-	assert.True(t, len(n.waited) == 1 && n.waited[0] >= 30*time.Millisecond, "waited %v", n.waited)
+	assert.True(t, len(n.waited) == 1, "waited %v", n.waited)
 	assert.True(t, slices.Equal(n.ended, []string{"model m extract model_rate_limited"}), "ended %v", n.ended)
-	_, ok := model.As[answering](chat)
+	_, ok := model.As[answering](model.Chat(chat))
 	assert.True(t, ok, "an observer hides its model")
 }

@@ -126,12 +126,13 @@ func TestAnIndexMayHaveAWebhookOfItsOwn(t *testing.T) {
 	settings := musttest.Get(config.Load(config.Source{Set: []string{
 		"notify.webhook=https://general.example", "notify.page=https://page.example", "notify.secret_env=GENERAL_SECRET",
 		"indexes.own.notify.webhook=https://own.example", "indexes.own.notify.secret_env=OWN_SECRET",
-		"indexes.own.notify.on=failed",
+		"indexes.own.notify.on=failed", "indexes.paged.notify.page=https://paged.example",
 	}}))(t)
 	of := musttest.Get(webhook.ReadHooks(settings))(t)
 	hook := of("own")
 	assert.True(t, hook.URL == "https://own.example" && hook.Secret == "own" && len(hook.On) == 1 &&
 		hook.Page == "https://page.example", "%+v", hook)
+	assert.Equal(t, "https://paged.example", of("paged").Page)
 	hook = of("any")
 	assert.True(t, hook.URL == "https://general.example" && hook.Secret == "general" && len(hook.On) == 4, "%+v", hook)
 	t.Setenv("OWN_SECRET", "")
