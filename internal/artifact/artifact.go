@@ -74,7 +74,7 @@ func (x Index) GenerationKey(gen, file string) string {
 // SpecKey returns the key of a stored configuration.
 func (x Index) SpecKey(d core.Digest) string { return x.joinKey("specs", d.String()+".json") }
 
-// SpecsPrefix returns what the keys of all stored configurations start with.
+// SpecsPrefix returns what the keys of all stored configurations, and of files that come with requests, start with.
 func (x Index) SpecsPrefix() string { return x.joinKey("specs") + "/" }
 
 // RunKey returns the key of a scratch file of a run; scratch is deleted after publication.

@@ -196,6 +196,11 @@ func (p *purging) removeTags(ctx context.Context, in collect.In) error {
 			keys = append(keys, p.index.TagKey(generation, name))
 		}
 	}
+	return p.deleteGuarded(ctx, keys)
+}
+
+// deleteGuarded deletes objects of the artifact store, once the lease was seen to be held.
+func (p *purging) deleteGuarded(ctx context.Context, keys []string) error {
 	if len(keys) == 0 {
 		return nil
 	}

@@ -108,13 +108,10 @@ func (p *purging) purgeLetters(ctx context.Context, documents purges.Set) (count
 		p.Progress.Touch()
 	}
 	n, err := p.purgeStates(ctx, runs, documents)
-	if count += n; err != nil || len(dead) == 0 {
+	if count += n; err != nil {
 		return count, err
 	}
-	if err := p.GuardLease(ctx); err != nil {
-		return count, err
-	}
-	return count + int64(len(dead)), artifact.DeleteAll(ctx, p.index.Store, dead)
+	return count + int64(len(dead)), p.deleteGuarded(ctx, dead)
 }
 
 // purgeChoices takes the names of the documents out of what backfills were begun for. One that is begun meanwhile is
