@@ -33,12 +33,11 @@ type Desk struct {
 type Request struct {
 	Action     string // core.ActionRollback and so on
 	Index      string
-	Generation string    // of a rollback it may be empty
-	To         time.Time // of a rollback: what was served then; zero: not asked
-	Name       string    // of a tag
-	Base       string    // of a promotion: the base that is expected; empty: any
-	Force      bool      // publish though what it was made from is not served any more
-	KeepLabels bool      // serve no generation without labels in place of one with labels
+	Generation string // of a rollback it may be empty
+	Name       string // of a tag
+	Base       string // of a promotion: the base that is expected; empty: any
+	Force      bool   // publish though what it was made from is not served any more
+	KeepLabels bool   // serve no generation without labels in place of one with labels
 	Operator   core.Operator
 }
 
