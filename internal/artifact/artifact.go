@@ -71,6 +71,15 @@ func (x Index) GenerationKey(gen, file string) string {
 	return x.joinKey("generations", refuseSlash(gen), file)
 }
 
+// ReportKey returns the key of the report of a run.
+func (x Index) ReportKey(gen string) string { return x.GenerationKey(gen, "report.json") }
+
+// ReadReport reads the report of a run; fault.NotFound: it left none.
+func (x Index) ReadReport(ctx context.Context, gen string) (report core.Report, err error) {
+	_, err = blob.ReadJSON(ctx, x.Store, x.ReportKey(gen), &report)
+	return report, err
+}
+
 // SpecKey returns the key of a stored configuration.
 func (x Index) SpecKey(d core.Digest) string { return x.joinKey("specs", d.String()+".json") }
 

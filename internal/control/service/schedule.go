@@ -21,7 +21,6 @@ import (
 	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/pipeline/run"
-	"github.com/unweaver/unweaver/internal/store/blob"
 	"github.com/unweaver/unweaver/internal/stream/parallel"
 	"github.com/unweaver/unweaver/workflows"
 )
@@ -56,9 +55,7 @@ func (s *Service) longestRun(ctx context.Context, index string) (time.Duration, 
 	generations = generations[:min(len(generations), 10)]
 	took := make([]float64, len(generations))
 	err = parallel.Each(ctx, len(generations), len(generations), func(ctx context.Context, i int) error {
-		var report core.Report
-		key := s.indexOf(index).GenerationKey(generations[i].Generation, "report.json")
-		_, err := blob.ReadJSON(ctx, s.Stores.Artifacts, key, &report)
+		report, err := s.indexOf(index).ReadReport(ctx, generations[i].Generation)
 		if artifact.IsDamage(err) || fault.Is(err, fault.NotFound) {
 			return nil
 		}

@@ -129,9 +129,7 @@ func (c *Collector) closeBuild(ctx context.Context, now *state) (left []string, 
 	if err != nil || standing == run.StandingOpen {
 		return nil, cmp.Or(err, blob.ErrSame)
 	}
-	var report core.Report
-	key := c.Index.GenerationKey(ended.Generation, "report.json")
-	_, err = blob.ReadJSON(ctx, c.Index.Store, key, &report)
+	report, err := c.Index.ReadReport(ctx, ended.Generation)
 	switch missing := fault.Is(err, fault.NotFound); {
 	case missing && standing == run.StandingUnknown: // the process died before it was started
 		return nil, cmp.Or(c.Start(ctx, ended.Generation, ended.Spec), blob.ErrSame)
@@ -148,7 +146,7 @@ func (c *Collector) closeBuild(ctx context.Context, now *state) (left []string, 
 		c.Observe(now.Last.Seconds)
 	}
 	if report.Unchanged && report.Calls.Sum() == 0 { // false hints must not leave a report each
-		left = []string{key, c.Index.GenerationKey(ended.Generation, "report.md")}
+		left = []string{c.Index.ReportKey(ended.Generation), c.Index.GenerationKey(ended.Generation, "report.md")}
 	}
 	return left, c.judgeEnd(ctx, now, ended, report)
 }

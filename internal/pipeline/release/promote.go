@@ -143,9 +143,7 @@ func (a *act) refuseRebased(ctx context.Context, member artifact.Index, served c
 		return err
 	}
 	if rebase.Generation != served.Generation {
-		var report core.Report
-		key := member.GenerationKey(rebase.Generation, "report.json")
-		_, err := blob.ReadJSON(ctx, a.Artifacts, key, &report)
+		report, err := member.ReadReport(ctx, rebase.Generation)
 		if err != nil && !artifact.IsDamage(err) {
 			return err
 		}

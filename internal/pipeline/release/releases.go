@@ -204,8 +204,7 @@ func (a *act) newCollectedError(name, why string) error {
 
 // neverBuilt explains a run that was held before anything was built; nil: there is no such run.
 func (a *act) neverBuilt(ctx context.Context, name string) error {
-	var report core.Report
-	_, err := blob.ReadJSON(ctx, a.Artifacts, a.index.GenerationKey(name, "report.json"), &report)
+	report, err := a.index.ReadReport(ctx, name)
 	if err != nil || report.Status != core.StatusHeld {
 		return nil
 	}

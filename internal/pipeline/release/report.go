@@ -79,8 +79,7 @@ func (r *Run) writeReport(ctx context.Context, report core.Report) error {
 
 // WriteReports writes what people read of a generation's report, and what programs do.
 func WriteReports(ctx context.Context, index artifact.Index, generation string, report core.Report) error {
-	key := index.GenerationKey(generation, "report.json")
-	if _, err := blob.WriteJSON(ctx, index.Store, key, report, blob.Cond{}); err != nil {
+	if _, err := blob.WriteJSON(ctx, index.Store, index.ReportKey(generation), report, blob.Cond{}); err != nil {
 		return err
 	}
 	markdown := index.GenerationKey(generation, "report.md")
@@ -96,8 +95,7 @@ func (r *Run) isNameTaken(ctx context.Context, report core.Report) (bool, error)
 		}
 		return false, err
 	}
-	var there core.Report
-	_, err := blob.ReadJSON(ctx, r.Artifacts, r.Index.GenerationKey(r.Generation, "report.json"), &there)
+	there, err := r.Index.ReadReport(ctx, r.Generation)
 	if artifact.IsDamage(err) {
 		return false, nil
 	}
@@ -110,9 +108,8 @@ func (r *Run) WriteReport(ctx context.Context, holder run.Holder, ending run.End
 	if err != nil {
 		return err
 	}
-	key := r.Index.GenerationKey(r.Generation, "report.json")
-	var old core.Report
-	if _, err := blob.ReadJSON(ctx, r.Artifacts, key, &old); err != nil && !fault.Is(err, fault.NotFound) {
+	old, err := r.Index.ReadReport(ctx, r.Generation)
+	if err != nil && !fault.Is(err, fault.NotFound) {
 		return err
 	}
 	var written core.Report
@@ -304,13 +301,12 @@ func (r *Run) Warn(ctx context.Context, problems ...core.Problem) error {
 
 // changeReport changes what programs read of the run's report. What people read follows at the end of the run.
 func (r *Run) changeReport(ctx context.Context, change func(*core.Report)) error {
-	key := r.Index.GenerationKey(r.Generation, "report.json")
-	var report core.Report
-	if _, err := blob.ReadJSON(ctx, r.Artifacts, key, &report); err != nil {
+	report, err := r.Index.ReadReport(ctx, r.Generation)
+	if err != nil {
 		return err
 	}
 	change(&report)
-	_, err := blob.WriteJSON(ctx, r.Artifacts, key, report, blob.Cond{})
+	_, err = blob.WriteJSON(ctx, r.Artifacts, r.Index.ReportKey(r.Generation), report, blob.Cond{})
 	return err
 }
 

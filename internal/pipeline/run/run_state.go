@@ -9,7 +9,6 @@ import (
 	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/core/version"
 	"github.com/unweaver/unweaver/internal/model"
-	"github.com/unweaver/unweaver/internal/store/blob"
 )
 
 // ChangeState reads, changes and writes the run's state.
@@ -162,12 +161,8 @@ func (r *Run) expectStages(ctx context.Context, state *core.RunState) {
 	if err != nil || current.Generation == "" || core.IsHinted(current.Generation) {
 		return
 	}
-	var before core.Report
-	key := r.Index.GenerationKey(current.Generation, "report.json")
-	if _, err := blob.ReadJSON(ctx, r.Artifacts, key, &before); err != nil {
-		return
-	}
-	if before.Models.Chat == labelOf(r.Settings) && len(before.Stages) > 1 && before.Chunks > 0 {
+	before, err := r.Index.ReadReport(ctx, current.Generation)
+	if err == nil && before.Models.Chat == labelOf(r.Settings) && len(before.Stages) > 1 && before.Chunks > 0 {
 		state.Expected, state.ExpectedChunks = before.Stages, before.Chunks
 	}
 }

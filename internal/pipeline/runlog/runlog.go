@@ -101,9 +101,7 @@ func (s Source) FindReport(ctx context.Context, work string) (core.Report, bool)
 // ReadReport returns the report of a run that ended; fault.NotFound where there is none.
 func (s Source) ReadReport(ctx context.Context, work string) (core.Report, error) {
 	index, generation, _ := strings.Cut(work, "/")
-	var report core.Report
-	key := artifact.Index{Name: index}.GenerationKey(generation, "report.json")
-	_, err := blob.ReadJSON(ctx, s.Artifacts, key, &report)
+	report, err := artifact.New(s.Artifacts, index).ReadReport(ctx, generation)
 	if err == nil && !core.IsTerminal(report.Status) {
 		err = fault.NotFound.At("find the report of run", work).Because("the run has not ended")
 	}
