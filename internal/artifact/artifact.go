@@ -152,6 +152,16 @@ func (x Index) ManifestOf(ctx context.Context, pointer core.Pointer) (*core.Mani
 	return manifest, x.CheckPointer(pointer, manifest)
 }
 
+// ReadServed reads the pointer of an index and the manifest of what it serves; nil: nothing.
+func (x Index) ReadServed(ctx context.Context) (core.Pointer, *core.Manifest, error) {
+	pointer, _, err := x.ReadPointer(ctx)
+	if err != nil || pointer.Manifest == "" {
+		return pointer, nil, err
+	}
+	manifest, err := x.ManifestOf(ctx, pointer)
+	return pointer, manifest, err
+}
+
 // CheckPointer returns fault.SegmentDamage where a pointer and the manifest that it names are not of the same
 // generation.
 func (x Index) CheckPointer(pointer core.Pointer, manifest *core.Manifest) error {

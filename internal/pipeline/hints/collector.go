@@ -103,8 +103,8 @@ func (c *Collector) beginBuild(ctx context.Context, now *state) error {
 // findSpec returns the configuration that a night would build; without a schedule, the one that is served was built
 // with. Empty: there is no generation yet, and the first build lists everything, or nights are paused.
 func (c *Collector) findSpec(ctx context.Context) (string, error) {
-	pointer, _, err := c.Index.ReadPointer(ctx)
-	if err != nil || pointer.Manifest == "" {
+	_, manifest, err := c.Index.ReadServed(ctx)
+	if err != nil || manifest == nil {
 		return "", err
 	}
 	switch kept, err := run.ReadSchedule(ctx, c.Index); {
@@ -113,10 +113,6 @@ func (c *Collector) findSpec(ctx context.Context) (string, error) {
 	case !fault.Is(err, fault.NotFound):
 		digest, err := run.OpenSchedule(ctx, c.Index)
 		return digest.String(), err
-	}
-	manifest, err := c.Index.ManifestOf(ctx, pointer)
-	if err != nil {
-		return "", err
 	}
 	return manifest.Spec.String(), nil
 }

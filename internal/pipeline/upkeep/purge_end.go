@@ -272,12 +272,8 @@ func (p *purging) finishPurge(
 
 // isServed reports whether the generation that is served has one of the documents, even a dead one.
 func (p *purging) isServed(ctx context.Context, documents purges.Set) (bool, error) {
-	current, _, err := p.index.ReadPointer(ctx)
-	if err != nil || current.Manifest == "" {
-		return false, err
-	}
-	manifest, err := p.index.Manifest(ctx, current.Manifest)
-	if err != nil {
+	_, manifest, err := p.index.ReadServed(ctx)
+	if err != nil || manifest == nil {
 		return false, err
 	}
 	return documents.IsIn(ctx, p.index, manifest, p.Progress.Touch)
