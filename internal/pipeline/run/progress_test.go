@@ -184,8 +184,7 @@ func TestAProcessReadsAFileOfItsRunOnce(t *testing.T) {
 		got, err := ReadKept(t.Context(), run, file)
 		require.True(t, err == nil && got == unit, "%d, %v", got, err)
 	}
-	n := len(ports.Kept.values)
-	assert.True(t, n == mostKept && len(ports.Kept.order) == mostKept, "%d files are kept, at most %d", n, mostKept)
+	assert.LessOrEqual(t, len(ports.Kept.values), mostKept, "files are kept")
 }
 
 // Files of units are read side by side: at 15 ms a request 640 take 20 times that, not 640 times.

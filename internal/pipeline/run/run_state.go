@@ -27,16 +27,11 @@ func (r *Run) ChangeState(ctx context.Context, change func(*core.RunState)) erro
 
 // ReadState reads the state of the run; one that is not there or cannot be read is empty.
 func (r *Run) ReadState(ctx context.Context) (core.RunState, error) {
-	var state core.RunState
-	raw, err := r.Coordination.ReadState(ctx, r.Name())
-	if err != nil || raw == nil {
-		return state, err
+	state, err := ReadState(ctx, r.Coordination, r.Name())
+	if err != nil || state == nil { // it is about a run that runs now: nothing in it is worth a halt
+		return core.RunState{}, err
 	}
-	if err := json.Unmarshal(raw, &state); err != nil { // it is about a run that runs now: nothing in it is worth a halt
-		r.Log.Warn("the state of the run cannot be read and is created again", "run_id", r.Name())
-		return core.RunState{}, nil
-	}
-	return state, nil
+	return *state, nil
 }
 
 // StartState starts the state of this run of the engine where another's, or none, is there.

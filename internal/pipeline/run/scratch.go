@@ -160,11 +160,10 @@ func ReadKept[T any](ctx context.Context, r *Run, file File[T]) (T, error) {
 	return value, err
 }
 
-// keptFiles is the memory of a process for files of its runs; those that were read longest ago go first.
+// keptFiles is the memory of a process for files of its runs. Once it is full, it begins at nothing.
 type keptFiles struct {
 	mu     sync.Mutex
 	values map[string]any
-	order  []string // as they were read
 }
 
 // mostKept is how many files are kept: a few of each run, and those of its units that are in work.
@@ -180,14 +179,8 @@ func (k *keptFiles) Get(key string) (any, bool) {
 func (k *keptFiles) Put(key string, value any) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	if k.values == nil {
+	if len(k.values)%mostKept == 0 {
 		k.values = map[string]any{}
-	}
-	if _, known := k.values[key]; !known {
-		if k.order = append(k.order, key); len(k.order) > mostKept {
-			delete(k.values, k.order[0])
-			k.order = k.order[1:]
-		}
 	}
 	k.values[key] = value
 }
