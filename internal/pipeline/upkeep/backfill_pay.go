@@ -13,7 +13,6 @@ import (
 	"github.com/unweaver/unweaver/internal/pipeline/unit"
 	"github.com/unweaver/unweaver/internal/stage/chunk"
 	"github.com/unweaver/unweaver/internal/stage/extract"
-	"github.com/unweaver/unweaver/internal/store/blob"
 )
 
 // yieldEvery is how often a backfill looks at who holds the lease, while it yields.
@@ -82,11 +81,7 @@ type backfillPayer struct {
 
 // openChooser opens what chooses the request of a chunk as a build over what is served now would. Release it.
 func (p *backfillPayer) openChooser(ctx context.Context) (release func(), err error) {
-	current, _, err := p.Index.ReadPointer(ctx)
-	if err != nil {
-		return nil, err
-	}
-	parent, err := p.ReadParent(ctx, current.Manifest)
+	current, parent, err := p.Index.ReadServed(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -257,11 +252,5 @@ func (r *Run) readAccount(ctx context.Context) (run.Account, error) {
 
 // changeProgress rewrites how far the payments are: one unit works at a time.
 func (p *backfillPayer) changeProgress(ctx context.Context, change func(*core.BackfillProgress)) error {
-	var now core.BackfillProgress
-	_, err := blob.ReadJSON(ctx, p.Artifacts, p.Index.BackfillKey(p.Backfill, run.BackfillPaid), &now)
-	if err != nil && !fault.Is(err, fault.NotFound) {
-		return err
-	}
-	change(&now)
-	return p.writeBackfill(ctx, run.BackfillPaid, now)
+	return changeBackfill(ctx, p.Index, p.Backfill, run.BackfillPaid, change)
 }
