@@ -179,7 +179,7 @@ func TestAProcessReadsAFileOfItsRunOnce(t *testing.T) {
 	}
 	assert.Equal(t, int64(1), requests.Take().Of(""), "it was read")
 	for unit := range 3 * mostKept {
-		file := fileOf[int]("other-%d.json", unit)
+		file := numberFiles[int]("other-%d.json")(unit)
 		require.NoError(t, file.Write(t.Context(), run.Scratch, unit))
 		got, err := ReadKept(t.Context(), run, file)
 		require.True(t, err == nil && got == unit, "%d, %v", got, err)
@@ -191,7 +191,7 @@ func TestAProcessReadsAFileOfItsRunOnce(t *testing.T) {
 func TestFilesOfUnitsAreReadSideBySide(t *testing.T) {
 	const units = 20 * readWidth
 	near := blobmemory.New()
-	file := func(unit int) File[int] { return fileOf[int]("unit-%d.json", unit) }
+	file := numberFiles[int]("unit-%d.json")
 	run := scratchRun(&Ports{Artifacts: near})
 	for unit := range units {
 		require.NoError(t, file(unit).Write(t.Context(), run.Scratch, unit))
