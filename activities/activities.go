@@ -113,7 +113,6 @@ func (c *call) superviseWork(ctx context.Context, do task) (err error) {
 	defer c.run.Close()
 	working, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	working, c.shown = c.run.WithTrouble(working, c.problemKey(ctx))
 	defer runBeside(func(stop <-chan struct{}) { c.sendHeartbeats(ctx, stop, cancel) })()
 	return c.mapError(ctx, runGuarded(working, c.run, func(ctx context.Context, work *upkeep.Run) error {
 		if c.spec {
@@ -163,8 +162,7 @@ type call struct {
 	frame
 	run     *upkeep.Run
 	b       workflows.Build
-	records bool        // it records how the run stands: worth retrying while a disk is full or a store is down
-	shown   func() bool // a problem of this attempt
+	records bool // it records how the run stands: worth retrying while a disk is full or a store is down
 }
 
 // problemKey returns the key of what status shows of this unit.
@@ -177,7 +175,7 @@ func (c *call) mapError(ctx context.Context, err error) error {
 	info := activity.GetInfo(ctx)
 	problem := c.problemKey(ctx)
 	if err == nil {
-		if info.Attempt > 1 || c.shown() { // the problem is over
+		if info.Attempt > 1 { // the problem is over
 			_ = c.run.Coordination.SetProblem(ctx, c.run.Name(), problem, nil)
 		}
 		return nil

@@ -71,10 +71,19 @@ func (x Index) GenerationKey(gen, file string) string {
 	return x.joinKey("generations", refuseSlash(gen), file)
 }
 
+// ReportKey returns the key of the report of a run.
+func (x Index) ReportKey(gen string) string { return x.GenerationKey(gen, "report.json") }
+
+// ReadReport reads the report of a run; fault.NotFound: it left none.
+func (x Index) ReadReport(ctx context.Context, gen string) (report core.Report, err error) {
+	_, err = blob.ReadJSON(ctx, x.Store, x.ReportKey(gen), &report)
+	return report, err
+}
+
 // SpecKey returns the key of a stored configuration.
 func (x Index) SpecKey(d core.Digest) string { return x.joinKey("specs", d.String()+".json") }
 
-// SpecsPrefix returns what the keys of all stored configurations start with.
+// SpecsPrefix returns what the keys of all stored configurations, and of files that come with requests, start with.
 func (x Index) SpecsPrefix() string { return x.joinKey("specs") + "/" }
 
 // RunKey returns the key of a scratch file of a run; scratch is deleted after publication.
@@ -144,6 +153,16 @@ func (x Index) ManifestOf(ctx context.Context, pointer core.Pointer) (*core.Mani
 		return nil, err
 	}
 	return manifest, x.CheckPointer(pointer, manifest)
+}
+
+// ReadServed reads the pointer of an index and the manifest of what it serves; nil: nothing.
+func (x Index) ReadServed(ctx context.Context) (core.Pointer, *core.Manifest, error) {
+	pointer, _, err := x.ReadPointer(ctx)
+	if err != nil || pointer.Manifest == "" {
+		return pointer, nil, err
+	}
+	manifest, err := x.ManifestOf(ctx, pointer)
+	return pointer, manifest, err
 }
 
 // CheckPointer returns fault.SegmentDamage where a pointer and the manifest that it names are not of the same

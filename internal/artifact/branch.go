@@ -59,6 +59,12 @@ func (x Index) PutBase(ctx context.Context, base string) error {
 // BranchKey returns the key of the record of a branch of this index.
 func (x Index) BranchKey(name string) string { return x.joinKey("branches", refuseSlash(name)+".json") }
 
+// ReadBranch reads the record of a branch of this index, with its etag.
+func (x Index) ReadBranch(ctx context.Context, name string) (branch core.Branch, etag string, err error) {
+	info, err := blob.ReadJSON(ctx, x.Store, x.BranchKey(name), &branch)
+	return branch, info.ETag, err
+}
+
 // RebaseKey returns the key of what the last planned run of a branch found its base serving.
 func (x Index) RebaseKey() string { return x.joinKey("rebase.json") }
 

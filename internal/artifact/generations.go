@@ -1,7 +1,6 @@
 package artifact
 
 import (
-	"cmp"
 	"context"
 	"slices"
 	"sort"
@@ -62,16 +61,13 @@ func (x Index) ReadableRefs(ctx context.Context) (map[string]core.GenerationRef,
 // listing is what lies in the folders of generations.
 type listing struct {
 	refs    map[string]core.GenerationRef
-	written map[string]time.Time // when each reference was
-	damaged []string             // references that cannot be read, in order
-	marked  map[string]bool      // collected, or about to be
+	damaged []string        // references that cannot be read, in order
+	marked  map[string]bool // collected, or about to be
 }
 
 func (x Index) listGenerations(ctx context.Context) (listing, error) {
 	prefix := x.GenerationKey("", "") + "/"
-	out := listing{
-		refs: map[string]core.GenerationRef{}, written: map[string]time.Time{}, marked: map[string]bool{},
-	}
+	out := listing{refs: map[string]core.GenerationRef{}, marked: map[string]bool{}}
 	for info, err := range x.Store.List(ctx, prefix, "") {
 		if err != nil {
 			return listing{}, err
@@ -86,36 +82,13 @@ func (x Index) listGenerations(ctx context.Context) (listing, error) {
 		ref, err := x.GenerationRef(ctx, gen)
 		switch {
 		case err == nil:
-			out.refs[gen], out.written[gen] = ref, info.Modified
+			out.refs[gen] = ref
 		case fault.Is(err, fault.SegmentDamage):
 			out.damaged = append(out.damaged, gen)
 		case !IsDamage(err): // one that went since it was listed is no generation any more
 			return listing{}, err
 		}
 	}
-	return out, nil
-}
-
-// Publication is when a generation was published, by the store's clock: when its reference was written.
-type Publication struct {
-	Generation string
-	Seq        int64
-	At         time.Time
-}
-
-// ListPublications gives those of the published generations that are kept, by their numbers.
-func (x Index) ListPublications(ctx context.Context) ([]Publication, error) {
-	found, err := x.listGenerations(ctx)
-	if err != nil {
-		return nil, err
-	}
-	var out []Publication
-	for gen, ref := range found.refs {
-		if ref.State == core.GenerationPublished {
-			out = append(out, Publication{gen, ref.Seq, found.written[gen]})
-		}
-	}
-	slices.SortFunc(out, func(a, b Publication) int { return cmp.Compare(a.Seq, b.Seq) })
 	return out, nil
 }
 

@@ -14,9 +14,6 @@ const (
 	AliasesSuffix = ".aliases.txt"
 )
 
-// SentFiles returns what the keys of files that come with requests start with.
-func (x Index) SentFiles() string { return x.joinKey("specs") + "/" }
-
 // ProbesKey returns the key of a file of probe questions, by the sum of its bytes.
 func (x Index) ProbesKey(sum string) string {
 	return x.joinKey("specs", refuseSlash(sum)+ProbesSuffix)
@@ -37,8 +34,7 @@ func (x Index) PutProbes(ctx context.Context, raw []byte) (string, error) {
 	return x.putSummed(ctx, x.ProbesKey, raw)
 }
 
-// putSummed stores a file under the sum of its bytes, which it gives. It writes an existing one again: a young file is
-// not collected before what it was sent for names it.
+// putSummed stores a file under the sum of its bytes, which it gives.
 func (x Index) putSummed(ctx context.Context, at func(sum string) string, raw []byte) (string, error) {
 	digest := sha256.Sum256(raw)
 	sum := hex.EncodeToString(digest[:])

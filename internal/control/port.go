@@ -55,13 +55,12 @@ type AuditRequest struct {
 // MoveRequest asks for what needs no build: core.ActionRollback, ActionPublish, ActionDiscard, ActionTag,
 // ActionUntag, or, of a branch, ActionPromote.
 type MoveRequest struct {
-	Action     string    `json:"action"`
-	Index      string    `json:"index"`
-	Generation string    `json:"generation,omitempty"` // of a rollback it may be empty: what the current one was made from
-	To         time.Time `json:"to,omitzero"`          // of a rollback: what was served then
-	Name       string    `json:"name,omitempty"`       // of a tag
-	Base       string    `json:"base,omitempty"`       // of a promotion: the base that is expected; empty: any
-	Force      bool      `json:"force,omitempty"`      // publish though what it was made from is not served any more
+	Action     string `json:"action"`
+	Index      string `json:"index"`
+	Generation string `json:"generation,omitempty"` // of a rollback it may be empty: what the current one was made from
+	Name       string `json:"name,omitempty"`       // of a tag
+	Base       string `json:"base,omitempty"`       // of a promotion: the base that is expected; empty: any
+	Force      bool   `json:"force,omitempty"`      // publish though what it was made from is not served any more
 
 	KeepLabels bool `json:"keep_labels,omitempty"` // serve no generation without labels in place of one with labels
 }

@@ -215,6 +215,23 @@ func TestABackfillLetsABuildGoFirst(t *testing.T) {
 	}
 }
 
+// As many calls as were paid for last as long as the throttle says.
+func TestABackfillCallsNoFasterThanItsThrottle(t *testing.T) {
+	s := newPaidSite(t, 3, calm)
+	s.night(t)
+	s.write(t, archive(9))
+	f := s.fills(t, "old", core.BackfillChoice{Prefix: "old/"})
+	begun := f.state(t)
+	begun.Throttle.CallsPerMinute = 1200
+	require.NoError(t, upkeep.KeepBackfill(t.Context(), f.index, begun))
+	f.open(t)
+	start := time.Now()
+	require.NoError(t, f.pay(t.Context(), 0, noOtherBuild))
+	calls := f.state(t).Calls.Sum()
+	assert.Greater(t, calls, int64(9))
+	assert.GreaterOrEqual(t, time.Since(start), time.Duration(calls)*50*time.Millisecond, "%d calls", calls)
+}
+
 // Where everything is made again a backfill is refused before it pays for anything: a night has to come first.
 // Promises: 44.
 func TestABackfillOfAnIndexThatIsMadeAgainIsRefused(t *testing.T) {

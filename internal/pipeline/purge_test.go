@@ -406,30 +406,6 @@ func TestAPurgeTakesStoredProbeFilesThatNameTheDocument(t *testing.T) {
 	assert.True(t, !names(scheduled) && names(other), "gone: %t, kept: %t", !names(scheduled), names(other))
 }
 
-// Files that came with requests go once no configuration in use names them and they are older than the grace.
-func TestSentFilesThatNoConfigurationNamesAreCollected(t *testing.T) {
-	s := newPaidSite(t, 6, calm)
-	s.spec.Grace = 0
-	probes := must(s.index().PutProbes(t.Context(), []byte(`{"question":"Who?","documents":["place-003.md"]}`)))(t)
-	unused := must(s.index().PutAliases(t.Context(), []byte("pin A | B")))(t)
-	spec := s.spec
-	spec.Gate.Probes = core.SentFile + probes
-	require.NoError(t, run.KeepSchedule(t.Context(), s.index(), run.Scheduled{Spec: spec}))
-	s.night(t)
-	_, err := s.Artifacts.Stat(t.Context(), s.index().AliasesKey(unused))
-	require.Error(t, err, "no configuration names it")
-	require.NoError(t, musttest.Err(s.Artifacts.Stat(t.Context(), s.index().ProbesKey(probes))), "the schedule names it")
-
-	must(s.branch(t, "exp", nil))(t)
-	ofBranch := must(s.index().PutProbes(t.Context(), []byte(`{"question":"Where?","documents":["place-002.md"]}`)))(t)
-	spec.Gate.Probes = core.SentFile + ofBranch
-	branch := artifact.Index{Store: s.Artifacts, Name: "exp"}
-	require.NoError(t, run.KeepSchedule(t.Context(), branch, run.Scheduled{Spec: spec}))
-	s.buildFiles(t, map[string]string{"new.md": "# New\n\nThe mole of Lake Verin was raised by Carla Ruiz.\n"})
-	_, err = s.Artifacts.Stat(t.Context(), s.index().ProbesKey(ofBranch))
-	require.NoError(t, err, "the schedule of a branch names it")
-}
-
 // What enrichments of a run paid for that was never published is listed by no generation. After a purge the ledger
 // alone may have a text of the document, and only until entries that no generation lists expire.
 func TestWhatARunPaidForThatWasNeverPublishedOutlastsAPurgeByTheLedgersGraceAlone(t *testing.T) {

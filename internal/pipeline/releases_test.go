@@ -229,31 +229,6 @@ func TestWhatIsNotCompleteIsNotServed(t *testing.T) {
 	}
 }
 
-func TestWhatWasServedAtATime(t *testing.T) {
-	s := builtSite(t, sample(4))
-	s.changed(t)
-	s.changed(t)
-	at := func(generation string) time.Time {
-		info := must(s.Artifacts.Stat(t.Context(), s.index().GenerationKey(generation, "manifest.json")))(t)
-		return info.Modified
-	}
-	if !at("g001").Before(at("g002")) || !at("g002").Before(at("g003")) {
-		t.Skip("the clock of this machine is too coarse to tell nights apart")
-	}
-	to := func(when time.Time) (core.Move, error) {
-		return s.desk().Do(t.Context(), release.Request{Action: core.ActionRollback, Index: "docs", To: when})
-	}
-	refused(to(at("g001").Add(-time.Second)))(t, fault.GenCollected, "", "before the first")
-	moved, err := to(at("g002"))
-	assert.True(t, err == nil && moved.To == "g002", "as the second was published: %+v, %v", moved, err)
-	later := s.operations(t)[0].Outcome.At
-	must(s.act(t, core.ActionRollback, "g003"))(t)
-	moved, err = to(later)
-	assert.True(t, err == nil && moved.To == "g002", "after the rollback: %+v, %v", moved, err)
-	damages["removed"](t, s.Artifacts, s.index().GenerationKey("g002", "manifest.json"))
-	refused(to(at("g003").Add(-time.Microsecond)))(t, fault.GenCollected, "", "where one between them is gone")
-}
-
 // What cannot be recorded does not take effect, and what did not take effect is recorded as failed, or without an
 // outcome.
 // Promises: 40.

@@ -23,7 +23,6 @@ import (
 	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/document"
 	"github.com/unweaver/unweaver/internal/fault"
-	"github.com/unweaver/unweaver/internal/fault/retry"
 	"github.com/unweaver/unweaver/internal/index/segments"
 	"github.com/unweaver/unweaver/internal/model"
 	"github.com/unweaver/unweaver/internal/pipeline/release"
@@ -171,45 +170,6 @@ func TestTheCourseOfALongRunIsNotedOnceByAllProcesses(t *testing.T) {
 		assert.True(t, err == nil && len(state.Report.Course) >= len(course),
 			"the report of a pause has %d moments: %v", len(state.Report.Course), err)
 	})
-}
-
-// Why a run does not get on is shown from the first failure on, and no longer than it lasts.
-func TestAModelServerThatDoesNotAnswerIsShownBeforeItsUnitGivesUp(t *testing.T) {
-	s := newSite(t, sample(1))
-	job, _ := s.job(t)
-	run := must(s.Open(t.Context(), job, "extract"))(t)
-	defer run.Close()
-	problems := func() (found []core.Problem) {
-		all := must(s.Coordination.ReadProblems(t.Context(), job.Name()))(t)
-		for _, raw := range all {
-			var problem core.Problem
-			require.NoError(t, json.Unmarshal(raw, &problem))
-			found = append(found, problem)
-		}
-		return found
-	}
-	for name, c := range map[string]struct {
-		failure  error
-		reported int
-	}{
-		"away":         {fault.ModelUnavailable.At("call chat model", "http://m/v1 model m").Because("connection refused"), 1},
-		"rate limited": {fault.ModelRateLimited.At("call chat model", "http://m/v1 model m"), 0},
-	} {
-		telling, shown := (*upkeep.Run).WithTrouble(run, t.Context(), "extract/7")
-		calls := 0
-		err := retry.Do(telling, func(context.Context) error {
-			if calls++; calls == 1 {
-				return c.failure
-			}
-			found := problems()
-			assert.True(t, len(found) == c.reported && shown() == (c.reported > 0), "%s: while it is repeated: %+v", name, found)
-			assert.True(t, c.reported <= 0 || found[0].Object == "extract" && strings.Contains(found[0].Detail, "http://m/v1") &&
-				strings.Contains(found[0].Detail, "connection refused"), "%s: %+v", name, found)
-			return nil
-		})
-		assert.True(t, err == nil && calls == 2 && len(problems()) == 0 && !shown(),
-			"%s: %v after %d calls, then %+v", name, err, calls, problems())
-	}
 }
 
 func (s *site) difference(t *testing.T, from, to string) core.Difference {

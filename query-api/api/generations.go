@@ -59,8 +59,7 @@ func sizeOf(manifest *core.Manifest) int64 {
 
 // reportOf reads the report of a generation; nil where there is none that can be read.
 func reportOf(ctx context.Context, index artifact.Index, generation string) (*core.Report, error) {
-	var report core.Report
-	_, err := blob.ReadJSON(ctx, index.Store, index.GenerationKey(generation, "report.json"), &report)
+	report, err := index.ReadReport(ctx, generation)
 	if artifact.IsDamage(err) {
 		return nil, nil
 	}

@@ -27,7 +27,6 @@ import (
 )
 
 func TestWhatIsServedIsMovedAsItIsAskedFor(t *testing.T) {
-	evening := time.Date(2026, 11, 22, 18, 0, 0, 0, time.UTC)
 	for _, c := range []struct {
 		args string
 		want control.MoveRequest
@@ -35,7 +34,6 @@ func TestWhatIsServedIsMovedAsItIsAskedFor(t *testing.T) {
 	}{
 		{"rollback", control.MoveRequest{}, "docs now serves  (release 7); before: g2"},
 		{"rollback g1", control.MoveRequest{Generation: "g1"}, "docs now serves g1 (release 7); before: g2"},
-		{"rollback --to 2026-11-22T18:00:00Z", control.MoveRequest{To: evening}, ""},
 		{"publish g3 --force", control.MoveRequest{Generation: "g3", Force: true}, "docs now serves g3"},
 		{"discard g3", control.MoveRequest{Generation: "g3"}, "discarded g3"},
 		{"tag g1 audit", control.MoveRequest{Generation: "g1", Name: "audit"}, "g1 has the tag audit"},
@@ -54,7 +52,6 @@ func TestWhatIsServedIsMovedAsItIsAskedFor(t *testing.T) {
 	fake := &fakeControl{Unchanged: true}
 	says(t, fake, "rollback g1 --index docs", console.ExitDone, "already serves g1: nothing to do")
 	assert.Regexp(t, ".@.", fake.By.By, "the operator by default")
-	says(t, &fakeControl{}, "rollback --to yesterday --index docs", console.ExitUsage)
 	refused := &fakeControl{Err: fault.GenCollected.At("rollback generation", "g1").Because("it was collected")}
 	says(t, refused, "rollback g1 --index docs --json", console.ExitUsage, `"generation_collected"`)
 }

@@ -15,7 +15,6 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -89,7 +88,7 @@ func methods(ctx context.Context, c control.Control) map[string]func() (any, err
 		"generations": with(ctx, c.ListGenerations, "docs"),
 		"restore":     with(ctx, c.RestoreIndex, "docs"),
 		"move": with(ctx, c.MoveGeneration, control.MoveRequest{
-			Action: core.ActionRollback, Index: "docs", To: time.Date(2026, 11, 20, 8, 0, 0, 0, time.UTC), Force: true,
+			Action: core.ActionRollback, Index: "docs", Force: true,
 		}),
 		"branch": with(ctx, c.ChangeBranch,
 			control.BranchRequest{Index: "docs", Name: "exp", Set: map[string]string{"keep": "2"}, Generation: "g1"}),

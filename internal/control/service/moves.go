@@ -28,7 +28,7 @@ import (
 // are down.
 func (s *Service) MoveGeneration(ctx context.Context, r control.MoveRequest) (core.Move, error) {
 	move, err := s.newDesk().Do(ctx, release.Request{
-		Action: r.Action, Index: r.Index, Generation: r.Generation, To: r.To, Name: r.Name, Base: r.Base,
+		Action: r.Action, Index: r.Index, Generation: r.Generation, Name: r.Name, Base: r.Base,
 		Force: r.Force, KeepLabels: r.KeepLabels, Operator: control.OperatorOf(ctx),
 	})
 	if err == nil && r.Action == core.ActionPublish && !move.Unchanged {

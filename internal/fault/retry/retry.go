@@ -19,23 +19,11 @@ const (
 	longest    = 30 * time.Second
 )
 
-type telling struct{}
-
-// WithNotify has notify called with the failure of each call that is about to be repeated, and with nil when a
-// repetition succeeds. It may be called concurrently.
-func WithNotify(ctx context.Context, notify func(error)) context.Context {
-	return context.WithValue(ctx, telling{}, notify)
-}
-
 // Do calls f until it succeeds, fails for good, or has failed attempts times. It honours RetryAfter.
 func Do(ctx context.Context, f func(context.Context) error) error {
-	notify, _ := ctx.Value(telling{}).(func(error))
 	wait := first
 	for i := 1; ; i++ {
 		err := f(ctx)
-		if err == nil && i > 1 && notify != nil {
-			notify(nil)
-		}
 		again := fault.KindOf(err) == fault.Transient && i < attempts ||
 			fault.Is(err, fault.ModelUnreadable) && i < unreadable
 		if err == nil || ctx.Err() != nil || !again {
@@ -47,9 +35,6 @@ func Do(ctx context.Context, f func(context.Context) error) error {
 		}
 		if d > longest {
 			return err
-		}
-		if notify != nil {
-			notify(err)
 		}
 		if err := Wait(ctx, d); err != nil {
 			return err

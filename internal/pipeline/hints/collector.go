@@ -103,8 +103,8 @@ func (c *Collector) beginBuild(ctx context.Context, now *state) error {
 // findSpec returns the configuration that a night would build; without a schedule, the one that is served was built
 // with. Empty: there is no generation yet, and the first build lists everything, or nights are paused.
 func (c *Collector) findSpec(ctx context.Context) (string, error) {
-	pointer, _, err := c.Index.ReadPointer(ctx)
-	if err != nil || pointer.Manifest == "" {
+	_, manifest, err := c.Index.ReadServed(ctx)
+	if err != nil || manifest == nil {
 		return "", err
 	}
 	switch kept, err := run.ReadSchedule(ctx, c.Index); {
@@ -113,10 +113,6 @@ func (c *Collector) findSpec(ctx context.Context) (string, error) {
 	case !fault.Is(err, fault.NotFound):
 		digest, err := run.OpenSchedule(ctx, c.Index)
 		return digest.String(), err
-	}
-	manifest, err := c.Index.ManifestOf(ctx, pointer)
-	if err != nil {
-		return "", err
 	}
 	return manifest.Spec.String(), nil
 }
@@ -129,9 +125,7 @@ func (c *Collector) closeBuild(ctx context.Context, now *state) (left []string, 
 	if err != nil || standing == run.StandingOpen {
 		return nil, cmp.Or(err, blob.ErrSame)
 	}
-	var report core.Report
-	key := c.Index.GenerationKey(ended.Generation, "report.json")
-	_, err = blob.ReadJSON(ctx, c.Index.Store, key, &report)
+	report, err := c.Index.ReadReport(ctx, ended.Generation)
 	switch missing := fault.Is(err, fault.NotFound); {
 	case missing && standing == run.StandingUnknown: // the process died before it was started
 		return nil, cmp.Or(c.Start(ctx, ended.Generation, ended.Spec), blob.ErrSame)
@@ -148,7 +142,7 @@ func (c *Collector) closeBuild(ctx context.Context, now *state) (left []string, 
 		c.Observe(now.Last.Seconds)
 	}
 	if report.Unchanged && report.Calls.Sum() == 0 { // false hints must not leave a report each
-		left = []string{key, c.Index.GenerationKey(ended.Generation, "report.md")}
+		left = []string{c.Index.ReportKey(ended.Generation), c.Index.GenerationKey(ended.Generation, "report.md")}
 	}
 	return left, c.judgeEnd(ctx, now, ended, report)
 }

@@ -98,7 +98,7 @@ func listPurgeGenerations(
 
 // ListProbeFiles returns the keys of the stored files of questions that expect one of the documents.
 func ListProbeFiles(ctx context.Context, index artifact.Index, documents Set) (out []string, err error) {
-	for info, err := range index.Store.List(ctx, index.SentFiles(), "") {
+	for info, err := range index.Store.List(ctx, index.SpecsPrefix(), "") {
 		if err != nil {
 			return nil, err
 		}

@@ -130,23 +130,20 @@ func (a *act) refuseUnlabelled(ctx context.Context, manifest *core.Manifest) err
 
 // checkBranchName refuses a name that is in use. It gives the record of a branch that was begun, or deleted, under it.
 func (a *act) checkBranchName(ctx context.Context) (core.Branch, string, error) {
-	var found core.Branch
 	member := artifact.New(a.Artifacts, a.Name)
-	for _, index := range []artifact.Index{a.index, member} {
-		if err := index.Check(); err != nil {
-			return found, "", err
-		}
+	if err := errors.Join(a.index.Check(), member.Check()); err != nil {
+		return core.Branch{}, "", err
 	}
 	if of, err := artifact.BaseOf(ctx, a.Artifacts, a.Index); err != nil || of != a.Index {
 		if err != nil {
-			return found, "", err
+			return core.Branch{}, "", err
 		}
-		return found, "", fault.Usage.At("branch", a.Index).
+		return core.Branch{}, "", fault.Usage.At("branch", a.Index).
 			Because("it is itself a branch").
 			Advise("create the branch from its base: unweaver branch " + of + " --as " + a.Name)
 	}
 	taken := fault.Usage.At("name branch", a.Name).Advise("choose another name; to list the indexes: unweaver ls")
-	info, err := blob.ReadJSON(ctx, a.Artifacts, a.index.BranchKey(a.Name), &found)
+	found, etag, err := a.index.ReadBranch(ctx, a.Name)
 	switch {
 	case fault.Is(err, fault.NotFound):
 		for object, err := range a.Artifacts.List(ctx, a.Name+"/", "") {
@@ -177,7 +174,7 @@ func (a *act) checkBranchName(ctx context.Context) (core.Branch, string, error) 
 				Advise(run.BranchAnew(a.Index))
 		}
 	}
-	return found, info.ETag, nil
+	return found, etag, nil
 }
 
 // openBranch writes a branch: its record, whose it is, what it begins with, and last its pointer.
@@ -307,13 +304,10 @@ func (d *Desk) DeleteBranch(
 	a := act{Desk: d, index: base, Request: Request{
 		Action: core.ActionUnbranch, Index: asked.Base, Name: asked.Name, Operator: asked.Operator,
 	}}
-	var branch core.Branch
-	for _, index := range []artifact.Index{base, member} {
-		if err := index.Check(); err != nil {
-			return branch, err
-		}
+	if err := errors.Join(base.Check(), member.Check()); err != nil {
+		return core.Branch{}, err
 	}
-	info, err := blob.ReadJSON(ctx, d.Artifacts, base.BranchKey(asked.Name), &branch)
+	branch, etag, err := base.ReadBranch(ctx, asked.Name)
 	if fault.Is(err, fault.NotFound) {
 		return branch, fault.UnknownIndex.At("delete branch", asked.Name).
 			Because(asked.Base + " has no branch of that name").
@@ -341,7 +335,7 @@ func (d *Desk) DeleteBranch(
 	move := a.newMove(current.Generation)
 	err = a.recordMove(ctx, &move, func() error {
 		branch.State, branch.Epoch = core.BranchDeleted, max(branch.Epoch, current.Epoch)
-		_, err := blob.WriteJSON(ctx, d.Artifacts, base.BranchKey(asked.Name), branch, blob.Cond{Match: info.ETag})
+		_, err := blob.WriteJSON(ctx, d.Artifacts, base.BranchKey(asked.Name), branch, blob.Cond{Match: etag})
 		if fault.Is(err, fault.Precondition) {
 			return fault.GenBusy.At("delete branch", asked.Name).
 				Because("another command is changing it").
@@ -370,11 +364,7 @@ func OverlayOf(ctx context.Context, index artifact.Index) (overlay core.Overlay,
 	if err != nil {
 		return overlay, "", err
 	}
-	current, _, err := base.ReadPointer(ctx)
-	var manifest *core.Manifest
-	if err == nil && current.Manifest != "" {
-		manifest, err = base.Manifest(ctx, current.Manifest)
-	}
+	_, manifest, err := base.ReadServed(ctx)
 	if artifact.IsDamage(err) && base.Name == index.Name { // the run mends it, and goes by the file
 		return overlay, "", nil
 	}
@@ -391,14 +381,9 @@ func OverlayOf(ctx context.Context, index artifact.Index) (overlay core.Overlay,
 	if base.Name == index.Name {
 		return overlay, "", nil
 	}
-	var branch core.Branch
-	if _, err := blob.ReadJSON(ctx, index.Store, base.BranchKey(index.Name), &branch); err != nil {
+	branch, err := run.FindBranch(ctx, base, index.Name, "configure")
+	if err != nil {
 		return overlay, "", err
-	}
-	if branch.State != core.BranchOpen {
-		return overlay, "", fault.UnknownIndex.At("configure", index.Name).
-			Because("it was a branch of " + base.Name + ", and was deleted").
-			Advise(run.BranchAnew(base.Name))
 	}
 	set := maps.Clone(overlay.Set)
 	if set == nil {

@@ -13,7 +13,6 @@ import (
 	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/index/segments"
-	"github.com/unweaver/unweaver/internal/store/blob"
 	"github.com/unweaver/unweaver/internal/stream/extsort"
 	"github.com/unweaver/unweaver/internal/stream/merge"
 	"github.com/unweaver/unweaver/internal/stream/parallel"
@@ -123,9 +122,8 @@ func (c *comparison) readSides(ctx context.Context, from, to string) error {
 		if generation, named := served[name]; named {
 			out.Index, out.Generation = name, generation
 		}
-		var report core.Report // the manifest is written before probes are paid for
-		of := artifact.Index{Name: manifest.Index}
-		_, err := blob.ReadJSON(ctx, c.index.Store, of.GenerationKey(manifest.Generation, "report.json"), &report)
+		// The manifest is written before probes are paid for.
+		report, err := artifact.New(c.index.Store, manifest.Index).ReadReport(ctx, manifest.Generation)
 		if err == nil && core.IsTerminal(report.Status) {
 			out.Tokens, out.Cost = report.Tokens, report.Cost
 		}

@@ -172,7 +172,6 @@ func (r *Run) deletedBranch(ctx context.Context) (bool, error) {
 	if err != nil || base.Name == r.Index.Name {
 		return false, err
 	}
-	var branch core.Branch
-	_, err = blob.ReadJSON(ctx, r.Artifacts, base.BranchKey(r.Index.Name), &branch)
+	branch, _, err := base.ReadBranch(ctx, r.Index.Name)
 	return branch.State != core.BranchOpen, err
 }

@@ -8,6 +8,7 @@ import (
 	"github.com/unweaver/unweaver/internal/artifact"
 	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/fault"
+	"github.com/unweaver/unweaver/internal/pipeline/run"
 	"github.com/unweaver/unweaver/internal/pipeline/unit"
 	"github.com/unweaver/unweaver/internal/stage/publish"
 	"github.com/unweaver/unweaver/internal/store/blob"
@@ -32,12 +33,12 @@ func (a *act) promoteBranch(ctx context.Context) (core.Move, error) {
 			Because("it is now a branch of another index than " + a.Base).
 			Advise("to list the branches of an index: unweaver branch " + a.Base)
 	}
-	overlay, _, err := OverlayOf(ctx, member) // refuses a branch that was deleted
+	overlay, _, err := OverlayOf(ctx, member)
 	if err != nil {
 		return core.Move{}, err
 	}
-	var branch core.Branch
-	if _, err := blob.ReadJSON(ctx, a.Artifacts, base.BranchKey(member.Name), &branch); err != nil {
+	branch, err := run.FindBranch(ctx, base, member.Name, "promote")
+	if err != nil {
 		return core.Move{}, err
 	}
 	current, _, err := base.ReadPointer(ctx)
@@ -143,9 +144,7 @@ func (a *act) refuseRebased(ctx context.Context, member artifact.Index, served c
 		return err
 	}
 	if rebase.Generation != served.Generation {
-		var report core.Report
-		key := member.GenerationKey(rebase.Generation, "report.json")
-		_, err := blob.ReadJSON(ctx, a.Artifacts, key, &report)
+		report, err := member.ReadReport(ctx, rebase.Generation)
 		if err != nil && !artifact.IsDamage(err) {
 			return err
 		}

@@ -33,12 +33,11 @@ type Desk struct {
 type Request struct {
 	Action     string // core.ActionRollback and so on
 	Index      string
-	Generation string    // of a rollback it may be empty
-	To         time.Time // of a rollback: what was served then; zero: not asked
-	Name       string    // of a tag
-	Base       string    // of a promotion: the base that is expected; empty: any
-	Force      bool      // publish though what it was made from is not served any more
-	KeepLabels bool      // serve no generation without labels in place of one with labels
+	Generation string // of a rollback it may be empty
+	Name       string // of a tag
+	Base       string // of a promotion: the base that is expected; empty: any
+	Force      bool   // publish though what it was made from is not served any more
+	KeepLabels bool   // serve no generation without labels in place of one with labels
 	Operator   core.Operator
 }
 
@@ -205,8 +204,7 @@ func (a *act) newCollectedError(name, why string) error {
 
 // neverBuilt explains a run that was held before anything was built; nil: there is no such run.
 func (a *act) neverBuilt(ctx context.Context, name string) error {
-	var report core.Report
-	_, err := blob.ReadJSON(ctx, a.Artifacts, a.index.GenerationKey(name, "report.json"), &report)
+	report, err := a.index.ReadReport(ctx, name)
 	if err != nil || report.Status != core.StatusHeld {
 		return nil
 	}

@@ -5,13 +5,11 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"sync"
 	"time"
 
 	"github.com/unweaver/unweaver/internal/artifact"
 	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/fault"
-	"github.com/unweaver/unweaver/internal/fault/retry"
 	shown "github.com/unweaver/unweaver/internal/pipeline/report"
 	"github.com/unweaver/unweaver/internal/pipeline/run"
 	"github.com/unweaver/unweaver/internal/stage/plan"
@@ -79,8 +77,7 @@ func (r *Run) writeReport(ctx context.Context, report core.Report) error {
 
 // WriteReports writes what people read of a generation's report, and what programs do.
 func WriteReports(ctx context.Context, index artifact.Index, generation string, report core.Report) error {
-	key := index.GenerationKey(generation, "report.json")
-	if _, err := blob.WriteJSON(ctx, index.Store, key, report, blob.Cond{}); err != nil {
+	if _, err := blob.WriteJSON(ctx, index.Store, index.ReportKey(generation), report, blob.Cond{}); err != nil {
 		return err
 	}
 	markdown := index.GenerationKey(generation, "report.md")
@@ -96,8 +93,7 @@ func (r *Run) isNameTaken(ctx context.Context, report core.Report) (bool, error)
 		}
 		return false, err
 	}
-	var there core.Report
-	_, err := blob.ReadJSON(ctx, r.Artifacts, r.Index.GenerationKey(r.Generation, "report.json"), &there)
+	there, err := r.Index.ReadReport(ctx, r.Generation)
 	if artifact.IsDamage(err) {
 		return false, nil
 	}
@@ -110,9 +106,8 @@ func (r *Run) WriteReport(ctx context.Context, holder run.Holder, ending run.End
 	if err != nil {
 		return err
 	}
-	key := r.Index.GenerationKey(r.Generation, "report.json")
-	var old core.Report
-	if _, err := blob.ReadJSON(ctx, r.Artifacts, key, &old); err != nil && !fault.Is(err, fault.NotFound) {
+	old, err := r.Index.ReadReport(ctx, r.Generation)
+	if err != nil && !fault.Is(err, fault.NotFound) {
 		return err
 	}
 	var written core.Report
@@ -304,52 +299,11 @@ func (r *Run) Warn(ctx context.Context, problems ...core.Problem) error {
 
 // changeReport changes what programs read of the run's report. What people read follows at the end of the run.
 func (r *Run) changeReport(ctx context.Context, change func(*core.Report)) error {
-	key := r.Index.GenerationKey(r.Generation, "report.json")
-	var report core.Report
-	if _, err := blob.ReadJSON(ctx, r.Artifacts, key, &report); err != nil {
+	report, err := r.Index.ReadReport(ctx, r.Generation)
+	if err != nil {
 		return err
 	}
 	change(&report)
-	_, err := blob.WriteJSON(ctx, r.Artifacts, key, report, blob.Cond{})
+	_, err = blob.WriteJSON(ctx, r.Artifacts, r.Index.ReportKey(r.Generation), report, blob.Cond{})
 	return err
-}
-
-// tellingEvery is how often what calls of a unit fail with is written down, at most.
-const tellingEvery = 5 * time.Second
-
-// tellingPatience is how long writing it down may take.
-const tellingPatience = 3 * time.Second
-
-// WithTrouble shows in the status why a unit does not get on while its model calls are repeated in place: a server that
-// hangs would say nothing for as long as the unit tries. The key is that of ShowProblem; shown reports whether it is
-// there.
-func (r *Run) WithTrouble(ctx context.Context, key string) (telling context.Context, shown func() bool) {
-	var mu sync.Mutex
-	var last time.Time // zero: nothing is shown
-	notify := func(err error) {
-		mu.Lock()
-		defer mu.Unlock()
-		over := err == nil && !last.IsZero()
-		due := fault.Is(err, fault.ModelUnavailable) && time.Since(last) >= tellingEvery
-		if !over && !due {
-			return
-		}
-		writing, cancel := context.WithTimeout(context.WithoutCancel(ctx), tellingPatience)
-		defer cancel()
-		if over {
-			if r.Coordination.SetProblem(writing, r.Name(), key, nil) == nil {
-				last = time.Time{}
-			}
-			return
-		}
-		last = time.Now()
-		r.ShowProblem(writing, key, core.Problem{
-			Code: string(fault.CodeOf(err)), Object: r.Stage, Detail: err.Error() + "; it is tried again",
-		})
-	}
-	return retry.WithNotify(ctx, notify), func() bool {
-		mu.Lock()
-		defer mu.Unlock()
-		return !last.IsZero()
-	}
 }

@@ -1,11 +1,8 @@
 package release
 
 import (
-	"cmp"
 	"context"
 	"fmt"
-	"slices"
-	"time"
 
 	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/fault"
@@ -20,11 +17,6 @@ func (a *act) rollBackIndex(ctx context.Context) (core.Move, error) {
 		return core.Move{}, fault.UnknownIndex.At("roll back", a.Index).
 			Because("the index has no published generation").
 			Advise("to list its generations: unweaver generations " + a.Index)
-	}
-	if a.Generation != "" && !a.To.IsZero() {
-		return core.Move{}, fault.Usage.At("roll back", a.Index).
-			Because("both a generation and --to are given").
-			Advise("give only one of them")
 	}
 	target, err := a.findTarget(ctx)
 	if err != nil {
@@ -63,11 +55,8 @@ func (a *act) rollBackIndex(ctx context.Context) (core.Move, error) {
 
 // findTarget returns the generation that a rollback means.
 func (a *act) findTarget(ctx context.Context) (string, error) {
-	switch {
-	case a.Generation != "":
+	if a.Generation != "" {
 		return a.Generation, nil
-	case !a.To.IsZero():
-		return a.servedAt(ctx)
 	}
 	manifest, err := a.index.ManifestOf(ctx, a.current)
 	if err != nil {
@@ -95,60 +84,6 @@ func (a *act) findTarget(ctx context.Context) (string, error) {
 	return "", fault.UnknownGen.At("roll back", a.Index).
 		Because("the parent of generation " + a.current.Generation + " is no longer kept").
 		Advise("name one of: unweaver generations " + a.Index)
-}
-
-// event is that a generation began to be served.
-type event struct {
-	generation string
-	seq        int64 // of a build's publication; 0: an operator moved the pointer
-	at         time.Time
-}
-
-// servedAt returns the generation that was served at a time, by when the kept ones were published and what operators
-// moved since. Where generations that are not kept any more may have been served then, it does not guess.
-func (a *act) servedAt(ctx context.Context) (string, error) {
-	published, err := a.index.ListPublications(ctx)
-	if err != nil {
-		return "", err
-	}
-	operations, err := ListOperations(ctx, a.index, 0)
-	if err != nil {
-		return "", err
-	}
-	events := make([]event, 0, len(published)+len(operations))
-	for _, one := range published {
-		events = append(events, event{one.Generation, one.Seq, one.At})
-	}
-	for _, op := range operations {
-		moved := op.Action == core.ActionRollback || op.Action == core.ActionPublish ||
-			op.Action == core.ActionPromote
-		if moved && op.Outcome != nil && op.Outcome.Result == core.OperationDone {
-			events = append(events, event{op.To, 0, op.Outcome.At})
-		}
-	}
-	slices.SortStableFunc(events, func(x, y event) int { return cmp.Or(x.at.Compare(y.at), cmp.Compare(y.seq, x.seq)) })
-	after, _ := slices.BinarySearchFunc(events, a.To, func(e event, at time.Time) int {
-		if e.at.After(at) {
-			return 1
-		}
-		return -1
-	})
-	unclear := fault.GenCollected.At("roll back", a.Index+" to "+a.To.Format(time.RFC3339))
-	if after == 0 {
-		return "", unclear.
-			Because("no kept generation was published by then").
-			Advise("name one of: unweaver generations " + a.Index)
-	}
-	served := events[after-1]
-	if next := slices.IndexFunc(events[after:], func(e event) bool { return e.seq > 0 }); next >= 0 && served.seq > 0 {
-		if later := events[after+next]; later.seq > served.seq+1 {
-			return "", unclear.
-				Because(fmt.Sprintf("at that time %s (number %d) was served, or one up to number %d that is no longer kept or "+
-					"was held", served.generation, served.seq, later.seq-1)).
-				Advise("name the one that you want: unweaver rollback " + a.Index + " " + served.generation)
-		}
-	}
-	return served.generation, nil
 }
 
 // readComplete reads the manifest of a generation that is to be served, and makes sure that everything it names is

@@ -9,6 +9,7 @@ import (
 
 	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/fault"
+	"github.com/unweaver/unweaver/internal/fault/retry"
 	"github.com/unweaver/unweaver/internal/store/coordination"
 )
 
@@ -92,10 +93,8 @@ func Steer(
 	if err := writeControl(ctx, runs, run, control); err != nil || control.Stop == "" {
 		return 0, err
 	}
-	select {
-	case <-time.After(acknowledgment):
-	case <-ctx.Done():
-		return 0, ctx.Err()
+	if err := retry.Wait(ctx, acknowledgment); err != nil {
+		return 0, err
 	}
 	total, err := ReadTotals(ctx, runs, run)
 	if err != nil { // the command binds, and is not refused because counting failed

@@ -9,6 +9,7 @@ import (
 	"github.com/unweaver/unweaver/internal/artifact"
 	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/fault"
+	"github.com/unweaver/unweaver/internal/fault/retry"
 	"github.com/unweaver/unweaver/internal/store/blob"
 )
 
@@ -41,10 +42,8 @@ func FreeLease(
 			Because("run " + run + " is not lost: Temporal runs it").
 			Advise("to end it: unweaver cancel " + run)
 	}
-	select {
-	case <-ctx.Done():
-		return ctx.Err()
-	case <-time.After(heartbeatOf(lease.Heartbeat)):
+	if err := retry.Wait(ctx, heartbeatOf(lease.Heartbeat)); err != nil {
+		return err
 	}
 	err = writeFreeLease(ctx, index, lease.Fence, blob.Cond{Match: info.ETag})
 	if fault.Is(err, fault.Precondition) {

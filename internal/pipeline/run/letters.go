@@ -48,13 +48,13 @@ func (r *Run) RetriesAll(ctx context.Context) (bool, error) {
 	if r.Attempt == 0 {
 		return false, nil
 	}
-	chosen, err := ReadChoice(ctx, artifact.Index{Store: r.Artifacts, Name: r.Index.Name}, r.Generation)
+	chosen, err := ReadChoice(ctx, r.Index, r.Generation)
 	return len(chosen) == 0, err
 }
 
 // ChosenLetters says which letters a round of retry-failed is for.
 func (r *Run) ChosenLetters(ctx context.Context) (func(extract.DeadLetter) bool, error) {
-	chosen, err := ReadChoice(ctx, artifact.Index{Store: r.Artifacts, Name: r.Index.Name}, r.Generation)
+	chosen, err := ReadChoice(ctx, r.Index, r.Generation)
 	return func(letter extract.DeadLetter) bool {
 		if len(chosen) == 0 {
 			return letter.Discarded == nil

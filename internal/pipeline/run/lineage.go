@@ -17,12 +17,8 @@ func (r *Run) ReadLineage(ctx context.Context, fixed *Plan) error {
 	if err != nil || base.Name == r.Index.Name {
 		return err
 	}
-	var branch core.Branch
-	if _, err := blob.ReadJSON(ctx, r.Artifacts, base.BranchKey(r.Index.Name), &branch); err != nil {
+	if _, err := FindBranch(ctx, base, r.Index.Name, "build"); err != nil {
 		return err
-	}
-	if branch.State != core.BranchOpen {
-		return deletedBranch("build", branch)
 	}
 	fixed.Family = base.Name
 	current, _, err := base.ReadPointer(ctx)
@@ -34,10 +30,15 @@ func (r *Run) ReadLineage(ctx context.Context, fixed *Plan) error {
 	return err
 }
 
-func deletedBranch(operation string, branch core.Branch) error {
-	return fault.UnknownIndex.At(operation, branch.Name).
-		Because("it was a branch of " + branch.Base + ", and was deleted").
-		Advise(BranchAnew(branch.Base))
+// FindBranch returns the record of an open branch; of one that was deleted fault.UnknownIndex.
+func FindBranch(ctx context.Context, base artifact.Index, name, operation string) (core.Branch, error) {
+	branch, _, err := base.ReadBranch(ctx, name)
+	if err == nil && branch.State != core.BranchOpen {
+		err = fault.UnknownIndex.At(operation, name).
+			Because("it was a branch of " + base.Name + ", and was deleted").
+			Advise(BranchAnew(base.Name))
+	}
+	return branch, err
 }
 
 // BranchAnew advises what to do about the name of a branch that was deleted.

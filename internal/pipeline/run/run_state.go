@@ -9,7 +9,6 @@ import (
 	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/core/version"
 	"github.com/unweaver/unweaver/internal/model"
-	"github.com/unweaver/unweaver/internal/store/blob"
 )
 
 // ChangeState reads, changes and writes the run's state.
@@ -28,16 +27,11 @@ func (r *Run) ChangeState(ctx context.Context, change func(*core.RunState)) erro
 
 // ReadState reads the state of the run; one that is not there or cannot be read is empty.
 func (r *Run) ReadState(ctx context.Context) (core.RunState, error) {
-	var state core.RunState
-	raw, err := r.Coordination.ReadState(ctx, r.Name())
-	if err != nil || raw == nil {
-		return state, err
+	state, err := ReadState(ctx, r.Coordination, r.Name())
+	if err != nil || state == nil { // it is about a run that runs now: nothing in it is worth a halt
+		return core.RunState{}, err
 	}
-	if err := json.Unmarshal(raw, &state); err != nil { // it is about a run that runs now: nothing in it is worth a halt
-		r.Log.Warn("the state of the run cannot be read and is created again", "run_id", r.Name())
-		return core.RunState{}, nil
-	}
-	return state, nil
+	return *state, nil
 }
 
 // StartState starts the state of this run of the engine where another's, or none, is there.
@@ -162,12 +156,8 @@ func (r *Run) expectStages(ctx context.Context, state *core.RunState) {
 	if err != nil || current.Generation == "" || core.IsHinted(current.Generation) {
 		return
 	}
-	var before core.Report
-	key := r.Index.GenerationKey(current.Generation, "report.json")
-	if _, err := blob.ReadJSON(ctx, r.Artifacts, key, &before); err != nil {
-		return
-	}
-	if before.Models.Chat == labelOf(r.Settings) && len(before.Stages) > 1 && before.Chunks > 0 {
+	before, err := r.Index.ReadReport(ctx, current.Generation)
+	if err == nil && before.Models.Chat == labelOf(r.Settings) && len(before.Stages) > 1 && before.Chunks > 0 {
 		state.Expected, state.ExpectedChunks = before.Stages, before.Chunks
 	}
 }

@@ -60,11 +60,7 @@ func OpenSchedule(ctx context.Context, index artifact.Index) (core.Digest, error
 // kept from then on. Else the nights would take it back.
 func readPromotedSpec(ctx context.Context, index artifact.Index, kept Scheduled) (core.Spec, error) {
 	spec := kept.Spec
-	current, _, err := index.ReadPointer(ctx)
-	var manifest *core.Manifest
-	if err == nil && current.Manifest != "" {
-		manifest, err = index.Manifest(ctx, current.Manifest)
-	}
+	_, manifest, err := index.ReadServed(ctx)
 	if artifact.IsDamage(err) { // which the night mends
 		return spec, nil
 	}

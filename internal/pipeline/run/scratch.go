@@ -55,62 +55,32 @@ const (
 	AuditFile      File[core.Audit]    = "found.json"
 )
 
-// ChunkFile returns the file of a unit of documents that was cut into chunks.
-func ChunkFile(unit int) File[chunk.Result] { return fileOf[chunk.Result]("chunk-%05d.json", unit) }
+// The files of units of work, by their numbers.
+var (
+	ChunkFile   = numberFiles[chunk.Result]("chunk-%05d.json")        // documents that were cut into chunks
+	SealFile    = numberFiles[extract.SealResult]("sealed-%05d.json") // a shard whose extractions are all there
+	ReduceFile  = numberFiles[reduce.Result]("reduced-%03d.json")     // a partition whose mentions were made classes
+	ShortenFile = numberFiles[shorten.Result]("short-%03d.json")      // a partition whose class texts were shortened
+	EmbedFile   = numberFiles[embed.Result]("embedded-%05d.json")     // a partition or shard that was embedded
+	EnrichFile  = numberFiles[struct{}]("enrich-%05d.json")           // chunks for which enrichments were paid
+	PieceFile   = numberFiles[Piece]("piece-%05d.json")               // a split or a class run that was written
+	LoadFile    = numberFiles[load.Result]("loaded-%05d.json")        // a partition or shard that stores have
+	VerifyFile  = numberFiles[verify.Result]("verified-%05d.json")    // one that was checked in the stores
+	DamageFile  = numberFiles[Damage]("damage-%05d.json")             // what a restore found damaged in a part
+	AuditedFile = numberFiles[audit.Result]("audited-%05d.json")      // a unit of an audit
+)
 
-// SealFile returns the file of a shard whose extractions are all there.
-func SealFile(shard int) File[extract.SealResult] {
-	return fileOf[extract.SealResult]("sealed-%05d.json", shard)
-}
-
-// ReduceFile returns the file of a partition whose mentions were made classes.
-func ReduceFile(part int) File[reduce.Result] {
-	return fileOf[reduce.Result]("reduced-%03d.json", part)
-}
-
-// ShortenFile returns the file of a partition whose class texts were shortened.
-func ShortenFile(part int) File[shorten.Result] {
-	return fileOf[shorten.Result]("short-%03d.json", part)
-}
-
-// EmbedFile returns the file of a partition or shard that was embedded.
-func EmbedFile(part int) File[embed.Result] {
-	return fileOf[embed.Result]("embedded-%05d.json", part)
-}
-
-// EnrichFile returns the file of a part of the chunks for which enrichments were paid.
-func EnrichFile(part int) File[struct{}] { return fileOf[struct{}]("enrich-%05d.json", part) }
-
-// PieceFile returns the file of a split or a class run that was written.
-func PieceFile(n int) File[Piece] { return fileOf[Piece]("piece-%05d.json", n) }
-
-// LoadFile returns the file of a partition or shard that was loaded into the stores.
-func LoadFile(part int) File[load.Result] { return fileOf[load.Result]("loaded-%05d.json", part) }
-
-// VerifyFile returns the file of a partition or shard that was checked in the stores.
-func VerifyFile(part int) File[verify.Result] {
-	return fileOf[verify.Result]("verified-%05d.json", part)
-}
-
-// DamageFile returns the file of what a restore found damaged in one of its parts.
-func DamageFile(part int) File[Damage] { return fileOf[Damage]("damage-%05d.json", part) }
-
-// AuditedFile returns the file of a unit of an audit.
-func AuditedFile(part int) File[audit.Result] {
-	return fileOf[audit.Result]("audited-%05d.json", part)
+func numberFiles[T any](format string) func(number int) File[T] {
+	return func(number int) File[T] { return File[T](fmt.Sprintf(format, number)) }
 }
 
 // ExtractFile returns the file of a batch of chunks of a shard that was extracted.
 func ExtractFile(shard, batch int) File[extract.Result] {
-	return fileOf[extract.Result]("extract-%05d-%05d.json", shard, batch)
+	return File[extract.Result](fmt.Sprintf("extract-%05d-%05d.json", shard, batch))
 }
 
 // ImportState returns the file in which an import of a kind of vectors keeps how far it came.
 func ImportState(kind string) string { return "import-" + kind + ".json" }
-
-func fileOf[T any](format string, numbers ...any) File[T] {
-	return File[T](fmt.Sprintf(format, numbers...))
-}
 
 // Key returns where a file of the run lies.
 func (s Scratch) Key(name string) string { return s.Prefix + "/" + name }
@@ -160,11 +130,10 @@ func ReadKept[T any](ctx context.Context, r *Run, file File[T]) (T, error) {
 	return value, err
 }
 
-// keptFiles is the memory of a process for files of its runs; those that were read longest ago go first.
+// keptFiles is the memory of a process for files of its runs. Once it is full, it begins at nothing.
 type keptFiles struct {
 	mu     sync.Mutex
 	values map[string]any
-	order  []string // as they were read
 }
 
 // mostKept is how many files are kept: a few of each run, and those of its units that are in work.
@@ -180,14 +149,8 @@ func (k *keptFiles) Get(key string) (any, bool) {
 func (k *keptFiles) Put(key string, value any) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	if k.values == nil {
+	if len(k.values)%mostKept == 0 {
 		k.values = map[string]any{}
-	}
-	if _, known := k.values[key]; !known {
-		if k.order = append(k.order, key); len(k.order) > mostKept {
-			delete(k.values, k.order[0])
-			k.order = k.order[1:]
-		}
 	}
 	k.values[key] = value
 }

@@ -93,13 +93,9 @@ func (s Source) ReadCard(ctx context.Context, name string) (Card, error) {
 
 // fillServed fills in what is published.
 func (s Source) fillServed(ctx context.Context, index artifact.Index, card *Card) error {
-	current, _, err := index.ReadPointer(ctx)
-	if err == nil && current.Manifest == "" {
+	current, manifest, err := index.ReadServed(ctx)
+	if err == nil && manifest == nil {
 		return s.fillUnserved(ctx, index, card)
-	}
-	var manifest *core.Manifest
-	if err == nil {
-		manifest, err = index.ManifestOf(ctx, current)
 	}
 	if artifact.IsDamage(err) {
 		card.State, card.Detail, card.Generation = StateDamaged, err.Error(), current.Generation
@@ -134,8 +130,7 @@ func (s Source) fillUnserved(ctx context.Context, index artifact.Index, card *Ca
 		card.State, card.Detail = StateDeleting, "run it again: unweaver delete "+base.Name
 		return nil
 	}
-	var branch core.Branch
-	_, err = blob.ReadJSON(ctx, s.Artifacts, base.BranchKey(index.Name), &branch)
+	branch, _, err := base.ReadBranch(ctx, index.Name)
 	if err == nil && branch.State == core.BranchDeleted {
 		card.State = StateDeleted
 	}

@@ -12,7 +12,6 @@ import (
 	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/pipeline/run"
-	"github.com/unweaver/unweaver/internal/store/blob"
 	"github.com/unweaver/unweaver/internal/stream/parallel"
 )
 
@@ -127,9 +126,7 @@ func (s Source) list(ctx context.Context, index string, limit int, hinted bool) 
 	}
 	found := make([]Summary, len(reports))
 	err = parallel.Each(ctx, len(reports), listWidth, func(ctx context.Context, i int) error {
-		var report core.Report
-		key := artifact.Index{Name: index}.GenerationKey(reports[i].generationName(), "report.json")
-		_, err := blob.ReadJSON(ctx, s.Artifacts, key, &report)
+		report, err := artifact.New(s.Artifacts, index).ReadReport(ctx, reports[i].generationName())
 		switch {
 		case fault.Is(err, fault.NotFound): // it went since it was listed
 			return nil

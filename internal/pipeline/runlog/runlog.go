@@ -101,9 +101,7 @@ func (s Source) FindReport(ctx context.Context, work string) (core.Report, bool)
 // ReadReport returns the report of a run that ended; fault.NotFound where there is none.
 func (s Source) ReadReport(ctx context.Context, work string) (core.Report, error) {
 	index, generation, _ := strings.Cut(work, "/")
-	var report core.Report
-	key := artifact.Index{Name: index}.GenerationKey(generation, "report.json")
-	_, err := blob.ReadJSON(ctx, s.Artifacts, key, &report)
+	report, err := artifact.New(s.Artifacts, index).ReadReport(ctx, generation)
 	if err == nil && !core.IsTerminal(report.Status) {
 		err = fault.NotFound.At("find the report of run", work).Because("the run has not ended")
 	}
@@ -188,6 +186,21 @@ func (r *Run) addProblems(problems map[string][]byte) {
 	slices.SortStableFunc(r.Problems, func(a, b core.Problem) int { return strings.Compare(a.Detail, b.Detail) })
 }
 
+// addOutage adds why a run does not get on whose calls are repeated in place, as the units are not known to fail by
+// then. moved is when something was done last.
+func (r *Run) addOutage(moved time.Time) {
+	for _, retry := range r.Retries {
+		known := slices.ContainsFunc(r.Problems, func(problem core.Problem) bool {
+			return problem.Code == retry.Code && problem.Object == retry.Stage
+		})
+		if retry.Code == string(fault.ModelUnavailable) && retry.Last.After(moved) && !known {
+			r.Problems = append(r.Problems, core.Problem{
+				Code: retry.Code, Object: retry.Stage, Detail: retry.Detail + "; it is tried again",
+			})
+		}
+	}
+}
+
 // CheckControl notes a control record that the activities of the run cannot read.
 func (s Source) CheckControl(ctx context.Context, work string, out *Run) {
 	raw, err := s.Runs.ReadControl(ctx, work)
@@ -215,6 +228,7 @@ func (s Source) AddProgress(ctx context.Context, work string, state core.RunStat
 		return
 	}
 	total.FillAccount(&out.Report)
+	out.addOutage(total.Moved)
 	out.Seconds = now.Sub(out.Started).Seconds()
 	out.IdleSeconds, _ = state.IdleSeconds(now)
 	if state.Stage == "" {

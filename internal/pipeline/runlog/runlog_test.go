@@ -69,6 +69,39 @@ func TestARunIsReadFromItsReportOrFromItsState(t *testing.T) {
 		*live.Budget == budget, "it was given %+v and %+v", live.Limits, live.Budget)
 }
 
+// Why a run does not get on is shown while its calls are repeated in place, and no longer than that lasts.
+func TestAnOutageIsShownAsLongAsNothingIsDone(t *testing.T) {
+	at := time.Date(2026, time.March, 1, 2, 3, 0, 0, time.UTC)
+	for name, c := range map[string]struct {
+		code  fault.Code
+		moved time.Time
+		shown int
+	}{
+		"nothing done yet":      {fault.ModelUnavailable, time.Time{}, 1},
+		"nothing done since":    {fault.ModelUnavailable, at.Add(-time.Second), 1},
+		"something done since":  {fault.ModelUnavailable, at.Add(time.Second), 0},
+		"a server that is busy": {fault.ModelRateLimited, time.Time{}, 0},
+	} {
+		s := source()
+		running(t, s, report("g2", core.StatusRunning, 2))
+		raw := musttest.Get(json.Marshal(run.Account{Moved: c.moved, Retries: map[string]core.Retry{
+			"extract/x": {Stage: "extract", Code: string(c.code), Last: at, Detail: "http://m/v1: connection refused"},
+		}}))(t)
+		_, _, err := s.Runs.ExchangeAccount(t.Context(), "docs/g2", "worker", raw)
+		require.NoError(t, err)
+		live := musttest.Get(s.Read(t.Context(), "docs", "g2"))(t)
+		require.Len(t, live.Problems, c.shown, name)
+		if c.shown > 0 {
+			want := core.Problem{
+				Code: "model_unavailable", Object: "extract", Detail: "http://m/v1: connection refused; it is tried again",
+			}
+			assert.Equal(t, want, live.Problems[0], name)
+			require.NoError(t, s.Runs.SetProblem(t.Context(), "docs/g2", "unit", musttest.Get(json.Marshal(want))(t)))
+			assert.Len(t, musttest.Get(s.Read(t.Context(), "docs", "g2"))(t).Problems, 1, "its unit failed, too")
+		}
+	}
+}
+
 func TestWhatIsNoRunIsSaid(t *testing.T) {
 	s := source()
 	for generation, code := range map[string]fault.Code{"g9": fault.RunNotFound, "../x": fault.InvalidParam} {

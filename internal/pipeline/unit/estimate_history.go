@@ -50,9 +50,8 @@ func (r *Run) ReadPast(ctx context.Context) (estimate.Past, error) {
 
 // readActual returns what one generation came to; nil where it says nothing of tonight.
 func (r *Run) readActual(ctx context.Context, generation artifact.Generation) (*estimate.Actual, error) {
-	var report core.Report
-	key := r.Index.GenerationKey(generation.Generation, "report.json")
-	if _, err := blob.ReadJSON(ctx, r.Artifacts, key, &report); err != nil {
+	report, err := r.Index.ReadReport(ctx, generation.Generation)
+	if err != nil {
 		return nil, err
 	}
 	manifest, err := r.Index.Manifest(ctx, generation.Manifest)

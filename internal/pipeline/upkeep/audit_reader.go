@@ -2,9 +2,11 @@ package upkeep
 
 import (
 	"context"
+	"sync"
 	"time"
 
 	"github.com/unweaver/unweaver/internal/fault"
+	"github.com/unweaver/unweaver/internal/fault/retry"
 	"github.com/unweaver/unweaver/internal/stage/collect"
 )
 
@@ -26,23 +28,15 @@ func (r *Run) leaseGeneration(ctx context.Context, generation string, lease time
 func (r *Run) holdGeneration(ctx context.Context, generation string) (end func()) {
 	r.leaseGeneration(ctx, generation, auditLease)
 	ctx, cancel := context.WithCancel(ctx)
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		ticker := time.NewTicker(auditRenew)
-		defer ticker.Stop()
-		for {
-			select {
-			case <-ctx.Done():
-				return
-			case <-ticker.C:
-				r.leaseGeneration(ctx, generation, auditLease)
-			}
+	var renewing sync.WaitGroup
+	renewing.Go(func() {
+		for retry.Wait(ctx, auditRenew) == nil {
+			r.leaseGeneration(ctx, generation, auditLease)
 		}
-	}()
+	})
 	return func() {
 		cancel()
-		<-done
+		renewing.Wait()
 	}
 }
 

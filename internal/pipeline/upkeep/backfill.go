@@ -9,9 +9,8 @@ import (
 	"github.com/unweaver/unweaver/internal/artifact"
 	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/fault"
+	"github.com/unweaver/unweaver/internal/model"
 	"github.com/unweaver/unweaver/internal/pipeline/run"
-	"github.com/unweaver/unweaver/internal/pipeline/unit"
-	"github.com/unweaver/unweaver/internal/stage/plan"
 	"github.com/unweaver/unweaver/internal/store/blob"
 )
 
@@ -44,14 +43,22 @@ func KeepBackfill(ctx context.Context, index artifact.Index, b core.Backfill) er
 // EndAbsentBackfill writes down that a backfill ended which the engine does not run: until then nights leave to it what
 // it chose.
 func EndAbsentBackfill(ctx context.Context, index artifact.Index, name, status, detail string) error {
-	var state core.BackfillState
-	key := index.BackfillKey(name, run.BackfillState)
-	_, err := blob.ReadJSON(ctx, index.Store, key, &state)
-	if err != nil && !fault.Is(err, fault.NotFound) || core.IsTerminal(state.Status) {
+	return changeBackfill(ctx, index, name, run.BackfillState, func(state *core.BackfillState) {
+		if !core.IsTerminal(state.Status) {
+			state.Status, state.Since, state.Code, state.Detail = status, time.Now().UTC(), "gone", detail
+		}
+	})
+}
+
+// changeBackfill rewrites a file of a backfill.
+func changeBackfill[T any](ctx context.Context, index artifact.Index, name, file string, change func(*T)) error {
+	var now T
+	key := index.BackfillKey(name, file)
+	if _, err := blob.ReadJSON(ctx, index.Store, key, &now); err != nil && !fault.Is(err, fault.NotFound) {
 		return err
 	}
-	state.Status, state.Since, state.Code, state.Detail = status, time.Now().UTC(), "gone", detail
-	_, err = blob.WriteJSON(ctx, index.Store, key, state, blob.Cond{})
+	change(&now)
+	_, err := blob.WriteJSON(ctx, index.Store, key, now, blob.Cond{})
 	return err
 }
 
@@ -64,44 +71,30 @@ type OpenedBackfill struct {
 // OpenBackfill lists the corpus and finds what of it the backfill chose and the served generation does not have as it
 // is. It takes no lease and writes nothing but scratch.
 func (r *Run) OpenBackfill(ctx context.Context) (OpenedBackfill, error) {
-	asked, err := run.ReadBackfill(ctx, r.Index, r.Backfill)
-	if err != nil {
-		return OpenedBackfill{}, err
-	}
 	var base string
-	fixed, err := run.MakeOnce(ctx, r.BaseRun(), run.PlanFile, func(ctx context.Context) (run.Plan, error) {
-		return r.planBackfill(ctx, asked)
-	})
+	fixed, err := run.MakeOnce(ctx, r.BaseRun(), run.PlanFile, r.planBackfill)
 	if err != nil {
 		return OpenedBackfill{}, err
 	}
 	if parent, err := r.ReadParent(ctx, fixed.Parent); err == nil && parent != nil {
 		base = parent.Generation
 	}
-	progress := core.BackfillProgress{Documents: fixed.Plan.Made, Units: len(fixed.Plan.Units)}
-	for _, unit := range fixed.Plan.Units {
-		progress.Bytes += unit.Bytes
-	}
-	if err := r.writeBackfill(ctx, run.BackfillPaid, progress); err != nil {
+	if err := changeBackfill(ctx, r.Index, r.Backfill, run.BackfillPaid, func(now *core.BackfillProgress) {
+		*now = core.BackfillProgress{Documents: fixed.Plan.Made, Units: len(fixed.Plan.Units)}
+		for _, unit := range fixed.Plan.Units {
+			now.Bytes += unit.Bytes
+		}
+	}); err != nil {
 		return OpenedBackfill{}, err
 	}
 	return OpenedBackfill{Units: len(fixed.Plan.Units), Documents: fixed.Plan.Made},
 		r.NoteBackfill(ctx, func(state *core.BackfillState) { state.Base = base })
 }
 
-func (r *Run) writeBackfill(ctx context.Context, file string, what any) error {
-	_, err := blob.WriteJSON(ctx, r.Artifacts, r.Index.BackfillKey(r.Backfill, file), what, blob.Cond{})
-	return err
-}
-
-// planBackfill plans for payments alone.
-func (r *Run) planBackfill(ctx context.Context, asked core.Backfill) (run.Plan, error) {
+// planBackfill plans as the build that publishes the backfill will, for payments alone.
+func (r *Run) planBackfill(ctx context.Context) (run.Plan, error) {
 	fixed := run.Plan{Started: time.Now().UTC()}
-	current, _, err := r.Index.ReadPointer(ctx)
-	if err != nil {
-		return fixed, err
-	}
-	parent, err := r.ReadParent(ctx, current.Manifest)
+	current, parent, err := r.Index.ReadServed(ctx)
 	if err == nil && parent == nil {
 		err = fault.UnknownIndex.At("backfill", r.Job.Index).
 			Because("the index has no published generation").
@@ -111,44 +104,32 @@ func (r *Run) planBackfill(ctx context.Context, asked core.Backfill) (run.Plan, 
 		return fixed, err
 	}
 	fixed.Parent, fixed.Epoch = current.Manifest, current.Epoch
-	domains, reasons := r.CompareTrust(parent)
-	fixed.Trust, fixed.Rebuild = domains, domains.Moved
-	models, err := r.ModelSet()
-	if err != nil {
-		return fixed, err
-	}
-	if fixed.Class, fixed.Chunk, err = r.FindFingerprints(ctx, models, parent, true); err != nil {
-		return fixed, err
-	}
-	changes, err := r.ListReasons(ctx, parent, fixed.Frozen)
-	if err != nil {
-		return fixed, err
-	}
-	reasons = append(reasons, changes...)
-	fixed.Part = r.IsPartial(fixed, parent, reasons)
-	if _, _, err := r.ChooseBackfills(ctx, fixed, reasons); err != nil { // it could not be published
-		return fixed, err
-	}
-	documents, err := r.OpenDocuments(ctx)
+	_, reasons, err := r.planModels(ctx, &fixed, parent, true)
 	if err != nil {
 		return fixed, err
 	}
 	if fixed.Excluded, err = r.listPurged(ctx); err != nil {
 		return fixed, err
 	}
-	dead, release, err := r.OpenTombs(ctx, parent)
-	defer release()
-	if err != nil {
-		return fixed, err
+	return fixed, r.CompareCorpus(ctx, &fixed, parent, reasons, nil)
+}
+
+// planModels fixes whose answers a plan trusts, and the fingerprints of the embedders. It returns the models, and why
+// everything is made again as far as that is known by then.
+func (r *Run) planModels(
+	ctx context.Context, fixed *run.Plan, parent *core.Manifest, ask bool,
+) (models model.Set, reasons []string, err error) {
+	fixed.Trust, reasons = r.CompareTrust(parent)
+	fixed.Rebuild = fixed.Rebuild || fixed.Trust.Moved
+	if models, err = r.ModelSet(); err != nil {
+		return models, nil, err
 	}
-	fixed.Plan, err = plan.Run(ctx, plan.In{
-		Spec: r.Settings, Corpus: documents, Artifacts: r.Index, Scratch: r.Scratch.Prefix, Limits: r.Limits,
-		Parser: r.Parser,
-		Parent: parent, Dead: dead, Part: fixed.Part, Chosen: asked.Choice.NewChooser(),
-		Purged:     unit.PurgedOf(fixed.Excluded),
-		OnProgress: r.Progress.SetDone, OnBytes: r.Progress.Touch,
-	})
-	return fixed, err
+	fixed.Class, fixed.Chunk, err = r.FindFingerprints(ctx, models, parent, ask)
+	if err != nil || parent == nil {
+		return models, reasons, err
+	}
+	changes, err := r.ListReasons(ctx, parent, fixed.Frozen)
+	return models, append(reasons, changes...), err
 }
 
 // Aim is what a build that publishes a backfill is made with.
@@ -168,11 +149,7 @@ func (r *Run) AimBackfill(ctx context.Context, going Going) (Aim, error) {
 	if err := p.waitTurn(ctx); err != nil {
 		return Aim{}, err
 	}
-	current, _, err := r.Index.ReadPointer(ctx)
-	if err != nil {
-		return Aim{}, err
-	}
-	manifest, err := r.ReadParent(ctx, current.Manifest)
+	_, manifest, err := r.Index.ReadServed(ctx)
 	if err == nil && manifest == nil {
 		err = fault.UnknownIndex.At("publish backfill", r.Backfill).Because("the index no longer has a published generation")
 	}
@@ -184,17 +161,13 @@ func (r *Run) AimBackfill(ctx context.Context, going Going) (Aim, error) {
 
 // NoteBackfill writes down how a backfill stands.
 func (r *Run) NoteBackfill(ctx context.Context, change func(*core.BackfillState)) error {
-	var now core.BackfillState
-	_, err := blob.ReadJSON(ctx, r.Artifacts, r.Index.BackfillKey(r.Backfill, run.BackfillState), &now)
-	if err != nil && !fault.Is(err, fault.NotFound) {
-		return err
-	}
-	before := now.Status
-	change(&now)
-	if now.Status != before {
-		now.Since = time.Now().UTC()
-	}
-	return r.writeBackfill(ctx, run.BackfillState, now)
+	return changeBackfill(ctx, r.Index, r.Backfill, run.BackfillState, func(now *core.BackfillState) {
+		before := now.Status
+		change(now)
+		if now.Status != before {
+			now.Since = time.Now().UTC()
+		}
+	})
 }
 
 // EndBackfill writes down how a backfill ended, or that it pauses, and what it was published on. One that ended removes

@@ -2,7 +2,6 @@ package upkeep
 
 import (
 	"context"
-	"sync/atomic"
 	"time"
 
 	"github.com/unweaver/unweaver/internal/core"
@@ -13,7 +12,6 @@ import (
 	"github.com/unweaver/unweaver/internal/pipeline/unit"
 	"github.com/unweaver/unweaver/internal/stage/chunk"
 	"github.com/unweaver/unweaver/internal/stage/extract"
-	"github.com/unweaver/unweaver/internal/store/blob"
 )
 
 // yieldEvery is how often a backfill looks at who holds the lease, while it yields.
@@ -52,6 +50,9 @@ func (r *Run) PayBackfill(ctx context.Context, unit int, going Going) error {
 		return err
 	}
 	defer release()
+	if err := p.readAccount(ctx); err != nil {
+		return err
+	}
 	p.worked = time.Since(begun)
 	all := int(p.chunked.Counts.Chunks)
 	for from := 0; from < all; from += r.Batch {
@@ -77,16 +78,13 @@ type backfillPayer struct {
 	chunked chunk.Result
 	models  model.Set
 	chooser *extract.Chooser
+	account run.Account   // of all payments, after the last batch
 	worked  time.Duration // since tell last wrote it down
 }
 
 // openChooser opens what chooses the request of a chunk as a build over what is served now would. Release it.
 func (p *backfillPayer) openChooser(ctx context.Context) (release func(), err error) {
-	current, _, err := p.Index.ReadPointer(ctx)
-	if err != nil {
-		return nil, err
-	}
-	parent, err := p.ReadParent(ctx, current.Manifest)
+	current, parent, err := p.Index.ReadServed(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -136,25 +134,9 @@ func (p *backfillPayer) refusePurged(ctx context.Context) error {
 	return nil
 }
 
-// counted counts the calls of a model.
-type counted struct {
-	model.Chat
-	calls *atomic.Int64
-}
-
-// Unwrap gives the model below.
-func (c counted) Unwrap() model.Chat { return c.Chat }
-
-// Complete implements model.Chat.
-func (c counted) Complete(ctx context.Context, call model.Call) (model.Reply, error) {
-	c.calls.Add(1)
-	return c.Chat.Complete(ctx, call)
-}
-
 // payBatch pays for a few chunks, and waits as long after it as its calls have to last.
 func (p *backfillPayer) payBatch(ctx context.Context, from, to int) error {
 	begun := time.Now()
-	var calls atomic.Int64
 	number := from / p.Batch
 	_, err := unit.FinishUnit(ctx, p.Run.Run.Run, run.ExtractFile(p.unit, number), func(
 		ctx context.Context, progress *core.Progress,
@@ -163,12 +145,12 @@ func (p *backfillPayer) payBatch(ctx context.Context, from, to int) error {
 			Spec: p.Settings, Artifacts: p.Index, Scratch: p.Scratch.Prefix, Gen: p.Generation, Text: p.chunked.Text,
 			Chunks: p.ChunksKey(p.unit, p.chunked),
 			Shard:  extract.Shard{Number: p.unit, Unit: p.unit, To: int(p.chunked.Counts.Chunks)}, Batch: number,
-			From: from, To: to, Chooser: p.chooser, Chat: counted{p.models.Extractor(), &calls},
+			From: from, To: to, Chooser: p.chooser, Chat: p.models.Extractor(),
 			Health: p.Book.HealthOf(model.Extract),
 			Ledger: p.Ledger, OnProgress: p.Progress.Report,
 		})
 		if err == nil {
-			err = p.payVectors(ctx, from, to, &calls)
+			err = p.payVectors(ctx, from, to)
 		}
 		*progress = result.Progress
 		return result, err
@@ -177,18 +159,19 @@ func (p *backfillPayer) payBatch(ctx context.Context, from, to int) error {
 	if err != nil {
 		return err
 	}
+	before := p.account.Calls.Sum()
 	if err := p.writeProgress(ctx, to, false); err != nil {
 		return err
 	}
 	if perMinute := p.asked.Throttle.CallsPerMinute; perMinute > 0 {
-		lasts := time.Duration(calls.Load()) * time.Minute / time.Duration(perMinute)
+		lasts := time.Duration(p.account.Calls.Sum()-before) * time.Minute / time.Duration(perMinute)
 		return p.WaitAlive(ctx, time.Until(begun.Add(lasts)))
 	}
 	return nil
 }
 
 // payVectors pays for the vectors of chunks that the ledger does not have.
-func (p *backfillPayer) payVectors(ctx context.Context, from, to int, calls *atomic.Int64) error {
+func (p *backfillPayer) payVectors(ctx context.Context, from, to int) error {
 	if !p.models.Chunks.Info().Paid {
 		return nil
 	}
@@ -211,7 +194,6 @@ func (p *backfillPayer) payVectors(ctx context.Context, from, to int, calls *ato
 		if err != nil {
 			return err
 		}
-		calls.Add(1)
 		// The build that publishes a text reports what is wrong with it alone.
 		if err := source.Pay(ctx, some); err != nil && fault.KindOf(err) != fault.Content {
 			return err
@@ -222,8 +204,7 @@ func (p *backfillPayer) payVectors(ctx context.Context, from, to int, calls *ato
 
 // writeProgress writes down how far the unit is, in figures of the plan: a unit that is repeated counts once.
 func (p *backfillPayer) writeProgress(ctx context.Context, done int, all bool) error {
-	account, err := p.readAccount(ctx)
-	if err != nil {
+	if err := p.readAccount(ctx); err != nil {
 		return err
 	}
 	planned := p.fixed.Plan.Units
@@ -242,26 +223,20 @@ func (p *backfillPayer) writeProgress(ctx context.Context, done int, all bool) e
 			now.UnitsDone, now.ChunksBefore = p.unit+1, now.ChunksDone
 		}
 		now.WorkedSeconds += p.worked.Seconds()
-		now.Calls, now.Tokens, now.Cost, now.LedgerHits = account.Calls, account.Tokens, account.Cost, account.Hits
+		now.Calls, now.Tokens, now.Cost, now.LedgerHits = p.account.Calls, p.account.Tokens, p.account.Cost, p.account.Hits
 		p.worked = 0
 	})
 }
 
-// readAccount returns what the payments came to.
-func (r *Run) readAccount(ctx context.Context) (run.Account, error) {
-	if err := r.Flush(ctx); err != nil {
-		return run.Account{}, err
+// readAccount reads what the payments came to.
+func (p *backfillPayer) readAccount(ctx context.Context) (err error) {
+	if err = p.Flush(ctx); err == nil {
+		p.account, err = run.ReadTotals(ctx, p.Coordination, p.Name())
 	}
-	return run.ReadTotals(ctx, r.Coordination, r.Name())
+	return err
 }
 
 // changeProgress rewrites how far the payments are: one unit works at a time.
 func (p *backfillPayer) changeProgress(ctx context.Context, change func(*core.BackfillProgress)) error {
-	var now core.BackfillProgress
-	_, err := blob.ReadJSON(ctx, p.Artifacts, p.Index.BackfillKey(p.Backfill, run.BackfillPaid), &now)
-	if err != nil && !fault.Is(err, fault.NotFound) {
-		return err
-	}
-	change(&now)
-	return p.writeBackfill(ctx, run.BackfillPaid, now)
+	return changeBackfill(ctx, p.Index, p.Backfill, run.BackfillPaid, change)
 }

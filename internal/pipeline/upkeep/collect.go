@@ -17,10 +17,10 @@ import (
 )
 
 // Collect deletes scratch and what nothing names any more: generations beyond the kept ones with their segments, class
-// records, vector rows and collections, copies for bulk import of runs that are over, ledger entries that no generation
-// of any index lists, and files sent with requests that no configuration names. The report comes first: it is made from
-// scratch. A generation that cannot be read is listed in the report, and so are copies that cannot be deleted. Standing
-// questions come last: nothing waits for them but the end of the run.
+// records, vector rows and collections, copies for bulk import of runs that are over, and ledger entries that no
+// generation of any index lists. The report comes first: it is made from scratch. A generation that cannot be read is
+// listed in the report, and so are copies that cannot be deleted. Standing questions come last: nothing waits for them
+// but the end of the run.
 func (r *Run) Collect(ctx context.Context, holder run.Holder) error {
 	if err := r.WriteReport(ctx, holder, run.Ending{Status: core.StatusRunning}); err != nil {
 		return err
@@ -48,9 +48,6 @@ func (r *Run) Collect(ctx context.Context, holder run.Holder) error {
 		return err
 	}
 	if err := purging.finishPurges(ctx, in, result); err != nil {
-		return err
-	}
-	if err := r.collectSentFiles(ctx); err != nil {
 		return err
 	}
 	if err := r.keepLedger(ctx); err != nil {

@@ -119,7 +119,6 @@ type estimating struct {
 	fixed     run.Plan
 	models    model.Set
 	fresh     estimate.New
-	print     run.Frozen // fingerprints of the embedders; a dimension of 0 is not known
 	vectors   vectorCount
 	cut       bool // the embedder takes longer texts than for the parent, or shorter ones
 	decisions *decisions
@@ -254,37 +253,26 @@ func (e *estimating) addPlan(report *core.Estimated) error {
 
 // planEstimate does what Run.Plan does, without what needs a model or a store that is served.
 func (e *estimating) planEstimate(ctx context.Context) (plan.Result, error) {
-	current, _, err := e.Index.ReadPointer(ctx)
+	current, parent, err := e.Index.ReadServed(ctx)
 	if err != nil {
 		return plan.Result{}, err
 	}
-	if e.parent, err = e.ReadParent(ctx, current.Manifest); err != nil {
-		return plan.Result{}, err
-	}
+	e.parent = parent
 	if e.Settings.Retrieval.Language, err = e.FindLanguage(ctx, e.parent); err != nil {
 		return plan.Result{}, err
 	}
-	domains, reasons := e.CompareTrust(e.parent)
-	if e.models, err = e.ModelSet(); err != nil {
-		return plan.Result{}, err
-	}
-	e.print.Class, e.print.Chunk, err = e.FindFingerprints(ctx, e.models, e.parent, false)
-	if err != nil {
-		return plan.Result{}, err
-	}
-	fixed := run.Plan{Parent: current.Manifest, Trust: domains, Rebuild: e.Rebuild || domains.Moved}
-	if e.Rebuild {
-		reasons = append(reasons, "requested with --rebuild")
-	}
+	fixed := run.Plan{Parent: current.Manifest, Rebuild: e.Rebuild}
 	if e.parent != nil {
 		if fixed.Foreign, err = e.IsForeign(ctx, e.parent); err != nil {
 			return plan.Result{}, err
 		}
-		changes, err := e.ListReasons(ctx, e.parent, e.print)
-		if err != nil {
-			return plan.Result{}, err
-		}
-		reasons = append(reasons, changes...)
+	}
+	models, reasons, err := e.planModels(ctx, &fixed, e.parent, false)
+	if err != nil {
+		return plan.Result{}, err
+	}
+	if e.models = models; e.Rebuild {
+		reasons = append([]string{"requested with --rebuild"}, reasons...) // first, as a build reports it
 	}
 	reasons = append(reasons, e.FixExtraction(&fixed, e.parent)...)
 	if fixed.Excluded, err = e.listPurged(ctx); err != nil {

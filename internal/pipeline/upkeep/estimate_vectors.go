@@ -29,7 +29,7 @@ func (e *estimating) countVectors(
 		return nil
 	}
 	skip := known
-	if e.parent == nil || e.cut || e.embedsAgain(e.print.Chunk, e.parent.Chunk) {
+	if e.parent == nil || e.cut || e.embedsAgain(e.fixed.Chunk, e.parent.Chunk) {
 		skip = nil
 	}
 	source := embed.Source{Embedder: e.models.Chunks, Ledger: e.Ledger}
@@ -48,7 +48,7 @@ func (e *estimating) countVectors(
 		items, sizes = items[:0], sizes[:0]
 		return err
 	}
-	for one, err := range e.StreamWindows(ctx, chunked, unit, 0, int(chunked.Counts.Chunks), e.print.Chunk, skip) {
+	for one, err := range e.StreamWindows(ctx, chunked, unit, 0, int(chunked.Counts.Chunks), e.fixed.Chunk, skip) {
 		if err != nil {
 			return err
 		}
@@ -92,7 +92,7 @@ func (e *estimating) knownChunks(ctx context.Context) (known func(core.ID) bool,
 // ledger lacks them as it lacks those of chunks. With other texts any may be: which of them, the extraction says.
 func (e *estimating) countAgain(extracting extract.Estimate, texts bool) (out estimate.Range) {
 	counts := e.parent.Counts
-	if e.embedsAgain(e.print.Class, e.parent.Class) {
+	if e.embedsAgain(e.fixed.Class, e.parent.Class) {
 		out = estimate.Range{Low: counts.Classes * e.vectors.missing.Chunks / max(1, e.vectors.looked), High: counts.Classes}
 	} else if texts || e.cut {
 		out.High = counts.Classes

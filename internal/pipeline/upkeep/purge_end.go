@@ -196,6 +196,11 @@ func (p *purging) removeTags(ctx context.Context, in collect.In) error {
 			keys = append(keys, p.index.TagKey(generation, name))
 		}
 	}
+	return p.deleteGuarded(ctx, keys)
+}
+
+// deleteGuarded deletes objects of the artifact store, once the lease was seen to be held.
+func (p *purging) deleteGuarded(ctx context.Context, keys []string) error {
 	if len(keys) == 0 {
 		return nil
 	}
@@ -267,12 +272,8 @@ func (p *purging) finishPurge(
 
 // isServed reports whether the generation that is served has one of the documents, even a dead one.
 func (p *purging) isServed(ctx context.Context, documents purges.Set) (bool, error) {
-	current, _, err := p.index.ReadPointer(ctx)
-	if err != nil || current.Manifest == "" {
-		return false, err
-	}
-	manifest, err := p.index.Manifest(ctx, current.Manifest)
-	if err != nil {
+	_, manifest, err := p.index.ReadServed(ctx)
+	if err != nil || manifest == nil {
 		return false, err
 	}
 	return documents.IsIn(ctx, p.index, manifest, p.Progress.Touch)

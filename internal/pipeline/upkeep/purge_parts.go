@@ -99,8 +99,8 @@ func (p *purging) purgeLetters(ctx context.Context, documents purges.Set) (count
 			if count += n; err != nil {
 				return count, err
 			}
-		case file == reportName:
-			n, err := p.purgeReport(ctx, generation, info.Key, documents)
+		case info.Key == p.index.ReportKey(generation):
+			n, err := p.purgeReport(ctx, generation, documents)
 			if count += n; err != nil {
 				return count, err
 			}
@@ -108,13 +108,10 @@ func (p *purging) purgeLetters(ctx context.Context, documents purges.Set) (count
 		p.Progress.Touch()
 	}
 	n, err := p.purgeStates(ctx, runs, documents)
-	if count += n; err != nil || len(dead) == 0 {
+	if count += n; err != nil {
 		return count, err
 	}
-	if err := p.GuardLease(ctx); err != nil {
-		return count, err
-	}
-	return count + int64(len(dead)), artifact.DeleteAll(ctx, p.index.Store, dead)
+	return count + int64(len(dead)), p.deleteGuarded(ctx, dead)
 }
 
 // purgeChoices takes the names of the documents out of what backfills were begun for. One that is begun meanwhile is
@@ -154,8 +151,6 @@ func (p *purging) purgeChoices(ctx context.Context, documents purges.Set) error 
 	return nil
 }
 
-const reportName = "report.json"
-
 // purgeLines writes a list of problems, or of changes of standing questions, without those of the documents.
 func (p *purging) purgeLines(ctx context.Context, key string, documents purges.Set) (int64, error) {
 	raw, _, err := blob.Read(ctx, p.index.Store, key)
@@ -186,12 +181,12 @@ func (p *purging) purgeLines(ctx context.Context, key string, documents purges.S
 }
 
 // purgeReport writes a report without the problems and passages of the documents, and what people read of it again.
-func (p *purging) purgeReport(ctx context.Context, generation, key string, documents purges.Set) (int64, error) {
-	var report core.Report
-	if _, err := blob.ReadJSON(ctx, p.index.Store, key, &report); err != nil {
-		if artifact.IsDamage(err) {
-			return 0, nil
-		}
+func (p *purging) purgeReport(ctx context.Context, generation string, documents purges.Set) (int64, error) {
+	report, err := p.index.ReadReport(ctx, generation)
+	if artifact.IsDamage(err) {
+		return 0, nil
+	}
+	if err != nil {
 		return 0, err
 	}
 	dropped := report.DropDocuments(documents.Has)

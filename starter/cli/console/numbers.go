@@ -73,25 +73,21 @@ func checkNumbers(command *cobra.Command) (wrong error) {
 	return wrong
 }
 
-// ParseTime reads the time that a flag gives: RFC 3339, or a day and perhaps a time of a zone. Nothing is no time.
-func ParseTime(flag, text string, zone *time.Location) (time.Time, error) {
+// ParseTime reads the time that a flag gives: RFC 3339, or a day and perhaps a time of UTC. Nothing is no time.
+func ParseTime(flag, text string) (time.Time, error) {
 	if text == "" {
 		return time.Time{}, nil
 	}
 	for _, layout := range []string{
 		time.RFC3339, time.DateTime, "2006-01-02 15:04", "2006-01-02T15:04:05", "2006-01-02T15:04", time.DateOnly,
 	} {
-		if at, err := time.ParseInLocation(layout, text, zone); err == nil {
+		if at, err := time.Parse(layout, text); err == nil {
 			return at.UTC(), nil
 		}
 	}
-	where := "UTC"
-	if zone == time.Local {
-		where = "the time zone of this machine"
-	}
 	return time.Time{}, fault.Usage.At("read --"+flag, fault.QuoteName(text)).
 		Because("it is not a time").
-		Advise("write it as 2026-11-22T18:00:00Z, or as \"2026-11-22 18:00\" or 2026-11-22 in " + where)
+		Advise("write it as 2026-11-22T18:00:00Z, or as \"2026-11-22 18:00\" or 2026-11-22 in UTC")
 }
 
 // ParseValue reads the value of a parameter: JSON, or a word.

@@ -80,29 +80,19 @@ func showMove(w io.Writer, move core.Move) {
 
 func (a app) rollbackCmd() *cobra.Command {
 	request := control.MoveRequest{Action: core.ActionRollback}
-	var at string
-	command := a.moveCmd(&cobra.Command{
+	return a.moveCmd(&cobra.Command{
 		Use:   "rollback [GEN]",
 		Short: "Serve an earlier published generation, within seconds",
-		Long: `Serve an earlier published generation that is still kept: GEN, or the one served at the time --to, or, by
-default, the parent of the current generation. The command checks its files, collections and stores, and calls no
-model. Each query sees one generation or the other, never a mix. Running builds continue, and are held at their end
+		Long: `Serve an earlier published generation that is still kept: GEN, or, by default, the parent of the
+current generation. The command checks its files, collections and stores, and calls no model. Each query sees one generation or the other, never a mix. Running builds continue, and are held at their end
 because the pointer moved (pointer_moved).
 
 The next build starts from the generation served then, and indexes the corpus as it is. Pause the schedule until you
 have fixed the cause: unweaver schedule pause INDEX. To go forward again, roll back to the newer generation.`,
 		Example: "  unweaver rollback docs --reason \"wrong answers about leases\"\n" +
-			"  unweaver rollback docs 20261122t020000z\n" +
-			"  unweaver rollback docs --to \"2026-11-22 18:00\"",
+			"  unweaver rollback docs 20261122t020000z",
 		Args: console.RequireArgs(0, 1, "at most a GEN"),
-		PreRunE: func(*cobra.Command, []string) (err error) {
-			request.To, err = console.ParseTime("to", at, time.Local)
-			return err
-		},
 	}, &request)
-	command.Flags().StringVar(&at, "to", "",
-		"serve what was served at this time: RFC 3339, or YYYY-MM-DD [HH:MM[:SS]] in local time")
-	return command
 }
 
 func (a app) publishCmd() *cobra.Command {

@@ -108,10 +108,10 @@ calls for passages; the build that publishes the documents obeys models.limits o
 
 func (a app) startBackfill(ctx context.Context, options backfillOptions) (err error) {
 	request := options.BackfillRequest
-	if request.Choice.From, err = console.ParseTime("from", options.from, time.UTC); err != nil {
+	if request.Choice.From, err = console.ParseTime("from", options.from); err != nil {
 		return err
 	}
-	if request.Choice.To, err = console.ParseTime("to", options.to, time.UTC); err != nil {
+	if request.Choice.To, err = console.ParseTime("to", options.to); err != nil {
 		return err
 	}
 	if options.list != "" {
