@@ -57,10 +57,8 @@ func (in In) buildThemes(ctx context.Context, all *spool, nodes gem.Nodes, of qu
 		sealed.Counts.Nodes = file.Nodes
 		sealed.Themes = file
 		count := gem.AutoThemes(file.Values, len(all.places), usual, in.Settings.Themes)
-		for i, theme := range gem.SelectThemes(spectrum, gem.Choice{Count: count}) {
-			made := themes.Theme{
-				Pair: theme.Pair, Lambda: roundValue(theme.Lambda), Beta: roundValue(theme.Beta), Opposite: theme.Opposite,
-			}
+		for i, theme := range gem.SelectThemes(spectrum, count) {
+			made := themes.Theme{Pair: theme.Pair, Lambda: roundValue(theme.Lambda), Beta: roundValue(theme.Beta)}
 			for at, node := range theme.Members {
 				made.Members = append(made.Members, themes.Member{
 					Chunk: all.places[node].ID.String(), Loading: roundValue(theme.Loadings[at]),
