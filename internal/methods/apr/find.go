@@ -88,7 +88,8 @@ type Settings struct {
 	Budget  int                     // tokens of the text
 	Count   func(string) int        // tokens of a text
 	Allow   func(chunk string) bool // nil: every chunk is let in
-	// Stopped ends the search, whatever it has found. It is asked after some thousand vectors or texts. Nil: nothing does.
+	// Stopped ends the search, whatever it has found. It is asked after some thousand vectors or texts, by several at
+	// once. Nil: nothing does.
 	Stopped func() bool
 }
 
@@ -142,7 +143,7 @@ func (x *Index) Find(q Asked, s Settings) Found {
 	if s.Allow != nil {
 		allow = func(run int) bool { return len(x.filterEdges(x.book.Runs[run], s.Allow)) > 0 }
 	}
-	candidates, out.Linked = x.coarse.searchQuery(q.Query, s.Coarse, allow, s.Stopped)
+	candidates, out.Linked = x.coarse.Ask(q.Query, s.Coarse, allow, s.Stopped)
 	of := make(map[int]FoundRun, len(candidates))
 	fine := make([]Candidate, 0, len(candidates))
 	for _, one := range candidates {

@@ -78,32 +78,29 @@ func (in In) Pay(ctx context.Context, chunks iter.Seq2[enrich.Chunk, error]) (Co
 	if !in.Chat.Info().Paid && !in.Embedder.Info().Paid {
 		return counts, nil
 	}
-	group := make([]enrich.Chunk, 0, window)
-	pay := func() error {
+	for group, err := range parallel.Batch(chunks, window) {
+		if err != nil {
+			return counts, err
+		}
 		asked, err := in.askQuestions(ctx, group, &counts)
-		if err != nil || !in.Embedder.Info().Paid {
-			return err
+		if err != nil {
+			return counts, err
+		}
+		if !in.Embedder.Info().Paid {
+			continue
 		}
 		var texts []string
 		for i, chunk := range group {
 			texts = append(append(texts, in.firstWindow(chunk)), asked[i]...)
 		}
-		return in.runBatches(ctx, texts, func(ctx context.Context, source embed.Source, _ int, items []embed.Item) error {
+		err = in.runBatches(ctx, texts, func(ctx context.Context, source embed.Source, _ int, items []embed.Item) error {
 			return source.Pay(ctx, items)
 		})
-	}
-	for chunk, err := range chunks {
 		if err != nil {
 			return counts, err
 		}
-		if group = append(group, chunk); len(group) == window {
-			if err := pay(); err != nil {
-				return counts, err
-			}
-			group = group[:0]
-		}
 	}
-	return counts, pay()
+	return counts, nil
 }
 
 // Sealed is what Seal made beside the file of questions.
@@ -238,27 +235,14 @@ func (in In) runBatches(
 	ctx context.Context, texts []string,
 	do func(ctx context.Context, source embed.Source, at int, items []embed.Item) error,
 ) error {
-	items := func(yield func(embed.Item, error) bool) {
-		for _, one := range texts {
-			fit := embed.Fit(one, in.MaxTokens)
-			if !yield(embed.Item{Key: fit, Digest: embed.Digest(fit, in.Fingerprint), Text: fit}, nil) {
-				return
-			}
-		}
-	}
-	var requests [][]embed.Item
-	var starts []int
-	at := 0
-	for request, err := range embed.CutBatches(items) {
-		if err != nil {
-			return err
-		}
-		requests, starts = append(requests, request), append(starts, at)
-		at += len(request)
+	items := make([]embed.Item, len(texts))
+	for i, one := range texts {
+		fit := embed.Fit(one, in.MaxTokens)
+		items[i] = embed.Item{Key: fit, Digest: embed.Digest(fit, in.Fingerprint), Text: fit}
 	}
 	source := embed.Source{Embedder: in.Embedder, Ledger: in.Ledger}
-	return parallel.Each(ctx, len(requests), min(width, len(requests)), func(ctx context.Context, i int) error {
-		return do(ctx, source, starts[i], requests[i])
+	return embed.EachBatch(ctx, width, parallel.Items(items), func(ctx context.Context, at int, some []embed.Item) error {
+		return do(ctx, source, at, some)
 	})
 }
 
