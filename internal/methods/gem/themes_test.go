@@ -296,7 +296,7 @@ func TestASearchGoesAlongEdges(t *testing.T) {
 }
 
 // along returns a search in which a node that is not ranked scores 0.
-func along(ranked []gem.Match, graph gem.Neighbourhood, alpha float64, summaries gem.Summaries) gem.Search {
+func along(ranked []gem.Match, graph gem.Neighbourhood, alpha float64, summaries gem.MembersOf) gem.Search {
 	return gem.Search{
 		Graph: graph, Heaviest: 1, Alpha: alpha, Summaries: summaries,
 		Match: func(node int) (gem.Match, bool) {
