@@ -178,7 +178,6 @@ type question struct {
 	want     want
 	words    []string // plain, in order
 	asked    []term
-	hints    map[string]bool // terms that say what is wanted
 }
 
 // term of a question.
@@ -191,8 +190,7 @@ type term struct {
 
 func readQuestion(language *text.Language, asked string, weigh func(term string) float64, unknown float64) question {
 	out := question{
-		language: language, weight: map[string]float64{}, said: map[string]bool{}, hints: map[string]bool{},
-		dates: map[string]string{},
+		language: language, weight: map[string]float64{}, said: map[string]bool{}, dates: map[string]string{},
 	}
 	for place := range language.Places(asked) {
 		word := language.PlainForm(asked[place.Start:place.End])
@@ -216,9 +214,6 @@ func readQuestion(language *text.Language, asked string, weigh func(term string)
 		if weight > 0 {
 			out.weight[term] = weight
 			out.total += weight
-			if out.want != anything && hinting[term] == out.want {
-				out.hints[term] = true
-			}
 		}
 	}
 	return out
@@ -343,8 +338,6 @@ func (q question) cutWindows(place int, passage Passage) []window {
 			}
 			if next.has = q.kindsIn(next.text); q.matchesText(next.has) {
 				next.fits = q.want
-				next.own = text.JoinSets(next.own, q.hints) // a sum of money answers what a thing costs
-				next.held = q.computeShare(next.own)
 			}
 			out = append(out, next)
 		}

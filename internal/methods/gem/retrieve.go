@@ -77,41 +77,6 @@ func kindOf(m Match, summaries MembersOf) int {
 	return 0
 }
 
-// Budget is how much context nodes may take.
-type Budget struct {
-	Tokens int                // in all
-	Cost   func(node int) int // tokens of a node
-	Nodes  int                // the most; 0: any number
-}
-
-// Fill takes nodes in the order of ranked as long as they fit, passing over those that do not. A summary all of whose
-// members are taken says nothing more: it is left out, and its room is given to the first of the others that fit. What
-// is taken stays in the order of ranked.
-func Fill(ranked []Match, budget Budget, summaries MembersOf) []Match {
-	taken, dropped := map[int]bool{}, map[int]bool{}
-	left := budget.Tokens
-	for again := true; again; {
-		for _, m := range ranked {
-			full := budget.Nodes > 0 && len(taken) == budget.Nodes
-			if cost := budget.Cost(m.Node); !full && !taken[m.Node] && !dropped[m.Node] && cost <= left {
-				left -= cost
-				taken[m.Node] = true
-			}
-		}
-		again = false
-		for _, m := range ranked {
-			members := summaries[m.Node]
-			if taken[m.Node] && len(members) > 0 &&
-				!slices.ContainsFunc(members, func(node int) bool { return !taken[node] }) {
-				delete(taken, m.Node)
-				dropped[m.Node], again = true, true
-				left += budget.Cost(m.Node)
-			}
-		}
-	}
-	return slices.DeleteFunc(slices.Clone(ranked), func(m Match) bool { return !taken[m.Node] })
-}
-
 // Search is a best-first search along the edges of a graph. It begins with the best node; the next is the neighbour of
 // a chosen node of the highest Alpha * score + (1 - Alpha) * weight, the weight that of the heaviest edge to a chosen
 // node as a share of Heaviest. Where no chosen node has a neighbour left, the next is the best of all. With Alpha 1 on

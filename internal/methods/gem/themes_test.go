@@ -252,27 +252,6 @@ func TestANodeIsAsNearAsItsBestQuestion(t *testing.T) {
 	assert.Equal(t, want, got, "by two")
 }
 
-func TestNodesAreTakenWithinTheBudget(t *testing.T) {
-	cost := []int{100, 300, 50, 100, 100, 60}
-	ranked := []gem.Match{{Node: 0}, {Node: 1}, {Node: 2}, {Node: 3}, {Node: 4}, {Node: 5}}
-	for _, c := range []struct {
-		name      string
-		budget    gem.Budget
-		summaries gem.MembersOf
-		want      []int
-	}{
-		{"what does not fit is passed over", gem.Budget{Tokens: 310}, nil, []int{0, 2, 3, 5}},
-		{"nothing fits", gem.Budget{Tokens: 49}, nil, nil},
-		{"as many nodes as allowed", gem.Budget{Tokens: 1000, Nodes: 2}, nil, []int{0, 1}},
-		{"a summary of what is taken makes room", gem.Budget{Tokens: 310}, gem.MembersOf{0: {2, 3}}, []int{2, 3, 4, 5}},
-		{"a summary of what is not all taken stays", gem.Budget{Tokens: 310}, gem.MembersOf{0: {1, 3}}, []int{0, 2, 3, 5}},
-		{"a node less for a summary", gem.Budget{Tokens: 1000, Nodes: 3}, gem.MembersOf{0: {1, 2}}, []int{1, 2, 3}},
-	} {
-		c.budget.Cost = func(node int) int { return cost[node] }
-		assert.Equal(t, c.want, nodesOf(gem.Fill(ranked, c.budget, c.summaries)), "%s", c.name)
-	}
-}
-
 func TestASearchGoesAlongEdges(t *testing.T) {
 	g := musttest.Get(gem.NewSparse(6, []gem.Edge{{0, 1, .5}, {1, 2, 1}, {0, 4, .1}}))(t)
 	ranked := []gem.Match{{Node: 0, Score: .9}, {Node: 3, Score: .8}, {Node: 4, Score: .3}, {Node: 1, Score: .2}}
