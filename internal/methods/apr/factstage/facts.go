@@ -51,8 +51,7 @@ type In struct {
 
 // Counts of what was made.
 type Counts struct {
-	Chunks, Parts       int64
-	Paid, Hits          int64 // parts that the model was asked for, and that the ledger answered
+	Chunks              int64
 	Fallbacks           int64 // parts of which rules found the triples
 	Triples, Left       int64 // what was read, and what of it is no triple of a codebook
 	Entities, Relations int64
@@ -66,15 +65,14 @@ const width = 64
 const window = 256
 
 // Pay has the ledger hold what Seal needs of chunks. What costs nothing is not asked for.
-func (in In) Pay(ctx context.Context, chunks iter.Seq2[enrich.Chunk, error]) (Counts, error) {
-	var counts Counts
+func (in In) Pay(ctx context.Context, chunks iter.Seq2[enrich.Chunk, error]) error {
 	for group, err := range parallel.Batch(chunks, window) {
 		if err != nil {
-			return counts, err
+			return err
 		}
-		said, err := in.readChunks(ctx, group, &counts)
+		said, err := in.readChunks(ctx, group, new(Counts))
 		if err != nil {
-			return counts, err
+			return err
 		}
 		if !in.Embedder.Info().Paid {
 			continue
@@ -86,11 +84,11 @@ func (in In) Pay(ctx context.Context, chunks iter.Seq2[enrich.Chunk, error]) (Co
 		book, _, _ := apr.Indexify([]apr.Document{{Triples: all}})
 		for _, texts := range [][]string{book.Entities, book.Relations, linesOf(book)} {
 			if err := in.payVectors(ctx, texts); err != nil {
-				return counts, err
+				return err
 			}
 		}
 	}
-	return counts, nil
+	return nil
 }
 
 // payVectors has the ledger hold the vectors of texts, which are cut into requests by their content.
@@ -287,32 +285,21 @@ func (in In) readChunks(ctx context.Context, chunks []enrich.Chunk, counts *Coun
 		if !result.key.IsZero() {
 			into.keys = append(into.keys, result.key)
 		}
-		counts.add(result)
+		counts.Triples += int64(len(result.said.Triples))
+		counts.Left += int64(result.said.Unfit + result.said.Cut)
+		if result.fallback {
+			counts.Fallbacks++
+		}
 	}
 	counts.Chunks += int64(len(chunks))
 	return out, nil
 }
 
-func (c *Counts) add(one result) {
-	c.Parts++
-	c.Triples += int64(len(one.said.Triples))
-	c.Left += int64(one.said.Unfit + one.said.Cut)
-	switch {
-	case one.paid:
-		c.Paid++
-	case !one.key.IsZero():
-		c.Hits++
-	}
-	if one.fallback {
-		c.Fallbacks++
-	}
-}
-
 // result of one part.
 type result struct {
-	said           triples.Said
-	key            core.Digest // of the ledger; zero where nothing was paid
-	paid, fallback bool
+	said     triples.Said
+	key      core.Digest // of the ledger; zero where nothing was paid
+	fallback bool
 }
 
 // value is a ledger entry: an answer that can be read, or why there is none.
@@ -341,7 +328,7 @@ func (in In) readPart(ctx context.Context, chunk enrich.Chunk, part triples.Part
 	}
 	key := Key(info, part)
 	var v value
-	fresh, passing, err := stage.RecallOrAsk(ctx, in.Ledger, ledger.Triples, key, in.Attempt,
+	_, passing, err := stage.RecallOrAsk(ctx, in.Ledger, ledger.Triples, key, in.Attempt,
 		func(ctx context.Context) (stage.Answer[string], error) { return in.askModel(ctx, chunk, part) },
 		valueOf, &v)
 	if err != nil {
@@ -350,7 +337,7 @@ func (in In) readPart(ctx context.Context, chunk enrich.Chunk, part triples.Part
 	if passing {
 		return in.readAnswer(ctx, chunk, part, value{}, result{})
 	}
-	return in.readAnswer(ctx, chunk, part, v, result{key: key, paid: fresh})
+	return in.readAnswer(ctx, chunk, part, v, result{key: key})
 }
 
 // readAnswer reads an answer, or has rules find triples where there is none.

@@ -59,7 +59,6 @@ type In struct {
 // Counts of what was made.
 type Counts struct {
 	Chunks, Questions int64
-	Paid, Hits        int64 // calls, and answers of the ledger
 	Fallbacks         int64 // chunks that are compared by their text, as no question was found
 	Failed            int64 // of these, chunks for which the model gave no answer of use
 	Themes            int64
@@ -73,18 +72,17 @@ const (
 )
 
 // Pay has the ledger hold what Seal needs of chunks. What costs nothing is not asked for.
-func (in In) Pay(ctx context.Context, chunks iter.Seq2[enrich.Chunk, error]) (Counts, error) {
-	var counts Counts
+func (in In) Pay(ctx context.Context, chunks iter.Seq2[enrich.Chunk, error]) error {
 	if !in.Chat.Info().Paid && !in.Embedder.Info().Paid {
-		return counts, nil
+		return nil
 	}
 	for group, err := range parallel.Batch(chunks, window) {
 		if err != nil {
-			return counts, err
+			return err
 		}
-		asked, err := in.askQuestions(ctx, group, &counts)
+		asked, err := in.askQuestions(ctx, group, new(Counts))
 		if err != nil {
-			return counts, err
+			return err
 		}
 		if !in.Embedder.Info().Paid {
 			continue
@@ -97,10 +95,10 @@ func (in In) Pay(ctx context.Context, chunks iter.Seq2[enrich.Chunk, error]) (Co
 			return source.Pay(ctx, items)
 		})
 		if err != nil {
-			return counts, err
+			return err
 		}
 	}
-	return counts, nil
+	return nil
 }
 
 // Sealed is what Seal made beside the file of questions.
@@ -248,12 +246,11 @@ func (in In) runBatches(
 
 // answer is the questions of a chunk, or the text of a summary, and how it was come by.
 type answer struct {
-	Questions  []string `json:"questions,omitempty"`
-	Text       string   `json:"text,omitempty"`
-	Reason     string   `json:"reason,omitempty"`
-	Usage      model.Usage
-	paid, hits int64
-	failed     bool // the model was asked and gave nothing of use
+	Questions []string `json:"questions,omitempty"`
+	Text      string   `json:"text,omitempty"`
+	Reason    string   `json:"reason,omitempty"`
+	Usage     model.Usage
+	failed    bool // the model was asked and gave nothing of use
 }
 
 // askQuestions gives the questions of chunks, in their order.
@@ -266,8 +263,6 @@ func (in In) askQuestions(ctx context.Context, group []enrich.Chunk, counts *Cou
 	out := make([][]string, len(group))
 	for i, one := range found {
 		out[i] = one.Questions
-		counts.Paid += one.paid
-		counts.Hits += one.hits
 		if one.failed {
 			counts.Failed++
 		}
@@ -302,7 +297,7 @@ func (in In) askPaid(
 	info := in.Chat.Info()
 	key := ledger.ScopeKey(info.Domain, ledger.Key(Task, prompt, info.Model, info.Parameters, SchemaVersion, input))
 	var out answer
-	fresh, passing, err := stage.RecallOrAsk(ctx, in.Ledger, Task, key, in.Attempt,
+	_, passing, err := stage.RecallOrAsk(ctx, in.Ledger, Task, key, in.Attempt,
 		func(ctx context.Context) (stage.Answer[answer], error) {
 			return stage.Ask(ctx, in.Chat, call, reminder, read, in.Health)
 		},
@@ -312,9 +307,6 @@ func (in In) askPaid(
 		}, &out)
 	if err != nil || passing {
 		return answer{}, err
-	}
-	if out.hits = 1; fresh {
-		out.paid, out.hits = 1, 0
 	}
 	return out, nil
 }

@@ -64,7 +64,7 @@ func (in In) buildThemes(ctx context.Context, all *spool, nodes gem.Nodes, of qu
 					Chunk: all.places[node].ID.String(), Loading: roundValue(theme.Loadings[at]),
 				})
 			}
-			if err := in.summariseTheme(ctx, i, all, theme.Members, &made, &summaries, &sealed.Counts); err != nil {
+			if err := in.summariseTheme(ctx, i, all, theme.Members, &made, &summaries); err != nil {
 				return err
 			}
 			file.Themes = append(file.Themes, made)
@@ -145,7 +145,7 @@ func (in In) buildContent(
 // summariseTheme makes the summary of members, in the order of documents, and its questions. Its vectors are added to
 // summaries; one of nothing has vectors of zeros, which are near to none.
 func (in In) summariseTheme(
-	ctx context.Context, number int, all *spool, members []int, made *themes.Theme, summaries *gem.Nodes, counts *Counts,
+	ctx context.Context, number int, all *spool, members []int, made *themes.Theme, summaries *gem.Nodes,
 ) error {
 	var ordered []enrich.Chunk
 	for _, node := range members {
@@ -174,8 +174,6 @@ func (in In) summariseTheme(
 		if err != nil {
 			return err
 		}
-		counts.Paid += said.paid
-		counts.Hits += said.hits
 		if said.Text != "" {
 			made.Summary = said.Text
 		}
@@ -191,8 +189,6 @@ func (in In) summariseTheme(
 	if err != nil {
 		return err
 	}
-	counts.Paid += asked.paid
-	counts.Hits += asked.hits
 	vectors, err := in.embedTexts(ctx, append([]string{made.Summary}, asked.Questions...))
 	if err != nil {
 		return err
