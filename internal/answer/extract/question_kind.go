@@ -46,8 +46,8 @@ tarif prix cout coute precio tarifa costo cuesta preco custo custa`,
 
 var (
 	// measures stand behind how and wie where a number is wanted.
-	measures = wordsOf(map[want]string{number: `many much often large big long tall deep wide broad thick high far heavy old
-fast hot cold warm viel viele oft gross lang lange tief breit dick hoch weit schwer alt schnell heiss kalt warm`})
+	measures = wordsOf(map[want]string{number: `many much often large big long tall deep wide broad thick high far heavy
+old fast hot cold warm viel viele oft gross lang lange tief breit dick hoch weit schwer alt schnell heiss kalt`})
 	months = wordsOf(map[want]string{date: strings.ReplaceAll(strings.Join(text.Months[:], " "), "may ", "")}) // a verb
 	// moments say when without a date.
 	moments = wordsOf(map[want]string{date: `monday tuesday wednesday thursday friday saturday sunday weekdays

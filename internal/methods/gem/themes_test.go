@@ -477,7 +477,8 @@ func (want *expected) compare(t *testing.T, got gem.Spectrum, e int) {
 	}
 }
 
-// sortByMagnitude puts pairs in the order of the reference: the largest absolute values first, of equal ones the positive.
+// sortByMagnitude puts pairs in the order of the reference: the largest absolute values first, of equal ones the
+// positive one.
 func sortByMagnitude(pairs []gem.Pair) {
 	slices.SortStableFunc(pairs, func(a, b gem.Pair) int {
 		if x, y := math.Abs(a.Lambda), math.Abs(b.Lambda); math.Abs(x-y) > 1e-9 {

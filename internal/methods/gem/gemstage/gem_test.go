@@ -94,7 +94,8 @@ func TestNightsPayForWhatChangedAndGiveTheBytesOfABuildFromNothing(t *testing.T)
 	changed[7].ID[0] ^= 1
 	in = maker(store, chat, embedder)
 	err = in.Pay(t.Context(), scratchtest.Yield(changed...))
-	assert.True(t, err == nil && len(chat.Calls()) == paid+1, "a night of one change: %d (%v)", len(chat.Calls())-paid, err)
+	require.NoError(t, err)
+	assert.Len(t, chat.Calls(), paid+1, "a night of one change")
 	night, _ := seal(t, in, changed)
 	nothing, _ := seal(t, maker(blobmemory.New(), chat, embedder), changed)
 	assert.True(t, night == nothing && night != first,
@@ -194,8 +195,8 @@ func TestSettingsBoundQuestionsThemesAndNeighbours(t *testing.T) {
 	in := maker(blobmemory.New(), chat, &stagetest.Embedder{Dim: 8})
 	in.Settings = gem.Settings{Questions: 3, Themes: 2, Neighbours: 4}
 	err := in.Pay(t.Context(), scratchtest.Yield(chunks[:1]...))
-	require.True(t, err == nil && len(chat.Calls()) == 1 && strings.Contains(systems[0], "exactly 3 different questions") &&
-		strings.Contains(systems[0], `{"questions":["...","...","..."]}`), "%v: %s", err, systems)
+	require.True(t, err == nil && len(chat.Calls()) == 1 &&
+		strings.Contains(systems[0], "exactly 3 different questions") && strings.Contains(systems[0], `{"questions":["...","...","..."]}`), "%v: %s", err, systems)
 	_, sealed := seal(t, in, chunks)
 	assert.True(t, sealed.Counts.Questions == 120 && len(sealed.Themes.Themes) <= 2 && len(sealed.Themes.Values) == 3,
 		"%+v, %d values", sealed.Counts, len(sealed.Themes.Values))
