@@ -187,3 +187,12 @@ func TestPairsThatMayBeOneAreAskedForFirst(t *testing.T) {
 	assert.Equal(t, []string{"Saint-Denis", "Alma Port Company", "I.B.M.", "Cohere", "Port of Alma"}, got)
 	assert.Equal(t, "Cohere", given[0].A.Name, "what was given is in another order")
 }
+
+func TestNamesOfOneSpellingArePairedWithTheFirst(t *testing.T) {
+	var all []aliases.Name
+	var spelled []string
+	for _, name := range []string{"Alpha-Corp", "Other", "AlphaCorp", "alpha corp", "AB", "A B"} { // AB is too short
+		all, spelled = append(all, aliases.Name{Text: name}), append(spelled, normalizeSpelling(name))
+	}
+	assert.Equal(t, []aliases.Pair{{A: 3, B: 0}, {A: 3, B: 2}}, pairSpellings(all, spelled))
+}
