@@ -159,9 +159,8 @@ func (Method) Run(r *retrieve.Request) (retrieve.Explanation, error) {
 			last = min(last, step.Priority)
 			score = last
 		}
-		r.Result.Chunks = append(r.Result.Chunks, retrieve.Chunk{
-			Live: live, Score: score, Similarity: match.Score, HasSim: true,
-		})
+		chunk := retrieve.Chunk{Live: live, Score: score, Similarity: match.Score, HasSim: true}
+		r.Result.Chunks = append(r.Result.Chunks, chunk)
 	}
 	r.Result.Timing.Search = time.Since(start)
 	if !r.Result.NotesAlone && r.MatchesNothing() {
