@@ -176,11 +176,8 @@ type question struct {
 	said     map[string]bool   // its words, plain
 	dates    map[string]string // its dates as they are said, by their terms
 	want     want
-	measures dimension
-	words    []string          // plain, in order
-	months   map[string]string // with their years, as text.MonthsOf has them
+	words    []string // plain, in order
 	asked    []term
-	hints    map[string]bool // terms that say what is wanted
 }
 
 // term of a question.
@@ -193,26 +190,18 @@ type term struct {
 
 func readQuestion(language *text.Language, asked string, weigh func(term string) float64, unknown float64) question {
 	out := question{
-		language: language, weight: map[string]float64{}, said: map[string]bool{}, hints: map[string]bool{},
-		dates: map[string]string{},
+		language: language, weight: map[string]float64{}, said: map[string]bool{}, dates: map[string]string{},
 	}
 	for place := range language.Places(asked) {
 		word := language.PlainForm(asked[place.Start:place.End])
 		out.words = append(out.words, word)
 		out.said[word] = true
 	}
-	out.want, out.measures = out.findWant(out.words), asksFor(out.words)
-	if out.measures != 0 && out.want == anything {
-		out.want = number
-	}
-	if out.want != number {
-		out.measures = 0
-	}
+	out.want = out.findWant(out.words)
 	for _, date := range slices.Backward(text.Dates(asked)) {
 		out.dates[dayTerm(date)] = asked[date.Start:date.End]
 		asked = asked[:date.Start] + dayTerm(date) + asked[date.End:]
 	}
-	out.months = text.MonthsOf(asked)
 	out.asked = out.askedTerms(asked, weigh, unknown)
 	for _, term := range language.Terms(asked) {
 		if language.IsStopWord(term) || text.IsExact(term) || out.weight[term] > 0 || asking[term] != 0 {
@@ -225,9 +214,6 @@ func readQuestion(language *text.Language, asked string, weigh func(term string)
 		if weight > 0 {
 			out.weight[term] = weight
 			out.total += weight
-			if out.want != anything && hinting[term] == out.want {
-				out.hints[term] = true
-			}
 		}
 	}
 	return out
@@ -350,14 +336,8 @@ func (q question) cutWindows(place int, passage Passage) []window {
 			if above := q.chooseLabel(piece.kind, heading, passage.Title, next); above != "" {
 				next.text = above + ": " + next.text
 			}
-			body := next.text
-			if q.want == date {
-				body = q.withoutAsides(body)
-			}
-			if next.has = q.kindsIn(body); q.matchesText(next.has) {
+			if next.has = q.kindsIn(next.text); q.matchesText(next.has) {
 				next.fits = q.want
-				next.own = text.JoinSets(next.own, q.hints) // a sum of money answers what a thing costs
-				next.held = q.computeShare(next.own)
 			}
 			out = append(out, next)
 		}

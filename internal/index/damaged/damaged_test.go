@@ -180,9 +180,13 @@ func writeQuestions(out *bytes.Buffer) error {
 func readQuestions(_ context.Context, path string) string {
 	file := must(questions.Open(path, questionsOf))
 	defer file.Close()
-	said := fmt.Sprint(file.DescribeVectors())
-	for chunk := range file.All() {
-		said += fmt.Sprint(" ", chunk, file.Find(chunk.ID))
+	vectors, starts := file.FlatVectors()
+	said := fmt.Sprint(file.DescribeVectors(), vectors, starts)
+	for i := range file.Chunks() {
+		said += fmt.Sprint(" ", file.Owner(i), file.Find(file.Owner(i)))
+	}
+	for question := range file.Questions() {
+		said += " " + file.Text(question)
 	}
 	return said
 }

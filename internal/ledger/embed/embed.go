@@ -15,6 +15,7 @@ import (
 	"github.com/unweaver/unweaver/internal/ledger"
 	"github.com/unweaver/unweaver/internal/model"
 	"github.com/unweaver/unweaver/internal/model/tokens"
+	"github.com/unweaver/unweaver/internal/stream/parallel"
 )
 
 // Templates of embedded texts; part of fingerprints.
@@ -128,6 +129,25 @@ func CutBatches(src iter.Seq2[Item, error]) iter.Seq2[[]Item, error] {
 			yield(cur, nil)
 		}
 	}
+}
+
+// EachBatch cuts items into requests by their content and calls do for each of them, at most width at once. at is the
+// place of a request's first item.
+func EachBatch(
+	ctx context.Context, width int, items iter.Seq2[Item, error],
+	do func(ctx context.Context, at int, request []Item) error,
+) error {
+	var requests [][]Item
+	starts := []int{0}
+	for request, err := range CutBatches(items) {
+		if err != nil {
+			return err
+		}
+		requests, starts = append(requests, request), append(starts, starts[len(starts)-1]+len(request))
+	}
+	return parallel.Each(ctx, len(requests), min(width, len(requests)), func(ctx context.Context, i int) error {
+		return do(ctx, starts[i], requests[i])
+	})
 }
 
 // Source gives vectors through the ledger. What they cost is counted where the model is called, not here.

@@ -102,8 +102,3 @@ func TestTheOrderOfPairsDoesNotMatterAndRepresentativesStay(t *testing.T) {
 		}
 	}
 }
-
-func TestNamesSpelledAlikeAreCandidates(t *testing.T) {
-	all := []Name{{Text: "Alpha-Corp"}, {Text: "Other"}, {Text: "AlphaCorp"}, {Text: "alpha corp"}}
-	assert.Equal(t, []Pair{{3, 0, .5}, {3, 2, .5}}, PairSpellings(all, func(a, b int) float64 { return .5 }), "pairs")
-}

@@ -251,33 +251,3 @@ func pickDigitWords(of []string) []string {
 	slices.Sort(out)
 	return out
 }
-
-// PairSpellings gives the pairs of names of the same letters and digits, whatever stands between them (Alpha Corp,
-// AlphaCorp). Of names in one such set each is paired with the first by key.
-func PairSpellings(all []Name, cosine func(a, b int) float64) []Pair {
-	order := make([]int, len(all))
-	keys := make([]string, len(all))
-	for i, name := range all {
-		order[i], keys[i] = i, names.Key(name.Text, false)
-	}
-	slices.SortFunc(order, func(a, b int) int { return cmp.Compare(keys[a], keys[b]) })
-	first := map[string]int{}
-	var out []Pair
-	for _, i := range order {
-		letters := strings.Map(func(r rune) rune {
-			if unicode.IsLetter(r) || unicode.IsDigit(r) || unicode.IsMark(r) {
-				return r
-			}
-			return -1
-		}, keys[i])
-		if letters == "" {
-			continue
-		}
-		if at, known := first[letters]; known {
-			out = append(out, Pair{at, i, cosine(at, i)})
-			continue
-		}
-		first[letters] = i
-	}
-	return out
-}

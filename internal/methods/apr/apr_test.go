@@ -36,7 +36,7 @@ func lengths(runs [][]Line) []int {
 
 func TestRunsEndWhereALineDoesNotFit(t *testing.T) {
 	lines := []Line{lineAt(0, 0, 1), lineAt(20, 1, 2), lineAt(70, 3, 4), lineAt(116, 4, 5), lineAt(170, 6, 7)}
-	s := Segmenter{Threshold: 0.7, Chain: 0.05, MinLen: 1}
+	s := Segmenter{Threshold: 0.7, Chain: 0.05}
 	runs := s.Cut(lines)
 	require.Equal(t, []int{2, 2, 1}, lengths(runs), "lengths")
 	for i, want := range []float64{0.989693, 0.5, 0.744658, 0.224951} {
@@ -72,6 +72,8 @@ func TestRefiningPartsGivesTheRunsOfTheWhole(t *testing.T) {
 	}
 }
 
+func never() bool { return false }
+
 func coarse(t testing.TB, entities, relations Table, runs [][]Edge) *Coarse {
 	return musttest.Get(NewCoarse(entities, relations, runs))(t)
 }
@@ -84,9 +86,9 @@ func TestVectorsOfAnotherCodebookAreToldAndOfAnotherEmbedderIgnored(t *testing.T
 	}
 	musttest.Refuse(NewCoarse(Table{}, Table{}, [][]Edge{{{0, 0, 0}}}))(t, fault.SegmentDamage)
 	c := coarse(t, entities, relations, [][]Edge{{{0, 0, 0}}, {{1, 0, 1}}})
-	got := c.FindTop([][]float32{{1}, {0, 1, 0}}, nil, 2)
+	got := c.FindTop([][]float32{{1}, {0, 1, 0}}, nil, 2, nil, never)
 	assert.True(t, len(got) == 2 && got[0].Score == 0, "vectors of another dimension give %v", got)
-	got, _ = c.Ask(Query{}, 5)
+	got, _ = c.Ask(Query{}, 5, nil, never)
 	assert.True(t, len(got) == 0, "nothing asked finds %v", got)
 }
 
@@ -97,10 +99,10 @@ func TestCoarseScoreOfAnExample(t *testing.T) {
 		relations [][]float32
 		want      float64
 	}{{[][]float32{{0, 1}}, 0.888}, {nil, 0.6}} { // but for what codes lose
-		assert.InDelta(t, one.want, c.FindTop([][]float32{{1, 0}}, one.relations, 5)[0].Score, 0.002, "score")
+		assert.InDelta(t, one.want, c.FindTop([][]float32{{1, 0}}, one.relations, 5, nil, never)[0].Score, 0.002, "score")
 	}
 	for _, k := range []int{0, -5} {
-		assert.Empty(t, c.FindTop([][]float32{{1, 0}}, nil, k), "%d", k)
+		assert.Empty(t, c.FindTop([][]float32{{1, 0}}, nil, k, nil, never), "%d", k)
 	}
 }
 
@@ -162,15 +164,15 @@ func TestCoarseIsWhatComparingEveryPairGives(t *testing.T) {
 			want = append(want, Candidate{i, score})
 		}
 		slices.SortFunc(want, byScore)
-		require.Equal(t, want[:20], coarse(t, entities, relations, runs).FindTop(asked, linked, 20))
+		require.Equal(t, want[:20], coarse(t, entities, relations, runs).FindTop(asked, linked, 20, nil, never))
 	}
 }
 
 func TestAQuestionWithoutTriplesFindsRuns(t *testing.T) {
 	c := coarse(t, tableOf(2, 1, 0, 0, 1), tableOf(2, 1, 0), [][]Edge{{{0, 0, 0}}, {{1, 0, 1}}})
-	got, linked := c.Ask(Query{Whole: []float32{.6, .8}}, 1)
+	got, linked := c.Ask(Query{Whole: []float32{.6, .8}}, 1, nil, never)
 	assert.True(t, linked && len(got) == 1 && got[0].Run == 1, "got %v, linked %v", got, linked)
-	got, linked = c.Ask(Query{Entities: [][]float32{{1, 0}}, Whole: []float32{0, 1}}, 1)
+	got, linked = c.Ask(Query{Entities: [][]float32{{1, 0}}, Whole: []float32{0, 1}}, 1, nil, never)
 	assert.True(t, !linked && got[0].Run == 0, "got %v, linked %v", got, linked)
 }
 
@@ -319,7 +321,7 @@ func sample() []Document {
 func TestEdgesSayWhatTheTriplesSaid(t *testing.T) {
 	documents := sample()
 	book, sequences, left := Indexify(documents)
-	require.True(t, len(left) == 0, "left %v", left)
+	require.Zero(t, left, "left")
 	for d, sequence := range sequences {
 		for i, edge := range sequence.Edges {
 			triple := documents[d].Triples[i]
@@ -355,10 +357,8 @@ func TestTriplesThatAreNoneAreLeftAndTold(t *testing.T) {
 		document.Triples = append(document.Triples, tripleOf("A", "has", fmt.Sprint(i), "big", 0))
 	}
 	book, sequences, left := Indexify([]Document{document})
-	want := []Left{{"d", 1, LeftEmpty}, {"d", 2, LeftEmpty}, {"d", 4, LeftEmpty}, {"d", 5, LeftLong}, {"d", 6, LeftPlace},
-		{"d", 7 + triples.MaxChunkTriples, LeftBound}}
-	assert.True(t, len(left) == 5+10_000-triples.MaxChunkTriples && slices.Equal(left[:6], want),
-		"left %d, first %v", len(left), left[:min(6, len(left))])
+	assert.Equal(t, 5+10_000-triples.MaxChunkTriples, left, "left")
+	assert.Len(t, sequences[0].Edges, 2+triples.MaxChunkTriples, "edges of chunks c and big")
 	assert.Equal(t, []uint32{0, 0}, sequences[0].Edges[:2], "equivalent names make two edges")
 	assert.Equal(t, []triples.Source{{Chunk: "c"}, {Chunk: "c", Sentence: 1}}, book.Sources[0], "sources")
 }

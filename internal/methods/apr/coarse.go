@@ -2,13 +2,14 @@ package apr
 
 import (
 	"cmp"
+	"context"
 	"math"
 	"runtime"
 	"slices"
 	"strconv"
-	"sync"
 
 	"github.com/unweaver/unweaver/internal/fault"
+	"github.com/unweaver/unweaver/internal/stream/parallel"
 )
 
 // Symbols are the distinct numbers that the runs of a codebook have of one sort, entities or relations.
@@ -30,21 +31,17 @@ func (s *Symbols) Add(numbers ...uint32) {
 // Coarse finds candidates among runs: the score of a run is the best cosine of any of its entities with any of the
 // query's, and the same of relations, weighted. A side without vectors counts nothing.
 type Coarse struct {
-	Entities, Relations     Table   // of the codebook
-	RunEntities, RunLinks   Symbols // of each run
-	EntityWeight, RelWeight float64
+	Entities, Relations   Table   // of the codebook
+	RunEntities, RunLinks Symbols // of each run
 }
 
-// Weights of the coarse score as published.
-const (
-	EntityWeight = 1.0
-	RelWeight    = 0.3
-)
+// RelWeight is the weight of relations in the coarse score as published, beside 1 of entities.
+const RelWeight = 0.3
 
 // NewCoarse has the published weights. Runs are given by their edges. Tables that lack a vector of what a run names are
 // of another codebook: SegmentDamage.
 func NewCoarse(entities, relations Table, runs [][]Edge) (*Coarse, error) {
-	c := &Coarse{Entities: entities, Relations: relations, EntityWeight: EntityWeight, RelWeight: RelWeight}
+	c := &Coarse{Entities: entities, Relations: relations}
 	nodesThere, linksThere := entities.Len(), relations.Len()
 	for i, edges := range runs {
 		for _, edge := range edges {
@@ -70,16 +67,11 @@ type Candidate struct {
 	Score float64
 }
 
-// FindTop gives the k best runs, the best first, of equal ones the lower. Each symbol of the codebook is compared with
-// the query once, whatever the number of runs that have it, and the result is that of comparing every pair. A vector of
-// another dimension than the codebook's is compared with nothing.
-func (c *Coarse) FindTop(entities, relations [][]float32, k int) []Candidate {
-	return c.findTop(entities, relations, k, nil, func() bool { return false })
-}
-
-// findTop does what FindTop does for the runs that allow lets in; nil lets in all. Once stopped, it soon returns what
-// it has.
-func (c *Coarse) findTop(
+// FindTop gives the k best runs that allow lets in (nil: all), the best first, of equal ones the lower. Each symbol of
+// the codebook is compared with the query once, whatever the number of runs that have it, and the result is that of
+// comparing every pair. A vector of another dimension than the codebook's is compared with nothing. Once stopped, it
+// soon returns what it has.
+func (c *Coarse) FindTop(
 	entities, relations [][]float32, k int, allow func(run int) bool, stopped func() bool,
 ) []Candidate {
 	if k <= 0 {
@@ -92,7 +84,7 @@ func (c *Coarse) findTop(
 		if run%blockRows == 0 && stopped() {
 			break
 		}
-		score := c.EntityWeight*c.RunEntities.maxScore(run, bestEntity) + c.RelWeight*c.RunLinks.maxScore(run, bestRelation)
+		score := c.RunEntities.maxScore(run, bestEntity) + RelWeight*c.RunLinks.maxScore(run, bestRelation)
 		if len(kept) == k && score <= kept[k-1].Score || allow != nil && !allow(run) {
 			continue
 		}
@@ -116,20 +108,17 @@ type Query struct {
 
 // Ask returns the k best runs for a question, as FindTop does. It compares a question without triples as a whole with
 // the entities, and linked reports so; without triples and without a vector of the whole text it finds nothing.
-func (c *Coarse) Ask(q Query, k int) (candidates []Candidate, linked bool) {
-	return c.searchQuery(q, k, nil, func() bool { return false })
-}
-
-func (c *Coarse) searchQuery(
+func (c *Coarse) Ask(
 	q Query, k int, allow func(run int) bool, stopped func() bool,
 ) (candidates []Candidate, linked bool) {
-	if len(q.Entities) == 0 && len(q.Relations) == 0 {
+	entities := q.Entities
+	if linked = len(q.Entities)+len(q.Relations) == 0; linked {
 		if len(q.Whole) == 0 {
 			return nil, true
 		}
-		return c.findTop([][]float32{q.Whole}, nil, k, allow, stopped), true
+		entities = [][]float32{q.Whole}
 	}
-	return c.findTop(q.Entities, q.Relations, k, allow, stopped), false
+	return c.FindTop(entities, q.Relations, k, allow, stopped), linked
 }
 
 // maxScore returns the highest score of the symbols of a run; 0 where there are no symbols or no scores.
@@ -155,26 +144,20 @@ func scoreRows(table Table, query [][]float32, stopped func() bool) []float32 {
 		return nil
 	}
 	out := make([]float32, table.Len())
-	blocks := make(chan int)
-	var group sync.WaitGroup
-	for range min(runtime.GOMAXPROCS(0), len(out)/blockRows+1) {
-		group.Go(func() {
-			for from := range blocks {
-				for i := from; i < min(from+blockRows, len(out)); i++ {
-					top := float32(math.Inf(-1))
-					for _, one := range probes {
-						top = max(top, table.dot(i, one))
-					}
-					out[i] = top
-				}
+	blocks := (len(out) + blockRows - 1) / blockRows
+	_ = parallel.Each(context.Background(), blocks, runtime.GOMAXPROCS(0), func(_ context.Context, n int) error {
+		if stopped() {
+			return nil
+		}
+		for i := n * blockRows; i < min((n+1)*blockRows, len(out)); i++ {
+			top := float32(math.Inf(-1))
+			for _, one := range probes {
+				top = max(top, table.dot(i, one))
 			}
-		})
-	}
-	for from := 0; from < len(out) && !stopped(); from += blockRows {
-		blocks <- from
-	}
-	close(blocks)
-	group.Wait()
+			out[i] = top
+		}
+		return nil
+	})
 	return out
 }
 

@@ -36,40 +36,24 @@ type Sequence struct {
 	Edges    []uint32
 }
 
-// Left is a triple that no codebook has: which of the document's, and why.
-type Left struct {
-	Document string
-	Triple   int
-	Reason   string
-}
-
-// Reasons for which a triple is left.
-const (
-	LeftEmpty = "a part is empty"
-	LeftLong  = "a part is longer than a name or a relation is"
-	LeftPlace = "its sentence has no number"
-	LeftBound = "the chunk has more triples than are kept"
-)
-
-// Indexify makes a codebook of documents, whatever the order in which they are given. Runs are not cut yet.
-func Indexify(documents []Document) (*Codebook, []Sequence, []Left) {
+// Indexify makes a codebook of documents, whatever the order in which they are given, and counts the triples that no
+// codebook has. Runs are not cut yet.
+func Indexify(documents []Document) (book *Codebook, sequences []Sequence, left int) {
 	sorted := slices.Clone(documents)
 	slices.SortStableFunc(sorted, func(a, b Document) int { return cmp.Compare(a.Key, b.Key) })
 	n := numbering{
 		book: &Codebook{}, entity: map[string]uint32{}, relation: map[string]uint32{},
 		edge: map[Edge]uint32{}, read: map[reading]bool{},
 	}
-	var sequences []Sequence
-	var left []Left
 	for _, document := range sorted {
 		sequence, perChunk := Sequence{Document: document.Key}, map[string]int{}
-		for i, triple := range document.Triples {
-			if why := unfitTriple(triple); why != "" {
-				left = append(left, Left{document.Key, i, why})
-				continue
+		for _, triple := range document.Triples {
+			fits := fitsCodebook(triple)
+			if fits {
+				perChunk[triple.Source.Chunk]++
 			}
-			if perChunk[triple.Source.Chunk]++; perChunk[triple.Source.Chunk] > triples.MaxChunkTriples {
-				left = append(left, Left{document.Key, i, LeftBound})
+			if !fits || perChunk[triple.Source.Chunk] > triples.MaxChunkTriples {
+				left++
 				continue
 			}
 			sequence.Edges = append(sequence.Edges, n.add(triple))
@@ -79,21 +63,15 @@ func Indexify(documents []Document) (*Codebook, []Sequence, []Left) {
 	return n.book, sequences, left
 }
 
-// unfitTriple returns why a triple cannot be one of a codebook, empty where it can. A part of which no name is left
-// (only signs that are not shown, for one) counts as empty: all such would be one symbol.
-func unfitTriple(t triples.Triple) string {
+// fitsCodebook reports whether a triple can be one of a codebook. A part of which no name is left (only signs that are
+// not shown, for one) counts as empty: all such would be one symbol.
+func fitsCodebook(t triples.Triple) bool {
 	for _, part := range []string{t.Head, t.Relation, t.Tail} {
-		switch {
-		case names.Key(part, false) == "":
-			return LeftEmpty
-		case len(part) > triples.MaxPart:
-			return LeftLong
+		if names.Key(part, false) == "" || len(part) > triples.MaxPart {
+			return false
 		}
 	}
-	if t.Source.Sentence < 0 || t.Source.Sentence >= math.MaxInt32 {
-		return LeftPlace
-	}
-	return ""
+	return t.Source.Sentence >= 0 && t.Source.Sentence < math.MaxInt32
 }
 
 type numbering struct {

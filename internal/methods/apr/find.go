@@ -11,7 +11,7 @@ import (
 
 // Index is a codebook with the vectors of what it numbers, ready to be asked. It is safe for concurrent use.
 type Index struct {
-	book   *Codebook
+	*Codebook
 	lines  Table
 	coarse *Coarse
 }
@@ -32,17 +32,8 @@ func NewIndex(book *Codebook, entities, relations, lines Table) (*Index, error) 
 		return nil, fault.SegmentDamage.At("read", "codebook").Because("it has another number of vectors than of edges").
 			Advise("build the index again with: unweaver index")
 	}
-	return &Index{book: book, lines: lines, coarse: coarse}, nil
+	return &Index{Codebook: book, lines: lines, coarse: coarse}, nil
 }
-
-// Words returns the words of an edge.
-func (x *Index) Words(edge uint32) (head, relation, tail string) { return x.book.Words(edge) }
-
-// Text returns the text of an edge.
-func (x *Index) Text(edge uint32) string { return x.book.Text(edge) }
-
-// CiteChunks gives the chunks that edges were read from, each once, in the order of the edges.
-func (x *Index) CiteChunks(edges []uint32) []string { return x.book.CiteChunks(edges) }
 
 // averageEdges returns the direction of the sum of the vectors of edges.
 func (x *Index) averageEdges(edges []uint32) []float32 {
@@ -88,7 +79,8 @@ type Settings struct {
 	Budget  int                     // tokens of the text
 	Count   func(string) int        // tokens of a text
 	Allow   func(chunk string) bool // nil: every chunk is let in
-	// Stopped ends the search, whatever it has found. It is asked after some thousand vectors or texts. Nil: nothing does.
+	// Stopped ends the search, whatever it has found. It is asked after some thousand vectors or texts, by several at
+	// once. Nil: nothing does.
 	Stopped func() bool
 }
 
@@ -140,16 +132,16 @@ func (x *Index) Find(q Asked, s Settings) Found {
 	var candidates []Candidate
 	var allow func(run int) bool
 	if s.Allow != nil {
-		allow = func(run int) bool { return len(x.filterEdges(x.book.Runs[run], s.Allow)) > 0 }
+		allow = func(run int) bool { return len(x.filterEdges(x.Runs[run], s.Allow)) > 0 }
 	}
-	candidates, out.Linked = x.coarse.searchQuery(q.Query, s.Coarse, allow, s.Stopped)
+	candidates, out.Linked = x.coarse.Ask(q.Query, s.Coarse, allow, s.Stopped)
 	of := make(map[int]FoundRun, len(candidates))
 	fine := make([]Candidate, 0, len(candidates))
 	for _, one := range candidates {
 		if s.Stopped() {
 			return out
 		}
-		edges := x.filterEdges(x.book.Runs[one.Run], s.Allow)
+		edges := x.filterEdges(x.Runs[one.Run], s.Allow)
 		if len(edges) == 0 || len(lines) == 0 {
 			continue
 		}
@@ -178,8 +170,8 @@ func (x *Index) Find(q Asked, s Settings) Found {
 // EstimateSteps estimates how many sums of four products Find takes beyond one pass over all vectors: for the runs that
 // are compared line by line, for those that stay pair by pair, and so for the facts that are stated.
 func (x *Index) EstimateSteps(q Asked, s Settings) float64 {
-	runs := len(x.book.Runs)
-	each := float64(len(x.book.Edges)) / float64(max(1, runs))
+	runs := len(x.Runs)
+	each := float64(len(x.Edges)) / float64(max(1, runs))
 	compared, stay := float64(min(s.Coarse, runs)), float64(min(s.Fine, s.Coarse, runs))
 	products := compared*each*float64(2+min(len(q.Lines), mostLines)) + stay*stay
 	if facts := min(MostTold, stay*each); s.Count != nil {
@@ -194,7 +186,7 @@ func (x *Index) filterEdges(edges []uint32, allow func(chunk string) bool) []uin
 		return edges
 	}
 	return slices.DeleteFunc(slices.Clone(edges), func(edge uint32) bool {
-		return !slices.ContainsFunc(x.book.Sources[edge], func(source triples.Source) bool { return allow(source.Chunk) })
+		return !slices.ContainsFunc(x.Sources[edge], func(source triples.Source) bool { return allow(source.Chunk) })
 	})
 }
 
@@ -213,7 +205,7 @@ func (x *Index) markKept(out *Found, stopped func() bool) {
 	scores, lengths := make([]float64, len(out.Runs)), make([]int, len(out.Runs))
 	means := make([][]float32, len(out.Runs))
 	for i, run := range out.Runs {
-		scores[i], lengths[i], means[i] = run.Score, len(run.Edges), x.averageEdges(x.book.Runs[run.Run])
+		scores[i], lengths[i], means[i] = run.Score, len(run.Edges), x.averageEdges(x.Runs[run.Run])
 	}
 	for _, i := range SelectMedoids(scores, lengths, func(a, b int) float64 {
 		if stopped() {
@@ -236,7 +228,7 @@ func (x *Index) citeChunks(out *Found, ranked []FoundRun, lines []probe, s Setti
 		}
 		for _, edge := range run.Edges {
 			score := run.Score + x.maxCosine(lines, edge)
-			for _, source := range x.book.Sources[edge] {
+			for _, source := range x.Sources[edge] {
 				if s.Allow != nil && !s.Allow(source.Chunk) {
 					continue
 				}
@@ -300,9 +292,8 @@ func (x *Index) decideFacts(out *Found, lines []probe, s Settings) {
 		}
 		return count(text)
 	}
-	text := func(edge uint32) string { return x.book.Text(edge) }
 	near := func(edge uint32) float64 { return x.maxCosine(lines, edge) }
-	unique, all := SelectUnique(lists, equal, PreferNearest(near, text)), slices.Concat(lists...)
+	unique, all := SelectUnique(lists, equal, PreferNearest(near, x.Text)), slices.Concat(lists...)
 	out.Choice = Decide(x.listWords(unique), x.listWords(all), s.Budget, s.Count)
 	if out.Choice.Text == "" {
 		return
@@ -340,7 +331,7 @@ func memoizeVectors(of func(edge uint32) []float32) func(edge uint32) []float32 
 
 // averageParts returns the direction of the sum of the vectors of head, relation and tail.
 func (x *Index) averageParts(edge uint32) []float32 {
-	e := x.book.Edges[edge]
+	e := x.Edges[edge]
 	sum := make([]float64, x.lines.Dim)
 	for _, row := range [][]float32{
 		x.coarse.Entities.Vector(int(e.Head)), x.coarse.Relations.Vector(int(e.Relation)),
@@ -356,7 +347,7 @@ func (x *Index) averageParts(edge uint32) []float32 {
 func (x *Index) listWords(edges []uint32) []Word {
 	var out []Word
 	for _, edge := range edges {
-		head, relation, tail := x.book.Words(edge)
+		head, relation, tail := x.Words(edge)
 		out = append(out, Word{head, relation, tail})
 	}
 	return out

@@ -5,6 +5,7 @@ import (
 	"math"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -148,13 +149,14 @@ func TestWhatIsToldIsChosenAmongABoundedNumberOfFactsUntilTheEnd(t *testing.T) {
 		documents = append(documents, one)
 	}
 	index, book := indexOf(t, documents)
-	counted, looks, most := 0, 0, math.MaxInt
+	counted, most := 0, int64(math.MaxInt64)
+	var looks atomic.Int64
 	s := settings(2000)
 	s.Coarse, s.Fine = len(book.Runs), len(book.Runs)
-	s.Stopped = func() bool { looks++; return looks > most }
+	s.Stopped = func() bool { return looks.Add(1) > most }
 	s.Count = nil
 	index.Find(ask("Which quay was built in year 7?"), s)
-	most, looks = looks, 0 // the next search ends when it chooses
+	most = looks.Swap(0) // the next search ends when it chooses
 	s.Count = func(text string) int { counted++; return tokens.Count(text) }
 	found := index.Find(ask("Which quay was built in year 7?"), s)
 	assert.True(t, len(book.Edges) > apr.MostTold && found.Choice.Facts == apr.MostTold && counted == 0,
@@ -191,6 +193,6 @@ func FuzzAnAnswerIsReadWithoutHarm(f *testing.F) {
 	f.Fuzz(func(t *testing.T, answer string) {
 		said, _ := part.Read(answer)
 		_, _, left := apr.Indexify([]apr.Document{{Key: "d", Triples: said.Triples}})
-		assert.True(t, len(left) == 0, "what was read is no triple of a codebook: %v", left)
+		assert.Zero(t, left, "what was read is no triple of a codebook")
 	})
 }

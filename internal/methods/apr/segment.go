@@ -17,35 +17,28 @@ type Segmenter struct {
 	Threshold float64 // the least fit of a line that stays
 	Chain     float64 // bonus where the head is the tail of the line before
 	Reuse     float64 // bonus where head or tail is in the run already; not on top of Chain
-	Patience  int     // lines in sequence that may fit badly
-	MinLen    int     // lines that a run has at least before it is closed for its fit
 	MaxLen    int     // lines that a run has at most; 0: no bound
 }
 
 // DefaultSegmenter has the published threshold and bonus, and a bound on the length.
-var DefaultSegmenter = Segmenter{Threshold: 0.7, Chain: 0.05, Reuse: 0.02, MinLen: 1, MaxLen: 24}
+var DefaultSegmenter = Segmenter{Threshold: 0.7, Chain: 0.05, Reuse: 0.02, MaxLen: 24}
 
 // Cut gives the runs of lines: parts of the slice, none empty, in order.
 func (s Segmenter) Cut(lines []Line) [][]Line {
 	var runs [][]Line
-	from, bad := 0, 0
+	from := 0
 	var open run
 	for i, line := range lines {
+		n := i - from
 		switch {
-		case i == from:
+		case n == 0:
 			open = newRun(line)
-			continue
-		case open.scoreFit(s, lines[i-1], line) < s.Threshold:
-			bad++
-		default:
-			bad = 0
-		}
-		if n := i - from; (bad > s.Patience && n >= s.MinLen) || (s.MaxLen > 0 && n >= s.MaxLen) {
+		case open.scoreFit(s, lines[i-1], line) < s.Threshold, s.MaxLen > 0 && n >= s.MaxLen:
 			runs = append(runs, lines[from:i:i])
-			from, bad, open = i, 0, newRun(line)
-			continue
+			from, open = i, newRun(line)
+		default:
+			open.add(line)
 		}
-		open.add(line)
 	}
 	if from < len(lines) {
 		runs = append(runs, lines[from:])
@@ -55,8 +48,7 @@ func (s Segmenter) Cut(lines []Line) [][]Line {
 
 // Refine looks again at every border between neighbouring runs of one document, from left to right. A border at which
 // the segmenter, begun at the left run, does not cut goes: the runs become one, or those that the segmenter makes.
-// Without patience the result is that of Cut over the whole document, wherever the runs that it was given were parted
-// for want of text.
+// The result is that of Cut over the whole document, wherever the runs that it was given were parted for want of text.
 func (s Segmenter) Refine(runs [][]Line) [][]Line {
 	var out [][]Line
 	for _, right := range runs {

@@ -133,22 +133,19 @@ func (m *Matrix) NearestGraph(neighbours int) (*Sparse, error) {
 // leastDegree is the degree below which a node counts as without neighbours: its row and column of L are 0.
 const leastDegree = 1e-9
 
-// computeScale returns the entries of D^-1/2, and how many nodes are without neighbours.
-func computeScale(degrees []float64) (scale []float64, isolated int) {
-	scale = make([]float64, len(degrees))
+// computeScale returns the entries of D^-1/2; those of nodes without neighbours are 0.
+func computeScale(degrees []float64) []float64 {
+	scale := make([]float64, len(degrees))
 	for i, d := range degrees {
 		if d > leastDegree {
 			scale[i] = 1 / math.Sqrt(d)
-		} else {
-			isolated++
 		}
 	}
-	return scale, isolated
+	return scale
 }
 
 // Distinctness returns the sum of the squares of all eigenvalues of L, without computing any of them: the larger, the
 // more distinct the themes.
 func Distinctness(g Graph) float64 {
-	scale, _ := computeScale(g.Degrees())
-	return g.sumSquares(scale)
+	return g.sumSquares(computeScale(g.Degrees()))
 }

@@ -1,6 +1,7 @@
 package gem
 
 import (
+	"cmp"
 	"context"
 	"math"
 	"math/rand/v2"
@@ -43,43 +44,14 @@ type pair struct {
 	residual float64
 }
 
-// Order says which eigenvalues count as the first.
-type Order int
-
-// The orders: Algebraic takes the largest, which put similar nodes together. Magnitude takes the largest of
-// absolute value, so also those that put together what is unlike.
-const (
-	Algebraic Order = iota
-	Magnitude
-)
-
 // same is how far two eigenvalues may be apart and count as one.
 const same = 1e-9
 
-// compareValues orders eigenvalues; where magnitudes are equal, the positive one is first.
-func (o Order) compareValues(a, b float64) int {
-	key := func(x float64) float64 { return x }
-	if o == Magnitude {
-		key = math.Abs
-		if math.Abs(math.Abs(a)-math.Abs(b)) <= same {
-			key = func(x float64) float64 { return x }
-		}
-	}
-	switch x, y := key(a), key(b); {
-	case x > y:
-		return -1
-	case x < y:
-		return 1
-	}
-	return 0
-}
-
-// lanczos finds the first eigenpairs of L in the complement of what is locked, by thick restarts: a basis of a fixed
+// lanczos finds the largest eigenpairs of L in the complement of what is locked, by thick restarts: a basis of a fixed
 // number of vectors is filled, each new one orthogonal to all before it, the best directions of it are kept, and it is
 // filled again from the vector that was left.
 type lanczos struct {
 	l         *normal
-	order     Order
 	tolerance float64
 	most      int // products
 	random    *rand.Rand
@@ -106,12 +78,12 @@ func (s *lanczos) findPairs(ctx context.Context, want int, enough *float64) ([]p
 		}
 		left, beta := s.extendBasis(&basis, projected, room)
 		size := len(basis)
-		values, vectors, solved := solveEigen(projected.SliceSym(0, size), s.order)
+		values, vectors, solved := solveEigen(projected.SliceSym(0, size))
 		if !solved { // what was asked for counts as missing
 			return nil, nil
 		}
 		residual := func(i int) float64 { return beta * math.Abs(vectors.At(size-1, i)) }
-		if enough != nil && s.order.compareValues(values[0], *enough) > 0 && residual(0) < math.Abs(*enough-values[0]) {
+		if enough != nil && values[0] < *enough && residual(0) < math.Abs(*enough-values[0]) {
 			return nil, nil
 		}
 		converged := 0
@@ -143,19 +115,8 @@ func (s *lanczos) extendBasis(basis *[][]float64, projected *mat.SymDense, size 
 		last := len(*basis) - 1
 		next := make([]float64, len(s.l.scale))
 		s.l.applyMatrix(next, (*basis)[last])
-		for round := range 2 {
-			for _, x := range s.locked {
-				add(next, -innerProduct(next, x), x)
-			}
-			for i, x := range *basis {
-				h := innerProduct(next, x)
-				add(next, -h, x)
-				if round == 0 {
-					projected.SetSym(i, last, h)
-				} else {
-					projected.SetSym(i, last, projected.At(i, last)+h)
-				}
-			}
+		for i, h := range s.projectOut(next, *basis, 2) {
+			projected.SetSym(i, last, h)
 		}
 		beta = vectorLength(next)
 		if beta > 1e-11 {
@@ -171,6 +132,23 @@ func (s *lanczos) extendBasis(basis *[][]float64, projected *mat.SymDense, size 
 	}
 }
 
+// projectOut makes a vector orthogonal to what is locked and to the basis, in some rounds against rounding, and returns
+// what it had of each vector of the basis.
+func (s *lanczos) projectOut(x []float64, basis [][]float64, rounds int) []float64 {
+	had := make([]float64, len(basis))
+	for range rounds {
+		for _, y := range s.locked {
+			add(x, -innerProduct(x, y), y)
+		}
+		for i, y := range basis {
+			h := innerProduct(x, y)
+			add(x, -h, y)
+			had[i] += h
+		}
+	}
+	return had
+}
+
 // drawDirection returns a random direction that is orthogonal to what is locked and to the basis, nil where there is
 // none.
 func (s *lanczos) drawDirection(basis [][]float64) []float64 {
@@ -183,9 +161,7 @@ func (s *lanczos) drawDirection(basis [][]float64) []float64 {
 	}
 	divideVector(x, vectorLength(x))
 	for range 3 {
-		for _, y := range slices.Concat(s.locked, basis) {
-			add(x, -innerProduct(x, y), y)
-		}
+		s.projectOut(x, basis, 1)
 		rest := vectorLength(x)
 		if rest < 1e-13 {
 			return nil
@@ -198,9 +174,9 @@ func (s *lanczos) drawDirection(basis [][]float64) []float64 {
 // factorize solves a small symmetric matrix. It says false where QL takes over 30 rounds for one value.
 var factorize = func(solver *mat.EigenSym, m mat.Symmetric) bool { return solver.Factorize(m, true) }
 
-// solveEigen solves a small symmetric matrix; values and columns are in order. It says false where the solver did not
-// converge.
-func solveEigen(m mat.Symmetric, order Order) ([]float64, *mat.Dense, bool) {
+// solveEigen solves a small symmetric matrix; values and columns are in order, the largest value first. It says false
+// where the solver did not converge.
+func solveEigen(m mat.Symmetric) ([]float64, *mat.Dense, bool) {
 	var solver mat.EigenSym
 	n := m.SymmetricDim()
 	if !factorize(&solver, m) {
@@ -213,13 +189,11 @@ func solveEigen(m mat.Symmetric, order Order) ([]float64, *mat.Dense, bool) {
 	for i := range at {
 		at[i] = i
 	}
-	slices.SortStableFunc(at, func(a, b int) int { return order.compareValues(raw[a], raw[b]) })
+	slices.SortStableFunc(at, func(a, b int) int { return cmp.Compare(raw[b], raw[a]) })
 	values, columns := make([]float64, n), mat.NewDense(n, n, nil)
 	for to, from := range at {
 		values[to] = raw[from]
-		for row := range n {
-			columns.Set(row, to, vectors.At(row, from))
-		}
+		columns.SetCol(to, mat.Col(nil, from, &vectors))
 	}
 	return values, columns, true
 }

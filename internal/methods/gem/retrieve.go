@@ -22,17 +22,8 @@ const (
 	BestTwo
 )
 
-// Summaries reports the nodes that are summaries.
-type Summaries interface {
-	// Members are the nodes that a summary was made of; nil of a chunk.
-	Members(node int) []int
-}
-
-// MembersOf are summaries by node.
+// MembersOf are summaries: by node, the nodes that each was made of.
 type MembersOf map[int][]int
-
-// Members returns the nodes that a summary was made of; nil of a chunk.
-func (m MembersOf) Members(node int) []int { return m[node] }
 
 // Compare gives the cosine of a prompt with every question: row i of questions is of unit length and question of[i].
 func Compare(prompt []float32, questions Rows, of []Match) []Match {
@@ -51,7 +42,7 @@ func Compare(prompt []float32, questions Rows, of []Match) []Match {
 
 // Rank makes nodes of questions: one match for each node, of its best question (of equal ones the first), the best
 // node first. Of equal scores chunks are before summaries, then lower nodes. A question given twice counts once.
-func Rank(matches []Match, aggregate Aggregate, summaries Summaries) []Match {
+func Rank(matches []Match, aggregate Aggregate, summaries MembersOf) []Match {
 	sorted := slices.Clone(matches)
 	slices.SortFunc(sorted, func(a, b Match) int {
 		return cmp.Or(cmp.Compare(a.Node, b.Node), cmp.Compare(b.Score, a.Score), cmp.Compare(a.Question, b.Question))
@@ -79,46 +70,11 @@ func Rank(matches []Match, aggregate Aggregate, summaries Summaries) []Match {
 	return out
 }
 
-func kindOf(m Match, summaries Summaries) int {
-	if len(summaries.Members(m.Node)) > 0 {
+func kindOf(m Match, summaries MembersOf) int {
+	if len(summaries[m.Node]) > 0 {
 		return 1
 	}
 	return 0
-}
-
-// Budget is how much context nodes may take.
-type Budget struct {
-	Tokens int                // in all
-	Cost   func(node int) int // tokens of a node
-	Nodes  int                // the most; 0: any number
-}
-
-// Fill takes nodes in the order of ranked as long as they fit, passing over those that do not. A summary all of whose
-// members are taken says nothing more: it is left out, and its room is given to the first of the others that fit. What
-// is taken stays in the order of ranked.
-func Fill(ranked []Match, budget Budget, summaries Summaries) []Match {
-	taken, dropped := map[int]bool{}, map[int]bool{}
-	left := budget.Tokens
-	for again := true; again; {
-		for _, m := range ranked {
-			full := budget.Nodes > 0 && len(taken) == budget.Nodes
-			if cost := budget.Cost(m.Node); !full && !taken[m.Node] && !dropped[m.Node] && cost <= left {
-				left -= cost
-				taken[m.Node] = true
-			}
-		}
-		again = false
-		for _, m := range ranked {
-			members := summaries.Members(m.Node)
-			if taken[m.Node] && len(members) > 0 &&
-				!slices.ContainsFunc(members, func(node int) bool { return !taken[node] }) {
-				delete(taken, m.Node)
-				dropped[m.Node], again = true, true
-				left += budget.Cost(m.Node)
-			}
-		}
-	}
-	return slices.DeleteFunc(slices.Clone(ranked), func(m Match) bool { return !taken[m.Node] })
 }
 
 // Search is a best-first search along the edges of a graph. It begins with the best node; the next is the neighbour of
@@ -129,7 +85,7 @@ type Search struct {
 	Graph     Neighbourhood
 	Heaviest  float64 // edge of the graph
 	Alpha     float64
-	Summaries Summaries
+	Summaries MembersOf
 	// Match of a node with its score; false: it is neither chosen nor gone through.
 	Match func(node int) (Match, bool)
 }

@@ -12,26 +12,17 @@ import (
 
 // Options of Compute. The zero value of a field is what is said of it.
 type Options struct {
-	Pairs     int     // how many eigenpairs; 0: 3
-	Order     Order   // which ones are first
+	Pairs     int     // how many eigenpairs, the largest first; 0: 3
 	Tolerance float64 // of residuals; 0: 1e-6
 	Products  int     // the most products with W of one part; 0: 1000
 	// Direct is up to how many nodes a part is solved directly, in a time that grows with their third power; 0: 256.
 	// Below 0 never.
 	Direct int
-	// Least is the number of nodes that a part of a graph that falls apart must have to get separate eigenpairs
-	// beside the largest part; 0: 11, which is more than twice the members of a theme.
-	Least int
 }
 
-func (o Options) withDefaults() Options {
-	o.Pairs = cmp.Or(o.Pairs, 3)
-	o.Tolerance = cmp.Or(o.Tolerance, 1e-6)
-	o.Products = cmp.Or(o.Products, 1000)
-	o.Direct = cmp.Or(o.Direct, 256)
-	o.Least = cmp.Or(o.Least, 11)
-	return o
-}
+// leastPart is the number of nodes that a part of a graph that falls apart must have to get separate eigenpairs beside
+// the largest part: more than twice the members of a theme.
+const leastPart = 11
 
 // Pair is an eigenpair of L.
 type Pair struct {
@@ -44,13 +35,9 @@ type Pair struct {
 
 // Spectrum is what is known of L.
 type Spectrum struct {
-	Pairs    []Pair // in order
-	Missing  int    // pairs that were asked for, exist, and did not converge within the products allowed
-	Degrees  []float64
-	Isolated int // nodes without neighbours: they are in no theme
-	Parts    int // that the graph falls into, isolated nodes included
-	Small    int // nodes in parts too small for pairs of their own
-	Products int // with W
+	Pairs   []Pair // in order
+	Missing int    // pairs that were asked for, exist, and did not converge within the products allowed
+	Degrees []float64
 }
 
 // Values returns the eigenvalues, in order.
@@ -75,20 +62,17 @@ type divided interface{ findParts() []part }
 // first eigenvalue is 1 in every part, and only so its vectors are not any mixture of theirs. So a graph of many parts
 // gives the overviews of the largest first. Fewer nodes than pairs give fewer pairs; what does not converge is left out
 // and counted. The only errors are those of ctx.
-func Compute(ctx context.Context, g Graph, options Options) (Spectrum, error) {
-	o := options.withDefaults()
-	out := Spectrum{Degrees: g.Degrees(), Parts: min(1, g.Len())}
-	_, out.Isolated = computeScale(out.Degrees)
+func Compute(ctx context.Context, g Graph, o Options) (Spectrum, error) {
+	o.Pairs, o.Tolerance = cmp.Or(o.Pairs, 3), cmp.Or(o.Tolerance, 1e-6)
+	o.Products, o.Direct = cmp.Or(o.Products, 1000), cmp.Or(o.Direct, 256)
+	out := Spectrum{Degrees: g.Degrees()}
 	all := []part{{graph: g}}
 	if d, ok := g.(divided); ok {
 		all = d.findParts()
-		out.Parts = len(all)
 	}
 	large := 0
 	for i, p := range all {
-		if i > 0 && p.graph.Len() < o.Least {
-			out.Small += p.graph.Len()
-		} else {
+		if i == 0 || p.graph.Len() >= leastPart {
 			large++
 		}
 	}
@@ -96,11 +80,10 @@ func Compute(ctx context.Context, g Graph, options Options) (Spectrum, error) {
 	large = min(large, wanted)
 	o.Pairs -= max(0, large-1) // of one: of each other part the eigenvalue 1 is among those wanted
 	for i, p := range all[:large] {
-		pairs, products, err := findFirstPairs(ctx, p.graph, o)
+		pairs, err := findFirstPairs(ctx, p.graph, o)
 		if err != nil {
 			return Spectrum{}, err
 		}
-		out.Products += products
 		out.Missing += min(o.Pairs, p.graph.Len()) - len(pairs)
 		for at, x := range pairs {
 			out.Pairs = append(out.Pairs, Pair{
@@ -108,7 +91,7 @@ func Compute(ctx context.Context, g Graph, options Options) (Spectrum, error) {
 				Overview: at == 0 && math.Abs(x.lambda-1) < o.Tolerance,
 			})
 		}
-		sortPairs(out.Pairs, o.Order)
+		sortPairs(out.Pairs)
 		out.Pairs = out.Pairs[:min(len(out.Pairs), wanted)]
 	}
 	for _, p := range out.Pairs {
@@ -119,12 +102,12 @@ func Compute(ctx context.Context, g Graph, options Options) (Spectrum, error) {
 
 // sortPairs brings pairs into order. Values that differ by their last bits alone count as equal, and keep the order of
 // parts.
-func sortPairs(pairs []Pair, order Order) {
+func sortPairs(pairs []Pair) {
 	slices.SortStableFunc(pairs, func(a, b Pair) int {
 		if a.Part != b.Part && math.Abs(a.Lambda-b.Lambda) <= same {
 			return a.Part - b.Part
 		}
-		return order.compareValues(a.Lambda, b.Lambda)
+		return cmp.Compare(b.Lambda, a.Lambda)
 	})
 }
 
@@ -155,17 +138,17 @@ func orientVector(x []float64) {
 }
 
 // findFirstPairs finds the first pairs of a connected graph.
-func findFirstPairs(ctx context.Context, g Graph, o Options) ([]pair, int, error) {
+func findFirstPairs(ctx context.Context, g Graph, o Options) ([]pair, error) {
 	n := g.Len()
-	scale, _ := computeScale(g.Degrees())
+	scale := computeScale(g.Degrees())
 	l := &normal{graph: g, scale: scale, scaled: make([]float64, n)}
 	if n <= o.Direct {
 		if pairs := solveDirect(l, o); len(pairs) > 0 || ctx.Err() != nil {
-			return pairs, l.products, ctx.Err()
+			return pairs, ctx.Err()
 		}
 	}
 	s := &lanczos{
-		l: l, order: o.Order, tolerance: o.Tolerance / 2, most: o.Products, random: rand.New(rand.NewPCG(17, uint64(n))),
+		l: l, tolerance: o.Tolerance / 2, most: o.Products, random: rand.New(rand.NewPCG(17, uint64(n))),
 	}
 	var pairs []pair
 	if x, ok := newOverviewPair(l); ok { // known exactly
@@ -173,7 +156,7 @@ func findFirstPairs(ctx context.Context, g Graph, o Options) ([]pair, int, error
 	}
 	found, err := s.findPairs(ctx, o.Pairs-len(pairs), nil)
 	if err != nil {
-		return nil, 0, err
+		return nil, err
 	}
 	// A basis that grew from one vector has one vector of each eigenvalue. What else is there of the same, or was
 	// missed, is in the complement of what was found.
@@ -181,7 +164,7 @@ func findFirstPairs(ctx context.Context, g Graph, o Options) ([]pair, int, error
 		for _, x := range found {
 			pairs, s.locked = append(pairs, x), append(s.locked, x.vector)
 		}
-		slices.SortStableFunc(pairs, func(a, b pair) int { return o.Order.compareValues(a.lambda, b.lambda) })
+		slices.SortStableFunc(pairs, func(a, b pair) int { return cmp.Compare(b.lambda, a.lambda) })
 		if len(found) == 0 || len(pairs) >= n {
 			break
 		}
@@ -190,10 +173,9 @@ func findFirstPairs(ctx context.Context, g Graph, o Options) ([]pair, int, error
 			last = &pairs[o.Pairs-1].lambda
 		}
 		if found, err = s.findPairs(ctx, 1, last); err != nil {
-			return nil, 0, err
+			return nil, err
 		}
-		if last != nil && len(found) > 0 && (o.Order.compareValues(found[0].lambda, *last) >= 0 ||
-			math.Abs(found[0].lambda-*last) <= o.Tolerance) {
+		if last != nil && len(found) > 0 && found[0].lambda <= *last+o.Tolerance {
 			break
 		}
 	}
@@ -204,7 +186,7 @@ func findFirstPairs(ctx context.Context, g Graph, o Options) ([]pair, int, error
 			out = append(out, x)
 		}
 	}
-	return out, l.products, nil
+	return out, nil
 }
 
 // newOverviewPair returns the eigenvector of the eigenvalue 1, which is known without any search: sqrt(d). Where
@@ -241,7 +223,7 @@ func solveDirect(l *normal, o Options) []pair {
 			m.SetSym(i, j, column[i])
 		}
 	}
-	_, vectors, solved := solveEigen(m, o.Order)
+	_, vectors, solved := solveEigen(m)
 	if !solved {
 		return nil
 	}

@@ -2,38 +2,22 @@ package gem
 
 import (
 	"cmp"
-	"math"
 	"slices"
 )
 
-// Side says which components of an eigenvector belong to its theme.
-type Side int
-
-// The sides: each eigenvector but the overview separates two groups. Positive takes the group of its largest
-// component, Both takes each group as a theme where the second has enough of the vector's mass, Absolute mixes them.
-const (
-	Positive Side = iota
-	Both
-	Absolute
-)
-
-// SelectTop returns the nodes of the count largest components. Components that are equal to 1e-9 are in order of nodes.
-// Positive and Both leave out components at or below 0, Absolute those of 0.
-func SelectTop(vector []float64, count int, side Side) []int {
-	key := func(node int) float64 { return vector[node] }
-	if side == Absolute {
-		key = func(node int) float64 { return math.Abs(vector[node]) }
-	}
+// SelectTop returns the nodes of the count largest components above 0, the largest first. Components that are equal to
+// 1e-9 are in order of nodes.
+func SelectTop(vector []float64, count int) []int {
 	nodes := make([]int, 0, len(vector))
-	for i := range vector {
-		if key(i) > same {
+	for i, x := range vector {
+		if x > same {
 			nodes = append(nodes, i)
 		}
 	}
-	slices.SortStableFunc(nodes, func(a, b int) int { return cmp.Compare(key(b), key(a)) })
+	slices.SortStableFunc(nodes, func(a, b int) int { return cmp.Compare(vector[b], vector[a]) })
 	for from := 0; from < len(nodes) && from < count; {
 		to := from + 1
-		for to < len(nodes) && key(nodes[to-1])-key(nodes[to]) <= same {
+		for to < len(nodes) && vector[nodes[to-1]]-vector[nodes[to]] <= same {
 			to++
 		}
 		slices.Sort(nodes[from:to])
@@ -42,59 +26,35 @@ func SelectTop(vector []float64, count int, side Side) []int {
 	return nodes[:min(count, len(nodes))]
 }
 
-// Theme is a group of nodes that an eigenvector puts together.
+// Theme is a group of nodes that an eigenvector puts together: those of its largest components.
 type Theme struct {
 	Pair     int       // of the spectrum
-	Opposite bool      // the group of the negative components
 	Lambda   float64   // the eigenvalue
 	Beta     float64   // the eigenvalue as a share of the first
 	Members  []int     // nodes, those of the largest components first
 	Loadings []float64 // their components
 }
 
-// Choice says which themes Themes gives. The zero value of a field is what is said of it.
-type Choice struct {
-	Count   int     // themes, the overview included; 0: 2
-	Members int     // of each; 0: 5
-	Side    Side    //
-	Least   float64 // the share of mass, the sum of squares, from which Both takes the other group; 0: 0.3
-	Overlap float64 // with an earlier theme, above which one is left out for the next (Jaccard); 0: 0.6
-}
+const (
+	mostMembers = 5   // of a theme
+	mostOverlap = 0.6 // with an earlier theme, above which one is left out for the next (Jaccard)
+)
 
-// SelectThemes takes themes from the pairs of a spectrum, in their order. There are fewer than asked for where there
-// are fewer pairs, or the rest say what others said.
-func SelectThemes(s Spectrum, c Choice) []Theme {
-	count, members := cmp.Or(c.Count, 2), cmp.Or(c.Members, 5)
+// SelectThemes takes at most count themes from the pairs of a spectrum, in their order, the overview included. There
+// are fewer where there are fewer pairs, or the rest say what others said.
+func SelectThemes(s Spectrum, count int) []Theme {
 	var out []Theme
-	take := func(t Theme) {
-		if len(out) < count && len(t.Members) > 0 && !slices.ContainsFunc(out, func(o Theme) bool {
-			return computeOverlap(o.Members, t.Members) > cmp.Or(c.Overlap, 0.6)
-		}) {
-			out = append(out, t)
-		}
-	}
 	for i, p := range s.Pairs {
-		t := Theme{Pair: i, Lambda: p.Lambda, Beta: computeBeta(s, i), Members: SelectTop(p.Vector, members, c.Side)}
+		t := Theme{Pair: i, Lambda: p.Lambda, Beta: computeBeta(s, i), Members: SelectTop(p.Vector, mostMembers)}
+		if len(out) == count || len(t.Members) == 0 || slices.ContainsFunc(out, func(o Theme) bool {
+			return computeOverlap(o.Members, t.Members) > mostOverlap
+		}) {
+			continue
+		}
 		for _, node := range t.Members {
 			t.Loadings = append(t.Loadings, p.Vector[node])
 		}
-		take(t)
-		if c.Side == Both && !p.Overview {
-			turned := make([]float64, len(p.Vector))
-			mass := 0.0
-			for node, x := range p.Vector {
-				turned[node] = -x
-				mass += min(x, 0) * min(x, 0)
-			}
-			if mass < cmp.Or(c.Least, 0.3) {
-				continue
-			}
-			t.Opposite, t.Members, t.Loadings = true, SelectTop(turned, members, Positive), nil
-			for _, node := range t.Members {
-				t.Loadings = append(t.Loadings, p.Vector[node])
-			}
-			take(t)
-		}
+		out = append(out, t)
 	}
 	return out
 }

@@ -191,32 +191,20 @@ func (w *walker) add(u uint32, mass float64) {
 	}
 }
 
-// eliminateClasses pushes a chunk past its classes that have no other chunk.
-func (w *walker) eliminateClasses(node *node, to []uint32) {
-	w.several = w.several[:0]
-	for _, c := range to {
-		if w.shared[c/64]>>(c%64)&1 == 1 {
-			w.several = append(w.several, c)
-		}
-	}
-	deg := float64(len(to))
-	r := node.r / (1 - w.d*w.d*float64(len(to)-len(w.several))/deg)
-	node.x += r
-	node.r = 0
-	for _, c := range w.several {
-		w.add(c, w.d*r/deg)
-	}
-}
-
-// eliminateBy does what eliminateClasses does, by the weights of steps, whose sum is given too.
-func (w *walker) eliminateBy(node *node, to []uint32, weights []float64, sum float64) {
+// eliminateClasses pushes a chunk past its classes that have no other chunk, by the weights of steps (nil: all 1) and
+// their sum.
+func (w *walker) eliminateClasses(node *node, to []uint32, weights []float64, sum float64) {
 	w.several, w.parts = w.several[:0], w.parts[:0]
 	alone := 0.0
 	for i, c := range to {
+		weight := 1.0
+		if weights != nil {
+			weight = weights[i]
+		}
 		if w.shared[c/64]>>(c%64)&1 == 1 {
-			w.several, w.parts = append(w.several, c), append(w.parts, weights[i])
+			w.several, w.parts = append(w.several, c), append(w.parts, weight)
 		} else {
-			alone += weights[i]
+			alone += weight
 		}
 	}
 	r := node.r / (1 - w.d*w.d*(alone/sum))
@@ -253,11 +241,7 @@ func (w *walker) pushQueue() Mass {
 			deg = sum
 		}
 		if w.toChunks && node.id >= w.n && deg > 0 {
-			if weight == nil {
-				w.eliminateClasses(node, to)
-			} else {
-				w.eliminateBy(node, to, weight, deg)
-			}
+			w.eliminateClasses(node, to, weight, deg)
 			continue
 		}
 		r := node.r

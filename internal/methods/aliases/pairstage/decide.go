@@ -66,7 +66,7 @@ type Asker struct {
 
 // Counts of what was decided.
 type Counts struct {
-	Asked, Paid     int64 // pairs, and those of them that the ledger did not have
+	Asked           int64 // pairs
 	Same, Different int64
 	Failed          int64 // for which the model gave no answer of use
 }
@@ -82,19 +82,15 @@ func (a Asker) Decide(ctx context.Context, pairs []Pair) ([]Decision, Counts, er
 		return nil, counts, nil
 	}
 	out := make([]Decision, len(pairs))
-	paid := make([]bool, len(pairs))
 	err := parallel.Each(ctx, len(pairs), min(width, len(pairs)), func(ctx context.Context, i int) (err error) {
-		out[i], paid[i], err = a.askPair(ctx, pairs[i])
+		out[i], err = a.askPair(ctx, pairs[i])
 		if a.Touch != nil {
 			a.Touch()
 		}
 		return err
 	})
-	for i, one := range out {
+	for _, one := range out {
 		counts.Asked++
-		if paid[i] {
-			counts.Paid++
-		}
 		switch one.Verdict {
 		case Same:
 			counts.Same++
@@ -134,13 +130,13 @@ type value struct {
 	Reason string      `json:"reason,omitempty"`
 }
 
-func (a Asker) askPair(ctx context.Context, pair Pair) (Decision, bool, error) {
+func (a Asker) askPair(ctx context.Context, pair Pair) (Decision, error) {
 	out := Decision{
 		Name: pair.A.Name, Of: pair.Of.Name, Cosine: pair.Cosine, Spelled: pair.Spelled, Verdict: Undecided,
 	}
 	call := pair.Call()
 	var v value
-	fresh, passing, err := stage.RecallOrAsk(ctx, a.Ledger, ledger.Pairs, Key(a.Chat.Info(), call), a.Attempt,
+	_, passing, err := stage.RecallOrAsk(ctx, a.Ledger, ledger.Pairs, Key(a.Chat.Info(), call), a.Attempt,
 		func(ctx context.Context) (stage.Answer[value], error) {
 			return stage.Ask(ctx, a.Chat, call, Reminder, parseAnswer, a.Health)
 		},
@@ -149,7 +145,7 @@ func (a Asker) askPair(ctx context.Context, pair Pair) (Decision, bool, error) {
 			return answer.Value
 		}, &v)
 	if err != nil || passing {
-		return out, false, err
+		return out, err
 	}
 	switch {
 	case v.Reason != "":
@@ -158,7 +154,7 @@ func (a Asker) askPair(ctx context.Context, pair Pair) (Decision, bool, error) {
 	default:
 		out.Verdict, out.Why = Different, v.Why
 	}
-	return out, fresh, nil
+	return out, nil
 }
 
 // dropUnprintable leaves out of a model's words what a terminal would obey.

@@ -329,27 +329,20 @@ func (s *search) findNearPairs(ctx context.Context) ([]aliases.Pair, error) {
 
 // keepNearest sorts pairs, the nearest first, and keeps MostNear of them.
 func (s *search) keepNearest(pairs []aliases.Pair) []aliases.Pair {
+	ends := func(pair aliases.Pair) []byte { // both ids, the lesser first
+		a, b := s.classes[pair.A].id[:], s.classes[pair.B].id[:]
+		if bytes.Compare(a, b) > 0 {
+			a, b = b, a
+		}
+		return slices.Concat(a, b)
+	}
 	slices.SortFunc(pairs, func(a, b aliases.Pair) int {
-		return cmp.Or(cmp.Compare(b.Cosine, a.Cosine),
-			bytes.Compare(s.minClassID(a), s.minClassID(b)), bytes.Compare(s.maxClassID(a), s.maxClassID(b)))
+		if a.Cosine != b.Cosine {
+			return cmp.Compare(b.Cosine, a.Cosine)
+		}
+		return bytes.Compare(ends(a), ends(b))
 	})
 	return pairs[:min(len(pairs), MostNear)]
-}
-
-func (s *search) minClassID(pair aliases.Pair) []byte {
-	a, b := s.classes[pair.A].id[:], s.classes[pair.B].id[:]
-	if bytes.Compare(a, b) < 0 {
-		return a
-	}
-	return b
-}
-
-func (s *search) maxClassID(pair aliases.Pair) []byte {
-	a, b := s.classes[pair.A].id[:], s.classes[pair.B].id[:]
-	if bytes.Compare(a, b) < 0 {
-		return b
-	}
-	return a
 }
 
 // decidePairs decides the candidates. Names that are spelled the same come first, and are near enough whatever their
@@ -372,11 +365,7 @@ func (s *search) decidePairs(near []aliases.Pair, found *Found) {
 		return s.computeCosine(a, b)
 	}
 	candidates := slices.Clone(near)
-	for _, pair := range aliases.PairSpellings(all, judged) {
-		if sameSpelling(pair.A, pair.B) {
-			candidates = append(candidates, pair)
-		}
-	}
+	candidates = append(candidates, pairSpellings(all, spelled)...)
 	for i, pair := range candidates {
 		candidates[i].Cosine = judged(pair.A, pair.B)
 	}
@@ -398,6 +387,27 @@ func (s *search) decidePairs(near []aliases.Pair, found *Found) {
 				cmp.Compare(a.Of.Name, b.Of.Name), cmp.Compare(a.A.Name, b.A.Name))
 		})
 	}
+}
+
+// pairSpellings pairs names of one spelling, each with the first of them by key.
+func pairSpellings(all []aliases.Name, spelled []string) (out []aliases.Pair) {
+	keys, order := make([]string, len(all)), make([]int, len(all))
+	for i, name := range all {
+		keys[i], order[i] = names.Key(name.Text, false), i
+	}
+	slices.SortFunc(order, func(a, b int) int { return cmp.Compare(keys[a], keys[b]) })
+	first := map[string]int{}
+	for _, i := range order {
+		at, known := first[spelled[i]]
+		switch {
+		case spelled[i] == "":
+		case known:
+			out = append(out, aliases.Pair{A: at, B: i})
+		default:
+			first[spelled[i]] = i
+		}
+	}
+	return out
 }
 
 func (s *search) newPair(a, of int, sameSpelling func(a, b int) bool) Pair {

@@ -70,17 +70,13 @@ func ListAliases(
 			continue
 		}
 		for _, one := range list {
-			out.Suggested = append(out.Suggested, suggestedOf(one))
+			out.Suggested = append(out.Suggested, core.SuggestedOne{
+				Name: one.A.Name, Of: one.Of.Name, Cosine: one.Cosine, Spelled: one.Spelled, Refused: one.Refused,
+			})
 		}
 	}
 	mergeSuggestions(&out)
 	return out, nil
-}
-
-func suggestedOf(one Pair) core.SuggestedOne {
-	return core.SuggestedOne{
-		Name: one.A.Name, Of: one.Of.Name, Cosine: one.Cosine, Spelled: one.Spelled, Refused: one.Refused,
-	}
 }
 
 // mergeSuggestions joins what is suggested with what a model decided: those that are the same come first.

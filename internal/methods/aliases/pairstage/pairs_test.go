@@ -60,7 +60,7 @@ func TestAModelDecidesEachPairOnce(t *testing.T) {
 	chat := &judge{}
 	asks := asker(chat)
 	first, counts, err := asks.Decide(t.Context(), three)
-	require.True(t, err == nil && counts == (Counts{Asked: 3, Paid: 3, Same: 1, Different: 1, Failed: 1}),
+	require.True(t, err == nil && counts == (Counts{Asked: 3, Same: 1, Different: 1, Failed: 1}),
 		"%+v, %v", counts, err)
 	var verdicts []string
 	for i, one := range first {
@@ -74,12 +74,12 @@ func TestAModelDecidesEachPairOnce(t *testing.T) {
 	paid := chat.calls.Load() // the last pair was asked for twice
 	turned := slices.Clone(three)
 	turned[0].A, turned[0].Of = turned[0].Of, turned[0].A
-	again, counts, err := asks.Decide(t.Context(), turned)
-	assert.True(t, err == nil && chat.calls.Load() == paid && paid == 4 && counts.Paid == 0 && again[0].Verdict == Same,
-		"%d calls, then %d; %+v, %v", paid, chat.calls.Load(), counts, err)
+	again, _, err := asks.Decide(t.Context(), turned)
+	assert.True(t, err == nil && chat.calls.Load() == paid && paid == 4 && again[0].Verdict == Same,
+		"%d calls, then %d; %v", paid, chat.calls.Load(), err)
 	asks.Attempt = 1 // a round of retry-failed
-	_, counts, err = asks.Decide(t.Context(), three)
-	assert.True(t, err == nil && counts.Paid == 1, "a round of retry-failed: %+v, %v", counts, err)
+	_, _, err = asks.Decide(t.Context(), three)
+	assert.True(t, err == nil && chat.calls.Load() > paid, "a round of retry-failed: %v", err)
 	changed := slices.Clone(three[:1])
 	changed[0].A.Text = "no more"
 	got, _, err := asks.Decide(t.Context(), changed)
@@ -94,7 +94,7 @@ func TestAFailureOfTheSystemIsNoDecision(t *testing.T) {
 	require.Error(t, err, "no error")
 	chat.down.Store(false)
 	_, counts, err := asks.Decide(t.Context(), three[:2])
-	assert.True(t, err == nil && counts.Failed == 0 && counts.Paid == 2, "%+v, %v", counts, err)
+	assert.True(t, err == nil && counts.Failed == 0 && counts.Asked == 2, "%+v, %v", counts, err)
 }
 
 func TestModelsThatCostNothingAreNotAsked(t *testing.T) {
@@ -186,4 +186,13 @@ func TestPairsThatMayBeOneAreAskedForFirst(t *testing.T) {
 	}
 	assert.Equal(t, []string{"Saint-Denis", "Alma Port Company", "I.B.M.", "Cohere", "Port of Alma"}, got)
 	assert.Equal(t, "Cohere", given[0].A.Name, "what was given is in another order")
+}
+
+func TestNamesOfOneSpellingArePairedWithTheFirst(t *testing.T) {
+	var all []aliases.Name
+	var spelled []string
+	for _, name := range []string{"Alpha-Corp", "Other", "AlphaCorp", "alpha corp", "AB", "A B"} { // AB is too short
+		all, spelled = append(all, aliases.Name{Text: name}), append(spelled, normalizeSpelling(name))
+	}
+	assert.Equal(t, []aliases.Pair{{A: 3, B: 0}, {A: 3, B: 2}}, pairSpellings(all, spelled))
 }

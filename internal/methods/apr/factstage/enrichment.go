@@ -18,8 +18,7 @@ import (
 var Enrichment = enrich.Enrichment{
 	Name: format.Enrichment, Asks: "chunks", Role: core.RoleTriples, DigestRules: digestRules, Seal: seal,
 	Pay: func(ctx context.Context, of *enrich.Build, n, parts int) error {
-		_, err := newIn(of).Pay(ctx, of.Chunks(ctx, n, parts))
-		return err
+		return newIn(of).Pay(ctx, of.Chunks(ctx, n, parts))
 	},
 }
 

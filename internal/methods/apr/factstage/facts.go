@@ -15,6 +15,7 @@ import (
 	"context"
 	"io"
 	"iter"
+	"maps"
 	"slices"
 
 	"github.com/unweaver/unweaver/internal/core"
@@ -50,8 +51,7 @@ type In struct {
 
 // Counts of what was made.
 type Counts struct {
-	Chunks, Parts       int64
-	Paid, Hits          int64 // parts that the model was asked for, and that the ledger answered
+	Chunks              int64
 	Fallbacks           int64 // parts of which rules found the triples
 	Triples, Left       int64 // what was read, and what of it is no triple of a codebook
 	Entities, Relations int64
@@ -65,15 +65,14 @@ const width = 64
 const window = 256
 
 // Pay has the ledger hold what Seal needs of chunks. What costs nothing is not asked for.
-func (in In) Pay(ctx context.Context, chunks iter.Seq2[enrich.Chunk, error]) (Counts, error) {
-	var counts Counts
-	for group, err := range groupChunks(chunks) {
+func (in In) Pay(ctx context.Context, chunks iter.Seq2[enrich.Chunk, error]) error {
+	for group, err := range parallel.Batch(chunks, window) {
 		if err != nil {
-			return counts, err
+			return err
 		}
-		said, err := in.readChunks(ctx, group, &counts)
+		said, err := in.readChunks(ctx, group, new(Counts))
 		if err != nil {
-			return counts, err
+			return err
 		}
 		if !in.Embedder.Info().Paid {
 			continue
@@ -85,36 +84,28 @@ func (in In) Pay(ctx context.Context, chunks iter.Seq2[enrich.Chunk, error]) (Co
 		book, _, _ := apr.Indexify([]apr.Document{{Triples: all}})
 		for _, texts := range [][]string{book.Entities, book.Relations, linesOf(book)} {
 			if err := in.payVectors(ctx, texts); err != nil {
-				return counts, err
+				return err
 			}
 		}
 	}
-	return counts, nil
+	return nil
 }
 
 // payVectors has the ledger hold the vectors of texts, which are cut into requests by their content.
 func (in In) payVectors(ctx context.Context, texts []string) error {
-	var batches [][]embed.Item
-	for batch, err := range embed.CutBatches(in.itemsOf(slices.Sorted(slices.Values(texts)))) {
-		if err != nil {
-			return err
-		}
-		batches = append(batches, batch)
-	}
 	source := embed.Source{Embedder: in.Embedder, Ledger: in.Ledger}
-	return parallel.Each(ctx, len(batches), min(width, len(batches)), func(ctx context.Context, i int) error {
-		return source.Pay(ctx, batches[i])
+	items := in.itemsOf(slices.Sorted(slices.Values(texts)))
+	return embed.EachBatch(ctx, width, items, func(ctx context.Context, _ int, some []embed.Item) error {
+		return source.Pay(ctx, some)
 	})
 }
 
 func (in In) itemsOf(texts []string) iter.Seq2[embed.Item, error] {
-	return func(yield func(embed.Item, error) bool) {
-		for _, one := range texts {
-			if !yield(embed.Item{Key: one, Digest: embed.Digest(one, in.Fingerprint), Text: one}, nil) {
-				return
-			}
-		}
+	items := make([]embed.Item, len(texts))
+	for i, one := range texts {
+		items[i] = embed.Item{Key: one, Digest: embed.Digest(one, in.Fingerprint), Text: one}
 	}
+	return parallel.Items(items)
 }
 
 // Seal writes the file of chunks, in whatever order they come; one that comes again counts once. What the ledger lacks
@@ -123,7 +114,7 @@ func (in In) Seal(ctx context.Context, chunks iter.Seq2[enrich.Chunk, error], ou
 	var counts Counts
 	var read []placed
 	keys := map[core.Digest]bool{}
-	for group, err := range groupChunks(skipRepeats(chunks)) {
+	for group, err := range parallel.Batch(skipRepeats(chunks), window) {
 		if err != nil {
 			return counts, err
 		}
@@ -139,8 +130,8 @@ func (in In) Seal(ctx context.Context, chunks iter.Seq2[enrich.Chunk, error], ou
 		}
 	}
 	book, sequences, left := apr.Indexify(documentsOf(read))
-	counts.Left += int64(len(left))
-	facts := format.Facts{Book: book, Keys: slices.SortedFunc(keysOf(keys), func(a, b core.Digest) int {
+	counts.Left += int64(left)
+	facts := format.Facts{Book: book, Keys: slices.SortedFunc(maps.Keys(keys), func(a, b core.Digest) int {
 		return bytes.Compare(a[:], b[:])
 	})}
 	for _, one := range []struct {
@@ -184,16 +175,6 @@ func documentsOf(read []placed) []apr.Document {
 	return out
 }
 
-func keysOf(set map[core.Digest]bool) iter.Seq[core.Digest] {
-	return func(yield func(core.Digest) bool) {
-		for key := range set {
-			if !yield(key) {
-				return
-			}
-		}
-	}
-}
-
 // cutRuns returns the runs of all documents, each sequence of edges once.
 func (in In) cutRuns(book *apr.Codebook, sequences []apr.Sequence, lines apr.Table) [][]uint32 {
 	var out [][]uint32
@@ -231,26 +212,19 @@ func linesOf(book *apr.Codebook) []string {
 // buildTable returns a table of the vectors of texts, in their order.
 func (in In) buildTable(ctx context.Context, texts []string) (apr.Table, error) {
 	source := embed.Source{Embedder: in.Embedder, Ledger: in.Ledger}
-	var batches [][]embed.Item
-	for batch, err := range embed.CutBatches(in.itemsOf(texts)) {
-		if err != nil {
-			return apr.Table{}, err
-		}
-		batches = append(batches, batch)
-	}
 	changed := fault.DimensionChanged.At("embed", "the facts of chunks").
 		Because("vectors of one embedder have different lengths").Advise("build the index again")
-	found := make([]apr.Table, len(batches))
-	err := parallel.Each(ctx, len(batches), min(width, len(batches)), func(ctx context.Context, i int) error {
-		vectors, err := source.Vectors(ctx, batches[i])
+	found := make([]apr.Table, len(texts)) // by the first text of each request
+	err := embed.EachBatch(ctx, width, in.itemsOf(texts), func(ctx context.Context, at int, some []embed.Item) error {
+		vectors, err := source.Vectors(ctx, some)
 		for _, vector := range vectors { // only their codes are held
-			if found[i].Dim == 0 {
-				found[i].Dim = len(vector)
+			if found[at].Dim == 0 {
+				found[at].Dim = len(vector)
 			}
-			if len(vector) != found[i].Dim {
+			if len(vector) != found[at].Dim {
 				return changed
 			}
-			found[i].Add(vector)
+			found[at].Add(vector)
 		}
 		return err
 	})
@@ -258,7 +232,10 @@ func (in In) buildTable(ctx context.Context, texts []string) (apr.Table, error) 
 	if err != nil {
 		return out, err
 	}
-	for i, table := range found {
+	for at, table := range found {
+		if table.Len() == 0 {
+			continue
+		}
 		if out.Dim == 0 {
 			out.Dim = table.Dim
 		}
@@ -266,7 +243,7 @@ func (in In) buildTable(ctx context.Context, texts []string) (apr.Table, error) 
 			return out, changed
 		}
 		out.Append(table)
-		found[i] = apr.Table{}
+		found[at] = apr.Table{}
 	}
 	return out, nil
 }
@@ -308,32 +285,21 @@ func (in In) readChunks(ctx context.Context, chunks []enrich.Chunk, counts *Coun
 		if !result.key.IsZero() {
 			into.keys = append(into.keys, result.key)
 		}
-		counts.add(result)
+		counts.Triples += int64(len(result.said.Triples))
+		counts.Left += int64(result.said.Unfit + result.said.Cut)
+		if result.fallback {
+			counts.Fallbacks++
+		}
 	}
 	counts.Chunks += int64(len(chunks))
 	return out, nil
 }
 
-func (c *Counts) add(one result) {
-	c.Parts++
-	c.Triples += int64(len(one.said.Triples))
-	c.Left += int64(one.said.Unfit + one.said.Cut)
-	switch {
-	case one.paid:
-		c.Paid++
-	case !one.key.IsZero():
-		c.Hits++
-	}
-	if one.fallback {
-		c.Fallbacks++
-	}
-}
-
 // result of one part.
 type result struct {
-	said           triples.Said
-	key            core.Digest // of the ledger; zero where nothing was paid
-	paid, fallback bool
+	said     triples.Said
+	key      core.Digest // of the ledger; zero where nothing was paid
+	fallback bool
 }
 
 // value is a ledger entry: an answer that can be read, or why there is none.
@@ -362,7 +328,7 @@ func (in In) readPart(ctx context.Context, chunk enrich.Chunk, part triples.Part
 	}
 	key := Key(info, part)
 	var v value
-	fresh, passing, err := stage.RecallOrAsk(ctx, in.Ledger, ledger.Triples, key, in.Attempt,
+	_, passing, err := stage.RecallOrAsk(ctx, in.Ledger, ledger.Triples, key, in.Attempt,
 		func(ctx context.Context) (stage.Answer[string], error) { return in.askModel(ctx, chunk, part) },
 		valueOf, &v)
 	if err != nil {
@@ -371,7 +337,7 @@ func (in In) readPart(ctx context.Context, chunk enrich.Chunk, part triples.Part
 	if passing {
 		return in.readAnswer(ctx, chunk, part, value{}, result{})
 	}
-	return in.readAnswer(ctx, chunk, part, v, result{key: key, paid: fresh})
+	return in.readAnswer(ctx, chunk, part, v, result{key: key})
 }
 
 // readAnswer reads an answer, or has rules find triples where there is none.
@@ -418,28 +384,6 @@ func skipRepeats(chunks iter.Seq2[enrich.Chunk, error]) iter.Seq2[enrich.Chunk, 
 			if !yield(chunk, err) || err != nil {
 				return
 			}
-		}
-	}
-}
-
-// groupChunks gives chunks in groups of at most window.
-func groupChunks(chunks iter.Seq2[enrich.Chunk, error]) iter.Seq2[[]enrich.Chunk, error] {
-	return func(yield func([]enrich.Chunk, error) bool) {
-		var group []enrich.Chunk
-		for chunk, err := range chunks {
-			if err != nil {
-				yield(nil, err)
-				return
-			}
-			if group = append(group, chunk); len(group) == window {
-				if !yield(group, nil) {
-					return
-				}
-				group = nil
-			}
-		}
-		if len(group) > 0 {
-			yield(group, nil)
 		}
 	}
 }

@@ -255,9 +255,7 @@ func (m *memory) liftMembers(ranked []gem.Match, members map[int]gem.Match) (chu
 		if len(found) == 0 {
 			continue
 		}
-		first := slices.MinFunc(found, func(a, b gem.Match) int {
-			return cmp.Or(cmp.Compare(b.Score, a.Score), cmp.Compare(a.Node, b.Node))
-		})
+		first := slices.MinFunc(found, inOrder)
 		placed[first.Node] = true
 		by[first.Node] = match
 		chunks = append(chunks, first)

@@ -135,18 +135,21 @@ func (Method) Run(r *retrieve.Request) (retrieve.Explanation, error) {
 		}
 	}
 	chunks, by := known.liftMembers(ranked, members)
-	budget := gem.Budget{
-		Tokens: math.MaxInt, Nodes: r.Query.TopChunks,
-		Cost: func(node int) int { return int(r.Generation.Live.ByNumber(node).Tokens) },
-	}
+	left := math.MaxInt
 	if tokens := r.Query.Params.Int("tokens"); tokens > 0 {
-		budget.Tokens = tokens
+		left = tokens
 		r.Query.Params["fill"] = false // what fills up knows of no budget
 	}
 	last := math.Inf(1)
 	var brought []int // summaries
-	taken := gem.Fill(chunks, budget, gem.MembersOf(nil))
-	for _, match := range taken {
+	var taken []gem.Match
+	for _, match := range chunks {
+		live := r.Generation.Live.ByNumber(match.Node)
+		if len(taken) == r.Query.TopChunks || int(live.Tokens) > left {
+			continue
+		}
+		left -= int(live.Tokens)
+		taken = append(taken, match)
 		score, node := match.Score, match.Node
 		if summary, ok := by[match.Node]; ok {
 			score, node = summary.Score, summary.Node
@@ -156,9 +159,8 @@ func (Method) Run(r *retrieve.Request) (retrieve.Explanation, error) {
 			last = min(last, step.Priority)
 			score = last
 		}
-		r.Result.Chunks = append(r.Result.Chunks, retrieve.Chunk{
-			Live: r.Generation.Live.ByNumber(match.Node), Score: score, Similarity: match.Score, HasSim: true,
-		})
+		chunk := retrieve.Chunk{Live: live, Score: score, Similarity: match.Score, HasSim: true}
+		r.Result.Chunks = append(r.Result.Chunks, chunk)
 	}
 	r.Result.Timing.Search = time.Since(start)
 	if !r.Result.NotesAlone && r.MatchesNothing() {

@@ -97,9 +97,6 @@ func (m *memory) viewChunks(g *retrieve.Generation, k, most int) []ViewedChunk {
 	var out []ViewedChunk
 	for at, x := range m.graph.Vector(theme.Pair) {
 		loading := float64(x)
-		if theme.Opposite {
-			loading = -loading
-		}
 		if node := m.graph.nodes[at]; node >= 0 && loading > 0 {
 			out = append(out, ViewedChunk{number: int(node), Loading: loading, Degree: float64(m.graph.Degrees[at])})
 		}

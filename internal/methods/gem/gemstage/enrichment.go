@@ -21,8 +21,7 @@ var Enrichment = enrich.Enrichment{
 	Name: gem.Name, Asks: "chunks", Role: core.RoleExtraction, DigestRules: digestRules, ListChanges: listChanges,
 	Seal: seal,
 	Pay: func(ctx context.Context, of *enrich.Build, n, parts int) error {
-		_, err := newIn(of).Pay(ctx, of.Chunks(ctx, n, parts))
-		return err
+		return newIn(of).Pay(ctx, of.Chunks(ctx, n, parts))
 	},
 	Notes: []enrich.Note{{
 		Count: enrich.Failed,

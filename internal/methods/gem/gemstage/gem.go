@@ -59,7 +59,6 @@ type In struct {
 // Counts of what was made.
 type Counts struct {
 	Chunks, Questions int64
-	Paid, Hits        int64 // calls, and answers of the ledger
 	Fallbacks         int64 // chunks that are compared by their text, as no question was found
 	Failed            int64 // of these, chunks for which the model gave no answer of use
 	Themes            int64
@@ -73,37 +72,33 @@ const (
 )
 
 // Pay has the ledger hold what Seal needs of chunks. What costs nothing is not asked for.
-func (in In) Pay(ctx context.Context, chunks iter.Seq2[enrich.Chunk, error]) (Counts, error) {
-	var counts Counts
+func (in In) Pay(ctx context.Context, chunks iter.Seq2[enrich.Chunk, error]) error {
 	if !in.Chat.Info().Paid && !in.Embedder.Info().Paid {
-		return counts, nil
+		return nil
 	}
-	group := make([]enrich.Chunk, 0, window)
-	pay := func() error {
-		asked, err := in.askQuestions(ctx, group, &counts)
-		if err != nil || !in.Embedder.Info().Paid {
+	for group, err := range parallel.Batch(chunks, window) {
+		if err != nil {
 			return err
+		}
+		asked, err := in.askQuestions(ctx, group, new(Counts))
+		if err != nil {
+			return err
+		}
+		if !in.Embedder.Info().Paid {
+			continue
 		}
 		var texts []string
 		for i, chunk := range group {
 			texts = append(append(texts, in.firstWindow(chunk)), asked[i]...)
 		}
-		return in.runBatches(ctx, texts, func(ctx context.Context, source embed.Source, _ int, items []embed.Item) error {
+		err = in.runBatches(ctx, texts, func(ctx context.Context, source embed.Source, _ int, items []embed.Item) error {
 			return source.Pay(ctx, items)
 		})
-	}
-	for chunk, err := range chunks {
 		if err != nil {
-			return counts, err
-		}
-		if group = append(group, chunk); len(group) == window {
-			if err := pay(); err != nil {
-				return counts, err
-			}
-			group = group[:0]
+			return err
 		}
 	}
-	return counts, pay()
+	return nil
 }
 
 // Sealed is what Seal made beside the file of questions.
@@ -238,38 +233,24 @@ func (in In) runBatches(
 	ctx context.Context, texts []string,
 	do func(ctx context.Context, source embed.Source, at int, items []embed.Item) error,
 ) error {
-	items := func(yield func(embed.Item, error) bool) {
-		for _, one := range texts {
-			fit := embed.Fit(one, in.MaxTokens)
-			if !yield(embed.Item{Key: fit, Digest: embed.Digest(fit, in.Fingerprint), Text: fit}, nil) {
-				return
-			}
-		}
-	}
-	var requests [][]embed.Item
-	var starts []int
-	at := 0
-	for request, err := range embed.CutBatches(items) {
-		if err != nil {
-			return err
-		}
-		requests, starts = append(requests, request), append(starts, at)
-		at += len(request)
+	items := make([]embed.Item, len(texts))
+	for i, one := range texts {
+		fit := embed.Fit(one, in.MaxTokens)
+		items[i] = embed.Item{Key: fit, Digest: embed.Digest(fit, in.Fingerprint), Text: fit}
 	}
 	source := embed.Source{Embedder: in.Embedder, Ledger: in.Ledger}
-	return parallel.Each(ctx, len(requests), min(width, len(requests)), func(ctx context.Context, i int) error {
-		return do(ctx, source, starts[i], requests[i])
+	return embed.EachBatch(ctx, width, parallel.Items(items), func(ctx context.Context, at int, some []embed.Item) error {
+		return do(ctx, source, at, some)
 	})
 }
 
 // answer is the questions of a chunk, or the text of a summary, and how it was come by.
 type answer struct {
-	Questions  []string `json:"questions,omitempty"`
-	Text       string   `json:"text,omitempty"`
-	Reason     string   `json:"reason,omitempty"`
-	Usage      model.Usage
-	paid, hits int64
-	failed     bool // the model was asked and gave nothing of use
+	Questions []string `json:"questions,omitempty"`
+	Text      string   `json:"text,omitempty"`
+	Reason    string   `json:"reason,omitempty"`
+	Usage     model.Usage
+	failed    bool // the model was asked and gave nothing of use
 }
 
 // askQuestions gives the questions of chunks, in their order.
@@ -282,8 +263,6 @@ func (in In) askQuestions(ctx context.Context, group []enrich.Chunk, counts *Cou
 	out := make([][]string, len(group))
 	for i, one := range found {
 		out[i] = one.Questions
-		counts.Paid += one.paid
-		counts.Hits += one.hits
 		if one.failed {
 			counts.Failed++
 		}
@@ -318,7 +297,7 @@ func (in In) askPaid(
 	info := in.Chat.Info()
 	key := ledger.ScopeKey(info.Domain, ledger.Key(Task, prompt, info.Model, info.Parameters, SchemaVersion, input))
 	var out answer
-	fresh, passing, err := stage.RecallOrAsk(ctx, in.Ledger, Task, key, in.Attempt,
+	_, passing, err := stage.RecallOrAsk(ctx, in.Ledger, Task, key, in.Attempt,
 		func(ctx context.Context) (stage.Answer[answer], error) {
 			return stage.Ask(ctx, in.Chat, call, reminder, read, in.Health)
 		},
@@ -328,9 +307,6 @@ func (in In) askPaid(
 		}, &out)
 	if err != nil || passing {
 		return answer{}, err
-	}
-	if out.hits = 1; fresh {
-		out.paid, out.hits = 1, 0
 	}
 	return out, nil
 }

@@ -57,16 +57,14 @@ func (in In) buildThemes(ctx context.Context, all *spool, nodes gem.Nodes, of qu
 		sealed.Counts.Nodes = file.Nodes
 		sealed.Themes = file
 		count := gem.AutoThemes(file.Values, len(all.places), usual, in.Settings.Themes)
-		for i, theme := range gem.SelectThemes(spectrum, gem.Choice{Count: count}) {
-			made := themes.Theme{
-				Pair: theme.Pair, Lambda: roundValue(theme.Lambda), Beta: roundValue(theme.Beta), Opposite: theme.Opposite,
-			}
+		for i, theme := range gem.SelectThemes(spectrum, count) {
+			made := themes.Theme{Pair: theme.Pair, Lambda: roundValue(theme.Lambda), Beta: roundValue(theme.Beta)}
 			for at, node := range theme.Members {
 				made.Members = append(made.Members, themes.Member{
 					Chunk: all.places[node].ID.String(), Loading: roundValue(theme.Loadings[at]),
 				})
 			}
-			if err := in.summariseTheme(ctx, i, all, theme.Members, &made, &summaries, &sealed.Counts); err != nil {
+			if err := in.summariseTheme(ctx, i, all, theme.Members, &made, &summaries); err != nil {
 				return err
 			}
 			file.Themes = append(file.Themes, made)
@@ -147,7 +145,7 @@ func (in In) buildContent(
 // summariseTheme makes the summary of members, in the order of documents, and its questions. Its vectors are added to
 // summaries; one of nothing has vectors of zeros, which are near to none.
 func (in In) summariseTheme(
-	ctx context.Context, number int, all *spool, members []int, made *themes.Theme, summaries *gem.Nodes, counts *Counts,
+	ctx context.Context, number int, all *spool, members []int, made *themes.Theme, summaries *gem.Nodes,
 ) error {
 	var ordered []enrich.Chunk
 	for _, node := range members {
@@ -176,8 +174,6 @@ func (in In) summariseTheme(
 		if err != nil {
 			return err
 		}
-		counts.Paid += said.paid
-		counts.Hits += said.hits
 		if said.Text != "" {
 			made.Summary = said.Text
 		}
@@ -193,8 +189,6 @@ func (in In) summariseTheme(
 	if err != nil {
 		return err
 	}
-	counts.Paid += asked.paid
-	counts.Hits += asked.hits
 	vectors, err := in.embedTexts(ctx, append([]string{made.Summary}, asked.Questions...))
 	if err != nil {
 		return err

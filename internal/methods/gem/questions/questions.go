@@ -109,16 +109,6 @@ func (f *File) Find(id core.ID) int {
 	return -1
 }
 
-// Chunk returns the chunk at a place, with vectors that are valid until Close.
-func (f *File) Chunk(i int) Chunk {
-	out := Chunk{ID: f.chunks[i]}
-	for q := int(f.starts[i]); q < int(f.starts[i+1]); q++ {
-		from, to := q*f.of.Dimension, (q+1)*f.of.Dimension
-		out.Questions = append(out.Questions, Question{f.texts.At(q), f.vectors[from:to:to]})
-	}
-	return out
-}
-
 // FlatVectors returns all vectors, one after another, and where those of each chunk begin, with one more for the end.
 // Both are valid until Close, and must not be written to.
 func (f *File) FlatVectors() (vectors []float32, starts []uint64) { return f.vectors, f.starts }
@@ -128,17 +118,6 @@ func (f *File) Owner(i int) core.ID { return f.chunks[i] }
 
 // Text returns the text of a question, counted through all chunks.
 func (f *File) Text(question int) string { return f.texts.At(question) }
-
-// All goes through the chunks in order.
-func (f *File) All() iter.Seq2[Chunk, error] {
-	return func(yield func(Chunk, error) bool) {
-		for i := range f.chunks {
-			if !yield(f.Chunk(i), nil) {
-				return
-			}
-		}
-	}
-}
 
 // Write writes the file of chunks, which come by increasing id; memory does not grow with them. Equal chunks are equal
 // bytes. Errors: those of the chunks, and fault.Internal for chunks that do not increase and vectors that are not of

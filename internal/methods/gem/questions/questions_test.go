@@ -41,7 +41,12 @@ func open(t testing.TB, content []byte, of questions.Of) (*questions.File, error
 func all(t testing.TB, file *questions.File) []questions.Chunk {
 	var out []questions.Chunk
 	count := 0
-	for chunk := range file.All() {
+	vectors, starts := file.FlatVectors()
+	for i := range file.Chunks() {
+		chunk := questions.Chunk{ID: file.Owner(i)}
+		for q := starts[i]; q < starts[i+1]; q++ {
+			chunk.Questions = append(chunk.Questions, questions.Question{Text: file.Text(int(q)), Vector: vectors[2*q : 2*q+2]})
+		}
 		assert.Equal(t, len(out), file.Find(chunk.ID), "chunk")
 		out = append(out, chunk)
 		count += len(chunk.Questions)

@@ -39,9 +39,8 @@ type File struct {
 type Theme struct {
 	Pair      int        `json:"pair,omitempty"` // of the spectrum, in the order of Values
 	Lambda    float64    `json:"lambda"`
-	Beta      float64    `json:"beta"`               // lambda as a share of the first
-	Opposite  bool       `json:"opposite,omitempty"` // the other side of its eigenvector
-	Members   []Member   `json:"members"`            // the largest component first
+	Beta      float64    `json:"beta"`    // lambda as a share of the first
+	Members   []Member   `json:"members"` // the largest component first
 	Summary   string     `json:"summary"`
 	Tokens    int        `json:"tokens"` // of the summary
 	Questions []Question `json:"questions"`
