@@ -38,8 +38,7 @@ type pdfReader struct {
 	count  int        // of the pages
 	inside *pdfInside // once a page needed it
 
-	pinned   bool   // files are pinned to pages
-	lettered []byte // the document once more, where its fonts did not name rare letters; until it is opened
+	pinned bool // files are pinned to pages
 }
 
 // Read reads the text of a PDF, unless that is not asked for, and the files in it.
@@ -92,9 +91,10 @@ func Read(raw []byte, files *document.Attachments) (d document.Doc, err error) {
 		}
 	}
 	if r.pinned { // pages that were read have no annotations any more
-		if err := r.reopenFile(whole); err != nil {
+		if opened, err = r.openFile(whole); err != nil {
 			return document.Doc{}, r.wrapDamage(err)
 		}
+		r.file = opened.Document
 	}
 	r.readAttachments(files)
 	if limits.SkipsText() {
@@ -114,19 +114,6 @@ func Read(raw []byte, files *document.Attachments) (d document.Doc, err error) {
 // openFile opens a document.
 func (r *pdfReader) openFile(raw []byte) (*responses.OpenDocument, error) {
 	return r.OpenDocument(&requests.OpenDocument{FileReader: bytes.NewReader(raw), FileReaderSize: int64(len(raw))})
-}
-
-// reopenFile goes on with another form of the document.
-func (r *pdfReader) reopenFile(raw []byte) error {
-	opened, err := r.openFile(raw)
-	if err != nil {
-		return err
-	}
-	if _, err := r.FPDF_CloseDocument(&requests.FPDF_CloseDocument{Document: r.file}); err != nil {
-		return err
-	}
-	r.file = opened.Document
-	return nil
 }
 
 // headerWithin is in how many bytes at the beginning a PDF says that it is one.
@@ -189,9 +176,6 @@ func (r *pdfReader) readPages() ([]*pdfPage, error) {
 	for index := range r.count {
 		r.number = index + 1
 		page, err := r.loadPage(index)
-		if err == nil && r.lettered != nil {
-			page, err = r.pageAgain(index)
-		}
 		if err != nil {
 			return nil, err
 		}
