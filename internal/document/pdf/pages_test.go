@@ -119,17 +119,6 @@ func TestTextThatIsNotShownIsLeftOut(t *testing.T) {
 	}
 }
 
-func TestRomanNumbersOfPagesAreNoText(t *testing.T) {
-	var pages []string
-	for i, number := range []string{"i", "ii", "iii", "iv", "1", "2", "3", "4", "5", "6"} {
-		pages = append(pages, ") Tj "+at(20, 200, 10, fmt.Sprint("Text ", i*i))+at(150, 20, 10, number)+"(")
-	}
-	pages[5] = strings.Replace(pages[5], "(2)", "(mix)", 1)
-	_, text := readPDF(t, documenttest.SmallPDF(pages...))
-	got := strings.Join(strings.Fields(text), " ")
-	assert.True(t, got == "Text 0 Text 1 Text 4 Text 9 Text 16 Text 25 mix Text 36 Text 49 Text 64 Text 81", "%q", got)
-}
-
 // linesAt returns the lines of a text with the places that they have, in tens of points.
 func linesAt(doc document.Doc, text string) string {
 	runes := []rune(text)
@@ -182,8 +171,11 @@ func TestTurnedTextIsReadAsIfItWereNot(t *testing.T) {
 }
 
 func TestAFileThatIsNoPDFIsSaidToBeNone(t *testing.T) {
+	cut, _, _ := strings.Cut(documenttest.SmallPDF("x"), "xref\n")
 	for content, want := range map[string]string{
-		"It is a letter.": "it is not a PDF", "%PDF-1.7\nIt is a letter.": "its pages cannot be found",
+		"It is a letter.": "it is not a PDF", cut: "its pages cannot be found", strings.Repeat("junk\n", 2000) + documenttest.SmallPDF("x"): "it is not a PDF",
+		strings.Replace(documenttest.SmallPDF("x"), "/Root 1 0 R", "/Root 9 0 R", 1): "its pages cannot be found",
+		"%PDF-1.7\nIt is a letter.": "its pages cannot be found",
 	} {
 		_, err := readers.Parse(strings.NewReader(content), document.PDF, "a.pdf", document.DefaultLimits())
 		assert.True(t, err != nil && strings.HasPrefix(err.Error(), "read a.pdf: "+want+" ("), "%q: %v", content, err)
