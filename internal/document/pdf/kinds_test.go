@@ -379,14 +379,14 @@ func TestAPDFIsFoundInWhatIsAroundIt(t *testing.T) {
 	whole := documenttest.SmallPDF("text")
 	start := strings.Index(whole, "startxref")
 	for name, content := range map[string]string{
-		"bytes before":         "HTTP/1.1 200 OK\r\n\r\n" + whole,
-		"bytes behind":         whole + strings.Repeat("\x00", 5000),
-		"a page behind":        whole + strings.Repeat("<p>junk</p>\n", 500),
-		"no startxref":         whole[:start],
-		"a wrong startxref":    whole[:start] + "startxref\n5\n%%EOF\n",
-		"startxref far off":    whole[:start] + "startxref\n99999999\n%%EOF\n",
-		"version 2.0":          strings.Replace(whole, "%PDF-1.4", "%PDF-2.0", 1),
-		"no version":           strings.Replace(whole, "%PDF-1.4", "%PDF-x.y", 1),
+		"bytes before":      "HTTP/1.1 200 OK\r\n\r\n" + whole,
+		"bytes behind":      whole + strings.Repeat("\x00", 5000),
+		"a page behind":     whole + strings.Repeat("<p>junk</p>\n", 500),
+		"no startxref":      whole[:start],
+		"a wrong startxref": whole[:start] + "startxref\n5\n%%EOF\n",
+		"startxref far off": whole[:start] + "startxref\n99999999\n%%EOF\n",
+		"version 2.0":       strings.Replace(whole, "%PDF-1.4", "%PDF-2.0", 1),
+		"no version":        strings.Replace(whole, "%PDF-1.4", "%PDF-x.y", 1),
 	} {
 		wantText(t, name, content, "", "text")
 	}
