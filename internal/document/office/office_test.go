@@ -168,7 +168,7 @@ func TestAllThatAWordDocumentShowsIsReadOnce(t *testing.T) {
 			body(p(run("Before.")) + `<w:altChunk r:id="r1"/>` + `<w:altChunk r:id="r2"/>` + p(run("After."))),
 			rels("word/document.xml", "r1", "aFChunk", "c.html", "r2", "aFChunk", "c.rtf"),
 			{Name: "word/c.html", Content: "<p>Within.</p>"}, {Name: "word/c.rtf", Content: "{}"},
-		}, "Before. / Within. / After.", "left out: a document inside of it (c.rtf): 1"},
+		}, "Before. / After.", "left out: a document inside of it (c.html): 1, a document inside of it (c.rtf): 1"},
 		"lines that look like headings": {[]part{body(p(`<w:r><w:t># one</w:t><w:br/><w:t>two</w:t><w:br/><w:t>---</w:t></w:r>`) +
 			p("<w:pPr><w:pStyle w:val=\"Heading2\"/></w:pPr>"+run("__init__ of **x**")))}, "    # one / two /     --- / ## __init__ of **x**", ""},
 		"tabs, breaks, signs": {[]part{body(p("<w:pPr><w:tabs><w:tab/></w:tabs></w:pPr>" + run("a") + "<w:r><w:tab/><w:t>b</w:t><w:noBreakHyphen/>" +
