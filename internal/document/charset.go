@@ -68,10 +68,9 @@ var scripts = []script{
 }
 
 var (
-	japanese = []*unicode.RangeTable{unicode.Hiragana, unicode.Katakana, unicode.Han, marked}
-	// marked are the signs that lengthen and voice kana, which Unicode counts to no script.
-	marked  = rangetable.New('ー', '\uff70', '\uff9e', '\uff9f')
-	chinese = []*unicode.RangeTable{unicode.Han}
+	// Unicode counts the sign that lengthens kana to no script.
+	japanese = []*unicode.RangeTable{unicode.Hiragana, unicode.Katakana, unicode.Han, rangetable.New('ー')}
+	chinese  = []*unicode.RangeTable{unicode.Han}
 )
 
 // CharsetOf returns the encoding of a name, nil where the name is not known.
@@ -152,10 +151,8 @@ func guessCharset(sample []byte) string {
 	return best
 }
 
-func decodedAs(sample []byte, name string) []rune { return decodedBy(sample, CharsetOf(name)) }
-
-func decodedBy(sample []byte, by encoding.Encoding) []rune {
-	text, err := by.NewDecoder().Bytes(sample)
+func decodedAs(sample []byte, name string) []rune {
+	text, err := CharsetOf(name).NewDecoder().Bytes(sample)
 	if err != nil {
 		return nil
 	}
