@@ -314,8 +314,8 @@ func (c *cleaner) Read(raw []byte) (int, error) {
 	return n, nil
 }
 
-// peekPlain returns buffered bytes that stay as they are: of ASCII, without control characters. They are most of what is
-// read, and are copied at once.
+// peekPlain returns buffered bytes that stay as they are: of ASCII, without control characters. They are most of what
+// is read, and are copied at once.
 func (c *cleaner) peekPlain(most int) []byte {
 	buffered, _ := c.r.Peek(min(most, c.r.Buffered()))
 	other := func(b byte) bool { return b < ' ' || b >= 0x7f }

@@ -170,8 +170,8 @@ func TestBlanksWithoutRoomStandNotBetweenIdeographs(t *testing.T) {
 	wantText(t, "a blank", collected("UniGB-UCS2-H", "GB1", shown(wide("红军 作战"))), "", "红军 作战")
 }
 
-// goFont shows a text in an embedded font that does not say which letters its codes show, by numbers of glyphs, and by a
-// map to them if it is given.
+// goFont shows a text in an embedded font that does not say which letters its codes show, by numbers of glyphs, and by
+// a map to them if it is given.
 func goFont(t *testing.T, text string, code func(glyph int) int, glyphs string) string {
 	t.Helper()
 	font, err := sfnt.Parse(goregular.TTF)
