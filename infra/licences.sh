@@ -15,8 +15,6 @@ modules() {
 {
   printf '==== Go ====\n\n'
   cat "$(go env GOROOT)/LICENSE"
-  printf '\n==== Adobe cmap-resources ====\n\n'
-  cat infra/licences-cmaps.txt
   modules | while read -r path version folder; do
     printf '\n==== %s %s ====\n\n' "$path" "$version"
     files=$(find "$folder" -maxdepth 1 -type f | grep -iE '/(licen[cs]e|copying|notice|patents)[^/]*$' | sort)

@@ -11,7 +11,6 @@ import (
 	"golang.org/x/net/html/charset"
 	"golang.org/x/text/encoding"
 	"golang.org/x/text/encoding/ianaindex"
-	"golang.org/x/text/encoding/simplifiedchinese"
 	"golang.org/x/text/encoding/unicode/utf32"
 	"golang.org/x/text/transform"
 	"golang.org/x/text/unicode/rangetable"
@@ -37,13 +36,13 @@ type alphabet struct{ letters, charsets string }
 
 // alphabets in the order in which they win where several are as likely.
 var alphabets = []alphabet{
-	{"äöüß", "windows-1252 ibm850 macintosh"}, {"àâçéèêëîïôûùüœæ", "windows-1252 ibm850 macintosh"},
-	{"áéíóúüñçàèòï", "windows-1252 ibm850 macintosh"}, {"åäöéüæø", "windows-1252 ibm850"},
+	{"äöüß", "windows-1252"}, {"àâçéèêëîïôûùüœæ", "windows-1252"},
+	{"áéíóúüñçàèòï", "windows-1252"}, {"åäöéüæø", "windows-1252"},
 	{"áàâãçéêíóôõú", "windows-1252"}, {"àèéìíòóùú", "windows-1252"}, {"ëïéèöüáó", "windows-1252"},
-	{cyrillic, "windows-1251 koi8-u ibm866 iso-8859-5 x-mac-cyrillic"},
-	{greek, "windows-1253 iso-8859-7"}, {hebrew, "windows-1255 ibm862"}, {arabic, "windows-1256 iso-8859-6"},
-	{thai, "windows-874"}, {"áčďéěíňóřšťúůýž", "windows-1250 iso-8859-2 ibm852"},
-	{"ąćęłńóśźż", "windows-1250 iso-8859-2 ibm852"}, {"áéíóöőúüű", "windows-1250 iso-8859-2"},
+	{cyrillic, "windows-1251 koi8-u iso-8859-5"},
+	{greek, "windows-1253 iso-8859-7"}, {hebrew, "windows-1255"}, {arabic, "windows-1256 iso-8859-6"},
+	{thai, "windows-874"}, {"áčďéěíňóřšťúůýž", "windows-1250 iso-8859-2"},
+	{"ąćęłńóśźż", "windows-1250 iso-8859-2"}, {"áéíóöőúüű", "windows-1250 iso-8859-2"},
 	{"áäčďéíĺľňóôŕšťúýž", "windows-1250 iso-8859-2"}, {"ăâîşţ", "windows-1250 iso-8859-2"},
 	{"čćžšđ", "windows-1250 iso-8859-2"}, {"çğıöşüâî", "windows-1254"}, {"ąčęėįšųūž", "windows-1257"},
 	{"āčēģīķļņšūž", "windows-1257"}, {"äöõüšž", "windows-1257"}, {icelandic, "windows-1252"},
@@ -69,19 +68,14 @@ var scripts = []script{
 }
 
 var (
-	japanese = []*unicode.RangeTable{unicode.Hiragana, unicode.Katakana, unicode.Han, marked}
-	// marked are the signs that lengthen and voice kana, which Unicode counts to no script.
-	marked  = rangetable.New('ー', '\uff70', '\uff9e', '\uff9f')
-	chinese = []*unicode.RangeTable{unicode.Han}
+	// Unicode counts the sign that lengthens kana to no script.
+	japanese = []*unicode.RangeTable{unicode.Hiragana, unicode.Katakana, unicode.Han, rangetable.New('ー')}
+	chinese  = []*unicode.RangeTable{unicode.Han}
 )
 
 // CharsetOf returns the encoding of a name, nil where the name is not known.
 func CharsetOf(name string) encoding.Encoding {
 	switch low := strings.ToLower(strings.TrimSpace(name)); low {
-	case "gb2312", "gbk", "gb_2312-80", "cp936", "936", "ms936", "x-gbk":
-		return simplifiedchinese.GB18030
-	case "cp949", "ms949", "uhc":
-		name = "euc-kr"
 	case "utf-32", "utf-32le", "utf-32be":
 		return utf32.UTF32(low == "utf-32le" == utf32.LittleEndian, utf32.UseBOM)
 	}
@@ -136,16 +130,16 @@ func guessCharset(sample []byte) string {
 	plain := 0.0 // share of the likeliest language that the usual one writes
 	for _, language := range alphabets {
 		if strings.Contains(language.charsets, western) && language.letters != icelandic {
-			plain = max(plain, language.fitText(usual).share)
+			plain = max(plain, language.fitText(usual))
 		}
 	}
 	best, most := western, plain
 	for _, language := range alphabets {
 		for name := range strings.FieldsSeq(language.charsets) {
 			text := decodedAs(sample, name)
-			found := language.fitText(text)
-			if found.share > max(most, plain+0.1)+1e-9 && found.beatsChance(name, text, usual, language) {
-				best, most = name, found.share
+			share := language.fitText(text)
+			if share > max(most, plain+0.1)+1e-9 && (name == western || language.beatsChance(text, usual, share)) {
+				best, most = name, share
 			}
 		}
 	}
@@ -157,55 +151,34 @@ func guessCharset(sample []byte) string {
 	return best
 }
 
-func decodedAs(sample []byte, name string) []rune { return decodedBy(sample, CharsetOf(name)) }
-
-func decodedBy(sample []byte, by encoding.Encoding) []rune {
-	text, err := by.NewDecoder().Bytes(sample)
+func decodedAs(sample []byte, name string) []rune {
+	text, err := CharsetOf(name).NewDecoder().Bytes(sample)
 	if err != nil {
 		return nil
 	}
 	return []rune(string(text))
 }
 
-// fit is how well a text reads as one in a language.
-type fit struct {
-	share   float64 // of what is beyond ASCII that is a letter of the language, and stands as letters do
-	letters int     // beyond ASCII
-	joined  int     // of them, beside another
-	odd     int     // characters that stand as none does
-}
-
-// beatsChance reports whether a fit is more than chance makes of a few accents and signs in a Western text.
-func (f fit) beatsChance(name string, text, usual []rune, language alphabet) bool {
-	if name == western {
-		return true
-	}
-	if !language.isLatin() {
-		return f.share >= 0.6 && f.letters >= 3 && f.joined*2 >= f.letters
-	}
-	letters, odd := 0, 0 // where another letter stands than usual, and where the usual character is odd
+// beatsChance reports whether letters of a language are more than chance makes of a few accents and signs in a Western
+// text: there are some where that has other letters, or signs that stand as none does.
+func (a alphabet) beatsChance(text, usual []rune, share float64) bool {
+	letters := 0
 	for i, r := range text {
-		if i >= len(usual) || usual[i] == r || !unicode.IsLetter(r) {
-			continue
-		}
 		switch {
-		case isOdd(usual, i, true):
-			odd++
-		case !unicode.IsLetter(usual[i]), strings.ContainsRune(signLetters, usual[i]):
+		case i >= len(usual) || usual[i] == r || !unicode.IsLetter(r):
+		case unicode.IsLetter(usual[i]) && !strings.ContainsRune(signLetters, usual[i]), isOdd(usual, i, true):
+			letters++
+		default:
 			letters-- // a sign where signs stand
-			continue
 		}
-		letters++
 	}
-	switch {
-	case f.share < 0.93:
-		return false
-	case name == "ibm850", name == "ibm852", name == "macintosh": // their letters are signs elsewhere
-		return odd > 0
-	case name == "windows-1257": // any accents look like Baltic ones
-		return letters > 3
+	if !a.isLatin() {
+		return share >= 0.6 && letters >= 3
 	}
-	return letters > 1
+	if strings.Contains(a.charsets, "windows-1257") { // any accents look like Baltic ones
+		letters -= 2
+	}
+	return share >= 0.93 && letters > 1
 }
 
 func (a alphabet) isLatin() bool {
@@ -235,32 +208,29 @@ func isBeyond(text []rune, i int) bool {
 	return r >= utf8.RuneSelf && unicode.IsLetter(r)
 }
 
-// fitText reads a text as one in the language.
-func (a alphabet) fitText(text []rune) (f fit) {
-	good, latin := 0.0, a.isLatin()
+// fitText returns how much of what is beyond ASCII is a letter of the language, the more frequent ones of one that is
+// not Latin above all, and stands as letters do.
+func (a alphabet) fitText(text []rune) float64 {
+	good, all, latin := 0.0, 0.0, a.isLatin()
 	for i, r := range text {
+		place := strings.IndexRune(a.letters, unicode.ToLower(r))
+		if unicode.IsMark(r) {
+			place = strings.IndexRune(a.letters, runeAt(text, i-1))
+		}
 		switch {
 		case r < utf8.RuneSelf:
+			continue
 		case isOdd(text, i, latin):
-			f.odd++
-		case unicode.IsMark(r):
-			f.letters++
-			f.joined++
-			if before := runeAt(text, i-1); !latin && (unicode.IsMark(before) || strings.ContainsRune(a.letters, before)) {
-				good++
-			}
-		case unicode.IsLetter(r) && !strings.ContainsRune(signLetters, r):
-			f.letters++
-			good += a.weighLetter(r)
-			if isBeyond(text, i-1) || isBeyond(text, i+1) {
-				f.joined++
-			}
+		case !unicode.IsMark(r) && (!unicode.IsLetter(r) || strings.ContainsRune(signLetters, r)):
+			continue
+		case latin && place >= 0, place >= 0 && utf8.RuneCountInString(a.letters[:place]) < frequent:
+			good++
+		case place >= 0:
+			good += 0.6
 		}
+		all++
 	}
-	if f.letters+f.odd > 0 {
-		f.share = good / float64(f.letters+f.odd)
-	}
-	return f
+	return good / max(all, 1)
 }
 
 // isOdd reports whether a character stands as none does: a sign within a word, a capital behind a small letter, four
@@ -285,46 +255,24 @@ func isOdd(text []rune, i int, latin bool) bool {
 	return led && before < utf8.RuneSelf || leads && behind < utf8.RuneSelf
 }
 
-// weighLetter returns 1 for a frequent letter of the language, 0 for one that is none.
-func (a alphabet) weighLetter(r rune) float64 {
-	place := strings.IndexRune(a.letters, unicode.ToLower(r))
-	switch {
-	case place < 0:
-		return 0
-	case a.isLatin() || utf8.RuneCountInString(a.letters[:place]) < frequent:
-		return 1
-	}
-	return 0.6
-}
-
 // measureShare returns more than 1 for running text in a script: where nearly all characters are of it, and some of
 // them frequent.
 func (s script) measureShare(text []rune) float64 {
-	own, narrow, most, all := 0.0, 0.0, 0.0, 0.0
-	ascii := func(i int) bool {
-		return i >= 0 && i < len(text) && text[i] < utf8.RuneSelf && unicode.IsLetter(text[i])
-	}
-	for i, r := range text {
-		switch {
-		case r < utf8.RuneSelf, unicode.IsPunct(r) && r < 0xff61, unicode.IsSpace(r), r >= 0xff01 && r < 0xff61:
+	own, most, all := 0.0, 0.0, 0.0
+	for _, r := range text {
+		if r < utf8.RuneSelf || unicode.IsPunct(r) || unicode.IsSpace(r) || r >= 0xff01 && r < 0xffa0 {
 			continue
-		case !unicode.In(r, s.own...) || ascii(i-1) || ascii(i+1):
-		case r >= 0xff61 && r <= 0xff9f:
-			narrow++
-		default:
+		}
+		all++
+		if unicode.In(r, s.own...) {
 			own++
 		}
-		if all++; strings.ContainsRune(s.most, r) {
+		if strings.ContainsRune(s.most, r) {
 			most++
 		}
 	}
-	switch {
-	case all < 3, own+narrow < 0.9*all:
+	if all < 3 || own < 0.9*all || most < 0.06*all {
 		return 0
-	case most < 0.06*all && own < 0.9*all:
-		return 0 // any bytes are narrow kana
-	case most < 0.06*all:
-		return 0.5 // of letters that are rare: likelier than what is no language at all
 	}
 	return 1 + most/all
 }

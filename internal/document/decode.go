@@ -86,50 +86,17 @@ func IsASCII(raw []byte) bool {
 
 // wideEncoding returns the encoding of a text in UTF-16 or UTF-32, nil for another: by its mark, else by its zeros.
 func wideEncoding(head []byte) encoding.Encoding {
-	little, big := unicode.UTF16(unicode.LittleEndian, unicode.UseBOM), unicode.UTF16(unicode.BigEndian, unicode.UseBOM)
 	switch {
 	case bytes.HasPrefix(head, []byte{0xff, 0xfe, 0, 0}):
 		return utf32.UTF32(utf32.LittleEndian, utf32.UseBOM)
 	case bytes.HasPrefix(head, []byte{0, 0, 0xfe, 0xff}):
 		return utf32.UTF32(utf32.BigEndian, utf32.UseBOM)
-	case bytes.HasPrefix(head, []byte{0xff, 0xfe}), utf16Like(head, 1), isWide(head, little, big):
-		return little
-	case bytes.HasPrefix(head, []byte{0xfe, 0xff}), utf16Like(head, 0), isWide(head, big, little):
-		return big
+	case bytes.HasPrefix(head, []byte{0xff, 0xfe}), utf16Like(head, 1):
+		return unicode.UTF16(unicode.LittleEndian, unicode.UseBOM)
+	case bytes.HasPrefix(head, []byte{0xfe, 0xff}), utf16Like(head, 0):
+		return unicode.UTF16(unicode.BigEndian, unicode.UseBOM)
 	}
 	return nil
-}
-
-// isWide reports whether a text with zero bytes is UTF-16 of another script than Latin: it reads without a character
-// that is none, and has more of ASCII, its blanks, than it has in the other order of bytes.
-func isWide(head []byte, by, other encoding.Encoding) bool {
-	head = head[:min(len(head)&^1, 4<<10)]
-	if len(head) < 16 || bytes.IndexByte(head, 0) < 0 || isSigned(head) || isSpoilt(head) {
-		return false
-	}
-	plain := func(by encoding.Encoding) (ascii, bad int) {
-		for _, r := range decodedBy(head, by) {
-			switch {
-			case r == '\n', r == '\r', r == '\t', r >= ' ' && r < 0x7f:
-				ascii++
-			case !uni.IsPrint(r):
-				bad++
-			}
-		}
-		return ascii, bad
-	}
-	ascii, bad := plain(by)
-	reversed, _ := plain(other)
-	return bad <= 1 && ascii > reversed // the end may cut a pair
-}
-
-// isSpoilt reports whether a text is UTF-8 but for some zero bytes: of control characters it has those of texts alone,
-// where UTF-16 of another script has the upper halves of its letters.
-func isSpoilt(head []byte) bool {
-	odd := func(r rune) bool {
-		return uni.IsControl(r) && r != 0 && r != '\n' && r != '\r' && r != '\t' && r != '\f'
-	}
-	return validPrefix(head) && bytes.IndexFunc(head, odd) < 0
 }
 
 // utf16Like detects text in UTF-16 without a mark: nearly every second byte is zero.
@@ -166,12 +133,11 @@ func isBinary(raw []byte) bool {
 		return true
 	}
 	bad, zero := 0, 0
-	for i, c := range raw {
+	for _, c := range raw {
 		switch {
 		case c == 0:
 			zero++
 			bad++
-		case c == '\b' && i > 0 && raw[i-1] > ' ': // struck over
 		case c < ' ' && c != '\n' && c != '\r' && c != '\t' && c != '\v' && c != '\f' && c != 0x1b:
 			bad++
 		}
@@ -325,7 +291,6 @@ func (c *cleaner) Read(raw []byte) (int, error) {
 			one, _ := c.r.ReadByte()
 			r = c.invalid.DecodeByte(one)
 		}
-		r = c.resolveOverstrike(r)
 		was := c.cr
 		c.cr = r == '\r'
 		switch {
@@ -349,40 +314,15 @@ func (c *cleaner) Read(raw []byte) (int, error) {
 	return n, nil
 }
 
-// peekPlain returns buffered bytes that stay as they are: of ASCII, without control characters, and not struck over.
-// They are most of what is read, and are copied at once.
+// peekPlain returns buffered bytes that stay as they are: of ASCII, without control characters. They are most of what
+// is read, and are copied at once.
 func (c *cleaner) peekPlain(most int) []byte {
-	buffered, _ := c.r.Peek(min(most+1, c.r.Buffered()))
-	for i, b := range buffered {
-		switch {
-		case b == '\b':
-			return buffered[:max(0, i-1)]
-		case b < ' ' || b >= 0x7f:
-			return buffered[:i]
-		}
+	buffered, _ := c.r.Peek(min(most, c.r.Buffered()))
+	other := func(b byte) bool { return b < ' ' || b >= 0x7f }
+	if end := slices.IndexFunc(buffered, other); end >= 0 {
+		return buffered[:end]
 	}
-	return buffered[:max(0, len(buffered)-1)] // what follows the last one is not known
-}
-
-// resolveOverstrike returns what a printer shows where a character, a backspace and another one follow each other, as
-// manual pages make bold and underlined letters.
-func (c *cleaner) resolveOverstrike(r rune) rune {
-	for uni.IsGraphic(r) {
-		next, _ := c.r.Peek(1) // most often no backspace, and the next one need not be there yet
-		if len(next) == 0 || next[0] != '\b' {
-			break
-		}
-		next, _ = c.r.Peek(1 + utf8.UTFMax)
-		over, size := utf8.DecodeRune(next[1:])
-		if size == 0 || over == utf8.RuneError || !uni.IsGraphic(over) {
-			break
-		}
-		_, _ = c.r.Discard(1 + size)
-		if over != '_' {
-			r = over
-		}
-	}
-	return r
+	return buffered
 }
 
 // longestEscape is how much of a code is looked at.

@@ -39,7 +39,7 @@ const (
 var Kinds = []Kind{Text, Markdown, HTML, PDF, DOCX, JSON, JSONL, CSV, PPTX, XLSX, EPUB, EML, RST, Notebook}
 
 // ParserVersion is raised when a parser's output changes; the chunks of a document version are keyed by it.
-const ParserVersion = "parse/15"
+const ParserVersion = "parse/16"
 
 var byExt = map[string]Kind{
 	".txt":      Text,

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"encoding/xml"
 	"errors"
-	"io"
 	"path"
 	"regexp"
 	"slices"
@@ -15,13 +14,13 @@ import (
 	"github.com/unweaver/unweaver/internal/document/tables"
 )
 
-// ParseDOCX reads a document of Word; parse reads documents in it.
-func ParseDOCX(raw []byte, object string, limits document.Limits, parse ParseFunc) (document.Doc, error) {
+// ParseDOCX reads a document of Word.
+func ParseDOCX(raw []byte, object string, limits document.Limits) (document.Doc, error) {
 	parts, err := openParts(raw, document.DOCX, object, limits)
 	if err != nil {
 		return document.Doc{}, err
 	}
-	word := wordReader{parts: parts, parse: parse, styles: map[string]wordStyle{}, notes: map[string][]string{}}
+	word := wordReader{parts: parts, styles: map[string]wordStyle{}, notes: map[string][]string{}}
 	if err := word.readDocument(); err != nil {
 		return document.Doc{}, parts.wrapFault(err)
 	}
@@ -44,7 +43,6 @@ func ParseDOCX(raw []byte, object string, limits document.Limits, parse ParseFun
 // line behind every other paragraph. What is tied to a paragraph (notes, comments, boxes, charts) stands behind it.
 type wordReader struct {
 	parts   *parts
-	parse   ParseFunc
 	related relations // of the part that is read
 	styles  map[string]wordStyle
 	numbers numbering
@@ -242,7 +240,7 @@ func (w *wordReader) startElement(element xml.StartElement) error {
 	case "chart", "relIds":
 		return w.related.readGraphic(w.parts, element, w.addBehind)
 	case "altChunk":
-		return w.readChunk(w.related.targetOf(attrOf(element, "id")))
+		w.parts.leaveOut("a document inside of it (" + path.Base(w.related.targetOf(attrOf(element, "id"))) + ")")
 	default:
 		w.readProperty(element, value)
 	}
@@ -323,31 +321,6 @@ func (w *wordReader) addBehind(text string) {
 		w.bytes += len(text)
 		w.after = append(w.after, text)
 	}
-}
-
-// readChunk reads a document within the document.
-func (w *wordReader) readChunk(name string) error {
-	kind, _, known := document.TypeOf(name)
-	file := w.parts.findFile(name)
-	if file == nil || !known || kind != document.HTML && kind != document.Text {
-		w.parts.leaveOut("a document inside of it (" + path.Base(name) + ")")
-		return nil
-	}
-	part, err := w.parts.openPart(file)
-	if err != nil {
-		return err
-	}
-	defer func() { _ = part.Close() }()
-	doc, err := w.parse(part, kind, w.parts.object, w.parts.limits)
-	if err != nil {
-		return err
-	}
-	text, err := io.ReadAll(doc.Text)
-	if w.tables > 0 { // rows above it
-		w.writeRows(w.head.Finish())
-	}
-	w.writeLine(string(text), false)
-	return err
 }
 
 func (w *wordReader) endElement(name string) {

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"encoding/xml"
 	"math"
-	"regexp"
 	"strconv"
 	"strings"
 	"time"
@@ -15,7 +14,7 @@ import (
 )
 
 // ParseXLSX reads sheets in the order of the workbook: each under its name as heading, its rows as those of a table,
-// then what is drawn on it, its comments, and what its pages print above and below.
+// then what is drawn on it, and its comments.
 func ParseXLSX(raw []byte, object string, limits document.Limits) (document.Doc, error) {
 	parts, err := openParts(raw, document.XLSX, object, limits)
 	if err != nil {
@@ -66,10 +65,8 @@ type bookReader struct {
 	at      int    // its column
 	value   strings.Builder
 	formula bool
-	in      bool   // inside of a value or a text
-	reading bool   // inside of one that says how another is read
-	margin  string // Header or Footer, inside of one
-	margins []string
+	in      bool // inside of a value or a text
+	reading bool // inside of one that says how another is read
 }
 
 // columns from one to another, from 0 on.
@@ -152,8 +149,8 @@ func (b *bookReader) readSheet(part string) error {
 			return err
 		}
 	}
-	b.active, b.gone, b.counted, b.number, b.margins = nil, nil, map[int]bool{}, 0, nil
-	b.in, b.reading, b.margin = false, false, "" // of a sheet that broke off
+	b.active, b.gone, b.counted, b.number = nil, nil, map[int]bool{}, 0
+	b.in, b.reading = false, false // of a sheet that broke off
 	b.head, b.fixed, b.last = tables.Head{Sheet: true}, 0, 0
 	err = b.parts.walkShown(part, b.takeToken)
 	b.writeRows(b.head.Finish())
@@ -178,7 +175,6 @@ func (b *bookReader) readSheet(part string) error {
 		}
 		b.writeLines(said)
 	}
-	b.writeLines(b.margins)
 	return b.parts.tooLong(b.out.Len())
 }
 
@@ -271,11 +267,9 @@ func (b *bookReader) takeToken(token xml.Token, _ int) error {
 			b.endCell()
 		case "row":
 			b.endRow()
-		default:
-			b.endMargin()
 		}
 	case xml.CharData:
-		if (b.in || b.margin != "") && !b.reading {
+		if b.in && !b.reading {
 			b.value.Write(x)
 		}
 	}
@@ -324,38 +318,7 @@ func (b *bookReader) startElement(x xml.StartElement) {
 		b.in = true
 	case "rPh":
 		b.reading = true
-	case "oddHeader", "evenHeader", "firstHeader":
-		b.margin = "Header: "
-		b.value.Reset()
-	case "oddFooter", "evenFooter", "firstFooter":
-		b.margin = "Footer: "
-		b.value.Reset()
 	}
-}
-
-// marginCode is what is no text in what pages print above and below: fonts, places, numbers of pages.
-var marginCode = regexp.MustCompile(`&(?:&|"[^"]*"|K[0-9A-Fa-f]{6}|K[0-9]{2}[+-][0-9]{3}|[0-9]+|[A-Za-z])`)
-
-func (b *bookReader) endMargin() {
-	if b.margin == "" {
-		return
-	}
-	with := func(number string) string {
-		text := marginCode.ReplaceAllStringFunc(b.value.String(), func(code string) string {
-			switch code {
-			case "&&":
-				return "&"
-			case "&P", "&N":
-				return number
-			}
-			return " "
-		})
-		return strings.Join(strings.Fields(text), " ")
-	}
-	if text := with(" "); text != "" && !document.PageMark.MatchString(with("1")) {
-		b.margins = append(b.margins, b.margin+text)
-	}
-	b.margin = ""
 }
 
 // mostGaps are empty cells that are written before one with a value; what stands further right closes up.
@@ -455,9 +418,6 @@ func (b *bookReader) writeRows(lines []string) {
 		b.out.WriteString(line + "\n")
 	}
 }
-
-// lastDay is the last day that a number of a date can name: the end of the year 9999.
-const lastDay = 2_958_466
 
 // shownNumber returns a number as its cell shows it.
 func (b *bookReader) shownNumber(value string) string {

@@ -18,42 +18,28 @@ type pdfInside struct {
 	objects map[string]pdfObject // by number
 	named   map[string]pdfFont   // fonts, by name; nil: not read yet
 	leaves  []string             // numbers of pages, in order; nil: not read yet
-
-	numbered, ofSigns, ofCIDs map[string]bool // names of fonts that PDFium misreads, or whose codes are no characters
 }
 
 // pdfObject is the dictionary of an object, and what begins with its stream.
 type pdfObject struct{ dictionary, stream []byte }
 
-// pdfFont is what a font says of the glyphs of its codes: their names; or, where it is composite, their numbers, by way
-// of characters of a collection.
+// pdfFont is what a font says of the glyphs of its codes: their names; or, where it is composite, their numbers.
 type pdfFont struct {
-	names      map[int]string
-	composite  bool
-	identity   bool        // codes are characters of the collection
-	collection map[int]int // else those, by code
-	glyphs     []byte      // numbers of glyphs by characters, two bytes each; nil: they are the same
+	names     map[int]string
+	composite bool   // its codes are no characters
+	numbered  bool   // but numbers of glyphs, or lead to them
+	glyphs    []byte // those, by codes, two bytes each; nil: they are the same
 }
 
 // glyphOf returns the number of the glyph of a code.
 func (f pdfFont) glyphOf(code int) (uint16, bool) {
-	if !f.composite {
-		return 0, false
-	}
-	if !f.identity {
-		in, there := f.collection[code]
-		if !there {
-			return 0, false
-		}
-		code = in
-	}
-	if f.glyphs != nil {
-		if 2*code+1 >= len(f.glyphs) {
-			return 0, false
-		}
+	switch {
+	case f.glyphs == nil:
+		return uint16(code), code < 1<<16 //nolint:gosec // it is checked
+	case 2*code+1 < len(f.glyphs):
 		return binary.BigEndian.Uint16(f.glyphs[2*code:]), true
 	}
-	return uint16(code), code < 1<<16 //nolint:gosec // it is checked
+	return 0, false
 }
 
 var (
@@ -71,7 +57,6 @@ var (
 	pdfDescendant = regexp.MustCompile(`/DescendantFonts\s*\[?\s*([0-9]+) 0 R`)
 	pdfListed     = regexp.MustCompile(`^\s*\[\s*([0-9]+) 0 R`)
 	pdfGlyphs     = regexp.MustCompile(`/CIDToGIDMap\s+([0-9]+) 0 R`)
-	pdfCodes      = regexp.MustCompile(`<([0-9a-fA-F]{1,4})>\s*(?:<([0-9a-fA-F]{1,4})>\s*)?([0-9]{1,5})\b`)
 	pdfFlate      = regexp.MustCompile(`/Filter\s*\[?\s*/FlateDecode\b`)
 )
 
@@ -95,7 +80,6 @@ func (r *pdfReader) inspectObjects() (*pdfInside, error) {
 	for _, at := range pdfObjects.FindAllSubmatchIndex(raw, -1) {
 		r.inside.objects[string(raw[at[2]:at[3]])] = pdfObject{raw[at[4]:at[5]], raw[at[1]:]}
 	}
-	r.lettered = r.inside.withRareLetters(raw)
 	return r.inside, nil
 }
 
@@ -104,8 +88,7 @@ func (p *pdfInside) listFonts() map[string]pdfFont {
 	if p.named != nil {
 		return p.named
 	}
-	p.named, p.numbered = map[string]pdfFont{}, map[string]bool{}
-	p.ofSigns, p.ofCIDs = map[string]bool{}, map[string]bool{}
+	p.named = map[string]pdfFont{}
 	for _, object := range p.objects {
 		name := pdfFontName.FindSubmatch(object.dictionary)
 		if name == nil {
@@ -113,17 +96,10 @@ func (p *pdfInside) listFonts() map[string]pdfFont {
 		}
 		font := p.named[string(name[1])]
 		if bytes.Contains(object.dictionary, []byte("/Type0")) {
-			font = p.compositeOf(object.dictionary)
-			below := p.findDescendant(object.dictionary)
-			switch its := pdfFontName.FindSubmatch(below); {
-			case its == nil:
-			case p.isNumbered(object.dictionary, below):
-				p.numbered[string(its[1])] = true
-			case pdfIdentity.Match(object.dictionary) && p.orderingOf(below) != "":
-				p.ofCIDs[string(its[1])] = true
+			font.composite, font.numbered = true, pdfIdentity.Match(object.dictionary)
+			if at := pdfGlyphs.FindSubmatch(p.findDescendant(object.dictionary)); at != nil {
+				font.glyphs = p.objects[string(at[1])].unpackStream()
 			}
-		} else if p.isOfSigns(object.dictionary) {
-			p.ofSigns[string(name[1])] = true
 		}
 		encoding := object.dictionary
 		if at := pdfEncoding.FindSubmatch(encoding); at != nil {
@@ -137,18 +113,6 @@ func (p *pdfInside) listFonts() map[string]pdfFont {
 	return p.named
 }
 
-// compositeOf returns a composite font.
-func (p *pdfInside) compositeOf(dictionary []byte) pdfFont {
-	font := pdfFont{composite: true, identity: pdfIdentity.Match(dictionary)}
-	if at := pdfEncoding.FindSubmatch(dictionary); at != nil {
-		font.collection = collectionOf(p.objects[string(at[1])].unpackStream())
-	}
-	if at := pdfGlyphs.FindSubmatch(p.findDescendant(dictionary)); at != nil {
-		font.glyphs = p.objects[string(at[1])].unpackStream()
-	}
-	return font
-}
-
 // findDescendant returns the font that a composite one shows; it may be inside.
 func (p *pdfInside) findDescendant(dictionary []byte) []byte {
 	for _, at := range []*regexp.Regexp{pdfDescendant, pdfListed} { // a list may stand between
@@ -157,29 +121,6 @@ func (p *pdfInside) findDescendant(dictionary []byte) []byte {
 		}
 	}
 	return dictionary
-}
-
-// collectionOf returns the characters of codes, as a map of them says.
-func collectionOf(cmap []byte) map[int]int {
-	collection, written := map[int]int{}, 0
-	for _, line := range pdfCodes.FindAllSubmatch(cmap, -1) {
-		first, _ := strconv.ParseUint(string(line[1]), 16, 16) // at most two bytes
-		last := first
-		if line[2] != nil {
-			last, _ = strconv.ParseUint(string(line[2]), 16, 16) // at most two bytes
-		}
-		if last < first {
-			continue
-		}
-		if written += int(last) - int(first); written > 1<<16 { //nolint:gosec // two bytes
-			break // ranges that overlap take time, and say nothing
-		}
-		to, _ := strconv.Atoi(string(line[3])) // digits
-		for code := first; code <= last; code++ {
-			collection[int(code)] = to + int(code-first) //nolint:gosec // two bytes
-		}
-	}
-	return collection
 }
 
 // readNames adds the names of a list of differences.

@@ -18,7 +18,6 @@ import (
 
 	"github.com/unweaver/unweaver/internal/document"
 	"github.com/unweaver/unweaver/internal/document/readers"
-	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/testkit/documenttest"
 )
 
@@ -155,28 +154,6 @@ func TestFontsOfEastAsianCollectionsAreRead(t *testing.T) {
 	wantText(t, "columns", collected("UniJIS-UCS2-V", "Japan1", columns), "", "わたくしといふ", "仮定された。")
 }
 
-// PDFium's tables of these collections have 16 bits, and name nearest letters in place of others.
-func TestLettersAboveTheBasicPlaneAreRead(t *testing.T) {
-	for name, c := range map[string]struct{ cmap, ordering, codes, want, missing string }{
-		"Japan1":                {"Identity-H", "Japan1", "358a04b01dd92fed", "𠮷一𨳝𛄲", ""},
-		"Japan1, kana alone":    {"Identity-V", "Japan1", "2fed", "𛄲", ""},
-		"GB1":                   {"Identity-H", "GB1", "04b05620776b", "查𠂇𬺓", ""},
-		"CNS1":                  {"Identity-H", "CNS1", "36b04ad0", "𠃌𪷿", ""},
-		"KR":                    {"Identity-H", "KR", "2db80bf10c01", "🄀", "page 1 has" + noLetters},
-		"Hong Kong":             {"HKscs-B5-H", "CNS1", "a46b89408bc8", "女𪎩㔾", ""},
-		"UTF-16 of Japan":       {"UniJIS-UTF16-H", "Japan1", wide("吉𠮷吉"), "吉𠮷吉", ""},
-		"UTF-16 of the Chinese": {"UniGB-UTF16-H", "GB1", wide("吉𠂇"), "吉𠂇", ""},
-	} {
-		wantText(t, name, collected(c.cmap, c.ordering, shown(c.codes)), c.missing, c.want)
-	}
-	const cmap = "begincmap 1 begincodespacerange <00> <ff> endcodespacerange 1 begincidrange <21> <22> 13706 endcidrange"
-	content := inFont("/Subtype /Type0 /BaseFont /Song /Encoding 101 0 R /DescendantFonts 102 0 R", []string{
-		"<< /Type /Font /Subtype /CIDFontType0 /BaseFont /Song /CIDSystemInfo 103 0 R /DW 1000 >>",
-		packed("/Type /CMap", cmap), "[100 0 R]", "<< /Registry (Adobe) /Ordering (Japan1) /Supplement 4 >>",
-	}, shown("21"))
-	wantText(t, "a map of codes within", content, "", "𠮷")
-}
-
 func TestBlanksWithoutRoomStandNotBetweenIdeographs(t *testing.T) {
 	page := ""
 	for i, letter := range []string{"红", "军", "作", "战"} {
@@ -194,8 +171,8 @@ func TestBlanksWithoutRoomStandNotBetweenIdeographs(t *testing.T) {
 }
 
 // goFont shows a text in an embedded font that does not say which letters its codes show, by numbers of glyphs, and by
-// maps to them if they are given.
-func goFont(t *testing.T, text string, width int, code func(glyph int) int, encoding, glyphs string) string {
+// a map to them if it is given.
+func goFont(t *testing.T, text string, code func(glyph int) int, glyphs string) string {
 	t.Helper()
 	font, err := sfnt.Parse(goregular.TTF)
 	require.NoError(t, err)
@@ -203,47 +180,33 @@ func goFont(t *testing.T, text string, width int, code func(glyph int) int, enco
 	for _, char := range text {
 		glyph, err := font.GlyphIndex(nil, char)
 		require.True(t, err == nil && glyph != 0, "%v %v %v", char, glyph, err)
-		codes += fmt.Sprintf("%0*x", width, code(int(glyph)))
+		codes += fmt.Sprintf("%04x", code(int(glyph)))
 	}
-	map0, map1 := "<< >>", "<< >>"
-	name, of := "/Identity-H", "/Identity"
-	if encoding != "" {
-		name, map0 = "102 0 R", packed("/Type /CMap", encoding)
-	}
+	of := "/Identity"
 	if glyphs != "" {
-		of, map1 = "103 0 R", packed("", glyphs)
+		of = "103 0 R"
 	}
-	return inFont("/Subtype /Type0 /BaseFont /Own /Encoding "+name+" /DescendantFonts [100 0 R]", []string{
+	return inFont("/Subtype /Type0 /BaseFont /Own /Encoding /Identity-H /DescendantFonts [100 0 R]", []string{
 		"<< /Type /Font /Subtype /CIDFontType2 /BaseFont /Own /CIDSystemInfo << /Registry (Adobe) /Ordering (Identity) " +
 			"/Supplement 0 >> /FontDescriptor 101 0 R /DW 600 /CIDToGIDMap " + of + " >>",
 		"<< /Type /FontDescriptor /FontName /Own /Flags 4 /FontBBox [0 -120 1000 880] /ItalicAngle 0 /Ascent 880 " +
-			"/Descent -120 /CapHeight 700 /StemV 80 /FontFile2 104 0 R >>",
-		map0, map1, packed("", string(goregular.TTF)),
+			"/Descent -120 /CapHeight 700 /StemV 80 /FontFile2 102 0 R >>",
+		packed("", string(goregular.TTF)), packed("", glyphs),
 	}, shown(codes))
 }
 
 func TestLettersThatAFontItselfKnowsAreRead(t *testing.T) {
 	const text = "Bożena Sułek"
 	same := func(glyph int) int { return glyph }
-	wantText(t, "numbers of glyphs", goFont(t, text, 4, same, "", ""), "", text)
+	wantText(t, "numbers of glyphs", goFont(t, text, same, ""), "", text)
 	moved := strings.Repeat("\x00\x00", 700)
 	for glyph := range 700 {
 		moved += string([]byte{byte(glyph >> 8), byte(glyph)})
 	}
-	wantText(t, "characters of a collection",
-		goFont(t, text, 4, func(glyph int) int { return glyph + 700 }, "", moved), "", text)
-	font, _ := sfnt.Parse(goregular.TTF)
-	one := "/CIDInit /ProcSet findresource begin 12 dict begin begincmap /CMapName /One def /CMapType 1 def " +
-		"1 begincodespacerange <00> <ff> endcodespacerange 5 begincidchar\n"
-	letters, codes := "Stone", map[int]int{}
-	for i, char := range letters {
-		glyph, _ := font.GlyphIndex(nil, char)
-		codes[int(glyph)] = 0x41 + i
-		one += fmt.Sprintf("<%02x> %d\n", 0x41+i, glyph)
-	}
-	one += "endcidchar endcmap CMapName currentdict /CMap defineresource pop end end"
-	wantText(t, "an embedded map of one byte",
-		goFont(t, letters, 2, func(glyph int) int { return codes[glyph] }, one, ""), "", letters)
+	wantText(t, "characters of a collection", goFont(t, text, func(glyph int) int { return glyph + 700 }, moved), "", text)
+	mapped := strings.Replace(goFont(t, text, same, ""), "/Encoding /Identity-H", "/Encoding 103 0 R", 1)
+	_, err := readers.Parse(strings.NewReader(mapped), document.PDF, "a.pdf", document.DefaultLimits())
+	assert.ErrorContains(t, err, "its fonts do not say which letters they show", "a map of codes within")
 }
 
 func TestLettersThatNoFontNamesAreToldOf(t *testing.T) {
@@ -260,36 +223,6 @@ func TestLettersThatNoFontNamesAreToldOf(t *testing.T) {
 	some := inFont("/Subtype /Type1 /BaseFont /Other /Encoding 100 0 R",
 		[]string{"<< /Type /Encoding /BaseEncoding /WinAnsiEncoding /Differences [1 /g1 /g2] >>"}, shown("01"+"6f"+"0263"), "fine")
 	wantText(t, "some letters", some, "page 1 has"+noLetters, "oc", "fine")
-}
-
-// A font of signs with codes of Windows, and a map of the Macintosh alone, is read by what it says; one whose map of
-// letters is empty does not say which its numbers of glyphs show, though it names a collection.
-func TestLettersThatPDFiumMisreadsAreReadOrToldOf(t *testing.T) {
-	const descriptor = "<< /Type /FontDescriptor /FontName /Own /Flags 4 /FontBBox [0 -120 1000 880] /ItalicAngle 0 " +
-		"/Ascent 880 /Descent -120 /CapHeight 700 /StemV 80 /FontFile2 101 0 R >>"
-	mac := strings.Replace(string(goregular.TTF), "\x00\x03\x00\x01\x00\x00\x00\x1c", "\x00\x09\x00\x01\x00\x00\x00\x1c", 1)
-	mac = strings.Replace(mac, "\x00\x00\x00\x03\x00\x00\x00\x1c", "\x00\x08\x00\x03\x00\x00\x00\x1c", 1)
-	for name, c := range map[string]struct{ file, text, want string }{
-		"a map of the Macintosh": {mac, `Dur\351e fran\347aise`, "Durée française"},
-		"one of Windows":         {string(goregular.TTF), `caf\351\311cole`, "caféÉcole"},
-	} {
-		wantText(t, name, inFont("/Subtype /TrueType /BaseFont /Own /Encoding /WinAnsiEncoding /FontDescriptor 100 0 R",
-			[]string{descriptor, packed("", c.file)}, c.text), "", c.want)
-	}
-	const named = "1 beginbfrange <0000> <ffff> <62e1> endbfrange"
-	for name, empty := range map[string]bool{"a map": false, "an empty map": true} {
-		letters := "/CIDInit /ProcSet findresource begin begincmap 1 begincodespacerange <00> <ff> endcodespacerange "
-		if !empty {
-			letters += named
-		}
-		content := inFont("/Subtype /Type0 /BaseFont /Own /Encoding /Identity-H /DescendantFonts [102 0 R] /ToUnicode 103 0 R",
-			[]string{descriptor, packed("", string(goregular.TTF)),
-				"<< /Type /Font /Subtype /CIDFontType2 /BaseFont /Own /CIDSystemInfo << /Registry (Adobe) /Ordering (Japan1) " +
-					"/Supplement 0 >> /FontDescriptor 100 0 R /DW 600 >>", packed("", letters+" endcmap end")}, shown("05a605b0"))
-		doc, err := readers.Parse(strings.NewReader(content), document.PDF, "a.pdf", document.DefaultLimits())
-		reported := fault.Is(err, fault.EmptyDocument)
-		assert.True(t, reported == empty && (reported || err == nil), "%s: %+v, %v", name, doc, err)
-	}
 }
 
 func TestLettersAreReadByTheNamesOfTheirGlyphs(t *testing.T) {
@@ -444,22 +377,29 @@ func TestADamagedPageCostsThatPageAlone(t *testing.T) {
 
 func TestAPDFIsFoundInWhatIsAroundIt(t *testing.T) {
 	whole := documenttest.SmallPDF("text")
-	table, start := strings.Index(whole, "xref\n"), strings.Index(whole, "startxref")
+	start := strings.Index(whole, "startxref")
 	for name, content := range map[string]string{
-		"bytes before":         "HTTP/1.1 200 OK\r\n\r\n" + whole,
-		"many bytes before":    strings.Repeat("junk\n", 2000) + whole,
-		"bytes behind":         whole + strings.Repeat("\x00", 5000),
-		"a page behind":        whole + strings.Repeat("<p>junk</p>\n", 500),
-		"no startxref":         whole[:start],
-		"a wrong startxref":    whole[:start] + "startxref\n5\n%%EOF\n",
-		"startxref far off":    whole[:start] + "startxref\n99999999\n%%EOF\n",
-		"no table, no trailer": whole[:table],
-		"no header":            strings.TrimPrefix(whole, "%PDF-1.4\n"),
-		"a bad root":           strings.Replace(whole, "/Root 1 0 R", "/Root 9 0 R", 1),
-		"version 2.0":          strings.Replace(whole, "%PDF-1.4", "%PDF-2.0", 1),
-		"no version":           strings.Replace(whole, "%PDF-1.4", "%PDF-x.y", 1),
+		"bytes before":      "HTTP/1.1 200 OK\r\n\r\n" + whole,
+		"bytes behind":      whole + strings.Repeat("\x00", 5000),
+		"a page behind":     whole + strings.Repeat("<p>junk</p>\n", 500),
+		"no startxref":      whole[:start],
+		"a wrong startxref": whole[:start] + "startxref\n5\n%%EOF\n",
+		"startxref far off": whole[:start] + "startxref\n99999999\n%%EOF\n",
+		"version 2.0":       strings.Replace(whole, "%PDF-1.4", "%PDF-2.0", 1),
+		"no version":        strings.Replace(whole, "%PDF-1.4", "%PDF-x.y", 1),
 	} {
 		wantText(t, name, content, "", "text")
+	}
+}
+
+func TestTheDateOfAPDFIsMetadata(t *testing.T) {
+	for written, want := range map[string]string{
+		"D:20210506": "2021-05-06", "D:20210506181500Z00'00'": "2021-05-06T18:15:00Z", "D:202105061815": "2021-05-06T18:15:00Z",
+		"D:20210506181500+02'00'": "2021-05-06T16:15:00Z", "20210506181500-05": "2021-05-06T23:15:00Z", "May 2021": "",
+	} {
+		content := inFont("/Subtype /Type1 /BaseFont /Helvetica", []string{"<< /CreationDate (" + written + ") >>"}, "x")
+		doc, _ := readPDF(t, strings.Replace(content, "/Root", "/Info 100 0 R /Root", 1))
+		assert.Equal(t, want, doc.Meta["created"], written)
 	}
 }
 

@@ -1,17 +1,12 @@
 package pdf
 
 import (
-	"bytes"
-	"math"
-	"regexp"
 	"strconv"
 	"strings"
 	"unicode"
-	"unicode/utf8"
 
 	"github.com/klippa-app/go-pdfium/requests"
 	"golang.org/x/image/font/sfnt"
-	"golang.org/x/text/encoding/charmap"
 
 	"github.com/unweaver/unweaver/internal/document"
 )
@@ -60,7 +55,7 @@ func (w *pdfWords) decodeUnmapped(chars []rune) (map[int]string, error) {
 		}
 		w.lost = w.lost || text == "" && (beside(i-1) || beside(i+1))
 	}
-	return w.correctLetters(chars, found)
+	return found, nil
 }
 
 // decodeFont finds what letters of a font show.
@@ -89,10 +84,7 @@ func (w *pdfWords) decodeFont(font string, indexes []int, chars []rune, found ma
 			likely++
 		}
 	}
-	if read := asUTF8(codes, chars); read != nil {
-		own = read
-	}
-	isText := odd*mostOdd <= len(codes) && likely*2 > len(codes) && !inside.ofCIDs[font]
+	isText := odd*mostOdd <= len(codes) && likely*2 > len(codes) && !fonts[font].composite
 	for n, i := range codes {
 		if own != nil {
 			found[i] = pdfText(own[n])
@@ -101,23 +93,6 @@ func (w *pdfWords) decodeFont(font string, indexes []int, chars []rune, found ma
 		}
 	}
 	return nil
-}
-
-// asUTF8 returns what codes of two bytes say that are UTF-8 but for a few, as some programs write them; nil where they
-// are not.
-func asUTF8(indexes []int, chars []rune) []string {
-	out, others := make([]string, len(indexes)), 0
-	for n, i := range indexes {
-		text := string([]byte{byte(chars[i] >> 8), byte(chars[i])}) //nolint:gosec // what is cut is found
-		if out[n] = text; chars[i] > math.MaxUint16 || utf8.RuneCountInString(text) != 1 || !utf8.ValidString(text) {
-			out[n] = string(chars[i])
-			others++
-		}
-	}
-	if others*mostOdd > len(indexes) {
-		return nil
-	}
-	return out
 }
 
 // mostOdd is how many codes there must be for one of them to be odd, where codes are characters.
@@ -137,7 +112,7 @@ func isGlyphNumber(char rune) bool {
 // ownCharacters returns the characters of letters of a page as their font itself knows them; nil where it does not know
 // most.
 func (w *pdfWords) ownCharacters(of pdfFont, indexes []int, chars []rune) ([]string, error) {
-	if !of.composite || len(indexes) == 0 {
+	if !of.numbered || len(indexes) == 0 {
 		return nil, nil
 	}
 	object, err := w.FPDFText_GetTextObject(&requests.FPDFText_GetTextObject{TextPage: w.text, Index: indexes[0]})
@@ -201,77 +176,4 @@ func glyphText(name string) string {
 		}
 	}
 	return pdfText(text.String())
-}
-
-var (
-	pdfWindows    = regexp.MustCompile(`/Encoding\s*/WinAnsiEncoding\b`)
-	pdfDescriptor = regexp.MustCompile(`/FontDescriptor\s+([0-9]+) 0 R`)
-	pdfFlags      = regexp.MustCompile(`/Flags\s+([0-9]+)`)
-	pdfToUnicode  = regexp.MustCompile(`/ToUnicode\s+([0-9]+) 0 R`)
-)
-
-// isOfSigns reports whether a font has the codes of Windows and is one of signs: PDFium may take them for those of the
-// Macintosh.
-func (p *pdfInside) isOfSigns(font []byte) bool {
-	at := pdfDescriptor.FindSubmatch(font)
-	if at == nil || !pdfWindows.Match(font) || pdfToUnicode.Match(font) || !bytes.Contains(font, []byte("/TrueType")) {
-		return false
-	}
-	flags := pdfFlags.FindSubmatch(p.objects[string(at[1])].dictionary)
-	if flags == nil {
-		return false
-	}
-	set, _ := strconv.Atoi(string(flags[1])) // digits
-	return set&4 != 0
-}
-
-// isNumbered reports whether the codes of a composite font are numbers of glyphs, and its map of letters names none:
-// PDFium takes them for characters of a collection.
-func (p *pdfInside) isNumbered(font, descendant []byte) bool {
-	at := pdfToUnicode.FindSubmatch(font)
-	return at != nil && pdfIdentity.Match(font) && bytes.Contains(descendant, []byte("/CIDFontType2")) &&
-		!pdfGlyphs.Match(descendant) && !bytes.Contains(p.objects[string(at[1])].unpackStream(), []byte("beginbf"))
-}
-
-// asWindows returns a letter that was taken for one of the Macintosh; 0: it was not.
-func asWindows(char rune) rune {
-	if code, known := charmap.Macintosh.EncodeRune(char); known && char > unicode.MaxASCII {
-		return charmap.Windows1252.DecodeByte(code)
-	}
-	return 0
-}
-
-// correctLetters finds what letters show that PDFium misreads. Signs of the Macintosh give words like DurÈe; those of
-// fonts of numbered glyphs, ideographs as a rule, are left out. Fonts of East Asian letters may have some that PDFium
-// does not know: the document is looked into.
-func (w *pdfWords) correctLetters(chars []rune, found map[int]string) (map[int]string, error) {
-	eastern, mac := false, false
-	for i, char := range chars {
-		eastern = eastern || char >= 0x2e80
-		other := asWindows(char)
-		mac = mac || i > 0 && unicode.IsLower(chars[i-1]) && unicode.IsUpper(char) && other >= 'à' && other <= 'ÿ'
-	}
-	if !eastern && !mac {
-		return found, nil
-	}
-	inside, err := w.inspectObjects()
-	if inside.listFonts(); err != nil || len(inside.numbered) == 0 && len(inside.ofSigns) == 0 {
-		return found, err
-	}
-	if found == nil {
-		found = map[int]string{}
-	}
-	for i, char := range chars {
-		info, err := w.FPDFText_GetFontInfo(&requests.FPDFText_GetFontInfo{TextPage: w.text, Index: i})
-		switch {
-		case isTrap(err):
-			return nil, err
-		case err != nil:
-		case inside.numbered[info.FontName]:
-			found[i], w.lost = "", true
-		case mac && inside.ofSigns[info.FontName] && asWindows(char) > 0:
-			found[i] = pdfText(string(asWindows(char)))
-		}
-	}
-	return found, nil
 }

@@ -4,11 +4,9 @@ package pdf
 
 import (
 	"bytes"
-	"cmp"
 	"errors"
 	"fmt"
 	"io"
-	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -38,8 +36,7 @@ type pdfReader struct {
 	count  int        // of the pages
 	inside *pdfInside // once a page needed it
 
-	pinned   bool   // files are pinned to pages
-	lettered []byte // the document once more, where its fonts did not name rare letters; until it is opened
+	pinned bool // files are pinned to pages
 }
 
 // Read reads the text of a PDF, unless that is not asked for, and the files in it.
@@ -57,14 +54,7 @@ func Read(raw []byte, files *document.Attachments) (d document.Doc, err error) {
 		}
 		_ = instance.Close() // it may be broken; its memory goes all the same
 	}()
-	whole := raw
-	opened, err := r.openFile(whole)
-	if errors.Is(err, pdferrors.ErrFile) || errors.Is(err, pdferrors.ErrFormat) {
-		if mended := mendFile(raw); mended != nil {
-			whole = mended
-			opened, err = r.openFile(whole)
-		}
-	}
+	opened, err := r.openFile(raw)
 	switch {
 	case errors.Is(err, pdferrors.ErrPassword), errors.Is(err, pdferrors.ErrSecurity):
 		return document.Doc{}, fault.Encrypted.At("read", object).
@@ -92,9 +82,10 @@ func Read(raw []byte, files *document.Attachments) (d document.Doc, err error) {
 		}
 	}
 	if r.pinned { // pages that were read have no annotations any more
-		if err := r.reopenFile(whole); err != nil {
+		if opened, err = r.openFile(raw); err != nil {
 			return document.Doc{}, r.wrapDamage(err)
 		}
+		r.file = opened.Document
 	}
 	r.readAttachments(files)
 	if limits.SkipsText() {
@@ -116,37 +107,8 @@ func (r *pdfReader) openFile(raw []byte) (*responses.OpenDocument, error) {
 	return r.OpenDocument(&requests.OpenDocument{FileReader: bytes.NewReader(raw), FileReaderSize: int64(len(raw))})
 }
 
-// reopenFile goes on with another form of the document.
-func (r *pdfReader) reopenFile(raw []byte) error {
-	opened, err := r.openFile(raw)
-	if err != nil {
-		return err
-	}
-	if _, err := r.FPDF_CloseDocument(&requests.FPDF_CloseDocument{Document: r.file}); err != nil {
-		return err
-	}
-	r.file = opened.Document
-	return nil
-}
-
 // headerWithin is in how many bytes at the beginning a PDF says that it is one.
 const headerWithin = 1024
-
-var pdfCatalog = regexp.MustCompile(`\b([0-9]+ [0-9]+) obj\b[^>]{0,200}/Type\s*/Catalog\b`)
-
-// mendFile returns a PDF that begins where it says so, and names its catalog at its end; nil where it is none.
-func mendFile(raw []byte) []byte {
-	begin := bytes.Index(raw, []byte("%PDF-"))
-	catalogs := pdfCatalog.FindAllSubmatch(raw, -1)
-	if begin < 0 && len(catalogs) == 0 {
-		return nil
-	}
-	mended := append([]byte("%PDF-1.7\n"), raw[max(begin, 0):]...)
-	if len(catalogs) > 0 {
-		mended = fmt.Appendf(mended, "\nendobj\ntrailer\n<< /Root %s R >>\n%%%%EOF\n", catalogs[len(catalogs)-1][1])
-	}
-	return mended
-}
 
 // adviseDamaged is what to do about a PDF that cannot be read.
 const adviseDamaged = "the PDF is damaged: save it again"
@@ -189,9 +151,6 @@ func (r *pdfReader) readPages() ([]*pdfPage, error) {
 	for index := range r.count {
 		r.number = index + 1
 		page, err := r.loadPage(index)
-		if err == nil && r.lettered != nil {
-			page, err = r.pageAgain(index)
-		}
 		if err != nil {
 			return nil, err
 		}
@@ -253,32 +212,19 @@ func (r *pdfReader) makeDocument(read []*pdfPage) (document.Doc, error) {
 	return doc, nil
 }
 
-// pdfDate is a time as PDF writes it, of which all but the year may be missing.
-var pdfDate = regexp.MustCompile(`^D:(\d{4})(\d\d)(\d\d)(?:(\d\d)(\d\d)(\d\d)?(?:Z|([+-]\d\d)'?(\d\d)?)?)?`)
-
-// readDate returns a date of a PDF in the form of RFC 3339, as filters compare it; empty for what is none.
+// readDate returns a date of a PDF in the form of RFC 3339, as filters compare it; empty for what is none. All but its
+// day may be missing.
 func readDate(text string) string {
-	found := pdfDate.FindStringSubmatch(text)
-	if found == nil {
-		return ""
+	text, _, _ = strings.Cut(strings.ReplaceAll(strings.TrimPrefix(text, "D:"), "'", ""), "Z")
+	if day, err := time.Parse("20060102", text); err == nil {
+		return day.Format(time.DateOnly)
 	}
-	day := found[1] + "-" + found[2] + "-" + found[3]
-	if found[4] == "" {
-		_, err := time.Parse(time.DateOnly, day)
-		if err != nil {
-			return ""
+	for _, form := range []string{"20060102150405-0700", "20060102150405-07", "20060102150405", "200601021504"} {
+		if moment, err := time.Parse(form, text); err == nil {
+			return moment.UTC().Format(time.RFC3339)
 		}
-		return day
 	}
-	zone := "Z"
-	if found[7] != "" {
-		zone = found[7] + ":" + cmp.Or(found[8], "00")
-	}
-	moment, err := time.Parse(time.RFC3339, day+"T"+found[4]+":"+found[5]+":"+cmp.Or(found[6], "00")+zone)
-	if err != nil {
-		return ""
-	}
-	return moment.UTC().Format(time.RFC3339)
+	return ""
 }
 
 // readAttachments takes the files that a PDF holds.

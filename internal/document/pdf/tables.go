@@ -2,13 +2,11 @@ package pdf
 
 import (
 	"cmp"
-	"math"
 	"regexp"
 	"slices"
 	"sort"
 	"strings"
 	"unicode"
-	"unicode/utf8"
 
 	"github.com/unweaver/unweaver/internal/document/tables"
 )
@@ -16,13 +14,9 @@ import (
 // A table of a page is at least so many lines one below the other whose cells stand in the same columns.
 const (
 	leastTableLines   = 3
-	leastTableColumns = 3   // or two, where the second is of numbers or dates
-	farthestRows      = 4.0 // sizes of letters between two lines of a table, at most
-	wrapStep          = 1.35
-	alignWithin       = 0.6  // sizes of letters by which cells of a column may stand out of line
-	alignShare        = 0.75 // of the cells of a column that stand in line
+	leastTableColumns = 3    // or two, where the second is of numbers or dates
+	farthestRows      = 4.0  // sizes of letters between two lines of a table, at most
 	leastFilled       = 0.4  // of the cells: a chart has fewer
-	mostTableStarts   = 4    // lines that are tried as the first one
 	mostTableLines    = 5000 // of a page: one with more is read without tables
 
 	shortestRule = 8   // points
@@ -58,14 +52,20 @@ func writeTables(lines []pdfLine, rules []box) []pdfLine {
 		out, at = lines, len(lines)
 	}
 	for at < len(lines) {
-		start, table := findTable(lines[at:], rules)
-		out = append(out, lines[at:at+start]...)
-		at += start
-		if table == nil {
+		table := findRun(lines[at:])
+		if len(table.lines) < leastTableLines {
+			out = append(out, lines[at])
+			at++
 			continue
 		}
-		out = append(out, table.makeRows()...)
-		if at += len(table.lines); at < len(lines) {
+		table.fillCells()
+		table.findRules(rules)
+		at += len(table.lines)
+		if !table.isTable() {
+			out = append(out, table.lines...)
+			continue
+		}
+		if out = append(out, table.makeRows()...); at < len(lines) {
 			lines[at].gap = true
 		}
 	}
@@ -73,25 +73,6 @@ func writeTables(lines []pdfLine, rules []box) []pdfLine {
 		out[i].row = nil
 	}
 	return out
-}
-
-// findTable returns the table that begins at one of the first lines; without one, how many lines it looked at.
-func findTable(lines []pdfLine, rules []box) (start int, table *pdfTable) {
-	best := findRun(lines)
-	for next := 1; next <= mostTableStarts && next < len(best.lines); next++ {
-		if run := findRun(lines[next:]); len(run.lines) >= leastTableLines && len(run.columns) > len(best.columns) {
-			start, best = next, run // what stands above is wider than a column
-		}
-	}
-	if len(best.lines) < leastTableLines {
-		return 1, nil
-	}
-	best.fillCells()
-	best.findRules(rules)
-	if !best.isTable() {
-		return start + len(best.lines), nil
-	}
-	return start, &best
 }
 
 // findRun returns the lines from the first on that leave the same columns apart.
@@ -158,38 +139,31 @@ func (t *pdfTable) isTable() bool {
 			odd++
 		}
 	}
-	sparse := float64(filled) < leastFilled*float64(len(t.columns)*len(t.cells))
 	if several < leastTableLines || 2*several < len(t.cells) || 4*odd >= len(t.cells) ||
-		sparse && (!t.isGrid() || !t.fillsRows()) { // as the axes of a chart do
+		float64(filled) < leastFilled*float64(len(t.columns)*len(t.cells)) { // as the axes of a chart
 		return false
 	}
-	columns, typed, running, last := 0, 0, 0, -1
+	columns, typed, last := 0, 0, 0
 	for column := range t.columns {
 		kind, counted := t.describeColumn(column)
-		if counted {
-			columns, last = columns+1, column
+		if !counted {
+			continue
 		}
-		switch {
-		case !counted:
-		case kind != tables.AnyCell:
+		if columns, last = columns+1, column; kind != tables.AnyCell {
 			typed++
-		case !t.isGrid() && !t.isAligned(column):
-			return false
-		case t.isRunning(column):
-			running++
 		}
-	}
-	if running > 1 && typed == 0 && !t.isGrid() {
-		return false
 	}
 	if t.isGrid() {
 		return columns >= 2
 	}
-	kind, _ := tables.KindOfMost(max(last, 0), t.cells)
-	if (typed == 1 || columns == 2) && kind != tables.AnyCell && t.countsPages(last) {
+	kind, _ := tables.KindOfMost(last, t.cells)
+	switch {
+	case (typed == 1 || columns == 2) && kind != tables.AnyCell && t.countsPages(last):
 		return false
+	case columns >= leastTableColumns:
+		return typed > 0 || t.rules > 0 // else it may be text in columns
 	}
-	return columns >= leastTableColumns || columns == 2 && kind != tables.AnyCell
+	return columns == 2 && kind != tables.AnyCell
 }
 
 // isOddRow reports whether a line looks like one of a form, of a table of contents or of a program.
@@ -226,60 +200,6 @@ func (t *pdfTable) describeColumn(column int) (kind tables.CellKind, counted boo
 }
 
 func isLetterOrDigit(r rune) bool { return unicode.IsLetter(r) || unicode.IsDigit(r) }
-
-// isAligned reports whether most cells of a column begin, end or have their middle at the same place.
-func (t *pdfTable) isAligned(column int) bool {
-	var lefts, rights, middles []float64
-	size := 0.0
-	for _, line := range t.lines {
-		left, right := math.Inf(1), math.Inf(-1)
-		for _, segment := range line.row {
-			if t.columnOf(segment) == column {
-				left, right = min(left, segment.left), max(right, segment.right)
-			}
-		}
-		if left > right {
-			continue
-		}
-		size = max(size, line.size)
-		lefts, rights, middles = append(lefts, left), append(rights, right), append(middles, (left+right)/2)
-	}
-	for _, places := range [][]float64{lefts, rights, middles} {
-		slices.Sort(places)
-		middle, near := places[len(places)/2], 0
-		for _, place := range places {
-			if math.Abs(place-middle) <= alignWithin*size {
-				near++
-			}
-		}
-		if float64(near) >= alignShare*float64(len(places)) {
-			return true
-		}
-	}
-	return false
-}
-
-// isRunning reports whether a column may be of running text: its cells are long, and half of them nearly fill it.
-func (t *pdfTable) isRunning(column int) bool {
-	filled, full, letters := 0, 0, 0
-	for i, cells := range t.cells {
-		if cells[column] == "" {
-			continue
-		}
-		filled++
-		letters += utf8.RuneCountInString(cells[column])
-		width := 0.0
-		for _, segment := range t.lines[i].row {
-			if t.columnOf(segment) == column {
-				width += segment.right - segment.left
-			}
-		}
-		if width >= nearlyFull*(t.columns[column].right-t.columns[column].left) {
-			full++
-		}
-	}
-	return 2*full >= filled && letters >= leastLetters*filled
-}
 
 // countsPages reports whether the numbers of a column grow from line to line, as those of pages do.
 func (t *pdfTable) countsPages(column int) bool {
@@ -328,52 +248,20 @@ func (t *pdfTable) isGrid() bool {
 	return t.rules+1 >= leastTableLines && ruledLines*(t.rules+1) >= len(t.lines)
 }
 
-// fillsRows reports whether what stands between rules fills cells enough where it is one row.
-func (t *pdfTable) fillsRows() bool {
-	rows, filled := 0, 0
-	var known []bool // of the columns of a row: something stands in them
-	for i, cells := range t.cells {
-		if i == 0 || t.ruled[i] {
-			rows, known = rows+1, make([]bool, len(t.columns))
-		}
-		for column, cell := range cells {
-			if cell != "" && !known[column] {
-				known[column], filled = true, filled+1
-			}
-		}
-	}
-	return float64(filled) >= leastFilled*float64(rows*len(t.columns))
-}
-
-// rowStarts returns the lines at which rows begin: between rules, or where lines stand further apart than those of one
-// row. Where neither is clear, each line is a row.
+// rowStarts returns the lines at which rows begin: between rules of a grid, else each line, those that name columns
+// as one.
 func (t *pdfTable) rowStarts() []int {
-	var ruled, apart, each []int
-	near, far := 0.0, math.Inf(1)
-	for i := range t.lines {
-		each = append(each, i)
-		if i == 0 {
-			ruled, apart = []int{0}, []int{0}
-			continue
-		}
+	ruled, each, names := []int{0}, []int{0}, t.findNameLines()
+	for i := 1; i < len(t.lines); i++ {
 		if t.ruled[i] {
 			ruled = append(ruled, i)
 		}
-		if step := (t.lines[i-1].y - t.lines[i].y) / max(t.lines[i].size, 1e-3); step > wrapStep {
-			apart, far = append(apart, i), min(far, step)
-		} else {
-			near = max(near, step)
+		if i >= names {
+			each = append(each, i)
 		}
 	}
-	switch {
-	case t.isGrid() && t.areRows(ruled):
+	if t.isGrid() && t.areRows(ruled) {
 		return ruled
-	case len(apart) >= leastTableLines && near*1.15 <= far && t.areRows(apart) && !slices.ContainsFunc(apart[1:],
-		func(i int) bool { return t.cells[i][0] == "" }):
-		return apart
-	}
-	if names := t.findNameLines(); names > 1 {
-		return append([]int{0}, each[names:]...)
 	}
 	return each
 }

@@ -152,8 +152,6 @@ var (
 		`страница)\s*[0-9]+(\s*(of|/|von|de|di|av|af|z|из|sur)\s*[0-9]+)?[-–|)]*\s*$`)
 	// loneNumber is a number without words.
 	loneNumber = regexp.MustCompile(`^\W*([0-9]{1,5})(\s*/\s*[0-9]{1,5})?\W*$`)
-	// romanNumber is one as books number their first pages.
-	romanNumber = regexp.MustCompile(`^\W*([ivxlc]+)\W*$`)
 )
 
 // saysNumber reports whether a cell of a line says the number of a page.
@@ -164,13 +162,6 @@ func saysNumber(text string) bool {
 // numberOf returns a number that stands alone by its distance from the page's: the same on all pages where it counts
 // them.
 func numberOf(cell string, page int) (string, bool) {
-	if at := romanNumber.FindStringSubmatch(cell); at != nil && page < mostRoman {
-		for number := 1; number < mostRoman; number++ {
-			if document.FormatCounter(number, "lowerRoman") == at[1] {
-				return romanAt + strconv.Itoa(number-page), true
-			}
-		}
-	}
 	at := loneNumber.FindStringSubmatch(cell)
 	if at == nil {
 		return "", false
@@ -179,15 +170,9 @@ func numberOf(cell string, page int) (string, bool) {
 	return "\x00" + strconv.Itoa(number-page), true
 }
 
-// romanAt begins the distance of a Roman number, of which few pages have one; none has more than mostRoman.
-const (
-	romanAt   = "\x00r"
-	mostRoman = 200
-)
-
 // isRepeated reports whether pages have a text, or a number as far from theirs, in their margins.
 func (r repeats) isRepeated(text string) bool {
-	return r.counts[text] >= r.least || strings.HasPrefix(text, romanAt) && r.counts[text] >= leastRepeated
+	return r.counts[text] >= r.least
 }
 
 // stripNumber returns a line without the number that a page prints of itself.

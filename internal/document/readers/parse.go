@@ -31,7 +31,7 @@ func Parse(reader io.Reader, kind document.Kind, object string, limits document.
 	case document.PDF:
 		return parsePDF(raw, object, limits)
 	case document.DOCX:
-		return office.ParseDOCX(raw, object, limits, Parse)
+		return office.ParseDOCX(raw, object, limits)
 	case document.PPTX:
 		return office.ParsePPTX(raw, object, limits)
 	case document.XLSX:

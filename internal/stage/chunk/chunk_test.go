@@ -274,7 +274,7 @@ func TestOutputOfThisVersion(t *testing.T) {
 	})
 	res := r.all()
 	got := fmt.Sprintf("%s %s: %s", document.ParserVersion, chunk.ChunkerVersion, res.Hashes.Content.Digest().Short(16))
-	assert.True(t, got == "parse/15 chunk/4: d709ddbf9da3df56", "got %s", got)
+	assert.True(t, got == "parse/16 chunk/4: d709ddbf9da3df56", "got %s", got)
 }
 
 func attachedTo(name, text string) string {
