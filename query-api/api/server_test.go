@@ -25,7 +25,7 @@ import (
 	"github.com/unweaver/unweaver/internal/store/blob"
 	"github.com/unweaver/unweaver/internal/store/blob/dir"
 	storecoordination "github.com/unweaver/unweaver/internal/store/coordination"
-	coordination "github.com/unweaver/unweaver/internal/store/coordination/memory"
+	coordination "github.com/unweaver/unweaver/internal/testkit/coordinationmemory"
 	"github.com/unweaver/unweaver/internal/testkit/musttest"
 	"github.com/unweaver/unweaver/internal/testkit/retrievetest"
 	"github.com/unweaver/unweaver/query-api/api"
