@@ -39,8 +39,7 @@ type Reader struct {
 	raw   []byte
 }
 
-// ReadFrame gives the unpacked rows of a frame of a file, which must not be written to. Those before the document that
-// is read may be left out.
+// ReadFrame gives the unpacked rows of a frame of a file, which must not be written to.
 type ReadFrame func(ctx context.Context, file *artifact.Reader, frame int) ([]byte, error)
 
 // Open opens a segment.
