@@ -35,11 +35,6 @@ const deadShare = 16
 func (l *Ledger) Expire(
 	ctx context.Context, task string, listed iter.Seq2[core.Digest, error], now time.Time,
 ) (int64, error) {
-	if task != Embed { // what lists its objects also brings them into the index
-		if may, err := l.mayExpire(ctx, task, now); err != nil || !may {
-			return 0, err
-		}
-	}
 	keys, err := sortKeys(ctx, listed)
 	if err != nil {
 		return 0, err
@@ -67,25 +62,6 @@ func (l *Ledger) Expire(
 		dropped += n
 	}
 	return dropped, nil
-}
-
-// mayExpire reports whether an entry may be older than Unlisted: if none is, the keys need not be sorted.
-func (l *Ledger) mayExpire(ctx context.Context, task string, now time.Time) (bool, error) {
-	listed, err := listPacks(ctx, l.store, task)
-	if err != nil {
-		return false, err
-	}
-	for _, file := range listed.files {
-		if file.merged || now.Sub(file.modified) > Unlisted { // a merge is younger than its entries
-			return true, nil
-		}
-	}
-	for entry, err := range l.looseObjects(ctx, task) {
-		if err != nil || now.Sub(entry.modified) > Unlisted {
-			return err == nil, err
-		}
-	}
-	return false, nil
 }
 
 func (l *Ledger) expireLoose(ctx context.Context, task string, keys *keyFile, now time.Time) (int64, error) {
