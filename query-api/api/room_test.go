@@ -370,7 +370,7 @@ func (f *fixture) mirrorIn(shared *coordination.Store, index string) {
 	require.NoError(f.t, err)
 	raw, err := json.Marshal(pointer)
 	if err == nil {
-		err = shared.Mirror(f.t.Context(), index, pointer.Epoch, raw)
+		err = shared.Mirror(f.t.Context(), index, raw)
 	}
 	require.NoError(f.t, err)
 }

@@ -110,7 +110,7 @@ func TestAFlipBehindAnotherOneIsRefused(t *testing.T) {
 // deafMirror does not answer.
 type deafMirror struct{ coordination.Readers }
 
-func (deafMirror) Mirror(context.Context, string, int64, []byte) error {
+func (deafMirror) Mirror(context.Context, string, []byte) error {
 	return fault.StoreDown.At("mirror", "i")
 }
 

@@ -29,7 +29,7 @@ func paced(t *testing.T, state core.RunState, now time.Time, accounts ...Account
 	store := memory.New()
 	for number, account := range accounts {
 		raw := must(json.Marshal(account))(t)
-		require.NoError(t, store.SetAccount(t.Context(), "i/g", string(rune('a'+number)), raw))
+		musttest.Get2(store.ExchangeAccount(t.Context(), "i/g", string(rune('a'+number)), raw))(t)
 	}
 	_, pace := musttest.Get2(ReadPace(t.Context(), store, "i/g", state, now))(t)
 	return pace
