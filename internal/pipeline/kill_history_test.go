@@ -144,10 +144,6 @@ func (s mortalVectors) Load(ctx context.Context, collection string) error {
 	return s.write(func(float64) error { return s.Store.Load(ctx, collection) })
 }
 
-func (s mortalVectors) Release(ctx context.Context, collection string) error {
-	return s.write(func(float64) error { return s.Store.Release(ctx, collection) })
-}
-
 func (s mortalVectors) Drop(ctx context.Context, collection string) error {
 	return s.write(func(float64) error { return s.Store.Drop(ctx, collection) })
 }
