@@ -105,11 +105,3 @@ func (f *Frames) CountHeld() (bytes, underWay int) {
 	defer f.mu.Unlock()
 	return f.bytes, len(f.known) - len(f.order)
 }
-
-// SetLimit bounds what is remembered from the next frame on, and returns the bound before.
-func (f *Frames) SetLimit(limit int) (before int) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	before, f.limit = f.limit, limit
-	return before
-}

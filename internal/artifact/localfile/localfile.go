@@ -125,21 +125,6 @@ func (c *Cache) takeTurn(ctx context.Context, sha string) (done func(), err erro
 
 func (c *Cache) pathOf(sha string) string { return filepath.Join(c.dir, sha) }
 
-// Get gives the path of the local copy of an object whose content hashes to sha. The copy may be evicted as soon as Get
-// has returned; Open and Acquire keep it while they use it.
-func (c *Cache) Get(ctx context.Context, store blob.Store, key, sha string) (string, error) {
-	done, err := c.takeTurn(ctx, sha)
-	if err != nil {
-		return "", err
-	}
-	defer done()
-	pin, err := c.pinContent(ctx, store, key, sha)
-	if err != nil {
-		return "", err
-	}
-	return c.pathOf(sha), pin.Close()
-}
-
 // pinContent brings a content where it is not here, and locks the copy against eviction until the file is closed. The
 // caller has the turn.
 func (c *Cache) pinContent(ctx context.Context, store blob.Store, key, sha string) (*os.File, error) {
@@ -327,7 +312,7 @@ func (c *Cache) removeUnused(name string) bool {
 	return os.Remove(path) == nil
 }
 
-// Drop removes the copy of a content, used or not, so that the next Get brings it again: for one that is damaged.
+// Drop removes the copy of a content, used or not, so that it is brought again: for one that is damaged.
 func (c *Cache) Drop(sha string) {
 	_ = os.Remove(c.pathOf(sha)) // there may be none
 }

@@ -44,11 +44,7 @@ type ReadFrame func(ctx context.Context, file *artifact.Reader, frame int) ([]by
 
 // Open opens a segment.
 func Open(ctx context.Context, store blob.Store, key string) (*Reader, error) {
-	reader, err := artifact.OpenRows(ctx, store, key)
-	if err != nil {
-		return nil, err
-	}
-	return &Reader{r: reader, where: store.Location(key), read: fromStore, frame: -1}, nil
+	return OpenOf(ctx, store, key, 0)
 }
 
 // OpenOf opens a segment as Open does. Its size is known, which saves requests.
