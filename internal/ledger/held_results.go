@@ -46,6 +46,7 @@ type holding struct {
 // held is one such result.
 type held struct {
 	since time.Time
+	most  time.Duration // patience of callers; 0: as the cause deserves
 	retry chan struct{} // asks for a try now
 	done  chan struct{} // closed when it is stored, or never will be
 	entry *Entry        // with done
@@ -81,7 +82,7 @@ func (l *Ledger) holdResult(
 	ctx context.Context, name string, cause error, write func(context.Context) (*Entry, error), release func(),
 ) *held {
 	one := &held{
-		since: time.Now(), last: time.Now(), cause: cause,
+		since: time.Now(), last: time.Now(), cause: cause, most: l.Patience,
 		retry: make(chan struct{}, 1), done: make(chan struct{}), tried: make(chan struct{}),
 	}
 	l.held.mu.Lock()
@@ -105,7 +106,11 @@ func (l *Ledger) holdResult(
 
 // retryStore tries until the result is stored, or never will be.
 func (h *held) retryStore(ctx context.Context, write func(context.Context) (*Entry, error)) {
-	for wait := firstRetry; ; wait = min(2*wait, longestRetry) {
+	wait := firstRetry
+	if h.most > 0 {
+		wait = min(wait, h.most)
+	}
+	for ; ; wait = min(2*wait, longestRetry) {
 		select {
 		case <-h.retry:
 		case <-time.After(wait):
@@ -131,6 +136,9 @@ func (h *held) waitStored(ctx context.Context) (*Entry, error) {
 		cause, tried := h.cause, h.tried
 		h.mu.Unlock()
 		patience, _ := mayHeal(cause)
+		if h.most > 0 {
+			patience = h.most
+		}
 		if time.Since(h.since) >= patience {
 			select {
 			case <-h.done:
@@ -152,8 +160,12 @@ func (h *held) waitStored(ctx context.Context) (*Entry, error) {
 // awaitRetry waits for the next try, and has it made now where the last one was a while ago: a later caller must not
 // get an error that is over.
 func (h *held) awaitRetry(ctx context.Context) {
+	pause := time.Second
+	if h.most > 0 {
+		pause = min(pause, h.most)
+	}
 	h.mu.Lock()
-	tried, recent := h.tried, time.Since(h.last) < time.Second
+	tried, recent := h.tried, time.Since(h.last) < pause
 	h.mu.Unlock()
 	if !recent {
 		select {

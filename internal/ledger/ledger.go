@@ -87,6 +87,10 @@ type Ledger struct {
 	// hold. It may be nil. What they held is paid again where nothing else has it. Calls may come side by side.
 	OnDamage func(object string, err error)
 
+	// Patience is how long a caller waits for its paid result to be stored; 0: ten seconds while the store is full, five
+	// minutes while it is away.
+	Patience time.Duration
+
 	store  blob.Store
 	claims coordination.Claims
 	owner  string
