@@ -391,6 +391,7 @@ func TestUsersOfRedisMayDoWhatTheirProgramDoes(t *testing.T) {
 	read := recordsredis.New(redistest.Open(t, url("query-api")))
 	key := store[:8] + ":c:docs:1"
 	second := func(_ any, err error) error { return err }
+	leased := []coordination.Held{{Index: "docs", Generation: "g"}}
 	for what, err := range map[string]error{
 		"the worker writes records":        stored.PutRecords(ctx, []records.Record{{Key: key, Value: []byte("v")}}),
 		"the worker scans records":         stored.ScanRecords(ctx, store[:8], func([]string) error { return nil }),
@@ -400,7 +401,7 @@ func TestUsersOfRedisMayDoWhatTheirProgramDoes(t *testing.T) {
 		"the worker asks who reads":        second(worker.ListLeased(ctx, "docs")),
 		"query-api reads records":          second(read.GetRecords(ctx, []string{key})),
 		"query-api reads the mirror":       second(query.ReadMirror(ctx, "docs")),
-		"query-api leases a generation":    query.Lease(ctx, []coordination.Held{{Index: "docs", Generation: "g"}}, "r", time.Minute),
+		"query-api leases a generation":    query.Lease(ctx, leased, "r", time.Minute),
 		"query-api reserves a model call":  second(query.Reserve(ctx, "e", 1, 1, 10, 10)),
 		"query-api settles it":             query.Settle(ctx, "e", 1),
 		"query-api takes a quota":          second(query.TakeQuota(ctx, "s", "1", use, coordination.Unlimited)),
